@@ -1,0 +1,157 @@
+package retry
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// The defaults of the zero [Budget].
+const (
+	defaultRatio   = 0.1
+	defaultTTL     = 5 * time.Second
+	defaultReserve = 3
+)
+
+// NoReserve is the Reserve of a [Budget] that allows no retry before there were
+// successes.
+const NoReserve = -1
+
+// Budget bounds the share of extra load that retries add, so that an outage does
+// not become a storm. Share one among all calls to the same dependency: the
+// zero value is ready, and a Budget must not be copied after its first use.
+//
+// Every success earns Ratio retries; what is earned fades with the time constant
+// TTL, so that good times do not pay for a storm later. A Reserve beside it lets
+// a young or an idle process retry at all. A success refills the reserve first
+// and earns credit with what is left: it pays once. A retry takes one from the
+// credit, or else from the reserve. Nothing refills with time: a process that
+// only fails gets its reserve and no more. So the extra attempts in a total
+// outage are at most
+//
+//	clients × (Reserve + Ratio × rate of successes × TTL)
+//
+// A refused retry ends the call before it waits. Do not put a loop that
+// reconnects for ever under a Budget: there is no load to bound but its own, and
+// the backoff does that.
+//
+// A Budget is lock-free and safe for concurrent use. It counts in units of 1/4096
+// retry and at most about a million retries; time moves in steps of TTL/64. A
+// clock that jumps forward makes credit fade, one that jumps backward stops it
+// from fading until the next call.
+//
+// The scheme is that of Finagle's RetryBudget with credit per success instead of
+// per request.
+type Budget struct {
+	Ratio   float64       // retries earned by a success, in [0, 1]; 0 or less, or NaN, means 0.1
+	TTL     time.Duration // time constant of the credit's decay; 0 or less means 5 seconds
+	Reserve int           // retries without credit; 0 means 3, and NoReserve none
+
+	_      [64]byte      // keeps the counters, which change, off the cache line of the settings
+	spent  atomic.Uint64 // of the reserve, in units; 0 is a full reserve
+	credit atomic.Uint64 // units in the low half, the step of time they are worth that in the high half
+	_      [48]byte
+}
+
+const (
+	unitsPerRetry = 1 << 12
+	maxUnits      = math.MaxUint32
+	stepsPerTTL   = 64
+)
+
+// Deposit settles a success that ended at now.
+func (b *Budget) Deposit(now time.Time) {
+	units := b.refill(b.unitsPerSuccess())
+	if units == 0 {
+		return
+	}
+	step := b.step(now)
+	for {
+		old := b.credit.Load()
+		level := min(fade(old, step)+units, maxUnits)
+		if b.credit.CompareAndSwap(old, uint64(step)<<32|level) {
+			return
+		}
+	}
+}
+
+// refill puts units back into the reserve, and returns those that it has no
+// room for.
+func (b *Budget) refill(units uint64) uint64 {
+	for {
+		spent := b.spent.Load()
+		if spent == 0 {
+			return units
+		}
+		used := min(spent, units)
+		if b.spent.CompareAndSwap(spent, spent-used) {
+			return units - used
+		}
+	}
+}
+
+// TryWithdraw reports whether one more retry may be made at now, and takes it
+// from the budget.
+func (b *Budget) TryWithdraw(now time.Time) bool {
+	step := b.step(now)
+	for {
+		old := b.credit.Load()
+		level := fade(old, step)
+		if level < unitsPerRetry {
+			return b.spend()
+		}
+		if b.credit.CompareAndSwap(old, uint64(step)<<32|(level-unitsPerRetry)) {
+			return true
+		}
+	}
+}
+
+// spend takes one retry from the reserve.
+func (b *Budget) spend() bool {
+	reserve := b.reserve()
+	for {
+		spent := b.spent.Load()
+		if spent+unitsPerRetry > reserve {
+			return false
+		}
+		if b.spent.CompareAndSwap(spent, spent+unitsPerRetry) {
+			return true
+		}
+	}
+}
+
+// fade returns the units that are left at step of a credit word. Steps wrap
+// around; a step before the word's counts as the same.
+func fade(word uint64, step uint32) uint64 {
+	units := word & maxUnits
+	passed := int32(step - uint32(word>>32))
+	if units == 0 || passed <= 0 {
+		return units
+	}
+	return uint64(float64(units) * math.Exp(-float64(passed)/stepsPerTTL))
+}
+
+// step returns now in units of TTL/64, wrapped around.
+func (b *Budget) step(now time.Time) uint32 {
+	length := max(orDefault(b.TTL, defaultTTL)/stepsPerTTL, 1)
+	return uint32(uint64(now.UnixNano()) / uint64(length))
+}
+
+func (b *Budget) unitsPerSuccess() uint64 {
+	ratio := b.Ratio
+	if !(ratio > 0) { // NaN too
+		ratio = defaultRatio
+	}
+	return max(uint64(math.Round(min(ratio, 1)*unitsPerRetry)), 1)
+}
+
+func (b *Budget) reserve() uint64 {
+	switch {
+	case b.Reserve == 0:
+		return defaultReserve * unitsPerRetry
+	case b.Reserve < 0:
+		return 0
+	default:
+		return min(uint64(b.Reserve), math.MaxUint32) * unitsPerRetry
+	}
+}

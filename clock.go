@@ -1,0 +1,85 @@
+package retry
+
+import (
+	"context"
+	"time"
+)
+
+// Clock is the time that a [Policy] lives in. *clock.Mock of
+// github.com/benbjohnson/clock, the fake clocks of clockwork and of Kubernetes,
+// and retrytest.Clock are Clocks as they are. It must be safe for concurrent use
+// where the Policy is shared.
+//
+// A Policy calls After with a positive duration only, and looks at its context
+// again when the channel has fired. A Clock may have two more methods, which a
+// Policy then prefers:
+//
+//	SleepContext(ctx context.Context, d time.Duration) error
+//	AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
+//
+// SleepContext waits until d has passed or ctx is done. AttemptContext returns
+// a child of ctx that is done after d, for [Policy.AttemptTimeout]; without it
+// the system's clock governs that timeout.
+type Clock interface {
+	Now() time.Time
+	After(d time.Duration) <-chan time.Time
+}
+
+type sleeper interface {
+	SleepContext(ctx context.Context, d time.Duration) error
+}
+
+type attemptTimer interface {
+	AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
+}
+
+// now returns the current time of the policy.
+func (p *Policy) now() time.Time {
+	if p.Clock == nil {
+		return time.Now()
+	}
+	return p.Clock.Now()
+}
+
+// withTimeout returns the context of one attempt.
+func (p *Policy) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c, ok := p.Clock.(attemptTimer); ok {
+		return c.AttemptContext(ctx, p.AttemptTimeout)
+	}
+	return context.WithTimeout(ctx, p.AttemptTimeout)
+}
+
+// wait returns true when d has passed and false when ctx is done. *timer is the
+// one of this call, made at its first wait and used again: making one is dearer
+// than the wait. It has fired or is stopped whenever wait returns, so nothing is
+// left behind. It must not outlive the call, in a pool or elsewhere: a timer
+// from one testing/synctest bubble must not be used in another.
+func (p *Policy) wait(ctx context.Context, d time.Duration, timer **time.Timer) bool {
+	if p.Clock != nil {
+		return waitOn(ctx, p.Clock, d)
+	}
+	if *timer == nil {
+		*timer = time.NewTimer(d)
+	} else {
+		(*timer).Reset(d)
+	}
+	select {
+	case <-(*timer).C:
+		return true
+	case <-ctx.Done():
+		(*timer).Stop()
+		return false
+	}
+}
+
+func waitOn(ctx context.Context, c Clock, d time.Duration) bool {
+	if s, ok := c.(sleeper); ok {
+		return s.SleepContext(ctx, d) == nil
+	}
+	select {
+	case <-c.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,199 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// StopReason says why a call was given up. The zero StopReason means that it
+// was not.
+type StopReason uint8
+
+// The reasons to stop.
+const (
+	StopNone         StopReason = iota
+	StopFinal                   // the error is Final
+	StopAttempts                // MaxAttempts failures were counted
+	StopElapsed                 // the next attempt would start later than MaxElapsed
+	StopDeadline                // the context's deadline has passed, or comes before the next attempt
+	StopCanceled                // the context was canceled
+	StopBudget                  // the local Budget has no retry left
+	StopRetryAfter              // the server's hint is longer than MaxRetryAfter
+	StopMaybeApplied            // NonIdempotent, and the failed attempt may have taken effect
+)
+
+var stopNames = names[StopReason]{
+	"none", "final", "attempts", "elapsed", "deadline", "canceled", "budget", "retry_after", "maybe_applied",
+}
+
+// String returns the reason in lower case: "none", "final", "attempts",
+// "elapsed", "deadline", "canceled", "budget", "retry_after", "maybe_applied".
+func (r StopReason) String() string { return stopNames.of(r) }
+
+// MarshalText returns [StopReason.String].
+func (r StopReason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads what [StopReason.MarshalText] writes.
+func (r *StopReason) UnmarshalText(text []byte) (err error) {
+	*r, err = stopNames.parse("stop reason", string(text))
+	return err
+}
+
+// What [errors.Is] finds in an [*Error] besides the last error of the
+// operation: the sentinel of its [StopReason]. [context.Canceled] and
+// [context.DeadlineExceeded] stand for StopCanceled and StopDeadline.
+var (
+	ErrAttemptsExhausted = errors.New("retry: attempts exhausted")
+	ErrElapsed           = errors.New("retry: time limit reached")
+	ErrBudgetExhausted   = errors.New("retry: local retry budget exhausted")
+	ErrRetryAfterTooLong = errors.New("retry: the server asks for a longer wait than allowed")
+	ErrMaybeApplied      = errors.New("retry: a non-idempotent operation may have taken effect")
+)
+
+// sentinel returns what stands for r in errors.Is, or nil.
+func (r StopReason) sentinel() error {
+	switch r {
+	case StopAttempts:
+		return ErrAttemptsExhausted
+	case StopElapsed:
+		return ErrElapsed
+	case StopDeadline:
+		return context.DeadlineExceeded
+	case StopCanceled:
+		return context.Canceled
+	case StopBudget:
+		return ErrBudgetExhausted
+	case StopRetryAfter:
+		return ErrRetryAfterTooLong
+	case StopMaybeApplied:
+		return ErrMaybeApplied
+	default:
+		return nil
+	}
+}
+
+// Error reports that a call was given up for another reason than a Final error,
+// which is returned as it is.
+//
+// [errors.Is] and [errors.As] reach the last error of the operation, the
+// sentinel of the stop reason, and the context's cause. To tell whether the
+// caller's context ended or the operation merely returned a context error, look
+// at Stop. An Error keeps the last error only, however many attempts there were.
+type Error struct {
+	Policy     string        // the name of the policy
+	Attempts   int           // calls of the operation; 0 if it was not started
+	Waited     time.Duration // the sum of the waits between them; 0 from Next
+	Stop       StopReason
+	RetryAfter time.Duration // come back no sooner than this: the server's hint, or the wait that the Budget refused; 0 if unknown
+	Err        error         // the last error of the operation; nil if it was not started
+	Cause      error         // context.Cause, if the context is done
+}
+
+// Error returns the form "task failed after 3 attempts: connection refused",
+// where task is the policy's name. The reason follows the attempts in
+// parentheses unless it is the attempts.
+func (e *Error) Error() string {
+	if e == nil {
+		return "<nil>"
+	}
+	var b strings.Builder
+	if e.Policy != "" {
+		b.WriteString(e.Policy)
+		b.WriteByte(' ')
+	}
+	reason := e.reason()
+	if e.Attempts == 0 {
+		b.WriteString("not started")
+		if reason != "" {
+			b.WriteString(": " + reason)
+		}
+	} else {
+		fmt.Fprintf(&b, "failed after %d attempt", e.Attempts)
+		if e.Attempts != 1 {
+			b.WriteByte('s')
+		}
+		if reason != "" {
+			b.WriteString(" (" + reason + ")")
+		}
+	}
+	if e.Err != nil {
+		// fmt, because it survives an Error method that panics.
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+func (e *Error) reason() string {
+	switch e.Stop {
+	case StopElapsed:
+		return "time limit reached"
+	case StopDeadline, StopCanceled:
+		return e.contextReason()
+	case StopBudget:
+		return "local retry budget exhausted"
+	case StopRetryAfter:
+		return fmt.Sprintf("server asks to wait %v", e.RetryAfter)
+	case StopMaybeApplied:
+		return "it may have taken effect"
+	default:
+		return ""
+	}
+}
+
+func (e *Error) contextReason() string {
+	end := e.Stop.sentinel()
+	switch e.Cause {
+	case nil:
+		if e.Stop == StopDeadline {
+			return "next attempt would miss the context's deadline"
+		}
+		return end.Error()
+	case end:
+		return end.Error()
+	default:
+		return fmt.Sprintf("%v: %v", end, e.Cause)
+	}
+}
+
+// Unwrap returns the last error of the operation and the context's cause, as
+// far as there are any.
+func (e *Error) Unwrap() []error {
+	if e == nil {
+		return nil
+	}
+	errs := make([]error, 0, 2)
+	if e.Err != nil {
+		errs = append(errs, e.Err)
+	}
+	if e.Cause != nil {
+		errs = append(errs, e.Cause)
+	}
+	return errs
+}
+
+// Is reports whether target is the sentinel of the stop reason.
+func (e *Error) Is(target error) bool {
+	return e != nil && target != nil && target == e.Stop.sentinel()
+}
+
+// names are the words of a small enumeration, in the order of its values.
+type names[T ~uint8] []string
+
+func (n names[T]) of(v T) string {
+	if int(v) < len(n) {
+		return n[v]
+	}
+	return fmt.Sprintf("%s(%d)", n[0], uint8(v))
+}
+
+func (n names[T]) parse(what, text string) (T, error) {
+	for i, name := range n {
+		if name == text {
+			return T(i), nil
+		}
+	}
+	return 0, fmt.Errorf("retry: unknown %s %q", what, text)
+}

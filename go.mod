@@ -1,0 +1,8 @@
+module github.com/seed-5ff3c98e/retry
+
+go 1.25
+
+require (
+	github.com/benbjohnson/clock v1.3.5 // indirect
+	github.com/stretchr/testify v1.12.1 // indirect
+)

@@ -1,0 +1,74 @@
+// Package errtree takes error trees apart without trusting the errors in them:
+// a foreign method that panics says nothing, and a tree without end is left.
+package errtree
+
+// MaxNodes bounds how many nodes of one tree are looked at. An error chain that
+// refers to itself ends here.
+const MaxNodes = 1000
+
+// Unwrap returns what err wraps: one error, several, or neither.
+func Unwrap(err error) (one error, several []error) {
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		one, _ = Try(e.Unwrap)
+	case interface{ Unwrap() []error }:
+		several, _ = Try(e.Unwrap)
+	}
+	return one, several
+}
+
+// Try calls a method of a foreign error. ok is false if it panicked, as methods
+// of typed nil pointers do.
+func Try[T any](method func() T) (result T, ok bool) {
+	defer func() {
+		if !ok {
+			_ = recover()
+		}
+	}()
+	return method(), true
+}
+
+// Is reports whether err or an error that it wraps is target, as [errors.Is]
+// does, but ends on every tree.
+func Is(err, target error) bool {
+	nodes := MaxNodes
+	return is(err, target, &nodes)
+}
+
+func is(err, target error, nodes *int) bool {
+	for err != nil && *nodes > 0 {
+		*nodes--
+		if Matches(err, target) {
+			return true
+		}
+		one, several := Unwrap(err)
+		for _, leg := range several {
+			if is(leg, target, nodes) {
+				return true
+			}
+		}
+		err = one
+	}
+	return false
+}
+
+// Matches reports whether this node alone is target: by equality, or because
+// its Is method says so.
+func Matches(node, target error) bool {
+	if equal(node, target) {
+		return true
+	}
+	e, ok := node.(interface{ Is(error) bool })
+	if !ok {
+		return false
+	}
+	yes, _ := Try(func() bool { return e.Is(target) })
+	return yes
+}
+
+// equal compares under recover: two errors of one type that is not comparable
+// cannot be equal.
+func equal(a, b error) bool {
+	same, _ := Try(func() bool { return a == b })
+	return same
+}

@@ -1,0 +1,147 @@
+package retry
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/sat"
+)
+
+// Jitter spreads a delay at random, so that clients that failed together do not
+// come back together.
+//
+// The built-in ones are [FullJitter], [EqualJitter], [NoJitter],
+// [Proportional] and [PlusMinus]. Each draws uniformly from a range that is cut
+// to [0, limit] first. Drawing and then clamping the result would put many
+// clients on exactly the limit, and so in step when a long outage has brought
+// them all there.
+//
+// There is no decorrelated jitter: it makes 26 to 37 % more calls than
+// [FullJitter] when 100 to 200 clients contend, and it needs state from one
+// retry to the next.
+type Jitter interface {
+	// Apply returns the delay to use: at least 0 and at most limit. The delay
+	// is capped at limit already; u is a random word, and the result must not
+	// fall as u grows. Apply must be safe for concurrent use and depend on
+	// nothing but its arguments.
+	Apply(delay, limit time.Duration, u uint64) time.Duration
+}
+
+type jitterMode uint8
+
+const (
+	// FullJitter draws from [0, delay]. It is the default because it causes
+	// the least work under contention.
+	// See https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/.
+	FullJitter jitterMode = iota
+	// EqualJitter draws from [delay/2, delay].
+	EqualJitter
+	// NoJitter leaves the delay as it is. Hints of a server are still spread.
+	NoJitter
+)
+
+// Apply implements [Jitter].
+func (m jitterMode) Apply(delay, limit time.Duration, u uint64) time.Duration {
+	delay = clamp(delay, limit)
+	switch m {
+	case FullJitter:
+		return uniform(0, delay, u)
+	case EqualJitter:
+		return uniform(delay/2, delay, u)
+	default:
+		return delay
+	}
+}
+
+// String returns "full jitter", "equal jitter" or "no jitter".
+func (m jitterMode) String() string {
+	switch m {
+	case FullJitter:
+		return "full jitter"
+	case EqualJitter:
+		return "equal jitter"
+	default:
+		return "no jitter"
+	}
+}
+
+// Proportional returns a jitter that draws from [delay-x, delay+x], cut to
+// [0, limit], where x is a fraction of the delay. A fraction below 0 or NaN
+// counts as 0, one above 1 as 1.
+func Proportional(fraction float64) Jitter { return proportional(fraction) }
+
+type proportional float64
+
+// Apply implements [Jitter].
+func (p proportional) Apply(delay, limit time.Duration, u uint64) time.Duration {
+	delay = clamp(delay, limit)
+	return around(delay, sat.FromFloat(p.fraction()*float64(delay)), limit, u)
+}
+
+func (p proportional) fraction() float64 {
+	if p > 0 { // false for NaN
+		return min(float64(p), 1)
+	}
+	return 0
+}
+
+// String returns the form "±10% jitter".
+func (p proportional) String() string { return "±" + formatFloat(100*p.fraction()) + "% jitter" }
+
+// PlusMinus returns a jitter that draws from [delay-d, delay+d], cut to
+// [0, limit]. A negative d counts as 0.
+func PlusMinus(d time.Duration) Jitter { return plusMinus(d) }
+
+type plusMinus time.Duration
+
+// Apply implements [Jitter].
+func (p plusMinus) Apply(delay, limit time.Duration, u uint64) time.Duration {
+	return around(clamp(delay, limit), p.spread(), limit, u)
+}
+
+func (p plusMinus) spread() time.Duration { return max(time.Duration(p), 0) }
+
+// String returns the form "±30s jitter".
+func (p plusMinus) String() string { return "±" + p.spread().String() + " jitter" }
+
+// around draws from [d-spread, d+spread], cut to [0, limit].
+func around(d, spread, limit time.Duration, u uint64) time.Duration {
+	return uniform(max(d-spread, 0), min(sat.Add(d, spread), max(limit, 0)), u)
+}
+
+// uniform maps a random word to [lo, hi]: u = 0 gives lo, the largest u gives
+// hi, and the result grows with u. A product's high word is Lemire's method
+// without its rejection step: the bias is below (hi-lo)/2⁶⁴.
+func uniform(lo, hi time.Duration, u uint64) time.Duration {
+	if hi <= lo {
+		return lo
+	}
+	offset, _ := bits.Mul64(u, uint64(hi-lo)+1)
+	return lo + time.Duration(offset)
+}
+
+func clamp(d, limit time.Duration) time.Duration { return max(min(d, limit), 0) }
+
+// Rand is a source of random words; *rand.Rand of math/rand/v2 is one. It must
+// be safe for concurrent use where the [Policy] is shared, which *rand.Rand is
+// not.
+type Rand interface{ Uint64() uint64 }
+
+// keyedWord returns the random word of a state that has a Key: FNV-1a over the
+// key and the two counters, finished by the mixer of SplitMix64. It is part of
+// the contract between processes that share a database, and never changes.
+func keyedWord(s *State) uint64 {
+	const offset, prime = 0xcbf29ce484222325, 0x100000001b3
+	h := uint64(offset)
+	for i := range len(s.Key) {
+		h = (h ^ uint64(s.Key[i])) * prime
+	}
+	for _, n := range [2]int{s.Failures, s.RateLimited} {
+		for shift := 0; shift < 64; shift += 8 {
+			h = (h ^ uint64(n)>>shift&0xff) * prime
+		}
+	}
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}

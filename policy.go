@@ -1,0 +1,295 @@
+package retry
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// The defaults of the zero [Policy].
+const (
+	defaultMaxAttempts   = 3
+	defaultMaxDelay      = 30 * time.Second
+	defaultMaxRetryAfter = time.Minute
+)
+
+// Unlimited is the MaxAttempts of a policy that retries until the context ends
+// or another limit is reached.
+const Unlimited = math.MaxInt
+
+// Policy says when and how often to retry. It is a literal whose zero value is
+// a safe default: 3 attempts with waits of up to 2 and 4 seconds, full jitter.
+//
+// A Policy holds no state. It may be shared by any number of goroutines, copied,
+// compared field by field, printed, validated, and stored as JSON or YAML; it
+// must not be changed while in use. A nil *Policy is the zero Policy.
+//
+// Use [Policy.Execute] or [Do] to run an operation under it, and [Policy.Next]
+// where the state of the operation lives in a database.
+//
+// A setting out of its range is reported by [Policy.Validate] and runs as the
+// default; see there.
+type Policy struct {
+	// Name appears in errors and events: "task failed after 3 attempts: …".
+	Name string
+
+	// MaxAttempts counts every call of the operation, the first included.
+	// 0 or less means 3; 1 means no retry. See also [Unlimited].
+	MaxAttempts int
+
+	// MaxElapsed limits the time from the start of the first attempt to the
+	// start of the last: no attempt starts later, and no wait is begun that
+	// would lead there. It does not interrupt an attempt. 0 or less means no
+	// limit.
+	MaxElapsed time.Duration
+
+	// AttemptTimeout limits one attempt through its context. An attempt that
+	// fails after it counts as Retryable. 0 or less means no limit. An
+	// operation that ignores its context cannot be interrupted.
+	AttemptTimeout time.Duration
+
+	// Backoff gives the wait before each retry. nil means Exponential{}:
+	// 2s, 4s, 8s, …
+	Backoff Backoff
+
+	// MaxDelay is a hard cap on every wait but one that the server asked for.
+	// It is applied before the jitter, which stays within it. 0 or less means
+	// 30 seconds, or the backoff's first delay if that is longer; for Constant
+	// and Schedule it means their largest.
+	MaxDelay time.Duration
+
+	// Jitter spreads the waits. nil means FullJitter, and Proportional(0.1)
+	// for Constant and Schedule: who wrote the waits down means them.
+	Jitter Jitter
+
+	// MaxRetryAfter is the longest hint of a server that is waited for; a
+	// longer one ends the call at once, with the hint in the error. 0 or less
+	// means 1 minute, or MaxDelay if that is longer.
+	MaxRetryAfter time.Duration
+
+	// FreeRateLimits is how many RateLimited failures with a hint cost no
+	// attempt, per call. Further ones count. 0 or less means none.
+	FreeRateLimits int
+
+	// NonIdempotent restricts retries to failures that are proved to have had
+	// no effect: [Verdict.NotApplied].
+	NonIdempotent bool
+
+	// Classifier is asked about errors that are not marked, before [Classify].
+	// It runs on the goroutine of the caller and must not block.
+	Classifier Classifier
+
+	// Overrides replaces settings for failures of one kind, field by field: the
+	// one for the verdict's Category first, then the one for its class name
+	// ("unknown", "retryable", "rate_limited"), then the policy's. All limits
+	// are compared with the one count of failures.
+	Overrides map[string]Override
+
+	// Budget limits the extra load of retries, over all calls that share it.
+	// nil means none.
+	Budget *Budget
+
+	// Observer is told about every retry and the end of every call. nil means
+	// none.
+	Observer Observer
+
+	// Clock tells the time and waits. nil means the system's.
+	Clock Clock
+
+	// Rand is the source of jitter. nil means the global source of
+	// math/rand/v2.
+	Rand Rand
+}
+
+// Override replaces settings of a [Policy] for failures of one kind. A zero
+// field keeps the policy's setting.
+type Override struct {
+	MaxAttempts int
+	Backoff     Backoff
+	Jitter      Jitter
+	MaxDelay    time.Duration
+}
+
+var zeroPolicy = &Policy{}
+
+func (p *Policy) orZero() *Policy {
+	if p == nil {
+		return zeroPolicy
+	}
+	return p
+}
+
+// rule is what a policy says about one kind of failure. Its methods put the
+// defaults in where they are needed, because most failures need few of them.
+type rule struct {
+	maxAttempts int
+	backoff     Backoff
+	jitter      Jitter
+	maxDelay    time.Duration
+}
+
+// base returns the rule for failures without an Override.
+func (p *Policy) base() rule {
+	return rule{p.MaxAttempts, p.Backoff, p.Jitter, p.MaxDelay}
+}
+
+// override replaces what the Overrides for failures of the verdict's kind set.
+func (p *Policy) override(r *rule, v *Verdict) {
+	r.override(p.Overrides[v.Class.String()])
+	if v.Category != "" {
+		r.override(p.Overrides[v.Category])
+	}
+}
+
+func (r *rule) override(o Override) {
+	if o.MaxAttempts > 0 {
+		r.maxAttempts = o.MaxAttempts
+	}
+	if o.Backoff != nil {
+		r.backoff = o.Backoff
+	}
+	if o.Jitter != nil {
+		r.jitter = o.Jitter
+	}
+	if o.MaxDelay > 0 {
+		r.maxDelay = o.MaxDelay
+	}
+}
+
+// limit returns the number of attempts.
+func (r *rule) limit() int {
+	if r.maxAttempts <= 0 {
+		return defaultMaxAttempts
+	}
+	return r.maxAttempts
+}
+
+// delay returns the wait before a retry without cap and jitter.
+func (r *rule) delay(retry int) time.Duration {
+	if r.backoff == nil {
+		return Exponential{}.Delay(retry)
+	}
+	return max(r.backoff.Delay(retry), 0)
+}
+
+// ceiling returns the cap on every wait.
+func (r *rule) ceiling() time.Duration {
+	if r.maxDelay > 0 {
+		return r.maxDelay
+	}
+	if largest, written := longest(r.backoff); written {
+		return largest
+	}
+	return max(defaultMaxDelay, r.delay(1))
+}
+
+// spread returns the jitter.
+func (r *rule) spread() Jitter {
+	if r.jitter != nil {
+		return r.jitter
+	}
+	if _, written := longest(r.backoff); written {
+		return proportional(0.1)
+	}
+	return FullJitter
+}
+
+// draw returns a wait for delay: capped, and with the jitter that u draws.
+func (r *rule) draw(delay time.Duration, u uint64) time.Duration {
+	ceiling := r.ceiling()
+	return clamp(r.spread().Apply(min(delay, ceiling), ceiling, u), ceiling)
+}
+
+// maxRetryAfter returns the longest hint to wait for.
+func (p *Policy) maxRetryAfter(maxDelay time.Duration) time.Duration {
+	return orDefault(p.MaxRetryAfter, max(defaultMaxRetryAfter, maxDelay))
+}
+
+// word draws the random word for the wait after s.
+func (p *Policy) word(s *State) uint64 {
+	switch {
+	case s.Key != "":
+		return keyedWord(s)
+	case p.Rand != nil:
+		return p.Rand.Uint64()
+	default:
+		return rand.Uint64()
+	}
+}
+
+// Delay returns the wait after s.Failures failures, drawn as [Policy.Decide]
+// draws it for a failure without a hint and an Override. With s.Key it is the
+// same every time, so that a daemon that keeps no state can tell from a row
+// whether its time has come. It is 0 if there was no failure.
+func (p *Policy) Delay(s State) time.Duration {
+	if s.Failures < 1 {
+		return 0
+	}
+	p = p.orZero()
+	r := p.base()
+	return r.draw(r.delay(s.Failures), p.word(&s))
+}
+
+// Bounds returns the shortest and the longest wait before a retry, without
+// hints and Overrides. The first retry has number 1.
+func (p *Policy) Bounds(retry int) (lo, hi time.Duration) {
+	r := p.orZero().base()
+	delay := r.delay(retry)
+	return r.draw(delay, 0), r.draw(delay, math.MaxUint64)
+}
+
+// String returns what the policy does, in one line:
+//
+//	3 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s
+//
+// The waits are those of [Policy.Bounds], the first five at most.
+func (p Policy) String() string {
+	var b strings.Builder
+	if p.Name != "" {
+		b.WriteString(p.Name + ": ")
+	}
+	r := p.base()
+	switch r.limit() {
+	case Unlimited:
+		b.WriteString("unlimited attempts")
+	case 1:
+		b.WriteString("1 attempt")
+	default:
+		fmt.Fprintf(&b, "%d attempts", r.limit())
+	}
+	if p.MaxElapsed > 0 {
+		fmt.Fprintf(&b, " within %v", p.MaxElapsed)
+	}
+	if r.limit() == 1 {
+		return b.String()
+	}
+	if r.backoff == nil {
+		r.backoff = Exponential{}
+	}
+	fmt.Fprintf(&b, ", %v", r.backoff)
+	if _, written := longest(r.backoff); !written || p.MaxDelay > 0 {
+		fmt.Fprintf(&b, " ≤%v", r.ceiling())
+	}
+	fmt.Fprintf(&b, ", %v: waits ", r.spread())
+	const shown = 5
+	for retry := 1; retry < r.limit() && retry <= shown; retry++ {
+		if retry > 1 {
+			b.WriteString(", ")
+		}
+		lo, hi := p.Bounds(retry)
+		switch lo {
+		case hi:
+			b.WriteString(hi.String())
+		case 0:
+			b.WriteString("0–" + hi.String())
+		default:
+			b.WriteString(lo.String() + "–" + hi.String())
+		}
+	}
+	if r.limit()-1 > shown {
+		b.WriteString(", …")
+	}
+	return b.String()
+}

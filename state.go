@@ -1,0 +1,125 @@
+package retry
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// State is what a [Policy] has to know about the failures so far. It fits into
+// a column or a header: it has a JSON form,
+//
+//	{"failures":2,"rate_limited":1,"first":"2026-11-21T06:48:00Z"}
+//
+// and a text form,
+//
+//	f=2 r=1 t=2026-11-21T06:48:00Z
+//
+// which both leave zero fields out and ignore keys that they do not know. The
+// zero State is that of a first attempt; its text form is empty.
+type State struct {
+	// Failures counts the failures so far that cost an attempt, without the
+	// one that is being decided. A negative count is 0.
+	Failures int
+
+	// RateLimited counts the failures that cost none.
+	RateLimited int
+
+	// First is when the first attempt began. Zero means unknown; MaxElapsed is
+	// then not checked.
+	First time.Time
+
+	// Key is not stored. If it is not empty, jitter is a hash of Key, Failures
+	// and RateLimited instead of random, so that every process draws the same
+	// wait. The name of the job is a good key.
+	Key string
+}
+
+// count adds one failure.
+func (s *State) count(costsAttempt bool) {
+	n := &s.RateLimited
+	if costsAttempt {
+		n = &s.Failures
+	}
+	*n = max(*n, 0)
+	if *n < Unlimited {
+		*n++
+	}
+}
+
+// stateJSON is the JSON form of a State.
+type stateJSON struct {
+	Failures    int       `json:"failures,omitempty"`
+	RateLimited int       `json:"rate_limited,omitempty"`
+	First       time.Time `json:"first,omitzero"`
+}
+
+// MarshalJSON returns the JSON form.
+func (s State) MarshalJSON() ([]byte, error) {
+	return json.Marshal(stateJSON{s.Failures, s.RateLimited, s.First})
+}
+
+// UnmarshalJSON reads the JSON form. It leaves Key as it is.
+func (s *State) UnmarshalJSON(data []byte) error {
+	var j stateJSON
+	if err := json.Unmarshal(data, &j); err != nil {
+		return fmt.Errorf("retry: state: %w", err)
+	}
+	return s.set(j)
+}
+
+// MarshalText returns the text form.
+func (s State) MarshalText() ([]byte, error) {
+	var parts []string
+	if s.Failures != 0 {
+		parts = append(parts, "f="+strconv.Itoa(s.Failures))
+	}
+	if s.RateLimited != 0 {
+		parts = append(parts, "r="+strconv.Itoa(s.RateLimited))
+	}
+	if !s.First.IsZero() {
+		first, err := s.First.MarshalText()
+		if err != nil {
+			return nil, fmt.Errorf("retry: state: %w", err)
+		}
+		parts = append(parts, "t="+string(first))
+	}
+	return []byte(strings.Join(parts, " ")), nil
+}
+
+// UnmarshalText reads the text form. It leaves Key as it is.
+func (s *State) UnmarshalText(text []byte) (err error) {
+	var j stateJSON
+	for _, part := range strings.Fields(string(text)) {
+		key, value, ok := strings.Cut(part, "=")
+		if !ok {
+			return fmt.Errorf("retry: state: %q: want key=value", part)
+		}
+		switch key {
+		case "f":
+			j.Failures, err = strconv.Atoi(value)
+		case "r":
+			j.RateLimited, err = strconv.Atoi(value)
+		case "t":
+			err = j.First.UnmarshalText([]byte(value))
+		}
+		if err != nil {
+			return fmt.Errorf("retry: state: %s: %w", part, err)
+		}
+	}
+	return s.set(j)
+}
+
+// set takes over what was read, if it is sound.
+func (s *State) set(j stateJSON) error {
+	if j.Failures < 0 {
+		return fmt.Errorf("retry: state: failures: %d: must not be negative", j.Failures)
+	}
+	if j.RateLimited < 0 {
+		return fmt.Errorf("retry: state: rate_limited: %d: must not be negative", j.RateLimited)
+	}
+	s.Failures, s.RateLimited, s.First = j.Failures, j.RateLimited, j.First
+	return nil
+}

@@ -1,0 +1,229 @@
+package retry
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/sat"
+)
+
+// faults collects everything that is wrong with a policy.
+type faults []error
+
+// add notes a fault of the field at path, whose names are those of the JSON
+// form.
+func (f *faults) add(path string, value any, problem string) {
+	*f = append(*f, fmt.Errorf("%s: %v: %s", path, value, problem))
+}
+
+func (f *faults) notNegative(path string, d time.Duration) {
+	if d < 0 {
+		f.add(path, d, "must not be negative")
+	}
+}
+
+func (f faults) err() error {
+	if len(f) == 0 {
+		return nil
+	}
+	return fmt.Errorf("retry: invalid policy: %w", errors.Join(f...))
+}
+
+// Validate reports every setting that is out of range or contradicts another,
+// each with its path in the JSON form and its value. Nothing is changed, and a
+// policy with faults is still safe to run:
+//
+//   - a negative duration runs as its default, a multiplier that is negative or
+//     NaN as 2 and one below 1 as 1,
+//   - the fraction of Proportional and the ratio of a Budget run as 0.1 or 0 if
+//     they are negative or NaN, see there, and as 1 if they are larger,
+//   - MaxDelay caps a first delay that is longer.
+func (p *Policy) Validate() error {
+	p = p.orZero()
+	var f faults
+	p.check(&f)
+	return f.err()
+}
+
+func (p *Policy) check(f *faults) {
+	if p.MaxAttempts < 0 {
+		f.add("max_attempts", p.MaxAttempts, "must be at least 1, or 0 for the default")
+	}
+	f.notNegative("max_elapsed", p.MaxElapsed)
+	f.notNegative("attempt_timeout", p.AttemptTimeout)
+	f.notNegative("max_delay", p.MaxDelay)
+	f.notNegative("max_retry_after", p.MaxRetryAfter)
+	if p.FreeRateLimits < 0 {
+		f.add("free_rate_limits", p.FreeRateLimits, "must not be negative")
+	}
+	checkBackoff(f, "backoff", p.Backoff, p.MaxDelay)
+	checkJitter(f, "jitter", p.Jitter)
+	for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
+		o, path := p.Overrides[kind], overridePath(kind)
+		switch {
+		case kind == "":
+			f.add("overrides", strconv.Quote(kind), "needs a category or a class")
+		case kind == Final.String():
+			f.add("overrides", kind, "final errors are not retried")
+		}
+		if o.MaxAttempts < 0 {
+			f.add(path+".max_attempts", o.MaxAttempts, "must be at least 1, or 0 for the policy's")
+		}
+		f.notNegative(path+".max_delay", o.MaxDelay)
+		limit := orDefault(o.MaxDelay, p.MaxDelay)
+		checkBackoff(f, path+".backoff", o.Backoff, limit)
+		if o.Backoff == nil && o.MaxDelay > 0 {
+			checkFirstDelay(f, path+".max_delay", p.Backoff, o.MaxDelay)
+		}
+		checkJitter(f, path+".jitter", o.Jitter)
+	}
+	p.Budget.check(f)
+}
+
+func overridePath(kind string) string { return "overrides." + kind }
+
+func checkBackoff(f *faults, path string, b Backoff, maxDelay time.Duration) {
+	switch b := b.(type) {
+	case Exponential:
+		path += ".exponential"
+		f.notNegative(path+".initial", b.Initial)
+		if m := b.Multiplier; m != 0 && !(m >= 1 && m <= math.MaxFloat64) {
+			f.add(path+".multiplier", m, "must be a number of at least 1, or 0 for the default")
+		}
+		checkFirstDelay(f, path+".initial", b, maxDelay)
+	case Linear:
+		path += ".linear"
+		f.notNegative(path+".initial", b.Initial)
+		f.notNegative(path+".step", b.Step)
+		checkFirstDelay(f, path+".initial", b, maxDelay)
+	case Fibonacci:
+		path += ".fibonacci"
+		f.notNegative(path+".initial", b.Initial)
+		checkFirstDelay(f, path+".initial", b, maxDelay)
+	case Constant:
+		path += ".constant"
+		f.notNegative(path, time.Duration(b))
+		checkFirstDelay(f, path, b, maxDelay)
+	case Schedule:
+		for i, d := range b {
+			path := fmt.Sprintf("%s.schedule[%d]", path, i)
+			f.notNegative(path, d)
+			checkFirstDelay(f, path, Constant(d), maxDelay)
+		}
+	}
+}
+
+// checkFirstDelay finds a wait that the cap would never let happen.
+func checkFirstDelay(f *faults, path string, b Backoff, maxDelay time.Duration) {
+	if b == nil {
+		b = Exponential{}
+	}
+	if first := b.Delay(1); maxDelay > 0 && first > maxDelay {
+		f.add(path, first, fmt.Sprintf("the first delay is above max_delay %v", maxDelay))
+	}
+}
+
+func checkJitter(f *faults, path string, j Jitter) {
+	switch j := j.(type) {
+	case proportional:
+		if !(j >= 0 && j <= 1) {
+			f.add(path+".proportional", float64(j), "must be a fraction from 0 to 1")
+		}
+	case plusMinus:
+		f.notNegative(path+".plus_minus", time.Duration(j))
+	}
+}
+
+func (b *Budget) check(f *faults) {
+	if b == nil {
+		return
+	}
+	if !(b.Ratio >= 0 && b.Ratio <= 1) {
+		f.add("budget.ratio", b.Ratio, "must be a fraction from 0 to 1")
+	}
+	f.notNegative("budget.ttl", b.TTL)
+	if b.Reserve < NoReserve {
+		f.add("budget.reserve", b.Reserve, "must not be negative, or NoReserve")
+	}
+}
+
+// Limits bounds policies that come from callers who are not trusted, such as
+// those of an API that takes a retry policy with every job. A zero field sets no
+// bound.
+type Limits struct {
+	MaxAttempts   int // of calls in all: free rate limits count
+	MaxDelay      time.Duration
+	MaxElapsed    time.Duration
+	MaxRetryAfter time.Duration
+}
+
+// Check reports every setting of p that is above its bound, and all that
+// [Policy.Validate] reports. What counts is what p would do: its defaults and its
+// Overrides are checked too, and no limit at all is above any bound.
+func (l Limits) Check(p *Policy) error {
+	p = p.orZero()
+	var f faults
+	p.check(&f)
+	l.checkAttempts(&f, p)
+	r := p.base()
+	l.checkDelay(&f, "max_delay", r.ceiling())
+	for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
+		o := p.base()
+		if o.override(p.Overrides[kind]); o.ceiling() != r.ceiling() {
+			l.checkDelay(&f, overridePath(kind)+".max_delay", o.ceiling())
+		}
+	}
+	if l.MaxElapsed > 0 {
+		switch {
+		case p.MaxElapsed <= 0:
+			f.add("max_elapsed", "none", fmt.Sprintf("must be at most %v", l.MaxElapsed))
+		case p.MaxElapsed > l.MaxElapsed:
+			f.add("max_elapsed", p.MaxElapsed, fmt.Sprintf("must be at most %v", l.MaxElapsed))
+		}
+	}
+	if hint := p.maxRetryAfter(r.ceiling()); l.MaxRetryAfter > 0 && hint > l.MaxRetryAfter {
+		f.add("max_retry_after", hint, fmt.Sprintf("must be at most %v", l.MaxRetryAfter))
+	}
+	return f.err()
+}
+
+func (l Limits) checkDelay(f *faults, path string, d time.Duration) {
+	if l.MaxDelay > 0 && d > l.MaxDelay {
+		f.add(path, d, fmt.Sprintf("must be at most %v", l.MaxDelay))
+	}
+}
+
+func (l Limits) checkAttempts(f *faults, p *Policy) {
+	if l.MaxAttempts <= 0 {
+		return
+	}
+	check := func(path string, attempts int) {
+		calls := int(sat.Add(time.Duration(attempts), time.Duration(max(p.FreeRateLimits, 0))))
+		switch {
+		case attempts > l.MaxAttempts:
+			f.add(path, attemptsText(attempts), fmt.Sprintf("must be at most %d", l.MaxAttempts))
+		case calls > l.MaxAttempts:
+			f.add("free_rate_limits", p.FreeRateLimits,
+				fmt.Sprintf("with %s %d, must make at most %d calls", path, attempts, l.MaxAttempts))
+		}
+	}
+	r := p.base()
+	check("max_attempts", r.limit())
+	for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
+		if o := p.Overrides[kind]; o.MaxAttempts > 0 {
+			check(overridePath(kind)+".max_attempts", o.MaxAttempts)
+		}
+	}
+}
+
+func attemptsText(n int) string {
+	if n == Unlimited {
+		return unlimitedText
+	}
+	return strconv.Itoa(n)
+}
