@@ -49,26 +49,35 @@ func (p *Policy) withTimeout(ctx context.Context) (context.Context, context.Canc
 	return context.WithTimeout(ctx, p.AttemptTimeout)
 }
 
-// wait returns true when d has passed and false when ctx is done. *timer is the
-// one of this call, made at its first wait and used again: making one is dearer
-// than the wait. It has fired or is stopped whenever wait returns, so nothing is
-// left behind. It must not outlive the call, in a pool or elsewhere: a timer
-// from one testing/synctest bubble must not be used in another.
-func (p *Policy) wait(ctx context.Context, d time.Duration, timer **time.Timer) bool {
+// wait returns true when d has passed and false when ctx is done. The timer is
+// the one of this call, running, where the system's clock is used. It has fired
+// or is stopped whenever wait returns, so nothing is left behind.
+func (p *Policy) wait(ctx context.Context, d time.Duration, timer *time.Timer) bool {
 	if p.Clock != nil {
 		return waitOn(ctx, p.Clock, d)
 	}
-	if *timer == nil {
-		*timer = time.NewTimer(d)
-	} else {
-		(*timer).Reset(d)
-	}
 	select {
-	case <-(*timer).C:
+	case <-timer.C:
 		return true
 	case <-ctx.Done():
-		(*timer).Stop()
+		timer.Stop()
 		return false
+	}
+}
+
+// start returns the timer of a call, running: made at the first wait and used
+// again, because making one is dearer than the wait. It must not outlive the
+// call, in a pool or elsewhere: a timer from one testing/synctest bubble must
+// not be used in another.
+func (p *Policy) start(timer *time.Timer, d time.Duration) *time.Timer {
+	switch {
+	case p.Clock != nil:
+		return nil
+	case timer == nil:
+		return time.NewTimer(d)
+	default:
+		timer.Reset(d)
+		return timer
 	}
 }
 

@@ -8,13 +8,10 @@ import (
 
 // statusVerdict judges an HTTP status for a request whose method is not known.
 // hinted says that the server told when to come back, which turns some
-// refusals into invitations. Numbers outside 100–599 say nothing.
+// refusals into invitations.
 //
 // https://www.rfc-editor.org/rfc/rfc9110#section-15
 func statusVerdict(status int, hinted bool) Verdict {
-	if status < 100 || status > 599 {
-		return Verdict{}
-	}
 	category := "http_" + strconv.Itoa(status)
 	switch status {
 	case 429: // RFC 6585 section 4

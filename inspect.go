@@ -17,104 +17,116 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/errtree"
 )
 
-// opinion is what one error, or a tree of them, says about a retry.
+// opinion is what the errors of a chain say, heard from the outside to the
+// inside.
 type opinion struct {
 	verdict Verdict
 
-	// weak opinions are those of Timeout, Temporary and their kin, which hold
-	// only where no error beneath names its cause.
+	// weak is a verdict of Timeout, Temporary and their kin, which holds only
+	// if no error further in names its cause.
 	weak bool
 
-	// unsent says that whatever happened beneath this error happened before
-	// anything was sent.
+	// unsent says that what happened further in happened before anything was
+	// sent.
 	unsent bool
 
-	// network says that an io.EOF beneath this error is a lost connection.
+	// network says that an io.EOF further in is a lost connection.
 	network bool
 }
 
 // inspect asks every error of the tree.
 func inspect(err error) Verdict {
-	nodes := errtree.MaxNodes
-	o := inspectIn(err, opinion{}, &nodes)
-	if nodes <= 0 { // not all was seen
+	var o opinion
+	nodes := errtree.Nodes(errtree.MaxNodes)
+	if o.inspect(err, &nodes); nodes.Exceeded() {
 		return Verdict{}
 	}
-	o.verdict.normalize()
-	return o.verdict
+	return o.result()
 }
 
-// inspectIn asks a chain from the outside to the inside. Of the context it uses
-// unsent and network only.
-func inspectIn(err error, context opinion, nodes *int) opinion {
-	said := opinion{unsent: context.unsent, network: context.network}
-	for err != nil && *nodes > 0 {
-		*nodes--
-		said = said.over(ask(err, said.network))
+func (o *opinion) inspect(err error, nodes *errtree.Nodes) {
+	for err != nil && nodes.Take() {
+		o.ask(err)
 		one, several := errtree.Unwrap(err)
 		if several != nil {
-			return said.over(inspectAmong(several, said, nodes))
+			o.inspectAmong(several, nodes)
+			return
 		}
 		err = one
 	}
-	return said
 }
 
-func inspectAmong(legs []error, context opinion, nodes *int) (said opinion) {
+func (o *opinion) inspectAmong(legs []error, nodes *errtree.Nodes) {
+	var all opinion
 	for _, leg := range legs {
-		o := inspectIn(leg, context, nodes)
+		one := opinion{unsent: o.unsent, network: o.network}
+		one.inspect(leg, nodes)
+		v := one.result()
 		switch {
-		case o.verdict == (Verdict{}):
-		case said.verdict == (Verdict{}):
-			said = o
+		case v == (Verdict{}):
+		case all.verdict == (Verdict{}):
+			all = opinion{verdict: v, weak: one.weak}
 		default:
-			said.verdict = said.verdict.merge(o.verdict, false)
-			said.weak = said.weak && o.weak
+			all = opinion{verdict: all.verdict.merge(v, false), weak: all.weak && one.weak}
 		}
 	}
-	said.unsent, said.network = false, false // true of single legs
-	return said
+	o.hear(all.verdict, all.weak)
 }
 
-// over combines what an error says with what the one that it wraps says.
-func (outer opinion) over(inner opinion) opinion {
-	said := outer
-	said.unsent = outer.unsent || inner.unsent
-	said.network = outer.network || inner.network
-	if !outer.decided() && (inner.decided() || outer.verdict.Class == Unknown) {
-		said.verdict, said.weak = inner.verdict, inner.weak
+// hear adds what an error further in says.
+func (o *opinion) hear(v Verdict, weak bool) {
+	after := orDefault(o.verdict.After, v.After)
+	decided := o.verdict.Class != Unknown && !o.weak
+	if !decided && v.Class != Unknown && (!weak || o.verdict.Class == Unknown) {
+		o.verdict, o.weak = v, weak
 	}
-	said.verdict.After = orDefault(outer.verdict.After, inner.verdict.After)
-	switch said.verdict.Class {
-	case Final:
-		said.verdict.After = 0
-	case Retryable, RateLimited:
-		said.verdict.NotApplied = said.verdict.NotApplied || said.unsent
-	}
-	return said
+	o.verdict.After = after
 }
 
-// decided reports whether the opinion has a class that stands whatever is
-// beneath.
-func (o opinion) decided() bool { return o.verdict.Class != Unknown && !o.weak }
-
-// ask returns what this one error says.
-func ask(err error, network bool) opinion {
-	if o, known := askType(err); known {
-		return o
+// result returns the verdict of all that was heard.
+func (o *opinion) result() Verdict {
+	v := o.verdict
+	v.normalize()
+	if v.Class != Unknown {
+		v.NotApplied = v.NotApplied || o.unsent
 	}
-	if v := sentinel(err, network); v != (Verdict{}) {
-		return opinion{verdict: v}
+	if v.Class == Final {
+		v.After = 0
+	}
+	return v
+}
+
+// ask hears what this one error says.
+func (o *opinion) ask(err error) {
+	if o.askType(err) {
+		return
+	}
+	for i := range sentinels {
+		// Sentinels are pointers, so this comparison cannot panic.
+		if s := &sentinels[i]; err == s.err {
+			o.hear(s.verdict, false)
+			return
+		}
+	}
+	if err == io.EOF && o.network {
+		o.hear(again("eof"), false)
+		return
 	}
 	t := reflect.TypeOf(err)
-	if v := typeNameVerdict(t, err); v != (Verdict{}) {
-		return opinion{verdict: v}
+	if t == plainType {
+		return
 	}
-	if t.NumMethod() == 1 { // nothing but Error
-		return opinion{}
+	if v := typeVerdict(t, err); v != (Verdict{}) {
+		o.hear(v, false)
+		return
 	}
-	return askMethods(err)
+	if t.NumMethod() > 1 { // more than Error
+		o.askMethods(err)
+	}
 }
+
+// plainType is the type of what errors.New makes, which says nothing.
+var plainType = reflect.TypeOf(errors.ErrUnsupported)
 
 func final(category string) Verdict { return Verdict{Class: Final, Category: category} }
 
@@ -129,56 +141,54 @@ func anew(category string) Verdict {
 func limited(category string) Verdict { return Verdict{Class: RateLimited, Category: category} }
 
 // askType knows the types of packages that are linked anyway.
-func askType(err error) (o opinion, known bool) {
+func (o *opinion) askType(err error) (known bool) {
 	switch e := err.(type) {
 	case errno:
 		v := errnoVerdict(e)
-		return opinion{verdict: v}, v != (Verdict{})
-	case *net.OpError:
-		if e == nil {
-			return opinion{}, true
+		o.hear(v, false)
+		return v != (Verdict{})
+	case *net.OpError: // its Timeout and Temporary are those of what it wraps
+		if e != nil {
+			o.network = true
+			o.unsent = o.unsent || e.Op == "dial"
 		}
-		o = askWeak(err) // Timeout
-		o.network = true
-		o.unsent = e.Op == "dial"
-		return o, true
+		return true
 	case *net.DNSError:
-		if e == nil {
-			return opinion{}, true
+		if e != nil {
+			o.askDNS(e)
 		}
-		return askDNS(e), true
-	case *url.Error:
-		if e == nil {
-			return opinion{}, true
+		return true
+	case *url.Error: // likewise
+		if e != nil {
+			o.network = true
+			if e.Op == "parse" {
+				o.hear(final("invalid"), false)
+			}
 		}
-		if e.Op == "parse" {
-			return opinion{verdict: final("invalid")}, true
-		}
-		o = askWeak(err)
-		o.network = true
-		return o, true
+		return true
 	case *json.SyntaxError, *json.UnmarshalTypeError, *json.InvalidUnmarshalError,
 		base64.CorruptInputError, *strconv.NumError, *time.ParseError,
 		*net.ParseError, *net.AddrError, net.UnknownNetworkError, net.InvalidAddrError,
 		url.EscapeError, url.InvalidHostError:
-		return opinion{verdict: final("invalid")}, true
+		o.hear(final("invalid"), false)
+		return true
 	case interface{ RuntimeError() }: // runtime.Error
-		return opinion{verdict: final("panic")}, true
+		o.hear(final("panic"), false)
+		return true
 	default:
-		return opinion{}, false
+		return false
 	}
 }
 
 // askDNS is weak about a lookup that may succeed later, because one that was
 // canceled looks the same and wraps the cancellation.
-func askDNS(e *net.DNSError) opinion {
+func (o *opinion) askDNS(e *net.DNSError) {
+	o.unsent = true
 	switch {
 	case e.IsTimeout || e.IsTemporary:
-		return opinion{verdict: anew("dns"), weak: true, unsent: true}
+		o.hear(anew("dns"), true)
 	case e.IsNotFound:
-		return opinion{verdict: final("dns_not_found")}
-	default:
-		return opinion{unsent: true}
+		o.hear(final("dns_not_found"), false)
 	}
 }
 
@@ -199,90 +209,80 @@ var sentinels = []struct {
 	{net.ErrClosed, again("closed")},
 }
 
-// sentinel compares with == and asks an Is method, as errors.Is does.
-func sentinel(err error, network bool) Verdict {
-	_, hasIs := err.(interface{ Is(error) bool })
-	for _, s := range sentinels {
-		// Sentinels are pointers, so this comparison cannot panic.
-		if err == s.err || hasIs && errtree.Matches(err, s.err) {
-			return s.verdict
-		}
+// typeVerdict knows types of packages that this one does not link, because a
+// program that never dials should not carry them.
+func typeVerdict(t reflect.Type, err error) Verdict {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
 	}
-	if network && err == io.EOF {
-		return again("eof")
+	switch pkg := t.PkgPath(); pkg {
+	case "crypto/x509":
+		return final("tls_cert")
+	case "crypto/tls":
+		switch t.Name() {
+		case "CertificateVerificationError":
+			return final("tls_cert")
+		case "RecordHeaderError", "ECHRejectionError":
+			return final("tls")
+		case "alert", "AlertError":
+			return alertVerdict(err)
+		}
+	case "encoding/csv", "encoding/hex", "encoding/xml":
+		return final("invalid")
+	case "net/http":
+		switch t.Name() {
+		case "ProtocolError":
+			return final("invalid")
+		case "tlsHandshakeTimeoutError":
+			return anew("timeout")
+		case "http2StreamError", "StreamError":
+			return streamVerdict(err)
+		}
+	case "os/exec":
+		if t.Name() == "Error" {
+			return final("not_found")
+		}
+	case "github.com/cenkalti/backoff/v4", "github.com/cenkalti/backoff/v5":
+		if t.Name() == "PermanentError" {
+			return final("permanent")
+		}
+	case "github.com/avast/retry-go/v4", "github.com/avast/retry-go/v5":
+		if t.Name() == "unrecoverableError" {
+			return final("permanent")
+		}
+	default:
+		if strings.HasSuffix(pkg, "/http2") && t.Name() == "StreamError" {
+			return streamVerdict(err)
+		}
 	}
 	return Verdict{}
 }
 
-// typeNames are types of packages that this one does not link, because a
-// program that never dials should not carry them.
-type typeName struct{ pkg, name string }
-
-var typeNames = map[typeName]Verdict{
-	{"crypto/tls", "CertificateVerificationError"}:         final("tls_cert"),
-	{"crypto/tls", "RecordHeaderError"}:                    final("tls"),
-	{"crypto/tls", "ECHRejectionError"}:                    final("tls"),
-	{"crypto/x509", "CertificateInvalidError"}:             final("tls_cert"),
-	{"crypto/x509", "ConstraintViolationError"}:            final("tls_cert"),
-	{"crypto/x509", "HostnameError"}:                       final("tls_cert"),
-	{"crypto/x509", "InsecureAlgorithmError"}:              final("tls_cert"),
-	{"crypto/x509", "SystemRootsError"}:                    final("tls_cert"),
-	{"crypto/x509", "UnhandledCriticalExtension"}:          final("tls_cert"),
-	{"crypto/x509", "UnknownAuthorityError"}:               final("tls_cert"),
-	{"encoding/csv", "ParseError"}:                         final("invalid"),
-	{"encoding/hex", "InvalidByteError"}:                   final("invalid"),
-	{"encoding/xml", "SyntaxError"}:                        final("invalid"),
-	{"encoding/xml", "UnmarshalError"}:                     final("invalid"),
-	{"net/http", "ProtocolError"}:                          final("invalid"),
-	{"net/http", "tlsHandshakeTimeoutError"}:               anew("timeout"),
-	{"os/exec", "Error"}:                                   final("not_found"),
-	{"github.com/cenkalti/backoff/v4", "PermanentError"}:   final("permanent"),
-	{"github.com/cenkalti/backoff/v5", "PermanentError"}:   final("permanent"),
-	{"github.com/avast/retry-go/v4", "unrecoverableError"}: final("permanent"),
-	{"github.com/avast/retry-go/v5", "unrecoverableError"}: final("permanent"),
-}
-
-func typeNameVerdict(t reflect.Type, err error) Verdict {
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	name := t.Name()
-	switch {
-	case name == "alert" || name == "AlertError":
-		return alertVerdict(t, err)
-	case strings.HasSuffix(name, "StreamError"):
-		return streamVerdict(t, err)
-	}
-	return typeNames[typeName{t.PkgPath(), name}]
-}
-
-// alertVerdict knows crypto/tls.alert and crypto/tls.AlertError: the TLS alert
-// that one side sent, which is a refusal but for two that are accidents.
-func alertVerdict(t reflect.Type, err error) Verdict {
+// alertVerdict judges a TLS alert, a refusal but for two that are accidents.
+//
+// https://www.rfc-editor.org/rfc/rfc8446#section-6
+func alertVerdict(err error) Verdict {
 	const internalError, userCanceled = 80, 90
-	if t.PkgPath() != "crypto/tls" || t.Kind() != reflect.Uint8 {
-		return Verdict{}
-	}
-	switch reflect.ValueOf(err).Uint() {
-	case internalError, userCanceled:
+	alert := reflect.ValueOf(err)
+	if alert.Kind() == reflect.Uint8 && (alert.Uint() == internalError || alert.Uint() == userCanceled) {
 		return again("tls_alert")
-	default:
-		return final("tls_alert")
 	}
+	return final("tls_alert")
 }
 
-// streamVerdict knows the stream error of HTTP/2, both golang.org/x/net/http2's
-// and the copy in net/http, by its fields: a reset stream and why.
-func streamVerdict(t reflect.Type, err error) Verdict {
-	v := reflect.Indirect(reflect.ValueOf(err))
-	if v.Kind() != reflect.Struct || t.PkgPath() != "net/http" && !strings.HasSuffix(t.PkgPath(), "/http2") {
+// streamVerdict judges a stream error of HTTP/2, golang.org/x/net/http2's or the
+// copy in net/http: a reset stream and the reason.
+//
+// https://www.rfc-editor.org/rfc/rfc9113#section-7
+func streamVerdict(err error) Verdict {
+	stream := reflect.Indirect(reflect.ValueOf(err))
+	if stream.Kind() != reflect.Struct {
 		return Verdict{}
 	}
-	code := v.FieldByName("Code")
-	if !v.FieldByName("StreamID").IsValid() || !code.IsValid() || !code.CanUint() {
+	code := stream.FieldByName("Code")
+	if !code.IsValid() || !code.CanUint() {
 		return Verdict{}
 	}
-	// https://www.rfc-editor.org/rfc/rfc9113#section-7
 	switch code.Uint() {
 	case 0x7, 0xd: // REFUSED_STREAM, HTTP_1_1_REQUIRED: not processed
 		return anew("http2_refused")

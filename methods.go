@@ -1,128 +1,151 @@
 package retry
 
-import (
-	"time"
+import "time"
 
-	"github.com/seed-5ff3c98e/retry/internal/errtree"
-)
-
-// askMethods returns what an error says through methods that many libraries
-// agree on. A method that panics is taken as silent. The most specific opinion
-// counts, and a hint is added to it.
-func askMethods(err error) opinion {
-	after := hintOf(err)
-	o := opinion{verdict: askClass(err)}
-	if o.verdict.Class == Unknown {
-		o.verdict = askCode(err, after > 0)
+// askMethods hears what an error says through methods that many libraries
+// agree on, the most specific first. A method that panics, as those of typed nil
+// pointers do, says nothing, like those of its kind after it.
+func (o *opinion) askMethods(err error) {
+	o.hear(Verdict{After: hintOf(err)}, false)
+	if v := askIs(err); v.Class != Unknown {
+		o.hear(v, false)
+		return
 	}
-	if o.verdict.Class == Unknown {
-		o = askWeak(err)
+	if v := askClass(err); v.Class != Unknown {
+		o.hear(v, false)
+		return
 	}
-	if o.verdict.Class != Final && after > 0 {
-		o.verdict.After = after
+	if v := askCode(err); v.Class != Unknown {
+		o.hear(v, false)
+		return
 	}
-	return o
+	if status := statusOf(err); status != 0 {
+		v := statusVerdict(status, o.verdict.After > 0)
+		// A 400 may be any refusal. The AWS SDKs say further in which one: the
+		// code of a throttled request is on the error beneath.
+		o.hear(v, status == 400)
+		return
+	}
+	o.askWeak(err)
 }
+
+// silence is deferred around foreign methods.
+func silence() { _ = recover() }
 
 // hintOf reads the wait that the error asks for.
 func hintOf(err error) (after time.Duration) {
-	switch e := err.(type) {
-	case interface{ RetryAfter() time.Duration }:
-		after, _ = errtree.Try(e.RetryAfter)
-	case interface{ GetRetryAfter() time.Duration }: // go-github
-		after, _ = errtree.Try(e.GetRetryAfter)
-	case interface{ NextRetryDelay() time.Duration }: // Temporal
-		after, _ = errtree.Try(e.NextRetryDelay)
+	defer silence()
+	if e, ok := err.(interface{ RetryAfter() time.Duration }); ok {
+		after = max(e.RetryAfter(), 0)
 	}
-	return max(after, 0)
+	if e, ok := err.(interface{ GetRetryAfter() time.Duration }); ok && after == 0 { // go-github
+		after = max(e.GetRetryAfter(), 0)
+	}
+	if e, ok := err.(interface{ NextRetryDelay() time.Duration }); ok && after == 0 { // Temporal
+		after = max(e.NextRetryDelay(), 0)
+	}
+	return after
+}
+
+// askIs lets an error say that it is a sentinel, as [errors.Is] does.
+func askIs(err error) (v Verdict) {
+	defer silence()
+	if e, ok := err.(interface{ Is(error) bool }); ok {
+		for _, s := range sentinels {
+			if e.Is(s.err) {
+				return s.verdict
+			}
+		}
+	}
+	return Verdict{}
 }
 
 // askClass reads the methods that answer the question itself.
-func askClass(err error) Verdict {
-	switch e := err.(type) {
-	case interface{ NonRetriable() }: // azcore: having the method is the answer
+func askClass(err error) (v Verdict) {
+	defer silence()
+	if _, ok := err.(interface{ NonRetriable() }); ok { // azcore: having the method is the answer
 		return final("permanent")
-	case interface{ NonRetryable() bool }: // Temporal
-		if yes(e.NonRetryable) {
-			return final("permanent")
-		}
-	case interface{ CanceledError() bool }: // smithy
-		if yes(e.CanceledError) {
-			return final("canceled")
-		}
 	}
-	var answer, ok bool
+	if e, ok := err.(interface{ NonRetryable() bool }); ok && e.NonRetryable() { // Temporal
+		return final("permanent")
+	}
+	if e, ok := err.(interface{ CanceledError() bool }); ok && e.CanceledError() { // smithy
+		return final("canceled")
+	}
 	switch e := err.(type) {
 	case interface{ Retryable() bool }:
-		answer, ok = errtree.Try(e.Retryable)
+		return answer(e.Retryable())
 	case interface{ IsRetryable() bool }:
-		answer, ok = errtree.Try(e.IsRetryable)
+		return answer(e.IsRetryable())
 	case interface{ RetryableError() bool }: // smithy
-		answer, ok = errtree.Try(e.RetryableError)
+		return answer(e.RetryableError())
 	case interface{ IsRetriable() bool }: // confluent-kafka-go
-		answer, ok = errtree.Try(e.IsRetriable)
+		return answer(e.IsRetriable())
 	case interface{ ShouldRetry() bool }:
-		answer, ok = errtree.Try(e.ShouldRetry)
-	}
-	switch {
-	case !ok:
-		return Verdict{}
-	case answer:
-		return again("transient")
+		return answer(e.ShouldRetry())
 	default:
-		return final("permanent")
+		return Verdict{}
 	}
 }
 
-// askCode reads the code that a protocol gave the error. hinted says that the
-// error carries a hint as well.
-func askCode(err error, hinted bool) (v Verdict) {
-	if e, ok := err.(interface{ ErrorCode() string }); ok {
-		code, _ := errtree.Try(e.ErrorCode)
-		v = awsVerdict(code)
+// answer is the verdict of an author who was asked just that: a no counts.
+func answer(retryable bool) Verdict {
+	if retryable {
+		return again("transient")
 	}
-	if v.Class != Unknown {
-		return v
+	return final("permanent")
+}
+
+// askCode reads the code that a server gave the error.
+func askCode(err error) (v Verdict) {
+	defer silence()
+	if e, ok := err.(interface{ ErrorCode() string }); ok {
+		if v := awsVerdict(e.ErrorCode()); v.Class != Unknown {
+			return v
+		}
 	}
 	switch e := err.(type) {
 	case interface{ SQLState() string }: // pgx, pq
-		state, _ := errtree.Try(e.SQLState)
-		return sqlStateVerdict(state)
+		return sqlStateVerdict(e.SQLState())
 	case interface{ SQLErrorNumber() int32 }: // go-mssqldb
-		number, _ := errtree.Try(e.SQLErrorNumber)
-		return sqlServerVerdict(number)
+		return sqlServerVerdict(e.SQLErrorNumber())
 	case interface{ HasErrorLabel(label string) bool }: // MongoDB
-		return mongoVerdict(func(label string) bool {
-			return yes(func() bool { return e.HasErrorLabel(label) })
-		})
+		return mongoVerdict(e.HasErrorLabel)
+	default:
+		return Verdict{}
 	}
-	var status int
+}
+
+// statusOf reads the HTTP status, or 0.
+func statusOf(err error) (status int) {
+	defer silence()
 	switch e := err.(type) {
 	case interface{ HTTPStatusCode() int }: // smithy
-		status, _ = errtree.Try(e.HTTPStatusCode)
+		status = e.HTTPStatusCode()
 	case interface{ HTTPCode() int }: // gax
-		status, _ = errtree.Try(e.HTTPCode)
+		status = e.HTTPCode()
 	case interface{ StatusCode() int }:
-		status, _ = errtree.Try(e.StatusCode)
+		status = e.StatusCode()
 	}
-	return statusVerdict(status, hinted)
+	if status < 100 || status > 599 {
+		return 0
+	}
+	return status
 }
 
 // askWeak reads methods whose true is a mere hope and whose false says nothing.
-func askWeak(err error) opinion {
-	if e, ok := err.(interface{ SafeToRetry() bool }); ok && yes(e.SafeToRetry) { // pgconn
-		return opinion{verdict: anew("unsent"), weak: true, unsent: true}
+func (o *opinion) askWeak(err error) {
+	defer silence()
+	if e, ok := err.(interface{ SafeToRetry() bool }); ok && e.SafeToRetry() { // pgconn
+		o.unsent = true
+		o.hear(anew("unsent"), true)
+		return
 	}
-	if e, ok := err.(interface{ Timeout() bool }); ok && yes(e.Timeout) {
-		return opinion{verdict: again("timeout"), weak: true}
+	if e, ok := err.(interface{ Timeout() bool }); ok && e.Timeout() {
+		o.hear(again("timeout"), true)
+		return
 	}
-	if e, ok := err.(interface{ Temporary() bool }); ok && yes(e.Temporary) {
-		return opinion{verdict: again("temporary"), weak: true}
+	if e, ok := err.(interface{ Temporary() bool }); ok && e.Temporary() {
+		o.hear(again("temporary"), true)
 	}
-	return opinion{}
-}
-
-func yes(method func() bool) bool {
-	answer, ok := errtree.Try(method)
-	return ok && answer
 }

@@ -70,9 +70,16 @@ func (p *Policy) Next(s State, err error, now time.Time) Decision {
 	if err == nil {
 		return Decision{State: s}
 	}
-	d := p.Decide(s, p.Classify(err), now)
-	if !d.Retry {
-		d.Err = p.orZero().failure(&d, err)
+	p = p.orZero()
+	j := judgment{verdict: p.classify(err, false)}
+	p.judge(&j, &s, now, sat.Max)
+	d := j.decision(&s, now)
+	switch {
+	case d.Retry:
+	case d.Stop == StopFinal:
+		d.Err = err
+	default:
+		d.Err = p.giveUp(&j, &s, err)
 	}
 	return d
 }
@@ -108,10 +115,9 @@ func (p *Policy) classify(err error, timedOut bool) Verdict {
 // Decide is the decider: what p makes of a failure with verdict v at the
 // instant now, after the failures s.
 func (p *Policy) Decide(s State, v Verdict, now time.Time) Decision {
-	d := Decision{State: s, Verdict: v}
-	p.orZero().decide(&d, now, sat.Max)
-	d.setAt(now)
-	return d
+	j := judgment{verdict: v}
+	p.orZero().judge(&j, &s, now, sat.Max)
+	return j.decision(&s, now)
 }
 
 // DecideContext is Decide for a call in progress. It adds what only such a call
@@ -119,86 +125,136 @@ func (p *Policy) Decide(s State, v Verdict, now time.Time) Decision {
 // would miss, and p.Budget, from which it withdraws.
 func (p *Policy) DecideContext(ctx context.Context, s State, v Verdict, now time.Time) Decision {
 	p = p.orZero()
-	d := Decision{State: s, Verdict: v}
+	j := judgment{verdict: v}
 	if stop := contextStop(ctx); stop != StopNone {
-		d.Counted = true
-		d.State.count(true)
-		d.Stop = stop
-		return d
+		j.limit, j.counted, j.stop = p.limit(), true, stop
+		s.count(true)
+		return j.decision(&s, now)
 	}
-	p.decideContext(ctx, &d, now)
-	d.setAt(now)
-	return d
-}
-
-// decideContext is DecideContext under a context that is not done.
-func (p *Policy) decideContext(ctx context.Context, d *Decision, now time.Time) {
 	room := sat.Max
 	if deadline, ok := ctx.Deadline(); ok {
 		room = deadline.Sub(now) // saturates
 	}
-	p.decide(d, now, room)
-	if d.Retry && p.Budget != nil && !p.Budget.TryWithdraw(now) {
-		d.refuse(StopBudget)
+	p.judge(&j, &s, now, room)
+	p.withdraw(&j, now)
+	return j.decision(&s, now)
+}
+
+// judgment is a Decision in the making: the verdict goes in and the rest comes
+// out. It is handed around by pointer because copies of a Decision would be most
+// of the cost of a failure. The state, which is brought up to date, is not in
+// it: a pointer to it in here would move it to the heap.
+type judgment struct {
+	verdict Verdict
+	delay   time.Duration
+	limit   int
+	retry   bool
+	counted bool
+	stop    StopReason
+}
+
+func (j *judgment) decision(s *State, now time.Time) Decision {
+	d := Decision{
+		Retry:   j.retry,
+		Delay:   j.delay,
+		Counted: j.counted,
+		Limit:   j.limit,
+		Verdict: j.verdict,
+		Stop:    j.stop,
+		State:   *s,
+	}
+	if j.retry || j.delay > 0 {
+		d.At = wallTime(now, j.delay)
+	}
+	return d
+}
+
+// wallTime returns when d has passed, without the monotonic reading, because it
+// may leave the process.
+func wallTime(now time.Time, d time.Duration) time.Time {
+	now = now.Round(0)
+	if at := now.Add(d); !at.Before(now) {
+		return at
+	}
+	return now // at the end of time
+}
+
+// refuse turns a retry down but leaves its delay to see.
+func (j *judgment) refuse(why StopReason) { j.retry, j.stop = false, why }
+
+// withdraw asks the Budget for the retry.
+func (p *Policy) withdraw(j *judgment, now time.Time) {
+	if j.retry && p.Budget != nil && !p.Budget.TryWithdraw(now) {
+		j.refuse(StopBudget)
 	}
 }
 
-// decide turns d.State and d.Verdict into a decision. The next attempt must
-// start sooner than room from now. d is both input and output because copies of
-// a Decision would be most of the cost.
-func (p *Policy) decide(d *Decision, now time.Time, room time.Duration) {
-	d.Verdict.normalize()
-	d.Retry, d.Stop, d.Delay = false, StopNone, 0
-
-	r := p.base()
+// judge judges the failure with the verdict of j after those of s, and counts it
+// in s. The next attempt must start sooner than room from now.
+func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration) {
+	j.verdict.normalize()
 	if len(p.Overrides) > 0 {
-		p.override(&r, &d.Verdict)
+		p.judgeOverridden(j, s, now, room)
+		return
 	}
-	d.Limit = r.limit()
-	hint := d.Verdict.After
-	d.Counted = hint == 0 || d.Verdict.Class != RateLimited || d.State.RateLimited >= p.FreeRateLimits
-	retry := max(d.State.Failures, 0) + 1
-	d.State.count(d.Counted)
+	j.retry, j.stop, j.delay = false, StopNone, 0
+	j.limit = p.limit()
+	retry := max(s.Failures, 0) + 1
+	hint := j.verdict.After
+	j.counted = hint == 0 || j.verdict.Class != RateLimited || s.RateLimited >= p.FreeRateLimits
+	s.count(j.counted)
+	if j.verdict.Class == Final {
+		j.stop = StopFinal
+		return
+	}
 
-	if d.Verdict.Class == Final {
-		d.Stop = StopFinal
-		return
+	left := sat.Max
+	if p.MaxElapsed > 0 {
+		left = p.elapsedLeft(s, now)
 	}
-	left := p.elapsedLeft(&d.State, now)
 	switch {
-	case p.NonIdempotent && !d.Verdict.NotApplied:
-		d.Stop = StopMaybeApplied
+	case p.NonIdempotent && !j.verdict.NotApplied:
+		j.stop = StopMaybeApplied
 		return
-	case d.Counted && d.State.Failures >= d.Limit:
-		d.Stop = StopAttempts
+	case j.counted && s.Failures >= j.limit:
+		j.stop = StopAttempts
 		return
 	case left < 0:
-		d.Stop = StopElapsed
+		j.stop = StopElapsed
 		return
-	case hint > 0 && hint > p.maxRetryAfter(r.ceiling()):
-		d.Stop, d.Delay = StopRetryAfter, hint
+	case hint > 0 && hint > p.maxRetryAfter():
+		j.stop, j.delay = StopRetryAfter, hint
 		return
 	}
 
-	d.Retry = true
-	d.Delay = r.delay(retry)
+	j.retry = true
+	j.delay = p.backoff(retry)
 	switch {
 	case hint > 0:
-		floor := min(d.Delay, r.ceiling(), hintFloor)
-		d.Delay = max(hint, floor)
+		j.delay = max(hint, min(j.delay, p.ceiling(), hintFloor))
 		// Where the deadline comes before the end of the spread, the range is
 		// cut, so that the spread alone never misses it.
-		latest := min(sat.Add(d.Delay, d.Delay/100*hintSpread), left, room-1)
-		d.Delay = uniform(d.Delay, latest, p.word(&d.State))
-	case d.Delay > 0:
-		d.Delay = r.draw(d.Delay, p.word(&d.State))
+		latest := min(sat.Add(j.delay, j.delay/100*hintSpread), left, room-1)
+		j.delay = uniform(j.delay, latest, p.word(s))
+	case j.delay > 0:
+		j.delay = p.draw(j.delay, p.word(s))
 	}
 	switch {
-	case d.Delay > left:
-		d.refuse(StopElapsed)
-	case d.Delay >= room:
-		d.refuse(StopDeadline)
+	case j.delay > left:
+		j.refuse(StopElapsed)
+	case j.delay >= room:
+		j.refuse(StopDeadline)
 	}
+}
+
+// judgeOverridden is judge with the Overrides for this kind of failure. It
+// stands apart because a Policy is large, and what is on the stack before a wait
+// costs every sleeping caller.
+//
+//go:noinline
+func (p *Policy) judgeOverridden(j *judgment, s *State, now time.Time, room time.Duration) {
+	q := p.overridden(&j.verdict)
+	q.judge(j, s, now, room)
 }
 
 // elapsedLeft returns how much later than now an attempt may start; it is
@@ -211,41 +267,20 @@ func (p *Policy) elapsedLeft(s *State, now time.Time) time.Duration {
 	return p.MaxElapsed - max(now.Sub(s.First), 0)
 }
 
-// refuse turns a retry down but leaves its delay to see.
-func (d *Decision) refuse(why StopReason) {
-	d.Retry, d.Stop = false, why
-}
-
-func (d *Decision) setAt(now time.Time) {
-	if !d.Retry && d.Delay == 0 {
-		return
-	}
-	now = now.Round(0) // wall time only: At may leave the process
-	if d.At = now.Add(d.Delay); d.At.Before(now) {
-		d.At = now // at the end of time
-	}
-}
-
-// failure returns the error that ends an operation: err itself if it is Final.
-func (p *Policy) failure(d *Decision, err error) error {
-	if d.Stop == StopFinal {
-		return err
-	}
-	return &Error{
+// giveUp returns the error that ends an operation for another reason than a
+// Final error.
+func (p *Policy) giveUp(j *judgment, s *State, err error) *Error {
+	e := &Error{
 		Policy:     p.Name,
-		Attempts:   d.State.Failures + d.State.RateLimited,
-		Stop:       d.Stop,
-		RetryAfter: d.retryAfter(),
+		Attempts:   s.Failures + s.RateLimited,
+		Stop:       j.stop,
+		RetryAfter: j.verdict.After,
 		Err:        err,
 	}
-}
-
-// retryAfter returns when it is worth coming back after giving up.
-func (d *Decision) retryAfter() time.Duration {
-	if d.Stop == StopBudget {
-		return d.Delay
+	if j.stop == StopBudget {
+		e.RetryAfter = j.delay
 	}
-	return d.Verdict.After
+	return e
 }
 
 // Exhausted reports whether a stored job has used up p before it is run again,
@@ -255,8 +290,7 @@ func (d *Decision) retryAfter() time.Duration {
 // largest limit of the policy and its Overrides counts.
 func (p *Policy) Exhausted(s State, now time.Time) (Decision, bool) {
 	p = p.orZero()
-	r := p.base()
-	d := Decision{State: s, Limit: r.limit()}
+	d := Decision{State: s, Limit: p.limit()}
 	for _, o := range p.Overrides {
 		d.Limit = max(d.Limit, o.MaxAttempts)
 	}

@@ -121,90 +121,79 @@ func (p *Policy) orZero() *Policy {
 	return p
 }
 
-// rule is what a policy says about one kind of failure. Its methods put the
-// defaults in where they are needed, because most failures need few of them.
-type rule struct {
-	maxAttempts int
-	backoff     Backoff
-	jitter      Jitter
-	maxDelay    time.Duration
-}
-
-// base returns the rule for failures without an Override.
-func (p *Policy) base() rule {
-	return rule{p.MaxAttempts, p.Backoff, p.Jitter, p.MaxDelay}
-}
-
-// override replaces what the Overrides for failures of the verdict's kind set.
-func (p *Policy) override(r *rule, v *Verdict) {
-	r.override(p.Overrides[v.Class.String()])
+// overridden returns p as it is for failures of the verdict's kind.
+func (p *Policy) overridden(v *Verdict) Policy {
+	q := *p
+	q.Overrides = nil
+	q.apply(p.Overrides[v.Class.String()])
 	if v.Category != "" {
-		r.override(p.Overrides[v.Category])
+		q.apply(p.Overrides[v.Category])
 	}
+	return q
 }
 
-func (r *rule) override(o Override) {
+func (p *Policy) apply(o Override) {
 	if o.MaxAttempts > 0 {
-		r.maxAttempts = o.MaxAttempts
+		p.MaxAttempts = o.MaxAttempts
 	}
 	if o.Backoff != nil {
-		r.backoff = o.Backoff
+		p.Backoff = o.Backoff
 	}
 	if o.Jitter != nil {
-		r.jitter = o.Jitter
+		p.Jitter = o.Jitter
 	}
 	if o.MaxDelay > 0 {
-		r.maxDelay = o.MaxDelay
+		p.MaxDelay = o.MaxDelay
 	}
 }
 
 // limit returns the number of attempts.
-func (r *rule) limit() int {
-	if r.maxAttempts <= 0 {
+func (p *Policy) limit() int {
+	if p.MaxAttempts <= 0 {
 		return defaultMaxAttempts
 	}
-	return r.maxAttempts
+	return p.MaxAttempts
 }
 
-// delay returns the wait before a retry without cap and jitter.
-func (r *rule) delay(retry int) time.Duration {
-	if r.backoff == nil {
+// backoff returns the wait before a retry, without cap and jitter.
+func (p *Policy) backoff(retry int) time.Duration {
+	if p.Backoff == nil {
 		return Exponential{}.Delay(retry)
 	}
-	return max(r.backoff.Delay(retry), 0)
+	return max(p.Backoff.Delay(retry), 0)
 }
 
 // ceiling returns the cap on every wait.
-func (r *rule) ceiling() time.Duration {
-	if r.maxDelay > 0 {
-		return r.maxDelay
+func (p *Policy) ceiling() time.Duration {
+	if p.MaxDelay > 0 {
+		return p.MaxDelay
 	}
-	if largest, written := longest(r.backoff); written {
+	if largest, written := longest(p.Backoff); written {
 		return largest
 	}
-	return max(defaultMaxDelay, r.delay(1))
+	return max(defaultMaxDelay, p.backoff(1))
 }
 
-// spread returns the jitter.
-func (r *rule) spread() Jitter {
-	if r.jitter != nil {
-		return r.jitter
+// jitter returns how waits are spread.
+func (p *Policy) jitter() Jitter {
+	if p.Jitter != nil {
+		return p.Jitter
 	}
-	if _, written := longest(r.backoff); written {
+	if _, written := longest(p.Backoff); written {
 		return proportional(0.1)
 	}
 	return FullJitter
 }
 
-// draw returns a wait for delay: capped, and with the jitter that u draws.
-func (r *rule) draw(delay time.Duration, u uint64) time.Duration {
-	ceiling := r.ceiling()
-	return clamp(r.spread().Apply(min(delay, ceiling), ceiling, u), ceiling)
+// draw caps a wait and applies the jitter that u draws.
+func (p *Policy) draw(delay time.Duration, u uint64) time.Duration {
+	ceiling := p.ceiling()
+	return clamp(p.jitter().Apply(min(delay, ceiling), ceiling, u), ceiling)
 }
 
 // maxRetryAfter returns the longest hint to wait for.
-func (p *Policy) maxRetryAfter(maxDelay time.Duration) time.Duration {
-	return orDefault(p.MaxRetryAfter, max(defaultMaxRetryAfter, maxDelay))
+func (p *Policy) maxRetryAfter() time.Duration {
+	return orDefault(p.MaxRetryAfter, max(defaultMaxRetryAfter, p.ceiling()))
 }
 
 // word draws the random word for the wait after s.
@@ -228,16 +217,15 @@ func (p *Policy) Delay(s State) time.Duration {
 		return 0
 	}
 	p = p.orZero()
-	r := p.base()
-	return r.draw(r.delay(s.Failures), p.word(&s))
+	return p.draw(p.backoff(s.Failures), p.word(&s))
 }
 
 // Bounds returns the shortest and the longest wait before a retry, without
 // hints and Overrides. The first retry has number 1.
 func (p *Policy) Bounds(retry int) (lo, hi time.Duration) {
-	r := p.orZero().base()
-	delay := r.delay(retry)
-	return r.draw(delay, 0), r.draw(delay, math.MaxUint64)
+	p = p.orZero()
+	delay := p.backoff(retry)
+	return p.draw(delay, 0), p.draw(delay, math.MaxUint64)
 }
 
 // String returns what the policy does, in one line:
@@ -250,31 +238,30 @@ func (p Policy) String() string {
 	if p.Name != "" {
 		b.WriteString(p.Name + ": ")
 	}
-	r := p.base()
-	switch r.limit() {
+	switch p.limit() {
 	case Unlimited:
 		b.WriteString("unlimited attempts")
 	case 1:
 		b.WriteString("1 attempt")
 	default:
-		fmt.Fprintf(&b, "%d attempts", r.limit())
+		fmt.Fprintf(&b, "%d attempts", p.limit())
 	}
 	if p.MaxElapsed > 0 {
 		fmt.Fprintf(&b, " within %v", p.MaxElapsed)
 	}
-	if r.limit() == 1 {
+	if p.limit() == 1 {
 		return b.String()
 	}
-	if r.backoff == nil {
-		r.backoff = Exponential{}
+	if p.Backoff == nil {
+		p.Backoff = Exponential{}
 	}
-	fmt.Fprintf(&b, ", %v", r.backoff)
-	if _, written := longest(r.backoff); !written || p.MaxDelay > 0 {
-		fmt.Fprintf(&b, " ≤%v", r.ceiling())
+	fmt.Fprintf(&b, ", %v", p.Backoff)
+	if _, written := longest(p.Backoff); !written || p.MaxDelay > 0 {
+		fmt.Fprintf(&b, " ≤%v", p.ceiling())
 	}
-	fmt.Fprintf(&b, ", %v: waits ", r.spread())
+	fmt.Fprintf(&b, ", %v: waits ", p.jitter())
 	const shown = 5
-	for retry := 1; retry < r.limit() && retry <= shown; retry++ {
+	for retry := 1; retry < p.limit() && retry <= shown; retry++ {
 		if retry > 1 {
 			b.WriteString(", ")
 		}
@@ -288,7 +275,7 @@ func (p Policy) String() string {
 			b.WriteString(lo.String() + "–" + hi.String())
 		}
 	}
-	if r.limit()-1 > shown {
+	if p.limit()-1 > shown {
 		b.WriteString(", …")
 	}
 	return b.String()

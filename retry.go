@@ -56,12 +56,15 @@ func Do[T any](ctx context.Context, p *Policy, fn func(context.Context) (T, erro
 	return v, err
 }
 
-// call is what Execute knows about one call. It lives on the stack.
+// call is what Execute knows about one call. It lives on the stack, where every
+// byte counts: with less than about 450 bytes in the frames below the wait, a
+// sleeping caller keeps to the 2 KB that a goroutine starts with. Hence the
+// rare things that need large frames are not inlined into retry.
 type call struct {
 	p        *Policy
 	attempts int
 	waited   time.Duration
-	decision Decision // of the last failure; its State is that of the call
+	state    State
 	timer    *time.Timer
 }
 
@@ -74,32 +77,32 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 		ctx = context.Background()
 	}
 	c := call{p: p}
-	if err != nil {
-		c.attempts = 1
-	}
 	if p.MaxElapsed > 0 || p.Observer != nil {
-		c.decision.State.First = p.now()
+		c.state.First = p.now()
 	}
-	var timedOut bool
-	for made := err != nil; ; made = false {
-		if !made {
+	for timedOut := false; ; {
+		if err == nil || c.attempts > 0 {
 			if done(ctx) {
 				return c.interrupted(ctx, err)
 			}
-			c.attempts++
 			if err, timedOut = p.attempt(ctx, fn); err == nil {
 				c.succeeded(ctx)
 				return nil
 			}
 		}
+		c.attempts++
 		if done(ctx) {
 			return c.interrupted(ctx, err)
 		}
-		if !c.retry(ctx, err, timedOut) {
-			return c.gaveUp(ctx, err)
+		delay, end := c.retry(ctx, err, p.classify(err, timedOut))
+		if end != nil {
+			return end
 		}
-		if delay := c.decision.Delay; delay > 0 && p.wait(ctx, delay, &c.timer) {
-			c.waited = sat.Add(c.waited, delay)
+		if delay > 0 {
+			c.timer = p.start(c.timer, delay)
+			if p.wait(ctx, delay, c.timer) {
+				c.waited = sat.Add(c.waited, delay)
+			}
 		}
 	}
 }
@@ -116,23 +119,57 @@ func (p *Policy) attempt(ctx context.Context, fn func(context.Context) error) (e
 	return err, err != nil && done(attemptCtx) && !done(ctx)
 }
 
-// retry decides about the failure err, and announces the retry if there is one.
-func (c *call) retry(ctx context.Context, err error, timedOut bool) bool {
-	c.decision.Verdict = c.p.classify(err, timedOut)
-	var now time.Time
-	if c.p.MaxElapsed > 0 || c.p.Observer != nil || c.p.Budget != nil || hasDeadline(ctx) {
-		now = c.p.now()
+// retry decides about the failure err. It returns the wait before the next
+// attempt, or the error that ends the call.
+func (c *call) retry(ctx context.Context, err error, v Verdict) (time.Duration, error) {
+	var j judgment // not a literal, which would be built aside and copied
+	j.verdict = v
+	now, room := time.Time{}, sat.Max
+	if deadline, ok := ctx.Deadline(); ok || c.p.MaxElapsed > 0 || c.p.Observer != nil || c.p.Budget != nil {
+		now, room = c.p.timeUntil(deadline)
 	}
-	c.p.decideContext(ctx, &c.decision, now)
-	if c.decision.Retry && c.p.Observer != nil {
-		c.observe(ctx, Event{Kind: Retrying, Delay: c.decision.Delay, Verdict: c.decision.Verdict, Err: err}, now)
+	c.p.judge(&j, &c.state, now, room)
+	c.p.withdraw(&j, now)
+	if !j.retry && j.stop != StopFinal {
+		err = c.giveUp(&j, err)
 	}
-	return c.decision.Retry
+	if c.p.Observer != nil {
+		c.announce(ctx, &j, err, now)
+	}
+	if j.retry {
+		return j.delay, nil
+	}
+	return 0, err
 }
 
-func hasDeadline(ctx context.Context) bool {
-	_, ok := ctx.Deadline()
-	return ok
+// timeUntil returns the current time and what is left of it before deadline; a
+// zero deadline means none.
+func (p *Policy) timeUntil(deadline time.Time) (now time.Time, room time.Duration) {
+	now = p.now()
+	if deadline.IsZero() {
+		return now, sat.Max
+	}
+	return now, deadline.Sub(now) // saturates
+}
+
+// giveUp returns the error of a call that the decider ended.
+//
+//go:noinline
+func (c *call) giveUp(j *judgment, err error) error {
+	e := c.p.giveUp(j, &c.state, err)
+	e.Attempts, e.Waited = c.attempts, c.waited
+	return e
+}
+
+// announce tells the Observer what was decided.
+//
+//go:noinline
+func (c *call) announce(ctx context.Context, j *judgment, err error, now time.Time) {
+	e := Event{Kind: Retrying, Delay: j.delay, Verdict: j.verdict, Err: err}
+	if !j.retry {
+		e.Kind, e.Delay, e.Stop = GaveUp, 0, j.stop
+	}
+	c.observe(ctx, e, now)
 }
 
 // succeeded settles a success.
@@ -145,19 +182,9 @@ func (c *call) succeeded(ctx context.Context) {
 		c.p.Budget.Deposit(now)
 	}
 	if c.p.Observer != nil {
+		c.attempts++
 		c.observe(ctx, Event{Kind: Succeeded}, now)
 	}
-}
-
-// gaveUp returns the error of a call that the decider ended.
-func (c *call) gaveUp(ctx context.Context, err error) error {
-	d := &c.decision
-	err = c.p.failure(d, err)
-	if e, ok := err.(*Error); ok && d.Stop != StopFinal {
-		e.Attempts, e.Waited = c.attempts, c.waited
-	}
-	c.ended(ctx, d.Stop, d.Verdict, err)
-	return err
 }
 
 // interrupted returns the error of a call whose context is done; err is the
@@ -171,18 +198,14 @@ func (c *call) interrupted(ctx context.Context, err error) error {
 		Err:      err,
 		Cause:    context.Cause(ctx),
 	}
-	c.ended(ctx, e.Stop, Verdict{}, e)
-	return e
-}
-
-func (c *call) ended(ctx context.Context, why StopReason, v Verdict, err error) {
 	if c.p.Observer != nil {
-		c.observe(ctx, Event{Kind: GaveUp, Verdict: v, Stop: why, Err: err}, c.p.now())
+		c.observe(ctx, Event{Kind: GaveUp, Stop: e.Stop, Err: e}, c.p.now())
 	}
+	return e
 }
 
 func (c *call) observe(ctx context.Context, e Event, now time.Time) {
 	e.Policy, e.Attempt = c.p.Name, c.attempts
-	e.Elapsed = max(now.Sub(c.decision.State.First), 0)
+	e.Elapsed = max(now.Sub(c.state.First), 0)
 	c.p.Observer.Observe(ctx, e)
 }

@@ -170,12 +170,11 @@ func (l Limits) Check(p *Policy) error {
 	var f faults
 	p.check(&f)
 	l.checkAttempts(&f, p)
-	r := p.base()
-	l.checkDelay(&f, "max_delay", r.ceiling())
+	l.checkDelay(&f, "max_delay", p.ceiling())
 	for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
-		o := p.base()
-		if o.override(p.Overrides[kind]); o.ceiling() != r.ceiling() {
-			l.checkDelay(&f, overridePath(kind)+".max_delay", o.ceiling())
+		q := *p
+		if q.apply(p.Overrides[kind]); q.ceiling() != p.ceiling() {
+			l.checkDelay(&f, overridePath(kind)+".max_delay", q.ceiling())
 		}
 	}
 	if l.MaxElapsed > 0 {
@@ -186,7 +185,7 @@ func (l Limits) Check(p *Policy) error {
 			f.add("max_elapsed", p.MaxElapsed, fmt.Sprintf("must be at most %v", l.MaxElapsed))
 		}
 	}
-	if hint := p.maxRetryAfter(r.ceiling()); l.MaxRetryAfter > 0 && hint > l.MaxRetryAfter {
+	if hint := p.maxRetryAfter(); l.MaxRetryAfter > 0 && hint > l.MaxRetryAfter {
 		f.add("max_retry_after", hint, fmt.Sprintf("must be at most %v", l.MaxRetryAfter))
 	}
 	return f.err()
@@ -212,8 +211,7 @@ func (l Limits) checkAttempts(f *faults, p *Policy) {
 				fmt.Sprintf("with %s %d, must make at most %d calls", path, attempts, l.MaxAttempts))
 		}
 	}
-	r := p.base()
-	check("max_attempts", r.limit())
+	check("max_attempts", p.limit())
 	for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
 		if o := p.Overrides[kind]; o.MaxAttempts > 0 {
 			check(overridePath(kind)+".max_attempts", o.MaxAttempts)

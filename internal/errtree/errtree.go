@@ -6,6 +6,19 @@ package errtree
 // refers to itself ends here.
 const MaxNodes = 1000
 
+// Nodes counts down the nodes of one tree that may still be looked at.
+type Nodes int
+
+// Take takes one node, or reports that there is none left.
+func (n *Nodes) Take() bool {
+	*n--
+	return *n >= 0
+}
+
+// Exceeded reports whether Take has failed, so that not all was seen and what
+// was seen depends on the order.
+func (n Nodes) Exceeded() bool { return n < 0 }
+
 // Unwrap returns what err wraps: one error, several, or neither.
 func Unwrap(err error) (one error, several []error) {
 	switch e := err.(type) {
@@ -31,13 +44,12 @@ func Try[T any](method func() T) (result T, ok bool) {
 // Is reports whether err or an error that it wraps is target, as [errors.Is]
 // does, but ends on every tree.
 func Is(err, target error) bool {
-	nodes := MaxNodes
+	nodes := Nodes(MaxNodes)
 	return is(err, target, &nodes)
 }
 
-func is(err, target error, nodes *int) bool {
-	for err != nil && *nodes > 0 {
-		*nodes--
+func is(err, target error, nodes *Nodes) bool {
+	for err != nil && nodes.Take() {
 		if Matches(err, target) {
 			return true
 		}

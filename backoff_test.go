@@ -1,0 +1,297 @@
+package retry_test
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+const (
+	ms = time.Millisecond
+
+	// longestWait is where every backoff sticks.
+	longestWait = time.Duration(math.MaxInt64)
+)
+
+// waits returns what a backoff says about the first n retries.
+func waits(b retry.Backoff, n int) []time.Duration {
+	all := make([]time.Duration, n)
+	for i := range all {
+		all[i] = b.Delay(i + 1)
+	}
+	return all
+}
+
+func seconds(ss ...float64) []time.Duration {
+	all := make([]time.Duration, len(ss))
+	for i, s := range ss {
+		all[i] = time.Duration(s * float64(time.Second))
+	}
+	return all
+}
+
+// TestBackoffSequences pins the sequences that are documented.
+func TestBackoffSequences(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		backoff retry.Backoff
+		want    []time.Duration
+	}{
+		{retry.Exponential{}, seconds(2, 4, 8, 16, 32, 64)},
+		{retry.Exponential{Initial: 100 * ms}, seconds(0.1, 0.2, 0.4, 0.8, 1.6)},
+		{retry.Exponential{Initial: time.Second, Multiplier: 3}, seconds(1, 3, 9, 27, 81)},
+		{retry.Exponential{Initial: time.Second, Multiplier: 1}, seconds(1, 1, 1, 1)},
+		{retry.Exponential{Initial: time.Second, Multiplier: 1.5}, seconds(1, 1.5, 2.25, 3.375, 5.0625)},
+		{retry.Exponential{Multiplier: 10}, seconds(2, 20, 200, 2000)},
+		{retry.Exponential{Initial: 7}, []time.Duration{7, 14, 28, 56, 112}},
+		{retry.Exponential{Initial: 3, Multiplier: 1.5}, []time.Duration{3, 4, 6, 10, 15, 22}}, // cut, from 4.5, 6.75, …
+		{retry.Linear{}, seconds(2, 4, 6, 8, 10)},
+		{retry.Linear{Initial: time.Second}, seconds(1, 2, 3, 4)},
+		{retry.Linear{Initial: time.Second, Step: 500 * ms}, seconds(1, 1.5, 2, 2.5)},
+		{retry.Linear{Step: 5 * time.Second}, seconds(2, 7, 12, 17)},
+		{retry.Fibonacci{}, seconds(2, 2, 4, 6, 10, 16, 26)},
+		{retry.Fibonacci{Initial: 100 * ms}, seconds(0.1, 0.1, 0.2, 0.3, 0.5, 0.8, 1.3, 2.1)},
+		{retry.Constant(0), seconds(0, 0, 0)},
+		{retry.Constant(5 * time.Second), seconds(5, 5, 5)},
+		{retry.Schedule{}, seconds(2, 4, 8, 16)},
+		{retry.Schedule(nil), seconds(2, 4, 8, 16)},
+		{retry.Schedule{5 * time.Second}, seconds(5, 5, 5)},
+		{retry.Schedule{time.Second, 5 * time.Second, 30 * time.Second}, seconds(1, 5, 30, 30, 30)},
+		{retry.Schedule{time.Minute, 0, time.Second}, seconds(60, 0, 1, 1)},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("%#v", tt.backoff), func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, tt.want, waits(tt.backoff, len(tt.want)))
+		})
+	}
+}
+
+// TestBackoffOutOfRange checks that fields out of their range run as the
+// documented value.
+func TestBackoffOutOfRange(t *testing.T) {
+	t.Parallel()
+	nan, inf := math.NaN(), math.Inf(1)
+	second := retry.Exponential{Initial: time.Second}
+	with := func(multiplier float64) retry.Exponential {
+		return retry.Exponential{Initial: time.Second, Multiplier: multiplier}
+	}
+	tests := []struct {
+		name    string
+		backoff retry.Backoff
+		as      retry.Backoff
+	}{
+		{"negative initial", retry.Exponential{Initial: -1}, retry.Exponential{}},
+		{"least initial", retry.Exponential{Initial: math.MinInt64}, retry.Exponential{}},
+		{"negative multiplier", with(-3), second},
+		{"NaN", with(nan), second},
+		{"minus infinity", with(-inf), second},
+		{"minus zero", with(math.Copysign(0, -1)), second},
+		{"shrinking", with(0.5), with(1)},
+		{"hardly positive", with(math.SmallestNonzeroFloat64), with(1)},
+		{"linear: negative initial", retry.Linear{Initial: -time.Hour}, retry.Linear{}},
+		{"linear: negative initial with step", retry.Linear{Initial: -1, Step: ms}, retry.Linear{Step: ms}},
+		{"linear: negative step", retry.Linear{Initial: ms, Step: -1}, retry.Linear{Initial: ms}},
+		{"fibonacci: negative initial", retry.Fibonacci{Initial: -1}, retry.Fibonacci{}},
+		{"constant: negative", retry.Constant(-1), retry.Constant(2 * time.Second)},
+		{"constant: least", retry.Constant(math.MinInt64), retry.Constant(2 * time.Second)},
+		{"schedule: negative", retry.Schedule{ms, -1, ms}, retry.Schedule{ms, 2 * time.Second, ms}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, waits(tt.as, 70), waits(tt.backoff, 70))
+			assert.Equal(t, fmt.Sprint(tt.as), fmt.Sprint(tt.backoff), "the text shows what runs")
+		})
+	}
+}
+
+// An infinite multiplier has no default to run as: the second wait is the
+// longest that there is, and MaxDelay makes sense of it.
+func TestExponentialInfiniteMultiplier(t *testing.T) {
+	t.Parallel()
+	for _, multiplier := range []float64{math.Inf(1), math.MaxFloat64} {
+		e := retry.Exponential{Initial: ms, Multiplier: multiplier}
+		assert.Equal(t, []time.Duration{ms, longestWait, longestWait}, waits(e, 3))
+	}
+}
+
+// TestBackoffSmallRetry checks that retry numbers below 1 count as 1.
+func TestBackoffSmallRetry(t *testing.T) {
+	t.Parallel()
+	for _, b := range manyBackoffs() {
+		for _, n := range []int{0, -1, -1 << 20, math.MinInt} {
+			assert.Equal(t, b.Delay(1), b.Delay(n), "%#v, retry %d", b, n)
+		}
+	}
+}
+
+// TestBackoffSaturates checks that no retry number overflows.
+func TestBackoffSaturates(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		backoff retry.Backoff
+		last    int // the last retry with a wait shorter than the longest
+	}{
+		{retry.Exponential{Initial: 1}, 63}, // 2^62 ns
+		{retry.Exponential{}, 33},           // 2e9 * 2^32 ns
+		{retry.Exponential{Initial: 1, Multiplier: 10}, 19},
+		{retry.Exponential{Initial: longestWait - 1}, 1},
+		{retry.Exponential{Initial: longestWait - 1, Multiplier: 1.5}, 1},
+		{retry.Linear{Initial: 1, Step: longestWait / 4}, 5},
+		{retry.Linear{Initial: 1 << 62, Step: 1 << 60}, 4},
+		{retry.Fibonacci{Initial: 1}, 92},
+		{retry.Fibonacci{Initial: longestWait / 2}, 3},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("%#v", tt.backoff), func(t *testing.T) {
+			t.Parallel()
+			assert.Less(t, tt.backoff.Delay(tt.last), longestWait)
+			for _, n := range []int{tt.last + 1, tt.last + 2, 100, 1 << 20, 1e9, math.MaxInt - 1, math.MaxInt} {
+				assert.Equal(t, longestWait, tt.backoff.Delay(n), "retry %d", n)
+			}
+		})
+	}
+}
+
+// TestBackoffMonotone checks that the growing backoffs never fall, and that no
+// wait is negative.
+func TestBackoffMonotone(t *testing.T) {
+	t.Parallel()
+	for _, b := range manyBackoffs() {
+		if _, varies := b.(retry.Schedule); varies {
+			continue
+		}
+		last := time.Duration(0)
+		for n := 1; n > 0; n += 1 + n/100 { // up to where an int overflows
+			d := b.Delay(n)
+			if d < last {
+				assert.GreaterOrEqual(t, d, last, "%#v, retry %d", b, n)
+				break
+			}
+			last = d
+		}
+		assert.GreaterOrEqual(t, b.Delay(math.MaxInt), last, "%#v", b)
+	}
+}
+
+// TestBackoffAgainstExactArithmetic compares with the formulas of the
+// documentation in exact numbers.
+func TestBackoffAgainstExactArithmetic(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(23, 31))
+	for range 3000 {
+		initial := time.Duration(r.Uint64()>>(1+r.Uint64()%62)) + 1
+		step := time.Duration(r.Uint64()>>(1+r.Uint64()%62)) + 1
+		n := int(r.Uint64()%100) + 1
+		steps := int64(n - 1)
+
+		doubled := new(big.Int).Lsh(big.NewInt(int64(initial)), uint(steps))
+		assert.Equal(t, saturated(doubled), exponential(initial, 2).Delay(n), "%v ×2, retry %d", initial, n)
+
+		risen := new(big.Int).Mul(big.NewInt(int64(step)), big.NewInt(steps))
+		risen.Add(risen, big.NewInt(int64(initial)))
+		assert.Equal(t, saturated(risen), linear(initial, step).Delay(n), "%v +%v, retry %d", initial, step, n)
+
+		a, b := big.NewInt(0), big.NewInt(int64(initial))
+		for range steps {
+			a.Add(a, b)
+			a, b = b, a
+		}
+		assert.Equal(t, saturated(b), fibonacci(initial).Delay(n), "fibonacci %v, retry %d", initial, n)
+
+		// The float of a power is off by a rounding per step at most.
+		multiplier := 1 + float64(r.Uint64()%(1<<20))/(1<<18)
+		power := big.NewFloat(float64(initial)).SetPrec(4096)
+		for range steps {
+			power.Mul(power, big.NewFloat(multiplier))
+		}
+		product, _ := power.Int(nil)
+		want := saturated(product)
+		got := exponential(initial, multiplier).Delay(n)
+		assert.InDelta(t, float64(want), float64(got), 1+float64(want)*1e-13, "%v ×%v, retry %d", initial, multiplier, n)
+	}
+}
+
+func exponential(initial time.Duration, multiplier float64) retry.Backoff {
+	return retry.Exponential{Initial: initial, Multiplier: multiplier}
+}
+
+func linear(initial, step time.Duration) retry.Backoff {
+	return retry.Linear{Initial: initial, Step: step}
+}
+
+func fibonacci(initial time.Duration) retry.Backoff { return retry.Fibonacci{Initial: initial} }
+
+func saturated(n *big.Int) time.Duration {
+	if !n.IsInt64() {
+		return longestWait
+	}
+	return time.Duration(n.Int64())
+}
+
+func TestBackoffText(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		backoff retry.Backoff
+		want    string
+	}{
+		{retry.Exponential{}, "2s ×2"},
+		{retry.Exponential{Initial: 250 * ms, Multiplier: 1.5}, "250ms ×1.5"},
+		{retry.Exponential{Initial: -1, Multiplier: 0.1}, "2s ×1"},
+		{retry.Exponential{Multiplier: 1e21}, "2s ×1e+21"},
+		{retry.Linear{}, "2s +2s"},
+		{retry.Linear{Initial: time.Minute}, "1m0s +1m0s"},
+		{retry.Linear{Initial: time.Second, Step: 500 * ms}, "1s +500ms"},
+		{retry.Fibonacci{}, "fibonacci 2s"},
+		{retry.Fibonacci{Initial: 5 * ms}, "fibonacci 5ms"},
+		{retry.Constant(0), "constant 0s"},
+		{retry.Constant(90 * time.Second), "constant 1m30s"},
+		{retry.Schedule{}, "2s ×2"},
+		{retry.Schedule{time.Second, 5 * time.Second, 30 * time.Second}, "schedule 1s, 5s, 30s"},
+		{retry.Schedule{0}, "schedule 0s"},
+	}
+	for _, tt := range tests {
+		assert.Equal(t, tt.want, fmt.Sprint(tt.backoff), "%#v", tt.backoff)
+	}
+}
+
+// TestBackoffComparable checks that literals can be compared, as tests and
+// caches of their users do. A Schedule is a slice and cannot.
+func TestBackoffComparable(t *testing.T) {
+	t.Parallel()
+	same := func(a, b retry.Backoff) bool { return a == b }
+	assert.True(t, same(exponential(ms, 2), retry.Exponential{Initial: ms, Multiplier: 2}))
+	assert.False(t, same(exponential(ms, 2), exponential(ms, 3)))
+	assert.True(t, same(linear(ms, 2), linear(ms, 2)))
+	assert.True(t, same(fibonacci(ms), fibonacci(ms)))
+	assert.True(t, same(retry.Constant(3), retry.Constant(3)))
+	assert.False(t, same(retry.Constant(3), fibonacci(3)))
+}
+
+// manyBackoffs returns backoffs of all kinds, from usual to absurd.
+func manyBackoffs() []retry.Backoff {
+	durations := []time.Duration{math.MinInt64, -1, 0, 1, ms, time.Second, time.Hour, longestWait - 1, longestWait}
+	multipliers := []float64{
+		math.NaN(), math.Inf(-1), -1, 0, math.SmallestNonzeroFloat64, 0.5, 1, math.Nextafter(1, 2), 1.1, 2,
+		math.Nextafter(2, 3), 7.3, 1e18, math.MaxFloat64, math.Inf(1),
+	}
+	all := []retry.Backoff{retry.Schedule(nil), retry.Schedule{}, retry.Schedule(durations)}
+	for _, d := range durations {
+		all = append(all, fibonacci(d), retry.Constant(d), retry.Schedule{d}, retry.Schedule{time.Second, d})
+		for _, step := range durations {
+			all = append(all, linear(d, step))
+		}
+		for _, m := range multipliers {
+			all = append(all, exponential(d, m))
+		}
+	}
+	return all
+}

@@ -1,0 +1,387 @@
+package retry_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+var (
+	errRefused  = errors.New("connection refused")
+	errShutdown = errors.New("shutting down")
+)
+
+// stopReasons are all of them, with what stands for them in errors.Is.
+var stopReasons = []struct {
+	reason   retry.StopReason
+	name     string
+	sentinel error
+}{
+	{retry.StopNone, "none", nil},
+	{retry.StopFinal, "final", nil},
+	{retry.StopAttempts, "attempts", retry.ErrAttemptsExhausted},
+	{retry.StopElapsed, "elapsed", retry.ErrElapsed},
+	{retry.StopDeadline, "deadline", context.DeadlineExceeded},
+	{retry.StopCanceled, "canceled", context.Canceled},
+	{retry.StopBudget, "budget", retry.ErrBudgetExhausted},
+	{retry.StopRetryAfter, "retry_after", retry.ErrRetryAfterTooLong},
+	{retry.StopMaybeApplied, "maybe_applied", retry.ErrMaybeApplied},
+}
+
+func TestErrorText(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		err  retry.Error
+		want string
+	}{
+		{retry.Error{}, "not started"},
+		{retry.Error{Attempts: 1}, "failed after 1 attempt"},
+		{retry.Error{Attempts: 1, Err: errRefused}, "failed after 1 attempt: connection refused"},
+		{retry.Error{Attempts: 2, Err: errRefused}, "failed after 2 attempts: connection refused"},
+		{
+			retry.Error{Policy: "task", Attempts: 3, Err: errRefused},
+			"task failed after 3 attempts: connection refused",
+		},
+		{
+			retry.Error{Policy: "task", Attempts: 3, Stop: retry.StopAttempts, Err: errRefused},
+			"task failed after 3 attempts: connection refused",
+		},
+		{
+			retry.Error{Policy: "task", Attempts: 3, Stop: retry.StopAttempts},
+			"task failed after 3 attempts",
+		},
+		{
+			retry.Error{Policy: "task", Attempts: 1, Stop: retry.StopFinal, Err: errRefused},
+			"task failed after 1 attempt: connection refused",
+		},
+		{
+			retry.Error{Policy: "task", Attempts: 4, Stop: retry.StopElapsed, Err: errRefused},
+			"task failed after 4 attempts (time limit reached): connection refused",
+		},
+		{
+			retry.Error{Policy: "task", Attempts: 1, Stop: retry.StopBudget, Err: errRefused},
+			"task failed after 1 attempt (local retry budget exhausted): connection refused",
+		},
+		{
+			retry.Error{
+				Policy: "task", Attempts: 1, Stop: retry.StopRetryAfter, RetryAfter: 90 * time.Minute, Err: errRefused,
+			},
+			"task failed after 1 attempt (server asks to wait 1h30m0s): connection refused",
+		},
+		{
+			retry.Error{Policy: "task", Attempts: 1, Stop: retry.StopMaybeApplied, Err: errRefused},
+			"task failed after 1 attempt (it may have taken effect): connection refused",
+		},
+		{
+			retry.Error{Policy: "task", Attempts: 2, Stop: retry.StopDeadline, Err: errRefused},
+			"task failed after 2 attempts (next attempt would miss the context's deadline): connection refused",
+		},
+		{
+			retry.Error{
+				Policy: "task", Attempts: 2, Stop: retry.StopDeadline, Err: errRefused, Cause: context.DeadlineExceeded,
+			},
+			"task failed after 2 attempts (context deadline exceeded): connection refused",
+		},
+		{
+			retry.Error{Policy: "task", Attempts: 2, Stop: retry.StopDeadline, Err: errRefused, Cause: errShutdown},
+			"task failed after 2 attempts (context deadline exceeded: shutting down): connection refused",
+		},
+		{
+			retry.Error{Policy: "task", Attempts: 2, Stop: retry.StopCanceled, Err: errRefused},
+			"task failed after 2 attempts (context canceled): connection refused",
+		},
+		{
+			retry.Error{
+				Policy: "task", Attempts: 2, Stop: retry.StopCanceled, Err: errRefused, Cause: context.Canceled,
+			},
+			"task failed after 2 attempts (context canceled): connection refused",
+		},
+		{
+			retry.Error{Policy: "task", Attempts: 2, Stop: retry.StopCanceled, Err: errRefused, Cause: errShutdown},
+			"task failed after 2 attempts (context canceled: shutting down): connection refused",
+		},
+		{
+			retry.Error{Policy: "task", Stop: retry.StopCanceled, Cause: context.Canceled},
+			"task not started: context canceled",
+		},
+		{
+			retry.Error{Policy: "task", Stop: retry.StopCanceled, Cause: errShutdown},
+			"task not started: context canceled: shutting down",
+		},
+		{
+			retry.Error{Stop: retry.StopDeadline, Cause: context.DeadlineExceeded},
+			"not started: context deadline exceeded",
+		},
+		{
+			retry.Error{Policy: "task", Stop: retry.StopElapsed},
+			"task not started: time limit reached",
+		},
+		{
+			retry.Error{Policy: "task", Attempts: 3, Stop: retry.StopMaybeApplied + 1, Err: errRefused},
+			"task failed after 3 attempts: connection refused",
+		},
+		{
+			// The error of an inner policy reads on.
+			retry.Error{
+				Policy: "outer", Attempts: 1, Stop: retry.StopAttempts,
+				Err: &retry.Error{Policy: "inner", Attempts: 2, Stop: retry.StopAttempts, Err: errRefused},
+			},
+			"outer failed after 1 attempt: inner failed after 2 attempts: connection refused",
+		},
+		{
+			// A mark does not change the text.
+			retry.Error{Attempts: 2, Stop: retry.StopAttempts, Err: retry.MarkRetryable(errRefused)},
+			"failed after 2 attempts: connection refused",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.want, func(t *testing.T) {
+			t.Parallel()
+			assert.EqualError(t, &tt.err, tt.want)
+		})
+	}
+}
+
+// TestErrorTextOfEveryReason checks that only the attempts go without saying.
+func TestErrorTextOfEveryReason(t *testing.T) {
+	t.Parallel()
+	plain := (&retry.Error{Attempts: 3, Err: errRefused}).Error()
+	texts := map[string]retry.StopReason{}
+	for _, r := range stopReasons {
+		text := (&retry.Error{Attempts: 3, Stop: r.reason, RetryAfter: time.Hour, Err: errRefused}).Error()
+		switch r.reason {
+		case retry.StopNone, retry.StopFinal, retry.StopAttempts:
+			assert.Equal(t, plain, text, "%v", r.reason)
+			continue
+		}
+		assert.NotEqual(t, plain, text, "%v", r.reason)
+		other, twice := texts[text]
+		assert.False(t, twice, "%v and %v read alike: %s", r.reason, other, text)
+		texts[text] = r.reason
+	}
+}
+
+func TestErrorIs(t *testing.T) {
+	t.Parallel()
+	sentinels := []error{
+		retry.ErrAttemptsExhausted, retry.ErrElapsed, retry.ErrBudgetExhausted, retry.ErrRetryAfterTooLong,
+		retry.ErrMaybeApplied, context.Canceled, context.DeadlineExceeded,
+	}
+	for _, r := range stopReasons {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			err := fmt.Errorf("wrapped: %w", &retry.Error{Attempts: 2, Stop: r.reason, Err: fmt.Errorf("get: %w", errRefused)})
+			for _, sentinel := range sentinels {
+				assert.Equal(t, sentinel == r.sentinel, errors.Is(err, sentinel), "%v", sentinel)
+			}
+			assert.ErrorIs(t, err, errRefused)
+			assert.NotErrorIs(t, err, io.EOF)
+			var e *retry.Error
+			require.ErrorAs(t, err, &e)
+			assert.Equal(t, r.reason, e.Stop)
+		})
+	}
+}
+
+// TestErrorReachesErrAndCause checks that errors.Is and errors.As look into the
+// last error and the cause, whatever the reason to stop.
+func TestErrorReachesErrAndCause(t *testing.T) {
+	t.Parallel()
+	for _, r := range stopReasons {
+		err := &retry.Error{
+			Attempts: 2,
+			Stop:     r.reason,
+			Err:      errors.Join(io.EOF, &fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}),
+			Cause:    fmt.Errorf("stop: %w", errShutdown),
+		}
+		for _, target := range []error{io.EOF, fs.ErrNotExist, errShutdown, err.Err, err.Cause, err} {
+			assert.ErrorIs(t, err, target, "%v", r.reason)
+		}
+		var path *fs.PathError
+		if assert.ErrorAs(t, err, &path) {
+			assert.Equal(t, "open", path.Op)
+		}
+	}
+	shutdown := &retry.Error{Stop: retry.StopCanceled, Cause: &fs.PathError{Op: "shut", Path: "x", Err: errShutdown}}
+	var path *fs.PathError
+	if assert.ErrorAs(t, shutdown, &path) {
+		assert.Equal(t, "shut", path.Op)
+	}
+}
+
+// TestErrorTellsWhoseContext checks that an operation that ran into a deadline
+// of its own is told apart from the end of the caller's context.
+func TestErrorTellsWhoseContext(t *testing.T) {
+	t.Parallel()
+	theirs := &retry.Error{Attempts: 3, Stop: retry.StopAttempts, Err: context.DeadlineExceeded}
+	ours := &retry.Error{Attempts: 3, Stop: retry.StopDeadline, Err: io.EOF, Cause: context.DeadlineExceeded}
+	require.ErrorIs(t, theirs, context.DeadlineExceeded)
+	require.ErrorIs(t, ours, context.DeadlineExceeded)
+	assert.NotEqual(t, theirs.Stop, ours.Stop)
+	assert.ErrorIs(t, theirs, retry.ErrAttemptsExhausted)
+	assert.NotErrorIs(t, ours, retry.ErrAttemptsExhausted)
+}
+
+func TestErrorUnwrap(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		err  *retry.Error
+		want []error
+	}{
+		{"nil", nil, nil},
+		{"zero", &retry.Error{}, []error{}},
+		{"last error", &retry.Error{Err: errRefused}, []error{errRefused}},
+		{"cause", &retry.Error{Cause: errShutdown}, []error{errShutdown}},
+		{"both", &retry.Error{Err: errRefused, Cause: errShutdown}, []error{errRefused, errShutdown}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, tt.want, tt.err.Unwrap())
+		})
+	}
+}
+
+// TestErrorZeroAndNil checks that neither the zero value nor a nil pointer
+// panics, alone or in a chain.
+func TestErrorZeroAndNil(t *testing.T) {
+	t.Parallel()
+	var none *retry.Error
+	assert.Equal(t, "<nil>", none.Error())
+	assert.False(t, none.Is(io.EOF))
+	assert.False(t, none.Is(nil))
+	assert.NotErrorIs(t, none, io.EOF)
+	assert.NotErrorIs(t, fmt.Errorf("wrapped: %w", none), retry.ErrElapsed)
+	assert.Equal(t, "failed after 1 attempt: <nil>", (&retry.Error{Attempts: 1, Err: none}).Error())
+
+	zero := &retry.Error{}
+	assert.False(t, zero.Is(nil), "no reason is not the nil error")
+	assert.NotErrorIs(t, zero, io.EOF)
+	var path *fs.PathError
+	assert.False(t, errors.As(error(zero), &path))
+}
+
+type panickingError struct{}
+
+func (panickingError) Error() string { panic("no text") }
+
+// incomparableError must not meet ==.
+type incomparableError []string
+
+func (e incomparableError) Error() string { return fmt.Sprint([]string(e)) }
+
+func TestErrorOfForeignErrors(t *testing.T) {
+	t.Parallel()
+	broken := &retry.Error{Policy: "task", Attempts: 2, Stop: retry.StopAttempts, Err: panickingError{}}
+	assert.NotPanics(t, func() {
+		assert.Contains(t, broken.Error(), "task failed after 2 attempts: ")
+		assert.Contains(t, broken.Error(), "no text", "what it panicked with")
+	})
+	cause := &retry.Error{Policy: "task", Stop: retry.StopCanceled, Cause: panickingError{}}
+	assert.NotPanics(t, func() {
+		assert.Contains(t, cause.Error(), "task not started: context canceled: ")
+	})
+	incomparable := &retry.Error{
+		Attempts: 1, Stop: retry.StopCanceled, Err: incomparableError{"a"}, Cause: incomparableError{"b", "c"},
+	}
+	assert.NotPanics(t, func() {
+		assert.EqualError(t, incomparable, "failed after 1 attempt (context canceled: [b c]): [a]")
+		assert.NotErrorIs(t, incomparable, incomparableError{"a"})
+		assert.ErrorIs(t, incomparable, context.Canceled)
+	})
+	var list incomparableError
+	if assert.ErrorAs(t, incomparable, &list) {
+		assert.Equal(t, incomparableError{"a"}, list, "the last error comes first")
+	}
+}
+
+// TestSentinelTexts pins what is logged where only the sentinel is left.
+func TestSentinelTexts(t *testing.T) {
+	t.Parallel()
+	assert.EqualError(t, retry.ErrAttemptsExhausted, "retry: attempts exhausted")
+	assert.EqualError(t, retry.ErrElapsed, "retry: time limit reached")
+	assert.EqualError(t, retry.ErrBudgetExhausted, "retry: local retry budget exhausted")
+	assert.EqualError(t, retry.ErrRetryAfterTooLong, "retry: the server asks for a longer wait than allowed")
+	assert.EqualError(t, retry.ErrMaybeApplied, "retry: a non-idempotent operation may have taken effect")
+	assert.EqualError(t, retry.ErrLost, "retry: worker lost")
+}
+
+func TestStopReasonText(t *testing.T) {
+	t.Parallel()
+	for i, r := range stopReasons {
+		assert.EqualValues(t, i, r.reason, "the numbers may be stored")
+		assert.Equal(t, r.name, r.reason.String())
+		text, err := r.reason.MarshalText()
+		require.NoError(t, err)
+		assert.Equal(t, r.name, string(text))
+		back := retry.StopReason(99)
+		require.NoError(t, back.UnmarshalText(text))
+		assert.Equal(t, r.reason, back)
+	}
+	assert.Equal(t, "none(200)", retry.StopReason(200).String())
+	for _, text := range []string{"", "Final", "attempts ", "none(200)", "3", "StopFinal"} {
+		var r retry.StopReason
+		assert.EqualError(t, r.UnmarshalText([]byte(text)), fmt.Sprintf("retry: unknown stop reason %q", text))
+	}
+}
+
+func TestClassText(t *testing.T) {
+	t.Parallel()
+	classes := []struct {
+		class retry.Class
+		name  string
+	}{
+		{retry.Unknown, "unknown"},
+		{retry.Final, "final"},
+		{retry.Retryable, "retryable"},
+		{retry.RateLimited, "rate_limited"},
+	}
+	for i, c := range classes {
+		assert.EqualValues(t, i, c.class, "the numbers may be stored")
+		assert.Equal(t, c.name, c.class.String())
+		text, err := c.class.MarshalText()
+		require.NoError(t, err)
+		assert.Equal(t, c.name, string(text))
+		back := retry.Class(99)
+		require.NoError(t, back.UnmarshalText(text))
+		assert.Equal(t, c.class, back)
+		parsed, err := retry.ParseClass(c.name)
+		require.NoError(t, err)
+		assert.Equal(t, c.class, parsed)
+	}
+	assert.Equal(t, "unknown(9)", retry.Class(9).String())
+	for _, text := range []string{"", "FINAL", "rate limited", "unknown(9)", "1"} {
+		_, err := retry.ParseClass(text)
+		assert.EqualError(t, err, fmt.Sprintf("retry: unknown class %q", text))
+		var c retry.Class
+		assert.Error(t, c.UnmarshalText([]byte(text)))
+	}
+}
+
+// TestTextFormsInJSON checks that both serve as values and as map keys.
+func TestTextFormsInJSON(t *testing.T) {
+	t.Parallel()
+	type record struct {
+		Stop   retry.StopReason
+		Counts map[retry.Class]int
+	}
+	in := record{retry.StopBudget, map[retry.Class]int{retry.RateLimited: 3, retry.Final: 1}}
+	data, err := json.Marshal(in)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"Stop": "budget", "Counts": {"rate_limited": 3, "final": 1}}`, string(data))
+	var out record
+	require.NoError(t, json.Unmarshal(data, &out))
+	assert.Equal(t, in, out)
+	assert.Error(t, json.Unmarshal([]byte(`{"Stop": "soon"}`), &out))
+}

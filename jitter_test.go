@@ -1,0 +1,466 @@
+package retry_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/teststat"
+)
+
+// significance is the level of the tests for uniformity: uniform numbers fail
+// one of them with this probability. Their seeds are fixed, so that none fails
+// by chance later.
+const significance = 1e-4
+
+const (
+	leastWord   = uint64(0)
+	largestWord = uint64(math.MaxUint64)
+)
+
+// TestJitterRange checks the ends of the range that is drawn from: the smallest
+// random word gives the one exactly, the largest word the other.
+func TestJitterRange(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	tests := []struct {
+		jitter       retry.Jitter
+		delay, limit time.Duration
+		lo, hi       time.Duration
+	}{
+		{retry.FullJitter, 10 * s, 30 * s, 0, 10 * s},
+		{retry.FullJitter, 30 * s, 30 * s, 0, 30 * s},
+		{retry.FullJitter, 0, 30 * s, 0, 0},
+		{retry.FullJitter, 1, 1, 0, 1},
+		{retry.FullJitter, longestWait, longestWait, 0, longestWait},
+		{retry.EqualJitter, 10 * s, 30 * s, 5 * s, 10 * s},
+		{retry.EqualJitter, 3, 30, 1, 3},
+		{retry.EqualJitter, 0, 30 * s, 0, 0},
+		{retry.EqualJitter, longestWait, longestWait, longestWait / 2, longestWait},
+		{retry.NoJitter, 10 * s, 30 * s, 10 * s, 10 * s},
+		{retry.NoJitter, 0, 30 * s, 0, 0},
+		{retry.NoJitter, longestWait, longestWait, longestWait, longestWait},
+		{retry.Proportional(0.1), 10 * s, 30 * s, 9 * s, 11 * s},
+		{retry.Proportional(0.5), 20 * s, 30 * s, 10 * s, 30 * s},
+		{retry.Proportional(0.5), 28 * s, 30 * s, 14 * s, 30 * s}, // cut at the limit
+		{retry.Proportional(0.1), 30 * s, 30 * s, 27 * s, 30 * s},
+		{retry.Proportional(1), 10 * s, 30 * s, 0, 20 * s},
+		{retry.Proportional(0), 10 * s, 30 * s, 10 * s, 10 * s},
+		{retry.Proportional(0.1), 0, 30 * s, 0, 0},
+		{retry.Proportional(1), longestWait, longestWait, 0, longestWait},
+		{retry.PlusMinus(s), 10 * s, 30 * s, 9 * s, 11 * s},
+		{retry.PlusMinus(30 * s), 10 * s, 60 * s, 0, 40 * s}, // cut at 0
+		{retry.PlusMinus(30 * s), 10 * s, 20 * s, 0, 20 * s}, // cut at both ends
+		{retry.PlusMinus(0), 10 * s, 30 * s, 10 * s, 10 * s},
+		{retry.PlusMinus(longestWait), 10 * s, 30 * s, 0, 30 * s},
+		{retry.PlusMinus(longestWait), longestWait, longestWait, 0, longestWait},
+		{retry.PlusMinus(5), 3, longestWait, 0, 8},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("%v of %v up to %v", tt.jitter, tt.delay, tt.limit), func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, tt.lo, tt.jitter.Apply(tt.delay, tt.limit, leastWord), "at u = 0")
+			assert.Equal(t, tt.hi, tt.jitter.Apply(tt.delay, tt.limit, largestWord), "at the largest u")
+		})
+	}
+}
+
+// TestJitterOutOfRange checks what settings and arguments out of their range
+// run as.
+func TestJitterOutOfRange(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		jitter retry.Jitter
+		as     retry.Jitter
+	}{
+		{"fraction NaN", retry.Proportional(math.NaN()), retry.Proportional(0)},
+		{"fraction below 0", retry.Proportional(-0.1), retry.Proportional(0)},
+		{"fraction minus infinity", retry.Proportional(math.Inf(-1)), retry.Proportional(0)},
+		{"fraction above 1", retry.Proportional(1.5), retry.Proportional(1)},
+		{"fraction infinity", retry.Proportional(math.Inf(1)), retry.Proportional(1)},
+		{"negative spread", retry.PlusMinus(-time.Second), retry.PlusMinus(0)},
+		{"least spread", retry.PlusMinus(math.MinInt64), retry.PlusMinus(0)},
+		{"no such mode", retry.NoJitter + 1, retry.NoJitter},
+		{"no such mode", retry.NoJitter + 253, retry.NoJitter},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, fmt.Sprint(tt.as), fmt.Sprint(tt.jitter), "the text shows what runs")
+			for _, u := range []uint64{leastWord, 1 << 40, 1 << 63, largestWord} {
+				for _, d := range []time.Duration{0, 1, time.Second, longestWait} {
+					assert.Equal(t, tt.as.Apply(d, longestWait, u), tt.jitter.Apply(d, longestWait, u))
+				}
+			}
+		})
+	}
+}
+
+// TestJitterStaysInLimit checks that the result is in [0, limit] whatever the
+// arguments are, and that it does not fall as the random word grows.
+func TestJitterStaysInLimit(t *testing.T) {
+	t.Parallel()
+	durations := []time.Duration{math.MinInt64, -1, 0, 1, 2, 3, ms, time.Second, time.Hour, longestWait - 1, longestWait}
+	words := []uint64{0, 1, 1 << 20, 1 << 32, 1 << 62, 1<<63 - 1, 1 << 63, 1<<63 + 1, 3 << 62, largestWord - 1, largestWord}
+	for _, j := range manyJitters() {
+		for _, delay := range durations {
+			for _, limit := range durations {
+				last := time.Duration(0)
+				for _, u := range words {
+					d := j.Apply(delay, limit, u)
+					if d < last || d > max(limit, 0) {
+						t.Fatalf("%v of %v up to %v: %v at u = %#x, after %v", j, delay, limit, d, u, last)
+					}
+					last = d
+				}
+			}
+		}
+	}
+}
+
+// TestJitterGrowsWithWord is the same with random arguments.
+func TestJitterGrowsWithWord(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 25))
+	jitters := manyJitters()
+	for range 20_000 {
+		j := jitters[r.Uint64()%uint64(len(jitters))]
+		limit := time.Duration(r.Uint64() >> (1 + r.Uint64()%63))
+		delay := time.Duration(r.Uint64() >> (1 + r.Uint64()%63))
+		words := []uint64{r.Uint64(), r.Uint64(), r.Uint64() >> 20, r.Uint64() >> 40}
+		slices.Sort(words)
+		last := j.Apply(delay, limit, leastWord)
+		for _, u := range append(words, largestWord) {
+			d := j.Apply(delay, limit, u)
+			if d < last || d > limit {
+				t.Fatalf("%v of %v up to %v: %v at u = %#x, after %v", j, delay, limit, d, u, last)
+			}
+			last = d
+		}
+	}
+}
+
+// TestJitterSmallRangeIsFair checks that every duration of a small range is
+// drawn by an equal share of the random words.
+func TestJitterSmallRangeIsFair(t *testing.T) {
+	t.Parallel()
+	// The first word that gives n is the least u with u*10 >= n*2^64.
+	for n := range uint64(10) {
+		first := (math.MaxUint64/10)*n + (6*n+9)/10 // 2^64 = 10*(MaxUint64/10) + 6
+		assert.Equal(t, time.Duration(n), retry.FullJitter.Apply(9, 9, first))
+		if n > 0 {
+			assert.Equal(t, time.Duration(n-1), retry.FullJitter.Apply(9, 9, first-1))
+		}
+	}
+}
+
+// TestJitterUniform is a chi-square test of 100 equal parts of the range.
+func TestJitterUniform(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name         string
+		jitter       retry.Jitter
+		delay, limit time.Duration
+	}{
+		{"full", retry.FullJitter, 7 * time.Second, time.Minute},
+		{"full at the limit", retry.FullJitter, time.Minute, time.Minute},
+		{"full over all durations", retry.FullJitter, longestWait, longestWait},
+		{"equal", retry.EqualJitter, 7 * time.Second, time.Minute},
+		{"equal at the limit", retry.EqualJitter, time.Minute, time.Minute},
+		{"proportional", retry.Proportional(0.1), 7 * time.Second, time.Minute},
+		{"proportional, cut at the limit", retry.Proportional(0.5), 55 * time.Second, time.Minute},
+		{"plus-minus", retry.PlusMinus(time.Second), 7 * time.Second, time.Minute},
+		{"plus-minus, cut at both ends", retry.PlusMinus(time.Minute), 7 * time.Second, 30 * time.Second},
+	}
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := uniformity(tt.jitter, tt.delay, tt.limit, uint64(i))
+			assert.Greater(t, p, significance)
+		})
+	}
+}
+
+// TestJitterUniformityTestCanFail shows that the test above would notice a
+// jitter that is drawn first and then clamped, and one that favors short waits
+// slightly.
+func TestJitterUniformityTestCanFail(t *testing.T) {
+	t.Parallel()
+	clamped := jitterFunc(func(d, limit time.Duration, u uint64) time.Duration {
+		return min(retry.Proportional(0.5).Apply(d, 2*limit, u), limit)
+	})
+	assert.Less(t, uniformity(clamped, 58*time.Second, time.Minute, 1), significance)
+	skewed := jitterFunc(func(d, limit time.Duration, u uint64) time.Duration {
+		wait := retry.FullJitter.Apply(d, limit, u)
+		if u%16 == 0 {
+			wait /= 2
+		}
+		return wait
+	})
+	assert.Less(t, uniformity(skewed, time.Minute, time.Minute, 1), significance)
+}
+
+type jitterFunc func(delay, limit time.Duration, u uint64) time.Duration
+
+func (f jitterFunc) Apply(delay, limit time.Duration, u uint64) time.Duration {
+	return f(delay, limit, u)
+}
+
+// uniformity returns the p-value of 100,000 draws.
+func uniformity(j retry.Jitter, delay, limit time.Duration, seed uint64) float64 {
+	r := rand.New(rand.NewPCG(seed, 62))
+	lo, hi := j.Apply(delay, limit, leastWord), j.Apply(delay, limit, largestWord)
+	counts := make([]int, 100)
+	for range 100_000 {
+		d := j.Apply(delay, limit, r.Uint64())
+		counts[part(d, lo, hi, len(counts))]++
+	}
+	return teststat.PValue(counts)
+}
+
+// part returns which of n equal parts of [lo, hi] d is in.
+func part(d, lo, hi time.Duration, n int) int {
+	return min(int(float64(d-lo)/float64(hi-lo)*float64(n)), n-1)
+}
+
+// TestJitterSurvivesCap checks that clients whose backoff has reached the cap do
+// not all wait the same time.
+func TestJitterSurvivesCap(t *testing.T) {
+	t.Parallel()
+	jitters := []retry.Jitter{
+		nil, retry.FullJitter, retry.EqualJitter, retry.Proportional(0.5), retry.Proportional(0.1), retry.PlusMinus(10 * time.Second),
+	}
+	for _, j := range jitters {
+		t.Run(fmt.Sprint(j), func(t *testing.T) {
+			t.Parallel()
+			p := retry.Policy{Jitter: j, Rand: rand.New(rand.NewPCG(25, 25))}
+			seen := map[time.Duration]bool{}
+			shortest, longest := longestWait, time.Duration(0)
+			for range 1000 {
+				d := p.Delay(retry.State{Failures: 50})
+				seen[d] = true
+				shortest, longest = min(shortest, d), max(longest, d)
+			}
+			assert.GreaterOrEqual(t, len(seen), 990, "distinct waits")
+			assert.LessOrEqual(t, longest, 30*time.Second)
+			lo, hi := p.Bounds(50)
+			assert.Greater(t, longest-shortest, (hi-lo)*9/10, "the whole range is used")
+		})
+	}
+}
+
+func TestJitterText(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		jitter retry.Jitter
+		want   string
+	}{
+		{retry.FullJitter, "full jitter"},
+		{retry.EqualJitter, "equal jitter"},
+		{retry.NoJitter, "no jitter"},
+		{retry.Proportional(0), "±0% jitter"},
+		{retry.Proportional(0.1), "±10% jitter"},
+		{retry.Proportional(0.125), "±12.5% jitter"},
+		{retry.Proportional(1), "±100% jitter"},
+		{retry.Proportional(7), "±100% jitter"},
+		{retry.PlusMinus(0), "±0s jitter"},
+		{retry.PlusMinus(30 * time.Second), "±30s jitter"},
+		{retry.PlusMinus(-1), "±0s jitter"},
+	}
+	for _, tt := range tests {
+		assert.Equal(t, tt.want, fmt.Sprint(tt.jitter))
+	}
+}
+
+// TestJitterComparable checks that policies with jitters can be compared.
+func TestJitterComparable(t *testing.T) {
+	t.Parallel()
+	same := func(a, b retry.Jitter) bool { return a == b }
+	assert.True(t, same(retry.FullJitter, retry.FullJitter))
+	assert.False(t, same(retry.FullJitter, retry.EqualJitter))
+	assert.True(t, same(retry.Proportional(0.1), retry.Proportional(0.1)))
+	assert.False(t, same(retry.Proportional(0.1), retry.Proportional(0.2)))
+	assert.True(t, same(retry.PlusMinus(1), retry.PlusMinus(1)))
+	assert.False(t, same(retry.PlusMinus(0), retry.Proportional(0)))
+}
+
+// manyJitters returns jitters of all kinds, from usual to absurd.
+func manyJitters() []retry.Jitter {
+	all := []retry.Jitter{retry.FullJitter, retry.EqualJitter, retry.NoJitter, retry.NoJitter + 1}
+	for _, f := range []float64{math.NaN(), math.Inf(-1), -1, 0, 1e-300, 0.1, 0.5, 1, 2, math.Inf(1)} {
+		all = append(all, retry.Proportional(f))
+	}
+	for _, d := range []time.Duration{math.MinInt64, -1, 0, 1, ms, time.Second, time.Hour, longestWait} {
+		all = append(all, retry.PlusMinus(d))
+	}
+	return all
+}
+
+// keyed draws over the whole range of durations, so that a wait is the upper 63
+// bits of the random word of a state.
+var keyed = &retry.Policy{
+	Backoff: retry.Constant(longestWait),
+	Jitter:  retry.FullJitter,
+	Rand:    wordsOf(nil), // panics when it is asked
+}
+
+// TestKeyedJitterGolden must never be changed: processes of different versions
+// that share a table draw the same wait from a row of it.
+func TestKeyedJitterGolden(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		state retry.State
+		want  time.Duration
+	}{
+		{retry.State{Key: "a", Failures: 1}, 1407856552969795902},
+		{retry.State{Key: "a", Failures: 2}, 8334151114929347165},
+		{retry.State{Key: "b", Failures: 1}, 5497820318523932410},
+		{retry.State{Key: "a", Failures: 1, RateLimited: 1}, 870364501433345590},
+		{retry.State{Key: "job-1", Failures: 1}, 629621762496739953},
+		{retry.State{Key: "job-1", Failures: 300}, 9181701449902105698},
+		{retry.State{Key: "job-1", Failures: 3, RateLimited: 70000}, 3666578191269862182},
+		{retry.State{Key: "job-1", Failures: math.MaxInt32, RateLimited: math.MaxInt32}, 7106198596023027334},
+		{retry.State{Key: "job-1", Failures: 1, RateLimited: -1}, 5339111203372032426},
+		{retry.State{Key: "0b9c1e6a-8f5e-4a57-9d0c-3f1d3b8a7c11", Failures: 4}, 4621577213796829892},
+		{retry.State{Key: "日本 / ☃ \x00\xff", Failures: 4}, 7534709084773234415},
+	}
+	for _, tt := range tests {
+		assert.Equal(t, int64(tt.want), int64(keyed.Delay(tt.state)), "%+v", tt.state)
+		assert.Equal(t, int64(tt.want), int64(keyedWordByHand(tt.state)>>1), "%+v, by hand", tt.state)
+	}
+}
+
+// TestKeyedJitterFormula checks the documented formula for many states.
+func TestKeyedJitterFormula(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(6, 6))
+	for range 2000 {
+		key := make([]byte, 1+r.Uint64()%60)
+		for i := range key {
+			key[i] = byte(r.Uint64())
+		}
+		s := retry.State{
+			Key:         string(key),
+			Failures:    1 + int(r.Uint64()>>33>>(r.Uint64()%31)),
+			RateLimited: int(r.Uint64() >> 33 >> (r.Uint64() % 31)),
+		}
+		assert.Equal(t, int64(keyedWordByHand(s)>>1), int64(keyed.Delay(s)), "%+v", s)
+	}
+}
+
+// keyedWordByHand is 64-bit FNV-1a over the key and both counters as
+// little-endian words, and the finisher of SplitMix64.
+func keyedWordByHand(s retry.State) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(s.Key))
+	_ = binary.Write(h, binary.LittleEndian, []int64{int64(s.Failures), int64(s.RateLimited)})
+	z := h.Sum64()
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
+	return z ^ (z >> 31)
+}
+
+// TestKeyedJitterIgnoresTheRest checks that the wait depends on nothing but Key,
+// Failures and RateLimited.
+func TestKeyedJitterIgnoresTheRest(t *testing.T) {
+	t.Parallel()
+	s := retry.State{Key: "job-1", Failures: 2, RateLimited: 1}
+	want := keyed.Delay(s)
+	for range 100 {
+		assert.Equal(t, want, keyed.Delay(s))
+	}
+	s.First = time.Unix(1_800_000_000, 0)
+	assert.Equal(t, want, keyed.Delay(s))
+	p := *keyed
+	p.Name, p.MaxAttempts, p.Rand = "other", 77, wordsOf([]uint64{1, 2, 3})
+	assert.Equal(t, want, p.Delay(s))
+}
+
+// TestKeyedJitterUniform checks that the waits of many keys that look alike are
+// uniform, at each of the first retries.
+func TestKeyedJitterUniform(t *testing.T) {
+	t.Parallel()
+	for failures := 1; failures <= 4; failures++ {
+		counts := make([]int, 100)
+		for n := range 50_000 {
+			d := keyed.Delay(retry.State{Key: "job-" + strconv.Itoa(n), Failures: failures})
+			counts[part(d, 0, longestWait, len(counts))]++
+		}
+		assert.Greater(t, teststat.PValue(counts), significance, "failure %d", failures)
+	}
+}
+
+// TestKeyedJitterIndependent checks that neighbors do not know of each other:
+// all pairs of tenths of the range are equally frequent.
+func TestKeyedJitterIndependent(t *testing.T) {
+	t.Parallel()
+	job := func(n, failures, limited int) retry.State {
+		return retry.State{Key: "job-" + strconv.Itoa(n), Failures: failures, RateLimited: limited}
+	}
+	tests := []struct {
+		name string
+		next func(n int) retry.State
+	}{
+		{"next key", func(n int) retry.State { return job(n+1, 1, 0) }},
+		{"next failure", func(n int) retry.State { return job(n, 2, 0) }},
+		{"next hint", func(n int) retry.State { return job(n, 1, 1) }},
+		{"longer key", func(n int) retry.State {
+			return retry.State{Key: "job-" + strconv.Itoa(n) + "x", Failures: 1}
+		}},
+		{"other prefix", func(n int) retry.State {
+			return retry.State{Key: "jobs-" + strconv.Itoa(n), Failures: 1}
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			pairs := make([]int, 10*10)
+			for n := range 40_000 {
+				a := part(keyed.Delay(job(n, 1, 0)), 0, longestWait, 10)
+				b := part(keyed.Delay(tt.next(n)), 0, longestWait, 10)
+				pairs[10*a+b]++
+			}
+			assert.Greater(t, teststat.PValue(pairs), significance)
+		})
+	}
+}
+
+// TestKeyedJitterFewCollisions checks that states that differ draw different
+// words, in particular that the two counters are not mixed up.
+func TestKeyedJitterFewCollisions(t *testing.T) {
+	t.Parallel()
+	seen := map[time.Duration]retry.State{}
+	for _, key := range []string{"a", "b", "ab", "ba", "a\x01", "\x01a", "1", "11"} {
+		for failures := 1; failures <= 40; failures++ {
+			for limited := range 40 {
+				s := retry.State{Key: key, Failures: failures, RateLimited: limited}
+				d := keyed.Delay(s)
+				other, twice := seen[d]
+				assert.False(t, twice, "%+v and %+v", s, other)
+				seen[d] = s
+			}
+		}
+	}
+}
+
+// wordsOf is a source of jitter that gives the words one by one, and panics at
+// the end.
+func wordsOf(words []uint64) retry.Rand { return &words64{words} }
+
+type words64 struct{ left []uint64 }
+
+func (w *words64) Uint64() uint64 {
+	u := w.left[0]
+	w.left = w.left[1:]
+	return u
+}

@@ -1,0 +1,594 @@
+package retry_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// word is a source of jitter that always gives itself.
+type word uint64
+
+func (w word) Uint64() uint64 { return uint64(w) }
+
+// backoffFunc is a Backoff of a user.
+type backoffFunc func(n int) time.Duration
+
+func (f backoffFunc) Delay(n int) time.Duration { return f(n) }
+
+var retryable = retry.Verdict{Class: retry.Retryable}
+
+// decided returns the decision about the next failure after so many.
+func decided(p *retry.Policy, failures int, v retry.Verdict) retry.Decision {
+	return p.Decide(retry.State{Failures: failures}, v, firstAttempt)
+}
+
+func TestPolicyString(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	tests := []struct {
+		policy retry.Policy
+		want   string
+	}{
+		{retry.Policy{}, "3 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s"},
+		{retry.Policy{Name: "payments"}, "payments: 3 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s"},
+		{retry.Policy{MaxAttempts: 1}, "1 attempt"},
+		{retry.Policy{MaxAttempts: 1, MaxElapsed: time.Minute, Name: "once"}, "once: 1 attempt within 1m0s"},
+		{retry.Policy{MaxAttempts: 2}, "2 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s"},
+		{retry.Policy{MaxAttempts: -7}, "3 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s"},
+		{
+			retry.Policy{MaxAttempts: 6},
+			"6 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s, 0–8s, 0–16s, 0–30s",
+		},
+		{
+			retry.Policy{MaxAttempts: 7},
+			"7 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s, 0–8s, 0–16s, 0–30s, …",
+		},
+		{
+			retry.Policy{MaxAttempts: retry.Unlimited, MaxElapsed: time.Hour},
+			"unlimited attempts within 1h0m0s, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s, 0–8s, 0–16s, 0–30s, …",
+		},
+		{
+			retry.Policy{Backoff: retry.Exponential{Initial: 100 * ms, Multiplier: 3}, MaxDelay: s, Jitter: retry.EqualJitter, MaxAttempts: 5},
+			"5 attempts, 100ms ×3 ≤1s, equal jitter: waits 50ms–100ms, 150ms–300ms, 450ms–900ms, 500ms–1s",
+		},
+		{
+			retry.Policy{Backoff: retry.Linear{Initial: s, Step: 500 * ms}, Jitter: retry.NoJitter},
+			"3 attempts, 1s +500ms ≤30s, no jitter: waits 1s, 1.5s",
+		},
+		{
+			retry.Policy{Backoff: retry.Fibonacci{Initial: s}, Jitter: retry.PlusMinus(2 * s), MaxAttempts: 5},
+			"5 attempts, fibonacci 1s ≤30s, ±2s jitter: waits 0–3s, 0–3s, 0–4s, 1s–5s",
+		},
+		{
+			retry.Policy{Backoff: retry.Constant(10 * s)},
+			"3 attempts, constant 10s, ±10% jitter: waits 9s–10s, 9s–10s",
+		},
+		{
+			retry.Policy{Backoff: retry.Constant(10 * s), MaxDelay: 20 * s},
+			"3 attempts, constant 10s ≤20s, ±10% jitter: waits 9s–11s, 9s–11s",
+		},
+		{
+			retry.Policy{Backoff: retry.Constant(0)},
+			"3 attempts, constant 0s, ±10% jitter: waits 0s, 0s",
+		},
+		{
+			retry.Policy{Backoff: retry.Schedule{s, 5 * s, 30 * s}, MaxAttempts: 4},
+			"4 attempts, schedule 1s, 5s, 30s, ±10% jitter: waits 900ms–1.1s, 4.5s–5.5s, 27s–30s",
+		},
+		{
+			retry.Policy{Backoff: retry.Schedule{}},
+			"3 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s",
+		},
+		{
+			retry.Policy{Backoff: retry.Exponential{Initial: time.Hour}},
+			"3 attempts, 1h0m0s ×2 ≤1h0m0s, full jitter: waits 0–1h0m0s, 0–1h0m0s",
+		},
+		{
+			retry.Policy{MaxAttempts: 2, MaxDelay: s},
+			"2 attempts, 2s ×2 ≤1s, full jitter: waits 0–1s",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.want, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, tt.want, tt.policy.String())
+			assert.Equal(t, tt.want, fmt.Sprint(tt.policy), "printed by value")
+			assert.Equal(t, tt.want, fmt.Sprint(&tt.policy), "printed by pointer")
+		})
+	}
+}
+
+// TestPolicyStringOfAnything checks that no setting makes the text panic or
+// run on.
+func TestPolicyStringOfAnything(t *testing.T) {
+	t.Parallel()
+	for _, b := range manyBackoffs() {
+		for _, j := range manyJitters() {
+			s := retry.Policy{Backoff: b, Jitter: j, MaxAttempts: retry.Unlimited, MaxElapsed: -1, MaxDelay: -1}.String()
+			if len(s) > 1000 {
+				t.Fatalf("%d bytes: %s", len(s), s)
+			}
+		}
+	}
+	custom := retry.Policy{Backoff: constantOfUser{}, Jitter: jitterOfUser{}}
+	assert.Equal(t, "3 attempts, {} ≤30s, {}: waits 1s, 1s", custom.String())
+}
+
+// constantOfUser and jitterOfUser are implementations without a text.
+type constantOfUser struct{}
+
+func (constantOfUser) Delay(int) time.Duration { return time.Second }
+
+type jitterOfUser struct{}
+
+func (jitterOfUser) Apply(d, _ time.Duration, _ uint64) time.Duration { return d }
+
+// TestPolicyDefaults has one row for each line of the table of defaults: a
+// policy, and what its zero fields amount to.
+func TestPolicyDefaults(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	tests := []struct {
+		name   string
+		policy retry.Policy
+		lo, hi []time.Duration // of the first retries
+	}{
+		{"backoff", retry.Policy{}, seconds(0, 0, 0, 0, 0, 0), seconds(2, 4, 8, 16, 30, 30)},
+		{"backoff, no jitter", retry.Policy{Jitter: retry.NoJitter}, seconds(2, 4, 8, 16, 30, 30), seconds(2, 4, 8, 16, 30, 30)},
+		{"max delay negative", retry.Policy{MaxDelay: -1}, seconds(0, 0, 0, 0, 0, 0), seconds(2, 4, 8, 16, 30, 30)},
+		{"max delay set", retry.Policy{MaxDelay: 5 * s}, seconds(0, 0, 0), seconds(2, 4, 5)},
+		{"max delay below the first", retry.Policy{MaxDelay: s}, seconds(0, 0), seconds(1, 1)},
+		{"long first delay", retry.Policy{Backoff: retry.Exponential{Initial: 40 * s}}, seconds(0, 0), seconds(40, 40)},
+		{"long first linear delay", retry.Policy{Backoff: retry.Linear{Initial: 50 * s}}, seconds(0, 0), seconds(50, 50)},
+		{"long first fibonacci delay", retry.Policy{Backoff: retry.Fibonacci{Initial: 60 * s}}, seconds(0, 0), seconds(60, 60)},
+		{"long first custom delay", retry.Policy{Backoff: backoffFunc(func(int) time.Duration { return 70 * s })}, seconds(0, 0), seconds(70, 70)},
+		{"short first custom delay", retry.Policy{Backoff: backoffFunc(func(n int) time.Duration { return time.Duration(n) * 20 * s })}, seconds(0, 0), seconds(20, 30)},
+		{"constant", retry.Policy{Backoff: retry.Constant(100 * s)}, seconds(90, 90), seconds(100, 100)},
+		{"constant 0", retry.Policy{Backoff: retry.Constant(0)}, seconds(0, 0), seconds(0, 0)},
+		{"constant negative", retry.Policy{Backoff: retry.Constant(-1)}, seconds(1.8, 1.8), seconds(2, 2)},
+		{"constant with a cap", retry.Policy{Backoff: retry.Constant(100 * s), MaxDelay: 200 * s}, seconds(90), seconds(110)},
+		{"constant with a jitter", retry.Policy{Backoff: retry.Constant(100 * s), Jitter: retry.FullJitter}, seconds(0), seconds(100)},
+		{"schedule", retry.Policy{Backoff: retry.Schedule{10 * s, 100 * s, s}}, seconds(9, 90, 0.9, 0.9), seconds(11, 100, 1.1, 1.1)},
+		{"schedule with a default", retry.Policy{Backoff: retry.Schedule{s, -1}}, seconds(0.9, 1.8), seconds(1.1, 2)},
+		{"empty schedule", retry.Policy{Backoff: retry.Schedule{}}, seconds(0, 0, 0, 0, 0), seconds(2, 4, 8, 16, 30)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			for i := range tt.hi {
+				lo, hi := tt.policy.Bounds(i + 1)
+				assert.Equal(t, tt.lo[i], lo, "shortest wait of retry %d", i+1)
+				assert.Equal(t, tt.hi[i], hi, "longest wait of retry %d", i+1)
+			}
+		})
+	}
+}
+
+func TestPolicyDefaultMaxAttempts(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, -1, math.MinInt, 3} {
+		p := &retry.Policy{MaxAttempts: n}
+		assert.True(t, decided(p, 1, retryable).Retry, "%d", n)
+		d := decided(p, 2, retryable)
+		assert.False(t, d.Retry, "%d", n)
+		assert.Equal(t, retry.StopAttempts, d.Stop, "%d", n)
+		assert.Equal(t, 3, d.Limit, "%d", n)
+	}
+}
+
+// TestPolicyDefaultMaxRetryAfter checks the longest hint that is waited for.
+func TestPolicyDefaultMaxRetryAfter(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		policy retry.Policy
+		want   time.Duration
+	}{
+		{"zero", retry.Policy{}, time.Minute},
+		{"negative", retry.Policy{MaxRetryAfter: -1}, time.Minute},
+		{"set", retry.Policy{MaxRetryAfter: time.Second}, time.Second},
+		{"set, below the cap", retry.Policy{MaxRetryAfter: time.Second, MaxDelay: time.Hour}, time.Second},
+		{"short cap", retry.Policy{MaxDelay: 3 * time.Second}, time.Minute},
+		{"long cap", retry.Policy{MaxDelay: time.Hour}, time.Hour},
+		{"long first delay", retry.Policy{Backoff: retry.Exponential{Initial: 2 * time.Hour}}, 2 * time.Hour},
+		{"long schedule", retry.Policy{Backoff: retry.Schedule{time.Second, 3 * time.Hour}}, 3 * time.Hour},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			hinted := retry.Verdict{Class: retry.RateLimited, After: tt.want}
+			assert.True(t, decided(&tt.policy, 0, hinted).Retry)
+			hinted.After++
+			d := decided(&tt.policy, 0, hinted)
+			assert.False(t, d.Retry)
+			assert.Equal(t, retry.StopRetryAfter, d.Stop)
+		})
+	}
+}
+
+func TestPolicyDefaultsThatAreNone(t *testing.T) {
+	t.Parallel()
+	for _, none := range []time.Duration{0, -1, math.MinInt64} {
+		p := &retry.Policy{MaxElapsed: none, AttemptTimeout: none, FreeRateLimits: int(none)}
+		s := retry.State{Failures: 1, First: firstAttempt}
+		d := p.Decide(s, retryable, firstAttempt.Add(100*365*24*time.Hour))
+		assert.True(t, d.Retry, "MaxElapsed: %v", none)
+		d = p.Decide(s, retry.Verdict{Class: retry.RateLimited, After: time.Second}, firstAttempt)
+		assert.True(t, d.Counted, "FreeRateLimits: %v", none)
+	}
+}
+
+// TestPolicyNil checks that a nil policy is the zero policy in every method that
+// has a pointer receiver.
+func TestPolicyNil(t *testing.T) {
+	t.Parallel()
+	var none *retry.Policy
+	zero := &retry.Policy{}
+	s := retry.State{Failures: 1, Key: "job"}
+	assert.Equal(t, zero.Delay(s), none.Delay(s))
+	assert.Equal(t, zero.Decide(s, retryable, firstAttempt), none.Decide(s, retryable, firstAttempt))
+	assert.Equal(t, zero.Next(s, errRefused, firstAttempt), none.Next(s, errRefused, firstAttempt))
+	assert.Equal(t, zero.DecideContext(t.Context(), s, retryable, firstAttempt),
+		none.DecideContext(t.Context(), s, retryable, firstAttempt))
+	assert.Equal(t, zero.Classify(errRefused), none.Classify(errRefused))
+	for n := range 10 {
+		lo, hi := zero.Bounds(n)
+		nilLo, nilHi := none.Bounds(n)
+		assert.Equal(t, [2]time.Duration{lo, hi}, [2]time.Duration{nilLo, nilHi})
+	}
+	_, exhausted := none.Exhausted(retry.State{Failures: 3}, firstAttempt)
+	assert.True(t, exhausted)
+	assert.NoError(t, none.Validate())
+}
+
+// TestPolicyBounds checks that all waits are within the bounds, that the bounds
+// are reached, and that samples come near them.
+func TestPolicyBounds(t *testing.T) {
+	t.Parallel()
+	jitters := []retry.Jitter{
+		nil, retry.FullJitter, retry.EqualJitter, retry.NoJitter, retry.Proportional(0.2), retry.Proportional(1),
+		retry.PlusMinus(3 * time.Second), retry.PlusMinus(time.Hour),
+	}
+	backoffs := []retry.Backoff{
+		nil, retry.Exponential{Initial: 100 * ms, Multiplier: 3}, retry.Linear{}, retry.Fibonacci{},
+		retry.Constant(0), retry.Constant(5 * time.Second), retry.Schedule{time.Second, 0, time.Minute},
+	}
+	for _, j := range jitters {
+		for _, b := range backoffs {
+			t.Run(fmt.Sprintf("%v, %v", b, j), func(t *testing.T) {
+				t.Parallel()
+				for _, maxDelay := range []time.Duration{0, 7 * time.Second} {
+					assertBounds(t, retry.Policy{Backoff: b, Jitter: j, MaxDelay: maxDelay})
+				}
+			})
+		}
+	}
+}
+
+func assertBounds(t *testing.T, p retry.Policy) {
+	t.Helper()
+	p.MaxAttempts = retry.Unlimited
+	for _, n := range []int{1, 2, 3, 10, 100} {
+		lo, hi := p.Bounds(n)
+		s := retry.State{Failures: n}
+		p.Rand = word(leastWord)
+		assert.Equal(t, lo, p.Delay(s), "%v: retry %d at u = 0", p, n)
+		assert.Equal(t, lo, decided(&p, n-1, retryable).Delay, "%v: retry %d decided at u = 0", p, n)
+		p.Rand = word(largestWord)
+		assert.Equal(t, hi, p.Delay(s), "%v: retry %d at the largest u", p, n)
+		assert.Equal(t, hi, decided(&p, n-1, retryable).Delay, "%v: retry %d decided at the largest u", p, n)
+
+		p.Rand = rand.New(rand.NewPCG(62, uint64(n)))
+		shortest, longest := longestWait, time.Duration(0)
+		for range 2000 {
+			d := p.Delay(s)
+			shortest, longest = min(shortest, d), max(longest, d)
+		}
+		near := (hi - lo) / 100
+		assert.GreaterOrEqual(t, shortest, lo, "%v: retry %d", p, n)
+		assert.LessOrEqual(t, shortest, lo+near, "%v: retry %d", p, n)
+		assert.LessOrEqual(t, longest, hi, "%v: retry %d", p, n)
+		assert.GreaterOrEqual(t, longest, hi-near, "%v: retry %d", p, n)
+	}
+}
+
+// TestPolicyBoundsSmallRetry checks that a retry number below 1 counts as 1.
+func TestPolicyBoundsSmallRetry(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{Jitter: retry.EqualJitter}
+	lo, hi := p.Bounds(1)
+	for _, n := range []int{0, -1, math.MinInt} {
+		gotLo, gotHi := p.Bounds(n)
+		assert.Equal(t, lo, gotLo)
+		assert.Equal(t, hi, gotHi)
+	}
+}
+
+// TestPolicyDelayAgreesWithDecide checks that a daemon that recomputes a wait
+// from a row finds the one that was decided when the row was written.
+func TestPolicyDelayAgreesWithDecide(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(4, 4))
+	for range 5000 {
+		p := randomPolicy(r)
+		p.MaxAttempts, p.MaxElapsed, p.NonIdempotent, p.Overrides = retry.Unlimited, 0, false, nil
+		before := retry.State{
+			Failures:    int(r.Uint64() % 50),
+			RateLimited: int(r.Uint64() % 3),
+			Key:         fmt.Sprint("job-", r.Uint64()%1000),
+		}
+		d := p.Decide(before, retryable, firstAttempt)
+		require.True(t, d.Retry)
+		assert.Equal(t, d.Delay, p.Delay(d.State), "with a key: %+v after %+v", p, before)
+		assert.Equal(t, firstAttempt.Add(d.Delay), d.At)
+
+		before.Key = ""
+		u := word(r.Uint64())
+		p.Rand = u
+		d = p.Decide(before, retryable, firstAttempt)
+		assert.Equal(t, d.Delay, p.Delay(d.State), "at u = %#x: %+v after %+v", u, p, before)
+	}
+}
+
+// TestPolicyDelayDrawsAsOften checks that Delay draws as many random words as
+// Decide, so that a simulation may use either.
+func TestPolicyDelayDrawsAsOften(t *testing.T) {
+	t.Parallel()
+	for _, b := range []retry.Backoff{nil, retry.Constant(0), retry.Constant(1), retry.Schedule{0, time.Second, 0}} {
+		for _, j := range []retry.Jitter{nil, retry.FullJitter, retry.NoJitter, retry.PlusMinus(time.Second)} {
+			var drawn [2]int
+			for failures := 1; failures <= 4; failures++ {
+				words := &countingRand{}
+				p := &retry.Policy{MaxAttempts: 9, Backoff: b, Jitter: j, Rand: words}
+				p.Delay(retry.State{Failures: failures})
+				drawn[0] += words.n
+				words.n = 0
+				decided(p, failures-1, retryable)
+				drawn[1] += words.n
+			}
+			assert.Equal(t, drawn[1], drawn[0], "%v, %v", b, j)
+		}
+	}
+}
+
+type countingRand struct{ n int }
+
+func (c *countingRand) Uint64() uint64 { c.n++; return 0 }
+
+func TestPolicyDelayWithoutFailure(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{Jitter: retry.NoJitter, Rand: wordsOf(nil)} // panics when it is asked
+	for _, n := range []int{0, -1, math.MinInt} {
+		assert.Zero(t, p.Delay(retry.State{Failures: n}))
+		assert.Zero(t, p.Delay(retry.State{Failures: n, RateLimited: 3, Key: "job"}))
+	}
+}
+
+// TestPolicyOverrides checks, field by field, that the category comes first,
+// then the class, then the policy.
+func TestPolicyOverrides(t *testing.T) {
+	t.Parallel()
+	base := retry.Policy{
+		MaxAttempts: 10,
+		Backoff:     retry.Constant(100 * time.Second),
+		Jitter:      retry.NoJitter,
+		MaxDelay:    90 * time.Second,
+	}
+	type outcome struct {
+		limit  int
+		lo, hi time.Duration
+	}
+	class := retry.Override{MaxAttempts: 20, Backoff: retry.Constant(200 * time.Second), Jitter: retry.FullJitter, MaxDelay: 80 * time.Second}
+	category := retry.Override{MaxAttempts: 30, Backoff: retry.Constant(300 * time.Second), Jitter: retry.EqualJitter, MaxDelay: 70 * time.Second}
+	const s = time.Second
+	tests := []struct {
+		name            string
+		class, category retry.Override
+		want            outcome
+	}{
+		{"neither", retry.Override{}, retry.Override{}, outcome{10, 90 * s, 90 * s}},
+		{"class: all", class, retry.Override{}, outcome{20, 0, 80 * s}},
+		{"category: all", retry.Override{}, category, outcome{30, 35 * s, 70 * s}},
+		{"both: all", class, category, outcome{30, 35 * s, 70 * s}},
+
+		{"class: attempts", retry.Override{MaxAttempts: 20}, retry.Override{}, outcome{20, 90 * s, 90 * s}},
+		{"class: backoff", retry.Override{Backoff: retry.Constant(50 * s)}, retry.Override{}, outcome{10, 50 * s, 50 * s}},
+		{"class: jitter", retry.Override{Jitter: retry.FullJitter}, retry.Override{}, outcome{10, 0, 90 * s}},
+		{"class: delay", retry.Override{MaxDelay: 80 * s}, retry.Override{}, outcome{10, 80 * s, 80 * s}},
+
+		{"category: attempts", class, retry.Override{MaxAttempts: 30}, outcome{30, 0, 80 * s}},
+		{"category: backoff", class, retry.Override{Backoff: retry.Constant(50 * s)}, outcome{20, 0, 50 * s}},
+		{"category: jitter", class, retry.Override{Jitter: retry.EqualJitter}, outcome{20, 40 * s, 80 * s}},
+		{"category: delay", class, retry.Override{MaxDelay: 70 * s}, outcome{20, 0, 70 * s}},
+
+		{"explicit zeros", retry.Override{Backoff: retry.Constant(0)}, retry.Override{}, outcome{10, 0, 0}},
+		{"no jitter over jitter", class, retry.Override{Jitter: retry.NoJitter}, outcome{20, 80 * s, 80 * s}},
+		{
+			"out of range is not set", class,
+			retry.Override{MaxAttempts: -1, MaxDelay: -1},
+			outcome{20, 0, 80 * s},
+		},
+		{
+			// Neither the class nor the category sets what the other one does.
+			"shared", retry.Override{MaxAttempts: 2, MaxDelay: 60 * s},
+			retry.Override{Backoff: retry.Linear{Initial: 40 * s}, Jitter: retry.FullJitter},
+			outcome{2, 0, 40 * s},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := base
+			p.Overrides = map[string]retry.Override{
+				"retryable": tt.class,
+				"timeout":   tt.category,
+				"unknown":   {MaxAttempts: 99, Backoff: retry.Constant(1)}, // of others
+				"other":     {MaxAttempts: 99, Backoff: retry.Constant(1)},
+			}
+			v := retry.Verdict{Class: retry.Retryable, Category: "timeout"}
+			var got outcome
+			p.Rand = word(leastWord)
+			d := decided(&p, 0, v)
+			got.limit, got.lo = d.Limit, d.Delay
+			p.Rand = word(largestWord)
+			got.hi = decided(&p, 0, v).Delay
+			assert.Equal(t, tt.want, got)
+
+			// Failures of another kind know nothing of them.
+			d = decided(&p, 0, retry.Verdict{Class: retry.RateLimited, Category: "http_429"})
+			assert.Equal(t, 10, d.Limit)
+			assert.Equal(t, 90*s, d.Delay)
+		})
+	}
+}
+
+// TestPolicyOverrideDefaults checks that what an override leaves open is derived
+// from what applies together, not from the policy alone.
+func TestPolicyOverrideDefaults(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		policy   retry.Policy
+		override retry.Override
+		lo, hi   time.Duration
+	}{
+		{"cap of a long backoff", retry.Policy{}, retry.Override{Backoff: retry.Exponential{Initial: time.Hour}}, 0, time.Hour},
+		{"cap of the policy", retry.Policy{MaxDelay: time.Minute}, retry.Override{Backoff: retry.Exponential{Initial: time.Hour}}, 0, time.Minute},
+		{"constant brings its jitter", retry.Policy{}, retry.Override{Backoff: retry.Constant(100 * time.Second)}, 90 * time.Second, 100 * time.Second},
+		{"jitter of the policy", retry.Policy{Jitter: retry.EqualJitter}, retry.Override{Backoff: retry.Constant(100 * time.Second)}, 50 * time.Second, 100 * time.Second},
+		{"constant of the policy", retry.Policy{Backoff: retry.Constant(100 * time.Second)}, retry.Override{MaxDelay: 200 * time.Second}, 90 * time.Second, 110 * time.Second},
+		{"away from constant", retry.Policy{Backoff: retry.Constant(100 * time.Second)}, retry.Override{Backoff: retry.Exponential{}}, 0, 2 * time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := tt.policy
+			p.Overrides = map[string]retry.Override{"retryable": tt.override}
+			p.Rand = word(leastWord)
+			assert.Equal(t, tt.lo, decided(&p, 0, retryable).Delay)
+			p.Rand = word(largestWord)
+			assert.Equal(t, tt.hi, decided(&p, 0, retryable).Delay)
+		})
+	}
+}
+
+// TestPolicyOverrideOfEveryClass checks the names of the classes, and that the
+// count of failures is shared.
+func TestPolicyOverrideOfEveryClass(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{MaxAttempts: 9, Overrides: map[string]retry.Override{
+		"unknown":      {MaxAttempts: 2},
+		"retryable":    {MaxAttempts: 4},
+		"rate_limited": {MaxAttempts: 6},
+	}}
+	tests := []struct {
+		verdict retry.Verdict
+		limit   int
+	}{
+		{retry.Verdict{}, 2},
+		{retry.Verdict{Category: "odd"}, 2},
+		{retry.Verdict{Class: retry.Class(77)}, 2},
+		{retry.Verdict{Class: retry.Retryable}, 4},
+		{retry.Verdict{Class: retry.RateLimited}, 6},
+		{retry.Verdict{Class: retry.RateLimited, After: time.Second}, 6},
+		{retry.Verdict{After: time.Second}, 6}, // a hint makes it one
+	}
+	for _, tt := range tests {
+		for failures := range 8 {
+			d := decided(p, failures, tt.verdict)
+			assert.Equal(t, tt.limit, d.Limit, "%+v", tt.verdict)
+			assert.Equal(t, failures+1 < tt.limit, d.Retry, "%+v after %d failures", tt.verdict, failures)
+		}
+	}
+}
+
+// TestPolicyForeignBackoff checks that a Backoff that breaks its contract cannot
+// make a wait negative or longer than the cap.
+func TestPolicyForeignBackoff(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []time.Duration{math.MinInt64, -time.Hour, -1, 0, longestWait - 1, longestWait} {
+		for _, maxDelay := range []time.Duration{0, 1, time.Minute, longestWait} {
+			for _, j := range append(manyJitters(), nil) {
+				for _, u := range []word{0, 1 << 63, math.MaxUint64} {
+					p := &retry.Policy{
+						Backoff:  backoffFunc(func(int) time.Duration { return bad }),
+						MaxDelay: maxDelay,
+						Jitter:   j,
+						Rand:     u,
+					}
+					limit := maxDelay
+					if limit == 0 {
+						limit = max(30*time.Second, bad)
+					}
+					d := p.Delay(retry.State{Failures: 1})
+					if d < 0 || d > limit {
+						t.Fatalf("backoff %v, limit %v, %v: %v", bad, limit, j, d)
+					}
+					require.Equal(t, d, decided(p, 0, retryable).Delay, "backoff %v, limit %v, %v", bad, limit, j)
+					lo, hi := p.Bounds(1)
+					if d < lo || d > hi {
+						t.Fatalf("backoff %v, limit %v, %v: %v is not in [%v, %v]", bad, limit, j, d, lo, hi)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestPolicyForeignJitter checks the same for a Jitter, and what it is given.
+func TestPolicyForeignJitter(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []time.Duration{math.MinInt64, -1, 0, time.Second, time.Hour, longestWait} {
+		var gotDelay, gotLimit time.Duration
+		var gotWord uint64
+		p := &retry.Policy{
+			Backoff:  retry.Constant(time.Minute),
+			MaxDelay: 10 * time.Second,
+			Jitter: jitterFunc(func(delay, limit time.Duration, u uint64) time.Duration {
+				gotDelay, gotLimit, gotWord = delay, limit, u
+				return bad
+			}),
+			Rand: word(42),
+		}
+		want := min(max(bad, 0), 10*time.Second)
+		assert.Equal(t, want, p.Delay(retry.State{Failures: 1}))
+		assert.Equal(t, want, decided(p, 0, retryable).Delay)
+		assert.Equal(t, 10*time.Second, gotDelay, "capped before the jitter")
+		assert.Equal(t, 10*time.Second, gotLimit)
+		assert.Equal(t, uint64(42), gotWord)
+		lo, hi := p.Bounds(1)
+		assert.Equal(t, want, lo)
+		assert.Equal(t, want, hi)
+	}
+}
+
+// TestPolicyIsNotChanged checks that nothing that reads a policy writes into it.
+func TestPolicyIsNotChanged(t *testing.T) {
+	t.Parallel()
+	schedule := retry.Schedule{3 * time.Second, -1, time.Second}
+	overrides := map[string]retry.Override{"timeout": {MaxAttempts: 2, Backoff: schedule}, "final": {}}
+	p := retry.Policy{MaxDelay: -1, Backoff: schedule, Overrides: overrides}
+	before := fmt.Sprintf("%#v %#v", schedule, overrides)
+	copied := p
+
+	_ = p.String()
+	_ = p.Validate()
+	_, _ = p.MarshalJSON()
+	_ = retry.Limits{MaxAttempts: 1}.Check(&p)
+	p.Bounds(2)
+	p.Delay(retry.State{Failures: 2})
+	decided(&p, 1, retry.Verdict{Category: "timeout"})
+	p.Next(retry.State{}, errRefused, firstAttempt)
+	p.Exhausted(retry.State{Failures: 3}, firstAttempt)
+
+	assert.Equal(t, before, fmt.Sprintf("%#v %#v", schedule, overrides))
+	assert.Equal(t, copied, p)
+}

@@ -1,0 +1,185 @@
+package retrytest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Clock is a clock that moves by itself: a sleep moves the time on and returns.
+// On the way it runs, in order, all that is due: deadlines of its contexts and
+// functions given to [Clock.At].
+//
+// The zero value is ready and starts at 2000-01-01 00:00:00 UTC, as bubbles of
+// testing/synctest do. A Clock must not be copied after its first use. It is a
+// [retry.Clock] with both optional methods, so that
+// [retry.Policy.AttemptTimeout] is measured by it too.
+//
+// A Clock starts no goroutine, and holds no lock while it runs a function, which
+// may use the Clock as it likes. It is safe for concurrent use, but concurrent
+// sleepers add up: after two sleeps of a second at once, two seconds have
+// passed, and which of them saw what is left to chance. So keep to one flow per
+// Clock, and test concurrent ones with testing/synctest.
+type Clock struct {
+	mu     sync.Mutex
+	now    time.Time // zero stands for start
+	events []*event  // in order of time; at the same instant, in order of arrival
+	sleeps []time.Duration
+}
+
+// event is something to be done at an instant in the future.
+type event struct {
+	at time.Time
+	fn func()
+}
+
+// start is when a zero Clock starts.
+var start = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// NewClock returns a Clock that starts at the wall time of an instant. The zero
+// Time means that of the zero Clock.
+func NewClock(start time.Time) *Clock {
+	return &Clock{now: start.Round(0)} // without its monotonic reading
+}
+
+// Now returns the current time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.read()
+}
+
+// After sleeps for d and returns a channel that holds the time then. It knows
+// of no context, and always sleeps to the end; where code waits for a channel
+// or for its context, [Clock.SleepContext] says which came first.
+func (c *Clock) After(d time.Duration) <-chan time.Time {
+	c.record(d)
+	c.Advance(d)
+	ch := make(chan time.Time, 1)
+	ch <- c.Now()
+	return ch
+}
+
+// SleepContext sleeps for d and returns nil. If ctx ends on the way, even in the
+// last instant, it stops there and returns the error of ctx. If ctx is done
+// already, it does that at once, and there was no sleep.
+func (c *Clock) SleepContext(ctx context.Context, d time.Duration) error {
+	if isDone(ctx) {
+		return ctx.Err()
+	}
+	c.record(d)
+	return c.AdvanceContext(ctx, d)
+}
+
+// Sleeps returns the durations of all sleeps so far, in order: the ones that
+// were asked for, where a context cut them short. Those of 0 or less do not
+// count, and neither does Advance.
+func (c *Clock) Sleeps() []time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.sleeps)
+}
+
+// Advance moves the time on by d, as an operation does that takes so long. A d
+// of 0 or less stays where it is.
+func (c *Clock) Advance(d time.Duration) {
+	_ = c.AdvanceContext(context.Background(), d) // never ends
+}
+
+// AdvanceContext moves the time on by d, as an operation does that takes so long
+// unless its context ends. It is SleepContext without a record in Sleeps.
+func (c *Clock) AdvanceContext(ctx context.Context, d time.Duration) error {
+	d = max(d, 0)
+	for !isDone(ctx) {
+		fn, left := c.step(d)
+		if fn == nil {
+			return nil
+		}
+		fn()
+		d = left
+	}
+	return ctx.Err()
+}
+
+// Taking returns an operation that takes d and then does what fn does. If its
+// context ends before that, it stops there and returns the error of the context.
+func (c *Clock) Taking(d time.Duration, fn func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := c.AdvanceContext(ctx, d); err != nil {
+			return err
+		}
+		return fn(ctx)
+	}
+}
+
+// At has fn run when d has passed from now, on the goroutine that moves the
+// time. Functions for the same instant run in the order of their calls of At. If
+// d is 0 or less, fn runs before At returns.
+//
+// If fn moves the time itself, that is added to the sleep that it runs in.
+func (c *Clock) At(d time.Duration, fn func()) {
+	if c.schedule(c.Now().Add(d), fn) == nil {
+		fn()
+	}
+}
+
+// read returns the current time, under the lock.
+func (c *Clock) read() time.Time {
+	if c.now.IsZero() {
+		c.now = start
+	}
+	return c.now
+}
+
+func (c *Clock) record(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sleeps = append(c.sleeps, d)
+}
+
+// step moves the time on by d, but no further than to the next event. It returns
+// what to do then, if there is such an event, and what is left of d. It goes by
+// d and not by an instant to reach, so that what several goroutines ask for adds
+// up in whatever order they come.
+func (c *Clock) step(d time.Duration) (fn func(), left time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	end := c.read().Add(d)
+	if len(c.events) == 0 || c.events[0].at.After(end) {
+		c.now = end
+		return nil, 0
+	}
+	next := c.events[0]
+	c.events = slices.Delete(c.events, 0, 1)
+	c.now = next.at
+	return next.fn, end.Sub(next.at)
+}
+
+// schedule has fn run at t. It returns nil if t is not in the future.
+func (c *Clock) schedule(t time.Time, fn func()) *event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !t.After(c.read()) {
+		return nil
+	}
+	e := &event{t, fn}
+	i := slices.IndexFunc(c.events, func(other *event) bool { return other.at.After(t) })
+	if i < 0 {
+		i = len(c.events)
+	}
+	c.events = slices.Insert(c.events, i, e)
+	return e
+}
+
+// remove forgets an event, if it is still to come.
+func (c *Clock) remove(e *event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := slices.Index(c.events, e); i >= 0 {
+		c.events = slices.Delete(c.events, i, i+1)
+	}
+}

@@ -1,0 +1,146 @@
+package retrytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// Recorder is a [retry.Observer] that keeps all events. The zero value is ready;
+// a Recorder must not be copied after its first use. It is safe for concurrent
+// use, but events of calls that overlap are mixed: give each call its own.
+type Recorder struct {
+	mu     sync.Mutex
+	events []retry.Event
+}
+
+// Observe implements [retry.Observer].
+func (r *Recorder) Observe(_ context.Context, e retry.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+// Events returns all events so far.
+func (r *Recorder) Events() []retry.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.events)
+}
+
+// Timeline returns one line for every event so far, which begins with the number
+// of the attempt:
+//
+//	1: boom: retry in 2s
+//	2: succeeded
+//
+// A call that fails ends with a line of one of these forms, where the word in
+// parentheses is the [retry.StopReason]. The error is the last one of the
+// operation, not the one that is wrapped around it.
+//
+//	3: gave up (attempts): boom
+//	0: gave up (canceled)
+//
+// A line break in the text of an error is shown as "; ".
+func (r *Recorder) Timeline() []string {
+	events := r.Events()
+	lines := make([]string, len(events))
+	for i, e := range events {
+		lines[i] = line(e)
+	}
+	return lines
+}
+
+func line(e retry.Event) string {
+	switch e.Kind {
+	case retry.Retrying:
+		return fmt.Sprintf("%d: %s: retry in %v", e.Attempt, text(e.Err), e.Delay)
+	case retry.Succeeded:
+		return fmt.Sprintf("%d: succeeded", e.Attempt)
+	case retry.GaveUp:
+		gaveUp := fmt.Sprintf("%d: gave up (%v)", e.Attempt, e.Stop)
+		if err := failure(e); err != nil {
+			gaveUp += ": " + text(err)
+		}
+		return gaveUp
+	default:
+		return fmt.Sprintf("%d: %v", e.Attempt, e.Kind)
+	}
+}
+
+// failure returns the last error of the operation that a call gave up.
+func failure(e retry.Event) error {
+	var wrapped *retry.Error
+	if e.Stop != retry.StopFinal && errors.As(e.Err, &wrapped) {
+		return wrapped.Err
+	}
+	return e.Err
+}
+
+// text returns the text of err in one line, by way of fmt because that survives
+// an Error method that panics.
+func text(err error) string {
+	return strings.ReplaceAll(fmt.Sprint(err), "\n", "; ")
+}
+
+// Waits returns the waits before all retries so far, as they were announced. A
+// retry at once has a wait of 0.
+func (r *Recorder) Waits() []time.Duration {
+	var waits []time.Duration
+	for _, e := range r.Events() {
+		if e.Kind == retry.Retrying {
+			waits = append(waits, e.Delay)
+		}
+	}
+	return waits
+}
+
+// Expect fails the test, and lets it go on, if [Recorder.Timeline] is not want.
+func (r *Recorder) Expect(t testing.TB, want ...string) {
+	t.Helper()
+	compare(t, "timeline", r.Timeline(), want)
+}
+
+// ExpectWaits fails the test, and lets it go on, if [Recorder.Waits] is not
+// want.
+func (r *Recorder) ExpectWaits(t testing.TB, want ...time.Duration) {
+	t.Helper()
+	compare(t, "waits", texts(r.Waits()), texts(want))
+}
+
+func texts(ds []time.Duration) []string {
+	lines := make([]string, len(ds))
+	for i, d := range ds {
+		lines[i] = d.String()
+	}
+	return lines
+}
+
+// compare reports two lists that differ, line by line.
+func compare(t testing.TB, what string, got, want []string) {
+	t.Helper()
+	if slices.Equal(got, want) {
+		return
+	}
+	var b strings.Builder
+	for i := range max(len(got), len(want)) {
+		if i < len(got) && i < len(want) && got[i] == want[i] {
+			b.WriteString("\n      " + got[i])
+			continue
+		}
+		if i < len(want) {
+			b.WriteString("\n    - " + want[i])
+		}
+		if i < len(got) {
+			b.WriteString("\n    + " + got[i])
+		}
+	}
+	t.Errorf("retrytest: wrong %s (- want, + got):%s", what, b.String())
+}

@@ -1,0 +1,345 @@
+package retry_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+var firstAttempt = time.Date(2026, 11, 21, 6, 48, 0, 0, time.UTC)
+
+// TestStateForms pins both forms: rows that were written by an old version have
+// to be read by a new one.
+func TestStateForms(t *testing.T) {
+	t.Parallel()
+	east := time.FixedZone("", 5*3600+45*60)
+	tests := []struct {
+		name       string
+		state      retry.State
+		json, text string
+	}{
+		{"zero", retry.State{}, `{}`, ``},
+		{"failures", retry.State{Failures: 2}, `{"failures":2}`, `f=2`},
+		{"rate limited", retry.State{RateLimited: 1}, `{"rate_limited":1}`, `r=1`},
+		{"first", retry.State{First: firstAttempt}, `{"first":"2026-11-21T06:48:00Z"}`, `t=2026-11-21T06:48:00Z`},
+		{
+			"all",
+			retry.State{Failures: 2, RateLimited: 1, First: firstAttempt},
+			`{"failures":2,"rate_limited":1,"first":"2026-11-21T06:48:00Z"}`,
+			`f=2 r=1 t=2026-11-21T06:48:00Z`,
+		},
+		{
+			"nanoseconds and a zone",
+			retry.State{Failures: 1, First: time.Date(2026, 1, 2, 3, 4, 5, 678_900_001, east)},
+			`{"failures":1,"first":"2026-01-02T03:04:05.678900001+05:45"}`,
+			`f=1 t=2026-01-02T03:04:05.678900001+05:45`,
+		},
+		{
+			"the most",
+			retry.State{Failures: math.MaxInt32, RateLimited: math.MaxInt32},
+			`{"failures":2147483647,"rate_limited":2147483647}`,
+			`f=2147483647 r=2147483647`,
+		},
+		{"unix epoch", retry.State{First: time.Unix(0, 0).UTC()}, `{"first":"1970-01-01T00:00:00Z"}`, `t=1970-01-01T00:00:00Z`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			data, err := json.Marshal(tt.state)
+			require.NoError(t, err)
+			assert.Equal(t, tt.json, string(data))
+			var back retry.State
+			require.NoError(t, json.Unmarshal(data, &back))
+			assertSameState(t, tt.state, back)
+
+			text, err := tt.state.MarshalText()
+			require.NoError(t, err)
+			assert.Equal(t, tt.text, string(text))
+			back = retry.State{}
+			require.NoError(t, back.UnmarshalText(text))
+			assertSameState(t, tt.state, back)
+		})
+	}
+}
+
+// assertSameState compares everything that is stored.
+func assertSameState(t *testing.T, want, got retry.State) {
+	t.Helper()
+	assert.Equal(t, want.Failures, got.Failures)
+	assert.Equal(t, want.RateLimited, got.RateLimited)
+	assert.True(t, want.First.Equal(got.First), "first: want %v, got %v", want.First, got.First)
+	assert.Equal(t, want.First.IsZero(), got.First.IsZero())
+}
+
+func TestStateRoundTrip(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		s := retry.State{
+			Failures:    int(r.Uint64() >> 1 >> (r.Uint64() % 64)),
+			RateLimited: int(r.Uint64() >> 1 >> (r.Uint64() % 64)),
+		}
+		s.Failures, s.RateLimited = max(s.Failures, 0), max(s.RateLimited, 0) // where an int has 32 bits
+		if r.Uint64()%4 > 0 {
+			s.First = time.Unix(int64(r.Uint64()%(1<<37)), int64(r.Uint64()%1_000_000_000))
+		}
+		data, err := json.Marshal(s)
+		require.NoError(t, err)
+		var fromJSON retry.State
+		require.NoError(t, json.Unmarshal(data, &fromJSON))
+		assertSameState(t, s, fromJSON)
+
+		text, err := s.MarshalText()
+		require.NoError(t, err)
+		var fromText retry.State
+		require.NoError(t, fromText.UnmarshalText(text))
+		assertSameState(t, s, fromText)
+	}
+}
+
+// TestStateKeyIsNotStored checks that the key, which the reader knows, is
+// neither written nor touched.
+func TestStateKeyIsNotStored(t *testing.T) {
+	t.Parallel()
+	s := retry.State{Failures: 1, Key: "secret-job"}
+	data, err := json.Marshal(s)
+	require.NoError(t, err)
+	assert.Equal(t, `{"failures":1}`, string(data))
+	text, err := s.MarshalText()
+	require.NoError(t, err)
+	assert.Equal(t, `f=1`, string(text))
+
+	got := retry.State{Failures: 9, RateLimited: 9, First: firstAttempt, Key: "mine"}
+	require.NoError(t, json.Unmarshal([]byte(`{"failures":2,"key":"theirs","Key":"theirs"}`), &got))
+	assert.Equal(t, retry.State{Failures: 2, Key: "mine"}, got, "what is left out is zero")
+	got = retry.State{Failures: 9, RateLimited: 9, First: firstAttempt, Key: "mine"}
+	require.NoError(t, got.UnmarshalText([]byte("r=3 k=theirs key=theirs")))
+	assert.Equal(t, retry.State{RateLimited: 3, Key: "mine"}, got)
+}
+
+// TestStateReading reads what no version of this one has written but another
+// may.
+func TestStateReading(t *testing.T) {
+	t.Parallel()
+	all := retry.State{Failures: 2, RateLimited: 1, First: firstAttempt}
+	fromJSON := []struct {
+		in   string
+		want retry.State
+	}{
+		{`{}`, retry.State{}},
+		{`{"failures":0,"rate_limited":0,"first":"0001-01-01T00:00:00Z"}`, retry.State{}},
+		{`{"v":2,"failures":2,"trace":{"id":[1,2]},"rate_limited":1,"first":"2026-11-21T06:48:00Z"}`, all},
+		{"{\n  \"first\": \"2026-11-21T08:48:00+02:00\",\n  \"rate_limited\": 1,\n  \"failures\": 2\n}", all},
+		{`{"failures":null,"rate_limited":null,"first":null}`, retry.State{}},
+	}
+	for _, tt := range fromJSON {
+		var got retry.State
+		if assert.NoError(t, json.Unmarshal([]byte(tt.in), &got), "%s", tt.in) {
+			assertSameState(t, tt.want, got)
+		}
+	}
+	fromText := []struct {
+		in   string
+		want retry.State
+	}{
+		{"", retry.State{}},
+		{" \t\n", retry.State{}},
+		{"f=0 r=0", retry.State{}},
+		{"f=2 r=1 t=2026-11-21T06:48:00Z", all},
+		{"  t=2026-11-21T08:48:00+02:00\tr=1\n f=2 ", all},
+		{"v=2 f=2 x= trace=a=b r=1 t=2026-11-21T06:48:00Z", all},
+		{"f=02 r=+1", retry.State{Failures: 2, RateLimited: 1}},
+	}
+	for _, tt := range fromText {
+		var got retry.State
+		if assert.NoError(t, got.UnmarshalText([]byte(tt.in)), "%q", tt.in) {
+			assertSameState(t, tt.want, got)
+		}
+	}
+}
+
+// TestStateFaults checks that what is wrong is named, and that the state is then
+// left as it was.
+func TestStateFaults(t *testing.T) {
+	t.Parallel()
+	fromJSON := []struct{ in, says string }{
+		{`{"failures":-1}`, "retry: state: failures: -1: must not be negative"},
+		{`{"rate_limited":-7}`, "retry: state: rate_limited: -7: must not be negative"},
+		{`{"failures":2.5}`, "failures"},
+		{`{"failures":"2"}`, "failures"},
+		{`{"failures":1e99}`, "failures"},
+		{`{"failures":9223372036854775808}`, "failures"},
+		{`{"rate_limited":true}`, "rate_limited"},
+		{`{"first":"yesterday"}`, "yesterday"},
+		{`{"first":0}`, "retry: state: "},
+		{`[]`, "retry: state: "},
+		{`"f=2"`, "retry: state: "},
+		{`7`, "retry: state: "},
+	}
+	for _, tt := range fromJSON {
+		assertStateFault(t, tt.in, tt.says, func(s *retry.State) error { return json.Unmarshal([]byte(tt.in), s) })
+		assertStateFault(t, tt.in, tt.says, func(s *retry.State) error { return s.UnmarshalJSON([]byte(tt.in)) })
+	}
+	for _, in := range []string{``, `{`, `{"failures":1`, `{"failures":1}}`, `{"failures":1} {}`, `nul`, "\x00", `{failures:1}`} {
+		assertStateFault(t, in, "retry: state: ", func(s *retry.State) error { return s.UnmarshalJSON([]byte(in)) })
+	}
+	fromText := []struct{ in, says string }{
+		{"f=-1", "retry: state: failures: -1: must not be negative"},
+		{"f=1 r=-2", "retry: state: rate_limited: -2: must not be negative"},
+		{"f=", "retry: state: f=: "},
+		{"f=two", "retry: state: f=two: "},
+		{"f=1.5", "retry: state: f=1.5: "},
+		{"f=99999999999999999999", "retry: state: f=99999999999999999999: "},
+		{"r=0x1", "retry: state: r=0x1: "},
+		{"t=yesterday", "retry: state: t=yesterday: "},
+		{"t=", "retry: state: t=: "},
+		{"t=2026-11-21", "retry: state: t=2026-11-21: "},
+		{"garbage", `retry: state: "garbage": want key=value`},
+		{"f=1 \x00\xff", `retry: state: "\x00\xff": want key=value`},
+		{`{"failures":1}`, "want key=value"},
+	}
+	for _, tt := range fromText {
+		assertStateFault(t, tt.in, tt.says, func(s *retry.State) error { return s.UnmarshalText([]byte(tt.in)) })
+	}
+}
+
+func assertStateFault(t *testing.T, in, says string, read func(*retry.State) error) {
+	t.Helper()
+	before := retry.State{Failures: 3, RateLimited: 4, First: firstAttempt, Key: "k"}
+	s := before
+	assert.ErrorContains(t, read(&s), says, "%q", in)
+	assert.Equal(t, before, s, "%q", in)
+}
+
+// A year that RFC 3339 has no room for cannot be written.
+func TestStateUnwritableTime(t *testing.T) {
+	t.Parallel()
+	s := retry.State{First: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}
+	_, err := json.Marshal(s)
+	assert.Error(t, err)
+	_, err = s.MarshalText()
+	assert.ErrorContains(t, err, "retry: state: ")
+}
+
+// TestStateInsideOthers checks that a State serves as a field, behind a pointer,
+// in a map and, through its text form, where only strings fit.
+func TestStateInsideOthers(t *testing.T) {
+	t.Parallel()
+	type job struct {
+		ID    string                 `json:"id"`
+		Retry retry.State            `json:"retry"`
+		Last  *retry.State           `json:"last,omitempty"`
+		Legs  map[string]retry.State `json:"legs,omitempty"`
+	}
+	in := job{
+		ID:    "a",
+		Retry: retry.State{Failures: 1},
+		Last:  &retry.State{RateLimited: 2},
+		Legs:  map[string]retry.State{"x": {Failures: 3, First: firstAttempt}, "y": {}},
+	}
+	data, err := json.Marshal(in)
+	require.NoError(t, err)
+	assert.Equal(t, `{"id":"a","retry":{"failures":1},"last":{"rate_limited":2},`+
+		`"legs":{"x":{"failures":3,"first":"2026-11-21T06:48:00Z"},"y":{}}}`, string(data))
+	var out job
+	require.NoError(t, json.Unmarshal(data, &out))
+	assert.Equal(t, in, out)
+}
+
+// TestStateCountSaturates checks that a counter at its end stays there, whoever
+// brought it there.
+func TestStateCountSaturates(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{MaxAttempts: retry.Unlimited, FreeRateLimits: math.MaxInt, Jitter: retry.NoJitter}
+	now := firstAttempt
+	failed := retry.Verdict{Class: retry.Retryable}
+	limited := retry.Verdict{Class: retry.RateLimited, After: time.Second}
+
+	d := p.Decide(retry.State{Failures: math.MaxInt - 2}, failed, now)
+	assert.True(t, d.Retry)
+	assert.Equal(t, math.MaxInt-1, d.State.Failures)
+	assert.Equal(t, 30*time.Second, d.Delay, "as after any other failure")
+	for range 3 {
+		d = p.Decide(d.State, failed, now)
+		assert.Equal(t, math.MaxInt, d.State.Failures)
+		assert.False(t, d.Retry, "no number of attempts is larger")
+	}
+
+	d = p.Decide(retry.State{Failures: math.MaxInt, RateLimited: math.MaxInt - 1}, limited, now)
+	assert.True(t, d.Retry)
+	assert.Equal(t, math.MaxInt, d.State.RateLimited)
+	assert.GreaterOrEqual(t, d.Delay, time.Second)
+	d = p.Decide(d.State, limited, now)
+	assert.Equal(t, math.MaxInt, d.State.RateLimited)
+}
+
+// TestStateNegativeCounts checks that counts below 0, which a column may hold
+// after a manual repair, run as 0 and heal.
+func TestStateNegativeCounts(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{FreeRateLimits: 1, Jitter: retry.NoJitter}
+	for _, n := range []int{-1, -5, math.MinInt} {
+		s := retry.State{Failures: n, RateLimited: n}
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			assert.Zero(t, p.Delay(s))
+			_, exhausted := p.Exhausted(s, firstAttempt)
+			assert.False(t, exhausted)
+
+			d := p.Decide(s, retry.Verdict{Class: retry.Retryable}, firstAttempt)
+			assert.True(t, d.Retry)
+			assert.Equal(t, 1, d.State.Failures)
+			assert.Equal(t, 2*time.Second, d.Delay)
+
+			d = p.Decide(s, retry.Verdict{Class: retry.RateLimited, After: time.Second}, firstAttempt)
+			assert.Equal(t, 1, d.State.RateLimited)
+			assert.False(t, d.Counted)
+			d = p.Decide(d.State, retry.Verdict{Class: retry.RateLimited, After: time.Second}, firstAttempt)
+			assert.True(t, d.Counted, "one was free")
+		})
+	}
+}
+
+// TestStateOfADecisionCanBeStored checks that whatever the decider returns can be
+// written and read again.
+func TestStateOfADecisionCanBeStored(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{FreeRateLimits: 2}
+	verdicts := []retry.Verdict{
+		{},
+		{Class: retry.Final},
+		{Class: retry.Retryable},
+		{Class: retry.RateLimited, After: time.Second},
+	}
+	for _, n := range []int{math.MinInt, -1, 0, 1, math.MaxInt} {
+		for _, m := range []int{math.MinInt, -1, 0, 1, math.MaxInt} {
+			for _, v := range verdicts {
+				d := p.Decide(retry.State{Failures: n, RateLimited: m}, v, firstAttempt)
+				data, err := json.Marshal(d.State)
+				require.NoError(t, err)
+				var back retry.State
+				assert.NoError(t, json.Unmarshal(data, &back), "%d failures, %d rate limits, %v: %s", n, m, v, data)
+			}
+		}
+	}
+}
+
+// TestStateTextFitsAHeader checks that the text form has no character that a
+// header or a shell would quote.
+func TestStateTextFitsAHeader(t *testing.T) {
+	t.Parallel()
+	s := retry.State{Failures: math.MaxInt, RateLimited: math.MaxInt, First: firstAttempt.Add(123456789)}
+	text, err := s.MarshalText()
+	require.NoError(t, err)
+	assert.Less(t, len(text), 100)
+	assert.Empty(t, strings.Trim(string(text), "frt= 0123456789-:.TZ"), "%s", text)
+}
