@@ -50,7 +50,7 @@ func (e Exponential) Delay(retry int) time.Duration {
 	case steps == 0 || multiplier == 1:
 		return initial
 	case multiplier == 2: // exact, and several times faster than Pow
-		if steps+bits.Len64(uint64(initial)) > 63 {
+		if steps > 63-bits.Len64(uint64(initial)) {
 			return sat.Max
 		}
 		return initial << steps

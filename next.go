@@ -190,7 +190,7 @@ func (p *Policy) withdraw(j *judgment, now time.Time) {
 }
 
 // judge judges the failure with the verdict of j after those of s, and counts it
-// in s. The next attempt must start sooner than room from now.
+// in s. The next attempt must start sooner than room from now, unless that is sat.Max.
 func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration) {
 	j.verdict.normalize()
 	if len(p.Overrides) > 0 {
@@ -228,21 +228,19 @@ func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration)
 	}
 
 	j.retry = true
-	j.delay = p.backoff(retry)
-	switch {
-	case hint > 0:
-		j.delay = max(hint, min(j.delay, p.ceiling(), hintFloor))
-		// Where the deadline comes before the end of the spread, the range is
-		// cut, so that the spread alone never misses it.
-		latest := min(sat.Add(j.delay, j.delay/100*hintSpread), left, room-1)
-		j.delay = uniform(j.delay, latest, p.word(s))
-	case j.delay > 0:
-		j.delay = p.draw(j.delay, p.word(s))
+	if hint == 0 {
+		j.delay = p.delay(retry, s)
+	} else {
+		earliest := max(hint, min(p.backoff(retry), p.ceiling(), hintFloor))
+		// Where a limit comes before the end of the spread, the range is cut,
+		// so that the spread alone never misses it.
+		latest := min(sat.Add(earliest, earliest/100*hintSpread), left, room-1)
+		j.delay = uniform(earliest, latest, p.word(s))
 	}
 	switch {
 	case j.delay > left:
 		j.refuse(StopElapsed)
-	case j.delay >= room:
+	case j.delay >= room && room < sat.Max:
 		j.refuse(StopDeadline)
 	}
 }

@@ -185,10 +185,23 @@ func (p *Policy) jitter() Jitter {
 	return FullJitter
 }
 
-// draw caps a wait and applies the jitter that u draws.
+// draw caps a wait and applies the jitter that u draws. No wait stays none.
 func (p *Policy) draw(delay time.Duration, u uint64) time.Duration {
+	if delay == 0 {
+		return 0
+	}
 	ceiling := p.ceiling()
 	return clamp(p.jitter().Apply(min(delay, ceiling), ceiling, u), ceiling)
+}
+
+// delay returns the wait before a retry, which draws a random word unless there
+// is none.
+func (p *Policy) delay(retry int, s *State) time.Duration {
+	d := p.backoff(retry)
+	if d == 0 {
+		return 0
+	}
+	return p.draw(d, p.word(s))
 }
 
 // maxRetryAfter returns the longest hint to wait for.
@@ -216,8 +229,7 @@ func (p *Policy) Delay(s State) time.Duration {
 	if s.Failures < 1 {
 		return 0
 	}
-	p = p.orZero()
-	return p.draw(p.backoff(s.Failures), p.word(&s))
+	return p.orZero().delay(s.Failures, &s)
 }
 
 // Bounds returns the shortest and the longest wait before a retry, without

@@ -350,7 +350,7 @@ func decodeValue(d *json.Decoder, path string, f *faults) (any, error) {
 	case json.Delim('['):
 		list := []any{}
 		for d.More() {
-			v, err := decodeValue(d, path, f)
+			v, err := decodeValue(d, fmt.Sprintf("%s[%d]", path, len(list)), f)
 			if err != nil {
 				return nil, err
 			}

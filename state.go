@@ -3,6 +3,7 @@ package retry
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -39,12 +40,12 @@ type State struct {
 
 // count adds one failure.
 func (s *State) count(costsAttempt bool) {
+	s.Failures, s.RateLimited = max(s.Failures, 0), max(s.RateLimited, 0)
 	n := &s.RateLimited
 	if costsAttempt {
 		n = &s.Failures
 	}
-	*n = max(*n, 0)
-	if *n < Unlimited {
+	if *n < math.MaxInt {
 		*n++
 	}
 }

@@ -77,8 +77,8 @@ func (p *Policy) check(f *faults) {
 		f.notNegative(path+".max_delay", o.MaxDelay)
 		limit := orDefault(o.MaxDelay, p.MaxDelay)
 		checkBackoff(f, path+".backoff", o.Backoff, limit)
-		if o.Backoff == nil && o.MaxDelay > 0 {
-			checkFirstDelay(f, path+".max_delay", p.Backoff, o.MaxDelay)
+		if first := firstDelay(p.Backoff); o.Backoff == nil && o.MaxDelay > 0 && o.MaxDelay < first {
+			f.add(path+".max_delay", o.MaxDelay, fmt.Sprintf("is below the first delay %v", first))
 		}
 		checkJitter(f, path+".jitter", o.Jitter)
 	}
@@ -95,36 +95,52 @@ func checkBackoff(f *faults, path string, b Backoff, maxDelay time.Duration) {
 		if m := b.Multiplier; m != 0 && !(m >= 1 && m <= math.MaxFloat64) {
 			f.add(path+".multiplier", m, "must be a number of at least 1, or 0 for the default")
 		}
-		checkFirstDelay(f, path+".initial", b, maxDelay)
+		checkCap(f, path+".initial", b.Initial, maxDelay)
 	case Linear:
 		path += ".linear"
 		f.notNegative(path+".initial", b.Initial)
 		f.notNegative(path+".step", b.Step)
-		checkFirstDelay(f, path+".initial", b, maxDelay)
+		checkCap(f, path+".initial", b.Initial, maxDelay)
 	case Fibonacci:
 		path += ".fibonacci"
 		f.notNegative(path+".initial", b.Initial)
-		checkFirstDelay(f, path+".initial", b, maxDelay)
+		checkCap(f, path+".initial", b.Initial, maxDelay)
 	case Constant:
 		path += ".constant"
 		f.notNegative(path, time.Duration(b))
-		checkFirstDelay(f, path, b, maxDelay)
+		checkCap(f, path, time.Duration(b), maxDelay)
 	case Schedule:
 		for i, d := range b {
 			path := fmt.Sprintf("%s.schedule[%d]", path, i)
 			f.notNegative(path, d)
-			checkFirstDelay(f, path, Constant(d), maxDelay)
+			checkCap(f, path, d, maxDelay)
 		}
 	}
 }
 
-// checkFirstDelay finds a wait that the cap would never let happen.
-func checkFirstDelay(f *faults, path string, b Backoff, maxDelay time.Duration) {
-	if b == nil {
-		b = Exponential{}
+// firstDelay returns the first delay of a built-in backoff as it was written, or
+// 0: who has not written it cannot have contradicted it.
+func firstDelay(b Backoff) time.Duration {
+	switch b := b.(type) {
+	case Exponential:
+		return b.Initial
+	case Linear:
+		return b.Initial
+	case Fibonacci:
+		return b.Initial
+	case Constant:
+		return time.Duration(b)
+	case Schedule:
+		if len(b) > 0 {
+			return b[0]
+		}
 	}
-	if first := b.Delay(1); maxDelay > 0 && first > maxDelay {
-		f.add(path, first, fmt.Sprintf("the first delay is above max_delay %v", maxDelay))
+	return 0
+}
+
+func checkCap(f *faults, path string, d, maxDelay time.Duration) {
+	if maxDelay > 0 && d > maxDelay {
+		f.add(path, d, fmt.Sprintf("is above max_delay %v", maxDelay))
 	}
 }
 
@@ -171,11 +187,13 @@ func (l Limits) Check(p *Policy) error {
 	p.check(&f)
 	l.checkAttempts(&f, p)
 	l.checkDelay(&f, "max_delay", p.ceiling())
+	hint := p.maxRetryAfter()
 	for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
 		q := *p
 		if q.apply(p.Overrides[kind]); q.ceiling() != p.ceiling() {
 			l.checkDelay(&f, overridePath(kind)+".max_delay", q.ceiling())
 		}
+		hint = max(hint, q.maxRetryAfter())
 	}
 	if l.MaxElapsed > 0 {
 		switch {
@@ -185,7 +203,7 @@ func (l Limits) Check(p *Policy) error {
 			f.add("max_elapsed", p.MaxElapsed, fmt.Sprintf("must be at most %v", l.MaxElapsed))
 		}
 	}
-	if hint := p.maxRetryAfter(); l.MaxRetryAfter > 0 && hint > l.MaxRetryAfter {
+	if l.MaxRetryAfter > 0 && hint > l.MaxRetryAfter {
 		f.add("max_retry_after", hint, fmt.Sprintf("must be at most %v", l.MaxRetryAfter))
 	}
 	return f.err()
