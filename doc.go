@@ -1,0 +1,39 @@
+// Package retry decides whether, when and how often to try again.
+//
+// The usual call is one of two:
+//
+//	err := policy.Execute(ctx, func(ctx context.Context) error { … })
+//	v, err := retry.Do(ctx, policy, func(ctx context.Context) (T, error) { … })
+//
+// A [Policy] is a literal whose zero value is safe: 3 attempts, waits of up to 2
+// and 4 seconds, full jitter. For most uses it needs no more than a limit and a
+// backoff.
+//
+// Where the state of a job lives in a database, [Policy.Next] makes the same
+// decision as a pure function of that state, the error and the time. A loop that
+// blocks and a daemon that polls a table cannot drift apart, because both of
+// them only carry out what one decider says.
+//
+// # What is retried
+//
+// [Classify] knows the errors of the standard library by their types, and those
+// of others by the methods that they agree on. What it does not know is retried,
+// a bounded number of times. To say more, mark errors where they arise
+// ([MarkFinal], [MarkRetryable], [MarkRateLimited]), or give the policy a
+// [Classifier]. [Policy.Overrides] treats kinds of failures differently, and
+// [Policy.NonIdempotent] restricts retries to what is proved to have had no
+// effect.
+//
+// # What a call promises
+//
+// No wait is begun that ends at or after the context's deadline. The operation
+// is never called once the context is done. The error that ends a call leads to
+// the last failure and to the reason why there was no other attempt. A server's
+// hint is a lower bound that is never trusted beyond a limit. A delay is never
+// negative, never above its cap, and clients stay spread at the cap.
+//
+// # Neighbors
+//
+// Package retryhttp retries HTTP requests, retryslog logs what happens, and
+// retrytest has a fake clock and scripted failures for tests.
+package retry
