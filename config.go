@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -117,8 +119,8 @@ func (p *Policy) object() (object, error) {
 	setJitter(o, "", p.Jitter, &f)
 	if len(p.Overrides) > 0 {
 		overrides := object{}
-		for kind, v := range p.Overrides {
-			path := overridePath(kind) + "."
+		for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
+			v, path := p.Overrides[kind], overridePath(kind)+"."
 			override := object{}
 			setAttempts(override, v.MaxAttempts)
 			setDuration(override, "max_delay", v.MaxDelay)

@@ -270,7 +270,7 @@ func (p *Policy) elapsedLeft(s *State, now time.Time) time.Duration {
 func (p *Policy) giveUp(j *judgment, s *State, err error) *Error {
 	e := &Error{
 		Policy:     p.Name,
-		Attempts:   s.Failures + s.RateLimited,
+		Attempts:   s.attempts(),
 		Stop:       j.stop,
 		RetryAfter: j.verdict.After,
 		Err:        err,
@@ -300,7 +300,7 @@ func (p *Policy) Exhausted(s State, now time.Time) (Decision, bool) {
 	default:
 		return Decision{}, false
 	}
-	d.Err = &Error{Policy: p.Name, Attempts: s.Failures + s.RateLimited, Stop: d.Stop}
+	d.Err = &Error{Policy: p.Name, Attempts: s.attempts(), Stop: d.Stop}
 	return d, true
 }
 

@@ -258,8 +258,12 @@ func TestPolicyBounds(t *testing.T) {
 		retry.PlusMinus(3 * time.Second), retry.PlusMinus(time.Hour),
 	}
 	backoffs := []retry.Backoff{
-		nil, retry.Exponential{Initial: 100 * ms, Multiplier: 3}, retry.Linear{}, retry.Fibonacci{},
-		retry.Constant(0), retry.Constant(5 * time.Second), retry.Schedule{time.Second, 0, time.Minute},
+		nil,
+		retry.Exponential{Initial: 100 * ms, Multiplier: 3},
+		retry.Linear{},
+		retry.Fibonacci{},
+		retry.Constant(0), retry.Constant(5 * time.Second),
+		retry.Schedule{time.Second, 0, time.Minute},
 	}
 	for _, j := range jitters {
 		for _, b := range backoffs {
@@ -418,7 +422,8 @@ func TestPolicyOverrides(t *testing.T) {
 		},
 		{
 			// Neither the class nor the category sets what the other one does.
-			"shared", retry.Override{MaxAttempts: 2, MaxDelay: 60 * s},
+			"shared",
+			retry.Override{MaxAttempts: 2, MaxDelay: 60 * s},
 			retry.Override{Backoff: retry.Linear{Initial: 40 * s}, Jitter: retry.FullJitter},
 			outcome{2, 0, 40 * s},
 		},

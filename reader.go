@@ -36,8 +36,10 @@ func (r reader) policy(p *Policy) fields {
 		"free_rate_limits": r.count(&p.FreeRateLimits),
 		"non_idempotent":   r.flag(&p.NonIdempotent),
 		"overrides": func(path string, v any) {
-			p.Overrides = map[string]Override{}
 			for kind, v := range r.entries(path, v) {
+				if p.Overrides == nil {
+					p.Overrides = map[string]Override{}
+				}
 				var o Override
 				r.object(overridePath(kind), v, fields{
 					"max_attempts": r.attempts(&o.MaxAttempts, 0),
@@ -117,7 +119,7 @@ func (r reader) jitter(j *Jitter) field {
 // object reads an object whose keys are those of fs.
 func (r reader) object(path string, v any, fs fields) {
 	for key, v := range r.entries(path, v) {
-		at := strings.TrimPrefix(path+"."+key, ".")
+		at := join(path, key)
 		if f, ok := fs[key]; ok {
 			f(at, v)
 		} else {
@@ -204,8 +206,11 @@ func (r reader) duration(d *time.Duration) field {
 	return func(path string, v any) {
 		if s, ok := v.(string); ok {
 			var err error
-			if *d, err = time.ParseDuration(s); err != nil {
+			switch *d, err = time.ParseDuration(s); {
+			case err != nil:
 				r.add(path, show(v), `must be a duration like "1m30s", or a number of seconds`)
+			case *d == 0 && strings.ContainsAny(s, "123456789"):
+				r.add(path, show(v), "is too short for a duration")
 			}
 			return
 		}
@@ -216,11 +221,14 @@ func (r reader) duration(d *time.Duration) field {
 		// Not negative, or check reports it; within the range, so that the
 		// conversion is sound.
 		ns := math.Round(seconds * float64(time.Second))
-		if !(math.Abs(ns) < 1<<63) {
+		switch {
+		case !(math.Abs(ns) < 1<<63):
 			r.add(path, show(v), "is too long for a duration")
-			return
+		case ns == 0 && seconds != 0:
+			r.add(path, show(v), "is too short for a duration")
+		default:
+			*d = time.Duration(ns)
 		}
-		*d = time.Duration(ns)
 	}
 }
 
@@ -245,10 +253,15 @@ func (r reader) multiplier(m *float64) field {
 }
 
 func (r reader) whole(path string, v any) (int, bool) {
-	// Every integer of a JSON or YAML library prints as its digits.
-	if f, ok := v.(float64); !ok || f == math.Trunc(f) {
-		if n, err := strconv.Atoi(fmt.Sprint(v)); err == nil && isNumber(v) {
+	if isNumber(v) {
+		// Every integer of a JSON or YAML library prints as its digits.
+		if n, err := strconv.Atoi(fmt.Sprint(v)); err == nil {
 			return n, true
+		}
+		const exact = 1 << 53
+		f, err := strconv.ParseFloat(fmt.Sprint(v), 64)
+		if err == nil && f == math.Trunc(f) && math.Abs(f) <= min(exact, math.MaxInt) {
+			return int(f), true
 		}
 	}
 	r.add(path, show(v), "must be a whole number")
@@ -289,6 +302,16 @@ func asObject(v any) (object, bool) {
 	}
 }
 
+// join appends a key to a path. A path stays short even if the keys, which come
+// from outside, are not.
+func join(path, key string) string {
+	const most = 60
+	if len(key) > most {
+		key = strings.ToValidUTF8(key[:most], "") + "…"
+	}
+	return strings.TrimPrefix(path+"."+key, ".")
+}
+
 func orText(s, otherwise string) string {
 	if s == "" {
 		return otherwise
@@ -318,10 +341,16 @@ func decodeJSON(data []byte, f *faults) (any, error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	return decodeValue(d, "", f)
+	return decodeValue(d, "", 0, f)
 }
 
-func decodeValue(d *json.Decoder, path string, f *faults) (any, error) {
+func decodeValue(d *json.Decoder, path string, depth int, f *faults) (any, error) {
+	const deepest = 20 // far beyond any policy
+	if depth > deepest {
+		var rest json.RawMessage
+		err := d.Decode(&rest)
+		return rest, err
+	}
 	token, err := d.Token()
 	if err != nil {
 		return nil, err
@@ -335,8 +364,8 @@ func decodeValue(d *json.Decoder, path string, f *faults) (any, error) {
 				return nil, err
 			}
 			name := key.(string)
-			at := strings.TrimPrefix(path+"."+name, ".")
-			v, err := decodeValue(d, at, f)
+			at := join(path, name)
+			v, err := decodeValue(d, at, depth+1, f)
 			if err != nil {
 				return nil, err
 			}
@@ -350,7 +379,7 @@ func decodeValue(d *json.Decoder, path string, f *faults) (any, error) {
 	case json.Delim('['):
 		list := []any{}
 		for d.More() {
-			v, err := decodeValue(d, fmt.Sprintf("%s[%d]", path, len(list)), f)
+			v, err := decodeValue(d, fmt.Sprintf("%s[%d]", path, len(list)), depth+1, f)
 			if err != nil {
 				return nil, err
 			}

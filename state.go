@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -50,6 +51,14 @@ func (s *State) count(costsAttempt bool) {
 	}
 }
 
+// attempts returns how many failures there were in all.
+func (s *State) attempts() int {
+	if s.Failures > math.MaxInt-s.RateLimited {
+		return math.MaxInt
+	}
+	return s.Failures + s.RateLimited
+}
+
 // stateJSON is the JSON form of a State.
 type stateJSON struct {
 	Failures    int       `json:"failures,omitempty"`
@@ -64,6 +73,9 @@ func (s State) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads the JSON form. It leaves Key as it is.
 func (s *State) UnmarshalJSON(data []byte) error {
+	if string(bytes.TrimSpace(data)) == "null" {
+		return nil // by convention
+	}
 	var j stateJSON
 	if err := json.Unmarshal(data, &j); err != nil {
 		return fmt.Errorf("retry: state: %w", err)

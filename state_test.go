@@ -248,7 +248,7 @@ func TestStateInsideOthers(t *testing.T) {
 	}
 	data, err := json.Marshal(in)
 	require.NoError(t, err)
-	assert.Equal(t, `{"id":"a","retry":{"failures":1},"last":{"rate_limited":2},`+
+	assert.JSONEq(t, `{"id":"a","retry":{"failures":1},"last":{"rate_limited":2},`+
 		`"legs":{"x":{"failures":3,"first":"2026-11-21T06:48:00Z"},"y":{}}}`, string(data))
 	var out job
 	require.NoError(t, json.Unmarshal(data, &out))

@@ -18,6 +18,13 @@ type faults []error
 // add notes a fault of the field at path, whose names are those of the JSON
 // form.
 func (f *faults) add(path string, value any, problem string) {
+	const most = 100 // who has made more will not read them
+	if len(*f) >= most {
+		if len(*f) == most {
+			*f = append(*f, errors.New("and more"))
+		}
+		return
+	}
 	*f = append(*f, fmt.Errorf("%s: %v: %s", path, value, problem))
 }
 
@@ -77,15 +84,15 @@ func (p *Policy) check(f *faults) {
 		f.notNegative(path+".max_delay", o.MaxDelay)
 		limit := orDefault(o.MaxDelay, p.MaxDelay)
 		checkBackoff(f, path+".backoff", o.Backoff, limit)
-		if first := firstDelay(p.Backoff); o.Backoff == nil && o.MaxDelay > 0 && o.MaxDelay < first {
-			f.add(path+".max_delay", o.MaxDelay, fmt.Sprintf("is below the first delay %v", first))
+		if d := written(p.Backoff); o.Backoff == nil && o.MaxDelay > 0 && o.MaxDelay < d {
+			f.add(path+".max_delay", o.MaxDelay, fmt.Sprintf("is below the %v of the backoff", d))
 		}
 		checkJitter(f, path+".jitter", o.Jitter)
 	}
 	p.Budget.check(f)
 }
 
-func overridePath(kind string) string { return "overrides." + kind }
+func overridePath(kind string) string { return join("overrides", kind) }
 
 func checkBackoff(f *faults, path string, b Backoff, maxDelay time.Duration) {
 	switch b := b.(type) {
@@ -118,9 +125,9 @@ func checkBackoff(f *faults, path string, b Backoff, maxDelay time.Duration) {
 	}
 }
 
-// firstDelay returns the first delay of a built-in backoff as it was written, or
-// 0: who has not written it cannot have contradicted it.
-func firstDelay(b Backoff) time.Duration {
+// written returns the longest delay that stands in a built-in backoff, or 0: who
+// has not written a delay cannot have contradicted it.
+func written(b Backoff) time.Duration {
 	switch b := b.(type) {
 	case Exponential:
 		return b.Initial
@@ -128,14 +135,10 @@ func firstDelay(b Backoff) time.Duration {
 		return b.Initial
 	case Fibonacci:
 		return b.Initial
-	case Constant:
-		return time.Duration(b)
-	case Schedule:
-		if len(b) > 0 {
-			return b[0]
-		}
+	default:
+		d, _ := longest(b)
+		return d
 	}
-	return 0
 }
 
 func checkCap(f *faults, path string, d, maxDelay time.Duration) {
@@ -220,11 +223,11 @@ func (l Limits) checkAttempts(f *faults, p *Policy) {
 		return
 	}
 	check := func(path string, attempts int) {
-		calls := int(sat.Add(time.Duration(attempts), time.Duration(max(p.FreeRateLimits, 0))))
+		calls := sat.Add(time.Duration(attempts), time.Duration(max(p.FreeRateLimits, 0)))
 		switch {
 		case attempts > l.MaxAttempts:
 			f.add(path, attemptsText(attempts), fmt.Sprintf("must be at most %d", l.MaxAttempts))
-		case calls > l.MaxAttempts:
+		case calls > time.Duration(l.MaxAttempts):
 			f.add("free_rate_limits", p.FreeRateLimits,
 				fmt.Sprintf("with %s %d, must make at most %d calls", path, attempts, l.MaxAttempts))
 		}

@@ -88,19 +88,19 @@ func TestValidate(t *testing.T) {
 
 		{"first delay at the cap", retry.Policy{Backoff: retry.Exponential{Initial: s}, MaxDelay: s}, nil},
 		{"first delay above the cap", retry.Policy{Backoff: retry.Exponential{Initial: s + 1}, MaxDelay: s}, []string{
-			`backoff.exponential.initial: 1.000000001s: the first delay is above max_delay 1s`,
+			`backoff.exponential.initial: 1.000000001s: is above max_delay 1s`,
 		}},
 		{"first linear delay above the cap", retry.Policy{Backoff: retry.Linear{Initial: 2 * s}, MaxDelay: s}, []string{
-			`backoff.linear.initial: 2s: the first delay is above max_delay 1s`,
+			`backoff.linear.initial: 2s: is above max_delay 1s`,
 		}},
 		{"first fibonacci delay above the cap", retry.Policy{Backoff: retry.Fibonacci{Initial: 2 * s}, MaxDelay: s}, []string{
-			`backoff.fibonacci.initial: 2s: the first delay is above max_delay 1s`,
+			`backoff.fibonacci.initial: 2s: is above max_delay 1s`,
 		}},
 		{"constant above the cap", retry.Policy{Backoff: retry.Constant(2 * s), MaxDelay: s}, []string{
-			`backoff.constant: 2s: the first delay is above max_delay 1s`,
+			`backoff.constant: 2s: is above max_delay 1s`,
 		}},
 		{"schedule above the cap", retry.Policy{Backoff: retry.Schedule{s, 3 * s}, MaxDelay: s}, []string{
-			`backoff.schedule[1]: 3s: the first delay is above max_delay 1s`,
+			`backoff.schedule[1]: 3s: is above max_delay 1s`,
 		}},
 		{"second delay above the cap", retry.Policy{Backoff: retry.Exponential{Initial: s}, MaxDelay: s + 1}, nil},
 
@@ -117,10 +117,10 @@ func TestValidate(t *testing.T) {
 			`overrides.timeout.jitter.proportional: 2: must be a fraction from 0 to 1`,
 		}},
 		{"override backoff above its cap", retry.Policy{Overrides: override(retry.Override{Backoff: retry.Constant(2 * s), MaxDelay: s})}, []string{
-			`overrides.timeout.backoff.constant: 2s: the first delay is above max_delay 1s`,
+			`overrides.timeout.backoff.constant: 2s: is above max_delay 1s`,
 		}},
 		{"override backoff above the policy's cap", retry.Policy{MaxDelay: s, Overrides: override(retry.Override{Backoff: retry.Constant(2 * s)})}, []string{
-			`overrides.timeout.backoff.constant: 2s: the first delay is above max_delay 1s`,
+			`overrides.timeout.backoff.constant: 2s: is above max_delay 1s`,
 		}},
 		{"override backoff under a cap of its own", retry.Policy{MaxDelay: s, Overrides: override(retry.Override{Backoff: retry.Constant(2 * s), MaxDelay: 3 * s})}, nil},
 		{"override without a kind", retry.Policy{Overrides: map[string]retry.Override{"": {}}}, []string{`overrides: "": needs a category or a class`}},
