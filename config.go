@@ -162,7 +162,8 @@ func setAttempts(o object, n int) {
 }
 
 func setBackoff(o object, path string, b Backoff, f *faults) {
-	kind, args := "", object{}
+	var kind string
+	args := object{}
 	var value any = args
 	switch b := b.(type) {
 	case nil:

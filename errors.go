@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/errtree"
 )
 
 // StopReason says why a call was given up. The zero StopReason means that it
@@ -145,13 +147,10 @@ func (e *Error) reason() string {
 
 func (e *Error) contextReason() string {
 	end := e.Stop.sentinel()
-	switch e.Cause {
-	case nil:
-		if e.Stop == StopDeadline {
-			return "next attempt would miss the context's deadline"
-		}
-		return end.Error()
-	case end:
+	switch {
+	case e.Cause == nil && e.Stop == StopDeadline:
+		return "next attempt would miss the context's deadline"
+	case e.Cause == nil || errtree.Matches(e.Cause, end):
 		return end.Error()
 	default:
 		return fmt.Sprintf("%v: %v", end, e.Cause)

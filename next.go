@@ -2,6 +2,7 @@ package retry
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/sat"
@@ -122,9 +123,11 @@ func (p *Policy) Decide(s State, v Verdict, now time.Time) Decision {
 
 // DecideContext is Decide for a call in progress. It adds what only such a call
 // has: a context, which may be done or have a deadline that the next attempt
-// would miss, and p.Budget, from which it withdraws.
+// would miss, and p.Budget, from which it withdraws. Deadlines are compared with
+// now. A nil ctx is context.Background().
 func (p *Policy) DecideContext(ctx context.Context, s State, v Verdict, now time.Time) Decision {
 	p = p.orZero()
+	ctx = orBackground(ctx)
 	j := judgment{verdict: v}
 	if stop := contextStop(ctx); stop != StopNone {
 		j.limit, j.counted, j.stop = p.limit(), true, stop
@@ -190,7 +193,8 @@ func (p *Policy) withdraw(j *judgment, now time.Time) {
 }
 
 // judge judges the failure with the verdict of j after those of s, and counts it
-// in s. The next attempt must start sooner than room from now, unless that is sat.Max.
+// in s. The next attempt must start sooner than room from now; sat.Max stands
+// for no deadline.
 func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration) {
 	j.verdict.normalize()
 	if len(p.Overrides) > 0 {
@@ -310,11 +314,19 @@ func contextStop(ctx context.Context) StopReason {
 	switch {
 	case !done(ctx):
 		return StopNone
-	case ctx.Err() == context.DeadlineExceeded:
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return StopDeadline
 	default:
 		return StopCanceled
 	}
+}
+
+// orBackground lets nil stand for the context of a program.
+func orBackground(ctx context.Context) context.Context {
+	if ctx == nil {
+		return context.Background()
+	}
+	return ctx
 }
 
 func done(ctx context.Context) bool {

@@ -73,9 +73,7 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 	if fn == nil {
 		return errNilFunc
 	}
-	if ctx == nil {
-		ctx = context.Background()
-	}
+	ctx = orBackground(ctx)
 	c := call{p: p}
 	if p.MaxElapsed > 0 || p.Observer != nil {
 		c.state.First = p.now()
@@ -85,7 +83,7 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 			if done(ctx) {
 				return c.interrupted(ctx, err)
 			}
-			if err, timedOut = p.attempt(ctx, fn); err == nil {
+			if timedOut, err = p.attempt(ctx, fn); err == nil {
 				c.succeeded(ctx)
 				return nil
 			}
@@ -109,14 +107,14 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 
 // attempt calls fn once. It reports whether AttemptTimeout has ended the
 // attempt while ctx lives on.
-func (p *Policy) attempt(ctx context.Context, fn func(context.Context) error) (err error, timedOut bool) {
+func (p *Policy) attempt(ctx context.Context, fn func(context.Context) error) (timedOut bool, err error) {
 	if p.AttemptTimeout <= 0 {
-		return fn(ctx), false
+		return false, fn(ctx)
 	}
 	attemptCtx, cancel := p.withTimeout(ctx)
 	defer cancel()
 	err = fn(attemptCtx)
-	return err, err != nil && done(attemptCtx) && !done(ctx)
+	return err != nil && done(attemptCtx) && !done(ctx), err
 }
 
 // retry decides about the failure err. It returns the wait before the next

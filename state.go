@@ -105,7 +105,7 @@ func (s State) MarshalText() ([]byte, error) {
 // UnmarshalText reads the text form. It leaves Key as it is.
 func (s *State) UnmarshalText(text []byte) (err error) {
 	var j stateJSON
-	for _, part := range strings.Fields(string(text)) {
+	for part := range strings.FieldsSeq(string(text)) {
 		key, value, ok := strings.Cut(part, "=")
 		if !ok {
 			return fmt.Errorf("retry: state: %q: want key=value", part)
