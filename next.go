@@ -205,7 +205,7 @@ func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration)
 	j.limit = p.limit()
 	retry := max(s.Failures, 0) + 1
 	hint := j.verdict.After
-	j.counted = hint == 0 || j.verdict.Class != RateLimited || s.RateLimited >= p.FreeRateLimits
+	j.counted = hint == 0 || j.verdict.Class != RateLimited || max(s.RateLimited, 0) >= p.FreeRateLimits
 	s.count(j.counted)
 	if j.verdict.Class == Final {
 		j.stop = StopFinal

@@ -144,7 +144,7 @@ func TestT43_ConcurrentUseKeepsTheLimit(t *testing.T) {
 	t.Run("withdrawals", func(t *testing.T) {
 		t.Parallel()
 		// One after the other, so that each has all processors to itself.
-		const rounds, much = 5, 1_000_000
+		const rounds, much = 3, 1_000_000
 		for range rounds {
 			require.EqualValues(t, much, all(&retry.Budget{Reserve: much}))
 
