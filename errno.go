@@ -23,9 +23,11 @@ func errnoOn(goos string, n syscall.Errno) Verdict {
 			}
 		}
 	}
-	for _, e := range errnos {
-		if slices.Contains(e.numbers, n) {
-			return e.verdict
+	for _, table := range [][]errnoGroup{errnos, moreErrnos} {
+		for _, e := range table {
+			if slices.Contains(e.numbers, n) {
+				return e.verdict
+			}
 		}
 	}
 	return Verdict{}
@@ -36,20 +38,22 @@ type errnoGroup struct {
 	numbers []syscall.Errno
 }
 
+// errnos are those that every system has; EWOULDBLOCK is EAGAIN wherever Go
+// runs.
 var errnos = []errnoGroup{
 	{anew("conn_refused"), []syscall.Errno{syscall.ECONNREFUSED}},
 	{again("conn_reset"), []syscall.Errno{syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE}},
 	{again("timeout"), []syscall.Errno{syscall.ETIMEDOUT}},
 	{again("unreachable"), []syscall.Errno{
-		syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EHOSTDOWN, syscall.ENETDOWN, syscall.ENETRESET,
+		syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN, syscall.ENETRESET,
 	}},
-	{again("conn_closed"), []syscall.Errno{syscall.ENOTCONN, syscall.ESHUTDOWN}},
+	{again("conn_closed"), []syscall.Errno{syscall.ENOTCONN}},
 	{anew("interrupted"), []syscall.Errno{
-		syscall.EAGAIN, syscall.EWOULDBLOCK, syscall.EINTR, syscall.EINPROGRESS, syscall.EALREADY,
+		syscall.EAGAIN, syscall.EINTR, syscall.EINPROGRESS, syscall.EALREADY,
 	}},
 	// Pressure that wants a long backoff: give "resources" an Override.
 	{anew("resources"), []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}},
-	{anew("busy"), []syscall.Errno{syscall.EBUSY, syscall.ETXTBSY, syscall.EDEADLK, syscall.ENOLCK, syscall.ESTALE}},
+	{anew("busy"), []syscall.Errno{syscall.EBUSY, syscall.EDEADLK, syscall.ENOLCK, syscall.ESTALE}},
 	{anew("addr_in_use"), []syscall.Errno{syscall.EADDRINUSE, syscall.EADDRNOTAVAIL}},
 	{final("disk_full"), []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT}},
 	{final("permission"), []syscall.Errno{syscall.EACCES, syscall.EPERM, syscall.EROFS}},

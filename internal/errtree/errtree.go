@@ -17,7 +17,7 @@ func (n *Nodes) Take() bool {
 
 // Exceeded reports whether Take has failed, so that not all was seen and what
 // was seen depends on the order.
-func (n Nodes) Exceeded() bool { return n < 0 }
+func (n *Nodes) Exceeded() bool { return *n < 0 }
 
 // Unwrap returns what err wraps: one error, several, or neither.
 func Unwrap(err error) (one error, several []error) {

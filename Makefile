@@ -1,0 +1,139 @@
+# `make` prints what there is. `make ci` is what CI runs.
+
+# Nested modules are found, not listed, so that none is forgotten. The tools'
+# module holds no code.
+MODULES := $(shell find . -name .git -prune -o -name testdata -prune -o \
+	-path ./internal/tools -prune -o -name go.mod -print | sed 's|/go.mod$$||' | sort)
+
+# The versions of the tools are pinned in internal/tools/go.mod. The first use
+# builds a tool (golangci-lint in a minute), later ones find it in Go's cache.
+TOOL := go tool -modfile=$(CURDIR)/internal/tools/go.mod
+
+# How long every fuzz target runs, and how often every benchmark.
+FUZZTIME ?= 5s
+BENCHTIME ?= 200ms
+BENCHCOUNT ?= 5
+
+# The least coverage of the root package, in percent.
+COVER := 95
+
+# What mutate mutates.
+MUTATE := next.go backoff.go jitter.go budget.go
+
+# A workspace would hide a nested module that misses a requirement.
+export GOWORK := off
+
+# each runs a command in every module, and stops at the first that fails.
+define each
+	@set -e; for module in $(MODULES); do \
+		echo "== $$module: $(1)"; (cd $$module && $(1)); \
+	done
+endef
+
+.PHONY: help
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: ci
+ci: build vet tidy lint staticcheck arch cross allocs test test-386 race fuzz ## everything that CI runs
+	@echo "ci: passed"
+
+.PHONY: build
+build: ## compile every module
+	$(call each,go build -o /dev/null ./...)
+
+.PHONY: vet
+vet: ## go vet in every module
+	$(call each,go vet ./...)
+
+.PHONY: lint
+lint: ## golangci-lint, formatting included, in every module
+	$(call each,$(TOOL) golangci-lint run ./...)
+
+# ST1008 is left to golangci-lint, which can except a single package.
+CHECKS := inherit,-ST1008
+
+.PHONY: staticcheck
+staticcheck: ## staticcheck in every module
+	$(call each,$(TOOL) staticcheck -checks $(CHECKS) ./...)
+
+.PHONY: fmt
+fmt: ## format every module
+	$(call each,$(TOOL) golangci-lint fmt ./...)
+
+.PHONY: test
+test: ## the tests of every module
+	$(call each,go test ./...)
+
+.PHONY: race
+race: ## the tests of the root module under the race detector
+	go test -race ./...
+
+.PHONY: test-386
+test-386: ## the tests of the root module on a 32-bit processor
+	CGO_ENABLED=0 GOARCH=386 go test ./...
+
+# A test that is not there passes, so its name has to appear.
+.PHONY: allocs
+allocs: ## the tests that pin allocations
+	@go test -count=1 -v -run Alloc . > allocs.out || { cat allocs.out; exit 1; }
+	@grep -E '^(--- |ok)' allocs.out
+	@grep -q '^--- PASS: .*Alloc' allocs.out || { echo "allocs: no test ran"; exit 1; }
+
+.PHONY: arch
+arch: ## the same delays on every architecture: amd64, 386 and, emulated, arm64
+	ci/arch.sh
+
+.PHONY: cross
+cross: ## compile for other systems
+	ci/cross.sh
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME
+	ci/fuzz.sh $(FUZZTIME) $(MODULES)
+
+# Every round runs all benchmarks once, and a ratio compares the two of one
+# round: they saw the same machine.
+.PHONY: bench
+bench: ## what a call costs, compared with a loop by hand
+	@go test -c -o retry.test .
+	@for i in $$(seq $(BENCHCOUNT)); do \
+		./retry.test -test.run '^$$' -test.bench . -test.benchtime $(BENCHTIME) || exit 1; \
+	done > bench.out || { cat bench.out; exit 1; }
+	@go run ./internal/benchratio < bench.out
+
+.PHONY: cover
+cover: ## the coverage of the root package
+	go test -coverprofile=cover.out .
+	@go tool cover -func=cover.out | awk '{ print } $$1 == "total:" { total = $$3 + 0 } \
+		END { if (total < $(COVER)) { print "cover: less than $(COVER) %"; exit 1 } }'
+
+.PHONY: mutate
+mutate: ## mutation tests of the code that decides
+	$(TOOL) gremlins unleash --timeout-coefficient 10 \
+		$(foreach file,$(filter-out $(MUTATE),$(notdir $(wildcard *.go))),--exclude-files '^$(file)$$') \
+		--exclude-files / .
+
+.PHONY: generate
+generate: ## write the generated files anew
+	$(call each,go generate ./...)
+
+.PHONY: tidy
+tidy: ## check that every go.mod is tidy, that of the tools too
+	$(call each,go mod tidy -diff)
+	cd internal/tools && go mod tidy -diff
+
+# Not part of ci, because the database, https://vuln.go.dev, cannot be reached
+# everywhere. A copy will do: make vuln VULNFLAGS='-db file:///path/to/copy'.
+.PHONY: vuln
+vuln: ## known vulnerabilities in what every module calls
+	$(call each,$(TOOL) govulncheck $(VULNFLAGS) ./...)
+
+.PHONY: work
+work: ## write a go.work for editors, which git ignores
+	rm -f go.work go.work.sum
+	GOWORK= go work init $(MODULES)
+
+.PHONY: modules
+modules: ## print the modules
+	@printf '%s\n' $(MODULES)
