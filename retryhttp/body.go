@@ -1,0 +1,78 @@
+package retryhttp
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// How much of a response is read, and for how long, to save its connection.
+const (
+	drainSize = 4 << 10
+	drainTime = 50 * time.Millisecond
+)
+
+// holdContext keeps the context of an attempt alive until the body of its
+// response is read to the end or closed.
+func holdContext(resp *http.Response, cancel context.CancelFunc) {
+	switch b := resp.Body.(type) {
+	case nil:
+		resp.Body = http.NoBody
+		cancel()
+	case io.ReadWriteCloser: // 101 Switching Protocols
+		resp.Body = &duplex{body{b, cancel}, b}
+	default:
+		if b == http.NoBody {
+			cancel()
+			return
+		}
+		resp.Body = &body{b, cancel}
+	}
+}
+
+// body ends the context of its attempt.
+type body struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.cancel()
+	}
+	return n, err
+}
+
+func (b *body) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
+}
+
+// duplex is a body that can be written to.
+type duplex struct {
+	body
+	io.Writer
+}
+
+// drain reads and closes the body of a response that nobody will see, so that
+// its connection can be used again. A long or a slow one is not worth it.
+func drain(resp *http.Response) {
+	if b, ok := resp.Body.(*body); ok && resp.ContentLength <= drainSize {
+		timer := time.AfterFunc(drainTime, b.cancel) // ends a Read that hangs
+		defer timer.Stop()
+		_, _ = io.CopyN(io.Discard, b, drainSize)
+	}
+	_ = resp.Body.Close()
+}
+
+// rewindError reports that the request could not be sent again.
+type rewindError struct{ err, last error }
+
+func (e *rewindError) Error() string {
+	return fmt.Sprintf("retryhttp: cannot send the body again: %v; after: %v", e.err, e.last)
+}
+
+func (e *rewindError) Unwrap() []error { return []error{e.err, e.last} }

@@ -1,0 +1,70 @@
+package retryhttp
+
+import (
+	"strings"
+	"time"
+)
+
+// dateLayouts are the date forms of HTTP, with the zones and the one-digit days
+// that are met besides what the grammar allows, and RFC 3339. They name no zone
+// that time.Parse would have to know, because it takes those it does not know
+// for UTC.
+//
+// https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7
+var dateLayouts = []string{
+	"Mon, 2 Jan 2006 15:04:05 GMT",
+	"Mon, 2 Jan 2006 15:04:05 UTC",
+	"Mon, 2 Jan 2006 15:04:05 -0700",
+	"Monday, 2-Jan-06 15:04:05 GMT",
+	"Monday, 2-Jan-06 15:04:05 UTC",
+	"Monday, 2-Jan-06 15:04:05 -0700",
+	time.ANSIC,
+	time.RFC3339,
+}
+
+// parseDate reads a date. It needs to know now for years of two digits.
+func parseDate(value string, now time.Time) (time.Time, bool) {
+	var leap time.Duration
+	if strings.Contains(value, ":60 ") { // time.Parse knows no leap seconds
+		value = strings.Replace(value, ":60 ", ":59 ", 1)
+		leap = time.Second
+	}
+	for _, layout := range dateLayouts {
+		t, err := time.Parse(layout, value)
+		if err != nil {
+			continue
+		}
+		if layout != time.RFC3339 && !rightCase(value, t) {
+			return time.Time{}, false
+		}
+		if strings.Contains(layout, "-06 ") {
+			t = latestWithin50Years(t, now)
+		}
+		return t.Add(leap), true
+	}
+	return time.Time{}, false
+}
+
+// rightCase reports whether the names of the weekday and the month are in the
+// case of HTTP. The weekday need not be the right one.
+func rightCase(value string, t time.Time) bool {
+	for day := time.Sunday; day <= time.Saturday; day++ {
+		if strings.HasPrefix(value, day.String()[:3]) {
+			return strings.Contains(value, t.Month().String()[:3])
+		}
+	}
+	return false
+}
+
+// latestWithin50Years gives a date with a year of two digits its century.
+func latestWithin50Years(t, now time.Time) time.Time {
+	limit := now.AddDate(50, 0, 0)
+	year := now.Year()/100*100 + 100 + t.Year()%100
+	for {
+		d := time.Date(year, t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, t.Location())
+		if !d.After(limit) {
+			return d
+		}
+		year -= 100
+	}
+}

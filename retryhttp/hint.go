@@ -1,0 +1,262 @@
+package retryhttp
+
+import (
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/sat"
+)
+
+// ParseHint reads when the server wants the request to come back: no sooner than
+// the returned duration from now. It reports false if the server does not say,
+// or if the status is not one that another attempt can help against. A time that
+// has passed is 0, one that does not fit the longest [time.Duration].
+//
+// These headers are read; the first that is valid counts:
+//
+//   - Retry-After-Ms and X-Ms-Retry-After-Ms: milliseconds.
+//   - Retry-After: seconds, or a date in one of the forms of HTTP or RFC 3339.
+//   - RateLimit and its elder siblings RateLimit-Reset, X-RateLimit-Reset-After
+//     and X-RateLimit-Reset, of quotas that have nothing left: seconds.
+//   - X-RateLimit-Reset-Requests and -Tokens as OpenAI sends them, and
+//     Anthropic-RateLimit-…-Reset, of quotas that have nothing left: Go durations
+//     and RFC 3339 dates.
+//
+// Numbers are decimal, without sign and exponent. Where seconds are expected, a
+// number within a year of now as a Unix time in seconds or milliseconds is one.
+// Times are compared with the clock of the server, that is with Date plus Age,
+// and with now only if there is no valid Date. Of several values of one header
+// the largest counts.
+//
+// https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
+func ParseHint(status int, header http.Header, now time.Time) (time.Duration, bool) {
+	if !heeded(status) {
+		return 0, false
+	}
+	h := hints{header, serverTime(header, now), status}
+	for _, read := range []func() (time.Duration, bool){
+		func() (time.Duration, bool) { return h.largest("Retry-After-Ms", h.milliseconds) },
+		func() (time.Duration, bool) { return h.largest("X-Ms-Retry-After-Ms", h.milliseconds) },
+		func() (time.Duration, bool) { return h.largest("Retry-After", h.timeOrSeconds) },
+		h.rateLimit,
+		func() (time.Duration, bool) { return h.reset("Ratelimit-Reset", "Ratelimit-Remaining", h.seconds) },
+		func() (time.Duration, bool) {
+			return h.reset("X-Ratelimit-Reset-After", "X-Ratelimit-Remaining", h.seconds)
+		},
+		func() (time.Duration, bool) { return h.reset("X-Ratelimit-Reset", "X-Ratelimit-Remaining", h.seconds) },
+		h.quotas,
+	} {
+		if d, ok := read(); ok {
+			return d, true
+		}
+	}
+	return 0, false
+}
+
+// heeded reports whether a status with a hint can be retried.
+func heeded(status int) bool {
+	v := retry.Classify(&StatusError{StatusCode: status, After: 1})
+	return v.Class == retry.Retryable || v.Class == retry.RateLimited || status == http.StatusConflict
+}
+
+// serverTime returns what the clock of the server shows.
+//
+// https://www.rfc-editor.org/rfc/rfc9110#section-6.6.1
+func serverTime(header http.Header, now time.Time) time.Time {
+	date, ok := parseDate(header.Get("Date"), now)
+	if !ok {
+		return now
+	}
+	age, _ := decimal(header.Get("Age"), time.Second) // in a cache since
+	return date.Add(age)
+}
+
+// hints are the headers of one response.
+type hints struct {
+	header http.Header
+	now    time.Time
+	status int
+}
+
+type parser func(value string) (time.Duration, bool)
+
+// largest returns the largest valid value of a header.
+func (h hints) largest(name string, parse parser) (most time.Duration, found bool) {
+	for _, value := range h.header.Values(name) {
+		if d, ok := parse(trim(value)); ok {
+			most, found = max(most, d), true
+		}
+	}
+	return most, found
+}
+
+// reset returns the largest valid value of a header that says when a quota is
+// filled again, if the quota is the one that is used up.
+func (h hints) reset(name, remaining string, parse parser) (time.Duration, bool) {
+	left := h.header.Get(remaining)
+	// Some servers leave out what is plain on a 429. Elsewhere, the quota has to
+	// prove that it is to blame.
+	if left == "" && h.status == http.StatusTooManyRequests || isZero(left) {
+		return h.largest(name, parse)
+	}
+	return 0, false
+}
+
+// rateLimit reads the RateLimit header: a list of quotas,
+//
+//	"burst";r=10;t=5, "daily";r=0;t=60
+//
+// or a single one, in the older form limit=100, remaining=0, reset=30.
+//
+// https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
+func (h hints) rateLimit() (most time.Duration, found bool) {
+	quota := map[string]string{}
+	for _, item := range split(strings.Join(h.header.Values("Ratelimit"), ","), ',') {
+		if !strings.HasPrefix(item, `"`) {
+			key, value, _ := strings.Cut(item, "=")
+			quota[key] = value
+			continue
+		}
+		params := map[string]string{}
+		for _, param := range split(item, ';') {
+			key, value, _ := strings.Cut(param, "=")
+			params[key] = value
+		}
+		if d, ok := h.seconds(params["t"]); ok && isZero(params["r"]) {
+			most, found = max(most, d), true
+		}
+	}
+	if d, ok := h.seconds(quota["reset"]); ok && isZero(quota["remaining"]) {
+		most, found = max(most, d), true
+	}
+	return most, found
+}
+
+// quotas reads the headers of services with several quotas.
+func (h hints) quotas() (most time.Duration, found bool) {
+	for _, q := range []struct {
+		reset, remaining string
+		parse            parser
+	}{
+		{"X-Ratelimit-Reset-Requests", "X-Ratelimit-Remaining-Requests", goDuration},
+		{"X-Ratelimit-Reset-Tokens", "X-Ratelimit-Remaining-Tokens", goDuration},
+		{"Anthropic-Ratelimit-Requests-Reset", "Anthropic-Ratelimit-Requests-Remaining", h.date},
+		{"Anthropic-Ratelimit-Tokens-Reset", "Anthropic-Ratelimit-Tokens-Remaining", h.date},
+		{"Anthropic-Ratelimit-Input-Tokens-Reset", "Anthropic-Ratelimit-Input-Tokens-Remaining", h.date},
+		{"Anthropic-Ratelimit-Output-Tokens-Reset", "Anthropic-Ratelimit-Output-Tokens-Remaining", h.date},
+	} {
+		if !isZero(h.header.Get(q.remaining)) {
+			continue
+		}
+		if d, ok := h.largest(q.reset, q.parse); ok {
+			most, found = max(most, d), true
+		}
+	}
+	return most, found
+}
+
+func (h hints) timeOrSeconds(value string) (time.Duration, bool) {
+	if d, ok := h.date(value); ok {
+		return d, true
+	}
+	return h.seconds(value)
+}
+
+// date reads a date as the time until then.
+func (h hints) date(value string) (time.Duration, bool) {
+	t, ok := parseDate(value, h.now)
+	if !ok {
+		return 0, false
+	}
+	return max(t.Sub(h.now), 0), true // Sub saturates
+}
+
+// seconds reads numbers of seconds, several where a proxy has joined lines.
+func (h hints) seconds(value string) (most time.Duration, ok bool) {
+	for item := range strings.SplitSeq(value, ",") {
+		d, ok := h.epochOrSeconds(trim(item))
+		if !ok {
+			return 0, false
+		}
+		most = max(most, d)
+	}
+	return most, true
+}
+
+// epochOrSeconds reads a plausible Unix time in seconds or milliseconds as the
+// time until then, and another number as seconds. Docker Hub sends a Unix time as
+// Retry-After, GitHub as X-RateLimit-Reset.
+func (h hints) epochOrSeconds(number string) (time.Duration, bool) {
+	const (
+		plausible = 366 * 24 * time.Hour
+		earliest  = 1e9 * time.Second // 2001: fake clocks tend to start in 1970
+	)
+	for _, unit := range []time.Duration{time.Second, time.Millisecond} {
+		sinceEpoch, _ := decimal(number, unit)
+		until := time.Unix(0, 0).Add(sinceEpoch).Sub(h.now)
+		if sinceEpoch >= earliest && until.Abs() <= plausible {
+			return max(until, 0), true
+		}
+	}
+	return decimal(number, time.Second)
+}
+
+func (h hints) milliseconds(value string) (time.Duration, bool) {
+	return decimal(value, time.Millisecond)
+}
+
+func goDuration(value string) (time.Duration, bool) {
+	d, err := time.ParseDuration(value)
+	return d, err == nil && d >= 0
+}
+
+// decimal reads 1*DIGIT [ "." 1*DIGIT ] in a unit that is a power of ten. It
+// saturates, and cuts off what is below a nanosecond.
+func decimal(s string, unit time.Duration) (time.Duration, bool) {
+	whole, fraction, dot := strings.Cut(s, ".")
+	if !isDigits(whole) || dot && !isDigits(fraction) {
+		return 0, false
+	}
+	var n time.Duration
+	for _, digit := range []byte(whole) {
+		if n > (sat.Max-9)/10 {
+			n = sat.Max
+			break
+		}
+		n = 10*n + time.Duration(digit-'0')
+	}
+	if n > math.MaxInt64/unit {
+		return sat.Max, true
+	}
+	n *= unit
+	for _, digit := range []byte(fraction) {
+		unit /= 10
+		n = sat.Add(n, time.Duration(digit-'0')*unit)
+	}
+	return n, true
+}
+
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+func isZero(s string) bool { return s != "" && strings.Trim(trim(s), "0") == "" }
+
+// trim removes what HTTP calls optional whitespace.
+func trim(s string) string { return strings.Trim(s, " \t") }
+
+// split cuts s at a separator that is not in quotes, and trims the pieces.
+func split(s string, separator rune) []string {
+	quoted := false
+	pieces := strings.FieldsFunc(s, func(r rune) bool {
+		if r == '"' {
+			quoted = !quoted
+		}
+		return r == separator && !quoted
+	})
+	for i, piece := range pieces {
+		pieces[i] = trim(piece)
+	}
+	return pieces
+}

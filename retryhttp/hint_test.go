@@ -1,0 +1,148 @@
+package retryhttp_test
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/retryhttp"
+)
+
+var noon = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
+
+func headers(keysAndValues ...string) http.Header {
+	h := http.Header{}
+	for i := 0; i < len(keysAndValues); i += 2 {
+		h.Add(keysAndValues[i], keysAndValues[i+1])
+	}
+	return h
+}
+
+// Every row of the table, which was collected from RFCs, vendors and the tests
+// and bugs of other clients.
+func TestParseHintTable(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("testdata/hints.json")
+	require.NoError(t, err)
+	var rows []struct {
+		ID      string
+		Status  int
+		Now     time.Time
+		Headers map[string][]string
+		Want    string
+		Why     string
+	}
+	require.NoError(t, json.Unmarshal(data, &rows))
+	require.NotEmpty(t, rows)
+	for _, row := range rows {
+		t.Run(row.ID, func(t *testing.T) {
+			t.Parallel()
+			h := http.Header{}
+			for key, values := range row.Headers {
+				for _, value := range values {
+					h.Add(key, value)
+				}
+			}
+			got := "ignored"
+			if d, ok := retryhttp.ParseHint(row.Status, h, row.Now); ok {
+				got = d.String()
+			}
+			assert.Equal(t, row.Want, got, "%v %s", row.Headers, row.Why)
+		})
+	}
+}
+
+// T-37 fractions, T-38 dates, T-40 overflow, and what the table leaves out.
+func TestParseHint(t *testing.T) {
+	t.Parallel()
+	const longest = time.Duration(math.MaxInt64)
+	tests := []struct {
+		name   string
+		header http.Header
+		want   time.Duration
+		ok     bool
+	}{
+		{"no header", nil, 0, false},
+		{"empty", headers("Retry-After", ""), 0, false},
+		{"T-37 fraction", headers("Retry-After", "0.25"), 250 * time.Millisecond, true},
+		{"below a nanosecond", headers("Retry-After", "0.00000000099"), 0, true},
+		{"nanoseconds", headers("Retry-After", "1.000000001"), time.Second + 1, true},
+		{"T-38 IMF-fixdate", headers("Retry-After", "Fri, 20 Nov 2026 12:01:00 GMT"), time.Minute, true},
+		{"T-38 RFC 850", headers("Retry-After", "Friday, 20-Nov-26 12:01:00 GMT"), time.Minute, true},
+		{"T-38 asctime", headers("Retry-After", "Fri Nov 20 12:01:00 2026"), time.Minute, true},
+		{"one-digit day", headers("Retry-After", "Tue, 1 Dec 2026 12:00:00 GMT"), 11 * 24 * time.Hour, true},
+		{"UTC", headers("Retry-After", "Fri, 20 Nov 2026 12:01:00 UTC"), time.Minute, true},
+		{"month in capitals", headers("Retry-After", "Fri, 20 NOV 2026 12:01:00 GMT"), 0, false},
+		{
+			"T-38 relative to Date",
+			headers("Retry-After", "Fri, 20 Nov 2026 09:00:05 GMT", "Date", "Fri, 20 Nov 2026 09:00:00 GMT"),
+			5 * time.Second, true,
+		},
+		{
+			"invalid Date",
+			headers("Retry-After", "Fri, 20 Nov 2026 12:01:00 GMT", "Date", "yesterday"),
+			time.Minute, true,
+		},
+		{"T-40 one second more than fits", headers("Retry-After", "9223372037"), longest, true},
+		{"T-40 fraction more than fits", headers("Retry-After", "9223372036.9"), longest, true},
+		{"T-40 1e30 in digits", headers("Retry-After", "1000000000000000000000000000000"), longest, true},
+		{"T-40 milliseconds", headers("Retry-After-Ms", "9223372036854775807"), longest, true},
+		{"distant date", headers("Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"), longest, true},
+		{"digits that are not ASCII", headers("Retry-After", "١٢"), 0, false},
+		{"epoch in milliseconds", headers("X-RateLimit-Reset", "1795176060000"), time.Minute, true},
+		{
+			"Anthropic", headers("Anthropic-RateLimit-Tokens-Remaining", "0",
+				"Anthropic-RateLimit-Tokens-Reset", "2026-11-20T12:00:07Z"), 7 * time.Second, true,
+		},
+		{"separator in the quota's name", headers("RateLimit", `"a,b;r=9";r=0;t=3`), 3 * time.Second, true},
+		{"unbalanced quotes", headers("RateLimit", `"a;r=0;t=3`), 0, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, ok := retryhttp.ParseHint(http.StatusTooManyRequests, test.header, noon)
+			assert.Equal(t, test.ok, ok)
+			assert.Equal(t, test.want, got)
+		})
+	}
+}
+
+// Fake clocks tend to start in 1970, where every small number could be a Unix
+// time.
+func TestParseHintOnFakeClock(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(60, 0)
+	got, ok := retryhttp.ParseHint(http.StatusTooManyRequests, headers("Retry-After", "30"), now)
+	assert.True(t, ok)
+	assert.Equal(t, 30*time.Second, got)
+	_, ok = retryhttp.ParseHint(http.StatusTooManyRequests, headers("Retry-After", "soon"), now)
+	assert.False(t, ok)
+}
+
+func FuzzParseHint(f *testing.F) {
+	for _, value := range []string{
+		"120", "1.5", "-1", "1, 2", "9223372037", "1795176060", "6m0s", `"a";r=0;t=30`,
+		"Fri, 20 Nov 2026 12:00:30 GMT", "Friday, 20-Nov-99 12:00:60 +0100", "Sun Dec  6 08:49:37 2026",
+	} {
+		f.Add("Retry-After", value, "Fri, 20 Nov 2026 11:00:00 GMT")
+		f.Add("RateLimit", value, "")
+		f.Add("X-RateLimit-Reset", value, "")
+	}
+	f.Fuzz(func(t *testing.T, name, value, date string) {
+		h := http.Header{"Date": {date}}
+		h.Add(name, value)
+		d, ok := retryhttp.ParseHint(http.StatusTooManyRequests, h, noon)
+		assert.GreaterOrEqual(t, d, time.Duration(0))
+		if !ok {
+			assert.Zero(t, d)
+		}
+		_, ok = retryhttp.ParseHint(http.StatusNotFound, h, noon)
+		assert.False(t, ok)
+	})
+}

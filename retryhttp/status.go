@@ -1,0 +1,55 @@
+package retryhttp
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// StatusError is the failure of an attempt that was answered. A [Transport]
+// shows it to the Classifier and the Observer of its policy; the caller gets the
+// response.
+//
+// It carries nothing that is secret by its place: no user, password, query or
+// fragment of the URL, and no headers.
+type StatusError struct {
+	Method     string
+	URL        string // scheme, host and path
+	StatusCode int
+	After      time.Duration // what [ParseHint] found, or 0
+}
+
+func newStatusError(req *http.Request, resp *http.Response, now time.Time) *StatusError {
+	after, _ := ParseHint(resp.StatusCode, resp.Header, now)
+	return &StatusError{req.Method, address(req.URL), resp.StatusCode, after}
+}
+
+// address returns what of a URL may be shown.
+func address(u *url.URL) string {
+	if u == nil {
+		return ""
+	}
+	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
+	return shown.String()
+}
+
+// Error returns the form "GET https://example.com/path: 503 Service
+// Unavailable".
+func (e *StatusError) Error() string {
+	method := e.Method
+	if method == "" {
+		method = http.MethodGet
+	}
+	text := method + " " + e.URL + ": " + strconv.Itoa(e.StatusCode)
+	if name := http.StatusText(e.StatusCode); name != "" {
+		text += " " + name
+	}
+	return text
+}
+
+// HTTPStatusCode returns StatusCode. [retry.Classify] asks for it.
+func (e *StatusError) HTTPStatusCode() int { return e.StatusCode }
+
+// RetryAfter returns After. [retry.Classify] asks for it.
+func (e *StatusError) RetryAfter() time.Duration { return e.After }

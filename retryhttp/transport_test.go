@@ -1,0 +1,415 @@
+package retryhttp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryhttp"
+	"github.com/seed-5ff3c98e/retry/retrytest"
+)
+
+// server answers the nth request with the nth handler, and then always with the
+// last.
+type server struct {
+	*httptest.Server
+	requests, conns atomic.Int64
+}
+
+func serve(t *testing.T, handlers ...http.HandlerFunc) *server {
+	t.Helper()
+	s := &server{}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := int(s.requests.Add(1))
+		handlers[min(n, len(handlers))-1](w, r)
+	}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			s.conns.Add(1)
+		}
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// status answers with headers given as key and value pairs.
+func status(code int, keysAndValues ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for key, values := range headers(keysAndValues...) {
+			w.Header()[key] = values
+		}
+		w.WriteHeader(code)
+		_, _ = fmt.Fprintf(w, "status %d", code)
+	}
+}
+
+// reset aborts the connection.
+func reset(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	_ = conn.(*net.TCPConn).SetLinger(0)
+	_ = conn.Close()
+}
+
+// hang answers when the client has gone.
+func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+func client(t *testing.T, base http.RoundTripper, p *retry.Policy) *http.Client {
+	t.Helper()
+	if base == nil {
+		own := &http.Transport{}
+		t.Cleanup(own.CloseIdleConnections)
+		base = own
+	}
+	return &http.Client{Transport: &retryhttp.Transport{Base: base, Policy: p}}
+}
+
+// atOnce is a policy that does not wait.
+func atOnce(attempts int) *retry.Policy {
+	return &retry.Policy{MaxAttempts: attempts, Backoff: retry.Constant(0)}
+}
+
+func request(t *testing.T, method, url string, body io.Reader, keysAndValues ...string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
+	require.NoError(t, err)
+	req.Header = headers(keysAndValues...)
+	return req
+}
+
+func text(t *testing.T, resp *http.Response) string {
+	t.Helper()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	return string(body)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+func TestDefaultPolicy(t *testing.T) {
+	t.Parallel()
+	p := retryhttp.DefaultPolicy()
+	assert.Equal(t, "3 attempts, 200ms ×2 ≤10s, full jitter: waits 0–200ms, 0–400ms", p.String())
+	assert.NoError(t, p.Validate())
+	p.MaxAttempts = 1
+	assert.Zero(t, retryhttp.DefaultPolicy().MaxAttempts, "every call returns a new policy")
+}
+
+func TestZeroTransport(t *testing.T) {
+	t.Parallel()
+	s := serve(t, status(503), status(200))
+	resp, err := (&http.Client{Transport: &retryhttp.Transport{}}).Get(s.URL)
+	require.NoError(t, err)
+	assert.Equal(t, "status 200", text(t, resp))
+}
+
+func TestHTTP2(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int64
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, 2, r.ProtoMajor)
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		assert.Equal(t, "hello", string(body))
+		if requests.Add(1) < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	req := request(t, http.MethodPut, s.URL, strings.NewReader("hello"))
+	resp, err := client(t, s.Client().Transport, atOnce(3)).Do(req)
+	require.NoError(t, err)
+	assert.Equal(t, 200, resp.StatusCode)
+	assert.NoError(t, resp.Body.Close())
+}
+
+// T-33, and the statuses.
+func TestWhatIsRetried(t *testing.T) {
+	t.Parallel()
+	key := []string{"Idempotency-Key", "k1"}
+	tests := []struct {
+		method  string
+		header  []string
+		answer  http.HandlerFunc
+		retried bool
+	}{
+		{"GET", nil, status(200), false},
+		{"GET", nil, status(304), false},
+		{"GET", nil, status(400), false},
+		{"GET", nil, status(404, "Retry-After", "1"), false},
+		{"GET", nil, status(408), true},
+		{"GET", nil, status(409), false},
+		{"GET", nil, status(413), false},
+		{"GET", nil, status(413, "Retry-After", "1"), true},
+		{"GET", nil, status(403), false},
+		{"GET", nil, status(403, "Retry-After", "1"), true},
+		{"GET", nil, status(403, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1"), true},
+		{"GET", nil, status(425), true},
+		{"GET", nil, status(429), true},
+		{"GET", nil, status(500), true},
+		{"GET", nil, status(501), false},
+		{"GET", nil, status(502), true},
+		{"GET", nil, status(503), true},
+		{"GET", nil, status(504), true},
+		{"GET", nil, status(507), false},
+		{"GET", nil, status(529), true},
+		{"GET", nil, status(600), false},
+		{"GET", nil, status(503, "X-Should-Retry", "false"), false},
+		{"GET", nil, status(404, "X-Should-Retry", "true"), false},
+		{"GET", nil, reset, true},
+		{"HEAD", nil, status(503), true},
+		{"OPTIONS", nil, status(503), true},
+		{"TRACE", nil, status(503), true},
+		{"PUT", nil, status(500), true},
+		{"DELETE", nil, status(500), true},
+		{"POST", nil, status(500), false},
+		{"POST", nil, status(502), false},
+		{"POST", nil, status(503), false},
+		{"POST", nil, status(503, "Retry-After", "1"), true},
+		{"POST", nil, status(529), false},
+		{"POST", nil, status(408), true},
+		{"POST", nil, status(421), true},
+		{"POST", nil, status(425), true},
+		{"POST", nil, status(429), true},
+		{"POST", nil, reset, false},
+		{"POST", key, status(500), true},
+		{"POST", key, status(409), true},
+		{"POST", key, status(404), false},
+		{"POST", key, reset, true},
+		{"POST", []string{"X-Idempotency-Key", "k1"}, status(500), true},
+		{"PATCH", nil, status(500), false},
+		{"PATCH", nil, status(429), true},
+		{"PROPFIND", nil, status(500), false},
+	}
+	for _, test := range tests {
+		t.Run(test.method, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, test.answer)
+			p := atOnce(3)
+			p.Clock = &retrytest.Clock{}
+			resp, err := client(t, nil, p).Do(request(t, test.method, s.URL, nil, test.header...))
+			if err == nil {
+				assert.NoError(t, resp.Body.Close())
+			}
+			want := 1
+			if test.retried {
+				want = 3
+			}
+			assert.EqualValues(t, want, s.requests.Load(), "%s, %v", test.method, test.header)
+		})
+	}
+}
+
+// net/http marks requests with an empty list, which sends no header.
+func TestIdempotencyKeyWithoutValue(t *testing.T) {
+	t.Parallel()
+	s := serve(t, status(500), status(200))
+	req := request(t, http.MethodPost, s.URL, nil)
+	req.Header["Idempotency-Key"] = []string{}
+	resp, err := client(t, nil, atOnce(2)).Do(req)
+	require.NoError(t, err)
+	assert.Equal(t, "status 200", text(t, resp))
+}
+
+// T-34: an untrusted certificate is not worth another handshake.
+func TestCertificateErrorsAreFinal(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewUnstartedServer(status(200))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	var conns atomic.Int64
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	_, err := client(t, nil, atOnce(3)).Get(s.URL)
+	require.Error(t, err)
+	var gaveUp *retry.Error
+	assert.False(t, errors.As(err, &gaveUp), "Final errors are returned as they are")
+	assert.EqualValues(t, 1, conns.Load())
+}
+
+// A connection that is refused has transmitted nothing, so even a POST goes again.
+func TestRefusedThenUp(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := listener.Addr().String()
+	require.NoError(t, listener.Close())
+
+	p := atOnce(3)
+	var events retrytest.Recorder
+	p.Observer = retry.Observers(&events, retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+		if e.Kind != retry.Retrying {
+			return
+		}
+		listener, err := net.Listen("tcp", addr)
+		if assert.NoError(t, err) {
+			s := &http.Server{Handler: status(200), ReadHeaderTimeout: time.Minute}
+			t.Cleanup(func() { _ = s.Close() })
+			go func() { _ = s.Serve(listener) }()
+		}
+	}))
+	resp, err := client(t, nil, p).Post("http://"+addr, "text/plain", strings.NewReader("hello"))
+	require.NoError(t, err)
+	assert.Equal(t, "status 200", text(t, resp))
+	require.Len(t, events.Events(), 2)
+	assert.Equal(t, "conn_refused", events.Events()[0].Verdict.Category)
+	assert.True(t, events.Events()[0].Verdict.NotApplied)
+}
+
+func TestRetryAfterIsHonored(t *testing.T) {
+	t.Parallel()
+	s := serve(t, status(429, "Retry-After", "7"), status(503, "Retry-After", "2.5"), status(200))
+	clock := &retrytest.Clock{}
+	p := &retry.Policy{Clock: clock}
+	resp, err := client(t, nil, p).Get(s.URL)
+	require.NoError(t, err)
+	assert.Equal(t, "status 200", text(t, resp))
+	sleeps := clock.Sleeps()
+	require.Len(t, sleeps, 2)
+	assert.GreaterOrEqual(t, sleeps[0], 7*time.Second)
+	assert.LessOrEqual(t, sleeps[0], 7700*time.Millisecond)
+	assert.GreaterOrEqual(t, sleeps[1], 2500*time.Millisecond)
+	assert.LessOrEqual(t, sleeps[1], 2750*time.Millisecond)
+}
+
+// T-39, T-40: a hint that is too long to wait for ends the call at once, with the
+// response that carries it.
+func TestRetryAfterTooLong(t *testing.T) {
+	t.Parallel()
+	for _, hint := range []string{"61", "9223372037", "1000000000000000000000000000000"} {
+		t.Run(hint, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, status(429, "Retry-After", hint))
+			var events retrytest.Recorder
+			clock := &retrytest.Clock{}
+			p := &retry.Policy{Clock: clock, Observer: &events}
+			resp, err := client(t, nil, p).Get(s.URL)
+			require.NoError(t, err)
+			assert.Equal(t, hint, resp.Header.Get("Retry-After"))
+			assert.Equal(t, "status 429", text(t, resp))
+			assert.Empty(t, clock.Sleeps())
+			require.Len(t, events.Events(), 1)
+			assert.ErrorIs(t, events.Events()[0].Err, retry.ErrRetryAfterTooLong)
+		})
+	}
+}
+
+func TestBaseWithoutResponse(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	base := roundTripper(func(*http.Request) (*http.Response, error) {
+		calls++
+		return nil, nil //nolint:nilnil // this is the point
+	})
+	_, err := (&retryhttp.Transport{Base: base}).RoundTrip(request(t, http.MethodGet, "http://127.0.0.1", nil))
+	require.Error(t, err)
+	assert.Equal(t, 1, calls)
+}
+
+func TestClassifierAndObserver(t *testing.T) {
+	t.Parallel()
+	s := serve(t, status(404), status(500), status(404), status(501))
+	var events retrytest.Recorder
+	p := atOnce(9)
+	p.Observer = &events
+	p.Classifier = func(err error) retry.Verdict {
+		var status *retryhttp.StatusError
+		if errors.As(err, &status) && status.StatusCode == 404 {
+			return retry.Verdict{Class: retry.Retryable, Category: "not_yet"}
+		}
+		return retry.Verdict{}
+	}
+	resp, err := client(t, nil, p).Get(s.URL + "/a%2Fb?token=secret")
+	require.NoError(t, err)
+	assert.Equal(t, "status 501", text(t, resp))
+	assert.Equal(t, []string{
+		"1: GET " + s.URL + "/a%2Fb: 404 Not Found: retry in 0s",
+		"2: GET " + s.URL + "/a%2Fb: 500 Internal Server Error: retry in 0s",
+		"3: GET " + s.URL + "/a%2Fb: 404 Not Found: retry in 0s",
+		"4: succeeded",
+	}, events.Timeline())
+}
+
+func TestGaveUpEvent(t *testing.T) {
+	t.Parallel()
+	s := serve(t, status(503))
+	var events retrytest.Recorder
+	p := atOnce(1)
+	p.Observer = &events
+	resp, err := client(t, nil, p).Get(s.URL)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	assert.Equal(t, []string{"1: gave up (attempts): GET " + s.URL + ": 503 Service Unavailable"}, events.Timeline())
+}
+
+func TestStatusErrorText(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, "GET : 0", (&retryhttp.StatusError{}).Error())
+	assert.Equal(t, "PUT http://h/: 599", (&retryhttp.StatusError{Method: "PUT", URL: "http://h/", StatusCode: 599}).Error())
+}
+
+func TestSharedTransport(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int64
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1)%2 == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = io.Copy(w, r.Body)
+	})
+	p := atOnce(100)
+	c := client(t, nil, p)
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			body := fmt.Sprint("request ", i)
+			resp, err := c.Do(request(t, http.MethodPut, s.URL, strings.NewReader(body)))
+			if assert.NoError(t, err) {
+				assert.Equal(t, body, text(t, resp))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestCloseIdleConnections(t *testing.T) {
+	t.Parallel()
+	base := &closer{}
+	client(t, base, nil).CloseIdleConnections()
+	assert.True(t, base.closed)
+	client(t, roundTripper(nil), nil).CloseIdleConnections() // has none
+}
+
+type closer struct {
+	http.RoundTripper
+	closed bool
+}
+
+func (c *closer) CloseIdleConnections() { c.closed = true }

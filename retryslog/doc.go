@@ -1,0 +1,29 @@
+// Package retryslog logs what a [retry.Policy] does to [log/slog]:
+//
+//	policy := &retry.Policy{Observer: retryslog.New(nil, nil)}
+//
+// Every event of a call is one record with one of these messages:
+//
+//   - "retrying": an attempt failed, and another one follows after delay.
+//   - "gave up": the call failed.
+//   - "recovered": the call succeeded after retries.
+//   - "succeeded": the call succeeded at once. It is not logged unless
+//     [Options] ask for it.
+//
+// The attributes have these names, and will keep them:
+//
+//   - policy: the name of the policy, if it has one.
+//   - attempt: the number of the attempt, from 1; 0 if there was none.
+//   - delay (retrying): the wait that follows.
+//   - class (retrying, gave up): "unknown", "final", "retryable" or
+//     "rate_limited". It is missing where the context ended the call.
+//   - category (retrying, gave up): the kind of the failure, if it is known,
+//     such as "timeout" or "http_503".
+//   - stop (gave up): the reason, such as "attempts" or "deadline"; see
+//     [retry.StopReason].
+//   - retry_after (retrying, gave up): the time that the server wants to pass,
+//     or the wait that the budget refused, if there is one.
+//   - elapsed: the time since the start of the first attempt.
+//   - error (retrying, gave up): the text of the error, with the secrets taken
+//     out of its URLs; see [Redact].
+package retryslog

@@ -1,0 +1,60 @@
+package retryslog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryslog"
+	"github.com/seed-5ff3c98e/retry/retrytest"
+)
+
+// withoutTime returns a logger whose output is the same every time.
+func withoutTime() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+}
+
+func ExampleNew() {
+	policy := &retry.Policy{
+		Name:     "fetch",
+		Jitter:   retry.NoJitter,
+		Observer: retryslog.New(withoutTime(), nil),
+		Clock:    &retrytest.Clock{}, // so that the example does not wait
+	}
+	attempts := 0
+	_ = policy.Execute(context.Background(), func(context.Context) error {
+		if attempts++; attempts < 3 {
+			return errors.New("connection lost")
+		}
+		return nil
+	})
+	// Output:
+	// level=WARN msg=retrying policy=fetch attempt=1 delay=2s class=unknown elapsed=0s error="connection lost"
+	// level=WARN msg=retrying policy=fetch attempt=2 delay=4s class=unknown elapsed=2s error="connection lost"
+	// level=INFO msg=recovered policy=fetch attempt=3 elapsed=6s
+}
+
+func ExampleOptions() {
+	observer := retryslog.New(withoutTime(), &retryslog.Options{
+		Retrying:  slog.LevelDebug,
+		Succeeded: slog.LevelInfo,
+	})
+	policy := &retry.Policy{Observer: observer, Clock: &retrytest.Clock{}}
+	_ = policy.Execute(context.Background(), func(context.Context) error { return nil })
+	// Output: level=INFO msg=succeeded attempt=1 elapsed=0s
+}
+
+func ExampleRedact() {
+	fmt.Println(retryslog.Redact(`Get "https://user:password@example.com/jobs?token=12345": EOF`))
+	// Output: Get "https://example.com/jobs?token=***": EOF
+}

@@ -1,0 +1,263 @@
+package retryslog
+
+import (
+	"regexp"
+	"strings"
+)
+
+const (
+	hidden = "***"       // stands where a secret was
+	spaces = " \t\r\n\f" // end a URL; other control characters make it unparsable
+)
+
+// Redact takes what may be secret out of the URLs in a text, such as that of an
+// error:
+//
+//	Get "https://example.com/login?token=***": connection refused
+//
+// User and password are dropped, or a token in their place; the values of the
+// query are replaced, and the fragment is dropped. Scheme, host and path stay, so
+// a secret in a path stays too. URLs are found anywhere in the text, also in the
+// path of another one, and quoted as in the errors of net/url and net/http; so are
+// relative ones with a query, and user:password@host without a scheme. Where the
+// parts of a URL cannot be told, Redact removes rather too much than too little.
+//
+// Redact(Redact(text)) is Redact(text).
+func Redact(text string) string {
+	const passes = 10 // far more than any text was found to need
+	for range passes {
+		redacted := redact(text)
+		if redacted == text {
+			break
+		}
+		text = redacted // where quotes do not match, it may read differently now
+	}
+	return text
+}
+
+func redact(text string) string {
+	r := redactor{
+		text:  text,
+		space: finder{of: spaces}, line: finder{of: "\r\n"}, query: finder{of: "?#"},
+		at: finder{of: "@"}, equals: finder{of: "="},
+	}
+	r.out.Grow(len(text))
+	for pos := 0; pos < len(text); {
+		if pos >= r.end {
+			if strings.IndexByte(spaces+`"`, text[pos]) >= 0 {
+				r.out.WriteByte(text[pos])
+				pos++
+				continue
+			}
+			r.end = r.wordEnd(pos)
+		}
+		pos = r.reference(pos)
+	}
+	return r.out.String()
+}
+
+// redactor copies a text word by word. Its methods that write return the position
+// that they got to.
+type redactor struct {
+	text string
+	out  strings.Builder
+	end  int  // of the current word
+	part bool // the current word is a part of a URL that net/url could not read
+
+	space, line, query, at, equals finder
+}
+
+// finder finds the next one of some characters. It remembers the last answer, so
+// that texts made to be slow are not.
+type finder struct {
+	of    string
+	next  int
+	known bool
+}
+
+// from returns the index at or after pos in text; if there is none, that of its
+// end. pos must not decrease between calls.
+func (f *finder) from(text string, pos int) int {
+	if !f.known || f.next < pos {
+		f.known = true
+		f.next = pos + index(text[pos:], strings.IndexAny(text[pos:], f.of))
+	}
+	return f.next
+}
+
+// index returns i as [strings.Index] returns it, or the length of s if it is
+// negative.
+func index(s string, i int) int {
+	if i < 0 {
+		return len(s)
+	}
+	return i
+}
+
+// wordEnd returns the end of the word at pos. That is before a space or a quote;
+// but a URL that stands in quotes may contain spaces, and one that does not may
+// contain quotes.
+func (r *redactor) wordEnd(pos int) int {
+	word := r.text[pos:r.space.from(r.text, pos)]
+	if quote := strings.IndexByte(word, '"'); quote >= 0 && !strings.ContainsAny(word[:quote], "/?#") {
+		word = word[:quote]
+	}
+	r.part = false
+	if pos == 0 || r.text[pos-1] != '"' {
+		return pos + len(word)
+	}
+	before := strings.TrimRight(r.text[:pos-1], `\`)
+	switch closing := closingQuote(r.text[pos:], pos-1-len(before)); {
+	case closing <= 0: // nothing before it but what escapes it
+		return pos + len(word)
+	case strings.HasSuffix(before, "invalid port ") || strings.HasSuffix(before, "invalid URL escape "):
+		r.part = true // of the password, if that has a slash or a percent sign in it
+		return pos + closing
+	case quotedURL.MatchString(r.text[pos : pos+closing]):
+		return pos + closing
+	default:
+		return pos + min(len(word), closing)
+	}
+}
+
+// closingQuote returns where a quoted text ends, or -1: before a quote that is
+// not escaped more often than the opening one.
+func closingQuote(s string, escapes int) int {
+	for i := range len(s) {
+		if s[i] != '"' {
+			continue
+		}
+		if text := strings.TrimRight(s[:i], `\`); i-len(text) <= escapes {
+			return len(text)
+		}
+	}
+	return -1
+}
+
+var (
+	// quotedURL is what begins like a URL, with or without a scheme and a host.
+	quotedURL = regexp.MustCompile(`^(?:[A-Za-z0-9+.-]*:/)?/`)
+
+	// authorityMark is what comes before the authority of a URL. If the URL is
+	// itself a part of a URL, it may be encoded, even twice.
+	authorityMark = regexp.MustCompile(`(?i)(?::|%(?:25)*3a)(?:/|%(?:25)*2f){2}`)
+
+	// hosts are one or, as MongoDB has it, several hosts, each perhaps with a
+	// port; at the end of a word with punctuation that is not part of the URL.
+	hosts = regexp.MustCompile(`^(?:` + host + `(?:,` + host + `)*)?([]).,:;!?'"\\>}` + "`" + `]*)$`)
+
+	hostAndPort = regexp.MustCompile(`^` + host + `$`)
+
+	// queryKey is the part of a query's key and value that is shown. A key
+	// without a value may be the secret.
+	queryKey = regexp.MustCompile(`^\??(?:[A-Za-z0-9_.~[\]-]+=)?`)
+)
+
+const host = `(?:\[[0-9A-Za-z:.%_~-]*\]|[\pL\pN*._~-]*)(?::[0-9]+)?`
+
+// reference copies the rest of the word from pos on, up to the next place where a
+// URL may begin.
+func (r *redactor) reference(pos int) int {
+	query := min(r.query.from(r.text, pos), r.end)
+	head := r.text[pos:query] // all before the query or the fragment
+	mark := authorityMark.FindStringIndex(head)
+	before := head
+	if mark != nil {
+		before = head[:mark[0]]
+	}
+	slash := strings.HasPrefix(head, "/")
+	switch {
+	case r.part:
+		return r.hide(r.end)
+	case strings.HasPrefix(head, "//") && strings.Contains(before, "@"):
+		r.out.WriteString("//")
+		return r.authority(pos + 2)
+	case !slash && colonBeforeAt(before):
+		return r.user(pos, before)
+	case mark != nil && head[mark[0]:mark[1]] == "://":
+		r.out.WriteString(head[:mark[1]])
+		return r.authority(pos + mark[1])
+	case mark != nil:
+		r.out.WriteString(head[:mark[1]])
+		return r.hide(r.end)
+	case slash:
+		r.out.WriteString(head)
+		return r.parameters(query)
+	case r.equals.from(r.text, query) < r.end:
+		r.out.WriteString(head)
+		return r.parameters(query)
+	default: // just words
+		next := min(query+1, r.end)
+		r.out.WriteString(r.text[pos:next])
+		return next
+	}
+}
+
+func colonBeforeAt(s string) bool {
+	colon := strings.IndexByte(s, ':')
+	return colon >= 0 && strings.Contains(s[colon:], "@")
+}
+
+// user copies what may be the likes of user:password@host/path.
+func (r *redactor) user(pos int, head string) int {
+	host, path, _ := strings.Cut(head, "/")
+	switch {
+	case strings.Contains(host, "@") && !strings.Contains(path, "@"):
+		return r.authority(pos)
+	case hostAndPort.MatchString(host): // the @ is in the path
+		r.out.WriteString(host)
+		return pos + len(host)
+	default:
+		return r.hide(r.end)
+	}
+}
+
+// authority copies the authority of a URL, without the user, and what follows up
+// to the path.
+func (r *redactor) authority(pos int) int {
+	rest := r.text[pos:r.end]
+	authority := rest[:index(rest, strings.IndexAny(rest, "/?#"))]
+	host := authority[strings.LastIndexByte(authority, '@')+1:]
+	pos += len(authority)
+	match := hosts.FindStringSubmatch(host)
+	if match == nil || match[1] != "" && pos < r.end {
+		return r.unparsable()
+	}
+	r.out.WriteString(host)
+	if pos < r.end && r.text[pos] == '/' {
+		return pos // there may be a URL in the path
+	}
+	return r.parameters(pos)
+}
+
+// unparsable hides what is left of a URL. If there is an @ on the rest of the
+// line, the user may go on until there.
+func (r *redactor) unparsable() int {
+	line := r.line.from(r.text, r.end)
+	if r.at.from(r.text, r.end) < line {
+		return r.hide(line)
+	}
+	return r.hide(r.end)
+}
+
+// parameters copies the query, which is at pos if there is one. It replaces its
+// values and drops the fragment.
+func (r *redactor) parameters(pos int) int {
+	query, _, _ := strings.Cut(r.text[pos:r.end], "#")
+	for i, pair := range strings.Split(query, "&") {
+		if i > 0 {
+			r.out.WriteByte('&')
+		}
+		r.out.WriteString(queryKey.FindString(pair))
+		if strings.Trim(pair, "?") != "" {
+			r.out.WriteString(hidden)
+		}
+	}
+	return r.end
+}
+
+// hide writes that something is not shown.
+func (r *redactor) hide(end int) int {
+	r.out.WriteString(hidden)
+	return end
+}

@@ -1,0 +1,185 @@
+package retryslog_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/retryslog"
+)
+
+func TestRedact(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, text, want string }{
+		{"nothing", "", ""},
+		{"no URL", "dial tcp 127.0.0.1:80: connect: connection refused", "dial tcp 127.0.0.1:80: connect: connection refused"},
+		{"plain URL", "http://example.com/a/b", "http://example.com/a/b"},
+		{"port", "http://example.com:8080/a", "http://example.com:8080/a"},
+		{"password", "https://user:pass@example.com/a", "https://example.com/a"},
+		{"token for a user", "https://ghp_x@github.com/a.git", "https://github.com/a.git"},
+		{"empty user", "https://:pass@example.com", "https://example.com"},
+		{"several @", "https://user:p@ss@w@example.com/@x", "https://example.com/@x"},
+		{"encoded user", "https://us%40er:p%2Fss@example.com/", "https://example.com/"},
+		{"query", "http://h/x?token=secret", "http://h/x?token=***"},
+		{"queries", "http://h/x?a=1&b=2&&c", "http://h/x?a=***&b=***&&***"},
+		{"empty query", "http://h/x? and so on", "http://h/x? and so on"},
+		{"query without a key", "http://h/x?secret", "http://h/x?***"},
+		{"query without a path", "http://h?a=secret", "http://h?a=***"},
+		{"equals sign in the value", "http://h/?a=b=c", "http://h/?a=***"},
+		{"URL for a key", "http://h/?http://u:p@h/=1", "http://h/?***"},
+		{"URL for a value", "http://h/?next=http://u:p@h/?a=b&c=d", "http://h/?next=***&c=***"},
+		{"fragment", "http://h/x#access_token=secret", "http://h/x"},
+		{"query and fragment", "http://h/x?a=b#c", "http://h/x?a=***"},
+		{"IPv6", "http://user:pass@[::1]:8080/x", "http://[::1]:8080/x"},
+		{"IPv6 with a zone", "http://[fe80::1%25eth0]/x", "http://[fe80::1%25eth0]/x"},
+		{"international host", "http://user@bücher.example/x", "http://bücher.example/x"},
+		{"many hosts", "mongodb://u:p@a:1,b:2/db?x=y", "mongodb://a:1,b:2/db?x=***"},
+		{"no host", "file:///etc/hosts", "file:///etc/hosts"},
+		{"other scheme", "postgres://u:p@h/db", "postgres://h/db"},
+		{"no scheme", "://u:p@h/", "://h/"},
+		{"relative to the scheme", "Location: //u:p@h/x?a=b", "Location: //h/x?a=***"},
+		{"token, relative to the scheme", "//ghp_x@h/x", "//h/x"},
+		{"relative", `Get "/x?token=secret": unsupported protocol scheme ""`, `Get "/x?token=***": unsupported protocol scheme ""`},
+		{"without a scheme", `Get "localhost:80/x?token=secret": unsupported`, `Get "localhost:80/x?token=***": unsupported`},
+		{"password without a scheme", "dial user:pass@example.com:5432/db", "dial example.com:5432/db"},
+		{"password with a slash, without a scheme", "user:pa/ss@h", "***"},
+		{"no password", "localhost:8080/@user/x", "localhost:8080/@user/x"},
+		{"words", "what? issue #5: a=b 3?4", "what? issue #5: a=b 3?4"},
+		{"address of mail", "joe@example.com", "joe@example.com"},
+		{"scp", "git@github.com:org/repo", "git@github.com:org/repo"},
+		{
+			"url.Error", `Get "https://user:***@h/x?token=secret": dial tcp: lookup h: no such host`,
+			`Get "https://h/x?token=***": dial tcp: lookup h: no such host`,
+		},
+		{
+			"several", `a http://u:p@h/?a=b, "http://u:p@h/?a=b c" (http://u:p@h)`,
+			`a http://h/?a=*** "http://h/?a=***" (http://h)`,
+		},
+		{"in a path", "http://proxy/http://u:p@h/x?a=b", "http://proxy/http://h/x?a=***"},
+		{"encoded in a path", "http://proxy/https%3A%2F%2Fu%3Ap%40h%2F", "http://proxy/https%3A%2F%2F***"},
+		{"encoded twice in a path", "http://proxy/https%253a%252F%252fu", "http://proxy/https%253a%252F%252f***"},
+		{"in the path of one without a scheme", "u:p@h/http://x@y/?a=b", "h/http://y/?a=***"},
+		{"in the path after an @", "h:80/@x/http://u:p@y/", "h:80/@x/http://y/"},
+		{"in the path of one relative to the scheme", "//ghp_x@h/http://u:p@y", "//h/http://y"},
+		{"in a fragment", "issue#http://u:p@h/", "issue#http://h/"},
+		{"after an equals sign", "url=http://u:p@h/", "url=http://h/"},
+		{"escaped slashes", `{"url":"http:\/\/u:p@h\/x"}`, `{"url":"***"}`},
+		{"JSON", `{"url":"http://u:p@h/x?a=b","code":1}`, `{"url":"http://h/x?a=***","code":1}`},
+		{"quoted twice", `"Get \"http://u:p@h/x?a=b c\": EOF"`, `"Get \"http://h/x?a=***\": EOF"`},
+		{"space in the password", `parse "http://u:pa ss@h/": net/url: invalid userinfo`, `parse "http://h/": net/url: invalid userinfo`},
+		{"quote in the password", `parse "http://u:pa\"ss@h/": oh`, `parse "http://h/": oh`},
+		{"slash in the password", `parse "http://u:pa/ss@h/": invalid port ":pa" after host`, `parse "http://***": invalid port "***" after host`},
+		{"slash and quote in the password", `"http://u:pa\"/ss@h/": invalid port ":pa\"" after host`, `"http://***": invalid port "***" after host`},
+		{"percent sign in the password", `"http://u:p%xy@h/": invalid URL escape "%xy"`, `"http://h/": invalid URL escape "***"`},
+		{"encoded @", "http://user%3Apass%40h/", "http://***"},
+		{"bad port", "http://h:port/x failed", "http://*** failed"},
+		{"space in the password, no quotes", "to http://u:pa ss@h/ failed\nand", "to http://***\nand"},
+		{"end of a sentence", "see http://h. Or http://h:80, or <http://h>: no", "see http://h. Or http://h:80, or <http://h>: no"},
+		{"not UTF-8", "\xffhttp://u:p@h/\xff?a=\xff", "\xffhttp://h/\xff?a=***"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got := retryslog.Redact(test.text)
+			assert.Equal(t, test.want, got)
+			assert.Equal(t, got, retryslog.Redact(got))
+		})
+	}
+}
+
+// The errors that net/url and net/http really make.
+func TestRedactRealErrors(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "http://s3cret:s3cret@"+r.Host+"/?token=s3cret")
+		w.WriteHeader(http.StatusFound)
+	}))
+	t.Cleanup(server.Close)
+	client := server.Client()
+	for _, rawURL := range []string{
+		server.URL, // too many redirects, with the credentials of Location
+		"http://s3cret@127.0.0.1:1/x?token=s3cret#s3cret",
+		"http://s3cret:s3cret@127.0.0.1:1/",
+		"http://u:s3cret s3cret@127.0.0.1/",
+		"http://u:s3cret/s3cret@127.0.0.1/",
+		"http://u:s3cret\"/s3cret@127.0.0.1/",
+		"http://u:s3cret\n/s3cret@127.0.0.1/",
+		"http://u:s3cret?s3cret@127.0.0.1/",
+		"http://u:s3cret#s3cret@127.0.0.1/",
+		"http://u:s3cret%s3cret@127.0.0.1/",
+		"http://u:s3cret\x7f@127.0.0.1/",
+		"http://u%3as3cret%40127.0.0.1/",
+		"http://[u:s3cret@127.0.0.1/",
+		"//u:s3cret@127.0.0.1/",
+		"/x?token=s3cret",
+		"u:s3cret@127.0.0.1/",
+		"u_x:s3cret@127.0.0.1/",
+		"ftp://u:s3cret@127.0.0.1/?token=s3cret",
+	} {
+		_, err := client.Get(rawURL)
+		require.Error(t, err, rawURL)
+		for _, text := range []string{err.Error(), fmt.Sprintf("%q", err), fmt.Sprintf("task: %v; then %q", err, err)} {
+			assert.NotContains(t, retryslog.Redact(text), "s3cret", "%s", text)
+		}
+		var wrapped *url.Error
+		require.True(t, errors.As(err, &wrapped))
+		assert.Contains(t, retryslog.Redact(err.Error()), ": "+retryslog.Redact(wrapped.Err.Error()), "the reason stays")
+	}
+}
+
+// What must not be in a redacted text, in simple terms.
+var (
+	userinfo   = regexp.MustCompile(`://[^/?#\s"]*@`)
+	queryValue = regexp.MustCompile(`://[^\s"#?]*\?(?:[^\s=&#"]*=(?:\*\*\*)?&)*[^\s=&#"]*=[^*&\s"]`)
+)
+
+func FuzzRedact(f *testing.F) {
+	for _, text := range []string{
+		`Get "https://user:pass@h/x?token=secret#f": EOF`, "a http://u:p@h/?a=b http://u@[::1]:80/x",
+		`"http://u:pa ss@h/"`, `\"http://u:p\"a@h/\"`, "//u@h?x", "u:p@h/x?a=b", "http://p/http%3A%2F%2Fu@h",
+		`invalid port ":x" after host`, "http://h:x\n@", "://", "\"/", "?=", "#=",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got := retryslog.Redact(text)
+		assert.Equal(t, got, retryslog.Redact(got), "%q", text)
+		assert.NotRegexp(t, userinfo, got, "%q", text)
+		assert.NotRegexp(t, queryValue, got, "%q", text)
+	})
+}
+
+// A URL of any parts, in any surroundings.
+func FuzzRedactURL(f *testing.F) {
+	f.Add("dial ", "user", "pass", "h:80", "/x", "token", "value", "f", " failed")
+	f.Add("(", "a b", `"`, "[::1]", "/%2F ", "a&b", "=", "#", ")")
+	f.Fuzz(func(t *testing.T, before, user, password, host, path, key, value, fragment, after string) {
+		const secret = "s3cret"
+		if strings.Contains(before+host+path+key+after, secret) {
+			return
+		}
+		u := url.URL{
+			Scheme:   "https",
+			User:     url.UserPassword(user+secret, password+secret),
+			Host:     host,
+			Path:     path,
+			RawQuery: url.Values{key: {value + secret}}.Encode(),
+			Fragment: fragment + secret,
+		}
+		if _, err := url.Parse(u.String()); err != nil {
+			return // TestRedactRealErrors has those
+		}
+		err := &url.Error{Op: "Get", URL: u.String(), Err: errors.New(after)}
+		for _, text := range []string{before + u.String() + " " + after, before + err.Error(), fmt.Sprintf("%s%q", before, err)} {
+			assert.NotContains(t, retryslog.Redact(text), secret, "%q", text)
+		}
+	})
+}

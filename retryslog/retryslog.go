@@ -1,0 +1,129 @@
+package retryslog
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// Off is the level of what is not logged.
+const Off slog.Level = math.MinInt
+
+// Options are the levels of the messages. A nil level is the default.
+type Options struct {
+	// Retrying is for a failure that is followed by another attempt. The
+	// default is Warn: somebody should know, nobody needs to get up.
+	Retrying slog.Leveler
+
+	// GaveUp is for the end of a call that failed. The default is Error.
+	GaveUp slog.Leveler
+
+	// Canceled is for the end of a call whose context was canceled: the caller
+	// did not want the result any more. The default is Info.
+	Canceled slog.Leveler
+
+	// Recovered is for a success after retries. The default is Info.
+	Recovered slog.Leveler
+
+	// Succeeded is for a success at the first attempt. The default is Off.
+	Succeeded slog.Leveler
+}
+
+// New returns an Observer that logs to a logger. A nil logger is what
+// [slog.Default] returns at the time of the event; nil options are the defaults.
+//
+// Handlers get the context of the call. Like the Policy, the Observer may be used
+// by any number of goroutines.
+func New(logger *slog.Logger, opts *Options) retry.Observer {
+	if opts == nil {
+		opts = &Options{}
+	}
+	return &observer{logger, *opts}
+}
+
+type observer struct {
+	logger  *slog.Logger
+	options Options
+}
+
+// Observe implements [retry.Observer].
+func (o *observer) Observe(ctx context.Context, e retry.Event) {
+	message, level := o.describe(e)
+	logger := o.logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	if level == Off || !logger.Enabled(ctx, level) {
+		return // before the attributes are made
+	}
+	logger.LogAttrs(ctx, level, message, attributes(e)...)
+}
+
+func (o *observer) describe(e retry.Event) (message string, level slog.Level) {
+	switch {
+	case e.Kind == retry.Retrying:
+		return "retrying", or(o.options.Retrying, slog.LevelWarn)
+	case e.Kind == retry.GaveUp && e.Stop == retry.StopCanceled:
+		return "gave up", or(o.options.Canceled, slog.LevelInfo)
+	case e.Kind == retry.GaveUp:
+		return "gave up", or(o.options.GaveUp, slog.LevelError)
+	case e.Kind == retry.Succeeded && e.Attempt > 1:
+		return "recovered", or(o.options.Recovered, slog.LevelInfo)
+	case e.Kind == retry.Succeeded:
+		return "succeeded", or(o.options.Succeeded, Off)
+	default:
+		return e.Kind.String(), Off
+	}
+}
+
+func or(level slog.Leveler, otherwise slog.Level) slog.Level {
+	if level == nil {
+		return otherwise
+	}
+	return level.Level()
+}
+
+func attributes(e retry.Event) []slog.Attr {
+	attrs := make([]slog.Attr, 0, 8)
+	if e.Policy != "" {
+		attrs = append(attrs, slog.String("policy", e.Policy))
+	}
+	attrs = append(attrs, slog.Int("attempt", e.Attempt))
+	switch e.Kind {
+	case retry.Retrying:
+		attrs = append(attrs, slog.Duration("delay", e.Delay))
+	case retry.GaveUp:
+		attrs = append(attrs, slog.String("stop", e.Stop.String()))
+	}
+	if e.Kind != retry.Succeeded && !endedByContext(e) {
+		attrs = append(attrs, slog.String("class", e.Verdict.Class.String()))
+	}
+	if e.Verdict.Category != "" {
+		attrs = append(attrs, slog.String("category", e.Verdict.Category))
+	}
+	if after := retryAfter(e); after > 0 {
+		attrs = append(attrs, slog.Duration("retry_after", after))
+	}
+	attrs = append(attrs, slog.Duration("elapsed", e.Elapsed))
+	if e.Err != nil {
+		// fmt, because it survives an Error method that panics.
+		attrs = append(attrs, slog.String("error", Redact(fmt.Sprint(e.Err))))
+	}
+	return attrs
+}
+
+// endedByContext reports whether nobody classified a failure.
+func endedByContext(e retry.Event) bool {
+	return e.Verdict == (retry.Verdict{}) && (e.Stop == retry.StopDeadline || e.Stop == retry.StopCanceled)
+}
+
+func retryAfter(e retry.Event) time.Duration {
+	if gaveUp, ok := e.Err.(*retry.Error); ok && e.Kind == retry.GaveUp && gaveUp != nil {
+		return gaveUp.RetryAfter
+	}
+	return e.Verdict.After
+}

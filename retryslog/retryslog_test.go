@@ -1,0 +1,233 @@
+package retryslog_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryslog"
+	"github.com/seed-5ff3c98e/retry/retrytest"
+)
+
+// logger writes one line for every record of any level, without the time.
+func logger(b *bytes.Buffer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{
+		Level: retryslog.Off,
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey && len(groups) == 0 {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+}
+
+func lines(b *bytes.Buffer) []string {
+	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+}
+
+func TestObserve(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	after := retry.Verdict{Class: retry.RateLimited, After: time.Minute, Category: "http_429"}
+	tests := []struct {
+		name  string
+		event retry.Event
+		want  string
+	}{
+		{
+			"retrying",
+			retry.Event{
+				Kind: retry.Retrying, Policy: "task", Attempt: 2, Delay: time.Second,
+				Verdict: retry.Verdict{Class: retry.Retryable, Category: "timeout"}, Err: boom, Elapsed: 3 * time.Second,
+			},
+			"level=WARN msg=retrying policy=task attempt=2 delay=1s class=retryable category=timeout elapsed=3s error=boom",
+		},
+		{
+			"unknown error",
+			retry.Event{Kind: retry.Retrying, Attempt: 1, Err: boom},
+			"level=WARN msg=retrying attempt=1 delay=0s class=unknown elapsed=0s error=boom",
+		},
+		{
+			"hint",
+			retry.Event{Kind: retry.Retrying, Attempt: 1, Delay: 61 * time.Second, Verdict: after, Err: boom},
+			"level=WARN msg=retrying attempt=1 delay=1m1s class=rate_limited category=http_429 retry_after=1m0s elapsed=0s error=boom",
+		},
+		{
+			"gave up",
+			retry.Event{
+				Kind: retry.GaveUp, Attempt: 3, Stop: retry.StopRetryAfter, Verdict: after,
+				Err: &retry.Error{Attempts: 3, Stop: retry.StopRetryAfter, RetryAfter: time.Minute, Err: boom},
+			},
+			`level=ERROR msg="gave up" attempt=3 stop=retry_after class=rate_limited category=http_429 retry_after=1m0s ` +
+				`elapsed=0s error="failed after 3 attempts (server asks to wait 1m0s): boom"`,
+		},
+		{
+			"refused by the budget",
+			retry.Event{
+				Kind: retry.GaveUp, Attempt: 1, Stop: retry.StopBudget,
+				Err: &retry.Error{Attempts: 1, Stop: retry.StopBudget, RetryAfter: time.Second, Err: boom},
+			},
+			`level=ERROR msg="gave up" attempt=1 stop=budget class=unknown retry_after=1s ` +
+				`elapsed=0s error="failed after 1 attempt (local retry budget exhausted): boom"`,
+		},
+		{
+			"final",
+			retry.Event{Kind: retry.GaveUp, Attempt: 1, Stop: retry.StopFinal, Verdict: retry.Verdict{Class: retry.Final}, Err: boom},
+			`level=ERROR msg="gave up" attempt=1 stop=final class=final elapsed=0s error=boom`,
+		},
+		{
+			"canceled",
+			retry.Event{Kind: retry.GaveUp, Stop: retry.StopCanceled, Err: &retry.Error{Stop: retry.StopCanceled}},
+			`level=INFO msg="gave up" attempt=0 stop=canceled elapsed=0s error="not started: context canceled"`,
+		},
+		{
+			"deadline",
+			retry.Event{Kind: retry.GaveUp, Attempt: 1, Stop: retry.StopDeadline, Err: boom},
+			`level=ERROR msg="gave up" attempt=1 stop=deadline elapsed=0s error=boom`,
+		},
+		{
+			"recovered",
+			retry.Event{Kind: retry.Succeeded, Policy: "task", Attempt: 2, Elapsed: time.Second},
+			"level=INFO msg=recovered policy=task attempt=2 elapsed=1s",
+		},
+		{"succeeded", retry.Event{Kind: retry.Succeeded, Attempt: 1}, ""},
+		{"no event", retry.Event{}, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var b bytes.Buffer
+			retryslog.New(logger(&b), nil).Observe(t.Context(), test.event)
+			assert.Equal(t, test.want, strings.TrimSpace(b.String()))
+		})
+	}
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	var level slog.LevelVar
+	o := retryslog.New(logger(&b), &retryslog.Options{
+		Retrying: &level, GaveUp: slog.LevelWarn, Canceled: slog.LevelDebug, Recovered: retryslog.Off, Succeeded: slog.LevelDebug,
+	})
+	observe := func() {
+		for _, e := range []retry.Event{
+			{Kind: retry.Retrying, Attempt: 1},
+			{Kind: retry.GaveUp, Attempt: 1, Stop: retry.StopAttempts},
+			{Kind: retry.GaveUp, Attempt: 1, Stop: retry.StopCanceled},
+			{Kind: retry.Succeeded, Attempt: 2},
+			{Kind: retry.Succeeded, Attempt: 1},
+		} {
+			o.Observe(t.Context(), e)
+		}
+	}
+	observe()
+	want := []string{
+		"level=INFO msg=retrying attempt=1 delay=0s class=unknown elapsed=0s",
+		`level=WARN msg="gave up" attempt=1 stop=attempts class=unknown elapsed=0s`,
+		`level=DEBUG msg="gave up" attempt=1 stop=canceled elapsed=0s`,
+		"level=DEBUG msg=succeeded attempt=1 elapsed=0s",
+	}
+	assert.Equal(t, want, lines(&b))
+
+	b.Reset()
+	level.Set(retryslog.Off) // while in use
+	observe()
+	assert.Equal(t, want[1:], lines(&b))
+}
+
+type panicking struct{}
+
+func (panicking) Error() string { panic("oh") }
+
+func TestErrorTexts(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"panicking", panicking{}, `error="%!v(PANIC=Error method: oh)"`},
+		{"nil pointer", (*retry.Error)(nil), `error=<nil>`},
+		{"secret", errors.New("GET https://user:pass@h/x?token=t: 503"), `error="GET https://h/x?token=*** 503"`},
+		{"lines", errors.Join(errors.New("a"), errors.New("b")), `error="a\nb"`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var b bytes.Buffer
+			o := retryslog.New(logger(&b), nil)
+			o.Observe(t.Context(), retry.Event{Kind: retry.GaveUp, Stop: retry.StopFinal, Err: test.err})
+			assert.Contains(t, b.String(), test.want)
+		})
+	}
+}
+
+type contextKey struct{}
+
+// contextHandler logs a value of the context.
+type contextHandler struct{ slog.Handler }
+
+func (h contextHandler) Handle(ctx context.Context, r slog.Record) error {
+	r.Add("user", ctx.Value(contextKey{}))
+	return h.Handler.Handle(ctx, r)
+}
+
+func TestContextReachesHandler(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	l := slog.New(contextHandler{logger(&b).Handler()})
+	p := &retry.Policy{MaxAttempts: 2, Clock: &retrytest.Clock{}, Observer: retryslog.New(l, nil)}
+	ctx := context.WithValue(t.Context(), contextKey{}, "joe")
+	assert.Error(t, p.Execute(ctx, func(context.Context) error { return errors.New("boom") }))
+	assert.Len(t, lines(&b), 2)
+	assert.Equal(t, 2, strings.Count(b.String(), "user=joe"))
+}
+
+// Not parallel: it sets the default logger.
+func TestDefaultLogger(t *testing.T) {
+	o := retryslog.New(nil, nil)
+	original := slog.Default()
+	t.Cleanup(func() { slog.SetDefault(original) })
+	var b bytes.Buffer
+	slog.SetDefault(logger(&b)) // after New
+	o.Observe(t.Context(), retry.Event{Kind: retry.Succeeded, Attempt: 2})
+	assert.Equal(t, []string{"level=INFO msg=recovered attempt=2 elapsed=0s"}, lines(&b))
+}
+
+// What is not logged costs nothing: no attributes are made, no error is asked
+// for its text. Not parallel: AllocsPerRun counts everybody's.
+func TestDisabled(t *testing.T) {
+	var b bytes.Buffer
+	l := slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: slog.LevelError}))
+	o := retryslog.New(l, nil)
+	e := retry.Event{Kind: retry.Retrying, Attempt: 1, Err: errors.New("boom"), Verdict: retry.Verdict{After: 1}}
+	ctx := t.Context()
+	assert.Zero(t, testing.AllocsPerRun(100, func() { o.Observe(ctx, e) }))
+	assert.Empty(t, b.String())
+}
+
+func TestSharedObserver(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	o := retryslog.New(logger(&b), nil)
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			p := &retry.Policy{Name: fmt.Sprint("task", i), Clock: &retrytest.Clock{}, Observer: o}
+			assert.Error(t, p.Execute(t.Context(), func(context.Context) error { return errors.New("boom") }))
+		})
+	}
+	wg.Wait()
+	assert.Len(t, lines(&b), 60)
+}
