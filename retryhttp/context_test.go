@@ -96,7 +96,7 @@ func TestContextEndsWithResponse(t *testing.T) {
 	body := &onceBody{Reader: strings.NewReader("hello")}
 	base := roundTripper(func(*http.Request) (*http.Response, error) {
 		cancel()
-		return &http.Response{StatusCode: 503, Body: body}, nil
+		return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: body}, nil
 	})
 	transport := &retryhttp.Transport{Base: base}
 	_, err := transport.RoundTrip(request(t, http.MethodGet, "http://127.0.0.1", nil).WithContext(ctx))

@@ -231,7 +231,7 @@ func decimal(s string, unit time.Duration) (time.Duration, bool) {
 	if n > math.MaxInt64/unit {
 		return sat.Max, true
 	}
-	n *= unit
+	n *= unit //nolint:durationcheck // a number of units so far
 	for _, digit := range []byte(fraction) {
 		unit /= 10
 		n = sat.Add(n, time.Duration(digit-'0')*unit)

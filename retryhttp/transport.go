@@ -145,7 +145,7 @@ func (c *call) attempt(ctx context.Context) error {
 		cancel()
 		return retry.MarkFinal(err)
 	}
-	resp, err := c.base.RoundTrip(req)
+	resp, err := c.base.RoundTrip(req) //nolint:bodyclose // discard or the caller closes it
 	if err == nil && resp == nil {
 		err = retry.MarkFinal(errors.New("retryhttp: Base returned neither a response nor an error"))
 	}
@@ -219,7 +219,7 @@ func (c *call) classify(err error) retry.Verdict {
 	if c.timedOut {
 		return retry.Verdict{Class: retry.Retryable, Category: "timeout"}
 	}
-	status, ok := err.(*StatusError)
+	status, ok := err.(*StatusError) //nolint:errorlint // as judge made it
 	if ok && status.StatusCode == http.StatusConflict && hasKey(c.req) {
 		// The first request with this key is still at work.
 		return retry.Verdict{Class: retry.Retryable, After: status.After, Category: "http_409"}
@@ -241,7 +241,7 @@ func (c *call) result(err error) (*http.Response, error) {
 	if c.resp == nil {
 		return nil, err
 	}
-	if e, ok := err.(*retry.Error); ok && e.Cause != nil { // the context ended
+	if e, ok := err.(*retry.Error); ok && e.Cause != nil { //nolint:errorlint // Execute's own: the context ended
 		_ = c.resp.Body.Close()
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -50,9 +51,7 @@ func serve(t *testing.T, handlers ...http.HandlerFunc) *server {
 // status answers with headers given as key and value pairs.
 func status(code int, keysAndValues ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		for key, values := range headers(keysAndValues...) {
-			w.Header()[key] = values
-		}
+		maps.Copy(w.Header(), headers(keysAndValues...))
 		w.WriteHeader(code)
 		_, _ = fmt.Fprintf(w, "status %d", code)
 	}
@@ -250,7 +249,7 @@ func TestCertificateErrorsAreFinal(t *testing.T) {
 	_, err := client(t, nil, atOnce(3)).Get(s.URL)
 	require.Error(t, err)
 	var gaveUp *retry.Error
-	assert.False(t, errors.As(err, &gaveUp), "Final errors are returned as they are")
+	assert.NotErrorAs(t, err, &gaveUp, "Final errors are returned as they are")
 	assert.EqualValues(t, 1, conns.Load())
 }
 
@@ -341,7 +340,7 @@ func TestClassifierAndObserver(t *testing.T) {
 	p.Observer = &events
 	p.Classifier = func(err error) retry.Verdict {
 		var status *retryhttp.StatusError
-		if errors.As(err, &status) && status.StatusCode == 404 {
+		if errors.As(err, &status) && status.StatusCode == http.StatusNotFound {
 			return retry.Verdict{Class: retry.Retryable, Category: "not_yet"}
 		}
 		return retry.Verdict{}

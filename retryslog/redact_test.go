@@ -130,7 +130,7 @@ func TestRedactRealErrors(t *testing.T) {
 			assert.NotContains(t, retryslog.Redact(text), "s3cret", "%s", text)
 		}
 		var wrapped *url.Error
-		require.True(t, errors.As(err, &wrapped))
+		require.ErrorAs(t, err, &wrapped)
 		assert.Contains(t, retryslog.Redact(err.Error()), ": "+retryslog.Redact(wrapped.Err.Error()), "the reason stays")
 	}
 }

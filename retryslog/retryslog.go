@@ -98,6 +98,7 @@ func attributes(e retry.Event) []slog.Attr {
 		attrs = append(attrs, slog.Duration("delay", e.Delay))
 	case retry.GaveUp:
 		attrs = append(attrs, slog.String("stop", e.Stop.String()))
+	case retry.Succeeded: // nothing but the attempt
 	}
 	if e.Kind != retry.Succeeded && !endedByContext(e) {
 		attrs = append(attrs, slog.String("class", e.Verdict.Class.String()))
@@ -122,7 +123,8 @@ func endedByContext(e retry.Event) bool {
 }
 
 func retryAfter(e retry.Event) time.Duration {
-	if gaveUp, ok := e.Err.(*retry.Error); ok && e.Kind == retry.GaveUp && gaveUp != nil {
+	gaveUp, ok := e.Err.(*retry.Error) //nolint:errorlint // the call's own
+	if ok && e.Kind == retry.GaveUp && gaveUp != nil {
 		return gaveUp.RetryAfter
 	}
 	return e.Verdict.After

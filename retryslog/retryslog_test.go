@@ -195,7 +195,7 @@ func TestContextReachesHandler(t *testing.T) {
 }
 
 // Not parallel: it sets the default logger.
-func TestDefaultLogger(t *testing.T) {
+func TestDefaultLogger(t *testing.T) { //nolint:paralleltest // see above
 	o := retryslog.New(nil, nil)
 	original := slog.Default()
 	t.Cleanup(func() { slog.SetDefault(original) })
@@ -207,7 +207,7 @@ func TestDefaultLogger(t *testing.T) {
 
 // What is not logged costs nothing: no attributes are made, no error is asked
 // for its text. Not parallel: AllocsPerRun counts everybody's.
-func TestDisabled(t *testing.T) {
+func TestDisabled(t *testing.T) { //nolint:paralleltest // see above
 	var b bytes.Buffer
 	l := slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: slog.LevelError}))
 	o := retryslog.New(l, nil)

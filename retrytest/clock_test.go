@@ -459,7 +459,8 @@ func TestClockTaking(t *testing.T) {
 	assert.Empty(t, c.Sleeps())
 }
 
-func TestClockSleepAllocs(t *testing.T) {
+// Not parallel: AllocsPerRun counts everybody's.
+func TestClockSleepAllocs(t *testing.T) { //nolint:paralleltest // see above
 	var c retrytest.Clock
 	ctx, cancel := c.WithTimeout(t.Context(), 1000*time.Hour)
 	defer cancel()

@@ -126,8 +126,9 @@ func TestSeed(t *testing.T) {
 		assert.Equal(t, 0, code)
 		return rows(output)
 	}
-	assert.Equal(t, waits("1"), waits("1"))
-	assert.NotEqual(t, waits("1"), waits("2"))
+	first := waits("1")
+	assert.Equal(t, first, waits("1"))
+	assert.NotEqual(t, first, waits("2"))
 }
 
 func TestHelp(t *testing.T) {
