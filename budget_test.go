@@ -1,0 +1,733 @@
+package retry_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// What the doc comment of Budget says, again and on purpose not shared with the
+// code.
+const (
+	unit     = 1.0 / 4096 // the ratio of the least that a success can earn
+	perRetry = 4096       // units
+	perTTL   = 64         // steps
+)
+
+// anInstant is a time at the beginning of a step for every TTL up to a minute.
+var anInstant = time.Unix(1_700_000_040, 0)
+
+// balance returns, in units, the credit of b less what its reserve lacks. It
+// takes all credit on the way, and leaves the reserve full.
+//
+// There is no way to look into a Budget, but there is one to weigh it: without
+// a reserve, a withdrawal succeeds if and only if there is credit for it, so it
+// is what has to be added until it does that tells what was there.
+func balance(b *retry.Budget, now time.Time) (units int) {
+	reserve := b.Reserve
+	b.Reserve = retry.NoReserve
+	for !b.TryWithdraw(now) {
+		deposit(b, now, 1, 1)
+		units -= perRetry
+	}
+	for units += perRetry; b.TryWithdraw(now); {
+		units += perRetry
+	}
+	for units += perRetry; !b.TryWithdraw(now); units-- {
+		deposit(b, now, 1, unit)
+	}
+	b.Reserve = reserve
+	return units
+}
+
+// deposit makes n deposits of the given ratio.
+func deposit(b *retry.Budget, now time.Time, n int, ratio float64) {
+	before := b.Ratio
+	b.Ratio = ratio
+	for range n {
+		b.Deposit(now)
+	}
+	b.Ratio = before
+}
+
+// ledger is a Budget that is slow and easy to believe: it keeps every credit and
+// every withdrawal as an entry of its own, which fades by itself, and counts in
+// float64.
+type ledger struct {
+	earned  float64 // by a success; all amounts are in units
+	reserve float64
+	step    time.Duration
+
+	entries []entry
+	last    int64   // the step at which an entry was made last
+	missing float64 // from the reserve
+
+	// The Budget rounds what is left down to units whenever it makes an entry
+	// after some time. This is the most that it can have lost by that.
+	rounding float64
+}
+
+type entry struct {
+	units float64
+	age   int64 // in steps, at the time of the last entry
+}
+
+func newLedger(ratio float64, ttl time.Duration, reserve int) *ledger {
+	if math.IsNaN(ratio) || ratio <= 0 {
+		ratio = 0.1
+	}
+	if ttl <= 0 {
+		ttl = 5 * time.Second
+	}
+	switch {
+	case reserve == 0:
+		reserve = 3
+	case reserve < 0:
+		reserve = 0
+	}
+	return &ledger{
+		earned:  math.Max(math.Round(math.Min(ratio, 1)*perRetry), 1),
+		reserve: float64(reserve) * perRetry,
+		step:    max(ttl/perTTL, 1),
+	}
+}
+
+// passed returns the steps since the last entry; none if the clock went back.
+func (l *ledger) passed(now time.Time) int64 {
+	return max(now.UnixNano()/int64(l.step)-l.last, 0)
+}
+
+// worth returns the credit.
+func (l *ledger) worth(now time.Time) (units float64) {
+	passed := l.passed(now)
+	for _, e := range l.entries {
+		units += e.units * math.Exp(-float64(e.age+passed)/perTTL)
+	}
+	return units
+}
+
+func (l *ledger) enter(now time.Time, units float64) {
+	if passed := l.passed(now); passed > 0 {
+		for i := range l.entries {
+			l.entries[i].age += passed
+		}
+		l.rounding = l.rounding*math.Exp(-float64(passed)/perTTL) + 1
+	}
+	l.last = now.UnixNano() / int64(l.step)
+	l.entries = append(l.entries, entry{units: units})
+}
+
+func (l *ledger) deposit(now time.Time) {
+	back := min(l.missing, l.earned)
+	l.missing -= back
+	if left := l.earned - back; left > 0 {
+		l.enter(now, left)
+	}
+}
+
+// The ways in which a withdrawal can end.
+const (
+	refused = iota
+	fromCredit
+	fromReserve
+	unclear // the rounding decides
+)
+
+func (l *ledger) withdraw(now time.Time) int {
+	const dust = 1e-6 // the error of the float64s here
+	worth, most := l.worth(now), 0.0
+	if l.rounding > 0 {
+		worth, most = worth+dust, l.rounding+2*dust
+	}
+	switch {
+	case worth >= perRetry && worth-most < perRetry:
+		return unclear
+	case worth >= perRetry:
+		l.enter(now, -perRetry)
+		return fromCredit
+	case l.missing+perRetry <= l.reserve:
+		l.missing += perRetry
+		return fromReserve
+	default:
+		return refused
+	}
+}
+
+func TestBudgetAgreesWithLedger(t *testing.T) {
+	t.Parallel()
+	const calls = 150
+	sequences := uint64(3000)
+	if raceEnabled {
+		sequences = 500
+	}
+	ratios := []float64{
+		0, -1, math.NaN(), math.Inf(-1), math.Inf(1), 7, 1, 0.999, 0.5, 0.25, 0.1, 0.03, 1.4 * unit, 1.6 * unit, unit / 4, 1e-300,
+	}
+	reserves := []int{-5, retry.NoReserve, 0, 1, 2, 3, 20}
+	var answers [unclear + 1]int
+	for seed := range sequences {
+		r := rand.New(rand.NewPCG(seed, 1))
+		ttl := time.Duration(math.Pow(10, 2+12*r.Float64())) // from 100 ns to a day
+		b := &retry.Budget{TTL: ttl, Ratio: ratios[r.IntN(len(ratios))], Reserve: reserves[r.IntN(len(reserves))]}
+		if r.IntN(10) == 0 {
+			b.TTL = time.Duration(-r.IntN(2))
+			ttl = 5 * time.Second
+		}
+		l := newLedger(b.Ratio, b.TTL, b.Reserve)
+		now, deposits := time.Unix(r.Int64N(7e9), r.Int64N(1e9)), 0.2+0.8*r.Float64()
+		for call := range calls {
+			now = someTimeFrom(r, now, ttl)
+			if r.Float64() < deposits {
+				for range 1 + r.IntN(8) {
+					b.Deposit(now)
+					l.deposit(now)
+				}
+				continue
+			}
+			want := l.withdraw(now)
+			answers[want]++
+			if want == unclear {
+				continue
+			}
+			if b.TryWithdraw(now) == (want == refused) {
+				require.Failf(t, "wrong answer", "seed %d, call %d: Ratio %v, TTL %v, Reserve %d: want %v\n%+v",
+					seed, call, b.Ratio, b.TTL, b.Reserve, want != refused, l)
+			}
+		}
+	}
+	// The sequences are worth something only if they go everywhere.
+	total := answers[refused] + answers[fromCredit] + answers[fromReserve]
+	for how := range unclear {
+		assert.Greater(t, answers[how], total/20, how)
+	}
+	assert.Less(t, answers[unclear], total/100)
+}
+
+// someTimeFrom moves a clock: mostly a bit, sometimes far, sometimes backward.
+func someTimeFrom(r *rand.Rand, now time.Time, ttl time.Duration) time.Time {
+	var d float64 // in TTLs
+	switch n := r.IntN(20); {
+	case n < 5:
+	case n < 14:
+		d = r.Float64() / 8
+	case n < 16:
+		d = r.Float64() * 3
+	case n < 19:
+		d = -r.Float64() * 3
+	default:
+		d = (r.Float64() - 0.5) * 2e6
+	}
+	const last = math.MaxInt64 // in 2262
+	return time.Unix(0, int64(min(max(float64(now.UnixNano())+d*float64(ttl), 0), last/2)))
+}
+
+func TestBudgetZeroValue(t *testing.T) {
+	t.Parallel()
+	explicit := retry.Budget{Ratio: 0.1, TTL: 5 * time.Second, Reserve: 3}
+	for _, b := range []*retry.Budget{{}, &explicit, {Ratio: -1, TTL: -1}} {
+		assert.Equal(t, 3, peerDrain(b, anInstant), "reserve")
+		assert.Equal(t, -3*perRetry, balance(b, anInstant))
+
+		// Ten successes earn a retry.
+		deposit(b, anInstant, 9, b.Ratio)
+		b.Reserve = retry.NoReserve
+		assert.False(t, b.TryWithdraw(anInstant))
+		b.Deposit(anInstant)
+		assert.True(t, b.TryWithdraw(anInstant))
+		assert.False(t, b.TryWithdraw(anInstant))
+
+		balance(b, anInstant)
+		deposit(b, anInstant, 100, 1)
+		assert.Equal(t, int(math.Floor(100*perRetry/math.E)), balance(b, anInstant.Add(5*time.Second)))
+	}
+}
+
+func TestBudgetReserve(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ reserve, want int }{
+		{math.MinInt, 0},
+		{-2, 0},
+		{retry.NoReserve, 0},
+		{0, 3},
+		{1, 1},
+		{2, 2},
+		{4, 4},
+		{100_000, 100_000},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprint(tt.reserve), func(t *testing.T) {
+			t.Parallel()
+			b := &retry.Budget{Reserve: tt.reserve}
+			assert.Equal(t, tt.want, peerDrain(b, anInstant))
+			// It refills by successes only, and to the brim only.
+			assert.Equal(t, 0, peerDrain(b, anInstant.AddDate(50, 0, 0)))
+			deposit(b, anInstant, tt.want, 1)
+			assert.Equal(t, tt.want, peerDrain(b, anInstant.AddDate(50, 0, 0)))
+		})
+	}
+	// A product of the largest ones and of the units in a retry would wrap
+	// around, in the second case to nothing.
+	for _, huge := range []int{math.MaxInt, int(min(int64(1)<<52, math.MaxInt)), math.MaxInt32} {
+		t.Run(fmt.Sprint(huge), func(t *testing.T) {
+			t.Parallel()
+			b := &retry.Budget{Reserve: huge}
+			for range 100_000 {
+				require.True(t, b.TryWithdraw(anInstant))
+			}
+			assert.Equal(t, -100_000*perRetry, balance(b, anInstant))
+		})
+	}
+}
+
+func TestBudgetRatio(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		ratio float64
+		units int // that a success earns
+	}{
+		{0, 410},
+		{math.Copysign(0, -1), 410},
+		{-1, 410},
+		{math.NaN(), 410},
+		{math.Inf(-1), 410},
+		{0.1, 410},
+		{math.SmallestNonzeroFloat64, 1},
+		{unit / 2, 1},
+		{unit, 1},
+		{1.49 * unit, 1},
+		{1.51 * unit, 2},
+		{0.25, 1024},
+		{0.5, 2048},
+		{1 - unit, 4095},
+		{1, 4096},
+		{math.Nextafter(1, 2), 4096},
+		{2, 4096},
+		{math.MaxFloat64, 4096},
+		{math.Inf(1), 4096},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprint(tt.ratio), func(t *testing.T) {
+			t.Parallel()
+			b := &retry.Budget{Ratio: tt.ratio, Reserve: retry.NoReserve}
+			b.Deposit(anInstant)
+			assert.Equal(t, tt.units, balance(b, anInstant))
+			deposit(b, anInstant, 100, tt.ratio)
+			assert.Equal(t, 100*tt.units, balance(b, anInstant))
+		})
+	}
+}
+
+// One retry of credit is enough for a retry, and a unit less is not.
+func TestBudgetOneRetry(t *testing.T) {
+	t.Parallel()
+	t.Run("credit", func(t *testing.T) {
+		t.Parallel()
+		b := &retry.Budget{Ratio: unit, Reserve: retry.NoReserve}
+		for range 3 { // nothing of the price is left, and no more is taken
+			deposit(b, anInstant, perRetry-1, unit)
+			require.False(t, b.TryWithdraw(anInstant))
+			b.Deposit(anInstant)
+			require.True(t, b.TryWithdraw(anInstant))
+		}
+		assert.Zero(t, balance(b, anInstant))
+	})
+	t.Run("reserve", func(t *testing.T) {
+		t.Parallel()
+		b := &retry.Budget{Ratio: unit, Reserve: 1}
+		require.True(t, b.TryWithdraw(anInstant))
+		for range 3 {
+			deposit(b, anInstant, perRetry-1, unit)
+			require.False(t, b.TryWithdraw(anInstant))
+			b.Deposit(anInstant)
+			require.True(t, b.TryWithdraw(anInstant))
+		}
+		assert.Equal(t, -perRetry, balance(b, anInstant))
+	})
+}
+
+func TestBudgetFades(t *testing.T) {
+	t.Parallel()
+	const (
+		ttl     = 64 * time.Second
+		step    = ttl / perTTL
+		credits = 1000
+	)
+	b := &retry.Budget{TTL: ttl, Reserve: retry.NoReserve}
+	tests := []struct {
+		after time.Duration
+		share float64
+	}{
+		{0, 1},
+		{step - 1, 1},
+		{step, math.Exp(-1.0 / 64)},
+		{2*step - 1, math.Exp(-1.0 / 64)},
+		{2 * step, math.Exp(-2.0 / 64)},
+		{ttl - 1, math.Exp(-63.0 / 64)},
+		{ttl, 1 / math.E},
+		{2 * ttl, 1 / (math.E * math.E)},
+		{10 * ttl, math.Exp(-10)},
+		{15 * ttl, math.Exp(-15)}, // one unit
+		{16 * ttl, 0},
+		{1000 * ttl, 0},
+		{100_000 * ttl, 0},
+		{-1, 1},
+		{-step, 1},
+		{-100_000 * ttl, 1},
+	}
+	for _, tt := range tests { // one after the other, on one Budget
+		deposit(b, anInstant, credits, 1)
+		assert.Equal(t, int(credits*perRetry*tt.share), balance(b, anInstant.Add(tt.after)), tt.after)
+	}
+}
+
+// What has faded does not come back, and what a backward jump has spared fades
+// from then on.
+func TestBudgetClockJumps(t *testing.T) {
+	t.Parallel()
+	const ttl, credits = 64 * time.Second, 1000
+	earn := func() *retry.Budget {
+		b := &retry.Budget{TTL: ttl, Reserve: retry.NoReserve}
+		deposit(b, anInstant, credits, 1)
+		return b
+	}
+	whole, fraction := float64(credits*perRetry), 1/math.E
+	t.Run("forward and back", func(t *testing.T) {
+		t.Parallel()
+		b := earn()
+		require.True(t, b.TryWithdraw(anInstant.Add(ttl)))
+		assert.Equal(t, int(whole*fraction)-perRetry, balance(b, anInstant))
+	})
+	t.Run("back and forward", func(t *testing.T) {
+		t.Parallel()
+		for _, touch := range []func(*retry.Budget, time.Time){
+			func(b *retry.Budget, now time.Time) { b.TryWithdraw(now) },
+			func(b *retry.Budget, now time.Time) { deposit(b, now, 1, 1) },
+		} {
+			b := earn()
+			back := anInstant.Add(-100 * ttl)
+			touch(b, back)
+			left := balance(b, back)
+			assert.InDelta(t, whole, left, perRetry)
+			deposit(b, anInstant, credits, 1)
+			touch(b, back)
+			assert.InDelta(t, whole*fraction, balance(b, back.Add(ttl)), perRetry)
+		}
+	})
+}
+
+func TestBudgetDates(t *testing.T) {
+	t.Parallel()
+	const ttl, credits = 64 * time.Second, 1000
+	dates := map[string]time.Time{
+		"zero time":      {},
+		"1900":           time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC),
+		"before 1970":    time.Unix(-3600, 0),
+		"1970":           time.Unix(0, 0),
+		"2000":           time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC),
+		"local":          time.Date(2026, 11, 21, 6, 48, 0, 0, time.FixedZone("", 19800)),
+		"monotonic":      time.Now(),
+		"before 2262":    time.Unix(0, math.MaxInt64).Add(-time.Hour),
+		"into 2262":      time.Unix(0, math.MaxInt64).Add(-time.Second),
+		"2300":           time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC),
+		"the last month": time.Date(9999, 12, 1, 0, 0, 0, 0, time.UTC),
+	}
+	for name, now := range dates {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := &retry.Budget{TTL: ttl, Reserve: 1}
+			assert.Equal(t, 1, peerDrain(b, now))
+			deposit(b, now, 1+credits, 1)
+			assert.Equal(t, credits*perRetry, balance(b, now))
+
+			deposit(b, now, credits, 1)
+			// A step more or less, because these are in the midst of one.
+			later := balance(b, now.Add(ttl))
+			assert.InDelta(t, credits*perRetry/math.E, later, credits*perRetry/math.E/60)
+		})
+	}
+}
+
+// The counter of steps has 32 bits, and wraps around like a clock's hand.
+func TestBudgetStepsWrapAround(t *testing.T) {
+	t.Parallel()
+	const (
+		step    = time.Second
+		ttl     = perTTL * step
+		credits = 1000
+	)
+	wrap := time.Unix(1<<32, 0) // in 2106
+	b := &retry.Budget{TTL: ttl, Reserve: retry.NoReserve}
+	for _, before := range []time.Duration{step, ttl / 2, ttl} {
+		now := wrap.Add(-before)
+		deposit(b, now, credits, 1)
+		assert.Equal(t, int(math.Floor(credits*perRetry/math.E)), balance(b, now.Add(ttl)), "forward")
+
+		deposit(b, now.Add(ttl), credits, 1)
+		assert.Equal(t, credits*perRetry, balance(b, now), "backward")
+	}
+	// Up to half of the way round, a jump forward is one.
+	deposit(b, anInstant, credits, 1)
+	assert.Zero(t, balance(b, anInstant.Add((1<<31-1)*step)))
+}
+
+func TestBudgetTTLs(t *testing.T) {
+	t.Parallel()
+	const credits = 1000
+	tests := []struct {
+		ttl, after time.Duration
+		left       float64
+	}{
+		{1, 0, 1},
+		{1, time.Microsecond, math.Exp(-1000.0 / 64)}, // a step is a nanosecond at least
+		{1, time.Second, 0},
+		{64, 64, 1 / math.E},
+		{127, 64, 1 / math.E},
+		{128, 128, 1 / math.E},
+		{time.Millisecond, time.Millisecond, 1 / math.E},
+		{0, 5 * time.Second, 1 / math.E},
+		{-1, 5 * time.Second, 1 / math.E},
+		{math.MinInt64, 5 * time.Second, 1 / math.E},
+		{24 * time.Hour, 10 * time.Second, 1},
+		{math.MaxInt64, 24 * time.Hour, 1},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("%v after %v", tt.ttl, tt.after), func(t *testing.T) {
+			t.Parallel()
+			b := &retry.Budget{TTL: tt.ttl, Reserve: retry.NoReserve}
+			deposit(b, anInstant, credits, 1)
+			assert.Equal(t, int(credits*perRetry*tt.left), balance(b, anInstant.Add(tt.after)))
+		})
+	}
+}
+
+// A success pays once: what the reserve takes is no credit.
+func TestBudgetRefillsReserveFirst(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name      string
+		withdrawn int // of 3
+		ratio     float64
+		deposits  int
+		balance   int
+	}{
+		{"not yet full", 3, 1, 2, -perRetry},
+		{"just full", 3, 1, 3, 0},
+		{"over full", 3, 1, 4, perRetry},
+		{"was full", 0, 1, 4, 4 * perRetry},
+		{"a success for both", 1, 0.75, 2, perRetry / 2},
+		{"in units", 1, unit, perRetry - 1, -1},
+		{"in units, full", 1, unit, perRetry, 0},
+		{"in units, over full", 1, unit, perRetry + 1, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := &retry.Budget{Ratio: tt.ratio}
+			for range tt.withdrawn {
+				require.True(t, b.TryWithdraw(anInstant))
+			}
+			deposit(b, anInstant, tt.deposits, tt.ratio)
+			assert.Equal(t, tt.balance, balance(b, anInstant))
+			assert.Equal(t, 3, peerDrain(b, anInstant), "the reserve is full now")
+		})
+	}
+	t.Run("credit is spent first", func(t *testing.T) {
+		t.Parallel()
+		b := &retry.Budget{Ratio: 1, Reserve: 1}
+		b.Deposit(anInstant)
+		require.True(t, b.TryWithdraw(anInstant))
+		// Only a reserve outlasts this.
+		assert.Equal(t, 1, peerDrain(b, anInstant.Add(time.Hour)))
+	})
+}
+
+// If a refusal rounded the credit or moved its time, many of them would cost
+// something.
+func TestBudgetRefusalChangesNothing(t *testing.T) {
+	t.Parallel()
+	b := &retry.Budget{TTL: 64 * time.Second, Reserve: 1}
+	require.True(t, b.TryWithdraw(anInstant))
+	deposit(b, anInstant, 2*perRetry-1, unit)
+	require.True(t, b.TryWithdraw(anInstant), "from the reserve, although there is credit of almost a retry")
+	for i := range 64 {
+		for range 10 {
+			require.False(t, b.TryWithdraw(anInstant.Add(time.Duration(i)*time.Second)))
+		}
+	}
+	for i := range 64 {
+		require.False(t, b.TryWithdraw(anInstant.Add(-time.Duration(i)*time.Hour)))
+	}
+	credit := perRetry - 1.0
+	assert.Equal(t, int(credit/math.E), balanceAfterRefill(b, anInstant.Add(64*time.Second)))
+}
+
+// balanceAfterRefill is balance without what the reserve of one retry lacks.
+func balanceAfterRefill(b *retry.Budget, now time.Time) int {
+	return balance(b, now) + perRetry
+}
+
+func TestBudgetCap(t *testing.T) {
+	t.Parallel()
+	b := &retry.Budget{Reserve: retry.NoReserve}
+	const most = math.MaxUint32 // units, a little less than 1<<20 retries
+	// More than the cap is not kept, and does not get into the time either.
+	deposit(b, anInstant, 1<<20-1, 1)
+	deposit(b, anInstant, perRetry, unit)
+	deposit(b, anInstant, 10, 1)
+	assert.Equal(t, most/perRetry, peerDrain(b, anInstant))
+	assert.Equal(t, most%perRetry, balance(b, anInstant))
+}
+
+// Whatever the clock says, there are no more retries than were paid for.
+func TestBudgetNeverGrantsMoreThanEarned(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		b := &retry.Budget{Ratio: 0.25, TTL: time.Duration(r.Uint64() >> 1 >> r.IntN(63)), Reserve: 5}
+		earned, granted := 5*perRetry, 0
+		for range 500 {
+			now := time.Unix(int64(r.Uint64())>>r.IntN(64), r.Int64N(1e9))
+			if r.IntN(2) == 0 {
+				b.Deposit(now)
+				earned += perRetry / 4
+			} else if b.TryWithdraw(now) {
+				granted++
+			}
+			if granted*perRetry > earned { // without an assertion, which is slow
+				require.Failf(t, "granted more than earned", "seed %d: %d for %d", seed, granted, earned)
+			}
+		}
+		require.GreaterOrEqual(t, granted, 5, "seed %d", seed)
+	}
+}
+
+// Nothing is lost, and nothing is given twice, however many goroutines are at
+// it: where nothing fades, the books balance to the unit.
+func TestBudgetContention(t *testing.T) {
+	t.Parallel()
+	const goroutines = 50
+	rounds, calls := 5, 20_000
+	if raceEnabled {
+		rounds, calls = 2, 5000
+	}
+	// The settings wear out one or the other: the credit, or the reserve.
+	settings := []struct {
+		ratio   float64
+		reserve int
+	}{
+		{0.3, retry.NoReserve},
+		{0.3, 7},
+		{1, 30},
+		{unit, 2},
+		{0.99, 100_000},
+	}
+	// One after the other, so that each has all processors to itself.
+	for range rounds {
+		for _, s := range settings {
+			b := &retry.Budget{Ratio: s.ratio, Reserve: s.reserve, TTL: math.MaxInt64}
+			var wg sync.WaitGroup
+			begin := make(chan struct{})
+			deposits, granted := make([]int, goroutines), make([]int, goroutines)
+			for i := range goroutines {
+				wg.Go(func() {
+					<-begin
+					deposits[i], granted[i] = contend(b, uint64(i), calls)
+				})
+			}
+			close(begin)
+			wg.Wait()
+			earned, want := int(math.Round(s.ratio*perRetry)), 0
+			for i := range goroutines {
+				want += deposits[i]*earned - granted[i]*perRetry
+			}
+			require.GreaterOrEqual(t, want, -max(s.reserve, 0)*perRetry, "%+v", s)
+			require.Equal(t, want, balance(b, anInstant), "%+v", s)
+		}
+	}
+}
+
+// contend makes calls at random, with as little as possible between them: what
+// is wrong shows if two goroutines meet within a few nanoseconds.
+func contend(b *retry.Budget, random uint64, calls int) (deposits, granted int) {
+	for range calls {
+		random = random*6364136223846793005 + 1442695040888963407
+		now := anInstant.Add(time.Duration(random >> 40))
+		if random>>63 == 0 {
+			b.Deposit(now)
+			deposits++
+		} else if b.TryWithdraw(now) {
+			granted++
+		}
+	}
+	return deposits, granted
+}
+
+// The same with a clock that every goroutine sees differently: what fades is
+// lost, but still nothing is given twice.
+func TestBudgetContentionWithClockJumps(t *testing.T) {
+	t.Parallel()
+	const goroutines, calls, reserve = 50, 2000, 10
+	b := &retry.Budget{Ratio: 0.25, Reserve: reserve}
+	var wg sync.WaitGroup
+	earned, granted := make([]int, goroutines), make([]int, goroutines)
+	for i := range goroutines {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(i), 4))
+			for range calls {
+				now := anInstant.Add(time.Duration(r.Int64N(int64(10 * time.Second))))
+				if r.IntN(2) == 0 {
+					b.Deposit(now)
+					earned[i] += perRetry / 4
+				} else if b.TryWithdraw(now) {
+					granted[i] += perRetry
+				}
+			}
+		})
+	}
+	wg.Wait()
+	totalEarned, totalGranted := reserve*perRetry, 0
+	for i := range goroutines {
+		totalEarned += earned[i]
+		totalGranted += granted[i]
+	}
+	assert.LessOrEqual(t, totalGranted, totalEarned)
+	assert.GreaterOrEqual(t, totalGranted, reserve*perRetry)
+}
+
+// A call that panics or exits has paid for the retries that it made and for
+// nothing else.
+func TestBudgetAfterPanics(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(){
+		"panic":  func() { panic("boom") },
+		"goexit": runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := &retry.Budget{Reserve: 10, TTL: math.MaxInt64}
+			p := &retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(0), Budget: b}
+			for retries := range 3 {
+				peerRun(func() {
+					calls := 0
+					_ = p.Execute(t.Context(), func(context.Context) error {
+						if calls++; calls > retries {
+							end()
+						}
+						return errPeer
+					})
+				})
+			}
+			assert.Equal(t, -(0+1+2)*perRetry, balance(b, time.Now()))
+		})
+	}
+}

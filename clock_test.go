@@ -1,0 +1,404 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/benbjohnson/clock"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrytest"
+)
+
+// countingClock is a Clock with nothing but the two methods that one must have.
+// A wait on it is over at once, and moves it on.
+type countingClock struct {
+	now    time.Time
+	reads  int
+	waited []time.Duration
+	before func(d time.Duration) // is called before a wait, if it is there
+}
+
+func newCountingClock() *countingClock { return &countingClock{now: firstAttempt} }
+
+func (c *countingClock) Now() time.Time {
+	c.reads++
+	return c.now
+}
+
+func (c *countingClock) After(d time.Duration) <-chan time.Time {
+	if c.before != nil {
+		c.before(d)
+	}
+	c.waited = append(c.waited, d)
+	c.now = c.now.Add(d)
+	over := make(chan time.Time, 1)
+	over <- c.now
+	return over
+}
+
+// standingClock stands still until it is moved, as the fake clocks of other
+// libraries do.
+type standingClock struct {
+	mu      sync.Mutex
+	now     time.Time
+	waiters map[chan time.Time]time.Time // to the time when they are due
+}
+
+func newStandingClock() *standingClock {
+	return &standingClock{now: firstAttempt, waiters: map[chan time.Time]time.Time{}}
+}
+
+func (c *standingClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *standingClock) After(d time.Duration) <-chan time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	over := make(chan time.Time, 1)
+	c.waiters[over] = c.now.Add(d)
+	return over
+}
+
+// Advance moves the clock, and waits until nothing more happens.
+func (c *standingClock) Advance(d time.Duration) {
+	synctest.Wait()
+	c.mu.Lock()
+	c.now = c.now.Add(d)
+	for over, due := range c.waiters {
+		if !due.After(c.now) {
+			over <- c.now
+			delete(c.waiters, over)
+		}
+	}
+	c.mu.Unlock()
+	synctest.Wait()
+}
+
+// sleepyClock prefers SleepContext, and says so.
+type sleepyClock struct {
+	countingClock
+	slept []time.Duration
+	err   error // what a sleep returns
+}
+
+func (c *sleepyClock) SleepContext(_ context.Context, d time.Duration) error {
+	c.slept = append(c.slept, d)
+	if c.err == nil {
+		c.now = c.now.Add(d)
+	}
+	return c.err
+}
+
+// twice is a policy for three attempts with waits of 1s and 2s.
+func twice(c retry.Clock) *retry.Policy {
+	return &retry.Policy{Backoff: retry.Exponential{Initial: time.Second}, Jitter: retry.NoJitter, Clock: c}
+}
+
+func TestClockSystem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var at []time.Duration
+		err := twice(nil).Execute(t.Context(), func(context.Context) error {
+			at = append(at, time.Since(start))
+			return errBoom
+		})
+		assert.Equal(t, seconds(0, 1, 3), at)
+		assert.Equal(t, 3*time.Second, peerError(t, err).Waited)
+	})
+}
+
+// TestClockSystemTimerIsFresh checks that a timer that is used again does not
+// bring an end of an earlier wait with it.
+func TestClockSystemTimerIsFresh(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &retry.Policy{MaxAttempts: 6, Backoff: retry.Schedule{time.Hour, 1, 0, time.Minute, time.Second}, Jitter: retry.NoJitter}
+		start := time.Now()
+		var at []time.Duration
+		_ = p.Execute(t.Context(), func(context.Context) error {
+			at = append(at, time.Since(start))
+			time.Sleep(3 * time.Hour) // the timer of an earlier wait would have fired
+			return errBoom
+		})
+		const h = time.Hour
+		assert.Equal(t, []time.Duration{0, 4 * h, 7*h + 1, 10*h + 1, 13*h + 1 + time.Minute, 16*h + 1 + time.Minute + time.Second}, at)
+	})
+}
+
+func TestClockTwoMethodsAreEnough(t *testing.T) {
+	t.Parallel()
+	c := newCountingClock()
+	err := twice(c).Execute(t.Context(), failing(nil))
+	assert.Equal(t, seconds(1, 2), c.waited)
+	assert.Equal(t, 3*time.Second, peerError(t, err).Waited)
+	assert.Zero(t, c.reads, "nothing needs the time")
+}
+
+// failing returns an operation that fails with errBoom, and calls fn before if
+// that is not nil.
+func failing(fn func()) func(context.Context) error {
+	return func(context.Context) error {
+		if fn != nil {
+			fn()
+		}
+		return errBoom
+	}
+}
+
+func TestClockThatStandsStill(t *testing.T) {
+	t.Parallel()
+	clocks := map[string]func() (c retry.Clock, advance func(time.Duration)){
+		"of two methods": func() (retry.Clock, func(time.Duration)) {
+			c := newStandingClock()
+			return c, c.Advance
+		},
+		"benbjohnson": func() (retry.Clock, func(time.Duration)) {
+			c := clock.NewMock()
+			return c, func(d time.Duration) {
+				synctest.Wait() // until the wait is registered
+				c.Add(d)
+				synctest.Wait()
+			}
+		},
+	}
+	for name, newClock := range clocks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c, advance := newClock()
+				p := twice(c)
+				p.MaxElapsed = time.Minute
+				calls := 0
+				var err error
+				over := make(chan struct{})
+				go func() {
+					defer close(over)
+					err = p.Execute(t.Context(), failing(func() { calls++ }))
+				}()
+				for _, step := range []struct {
+					d     time.Duration
+					calls int
+				}{{0, 1}, {time.Second - 1, 1}, {1, 2}, {time.Second, 2}, {time.Second - 1, 2}, {1, 3}} {
+					advance(step.d)
+					assert.Equal(t, step.calls, calls)
+				}
+				<-over
+				assert.Equal(t, 3*time.Second, peerError(t, err).Waited)
+			})
+		})
+		t.Run(name+", canceled", func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c, advance := newClock()
+				ctx, cancel := context.WithCancel(t.Context())
+				calls := 0
+				over := make(chan error)
+				go func() { over <- twice(c).Execute(ctx, failing(func() { calls++ })) }()
+				advance(time.Second)
+				advance(time.Second)
+				cancel()
+				e := peerError(t, <-over)
+				assert.Equal(t, retry.StopCanceled, e.Stop)
+				assert.Equal(t, 2, calls)
+				assert.Equal(t, time.Second, e.Waited, "the second wait was cut short")
+			})
+		})
+	}
+}
+
+func TestClockMockThatMovesByItself(t *testing.T) {
+	t.Parallel()
+	mock := clock.NewMock()
+	auto := retrytest.Auto(mock)
+	start := mock.Now()
+	var at []time.Duration
+	err := twice(auto).Execute(t.Context(), failing(func() { at = append(at, mock.Now().Sub(start)) }))
+	assert.Equal(t, seconds(0, 1, 3), at)
+	assert.Equal(t, seconds(1, 2), auto.Sleeps())
+	assert.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+}
+
+// TestClockIsNotAskedToWaitForNothing checks that no clock is asked for a wait
+// that is none: mocks have panicked and hung on those.
+func TestClockIsNotAskedToWaitForNothing(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		p    retry.Policy
+		err  error
+		want []time.Duration
+	}{
+		{"no delay", retry.Policy{Backoff: retry.Constant(0)}, errBoom, nil},
+		{"some without a delay", retry.Policy{Backoff: retry.Schedule{0, 5, 0, 7}}, errBoom, []time.Duration{5, 7, 7}},
+		{"negative delays", retry.Policy{Backoff: peerBackoff(-time.Second)}, errBoom, nil},
+		{"the longest negative delay", retry.Policy{Backoff: peerBackoff(math.MinInt64)}, errBoom, nil},
+		{"jitter down to nothing", retry.Policy{Jitter: retry.FullJitter, Rand: word(0)}, errBoom, nil},
+		{
+			"jitter below nothing",
+			retry.Policy{Jitter: jitterFunc(func(time.Duration, time.Duration, uint64) time.Duration { return -1 })},
+			errBoom, nil,
+		},
+		{"a negative hint", retry.Policy{Backoff: retry.Constant(0)}, retry.MarkRateLimited(errBoom, -time.Hour), nil},
+		{"the shortest hint", retry.Policy{Backoff: retry.Constant(0)}, retry.MarkRateLimited(errBoom, 1), []time.Duration{1, 1, 1, 1, 1}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := tt.p
+			p.MaxAttempts = 6
+			if p.Jitter == nil {
+				p.Jitter = retry.NoJitter
+			}
+			plain, sleepy := newCountingClock(), &sleepyClock{}
+			for _, c := range []retry.Clock{plain, sleepy} {
+				p.Clock = c
+				e := peerError(t, p.Execute(t.Context(), func(context.Context) error { return tt.err }))
+				assert.Equal(t, 6, e.Attempts)
+			}
+			assert.Equal(t, tt.want, plain.waited)
+			assert.Equal(t, tt.want, sleepy.slept)
+			assert.Empty(t, sleepy.waited, "After is not for a clock that sleeps")
+		})
+	}
+}
+
+func TestClockSleepContextIsPreferred(t *testing.T) {
+	t.Parallel()
+	t.Run("a sleep to the end", func(t *testing.T) {
+		t.Parallel()
+		c := &sleepyClock{}
+		err := twice(c).Execute(t.Context(), failing(nil))
+		assert.Equal(t, seconds(1, 2), c.slept)
+		assert.Empty(t, c.waited)
+		assert.Equal(t, 3*time.Second, peerError(t, err).Waited)
+	})
+	t.Run("it gets the context", func(t *testing.T) {
+		t.Parallel()
+		c := retrytest.NewClock(firstAttempt)
+		ctx, cancel := context.WithCancel(t.Context())
+		c.At(2*time.Second, cancel)
+		calls := 0
+		err := twice(c).Execute(ctx, failing(func() { calls++ }))
+		assert.Equal(t, 2, calls)
+		assert.Equal(t, time.Second, peerError(t, err).Waited)
+		assert.Equal(t, firstAttempt.Add(2*time.Second), c.Now(), "the sleep ended with the context")
+	})
+	t.Run("a sleep that gives up", func(t *testing.T) {
+		t.Parallel()
+		c := &sleepyClock{err: errors.New("no sleep tonight")}
+		err := twice(c).Execute(t.Context(), failing(nil))
+		e := peerError(t, err)
+		assert.Equal(t, 3, e.Attempts, "the context is what counts")
+		assert.Equal(t, retry.StopAttempts, e.Stop)
+		assert.Zero(t, e.Waited)
+	})
+}
+
+// attemptClock makes the contexts of attempts itself.
+type attemptClock struct {
+	countingClock
+	parents  []context.Context
+	timeouts []time.Duration
+	canceled int
+}
+
+func (c *attemptClock) AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	c.parents, c.timeouts = append(c.parents, ctx), append(c.timeouts, d)
+	child, cancel := context.WithCancel(context.WithValue(ctx, peerKey{}, len(c.timeouts)))
+	return child, func() { c.canceled++; cancel() }
+}
+
+func TestClockAttemptContextIsPreferred(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		fn    func() error
+		calls int
+	}{
+		{"failures", func() error { return errBoom }, 3},
+		{"success", func() error { return nil }, 1},
+		{"a panic", func() error { panic("boom") }, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := &attemptClock{}
+			p := twice(c)
+			p.AttemptTimeout = 7 * time.Second
+			ctx := t.Context()
+			calls := 0
+			peerRun(func() {
+				_ = p.Execute(ctx, func(got context.Context) error {
+					calls++
+					assert.Equal(t, calls, got.Value(peerKey{}), "a context for every attempt")
+					assert.Equal(t, calls-1, c.canceled, "that of the attempt before is released")
+					return tt.fn()
+				})
+			})
+			require.Equal(t, tt.calls, calls)
+			assert.Len(t, c.timeouts, calls)
+			assert.Equal(t, calls, c.canceled)
+			for i := range calls {
+				assert.Equal(t, 7*time.Second, c.timeouts[i])
+				assert.Equal(t, ctx, c.parents[i])
+			}
+		})
+	}
+	t.Run("no timeout", func(t *testing.T) {
+		t.Parallel()
+		for _, timeout := range []time.Duration{0, -1} {
+			c := &attemptClock{}
+			p := twice(c)
+			p.AttemptTimeout = timeout
+			assert.Error(t, p.Execute(t.Context(), func(got context.Context) error {
+				assert.Equal(t, t.Context(), got)
+				return errBoom
+			}))
+			assert.Empty(t, c.timeouts)
+		}
+	})
+}
+
+// TestClockWithoutAttemptContext checks that the system's clock governs the
+// timeout of attempts where the policy's cannot.
+func TestClockWithoutAttemptContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCountingClock()
+		p := twice(c)
+		p.AttemptTimeout = 5 * time.Second
+		start := time.Now()
+		err := p.Execute(t.Context(), func(ctx context.Context) error {
+			<-ctx.Done()
+			return errBoom
+		})
+		assert.Equal(t, 15*time.Second, time.Since(start), "three attempts, and no waits")
+		assert.Equal(t, 3, peerError(t, err).Attempts)
+		assert.Equal(t, seconds(1, 2), c.waited)
+	})
+}
+
+// TestClockDeadlineIsInItsTime checks that a deadline is compared with the clock
+// of the policy.
+func TestClockDeadlineIsInItsTime(t *testing.T) {
+	t.Parallel()
+	c := newCountingClock()
+	for room, want := range map[time.Duration]int{time.Second: 1, time.Second + 1: 2, 3 * time.Second: 2, 3*time.Second + 1: 3} {
+		ctx := untilContext{t.Context(), c.now.Add(room)}
+		e := peerError(t, twice(c).Execute(ctx, failing(nil)))
+		assert.Equal(t, want, e.Attempts, "%v before the deadline", room)
+		assert.Equal(t, want < 3, e.Stop == retry.StopDeadline)
+	}
+}
