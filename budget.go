@@ -38,7 +38,8 @@ const NoReserve = -1
 // A Budget is lock-free and safe for concurrent use. It counts in units of 1/4096
 // retry and at most about a million retries; time moves in steps of TTL/64. A
 // clock that jumps forward makes credit fade, one that jumps backward stops it
-// from fading until the next call.
+// from fading until the next call. Credit that is not touched for 2³¹ steps, five
+// years with the default TTL, counts as fresh.
 //
 // The scheme is that of Finagle's RetryBudget with credit per success instead of
 // per request.

@@ -131,6 +131,7 @@ func (p *Policy) DecideContext(ctx context.Context, s State, v Verdict, now time
 	j := judgment{verdict: v}
 	if stop := contextStop(ctx); stop != StopNone {
 		j.limit, j.counted, j.stop = p.limit(), true, stop
+		s.normalize()
 		s.count(true)
 		return j.decision(&s, now)
 	}
@@ -201,11 +202,12 @@ func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration)
 		p.judgeOverridden(j, s, now, room)
 		return
 	}
+	s.normalize()
 	j.retry, j.stop, j.delay = false, StopNone, 0
 	j.limit = p.limit()
-	retry := max(s.Failures, 0) + 1
+	retry := s.Failures + 1
 	hint := j.verdict.After
-	j.counted = hint == 0 || j.verdict.Class != RateLimited || max(s.RateLimited, 0) >= p.FreeRateLimits
+	j.counted = hint == 0 || j.verdict.Class != RateLimited || s.RateLimited >= p.FreeRateLimits
 	s.count(j.counted)
 	if j.verdict.Class == Final {
 		j.stop = StopFinal
@@ -292,6 +294,7 @@ func (p *Policy) giveUp(j *judgment, s *State, err error) *Error {
 // largest limit of the policy and its Overrides counts.
 func (p *Policy) Exhausted(s State, now time.Time) (Decision, bool) {
 	p = p.orZero()
+	s.normalize()
 	d := Decision{State: s, Limit: p.limit()}
 	for _, o := range p.Overrides {
 		d.Limit = max(d.Limit, o.MaxAttempts)

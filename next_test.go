@@ -822,7 +822,7 @@ func TestExhausted(t *testing.T) {
 				Limit: tt.limit,
 				Stop:  tt.want,
 				Err:   &retry.Error{Policy: "task", Attempts: max(s.Failures, 0) + max(s.RateLimited, 0), Stop: tt.want},
-				State: s,
+				State: retry.State{Failures: max(s.Failures, 0), RateLimited: max(s.RateLimited, 0), First: s.First, Key: s.Key},
 			}, d)
 		})
 	}

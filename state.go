@@ -39,9 +39,13 @@ type State struct {
 	Key string
 }
 
-// count adds one failure.
-func (s *State) count(costsAttempt bool) {
+// normalize makes s what the decider reads.
+func (s *State) normalize() {
 	s.Failures, s.RateLimited = max(s.Failures, 0), max(s.RateLimited, 0)
+}
+
+// count adds one failure to counts that are not negative.
+func (s *State) count(costsAttempt bool) {
 	n := &s.RateLimited
 	if costsAttempt {
 		n = &s.Failures
