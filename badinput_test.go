@@ -375,6 +375,15 @@ func TestBadInputDeadlineEqualsDelay(t *testing.T) {
 	}
 }
 
+// TestBadInputEndlessWaits checks that the sum of waits does not wrap around.
+func TestBadInputEndlessWaits(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{Backoff: retry.Constant(math.MaxInt64), Jitter: retry.NoJitter, Clock: newCountingClock()}
+	e := peerError(t, p.Execute(t.Context(), failing(nil)))
+	assert.Equal(t, 3, e.Attempts)
+	assert.Equal(t, time.Duration(math.MaxInt64), e.Waited)
+}
+
 // deafClock has a channel that never fires.
 type deafClock struct{ countingClock }
 

@@ -8,7 +8,6 @@ import (
 
 // The defaults of the zero [Budget].
 const (
-	defaultRatio   = 0.1
 	defaultTTL     = 5 * time.Second
 	defaultReserve = 3
 )
@@ -56,6 +55,7 @@ type Budget struct {
 
 const (
 	unitsPerRetry = 1 << 12
+	defaultUnits  = 410 // a tenth of a retry
 	maxUnits      = math.MaxUint32
 	stepsPerTTL   = 64
 )
@@ -132,18 +132,21 @@ func fade(word uint64, step uint32) uint64 {
 	return uint64(float64(units) * math.Exp(-float64(passed)/stepsPerTTL))
 }
 
-// step returns now in units of TTL/64, wrapped around.
+// step returns now in units of TTL/64, wrapped around. The default is divided by
+// a constant, which is several times faster.
 func (b *Budget) step(now time.Time) uint32 {
-	length := max(orDefault(b.TTL, defaultTTL)/stepsPerTTL, 1)
-	return uint32(uint64(now.UnixNano()) / uint64(length))
+	ns := uint64(now.UnixNano())
+	if b.TTL <= 0 {
+		return uint32(ns / uint64(defaultTTL/stepsPerTTL))
+	}
+	return uint32(ns / uint64(max(b.TTL/stepsPerTTL, 1)))
 }
 
 func (b *Budget) unitsPerSuccess() uint64 {
-	ratio := b.Ratio
-	if !(ratio > 0) { // NaN too
-		ratio = defaultRatio
+	if !(b.Ratio > 0) { // NaN too
+		return defaultUnits
 	}
-	return max(uint64(math.Round(min(ratio, 1)*unitsPerRetry)), 1)
+	return max(uint64(math.Round(min(b.Ratio, 1)*unitsPerRetry)), 1)
 }
 
 func (b *Budget) reserve() uint64 {

@@ -140,7 +140,9 @@ func (p *Policy) DecideContext(ctx context.Context, s State, v Verdict, now time
 		room = deadline.Sub(now) // saturates
 	}
 	p.judge(&j, &s, now, room)
-	p.withdraw(&j, now)
+	if p.Budget != nil {
+		p.withdraw(&j, now)
+	}
 	return j.decision(&s, now)
 }
 
@@ -188,7 +190,7 @@ func (j *judgment) refuse(why StopReason) { j.retry, j.stop = false, why }
 
 // withdraw asks the Budget for the retry.
 func (p *Policy) withdraw(j *judgment, now time.Time) {
-	if j.retry && p.Budget != nil && !p.Budget.TryWithdraw(now) {
+	if j.retry && !p.Budget.TryWithdraw(now) {
 		j.refuse(StopBudget)
 	}
 }
@@ -234,14 +236,16 @@ func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration)
 	}
 
 	j.retry = true
-	if hint == 0 {
-		j.delay = p.delay(retry, s)
-	} else {
-		earliest := max(hint, min(p.backoff(retry), p.ceiling(), hintFloor))
+	j.delay = p.backoff(retry)
+	switch {
+	case hint > 0:
+		earliest := max(hint, min(j.delay, p.ceiling(), hintFloor))
 		// Where a limit comes before the end of the spread, the range is cut,
 		// so that the spread alone never misses it.
 		latest := min(sat.Add(earliest, earliest/100*hintSpread), left, room-1)
 		j.delay = uniform(earliest, latest, p.word(s))
+	case j.delay > 0:
+		j.delay = p.draw(j.delay, p.word(s))
 	}
 	switch {
 	case j.delay > left:
@@ -332,9 +336,11 @@ func orBackground(ctx context.Context) context.Context {
 	return ctx
 }
 
-func done(ctx context.Context) bool {
+func done(ctx context.Context) bool { return closed(ctx.Done()) }
+
+func closed(c <-chan struct{}) bool {
 	select {
-	case <-ctx.Done():
+	case <-c:
 		return true
 	default:
 		return false

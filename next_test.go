@@ -476,6 +476,13 @@ func TestDecideHintedWaits(t *testing.T) {
 			assert.InDelta(t, float64(tt.lo)/2+float64(tt.hi)/2, float64(middle.Delay), 1)
 		})
 	}
+	t.Run("the end of the range", func(t *testing.T) {
+		t.Parallel()
+		const hint = math.MaxInt64 - time.Hour
+		p := &retry.Policy{MaxRetryAfter: math.MaxInt64, Rand: word(math.MaxUint64)}
+		d := p.Decide(retry.State{}, hintOf(hint), firstAttempt)
+		assert.Greater(t, d.Delay, hint+time.Hour-time.Second, "there is still room for a spread")
+	})
 	t.Run("the backoff of a later retry", func(t *testing.T) {
 		t.Parallel()
 		p := &retry.Policy{MaxAttempts: 9, FreeRateLimits: 9, Backoff: retry.Schedule{200 * ms, 600 * ms, 700 * ms}, Rand: word(0)}

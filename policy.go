@@ -194,16 +194,6 @@ func (p *Policy) draw(delay time.Duration, u uint64) time.Duration {
 	return clamp(p.jitter().Apply(min(delay, ceiling), ceiling, u), ceiling)
 }
 
-// delay returns the wait before a retry, which draws a random word unless there
-// is none.
-func (p *Policy) delay(retry int, s *State) time.Duration {
-	d := p.backoff(retry)
-	if d == 0 {
-		return 0
-	}
-	return p.draw(d, p.word(s))
-}
-
 // maxRetryAfter returns the longest hint to wait for.
 func (p *Policy) maxRetryAfter() time.Duration {
 	return orDefault(p.MaxRetryAfter, max(defaultMaxRetryAfter, p.ceiling()))
@@ -229,7 +219,12 @@ func (p *Policy) Delay(s State) time.Duration {
 	if s.Failures < 1 {
 		return 0
 	}
-	return p.orZero().delay(s.Failures, &s)
+	p = p.orZero()
+	d := p.backoff(s.Failures)
+	if d == 0 {
+		return 0
+	}
+	return p.draw(d, p.word(&s))
 }
 
 // Bounds returns the shortest and the longest wait before a retry, without

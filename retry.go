@@ -29,10 +29,8 @@ func (p *Policy) Execute(ctx context.Context, fn func(context.Context) error) er
 	if p.AttemptTimeout > 0 || p.MaxElapsed > 0 || p.Observer != nil || p.Budget != nil || ctx == nil || fn == nil {
 		return p.run(ctx, fn, nil)
 	}
-	select {
-	case <-ctx.Done():
+	if done(ctx) {
 		return p.run(ctx, fn, nil)
-	default:
 	}
 	err := fn(ctx)
 	if err == nil {
@@ -78,18 +76,24 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 	if p.MaxElapsed > 0 || p.Observer != nil {
 		c.state.First = p.now()
 	}
+	ended := ctx.Done()
 	for timedOut := false; ; {
 		if err == nil || c.attempts > 0 {
-			if done(ctx) {
+			if closed(ended) {
 				return c.interrupted(ctx, err)
 			}
-			if timedOut, err = p.attempt(ctx, fn); err == nil {
+			if p.AttemptTimeout > 0 {
+				timedOut, err = p.attempt(ctx, fn)
+			} else {
+				err = fn(ctx)
+			}
+			if err == nil {
 				c.succeeded(ctx)
 				return nil
 			}
 		}
 		c.attempts++
-		if done(ctx) {
+		if closed(ended) {
 			return c.interrupted(ctx, err)
 		}
 		delay, end := c.retry(ctx, err, p.classify(err, timedOut))
@@ -105,12 +109,9 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 	}
 }
 
-// attempt calls fn once. It reports whether AttemptTimeout has ended the
-// attempt while ctx lives on.
+// attempt calls fn once under AttemptTimeout. It reports whether that has ended
+// the attempt while ctx lives on.
 func (p *Policy) attempt(ctx context.Context, fn func(context.Context) error) (timedOut bool, err error) {
-	if p.AttemptTimeout <= 0 {
-		return false, fn(ctx)
-	}
 	attemptCtx, cancel := p.withTimeout(ctx)
 	defer cancel()
 	err = fn(attemptCtx)
@@ -127,7 +128,9 @@ func (c *call) retry(ctx context.Context, err error, v Verdict) (time.Duration, 
 		now, room = c.p.timeUntil(deadline)
 	}
 	c.p.judge(&j, &c.state, now, room)
-	c.p.withdraw(&j, now)
+	if c.p.Budget != nil {
+		c.p.withdraw(&j, now)
+	}
 	if !j.retry && j.stop != StopFinal {
 		err = c.giveUp(&j, err)
 	}
