@@ -24,8 +24,8 @@ type Decision struct {
 	Retry bool
 
 	// At and Delay say when: at a wall time, and relative to now. If a limit
-	// refused the wait (StopElapsed, StopDeadline, StopBudget), they say when
-	// it would have been; on StopRetryAfter, when the server would take the
+	// refused a wait (StopElapsed, StopDeadline, StopBudget), they say when it
+	// would have been over; on StopRetryAfter, when the server would take the
 	// caller back. Otherwise they are zero.
 	At    time.Time
 	Delay time.Duration
@@ -195,8 +195,8 @@ func (p *Policy) withdraw(j *judgment, now time.Time) {
 	}
 }
 
-// judge judges the failure with the verdict of j after those of s, and counts it
-// in s. The next attempt must start sooner than room from now; sat.Max stands
+// judge judges the failure with the verdict of j, which is otherwise zero, after
+// those of s, and counts it in s. The next attempt must start sooner than room from now; sat.Max stands
 // for no deadline.
 func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration) {
 	j.verdict.normalize()
@@ -205,7 +205,6 @@ func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration)
 		return
 	}
 	s.normalize()
-	j.retry, j.stop, j.delay = false, StopNone, 0
 	j.limit = p.limit()
 	retry := s.Failures + 1
 	hint := j.verdict.After
