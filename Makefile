@@ -11,8 +11,8 @@ TOOL := go tool -modfile=$(CURDIR)/internal/tools/go.mod
 
 # How long every fuzz target runs, and how often every benchmark.
 FUZZTIME ?= 5s
-BENCHTIME ?= 200ms
-BENCHCOUNT ?= 5
+BENCHTIME ?= 300ms
+BENCHCOUNT ?= 9
 
 # The least coverage of the root package, in percent.
 COVER := 95
@@ -98,9 +98,17 @@ fuzz: ## every fuzz target for FUZZTIME
 bench: ## what a call costs, compared with a loop by hand
 	@go test -c -o retry.test .
 	@for i in $$(seq $(BENCHCOUNT)); do \
-		./retry.test -test.run '^$$' -test.bench . -test.benchtime $(BENCHTIME) || exit 1; \
+		./retry.test -test.run '^$$' -test.bench . -test.skip Sleepers -test.benchtime $(BENCHTIME) || exit 1; \
 	done > bench.out || { cat bench.out; exit 1; }
 	@go run ./internal/benchratio < bench.out
+
+# Each in a process of its own, because stacks that have grown are used again.
+.PHONY: sleepers
+sleepers: ## the memory of a caller that waits, compared with a loop by hand
+	@go test -c -o retry.test .
+	@for by in hand retry; do \
+		./retry.test -test.run '^$$' -test.bench "Sleepers/by=$$by" -test.benchtime 1x | grep B/sleeper; \
+	done
 
 .PHONY: cover
 cover: ## the coverage of the root package

@@ -196,8 +196,8 @@ func (p *Policy) withdraw(j *judgment, now time.Time) {
 }
 
 // judge judges the failure with the verdict of j, which is otherwise zero, after
-// those of s, and counts it in s. The next attempt must start sooner than room from now; sat.Max stands
-// for no deadline.
+// those of s, and counts it in s. The next attempt must start sooner than room
+// from now; sat.Max stands for no deadline.
 func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration) {
 	j.verdict.normalize()
 	if len(p.Overrides) > 0 {
