@@ -2,6 +2,7 @@ package retry
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -144,7 +145,7 @@ func (r reader) oneOf(or string, fs fields) field {
 func (r reader) entries(path string, v any) func(yield func(string, any) bool) {
 	o, ok := asObject(v)
 	if !ok {
-		r.add(orText(path, "policy"), show(v), "must be an object")
+		r.add(cmp.Or(path, "policy"), show(v), "must be an object")
 	}
 	return func(yield func(string, any) bool) {
 		for _, key := range slices.Sorted(maps.Keys(o)) {
@@ -310,13 +311,6 @@ func join(path, key string) string {
 		key = strings.ToValidUTF8(key[:most], "") + "…"
 	}
 	return strings.TrimPrefix(path+"."+key, ".")
-}
-
-func orText(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // show prints a value for an error, as JSON if it can and not at length.
