@@ -235,7 +235,31 @@ func Classify(err error) Verdict {
 	if v, found := explicit(err); found != nothing {
 		return v
 	}
-	return inspect(err)
+	return inspect(err, nil)
+}
+
+// Extend returns [Classify] with the knowledge of one more Classifier. node is
+// asked about every single error of the tree, before what Classify knows of that
+// error, and its opinion counts as if the error had said so itself: an outer
+// error is heard before what it wraps, joined errors in any order, and a mark
+// overrules them all. So node looks at the error that it is given, by type,
+// value or text, and not into what that wraps:
+//
+//	var classify = retry.Extend(func(err error) retry.Verdict {
+//		if e, ok := err.(*MyError); ok && e.Code == Busy {
+//			return retry.Verdict{Class: retry.Retryable, Category: "busy"}
+//		}
+//		return retry.Verdict{}
+//	})
+//
+// A nil node knows nothing.
+func Extend(node Classifier) Classifier {
+	return func(err error) Verdict {
+		if v, found := explicit(err); found != nothing {
+			return v
+		}
+		return inspect(err, node)
+	}
 }
 
 // ThroughGiveUp is a Classifier for a durable policy around one that blocks: it

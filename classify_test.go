@@ -55,6 +55,64 @@ func TestVerdictZeroAbstains(t *testing.T) {
 	assert.Zero(t, (*retry.Policy)(nil).Classify(errNobody))
 }
 
+// busyError is an error that only a classifier of its owner understands.
+type busyError struct{ cause error }
+
+func (*busyError) Error() string   { return "busy" }
+func (e *busyError) Unwrap() error { return e.cause }
+
+func TestExtend(t *testing.T) {
+	t.Parallel()
+	busy := retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: "busy"}
+	named := retry.Verdict{Category: "named"}
+	errNamed := errors.New("named")
+	classify := retry.Extend(func(err error) retry.Verdict {
+		if _, ok := err.(*busyError); ok { //nolint:errorlint // asked about every error of the tree
+			return busy
+		}
+		if err == errNamed { //nolint:errorlint // likewise
+			return named
+		}
+		return retry.Verdict{}
+	})
+	final := retry.Verdict{Class: retry.Final, Category: "not_found"}
+	tests := []struct {
+		name string
+		err  error
+		want retry.Verdict
+	}{
+		{"nil", nil, retry.Verdict{}},
+		{"nobody knows it", errNobody, retry.Verdict{}},
+		{"alone", &busyError{}, busy},
+		{"wrapped", fmt.Errorf("x: %w", &busyError{}), busy},
+		{"heard before its cause", &busyError{fs.ErrNotExist}, busy},
+		{"heard after what wraps it", saysStatusCodeWraps{404, &busyError{}}, retry.Verdict{Class: retry.Final, Category: "http_404"}},
+		{"what Classify knows", fs.ErrNotExist, final},
+		{"a mark overrules it", retry.MarkFinal(&busyError{}), retry.Verdict{Class: retry.Final}},
+		{"an inner policy gave up", &retry.Error{Stop: retry.StopAttempts, Err: &busyError{}}, retry.Verdict{Class: retry.Final, Category: "gave_up"}},
+		{"better than a Final beside it", errors.Join(fs.ErrNotExist, &busyError{}), retry.Verdict{Class: retry.Retryable, Category: "busy"}},
+		{"unknown, but named", fmt.Errorf("x: %w", errNamed), named},
+		{"named, with a cause that is known", &busyError{errNamed}, busy},
+		{"named beside an error that is known", errors.Join(errNamed, fs.ErrNotExist), final},
+	}
+	for _, test := range tests {
+		assert.Equal(t, test.want, classify(test.err), test.name)
+	}
+	reversed := errors.Join(&busyError{}, fs.ErrNotExist)
+	assert.Equal(t, retry.Retryable, classify(reversed).Class, "in any order")
+	assert.Equal(t, final, retry.Extend(nil)(fs.ErrNotExist))
+}
+
+// saysStatusCodeWraps names a status and has a cause.
+type saysStatusCodeWraps struct {
+	status int
+	cause  error
+}
+
+func (saysStatusCodeWraps) Error() string     { return "status" }
+func (e saysStatusCodeWraps) StatusCode() int { return e.status }
+func (e saysStatusCodeWraps) Unwrap() error   { return e.cause }
+
 func TestChain(t *testing.T) {
 	t.Parallel()
 	asked := 0

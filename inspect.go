@@ -32,11 +32,14 @@ type opinion struct {
 
 	// network says that an io.EOF further in is a lost connection.
 	network bool
+
+	// also, if not nil, is asked first about every error.
+	also Classifier
 }
 
-// inspect asks every error of the tree.
-func inspect(err error) Verdict {
-	var o opinion
+// inspect asks every error of the tree, after also where there is one.
+func inspect(err error, also Classifier) Verdict {
+	o := opinion{also: also}
 	nodes := errtree.Nodes(errtree.MaxNodes)
 	if o.inspect(err, &nodes); nodes.Exceeded() {
 		return Verdict{}
@@ -59,7 +62,7 @@ func (o *opinion) inspect(err error, nodes *errtree.Nodes) {
 func (o *opinion) inspectAmong(legs []error, nodes *errtree.Nodes) {
 	var all opinion
 	for _, leg := range legs {
-		one := opinion{unsent: o.unsent, network: o.network}
+		one := opinion{unsent: o.unsent, network: o.network, also: o.also}
 		one.inspect(leg, nodes)
 		v := one.result()
 		switch {
@@ -79,6 +82,8 @@ func (o *opinion) hear(v Verdict, weak bool) {
 	decided := o.verdict.Class != Unknown && !o.weak
 	if !decided && v.Class != Unknown && (!weak || o.verdict.Class == Unknown) {
 		o.verdict, o.weak = v, weak
+	} else if o.verdict == (Verdict{}) {
+		o.verdict.Category = v.Category // an opinion too: unknown, but named
 	}
 	o.verdict.After = after
 }
@@ -98,6 +103,12 @@ func (o *opinion) result() Verdict {
 
 // ask hears what this one error says.
 func (o *opinion) ask(err error) {
+	if o.also != nil {
+		if v := o.also(err); v != (Verdict{}) {
+			o.hear(v, false)
+			return
+		}
+	}
 	if o.askType(err) {
 		return
 	}

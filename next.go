@@ -109,7 +109,7 @@ func (p *Policy) classify(err error, timedOut bool) Verdict {
 	case found == gaveUp:
 		return v
 	default:
-		return inspect(err)
+		return inspect(err, nil)
 	}
 }
 
