@@ -178,6 +178,21 @@ func (e *Error) Is(target error) bool {
 	return e != nil && target != nil && target == e.Stop.sentinel()
 }
 
+// Timeout reports whether the context's deadline ended the call, or the last
+// error of the operation is a timeout. It makes e answer for itself where it is
+// wrapped: [url.Error] asks for it, and so do those who look for a [net.Error].
+func (e *Error) Timeout() (yes bool) {
+	if e == nil {
+		return false
+	}
+	if e.Stop == StopDeadline {
+		return true
+	}
+	defer silence()
+	var timeout interface{ Timeout() bool }
+	return errors.As(e.Err, &timeout) && timeout.Timeout()
+}
+
 // names are the words of a small enumeration, in the order of its values.
 type names[T ~uint8] []string
 

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
+	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -384,3 +387,28 @@ func TestTextFormsInJSON(t *testing.T) {
 	assert.Equal(t, in, out)
 	assert.Error(t, json.Unmarshal([]byte(`{"Stop": "soon"}`), &out))
 }
+
+func TestErrorTimeout(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		err  *retry.Error
+		want bool
+	}{
+		{"nil", nil, false},
+		{"not started", &retry.Error{Stop: retry.StopCanceled, Cause: context.Canceled}, false},
+		{"deadline", &retry.Error{Stop: retry.StopDeadline, Err: errNobody}, true},
+		{"the last attempt ran out of time", &retry.Error{Stop: retry.StopAttempts, Err: fmt.Errorf("x: %w", os.ErrDeadlineExceeded)}, true},
+		{"another failure", &retry.Error{Stop: retry.StopAttempts, Err: syscall.ECONNREFUSED}, false},
+		{"a method that panics", &retry.Error{Stop: retry.StopAttempts, Err: (*panicsTimeoutError)(nil)}, false},
+	}
+	for _, test := range tests {
+		assert.Equal(t, test.want, test.err.Timeout(), test.name)
+		assert.Equal(t, test.want, (&url.Error{Err: test.err}).Timeout(), "%s: beneath an http.Client", test.name)
+	}
+}
+
+type panicsTimeoutError struct{ yes bool }
+
+func (*panicsTimeoutError) Error() string   { return "panics" }
+func (e *panicsTimeoutError) Timeout() bool { return e.yes }

@@ -2,7 +2,6 @@ package retryhttp
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -18,9 +17,6 @@ const (
 // response is read to the end or closed.
 func holdContext(resp *http.Response, cancel context.CancelFunc) {
 	switch b := resp.Body.(type) {
-	case nil:
-		resp.Body = http.NoBody
-		cancel()
 	case io.ReadWriteCloser: // 101 Switching Protocols
 		resp.Body = &duplex{body{b, cancel}, b}
 	default:
@@ -60,19 +56,16 @@ type duplex struct {
 // drain reads and closes the body of a response that nobody will see, so that
 // its connection can be used again. A long or a slow one is not worth it.
 func drain(resp *http.Response) {
-	if b, ok := resp.Body.(*body); ok && resp.ContentLength <= drainSize {
-		timer := time.AfterFunc(drainTime, b.cancel) // ends a Read that hangs
-		defer timer.Stop()
-		_, _ = io.CopyN(io.Discard, b, drainSize)
+	if resp.ContentLength <= drainSize {
+		_ = read(resp.Body, drainSize)
 	}
 	_ = resp.Body.Close()
 }
 
-// rewindError reports that the request could not be sent again.
-type rewindError struct{ err, last error }
-
-func (e *rewindError) Error() string {
-	return fmt.Sprintf("retryhttp: cannot send the body again: %v; after: %v", e.err, e.last)
+// read reads up to limit bytes, or what comes in the time of a drain.
+func read(body io.ReadCloser, limit int64) []byte {
+	timer := time.AfterFunc(drainTime, func() { _ = body.Close() }) // ends a Read that hangs
+	defer timer.Stop()
+	data, _ := io.ReadAll(io.LimitReader(body, limit))
+	return data
 }
-
-func (e *rewindError) Unwrap() []error { return []error{e.err, e.last} }

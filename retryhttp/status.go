@@ -9,20 +9,20 @@ import (
 
 // StatusError is the failure of an attempt that was answered. A [Transport]
 // shows it to the Classifier and the Observer of its policy; the caller gets the
-// response.
+// response. [Do] returns it.
 //
-// It carries nothing that is secret by its place: no user, password, query or
-// fragment of the URL, and no headers.
+// Its text carries nothing that is secret by its place: no user, password, query
+// or fragment of the URL, no headers and no body.
 type StatusError struct {
 	Method     string
 	URL        string // scheme, host and path
 	StatusCode int
-	After      time.Duration // what [ParseHint] found, or 0
+	After      time.Duration // the server's hint, or 0
+	Body       []byte        // up to 4 KiB of the body; only from Do
 }
 
-func newStatusError(req *http.Request, resp *http.Response, now time.Time) *StatusError {
-	after, _ := ParseHint(resp.StatusCode, resp.Header, now)
-	return &StatusError{req.Method, address(req.URL), resp.StatusCode, after}
+func (c *call) statusError(resp *http.Response, after time.Duration) *StatusError {
+	return &StatusError{Method: c.req.Method, URL: address(c.req.URL), StatusCode: resp.StatusCode, After: after}
 }
 
 // address returns what of a URL may be shown.

@@ -1,8 +1,6 @@
 package retryhttp
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -24,42 +22,124 @@ var defaultPolicy = DefaultPolicy()
 // Transport is an [http.RoundTripper] that sends a request again when an
 // attempt fails and another one may help: because the connection failed, or
 // because the server answered with a status that says so. The zero Transport is
-// ready to use. It is safe for concurrent use, and must not be changed then.
+// ready to use. It is safe for concurrent use, and must be neither changed nor
+// copied then.
 //
-// A request is retried after any such failure if it is idempotent: its method is
-// GET, HEAD, OPTIONS, TRACE, PUT or DELETE, or it has an Idempotency-Key or
-// X-Idempotency-Key header. Others, such as POST, are retried only if the failed
-// attempt is known to have had no effect: the connection was refused, or the
-// status is 429, 408, 421, 425, or 503 with a Retry-After. A request whose body
-// cannot be had a second time, because it has no GetBody, is sent once.
+// # What is retried
+//
+// A request is retried after any such failure if it is [Idempotent]. Others, such
+// as most with POST, are retried only if the failed attempt is known to have had
+// no effect: the server says so (429, 408, 421, 425, or 503 with a Retry-After),
+// or net/http/httptrace saw that nothing of the request was written. [Classify]
+// and [ClassifyResponse] list the failures. An error that nobody knows is Final
+// here, unless the policy's Classifier has an opinion; give it a Category without
+// a Class to have it retried. So is every failure of a request whose body cannot
+// be had a second time: it has no GetBody, is no [io.Seeker], and BufferBody does
+// not cover it. The server has the last word: X-Should-Retry: false and
+// Stripe-Should-Retry: false end the call.
+//
+// # What comes back
 //
 // What is retried to no avail is still a response: the last one is returned as
-// it came, with a nil error and its body unread. A Transport returns an error if
-// there is no response, or if the request's context ended; it is then an
-// [*retry.Error], unless it is Final. A response that is not retried, a 404 for
-// one, is a success in the eyes of the policy's Observer and Budget.
+// it came, with a nil error and its body unread; [Attempts] tells how many there
+// were. A Transport returns an error if there is no response, or if the request's
+// context ended; it is then an [*retry.Error], unless it is Final. The wrapper
+// that [http.Client] puts around errors contains the URL, see [Redact].
 //
 // The errors that Classifier and Observer of the policy see are those of the
-// transport beneath, and *[StatusError].
+// transport beneath, and *[StatusError]. A refusal that another attempt cannot
+// change, a 404 for one, is a success in the eyes of Observer and budget: the
+// server did its work.
+//
+// # What it costs
+//
+// Where the policy has no AttemptTimeout, MaxElapsed or Observer, Base is an
+// [http.Transport] and no option below is set, a request that is idempotent and
+// succeeds at once allocates nothing here. Otherwise every attempt gets a copy of
+// the request, its body not included.
 type Transport struct {
 	// Base makes the attempts. nil means http.DefaultTransport.
 	Base http.RoundTripper
 
 	// Policy decides. nil means that of [DefaultPolicy]; one that is given is
 	// used as it is. Its AttemptTimeout goes on until the response's body is
-	// read to the end or closed.
+	// read to the end or closed. It is a good idea to have one with HTTP/2: net/http
+	// itself waits up to a minute there before it gives up on a connection.
 	Policy *retry.Policy
+
+	// Budget returns the budget for the retries of a request. nil means one of
+	// default settings for each scheme and host; they are kept for the 512 hosts
+	// used last, or a few more. [NoBudget] means none. A Budget in the Policy
+	// counts instead, for all hosts together.
+	Budget func(*http.Request) *retry.Budget
+
+	// Cooldown, if positive, makes a rate limit hold back all requests to the
+	// same scheme and host: after a RateLimited failure with a hint, such as a
+	// 429 with Retry-After, none is sent until the hint has passed, or this time
+	// if it is shorter. The requests wait before they are sent, as for a hint of
+	// their own, and fail at once with a hint if that would take too long.
+	Cooldown time.Duration
+
+	// BufferBody is up to how many bytes of a request's body are kept in memory
+	// while they are sent, if there is no other way to send them again. A body
+	// that turns out to be longer is sent once. 0 means that none is kept.
+	BufferBody int64
+
+	// IdempotencyKey, if not nil, returns the Idempotency-Key for a request that
+	// is not [Idempotent], such as [RandomKey]: all of its attempts have the
+	// same, and it may be retried like an idempotent one. "" means none. The
+	// server must know such keys.
+	//
+	// https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
+	IdempotencyKey func(*http.Request) string
+
+	// AttemptHeader is the name of a header that tells the server the number of
+	// the attempt, from 1. "" means none.
+	AttemptHeader string
+
+	// TrustShouldRetry lets the server turn a refusal into a retry, with
+	// X-Should-Retry: true or Stripe-Should-Retry: true. Their "false" is always
+	// heeded.
+	TrustShouldRetry bool
+
+	// BodyHints looks for a hint in the body of a failure whose headers have
+	// none: see [ParseBodyHint]. Up to 64 KiB of JSON are read; the body stays
+	// readable.
+	BodyHints bool
+
+	hosts hosts
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	c := &call{base: t.base(), req: req}
-	c.configure(t.Policy)
-	err := c.policy.Execute(req.Context(), c.attempt)
-	if c.attempts == 0 && req.Body != nil {
-		_ = req.Body.Close() // nobody else will
+	p, budget := t.policy(), t.budget(req)
+	if !t.plain(p, req) {
+		return t.newCall(req, p, budget).roundTrip()
 	}
-	return c.result(err)
+	// The usual request succeeds at once: nothing has to happen around its only
+	// attempt.
+	resp, err := t.base().RoundTrip(req)
+	if err == nil && resp.StatusCode < 400 {
+		if budget != nil {
+			budget.Deposit(now(p))
+		}
+		return resp, nil
+	}
+	c := t.newCall(req, p, budget)
+	c.first = &outcome{resp, err}
+	return c.roundTrip()
+}
+
+// plain reports whether the first attempt can be made with the caller's own
+// request. Only http.Transport is trusted to leave that as it is.
+func (t *Transport) plain(p *retry.Policy, req *http.Request) bool {
+	if p.AttemptTimeout > 0 || p.MaxElapsed > 0 || p.Observer != nil || p.NonIdempotent ||
+		t.Cooldown > 0 || t.AttemptHeader != "" || !Idempotent(req) ||
+		req.GetBody == nil && hasBody(req) {
+		return false
+	}
+	_, ok := t.base().(*http.Transport)
+	return ok && !done(req.Context())
 }
 
 // CloseIdleConnections closes the idle connections of Base, if it can.
@@ -77,180 +157,23 @@ func (t *Transport) base() http.RoundTripper {
 	return t.Base
 }
 
-// call is one round trip: a request and its attempts.
-type call struct {
-	base    http.RoundTripper
-	req     *http.Request // the caller's, not to be changed
-	policy  retry.Policy  // for this request
-	timeout time.Duration // of one attempt
-
-	attempts int
-	resp     *http.Response // of the last attempt, unread; nil if it has none or was discarded
-	err      error          // of the last attempt
-	timedOut bool           // the last attempt ran into its own timeout
+func (t *Transport) policy() *retry.Policy {
+	if t.Policy == nil {
+		return defaultPolicy
+	}
+	return t.Policy
 }
 
-// configure makes the policy for the request out of the Transport's.
-func (c *call) configure(p *retry.Policy) {
-	if p == nil {
-		p = defaultPolicy
-	}
-	c.policy = *p
-	// Execute would end the context of an attempt before the caller reads the
-	// response.
-	c.timeout, c.policy.AttemptTimeout = p.AttemptTimeout, 0
-	c.policy.Classifier = retry.Chain(p.Classifier, c.classify)
-	c.policy.Observer = retry.Observers(retry.ObserverFunc(c.discard), p.Observer)
-	if !idempotent(c.req) {
-		c.policy.NonIdempotent = true
-	}
-	if !replayable(c.req) {
-		c.policy.MaxAttempts, c.policy.FreeRateLimits, c.policy.Overrides = 1, 0, nil
-	}
-}
-
-// idempotent reports whether a request may be sent twice whatever became of the
-// first.
-//
-// https://www.rfc-editor.org/rfc/rfc9110#section-9.2.2
-func idempotent(req *http.Request) bool {
-	switch req.Method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace,
-		http.MethodPut, http.MethodDelete:
-		return true
+func (t *Transport) budget(req *http.Request) *retry.Budget {
+	switch {
+	case t.policy().Budget != nil:
+		return t.policy().Budget
+	case t.Budget != nil:
+		return t.Budget(req)
 	default:
-		return hasKey(req)
+		return &t.hosts.of(req).budget
 	}
 }
 
-// hasKey reports whether the server can tell a repeated request. An empty list
-// counts, as in net/http: it marks a request without sending the header.
-func hasKey(req *http.Request) bool {
-	_, key := req.Header["Idempotency-Key"]
-	_, xKey := req.Header["X-Idempotency-Key"]
-	return key || xKey
-}
-
-func replayable(req *http.Request) bool {
-	return req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
-}
-
-// attempt sends the request once.
-func (c *call) attempt(ctx context.Context) error {
-	c.attempts++
-	c.timedOut = false
-	attemptCtx, cancel := c.withTimeout(ctx)
-	req, err := c.clone(attemptCtx)
-	if err != nil {
-		cancel()
-		return retry.MarkFinal(err)
-	}
-	resp, err := c.base.RoundTrip(req) //nolint:bodyclose // discard or the caller closes it
-	if err == nil && resp == nil {
-		err = retry.MarkFinal(errors.New("retryhttp: Base returned neither a response nor an error"))
-	}
-	if err != nil {
-		c.timedOut = c.timeout > 0 && attemptCtx.Err() != nil && ctx.Err() == nil
-		c.err = err
-		cancel()
-		return err
-	}
-	if resp.Request == req {
-		resp.Request = c.req // whose context does not end with the body
-	}
-	holdContext(resp, cancel)
-	c.resp = resp
-	c.err = c.judge(resp)
-	return c.err
-}
-
-// withTimeout returns the context of an attempt. It can always be canceled, so
-// that draining a response can.
-func (c *call) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	if c.timeout <= 0 {
-		return context.WithCancel(ctx)
-	}
-	if clock, ok := c.policy.Clock.(interface {
-		AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
-	}); ok {
-		return clock.AttemptContext(ctx, c.timeout)
-	}
-	return context.WithTimeout(ctx, c.timeout)
-}
-
-// clone returns the request of an attempt.
-func (c *call) clone(ctx context.Context) (*http.Request, error) {
-	req := c.req.Clone(ctx)
-	req.Trailer = c.req.Trailer // the caller fills it in while the body is read
-	if c.attempts == 1 || c.req.Body == nil || c.req.Body == http.NoBody {
-		return req, nil
-	}
-	body, err := c.req.GetBody()
-	if err != nil {
-		return nil, &rewindError{err, c.err}
-	}
-	req.Body = body
-	return req, nil
-}
-
-// judge returns nil if the response is for the caller, and an error if it is a
-// failure that can be retried.
-func (c *call) judge(resp *http.Response) error {
-	if resp.StatusCode < 400 || vetoed(resp.Header) {
-		return nil
-	}
-	err := newStatusError(c.req, resp, c.now())
-	v := c.policy.Classify(err)
-	if v.Class == retry.Final || v == (retry.Verdict{}) {
-		return nil
-	}
-	return err
-}
-
-// vetoed reports whether the server rules a retry out. "true" is not heeded: it
-// would overrule the caller.
-func vetoed(h http.Header) bool {
-	return h.Get("X-Should-Retry") == "false" || h.Get("Stripe-Should-Retry") == "false"
-}
-
-// classify is asked after the Classifier of the Transport's policy. Most is left
-// to [retry.Classify].
-func (c *call) classify(err error) retry.Verdict {
-	if c.timedOut {
-		return retry.Verdict{Class: retry.Retryable, Category: "timeout"}
-	}
-	status, ok := err.(*StatusError) //nolint:errorlint // as judge made it
-	if ok && status.StatusCode == http.StatusConflict && hasKey(c.req) {
-		// The first request with this key is still at work.
-		return retry.Verdict{Class: retry.Retryable, After: status.After, Category: "http_409"}
-	}
-	return retry.Verdict{}
-}
-
-// discard observes the policy: when it has decided for a retry, the response is
-// of no use, and its connection is free for others during the wait.
-func (c *call) discard(_ context.Context, e retry.Event) {
-	if e.Kind == retry.Retrying && c.resp != nil {
-		drain(c.resp)
-		c.resp = nil
-	}
-}
-
-// result turns the end of the call into that of the round trip.
-func (c *call) result(err error) (*http.Response, error) {
-	if c.resp == nil {
-		return nil, err
-	}
-	if e, ok := err.(*retry.Error); ok && e.Cause != nil { //nolint:errorlint // Execute's own: the context ended
-		_ = c.resp.Body.Close()
-		return nil, err
-	}
-	return c.resp, nil
-}
-
-func (c *call) now() time.Time {
-	if c.policy.Clock == nil {
-		return time.Now()
-	}
-	return c.policy.Clock.Now()
-}
+// NoBudget is a [Transport]'s Budget function for retries without a budget.
+func NoBudget(*http.Request) *retry.Budget { return nil }

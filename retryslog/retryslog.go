@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/redact"
 )
 
 // Off is the level of what is not logged.
@@ -129,3 +130,16 @@ func retryAfter(e retry.Event) time.Duration {
 	}
 	return e.Verdict.After
 }
+
+// Redact takes what may be secret out of the URLs in a text, such as that of an
+// error:
+//
+//	Get "https://example.com/login?token=***": connection refused
+//
+// User and password are dropped, or a token in their place; the values of the
+// query are replaced, and the fragment is dropped. Scheme, host and path stay, so
+// a secret in a path stays too. URLs are found anywhere in the text, also in the
+// path of another one, and quoted as in the errors of net/url and net/http; so are
+// relative ones with a query, and user:password@host without a scheme. Where the
+// parts of a URL cannot be told, Redact removes rather too much than too little.
+func Redact(text string) string { return redact.Text(text) }

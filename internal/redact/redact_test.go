@@ -1,4 +1,4 @@
-package retryslog_test
+package redact_test
 
 import (
 	"errors"
@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5ff3c98e/retry/retryslog"
+	"github.com/seed-5ff3c98e/retry/internal/redact"
 )
 
-func TestRedact(t *testing.T) {
+func TestText(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, text, want string }{
 		{"nothing", "", ""},
@@ -88,15 +88,15 @@ func TestRedact(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got := retryslog.Redact(test.text)
+			got := redact.Text(test.text)
 			assert.Equal(t, test.want, got)
-			assert.Equal(t, got, retryslog.Redact(got))
+			assert.Equal(t, got, redact.Text(got))
 		})
 	}
 }
 
 // The errors that net/url and net/http really make.
-func TestRedactRealErrors(t *testing.T) {
+func TestRealErrors(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", "http://s3cret:s3cret@"+r.Host+"/?token=s3cret")
@@ -127,11 +127,11 @@ func TestRedactRealErrors(t *testing.T) {
 		_, err := client.Get(rawURL)
 		require.Error(t, err, rawURL)
 		for _, text := range []string{err.Error(), fmt.Sprintf("%q", err), fmt.Sprintf("task: %v; then %q", err, err)} {
-			assert.NotContains(t, retryslog.Redact(text), "s3cret", "%s", text)
+			assert.NotContains(t, redact.Text(text), "s3cret", "%s", text)
 		}
 		var wrapped *url.Error
 		require.ErrorAs(t, err, &wrapped)
-		assert.Contains(t, retryslog.Redact(err.Error()), ": "+retryslog.Redact(wrapped.Err.Error()), "the reason stays")
+		assert.Contains(t, redact.Text(err.Error()), ": "+redact.Text(wrapped.Err.Error()), "the reason stays")
 	}
 }
 
@@ -141,7 +141,7 @@ var (
 	queryValue = regexp.MustCompile(`://[^\s"#?]*\?(?:[^\s=&#"]*=(?:\*\*\*)?&)*[^\s=&#"]*=[^*&\s"]`)
 )
 
-func FuzzRedact(f *testing.F) {
+func FuzzText(f *testing.F) {
 	for _, text := range []string{
 		`Get "https://user:pass@h/x?token=secret#f": EOF`, "a http://u:p@h/?a=b http://u@[::1]:80/x",
 		`"http://u:pa ss@h/"`, `\"http://u:p\"a@h/\"`, "//u@h?x", "u:p@h/x?a=b", "http://p/http%3A%2F%2Fu@h",
@@ -150,15 +150,15 @@ func FuzzRedact(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got := retryslog.Redact(text)
-		assert.Equal(t, got, retryslog.Redact(got), "%q", text)
+		got := redact.Text(text)
+		assert.Equal(t, got, redact.Text(got), "%q", text)
 		assert.NotRegexp(t, userinfo, got, "%q", text)
 		assert.NotRegexp(t, queryValue, got, "%q", text)
 	})
 }
 
 // A URL of any parts, in any surroundings.
-func FuzzRedactURL(f *testing.F) {
+func FuzzURL(f *testing.F) {
 	f.Add("dial ", "user", "pass", "h:80", "/x", "token", "value", "f", " failed")
 	f.Add("(", "a b", `"`, "[::1]", "/%2F ", "a&b", "=", "#", ")")
 	f.Fuzz(func(t *testing.T, before, user, password, host, path, key, value, fragment, after string) {
@@ -175,11 +175,11 @@ func FuzzRedactURL(f *testing.F) {
 			Fragment: fragment + secret,
 		}
 		if _, err := url.Parse(u.String()); err != nil {
-			return // TestRedactRealErrors has those
+			return // TestRealErrors has those
 		}
 		err := &url.Error{Op: "Get", URL: u.String(), Err: errors.New(after)}
 		for _, text := range []string{before + u.String() + " " + after, before + err.Error(), fmt.Sprintf("%s%q", before, err)} {
-			assert.NotContains(t, retryslog.Redact(text), secret, "%q", text)
+			assert.NotContains(t, redact.Text(text), secret, "%q", text)
 		}
 	})
 }

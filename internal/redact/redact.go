@@ -1,4 +1,5 @@
-package retryslog
+// Package redact takes the secrets out of the URLs in texts.
+package redact
 
 import (
 	"regexp"
@@ -10,7 +11,7 @@ const (
 	spaces = " \t\r\n\f" // end a URL; other control characters make it unparsable
 )
 
-// Redact takes what may be secret out of the URLs in a text, such as that of an
+// Text takes what may be secret out of the URLs in a text, such as that of an
 // error:
 //
 //	Get "https://example.com/login?token=***": connection refused
@@ -20,10 +21,10 @@ const (
 // a secret in a path stays too. URLs are found anywhere in the text, also in the
 // path of another one, and quoted as in the errors of net/url and net/http; so are
 // relative ones with a query, and user:password@host without a scheme. Where the
-// parts of a URL cannot be told, Redact removes rather too much than too little.
+// parts of a URL cannot be told, Text removes rather too much than too little.
 //
-// Redact(Redact(text)) is Redact(text).
-func Redact(text string) string {
+// Text(Text(text)) is Text(text).
+func Text(text string) string {
 	const passes = 10 // far more than any text was found to need
 	for range passes {
 		redacted := redact(text)

@@ -1,0 +1,94 @@
+package retryhttp
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// maxHintBody is up to how many bytes of a body are searched for a hint.
+const maxHintBody = 64 << 10
+
+// ParseBodyHint reads when the server wants the request to come back out of a JSON
+// body: Discord's retry_after in seconds, the google.rpc.RetryInfo of an error of
+// Google's APIs, and details.retryAfterSeconds of a Kubernetes Status. It reports
+// false if there is none. Bodies of more than 64 KiB are not looked at.
+//
+// Sources: Discord's documentation of rate limits, google/rpc/error_details.proto,
+// and metav1.StatusDetails.
+func ParseBodyHint(body []byte) (time.Duration, bool) {
+	var hints struct {
+		RetryAfter json.RawMessage `json:"retry_after"`
+		Error      json.RawMessage `json:"error"`
+		Details    json.RawMessage `json:"details"`
+	}
+	if len(body) > maxHintBody || json.Unmarshal(body, &hints) != nil {
+		return 0, false
+	}
+	if d, ok := decimal(string(hints.RetryAfter), time.Second); ok {
+		return d, true
+	}
+	if d, ok := retryInfo(hints.Error); ok {
+		return d, true
+	}
+	var status struct {
+		RetryAfterSeconds json.RawMessage `json:"retryAfterSeconds"`
+	}
+	if json.Unmarshal(hints.Details, &status) != nil {
+		return 0, false
+	}
+	d, ok := decimal(string(status.RetryAfterSeconds), time.Second)
+	return d, ok && d > 0 // Kubernetes writes no zero
+}
+
+// retryInfo reads the largest delay of the details of an error.
+func retryInfo(raw json.RawMessage) (most time.Duration, found bool) {
+	var problem struct {
+		Details []struct {
+			Type       string `json:"@type"`
+			RetryDelay string `json:"retryDelay"`
+		} `json:"details"`
+	}
+	if json.Unmarshal(raw, &problem) != nil {
+		return 0, false
+	}
+	for _, detail := range problem.Details {
+		if detail.Type != "type.googleapis.com/google.rpc.RetryInfo" {
+			continue
+		}
+		number, ok := strings.CutSuffix(detail.RetryDelay, "s")
+		if d, valid := decimal(number, time.Second); ok && valid {
+			most, found = max(most, d), true
+		}
+	}
+	return most, found
+}
+
+// peekHint looks for a hint in the body of a response, and puts back what it read.
+// It waits for the body no longer than the context of the attempt.
+func peekHint(resp *http.Response) time.Duration {
+	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if mediaType != "application/json" && !strings.HasSuffix(mediaType, "+json") || resp.ContentLength > maxHintBody {
+		return 0
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxHintBody+1))
+	rest := io.Reader(resp.Body)
+	if err != nil {
+		rest = failing{err}
+	}
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(data), rest), resp.Body}
+	hint, _ := ParseBodyHint(data)
+	return hint
+}
+
+// failing is what is left of a body that could not be read.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }

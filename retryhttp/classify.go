@@ -1,0 +1,193 @@
+package retryhttp
+
+import (
+	"net/http"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/errtree"
+)
+
+// ClassifyResponse judges a response without a [Transport], at the instant now. It
+// abstains on statuses below 400, which are no failures. NotApplied tells whether
+// a request that is not [Idempotent] may be repeated; whether this one is, is for
+// the caller to ask.
+//
+//   - 429, and 403 with a hint or with X-RateLimit-Remaining: 0: RateLimited. 529
+//     too, and any with X-Envoy-Ratelimited.
+//   - 408, 421, 425, and 503 with a hint: Retryable and NotApplied. 421 wants
+//     another connection.
+//   - 500, 502, 503, 504, 520 to 524, 530, 598, 599; 413 and 423 with a hint; 409
+//     if the request has an Idempotency-Key: the first one is still at work:
+//     Retryable.
+//   - All others, also those outside of 100 to 599, and any with X-Should-Retry:
+//     false or Stripe-Should-Retry: false: Final.
+//
+// After is what [ParseHint] finds.
+func ClassifyResponse(resp *http.Response, now time.Time) retry.Verdict {
+	if resp.StatusCode >= 100 && resp.StatusCode < 400 {
+		return retry.Verdict{}
+	}
+	after, _ := ParseHint(resp.StatusCode, resp.Header, now)
+	keyed := resp.Request != nil && hasKey(resp.Request)
+	return judgeStatus(resp, &StatusError{StatusCode: resp.StatusCode, After: after}, keyed)
+}
+
+// judgeStatus judges a response with the status of a failure; err is what stands
+// for it. keyed says that the request has an Idempotency-Key.
+func judgeStatus(resp *http.Response, err *StatusError, keyed bool) retry.Verdict {
+	v := retry.Classify(err)
+	v.After = err.After
+	status := resp.StatusCode
+	switch {
+	case status < 100 || status > 599:
+		v = retry.Verdict{Class: retry.Final, Category: "http_invalid"}
+	case shouldRetry(resp.Header) == "false":
+		v.Class = retry.Final
+	case resp.Header["X-Envoy-Ratelimited"] != nil,
+		status == http.StatusForbidden && isZero(resp.Header.Get("X-Ratelimit-Remaining")):
+		v.Class, v.NotApplied = retry.RateLimited, true
+	case status == http.StatusConflict && keyed:
+		v.Class = retry.Retryable
+	}
+	if v.Class == retry.Final {
+		v.After = 0
+	}
+	return v
+}
+
+// shouldRetry returns what the server says to the question, or "".
+func shouldRetry(h http.Header) string {
+	for _, name := range []string{"X-Should-Retry", "Stripe-Should-Retry"} {
+		if value := h.Get(name); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+// Classify is the Classifier for the errors of HTTP clients: [retry.Classify] and
+// what only this package can tell, because net/http has values or mere texts for
+// it. It abstains on errors that nobody knows; a [Transport] takes these for
+// Final.
+//
+// Retryable: connections that were refused, reset, or closed while idle, timeouts,
+// truncated bodies, HTTP/2 streams and connections that the server ended. Final:
+// requests that are invalid, responses that are no HTTP, certificates that do not
+// hold, names that do not exist, too many redirects, and net/http's other errors
+// about misuse.
+func Classify(err error) retry.Verdict { return classify(err) }
+
+var classify = retry.Extend(judgeNode)
+
+// judgeNode judges a single error.
+func judgeNode(err error) retry.Verdict {
+	switch err { //nolint:errorlint // asked about every error of the tree
+	case http.ErrSchemeMismatch:
+		return final("tls")
+	case http.ErrBodyNotAllowed, http.ErrBodyReadAfterClose, http.ErrContentLength, http.ErrHandlerTimeout,
+		http.ErrLineTooLong, http.ErrMissingFile, http.ErrNoCookie, http.ErrNoLocation, http.ErrHijacked:
+		return final("invalid")
+	case http.ErrServerClosed:
+		return again("closed")
+	}
+	if !untyped(err) {
+		return retry.Verdict{}
+	}
+	text, _ := errtree.Try(err.Error)
+	for _, known := range texts {
+		if strings.HasPrefix(text, known.prefix) && strings.HasSuffix(text, known.suffix) {
+			return known.verdict
+		}
+	}
+	return proxyTexts()[text]
+}
+
+// untyped reports whether err is of one of the types that stand for nothing but
+// a text, or of one that net/http keeps for itself.
+func untyped(err error) bool {
+	t := reflect.TypeOf(err)
+	if t == nil {
+		return false
+	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.PkgPath() {
+	case "errors", "fmt":
+		one, several := errtree.Unwrap(err)
+		return one == nil && several == nil
+	case "net/http", "golang.org/x/net/http2":
+		return true
+	default:
+		return false
+	}
+}
+
+// texts are the errors for which net/http and its HTTP/2 have no type that can
+// be named. A test provokes the real ones, so that a new version of Go cannot
+// change the words unnoticed.
+var texts = []struct {
+	prefix, suffix string
+	verdict        retry.Verdict
+}{
+	{"unsupported protocol scheme", "", final("invalid")},
+	{"http: no Host in request URL", "", final("invalid")},
+	{"http: nil Request.", "", final("invalid")},
+	{"http: Request.RequestURI can't be set", "", final("invalid")},
+	{"http: ContentLength=", "", final("invalid")},
+	{"net/http: invalid ", "", final("invalid")}, // method, header, trailer
+	{"net/http: can't write control character", "", final("invalid")},
+	{"stopped after ", " redirects", final("redirects")},
+	{"failed to parse Location header", "", final("redirects")},
+
+	{"malformed HTTP ", "", final("malformed")}, // response, version, status code
+	{"malformed MIME header", "", final("malformed")},
+	{"net/http: server response headers exceeded", "", final("malformed")},
+	{"http2: response header list larger", "", final("malformed")},
+
+	{"http: server closed idle connection", "", again("conn_closed")},
+	{"net/http: cannot rewind body", "", again("conn_closed")},
+	{"http: unexpected EOF reading trailer", "", again("eof")},
+	{"http2: client connection lost", "", again("conn_closed")},
+	{"http2: client connection force closed", "", again("conn_closed")},
+	{"http2: server sent GOAWAY", "", again("http2_goaway")},
+
+	// The server has not processed the request.
+	{"http2: Transport: cannot retry err [", "", anew("http2_refused")},
+	{"http2: Transport received Server's graceful shutdown GOAWAY", "", anew("http2_goaway")},
+	{"http2: client conn not usable", "", anew("conn_closed")},
+	{"http2: client conn could not be established", "", anew("conn_closed")},
+	{"http2: client conn is closed", "", anew("conn_closed")},
+}
+
+// proxyTexts are all that net/http leaves of the answer of a proxy to CONNECT.
+// [ProxyConnectError] keeps more of it.
+var proxyTexts = sync.OnceValue(func() map[string]retry.Verdict {
+	known := map[string]retry.Verdict{}
+	for status := 400; status < 600; status++ {
+		if text := http.StatusText(status); text != "" {
+			v := retry.Classify(&StatusError{StatusCode: status})
+			v.NotApplied = false // the same words may have been said by somebody else
+			known[text] = v
+		}
+	}
+	return known
+})
+
+func final(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.Final, Category: category}
+}
+
+// again is the verdict for a request that may have taken effect.
+func again(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.Retryable, Category: category}
+}
+
+// anew is the verdict for a request that had no effect.
+func anew(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: category}
+}

@@ -1,0 +1,89 @@
+package retryhttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// Do sends a request and has its response read by a function, which is part of
+// the attempt: a body that breaks off, or does not come in time, is retried. A
+// [Transport] cannot do that, because it has returned by then. Do closes the body.
+//
+//	err := retryhttp.Do(client, nil, req, func(resp *http.Response) error {
+//		return json.NewDecoder(resp.Body).Decode(&result)
+//	})
+//
+// read is called for responses with a status below 400; others are failures, a
+// *[StatusError]. So the error tells whether the request succeeded; it is an
+// [*retry.Error] unless it is Final. read starts over in each attempt, and must not
+// keep what an earlier one left. What nobody knows of its errors is Final, as with
+// a Transport: a body that is no JSON will not become some. Bodies are read after
+// the server has acted, so only requests that are [Idempotent] are retried for
+// them.
+//
+// The attempts are those of client, with its redirects, cookies and Timeout; nil
+// means [http.DefaultClient]. If its transport is a Transport, that one's options
+// and, where p is nil, its policy apply to Do, and its Base makes the attempts: the
+// retries do not multiply. A nil p is otherwise [DefaultPolicy]. Secrets in URLs
+// are not in the errors; see [Redact].
+func Do(client *http.Client, p *retry.Policy, req *http.Request, read func(*http.Response) error) error {
+	if req == nil || read == nil {
+		return errors.New("retryhttp: Do without a request or without a function that reads")
+	}
+	if client == nil {
+		client = http.DefaultClient
+	}
+	t, ok := client.Transport.(*Transport)
+	if ok {
+		beneath := *client
+		beneath.Transport = t.Base
+		client = &beneath
+	} else {
+		t = unbudgeted
+	}
+	if p == nil {
+		p = t.policy()
+	}
+	budget := p.Budget
+	if budget == nil {
+		budget = t.budget(req)
+	}
+	c := t.newCall(req, p, budget)
+	c.base, c.read = clientTransport{client}, read
+	_, err := c.roundTrip()
+	return err
+}
+
+// unbudgeted are the options where there is no Transport to keep a budget.
+var unbudgeted = &Transport{Budget: NoBudget}
+
+// clientTransport makes the attempts of Do.
+type clientTransport struct{ client *http.Client }
+
+func (t clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.client.Do(req)
+	if err != nil {
+		return nil, Redact(err) // where there is a response as well, its body is closed
+	}
+	return resp, nil
+}
+
+// consume lets the caller read the response of an attempt. ctx is that of the
+// call, attempt that of the attempt.
+func (c *call) consume(ctx, attempt context.Context) error {
+	resp := c.resp
+	c.resp = nil
+	defer resp.Body.Close()
+	err := c.read(resp)
+	if err == nil {
+		drain(resp)
+		return nil
+	}
+	c.sent = nil // it was, and answered
+	c.judge(err, overtime(attempt) && !done(ctx))
+	c.verdict.NotApplied = false
+	return err
+}

@@ -1,0 +1,66 @@
+package retryhttp
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// maxHosts bounds what a Transport remembers: a crawler meets hosts without end.
+const maxHosts = 512
+
+// hosts are those that a Transport talked to lately, in two generations: when the
+// young one is full, it becomes the old one, and the old one is forgotten.
+type hosts struct {
+	mu         sync.Mutex
+	young, old map[origin]*host
+}
+
+type origin struct{ scheme, host string }
+
+// host is what a Transport knows of one of them.
+type host struct {
+	budget retry.Budget
+
+	mu    sync.Mutex
+	until time.Time // it wants no request before this
+}
+
+func (h *hosts) of(req *http.Request) *host {
+	var key origin
+	if req.URL != nil {
+		key = origin{req.URL.Scheme, req.URL.Host}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if known := h.young[key]; known != nil {
+		return known
+	}
+	known := h.old[key]
+	if known == nil {
+		known = &host{}
+	}
+	if h.young == nil || len(h.young) >= maxHosts {
+		h.young, h.old = make(map[origin]*host), h.young
+	}
+	h.young[key] = known
+	return known
+}
+
+// coolDown holds back requests until then, if nothing holds them back for longer.
+func (h *host) coolDown(until time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if until.After(h.until) {
+		h.until = until
+	}
+}
+
+// cooling returns how long requests are held back.
+func (h *host) cooling(now time.Time) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(h.until.Sub(now), 0)
+}

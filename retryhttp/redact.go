@@ -1,0 +1,35 @@
+package retryhttp
+
+import (
+	"net/url"
+
+	"github.com/seed-5ff3c98e/retry/internal/redact"
+)
+
+// Redact returns an error without the secrets that [http.Client] puts into the
+// text of its errors: the user and the password of a URL, the values of its query,
+// and those of a Location that was not followed. A [*url.Error] stays one, and
+// errors.Is and errors.As find what they found; those that wrap others still have
+// the text that they had. Redact(nil) is nil.
+func Redact(err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := err.(*url.Error); ok && e != nil { //nolint:errorlint // http.Client's own
+		return &url.Error{Op: e.Op, URL: redact.Text(e.URL), Err: Redact(e.Err)}
+	}
+	text := err.Error()
+	if shown := redact.Text(text); shown != text {
+		return &redactedError{shown, err}
+	}
+	return err
+}
+
+type redactedError struct {
+	text string
+	err  error
+}
+
+func (e *redactedError) Error() string { return e.text }
+
+func (e *redactedError) Unwrap() error { return e.err }

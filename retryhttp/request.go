@@ -1,0 +1,91 @@
+package retryhttp
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"sync/atomic"
+)
+
+// Idempotent reports whether a request may be sent twice whatever became of the
+// first: its method is GET, HEAD, OPTIONS, TRACE, PUT or DELETE, or it has an
+// Idempotency-Key or X-Idempotency-Key header. An empty list of values counts, as
+// in net/http: it marks a request without sending the header.
+//
+// https://www.rfc-editor.org/rfc/rfc9110#section-9.2.2
+func Idempotent(req *http.Request) bool {
+	switch req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace,
+		http.MethodPut, http.MethodDelete:
+		return true
+	default:
+		return hasKey(req)
+	}
+}
+
+// hasKey reports whether the server can tell a repeated request.
+func hasKey(req *http.Request) bool {
+	_, key := req.Header["Idempotency-Key"]
+	_, xKey := req.Header["X-Idempotency-Key"]
+	return key || xKey
+}
+
+// RandomKey is a [Transport]'s IdempotencyKey function: 128 random bits or more,
+// without quotes around them.
+func RandomKey(*http.Request) string { return rand.Text() }
+
+// request returns the request of an attempt.
+func (c *call) request(ctx context.Context) (*http.Request, error) {
+	body, err := c.body.next()
+	if err != nil {
+		return nil, &rewindError{err, c.err}
+	}
+	req := c.req.Clone(ctx)
+	req.Body = body
+	req.Trailer = c.req.Trailer // the caller fills it in while the body is read
+	if req.Header == nil {
+		req.Header = http.Header{}
+	}
+	if c.key != "" {
+		req.Header.Set("Idempotency-Key", c.key)
+	}
+	if c.t.AttemptHeader != "" {
+		req.Header.Set(c.t.AttemptHeader, strconv.Itoa(c.attempts))
+	}
+	return req, nil
+}
+
+// sent watches whether anything of a request was written.
+type sent struct{ asked, wrote atomic.Bool }
+
+// nothing reports whether it is sure that nothing was. A transport that does not
+// tell proves nothing. The first header field that is encoded counts, because
+// WroteHeaders is called only after HTTP/2 has written them.
+func (s *sent) nothing() bool { return s != nil && s.asked.Load() && !s.wrote.Load() }
+
+func (s *sent) watch(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn:          func(string) { s.asked.Store(true) },
+		WroteHeaderField: func(string, []string) { s.wrote.Store(true) },
+	})
+}
+
+// attemptsKey is the context key of the number that [Attempts] returns.
+type attemptsKey struct{}
+
+// Attempts returns how many requests a [Transport] has sent to get resp: 1 if
+// there was no retry, or no Transport. It is read from the context of
+// resp.Request. Attempts(nil) is 0.
+func Attempts(resp *http.Response) int {
+	if resp == nil {
+		return 0
+	}
+	if resp.Request != nil {
+		if n, ok := resp.Request.Context().Value(attemptsKey{}).(int); ok {
+			return n
+		}
+	}
+	return 1
+}
