@@ -67,10 +67,10 @@ func TestExtend(t *testing.T) {
 	named := retry.Verdict{Category: "named"}
 	errNamed := errors.New("named")
 	classify := retry.Extend(func(err error) retry.Verdict {
-		if _, ok := err.(*busyError); ok { //nolint:errorlint // asked about every error of the tree
+		if _, ok := err.(*busyError); ok {
 			return busy
 		}
-		if err == errNamed { //nolint:errorlint // likewise
+		if err == errNamed {
 			return named
 		}
 		return retry.Verdict{}

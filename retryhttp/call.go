@@ -99,7 +99,7 @@ func (c *call) try(ctx context.Context) error {
 		cancel()
 		return retry.MarkFinal(err)
 	}
-	resp, err := c.transport().RoundTrip(req)
+	resp, err := c.transport().RoundTrip(req) //nolint:bodyclose // discard or the caller closes it
 	if err == nil && resp == nil {
 		err = errors.New("retryhttp: Base returned neither a response nor an error")
 	}

@@ -85,8 +85,8 @@ var classify = retry.Extend(judgeNode)
 
 // judgeNode judges a single error.
 func judgeNode(err error) retry.Verdict {
-	switch err { //nolint:errorlint // asked about every error of the tree
-	case http.ErrSchemeMismatch:
+	switch err {
+	case http.ErrSchemeMismatch: //nolint:errorlint // asked about every error of the tree
 		return final("tls")
 	case http.ErrBodyNotAllowed, http.ErrBodyReadAfterClose, http.ErrContentLength, http.ErrHandlerTimeout,
 		http.ErrLineTooLong, http.ErrMissingFile, http.ErrNoCookie, http.ErrNoLocation, http.ErrHijacked:

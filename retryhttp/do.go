@@ -53,7 +53,7 @@ func Do(client *http.Client, p *retry.Policy, req *http.Request, read func(*http
 	}
 	c := t.newCall(req, p, budget)
 	c.base, c.read = clientTransport{client}, read
-	_, err := c.roundTrip()
+	_, err := c.roundTrip() //nolint:bodyclose // consume has closed it
 	return err
 }
 
