@@ -128,8 +128,9 @@ func (c *call) try(ctx context.Context) error {
 // caller.
 func (c *call) settle(o *outcome, timedOut bool) error {
 	if o.err != nil {
-		c.judge(o.err, timedOut)
-		return o.err
+		err := Redact(o.err)
+		c.judge(err, timedOut)
+		return err
 	}
 	c.resp = o.resp
 	if o.resp.StatusCode < 400 {
@@ -251,6 +252,7 @@ func (c *call) interrupted(err error) error {
 		_ = first.resp.Body.Close()
 		first.err = c.statusError(first.resp, 0)
 	}
+	first.err = Redact(first.err)
 	var e *retry.Error
 	if errors.As(err, &e) {
 		e.Attempts, e.Err = 1, first.err

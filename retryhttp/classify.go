@@ -75,7 +75,7 @@ func shouldRetry(h http.Header) string {
 // Final.
 //
 // Retryable: connections that were refused, reset, or closed while idle, timeouts,
-// truncated bodies, HTTP/2 streams and connections that the server ended. Final:
+// truncated headers and bodies, HTTP/2 streams and connections that the server ended. Final:
 // requests that are invalid, responses that are no HTTP, certificates that do not
 // hold, names that do not exist, too many redirects, and net/http's other errors
 // about misuse.
@@ -98,6 +98,9 @@ func judgeNode(err error) retry.Verdict {
 		return retry.Verdict{}
 	}
 	text, _ := errtree.Try(err.Error)
+	if truncated(text) {
+		return again("truncated")
+	}
 	for _, known := range texts {
 		if strings.HasPrefix(text, known.prefix) && strings.HasSuffix(text, known.suffix) {
 			return known.verdict
@@ -125,6 +128,22 @@ func untyped(err error) bool {
 	default:
 		return false
 	}
+}
+
+// truncated reports whether a response is called malformed only because its
+// connection broke off within the status line or a header: net/http reads what has
+// come as if it were a line.
+func truncated(text string) bool {
+	const version = "HTTP/1."
+	if line, ok := strings.CutPrefix(text, `malformed HTTP response "`); ok {
+		line = strings.TrimSuffix(line, `"`)
+		return strings.HasPrefix(line, version) || strings.HasPrefix(version, line)
+	}
+	if code, ok := strings.CutPrefix(text, `malformed HTTP status code "`); ok {
+		code = strings.TrimSuffix(code, `"`)
+		return len(code) < 3 && strings.Trim(code, "0123456789") == ""
+	}
+	return strings.HasPrefix(text, "malformed MIME header: missing colon")
 }
 
 // texts are the errors for which net/http and its HTTP/2 have no type that can

@@ -66,7 +66,7 @@ type clientTransport struct{ client *http.Client }
 func (t clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.client.Do(req)
 	if err != nil {
-		return nil, Redact(err) // where there is a response as well, its body is closed
+		return nil, err // where there is a response as well, its body is closed
 	}
 	return resp, nil
 }

@@ -1,5 +1,5 @@
-// Command broken proves that the tests in peers_*_test.go can fail. It builds
-// the package once for every entry of list.txt, with the mistake that the entry
+// Command broken proves that the tests in the peers files can fail. It builds
+// their package once for every entry of list.txt, with the mistake that the entry
 // describes put into a copy of one file, and runs the test that protects against
 // it. The sources themselves are not touched: go test -overlay takes the copy.
 //
@@ -18,8 +18,9 @@
 //	---
 //	new text, none or more lines
 //
-// where Tnn is the first part of the name of the test. Indentation counts. Lines
-// in front of the first entry are a comment.
+// where Tnn is the first part of the name of the test, or package/Bnn if that is
+// not in the root package. Indentation counts. Lines in front of the first entry
+// are a comment.
 package main
 
 import (
@@ -33,6 +34,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -55,13 +57,17 @@ const (
 
 // entry is one deliberate mistake.
 type entry struct {
+	pkg      string // "./retryhttp"
 	test     string // "T06"
 	file     string
 	what     string
 	old, new string
 }
 
-func (e entry) String() string { return e.test + " " + e.file + ": " + e.what }
+func (e entry) String() string { return e.id() + " " + e.file + ": " + e.what }
+
+// id is how list.txt names the test.
+func (e entry) id() string { return strings.TrimPrefix(e.pkg, "./") + e.test }
 
 // pattern matches the name of the entry's test.
 func (e entry) pattern() string { return "^Test" + e.test + "_" }
@@ -146,6 +152,8 @@ func parse(text string, only *regexp.Regexp) (entries []entry, err error) {
 		if _, err := fmt.Sscan(name, &e.test, &e.file); err != nil || !ok {
 			return nil, fmt.Errorf("%s: %q: want \"Tnn file.go: what is broken\"", list, head)
 		}
+		pkg, test := path.Split(e.test)
+		e.pkg, e.test = "./"+pkg, test
 		e.old, e.new, ok = strings.Cut(strings.TrimRight(body, "\n")+"\n", "\n---\n")
 		if !ok || e.old == "" {
 			return nil, fmt.Errorf("%s: %q: want old text, a line of ---, new text", list, head)
@@ -176,12 +184,12 @@ type result struct {
 	output  []byte
 }
 
-// tests says of the tests of the package as it is whether they pass.
-type tests map[string]bool
+// tests says of the tests of every package as it is whether they pass.
+type tests map[string]map[string]bool
 
 func (t tests) problem(e entry) string {
 	pattern := regexp.MustCompile(e.pattern())
-	for name, passes := range t {
+	for name, passes := range t[e.pkg] {
 		switch {
 		case !pattern.MatchString(name):
 		case passes:
@@ -198,19 +206,23 @@ var verdict = regexp.MustCompile(`(?m)^--- (PASS|FAIL): (\w+)`)
 // failing runs the tests of all entries on the sources as they are. A failure
 // proves something about a mistake only if there is none without it.
 func failing(ctx context.Context, entries []entry) (tests, error) {
-	patterns := make([]string, len(entries))
-	for i, e := range entries {
-		patterns[i] = e.pattern()
+	patterns := map[string][]string{}
+	for _, e := range entries {
+		patterns[e.pkg] = append(patterns[e.pkg], e.pattern())
 	}
-	output, _ := goTest(ctx, "-v", "-run", strings.Join(patterns, "|"))
-	found := tests{}
-	for _, m := range verdict.FindAllSubmatch(output, -1) {
-		found[string(m[2])] = string(m[1]) == "PASS"
+	all := tests{}
+	for pkg, patterns := range patterns {
+		output, _ := goTest(ctx, pkg, "-v", "-run", strings.Join(patterns, "|"))
+		found := map[string]bool{}
+		for _, m := range verdict.FindAllSubmatch(output, -1) {
+			found[string(m[2])] = string(m[1]) == "PASS"
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("no tests to run:\n%s", output)
+		}
+		all[pkg] = found
 	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("no tests to run:\n%s", output)
-	}
-	return found, nil
+	return all, nil
 }
 
 // try puts one mistake into a copy of its file and runs the test.
@@ -218,21 +230,21 @@ func try(ctx context.Context, dir string, e entry, sound tests) result {
 	if problem := sound.problem(e); problem != "" {
 		return result{problem: problem}
 	}
-	path, err := filepath.Abs(e.file)
+	file, err := filepath.Abs(e.file)
 	if err != nil {
 		return result{notRun, []byte(err.Error())}
 	}
-	src, err := os.ReadFile(path)
+	src, err := os.ReadFile(file)
 	if err != nil || strings.Count(string(src), e.old) != 1 {
 		return result{problem: notFound}
 	}
-	overlay, err := writeOverlay(dir, path, strings.Replace(string(src), e.old, e.new, 1))
+	overlay, err := writeOverlay(dir, file, strings.Replace(string(src), e.old, e.new, 1))
 	if err != nil {
 		return result{notRun, []byte(err.Error())}
 	}
 	var output []byte
 	for range tries {
-		if output, err = goTest(ctx, "-overlay", overlay, "-run", e.pattern()); err != nil {
+		if output, err = goTest(ctx, e.pkg, "-overlay", overlay, "-run", e.pattern()); err != nil {
 			break
 		}
 	}
@@ -249,16 +261,16 @@ func try(ctx context.Context, dir string, e entry, sound tests) result {
 }
 
 // writeOverlay writes the file that go test is to take instead of the one at
-// path, and the overlay that tells it so.
-func writeOverlay(dir, path, src string) (overlay string, err error) {
+// file, and the overlay that tells it so.
+func writeOverlay(dir, file, src string) (overlay string, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	broken := filepath.Join(dir, filepath.Base(path))
+	broken := filepath.Join(dir, filepath.Base(file))
 	if err := os.WriteFile(broken, []byte(src), 0o600); err != nil {
 		return "", err
 	}
-	b, err := json.Marshal(map[string]any{"Replace": map[string]string{path: broken}})
+	b, err := json.Marshal(map[string]any{"Replace": map[string]string{file: broken}})
 	if err != nil {
 		return "", err
 	}
@@ -266,8 +278,8 @@ func writeOverlay(dir, path, src string) (overlay string, err error) {
 	return overlay, os.WriteFile(overlay, b, 0o600)
 }
 
-func goTest(ctx context.Context, args ...string) ([]byte, error) {
+func goTest(ctx context.Context, pkg string, args ...string) ([]byte, error) {
 	// vet would find some of the mistakes before the test does.
-	args = append([]string{"test", "-count=1", "-vet=off", "-timeout", timeout.String()}, append(args, ".")...)
+	args = append([]string{"test", "-count=1", "-vet=off", "-timeout", timeout.String()}, append(args, pkg)...)
 	return exec.CommandContext(ctx, "go", args...).CombinedOutput()
 }
