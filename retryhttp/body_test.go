@@ -132,6 +132,40 @@ func (f readerFunc) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
+// An attempt that is over may still read more than can be kept, when the next one
+// is decided on already. That must not go on in the middle of the body.
+func TestBufferOverflowsLate(t *testing.T) {
+	t.Parallel()
+	chunks := make(chan string)
+	body := &onceBody{Reader: chanReader(chunks)}
+	var wg sync.WaitGroup
+	attempts := 0
+	base := roundTripper(func(req *http.Request) (*http.Response, error) {
+		attempts++
+		if attempts == 1 {
+			wg.Go(func() { _, _ = io.ReadFull(req.Body, make([]byte, 8)) })
+			chunks <- "1234" // the reader has asked for it
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
+		}
+		wg.Go(func() { chunks <- "5678" })
+		read, err := io.ReadAll(req.Body)
+		assert.Empty(t, read)
+		assert.NoError(t, req.Body.Close())
+		return nil, err
+	})
+	transport := &retryhttp.Transport{Base: base, Policy: atOnce(3), BufferBody: 6}
+	_, err := transport.RoundTrip(request(t, http.MethodPut, "http://h", body))
+	require.ErrorContains(t, err, "cannot send the body again")
+	assert.Equal(t, 2, attempts)
+	wg.Wait()
+	assert.EqualValues(t, 1, body.closed.Load())
+}
+
+// chanReader reads what is sent.
+type chanReader chan string
+
+func (c chanReader) Read(p []byte) (int, error) { return copy(p, <-c), nil }
+
 // T-36: the context of the attempt lives until the body is closed.
 func TestBodyIsReadableUnderAttemptTimeout(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -129,7 +130,9 @@ func (c *call) try(ctx context.Context) error {
 func (c *call) settle(o *outcome, timedOut bool) error {
 	if o.err != nil {
 		err := Redact(o.err)
-		c.judge(err, timedOut)
+		// Within a url.Error, as http.Client would return it, an io.EOF is a
+		// connection that was lost.
+		c.judge(err, &url.Error{Err: err}, timedOut)
 		return err
 	}
 	c.resp = o.resp

@@ -83,7 +83,7 @@ func (c *call) consume(ctx, attempt context.Context) error {
 		return nil
 	}
 	c.sent = nil // it was, and answered
-	c.judge(err, overtime(attempt) && !done(ctx))
+	c.judge(err, err, overtime(attempt) && !done(ctx))
 	c.verdict.NotApplied = false
 	return err
 }

@@ -6,15 +6,16 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// judge finds the verdict about an error of the transport beneath.
-func (c *call) judge(err error, timedOut bool) {
+// judge finds the verdict about a failure. Where the caller's Classifier has no
+// opinion about it, classified is what counts.
+func (c *call) judge(err, classified error, timedOut bool) {
 	v := c.asked(err)
 	switch {
 	case v != retry.Verdict{}:
 	case timedOut:
 		v = retry.Verdict{Class: retry.Retryable, Category: "timeout"}
 	default:
-		v = Classify(err)
+		v = Classify(classified)
 	}
 	if v == (retry.Verdict{}) {
 		v.Class = retry.Final // what may be retried is known here

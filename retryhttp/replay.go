@@ -203,6 +203,9 @@ func (b *buffering) Read(p []byte) (int, error) {
 }
 
 func (b *buffering) rewind() error {
+	if b.full.Load() {
+		return errOnce // the attempt before has just read too much
+	}
 	b.pos = 0
 	return nil
 }

@@ -1,0 +1,24 @@
+// Package clientstest runs API clients of other people, as they are, over a
+// [retryhttp.Transport] and against servers that misbehave. It has a module of
+// its own, so that they are not requirements of the library.
+//
+// The retries of the clients themselves are off, so that it is the Transport that
+// retries:
+//
+//   - github.com/google/go-github has none.
+//   - github.com/minio/minio-go: MaxRetries 1, which counts attempts.
+//   - github.com/aws/aws-sdk-go-v2: [aws.NopRetryer].
+//   - github.com/openai/openai-go and github.com/anthropics/anthropic-sdk-go:
+//     option.WithMaxRetries(0).
+//
+// # What a Transport can send again
+//
+// All of them hand over JSON with a GetBody, and that is sent again. Uploads they
+// do not: minio-go, the AWS SDK, and go-github for release assets wrap what they
+// upload in readers of their own, without GetBody, and hide its Seek. A Transport
+// sends such a request once, unless its BufferBody covers it; otherwise keep the
+// client's own retries for these.
+//
+// [retryhttp.Transport]: https://pkg.go.dev/github.com/seed-5ff3c98e/retry/retryhttp#Transport
+// [aws.NopRetryer]: https://pkg.go.dev/github.com/aws/aws-sdk-go-v2/aws#NopRetryer
+package clientstest

@@ -1,0 +1,158 @@
+package clientstest_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-github/v88/github"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// limited answers as GitHub does when no request is left until a time from now.
+func limited(status int, wait time.Duration) step {
+	now := time.Now().UTC()
+	return answer(status, "application/json", `{"message": "API rate limit exceeded"}`,
+		"Date", now.Format(http.TimeFormat),
+		"X-Ratelimit-Limit", "60", "X-Ratelimit-Remaining", "0",
+		"X-Ratelimit-Reset", strconv.FormatInt(now.Add(wait).Unix(), 10))
+}
+
+// https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
+func TestGitHubPrimaryLimit(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{403, 429} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s := serve(t, limited(status, 40*time.Second),
+				answer(200, "application/json", `{"name": "hello"}`, "X-Ratelimit-Limit", "60", "X-Ratelimit-Remaining", "59"))
+
+			repo, response, err := githubClient(t, w.http, s.URL).Repositories.Get(t.Context(), "octo", "cat")
+
+			require.NoError(t, err)
+			assert.Equal(t, "hello", repo.GetName())
+			assert.Equal(t, 59, response.Rate.Remaining, "the client must not see the limit")
+			w.hinted(t, 40*time.Second)
+		})
+	}
+}
+
+func TestGitHubPrimaryLimitThatIsTooFarAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := serve(t, limited(403, 40*time.Minute))
+	c := githubClient(t, w.http, s.URL)
+
+	_, _, err := c.Repositories.Get(t.Context(), "octo", "cat")
+
+	var limit *github.RateLimitError
+	require.ErrorAs(t, err, &limit)
+	assert.Equal(t, 60, limit.Rate.Limit)
+	assert.WithinDuration(t, time.Now().Add(40*time.Minute), limit.Rate.Reset.Time, time.Minute)
+	assert.Empty(t, w.clock.Sleeps())
+
+	_, _, err = c.Repositories.Get(t.Context(), "octo", "cat")
+
+	require.ErrorAs(t, err, &limit, "the client knows the limit, and sends nothing")
+}
+
+func TestGitHubSecondaryLimit(t *testing.T) {
+	t.Parallel()
+	secondary := answer(403, "application/json",
+		`{"message": "slow down", "documentation_url": "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`,
+		"Retry-After", "30", "X-Ratelimit-Remaining", "59")
+
+	t.Run("passes", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		s := serve(t, secondary, answer(200, "application/json", `{"name": "hello"}`))
+		c := githubClient(t, w.http, s.URL)
+
+		repo, _, err := c.Repositories.Get(t.Context(), "octo", "cat")
+
+		require.NoError(t, err)
+		assert.Equal(t, "hello", repo.GetName())
+		w.hinted(t, 30*time.Second)
+	})
+	t.Run("stays", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		s := serve(t, secondary, secondary, secondary)
+
+		_, _, err := githubClient(t, w.http, s.URL).Repositories.Get(t.Context(), "octo", "cat")
+
+		var abuse *github.AbuseRateLimitError
+		require.ErrorAs(t, err, &abuse)
+		assert.Equal(t, 30*time.Second, abuse.GetRetryAfter())
+		assert.Len(t, w.clock.Sleeps(), 2)
+	})
+}
+
+// http.Client makes the second request, and its GetBody, itself.
+func TestGitHubRedirectKeepsTheBody(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := serve(t,
+		answer(307, "application/json", `{}`, "Location", "/repositories/1/issues"),
+		answer(429, "application/json", `{}`, "Retry-After", "2"),
+		answer(201, "application/json", `{"title": "hello"}`))
+
+	issue, _, err := githubClient(t, w.http, s.URL).Issues.Create(t.Context(), "octo", "cat", &github.IssueRequest{Title: github.Ptr("hello")})
+
+	require.NoError(t, err)
+	assert.Equal(t, "hello", issue.GetTitle())
+	w.hinted(t, 2*time.Second)
+	for _, r := range s.got() {
+		assert.JSONEq(t, `{"title": "hello"}`, r.Body)
+		assert.Equal(t, "Bearer token", r.Header.Get("Authorization"))
+	}
+	assert.Equal(t, "/repositories/1/issues", s.got()[2].URI)
+}
+
+// go-github hides that the file can seek, and lets http.NewRequest hide the rest.
+func TestGitHubAsset(t *testing.T) {
+	t.Parallel()
+	refused := answer(429, "application/json", `{"message": "no luck"}`, "Retry-After", "2")
+	uploaded := answer(201, "application/json", `{"name": "hello"}`)
+	upload := func(t *testing.T, w world, s *server) (*github.ReleaseAsset, error) {
+		t.Helper()
+		name := filepath.Join(t.TempDir(), "asset.zip")
+		require.NoError(t, os.WriteFile(name, large, 0o600))
+		file, err := os.Open(name)
+		require.NoError(t, err)
+		defer func() { _ = file.Close() }()
+		asset, _, err := githubClient(t, w.http, s.URL).Repositories.UploadReleaseAsset(t.Context(), "octo", "cat", 1,
+			&github.UploadOptions{Name: "asset.zip"}, file)
+		return asset, err
+	}
+
+	t.Run("once", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		s := serve(t, refused)
+
+		_, err := upload(t, w, s)
+
+		var e *github.ErrorResponse
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, 429, e.Response.StatusCode)
+		assert.Equal(t, "no luck", e.Message)
+	})
+	t.Run("kept", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t).keeping(len(large))
+		s := serve(t, refused, uploaded)
+
+		asset, err := upload(t, w, s)
+
+		require.NoError(t, err)
+		assert.Equal(t, "hello", asset.GetName())
+		assert.True(t, string(large) == s.got()[0].Body, "the body")
+		s.assertSame(t)
+	})
+}

@@ -1,0 +1,43 @@
+package clientstest_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func host(t *testing.T, address string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	return u.Host
+}
+
+func secure(address string) bool { return strings.HasPrefix(address, "https:") }
+
+// s3Object answers with an object.
+func s3Object(content string) step {
+	return answer(200, "text/plain", content,
+		"Etag", `"0123456789abcdef0123456789abcdef"`, "Last-Modified", "Fri, 20 Nov 2026 10:00:00 GMT")
+}
+
+var s3Upload = answer(200, "application/xml",
+	`<InitiateMultipartUploadResult><Bucket>bucket</Bucket><Key>key</Key><UploadId>hello</UploadId></InitiateMultipartUploadResult>`)
+
+func s3Failed(status int, keysAndValues ...string) step {
+	code := map[int]string{
+		http.StatusForbidden:           "AccessDenied",
+		http.StatusNotFound:            "NoSuchKey",
+		http.StatusTooManyRequests:     "TooManyRequests",
+		http.StatusInternalServerError: "InternalError",
+		http.StatusServiceUnavailable:  "SlowDown",
+	}[status]
+	if code == "" {
+		code = "Unexpected"
+	}
+	return answer(status, "application/xml",
+		`<?xml version="1.0" encoding="UTF-8"?><Error><Code>`+code+`</Code><Message>no luck</Message></Error>`, keysAndValues...)
+}
