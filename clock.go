@@ -33,6 +33,33 @@ type attemptTimer interface {
 	AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 }
 
+// Now returns the current time on p.Clock. It is for drivers of your own, as are
+// Sleep and AttemptContext: all that Execute does with the clock.
+func (p *Policy) Now() time.Time { return p.orZero().now() }
+
+// Sleep waits on p.Clock until d has passed, and returns nil, or until ctx is done,
+// and returns its cause. A d of 0 or less has passed already.
+func (p *Policy) Sleep(ctx context.Context, d time.Duration) error {
+	p = p.orZero()
+	ctx = orBackground(ctx)
+	if !done(ctx) && (d <= 0 || p.wait(ctx, d, p.start(nil, d))) {
+		return nil
+	}
+	return context.Cause(ctx)
+}
+
+// AttemptContext returns the context for one attempt: a child of ctx that ends
+// after p.AttemptTimeout, by p.Clock if that can tell; ctx itself if there is no
+// timeout. Call the function when the attempt is over.
+func (p *Policy) AttemptContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	p = p.orZero()
+	ctx = orBackground(ctx)
+	if p.AttemptTimeout <= 0 {
+		return ctx, func() {}
+	}
+	return p.withTimeout(ctx)
+}
+
 // now returns the current time of the policy.
 func (p *Policy) now() time.Time {
 	if p.Clock == nil {

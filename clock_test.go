@@ -416,3 +416,35 @@ func TestClockDeadlineIsInItsTime(t *testing.T) {
 		assert.Equal(t, want < 3, e.Stop == retry.StopDeadline)
 	}
 }
+
+// What drivers of their own use.
+func TestDriverClock(t *testing.T) {
+	t.Parallel()
+	clock := &retrytest.Clock{}
+	p := &retry.Policy{Clock: clock, AttemptTimeout: time.Minute}
+	start := p.Now()
+	require.NoError(t, p.Sleep(t.Context(), time.Hour))
+	assert.Equal(t, start.Add(time.Hour), p.Now())
+	require.NoError(t, p.Sleep(t.Context(), 0))
+	require.NoError(t, p.Sleep(t.Context(), -1))
+
+	ctx, cancel := p.AttemptContext(t.Context())
+	defer cancel()
+	require.ErrorIs(t, p.Sleep(ctx, time.Hour), context.DeadlineExceeded)
+	assert.Equal(t, start.Add(time.Hour+time.Minute), p.Now())
+	require.ErrorIs(t, p.Sleep(ctx, 0), context.DeadlineExceeded, "done already")
+
+	errStop := errors.New("stop")
+	canceled, stop := context.WithCancelCause(t.Context())
+	stop(errStop)
+	assert.Equal(t, errStop, p.Sleep(canceled, time.Second))
+
+	var none *retry.Policy
+	before := time.Now()
+	require.NoError(t, none.Sleep(nil, time.Microsecond)) //nolint:staticcheck // nil is context.Background()
+	assert.False(t, none.Now().Before(before))
+	same, cancel := none.AttemptContext(t.Context())
+	cancel()
+	assert.Equal(t, t.Context(), same)
+	assert.NoError(t, same.Err())
+}

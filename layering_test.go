@@ -118,6 +118,10 @@ func TestLayeringFaults(t *testing.T) {
 		{"a package above internal", map[string]string{
 			"internal/stat/x.go": `package stat; import "` + root + `/retrytest"`,
 		}, "internal/stat/x.go:1: imports " + root + "/retrytest from the layer of internal"},
+		{"a package above the internal module of a test", map[string]string{
+			"internal/sqltest/go.mod": "module " + root + "/internal/sqltest\n\ngo 1.25\n\nreplace " + root + " => ../..\n",
+			"internal/sqltest/x.go":   `package sqltest; import ("example.com/sql"; "` + root + `/retrysql")`,
+		}, ""},
 		{"an adapter in internal affairs", map[string]string{
 			"adapters/river/x.go": `package river; import "` + root + `/internal/sat"`,
 		}, "adapters/river/x.go:1: imports " + root + "/internal/sat from the layer of adapters"},
@@ -365,7 +369,7 @@ func (s *sources) checkImports(f source) {
 		switch {
 		case standard:
 		case ours && !f.isTest():
-			if layer, ok := mayImport(path.Dir(f.name), i.path); !ok {
+			if layer, ok := mayImport(path.Dir(f.name), i.path, inRoot); !ok {
 				s.fault(i.at, "imports %s from the layer of %s", i.path, layer)
 			}
 		case ours || !inRoot:
@@ -390,12 +394,14 @@ func (s *sources) moduleOf(name string) string {
 
 // mayImport reports whether production code in a directory may import a package
 // of this repository, and the name of the directory's layer.
-func mayImport(dir, imported string) (layer string, ok bool) {
+func mayImport(dir, imported string, inRoot bool) (layer string, ok bool) {
 	const internal = modulePath + "/internal"
 	layer, _, _ = strings.Cut(dir, "/")
 	switch {
 	case layer == ".":
 		return "the root package", within(imported, internal)
+	case layer == "internal" && !inRoot: // tests with third-party modules
+		return layer, true
 	case layer == "internal":
 		return layer, imported == modulePath || within(imported, internal)
 	case layer == "adapters", layer == "examples":

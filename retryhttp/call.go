@@ -144,16 +144,7 @@ func (c *call) settle(o *outcome, timedOut bool) error {
 
 // context returns the context of an attempt.
 func (c *call) context(ctx context.Context) (context.Context, context.CancelFunc) {
-	cancel := func() {}
-	if d := c.given.AttemptTimeout; d > 0 {
-		if clock, ok := c.policy.Clock.(interface {
-			AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
-		}); ok {
-			ctx, cancel = clock.AttemptContext(ctx, d)
-		} else {
-			ctx, cancel = context.WithTimeout(ctx, d)
-		}
-	}
+	ctx, cancel := c.given.AttemptContext(ctx)
 	if c.policy.NonIdempotent {
 		c.sent = &sent{}
 		ctx = c.sent.watch(ctx)
@@ -227,7 +218,7 @@ func (c *call) hold(ctx context.Context) time.Duration {
 		Rand:          c.policy.Rand,
 	}
 	_ = p.Execute(ctx, func(context.Context) error {
-		wait = host.cooling(now(p))
+		wait = host.cooling(p.Now())
 		if wait == 0 {
 			return nil
 		}
@@ -282,12 +273,4 @@ func (c *call) result(err error) (*http.Response, error) {
 		c.resp.Request = req.WithContext(context.WithValue(req.Context(), attemptsKey{}, c.attempts))
 	}
 	return c.resp, nil
-}
-
-// now returns the current time of a policy.
-func now(p *retry.Policy) time.Time {
-	if p.Clock == nil {
-		return time.Now()
-	}
-	return p.Clock.Now()
 }

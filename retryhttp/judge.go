@@ -29,7 +29,7 @@ func (c *call) judge(err, classified error, timedOut bool) {
 // refused judges a response with the status of a failure. It returns nil if that
 // is for the caller to deal with.
 func (c *call) refused(resp *http.Response) error {
-	after, hinted := ParseHint(resp.StatusCode, resp.Header, now(c.given))
+	after, hinted := ParseHint(resp.StatusCode, resp.Header, c.given.Now())
 	if !hinted && c.t.BodyHints && heeded(resp.StatusCode) {
 		after = peekHint(resp)
 	}
@@ -39,7 +39,7 @@ func (c *call) refused(resp *http.Response) error {
 		v = c.judgeStatus(resp, err)
 	}
 	if v.Class == retry.RateLimited && v.After > 0 && c.t.Cooldown > 0 {
-		c.t.hosts.of(c.req).coolDown(now(c.given).Add(min(v.After, c.t.Cooldown)))
+		c.t.hosts.of(c.req).coolDown(c.given.Now().Add(min(v.After, c.t.Cooldown)))
 	}
 	if v.Class == retry.Final && c.read == nil && isAnswer(resp.StatusCode) {
 		return nil

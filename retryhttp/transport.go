@@ -121,7 +121,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.base().RoundTrip(req)
 	if err == nil && resp.StatusCode < 400 {
 		if budget != nil {
-			budget.Deposit(now(p))
+			budget.Deposit(p.Now())
 		}
 		return resp, nil
 	}
