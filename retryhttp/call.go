@@ -212,6 +212,7 @@ func (c *call) hold(ctx context.Context) time.Duration {
 	// Waiting for a hint is what a policy does.
 	p := &retry.Policy{
 		MaxAttempts:   retry.Unlimited,
+		Backoff:       retry.Constant(0), // no longer than the hint
 		MaxDelay:      c.policy.MaxDelay,
 		MaxRetryAfter: c.policy.MaxRetryAfter,
 		Clock:         c.policy.Clock,
