@@ -1,0 +1,148 @@
+package retryexec
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// Classify is [Profile.Classify] of [Default].
+func Classify(err error, exitCode int, stderr string) retry.Verdict {
+	return defaultProfile().Classify(err, exitCode, stderr)
+}
+
+// ClassifyError is [Profile.ClassifyError] of [Default], a [retry.Classifier].
+// [Run] and [Output] use it for all that the Classifier of their policy leaves
+// open.
+func ClassifyError(err error) retry.Verdict {
+	return defaultProfile().ClassifyError(err)
+}
+
+// Default returns the profile for commands that nothing is known about. In this
+// order:
+//
+//	signal, or 128 + n            SIGINT, SIGHUP, SIGPIPE final, others unknown
+//	64–68 72 73 77 78 126 127     final       sysexits.h, the shell
+//	69 71 74 75 76 124            retryable   sysexits.h, timeout(1)
+//	quota exceeded (billing…)     final       stderr_quota
+//	rate limit, status 429…       limited     stderr_rate_limit
+//	permission denied, x509…      final       stderr_auth
+//	timed out, connection reset…  retryable   stderr_transient
+//	usage:, unknown flag…         final       stderr_usage
+//	not found, invalid…           final       stderr_invalid, not with exit code 2
+//	everything else               unknown     exit_1 and the like: retried
+//
+// The phrases are looked for as whole words. Bare ones such as "timeout" or
+// "connection" are not among them, because programs print them for other
+// reasons. A Go program that panics exits with code 2, so what its text calls
+// invalid says little.
+//
+// Sources: sysexits.h, the manuals of bash and GNU coreutils, and what common
+// programs print.
+func Default() Profile {
+	is := phrases()
+	return Profile{
+		{Codes: []int{129, 130, 141}, Verdict: verdictFinal},
+		{Codes: signalCodes(), Verdict: verdictUnknown},
+		{Codes: []int{64, 65, 66, 67, 68, 72, 73, 77, 78, 126, 127}, Verdict: verdictFinal},
+		{Codes: []int{69, 71, 74, 75, 76, 124}, Verdict: verdictRetryable},
+
+		{Stderr: is.quota, Verdict: final("stderr_quota")},
+		{Stderr: is.limited, Verdict: limited("stderr_rate_limit")},
+		{Stderr: is.auth, Verdict: final("stderr_auth")},
+		{Stderr: is.transient, Verdict: again("stderr_transient")},
+		{Stderr: is.usage, Verdict: final("stderr_usage")},
+		{Codes: []int{2}, Verdict: verdictUnknown},
+		{Stderr: is.invalid, Verdict: final("stderr_invalid")},
+
+		{Verdict: verdictUnknown},
+	}
+}
+
+var defaultProfile = sync.OnceValue(Default)
+
+// Verdicts whose category is that of the exit code.
+var (
+	verdictFinal     = retry.Verdict{Class: retry.Final}
+	verdictRetryable = retry.Verdict{Class: retry.Retryable}
+	verdictUnknown   = retry.Verdict{}
+)
+
+// again is the verdict for a command that may have taken effect, as all may that
+// have run.
+func again(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.Retryable, Category: category}
+}
+
+func limited(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.RateLimited, Category: category}
+}
+
+func signalCodes() []int {
+	var codes []int
+	for code := signaled + 1; code <= lastSignaled; code++ {
+		codes = append(codes, code)
+	}
+	return codes
+}
+
+// phraseSet are kinds of phrases in standard error. In a text that has several,
+// those that say more of the cause come first; so a refused connection is
+// retried although the program calls the response "invalid".
+type phraseSet struct{ quota, limited, auth, transient, usage, invalid *regexp.Regexp }
+
+// phrases compiles them when they are first needed, so that programs that only
+// link this package do not pay for it.
+var phrases = sync.OnceValue(func() phraseSet {
+	return phraseSet{
+		quota: regexp.MustCompile(`(?s)\bquota exceeded\b.*\b(?:billing|daily)|\b(?:billing|daily).*\bquota exceeded\b`),
+
+		limited: regexp.MustCompile(words(
+			`too many requests`, `toomanyrequests`, `slow down`, `quota exceeded`, `secondary rate`,
+			`rate_?limit_?exceeded`,
+		) +
+			// Not the setting: rate_limit=5.
+			`|\brate[ -]?limit(?:s|ed|ing|er)?(?:[^\w=]|$)` +
+			// ThrottlingException, RequestThrottled.
+			`|\b(?:request)?throttl` +
+			// The code of S3.
+			`|\(slowdown\)` +
+			// HTTP/1.1 429, status code: 429, returned error: 429.
+			`|\b(?:http|status|error)(?:/\d(?:\.\d)?)?(?:[ :=_"(-]|code|status|error)+429\b`),
+
+		auth: regexp.MustCompile(words(
+			`permission denied`, `access denied`, `unauthorized`, `authentication failed`, `forbidden`,
+			`denied: requested access`, `bad credentials`, `host key verification failed`,
+			`certificate verify failed`,
+		) + `|\bx509:`),
+
+		transient: regexp.MustCompile(words(
+			`timed out`, `i/o timeout`, `deadline exceeded`, `timeout exceeded`, `tls handshake timeout`,
+			`gateway time-?out`,
+			`connection (?:refused|reset|closed|aborted|lost|broken)`, `broken pipe`,
+			`(?:unexpected|early) eof`, `remote end hung up`,
+			`temporary failure in name resolution`, `could not resolve`, `server misbehaving`,
+			`network is unreachable`, `no route to host`,
+			`service unavailable`, `bad gateway`, `internal server error`,
+			`temporarily unavailable`, `try again`,
+			`resource busy`, `could not get lock`, `database is locked`, `deadlock`, `index\.lock`,
+		)),
+
+		usage: regexp.MustCompile(words(`unknown (?:flag|option|command)`, `unrecognized option`) +
+			// At the beginning, or after the program's name. Not "disk usage: 80%".
+			`|(?m:(?:^\s*|: )usage:)`),
+
+		invalid: regexp.MustCompile(words(
+			`command not found`, `no such file or directory`, `not found`, `does not exist`, `invalid`,
+			`syntax error`, `no space left on device`, `unsupported`, `already exists`,
+			`not a git repository`,
+		)),
+	}
+})
+
+// words returns a pattern for phrases that begin and end with whole words.
+func words(phrases ...string) string {
+	return `\b(?:` + strings.Join(phrases, `|`) + `)\b`
+}

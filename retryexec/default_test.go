@@ -1,0 +1,269 @@
+package retryexec_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryexec"
+)
+
+func verdict(c retry.Class, category string) retry.Verdict {
+	return retry.Verdict{Class: c, Category: category}
+}
+
+// TestVectors are commands as they fail in the field.
+func TestVectors(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		code   int
+		stderr string
+		want   retry.Verdict
+	}{
+		{
+			1, "ssh: connect to host x port 22: Connection timed out\nfatal: Could not read from remote repository.\nPlease make sure you have the correct access rights",
+			verdict(retry.Retryable, "stderr_transient"),
+		},
+		{
+			128, "git@x: Permission denied (publickey).\nfatal: Could not read from remote repository.",
+			verdict(retry.Final, "stderr_auth"),
+		},
+		{1, "toomanyrequests: You have reached your pull rate limit", verdict(retry.RateLimited, "stderr_rate_limit")},
+		{56, "curl: (56) Recv failure: Connection reset by peer", verdict(retry.Retryable, "stderr_transient")},
+		{0, "Connection #0 to host x left intact", retry.Verdict{}},
+		{1, "* Connection #0 to host x left intact\nboom", verdict(retry.Unknown, "exit_1")},
+		{1, "timeout=30s retries=2", verdict(retry.Unknown, "exit_1")},
+		{127, "Connection timed out", verdict(retry.Final, "exit_127")},
+		{75, "permission denied", verdict(retry.Retryable, "exit_75")},
+		{77, "timed out", verdict(retry.Final, "exit_77")},
+		{2, "panic: runtime error", verdict(retry.Unknown, "exit_2")},
+		{2, "usage: foo [-x]", verdict(retry.Final, "stderr_usage")},
+		{1, "error: invalid response: connection reset by peer", verdict(retry.Retryable, "stderr_transient")},
+		{1, "E: Could not get lock /var/lib/dpkg/lock", verdict(retry.Retryable, "stderr_transient")},
+		{1, "no space left on device", verdict(retry.Final, "stderr_invalid")},
+		{130, "", verdict(retry.Final, "signal_interrupt")},
+		{124, "", verdict(retry.Retryable, "exit_124")},
+		{1, "", verdict(retry.Unknown, "exit_1")},
+		// The vectors with SIGKILL need processes: TestSignals, TestCancel.
+	}
+	for _, tt := range tests {
+		assert.Equal(t, tt.want, retryexec.Classify(nil, tt.code, tt.stderr), "%d %q", tt.code, tt.stderr)
+	}
+}
+
+// TestExitCodes says what every exit code means by itself, and whether standard
+// error has a say.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	definitive := map[int]retry.Class{
+		64: retry.Final, 65: retry.Final, 66: retry.Final, 67: retry.Final, 68: retry.Final,
+		69: retry.Retryable, 71: retry.Retryable, 72: retry.Final, 73: retry.Final,
+		74: retry.Retryable, 75: retry.Retryable, 76: retry.Retryable, 77: retry.Final, 78: retry.Final,
+		124: retry.Retryable, 126: retry.Final, 127: retry.Final,
+		129: retry.Final, 130: retry.Final, 141: retry.Final,
+	}
+	names := map[int]string{
+		129: "signal_hangup", 130: "signal_interrupt", 131: "signal_quit", 132: "signal_ill",
+		133: "signal_5", 134: "signal_abort", 135: "signal_7", 136: "signal_fpe", 137: "signal_killed",
+		138: "signal_10", 139: "signal_segv", 140: "signal_12", 141: "signal_pipe", 142: "signal_alarm",
+		143: "signal_terminated",
+	}
+	texts := map[string]retry.Verdict{
+		"too many requests": verdict(retry.RateLimited, "stderr_rate_limit"),
+		"permission denied": verdict(retry.Final, "stderr_auth"),
+		"timed out":         verdict(retry.Retryable, "stderr_transient"),
+		"usage: x":          verdict(retry.Final, "stderr_usage"),
+	}
+	for code := 1; code <= 255; code++ {
+		class, decided := definitive[code]
+		name := "exit_" + strconv.Itoa(code)
+		if 128 < code && code < 160 {
+			decided, name = true, "signal_"+strconv.Itoa(code-128)
+		}
+		if names[code] != "" {
+			name = names[code]
+		}
+		want := verdict(class, name)
+		assert.Equal(t, want, retryexec.Classify(nil, code, ""), "%d", code)
+		assert.Equal(t, want, retryexec.Classify(nil, code, "boom"), "%d", code)
+		for text, byText := range texts {
+			if !decided {
+				want = byText
+			}
+			assert.Equal(t, want, retryexec.Classify(nil, code, text), "%d %s", code, text)
+		}
+	}
+	assert.Equal(t, verdict(retry.Unknown, "exit_3221225477"), retryexec.Classify(nil, 0xC0000005, ""), "Windows")
+	assert.Equal(t, verdict(retry.Unknown, "exit_unknown"), retryexec.Classify(nil, -1, ""))
+	for text := range texts {
+		assert.Zero(t, retryexec.Classify(nil, 0, text), "success")
+	}
+}
+
+// TestExitCodeTwo is that of wrong usage, and of a Go program that panics.
+func TestExitCodeTwo(t *testing.T) {
+	t.Parallel()
+	for stderr, want := range map[string]retry.Verdict{
+		"foo: unknown flag: --x":                                        verdict(retry.Final, "stderr_usage"),
+		"ls: unrecognized option '--x'":                                 verdict(retry.Final, "stderr_usage"),
+		"Usage of foo:\n  -x":                                           verdict(retry.Unknown, "exit_2"),
+		"bash: cd: usage: cd [-L]":                                      verdict(retry.Final, "stderr_usage"),
+		"panic: runtime error: invalid memory address\n\ngoroutine 1":   verdict(retry.Unknown, "exit_2"),
+		"panic: dial tcp: connect: connection refused\n\ngoroutine 1":   verdict(retry.Retryable, "stderr_transient"),
+		"ls: cannot access 'x': No such file or directory":              verdict(retry.Unknown, "exit_2"),
+		"Error: dial: i/o timeout\nUsage:\n  foo [flags]\n":             verdict(retry.Retryable, "stderr_transient"),
+		"foo: error: unauthorized\nusage: foo [-h]":                     verdict(retry.Final, "stderr_auth"),
+		"panic: runtime error: index out of range [5] with length 3":    verdict(retry.Unknown, "exit_2"),
+		"panic: http 429 too many requests, invalid response, usage: x": verdict(retry.RateLimited, "stderr_rate_limit"),
+	} {
+		assert.Equal(t, want, retryexec.Classify(nil, 2, stderr), "%q", stderr)
+	}
+}
+
+// phrases are what standard error may say, in order of priority.
+var phrases = []struct {
+	want  retry.Verdict
+	texts []string
+}{
+	{verdict(retry.Final, "stderr_quota"), []string{
+		"quota exceeded, check your billing account", "daily quota exceeded", "quota exceeded for daily requests",
+		"quota exceeded\nreason: dailyLimitExceeded",
+	}},
+	{verdict(retry.RateLimited, "stderr_rate_limit"), []string{
+		"rate limit", "rate-limit", "ratelimit", "rate limits", "rate limited", "rate limiting", "rate limiter",
+		"rate limit: 60 per hour", "rate_limit_exceeded", "RateLimitExceeded",
+		"too many requests", "toomanyrequests", "throttl", "throttled", "throttling", "ThrottlingException",
+		"RequestThrottled", "slow down", "An error occurred (SlowDown) when calling", "quota exceeded", "secondary rate",
+		"HTTP 429", "HTTP/1.1 429", "HTTP/2 429", "http status 429", "status: 429", "status=429", "status code: 429",
+		"statusCode 429", `"status_code": 429`, "error 429", "error: 429", "error code 429",
+		"The requested URL returned error: 429", "HTTP error 429",
+	}},
+	{verdict(retry.Final, "stderr_auth"), []string{
+		"permission denied", "access denied", "unauthorized", "authentication failed", "forbidden",
+		"denied: requested access", "bad credentials", "host key verification failed", "certificate verify failed",
+		"x509: certificate has expired",
+	}},
+	{verdict(retry.Retryable, "stderr_transient"), []string{
+		"timed out", "i/o timeout", "deadline exceeded", "timeout exceeded", "tls handshake timeout",
+		"gateway timeout", "gateway time-out",
+		"connection refused", "connection reset", "connection closed", "connection aborted", "connection lost",
+		"connection broken", "broken pipe", "unexpected eof", "early eof", "remote end hung up",
+		"temporary failure in name resolution", "could not resolve", "server misbehaving",
+		"network is unreachable", "no route to host", "service unavailable", "bad gateway",
+		"internal server error", "temporarily unavailable", "try again", "resource busy", "could not get lock",
+		"database is locked", "deadlock", "index.lock",
+	}},
+	{verdict(retry.Final, "stderr_usage"), []string{
+		"unknown flag", "unknown option", "unknown command", "unrecognized option", "usage: x", "x: usage: x",
+	}},
+	{verdict(retry.Final, "stderr_invalid"), []string{
+		"command not found", "no such file or directory", "not found", "does not exist", "invalid", "syntax error",
+		"no space left on device", "unsupported", "already exists", "not a git repository",
+	}},
+}
+
+func TestPhrases(t *testing.T) {
+	t.Parallel()
+	for _, group := range phrases {
+		for _, text := range group.texts {
+			for _, stderr := range []string{
+				text, strings.ToUpper(text), text + "\n", "first\n" + text + "\nlast", text + ".", text + "\r",
+				"\x1b[1;31m" + text + "\x1b[0m",
+			} {
+				assert.Equal(t, group.want, retryexec.Classify(nil, 1, stderr), "%q", stderr)
+			}
+		}
+	}
+}
+
+// TestPhrasesTogether is about priority: the kind that says more of the cause
+// wins, wherever it stands.
+func TestPhrasesTogether(t *testing.T) {
+	t.Parallel()
+	for i, first := range phrases {
+		for _, second := range phrases[i:] {
+			for _, a := range first.texts {
+				for _, b := range []string{second.texts[0], second.texts[len(second.texts)-1]} {
+					if b == "usage: x" {
+						b = "\n" + b
+					}
+					if strings.Contains(a+b, "quota exceeded") {
+						continue // has words of two kinds
+					}
+					assert.Equal(t, first.want, retryexec.Classify(nil, 1, a+", "+b), "%s, %s", a, b)
+					assert.Equal(t, first.want, retryexec.Classify(nil, 1, b+"\n"+a), "%s, %s", b, a)
+				}
+			}
+		}
+	}
+}
+
+// TestNoPhrases are texts that look like one.
+func TestNoPhrases(t *testing.T) {
+	t.Parallel()
+	for _, stderr := range []string{
+		"", "boom", "timeout", "connection", "timeout=30s", "--timeout 30", "connection #0", "connecting",
+		"rate_limit=5", "rate-limit=5", "ratelimiting_interval", "corporate limit", "pirate limitation",
+		"429", "line 429", "error on line 429", "status 4290", "status 1429", "http://x:429x", "took 429 ms",
+		"xpermission deniedx", "untimed outx", "deadlocked", "tryagain", "retry again", "indexxlock",
+		"disk usage: 80%", "memory usage: 5 MB", "flag unknown", "not_found", "notfound", "invalidate", "invalid_grant",
+		"unsupportedx", "x509", "try\nagain", "connection\nreset",
+	} {
+		assert.Equal(t, verdict(retry.Unknown, "exit_1"), retryexec.Classify(nil, 1, stderr), "%q", stderr)
+	}
+}
+
+func TestOnlyTheEndOfStderrCounts(t *testing.T) {
+	t.Parallel()
+	const size = 8 << 10
+	const phrase = "permission denied"
+	fill := func(n int) string { return strings.Repeat(".", n) }
+	want := verdict(retry.Final, "stderr_auth")
+	assert.Equal(t, want, retryexec.Classify(nil, 1, fill(100*size)+phrase))
+	assert.Equal(t, want, retryexec.Classify(nil, 1, phrase+fill(size-len(phrase))))
+	assert.Equal(t, verdict(retry.Unknown, "exit_1"), retryexec.Classify(nil, 1, phrase+fill(size-len(phrase)+1)))
+	// What a terminal does not show takes no room.
+	colors := strings.Repeat("\x1b[38;5;196m", size)
+	assert.Equal(t, want, retryexec.Classify(nil, 1, "permission"+colors+" denied"+fill(size-len(phrase))))
+}
+
+func TestClean(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, stderr, want string }{
+		{"nothing", "", ""},
+		{"text", "Timed OUT\r\n", "timed out\r\n"},
+		{"other letters stay", "ÄÖ İ \u212a \xff", "ÄÖ İ \u212a \xff"},
+		{"color", "\x1b[1;31mtimed\x1b[0m out", "timed out"},
+		{"cursor", "\x1b[2K\x1b[1Gtimed out\x1b[?25h", "timed out"},
+		{"intermediates", "\x1b[0 qtimed\x1b[!p out", "timed out"},
+		{"title, BEL", "\x1b]0;connection reset\atimed out", "timed out"},
+		{"title, ST", "\x1b]0;connection reset\x1b\\timed out", "timed out"},
+		{"link", "\x1b]8;;https://x/\x1b\\timed\x1b]8;;\x1b\\ out", "timed out"},
+		{"device control", "\x1bPq#0;2\x1b\\timed out", "timed out"},
+		{"other strings", "\x1bXa\x1b\\\x1b^b\x1b\\\x1b_c\x1b\\timed out", "timed out"},
+		{"character set", "\x1b(Btimed out\x1b)0", "timed out"},
+		{"two characters", "\x1b7timed\x1b8 out\x1b=\x1b>\x1bM", "timed out"},
+		{"unfinished string ends with its line", "\x1b]0;title\ntimed out", "\ntimed out"},
+		{"unfinished string at the end", "timed out\x1b]0;title", "timed out"},
+		{"unfinished CSI", "timed out\x1b[1;3", "timed out"},
+		{"broken CSI", "\x1b[1;\ntimed out", "\ntimed out"},
+		{"two ESC", "\x1b\x1b[1mtimed out", "timed out"},
+		{"ESC at the end", "timed out\x1b", "timed out"},
+		{"ESC before a line feed", "\x1b\ntimed out", "\ntimed out"},
+	}
+	for _, tt := range tests {
+		assert.Equal(t, tt.want, retryexec.Clean(tt.stderr), tt.name)
+	}
+}
+
+// TestEndsSoonOnHostileText would take hours if every escape looked at all that follows.
+func TestEndsSoonOnHostileText(t *testing.T) {
+	t.Parallel()
+	for _, unit := range []string{"\x1b]", "\x1b[", "\x1b[1;", "\x1b", "quota exceeded", "rate limi", "error ", "connection ", "\n ", "a"} {
+		stderr := strings.Repeat(unit, (1<<20)/len(unit))
+		assert.NotZero(t, retryexec.Classify(nil, 1, stderr), "%q", unit)
+	}
+}

@@ -1,0 +1,63 @@
+package retryexec_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryexec"
+)
+
+// FuzzClassify checks that
+//   - a verdict, unless it abstains, has a category, and never says that a
+//     command that ran had no effect,
+//   - it is the same the next time,
+//   - capitals, colors and titles do not change it.
+//
+// What was printed long before is the business of TestOnlyTheEndOfStderrCounts,
+// because large texts make slow fuzzing.
+func FuzzClassify(f *testing.F) {
+	for _, group := range phrases {
+		f.Add(uint8(0), 1, group.texts[0], uint(3))
+	}
+	f.Add(uint8(0), 2, "\x1b[31musage: x", uint(0))
+	f.Add(uint8(1), 1, "\x1b]8;;connection", uint(0))
+	f.Add(uint8(2), 22, "curl: (22) The requested URL returned error: 503", uint(30))
+	f.Add(uint8(4), 255, "\x1b]0;x\apermission denied", uint(70))
+	f.Add(uint8(5), -1, "\xff\x00\x1b", uint(1))
+	profiles := []retryexec.Profile{
+		retryexec.Default(), retryexec.Simple(), retryexec.Curl(), retryexec.Wget(), retryexec.SSH(), retryexec.Rsync(),
+	}
+	f.Fuzz(func(t *testing.T, which uint8, code int, stderr string, at uint) {
+		p := profiles[int(which)%len(profiles)]
+		v := p.Classify(nil, code, stderr)
+		if v != (retry.Verdict{}) {
+			assert.NotEmpty(t, v.Category)
+		}
+		assert.LessOrEqual(t, v.Class, retry.RateLimited)
+		assert.False(t, v.NotApplied)
+		assert.Zero(t, v.After)
+		assert.Equal(t, v, p.Classify(nil, code, stderr))
+
+		plain := strings.ReplaceAll(stderr, "\x1b", "")
+		want := p.Classify(nil, code, plain)
+		assert.Equal(t, want, p.Classify(nil, code, capitals(plain)))
+		i := int(at % uint(len(plain)+1))
+		for _, escape := range []string{"\x1b[1;31m", "\x1b]0;permission denied\a", "\x1b]8;;x\x1b\\", "\x1b(B", "\x1b7"} {
+			assert.Equal(t, want, p.Classify(nil, code, plain[:i]+escape+plain[i:]), "%q at %d", escape, i)
+		}
+	})
+}
+
+// capitals raises ASCII letters.
+func capitals(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if 'a' <= c && c <= 'z' {
+			b[i] = c - 'a' + 'A'
+		}
+	}
+	return string(b)
+}

@@ -1,0 +1,33 @@
+package retryexec
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+)
+
+// ownGroup has nothing to do: Windows finds what a process has started.
+func ownGroup(*exec.Cmd) bool { return true }
+
+// killAll kills p and all that it started. It must come before p alone is
+// killed, because taskkill finds the others through p.
+func killAll(p *os.Process, _ bool) error {
+	if exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(p.Pid)).Run() == nil { //nolint:noctx // it is what the end of the context calls for
+		return nil
+	}
+	return p.Kill()
+}
+
+// killedBy returns 0: there are no signals.
+func killedBy(*os.ProcessState) int { return 0 }
+
+// isNoProgram reports whether a file was found that is no program for this
+// system.
+//
+// https://learn.microsoft.com/windows/win32/debug/system-error-codes--0-499-
+func isNoProgram(err error) bool {
+	const badExeFormat, machineTypeMismatch = syscall.Errno(193), syscall.Errno(216)
+	return errors.Is(err, badExeFormat) || errors.Is(err, machineTypeMismatch)
+}

@@ -1,0 +1,216 @@
+package retryexec
+
+import (
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/errtree"
+)
+
+// Rule is one line of a [Profile]. It matches a failure that meets all the
+// conditions that are set. One without any matches every command that has run
+// and failed.
+type Rule struct {
+	// Codes are the exit codes that match. 128 + n stands for the signal n too,
+	// whether it killed the process itself or, by way of a shell, a child of it.
+	// Empty means any.
+	Codes []int
+
+	// MinCode is the smallest exit code that matches. A process that was killed
+	// by a signal has none. 0 or less means any.
+	MinCode int
+
+	// Stderr is found in the end of standard error: its last 8 KiB, in lower
+	// case, without terminal escape sequences. nil means any.
+	Stderr *regexp.Regexp
+
+	// Err is the error, in the sense of [errors.Is]. [Profile.ClassifyError]
+	// compares it with each error of the tree by itself. A rule with an Err and
+	// nothing else matches commands that did not run, too. nil means any.
+	Err error
+
+	// Verdict is the result. Its Category, if empty, becomes "exit_1" and the
+	// like, or "signal_killed" and the like for 128 + n. So the class Unknown is
+	// an opinion here: unknown, retried.
+	Verdict retry.Verdict
+}
+
+// Profile says what the failures of a command mean: its first rule that matches
+// decides. It is a literal, and may be put together from others with append. It
+// must not be changed while in use.
+type Profile []Rule
+
+// Classify judges a command by what is known of its end. It returns the verdict
+// of the first rule that matches; if none does, what is known of err, as far as
+// [retry.Classify] knows it or as it is a failure to start the command; and
+// otherwise it abstains.
+//
+// err may be nil. An exit code of -1 means that there is none, as in
+// [os.ProcessState.ExitCode]; a signal is then found in err, if that is or wraps
+// an [exec.ExitError]. An exit code of 0 is a success and matches no rule, but
+// one for an Err. stderr may be of any length.
+func (p Profile) Classify(err error, exitCode int, stderr string) retry.Verdict {
+	exit := findExit(err)
+	f := failure{
+		is:     func(target error) bool { return errtree.Is(err, target) },
+		code:   exitCode,
+		stderr: stderr,
+	}
+	switch {
+	case exitCode > 0:
+		f.ran = true
+	case exitCode < 0:
+		f.ran = err == nil || exit != nil || stderr != ""
+		f.signal = signalOf(exit)
+	}
+	if v := p.verdict(&f); v != (retry.Verdict{}) {
+		return v
+	}
+	return classifySystem(err)
+}
+
+// ClassifyError is a [retry.Classifier]: it judges an error by the
+// [exec.ExitError] and the failures to start a command that are found anywhere
+// in its tree, and the rest of the tree as [retry.Classify] does; see
+// [retry.Extend]. It abstains where p has no rule.
+//
+// It reads standard error from [exec.ExitError.Stderr], where [Run] and [Output]
+// keep the last 8 KiB of it, and [exec.Cmd.Output] keeps some. The Run of
+// exec.Cmd keeps none.
+func (p Profile) ClassifyError(err error) retry.Verdict {
+	return retry.Extend(p.node)(err)
+}
+
+// node judges one error of a tree.
+func (p Profile) node(err error) retry.Verdict {
+	system := systemVerdict(err)
+	f := failure{is: func(target error) bool {
+		if system != (retry.Verdict{}) {
+			return errtree.Is(err, target) // system would hide what err wraps
+		}
+		return errtree.Matches(err, target)
+	}}
+	if exit, ok := err.(*exec.ExitError); ok && exit != nil { //nolint:errorlint // one node of a tree
+		f.ran, f.code, f.signal, f.stderr = true, exit.ExitCode(), signalOf(exit), string(exit.Stderr)
+	}
+	if v := p.verdict(&f); v != (retry.Verdict{}) {
+		return v
+	}
+	return system
+}
+
+func (p Profile) verdict(f *failure) retry.Verdict {
+	for i := range p {
+		if r := &p[i]; r.matches(f) {
+			v := r.Verdict
+			if v.Category == "" {
+				v.Category = f.category(v.Class)
+			}
+			return v
+		}
+	}
+	return retry.Verdict{}
+}
+
+func (r *Rule) matches(f *failure) bool {
+	byError := r.Err != nil
+	byExit := len(r.Codes) > 0 || r.MinCode > 0 || r.Stderr != nil
+	switch {
+	case byError && !f.is(r.Err),
+		(byExit || !byError) && !f.ran,
+		len(r.Codes) > 0 && !slices.Contains(r.Codes, f.status()),
+		r.MinCode > 0 && f.code < r.MinCode:
+		return false
+	default:
+		return r.Stderr == nil || r.Stderr.MatchString(f.text())
+	}
+}
+
+// failure is what rules are matched with.
+type failure struct {
+	is      func(target error) bool
+	ran     bool // the command was started, and did not succeed
+	code    int
+	signal  int
+	stderr  string
+	cleaned bool
+}
+
+// status returns the exit code that a shell would report.
+func (f *failure) status() int {
+	if f.signal > 0 {
+		return signaled + f.signal
+	}
+	return f.code
+}
+
+// text returns the end of standard error as rules look at it.
+func (f *failure) text() string {
+	if !f.cleaned {
+		f.stderr, f.cleaned = clean(f.stderr), true
+	}
+	return f.stderr
+}
+
+// category names a failure by its exit status.
+func (f *failure) category(c retry.Class) string {
+	status := f.status()
+	switch {
+	case !f.ran:
+		return c.String()
+	case status < 0:
+		return "exit_unknown"
+	case signaled < status && status <= lastSignaled:
+		if name := signalNames[status-signaled]; name != "" {
+			return "signal_" + name
+		}
+		return fmt.Sprintf("signal_%d", status-signaled)
+	default:
+		return fmt.Sprintf("exit_%d", status)
+	}
+}
+
+// Shells report the death of a child by signal n as exit code 128 + n.
+const (
+	signaled     = 128
+	lastSignaled = signaled + 31
+)
+
+// signalNames are the signals that have the same number on every Unix.
+var signalNames = map[int]string{
+	1: "hangup", 2: "interrupt", 3: "quit", 4: "ill", 6: "abort", 8: "fpe",
+	9: "killed", 11: "segv", 13: "pipe", 14: "alarm", 15: "terminated",
+}
+
+// signalOf returns the number of the signal that ended a process, or 0.
+func signalOf(exit *exec.ExitError) int {
+	if exit == nil || exit.ProcessState == nil {
+		return 0
+	}
+	return killedBy(exit.ProcessState)
+}
+
+// findExit is errors.As for an *exec.ExitError, but ends on every tree.
+func findExit(err error) *exec.ExitError {
+	nodes := errtree.Nodes(errtree.MaxNodes)
+	return findExitIn(err, &nodes)
+}
+
+func findExitIn(err error, nodes *errtree.Nodes) *exec.ExitError {
+	for err != nil && nodes.Take() {
+		if exit, ok := err.(*exec.ExitError); ok { //nolint:errorlint // one node of a tree
+			return exit
+		}
+		one, several := errtree.Unwrap(err)
+		for _, leg := range several {
+			if exit := findExitIn(leg, nodes); exit != nil {
+				return exit
+			}
+		}
+		err = one
+	}
+	return nil
+}

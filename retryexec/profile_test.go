@@ -1,0 +1,372 @@
+package retryexec_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryexec"
+)
+
+// exit returns the error of a command that has ended so.
+func exit(t *testing.T, code int, stderr string) error {
+	t.Helper()
+	err := command(t.Context(), "exit:"+strconv.Itoa(code)).Run()
+	var e *exec.ExitError
+	require.ErrorAs(t, err, &e)
+	e.Stderr = []byte(stderr)
+	return e
+}
+
+func TestSimple(t *testing.T) {
+	t.Parallel()
+	simple := retryexec.Simple()
+	tests := []struct {
+		code   int
+		stderr string
+		want   retry.Verdict
+	}{
+		{1, "", verdict(retry.Unknown, "exit_1")},
+		{1, "boom", verdict(retry.Unknown, "exit_1")},
+		{1, "request timeout", verdict(retry.Retryable, "stderr_transient")},
+		{1, "Rate Limit reached", verdict(retry.Retryable, "stderr_transient")},
+		{1, "connection refused", verdict(retry.Retryable, "stderr_transient")},
+		{1, "connection: permission denied", verdict(retry.Retryable, "stderr_transient")},
+		{1, "context deadline exceeded", verdict(retry.Retryable, "stderr_transient")},
+		{4, "context deadline exceeded", verdict(retry.Retryable, "stderr_transient")},
+		{1, "Permission denied", verdict(retry.Final, "stderr_invalid")},
+		{1, "invalid argument", verdict(retry.Final, "stderr_invalid")},
+		{1, "not found", verdict(retry.Final, "stderr_invalid")},
+		{2, "", verdict(retry.Final, "exit_2")},
+		{2, "timeout", verdict(retry.Final, "exit_2")},
+		{75, "", verdict(retry.Final, "exit_75")},
+		{255, "connection lost", verdict(retry.Final, "exit_255")},
+		{-1, "", verdict(retry.Unknown, "exit_unknown")},
+		{0, "timeout", retry.Verdict{}},
+	}
+	for _, tt := range tests {
+		assert.Equal(t, tt.want, simple.Classify(nil, tt.code, tt.stderr), "%d %q", tt.code, tt.stderr)
+	}
+	assert.Equal(t, verdict(retry.Retryable, "timeout"), simple.Classify(context.DeadlineExceeded, -1, ""))
+	assert.Equal(t, verdict(retry.Retryable, "timeout"), simple.ClassifyError(fmt.Errorf("x: %w", context.DeadlineExceeded)))
+	assert.Equal(t, verdict(retry.Final, "not_found"), simple.ClassifyError(&exec.Error{Name: "x", Err: exec.ErrNotFound}))
+}
+
+// TestPrograms says what the profiles of programs make of every exit code.
+func TestPrograms(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name             string
+		profile          retryexec.Profile
+		retryable, final []int
+	}{
+		{
+			"curl", retryexec.Curl(),
+			[]int{5, 6, 7, 16, 18, 28, 35, 52, 55, 56, 92, 95},
+			[]int{1, 2, 3, 4, 23, 26, 27, 43, 60, 67, 77},
+		},
+		{"wget", retryexec.Wget(), []int{4}, []int{1, 2, 6, 7}},
+		{"ssh", retryexec.SSH(), []int{255}, nil},
+		{"rsync", retryexec.Rsync(), []int{10, 12, 30, 35}, []int{1, 2, 3, 5}},
+	}
+	for _, tt := range tests {
+		for code := -1; code <= 256; code++ {
+			var want retry.Verdict
+			switch {
+			case slices.Contains(tt.retryable, code):
+				want = verdict(retry.Retryable, "exit_"+strconv.Itoa(code))
+			case slices.Contains(tt.final, code):
+				want = verdict(retry.Final, "exit_"+strconv.Itoa(code))
+			}
+			assert.Equal(t, want, tt.profile.Classify(nil, code, "boom"), "%s %d", tt.name, code)
+		}
+	}
+}
+
+// TestStatusesOfPrograms are told by curl --fail and wget.
+func TestStatusesOfPrograms(t *testing.T) {
+	t.Parallel()
+	classes := map[retry.Class][]int{
+		retry.RateLimited: {429, 529},
+		retry.Retryable:   {408, 425, 500, 502, 503, 504, 520, 521, 522, 523, 524, 530, 598, 599},
+	}
+	names := map[retry.Class]string{
+		retry.RateLimited: "stderr_rate_limit", retry.Retryable: "stderr_transient", retry.Final: "stderr_invalid",
+	}
+	for status := 300; status < 600; status++ {
+		want := retry.Final
+		for class, statuses := range classes {
+			if slices.Contains(statuses, status) {
+				want = class
+			}
+		}
+		assert.Equal(t, verdict(want, names[want]), retryexec.Curl().Classify(nil, 22,
+			fmt.Sprintf("curl: (22) The requested URL returned error: %d\n", status)))
+		assert.Equal(t, verdict(want, names[want]), retryexec.Wget().Classify(nil, 8,
+			fmt.Sprintf("2026-11-20 12:00:00 ERROR %d: Whatever.\n", status)))
+	}
+	assert.Zero(t, retryexec.Curl().Classify(nil, 22, "error: 5031"))
+	assert.Zero(t, retryexec.Curl().Classify(nil, 94, "returned error: 503"))
+	assert.Zero(t, retryexec.Wget().Classify(nil, 3, "ERROR 503: Service Unavailable."))
+}
+
+func TestSSH(t *testing.T) {
+	t.Parallel()
+	for stderr, want := range map[string]retry.Verdict{
+		"git@x: Permission denied (publickey).":               verdict(retry.Final, "stderr_auth"),
+		"Host key verification failed.":                       verdict(retry.Final, "stderr_auth"),
+		"unknown option -- y\nusage: ssh [-46AaCf]":           verdict(retry.Final, "stderr_usage"),
+		"ssh: connect to host x port 22: Connection refused":  verdict(retry.Retryable, "exit_255"),
+		"Warning: Identity file k: No such file or directory": verdict(retry.Retryable, "exit_255"),
+	} {
+		assert.Equal(t, want, retryexec.SSH().Classify(nil, 255, stderr), stderr)
+		assert.Zero(t, retryexec.SSH().Classify(nil, 1, stderr), "of the remote command")
+	}
+}
+
+// TestProfilesAreCopies because who gets one may add to it.
+func TestProfilesAreCopies(t *testing.T) {
+	t.Parallel()
+	for _, f := range []func() retryexec.Profile{
+		retryexec.Default, retryexec.Simple, retryexec.Curl, retryexec.Wget, retryexec.SSH, retryexec.Rsync,
+	} {
+		mine := f()
+		require.NotEmpty(t, mine)
+		for i := range mine {
+			clear(mine[i].Codes)
+			mine[i].Verdict = retry.Verdict{Category: "mine"}
+		}
+		for _, rule := range f() {
+			assert.NotContains(t, rule.Codes, 0)
+			assert.NotEqual(t, "mine", rule.Verdict.Category)
+		}
+	}
+	assert.Equal(t, verdict(retry.Final, "exit_64"), retryexec.Classify(nil, 64, ""))
+}
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	boom := regexp.MustCompile(`boom`)
+	errMine := errors.New("mine")
+	yes := verdict(retry.Retryable, "yes")
+	tests := []struct {
+		name   string
+		rule   retryexec.Rule
+		err    error
+		code   int
+		stderr string
+		want   bool
+	}{
+		{"nothing set", retryexec.Rule{}, nil, 1, "", true},
+		{"nothing set, no code", retryexec.Rule{}, nil, -1, "", true},
+		{"nothing set, success", retryexec.Rule{}, nil, 0, "", false},
+		{"nothing set, success with an error", retryexec.Rule{}, errMine, 0, "text", false},
+		{"nothing set, not run", retryexec.Rule{}, errMine, -1, "", false},
+		{"nothing set, has written", retryexec.Rule{}, errMine, -1, "text", true},
+		{"nothing set, has exited and an error", retryexec.Rule{}, errMine, 1, "", true},
+
+		{"code", retryexec.Rule{Codes: []int{3, 5}}, nil, 5, "", true},
+		{"other code", retryexec.Rule{Codes: []int{3, 5}}, nil, 4, "", false},
+		{"success is no code", retryexec.Rule{Codes: []int{0}}, nil, 0, "", false},
+		{"no code is one", retryexec.Rule{Codes: []int{-1}}, nil, -1, "", true},
+		{"minimum", retryexec.Rule{MinCode: 3}, nil, 3, "", true},
+		{"more", retryexec.Rule{MinCode: 3}, nil, 300, "", true},
+		{"less", retryexec.Rule{MinCode: 3}, nil, 2, "", false},
+		{"minimum without code", retryexec.Rule{MinCode: 3}, nil, -1, "", false},
+		{"negative minimum", retryexec.Rule{MinCode: -3}, nil, 1, "", true},
+		{"both", retryexec.Rule{Codes: []int{3, 5}, MinCode: 4}, nil, 3, "", false},
+
+		{"text", retryexec.Rule{Stderr: boom}, nil, 1, "BOOM", true},
+		{"other text", retryexec.Rule{Stderr: boom}, nil, 1, "bang", false},
+		{"text without code", retryexec.Rule{Stderr: boom}, nil, -1, "boom", true},
+		{"text and success", retryexec.Rule{Stderr: boom}, nil, 0, "boom", false},
+		{"text and code", retryexec.Rule{Stderr: boom, Codes: []int{2}}, nil, 1, "boom", false},
+
+		{"error", retryexec.Rule{Err: errMine}, fmt.Errorf("x: %w", errMine), -1, "", true},
+		{"joined error", retryexec.Rule{Err: errMine}, errors.Join(io.EOF, errMine), -1, "", true},
+		{"other error", retryexec.Rule{Err: errMine}, io.EOF, -1, "", false},
+		{"no error", retryexec.Rule{Err: errMine}, nil, 1, "", false},
+		{"error and success", retryexec.Rule{Err: errMine}, errMine, 0, "", true},
+		{"error and code", retryexec.Rule{Err: errMine, Codes: []int{1}}, errMine, 1, "", true},
+		{"error and other code", retryexec.Rule{Err: errMine, Codes: []int{1}}, errMine, 2, "", false},
+		{"error and code, not run", retryexec.Rule{Err: errMine, Codes: []int{-1}}, errMine, -1, "", false},
+		{"error and text, not run", retryexec.Rule{Err: errMine, Stderr: regexp.MustCompile(``)}, errMine, -1, "", false},
+		{"error and minimum, not run", retryexec.Rule{Err: errMine, MinCode: 1}, errMine, -1, "", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.rule.Verdict = yes
+			var want retry.Verdict
+			if tt.want {
+				want = yes
+			}
+			assert.Equal(t, want, retryexec.Profile{tt.rule}.Classify(tt.err, tt.code, tt.stderr))
+		})
+	}
+}
+
+func TestFirstRuleWins(t *testing.T) {
+	t.Parallel()
+	p := retryexec.Profile{
+		{Codes: []int{1}, Verdict: verdict(retry.Final, "a")},
+		{Codes: []int{1, 2}, Verdict: verdict(retry.Retryable, "b")},
+		{Codes: []int{3}},
+		{Codes: []int{4}, Verdict: retry.Verdict{Class: retry.Final}},
+		{Codes: []int{137}, Verdict: retry.Verdict{Class: retry.Final}},
+		{Err: io.EOF},
+	}
+	for code, want := range map[int]retry.Verdict{
+		1: verdict(retry.Final, "a"), 2: verdict(retry.Retryable, "b"), 3: verdict(retry.Unknown, "exit_3"),
+		4: verdict(retry.Final, "exit_4"), 137: verdict(retry.Final, "signal_killed"), 5: {},
+	} {
+		assert.Equal(t, want, p.Classify(nil, code, ""), "%d", code)
+		assert.Equal(t, want, p.ClassifyError(exit(t, code, "")), "%d", code)
+	}
+	assert.Equal(t, verdict(retry.Unknown, "unknown"), p.Classify(io.EOF, -1, ""), "an opinion, too")
+	assert.Zero(t, retryexec.Profile(nil).Classify(nil, 1, "permission denied"))
+	assert.Zero(t, retryexec.Profile(nil).ClassifyError(exit(t, 1, "permission denied")))
+}
+
+// TestClassifyOfErrors is about commands that were not run by this package, or
+// did not run at all.
+func TestClassifyOfErrors(t *testing.T) {
+	t.Parallel()
+	reset := fmt.Errorf("ssh: %w", syscall.ECONNRESET)
+	for _, tt := range []struct {
+		name   string
+		err    error
+		code   int
+		stderr string
+		want   retry.Verdict
+	}{
+		{"nothing", nil, 0, "", retry.Verdict{}},
+		{"canceled", context.Canceled, -1, "", verdict(retry.Final, "canceled")},
+		{"connection of the runner", reset, -1, "", verdict(retry.Retryable, "conn_reset")},
+		{"connection of the runner after output", reset, -1, "timed out", verdict(retry.Retryable, "stderr_transient")},
+		{"the code says more", reset, 64, "", verdict(retry.Final, "exit_64")},
+		{"unknown", errors.New("exit missing"), -1, "", retry.Verdict{}},
+		{"error of os/exec", exit(t, 3, ""), -1, "permission denied", verdict(retry.Final, "stderr_auth")},
+		{"given code", exit(t, 3, "permission denied"), 75, "", verdict(retry.Retryable, "exit_75")},
+		{"output missing", exec.ErrWaitDelay, 0, "permission denied", verdict(retry.Final, "wait_delay")},
+	} {
+		assert.Equal(t, tt.want, retryexec.Classify(tt.err, tt.code, tt.stderr), tt.name)
+	}
+}
+
+// TestClassifyErrorOfStart is about what os/exec returns instead of a process.
+func TestClassifyErrorOfStart(t *testing.T) {
+	t.Parallel()
+	start := func(errno error) error { return &fs.PathError{Op: "fork/exec", Path: "/x", Err: errno} }
+	anew := func(category string) retry.Verdict {
+		return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: category}
+	}
+	tests := []struct {
+		err  error
+		want retry.Verdict
+	}{
+		{start(syscall.ENOENT), verdict(retry.Final, "not_found")},
+		{start(syscall.EACCES), verdict(retry.Final, "permission")},
+		{start(syscall.EPERM), verdict(retry.Final, "permission")},
+		{start(syscall.ENOEXEC), verdict(retry.Final, "invalid")},
+		{start(syscall.E2BIG), verdict(retry.Final, "invalid")},
+		{start(syscall.EAGAIN), anew("interrupted")},
+		{start(syscall.ENOMEM), anew("resources")},
+		{start(syscall.EMFILE), anew("resources")},
+		{start(syscall.ETIMEDOUT), anew("timeout")},
+		{start(syscall.EIO), anew("start")},
+		{start(errors.New("unknown")), anew("start")},
+		{&exec.Error{Name: "x", Err: exec.ErrNotFound}, verdict(retry.Final, "not_found")},
+		{&exec.Error{Name: "x", Err: exec.ErrDot}, verdict(retry.Final, "not_found")},
+		{&exec.Error{Name: "x", Err: fs.ErrPermission}, verdict(retry.Final, "permission")},
+		{&exec.Error{Name: "x", Err: &fs.PathError{Op: "stat", Path: "x", Err: syscall.ESTALE}}, anew("busy")},
+		{&exec.Error{Name: "x"}, verdict(retry.Final, "not_found")},
+		{exec.ErrNotFound, verdict(retry.Final, "not_found")},
+		{exec.ErrDot, verdict(retry.Final, "not_found")},
+		{exec.ErrWaitDelay, verdict(retry.Final, "wait_delay")},
+		{os.ErrProcessDone, verdict(retry.Final, "process_done")},
+		{&os.SyscallError{Syscall: "pipe2", Err: syscall.EMFILE}, anew("resources")},
+		{&fs.PathError{Op: "open", Path: "/x", Err: syscall.EIO}, retry.Verdict{}},
+		// Typed nil pointers and empty errors say nothing.
+		{(*exec.ExitError)(nil), retry.Verdict{}},
+		{(*fs.PathError)(nil), retry.Verdict{}},
+		{&exec.ExitError{}, verdict(retry.Unknown, "exit_unknown")},
+	}
+	for _, tt := range tests {
+		assert.Equal(t, tt.want, retryexec.ClassifyError(tt.err), "%T %v", tt.err, tt.want)
+		if tt.want != (retry.Verdict{}) {
+			assert.Equal(t, tt.want, retryexec.ClassifyError(fmt.Errorf("job: %w", tt.err)), "%T %v", tt.err, tt.want)
+		}
+	}
+	assert.Zero(t, retryexec.ClassifyError(nil))
+	assert.NotPanics(t, func() { retryexec.ClassifyError((*exec.Error)(nil)) })
+	assert.NotPanics(t, func() { retryexec.Classify((*exec.ExitError)(nil), -1, "") })
+	assert.NotPanics(t, func() { retryexec.Classify(loopError{}, -1, "") })
+}
+
+// loopError refers to itself.
+type loopError struct{}
+
+func (loopError) Error() string { return "loop" }
+func (loopError) Unwrap() error { return loopError{} }
+
+// TestClassifyErrorInTrees finds the errors of commands where they are.
+func TestClassifyErrorInTrees(t *testing.T) {
+	t.Parallel()
+	denied, refused := exit(t, 1, "permission denied"), exit(t, 1, "connection refused")
+	tests := []struct {
+		name string
+		err  error
+		want retry.Verdict
+	}{
+		{"wrapped", fmt.Errorf("job: %w", denied), verdict(retry.Final, "stderr_auth")},
+		{"joined, the better chance", errors.Join(denied, refused), verdict(retry.Retryable, "stderr_transient")},
+		{"in any order", errors.Join(refused, denied), verdict(retry.Retryable, "stderr_transient")},
+		{"beside trouble of cleaning up", errors.Join(refused, fs.ErrClosed), verdict(retry.Retryable, "stderr_transient")},
+		{"beside nothing known", errors.Join(io.EOF, denied), verdict(retry.Final, "stderr_auth")},
+		{"named unknown", errors.Join(io.EOF, exit(t, 9, "")), verdict(retry.Unknown, "exit_9")},
+		{"marked", retry.MarkFinal(refused), verdict(retry.Final, "")},
+		{"given up", &retry.Error{Stop: retry.StopAttempts, Err: refused}, verdict(retry.Final, "gave_up")},
+	}
+	for _, tt := range tests {
+		assert.Equal(t, tt.want, retryexec.ClassifyError(tt.err), tt.name)
+		assert.Equal(t, tt.want, (&retry.Policy{Classifier: retryexec.ClassifyError}).Classify(tt.err), tt.name)
+	}
+}
+
+func TestRuleForErrorsInTrees(t *testing.T) {
+	t.Parallel()
+	p := retryexec.Profile{{Err: exec.ErrNotFound, Verdict: verdict(retry.Retryable, "deploying")}}
+	_, err := exec.LookPath("retryexec-no-such-program")
+	require.Error(t, err)
+	assert.Equal(t, verdict(retry.Retryable, "deploying"), p.Classify(err, -1, ""))
+	assert.Equal(t, verdict(retry.Retryable, "deploying"), p.ClassifyError(exec.ErrNotFound))
+	assert.Equal(t, verdict(retry.Retryable, "deploying"), p.ClassifyError(fmt.Errorf("job: %w", err)))
+}
+
+func TestProfilesPrint(t *testing.T) {
+	t.Parallel()
+	p := retryexec.Profile{{Codes: []int{1}, Stderr: regexp.MustCompile(`\bboom\b`), Verdict: verdict(retry.Final, "boom")}}
+	assert.Contains(t, fmt.Sprintf("%+v", p), `Codes:[1] MinCode:0 Stderr:\bboom\b Err:<nil> Verdict:{Class:final `)
+}
+
+func TestClassifyErrorOfOsExec(t *testing.T) {
+	t.Parallel()
+	_, err := command(t.Context(), "err:too many requests", "exit:1").Output()
+	assert.Equal(t, verdict(retry.RateLimited, "stderr_rate_limit"), retryexec.ClassifyError(err), "Output keeps it")
+	err = command(t.Context(), "err:too many requests", "exit:1").Run()
+	assert.Equal(t, verdict(retry.Unknown, "exit_1"), retryexec.ClassifyError(err), "Run does not")
+}
