@@ -1,0 +1,201 @@
+package retrypool
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// The ends of a task, and of an attempt to submit one, that are not the policy's.
+var (
+	// ErrClosed is the error of a task that Close has handed back, and that of
+	// Submit after Close.
+	ErrClosed = errors.New("retrypool: closed")
+
+	// ErrFull is the error of TrySubmit where Submit would wait.
+	ErrFull = errors.New("retrypool: queue is full")
+
+	errNilFunc = errors.New("retrypool: fn is nil")
+)
+
+// defaultQueue is the Queue of the zero Pool.
+const defaultQueue = 1000
+
+// Pool runs tasks under a policy. The zero Pool is ready to use. It is safe for
+// concurrent use, and must be neither changed nor copied after the first task.
+// Workers are started when there is work, and end when there is none.
+//
+// Tasks run in the order in which they were submitted, retries too: the retry of
+// an old task goes before a new one, so no flood of new work starves it. Every
+// task ends exactly once: it succeeded, was given up, was canceled, or was handed
+// back by [Pool.Close].
+//
+// Submitting a task and having it wait takes time in proportion to the logarithm
+// of their number. A waiting task takes about 230 bytes besides its function and
+// its last error, and some 300 more if its context can be canceled.
+type Pool struct {
+	// Workers is how many tasks run at once; 0 or less means GOMAXPROCS.
+	Workers int
+
+	// Queue is how many tasks may be submitted and not have started yet. 0 or
+	// less means 1000. Tasks that wait for a retry do not count, and are not
+	// bounded.
+	Queue int
+
+	// Policy decides; nil means the zero Policy. AttemptTimeout, MaxElapsed,
+	// Budget, Observer and Clock work as in Execute. If the Clock has no
+	// SleepContext, a goroutine of the pool may wait for its After until the next
+	// task is due, also when there is no such task any more.
+	Policy *retry.Policy
+
+	// OnEnd, if not nil, is told the end of every task, with the context that
+	// it was submitted with. It is called once for each task, before
+	// [Task.Done] is closed, mostly by a worker, and must neither block nor
+	// panic.
+	OnEnd func(ctx context.Context, t *Task)
+
+	once  sync.Once
+	slots chan struct{} // has one for each task that has not started
+	shut  chan struct{} // closed by Close
+
+	mu      sync.Mutex
+	number  uint64 // of the last task
+	ready   queue  // to be run, in order of submission
+	waiting queue  // for their retries, in order of time
+	running map[*Task]context.CancelFunc
+	left    []*Task // handed back
+
+	workers    int                // goroutines that run tasks
+	goroutines int                // all of them
+	watched    bool               // one waits for the first of waiting
+	wake       context.CancelFunc // ends its sleep; nil if it has not slept yet
+	closed     bool               // no new tasks and no new waits
+	halted     bool               // nothing starts any more
+	idle       chan struct{}      // closed when no goroutine is left; nil if nobody asks
+}
+
+// Submit queues a task, and blocks while the queue is full. ctx is that of the
+// task: when it ends, a task that waits is over, and one that runs learns of it.
+// The error is the cause of ctx if that ends first, or [ErrClosed].
+func (p *Pool) Submit(ctx context.Context, fn func(context.Context) error) (*Task, error) {
+	t, err := p.newTask(ctx, fn)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case p.slots <- struct{}{}:
+		return p.enqueue(t)
+	case <-p.shut:
+		return nil, ErrClosed
+	case <-t.ctx.Done():
+		return nil, context.Cause(t.ctx)
+	}
+}
+
+// TrySubmit is Submit that does not block: the error is [ErrFull] instead.
+func (p *Pool) TrySubmit(ctx context.Context, fn func(context.Context) error) (*Task, error) {
+	t, err := p.newTask(ctx, fn)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case p.slots <- struct{}{}:
+		return p.enqueue(t)
+	default:
+		return nil, ErrFull
+	}
+}
+
+// Resume goes on with a task that has failed before, in another pool or another
+// process: s and at are those of the [Task] that Close handed back, or come from
+// [retry.Policy.Next]. It waits until then without a place in the queue. If the
+// policy allows no further attempt, as after a crash in the last one, the error
+// is the one to end the task with; see [retry.Policy.Exhausted].
+func (p *Pool) Resume(
+	ctx context.Context, s retry.State, at time.Time, fn func(context.Context) error,
+) (*Task, error) {
+	t, err := p.newTask(ctx, fn)
+	if err != nil {
+		return nil, err
+	}
+	t.state, t.started = s, true
+	now := p.Policy.Now()
+	if d, exhausted := p.Policy.Exhausted(s, now); exhausted {
+		return nil, d.Err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, ErrClosed
+	}
+	p.number++
+	t.number = p.number
+	p.postpone(t, now, at.Sub(now))
+	return t, nil
+}
+
+// enqueue takes a task that has a place in the queue.
+func (p *Pool) enqueue(t *Task) (*Task, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		<-p.slots
+		return nil, ErrClosed
+	}
+	p.number++
+	t.number = p.number
+	p.enlist(t)
+	return t, nil
+}
+
+func (p *Pool) policy() *retry.Policy {
+	if p.Policy == nil {
+		return &zeroPolicy
+	}
+	return p.Policy
+}
+
+var zeroPolicy retry.Policy
+
+func done(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *Pool) init() {
+	size := p.Queue
+	if size <= 0 {
+		size = defaultQueue
+	}
+	p.slots = make(chan struct{}, size)
+	p.shut = make(chan struct{})
+	p.running = map[*Task]context.CancelFunc{}
+	p.ready.before = func(a, b *Task) bool { return a.number < b.number }
+	p.waiting.before = func(a, b *Task) bool {
+		if a.at.Equal(b.at) {
+			return a.number < b.number
+		}
+		return a.at.Before(b.at)
+	}
+}
+
+func (p *Pool) newTask(ctx context.Context, fn func(context.Context) error) (*Task, error) {
+	p.once.Do(p.init)
+	if fn == nil {
+		return nil, errNilFunc
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	if done(ctx) {
+		return nil, context.Cause(ctx)
+	}
+	return &Task{pool: p, ctx: ctx, fn: fn}, nil
+}

@@ -1,0 +1,157 @@
+package retrypool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// Task is a function that was submitted to a [Pool]. Its methods are safe for
+// concurrent use.
+type Task struct {
+	pool *Pool
+	ctx  context.Context //nolint:containedctx // a task outlives the call that submits it
+	fn   func(context.Context) error
+
+	number uint64 // in the order of submission
+	place  int    // in its queue
+
+	// Written under the pool's lock. While the task runs, only its worker writes.
+	phase   phase
+	started bool // it has left its place in the queue
+	over    bool // it has ended, and OnEnd has returned
+	state   retry.State
+	at      time.Time     // when it is due
+	delay   time.Duration // how long it waits until then
+	waited  time.Duration // the sum of the waits before
+	err     error         // the last failure; the result once it has ended
+	unwatch func() bool   // ends the watch over the context of a task that waits
+	done    chan struct{} // nil if nobody has asked
+}
+
+// phase is what a task is doing.
+type phase uint8
+
+const (
+	queued phase = iota
+	waits
+	runs
+	ended
+)
+
+// Done returns a channel that is closed when the task has ended, and OnEnd has
+// returned.
+func (t *Task) Done() <-chan struct{} {
+	t.pool.mu.Lock()
+	defer t.pool.mu.Unlock()
+	if t.done == nil {
+		t.done = make(chan struct{})
+		if t.over {
+			close(t.done)
+		}
+	}
+	return t.done
+}
+
+// Err returns how the task has ended: nil after a success, the error of fn as it
+// is if that is Final, a [*PanicError], an [*retry.Error], or an error that is
+// [ErrClosed] if Close has handed the task back. It is nil before the end, too.
+func (t *Task) Err() error {
+	t.pool.mu.Lock()
+	defer t.pool.mu.Unlock()
+	if t.phase != ended {
+		return nil
+	}
+	return t.err
+}
+
+// Wait waits until the task has ended, and returns its error; or until ctx is
+// done, and returns the cause of that.
+func (t *Task) Wait(ctx context.Context) error {
+	select {
+	case <-t.Done():
+		return t.Err()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// State returns the state of the task, and when it is due: what [Pool.Resume]
+// wants to know of a task that Close has handed back. The time is zero if the
+// task does not wait.
+func (t *Task) State() (retry.State, time.Time) {
+	t.pool.mu.Lock()
+	defer t.pool.mu.Unlock()
+	return t.state, t.at.Round(0)
+}
+
+// failed notes a failure.
+func (t *Task) failed(s retry.State, err error) {
+	t.pool.mu.Lock()
+	defer t.pool.mu.Unlock()
+	t.state, t.err = s, err
+}
+
+// gaveUp returns the error of a task that has ended before it succeeded.
+func (t *Task) gaveUp(stop retry.StopReason, after time.Duration) *retry.Error {
+	e := &retry.Error{
+		Policy:     t.pool.policy().Name,
+		Attempts:   t.attempts(),
+		Waited:     t.waited,
+		Stop:       stop,
+		RetryAfter: after,
+		Err:        t.err,
+	}
+	if done(t.ctx) {
+		e.Cause = context.Cause(t.ctx)
+	}
+	return e
+}
+
+// interrupted returns the error of a task whose context has ended.
+func (t *Task) interrupted() *retry.Error {
+	stop := retry.StopCanceled
+	if errors.Is(t.ctx.Err(), context.DeadlineExceeded) {
+		stop = retry.StopDeadline
+	}
+	return t.gaveUp(stop, 0)
+}
+
+// attempts returns how often the task was run, here and elsewhere, and failed.
+func (t *Task) attempts() int {
+	failures, limited := max(t.state.Failures, 0), max(t.state.RateLimited, 0)
+	if failures > math.MaxInt-limited {
+		return math.MaxInt
+	}
+	return failures + limited
+}
+
+// closedError is the error of a task that was handed back.
+func (t *Task) closedError() error {
+	if t.err == nil {
+		return ErrClosed
+	}
+	return fmt.Errorf("%w; the last failure: %w", ErrClosed, t.err)
+}
+
+// PanicError is the error of a task that panicked. It is Final, unless the
+// policy's Classifier says otherwise.
+type PanicError struct {
+	Value any    // that of the panic
+	Stack []byte // of the goroutine, as [runtime/debug.Stack] returns it
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("retrypool: task panicked: %v", e.Value) }
+
+// Unwrap returns the value of the panic if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// NonRetryable returns true. [retry.Classify] asks for it.
+func (e *PanicError) NonRetryable() bool { return true }
