@@ -117,4 +117,5 @@ func ExampleCommand() {
 		return err
 	}
 	_ = fetch // where there is a repository
+	// Output:
 }

@@ -63,8 +63,14 @@ func (c *call) roundTrip() (*http.Response, error) {
 	returned := false
 	defer func() { // also if somebody panics
 		c.body.finish(returned && c.resp != nil)
-		if !returned && c.resp != nil {
+		if returned {
+			return
+		}
+		if c.resp != nil {
 			_ = c.resp.Body.Close()
+		}
+		if c.req.Body != nil {
+			_ = c.req.Body.Close()
 		}
 	}()
 	err := c.policy.Execute(c.req.Context(), c.attempt)

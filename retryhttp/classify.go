@@ -123,7 +123,7 @@ func untyped(err error) bool {
 	case "errors", "fmt":
 		one, several := errtree.Unwrap(err)
 		return one == nil && several == nil
-	case "net/http", "golang.org/x/net/http2":
+	case "net/http", "net/textproto", "golang.org/x/net/http2":
 		return true
 	default:
 		return false
@@ -143,7 +143,9 @@ func truncated(text string) bool {
 		code = strings.TrimSuffix(code, `"`)
 		return len(code) < 3 && strings.Trim(code, "0123456789") == ""
 	}
-	return strings.HasPrefix(text, "malformed MIME header: missing colon")
+	// A line that ends in a carriage return lacks its line feed.
+	return strings.HasPrefix(text, "malformed MIME header: missing colon") ||
+		strings.HasPrefix(text, "malformed MIME header line: ") && strings.HasSuffix(text, `\r"`)
 }
 
 // texts are the errors for which net/http and its HTTP/2 have no type that can
@@ -166,7 +168,7 @@ var texts = []struct {
 	{"malformed HTTP ", "", final("malformed")}, // response, version, status code
 	{"malformed MIME header", "", final("malformed")},
 	{"net/http: server response headers exceeded", "", final("malformed")},
-	{"http2: response header list larger", "", final("malformed")},
+	{"stream error: ", "; http2: response header list larger than advertised limit", final("malformed")},
 
 	{"http: server closed idle connection", "", again("conn_closed")},
 	{"net/http: cannot rewind body", "", again("conn_closed")},
@@ -178,9 +180,9 @@ var texts = []struct {
 	// The server has not processed the request.
 	{"http2: Transport: cannot retry err [", "", anew("http2_refused")},
 	{"http2: Transport received Server's graceful shutdown GOAWAY", "", anew("http2_goaway")},
+	{"http2: Transport received GOAWAY from server", "", anew("http2_goaway")},
 	{"http2: client conn not usable", "", anew("conn_closed")},
 	{"http2: client conn could not be established", "", anew("conn_closed")},
-	{"http2: client conn is closed", "", anew("conn_closed")},
 }
 
 // proxyTexts are all that net/http leaves of the answer of a proxy to CONNECT.

@@ -58,6 +58,9 @@ func ParseHint(status int, header http.Header, now time.Time) (time.Duration, bo
 
 // heeded reports whether a status with a hint can be retried.
 func heeded(status int) bool {
+	if status < 100 || status > 599 {
+		return false
+	}
 	v := retry.Classify(&StatusError{StatusCode: status, After: 1})
 	return v.Class == retry.Retryable || v.Class == retry.RateLimited || status == http.StatusConflict
 }

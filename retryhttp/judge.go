@@ -20,7 +20,7 @@ func (c *call) judge(err, classified error, timedOut bool) {
 	if v == (retry.Verdict{}) {
 		v.Class = retry.Final // what may be retried is known here
 	}
-	if c.sent.nothing() {
+	if c.sent.nothing(timedOut) {
 		v.NotApplied = true
 	}
 	c.decree(v)

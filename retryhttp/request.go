@@ -58,16 +58,21 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 }
 
 // sent watches whether anything of a request was written.
-type sent struct{ asked, wrote atomic.Bool }
+type sent struct{ asked, got, wrote atomic.Bool }
 
-// nothing reports whether it is sure that nothing was. A transport that does not
-// tell proves nothing. The first header field that is encoded counts, because
-// WroteHeaders is called only after HTTP/2 has written them.
-func (s *sent) nothing() bool { return s != nil && s.asked.Load() && !s.wrote.Load() }
+// nothing reports whether it is sure that nothing was that a server could act on.
+// A transport that does not tell proves nothing; nor does one that has a
+// connection and was interrupted, because HTTP/2 may then go on to write. The first
+// header field that is encoded counts, because WroteHeaders is called only after
+// HTTP/2 has written them.
+func (s *sent) nothing(interrupted bool) bool {
+	return s != nil && s.asked.Load() && !s.wrote.Load() && !(interrupted && s.got.Load())
+}
 
 func (s *sent) watch(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn:          func(string) { s.asked.Store(true) },
+		GotConn:          func(httptrace.GotConnInfo) { s.got.Store(true) },
 		WroteHeaderField: func(string, []string) { s.wrote.Store(true) },
 	})
 }
