@@ -66,7 +66,7 @@ type sent struct{ asked, got, wrote atomic.Bool }
 // header field that is encoded counts, because WroteHeaders is called only after
 // HTTP/2 has written them.
 func (s *sent) nothing(interrupted bool) bool {
-	return s != nil && s.asked.Load() && !s.wrote.Load() && !(interrupted && s.got.Load())
+	return s != nil && s.asked.Load() && !s.wrote.Load() && (!interrupted || !s.got.Load())
 }
 
 func (s *sent) watch(ctx context.Context) context.Context {

@@ -1,0 +1,299 @@
+package retryhttp_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/retryhttp"
+)
+
+// The benchmarks compare three: net/http alone (by=base), a RoundTripper that a
+// careful engineer would write by hand around it (by=hand), and a Transport with
+// its defaults (by=retry). Those over loopback are what a caller sees; those of the
+// layer have a stub instead of a network, so that there is nothing else to see.
+
+// benchHand retries by hand: three attempts of what may be repeated, full jitter
+// left out, everything else that is easily forgotten done.
+type benchHand struct{ base http.RoundTripper }
+
+func (h benchHand) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	idempotent := req.Method == http.MethodGet || req.Method == http.MethodPut
+	for attempt := 1; ; attempt++ {
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		default:
+		}
+		resp, err := h.base.RoundTrip(req)
+		failed := err != nil || resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests
+		if !failed || !idempotent || attempt == 3 || req.Body != nil && req.GetBody == nil {
+			return resp, err
+		}
+		if err == nil {
+			_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+			_ = resp.Body.Close()
+		}
+		timer := time.NewTimer(200 * time.Millisecond << (attempt - 1))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, context.Cause(ctx)
+		case <-timer.C:
+		}
+		if req.GetBody != nil {
+			body, err := req.GetBody()
+			if err != nil {
+				return nil, err
+			}
+			req = req.Clone(ctx)
+			req.Body = body
+		}
+	}
+}
+
+// benchStub answers at once, with what it has.
+type benchStub struct {
+	resp *http.Response
+	buf  []byte
+}
+
+func (s *benchStub) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		for {
+			if _, err := req.Body.Read(s.buf); err != nil {
+				break
+			}
+		}
+		_ = req.Body.Close()
+	}
+	return s.resp, nil
+}
+
+// benchBase is a real http.Transport, as the short cut for GET wants it, that
+// knows the scheme of the stub.
+func benchBase() *http.Transport {
+	base := &http.Transport{}
+	base.RegisterProtocol("stub", &benchStub{
+		&http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}}, make([]byte, 32<<10),
+	})
+	return base
+}
+
+const benchBodySize = 64 << 10
+
+// benchRequests makes the requests of a benchmark, which share what can be shared.
+func benchRequests(tb testing.TB, method, url string) func() *http.Request {
+	tb.Helper()
+	data := []byte(strings.Repeat("x", benchBodySize))
+	req, err := http.NewRequestWithContext(context.Background(), method, url, nil)
+	require.NoError(tb, err)
+	if method == http.MethodGet {
+		return func() *http.Request { return req }
+	}
+	return func() *http.Request {
+		again := *req
+		again.Body, again.ContentLength = io.NopCloser(bytes.NewReader(data)), benchBodySize
+		again.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
+		return &again
+	}
+}
+
+func benchTrip(tb testing.TB, rt http.RoundTripper, req *http.Request) {
+	tb.Helper()
+	resp, err := rt.RoundTrip(req)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		tb.Fatal(resp, err)
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	_ = resp.Body.Close()
+}
+
+func benchLayers(b *testing.B, base *http.Transport, method, url string) {
+	b.Helper()
+	next := benchRequests(b, method, url)
+	for _, layer := range []struct {
+		name string
+		rt   http.RoundTripper
+	}{
+		{"by=base", base},
+		{"by=hand", benchHand{base}},
+		{"by=retry", &retryhttp.Transport{Base: base}},
+	} {
+		b.Run(layer.name, func(b *testing.B) {
+			benchTrip(b, layer.rt, next()) // connects
+			b.ReportAllocs()
+			for b.Loop() {
+				benchTrip(b, layer.rt, next())
+			}
+		})
+	}
+}
+
+func benchServer(tb testing.TB) string {
+	tb.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, "hello")
+	}))
+	tb.Cleanup(s.Close)
+	return s.URL
+}
+
+func benchLoopback(b *testing.B, method string) {
+	b.Helper()
+	base := &http.Transport{}
+	b.Cleanup(base.CloseIdleConnections)
+	benchLayers(b, base, method, benchServer(b))
+}
+
+func BenchmarkGet(b *testing.B) { benchLoopback(b, http.MethodGet) }
+
+func BenchmarkPost64K(b *testing.B) { benchLoopback(b, http.MethodPost) }
+
+func BenchmarkPut64K(b *testing.B) { benchLoopback(b, http.MethodPut) }
+
+func BenchmarkLayerGet(b *testing.B) { benchLayers(b, benchBase(), http.MethodGet, "stub://host/") }
+
+func BenchmarkLayerPost64K(b *testing.B) {
+	benchLayers(b, benchBase(), http.MethodPost, "stub://host/")
+}
+
+func BenchmarkLayerPut64K(b *testing.B) {
+	benchLayers(b, benchBase(), http.MethodPut, "stub://host/")
+}
+
+// BenchmarkLayerRetry has two failures before the success.
+func BenchmarkLayerRetry(b *testing.B) {
+	base, n := benchBase(), 0
+	failure := &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Header: http.Header{}}
+	success := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}}
+	base.RegisterProtocol("flaky", roundTripper(func(*http.Request) (*http.Response, error) {
+		if n++; n%3 == 0 {
+			return success, nil
+		}
+		return failure, nil
+	}))
+	req := benchRequests(b, http.MethodGet, "flaky://host/")()
+	rt := &retryhttp.Transport{Base: base, Policy: atOnce(3), Budget: retryhttp.NoBudget}
+	b.ReportAllocs()
+	for b.Loop() {
+		benchTrip(b, rt, req)
+	}
+}
+
+// benchRace reports whether the race detector is on, which allocates too.
+func benchRace() bool {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return false
+	}
+	for _, s := range info.Settings {
+		if s.Key == "-race" {
+			return s.Value == "true"
+		}
+	}
+	return false
+}
+
+// benchCost returns what a request costs: allocations, and bytes of them.
+func benchCost(fn func()) (count, size float64) {
+	const runs = 200
+	count = testing.AllocsPerRun(runs, fn)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range runs {
+		fn()
+	}
+	runtime.ReadMemStats(&after)
+	return count, float64(after.TotalAlloc-before.TotalAlloc) / runs
+}
+
+// The bar: a GET that succeeds costs no allocation, and a body that can be had
+// again is not copied.
+//
+//nolint:paralleltest // Allocations are counted for the whole process.
+func TestAllocs(t *testing.T) {
+	if benchRace() {
+		t.Skip("the race detector allocates too")
+	}
+	base := benchBase()
+	tests := []struct {
+		method string
+		added  float64 // allocations
+		bytes  float64
+	}{
+		{http.MethodGet, 0, 0},
+		{http.MethodPut, 0, 0},
+		// A copy of the request and its headers, the trace that sees whether
+		// anything was sent, and the call.
+		{http.MethodPost, 14, 2 << 10},
+	}
+	for _, test := range tests {
+		t.Run(test.method, func(t *testing.T) {
+			next := benchRequests(t, test.method, "stub://host/")
+			bare, bareSize := benchCost(func() { benchTrip(t, base, next()) })
+			var byHand http.RoundTripper = benchHand{base}
+			hand, handSize := benchCost(func() { benchTrip(t, byHand, next()) })
+			rt := &retryhttp.Transport{Base: base}
+			ours, oursSize := benchCost(func() { benchTrip(t, rt, next()) })
+			t.Logf("base %v (%.0f B), hand %v (%.0f B), retry %v (%.0f B)", bare, bareSize, hand, handSize, ours, oursSize)
+			assert.Zero(t, hand-bare, "what the comparison is worth")
+			assert.LessOrEqual(t, ours-bare, test.added)
+			assert.LessOrEqual(t, oursSize-bareSize, test.bytes+64) // the runtime's own
+		})
+	}
+}
+
+// The same over a connection, where net/http may look at the body that it gets:
+// os.File and the like are sent by sendfile, bytes by a copy of its own.
+//
+//nolint:paralleltest // Allocations are counted for the whole process.
+func TestAllocsOfBodyOverLoopback(t *testing.T) {
+	if benchRace() {
+		t.Skip("the race detector allocates too")
+	}
+	base := &http.Transport{}
+	defer base.CloseIdleConnections()
+	next := benchRequests(t, http.MethodPost, benchServer(t))
+	cost := func(rt http.RoundTripper) float64 {
+		_, size := benchCost(func() { benchTrip(t, rt, next()) })
+		return size
+	}
+	bare, ours := cost(base), cost(&retryhttp.Transport{Base: base})
+	t.Logf("base %.0f B, retry %.0f B", bare, ours)
+	assert.Less(t, ours-bare, float64(4<<10))
+}
+
+var errBench = errors.New("bench")
+
+// What is measured is a retry loop: the one by hand works.
+func TestBenchHand(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	base := roundTripper(func(req *http.Request) (*http.Response, error) {
+		body, err := io.ReadAll(req.Body)
+		assert.NoError(t, err)
+		assert.Equal(t, "hello", string(body))
+		if calls++; calls == 1 {
+			return nil, errBench
+		}
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+	})
+	resp, err := benchHand{base}.RoundTrip(request(t, http.MethodPut, "http://127.0.0.1", strings.NewReader("hello")))
+	require.NoError(t, err)
+	assert.NoError(t, resp.Body.Close())
+	assert.Equal(t, 2, calls)
+}

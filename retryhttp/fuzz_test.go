@@ -1,0 +1,278 @@
+package retryhttp_test
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryhttp"
+)
+
+// fuzzHeaders reads lines "Name: value", as they come from a server.
+func fuzzHeaders(lines string) http.Header {
+	h := http.Header{}
+	for line := range strings.SplitSeq(lines, "\n") {
+		name, value, _ := strings.Cut(line, ":")
+		h.Add(name, strings.TrimPrefix(value, " "))
+	}
+	return h
+}
+
+func fuzzSeeds(f *testing.F) {
+	f.Helper()
+	for _, lines := range []string{
+		"", "Retry-After: 120", "Retry-After: 1.5\nRetry-After: 1, 2", "Retry-After: -1", "Retry-After: 9223372037",
+		"Retry-After: Fri, 20 Nov 2026 12:00:30 GMT\nDate: Fri, 20 Nov 2026 12:00:00 GMT\nAge: 9223372036",
+		"Retry-After: Friday, 20-Nov-99 12:00:60 +0100", "Retry-After: Sun Dec  6 08:49:37 2026",
+		"Retry-After: 9999-12-31T23:59:59Z\nDate: Mon, 1 Jan 0001 00:00:00 GMT",
+		"Retry-After-Ms: 20\nX-Should-Retry: false", "RateLimit: \"a,b;r=9\";r=0;t=3, x", "RateLimit: limit=1, remaining=0, reset=5",
+		"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1795176060", "X-Envoy-Ratelimited: 1\nRetry-After: 7",
+		"X-RateLimit-Remaining-Tokens: 0\nX-RateLimit-Reset-Tokens: 6m0s",
+		"Anthropic-RateLimit-Tokens-Remaining: 0\nAnthropic-RateLimit-Tokens-Reset: 2026-11-20T12:00:07Z",
+	} {
+		for _, status := range []int{200, 403, 404, 409, 429, 503, 529, 0, -1, 600} {
+			f.Add(status, lines, noon.Unix())
+		}
+		f.Add(429, lines, int64(math.MinInt64))
+		f.Add(503, lines, int64(math.MaxInt64))
+	}
+}
+
+// Whatever a server sends, and whatever the clock shows, a hint is a time to wait.
+func FuzzHint(f *testing.F) {
+	fuzzSeeds(f)
+	f.Fuzz(func(t *testing.T, status int, lines string, unix int64) {
+		h, now := fuzzHeaders(lines), time.Unix(unix, 0)
+		before := h.Clone()
+		d, ok := retryhttp.ParseHint(status, h, now)
+		assert.GreaterOrEqual(t, d, time.Duration(0))
+		if !ok {
+			assert.Zero(t, d)
+		}
+		again, okAgain := retryhttp.ParseHint(status, h, now)
+		assert.Equal(t, d, again)
+		assert.Equal(t, ok, okAgain)
+		assert.Equal(t, before, h, "the headers are only read")
+		if status >= 100 && status < 400 || status == http.StatusNotFound {
+			assert.False(t, ok)
+		}
+	})
+}
+
+// A status that is none cannot be helped.
+func TestHintOfInvalidStatus(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{-1, 0, 1, 99, 600, 999} {
+		_, ok := retryhttp.ParseHint(status, headers("Retry-After", "5"), noon)
+		assert.False(t, ok, "%d", status)
+	}
+}
+
+// More seconds are never a shorter wait, as long as they are seconds: next to now
+// as a Unix time, a number is one.
+func FuzzHintIsMonotone(f *testing.F) {
+	f.Add(uint64(0), uint64(1), "", noon.Unix())
+	f.Add(uint64(9223372036), uint64(9223372037), "5", noon.Unix())
+	f.Add(uint64(math.MaxUint64), uint64(math.MaxInt64), "999", int64(0))
+	f.Add(uint64(1795176000), uint64(1795176001), "", int64(0))
+	f.Fuzz(func(t *testing.T, a, b uint64, fraction string, unix int64) {
+		const year = 366*24*3600 + 1
+		const longest = math.MaxInt64 / 1000
+		unix = min(max(unix, -longest), longest)
+		for _, n := range []uint64{a, b} {
+			seconds, milliseconds := float64(n)-float64(unix), float64(n)/1000-float64(unix)
+			if math.Abs(seconds) <= year || math.Abs(milliseconds) <= year {
+				return // a Unix time
+			}
+		}
+		if strings.Trim(fraction, "0123456789") != "" {
+			return
+		}
+		if fraction != "" {
+			fraction = "." + fraction
+		}
+		var waits []time.Duration
+		for _, n := range []uint64{min(a, b), max(a, b)} {
+			h := headers("Retry-After", strconv.FormatUint(n, 10)+fraction)
+			d, ok := retryhttp.ParseHint(http.StatusTooManyRequests, h, time.Unix(unix, 0))
+			require.True(t, ok)
+			waits = append(waits, d)
+		}
+		assert.LessOrEqual(t, waits[0], waits[1], "%d and %d", a, b)
+		const most = math.MaxInt64 / uint64(time.Second)
+		switch s := min(a, b); {
+		case s < most:
+			assert.GreaterOrEqual(t, waits[0], time.Duration(s)*time.Second) //nolint:gosec // it fits
+			assert.Less(t, waits[0], time.Duration(s+1)*time.Second)         //nolint:gosec // it fits
+		case s > most:
+			assert.Equal(t, time.Duration(math.MaxInt64), waits[0])
+		}
+	})
+}
+
+// No value of a header takes time out of proportion to its length.
+//
+//nolint:paralleltest // It measures.
+func TestHintTakesLinearTime(t *testing.T) {
+	const size = 64 << 10
+	for _, name := range []string{
+		"Retry-After", "Retry-After-Ms", "RateLimit", "RateLimit-Reset", "X-RateLimit-Reset",
+		"X-RateLimit-Reset-Tokens", "Date", "Age",
+	} {
+		for _, unit := range []string{
+			"1", "1,", ",", `"`, `";`, `"a";r=0;t=1,`, "=", "remaining=0,reset=1,", " ", "\t1", "1h", ":60 ", "Fri, ", "0", "a=1;",
+			"Fri, 20 Nov 2026 12:00:30 GMT,",
+		} {
+			cost := func(n int) time.Duration {
+				value := strings.Repeat(unit, n/len(unit))
+				h := headers("X-RateLimit-Remaining-Tokens", "0", "Retry-After", "Fri, 20 Nov 2026 12:00:30 GMT")
+				h.Set(name, value)
+				best := time.Hour
+				for range 5 {
+					begun := time.Now()
+					_, _ = retryhttp.ParseHint(http.StatusTooManyRequests, h, noon)
+					best = min(best, time.Since(begun))
+				}
+				return best
+			}
+			// Quadratic work would be 64 times as much, and take seconds.
+			small, large := cost(size/8), cost(size)
+			if large > 32*small && large > 20*time.Millisecond {
+				assert.Failf(t, "too slow", "%s: %q: %v for %d bytes, %v for %d", name, unit, small, size/8, large, size)
+			}
+		}
+	}
+}
+
+// What is no hint is none, and what is one is a time to wait.
+func FuzzBodyHintText(f *testing.F) {
+	for _, body := range fuzzBodies {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		before := bytes.Clone(body)
+		d, ok := retryhttp.ParseBodyHint(body)
+		assert.GreaterOrEqual(t, d, time.Duration(0))
+		if !ok {
+			assert.Zero(t, d)
+		}
+		assert.Equal(t, before, body)
+	})
+}
+
+var fuzzBodies = []string{
+	"", "null", "[]", "{", `{"retry_after": 64.57, "global": false}`, `{"retry_after": "1"}`, `{"retry_after": 1e30}`,
+	`{"retry_after": -1}`, `{"retry_after": 99999999999999999999}`, `{"retry_after": null, "details": {"retryAfterSeconds": 3}}`,
+	`{"error":{"code":429,"details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.07s"}]}}`,
+	`{"error":{"details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"-1s"}, {}]}}`,
+	`{"error":"busy"}`, `{"error":{"details":{}}}`, `{"details":[]}`, `{"details":{"retryAfterSeconds":9223372037}}`,
+	strings.Repeat("[", 20_000), `{"retry_after":` + strings.Repeat("9", 70_000) + "}",
+	`{"retry_after": 1}` + strings.Repeat(" ", 64<<10), `{"retry_after": 1}` + strings.Repeat(" ", 200_000),
+}
+
+// fuzzBody is read in pieces, and ends with an error.
+type fuzzBody struct {
+	rest   []byte
+	piece  int
+	end    error
+	closed int
+}
+
+func (b *fuzzBody) Read(p []byte) (int, error) {
+	if len(b.rest) == 0 {
+		return 0, b.end
+	}
+	n := copy(p, b.rest[:min(b.piece, len(b.rest))])
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+func (b *fuzzBody) Close() error {
+	b.closed++
+	return nil
+}
+
+// Whoever gets a response whose body was searched for a hint finds it as it was:
+// every byte, the error at its end, and it is closed when they close it.
+func FuzzBodyHintIsPutBack(f *testing.F) {
+	for i, body := range fuzzBodies {
+		f.Add([]byte(body), uint16(1+i*i*100), i%2 == 0, i%3 == 0)
+	}
+	f.Fuzz(func(t *testing.T, body []byte, piece uint16, sized, truncated bool) {
+		end := io.EOF
+		if truncated {
+			end = io.ErrUnexpectedEOF
+		}
+		resp := &http.Response{
+			StatusCode: http.StatusTooManyRequests, ContentLength: -1,
+			Header: headers("Content-Type", "application/problem+json; charset=utf-8"),
+		}
+		if sized {
+			resp.ContentLength = int64(len(body))
+		}
+		source := &fuzzBody{rest: body, piece: max(int(piece), 1), end: end}
+		resp.Body = source
+		transport := &retryhttp.Transport{
+			Base:      roundTripper(func(*http.Request) (*http.Response, error) { return resp, nil }),
+			Policy:    &retry.Policy{MaxAttempts: 1},
+			BodyHints: true,
+		}
+		got, err := transport.RoundTrip(request(t, http.MethodGet, "http://127.0.0.1", nil))
+		require.NoError(t, err)
+		data, err := io.ReadAll(got.Body)
+		assert.True(t, bytes.Equal(body, data), "%d bytes of %d", len(data), len(body))
+		if truncated {
+			assert.Equal(t, io.ErrUnexpectedEOF, err)
+		} else {
+			assert.NoError(t, err)
+		}
+		assert.Zero(t, source.closed)
+		assert.NoError(t, got.Body.Close())
+		assert.Equal(t, 1, source.closed)
+	})
+}
+
+// A verdict about a response is one that a policy can use.
+func FuzzClassifyResponse(f *testing.F) {
+	fuzzSeeds(f)
+	f.Fuzz(func(t *testing.T, status int, lines string, unix int64) {
+		h, now := fuzzHeaders(lines), time.Unix(unix, 0)
+		var verdicts []retry.Verdict
+		for _, req := range []*http.Request{
+			nil, {}, {Method: http.MethodPost, Header: headers("Idempotency-Key", "k")},
+		} {
+			v := retryhttp.ClassifyResponse(&http.Response{StatusCode: status, Header: h, Request: req}, now)
+			verdicts = append(verdicts, v)
+			assert.GreaterOrEqual(t, v.After, time.Duration(0))
+			assert.LessOrEqual(t, v.Class, retry.RateLimited)
+			switch {
+			case status >= 100 && status < 400:
+				assert.Zero(t, v, "no failure")
+			case status < 100 || status > 599:
+				assert.Equal(t, retry.Final, v.Class)
+			default:
+				assert.NotEqual(t, retry.Unknown, v.Class)
+				assert.NotEmpty(t, v.Category)
+			}
+			if v.Class == retry.Final {
+				assert.Zero(t, v.After, "nobody waits for it")
+			}
+			if h.Get("X-Should-Retry") == "false" && status >= 400 {
+				assert.Equal(t, retry.Final, v.Class, "the server has the last word")
+			}
+		}
+		assert.Equal(t, verdicts[0], verdicts[1])
+		if status != http.StatusConflict {
+			assert.Equal(t, verdicts[0], verdicts[2])
+		}
+	})
+}
