@@ -1,0 +1,25 @@
+package sqltest_test
+
+import (
+	"database/sql"
+	"testing"
+
+	_ "github.com/mattn/go-sqlite3"
+	_ "modernc.org/sqlite"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/sqltest/suite"
+)
+
+func TestSQLite(t *testing.T) {
+	t.Parallel()
+	for name, driver := range map[string]string{"modernc": "sqlite", "mattn": "sqlite3"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			suite.SQLite{
+				Open:     func(dsn string) (*sql.DB, error) { return sql.Open(driver, dsn) },
+				CantOpen: retry.Verdict{Category: "sqlite_14"},
+			}.Run(t)
+		})
+	}
+}

@@ -1,0 +1,318 @@
+package retrysql_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrysql"
+	ncruces "github.com/seed-5ff3c98e/retry/retrysql/internal/fake/go-sqlite3"
+	"github.com/seed-5ff3c98e/retry/retrysql/internal/fake/mysql"
+	modernc "github.com/seed-5ff3c98e/retry/retrysql/internal/fake/sqlite"
+	mattn "github.com/seed-5ff3c98e/retry/retrysql/internal/fake/sqlite3"
+)
+
+// errBusiness is nothing that anybody knows.
+var errBusiness = errors.New("insufficient funds")
+
+// pgError is an error with a SQLSTATE, as those of pgx and lib/pq.
+type pgError struct{ state, text string }
+
+func pg(state string) error { return &pgError{state, "ERROR (SQLSTATE " + state + ")"} }
+
+func (e *pgError) Error() string    { return e.text }
+func (e *pgError) SQLState() string { return e.state }
+
+// unsentError is an error of pgconn from before anything was sent.
+type unsentError struct{}
+
+func (unsentError) Error() string     { return "conn closed" }
+func (unsentError) SafeToRetry() bool { return true }
+
+// serverError is an error of go-mssqldb.
+type serverError int32
+
+func (e serverError) Error() string         { return "mssql: error" }
+func (e serverError) SQLErrorNumber() int32 { return int32(e) }
+
+// badConnError is go-mssqldb's RetryableError: it says that it is ErrBadConn.
+type badConnError struct{ err error }
+
+func (e badConnError) Error() string        { return e.err.Error() }
+func (e badConnError) Unwrap() error        { return e.err }
+func (e badConnError) Is(target error) bool { return target == driver.ErrBadConn }
+
+func my(number uint16) error { return &mysql.MySQLError{Number: number} }
+
+func myState(number uint16, state string) error {
+	e := &mysql.MySQLError{Number: number}
+	copy(e.SQLState[:], state)
+	return e
+}
+
+func final(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.Final, Category: category}
+}
+
+func again(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.Retryable, Category: category}
+}
+
+func anew(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: category}
+}
+
+func limited(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.RateLimited, NotApplied: true, Category: category}
+}
+
+func named(category string) retry.Verdict { return retry.Verdict{Category: category} }
+
+// classified are errors, grouped by the verdict that is given to their category.
+var classified = []struct {
+	name    string
+	verdict func(category string) retry.Verdict
+	errs    map[string]error // by category
+}{
+	{"rolled back", anew, states("40001", "CR000", "40P01", "55P03", "55006", "25P03")},
+	{"outcome unknown", again, states("40003", "08007")},
+	{"shut down", again, states("57P01", "57P02", "57P05")},
+	{"starting", anew, states("57P03")},
+	{"short of resources", anew, states("53000", "53200", "53400")},
+	{"too many connections", limited, states("53300")},
+	{"disk full", final, states("53100")},
+	{"connection lost", again, states("08000", "08003", "08006")},
+	{"connection refused", anew, states("08001", "08004")},
+	{"on another connection", anew, states("25006", "26000")},
+	{"final", final, states(
+		"40000", "40002", "57014", "08P01", "25P02", "23505", "23P01", "XX000", "22012", "23503", "28P01", "3D000",
+		"42601", "0A000", "P0001",
+	)},
+	{"cached plan", anew, map[string]error{
+		"sql_0A000": &pgError{"0A000", "ERROR: cached plan must not change result type (SQLSTATE 0A000)"},
+	}},
+	{"system and io error, nobody's opinion", unknown, states("58000", "58030")},
+	{"no states", unknown, states("", "4000", "400011")},
+
+	{"MySQL rolled back", anew, numbers(1213, 1205, 1614, 3101, 3572, 1206, 1020)},
+	{"MySQL too many", limited, numbers(1040, 1203, 1226)},
+	{"MySQL lost", again, numbers(1053, 1158, 1159, 1160, 1161, 1927, 4031)},
+	{"MySQL read-only", anew, numbers(1290, 1836, 1792, 1209)},
+	{"MySQL interrupted", final, numbers(1317, 3024, 1969)},
+	{"MySQL final", final, numbers(
+		1045, 1044, 1048, 1049, 1054, 1062, 1064, 1142, 1143, 1146, 1169, 1216, 1217, 1264, 1364, 1366, 1406, 1451, 1452,
+	)},
+	{"TiDB rolled back", anew, numbers(8002, 8022, 8028, 9007)},
+	{"TiDB unavailable", again, numbers(9001, 9002, 9003, 9004, 9005, 9006)},
+	{"MySQL, nobody's opinion", named, numbers(1105, 1180, 65535)},
+	{"MySQL by state", final, map[string]error{
+		"mysql_3819": myState(3819, "23000"), "mysql_1690": myState(1690, "22003"), "mysql_1142": myState(1142, "42000"),
+		"mysql_1698": myState(1698, "28000"), "mysql_1222": myState(1222, "21000"), "mysql_1235": myState(1235, "0A000"),
+		"mysql_1568": myState(1568, "25001"), "mysql_1046": myState(1046, "3D000"),
+	}},
+	{"MySQL by state, rolled back", anew, map[string]error{"mysql_1099": myState(1099, "40001")}},
+	{"MySQL by state, nobody's opinion", named, map[string]error{"mysql_1105": myState(1105, "HY000")}},
+	{"go-mysql-org", anew, map[string]error{"mysql_1213": &mysql.MyError{Code: 1213, State: "40001"}}},
+	{"go-mysql-org by state", final, map[string]error{"mysql_3819": &mysql.MyError{Code: 3819, State: "23000"}}},
+	{"MySQL by text", anew, map[string]error{
+		"mysql_1213": errors.New("Error 1213 (40001): Deadlock found when trying to get lock"),
+		"mysql_1205": errors.New("Error 1205: Lock wait timeout exceeded"),
+	}},
+	{"MySQL by text, final", final, map[string]error{
+		"mysql_1062": fmt.Errorf("Error 1062 (23000): Duplicate entry '%d' for key 'PRIMARY'", 1),
+		"mysql_3819": errors.New("Error 3819 (23000): Check constraint is violated"),
+	}},
+	{"MySQL invalid connection", again, map[string]error{"mysql_invalid_conn": errors.New("invalid connection")}},
+	{"no MySQL", unknown, map[string]error{
+		"a code that is no number":  &mysql.Error{Code: "1213"},
+		"a value":                   mysql.Error{Code: "1213"},
+		"no number":                 my(0),
+		"nil":                       (*mysql.MySQLError)(nil),
+		"text with a word":          errors.New("Error deadlock: 1213"),
+		"text with a number first":  errors.New("1213 (40001): Deadlock"),
+		"text with an odd state":    errors.New("Error 1213 (4001): Deadlock"),
+		"text with an open state":   errors.New("Error 1213 (40001: Deadlock"),
+		"text with no explanation":  errors.New("Error 1213 (40001)"),
+		"text with a large number":  errors.New("Error 121300 (40001): Deadlock"),
+		"text around it":            errors.New("x: Error 1213 (40001): Deadlock"),
+		"invalid connection string": errors.New("invalid connection string"),
+	}},
+
+	{"SQLite", anew, codes(5, 261, 517, 773, 6, 262, 518, 15)},
+	{"SQLite final", final, codes(
+		1, 3, 8, 1032, 9, 10, 266, 2826, 11, 13, 18, 19, 787, 1555, 2067, 20, 21, 23, 25, 26,
+	)},
+	{"SQLite, nobody's opinion", named, codes(14, 270, 2, 4, 516, 7, 17, 513, 769)},
+	{"modernc", anew, map[string]error{"sqlite_517": &modernc.Error{ResultCode: 517}}},
+	{"ncruces", anew, map[string]error{"sqlite_517": &ncruces.Error{ResultCode: 517}}},
+	{"ncruces code", anew, map[string]error{"sqlite_5": ncruces.ErrorCode(5)}},
+	{"ncruces extended code", anew, map[string]error{"sqlite_517": ncruces.ExtendedErrorCode(517)}},
+	{"ncruces interrupted, which is Temporary", final, map[string]error{"sqlite_9": &ncruces.Error{ResultCode: 9}}},
+	{"mattn", anew, map[string]error{"sqlite_517": mattn.Error{Code: 5, ExtendedCode: 517}}},
+	{"mattn by pointer", anew, map[string]error{"sqlite_517": &mattn.Error{Code: 5, ExtendedCode: 517}}},
+	{"mattn without extended code", anew, map[string]error{"sqlite_5": mattn.Error{Code: 5}}},
+	{"mattn code", anew, map[string]error{"sqlite_5": mattn.ErrNo(5)}},
+	{"mattn extended code", final, map[string]error{"sqlite_2067": mattn.ErrNoExtended(2067)}},
+	{"SQLite by text", anew, map[string]error{
+		"sqlite_5":   errors.New("database is locked"),
+		"sqlite_517": errors.New("database is locked (517)"),
+		"sqlite_261": errors.New("database is locked (261) (SQLITE_BUSY)"),
+		"sqlite_6":   errors.New("database table is locked: accounts"),
+		"sqlite_262": errors.New("database table is locked (262)"),
+	}},
+	{"no SQLite", unknown, map[string]error{
+		"0":              &modernc.Error{},
+		"less":           &modernc.Error{ResultCode: -5},
+		"nil of modernc": (*modernc.Error)(nil),
+		"nil of ncruces": (*ncruces.Error)(nil),
+		"nil of mattn":   (*mattn.Error)(nil),
+		"0 of mattn":     mattn.Error{},
+		"a bare code":    codeError(5),
+		"another type":   &modernc.OtherError{},
+		"text":           errors.New("the database is busy"),
+	}},
+
+	{"SQL Server rolled back", anew, servers(1204, 1205, 1222, 3960, 3966, 41301, 41302, 41305, 41325, 41839)},
+	{"SQL Server transient", again, servers(
+		40197, 40143, 40540, 40613, 49802, 615, 921, 952, 988, 4060, 4221, 18401, 17197, 17889,
+		10053, 10054, 10060, 11001, 233, 121, 64, 997, 8645, 8651, 8628, 601, 669, 617, 539, 42108, 42109, 10922,
+	)},
+	{
+		"SQL Server overloaded", overloaded,
+		servers(10928, 10929, 10930, 10936, 49918, 49919, 49920, 40642, 40648, 40675, 40903, 40189),
+	},
+	{"SQL Server overloaded, with a hint", hinted, servers(40501)},
+	{"SQL Server, nobody's opinion", unknown, servers(-2, 926, 20, 2627)},
+
+	{"database/sql", final, map[string]error{"sql_no_rows": sql.ErrNoRows, "sql_tx_done": sql.ErrTxDone}},
+	{"connection done", anew, map[string]error{"sql_conn_done": sql.ErrConnDone}},
+	{"bad connection", anew, map[string]error{"sql_bad_conn": driver.ErrBadConn}},
+	{"bad connection of SQL Server", anew, map[string]error{"sql_bad_conn": badConnError{io.EOF}}},
+	{"unsent", anew, map[string]error{"unsent": unsentError{}}},
+	{"nobody's opinion", unknown, map[string]error{"business": errBusiness}},
+}
+
+// codeError has a Code() int like modernc's errors, and is none.
+type codeError int
+
+func (e codeError) Error() string { return "code" }
+func (e codeError) Code() int     { return int(e) }
+
+func unknown(string) retry.Verdict { return retry.Verdict{} }
+
+func overloaded(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.RateLimited, Category: category}
+}
+
+func hinted(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.RateLimited, Category: category, After: 10 * time.Second}
+}
+
+func states(list ...string) map[string]error {
+	errs := map[string]error{}
+	for _, state := range list {
+		errs["sql_"+state] = pg(state)
+	}
+	return errs
+}
+
+func numbers(list ...uint16) map[string]error {
+	errs := map[string]error{}
+	for _, n := range list {
+		errs[fmt.Sprintf("mysql_%d", n)] = my(n)
+	}
+	return errs
+}
+
+func codes(list ...int) map[string]error {
+	errs := map[string]error{}
+	for _, code := range list {
+		errs[fmt.Sprintf("sqlite_%d", code)] = &modernc.Error{ResultCode: code}
+	}
+	return errs
+}
+
+func servers(list ...int32) map[string]error {
+	errs := map[string]error{}
+	for _, n := range list {
+		errs[fmt.Sprintf("mssql_%d", n)] = serverError(n)
+	}
+	return errs
+}
+
+// TestClassify goes through every row of the table of databases, and what the
+// package adds to it.
+func TestClassify(t *testing.T) {
+	t.Parallel()
+	for _, tt := range classified {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			for category, err := range tt.errs {
+				want := tt.verdict(category)
+				assert.Equal(t, want, retrysql.Classify(err), category)
+				assert.Equal(t, want, retrysql.Classify(fmt.Errorf("insert: %w", err)), "wrapped %s", category)
+				assert.Equal(t, want, retrysql.Classify(errors.Join(err, errBusiness)), "joined %s", category)
+				assert.Equal(t, want, retrysql.Classify(errors.Join(errBusiness, err)), "joined %s", category)
+			}
+		})
+	}
+}
+
+// TestClassifyTrees shows that the rules for trees are those of the core.
+func TestClassifyTrees(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		err  error
+		want retry.Verdict
+	}{
+		{"nil", nil, retry.Verdict{}},
+		{"mark", retry.MarkFinal(my(1213)), retry.Verdict{Class: retry.Final}},
+		{"mark beneath", fmt.Errorf("x: %w", retry.MarkRetryable(my(1062))), retry.Verdict{Class: retry.Retryable, NotApplied: true}},
+		{"statement and rollback", errors.Join(my(1213), sql.ErrTxDone), again("mysql_1213")},
+		{"rollback and statement", errors.Join(sql.ErrTxDone, my(1213)), again("mysql_1213")},
+		{"two rolled back", errors.Join(my(1213), my(1205)), anew("mysql_1205")},
+		{"outer text, inner code", &wrapError{"Error 1062 (23000): x", my(1213)}, anew("mysql_1213")},
+		{"named, and what it wraps", &mysqlWrap{my(1105), io.ErrUnexpectedEOF}, again("eof")},
+		{"deadline of another context", context.DeadlineExceeded, again("timeout")},
+		{"inner policy", &retry.Error{Stop: retry.StopAttempts, Err: my(1213)}, final("gave_up")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, tt.want, retrysql.Classify(tt.err))
+		})
+	}
+}
+
+// wrapError is of a type, so its text says nothing.
+type wrapError struct {
+	text string
+	err  error
+}
+
+func (e *wrapError) Error() string { return e.text }
+func (e *wrapError) Unwrap() error { return e.err }
+
+// mysqlWrap puts one error on top of another.
+type mysqlWrap struct{ outer, inner error }
+
+func (e *mysqlWrap) Error() string   { return "x" }
+func (e *mysqlWrap) Unwrap() []error { return []error{e.outer, e.inner} }
+
+// TestClassifyInAPolicy uses the classification without InTx.
+func TestClassifyInAPolicy(t *testing.T) {
+	t.Parallel()
+	p := retry.Policy{Classifier: retrysql.Classify}
+	assert.Equal(t, anew("mysql_1213"), p.Classify(my(1213)))
+	assert.Equal(t, final("mysql_1062"), p.Classify(my(1062)))
+	assert.Equal(t, retry.Verdict{}, p.Classify(errBusiness))
+}

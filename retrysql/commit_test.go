@@ -1,0 +1,222 @@
+package retrysql_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrysql"
+	"github.com/seed-5ff3c98e/retry/retrytest"
+)
+
+// TestCommitFails goes through the errors that a commit can fail with.
+func TestCommitFails(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		outcome string // retried, final, unknown
+		errs    []error
+	}{
+		{"retried", []error{
+			pg("40001"), pg("40P01"), pg("CR000"), pg("55P03"), pg("53200"), pg("25006"),
+			my(1213), my(1205), my(3101), my(1290), my(8022), my(9007), fmt.Errorf("x: %w", my(1213)),
+			codes(5)["sqlite_5"], codes(517)["sqlite_517"], serverError(1205), serverError(3960),
+		}},
+		{"final", []error{
+			pg("40000"), pg("40002"), pg("23505"), pg("23503"), pg("P0001"), pg("22012"), pg("42P01"), pg("25P02"), pg("53100"),
+			my(1062), my(1452), codes(19)["sqlite_19"], codes(787)["sqlite_787"], codes(13)["sqlite_13"], codes(9)["sqlite_9"],
+			errors.New("commit unexpectedly resulted in rollback"),
+			errors.New("pq: could not complete operation in a failed transaction"),
+		}},
+		{"unknown", []error{
+			pg("40003"), pg("08007"), pg("08006"), pg("08000"), pg("08P01"), pg("57P01"), pg("57P02"), pg("57P05"),
+			pg("XX000"), pg("XXA00"), pg("58030"), pg("57014"), pg(""), pg("4000"),
+			my(1053), my(1927), my(1158), my(4031), my(1317), my(3024), my(1969), my(1180), my(1105), my(9002), errors.New("invalid connection"),
+			codes(10)["sqlite_10"], codes(1034)["sqlite_1034"], codes(11)["sqlite_11"], codes(26)["sqlite_26"],
+			serverError(10054), serverError(40197), serverError(40501), serverError(2627),
+			driver.ErrBadConn,
+			unsentError{},
+			badConnError{io.EOF},
+			sql.ErrConnDone, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE,
+			syscall.ECONNREFUSED, os.ErrDeadlineExceeded, context.Canceled, context.DeadlineExceeded, errBusiness,
+		}},
+	}
+	for _, tt := range tests {
+		for _, err := range tt.errs {
+			t.Run(fmt.Sprintf("%s %T %v", tt.outcome, err, err), func(t *testing.T) {
+				t.Parallel()
+				testCommitFails(t, tt.outcome, err)
+			})
+		}
+	}
+}
+
+func testCommitFails(t *testing.T, outcome string, failure error) {
+	t.Helper()
+	tests := []struct {
+		opts        *retrysql.TxOptions
+		unknownToo  bool // is an unknown outcome retried?
+		classifier  retry.Classifier
+		description string
+	}{
+		{nil, false, nil, "no options"},
+		{&retrysql.TxOptions{Idempotent: true}, true, nil, "idempotent"},
+		{&retrysql.TxOptions{ReadOnly: true}, true, nil, "read-only"},
+		{nil, false, retrysql.Classify, "with a classifier"},
+		{&retrysql.TxOptions{Idempotent: true}, true, retrysql.Classify, "idempotent, with a classifier"},
+	}
+	for _, tt := range tests {
+		s, db := newServer(t)
+		s.on("commit", failure)
+		p := quick()
+		p.Classifier, p.NonIdempotent = tt.classifier, true
+		err := retrysql.InTx(t.Context(), db, p, tt.opts, update)
+		commits := 0
+		for _, event := range s.events() {
+			if event[:3] == "com" {
+				commits++
+			}
+		}
+		assert.Zero(t, db.Stats().InUse)
+		readOnly := tt.opts != nil && tt.opts.ReadOnly
+		switch {
+		case outcome == "unknown" && !tt.unknownToo:
+			require.ErrorIs(t, err, retrysql.ErrCommitUnknown, tt.description)
+			require.ErrorIs(t, err, failure, tt.description)
+			assert.ErrorContains(t, err, "retrysql: the outcome of the commit is unknown: "+failure.Error())
+			assert.Equal(t, 1, commits, tt.description)
+			assert.Equal(t, 0, db.Stats().OpenConnections, "the connection is not used again")
+		case outcome == "final", readOnly && (errors.Is(failure, pg25006) || outcomeReadOnly(failure)):
+			assert.True(t, err == failure, "%s: %#v", tt.description, err)
+			assert.Equal(t, 1, commits, tt.description)
+		default:
+			require.NoError(t, err, tt.description)
+			assert.Equal(t, 2, commits, tt.description)
+		}
+	}
+}
+
+var pg25006 = pg("25006")
+
+// outcomeReadOnly are errors that are Final for a transaction that is read-only
+// on purpose.
+func outcomeReadOnly(err error) bool {
+	category := retrysql.Classify(err).Category
+	return category == "sql_25006" || category == "mysql_1290"
+}
+
+// TestCommitUnknownRepeated gives up in the end, and still says what is not known.
+func TestCommitUnknownRepeated(t *testing.T) {
+	t.Parallel()
+	s, db := newServer(t)
+	s.on("commit", io.EOF, io.EOF, io.EOF)
+	err := retrysql.InTx(t.Context(), db, quick(), &retrysql.TxOptions{Idempotent: true}, update)
+	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, err, retrysql.ErrCommitUnknown)
+	require.ErrorIs(t, err, io.EOF)
+}
+
+// TestCommitInterrupted ends the context while the server does not answer. The
+// driver learns of it by the context that it got with BEGIN, as pgx does.
+func TestCommitInterrupted(t *testing.T) {
+	t.Parallel()
+	s, db := newServer(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	s.does("commit", func(ctx context.Context) error {
+		cancel()
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	err := retrysql.InTx(ctx, db, quick(), nil, update)
+	require.ErrorIs(t, err, retrysql.ErrCommitUnknown)
+	require.ErrorIs(t, err, context.Canceled)
+	var gaveUp *retry.Error
+	require.ErrorAs(t, err, &gaveUp)
+	assert.Equal(t, retry.StopCanceled, gaveUp.Stop)
+	assert.Equal(t, []string{"open 1", "begin 1", "exec 1 UPDATE", "commit 1", "close 1"}, s.events())
+}
+
+// TestCommitTimesOut is the same for the timeout of an attempt, which would be
+// retried if it were not a commit.
+func TestCommitTimesOut(t *testing.T) {
+	t.Parallel()
+	for _, idempotent := range []bool{false, true} {
+		t.Run(fmt.Sprint(idempotent), func(t *testing.T) {
+			t.Parallel()
+			s, db := newServer(t)
+			clock := &retrytest.Clock{}
+			s.does("commit", func(ctx context.Context) error {
+				clock.Advance(time.Minute)
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			p := &retry.Policy{Clock: clock, AttemptTimeout: time.Second}
+			err := retrysql.InTx(t.Context(), db, p, &retrysql.TxOptions{Idempotent: idempotent}, update)
+			if idempotent {
+				require.NoError(t, err)
+				assert.Equal(t, 2, s.connections())
+				return
+			}
+			require.ErrorIs(t, err, retrysql.ErrCommitUnknown)
+		})
+	}
+}
+
+// TestCommitSucceedsLate counts, whatever the context.
+func TestCommitSucceedsLate(t *testing.T) {
+	t.Parallel()
+	s, db := newServer(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	s.does("commit", func(ctx context.Context) error {
+		cancel()
+		<-ctx.Done()
+		return nil
+	})
+	require.NoError(t, retrysql.InTx(ctx, db, quick(), nil, update))
+}
+
+// TestCommitLeavesOpen rolls back what MySQL and SQLite keep open after a COMMIT
+// that failed, while package sql takes it for over.
+func TestCommitLeavesOpen(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		err      error
+		rollback error
+		want     []string // between the two commits
+	}{
+		{"MySQL", my(1290), nil, []string{"close 1", "open 2", "begin 2", "exec 2 UPDATE"}}, // read-only: evicted anyway
+		{"MySQL locked", my(1205), nil, []string{"exec 1 ROLLBACK", "begin 1", "exec 1 UPDATE"}},
+		{"SQLite", codes(5)["sqlite_5"], nil, []string{"exec 1 ROLLBACK", "begin 1", "exec 1 UPDATE"}},
+		{
+			"SQLite that has rolled back", codes(5)["sqlite_5"], codes(1)["sqlite_1"],
+			[]string{"exec 1 ROLLBACK", "begin 1", "exec 1 UPDATE"},
+		},
+		{
+			"SQLite that fails", codes(5)["sqlite_5"], codes(10)["sqlite_10"],
+			[]string{"exec 1 ROLLBACK", "close 1", "open 2", "begin 2", "exec 2 UPDATE"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, db := newServer(t)
+			s.on("commit keeps open", nil)
+			s.on("commit", tt.err)
+			s.on("exec", nil, tt.rollback)
+			require.NoError(t, retrysql.InTx(t.Context(), db, quick(), nil, update))
+			events := s.events()
+			assert.Equal(t, tt.want, events[4:len(events)-1])
+		})
+	}
+}

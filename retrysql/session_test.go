@@ -1,0 +1,239 @@
+package retrysql_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"io"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrysql"
+)
+
+// TestFreshConnection shows after which errors of a statement a connection is not
+// used again, and neither are the idle ones.
+func TestFreshConnection(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		errs []error
+		open int // of 3 connections, before the second attempt
+	}{
+		{"kept", []error{
+			pg("40001"), pg("40P01"), pg("55P03"), pg("53200"), pg("23505"), my(1213), my(1205), codes(517)["sqlite_517"],
+			serverError(1205), errBusiness,
+		}, 3},
+		{"evicted", []error{
+			pg("57P01"), pg("57P02"), pg("57P03"), pg("57P05"), pg("08006"), pg("08003"), pg("08P01"), pg("26000"), pg("25P03"),
+			my(1053), my(1158), my(1927), my(4031), driver.ErrBadConn,
+		}, 2},
+		{"evicted with the idle ones", []error{
+			pg("25006"), my(1290), my(1836), my(1792), my(1209),
+			&pgError{"0A000", "cached plan must not change result type"},
+		}, 0},
+	}
+	for _, tt := range tests {
+		for _, err := range tt.errs {
+			t.Run(tt.name+" "+retrysql.Classify(err).Category, func(t *testing.T) {
+				t.Parallel()
+				s, db := newServer(t)
+				idle(t, db, 3)
+				s.on("exec", err)
+				p := &retry.Policy{MaxAttempts: 1}
+				require.ErrorIs(t, retrysql.InTx(t.Context(), db, p, nil, update), err)
+				assert.Equal(t, tt.open, db.Stats().OpenConnections)
+				assert.Equal(t, 3, s.connections(), "none is opened to be closed")
+			})
+		}
+	}
+}
+
+// TestWriteInReadOnly is a mistake of fn, for which no connection is to blame.
+func TestWriteInReadOnly(t *testing.T) {
+	t.Parallel()
+	s, db := newServer(t)
+	idle(t, db, 3)
+	s.on("exec", pg25006)
+	err := retrysql.InTx(t.Context(), db, nil, &retrysql.TxOptions{ReadOnly: true}, update)
+	assert.Equal(t, pg25006, err)
+	assert.Equal(t, 3, db.Stats().OpenConnections)
+}
+
+// idle fills the pool with idle connections.
+func idle(t *testing.T, db *sql.DB, n int) {
+	t.Helper()
+	db.SetMaxIdleConns(n)
+	conns := make([]*sql.Conn, n)
+	for i := range conns {
+		conn, err := db.Conn(t.Context())
+		require.NoError(t, err)
+		conns[i] = conn
+	}
+	for _, conn := range conns {
+		require.NoError(t, conn.Close())
+	}
+	require.Equal(t, n, db.Stats().Idle)
+}
+
+// TestDrainLeavesBusyConnections closes what is idle and waits for nobody.
+func TestDrainLeavesBusyConnections(t *testing.T) {
+	t.Parallel()
+	s, db := newServer(t)
+	idle(t, db, 4)
+	db.SetMaxOpenConns(4)
+	busy := make([]*sql.Conn, 2)
+	for i := range busy {
+		conn, err := db.Conn(t.Context())
+		require.NoError(t, err)
+		busy[i] = conn
+	}
+	s.on("exec", pg("25006"))
+	require.NoError(t, retrysql.InTx(t.Context(), db, quick(), nil, update))
+	assert.Equal(t, 3, db.Stats().OpenConnections, "two busy ones, and that of the second attempt")
+	for _, conn := range busy {
+		require.NoError(t, conn.PingContext(t.Context()))
+		require.NoError(t, conn.Close())
+	}
+}
+
+// TestBeginOnStaleConnections replaces connections that broke while they were
+// idle, without a wait and at no cost of attempts.
+func TestBeginOnStaleConnections(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []error{driver.ErrBadConn, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, pg("57P01"), unsentError{}} {
+		t.Run(broken.Error(), func(t *testing.T) {
+			t.Parallel()
+			s, db := newServer(t)
+			idle(t, db, 5)
+			s.on("begin", broken, broken, broken, broken, broken)
+			require.NoError(t, retrysql.InTx(t.Context(), db, &retry.Policy{MaxAttempts: 1}, nil, update))
+			assert.Equal(t, 6, s.connections())
+			assert.Equal(t, 1, db.Stats().OpenConnections)
+		})
+	}
+}
+
+// TestBeginFailsForEver is not replaced for ever.
+func TestBeginFailsForEver(t *testing.T) {
+	t.Parallel()
+	s, db := newServer(t)
+	idle(t, db, 2)
+	s.on("begin", io.ErrUnexpectedEOF, io.ErrUnexpectedEOF, io.ErrUnexpectedEOF)
+	err := retrysql.InTx(t.Context(), db, &retry.Policy{MaxAttempts: 1}, nil, update)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	assert.Equal(t, 3, s.connections())
+	assert.Zero(t, db.Stats().OpenConnections)
+}
+
+// TestBeginTimesOut gives the connection up, but not one after the other.
+func TestBeginTimesOut(t *testing.T) {
+	t.Parallel()
+	s, db := newServer(t)
+	idle(t, db, 3)
+	s.on("begin", os.ErrDeadlineExceeded)
+	require.ErrorIs(t, retrysql.InTx(t.Context(), db, &retry.Policy{MaxAttempts: 1}, nil, update), os.ErrDeadlineExceeded)
+	assert.Equal(t, 2, db.Stats().OpenConnections)
+	assert.Equal(t, 3, s.connections())
+}
+
+// TestBeginAnswered keeps a connection whose server says no.
+func TestBeginAnswered(t *testing.T) {
+	t.Parallel()
+	s, db := newServer(t)
+	idle(t, db, 2)
+	s.on("begin", codes(5)["sqlite_5"])
+	require.Error(t, retrysql.InTx(t.Context(), db, &retry.Policy{MaxAttempts: 1}, nil, update))
+	assert.Equal(t, 2, db.Stats().OpenConnections)
+	assert.Len(t, s.events(), 3)
+}
+
+// TestRollbackFails closes the connection, unless SQLite was faster.
+func TestRollbackFails(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		err  error
+		open int
+	}{
+		{io.EOF, 0},
+		{errBusiness, 0},
+		{pg("57P01"), 0},
+		{driver.ErrBadConn, 0},
+		{codes(10)["sqlite_10"], 0},
+		{codes(1)["sqlite_1"], 1}, // no transaction is active
+	}
+	for _, tt := range tests {
+		t.Run(tt.err.Error(), func(t *testing.T) {
+			t.Parallel()
+			s, db := newServer(t)
+			s.on("exec", pg("23505"))
+			s.on("rollback", tt.err)
+			err := retrysql.InTx(t.Context(), db, nil, nil, update)
+			assert.Equal(t, pg("23505"), err, "the error of fn")
+			assert.Equal(t, tt.open, db.Stats().OpenConnections)
+		})
+	}
+}
+
+// TestRollbackOutlivesTheContext has its own time, so that the connection can be
+// kept.
+func TestRollbackOutlivesTheContext(t *testing.T) {
+	t.Parallel()
+	s, db := newServer(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	s.does("rollback", func(ctx context.Context) error { return ctx.Err() })
+	err := retrysql.InTx(ctx, db, nil, nil, func(context.Context, *sql.Tx) error {
+		cancel()
+		return errBusiness
+	})
+	require.ErrorIs(t, err, errBusiness)
+	assert.Equal(t, 1, db.Stats().OpenConnections)
+	assert.Equal(t, []string{"open 1", "begin 1", "rollback 1"}, s.events())
+}
+
+// TestRollbackHangs is left after a while.
+func TestRollbackHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, db := newServer(t)
+		s.does("rollback", func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		start := time.Now()
+		err := retrysql.InTx(t.Context(), db, nil, nil, func(context.Context, *sql.Tx) error { return errBusiness })
+		assert.Equal(t, errBusiness, err)
+		assert.Equal(t, 5*time.Second, time.Since(start))
+		assert.Zero(t, db.Stats().OpenConnections)
+	})
+}
+
+// TestDrainWaitsNotLong loses the race for an idle connection, and finds the pool
+// full.
+func TestDrainWaitsNotLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, db := newServer(t)
+		idle(t, db, 2)
+		s.on("exec", pg("25006"))
+		s.does("close", func(context.Context) error {
+			s.does("open", func(ctx context.Context) error { // for the connection that drain asks for
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			s.on("reset", driver.ErrBadConn, driver.ErrBadConn)
+			return nil
+		})
+		start := time.Now()
+		err := retrysql.InTx(t.Context(), db, &retry.Policy{MaxAttempts: 1}, nil, update)
+		require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+		assert.Equal(t, 100*time.Millisecond, time.Since(start))
+	})
+}
