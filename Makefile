@@ -61,8 +61,13 @@ staticcheck: ## staticcheck in every module
 fmt: ## format every module
 	$(call each,$(TOOL) golangci-lint fmt ./...)
 
+# Those against databases need PostgreSQL and MariaDB to be installed.
 .PHONY: test
 test: ## the tests of every module
+	@ci/services.sh $(MAKE) --no-print-directory test-modules
+
+.PHONY: test-modules
+test-modules:
 	$(call each,go test ./...)
 
 .PHONY: race
