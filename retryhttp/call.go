@@ -213,7 +213,7 @@ func (c *call) hold(ctx context.Context) time.Duration {
 	if c.t.Cooldown <= 0 {
 		return 0
 	}
-	host := c.t.hosts.of(c.req)
+	host := c.t.host(c.req)
 	wait := time.Duration(0)
 	// Waiting for a hint is what a policy does.
 	p := &retry.Policy{

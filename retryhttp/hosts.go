@@ -28,7 +28,8 @@ type host struct {
 	until time.Time // it wants no request before this
 }
 
-func (h *hosts) of(req *http.Request) *host {
+// of returns the host of a request. reserve is for one that is new.
+func (h *hosts) of(req *http.Request, reserve int) *host {
 	var key origin
 	if req.URL != nil {
 		key = origin{req.URL.Scheme, req.URL.Host}
@@ -40,7 +41,7 @@ func (h *hosts) of(req *http.Request) *host {
 	}
 	known := h.old[key]
 	if known == nil {
-		known = &host{}
+		known = &host{budget: retry.Budget{Reserve: reserve}}
 	}
 	if h.young == nil || len(h.young) >= maxHosts {
 		h.young, h.old = make(map[origin]*host), h.young

@@ -39,7 +39,7 @@ func (c *call) refused(resp *http.Response) error {
 		v = c.judgeStatus(resp, err)
 	}
 	if v.Class == retry.RateLimited && v.After > 0 && c.t.Cooldown > 0 {
-		c.t.hosts.of(c.req).coolDown(c.given.Now().Add(min(v.After, c.t.Cooldown)))
+		c.t.host(c.req).coolDown(c.given.Now().Add(min(v.After, c.t.Cooldown)))
 	}
 	if v.Class == retry.Final && c.read == nil && isAnswer(resp.StatusCode) {
 		return nil

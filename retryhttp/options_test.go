@@ -103,21 +103,33 @@ func TestBudgetIsRefilled(t *testing.T) {
 		transport := &retryhttp.Transport{Base: base, Policy: atOnce(9)}
 		_, err := get(t, transport, "stub://a/")
 		require.NoError(t, err)
-		assert.Equal(t, 4, requests, "the reserve")
+		assert.Equal(t, 9, requests, "the reserve is enough for one request")
 		status = test.status
 		for range 20 {
 			_, err := get(t, transport, "stub://a/")
 			require.NoError(t, err)
 		}
-		assert.Equal(t, 24, requests)
+		assert.Equal(t, 29, requests)
 		status = 503
 		_, err = get(t, transport, "stub://a/")
 		require.NoError(t, err)
-		want := 25
+		want := 30
 		if test.pays {
 			want += 2 // 20 × 0.1
 		}
 		assert.Equal(t, want, requests, "%d", test.status)
+	}
+}
+
+// A request may use up its attempts while the host is new, as far as they are few.
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	for attempts, want := range map[int]int{0: 3, 1: 1, 2: 2, 5: 5, 11: 11, 12: 11, retry.Unlimited: 11} {
+		base, requests := always(503)
+		p := atOnce(attempts)
+		_, err := get(t, &retryhttp.Transport{Base: base, Policy: p}, "http://a/")
+		require.NoError(t, err)
+		assert.Equal(t, want, *requests, "%d attempts", attempts)
 	}
 }
 

@@ -67,10 +67,11 @@ type Transport struct {
 	// itself waits up to a minute there before it gives up on a connection.
 	Policy *retry.Policy
 
-	// Budget returns the budget for the retries of a request. nil means one of
-	// default settings for each scheme and host; they are kept for the 512 hosts
-	// used last, or a few more. [NoBudget] means none. A Budget in the Policy
-	// counts instead, for all hosts together.
+	// Budget returns the budget for the retries of a request. nil means one for
+	// each scheme and host, of default settings but for its Reserve, which is
+	// large enough for all retries of one request, from 3 to 10; they are kept
+	// for the 512 hosts used last, or a few more. [NoBudget] means none. A Budget
+	// in the Policy counts instead, for all hosts together.
 	Budget func(*http.Request) *retry.Budget
 
 	// Cooldown, if positive, makes a rate limit hold back all requests to the
@@ -171,8 +172,17 @@ func (t *Transport) budget(req *http.Request) *retry.Budget {
 	case t.Budget != nil:
 		return t.Budget(req)
 	default:
-		return &t.hosts.of(req).budget
+		return &t.host(req).budget
 	}
+}
+
+// The Reserve of the budget of a host. A request may use up its attempts while the
+// host is new, but many are not worth a storm.
+const leastReserve, mostReserve = 3, 10
+
+// host returns what is known of the host of a request.
+func (t *Transport) host(req *http.Request) *host {
+	return t.hosts.of(req, max(leastReserve, min(t.policy().MaxAttempts-1, mostReserve)))
 }
 
 // NoBudget is a [Transport]'s Budget function for retries without a budget.
