@@ -13,9 +13,9 @@ const (
 	drainTime = 50 * time.Millisecond
 )
 
-// holdContext keeps the context of an attempt alive until the body of its
+// cancelWithBody keeps the context of an attempt alive until the body of its
 // response is read to the end or closed.
-func holdContext(resp *http.Response, cancel context.CancelFunc) {
+func cancelWithBody(resp *http.Response, cancel context.CancelFunc) {
 	switch b := resp.Body.(type) {
 	case io.ReadWriteCloser: // 101 Switching Protocols
 		resp.Body = &duplex{body{b, cancel}, b}
@@ -57,15 +57,26 @@ type duplex struct {
 // its connection can be used again. A long or a slow one is not worth it.
 func drain(resp *http.Response) {
 	if resp.ContentLength <= drainSize {
-		_ = read(resp.Body, drainSize)
+		_ = readBriefly(resp.Body)
 	}
 	_ = resp.Body.Close()
 }
 
-// read reads up to limit bytes, or what comes in the time of a drain.
-func read(body io.ReadCloser, limit int64) []byte {
+// readBriefly reads the beginning of a body, as far as it comes soon.
+func readBriefly(body io.ReadCloser) []byte {
 	timer := time.AfterFunc(drainTime, func() { _ = body.Close() }) // ends a Read that hangs
 	defer timer.Stop()
-	data, _ := io.ReadAll(io.LimitReader(body, limit))
+	data, _ := io.ReadAll(io.LimitReader(body, drainSize))
+	return data
+}
+
+// excerpt returns the beginning of a body, and closes it. It waits for it within
+// the context of the attempt if somebody is going to see it.
+func excerpt(resp *http.Response, final bool) []byte {
+	defer resp.Body.Close()
+	if !final {
+		return readBriefly(resp.Body)
+	}
+	data, _ := io.ReadAll(io.LimitReader(resp.Body, drainSize))
 	return data
 }

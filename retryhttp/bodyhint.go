@@ -68,15 +68,21 @@ func retryInfo(raw json.RawMessage) (most time.Duration, found bool) {
 	return most, found
 }
 
+// peekTime is how long the body with a hint may take.
+const peekTime = time.Second
+
 // peekHint looks for a hint in the body of a response, and puts back what it read.
-// It waits for the body no longer than the context of the attempt.
-func peekHint(resp *http.Response) time.Duration {
+func peekHint(resp *http.Response) (time.Duration, bool) {
 	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if mediaType != "application/json" && !strings.HasSuffix(mediaType, "+json") || resp.ContentLength > maxHintBody {
-		return 0
+		return 0, false
 	}
+	timer := time.AfterFunc(peekTime, func() { _ = resp.Body.Close() }) // ends a Read that hangs
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxHintBody+1))
 	rest := io.Reader(resp.Body)
+	if !timer.Stop() && err == nil {
+		err = http.ErrBodyReadAfterClose
+	}
 	if err != nil {
 		rest = failing{err}
 	}
@@ -84,8 +90,7 @@ func peekHint(resp *http.Response) time.Duration {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(data), rest), resp.Body}
-	hint, _ := ParseBodyHint(data)
-	return hint
+	return ParseBodyHint(data)
 }
 
 // failing is what is left of a body that could not be read.

@@ -17,7 +17,7 @@ type call struct {
 	base   http.RoundTripper
 	req    *http.Request // the caller's, not to be changed
 	policy retry.Policy  // for this request
-	given  *retry.Policy // what it was made of
+	caller *retry.Policy // what it was made of
 	key    string        // the Idempotency-Key that the request gets, or ""
 	body   replay
 
@@ -25,6 +25,10 @@ type call struct {
 	read func(*http.Response) error
 
 	first *outcome // of the first attempt, if it has been made
+
+	// served says that the request was, because its answer sent the client on
+	// with another method.
+	served bool
 
 	// Of the last attempt:
 	attempts int
@@ -42,7 +46,7 @@ type outcome struct {
 }
 
 func (t *Transport) newCall(req *http.Request, p *retry.Policy, budget *retry.Budget) *call {
-	c := &call{t: t, base: t.base(), req: req, policy: *p, given: p}
+	c := &call{t: t, base: t.base(), req: req, policy: *p, caller: p}
 	if t.IdempotencyKey != nil && !Idempotent(req) {
 		c.key = t.IdempotencyKey(req)
 	}
@@ -91,19 +95,24 @@ func (c *call) attempt(ctx context.Context) error {
 
 func (c *call) try(ctx context.Context) error {
 	if first := c.first; first != nil {
-		c.first, c.body.given = nil, true
+		c.first, c.body.used = nil, true
 		return c.settle(first, false)
 	}
-	if wait := c.hold(ctx); wait > 0 {
+	if wait := c.awaitCooldown(ctx); wait > 0 {
 		c.verdict = retry.Verdict{
 			Class: retry.RateLimited, NotApplied: true, After: wait, Category: "cooldown",
 		}
-		return fmt.Errorf("retryhttp: %s is rate limited: not sent", c.req.URL.Host)
+		return fmt.Errorf("retryhttp: %s is rate limited: not sent", address(c.req.URL))
 	}
 	attemptCtx, cancel := c.context(ctx)
+	kept := false
+	defer func() {
+		if !kept {
+			cancel()
+		}
+	}()
 	req, err := c.request(attemptCtx)
 	if err != nil {
-		cancel()
 		return retry.MarkFinal(err)
 	}
 	resp, err := c.transport().RoundTrip(req) //nolint:bodyclose // discard or the caller closes it
@@ -111,9 +120,7 @@ func (c *call) try(ctx context.Context) error {
 		err = errors.New("retryhttp: Base returned neither a response nor an error")
 	}
 	if err != nil {
-		timedOut := overtime(attemptCtx) && !done(ctx)
-		cancel()
-		return c.settle(&outcome{nil, err}, timedOut)
+		return c.settle(&outcome{nil, err}, overtime(attemptCtx) && !done(ctx))
 	}
 	if resp.Request == req {
 		resp.Request = c.req // whose context does not end with the body
@@ -121,8 +128,9 @@ func (c *call) try(ctx context.Context) error {
 	if resp.Body == nil {
 		resp.Body = http.NoBody
 	}
-	if c.given.AttemptTimeout > 0 {
-		holdContext(resp, cancel)
+	if c.caller.AttemptTimeout > 0 {
+		cancelWithBody(resp, cancel)
+		kept = true
 	}
 	err = c.settle(&outcome{resp, nil}, false)
 	if err == nil && c.read != nil {
@@ -150,7 +158,7 @@ func (c *call) settle(o *outcome, timedOut bool) error {
 
 // context returns the context of an attempt.
 func (c *call) context(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := c.given.AttemptContext(ctx)
+	ctx, cancel := c.caller.AttemptContext(ctx)
 	if c.policy.NonIdempotent {
 		c.sent = &sent{}
 		ctx = c.sent.watch(ctx)
@@ -177,7 +185,7 @@ func done(ctx context.Context) bool {
 // transport returns what makes the next attempt.
 func (c *call) transport() http.RoundTripper {
 	if c.fresh {
-		if base, ok := afresh(c.base); ok {
+		if base, ok := afresh(c.base, c.req); ok {
 			return base
 		}
 	}
@@ -187,18 +195,20 @@ func (c *call) transport() http.RoundTripper {
 // afresh returns a RoundTripper that will not use a connection twice, if it knows
 // how to make one. To close the idle connections of the one there is would be
 // at the cost of other requests.
-func afresh(base http.RoundTripper) (http.RoundTripper, bool) {
+func afresh(base http.RoundTripper, req *http.Request) (http.RoundTripper, bool) {
 	switch base := base.(type) {
 	case *http.Transport:
+		if req.URL == nil || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
+			return nil, false // Clone forgets what is registered
+		}
 		once := base.Clone()
 		once.DisableKeepAlives = true
 		return once, true
+	case hops:
+		once, ok := afresh(base.base, req)
+		return hops{once, base.call}, ok
 	case clientTransport:
-		transport := base.client.Transport
-		if transport == nil {
-			transport = http.DefaultTransport
-		}
-		once, ok := afresh(transport)
+		once, ok := afresh(base.client.Transport, req)
 		client := *base.client
 		client.Transport = once
 		return clientTransport{&client}, ok
@@ -207,23 +217,18 @@ func afresh(base http.RoundTripper) (http.RoundTripper, bool) {
 	}
 }
 
-// hold waits while the host wants no requests. It returns how long it still would
-// have to, if that is too long.
-func (c *call) hold(ctx context.Context) time.Duration {
+// awaitCooldown waits while the host wants no requests. It returns how long it
+// still would have to, if that is too long.
+func (c *call) awaitCooldown(ctx context.Context) time.Duration {
 	if c.t.Cooldown <= 0 {
 		return 0
 	}
 	host := c.t.host(c.req)
 	wait := time.Duration(0)
-	// Waiting for a hint is what a policy does.
-	p := &retry.Policy{
-		MaxAttempts:   retry.Unlimited,
-		Backoff:       retry.Constant(0), // no longer than the hint
-		MaxDelay:      c.policy.MaxDelay,
-		MaxRetryAfter: c.policy.MaxRetryAfter,
-		Clock:         c.policy.Clock,
-		Rand:          c.policy.Rand,
-	}
+	// Waiting for a hint is what the policy does.
+	p := c.policy
+	p.MaxAttempts, p.Overrides = retry.Unlimited, nil
+	p.Classifier, p.Budget, p.Observer = nil, nil, nil
 	_ = p.Execute(ctx, func(context.Context) error {
 		wait = host.cooling(p.Now())
 		if wait == 0 {
@@ -258,8 +263,17 @@ func (c *call) interrupted(err error) error {
 	if errors.As(err, &e) {
 		e.Attempts, e.Err = 1, first.err
 	}
-	c.body.given = true
+	c.body.used = true
 	return err
+}
+
+// answered returns the request that a response answers, which is another one
+// after a redirect in Do.
+func (c *call) answered(resp *http.Response) *http.Request {
+	if resp.Request != nil {
+		return resp.Request
+	}
+	return c.req
 }
 
 // result turns the end of the call into that of the round trip.
@@ -273,10 +287,7 @@ func (c *call) result(err error) (*http.Response, error) {
 		return nil, err
 	}
 	if c.attempts > 1 {
-		req := c.req
-		if c.resp.Request != nil {
-			req = c.resp.Request
-		}
+		req := c.answered(c.resp)
 		c.resp.Request = req.WithContext(context.WithValue(req.Context(), attemptsKey{}, c.attempts))
 	}
 	return c.resp, nil

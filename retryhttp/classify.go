@@ -16,6 +16,8 @@ import (
 // a request that is not [Idempotent] may be repeated; whether this one is, is for
 // the caller to ask.
 //
+// A hint is what [ParseHint] finds, which becomes After.
+//
 //   - 429, and 403 with a hint or with X-RateLimit-Remaining: 0: RateLimited. 529
 //     too, and any with X-Envoy-Ratelimited.
 //   - 408, 421, 425, and 503 with a hint: Retryable and NotApplied. 421 wants
@@ -25,23 +27,26 @@ import (
 //     Retryable.
 //   - All others, also those outside of 100 to 599, and any with X-Should-Retry:
 //     false or Stripe-Should-Retry: false: Final.
-//
-// After is what [ParseHint] finds.
 func ClassifyResponse(resp *http.Response, now time.Time) retry.Verdict {
-	if resp.StatusCode >= 100 && resp.StatusCode < 400 {
+	if resp == nil || resp.StatusCode >= 100 && resp.StatusCode < 400 {
 		return retry.Verdict{}
 	}
-	after, _ := ParseHint(resp.StatusCode, resp.Header, now)
+	after, hinted := ParseHint(resp.StatusCode, resp.Header, now)
 	keyed := resp.Request != nil && hasKey(resp.Request)
-	return judgeStatus(resp, &StatusError{StatusCode: resp.StatusCode, After: after}, keyed)
+	return judgeStatus(resp, after, hinted, keyed)
 }
 
-// judgeStatus judges a response with the status of a failure; err is what stands
-// for it. keyed says that the request has an Idempotency-Key.
-func judgeStatus(resp *http.Response, err *StatusError, keyed bool) retry.Verdict {
-	v := retry.Classify(err)
-	v.After = err.After
+// judgeStatus judges a response with the status of a failure. hinted says that
+// there is a hint, which may be to come back at once. keyed says that the request
+// has an Idempotency-Key.
+func judgeStatus(resp *http.Response, after time.Duration, hinted, keyed bool) retry.Verdict {
 	status := resp.StatusCode
+	err := &StatusError{StatusCode: status, After: after}
+	if hinted {
+		err.After = max(after, 1)
+	}
+	v := retry.Classify(err)
+	v.After = after
 	switch {
 	case status < 100 || status > 599:
 		v = retry.Verdict{Class: retry.Final, Category: "http_invalid"}
@@ -177,13 +182,20 @@ var texts = []struct {
 	{"http2: client connection force closed", "", again("conn_closed")},
 	{"http2: server sent GOAWAY", "", again("http2_goaway")},
 
-	// The server has not processed the request.
-	{"http2: Transport: cannot retry err [", "", anew("http2_refused")},
+	// The server has not processed the request, but for one case in which
+	// net/http takes its chances.
+	{cannotRetry, "; PROTOCOL_ERROR; received from peer" + defineGetBody, again("http2_reset")},
+	{cannotRetry, defineGetBody, anew("http2_refused")},
 	{"http2: Transport received Server's graceful shutdown GOAWAY", "", anew("http2_goaway")},
 	{"http2: Transport received GOAWAY from server", "", anew("http2_goaway")},
 	{"http2: client conn not usable", "", anew("conn_closed")},
 	{"http2: client conn could not be established", "", anew("conn_closed")},
 }
+
+const (
+	cannotRetry   = "http2: Transport: cannot retry err ["
+	defineGetBody = "] after Request.Body was written; define Request.GetBody to avoid this error"
+)
 
 // proxyTexts are all that net/http leaves of the answer of a proxy to CONNECT.
 // [ProxyConnectError] keeps more of it.

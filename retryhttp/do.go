@@ -25,10 +25,12 @@ import (
 // them.
 //
 // The attempts are those of client, with its redirects, cookies and Timeout; nil
-// means [http.DefaultClient]. If its transport is a Transport, that one's options
-// and, where p is nil, its policy apply to Do, and its Base makes the attempts: the
-// retries do not multiply. A nil p is otherwise [DefaultPolicy]. Secrets in URLs
-// are not in the errors; see [Redact].
+// means [http.DefaultClient]. If its transport is a Transport, and not wrapped in
+// another one, that one's options, its budgets and, where p is nil, its policy apply
+// to Do, and its Base makes the attempts: the retries do not multiply. Otherwise a
+// nil p is [DefaultPolicy], and there is no budget but that of p. Secrets in URLs
+// are not in the errors; see [Redact]. To Observer and budget, every status of 400
+// or more is a failure.
 func Do(client *http.Client, p *retry.Policy, req *http.Request, read func(*http.Response) error) error {
 	if req == nil || read == nil {
 		return errors.New("retryhttp: Do without a request or without a function that reads")
@@ -37,12 +39,14 @@ func Do(client *http.Client, p *retry.Policy, req *http.Request, read func(*http
 		client = http.DefaultClient
 	}
 	t, ok := client.Transport.(*Transport)
+	base := client.Transport
 	if ok {
-		beneath := *client
-		beneath.Transport = t.Base
-		client = &beneath
+		base = t.Base
 	} else {
 		t = unbudgeted
+	}
+	if base == nil {
+		base = http.DefaultTransport
 	}
 	if p == nil {
 		p = t.policy()
@@ -52,13 +56,30 @@ func Do(client *http.Client, p *retry.Policy, req *http.Request, read func(*http
 		budget = t.budget(req)
 	}
 	c := t.newCall(req, p, budget)
-	c.base, c.read = clientTransport{client}, read
+	own := *client
+	own.Transport = hops{base, c}
+	c.base, c.read = clientTransport{&own}, read
 	_, err := c.roundTrip() //nolint:bodyclose // consume has closed it
 	return err
 }
 
 // unbudgeted are the options where there is no Transport to keep a budget.
 var unbudgeted = &Transport{Budget: NoBudget}
+
+// hops sees the requests of an attempt of Do: more than one if there are redirects.
+type hops struct {
+	base http.RoundTripper
+	call *call
+}
+
+// RoundTrip notes that the request was served: a server that wants another one to
+// be made with another method has done its work.
+func (h hops) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method != h.call.req.Method {
+		h.call.served = true
+	}
+	return h.base.RoundTrip(req)
+}
 
 // clientTransport makes the attempts of Do.
 type clientTransport struct{ client *http.Client }
@@ -77,7 +98,7 @@ func (c *call) consume(ctx, attempt context.Context) error {
 	resp := c.resp
 	c.resp = nil
 	defer resp.Body.Close()
-	err := c.read(resp)
+	err := Redact(c.read(resp))
 	if err == nil {
 		drain(resp)
 		return nil

@@ -61,6 +61,10 @@ var overHTTP2 = []trouble{
 		name: "REFUSED_STREAM, body without GetBody", set: toH2(resetEach(h2Refused)), raw: http.MethodPost, once: true,
 		timeout: long, want: anew("http2_refused"), text: "define Request.GetBody", get: 2, post: 2,
 	},
+	{ // net/http may send this again too, but it proves nothing
+		name: "PROTOCOL_ERROR, body without GetBody", set: toH2(resetEach(h2ProtocolError)), raw: http.MethodPost, once: true,
+		timeout: long, want: again("http2_reset"), text: "define Request.GetBody", get: 2, post: 1,
+	},
 	{name: "REFUSED_STREAM, in the body", set: toH2(resetBody(h2Refused)), byDo: true, want: anew("http2_refused"), get: 2, post: 1},
 	{name: "INTERNAL_ERROR, in the body", set: toH2(resetBody(h2InternalError)), byDo: true, want: again("http2_reset"), get: 2, post: 1},
 	{

@@ -1,6 +1,8 @@
 package retryhttp
 
 import (
+	"context"
+	"errors"
 	"net/http"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -20,7 +22,8 @@ func (c *call) judge(err, classified error, timedOut bool) {
 	if v == (retry.Verdict{}) {
 		v.Class = retry.Final // what may be retried is known here
 	}
-	if c.sent.nothing(timedOut) {
+	interrupted := timedOut || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	if c.sent.nothing(interrupted) {
 		v.NotApplied = true
 	}
 	c.decree(v)
@@ -29,59 +32,59 @@ func (c *call) judge(err, classified error, timedOut bool) {
 // refused judges a response with the status of a failure. It returns nil if that
 // is for the caller to deal with.
 func (c *call) refused(resp *http.Response) error {
-	after, hinted := ParseHint(resp.StatusCode, resp.Header, c.given.Now())
+	after, hinted := ParseHint(resp.StatusCode, resp.Header, c.caller.Now())
 	if !hinted && c.t.BodyHints && heeded(resp.StatusCode) {
-		after = peekHint(resp)
+		after, hinted = peekHint(resp)
 	}
 	err := c.statusError(resp, after)
 	v := c.asked(err)
 	if v == (retry.Verdict{}) {
-		v = c.judgeStatus(resp, err)
+		v = c.judgeAnswer(resp, err, hinted)
 	}
+	c.fresh = c.fresh || resp.StatusCode == http.StatusMisdirectedRequest
 	if v.Class == retry.RateLimited && v.After > 0 && c.t.Cooldown > 0 {
-		c.t.host(c.req).coolDown(c.given.Now().Add(min(v.After, c.t.Cooldown)))
+		c.t.host(c.answered(resp)).coolDown(c.caller.Now().Add(min(v.After, c.t.Cooldown)))
 	}
 	if v.Class == retry.Final && c.read == nil && isAnswer(resp.StatusCode) {
 		return nil
 	}
 	if c.read != nil {
-		err.Body = read(resp.Body, drainSize)
-		_ = resp.Body.Close()
+		err.Body = excerpt(resp, v.Class == retry.Final)
 		c.resp = nil
 	}
 	c.decree(v)
 	return err
 }
 
-// judgeStatus knows what the server wants, and what this call can do.
-func (c *call) judgeStatus(resp *http.Response, err *StatusError) retry.Verdict {
+// judgeAnswer knows what the server wants, and what this call can do.
+func (c *call) judgeAnswer(resp *http.Response, err *StatusError, hinted bool) retry.Verdict {
 	if c.t.TrustShouldRetry && shouldRetry(resp.Header) == "true" {
 		return retry.Verdict{Class: retry.Retryable, NotApplied: true, After: err.After, Category: "should_retry"}
 	}
-	v := judgeStatus(resp, err, c.key != "" || hasKey(c.req))
+	v := judgeStatus(resp, err.After, hinted, c.key != "" || hasKey(c.req))
 	if resp.StatusCode == http.StatusMisdirectedRequest {
 		// Another connection may lead elsewhere, once.
-		if _, ok := afresh(c.base); !ok || c.fresh {
+		if _, ok := afresh(c.base, c.req); !ok || c.fresh {
 			v.Class = retry.Final
 		}
-		c.fresh = true
 	}
 	return v
 }
 
 // asked asks the Classifier of the caller's policy.
 func (c *call) asked(err error) retry.Verdict {
-	if c.given.Classifier == nil {
+	if c.caller.Classifier == nil {
 		return retry.Verdict{}
 	}
-	return c.given.Classifier(err)
+	return c.caller.Classifier(err)
 }
 
 // decree makes v the verdict, if the request can be sent again at all.
 func (c *call) decree(v retry.Verdict) {
-	if v.Class != retry.Final && !c.body.again() {
+	if v.Class != retry.Final && !c.body.repeatable() {
 		v = retry.Verdict{Class: retry.Final, After: v.After, Category: "body_not_replayable"}
 	}
+	v.NotApplied = v.NotApplied && !c.served
 	c.verdict = v
 }
 

@@ -212,7 +212,7 @@ func TestCooldownTooLong(t *testing.T) {
 	body := &onceBody{Reader: strings.NewReader("hello")}
 	_, err = transport.RoundTrip(request(t, http.MethodPost, "http://a/?token=secret", body))
 	require.ErrorIs(t, err, retry.ErrRetryAfterTooLong)
-	require.EqualError(t, err, "failed after 1 attempt (server asks to wait 2m0s): retryhttp: a is rate limited: not sent")
+	require.EqualError(t, err, "failed after 1 attempt (server asks to wait 2m0s): retryhttp: http://a/ is rate limited: not sent")
 	var e *retry.Error
 	require.ErrorAs(t, err, &e)
 	assert.Equal(t, 2*time.Minute, e.RetryAfter, "the cooldown, not the hint")

@@ -15,7 +15,7 @@ func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != htt
 type replay struct {
 	req *http.Request
 
-	given  bool    // an attempt has got the caller's own body, which its transport closes
+	used   bool    // an attempt has got the caller's own body, which its transport closes
 	shared *shared // attempts read from the caller's own body in turn
 }
 
@@ -43,24 +43,24 @@ var errOnce = errors.New("it can be read only once")
 
 // next returns the body of the next attempt.
 func (r *replay) next() (io.ReadCloser, error) {
-	if !r.again() && (r.given || r.shared != nil && r.shared.current != nil) {
+	if !r.repeatable() && (r.used || r.shared != nil && r.shared.current != nil) {
 		return nil, errOnce // a mark of the caller's has asked for another attempt
 	}
 	switch {
 	case r.shared != nil:
 		return r.shared.next(), nil
-	case r.given && hasBody(r.req):
+	case r.used && hasBody(r.req):
 		return r.req.GetBody()
 	default:
-		r.given = true
+		r.used = true
 		return r.req.Body, nil
 	}
 }
 
-// again reports whether there can be another attempt.
-func (r *replay) again() bool {
+// repeatable reports whether there can be another attempt.
+func (r *replay) repeatable() bool {
 	if r.shared != nil {
-		return r.shared.source.again()
+		return r.shared.source.repeatable()
 	}
 	return !hasBody(r.req) || r.req.GetBody != nil
 }
@@ -71,7 +71,7 @@ func (r *replay) finish(answered bool) {
 	switch {
 	case r.shared != nil:
 		r.shared.finish(answered)
-	case !r.given && r.req.Body != nil:
+	case !r.used && r.req.Body != nil:
 		_ = r.req.Body.Close()
 	}
 }
@@ -95,7 +95,7 @@ type shared struct {
 type source interface {
 	io.Reader
 	rewind() error
-	again() bool
+	repeatable() bool
 }
 
 // turn is the body of one attempt.
@@ -168,7 +168,7 @@ func (s *seeking) rewind() error {
 	return err
 }
 
-func (s *seeking) again() bool { return true }
+func (s *seeking) repeatable() bool { return true }
 
 // buffering keeps what was read, and goes on reading where that ends.
 type buffering struct {
@@ -210,7 +210,7 @@ func (b *buffering) rewind() error {
 	return nil
 }
 
-func (b *buffering) again() bool { return !b.full.Load() }
+func (b *buffering) repeatable() bool { return !b.full.Load() }
 
 // rewindError reports that the request could not be sent again.
 type rewindError struct{ err, last error }

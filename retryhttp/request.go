@@ -40,7 +40,7 @@ func RandomKey(*http.Request) string { return rand.Text() }
 func (c *call) request(ctx context.Context) (*http.Request, error) {
 	body, err := c.body.next()
 	if err != nil {
-		return nil, &rewindError{err, c.err}
+		return nil, &rewindError{Redact(err), c.err}
 	}
 	req := c.req.Clone(ctx)
 	req.Body = body

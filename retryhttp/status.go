@@ -22,7 +22,8 @@ type StatusError struct {
 }
 
 func (c *call) statusError(resp *http.Response, after time.Duration) *StatusError {
-	return &StatusError{Method: c.req.Method, URL: address(c.req.URL), StatusCode: resp.StatusCode, After: after}
+	req := c.answered(resp)
+	return &StatusError{Method: req.Method, URL: address(req.URL), StatusCode: resp.StatusCode, After: after}
 }
 
 // address returns what of a URL may be shown.

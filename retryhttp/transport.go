@@ -58,7 +58,8 @@ var defaultPolicy = DefaultPolicy()
 // succeeds at once allocates nothing here. Otherwise every attempt gets a copy of
 // the request, its body not included.
 type Transport struct {
-	// Base makes the attempts. nil means http.DefaultTransport.
+	// Base makes the attempts. nil means http.DefaultTransport. The bodies of its
+	// responses must allow Close during a Read, and end that.
 	Base http.RoundTripper
 
 	// Policy decides. nil means that of [DefaultPolicy]; one that is given is
@@ -78,7 +79,8 @@ type Transport struct {
 	// same scheme and host: after a RateLimited failure with a hint, such as a
 	// 429 with Retry-After, none is sent until the hint has passed, or this time
 	// if it is shorter. The requests wait before they are sent, as for a hint of
-	// their own, and fail at once with a hint if that would take too long.
+	// their own, and fail at once with a hint if that would take too long. The
+	// Observer does not see that wait; a request that is refused is an attempt.
 	Cooldown time.Duration
 
 	// BufferBody is up to how many bytes of a request's body are kept in memory
@@ -104,8 +106,8 @@ type Transport struct {
 	TrustShouldRetry bool
 
 	// BodyHints looks for a hint in the body of a failure whose headers have
-	// none: see [ParseBodyHint]. Up to 64 KiB of JSON are read; the body stays
-	// readable.
+	// none: see [ParseBodyHint]. Up to 64 KiB of JSON are read for up to a second;
+	// the body stays readable, as far as it has come by then.
 	BodyHints bool
 
 	hosts hosts
