@@ -1,7 +1,9 @@
 package retrypool
 
 import (
+	"cmp"
 	"context"
+	"slices"
 )
 
 // Close ends the pool: no task is taken any more, those in the queue are run, and
@@ -12,16 +14,15 @@ import (
 //
 // What is handed back has ended for this pool, with an error that is [ErrClosed].
 // [Task.State] has what [Pool.Resume] needs to go on, in another process if it has
-// to be. An attempt that Close has canceled does not count, unless the policy is
-// NonIdempotent: that task is given up.
+// to be. An attempt that Close has canceled does not count, unless it succeeds or
+// ends with a Final error of its own, or the policy is NonIdempotent.
 //
-// The error is the cause of ctx if it has ended before the queue was empty. Each
-// task is handed back by one Close, if there are several.
+// The tasks come in order of submission. The error is the cause of ctx if it has
+// ended before the queue was empty. Each task is handed back by one Close, if there
+// are several.
 func (p *Pool) Close(ctx context.Context) ([]*Task, error) {
 	p.once.Do(p.init)
-	if ctx == nil {
-		ctx = context.Background()
-	}
+	ctx = orBackground(ctx)
 	p.mu.Lock()
 	if !p.closed {
 		p.closed = true
@@ -33,58 +34,59 @@ func (p *Pool) Close(ctx context.Context) ([]*Task, error) {
 	}
 	idle := p.untilIdle()
 	p.mu.Unlock()
-	p.finishAll(left)
+	p.reportAll(left)
 
 	var err error
 	select {
 	case <-idle:
 	case <-ctx.Done():
-		err = context.Cause(ctx)
-		left = append(left, p.halt()...)
-		<-idle
+		if !closed(idle) {
+			err = context.Cause(ctx)
+			left = append(left, p.halt()...)
+			<-idle
+		}
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	left = append(left, p.left...)
 	p.left = nil
+	p.mu.Unlock()
+	slices.SortFunc(left, func(a, b *Task) int { return cmp.Compare(a.number, b.number) })
 	return left, err
 }
 
 // halt stops what goes on.
 func (p *Pool) halt() []*Task {
 	p.mu.Lock()
-	p.halted = true
 	left := p.takeBack(&p.ready)
 	for _, cancel := range p.running {
 		cancel()
 	}
 	p.mu.Unlock()
-	p.finishAll(left)
+	p.reportAll(left)
 	return left
 }
 
 // takeBack empties a queue. The lock is held.
 func (p *Pool) takeBack(q *queue) []*Task {
-	left := make([]*Task, 0, len(q.tasks))
-	for q.first() != nil {
-		t := q.pop()
+	left := q.tasks
+	q.tasks = nil
+	for _, t := range left {
 		p.handBack(t)
-		left = append(left, t)
 	}
 	return left
 }
 
 // handBack ends a task that somebody else is to go on with. The lock is held, and
-// finish has to follow.
+// report has to follow.
 func (p *Pool) handBack(t *Task) {
+	p.unwatch(t)
 	p.vacate(t)
-	t.rise()
 	t.phase, t.err, t.fn = ended, t.closedError(), nil
 }
 
-func (p *Pool) finishAll(tasks []*Task) {
+func (p *Pool) reportAll(tasks []*Task) {
 	for _, t := range tasks {
-		p.finish(t)
+		p.report(t)
 	}
 }
 

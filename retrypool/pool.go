@@ -34,8 +34,11 @@ const defaultQueue = 1000
 // back by [Pool.Close].
 //
 // Submitting a task and having it wait takes time in proportion to the logarithm
-// of their number. A waiting task takes about 230 bytes besides its function and
-// its last error, and some 300 more if its context can be canceled.
+// of their number at most; measured, 2 µs with a thousand and with a million. A
+// waiting task takes 200 bytes besides its function, its last error and its
+// context. If the context can be canceled, it takes 10 more where many tasks share
+// one and 500 more where each has its own; a context of a type that is not package
+// context's also costs a goroutine, as in [context.AfterFunc].
 type Pool struct {
 	// Workers is how many tasks run at once; 0 or less means GOMAXPROCS.
 	Workers int
@@ -45,16 +48,16 @@ type Pool struct {
 	// bounded.
 	Queue int
 
-	// Policy decides; nil means the zero Policy. AttemptTimeout, MaxElapsed,
-	// Budget, Observer and Clock work as in Execute. If the Clock has no
-	// SleepContext, a goroutine of the pool may wait for its After until the next
-	// task is due, also when there is no such task any more.
+	// Policy decides; nil means the zero Policy. AttemptTimeout, Budget, Observer
+	// and Clock work as in Execute, and so does MaxElapsed, except that a retry
+	// that was due in time is made even if the workers were busy then. The
+	// Observer is told about tasks at the same time, by several goroutines.
 	Policy *retry.Policy
 
 	// OnEnd, if not nil, is told the end of every task, with the context that
 	// it was submitted with. It is called once for each task, before
-	// [Task.Done] is closed, mostly by a worker, and must neither block nor
-	// panic.
+	// [Task.Done] is closed, by several goroutines at the same time, and must
+	// neither block nor panic.
 	OnEnd func(ctx context.Context, t *Task)
 
 	once  sync.Once
@@ -65,21 +68,24 @@ type Pool struct {
 	number  uint64 // of the last task
 	ready   queue  // to be run, in order of submission
 	waiting queue  // for their retries, in order of time
+	watches map[<-chan struct{}]*watch
 	running map[*Task]context.CancelFunc
-	left    []*Task // handed back
+	left    []*Task // handed back by workers
 
 	workers    int                // goroutines that run tasks
 	goroutines int                // all of them
-	watched    bool               // one waits for the first of waiting
-	wake       context.CancelFunc // ends its sleep; nil if it has not slept yet
+	wake       context.CancelFunc // wakes the one that waits for the first of waiting; nil if there is none
 	closed     bool               // no new tasks and no new waits
-	halted     bool               // nothing starts any more
 	idle       chan struct{}      // closed when no goroutine is left; nil if nobody asks
 }
 
 // Submit queues a task, and blocks while the queue is full. ctx is that of the
 // task: when it ends, a task that waits is over, and one that runs learns of it.
-// The error is the cause of ctx if that ends first, or [ErrClosed].
+// The error is the cause of ctx if that ends first, or [ErrClosed]. A task that
+// submits others to its own pool should use TrySubmit: where every worker waits for
+// a place in the queue, none makes one.
+//
+//nolint:contextcheck // tasks run under their own
 func (p *Pool) Submit(ctx context.Context, fn func(context.Context) error) (*Task, error) {
 	t, err := p.newTask(ctx, fn)
 	if err != nil {
@@ -96,6 +102,8 @@ func (p *Pool) Submit(ctx context.Context, fn func(context.Context) error) (*Tas
 }
 
 // TrySubmit is Submit that does not block: the error is [ErrFull] instead.
+//
+//nolint:contextcheck // tasks run under their own
 func (p *Pool) TrySubmit(ctx context.Context, fn func(context.Context) error) (*Task, error) {
 	t, err := p.newTask(ctx, fn)
 	if err != nil {
@@ -114,6 +122,8 @@ func (p *Pool) TrySubmit(ctx context.Context, fn func(context.Context) error) (*
 // [retry.Policy.Next]. It waits until then without a place in the queue. If the
 // policy allows no further attempt, as after a crash in the last one, the error
 // is the one to end the task with; see [retry.Policy.Exhausted].
+//
+//nolint:contextcheck // tasks run under their own
 func (p *Pool) Resume(
 	ctx context.Context, s retry.State, at time.Time, fn func(context.Context) error,
 ) (*Task, error) {
@@ -151,22 +161,19 @@ func (p *Pool) enqueue(t *Task) (*Task, error) {
 	return t, nil
 }
 
-func (p *Pool) policy() *retry.Policy {
-	if p.Policy == nil {
-		return &zeroPolicy
+func (p *Pool) newTask(ctx context.Context, fn func(context.Context) error) (*Task, error) {
+	p.once.Do(p.init)
+	if fn == nil {
+		return nil, errNilFunc
 	}
-	return p.Policy
-}
-
-var zeroPolicy retry.Policy
-
-func done(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return true
-	default:
-		return false
+	ctx = orBackground(ctx)
+	switch {
+	case done(ctx):
+		return nil, context.Cause(ctx)
+	case closed(p.shut):
+		return nil, ErrClosed
 	}
+	return &Task{pool: p, ctx: ctx, fn: fn}, nil
 }
 
 func (p *Pool) init() {
@@ -176,6 +183,7 @@ func (p *Pool) init() {
 	}
 	p.slots = make(chan struct{}, size)
 	p.shut = make(chan struct{})
+	p.watches = map[<-chan struct{}]*watch{}
 	p.running = map[*Task]context.CancelFunc{}
 	p.ready.before = func(a, b *Task) bool { return a.number < b.number }
 	p.waiting.before = func(a, b *Task) bool {
@@ -186,16 +194,29 @@ func (p *Pool) init() {
 	}
 }
 
-func (p *Pool) newTask(ctx context.Context, fn func(context.Context) error) (*Task, error) {
-	p.once.Do(p.init)
-	if fn == nil {
-		return nil, errNilFunc
+var zeroPolicy retry.Policy
+
+func (p *Pool) policy() *retry.Policy {
+	if p.Policy == nil {
+		return &zeroPolicy
 	}
+	return p.Policy
+}
+
+func orBackground(ctx context.Context) context.Context {
 	if ctx == nil {
-		ctx = context.Background()
+		return context.Background()
 	}
-	if done(ctx) {
-		return nil, context.Cause(ctx)
+	return ctx
+}
+
+func done(ctx context.Context) bool { return closed(ctx.Done()) }
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
-	return &Task{pool: p, ctx: ctx, fn: fn}, nil
 }

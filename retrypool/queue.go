@@ -11,7 +11,7 @@ type queue struct {
 func (q *queue) push(t *Task) { heap.Push((*byOrder)(q), t) }
 
 // pop takes the first task out. The queue must not be empty.
-func (q *queue) pop() *Task { return heap.Pop((*byOrder)(q)).(*Task) } //nolint:forcetypeassert,errcheck // see Push
+func (q *queue) pop() *Task { return heap.Pop((*byOrder)(q)).(*Task) } //nolint:forcetypeassert // see Push
 
 func (q *queue) remove(t *Task) { heap.Remove((*byOrder)(q), t.place) }
 
@@ -35,7 +35,7 @@ func (q *byOrder) Swap(i, j int) {
 }
 
 func (q *byOrder) Push(x any) {
-	t := x.(*Task) //nolint:forcetypeassert,errcheck // only tasks are pushed
+	t := x.(*Task) //nolint:forcetypeassert // only tasks are pushed
 	t.place = len(q.tasks)
 	q.tasks = append(q.tasks, t)
 }

@@ -19,17 +19,17 @@ type Task struct {
 
 	number uint64 // in the order of submission
 	place  int    // in its queue
+	watch  *watch // over its context, while it waits; nil if that cannot end
+	seat   int    // in its watch
 
 	// Written under the pool's lock. While the task runs, only its worker writes.
 	phase   phase
 	started bool // it has left its place in the queue
-	over    bool // it has ended, and OnEnd has returned
 	state   retry.State
-	at      time.Time     // when it is due
+	at      time.Time     // when it is due; zero if it does not wait
 	delay   time.Duration // how long it waits until then
 	waited  time.Duration // the sum of the waits before
 	err     error         // the last failure; the result once it has ended
-	unwatch func() bool   // ends the watch over the context of a task that waits
 	done    chan struct{} // nil if nobody has asked
 }
 
@@ -41,6 +41,7 @@ const (
 	waits
 	runs
 	ended
+	reported // OnEnd has returned
 )
 
 // Done returns a channel that is closed when the task has ended, and OnEnd has
@@ -50,7 +51,7 @@ func (t *Task) Done() <-chan struct{} {
 	defer t.pool.mu.Unlock()
 	if t.done == nil {
 		t.done = make(chan struct{})
-		if t.over {
+		if t.phase == reported {
 			close(t.done)
 		}
 	}
@@ -63,7 +64,7 @@ func (t *Task) Done() <-chan struct{} {
 func (t *Task) Err() error {
 	t.pool.mu.Lock()
 	defer t.pool.mu.Unlock()
-	if t.phase != ended {
+	if t.phase < ended {
 		return nil
 	}
 	return t.err
@@ -72,6 +73,7 @@ func (t *Task) Err() error {
 // Wait waits until the task has ended, and returns its error; or until ctx is
 // done, and returns the cause of that.
 func (t *Task) Wait(ctx context.Context) error {
+	ctx = orBackground(ctx)
 	select {
 	case <-t.Done():
 		return t.Err()
@@ -82,7 +84,7 @@ func (t *Task) Wait(ctx context.Context) error {
 
 // State returns the state of the task, and when it is due: what [Pool.Resume]
 // wants to know of a task that Close has handed back. The time is zero if the
-// task does not wait.
+// task did not wait.
 func (t *Task) State() (retry.State, time.Time) {
 	t.pool.mu.Lock()
 	defer t.pool.mu.Unlock()
@@ -96,6 +98,13 @@ func (t *Task) failed(s retry.State, err error) {
 	t.state, t.err = s, err
 }
 
+// begins notes when the first attempt began.
+func (t *Task) begins(now time.Time) {
+	t.pool.mu.Lock()
+	defer t.pool.mu.Unlock()
+	t.state.First = now
+}
+
 // gaveUp returns the error of a task that has ended before it succeeded.
 func (t *Task) gaveUp(stop retry.StopReason, after time.Duration) *retry.Error {
 	e := &retry.Error{
@@ -106,7 +115,7 @@ func (t *Task) gaveUp(stop retry.StopReason, after time.Duration) *retry.Error {
 		RetryAfter: after,
 		Err:        t.err,
 	}
-	if done(t.ctx) {
+	if (stop == retry.StopCanceled || stop == retry.StopDeadline) && done(t.ctx) {
 		e.Cause = context.Cause(t.ctx)
 	}
 	return e
@@ -138,13 +147,15 @@ func (t *Task) closedError() error {
 	return fmt.Errorf("%w; the last failure: %w", ErrClosed, t.err)
 }
 
-// PanicError is the error of a task that panicked. It is Final, unless the
-// policy's Classifier says otherwise.
+// PanicError is the error of a task that panicked, or whose Classifier or Observer
+// did. It is Final, unless the policy's Classifier or a mark on the Value says
+// otherwise.
 type PanicError struct {
 	Value any    // that of the panic
 	Stack []byte // of the goroutine, as [runtime/debug.Stack] returns it
 }
 
+// Error returns the form "retrypool: task panicked: index out of range".
 func (e *PanicError) Error() string { return fmt.Sprintf("retrypool: task panicked: %v", e.Value) }
 
 // Unwrap returns the value of the panic if it is an error.

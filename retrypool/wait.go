@@ -11,16 +11,19 @@ import (
 // closed.
 func (p *Pool) again(t *Task, now time.Time, delay time.Duration) {
 	p.mu.Lock()
+	delete(p.running, t)
 	if !p.closed {
 		p.postpone(t, now, delay)
 		p.mu.Unlock()
 		return
 	}
-	t.at = now.Add(delay)
+	if delay > 0 {
+		t.at = now.Add(delay)
+	}
 	p.handBack(t)
 	p.left = append(p.left, t)
 	p.mu.Unlock()
-	p.finish(t)
+	p.report(t)
 }
 
 // postpone has a task wait for its next attempt. The lock is held.
@@ -31,25 +34,22 @@ func (p *Pool) postpone(t *Task, now time.Time, delay time.Duration) {
 	}
 	t.phase, t.at, t.delay = waits, now.Add(delay), delay
 	p.waiting.push(t)
-	if t.ctx.Done() != nil {
-		t.unwatch = context.AfterFunc(t.ctx, func() { p.cancel(t) })
-	}
+	p.watch(t)
 	switch {
-	case !p.watched:
-		p.watched = true
+	case p.wake == nil:
+		p.wake = func() {} // it looks before it sleeps
 		p.goroutines++
-		go p.watch()
-	case p.waiting.first() == t && p.wake != nil:
+		go p.await()
+	case p.waiting.first() == t:
 		p.wake()
 	}
 }
 
-// watch makes tasks ready when they are due, until none waits.
-func (p *Pool) watch() {
+// await makes tasks ready when they are due, until none waits.
+func (p *Pool) await() {
 	for {
-		now := p.policy().Now()
 		ctx, wake := context.WithCancel(context.Background())
-		next, ok := p.release(now, wake)
+		next, ok := p.release(p.policy().Now(), wake)
 		if ok {
 			_ = p.policy().Sleep(ctx, next)
 		}
@@ -60,51 +60,30 @@ func (p *Pool) watch() {
 	}
 }
 
+// releaseBatch bounds how long the lock is held when very many tasks are due.
+const releaseBatch = 1000
+
 // release makes ready what is due at now. It returns how long the next task still
 // has to wait, or false if there is none.
 func (p *Pool) release(now time.Time, wake context.CancelFunc) (next time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for t := p.waiting.first(); t != nil; t = p.waiting.first() {
+	p.wake = wake
+	for range releaseBatch {
+		t := p.waiting.first()
+		if t == nil {
+			p.wake = nil
+			p.leave()
+			return 0, false
+		}
 		if left := t.at.Sub(now); left > 0 {
-			p.wake = wake
 			return left, true
 		}
 		p.waiting.pop()
-		t.rise()
+		p.unwatch(t)
 		t.waited = sat.Add(t.waited, t.delay)
 		t.at = time.Time{}
 		p.enlist(t)
 	}
-	p.watched, p.wake = false, nil
-	p.leave()
-	return 0, false
-}
-
-// cancel ends a task that waits, because its context has ended.
-func (p *Pool) cancel(t *Task) {
-	p.mu.Lock()
-	if t.phase != waits {
-		p.mu.Unlock()
-		return
-	}
-	p.waiting.remove(t)
-	t.rise()
-	t.phase = runs // to its end
-	p.goroutines++
-	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.leave()
-	}()
-	p.giveUp(t, t.interrupted())
-}
-
-// rise ends the watch over the context of a task that waits no more.
-func (t *Task) rise() {
-	if t.unwatch != nil {
-		t.unwatch()
-		t.unwatch = nil
-	}
+	return 0, true
 }

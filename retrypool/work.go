@@ -35,25 +35,32 @@ func (p *Pool) work() {
 			go p.work()
 		}
 	}()
-	for t := p.next(); t != nil; t = p.next() {
-		p.attempt(t)
+	for {
+		t, ctx, cancel := p.next()
+		if t == nil {
+			break
+		}
+		p.attempt(ctx, cancel, t)
 	}
 	finished = true
 }
 
-// next returns the task to run now, or nil if the worker may go.
-func (p *Pool) next() *Task {
+// next returns the task to run now and a context for that, or nil if the worker
+// may go.
+func (p *Pool) next() (*Task, context.Context, context.CancelFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ready.first() == nil {
 		p.workers--
 		p.leave()
-		return nil
+		return nil, nil, nil
 	}
 	t := p.ready.pop()
 	t.phase = runs
 	p.vacate(t)
-	return t
+	ctx, cancel := context.WithCancel(t.ctx)
+	p.running[t] = cancel
+	return t, ctx, cancel
 }
 
 // vacate gives back the place of a task in the queue. The lock is held.
@@ -73,18 +80,24 @@ func (p *Pool) leave() {
 	}
 }
 
-// attempt runs a task once.
-func (p *Pool) attempt(t *Task) {
-	if done(t.ctx) {
-		p.giveUp(t, t.interrupted())
+// attempt runs a task once. Its ctx is a child of the task's, for Close to cancel.
+//
+//nolint:contextcheck // so there are two of them
+func (p *Pool) attempt(ctx context.Context, cancel context.CancelFunc, t *Task) {
+	defer cancel()
+	switch {
+	case done(t.ctx):
+		p.interrupt(t)
+		return
+	case done(ctx): // Close wants it back
+		p.again(t, time.Time{}, 0)
 		return
 	}
-	ctx, cancel := context.WithCancel(t.ctx)
-	if !p.start(t, cancel) {
-		cancel()
-		return
+	policy := p.policy()
+	if t.state.First.IsZero() && (policy.MaxElapsed > 0 || policy.Observer != nil) {
+		t.begins(policy.Now())
 	}
-	attemptCtx, release := p.policy().AttemptContext(ctx)
+	attemptCtx, release := policy.AttemptContext(ctx)
 	err := errGoexit
 	defer func() { // also in runtime.Goexit
 		if r := recover(); r != nil {
@@ -93,46 +106,25 @@ func (p *Pool) attempt(t *Task) {
 		timedOut := done(attemptCtx) && !done(ctx)
 		halted := done(ctx) && !done(t.ctx)
 		release()
-		cancel()
 		p.settle(t, err, timedOut, halted)
 	}()
 	err = t.fn(attemptCtx)
 }
 
-// start notes that a task runs, unless Close wants it back.
-func (p *Pool) start(t *Task, cancel context.CancelFunc) bool {
-	policy, first := p.policy(), t.state.First
-	if first.IsZero() && (policy.MaxElapsed > 0 || policy.Observer != nil) {
-		first = policy.Now()
-	}
-	p.mu.Lock()
-	if !p.halted {
-		t.state.First = first
-		p.running[t] = cancel
-		p.mu.Unlock()
-		return true
-	}
-	p.handBack(t)
-	p.left = append(p.left, t)
-	p.mu.Unlock()
-	p.finish(t)
-	return false
-}
-
 // settle decides what follows an attempt: nothing, or another one. halted says
 // that Close has canceled it.
 func (p *Pool) settle(t *Task, err error, timedOut, halted bool) {
-	p.mu.Lock()
-	delete(p.running, t)
-	p.mu.Unlock()
 	if err == nil {
 		p.succeed(t)
 		return
 	}
 	var d retry.Decision
 	var now time.Time
-	if problem := contain(func() {
-		v := p.classify(err, timedOut)
+	if !p.guard(t, func() {
+		var v retry.Verdict
+		if !done(t.ctx) { // which is asked first, and then the error is not
+			v = p.classify(err, timedOut)
+		}
 		halted = halted && (v.Class != retry.Final || v.Category == "canceled") && !p.policy().NonIdempotent
 		if halted {
 			return
@@ -141,10 +133,9 @@ func (p *Pool) settle(t *Task, err error, timedOut, halted bool) {
 		d = p.policy().DecideContext(t.ctx, t.state, v, now)
 		t.failed(d.State, err)
 		if d.Retry {
-			p.observe(t, retry.Event{Kind: retry.Retrying, Delay: d.Delay, Verdict: v, Err: err}, now)
+			p.observe(t, retry.Event{Kind: retry.Retrying, Delay: d.Delay, Verdict: d.Verdict, Err: err}, now)
 		}
-	}); problem != nil {
-		p.end(t, problem)
+	}) {
 		return
 	}
 	switch {
@@ -154,13 +145,13 @@ func (p *Pool) settle(t *Task, err error, timedOut, halted bool) {
 	case d.Retry:
 		p.again(t, now, d.Delay)
 	case d.Stop == retry.StopFinal:
-		p.giveUpOn(t, err, d, now)
+		p.giveUp(t, err, d, now)
 	default:
 		after := d.Verdict.After
 		if d.Stop == retry.StopBudget {
 			after = d.Delay
 		}
-		p.giveUpOn(t, t.gaveUp(d.Stop, after), d, now)
+		p.giveUp(t, t.gaveUp(d.Stop, after), d, now)
 	}
 }
 
@@ -179,7 +170,7 @@ func (p *Pool) classify(err error, timedOut bool) retry.Verdict {
 }
 
 func (p *Pool) succeed(t *Task) {
-	problem := contain(func() {
+	if p.guard(t, func() {
 		policy := p.policy()
 		if policy.Budget == nil && policy.Observer == nil {
 			return
@@ -189,22 +180,23 @@ func (p *Pool) succeed(t *Task) {
 			policy.Budget.Deposit(now)
 		}
 		p.observe(t, retry.Event{Kind: retry.Succeeded, Attempt: 1}, now)
-	})
-	p.end(t, problem)
-}
-
-// giveUp ends a task whose context has ended.
-func (p *Pool) giveUp(t *Task, e *retry.Error) {
-	p.giveUpOn(t, e, retry.Decision{Stop: e.Stop}, p.policy().Now())
-}
-
-func (p *Pool) giveUpOn(t *Task, err error, d retry.Decision, now time.Time) {
-	if problem := contain(func() {
-		p.observe(t, retry.Event{Kind: retry.GaveUp, Verdict: d.Verdict, Stop: d.Stop, Err: err}, now)
-	}); problem != nil {
-		err = problem
+	}) {
+		p.end(t, nil)
 	}
-	p.end(t, err)
+}
+
+// interrupt ends a task whose context has ended.
+func (p *Pool) interrupt(t *Task) {
+	e := t.interrupted()
+	p.giveUp(t, e, retry.Decision{Stop: e.Stop}, p.policy().Now())
+}
+
+func (p *Pool) giveUp(t *Task, err error, d retry.Decision, now time.Time) {
+	if p.guard(t, func() {
+		p.observe(t, retry.Event{Kind: retry.GaveUp, Verdict: d.Verdict, Stop: d.Stop, Err: err}, now)
+	}) {
+		p.end(t, err)
+	}
 }
 
 // observe tells the Observer. Attempt is what has to be added to the failures.
@@ -221,34 +213,42 @@ func (p *Pool) observe(t *Task, e retry.Event, now time.Time) {
 	policy.Observer.Observe(t.ctx, e)
 }
 
-// contain runs a function of the caller's, and returns its panic.
-func contain(fn func()) (err error) {
+// guard calls functions of the caller's. It returns false if they panicked or
+// called runtime.Goexit; the task has ended then.
+func (p *Pool) guard(t *Task, fn func()) (ok bool) {
+	err := errGoexit
 	defer func() {
 		if r := recover(); r != nil {
 			err = &PanicError{r, debug.Stack()}
 		}
+		if !ok {
+			p.end(t, err)
+		}
 	}()
 	fn()
-	return nil
+	return true
 }
 
 // end ends a task.
 func (p *Pool) end(t *Task, err error) {
 	p.mu.Lock()
+	delete(p.running, t)
 	t.phase, t.err, t.fn = ended, err, nil
 	p.mu.Unlock()
-	p.finish(t)
+	p.report(t)
 }
 
-// finish tells those who wait for the end of a task.
-func (p *Pool) finish(t *Task) {
+// report tells those who wait for the end of a task.
+func (p *Pool) report(t *Task) {
+	defer func() { // whatever OnEnd does
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		t.phase = reported
+		if t.done != nil {
+			close(t.done)
+		}
+	}()
 	if p.OnEnd != nil {
 		p.OnEnd(t.ctx, t)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	t.over = true
-	if t.done != nil {
-		close(t.done)
 	}
 }

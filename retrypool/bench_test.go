@@ -1,0 +1,220 @@
+package retrypool_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrypool"
+)
+
+// The contexts that tasks come with.
+var contexts = []struct {
+	name  string
+	bytes float64 // a task may cost on average
+	next  func(ctx context.Context) context.Context
+}{
+	{"background", 400, func(context.Context) context.Context { return context.Background() }},
+	{"shared", 400, func(ctx context.Context) context.Context { return ctx }},
+	{"own", 1000, func(ctx context.Context) context.Context {
+		ctx, cancel := context.WithCancel(ctx)
+		_ = cancel // it ends with its parent
+		return ctx
+	}},
+}
+
+// inUse returns the bytes that the program holds.
+func inUse() float64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc + m.StackInuse)
+}
+
+// fill has n tasks wait for about an hour, and returns their pool and what each
+// has added to the memory in use, its context not included.
+func fill(tb testing.TB, n int, next func(context.Context) context.Context) (*retrypool.Pool, float64) {
+	tb.Helper()
+	pool := &retrypool.Pool{Workers: 4, Policy: &retry.Policy{Backoff: retry.Constant(time.Hour)}}
+	parent, cancel := context.WithCancel(context.Background())
+	tb.Cleanup(cancel)
+	ctxs := make([]context.Context, n)
+	for i := range ctxs {
+		ctxs[i] = next(parent) //nolint:fatcontext // not nested
+		_ = ctxs[i].Done()     // made when it is asked for
+	}
+	before := inUse()
+	for _, ctx := range ctxs {
+		_, err := pool.Submit(ctx, fails)
+		require.NoError(tb, err)
+	}
+	settle(tb, pool)
+	bytes := (inUse() - before) / float64(n)
+	runtime.KeepAlive(ctxs)
+	return pool, bytes
+}
+
+// settle returns when everything that was submitted so far has been run.
+func settle(tb testing.TB, pool *retrypool.Pool) {
+	tb.Helper()
+	for range 4 {
+		last, err := pool.Submit(context.Background(), succeeds)
+		require.NoError(tb, err)
+		require.NoError(tb, last.Wait(context.Background()))
+	}
+}
+
+// TestMemoryOfAWaitingTask is BenchmarkWaitingMemory in small. Not parallel: it
+// measures the memory in use.
+func TestMemoryOfAWaitingTask(t *testing.T) { //nolint:paralleltest // see above
+	if raceEnabled {
+		t.Skip("the race detector needs memory of its own")
+	}
+	for _, c := range contexts { //nolint:paralleltest // see above
+		t.Run(c.name, func(t *testing.T) {
+			pool, bytes := fill(t, 20_000, c.next)
+			assert.LessOrEqual(t, bytes, c.bytes)
+			assert.Len(t, shut(t, pool), 20_000)
+		})
+	}
+}
+
+// When a flood is over, its memory is free. Not parallel, likewise.
+func TestMemoryIsGivenBack(t *testing.T) { //nolint:paralleltest // see above
+	if raceEnabled {
+		t.Skip("the race detector needs memory of its own")
+	}
+	const n = 100_000
+	var ended atomic.Int64
+	pool := &retrypool.Pool{OnEnd: func(context.Context, *retrypool.Task) { ended.Add(1) }}
+	ctx, cancel := context.WithCancel(t.Context())
+	before := inUse()
+	for range n {
+		_, err := pool.Resume(ctx, retry.State{}, time.Now().Add(time.Hour), fails)
+		require.NoError(t, err)
+	}
+	cancel()
+	for ended.Load() < n {
+		runtime.Gosched()
+	}
+	assert.Less(t, inUse()-before, 2.0*n)
+	shut(t, pool)
+}
+
+// BenchmarkWaitingMemory reports what a task costs that waits for its retry,
+// without its function, its last error and its context.
+func BenchmarkWaitingMemory(b *testing.B) {
+	for _, c := range contexts {
+		b.Run("context="+c.name, func(b *testing.B) {
+			for b.Loop() {
+				pool, bytes := fill(b, 1_000_000, c.next)
+				b.ReportMetric(bytes, "B/waiting")
+				_, _ = pool.Close(b.Context())
+			}
+		})
+	}
+}
+
+// BenchmarkSchedule measures a task that is submitted, fails, and waits, among n to
+// 2n others that do.
+func BenchmarkSchedule(b *testing.B) {
+	for _, n := range []int{1e3, 1e4, 1e5, 1e6} {
+		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			var pool *retrypool.Pool
+			more := 0
+			for b.Loop() {
+				if more == 0 {
+					b.StopTimer()
+					pool, _ = fill(b, n, contexts[0].next)
+					b.StartTimer()
+				}
+				_, _ = pool.Submit(context.Background(), fails)
+				if more++; more == n {
+					settle(b, pool)
+					more = 0
+				}
+			}
+			settle(b, pool)
+		})
+	}
+}
+
+// BenchmarkCancel measures the end of one of n tasks that wait, each under a
+// context of its own, and its replacement.
+func BenchmarkCancel(b *testing.B) {
+	for _, n := range []int{1e3, 1e4, 1e5, 1e6} {
+		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
+			var pool retrypool.Pool
+			tasks, cancels := make([]*retrypool.Task, n), make([]context.CancelFunc, n)
+			r := rand.New(rand.NewPCG(1, 2))
+			resume := func(i int) {
+				var ctx context.Context
+				ctx, cancels[i] = context.WithCancel(context.Background())
+				at := time.Now().Add(time.Hour + time.Duration(r.Int64N(int64(time.Hour))))
+				tasks[i], _ = pool.Resume(ctx, retry.State{}, at, fails)
+			}
+			for i := range tasks {
+				resume(i)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				i := r.IntN(n)
+				cancels[i]()
+				<-tasks[i].Done()
+				resume(i)
+			}
+			b.StopTimer()
+			_, _ = pool.Close(b.Context())
+		})
+	}
+}
+
+// BenchmarkCancelAll measures the end of a context that a million tasks share.
+func BenchmarkCancelAll(b *testing.B) {
+	const n = 1_000_000
+	for b.Loop() {
+		b.StopTimer()
+		var ended atomic.Int64
+		pool := &retrypool.Pool{OnEnd: func(context.Context, *retrypool.Task) { ended.Add(1) }}
+		ctx, cancel := context.WithCancel(context.Background())
+		at := time.Now().Add(time.Hour)
+		for range n {
+			_, _ = pool.Resume(ctx, retry.State{}, at, fails)
+		}
+		most := 0
+		b.StartTimer()
+		cancel()
+		for ended.Load() < n {
+			most = max(most, runtime.NumGoroutine())
+			time.Sleep(time.Millisecond)
+		}
+		b.ReportMetric(float64(most), "goroutines")
+	}
+}
+
+// BenchmarkThroughput measures new work, with and without a thousand old failures
+// that wait for an hour.
+func BenchmarkThroughput(b *testing.B) {
+	for _, n := range []int{0, 1000} {
+		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
+			pool, _ := fill(b, n, contexts[0].next)
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = pool.Submit(context.Background(), succeeds)
+			}
+			settle(b, pool)
+			b.StopTimer()
+			_, _ = pool.Close(b.Context())
+		})
+	}
+}

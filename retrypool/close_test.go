@@ -1,0 +1,293 @@
+package retrypool_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrypool"
+)
+
+// ended returns a context that has ended.
+func ended() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("no time"))
+	return ctx
+}
+
+// untilCanceled is a task that goes on until its context ends.
+func untilCanceled(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestCloseDrainsAndHandsBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pool := &retrypool.Pool{Workers: 1, Policy: every(time.Hour)}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		waiting := submit(ctx, t, pool, fails)
+		synctest.Wait()
+		running := submit(t.Context(), t, pool, taking(time.Second, fails))
+		good := submit(t.Context(), t, pool, taking(time.Second, succeeds))
+		bad := submit(t.Context(), t, pool, taking(time.Second, fails))
+		start := time.Now()
+		left, err := pool.Close(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 3*time.Second, time.Since(start))
+		require.Equal(t, []*retrypool.Task{waiting, running, bad}, left)
+		require.NoError(t, good.Err())
+		for i, task := range left {
+			<-task.Done()
+			require.ErrorIs(t, task.Err(), retrypool.ErrClosed)
+			require.ErrorIs(t, task.Err(), errBoom)
+			require.EqualError(t, task.Err(), "retrypool: closed; the last failure: boom")
+			s, at := task.State()
+			assert.Equal(t, 1, s.Failures)
+			assert.True(t, at.Equal(start.Add(time.Hour+[]time.Duration{0, time.Second, 3 * time.Second}[i])), "%v", at)
+		}
+	})
+}
+
+// A job that is closed and resumed between any two attempts, with nothing but its
+// state as JSON, is run as often as one that is left alone.
+func TestCloseAndResumeGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		policy := every(time.Hour)
+		policy.MaxAttempts = 6
+		policy.MaxElapsed = 24 * time.Hour
+		var at []time.Duration
+		start := time.Now()
+		fn := func(context.Context) error {
+			at = append(at, time.Since(start))
+			return errBoom
+		}
+		pool := &retrypool.Pool{Policy: policy}
+		task := submit(t.Context(), t, pool, fn)
+		for {
+			time.Sleep(10 * time.Minute)
+			left, err := pool.Close(t.Context())
+			require.NoError(t, err)
+			if len(left) == 0 {
+				break
+			}
+			var stored struct {
+				State retry.State
+				At    time.Time
+			}
+			stored.State, stored.At = left[0].State()
+			data, err := json.Marshal(stored)
+			require.NoError(t, err)
+			stored.State, stored.At = retry.State{}, time.Time{}
+			require.NoError(t, json.Unmarshal(data, &stored))
+			pool = &retrypool.Pool{Policy: policy}
+			task, err = pool.Resume(t.Context(), stored.State, stored.At, fn)
+			require.NoError(t, err)
+		}
+		require.EqualError(t, task.Err(), "failed after 6 attempts: boom")
+		assert.Equal(t, []time.Duration{0, time.Hour, 2 * time.Hour, 3 * time.Hour, 4 * time.Hour, 5 * time.Hour}, at)
+	})
+}
+
+func TestCloseInAHurry(t *testing.T) {
+	t.Parallel()
+	errFinal := retry.MarkFinal(errors.New("final"))
+	finally := func(err error) func(context.Context) error {
+		return func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(time.Second) // tidies up
+			return err
+		}
+	}
+	tests := []struct {
+		name   string
+		fn     func(context.Context) error
+		policy retry.Policy
+		back   bool
+		want   string // "" is a success
+	}{
+		{name: "canceled", fn: untilCanceled, back: true, want: "retrypool: closed; the last failure: context canceled"},
+		{name: "otherwise", fn: finally(errBoom), back: true, want: "retrypool: closed; the last failure: boom"},
+		{name: "success", fn: finally(nil)},
+		{name: "final", fn: finally(errFinal), want: "final"},
+		{name: "panic", fn: func(ctx context.Context) error { <-ctx.Done(); panic("ouch") }, want: "retrypool: task panicked: ouch"},
+		{name: "non-idempotent", fn: untilCanceled, policy: retry.Policy{NonIdempotent: true}, want: "context canceled"},
+		{
+			name: "non-idempotent, and it may be applied", fn: finally(errBoom), policy: retry.Policy{NonIdempotent: true},
+			want: "failed after 1 attempt (it may have taken effect): boom",
+		},
+		{
+			name: "last attempt", fn: untilCanceled, policy: retry.Policy{MaxAttempts: 1},
+			back: true, want: "retrypool: closed; the last failure: context canceled",
+		},
+		{
+			name: "with a timeout", fn: untilCanceled, policy: retry.Policy{AttemptTimeout: time.Hour},
+			back: true, want: "retrypool: closed; the last failure: context canceled",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				pool := &retrypool.Pool{Workers: 1, Policy: &tt.policy}
+				running := submit(t.Context(), t, pool, tt.fn)
+				synctest.Wait()
+				queued := submit(t.Context(), t, pool, succeeds)
+				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("no time"))
+				defer cancel()
+				left, err := pool.Close(ctx)
+				require.EqualError(t, err, "no time")
+				if tt.back {
+					require.Equal(t, []*retrypool.Task{running, queued}, left)
+					s, at := running.State()
+					assert.Equal(t, retry.State{}, s, "it does not count")
+					assert.Zero(t, at)
+				} else {
+					require.Equal(t, []*retrypool.Task{queued}, left)
+				}
+				require.EqualError(t, queued.Err(), "retrypool: closed")
+				if tt.want == "" {
+					require.NoError(t, running.Err())
+				} else {
+					require.EqualError(t, running.Err(), tt.want)
+				}
+			})
+		})
+	}
+}
+
+// A task whose own context has ended as well is not handed back.
+func TestCloseInAHurryOfACanceledTask(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pool := &retrypool.Pool{Workers: 1}
+		ctx, cancel := context.WithCancel(t.Context())
+		task := submit(ctx, t, pool, untilCanceled)
+		synctest.Wait()
+		cancel()
+		left, err := pool.Close(ended())
+		require.Error(t, err)
+		assert.Empty(t, left)
+		require.EqualError(t, task.Err(), "failed after 1 attempt (context canceled): context canceled")
+	})
+}
+
+// A task that a worker has taken, but not begun when Close hurries, is not begun.
+func TestCloseInAHurryStartsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pool := &retrypool.Pool{Workers: 1}
+		closed := make(chan []*retrypool.Task, 1)
+		ctx := askedContext{t.Context(), func() {
+			go func() {
+				left, err := pool.Close(ended())
+				assert.EqualError(t, err, "no time")
+				closed <- left
+			}()
+			time.Sleep(time.Nanosecond) // until Close waits for the worker
+		}}
+		task := submit(ctx, t, pool, func(context.Context) error {
+			assert.Fail(t, "begun")
+			return nil
+		})
+		assert.Equal(t, []*retrypool.Task{task}, <-closed)
+		require.EqualError(t, task.Err(), "retrypool: closed")
+	})
+}
+
+// askedContext notices that it is asked whether an attempt may begin.
+type askedContext struct {
+	context.Context
+	before func()
+}
+
+func (c askedContext) Done() <-chan struct{} {
+	pcs := make([]uintptr, 3)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	for frame, more := frames.Next(); more; frame, more = frames.Next() {
+		if strings.HasSuffix(frame.Function, "(*Pool).attempt") {
+			c.before()
+			break
+		}
+	}
+	return c.Context.Done()
+}
+
+func TestCloseWhenNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	for range 50 { // which of two things that have happened is seen first is left to chance
+		var pool retrypool.Pool
+		left, err := pool.Close(ended())
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
+}
+
+func TestCloseUnblocksSubmit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pool := &retrypool.Pool{Workers: 1, Queue: 1}
+		submit(t.Context(), t, pool, taking(time.Hour, succeeds))
+		synctest.Wait()
+		submit(t.Context(), t, pool, succeeds)
+		refused := make(chan error)
+		go func() {
+			_, err := pool.Submit(t.Context(), succeeds)
+			refused <- err
+		}()
+		synctest.Wait()
+		start := time.Now()
+		go func() { _, _ = pool.Close(t.Context()) }()
+		require.ErrorIs(t, <-refused, retrypool.ErrClosed)
+		assert.Equal(t, start, time.Now())
+		_, err := pool.TrySubmit(t.Context(), succeeds)
+		require.ErrorIs(t, err, retrypool.ErrClosed, "and not that it is full")
+		shut(t, pool)
+	})
+}
+
+func TestCloseTwice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pool := &retrypool.Pool{Workers: 2, Policy: every(time.Hour)}
+		for range 20 {
+			submit(t.Context(), t, pool, fails)
+		}
+		synctest.Wait()
+		for range 20 {
+			submit(t.Context(), t, pool, taking(time.Second, fails))
+		}
+		var all sync.Map
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+5)*time.Second)
+				defer cancel()
+				left, _ := pool.Close(ctx)
+				for _, task := range left {
+					_, twice := all.LoadOrStore(task, true)
+					assert.False(t, twice)
+				}
+			})
+		}
+		wg.Wait()
+		n := 0
+		all.Range(func(any, any) bool { n++; return true })
+		assert.Equal(t, 40, n)
+		left, err := pool.Close(ended())
+		require.NoError(t, err)
+		assert.Empty(t, left)
+	})
+}

@@ -1,0 +1,126 @@
+package retrypool_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrypool"
+)
+
+func ExamplePool() {
+	ctx := context.Background()
+	pool := &retrypool.Pool{
+		Workers: 4,
+		Policy:  &retry.Policy{Name: "import", Backoff: retry.Constant(10 * time.Millisecond)},
+	}
+	task, err := pool.Submit(ctx, func(context.Context) error {
+		return errors.New("connection refused") // it waits for its retries without a worker
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(task.Wait(ctx))
+
+	if _, err := pool.Close(ctx); err != nil {
+		fmt.Println(err)
+	}
+	// Output: import failed after 3 attempts: connection refused
+}
+
+func ExamplePool_Close() {
+	ctx := context.Background()
+	policy := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(100 * time.Millisecond)}
+	attempt := make(chan int, 2)
+	upload := func(context.Context) error {
+		attempt <- 1
+		return errors.New("connection refused")
+	}
+
+	pool := &retrypool.Pool{Policy: policy}
+	jobs := map[*retrypool.Task]string{} // to know which is which
+	task, err := pool.Submit(ctx, upload)
+	if err != nil {
+		fmt.Println(err)
+	}
+	jobs[task] = "upload"
+	<-attempt // the program ends after the first one
+
+	type row struct {
+		Job   string
+		State retry.State
+		At    time.Time
+	}
+	left, err := pool.Close(ctx)
+	if err != nil {
+		fmt.Println("not all was begun:", err)
+	}
+	var stored [][]byte
+	for _, task := range left {
+		state, at := task.State()
+		data, err := json.Marshal(row{jobs[task], state, at})
+		if err != nil {
+			fmt.Println(err)
+		}
+		stored = append(stored, data)
+	}
+
+	// The next one goes on.
+	pool = &retrypool.Pool{Policy: policy}
+	for _, data := range stored {
+		var r row
+		if err := json.Unmarshal(data, &r); err != nil {
+			fmt.Println(err)
+		}
+		task, err := pool.Resume(ctx, r.State, r.At, upload)
+		if err != nil {
+			fmt.Println(err)
+		}
+		fmt.Printf("%s: %v\n", r.Job, task.Wait(ctx))
+	}
+	// Output: upload: failed after 2 attempts: connection refused
+}
+
+func ExamplePool_TrySubmit() {
+	ctx := context.Background()
+	pool := &retrypool.Pool{Workers: 1, Queue: 1}
+	begun, finish := make(chan bool), make(chan bool)
+	work := func(context.Context) error {
+		begun <- true
+		<-finish
+		return nil
+	}
+	_, err := pool.TrySubmit(ctx, work)
+	<-begun
+	fmt.Println(err)
+	_, err = pool.TrySubmit(ctx, work)
+	fmt.Println(err)
+	_, err = pool.TrySubmit(ctx, work)
+	fmt.Println(err)
+	close(finish)
+	<-begun
+	// Output:
+	// <nil>
+	// <nil>
+	// retrypool: queue is full
+}
+
+func ExampleTask() {
+	ctx := context.Background()
+	pool := &retrypool.Pool{
+		OnEnd: func(_ context.Context, t *retrypool.Task) { fmt.Println("told:", t.Err()) },
+	}
+	task, err := pool.Submit(ctx, func(context.Context) error { panic("index out of range") })
+	if err != nil {
+		fmt.Println(err)
+	}
+	<-task.Done()
+	var p *retrypool.PanicError
+	fmt.Println(errors.As(task.Err(), &p))
+	// Output:
+	// told: retrypool: task panicked: index out of range
+	// true
+}

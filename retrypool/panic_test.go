@@ -1,0 +1,157 @@
+package retrypool_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrypool"
+)
+
+func explode(context.Context) error { panic("ouch") }
+
+func TestPanicsAreContained(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pool := &retrypool.Pool{Workers: 1, Policy: every(time.Hour)}
+		start := time.Now()
+		var e *retrypool.PanicError
+
+		err := submit(t.Context(), t, pool, explode).Wait(t.Context())
+		require.EqualError(t, err, "retrypool: task panicked: ouch")
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, "ouch", e.Value)
+		assert.Contains(t, string(e.Stack), "retrypool_test.explode")
+		require.NoError(t, errors.Unwrap(e))
+
+		err = submit(t.Context(), t, pool, func(context.Context) error { panic(io.ErrUnexpectedEOF) }).Wait(t.Context())
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF, "an error is found")
+
+		var none map[string]int
+		err = submit(t.Context(), t, pool, func(context.Context) error { none["a"] = 1; return nil }).Wait(t.Context())
+		var bug runtime.Error
+		require.ErrorAs(t, err, &bug)
+
+		err = submit(t.Context(), t, pool, func(context.Context) error { panic(nil) }).Wait(t.Context())
+		require.ErrorAs(t, err, &e)
+
+		assert.Equal(t, start, time.Now(), "none was run again")
+		require.NoError(t, submit(t.Context(), t, pool, succeeds).Wait(t.Context()), "the worker lives on")
+	})
+}
+
+func TestPanicsMayBeRetried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := every(time.Hour)
+		p.Classifier = func(err error) retry.Verdict {
+			var e *retrypool.PanicError
+			if errors.As(err, &e) {
+				return retry.Verdict{Class: retry.Retryable}
+			}
+			return retry.Verdict{}
+		}
+		err := inPool(t.Context(), p, explode)
+		require.EqualError(t, err, "failed after 3 attempts: retrypool: task panicked: ouch")
+		err = inPool(t.Context(), every(time.Hour), func(context.Context) error { panic(retry.MarkRetryable(errBoom)) })
+		require.EqualError(t, err, "failed after 3 attempts: retrypool: task panicked: boom")
+	})
+}
+
+func TestGoexit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pool := &retrypool.Pool{Workers: 1, Policy: every(time.Hour)}
+		var tasks []*retrypool.Task
+		for range 3 {
+			tasks = append(tasks, submit(t.Context(), t, pool, func(context.Context) error { runtime.Goexit(); return nil }))
+		}
+		for _, task := range tasks {
+			require.EqualError(t, task.Wait(t.Context()), "retrypool: task called runtime.Goexit")
+		}
+		require.NoError(t, submit(t.Context(), t, pool, succeeds).Wait(t.Context()), "the worker lives on")
+		shut(t, pool)
+	})
+}
+
+// Whatever a function of the caller's does, wherever it is called, the task ends,
+// and the pool goes on.
+func TestCallbacksThatFail(t *testing.T) {
+	t.Parallel()
+	ways := map[string]func(){
+		"retrypool: task panicked: ouch":        func() { panic("ouch") },
+		"retrypool: task called runtime.Goexit": runtime.Goexit,
+	}
+	for want, failing := range ways {
+		observer := func(kind retry.EventKind) retry.Policy {
+			return retry.Policy{Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+				if e.Kind == kind {
+					failing()
+				}
+			})}
+		}
+		tests := []struct {
+			name   string
+			policy retry.Policy
+			fn     func(context.Context) error
+		}{
+			{"classifier", retry.Policy{Classifier: func(error) retry.Verdict { failing(); return retry.Verdict{} }}, fails},
+			{"retrying", observer(retry.Retrying), fails},
+			{"gave up", observer(retry.GaveUp), fails},
+			{"succeeded", observer(retry.Succeeded), succeeds},
+			{"backoff", retry.Policy{Backoff: badBackoff(failing)}, fails},
+		}
+		for _, tt := range tests {
+			t.Run(tt.name+": "+want, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					ends := 0
+					pool := &retrypool.Pool{Workers: 1, Policy: &tt.policy, OnEnd: func(context.Context, *retrypool.Task) { ends++ }}
+					task := submit(t.Context(), t, pool, tt.fn)
+					require.EqualError(t, task.Wait(t.Context()), want)
+					require.EqualError(t, submit(t.Context(), t, pool, tt.fn).Wait(t.Context()), want)
+					assert.Empty(t, shut(t, pool))
+					assert.Equal(t, 2, ends)
+				})
+			})
+		}
+		// Also where a canceled context ends the task.
+		t.Run("canceled: "+want, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := observer(retry.GaveUp)
+				pool := &retrypool.Pool{Policy: &p}
+				ctx, cancel := context.WithCancel(t.Context())
+				task := submit(ctx, t, pool, fails)
+				synctest.Wait()
+				cancel()
+				require.EqualError(t, task.Wait(t.Context()), want)
+				assert.Empty(t, shut(t, pool))
+			})
+		})
+	}
+}
+
+type badBackoff func()
+
+func (b badBackoff) Delay(int) time.Duration { b(); return 0 }
+
+// OnEnd must not, but if it ends its goroutine, nobody waits for ever.
+func TestGoexitInOnEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pool := &retrypool.Pool{Workers: 1, OnEnd: func(context.Context, *retrypool.Task) { runtime.Goexit() }}
+		for range 3 {
+			require.NoError(t, submit(t.Context(), t, pool, succeeds).Wait(t.Context()))
+		}
+		shut(t, pool)
+	})
+}

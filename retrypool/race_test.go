@@ -1,0 +1,5 @@
+//go:build race
+
+package retrypool_test
+
+const raceEnabled = true
