@@ -1,0 +1,258 @@
+package tabletest_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+// The variables that make this program a worker: the number of its kind, and the
+// address of its database.
+const (
+	workerKind = "RETRY_TABLETEST_KIND"
+	workerDSN  = "RETRY_TABLETEST_DSN"
+)
+
+const (
+	crashJobs    = 200
+	crashWorkers = 2
+	crashKills   = 50
+)
+
+// poison says whether a job kills its worker, and flaky how often it fails.
+func poison(id int64) bool { return id%40 == 7 }
+
+func flaky(id int64) int {
+	if slow(id) {
+		return 0
+	}
+	return int(id % 3)
+}
+
+// slow says whether the first run of a job takes longer than its lease, so that
+// its worker comes too late. It is one job, so that there is another worker to
+// sweep it, and it is due when the kills are over.
+func slow(id int64) bool { return id == crashJobs-1 }
+
+var crashPolicy = &retry.Policy{MaxAttempts: 8, Backoff: retry.Constant(20 * time.Millisecond)}
+
+func crashTable(k kind) *retrytable.Table[int64] {
+	return &retrytable.Table[int64]{
+		Dialect: k.dialect, Name: "jobs", Instants: k.instants, Lease: 300 * time.Millisecond,
+	}
+}
+
+func TestMain(m *testing.M) {
+	n, err := strconv.Atoi(os.Getenv(workerKind))
+	if err != nil {
+		os.Exit(m.Run())
+	}
+	go func() { // not longer than the test
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	fmt.Fprintln(os.Stderr, "worker:", worker(context.Background(), kinds[n], os.Getenv(workerDSN)))
+	os.Exit(1)
+}
+
+// worker works until it is killed.
+func worker(ctx context.Context, k kind, dsn string) error {
+	db, err := sql.Open(k.driver, dsn)
+	if err != nil {
+		return err
+	}
+	db.SetMaxOpenConns(1)
+	table := crashTable(k)
+	for {
+		lost, err := table.Sweep(ctx, db, 10)
+		if err != nil {
+			return err
+		}
+		for _, row := range lost {
+			if err := crashFail(ctx, db, table, row, retry.ErrLost); err != nil {
+				return err
+			}
+		}
+		// One at a time: a second one would be counted too if the first is poison.
+		rows, err := table.Claim(ctx, db, 1)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if err := crashRun(ctx, db, table, row); err != nil {
+				return err
+			}
+		}
+		if len(rows) == 0 {
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+}
+
+// crashRun runs a job: it says so, does its work, and commits the effect with the
+// state of the row.
+func crashRun(ctx context.Context, db *sql.DB, table *retrytable.Table[int64], row retrytable.Row[int64]) error {
+	if d, exhausted := crashPolicy.Exhausted(row.State, row.Now()); exhausted {
+		return ignoreLost(table.Fail(ctx, db, row.ID, row.Fence, d))
+	}
+	if _, err := db.ExecContext(ctx, "INSERT INTO runs (job) VALUES ($1)", row.ID); err != nil {
+		return err
+	}
+	time.Sleep(5*time.Millisecond + rand.N(20*time.Millisecond))
+	if slow(row.ID) && row.State.Failures == 0 {
+		time.Sleep(time.Second)
+	}
+	switch {
+	case poison(row.ID):
+		self, err := os.FindProcess(os.Getpid())
+		if err != nil {
+			return err
+		}
+		return errors.Join(self.Kill(), errors.New("still alive"))
+	case row.State.Failures < flaky(row.ID):
+		return crashFail(ctx, db, table, row, errWork)
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT INTO effects (job) VALUES ($1)", row.ID); err != nil {
+		return err
+	}
+	if err := table.Succeed(ctx, tx, row.ID, row.Fence); err != nil {
+		return errors.Join(ignoreLost(err), tx.Rollback())
+	}
+	return tx.Commit()
+}
+
+func crashFail(ctx context.Context, db *sql.DB, table *retrytable.Table[int64], row retrytable.Row[int64], err error) error {
+	return ignoreLost(table.Fail(ctx, db, row.ID, row.Fence, crashPolicy.Next(row.State, err, row.Now())))
+}
+
+func ignoreLost(err error) error {
+	if errors.Is(err, retrytable.ErrLeaseLost) {
+		return nil
+	}
+	return err
+}
+
+// Two workers are killed every 20 to 80 ms, and by some of the jobs. No job is
+// lost, none has its effect twice, none runs more often than it may, and those
+// that kill their worker end.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	for n, k := range kinds {
+		if k != databases[0] && k != databases[2] {
+			continue
+		}
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			s := k.open(t)
+			run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY)")
+			run(t, s.db, crashTable(k).Schema())
+			run(t, s.db, "CREATE TABLE runs (job bigint)")
+			run(t, s.db, "CREATE TABLE effects (job bigint)")
+			for id := range crashJobs {
+				run(t, s.db, "INSERT INTO jobs (id) VALUES ($1)", id)
+				if slow(int64(id)) {
+					s.ago(t, s.db, "due_at", int64(id), -4*time.Second)
+				}
+			}
+			deaths := killWorkers(t, n, s)
+			t.Logf("%d workers died", deaths)
+			assertCrash(t, s.db)
+		})
+	}
+}
+
+// killWorkers keeps workers running until there were enough kills and there is
+// no more work, and returns how many died.
+func killWorkers(t *testing.T, n int, s *store) int {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), 50*time.Second)
+	defer stop()
+	var (
+		wg     sync.WaitGroup
+		deaths atomic.Int32
+		alive  [crashWorkers]atomic.Pointer[os.Process]
+	)
+	for i := range alive {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				cmd := exec.CommandContext(ctx, os.Args[0])
+				cmd.Env = append(os.Environ(), workerKind+"="+strconv.Itoa(n), workerDSN+"="+s.dsn)
+				cmd.Stderr = t.Output()
+				stdin, err := cmd.StdinPipe()
+				if !assert.NoError(t, err) || !assert.NoError(t, cmd.Start()) {
+					return
+				}
+				alive[i].Store(cmd.Process)
+				err = cmd.Wait()
+				assert.ErrorContains(t, err, "killed", "a worker ends in no other way")
+				_ = stdin.Close()
+				deaths.Add(1)
+			}
+		})
+	}
+	for kills := 0; ctx.Err() == nil && (kills < crashKills || left(t, s.db) > 0); {
+		time.Sleep(20*time.Millisecond + rand.N(60*time.Millisecond))
+		if p := alive[rand.N(crashWorkers)].Load(); kills < crashKills && p != nil && p.Kill() == nil {
+			kills++
+		}
+	}
+	assert.NoError(t, ctx.Err(), "there is still work")
+	stop()
+	wg.Wait()
+	return int(deaths.Load())
+}
+
+// left returns how many jobs have not ended.
+func left(t *testing.T, db *sql.DB) (n int) {
+	t.Helper()
+	require.NoError(t, db.QueryRowContext(t.Context(),
+		"SELECT count(*) FROM jobs WHERE status NOT IN ('done', 'dead')").Scan(&n))
+	return n
+}
+
+func assertCrash(t *testing.T, db *sql.DB) {
+	t.Helper()
+	jobs, again := 0, 0
+	for _, row := range query(t, db, "SELECT id, status, attempts, "+
+		"(SELECT count(*) FROM runs WHERE job = id), (SELECT count(*) FROM effects WHERE job = id) FROM jobs ORDER BY id") {
+		id, status, attempts, ran, effects := row[0].(int64), row[1], int(row[2].(int64)), int(row[3].(int64)), row[4]
+		jobs++
+		assert.LessOrEqual(t, ran, attempts, "job %d: every run was counted", id)
+		assert.LessOrEqual(t, attempts, crashPolicy.MaxAttempts, "job %d", id)
+		if poison(id) {
+			assert.Equal(t, "dead", status, "job %d", id)
+			assert.Equal(t, crashPolicy.MaxAttempts, attempts, "job %d", id)
+			assert.Equal(t, int64(0), effects, "job %d", id)
+			continue
+		}
+		assert.Equal(t, "done", status, "job %d", id)
+		assert.Equal(t, int64(1), effects, "job %d", id)
+		assert.Greater(t, attempts, flaky(id), "job %d", id)
+		if attempts > flaky(id)+1 {
+			again++
+		}
+	}
+	assert.Equal(t, crashJobs, jobs)
+	assert.NotZero(t, again, "the kills hit no work")
+	t.Logf("%d jobs lost a worker that they had not killed", again)
+}

@@ -1,0 +1,447 @@
+//nolint:thelper // what forEach calls is the test itself
+package tabletest_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+var (
+	errWork = errors.New("work failed")
+
+	// hourly is easy to tell from everything else that happens in a test.
+	hourly = &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(time.Hour), Jitter: retry.NoJitter}
+)
+
+// one claims the only row that is due.
+func one(t testing.TB, db retrytable.DB, table *retrytable.Table[int64]) retrytable.Row[int64] {
+	t.Helper()
+	rows, err := table.Claim(t.Context(), db, 10)
+	require.NoError(t, err)
+	require.Len(t, rows, 1)
+	return rows[0]
+}
+
+func next(row retrytable.Row[int64], err error) retry.Decision {
+	return hourly.Next(row.State, err, row.Now())
+}
+
+// TestMethods tells the lives of three jobs, on a database, a connection and in
+// a transaction.
+func TestMethods(t *testing.T) {
+	t.Parallel()
+	forEach(t, kinds, func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, 0)
+		for _, use := range []struct {
+			name string
+			db   func() (db retrytable.DB, end func() error)
+		}{
+			{"DB", func() (retrytable.DB, func() error) { return s.db, func() error { return nil } }},
+			{"Conn", func() (retrytable.DB, func() error) {
+				conn, err := s.db.Conn(t.Context())
+				require.NoError(t, err)
+				return conn, conn.Close
+			}},
+			{"Tx", func() (retrytable.DB, func() error) {
+				tx, err := s.db.BeginTx(t.Context(), nil)
+				require.NoError(t, err)
+				return tx, tx.Commit
+			}},
+		} {
+			db, end := use.db()
+			lives(t, s, table, db)
+			require.NoError(t, end(), use.name)
+		}
+	})
+}
+
+func lives(t *testing.T, s *store, table *retrytable.Table[int64], db retrytable.DB) {
+	t.Helper()
+	ctx := t.Context()
+	run(t, db, "DELETE FROM jobs")
+	for id := range 3 {
+		run(t, db, "INSERT INTO jobs (id, due_at) VALUES ($1, $2)", id+1,
+			s.instant(time.Now().Add(time.Duration(id-10)*time.Minute)))
+	}
+
+	// The first two are claimed, in the order of their due times.
+	rows, err := table.Claim(ctx, db, 2)
+	require.NoError(t, err)
+	require.Len(t, rows, 2)
+	slices.SortFunc(rows, func(a, b retrytable.Row[int64]) int { return int(a.ID - b.ID) })
+	a, b := rows[0], rows[1]
+	for i, row := range rows {
+		assert.Equal(t, int64(i+1), row.ID)
+		assert.Equal(t, int64(1), row.Fence)
+		assert.Zero(t, row.State.Failures)
+		near(t, row.Claimed, 0)
+		near(t, row.Now(), 0)
+		near(t, row.State.First, 0)
+		got := s.record(t, db, row.ID)
+		near(t, got.lease, time.Minute)
+		assert.Equal(t, record{status: "running", attempts: 1, fence: 1, lease: got.lease}, got)
+	}
+
+	// One succeeds, once.
+	require.NoError(t, table.Succeed(ctx, db, a.ID, a.Fence))
+	assert.Equal(t, record{status: "done", attempts: 1, fence: 1}, s.record(t, db, a.ID))
+	lost(t, db, table, a)
+
+	// One fails, and waits.
+	require.NoError(t, table.Fail(ctx, db, b.ID, b.Fence, next(b, errWork)))
+	got := s.record(t, db, b.ID)
+	near(t, got.due, time.Hour)
+	assert.Equal(t, record{status: "waiting", attempts: 1, fence: 1, due: got.due}, got)
+	lost(t, db, table, b)
+
+	// Only the third is due. It is given back, and nothing was counted.
+	c := one(t, db, table)
+	assert.Equal(t, int64(3), c.ID)
+	require.NoError(t, table.Release(ctx, db, c.ID, c.Fence))
+	assert.Equal(t, record{status: "ready", fence: 1}, s.record(t, db, c.ID))
+	lost(t, db, table, c)
+	c = one(t, db, table)
+	assert.Equal(t, int64(3), c.ID)
+	assert.Equal(t, int64(2), c.Fence)
+	assert.Zero(t, c.State.Failures)
+
+	// The second attempt of b is its last.
+	s.ago(t, db, "due_at", b.ID, time.Second)
+	b = one(t, db, table)
+	assert.Equal(t, 1, b.State.Failures)
+	assert.Equal(t, int64(2), b.Fence)
+	require.NoError(t, table.Fail(ctx, db, b.ID, b.Fence, next(b, retry.MarkFinal(errWork))))
+	assert.Equal(t, record{status: "dead", attempts: 2, fence: 2}, s.record(t, db, b.ID))
+
+	// A heartbeat, of the length of the table and of another one.
+	require.NoError(t, table.Extend(ctx, db, c.ID, c.Fence, time.Hour))
+	near(t, s.record(t, db, c.ID).lease, time.Hour)
+	require.NoError(t, table.Extend(ctx, db, c.ID, c.Fence, 0))
+	near(t, s.record(t, db, c.ID).lease, time.Minute)
+	rows, err = table.Sweep(ctx, db, 10)
+	require.NoError(t, err)
+	assert.Empty(t, rows, "no lease has run out")
+
+	// The lease runs out, is swept once, and the old worker comes too late.
+	s.ago(t, db, "lease_until", c.ID, time.Second)
+	rows, err = table.Sweep(ctx, db, 10)
+	require.NoError(t, err)
+	require.Len(t, rows, 1)
+	swept := rows[0]
+	assert.Equal(t, c.ID, swept.ID)
+	assert.Equal(t, int64(3), swept.Fence)
+	assert.Equal(t, c.State, swept.State, "the failure that is decided is not among those before it")
+	lost(t, db, table, c)
+	rows, err = table.Sweep(ctx, db, 10)
+	require.NoError(t, err)
+	assert.Empty(t, rows)
+	require.NoError(t, table.Fail(ctx, db, swept.ID, swept.Fence, next(swept, retry.ErrLost)))
+	got = s.record(t, db, c.ID)
+	near(t, got.due, time.Hour)
+	assert.Equal(t, record{status: "waiting", attempts: 1, fence: 3, due: got.due}, got)
+}
+
+// lost asserts that the lease of row is not the caller's any more, and that
+// nothing is changed.
+func lost(t *testing.T, db retrytable.DB, table *retrytable.Table[int64], row retrytable.Row[int64]) {
+	t.Helper()
+	ctx, id, fence := t.Context(), row.ID, row.Fence
+	before := dump(t, db)
+	assert.Equal(t, retrytable.ErrLeaseLost, table.Succeed(ctx, db, id, fence))
+	assert.Equal(t, retrytable.ErrLeaseLost, table.Fail(ctx, db, id, fence, next(row, errWork)))
+	assert.Equal(t, retrytable.ErrLeaseLost, table.Fail(ctx, db, id, fence, next(row, retry.MarkFinal(errWork))))
+	assert.Equal(t, retrytable.ErrLeaseLost, table.Extend(ctx, db, id, fence, 0))
+	assert.Equal(t, retrytable.ErrLeaseLost, table.Release(ctx, db, id, fence))
+	assert.Equal(t, before, dump(t, db))
+}
+
+// dump returns all that is in the table.
+func dump(t testing.TB, db retrytable.DB) [][]any {
+	t.Helper()
+	return query(t, db, "SELECT * FROM jobs ORDER BY id")
+}
+
+// A row that somebody gave another status, or the number of another lease, is
+// not the worker's, whatever else it knows.
+func TestGuards(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, 2)
+		rows, err := table.Claim(t.Context(), s.db, 10)
+		require.NoError(t, err)
+		run(t, s.db, "UPDATE jobs SET status = 'canceled' WHERE id = $1", rows[0].ID)
+		lost(t, s.db, table, rows[0])
+		other := rows[1]
+		other.Fence++
+		lost(t, s.db, table, other)
+		require.NoError(t, table.Succeed(t.Context(), s.db, rows[1].ID, rows[1].Fence))
+	})
+}
+
+// The effect of the work and the state of the row commit together or not at all.
+func TestTransaction(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		table, ctx := jobs(), t.Context()
+		s.create(t, table, 1)
+		row := one(t, s.db, table)
+		finish := func(fence int64, commit bool) error {
+			tx, err := s.db.BeginTx(ctx, nil)
+			require.NoError(t, err)
+			run(t, tx, "UPDATE jobs SET note = 'effect' WHERE id = 1")
+			err = table.Succeed(ctx, tx, row.ID, fence)
+			if err == nil && commit {
+				return tx.Commit()
+			}
+			require.NoError(t, tx.Rollback())
+			return err
+		}
+		untouched := s.record(t, s.db, 1)
+		require.NoError(t, finish(row.Fence, false))
+		assert.Equal(t, untouched, s.record(t, s.db, 1))
+		require.Equal(t, retrytable.ErrLeaseLost, finish(row.Fence-1, true))
+		assert.Equal(t, untouched, s.record(t, s.db, 1))
+		require.NoError(t, finish(row.Fence, true))
+		assert.Equal(t, record{status: "done", attempts: 1, fence: 1, note: "effect"}, s.record(t, s.db, 1))
+	})
+}
+
+// Eight claimers with connections of their own share 400 jobs.
+func TestClaimsEachRowOnce(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		const workers, n = 8, 400
+		table := jobs()
+		s.create(t, table, n)
+		if s.dialect == retrytable.SQLite {
+			s.db.SetMaxOpenConns(workers)
+		}
+		var (
+			wg   sync.WaitGroup
+			mu   sync.Mutex
+			seen = map[int64]int{}
+			most int
+		)
+		for range workers {
+			wg.Go(func() {
+				mine := 0
+				for {
+					rows, err := table.Claim(t.Context(), s.db, 3)
+					if !assert.NoError(t, err) {
+						return
+					}
+					mu.Lock()
+					for _, row := range rows {
+						seen[row.ID]++
+						mine++
+					}
+					over := len(seen) == n
+					most = max(most, mine)
+					mu.Unlock()
+					if over {
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		assert.Len(t, seen, n)
+		for id, times := range seen {
+			assert.Equal(t, 1, times, id)
+		}
+	})
+}
+
+// A transaction that holds rows does not hold up others.
+func TestSkipLocked(t *testing.T) {
+	t.Parallel()
+	forEach(t, []kind{kinds[0], kinds[3]}, func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, 2)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		tx, err := s.db.BeginTx(ctx, nil)
+		require.NoError(t, err)
+		defer func() { _ = tx.Rollback() }()
+		held, err := table.Claim(ctx, tx, 1)
+		require.NoError(t, err)
+		require.Len(t, held, 1)
+		free := one(t, s.db, table)
+		assert.NotEqual(t, held[0].ID, free.ID)
+
+		s.ago(t, s.db, "lease_until", free.ID, time.Second)
+		swept, err := table.Sweep(ctx, tx, 10)
+		require.NoError(t, err)
+		require.Len(t, swept, 1)
+		none, err := table.Sweep(ctx, s.db, 10)
+		require.NoError(t, err)
+		assert.Empty(t, none)
+
+		// What is rolled back was not claimed.
+		require.NoError(t, tx.Rollback())
+		rows, err := table.Claim(ctx, s.db, 10)
+		require.NoError(t, err)
+		require.Len(t, rows, 1)
+		assert.Equal(t, int64(1), rows[0].Fence)
+	})
+}
+
+// A hinted rate limit gives its attempt back, as often as the policy says.
+func TestFreeRateLimits(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, 1)
+		p := &retry.Policy{MaxAttempts: 2, FreeRateLimits: 2, MaxRetryAfter: time.Hour}
+		limit := retry.MarkRateLimited(errWork, 30*time.Minute)
+		for _, want := range []record{
+			{status: "waiting", attempts: 0, limited: 1, fence: 1},
+			{status: "waiting", attempts: 0, limited: 2, fence: 2},
+			{status: "waiting", attempts: 1, limited: 2, fence: 3},
+			{status: "dead", attempts: 2, limited: 2, fence: 4},
+		} {
+			row := one(t, s.db, table)
+			require.NoError(t, table.Fail(t.Context(), s.db, row.ID, row.Fence, p.Next(row.State, limit, row.Now())))
+			got := s.record(t, s.db, 1)
+			if want.status == "waiting" {
+				assert.WithinDuration(t, time.Now().Add(30*time.Minute), got.due, 4*time.Minute)
+				assert.Greater(t, got.due, time.Now().Add(29*time.Minute))
+				want.due = got.due
+			}
+			assert.Equal(t, want, got)
+			if want.status == "waiting" {
+				s.ago(t, s.db, "due_at", 1, time.Second)
+			}
+		}
+	})
+}
+
+// A job whose attempts are used up without a word of it is not run again. The
+// claim that finds out does not count.
+func TestExhausted(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, 1)
+		run(t, s.db, "UPDATE jobs SET attempts = 3")
+		row := one(t, s.db, table)
+		d, exhausted := hourly.Exhausted(row.State, row.Now())
+		require.True(t, exhausted)
+		require.NoError(t, table.Fail(t.Context(), s.db, row.ID, row.Fence, d))
+		assert.Equal(t, record{status: "dead", attempts: 3, fence: 1}, s.record(t, s.db, 1))
+	})
+}
+
+// A table that was there before is full of NULLs.
+func TestNulls(t *testing.T) {
+	t.Parallel()
+	forEach(t, kinds, func(t *testing.T, s *store) {
+		table, ctx := jobs(), t.Context()
+		table.Dialect, table.Instants = s.dialect, s.instants
+		instant := "bigint"
+		if s.instants == retrytable.Timestamptz {
+			instant = "timestamptz"
+		}
+		run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY, status text, attempts smallint, limited integer, fence bigint, "+
+			"note text, due_at "+instant+", lease_until "+instant+", first_at "+instant+")")
+		run(t, s.db, "INSERT INTO jobs (id, status) VALUES (1, 'ready'), (2, 'waiting'), (3, 'running'), (4, NULL), (5, 'dead')")
+		untouched := dump(t, s.db)[1:]
+
+		row := one(t, s.db, table)
+		assert.Equal(t, int64(1), row.ID)
+		assert.Equal(t, retry.State{First: row.State.First}, row.State)
+		near(t, row.State.First, 0)
+		rows, err := table.Sweep(ctx, s.db, 10)
+		require.NoError(t, err)
+		assert.Empty(t, rows, "a running row without a lease is none of ours")
+		ids, err := table.Promote(ctx, s.db, 10)
+		require.NoError(t, err)
+		assert.Empty(t, ids)
+		require.NoError(t, table.Fail(ctx, s.db, 1, row.Fence, next(row, errWork)))
+		assert.Equal(t, untouched, dump(t, s.db)[1:])
+
+		// Leased by hand, and never counted.
+		s.ago(t, s.db, "lease_until", 3, time.Second)
+		rows, err = table.Sweep(ctx, s.db, 10)
+		require.NoError(t, err)
+		require.Len(t, rows, 1)
+		assert.Equal(t, retry.State{}, rows[0].State)
+		assert.Equal(t, int64(1), rows[0].Fence)
+	})
+}
+
+// What the ID of a row is, is the table's affair.
+func TestIDs(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		uuid := "uuid"
+		if s.dialect == retrytable.SQLite {
+			uuid = "text"
+		}
+		testID(t, s, "u", uuid, "9f0b2c4e-5a76-4f0d-8d2f-0f7cba2a6a11")
+		testID(t, s, "t", "text", `it's "quoted"`)
+		testID(t, s, "i", "bigint", int64(1<<62))
+		testID(t, s, "s", "integer", int32(-7))
+	})
+}
+
+func testID[ID any](t *testing.T, s *store, name, column string, id ID) {
+	t.Helper()
+	table := &retrytable.Table[ID]{Dialect: s.dialect, Name: name, Instants: s.instants}
+	run(t, s.db, "CREATE TABLE "+name+" (id "+column+" PRIMARY KEY)")
+	run(t, s.db, table.Schema())
+	run(t, s.db, "INSERT INTO "+name+" (id) VALUES ($1)", id)
+	rows, err := table.Claim(t.Context(), s.db, 1)
+	require.NoError(t, err)
+	require.Len(t, rows, 1)
+	assert.Equal(t, id, rows[0].ID)
+	require.NoError(t, table.Succeed(t.Context(), s.db, rows[0].ID, rows[0].Fence))
+}
+
+// Errors of the database say which method it was, and stay what they are.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		table := &retrytable.Table[int64]{Dialect: s.dialect, Name: "nowhere"}
+		_, err := table.Claim(t.Context(), s.db, 1)
+		assert.ErrorContains(t, err, "retrytable: claim: ")
+		assert.ErrorContains(t, err, "nowhere")
+		assert.ErrorContains(t, table.Succeed(t.Context(), s.db, 1, 1), "retrytable: succeed: ")
+
+		// A column that is missing is not taken for a string.
+		run(t, s.db, "CREATE TABLE nowhere (id integer PRIMARY KEY, status text, attempts integer, due_at bigint, lease_until bigint)")
+		assert.ErrorContains(t, table.Succeed(t.Context(), s.db, 1, 1), "fence")
+
+		done, cancel := context.WithCancel(t.Context())
+		cancel()
+		assert.ErrorIs(t, table.Extend(done, s.db, 1, 1, 0), context.Canceled)
+
+		// An ID of another type.
+		words := &retrytable.Table[int64]{Dialect: s.dialect, Name: "words", Instants: s.instants}
+		run(t, s.db, "CREATE TABLE words (id text PRIMARY KEY)")
+		run(t, s.db, words.Schema())
+		run(t, s.db, "INSERT INTO words (id) VALUES ('a'), ('b')")
+		_, err = words.Claim(t.Context(), s.db, 2)
+		assert.ErrorContains(t, err, "retrytable: claim: sql: Scan error")
+		assert.NoError(t, s.db.PingContext(t.Context()))
+	})
+}
+
+var (
+	_ retrytable.DB = (*sql.DB)(nil)
+	_ retrytable.DB = (*sql.Conn)(nil)
+	_ retrytable.DB = (*sql.Tx)(nil)
+)

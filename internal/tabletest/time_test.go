@@ -1,0 +1,157 @@
+//nolint:thelper // what forEach calls is the test itself
+package tabletest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+	"github.com/seed-5ff3c98e/retry/retrytest"
+)
+
+// Workers whose clocks are an hour off, in either direction, do what all others
+// do.
+func TestWorkerClockOff(t *testing.T) {
+	t.Parallel()
+	forEach(t, kinds, func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, 1)
+		var delays []time.Duration
+		for _, off := range []time.Duration{0, time.Hour, -time.Hour} {
+			run(t, s.db, "UPDATE jobs SET status = 'ready', attempts = 0, due_at = NULL, first_at = NULL")
+			clock := retrytest.NewClock(time.Now().Add(off))
+			p := &retry.Policy{Backoff: retry.Constant(10 * time.Minute), Clock: clock}
+			row := one(t, s.db, table)
+			row.State.Key = "job 1"
+			d := p.Next(row.State, errWork, p.Now())
+			assert.WithinDuration(t, time.Now().Add(off+d.Delay), d.At, 10*time.Second, "the worker is wrong")
+			require.NoError(t, table.Fail(t.Context(), s.db, row.ID, row.Fence, d))
+			near(t, s.record(t, s.db, 1).due, d.Delay)
+			delays = append(delays, d.Delay)
+		}
+		assert.Equal(t, []time.Duration{delays[0], delays[0], delays[0]}, delays)
+	})
+}
+
+// The time limit of a job is measured by the clock of the database alone.
+func TestElapsedByDatabaseClock(t *testing.T) {
+	t.Parallel()
+	forEach(t, kinds, func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, 1)
+		p := &retry.Policy{
+			MaxElapsed: 30 * time.Minute, Backoff: retry.Constant(time.Minute), Jitter: retry.NoJitter,
+			Clock: retrytest.NewClock(time.Now().Add(time.Hour)),
+		}
+		row := one(t, s.db, table)
+		assert.True(t, p.Next(row.State, errWork, row.Now()).Retry)
+		assert.False(t, p.Next(row.State, errWork, p.Now()).Retry, "the test can tell")
+		require.NoError(t, table.Release(t.Context(), s.db, row.ID, row.Fence))
+
+		s.ago(t, s.db, "first_at", 1, 31*time.Minute)
+		row = one(t, s.db, table)
+		assert.WithinDuration(t, time.Now().Add(-31*time.Minute), row.State.First, 10*time.Second)
+		d := p.Next(row.State, errWork, row.Now())
+		assert.Equal(t, retry.StopElapsed, d.Stop)
+		require.NoError(t, table.Fail(t.Context(), s.db, row.ID, row.Fence, d))
+		assert.Equal(t, "dead", s.record(t, s.db, 1).status)
+	})
+}
+
+// Sessions in different zones mean the same instants.
+func TestSessionZones(t *testing.T) {
+	t.Parallel()
+	forEach(t, kinds[:5], func(t *testing.T, s *store) {
+		table, ctx := jobs(), t.Context()
+		s.create(t, table, 1)
+		east := openDB(t, s.driver, pgDSN(t, s.dsn, "timezone", "Pacific/Kiritimati")) // UTC+14
+		west := openDB(t, s.driver, pgDSN(t, s.dsn, "timezone", "Pacific/Pago_Pago"))  // UTC-11
+		for _, from := range []retrytable.DB{east, west} {
+			for _, to := range []retrytable.DB{east, west} {
+				run(t, s.db, "UPDATE jobs SET status = 'ready', attempts = 0, due_at = NULL, first_at = NULL")
+				row := one(t, from, table)
+				near(t, row.Claimed, 0)
+				near(t, row.State.First, 0)
+				require.NoError(t, table.Extend(ctx, from, row.ID, row.Fence, 30*time.Minute))
+				rows, err := table.Sweep(ctx, to, 10)
+				require.NoError(t, err)
+				assert.Empty(t, rows)
+				require.NoError(t, table.Fail(ctx, from, row.ID, row.Fence, next(row, errWork)))
+				rows, err = table.Claim(ctx, to, 10)
+				require.NoError(t, err)
+				assert.Empty(t, rows)
+
+				s.ago(t, from, "due_at", 1, time.Second)
+				row = one(t, to, table)
+				near(t, row.State.First, 0)
+				s.ago(t, from, "lease_until", 1, time.Second)
+				rows, err = table.Sweep(ctx, to, 10)
+				require.NoError(t, err)
+				assert.Len(t, rows, 1)
+			}
+		}
+	})
+}
+
+// In a transaction that has been open for a while, the delay counts from the
+// statement.
+func TestDelayInLongTransaction(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases[:1], func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, 1)
+		tx, err := s.db.BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		row := one(t, tx, table)
+		run(t, tx, "SELECT pg_sleep(0.2)")
+		require.NoError(t, table.Fail(t.Context(), tx, row.ID, row.Fence, next(row, errWork)))
+		require.NoError(t, tx.Commit())
+		due := s.record(t, s.db, 1).due
+		assert.GreaterOrEqual(t, due.Sub(row.Claimed), time.Hour+200*time.Millisecond)
+	})
+}
+
+// Nothing is early, whatever the columns cut off.
+func TestNeverEarly(t *testing.T) {
+	t.Parallel()
+	forEach(t, kinds, func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, 1)
+		for i := range 20 {
+			row := one(t, s.db, table)
+			delay := 100*time.Millisecond + time.Duration(i)*37*time.Microsecond + 1
+			p := &retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(delay), Jitter: retry.NoJitter}
+			require.NoError(t, table.Fail(t.Context(), s.db, row.ID, row.Fence, p.Next(row.State, errWork, row.Now())))
+			due := s.record(t, s.db, 1).due
+			assert.GreaterOrEqual(t, due.Sub(row.Claimed), delay)
+			assert.Less(t, due.Sub(row.Claimed), delay+s.unit()+10*time.Second)
+			assert.Zero(t, due.UnixNano()%int64(s.unit()))
+			rows, err := table.Claim(t.Context(), s.db, 1)
+			require.NoError(t, err)
+			if len(rows) > 0 { // the machine was slow
+				assert.GreaterOrEqual(t, rows[0].Claimed, due)
+			}
+			run(t, s.db, "UPDATE jobs SET status = 'ready', due_at = NULL")
+		}
+	})
+}
+
+// The longest delays there are fit.
+func TestLongestDelay(t *testing.T) {
+	t.Parallel()
+	forEach(t, kinds, func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, 1)
+		row := one(t, s.db, table)
+		longest := time.Duration(1<<63 - 1)
+		require.NoError(t, table.Extend(t.Context(), s.db, row.ID, row.Fence, longest))
+		d := next(row, errWork)
+		d.Delay = longest
+		require.NoError(t, table.Fail(t.Context(), s.db, row.ID, row.Fence, d))
+		assert.Greater(t, s.record(t, s.db, 1).due.Year(), 2300)
+	})
+}

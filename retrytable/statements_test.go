@@ -1,0 +1,264 @@
+package retrytable_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+var errDB = errors.New("no database")
+
+// recorder keeps the last statement and has no database behind it.
+type recorder struct {
+	sql   string
+	args  []any
+	calls int
+}
+
+func (r *recorder) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
+	r.sql, r.args = query, args
+	r.calls++
+	return nil, errDB
+}
+
+func (r *recorder) QueryContext(_ context.Context, query string, args ...any) (*sql.Rows, error) {
+	_, err := r.ExecContext(context.Background(), query, args...)
+	return nil, err
+}
+
+var (
+	again = retry.Decision{Retry: true, Delay: 1500*time.Millisecond + 1, State: retry.State{Failures: 2, RateLimited: 1}}
+	over  = retry.Decision{Stop: retry.StopAttempts, State: retry.State{Failures: 3}}
+)
+
+// methods calls every method of a Table, with args where it takes any.
+var methods = []struct {
+	name string
+	call func(t *retrytable.Table[int64], db retrytable.DB, args ...any) error
+}{
+	{"claim", func(t *retrytable.Table[int64], db retrytable.DB, args ...any) error {
+		_, err := t.Claim(context.Background(), db, 10, args...)
+		return err
+	}},
+	{"sweep", func(t *retrytable.Table[int64], db retrytable.DB, args ...any) error {
+		_, err := t.Sweep(context.Background(), db, 10, args...)
+		return err
+	}},
+	{"promote", func(t *retrytable.Table[int64], db retrytable.DB, args ...any) error {
+		_, err := t.Promote(context.Background(), db, 10, args...)
+		return err
+	}},
+	{"succeed", func(t *retrytable.Table[int64], db retrytable.DB, args ...any) error {
+		return t.Succeed(context.Background(), db, 7, 3, args...)
+	}},
+	{"retry", func(t *retrytable.Table[int64], db retrytable.DB, args ...any) error {
+		return t.Fail(context.Background(), db, 7, 3, again, args...)
+	}},
+	{"end", func(t *retrytable.Table[int64], db retrytable.DB, args ...any) error {
+		return t.Fail(context.Background(), db, 7, 3, over, args...)
+	}},
+	{"extend", func(t *retrytable.Table[int64], db retrytable.DB, _ ...any) error {
+		return t.Extend(context.Background(), db, 7, 3, 90*time.Second)
+	}},
+	{"release", func(t *retrytable.Table[int64], db retrytable.DB, args ...any) error {
+		return t.Release(context.Background(), db, 7, 3, args...)
+	}},
+}
+
+// full is a Table with a value in every field, and names that need quotes.
+func full() *retrytable.Table[int64] {
+	return &retrytable.Table[int64]{
+		Name: `app.run"s`,
+		Columns: retrytable.Columns{
+			ID: "run id", Status: "select", Attempts: "retry_count", Due: "next_retry_at",
+			Lease: "lease", Fence: `f"e`, RateLimited: "limited", First: "first",
+		},
+		Statuses: retrytable.Statuses{
+			Ready: "it's new", Waiting: "error", Running: []string{"claimed", "running"}, Done: "passed $1", Dead: "error",
+		},
+		Instants: retrytable.UnixSeconds,
+		Lease:    5 * time.Minute,
+		Where:    "category = $1",
+		OrderBy:  "submitted_date",
+		Set: retrytable.Set{
+			Claim: "worker = $2", Promote: "promoted = true", Succeed: "retry_count = 0",
+			Fail: "error = $1", Release: "worker = NULL",
+		},
+	}
+}
+
+// TestSQL compares all that is sent with a file of what was sent when somebody
+// last read it. UPDATE=1 go test writes it anew.
+func TestSQL(t *testing.T) {
+	t.Parallel()
+	zero, same := retrytable.Table[int64]{Name: "jobs"}, retrytable.Table[int64]{
+		Name: "tickets", Statuses: retrytable.Statuses{Waiting: "ready"}, Instants: retrytable.UnixMillis,
+	}
+	tests := map[string]func() *retrytable.Table[int64]{
+		"zero": func() *retrytable.Table[int64] { return &retrytable.Table[int64]{Name: zero.Name} },
+		"same": func() *retrytable.Table[int64] {
+			return &retrytable.Table[int64]{Name: same.Name, Statuses: same.Statuses, Instants: same.Instants}
+		},
+		"full": full,
+	}
+	for name, table := range tests {
+		for dialect, suffix := range map[retrytable.Dialect]string{retrytable.PostgreSQL: "postgres", retrytable.SQLite: "sqlite"} {
+			t.Run(name+"/"+suffix, func(t *testing.T) {
+				t.Parallel()
+				table := table()
+				table.Dialect = dialect
+				require.NoError(t, table.Validate())
+				var got strings.Builder
+				got.WriteString(table.Schema())
+				for _, method := range methods {
+					var db recorder
+					args := map[string][]any{}
+					if name == "full" {
+						args = map[string][]any{
+							"claim": {"a", "vm-7"}, "sweep": {"a"}, "promote": {"a"}, "retry": {"boom"}, "end": {"boom"},
+						}
+					}
+					require.ErrorIs(t, method.call(table, &db, args[method.name]...), errDB)
+					got.WriteString("\n-- " + method.name + "\n" + db.sql + ";\n")
+				}
+				file := filepath.Join("testdata", name+"."+suffix+".sql")
+				if os.Getenv("UPDATE") != "" {
+					require.NoError(t, os.WriteFile(file, []byte(got.String()), 0o600))
+				}
+				want, err := os.ReadFile(file)
+				require.NoError(t, err)
+				assert.Equal(t, string(want), got.String())
+			})
+		}
+	}
+}
+
+// Values are arguments, the user's first.
+func TestArguments(t *testing.T) {
+	t.Parallel()
+	table := full()
+	tests := map[string]struct{ users, want []any }{
+		"claim":   {[]any{"a", "vm-7"}, []any{"a", "vm-7", int64(10)}},
+		"sweep":   {[]any{"a"}, []any{"a", int64(10)}},
+		"promote": {[]any{"a"}, []any{"a", int64(10)}},
+		"succeed": {nil, []any{int64(7), int64(3)}},
+		"retry":   {[]any{"boom"}, []any{"boom", int64(2), int64(1), int64(1_500_001), int64(7), int64(3)}},
+		"end":     {[]any{"boom"}, []any{"boom", int64(3), int64(0), int64(7), int64(3)}},
+		"extend":  {nil, []any{int64(90_000_000), int64(7), int64(3)}},
+		"release": {nil, []any{int64(7), int64(3)}},
+	}
+	for _, method := range methods {
+		t.Run(method.name, func(t *testing.T) {
+			t.Parallel()
+			var db recorder
+			test := tests[method.name]
+			users := append(make([]any, 0, 9), test.users...) // with room to write into
+			require.ErrorIs(t, method.call(table, &db, users...), errDB)
+			assert.Equal(t, test.want, db.args)
+			assert.Equal(t, make([]any, 9-len(users)), users[len(users):9], "the caller's slice")
+			if method.name == "extend" {
+				return
+			}
+			db.calls = 0
+			assert.ErrorContains(t, method.call(table, &db, append(users, "one too many")...), "args: ")
+			assert.Zero(t, db.calls)
+		})
+	}
+	var db recorder
+	assert.EqualError(t, methods[0].call(table, &db), "retrytable: claim: args: 0 given, 2 wanted by the SQL of the Table")
+}
+
+func TestFaultyTable(t *testing.T) {
+	t.Parallel()
+	for _, method := range methods {
+		var db recorder
+		table := &retrytable.Table[int64]{}
+		assert.EqualError(t, method.call(table, &db), `retrytable: Name: "": must be the name of a table`, method.name)
+		assert.Zero(t, db.calls)
+	}
+}
+
+func TestNothingToClaim(t *testing.T) {
+	t.Parallel()
+	var db recorder
+	table := &retrytable.Table[int64]{Name: "jobs"}
+	for _, n := range []int{0, -1, math.MinInt} {
+		rows, err := table.Claim(t.Context(), &db, n)
+		assert.NoError(t, err)
+		assert.Empty(t, rows)
+	}
+	assert.Zero(t, db.calls)
+}
+
+// A decision that does not say that the job ends does not end it.
+func TestFailRefuses(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{Budget: &retry.Budget{Reserve: retry.NoReserve}}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancelLate := context.WithTimeout(t.Context(), time.Nanosecond)
+	defer cancelLate()
+	<-late.Done()
+	v, now := retry.Verdict{Class: retry.Retryable}, time.Now()
+	table := &retrytable.Table[int64]{Name: "jobs"}
+	for reason, d := range map[string]retry.Decision{
+		"none":     p.Next(retry.State{}, nil, now),
+		"canceled": p.DecideContext(done, retry.State{}, v, now),
+		"deadline": p.DecideContext(late, retry.State{}, v, now),
+		"budget":   p.DecideContext(t.Context(), retry.State{}, v, now),
+	} {
+		var db recorder
+		assert.EqualError(t, table.Fail(t.Context(), &db, 1, 1, d), "retrytable: fail: Stop: "+reason+": does not end a job")
+		assert.Zero(t, db.calls)
+	}
+	for _, d := range []retry.Decision{
+		p.Next(retry.State{}, retry.MarkFinal(errDB), now),
+		p.Next(retry.State{Failures: 2}, errDB, now),
+		p.Next(retry.State{}, retry.MarkRateLimited(errDB, 24*time.Hour), now),
+		(&retry.Policy{MaxElapsed: 1}).Next(retry.State{First: now.Add(-time.Hour)}, errDB, now),
+		(&retry.Policy{NonIdempotent: true}).Next(retry.State{}, errDB, now),
+	} {
+		var db recorder
+		assert.ErrorIs(t, table.Fail(t.Context(), &db, 1, 1, d), errDB, d.Stop)
+		assert.Contains(t, db.sql, "'dead'")
+	}
+}
+
+// Delays are rounded up to what the databases know, and never negative.
+func TestDelays(t *testing.T) {
+	t.Parallel()
+	table := &retrytable.Table[int64]{Name: "jobs", Lease: time.Nanosecond}
+	for delay, want := range map[time.Duration]int64{
+		0: 0, 1: 1, 999: 1, 1000: 1, 1001: 2, -time.Hour: 0, math.MaxInt64: math.MaxInt64 / 1000,
+	} {
+		var db recorder
+		d := retry.Decision{Retry: true, Delay: delay}
+		require.ErrorIs(t, table.Fail(t.Context(), &db, 1, 1, d), errDB)
+		assert.Equal(t, want, db.args[1], delay)
+	}
+	for d, want := range map[time.Duration]int64{0: 1, -1: 1, 1500: 2} {
+		var db recorder
+		require.ErrorIs(t, table.Extend(t.Context(), &db, 1, 1, d), errDB)
+		assert.Equal(t, want, db.args[0], d)
+	}
+}
+
+// A row that was made up, or stored, has the time of its claim.
+func TestRowNow(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1e9, 0)
+	row := retrytable.Row[string]{Claimed: at}
+	assert.Equal(t, at, row.Now())
+}

@@ -1,0 +1,210 @@
+package retrytable
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+	"time"
+)
+
+// ErrLeaseLost is the error of a finish that came too late: the row is claimed
+// by somebody else, or finished, or was given another status by hand. Nothing
+// was changed. The work that was done meanwhile is not lost if it can be
+// repeated; otherwise do it in the transaction of the finish, and roll back.
+var ErrLeaseLost = errors.New("retrytable: lease lost")
+
+// DB is what the methods of a [Table] need: a [*sql.DB], a [*sql.Conn] or a
+// [*sql.Tx].
+type DB interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// Dialect is the SQL of a database.
+type Dialect uint8
+
+// The dialects.
+const (
+	PostgreSQL Dialect = iota // 12 or later
+	SQLite                    // 3.35 or later
+)
+
+// Instants is how a table stores instants. Text is not offered, nor is timestamp
+// without time zone: both depend on the zone of whoever wrote them.
+type Instants uint8
+
+// The types of instants. An instant in whole units of a second is rounded up, so
+// that nothing is early.
+const (
+	DefaultInstants Instants = iota // Timestamptz in PostgreSQL, UnixMicros in SQLite
+	Timestamptz                     // PostgreSQL only
+	UnixMicros                      // an integer, in microseconds since 1970
+	UnixMillis
+	UnixSeconds
+)
+
+// Table is a table of jobs with the state of their retries. Its ID column, which
+// must be unique, has the type ID: int64, string, []byte, or a type that is a
+// [sql.Scanner] and a driver.Valuer, like most UUIDs.
+//
+// A literal with a Name is ready to use and prints its columns and indexes with
+// [Table.Schema]; the methods of one that [Table.Validate] finds fault with
+// return what it says. A Table is safe for concurrent use, and must be neither
+// changed nor copied after its first use.
+//
+// Names of columns, and words of the status column, are quoted. Where, OrderBy
+// and Set are SQL, and go into the statements as they are: they must never be
+// made from input. For values there are parameters: a method's args are the $1,
+// $2, … of the SQL that goes into its statement, in both dialects, and there must
+// be as many.
+type Table[ID any] struct {
+	Dialect  Dialect
+	Name     string   // "jobs", or with its schema "app.jobs"
+	Columns  Columns  // what the columns are called
+	Statuses Statuses // the words of the status column
+	Instants Instants // what type Due, Lease and First have
+
+	// Lease is how long a claim holds if it is not extended. It must be longer
+	// than the work takes or the pauses between two calls of Extend, because
+	// work whose lease runs out is done again. 0 means 1 minute.
+	Lease time.Duration
+
+	// Where restricts Claim, Promote and Sweep to some of the rows, and so a
+	// worker to the jobs that it can do: "kind = ANY($1)". A condition that few
+	// rows meet needs an index of its own.
+	Where string
+
+	// OrderBy is the order in which jobs are claimed: "priority DESC, created_at".
+	//
+	// Empty means the order in which they are due, new ones and retries alike.
+	// New rows should then be due when they were made: without a due time they
+	// come first.
+	//
+	// With an order of your own, Claim takes rows that are Ready and have no due
+	// time. Rows with a due time, retries that is, join them through
+	// [Table.Promote]: call it every second or so. It keeps claims quick, which
+	// then need not look at rows that wait.
+	OrderBy string
+
+	Set Set // what else is written
+
+	once       sync.Once
+	statements *statements
+	fault      error // of Validate
+}
+
+// Columns are the names of columns. An empty name means the default; for columns
+// that are optional it means that there is none. A NULL in a table that is older
+// than the column is fine everywhere: it stands for 0 or no instant.
+type Columns struct {
+	ID     string // "id"
+	Status string // "status": text, or an enum with the words of Statuses
+
+	// Attempts counts the failures so far, and the attempt in progress as one,
+	// in case it never ends: "attempts". [Table.Fail] takes that back if the
+	// failure is a rate limit that costs no attempt, [Table.Release] does too,
+	// and [Table.Succeed] leaves it.
+	Attempts string
+
+	// Due is when a job is to be run: "due_at". In a row that is Waiting, NULL
+	// means never; in one that is Ready, at once. It is NULL in claimed rows.
+	Due string
+
+	// Lease is when the claim of a row ends: "lease_until". It is NULL in rows
+	// that are not claimed; a Running row with NULL was not claimed by a Table,
+	// and Sweep leaves it alone.
+	Lease string
+
+	Fence string // the number of the last claim: "fence"
+
+	// RateLimited is optional. It counts the failures that cost no attempt, and
+	// is needed to limit them by [retry.Policy.FreeRateLimits]; without it,
+	// every claim of the row has that many free ones.
+	RateLimited string
+
+	// First is optional. It is when the first attempt began, and is needed for
+	// [retry.Policy.MaxElapsed].
+	First string
+}
+
+// Statuses are the words that the status column has for the states of a job. An
+// empty word means the default. Waiting may be the same as Ready, or as Dead;
+// what tells them apart then is whether there is a due time.
+type Statuses struct {
+	Ready   string   // to be run: "ready"
+	Waiting string   // for its retry: "waiting"
+	Running []string // claimed: "running". Claim writes the first; any of them is fine for what follows.
+	Done    string   // succeeded: "done"
+	Dead    string   // given up: "dead"
+}
+
+// Set are assignments that are made beside those of a Table, in the same
+// statement: "error = $1, updated_at = now()". They are for what else the table
+// has, and for columns of ours that the statement leaves alone. Those that it
+// sets are named behind each field; they cannot be set twice.
+type Set struct {
+	Claim   string // Status, Attempts, Due, Lease, Fence, First
+	Succeed string // Status, Lease: with "attempts = 0", a success resets the count
+	Fail    string // Status, Attempts, Due, Lease, RateLimited
+	Release string // Status, Attempts, Due, Lease
+	Promote string // Status, Due
+}
+
+const defaultLease = time.Minute
+
+// prepared returns the statements of the table, built by the first call.
+func (t *Table[ID]) prepared() (*statements, error) {
+	t.once.Do(func() {
+		d := t.definition()
+		if t.fault = d.validate(); t.fault == nil {
+			t.statements = d.build()
+		}
+	})
+	return t.statements, t.fault
+}
+
+// Validate reports everything that is wrong with t, each with the field and its
+// value.
+func (t *Table[ID]) Validate() error { return t.definition().validate() }
+
+// definition is a Table with its defaults, without its type parameter.
+type definition struct {
+	dialect        Dialect
+	name           string
+	columns        Columns
+	statuses       Statuses
+	instants       Instants
+	lease          time.Duration
+	where, orderBy string
+	set            Set
+}
+
+func (t *Table[ID]) definition() *definition {
+	d := &definition{
+		t.Dialect, t.Name, t.Columns, t.Statuses, t.Instants, t.Lease, t.Where, t.OrderBy, t.Set,
+	}
+	c, s := &d.columns, &d.statuses
+	for field, name := range map[*string]string{
+		&c.ID: "id", &c.Status: "status", &c.Attempts: "attempts",
+		&c.Due: "due_at", &c.Lease: "lease_until", &c.Fence: "fence",
+		&s.Ready: "ready", &s.Waiting: "waiting", &s.Done: "done", &s.Dead: "dead",
+	} {
+		if *field == "" {
+			*field = name
+		}
+	}
+	if len(s.Running) == 0 {
+		s.Running = []string{"running"}
+	}
+	if d.lease == 0 {
+		d.lease = defaultLease
+	}
+	if d.instants == DefaultInstants {
+		d.instants = Timestamptz
+		if d.dialect == SQLite {
+			d.instants = UnixMicros
+		}
+	}
+	return d
+}

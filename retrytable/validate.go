@@ -1,0 +1,103 @@
+package retrytable
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// faults collects everything that is wrong with a Table.
+type faults []error
+
+func (f *faults) add(field string, value any, problem string) {
+	if text, ok := value.(string); ok {
+		value = fmt.Sprintf("%q", text)
+	}
+	*f = append(*f, fmt.Errorf("retrytable: %s: %v: %s", field, value, problem))
+}
+
+func (d *definition) validate() error {
+	var f faults
+	if d.dialect > SQLite {
+		f.add("Dialect", uint8(d.dialect), "unknown")
+	}
+	if slices.Contains(strings.Split(d.name, "."), "") {
+		f.add("Name", d.name, "must be the name of a table")
+	}
+	if strings.ContainsRune(d.name, 0) {
+		f.add("Name", d.name, "must not contain a zero byte")
+	}
+	switch {
+	case d.instants > UnixSeconds:
+		f.add("Instants", uint8(d.instants), "unknown")
+	case d.instants == Timestamptz && d.dialect == SQLite:
+		f.add("Instants", "Timestamptz", "SQLite has no such type")
+	}
+	if d.lease < 0 {
+		f.add("Lease", d.lease, "must not be negative")
+	}
+	d.columns.validate(&f)
+	d.statuses.validate(&f)
+	for _, sql := range []struct{ field, text string }{
+		{"Where", d.where},
+		{"Where, Set.Claim", set(d.where, d.set.Claim)},
+		{"Where, Set.Promote", set(d.where, d.set.Promote)},
+		{"Set.Succeed", d.set.Succeed},
+		{"Set.Fail", d.set.Fail},
+		{"Set.Release", d.set.Release},
+	} {
+		if _, missing := parameters(sql.text); missing > 0 {
+			f.add(sql.field, sql.text, fmt.Sprintf("has no $%d", missing))
+		}
+	}
+	if n, _ := parameters(d.orderBy); n > 0 {
+		f.add("OrderBy", d.orderBy, "must not have parameters")
+	}
+	return errors.Join(f...)
+}
+
+func (c *Columns) validate(f *faults) {
+	seen := map[string]string{}
+	for _, column := range []struct{ field, name string }{
+		{"ID", c.ID},
+		{"Status", c.Status},
+		{"Attempts", c.Attempts},
+		{"Due", c.Due},
+		{"Lease", c.Lease},
+		{"Fence", c.Fence},
+		{"RateLimited", c.RateLimited},
+		{"First", c.First},
+	} {
+		field := "Columns." + column.field
+		switch other, taken := seen[strings.ToLower(column.name)]; {
+		case column.name == "":
+			continue
+		case strings.ContainsRune(column.name, 0):
+			f.add(field, column.name, "must not contain a zero byte")
+		case taken:
+			f.add(field, column.name, "is "+other+" already")
+		}
+		seen[strings.ToLower(column.name)] = field
+	}
+}
+
+func (s *Statuses) validate(f *faults) {
+	word := func(field, word string, others ...string) {
+		switch {
+		case strings.ContainsAny(word, "\\\x00"):
+			f.add(field, word, "must not contain a backslash or a zero byte")
+		case slices.Contains(others, word):
+			f.add(field, word, "must not mean two states")
+		case word == "":
+			f.add(field, word, "must not be empty")
+		}
+	}
+	word("Statuses.Ready", s.Ready)
+	word("Statuses.Waiting", s.Waiting)
+	for i, running := range s.Running {
+		word(fmt.Sprintf("Statuses.Running[%d]", i), running, s.Ready, s.Waiting, s.Done, s.Dead)
+	}
+	word("Statuses.Done", s.Done, s.Ready, s.Waiting)
+	word("Statuses.Dead", s.Dead, s.Ready)
+}

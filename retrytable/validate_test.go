@@ -1,0 +1,115 @@
+package retrytable_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	type table = retrytable.Table[int64]
+	type columns = retrytable.Columns
+	type statuses = retrytable.Statuses
+	tests := []struct {
+		name  string
+		table *table
+		want  string // "" if there is no fault
+	}{
+		{"defaults", &table{Name: "jobs"}, ""},
+		{"defaults of SQLite", &table{Name: "jobs", Dialect: retrytable.SQLite}, ""},
+		{"schema", &table{Name: "app.jobs"}, ""},
+		{"integers in PostgreSQL", &table{Name: "jobs", Instants: retrytable.UnixSeconds}, ""},
+		{"words of runs", &table{Name: "runs", Statuses: statuses{Ready: "discovered", Waiting: "error", Dead: "error"}}, ""},
+		{"words of tickets", &table{Name: "tickets", Statuses: statuses{Waiting: "ready"}}, ""},
+		{"quotes", &table{Name: `a"b`, Columns: columns{ID: "i`d"}, Statuses: statuses{Ready: "it's"}}, ""},
+		{"parameters", &table{Name: "jobs", Where: "a = $1 OR b = $2 OR c = $1", Set: retrytable.Set{Claim: "d = $3"}}, ""},
+
+		{"no name", &table{}, `Name: "": must be the name of a table`},
+		{"no name in a schema", &table{Name: "app."}, `Name: "app.": must be the name of a table`},
+		{"zero byte", &table{Name: "a\x00"}, `Name: "a\x00": must not contain a zero byte`},
+		{"dialect", &table{Name: "jobs", Dialect: 2}, "Dialect: 2: unknown"},
+		{"instants", &table{Name: "jobs", Instants: 5}, "Instants: 5: unknown"},
+		{
+			"timestamptz in SQLite",
+			&table{Name: "jobs", Dialect: retrytable.SQLite, Instants: retrytable.Timestamptz},
+			`Instants: "Timestamptz": SQLite has no such type`,
+		},
+		{"lease", &table{Name: "jobs", Lease: -time.Second}, "Lease: -1s: must not be negative"},
+		{
+			"column twice", &table{Name: "jobs", Columns: columns{Lease: "DUE_AT"}},
+			`Columns.Lease: "DUE_AT": is Columns.Due already`,
+		},
+		{
+			"optional column twice", &table{Name: "jobs", Columns: columns{RateLimited: "x", First: "x"}},
+			`Columns.First: "x": is Columns.RateLimited already`,
+		},
+		{"column", &table{Name: "jobs", Columns: columns{Fence: "\x00"}}, `Columns.Fence: "\x00": must not contain a zero byte`},
+		{
+			"word", &table{Name: "jobs", Statuses: statuses{Ready: `a\b`}},
+			`Statuses.Ready: "a\\b": must not contain a backslash or a zero byte`,
+		},
+		{
+			"no word", &table{Name: "jobs", Statuses: statuses{Running: []string{"claimed", ""}}},
+			`Statuses.Running[1]: "": must not be empty`,
+		},
+		{
+			"running is ready", &table{Name: "jobs", Statuses: statuses{Running: []string{"ready"}}},
+			`Statuses.Running[0]: "ready": must not mean two states`,
+		},
+		{
+			"running is dead", &table{Name: "jobs", Statuses: statuses{Running: []string{"running", "dead"}}},
+			`Statuses.Running[1]: "dead": must not mean two states`,
+		},
+		{"done is waiting", &table{Name: "jobs", Statuses: statuses{Done: "waiting"}}, `Statuses.Done: "waiting": must not mean two states`},
+		{"dead is ready", &table{Name: "jobs", Statuses: statuses{Dead: "ready"}}, `Statuses.Dead: "ready": must not mean two states`},
+		{"parameter 2 only", &table{Name: "jobs", Set: retrytable.Set{Fail: "a = $2"}}, `Set.Fail: "a = $2": has no $1`},
+		{"parameter 0", &table{Name: "jobs", Set: retrytable.Set{Succeed: "a = $0"}}, `Set.Succeed: "a = $0": has no $1`},
+		{
+			"parameter 3 of a claim", &table{Name: "jobs", Where: "a = $1", Set: retrytable.Set{Claim: "b = $3"}},
+			`Where, Set.Claim: "a = $1, b = $3": has no $2`,
+		},
+		{
+			"parameter 3 of a promotion", &table{Name: "jobs", Where: "a = $1", Set: retrytable.Set{Promote: "b = $3"}},
+			`Where, Set.Promote: "a = $1, b = $3": has no $2`,
+		},
+		{
+			"parameters of where, which Sweep has alone",
+			&table{Name: "jobs", Where: "a = $2", Set: retrytable.Set{Claim: "b = $1", Promote: "b = $1"}},
+			`Where: "a = $2": has no $1`,
+		},
+		{
+			"parameter too many", &table{Name: "jobs", Set: retrytable.Set{Release: "a = $65536"}},
+			`Set.Release: "a = $65536": has no $1`,
+		},
+		{
+			"no number", &table{Name: "jobs", Set: retrytable.Set{Release: "a = $99999999999999999999"}},
+			`Set.Release: "a = $99999999999999999999": has no $1`,
+		},
+		{"parameter in the order", &table{Name: "jobs", OrderBy: "a = $1"}, `OrderBy: "a = $1": must not have parameters`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			err := test.table.Validate()
+			if test.want == "" {
+				assert.NoError(t, err)
+				assert.NotEmpty(t, test.table.Schema())
+				return
+			}
+			assert.ErrorContains(t, err, "retrytable: "+test.want)
+			assert.Empty(t, test.table.Schema())
+		})
+	}
+}
+
+func TestValidateReportsAll(t *testing.T) {
+	t.Parallel()
+	table := &retrytable.Table[string]{Dialect: 9, Lease: -1}
+	assert.EqualError(t, table.Validate(), "retrytable: Dialect: 9: unknown\n"+
+		"retrytable: Name: \"\": must be the name of a table\n"+
+		"retrytable: Lease: -1ns: must not be negative")
+}
