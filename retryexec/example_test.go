@@ -110,6 +110,16 @@ func ExampleSimple() {
 	// unknown
 }
 
+// A policy that also does other things than running a command.
+func ExampleOnce() {
+	policy := &retry.Policy{Classifier: retryexec.ClassifyError, Clock: &retrytest.Clock{}}
+	err := policy.Execute(context.Background(), func(ctx context.Context) error {
+		return retryexec.Once(ctx, retryexec.Command("no-such-program"))
+	})
+	fmt.Println(errors.Is(err, exec.ErrNotFound))
+	// Output: true
+}
+
 func ExampleCommand() {
 	ctx, policy := context.Background(), &retry.Policy{Clock: &retrytest.Clock{}}
 	fetch := func() error {

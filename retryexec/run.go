@@ -93,6 +93,24 @@ func Output(ctx context.Context, p *retry.Policy, newCmd func(context.Context) *
 	return stdout.Bytes(), err
 }
 
+// Once runs the command that newCmd makes a single time, for drivers other than
+// [Run], such as a pool: with its output, its cancellation and its error, which
+// [ClassifyError] judges. ctx is that of the attempt: if its deadline ends the
+// command, the error says so, as in Run.
+func Once(ctx context.Context, newCmd func(context.Context) *exec.Cmd) error {
+	if newCmd == nil {
+		return errNoFactory
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	err := runOnce(ctx, newCmd, nil)
+	if err != nil && done(ctx) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &timeoutError{err: err}
+	}
+	return err
+}
+
 // run is Run, and Output if stdout is not nil.
 func run(ctx context.Context, p *retry.Policy, newCmd func(context.Context) *exec.Cmd, stdout *bytes.Buffer) error {
 	if newCmd == nil {

@@ -503,3 +503,20 @@ func TestAttemptTimeout(t *testing.T) {
 		})
 	}
 }
+
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, retryexec.Once(t.Context(), scripts([]string{"exit:0"})))
+	err := retryexec.Once(t.Context(), scripts([]string{"err:boom", "exit:3"}, []string{"exit:0"}))
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	assert.Equal(t, 3, exit.ExitCode())
+	assert.Equal(t, "boom\n", string(exit.Stderr))
+	require.Error(t, retryexec.Once(t.Context(), nil))
+
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err = retryexec.Once(ctx, scripts([]string{"hang"}))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Equal(t, "timeout", retryexec.ClassifyError(err).Category)
+}

@@ -400,7 +400,7 @@ func TestB03_HintOverflow(t *testing.T) {
 		}
 	}
 	last := time.Duration(-1)
-	for n := 1; n < 1<<62; n *= 2 {
+	for n := int64(1); n < 1<<62; n *= 2 {
 		d, ok := retryhttp.ParseHint(429, headers("Retry-After", fmt.Sprint(n)), time.Unix(0, 0))
 		require.True(t, ok)
 		require.GreaterOrEqual(t, d, last, "%d", n)

@@ -55,7 +55,7 @@ type Pool struct {
 	Policy *retry.Policy
 
 	// OnEnd, if not nil, is told the end of every task, with the context that
-	// it was submitted with. It is called once for each task, before
+	// it was submitted with: put a key of yours into that to know the task again. It is called once for each task, before
 	// [Task.Done] is closed, by several goroutines at the same time, and must
 	// neither block nor panic.
 	OnEnd func(ctx context.Context, t *Task)
