@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrypool"
+)
+
+// Node is a command, and the names of the nodes that have to be completed before.
+type Node struct {
+	Name    string   `yaml:"name"`
+	Command string   `yaml:"command"`
+	Needs   []string `yaml:"needs"`
+
+	state   State
+	missing int     // how many of Needs are not completed yet
+	next    []*Node // need this one
+	checked bool    // leads into no cycle
+}
+
+// State is that of a node. Between its attempts a node stays Running: the graph
+// sees only how it ends.
+type State string
+
+// The states of a node.
+const (
+	Pending   State = ""
+	Running   State = "running"
+	Completed State = "completed"
+	Failed    State = "failed"
+	Skipped   State = "skipped"  // something that it needs was not completed
+	Canceled  State = "canceled" // the run was ended before the node
+)
+
+// Graph runs nodes, each as soon as all that it needs is completed.
+type Graph struct {
+	nodes   []*Node
+	changed func(*Node, State, error) // is told every change of a state, one at a time
+	mu      sync.Mutex                // over the states
+}
+
+// newGraph checks that names are unique and known, and that there is no cycle.
+func newGraph(nodes []Node, changed func(*Node, State, error)) (*Graph, error) {
+	g := &Graph{changed: changed}
+	known := map[string]*Node{}
+	for i := range nodes {
+		n := &nodes[i]
+		switch {
+		case n.Name == "" || n.Command == "":
+			return nil, fmt.Errorf("nodes[%d]: name %q, command %q: must not be empty", i, n.Name, n.Command)
+		case known[n.Name] != nil:
+			return nil, fmt.Errorf("nodes[%d]: name %q: is taken", i, n.Name)
+		}
+		known[n.Name] = n
+		g.nodes = append(g.nodes, n)
+	}
+	for _, n := range g.nodes {
+		for _, name := range n.Needs {
+			needed := known[name]
+			if needed == nil {
+				return nil, fmt.Errorf("node %q: needs %q: there is no such node", n.Name, name)
+			}
+			needed.next = append(needed.next, n)
+			n.missing++
+		}
+	}
+	for _, n := range g.nodes {
+		if err := n.follow(nil); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// follow looks for a cycle among all that comes after n.
+func (n *Node) follow(path []string) error {
+	if i := slices.Index(path, n.Name); i >= 0 {
+		return fmt.Errorf("node %q: is in a cycle: %s", n.Name, strings.Join(append(path[i:], n.Name), " → "))
+	}
+	if n.checked {
+		return nil
+	}
+	for _, next := range n.next {
+		if err := next.follow(append(path, n.Name)); err != nil {
+			return err
+		}
+	}
+	n.checked = true
+	return nil
+}
+
+// nodeKey is where the context of a task has its node.
+type nodeKey struct{}
+
+// end is how a task has ended.
+type end struct {
+	node  *Node
+	state State
+	err   error
+}
+
+// Run runs the graph on a pool of its own, and returns when every node has ended,
+// has been skipped, or was canceled with the context.
+func (g *Graph) Run(
+	ctx context.Context, workers int, policy *retry.Policy, command func(context.Context, *Node) error,
+) {
+	ends := make(chan end, len(g.nodes)) // so that OnEnd does not block
+	pool := &retrypool.Pool{Workers: workers, Policy: policy, OnEnd: func(ctx context.Context, t *retrypool.Task) {
+		n, _ := ctx.Value(nodeKey{}).(*Node)
+		state, err := outcome(policy.Name, t)
+		ends <- end{n, state, err}
+	}}
+	going := 0
+	submit := func(n *Node) {
+		going++
+		_, err := pool.Submit(context.WithValue(ctx, nodeKey{}, n), func(ctx context.Context) error {
+			g.set(n, Running, nil)
+			return command(ctx, n)
+		})
+		if err != nil { // the context has ended
+			ends <- end{n, Canceled, err}
+		}
+	}
+	for _, n := range g.nodes {
+		if n.missing == 0 {
+			submit(n)
+		}
+	}
+	for ; going > 0; going-- {
+		e := <-ends
+		g.set(e.node, e.state, e.err)
+		for _, next := range e.node.next {
+			if e.state != Completed {
+				g.skip(next, e.node)
+				continue
+			}
+			if next.missing--; next.missing == 0 {
+				submit(next)
+			}
+		}
+	}
+}
+
+// outcome returns the state of a node whose task has ended, and the error in the
+// form of the document.
+func outcome(name string, t *retrypool.Task) (State, error) {
+	err := t.Err()
+	if err == nil {
+		return Completed, nil
+	}
+	var gaveUp *retry.Error
+	if !errors.As(err, &gaveUp) { // a Final error comes as it is
+		state, _ := t.State()
+		return Failed, &retry.Error{Policy: name, Attempts: state.Failures, Stop: retry.StopFinal, Err: err}
+	}
+	if gaveUp.Stop == retry.StopCanceled || gaveUp.Stop == retry.StopDeadline {
+		return Canceled, err
+	}
+	return Failed, err
+}
+
+// skip skips a node that can never run, and all that needs it.
+func (g *Graph) skip(n, because *Node) {
+	if n.state == Skipped {
+		return
+	}
+	g.set(n, Skipped, fmt.Errorf("needs %s, which was not completed", because.Name))
+	for _, next := range n.next {
+		g.skip(next, n)
+	}
+}
+
+// set changes the state of a node, and tells of it.
+func (g *Graph) set(n *Node, s State, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n.state != s {
+		n.state = s
+		g.changed(n, s, err)
+	}
+}
+
+// count returns how many nodes are in a state.
+func (g *Graph) count(s State) (count int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, n := range g.nodes {
+		if n.state == s {
+			count++
+		}
+	}
+	return count
+}

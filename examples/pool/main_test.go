@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestMain is the program itself where a test asks for it.
+func TestMain(m *testing.M) {
+	if os.Getenv("POOL_TEST_MAIN") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// buffer may be written to by several goroutines.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+var stamp = regexp.MustCompile(`(?m)^ *\d+\.\d\ds +(\S+) +`)
+
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	var out, audit buffer
+	assert.Equal(t, 1, run(t.Context(), nil, &out, &audit))
+	text := stamp.ReplaceAllString(out.String(), "$1 ")
+	for _, line := range []string{
+		"task: 3 attempts, 1s ×2 ≤30s, no jitter: waits 1s, 2s; workers: 1",
+		"fetch completed",
+		"lint completed",
+		"mirror failed: task failed after 3 attempts: exit status 1: rsync: timeout in data send",
+		"license failed: task failed after 1 attempt: exit status 75: license server is busy",
+		"secrets failed: task failed after 1 attempt: exit status 1: /root/secrets: Permission denied",
+		"test completed",
+		"deploy skipped: needs secrets, which was not completed",
+		"announce skipped: needs deploy, which was not completed",
+		"4 completed, 3 failed, 2 skipped, 0 canceled",
+	} {
+		assert.Contains(t, text, line+"\n")
+	}
+	for entry, count := range map[string]int{
+		`"node":"fetch"`: 3, `"node":"lint"`: 2, `"node":"mirror"`: 3, `"node":"license"`: 1,
+		`"node":"secrets"`: 1, `"node":"build"`: 1, `"node":"test"`: 1, `"node":"deploy"`: 0,
+	} {
+		assert.Equal(t, count, strings.Count(audit.String(), entry), entry)
+	}
+	assert.Contains(t, audit.String(), `"attempt":1,"delay":"1s","class":"unknown","category":"signal_killed"`)
+}
+
+func TestOwnConfig(t *testing.T) {
+	t.Parallel()
+	var out, audit buffer
+	file := write(t, "nodes:\n  - {name: a, command: echo from a}\n  - {name: b, command: echo from b, needs: [a]}\n")
+	assert.Equal(t, 0, run(t.Context(), []string{"-config", file}, &out, &audit))
+	assert.Regexp(t, `(?s)a +running.*from a.*a +completed.*b +running.*from b.*b +completed.*2 completed`, out.String())
+}
+
+func TestTimeoutSeconds(t *testing.T) {
+	t.Parallel()
+	var out, audit buffer
+	file := write(t, "timeout_seconds: 1\nretry: {max_attempts: 1}\nnodes: [{name: a, command: sleep 60}]")
+	assert.Equal(t, 1, run(t.Context(), []string{"-config", file}, &out, &audit))
+	assert.Contains(t, out.String(), "a          failed: task failed after 1 attempt: attempt timed out")
+}
+
+func TestNothingToRun(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		args []string
+		code int
+		want string
+	}{
+		{"help", []string{"-h"}, 0, "-config file"},
+		{"unknown flag", []string{"-x"}, 2, "not defined: -x"},
+		{"no file", []string{"-config", "no-such-file"}, 2, "no-such-file"},
+		{"bad setting", []string{"-config", write(t, "workers: 0"+nodes)}, 2, "workers: 0:"},
+		{"bad graph", []string{"-config", write(t, "nodes: [{name: a, command: b, needs: [a]}]")}, 2, `node "a"`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var out, audit buffer
+			assert.Equal(t, test.code, run(t.Context(), test.args, &out, &audit))
+			assert.Contains(t, out.String(), test.want)
+			assert.Empty(t, audit.String())
+		})
+	}
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "graph.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}
