@@ -97,6 +97,8 @@ func Output(ctx context.Context, p *retry.Policy, newCmd func(context.Context) *
 // [Run], such as a pool: with its output, its cancellation and its error, which
 // [ClassifyError] judges. ctx is that of the attempt: if its deadline ends the
 // command, the error says so, as in Run.
+//
+//nolint:contextcheck // nil is context.Background
 func Once(ctx context.Context, newCmd func(context.Context) *exec.Cmd) error {
 	if newCmd == nil {
 		return errNoFactory
