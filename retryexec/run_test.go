@@ -43,7 +43,7 @@ func child(script string) int {
 		case "copy":
 			_, _ = io.Copy(os.Stdout, os.Stdin)
 		case "hang":
-			select {}
+			time.Sleep(time.Hour) // an empty select would be a deadlock
 		case "exit":
 			return n
 		}
