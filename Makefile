@@ -51,7 +51,7 @@ vet: ## go vet in every module
 
 .PHONY: lint
 lint: ## golangci-lint, formatting included, in every module
-	$(call each,$(TOOL) golangci-lint run ./...)
+	$(call each,$(TOOL) golangci-lint run --allow-parallel-runners ./...)
 
 # ST1008 is left to golangci-lint, which can except a single package.
 CHECKS := inherit,-ST1008

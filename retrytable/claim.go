@@ -74,7 +74,8 @@ func (t *Table[ID]) Promote(ctx context.Context, db DB, n int, args ...any) ([]I
 		return nil, err
 	}
 	return queryAll(ctx, db, &s.promote, n, args, func(rows *sql.Rows) (id ID, err error) {
-		return id, rows.Scan(&id)
+		err = rows.Scan(&id)
+		return id, err
 	})
 }
 

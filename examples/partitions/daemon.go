@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/examples/shared"
+	"github.com/seed-5ff3c98e/retry/retrysql"
+)
+
+// schema is the PartitionState of the document. The daemon adds nothing to it.
+const schema = `
+CREATE TABLE IF NOT EXISTS partition_state (
+	customer      text NOT NULL,
+	query         text NOT NULL,
+	day           text NOT NULL,
+	status        text NOT NULL, -- pending, failed, success
+	attempt_count bigint NOT NULL DEFAULT 0,
+	run_id        text,
+	error_message text,
+	updated_at    {instant} NOT NULL,
+	PRIMARY KEY (customer, query, day)
+);
+CREATE INDEX IF NOT EXISTS partition_state_failed ON partition_state (updated_at) WHERE status = 'failed'`
+
+// daemon has settings and no state: what it does follows from partition_state.
+type daemon struct {
+	db       *shared.DB
+	policy   *retry.Policy
+	interval time.Duration
+	dryRun   bool
+	log      *slog.Logger
+}
+
+// partition is one that was found failed.
+type partition struct {
+	customer, query, day string
+	attempts             int
+	age                  time.Duration // since updated_at, by the clock of the database
+	delay                time.Duration // from updated_at until it may be retried
+}
+
+func (p partition) key() string { return strings.Join([]string{p.customer, p.query, p.day}, "/") }
+
+// selection are the partitions that a sweep is about: all if it is zero.
+type selection struct {
+	customer, query string
+	force           bool // whether the backoff has passed or not, and terminal ones too
+}
+
+// serve sweeps until the context is done.
+func (d *daemon) serve(ctx context.Context) error {
+	for {
+		if err := wait(ctx, d.interval); err != nil {
+			return err
+		}
+		if _, err := d.sweep(ctx, selection{}); err != nil && ctx.Err() == nil {
+			d.log.Error("sweep", "error", err) // the next one starts from what is stored
+		}
+	}
+}
+
+// sweep retries what is eligible, and returns how many partitions that were. It
+// is what the command does too.
+func (d *daemon) sweep(ctx context.Context, s selection) (n int, err error) {
+	eligible, err := d.eligible(ctx, s)
+	for _, batch := range batches(eligible) {
+		retried, failure := d.stateRetry(ctx, batch, s.force)
+		err = errors.Join(err, failure)
+		for _, p := range retried {
+			d.log.Info("retry", "partition", p.key(), "attempt_count", p.attempts, "delay", p.delay, "dry_run", d.dryRun)
+		}
+		n += len(retried)
+	}
+	return n, err
+}
+
+const notTerminal = `coalesce(replace(error_message, '[terminal]', '') = error_message, true)`
+
+const selectFailed = `
+	SELECT customer, query, day, attempt_count, updated_at, {now} FROM partition_state
+	WHERE status = 'failed' AND updated_at <= {now} - $1 * {microsecond}
+		AND ($2 OR ` + notTerminal + `) AND ($3 = '' OR customer = $3) AND ($4 = '' OR query = $4)
+	ORDER BY customer, query, day`
+
+const transition = `
+	UPDATE partition_state SET status = 'pending', updated_at = {now}
+	WHERE customer = $1 AND query = $2 AND day = $3 AND status = 'failed' AND attempt_count = $4
+		AND updated_at <= {now} - $5 * {microsecond} AND ($6 OR ` + notTerminal + `)`
+
+// eligible returns the failed partitions whose delay has passed, in the order of
+// their keys. The shortest delay there is keeps the others out of the result.
+func (d *daemon) eligible(ctx context.Context, s selection) ([]partition, error) {
+	shortest, _ := d.policy.Bounds(1)
+	if s.force {
+		shortest = 0
+	}
+	failed, err := shared.Query(ctx, d.db, func(rows *sql.Rows) (p partition, err error) {
+		var updated, now shared.Instant
+		err = rows.Scan(&p.customer, &p.query, &p.day, &p.attempts, &updated, &now)
+		p.age = now.Sub(updated.Time)
+		if !s.force {
+			p.delay = d.delay(p)
+		}
+		return p, err
+	}, d.db.SQL(selectFailed), shortest.Microseconds(), s.force, s.customer, s.query)
+	return slices.DeleteFunc(failed, func(p partition) bool { return p.age < p.delay }), err
+}
+
+// delay is the document's delay_for, in milliseconds, which both databases can
+// tell apart. Its jitter depends on nothing but the partition and its
+// attempt_count, so that every sweep of every instance gets the same.
+func (d *daemon) delay(p partition) time.Duration {
+	s := retry.State{Failures: max(p.attempts, 1), Key: p.key()}
+	return d.policy.Delay(s).Truncate(time.Millisecond)
+}
+
+// batches splits partitions by customer and query.
+func batches(all []partition) (split [][]partition) {
+	for len(all) > 0 {
+		n := slices.IndexFunc(all, func(p partition) bool {
+			return p.customer != all[0].customer || p.query != all[0].query
+		})
+		if n < 0 {
+			n = len(all)
+		}
+		split, all = append(split, all[:n]), all[n:]
+	}
+	return split
+}
+
+// stateRetry is the transition from failed to pending, the only one there is. It
+// asks again, in the statement that writes, what made each partition eligible: a
+// partition that was retried, failed again, or was touched in any other way
+// meanwhile stays as it is. It returns those that it changed; once they are
+// pending, to do it again changes nothing.
+func (d *daemon) stateRetry(ctx context.Context, batch []partition, force bool) (retried []partition, err error) {
+	if d.dryRun {
+		return batch, nil
+	}
+	idempotent := &retrysql.TxOptions{Idempotent: true}
+	err = retrysql.InTx(ctx, d.db.DB, nil, idempotent, func(ctx context.Context, tx *sql.Tx) error {
+		retried = nil
+		for _, p := range batch {
+			result, err := tx.ExecContext(ctx, d.db.SQL(transition),
+				p.customer, p.query, p.day, p.attempts, p.delay.Microseconds(), force)
+			if err != nil {
+				return err
+			}
+			if n, err := result.RowsAffected(); err != nil {
+				return err
+			} else if n > 0 {
+				retried = append(retried, p)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return retried, nil
+}

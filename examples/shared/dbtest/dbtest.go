@@ -1,0 +1,74 @@
+// Package dbtest gives tests of the examples the databases that they run on.
+//
+// PostgreSQL is where RETRY_TEST_POSTGRES says, or else the database test on
+// loopback, where the user postgres gets in without a password. A test fails if
+// it is not there.
+package dbtest
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/examples/shared"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+// Each runs a test on both databases, in parallel. Each is empty and its own.
+func Each(t *testing.T, test func(t *testing.T, db *shared.DB)) {
+	t.Helper()
+	for name, dialect := range map[string]retrytable.Dialect{
+		"sqlite": retrytable.SQLite, "postgres": retrytable.PostgreSQL,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, New(t, dialect))
+		})
+	}
+}
+
+// New returns an empty database that goes with the test.
+func New(t testing.TB, dialect retrytable.Dialect) *shared.DB {
+	t.Helper()
+	dsn := ""
+	if dialect == retrytable.PostgreSQL {
+		dsn = cmp.Or(os.Getenv("RETRY_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test")
+	}
+	db, err := shared.Temporary(t.Context(), dsn)
+	return cleanUp(t, db, err)
+}
+
+// Reopen opens a database once more, as another process would.
+func Reopen(t testing.TB, db *shared.DB) *shared.DB {
+	t.Helper()
+	again, err := shared.Open(t.Context(), db.DSN)
+	return cleanUp(t, again, err)
+}
+
+func cleanUp(t testing.TB, db *shared.DB, err error) *shared.DB {
+	t.Helper()
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		assert.Zero(t, db.Stats().InUse, "connections in use")
+		assert.NoError(t, db.Close())
+	})
+	return db
+}
+
+// Exec executes a statement of [shared.DB.SQL].
+func Exec(t testing.TB, db *shared.DB, statement string, args ...any) {
+	t.Helper()
+	_, err := db.ExecContext(t.Context(), db.SQL(statement), args...)
+	require.NoError(t, err, statement)
+}
+
+// SetClock sets the clock of the database, as far as {now} goes, off by d: to
+// the database, the clocks of all workers are then off the other way.
+func SetClock(db *shared.DB, d time.Duration) {
+	db.Now = fmt.Sprintf("(%s + %d * %s)", db.Now, d.Microseconds(), db.SQL("{microsecond}"))
+}

@@ -1,0 +1,70 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// The exit codes of [Main].
+const (
+	exitFailed = 1
+	exitUsage  = 2 // as package flag has it
+)
+
+// errUsage is that of a command line that was explained already.
+var errUsage = errors.New("usage")
+
+// Main runs a program with its arguments and ends the process. The context is
+// done at an interrupt or SIGTERM, which is a way for run to end well; a second
+// one ends the process at once.
+//
+// The exit code is 0 if run returns nil, flag.ErrHelp or the error of the context
+// that was interrupted; 2 if [Parse] had no use for the arguments; and otherwise
+// 1, with the error on standard error.
+func Main(run func(ctx context.Context, args []string, out io.Writer) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		os.Exit(0)
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		os.Exit(0)
+	case errors.Is(err, errUsage):
+		os.Exit(exitUsage)
+	default:
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(exitFailed)
+	}
+}
+
+// Parse parses args, which must be flags only. What is wrong with them has been
+// printed to the output of flags when it returns an error for [Main].
+func Parse(flags *flag.FlagSet, args []string) error {
+	err := flags.Parse(args)
+	if err == nil && flags.NArg() > 0 {
+		err = fmt.Errorf("unexpected argument: %s", flags.Arg(0))
+		fmt.Fprintln(flags.Output(), err)
+		flags.Usage()
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	return nil
+}
+
+// DSN adds the flag for [Open].
+func DSN(flags *flag.FlagSet) *string {
+	return flags.String("dsn", "", "the database: postgres://user@host/name, or a file for SQLite; a temporary file if empty")
+}
+
+// Serve adds the flag that tells a demonstration from the real thing.
+func Serve(flags *flag.FlagSet) *bool {
+	return flags.Bool("serve", false, "work until interrupted, instead of playing a demonstration")
+}

@@ -1,0 +1,256 @@
+//nolint:thelper // what Each calls is the test itself
+package shared_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/examples/shared"
+	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+// program is the variable that makes this test program one that ends as it says.
+const program = "RETRY_EXAMPLE_SHARED_PROGRAM"
+
+func TestMain(m *testing.M) {
+	what := os.Getenv(program)
+	if what == "" {
+		dbtest.Main(m, func(ctx context.Context, db *shared.DB) error {
+			_, err := db.ExecContext(ctx, "INSERT INTO starts VALUES (1)")
+			if err == nil {
+				time.Sleep(time.Minute) // until it is killed
+			}
+			return err
+		})
+	}
+	shared.Main(func(ctx context.Context, args []string, out io.Writer) error {
+		flags := flag.NewFlagSet("program", flag.ContinueOnError)
+		shared.DSN(flags)
+		if err := shared.Parse(flags, args); err != nil {
+			return err
+		}
+		fmt.Fprintln(out, "started")
+		switch what {
+		case "fail":
+			return errors.New("out of order")
+		case "wait":
+			<-ctx.Done()
+			return fmt.Errorf("in between: %w", ctx.Err())
+		}
+		return nil
+	})
+}
+
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, what string
+		args       []string
+		signal     os.Signal
+		code       int
+		out, err   string
+	}{
+		{"well", "end", nil, nil, 0, "started\n", ""},
+		{"failed", "fail", nil, nil, 1, "started\n", "out of order\n"},
+		{"interrupted", "wait", nil, os.Interrupt, 0, "started\n", ""},
+		{"help", "end", []string{"-help"}, nil, 0, "", "Usage of program:"},
+		{"unknown flag", "end", []string{"-x"}, nil, 2, "", "flag provided but not defined: -x\nUsage of program:"},
+		{"argument", "end", []string{"x"}, nil, 2, "", "unexpected argument: x\nUsage of program:"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), os.Args[0], tt.args...)
+			cmd.Env = append(os.Environ(), program+"="+tt.what)
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			stdout, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			started := make([]byte, len(tt.out))
+			_, err = io.ReadFull(stdout, started)
+			require.NoError(t, err)
+			if tt.signal != nil {
+				require.NoError(t, cmd.Process.Signal(tt.signal))
+			}
+			_ = cmd.Wait() // an error if the code is not 0
+			assert.Equal(t, tt.code, cmd.ProcessState.ExitCode())
+			assert.Equal(t, tt.out, string(started))
+			assert.Equal(t, tt.err, stderr.String()[:min(len(tt.err), stderr.Len())])
+			if tt.err == "" {
+				assert.Empty(t, stderr.String())
+			}
+		})
+	}
+}
+
+// The database of a demonstration goes with it.
+func TestTemporary(t *testing.T) {
+	t.Parallel()
+	for _, open := range []func(context.Context, string) (*shared.DB, error){shared.Open, shared.Temporary} {
+		db, err := open(t.Context(), "")
+		require.NoError(t, err)
+		dbtest.Exec(t, db, "CREATE TABLE x (id bigint)")
+		assert.FileExists(t, db.DSN)
+		require.NoError(t, db.Close())
+		assert.NoDirExists(t, filepath.Dir(db.DSN))
+	}
+	_, err := shared.Temporary(t.Context(), filepath.Join(t.TempDir(), "test.db"))
+	assert.ErrorContains(t, err, "a temporary one needs postgres://")
+}
+
+// A temporary schema hides what is in the database, and goes with all it has.
+func TestTemporarySchema(t *testing.T) {
+	t.Parallel()
+	outer := dbtest.New(t, retrytable.PostgreSQL)
+	schemas := func() (n int) {
+		u, err := url.Parse(outer.DSN)
+		require.NoError(t, err)
+		require.NoError(t, outer.QueryRowContext(t.Context(),
+			"SELECT count(*) FROM pg_namespace WHERE nspname = $1", u.Query().Get("search_path")).Scan(&n))
+		return n
+	}
+	require.Equal(t, 1, schemas())
+	dbtest.Exec(t, outer, "CREATE TABLE x (id bigint)")
+	dbtest.Exec(t, dbtest.Reopen(t, outer), "INSERT INTO x VALUES (1)")
+	db, err := shared.Temporary(t.Context(), outer.DSN)
+	require.NoError(t, err)
+	dbtest.Exec(t, db, "CREATE TABLE x (id bigint)")
+	require.NoError(t, db.Close())
+	db, err = shared.Open(t.Context(), db.DSN)
+	require.NoError(t, err)
+	_, err = db.ExecContext(t.Context(), "SELECT 1 FROM x")
+	assert.ErrorContains(t, err, "does not exist")
+	require.NoError(t, db.Close())
+}
+
+// A database that was named stays.
+func TestFile(t *testing.T) {
+	t.Parallel()
+	dsn := filepath.Join(t.TempDir(), "a ? & %20 #.db")
+	for range 2 {
+		db, err := shared.Open(t.Context(), dsn)
+		require.NoError(t, err)
+		dbtest.Exec(t, db, "CREATE TABLE IF NOT EXISTS x (id bigint)")
+		var mode string
+		require.NoError(t, db.QueryRowContext(t.Context(), "PRAGMA journal_mode").Scan(&mode))
+		assert.Equal(t, "wal", mode)
+		require.NoError(t, db.Close())
+		assert.FileExists(t, dsn)
+	}
+}
+
+func TestOpenFails(t *testing.T) {
+	t.Parallel()
+	for dsn, want := range map[string]string{
+		"mysql://root@127.0.0.1/test":           "open database: the DSN must be postgres://… or the name of a file",
+		"postgres://postgres@127.0.0.1:1/test":  "open database: ",
+		"postgres://postgres@127.0.0.1:x/test":  "open database: ",
+		filepath.Join(t.TempDir(), "no", "dir"): "open database: unable to open database file",
+	} {
+		_, err := shared.Open(t.Context(), dsn)
+		assert.ErrorContains(t, err, want, dsn)
+	}
+}
+
+// Instants are written and read, compared, and moved by microseconds.
+func TestInstants(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		dbtest.Exec(t, db, "CREATE TABLE x (at {instant})")
+		var at, later shared.Instant
+		require.NoError(t, db.QueryRowContext(t.Context(),
+			db.SQL("INSERT INTO x VALUES ({now}) RETURNING at, at + $1 * {microsecond}"), 90_000_001).Scan(&at, &later))
+		assert.WithinDuration(t, time.Now(), at.Time, 10*time.Second)
+		assert.Equal(t, 90*time.Second+time.Microsecond, later.Sub(at.Time))
+		assert.Equal(t, time.UTC, at.Location())
+
+		due := db.SQL("SELECT count(*) FROM x WHERE at <= {now} - $1 * {microsecond}")
+		count := func(query string) (n int) {
+			require.NoError(t, db.QueryRowContext(t.Context(), query, 30*time.Minute.Microseconds()).Scan(&n))
+			return n
+		}
+		assert.Equal(t, 0, count(due))
+		dbtest.SetClock(db, time.Hour)
+		assert.Equal(t, 1, count(db.SQL("SELECT count(*) FROM x WHERE at <= {now} - $1 * {microsecond}")))
+
+		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT NULL").Scan(&at))
+		assert.True(t, at.IsZero())
+		assert.ErrorContains(t, db.QueryRowContext(t.Context(), "SELECT 'soon'").Scan(&at), "not an instant: string")
+	})
+}
+
+// Processes that start together create the same schema.
+func TestCreate(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		var wg sync.WaitGroup
+		start := make(chan struct{})
+		for range 6 {
+			process := dbtest.Reopen(t, db)
+			wg.Go(func() {
+				<-start
+				assert.NoError(t, process.Create(t.Context(), `
+					CREATE TABLE IF NOT EXISTS x (id bigint PRIMARY KEY, at {instant});
+					CREATE INDEX IF NOT EXISTS x_at ON x (at)`))
+			})
+		}
+		close(start)
+		wg.Wait()
+		dbtest.Exec(t, db, "INSERT INTO x VALUES (1, {now})")
+	})
+}
+
+// All rows are read, from a transaction too, and none are half read.
+func TestQuery(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		scan := func(rows *sql.Rows) (n int, err error) {
+			err = rows.Scan(&n)
+			return n, err
+		}
+		tx, err := db.BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		all, err := shared.Query(t.Context(), tx, scan, "SELECT 1 UNION SELECT $1 ORDER BY 1", 2)
+		require.NoError(t, err)
+		assert.Equal(t, []int{1, 2}, all)
+		require.NoError(t, tx.Rollback())
+
+		_, err = shared.Query(t.Context(), db, scan, "SELECT 'one' UNION SELECT 'two'")
+		assert.ErrorContains(t, err, "Scan error")
+		_, err = shared.Query(t.Context(), db, scan, "SELECT FROM WHERE")
+		assert.Error(t, err)
+		_, err = db.ExecContext(t.Context(), "CREATE TABLE x (id bigint)") // the connection is free
+		assert.NoError(t, err)
+	})
+}
+
+// Workers are killed so many times, and there are new ones.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		dbtest.Exec(t, db, "CREATE TABLE starts (n bigint)")
+		starts := func() (n int) {
+			require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM starts").Scan(&n))
+			return n
+		}
+		dbtest.Kill(t, db, 2, 5, func() bool { return starts() > 2 })
+		assert.LessOrEqual(t, starts(), 7, "those at the end and those that were killed")
+	})
+}
