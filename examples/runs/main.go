@@ -1,0 +1,94 @@
+// Runs is a processor that replays recorded requests, and those that fail for a
+// passing reason again; see README.md.
+//
+//	go run .                             # a demonstration
+//	go run . -serve -dsn postgres://…    # work on the table runs until interrupted
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry/examples/shared"
+)
+
+func main() { shared.Main(run) }
+
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	flags := flag.NewFlagSet("runs", flag.ContinueOnError)
+	dsn, serve := shared.DSN(flags), shared.Serve(flags)
+	maxAttempts := flags.Int("max-attempts", 8, "how often a run is attempted, the first time included")
+	initial := flags.Duration("initial-backoff", time.Minute, "the delay after the first failure")
+	longest := flags.Duration("max-backoff", time.Hour, "the longest delay, unless a service asks for more")
+	multiplier := flags.Float64("backoff-multiplier", 2, "how much longer every delay is than the one before")
+	lease := flags.Duration("lease", time.Minute, "after how long a run is taken from a processor that is dead; an attempt gets half of it")
+	poll := flags.Duration("poll", time.Second, "the pause when there is nothing to do")
+	workers := flags.Int("workers", 2, "how many runs are processed at a time")
+	categories := flags.String("categories", "", "the categories that may be processed, as in web,api; all if empty")
+	if err := shared.Parse(flags, args); err != nil {
+		return err
+	}
+	if err := checkPositive(flags); err != nil {
+		return err
+	}
+	open, pace := shared.Open, time.Duration(1)
+	if !*serve {
+		open, pace = shared.Temporary, speed
+		*lease /= leaseSpeed
+	}
+	policy := newPolicy(*maxAttempts, *initial/pace, *longest/pace, *multiplier)
+	if err := policy.Validate(); err != nil {
+		return err
+	}
+	db, err := open(ctx, *dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if _, err := db.ExecContext(ctx, db.SQL(schema)); err != nil {
+		return err
+	}
+	p := &processor{
+		store: newStore(db, *lease, split(*categories)), policy: policy, replay: replay,
+		poll: *poll / pace, log: slog.New(slog.NewTextHandler(out, nil)),
+	}
+	p.log.Info("processor", "policy", policy, "categories", *categories)
+	if !*serve {
+		return demonstrate(ctx, p, *workers)
+	}
+	work(ctx, p, *workers)
+	return ctx.Err()
+}
+
+// work has so many workers process runs until the context is done.
+func work(ctx context.Context, p *processor, workers int) {
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() { p.serve(ctx) })
+	}
+	wg.Wait()
+}
+
+// checkPositive names the first number that is not: to the library, zeros are
+// defaults of its own.
+func checkPositive(flags *flag.FlagSet) (err error) {
+	flags.VisitAll(func(f *flag.Flag) {
+		value := f.Value.String()
+		if err == nil && (value == "0" || value == "0s" || strings.HasPrefix(value, "-")) {
+			err = fmt.Errorf("-%s: %s: must be positive", f.Name, value)
+		}
+	})
+	return err
+}
+
+// split takes a list with commas apart.
+func split(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// buffer may be written to by several goroutines.
+type buffer struct {
+	mu      sync.Mutex
+	b       bytes.Buffer
+	written func() // is called after each
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.written != nil {
+		defer b.written()
+	}
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func (b *buffer) reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.b.Reset()
+}
+
+// The demonstration ends by itself, with every run as it should be.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	for name, dsn := range map[string]string{
+		"sqlite": "", "postgres": cmp.Or(os.Getenv("RETRY_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out buffer
+			require.NoError(t, run(t.Context(), []string{"-dsn", dsn, "-max-attempts", "5"}, &out))
+			for _, line := range []string{
+				`policy="run: 5 attempts, 60ms ×2 ≤3.6s, no jitter: waits 60ms, 120ms, 240ms, 480ms"`,
+				`level=WARN msg="retry scheduled" run=orphaned error="retry: worker lost" error_class=retryable attempt=2 delay=60ms`,
+				`level=INFO msg="retry succeeded" run=orphaned attempt=2 status=passed`,
+				`level=INFO msg="retry succeeded" run=flaky attempt=2 status=passed`,
+				`level=INFO msg="retry succeeded" run=overloaded attempt=2 status=passed`,
+				`level=WARN msg="retry scheduled" run=busy error="429 Too Many Requests" error_class=rate_limited attempt=1 delay=1.0`,
+				`level=INFO msg="retry succeeded" run=busy attempt=1 status=passed`,
+				`level=ERROR msg="permanently failed" run=missing error="404 Not Found" error_class=final reason=final`,
+				`level=ERROR msg="max attempts reached" run=down error="503 Service Unavailable" error_class=retryable attempts=5`,
+				`level=INFO msg=succeeded run=new attempt=1 status=needs_review`,
+				`level=INFO msg=succeeded run=changed attempt=1 status=failed`,
+			} {
+				assert.Contains(t, out.String(), line)
+			}
+		})
+	}
+}
+
+// The defaults are those of the document, and -serve ends when it is interrupted.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	out := buffer{written: stop}
+	dsn := filepath.Join(t.TempDir(), "runs.db")
+	assert.ErrorIs(t, run(ctx, []string{"-serve", "-dsn", dsn, "-categories", "web,api"}, &out), context.Canceled)
+	assert.Contains(t, out.String(), `policy="run: 8 attempts, 1m0s ×2 ≤1h0m0s, no jitter: waits 1m0s, 2m0s, 4m0s, 8m0s, 16m0s, …" categories=web,api`)
+	assert.NotContains(t, out.String(), "level=ERROR")
+	assert.FileExists(t, dsn)
+}
+
+// Settings that make no sense are named with their value.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"-max-attempts=0":         "-max-attempts: 0: must be positive",
+		"-max-attempts=-1":        "-max-attempts: -1: must be positive",
+		"-initial-backoff=0":      "-initial-backoff: 0s: must be positive",
+		"-max-backoff=-1s":        "-max-backoff: -1s: must be positive",
+		"-backoff-multiplier=0":   "-backoff-multiplier: 0: must be positive",
+		"-backoff-multiplier=0.5": "multiplier: 0.5",
+		"-backoff-multiplier=NaN": "multiplier: NaN",
+		"-lease=0":                "-lease: 0s: must be positive",
+		"-workers=0":              "-workers: 0: must be positive",
+		"-serve -dsn=mysql://x":   "the DSN must be",
+		"-max-attempts=many":      `invalid value "many" for flag -max-attempts`,
+		"runs":                    "unexpected argument: runs",
+	} {
+		var out buffer
+		assert.ErrorContains(t, run(t.Context(), strings.Fields(args), &out), want, args)
+		assert.Empty(t, out.String())
+	}
+}

@@ -1,0 +1,179 @@
+//nolint:thelper // what Each calls is the test itself
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/examples/shared"
+	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
+)
+
+// record is the state of a run in its row.
+type record struct {
+	status     string
+	retryCount int
+	errorClass string        // "" is NULL
+	due        time.Duration // until next_retry_at; 0 is NULL
+	held       bool          // there is a lease
+}
+
+// read reads a row, with due cut to seconds: a little has passed meanwhile.
+func read(t *testing.T, db *shared.DB, id string) (r record) {
+	t.Helper()
+	var next, lease, now shared.Instant
+	require.NoError(t, db.QueryRowContext(t.Context(), db.SQL(`SELECT status, retry_count, coalesce(error_class, ''),
+		next_retry_at, lease_until, {now} FROM runs WHERE id = $1`), id).
+		Scan(&r.status, &r.retryCount, &r.errorClass, &next, &lease, &now))
+	if !next.IsZero() {
+		r.due = next.Sub(now.Time) + time.Second - time.Nanosecond
+		r.due -= r.due % time.Second
+	}
+	r.held = !lease.IsZero()
+	return r
+}
+
+// submit submits runs, each a day after the one before.
+func submit(t *testing.T, db *shared.DB, category string, ids ...string) {
+	t.Helper()
+	for i, id := range ids {
+		dbtest.Exec(t, db, `INSERT INTO runs (id, category, url, submitted_date)
+			VALUES ($1, $2, '', {now} - $3 * {microsecond})`,
+			id, category, (time.Duration(len(ids)-i) * 24 * time.Hour).Microseconds())
+	}
+}
+
+// forward lets time pass.
+func forward(t *testing.T, db *shared.DB, d time.Duration) {
+	t.Helper()
+	dbtest.Exec(t, db, `UPDATE runs SET next_retry_at = next_retry_at - $1 * {microsecond},
+		lease_until = lease_until - $1 * {microsecond}`, d.Microseconds())
+}
+
+// newTestStore makes the table runs.
+func newTestStore(t *testing.T, db *shared.DB) *store {
+	t.Helper()
+	dbtest.Exec(t, db, schema)
+	return newStore(db, time.Minute, nil)
+}
+
+// claimed claims up to n runs, and returns their IDs in that order.
+func claimed(t *testing.T, s *store, n int) (ids []string) {
+	t.Helper()
+	for range n {
+		rows, err := s.next(t.Context())
+		require.NoError(t, err)
+		for _, row := range rows {
+			ids = append(ids, row.ID)
+		}
+	}
+	return ids
+}
+
+// The schema is that of the Table, and may be run again.
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		s := newTestStore(t, db)
+		newTestStore(t, db)
+		words := strings.NewReplacer(`"`, "", "`", "", "bigint", "INTEGER", "TEXT", "text")
+		spaces := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+		have := spaces(words.Replace(db.SQL(schema)))
+		for line := range strings.Lines(s.Schema()) {
+			line = strings.TrimSuffix(strings.TrimSpace(line), ";")
+			line = strings.ReplaceAll(line, "CREATE INDEX ", "CREATE INDEX IF NOT EXISTS ")
+			if _, column, ok := strings.Cut(line, "ADD COLUMN "); ok {
+				line = column
+			}
+			assert.Contains(t, have, spaces(words.Replace(line)))
+		}
+	})
+}
+
+// The table of the document, in "Example ordering": new runs and those whose
+// retry is due compete by submitted_date.
+func TestGetNextRunToProcessOrdering(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		s := newTestStore(t, db)
+		submit(t, db, "web", "retry ready", "new 1", "new 2", "not ready yet", "failed for good")
+		dbtest.Exec(t, db, `UPDATE runs SET status = 'error', retry_count = 1, error_class = 'retryable',
+			next_retry_at = {now} - 1 * {microsecond} WHERE id = 'retry ready'`)
+		dbtest.Exec(t, db, `UPDATE runs SET status = 'error', retry_count = 1, error_class = 'retryable',
+			next_retry_at = {now} + 86400000000 * {microsecond}, submitted_date = (SELECT submitted_date FROM runs WHERE id = 'new 2')
+			WHERE id = 'not ready yet'`)
+		dbtest.Exec(t, db, `UPDATE runs SET status = 'error', error_class = 'final',
+			submitted_date = {now} - 864000000000 * {microsecond} WHERE id = 'failed for good'`)
+		assert.Equal(t, []string{"retry ready", "new 1", "new 2"}, claimed(t, s, 5))
+		assert.Equal(t, record{"error", 1, "retryable", 24 * time.Hour, false}, read(t, db, "not ready yet"))
+		forward(t, db, 25*time.Hour)
+		assert.Equal(t, []string{"not ready yet"}, claimed(t, s, 5))
+	})
+}
+
+// However many new runs there are, an older one gets its retry. However many
+// older ones wait for theirs, a new one is processed at once.
+func TestNoStarvation(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		s := newTestStore(t, db)
+		var old []string
+		for i := range 100 {
+			old = append(old, fmt.Sprintf("old %02d", i))
+		}
+		submit(t, db, "web", old...)
+		dbtest.Exec(t, db, "UPDATE runs SET status = 'error', retry_count = 1, next_retry_at = {now} + 60000000 * {microsecond}")
+		submit(t, db, "web", "new 1", "new 2", "new 3", "new 4", "new 5")
+		dbtest.Exec(t, db, "UPDATE runs SET submitted_date = {now} WHERE id LIKE 'new%'")
+		assert.Equal(t, []string{"new 1", "new 2"}, claimed(t, s, 2))
+		forward(t, db, time.Minute)
+		assert.Equal(t, append(old[:100:100], "new 3"), claimed(t, s, 101))
+	})
+}
+
+func TestFilteringByAllowedCategories(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		all := newTestStore(t, db)
+		some := newStore(db, time.Minute, []string{"web", "api"})
+		submit(t, db, "batch", "batch new", "batch due", "batch lost")
+		submit(t, db, "web", "web new", "web due", "web lost")
+		submit(t, db, "api", "api")
+		dbtest.Exec(t, db, `UPDATE runs SET status = 'error', next_retry_at = {now} WHERE id LIKE '%due'`)
+		dbtest.Exec(t, db, `UPDATE runs SET status = 'processing', retry_count = 1, lease_until = {now} WHERE id LIKE '%lost'`)
+		lost, err := some.Sweep(t.Context(), db, 10, some.categories...)
+		require.NoError(t, err)
+		require.Len(t, lost, 1)
+		assert.Equal(t, "web lost", lost[0].ID)
+		assert.ElementsMatch(t, []string{"web new", "web due", "api"}, claimed(t, some, 10))
+		assert.Equal(t, "error", read(t, db, "batch due").status)
+		assert.ElementsMatch(t, []string{"batch new", "batch due"}, claimed(t, all, 10))
+	})
+}
+
+// What was stored is there for the next process.
+func TestRetryStatePersistence(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		s := newTestStore(t, db)
+		submit(t, db, "web", "a")
+		assert.Equal(t, record{status: "discovered"}, read(t, db, "a"))
+		for retryCount := range 3 {
+			rows, err := s.next(t.Context())
+			require.NoError(t, err)
+			require.Len(t, rows, 1)
+			d := documentPolicy.Next(rows[0].State, errPassing, rows[0].Now())
+			require.NoError(t, s.Fail(t.Context(), db, "a", rows[0].Fence, d, errorClass(d.Verdict)))
+			again := dbtest.Reopen(t, db)
+			want := record{"error", retryCount + 1, "retryable", time.Minute << retryCount, false}
+			assert.Equal(t, want, read(t, again, "a"))
+			forward(t, db, d.Delay)
+			s = newStore(again, time.Minute, nil)
+		}
+	})
+}
