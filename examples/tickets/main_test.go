@@ -1,0 +1,297 @@
+//nolint:thelper // what Each calls is the test itself
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/examples/shared"
+	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
+)
+
+// output runs the program and returns what it prints.
+func output(t *testing.T, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), args, &out), args)
+	return out.String()
+}
+
+// serving runs the program with -serve until the test ends, and returns where its
+// metrics are.
+func serving(t *testing.T, dsn string, flags ...string) (url string) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	in, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, append([]string{"-serve", "-dsn", dsn}, flags...), out) }()
+	t.Cleanup(func() {
+		stop()
+		assert.ErrorIs(t, <-ended, context.Canceled)
+		_ = out.Close()
+	})
+	found := make(chan string, 1)
+	go func() {
+		var text strings.Builder
+		buffer := make([]byte, 4096)
+		for {
+			n, err := in.Read(buffer)
+			text.Write(buffer[:n])
+			if url := regexp.MustCompile(`metrics=(\S+)\n`).FindStringSubmatch(text.String()); url != nil {
+				select {
+				case found <- url[1]:
+				default:
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	select {
+	case url := <-found:
+		return url
+	case err := <-ended:
+		ended <- err
+		require.NoError(t, err)
+	case <-time.After(limit):
+		require.Fail(t, "the program does not serve")
+	}
+	return ""
+}
+
+// scrape returns the samples by their names with labels.
+func scrape(t *testing.T, url string) map[string]float64 {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	samples := map[string]float64{}
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && name != "#" {
+			samples[name], err = strconv.ParseFloat(value, 64)
+			require.NoError(t, err, line)
+		} else {
+			assert.Equal(t, "#", name)
+		}
+	}
+	return samples
+}
+
+// becomes waits until the list has a line with these words.
+func becomes(t *testing.T, dsn string, words ...string) {
+	t.Helper()
+	pattern := regexp.MustCompile(strings.Join(words, `\s+`))
+	eventually(t, func() bool { return pattern.MatchString(output(t, "list", "-dsn", dsn)) }, pattern)
+}
+
+// eventually waits for what another process does. Unlike that of testify, it runs the
+// condition where it may fail the test.
+func eventually(t *testing.T, condition func() bool, what any) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !condition(); time.Sleep(10 * time.Millisecond) {
+		require.True(t, time.Now().Before(deadline), what)
+	}
+}
+
+// E2E test of the document, with the program as it is run and a command that fails:
+// create a ticket that will fail with rate limit error, verify it retries with
+// exponential backoff, verify after max retries it goes to on_hold, verify human can
+// release from on_hold.
+func TestE2ERateLimitBackoffOnHoldRelease(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		quota := filepath.Join(t.TempDir(), "quota")
+		assert.Equal(t, "ticket 1\n", output(t, "add", "-dsn", db.DSN, "-name", "translate",
+			"-definition", "test -e "+quota+" || { echo 'Error: 429 rate limit exceeded' >&2; exit 1; }"))
+		serving(t, db.DSN, "-delay", "100ms", "-interval", "10ms")
+		becomes(t, db.DSN, "1", "0", onHold, "3", "translate", "Max retries exceeded: transient", ".*rate limit exceeded")
+
+		// By the clock of the database, no retry came before its delay.
+		at, err := shared.Query(t.Context(), db, func(rows *sql.Rows) (at time.Time, err error) {
+			var when shared.Instant
+			var details string
+			err = rows.Scan(&when, &details)
+			assert.Regexp(t, `"errorCategory": ?"transient"`, details)
+			return when.Time, err
+		}, "SELECT created_at, CAST(details AS text) FROM activity ORDER BY id")
+		require.NoError(t, err)
+		require.Len(t, at, 4)
+		for i, delay := range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond} {
+			gap := at[i+1].Sub(at[i])
+			assert.GreaterOrEqual(t, gap, delay-time.Millisecond, "retry %d", i+1) // SQLite's clock is rounded
+			assert.Less(t, gap, delay+5*time.Second, "retry %d", i+1)
+		}
+
+		require.NoError(t, os.WriteFile(quota, nil, 0o600))
+		output(t, "release", "-dsn", db.DSN, "-ticket", "1", "-by", "alice")
+		becomes(t, db.DSN, "1", "0", needsReview, "0", "translate")
+	})
+}
+
+// The four metrics, as Prometheus scrapes them.
+func TestMetricsAreScraped(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		url := serving(t, db.DSN, "-delay", "20ms", "-interval", "10ms")
+		assert.Regexp(t, `^http://127\.0\.0\.1:\d+/metrics$`, url)
+		before := scrape(t, url)
+		assert.Contains(t, before, "retry_success_rate")
+		assert.NotEqual(t, before["retry_success_rate"], before["retry_success_rate"], "NaN") //nolint:testifylint // what a NaN is
+		assert.Contains(t, before, `tickets_retried_total{category="transient"}`, "from the start")
+
+		add := func(name, definition string) {
+			output(t, "add", "-dsn", db.DSN, "-name", name, "-definition", definition)
+		}
+		add("limited", "echo 'rate limit' >&2; exit 1")                            // 3 retries of 20, 40, 80 ms
+		add("syntax", "if true; do")                                               // 1 of 0
+		add("flaky", "test $RETRY_COUNT = 1 || { echo 'timed out' >&2; exit 1; }") // 1 of 20 ms, which succeeds
+		add("fine", "true")
+		becomes(t, db.DSN, onHold, "3", "limited")
+		becomes(t, db.DSN, onHold, "1", "syntax")
+		becomes(t, db.DSN, needsReview, "1", "flaky")
+		becomes(t, db.DSN, needsReview, "0", "fine")
+
+		var got map[string]float64
+		eventually(t, func() bool { // counted just after the state
+			got = scrape(t, url)
+			return got["retry_success_rate"] == 100*1.0/5
+		}, "1 of 5 retries succeeded")
+		assert.InDelta(t, 0.160, got["retry_delay_seconds_sum"], 1e-9)
+		for sample, want := range map[string]float64{
+			`tickets_retried_total{category="transient"}`:            4,
+			`tickets_retried_total{category="code_error"}`:           1,
+			`tickets_retried_total{category="api_error"}`:            0,
+			`tickets_retry_exhausted_total{category="transient"}`:    1,
+			`tickets_retry_exhausted_total{category="code_error"}`:   1,
+			`tickets_retry_exhausted_total{category="system_error"}`: 0,
+			`retry_delay_seconds_count`:                              5,
+			`retry_delay_seconds_bucket{le="0"}`:                     1,
+			`retry_delay_seconds_bucket{le="0.25"}`:                  5,
+			`retry_delay_seconds_bucket{le="4096"}`:                  5,
+		} {
+			assert.InDelta(t, want, got[sample], 0, sample)
+			assert.Contains(t, got, sample)
+		}
+	})
+}
+
+// The demonstration runs by itself and shows all there is.
+func TestDemonstration(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		args := []string{"-delay", "5s"}
+		if strings.HasPrefix(db.DSN, "postgres") {
+			args = append(args, "-dsn", db.DSN)
+		}
+		got := output(t, args...)
+		for _, want := range []string{
+			`8 +100 +ready +0 +interview`,
+			`1 +70 +needs_review +0 +translate`,
+			`2 +60 +needs_review +1 +summarize`,
+			`3 +50 +on_hold +2 +publish +Max retries exceeded: api_error`,
+			`4 +40 +on_hold +1 +compile +Max retries exceeded: code_error`,
+			`5 +30 +on_hold +2 +deploy +Max retries exceeded: system_error`,
+			`6 +20 +on_hold +1 +puzzle +Max retries exceeded: unknown`,
+			`7 +10 +needs_review +0 +format`,
+			`id=1 state=on_hold category=transient`,
+			`tickets_retried_total\{category="transient"\} 4`,
+			`retry_success_rate 10`,
+		} {
+			assert.Regexp(t, want, got)
+		}
+	})
+}
+
+// What is wrong with the command line is said with its name and value.
+func TestBadArguments(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "test.db")
+	ctx, stop := context.WithTimeout(t.Context(), limit) // in case that something serves after all
+	defer stop()
+	for want, args := range map[string][]string{
+		"-delay: 0s: must be positive":                             {"-delay", "0"},
+		"-interval: -1s: must be positive":                         {"-interval", "-1s"},
+		"-lease: 0s: must be positive":                             {"-lease", "0"},
+		"-timeout: 0s: must be positive":                           {"-timeout", "0"},
+		"-workers: 0: must be positive":                            {"-workers", "0"},
+		"-max-delay: 1s: must not be less than -delay: 30s":        {"-max-delay", "1s"},
+		"-metrics: 0.0.0.0:0: must be a loopback address":          {"-metrics", "0.0.0.0:0"},
+		"-metrics: :0: must be a loopback address":                 {"-metrics", ":0", "-serve", "-dsn", file},
+		"-metrics: 127.0.0.1: address":                             {"-metrics", "127.0.0.1"},
+		`release: -dsn: "": must name the database`:                {"release", "-ticket", "1"},
+		`release: -by: "": must name a person`:                     {"release", "-ticket", "1", "-by", "", "-dsn", file},
+		"release: -ticket: 7: must be on_hold":                     {"release", "-ticket", "7", "-by", "alice", "-dsn", file},
+		`add: -assignee: "robot": must be agent or human`:          {"add", "-assignee", "robot", "-dsn", file},
+		`list: -state: "lost": must be ready, in_progress, needs_`: {"list", "-state", "lost", "-dsn", file},
+	} {
+		assert.ErrorContains(t, run(ctx, args, io.Discard), want, args)
+	}
+}
+
+// The clock of the database decides: no other is read to say when something is due.
+func TestNoClockOfItsOwn(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	n := 0
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		n++
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(file, func(node ast.Node) bool {
+			if s, ok := node.(*ast.SelectorExpr); ok {
+				if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" {
+					assert.NotContains(t, []string{"Now", "Since", "Until"}, s.Sel.Name, name)
+				}
+			}
+			return true
+		})
+	}
+	assert.Greater(t, n, 5)
+}
+
+// An engine whose clock is an hour off, either way, to the database, does what all
+// others do.
+func TestClockAnHourOff(t *testing.T) {
+	t.Parallel()
+	for _, off := range []time.Duration{time.Hour, -time.Hour} {
+		dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+			other := dbtest.Reopen(t, db)
+			s := newSystem(t, other)
+			dbtest.SetClock(other, off) // for what the program writes beside what retrytable does
+			s.table = newTable(other)
+			id := s.add(0)
+			s.attempt(errLimited)
+			judge := newSystem(t, db)
+			judge.waitsFor(id, 1, 30*time.Second)
+			s.idle("30 s are left")
+			s.pass(id, 31*time.Second)
+			s.attempt(nil)
+		})
+	}
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// metrics are the four of the document, for what this process did.
+type metrics struct {
+	registry           *prometheus.Registry
+	retried, exhausted *prometheus.CounterVec
+	delay              prometheus.Histogram
+	retries, successes atomic.Int64 // attempts that were retries, when they end
+	url                string       // where they are, once served
+}
+
+func newMetrics() *metrics {
+	m := &metrics{registry: prometheus.NewRegistry()}
+	auto := promauto.With(m.registry)
+	m.retried = auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "tickets_retried_total", Help: "Failures that are retried, by error category.",
+	}, []string{"category"})
+	m.exhausted = auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "tickets_retry_exhausted_total", Help: "Tickets put on hold because they had all their retries, by error category.",
+	}, []string{"category"})
+	m.delay = auto.NewHistogram(prometheus.HistogramOpts{
+		Name: "retry_delay_seconds", Help: "Backoff delays.",
+		Buckets: append([]float64{0}, prometheus.ExponentialBuckets(0.25, 2, 15)...), // to 4096
+	})
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "retry_success_rate", Help: "Percentage of the retries so far that succeeded; NaN before the first has ended.",
+	}, m.successRate)
+	for _, category := range []string{transient, apiError, codeError, systemError, unknown} {
+		m.retried.WithLabelValues(category) // there from the start, for rate()
+		m.exhausted.WithLabelValues(category)
+	}
+	return m
+}
+
+func (m *metrics) decided(category string, d retry.Decision) {
+	switch {
+	case d.Retry:
+		m.retried.WithLabelValues(category).Inc()
+		m.delay.Observe(d.Delay.Seconds())
+	case d.Stop == retry.StopAttempts:
+		m.exhausted.WithLabelValues(category).Inc()
+	}
+}
+
+// ended counts an attempt if it was a retry.
+func (m *metrics) ended(before retry.State, success bool) {
+	if before.Failures == 0 {
+		return
+	}
+	if success {
+		m.successes.Add(1)
+	}
+	m.retries.Add(1)
+}
+
+func (m *metrics) successRate() float64 {
+	successes, retries := m.successes.Load(), m.retries.Load()
+	if retries == 0 {
+		return math.NaN()
+	}
+	return 100 * float64(successes) / float64(retries)
+}
+
+// serve exposes them to this machine until the context is done.
+func (m *metrics) serve(ctx context.Context, address string, log *slog.Logger) error {
+	resolved, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		return fmt.Errorf("-metrics: %s: %w", address, err)
+	}
+	if !resolved.IP.IsLoopback() {
+		return fmt.Errorf("-metrics: %s: must be a loopback address", address)
+	}
+	listener, err := net.ListenTCP("tcp", resolved)
+	if err != nil {
+		return fmt.Errorf("-metrics: %s: %w", address, err)
+	}
+	m.url = "http://" + listener.Addr().String() + "/metrics"
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("metrics", "error", err)
+		}
+	}()
+	return nil
+}

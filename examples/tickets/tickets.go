@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/examples/shared"
+	"github.com/seed-5ff3c98e/retry/retrysql"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+// schema is what the document finds. Its columns for retries, and what a claim
+// needs, come from retrytable.
+const schema = `
+CREATE TABLE designs (id {serial} PRIMARY KEY, name text NOT NULL, definition text NOT NULL);
+CREATE TABLE tickets (
+	id             {serial} PRIMARY KEY,
+	design_id      bigint REFERENCES designs,
+	assignee_type  text NOT NULL,
+	priority       bigint NOT NULL,
+	vm_id          text,
+	error          text,
+	hold_reason    text,
+	retry_strategy {json},
+	created_at     {instant} NOT NULL,
+	updated_at     {instant} NOT NULL,
+	completed_at   {instant}
+);
+CREATE TABLE activity (
+	id         {serial} PRIMARY KEY,
+	ticket_id  bigint NOT NULL REFERENCES tickets,
+	action     text NOT NULL,
+	details    {json} NOT NULL,
+	actor      text NOT NULL,
+	created_at {instant} NOT NULL
+);
+CREATE INDEX activity_ticket ON activity (ticket_id);
+`
+
+// The states of a ticket.
+const (
+	ready       = "ready" // with a retry_after while it waits for its retry
+	inProgress  = "in_progress"
+	needsReview = "needs_review"
+	onHold      = "on_hold"
+)
+
+// newTable is the ready query of the document and its updates. Tickets that people
+// are assigned to are none of ours.
+func newTable(db *shared.DB) *retrytable.Table[int64] {
+	return &retrytable.Table[int64]{
+		Dialect: db.Dialect, Name: "tickets",
+		Columns: retrytable.Columns{Status: "state", Attempts: "retry_count", Due: "retry_after"},
+		Statuses: retrytable.Statuses{
+			Ready: ready, Waiting: ready, Running: []string{inProgress}, Done: needsReview, Dead: onHold,
+		},
+		Where:   "assignee_type = 'agent'",
+		OrderBy: "priority DESC, created_at, id",
+		Set: retrytable.Set{
+			Claim: db.SQL("vm_id = $1, updated_at = {now}"),
+			// The claim has counted an attempt, and the column is to say how many retries there were.
+			Succeed: db.SQL("retry_count = retry_count - 1, vm_id = NULL, error = NULL, completed_at = {now}, updated_at = {now}"),
+			Fail: db.SQL("error = $1, hold_reason = $2, retry_strategy = $3, vm_id = NULL, updated_at = {now}, " +
+				"completed_at = CASE WHEN CAST($2 AS text) IS NULL THEN NULL ELSE {now} END"),
+			Release: db.SQL("vm_id = NULL, updated_at = {now}"),
+		},
+	}
+}
+
+// migrate makes what is missing.
+func migrate(ctx context.Context, db *shared.DB) error {
+	missing := func() bool {
+		_, err := db.ExecContext(ctx, "SELECT fence FROM tickets LIMIT 0")
+		return err != nil
+	}
+	if !missing() {
+		return nil
+	}
+	serial, jsonType := "bigint GENERATED ALWAYS AS IDENTITY", "jsonb"
+	if db.Dialect == retrytable.SQLite {
+		serial, jsonType = "INTEGER", "TEXT"
+	}
+	statements := strings.NewReplacer("{serial}", serial, "{json}", jsonType).Replace(db.SQL(schema)) + newTable(db).Schema()
+	err := retrysql.InTx(ctx, db.DB, nil, nil, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, statements)
+		return err
+	})
+	if err != nil && missing() { // not because another process was quicker
+		return fmt.Errorf("create tables: %w", err)
+	}
+	return nil
+}
+
+// ticket is what there is to do.
+type ticket struct {
+	ID         int64
+	Retries    int    // so far
+	Design     string // name and definition are empty without one
+	Definition string
+}
+
+// add makes a ticket with a design of its own.
+func add(ctx context.Context, db *shared.DB, design, definition, assignee string, priority int) (id int64, err error) {
+	err = retrysql.InTx(ctx, db.DB, nil, nil, func(ctx context.Context, tx *sql.Tx) error {
+		var designID int64
+		err := tx.QueryRowContext(ctx, "INSERT INTO designs (name, definition) VALUES ($1, $2) RETURNING id",
+			design, definition).Scan(&designID)
+		if err != nil {
+			return err
+		}
+		return tx.QueryRowContext(ctx, db.SQL("INSERT INTO tickets (design_id, assignee_type, priority, created_at, updated_at) "+
+			"VALUES ($1, $2, $3, {now}, {now}) RETURNING id"), designID, assignee, priority).Scan(&id)
+	})
+	return id, err
+}
+
+// load reads the ticket of a claimed row.
+func load(ctx context.Context, db *shared.DB, row retrytable.Row[int64]) (ticket, error) {
+	t := ticket{ID: row.ID, Retries: row.State.Failures}
+	err := db.QueryRowContext(ctx, "SELECT coalesce(d.name, ''), coalesce(d.definition, '') "+
+		"FROM tickets t LEFT JOIN designs d ON t.design_id = d.id WHERE t.id = $1", row.ID).Scan(&t.Design, &t.Definition)
+	return t, err
+}
+
+// release is how a person gives a ticket that is on hold back to the agents, with
+// all its retries.
+func release(ctx context.Context, db *shared.DB, id int64, by string) error {
+	return retrysql.InTx(ctx, db.DB, nil, nil, func(ctx context.Context, tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, db.SQL("UPDATE tickets SET state = 'ready', retry_count = 0, retry_after = NULL, "+
+			"hold_reason = NULL, completed_at = NULL, updated_at = {now} WHERE id = $1 AND state = 'on_hold'"), id)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil {
+			return err
+		} else if n == 0 {
+			return fmt.Errorf("release: -ticket: %d: must be on_hold", id)
+		}
+		return logActivity(ctx, tx, db, id, "released", struct{}{}, by)
+	})
+}
+
+// logActivity is the activity.log of the document.
+func logActivity(ctx context.Context, tx *sql.Tx, db *shared.DB, id int64, action string, details any, actor string) error {
+	text, err := json.Marshal(details)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, db.SQL("INSERT INTO activity (ticket_id, action, details, actor, created_at) "+
+		"VALUES ($1, $2, $3, $4, {now})"), id, action, string(text), actor)
+	return err
+}
+
+// strategy is the JSON for the column retry_strategy: the policy for one category.
+func strategy(p *retry.Policy, category string) (string, error) {
+	o := p.Overrides[category]
+	text, err := json.Marshal(retry.Policy{Name: category, MaxAttempts: o.MaxAttempts, Backoff: o.Backoff})
+	return string(text), err
+}
+
+// list prints the tickets in a state, or all.
+func list(ctx context.Context, db *shared.DB, state string, out io.Writer) error {
+	if states := []string{"", ready, inProgress, needsReview, onHold}; !slices.Contains(states, state) {
+		return fmt.Errorf("list: -state: %q: must be %s or empty", state, strings.Join(states[1:], ", "))
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ID\tPRIORITY\tSTATE\tRETRIES\tDESIGN\tHOLD REASON\tERROR")
+	rows, err := shared.Query(ctx, db, func(rows *sql.Rows) (string, error) {
+		var id, priority, retries int64
+		var state, design, reason, problem string
+		err := rows.Scan(&id, &priority, &state, &retries, &design, &reason, &problem)
+		return fmt.Sprintf("%d\t%d\t%s\t%d\t%s\t%s\t%s", id, priority, state, retries, design, reason, problem), err
+	}, "SELECT t.id, t.priority, t.state, t.retry_count, coalesce(d.name, ''), coalesce(t.hold_reason, ''), coalesce(t.error, '') "+
+		"FROM tickets t LEFT JOIN designs d ON t.design_id = d.id "+
+		"WHERE $1 = '' OR t.state = $1 ORDER BY t.priority DESC, t.created_at, t.id", state)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		fmt.Fprintln(table, row)
+	}
+	return table.Flush()
+}
