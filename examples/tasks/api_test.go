@@ -1,0 +1,130 @@
+//nolint:paralleltest,thelper // SQLite has one clock for all tests; what each calls is the test itself
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// Section 11: what is wrong is refused, with its task, its field and its value,
+// and nothing is stored.
+func TestBadRequests(t *testing.T) {
+	each(t, func(t *testing.T, e *env) {
+		id := e.post(parentAndChild)["parent"]
+		e.step()
+		bad, gone, conflicting := http.StatusBadRequest, http.StatusNotFound, http.StatusConflict
+		for _, tt := range []struct {
+			method, path, body string
+			code               int
+			want               string
+		}{
+			{"POST", "/task", `{}`, bad, "body: "},
+			{"POST", "/task", `[] []`, bad, "body: more than one JSON value"},
+			{"POST", "/task", `[{"id": "a", "retries": 3}]`, bad, `unknown field "retries"`},
+			{"POST", "/task", `[]`, bad, "tasks: 0: must be at least 1"},
+			{"POST", "/task", `[{"id": ""}]`, bad, `task "": id: must be there and unique`},
+			{"POST", "/task", `[{"id": "a"}, {"id": "a"}]`, bad, `task "a": id: must be there and unique`},
+			{"POST", "/task", `[{"id": "a", "timeout": -1}]`, bad, `task "a": timeout: -1: must not be negative`},
+			{"POST", "/task", `[{"id": "a", "max_concurrency": -1}]`, bad, `task "a": max_concurrency: -1: must not be negative`},
+			{"POST", "/task", `[{"id": "a", "dependencies": ["b"]}]`, bad, `task "a": dependencies: "b": there is no such task`},
+			{
+				"POST", "/task", `[{"id": "a", "dependencies": ["b"]}, {"id": "b", "dependencies": ["a"]}]`, bad,
+				`task "b": dependencies: "a": must not depend on itself`,
+			},
+			{
+				"POST", "/task", `[{"id": "a", "retry": {"max_retries": 11}}]`, bad,
+				`task "a": retry: max_retries: 11, max_delay_secs: 300: retry: invalid policy: max_attempts: 12: must be at most 11`,
+			},
+			{
+				"POST", "/task", `[{"id": "a"}, {"id": "b", "retry": {"max_retries": 1, "initial_delay_secs": 0}}]`, bad,
+				`task "b": retry: initial_delay_secs: 0: must be at least 1`,
+			},
+			{"POST", "/task", `[{"id": "a", "on_start": {"kind": "Mail"}}]`, bad, `task "a": on_start: kind: "Mail": must be Webhook`},
+			{
+				"POST", "/task", `[{"id": "a", "on_success": {"kind": "Webhook", "params": {"url": "file:///x", "verb": "Post"}}}]`, bad,
+				`task "a": on_success: params.url: "file:///x": must be http://… or https://…`,
+			},
+			{
+				"POST", "/task", `[{"id": "a", "on_failure": {"kind": "Webhook", "params": {"url": "http://x", "verb": "POST"}}}]`, bad,
+				`task "a": on_failure: params.verb: "POST": must be Get, Post, Put, Patch or Delete`,
+			},
+			{"GET", "/task?status=Retry", "", bad, `status: "Retry": must be one of [Waiting Pending Claimed Running RetryPending`},
+			{"GET", "/task/nobody", "", gone, "task nobody: not found"},
+			{"PATCH", "/task/nobody", `{}`, gone, "task nobody: not found"},
+			{"POST", "/task/nobody/cancel", "", gone, "task nobody: not found"},
+			{"PATCH", "/task/" + id, `{"status": "RetryPending"}`, bad, `status: "RetryPending": must be Success or Failure`},
+			{
+				"PATCH", "/task/" + id, `{"new_success": -1, "new_failures": -2}`, bad,
+				`new_success: -1: must not be negative\nnew_failures: -2: must not be negative`,
+			},
+			{"PATCH", "/task/" + id, `{"status": "Success", "attempt": 1}`, conflicting, "attempt: 1: the task is at attempt 0"},
+			{"POST", "/task/" + id + "/unpause", "", conflicting, "status Running: does not allow that"},
+		} {
+			var answer struct{ Error string }
+			e.request(tt.method, tt.path, tt.body, tt.code, &answer)
+			assert.Contains(t, strings.ReplaceAll(answer.Error, "\n", `\n`), tt.want, tt.body)
+		}
+		var all []dto
+		e.request(http.MethodGet, "/task", "", http.StatusOK, &all)
+		assert.Len(t, all, 3)
+	})
+}
+
+// Sections 8 and 9: tasks in lists have their attempt, and RetryPending is a
+// filter; a task has its policy and its next retry too.
+func TestFiltersAndFields(t *testing.T) {
+	each(t, func(t *testing.T, e *env) {
+		ids := e.post(parentAndChild)
+		e.post(parentAndChild)
+		e.step()
+		e.patch(ids["parent"], explicitFailure)
+		e.request(http.MethodPatch, "/task/"+ids["parent"], `{"status": "Success"}`, http.StatusConflict, nil)
+		for _, filter := range []string{"status=RetryPending", "status=retry_pending", "status=RetryPending&batch=" + ids["batch"]} {
+			var found []map[string]any
+			e.request(http.MethodGet, "/task?"+filter, "", http.StatusOK, &found)
+			assert.Equal(t, []map[string]any{{
+				"id": ids["parent"], "batch_id": ids["batch"], "local_id": "parent", "name": "Parent", "kind": "etl",
+				"status": "RetryPending", "attempt": 1.,
+			}}, found)
+		}
+		var found []dto
+		e.request(http.MethodGet, "/task?status=Running&batch="+ids["batch"], "", http.StatusOK, &found)
+		assert.Empty(t, found)
+		got := e.get(ids["parent"])
+		assert.Equal(t, &retryPolicy{1, 10, 2, 300, nil}, got.Retry)
+		assert.Equal(t, epoch.Add(10*time.Second), got.NextRetryAt.UTC())
+		assert.Nil(t, e.get(ids["child"]).Retry)
+	})
+}
+
+// Section 8: the page shows RetryPending, the attempt and the next retry.
+func TestDAGPage(t *testing.T) {
+	each(t, func(t *testing.T, e *env) {
+		assert.Contains(t, e.text("/dag"), "Batch none")
+		other := e.post(parentAndChild)
+		e.setClock(1)
+		ids := e.post(strings.ReplaceAll(parentAndChild, `"Parent"`, `"<b>Parent</b>"`))
+		e.step()
+		e.patch(ids["parent"], explicitFailure)
+		page := e.text("/dag")
+		assert.Contains(t, page, "Batch "+ids["batch"])
+		assert.Contains(t, page, `<div class="task RetryPending" id="`+ids["parent"]+`" style="left: 0px; top: 0px">
+<strong>&lt;b&gt;Parent&lt;/b&gt;</strong> RetryPending
+<p>attempt 1 of 0…1</p>
+<p>next retry at <time>04:05:17.000</time> UTC, in 10s</p>
+<p title="explicit: bad data">explicit: bad data</p>`)
+		assert.Contains(t, page, `<div class="task Waiting" id="`+ids["grandchild"]+`" style="left: 700px; top: 0px">`)
+		assert.Equal(t, 2, strings.Count(page, "<line "))
+		assert.Contains(t, page, `<line x1="280" y1="43" x2="350" y2="43"`)
+		assert.Equal(t, 3, strings.Count(page, `<div class="task `))
+
+		page = e.text("/dag?batch=" + other["batch"])
+		assert.Contains(t, page, "Batch "+other["batch"])
+		assert.Contains(t, page, "<p>attempt 0 of 0…1</p>")
+		assert.NotContains(t, page, "next retry")
+	})
+}

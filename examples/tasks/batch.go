@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// validateBatch reports everything that is wrong with a batch.
+func (s *service) validateBatch(batch []newTask) error {
+	var errs []error
+	if len(batch) == 0 {
+		errs = append(errs, errors.New("tasks: 0: must be at least 1"))
+	}
+	known := map[string]*newTask{}
+	for i := range batch {
+		t := &batch[i]
+		fail := func(field string, err error) {
+			if err != nil {
+				errs = append(errs, fmt.Errorf("task %q: %s%w", t.ID, field, err))
+			}
+		}
+		if t.ID == "" || known[t.ID] != nil {
+			fail("id: ", errors.New("must be there and unique"))
+		}
+		known[t.ID] = t
+		if t.Timeout < 0 {
+			fail("", fmt.Errorf("timeout: %d: must not be negative", t.Timeout))
+		}
+		if t.MaxRunning < 0 {
+			fail("", fmt.Errorf("max_concurrency: %d: must not be negative", t.MaxRunning))
+		}
+		fail("retry: ", t.Retry.validate(s.limits))
+		fail("on_start: ", t.OnStart.validate())
+		fail("on_success: ", t.OnSuccess.validate())
+		fail("on_failure: ", t.OnFailure.validate())
+	}
+	if err := acyclic(batch, known); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// acyclic follows the dependencies.
+func acyclic(batch []newTask, known map[string]*newTask) error {
+	const entered, left = 1, 2
+	state := map[string]int{}
+	var visit func(id, from string) error
+	visit = func(id, from string) error {
+		switch t := known[id]; {
+		case t == nil:
+			return fmt.Errorf("task %q: dependencies: %q: there is no such task", from, id)
+		case state[id] == entered:
+			return fmt.Errorf("task %q: dependencies: %q: must not depend on itself", from, id)
+		case state[id] == 0:
+			state[id] = entered
+			for _, parent := range t.Dependencies {
+				if err := visit(parent, id); err != nil {
+					return err
+				}
+			}
+			state[id] = left
+		}
+		return nil
+	}
+	for _, t := range batch {
+		if err := visit(t.ID, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// create stores a batch.
+func (s *service) create(ctx context.Context, batch []newTask) (created []task, err error) {
+	if err := s.validateBatch(batch); err != nil {
+		return nil, &problem{http.StatusBadRequest, err.Error()}
+	}
+	batchID, ids := rand.Text(), map[string]string{}
+	for _, t := range batch {
+		ids[t.ID] = rand.Text()
+	}
+	err = s.inTx(ctx, func(ctx context.Context, tx *transaction) error {
+		created = nil
+		for i, t := range batch {
+			if err := s.insert(ctx, tx, batchID, i, t, ids); err != nil {
+				return err
+			}
+			stored, err := s.task(ctx, tx, ids[t.ID])
+			if err != nil {
+				return err
+			}
+			created = append(created, stored)
+		}
+		return nil
+	})
+	return created, err
+}
+
+func (s *service) insert(
+	ctx context.Context, tx *transaction, batchID string, position int, t newTask, ids map[string]string,
+) error {
+	parents := map[string]bool{}
+	for _, parent := range t.Dependencies {
+		parents[ids[parent]] = true
+	}
+	first, timeout := pending, t.Timeout
+	if len(parents) > 0 {
+		first = waiting
+	}
+	if timeout == 0 {
+		timeout = 60
+	}
+	if _, err := tx.ExecContext(ctx, s.db.SQL(`INSERT INTO task (id, batch_id, position, local_id, name, kind, timeout,
+			max_concurrency, waiting_for, status, on_start, on_success, on_failure, retry_policy, created_at, last_updated)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, {now}, {now})`),
+		ids[t.ID], batchID, position, t.ID, t.Name, t.Kind, timeout, t.MaxRunning, len(parents), string(first),
+		column{t.OnStart}, column{t.OnSuccess}, column{t.OnFailure}, column{t.Retry}); err != nil {
+		return err
+	}
+	for parent := range parents {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO task_link VALUES ($1, $2)", parent, ids[t.ID]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry/examples/shared"
+)
+
+//go:embed dag.html
+var dagHTML string
+
+var dagPage = template.Must(template.New("dag").Parse(dagHTML))
+
+// The places of nodes on the page.
+const (
+	nodeWidth, nodeHeight   = 280, 86
+	columnWidth, lineHeight = nodeWidth + 70, nodeHeight + 24
+)
+
+// node is a task on the page.
+type node struct {
+	task
+
+	X, Y     int
+	Progress string
+	NextIn   time.Duration // if there is a NextRetryAt
+}
+
+// edge is a line from a task to one that depends on it.
+type edge struct{ X1, Y1, X2, Y2 int }
+
+// dag serves the page with the graph of a batch, of the last one if none is named.
+func (s *service) dag(w http.ResponseWriter, r *http.Request) {
+	page, err := s.layout(r.Context(), r.URL.Query().Get("batch"))
+	if err != nil {
+		s.log.Error("GET /dag", "error", err)
+		http.Error(w, "internal error", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_ = dagPage.Execute(w, page) // the caller has gone
+}
+
+// dagData is what the page shows.
+type dagData struct {
+	Batch                                string
+	Nodes                                []*node
+	Edges                                []edge
+	Width, Height, NodeWidth, NodeHeight int
+}
+
+// layout puts each task to the right of all that it depends on.
+func (s *service) layout(ctx context.Context, batch string) (*dagData, error) {
+	if batch == "" {
+		err := s.db.QueryRowContext(ctx,
+			"SELECT coalesce((SELECT batch_id FROM task ORDER BY created_at DESC LIMIT 1), 'none')").Scan(&batch)
+		if err != nil {
+			return nil, err
+		}
+	}
+	tasks, err := s.list(ctx, "", batch)
+	if err != nil {
+		return nil, err
+	}
+	links, err := s.links(ctx, batch)
+	if err != nil {
+		return nil, err
+	}
+	page := &dagData{Batch: batch, NodeWidth: nodeWidth, NodeHeight: nodeHeight}
+	nodes := map[string]*node{}
+	for _, t := range tasks {
+		n := &node{task: t, Progress: attempt(&t), NextIn: nextIn(&t)}
+		nodes[t.ID], page.Nodes = n, append(page.Nodes, n)
+	}
+	for range tasks { // the longest path has no more steps
+		for _, l := range links {
+			nodes[l[1]].X = max(nodes[l[1]].X, nodes[l[0]].X+columnWidth)
+		}
+	}
+	lines := map[int]int{}
+	for _, n := range page.Nodes {
+		n.Y = lines[n.X] * lineHeight
+		lines[n.X]++
+		page.Width, page.Height = max(page.Width, n.X+nodeWidth), max(page.Height, n.Y+nodeHeight)
+	}
+	for _, l := range links {
+		from, to := nodes[l[0]], nodes[l[1]]
+		page.Edges = append(page.Edges, edge{from.X + nodeWidth, from.Y + nodeHeight/2, to.X, to.Y + nodeHeight/2})
+	}
+	return page, nil
+}
+
+// attempt says at which attempt a task is, the first being 0.
+func attempt(t *task) string {
+	if t.Retry == nil {
+		return "no retries"
+	}
+	return fmt.Sprintf("attempt %d of 0…%d", t.Attempt, t.Retry.MaxRetries)
+}
+
+// nextIn returns how long it is to the next retry.
+func nextIn(t *task) time.Duration {
+	return max(0, t.NextRetryAt.Sub(t.now.Time)).Round(100 * time.Millisecond)
+}
+
+// links returns the pairs of parent and child of a batch.
+func (s *service) links(ctx context.Context, batch string) ([][2]string, error) {
+	return shared.Query(ctx, s.db, func(rows *sql.Rows) (l [2]string, err error) {
+		return l, rows.Scan(&l[0], &l[1])
+	}, `SELECT parent_id, child_id FROM task_link
+		WHERE child_id IN (SELECT id FROM task WHERE batch_id = $1) ORDER BY parent_id, child_id`, batch)
+}

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+// startNext starts the task whose turn it is, and reports whether there was one.
+func (s *service) startNext(ctx context.Context) (bool, error) {
+	var rows []retrytable.Row[string]
+	err := s.inTx(ctx, func(ctx context.Context, tx *transaction) (err error) {
+		// Two claims at once would not see each other among those that run.
+		if s.db.Dialect == retrytable.PostgreSQL {
+			const lock = "SELECT pg_advisory_xact_lock(hashtext(current_schema() || '.task'))"
+			if _, err := tx.ExecContext(ctx, lock); err != nil {
+				return err
+			}
+		}
+		rows, err = s.claims.Claim(ctx, tx, 1)
+		return err
+	})
+	if err != nil || len(rows) == 0 {
+		return false, err
+	}
+	// What was begun is finished, even if the service is to stop.
+	return true, s.start(context.WithoutCancel(ctx), rows[0])
+}
+
+// start calls the on_start of a claimed task, and has it run if that is accepted.
+func (s *service) start(ctx context.Context, row retrytable.Row[string]) error {
+	var t task
+	stopped, first := false, false
+	err := s.inTx(ctx, func(ctx context.Context, tx *transaction) (err error) {
+		if t, err = s.task(ctx, tx, row.ID); err != nil {
+			return err
+		}
+		var d retry.Decision
+		if d, stopped = t.Retry.policy(s.second).Exhausted(row.State, row.Now()); stopped {
+			return s.decided(ctx, tx, t, row, d, d.Err)
+		}
+		if t.OnStart != nil {
+			first, err = s.begin(ctx, tx, t)
+		}
+		return err
+	})
+	if err != nil || stopped {
+		return err
+	}
+	var refused error
+	if first {
+		refused = s.call(ctx, t.OnStart, key(t.ID, "start", success, t.Attempt), t)
+	}
+	return s.inTx(ctx, func(ctx context.Context, tx *transaction) error {
+		if first {
+			if err := s.end(ctx, tx, t, refused); err != nil {
+				return err
+			}
+		}
+		if refused != nil {
+			return ignoreLost(s.fail(ctx, tx, t, row, &failure{webhookFailure, refused.Error()}))
+		}
+		return ignoreLost(s.run(ctx, tx, t, row))
+	})
+}
+
+// run makes a claimed task a running one, whose lease is its timeout. Whoever
+// does the work may have been quicker and ended it.
+func (s *service) run(ctx context.Context, tx *transaction, t task, row retrytable.Row[string]) error {
+	ids, err := s.update(ctx, tx, `UPDATE task SET status = 'running', started_at = {now}, last_updated = {now}
+		WHERE id = $1 AND fence = $2 AND status = 'claimed' RETURNING id`, t.ID, row.Fence)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	s.tell(tx, t, running, t.Attempt)
+	return s.tasks.Extend(ctx, tx, t.ID, row.Fence, time.Duration(t.Timeout)*s.second)
+}
+
+// fail ends an attempt. The policy decides what that means.
+func (s *service) fail(ctx context.Context, tx *transaction, t task, row retrytable.Row[string], err error) error {
+	return s.decided(ctx, tx, t, row, t.Retry.policy(s.second).Next(row.State, err, row.Now()), err)
+}
+
+// decided stores a decision. It is the only way in which a task fails by itself,
+// and so the only one by which a retry might be told to others: it is not.
+func (s *service) decided(
+	ctx context.Context, tx *transaction, t task, row retrytable.Row[string], d retry.Decision, err error,
+) error {
+	attempt := t.Attempt
+	if d.Retry {
+		attempt = d.State.Failures
+	}
+	if err := s.tasks.Fail(ctx, tx, row.ID, row.Fence, d, attempt, err.Error()); err != nil {
+		return err
+	}
+	if d.Retry {
+		s.tell(tx, t, retryPending, attempt, "delay", d.Delay, "error", err)
+		return nil
+	}
+	s.tell(tx, t, failed, attempt, "stop", d.Stop, "error", err)
+	if t.Retry != nil && d.Stop == retry.StopAttempts {
+		tx.after = append(tx.after, s.counts.exhausted.Inc)
+	}
+	return s.ended(ctx, tx, t.ID, failed)
+}
+
+// timeouts fails the tasks whose lease has run out: those that run and gave no
+// sign of life, and those whose worker died before they ran.
+func (s *service) timeouts(ctx context.Context) (bool, error) {
+	rows, err := s.tasks.Sweep(ctx, s.db, 100)
+	for _, row := range rows {
+		err = errors.Join(err, s.inTx(ctx, func(ctx context.Context, tx *transaction) error {
+			t, err := s.task(ctx, tx, row.ID)
+			if err != nil {
+				return err
+			}
+			if t.Status == running {
+				timeout := &failure{timedOut, fmt.Sprintf("no word for %d s", t.Timeout)}
+				return ignoreLost(s.fail(ctx, tx, t, row, timeout))
+			}
+			if err := s.end(ctx, tx, t, retry.ErrLost); err != nil {
+				return err
+			}
+			return ignoreLost(s.fail(ctx, tx, t, row, retry.ErrLost))
+		}))
+	}
+	return len(rows) > 0, err
+}
+
+// retries is the retry loop's: what is due becomes pending.
+func (s *service) retries(ctx context.Context) (more bool, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx *transaction) error {
+		ids, err := s.tasks.Promote(ctx, tx, 100)
+		for _, id := range ids {
+			t, readErr := s.task(ctx, tx, id)
+			err = errors.Join(err, readErr)
+			s.tell(tx, t, pending, t.Attempt)
+			tx.after = append(tx.after, s.counts.retries.WithLabelValues(strconv.Itoa(t.Attempt)).Inc)
+		}
+		more = len(ids) > 0
+		return err
+	})
+	return more, err
+}
+
+// patch is what whoever does the work says about it.
+type patch struct {
+	Status        string `json:"status"` // Success, Failure, or nothing yet
+	FailureReason string `json:"failure_reason"`
+	NewSuccess    int64  `json:"new_success"` // to be added
+	NewFailures   int64  `json:"new_failures"`
+	Attempt       *int   `json:"attempt"` // if it is there, the patch is for no other
+}
+
+// apply patches a task that runs. Any patch is a sign of life.
+func (s *service) apply(ctx context.Context, id string, p patch) (t task, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx *transaction) error {
+		if t, err = s.task(ctx, tx, id); err != nil {
+			return err
+		}
+		switch {
+		case t.Status != running && t.Status != claimed:
+			return conflict(t, "must be Claimed or Running")
+		case p.Attempt != nil && *p.Attempt != t.Attempt:
+			return &problem{http.StatusConflict, fmt.Sprintf("attempt: %d: the task is at attempt %d", *p.Attempt, t.Attempt)}
+		}
+		if _, err := s.update(ctx, tx, `UPDATE task SET success = success + $2, failures = failures + $3, last_updated = {now}
+			WHERE id = $1 RETURNING id`, id, p.NewSuccess, p.NewFailures); err != nil {
+			return err
+		}
+		if t.Status == claimed { // whoever says so was called
+			if err := s.end(ctx, tx, t, nil); err != nil {
+				return err
+			}
+		}
+		// Its lease is that of the claim. The caller need not know the fence.
+		row := retrytable.Row[string]{
+			ID: id, Fence: t.fence, Claimed: t.now.Time, State: retry.State{Failures: t.attempts - 1},
+		}
+		switch status(p.Status) {
+		case success:
+			if err = s.tasks.Succeed(ctx, tx, id, t.fence); err == nil {
+				s.tell(tx, t, success, t.Attempt)
+				err = s.ended(ctx, tx, id, success)
+			}
+		case failed:
+			err = s.fail(ctx, tx, t, row, &failure{explicit, p.FailureReason})
+		default:
+			err = s.tasks.Extend(ctx, tx, id, t.fence, time.Duration(t.Timeout)*s.second)
+		}
+		if err != nil {
+			return err
+		}
+		t, err = s.task(ctx, tx, id)
+		return err
+	})
+	if errors.Is(err, retrytable.ErrLeaseLost) {
+		err = conflict(t, "changed meanwhile")
+	}
+	return t, err
+}
+
+// ended is for a task that has reached its end: its webhook is to be called, and
+// the tasks that depend on it may start, or never will.
+func (s *service) ended(ctx context.Context, tx *transaction, id string, end status) error {
+	if err := s.enqueue(ctx, tx, id, end); err != nil {
+		return err
+	}
+	if end == success {
+		_, err := s.update(ctx, tx, `UPDATE task SET waiting_for = waiting_for - 1, last_updated = {now},
+			status = CASE WHEN waiting_for = 1 AND status = 'waiting' THEN 'pending' ELSE status END
+			WHERE id IN (SELECT child_id FROM task_link WHERE parent_id = $1) RETURNING id`, id)
+		return err
+	}
+	below, err := s.update(ctx, tx, `WITH RECURSIVE below(id) AS (
+			SELECT child_id FROM task_link WHERE parent_id = $1
+			UNION SELECT child_id FROM task_link JOIN below ON parent_id = below.id)
+		UPDATE task SET status = $2, failure_reason = $3, ended_at = {now}, last_updated = {now}
+		WHERE id IN (SELECT id FROM below) AND status IN ('waiting', 'paused') RETURNING id`,
+		id, string(end), "dependency "+id+": "+end.String())
+	for _, id := range below {
+		t, readErr := s.task(ctx, tx, id)
+		s.tell(tx, t, end, t.Attempt)
+		err = errors.Join(err, readErr, s.enqueue(ctx, tx, id, end))
+	}
+	return err
+}
+
+// cancel ends a task for good, whatever it was about to do.
+func (s *service) cancel(ctx context.Context, id string) (task, error) {
+	return s.command(ctx, id, `UPDATE task SET status = 'canceled', next_retry_at = NULL, lease_until = NULL,
+		ended_at = {now}, last_updated = {now} WHERE id = $1 AND status IN `+alive+` RETURNING id`)
+}
+
+// pause keeps a task from starting. One that waits for its retry keeps its instant.
+func (s *service) pause(ctx context.Context, id string) (task, error) {
+	return s.command(ctx, id, `UPDATE task SET status = 'paused', last_updated = {now}
+		WHERE id = $1 AND status IN ('waiting', 'pending', 'retry_pending') RETURNING id`)
+}
+
+// unpause takes a task back to where it was.
+func (s *service) unpause(ctx context.Context, id string) (task, error) {
+	return s.command(ctx, id, `UPDATE task SET last_updated = {now}, status = CASE
+			WHEN next_retry_at IS NOT NULL THEN 'retry_pending' WHEN waiting_for > 0 THEN 'waiting' ELSE 'pending' END
+		WHERE id = $1 AND status = 'paused' RETURNING id`)
+}
+
+// command executes what a user wants of a task, if its status allows that.
+func (s *service) command(ctx context.Context, id, statement string) (t task, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx *transaction) error {
+		done, err := s.update(ctx, tx, statement, id)
+		if err != nil {
+			return err
+		}
+		if t, err = s.task(ctx, tx, id); err != nil {
+			return err
+		}
+		if len(done) == 0 {
+			return conflict(t, "does not allow that")
+		}
+		s.tell(tx, t, t.Status, t.Attempt)
+		if t.Status == canceled {
+			return s.ended(ctx, tx, id, canceled)
+		}
+		return nil
+	})
+	return t, err
+}
+
+// stopBatch cancels what is not at its end, what waits for its retry included.
+func (s *service) stopBatch(ctx context.Context, batch string) (ids []string, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx *transaction) (err error) {
+		ids, err = s.update(ctx, tx, `UPDATE task SET status = 'canceled', next_retry_at = NULL, lease_until = NULL,
+			ended_at = {now}, last_updated = {now} WHERE batch_id = $1 AND status IN `+alive+` RETURNING id`, batch)
+		return err
+	})
+	return ids, err
+}
+
+// tell logs what became of a task once it is true.
+func (s *service) tell(tx *transaction, t task, now status, attempt int, more ...any) {
+	tx.after = append(tx.after, func() {
+		s.log.Info(t.Name, append([]any{"status", now.String(), "attempt", attempt}, more...)...)
+	})
+}
+
+// ignoreLost is for what came too late: the task was canceled or ended meanwhile.
+func ignoreLost(err error) error {
+	if errors.Is(err, retrytable.ErrLeaseLost) {
+		return nil
+	}
+	return err
+}
+
+func conflict(t task, problemText string) error {
+	return &problem{http.StatusConflict, fmt.Sprintf("task %s: status %v: %s", t.ID, t.Status, problemText)}
+}

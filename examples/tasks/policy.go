@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// retryPolicy is the policy that comes with a task.
+type retryPolicy struct {
+	MaxRetries        int32     `json:"max_retries"` // without the first attempt
+	InitialDelaySecs  int32     `json:"initial_delay_secs"`
+	BackoffMultiplier float64   `json:"backoff_multiplier"`
+	MaxDelaySecs      int32     `json:"max_delay_secs"`
+	RetryOn           []trigger `json:"retry_on,omitempty"` // nil means all
+}
+
+// trigger is a kind of failure.
+type trigger string
+
+const (
+	timedOut       trigger = "timeout"         // no word of the task for too long
+	webhookFailure trigger = "webhook_failure" // its on_start was refused
+	explicit       trigger = "explicit"        // somebody said so, by PATCH
+)
+
+// failure is how an attempt ended.
+type failure struct {
+	trigger trigger
+	reason  string
+}
+
+func (f *failure) Error() string { return string(f.trigger) + ": " + f.reason }
+
+// UnmarshalJSON fills in the defaults.
+func (r *retryPolicy) UnmarshalJSON(data []byte) error {
+	type plain retryPolicy
+	p := plain{InitialDelaySecs: 5, BackoffMultiplier: 2, MaxDelaySecs: 300}
+	if err := unmarshalStrict(data, &p); err != nil {
+		return err
+	}
+	*r = retryPolicy(p)
+	return nil
+}
+
+// UnmarshalJSON takes the triggers that there are.
+func (t *trigger) UnmarshalJSON(data []byte) error {
+	var word string
+	if err := json.Unmarshal(data, &word); err != nil {
+		return err
+	}
+	*t = trigger(word)
+	if !slices.Contains([]trigger{timedOut, webhookFailure, explicit}, *t) {
+		return fmt.Errorf("retry_on: %q: must be timeout, webhook_failure or explicit", word)
+	}
+	return nil
+}
+
+// policy is r as the library has it, without jitter, which the document does not
+// ask for. A second is how long the seconds of r last. No policy is no retry.
+func (r *retryPolicy) policy(second time.Duration) *retry.Policy {
+	if r == nil {
+		return &retry.Policy{Name: "task", MaxAttempts: 1}
+	}
+	return &retry.Policy{
+		Name:        "task",
+		MaxAttempts: int(r.MaxRetries) + 1,
+		Backoff: retry.Exponential{
+			Initial: time.Duration(r.InitialDelaySecs) * second, Multiplier: r.BackoffMultiplier,
+		},
+		MaxDelay:   time.Duration(r.MaxDelaySecs) * second,
+		Jitter:     retry.NoJitter,
+		Classifier: r.classify,
+	}
+}
+
+// classify lets those failures be retried that the policy is for. An attempt that
+// was lost with its worker is none of them: it is retried anyhow.
+func (r *retryPolicy) classify(err error) retry.Verdict {
+	var f *failure
+	if !errors.As(err, &f) {
+		return retry.Verdict{}
+	}
+	class := retry.Retryable
+	if r.RetryOn != nil && !slices.Contains(r.RetryOn, f.trigger) {
+		class = retry.Final
+	}
+	return retry.Verdict{Class: class, Category: string(f.trigger)}
+}
+
+// validate reports everything that is wrong with r. The upper bounds are those of
+// the service.
+func (r *retryPolicy) validate(limits retry.Limits) error {
+	if r == nil {
+		return nil
+	}
+	var errs []error
+	check := func(ok bool, field string, value any, problem string) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s: %v: must be %s", field, value, problem))
+		}
+	}
+	check(r.MaxRetries >= 1, "max_retries", r.MaxRetries, "at least 1")
+	check(r.InitialDelaySecs >= 1, "initial_delay_secs", r.InitialDelaySecs, "at least 1")
+	check(r.BackoffMultiplier >= 1, "backoff_multiplier", r.BackoffMultiplier, "at least 1.0")
+	check(r.MaxDelaySecs >= r.InitialDelaySecs, "max_delay_secs", r.MaxDelaySecs,
+		fmt.Sprintf("at least the initial_delay_secs of %d", r.InitialDelaySecs))
+	check(r.RetryOn == nil || len(r.RetryOn) > 0, "retry_on", "[]", "absent or have a trigger")
+	if len(errs) == 0 {
+		if err := limits.Check(r.policy(time.Second)); err != nil {
+			return fmt.Errorf("max_retries: %d, max_delay_secs: %d: %w", r.MaxRetries, r.MaxDelaySecs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

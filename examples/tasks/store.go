@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/seed-5ff3c98e/retry/examples/shared"
+	"github.com/seed-5ff3c98e/retry/retryhttp"
+	"github.com/seed-5ff3c98e/retry/retrysql"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+// schema is what retrytable does not add.
+const schema = `
+CREATE TABLE task (
+	id              text PRIMARY KEY,
+	batch_id        text NOT NULL,
+	position        bigint NOT NULL, -- in the batch
+	local_id        text NOT NULL,
+	name            text NOT NULL,
+	kind            text NOT NULL,
+	timeout         bigint NOT NULL,
+	max_concurrency bigint NOT NULL,
+	waiting_for     bigint NOT NULL, -- so many dependencies
+	on_start        jsonb,
+	on_success      jsonb,
+	on_failure      jsonb,
+	retry_policy    jsonb,
+	attempt         bigint NOT NULL DEFAULT 0, -- that of the document; attempts counts claims
+	success         bigint NOT NULL DEFAULT 0,
+	failures        bigint NOT NULL DEFAULT 0,
+	failure_reason  text,
+	created_at      {instant} NOT NULL,
+	started_at      {instant},
+	ended_at        {instant},
+	last_updated    {instant} NOT NULL
+);
+CREATE INDEX task_batch ON task (batch_id);
+CREATE TABLE task_link (
+	parent_id text NOT NULL,
+	child_id  text NOT NULL,
+	PRIMARY KEY (parent_id, child_id)
+);
+CREATE TABLE webhook_execution (
+	idempotency_key text PRIMARY KEY,
+	task_id         text NOT NULL,
+	attempt         bigint NOT NULL,
+	action          jsonb NOT NULL,
+	error           text
+);
+CREATE INDEX webhook_execution_task ON webhook_execution (task_id);
+`
+
+// concurrencyRule is the condition of tasks that may start. What waits for its
+// retry does not count.
+const concurrencyRule = `max_concurrency = 0 OR max_concurrency > (
+	SELECT count(*) FROM task other WHERE other.kind = task.kind AND other.status IN ('claimed', 'running'))`
+
+// service is the HTTP API and the loops. Any number of them may share a database.
+type service struct {
+	config
+
+	db     *shared.DB
+	tasks  *retrytable.Table[string]
+	claims *retrytable.Table[string] // tasks, for Claim only
+	hooks  *retrytable.Table[string] // calls of webhooks at the end of tasks
+	client *http.Client
+	counts *metrics
+	log    *slog.Logger
+}
+
+func newService(db *shared.DB, c config, log *slog.Logger) *service {
+	table := func(where string) *retrytable.Table[string] {
+		return &retrytable.Table[string]{
+			Dialect: db.Dialect, Name: "task", Lease: c.lease, Where: where, OrderBy: "created_at, batch_id, position",
+			Columns: retrytable.Columns{Due: "next_retry_at"},
+			Statuses: retrytable.Statuses{
+				Ready: string(pending), Waiting: string(retryPending), Running: []string{string(claimed), string(running)},
+				Done: string(success), Dead: string(failed),
+			},
+			Set: retrytable.Set{
+				Claim:   db.SQL("last_updated = {now}"),
+				Succeed: db.SQL("ended_at = {now}, last_updated = {now}"),
+				Fail:    db.SQL("attempt = $1, failure_reason = $2, ended_at = {now}, last_updated = {now}"),
+				Promote: db.SQL("started_at = NULL, ended_at = NULL, failure_reason = NULL, last_updated = {now}"),
+			},
+		}
+	}
+	return &service{
+		config: c, db: db, log: log, counts: newMetrics(),
+		tasks: table(""), claims: table(concurrencyRule),
+		hooks: &retrytable.Table[string]{
+			Dialect: db.Dialect, Name: "webhook_execution", Lease: c.lease,
+			Columns:  retrytable.Columns{ID: "idempotency_key"},
+			Statuses: retrytable.Statuses{Done: "success", Dead: "failure"},
+			Set:      retrytable.Set{Fail: "error = $1", Succeed: "error = NULL"},
+		},
+		client: &http.Client{Transport: &retryhttp.Transport{Policy: once(c.lease), Budget: retryhttp.NoBudget}},
+	}
+}
+
+// migrate makes the tables if they are not there.
+func (s *service) migrate(ctx context.Context) error {
+	if _, err := s.db.ExecContext(ctx, "SELECT 1 FROM webhook_execution LIMIT 0"); err == nil {
+		return nil
+	}
+	return s.inTx(ctx, func(ctx context.Context, tx *transaction) error {
+		_, err := tx.ExecContext(ctx, s.db.SQL(schema)+s.tasks.Schema()+s.hooks.Schema()+
+			"CREATE INDEX task_running ON task (kind) WHERE status IN ('claimed', 'running')")
+		return err
+	})
+}
+
+// transaction is one, and what is to be told once it is committed.
+type transaction struct {
+	*sql.Tx
+
+	after []func()
+}
+
+// inTx runs fn in a transaction, and again if it met with another one.
+func (s *service) inTx(ctx context.Context, fn func(ctx context.Context, tx *transaction) error) error {
+	var last *transaction
+	err := retrysql.InTx(ctx, s.db.DB, nil, nil, func(ctx context.Context, tx *sql.Tx) error {
+		last = &transaction{Tx: tx}
+		return fn(ctx, last)
+	})
+	if err != nil {
+		return err
+	}
+	for _, tell := range last.after {
+		tell()
+	}
+	return nil
+}
+
+// task reads a task.
+func (s *service) task(ctx context.Context, tx *transaction, id string) (task, error) {
+	t, err := scanTask(tx.QueryRowContext(ctx, s.db.SQL("SELECT "+taskColumns+" FROM task WHERE id = $1"), id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return t, &problem{http.StatusNotFound, "task " + id + ": not found"}
+	}
+	return t, err
+}
+
+// update executes a statement that ends with RETURNING and an ID.
+func (s *service) update(ctx context.Context, tx *transaction, statement string, args ...any) ([]string, error) {
+	return shared.Query(ctx, tx, func(rows *sql.Rows) (id string, err error) {
+		return id, rows.Scan(&id)
+	}, s.db.SQL(statement), args...)
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryhttp"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+// action is what happens when a task starts or ends.
+type action struct {
+	Kind   string `json:"kind"` // Webhook
+	Params struct {
+		URL  string `json:"url"`
+		Verb string `json:"verb"` // Get, Post, Put, Patch, Delete
+	} `json:"params"`
+}
+
+func (a *action) validate() error {
+	if a == nil {
+		return nil
+	}
+	if a.Kind != "Webhook" {
+		return fmt.Errorf("kind: %q: must be Webhook", a.Kind)
+	}
+	if u, err := url.Parse(a.Params.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("params.url: %q: must be http://… or https://…", a.Params.URL)
+	}
+	if !slices.Contains([]string{"Get", "Post", "Put", "Patch", "Delete"}, a.Params.Verb) {
+		return fmt.Errorf("params.verb: %q: must be Get, Post, Put, Patch or Delete", a.Params.Verb)
+	}
+	return nil
+}
+
+// key is the idempotency key of a call. Another attempt is another call.
+func key(taskID, trigger string, condition status, attempt int) string {
+	return fmt.Sprintf("%s:%s:%s:%d", taskID, trigger, string(condition), attempt)
+}
+
+// once is the policy of a call: what is tried again is the task.
+func once(lease time.Duration) *retry.Policy {
+	return &retry.Policy{Name: "webhook", MaxAttempts: 1, AttemptTimeout: lease / 2}
+}
+
+// call calls a webhook, once. The receiver learns what task it is and which
+// attempt, and what it has to know to report about it.
+func (s *service) call(ctx context.Context, a *action, key string, about any) error {
+	body, err := json.Marshal(about)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, strings.ToUpper(a.Params.Verb), a.Params.URL, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", key)
+	return retryhttp.Do(s.client, nil, req, func(*http.Response) error { return nil }) //nolint:contextcheck // it is in req
+}
+
+// begin records that the on_start of a task is called now. It is not to be called
+// if it was in this attempt: the key says so.
+func (s *service) begin(ctx context.Context, tx *transaction, t task) (first bool, err error) {
+	ids, err := s.update(ctx, tx, `INSERT INTO webhook_execution (idempotency_key, task_id, attempt, action, status)
+		VALUES ($1, $2, $3, $4, 'running') ON CONFLICT DO NOTHING RETURNING idempotency_key`,
+		key(t.ID, "start", success, t.Attempt), t.ID, t.Attempt, column{t.OnStart})
+	return len(ids) > 0, err
+}
+
+// end records what became of it.
+func (s *service) end(ctx context.Context, tx *transaction, t task, refused error) error {
+	result, text := success, any(nil)
+	if refused != nil {
+		result, text = failed, refused.Error()
+	}
+	_, err := s.update(ctx, tx, "UPDATE webhook_execution SET status = $2, error = $3 WHERE idempotency_key = $1 RETURNING task_id",
+		key(t.ID, "start", success, t.Attempt), string(result), text)
+	return err
+}
+
+// enqueue has the webhook for the end of a task called, by [service.deliver] and
+// once the transaction is committed.
+func (s *service) enqueue(ctx context.Context, tx *transaction, id string, end status) error {
+	hook := map[status]string{success: "on_success", failed: "on_failure"}[end]
+	if hook == "" {
+		return nil
+	}
+	_, err := s.update(ctx, tx, `INSERT INTO webhook_execution (idempotency_key, task_id, attempt, action, status)
+		SELECT id || ':end:`+string(end)+`:' || attempt, id, attempt, `+hook+`, 'ready' FROM task
+		WHERE id = $1 AND `+hook+` IS NOT NULL ON CONFLICT DO NOTHING RETURNING idempotency_key`, id)
+	return err
+}
+
+// deliver calls the next webhook of those that were enqueued. They are calls about
+// facts, and so have a policy of their own and wait for no task.
+func (s *service) deliver(ctx context.Context) (bool, error) {
+	policy := &retry.Policy{
+		Name: "webhook", Backoff: retry.Exponential{Initial: 5 * s.second}, Classifier: retry.ThroughGiveUp,
+	}
+	lost, err := s.hooks.Sweep(ctx, s.db, 100)
+	for _, row := range lost {
+		d := policy.Next(row.State, retry.ErrLost, row.Now())
+		err = errors.Join(err, ignoreLost(s.hooks.Fail(ctx, s.db, row.ID, row.Fence, d, retry.ErrLost.Error())))
+	}
+	rows, claimErr := s.hooks.Claim(ctx, s.db, 1)
+	err = errors.Join(err, claimErr)
+	for _, row := range rows {
+		err = errors.Join(err, ignoreLost(s.deliverRow(context.WithoutCancel(ctx), policy, row)))
+	}
+	return len(rows) > 0, err
+}
+
+func (s *service) deliverRow(ctx context.Context, policy *retry.Policy, row retrytable.Row[string]) error {
+	if d, exhausted := policy.Exhausted(row.State, row.Now()); exhausted {
+		return s.hooks.Fail(ctx, s.db, row.ID, row.Fence, d, d.Err.Error())
+	}
+	var a action
+	var t task
+	err := s.inTx(ctx, func(ctx context.Context, tx *transaction) (err error) {
+		var id string
+		if err = tx.QueryRowContext(ctx, "SELECT task_id, action FROM webhook_execution WHERE idempotency_key = $1", row.ID).
+			Scan(&id, column{&a}); err == nil {
+			t, err = s.task(ctx, tx, id)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.call(ctx, &a, row.ID, t); err != nil {
+		s.log.Warn(t.Name, "webhook", row.ID, "error", err)
+		return s.hooks.Fail(ctx, s.db, row.ID, row.Fence, policy.Next(row.State, err, row.Now()), err.Error())
+	}
+	return s.hooks.Succeed(ctx, s.db, row.ID, row.Fence)
+}
