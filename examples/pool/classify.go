@@ -40,17 +40,15 @@ func verdict(class retry.Class, category string) retry.Verdict {
 // decided in the pool. It is killed with its group when the context ends, or after
 // the timeout, if there is one.
 func shell(dir string, stdout io.Writer, timeout time.Duration) func(context.Context, *Node) error {
-	once := &retry.Policy{MaxAttempts: 1, AttemptTimeout: timeout}
+	attempt := &retry.Policy{AttemptTimeout: timeout}
 	return func(ctx context.Context, n *Node) error {
-		err := retryexec.Run(ctx, once, func(ctx context.Context) *exec.Cmd {
+		ctx, cancel := attempt.AttemptContext(ctx)
+		defer cancel()
+		err := retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
 			cmd := exec.CommandContext(ctx, "sh", "-c", n.Command)
 			cmd.Dir, cmd.Stdout = dir, stdout
 			return cmd
 		})
-		var gaveUp *retry.Error // after the one attempt; the pool counts them
-		if errors.As(err, &gaveUp) && gaveUp.Err != nil {
-			err = gaveUp.Err
-		}
 		return withReason(err)
 	}
 }
