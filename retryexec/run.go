@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
 // pipeDelay is the WaitDelay of commands that have none. Only tests change it.
@@ -107,7 +108,7 @@ func Once(ctx context.Context, newCmd func(context.Context) *exec.Cmd) error {
 		ctx = context.Background()
 	}
 	err := runOnce(ctx, newCmd, nil)
-	if err != nil && done(ctx) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if err != nil && done.Is(ctx) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &timeoutError{err: err}
 	}
 	return err
@@ -125,24 +126,11 @@ func run(ctx context.Context, p *retry.Policy, newCmd func(context.Context) *exe
 	policy.Classifier = retry.Chain(policy.Classifier, ClassifyError)
 	return policy.Execute(ctx, func(attempt context.Context) error {
 		err := runOnce(attempt, newCmd, stdout)
-		if err != nil && done(attempt) && !done(ctx) {
+		if err != nil && done.Is(attempt) && !done.Is(ctx) {
 			return &timeoutError{err: err}
 		}
 		return err
 	})
-}
-
-// done reports whether ctx has ended; nil never does.
-func done(ctx context.Context) bool {
-	if ctx == nil {
-		return false
-	}
-	select {
-	case <-ctx.Done():
-		return true
-	default:
-		return false
-	}
 }
 
 func runOnce(ctx context.Context, newCmd func(context.Context) *exec.Cmd, stdout *bytes.Buffer) error {

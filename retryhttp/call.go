@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
 // call is one round trip: a request and its attempts.
@@ -120,7 +121,7 @@ func (c *call) try(ctx context.Context) error {
 		err = errors.New("retryhttp: Base returned neither a response nor an error")
 	}
 	if err != nil {
-		return c.settle(&outcome{nil, err}, overtime(attemptCtx) && !done(ctx))
+		return c.settle(&outcome{nil, err}, overtime(attemptCtx) && !done.Is(ctx))
 	}
 	if resp.Request == req {
 		resp.Request = c.req // whose context does not end with the body
@@ -169,17 +170,7 @@ func (c *call) context(ctx context.Context) (context.Context, context.CancelFunc
 // overtime reports whether the deadline of an attempt has passed. Its context may
 // also have been canceled, when the body was read to its end.
 func overtime(ctx context.Context) bool {
-	return done(ctx) && errors.Is(ctx.Err(), context.DeadlineExceeded)
-}
-
-// done asks Done before Err because the contexts of some mock clocks race in Err.
-func done(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return true
-	default:
-		return false
-	}
+	return done.Is(ctx) && errors.Is(ctx.Err(), context.DeadlineExceeded)
 }
 
 // transport returns what makes the next attempt.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
 // Do sends a request and has its response read by a function, which is part of
@@ -104,7 +105,7 @@ func (c *call) consume(ctx, attempt context.Context) error {
 		return nil
 	}
 	c.sent = nil // it was, and answered
-	c.judge(err, err, overtime(attempt) && !done(ctx))
+	c.judge(err, err, overtime(attempt) && !done.Is(ctx))
 	c.verdict.NotApplied = false
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
 // DefaultPolicy returns the policy of a [Transport] without one, for a caller to
@@ -142,7 +143,7 @@ func (t *Transport) plain(p *retry.Policy, req *http.Request) bool {
 		return false
 	}
 	_, ok := t.base().(*http.Transport)
-	return ok && !done(req.Context())
+	return ok && !done.Is(req.Context())
 }
 
 // CloseIdleConnections closes the idle connections of Base, if it can.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+
+	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
 // Close ends the pool: no task is taken any more, those in the queue are run, and
@@ -40,7 +42,7 @@ func (p *Pool) Close(ctx context.Context) ([]*Task, error) {
 	select {
 	case <-idle:
 	case <-ctx.Done():
-		if !closed(idle) {
+		if !done.Closed(idle) {
 			err = context.Cause(ctx)
 			left = append(left, p.halt()...)
 			<-idle

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
 // The ends of a task, and of an attempt to submit one, that are not the policy's.
@@ -168,9 +169,9 @@ func (p *Pool) newTask(ctx context.Context, fn func(context.Context) error) (*Ta
 	}
 	ctx = orBackground(ctx)
 	switch {
-	case done(ctx):
+	case done.Is(ctx):
 		return nil, context.Cause(ctx)
-	case closed(p.shut):
+	case done.Closed(p.shut):
 		return nil, ErrClosed
 	}
 	return &Task{pool: p, ctx: ctx, fn: fn}, nil
@@ -208,15 +209,4 @@ func orBackground(ctx context.Context) context.Context {
 		return context.Background()
 	}
 	return ctx
-}
-
-func done(ctx context.Context) bool { return closed(ctx.Done()) }
-
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

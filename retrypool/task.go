@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
 // Task is a function that was submitted to a [Pool]. Its methods are safe for
@@ -115,7 +116,7 @@ func (t *Task) gaveUp(stop retry.StopReason, after time.Duration) *retry.Error {
 		RetryAfter: after,
 		Err:        t.err,
 	}
-	if (stop == retry.StopCanceled || stop == retry.StopDeadline) && done(t.ctx) {
+	if (stop == retry.StopCanceled || stop == retry.StopDeadline) && done.Is(t.ctx) {
 		e.Cause = context.Cause(t.ctx)
 	}
 	return e

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
 var errGoexit = retry.MarkFinal(errors.New("retrypool: task called runtime.Goexit"))
@@ -86,10 +87,10 @@ func (p *Pool) leave() {
 func (p *Pool) attempt(ctx context.Context, cancel context.CancelFunc, t *Task) {
 	defer cancel()
 	switch {
-	case done(t.ctx):
+	case done.Is(t.ctx):
 		p.interrupt(t)
 		return
-	case done(ctx): // Close wants it back
+	case done.Is(ctx): // Close wants it back
 		p.again(t, time.Time{}, 0)
 		return
 	}
@@ -103,8 +104,8 @@ func (p *Pool) attempt(ctx context.Context, cancel context.CancelFunc, t *Task) 
 		if r := recover(); r != nil {
 			err = &PanicError{r, debug.Stack()}
 		}
-		timedOut := done(attemptCtx) && !done(ctx)
-		halted := done(ctx) && !done(t.ctx)
+		timedOut := done.Is(attemptCtx) && !done.Is(ctx)
+		halted := done.Is(ctx) && !done.Is(t.ctx)
 		release()
 		p.settle(t, err, timedOut, halted)
 	}()
@@ -122,7 +123,7 @@ func (p *Pool) settle(t *Task, err error, timedOut, halted bool) {
 	var now time.Time
 	if !p.guard(t, func() {
 		var v retry.Verdict
-		if !done(t.ctx) { // which is asked first, and then the error is not
+		if !done.Is(t.ctx) { // which is asked first, and then the error is not
 			v = p.classify(err, timedOut)
 		}
 		halted = halted && (v.Class != retry.Final || v.Category == "canceled") && !p.policy().NonIdempotent

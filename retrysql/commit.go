@@ -9,12 +9,13 @@ import (
 	"strings"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/done"
 	"github.com/seed-5ff3c98e/retry/internal/errtree"
 )
 
 // commit commits, unless the context has ended.
 func (t *transaction) commit(ctx context.Context, s *session) error {
-	if ended(ctx) {
+	if done.Is(ctx) {
 		return t.failed(s, context.Cause(ctx))
 	}
 	var err error

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
 const (
@@ -53,7 +54,7 @@ func (t *transaction) begin(ctx context.Context) (*session, error) {
 			return s, nil
 		}
 		s.close()
-		if idle <= 0 || !s.evict || ended(ctx) || Classify(err).Category == "timeout" {
+		if idle <= 0 || !s.evict || done.Is(ctx) || Classify(err).Category == "timeout" {
 			return nil, err
 		}
 	}

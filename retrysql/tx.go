@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
 // TxOptions say how InTx begins a transaction, and what it may do with it.
@@ -109,7 +110,7 @@ type transaction struct {
 // attempt runs the transaction once.
 func (t *transaction) attempt(ctx context.Context) error {
 	err := t.run(ctx)
-	t.late = ended(ctx)
+	t.late = done.Is(ctx)
 	return err
 }
 
@@ -162,12 +163,3 @@ func (t *transaction) judge(err error) retry.Verdict {
 
 // writes says that a transaction that was to be read-only has tried to write.
 func (t *transaction) writes(v retry.Verdict) bool { return t.opts.ReadOnly && readOnly(v) }
-
-func ended(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return true
-	default:
-		return false
-	}
-}

@@ -52,7 +52,7 @@ func TestDemo(t *testing.T) {
 		"lint completed",
 		"mirror failed: task failed after 3 attempts: exit status 1: rsync: timeout in data send",
 		"license failed: task failed after 1 attempt: exit status 75: license server is busy",
-		"secrets failed: task failed after 1 attempt: exit status 1: /root/secrets: Permission denied",
+		"secrets failed: task failed after 1 attempt: exit status 1: /srv/secrets: Permission denied",
 		"test completed",
 		"deploy skipped: needs secrets, which was not completed",
 		"announce skipped: needs deploy, which was not completed",

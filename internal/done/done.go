@@ -1,0 +1,19 @@
+// Package done asks a context whether it has ended, in the way that drivers have
+// to: through Done, because the contexts of some mock clocks race in Err.
+package done
+
+import "context"
+
+// Is reports whether ctx has ended.
+func Is(ctx context.Context) bool { return Closed(ctx.Done()) }
+
+// Closed reports whether something can be received, as from the Done of a context
+// that has ended.
+func Closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
