@@ -1,28 +1,70 @@
 package retryexec
 
+import (
+	"strings"
+	"unicode"
+)
+
+// maxLine is how many bytes the reason in the text of an error may have.
+const maxLine = 500
+
 const (
 	bel = '\a'
 	esc = '\x1b'
 )
 
 // clean returns the last 8 KiB of s without terminal escape sequences and in
-// lower case. Only ASCII letters are lowered, since phrases have no others. It
-// takes time in proportion to s.
+// lower case. Only ASCII letters are lowered, since phrases have no others.
 func clean(s string) string {
+	text := withoutEscapes(s)
+	text = text[max(len(text)-tailSize, 0):]
+	for i, c := range text {
+		if 'A' <= c && c <= 'Z' {
+			text[i] += 'a' - 'A'
+		}
+	}
+	return string(text)
+}
+
+// lastLine returns the last line of s that is not blank, as the reason of a
+// failure: valid UTF-8, without what a terminal obeys or a log takes for a line
+// of its own, and cut off if it is long.
+func lastLine(s string) string {
+	text := strings.TrimSpace(strings.Map(printable, string(withoutEscapes(s))))
+	line := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+	if len(line) <= maxLine {
+		return line
+	}
+	const cut = "…"
+	return strings.ToValidUTF8(line[:maxLine-len(cut)], "") + cut // it may end within a character
+}
+
+// printable returns r, or what stands for it in the text of an error. A carriage
+// return ends a line as well: programs draw their progress with it.
+func printable(r rune) rune {
+	switch {
+	case r == '\n', r == '\r':
+		return '\n'
+	case unicode.IsPrint(r): // so is U+FFFD, for what is not UTF-8
+		return r
+	default:
+		return ' '
+	}
+}
+
+// withoutEscapes returns s without terminal escape sequences. It takes time in
+// proportion to s.
+func withoutEscapes(s string) []byte {
 	text := make([]byte, 0, len(s))
 	for i := 0; i < len(s); {
-		c := s[i]
-		if c == esc {
+		if s[i] == esc {
 			i = afterEscape(s, i+1)
 			continue
 		}
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		text = append(text, c)
+		text = append(text, s[i])
 		i++
 	}
-	return string(text[max(len(text)-tailSize, 0):])
+	return text
 }
 
 // afterEscape returns the index after the escape sequence whose ESC comes before

@@ -232,35 +232,6 @@ func TestOnlyTheEndOfStderrCounts(t *testing.T) {
 	assert.Equal(t, want, retryexec.Classify(nil, 1, "permission"+colors+" denied"+fill(size-len(phrase))))
 }
 
-func TestClean(t *testing.T) {
-	t.Parallel()
-	tests := []struct{ name, stderr, want string }{
-		{"nothing", "", ""},
-		{"text", "Timed OUT\r\n", "timed out\r\n"},
-		{"other letters stay", "ÄÖ İ \u212a \xff", "ÄÖ İ \u212a \xff"},
-		{"color", "\x1b[1;31mtimed\x1b[0m out", "timed out"},
-		{"cursor", "\x1b[2K\x1b[1Gtimed out\x1b[?25h", "timed out"},
-		{"intermediates", "\x1b[0 qtimed\x1b[!p out", "timed out"},
-		{"title, BEL", "\x1b]0;connection reset\atimed out", "timed out"},
-		{"title, ST", "\x1b]0;connection reset\x1b\\timed out", "timed out"},
-		{"link", "\x1b]8;;https://x/\x1b\\timed\x1b]8;;\x1b\\ out", "timed out"},
-		{"device control", "\x1bPq#0;2\x1b\\timed out", "timed out"},
-		{"other strings", "\x1bXa\x1b\\\x1b^b\x1b\\\x1b_c\x1b\\timed out", "timed out"},
-		{"character set", "\x1b(Btimed out\x1b)0", "timed out"},
-		{"two characters", "\x1b7timed\x1b8 out\x1b=\x1b>\x1bM", "timed out"},
-		{"unfinished string ends with its line", "\x1b]0;title\ntimed out", "\ntimed out"},
-		{"unfinished string at the end", "timed out\x1b]0;title", "timed out"},
-		{"unfinished CSI", "timed out\x1b[1;3", "timed out"},
-		{"broken CSI", "\x1b[1;\ntimed out", "\ntimed out"},
-		{"two ESC", "\x1b\x1b[1mtimed out", "timed out"},
-		{"ESC at the end", "timed out\x1b", "timed out"},
-		{"ESC before a line feed", "\x1b\ntimed out", "\ntimed out"},
-	}
-	for _, tt := range tests {
-		assert.Equal(t, tt.want, retryexec.Clean(tt.stderr), tt.name)
-	}
-}
-
 // TestEndsSoonOnHostileText would take hours if every escape looked at all that follows.
 func TestEndsSoonOnHostileText(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,8 @@ package retryexec_test
 import (
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 
@@ -47,6 +49,25 @@ func FuzzClassify(f *testing.F) {
 		i := int(at % uint(len(plain)+1))
 		for _, escape := range []string{"\x1b[1;31m", "\x1b]0;permission denied\a", "\x1b]8;;x\x1b\\", "\x1b(B", "\x1b7"} {
 			assert.Equal(t, want, p.Classify(nil, code, plain[:i]+escape+plain[i:]), "%q at %d", escape, i)
+		}
+	})
+}
+
+// FuzzLastLine checks that the reason in the text of an error can be printed and
+// stored anywhere: one short line of printable characters, valid UTF-8.
+func FuzzLastLine(f *testing.F) {
+	f.Add("one\ntwo\r\n\x1b[0m\n")
+	f.Add("caf\xe9\x00\u2028\u202e")
+	f.Add(strings.Repeat("é", 300))
+	f.Fuzz(func(t *testing.T, stderr string) {
+		line := retryexec.LastLine(stderr)
+		assert.True(t, utf8.ValidString(line), "%q", line)
+		assert.LessOrEqual(t, len(line), 500)
+		assert.Equal(t, -1, strings.IndexFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", line)
+		assert.Equal(t, strings.TrimSpace(line), line)
+		assert.Equal(t, line, retryexec.LastLine(line))
+		if line != "" {
+			assert.Equal(t, line, retryexec.LastLine("before\n"+stderr+"\n\x1b[0m\n"))
 		}
 	})
 }

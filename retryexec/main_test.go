@@ -1,7 +1,13 @@
 package retryexec_test
 
 import (
+	"context"
+	"fmt"
+	"io"
 	"os"
+	"os/exec"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,4 +20,55 @@ func TestMain(m *testing.M) {
 	}
 	retryexec.SetPipeDelay(2 * time.Second)
 	os.Exit(m.Run())
+}
+
+// childEnv makes the test binary a command that does what its value says.
+const childEnv = "RETRYEXEC_CHILD"
+
+// child obeys a script: words to standard output (out:…) and standard error
+// (err:…, fill:… bytes), and an exit code (exit:…); copy copies standard input,
+// hang never ends.
+func child(script string) int {
+	for line := range strings.Lines(script) {
+		verb, arg, _ := strings.Cut(strings.TrimSpace(line), ":")
+		n, _ := strconv.Atoi(arg)
+		switch verb {
+		case "out":
+			fmt.Println(arg)
+		case "err":
+			fmt.Fprintln(os.Stderr, arg)
+		case "fill":
+			fmt.Fprint(os.Stderr, strings.Repeat("x", n))
+		case "copy":
+			_, _ = io.Copy(os.Stdout, os.Stdin)
+		case "hang":
+			time.Sleep(time.Hour) // an empty select would be a deadlock
+		case "exit":
+			return n
+		}
+	}
+	return 0
+}
+
+// command makes the test binary run a script.
+func command(ctx context.Context, script ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = environ(script...)
+	return cmd
+}
+
+// environ is the environment in which the test binary runs a script.
+func environ(script ...string) []string {
+	// The race detector would let every child sleep for a second at its end.
+	return append(os.Environ(), "GORACE=atexit_sleep_ms=0", childEnv+"="+strings.Join(script, "\n"))
+}
+
+// scripts makes one command after the other, the last of them again and again.
+func scripts(list ...[]string) func(context.Context) *exec.Cmd {
+	attempt := 0
+	return func(ctx context.Context) *exec.Cmd {
+		script := list[min(attempt, len(list)-1)]
+		attempt++
+		return command(ctx, script...)
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
@@ -18,12 +17,6 @@ import (
 
 // pipeDelay is the WaitDelay of commands that have none. Only tests change it.
 var pipeDelay = 5 * time.Second
-
-var (
-	errNoFactory = retry.MarkFinal(errors.New("retryexec: newCmd is nil"))
-	errNoCmd     = retry.MarkFinal(errors.New("retryexec: newCmd returned nil"))
-	errStdoutSet = retry.MarkFinal(errors.New("retryexec: Output needs Cmd.Stdout, which newCmd has set"))
-)
 
 // Command returns a function that makes the command of
 // [exec.CommandContext](ctx, name, arg...), for [Run] and [Output].
@@ -55,9 +48,14 @@ func Command(name string, arg ...string) func(context.Context) *exec.Cmd {
 //
 // The writers and files in Cmd.Stdout and Cmd.Stderr get the output of every
 // attempt as it comes. Standard error is a pipe to the command and never a
-// terminal, and the last 8 KiB of it are in [exec.ExitError.Stderr] of the
-// error. If Stdout and Stderr are the same writer, which keeps the two in order,
-// these are of both. StdoutPipe and StderrPipe cannot be used.
+// terminal, and the last 8 KiB of it are in the [exec.ExitError] that
+// [errors.As] finds in the error. If Stdout and Stderr are the same writer, which
+// keeps the two in order, these are of both. StdoutPipe and StderrPipe cannot be
+// used.
+//
+// The text of the error ends with the last line of them that is not blank, up to
+// 500 bytes and fit to print: "exit status 1: connection refused". So a secret
+// that a command prints there goes where the error is logged.
 //
 // Wait ends when all that hold the pipe have closed it, or Cmd.WaitDelay after
 // the process has ended; 0 means 5 seconds. A process that the command leaves
@@ -95,9 +93,9 @@ func Output(ctx context.Context, p *retry.Policy, newCmd func(context.Context) *
 }
 
 // Once runs the command that newCmd makes a single time, for drivers other than
-// [Run], such as a pool: with its output, its cancellation and its error, which
-// [ClassifyError] judges. ctx is that of the attempt: if its deadline ends the
-// command, the error says so, as in Run.
+// [Run], such as a pool. Output, cancellation and the text of the error are those
+// of Run, and [ClassifyError] judges the error. ctx is that of the attempt: if its
+// deadline ends the command, the error says so.
 //
 //nolint:contextcheck // nil is context.Background
 func Once(ctx context.Context, newCmd func(context.Context) *exec.Cmd) error {
@@ -162,6 +160,7 @@ func runOnce(ctx context.Context, newCmd func(context.Context) *exec.Cmd, stdout
 	}
 	if exit, ok := err.(*exec.ExitError); ok { //nolint:errorlint // os/exec does not wrap it, and another one is not ours
 		exit.Stderr = stderr.bytes()
+		return &exitError{exit}
 	}
 	return err
 }
@@ -171,28 +170,3 @@ func isFile(w io.Writer) bool {
 	_, ok := w.(*os.File)
 	return ok || w == nil
 }
-
-// startFailure returns the error of a command that could not be started.
-func startFailure(cmd *exec.Cmd, err error) error {
-	if _, statErr := os.Stat(cmd.Dir); cmd.Dir != "" && statErr != nil {
-		// Package os tells these apart only for commands without a SysProcAttr.
-		return &fs.PathError{Op: "chdir", Path: cmd.Dir, Err: errors.Unwrap(statErr)}
-	}
-	if classifySystem(err) == (retry.Verdict{}) {
-		// Not the system refused, but os/exec: the Cmd makes no sense.
-		return retry.Mark(err, retry.Verdict{Class: retry.Final, NotApplied: true, Category: categoryStart})
-	}
-	return err
-}
-
-// timeoutError is the failure of an attempt that ended by its own timeout.
-type timeoutError struct{ err error }
-
-func (e *timeoutError) Error() string { return "attempt timed out: " + e.err.Error() }
-
-func (e *timeoutError) Unwrap() error { return e.err }
-
-func (e *timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
-
-// Timeout tells [retry.Classify] what it was.
-func (e *timeoutError) Timeout() bool { return true }

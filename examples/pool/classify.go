@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"os/exec"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -44,24 +41,10 @@ func shell(dir string, stdout io.Writer, timeout time.Duration) func(context.Con
 	return func(ctx context.Context, n *Node) error {
 		ctx, cancel := attempt.AttemptContext(ctx)
 		defer cancel()
-		err := retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
+		return retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
 			cmd := exec.CommandContext(ctx, "sh", "-c", n.Command)
 			cmd.Dir, cmd.Stdout = dir, stdout
 			return cmd
 		})
-		return withReason(err)
 	}
-}
-
-// withReason adds the last line of standard error to the exit status.
-func withReason(err error) error {
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		return err
-	}
-	text := strings.TrimSpace(string(exit.Stderr))
-	if text == "" {
-		return err
-	}
-	return fmt.Errorf("%w: %s", err, text[strings.LastIndexByte(text, '\n')+1:])
 }

@@ -43,6 +43,7 @@ func TestClassify(t *testing.T) {
 		{"exit code 1 with permission denied", nil, 1, "permission denied", nonRetriable},
 		{"exit code 1 with invalid", nil, 1, "invalid task", nonRetriable},
 		{"permission denied, without an exit code", nil, -1, "permission denied", nonRetriable},
+		{"invalid, without an exit code", nil, -1, "invalid task", nonRetriable},
 		{"not found, without an exit code", nil, -1, "not found", nonRetriable},
 		{"case does not matter", nil, 1, "Permission DENIED", nonRetriable},
 

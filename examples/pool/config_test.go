@@ -83,6 +83,8 @@ func TestConfigErrors(t *testing.T) {
 		{"retry: {max_attempts: two}" + nodes, []string{"cannot unmarshal string", "max_attempts: two"}},
 		{"retry: {max_atempts: 3}" + nodes, []string{`unknown field "max_atempts"`}},
 		{"retry: {max_attempts: 3, max_attempts: 4}" + nodes, []string{`"max_attempts" already defined`}},
+		// Out of scope in the document: overrides per node.
+		{"nodes: [{name: a, command: b, retry: {max_attempts: 5}}]", []string{`unknown field "retry"`}},
 		{"retry: []" + nodes, []string{"retry: []"}},
 		{"workers: 1", []string{"nodes: []: must not be empty"}},
 		{"", []string{"nodes: []: must not be empty"}},

@@ -117,6 +117,26 @@ func TestNodeStaysRunning(t *testing.T) {
 	})
 }
 
+// TestAnyAttemptSucceeds: the node is Completed then, and Failed when all attempts
+// are exhausted, at once when NON_RETRIABLE.
+func TestAnyAttemptSucceeds(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]State{
+		"ok":                          Completed,
+		"connection ok":               Completed,
+		"connection strange ok":       Completed,
+		"connection strange third ok": Failed, // one too late
+		"connection":                  Failed,
+		"final ok":                    Failed,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPlay(t, Node{Name: "a", Command: command})
+			p.graph.Run(t.Context(), 1, documented(nil), p.command)
+			assert.Equal(t, want, p.state("a"), command)
+		})
+	}
+}
+
 // TestNonRetriable: no attempt is wasted, and the error still counts them.
 func TestNonRetriable(t *testing.T) {
 	t.Parallel()

@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -16,8 +14,7 @@ import (
 
 var errNoDefinition = errors.New("logic error: the ticket has no design with a definition")
 
-// shell returns an agent that runs the definition of a design with sh. Its error
-// ends with the last line of standard error.
+// shell returns an agent that runs the definition of a design with sh.
 func shell(timeout time.Duration) func(context.Context, ticket) error {
 	attempt := &retry.Policy{AttemptTimeout: timeout}
 	return func(ctx context.Context, t ticket) error {
@@ -26,16 +23,10 @@ func shell(timeout time.Duration) func(context.Context, ticket) error {
 		}
 		ctx, cancel := attempt.AttemptContext(ctx)
 		defer cancel()
-		err := retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
+		return retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
 			cmd := exec.CommandContext(ctx, "sh", "-c", t.Definition)
 			cmd.Env = append(os.Environ(), "TICKET_ID="+strconv.FormatInt(t.ID, 10), "RETRY_COUNT="+strconv.Itoa(t.Retries))
 			return cmd
 		})
-		var exit *exec.ExitError
-		if errors.As(err, &exit) && len(exit.Stderr) > 0 {
-			text := strings.TrimSpace(string(exit.Stderr))
-			err = fmt.Errorf("%w: %s", err, text[strings.LastIndexByte(text, '\n')+1:])
-		}
-		return err
 	}
 }

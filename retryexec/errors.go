@@ -1,0 +1,56 @@
+package retryexec
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+var (
+	errNoFactory = retry.MarkFinal(errors.New("retryexec: newCmd is nil"))
+	errNoCmd     = retry.MarkFinal(errors.New("retryexec: newCmd returned nil"))
+	errStdoutSet = retry.MarkFinal(errors.New("retryexec: Output needs Cmd.Stdout, which newCmd has set"))
+)
+
+// startFailure returns the error of a command that could not be started.
+func startFailure(cmd *exec.Cmd, err error) error {
+	if _, statErr := os.Stat(cmd.Dir); cmd.Dir != "" && statErr != nil {
+		// Package os tells these apart only for commands without a SysProcAttr.
+		return &fs.PathError{Op: "chdir", Path: cmd.Dir, Err: errors.Unwrap(statErr)}
+	}
+	if classifySystem(err) == (retry.Verdict{}) {
+		// Not the system refused, but os/exec: the Cmd makes no sense.
+		return retry.Mark(err, retry.Verdict{Class: retry.Final, NotApplied: true, Category: categoryStart})
+	}
+	return err
+}
+
+// exitError is the failure of a command that ran. Its text says why, which an
+// exit status seldom does.
+type exitError struct{ exit *exec.ExitError }
+
+func (e *exitError) Error() string {
+	reason := lastLine(string(e.exit.Stderr))
+	if reason == "" {
+		return e.exit.Error()
+	}
+	return e.exit.Error() + ": " + reason
+}
+
+func (e *exitError) Unwrap() error { return e.exit }
+
+// timeoutError is the failure of an attempt that ended by its own timeout.
+type timeoutError struct{ err error }
+
+func (e *timeoutError) Error() string { return "attempt timed out: " + e.err.Error() }
+
+func (e *timeoutError) Unwrap() error { return e.err }
+
+func (e *timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// Timeout tells [retry.Classify] what it was.
+func (e *timeoutError) Timeout() bool { return true }

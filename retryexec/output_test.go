@@ -1,0 +1,182 @@
+package retryexec_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryexec"
+)
+
+// onWrite is a writer that calls a function.
+type onWrite func(p []byte)
+
+func (f onWrite) Write(p []byte) (int, error) {
+	f(p)
+	return len(p), nil
+}
+
+func TestRunPassesOutputThrough(t *testing.T) {
+	t.Parallel()
+	p, _ := policy()
+	var stdout, stderr bytes.Buffer
+	newCmd := scripts([]string{"out:1", "err:one", "exit:1"}, []string{"out:2", "err:two"})
+	require.NoError(t, retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
+		cmd := newCmd(ctx)
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		return cmd
+	}))
+	assert.Equal(t, "1\n2\n", stdout.String())
+	assert.Equal(t, "one\ntwo\n", stderr.String())
+}
+
+func TestRunPassesOutputToFiles(t *testing.T) {
+	t.Parallel()
+	p, _ := policy()
+	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, file.Close()) })
+	newCmd := scripts([]string{"err:one", "exit:75"}, []string{"err:two", "exit:77"})
+	err = retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
+		cmd := newCmd(ctx)
+		cmd.Stderr = file
+		return cmd
+	})
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	assert.Equal(t, "two\n", string(exit.Stderr), "of the last attempt only")
+	log, err := os.ReadFile(file.Name())
+	require.NoError(t, err)
+	assert.Equal(t, "one\ntwo\n", string(log))
+}
+
+// TestRunStreams sees the output while the command runs, not after it.
+func TestRunStreams(t *testing.T) {
+	t.Parallel()
+	for _, to := range []string{"out", "err"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		err := retryexec.Run(ctx, nil, func(ctx context.Context) *exec.Cmd {
+			cmd := command(ctx, to+":ready", "hang")
+			cmd.Stdout = onWrite(func([]byte) { cancel() })
+			cmd.Stderr = onWrite(func([]byte) { cancel() })
+			return cmd
+		})
+		assert.ErrorIs(t, err, context.Canceled)
+	}
+}
+
+// TestRunWithOneWriterForAll fails under the race detector if both streams are
+// written at once, and if their order is lost.
+func TestRunWithOneWriterForAll(t *testing.T) {
+	t.Parallel()
+	var script, want []string
+	for i := range 100 {
+		script = append(script, fmt.Sprintf("out:%d", i), fmt.Sprintf("err:%d", i))
+		want = append(want, fmt.Sprintf("%d\n%d\n", i, i))
+	}
+	var all bytes.Buffer
+	err := retryexec.Run(t.Context(), &retry.Policy{MaxAttempts: 1}, func(ctx context.Context) *exec.Cmd {
+		cmd := command(ctx, append(script, "exit:77")...)
+		cmd.Stdout, cmd.Stderr = &all, &all
+		return cmd
+	})
+	assert.Equal(t, strings.Join(want, ""), all.String())
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	assert.Equal(t, strings.Join(want, ""), string(exit.Stderr))
+
+	// A writer that cannot be compared is no reason to panic.
+	require.NoError(t, retryexec.Run(t.Context(), nil, func(ctx context.Context) *exec.Cmd {
+		cmd := command(ctx)
+		cmd.Stdout, cmd.Stderr = onWrite(func([]byte) {}), onWrite(func([]byte) {})
+		return cmd
+	}))
+}
+
+func TestRunKeepsTheEndOfStderr(t *testing.T) {
+	t.Parallel()
+	const size = 8 << 10
+	for _, n := range []int{0, 1, size - 100, size, 2 * size, 2*size - 4, 1 << 20, 1<<20 + 5} {
+		p, recorder := policy()
+		var all bytes.Buffer
+		err := retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
+			cmd := command(ctx, "err:forbidden", fmt.Sprintf("fill:%d", n), "err: host key verification failed", "exit:1")
+			cmd.Stderr = &all
+			return cmd
+		})
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit)
+		written := all.Bytes()
+		assert.Equal(t, string(written[max(len(written)-size, 0):]), string(exit.Stderr), "%d", n)
+		assert.Equal(t, []string{"final stderr_auth"}, categories(recorder))
+	}
+}
+
+func TestRunWithAWriterThatFails(t *testing.T) {
+	t.Parallel()
+	p, _ := policy()
+	p.MaxAttempts = 1
+	err := retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
+		cmd := command(ctx, "err:boom")
+		cmd.Stderr = failingWriter{}
+		return cmd
+	})
+	assert.ErrorIs(t, err, errWrite)
+}
+
+var errWrite = errors.New("disk on fire")
+
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) { return 0, errWrite }
+
+func TestRunWithInput(t *testing.T) {
+	t.Parallel()
+	p, _ := policy()
+	var stdout bytes.Buffer
+	newCmd := scripts([]string{"copy", "exit:1"}, []string{"copy"})
+	require.NoError(t, retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
+		cmd := newCmd(ctx)
+		cmd.Stdin, cmd.Stdout = strings.NewReader("input\n"), &stdout
+		return cmd
+	}))
+	assert.Equal(t, strings.Repeat("input\n", 2), stdout.String(), "each attempt reads all of it")
+}
+
+func TestOutput(t *testing.T) {
+	t.Parallel()
+	p, _ := policy()
+	out, err := retryexec.Output(t.Context(), p, scripts(
+		[]string{"out:half of a long answer", "exit:1"},
+		[]string{"out:all", "err:noise"},
+	))
+	require.NoError(t, err)
+	assert.Equal(t, "all\n", string(out), "of the last attempt only")
+
+	p, _ = policy()
+	out, err = retryexec.Output(t.Context(), p, scripts([]string{"out:first", "exit:1"}, []string{"out:second", "err:x", "exit:77"}))
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	assert.Equal(t, "second\n", string(out), "beside the error")
+	assert.Equal(t, "x\n", string(exit.Stderr))
+
+	out, err = retryexec.Output(t.Context(), nil, func(ctx context.Context) *exec.Cmd {
+		cmd := command(ctx, "out:x")
+		cmd.Stdout = io.Discard
+		return cmd
+	})
+	require.EqualError(t, err, "retryexec: Output needs Cmd.Stdout, which newCmd has set")
+	assert.Empty(t, out)
+}
