@@ -3,6 +3,8 @@ package retry
 import (
 	"context"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
 // Clock is the time that a [Policy] lives in. *clock.Mock of
@@ -42,7 +44,7 @@ func (p *Policy) Now() time.Time { return p.orZero().now() }
 func (p *Policy) Sleep(ctx context.Context, d time.Duration) error {
 	p = p.orZero()
 	ctx = orBackground(ctx)
-	if !done(ctx) && (d <= 0 || p.wait(ctx, d, p.start(nil, d))) {
+	if !done.Is(ctx) && (d <= 0 || p.wait(ctx, d, p.start(nil, d))) {
 		return nil
 	}
 	return context.Cause(ctx)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed-5ff3c98e/retry/internal/done"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
 
@@ -318,7 +319,7 @@ func (p *Policy) Exhausted(s State, now time.Time) (Decision, bool) {
 // Err because the contexts of some mock clocks race in Err.
 func contextStop(ctx context.Context) StopReason {
 	switch {
-	case !done(ctx):
+	case !done.Is(ctx):
 		return StopNone
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return StopDeadline
@@ -333,15 +334,4 @@ func orBackground(ctx context.Context) context.Context {
 		return context.Background()
 	}
 	return ctx
-}
-
-func done(ctx context.Context) bool { return closed(ctx.Done()) }
-
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

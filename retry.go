@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed-5ff3c98e/retry/internal/done"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
 
@@ -29,7 +30,7 @@ func (p *Policy) Execute(ctx context.Context, fn func(context.Context) error) er
 	if p.AttemptTimeout > 0 || p.MaxElapsed > 0 || p.Observer != nil || p.Budget != nil || ctx == nil || fn == nil {
 		return p.run(ctx, fn, nil)
 	}
-	if done(ctx) {
+	if done.Is(ctx) {
 		return p.run(ctx, fn, nil)
 	}
 	err := fn(ctx)
@@ -79,7 +80,7 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 	ended := ctx.Done()
 	for timedOut := false; ; {
 		if err == nil || c.attempts > 0 {
-			if closed(ended) {
+			if done.Closed(ended) {
 				return c.interrupted(ctx, err)
 			}
 			if p.AttemptTimeout > 0 {
@@ -93,7 +94,7 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 			}
 		}
 		c.attempts++
-		if closed(ended) {
+		if done.Closed(ended) {
 			return c.interrupted(ctx, err)
 		}
 		delay, end := c.retry(ctx, err, p.classify(err, timedOut))
@@ -115,7 +116,7 @@ func (p *Policy) attempt(ctx context.Context, fn func(context.Context) error) (t
 	attemptCtx, cancel := p.withTimeout(ctx)
 	defer cancel()
 	err = fn(attemptCtx)
-	return err != nil && done(attemptCtx) && !done(ctx), err
+	return err != nil && done.Is(attemptCtx) && !done.Is(ctx), err
 }
 
 // retry decides about the failure err. It returns the wait before the next

@@ -94,20 +94,31 @@ func TestMemoryIsGivenBack(t *testing.T) { //nolint:paralleltest // see above
 		t.Skip("the race detector needs memory of its own")
 	}
 	const n = 100_000
-	var ended atomic.Int64
-	pool := &retrypool.Pool{OnEnd: func(context.Context, *retrypool.Task) { ended.Add(1) }}
-	ctx, cancel := context.WithCancel(t.Context())
-	before := inUse()
-	for range n {
-		_, err := pool.Resume(ctx, retry.State{}, time.Now().Add(time.Hour), fails)
-		require.NoError(t, err)
+	shared, cancelShared := context.WithCancel(t.Context())
+	for name, newContext := range map[string]func() (context.Context, context.CancelFunc){ //nolint:paralleltest // see above
+		"shared": func() (context.Context, context.CancelFunc) { return shared, cancelShared },
+		"own":    func() (context.Context, context.CancelFunc) { return context.WithCancel(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var pool retrypool.Pool
+			before := inUse()
+			at := time.Now().Add(time.Hour)
+			tasks, cancels := make([]*retrypool.Task, n), make([]context.CancelFunc, n)
+			for i := range n {
+				var ctx context.Context
+				ctx, cancels[i] = newContext()
+				task, err := pool.Resume(ctx, retry.State{}, at, fails)
+				require.NoError(t, err)
+				tasks[i] = task
+			}
+			for i := range n { // and not all at once, in as many goroutines
+				cancels[i]()
+				<-tasks[i].Done()
+			}
+			assert.Less(t, inUse()-before, 2.0*n)
+			shut(t, &pool)
+		})
 	}
-	cancel()
-	for ended.Load() < n {
-		runtime.Gosched()
-	}
-	assert.Less(t, inUse()-before, 2.0*n)
-	shut(t, pool)
 }
 
 // BenchmarkWaitingMemory reports what a task costs that waits for its retry,
@@ -147,6 +158,48 @@ func BenchmarkSchedule(b *testing.B) {
 			settle(b, pool)
 		})
 	}
+}
+
+// BenchmarkDue measures a retry that is due, fails again, and waits for the next
+// one, among n that are due at about the same time.
+func BenchmarkDue(b *testing.B) {
+	for _, n := range []int{1e3, 1e4, 1e5, 1e6} {
+		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
+			var c leapingClock
+			var calls atomic.Int64
+			pool := &retrypool.Pool{
+				Workers: 4,
+				Policy:  &retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(time.Hour), Clock: &c},
+			}
+			r := rand.New(rand.NewPCG(1, 2))
+			for range n {
+				at := c.Now().Add(time.Hour + time.Duration(r.Int64N(int64(time.Minute))))
+				_, _ = pool.Resume(context.Background(), retry.State{}, at, func(context.Context) error {
+					calls.Add(1)
+					return errBoom
+				})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				c.ahead.Add(int64(2 * time.Hour))
+				for before := calls.Load(); calls.Load() < before+int64(n); {
+					time.Sleep(10 * time.Microsecond)
+				}
+			}
+			b.StopTimer()
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(calls.Load()), "ns/retry")
+			_, _ = pool.Close(b.Context())
+		})
+	}
+}
+
+// leapingClock is ahead of the system's by hours. Who waits looks again soon.
+type leapingClock struct{ ahead atomic.Int64 }
+
+func (c *leapingClock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+func (c *leapingClock) After(time.Duration) <-chan time.Time {
+	return time.After(50 * time.Microsecond)
 }
 
 // BenchmarkCancel measures the end of one of n tasks that wait, each under a

@@ -123,17 +123,24 @@ func TestCallbacksThatFail(t *testing.T) {
 				})
 			})
 		}
-		// Also where a canceled context ends the task.
+		// Also where a canceled context ends tasks, and not only the first of them.
 		t.Run("canceled: "+want, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				p := observer(retry.GaveUp)
+				p.Backoff = retry.Constant(time.Hour)
 				pool := &retrypool.Pool{Policy: &p}
 				ctx, cancel := context.WithCancel(t.Context())
-				task := submit(ctx, t, pool, fails)
+				var tasks []*retrypool.Task
+				for range 5 {
+					tasks = append(tasks, submit(ctx, t, pool, fails))
+				}
 				synctest.Wait()
 				cancel()
-				require.EqualError(t, task.Wait(t.Context()), want)
+				synctest.Wait()
+				for _, task := range tasks {
+					require.EqualError(t, task.Err(), want)
+				}
 				assert.Empty(t, shut(t, pool))
 			})
 		})

@@ -35,8 +35,10 @@ const defaultQueue = 1000
 // back by [Pool.Close].
 //
 // Submitting a task and having it wait takes time in proportion to the logarithm
-// of their number at most; measured, 2 µs with a thousand and with a million. A
-// waiting task takes 200 bytes besides its function, its last error and its
+// of their number at most; measured, 2 µs with a thousand and with a million. So
+// does a retry that is due, among others that are: 2 µs and 8 µs.
+//
+// A waiting task takes 200 bytes besides its function, its last error and its
 // context. If the context can be canceled, it takes 10 more where many tasks share
 // one and 500 more where each has its own; a context of a type that is not package
 // context's also costs a goroutine, as in [context.AfterFunc].
@@ -55,10 +57,10 @@ type Pool struct {
 	// Observer is told about tasks at the same time, by several goroutines.
 	Policy *retry.Policy
 
-	// OnEnd, if not nil, is told the end of every task, with the context that
-	// it was submitted with: put a key of yours into that to know the task again. It is called once for each task, before
-	// [Task.Done] is closed, by several goroutines at the same time, and must
-	// neither block nor panic.
+	// OnEnd, if not nil, is told the end of every task, with the context that it
+	// was submitted with: put a key of yours into that to know the task again. It
+	// is called once for each task, before [Task.Done] is closed, by several
+	// goroutines at the same time, and must neither block nor panic.
 	OnEnd func(ctx context.Context, t *Task)
 
 	once  sync.Once

@@ -26,6 +26,7 @@ type Task struct {
 	// Written under the pool's lock. While the task runs, only its worker writes.
 	phase   phase
 	started bool // it has left its place in the queue
+	begun   bool // an attempt that state does not know of
 	state   retry.State
 	at      time.Time     // when it is due; zero if it does not wait
 	delay   time.Duration // how long it waits until then
@@ -72,15 +73,29 @@ func (t *Task) Err() error {
 }
 
 // Wait waits until the task has ended, and returns its error; or until ctx is
-// done, and returns the cause of that.
+// done before that, and returns the cause.
 func (t *Task) Wait(ctx context.Context) error {
 	ctx = orBackground(ctx)
+	end := t.Done()
 	select {
-	case <-t.Done():
-		return t.Err()
+	case <-end:
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		if !done.Closed(end) {
+			return context.Cause(ctx)
+		}
 	}
+	return t.Err()
+}
+
+// Attempts returns how often the function of the task has been called, in all the
+// pools that it went through, as Attempts of a [retry.Error] does: the call in
+// progress counts, and so do those that ended in a free rate limit. A call that
+// Close has canceled to hand the task back does not: the Attempts of such a task
+// are the Failures and RateLimited of its [Task.State].
+func (t *Task) Attempts() int {
+	t.pool.mu.Lock()
+	defer t.pool.mu.Unlock()
+	return t.attempts()
 }
 
 // State returns the state of the task, and when it is due: what [Pool.Resume]
@@ -92,18 +107,21 @@ func (t *Task) State() (retry.State, time.Time) {
 	return t.state, t.at.Round(0)
 }
 
-// failed notes a failure.
-func (t *Task) failed(s retry.State, err error) {
-	t.pool.mu.Lock()
-	defer t.pool.mu.Unlock()
-	t.state, t.err = s, err
-}
-
-// begins notes when the first attempt began.
+// begins notes that an attempt begins, and when the first one did, if now says so.
 func (t *Task) begins(now time.Time) {
 	t.pool.mu.Lock()
 	defer t.pool.mu.Unlock()
-	t.state.First = now
+	t.begun = true
+	if t.state.First.IsZero() {
+		t.state.First = now
+	}
+}
+
+// failed notes that it has failed, and the state after that.
+func (t *Task) failed(s retry.State, err error) {
+	t.pool.mu.Lock()
+	defer t.pool.mu.Unlock()
+	t.begun, t.state, t.err = false, s, err
 }
 
 // gaveUp returns the error of a task that has ended before it succeeded.
@@ -131,9 +149,12 @@ func (t *Task) interrupted() *retry.Error {
 	return t.gaveUp(stop, 0)
 }
 
-// attempts returns how often the task was run, here and elsewhere, and failed.
+// attempts is Attempts with the lock held, or for the task's worker.
 func (t *Task) attempts() int {
 	failures, limited := max(t.state.Failures, 0), max(t.state.RateLimited, 0)
+	if t.begun {
+		failures++ // which fits: no policy allows more than MaxInt
+	}
 	if failures > math.MaxInt-limited {
 		return math.MaxInt
 	}

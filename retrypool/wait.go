@@ -73,6 +73,7 @@ func (p *Pool) release(now time.Time, wake context.CancelFunc) (next time.Durati
 		t := p.waiting.first()
 		if t == nil {
 			p.wake = nil
+			p.watches = map[<-chan struct{}]*watch{} // an old one keeps the room for a flood
 			p.leave()
 			return 0, false
 		}

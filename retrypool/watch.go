@@ -53,6 +53,9 @@ func (p *Pool) cancel(w *watch) {
 	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		if len(w.tasks) > 0 { // OnEnd or the Observer has called runtime.Goexit
+			go p.cancel(w)
+		}
 		p.leave()
 	}()
 	for t := p.canceled(w); t != nil; t = p.canceled(w) {

@@ -95,9 +95,11 @@ func (p *Pool) attempt(ctx context.Context, cancel context.CancelFunc, t *Task) 
 		return
 	}
 	policy := p.policy()
+	var now time.Time // is asked for only if somebody wants to know
 	if t.state.First.IsZero() && (policy.MaxElapsed > 0 || policy.Observer != nil) {
-		t.begins(policy.Now())
+		now = policy.Now()
 	}
+	t.begins(now)
 	attemptCtx, release := policy.AttemptContext(ctx)
 	err := errGoexit
 	defer func() { // also in runtime.Goexit
@@ -180,7 +182,7 @@ func (p *Pool) succeed(t *Task) {
 		if policy.Budget != nil {
 			policy.Budget.Deposit(now)
 		}
-		p.observe(t, retry.Event{Kind: retry.Succeeded, Attempt: 1}, now)
+		p.observe(t, retry.Event{Kind: retry.Succeeded}, now)
 	}) {
 		p.end(t, nil)
 	}
@@ -200,14 +202,13 @@ func (p *Pool) giveUp(t *Task, err error, d retry.Decision, now time.Time) {
 	}
 }
 
-// observe tells the Observer. Attempt is what has to be added to the failures.
+// observe tells the Observer.
 func (p *Pool) observe(t *Task, e retry.Event, now time.Time) {
 	policy := p.policy()
 	if policy.Observer == nil {
 		return
 	}
-	e.Policy = policy.Name
-	e.Attempt += t.attempts()
+	e.Policy, e.Attempt = policy.Name, t.attempts()
 	if !t.state.First.IsZero() {
 		e.Elapsed = max(now.Sub(t.state.First), 0)
 	}

@@ -26,4 +26,6 @@
 //   - elapsed: the time since the start of the first attempt.
 //   - error (retrying, gave up): the text of the error, with the secrets taken
 //     out of its URLs; see [Redact].
+//
+// Those that Options.Attrs takes from the context of the call follow them.
 package retryslog

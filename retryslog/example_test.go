@@ -54,6 +54,29 @@ func ExampleOptions() {
 	// Output: level=INFO msg=succeeded attempt=1 elapsed=0s
 }
 
+type jobKey struct{}
+
+// The records of a call tell which job it was made for.
+func ExampleOptions_attrs() {
+	observer := retryslog.New(withoutTime(), &retryslog.Options{
+		Attrs: func(ctx context.Context) []slog.Attr {
+			return []slog.Attr{slog.Any("job", ctx.Value(jobKey{}))}
+		},
+	})
+	policy := &retry.Policy{MaxAttempts: 2, Observer: observer, Jitter: retry.NoJitter, Clock: &retrytest.Clock{}}
+	ctx := context.WithValue(context.Background(), jobKey{}, 42)
+	attempts := 0
+	_ = policy.Execute(ctx, func(context.Context) error {
+		if attempts++; attempts < 2 {
+			return errors.New("connection lost")
+		}
+		return nil
+	})
+	// Output:
+	// level=WARN msg=retrying attempt=1 delay=2s class=unknown elapsed=0s error="connection lost" job=42
+	// level=INFO msg=recovered attempt=2 elapsed=2s job=42
+}
+
 func ExampleRedact() {
 	fmt.Println(retryslog.Redact(`Get "https://user:password@example.com/jobs?token=12345": EOF`))
 	// Output: Get "https://example.com/jobs?token=***": EOF

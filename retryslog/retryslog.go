@@ -14,7 +14,8 @@ import (
 // Off is the level of what is not logged.
 const Off slog.Level = math.MinInt
 
-// Options are the levels of the messages. A nil level is the default.
+// Options are the levels of the messages, and what goes into them besides. A nil
+// level is the default.
 type Options struct {
 	// Retrying is for a failure that is followed by another attempt. The
 	// default is Warn: somebody should know, nobody needs to get up.
@@ -32,6 +33,11 @@ type Options struct {
 
 	// Succeeded is for a success at the first attempt. The default is Off.
 	Succeeded slog.Leveler
+
+	// Attrs, if not nil, returns attributes to be added to each record, such as
+	// the job or the user that is in the context of the call. It is asked only
+	// if the record is logged, by several goroutines at the same time.
+	Attrs func(ctx context.Context) []slog.Attr
 }
 
 // New returns an Observer that logs to a logger. A nil logger is what
@@ -61,7 +67,11 @@ func (o *observer) Observe(ctx context.Context, e retry.Event) {
 	if level == Off || !logger.Enabled(ctx, level) {
 		return // before the attributes are made
 	}
-	logger.LogAttrs(ctx, level, message, attributes(e)...)
+	attrs := attributes(e)
+	if o.options.Attrs != nil {
+		attrs = append(attrs, o.options.Attrs(ctx)...)
+	}
+	logger.LogAttrs(ctx, level, message, attrs...)
 }
 
 func (o *observer) describe(e retry.Event) (message string, level slog.Level) {

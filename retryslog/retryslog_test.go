@@ -194,6 +194,33 @@ func TestContextReachesHandler(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(b.String(), "user=joe"))
 }
 
+func TestAttrs(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	p := &retry.Policy{MaxAttempts: 2, Jitter: retry.NoJitter, Clock: &retrytest.Clock{}}
+	p.Observer = retryslog.New(logger(&b), &retryslog.Options{
+		Succeeded: slog.LevelInfo,
+		Attrs: func(ctx context.Context) []slog.Attr {
+			user, ok := ctx.Value(contextKey{}).(string)
+			if !ok {
+				return nil
+			}
+			return []slog.Attr{slog.String("user", user), slog.Group("job", slog.Int("id", 7))}
+		},
+	})
+	ctx := context.WithValue(t.Context(), contextKey{}, "joe")
+	assert.Error(t, p.Execute(ctx, func(context.Context) error { return errors.New("boom") }))
+	assert.NoError(t, p.Execute(ctx, func(context.Context) error { return nil }))
+	assert.NoError(t, p.Execute(t.Context(), func(context.Context) error { return nil }))
+	assert.Equal(t, []string{
+		"level=WARN msg=retrying attempt=1 delay=2s class=unknown elapsed=0s error=boom user=joe job.id=7",
+		`level=ERROR msg="gave up" attempt=2 stop=attempts class=unknown elapsed=2s ` +
+			`error="failed after 2 attempts: boom" user=joe job.id=7`,
+		"level=INFO msg=succeeded attempt=1 elapsed=0s user=joe job.id=7",
+		"level=INFO msg=succeeded attempt=1 elapsed=0s",
+	}, lines(&b))
+}
+
 // Not parallel: it sets the default logger.
 func TestDefaultLogger(t *testing.T) { //nolint:paralleltest // see above
 	o := retryslog.New(nil, nil)
@@ -210,7 +237,10 @@ func TestDefaultLogger(t *testing.T) { //nolint:paralleltest // see above
 func TestDisabled(t *testing.T) { //nolint:paralleltest // see above
 	var b bytes.Buffer
 	l := slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: slog.LevelError}))
-	o := retryslog.New(l, nil)
+	o := retryslog.New(l, &retryslog.Options{Attrs: func(context.Context) []slog.Attr {
+		assert.Fail(t, "asked")
+		return nil
+	}})
 	e := retry.Event{Kind: retry.Retrying, Attempt: 1, Err: errors.New("boom"), Verdict: retry.Verdict{After: 1}}
 	ctx := t.Context()
 	assert.Zero(t, testing.AllocsPerRun(100, func() { o.Observe(ctx, e) }))

@@ -13,7 +13,7 @@ import (
 // node, successes too.
 func newAudit(w io.Writer) retry.Observer {
 	json := slog.NewJSONHandler(w, &slog.HandlerOptions{ReplaceAttr: durationsAsText})
-	return retryslog.New(slog.New(withNode{json}), &retryslog.Options{Succeeded: slog.LevelInfo})
+	return retryslog.New(slog.New(json), &retryslog.Options{Succeeded: slog.LevelInfo, Attrs: nodeOf})
 }
 
 func durationsAsText(_ []string, a slog.Attr) slog.Attr {
@@ -23,13 +23,10 @@ func durationsAsText(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// withNode adds the name of the node, which is in the context of the task.
-type withNode struct{ slog.Handler }
-
-// Handle implements [slog.Handler].
-func (h withNode) Handle(ctx context.Context, r slog.Record) error {
+// nodeOf returns the name of the node, which is in the context of the task.
+func nodeOf(ctx context.Context) []slog.Attr {
 	if n, ok := ctx.Value(nodeKey{}).(*Node); ok {
-		r.AddAttrs(slog.String("node", n.Name))
+		return []slog.Attr{slog.String("node", n.Name)}
 	}
-	return h.Handler.Handle(ctx, r)
+	return nil
 }

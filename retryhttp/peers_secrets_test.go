@@ -1,0 +1,229 @@
+package retryhttp_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryhttp"
+	"github.com/seed-5ff3c98e/retry/retryslog"
+)
+
+// peerSecrets must not be told.
+var peerSecrets = []string{"s3cret", "ghp_x", "t0ken", "fr4gment"}
+
+// peerTells collects what anybody may be told of a request that fails.
+type peerTells struct {
+	t     *testing.T
+	texts map[string]string
+}
+
+func (p *peerTells) tell(from string, err error) {
+	if err == nil {
+		return
+	}
+	p.texts[from] += err.Error() + "\n" + fmt.Sprintf("%v %+v", err, err) + "\n"
+	var status *retryhttp.StatusError
+	if errors.As(err, &status) {
+		p.texts[from+", StatusError"] += fmt.Sprintf("%s %+v\n", status, *status)
+	}
+	var gaveUp *retry.Error
+	if errors.As(err, &gaveUp) && gaveUp.Err != nil {
+		p.texts[from+", last error"] += gaveUp.Err.Error() + "\n"
+	}
+	if inURL, ok := err.(*url.Error); ok { // not errors.As: what is wrapped is as it was, see Redact
+		p.texts[from+", url.Error"] += inURL.URL + " " + inURL.Err.Error() + "\n"
+	}
+}
+
+// request makes a request in every way there is.
+func (p *peerTells) request(base http.RoundTripper, method, target string) {
+	var logged bytes.Buffer
+	policy := atOnce(2)
+	policy.Observer = retry.Observers(
+		retry.ObserverFunc(func(_ context.Context, e retry.Event) { p.tell("event "+e.Kind.String(), e.Err) }),
+		retryslog.New(slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: retryslog.Off})), nil),
+	)
+	transport := &retryhttp.Transport{Base: base, Policy: policy}
+	client := &http.Client{Transport: transport}
+
+	resp, err := transport.RoundTrip(request(p.t, method, target, nil))
+	if p.tell("RoundTrip", err); err == nil {
+		_ = resp.Body.Close()
+	}
+	resp, err = client.Do(request(p.t, method, target, nil))
+	if p.tell("client, redacted", retryhttp.Redact(err)); err == nil {
+		_ = resp.Body.Close()
+	}
+	read := func(resp *http.Response) error {
+		_, err := io.Copy(io.Discard, resp.Body)
+		return err
+	}
+	p.tell("Do", retryhttp.Do(client, nil, request(p.t, method, target, nil), read))
+	p.tell("Do without Transport", retryhttp.Do(&http.Client{Transport: base}, policy, request(p.t, method, target, nil), read))
+	p.texts["log"] += logged.String()
+}
+
+func (p *peerTells) check(want ...string) {
+	p.t.Helper()
+	for _, from := range want {
+		assert.NotEmpty(p.t, p.texts[from], "nothing was told: %s", from)
+	}
+	for from, text := range p.texts {
+		for _, secret := range peerSecrets {
+			assert.NotContains(p.t, text, secret, "%s", from)
+		}
+	}
+}
+
+// peerTargets are URLs with secrets in them.
+func peerTargets(rawURL string) []string {
+	_, address, _ := strings.Cut(rawURL, "://")
+	scheme := strings.TrimSuffix(rawURL, address)
+	return []string{
+		scheme + "user:s3cret@" + address + "/path?access_token=t0ken&x=1",
+		scheme + "ghp_x@" + address + "/path",
+		scheme + "ghp_x:@" + address + "/path?t0ken",
+		scheme + address + "/path?key=t0ken#fr4gment",
+		scheme + address + "?t=t0ken",
+	}
+}
+
+func peerSecretScenes(t *testing.T) map[string]struct {
+	base http.RoundTripper
+	url  string
+	want []string
+} {
+	t.Helper()
+	own := func() *http.Transport {
+		base := &http.Transport{}
+		t.Cleanup(base.CloseIdleConnections)
+		return base
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	refused := "http://" + listener.Addr().String()
+	require.NoError(t, listener.Close())
+	untrusted := httptest.NewUnstartedServer(status(200))
+	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	untrusted.StartTLS()
+	t.Cleanup(untrusted.Close)
+	// As a Base that is an http.Client in disguise would.
+	wrapping := roundTripper(func(req *http.Request) (*http.Response, error) {
+		return nil, &url.Error{Op: "Get", URL: req.URL.String(), Err: syscall.ECONNRESET}
+	})
+	talking := roundTripper(func(req *http.Request) (*http.Response, error) {
+		return nil, fmt.Errorf("cannot get %q: %w", req.URL, io.ErrUnexpectedEOF)
+	})
+	invalidProxy := "http://user:s3cret@127.0.0.1:port"
+	withProxy := own()
+	withProxy.Proxy = func(*http.Request) (*url.URL, error) {
+		_, err := url.Parse(invalidProxy)
+		return nil, fmt.Errorf("invalid proxy address: %w", err)
+	}
+	all := []string{"RoundTrip", "client, redacted", "Do", "Do without Transport", "log", "event gave_up"}
+	return map[string]struct {
+		base http.RoundTripper
+		url  string
+		want []string
+	}{
+		"status":    {own(), serve(t, status(503)).URL, []string{"Do", "Do, StatusError", "log", "event retrying, StatusError"}},
+		"refused":   {own(), refused, all},
+		"reset":     {own(), serve(t, reset).URL, all},
+		"untrusted": {own(), untrusted.URL, all},
+		"wrapping":  {wrapping, refused, all},
+		"talking":   {talking, refused, all},
+		"proxy":     {withProxy, refused, all},
+	}
+}
+
+// B2 too: the log, the events and the error of giving up.
+func TestB01_SecretsOfURLs(t *testing.T) {
+	t.Parallel()
+	for name, scene := range peerSecretScenes(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, target := range peerTargets(scene.url) {
+				for _, method := range []string{http.MethodGet, http.MethodPost} {
+					p := &peerTells{t: t, texts: map[string]string{}}
+					p.request(scene.base, method, target)
+					if method == http.MethodGet {
+						p.check(scene.want...)
+					}
+					p.check()
+				}
+			}
+		})
+	}
+}
+
+// A token may stand where the user belongs, without a password.
+func TestB02_TokensInPlaceOfUsers(t *testing.T) {
+	t.Parallel()
+	s := serve(t, status(503))
+	_, address, _ := strings.Cut(s.URL, "://")
+	err := retryhttp.Do(nil, atOnce(1), request(t, http.MethodGet, "http://ghp_x@"+address+"/a?b=t0ken", nil),
+		func(*http.Response) error { return nil })
+	assert.EqualError(t, err, "failed after 1 attempt: GET "+s.URL+"/a: 503 Service Unavailable")
+}
+
+// T15: net/http tells the Location that it does not follow, with its password.
+func TestB02_SecretsOfLocations(t *testing.T) {
+	t.Parallel()
+	for _, location := range []string{
+		"http://user:s3cret@%s/?token=t0ken", "http://ghp_x@%s/", "/?token=t0ken#fr4gment",
+		"http://user:s3cret@%s:port/?t0ken", "http://user:s3cret@[::1/", "http://user:s3cret%%@%s/", "ftp://user:s3cret@%s/t?t=t0ken",
+		"://user:s3cret@host", "http://user:s3cret@ho st/?t0ken",
+	} {
+		t.Run(location, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				to := location
+				if strings.Contains(location, "%") {
+					to = fmt.Sprintf(location, r.Host)
+				}
+				w.Header()["Location"] = []string{to}
+				w.WriteHeader(http.StatusFound)
+			})
+			p := &peerTells{t: t, texts: map[string]string{}}
+			p.request(peerOver(t, &http.Transport{}), http.MethodGet, s.URL)
+			p.check("client, redacted", "Do", "Do without Transport")
+		})
+	}
+}
+
+// The user and the password of a proxy are in its URL.
+func TestB02_SecretsOfProxies(t *testing.T) {
+	t.Parallel()
+	for _, code := range []int{407, 403, 503} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, status(code, "Proxy-Authenticate", "Basic realm=s3cret"))
+			proxy, err := url.Parse(s.URL)
+			require.NoError(t, err)
+			proxy.User, proxy.RawQuery = url.UserPassword("user", "s3cret"), "t0ken"
+			base := peerOver(t, &http.Transport{
+				Proxy: http.ProxyURL(proxy), OnProxyConnectResponse: retryhttp.ProxyConnectError,
+			})
+			p := &peerTells{t: t, texts: map[string]string{}}
+			p.request(base, http.MethodGet, "https://ghp_x@example.invalid/?t0ken")
+			p.check("RoundTrip", "RoundTrip, StatusError", "client, redacted", "Do", "log")
+			assert.Contains(t, p.texts["RoundTrip"], "CONNECT "+s.URL)
+		})
+	}
+}

@@ -1,0 +1,70 @@
+package retryhttp_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryhttp"
+)
+
+// through is a proxy that answers CONNECT like this.
+func through(answers string, typed bool) func(*testing.T) (*http.Transport, string) {
+	return func(t *testing.T) (*http.Transport, string) {
+		t.Helper()
+		s := serveRaw(t, func(conn net.Conn) {
+			r := bufio.NewReader(conn)
+			if _, err := http.ReadRequest(r); err == nil {
+				_, _ = io.WriteString(conn, answers)
+			}
+			ignore(conn)
+		})
+		base := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: s.addr, User: url.UserPassword("user", "secret")})}
+		if typed {
+			base.OnProxyConnectResponse = retryhttp.ProxyConnectError
+		}
+		return ownTransport(t, base), "https://127.0.0.1:1/"
+	}
+}
+
+var behindProxies = []trouble{
+	{name: "407", set: through("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", false), want: final("http_407"), get: 1, post: 1},
+	{name: "407, typed", set: through("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", true), want: final("http_407"), get: 1, post: 1},
+	{name: "403", set: through("HTTP/1.1 403 Forbidden\r\n\r\n", false), want: final("http_403"), get: 1, post: 1},
+	{name: "502", set: through("HTTP/1.1 502 Bad Gateway\r\n\r\n", false), want: again("http_502"), get: 2, post: 2},
+	{name: "502, typed", set: through("HTTP/1.1 502 Bad Gateway\r\n\r\n", true), want: again("http_502"), get: 2, post: 2},
+	{name: "503", set: through("HTTP/1.1 503 Service Unavailable\r\n\r\n", false), want: again("http_503"), get: 2, post: 2},
+	{name: "503, typed", set: through("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", true), want: again("http_503"), get: 2, post: 2},
+	{name: "refused", set: func(t *testing.T) (*http.Transport, string) {
+		t.Helper()
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		require.NoError(t, listener.Close())
+		proxy := http.ProxyURL(&url.URL{Scheme: "http", Host: listener.Addr().String()})
+		return ownTransport(t, &http.Transport{Proxy: proxy}), "http://retry.invalid"
+	}, want: anew("conn_refused"), get: 2, post: 2},
+	{name: "without end", set: through("HTTP/1.1 200 OK\r\n", false), timeout: short, want: again("timeout"), get: 2, post: 2},
+}
+
+// The answer of a proxy carries a hint, and no secrets.
+func TestProxyConnectErrorHint(t *testing.T) {
+	t.Parallel()
+	base, url := through("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\n\r\n", true)(t)
+	_, err := base.RoundTrip(request(t, http.MethodGet, url, nil))
+	var status *retryhttp.StatusError
+	require.ErrorAs(t, err, &status)
+	assert.Equal(t, http.MethodConnect, status.Method)
+	assert.Equal(t, 7*time.Second, status.After)
+	assert.NotContains(t, err.Error(), "secret")
+	assert.Equal(t, retry.Verdict{
+		Class: retry.RateLimited, NotApplied: true, After: 7 * time.Second, Category: "http_429",
+	}, retryhttp.Classify(err))
+}

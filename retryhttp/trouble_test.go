@@ -1,0 +1,279 @@
+package retryhttp_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryhttp"
+	"github.com/seed-5ff3c98e/retry/retrytest"
+)
+
+// trouble is a request that fails in a certain way: in the end, or in its first
+// attempt.
+type trouble struct {
+	name string
+
+	// set makes the trouble; change makes the request that gets into it.
+	set    func(t *testing.T) (*http.Transport, string)
+	change func(*http.Request) *http.Request
+	setup  func(t *testing.T) scene // instead of both
+
+	raw     string             // the method of the request whose error is judged; "" means GET
+	once    bool               // a body has no GetBody
+	byDo    bool               // only a Client, or who reads the body, sees it
+	timeout time.Duration      // AttemptTimeout
+	client  func(*http.Client) // changes the client
+	want    retry.Verdict      // of Classify
+	text    string             // in the error
+	get     int                // attempts
+	post    int                // attempts with a body that can be had again
+}
+
+// scene is where a request gets into trouble.
+type scene struct {
+	base   *http.Transport
+	url    string
+	change func(*http.Request) *http.Request
+}
+
+func (tr *trouble) scene(t *testing.T) scene {
+	t.Helper()
+	if tr.setup != nil {
+		return tr.setup(t)
+	}
+	base, url := tr.set(t)
+	return scene{base, url, tr.change}
+}
+
+func (tr *trouble) request(t *testing.T, s scene, method string) *http.Request {
+	t.Helper()
+	var body io.Reader
+	if method != http.MethodGet {
+		body = strings.NewReader("hello")
+		if tr.once {
+			body = struct{ io.Reader }{body}
+		}
+	}
+	req := request(t, method, s.url, body)
+	if s.change != nil {
+		req = s.change(req)
+	}
+	return req
+}
+
+// err is the error without this package.
+func (tr *trouble) err(t *testing.T) error {
+	t.Helper()
+	s := tr.scene(t)
+	method := tr.raw
+	if method == "" {
+		method = http.MethodGet
+	}
+	req := tr.request(t, s, method)
+	if tr.timeout > 0 {
+		ctx, cancel := context.WithTimeout(req.Context(), tr.timeout)
+		t.Cleanup(cancel)
+		req = req.WithContext(ctx)
+	}
+	c := &http.Client{Transport: s.base}
+	if tr.client != nil {
+		tr.client(c)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
+
+// attempts is how many a Transport makes. seen tells whether somebody observes
+// it, because it takes a shorter way if not.
+//
+// How often net/http dials for HTTP/2 is left to chance, so dials is then 0.
+func (tr *trouble) attempts(t *testing.T, method string, seen bool) (attempts int, dials int64) {
+	t.Helper()
+	s := tr.scene(t)
+	var dialed atomic.Int64
+	dial := s.base.DialContext
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	s.base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dialed.Add(1)
+		return dial(ctx, network, addr)
+	}
+	var events retrytest.Recorder
+	p := atOnce(2)
+	p.AttemptTimeout = tr.timeout
+	if seen {
+		p.Observer = &events
+	}
+	c := client(t, s.base, p)
+	c.Transport.(*retryhttp.Transport).BufferBody = 1 << 10
+	if tr.client != nil {
+		tr.client(c)
+	}
+	req := tr.request(t, s, method)
+	if tr.byDo {
+		_ = retryhttp.Do(c, nil, req, func(resp *http.Response) error {
+			_, err := io.Copy(io.Discard, resp.Body)
+			return err
+		})
+	} else if resp, err := c.Do(req); err == nil {
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+	}
+	for _, e := range events.Events() {
+		attempts = e.Attempt
+	}
+	if s.base.Protocols != nil {
+		return attempts, 0
+	}
+	return attempts, dialed.Load()
+}
+
+func (tr *trouble) test(t *testing.T, provoked *texts) {
+	t.Helper()
+	t.Parallel()
+	t.Run("Classify", func(t *testing.T) {
+		t.Parallel()
+		err := tr.err(t)
+		require.Error(t, err)
+		provoked.add(err)
+		assert.Equal(t, tr.want, retryhttp.Classify(err), "%v", err)
+		assert.ErrorContains(t, err, tr.text)
+	})
+	t.Run("GET", func(t *testing.T) {
+		t.Parallel()
+		attempts, dials := tr.attempts(t, http.MethodGet, true)
+		assert.Equal(t, tr.get, attempts)
+		if tr.timeout == 0 {
+			_, plain := tr.attempts(t, http.MethodGet, false)
+			assert.Equal(t, dials, plain, "connections when nobody observes")
+		}
+	})
+	t.Run("POST", func(t *testing.T) {
+		t.Parallel()
+		attempts, _ := tr.attempts(t, http.MethodPost, true)
+		assert.Equal(t, tr.post, attempts)
+	})
+}
+
+// texts collects the texts of errors that were provoked.
+type texts struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (s *texts) add(err error) {
+	if err == nil {
+		return
+	}
+	s.mu.Lock()
+	s.all = append(s.all, err.Error())
+	s.mu.Unlock()
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		s.add(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, leg := range e.Unwrap() {
+			s.add(leg)
+		}
+	}
+}
+
+// a2: errors of the real net/http, and what comes of them.
+//
+//nolint:paralleltest,tparallel // Those of the group are, in trouble.test, and the texts come after them.
+func TestTroubles(t *testing.T) {
+	t.Parallel()
+	var provoked texts
+	t.Run("all", func(t *testing.T) {
+		for _, group := range [][]trouble{invalid, malformed, broken, slow, unreachable, untrusted, behindProxies, overHTTP2} {
+			for _, tr := range group {
+				t.Run(tr.name, func(t *testing.T) { tr.test(t, &provoked) })
+			}
+		}
+		if hasClientConn() {
+			t.Run("ClientConn", func(t *testing.T) { onClientConns(t, &provoked) })
+		}
+	})
+	// A new version of Go must not change the words unnoticed.
+	t.Run("texts", func(t *testing.T) {
+		prefixes, suffixes := retryhttp.Texts()
+		for i, prefix := range prefixes {
+			found := prefix == "http2: client conn not usable" && !hasClientConn()
+			for _, text := range provoked.all {
+				found = found || strings.HasPrefix(text, prefix) && strings.HasSuffix(text, suffixes[i])
+			}
+			assert.True(t, found, "no error was provoked that begins with %q and ends with %q", prefix, suffixes[i])
+		}
+	})
+}
+
+func final(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.Final, Category: category}
+}
+
+func again(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.Retryable, Category: category}
+}
+
+func anew(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: category}
+}
+
+// unsent is v for something that failed before anything was sent.
+func unsent(v retry.Verdict) retry.Verdict {
+	v.NotApplied = true
+	return v
+}
+
+// to is a server that behaves like this on all connections.
+func to(handlers ...func(net.Conn)) func(*testing.T) (*http.Transport, string) {
+	return func(t *testing.T) (*http.Transport, string) {
+		t.Helper()
+		return ownTransport(t, &http.Transport{}), "http://" + serveRaw(t, handlers...).addr
+	}
+}
+
+// toOK is a server that would answer.
+var toOK = to(sayRaw("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
+
+// with uses a transport that f has changed.
+func with(f func(*http.Transport), handlers ...func(net.Conn)) func(*testing.T) (*http.Transport, string) {
+	return func(t *testing.T) (*http.Transport, string) {
+		t.Helper()
+		base, url := to(handlers...)(t)
+		f(base)
+		return base, url
+	}
+}
+
+// nowhere is a URL without a server.
+func nowhere(url string) func(*testing.T) (*http.Transport, string) {
+	return func(t *testing.T) (*http.Transport, string) {
+		t.Helper()
+		return ownTransport(t, &http.Transport{}), url
+	}
+}
+
+func changed(f func(*http.Request)) func(*http.Request) *http.Request {
+	return func(req *http.Request) *http.Request {
+		f(req)
+		return req
+	}
+}

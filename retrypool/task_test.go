@@ -1,0 +1,223 @@
+package retrypool_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrypool"
+)
+
+func TestWaitForATask(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pool := &retrypool.Pool{Policy: every(time.Hour)}
+		task := submit(t.Context(), t, pool, fails)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("impatient"))
+		defer cancel()
+		require.EqualError(t, task.Wait(ctx), "impatient")
+		require.NoError(t, task.Err(), "it goes on")
+		s, at := task.State()
+		assert.Equal(t, 1, s.Failures)
+		assert.Equal(t, time.Now().Add(time.Hour-time.Second).Round(0), at)
+		require.ErrorIs(t, task.Wait(t.Context()), errBoom)
+		s, at = task.State()
+		assert.Equal(t, 3, s.Failures)
+		assert.Zero(t, at)
+		<-task.Done()
+	})
+}
+
+// What has ended is not given up, whatever else has ended too.
+func TestWaitPrefersTheEnd(t *testing.T) {
+	t.Parallel()
+	var pool retrypool.Pool
+	task := submit(t.Context(), t, &pool, func(context.Context) error { return retry.MarkFinal(errBoom) })
+	<-task.Done()
+	for range 50 { // which of two things that have happened is seen first is left to chance
+		require.EqualError(t, task.Wait(ended()), "boom")
+	}
+}
+
+func TestAttempts(t *testing.T) {
+	t.Parallel()
+	errFinal := retry.MarkFinal(errBoom)
+	limited := retry.MarkRateLimited(errBoom, time.Second)
+	failing := func(kind retry.EventKind) retry.Policy {
+		return retry.Policy{Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+			if e.Kind == kind {
+				panic("ouch")
+			}
+		})}
+	}
+	tests := []struct {
+		name   string
+		policy retry.Policy
+		before retry.State // in another pool
+		script []error     // nil is a success, and the last one is repeated
+		want   int
+	}{
+		{name: "success", script: []error{nil}, want: 1},
+		{name: "success at last", script: []error{errBoom, errBoom, nil}, want: 3},
+		{name: "failure", script: []error{errBoom}, want: 3},
+		{name: "final", script: []error{errFinal}, want: 1},
+		{name: "final at last", script: []error{errBoom, errFinal}, want: 2},
+		{name: "free", policy: retry.Policy{FreeRateLimits: 2}, script: []error{limited, limited, errFinal}, want: 3},
+		{name: "no time", policy: retry.Policy{MaxElapsed: time.Minute}, script: []error{errBoom}, want: 1},
+		{name: "may not be repeated", policy: retry.Policy{NonIdempotent: true}, script: []error{errBoom}, want: 1},
+		{name: "resumed", before: retry.State{Failures: 1, RateLimited: 4}, script: []error{errBoom, nil}, want: 7},
+		{name: "resumed, absurd", before: retry.State{RateLimited: math.MaxInt}, script: []error{nil}, want: math.MaxInt},
+		{name: "resumed, nonsense", before: retry.State{Failures: -3, RateLimited: -1}, script: []error{nil}, want: 1},
+		{
+			name: "the Classifier panics", script: []error{errBoom}, want: 1,
+			policy: retry.Policy{Classifier: func(error) retry.Verdict { panic("ouch") }},
+		},
+		{name: "the Observer panics", policy: failing(retry.Retrying), script: []error{errBoom}, want: 1},
+		{name: "the Observer panics at the end", policy: failing(retry.GaveUp), script: []error{errBoom}, want: 3},
+		{name: "the Observer panics after a success", policy: failing(retry.Succeeded), script: []error{nil}, want: 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				policy := tt.policy
+				policy.Backoff = retry.Constant(time.Hour)
+				told := -1
+				pool := &retrypool.Pool{Policy: &policy, OnEnd: func(_ context.Context, task *retrypool.Task) { told = task.Attempts() }}
+				var task *retrypool.Task
+				calls := 0
+				task, err := pool.Resume(t.Context(), tt.before, time.Now().Add(time.Minute), func(context.Context) error {
+					earlier := max(tt.before.Failures, 0) + max(tt.before.RateLimited, 0)
+					assert.Equal(t, min(earlier, math.MaxInt-calls-1)+calls+1, task.Attempts(), "the one in progress counts")
+					calls++
+					return tt.script[min(calls, len(tt.script))-1]
+				})
+				require.NoError(t, err)
+				assert.Equal(t, max(tt.before.Failures, 0)+max(tt.before.RateLimited, 0), task.Attempts())
+				_ = task.Wait(t.Context())
+				assert.Equal(t, tt.want, task.Attempts())
+				assert.Equal(t, tt.want, told)
+				var e *retry.Error
+				if errors.As(task.Err(), &e) {
+					assert.Equal(t, e.Attempts, task.Attempts())
+				}
+			})
+		})
+	}
+}
+
+// A task that ends in a panic or in Goexit was called, and one that never got that
+// far was not.
+func TestAttemptsOfOddEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pool := &retrypool.Pool{Workers: 1, Policy: every(time.Hour)}
+		for _, fn := range []func(context.Context) error{explode, func(context.Context) error { runtime.Goexit(); return nil }} {
+			task := submit(t.Context(), t, pool, fn)
+			require.Error(t, task.Wait(t.Context()))
+			assert.Equal(t, 1, task.Attempts())
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		waiting := submit(ctx, t, pool, fails)
+		synctest.Wait()
+		assert.Equal(t, 1, waiting.Attempts())
+		submit(t.Context(), t, pool, taking(time.Minute, succeeds))
+		queued := submit(ctx, t, pool, fails)
+		cancel()
+		require.EqualError(t, queued.Wait(t.Context()), "not started: context canceled")
+		assert.Zero(t, queued.Attempts())
+		require.Error(t, waiting.Wait(t.Context()))
+		assert.Equal(t, 1, waiting.Attempts())
+	})
+}
+
+// What is handed back has the attempts of its State, and goes on counting from
+// there: the one that Close has canceled is as good as none.
+func TestAttemptsOfWhatIsHandedBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		policy := every(time.Hour)
+		pool := &retrypool.Pool{Workers: 1, Policy: policy}
+		waiting := submit(t.Context(), t, pool, fails)
+		synctest.Wait()
+		running, err := pool.Resume(t.Context(), retry.State{Failures: 1}, time.Time{}, untilCanceled)
+		require.NoError(t, err)
+		synctest.Wait()
+		assert.Equal(t, 2, running.Attempts())
+		queued := submit(t.Context(), t, pool, fails)
+		left, err := pool.Close(ended())
+		require.Error(t, err)
+		require.Equal(t, []*retrypool.Task{waiting, running, queued}, left)
+
+		pool = &retrypool.Pool{Workers: 1, Policy: policy}
+		for i, want := range []int{1, 1, 0} {
+			assert.Equal(t, want, left[i].Attempts())
+			state, at := left[i].State()
+			assert.Equal(t, want, state.Failures+state.RateLimited)
+			next, err := pool.Resume(t.Context(), state, at, succeeds)
+			require.NoError(t, err)
+			assert.Equal(t, want, next.Attempts())
+			require.NoError(t, next.Wait(t.Context()))
+			assert.Equal(t, want+1, next.Attempts())
+		}
+	})
+}
+
+// OnEnd is told once, with the context of the task, before Done is closed.
+func TestOnEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		type key struct{}
+		var j journal
+		errFinal := retry.MarkFinal(errors.New("final"))
+		pool := &retrypool.Pool{Workers: 2, Policy: every(time.Hour), OnEnd: func(ctx context.Context, task *retrypool.Task) {
+			select {
+			case <-task.Done():
+				j.note("too late")
+			default:
+			}
+			text := "<nil>"
+			if err := task.Err(); err != nil {
+				text = err.Error()
+			}
+			j.note(ctx.Value(key{}).(string) + ": " + text) //nolint:forcetypeassert // see below
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		for name, fn := range map[string]func(context.Context) error{
+			"success": succeeds,
+			"failure": fails,
+			"final":   func(context.Context) error { return errFinal },
+			"panic":   func(context.Context) error { panic("ouch") },
+			"goexit":  func(context.Context) error { runtime.Goexit(); return nil },
+		} {
+			submit(context.WithValue(t.Context(), key{}, name), t, pool, fn)
+		}
+		canceled := submit(context.WithValue(ctx, key{}, "canceled"), t, pool, fails)
+		time.Sleep(time.Minute)
+		cancel()
+		<-canceled.Done()
+		time.Sleep(3 * time.Hour)
+		submit(context.WithValue(t.Context(), key{}, "closed"), t, pool, fails)
+		synctest.Wait()
+		shut(t, pool)
+		slices.Sort(j.lines)
+		assert.Equal(t, []string{
+			"canceled: failed after 1 attempt (context canceled): boom",
+			"closed: retrypool: closed; the last failure: boom",
+			"failure: failed after 3 attempts: boom",
+			"final: final",
+			"goexit: retrypool: task called runtime.Goexit",
+			"panic: retrypool: task panicked: ouch",
+			"success: <nil>",
+		}, j.lines)
+	})
+}
