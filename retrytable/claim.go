@@ -56,8 +56,9 @@ func (t *Table[ID]) Claim(ctx context.Context, db DB, n int, args ...any) ([]Row
 
 // Sweep takes over up to n rows whose lease has run out, oldest first. Their
 // attempts failed with [retry.ErrLost]: hand each to [Table.Fail], with what the
-// policy makes of that. Until then the lease is the caller's, and nothing is
-// counted anew, so a sweeper may die too. Every worker may sweep.
+// policy makes of that. Until then the lease is the caller's, the status is what
+// it was, and nothing is counted anew, so a sweeper may die too. Every worker may
+// sweep.
 func (t *Table[ID]) Sweep(ctx context.Context, db DB, n int, args ...any) ([]Row[ID], error) {
 	s, err := t.prepared()
 	if err != nil {

@@ -26,7 +26,8 @@
 // caller's. If not, they change nothing and return [ErrLeaseLost].
 //
 // The lease of a worker that died, or was too slow, runs out. [Table.Sweep] takes
-// over such rows, whose last attempt is a failure like others:
+// over such rows, whose last attempt is a failure like others. ErrLost is marked,
+// so Policy.Classifier is not asked about it; [retry.Mark] gives it a category:
 //
 //	rows, err := jobs.Sweep(ctx, db, 100)
 //	for _, row := range rows {
@@ -58,7 +59,9 @@
 // # Speed
 //
 // With the indexes of [Table.Schema], a claim takes as long with 1,000,000 rows
-// as with 10,000, due or waiting.
+// as with 10,000, due or waiting. A worker with nothing to do polls with Claim,
+// Sweep and perhaps Promote, three statements that write nothing; in SQLite, each
+// takes the lock of the writer all the same.
 //
 // PostgreSQL needs its statistics for that: ANALYZE a table after filling it. And
 // a transaction that stays open for minutes slows it down, because index entries

@@ -3,6 +3,7 @@ package retrytable
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -16,7 +17,20 @@ func (t *Table[ID]) Succeed(ctx context.Context, db DB, id ID, fence int64, args
 	if err != nil {
 		return err
 	}
-	return exec(ctx, db, &s.succeed, args, id, fence)
+	return exec(ctx, db, &s.succeed, args, s.done[0], id, fence)
+}
+
+// SucceedAs is Succeed with another word for the status, one of Statuses.Done: for
+// jobs that may succeed in several ways.
+func (t *Table[ID]) SucceedAs(ctx context.Context, db DB, id ID, fence int64, word string, args ...any) error {
+	s, err := t.prepared()
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(s.done, word) {
+		return fmt.Errorf("retrytable: succeed: status: %q: must be one of Statuses.Done: %q", word, s.done)
+	}
+	return exec(ctx, db, &s.succeed, args, word, id, fence)
 }
 
 // Fail does what d says, which comes from [retry.Policy.Next] or

@@ -5,11 +5,15 @@ import (
 	"strings"
 )
 
-// Schema returns the SQL that adds the columns and indexes to an existing table.
-// Leave out the columns that it has. The indexes are what keeps the methods quick
-// in a large table, and their conditions must stay word for word; on a table in
-// use, PostgreSQL wants CREATE INDEX CONCURRENTLY. A Table that [Table.Validate]
-// finds fault with has the Schema "".
+// Schema returns the SQL that adds to an existing table the columns and indexes
+// that it lacks. SQLite knows no ADD COLUMN IF NOT EXISTS: there, leave out the
+// columns that the table has, and run it once. What is there by its name is left
+// as it is, so drop an index when the words, Where or OrderBy have changed.
+//
+// The indexes are what keeps the methods quick in a large table, and their
+// conditions must stay word for word; on a table in use, PostgreSQL wants CREATE
+// INDEX CONCURRENTLY. A Table that [Table.Validate] finds fault with has the
+// Schema "".
 //
 // In PostgreSQL, without an OrderBy, rows are due when they are made unless they
 // say otherwise. SQLite cannot add a column with such a default, so insert them
@@ -21,11 +25,15 @@ func (t *Table[ID]) Schema() string {
 	}
 	b := d.builder()
 	var sql strings.Builder
+	add := "ADD COLUMN IF NOT EXISTS"
+	if b.dialect == SQLite {
+		add = "ADD COLUMN"
+	}
 	for _, column := range b.added() {
-		fmt.Fprintf(&sql, "ALTER TABLE %s ADD COLUMN %s;\n", b.table, column)
+		fmt.Fprintf(&sql, "ALTER TABLE %s %s %s;\n", b.table, add, column)
 	}
 	for _, index := range b.indexes() {
-		fmt.Fprintf(&sql, "CREATE INDEX %s;\n", index)
+		fmt.Fprintf(&sql, "CREATE INDEX IF NOT EXISTS %s;\n", index)
 	}
 	return sql.String()
 }

@@ -23,8 +23,9 @@ type statements struct {
 	claim, sweep, promote statement
 	succeed, retry, end   statement
 	extend, release       statement
-	lease                 int64 // in microseconds
-	rateLimited           bool  // there is such a column
+	done                  []string // the words for succeed
+	lease                 int64    // in microseconds
+	rateLimited           bool     // there is such a column
 }
 
 // builder builds them, from the quoted names of the definition.
@@ -60,10 +61,11 @@ func (d *definition) build() *statements {
 		sweep:       b.sweep(),
 		promote:     b.promote(),
 		succeed:     b.succeed(),
-		retry:       b.fail(d.statuses.Waiting, true),
-		end:         b.fail(d.statuses.Dead, false),
+		retry:       b.fail(d.statuses.Waiting, b.set.Retry, true),
+		end:         b.fail(d.statuses.Dead, b.set.End, false),
 		extend:      b.extend(),
 		release:     b.release(),
+		done:        d.statuses.Done,
 		lease:       microseconds(d.lease),
 		rateLimited: d.columns.RateLimited != "",
 	}
@@ -88,8 +90,7 @@ func optional(name, assignment string) string {
 }
 
 func (b *builder) claim() statement {
-	claimable, order := b.claimable()
-	return b.pick("claim", claimable, order, b.set.Claim,
+	return b.pick("claim", b.claimable(), b.set.Claim,
 		b.lead(), set(
 			b.status+" = "+literal(b.statuses.Running[0]),
 			b.attempts+" = coalesce("+b.attempts+", 0) + 1",
@@ -102,12 +103,12 @@ func (b *builder) claim() statement {
 // sweep takes over the leases that have run out, and counts nothing: the claim
 // has. If the sweeper dies, its leases run out in turn.
 func (b *builder) sweep() statement {
-	return b.pick("sweep", b.expired(), b.leaseUntil, "", b.lead(), b.take())
+	return b.pick("sweep", candidates{b.expired(), b.leaseUntil, []string{b.where}}, "", b.lead(), b.take())
 }
 
 func (b *builder) promote() statement {
-	return b.pick("promote", b.promotable()+" AND "+b.due+" <= "+b.now(), b.due, b.set.Promote,
-		b.id, set(b.status+" = "+literal(b.statuses.Ready), b.due+" = NULL"))
+	due := candidates{b.promotable() + " AND " + b.due + " <= " + b.now(), b.due, []string{b.where}}
+	return b.pick("promote", due, b.set.Promote, b.id, set(b.status+" = "+literal(b.statuses.Ready), b.due+" = NULL"))
 }
 
 // take makes a row the caller's.
@@ -133,13 +134,14 @@ func (b *builder) lead() string {
 	}, ", ")
 }
 
-// claimable is the condition of rows that may be claimed now, and their order.
-func (b *builder) claimable() (condition, order string) {
+// claimable are the rows that may be claimed now.
+func (b *builder) claimable() candidates {
+	wheres := []string{b.where, b.claimWhere}
 	if b.orderBy != "" {
-		return b.promoted(), b.orderBy
+		return candidates{b.promoted(), b.orderBy, wheres}
 	}
 	queue := b.queue()
-	return b.live() + " AND " + queue + " <= " + b.now(), queue
+	return candidates{b.live() + " AND " + queue + " <= " + b.now(), queue, wheres}
 }
 
 // live is the condition of rows that are or will be due, if they have a due time.
@@ -170,18 +172,27 @@ func (b *builder) expired() string { return b.running() + " AND " + b.leaseUntil
 
 func (b *builder) running() string { return oneOf(b.status, b.statuses.Running...) }
 
-// pick is a statement that updates the first few rows in order that meet a
-// condition, except those that another such statement is just updating.
+// candidates are the rows among which some are picked.
+type candidates struct {
+	condition, order string
+	wheres           []string // further conditions, of the user; some may be empty
+}
+
+// pick is a statement that updates the first few of the candidates, except those
+// that another such statement is just updating.
 //
 // In PostgreSQL the rows are found in a common table expression: below IN, the
 // planner may search for them more than once and lock more than it should.
-func (b *builder) pick(name, condition, order, addition, returning, assignments string) statement {
-	n, _ := parameters(set(b.where, addition))
-	if b.where != "" {
-		condition += " AND (" + b.dialect.translate(b.where) + ")"
+func (b *builder) pick(name string, from candidates, addition, returning, assignments string) statement {
+	n, _ := parameters(set(append(slices.Clone(from.wheres), addition)...))
+	conditions := []string{from.condition}
+	for _, where := range from.wheres {
+		if where != "" {
+			conditions = append(conditions, "("+b.dialect.translate(where)+")")
+		}
 	}
 	picked := fmt.Sprintf("SELECT %s AS picked_id FROM %s WHERE %s ORDER BY %s LIMIT %s",
-		b.id, b.table, condition, order, b.dialect.parameter(n+1))
+		b.id, b.table, strings.Join(conditions, " AND "), from.order, b.dialect.parameter(n+1))
 	assignments = set(assignments, b.dialect.translate(addition))
 	if b.dialect == SQLite {
 		return statement{name, fmt.Sprintf("UPDATE %s SET %s WHERE %s IN (%s) RETURNING %s",
@@ -207,15 +218,15 @@ func (b *builder) finish(name, addition string, assignments func(parameter func(
 }
 
 func (b *builder) succeed() statement {
-	return b.finish("succeed", b.set.Succeed, func(func() string) string {
-		return set(b.status+" = "+literal(b.statuses.Done), b.leaseUntil+" = NULL")
+	return b.finish("succeed", b.set.Succeed, func(parameter func() string) string {
+		return set(b.status+" = "+parameter(), b.leaseUntil+" = NULL")
 	})
 }
 
 // fail stores a State as it is, because a claim counts in advance: the attempts
 // of a failure that costs none are those from before the claim.
-func (b *builder) fail(status string, again bool) statement {
-	return b.finish("fail", b.set.Fail, func(parameter func() string) string {
+func (b *builder) fail(status, addition string, again bool) statement {
+	return b.finish("fail", set(b.set.Fail, addition), func(parameter func() string) string {
 		assignments := set(b.status+" = "+literal(status), b.leaseUntil+" = NULL", b.attempts+" = "+parameter())
 		if b.columns.RateLimited != "" {
 			assignments = set(assignments, b.rateLimited+" = "+parameter())

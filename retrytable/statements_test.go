@@ -63,6 +63,13 @@ var methods = []struct {
 	{"succeed", func(t *retrytable.Table[int64], db retrytable.DB, args ...any) error {
 		return t.Succeed(context.Background(), db, 7, 3, args...)
 	}},
+	{"succeed as", func(t *retrytable.Table[int64], db retrytable.DB, args ...any) error {
+		done := "done"
+		if len(t.Statuses.Done) > 0 {
+			done = t.Statuses.Done[1]
+		}
+		return t.SucceedAs(context.Background(), db, 7, 3, done, args...)
+	}},
 	{"retry", func(t *retrytable.Table[int64], db retrytable.DB, args ...any) error {
 		return t.Fail(context.Background(), db, 7, 3, again, args...)
 	}},
@@ -86,15 +93,17 @@ func full() *retrytable.Table[int64] {
 			Lease: "lease", Fence: `f"e`, RateLimited: "limited", First: "first",
 		},
 		Statuses: retrytable.Statuses{
-			Ready: "it's new", Waiting: "error", Running: []string{"claimed", "running"}, Done: "passed $1", Dead: "error",
+			Ready: "it's new", Waiting: "error", Running: []string{"claimed", "running"}, Done: []string{"passed $1", "failed"}, Dead: "error",
 		},
 		Instants: retrytable.UnixSeconds,
 		Lease:    5 * time.Minute,
 		Where:    "category = $1",
 		OrderBy:  "submitted_date",
+
+		ClaimWhere: "busy < $3 OR urgent",
 		Set: retrytable.Set{
 			Claim: "worker = $2", Promote: "promoted = true", Succeed: "retry_count = 0",
-			Fail: "error = $1", Release: "worker = NULL",
+			Fail: "error = $1", Retry: "hold_reason = NULL", End: "hold_reason = $1", Release: "worker = NULL",
 		},
 	}
 }
@@ -127,7 +136,7 @@ func TestSQL(t *testing.T) {
 					args := map[string][]any{}
 					if name == "full" {
 						args = map[string][]any{
-							"claim": {"a", "vm-7"}, "sweep": {"a"}, "promote": {"a"}, "retry": {"boom"}, "end": {"boom"},
+							"claim": {"a", "vm-7", 4}, "sweep": {"a"}, "promote": {"a"}, "retry": {"boom"}, "end": {"boom"},
 						}
 					}
 					require.ErrorIs(t, method.call(table, &db, args[method.name]...), errDB)
@@ -150,14 +159,16 @@ func TestArguments(t *testing.T) {
 	t.Parallel()
 	table := full()
 	tests := map[string]struct{ users, want []any }{
-		"claim":   {[]any{"a", "vm-7"}, []any{"a", "vm-7", int64(10)}},
+		"claim":   {[]any{"a", "vm-7", 4}, []any{"a", "vm-7", 4, int64(10)}},
 		"sweep":   {[]any{"a"}, []any{"a", int64(10)}},
 		"promote": {[]any{"a"}, []any{"a", int64(10)}},
-		"succeed": {nil, []any{int64(7), int64(3)}},
+		"succeed": {nil, []any{"passed $1", int64(7), int64(3)}},
 		"retry":   {[]any{"boom"}, []any{"boom", int64(2), int64(1), int64(1_500_001), int64(7), int64(3)}},
 		"end":     {[]any{"boom"}, []any{"boom", int64(3), int64(0), int64(7), int64(3)}},
 		"extend":  {nil, []any{int64(90_000_000), int64(7), int64(3)}},
 		"release": {nil, []any{int64(7), int64(3)}},
+
+		"succeed as": {nil, []any{"failed", int64(7), int64(3)}},
 	}
 	for _, method := range methods {
 		t.Run(method.name, func(t *testing.T) {
@@ -177,7 +188,7 @@ func TestArguments(t *testing.T) {
 		})
 	}
 	var db recorder
-	assert.EqualError(t, methods[0].call(table, &db), "retrytable: claim: args: 0 given, 2 wanted by the SQL of the Table")
+	assert.EqualError(t, methods[0].call(table, &db), "retrytable: claim: args: 0 given, 3 wanted by the SQL of the Table")
 }
 
 func TestFaultyTable(t *testing.T) {
@@ -200,6 +211,18 @@ func TestNothingToClaim(t *testing.T) {
 		assert.Empty(t, rows)
 	}
 	assert.Zero(t, db.calls)
+}
+
+// A job succeeds as the statuses say.
+func TestSucceedAsRefuses(t *testing.T) {
+	t.Parallel()
+	table := full()
+	for _, word := range []string{"", "done", "error", "Failed"} {
+		var db recorder
+		assert.EqualError(t, table.SucceedAs(t.Context(), &db, 7, 3, word),
+			`retrytable: succeed: status: "`+word+`": must be one of Statuses.Done: ["passed $1" "failed"]`)
+		assert.Zero(t, db.calls)
+	}
 }
 
 // A decision that does not say that the job ends does not end it.

@@ -53,11 +53,12 @@ const (
 // return what it says. A Table is safe for concurrent use, and must be neither
 // changed nor copied after its first use.
 //
-// Names of columns, and words of the status column, are quoted. Where, OrderBy
-// and Set are SQL, and go into the statements as they are: they must never be
-// made from input. For values there are parameters: a method's args are the $1,
+// Names of columns, and words of the status column, are quoted. Where, ClaimWhere,
+// OrderBy and Set are SQL, and go into the statements as they are: they must never
+// be made from input. For values there are parameters: a method's args are the $1,
 // $2, … of the SQL that goes into its statement, in both dialects, and there must
-// be as many.
+// be as many. Where PostgreSQL cannot tell the type of a parameter, as in
+// "$1 IS NULL" (error 42P08 or 42P18), give it one: CAST($1 AS text).
 type Table[ID any] struct {
 	Dialect  Dialect
 	Name     string   // "jobs", or with its schema "app.jobs"
@@ -75,6 +76,15 @@ type Table[ID any] struct {
 	// rows meet needs an index of its own.
 	Where string
 
+	// ClaimWhere restricts Claim alone, beside Where, by what may change while
+	// rows wait, as a limit of how many run at a time: "(SELECT count(*) FROM jobs
+	// AS other WHERE other.kind = jobs.kind AND other.status IN ('running')) < 4".
+	// It is in no index: a claim looks at each row that it holds back, and what it
+	// counts should have an index. Claims made at the same moment do not see each
+	// other: where a limit must be exact, have them take turns, by a lock in their
+	// transactions. In SQLite they do.
+	ClaimWhere string
+
 	// OrderBy is the order in which jobs are claimed: "priority DESC, created_at".
 	//
 	// Empty means the order in which they are due, new ones and retries alike.
@@ -83,8 +93,9 @@ type Table[ID any] struct {
 	//
 	// With an order of your own, Claim takes rows that are Ready and have no due
 	// time. Rows with a due time, retries that is, join them through
-	// [Table.Promote]: call it every second or so. It keeps claims quick, which
-	// then need not look at rows that wait.
+	// [Table.Promote]: call it every second or so. Without it, retries never
+	// come, and nothing says so. It keeps claims quick, which then need not look
+	// at rows that wait.
 	OrderBy string
 
 	Set Set // what else is written
@@ -129,13 +140,14 @@ type Columns struct {
 }
 
 // Statuses are the words that the status column has for the states of a job. An
-// empty word means the default. Waiting may be the same as Ready, or as Dead;
-// what tells them apart then is whether there is a due time.
+// empty word or list means the default. Waiting may be the same as Ready, or as
+// Dead; what tells them apart then is whether there is a due time. Dead may be one
+// of Done.
 type Statuses struct {
 	Ready   string   // to be run: "ready"
 	Waiting string   // for its retry: "waiting"
 	Running []string // claimed: "running". Claim writes the first; any of them is fine for what follows.
-	Done    string   // succeeded: "done"
+	Done    []string // succeeded: "done". Succeed writes the first, SucceedAs any of them.
 	Dead    string   // given up: "dead"
 }
 
@@ -143,10 +155,16 @@ type Statuses struct {
 // statement: "error = $1, updated_at = now()". They are for what else the table
 // has, and for columns of ours that the statement leaves alone. Those that it
 // sets are named behind each field; they cannot be set twice.
+//
+// Retry and End are made beside Fail, by a failure that is retried and by one that
+// ends the job. They have no parameters but those of Fail, so that the args of
+// [Table.Fail] do not depend on what was decided.
 type Set struct {
 	Claim   string // Status, Attempts, Due, Lease, Fence, First
 	Succeed string // Status, Lease: with "attempts = 0", a success resets the count
 	Fail    string // Status, Attempts, Due, Lease, RateLimited
+	Retry   string // those of Fail
+	End     string // those of Fail
 	Release string // Status, Attempts, Due, Lease
 	Promote string // Status, Due
 }
@@ -170,25 +188,27 @@ func (t *Table[ID]) Validate() error { return t.definition().validate() }
 
 // definition is a Table with its defaults, without its type parameter.
 type definition struct {
-	dialect        Dialect
-	name           string
-	columns        Columns
-	statuses       Statuses
-	instants       Instants
-	lease          time.Duration
-	where, orderBy string
-	set            Set
+	dialect    Dialect
+	name       string
+	columns    Columns
+	statuses   Statuses
+	instants   Instants
+	lease      time.Duration
+	where      string
+	claimWhere string
+	orderBy    string
+	set        Set
 }
 
 func (t *Table[ID]) definition() *definition {
 	d := &definition{
-		t.Dialect, t.Name, t.Columns, t.Statuses, t.Instants, t.Lease, t.Where, t.OrderBy, t.Set,
+		t.Dialect, t.Name, t.Columns, t.Statuses, t.Instants, t.Lease, t.Where, t.ClaimWhere, t.OrderBy, t.Set,
 	}
 	c, s := &d.columns, &d.statuses
 	for field, name := range map[*string]string{
 		&c.ID: "id", &c.Status: "status", &c.Attempts: "attempts",
 		&c.Due: "due_at", &c.Lease: "lease_until", &c.Fence: "fence",
-		&s.Ready: "ready", &s.Waiting: "waiting", &s.Done: "done", &s.Dead: "dead",
+		&s.Ready: "ready", &s.Waiting: "waiting", &s.Dead: "dead",
 	} {
 		if *field == "" {
 			*field = name
@@ -196,6 +216,9 @@ func (t *Table[ID]) definition() *definition {
 	}
 	if len(s.Running) == 0 {
 		s.Running = []string{"running"}
+	}
+	if len(s.Done) == 0 {
+		s.Done = []string{"done"}
 	}
 	if d.lease == 0 {
 		d.lease = defaultLease

@@ -41,7 +41,7 @@ func (d *definition) validate() error {
 	d.statuses.validate(&f)
 	for _, sql := range []struct{ field, text string }{
 		{"Where", d.where},
-		{"Where, Set.Claim", set(d.where, d.set.Claim)},
+		{"Where, ClaimWhere, Set.Claim", set(d.where, d.claimWhere, d.set.Claim)},
 		{"Where, Set.Promote", set(d.where, d.set.Promote)},
 		{"Set.Succeed", d.set.Succeed},
 		{"Set.Fail", d.set.Fail},
@@ -49,6 +49,12 @@ func (d *definition) validate() error {
 	} {
 		if _, missing := parameters(sql.text); missing > 0 {
 			f.add(sql.field, sql.text, fmt.Sprintf("has no $%d", missing))
+		}
+	}
+	allowed, _ := parameters(d.set.Fail)
+	for _, sql := range []struct{ field, text string }{{"Set.Retry", d.set.Retry}, {"Set.End", d.set.End}} {
+		if n, missing := parameters(set(d.set.Fail, sql.text)); sql.text != "" && (missing > 0 || n > allowed) {
+			f.add(sql.field, sql.text, "must have no parameters but those of Set.Fail")
 		}
 	}
 	if n, _ := parameters(d.orderBy); n > 0 {
@@ -95,9 +101,15 @@ func (s *Statuses) validate(f *faults) {
 	}
 	word("Statuses.Ready", s.Ready)
 	word("Statuses.Waiting", s.Waiting)
-	for i, running := range s.Running {
-		word(fmt.Sprintf("Statuses.Running[%d]", i), running, s.Ready, s.Waiting, s.Done, s.Dead)
+	words := func(field string, all []string, others ...string) {
+		for i, each := range all {
+			word(fmt.Sprintf("%s[%d]", field, i), each, others...)
+			if slices.Contains(all[:i], each) {
+				f.add(fmt.Sprintf("%s[%d]", field, i), each, "must not be there twice")
+			}
+		}
 	}
-	word("Statuses.Done", s.Done, s.Ready, s.Waiting)
+	words("Statuses.Running", s.Running, append([]string{s.Ready, s.Waiting, s.Dead}, s.Done...)...)
+	words("Statuses.Done", s.Done, s.Ready, s.Waiting)
 	word("Statuses.Dead", s.Dead, s.Ready)
 }

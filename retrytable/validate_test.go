@@ -26,7 +26,15 @@ func TestValidate(t *testing.T) {
 		{"words of runs", &table{Name: "runs", Statuses: statuses{Ready: "discovered", Waiting: "error", Dead: "error"}}, ""},
 		{"words of tickets", &table{Name: "tickets", Statuses: statuses{Waiting: "ready"}}, ""},
 		{"quotes", &table{Name: `a"b`, Columns: columns{ID: "i`d"}, Statuses: statuses{Ready: "it's"}}, ""},
-		{"parameters", &table{Name: "jobs", Where: "a = $1 OR b = $2 OR c = $1", Set: retrytable.Set{Claim: "d = $3"}}, ""},
+		{
+			"parameters",
+			&table{Name: "jobs", Where: "a = $1 OR b = $2 OR c = $1", ClaimWhere: "e = $4", Set: retrytable.Set{Claim: "d = $3"}}, "",
+		},
+		{
+			"parameters of failures",
+			&table{Name: "jobs", Set: retrytable.Set{Fail: "a = $1, b = $2", Retry: "c = $2", End: "d = 1"}}, "",
+		},
+		{"ways to be done", &table{Name: "runs", Statuses: statuses{Done: []string{"passed", "failed"}, Dead: "failed"}}, ""},
 
 		{"no name", &table{}, `Name: "": must be the name of a table`},
 		{"no name in a schema", &table{Name: "app."}, `Name: "app.": must be the name of a table`},
@@ -64,13 +72,45 @@ func TestValidate(t *testing.T) {
 			"running is dead", &table{Name: "jobs", Statuses: statuses{Running: []string{"running", "dead"}}},
 			`Statuses.Running[1]: "dead": must not mean two states`,
 		},
-		{"done is waiting", &table{Name: "jobs", Statuses: statuses{Done: "waiting"}}, `Statuses.Done: "waiting": must not mean two states`},
+		{
+			"done is waiting", &table{Name: "jobs", Statuses: statuses{Done: []string{"done", "waiting"}}},
+			`Statuses.Done[1]: "waiting": must not mean two states`,
+		},
+		{
+			"running is done", &table{Name: "jobs", Statuses: statuses{Running: []string{"passed"}, Done: []string{"done", "passed"}}},
+			`Statuses.Running[0]: "passed": must not mean two states`,
+		},
+		{"no word for done", &table{Name: "jobs", Statuses: statuses{Done: []string{""}}}, `Statuses.Done[0]: "": must not be empty`},
+		{
+			"done twice", &table{Name: "jobs", Statuses: statuses{Done: []string{"done", "passed", "done"}}},
+			`Statuses.Done[2]: "done": must not be there twice`,
+		},
+		{
+			"running twice", &table{Name: "jobs", Statuses: statuses{Running: []string{"running", "running"}}},
+			`Statuses.Running[1]: "running": must not be there twice`,
+		},
 		{"dead is ready", &table{Name: "jobs", Statuses: statuses{Dead: "ready"}}, `Statuses.Dead: "ready": must not mean two states`},
 		{"parameter 2 only", &table{Name: "jobs", Set: retrytable.Set{Fail: "a = $2"}}, `Set.Fail: "a = $2": has no $1`},
 		{"parameter 0", &table{Name: "jobs", Set: retrytable.Set{Succeed: "a = $0"}}, `Set.Succeed: "a = $0": has no $1`},
 		{
 			"parameter 3 of a claim", &table{Name: "jobs", Where: "a = $1", Set: retrytable.Set{Claim: "b = $3"}},
-			`Where, Set.Claim: "a = $1, b = $3": has no $2`,
+			`Where, ClaimWhere, Set.Claim: "a = $1, b = $3": has no $2`,
+		},
+		{
+			"parameter 4 of a claim", &table{Name: "jobs", Where: "a = $1", ClaimWhere: "b = $4", Set: retrytable.Set{Claim: "c = $2"}},
+			`Where, ClaimWhere, Set.Claim: "a = $1, b = $4, c = $2": has no $3`,
+		},
+		{
+			"parameter of a retry only", &table{Name: "jobs", Set: retrytable.Set{Fail: "a = $1", Retry: "b = $2"}},
+			`Set.Retry: "b = $2": must have no parameters but those of Set.Fail`,
+		},
+		{
+			"parameter of an end only", &table{Name: "jobs", Set: retrytable.Set{End: "b = $1"}},
+			`Set.End: "b = $1": must have no parameters but those of Set.Fail`,
+		},
+		{
+			"parameter 0 of an end", &table{Name: "jobs", Set: retrytable.Set{End: "b = $0"}},
+			`Set.End: "b = $0": must have no parameters but those of Set.Fail`,
 		},
 		{
 			"parameter 3 of a promotion", &table{Name: "jobs", Where: "a = $1", Set: retrytable.Set{Promote: "b = $3"}},

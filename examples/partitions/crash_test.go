@@ -35,7 +35,7 @@ func TestCrash(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		const partitions, instances, kills = 100, 3, 50
-		create(t, db)
+		require.NoError(t, create(t.Context(), db))
 		watch(t, db)
 		d := quick(db)
 		for i := range partitions {
@@ -77,7 +77,7 @@ func TestCrash(t *testing.T) {
 func TestCanceledSweep(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		create(t, db)
+		require.NoError(t, create(t.Context(), db))
 		watch(t, db)
 		const partitions = 60
 		for i := range partitions {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
-// schema is the PartitionState of the document. The daemon adds nothing to it.
+// schema is the PartitionState of the document. The daemon adds an index to it.
 const schema = `
 CREATE TABLE IF NOT EXISTS partition_state (
 	customer      text NOT NULL,
@@ -27,7 +27,11 @@ CREATE TABLE IF NOT EXISTS partition_state (
 	updated_at    {instant} NOT NULL,
 	PRIMARY KEY (customer, query, day)
 );
-CREATE INDEX IF NOT EXISTS partition_state_failed ON partition_state (updated_at) WHERE status = 'failed'`
+CREATE INDEX partition_state_failed ON partition_state (updated_at) WHERE status = 'failed'`
+
+func create(ctx context.Context, db *shared.DB) error {
+	return db.Create(ctx, "partition_state_failed", schema)
+}
 
 // daemon has settings and no state: what it does follows from partition_state.
 type daemon struct {

@@ -37,11 +37,6 @@ func newDaemon(db *shared.DB) (*daemon, *bytes.Buffer) {
 	}, &logged
 }
 
-func create(t *testing.T, db *shared.DB) {
-	t.Helper()
-	dbtest.Exec(t, db, schema)
-}
-
 // insert stores a partition that failed some time ago.
 func insert(t testing.TB, db *shared.DB, p partition, ago time.Duration, message any) {
 	t.Helper()
@@ -149,24 +144,21 @@ func TestJitterSpreads(t *testing.T) {
 func TestEligibilityCondition(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		create(t, db)
-		frozen := dbtest.Reopen(t, db) // the edge is sharp only if the clock stands still
-		var now string
-		require.NoError(t, db.QueryRowContext(t.Context(), db.SQL("SELECT CAST({now} AS text)")).Scan(&now))
-		frozen.Now = "CAST('" + now + "' AS " + frozen.SQL("{instant}") + ")"
-		d, _ := newDaemon(frozen)
+		db, _ = dbtest.StopClock(t, db, time.Now()) // so that the edge is sharp
+		require.NoError(t, create(t.Context(), db))
+		d, _ := newDaemon(db)
 		var due []string
 		for i := range 60 {
 			p := nth(i)
 			p.attempts = i%10 + 1
-			insert(t, frozen, p, d.delay(p)-time.Duration(i%2)*time.Millisecond, nil)
+			insert(t, db, p, d.delay(p)-time.Duration(i%2)*time.Millisecond, nil)
 			if i%2 == 0 {
 				due = append(due, p.key())
 			}
 		}
 		slices.Sort(due)
 		for range 50 {
-			instance, _ := newDaemon(frozen)
+			instance, _ := newDaemon(db)
 			instance.dryRun = true
 			assert.Equal(t, len(due), sweep(t, instance))
 		}
@@ -179,7 +171,7 @@ func TestEligibilityCondition(t *testing.T) {
 func TestOnlyFailed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		create(t, db)
+		require.NoError(t, create(t.Context(), db))
 		for i, status := range []string{"pending", "success", "running"} {
 			insert(t, db, nth(i), 24*time.Hour, nil)
 			dbtest.Exec(t, db, "UPDATE partition_state SET status = $1 WHERE day = $2", status, nth(i).day)
@@ -203,7 +195,7 @@ func TestOnlyFailed(t *testing.T) {
 func TestTerminalIsSkipped(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		create(t, db)
+		require.NoError(t, create(t.Context(), db))
 		for i, message := range []any{
 			"[terminal]", "policy: [terminal] no such column", "x [terminal]", // skipped
 			nil, "", "terminal", "[Terminal]", "[terminal", "no such column", // not
@@ -234,7 +226,7 @@ func TestStaleSelection(t *testing.T) {
 		"pending":      "UPDATE partition_state SET status = 'pending'",
 	}
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		create(t, db)
+		require.NoError(t, create(t.Context(), db))
 		d, _ := newDaemon(db)
 		for name, meanwhile := range tests {
 			dbtest.Exec(t, db, "DELETE FROM partition_state")
@@ -256,7 +248,7 @@ func TestStaleSelection(t *testing.T) {
 func TestTimerRestarts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		create(t, db)
+		require.NoError(t, create(t.Context(), db))
 		insert(t, db, nth(0), time.Hour, nil)
 		dbtest.Exec(t, db, "UPDATE partition_state SET updated_at = {now}")
 		d, _ := newDaemon(db)
@@ -269,7 +261,7 @@ func TestTimerRestarts(t *testing.T) {
 func TestSameTransitionAsCommand(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		create(t, db)
+		require.NoError(t, create(t.Context(), db))
 		insert(t, db, partition{customer: "acme", query: "q", day: "d", attempts: 3}, time.Hour, "quota exceeded")
 		insert(t, db, partition{customer: "zeta", query: "q", day: "d", attempts: 3}, time.Hour, "quota exceeded")
 		var out bytes.Buffer
@@ -306,7 +298,7 @@ func TestCommand(t *testing.T) {
 		{"dry run", []string{"-dry-run"}, nil},
 	}
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		create(t, db)
+		require.NoError(t, create(t.Context(), db))
 		for _, tt := range tests {
 			dbtest.Exec(t, db, "DELETE FROM partition_state")
 			insert(t, db, partition{customer: "a", query: "x", day: "1", attempts: 1}, time.Hour, nil)
@@ -339,7 +331,7 @@ func TestBatches(t *testing.T) {
 func TestFailedBatch(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t, retrytable.SQLite)
-	create(t, db)
+	require.NoError(t, create(t.Context(), db))
 	for i := range 3 {
 		insert(t, db, nth(i), time.Hour, nil)
 	}
@@ -358,7 +350,7 @@ func TestFailedBatch(t *testing.T) {
 func TestLog(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		create(t, db)
+		require.NoError(t, create(t.Context(), db))
 		p := partition{customer: "acme", query: "clicks", day: "2026-11-19", attempts: 2}
 		insert(t, db, p, time.Hour, nil)
 		d, logged := newDaemon(db)
@@ -372,7 +364,7 @@ func TestLog(t *testing.T) {
 func TestDryRun(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		create(t, db)
+		require.NoError(t, create(t.Context(), db))
 		insert(t, db, nth(0), time.Hour, nil)
 		before := records(t, db)
 		d, logged := newDaemon(db)
@@ -388,7 +380,7 @@ func TestDryRun(t *testing.T) {
 func TestCommandIsIdempotent(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		create(t, db)
+		require.NoError(t, create(t.Context(), db))
 		watch(t, db)
 		insert(t, db, nth(0), time.Hour, nil)
 		d, _ := newDaemon(db)
@@ -408,7 +400,7 @@ func TestCommandIsIdempotent(t *testing.T) {
 func TestInstances(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		create(t, db)
+		require.NoError(t, create(t.Context(), db))
 		watch(t, db)
 		const partitions, instances, sweeps = 100, 3, 30
 		for i := range partitions {
@@ -439,8 +431,8 @@ func TestWorkerClockOff(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{time.Hour, -time.Hour} {
 		dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-			create(t, db)
-			dbtest.SetClock(db, -off)
+			require.NoError(t, create(t.Context(), db))
+			db, _ = dbtest.StopClock(t, db, time.Now().Add(-off))
 			d, _ := newDaemon(db)
 			for i := range 20 {
 				p := nth(i)

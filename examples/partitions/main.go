@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := db.Create(ctx, schema); err != nil {
+	if err := create(ctx, db); err != nil {
 		return err
 	}
 	d.db, d.interval, d.policy = db, d.interval/pace, newPolicy(*base/pace, *limit/pace, *jitter/pace)

@@ -70,7 +70,7 @@ func (l lines) await(t *testing.T, what string) {
 func TestServe(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t, retrytable.PostgreSQL)
-	create(t, db)
+	require.NoError(t, create(t.Context(), db))
 	ctx, interrupt := context.WithCancel(t.Context())
 	out, ended := make(lines, 10_000), make(chan error)
 	go func() {

@@ -20,6 +20,8 @@ import (
 	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
 )
 
+func TestMain(m *testing.M) { dbtest.Main(m, crashWorker) }
+
 const (
 	crashRuns     = 200
 	crashAttempts = 8

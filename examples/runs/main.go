@@ -52,12 +52,12 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if _, err := db.ExecContext(ctx, db.SQL(schema)); err != nil {
-		return err
-	}
 	p := &processor{
 		store: newStore(db, *lease, split(*categories)), policy: policy, replay: replay,
 		poll: *poll / pace, log: slog.New(slog.NewTextHandler(out, nil)),
+	}
+	if err := p.create(ctx); err != nil {
+		return err
 	}
 	p.log.Info("processor", "policy", policy, "categories", *categories)
 	if !*serve {

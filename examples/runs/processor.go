@@ -88,7 +88,7 @@ func (p *processor) process(ctx context.Context, row retrytable.Row[string]) err
 }
 
 func (p *processor) succeed(ctx context.Context, r *request, result outcome) error {
-	if err := p.ends[result].Succeed(ctx, p.db, r.ID, r.Fence); err != nil {
+	if err := p.SucceedAs(ctx, p.db, r.ID, r.Fence, string(result)); err != nil {
 		return p.lostOr(r.Row, err)
 	}
 	message := "succeeded"

@@ -10,25 +10,20 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
-// schema is the table of the document, and what a claim needs beside it: a lease
-// and a fence. The indexes are those that [retrytable.Table.Schema] prints.
+// schema is what the table has beside the columns of [retrytable.Table.Schema]:
+// status (discovered, processing, passed, needs_review, failed or error),
+// retry_count and next_retry_at of the document, and a lease and a fence, which a
+// claim needs.
 const schema = `
-CREATE TABLE IF NOT EXISTS runs (
+CREATE TABLE runs (
 	id             text NOT NULL PRIMARY KEY,
 	category       text NOT NULL,
 	url            text NOT NULL, -- what to replay
 	expected       text,          -- the recorded answer; NULL if somebody has to look at it
 	submitted_date {instant} NOT NULL DEFAULT ({now}),
-	status         text NOT NULL DEFAULT 'discovered', -- processing, passed, needs_review, failed, error
-	retry_count    bigint NOT NULL DEFAULT 0,
-	next_retry_at  {instant},
-	error_class    text,          -- final, retryable, rate_limited
-	lease_until    {instant},
-	fence          bigint NOT NULL DEFAULT 0
+	error_class    text           -- final, retryable, rate_limited
 );
-CREATE INDEX IF NOT EXISTS runs_claim ON runs (status, submitted_date, id) WHERE status IN ('discovered') AND next_retry_at IS NULL;
-CREATE INDEX IF NOT EXISTS runs_promote ON runs (next_retry_at) WHERE status IN ('discovered', 'error') AND next_retry_at IS NOT NULL;
-CREATE INDEX IF NOT EXISTS runs_sweep ON runs (lease_until) WHERE status IN ('processing');`
+`
 
 // outcome is what a run that was replayed has come to.
 type outcome string
@@ -44,13 +39,11 @@ type store struct {
 	db         *shared.DB
 	categories []any // those allowed; all if empty
 
-	// How the table ends a success is the one thing that differs in these.
 	*retrytable.Table[string]
-	ends map[outcome]*retrytable.Table[string]
 }
 
 func newStore(db *shared.DB, lease time.Duration, categories []string) *store {
-	s := &store{db: db, ends: map[outcome]*retrytable.Table[string]{}}
+	s := &store{db: db}
 	var parameters []string
 	for i, category := range categories {
 		s.categories = append(s.categories, category)
@@ -60,24 +53,25 @@ func newStore(db *shared.DB, lease time.Duration, categories []string) *store {
 	if len(categories) > 0 {
 		where = "category IN (" + strings.Join(parameters, ", ") + ")"
 	}
-	for _, o := range []outcome{passed, needsReview, failed} {
-		s.ends[o] = &retrytable.Table[string]{
-			Dialect: db.Dialect, Name: "runs", Lease: lease,
-			Columns: retrytable.Columns{Attempts: "retry_count", Due: "next_retry_at"},
-			Statuses: retrytable.Statuses{
-				Ready: "discovered", Waiting: "error", Running: []string{"processing"}, Done: string(o), Dead: "error",
-			},
-			Where:   where,
-			OrderBy: "submitted_date, id",
-			Set: retrytable.Set{
-				Succeed: "retry_count = 0, error_class = NULL", // clear_retry_fields; the claim has cleared next_retry_at
-				Fail:    "error_class = $1",                    // schedule_retry, mark_run_permanently_failed
-			},
-		}
+	s.Table = &retrytable.Table[string]{
+		Dialect: db.Dialect, Name: "runs", Lease: lease,
+		Columns: retrytable.Columns{Attempts: "retry_count", Due: "next_retry_at"},
+		Statuses: retrytable.Statuses{
+			Ready: "discovered", Waiting: "error", Running: []string{"processing"},
+			Done: []string{string(passed), string(needsReview), string(failed)}, Dead: "error",
+		},
+		Where:   where,
+		OrderBy: "submitted_date, id",
+		Set: retrytable.Set{
+			Succeed: "retry_count = 0, error_class = NULL", // clear_retry_fields; the claim has cleared next_retry_at
+			Fail:    "error_class = $1",                    // schedule_retry, mark_run_permanently_failed
+		},
 	}
-	s.Table = s.ends[passed]
 	return s
 }
+
+// create makes the table if it is not there.
+func (s *store) create(ctx context.Context) error { return s.db.Create(ctx, "runs", schema+s.Schema()) }
 
 // promoted is how many retries become due at a time at most. More wait for the
 // next claim.

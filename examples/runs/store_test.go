@@ -3,7 +3,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -58,8 +57,9 @@ func forward(t *testing.T, db *shared.DB, d time.Duration) {
 // newTestStore makes the table runs.
 func newTestStore(t *testing.T, db *shared.DB) *store {
 	t.Helper()
-	dbtest.Exec(t, db, schema)
-	return newStore(db, time.Minute, nil)
+	s := newStore(db, time.Minute, nil)
+	require.NoError(t, s.create(t.Context()))
+	return s
 }
 
 // claimed claims up to n runs, and returns their IDs in that order.
@@ -73,26 +73,6 @@ func claimed(t *testing.T, s *store, n int) (ids []string) {
 		}
 	}
 	return ids
-}
-
-// The schema is that of the Table, and may be run again.
-func TestSchema(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		s := newTestStore(t, db)
-		newTestStore(t, db)
-		words := strings.NewReplacer(`"`, "", "`", "", "bigint", "INTEGER", "TEXT", "text")
-		spaces := func(text string) string { return strings.Join(strings.Fields(text), " ") }
-		have := spaces(words.Replace(db.SQL(schema)))
-		for line := range strings.Lines(s.Schema()) {
-			line = strings.TrimSuffix(strings.TrimSpace(line), ";")
-			line = strings.ReplaceAll(line, "CREATE INDEX ", "CREATE INDEX IF NOT EXISTS ")
-			if _, column, ok := strings.Cut(line, "ADD COLUMN "); ok {
-				line = column
-			}
-			assert.Contains(t, have, spaces(words.Replace(line)))
-		}
-	})
 }
 
 // The table of the document, in "Example ordering": new runs and those whose

@@ -15,6 +15,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	_ "modernc.org/sqlite"             // the driver "sqlite"
 
+	"github.com/seed-5ff3c98e/retry/retrysql"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
@@ -25,10 +26,6 @@ type DB struct {
 
 	Dialect retrytable.Dialect
 	DSN     string // opens this database again, in another process too
-
-	// Now is the clock of the database, an expression: what {now} stands for.
-	// A test sets it to see that no other clock is asked.
-	Now string
 
 	remove func() error // closes, and removes what is temporary
 }
@@ -89,7 +86,7 @@ func isPostgreSQL(dsn string) bool {
 
 func open(dsn string) (db *DB, err error) {
 	if isPostgreSQL(dsn) {
-		db = &DB{Dialect: retrytable.PostgreSQL, DSN: dsn, Now: "statement_timestamp()"}
+		db = &DB{Dialect: retrytable.PostgreSQL, DSN: dsn}
 		if db.DB, err = sql.Open("pgx", dsn); err != nil {
 			return nil, err
 		}
@@ -100,10 +97,7 @@ func open(dsn string) (db *DB, err error) {
 	if strings.Contains(dsn, "://") {
 		return nil, errors.New("the DSN must be postgres://… or the name of a file")
 	}
-	db = &DB{
-		Dialect: retrytable.SQLite, DSN: dsn,
-		Now: "(CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000)",
-	}
+	db = &DB{Dialect: retrytable.SQLite, DSN: dsn}
 	if dsn == "" {
 		folder, err := os.MkdirTemp("", "retry-example-")
 		if err != nil {
@@ -112,14 +106,18 @@ func open(dsn string) (db *DB, err error) {
 		db.DSN = filepath.Join(folder, "example.db")
 		db.remove = func() error { return errors.Join(db.DB.Close(), os.RemoveAll(folder)) }
 	}
-	file := url.URL{Path: db.DSN} // escapes what is special in a URI
-	db.DB, err = sql.Open("sqlite", "file:"+file.EscapedPath()+
-		"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)")
-	if err != nil {
+	if db.DB, err = sql.Open("sqlite", SQLiteSource(db.DSN)); err != nil {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
 	return db, nil
+}
+
+// SQLiteSource is what [Open] has the driver open for a file.
+func SQLiteSource(file string) string {
+	u := url.URL{Path: file} // escapes what is special in a URI
+	return "file:" + u.EscapedPath() +
+		"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)"
 }
 
 // Close closes the database, and removes it if it is temporary.
@@ -139,22 +137,37 @@ func (db *DB) Close() error {
 // Instants are timestamptz in PostgreSQL and microseconds since 1970 in SQLite,
 // as in retrytable. Read them with an [Instant].
 func (db *DB) SQL(statement string) string {
-	instant, microsecond := "timestamptz", "interval '1 microsecond'"
+	instant, now, microsecond := "timestamptz", "statement_timestamp()", "interval '1 microsecond'"
 	if db.Dialect == retrytable.SQLite {
 		instant, microsecond = "INTEGER", "1"
+		now = "(CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000)"
 	}
-	return strings.NewReplacer("{instant}", instant, "{now}", db.Now, "{microsecond}", microsecond).Replace(statement)
+	return strings.NewReplacer("{instant}", instant, "{now}", now, "{microsecond}", microsecond).Replace(statement)
 }
 
-// Create executes a schema, in the words of [DB.SQL]: statements that create what
-// does not exist. Processes that start together may call it: in PostgreSQL, which
-// fails if two create the same table at once, they take turns.
-func (db *DB) Create(ctx context.Context, schema string) error {
-	if db.Dialect == retrytable.PostgreSQL { // several statements are one transaction
-		schema = "SELECT pg_advisory_xact_lock(hashtext('retry examples'));" + schema
+// Create executes a schema, in the words of [DB.SQL], unless there is a table or an
+// index of that name, which the schema has to create. All of it is done or nothing.
+// Processes that start together take turns: the first does it.
+func (db *DB) Create(ctx context.Context, name, schema string) error {
+	err := retrysql.InTx(ctx, db.DB, nil, &retrysql.TxOptions{Idempotent: true}, func(ctx context.Context, tx *sql.Tx) error {
+		look := "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = $1)" // the transaction has locked the file
+		if db.Dialect == retrytable.PostgreSQL {
+			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(hashtext('retry examples'))"); err != nil {
+				return err
+			}
+			look = "SELECT to_regclass($1) IS NOT NULL"
+		}
+		var exists bool
+		if err := tx.QueryRowContext(ctx, look, name).Scan(&exists); err != nil || exists {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, db.SQL(schema))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("create %s: %w", name, err)
 	}
-	_, err := db.ExecContext(ctx, db.SQL(schema))
-	return err
+	return nil
 }
 
 // Query returns all rows of a query, each as scan reads it.

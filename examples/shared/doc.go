@@ -19,7 +19,7 @@
 //			return err
 //		}
 //		defer func() { err = errors.Join(err, db.Close()) }()
-//		if err := db.Create(ctx, schema); err != nil {
+//		if err := db.Create(ctx, "runs", schema); err != nil {
 //			return err
 //		}
 //		…

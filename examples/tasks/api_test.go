@@ -1,4 +1,4 @@
-//nolint:paralleltest,thelper // SQLite has one clock for all tests; what each calls is the test itself
+//nolint:thelper // what each calls is the test itself
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 // Section 11: what is wrong is refused, with its task, its field and its value,
 // and nothing is stored.
 func TestBadRequests(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		id := e.post(parentAndChild)["parent"]
 		e.step()
@@ -77,6 +78,7 @@ func TestBadRequests(t *testing.T) {
 // Sections 8 and 9: tasks in lists have their attempt, and RetryPending is a
 // filter; a task has its policy and its next retry too.
 func TestFiltersAndFields(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		ids := e.post(parentAndChild)
 		e.post(parentAndChild)
@@ -103,6 +105,7 @@ func TestFiltersAndFields(t *testing.T) {
 
 // Section 8: the page shows RetryPending, the attempt and the next retry.
 func TestDAGPage(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		assert.Contains(t, e.text("/dag"), "Batch none")
 		other := e.post(parentAndChild)

@@ -64,7 +64,7 @@ func TestCrash(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		t.Helper()
 		s := newService(db, crashConfig(), slog.New(slog.DiscardHandler))
-		require.NoError(t, s.migrate(t.Context()))
+		require.NoError(t, s.createTables(t.Context()))
 		var mu sync.Mutex
 		starts, keys := map[string]int{}, map[string]int{}
 		hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -3,63 +3,35 @@ package main
 import (
 	"bytes"
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"modernc.org/sqlite"
 
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
-	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
 // epoch is when tests begin, by the clock of their database. It is not the time
 // of the process, by far.
 var epoch = time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
 
-// sqliteClock is the clock of SQLite, in milliseconds since 1970; 0 is the real
-// one. It is one for the process, so tests that set it do not run in parallel.
-var sqliteClock atomic.Int64
-
-func sqliteNow() int64 {
-	if ms := sqliteClock.Load(); ms != 0 {
-		return ms
-	}
-	return time.Now().UnixMilli()
-}
-
-// replaceSQLiteClock puts functions of ours in the place of those by which the
-// statements of this service and of retrytable ask for the time.
-func replaceSQLiteClock() {
-	replace := func(name string, now func() float64) {
-		sqlite.MustRegisterScalarFunction(name, 1, func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) {
-			return now(), nil
-		})
-	}
-	replace("unixepoch", func() float64 { return float64(sqliteNow()) / 1e3 })
-	replace("julianday", func() float64 { return float64(sqliteNow())/86400e3 + 2440587.5 })
-}
-
 // env is a service on a database whose clock stands still unless it is moved, and
 // somebody who is called by its webhooks.
 type env struct {
 	*service
 
-	t   *testing.T
-	url string        // of the API
-	now time.Duration // since epoch
+	t     *testing.T
+	url   string // of the API
+	clock *dbtest.Clock
 
 	hook   string // the URL of the webhooks
 	mu     sync.Mutex
@@ -78,31 +50,12 @@ type call struct {
 //nolint:thelper // what each calls is the test itself
 func each(t *testing.T, test func(t *testing.T, e *env)) {
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		e := newEnv(t, stopClock(t, db))
+		db, clock := dbtest.StopClock(t, db, epoch)
+		e := newEnv(t, db)
+		e.clock = clock
 		e.advance(0)
 		test(t, e)
 	})
-}
-
-// stopClock gives a database a clock that a table says. PostgreSQL looks for
-// functions where search_path says first.
-func stopClock(t *testing.T, db *shared.DB) *shared.DB {
-	t.Helper()
-	if db.Dialect == retrytable.SQLite {
-		sqliteClock.Store(epoch.UnixMilli())
-		t.Cleanup(func() { sqliteClock.Store(0) })
-		return db
-	}
-	dbtest.Exec(t, db, "CREATE TABLE clock (at timestamptz)")
-	dbtest.Exec(t, db, "INSERT INTO clock VALUES ($1)", epoch)
-	u, err := url.Parse(db.DSN)
-	require.NoError(t, err)
-	query := u.Query()
-	dbtest.Exec(t, db, "CREATE FUNCTION statement_timestamp() RETURNS timestamptz STABLE LANGUAGE sql AS 'SELECT at FROM "+
-		query.Get("search_path")+".clock'")
-	query.Set("search_path", query.Get("search_path")+",pg_catalog")
-	u.RawQuery = query.Encode()
-	return dbtest.Reopen(t, &shared.DB{DSN: u.String()})
 }
 
 func newEnv(t *testing.T, db *shared.DB) *env {
@@ -110,8 +63,7 @@ func newEnv(t *testing.T, db *shared.DB) *env {
 	c, err := readConfig(func(string) string { return "" }, time.Second)
 	require.NoError(t, err)
 	e := &env{service: newService(db, c, slog.New(slog.NewTextHandler(t.Output(), nil))), t: t}
-	require.NoError(t, e.migrate(t.Context()))
-	require.NoError(t, e.migrate(t.Context()), "again")
+	require.NoError(t, e.createTables(t.Context()))
 	api := httptest.NewServer(e.handler())
 	t.Cleanup(api.Close)
 	e.url = api.URL
@@ -155,12 +107,7 @@ func (e *env) advance(seconds float64) {
 
 func (e *env) setClock(seconds float64) {
 	e.t.Helper()
-	e.now = time.Duration(seconds * float64(time.Second))
-	if e.db.Dialect == retrytable.SQLite {
-		sqliteClock.Store(epoch.Add(e.now).UnixMilli())
-		return
-	}
-	dbtest.Exec(e.t, e.db, "UPDATE clock SET at = $1", epoch.Add(e.now))
+	e.clock.Set(e.t, epoch.Add(time.Duration(seconds*float64(time.Second))))
 }
 
 func (e *env) step() {

@@ -11,7 +11,6 @@ require (
 	github.com/seed-5ff3c98e/retry v0.0.0-00010101000000-000000000000
 	github.com/seed-5ff3c98e/retry/examples/shared v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
-	modernc.org/sqlite v1.55.0
 )
 
 require (
@@ -38,4 +37,5 @@ require (
 	modernc.org/libc v1.74.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.11.0 // indirect
+	modernc.org/sqlite v1.55.0 // indirect
 )

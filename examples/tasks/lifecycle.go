@@ -23,7 +23,7 @@ func (s *service) startNext(ctx context.Context) (bool, error) {
 				return err
 			}
 		}
-		rows, err = s.claims.Claim(ctx, tx, 1)
+		rows, err = s.tasks.Claim(ctx, tx, 1)
 		return err
 	})
 	if err != nil || len(rows) == 0 {
@@ -94,9 +94,9 @@ func (s *service) decided(
 ) error {
 	attempt := t.Attempt
 	if d.Retry {
-		attempt = d.State.Failures
+		attempt++
 	}
-	if err := s.tasks.Fail(ctx, tx, row.ID, row.Fence, d, attempt, err.Error()); err != nil {
+	if err := s.tasks.Fail(ctx, tx, row.ID, row.Fence, d, err.Error()); err != nil {
 		return err
 	}
 	if d.Retry {

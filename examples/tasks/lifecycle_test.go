@@ -1,4 +1,4 @@
-//nolint:paralleltest,thelper // SQLite has one clock for all tests; what each calls is the test itself
+//nolint:thelper // what each calls is the test itself
 package main
 
 import (
@@ -33,6 +33,7 @@ const (
 // Section 12, to the instant. Its task has a timeout of 120 s and times out after
 // 30: it gets 30 here.
 func TestTimeline(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		ids := e.post(`[{"id": "import", "name": "Import Data", "kind": "etl", "timeout": 30, ` + retry3 + `,
 				"on_start": {"kind": "Webhook", "params": {"url": "HOOK/import", "verb": "Post"}}},
@@ -69,6 +70,7 @@ func TestTimeline(t *testing.T) {
 
 // Section 13: retry on timeout → eventually succeeds.
 func TestRetryOnTimeoutEventuallySucceeds(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		ids := e.post(parentAndChild)
 		e.advance(1)
@@ -85,6 +87,7 @@ func TestRetryOnTimeoutEventuallySucceeds(t *testing.T) {
 
 // Section 13: retry on webhook failure → eventually succeeds.
 func TestRetryOnWebhookFailureEventuallySucceeds(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		e.refuse = func(c call) bool { return c.Attempt == 0 }
 		id := e.post(`[{"id": "a", "name": "A", "kind": "etl", ` + retry3 + `,
@@ -102,6 +105,7 @@ func TestRetryOnWebhookFailureEventuallySucceeds(t *testing.T) {
 
 // Section 4c: PATCH with Failure is retried.
 func TestRetryOnExplicitFailureEventuallySucceeds(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		ids := e.post(parentAndChild)
 		e.step()
@@ -117,6 +121,7 @@ func TestRetryOnExplicitFailureEventuallySucceeds(t *testing.T) {
 
 // Section 13: retry exhausted → Failure, and propagation to the children.
 func TestRetryExhausted(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		ids := e.post(parentAndChild)
 		e.step()
@@ -137,6 +142,7 @@ func TestRetryExhausted(t *testing.T) {
 
 // Section 4: without a policy, or with one for other triggers, a failure is final.
 func TestNotRetried(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		e.refuse = func(call) bool { return true }
 		ids := e.post(`[{"id": "none", "name": "A", "kind": "etl", "timeout": 5},
@@ -156,6 +162,7 @@ func TestNotRetried(t *testing.T) {
 
 // Sections 3 and 7: a retry does not propagate. It is not an end.
 func TestRetryDoesNotPropagate(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		ids := e.post(`[{"id": "parent", "name": "Parent", "kind": "etl", ` + retry3 + `,
 				"on_failure": {"kind": "Webhook", "params": {"url": "HOOK/failed", "verb": "Post"}}},
@@ -179,6 +186,7 @@ func TestRetryDoesNotPropagate(t *testing.T) {
 
 // Section 13: cancel during RetryPending. It is final, and children are canceled.
 func TestCancelDuringRetryPending(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		ids := e.post(parentAndChild)
 		e.step()
@@ -196,6 +204,7 @@ func TestCancelDuringRetryPending(t *testing.T) {
 
 // A task that is canceled while its on_start is called stays so.
 func TestCancelWhileClaimed(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		var id string
 		e.refuse = func(call) bool {
@@ -212,6 +221,7 @@ func TestCancelWhileClaimed(t *testing.T) {
 
 // Whoever is called may be done before the call is.
 func TestSuccessWhileClaimed(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		var id string
 		e.refuse = func(call) bool {
@@ -228,6 +238,7 @@ func TestSuccessWhileClaimed(t *testing.T) {
 // Sections 8 and 14: paused during RetryPending, a task goes back to it and keeps
 // its instant, whether that has passed or not.
 func TestPauseDuringRetryPending(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		for i, resumed := range []float64{5, 50} {
 			zero := float64(i) * 1000
@@ -269,6 +280,7 @@ func TestPauseDuringRetryPending(t *testing.T) {
 
 // Section 8: stop_batch cancels what waits for its retry, and other batches stay.
 func TestStopBatch(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		ids, other := e.post(parentAndChild), e.post(parentAndChild)
 		e.step()
@@ -286,6 +298,7 @@ func TestStopBatch(t *testing.T) {
 
 // Section 6: what a retry resets, and what it does not.
 func TestReset(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		id := e.post(parentAndChild)["parent"]
 		e.advance(1)
@@ -316,6 +329,7 @@ func TestReset(t *testing.T) {
 // Section 13: the idempotency key has the attempt in it, so that a retry calls
 // its webhook again. The same attempt does not.
 func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		id := e.post(`[{"id": "a", "name": "A", "kind": "etl", ` + retry3 + `,
 			"on_start": {"kind": "Webhook", "params": {"url": "HOOK/a", "verb": "Post"}},
@@ -343,6 +357,7 @@ func TestIdempotencyKey(t *testing.T) {
 
 // The webhooks of an end are called again if they fail, with the same key.
 func TestEndWebhooks(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		refused := 0
 		e.refuse = func(call) bool { refused++; return refused < 3 }
@@ -360,6 +375,7 @@ func TestEndWebhooks(t *testing.T) {
 
 // One that was lost with its worker is called again.
 func TestLostEndWebhook(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		id := e.post(`[{"id": "a", "name": "A", "kind": "etl",
 			"on_success": {"kind": "Webhook", "params": {"url": "HOOK/done", "verb": "Post"}}}]`)["a"]
@@ -378,6 +394,7 @@ func TestLostEndWebhook(t *testing.T) {
 
 // A task whose attempts are used up is not started, whoever has counted them.
 func TestExhaustedBeforeStart(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		id := e.post(`[{"id": "a", "name": "A", "kind": "etl", ` + retry1 + `,
 			"on_start": {"kind": "Webhook", "params": {"url": "HOOK/a", "verb": "Post"}}}]`)["a"]
@@ -390,6 +407,7 @@ func TestExhaustedBeforeStart(t *testing.T) {
 
 // Sections 8 and 14: what waits for its retry does not count as running.
 func TestConcurrencyRules(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		rule := `"kind": "etl", "max_concurrency": 1, ` + retry1
 		ids := e.post(`[{"id": "a", "name": "A", ` + rule + `}, {"id": "b", "name": "B", ` + rule + `},
@@ -412,6 +430,7 @@ func TestConcurrencyRules(t *testing.T) {
 
 // A rule holds however many claim at once.
 func TestConcurrencyRulesAtOnce(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		const rounds, limit, starters = 8, 2, 8
 		for round := range rounds {
@@ -436,6 +455,7 @@ func TestConcurrencyRulesAtOnce(t *testing.T) {
 // Section 7: the timeout counts from the last word of the task, and anew in each
 // attempt.
 func TestTimeoutIsReset(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		id := e.post(parentAndChild)["parent"]
 		e.step()
@@ -457,10 +477,11 @@ func TestTimeoutIsReset(t *testing.T) {
 // An attempt whose worker died before it ran counts, and is retried whatever
 // retry_on says.
 func TestLostWorker(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		id := e.post(`[{"id": "a", "name": "A", "kind": "etl", "retry": {"max_retries": 1, "retry_on": ["explicit"]}}]`)["a"]
 		lose := func() {
-			rows, err := e.claims.Claim(t.Context(), e.db, 1)
+			rows, err := e.tasks.Claim(t.Context(), e.db, 1)
 			require.NoError(t, err)
 			require.Len(t, rows, 1)
 		}
@@ -480,6 +501,7 @@ func TestLostWorker(t *testing.T) {
 
 // A child starts when all it depends on has succeeded, also if that is at once.
 func TestPropagation(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		for range 5 {
 			ids := e.post(`[{"id": "a", "name": "A", "kind": "x"}, {"id": "b", "name": "B", "kind": "x"},
@@ -505,6 +527,7 @@ func TestPropagation(t *testing.T) {
 // Section 5: any number of retry loops may run. Each retry is
 // begun once.
 func TestRetryLoops(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		for range 40 {
 			e.post(`[{"id": "a", "name": "A", "kind": "etl", ` + retry1 + `}]`)
@@ -533,6 +556,7 @@ func TestRetryLoops(t *testing.T) {
 
 // Another loop's lock is no reason to wait: FOR UPDATE SKIP LOCKED.
 func TestRetryLoopSkipsLocked(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		if e.db.Dialect == retrytable.SQLite {
 			return // has one writer at a time
@@ -558,6 +582,7 @@ func TestRetryLoopSkipsLocked(t *testing.T) {
 
 // The clock of the database decides, also for a worker whose own is an hour off.
 func TestDatabaseClockDecides(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		for _, off := range []time.Duration{-time.Hour, time.Hour} {
 			zero := float64(int64(time.Until(epoch.Add(-off)).Seconds()) * -1)
@@ -578,6 +603,7 @@ func TestDatabaseClockDecides(t *testing.T) {
 
 // Section 8: the metrics.
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		ids := e.post(`[{"id": "a", "name": "A", "kind": "etl", "retry": {"max_retries": 2, "initial_delay_secs": 1}},
 			{"id": "b", "name": "B", "kind": "etl", ` + retry1 + `}, {"id": "c", "name": "C", "kind": "etl"}]`)
@@ -598,6 +624,7 @@ func TestMetrics(t *testing.T) {
 
 // What was posted first starts first.
 func TestOldestFirst(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		var ids []string
 		for i := range 3 {

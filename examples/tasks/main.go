@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	url := "http://" + listener.Addr().String()
 	s := newService(db, c, slog.New(slog.NewTextHandler(out, nil)))
-	if err := s.migrate(ctx); err != nil {
+	if err := s.createTables(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	fmt.Fprintf(out, "%s/dag\n", url)

@@ -65,7 +65,6 @@ type service struct {
 
 	db     *shared.DB
 	tasks  *retrytable.Table[string]
-	claims *retrytable.Table[string] // tasks, for Claim only
 	hooks  *retrytable.Table[string] // calls of webhooks at the end of tasks
 	client *http.Client
 	counts *metrics
@@ -73,45 +72,38 @@ type service struct {
 }
 
 func newService(db *shared.DB, c config, log *slog.Logger) *service {
-	table := func(where string) *retrytable.Table[string] {
-		return &retrytable.Table[string]{
-			Dialect: db.Dialect, Name: "task", Lease: c.lease, Where: where, OrderBy: "created_at, batch_id, position",
+	return &service{
+		config: c, db: db, log: log, counts: newMetrics(),
+		tasks: &retrytable.Table[string]{
+			Dialect: db.Dialect, Name: "task", Lease: c.lease,
+			ClaimWhere: concurrencyRule, OrderBy: "created_at, batch_id, position",
 			Columns: retrytable.Columns{Due: "next_retry_at"},
 			Statuses: retrytable.Statuses{
 				Ready: string(pending), Waiting: string(retryPending), Running: []string{string(claimed), string(running)},
-				Done: string(success), Dead: string(failed),
+				Done: []string{string(success)}, Dead: string(failed),
 			},
 			Set: retrytable.Set{
 				Claim:   db.SQL("last_updated = {now}"),
 				Succeed: db.SQL("ended_at = {now}, last_updated = {now}"),
-				Fail:    db.SQL("attempt = $1, failure_reason = $2, ended_at = {now}, last_updated = {now}"),
+				Fail:    db.SQL("failure_reason = $1, ended_at = {now}, last_updated = {now}"),
+				Retry:   "attempt = attempt + 1",
 				Promote: db.SQL("started_at = NULL, ended_at = NULL, failure_reason = NULL, last_updated = {now}"),
 			},
-		}
-	}
-	return &service{
-		config: c, db: db, log: log, counts: newMetrics(),
-		tasks: table(""), claims: table(concurrencyRule),
+		},
 		hooks: &retrytable.Table[string]{
 			Dialect: db.Dialect, Name: "webhook_execution", Lease: c.lease,
 			Columns:  retrytable.Columns{ID: "idempotency_key"},
-			Statuses: retrytable.Statuses{Done: "success", Dead: "failure"},
+			Statuses: retrytable.Statuses{Done: []string{"success"}, Dead: "failure"},
 			Set:      retrytable.Set{Fail: "error = $1", Succeed: "error = NULL"},
 		},
 		client: &http.Client{Transport: &retryhttp.Transport{Policy: once(c.lease), Budget: retryhttp.NoBudget}},
 	}
 }
 
-// migrate makes the tables if they are not there.
-func (s *service) migrate(ctx context.Context) error {
-	if _, err := s.db.ExecContext(ctx, "SELECT 1 FROM webhook_execution LIMIT 0"); err == nil {
-		return nil
-	}
-	return s.inTx(ctx, func(ctx context.Context, tx *transaction) error {
-		_, err := tx.ExecContext(ctx, s.db.SQL(schema)+s.tasks.Schema()+s.hooks.Schema()+
-			"CREATE INDEX task_running ON task (kind) WHERE status IN ('claimed', 'running')")
-		return err
-	})
+// createTables makes the tables if they are not there.
+func (s *service) createTables(ctx context.Context) error {
+	return s.db.Create(ctx, "task", schema+s.tasks.Schema()+s.hooks.Schema()+
+		"CREATE INDEX task_running ON task (kind) WHERE status IN ('claimed', 'running')")
 }
 
 // transaction is one, and what is to be told once it is committed.

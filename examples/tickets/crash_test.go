@@ -49,7 +49,7 @@ func crashWorker(ctx context.Context, db *shared.DB) error {
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		require.NoError(t, migrate(t.Context(), db))
+		require.NoError(t, createTables(t.Context(), db))
 		dbtest.Exec(t, db, "CREATE TABLE runs (ticket_id bigint NOT NULL)")
 		const tickets = 60
 		for i := range tickets {

@@ -40,7 +40,7 @@ type system struct {
 
 func newSystem(t *testing.T, db *shared.DB) *system {
 	t.Helper()
-	require.NoError(t, migrate(t.Context(), db))
+	require.NoError(t, createTables(t.Context(), db))
 	s := &system{t: t}
 	s.engine = newTestEngine(t, db, func(context.Context, ticket) error { return s.outcome })
 	s.notify = func(c change) { s.changes = append(s.changes, c) }
@@ -545,23 +545,5 @@ func TestSeveralEngines(t *testing.T) {
 		require.NoError(t, db.QueryRowContext(t.Context(),
 			"SELECT count(*) FROM tickets WHERE state = 'needs_review' AND retry_count = 1").Scan(&n))
 		assert.Equal(t, tickets, n)
-	})
-}
-
-// Processes that start at once on an empty database agree on its tables, which are
-// left alone after that.
-func TestMigrate(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		var wg sync.WaitGroup
-		for range 4 {
-			other := dbtest.Reopen(t, db)
-			wg.Go(func() { assert.NoError(t, migrate(t.Context(), other)) })
-		}
-		wg.Wait()
-		s := newSystem(t, db)
-		id := s.add(0)
-		require.NoError(t, migrate(t.Context(), db))
-		assert.Equal(t, ready, s.state(id))
 	})
 }

@@ -64,7 +64,7 @@ func withDB(
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := migrate(ctx, db); err != nil {
+	if err := createTables(ctx, db); err != nil {
 		return err
 	}
 	return fn(db)

@@ -281,16 +281,15 @@ func TestClockAnHourOff(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{time.Hour, -time.Hour} {
 		dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-			other := dbtest.Reopen(t, db)
-			s := newSystem(t, other)
-			dbtest.SetClock(other, off) // for what the program writes beside what retrytable does
-			s.table = newTable(other)
+			now := time.Now().Add(-off)
+			db, clock := dbtest.StopClock(t, db, now)
+			s := newSystem(t, db)
 			id := s.add(0)
 			s.attempt(errLimited)
-			judge := newSystem(t, db)
-			judge.waitsFor(id, 1, 30*time.Second)
-			s.idle("30 s are left")
-			s.pass(id, 31*time.Second)
+			s.waitsFor(id, 1, 30*time.Second)
+			clock.Set(t, now.Add(29*time.Second))
+			s.idle("1 s is left")
+			clock.Set(t, now.Add(30*time.Second))
 			s.attempt(nil)
 		})
 	}

@@ -59,7 +59,7 @@ func newTable(db *shared.DB) *retrytable.Table[int64] {
 		Dialect: db.Dialect, Name: "tickets",
 		Columns: retrytable.Columns{Status: "state", Attempts: "retry_count", Due: "retry_after"},
 		Statuses: retrytable.Statuses{
-			Ready: ready, Waiting: ready, Running: []string{inProgress}, Done: needsReview, Dead: onHold,
+			Ready: ready, Waiting: ready, Running: []string{inProgress}, Done: []string{needsReview}, Dead: onHold,
 		},
 		Where:   "assignee_type = 'agent'",
 		OrderBy: "priority DESC, created_at, id",
@@ -67,35 +67,22 @@ func newTable(db *shared.DB) *retrytable.Table[int64] {
 			Claim: db.SQL("vm_id = $1, updated_at = {now}"),
 			// The claim has counted an attempt, and the column is to say how many retries there were.
 			Succeed: db.SQL("retry_count = retry_count - 1, vm_id = NULL, error = NULL, completed_at = {now}, updated_at = {now}"),
-			Fail: db.SQL("error = $1, hold_reason = $2, retry_strategy = $3, vm_id = NULL, updated_at = {now}, " +
-				"completed_at = CASE WHEN CAST($2 AS text) IS NULL THEN NULL ELSE {now} END"),
+			Fail:    db.SQL("error = $1, hold_reason = $2, retry_strategy = $3, vm_id = NULL, updated_at = {now}"),
+			Retry:   "completed_at = NULL",
+			End:     db.SQL("completed_at = {now}"),
 			Release: db.SQL("vm_id = NULL, updated_at = {now}"),
 		},
 	}
 }
 
-// migrate makes what is missing.
-func migrate(ctx context.Context, db *shared.DB) error {
-	missing := func() bool {
-		_, err := db.ExecContext(ctx, "SELECT fence FROM tickets LIMIT 0")
-		return err != nil
-	}
-	if !missing() {
-		return nil
-	}
+// createTables makes the tables if they are not there.
+func createTables(ctx context.Context, db *shared.DB) error {
 	serial, jsonType := "bigint GENERATED ALWAYS AS IDENTITY", "jsonb"
 	if db.Dialect == retrytable.SQLite {
 		serial, jsonType = "INTEGER", "TEXT"
 	}
-	statements := strings.NewReplacer("{serial}", serial, "{json}", jsonType).Replace(db.SQL(schema)) + newTable(db).Schema()
-	err := retrysql.InTx(ctx, db.DB, nil, nil, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, statements)
-		return err
-	})
-	if err != nil && missing() { // not because another process was quicker
-		return fmt.Errorf("create tables: %w", err)
-	}
-	return nil
+	types := strings.NewReplacer("{serial}", serial, "{json}", jsonType)
+	return db.Create(ctx, "tickets", types.Replace(schema)+newTable(db).Schema())
 }
 
 // ticket is what there is to do.

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -409,6 +410,28 @@ func testID[ID any](t *testing.T, s *store, name, column string, id ID) {
 	require.Len(t, rows, 1)
 	assert.Equal(t, id, rows[0].ID)
 	require.NoError(t, table.Succeed(t.Context(), s.db, rows[0].ID, rows[0].Fence))
+}
+
+// Of the schema, PostgreSQL adds what is missing, and SQLite the indexes.
+func TestSchemaAgain(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, 1)
+		if s.dialect == retrytable.SQLite {
+			_, err := s.db.ExecContext(t.Context(), table.Schema())
+			assert.ErrorContains(t, err, "duplicate column name: status")
+			_, indexes, _ := strings.Cut(table.Schema(), "CREATE")
+			run(t, s.db, "CREATE"+indexes)
+			return
+		}
+		run(t, s.db, table.Schema())
+		run(t, s.db, "ALTER TABLE jobs DROP COLUMN limited")
+		run(t, s.db, "DROP INDEX jobs_sweep")
+		run(t, s.db, table.Schema())
+		one(t, s.db, table)
+		assert.Len(t, query(t, s.db, "SELECT 1 FROM pg_indexes WHERE schemaname = current_schema() AND indexname = 'jobs_sweep'"), 1)
+	})
 }
 
 // Errors of the database say which method it was, and stay what they are.

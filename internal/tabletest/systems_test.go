@@ -63,7 +63,7 @@ func TestRuns(t *testing.T) {
 			Dialect: s.dialect, Name: "runs", Instants: s.instants,
 			Columns: retrytable.Columns{Attempts: "retry_count", Due: "next_retry_at"},
 			Statuses: retrytable.Statuses{
-				Ready: "discovered", Waiting: "error", Running: []string{"processing"}, Done: "passed", Dead: "error",
+				Ready: "discovered", Waiting: "error", Running: []string{"processing"}, Done: []string{"passed", "needs_review"}, Dead: "error",
 			},
 			Where:   "category IN ($1, $2)",
 			OrderBy: "submitted_date",
@@ -102,14 +102,15 @@ func TestRuns(t *testing.T) {
 		require.Len(t, rows, 1)
 		assert.Equal(t, int64(1), rows[0].ID, "the oldest, although it is a retry")
 		assert.Equal(t, 1, rows[0].State.Failures)
-		require.NoError(t, table.Succeed(ctx, s.db, 1, rows[0].Fence))
+		require.NoError(t, table.SucceedAs(ctx, s.db, 1, rows[0].Fence, "needs_review"))
+		assert.Equal(t, retrytable.ErrLeaseLost, table.SucceedAs(ctx, s.db, 1, rows[0].Fence, "passed"))
 		assert.Equal(t, []int64{3}, claimed(t, s, table, 5, allowed...), "category c is not allowed")
 
 		var got []any
 		for _, row := range query(t, s.db, "SELECT status || ' ' || retry_count || ' ' || coalesce(error_class, '-') FROM runs ORDER BY id") {
 			got = append(got, row...)
 		}
-		assert.Equal(t, []any{"passed 0 -", "error 1 final", "processing 1 -", "discovered 0 -"}, got)
+		assert.Equal(t, []any{"needs_review 0 -", "error 1 final", "processing 1 -", "discovered 0 -"}, got)
 	})
 }
 
@@ -124,13 +125,15 @@ func TestTickets(t *testing.T) {
 			Dialect: s.dialect, Name: "tickets", Instants: s.instants,
 			Columns: retrytable.Columns{Status: "state", Attempts: "retry_count", Due: "retry_after"},
 			Statuses: retrytable.Statuses{
-				Ready: "ready", Waiting: "ready", Running: []string{"in_progress"}, Done: "needs_review", Dead: "on_hold",
+				Ready: "ready", Waiting: "ready", Running: []string{"in_progress"}, Done: []string{"needs_review"}, Dead: "on_hold",
 			},
 			Where:   "assignee_type = 'agent'",
 			OrderBy: "priority DESC, created_at",
 			Set: retrytable.Set{
 				Claim: "vm_id = 'vm-7'",
-				Fail:  "vm_id = NULL, error = $1, hold_reason = $2",
+				Fail:  "vm_id = NULL, error = $1",
+				Retry: "hold_reason = NULL",
+				End:   "hold_reason = 'Max retries exceeded: ' || CAST($1 AS text)",
 			},
 		}
 		run(t, s.db, "CREATE TABLE tickets (id bigint PRIMARY KEY, priority integer, created_at integer, assignee_type text, "+
@@ -145,7 +148,10 @@ func TestTickets(t *testing.T) {
 		require.Len(t, rows, 1)
 		require.Equal(t, int64(3), rows[0].ID)
 		d := hourly.Next(rows[0].State, errWork, rows[0].Now())
-		require.NoError(t, table.Fail(ctx, s.db, 3, rows[0].Fence, d, "boom", nil))
+		run(t, s.db, "UPDATE tickets SET hold_reason = 'vacation' WHERE id = 3")
+		require.NoError(t, table.Fail(ctx, s.db, 3, rows[0].Fence, d, "boom"))
+		assert.Equal(t, [][]any{{int64(1)}}, query(t, s.db,
+			"SELECT count(*) FROM tickets WHERE id = 3 AND hold_reason IS NULL AND vm_id IS NULL AND error = 'boom'"))
 		assert.Empty(t, promoted(t, s, table))
 		s.agoIn(t, s.db, "tickets", "retry_after", 3, time.Second)
 		assert.Equal(t, []int64{3}, promoted(t, s, table))
@@ -154,7 +160,7 @@ func TestTickets(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, int64(3), rows[0].ID, "before 2 and 1")
 		d = hourly.Next(rows[0].State, retry.MarkFinal(errWork), rows[0].Now())
-		require.NoError(t, table.Fail(ctx, s.db, 3, rows[0].Fence, d, "boom", "Max retries exceeded: code_error"))
+		require.NoError(t, table.Fail(ctx, s.db, 3, rows[0].Fence, d, "code_error"))
 		var reason string
 		require.NoError(t, s.db.QueryRowContext(ctx, "SELECT hold_reason FROM tickets WHERE state = 'on_hold' AND vm_id IS NULL").Scan(&reason))
 		assert.Equal(t, "Max retries exceeded: code_error", reason)
@@ -172,7 +178,7 @@ func TestTickets(t *testing.T) {
 
 // A table of tasks: a retry is pending in a status of its own until a loop makes
 // it an ordinary task, which resets some fields. A claimed task runs in a second
-// status. It may be canceled or paused at any time.
+// status. It may be canceled or paused at any time. Only so many run at a time.
 func TestTasks(t *testing.T) {
 	t.Parallel()
 	forEach(t, databases, func(t *testing.T, s *store) {
@@ -182,9 +188,10 @@ func TestTasks(t *testing.T) {
 			Columns: retrytable.Columns{Due: "next_retry_at"},
 			Statuses: retrytable.Statuses{
 				Ready: "pending", Waiting: "retry_pending", Running: []string{"claimed", "running"},
-				Done: "success", Dead: "failure",
+				Done: []string{"success", "skipped"}, Dead: "failure",
 			},
-			OrderBy: "id",
+			ClaimWhere: "(SELECT count(*) FROM task AS other WHERE other.status IN ('claimed', 'running')) < $1",
+			OrderBy:    "id",
 			Set: retrytable.Set{
 				Fail:    "failure_reason = $1",
 				Promote: "failure_reason = NULL",
@@ -194,16 +201,16 @@ func TestTasks(t *testing.T) {
 		schema := table.Schema()
 		if s.dialect == retrytable.PostgreSQL { // an enum is fine
 			run(t, s.db, "CREATE TYPE status_kind AS ENUM "+
-				"('pending', 'retry_pending', 'claimed', 'running', 'success', 'failure', 'canceled', 'paused')")
+				"('pending', 'retry_pending', 'claimed', 'running', 'success', 'skipped', 'failure', 'canceled', 'paused')")
 			create = "CREATE TABLE task (id bigint PRIMARY KEY, failure_reason text, status status_kind NOT NULL DEFAULT 'pending')"
-			schema = schema[len(`ALTER TABLE "task" ADD COLUMN "status" text NOT NULL DEFAULT 'pending';`):]
 		}
 		run(t, s.db, create)
 		run(t, s.db, schema)
 		run(t, s.db, "INSERT INTO task (id) VALUES (1), (2), (3)")
-		rows, err := table.Claim(ctx, s.db, 10)
+		rows, err := table.Claim(ctx, s.db, 10, 1)
 		require.NoError(t, err)
-		require.Len(t, rows, 3)
+		require.Len(t, rows, 3, "those of one claim do not count")
+		assert.Empty(t, claimed(t, s, table, 1, 3))
 		run(t, s.db, "UPDATE task SET status = 'running' WHERE status = 'claimed'")
 		run(t, s.db, "UPDATE task SET status = 'canceled' WHERE id = 1")
 		for _, row := range rows {
@@ -220,10 +227,14 @@ func TestTasks(t *testing.T) {
 		assert.Equal(t, []int64{2}, promoted(t, s, table))
 		run(t, s.db, "UPDATE task SET status = 'retry_pending' WHERE id = 3 AND next_retry_at IS NOT NULL")
 		assert.Equal(t, []int64{3}, promoted(t, s, table), "its instant was kept")
-		assert.Equal(t, []int64{2, 3}, claimed(t, s, table, 5))
+		assert.Equal(t, []int64{2}, claimed(t, s, table, 5, 1))
+		assert.Equal(t, []int64{3}, claimed(t, s, table, 5, 2))
 		var n int
 		require.NoError(t, s.db.QueryRowContext(ctx,
 			"SELECT count(*) FROM task WHERE failure_reason IS NULL AND next_retry_at IS NULL AND attempts = 2").Scan(&n))
 		assert.Equal(t, 2, n)
+		require.NoError(t, table.Succeed(ctx, s.db, 2, 2))
+		require.NoError(t, table.SucceedAs(ctx, s.db, 3, 2, "skipped"))
+		assert.Equal(t, [][]any{{"success"}, {"skipped"}}, query(t, s.db, "SELECT CAST(status AS text) FROM task WHERE id > 1 ORDER BY id"))
 	})
 }

@@ -1,10 +1,10 @@
-ALTER TABLE "tickets" ADD COLUMN "status" text NOT NULL DEFAULT 'ready';
-ALTER TABLE "tickets" ADD COLUMN "attempts" bigint NOT NULL DEFAULT 0;
-ALTER TABLE "tickets" ADD COLUMN "due_at" bigint DEFAULT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint / 1000;
-ALTER TABLE "tickets" ADD COLUMN "lease_until" bigint;
-ALTER TABLE "tickets" ADD COLUMN "fence" bigint NOT NULL DEFAULT 0;
-CREATE INDEX "tickets_claim" ON "tickets" ((coalesce("due_at", 0))) WHERE "status" IN ('ready');
-CREATE INDEX "tickets_sweep" ON "tickets" ("lease_until") WHERE "status" IN ('running');
+ALTER TABLE "tickets" ADD COLUMN IF NOT EXISTS "status" text NOT NULL DEFAULT 'ready';
+ALTER TABLE "tickets" ADD COLUMN IF NOT EXISTS "attempts" bigint NOT NULL DEFAULT 0;
+ALTER TABLE "tickets" ADD COLUMN IF NOT EXISTS "due_at" bigint DEFAULT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint / 1000;
+ALTER TABLE "tickets" ADD COLUMN IF NOT EXISTS "lease_until" bigint;
+ALTER TABLE "tickets" ADD COLUMN IF NOT EXISTS "fence" bigint NOT NULL DEFAULT 0;
+CREATE INDEX IF NOT EXISTS "tickets_claim" ON "tickets" ((coalesce("due_at", 0))) WHERE "status" IN ('ready');
+CREATE INDEX IF NOT EXISTS "tickets_sweep" ON "tickets" ("lease_until") WHERE "status" IN ('running');
 
 -- claim
 WITH picked AS MATERIALIZED (SELECT "id" AS picked_id FROM "tickets" WHERE "status" IN ('ready') AND coalesce("due_at", 0) <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint / 1000 ORDER BY coalesce("due_at", 0) LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED) UPDATE "tickets" SET "status" = 'running', "attempts" = coalesce("attempts", 0) + 1, "due_at" = NULL, "lease_until" = ((extract(epoch FROM statement_timestamp()) * 1000000)::bigint + 60000000::bigint + 999) / 1000, "fence" = coalesce("fence", 0) + 1 FROM picked WHERE "id" = picked_id RETURNING "id", "fence", coalesce("attempts", 0), 0, NULL, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint;
@@ -16,7 +16,10 @@ WITH picked AS MATERIALIZED (SELECT "id" AS picked_id FROM "tickets" WHERE "stat
 WITH picked AS MATERIALIZED (SELECT "id" AS picked_id FROM "tickets" WHERE "status" IN ('ready') AND "due_at" IS NOT NULL AND "due_at" <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint / 1000 ORDER BY "due_at" LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED) UPDATE "tickets" SET "status" = 'ready', "due_at" = NULL FROM picked WHERE "id" = picked_id RETURNING "id";
 
 -- succeed
-UPDATE "tickets" SET "status" = 'done', "lease_until" = NULL WHERE "id" = $1 AND "fence" = $2 AND "status" IN ('running');
+UPDATE "tickets" SET "status" = $1, "lease_until" = NULL WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running');
+
+-- succeed as
+UPDATE "tickets" SET "status" = $1, "lease_until" = NULL WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running');
 
 -- retry
 UPDATE "tickets" SET "status" = 'ready', "lease_until" = NULL, "attempts" = $1, "due_at" = ((extract(epoch FROM statement_timestamp()) * 1000000)::bigint + $2::bigint + 999) / 1000 WHERE "id" = $3 AND "fence" = $4 AND "status" IN ('running');

@@ -3,8 +3,8 @@ ALTER TABLE `tickets` ADD COLUMN `attempts` INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE `tickets` ADD COLUMN `due_at` INTEGER;
 ALTER TABLE `tickets` ADD COLUMN `lease_until` INTEGER;
 ALTER TABLE `tickets` ADD COLUMN `fence` INTEGER NOT NULL DEFAULT 0;
-CREATE INDEX `tickets_claim` ON `tickets` ((coalesce(`due_at`, 0))) WHERE `status` IN ('ready');
-CREATE INDEX `tickets_sweep` ON `tickets` (`lease_until`) WHERE `status` IN ('running');
+CREATE INDEX IF NOT EXISTS `tickets_claim` ON `tickets` ((coalesce(`due_at`, 0))) WHERE `status` IN ('ready');
+CREATE INDEX IF NOT EXISTS `tickets_sweep` ON `tickets` (`lease_until`) WHERE `status` IN ('running');
 
 -- claim
 UPDATE `tickets` SET `status` = 'running', `attempts` = coalesce(`attempts`, 0) + 1, `due_at` = NULL, `lease_until` = (CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 + 60000000 + 999) / 1000, `fence` = coalesce(`fence`, 0) + 1 WHERE `id` IN (SELECT `id` AS picked_id FROM `tickets` WHERE `status` IN ('ready') AND coalesce(`due_at`, 0) <= CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 / 1000 ORDER BY coalesce(`due_at`, 0) LIMIT ?1) RETURNING `id`, `fence`, coalesce(`attempts`, 0), 0, NULL, CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000;
@@ -16,7 +16,10 @@ UPDATE `tickets` SET `lease_until` = (CAST(round((julianday('now') - 2440587.5) 
 UPDATE `tickets` SET `status` = 'ready', `due_at` = NULL WHERE `id` IN (SELECT `id` AS picked_id FROM `tickets` WHERE `status` IN ('ready') AND `due_at` IS NOT NULL AND `due_at` <= CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 / 1000 ORDER BY `due_at` LIMIT ?1) RETURNING `id`;
 
 -- succeed
-UPDATE `tickets` SET `status` = 'done', `lease_until` = NULL WHERE `id` = ?1 AND `fence` = ?2 AND `status` IN ('running');
+UPDATE `tickets` SET `status` = ?1, `lease_until` = NULL WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running');
+
+-- succeed as
+UPDATE `tickets` SET `status` = ?1, `lease_until` = NULL WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running');
 
 -- retry
 UPDATE `tickets` SET `status` = 'ready', `lease_until` = NULL, `attempts` = ?1, `due_at` = (CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 + ?2 + 999) / 1000 WHERE `id` = ?3 AND `fence` = ?4 AND `status` IN ('running');

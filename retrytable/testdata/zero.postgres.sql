@@ -1,10 +1,10 @@
-ALTER TABLE "jobs" ADD COLUMN "status" text NOT NULL DEFAULT 'ready';
-ALTER TABLE "jobs" ADD COLUMN "attempts" bigint NOT NULL DEFAULT 0;
-ALTER TABLE "jobs" ADD COLUMN "due_at" timestamptz DEFAULT statement_timestamp();
-ALTER TABLE "jobs" ADD COLUMN "lease_until" timestamptz;
-ALTER TABLE "jobs" ADD COLUMN "fence" bigint NOT NULL DEFAULT 0;
-CREATE INDEX "jobs_claim" ON "jobs" ((CASE WHEN "status" = 'ready' THEN coalesce("due_at", '-infinity'::timestamptz) ELSE "due_at" END)) WHERE "status" IN ('ready', 'waiting');
-CREATE INDEX "jobs_sweep" ON "jobs" ("lease_until") WHERE "status" IN ('running');
+ALTER TABLE "jobs" ADD COLUMN IF NOT EXISTS "status" text NOT NULL DEFAULT 'ready';
+ALTER TABLE "jobs" ADD COLUMN IF NOT EXISTS "attempts" bigint NOT NULL DEFAULT 0;
+ALTER TABLE "jobs" ADD COLUMN IF NOT EXISTS "due_at" timestamptz DEFAULT statement_timestamp();
+ALTER TABLE "jobs" ADD COLUMN IF NOT EXISTS "lease_until" timestamptz;
+ALTER TABLE "jobs" ADD COLUMN IF NOT EXISTS "fence" bigint NOT NULL DEFAULT 0;
+CREATE INDEX IF NOT EXISTS "jobs_claim" ON "jobs" ((CASE WHEN "status" = 'ready' THEN coalesce("due_at", '-infinity'::timestamptz) ELSE "due_at" END)) WHERE "status" IN ('ready', 'waiting');
+CREATE INDEX IF NOT EXISTS "jobs_sweep" ON "jobs" ("lease_until") WHERE "status" IN ('running');
 
 -- claim
 WITH picked AS MATERIALIZED (SELECT "id" AS picked_id FROM "jobs" WHERE "status" IN ('ready', 'waiting') AND CASE WHEN "status" = 'ready' THEN coalesce("due_at", '-infinity'::timestamptz) ELSE "due_at" END <= statement_timestamp() ORDER BY CASE WHEN "status" = 'ready' THEN coalesce("due_at", '-infinity'::timestamptz) ELSE "due_at" END LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED) UPDATE "jobs" SET "status" = 'running', "attempts" = coalesce("attempts", 0) + 1, "due_at" = NULL, "lease_until" = statement_timestamp() + 60000000::bigint * interval '1 microsecond', "fence" = coalesce("fence", 0) + 1 FROM picked WHERE "id" = picked_id RETURNING "id", "fence", coalesce("attempts", 0), 0, NULL, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint;
@@ -16,7 +16,10 @@ WITH picked AS MATERIALIZED (SELECT "id" AS picked_id FROM "jobs" WHERE "status"
 WITH picked AS MATERIALIZED (SELECT "id" AS picked_id FROM "jobs" WHERE "status" IN ('ready', 'waiting') AND "due_at" IS NOT NULL AND "due_at" <= statement_timestamp() ORDER BY "due_at" LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED) UPDATE "jobs" SET "status" = 'ready', "due_at" = NULL FROM picked WHERE "id" = picked_id RETURNING "id";
 
 -- succeed
-UPDATE "jobs" SET "status" = 'done', "lease_until" = NULL WHERE "id" = $1 AND "fence" = $2 AND "status" IN ('running');
+UPDATE "jobs" SET "status" = $1, "lease_until" = NULL WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running');
+
+-- succeed as
+UPDATE "jobs" SET "status" = $1, "lease_until" = NULL WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running');
 
 -- retry
 UPDATE "jobs" SET "status" = 'waiting', "lease_until" = NULL, "attempts" = $1, "due_at" = statement_timestamp() + $2::bigint * interval '1 microsecond' WHERE "id" = $3 AND "fence" = $4 AND "status" IN ('running');

@@ -3,8 +3,8 @@ ALTER TABLE `jobs` ADD COLUMN `attempts` INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE `jobs` ADD COLUMN `due_at` INTEGER;
 ALTER TABLE `jobs` ADD COLUMN `lease_until` INTEGER;
 ALTER TABLE `jobs` ADD COLUMN `fence` INTEGER NOT NULL DEFAULT 0;
-CREATE INDEX `jobs_claim` ON `jobs` ((CASE WHEN `status` = 'ready' THEN coalesce(`due_at`, 0) ELSE `due_at` END)) WHERE `status` IN ('ready', 'waiting');
-CREATE INDEX `jobs_sweep` ON `jobs` (`lease_until`) WHERE `status` IN ('running');
+CREATE INDEX IF NOT EXISTS `jobs_claim` ON `jobs` ((CASE WHEN `status` = 'ready' THEN coalesce(`due_at`, 0) ELSE `due_at` END)) WHERE `status` IN ('ready', 'waiting');
+CREATE INDEX IF NOT EXISTS `jobs_sweep` ON `jobs` (`lease_until`) WHERE `status` IN ('running');
 
 -- claim
 UPDATE `jobs` SET `status` = 'running', `attempts` = coalesce(`attempts`, 0) + 1, `due_at` = NULL, `lease_until` = CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 + 60000000, `fence` = coalesce(`fence`, 0) + 1 WHERE `id` IN (SELECT `id` AS picked_id FROM `jobs` WHERE `status` IN ('ready', 'waiting') AND CASE WHEN `status` = 'ready' THEN coalesce(`due_at`, 0) ELSE `due_at` END <= CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 ORDER BY CASE WHEN `status` = 'ready' THEN coalesce(`due_at`, 0) ELSE `due_at` END LIMIT ?1) RETURNING `id`, `fence`, coalesce(`attempts`, 0), 0, NULL, CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000;
@@ -16,7 +16,10 @@ UPDATE `jobs` SET `lease_until` = CAST(round((julianday('now') - 2440587.5) * 86
 UPDATE `jobs` SET `status` = 'ready', `due_at` = NULL WHERE `id` IN (SELECT `id` AS picked_id FROM `jobs` WHERE `status` IN ('ready', 'waiting') AND `due_at` IS NOT NULL AND `due_at` <= CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 ORDER BY `due_at` LIMIT ?1) RETURNING `id`;
 
 -- succeed
-UPDATE `jobs` SET `status` = 'done', `lease_until` = NULL WHERE `id` = ?1 AND `fence` = ?2 AND `status` IN ('running');
+UPDATE `jobs` SET `status` = ?1, `lease_until` = NULL WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running');
+
+-- succeed as
+UPDATE `jobs` SET `status` = ?1, `lease_until` = NULL WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running');
 
 -- retry
 UPDATE `jobs` SET `status` = 'waiting', `lease_until` = NULL, `attempts` = ?1, `due_at` = CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 + ?2 WHERE `id` = ?3 AND `fence` = ?4 AND `status` IN ('running');

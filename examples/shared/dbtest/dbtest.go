@@ -7,10 +7,8 @@ package dbtest
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -65,10 +63,4 @@ func Exec(t testing.TB, db *shared.DB, statement string, args ...any) {
 	t.Helper()
 	_, err := db.ExecContext(t.Context(), db.SQL(statement), args...)
 	require.NoError(t, err, statement)
-}
-
-// SetClock sets the clock of the database, as far as {now} goes, off by d: to
-// the database, the clocks of all workers are then off the other way.
-func SetClock(db *shared.DB, d time.Duration) {
-	db.Now = fmt.Sprintf("(%s + %d * %s)", db.Now, d.Microseconds(), db.SQL("{microsecond}"))
 }

@@ -2,6 +2,7 @@ package dbtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -20,6 +21,9 @@ import (
 // workerDSN is the variable that makes a test program a worker.
 const workerDSN = "RETRY_EXAMPLE_WORKER_DSN"
 
+// ready is what a worker prints before it works. To kill it earlier shows nothing.
+const ready = "!"
+
 // Main is the TestMain of a package that calls [Kill]: it runs the tests, or, in
 // a process that Kill started, the worker, which should not return.
 func Main(m *testing.M, worker func(ctx context.Context, db *shared.DB) error) {
@@ -34,6 +38,7 @@ func Main(m *testing.M, worker func(ctx context.Context, db *shared.DB) error) {
 	ctx := context.Background()
 	db, err := shared.Open(ctx, dsn)
 	if err == nil {
+		fmt.Print(ready)
 		err = worker(ctx, db)
 	}
 	fmt.Fprintln(os.Stderr, "worker:", err)
@@ -79,14 +84,17 @@ func worker(ctx context.Context, t *testing.T, dsn string, alive *atomic.Pointer
 	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), workerDSN+"="+dsn)
 	cmd.Stderr = t.Output()
-	stdin, err := cmd.StdinPipe()
-	if !assert.NoError(t, err) {
+	stdin, inErr := cmd.StdinPipe()
+	stdout, outErr := cmd.StdoutPipe()
+	if !assert.NoError(t, errors.Join(inErr, outErr)) {
 		return false
 	}
 	defer func() { _ = stdin.Close() }()
 	if err := cmd.Start(); err != nil {
 		return assert.ErrorIs(t, err, context.Canceled, "over before it began")
 	}
-	alive.Store(cmd.Process)
+	if _, err := stdout.Read(make([]byte, len(ready))); err == nil {
+		alive.Store(cmd.Process)
+	}
 	return assert.ErrorContains(t, cmd.Wait(), "killed", "a worker ends in no other way")
 }
