@@ -118,6 +118,16 @@ sleepers: ## the memory of a caller that waits, compared with a loop by hand
 		./retry.test -test.run '^$$' -test.bench "Sleepers/by=$$by" -test.benchtime 1x | grep B/sleeper; \
 	done
 
+# What docs/ has of it is made by `make plots`. On a quiet machine: half an hour.
+.PHONY: peers
+peers: ## measure every library that we compare with: benchmarks/raw
+	cd benchmarks && ./measure.sh $(BENCHCOUNT)
+
+.PHONY: plots
+plots: ## the pictures and tables of docs, from benchmarks/raw and simulations
+	cd benchmarks && go run ./plots && go run ./storm -reproduce ../docs/storms.md && \
+		go test -count=1 ./behaviour -update
+
 .PHONY: cover
 cover: ## the coverage of the root package
 	go test -coverprofile=cover.out .

@@ -30,6 +30,10 @@ const NoReserve = -1
 //
 //	clients × (Reserve + Ratio × rate of successes × TTL)
 //
+// and they delay the recovery by what the service needs for them. Among thousands
+// of clients it is the reserves that count: give each a Reserve of 1, or none.
+// docs/storms.md has figures.
+//
 // A refused retry ends the call before it waits. Do not put a loop that
 // reconnects for ever under a Budget: there is no load to bound but its own, and
 // the backoff does that.

@@ -1,0 +1,193 @@
+package behaviour_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	retry4 "github.com/avast/retry-go/v4"
+	"github.com/avast/retry-go/v5"
+)
+
+// skipTimer is a timer that fires at once and adds up.
+type skipTimer func(time.Duration)
+
+func (t skipTimer) After(d time.Duration) <-chan time.Time {
+	t(d)
+	ch := make(chan time.Time, 1)
+	ch <- time.Time{}
+	return ch
+}
+
+var retryGoV5 = &contestant{
+	name:   "retry-go-v5",
+	module: "github.com/avast/retry-go/v5",
+	pkg:    "github.com/avast/retry-go/v5",
+	setup:  "`New` with `Attempts`, `Delay`, `MaxDelay`, `Context`, all errors kept (the default); jitter is `FullJitterBackoffDelay`; `RetryIf` for what is final",
+	prepare: func(p policy) call {
+		opts := retryGo5(p)
+		return func(ctx context.Context, fn operation) error {
+			// The context is an option, so a Retrier serves one context.
+			return retry.New(append(opts, retry.Context(ctx))...).Do(func() error { return fn(noContext) })
+		}
+	},
+	share: func(p policy) call {
+		r := retry.New(retryGo5(p)...)
+		return func(_ context.Context, fn operation) error {
+			return r.Do(func() error { return fn(noContext) })
+		}
+	},
+	shareNote: "a Retrier has its context built in, so only calls of one context can share it",
+	defaults: func() call {
+		return func(_ context.Context, fn operation) error {
+			return retry.New().Do(func() error { return fn(noContext) })
+		}
+	},
+	waits: func(p policy, n int) []time.Duration {
+		p.attempts = n + 1
+		return timerWaits(func(t skipTimer) {
+			_ = retry.New(append(retryGo5(p), retry.WithTimer(t))...).Do(func() error { return errOp })
+		})
+	},
+	value: func(ctx context.Context, p policy, fn func() (int, error)) (int, error) {
+		return retry.NewWithData[int](append(retryGo5(p), retry.Context(ctx))...).Do(fn)
+	},
+	budget: func(p policy) call {
+		r := retry.New(append(retryGo5(p), retry.WithFixedTokenBucketThrottle(retry.FixedTokenBucketThrottleConfig{}))...)
+		return func(_ context.Context, fn operation) error {
+			return r.Do(func() error { return fn(noContext) })
+		}
+	},
+	perError: func(limits map[error]int) call {
+		opts := retryGo5(policy{attempts: 10})
+		for err, n := range limits {
+			opts = append(opts, retry.AttemptsForError(uint(n), err))
+		}
+		return func(_ context.Context, fn operation) error {
+			return retry.New(opts...).Do(func() error { return fn(noContext) })
+		}
+	},
+	observe: func(p policy, tell func(event)) call {
+		opts := append(retryGo5(p), retry.OnRetry(func(n uint, err error) {
+			tell(event{attempt: int(n) + 1, delay: -1, err: err})
+		}))
+		return func(_ context.Context, fn operation) error {
+			return retry.New(opts...).Do(func() error { return fn(noContext) })
+		}
+	},
+	clock: func(p policy, waited func(time.Duration)) call {
+		return func(_ context.Context, fn operation) error {
+			return retry.New(append(retryGo5(p), retry.WithTimer(skipTimer(waited)))...).Do(func() error { return fn(noContext) })
+		}
+	},
+	mark:    retry.Unrecoverable,
+	hinted:  newHint,
+	ownHint: true,
+}
+
+func retryGo5(p policy) []retry.Option {
+	kind := retry.BackOffDelay
+	switch {
+	case p.growth == 1:
+		kind = retry.FixedDelay
+	case p.jitter:
+		kind = retry.FullJitterBackoffDelay
+	}
+	opts := []retry.Option{retry.Attempts(uint(p.attempts)), retry.Delay(p.first), retry.DelayType(kind)}
+	if p.limit > 0 {
+		opts = append(opts, retry.MaxDelay(p.limit))
+	}
+	if p.attempts == 0 {
+		opts = append(opts, retry.WrapContextErrorWithLastError(true))
+	}
+	if p.final != nil {
+		opts = append(opts, retry.RetryIf(func(err error) bool { return !errors.Is(err, p.final) }))
+	}
+	if p.hints {
+		opts = append(opts, retry.DelayType(func(n uint, err error, c retry.DelayContext) time.Duration {
+			if h, ok := errors.AsType[*hintError](err); ok {
+				return h.after
+			}
+			return kind(n, err, c)
+		}))
+	}
+	return opts
+}
+
+var retryGoV4 = &contestant{
+	name:   "retry-go-v4",
+	module: "github.com/avast/retry-go/v4",
+	pkg:    "github.com/avast/retry-go/v4",
+	setup:  "`Do` with the options of v5",
+	prepare: func(p policy) call {
+		return retryGo4Run(retryGo4(p)...)
+	},
+	defaults: func() call {
+		return func(_ context.Context, fn operation) error {
+			return retry4.Do(func() error { return fn(noContext) })
+		}
+	},
+	waits: func(p policy, n int) []time.Duration {
+		p.attempts = n + 1
+		return timerWaits(func(t skipTimer) {
+			_ = retry4.Do(func() error { return errOp }, append(retryGo4(p), retry4.WithTimer(t))...)
+		})
+	},
+	value: func(ctx context.Context, p policy, fn func() (int, error)) (int, error) {
+		return retry4.DoWithData(fn, append(retryGo4(p), retry4.Context(ctx))...)
+	},
+	perError: func(limits map[error]int) call {
+		opts := retryGo4(policy{attempts: 10})
+		for err, n := range limits {
+			opts = append(opts, retry4.AttemptsForError(uint(n), err))
+		}
+		return retryGo4Run(opts...)
+	},
+	observe: func(p policy, tell func(event)) call {
+		return retryGo4Run(append(retryGo4(p), retry4.OnRetry(func(n uint, err error) {
+			tell(event{attempt: int(n) + 1, delay: -1, err: err})
+		}))...)
+	},
+	clock: func(p policy, waited func(time.Duration)) call {
+		return retryGo4Run(append(retryGo4(p), retry4.WithTimer(skipTimer(waited)))...)
+	},
+	mark:    retry4.Unrecoverable,
+	hinted:  newHint,
+	ownHint: true,
+}
+
+func retryGo4Run(opts ...retry4.Option) call {
+	return func(ctx context.Context, fn operation) error {
+		own := append(append([]retry4.Option(nil), opts...), retry4.Context(ctx))
+		return retry4.Do(func() error { return fn(noContext) }, own...)
+	}
+}
+
+func retryGo4(p policy) []retry4.Option {
+	kind := retry4.BackOffDelay
+	switch {
+	case p.growth == 1 || p.first == 0: // a BackOffDelay of 0 is one of 1 ns
+		kind = retry4.FixedDelay
+	case p.jitter:
+		kind = retry4.FullJitterBackoffDelay
+	}
+	opts := []retry4.Option{retry4.Attempts(uint(p.attempts)), retry4.Delay(p.first), retry4.DelayType(kind)}
+	if p.limit > 0 {
+		opts = append(opts, retry4.MaxDelay(p.limit))
+	}
+	if p.attempts == 0 {
+		opts = append(opts, retry4.WrapContextErrorWithLastError(true))
+	}
+	if p.final != nil {
+		opts = append(opts, retry4.RetryIf(func(err error) bool { return !errors.Is(err, p.final) }))
+	}
+	if p.hints {
+		opts = append(opts, retry4.DelayType(func(n uint, err error, c *retry4.Config) time.Duration {
+			if h, ok := errors.AsType[*hintError](err); ok {
+				return h.after
+			}
+			return kind(n, err, c)
+		}))
+	}
+	return opts
+}

@@ -1,0 +1,175 @@
+package httppeers_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-5ff3c98e/retry/benchmarks/httppeers"
+)
+
+// workload is a request, and the statuses that its attempts get.
+type workload struct {
+	name   string
+	method string
+	body   []byte
+	script []int
+}
+
+var (
+	payload = bytes.Repeat([]byte("0123456789abcdef"), 4<<10) // 64 KiB
+
+	atOnce = []int{http.StatusOK}
+	third  = []int{http.StatusServiceUnavailable, http.StatusServiceUnavailable, http.StatusOK}
+
+	get     = workload{"Get", http.MethodGet, nil, atOnce}
+	post    = workload{"Post", http.MethodPost, payload, atOnce}
+	get503  = workload{"Get503", http.MethodGet, nil, third}
+	post503 = workload{"Post503", http.MethodPost, payload, third}
+)
+
+// The bodies of the answers.
+const success, failure = "hello", "unavailable"
+
+func answer(status int) string {
+	if status == http.StatusOK {
+		return success
+	}
+	return failure
+}
+
+// prepare returns the calls of a contestant.
+func (w workload) prepare(tb testing.TB, p httppeers.Peer, base http.RoundTripper, url string) httppeers.Call {
+	tb.Helper()
+	call, err := p.Prepare(tb.Context(), base, w.method, url, w.body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return call
+}
+
+// layer returns an http.Transport that answers by the script at once, and the
+// address to use. It knows the scheme of a stub, because there are layers that take
+// a short cut if they know what is beneath them.
+func (w workload) layer() (base *http.Transport, url string) {
+	base = &http.Transport{}
+	base.RegisterProtocol("stub", &stub{script: w.script, buf: make([]byte, 32<<10)})
+	return base, "stub://host/"
+}
+
+// loopback is layer with a server.
+func (w workload) loopback(tb testing.TB) (base *http.Transport, url string) {
+	tb.Helper()
+	var n atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		status := w.script[int(n.Add(1)-1)%len(w.script)]
+		rw.WriteHeader(status)
+		_, _ = io.WriteString(rw, answer(status))
+	}))
+	base = &http.Transport{}
+	tb.Cleanup(func() {
+		base.CloseIdleConnections()
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return base, s.URL
+}
+
+// stub reads the body of a request, and answers with little cost of its own.
+type stub struct {
+	script []int
+	n      int
+	buf    []byte
+}
+
+func (s *stub) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		for {
+			if _, err := req.Body.Read(s.buf); err != nil {
+				break
+			}
+		}
+		_ = req.Body.Close()
+	}
+	status := s.script[s.n%len(s.script)]
+	s.n++
+	r := &struct {
+		http.Response
+		body
+	}{}
+	r.Reset(answer(status))
+	r.Response = http.Response{
+		StatusCode: status, Header: header, Body: &r.body, ContentLength: int64(r.Len()), Request: req,
+	}
+	return &r.Response, nil
+}
+
+// header is what net/http's servers send, whatever the handler does.
+var header = http.Header{
+	"Content-Type": {"text/plain; charset=utf-8"},
+	"Date":         {"Tue, 15 Nov 1994 08:12:31 GMT"},
+}
+
+type body struct{ strings.Reader }
+
+func (*body) Close() error { return nil }
+
+// janitor closes what a contestant leaves open, so that a benchmark does not run
+// out of connections.
+type janitor struct {
+	base http.RoundTripper
+
+	mu   sync.Mutex
+	open map[*tracked]bool
+}
+
+func (j *janitor) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := j.base.RoundTrip(req)
+	if err == nil {
+		t := &tracked{resp.Body, j}
+		resp.Body = t
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		if j.open == nil {
+			j.open = map[*tracked]bool{}
+		}
+		j.open[t] = true
+	}
+	return resp, err
+}
+
+// left returns how many bodies are open.
+func (j *janitor) left() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.open)
+}
+
+// clean closes them.
+func (j *janitor) clean() {
+	j.mu.Lock()
+	open := j.open
+	j.open = nil
+	j.mu.Unlock()
+	for t := range open {
+		_ = t.Close()
+	}
+}
+
+type tracked struct {
+	io.ReadCloser
+	of *janitor
+}
+
+func (t *tracked) Close() error {
+	t.of.mu.Lock()
+	delete(t.of.open, t)
+	t.of.mu.Unlock()
+	return t.ReadCloser.Close()
+}

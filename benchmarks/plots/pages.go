@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html"
+	"path/filepath"
+	"text/template"
+
+	"github.com/seed-5ff3c98e/retry/benchmarks/table/rounds"
+)
+
+// The pages of docs/, as templates: what is measured is never written by hand.
+//
+//go:embed pages/*.md
+var pageFiles embed.FS
+
+// pages returns the pages by their names.
+func pages(raw string, figures map[string]*figure) (map[string][]byte, error) {
+	templates, err := template.New("").Funcs(template.FuncMap{
+		"legend": func() string { return rounds.Legend },
+		"picture": func(name string) (string, error) {
+			f, ok := figures[name]
+			if !ok {
+				return "", fmt.Errorf("no picture %s", name)
+			}
+			return embedded(name, f.title), nil
+		},
+		"machine": func(file string) (string, error) {
+			d := rounds.New("")
+			err := d.ReadFile(filepath.Join(raw, file))
+			return d.Machine() + ".", err
+		},
+		"tables": func(file, metric string) (string, error) {
+			d, err := rounds.Load(metric, filepath.Join(raw, file))
+			if err != nil {
+				return "", err
+			}
+			return d.Tables(), nil
+		},
+	}).ParseFS(pageFiles, "pages/*.md")
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]byte{}
+	for _, t := range templates.Templates() {
+		var page bytes.Buffer
+		if err := t.Execute(&page, nil); err != nil {
+			return nil, err
+		}
+		all[t.Name()] = append(bytes.TrimRight(page.Bytes(), "\n"), '\n')
+	}
+	return all, nil
+}
+
+// embedded shows the variant of a picture that fits the page.
+func embedded(name, alt string) string {
+	return fmt.Sprintf(`<picture>
+  <source media="(prefers-color-scheme: dark)" srcset="%[1]s-dark.svg">
+  <img alt="%[2]s" src="%[1]s-light.svg" width="800">
+</picture>`, name, html.EscapeString(alt))
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/benchmarks/storm/service"
+)
+
+const rawFolder = "../raw"
+
+var once = sync.OnceValues(func() (map[string][]byte, error) { return generate(rawFolder) })
+
+func generated(t *testing.T) map[string][]byte {
+	t.Helper()
+	files, err := once()
+	require.NoError(t, err)
+	return files
+}
+
+// The committed files are what the command makes, and it makes them again.
+func TestUpToDate(t *testing.T) {
+	t.Parallel()
+	files := generated(t)
+	again, err := generate(rawFolder)
+	require.NoError(t, err)
+	assert.Len(t, files, 2*len(pictures)+2)
+	for name, content := range files {
+		assert.True(t, bytes.Equal(content, again[name]), "%s is another one every time", name)
+		if runtime.GOARCH != "amd64" {
+			continue // floats are rounded in other places
+		}
+		committed, err := os.ReadFile(filepath.Join("../../docs", name))
+		require.NoError(t, err)
+		assert.True(t, bytes.Equal(committed, content), "docs/%s: go run ./plots writes it anew", name)
+	}
+}
+
+// textBox is a text and the place it takes.
+type textBox struct {
+	text                     string
+	left, right, top, bottom float64
+}
+
+func (a textBox) overlaps(b textBox) bool {
+	return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom
+}
+
+var textElement = regexp.MustCompile(
+	`(?s)<text textLength="([\d.]+)" lengthAdjust="spacingAndGlyphs" x="([-\d.e]+)" y="-([-\d.e]+)"[^>]*font-size:([\d.]+)px[^>]*>([^<]*)</text>`)
+
+func textBoxes(t *testing.T, svg []byte) []textBox {
+	t.Helper()
+	var boxes []textBox
+	for _, m := range textElement.FindAllSubmatch(svg, -1) {
+		var n [4]float64
+		for i := range n {
+			var err error
+			n[i], err = strconv.ParseFloat(string(m[i+1]), 64)
+			require.NoError(t, err)
+		}
+		length, x, y, size := n[0], n[1], n[2], n[3]
+		boxes = append(boxes, textBox{string(m[5]), x, x + length, -y - 0.75*size, -y + 0.2*size})
+	}
+	require.Len(t, boxes, bytes.Count(svg, []byte("<text ")), "a text of another form")
+	return boxes
+}
+
+// No text is cut off, none lies on another, and none needs a font of its own.
+func TestTexts(t *testing.T) {
+	t.Parallel()
+	for name, svg := range generated(t) {
+		if !strings.HasSuffix(name, ".svg") {
+			continue
+		}
+		wellFormed(t, name, svg)
+		assert.NotContains(t, string(svg), "font-family:", name)
+		assert.Contains(t, string(svg), "sans-serif", name)
+		height, err := strconv.ParseFloat(string(regexp.MustCompile(`viewBox="0 0 600 ([\d.]+)"`).FindSubmatch(svg)[1]), 64)
+		require.NoError(t, err)
+		boxes := textBoxes(t, svg)
+		assert.Greater(t, len(boxes), 10, name)
+		for i, box := range boxes {
+			const rounding = 0.1
+			assert.True(t, box.left >= 0 && box.right <= width+rounding && box.top >= -height && box.bottom <= rounding,
+				"%s: cut off: %+v", name, box)
+			for _, other := range boxes[:i] {
+				assert.False(t, box.overlaps(other), "%s: %+v lies on %+v", name, box, other)
+			}
+		}
+	}
+}
+
+func wellFormed(t *testing.T, name string, svg []byte) {
+	t.Helper()
+	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
+		_, err := d.Token()
+		if err == io.EOF {
+			return
+		}
+		require.NoError(t, err, name)
+	}
+}
+
+// Text can be read on the page that it is for: WCAG 2 asks for a contrast of 4.5.
+func TestContrast(t *testing.T) {
+	t.Parallel()
+	pages := map[string]color.NRGBA{"light": rgb(0xffffff), "dark": rgb(0x0d1117)}
+	require.Len(t, themes, len(pages))
+	for _, theme := range themes {
+		for _, text := range []color.NRGBA{theme.ink, theme.muted, theme.ours, theme.worse} {
+			a, b := luminance(text), luminance(pages[theme.name])
+			contrast := (max(a, b) + 0.05) / (min(a, b) + 0.05)
+			assert.GreaterOrEqual(t, contrast, 4.5, "%s: %v", theme.name, text)
+		}
+	}
+}
+
+func luminance(c color.NRGBA) float64 {
+	linear := func(v uint8) float64 {
+		if s := float64(v) / 0xff; s > 0.04045 {
+			return math.Pow((s+0.055)/1.055, 2.4)
+		}
+		return float64(v) / 0xff / 12.92
+	}
+	return 0.2126*linear(c.R) + 0.7152*linear(c.G) + 0.0722*linear(c.B)
+}
+
+// The pages show every picture, and nothing that is not there.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	files := generated(t)
+	index := string(files["README.md"])
+	for name := range pictures {
+		assert.Contains(t, index, `srcset="`+name+`-dark.svg"`)
+		assert.Contains(t, index, `src="`+name+`-light.svg"`)
+	}
+	for _, m := range regexp.MustCompile(`(?:src|srcset)="([^"]*)"`).FindAllStringSubmatch(index+string(files["performance.md"]), -1) {
+		assert.Contains(t, files, m[1])
+	}
+	for _, workload := range []string{"Success", "LayerGet503", "Sleepers", "Pool/context=own", "Cancel", "Accuracy"} {
+		assert.Contains(t, string(files["performance.md"]), "\n### "+workload+"\n")
+	}
+}
+
+func TestStormCheck(t *testing.T) {
+	t.Parallel()
+	well, never := service.Result{Recovery: 1}, service.Result{Recovery: service.Never}
+	require.NoError(t, (&storm{none: well, budgeted: well, unbudgeted: never}).check())
+	require.Error(t, (&storm{none: well, budgeted: well, unbudgeted: well}).check())
+	require.Error(t, (&storm{none: well, budgeted: never, unbudgeted: never}).check())
+	require.Error(t, (&storm{none: never, budgeted: well, unbudgeted: never}).check())
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	docs := t.TempDir()
+	var out strings.Builder
+	require.NoError(t, run([]string{"-raw", rawFolder, "-docs", docs}, &out))
+	entries, err := os.ReadDir(docs)
+	require.NoError(t, err)
+	assert.Len(t, entries, strings.Count(out.String(), "\n"))
+	assert.Contains(t, out.String(), filepath.Join(docs, "storm-dark.svg"))
+}
+
+// What was measured in part is not drawn.
+func TestRejects(t *testing.T) {
+	t.Parallel()
+	require.Error(t, run([]string{"-raw", t.TempDir()}, io.Discard))
+	require.Error(t, run([]string{"-raw", rawFolder, "-docs", filepath.Join(t.TempDir(), "none")}, io.Discard))
+	require.Error(t, run([]string{"-none"}, io.Discard))
+
+	tests := []struct {
+		file, without, want string
+		figure              func(string) (*figure, error)
+	}{
+		{"peers.txt", "BenchmarkSuccess/", "peers.txt: no Success", success},
+		{"peers.txt", "BenchmarkSuccessClosure/", "peers.txt: no SuccessClosure", success},
+		{"peers.txt", "BenchmarkSuccess/by=gax", "by=gax is missing", success},
+		{"sleepers.txt", "BenchmarkPool/context=own", "sleepers.txt: no", waiting},
+		{"sleepers.txt", "BenchmarkSleepers", "no benchmark with B/sleeper", waiting},
+		{"sleepers.txt", "BenchmarkPool", "no benchmark with B/task", waiting},
+	}
+	for _, test := range tests {
+		t.Run(test.without, func(t *testing.T) {
+			t.Parallel()
+			all, err := os.ReadFile(filepath.Join(rawFolder, test.file))
+			require.NoError(t, err)
+			var some strings.Builder
+			for line := range strings.Lines(string(all)) {
+				if !strings.HasPrefix(line, test.without) {
+					some.WriteString(line)
+				}
+			}
+			dir := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, test.file), []byte(some.String()), 0o600))
+			_, err = test.figure(dir)
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+}
+
+func TestScales(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, "[{-10 −10} {0 0} {10 10}]", fmt.Sprint(every(10, -10, 10)))
+	assert.Equal(t, "[{0 0} {10 10 s}]", fmt.Sprint(unit(at(0, 10), " s")))
+	assert.Equal(t, "[{100 100 ns} {1000 1 µs} {10000 10 µs}]", fmt.Sprint(powers(100, 10_000)))
+	assert.Equal(t, "7.6", twoDigits(7.64))
+	assert.Equal(t, "12", twoDigits(12.4))
+}

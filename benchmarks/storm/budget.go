@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// budget is the value of -budget: the settings of a [retry.Budget]. The zero
+// budget is none.
+type budget struct {
+	ratio   float64
+	ttl     time.Duration
+	reserve int
+}
+
+// defaultBudget is that of the zero [retry.Budget].
+var defaultBudget = budget{0.1, 5 * time.Second, 3}
+
+const off = "off"
+
+// String implements [flag.Value].
+func (b *budget) String() string {
+	if *b == (budget{}) {
+		return off
+	}
+	return fmt.Sprintf("%v/%v/%d", b.ratio, b.ttl, b.reserve)
+}
+
+// Set implements [flag.Value].
+func (b *budget) Set(text string) error {
+	if text == off {
+		*b = budget{}
+		return nil
+	}
+	parts := strings.Split(text, "/")
+	if len(parts) != 3 {
+		return fmt.Errorf("want ratio/ttl/reserve, such as %v, or %s", &defaultBudget, off)
+	}
+	var read budget
+	var err error
+	if read.ratio, err = strconv.ParseFloat(parts[0], 64); err != nil || !(read.ratio > 0 && read.ratio <= 1) {
+		return errors.New("the ratio must be above 0 and at most 1")
+	}
+	if read.ttl, err = time.ParseDuration(parts[1]); err != nil || read.ttl <= 0 {
+		return errors.New("the ttl must be a positive duration, such as 5s")
+	}
+	if read.reserve, err = strconv.Atoi(parts[2]); err != nil || read.reserve < 0 {
+		return errors.New("the reserve must be a number of retries, 0 or more")
+	}
+	*b = read
+	return nil
+}
+
+// make returns what makes the budget of a client, or nil if there is none.
+func (b *budget) make() func() *retry.Budget {
+	if *b == (budget{}) {
+		return nil
+	}
+	reserve := b.reserve
+	if reserve == 0 {
+		reserve = retry.NoReserve
+	}
+	return func() *retry.Budget { return &retry.Budget{Ratio: b.ratio, TTL: b.ttl, Reserve: reserve} }
+}

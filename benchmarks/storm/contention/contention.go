@@ -1,0 +1,99 @@
+// Package contention is the model behind the AWS article on exponential backoff
+// and jitter: clients that read a row, write it back under optimistic
+// concurrency control, and retry after a conflict.
+//
+// See https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+// and https://github.com/aws-samples/aws-arch-backoff-simulator.
+package contention
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry/benchmarks/storm/events"
+)
+
+// The network of the article: every message takes |N(mean, deviation)|.
+const (
+	mean      = 10 * time.Millisecond
+	deviation = 2 * time.Millisecond
+)
+
+// Outcome is what it took until every client had written once.
+type Outcome struct {
+	Calls      float64 // writes, failed ones included
+	Completion time.Duration
+}
+
+// A message is on its way between a client and the row.
+type message struct {
+	client int
+	kind   kind
+	value  int // the version that was read or is expected, or whether a write was done
+}
+
+type kind uint8
+
+const (
+	read kind = iota
+	readDone
+	write
+	writeDone
+)
+
+// Run lets n clients, each with waits of its own, write once.
+func Run(n int, s Strategy, seed uint64) Outcome {
+	var (
+		network = rand.New(rand.NewPCG(seed, 1))
+		jitter  = rand.New(rand.NewPCG(seed, 2))
+		queue   events.Queue[message]
+		clients = make([]Waits, n)
+		version int
+		calls   int
+	)
+	send := func(after time.Duration, m message) {
+		delay := math.Abs(float64(mean) + float64(deviation)*network.NormFloat64())
+		queue.After(after+time.Duration(delay), m)
+	}
+	for i := range clients {
+		clients[i] = s.New(jitter)
+		send(0, message{client: i, kind: read})
+	}
+	for {
+		m, ok := queue.Next(math.MaxInt64)
+		if !ok {
+			return Outcome{float64(calls), queue.Now()}
+		}
+		switch m.kind {
+		case read:
+			send(0, message{m.client, readDone, version})
+		case readDone:
+			send(0, message{m.client, write, m.value})
+		case write:
+			calls++
+			done := 0
+			if m.value == version {
+				version++
+				done = 1
+			}
+			send(0, message{m.client, writeDone, done})
+		case writeDone:
+			if m.value == 0 {
+				send(clients[m.client].Next(queue.Now()), message{client: m.client, kind: read})
+			}
+		}
+	}
+}
+
+// Mean runs so many repetitions, with seeds that follow seed, and returns their
+// mean.
+func Mean(n int, s Strategy, seed uint64, repetitions int) Outcome {
+	var sum Outcome
+	for i := range repetitions {
+		o := Run(n, s, seed+uint64(i))
+		sum.Calls += o.Calls
+		sum.Completion += o.Completion
+	}
+	return Outcome{sum.Calls / float64(repetitions), sum.Completion / time.Duration(repetitions)}
+}

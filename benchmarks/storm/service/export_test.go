@@ -1,0 +1,4 @@
+package service
+
+// Recovery is recovery, for its test.
+var Recovery = recovery

@@ -1,0 +1,74 @@
+package service
+
+import (
+	"slices"
+	"strings"
+)
+
+// Fault is what happens to the service. The names are its values.
+type Fault string
+
+// The faults.
+const (
+	// Stall: the share Severity of the workers starts nothing new. What comes
+	// in waits.
+	Stall Fault = "stall"
+	// Outage: the share Severity of the attempts is refused at once, as by a
+	// host that no process listens on. What had come in before is served.
+	Outage Fault = "outage"
+	// Partial: the share Severity of the attempts gets an error at once, which
+	// costs the workers nothing.
+	Partial Fault = "partial"
+	// Brownout: the share Severity of the workers is gone, and the queue is
+	// bounded, so that the service sheds load.
+	Brownout Fault = "brownout"
+)
+
+var faults = []Fault{Stall, Outage, Partial, Brownout}
+
+func (f Fault) known() bool { return slices.Contains(faults, f) }
+
+func faultNames() string {
+	names := make([]string, len(faults))
+	for i, f := range faults {
+		names[i] = string(f)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Usual returns s with the fault f as it is in the tables: all of a stall or an
+// outage, half of the others; a brownout has a queue of 500.
+func (s Scenario) Usual(f Fault) Scenario {
+	s.Fault, s.Severity, s.Queue = f, 1, 0
+	if f == Partial || f == Brownout {
+		s.Severity = 0.5
+	}
+	if f == Brownout {
+		s.Queue = 500
+	}
+	return s
+}
+
+// condition is what a service is like at a time.
+type condition struct {
+	workers int
+	refused float64 // share of the attempts that finds nobody listening
+	failed  float64 // share of the attempts that gets an error
+}
+
+// condition returns what the service is like, during the fault or outside it.
+func (s Scenario) condition(during bool) condition {
+	c := condition{workers: s.Workers}
+	if !during {
+		return c
+	}
+	switch s.Fault {
+	case Stall, Brownout:
+		c.workers -= int(s.Severity*float64(s.Workers) + 0.5)
+	case Outage:
+		c.refused = s.Severity
+	case Partial:
+		c.failed = s.Severity
+	}
+	return c
+}
