@@ -2,9 +2,7 @@ package main
 
 import (
 	"database/sql"
-	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -33,7 +31,11 @@ func BenchmarkSweep(b *testing.B) {
 					FROM n`, rows)
 				dbtest.Exec(b, db, "ANALYZE")
 				d, _ := newDaemon(db)
-				printPlan(b, db)
+				plan := dbtest.Explain(b, db)
+				_, err := shared.Query(b.Context(), plan, func(*sql.Rows) (any, error) { return nil, nil },
+					db.SQL(selectFailed), base.Microseconds(), false, "", "")
+				require.NoError(b, err)
+				b.Log("\n" + plan.String())
 				for b.Loop() {
 					n, err := d.sweep(b.Context(), selection{})
 					require.NoError(b, err)
@@ -47,23 +49,4 @@ func BenchmarkSweep(b *testing.B) {
 			})
 		}
 	}
-}
-
-func printPlan(b *testing.B, db *shared.DB) {
-	b.Helper()
-	explain := "EXPLAIN "
-	if db.Dialect == retrytable.SQLite {
-		explain = "EXPLAIN QUERY PLAN "
-	}
-	lines, err := shared.Query(b.Context(), db, func(rows *sql.Rows) (string, error) {
-		columns, err := rows.Columns()
-		into := make([]any, len(columns))
-		for i := range into {
-			into[i] = new(sql.NullString)
-		}
-		err = errors.Join(err, rows.Scan(into...))
-		return into[len(into)-1].(*sql.NullString).String, err
-	}, explain+db.SQL(selectFailed), base.Microseconds(), false, "", "")
-	require.NoError(b, err)
-	b.Log(strings.Join(lines, "\n"))
 }

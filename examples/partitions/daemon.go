@@ -61,7 +61,7 @@ type selection struct {
 // serve sweeps until the context is done.
 func (d *daemon) serve(ctx context.Context) error {
 	for {
-		if err := wait(ctx, d.interval); err != nil {
+		if err := shared.Wait(ctx, d.interval); err != nil {
 			return err
 		}
 		if _, err := d.sweep(ctx, selection{}); err != nil && ctx.Err() == nil {

@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -215,35 +214,6 @@ func TestTerminalIsSkipped(t *testing.T) {
 	})
 }
 
-// A partition that becomes terminal, or fails again, or is touched, between the
-// query and the command stays as it is.
-func TestStaleSelection(t *testing.T) {
-	t.Parallel()
-	tests := map[string]string{
-		"terminal":     "UPDATE partition_state SET error_message = '[terminal]'",
-		"failed again": "UPDATE partition_state SET attempt_count = 2",
-		"touched":      "UPDATE partition_state SET updated_at = {now}",
-		"pending":      "UPDATE partition_state SET status = 'pending'",
-	}
-	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		require.NoError(t, create(t.Context(), db))
-		d, _ := newDaemon(db)
-		for name, meanwhile := range tests {
-			dbtest.Exec(t, db, "DELETE FROM partition_state")
-			insert(t, db, nth(0), time.Hour, nil)
-			stale, err := d.eligible(t.Context(), selection{})
-			require.NoError(t, err)
-			require.Len(t, stale, 1)
-			dbtest.Exec(t, db, meanwhile)
-			before := records(t, db)
-			retried, err := d.stateRetry(t.Context(), stale, false)
-			require.NoError(t, err)
-			assert.Empty(t, retried, name)
-			assert.Equal(t, before, records(t, db), name)
-		}
-	})
-}
-
 // updated_at is moved by other writers too: the timer starts again.
 func TestTimerRestarts(t *testing.T) {
 	t.Parallel()
@@ -264,9 +234,7 @@ func TestSameTransitionAsCommand(t *testing.T) {
 		require.NoError(t, create(t.Context(), db))
 		insert(t, db, partition{customer: "acme", query: "q", day: "d", attempts: 3}, time.Hour, "quota exceeded")
 		insert(t, db, partition{customer: "zeta", query: "q", day: "d", attempts: 3}, time.Hour, "quota exceeded")
-		var out bytes.Buffer
-		require.NoError(t, run(t.Context(), []string{"state", "retry", "-dsn", db.DSN, "-customer", "acme"}, &out))
-		assert.Contains(t, out.String(), "1 retried\n")
+		assert.Contains(t, dbtest.Run(t, run, "state", "retry", "-dsn", db.DSN, "-customer", "acme"), "\n1 retried\n")
 		d, _ := newDaemon(db)
 		assert.Equal(t, 1, sweep(t, d))
 		assert.Equal(t, []record{
@@ -306,43 +274,14 @@ func TestCommand(t *testing.T) {
 			insert(t, db, partition{customer: "a", query: "x", day: "3", attempts: 1}, time.Hour, "[terminal]")
 			insert(t, db, partition{customer: "a", query: "y", day: "1", attempts: 1}, time.Hour, nil)
 			insert(t, db, partition{customer: "b", query: "x", day: "1", attempts: 1}, time.Hour, nil)
-			var out bytes.Buffer
-			require.NoError(t, run(t.Context(), append([]string{"state", "retry", "-dsn", db.DSN}, tt.args...), &out))
-			assert.Equal(t, tt.want, pending(t, db), tt.name)
-			if tt.name == "dry run" {
-				assert.Contains(t, out.String(), "3 retried\n")
+			said := fmt.Sprintf("\n%d retried\n", len(tt.want))
+			if tt.want == nil {
+				said = "\n3 would be retried\n"
 			}
+			assert.Contains(t, dbtest.Run(t, run, append([]string{"state", "retry", "-dsn", db.DSN}, tt.args...)...), said, tt.name)
+			assert.Equal(t, tt.want, pending(t, db), tt.name)
 		}
 	})
-}
-
-// Implementation Notes: retries are batched per customer and query.
-func TestBatches(t *testing.T) {
-	t.Parallel()
-	a := partition{customer: "a", query: "x", day: "1"}
-	b := partition{customer: "a", query: "x", day: "2"}
-	c := partition{customer: "a", query: "y", day: "1"}
-	d := partition{customer: "b", query: "y", day: "1"}
-	assert.Empty(t, batches(nil))
-	assert.Equal(t, [][]partition{{a, b}, {c}, {d}}, batches([]partition{a, b, c, d}))
-}
-
-// A batch that fails does not stop the others, and is repeated by the next sweep.
-func TestFailedBatch(t *testing.T) {
-	t.Parallel()
-	db := dbtest.New(t, retrytable.SQLite)
-	require.NoError(t, create(t.Context(), db))
-	for i := range 3 {
-		insert(t, db, nth(i), time.Hour, nil)
-	}
-	dbtest.Exec(t, db, `CREATE TRIGGER broken BEFORE UPDATE ON partition_state WHEN NEW.customer = 'c1'
-		BEGIN SELECT RAISE(ABORT, 'out of order'); END`)
-	d, _ := newDaemon(db)
-	n, err := d.sweep(t.Context(), selection{})
-	assert.ErrorContains(t, err, "out of order")
-	assert.Equal(t, 2, n)
-	dbtest.Exec(t, db, "DROP TRIGGER broken")
-	assert.Equal(t, 1, sweep(t, d))
 }
 
 // Automation Flow 4: each action is logged with timestamp, partition key,
@@ -392,36 +331,6 @@ func TestCommandIsIdempotent(t *testing.T) {
 			assert.Len(t, retried, max(1-i, 0))
 		}
 		assert.Equal(t, 1, transitions(t, db))
-	})
-}
-
-// Concurrency: three instances run at once, each with its own connection, and
-// every partition transitions once.
-func TestInstances(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		require.NoError(t, create(t.Context(), db))
-		watch(t, db)
-		const partitions, instances, sweeps = 100, 3, 30
-		for i := range partitions {
-			insert(t, db, nth(i), time.Hour, nil)
-		}
-		var wg sync.WaitGroup
-		var retried [instances]int
-		for i := range instances {
-			d, _ := newDaemon(dbtest.Reopen(t, db))
-			wg.Go(func() {
-				for range sweeps {
-					n, err := d.sweep(t.Context(), selection{})
-					assert.NoError(t, err)
-					retried[i] += n
-				}
-			})
-		}
-		wg.Wait()
-		assert.Equal(t, partitions, retried[0]+retried[1]+retried[2], retried)
-		assert.Equal(t, partitions, transitions(t, db))
-		assert.Len(t, pending(t, db), partitions)
 	})
 }
 

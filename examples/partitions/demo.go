@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"sync"
-	"time"
 
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 )
@@ -21,7 +20,7 @@ func (d *daemon) demonstrate(ctx context.Context) error {
 	}
 	if d.dryRun {
 		_, longest := d.policy.Bounds(1)
-		if err := wait(ctx, longest); err != nil {
+		if err := shared.Wait(ctx, longest); err != nil {
 			return err
 		}
 		_, err := d.sweep(ctx, selection{})
@@ -61,7 +60,7 @@ func seed(ctx context.Context, db *shared.DB) error {
 // went. Every partition succeeds after its third failure.
 func (d *daemon) validate(ctx context.Context) error {
 	for left := 1; left > 0; {
-		if err := wait(ctx, d.interval); err != nil {
+		if err := shared.Wait(ctx, d.interval); err != nil {
 			return err
 		}
 		if err := d.runPending(ctx); err != nil {
@@ -97,13 +96,4 @@ func (d *daemon) runPending(ctx context.Context) error {
 		d.log.Info("validator", "partition", r.key(), "attempt_count", r.attempts, "status", r.status)
 	}
 	return err
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

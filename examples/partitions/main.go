@@ -44,12 +44,21 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := shared.Parse(flags, args); err != nil {
 		return err
 	}
-	open, pace := shared.Open, time.Duration(1)
+	if err := shared.Positive(flags, "jitter"); err != nil {
+		return err
+	}
+	open := shared.Open
 	switch {
 	case command && *dsn == "":
 		return errors.New("state retry: -dsn is missing")
 	case !command && !*serve:
-		open, pace = shared.Temporary, speed
+		open = shared.Temporary
+		*base, *limit, d.interval = shared.Faster(*base, speed), shared.Faster(*limit, speed), shared.Faster(d.interval, speed)
+		*jitter /= speed
+	}
+	d.policy = newPolicy(*base, *limit, *jitter)
+	if err := d.policy.Validate(); err != nil {
+		return err
 	}
 	db, err := open(ctx, *dsn)
 	if err != nil {
@@ -59,12 +68,12 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := create(ctx, db); err != nil {
 		return err
 	}
-	d.db, d.interval, d.policy = db, d.interval/pace, newPolicy(*base/pace, *limit/pace, *jitter/pace)
+	d.db = db
 	d.log.Info("partitions", "policy", d.policy, "dry_run", d.dryRun)
 	switch {
 	case command:
 		n, err := d.sweep(ctx, s)
-		fmt.Fprintln(out, n, "retried")
+		fmt.Fprintln(out, n, map[bool]string{false: "retried", true: "would be retried"}[d.dryRun])
 		return err
 	case *serve:
 		return d.serve(ctx)

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,47 +22,23 @@ func TestDemonstration(t *testing.T) {
 	for _, dsn := range []string{"", dbtest.New(t, retrytable.PostgreSQL).DSN} {
 		t.Run(dsn, func(t *testing.T) {
 			t.Parallel()
-			var out bytes.Buffer
-			require.NoError(t, run(t.Context(), []string{"-dsn", dsn, "-base", "1m", "-interval", "10s"}, &out))
-			assert.Equal(t, 9, strings.Count(out.String(), "msg=retry instance="), out.String())
-			assert.Equal(t, 5, strings.Count(out.String(), "msg=validator")-strings.Count(out.String(), "status=success"))
-			assert.Equal(t, 4, strings.Count(out.String(), "status=success"))
-			assert.NotContains(t, out.String(), "zeta/keywords")
-			assert.NotContains(t, out.String(), "ERROR")
+			out := dbtest.Run(t, run, "-dsn", dsn, "-base", "1m", "-interval", "10s")
+			assert.Equal(t, 9, strings.Count(out, "msg=retry instance="), out)
+			assert.Equal(t, 5, strings.Count(out, "msg=validator")-strings.Count(out, "status=success"))
+			assert.Equal(t, 4, strings.Count(out, "status=success"))
+			assert.NotContains(t, out, "zeta/keywords")
+			assert.NotContains(t, out, "ERROR")
 		})
 	}
 }
 
 func TestDemonstrationDryRun(t *testing.T) {
 	t.Parallel()
-	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), []string{"-dry-run", "-base", "1m", "-jitter", "0"}, &out))
-	assert.Equal(t, 2, strings.Count(out.String(), "msg=retry partition=acme/campaigns/"), "the first failures")
-	assert.Equal(t, strings.Count(out.String(), "msg=retry"), strings.Count(out.String(), "msg=retry partition=")-
-		strings.Count(out.String(), "dry_run=false"), "none of them real")
-	assert.NotContains(t, out.String(), "validator")
-}
-
-// lines is a writer whose lines can be waited for.
-type lines chan string
-
-func (l lines) Write(line []byte) (int, error) {
-	l <- string(line)
-	return len(line), nil
-}
-
-func (l lines) await(t *testing.T, what string) {
-	t.Helper()
-	for {
-		select {
-		case line := <-l:
-			if strings.Contains(line, what) {
-				return
-			}
-		case <-time.After(10 * time.Second):
-			require.Fail(t, "there is no "+what)
-		}
-	}
+	out := dbtest.Run(t, run, "-dry-run", "-base", "1m", "-jitter", "0")
+	assert.Equal(t, 2, strings.Count(out, "msg=retry partition=acme/campaigns/"), "the first failures")
+	assert.Equal(t, strings.Count(out, "msg=retry"), strings.Count(out, "msg=retry partition=")-
+		strings.Count(out, "dry_run=false"), "none of them real")
+	assert.NotContains(t, out, "validator")
 }
 
 // Automation Flow: sleep, fetch, retry, again and again, until interrupted. A sweep
@@ -71,21 +47,24 @@ func TestServe(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t, retrytable.PostgreSQL)
 	require.NoError(t, create(t.Context(), db))
-	ctx, interrupt := context.WithCancel(t.Context())
-	out, ended := make(lines, 10_000), make(chan error)
-	go func() {
-		ended <- run(ctx, []string{"-serve", "-dsn", db.DSN, "-interval", "5ms"}, out)
-	}()
+	out, stop := dbtest.Start(t, run, "-serve", "-dsn", db.DSN, "-interval", "5ms")
 	for i := range 3 {
 		insert(t, db, nth(i), time.Hour, nil)
-		out.await(t, "msg=retry partition="+nth(i).key())
+		out.Await(t, "msg=retry partition="+nth(i).key())
 		dbtest.Exec(t, db, "ALTER TABLE partition_state RENAME TO away")
-		out.await(t, "level=ERROR msg=sweep")
+		out.Await(t, "level=ERROR msg=sweep")
 		dbtest.Exec(t, db, "ALTER TABLE away RENAME TO partition_state")
 	}
-	interrupt()
-	assert.ErrorIs(t, <-ended, context.Canceled)
+	assert.ErrorIs(t, stop(), context.Canceled)
 	assert.Len(t, pending(t, db), 3)
+}
+
+// A demonstration that is too fast for its delays has the shortest there are.
+func TestShortDelays(t *testing.T) {
+	t.Parallel()
+	out, stop := dbtest.Start(t, run, "-base", "999ns", "-cap", "999ns", "-jitter", "0")
+	out.Await(t, "unlimited attempts, 1ns ×2 ≤1ns, ±0s jitter")
+	assert.ErrorIs(t, stop(), context.Canceled)
 }
 
 func TestUsage(t *testing.T) {
@@ -96,7 +75,13 @@ func TestUsage(t *testing.T) {
 		"flag provided but not defined: -force":             {"-force"},
 		"unexpected argument: retry":                        {"retry"},
 		"the DSN must be postgres://… or the name of a fil": {"-serve", "-dsn", "mysql://x"},
+		"-base: 0s: must be positive":                       {"-base", "0"},
+		"-base: -5m0s: must be positive":                    {"state", "retry", "-dsn", "mysql://x", "-base", "-5m"},
+		"-cap: 0s: must be positive":                        {"-cap", "0"},
+		"-jitter: -5s: must not be negative":                {"-jitter", "-5s"},
+		"-interval: 0s: must be positive":                   {"-serve", "-dsn", "mysql://x", "-interval", "0"},
+		"-interval: -1s: must be positive":                  {"-serve", "-dsn", "mysql://x", "-interval", "-1s"},
 	} {
-		assert.ErrorContains(t, run(t.Context(), args, &bytes.Buffer{}), want)
+		assert.ErrorContains(t, run(t.Context(), args, io.Discard), want)
 	}
 }

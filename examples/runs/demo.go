@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry/examples/shared"
 )
 
 // speed is how much faster than its settings a demonstration goes: a minute takes
@@ -37,13 +39,14 @@ func demonstrate(ctx context.Context, p *processor, workers int) error {
 	processors.Go(func() { work(ctx, p, workers) })
 	defer processors.Wait()
 	defer stop()
-	for ctx.Err() == nil {
+	for {
 		if n, err := p.left(ctx); err != nil || n == 0 {
 			return err
 		}
-		wait(ctx, p.poll)
+		if err := shared.Wait(ctx, p.poll); err != nil {
+			return err
+		}
 	}
-	return ctx.Err()
 }
 
 // seed submits a run for each kind of trouble, a day after the other.

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -35,15 +34,16 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := shared.Parse(flags, args); err != nil {
 		return err
 	}
-	if err := checkPositive(flags); err != nil {
+	if err := shared.Positive(flags); err != nil {
 		return err
 	}
-	open, pace := shared.Open, time.Duration(1)
+	open := shared.Open
 	if !*serve {
-		open, pace = shared.Temporary, speed
-		*lease /= leaseSpeed
+		open = shared.Temporary
+		*initial, *longest, *poll = shared.Faster(*initial, speed), shared.Faster(*longest, speed), shared.Faster(*poll, speed)
+		*lease = shared.Faster(*lease, leaseSpeed)
 	}
-	policy := newPolicy(*maxAttempts, *initial/pace, *longest/pace, *multiplier)
+	policy := newPolicy(*maxAttempts, *initial, *longest, *multiplier)
 	if err := policy.Validate(); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	p := &processor{
 		store: newStore(db, *lease, split(*categories)), policy: policy, replay: replay,
-		poll: *poll / pace, log: slog.New(slog.NewTextHandler(out, nil)),
+		poll: *poll, log: slog.New(slog.NewTextHandler(out, nil)),
 	}
 	if err := p.create(ctx); err != nil {
 		return err
@@ -74,18 +74,6 @@ func work(ctx context.Context, p *processor, workers int) {
 		wg.Go(func() { p.serve(ctx) })
 	}
 	wg.Wait()
-}
-
-// checkPositive names the first number that is not: to the library, zeros are
-// defaults of its own.
-func checkPositive(flags *flag.FlagSet) (err error) {
-	flags.VisitAll(func(f *flag.Flag) {
-		value := f.Value.String()
-		if err == nil && (value == "0" || value == "0s" || strings.HasPrefix(value, "-")) {
-			err = fmt.Errorf("-%s: %s: must be positive", f.Name, value)
-		}
-	})
-	return err
 }
 
 // split takes a list with commas apart.

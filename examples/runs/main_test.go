@@ -1,57 +1,24 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
+	"github.com/seed-5ff3c98e/retry/retrytable"
 )
-
-// buffer may be written to by several goroutines.
-type buffer struct {
-	mu      sync.Mutex
-	b       bytes.Buffer
-	written func() // is called after each
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.written != nil {
-		defer b.written()
-	}
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
-func (b *buffer) reset() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.b.Reset()
-}
 
 // The demonstration ends by itself, with every run as it should be.
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	for name, dsn := range map[string]string{
-		"sqlite": "", "postgres": cmp.Or(os.Getenv("RETRY_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test"),
-	} {
+	for name, dsn := range map[string]string{"sqlite": "", "postgres": dbtest.New(t, retrytable.PostgreSQL).DSN} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var out buffer
-			require.NoError(t, run(t.Context(), []string{"-dsn", dsn, "-max-attempts", "5"}, &out))
+			out := dbtest.Run(t, run, "-dsn", dsn, "-max-attempts", "5")
 			for _, line := range []string{
 				`policy="run: 5 attempts, 60ms ×2 ≤3.6s, no jitter: waits 60ms, 120ms, 240ms, 480ms"`,
 				`level=WARN msg="retry scheduled" run=orphaned error="retry: worker lost" error_class=retryable attempt=2 delay=60ms`,
@@ -65,7 +32,7 @@ func TestDemo(t *testing.T) {
 				`level=INFO msg=succeeded run=new attempt=1 status=needs_review`,
 				`level=INFO msg=succeeded run=changed attempt=1 status=failed`,
 			} {
-				assert.Contains(t, out.String(), line)
+				assert.Contains(t, out, line)
 			}
 		})
 	}
@@ -74,13 +41,20 @@ func TestDemo(t *testing.T) {
 // The defaults are those of the document, and -serve ends when it is interrupted.
 func TestServe(t *testing.T) {
 	t.Parallel()
-	ctx, stop := context.WithCancel(t.Context())
-	out := buffer{written: stop}
 	dsn := filepath.Join(t.TempDir(), "runs.db")
-	assert.ErrorIs(t, run(ctx, []string{"-serve", "-dsn", dsn, "-categories", "web,api"}, &out), context.Canceled)
-	assert.Contains(t, out.String(), `policy="run: 8 attempts, 1m0s ×2 ≤1h0m0s, no jitter: waits 1m0s, 2m0s, 4m0s, 8m0s, 16m0s, …" categories=web,api`)
+	out, stop := dbtest.Start(t, run, "-serve", "-dsn", dsn, "-categories", "web,api")
+	out.Await(t, `policy="run: 8 attempts, 1m0s ×2 ≤1h0m0s, no jitter: waits 1m0s, 2m0s, 4m0s, 8m0s, 16m0s, …" categories=web,api`)
+	assert.ErrorIs(t, stop(), context.Canceled)
 	assert.NotContains(t, out.String(), "level=ERROR")
 	assert.FileExists(t, dsn)
+}
+
+// A demonstration that is too fast for its delays has the shortest there are.
+func TestShortDelays(t *testing.T) {
+	t.Parallel()
+	out, stop := dbtest.Start(t, run, "-initial-backoff", "500ns", "-max-backoff", "999ns")
+	out.Await(t, "attempts, 1ns ×2 ≤1ns, no jitter")
+	assert.ErrorIs(t, stop(), context.Canceled)
 }
 
 // Settings that make no sense are named with their value.
@@ -95,12 +69,14 @@ func TestSettings(t *testing.T) {
 		"-backoff-multiplier=0.5": "multiplier: 0.5",
 		"-backoff-multiplier=NaN": "multiplier: NaN",
 		"-lease=0":                "-lease: 0s: must be positive",
+		"-poll=0":                 "-poll: 0s: must be positive",
 		"-workers=0":              "-workers: 0: must be positive",
 		"-serve -dsn=mysql://x":   "the DSN must be",
+		"-dsn=x -categories=0":    "a temporary one needs postgres://", // so the category is fine
 		"-max-attempts=many":      `invalid value "many" for flag -max-attempts`,
 		"runs":                    "unexpected argument: runs",
 	} {
-		var out buffer
+		var out dbtest.Output
 		assert.ErrorContains(t, run(t.Context(), strings.Fields(args), &out), want, args)
 		assert.Empty(t, out.String())
 	}

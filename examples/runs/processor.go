@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/examples/shared"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
@@ -28,15 +29,8 @@ func (p *processor) serve(ctx context.Context) {
 			p.log.Error("step", "error", err) // what was claimed comes back with its lease
 		}
 		if err != nil || !found {
-			wait(ctx, p.poll)
+			_ = shared.Wait(ctx, p.poll)
 		}
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }
 

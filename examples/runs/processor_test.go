@@ -26,7 +26,7 @@ type test struct {
 
 	t    *testing.T
 	errs []error // of the attempts to come; then success
-	logs buffer
+	logs dbtest.Output
 }
 
 func newTest(t *testing.T, db *shared.DB) *test {
@@ -59,9 +59,7 @@ var changing = regexp.MustCompile(`time=\S+ | category=\S+`)
 
 // logged returns what was logged since the last call.
 func (p *test) logged() []string {
-	lines := strings.Split(strings.TrimSpace(changing.ReplaceAllString(p.logs.String(), "")), "\n")
-	p.logs.reset()
-	return lines
+	return strings.Split(strings.TrimSpace(changing.ReplaceAllString(p.logs.Rest(), "")), "\n")
 }
 
 func TestRetryWorkflowEndToEnd(t *testing.T) {
@@ -278,6 +276,8 @@ func TestAttemptTimeout(t *testing.T) {
 		p.store = newStore(db, 20*time.Millisecond, nil)
 		submit(t, db, "web", "a")
 		p.replay = func(ctx context.Context, _ *request) (outcome, error) {
+			deadline, _ := ctx.Deadline()
+			assert.LessOrEqual(t, time.Until(deadline), p.Lease/2)
 			<-ctx.Done()
 			return "", ctx.Err()
 		}
@@ -323,10 +323,12 @@ func TestDatabaseFails(t *testing.T) {
 			stop()
 			return passed, nil
 		}
-		p.logs.written = sync.OnceFunc(func() { dbtest.Exec(t, db, "ALTER TABLE gone RENAME TO runs") })
-		p.serve(ctx)
+		var serving sync.WaitGroup
+		serving.Go(func() { p.serve(ctx) })
+		p.logs.Await(t, `level=ERROR msg=step error="retrytable: sweep: .*runs`)
+		dbtest.Exec(t, db, "ALTER TABLE gone RENAME TO runs")
+		serving.Wait()
 		assert.Equal(t, record{status: "passed"}, read(t, db, "a"))
-		assert.Regexp(t, `level=ERROR msg=step error="retrytable: sweep: .*runs`, p.logged()[0])
 	})
 }
 

@@ -25,6 +25,13 @@ CREATE TABLE runs (
 );
 `
 
+// categoryIndex keeps processors that may not process all categories from looking at
+// the due retries of the others.
+const categoryIndex = `
+CREATE INDEX runs_promote_category ON runs (category, next_retry_at)
+	WHERE status IN ('discovered', 'error') AND next_retry_at IS NOT NULL;
+`
+
 // outcome is what a run that was replayed has come to.
 type outcome string
 
@@ -40,10 +47,12 @@ type store struct {
 	categories []any // those allowed; all if empty
 
 	*retrytable.Table[string]
+
+	category *retrytable.Table[string] // the runs of one category
 }
 
 func newStore(db *shared.DB, lease time.Duration, categories []string) *store {
-	s := &store{db: db}
+	s := &store{db: db, category: newTable(db, lease, "category = $1")}
 	var parameters []string
 	for i, category := range categories {
 		s.categories = append(s.categories, category)
@@ -53,7 +62,12 @@ func newStore(db *shared.DB, lease time.Duration, categories []string) *store {
 	if len(categories) > 0 {
 		where = "category IN (" + strings.Join(parameters, ", ") + ")"
 	}
-	s.Table = &retrytable.Table[string]{
+	s.Table = newTable(db, lease, where)
+	return s
+}
+
+func newTable(db *shared.DB, lease time.Duration, where string) *retrytable.Table[string] {
+	return &retrytable.Table[string]{
 		Dialect: db.Dialect, Name: "runs", Lease: lease,
 		Columns: retrytable.Columns{Attempts: "retry_count", Due: "next_retry_at"},
 		Statuses: retrytable.Statuses{
@@ -67,23 +81,36 @@ func newStore(db *shared.DB, lease time.Duration, categories []string) *store {
 			Fail:    "error_class = $1",                    // schedule_retry, mark_run_permanently_failed
 		},
 	}
-	return s
 }
 
 // create makes the table if it is not there.
-func (s *store) create(ctx context.Context) error { return s.db.Create(ctx, "runs", schema+s.Schema()) }
-
-// promoted is how many retries become due at a time at most. More wait for the
-// next claim.
-const promoted = 1000
+func (s *store) create(ctx context.Context) error {
+	return s.db.Create(ctx, "runs", schema+s.Schema()+categoryIndex)
+}
 
 // next is get_next_run_to_process: it claims the run that was submitted first,
 // among those that are new and those whose retry is due.
 func (s *store) next(ctx context.Context) ([]retrytable.Row[string], error) {
-	if _, err := s.Promote(ctx, s.db, promoted, s.categories...); err != nil {
+	if err := s.promote(ctx, s.db); err != nil {
 		return nil, err
 	}
 	return s.Claim(ctx, s.db, 1, s.categories...)
+}
+
+// promote makes retries that are due ready. Of several categories, each is asked for
+// by itself: only so does a planner use their index.
+func (s *store) promote(ctx context.Context, db retrytable.DB) error {
+	const most = 1000 // of a category; more wait for the next claim
+	if len(s.categories) == 0 {
+		_, err := s.Promote(ctx, db, most)
+		return err
+	}
+	for _, category := range s.categories {
+		if _, err := s.category.Promote(ctx, db, most, category); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // request is what to replay.

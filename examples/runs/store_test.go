@@ -3,6 +3,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -133,6 +134,19 @@ func TestFilteringByAllowedCategories(t *testing.T) {
 		assert.ElementsMatch(t, []string{"web new", "web due", "api"}, claimed(t, some, 10))
 		assert.Equal(t, "error", read(t, db, "batch due").status)
 		assert.ElementsMatch(t, []string{"batch new", "batch due"}, claimed(t, all, 10))
+	})
+}
+
+// However many retries of other categories are due, none of them is looked at.
+func TestCategoriesHaveAnIndex(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		s := newStore(db, time.Minute, []string{"1", "2"})
+		require.NoError(t, s.create(t.Context()))
+		fill(t, s, 20_000)
+		plan := dbtest.Explain(t, db)
+		require.NoError(t, s.promote(t.Context(), plan))
+		assert.Equal(t, 2, strings.Count(plan.String(), "runs_promote_category"), plan)
 	})
 }
 

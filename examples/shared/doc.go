@@ -7,7 +7,11 @@
 //		flags := flag.NewFlagSet("runs", flag.ContinueOnError)
 //		dsn := shared.DSN(flags)
 //		serve := shared.Serve(flags)
+//		poll := flags.Duration("poll", time.Second, "the pause when there is nothing to do")
 //		if err := shared.Parse(flags, args); err != nil {
+//			return err
+//		}
+//		if err := shared.Positive(flags); err != nil {
 //			return err
 //		}
 //		open := shared.Temporary // for the demonstration

@@ -8,7 +8,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
+	"time"
 )
 
 // The exit codes of [Main].
@@ -59,6 +61,39 @@ func Parse(flags *flag.FlagSet, args []string) error {
 	return nil
 }
 
+// Positive returns an error that names every flag whose number is not positive, or
+// is negative if it is one of those that may be zero. To the library, a zero means
+// a default of its own.
+func Positive(flags *flag.FlagSet, mayBeZero ...string) error {
+	var faults []error
+	flags.VisitAll(func(f *flag.Flag) {
+		n, ok := number(f)
+		switch may := slices.Contains(mayBeZero, f.Name); {
+		case !ok, n > 0, n == 0 && may:
+		case may:
+			faults = append(faults, fmt.Errorf("-%s: %v: must not be negative", f.Name, f.Value))
+		default:
+			faults = append(faults, fmt.Errorf("-%s: %v: must be positive", f.Name, f.Value))
+		}
+	})
+	return errors.Join(faults...)
+}
+
+func number(f *flag.Flag) (n float64, ok bool) {
+	switch v := f.Value.(flag.Getter).Get().(type) { // which all of package flag are, but a Func
+	case time.Duration:
+		return v.Seconds(), true
+	case int:
+		return float64(v), true
+	case int64:
+		return float64(v), true
+	case float64:
+		return v, true
+	default:
+		return 0, false
+	}
+}
+
 // DSN adds the flag for [Open].
 func DSN(flags *flag.FlagSet) *string {
 	return flags.String("dsn", "", "the database: postgres://user@host/name, or a file for SQLite; a temporary file if empty")
@@ -68,3 +103,16 @@ func DSN(flags *flag.FlagSet) *string {
 func Serve(flags *flag.FlagSet) *bool {
 	return flags.Bool("serve", false, "work until interrupted, instead of playing a demonstration")
 }
+
+// Wait waits for so long, or until the context is done; it returns its error then.
+func Wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+	return ctx.Err()
+}
+
+// Faster is how long d takes in a demonstration of such a speed: not nothing, which
+// would mean a default.
+func Faster(d time.Duration, speed int) time.Duration { return max(d/time.Duration(speed), 1) }

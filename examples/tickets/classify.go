@@ -85,7 +85,7 @@ var rules = []struct {
 	text     *regexp.Regexp
 }{
 	{transient, regexp.MustCompile(`(?i)rate.?limit|too many requests|overloaded|service unavailable|\b(429|503|504)\b|time(d )?.?out|\bETIMEDOUT\b|connection (reset|refused)|\bECONN`)},
-	{codeError, regexp.MustCompile(`(?i)syntax.?error|unexpected (token|end of)|\b(Type|Reference|Range|Assertion)Error\b|\bis not (defined|a function)|assertion failed|logic`)},
+	{codeError, regexp.MustCompile(`(?i)syntax.?error|unexpected (token|end of)|\b(Type|Reference|Range|Assertion)Error\b|\bis not (defined|a function)|assertion failed|\blogic`)},
 	{systemError, regexp.MustCompile(`(?i)\b(ENOENT|EACCES|EPERM|ENOSPC|EROFS)\b|no such file|permission denied|not a directory|no space left|(command|executable file) not found|exit status 12[67]\b|\bgit\b|\bfatal: `)},
 	{apiError, regexp.MustCompile(`(?i)\bAPI\b|api[_ ]?(error|key)|\b[45]\d\d\b|unauthori[sz]ed|forbidden|authenticat|\bauth\b|invalid (token|credentials)`)},
 }

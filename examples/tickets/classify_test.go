@@ -48,7 +48,7 @@ func TestErrorClassificationAccuracy(t *testing.T) {
 		},
 		codeError: {
 			text("SyntaxError: Unexpected token }"), text("sh: 1: Syntax error: end of file unexpected"),
-			text("TypeError: x is not a function"), text("ReferenceError: y is not defined"), text("logic error in step 2"),
+			text("TypeError: x is not a function"), text("ReferenceError: y is not defined"), text("logic error in step 2"), text("business logic: logical contradiction"),
 			text("AssertionError: 1 == 2"),
 		},
 		systemError: {
@@ -57,7 +57,7 @@ func TestErrorClassificationAccuracy(t *testing.T) {
 			text("exit status 127"), text("fatal: unable to read tree"),
 			&os.PathError{Op: "open", Path: "a", Err: syscall.ENOENT}, syscall.EACCES, errLost,
 		},
-		unknown: {text("boom"), text("exit status 3"), text("gitter"), text("capital"), text("5001 rows")},
+		unknown: {text("boom"), text("exit status 3"), text("gitter"), text("capital"), text("5001 rows"), text("topological sort"), text("technological")},
 	} {
 		for _, err := range all {
 			v := newPolicy(time.Second, time.Minute).Classify(fmt.Errorf("ticket: %w", err))

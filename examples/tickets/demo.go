@@ -24,7 +24,8 @@ func (s settings) demonstrate(ctx context.Context, db *shared.DB, out io.Writer)
 		return err
 	}
 	defer os.RemoveAll(dir)
-	s.delay, s.maxDelay, s.interval, s.workers = s.delay/speed, s.maxDelay/speed, s.interval/speed, min(s.workers, 2)
+	s.delay, s.maxDelay, s.interval = shared.Faster(s.delay, speed), shared.Faster(s.maxDelay, speed), shared.Faster(s.interval, speed)
+	s.workers = min(s.workers, 2)
 	ctx, stop := context.WithCancel(ctx)
 	var serving sync.WaitGroup
 	defer serving.Wait()

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -72,7 +73,7 @@ func (e *engine) serve(ctx context.Context, workers int) {
 		}
 		if len(rows) == 0 {
 			<-busy
-			wait(ctx, e.interval)
+			_ = shared.Wait(ctx, e.interval)
 		}
 	}
 }
@@ -80,13 +81,6 @@ func (e *engine) serve(ctx context.Context, workers int) {
 func (e *engine) report(err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		e.log.Error("engine", "error", err)
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }
 
@@ -117,7 +111,7 @@ func (e *engine) work(ctx context.Context, row retrytable.Row[int64]) error {
 	working, stop := context.WithCancelCause(ctx)
 	var beating sync.WaitGroup
 	beating.Go(func() {
-		for wait(working, e.beat); working.Err() == nil; wait(working, e.beat) {
+		for shared.Wait(working, e.beat) == nil {
 			if err := e.table.Extend(working, e.db, row.ID, row.Fence, 0); errors.Is(err, retrytable.ErrLeaseLost) {
 				stop(err)
 			}
@@ -154,12 +148,12 @@ func (e *engine) succeed(ctx context.Context, row retrytable.Row[int64]) error {
 // its category, or on hold. The decision is logged in the same transaction.
 func (e *engine) retryOrFail(ctx context.Context, row retrytable.Row[int64], failure error) error {
 	d := e.policy.Next(row.State, failure, row.Now())
-	category := cmp.Or(d.Verdict.Category, unknown)
+	category, text := cmp.Or(d.Verdict.Category, unknown), storable(failure.Error())
 	c := change{
-		Ticket: row.ID, State: ready, Category: category, Error: failure.Error(),
+		Ticket: row.ID, State: ready, Category: category, Error: text,
 		RetryAfter: d.At, AttemptsRemaining: max(d.Limit-d.State.Failures, 0),
 	}
-	details := decision{category, d.State.Failures, d.Limit - 1, d.Retry, d.Delay.Milliseconds(), failure.Error()}
+	details := decision{category, d.State.Failures, d.Limit - 1, d.Retry, d.Delay.Milliseconds(), text}
 	if !d.Retry {
 		c.State, c.Reason, c.RetryAfter = onHold, d.Stop.String()+": "+category, time.Time{}
 		if d.Stop == retry.StopAttempts {
@@ -177,7 +171,7 @@ func (e *engine) retryOrFail(ctx context.Context, row retrytable.Row[int64], fai
 			return err
 		}
 		reason := sql.NullString{String: c.Reason, Valid: c.Reason != ""}
-		return e.table.Fail(ctx, tx, row.ID, row.Fence, d, failure.Error(), reason, used)
+		return e.table.Fail(ctx, tx, row.ID, row.Fence, d, text, reason, used)
 	})
 	if err != nil {
 		return err
@@ -186,4 +180,10 @@ func (e *engine) retryOrFail(ctx context.Context, row retrytable.Row[int64], fai
 	e.metrics.decided(category, d)
 	e.notify(c)
 	return nil
+}
+
+// storable is text without what PostgreSQL has no place for: an agent's may be
+// anything, and a decision must not be lost for that.
+func storable(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }

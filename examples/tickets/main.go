@@ -47,8 +47,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := shared.Parse(flags, args); err != nil {
 		return err
 	}
-	if err := s.validate(); err != nil {
+	if err := shared.Positive(flags); err != nil {
 		return err
+	}
+	if s.maxDelay < s.delay {
+		return fmt.Errorf("-max-delay: %v: must not be less than -delay: %v", s.maxDelay, s.delay)
 	}
 	if *serve {
 		return withDB(ctx, shared.Open, *dsn, func(db *shared.DB) error { return s.serve(ctx, db, out) })
@@ -75,27 +78,6 @@ type settings struct {
 	delay, maxDelay, timeout, lease, interval time.Duration
 	workers                                   int
 	metrics                                   string
-}
-
-func (s settings) validate() error {
-	var faults []error
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"delay", s.delay}, {"max-delay", s.maxDelay}, {"timeout", s.timeout}, {"lease", s.lease}, {"interval", s.interval},
-	} {
-		if d.value <= 0 {
-			faults = append(faults, fmt.Errorf("-%s: %v: must be positive", d.name, d.value))
-		}
-	}
-	if s.maxDelay < s.delay {
-		faults = append(faults, fmt.Errorf("-max-delay: %v: must not be less than -delay: %v", s.maxDelay, s.delay))
-	}
-	if s.workers < 1 {
-		faults = append(faults, fmt.Errorf("-workers: %d: must be positive", s.workers))
-	}
-	return errors.Join(faults...)
 }
 
 // engine returns an engine, with its metrics served until the context is done.

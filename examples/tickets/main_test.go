@@ -2,7 +2,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"go/ast"
@@ -25,55 +24,13 @@ import (
 	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
 )
 
-// output runs the program and returns what it prints.
-func output(t *testing.T, args ...string) string {
-	t.Helper()
-	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), args, &out), args)
-	return out.String()
-}
-
 // serving runs the program with -serve until the test ends, and returns where its
 // metrics are.
 func serving(t *testing.T, dsn string, flags ...string) (url string) {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	in, out := io.Pipe()
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, append([]string{"-serve", "-dsn", dsn}, flags...), out) }()
-	t.Cleanup(func() {
-		stop()
-		assert.ErrorIs(t, <-ended, context.Canceled)
-		_ = out.Close()
-	})
-	found := make(chan string, 1)
-	go func() {
-		var text strings.Builder
-		buffer := make([]byte, 4096)
-		for {
-			n, err := in.Read(buffer)
-			text.Write(buffer[:n])
-			if url := regexp.MustCompile(`metrics=(\S+)\n`).FindStringSubmatch(text.String()); url != nil {
-				select {
-				case found <- url[1]:
-				default:
-				}
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	select {
-	case url := <-found:
-		return url
-	case err := <-ended:
-		ended <- err
-		require.NoError(t, err)
-	case <-time.After(limit):
-		require.Fail(t, "the program does not serve")
-	}
-	return ""
+	out, stop := dbtest.Start(t, run, append([]string{"-serve", "-dsn", dsn}, flags...)...)
+	t.Cleanup(func() { assert.ErrorIs(t, stop(), context.Canceled) })
+	return out.Await(t, `metrics=(\S+)\n`)[1]
 }
 
 // scrape returns the samples by their names with labels.
@@ -103,7 +60,7 @@ func scrape(t *testing.T, url string) map[string]float64 {
 func becomes(t *testing.T, dsn string, words ...string) {
 	t.Helper()
 	pattern := regexp.MustCompile(strings.Join(words, `\s+`))
-	eventually(t, func() bool { return pattern.MatchString(output(t, "list", "-dsn", dsn)) }, pattern)
+	eventually(t, func() bool { return pattern.MatchString(dbtest.Run(t, run, "list", "-dsn", dsn)) }, pattern)
 }
 
 // eventually waits for what another process does. Unlike that of testify, it runs the
@@ -123,7 +80,7 @@ func TestE2ERateLimitBackoffOnHoldRelease(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		quota := filepath.Join(t.TempDir(), "quota")
-		assert.Equal(t, "ticket 1\n", output(t, "add", "-dsn", db.DSN, "-name", "translate",
+		assert.Equal(t, "ticket 1\n", dbtest.Run(t, run, "add", "-dsn", db.DSN, "-name", "translate",
 			"-definition", "test -e "+quota+" || { echo 'Error: 429 rate limit exceeded' >&2; exit 1; }"))
 		serving(t, db.DSN, "-delay", "100ms", "-interval", "10ms")
 		becomes(t, db.DSN, "1", "0", onHold, "3", "translate", "Max retries exceeded: transient", ".*rate limit exceeded")
@@ -145,8 +102,22 @@ func TestE2ERateLimitBackoffOnHoldRelease(t *testing.T) {
 		}
 
 		require.NoError(t, os.WriteFile(quota, nil, 0o600))
-		output(t, "release", "-dsn", db.DSN, "-ticket", "1", "-by", "alice")
+		dbtest.Run(t, run, "release", "-dsn", db.DSN, "-ticket", "1", "-by", "alice")
 		becomes(t, db.DSN, "1", "0", needsReview, "0", "translate")
+	})
+}
+
+// The program keeps the lease of an agent that works for longer than that.
+func TestAgentLongerThanItsLease(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		runs := filepath.Join(t.TempDir(), "runs")
+		serving(t, db.DSN, "-lease", "2s", "-delay", "1ms", "-interval", "10ms")
+		dbtest.Run(t, run, "add", "-dsn", db.DSN, "-name", "long", "-definition", "echo once >> "+runs+"; sleep 3")
+		becomes(t, db.DSN, "1", "0", needsReview, "0", "long")
+		text, err := os.ReadFile(runs)
+		require.NoError(t, err)
+		assert.Equal(t, "once\n", string(text))
 	})
 }
 
@@ -162,7 +133,7 @@ func TestMetricsAreScraped(t *testing.T) {
 		assert.Contains(t, before, `tickets_retried_total{category="transient"}`, "from the start")
 
 		add := func(name, definition string) {
-			output(t, "add", "-dsn", db.DSN, "-name", name, "-definition", definition)
+			dbtest.Run(t, run, "add", "-dsn", db.DSN, "-name", name, "-definition", definition)
 		}
 		add("limited", "echo 'rate limit' >&2; exit 1")                            // 3 retries of 20, 40, 80 ms
 		add("syntax", "if true; do")                                               // 1 of 0
@@ -205,7 +176,7 @@ func TestDemonstration(t *testing.T) {
 		if strings.HasPrefix(db.DSN, "postgres") {
 			args = append(args, "-dsn", db.DSN)
 		}
-		got := output(t, args...)
+		got := dbtest.Run(t, run, args...)
 		for _, want := range []string{
 			`8 +100 +ready +0 +interview`,
 			`1 +70 +needs_review +0 +translate`,
@@ -222,6 +193,13 @@ func TestDemonstration(t *testing.T) {
 			assert.Regexp(t, want, got)
 		}
 	})
+}
+
+// A demonstration that is too fast for its delays has the shortest there are.
+func TestShortDelays(t *testing.T) {
+	t.Parallel()
+	got := dbtest.Run(t, run, "-delay", "50ns")
+	assert.Regexp(t, `retry_delay_seconds_sum [\d.]+e-0[89]`, got)
 }
 
 // What is wrong with the command line is said with its name and value.
@@ -287,6 +265,7 @@ func TestClockAnHourOff(t *testing.T) {
 			id := s.add(0)
 			s.attempt(errLimited)
 			s.waitsFor(id, 1, 30*time.Second)
+			assert.WithinDuration(t, now.Add(30*time.Second), s.changes[0].RetryAfter, 10*time.Second)
 			clock.Set(t, now.Add(29*time.Second))
 			s.idle("1 s is left")
 			clock.Set(t, now.Add(30*time.Second))

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
@@ -41,12 +39,9 @@ func StopClock(t testing.TB, db *shared.DB, at time.Time) (*shared.DB, *Clock) {
 		return cleanUp(t, &shared.DB{DB: stopped, Dialect: db.Dialect, DSN: db.DSN}, nil), clock
 	}
 	clock.Set(t, at)
-	u, err := url.Parse(db.DSN)
-	require.NoError(t, err)
-	query := u.Query()
-	query.Set("search_path", query.Get("search_path")+",pg_catalog") // where ours comes first
-	u.RawQuery = query.Encode()
-	return Reopen(t, &shared.DB{DSN: u.String()}), clock
+	return reopenWith(t, db, func(settings url.Values) {
+		settings.Set("search_path", settings.Get("search_path")+",pg_catalog") // where ours comes first
+	}), clock
 }
 
 // Set sets the clock, to the millisecond.

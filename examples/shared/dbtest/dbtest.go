@@ -1,4 +1,5 @@
-// Package dbtest gives tests of the examples the databases that they run on.
+// Package dbtest gives tests of the examples the databases that they run on, with
+// clocks that stand still and workers that are killed, and what they print.
 //
 // PostgreSQL is where RETRY_TEST_POSTGRES says, or else the database test on
 // loopback, where the user postgres gets in without a password. A test fails if
@@ -7,6 +8,7 @@ package dbtest
 
 import (
 	"cmp"
+	"net/url"
 	"os"
 	"testing"
 
@@ -46,6 +48,27 @@ func Reopen(t testing.TB, db *shared.DB) *shared.DB {
 	t.Helper()
 	again, err := shared.Open(t.Context(), db.DSN)
 	return cleanUp(t, again, err)
+}
+
+// Quick opens a database once more that does not wait for the disk at the end of a
+// transaction: for benchmarks, of which that would be most.
+func Quick(t testing.TB, db *shared.DB) *shared.DB {
+	t.Helper()
+	if db.Dialect == retrytable.SQLite {
+		return db // it does not anyhow
+	}
+	return reopenWith(t, db, func(settings url.Values) { settings.Set("synchronous_commit", "off") })
+}
+
+// reopenWith opens a PostgreSQL database once more, with other settings.
+func reopenWith(t testing.TB, db *shared.DB, change func(settings url.Values)) *shared.DB {
+	t.Helper()
+	u, err := url.Parse(db.DSN)
+	require.NoError(t, err)
+	settings := u.Query()
+	change(settings)
+	u.RawQuery = settings.Encode()
+	return Reopen(t, &shared.DB{DSN: u.String()})
 }
 
 func cleanUp(t testing.TB, db *shared.DB, err error) *shared.DB {

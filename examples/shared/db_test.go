@@ -2,16 +2,9 @@
 package shared_test
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
-	"errors"
-	"flag"
-	"fmt"
-	"io"
 	"net/url"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -25,79 +18,19 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
-// program is the variable that makes this test program one that ends as it says.
-const program = "RETRY_EXAMPLE_SHARED_PROGRAM"
-
-func TestMain(m *testing.M) {
-	what := os.Getenv(program)
-	if what == "" {
-		dbtest.Main(m, func(ctx context.Context, db *shared.DB) error {
-			_, err := db.ExecContext(ctx, "INSERT INTO starts VALUES (1)")
-			if err == nil {
-				time.Sleep(time.Minute) // until it is killed
-			}
-			return err
-		})
-	}
-	shared.Main(func(ctx context.Context, args []string, out io.Writer) error {
-		flags := flag.NewFlagSet("program", flag.ContinueOnError)
-		shared.DSN(flags)
-		if err := shared.Parse(flags, args); err != nil {
-			return err
-		}
-		fmt.Fprintln(out, "started")
-		switch what {
-		case "fail":
-			return errors.New("out of order")
-		case "wait":
-			<-ctx.Done()
-			return fmt.Errorf("in between: %w", ctx.Err())
-		}
-		return nil
-	})
-}
-
-func TestExitCodes(t *testing.T) {
+// A plan names the index, and the query is done as well.
+func TestExplain(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name, what string
-		args       []string
-		signal     os.Signal
-		code       int
-		out, err   string
-	}{
-		{"well", "end", nil, nil, 0, "started\n", ""},
-		{"failed", "fail", nil, nil, 1, "started\n", "out of order\n"},
-		{"interrupted", "wait", nil, os.Interrupt, 0, "started\n", ""},
-		{"help", "end", []string{"-help"}, nil, 0, "", "Usage of program:"},
-		{"unknown flag", "end", []string{"-x"}, nil, 2, "", "flag provided but not defined: -x\nUsage of program:"},
-		{"argument", "end", []string{"x"}, nil, 2, "", "unexpected argument: x\nUsage of program:"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], tt.args...)
-			cmd.Env = append(os.Environ(), program+"="+tt.what)
-			var stderr bytes.Buffer
-			cmd.Stderr = &stderr
-			stdout, err := cmd.StdoutPipe()
-			require.NoError(t, err)
-			require.NoError(t, cmd.Start())
-			started := make([]byte, len(tt.out))
-			_, err = io.ReadFull(stdout, started)
-			require.NoError(t, err)
-			if tt.signal != nil {
-				require.NoError(t, cmd.Process.Signal(tt.signal))
-			}
-			_ = cmd.Wait() // an error if the code is not 0
-			assert.Equal(t, tt.code, cmd.ProcessState.ExitCode())
-			assert.Equal(t, tt.out, string(started))
-			assert.Equal(t, tt.err, stderr.String()[:min(len(tt.err), stderr.Len())])
-			if tt.err == "" {
-				assert.Empty(t, stderr.String())
-			}
-		})
-	}
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		jobs := &retrytable.Table[int64]{Dialect: db.Dialect, Name: "jobs"}
+		require.NoError(t, db.Create(t.Context(), "jobs", "CREATE TABLE jobs (id bigint PRIMARY KEY);"+jobs.Schema()))
+		dbtest.Exec(t, db, "INSERT INTO jobs (id, due_at) VALUES (1, {now})")
+		plan := dbtest.Explain(t, db)
+		rows, err := jobs.Claim(t.Context(), plan, 1)
+		require.NoError(t, err)
+		assert.Len(t, rows, 1)
+		assert.Contains(t, plan.String(), "jobs_claim")
+	})
 }
 
 // The database of a demonstration goes with it.
