@@ -175,24 +175,36 @@ func BenchmarkLayerPut64K(b *testing.B) {
 	benchLayers(b, benchBase(), http.MethodPut, "stub://host/")
 }
 
-// BenchmarkLayerRetry has two failures before the success.
-func BenchmarkLayerRetry(b *testing.B) {
+// benchFlaky is a benchBase where two failures come before a success.
+func benchFlaky() (base *http.Transport, url string) {
 	base, n := benchBase(), 0
-	failure := &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Header: http.Header{}}
-	success := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}}
-	base.RegisterProtocol("flaky", roundTripper(func(*http.Request) (*http.Response, error) {
+	answer := func(status int) *benchStub {
+		return &benchStub{&http.Response{StatusCode: status, Body: http.NoBody, Header: http.Header{}}, make([]byte, 32<<10)}
+	}
+	failure, success := answer(http.StatusServiceUnavailable), answer(http.StatusOK)
+	base.RegisterProtocol("flaky", roundTripper(func(req *http.Request) (*http.Response, error) {
 		if n++; n%3 == 0 {
-			return success, nil
+			return success.RoundTrip(req)
 		}
-		return failure, nil
+		return failure.RoundTrip(req)
 	}))
-	req := benchRequests(b, http.MethodGet, "flaky://host/")()
+	return base, "flaky://host/"
+}
+
+func benchRetry(b *testing.B, method string) {
+	b.Helper()
+	base, url := benchFlaky()
+	next := benchRequests(b, method, url)
 	rt := &retryhttp.Transport{Base: base, Policy: atOnce(3), Budget: retryhttp.NoBudget}
 	b.ReportAllocs()
 	for b.Loop() {
-		benchTrip(b, rt, req)
+		benchTrip(b, rt, next())
 	}
 }
+
+func BenchmarkLayerRetryGet(b *testing.B) { benchRetry(b, http.MethodGet) }
+
+func BenchmarkLayerRetryPut64K(b *testing.B) { benchRetry(b, http.MethodPut) }
 
 // benchRace reports whether the race detector is on, which allocates too.
 func benchRace() bool {
@@ -253,6 +265,35 @@ func TestAllocs(t *testing.T) {
 			assert.Zero(t, hand-bare, "what the comparison is worth")
 			assert.LessOrEqual(t, ours-bare, test.added)
 			assert.LessOrEqual(t, oursSize-bareSize, test.bytes+64) // the runtime's own
+		})
+	}
+}
+
+// What two retries cost: the call, an error and a timer for the body of each
+// response, and the number of attempts for the last one. Those that have a body add
+// a request and 2 for the body itself each, and net/http 2 for every attempt.
+//
+//nolint:paralleltest // Allocations are counted for the whole process.
+func TestAllocsOfRetries(t *testing.T) {
+	if benchRace() {
+		t.Skip("the race detector allocates too")
+	}
+	tests := []struct {
+		method string
+		allocs float64
+	}{
+		{http.MethodGet, 14},
+		{http.MethodPut, 14 + 2*3 + 3*2},
+	}
+	for _, test := range tests {
+		t.Run(test.method, func(t *testing.T) {
+			base, url := benchFlaky()
+			next := benchRequests(t, test.method, url)
+			rt := &retryhttp.Transport{Base: base, Policy: atOnce(3), Budget: retryhttp.NoBudget}
+			requests, _ := benchCost(func() { next() })
+			ours, size := benchCost(func() { benchTrip(t, rt, next()) })
+			t.Logf("%v (%.0f B)", ours-requests, size)
+			assert.LessOrEqual(t, ours-requests, test.allocs)
 		})
 	}
 }

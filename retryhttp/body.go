@@ -57,17 +57,16 @@ type duplex struct {
 // its connection can be used again. A long or a slow one is not worth it.
 func drain(resp *http.Response) {
 	if resp.ContentLength <= drainSize {
-		_ = readBriefly(resp.Body)
+		timer := closeAfter(drainTime, resp.Body)
+		_, _ = io.CopyN(io.Discard, resp.Body, drainSize)
+		timer.Stop()
 	}
 	_ = resp.Body.Close()
 }
 
-// readBriefly reads the beginning of a body, as far as it comes soon.
-func readBriefly(body io.ReadCloser) []byte {
-	timer := time.AfterFunc(drainTime, func() { _ = body.Close() }) // ends a Read that hangs
-	defer timer.Stop()
-	data, _ := io.ReadAll(io.LimitReader(body, drainSize))
-	return data
+// closeAfter ends a Read that hangs, unless the timer is stopped.
+func closeAfter(d time.Duration, body io.Closer) *time.Timer {
+	return time.AfterFunc(d, func() { _ = body.Close() })
 }
 
 // excerpt returns the beginning of a body, and closes it. It waits for it within
@@ -75,7 +74,7 @@ func readBriefly(body io.ReadCloser) []byte {
 func excerpt(resp *http.Response, final bool) []byte {
 	defer resp.Body.Close()
 	if !final {
-		return readBriefly(resp.Body)
+		defer closeAfter(drainTime, resp.Body).Stop()
 	}
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, drainSize))
 	return data

@@ -77,7 +77,7 @@ func peekHint(resp *http.Response) (time.Duration, bool) {
 	if mediaType != "application/json" && !strings.HasSuffix(mediaType, "+json") || resp.ContentLength > maxHintBody {
 		return 0, false
 	}
-	timer := time.AfterFunc(peekTime, func() { _ = resp.Body.Close() }) // ends a Read that hangs
+	timer := closeAfter(peekTime, resp.Body)
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxHintBody+1))
 	rest := io.Reader(resp.Body)
 	if !timer.Stop() && err == nil {

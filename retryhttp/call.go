@@ -21,11 +21,12 @@ type call struct {
 	caller *retry.Policy // what it was made of
 	key    string        // the Idempotency-Key that the request gets, or ""
 	body   replay
+	plain  bool // attempts need nothing of their own but a body, see Transport.plain
 
 	// read is part of an attempt of Do, and nil in RoundTrip.
 	read func(*http.Response) error
 
-	first *outcome // of the first attempt, if it has been made
+	first outcome // of the first attempt, if it has been made
 
 	// served says that the request was, because its answer sent the client on
 	// with another method.
@@ -60,7 +61,7 @@ func (t *Transport) newCall(req *http.Request, p *retry.Policy, budget *retry.Bu
 	// response.
 	c.policy.AttemptTimeout = 0
 	c.policy.Classifier = func(error) retry.Verdict { return c.verdict }
-	c.policy.Observer = retry.Observers(retry.ObserverFunc(c.discard), p.Observer)
+	c.policy.Observer = c
 	return c
 }
 
@@ -79,7 +80,7 @@ func (c *call) roundTrip() (*http.Response, error) {
 		}
 	}()
 	err := c.policy.Execute(c.req.Context(), c.attempt)
-	if c.first != nil {
+	if c.first != (outcome{}) {
 		err = c.interrupted(err)
 	}
 	resp, err := c.result(err)
@@ -95,8 +96,8 @@ func (c *call) attempt(ctx context.Context) error {
 }
 
 func (c *call) try(ctx context.Context) error {
-	if first := c.first; first != nil {
-		c.first, c.body.used = nil, true
+	if first := c.first; first != (outcome{}) {
+		c.first, c.body.used = outcome{}, true
 		return c.settle(first, false)
 	}
 	if wait := c.awaitCooldown(ctx); wait > 0 {
@@ -121,7 +122,7 @@ func (c *call) try(ctx context.Context) error {
 		err = errors.New("retryhttp: Base returned neither a response nor an error")
 	}
 	if err != nil {
-		return c.settle(&outcome{nil, err}, overtime(attemptCtx) && !done.Is(ctx))
+		return c.settle(outcome{nil, err}, overtime(attemptCtx) && !done.Is(ctx))
 	}
 	if resp.Request == req {
 		resp.Request = c.req // whose context does not end with the body
@@ -133,7 +134,7 @@ func (c *call) try(ctx context.Context) error {
 		cancelWithBody(resp, cancel)
 		kept = true
 	}
-	err = c.settle(&outcome{resp, nil}, false)
+	err = c.settle(outcome{resp, nil}, false)
 	if err == nil && c.read != nil {
 		return c.consume(ctx, attemptCtx)
 	}
@@ -142,7 +143,7 @@ func (c *call) try(ctx context.Context) error {
 
 // settle judges what an attempt has brought. It returns nil if that is for the
 // caller.
-func (c *call) settle(o *outcome, timedOut bool) error {
+func (c *call) settle(o outcome, timedOut bool) error {
 	if o.err != nil {
 		err := Redact(o.err)
 		// Within a url.Error, as http.Client would return it, an io.EOF is a
@@ -232,12 +233,15 @@ func (c *call) awaitCooldown(ctx context.Context) time.Duration {
 
 var errCooling = errors.New("cooling down")
 
-// discard observes the policy: when it has decided for a retry, the response is
+// Observe is told by the policy: when it has decided for a retry, the response is
 // of no use, and its connection is free for others during the wait.
-func (c *call) discard(_ context.Context, e retry.Event) {
+func (c *call) Observe(ctx context.Context, e retry.Event) {
 	if e.Kind == retry.Retrying && c.resp != nil {
 		drain(c.resp)
 		c.resp = nil
+	}
+	if c.caller.Observer != nil {
+		c.caller.Observer.Observe(ctx, e)
 	}
 }
 

@@ -41,19 +41,14 @@ func ClassifyResponse(resp *http.Response, now time.Time) retry.Verdict {
 // has an Idempotency-Key.
 func judgeStatus(resp *http.Response, after time.Duration, hinted, keyed bool) retry.Verdict {
 	status := resp.StatusCode
-	err := &StatusError{StatusCode: status, After: after}
-	if hinted {
-		err.After = max(after, 1)
-	}
-	v := retry.Classify(err)
+	v := statusVerdict(status, hinted)
 	v.After = after
 	switch {
-	case status < 100 || status > 599:
-		v = retry.Verdict{Class: retry.Final, Category: "http_invalid"}
+	case status < 100 || status > 599: // there is no telling what the headers mean
 	case shouldRetry(resp.Header) == "false":
 		v.Class = retry.Final
 	case resp.Header["X-Envoy-Ratelimited"] != nil,
-		status == http.StatusForbidden && isZero(resp.Header.Get("X-Ratelimit-Remaining")):
+		status == http.StatusForbidden && isZero(get(resp.Header, "X-Ratelimit-Remaining")):
 		v.Class, v.NotApplied = retry.RateLimited, true
 	case status == http.StatusConflict && keyed:
 		v.Class = retry.Retryable
@@ -64,12 +59,46 @@ func judgeStatus(resp *http.Response, after time.Duration, hinted, keyed bool) r
 	return v
 }
 
+// statusVerdict returns the verdict about the status of a failure, After left out.
+func statusVerdict(status int, hinted bool) retry.Verdict {
+	if status < 400 || status > 599 {
+		return final("http_invalid")
+	}
+	v := statusVerdicts()[status-400]
+	if hinted {
+		return v.hinted
+	}
+	return v.plain
+}
+
+// statusVerdicts are what [retry.Classify] says about the statuses from 400 to
+// 599, kept because it takes its time and memory to say so.
+var statusVerdicts = sync.OnceValue(func() []hintVerdicts {
+	known := make([]hintVerdicts, 200)
+	for i := range known {
+		known[i].plain = retry.Classify(&StatusError{StatusCode: 400 + i})
+		known[i].hinted = retry.Classify(&StatusError{StatusCode: 400 + i, After: 1})
+		known[i].hinted.After = 0
+	}
+	return known
+})
+
+// hintVerdicts are those about a status without a hint and with one.
+type hintVerdicts struct{ plain, hinted retry.Verdict }
+
 // shouldRetry returns what the server says to the question, or "".
 func shouldRetry(h http.Header) string {
-	for _, name := range []string{"X-Should-Retry", "Stripe-Should-Retry"} {
-		if value := h.Get(name); value != "" {
-			return value
-		}
+	if value := get(h, "X-Should-Retry"); value != "" {
+		return value
+	}
+	return get(h, "Stripe-Should-Retry")
+}
+
+// get is Header.Get for a name in the form that the keys have, to which Get would
+// bring it every time.
+func get(h http.Header, name string) string {
+	if values := h[name]; len(values) > 0 {
+		return values[0]
 	}
 	return ""
 }
@@ -203,7 +232,7 @@ var proxyTexts = sync.OnceValue(func() map[string]retry.Verdict {
 	known := map[string]retry.Verdict{}
 	for status := 400; status < 600; status++ {
 		if text := http.StatusText(status); text != "" {
-			v := retry.Classify(&StatusError{StatusCode: status})
+			v := statusVerdict(status, false)
 			v.NotApplied = false // the same words may have been said by somebody else
 			known[text] = v
 		}

@@ -36,60 +36,59 @@ func ParseHint(status int, header http.Header, now time.Time) (time.Duration, bo
 	if !heeded(status) {
 		return 0, false
 	}
-	h := hints{header, serverTime(header, now), status}
-	for _, read := range []func() (time.Duration, bool){
-		func() (time.Duration, bool) { return h.largest("Retry-After-Ms", h.milliseconds) },
-		func() (time.Duration, bool) { return h.largest("X-Ms-Retry-After-Ms", h.milliseconds) },
-		func() (time.Duration, bool) { return h.largest("Retry-After", h.timeOrSeconds) },
-		h.rateLimit,
-		func() (time.Duration, bool) { return h.reset("Ratelimit-Reset", "Ratelimit-Remaining", h.seconds) },
-		func() (time.Duration, bool) {
-			return h.reset("X-Ratelimit-Reset-After", "X-Ratelimit-Remaining", h.seconds)
-		},
-		func() (time.Duration, bool) { return h.reset("X-Ratelimit-Reset", "X-Ratelimit-Remaining", h.seconds) },
-		h.quotas,
-	} {
-		if d, ok := read(); ok {
+	h := hints{header, now, status}
+	for _, read := range hintReaders {
+		if d, ok := read(h); ok {
 			return d, true
 		}
 	}
 	return 0, false
 }
 
-// heeded reports whether a status with a hint can be retried.
-func heeded(status int) bool {
-	if status < 100 || status > 599 {
-		return false
-	}
-	v := retry.Classify(&StatusError{StatusCode: status, After: 1})
-	return v.Class == retry.Retryable || v.Class == retry.RateLimited || status == http.StatusConflict
+// hintReaders read the headers, in order of precedence.
+var hintReaders = []func(hints) (time.Duration, bool){
+	func(h hints) (time.Duration, bool) { return h.largest("Retry-After-Ms", hints.milliseconds) },
+	func(h hints) (time.Duration, bool) { return h.largest("X-Ms-Retry-After-Ms", hints.milliseconds) },
+	func(h hints) (time.Duration, bool) { return h.largest("Retry-After", hints.timeOrSeconds) },
+	hints.rateLimit,
+	func(h hints) (time.Duration, bool) { return h.reset("Ratelimit-Reset", "Ratelimit-Remaining") },
+	func(h hints) (time.Duration, bool) {
+		return h.reset("X-Ratelimit-Reset-After", "X-Ratelimit-Remaining")
+	},
+	func(h hints) (time.Duration, bool) { return h.reset("X-Ratelimit-Reset", "X-Ratelimit-Remaining") },
+	hints.quotas,
 }
 
-// serverTime returns what the clock of the server shows.
-//
-// https://www.rfc-editor.org/rfc/rfc9110#section-6.6.1
-func serverTime(header http.Header, now time.Time) time.Time {
-	date, ok := parseDate(header.Get("Date"), now)
-	if !ok {
-		return now
-	}
-	age, _ := decimal(header.Get("Age"), time.Second) // in a cache since
-	return date.Add(age)
+// heeded reports whether a status with a hint can be retried.
+func heeded(status int) bool {
+	return statusVerdict(status, true).Class != retry.Final || status == http.StatusConflict
 }
 
 // hints are the headers of one response.
 type hints struct {
 	header http.Header
-	now    time.Time
+	now    time.Time // as this machine has it
 	status int
 }
 
-type parser func(value string) (time.Duration, bool)
+// serverTime returns what the clock of the server shows.
+//
+// https://www.rfc-editor.org/rfc/rfc9110#section-6.6.1
+func (h hints) serverTime() time.Time {
+	date, ok := parseDate(get(h.header, "Date"), h.now)
+	if !ok {
+		return h.now
+	}
+	age, _ := decimal(get(h.header, "Age"), time.Second) // in a cache since
+	return date.Add(age)
+}
+
+type parser func(h hints, value string) (time.Duration, bool)
 
 // largest returns the largest valid value of a header.
 func (h hints) largest(name string, parse parser) (most time.Duration, found bool) {
-	for _, value := range h.header.Values(name) {
-		if d, ok := parse(trim(value)); ok {
+	for _, value := range h.header[name] {
+		if d, ok := parse(h, trim(value)); ok {
 			most, found = max(most, d), true
 		}
 	}
@@ -98,12 +97,12 @@ func (h hints) largest(name string, parse parser) (most time.Duration, found boo
 
 // reset returns the largest valid value of a header that says when a quota is
 // filled again, if the quota is the one that is used up.
-func (h hints) reset(name, remaining string, parse parser) (time.Duration, bool) {
-	left := h.header.Get(remaining)
+func (h hints) reset(name, remaining string) (time.Duration, bool) {
+	left := get(h.header, remaining)
 	// Some servers leave out what is plain on a 429. Elsewhere, the quota has to
 	// prove that it is to blame.
 	if left == "" && h.status == http.StatusTooManyRequests || isZero(left) {
-		return h.largest(name, parse)
+		return h.largest(name, hints.seconds)
 	}
 	return 0, false
 }
@@ -116,8 +115,12 @@ func (h hints) reset(name, remaining string, parse parser) (time.Duration, bool)
 //
 // https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
 func (h hints) rateLimit() (most time.Duration, found bool) {
+	values := h.header["Ratelimit"]
+	if len(values) == 0 {
+		return 0, false
+	}
 	quota := map[string]string{}
-	for _, item := range split(strings.Join(h.header.Values("Ratelimit"), ","), ',') {
+	for _, item := range split(strings.Join(values, ","), ',') {
 		if !strings.HasPrefix(item, `"`) {
 			key, value, _ := strings.Cut(item, "=")
 			quota[key] = value
@@ -140,18 +143,8 @@ func (h hints) rateLimit() (most time.Duration, found bool) {
 
 // quotas reads the headers of services with several quotas.
 func (h hints) quotas() (most time.Duration, found bool) {
-	for _, q := range []struct {
-		reset, remaining string
-		parse            parser
-	}{
-		{"X-Ratelimit-Reset-Requests", "X-Ratelimit-Remaining-Requests", goDuration},
-		{"X-Ratelimit-Reset-Tokens", "X-Ratelimit-Remaining-Tokens", goDuration},
-		{"Anthropic-Ratelimit-Requests-Reset", "Anthropic-Ratelimit-Requests-Remaining", h.date},
-		{"Anthropic-Ratelimit-Tokens-Reset", "Anthropic-Ratelimit-Tokens-Remaining", h.date},
-		{"Anthropic-Ratelimit-Input-Tokens-Reset", "Anthropic-Ratelimit-Input-Tokens-Remaining", h.date},
-		{"Anthropic-Ratelimit-Output-Tokens-Reset", "Anthropic-Ratelimit-Output-Tokens-Remaining", h.date},
-	} {
-		if !isZero(h.header.Get(q.remaining)) {
+	for _, q := range quotas {
+		if !isZero(get(h.header, q.remaining)) {
 			continue
 		}
 		if d, ok := h.largest(q.reset, q.parse); ok {
@@ -161,20 +154,33 @@ func (h hints) quotas() (most time.Duration, found bool) {
 	return most, found
 }
 
+var quotas = []struct {
+	reset, remaining string
+	parse            parser
+}{
+	{"X-Ratelimit-Reset-Requests", "X-Ratelimit-Remaining-Requests", hints.goDuration},
+	{"X-Ratelimit-Reset-Tokens", "X-Ratelimit-Remaining-Tokens", hints.goDuration},
+	{"Anthropic-Ratelimit-Requests-Reset", "Anthropic-Ratelimit-Requests-Remaining", hints.date},
+	{"Anthropic-Ratelimit-Tokens-Reset", "Anthropic-Ratelimit-Tokens-Remaining", hints.date},
+	{"Anthropic-Ratelimit-Input-Tokens-Reset", "Anthropic-Ratelimit-Input-Tokens-Remaining", hints.date},
+	{"Anthropic-Ratelimit-Output-Tokens-Reset", "Anthropic-Ratelimit-Output-Tokens-Remaining", hints.date},
+}
+
 func (h hints) timeOrSeconds(value string) (time.Duration, bool) {
-	if d, ok := h.date(value); ok {
+	if d, ok := h.seconds(value); ok {
 		return d, true
 	}
-	return h.seconds(value)
+	return h.date(value)
 }
 
 // date reads a date as the time until then.
 func (h hints) date(value string) (time.Duration, bool) {
-	t, ok := parseDate(value, h.now)
+	now := h.serverTime()
+	t, ok := parseDate(value, now)
 	if !ok {
 		return 0, false
 	}
-	return max(t.Sub(h.now), 0), true // Sub saturates
+	return max(t.Sub(now), 0), true // Sub saturates
 }
 
 // seconds reads numbers of seconds, several where a proxy has joined lines.
@@ -199,19 +205,22 @@ func (h hints) epochOrSeconds(number string) (time.Duration, bool) {
 	)
 	for _, unit := range []time.Duration{time.Second, time.Millisecond} {
 		sinceEpoch, _ := decimal(number, unit)
-		until := time.Unix(0, 0).Add(sinceEpoch).Sub(h.now)
-		if sinceEpoch >= earliest && until.Abs() <= plausible {
+		if sinceEpoch < earliest {
+			continue
+		}
+		until := time.Unix(0, 0).Add(sinceEpoch).Sub(h.serverTime())
+		if until.Abs() <= plausible {
 			return max(until, 0), true
 		}
 	}
 	return decimal(number, time.Second)
 }
 
-func (h hints) milliseconds(value string) (time.Duration, bool) {
+func (hints) milliseconds(value string) (time.Duration, bool) {
 	return decimal(value, time.Millisecond)
 }
 
-func goDuration(value string) (time.Duration, bool) {
+func (hints) goDuration(value string) (time.Duration, bool) {
 	d, err := time.ParseDuration(value)
 	return d, err == nil && d >= 0
 }

@@ -38,9 +38,17 @@ func RandomKey(*http.Request) string { return rand.Text() }
 
 // request returns the request of an attempt.
 func (c *call) request(ctx context.Context) (*http.Request, error) {
+	if c.plain && !hasBody(c.req) {
+		return c.req, nil
+	}
 	body, err := c.body.next()
 	if err != nil {
 		return nil, &rewindError{Redact(err), c.err}
+	}
+	if c.plain {
+		req := c.req.WithContext(ctx)
+		req.Body = body
+		return req, nil
 	}
 	req := c.req.Clone(ctx)
 	req.Body = body

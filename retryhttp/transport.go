@@ -55,9 +55,9 @@ var defaultPolicy = DefaultPolicy()
 // # What it costs
 //
 // Where the policy has no AttemptTimeout, MaxElapsed or Observer, Base is an
-// [http.Transport] and no option below is set, a request that is idempotent and
-// succeeds at once allocates nothing here. Otherwise every attempt gets a copy of
-// the request, its body not included.
+// [http.Transport] and no option below is set, a request that is idempotent is sent
+// as it is, and allocates nothing here if it succeeds at once. Otherwise every
+// attempt gets a copy of the request, its body not included.
 type Transport struct {
 	// Base makes the attempts. nil means http.DefaultTransport. The bodies of its
 	// responses must allow Close during a Read, and end that.
@@ -130,12 +130,13 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	c := t.newCall(req, p, budget)
-	c.first = &outcome{resp, err}
+	c.first = outcome{resp, err}
+	c.plain = true
 	return c.roundTrip()
 }
 
-// plain reports whether the first attempt can be made with the caller's own
-// request. Only http.Transport is trusted to leave that as it is.
+// plain reports whether attempts can be made with the caller's own request, but for
+// its body. Only http.Transport is trusted to leave that as it is.
 func (t *Transport) plain(p *retry.Policy, req *http.Request) bool {
 	if p.AttemptTimeout > 0 || p.MaxElapsed > 0 || p.Observer != nil || p.NonIdempotent ||
 		t.Cooldown > 0 || t.AttemptHeader != "" || !Idempotent(req) ||
