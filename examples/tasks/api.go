@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -8,6 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 )
@@ -74,8 +78,25 @@ func (s *service) handler() http.Handler {
 	})
 	mux.HandleFunc("GET /dag", s.dag)
 	mux.Handle("GET /metrics", s.counts.handler())
-	return mux
+	return s.onlyStorable(mux)
 }
+
+// onlyStorable lets nothing pass that cannot be the name of anything.
+func (s *service) onlyStorable(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query, err := url.QueryUnescape(r.URL.RawQuery)
+		if err == nil && storable(r.URL.Path+query) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		s.answer(w, r, func(*http.Request) (any, error) {
+			return nil, &problem{http.StatusNotFound, fmt.Sprintf("%q: not found", r.URL.RequestURI())}
+		})
+	})
+}
+
+// storable reports whether PostgreSQL takes a text.
+func storable(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
 // answer writes what answer returns, as JSON.
 func (s *service) answer(w http.ResponseWriter, r *http.Request, answer func(r *http.Request) (any, error)) {
@@ -100,6 +121,9 @@ func decode(r *http.Request, into any) error {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
 	if err == nil {
 		err = unmarshalStrict(body, into)
+	}
+	if err == nil && bytes.Contains(bytes.ReplaceAll(body, []byte(`\\`), nil), []byte(`\u0000`)) {
+		err = errors.New(`\u0000: must not be in a text`) // see storable; the decoder sees to UTF-8
 	}
 	if err != nil {
 		return &problem{http.StatusBadRequest, "body: " + err.Error()}
@@ -134,8 +158,21 @@ func (s *service) list(ctx context.Context, word, batch string) (found []task, e
 			return nil, &problem{http.StatusBadRequest, err.Error()}
 		}
 	}
-	return shared.Query(ctx, s.db, func(rows *sql.Rows) (task, error) { return scanTask(rows) },
-		s.db.SQL("SELECT "+taskColumns+` FROM task
-			WHERE ($1 = '' OR status = $1) AND ($2 = '' OR batch_id = $2) ORDER BY created_at, batch_id, position`),
-		string(only), batch)
+	query, args := listQuery(only, batch)
+	return shared.Query(ctx, s.db, func(rows *sql.Rows) (task, error) { return scanTask(rows) }, s.db.SQL(query), args...)
+}
+
+// listQuery has no more conditions than it needs, so that there is an index for them.
+func listQuery(of status, batch string) (query string, args []any) {
+	conditions := []string{"true"}
+	only := func(column, value string) {
+		if value != "" {
+			args = append(args, value)
+			conditions = append(conditions, fmt.Sprintf("%s = $%d", column, len(args)))
+		}
+	}
+	only("status", string(of))
+	only("batch_id", batch)
+	return "SELECT " + taskColumns + " FROM task WHERE " + strings.Join(conditions, " AND ") +
+		" ORDER BY created_at, batch_id, position", args
 }

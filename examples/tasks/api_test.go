@@ -2,12 +2,17 @@
 package main
 
 import (
+	"database/sql"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/examples/shared"
+	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
 )
 
 // Section 11: what is wrong is refused, with its task, its field and its value,
@@ -38,7 +43,7 @@ func TestBadRequests(t *testing.T) {
 			},
 			{
 				"POST", "/task", `[{"id": "a", "retry": {"max_retries": 11}}]`, bad,
-				`task "a": retry: max_retries: 11, max_delay_secs: 300: retry: invalid policy: max_attempts: 12: must be at most 11`,
+				`task "a": retry: max_retries: 11: must be at most 10`,
 			},
 			{
 				"POST", "/task", `[{"id": "a"}, {"id": "b", "retry": {"max_retries": 1, "initial_delay_secs": 0}}]`, bad,
@@ -53,6 +58,13 @@ func TestBadRequests(t *testing.T) {
 				"POST", "/task", `[{"id": "a", "on_failure": {"kind": "Webhook", "params": {"url": "http://x", "verb": "POST"}}}]`, bad,
 				`task "a": on_failure: params.verb: "POST": must be Get, Post, Put, Patch or Delete`,
 			},
+			{"POST", "/task", `[{"id": "a", "name": "b\\\\\u0000"}]`, bad, `body: \u0000: must not be in a text`},
+			{"PATCH", "/task/" + id, `{"status": "Failure", "failure_reason": "bad \u0000"}`, bad, `body: \u0000: must not be in a text`},
+			{"GET", "/task/a%00b", "", gone, `"/task/a%00b": not found`},
+			{"POST", "/task/%ff/cancel", "", gone, `"/task/%ff/cancel": not found`},
+			{"POST", "/batch/%00/stop", "", gone, `"/batch/%00/stop": not found`},
+			{"GET", "/task?batch=%00", "", gone, `"/task?batch=%00": not found`},
+			{"GET", "/dag?batch=%ff", "", gone, `"/dag?batch=%ff": not found`},
 			{"GET", "/task?status=Retry", "", bad, `status: "Retry": must be one of [Waiting Pending Claimed Running RetryPending`},
 			{"GET", "/task/nobody", "", gone, "task nobody: not found"},
 			{"PATCH", "/task/nobody", `{}`, gone, "task nobody: not found"},
@@ -100,6 +112,42 @@ func TestFiltersAndFields(t *testing.T) {
 		assert.Equal(t, &retryPolicy{1, 10, 2, 300, nil}, got.Retry)
 		assert.Equal(t, epoch.Add(10*time.Second), got.NextRetryAt.UTC())
 		assert.Nil(t, e.get(ids["child"]).Retry)
+	})
+}
+
+// A backslash before u0000 is no NUL, and other words need not be English.
+func TestStrangeNames(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		id := e.post(`[{"id": "a", "name": "\\u0000 \u00e9\\", "kind": "x"}]`)["a"]
+		var got struct{ Name string }
+		e.request(http.MethodGet, "/task/"+id, "", http.StatusOK, &got)
+		assert.Equal(t, `\u0000 é\`, got.Name)
+	})
+}
+
+// Lists and the page, which reloads itself, have indexes.
+func TestListPlans(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		dbtest.Exec(t, e.db, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+			INSERT INTO task (id, batch_id, position, local_id, name, kind, timeout, max_concurrency, waiting_for, created_at, last_updated)
+			SELECT i, 'batch' || i / 10, 0, i, 'Name', 'x', 60, 0, 0, {now} + i * {microsecond}, {now} FROM n`)
+		dbtest.Exec(t, e.db, "ANALYZE task")
+		ofBatch, args := listQuery("", "batch7")
+		ofBoth, both := listQuery(failed, "batch7")
+		for _, look := range []struct {
+			query string
+			args  []any
+			index string
+		}{
+			{ofBatch, args, "task_batch"}, {ofBoth, both, "task_batch"}, {lastBatch, nil, "task_created"},
+		} {
+			plan := dbtest.Explain(t, e.db)
+			_, err := shared.Query(t.Context(), plan, func(*sql.Rows) (any, error) { return nil, nil }, e.db.SQL(look.query), look.args...)
+			require.NoError(t, err)
+			assert.Contains(t, plan.String(), look.index)
+		}
 	})
 }
 

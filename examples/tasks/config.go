@@ -7,40 +7,37 @@ import (
 	"math"
 	"strconv"
 	"time"
-
-	"github.com/seed-5ff3c98e/retry"
 )
 
 // config is what the environment says, and how fast time goes by.
 type config struct {
-	limits   retry.Limits  // of the policies that come with tasks
-	interval time.Duration // of the retry loop, and of the others
+	limits   retryLimits   // of the policies that come with tasks
+	interval time.Duration // of the retry loop
 	second   time.Duration // how long a second of the tasks lasts: less in demonstrations and tests
 	lease    time.Duration // within which a claimed task must be running
+	grace    time.Duration // for requests, when the service is to stop
 }
+
+// retryLimits are bounds of a [retryPolicy].
+type retryLimits struct{ maxRetries, maxDelaySecs int32 }
 
 // readConfig reads the environment.
 func readConfig(getenv func(string) string, second time.Duration) (config, error) {
 	var errs []error
-	read := func(name, value string) int {
+	read := func(name, value string) int32 {
 		value = cmp.Or(getenv(name), value)
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 || n > math.MaxInt32 {
+		n, err := strconv.ParseInt(value, 10, 32)
+		if err != nil || n < 1 {
 			errs = append(errs, fmt.Errorf("%s: %q: must be an integer from 1 to %d", name, value, math.MaxInt32))
 		}
-		return n
-	}
-	if second <= 0 {
-		errs = append(errs, fmt.Errorf("-second: %v: must be positive", second))
+		return int32(n)
 	}
 	c := config{
-		limits: retry.Limits{
-			MaxAttempts: read("RETRY_MAX_RETRIES_LIMIT", "10") + 1, // with the first
-			MaxDelay:    time.Duration(read("RETRY_MAX_DELAY_LIMIT", "3600")) * time.Second,
-		},
+		limits:   retryLimits{read("RETRY_MAX_RETRIES_LIMIT", "10"), read("RETRY_MAX_DELAY_LIMIT", "3600")},
 		interval: time.Duration(read("RETRY_LOOP_INTERVAL_MS", "1000")) * second / 1000,
 		second:   second,
 		lease:    30 * time.Second,
+		grace:    10 * time.Second,
 	}
 	return c, errors.Join(errs...)
 }

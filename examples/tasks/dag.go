@@ -55,12 +55,12 @@ type dagData struct {
 	Width, Height, NodeWidth, NodeHeight int
 }
 
+const lastBatch = "SELECT coalesce((SELECT batch_id FROM task ORDER BY created_at DESC LIMIT 1), 'none')"
+
 // layout puts each task to the right of all that it depends on.
 func (s *service) layout(ctx context.Context, batch string) (*dagData, error) {
 	if batch == "" {
-		err := s.db.QueryRowContext(ctx,
-			"SELECT coalesce((SELECT batch_id FROM task ORDER BY created_at DESC LIMIT 1), 'none')").Scan(&batch)
-		if err != nil {
+		if err := s.db.QueryRowContext(ctx, lastBatch).Scan(&batch); err != nil {
 			return nil, err
 		}
 	}

@@ -57,29 +57,29 @@ func (s *service) start(ctx context.Context, row retrytable.Row[string]) error {
 	if first {
 		refused = s.call(ctx, t.OnStart, key(t.ID, "start", success, t.Attempt), t)
 	}
-	return s.inTx(ctx, func(ctx context.Context, tx *transaction) error {
-		if first {
-			if err := s.end(ctx, tx, t, refused); err != nil {
-				return err
-			}
-		}
+	return ignoreLost(s.inTx(ctx, func(ctx context.Context, tx *transaction) (err error) {
 		if refused != nil {
-			return ignoreLost(s.fail(ctx, tx, t, row, &failure{webhookFailure, refused.Error()}))
+			err = s.fail(ctx, tx, t, row, &failure{webhookFailure, refused.Error()})
+		} else {
+			err = s.run(ctx, tx, t, row)
 		}
-		return ignoreLost(s.run(ctx, tx, t, row))
-	})
+		if err == nil && first {
+			err = s.end(ctx, tx, t, refused)
+		}
+		return err
+	}))
 }
 
 // run makes a claimed task a running one, whose lease is its timeout. Whoever
-// does the work may have been quicker and ended it.
+// does the work may have been quicker and ended it: the lease is lost then.
 func (s *service) run(ctx context.Context, tx *transaction, t task, row retrytable.Row[string]) error {
-	ids, err := s.update(ctx, tx, `UPDATE task SET status = 'running', started_at = {now}, last_updated = {now}
-		WHERE id = $1 AND fence = $2 AND status = 'claimed' RETURNING id`, t.ID, row.Fence)
-	if err != nil || len(ids) == 0 {
+	if err := s.tasks.Extend(ctx, tx, t.ID, row.Fence, time.Duration(t.Timeout)*s.second); err != nil {
 		return err
 	}
 	s.tell(tx, t, running, t.Attempt)
-	return s.tasks.Extend(ctx, tx, t.ID, row.Fence, time.Duration(t.Timeout)*s.second)
+	_, err := s.update(ctx, tx, `UPDATE task SET status = 'running', started_at = {now}, last_updated = {now}
+		WHERE id = $1 RETURNING id`, t.ID)
+	return err
 }
 
 // fail ends an attempt. The policy decides what that means.
@@ -115,22 +115,26 @@ func (s *service) decided(
 func (s *service) timeouts(ctx context.Context) (bool, error) {
 	rows, err := s.tasks.Sweep(ctx, s.db, 100)
 	for _, row := range rows {
-		err = errors.Join(err, s.inTx(ctx, func(ctx context.Context, tx *transaction) error {
-			t, err := s.task(ctx, tx, row.ID)
-			if err != nil {
-				return err
-			}
-			if t.Status == running {
-				timeout := &failure{timedOut, fmt.Sprintf("no word for %d s", t.Timeout)}
-				return ignoreLost(s.fail(ctx, tx, t, row, timeout))
-			}
-			if err := s.end(ctx, tx, t, retry.ErrLost); err != nil {
-				return err
-			}
-			return ignoreLost(s.fail(ctx, tx, t, row, retry.ErrLost))
-		}))
+		err = errors.Join(err, s.timeout(ctx, row))
 	}
 	return len(rows) > 0, err
+}
+
+// timeout fails one of them, unless word of it has come since.
+func (s *service) timeout(ctx context.Context, row retrytable.Row[string]) error {
+	return ignoreLost(s.inTx(ctx, func(ctx context.Context, tx *transaction) error {
+		t, err := s.task(ctx, tx, row.ID)
+		if err != nil {
+			return err
+		}
+		if t.Status == running {
+			return s.fail(ctx, tx, t, row, &failure{timedOut, fmt.Sprintf("no word for %d s", t.Timeout)})
+		}
+		if err := s.fail(ctx, tx, t, row, retry.ErrLost); err != nil {
+			return err
+		}
+		return s.end(ctx, tx, t, retry.ErrLost)
+	}))
 }
 
 // retries is the retry loop's: what is due becomes pending.
@@ -230,57 +234,6 @@ func (s *service) ended(ctx context.Context, tx *transaction, id string, end sta
 		err = errors.Join(err, readErr, s.enqueue(ctx, tx, id, end))
 	}
 	return err
-}
-
-// cancel ends a task for good, whatever it was about to do.
-func (s *service) cancel(ctx context.Context, id string) (task, error) {
-	return s.command(ctx, id, `UPDATE task SET status = 'canceled', next_retry_at = NULL, lease_until = NULL,
-		ended_at = {now}, last_updated = {now} WHERE id = $1 AND status IN `+alive+` RETURNING id`)
-}
-
-// pause keeps a task from starting. One that waits for its retry keeps its instant.
-func (s *service) pause(ctx context.Context, id string) (task, error) {
-	return s.command(ctx, id, `UPDATE task SET status = 'paused', last_updated = {now}
-		WHERE id = $1 AND status IN ('waiting', 'pending', 'retry_pending') RETURNING id`)
-}
-
-// unpause takes a task back to where it was.
-func (s *service) unpause(ctx context.Context, id string) (task, error) {
-	return s.command(ctx, id, `UPDATE task SET last_updated = {now}, status = CASE
-			WHEN next_retry_at IS NOT NULL THEN 'retry_pending' WHEN waiting_for > 0 THEN 'waiting' ELSE 'pending' END
-		WHERE id = $1 AND status = 'paused' RETURNING id`)
-}
-
-// command executes what a user wants of a task, if its status allows that.
-func (s *service) command(ctx context.Context, id, statement string) (t task, err error) {
-	err = s.inTx(ctx, func(ctx context.Context, tx *transaction) error {
-		done, err := s.update(ctx, tx, statement, id)
-		if err != nil {
-			return err
-		}
-		if t, err = s.task(ctx, tx, id); err != nil {
-			return err
-		}
-		if len(done) == 0 {
-			return conflict(t, "does not allow that")
-		}
-		s.tell(tx, t, t.Status, t.Attempt)
-		if t.Status == canceled {
-			return s.ended(ctx, tx, id, canceled)
-		}
-		return nil
-	})
-	return t, err
-}
-
-// stopBatch cancels what is not at its end, what waits for its retry included.
-func (s *service) stopBatch(ctx context.Context, batch string) (ids []string, err error) {
-	err = s.inTx(ctx, func(ctx context.Context, tx *transaction) (err error) {
-		ids, err = s.update(ctx, tx, `UPDATE task SET status = 'canceled', next_retry_at = NULL, lease_until = NULL,
-			ended_at = {now}, last_updated = {now} WHERE batch_id = $1 AND status IN `+alive+` RETURNING id`, batch)
-		return err
-	})
-	return ids, err
 }
 
 // tell logs what became of a task once it is true.

@@ -32,6 +32,9 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := shared.Parse(flags, args); err != nil {
 		return err
 	}
+	if err := shared.Positive(flags, "second"); err != nil {
+		return err
+	}
 	open, pace := shared.Open, time.Second
 	if !*serve {
 		open, pace = shared.Temporary, 50*time.Millisecond
@@ -71,10 +74,18 @@ func (s *service) serve(ctx context.Context, listener net.Listener, handler http
 	defer stop()
 	var wg sync.WaitGroup
 	wg.Go(func() { s.work(ctx) })
-	context.AfterFunc(ctx, func() { _ = server.Shutdown(context.WithoutCancel(ctx)) })
-	err := server.Serve(listener)
+	answered := make(chan error, 1)
+	context.AfterFunc(ctx, func() {
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), s.grace)
+		defer stop()
+		answered <- server.Shutdown(ctx)
+	})
+	err := server.Serve(listener) // returns when Shutdown begins
 	stop()
 	wg.Wait()
+	if shutErr := <-answered; shutErr != nil {
+		return fmt.Errorf("shutdown: %w", errors.Join(shutErr, server.Close()))
+	}
 	if errors.Is(err, http.ErrServerClosed) {
 		return ctx.Err()
 	}
@@ -86,16 +97,18 @@ func (s *service) work(ctx context.Context) {
 	const starters = 4
 	var wg sync.WaitGroup
 	for range starters {
-		wg.Go(func() { s.loop(ctx, "start", s.startNext) })
+		wg.Go(func() { s.loop(ctx, "start", s.second, s.startNext) })
 	}
-	wg.Go(func() { s.loop(ctx, "timeout", s.timeouts) })
-	wg.Go(func() { s.loop(ctx, "retry", s.retries) })
-	wg.Go(func() { s.loop(ctx, "webhook", s.deliver) })
+	wg.Go(func() { s.loop(ctx, "timeout", s.second, s.timeouts) })
+	wg.Go(func() { s.loop(ctx, "retry", s.interval, s.retries) })
+	wg.Go(func() { s.loop(ctx, "webhook", s.second, s.deliver) })
 	wg.Wait()
 }
 
 // loop takes a step as long as there is something to do, and pauses otherwise.
-func (s *service) loop(ctx context.Context, name string, step func(context.Context) (more bool, err error)) {
+func (s *service) loop(
+	ctx context.Context, name string, interval time.Duration, step func(context.Context) (more bool, err error),
+) {
 	for ctx.Err() == nil {
 		more, err := step(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -104,9 +117,6 @@ func (s *service) loop(ctx context.Context, name string, step func(context.Conte
 		if more && err == nil {
 			continue
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(s.interval):
-		}
+		_ = shared.Wait(ctx, interval)
 	}
 }

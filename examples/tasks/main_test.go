@@ -1,13 +1,14 @@
+//nolint:thelper // what each calls is the test itself
 package main
 
 import (
-	"bytes"
 	"context"
 	"io"
+	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,9 +22,7 @@ func TestMain(m *testing.M) { dbtest.Main(m, crashWorker) }
 //
 //nolint:paralleltest // it is in a hurry: a timeout of its tasks lasts 600 ms
 func TestDemo(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), []string{"-second", "20ms"}, &out))
-	text := out.String()
+	text := dbtest.Run(t, run, "-second", "20ms")
 	for _, want := range []string{
 		`msg="Import Data" status=Running attempt=0`,
 		`msg="Import Data" status=RetryPending attempt=1 delay=10s error="timeout: no word for 30 s"`,
@@ -43,34 +42,126 @@ func TestDemo(t *testing.T) {
 // The service serves until it is interrupted.
 func TestServe(t *testing.T) {
 	t.Parallel()
-	ctx, stop := context.WithCancel(t.Context())
-	reader, writer := io.Pipe()
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		err := run(ctx, []string{"-serve", "-second", "10ms"}, writer)
-		assert.ErrorIs(t, err, context.Canceled)
-		_ = writer.Close()
-	})
-	defer wg.Wait()
-	defer stop()
-	line := make([]byte, 100)
-	n, err := reader.Read(line)
-	require.NoError(t, err)
-	resp, err := http.Get(strings.TrimSpace(string(line[:n])))
+	out, stop := dbtest.Start(t, run, "-serve", "-second", "10ms")
+	resp, err := http.Get(out.Await(t, "http://.*/dag")[0])
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.ErrorIs(t, stop(), context.Canceled)
+	assert.NotContains(t, out.Rest(), "error")
+}
+
+// What was asked before the interrupt is answered, and so is not lost, if that does
+// not take too long. Here it has to wait for a lock.
+func TestStopDuringRequest(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		grace time.Duration
+		stuck bool
+	}{
+		{"answered", time.Minute, false},
+		{"stuck", 50 * time.Millisecond, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, e *env) { stopDuringRequest(t, e, tt.grace, tt.stuck) })
+		})
+	}
+}
+
+func stopDuringRequest(t *testing.T, e *env, grace time.Duration, stuck bool) {
+	t.Helper()
+	e.grace = grace
+	id := e.post(parentAndChild)["parent"]
+	e.step()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	asked, answered := make(chan struct{}), make(chan struct{})
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(asked)
+		defer close(answered)
+		e.handler().ServeHTTP(w, r)
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	served := make(chan error, 1)
+	go func() { served <- e.serve(ctx, listener, handler) }()
+
+	lock, err := dbtest.Reopen(t, e.db).BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = lock.ExecContext(t.Context(), "UPDATE task SET position = position WHERE id = $1", id)
+	require.NoError(t, err)
+	patched := make(chan error, 1)
+	url := "http://" + listener.Addr().String() + "/task/" + id
+	go func() { patched <- request(t.Context(), http.MethodPatch, url, `{"status": "Success"}`) }()
+	<-asked
 	stop()
-	rest, err := io.ReadAll(reader)
-	assert.NoError(t, err)
-	assert.NotContains(t, string(rest), "error")
+	if stuck {
+		assert.ErrorContains(t, <-served, "shutdown: context deadline exceeded")
+		require.NoError(t, lock.Rollback())
+		assert.Error(t, <-patched)
+		<-answered
+		return
+	}
+	select {
+	case err := <-served:
+		assert.Fail(t, "ended before it had answered")
+		served <- err
+	case <-time.After(200 * time.Millisecond):
+	}
+	require.NoError(t, lock.Rollback())
+	assert.NoError(t, <-patched)
+	assert.ErrorIs(t, <-served, context.Canceled)
+	e.is(id, "Success", 0, 0)
+}
+
+// Section 5: the pace of the retry loop is its own.
+func TestIntervals(t *testing.T) {
+	t.Parallel()
+	const slow, quick = time.Hour, 5 * time.Millisecond
+	becomes := func(e *env, id string, is func(status string) bool) {
+		e.t.Helper()
+		require.Eventually(e.t, func() bool { return is(e.get(id).Status) }, 20*time.Second, quick)
+	}
+	each(t, func(t *testing.T, e *env) {
+		e.second, e.interval = quick, slow
+		defer e.working()()
+		for range 2 { // what was there at the first look is no proof
+			becomes(e, e.post(parentAndChild)["parent"], func(status string) bool { return status == "Running" })
+		}
+	})
+	each(t, func(t *testing.T, e *env) {
+		e.second, e.interval = slow, quick
+		a, b := e.post(parentAndChild)["parent"], e.post(parentAndChild)["parent"]
+		e.step()
+		e.patch(a, explicitFailure)
+		e.setClock(1)
+		e.patch(b, explicitFailure)
+		defer e.working()()
+		for _, id := range []string{a, b} {
+			e.clock.Set(t, e.get(id).NextRetryAt)
+			becomes(e, id, func(status string) bool { return status != "RetryPending" })
+		}
+	})
+}
+
+// working has the loops work until stop is called.
+func (e *env) working() (stop func()) {
+	ctx, cancel := context.WithCancel(e.t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { e.work(ctx) })
+	return func() {
+		cancel()
+		wg.Wait()
+	}
 }
 
 func TestRunFails(t *testing.T) {
 	t.Parallel()
 	for arg, want := range map[string]string{
 		"-dsn=mysql://x":   "open database: ",
-		"-second=-1s":      "-second: -1s: must be positive",
+		"-second=-1s":      "-second: -1s: must not be negative",
 		"-address=nowhere": "nowhere",
 	} {
 		err := run(t.Context(), []string{arg}, io.Discard)

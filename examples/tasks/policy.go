@@ -94,7 +94,7 @@ func (r *retryPolicy) classify(err error) retry.Verdict {
 
 // validate reports everything that is wrong with r. The upper bounds are those of
 // the service.
-func (r *retryPolicy) validate(limits retry.Limits) error {
+func (r *retryPolicy) validate(limits retryLimits) error {
 	if r == nil {
 		return nil
 	}
@@ -105,15 +105,12 @@ func (r *retryPolicy) validate(limits retry.Limits) error {
 		}
 	}
 	check(r.MaxRetries >= 1, "max_retries", r.MaxRetries, "at least 1")
+	check(r.MaxRetries <= limits.maxRetries, "max_retries", r.MaxRetries, fmt.Sprintf("at most %d", limits.maxRetries))
 	check(r.InitialDelaySecs >= 1, "initial_delay_secs", r.InitialDelaySecs, "at least 1")
 	check(r.BackoffMultiplier >= 1, "backoff_multiplier", r.BackoffMultiplier, "at least 1.0")
 	check(r.MaxDelaySecs >= r.InitialDelaySecs, "max_delay_secs", r.MaxDelaySecs,
 		fmt.Sprintf("at least the initial_delay_secs of %d", r.InitialDelaySecs))
+	check(r.MaxDelaySecs <= limits.maxDelaySecs, "max_delay_secs", r.MaxDelaySecs, fmt.Sprintf("at most %d", limits.maxDelaySecs))
 	check(r.RetryOn == nil || len(r.RetryOn) > 0, "retry_on", "[]", "absent or have a trigger")
-	if len(errs) == 0 {
-		if err := limits.Check(r.policy(time.Second)); err != nil {
-			return fmt.Errorf("max_retries: %d, max_delay_secs: %d: %w", r.MaxRetries, r.MaxDelaySecs, err)
-		}
-	}
 	return errors.Join(errs...)
 }

@@ -39,6 +39,7 @@ CREATE TABLE task (
 	last_updated    {instant} NOT NULL
 );
 CREATE INDEX task_batch ON task (batch_id);
+CREATE INDEX task_created ON task (created_at);
 CREATE TABLE task_link (
 	parent_id text NOT NULL,
 	child_id  text NOT NULL,
@@ -54,10 +55,12 @@ CREATE TABLE webhook_execution (
 CREATE INDEX webhook_execution_task ON webhook_execution (task_id);
 `
 
-// concurrencyRule is the condition of tasks that may start. What waits for its
-// retry does not count.
-const concurrencyRule = `max_concurrency = 0 OR max_concurrency > (
-	SELECT count(*) FROM task other WHERE other.kind = task.kind AND other.status IN ('claimed', 'running'))`
+// concurrencyRule is the condition of tasks that may start. Those of a kind that run
+// take its places 1, 2, …, and a task needs that of its max_concurrency to be free.
+// What waits for its retry has none. A claim numbers the places once, and not for
+// each task that it holds back.
+const concurrencyRule = `max_concurrency = 0 OR (kind, max_concurrency) NOT IN (
+	SELECT kind, row_number() OVER (PARTITION BY kind) FROM task WHERE status IN ('claimed', 'running'))`
 
 // service is the HTTP API and the loops. Any number of them may share a database.
 type service struct {

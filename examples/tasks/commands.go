@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+)
+
+// cancel ends a task for good, whatever it was about to do.
+func (s *service) cancel(ctx context.Context, id string) (task, error) {
+	return s.command(ctx, id, `UPDATE task SET status = 'canceled', next_retry_at = NULL, lease_until = NULL,
+		ended_at = {now}, last_updated = {now} WHERE id = $1 AND status IN `+alive+` RETURNING id`)
+}
+
+// pause keeps a task from starting. One that waits for its retry keeps its instant.
+func (s *service) pause(ctx context.Context, id string) (task, error) {
+	return s.command(ctx, id, `UPDATE task SET status = 'paused', last_updated = {now}
+		WHERE id = $1 AND status IN ('waiting', 'pending', 'retry_pending') RETURNING id`)
+}
+
+// unpause takes a task back to where it was.
+func (s *service) unpause(ctx context.Context, id string) (task, error) {
+	return s.command(ctx, id, `UPDATE task SET last_updated = {now}, status = CASE
+			WHEN next_retry_at IS NOT NULL THEN 'retry_pending' WHEN waiting_for > 0 THEN 'waiting' ELSE 'pending' END
+		WHERE id = $1 AND status = 'paused' RETURNING id`)
+}
+
+// command executes what a user wants of a task, if its status allows that.
+func (s *service) command(ctx context.Context, id, statement string) (t task, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx *transaction) error {
+		done, err := s.update(ctx, tx, statement, id)
+		if err != nil {
+			return err
+		}
+		if t, err = s.task(ctx, tx, id); err != nil {
+			return err
+		}
+		if len(done) == 0 {
+			return conflict(t, "does not allow that")
+		}
+		s.tell(tx, t, t.Status, t.Attempt)
+		if t.Status == canceled {
+			return s.ended(ctx, tx, id, canceled)
+		}
+		return nil
+	})
+	return t, err
+}
+
+// stopBatch cancels what is not at its end, what waits for its retry included.
+func (s *service) stopBatch(ctx context.Context, batch string) (ids []string, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx *transaction) (err error) {
+		ids, err = s.update(ctx, tx, `UPDATE task SET status = 'canceled', next_retry_at = NULL, lease_until = NULL,
+			ended_at = {now}, last_updated = {now} WHERE batch_id = $1 AND status IN `+alive+` RETURNING id`, batch)
+		for _, id := range ids {
+			t, readErr := s.task(ctx, tx, id)
+			s.tell(tx, t, canceled, t.Attempt)
+			err = errors.Join(err, readErr)
+		}
+		return err
+	})
+	return ids, err
+}

@@ -1,0 +1,189 @@
+//nolint:thelper // what each calls is the test itself
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+// What was posted first starts first.
+func TestOldestFirst(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		var ids []string
+		for i := range 3 {
+			e.setClock(float64(i))
+			ids = append(ids, e.post(`[{"id": "a", "name": "A", "kind": "x",
+				"on_start": {"kind": "Webhook", "params": {"url": "HOOK/` + string(rune('a'+i)) + `", "verb": "Get"}}}]`)["a"])
+		}
+		e.step()
+		assert.True(t, slices.IsSorted(e.paths()), "%v", e.paths())
+		assert.Len(t, e.paths(), len(ids))
+	})
+}
+
+// Sections 8 and 14: what waits for its retry does not count as running.
+func TestConcurrencyRules(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		rule := `"kind": "etl", "max_concurrency": 1, ` + retry1
+		ids := e.post(`[{"id": "a", "name": "A", ` + rule + `}, {"id": "b", "name": "B", ` + rule + `},
+			{"id": "other", "name": "C", "kind": "web", "max_concurrency": 1}]`)
+		e.step()
+		e.is(ids["a"], "Running", 0, 0)
+		e.is(ids["b"], "Pending", 0, 0)
+		e.is(ids["other"], "Running", 0, 0)
+		e.patch(ids["a"], explicitFailure)
+		e.step()
+		e.is(ids["a"], "RetryPending", 1, 10)
+		e.is(ids["b"], "Running", 0, 0)
+		e.advance(10)
+		e.is(ids["a"], "Pending", 1, 0)
+		e.patch(ids["b"], `{"status": "Success"}`)
+		e.step()
+		e.is(ids["a"], "Running", 1, 0)
+	})
+}
+
+// A rule holds however many claim at once.
+func TestConcurrencyRulesAtOnce(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		const rounds, limit, starters = 8, 2, 8
+		for round := range rounds {
+			for range starters {
+				e.post(fmt.Sprintf(`[{"id": "a", "name": "A", "kind": "%d", "max_concurrency": %d}]`, round, limit))
+			}
+			var wg sync.WaitGroup
+			for range starters {
+				wg.Go(func() {
+					_, err := e.startNext(t.Context())
+					assert.NoError(t, err)
+				})
+			}
+			wg.Wait()
+			var found []dto
+			e.request(http.MethodGet, "/task?status=Running", "", http.StatusOK, &found)
+			require.Len(t, found, (round+1)*limit)
+		}
+	})
+}
+
+// A task whose attempts are used up is not started, whoever has counted them.
+func TestExhaustedBeforeStart(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		id := e.post(`[{"id": "a", "name": "A", "kind": "etl", ` + retry1 + `,
+			"on_start": {"kind": "Webhook", "params": {"url": "HOOK/a", "verb": "Post"}}}]`)["a"]
+		dbtest.Exec(t, e.db, "UPDATE task SET attempts = 2, attempt = 1")
+		e.step()
+		e.is(id, "Failure", 1, 0)
+		assert.Empty(t, e.paths())
+	})
+}
+
+// An attempt whose worker died before it ran counts, and is retried whatever
+// retry_on says.
+func TestLostWorker(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		id := e.post(`[{"id": "a", "name": "A", "kind": "etl", "retry": {"max_retries": 1, "retry_on": ["explicit"]}}]`)["a"]
+		lose := func() {
+			rows, err := e.tasks.Claim(t.Context(), e.db, 1)
+			require.NoError(t, err)
+			require.Len(t, rows, 1)
+		}
+		lose()
+		e.advance(29)
+		e.is(id, "Claimed", 0, 0)
+		e.advance(30)
+		e.is(id, "RetryPending", 1, 35)
+		e.setClock(35)
+		_, err := e.retries(t.Context())
+		require.NoError(t, err)
+		lose()
+		e.advance(65)
+		e.is(id, "Failure", 1, 0)
+	})
+}
+
+// A kind has as many places as the task that wants to start says, whatever its
+// others say and whichever of them run.
+func TestConcurrencyRulesDiffer(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		ids := e.post(`[{"id": "a", "name": "A", "kind": "x"}, {"id": "b", "name": "B", "kind": "x"},
+			{"id": "one", "name": "1", "kind": "x", "max_concurrency": 1}, {"id": "two", "name": "2", "kind": "x", "max_concurrency": 2},
+			{"id": "three", "name": "3", "kind": "x", "max_concurrency": 3}, {"id": "y", "name": "Y", "kind": "y", "max_concurrency": 1}]`)
+		for _, moment := range []struct{ ends, held string }{
+			{"", "one two"}, {"three", "one two"}, {"a", "one"}, {"two", "one"}, {"b", ""},
+		} {
+			if moment.ends != "" {
+				e.patch(ids[moment.ends], `{"status": "Success"}`)
+			}
+			e.step()
+			var held []string
+			for _, id := range []string{"a", "b", "one", "two", "three", "y"} {
+				if e.get(ids[id]).Status == "Pending" {
+					held = append(held, id)
+				}
+			}
+			assert.Equal(t, moment.held, strings.Join(held, " "))
+		}
+	})
+}
+
+// What runs is counted once for a claim, and not for each task that it holds back.
+func TestConcurrencyRulesPlan(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		plan := dbtest.Explain(t, e.db)
+		_, err := e.tasks.Claim(t.Context(), plan, 1)
+		require.NoError(t, err)
+		if e.db.Dialect == retrytable.PostgreSQL {
+			assert.Contains(t, plan.String(), "NOT (hashed SubPlan")
+		}
+		assert.NotContains(t, plan.String(), "CORRELATED", "SQLite's word for each")
+		assert.Contains(t, plan.String(), "task_running")
+	})
+}
+
+// A starter whose on_start took longer than its lease has no say any more, in the
+// task nor in the record of the call. Meanwhile another one has the task.
+func TestLateStarter(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		for _, refused := range []bool{false, true} {
+			e.refuse = func(call) bool {
+				e.clock.Set(t, epoch.Add(30*time.Second))
+				_, err := e.timeouts(t.Context())
+				assert.NoError(t, err)
+				e.clock.Set(t, epoch.Add(40*time.Second))
+				_, err = e.retries(t.Context())
+				assert.NoError(t, err)
+				rows, err := e.tasks.Claim(t.Context(), e.db, 1)
+				assert.NoError(t, err)
+				assert.Len(t, rows, 1)
+				return refused
+			}
+			id := e.post(oneHook)["a"]
+			_, err := e.startNext(t.Context())
+			require.NoError(t, err)
+			e.is(id, "Claimed", 1, 0)
+			assert.Equal(t, "failure "+retry.ErrLost.Error(), e.record(id+":start:success:0"))
+			e.setClock(0)
+		}
+	})
+}

@@ -1,0 +1,149 @@
+//nolint:thelper // what each calls is the test itself
+package main
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+const oneHook = `[{"id": "a", "name": "A", "kind": "etl", ` + retry3 + `,
+	"on_start": {"kind": "Webhook", "params": {"url": "HOOK/a", "verb": "Post"}}}]`
+
+// Section 13: the idempotency key has the attempt in it, so that a retry calls
+// its webhook again. The same attempt does not.
+func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		id := e.post(`[{"id": "a", "name": "A", "kind": "etl", ` + retry3 + `,
+			"on_start": {"kind": "Webhook", "params": {"url": "HOOK/a", "verb": "Post"}},
+			"on_success": {"kind": "Webhook", "params": {"url": "HOOK/done", "verb": "Post"}}}]`)["a"]
+		e.step()
+		e.patch(id, explicitFailure)
+		e.advance(10)
+		e.patch(id, `{"status": "Success"}`)
+		e.step()
+		assert.Equal(t, []call{
+			{"/a", id + ":start:success:0", "POST", 0},
+			{"/a", id + ":start:success:1", "POST", 1},
+			{"/done", id + ":end:success:1", "POST", 1},
+		}, e.calls)
+
+		require.NoError(t, e.inTx(t.Context(), func(ctx context.Context, tx *transaction) error {
+			stored, err := e.task(ctx, tx, id)
+			require.NoError(t, err)
+			first, err := e.begin(ctx, tx, stored)
+			assert.False(t, first, "attempt 1 has called it")
+			return err
+		}))
+	})
+}
+
+// Whoever is called may be done before the call is.
+func TestSuccessWhileClaimed(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		var id string
+		e.refuse = func(call) bool {
+			_, err := e.apply(t.Context(), id, patch{Status: string(success)})
+			return !assert.NoError(t, err)
+		}
+		id = e.post(oneHook)["a"]
+		e.step()
+		e.is(id, "Success", 0, 0)
+	})
+}
+
+// The webhooks of an end are called again if they fail, with the same key.
+func TestEndWebhooks(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		refused := 0
+		e.refuse = func(call) bool { refused++; return refused < 3 }
+		id := e.post(`[{"id": "a", "name": "A", "kind": "etl",
+			"on_failure": {"kind": "Webhook", "params": {"url": "HOOK/failed", "verb": "Post"}}}]`)["a"]
+		e.step()
+		e.patch(id, explicitFailure)
+		for at := range 20 {
+			e.advance(float64(at))
+		}
+		want := call{"/failed", id + ":end:failure:0", "POST", 0}
+		assert.Equal(t, []call{want, want, want}, e.calls)
+	})
+}
+
+// One that was lost with its worker is called again.
+func TestLostEndWebhook(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		id := e.post(`[{"id": "a", "name": "A", "kind": "etl",
+			"on_success": {"kind": "Webhook", "params": {"url": "HOOK/done", "verb": "Post"}}}]`)["a"]
+		e.step()
+		e.patch(id, `{"status": "Success"}`)
+		rows, err := e.hooks.Claim(t.Context(), e.db, 1)
+		require.NoError(t, err)
+		require.Len(t, rows, 1)
+		e.advance(29)
+		assert.Empty(t, e.paths())
+		e.advance(30)
+		e.advance(40)
+		assert.Equal(t, []call{{"/done", id + ":end:success:0", "POST", 0}}, e.calls)
+	})
+}
+
+// Section 6: the record of an on_start says what became of the call, for each
+// attempt.
+func TestStartRecords(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		e.refuse = func(c call) bool { return c.Attempt == 0 }
+		id := e.post(oneHook)["a"]
+		e.step()
+		assert.Regexp(t, "^failure .*POST .*/a: 503", e.record(id+":start:success:0"))
+		e.advance(10)
+		assert.Equal(t, "success ", e.record(id+":start:success:1"))
+		e.patch(id, explicitFailure)
+		assert.Equal(t, "success ", e.record(id+":start:success:1"), "of the call, not of the task")
+	})
+}
+
+// Nobody knows what became of a call whose worker died, unless word of it comes.
+func TestLostStartRecord(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		id := e.post(oneHook)["a"]
+		die := func(attempt int) {
+			rows, err := e.tasks.Claim(t.Context(), e.db, 1)
+			require.NoError(t, err)
+			require.Len(t, rows, 1)
+			require.NoError(t, e.inTx(t.Context(), func(ctx context.Context, tx *transaction) error {
+				claimed, err := e.task(ctx, tx, id)
+				require.NoError(t, err)
+				_, err = e.begin(ctx, tx, claimed)
+				return err
+			}))
+			assert.Equal(t, "running ", e.record(fmt.Sprintf("%s:start:success:%d", id, attempt)))
+		}
+		die(0)
+		e.advance(30)
+		assert.Equal(t, "failure "+retry.ErrLost.Error(), e.record(id+":start:success:0"))
+
+		e.setClock(40)
+		_, err := e.retries(t.Context())
+		require.NoError(t, err)
+		die(1)
+		e.setClock(70)
+		lost, err := e.tasks.Sweep(t.Context(), e.db, 1)
+		require.NoError(t, err)
+		require.Len(t, lost, 1)
+		e.patch(id, `{"status": "Success"}`)
+		require.NoError(t, e.timeout(t.Context(), lost[0]), "came too late")
+		e.is(id, "Success", 1, 0)
+		assert.Equal(t, "success ", e.record(id+":start:success:1"))
+	})
+}
