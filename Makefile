@@ -118,7 +118,7 @@ sleepers: ## the memory of a caller that waits, compared with a loop by hand
 		./retry.test -test.run '^$$' -test.bench "Sleepers/by=$$by" -test.benchtime 1x | grep B/sleeper; \
 	done
 
-# What docs/ has of it is made by `make plots`. On a quiet machine: half an hour.
+# What docs/ has of it is made by `make plots`. On a quiet machine: 8 minutes.
 .PHONY: peers
 peers: ## measure every library that we compare with: benchmarks/raw
 	cd benchmarks && ./measure.sh $(BENCHCOUNT)
