@@ -35,7 +35,7 @@ const defaultQueue = 1000
 // back by [Pool.Close].
 //
 // Submitting a task and having it wait takes time in proportion to the logarithm
-// of their number at most; measured, 2 µs with a thousand and with a million. So
+// of their number at most; measured, 1 µs with a thousand and with a million. So
 // does a retry that is due, among others that are: 1 µs and 5 µs.
 //
 // A waiting task takes 200 bytes besides its function, its last error and its
