@@ -3,7 +3,6 @@ package retryhttp_test
 import (
 	"net/http"
 	"net/http/httptrace"
-	"os"
 	"reflect"
 	"sync"
 	"testing"
@@ -267,11 +266,10 @@ func forceClosed(t *testing.T) scene {
 			return
 		}
 		_ = first.SetWriteDeadline(time.Unix(1, 0))
-		resp, err := base.RoundTrip(second)
-		if assert.ErrorIs(t, err, os.ErrDeadlineExceeded) {
-			return
+		resp, err := base.RoundTrip(second) // or something else is to be written first
+		if !assert.Error(t, err) {
+			_ = resp.Body.Close()
 		}
-		_ = resp.Body.Close()
 	}()
 	t.Cleanup(func() { once.Do(func() { <-done }) })
 	return scene{base, url, nil}

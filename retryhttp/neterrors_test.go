@@ -221,7 +221,7 @@ func idle(t *testing.T, written bool) scene {
 		}
 		first = c
 		var writes atomic.Int64
-		c.beforeWrite = func([]byte) {
+		c.afterWrite = func() {
 			if writes.Add(1) == 2 {
 				close(wrote)
 			}
@@ -247,6 +247,7 @@ func idle(t *testing.T, written bool) scene {
 					eventually(t, "the end of the idle connection", seen)
 				} else {
 					eventually(t, "the end of the idle connection", first.closed)
+					time.Sleep(short) // net/http takes note of it just after
 				}
 			})
 		})

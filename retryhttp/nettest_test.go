@@ -25,8 +25,9 @@ type rawServer struct {
 	addr  string
 	conns atomic.Int64
 
-	mu   sync.Mutex
-	open []net.Conn
+	mu    sync.Mutex
+	open  []net.Conn
+	ended bool
 }
 
 func serveRaw(t *testing.T, handlers ...func(net.Conn)) *rawServer {
@@ -44,6 +45,9 @@ func serveRaw(t *testing.T, handlers ...func(net.Conn)) *rawServer {
 			n := int(s.conns.Add(1))
 			s.mu.Lock()
 			s.open = append(s.open, conn)
+			if s.ended { // it came at the last moment
+				_ = conn.Close()
+			}
 			s.mu.Unlock()
 			wg.Go(func() {
 				handlers[min(n, len(handlers))-1](conn)
@@ -54,6 +58,7 @@ func serveRaw(t *testing.T, handlers ...func(net.Conn)) *rawServer {
 	t.Cleanup(func() {
 		_ = listener.Close()
 		s.mu.Lock()
+		s.ended = true
 		for _, conn := range s.open {
 			_ = conn.Close()
 		}
@@ -110,6 +115,7 @@ func ownTransport(t *testing.T, base *http.Transport) *http.Transport {
 type dialedConn struct {
 	net.Conn
 	beforeWrite func(p []byte)
+	afterWrite  func()
 	afterRead   func(err error)
 	closeOnce   sync.Once
 	closed      chan struct{}
@@ -119,7 +125,11 @@ func (c *dialedConn) Write(p []byte) (int, error) {
 	if c.beforeWrite != nil {
 		c.beforeWrite(p)
 	}
-	return c.Conn.Write(p)
+	n, err := c.Conn.Write(p)
+	if c.afterWrite != nil {
+		c.afterWrite()
+	}
+	return n, err
 }
 
 func (c *dialedConn) Read(p []byte) (int, error) {
