@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -27,6 +28,10 @@ func shell(ctx context.Context, script string) *exec.Cmd {
 // TestSignals is about processes that were killed, with the context alive.
 func TestSignals(t *testing.T) {
 	t.Parallel()
+	// Under nohup, the commands would inherit that it is ignored.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(caught) })
 	tests := []struct {
 		signal string
 		want   retry.Verdict
