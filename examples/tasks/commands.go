@@ -5,10 +5,14 @@ import (
 	"errors"
 )
 
-// cancel ends a task for good, whatever it was about to do.
+// cancellation ends tasks for good, whatever they were about to do; which ones is to
+// be added.
+const cancellation = `UPDATE task SET status = 'canceled', next_retry_at = NULL, lease_until = NULL,
+	ended_at = {now}, last_updated = {now} WHERE status IN ` + alive + ` AND `
+
+// cancel cancels a task.
 func (s *service) cancel(ctx context.Context, id string) (task, error) {
-	return s.command(ctx, id, `UPDATE task SET status = 'canceled', next_retry_at = NULL, lease_until = NULL,
-		ended_at = {now}, last_updated = {now} WHERE id = $1 AND status IN `+alive+` RETURNING id`)
+	return s.command(ctx, id, cancellation+"id = $1 RETURNING id")
 }
 
 // pause keeps a task from starting. One that waits for its retry keeps its instant.
@@ -49,8 +53,7 @@ func (s *service) command(ctx context.Context, id, statement string) (t task, er
 // stopBatch cancels what is not at its end, what waits for its retry included.
 func (s *service) stopBatch(ctx context.Context, batch string) (ids []string, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx *transaction) (err error) {
-		ids, err = s.update(ctx, tx, `UPDATE task SET status = 'canceled', next_retry_at = NULL, lease_until = NULL,
-			ended_at = {now}, last_updated = {now} WHERE batch_id = $1 AND status IN `+alive+` RETURNING id`, batch)
+		ids, err = s.update(ctx, tx, cancellation+"batch_id = $1 RETURNING id", batch)
 		for _, id := range ids {
 			t, readErr := s.task(ctx, tx, id)
 			s.tell(tx, t, canceled, t.Attempt)
