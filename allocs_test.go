@@ -212,7 +212,12 @@ func TestAllocsOfNext(t *testing.T) {
 				require.True(t, sinkDecision.Retry)
 				assertAllocs(t, 0, func() { sinkDecision = p.Decide(s, sinkVerdict, now) })
 				require.True(t, sinkDecision.Retry)
-				assertAllocs(t, 0, func() { sinkDecision = p.DecideContext(t.Context(), s, sinkVerdict, now) })
+				ctx := t.Context()
+				assertAllocs(t, 0, func() {
+					call := retry.Call{Policy: p, State: s}
+					call.Begin(ctx)
+					sinkDecision = call.End(errBoom)
+				})
 				require.True(t, sinkDecision.Retry)
 				assertAllocs(t, 0, func() { sinkDuration = p.Delay(s) })
 				require.LessOrEqual(t, sinkDuration, time.Minute)

@@ -61,7 +61,7 @@ func TestBadInputNilPolicy(t *testing.T) {
 			require.False(t, exhausted)
 			d := p.Next(s, errBoom, now)
 			assert.Equal(t, attempt < 3, d.Retry)
-			assert.Equal(t, d.Stop, p.DecideContext(t.Context(), s, p.Classify(errBoom), now).Stop)
+			assert.Equal(t, d.Stop, decideInCall(p, t.Context(), s, p.Classify(errBoom), now).Stop)
 			s, now = d.State, now.Add(d.Delay)
 		}
 		_, exhausted := p.Exhausted(s, now)

@@ -341,8 +341,15 @@ const (
 // explicit looks for marks and inner *Errors, none of which is looked into.
 // Marks win over *Errors that stand beside them.
 func explicit(err error) (Verdict, finding) {
-	nodes := errtree.Nodes(errtree.MaxNodes)
-	return explicitIn(err, &nodes)
+	switch e := err.(type) { // without more ado for what wraps nothing
+	case *marked:
+		return e.verdict, mark
+	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
+		nodes := errtree.Nodes(errtree.MaxNodes)
+		return explicitIn(err, &nodes)
+	default:
+		return Verdict{}, nothing
+	}
 }
 
 func explicitIn(err error, nodes *errtree.Nodes) (Verdict, finding) {

@@ -35,31 +35,19 @@ type attemptTimer interface {
 	AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 }
 
-// Now returns the current time on p.Clock. It is for drivers of your own, as are
-// Sleep and AttemptContext: all that Execute does with the clock.
+// Now returns the current time on p.Clock. It is for what waits beside a [Call], such
+// as a pool, as is Sleep.
 func (p *Policy) Now() time.Time { return p.orZero().now() }
 
 // Sleep waits on p.Clock until d has passed, and returns nil, or until ctx is done,
 // and returns its cause. A d of 0 or less has passed already.
 func (p *Policy) Sleep(ctx context.Context, d time.Duration) error {
-	p = p.orZero()
-	ctx = orBackground(ctx)
-	if !done.Is(ctx) && (d <= 0 || p.wait(ctx, d, p.start(nil, d))) {
+	c := Call{Policy: p}
+	c.under(ctx)
+	if !done.Closed(c.ended) && (d <= 0 || c.wait(d)) {
 		return nil
 	}
-	return context.Cause(ctx)
-}
-
-// AttemptContext returns the context for one attempt: a child of ctx that ends
-// after p.AttemptTimeout, by p.Clock if that can tell; ctx itself if there is no
-// timeout. Call the function when the attempt is over.
-func (p *Policy) AttemptContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	p = p.orZero()
-	ctx = orBackground(ctx)
-	if p.AttemptTimeout <= 0 {
-		return ctx, func() {}
-	}
-	return p.withTimeout(ctx)
+	return context.Cause(c.caller)
 }
 
 // now returns the current time of the policy.
@@ -78,35 +66,27 @@ func (p *Policy) withTimeout(ctx context.Context) (context.Context, context.Canc
 	return context.WithTimeout(ctx, p.AttemptTimeout)
 }
 
-// wait returns true when d has passed and false when ctx is done. The timer is
-// the one of this call, running, where the system's clock is used. It has fired
-// or is stopped whenever wait returns, so nothing is left behind.
-func (p *Policy) wait(ctx context.Context, d time.Duration, timer *time.Timer) bool {
-	if p.Clock != nil {
-		return waitOn(ctx, p.Clock, d)
+// wait returns true when d has passed and false when the caller's context is done.
+//
+// The timer is made at the first wait and used again, because making one costs more
+// than the wait. It has fired or is stopped whenever wait returns, so nothing is left
+// behind. It does not outlive the call, in a pool or elsewhere: a timer of one
+// testing/synctest bubble must not be used in another.
+func (c *Call) wait(d time.Duration) bool {
+	if c.policy.Clock != nil {
+		return waitOn(c.caller, c.policy.Clock, d)
+	}
+	if c.timer == nil {
+		c.timer = time.NewTimer(d)
+	} else {
+		c.timer.Reset(d)
 	}
 	select {
-	case <-timer.C:
+	case <-c.timer.C:
 		return true
-	case <-ctx.Done():
-		timer.Stop()
+	case <-c.caller.Done():
+		c.timer.Stop()
 		return false
-	}
-}
-
-// start returns the timer of a call, running: made at the first wait and used
-// again, because making one is dearer than the wait. It must not outlive the
-// call, in a pool or elsewhere: a timer from one testing/synctest bubble must
-// not be used in another.
-func (p *Policy) start(timer *time.Timer, d time.Duration) *time.Timer {
-	switch {
-	case p.Clock != nil:
-		return nil
-	case timer == nil:
-		return time.NewTimer(d)
-	default:
-		timer.Reset(d)
-		return timer
 	}
 }
 

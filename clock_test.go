@@ -428,8 +428,10 @@ func TestDriverClock(t *testing.T) {
 	require.NoError(t, p.Sleep(t.Context(), 0))
 	require.NoError(t, p.Sleep(t.Context(), -1))
 
-	ctx, cancel := p.AttemptContext(t.Context())
-	defer cancel()
+	call := retry.Call{Policy: p}
+	require.True(t, call.Begin(t.Context()))
+	defer call.Abort()
+	ctx := call.Context()
 	require.ErrorIs(t, p.Sleep(ctx, time.Hour), context.DeadlineExceeded)
 	assert.Equal(t, start.Add(time.Hour+time.Minute), p.Now())
 	require.ErrorIs(t, p.Sleep(ctx, 0), context.DeadlineExceeded, "done already")
@@ -444,8 +446,4 @@ func TestDriverClock(t *testing.T) {
 	var background context.Context
 	require.NoError(t, none.Sleep(background, time.Microsecond), "nil is context.Background")
 	assert.False(t, none.Now().Before(before))
-	same, cancel := none.AttemptContext(t.Context())
-	cancel()
-	assert.Equal(t, t.Context(), same)
-	assert.NoError(t, same.Err())
 }

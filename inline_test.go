@@ -24,7 +24,7 @@ func TestFuncParametersDoNotEscape(t *testing.T) {
 	t.Parallel()
 	said := compile(t, "-gcflags="+modulePath+"=-m", ".")
 	positions := funcParameters(t, "retry.go")
-	for _, name := range []string{"Execute", "run", "attempt"} {
+	for _, name := range []string{"Execute", "run", "try"} {
 		require.Contains(t, positions, name)
 	}
 	for name, position := range positions {

@@ -53,7 +53,7 @@ var wallClock = map[string][]string{
 }
 
 // blocking are the files of the root package that may wait.
-var blocking = []string{"clock.go", "retry.go"}
+var blocking = []string{"clock.go", "call.go"}
 
 func TestLayering(t *testing.T) {
 	t.Parallel()
@@ -193,8 +193,8 @@ func TestLayeringFaults(t *testing.T) {
 		{"a receive in the operand of a select", map[string]string{
 			"next.go": "package retry\nfunc f(c chan (chan int)) { select { case x := <-(\n<-c): _ = x\ndefault: } }",
 		}, "next.go:3: may block"},
-		{"the loop may block", map[string]string{
-			"retry.go": `package retry; func f(c chan int) { select { case <-c: case c <- 1: }; <-c }`,
+		{"a call may block", map[string]string{
+			"call.go": `package retry; func f(c chan int) { select { case <-c: case c <- 1: }; <-c }`,
 		}, ""},
 
 		// Modules.

@@ -1,11 +1,8 @@
 package retry
 
 import (
-	"context"
-	"errors"
 	"time"
 
-	"github.com/seed-5ff3c98e/retry/internal/done"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
 
@@ -73,7 +70,7 @@ func (p *Policy) Next(s State, err error, now time.Time) Decision {
 		return Decision{State: s}
 	}
 	p = p.orZero()
-	j := judgment{verdict: p.classify(err, false)}
+	j := judgment{verdict: p.classify(err, false, nil, Unknown)}
 	p.judge(&j, &s, now, sat.Max)
 	d := j.decision(&s, now)
 	switch {
@@ -89,12 +86,14 @@ func (p *Policy) Next(s State, err error, now time.Time) Decision {
 // Classify returns the verdict that p acts on. In this order: a mark of this
 // package, p.Classifier, and the rest of [Classify].
 func (p *Policy) Classify(err error) Verdict {
-	return p.orZero().classify(err, false)
+	return p.orZero().classify(err, false, nil, Unknown)
 }
 
-// classify is Classify for an attempt whose own timeout may have ended it while
-// its caller's context lived on. The driver knows that; the error need not.
-func (p *Policy) classify(err error, timedOut bool) Verdict {
+// classify is Classify for a Call: timedOut says that the attempt's own timeout has
+// ended it while its caller's context lived on, which the driver knows and the error
+// need not. A protocol takes the place of [Classify], and what it leaves Unknown
+// becomes unknown.
+func (p *Policy) classify(err error, timedOut bool, protocol Classifier, unknown Class) (v Verdict) {
 	v, found := explicit(err)
 	if found == mark {
 		return v
@@ -107,11 +106,17 @@ func (p *Policy) classify(err error, timedOut bool) Verdict {
 	switch {
 	case timedOut:
 		return again("timeout")
+	case protocol != nil:
+		v = protocol(err)
 	case found == gaveUp:
 		return v
 	default:
-		return inspect(err, nil)
+		v = inspect(err, nil)
 	}
+	if v.Class == Unknown && v.After <= 0 {
+		v.Class = unknown
+	}
+	return v
 }
 
 // Decide is the decider: what p makes of a failure with verdict v at the
@@ -122,42 +127,18 @@ func (p *Policy) Decide(s State, v Verdict, now time.Time) Decision {
 	return j.decision(&s, now)
 }
 
-// DecideContext is Decide for a call in progress. It adds what only such a call
-// has: a context, which may be done or have a deadline that the next attempt
-// would miss, and p.Budget, from which it withdraws. Deadlines are compared with
-// now. A nil ctx is context.Background().
-func (p *Policy) DecideContext(ctx context.Context, s State, v Verdict, now time.Time) Decision {
-	p = p.orZero()
-	ctx = orBackground(ctx)
-	j := judgment{verdict: v}
-	if stop := contextStop(ctx); stop != StopNone {
-		j.limit, j.counted, j.stop = p.limit(), true, stop
-		s.normalize()
-		s.count(true)
-		return j.decision(&s, now)
-	}
-	room := sat.Max
-	if deadline, ok := ctx.Deadline(); ok {
-		room = deadline.Sub(now) // saturates
-	}
-	p.judge(&j, &s, now, room)
-	if p.Budget != nil {
-		p.withdraw(&j, now)
-	}
-	return j.decision(&s, now)
-}
-
 // judgment is a Decision in the making: the verdict goes in and the rest comes
 // out. It is handed around by pointer because copies of a Decision would be most
 // of the cost of a failure. The state, which is brought up to date, is not in
 // it: a pointer to it in here would move it to the heap.
 type judgment struct {
-	verdict Verdict
-	delay   time.Duration
-	limit   int
-	retry   bool
-	counted bool
-	stop    StopReason
+	verdict       Verdict
+	delay         time.Duration
+	limit         int
+	nonIdempotent bool // in, like the verdict: for this call, whatever the policy says
+	retry         bool
+	counted       bool
+	stop          StopReason
 }
 
 func (j *judgment) decision(s *State, now time.Time) Decision {
@@ -189,13 +170,6 @@ func wallTime(now time.Time, d time.Duration) time.Time {
 // refuse turns a retry down but leaves its delay to see.
 func (j *judgment) refuse(why StopReason) { j.retry, j.stop = false, why }
 
-// withdraw asks the Budget for the retry.
-func (p *Policy) withdraw(j *judgment, now time.Time) {
-	if j.retry && !p.Budget.TryWithdraw(now) {
-		j.refuse(StopBudget)
-	}
-}
-
 // judge judges the failure with the verdict of j, which is otherwise zero, after
 // those of s, and counts it in s. The next attempt must start sooner than room
 // from now; sat.Max stands for no deadline.
@@ -221,7 +195,7 @@ func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration)
 		left = p.elapsedLeft(s, now)
 	}
 	switch {
-	case p.NonIdempotent && !j.verdict.NotApplied:
+	case (p.NonIdempotent || j.nonIdempotent) && !j.verdict.NotApplied:
 		j.stop = StopMaybeApplied
 		return
 	case j.counted && s.Failures >= j.limit:
@@ -239,11 +213,7 @@ func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration)
 	j.delay = p.backoff(retry)
 	switch {
 	case hint > 0:
-		earliest := max(hint, min(j.delay, p.ceiling(), hintFloor))
-		// Where a limit comes before the end of the spread, the range is cut,
-		// so that the spread alone never misses it.
-		latest := min(sat.Add(earliest, earliest/100*hintSpread), left, room-1)
-		j.delay = uniform(earliest, latest, p.word(s))
+		j.delay = p.hinted(max(hint, min(j.delay, p.ceiling(), hintFloor)), left, room, s)
 	case j.delay > 0:
 		j.delay = p.draw(j.delay, p.word(s))
 	}
@@ -253,6 +223,15 @@ func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration)
 	case j.delay >= room && room < sat.Max:
 		j.refuse(StopDeadline)
 	}
+}
+
+// hinted returns the wait for a hint: no sooner than earliest, and spread, so that
+// clients that were told the same do not come back in step. Where a limit comes
+// before the end of the spread, the range is cut, so that the spread alone never
+// misses it.
+func (p *Policy) hinted(earliest, left, room time.Duration, s *State) time.Duration {
+	latest := min(sat.Add(earliest, earliest/100*hintSpread), left, room-1)
+	return uniform(earliest, latest, p.word(s))
 }
 
 // judgeOverridden is judge with the Overrides for this kind of failure. It
@@ -313,25 +292,4 @@ func (p *Policy) Exhausted(s State, now time.Time) (Decision, bool) {
 	}
 	d.Err = &Error{Policy: p.Name, Attempts: s.attempts(), Stop: d.Stop}
 	return d, true
-}
-
-// contextStop returns the reason to stop if ctx is done. It asks Done before
-// Err because the contexts of some mock clocks race in Err.
-func contextStop(ctx context.Context) StopReason {
-	switch {
-	case !done.Is(ctx):
-		return StopNone
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return StopDeadline
-	default:
-		return StopCanceled
-	}
-}
-
-// orBackground lets nil stand for the context of a program.
-func orBackground(ctx context.Context) context.Context {
-	if ctx == nil {
-		return context.Background()
-	}
-	return ctx
 }

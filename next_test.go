@@ -171,9 +171,9 @@ func TestNextEveryStop(t *testing.T) {
 	}
 }
 
-// TestDecideContextPrecedence sets up all reasons to stop at once, and takes
+// TestCallPrecedence sets up all reasons to stop at once, and takes
 // them away one by one, the one that must be named first.
-func TestDecideContextPrecedence(t *testing.T) {
+func TestCallPrecedence(t *testing.T) {
 	t.Parallel()
 	now := firstAttempt
 	canceled, cancel := context.WithCancel(t.Context())
@@ -205,7 +205,7 @@ func TestDecideContextPrecedence(t *testing.T) {
 		{retry.StopNone, 2 * time.Minute, func() {}},
 	}
 	for i, step := range steps {
-		d := p.DecideContext(ctx, state, v, now)
+		d := decideInCall(&p, ctx, state, v, now)
 		assert.Equal(t, step.stop, d.Stop, "step %d", i)
 		assert.Equal(t, step.stop == retry.StopNone, d.Retry, "step %d", i)
 		assert.Equal(t, step.delay, d.Delay, "%v", step.stop)
@@ -220,9 +220,9 @@ func TestDecideContextPrecedence(t *testing.T) {
 	}
 }
 
-// TestDecideContextDone checks what is decided when the context is done: nobody
+// TestCallDone checks what is decided when the context is done: nobody
 // is asked, and the failure counts.
-func TestDecideContextDone(t *testing.T) {
+func TestCallDone(t *testing.T) {
 	t.Parallel()
 	canceled, cancel := context.WithCancelCause(t.Context())
 	cancel(context.DeadlineExceeded) // a cause, and not the reason
@@ -249,14 +249,14 @@ func TestDecideContextDone(t *testing.T) {
 				Verdict: v,
 				Stop:    tt.want,
 				State:   retry.State{Failures: 2, RateLimited: 1, First: firstAttempt, Key: "k"},
-			}, p.DecideContext(tt.ctx, s, v, firstAttempt))
+			}, decideInCall(p, tt.ctx, s, v, firstAttempt))
 		}
 		assert.True(t, budget.TryWithdraw(firstAttempt), "the budget was charged")
 	}
 }
 
-// TestDecideContextBudget checks when a retry is paid for.
-func TestDecideContextBudget(t *testing.T) {
+// TestCallBudget checks when a retry is paid for.
+func TestCallBudget(t *testing.T) {
 	t.Parallel()
 	now := firstAttempt
 	free := retry.Verdict{Class: retry.RateLimited, After: time.Second}
@@ -283,10 +283,10 @@ func TestDecideContextBudget(t *testing.T) {
 			p.Jitter, p.Rand, p.Budget = retry.NoJitter, word(0), &retry.Budget{Reserve: 1}
 			s := retry.State{First: now}
 			assert.Equal(t, 1, p.Decide(s, retryable, now).State.Failures, "Decide does not know of the budget")
-			d := p.DecideContext(tt.ctx, s, tt.v, now)
+			d := decideInCall(&p, tt.ctx, s, tt.v, now)
 			assert.Equal(t, tt.left == 0, d.Retry)
 			if tt.left == 0 {
-				d = p.DecideContext(tt.ctx, s, tt.v, now)
+				d = decideInCall(&p, tt.ctx, s, tt.v, now)
 				assert.False(t, d.Retry)
 				assert.Equal(t, retry.StopBudget, d.Stop)
 				assert.Equal(t, tt.delay, d.Delay, "what the wait would have been")
@@ -337,9 +337,9 @@ func TestDecideElapsedBoundary(t *testing.T) {
 	}
 }
 
-// TestDecideContextDeadlineBoundary checks the deadline to the nanosecond: the
+// TestCallDeadlineBoundary checks the deadline to the nanosecond: the
 // next attempt must begin before it.
-func TestDecideContextDeadlineBoundary(t *testing.T) {
+func TestCallDeadlineBoundary(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
 	tests := []struct {
@@ -367,7 +367,7 @@ func TestDecideContextDeadlineBoundary(t *testing.T) {
 			for _, u := range []word{0, math.MaxUint64} {
 				p := retry.Policy{Backoff: retry.Constant(tt.delay), Jitter: retry.NoJitter, Rand: u}
 				ctx := untilContext{t.Context(), firstAttempt.Add(tt.room)}
-				d := p.DecideContext(ctx, retry.State{}, tt.v, firstAttempt)
+				d := decideInCall(&p, ctx, retry.State{}, tt.v, firstAttempt)
 				assert.Equal(t, tt.retry, d.Retry)
 				if !tt.retry {
 					assert.Equal(t, retry.StopDeadline, d.Stop)
@@ -464,7 +464,7 @@ func TestDecideHintedWaits(t *testing.T) {
 				if tt.room > 0 {
 					ctx = untilContext{ctx, firstAttempt.Add(tt.room)}
 				}
-				return p.DecideContext(ctx, elapsedState(0), hintOf(tt.hint), firstAttempt)
+				return decideInCall(&p, ctx, elapsedState(0), hintOf(tt.hint), firstAttempt)
 			}
 			lo, middle, hi := decide(0), decide(1<<63), decide(math.MaxUint64)
 			for _, d := range []retry.Decision{lo, middle, hi} {
@@ -674,7 +674,7 @@ func TestDecisionAt(t *testing.T) {
 			p.Decide(retry.State{}, retryable, now),
 			(&retry.Policy{Backoff: retry.Constant(0)}).Decide(retry.State{}, retryable, now),
 			p.Decide(retry.State{}, hintOf(100*time.Hour), now),
-			p.DecideContext(t.Context(), retry.State{}, retryable, now),
+			decideInCall(p, t.Context(), retry.State{}, retryable, now),
 		} {
 			assert.Equal(t, d.At.Round(0), d.At)
 			assert.Equal(t, now.Add(d.Delay).Round(0), d.At)
@@ -835,24 +835,24 @@ func TestExhausted(t *testing.T) {
 	}
 }
 
-// TestDecideContextOfALivingCall checks the context of a real call: the deadline
+// TestCallOfALivingCall checks the context of a real call: the deadline
 // is compared with the time that is given, not with that of the system.
-func TestDecideContextOfALivingCall(t *testing.T) {
+func TestCallOfALivingCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		p := &retry.Policy{Backoff: retry.Constant(10 * time.Second), Jitter: retry.NoJitter}
 		start := time.Now()
-		assert.True(t, p.DecideContext(ctx, retry.State{}, retryable, start).Retry)
-		assert.True(t, p.DecideContext(ctx, retry.State{}, retryable, start.Add(50*time.Second-1)).Retry)
-		d := p.DecideContext(ctx, retry.State{}, retryable, start.Add(50*time.Second))
+		assert.True(t, decideInCall(p, ctx, retry.State{}, retryable, start).Retry)
+		assert.True(t, decideInCall(p, ctx, retry.State{}, retryable, start.Add(50*time.Second-1)).Retry)
+		d := decideInCall(p, ctx, retry.State{}, retryable, start.Add(50*time.Second))
 		assert.Equal(t, retry.StopDeadline, d.Stop)
 		assert.Equal(t, 10*time.Second, d.Delay)
 
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		d = p.DecideContext(ctx, retry.State{}, retryable, start)
+		d = decideInCall(p, ctx, retry.State{}, retryable, start)
 		assert.Equal(t, retry.StopDeadline, d.Stop)
 		assert.Zero(t, d.Delay, "the context is done, whatever the time is")
 	})

@@ -297,7 +297,7 @@ func TestT55_RefusalTellsTheWait(t *testing.T) {
 				assert.LessOrEqual(t, e.RetryAfter, tt.hi)
 
 				now := time.Now()
-				d := p.DecideContext(t.Context(), retry.State{}, p.Classify(tt.err), now)
+				d := decideInCall(&p, t.Context(), retry.State{}, p.Classify(tt.err), now)
 				assert.Equal(t, retry.StopBudget, d.Stop)
 				assert.GreaterOrEqual(t, d.Delay, tt.lo)
 				assert.LessOrEqual(t, d.Delay, tt.hi)

@@ -99,7 +99,7 @@ func TestT06_NoSleepPastDeadline(t *testing.T) {
 				assert.Equal(t, retry.StopDeadline, peerError(t, err).Stop)
 				assert.ErrorContains(t, err, "deadline")
 
-				d := tt.p.DecideContext(ctx, retry.State{}, tt.p.Classify(tt.err), time.Now())
+				d := decideInCall(tt.p, ctx, retry.State{}, tt.p.Classify(tt.err), time.Now())
 				assert.False(t, d.Retry)
 				assert.Equal(t, retry.StopDeadline, d.Stop)
 			})
@@ -366,7 +366,7 @@ func TestT59_NothingIsRetryableAfterTheContext(t *testing.T) {
 				assert.Equal(t, opErr, e.Err, name)
 				assert.ErrorIs(t, err, context.Canceled, name)
 
-				d := p.DecideContext(ctx, retry.State{}, p.Classify(opErr), time.Now())
+				d := decideInCall(p, ctx, retry.State{}, p.Classify(opErr), time.Now())
 				assert.False(t, d.Retry, name)
 				assert.Equal(t, retry.StopCanceled, d.Stop, name)
 			}
@@ -682,7 +682,7 @@ func TestT30_NothingStartsAtConstruction(t *testing.T) {
 			_ = p.Delay(retry.State{Failures: 1})
 			_ = p.Classify(errPeer)
 			_ = p.Next(retry.State{}, errPeer, time.Unix(0, 0))
-			_ = p.DecideContext(t.Context(), retry.State{}, retry.Verdict{}, time.Unix(0, 0))
+			_ = decideInCall(&p, t.Context(), retry.State{}, retry.Verdict{}, time.Unix(0, 0))
 			_, _ = p.Exhausted(retry.State{}, time.Unix(0, 0))
 		})
 	})

@@ -236,8 +236,8 @@ func TestPolicyNil(t *testing.T) {
 	assert.Equal(t, zero.Delay(s), none.Delay(s))
 	assert.Equal(t, zero.Decide(s, retryable, firstAttempt), none.Decide(s, retryable, firstAttempt))
 	assert.Equal(t, zero.Next(s, errRefused, firstAttempt), none.Next(s, errRefused, firstAttempt))
-	assert.Equal(t, zero.DecideContext(t.Context(), s, retryable, firstAttempt),
-		none.DecideContext(t.Context(), s, retryable, firstAttempt))
+	assert.Equal(t, decideInCall(zero, t.Context(), s, retryable, firstAttempt),
+		decideInCall(none, t.Context(), s, retryable, firstAttempt))
 	assert.Equal(t, zero.Classify(errRefused), none.Classify(errRefused))
 	for n := range 10 {
 		lo, hi := zero.Bounds(n)

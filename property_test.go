@@ -393,7 +393,7 @@ func (c *course) byHand(ctx context.Context, p *retry.Policy, clock *retrytest.C
 		}
 		e.Attempts++
 		e.Err = err
-		d := p.DecideContext(ctx, s, p.Classify(err), clock.Now())
+		d := decideInCall(p, ctx, s, p.Classify(err), clock.Now())
 		c.stop = d.Stop
 		if d.Stop == retry.StopFinal {
 			c.err = err
@@ -424,7 +424,7 @@ func (c *course) byHand(ctx context.Context, p *retry.Policy, clock *retrytest.C
 	c.stop, c.err = e.Stop, e
 }
 
-func TestPropertyExecuteAndDecideContextAgree(t *testing.T) {
+func TestPropertyExecuteAndCallAgree(t *testing.T) {
 	t.Parallel()
 	const cases = 4000
 	seen := map[retry.StopReason]int{}
@@ -741,7 +741,7 @@ func TestPropertyDecideAgainstOracle(t *testing.T) {
 			got := c.policy.Decide(c.state, c.verdict, c.now)
 			if c.bounded {
 				deadline = c.now.Add(c.room)
-				got = c.policy.DecideContext(untilContext{t.Context(), deadline}, c.state, c.verdict, c.now)
+				got = decideInCall(&c.policy, untilContext{t.Context(), deadline}, c.state, c.verdict, c.now)
 			}
 			want := naiveDecide(&c.policy, c.state, c.verdict, c.now, deadline, u)
 			if !assert.Equal(t, want, got, "seed %d, word %#x", seed, u) {

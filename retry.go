@@ -3,7 +3,6 @@ package retry
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/done"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
@@ -55,159 +54,72 @@ func Do[T any](ctx context.Context, p *Policy, fn func(context.Context) (T, erro
 	return v, err
 }
 
-// call is what Execute knows about one call. It lives on the stack, where every
-// byte counts: with less than about 450 bytes in the frames below the wait, a
-// sleeping caller keeps to the 2 KB that a goroutine starts with. Hence the
-// rare things that need large frames are not inlined into retry.
-type call struct {
-	p        *Policy
-	attempts int
-	waited   time.Duration
-	state    State
-	timer    *time.Timer
-}
-
-// run is the loop. If err is not nil, Execute has made the first attempt.
+// run is the loop over a Call. If err is not nil, Execute has made the first attempt,
+// and nobody watches. What is on the stack here is there while the caller waits, and
+// every byte counts: a goroutine starts with 2 KB. Hence the rare things that need
+// large frames are functions of their own that are not inlined.
 func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err error) error {
 	if fn == nil {
 		return errNilFunc
 	}
-	ctx = orBackground(ctx)
-	c := call{p: p}
-	if p.MaxElapsed > 0 || p.Observer != nil {
-		c.state.First = p.now()
+	c := Call{Policy: p}
+	if err == nil {
+		c.under(ctx)
+	} else if c.first(ctx, err) {
+		return err
 	}
-	ended := ctx.Done()
-	for timedOut := false; ; {
-		if err == nil || c.attempts > 0 {
-			if done.Closed(ended) {
-				return c.interrupted(ctx, err)
-			}
-			if p.AttemptTimeout > 0 {
-				timedOut, err = p.attempt(ctx, fn)
-			} else {
-				err = fn(ctx)
-			}
-			if err == nil {
-				c.succeeded(ctx)
-				return nil
-			}
+	for {
+		if c.delay > 0 && c.wait(c.delay) {
+			c.Waited = sat.Add(c.Waited, c.delay)
 		}
-		c.attempts++
-		if done.Closed(ended) {
-			return c.interrupted(ctx, err)
+		if !c.begin() {
+			return c.Last
 		}
-		delay, end := c.retry(ctx, err, p.classify(err, timedOut))
-		if end != nil {
-			return end
-		}
-		if delay > 0 {
-			c.timer = p.start(c.timer, delay)
-			if p.wait(ctx, delay, c.timer) {
-				c.waited = sat.Add(c.waited, delay)
-			}
+		if p.AttemptTimeout > 0 {
+			c.try(fn)
+		} else if err = fn(c.ctx); err != nil {
+			c.fail(err)
+		} else {
+			c.succeeded()
+			return nil
 		}
 	}
 }
 
-// attempt calls fn once under AttemptTimeout. It reports whether that has ended
-// the attempt while ctx lives on.
-func (p *Policy) attempt(ctx context.Context, fn func(context.Context) error) (timedOut bool, err error) {
-	attemptCtx, cancel := p.withTimeout(ctx)
-	defer cancel()
-	err = fn(attemptCtx)
-	return err != nil && done.Is(attemptCtx) && !done.Is(ctx), err
-}
-
-// retry decides about the failure err. It returns the wait before the next
-// attempt, or the error that ends the call.
-func (c *call) retry(ctx context.Context, err error, v Verdict) (time.Duration, error) {
-	var j judgment // not a literal, which would be built aside and copied
-	j.verdict = v
-	now, room := time.Time{}, sat.Max
-	if deadline, ok := ctx.Deadline(); ok || c.p.MaxElapsed > 0 || c.p.Observer != nil || c.p.Budget != nil {
-		now, room = c.p.timeUntil(deadline)
-	}
-	c.p.judge(&j, &c.state, now, room)
-	if c.p.Budget != nil {
-		c.p.withdraw(&j, now)
-	}
-	if !j.retry && j.stop != StopFinal {
-		err = c.giveUp(&j, err)
-	}
-	if c.p.Observer != nil {
-		c.announce(ctx, &j, err, now)
-	}
-	if j.retry {
-		return j.delay, nil
-	}
-	return 0, err
-}
-
-// timeUntil returns the current time and what is left of it before deadline; a
-// zero deadline means none.
-func (p *Policy) timeUntil(deadline time.Time) (now time.Time, room time.Duration) {
-	now = p.now()
-	if deadline.IsZero() {
-		return now, sat.Max
-	}
-	return now, deadline.Sub(now) // saturates
-}
-
-// giveUp returns the error of a call that the decider ended.
+// first ends a first attempt that was made without the Call. It returns true if the
+// error is Final: then there is nothing else to do, and nobody to tell.
 //
 //go:noinline
-func (c *call) giveUp(j *judgment, err error) error {
-	e := c.p.giveUp(j, &c.state, err)
-	e.Attempts, e.Waited = c.attempts, c.waited
-	return e
+func (c *Call) first(ctx context.Context, err error) (final bool) {
+	var v Verdict
+	if !done.Is(ctx) {
+		v = c.Policy.classify(err, false, nil, Unknown)
+		if v.Class == Final {
+			return true
+		}
+	}
+	c.under(ctx)
+	c.failed(err, v, nil)
+	return false
 }
 
-// announce tells the Observer what was decided.
+// fail ends an attempt that has no context of its own with a failure.
 //
 //go:noinline
-func (c *call) announce(ctx context.Context, j *judgment, err error, now time.Time) {
-	e := Event{Kind: Retrying, Delay: j.delay, Verdict: j.verdict, Err: err}
-	if !j.retry {
-		e.Kind, e.Delay, e.Stop = GaveUp, 0, j.stop
+func (c *Call) fail(err error) {
+	var v Verdict
+	if !done.Closed(c.ended) {
+		v = c.policy.classify(err, false, nil, Unknown)
 	}
-	c.observe(ctx, e, now)
+	c.failed(err, v, nil)
 }
 
-// succeeded settles a success.
-func (c *call) succeeded(ctx context.Context) {
-	if c.p.Budget == nil && c.p.Observer == nil {
-		return
+// try makes an attempt that has a context of its own, which must not outlive a panic.
+func (c *Call) try(fn func(context.Context) error) {
+	defer c.Abort()
+	if err := fn(c.ctx); err != nil {
+		c.failed(err, c.Verdict(err), nil)
+	} else {
+		c.succeeded()
 	}
-	now := c.p.now()
-	if c.p.Budget != nil {
-		c.p.Budget.Deposit(now)
-	}
-	if c.p.Observer != nil {
-		c.attempts++
-		c.observe(ctx, Event{Kind: Succeeded}, now)
-	}
-}
-
-// interrupted returns the error of a call whose context is done; err is the
-// last failure, or nil if there was no attempt.
-func (c *call) interrupted(ctx context.Context, err error) error {
-	e := &Error{
-		Policy:   c.p.Name,
-		Attempts: c.attempts,
-		Waited:   c.waited,
-		Stop:     contextStop(ctx),
-		Err:      err,
-		Cause:    context.Cause(ctx),
-	}
-	if c.p.Observer != nil {
-		c.observe(ctx, Event{Kind: GaveUp, Stop: e.Stop, Err: e}, c.p.now())
-	}
-	return e
-}
-
-func (c *call) observe(ctx context.Context, e Event, now time.Time) {
-	e.Policy, e.Attempt = c.p.Name, c.attempts
-	e.Elapsed = max(now.Sub(c.state.First), 0)
-	c.p.Observer.Observe(ctx, e)
 }

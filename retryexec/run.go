@@ -117,18 +117,16 @@ func run(ctx context.Context, p *retry.Policy, newCmd func(context.Context) *exe
 	if newCmd == nil {
 		return errNoFactory
 	}
-	var policy retry.Policy
-	if p != nil {
-		policy = *p
-	}
-	policy.Classifier = retry.Chain(policy.Classifier, ClassifyError)
-	return policy.Execute(ctx, func(attempt context.Context) error {
-		err := runOnce(attempt, newCmd, stdout)
-		if err != nil && done.Is(attempt) && !done.Is(ctx) {
-			return &timeoutError{err: err}
+	call := retry.Call{Policy: p, Classify: ClassifyError}
+	defer call.Abort()
+	for call.Next(ctx) {
+		err := runOnce(call.Context(), newCmd, stdout)
+		if err != nil && call.TimedOut() {
+			err = &timeoutError{err: err}
 		}
-		return err
-	})
+		call.End(err)
+	}
+	return call.Err()
 }
 
 func runOnce(ctx context.Context, newCmd func(context.Context) *exec.Cmd, stdout *bytes.Buffer) error {

@@ -48,7 +48,7 @@ func TestBodyIsReplayed(t *testing.T) {
 	}
 	s := serve(t, record(status(429)), record(reset), record(status(503)), record(status(200)))
 	req := request(t, http.MethodPut, s.URL, strings.NewReader("hello"), "X-Once", "1")
-	header, body := req.Header, req.Body
+	body := req.Body
 	base := &http.Transport{}
 	t.Cleanup(base.CloseIdleConnections)
 	greedy := roundTripper(func(req *http.Request) (*http.Response, error) {
@@ -62,7 +62,6 @@ func TestBodyIsReplayed(t *testing.T) {
 	assert.Equal(t, "status 200", text(t, resp))
 	const want = "hello 5 [1]"
 	assert.Equal(t, []string{want, want, want, want}, bodies)
-	assert.Equal(t, headers("X-Once", "1"), header)
 	assert.Equal(t, body, req.Body)
 	assert.NoError(t, resp.Request.Context().Err(), "it outlives the attempt")
 	assert.Equal(t, 4, retryhttp.Attempts(resp))

@@ -146,22 +146,35 @@ func judgeNode(err error) retry.Verdict {
 // untyped reports whether err is of one of the types that stand for nothing but
 // a text, or of one that net/http keeps for itself.
 func untyped(err error) bool {
-	t := reflect.TypeOf(err)
-	if t == nil {
-		return false
-	}
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	switch t.PkgPath() {
+	switch pkgPath(err) {
 	case "errors", "fmt":
 		one, several := errtree.Unwrap(err)
 		return one == nil && several == nil
+	default:
+		return ownType(err)
+	}
+}
+
+// ownType reports whether an error is of a type of net/http.
+func ownType(err error) bool {
+	switch pkgPath(err) {
 	case "net/http", "net/textproto", "golang.org/x/net/http2":
 		return true
 	default:
 		return false
 	}
+}
+
+// pkgPath returns the package of the type of an error.
+func pkgPath(err error) string {
+	t := reflect.TypeOf(err)
+	if t == nil {
+		return ""
+	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.PkgPath()
 }
 
 // truncated reports whether a response is called malformed only because its
@@ -204,6 +217,13 @@ var texts = []struct {
 	{"net/http: server response headers exceeded", "", final("malformed")},
 	{"stream error: ", "; http2: response header list larger than advertised limit", final("malformed")},
 
+	// What a SOCKS proxy says. https://www.rfc-editor.org/rfc/rfc1928#section-6
+	{socksSays, "connection not allowed by ruleset", final("socks")},
+	{socksSays, " not supported", final("socks")}, // command, address type
+	{socksSays, "", anew("socks")},                // refused, unreachable, expired, general failure
+
+	{"net/http: request canceled", "request canceled", final("canceled")}, // by the deprecated Request.Cancel
+
 	{"http: server closed idle connection", "", again("conn_closed")},
 	{"net/http: cannot rewind body", "", again("conn_closed")},
 	{"http: unexpected EOF reading trailer", "", again("eof")},
@@ -222,6 +242,7 @@ var texts = []struct {
 }
 
 const (
+	socksSays     = "unknown error "
 	cannotRetry   = "http2: Transport: cannot retry err ["
 	defineGetBody = "] after Request.Body was written; define Request.GetBody to avoid this error"
 )

@@ -1,12 +1,10 @@
 package retryhttp
 
 import (
-	"context"
 	"errors"
 	"net/http"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
 // Do sends a request and has its response read by a function, which is part of
@@ -52,14 +50,11 @@ func Do(client *http.Client, p *retry.Policy, req *http.Request, read func(*http
 	if p == nil {
 		p = t.policy()
 	}
-	budget := p.Budget
-	if budget == nil {
-		budget = t.budget(req)
-	}
-	c := t.newCall(req, p, budget)
+	budget := t.budget(p, req)
 	own := *client
+	c := &call{t: t, base: clientTransport{&own}, req: req, read: read}
 	own.Transport = hops{base, c}
-	c.base, c.read = clientTransport{&own}, read
+	c.begin(p, budget)
 	_, err := c.roundTrip() //nolint:bodyclose // consume has closed it
 	return err
 }
@@ -93,19 +88,16 @@ func (t clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// consume lets the caller read the response of an attempt. ctx is that of the
-// call, attempt that of the attempt.
-func (c *call) consume(ctx, attempt context.Context) error {
-	resp := c.resp
+// consume lets the caller read the response of an attempt.
+func (c *call) consume(resp *http.Response) {
 	c.resp = nil
 	defer resp.Body.Close()
 	err := Redact(c.read(resp))
 	if err == nil {
 		drain(resp)
-		return nil
+		c.End(nil)
+		return
 	}
-	c.sent = nil // it was, and answered
-	c.judge(err, err, overtime(attempt) && !done.Is(ctx))
-	c.verdict.NotApplied = false
-	return err
+	c.Classify = classifyBody
+	c.decide(err, c.Verdict(err))
 }

@@ -4,64 +4,109 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/errtree"
 )
 
-// judge finds the verdict about a failure. Where the caller's Classifier has no
-// opinion about it, classified is what counts.
-func (c *call) judge(err, classified error, timedOut bool) {
-	v := c.asked(err)
-	switch {
-	case v != retry.Verdict{}:
-	case timedOut:
-		v = retry.Verdict{Class: retry.Retryable, Category: "timeout"}
-	default:
-		v = Classify(classified)
+// fail ends an attempt without a response.
+func (c *call) fail(err error) {
+	v := c.Verdict(err)
+	interrupted := c.TimedOut() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	unsent := c.sent.nothing(interrupted)
+	if v == (retry.Verdict{}) { // nobody knows it
+		v.Class = retry.Final
+		if unsent || c.sent == nil && unconnected(c.base, err) {
+			v.Class, v.Category = retry.Retryable, "unsent"
+		}
 	}
-	if v == (retry.Verdict{}) {
-		v.Class = retry.Final // what may be retried is known here
-	}
-	interrupted := timedOut || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
-	if c.sent.nothing(interrupted) {
-		v.NotApplied = true
-	}
-	c.decree(v)
+	v.NotApplied = v.NotApplied || unsent
+	c.decide(err, v)
 }
 
-// refused judges a response with the status of a failure. It returns nil if that
-// is for the caller to deal with.
-func (c *call) refused(resp *http.Response) error {
-	after, hinted := ParseHint(resp.StatusCode, resp.Header, c.caller.Now())
+// unconnected reports whether an error that nobody knows came up before base had a
+// connection. What happens to a connection, an http.Transport puts into an error of
+// its own; so others are of its hooks, such as DialContext or Proxy.
+func unconnected(base http.RoundTripper, err error) bool {
+	if _, ok := base.(*http.Transport); !ok || err == errNoResponse { //nolint:errorlint // made here
+		return false
+	}
+	text, _ := errtree.Try(err.Error)
+	return !ownType(err) && !strings.HasPrefix(text, "net/http: ") && !strings.HasPrefix(text, "http: ")
+}
+
+// decide ends an attempt that failed, if the request can be sent again at all.
+func (c *call) decide(err error, v retry.Verdict) retry.Decision {
+	if v.Class != retry.Final && !c.body.repeatable() {
+		v = retry.Verdict{Class: retry.Final, After: v.After, Category: "body_not_replayable"}
+	}
+	v.NotApplied = v.NotApplied && !c.served
+	return c.EndVerdict(err, v)
+}
+
+// respond ends an attempt with the response to req.
+func (c *call) respond(req *http.Request, resp *http.Response) {
+	if resp.Body == nil {
+		resp.Body = http.NoBody
+	}
+	if c.Policy.AttemptTimeout > 0 && c.read == nil {
+		// The response is read under the context of its attempt, which goes on.
+		cancelWithBody(resp, c.Detach())
+	}
+	switch {
+	case resp.Request == req:
+		resp.Request = c.req
+	case resp.Request != nil && c.Policy.AttemptTimeout > 0:
+		resp.Request = outlive(resp.Request, c.req.Context())
+	}
+	c.resp = resp
+	switch {
+	case resp.StatusCode >= 400:
+		c.refused(resp)
+	case c.read != nil:
+		c.consume(resp)
+	default:
+		c.End(nil)
+	}
+}
+
+// refused ends an attempt whose response has the status of a failure.
+func (c *call) refused(resp *http.Response) {
+	after, hinted := ParseHint(resp.StatusCode, resp.Header, c.Policy.Now())
 	if !hinted && c.t.BodyHints && heeded(resp.StatusCode) {
 		after, hinted = peekHint(resp)
 	}
 	err := c.statusError(resp, after)
-	v := c.asked(err)
-	if v == (retry.Verdict{}) {
-		v = c.judgeAnswer(resp, err, hinted)
-	}
+	err.verdict = c.judgeAnswer(resp, after, hinted)
+	v := c.Verdict(err)
 	c.fresh = c.fresh || resp.StatusCode == http.StatusMisdirectedRequest
 	if v.Class == retry.RateLimited && v.After > 0 && c.t.Cooldown > 0 {
-		c.t.host(c.answered(resp)).coolDown(c.caller.Now().Add(min(v.After, c.t.Cooldown)))
+		c.t.host(c.answered(resp)).coolDown(c.Policy.Now().Add(min(v.After, c.t.Cooldown)))
 	}
-	if v.Class == retry.Final && c.read == nil && isAnswer(resp.StatusCode) {
-		return nil
-	}
-	if c.read != nil {
+	switch {
+	case c.read != nil:
 		err.Body = excerpt(resp, v.Class == retry.Final)
 		c.resp = nil
+		c.decide(err, v)
+	case v.Class == retry.Final && isAnswer(resp.StatusCode):
+		c.End(nil)
+	case c.decide(err, v).Retry: // its connection is free for others during the wait
+		drain(resp)
+		c.resp = nil
 	}
-	c.decree(v)
-	return err
 }
 
 // judgeAnswer knows what the server wants, and what this call can do.
-func (c *call) judgeAnswer(resp *http.Response, err *StatusError, hinted bool) retry.Verdict {
-	if c.t.TrustShouldRetry && shouldRetry(resp.Header) == "true" {
-		return retry.Verdict{Class: retry.Retryable, NotApplied: true, After: err.After, Category: "should_retry"}
+func (c *call) judgeAnswer(resp *http.Response, after time.Duration, hinted bool) retry.Verdict {
+	if told(resp).gaveUp { // a Transport beneath this one has tried all that
+		return final("gave_up")
 	}
-	v := judgeStatus(resp, err.After, hinted, c.key != "" || hasKey(c.req))
+	if c.t.TrustShouldRetry && shouldRetry(resp.Header) == "true" {
+		return retry.Verdict{Class: retry.Retryable, NotApplied: true, After: after, Category: "should_retry"}
+	}
+	v := judgeStatus(resp, after, hinted, c.key != "" || hasKey(c.req))
 	if resp.StatusCode == http.StatusMisdirectedRequest {
 		// Another connection may lead elsewhere, once.
 		if _, ok := afresh(c.base, c.req); !ok || c.fresh {
@@ -69,23 +114,6 @@ func (c *call) judgeAnswer(resp *http.Response, err *StatusError, hinted bool) r
 		}
 	}
 	return v
-}
-
-// asked asks the Classifier of the caller's policy.
-func (c *call) asked(err error) retry.Verdict {
-	if c.caller.Classifier == nil {
-		return retry.Verdict{}
-	}
-	return c.caller.Classifier(err)
-}
-
-// decree makes v the verdict, if the request can be sent again at all.
-func (c *call) decree(v retry.Verdict) {
-	if v.Class != retry.Final && !c.body.repeatable() {
-		v = retry.Verdict{Class: retry.Final, After: v.After, Category: "body_not_replayable"}
-	}
-	v.NotApplied = v.NotApplied && !c.served
-	c.verdict = v
 }
 
 // isAnswer reports whether a final status says that the server did its work.

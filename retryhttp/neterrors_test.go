@@ -273,6 +273,15 @@ var slow = []trouble{
 		byDo: true, want: again("timeout"), text: "Client.Timeout exceeded", get: 2, post: 1,
 	},
 	{
+		name: "canceled as in the old days", set: to(stallRaw("")), change: func(req *http.Request) *http.Request {
+			over := make(chan struct{})
+			time.AfterFunc(long, func() { close(over) })
+			req.Cancel = over //nolint:staticcheck // is deprecated, and used
+			return req
+		},
+		want: final("canceled"), get: 1, post: 1,
+	},
+	{
 		name: "dial",
 		set:  with(func(base *http.Transport) { base.DialContext = (&net.Dialer{Timeout: 1}).DialContext }, ignore),
 		want: anew("timeout"), text: "i/o timeout", get: 2, post: 2,

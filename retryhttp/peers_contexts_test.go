@@ -104,6 +104,16 @@ func peerConns(t *testing.T, handler http.HandlerFunc) (s *httptest.Server, open
 	return s, open
 }
 
+// cancelingClock cancels something when it is asked to wait, and waits for ever.
+type cancelingClock struct{ cancel context.CancelFunc }
+
+func (cancelingClock) Now() time.Time { return time.Now() }
+
+func (c cancelingClock) After(time.Duration) <-chan time.Time {
+	c.cancel()
+	return nil
+}
+
 func TestB20_CancelDuringTheWait(t *testing.T) {
 	t.Parallel()
 	t.Run("at once", func(t *testing.T) {
@@ -115,10 +125,10 @@ func TestB20_CancelDuringTheWait(t *testing.T) {
 			base := roundTripper(func(*http.Request) (*http.Response, error) {
 				return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: body}, nil
 			})
-			p := &retry.Policy{Backoff: retry.Constant(time.Hour)}
-			p.Observer = retry.ObserverFunc(func(context.Context, retry.Event) {
-				assert.EqualValues(t, 1, body.closed.Load(), "before anybody waits")
+			time.AfterFunc(time.Second, func() {
+				assert.EqualValues(t, 1, body.closed.Load(), "while somebody waits")
 			})
+			p := &retry.Policy{Backoff: retry.Constant(time.Hour)}
 			begun := time.Now()
 			_, err := (&retryhttp.Transport{Base: base, Policy: p}).RoundTrip(
 				request(t, http.MethodGet, "http://127.0.0.1", nil).WithContext(ctx))
@@ -135,7 +145,7 @@ func TestB20_CancelDuringTheWait(t *testing.T) {
 		for range 10 {
 			ctx, cancel := context.WithCancel(t.Context())
 			p := *p
-			p.Observer = retry.ObserverFunc(func(context.Context, retry.Event) { cancel() })
+			p.Clock = cancelingClock{cancel}
 			_, err := client(t, base, &p).Do(request(t, http.MethodGet, s.URL, nil).WithContext(ctx))
 			require.ErrorIs(t, err, context.Canceled)
 		}

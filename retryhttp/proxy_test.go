@@ -51,7 +51,33 @@ var behindProxies = []trouble{
 		proxy := http.ProxyURL(&url.URL{Scheme: "http", Host: listener.Addr().String()})
 		return ownTransport(t, &http.Transport{Proxy: proxy}), "http://retry.invalid"
 	}, want: anew("conn_refused"), get: 2, post: 2},
+	{name: "SOCKS, failure", set: throughSOCKS(1), want: anew("socks"), get: 2, post: 2},
+	{name: "SOCKS, not allowed", set: throughSOCKS(2), want: final("socks"), get: 1, post: 1},
+	{name: "SOCKS, network unreachable", set: throughSOCKS(3), want: anew("socks"), get: 2, post: 2},
+	{name: "SOCKS, host unreachable", set: throughSOCKS(4), want: anew("socks"), get: 2, post: 2},
+	{name: "SOCKS, refused", set: throughSOCKS(5), want: anew("socks"), get: 2, post: 2},
+	{name: "SOCKS, TTL expired", set: throughSOCKS(6), want: anew("socks"), get: 2, post: 2},
+	{name: "SOCKS, command", set: throughSOCKS(7), want: final("socks"), get: 1, post: 1},
+	{name: "SOCKS, address", set: throughSOCKS(8), want: final("socks"), get: 1, post: 1},
 	{name: "without end", set: through("HTTP/1.1 200 OK\r\n", false), timeout: short, want: again("timeout"), get: 2, post: 2},
+}
+
+// throughSOCKS is a SOCKS proxy that answers every CONNECT with a reply code.
+//
+// https://www.rfc-editor.org/rfc/rfc1928
+func throughSOCKS(reply byte) func(*testing.T) (*http.Transport, string) {
+	return func(t *testing.T) (*http.Transport, string) {
+		t.Helper()
+		s := serveRaw(t, func(conn net.Conn) {
+			b := make([]byte, 300)
+			_, _ = conn.Read(b) // the methods
+			_, _ = conn.Write([]byte{5, 0})
+			_, _ = conn.Read(b) // CONNECT
+			_, _ = conn.Write([]byte{5, reply, 0, 1, 0, 0, 0, 0, 0, 0})
+		})
+		proxy := http.ProxyURL(&url.URL{Scheme: "socks5", Host: s.addr})
+		return ownTransport(t, &http.Transport{Proxy: proxy}), "http://retry.invalid"
+	}
 }
 
 // The answer of a proxy carries a hint, and no secrets.

@@ -36,23 +36,37 @@ func hasKey(req *http.Request) bool {
 // without quotes around them.
 func RandomKey(*http.Request) string { return rand.Text() }
 
-// request returns the request of an attempt.
+// request returns the request of an attempt, whose context is ctx.
 func (c *call) request(ctx context.Context) (*http.Request, error) {
-	if c.plain && !hasBody(c.req) {
+	_, trusted := c.base.(*http.Transport) // to leave a request as it is
+	first := c.Attempt() == 1 && c.body.shared == nil
+	own := c.key != "" || c.t.AttemptHeader != "" || c.sent != nil || c.Policy.AttemptTimeout > 0
+	if !own && (first || trusted && !hasBody(c.req)) {
+		// As http.Client would do without a Transport.
+		if !trusted {
+			c.kept = keep(c.req)
+		}
+		c.body.used = true
 		return c.req, nil
 	}
 	body, err := c.body.next()
 	if err != nil {
-		return nil, &rewindError{Redact(err), c.err}
+		return nil, &rewindError{Redact(err), c.Last}
 	}
-	if c.plain {
-		req := c.req.WithContext(ctx)
-		req.Body = body
+	var req *http.Request
+	switch {
+	case c.kept != nil:
+		req = c.kept.request()
+	case trusted && !own:
+		req = c.req.WithContext(ctx)
+	default:
+		req = c.req.Clone(ctx)
+		req.Trailer = c.req.Trailer // the caller fills it in while the body is read
+	}
+	req.Body = body
+	if !own {
 		return req, nil
 	}
-	req := c.req.Clone(ctx)
-	req.Body = body
-	req.Trailer = c.req.Trailer // the caller fills it in while the body is read
 	if req.Header == nil {
 		req.Header = http.Header{}
 	}
@@ -60,7 +74,7 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 		req.Header.Set("Idempotency-Key", c.key)
 	}
 	if c.t.AttemptHeader != "" {
-		req.Header.Set(c.t.AttemptHeader, strconv.Itoa(c.attempts))
+		req.Header.Set(c.t.AttemptHeader, strconv.Itoa(c.Attempt()))
 	}
 	return req, nil
 }
@@ -83,22 +97,4 @@ func (s *sent) watch(ctx context.Context) context.Context {
 		GotConn:          func(httptrace.GotConnInfo) { s.got.Store(true) },
 		WroteHeaderField: func(string, []string) { s.wrote.Store(true) },
 	})
-}
-
-// attemptsKey is the context key of the number that [Attempts] returns.
-type attemptsKey struct{}
-
-// Attempts returns how many requests a [Transport] has sent to get resp: 1 if
-// there was no retry, or no Transport. It is read from the context of
-// resp.Request. Attempts(nil) is 0.
-func Attempts(resp *http.Response) int {
-	if resp == nil {
-		return 0
-	}
-	if resp.Request != nil {
-		if n, ok := resp.Request.Context().Value(attemptsKey{}).(int); ok {
-			return n
-		}
-	}
-	return 1
 }

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry"
 )
 
 // StatusError is the failure of an attempt that was answered. A [Transport]
@@ -19,6 +21,8 @@ type StatusError struct {
 	StatusCode int
 	After      time.Duration // the server's hint, or 0
 	Body       []byte        // up to 4 KiB of the body; only from Do
+
+	verdict retry.Verdict // about the response that it stands for
 }
 
 func (c *call) statusError(resp *http.Response, after time.Duration) *StatusError {

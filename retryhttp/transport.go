@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
 // DefaultPolicy returns the policy of a [Transport] without one, for a caller to
@@ -116,35 +115,10 @@ type Transport struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	p, budget := t.policy(), t.budget(req)
-	if !t.plain(p, req) {
-		return t.newCall(req, p, budget).roundTrip()
-	}
-	// The usual request succeeds at once: nothing has to happen around its only
-	// attempt.
-	resp, err := t.base().RoundTrip(req)
-	if err == nil && resp.StatusCode < 400 {
-		if budget != nil {
-			budget.Deposit(p.Now())
-		}
-		return resp, nil
-	}
-	c := t.newCall(req, p, budget)
-	c.first = outcome{resp, err}
-	c.plain = true
+	p := t.policy()
+	c := call{t: t, base: t.base(), req: req}
+	c.begin(p, t.budget(p, req))
 	return c.roundTrip()
-}
-
-// plain reports whether attempts can be made with the caller's own request, but for
-// its body. Only http.Transport is trusted to leave that as it is.
-func (t *Transport) plain(p *retry.Policy, req *http.Request) bool {
-	if p.AttemptTimeout > 0 || p.MaxElapsed > 0 || p.Observer != nil || p.NonIdempotent ||
-		t.Cooldown > 0 || t.AttemptHeader != "" || !Idempotent(req) ||
-		req.GetBody == nil && hasBody(req) {
-		return false
-	}
-	_, ok := t.base().(*http.Transport)
-	return ok && !done.Is(req.Context())
 }
 
 // CloseIdleConnections closes the idle connections of Base, if it can.
@@ -169,10 +143,11 @@ func (t *Transport) policy() *retry.Policy {
 	return t.Policy
 }
 
-func (t *Transport) budget(req *http.Request) *retry.Budget {
+// budget returns the budget for the retries of a request under p.
+func (t *Transport) budget(p *retry.Policy, req *http.Request) *retry.Budget {
 	switch {
-	case t.policy().Budget != nil:
-		return t.policy().Budget
+	case p.Budget != nil:
+		return p.Budget
 	case t.Budget != nil:
 		return t.Budget(req)
 	default:

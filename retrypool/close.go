@@ -16,8 +16,9 @@ import (
 //
 // What is handed back has ended for this pool, with an error that is [ErrClosed].
 // [Task.State] has what [Pool.Resume] needs to go on, in another process if it has
-// to be. An attempt that Close has canceled does not count, unless it succeeds or
-// ends with a Final error of its own, or the policy is NonIdempotent.
+// to be. An attempt that fails after Close has canceled its context does not count,
+// whatever its error, unless it panics, the error is marked as Final, or the policy is
+// NonIdempotent.
 //
 // The tasks come in order of submission. The error is the cause of ctx if it has
 // ended before the queue was empty. Each task is handed back by one Close, if there
@@ -59,6 +60,7 @@ func (p *Pool) Close(ctx context.Context) ([]*Task, error) {
 // halt stops what goes on.
 func (p *Pool) halt() []*Task {
 	p.mu.Lock()
+	p.halted = true
 	left := p.takeBack(&p.ready)
 	for _, cancel := range p.running {
 		cancel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"runtime"
 	"strings"
 	"sync"
@@ -121,7 +122,16 @@ func TestCloseInAHurry(t *testing.T) {
 		{name: "canceled", fn: untilCanceled, back: true, want: "retrypool: closed; the last failure: context canceled"},
 		{name: "otherwise", fn: finally(errBoom), back: true, want: "retrypool: closed; the last failure: boom"},
 		{name: "success", fn: finally(nil)},
-		{name: "final", fn: finally(errFinal), want: "final"},
+		{name: "marked", fn: finally(errFinal), want: "final"},
+		{
+			name: "final by what the cancellation did", fn: finally(fs.ErrClosed), back: true,
+			want: "retrypool: closed; the last failure: file already closed",
+		},
+		{
+			name: "final by a classifier", fn: finally(errBoom), back: true,
+			policy: retry.Policy{Classifier: retry.On(retry.Final, errBoom)},
+			want:   "retrypool: closed; the last failure: boom",
+		},
 		{name: "panic", fn: func(ctx context.Context) error { <-ctx.Done(); panic("ouch") }, want: "retrypool: task panicked: ouch"},
 		{name: "non-idempotent", fn: untilCanceled, policy: retry.Policy{NonIdempotent: true}, want: "context canceled"},
 		{
@@ -190,14 +200,14 @@ func TestCloseInAHurryStartsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := &retrypool.Pool{Workers: 1}
 		closed := make(chan []*retrypool.Task, 1)
-		ctx := askedContext{t.Context(), func() {
+		ctx := askedContext{t.Context(), sync.OnceFunc(func() {
 			go func() {
 				left, err := pool.Close(ended())
 				assert.EqualError(t, err, "no time")
 				closed <- left
 			}()
 			time.Sleep(time.Nanosecond) // until Close waits for the worker
-		}}
+		})}
 		task := submit(ctx, t, pool, func(context.Context) error {
 			assert.Fail(t, "begun")
 			return nil
@@ -214,7 +224,7 @@ type askedContext struct {
 }
 
 func (c askedContext) Done() <-chan struct{} {
-	pcs := make([]uintptr, 3)
+	pcs := make([]uintptr, 6)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
 	for frame, more := frames.Next(); more; frame, more = frames.Next() {
 		if strings.HasSuffix(frame.Function, "(*Pool).attempt") {

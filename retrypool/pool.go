@@ -79,6 +79,7 @@ type Pool struct {
 	goroutines int                // all of them
 	wake       context.CancelFunc // wakes the one that waits for the first of waiting; nil if there is none
 	closed     bool               // no new tasks and no new waits
+	halted     bool               // no new attempts
 	idle       chan struct{}      // closed when no goroutine is left; nil if nobody asks
 }
 

@@ -2,7 +2,6 @@ package retrypool
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -107,46 +106,9 @@ func (t *Task) State() (retry.State, time.Time) {
 	return t.state, t.at.Round(0)
 }
 
-// begins notes that an attempt begins, and when the first one did, if now says so.
-func (t *Task) begins(now time.Time) {
-	t.pool.mu.Lock()
-	defer t.pool.mu.Unlock()
-	t.begun = true
-	if t.state.First.IsZero() {
-		t.state.First = now
-	}
-}
-
-// failed notes that it has failed, and the state after that.
-func (t *Task) failed(s retry.State, err error) {
-	t.pool.mu.Lock()
-	defer t.pool.mu.Unlock()
-	t.begun, t.state, t.err = false, s, err
-}
-
-// gaveUp returns the error of a task that has ended before it succeeded.
-func (t *Task) gaveUp(stop retry.StopReason, after time.Duration) *retry.Error {
-	e := &retry.Error{
-		Policy:     t.pool.policy().Name,
-		Attempts:   t.attempts(),
-		Waited:     t.waited,
-		Stop:       stop,
-		RetryAfter: after,
-		Err:        t.err,
-	}
-	if (stop == retry.StopCanceled || stop == retry.StopDeadline) && done.Is(t.ctx) {
-		e.Cause = context.Cause(t.ctx)
-	}
-	return e
-}
-
-// interrupted returns the error of a task whose context has ended.
-func (t *Task) interrupted() *retry.Error {
-	stop := retry.StopCanceled
-	if errors.Is(t.ctx.Err(), context.DeadlineExceeded) {
-		stop = retry.StopDeadline
-	}
-	return t.gaveUp(stop, 0)
+// call returns the operation as it stands, for its next attempt or its end.
+func (t *Task) call() retry.Call {
+	return retry.Call{Policy: t.pool.Policy, State: t.state, Last: t.err, Waited: t.waited}
 }
 
 // attempts is Attempts with the lock held, or for the task's worker.

@@ -4,14 +4,17 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
 
 // again lets a task wait for its next attempt, or hands it back if the pool is
 // closed.
-func (p *Pool) again(t *Task, now time.Time, delay time.Duration) {
+func (p *Pool) again(t *Task, call *retry.Call, delay time.Duration) {
+	now := p.Policy.Now()
 	p.mu.Lock()
 	delete(p.running, t)
+	t.begun, t.state, t.err = false, call.State, call.Last
 	if !p.closed {
 		p.postpone(t, now, delay)
 		p.mu.Unlock()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"runtime"
 	"runtime/debug"
-	"time"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/done"
@@ -36,32 +35,25 @@ func (p *Pool) work() {
 			go p.work()
 		}
 	}()
-	for {
-		t, ctx, cancel := p.next()
-		if t == nil {
-			break
-		}
-		p.attempt(ctx, cancel, t)
+	for t := p.next(); t != nil; t = p.next() {
+		p.attempt(t)
 	}
 	finished = true
 }
 
-// next returns the task to run now and a context for that, or nil if the worker
-// may go.
-func (p *Pool) next() (*Task, context.Context, context.CancelFunc) {
+// next returns the task to run now, or nil if the worker may go.
+func (p *Pool) next() *Task {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ready.first() == nil {
 		p.workers--
 		p.leave()
-		return nil, nil, nil
+		return nil
 	}
 	t := p.ready.pop()
 	t.phase = runs
 	p.vacate(t)
-	ctx, cancel := context.WithCancel(t.ctx)
-	p.running[t] = cancel
-	return t, ctx, cancel
+	return t
 }
 
 // vacate gives back the place of a task in the queue. The lock is held.
@@ -81,138 +73,99 @@ func (p *Pool) leave() {
 	}
 }
 
-// attempt runs a task once. Its ctx is a child of the task's, for Close to cancel.
-//
-//nolint:contextcheck // so there are two of them
-func (p *Pool) attempt(ctx context.Context, cancel context.CancelFunc, t *Task) {
+// attempt runs a task once. Its context is a child of the task's, for Close to cancel.
+func (p *Pool) attempt(t *Task) {
+	ctx, cancel := context.WithCancel(t.ctx)
 	defer cancel()
-	switch {
-	case done.Is(t.ctx):
-		p.interrupt(t)
-		return
-	case done.Is(ctx): // Close wants it back
-		p.again(t, time.Time{}, 0)
+	call, begun := t.call(), false
+	if !p.guard(t, func() { begun = call.Begin(ctx) }) {
 		return
 	}
-	policy := p.policy()
-	var now time.Time // is asked for only if somebody wants to know
-	if t.state.First.IsZero() && (policy.MaxElapsed > 0 || policy.Observer != nil) {
-		now = policy.Now()
+	if !begun {
+		p.end(t, &call, call.Err())
+		return
 	}
-	t.begins(now)
-	attemptCtx, release := policy.AttemptContext(ctx)
+	if !p.enter(t, &call, cancel) {
+		p.takeOut(t, &call)
+		return
+	}
 	err := errGoexit
 	defer func() { // also in runtime.Goexit
 		if r := recover(); r != nil {
 			err = &PanicError{r, debug.Stack()}
 		}
-		timedOut := done.Is(attemptCtx) && !done.Is(ctx)
-		halted := done.Is(ctx) && !done.Is(t.ctx)
-		release()
-		p.settle(t, err, timedOut, halted)
+		p.settle(t, &call, err, done.Is(ctx) && !done.Is(t.ctx))
 	}()
-	err = t.fn(attemptCtx)
+	err = t.fn(call.Context())
+}
+
+// enter notes that an attempt begins, and how Close can cancel it. It returns false if
+// Close has canceled all attempts.
+func (p *Pool) enter(t *Task, call *retry.Call, cancel context.CancelFunc) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.halted {
+		return false
+	}
+	p.running[t] = cancel
+	t.begun, t.state = true, call.State
+	return true
 }
 
 // settle decides what follows an attempt: nothing, or another one. halted says
 // that Close has canceled it.
-func (p *Pool) settle(t *Task, err error, timedOut, halted bool) {
-	if err == nil {
-		p.succeed(t)
-		return
-	}
+func (p *Pool) settle(t *Task, call *retry.Call, err error, halted bool) {
 	var d retry.Decision
-	var now time.Time
 	if !p.guard(t, func() {
-		var v retry.Verdict
-		if !done.Is(t.ctx) { // which is asked first, and then the error is not
-			v = p.classify(err, timedOut)
+		if halted && err != nil {
+			if halted = !p.policy().NonIdempotent && !p.isOwn(err); halted {
+				return
+			}
+			call.Abort()
+			call.Begin(t.ctx) // to be judged as if Close had not interfered
 		}
-		halted = halted && (v.Class != retry.Final || v.Category == "canceled") && !p.policy().NonIdempotent
-		if halted {
-			return
-		}
-		now = p.policy().Now()
-		d = p.policy().DecideContext(t.ctx, t.state, v, now)
-		t.failed(d.State, err)
-		if d.Retry {
-			p.observe(t, retry.Event{Kind: retry.Retrying, Delay: d.Delay, Verdict: d.Verdict, Err: err}, now)
-		}
+		d = call.End(err)
 	}) {
 		return
 	}
 	switch {
-	case halted: // as if it had not been run
-		t.failed(t.state, err)
-		p.again(t, now, 0)
+	case halted && err != nil:
+		call.Last = err
+		p.takeOut(t, call)
 	case d.Retry:
-		p.again(t, now, d.Delay)
-	case d.Stop == retry.StopFinal:
-		p.giveUp(t, err, d, now)
+		p.again(t, call, d.Delay)
 	default:
-		after := d.Verdict.After
-		if d.Stop == retry.StopBudget {
-			after = d.Delay
-		}
-		p.giveUp(t, t.gaveUp(d.Stop, after), d, now)
+		p.end(t, call, d.Err)
 	}
 }
 
-// classify is [retry.Policy.Classify] for an attempt whose own timeout may have
-// ended it.
-func (p *Pool) classify(err error, timedOut bool) retry.Verdict {
-	policy := p.policy()
-	if timedOut {
-		q := *policy
-		q.Classifier = retry.Chain(policy.Classifier, func(error) retry.Verdict {
-			return retry.Verdict{Class: retry.Retryable, Category: "timeout"}
-		})
-		policy = &q
+// isOwn reports whether the failure of an attempt that Close has canceled is the
+// task's own: it panicked, or it marked the error. Other errors may well be what the
+// cancellation has made of it: "signal: interrupt", "transaction has already been
+// rolled back", "file already closed".
+func (p *Pool) isOwn(err error) bool {
+	if _, panicked := err.(*PanicError); panicked { //nolint:errorlint // made here
+		return p.policy().Classify(err).Class == retry.Final
 	}
-	return policy.Classify(err)
+	return marks.Classify(err).Class == retry.Final
 }
 
-func (p *Pool) succeed(t *Task) {
-	if p.guard(t, func() {
-		policy := p.policy()
-		if policy.Budget == nil && policy.Observer == nil {
-			return
-		}
-		now := policy.Now()
-		if policy.Budget != nil {
-			policy.Budget.Deposit(now)
-		}
-		p.observe(t, retry.Event{Kind: retry.Succeeded}, now)
-	}) {
-		p.end(t, nil)
-	}
+// marks knows nothing but marks, which are asked before a Classifier.
+var marks = &retry.Policy{Classifier: func(error) retry.Verdict { return retry.Verdict{Category: "unmarked"} }}
+
+// takeOut hands back a task whose attempt Close has canceled, as if it had not been
+// run.
+func (p *Pool) takeOut(t *Task, call *retry.Call) {
+	call.Abort()
+	p.again(t, call, 0)
 }
 
-// interrupt ends a task whose context has ended.
+// interrupt ends a task whose context has ended while it waited.
 func (p *Pool) interrupt(t *Task) {
-	e := t.interrupted()
-	p.giveUp(t, e, retry.Decision{Stop: e.Stop}, p.policy().Now())
-}
-
-func (p *Pool) giveUp(t *Task, err error, d retry.Decision, now time.Time) {
-	if p.guard(t, func() {
-		p.observe(t, retry.Event{Kind: retry.GaveUp, Verdict: d.Verdict, Stop: d.Stop, Err: err}, now)
-	}) {
-		p.end(t, err)
+	call := t.call()
+	if p.guard(t, func() { call.Begin(t.ctx) }) {
+		p.end(t, &call, call.Err())
 	}
-}
-
-// observe tells the Observer.
-func (p *Pool) observe(t *Task, e retry.Event, now time.Time) {
-	policy := p.policy()
-	if policy.Observer == nil {
-		return
-	}
-	e.Policy, e.Attempt = policy.Name, t.attempts()
-	if !t.state.First.IsZero() {
-		e.Elapsed = max(now.Sub(t.state.First), 0)
-	}
-	policy.Observer.Observe(t.ctx, e)
 }
 
 // guard calls functions of the caller's. It returns false if they panicked or
@@ -224,17 +177,20 @@ func (p *Pool) guard(t *Task, fn func()) (ok bool) {
 			err = &PanicError{r, debug.Stack()}
 		}
 		if !ok {
-			p.end(t, err)
+			p.end(t, nil, err)
 		}
 	}()
 	fn()
 	return true
 }
 
-// end ends a task.
-func (p *Pool) end(t *Task, err error) {
+// end ends a task. A call that ended it has counted its last attempt, if that failed.
+func (p *Pool) end(t *Task, call *retry.Call, err error) {
 	p.mu.Lock()
 	delete(p.running, t)
+	if call != nil {
+		t.state, t.begun = call.State, err == nil
+	}
 	t.phase, t.err, t.fn = ended, err, nil
 	p.mu.Unlock()
 	p.report(t)

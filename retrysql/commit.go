@@ -38,9 +38,10 @@ func (t *transaction) commit(ctx context.Context, s *session) error {
 
 // unknown is the failure of a commit that may have taken effect.
 func (t *transaction) unknown(err error) error {
+	t.open = true
 	v := retry.Verdict{Class: retry.Final, Category: "commit_unknown"}
 	if t.opts.Idempotent || t.opts.ReadOnly {
-		v.Class = retry.Retryable
+		v.Class, v.NotApplied = retry.Retryable, true // as good as
 	}
 	return retry.Mark(&commitError{err}, v)
 }

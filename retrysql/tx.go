@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
 // TxOptions say how InTx begins a transaction, and what it may do with it.
@@ -86,35 +85,30 @@ func InTx(
 	if opts != nil {
 		t.opts = *opts
 	}
-	var q retry.Policy
-	if p != nil {
-		q = *p
+	// What nobody knows is as likely to be a mistake in a statement.
+	call := retry.Call{Policy: p, Classify: t.classify, Unknown: retry.Final}
+	defer call.Abort()
+	for call.Next(ctx) {
+		err := t.run(call.Context())
+		v := call.Verdict(err)
+		v.NotApplied = v.NotApplied || !t.open // it was rolled back, or never began
+		call.EndVerdict(err, v)
 	}
-	t.classifier = q.Classifier
-	q.Classifier = t.classify
-	// What is Retryable here was rolled back, or is allowed to happen twice.
-	q.NonIdempotent = false
-	return q.Execute(ctx, t.attempt)
+	return call.Err()
 }
 
 // transaction is one call of InTx.
 type transaction struct {
-	db         *sql.DB
-	opts       TxOptions
-	fn         func(context.Context, *sql.Tx) error
-	classifier retry.Classifier
+	db   *sql.DB
+	opts TxOptions
+	fn   func(context.Context, *sql.Tx) error
 
-	late bool // the context of the last attempt had ended
+	open bool // the last attempt may have taken effect
 }
 
-// attempt runs the transaction once.
-func (t *transaction) attempt(ctx context.Context) error {
-	err := t.run(ctx)
-	t.late = done.Is(ctx)
-	return err
-}
-
+// run runs the transaction once.
 func (t *transaction) run(ctx context.Context) error {
+	t.open = false
 	s, err := t.begin(ctx)
 	if err != nil {
 		return err
@@ -137,25 +131,10 @@ func (t *transaction) failed(s *session, err error) error {
 	return err
 }
 
-// classify judges the failures of attempts. All of them had no effect, but for
-// those that commit has marked.
+// classify is Classify for this transaction.
 func (t *transaction) classify(err error) retry.Verdict {
-	v := t.judge(err)
-	v.NotApplied = true
-	return v
-}
-
-func (t *transaction) judge(err error) retry.Verdict {
-	if t.classifier != nil {
-		if v := t.classifier(err); v != (retry.Verdict{}) {
-			return v
-		}
-	}
-	if t.late { // and the caller's has not, or nobody would ask
-		return anew("timeout")
-	}
 	v := Classify(err)
-	if v.Class == retry.Unknown || t.writes(v) {
+	if t.writes(v) {
 		v.Class = retry.Final
 	}
 	return v

@@ -39,8 +39,8 @@ func (t *Table[ID]) SucceedAs(ctx context.Context, db DB, id ID, fence int64, wo
 // is longer than MaxRetryAfter ends it too, so let a stored job wait for long.
 //
 // A decision that says nothing about the job is refused: one about a success, and
-// one of [retry.Policy.DecideContext] whose reason is in the caller, which is a
-// case for [Table.Release].
+// one of a [retry.Call] whose reason is in the caller, which is a case for
+// [Table.Release].
 func (t *Table[ID]) Fail(ctx context.Context, db DB, id ID, fence int64, d retry.Decision, args ...any) error {
 	s, err := t.prepared()
 	if err != nil {

@@ -228,19 +228,14 @@ func TestSucceedAsRefuses(t *testing.T) {
 // A decision that does not say that the job ends does not end it.
 func TestFailRefuses(t *testing.T) {
 	t.Parallel()
-	p := &retry.Policy{Budget: &retry.Budget{Reserve: retry.NoReserve}}
-	done, cancel := context.WithCancel(t.Context())
-	cancel()
-	late, cancelLate := context.WithTimeout(t.Context(), time.Nanosecond)
-	defer cancelLate()
-	<-late.Done()
-	v, now := retry.Verdict{Class: retry.Retryable}, time.Now()
+	p := &retry.Policy{}
+	now := time.Now()
 	table := &retrytable.Table[int64]{Name: "jobs"}
 	for reason, d := range map[string]retry.Decision{
 		"none":     p.Next(retry.State{}, nil, now),
-		"canceled": p.DecideContext(done, retry.State{}, v, now),
-		"deadline": p.DecideContext(late, retry.State{}, v, now),
-		"budget":   p.DecideContext(t.Context(), retry.State{}, v, now),
+		"canceled": {Stop: retry.StopCanceled},
+		"deadline": {Stop: retry.StopDeadline},
+		"budget":   {Stop: retry.StopBudget},
 	} {
 		var db recorder
 		assert.EqualError(t, table.Fail(t.Context(), &db, 1, 1, d), "retrytable: fail: Stop: "+reason+": does not end a job")

@@ -37,10 +37,12 @@ func verdict(class retry.Class, category string) retry.Verdict {
 // decided in the pool. It is killed with its group when the context ends, or after
 // the timeout, if there is one.
 func shell(dir string, stdout io.Writer, timeout time.Duration) func(context.Context, *Node) error {
-	attempt := &retry.Policy{AttemptTimeout: timeout}
 	return func(ctx context.Context, n *Node) error {
-		ctx, cancel := attempt.AttemptContext(ctx)
-		defer cancel()
+		if timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, timeout)
+			defer cancel()
+		}
 		return retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
 			cmd := exec.CommandContext(ctx, "sh", "-c", n.Command)
 			cmd.Dir, cmd.Stdout = dir, stdout

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retryexec"
 )
 
@@ -16,13 +15,15 @@ var errNoDefinition = errors.New("logic error: the ticket has no design with a d
 
 // shell returns an agent that runs the definition of a design with sh.
 func shell(timeout time.Duration) func(context.Context, ticket) error {
-	attempt := &retry.Policy{AttemptTimeout: timeout}
 	return func(ctx context.Context, t ticket) error {
 		if t.Definition == "" {
 			return errNoDefinition
 		}
-		ctx, cancel := attempt.AttemptContext(ctx)
-		defer cancel()
+		if timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, timeout)
+			defer cancel()
+		}
 		return retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
 			cmd := exec.CommandContext(ctx, "sh", "-c", t.Definition)
 			cmd.Env = append(os.Environ(), "TICKET_ID="+strconv.FormatInt(t.ID, 10), "RETRY_COUNT="+strconv.Itoa(t.Retries))

@@ -8,8 +8,11 @@ import "context"
 func Is(ctx context.Context) bool { return Closed(ctx.Done()) }
 
 // Closed reports whether something can be received, as from the Done of a context
-// that has ended.
+// that has ended. That of one that never ends is nil, and need not be asked.
 func Closed(c <-chan struct{}) bool {
+	if c == nil {
+		return false
+	}
 	select {
 	case <-c:
 		return true

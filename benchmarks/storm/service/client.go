@@ -1,7 +1,6 @@
 package service
 
 import (
-	"context"
 	"math/rand/v2"
 	"time"
 
@@ -60,9 +59,10 @@ func (c *client) failed(call *call, why failure, now time.Duration) (time.Durati
 	attempt := int(call.attempts)
 	c.throttle.Done(attempt, false, now)
 	verdict := c.policy.Classify(why.err())
-	d := c.policy.DecideContext(context.Background(), call.state, verdict, epoch.Add(now))
+	d := c.policy.Decide(call.state, verdict, epoch.Add(now))
 	call.state = d.State
-	if !d.Retry || !c.throttle.Allow(attempt+1, now) {
+	if !d.Retry || c.policy.Budget != nil && !c.policy.Budget.TryWithdraw(epoch.Add(now)) ||
+		!c.throttle.Allow(attempt+1, now) {
 		return 0, false
 	}
 	return d.Delay, true

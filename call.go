@@ -1,0 +1,458 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/done"
+	"github.com/seed-5ff3c98e/retry/internal/sat"
+)
+
+// Call is one operation and its attempts, for a caller that makes the attempts
+// itself. [Policy.Execute] is a loop over a Call, and so are retryhttp, retrysql,
+// retryexec and retrypool:
+//
+//	call := retry.Call{Policy: policy}
+//	for call.Next(ctx) {
+//		resp, err = client.Do(req.WithContext(call.Context()))
+//		call.End(err)
+//	}
+//	return resp, call.Err()
+//
+// A literal with a Policy is ready to use; the zero Call has the zero Policy. The
+// exported fields are set before the first attempt, and the Call is not copied
+// after it. A Call serves one operation, is not safe for concurrent use, starts no
+// goroutine, and allocates nothing before it gives up.
+//
+// # Attempts
+//
+// Next waits as the last decision says, and begins an attempt; End ends it and
+// decides what follows. Where something else does the waiting, a heap or a
+// database, Begin takes the place of Next, and the [Decision] that End returns says
+// when. Both are false when the operation has ended; Err then says how.
+//
+// An attempt that was begun and not ended is lost: the next call of Next or Begin
+// ends it with [ErrLost], so a loop that forgets End is no endless one. Next and
+// Begin after the end of the operation are false. End without an attempt in
+// progress decides nothing: it changes neither State nor Err, and returns a
+// Decision without a retry, with Err of the Call, or else the given error, as its
+// Err. If an attempt panics, nothing is counted; see [Call.Abort].
+type Call struct {
+	// Policy decides. nil means the zero Policy.
+	Policy *Policy
+
+	// Classify is what a protocol knows of its errors. It takes the place of the
+	// function [Classify], so marks and Policy.Classifier are asked before it. nil
+	// means that function. It may be made with [Extend].
+	Classify Classifier
+
+	// Unknown is the class of the errors that Classify leaves Unknown: Final where
+	// the protocol knows all that may be retried. The zero value leaves them
+	// Unknown, and so retried.
+	Unknown Class
+
+	// NonIdempotent restricts the retries of this call as Policy.NonIdempotent
+	// does those of all.
+	NonIdempotent bool
+
+	// Budget is used if the Policy has none.
+	Budget *Budget
+
+	// State is that of the operation, kept up to date by End. Set it to go on with
+	// a stored one; ask [Policy.Exhausted] first.
+	State State
+
+	// Last is the last failure and Waited the sum of the waits, kept up to date by
+	// End and Next. An [Error] has them. Set them beside a State to go on with. When
+	// the operation has ended, Last is what Err returns.
+	Last   error
+	Waited time.Duration
+
+	phase  phase
+	plain  bool               // nothing has to happen around an attempt, and nobody needs the time
+	policy *Policy            // Policy, or the zero one
+	caller context.Context    //nolint:containedctx // of the operation
+	ended  <-chan struct{}    // the Done of caller
+	ctx    context.Context    //nolint:containedctx // of the attempt
+	cancel context.CancelFunc // ends ctx; nil if it is the caller's, or detached
+	timer  *time.Timer        // of the waits
+	delay  time.Duration      // before the next attempt
+}
+
+// phase is what a Call is doing.
+type phase uint8
+
+const (
+	between phase = iota // attempts, or before the first
+	attempting
+	over
+)
+
+// Next waits until the next attempt is due and begins it. It returns false when
+// the operation has ended: it succeeded, it was given up, or ctx is done. ctx is
+// that of the operation, the same each time; nil is context.Background().
+func (c *Call) Next(ctx context.Context) bool {
+	c.under(ctx)
+	c.lose()
+	if c.delay > 0 && c.wait(c.delay) {
+		c.Waited = sat.Add(c.Waited, c.delay)
+	}
+	return c.begin()
+}
+
+// Begin is Next without the wait, for a caller that has waited by other means.
+func (c *Call) Begin(ctx context.Context) bool {
+	c.under(ctx)
+	c.lose()
+	return c.begin()
+}
+
+// under sets the context of the operation.
+func (c *Call) under(ctx context.Context) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	p := c.Policy.orZero()
+	_, timed := ctx.Deadline()
+	c.policy, c.caller, c.ended = p, ctx, ctx.Done()
+	c.plain = !timed && p.MaxElapsed <= 0 && p.AttemptTimeout <= 0 && p.Observer == nil && c.budget() == nil
+}
+
+// lose ends an attempt that nobody has ended.
+func (c *Call) lose() {
+	if c.phase == attempting {
+		c.failed(ErrLost, c.Verdict(ErrLost), nil)
+	}
+}
+
+// begin begins an attempt.
+func (c *Call) begin() bool {
+	if c.phase == over {
+		return false
+	}
+	if done.Closed(c.ended) {
+		c.interrupted()
+		return false
+	}
+	c.phase, c.delay, c.ctx = attempting, 0, c.caller
+	if !c.plain {
+		c.prepare()
+	}
+	return true
+}
+
+// prepare does what has to happen before an attempt.
+func (c *Call) prepare() {
+	p := c.policy
+	if (p.MaxElapsed > 0 || p.Observer != nil) && c.State.First.IsZero() {
+		c.State.First = p.now()
+	}
+	if p.AttemptTimeout > 0 {
+		c.ctx, c.cancel = p.withTimeout(c.caller)
+	}
+}
+
+// Context returns the context of the attempt: the one that was given to Next, or
+// with [Policy.AttemptTimeout] a child of it that ends with the attempt. After the
+// attempt it stays what it was; before the first it is nil.
+func (c *Call) Context() context.Context { return c.ctx }
+
+// Attempt returns the number of the attempt in progress, or of the last one: the
+// first has number 1. It is 0 before the first. The attempts of a State that was
+// stored count.
+func (c *Call) Attempt() int {
+	c.State.normalize()
+	n := c.State.attempts()
+	if counted := c.phase == between || c.phase == over && c.Last != nil; !counted && n < math.MaxInt {
+		n++
+	}
+	return n
+}
+
+// TimedOut reports whether Policy.AttemptTimeout has ended the attempt in progress
+// while the caller's context lives on. Such an attempt is [Retryable], category
+// "timeout", whatever its error says, unless a mark or the policy's Classifier says
+// otherwise.
+func (c *Call) TimedOut() bool {
+	return c.cancel != nil && c.phase == attempting && done.Is(c.ctx) && !done.Closed(c.ended)
+}
+
+// Verdict returns the verdict about the failure err of the attempt in progress, as
+// End finds it: by a mark, the policy's Classifier, the attempt's own timeout, and
+// the protocol's Classify, in this order. It is zero if the caller's context is done,
+// which is asked first, and then the error is not; and if err is nil.
+func (c *Call) Verdict(err error) Verdict {
+	if err == nil || c.phase != attempting || done.Closed(c.ended) {
+		return Verdict{}
+	}
+	return c.policy.classify(err, c.TimedOut(), c.Classify, c.Unknown)
+}
+
+// End ends the attempt in progress with its error; nil is a success. It decides
+// what follows, settles with the Budget and tells the Observer. The State of the
+// Decision is also that of the Call, and if there is no retry, its Err is that of
+// the Call: the error itself if it is [Final], else an [*Error].
+//
+// The context is asked before the error: if it is done, the operation ends, and a
+// failure is not classified.
+func (c *Call) End(err error) Decision {
+	return c.end(err, c.Verdict(err))
+}
+
+// EndVerdict is End for a failure that the caller has judged: with the result of
+// [Call.Verdict], and what else it knows.
+func (c *Call) EndVerdict(err error, v Verdict) Decision { return c.end(err, v) }
+
+// end ends the attempt in progress and returns the decision.
+func (c *Call) end(err error, v Verdict) (d Decision) {
+	switch {
+	case c.phase != attempting:
+		return c.idle(err)
+	case err == nil:
+		c.succeeded()
+		return Decision{State: c.State}
+	default:
+		c.failed(err, v, &d)
+		return d
+	}
+}
+
+// idle is End where there is no attempt to end.
+func (c *Call) idle(err error) Decision {
+	d := Decision{State: c.State, Err: c.Err()}
+	if d.Err == nil {
+		d.Err = err
+	}
+	return d
+}
+
+// Err returns how the operation ended: nil if it succeeded or goes on, the error of
+// its last attempt as it is if that is [Final], and an [*Error] otherwise.
+func (c *Call) Err() error {
+	if c.phase != over {
+		return nil
+	}
+	return c.Last
+}
+
+// Detach lets the context of the attempt in progress live on after End, until the
+// returned function is called: for a result that is read under it, such as the body
+// of a response. Policy.AttemptTimeout goes on, but TimedOut is false from then on.
+func (c *Call) Detach() context.CancelFunc {
+	cancel := c.cancel
+	c.cancel = nil
+	if cancel == nil {
+		return func() {}
+	}
+	return cancel
+}
+
+// Abort ends the attempt in progress as if it had not been begun: it is not
+// counted, and nobody is told. It does nothing if there is none. Where attempts may
+// panic or the caller may leave the loop, defer it, to release the timer of
+// Policy.AttemptTimeout.
+func (c *Call) Abort() {
+	if c.phase == attempting {
+		c.phase = between
+		c.release()
+	}
+}
+
+// Hold waits before the next attempt, or in one that has not done anything yet, as
+// the policy waits for the hint of a server: the hint may be another call's. It
+// reports false if it did not wait until then, because the hint is longer than the
+// policy allows or ctx is done first. Nothing is counted, and nobody is told.
+func (c *Call) Hold(ctx context.Context, hint time.Duration) bool {
+	c.under(ctx)
+	p, left, room := c.policy, sat.Max, sat.Max
+	if deadline, ok := c.caller.Deadline(); ok || p.MaxElapsed > 0 {
+		now := p.now()
+		left, room = p.elapsedLeft(&c.State, now), until(deadline, now)
+	}
+	if hint = max(hint, 0); hint > p.maxRetryAfter() || hint > left || hint >= room || done.Closed(c.ended) {
+		return false
+	}
+	wait := p.hinted(hint, left, room, &c.State)
+	return (wait == 0 || c.wait(wait)) && !done.Closed(c.ended)
+}
+
+// release ends the context of the attempt.
+func (c *Call) release() {
+	if c.cancel != nil {
+		c.cancel()
+		c.cancel = nil
+	}
+}
+
+// succeeded ends the attempt in progress, and with it the operation.
+func (c *Call) succeeded() {
+	c.Last = nil
+	if !c.plain {
+		c.release()
+		c.rejoice()
+	}
+	c.phase = over
+}
+
+// rejoice tells the Budget and the Observer about a success.
+//
+//go:noinline
+func (c *Call) rejoice() {
+	budget := c.budget()
+	if budget == nil && c.policy.Observer == nil {
+		return
+	}
+	now := c.policy.now()
+	if budget != nil {
+		budget.Deposit(now)
+	}
+	if c.policy.Observer != nil {
+		c.observe(Event{Kind: Succeeded}, now)
+	}
+}
+
+// failed ends the attempt in progress with a failure and decides what follows. Only
+// who wants it pays for a Decision, which is large.
+func (c *Call) failed(err error, v Verdict, d *Decision) {
+	var j judgment
+	j.verdict, j.nonIdempotent = v, c.NonIdempotent
+	c.phase, c.Last = between, err
+	now := time.Time{}
+	switch {
+	case done.Closed(c.ended):
+		c.cutOff(&j)
+	case c.plain:
+		if c.policy.judge(&j, &c.State, now, sat.Max); !j.retry {
+			c.giveUp(&j)
+		}
+	default:
+		now = c.weigh(&j)
+	}
+	if j.retry {
+		c.delay = j.delay
+	}
+	if d != nil {
+		c.report(d, &j, now)
+	}
+}
+
+// weigh decides about a failure where that takes more than the policy and the state.
+// It returns the time if it had to ask for it.
+//
+//go:noinline
+func (c *Call) weigh(j *judgment) (now time.Time) {
+	c.release()
+	p, budget, room := c.policy, c.budget(), sat.Max
+	if deadline, timed := c.caller.Deadline(); timed || p.MaxElapsed > 0 || p.Observer != nil || budget != nil {
+		now = p.now()
+		room = until(deadline, now)
+	}
+	p.judge(j, &c.State, now, room)
+	if budget != nil && j.retry && !budget.TryWithdraw(now) {
+		j.refuse(StopBudget)
+	}
+	if !j.retry {
+		c.giveUp(j)
+	}
+	if p.Observer != nil {
+		c.announce(j, now)
+	}
+	return now
+}
+
+// report makes the Decision.
+//
+//go:noinline
+func (c *Call) report(d *Decision, j *judgment, now time.Time) {
+	if now.IsZero() && (j.retry || j.delay > 0) {
+		now = c.policy.now()
+	}
+	*d = j.decision(&c.State, now)
+	d.Err = c.Err()
+}
+
+// until returns how long it is from now to a deadline; a zero deadline means none.
+func until(deadline, now time.Time) time.Duration {
+	if deadline.IsZero() {
+		return sat.Max
+	}
+	return deadline.Sub(now) // saturates
+}
+
+// giveUp ends an operation because of its last failure.
+//
+//go:noinline
+func (c *Call) giveUp(j *judgment) {
+	c.phase = over
+	if j.stop != StopFinal {
+		e := c.policy.giveUp(j, &c.State, c.Last)
+		e.Waited = c.Waited
+		c.Last = e
+	}
+}
+
+// cutOff ends an operation whose context was done when an attempt failed.
+//
+//go:noinline
+func (c *Call) cutOff(j *judgment) {
+	c.release()
+	c.State.normalize()
+	c.State.count(true)
+	j.limit, j.counted, j.stop = c.policy.limit(), true, contextStop(c.caller)
+	c.interrupted()
+}
+
+// interrupted ends an operation whose context is done.
+//
+//go:noinline
+func (c *Call) interrupted() {
+	c.State.normalize()
+	e := c.policy.giveUp(&judgment{stop: contextStop(c.caller)}, &c.State, c.Last)
+	e.Waited, e.Cause = c.Waited, context.Cause(c.caller)
+	c.phase, c.Last = over, e
+	if c.policy.Observer != nil {
+		c.observe(Event{Kind: GaveUp, Stop: e.Stop, Err: e}, c.policy.now())
+	}
+}
+
+// announce tells the Observer what was decided.
+//
+//go:noinline
+func (c *Call) announce(j *judgment, now time.Time) {
+	e := Event{Kind: Retrying, Delay: j.delay, Verdict: j.verdict, Err: c.Last}
+	if !j.retry {
+		e.Kind, e.Delay, e.Stop = GaveUp, 0, j.stop
+	}
+	c.observe(e, now)
+}
+
+func (c *Call) observe(e Event, now time.Time) {
+	e.Policy, e.Attempt = c.policy.Name, c.Attempt()
+	if !c.State.First.IsZero() {
+		e.Elapsed = max(now.Sub(c.State.First), 0)
+	}
+	c.policy.Observer.Observe(c.caller, e)
+}
+
+// budget returns what bounds the retries of this operation.
+func (c *Call) budget() *Budget {
+	if c.policy.Budget != nil {
+		return c.policy.Budget
+	}
+	return c.Budget
+}
+
+// contextStop returns the reason to stop if ctx is done. It asks Done before
+// Err because the contexts of some mock clocks race in Err.
+func contextStop(ctx context.Context) StopReason {
+	switch {
+	case !done.Is(ctx):
+		return StopNone
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return StopDeadline
+	default:
+		return StopCanceled
+	}
+}
