@@ -50,15 +50,20 @@ func (e Exponential) Delay(retry int) time.Duration {
 	case steps == 0 || multiplier == 1:
 		return initial
 	case multiplier == 2: // exact, and several times faster than Pow
-		if steps > 63-bits.Len64(uint64(initial)) {
-			return sat.Max
-		}
-		return initial << steps
+		return doubled(initial, steps)
 	default:
 		// Only products: an addition could be fused with them on arm64 and
 		// round differently there.
 		return sat.FromFloat(float64(initial) * math.Pow(multiplier, float64(steps)))
 	}
+}
+
+// doubled returns d, which is positive, doubled so many times.
+func doubled(d time.Duration, times int) time.Duration {
+	if times > 63-bits.Len64(uint64(d)) {
+		return sat.Max
+	}
+	return d << times
 }
 
 func (e Exponential) multiplier() float64 {

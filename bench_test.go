@@ -248,6 +248,28 @@ func BenchmarkTenDelays(b *testing.B) {
 	})
 }
 
+// A stateless daemon asks for the delay of every row.
+func BenchmarkTenPolicyDelays(b *testing.B) {
+	pair(b, func(b *testing.B) {
+		const initial, limit = 100 * time.Millisecond, 30 * time.Second
+		for b.Loop() {
+			d := initial
+			for range 10 {
+				sinkDuration = time.Duration(rand.Int64N(int64(d) + 1))
+				d = min(2*d, limit)
+			}
+		}
+	}, func(b *testing.B) {
+		b.ReportAllocs()
+		p := &retry.Policy{Backoff: retry.Exponential{Initial: 100 * time.Millisecond}}
+		for b.Loop() {
+			for n := range 10 {
+				sinkDuration = p.Delay(retry.State{Failures: n + 1})
+			}
+		}
+	})
+}
+
 var (
 	sinkDuration time.Duration
 	sinkDecision retry.Decision

@@ -38,35 +38,46 @@ const NoReserve = -1
 // reconnects for ever under a Budget: there is no load to bound but its own, and
 // the backoff does that.
 //
-// A Budget is lock-free and safe for concurrent use. It counts in units of 1/4096
-// retry and at most about a million retries; time moves in steps of TTL/64. A
-// clock that jumps forward makes credit fade, one that jumps backward stops it
-// from fading until the next call. Credit that is not touched for 2³¹ steps, five
-// years with the default TTL, counts as fresh.
+// A Budget is lock-free and safe for concurrent use. It counts in units of 1/4000
+// retry, and keeps at most about a million retries. The fraction of a unit that a
+// success earns is carried over to the next success, in steps of 2⁻³² units and
+// rounded up. So n successes earn Ratio × n retries for small ratios too. A
+// positive Ratio below 1e-9 is too small to be kept well: [Policy.Validate]
+// reports it, and each success earns at least 2⁻³² units, 6e-14 retries.
+//
+// Time moves in steps of TTL/64. Credit fades when a step ends, so it may exceed
+// Ratio × rate × TTL by up to 1 %. A clock that jumps forward makes credit fade,
+// one that jumps backward stops it from fading until the next call. Credit that
+// is not touched for 2³¹ steps, five years with the default TTL, counts as fresh.
 //
 // The scheme is that of Finagle's RetryBudget with credit per success instead of
 // per request.
 type Budget struct {
-	Ratio   float64       // retries earned by a success, in [0, 1]; 0 or less, or NaN, means 0.1
+	Ratio   float64       // retries earned by a success, in [1e-9, 1]; 0 or less, or NaN, means 0.1
 	TTL     time.Duration // time constant of the credit's decay; 0 or less means 5 seconds
 	Reserve int           // retries without credit; 0 means 3, and NoReserve none
 
 	_      [64]byte      // keeps the counters, which change, off the cache line of the settings
 	spent  atomic.Uint64 // of the reserve, in units; 0 is a full reserve
 	credit atomic.Uint64 // units in the low half, the step of time they are worth that in the high half
-	_      [48]byte
+	carry  atomic.Uint32 // what was earned of the next unit, in parts
+	_      [44]byte
 }
 
+// A retry is 4000 units because ratios are written in decimals: 0.1, 0.25 and
+// 0.001 are whole units, which are exact and need no carry.
 const (
-	unitsPerRetry = 1 << 12
-	defaultUnits  = 410 // a tenth of a retry
+	unitsPerRetry = 4000
+	defaultUnits  = unitsPerRetry / 10
+	partsPerUnit  = 1 << 32
+	minRatio      = 1e-9
 	maxUnits      = math.MaxUint32
 	stepsPerTTL   = 64
 )
 
 // Deposit settles a success that ended at now.
 func (b *Budget) Deposit(now time.Time) {
-	units := b.refill(b.unitsPerSuccess())
+	units := b.refill(b.earn())
 	if units == 0 {
 		return
 	}
@@ -146,11 +157,21 @@ func (b *Budget) step(now time.Time) uint32 {
 	return uint32(ns / uint64(max(b.TTL/stepsPerTTL, 1)))
 }
 
-func (b *Budget) unitsPerSuccess() uint64 {
+// earn returns the units that one more success earns. A fraction of a unit is
+// kept in carry until it has become a unit.
+func (b *Budget) earn() uint64 {
 	if !(b.Ratio > 0) { // NaN too
 		return defaultUnits
 	}
-	return max(uint64(math.Round(min(b.Ratio, 1)*unitsPerRetry)), 1)
+	// Rounded up, so that three successes at 1.0/3 earn a whole retry. The 1/64
+	// is more than the error of a float64 here: 0.07 earns 280 units and no part.
+	parts := min(b.Ratio, 1) * (unitsPerRetry * partsPerUnit)
+	whole := max(uint64(math.Ceil(parts-1.0/64)), 1)
+	units, rest := whole/partsPerUnit, uint32(whole)
+	if rest > 0 && b.carry.Add(rest) < rest {
+		units++
+	}
+	return units
 }
 
 func (b *Budget) reserve() uint64 {

@@ -19,8 +19,8 @@ import (
 // What the doc comment of Budget says, again and on purpose not shared with the
 // code.
 const (
-	unit     = 1.0 / 4096 // the ratio of the least that a success can earn
-	perRetry = 4096       // units
+	unit     = 1.0 / 4000 // the ratio of a success that earns one unit
+	perRetry = 4000       // units
 	perTTL   = 64         // steps
 )
 
@@ -65,6 +65,7 @@ func deposit(b *retry.Budget, now time.Time, n int, ratio float64) {
 // float64.
 type ledger struct {
 	earned  float64 // by a success; all amounts are in units
+	carry   float64 // what was earned of the next unit
 	reserve float64
 	step    time.Duration
 
@@ -96,7 +97,7 @@ func newLedger(ratio float64, ttl time.Duration, reserve int) *ledger {
 		reserve = 0
 	}
 	return &ledger{
-		earned:  math.Max(math.Round(math.Min(ratio, 1)*perRetry), 1),
+		earned:  math.Min(ratio, 1) * perRetry,
 		reserve: float64(reserve) * perRetry,
 		step:    max(ttl/perTTL, 1),
 	}
@@ -128,9 +129,12 @@ func (l *ledger) enter(now time.Time, units float64) {
 }
 
 func (l *ledger) deposit(now time.Time) {
-	back := min(l.missing, l.earned)
+	const dust = 1e-6 // the error of the float64s here, and what the Budget rounds up
+	units := math.Floor(l.carry + l.earned + dust)
+	l.carry += l.earned - units
+	back := min(l.missing, units)
 	l.missing -= back
-	if left := l.earned - back; left > 0 {
+	if left := units - back; left > 0 {
 		l.enter(now, left)
 	}
 }
@@ -171,7 +175,8 @@ func TestBudgetAgreesWithLedger(t *testing.T) {
 		sequences = 500
 	}
 	ratios := []float64{
-		0, -1, math.NaN(), math.Inf(-1), math.Inf(1), 7, 1, 0.999, 0.5, 0.25, 0.1, 0.03, 1.4 * unit, 1.6 * unit, unit / 4, 1e-300,
+		0, -1, math.NaN(), math.Inf(-1), math.Inf(1), 7, 1, 0.999, 0.5, 0.25, 0.1, 0.03,
+		1.0 / 3, 0.0123, 1.4 * unit, 1.6 * unit, unit / 4, unit / 100, 1e-9, 1e-300,
 	}
 	reserves := []int{-5, retry.NoReserve, 0, 1, 2, 3, 20}
 	var answers [unclear + 1]int
@@ -295,25 +300,26 @@ func TestBudgetRatio(t *testing.T) {
 		ratio float64
 		units int // that a success earns
 	}{
-		{0, 410},
-		{math.Copysign(0, -1), 410},
-		{-1, 410},
-		{math.NaN(), 410},
-		{math.Inf(-1), 410},
-		{0.1, 410},
-		{math.SmallestNonzeroFloat64, 1},
-		{unit / 2, 1},
+		{0, 400},
+		{math.Copysign(0, -1), 400},
+		{-1, 400},
+		{math.NaN(), 400},
+		{math.Inf(-1), 400},
+		{0.1, 400},
 		{unit, 1},
-		{1.49 * unit, 1},
-		{1.51 * unit, 2},
-		{0.25, 1024},
-		{0.5, 2048},
-		{1 - unit, 4095},
-		{1, 4096},
-		{math.Nextafter(1, 2), 4096},
-		{2, 4096},
-		{math.MaxFloat64, 4096},
-		{math.Inf(1), 4096},
+		{0.001, 4},
+		{0.01, 40},
+		{0.07, 280}, // 280.00000000000006 in a float64
+		{0.25, 1000},
+		{0.29, 1160}, // 1159.9999999999998 in a float64
+		{0.3, 1200},
+		{0.5, 2000},
+		{1 - unit, 3999},
+		{1, 4000},
+		{math.Nextafter(1, 2), 4000},
+		{2, 4000},
+		{math.MaxFloat64, 4000},
+		{math.Inf(1), 4000},
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprint(tt.ratio), func(t *testing.T) {
@@ -323,6 +329,107 @@ func TestBudgetRatio(t *testing.T) {
 			assert.Equal(t, tt.units, balance(b, anInstant))
 			deposit(b, anInstant, 100, tt.ratio)
 			assert.Equal(t, 100*tt.units, balance(b, anInstant))
+		})
+	}
+}
+
+// TestBudgetRatioOfFractions checks that what is less than a unit is neither
+// lost nor counted as one.
+func TestBudgetRatioOfFractions(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		ratio            float64
+		successes, units int
+	}{
+		{1.0 / 3, 1, 1333},
+		{1.0 / 3, 2, 2666},
+		{1.0 / 3, 3, 4000},
+		{1.0 / 3, 300_000, 400_000_000},
+		{2.0 / 3, 1, 2666},
+		{2.0 / 3, 3, 8000},
+		{1.0 / 7, 6, 3428},
+		{1.0 / 7, 7, 4000},
+		{unit / 2, 1, 0},
+		{unit / 2, 2, 1},
+		{unit / 2, 3, 1},
+		{1.75 * unit, 3, 5},
+		{1.75 * unit, 4, 7},
+		{1e-4, 2, 0},
+		{1e-4, 3, 1},
+		{1e-4, 9_999, 3999},
+		{1e-4, 10_000, 4000},
+		{1e-4, 200_000, 20 * perRetry},
+		{1e-6, 249, 0},
+		{1e-6, 250, 1},
+		{1e-6, 200_000, perRetry / 5},
+		{1e-6, 999_999, perRetry - 1},
+		{1e-6, 1_000_000, perRetry},
+		{1e-9, 249_990, 0},
+		{1e-9, 250_000, 1},
+		{1e-9, 1_000_000, 4},
+		{1e-12, 1_000_000, 0},
+		{math.SmallestNonzeroFloat64, 1_000_000, 0},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("%v for %d", tt.ratio, tt.successes), func(t *testing.T) {
+			t.Parallel()
+			b := &retry.Budget{Ratio: tt.ratio, Reserve: retry.NoReserve}
+			deposit(b, anInstant, tt.successes, tt.ratio)
+			assert.Equal(t, tt.units, balance(b, anInstant))
+
+			// The reserve refills at the same price.
+			b = &retry.Budget{Ratio: tt.ratio, Reserve: 1_000_000}
+			granted := tt.units/perRetry + 1
+			for range granted {
+				require.True(t, b.TryWithdraw(anInstant))
+			}
+			deposit(b, anInstant, tt.successes, tt.ratio)
+			assert.Equal(t, tt.units-granted*perRetry, balance(b, anInstant))
+		})
+	}
+}
+
+// TestBudgetKeepsItsBound checks for all kinds of ratios that n successes pay
+// for no more than Ratio × n retries, and for no less than that but a fraction.
+func TestBudgetKeepsItsBound(t *testing.T) {
+	t.Parallel()
+	const successes = 50_000
+	r := rand.New(rand.NewPCG(7, 7))
+	for range 300 {
+		ratio := math.Pow(10, -9*r.Float64())
+		b := &retry.Budget{Ratio: ratio, TTL: math.MaxInt64, Reserve: retry.NoReserve}
+		require.NoError(t, (&retry.Policy{Budget: b}).Validate())
+		granted := 0
+		for i := range successes {
+			b.Deposit(anInstant)
+			for b.TryWithdraw(anInstant) {
+				granted++
+			}
+			if earned := ratio * float64(i+1); float64(granted) > earned*(1+1e-9)+1e-9 { // an assertion is slow
+				require.Failf(t, "above the bound", "ratio %v: %d retries for %d successes", ratio, granted, i+1)
+			}
+		}
+		assert.InDelta(t, ratio*successes, granted, 1, ratio)
+	}
+}
+
+// TestBudgetInASteadyState checks the formula of the doc comment.
+func TestBudgetInASteadyState(t *testing.T) {
+	t.Parallel()
+	const ttl, perStep, steps = perTTL * time.Second, 1000, 10 * perTTL
+	for _, ratio := range []float64{1, 0.1, 1.0 / 3, 0.01, 0.0011, 1e-4, 3e-5, 1e-6} {
+		t.Run(fmt.Sprint(ratio), func(t *testing.T) {
+			t.Parallel()
+			b := &retry.Budget{Ratio: ratio, TTL: ttl, Reserve: retry.NoReserve}
+			now := anInstant
+			for range steps {
+				now = now.Add(time.Second)
+				deposit(b, now, perStep, ratio)
+			}
+			want := ratio * perStep * perTTL // Ratio × rate × TTL
+			granted := float64(peerDrain(b, now))
+			assert.LessOrEqual(t, granted, 1.01*want)
+			assert.GreaterOrEqual(t, granted, 0.99*want-1-1.0/perTTL)
 		})
 	}
 }
@@ -579,9 +686,9 @@ func balanceAfterRefill(b *retry.Budget, now time.Time) int {
 func TestBudgetCap(t *testing.T) {
 	t.Parallel()
 	b := &retry.Budget{Reserve: retry.NoReserve}
-	const most = math.MaxUint32 // units, a little less than 1<<20 retries
+	const most = math.MaxUint32 // units, a little more than a million retries
 	// More than the cap is not kept, and does not get into the time either.
-	deposit(b, anInstant, 1<<20-1, 1)
+	deposit(b, anInstant, most/perRetry, 1)
 	deposit(b, anInstant, perRetry, unit)
 	deposit(b, anInstant, 10, 1)
 	assert.Equal(t, most/perRetry, peerDrain(b, anInstant))
@@ -630,6 +737,8 @@ func TestBudgetContention(t *testing.T) {
 		{1, 30},
 		{unit, 2},
 		{0.99, 100_000},
+		{1.0 / 3, 7},
+		{unit / 3, 2},
 	}
 	// One after the other, so that each has all processors to itself.
 	for range rounds {
@@ -646,10 +755,12 @@ func TestBudgetContention(t *testing.T) {
 			}
 			close(begin)
 			wg.Wait()
-			earned, want := int(math.Round(s.ratio*perRetry)), 0
+			earned, want := 0.0, 0
 			for i := range goroutines {
-				want += deposits[i]*earned - granted[i]*perRetry
+				earned += float64(deposits[i]) * s.ratio * perRetry
+				want -= granted[i] * perRetry
 			}
+			want += int(earned + 0.001) // the Budget rounds up, too
 			require.GreaterOrEqual(t, want, -max(s.reserve, 0)*perRetry, "%+v", s)
 			require.Equal(t, want, balance(b, anInstant), "%+v", s)
 		}

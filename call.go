@@ -260,10 +260,11 @@ func (c *Call) Abort() {
 	}
 }
 
-// Hold waits before the next attempt, or in one that has not done anything yet, as
-// the policy waits for the hint of a server: the hint may be another call's. It
-// reports false if it did not wait until then, because the hint is longer than the
-// policy allows or ctx is done first. Nothing is counted, and nobody is told.
+// Hold waits as the policy waits for the hint of a server, which another operation may
+// have got. It may be called between Next and the work of the attempt, whose timeout
+// then begins anew. It reports false if it did not wait until then, because the hint is
+// longer than the policy allows or ctx is done first. Nothing is counted, and nobody is
+// told.
 func (c *Call) Hold(ctx context.Context, hint time.Duration) bool {
 	c.under(ctx)
 	p, left, room := c.policy, sat.Max, sat.Max
@@ -274,8 +275,15 @@ func (c *Call) Hold(ctx context.Context, hint time.Duration) bool {
 	if hint = max(hint, 0); hint > p.maxRetryAfter() || hint > left || hint >= room || done.Closed(c.ended) {
 		return false
 	}
+	c.release()
 	wait := p.hinted(hint, left, room, &c.State)
-	return (wait == 0 || c.wait(wait)) && !done.Closed(c.ended)
+	if c.ctx = c.caller; wait > 0 && !c.wait(wait) || done.Closed(c.ended) {
+		return false
+	}
+	if c.phase == attempting {
+		c.prepare()
+	}
+	return true
 }
 
 // release ends the context of the attempt.

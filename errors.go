@@ -84,6 +84,9 @@ func (r StopReason) sentinel() error {
 // sentinel of the stop reason, and the context's cause. To tell whether the
 // caller's context ended or the operation merely returned a context error, look
 // at Stop. An Error keeps the last error only, however many attempts there were.
+//
+// [errors.Unwrap] returns nil for an Error, because an Error may wrap two errors.
+// Code that follows a chain by errors.Unwrap alone therefore finds nothing in it.
 type Error struct {
 	Policy     string        // the name of the policy
 	Attempts   int           // calls of the operation; 0 if it was not started
@@ -179,18 +182,39 @@ func (e *Error) Is(target error) bool {
 }
 
 // Timeout reports whether the context's deadline ended the call, or the last
-// error of the operation is a timeout. It makes e answer for itself where it is
-// wrapped: [url.Error] asks for it, and so do those who look for a [net.Error].
-func (e *Error) Timeout() (yes bool) {
-	if e == nil {
-		return false
-	}
-	if e.Stop == StopDeadline {
-		return true
-	}
-	defer silence()
-	var timeout interface{ Timeout() bool }
-	return errors.As(e.Err, &timeout) && timeout.Timeout()
+// error of the operation is a timeout. The outermost error with a Timeout method
+// in the tree of the last error decides that.
+//
+// Timeout and Temporary make e a [net.Error]: errors.As finds e, and not the
+// net.Error that e may wrap. A [url.Error] around e asks e too, so an error of
+// an http.Client answers both as it would without retries.
+func (e *Error) Timeout() bool {
+	return e.says(func(err error) func() bool {
+		if asked, ok := err.(interface{ Timeout() bool }); ok {
+			return asked.Timeout
+		}
+		return nil
+	})
+}
+
+// Temporary reports whether the context's deadline ended the call, or the last
+// error of the operation is temporary. The outermost error with a Temporary
+// method decides that. A deadline counts because [context.DeadlineExceeded] is
+// temporary. [net.Error] has deprecated the method, but callers still ask for it.
+func (e *Error) Temporary() bool {
+	return e.says(func(err error) func() bool {
+		if asked, ok := err.(interface{ Temporary() bool }); ok {
+			return asked.Temporary
+		}
+		return nil
+	})
+}
+
+// says answers for the deadline, or asks the last error of the operation.
+func (e *Error) says(method func(error) func() bool) bool {
+	nodes := errtree.Nodes(errtree.MaxNodes)
+	yes, _ := ask(e, method, &nodes)
+	return yes
 }
 
 // names are the words of a small enumeration, in the order of its values.

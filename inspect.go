@@ -33,6 +33,10 @@ type opinion struct {
 	// network says that an io.EOF further in is a lost connection.
 	network bool
 
+	// dial and send say what failed: a dial, or the sending of a request. They
+	// decide only if no error says why it failed.
+	dial, send bool
+
 	// also, if not nil, is asked first about every error.
 	also Classifier
 }
@@ -53,9 +57,22 @@ func (o *opinion) inspect(err error, nodes *errtree.Nodes) {
 		one, several := errtree.Unwrap(err)
 		if several != nil {
 			o.inspectAmong(several, nodes)
-			return
+			break
 		}
 		err = one
+	}
+	if o.verdict == (Verdict{}) {
+		o.guess()
+	}
+}
+
+// guess judges by what failed, where no error says why.
+func (o *opinion) guess() {
+	switch {
+	case o.dial:
+		o.hear(anew("dial"), true)
+	case o.send:
+		o.hear(again("conn"), true)
 	}
 }
 
@@ -161,7 +178,9 @@ func (o *opinion) askType(err error) (known bool) {
 	case *net.OpError: // its Timeout and Temporary are those of what it wraps
 		if e != nil {
 			o.network = true
-			o.unsent = o.unsent || e.Op == "dial"
+			if e.Op == "dial" {
+				o.unsent, o.dial = true, true
+			}
 		}
 		return true
 	case *net.DNSError:

@@ -382,6 +382,61 @@ func TestClassifyFiles(t *testing.T) {
 	}
 }
 
+// TestClassifyDials is about dials that failed for a reason that nobody knows.
+// Nothing was sent, so they are retried; a reason that is known counts instead.
+func TestClassifyDials(t *testing.T) {
+	t.Parallel()
+	dialing := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+	hint := saysRetryAfterError(says(aWhile))
+	named := retry.Extend(func(err error) retry.Verdict {
+		if err == errNobody {
+			return retry.Verdict{Category: "mine"}
+		}
+		return retry.Verdict{}
+	})
+	tests := []struct {
+		name string
+		err  error
+		want retry.Verdict
+	}{
+		{"nobody knows", dialing(errNobody), canRetry("dial")},
+		{"wrapped", dialing(fmt.Errorf("tunnel: %w", errNobody)), canRetry("dial")},
+		{"of a request", &url.Error{Op: "Post", Err: dialing(errNobody)}, canRetry("dial")},
+		{"joined", dialing(errors.Join(errNobody, errors.New("x"))), canRetry("dial")},
+		{"no reason", dialing(nil), canRetry("dial")},
+		{"an unknown errno", dialing(os.NewSyscallError("connect", syscall.Errno(1<<20))), canRetry("dial")},
+		{"an odd answer of DNS", dialing(&net.DNSError{}), canRetry("dial")},
+		{"no opinion", dialing(saysTimeoutError(says(false))), canRetry("dial")},
+		{"a dial by way of another", dialing(dialing(errNobody)), canRetry("dial")},
+		{"two dials", errors.Join(dialing(errNobody), dialing(errors.New("x"))), canRetry("dial")},
+
+		{"no such host", dialing(&net.DNSError{IsNotFound: true}), wantFinal("dns_not_found")},
+		{"canceled", dialing(context.Canceled), wantFinal("canceled")},
+		{"no permission", dialing(os.NewSyscallError("connect", syscall.EACCES)), wantFinal("permission")},
+		{"no such socket", dialing(os.NewSyscallError("connect", syscall.ENOENT)), wantFinal("not_found")},
+		{"no such network", dialing(net.UnknownNetworkError("smoke")), wantFinal("invalid")},
+		{"a certificate", dialing(x509.UnknownAuthorityError{}), wantFinal("tls_cert")},
+		{"refused", dialing(syscall.ECONNREFUSED), canRetry("conn_refused")},
+		{"timeout", dialing(saysTimeoutError(says(true))), canRetry("timeout")},
+		{"hint", dialing(hint), hinted(canLimit(""))},
+		{"beneath a timeout", overTimeoutError{says(true), dialing(errNobody)}, canRetry("timeout")},
+		{"beneath a refusal", overRetryableError{says(false), dialing(errNobody)}, wantFinal("permanent")},
+		{"dial, and no permission", errors.Join(dialing(errNobody), fs.ErrPermission), mayRetry("dial")},
+		{"dial, and reset", errors.Join(dialing(errNobody), syscall.ECONNRESET), mayRetry("conn_reset")},
+
+		{"not a dial", &net.OpError{Op: "read", Err: errNobody}, abstains},
+		{"marked", dialing(retry.MarkFinal(errNobody)), wantFinal("")},
+		{"given up", dialing(&retry.Error{Attempts: 3, Stop: retry.StopAttempts, Err: errNobody}), wantFinal("gave_up")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			assertClassified(t, tt.want, tt.err)
+		})
+	}
+	assert.Equal(t, retry.Verdict{Category: "mine"}, named(dialing(errNobody)), "to name an error is an opinion")
+}
+
 var errNobody = errors.New("nobody knows this")
 
 // TestClassifyMalformedInput makes every decoder and parser fail.

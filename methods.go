@@ -1,6 +1,12 @@
 package retry
 
-import "time"
+import (
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/errtree"
+)
 
 // askMethods hears what an error says through methods that many libraries
 // agree on, the most specific first. A method that panics, as those of typed nil
@@ -147,5 +153,53 @@ func (o *opinion) askWeak(err error) {
 	}
 	if e, ok := err.(interface{ Temporary() bool }); ok && e.Temporary() {
 		o.hear(again("temporary"), true)
+		return
+	}
+	// smithy's RequestSendError says this about every error of its HTTP client.
+	// A reset after the request was written is one of them, so this does not
+	// prove that nothing was applied. A bad certificate is another, so whatever
+	// is known about the cause counts instead.
+	if e, ok := err.(interface{ ConnectionError() bool }); ok && e.ConnectionError() {
+		o.send = true
+	}
+}
+
+// ask returns the answer of the outermost error of the tree that has one. method
+// returns the method of an error that answers the question, or nil. A method that
+// panics gives no answer.
+func ask(err error, method func(error) func() bool, nodes *errtree.Nodes) (yes, answered bool) {
+	for err != nil && nodes.Take() {
+		if e, ok := err.(*Error); ok { // not asked, because it would count nodes anew
+			if e == nil || e.Stop == StopDeadline {
+				return e != nil, true
+			}
+			err = e.Err
+			continue
+		}
+		if m := method(err); m != nil && !passesOn(err) {
+			if yes, answered = errtree.Try(m); answered {
+				return yes, true
+			}
+		}
+		one, several := errtree.Unwrap(err)
+		for _, leg := range several {
+			if yes, answered = ask(leg, method, nodes); answered {
+				return yes, true
+			}
+		}
+		err = one
+	}
+	return false, false
+}
+
+// passesOn reports whether err only passes the question on to the error that it
+// wraps. Such an error is not asked: in a tree that refers to itself, it would ask
+// the Error that is asking.
+func passesOn(err error) bool {
+	switch err.(type) {
+	case *url.Error, *net.OpError:
+		return true
+	default:
+		return false
 	}
 }

@@ -2,7 +2,11 @@ package retry_test
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"syscall"
 	"testing"
 	"time"
@@ -30,7 +34,23 @@ var yesNo = []struct {
 	{"SafeToRetry", func(f func() bool) error { return saysSafeToRetryError(f) }, canRetry("unsent"), abstains},
 	{"Timeout", func(f func() bool) error { return saysTimeoutError(f) }, mayRetry("timeout"), abstains},
 	{"Temporary", func(f func() bool) error { return saysTemporaryError(f) }, mayRetry("temporary"), abstains},
+	{"ConnectionError", func(f func() bool) error { return saysConnectionError(f) }, mayRetry("conn"), abstains},
 }
+
+// saysConnectionError is smithy's way to say that a request could not be sent.
+type saysConnectionError func() bool
+
+func (f saysConnectionError) Error() string         { return "x" }
+func (f saysConnectionError) ConnectionError() bool { return f() }
+
+// overConnectionError is the shape of smithy's RequestSendError, which wraps
+// whatever the HTTP client returned.
+type overConnectionError struct {
+	saysConnectionError
+	cause error
+}
+
+func (e overConnectionError) Unwrap() error { return e.cause }
 
 func TestMethodsThatAnswerYesOrNo(t *testing.T) {
 	t.Parallel()
@@ -278,6 +298,21 @@ func TestMethodsOnAChain(t *testing.T) {
 		{"SafeToRetry proves more than an errno", overSafeError{yes, syscall.ECONNRESET}, canRetry("conn_reset")},
 		{"not SafeToRetry proves nothing", overSafeError{no, syscall.ECONNREFUSED}, canRetry("conn_refused")},
 
+		// What is known about the cause counts, whatever it is.
+		{"ConnectionError around nobody", overConnectionError{yes, errNobody}, mayRetry("conn")},
+		{"ConnectionError around nothing", overConnectionError{yes, nil}, mayRetry("conn")},
+		{"no ConnectionError around nobody", overConnectionError{no, errNobody}, abstains},
+		{"ConnectionError around a certificate", overConnectionError{yes, x509.UnknownAuthorityError{}}, wantFinal("tls_cert")},
+		{"ConnectionError around a cancellation", overConnectionError{yes, context.Canceled}, wantFinal("canceled")},
+		{"ConnectionError around a refusal", overConnectionError{yes, final}, wantFinal("permanent")},
+		{"ConnectionError around an errno", overConnectionError{yes, syscall.ECONNREFUSED}, canRetry("conn_refused")},
+		{"ConnectionError around a timeout", overConnectionError{yes, saysTimeoutError(yes)}, mayRetry("timeout")},
+		{"ConnectionError around a hint", overConnectionError{yes, saysRetryAfterError(hint)}, hinted(mayLimit(""))},
+		{"ConnectionError around a dial", overConnectionError{yes, &net.OpError{Op: "dial", Err: errNobody}}, canRetry("dial")},
+		{"ConnectionError around a join", overConnectionError{yes, errors.Join(errNobody, io.EOF)}, mayRetry("conn")},
+		{"ConnectionError beneath a timeout", overTimeoutError{yes, saysConnectionError(yes)}, mayRetry("timeout")},
+		{"ConnectionError beneath a dial", &net.OpError{Op: "dial", Err: saysConnectionError(yes)}, canRetry("dial")},
+
 		// DynamoDB and others throttle with status 400.
 		{
 			"AWS throttles with 400",
@@ -307,7 +342,6 @@ func TestMethodsOnAChain(t *testing.T) {
 type (
 	recoverableError struct{}
 	codeError        int
-	connectingError  struct{}
 	odd1Error        struct{}
 	odd2Error        struct{}
 )
@@ -316,25 +350,21 @@ func (recoverableError) Error() string     { return "x" }
 func (recoverableError) Recoverable() bool { return true } // amqp091 says so about NotFound
 func (e codeError) Error() string          { return "x" }
 func (e codeError) Code() int              { return int(e) } // everybody's numbers
-func (connectingError) Error() string      { return "x" }
-func (connectingError) ConnectionError() bool {
-	return true // AWS says so about certificates
-}
-func (odd1Error) Error() string          { return "x" }
-func (odd1Error) Retryable() error       { return nil }
-func (odd1Error) RetryAfter() int        { return 5 }
-func (odd1Error) StatusCode() string     { return "503" }
-func (odd1Error) Timeout() time.Duration { return time.Second }
-func (odd2Error) Error() string          { return "x" }
-func (odd2Error) Retryable(int) bool     { return true }
-func (odd2Error) ErrorCode() int         { return 503 }
-func (odd2Error) SQLState() [5]byte      { return [5]byte{'4', '0', '0', '0', '1'} }
-func (odd2Error) NonRetriable() bool     { return true }
+func (odd1Error) Error() string            { return "x" }
+func (odd1Error) Retryable() error         { return nil }
+func (odd1Error) RetryAfter() int          { return 5 }
+func (odd1Error) StatusCode() string       { return "503" }
+func (odd1Error) Timeout() time.Duration   { return time.Second }
+func (odd2Error) Error() string            { return "x" }
+func (odd2Error) Retryable(int) bool       { return true }
+func (odd2Error) ErrorCode() int           { return 503 }
+func (odd2Error) SQLState() [5]byte        { return [5]byte{'4', '0', '0', '0', '1'} }
+func (odd2Error) NonRetriable() bool       { return true }
 
 func TestMethodsThatAreNoConvention(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{
-		recoverableError{}, codeError(5), codeError(503), connectingError{}, odd1Error{}, odd2Error{},
+		recoverableError{}, codeError(5), codeError(503), odd1Error{}, odd2Error{},
 	} {
 		assertClassified(t, abstains, err)
 	}

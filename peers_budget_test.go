@@ -203,15 +203,15 @@ func TestT54_SuccessRefills(t *testing.T) {
 	t.Parallel()
 	succeed := func(context.Context) error { return nil }
 	modes := map[string]*retry.Budget{
-		"zero":             {},
-		"reserve":          {Reserve: 10},
-		"no reserve":       {Reserve: retry.NoReserve},
-		"every success":    {Ratio: 1},
-		"low ratio":        {Ratio: 0.01},
-		"long TTL":         {TTL: time.Hour},
-		"lowest ratio":     {Ratio: 1e-9, Reserve: 1},
-		"ratio not a one":  {Ratio: 5, Reserve: retry.NoReserve},
-		"short TTL, short": {TTL: 1, Reserve: 1},
+		"zero":               {},
+		"reserve":            {Reserve: 10},
+		"no reserve":         {Reserve: retry.NoReserve},
+		"every success":      {Ratio: 1},
+		"low ratio":          {Ratio: 0.01},
+		"long TTL":           {TTL: time.Hour},
+		"low ratio, reserve": {Ratio: 0.001, Reserve: 1},
+		"ratio not a one":    {Ratio: 5, Reserve: retry.NoReserve},
+		"short TTL, short":   {TTL: 1, Reserve: 1},
 	}
 	drivers := map[string]func(ctx context.Context, p *retry.Policy) error{
 		"Execute": func(ctx context.Context, p *retry.Policy) error { return p.Execute(ctx, succeed) },

@@ -220,11 +220,27 @@ func (p *Policy) Delay(s State) time.Duration {
 		return 0
 	}
 	p = p.orZero()
-	d := p.backoff(s.Failures)
-	if d == 0 {
-		return 0
+	e, ok := p.Backoff.(Exponential)
+	if !ok && p.Backoff != nil || p.Jitter != nil || p.Rand != nil || s.Key != "" || e.Multiplier != 0 && e.Multiplier != 2 {
+		return p.delay(s)
 	}
-	return p.draw(d, p.word(&s))
+	// The usual policy without calls, which would be most of what it costs: a
+	// stateless daemon asks for every row.
+	initial, ceiling := orDefault(e.Initial, defaultInitial), p.MaxDelay
+	if ceiling <= 0 {
+		ceiling = max(defaultMaxDelay, initial)
+	}
+	return uniform(0, min(doubled(initial, s.Failures-1), ceiling), rand.Uint64())
+}
+
+// delay is Delay for any policy.
+//
+//go:noinline
+func (p *Policy) delay(s State) time.Duration {
+	if d := p.backoff(s.Failures); d > 0 {
+		return p.draw(d, p.word(&s))
+	}
+	return 0
 }
 
 // Bounds returns the shortest and the longest wait before a retry, without

@@ -162,8 +162,11 @@ func (b *Budget) check(f *faults) {
 	if b == nil {
 		return
 	}
-	if !(b.Ratio >= 0 && b.Ratio <= 1) {
+	switch {
+	case !(b.Ratio >= 0 && b.Ratio <= 1): // NaN too
 		f.add("budget.ratio", b.Ratio, "must be a fraction from 0 to 1")
+	case b.Ratio > 0 && b.Ratio < minRatio:
+		f.add("budget.ratio", b.Ratio, fmt.Sprintf("must be at least %v, or 0 for the default", minRatio))
 	}
 	f.notNegative("budget.ttl", b.TTL)
 	if b.Reserve < NoReserve {

@@ -131,6 +131,9 @@ func TestValidate(t *testing.T) {
 		{"budget ratio", retry.Policy{Budget: &retry.Budget{Ratio: 1.5}}, []string{`budget.ratio: 1.5: must be a fraction from 0 to 1`}},
 		{"budget ratio negative", retry.Policy{Budget: &retry.Budget{Ratio: -0.5}}, []string{`budget.ratio: -0.5: must be a fraction from 0 to 1`}},
 		{"budget ratio NaN", retry.Policy{Budget: &retry.Budget{Ratio: nan}}, []string{`budget.ratio: NaN: must be a fraction from 0 to 1`}},
+		{"budget ratio least", retry.Policy{Budget: &retry.Budget{Ratio: 1e-9}}, nil},
+		{"budget ratio too small", retry.Policy{Budget: &retry.Budget{Ratio: 9e-10}}, []string{`budget.ratio: 9e-10: must be at least 1e-09, or 0 for the default`}},
+		{"budget ratio smallest", retry.Policy{Budget: &retry.Budget{Ratio: math.SmallestNonzeroFloat64}}, []string{`budget.ratio: 5e-324: must be at least 1e-09, or 0 for the default`}},
 		{"budget TTL", retry.Policy{Budget: &retry.Budget{TTL: -s}}, []string{`budget.ttl: -1s: must not be negative`}},
 		{"budget reserve", retry.Policy{Budget: &retry.Budget{Reserve: -2}}, []string{`budget.reserve: -2: must not be negative, or NoReserve`}},
 

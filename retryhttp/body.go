@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -55,13 +56,65 @@ type duplex struct {
 
 // drain reads and closes the body of a response that nobody will see, so that
 // its connection can be used again. A long or a slow one is not worth it.
-func drain(resp *http.Response) {
-	if resp.ContentLength <= drainSize {
-		timer := closeAfter(drainTime, resp.Body)
-		_, _ = io.CopyN(io.Discard, resp.Body, drainSize)
-		timer.Stop()
+func (c *call) drain(resp *http.Response) {
+	if resp.Body != http.NoBody && resp.ContentLength != 0 && resp.ContentLength <= drainSize {
+		if c.guard == nil {
+			c.guard = new(guard)
+		}
+		c.guard.watch(resp.Body)
+		discard(resp.Body)
+		c.guard.stop()
 	}
 	_ = resp.Body.Close()
+}
+
+// guard ends the Reads of drain that hang, with one timer for all attempts.
+type guard struct {
+	mu    sync.Mutex
+	body  io.Closer
+	timer *time.Timer
+}
+
+func (g *guard) watch(body io.Closer) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.body = body; g.timer == nil {
+		g.timer = time.AfterFunc(drainTime, g.fire)
+	} else {
+		g.timer.Reset(drainTime)
+	}
+}
+
+func (g *guard) stop() {
+	g.timer.Stop()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.body = nil
+}
+
+// fire may come late: then there is nothing to close, or a body that has used up
+// some of its time.
+func (g *guard) fire() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.body != nil {
+		_ = g.body.Close()
+	}
+}
+
+var discarded = sync.Pool{New: func() any { return new([drainSize]byte) }}
+
+// discard reads up to drainSize bytes.
+func discard(body io.Reader) {
+	buf := discarded.Get().(*[drainSize]byte) //nolint:forcetypeassert // see New
+	defer discarded.Put(buf)
+	for free := buf[:]; len(free) > 0; {
+		n, err := body.Read(free)
+		if err != nil {
+			return
+		}
+		free = free[n:]
+	}
 }
 
 // closeAfter ends a Read that hangs, unless the timer is stopped.

@@ -28,6 +28,8 @@ type call struct {
 	// with another method.
 	served bool
 
+	guard *guard         // of the bodies that are drained; nil if there was none
+	shown string         // the address of req, once it was asked for
 	sent  *sent          // of the last attempt; nil if nobody watches
 	resp  *http.Response // of the last attempt, unread; nil if there is none or it was discarded
 	fresh bool           // the next attempt needs a connection of its own
@@ -196,7 +198,7 @@ func (c *call) result() (*http.Response, error) {
 		return nil, err
 	}
 	if c.Attempt() > 1 || ok {
-		c.resp.Request = tell(c.answered(c.resp), trip{attempts: c.Attempt(), gaveUp: ok})
+		c.resp.Request = tell(c.answered(c.resp), c.Attempt(), ok)
 	}
 	return c.resp, nil
 }

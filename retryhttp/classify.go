@@ -45,6 +45,10 @@ func judgeStatus(resp *http.Response, after time.Duration, hinted, keyed bool) r
 	v.After = after
 	switch {
 	case status < 100 || status > 599: // there is no telling what the headers mean
+	case !mayHint(resp.Header):
+		if status == http.StatusConflict && keyed {
+			v.Class = retry.Retryable
+		}
 	case shouldRetry(resp.Header) == "false":
 		v.Class = retry.Final
 	case resp.Header["X-Envoy-Ratelimited"] != nil,

@@ -94,7 +94,7 @@ func (c *call) consume(resp *http.Response) {
 	defer resp.Body.Close()
 	err := Redact(c.read(resp))
 	if err == nil {
-		drain(resp)
+		c.drain(resp)
 		c.End(nil)
 		return
 	}

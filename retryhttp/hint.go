@@ -59,6 +59,21 @@ var hintReaders = []func(hints) (time.Duration, bool){
 	hints.quotas,
 }
 
+// mayHint reports whether there is a header that says more than its status, by which a
+// server hints: most responses have none, and it takes a while to look for all.
+func mayHint(header http.Header) bool {
+	for name := range header {
+		switch {
+		case name == "":
+		case name[0] == 'X', name[0] == 'R':
+			return true
+		case name[0] == 'A' && strings.HasPrefix(name, "Anthropic-"), name[0] == 'S' && strings.HasPrefix(name, "Stripe-"):
+			return true
+		}
+	}
+	return false
+}
+
 // heeded reports whether a status with a hint can be retried.
 func heeded(status int) bool {
 	return statusVerdict(status, true).Class != retry.Final || status == http.StatusConflict

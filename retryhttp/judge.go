@@ -74,7 +74,11 @@ func (c *call) respond(req *http.Request, resp *http.Response) {
 
 // refused ends an attempt whose response has the status of a failure.
 func (c *call) refused(resp *http.Response) {
-	after, hinted := ParseHint(resp.StatusCode, resp.Header, c.Policy.Now())
+	var after time.Duration
+	hinted := false
+	if mayHint(resp.Header) {
+		after, hinted = ParseHint(resp.StatusCode, resp.Header, c.Policy.Now())
+	}
 	if !hinted && c.t.BodyHints && heeded(resp.StatusCode) {
 		after, hinted = peekHint(resp)
 	}
@@ -93,14 +97,14 @@ func (c *call) refused(resp *http.Response) {
 	case v.Class == retry.Final && isAnswer(resp.StatusCode):
 		c.End(nil)
 	case c.decide(err, v).Retry: // its connection is free for others during the wait
-		drain(resp)
+		c.drain(resp)
 		c.resp = nil
 	}
 }
 
 // judgeAnswer knows what the server wants, and what this call can do.
 func (c *call) judgeAnswer(resp *http.Response, after time.Duration, hinted bool) retry.Verdict {
-	if told(resp).gaveUp { // a Transport beneath this one has tried all that
+	if _, gaveUp := told(resp); gaveUp { // a Transport beneath this one has tried all that
 		return final("gave_up")
 	}
 	if c.t.TrustShouldRetry && shouldRetry(resp.Header) == "true" {

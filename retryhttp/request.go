@@ -39,15 +39,17 @@ func RandomKey(*http.Request) string { return rand.Text() }
 // request returns the request of an attempt, whose context is ctx.
 func (c *call) request(ctx context.Context) (*http.Request, error) {
 	_, trusted := c.base.(*http.Transport) // to leave a request as it is
-	first := c.Attempt() == 1 && c.body.shared == nil
 	own := c.key != "" || c.t.AttemptHeader != "" || c.sent != nil || c.Policy.AttemptTimeout > 0
-	if !own && (first || trusted && !hasBody(c.req)) {
-		// As http.Client would do without a Transport.
-		if !trusted {
+	if !own && c.body.shared == nil {
+		first := c.Attempt() == 1
+		if first && !trusted {
 			c.kept = keep(c.req)
 		}
-		c.body.used = true
-		return c.req, nil
+		trusted = trusted || first || c.kept != nil && c.kept.unchanged(c.req)
+		if first || trusted && !hasBody(c.req) {
+			c.body.used = true
+			return c.req, nil
+		}
 	}
 	body, err := c.body.next()
 	if err != nil {
@@ -55,10 +57,10 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	}
 	var req *http.Request
 	switch {
-	case c.kept != nil:
-		req = c.kept.request()
 	case trusted && !own:
 		req = c.req.WithContext(ctx)
+	case c.kept != nil:
+		req = c.kept.request()
 	default:
 		req = c.req.Clone(ctx)
 		req.Trailer = c.req.Trailer // the caller fills it in while the body is read

@@ -3,11 +3,13 @@ package retryhttp
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 )
 
-// snapshot is a request as the caller made it. The first attempt gets that itself; if
-// its RoundTripper changes it, which it should not, the next attempt is none the worse.
+// snapshot is a request as the caller made it. Attempts get that itself as long as the
+// RoundTripper does not change it. It should not; if it does, the next attempt gets a
+// copy of what it was.
 type snapshot struct {
 	of     http.Request
 	url    url.URL
@@ -38,6 +40,24 @@ func keep(req *http.Request) *snapshot {
 		s.values = append(s.values, values...)
 	}
 	return s
+}
+
+// unchanged reports whether a request is still what it was, but for its body.
+func (s *snapshot) unchanged(req *http.Request) bool {
+	if req.Method != s.of.Method || req.Host != s.of.Host || req.URL != s.of.URL || req.URL != nil && *req.URL != s.url ||
+		req.ContentLength != s.of.ContentLength || req.Close != s.of.Close || len(req.Header) != len(s.fields) ||
+		len(req.TransferEncoding) != len(s.of.TransferEncoding) || len(req.Trailer) != len(s.of.Trailer) {
+		return false
+	}
+	values := s.values
+	for _, f := range s.fields {
+		n := max(f.n, 0)
+		if now, ok := req.Header[f.name]; !ok || f.n < 0 != (now == nil) || !slices.Equal(now, values[:n]) {
+			return false
+		}
+		values = values[n:]
+	}
+	return true
 }
 
 // request returns a copy of the request, whose body is not copied.

@@ -27,7 +27,15 @@ type StatusError struct {
 
 func (c *call) statusError(resp *http.Response, after time.Duration) *StatusError {
 	req := c.answered(resp)
-	return &StatusError{Method: req.Method, URL: address(req.URL), StatusCode: resp.StatusCode, After: after}
+	shown := c.shown
+	switch {
+	case req.URL != c.req.URL:
+		shown = address(req.URL)
+	case shown == "":
+		shown = address(req.URL)
+		c.shown = shown
+	}
+	return &StatusError{Method: req.Method, URL: shown, StatusCode: resp.StatusCode, After: after}
 }
 
 // address returns what of a URL may be shown.

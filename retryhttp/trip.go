@@ -8,30 +8,40 @@ import (
 // trip is what a Transport tells about a round trip, through the context of the
 // request of the response.
 type trip struct {
-	of       *http.Request // of this response, not of one that was made from its context
+	context.Context //nolint:containedctx // it is one
+
+	of       *http.Request // of this response, not one that was made from its context
 	attempts int
 	gaveUp   bool
 }
 
 type tripKey struct{}
 
+// Value implements [context.Context].
+func (t *trip) Value(key any) any {
+	if key == (tripKey{}) {
+		return t
+	}
+	return t.Context.Value(key)
+}
+
 // tell returns a request like req that tells.
-func tell(req *http.Request, t trip) *http.Request {
-	about := &t
-	about.of = req.WithContext(context.WithValue(req.Context(), tripKey{}, about))
-	return about.of
+func tell(req *http.Request, attempts int, gaveUp bool) *http.Request {
+	t := &trip{Context: req.Context(), attempts: attempts, gaveUp: gaveUp}
+	t.of = req.WithContext(t)
+	return t.of
 }
 
 // told returns what a Transport has told with a response, or nothing.
-func told(resp *http.Response) trip {
+func told(resp *http.Response) (attempts int, gaveUp bool) {
 	if resp.Request == nil {
-		return trip{}
+		return 0, false
 	}
 	t, ok := resp.Request.Context().Value(tripKey{}).(*trip)
 	if !ok || t.of != resp.Request {
-		return trip{}
+		return 0, false
 	}
-	return *t
+	return t.attempts, t.gaveUp
 }
 
 // Attempts returns how many requests a [Transport] has sent to get resp: 1 if
@@ -41,7 +51,8 @@ func Attempts(resp *http.Response) int {
 	if resp == nil {
 		return 0
 	}
-	return max(told(resp).attempts, 1)
+	attempts, _ := told(resp)
+	return max(attempts, 1)
 }
 
 // outlive returns a request like req, whose context was derived from that of an

@@ -27,6 +27,11 @@ func BenchmarkLayerPost(b *testing.B)    { benchLayer(b, post) }
 func BenchmarkLayerGet503(b *testing.B)  { benchLayer(b, get503) }
 func BenchmarkLayerPost503(b *testing.B) { benchLayer(b, post503) }
 
+func BenchmarkCustomGet(b *testing.B)     { benchCustom(b, get) }
+func BenchmarkCustomPost(b *testing.B)    { benchCustom(b, post) }
+func BenchmarkCustomGet503(b *testing.B)  { benchCustom(b, get503) }
+func BenchmarkCustomPost503(b *testing.B) { benchCustom(b, post503) }
+
 func BenchmarkLoopbackGet(b *testing.B)     { benchLoopback(b, get) }
 func BenchmarkLoopbackPost(b *testing.B)    { benchLoopback(b, post) }
 func BenchmarkLoopbackGet503(b *testing.B)  { benchLoopback(b, get503) }
@@ -45,6 +50,16 @@ func benchLayer(b *testing.B, w workload) {
 	for _, p := range shuffled() {
 		b.Run("by="+p.Name, func(b *testing.B) {
 			base, url := w.layer()
+			measure(b, w.prepare(b, p, base, url), func() {})
+		})
+	}
+}
+
+func benchCustom(b *testing.B, w workload) {
+	b.Helper()
+	for _, p := range shuffled() {
+		b.Run("by="+p.Name, func(b *testing.B) {
+			base, url := w.custom()
 			measure(b, w.prepare(b, p, base, url), func() {})
 		})
 	}

@@ -64,6 +64,11 @@ func TestSameWork(t *testing.T) {
 					base, url := w.layer()
 					sameWork(t, p, w, base, url)
 				})
+				t.Run("Custom"+w.name, func(t *testing.T) {
+					t.Parallel()
+					base, url := w.custom()
+					sameWork(t, p, w, base, url)
+				})
 				t.Run("Loopback"+w.name, func(t *testing.T) {
 					t.Parallel()
 					base, url := w.loopback(t)

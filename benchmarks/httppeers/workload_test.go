@@ -53,6 +53,12 @@ func (w workload) prepare(tb testing.TB, p httppeers.Peer, base http.RoundTrippe
 	return call
 }
 
+// custom returns a RoundTripper that is no http.Transport and answers by the script at
+// once: it stands for otelhttp, oauth2 and the like.
+func (w workload) custom() (base http.RoundTripper, url string) {
+	return &stub{script: w.script, buf: make([]byte, 32<<10)}, "http://host/"
+}
+
 // layer returns an http.Transport that answers by the script at once, and the
 // address to use. It knows the scheme of a stub, because there are layers that take
 // a short cut if they know what is beneath them.
