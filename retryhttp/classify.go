@@ -116,7 +116,8 @@ func get(h http.Header, name string) string {
 // truncated headers and bodies, HTTP/2 streams and connections that the server ended. Final:
 // requests that are invalid, responses that are no HTTP, certificates that do not
 // hold, names that do not exist, too many redirects, and net/http's other errors
-// about misuse.
+// about misuse. A token that golang.org/x/oauth2 could not get is judged by the answer
+// to that request.
 func Classify(err error) retry.Verdict { return classify(err) }
 
 var classify = retry.Extend(judgeNode)
@@ -132,6 +133,9 @@ func judgeNode(err error) retry.Verdict {
 	case http.ErrServerClosed:
 		return again("closed")
 	}
+	if v := tokenVerdict(err); v != (retry.Verdict{}) {
+		return v
+	}
 	if !untyped(err) {
 		return retry.Verdict{}
 	}
@@ -145,6 +149,29 @@ func judgeNode(err error) retry.Verdict {
 		}
 	}
 	return proxyTexts()[text]
+}
+
+// tokenVerdict judges the *RetrieveError of golang.org/x/oauth2 by the status that the
+// token endpoint has answered with. The request that needed the token was not sent.
+func tokenVerdict(err error) retry.Verdict {
+	if pkgPath(err) != "golang.org/x/oauth2" {
+		return retry.Verdict{}
+	}
+	e := reflect.Indirect(reflect.ValueOf(err))
+	if e.Kind() != reflect.Struct {
+		return retry.Verdict{}
+	}
+	field := e.FieldByName("Response")
+	if !field.IsValid() || !field.CanInterface() {
+		return retry.Verdict{}
+	}
+	resp, ok := field.Interface().(*http.Response)
+	if !ok || resp == nil {
+		return retry.Verdict{}
+	}
+	v := ClassifyResponse(resp, time.Now())
+	v.NotApplied = v.Class != retry.Final
+	return v
 }
 
 // untyped reports whether err is of one of the types that stand for nothing but

@@ -30,6 +30,38 @@ func TestAttemptTimeout(t *testing.T) {
 	assert.Equal(t, retry.Verdict{Class: retry.Retryable, Category: "timeout"}, events.Events()[0].Verdict)
 }
 
+// Transports that clone requests, as oauth2's and otelhttp's must, put the clone into
+// the response. Its context keeps what they put into it, and ends with the caller's,
+// not with the attempt.
+func TestContextOfResponse(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	cloning := roundTripper(func(req *http.Request) (*http.Response, error) {
+		return http.DefaultTransport.RoundTrip(req.Clone(context.WithValue(req.Context(), key{}, "span")))
+	})
+	s := serve(t, status(503), status(200))
+	for name, base := range map[string]http.RoundTripper{"http.Transport": nil, "cloning": cloning} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := atOnce(3)
+			p.AttemptTimeout = time.Minute
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			resp, err := client(t, base, p).Do(request(t, http.MethodGet, s.URL, nil).WithContext(ctx))
+			require.NoError(t, err)
+			assert.Equal(t, "status 200", text(t, resp))
+			require.NoError(t, resp.Request.Context().Err(), "the body is closed, the caller is not done")
+			_, limited := resp.Request.Context().Deadline()
+			assert.False(t, limited)
+			if name == "cloning" {
+				assert.Equal(t, "span", resp.Request.Context().Value(key{}))
+			}
+			cancel()
+			assert.ErrorIs(t, resp.Request.Context().Err(), context.Canceled)
+		})
+	}
+}
+
 // A wait that would miss the deadline is not begun; the context lives, so there
 // is a response.
 func TestRetryAfterPastDeadline(t *testing.T) {

@@ -15,24 +15,32 @@ import (
 func (c *call) fail(err error) {
 	v := c.Verdict(err)
 	interrupted := c.TimedOut() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
-	unsent := c.sent.nothing(interrupted)
+	unsent := c.sent.nothing(interrupted, c.byNetHTTP())
 	if v == (retry.Verdict{}) { // nobody knows it
-		v.Class = retry.Final
-		if unsent || c.sent == nil && unconnected(c.base, err) {
+		switch {
+		case unsent:
 			v.Class, v.Category = retry.Retryable, "unsent"
+		case c.byNetHTTP() && !c.NonIdempotent && isForeign(err):
+			v.Class, v.Category = retry.Retryable, "conn"
+		default:
+			v.Class = retry.Final
 		}
 	}
 	v.NotApplied = v.NotApplied || unsent
 	c.decide(err, v)
 }
 
-// unconnected reports whether an error that nobody knows came up before base had a
-// connection. What happens to a connection, an http.Transport puts into an error of
-// its own; so others are of its hooks, such as DialContext or Proxy.
-func unconnected(base http.RoundTripper, err error) bool {
-	if _, ok := base.(*http.Transport); !ok || err == errNoResponse { //nolint:errorlint // made here
-		return false
-	}
+// byNetHTTP reports whether it is an http.Transport that makes the attempts, and not a
+// protocol that was registered with one.
+func (c *call) byNetHTTP() bool {
+	_, ok := c.base.(*http.Transport)
+	return ok && c.req.URL != nil && (c.req.URL.Scheme == "http" || c.req.URL.Scheme == "https")
+}
+
+// isForeign reports whether an error of an http.Transport that nobody knows is not
+// net/http's own. Then it comes from a hook such as DialContext or Proxy, or from a
+// connection that the hook has made.
+func isForeign(err error) bool {
 	text, _ := errtree.Try(err.Error)
 	return !ownType(err) && !strings.HasPrefix(text, "net/http: ") && !strings.HasPrefix(text, "http: ")
 }
@@ -59,7 +67,7 @@ func (c *call) respond(req *http.Request, resp *http.Response) {
 	case resp.Request == req:
 		resp.Request = c.req
 	case resp.Request != nil && c.Policy.AttemptTimeout > 0:
-		resp.Request = outlive(resp.Request, c.req.Context())
+		outlive(resp, c.req.Context())
 	}
 	c.resp = resp
 	switch {

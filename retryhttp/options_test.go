@@ -311,6 +311,23 @@ func TestAttempts(t *testing.T) {
 	assert.Equal(t, s.URL, resp.Request.URL.String())
 }
 
+// Who follows a link makes the next request with the context of the last one. What
+// Attempts says of a response is not about the response to that.
+func TestAttemptsAreNotInherited(t *testing.T) {
+	t.Parallel()
+	s := serve(t, status(503), status(200))
+	c := client(t, nil, atOnce(3))
+	resp, err := c.Get(s.URL)
+	require.NoError(t, err)
+	assert.Equal(t, "status 200", text(t, resp))
+	assert.Equal(t, 2, retryhttp.Attempts(resp))
+	next := request(t, http.MethodGet, s.URL, nil).WithContext(resp.Request.Context())
+	resp, err = c.Do(next)
+	require.NoError(t, err)
+	assert.Equal(t, "status 200", text(t, resp))
+	assert.Equal(t, 1, retryhttp.Attempts(resp))
+}
+
 func TestTrustShouldRetry(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"X-Should-Retry", "Stripe-Should-Retry"} {

@@ -84,13 +84,13 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 // sent watches whether anything of a request was written.
 type sent struct{ asked, got, wrote atomic.Bool }
 
-// nothing reports whether it is sure that nothing was that a server could act on.
-// A transport that does not tell proves nothing; nor does one that has a
-// connection and was interrupted, because HTTP/2 may then go on to write. The first
-// header field that is encoded counts, because WroteHeaders is called only after
-// HTTP/2 has written them.
-func (s *sent) nothing(interrupted bool) bool {
-	return s != nil && s.asked.Load() && !s.wrote.Load() && (!interrupted || !s.got.Load())
+// nothing reports whether it is certain that nothing the server could act on was
+// written. A transport that does not tell proves nothing, unless it is net/http's, which
+// tells whenever it wants a connection. Nor does one that has a connection and was
+// interrupted, because HTTP/2 may then go on to write. The first header field that is
+// encoded counts, because WroteHeaders is called only after HTTP/2 has written them.
+func (s *sent) nothing(interrupted, tells bool) bool {
+	return s != nil && (tells || s.asked.Load()) && !s.wrote.Load() && (!interrupted || !s.got.Load())
 }
 
 func (s *sent) watch(ctx context.Context) context.Context {

@@ -31,9 +31,11 @@ var defaultPolicy = DefaultPolicy()
 // as most with POST, are retried only if the failed attempt is known to have had
 // no effect: the server says so (429, 408, 421, 425, or 503 with a Retry-After),
 // or net/http/httptrace saw that nothing of the request was written. [Classify]
-// and [ClassifyResponse] list the failures. An error that nobody knows is Final
-// here, unless the policy's Classifier has an opinion; give it a Category without
-// a Class to have it retried. So is every failure of a request whose body cannot
+// and [ClassifyResponse] list the failures. An error that nobody knows is Retryable if
+// it came before there was a connection (a custom DialContext failed), or if it is not
+// net/http's own and the request is Idempotent. Otherwise it is Final, unless the
+// policy's Classifier has an opinion; give it a Category without a Class to have it
+// retried. Final is also every failure of a request whose body cannot
 // be had a second time: it has no GetBody, is no [io.Seeker], and BufferBody does
 // not cover it. The server has the last word: X-Should-Retry: false and
 // Stripe-Should-Retry: false end the call.
@@ -53,10 +55,18 @@ var defaultPolicy = DefaultPolicy()
 //
 // # What it costs
 //
-// Where the policy has no AttemptTimeout, MaxElapsed or Observer, Base is an
-// [http.Transport] and no option below is set, a request that is idempotent is sent
-// as it is, and allocates nothing here if it succeeds at once. Otherwise every
-// attempt gets a copy of the request, its body not included.
+// An idempotent request is sent as it is, the caller's own, and allocates nothing here
+// if it succeeds at once: whatever Base is, unless the policy has an AttemptTimeout or
+// the request gets a header of the options below. Further attempts get a copy if Base
+// has changed the request, which it should not, or if there is a body; the body itself
+// is not copied. A request that is not idempotent is watched with
+// [net/http/httptrace], in a copy per attempt.
+//
+// # Limits
+//
+// A Transport beneath another one, or beneath [Do], has tried what can be tried: the
+// outer one does not retry what the inner one has given up. The deprecated
+// Request.Cancel ends an attempt for good, but not a wait: use the context.
 type Transport struct {
 	// Base makes the attempts. nil means http.DefaultTransport. The bodies of its
 	// responses must allow Close during a Read, and end that.

@@ -331,6 +331,42 @@ func TestBaseWithoutResponse(t *testing.T) {
 	assert.Equal(t, 1, calls)
 }
 
+// A scheme that somebody has registered with an http.Transport is his to serve.
+func TestRegisteredProtocolWithoutResponse(t *testing.T) {
+	t.Parallel()
+	base := &http.Transport{}
+	base.RegisterProtocol("mem", roundTripper(func(*http.Request) (*http.Response, error) {
+		return nil, nil //nolint:nilnil // this is the point
+	}))
+	_, err := client(t, base, atOnce(2)).Get("mem://x")
+	require.ErrorContains(t, err, "neither a response nor an error")
+}
+
+// A Transport beneath a Transport has tried all that can be tried, whether it gives up
+// with an error or with a response.
+func TestNestedTransports(t *testing.T) {
+	t.Parallel()
+	for name, handler := range map[string]http.HandlerFunc{"status": status(503), "reset": reset} {
+		for _, timeout := range []time.Duration{0, time.Minute} {
+			t.Run(fmt.Sprintf("%s, %v", name, timeout), func(t *testing.T) {
+				t.Parallel()
+				s := serve(t, handler)
+				p := atOnce(3)
+				p.AttemptTimeout = timeout
+				inner := client(t, nil, p).Transport
+				resp, err := client(t, inner, p).Get(s.URL)
+				if name == "status" {
+					require.NoError(t, err)
+					assert.Equal(t, "status 503", text(t, resp))
+				} else {
+					require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+				}
+				assert.EqualValues(t, 3, s.requests.Load())
+			})
+		}
+	}
+}
+
 func TestClassifierAndObserver(t *testing.T) {
 	t.Parallel()
 	s := serve(t, status(404), status(500), status(404), status(501))

@@ -55,11 +55,15 @@ func Attempts(resp *http.Response) int {
 	return max(attempts, 1)
 }
 
-// outlive returns a request like req, whose context was derived from that of an
+// outlive puts the request of a response, whose context was derived from that of an
 // attempt, under the context of the call: it keeps its values, and does not end with
 // the attempt.
-func outlive(req *http.Request, caller context.Context) *http.Request {
-	return req.WithContext(outliving{caller, req.Context()})
+func outlive(resp *http.Response, caller context.Context) {
+	attempts, gaveUp := told(resp)
+	resp.Request = resp.Request.WithContext(outliving{caller, resp.Request.Context()})
+	if attempts > 0 {
+		resp.Request = tell(resp.Request, attempts, gaveUp)
+	}
 }
 
 type outliving struct {
@@ -67,4 +71,5 @@ type outliving struct {
 	values context.Context
 }
 
+// Value implements [context.Context].
 func (c outliving) Value(key any) any { return c.values.Value(key) }

@@ -2,9 +2,13 @@ package retryhttp_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"errors"
+	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -13,7 +17,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
+	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 // The first header field is encoded before anything of a request is on the wire
@@ -118,6 +124,74 @@ func TestTransportThatTellsInParts(t *testing.T) {
 	require.Error(t, err)
 	assert.Equal(t, 1, requests)
 }
+
+// What a hook of an http.Transport fails with, nobody knows; but there was no connection
+// yet, so that even a POST may be repeated.
+func TestHooksThatFail(t *testing.T) {
+	t.Parallel()
+	errTunnel := errors.New("the tunnel is not up")
+	hooks := map[string]func(*http.Transport, func() error){
+		"DialContext": func(base *http.Transport, fail func() error) {
+			base.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, fail() }
+		},
+		"Proxy": func(base *http.Transport, fail func() error) {
+			base.Proxy = func(*http.Request) (*url.URL, error) { return nil, fail() }
+		},
+	}
+	for name, set := range hooks {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			t.Run(name+", "+method, func(t *testing.T) {
+				t.Parallel()
+				var calls atomic.Int64
+				base := &http.Transport{}
+				set(base, func() error {
+					calls.Add(1)
+					return errTunnel
+				})
+				var events retrytest.Recorder
+				p := atOnce(3)
+				p.Observer = &events
+				_, err := client(t, base, p).Do(request(t, method, "http://127.0.0.1:1", strings.NewReader("hello")))
+				require.ErrorIs(t, err, errTunnel)
+				require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+				assert.EqualValues(t, 3, calls.Load())
+				want := retry.Verdict{Class: retry.Retryable, Category: "conn"} // nobody watches
+				if method == http.MethodPost {
+					want = retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: "unsent"}
+				}
+				assert.Equal(t, want, events.Events()[0].Verdict)
+			})
+		}
+	}
+}
+
+// An error of the connection itself, which nobody knows either, comes after something
+// was sent.
+func TestConnectionsThatFailOddly(t *testing.T) {
+	t.Parallel()
+	errOdd := errors.New("odd")
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, hang)
+			base := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+				return oddConn{conn, errOdd}, err
+			}}
+			_, err := client(t, base, atOnce(3)).Do(request(t, method, s.URL, nil))
+			require.ErrorIs(t, err, errOdd)
+			assert.Equal(t, method == http.MethodGet, errors.Is(err, retry.ErrAttemptsExhausted))
+		})
+	}
+}
+
+// oddConn fails to read.
+type oddConn struct {
+	net.Conn
+	err error
+}
+
+func (c oddConn) Read([]byte) (int, error) { return 0, c.err }
 
 // What was written in an attempt does not count in the next.
 func TestEachAttemptTellsForItself(t *testing.T) {

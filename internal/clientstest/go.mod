@@ -14,6 +14,7 @@ require (
 	github.com/openai/openai-go/v3 v3.73.0
 	github.com/seed-5ff3c98e/retry v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
+	golang.org/x/oauth2 v0.30.0
 )
 
 require (
