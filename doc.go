@@ -9,6 +9,9 @@
 // and 4 seconds, full jitter. For most uses it needs no more than a limit and a
 // backoff.
 //
+// For a loop of your own there is [Call]: it waits, makes the context of each attempt,
+// and decides.
+//
 // Where the state of a job lives in a database, [Policy.Next] makes the same
 // decision as a pure function of that state, the error and the time. A loop that
 // blocks and a daemon that polls a table cannot drift apart, because both of
@@ -34,6 +37,8 @@
 //
 // # Neighbors
 //
-// Package retryhttp retries HTTP requests, retryslog logs what happens, and
-// retrytest has a fake clock and scripted failures for tests.
+// Package retryhttp retries HTTP requests, retrysql transactions, retryexec commands.
+// Package retrypool runs tasks and holds no worker while one waits; retrytable keeps
+// jobs in a table of yours. Package retryslog logs what happens, and retrytest has a
+// fake clock and scripted failures for tests.
 package retry

@@ -3,6 +3,7 @@ package retryhttp
 import (
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -14,6 +15,8 @@ const maxHosts = 512
 // hosts are those that a Transport talked to lately, in two generations: when the
 // young one is full, it becomes the old one, and the old one is forgotten.
 type hosts struct {
+	last atomic.Pointer[host] // most clients talk to one only
+
 	mu         sync.Mutex
 	young, old map[origin]*host
 }
@@ -22,6 +25,7 @@ type origin struct{ scheme, host string }
 
 // host is what a Transport knows of one of them.
 type host struct {
+	origin origin
 	budget retry.Budget
 
 	mu    sync.Mutex
@@ -34,6 +38,15 @@ func (h *hosts) of(req *http.Request, reserve int) *host {
 	if req.URL != nil {
 		key = origin{req.URL.Scheme, req.URL.Host}
 	}
+	known := h.last.Load()
+	if known == nil || known.origin != key {
+		known = h.find(key, reserve)
+		h.last.Store(known)
+	}
+	return known
+}
+
+func (h *hosts) find(key origin, reserve int) *host {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if known := h.young[key]; known != nil {
@@ -41,7 +54,7 @@ func (h *hosts) of(req *http.Request, reserve int) *host {
 	}
 	known := h.old[key]
 	if known == nil {
-		known = &host{budget: retry.Budget{Reserve: reserve}}
+		known = &host{origin: key, budget: retry.Budget{Reserve: reserve}}
 	}
 	if h.young == nil || len(h.young) >= maxHosts {
 		h.young, h.old = make(map[origin]*host), h.young
