@@ -26,7 +26,7 @@ const (
 // instead of overflowing, and give the same result on every architecture.
 //
 // An implementation must be safe for concurrent use and depend on nothing but
-// retry. A negative delay counts as 0.
+// retry. A negative delay ends the call: see [StopBackoff].
 type Backoff interface {
 	// Delay returns the wait before retry number retry. The first retry, which
 	// is the second attempt, has number 1; a smaller number counts as 1.

@@ -446,7 +446,7 @@ func TestBadInputUnlimitedWithoutWaits(t *testing.T) {
 // TestBadInputUnknownClass checks that a class of another version is none.
 func TestBadInputUnknownClass(t *testing.T) {
 	t.Parallel()
-	for _, class := range []retry.Class{retry.RateLimited + 1, 200, 255} {
+	for _, class := range []retry.Class{retry.Pending + 1, 200, 255} {
 		p := &retry.Policy{Clock: newCountingClock(), Classifier: func(error) retry.Verdict { return retry.Verdict{Class: class} }}
 		fn, calls := bounded(t, errBoom)
 		assert.ErrorIs(t, p.Execute(t.Context(), fn), retry.ErrAttemptsExhausted)

@@ -12,6 +12,15 @@ const (
 	defaultReserve = 3
 )
 
+// Throttle decides whether one more retry may be made. A [*Budget] is one; so is what
+// adapts a rate limiter or a breaker that you have. Both methods get the time of the
+// policy's clock, run on the goroutine of the call, must not block, and must be safe for
+// concurrent use. A panic in them passes through the call.
+type Throttle interface {
+	Deposit(now time.Time)          // a call succeeded
+	TryWithdraw(now time.Time) bool // may one more retry be made? An attempt that is Pending is none
+}
+
 // NoReserve is the Reserve of a [Budget] that allows no retry before there were
 // successes.
 const NoReserve = -1
@@ -38,7 +47,7 @@ const NoReserve = -1
 // reconnects for ever under a Budget: there is no load to bound but its own, and
 // the backoff does that.
 //
-// A Budget is lock-free and safe for concurrent use. It counts in units of 1/4000
+// A nil *Budget is none. A Budget is lock-free and safe for concurrent use. It counts in units of 1/4000
 // retry, and keeps at most about a million retries. The fraction of a unit that a
 // success earns is carried over to the next success, in steps of 2⁻³² units and
 // rounded up. So n successes earn Ratio × n retries for small ratios too. A
@@ -77,6 +86,9 @@ const (
 
 // Deposit settles a success that ended at now.
 func (b *Budget) Deposit(now time.Time) {
+	if b == nil {
+		return
+	}
 	units := b.refill(b.earn())
 	if units == 0 {
 		return
@@ -109,6 +121,9 @@ func (b *Budget) refill(units uint64) uint64 {
 // TryWithdraw reports whether one more retry may be made at now, and takes it
 // from the budget.
 func (b *Budget) TryWithdraw(now time.Time) bool {
+	if b == nil {
+		return true
+	}
 	step := b.step(now)
 	for {
 		old := b.credit.Load()

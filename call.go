@@ -57,8 +57,17 @@ type Call struct {
 	// does those of all.
 	NonIdempotent bool
 
+	phase phase
+	plain bool // nothing has to happen around an attempt, and nobody needs the time
+	total bool // the context of the attempt ends with Policy.Timeout
+	child bool // the context of the attempt is not the caller's
+
 	// Budget is used if the Policy has none.
-	Budget *Budget
+	Budget Throttle
+
+	// Defaults, if not nil, has the Backoff for a Policy without one, and the
+	// MaxDelay and the Jitter for one that sets neither of those either.
+	Defaults *Policy
 
 	// State is that of the operation, kept up to date by End. Set it to go on with
 	// a stored one; ask [Policy.Exhausted] first.
@@ -70,15 +79,15 @@ type Call struct {
 	Last   error
 	Waited time.Duration
 
-	phase  phase
-	plain  bool               // nothing has to happen around an attempt, and nobody needs the time
 	policy *Policy            // Policy, or the zero one
 	caller context.Context    //nolint:containedctx // of the operation
 	ended  <-chan struct{}    // the Done of caller
 	ctx    context.Context    //nolint:containedctx // of the attempt
-	cancel context.CancelFunc // ends ctx; nil if it is the caller's, or detached
+	cancel context.CancelFunc // ends ctx; nil if it has no timeout, or is detached
+	told   func(error)        // is told the end of the attempt; nil if nobody asked
 	timer  *time.Timer        // of the waits
 	delay  time.Duration      // before the next attempt
+	began  time.Duration      // when the attempt began, from State.First on; only for ResetAfter
 }
 
 // phase is what a Call is doing.
@@ -110,6 +119,8 @@ func (c *Call) Begin(ctx context.Context) bool {
 }
 
 // under sets the context of the operation.
+//
+//nolint:contextcheck // nil is context.Background
 func (c *Call) under(ctx context.Context) {
 	if ctx == nil {
 		ctx = context.Background()
@@ -117,7 +128,7 @@ func (c *Call) under(ctx context.Context) {
 	p := c.Policy.orZero()
 	_, timed := ctx.Deadline()
 	c.policy, c.caller, c.ended = p, ctx, ctx.Done()
-	c.plain = !timed && p.MaxElapsed <= 0 && p.AttemptTimeout <= 0 && p.Observer == nil && c.budget() == nil
+	c.plain = !timed && !p.timed() && p.Observer == nil && c.budget() == nil
 }
 
 // lose ends an attempt that nobody has ended.
@@ -136,28 +147,61 @@ func (c *Call) begin() bool {
 		c.interrupted()
 		return false
 	}
-	c.phase, c.delay, c.ctx = attempting, 0, c.caller
+	c.phase, c.delay, c.ctx, c.child = attempting, 0, c.caller, false
 	if !c.plain {
 		c.prepare()
 	}
 	return true
 }
 
+// timed reports whether p has a setting that needs the time or a timer.
+func (p *Policy) timed() bool {
+	return p.MaxElapsed > 0 || p.AttemptTimeout > 0 || p.Timeout > 0 || p.ResetAfter > 0
+}
+
 // prepare does what has to happen before an attempt.
 func (c *Call) prepare() {
 	p := c.policy
-	if (p.MaxElapsed > 0 || p.Observer != nil) && c.State.First.IsZero() {
-		c.State.First = p.now()
+	if p.ResetAfter > 0 || c.State.First.IsZero() && (p.MaxElapsed > 0 || p.Timeout > 0 || p.Observer != nil) {
+		now := p.now()
+		if c.State.First.IsZero() {
+			c.State.First = now
+		}
+		c.began = now.Sub(c.State.First)
 	}
-	if p.AttemptTimeout > 0 {
-		c.ctx, c.cancel = p.withTimeout(c.caller)
+	if o, ok := p.Observer.(attemptObserver); ok {
+		var ctx context.Context
+		if ctx, c.told = o.Attempt(c.caller, c.Attempt()); ctx != nil {
+			c.ctx, c.child = ctx, true
+		}
+	}
+	c.limit()
+}
+
+// limit gives the attempt a context that ends after AttemptTimeout, or with Timeout.
+func (c *Call) limit() {
+	p, d := c.policy, c.policy.AttemptTimeout
+	c.total = false
+	if p.Timeout > 0 {
+		if left := max(p.timeLeft(&c.State, p.now()), 1); d <= 0 || left <= d {
+			d, c.total = left, true
+		}
+	}
+	if d > 0 {
+		c.ctx, c.cancel = p.withTimeout(c.ctx, d)
+		c.child = true
 	}
 }
 
-// Context returns the context of the attempt: the one that was given to Next, or
-// with [Policy.AttemptTimeout] a child of it that ends with the attempt. After the
-// attempt it stays what it was; before the first it is nil.
+// Context returns the context of the attempt: the one that was given to Next, or a
+// child of it that ends with the attempt, if there is a [Policy.AttemptTimeout] or
+// Timeout or the Observer has derived one. After the attempt it stays what it was;
+// before the first it is nil.
 func (c *Call) Context() context.Context { return c.ctx }
+
+// Derived reports whether Context is a child of the caller's context that was made for
+// this attempt.
+func (c *Call) Derived() bool { return c.child }
 
 // Attempt returns the number of the attempt in progress, or of the last one: the
 // first has number 1. It is 0 before the first. The attempts of a State that was
@@ -171,23 +215,28 @@ func (c *Call) Attempt() int {
 	return n
 }
 
-// TimedOut reports whether Policy.AttemptTimeout has ended the attempt in progress
-// while the caller's context lives on. Such an attempt is [Retryable], category
-// "timeout", whatever its error says, unless a mark or the policy's Classifier says
-// otherwise.
+// TimedOut reports whether a timeout of the policy has ended the attempt in progress
+// while the caller's context lives on. If it was Policy.AttemptTimeout, the attempt is
+// [Retryable], category "timeout", whatever its error says, unless a mark or the policy's
+// Classifier says otherwise. If it was Policy.Timeout, the operation has ended.
 func (c *Call) TimedOut() bool {
 	return c.cancel != nil && c.phase == attempting && done.Is(c.ctx) && !done.Closed(c.ended)
 }
 
 // Verdict returns the verdict about the failure err of the attempt in progress, as
 // End finds it: by a mark, the policy's Classifier, the attempt's own timeout, and
-// the protocol's Classify, in this order. It is zero if the caller's context is done,
-// which is asked first, and then the error is not; and if err is nil.
+// the protocol's Classify, in this order. It is zero if the caller's context is done or
+// Policy.Timeout is over, which is asked first, and then the error is not; and if err
+// is nil.
 func (c *Call) Verdict(err error) Verdict {
 	if err == nil || c.phase != attempting || done.Closed(c.ended) {
 		return Verdict{}
 	}
-	return c.policy.classify(err, c.TimedOut(), c.Classify, c.Unknown)
+	timedOut := c.TimedOut()
+	if timedOut && c.total {
+		return Verdict{}
+	}
+	return c.policy.classify(err, timedOut, c.Classify, c.Unknown)
 }
 
 // End ends the attempt in progress with its error; nil is a success. It decides
@@ -239,7 +288,7 @@ func (c *Call) Err() error {
 
 // Detach lets the context of the attempt in progress live on after End, until the
 // returned function is called: for a result that is read under it, such as the body
-// of a response. Policy.AttemptTimeout goes on, but TimedOut is false from then on.
+// of a response. The timeout goes on, but TimedOut is false from then on.
 func (c *Call) Detach() context.CancelFunc {
 	cancel := c.cancel
 	c.cancel = nil
@@ -250,13 +299,14 @@ func (c *Call) Detach() context.CancelFunc {
 }
 
 // Abort ends the attempt in progress as if it had not been begun: it is not
-// counted, and nobody is told. It does nothing if there is none. Where attempts may
-// panic or the caller may leave the loop, defer it, to release the timer of
-// Policy.AttemptTimeout.
+// counted, and there is no event. It does nothing if there is none. Where attempts may
+// panic or the caller may leave the loop, defer it, to release the timer of the
+// attempt's timeout. An Observer that was told of the attempt is told that it ended,
+// with [ErrLost].
 func (c *Call) Abort() {
 	if c.phase == attempting {
 		c.phase = between
-		c.release()
+		c.release(ErrLost)
 	}
 }
 
@@ -268,37 +318,48 @@ func (c *Call) Abort() {
 func (c *Call) Hold(ctx context.Context, hint time.Duration) bool {
 	c.under(ctx)
 	p, left, room := c.policy, sat.Max, sat.Max
-	if deadline, ok := c.caller.Deadline(); ok || p.MaxElapsed > 0 {
+	if deadline, ok := c.caller.Deadline(); ok || p.MaxElapsed > 0 || p.Timeout > 0 {
 		now := p.now()
-		left, room = p.elapsedLeft(&c.State, now), until(deadline, now)
+		left = p.elapsedLeft(&c.State, now)
+		room = min(until(deadline, now), p.timeLeft(&c.State, now))
 	}
 	if hint = max(hint, 0); hint > p.maxRetryAfter() || hint > left || hint >= room || done.Closed(c.ended) {
 		return false
 	}
-	c.release()
+	c.stop()
 	wait := p.hinted(hint, left, room, &c.State)
-	if c.ctx = c.caller; wait > 0 && !c.wait(wait) || done.Closed(c.ended) {
+	if wait > 0 && !c.wait(wait) || done.Closed(c.ended) {
 		return false
 	}
 	if c.phase == attempting {
-		c.prepare()
+		c.ctx = c.caller
+		c.limit()
 	}
 	return true
 }
 
-// release ends the context of the attempt.
-func (c *Call) release() {
+// stop ends the context of the attempt.
+func (c *Call) stop() {
 	if c.cancel != nil {
 		c.cancel()
 		c.cancel = nil
 	}
 }
 
+// release lets go of what the attempt has.
+func (c *Call) release(err error) {
+	if told := c.told; told != nil {
+		c.told = nil
+		told(err)
+	}
+	c.stop()
+}
+
 // succeeded ends the attempt in progress, and with it the operation.
 func (c *Call) succeeded() {
 	c.Last = nil
 	if !c.plain {
-		c.release()
+		c.release(nil)
 		c.rejoice()
 	}
 	c.phase = over
@@ -332,7 +393,10 @@ func (c *Call) failed(err error, v Verdict, d *Decision) {
 	case done.Closed(c.ended):
 		c.cutOff(&j)
 	case c.plain:
-		if c.policy.judge(&j, &c.State, now, sat.Max); !j.retry {
+		if v.Progress {
+			c.Waited = 0
+		}
+		if c.judge(&j, now, sat.Max); !j.retry {
 			c.giveUp(&j)
 		}
 	default:
@@ -351,14 +415,22 @@ func (c *Call) failed(err error, v Verdict, d *Decision) {
 //
 //go:noinline
 func (c *Call) weigh(j *judgment) (now time.Time) {
-	c.release()
+	j.timeUp = c.total && c.cancel != nil && done.Is(c.ctx)
+	c.release(c.Last)
 	p, budget, room := c.policy, c.budget(), sat.Max
-	if deadline, timed := c.caller.Deadline(); timed || p.MaxElapsed > 0 || p.Observer != nil || budget != nil {
+	if deadline, ok := c.caller.Deadline(); ok || p.MaxElapsed > 0 || p.Timeout > 0 || p.ResetAfter > 0 ||
+		p.Observer != nil || budget != nil {
 		now = p.now()
 		room = until(deadline, now)
 	}
-	p.judge(j, &c.State, now, room)
-	if budget != nil && j.retry && !budget.TryWithdraw(now) {
+	if p.ResetAfter > 0 && now.Sub(c.State.First)-c.began >= p.ResetAfter {
+		j.verdict.Progress = true
+	}
+	if j.verdict.Progress {
+		c.Waited = 0
+	}
+	c.judge(j, now, room)
+	if j.retry && budget != nil && j.verdict.Class != Pending && !budget.TryWithdraw(now) {
 		j.refuse(StopBudget)
 	}
 	if !j.retry {
@@ -368,6 +440,28 @@ func (c *Call) weigh(j *judgment) (now time.Time) {
 		c.announce(j, now)
 	}
 	return now
+}
+
+// judge asks the decider.
+func (c *Call) judge(j *judgment, now time.Time, room time.Duration) {
+	if c.Defaults != nil && c.policy.Backoff == nil {
+		c.judgeByDefaults(j, now, room)
+		return
+	}
+	c.policy.judge(j, &c.State, now, room)
+}
+
+// judgeByDefaults stands apart because a Policy is large, see judgeOverridden.
+//
+//go:noinline
+func (c *Call) judgeByDefaults(j *judgment, now time.Time, room time.Duration) {
+	p := *c.policy
+	p.Backoff = c.Defaults.Backoff
+	p.MaxDelay = orDefault(p.MaxDelay, c.Defaults.MaxDelay)
+	if p.Jitter == nil {
+		p.Jitter = c.Defaults.Jitter
+	}
+	p.judge(j, &c.State, now, room)
 }
 
 // report makes the Decision.
@@ -405,9 +499,8 @@ func (c *Call) giveUp(j *judgment) {
 //
 //go:noinline
 func (c *Call) cutOff(j *judgment) {
-	c.release()
-	c.State.normalize()
-	c.State.count(true)
+	c.release(c.Last)
+	c.policy.count(new(judgment), &c.State, time.Time{}) // as any failure
 	j.limit, j.counted, j.stop = c.policy.limit(), true, contextStop(c.caller)
 	c.interrupted()
 }
@@ -445,7 +538,7 @@ func (c *Call) observe(e Event, now time.Time) {
 }
 
 // budget returns what bounds the retries of this operation.
-func (c *Call) budget() *Budget {
+func (c *Call) budget() Throttle {
 	if c.policy.Budget != nil {
 		return c.policy.Budget
 	}

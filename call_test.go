@@ -2,19 +2,32 @@ package retry_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 // decideInCall returns what a Call decides about a failure with verdict v at the
 // instant now, after the failures s, if its context has become ctx by then.
+//
+//nolint:revive // the arguments are those of Decide, with a context
 func decideInCall(p *retry.Policy, ctx context.Context, s retry.State, v retry.Verdict, now time.Time) retry.Decision {
 	var q retry.Policy
 	if p != nil {
 		q = *p
 	}
-	q.Clock = &countingClock{now: now}
+	q.Clock = &stillClock{countingClock{now: now}}
 	call := retry.Call{Policy: &q}
 	caller := lateContext{ctx, make(chan struct{})}
 	call.Begin(caller)
@@ -32,6 +45,15 @@ func decideInCall(p *retry.Policy, ctx context.Context, s retry.State, v retry.V
 	return d
 }
 
+// stillClock stands still: the contexts of attempts do not end by themselves.
+type stillClock struct{ countingClock }
+
+func (c *stillClock) Now() time.Time { return c.now }
+
+func (*stillClock) AttemptContext(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
+	return ctx, func() {}
+}
+
 // lateContext is a context whose end is noticed later.
 type lateContext struct {
 	context.Context
@@ -39,3 +61,1130 @@ type lateContext struct {
 }
 
 func (c lateContext) Done() <-chan struct{} { return c.done }
+
+// callPolicy is a policy for three attempts with waits of 1s and 2s, on a clock and
+// with a recorder of its own.
+func callPolicy() (*retry.Policy, *retrytest.Clock, *retrytest.Recorder) {
+	clock, events := retrytest.NewClock(firstAttempt), &retrytest.Recorder{}
+	p := twice(clock)
+	p.Observer = events
+	return p, clock, events
+}
+
+// TestCallLoop follows a Call step by step through the loop of its doc comment.
+func TestCallLoop(t *testing.T) {
+	t.Parallel()
+	p, clock, events := callPolicy()
+	errs := []error{errBoom, errPeer, nil}
+	call := retry.Call{Policy: p}
+	assert.Equal(t, 0, call.Attempt())
+	assert.Nil(t, call.Context())
+	var at []time.Duration
+	for call.Next(t.Context()) {
+		n := call.Attempt()
+		at = append(at, clock.Now().Sub(firstAttempt))
+		assert.Equal(t, len(at), n)
+		assert.Equal(t, t.Context(), call.Context())
+		assert.NoError(t, call.Err())
+		clock.Advance(10 * time.Second)
+
+		d := call.End(errs[n-1])
+		assert.Equal(t, n, call.Attempt(), "of the last attempt")
+		assert.Equal(t, call.State, d.State)
+		assert.Equal(t, errs[n-1], call.Last)
+		assert.NoError(t, d.Err)
+		assert.NoError(t, call.Err())
+		if n == len(errs) {
+			assert.Equal(t, retry.Decision{State: call.State}, d, "a success")
+			continue
+		}
+		delay := seconds(1, 2)[n-1]
+		assert.Equal(t, retry.Decision{
+			Retry: true, At: clock.Now().Add(delay), Delay: delay, Counted: true, Limit: 3,
+			State: retry.State{Failures: n, First: firstAttempt},
+		}, d)
+	}
+	assert.Equal(t, seconds(0, 11, 23), at)
+	assert.NoError(t, call.Err())
+	assert.Equal(t, 3, call.Attempt())
+	assert.Equal(t, 3*time.Second, call.Waited)
+	assert.Equal(t, retry.State{Failures: 2, First: firstAttempt}, call.State)
+	events.Expect(t, "1: boom: retry in 1s", "2: peer refused: retry in 2s", "3: succeeded")
+}
+
+// TestCallZero checks that the zero Call has the zero Policy.
+func TestCallZero(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var call retry.Call
+		var at []time.Time
+		for call.Next(t.Context()) {
+			at = append(at, time.Now())
+			call.End(errBoom)
+		}
+		require.Len(t, at, 3)
+		assert.LessOrEqual(t, at[1].Sub(at[0]), 2*time.Second)
+		assert.LessOrEqual(t, at[2].Sub(at[1]), 4*time.Second)
+		assert.Equal(t, &retry.Error{Attempts: 3, Waited: at[2].Sub(at[0]), Stop: retry.StopAttempts, Err: errBoom}, call.Err())
+	})
+}
+
+// callEnds are all the ways in which an operation ends.
+func callEnds() map[string]func(*retry.Call, context.Context, context.CancelCauseFunc) {
+	fail := func(err error) func(*retry.Call, context.Context, context.CancelCauseFunc) {
+		return func(call *retry.Call, ctx context.Context, _ context.CancelCauseFunc) {
+			for call.Begin(ctx) {
+				call.End(err)
+			}
+		}
+	}
+	return map[string]func(*retry.Call, context.Context, context.CancelCauseFunc){
+		"success":  fail(nil),
+		"final":    fail(errFinalMark),
+		"attempts": fail(errBoom),
+		"hint":     fail(retry.MarkRateLimited(errBoom, time.Hour)),
+		"canceled in an attempt": func(call *retry.Call, ctx context.Context, cancel context.CancelCauseFunc) {
+			call.Begin(ctx)
+			cancel(errPeer)
+			call.End(errBoom)
+		},
+		"canceled between attempts": func(call *retry.Call, ctx context.Context, cancel context.CancelCauseFunc) {
+			call.Begin(ctx)
+			call.End(errBoom)
+			cancel(errPeer)
+			call.Begin(ctx)
+		},
+		"canceled before the first": func(call *retry.Call, ctx context.Context, cancel context.CancelCauseFunc) {
+			cancel(errPeer)
+			call.Begin(ctx)
+		},
+	}
+}
+
+// TestCallAfterItsEnd uses a Call that has ended in every way there is. It stays what
+// it is, and nobody is told.
+func TestCallAfterItsEnd(t *testing.T) {
+	t.Parallel()
+	for name, end := range callEnds() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, clock, events := callPolicy()
+			budget := &retry.Budget{Reserve: 9}
+			p.AttemptTimeout, p.Budget = time.Minute, budget
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			call := retry.Call{Policy: p}
+			end(&call, ctx, cancel)
+
+			err, last, attempt, state, waited := call.Err(), call.Last, call.Attempt(), call.State, call.Waited
+			told, now, left := events.Events(), clock.Now(), peerDrain(budget, clock.Now())
+			assertSameError(t, last, err, "Last is what Err returns")
+			for range 2 {
+				assert.False(t, call.Next(ctx))
+				assert.False(t, call.Begin(ctx))
+				for _, late := range []error{errPeer, nil} {
+					want := retry.Decision{State: state, Err: err}
+					if err == nil {
+						want.Err = late // it is not lost
+					}
+					assert.Equal(t, want, call.End(late))
+					assert.Equal(t, want, call.EndVerdict(late, retryable))
+				}
+				call.Abort()
+				assert.Zero(t, call.Verdict(errBoom))
+				assert.False(t, call.TimedOut())
+			}
+			assertSameError(t, err, call.Err(), "Err")
+			assertSameError(t, last, call.Last, "Last")
+			assert.Equal(t, []any{attempt, state, waited}, []any{call.Attempt(), call.State, call.Waited})
+			assert.Equal(t, told, events.Events())
+			assert.Equal(t, now, clock.Now())
+			deposit(budget, now, left, 1)
+			assert.Equal(t, left, peerDrain(budget, now), "the budget was neither charged nor credited")
+		})
+	}
+}
+
+// TestCallEndWithoutBegin checks that such an End decides nothing, and that the
+// failure is not lost.
+func TestCallEndWithoutBegin(t *testing.T) {
+	t.Parallel()
+	for name, failures := range map[string]int{"before the first attempt": 0, "between two": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, clock, events := callPolicy()
+			call := retry.Call{Policy: p}
+			for range failures {
+				require.True(t, call.Begin(t.Context()))
+				call.End(errPeer)
+			}
+			state, last, told := call.State, call.Last, events.Events()
+
+			assert.Equal(t, retry.Decision{State: state, Err: errBoom}, call.End(errBoom))
+			assert.Equal(t, retry.Decision{State: state, Err: errFinalMark}, call.EndVerdict(errFinalMark, retryable))
+			assert.Equal(t, retry.Decision{State: state}, call.End(nil), "no success either")
+			assert.NoError(t, call.Err())
+			assert.Equal(t, last, call.Last)
+			assert.Equal(t, state, call.State)
+			assert.Equal(t, failures, call.Attempt())
+			assert.Equal(t, told, events.Events())
+
+			before := clock.Now()
+			require.True(t, call.Next(t.Context()), "the operation goes on")
+			assert.Equal(t, time.Duration(failures)*time.Second, clock.Now().Sub(before), "the wait is still to come")
+			assert.Equal(t, failures+1, call.Attempt())
+		})
+	}
+}
+
+// TestCallEndTwice checks that an attempt counts once.
+func TestCallEndTwice(t *testing.T) {
+	t.Parallel()
+	p, clock, events := callPolicy()
+	call := retry.Call{Policy: p}
+	require.True(t, call.Next(t.Context()))
+	first := call.End(errBoom)
+	assert.True(t, first.Retry)
+	for _, err := range []error{errBoom, errFinalMark, nil} {
+		assert.Equal(t, retry.Decision{State: first.State, Err: err}, call.End(err))
+	}
+	assert.Equal(t, 1, call.State.Failures)
+	events.Expect(t, "1: boom: retry in 1s")
+	require.True(t, call.Next(t.Context()))
+	assert.Equal(t, seconds(1), clock.Sleeps())
+	call.End(nil)
+	assert.Equal(t, retry.Decision{State: first.State, Err: errBoom}, call.End(errBoom), "after a success")
+	require.NoError(t, call.Err())
+	events.Expect(t, "1: boom: retry in 1s", "2: succeeded")
+}
+
+// TestCallForgottenEnd checks that attempts which nobody ends are lost, and that the
+// policy bounds them.
+func TestCallForgottenEnd(t *testing.T) {
+	t.Parallel()
+	t.Run("Next", func(t *testing.T) {
+		t.Parallel()
+		p, clock, events := callPolicy()
+		call := retry.Call{Policy: p}
+		n := 0
+		for call.Next(t.Context()) {
+			n++
+			require.LessOrEqual(t, n, 3)
+			assert.Equal(t, n, call.Attempt())
+		}
+		want := &retry.Error{Attempts: 3, Waited: 3 * time.Second, Stop: retry.StopAttempts, Err: retry.ErrLost}
+		assert.Equal(t, want, call.Err())
+		assert.Equal(t, seconds(1, 2), clock.Sleeps(), "it has waited in between")
+		events.Expect(t,
+			"1: retry: worker lost: retry in 1s", "2: retry: worker lost: retry in 2s",
+			"3: gave up (attempts): retry: worker lost")
+		assert.Equal(t, "lost", events.Events()[0].Verdict.Category)
+	})
+	t.Run("Begin", func(t *testing.T) {
+		t.Parallel()
+		p, clock, _ := callPolicy()
+		call := retry.Call{Policy: p}
+		n := 0
+		for call.Begin(t.Context()) {
+			n++
+			require.LessOrEqual(t, n, 3)
+		}
+		assert.Equal(t, &retry.Error{Attempts: 3, Stop: retry.StopAttempts, Err: retry.ErrLost}, call.Err())
+		assert.Empty(t, clock.Sleeps())
+	})
+	t.Run("one of several", func(t *testing.T) {
+		t.Parallel()
+		p, _, events := callPolicy()
+		call := retry.Call{Policy: p}
+		require.True(t, call.Begin(t.Context()))
+		require.True(t, call.Next(t.Context()))
+		call.End(nil)
+		assert.False(t, call.Next(t.Context()))
+		assert.NoError(t, call.Err())
+		events.Expect(t, "1: retry: worker lost: retry in 1s", "2: succeeded")
+	})
+	t.Run("it may have taken effect", func(t *testing.T) {
+		t.Parallel()
+		call := retry.Call{Policy: &retry.Policy{}, NonIdempotent: true}
+		require.True(t, call.Begin(t.Context()))
+		require.False(t, call.Begin(t.Context()))
+		assert.Equal(t, &retry.Error{Attempts: 1, Stop: retry.StopMaybeApplied, Err: retry.ErrLost}, call.Err())
+	})
+	t.Run("and the context has ended", func(t *testing.T) {
+		t.Parallel()
+		p, _, events := callPolicy()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		call := retry.Call{Policy: p}
+		require.True(t, call.Next(ctx))
+		cancel(errPeer)
+		require.False(t, call.Next(ctx))
+		assert.Equal(t, &retry.Error{Attempts: 1, Stop: retry.StopCanceled, Err: retry.ErrLost, Cause: errPeer}, call.Err())
+		events.Expect(t, "1: gave up (canceled): retry: worker lost")
+	})
+	t.Run("its timeout is released", func(t *testing.T) {
+		t.Parallel()
+		clock := &attemptClock{}
+		p := twice(clock)
+		p.AttemptTimeout = time.Minute
+		call := retry.Call{Policy: p}
+		for call.Begin(t.Context()) {
+			require.LessOrEqual(t, call.Attempt(), 3)
+			assert.Equal(t, len(clock.timeouts)-1, clock.canceled)
+		}
+		assert.Equal(t, 3, clock.canceled)
+	})
+}
+
+func TestCallNilPolicyAndContext(t *testing.T) {
+	t.Parallel()
+	var none context.Context
+	for name, begin := range map[string]func(*retry.Call) bool{
+		"Next":  func(call *retry.Call) bool { return call.Next(none) },
+		"Begin": func(call *retry.Call) bool { return call.Begin(none) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var call retry.Call
+				assert.True(t, call.Hold(none, 0))
+				n := 0
+				for begin(&call) {
+					n++
+					assert.Equal(t, context.Background(), call.Context())
+					assert.True(t, call.Hold(none, time.Second))
+					assert.False(t, call.TimedOut())
+					call.End(errBoom)
+				}
+				assert.Equal(t, 3, n)
+				assert.ErrorIs(t, call.Err(), retry.ErrAttemptsExhausted)
+			})
+		})
+	}
+}
+
+// TestCallContextEndsInAttempt checks that the context is asked before the error: the
+// failure counts, and nobody classifies it.
+func TestCallContextEndsInAttempt(t *testing.T) {
+	t.Parallel()
+	asked := func(error) retry.Verdict { panic("asked") }
+	ends := map[retry.StopReason]func(*retrytest.Clock, context.Context) context.Context{
+		retry.StopCanceled: func(c *retrytest.Clock, ctx context.Context) context.Context {
+			ctx, cancel := context.WithCancelCause(ctx)
+			c.At(5*time.Second, func() { cancel(errPeer) })
+			return ctx
+		},
+		retry.StopDeadline: func(c *retrytest.Clock, ctx context.Context) context.Context {
+			ctx, cancel := c.WithTimeout(ctx, 5*time.Second)
+			t.Cleanup(cancel)
+			return ctx
+		},
+	}
+	for stop, end := range ends {
+		for _, err := range []error{errBoom, errFinalMark, retry.MarkRateLimited(errBoom, time.Second)} {
+			t.Run(fmt.Sprintf("%v, %v", stop, err), func(t *testing.T) {
+				t.Parallel()
+				p, clock, events := callPolicy()
+				p.Classifier, p.FreeRateLimits, p.AttemptTimeout = asked, 5, time.Hour
+				ctx := end(clock, t.Context())
+				call := retry.Call{Policy: p, Classify: asked, State: retry.State{Failures: 1, RateLimited: 1}}
+				require.True(t, call.Next(ctx))
+				clock.Advance(5 * time.Second)
+				assert.Zero(t, call.Verdict(err))
+				assert.False(t, call.TimedOut())
+				d := call.End(err)
+
+				want := &retry.Error{Attempts: 3, Stop: stop, Err: err, Cause: context.Cause(ctx)}
+				assert.Equal(t, want, call.Err())
+				assert.Equal(t, retry.Decision{
+					Counted: true, Limit: 3, Stop: stop, Err: want,
+					State: retry.State{Failures: 2, RateLimited: 1, First: firstAttempt},
+				}, d)
+				assertSameError(t, call.Err(), d.Err, "Err")
+				assert.False(t, call.Next(ctx))
+				assert.Equal(t, []retry.Event{{
+					Kind: retry.GaveUp, Attempt: 3, Stop: stop, Err: want, Elapsed: 5 * time.Second,
+				}}, events.Events(), "told once")
+			})
+		}
+	}
+	t.Run("a success is one", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithCancel(t.Context())
+		var call retry.Call
+		require.True(t, call.Next(ctx))
+		cancel()
+		assert.Equal(t, retry.Decision{}, call.End(nil))
+		assert.NoError(t, call.Err())
+		assert.False(t, call.Next(ctx))
+		assert.NoError(t, call.Err())
+	})
+}
+
+// TestCallContextDone checks a context that is done before an attempt begins.
+func TestCallContextDone(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		state retry.State
+		last  error
+	}{
+		{"before the first attempt", retry.State{}, nil},
+		{"before the first attempt here", retry.State{Failures: 2, RateLimited: 1}, nil},
+		{"with a last error", retry.State{Failures: 1}, errBoom},
+	}
+	for _, tt := range tests {
+		for name, begin := range map[string]func(*retry.Call, context.Context) bool{
+			"Next": (*retry.Call).Next, "Begin": (*retry.Call).Begin,
+		} {
+			t.Run(tt.name+", "+name, func(t *testing.T) {
+				t.Parallel()
+				p, _, events := callPolicy()
+				p.AttemptTimeout = time.Hour
+				ctx, cancel := context.WithCancelCause(t.Context())
+				cancel(errPeer)
+				call := retry.Call{Policy: p, State: tt.state, Last: tt.last, Waited: time.Minute}
+				assert.False(t, begin(&call, ctx))
+				attempts := tt.state.Failures + tt.state.RateLimited
+				want := &retry.Error{
+					Attempts: attempts, Waited: time.Minute, Stop: retry.StopCanceled, Err: tt.last, Cause: errPeer,
+				}
+				assert.Equal(t, want, call.Err())
+				assert.Nil(t, call.Context())
+				assert.Equal(t, attempts, call.Attempt())
+				assert.Equal(t, tt.state, call.State)
+				assert.False(t, begin(&call, ctx))
+				assert.Equal(t, []retry.Event{{
+					Kind: retry.GaveUp, Attempt: attempts, Stop: retry.StopCanceled, Err: want,
+				}}, events.Events())
+			})
+		}
+	}
+}
+
+// TestCallContextEndsInWait checks that a wait which is cut short does not count as
+// one, and leads to no attempt.
+func TestCallContextEndsInWait(t *testing.T) {
+	t.Parallel()
+	p, clock, events := callPolicy()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	clock.At(2*time.Second, func() { cancel(errPeer) })
+	call := retry.Call{Policy: p}
+	for call.Next(ctx) {
+		call.End(errBoom)
+	}
+	assert.Equal(t, &retry.Error{
+		Attempts: 2, Waited: time.Second, Stop: retry.StopCanceled, Err: errBoom, Cause: errPeer,
+	}, call.Err())
+	assert.Equal(t, time.Second, call.Waited)
+	assert.Equal(t, firstAttempt.Add(2*time.Second), clock.Now())
+	events.Expect(t, "1: boom: retry in 1s", "2: boom: retry in 2s", "2: gave up (canceled): boom")
+}
+
+// TestCallAbort leaves an attempt in every way. Nothing is counted, nobody is told,
+// and the timeout of the attempt is released.
+func TestCallAbort(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(){
+		"return": func() {}, "panic": func() { panic("boom") }, "Goexit": runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, clock, events := callPolicy()
+			budget := &retry.Budget{Reserve: 1}
+			p.AttemptTimeout, p.Budget = time.Minute, budget
+			call := retry.Call{Policy: p}
+			try := func() {
+				defer call.Abort()
+				assert.True(t, call.Next(t.Context()))
+				assert.NoError(t, call.Context().Err())
+				leave()
+			}
+			for range 5 { // more often than the policy has attempts
+				peerRun(try)
+				assert.Equal(t, context.Canceled, call.Context().Err(), "released")
+				assert.Equal(t, 0, call.Attempt())
+				assert.Zero(t, call.State.Failures)
+				assert.NoError(t, call.Err())
+				assert.NoError(t, call.Last)
+				assert.False(t, call.TimedOut())
+			}
+			clock.Advance(time.Hour)
+			assert.Empty(t, events.Events())
+			assert.Equal(t, 1, peerDrain(budget, clock.Now()))
+
+			require.True(t, call.Next(t.Context()), "the operation can go on")
+			assert.Equal(t, 1, call.Attempt())
+			call.End(nil)
+			events.Expect(t, "1: succeeded")
+			call.Abort() // does nothing
+			assert.False(t, call.Next(t.Context()))
+			assert.NoError(t, call.Err())
+		})
+	}
+	t.Run("no attempt", func(t *testing.T) {
+		t.Parallel()
+		p, clock, events := callPolicy()
+		call := retry.Call{Policy: p}
+		call.Abort()
+		require.True(t, call.Next(t.Context()))
+		d := call.End(errBoom)
+		call.Abort()
+		assert.Equal(t, d.State, call.State)
+		require.True(t, call.Next(t.Context()))
+		assert.Equal(t, seconds(1), clock.Sleeps(), "the wait was not forgotten")
+		events.Expect(t, "1: boom: retry in 1s")
+	})
+}
+
+// TestCallLeavesNothingBehind checks on the system's clock that an attempt which
+// panics leaves no context and no goroutine behind: a bubble waits for goroutines.
+func TestCallLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &retry.Policy{AttemptTimeout: time.Hour, Backoff: retry.Constant(time.Second)}
+		var contexts []context.Context
+		peerRun(func() {
+			call := retry.Call{Policy: p}
+			defer call.Abort()
+			for call.Next(t.Context()) {
+				contexts = append(contexts, call.Context())
+				if len(contexts) == 2 {
+					panic("boom")
+				}
+				call.End(errBoom)
+			}
+		})
+		require.Len(t, contexts, 2)
+		for _, ctx := range contexts {
+			assert.Equal(t, context.Canceled, ctx.Err(), "so its timer has stopped")
+		}
+	})
+}
+
+// TestCallContext checks the context of attempts that have a timeout.
+func TestCallContext(t *testing.T) {
+	t.Parallel()
+	p, clock, _ := callPolicy()
+	p.AttemptTimeout = 5 * time.Second
+	caller := context.WithValue(t.Context(), peerKey{}, "mine")
+	call := retry.Call{Policy: p}
+	assert.Nil(t, call.Context())
+	for call.Next(caller) {
+		ctx := call.Context()
+		deadline, ok := ctx.Deadline()
+		require.True(t, ok)
+		assert.Equal(t, clock.Now().Add(5*time.Second), deadline)
+		assert.Equal(t, "mine", ctx.Value(peerKey{}))
+		require.NoError(t, ctx.Err())
+		clock.Advance(time.Second)
+		var err error
+		if call.Attempt() < 3 {
+			err = errBoom
+		}
+		call.End(err)
+		assert.Equal(t, ctx, call.Context(), "it stays what it was")
+		assert.Equal(t, context.Canceled, ctx.Err(), "it has ended with the attempt")
+	}
+	require.NoError(t, call.Err())
+	require.NoError(t, caller.Err())
+}
+
+// TestCallTimedOut checks when the attempt's own timeout is to blame.
+func TestCallTimedOut(t *testing.T) {
+	t.Parallel()
+	p, clock, events := callPolicy()
+	p.AttemptTimeout = 5 * time.Second
+	ctx, cancel := context.WithCancel(t.Context())
+	call := retry.Call{Policy: p, Unknown: retry.Final, Classify: func(error) retry.Verdict { panic("asked") }}
+	assert.False(t, call.TimedOut(), "before the first attempt")
+	require.True(t, call.Next(ctx))
+	clock.Advance(5*time.Second - 1)
+	assert.False(t, call.TimedOut())
+	clock.Advance(1)
+	assert.True(t, call.TimedOut())
+	timeout := retry.Verdict{Class: retry.Retryable, Category: "timeout"}
+	for _, err := range []error{errBoom, context.Canceled, context.DeadlineExceeded, &retry.Error{Err: errBoom}} {
+		assert.Equal(t, timeout, call.Verdict(err), "whatever the error says")
+	}
+	assert.Equal(t, retry.Verdict{Class: retry.Final}, call.Verdict(errFinalMark), "a mark says otherwise")
+	p.Classifier = retry.On(retry.RateLimited, errPeer)
+	assert.Equal(t, retry.Verdict{Class: retry.RateLimited}, call.Verdict(errPeer), "the Classifier says otherwise")
+	assert.Equal(t, timeout, call.Verdict(errBoom), "the Classifier abstains")
+	assert.True(t, call.End(errBoom).Retry)
+	assert.False(t, call.TimedOut(), "after the attempt")
+
+	require.True(t, call.Next(ctx))
+	clock.Advance(time.Minute)
+	assert.True(t, call.TimedOut())
+	cancel()
+	assert.False(t, call.TimedOut(), "the caller's context has ended too")
+	call.End(errBoom)
+	events.Expect(t, "1: boom: retry in 1s", "2: gave up (canceled): boom")
+
+	untimed := retry.Call{Policy: &retry.Policy{}}
+	ctx, cancel = context.WithCancel(t.Context())
+	require.True(t, untimed.Next(ctx))
+	cancel()
+	assert.False(t, untimed.TimedOut(), "there is no timeout")
+}
+
+// TestCallDetach checks that a detached context lives on until its function is
+// called, or its timeout fires.
+func TestCallDetach(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		end  func(*retry.Call)
+	}{
+		{"success", func(call *retry.Call) { call.End(nil) }},
+		{"failure", func(call *retry.Call) { call.End(errBoom) }},
+		{"final", func(call *retry.Call) { call.End(errFinalMark) }},
+		{"abort", (*retry.Call).Abort},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p, clock, _ := callPolicy()
+			p.AttemptTimeout = time.Minute
+			begin := func() (*retry.Call, context.Context) {
+				call := &retry.Call{Policy: p}
+				require.True(t, call.Next(t.Context()))
+				return call, call.Context()
+			}
+			call, ctx := begin()
+			cancel := call.Detach()
+			tt.end(call)
+			require.NoError(t, ctx.Err(), "it lives on")
+			call.Next(t.Context())
+			call.Abort()
+			require.NoError(t, ctx.Err(), "also in the next attempt")
+			cancel()
+			assert.Equal(t, context.Canceled, ctx.Err())
+			cancel() // does nothing
+
+			call, ctx = begin()
+			defer call.Detach()()
+			tt.end(call)
+			clock.Advance(time.Minute)
+			assert.Equal(t, context.DeadlineExceeded, ctx.Err(), "the timeout goes on")
+		})
+	}
+	t.Run("TimedOut", func(t *testing.T) {
+		t.Parallel()
+		p, clock, _ := callPolicy()
+		p.AttemptTimeout = time.Minute
+		call := retry.Call{Policy: p}
+		require.True(t, call.Next(t.Context()))
+		clock.Advance(time.Minute)
+		require.True(t, call.TimedOut())
+		cancel := call.Detach()
+		defer cancel()
+		assert.False(t, call.TimedOut())
+		assert.Zero(t, call.Verdict(errBoom), "not a timeout any more")
+		call.End(errBoom)
+		require.True(t, call.Next(t.Context()))
+		clock.Advance(time.Minute)
+		assert.True(t, call.TimedOut(), "the next attempt has a timeout of its own")
+	})
+	t.Run("nothing to detach", func(t *testing.T) {
+		t.Parallel()
+		var call retry.Call
+		call.Detach()()
+		require.True(t, call.Next(t.Context()))
+		call.Detach()()
+		require.NoError(t, call.Context().Err(), "it is the caller's")
+		call.End(nil)
+		call.Detach()()
+	})
+}
+
+// TestCallClassify checks who is asked about a failure, in which order.
+func TestCallClassify(t *testing.T) {
+	t.Parallel()
+	protocol := func(err error) retry.Verdict {
+		if errors.Is(err, errPeer) {
+			return retry.Verdict{Class: retry.RateLimited, Category: "protocol"}
+		}
+		return retry.Verdict{}
+	}
+	policy := retry.Policy{Classifier: func(err error) retry.Verdict {
+		if errors.Is(err, errFinal) {
+			return retry.Verdict{Category: "policy"}
+		}
+		return retry.Verdict{}
+	}}
+	both := errors.Join(errPeer, errFinal)
+	inner := &retry.Error{Attempts: 3, Stop: retry.StopAttempts, Err: errBoom}
+	tests := []struct {
+		name     string
+		p        retry.Policy
+		classify retry.Classifier
+		unknown  retry.Class
+		err      error
+		want     retry.Verdict
+	}{
+		{"a mark before all", policy, protocol, retry.Final, retry.MarkRetryable(both), provedRetryable},
+		{"a wrapped mark", policy, protocol, retry.Final, fmt.Errorf("x: %w", retry.MarkRetryable(both)), provedRetryable},
+		{"the Classifier before Classify", policy, protocol, retry.Final, both, retry.Verdict{Category: "policy"}},
+		{"Classify", policy, protocol, retry.Final, errPeer, retry.Verdict{Class: retry.RateLimited, Category: "protocol"}},
+		{"Classify, not the function", retry.Policy{}, protocol, 0, context.DeadlineExceeded, retry.Verdict{}},
+		{"also for an inner policy that gave up", retry.Policy{}, protocol, 0, inner, retry.Verdict{}},
+		{"no Classify", policy, nil, 0, context.DeadlineExceeded, retry.Verdict{Class: retry.Retryable, Category: "timeout"}},
+		{"no Classify, an inner policy", policy, nil, 0, inner, retry.Verdict{Class: retry.Final, Category: "gave_up"}},
+
+		{"Unknown", policy, protocol, retry.Final, errBoom, retry.Verdict{Class: retry.Final}},
+		{"Unknown without Classify", policy, nil, retry.Final, errBoom, retry.Verdict{Class: retry.Final}},
+		{"Unknown by default", policy, protocol, 0, errBoom, retry.Verdict{}},
+		{"Unknown is Retryable", policy, protocol, retry.Retryable, errBoom, retryable},
+		{
+			"Unknown with a category", policy,
+			func(error) retry.Verdict { return retry.Verdict{Category: "code_7", NotApplied: true} },
+			retry.Final, errBoom,
+			retry.Verdict{Class: retry.Final, Category: "code_7", NotApplied: true},
+		},
+		{
+			"not with a hint", policy, func(error) retry.Verdict { return retry.Verdict{After: time.Second} },
+			retry.Final, errBoom,
+			retry.Verdict{After: time.Second},
+		},
+		{
+			"a hint of nothing is none", policy, func(error) retry.Verdict { return retry.Verdict{After: -1} },
+			retry.Final, errBoom,
+			retry.Verdict{Class: retry.Final, After: -1},
+		},
+		{"not for the Classifier", policy, protocol, retry.Final, errFinal, retry.Verdict{Category: "policy"}},
+		{"not for a mark", policy, protocol, retry.Final, retry.Mark(errBoom, retry.Verdict{}), retry.Verdict{}},
+		{"not for an opinion", policy, protocol, retry.Retryable, errFinalMark, retry.Verdict{Class: retry.Final}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			call := retry.Call{Policy: &tt.p, Classify: tt.classify, Unknown: tt.unknown}
+			assert.Zero(t, call.Verdict(tt.err), "no attempt")
+			require.True(t, call.Begin(t.Context()))
+			assert.Zero(t, call.Verdict(nil))
+			assert.Equal(t, tt.want, call.Verdict(tt.err))
+			d := call.End(tt.err)
+			assert.Equal(t, tt.want.Category, d.Verdict.Category)
+			assert.Equal(t, tt.want.Class == retry.Final, d.Stop == retry.StopFinal)
+			if d.Stop == retry.StopFinal {
+				assertSameError(t, tt.err, d.Err, "as it is")
+			}
+			assert.Zero(t, call.Verdict(tt.err), "no attempt any more")
+		})
+	}
+}
+
+// TestCallEndVerdict checks that the caller's judgment replaces all others.
+func TestCallEndVerdict(t *testing.T) {
+	t.Parallel()
+	asked := func(error) retry.Verdict { panic("asked") }
+	for _, err := range []error{errBoom, errFinalMark} {
+		call := retry.Call{Policy: &retry.Policy{Classifier: asked}, Classify: asked, Unknown: retry.Final}
+		require.True(t, call.Begin(t.Context()))
+		d := call.EndVerdict(err, retry.Verdict{Category: "mine"})
+		assert.True(t, d.Retry)
+		assert.Equal(t, retry.Verdict{Category: "mine"}, d.Verdict)
+		require.True(t, call.Begin(t.Context()))
+		d = call.EndVerdict(err, retry.Verdict{Class: retry.Final, Category: "mine"})
+		assert.Equal(t, retry.StopFinal, d.Stop)
+		assertSameError(t, err, d.Err, "as it is")
+		assertSameError(t, err, call.Err(), "as it is")
+	}
+	var call retry.Call
+	require.True(t, call.Begin(t.Context()))
+	assert.Equal(t, retry.Decision{}, call.EndVerdict(nil, retry.Verdict{Class: retry.Final}), "a success")
+	require.NoError(t, call.Err())
+}
+
+func TestCallNonIdempotent(t *testing.T) {
+	t.Parallel()
+	for _, ofPolicy := range []bool{false, true} {
+		for _, ofCall := range []bool{false, true} {
+			for _, err := range []error{errBoom, retry.MarkRetryable(errBoom)} {
+				call := retry.Call{Policy: &retry.Policy{NonIdempotent: ofPolicy}, NonIdempotent: ofCall}
+				require.True(t, call.Begin(t.Context()))
+				d := call.End(err)
+				want := retry.StopNone
+				if err == errBoom && (ofPolicy || ofCall) {
+					want = retry.StopMaybeApplied
+				}
+				assert.Equal(t, want, d.Stop, "policy %v, call %v, %v", ofPolicy, ofCall, err)
+			}
+		}
+	}
+}
+
+// TestCallOwnBudget checks that the Budget of a Call serves if the Policy has none.
+func TestCallOwnBudget(t *testing.T) {
+	t.Parallel()
+	now := firstAttempt
+	for name, ofPolicy := range map[string]*retry.Budget{"": nil, "of the policy": {Ratio: 1, Reserve: 9}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			used := &retry.Budget{Ratio: 1, Reserve: 9}
+			p := &retry.Policy{Clock: &countingClock{now: now}}
+			call := retry.Call{Policy: p, Budget: used}
+			unused := &retry.Budget{Reserve: 9}
+			if ofPolicy != nil {
+				p.Budget = ofPolicy
+				used, unused = ofPolicy, used
+			}
+			for range 2 {
+				require.True(t, call.Begin(t.Context()))
+				require.True(t, call.End(errBoom).Retry)
+			}
+			require.True(t, call.Begin(t.Context()))
+			call.End(nil)
+			assert.Equal(t, 9-2+1, peerDrain(used, now), "two retries and a success")
+			assert.Equal(t, 9, peerDrain(unused, now))
+		})
+	}
+	empty := &retry.Budget{Reserve: retry.NoReserve}
+	p, _, events := callPolicy()
+	call := retry.Call{Policy: p, Budget: empty}
+	require.True(t, call.Next(t.Context()))
+	d := call.End(errBoom)
+	assert.Equal(t, retry.StopBudget, d.Stop)
+	assert.Equal(t, time.Second, d.Delay)
+	assert.Equal(t, &retry.Error{Attempts: 1, Stop: retry.StopBudget, RetryAfter: time.Second, Err: errBoom}, call.Err())
+	events.Expect(t, "1: gave up (budget): boom")
+}
+
+// TestCallAttempt checks the number of attempts around a stored State.
+func TestCallAttempt(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		state         retry.State
+		before, first int
+	}{
+		{retry.State{}, 0, 1},
+		{retry.State{Failures: 2}, 2, 3},
+		{retry.State{Failures: 2, RateLimited: 3}, 5, 6},
+		{retry.State{Failures: -2, RateLimited: -3}, 0, 1},
+		{retry.State{Failures: -2, RateLimited: 3}, 3, 4},
+		{retry.State{Failures: math.MaxInt}, math.MaxInt, math.MaxInt},
+		{retry.State{Failures: 1, RateLimited: math.MaxInt}, math.MaxInt, math.MaxInt},
+	}
+	for _, tt := range tests {
+		for _, err := range []error{nil, errBoom, errFinalMark} {
+			call := retry.Call{Policy: &retry.Policy{MaxAttempts: retry.Unlimited}, State: tt.state}
+			assert.Equal(t, tt.before, call.Attempt())
+			require.True(t, call.Begin(t.Context()))
+			assert.Equal(t, tt.first, call.Attempt())
+			call.Abort()
+			assert.Equal(t, tt.before, call.Attempt(), "as if it had not been begun")
+			require.True(t, call.Begin(t.Context()))
+			call.End(err)
+			assert.Equal(t, tt.first, call.Attempt(), "%+v, %v", tt.state, err)
+		}
+	}
+	free := retry.Call{Policy: &retry.Policy{MaxAttempts: 1, FreeRateLimits: 1}}
+	require.True(t, free.Begin(t.Context()))
+	require.True(t, free.End(retry.MarkRateLimited(errBoom, time.Second)).Retry)
+	require.True(t, free.Begin(t.Context()))
+	assert.Equal(t, 2, free.Attempt(), "a free attempt is one")
+}
+
+// TestCallWaited checks that the sum of the waits starts at what is set, and never
+// becomes negative.
+func TestCallWaited(t *testing.T) {
+	t.Parallel()
+	for before, want := range map[time.Duration]time.Duration{
+		0: 3 * time.Second, time.Minute: time.Minute + 3*time.Second, math.MaxInt64 - 1: math.MaxInt64,
+	} {
+		p, _, _ := callPolicy()
+		call := retry.Call{Policy: p, Waited: before}
+		for call.Next(t.Context()) {
+			call.End(errBoom)
+		}
+		assert.Equal(t, want, call.Waited)
+		assert.Equal(t, want, peerError(t, call.Err()).Waited)
+	}
+}
+
+// TestCallHold checks how long Hold waits, and when it refuses to.
+func TestCallHold(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	tests := []struct {
+		name   string
+		p      retry.Policy
+		room   time.Duration // until the deadline; 0 means none
+		hint   time.Duration
+		lo, hi time.Duration // both negative: it refuses
+	}{
+		{"a hint", retry.Policy{}, 0, 10 * s, 10 * s, 11 * s},
+		{"no hint", retry.Policy{}, 0, 0, 0, 0},
+		{"a hint in the past", retry.Policy{}, 0, -s, 0, 0},
+		{"the jitter of the policy does not matter", retry.Policy{Jitter: retry.PlusMinus(9 * s)}, 0, 10 * s, 10 * s, 11 * s},
+		{"MaxDelay does not matter", retry.Policy{MaxDelay: s}, 0, 10 * s, 10 * s, 11 * s},
+
+		{"MaxRetryAfter by default", retry.Policy{}, 0, time.Minute, time.Minute, 66 * s},
+		{"beyond it", retry.Policy{}, 0, time.Minute + 1, -1, -1},
+		{"MaxRetryAfter", retry.Policy{MaxRetryAfter: 5 * s}, 0, 5 * s, 5 * s, 5500 * ms},
+		{"beyond MaxRetryAfter", retry.Policy{MaxRetryAfter: 5 * s}, 0, 5*s + 1, -1, -1},
+
+		// An attempt has taken 3s of these.
+		{"MaxElapsed", retry.Policy{MaxElapsed: 13*s + 1}, 0, 10 * s, 10 * s, 10*s + 1},
+		{"MaxElapsed to the nanosecond", retry.Policy{MaxElapsed: 13 * s}, 0, 10 * s, 10 * s, 10 * s},
+		{"beyond MaxElapsed", retry.Policy{MaxElapsed: 13*s - 1}, 0, 10 * s, -1, -1},
+		{"the deadline", retry.Policy{}, 13*s + 3, 10 * s, 10 * s, 10*s + 2},
+		{"the deadline to the nanosecond", retry.Policy{}, 13*s + 1, 10 * s, 10 * s, 10 * s},
+		{"not until the deadline", retry.Policy{}, 13 * s, 10 * s, -1, -1},
+		{"beyond the deadline", retry.Policy{}, 13*s - 1, 10 * s, -1, -1},
+	}
+	for _, tt := range tests {
+		for word, want := range map[word]time.Duration{0: tt.lo, math.MaxUint64: tt.hi} {
+			t.Run(fmt.Sprintf("%s, %v", tt.name, want), func(t *testing.T) {
+				t.Parallel()
+				clock, events := retrytest.NewClock(firstAttempt), &retrytest.Recorder{}
+				p, budget := tt.p, &retry.Budget{}
+				p.Backoff, p.Rand, p.Clock, p.Observer, p.Budget = retry.Constant(0), word, clock, events, budget
+				ctx := t.Context()
+				if tt.room > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = clock.WithTimeout(ctx, tt.room)
+					defer cancel()
+				}
+				call := retry.Call{Policy: &p}
+				require.True(t, call.Next(ctx))
+				clock.Advance(3 * s)
+				require.True(t, call.End(retry.MarkRetryable(errBoom)).Retry)
+				require.True(t, call.Next(ctx))
+				state, told, before := call.State, events.Events(), clock.Now()
+				left := peerDrain(budget, before)
+				deposit(budget, before, 10*left, 0.1)
+
+				assert.Equal(t, want >= 0, call.Hold(ctx, tt.hint))
+				assert.Equal(t, max(want, 0), clock.Now().Sub(before))
+				assert.Equal(t, state, call.State, "nothing is counted")
+				assert.Equal(t, 2, call.Attempt())
+				assert.Zero(t, call.Waited)
+				assert.Equal(t, told, events.Events(), "nobody is told")
+				assert.Equal(t, left, peerDrain(budget, before))
+				require.NoError(t, call.Err())
+				call.End(nil)
+				require.NoError(t, call.Err())
+			})
+		}
+	}
+}
+
+// TestCallHoldContext checks that Hold ends with the context, and leaves it to End to
+// say so.
+func TestCallHoldContext(t *testing.T) {
+	t.Parallel()
+	for name, cancelAt := range map[string]time.Duration{"before": 0, "meanwhile": 3 * time.Second, "at the end": 5 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, clock, events := callPolicy()
+			p.AttemptTimeout, p.Rand = time.Minute, word(0)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			call := retry.Call{Policy: p}
+			require.True(t, call.Next(ctx))
+			clock.At(cancelAt, func() { cancel(errPeer) })
+			assert.False(t, call.Hold(ctx, 5*time.Second))
+			assert.Equal(t, firstAttempt.Add(cancelAt), clock.Now())
+			assert.Empty(t, events.Events())
+			require.NoError(t, call.Err())
+			call.End(errBoom)
+			assert.Equal(t, &retry.Error{Attempts: 1, Stop: retry.StopCanceled, Err: errBoom, Cause: errPeer}, call.Err())
+		})
+	}
+}
+
+// TestCallHoldTimeout checks that the timeout of the attempt begins anew after a
+// wait, and that nothing else does.
+func TestCallHoldTimeout(t *testing.T) {
+	t.Parallel()
+	p, clock, _ := callPolicy()
+	p.AttemptTimeout, p.Rand, p.MaxElapsed = 5*time.Second, word(0), time.Hour
+	call := retry.Call{Policy: p}
+	require.True(t, call.Next(t.Context()))
+	first := call.Context()
+	require.True(t, call.Hold(t.Context(), 20*time.Second))
+	assert.Equal(t, context.Canceled, first.Err(), "released")
+	assert.False(t, call.TimedOut())
+	deadline, _ := call.Context().Deadline()
+	assert.Equal(t, firstAttempt.Add(25*time.Second), deadline)
+	require.True(t, call.Hold(t.Context(), 20*time.Second), "more than once")
+	assert.Equal(t, firstAttempt, call.State.First)
+	clock.Advance(5*time.Second - 1)
+	assert.False(t, call.TimedOut())
+	assert.False(t, call.Hold(t.Context(), time.Hour), "too long")
+	clock.Advance(1)
+	assert.True(t, call.TimedOut(), "it has not begun anew: there was no wait")
+	ctx := call.Context()
+	call.End(errBoom)
+	assert.Equal(t, context.Canceled, context.Cause(first))
+	assert.Equal(t, context.DeadlineExceeded, ctx.Err())
+
+	synctest.Test(t, func(t *testing.T) {
+		call := retry.Call{Policy: &retry.Policy{AttemptTimeout: time.Second, Rand: word(0)}}
+		defer call.Abort()
+		require.True(t, call.Next(t.Context()))
+		require.True(t, call.Hold(t.Context(), time.Minute))
+		require.NoError(t, call.Context().Err())
+		time.Sleep(time.Second - 1)
+		require.NoError(t, call.Context().Err())
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		require.ErrorIs(t, call.Context().Err(), context.DeadlineExceeded)
+	})
+}
+
+// TestCallEventsAreExecutes compares the events of a Call with those of Execute.
+func TestCallEventsAreExecutes(t *testing.T) {
+	t.Parallel()
+	limited := retry.MarkRateLimited(errBoom, 5*time.Second)
+	scripts := map[string][]error{
+		"success":     {nil},
+		"late":        {errBoom, errPeer, nil},
+		"final":       {errBoom, errFinalMark},
+		"attempts":    {errBoom, errPeer, errBoom},
+		"hints":       {limited, errBoom, limited, limited},
+		"long hint":   {errBoom, retry.MarkRateLimited(errBoom, time.Hour)},
+		"deadline":    {errBoom, retry.MarkRateLimited(errBoom, time.Minute)},
+		"not started": {},
+	}
+	for name, script := range scripts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run := func(drive func(context.Context, *retry.Policy, func(context.Context) error) error) ([]retry.Event, error) {
+				p, clock, events := callPolicy()
+				p.Name, p.FreeRateLimits, p.MaxElapsed, p.Rand = "task", 2, time.Hour, retrytest.NewRand(7)
+				ctx, cancel := clock.WithTimeout(t.Context(), 50*time.Second)
+				defer cancel()
+				if len(script) == 0 {
+					cancel()
+				}
+				op := retrytest.Script(script...)
+				err := drive(ctx, p, clock.Taking(time.Second, op.Run))
+				return events.Events(), err
+			}
+			want, wantErr := run(func(ctx context.Context, p *retry.Policy, fn func(context.Context) error) error {
+				return p.Execute(ctx, fn)
+			})
+			require.NotEmpty(t, want)
+			got, err := run(func(ctx context.Context, p *retry.Policy, fn func(context.Context) error) error {
+				call := retry.Call{Policy: p}
+				for call.Next(ctx) {
+					call.End(fn(call.Context()))
+				}
+				return call.Err()
+			})
+			assert.Equal(t, want, got)
+			assert.Equal(t, wantErr, err)
+		})
+	}
+}
+
+// TestCallGoesOnElsewhere checks that an operation whose State goes through JSON
+// between any two attempts, to a Call that knows nothing else, makes the same
+// attempts after the same waits and ends the same way. With a Key, even jitter is the
+// same.
+func TestCallGoesOnElsewhere(t *testing.T) {
+	t.Parallel()
+	limited := retry.MarkRateLimited(errBoom, 5*time.Second)
+	scripts := map[string][]error{
+		"success":  {errBoom, errPeer, nil},
+		"final":    {errBoom, errPeer, errBoom, errFinalMark},
+		"attempts": {errBoom, errPeer, errBoom, errPeer, errBoom, errPeer, errBoom, errPeer, errBoom, errPeer},
+		"hints":    {limited, errBoom, limited, limited, limited, limited, nil},
+		"elapsed":  {errBoom, limited, limited, limited, retry.MarkRateLimited(errBoom, 50*time.Second)},
+	}
+	for name, script := range scripts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			policy := func() (*retry.Policy, *retrytest.Clock) {
+				clock := retrytest.NewClock(firstAttempt)
+				return &retry.Policy{MaxAttempts: 10, MaxElapsed: time.Minute, FreeRateLimits: 3, Clock: clock}, clock
+			}
+			p, clock := policy()
+			one := retry.Call{Policy: p, State: retry.State{Key: "job 7"}}
+			var want []retry.Decision
+			var at, atElsewhere []time.Time
+			for i := 0; one.Next(t.Context()); i++ {
+				at = append(at, clock.Now())
+				clock.Advance(time.Second)
+				want = append(want, one.End(script[i]))
+			}
+
+			p, clock = policy()
+			stored, due := "{}", clock.Now()
+			var got []retry.Decision
+			var end error
+			for i := 0; i == 0 || got[i-1].Retry; i++ {
+				clock.Advance(due.Sub(clock.Now()))
+				there := retry.Call{Policy: p, State: retry.State{Key: "job 7"}}
+				require.NoError(t, json.Unmarshal([]byte(stored), &there.State))
+				require.True(t, there.Begin(t.Context()))
+				atElsewhere = append(atElsewhere, clock.Now())
+				clock.Advance(time.Second)
+				d := there.End(script[i])
+				data, err := json.Marshal(d.State)
+				require.NoError(t, err)
+				stored, due, end, got = string(data), d.At, there.Err(), append(got, d)
+			}
+			require.Greater(t, len(want), 2)
+			assert.Equal(t, at, atElsewhere)
+			if e, ok := end.(*retry.Error); ok {
+				e.Waited = one.Waited // which nobody has stored
+			}
+			assert.Equal(t, want, got)
+			assert.Equal(t, one.Err(), end)
+		})
+	}
+}
+
+//nolint:paralleltest // Allocations are counted for the whole process.
+func TestAllocsOfCall(t *testing.T) {
+	cancelable, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	deadline, cancelDeadline := context.WithTimeout(t.Context(), time.Hour)
+	defer cancelDeadline()
+	contexts := map[string]context.Context{"background": context.Background(), "cancelable": cancelable, "deadline": deadline}
+	calls := map[string]retry.Call{
+		"plain":    {Policy: &retry.Policy{Backoff: retry.Constant(0)}},
+		"protocol": {Policy: &retry.Policy{Backoff: retry.Constant(0)}, Classify: finalByClassifier, Unknown: retry.Final},
+		"elapsed":  {Policy: &retry.Policy{Backoff: retry.Constant(0), MaxElapsed: time.Hour}},
+		"budget":   {Policy: &retry.Policy{Backoff: retry.Constant(0)}, Budget: richBudget()},
+		"override": {Policy: &retry.Policy{Overrides: map[string]retry.Override{
+			"unknown": {Backoff: retry.Constant(0)}, "retryable": {Backoff: retry.Constant(0)},
+		}}},
+		"observer": {Policy: &retry.Policy{
+			Backoff: retry.Constant(0), Observer: retry.ObserverFunc(func(context.Context, retry.Event) {}),
+		}},
+		"stored": {Policy: &retry.Policy{MaxAttempts: 9, Backoff: retry.Constant(0)}, State: retry.State{Failures: 3, Key: "job 7"}},
+	}
+	for kind, ctx := range contexts {
+		for name, literal := range calls {
+			t.Run(kind+", "+name, func(t *testing.T) {
+				for failures := range 3 {
+					var err error
+					assertAllocs(t, 0, func() {
+						call := literal
+						n := 0
+						for call.Next(ctx) {
+							if n++; n <= failures {
+								call.End(errBoom)
+							} else {
+								sinkDecision = call.End(nil)
+							}
+						}
+						err = call.Err()
+					})
+					require.NoError(t, err)
+				}
+				assertAllocs(t, 0, func() {
+					call := literal
+					defer call.Abort()
+					call.Begin(ctx)
+					sinkDecision = call.End(errBoom)
+				})
+				require.True(t, sinkDecision.Retry)
+			})
+		}
+	}
+}

@@ -18,11 +18,12 @@ const (
 	Final                    // another attempt cannot help
 	Retryable                // another attempt may help
 	RateLimited              // another attempt will help later: the server asked for less load
+	Pending                  // nothing failed: what is waited for is not there yet
 )
 
-var classNames = names[Class]{"unknown", "final", "retryable", "rate_limited"}
+var classNames = names[Class]{"unknown", "final", "retryable", "rate_limited", "pending"}
 
-// String returns "unknown", "final", "retryable" or "rate_limited".
+// String returns "unknown", "final", "retryable", "rate_limited" or "pending".
 func (c Class) String() string { return classNames.of(c) }
 
 // ParseClass is the inverse of [Class.String].
@@ -40,16 +41,24 @@ func (c *Class) UnmarshalText(text []byte) (err error) {
 // Verdict is the result of classifying an error. The zero Verdict abstains;
 // anything else is an opinion.
 type Verdict struct {
-	// The fields fill 32 bytes in this order, which is the most that the
-	// compiler keeps in registers. A Verdict in memory makes every failure
-	// half as dear again.
+	// The fields fill 32 bytes in this order. The compiler keeps no larger struct
+	// in registers, and one in memory makes every failure about 50 % slower.
 
-	// Class decides. Unknown with an After counts as RateLimited.
+	// Class decides. Unknown with an After that is not Exact counts as
+	// RateLimited.
 	Class Class
 
 	// NotApplied says that the operation is proved to have had no effect, so
 	// that even a non-idempotent one may be repeated.
 	NotApplied bool
+
+	// Progress says that the attempt did some of its work before it failed: the
+	// failure is the first of a new count. See [MarkProgress].
+	Progress bool
+
+	// Exact says that After is the wait itself, 0 included, in the place of the
+	// backoff: neither a lower bound nor spread. The limits of the policy hold.
+	Exact bool
 
 	// After is the server's hint: come back no sooner than this. 0 or less
 	// means that there is none.
@@ -64,10 +73,10 @@ type Verdict struct {
 // normalize makes v what the decider reads.
 func (v *Verdict) normalize() {
 	v.After = max(v.After, 0)
-	if v.Class > RateLimited {
+	if v.Class > Pending {
 		v.Class = Unknown
 	}
-	if v.Class == Unknown && v.After > 0 {
+	if v.Class == Unknown && v.After > 0 && !v.Exact {
 		v.Class = RateLimited
 	}
 }
@@ -80,11 +89,11 @@ func (v *Verdict) normalize() {
 func (v Verdict) merge(w Verdict, explicit bool) Verdict {
 	v.normalize()
 	w.normalize()
-	notApplied := v.NotApplied && w.NotApplied
+	notApplied, progress := v.NotApplied && w.NotApplied, v.Progress || w.Progress
 	if w.outranks(v, explicit) {
 		v = w
 	}
-	v.NotApplied = notApplied
+	v.NotApplied, v.Progress = notApplied, progress
 	return v
 }
 
@@ -95,6 +104,9 @@ func (v Verdict) outranks(w Verdict, explicit bool) bool {
 	if v.After != w.After {
 		return v.After > w.After
 	}
+	if v.Exact != w.Exact {
+		return w.Exact // a lower bound and its spread keep both
+	}
 	if (v.Category == "") != (w.Category == "") {
 		return v.Category != ""
 	}
@@ -104,10 +116,12 @@ func (v Verdict) outranks(w Verdict, explicit bool) bool {
 func (c Class) rank(explicit bool) int {
 	switch {
 	case c == Final && explicit:
-		return 4
+		return 5
 	case c == RateLimited:
-		return 3
+		return 4
 	case c == Retryable:
+		return 3
+	case c == Pending: // and something failed beside it
 		return 2
 	case c == Final:
 		return 1
@@ -164,7 +178,8 @@ func Mark(err error, v Verdict) error {
 		return nil
 	}
 	v.normalize()
-	return &marked{err: err, verdict: v}
+	beneath, _ := explicit(err)
+	return &marked{err: err, verdict: v.after(beneath.Progress)}
 }
 
 // MarkFinal marks err as [Final]. MarkFinal(nil) is nil.
@@ -184,6 +199,42 @@ func MarkRateLimited(err error, after time.Duration) error {
 	return Mark(err, Verdict{Class: RateLimited, After: after, NotApplied: true})
 }
 
+// MarkPending marks err as [Pending] and NotApplied: the attempt succeeded in asking,
+// and what it asked for is not there yet. It is repeated without limit, costs no attempt
+// of those that real failures have, and the [Budget] is not asked. The waits are those
+// of the backoff, counted for themselves. Overrides["pending"] gives them a backoff and
+// a limit of their own:
+//
+//	policy := &retry.Policy{
+//		Timeout:   10 * time.Minute,
+//		Overrides: map[string]retry.Override{"pending": {Backoff: retry.Constant(5 * time.Second)}},
+//	}
+//
+// MarkPending(nil) is nil.
+func MarkPending(err error) error {
+	return Mark(err, Verdict{Class: Pending, NotApplied: true})
+}
+
+// MarkProgress marks err as the failure of an attempt that made progress before it
+// failed, such as a connection that was up for a while. The counts of failures start
+// again, with this one as the first, and so do the backoff and MaxElapsed. Whether err
+// is retried is decided as without the mark, which any other mark may stand above or
+// beneath. Where a clean end is to be followed by another attempt, return an error of
+// yours with this mark. MarkProgress(nil) is nil.
+func MarkProgress(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &progressed{err: err}
+}
+
+type progressed struct{ err error }
+
+// Error returns the text of the error that was marked.
+func (p *progressed) Error() string { return fmt.Sprint(p.err) }
+
+func (p *progressed) Unwrap() error { return p.err }
+
 type marked struct {
 	err     error
 	verdict Verdict
@@ -197,7 +248,9 @@ func (m *marked) Unwrap() error { return m.err }
 
 // ErrLost stands for an attempt without an outcome: the worker died, or its
 // lease ran out. It is Retryable and counted. The attempt may have taken effect.
-var ErrLost error = &marked{
+var ErrLost = errLost
+
+var errLost error = &marked{
 	err:     lostError{},
 	verdict: Verdict{Class: Retryable, Category: "lost"},
 }
@@ -232,10 +285,17 @@ func (lostError) Error() string { return "retry: worker lost" }
 // Errors that only net/http, database/sql or os/exec can tell apart are the
 // business of the packages retryhttp, retrysql and retryexec.
 func Classify(err error) Verdict {
-	if v, found := explicit(err); found != nothing {
-		return v
+	v, found := explicit(err)
+	if found == nothing {
+		v = inspect(err, nil).after(v.Progress)
 	}
-	return inspect(err, nil)
+	return v
+}
+
+// after adds that there was progress.
+func (v Verdict) after(progress bool) Verdict {
+	v.Progress = v.Progress || progress
+	return v
 }
 
 // Extend returns [Classify] with the knowledge of one more Classifier. node is
@@ -255,10 +315,11 @@ func Classify(err error) Verdict {
 // A nil node knows nothing.
 func Extend(node Classifier) Classifier {
 	return func(err error) Verdict {
-		if v, found := explicit(err); found != nothing {
-			return v
+		v, found := explicit(err)
+		if found == nothing {
+			v = inspect(err, node).after(v.Progress)
 		}
-		return inspect(err, node)
+		return v
 	}
 }
 
@@ -320,7 +381,7 @@ const categoryGaveUp = "gave_up"
 // verdict is what the error of an inner policy means to an outer one.
 func (e *Error) verdict() Verdict {
 	switch e.Stop {
-	case StopDeadline, StopCanceled:
+	case StopDeadline, StopCanceled, StopTimeout:
 		return Verdict{Class: Retryable, Category: categoryGaveUp}
 	case StopRetryAfter:
 		return Verdict{Class: RateLimited, After: max(e.RetryAfter, 0), Category: categoryGaveUp}
@@ -339,11 +400,10 @@ const (
 )
 
 // explicit looks for marks and inner *Errors, none of which is looked into.
-// Marks win over *Errors that stand beside them.
+// Marks win over *Errors that stand beside them. A mark of progress is not the whole
+// answer: it is in the Verdict, whatever else is found.
 func explicit(err error) (Verdict, finding) {
-	switch e := err.(type) { // without more ado for what wraps nothing
-	case *marked:
-		return e.verdict, mark
+	switch err.(type) { // most errors wrap nothing
 	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
 		nodes := errtree.Nodes(errtree.MaxNodes)
 		return explicitIn(err, &nodes)
@@ -352,37 +412,43 @@ func explicit(err error) (Verdict, finding) {
 	}
 }
 
-func explicitIn(err error, nodes *errtree.Nodes) (Verdict, finding) {
+func explicitIn(err error, nodes *errtree.Nodes) (v Verdict, found finding) {
+	progress := false
 	for nodes.Take() {
 		switch e := err.(type) {
+		case *progressed:
+			progress, err = true, e.err
+			continue
 		case *marked:
-			return e.verdict, mark
+			v, found = e.verdict, mark
 		case *Error:
 			if e != nil {
-				return e.verdict(), gaveUp
+				v, found = e.verdict(), gaveUp
 			}
-			return Verdict{}, nothing
 		case interface{ Unwrap() error }:
 			err, _ = errtree.Try(e.Unwrap)
+			continue
 		case interface{ Unwrap() []error }:
 			legs, _ := errtree.Try(e.Unwrap)
-			return explicitAmong(legs, nodes)
-		default:
-			return Verdict{}, nothing
+			v, found = explicitAmong(legs, nodes)
 		}
+		v.Progress = v.Progress || progress
+		return v, found
 	}
-	return Verdict{}, nothing
+	return Verdict{Progress: progress}, nothing
 }
 
 func explicitAmong(legs []error, nodes *errtree.Nodes) (v Verdict, found finding) {
 	for _, leg := range legs {
 		w, f := explicitIn(leg, nodes)
+		progress := v.Progress || w.Progress
 		switch {
 		case f > found:
 			v, found = w, f
 		case f == found && f != nothing:
 			v = v.merge(w, true)
 		}
+		v.Progress = progress
 	}
 	if nodes.Exceeded() {
 		return Verdict{}, nothing

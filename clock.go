@@ -20,8 +20,8 @@ import (
 //	AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 //
 // SleepContext waits until d has passed or ctx is done. AttemptContext returns
-// a child of ctx that is done after d, for [Policy.AttemptTimeout]; without it
-// the system's clock governs that timeout.
+// a child of ctx that is done after d, for [Policy.AttemptTimeout] and Timeout; without
+// it the system's clock governs those.
 type Clock interface {
 	Now() time.Time
 	After(d time.Duration) <-chan time.Time
@@ -41,6 +41,8 @@ func (p *Policy) Now() time.Time { return p.orZero().now() }
 
 // Sleep waits on p.Clock until d has passed, and returns nil, or until ctx is done,
 // and returns its cause. A d of 0 or less has passed already.
+//
+//nolint:contextcheck // nil is context.Background
 func (p *Policy) Sleep(ctx context.Context, d time.Duration) error {
 	c := Call{Policy: p}
 	c.under(ctx)
@@ -59,11 +61,11 @@ func (p *Policy) now() time.Time {
 }
 
 // withTimeout returns the context of one attempt.
-func (p *Policy) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+func (p *Policy) withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	if c, ok := p.Clock.(attemptTimer); ok {
-		return c.AttemptContext(ctx, p.AttemptTimeout)
+		return c.AttemptContext(ctx, d)
 	}
-	return context.WithTimeout(ctx, p.AttemptTimeout)
+	return context.WithTimeout(ctx, d)
 }
 
 // wait returns true when d has passed and false when the caller's context is done.

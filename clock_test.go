@@ -3,7 +3,6 @@ package retry_test
 import (
 	"context"
 	"errors"
-	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -256,8 +255,6 @@ func TestClockIsNotAskedToWaitForNothing(t *testing.T) {
 	}{
 		{"no delay", retry.Policy{Backoff: retry.Constant(0)}, errBoom, nil},
 		{"some without a delay", retry.Policy{Backoff: retry.Schedule{0, 5, 0, 7}}, errBoom, []time.Duration{5, 7, 7}},
-		{"negative delays", retry.Policy{Backoff: peerBackoff(-time.Second)}, errBoom, nil},
-		{"the longest negative delay", retry.Policy{Backoff: peerBackoff(math.MinInt64)}, errBoom, nil},
 		{"jitter down to nothing", retry.Policy{Jitter: retry.FullJitter, Rand: word(0)}, errBoom, nil},
 		{
 			"jitter below nothing",

@@ -26,6 +26,8 @@ type object = map[string]any
 //	  "max_attempts": 4,
 //	  "max_elapsed": "2m",
 //	  "attempt_timeout": "10s",
+//	  "timeout": "5m",
+//	  "reset_after": "1m",
 //	  "backoff": {"exponential": {"initial": "2s", "multiplier": 2}},
 //	  "max_delay": "30s",
 //	  "jitter": "full",
@@ -93,6 +95,7 @@ func (p *Policy) set(v any, f *faults) error {
 	q.Name, q.MaxAttempts, q.MaxElapsed, q.AttemptTimeout = "", 0, 0, 0
 	q.Backoff, q.MaxDelay, q.Jitter, q.MaxRetryAfter = nil, 0, nil, 0
 	q.FreeRateLimits, q.NonIdempotent, q.Overrides = 0, false, nil
+	q.Timeout, q.ResetAfter = 0, 0
 	r.object("", v, r.policy(&q))
 	q.checkData(f) // what could not be read is unset, and so not reported twice
 	if err := f.err(); err != nil {
@@ -111,6 +114,8 @@ func (p *Policy) object() (object, error) {
 	setAttempts(o, p.MaxAttempts)
 	setDuration(o, "max_elapsed", p.MaxElapsed)
 	setDuration(o, "attempt_timeout", p.AttemptTimeout)
+	setDuration(o, "timeout", p.Timeout)
+	setDuration(o, "reset_after", p.ResetAfter)
 	setDuration(o, "max_delay", p.MaxDelay)
 	setDuration(o, "max_retry_after", p.MaxRetryAfter)
 	set(o, "free_rate_limits", p.FreeRateLimits)

@@ -25,14 +25,18 @@ const (
 	StopBudget                  // the local Budget has no retry left
 	StopRetryAfter              // the server's hint is longer than MaxRetryAfter
 	StopMaybeApplied            // NonIdempotent, and the failed attempt may have taken effect
+	StopTimeout                 // Timeout has passed, or comes before the next attempt
+	StopBackoff                 // the Backoff says that there is no other attempt
 )
 
 var stopNames = names[StopReason]{
 	"none", "final", "attempts", "elapsed", "deadline", "canceled", "budget", "retry_after", "maybe_applied",
+	"timeout", "backoff",
 }
 
 // String returns the reason in lower case: "none", "final", "attempts",
-// "elapsed", "deadline", "canceled", "budget", "retry_after", "maybe_applied".
+// "elapsed", "deadline", "canceled", "budget", "retry_after", "maybe_applied",
+// "timeout", "backoff".
 func (r StopReason) String() string { return stopNames.of(r) }
 
 // MarshalText returns [StopReason.String].
@@ -53,6 +57,8 @@ var (
 	ErrBudgetExhausted   = errors.New("retry: local retry budget exhausted")
 	ErrRetryAfterTooLong = errors.New("retry: the server asks for a longer wait than allowed")
 	ErrMaybeApplied      = errors.New("retry: a non-idempotent operation may have taken effect")
+	ErrTimeout           = errors.New("retry: timed out")
+	ErrBackoffStopped    = errors.New("retry: the backoff allows no other attempt")
 )
 
 // sentinel returns what stands for r in errors.Is, or nil.
@@ -72,6 +78,10 @@ func (r StopReason) sentinel() error {
 		return ErrRetryAfterTooLong
 	case StopMaybeApplied:
 		return ErrMaybeApplied
+	case StopTimeout:
+		return ErrTimeout
+	case StopBackoff:
+		return ErrBackoffStopped
 	default:
 		return nil
 	}
@@ -143,6 +153,10 @@ func (e *Error) reason() string {
 		return fmt.Sprintf("server asks to wait %v", e.RetryAfter)
 	case StopMaybeApplied:
 		return "it may have taken effect"
+	case StopTimeout:
+		return "timed out"
+	case StopBackoff:
+		return "stopped by the backoff"
 	default:
 		return ""
 	}

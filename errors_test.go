@@ -40,6 +40,8 @@ var stopReasons = []struct {
 	{retry.StopBudget, "budget", retry.ErrBudgetExhausted},
 	{retry.StopRetryAfter, "retry_after", retry.ErrRetryAfterTooLong},
 	{retry.StopMaybeApplied, "maybe_applied", retry.ErrMaybeApplied},
+	{retry.StopTimeout, "timeout", retry.ErrTimeout},
+	{retry.StopBackoff, "backoff", retry.ErrBackoffStopped},
 }
 
 func TestErrorText(t *testing.T) {
@@ -131,7 +133,7 @@ func TestErrorText(t *testing.T) {
 			"task not started: time limit reached",
 		},
 		{
-			retry.Error{Policy: "task", Attempts: 3, Stop: retry.StopMaybeApplied + 1, Err: errRefused},
+			retry.Error{Policy: "task", Attempts: 3, Stop: retry.StopBackoff + 1, Err: errRefused},
 			"task failed after 3 attempts: connection refused",
 		},
 		{
@@ -520,7 +522,7 @@ func TestErrorIsANetError(t *testing.T) {
 	for _, r := range stopReasons {
 		want := wantFinal("gave_up")
 		switch r.reason {
-		case retry.StopDeadline, retry.StopCanceled:
+		case retry.StopDeadline, retry.StopCanceled, retry.StopTimeout:
 			want = mayRetry("gave_up")
 		case retry.StopRetryAfter:
 			want = mayLimit("gave_up")

@@ -129,7 +129,7 @@ func checkErrorTree(t *testing.T, data []byte) {
 	err := plan.build(func([]error) {})
 	v := retry.Classify(err)
 
-	assert.LessOrEqual(t, v.Class, retry.RateLimited)
+	assert.LessOrEqual(t, v.Class, retry.Pending)
 	assert.GreaterOrEqual(t, v.After, time.Duration(0))
 	if v.Class == retry.Unknown {
 		assert.Zero(t, v.After, "a hint is an opinion")

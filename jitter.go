@@ -128,7 +128,7 @@ func clamp(d, limit time.Duration) time.Duration { return max(min(d, limit), 0) 
 type Rand interface{ Uint64() uint64 }
 
 // keyedWord returns the random word of a state that has a Key: FNV-1a over the
-// key and the two counters, finished by the mixer of SplitMix64. It is part of
+// key and the counts (Pending only if it is not 0), finished by the mixer of SplitMix64. It is part of
 // the contract between processes that share a database, and never changes.
 func keyedWord(s *State) uint64 {
 	const offset, prime = 0xcbf29ce484222325, 0x100000001b3
@@ -136,7 +136,10 @@ func keyedWord(s *State) uint64 {
 	for i := range len(s.Key) {
 		h = (h ^ uint64(s.Key[i])) * prime
 	}
-	for _, n := range [2]int{s.Failures, s.RateLimited} {
+	for i, n := range [3]int{s.Failures, s.RateLimited, s.Pending} {
+		if i == 2 && n == 0 {
+			break // as before there was a third
+		}
 		for shift := 0; shift < 64; shift += 8 {
 			h = (h ^ uint64(n)>>shift&0xff) * prime
 		}

@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"math"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/sat"
@@ -22,7 +23,7 @@ type Decision struct {
 	Retry bool
 
 	// At and Delay say when: at a wall time, and relative to now. If a limit
-	// refused a wait (StopElapsed, StopDeadline, StopBudget), they say when it
+	// refused a wait (StopElapsed, StopTimeout, StopDeadline, StopBudget), they say when it
 	// would have been over; on StopRetryAfter, when the server would take the
 	// caller back. Otherwise they are zero.
 	At    time.Time
@@ -31,7 +32,8 @@ type Decision struct {
 	// Counted says whether this failure cost an attempt.
 	Counted bool
 
-	// Limit is the MaxAttempts that applied: Limit - State.Failures are left.
+	// Limit is the MaxAttempts that applied: Limit - State.Failures are left, or
+	// Limit - State.Pending of a Pending one.
 	Limit int
 
 	// Verdict is what the decision is based on.
@@ -95,17 +97,18 @@ func (p *Policy) Classify(err error) Verdict {
 // becomes unknown.
 func (p *Policy) classify(err error, timedOut bool, protocol Classifier, unknown Class) (v Verdict) {
 	v, found := explicit(err)
+	progress := v.Progress
 	if found == mark {
 		return v
 	}
 	if p.Classifier != nil {
 		if v := p.Classifier(err); v != (Verdict{}) {
-			return v
+			return v.after(progress)
 		}
 	}
 	switch {
 	case timedOut:
-		return again("timeout")
+		return again("timeout").after(progress)
 	case protocol != nil:
 		v = protocol(err)
 	case found == gaveUp:
@@ -113,10 +116,10 @@ func (p *Policy) classify(err error, timedOut bool, protocol Classifier, unknown
 	default:
 		v = inspect(err, nil)
 	}
-	if v.Class == Unknown && v.After <= 0 {
+	if v.Class == Unknown && v.After <= 0 && unknown != Unknown {
 		v.Class = unknown
 	}
-	return v
+	return v.after(progress)
 }
 
 // Decide is the decider: what p makes of a failure with verdict v at the
@@ -136,6 +139,8 @@ type judgment struct {
 	delay         time.Duration
 	limit         int
 	nonIdempotent bool // in, like the verdict: for this call, whatever the policy says
+	timeUp        bool // in: Timeout has ended the attempt
+	overridden    bool // the Overrides have been applied
 	retry         bool
 	counted       bool
 	stop          StopReason
@@ -175,30 +180,28 @@ func (j *judgment) refuse(why StopReason) { j.retry, j.stop = false, why }
 // from now; sat.Max stands for no deadline.
 func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration) {
 	j.verdict.normalize()
-	if len(p.Overrides) > 0 {
+	if !j.overridden && (len(p.Overrides) > 0 || j.verdict.Class == Pending) {
 		p.judgeOverridden(j, s, now, room)
 		return
 	}
-	s.normalize()
 	j.limit = p.limit()
-	retry := s.Failures + 1
+	failures, retry := p.count(j, s, now)
+	left, timeLeft := sat.Max, sat.Max
+	if p.MaxElapsed > 0 || p.Timeout > 0 {
+		left, timeLeft = p.elapsedLeft(s, now), p.timeLeft(s, now)
+	}
 	hint := j.verdict.After
-	j.counted = hint == 0 || j.verdict.Class != RateLimited || s.RateLimited >= p.FreeRateLimits
-	s.count(j.counted)
-	if j.verdict.Class == Final {
+	switch {
+	case timeLeft <= 0 || j.timeUp:
+		j.stop = StopTimeout
+		return
+	case j.verdict.Class == Final:
 		j.stop = StopFinal
 		return
-	}
-
-	left := sat.Max
-	if p.MaxElapsed > 0 {
-		left = p.elapsedLeft(s, now)
-	}
-	switch {
 	case (p.NonIdempotent || j.nonIdempotent) && !j.verdict.NotApplied:
 		j.stop = StopMaybeApplied
 		return
-	case j.counted && s.Failures >= j.limit:
+	case failures != &s.RateLimited && *failures >= j.limit:
 		j.stop = StopAttempts
 		return
 	case left < 0:
@@ -210,18 +213,54 @@ func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration)
 	}
 
 	j.retry = true
-	j.delay = p.backoff(retry)
-	switch {
-	case hint > 0:
-		j.delay = p.hinted(max(hint, min(j.delay, p.ceiling(), hintFloor)), left, room, s)
-	case j.delay > 0:
-		j.delay = p.draw(j.delay, p.word(s))
+	if j.verdict.Exact {
+		j.delay = hint
+	} else {
+		p.delayRetry(j, retry, left, min(room, timeLeft), s)
 	}
 	switch {
+	case !j.retry:
 	case j.delay > left:
 		j.refuse(StopElapsed)
+	case j.delay >= timeLeft && timeLeft < sat.Max:
+		j.refuse(StopTimeout)
 	case j.delay >= room && room < sat.Max:
 		j.refuse(StopDeadline)
+	}
+}
+
+// count counts a failure. It returns the count that it belongs to, and the number of the
+// retry that the backoff is to be asked for.
+func (p *Policy) count(j *judgment, s *State, now time.Time) (failures *int, retry int) {
+	s.normalize()
+	if j.verdict.Progress {
+		s.restart(now)
+	}
+	failures, retry = &s.Failures, s.Failures+1
+	switch {
+	case j.verdict.Class == Pending:
+		failures, retry = &s.Pending, s.Pending+1
+	case j.verdict.Class == RateLimited && j.verdict.After > 0 && s.RateLimited < p.FreeRateLimits:
+		failures = &s.RateLimited
+	default:
+		j.counted = true
+	}
+	if *failures < math.MaxInt {
+		*failures++
+	}
+	return failures, retry
+}
+
+// delayRetry finds the wait before a retry that must start sooner than room.
+func (p *Policy) delayRetry(j *judgment, retry int, left, room time.Duration, s *State) {
+	delay, hint := p.backoff(retry), j.verdict.After
+	switch {
+	case delay < 0:
+		j.refuse(StopBackoff)
+	case hint > 0:
+		j.delay = p.hinted(max(hint, min(delay, p.ceiling(), hintFloor)), left, room, s)
+	case delay > 0:
+		j.delay = p.draw(delay, p.word(s))
 	}
 }
 
@@ -241,6 +280,7 @@ func (p *Policy) hinted(earliest, left, room time.Duration, s *State) time.Durat
 //go:noinline
 func (p *Policy) judgeOverridden(j *judgment, s *State, now time.Time, room time.Duration) {
 	q := p.overridden(&j.verdict)
+	j.overridden = true
 	q.judge(j, s, now, room)
 }
 
@@ -252,6 +292,14 @@ func (p *Policy) elapsedLeft(s *State, now time.Time) time.Duration {
 		return sat.Max
 	}
 	return p.MaxElapsed - max(now.Sub(s.First), 0)
+}
+
+// timeLeft returns what is left of Timeout; it is not positive if the time is up.
+func (p *Policy) timeLeft(s *State, now time.Time) time.Duration {
+	if p.Timeout <= 0 || s.First.IsZero() {
+		return sat.Max
+	}
+	return p.Timeout - max(now.Sub(s.First), 0)
 }
 
 // giveUp returns the error that ends an operation for another reason than a
@@ -285,6 +333,8 @@ func (p *Policy) Exhausted(s State, now time.Time) (Decision, bool) {
 	switch {
 	case s.Failures >= d.Limit:
 		d.Stop = StopAttempts
+	case p.timeLeft(&s, now) <= 0:
+		d.Stop = StopTimeout
 	case p.elapsedLeft(&s, now) < 0:
 		d.Stop = StopElapsed
 	default:

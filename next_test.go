@@ -442,7 +442,6 @@ func TestDecideHintedWaits(t *testing.T) {
 		{"a floor of the cap", retry.Policy{MaxDelay: 500 * ms}, 1, 0, 500 * ms, 550 * ms},
 		{"the backoff of the first retry", retry.Policy{Backoff: retry.Schedule{200 * ms, 600 * ms}}, 1, 0, 200 * ms, 220 * ms},
 		{"no floor", retry.Policy{Backoff: retry.Constant(0)}, 100 * ms, 0, 100 * ms, 110 * ms},
-		{"a negative floor", retry.Policy{Backoff: peerBackoff(-s)}, 100 * ms, 0, 100 * ms, 110 * ms},
 
 		{"a limit within the range", within(10500 * ms), 10 * s, 0, 10 * s, 10500 * ms},
 		{"a limit at its end", within(11 * s), 10 * s, 0, 10 * s, 11 * s},
@@ -649,7 +648,7 @@ func TestDecideNormalizesVerdicts(t *testing.T) {
 		{retry.Verdict{After: time.Second}, retry.Verdict{Class: retry.RateLimited, After: time.Second}},
 		{retry.Verdict{After: -time.Second}, retry.Verdict{}},
 		{retry.Verdict{Class: retry.RateLimited, After: math.MinInt64}, retry.Verdict{Class: retry.RateLimited}},
-		{retry.Verdict{Class: retry.RateLimited + 1}, retry.Verdict{}},
+		{retry.Verdict{Class: retry.Pending + 1}, retry.Verdict{}},
 		{retry.Verdict{Class: 255, After: 1, Category: "x"}, retry.Verdict{Class: retry.RateLimited, After: 1, Category: "x"}},
 		{retry.Verdict{Class: retry.Final, After: time.Second}, retry.Verdict{Class: retry.Final, After: time.Second}},
 		{provedRetryable, provedRetryable},

@@ -2,6 +2,7 @@ package retry
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -10,7 +11,7 @@ type EventKind uint8
 
 // The kinds of events.
 const (
-	Retrying  EventKind = iota + 1 // an attempt failed, and another one follows after Delay
+	Retrying  EventKind = iota + 1 // an attempt failed or found nothing yet, and another one follows after Delay
 	Succeeded                      // the call succeeded
 	GaveUp                         // the call failed
 )
@@ -37,8 +38,22 @@ type Event struct {
 // Observer is told what calls do, for logs and metrics. Observe runs on the
 // goroutine of the call, with its context and without locks: it may use the
 // policy, and must not block. A panic in it passes through the call.
+//
+// An Observer may have one more method, which sees the attempts:
+//
+//	Attempt(ctx context.Context, n int) (context.Context, func(err error))
+//
+// It is told before attempt n begins, with the context of the call. The context that it
+// returns, a child of ctx, is the one that the attempt gets, or the parent of that if
+// there is a timeout; nil means ctx. The function is told how the attempt ended: nil is
+// a success, [ErrLost] an attempt without an outcome, as after a panic. It may be nil.
+// An event that follows on an attempt comes after its end.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
+}
+
+type attemptObserver interface {
+	Attempt(ctx context.Context, n int) (context.Context, func(error))
 }
 
 // ObserverFunc is a function that is an [Observer].
@@ -47,14 +62,49 @@ type ObserverFunc func(ctx context.Context, e Event)
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
-// Observers returns an Observer that tells several in order. Nil ones are left
-// out.
+// Observers returns an Observer that tells several in order, of attempts too if they
+// want to know. The ends of attempts are told in reverse order. Nil ones are left out.
 func Observers(os ...Observer) Observer {
-	return ObserverFunc(func(ctx context.Context, e Event) {
-		for _, o := range os {
-			if o != nil {
-				o.Observe(ctx, e)
-			}
+	all := slices.DeleteFunc(append([]Observer{}, os...), func(o Observer) bool { return o == nil })
+	for _, o := range all {
+		if _, ok := o.(attemptObserver); ok {
+			return attemptObservers{all}
 		}
-	})
+	}
+	return observers(all)
+}
+
+type observers []Observer
+
+// Observe implements [Observer].
+func (os observers) Observe(ctx context.Context, e Event) {
+	for _, o := range os {
+		o.Observe(ctx, e)
+	}
+}
+
+// attemptObservers are some of which one at least sees attempts.
+type attemptObservers struct{ observers }
+
+// Attempt is the method that an Observer may have.
+func (os attemptObservers) Attempt(ctx context.Context, n int) (context.Context, func(error)) {
+	var ends []func(error)
+	for _, o := range os.observers {
+		seer, ok := o.(attemptObserver)
+		if !ok {
+			continue
+		}
+		child, end := seer.Attempt(ctx, n)
+		if child != nil {
+			ctx = child //nolint:fatcontext // one span in the other is what is wanted
+		}
+		if end != nil {
+			ends = append(ends, end)
+		}
+	}
+	return ctx, func(err error) {
+		for _, end := range slices.Backward(ends) {
+			end(err)
+		}
+	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // peerDrain takes all that is left out of a budget, and returns how much it was.
-func peerDrain(b *retry.Budget, now time.Time) (left int) {
+func peerDrain(b retry.Throttle, now time.Time) (left int) {
 	for b.TryWithdraw(now) {
 		left++
 	}

@@ -447,7 +447,7 @@ func TestT51_ZeroErrorsAreSafe(t *testing.T) {
 		"ErrMaybeApplied":       retry.ErrMaybeApplied,
 		"Error around a nil *E": &retry.Error{Attempts: 1, Err: (*retry.Error)(nil), Cause: (*retry.Error)(nil)},
 	}
-	for stop := retry.StopNone; stop <= retry.StopMaybeApplied+1; stop++ {
+	for stop := retry.StopNone; stop <= retry.StopBackoff+1; stop++ {
 		zeros["stop "+stop.String()] = &retry.Error{Stop: stop}
 	}
 	targets := []error{nil, errPeer, context.Canceled, peerIncomparable{"x"}, &retry.Error{}, (*retry.Error)(nil), retry.ErrLost}
@@ -621,7 +621,7 @@ func TestT22_FiniteAndUnlimitedAreOnePath(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					p := tt.p
 					if p.Budget != nil {
-						p.Budget = &retry.Budget{Reserve: p.Budget.Reserve}
+						p.Budget = &retry.Budget{Reserve: p.Budget.(*retry.Budget).Reserve}
 					}
 					p.MaxAttempts, p.Jitter = attempts, retry.NoJitter
 					p.Observer = retry.ObserverFunc(func(_ context.Context, e retry.Event) { o.events = append(o.events, e) })

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
 
 // The defaults of the zero [Policy].
@@ -50,18 +52,31 @@ type Policy struct {
 	// operation that ignores its context cannot be interrupted.
 	AttemptTimeout time.Duration
 
+	// Timeout limits the whole call, attempts and waits, from the start of the
+	// first attempt on: it ends the context of an attempt, and no wait is begun
+	// that would lead there. 0 or less means no limit. [Policy.Next] begins no
+	// attempt after it. Progress begins it anew; see [MarkProgress].
+	Timeout time.Duration
+
+	// ResetAfter makes a failure the first of a new count, as [MarkProgress]
+	// does, if its attempt lived this long, whatever ended it: for connections,
+	// watches and the like, which are to be restarted for ever. 0 or less means
+	// never. [Policy.Next] does not know how long an attempt lived.
+	ResetAfter time.Duration
+
 	// Backoff gives the wait before each retry. nil means Exponential{}:
 	// 2s, 4s, 8s, …
 	Backoff Backoff
 
 	// MaxDelay is a hard cap on every wait but one that the server asked for.
 	// It is applied before the jitter, which stays within it. 0 or less means
-	// 30 seconds, or the backoff's first delay if that is longer; for Constant
-	// and Schedule it means their largest.
+	// 30 seconds, or the backoff's first delay if that is longer. For Constant
+	// and Schedule it means none: the waits are what was written, and the jitter
+	// is around them.
 	MaxDelay time.Duration
 
 	// Jitter spreads the waits. nil means FullJitter, and Proportional(0.1)
-	// for Constant and Schedule: who wrote the waits down means them.
+	// for Constant and Schedule, whose waits were written one by one.
 	Jitter Jitter
 
 	// MaxRetryAfter is the longest hint of a server that is waited for; a
@@ -83,13 +98,14 @@ type Policy struct {
 
 	// Overrides replaces settings for failures of one kind, field by field: the
 	// one for the verdict's Category first, then the one for its class name
-	// ("unknown", "retryable", "rate_limited"), then the policy's. All limits
-	// are compared with the one count of failures.
+	// ("unknown", "retryable", "rate_limited", "pending"), then the policy's. All
+	// limits are compared with the one count of failures, but the limit of
+	// "pending" with the count of those: see [MarkPending].
 	Overrides map[string]Override
 
-	// Budget limits the extra load of retries, over all calls that share it.
-	// nil means none.
-	Budget *Budget
+	// Budget limits the extra load of retries, over all calls that share it: a
+	// [*Budget], or a Throttle of your own. nil means none.
+	Budget Throttle
 
 	// Observer is told about every retry and the end of every call. nil means
 	// none.
@@ -125,6 +141,9 @@ func (p *Policy) orZero() *Policy {
 func (p *Policy) overridden(v *Verdict) Policy {
 	q := *p
 	q.Overrides = nil
+	if v.Class == Pending {
+		q.MaxAttempts = Unlimited
+	}
 	q.apply(p.Overrides[v.Class.String()])
 	if v.Category != "" {
 		q.apply(p.Overrides[v.Category])
@@ -155,12 +174,13 @@ func (p *Policy) limit() int {
 	return p.MaxAttempts
 }
 
-// backoff returns the wait before a retry, without cap and jitter.
+// backoff returns the wait before a retry, without cap and jitter. It is negative if
+// there is to be none.
 func (p *Policy) backoff(retry int) time.Duration {
 	if p.Backoff == nil {
 		return Exponential{}.Delay(retry)
 	}
-	return max(p.Backoff.Delay(retry), 0)
+	return p.Backoff.Delay(retry)
 }
 
 // ceiling returns the cap on every wait.
@@ -187,11 +207,15 @@ func (p *Policy) jitter() Jitter {
 
 // draw caps a wait and applies the jitter that u draws. No wait stays none.
 func (p *Policy) draw(delay time.Duration, u uint64) time.Duration {
-	if delay == 0 {
+	if delay <= 0 {
 		return 0
 	}
 	ceiling := p.ceiling()
-	return clamp(p.jitter().Apply(min(delay, ceiling), ceiling, u), ceiling)
+	delay = min(delay, ceiling)
+	if _, written := longest(p.Backoff); written && p.MaxDelay <= 0 {
+		ceiling = sat.Max // the jitter of a written wait is around it
+	}
+	return clamp(p.jitter().Apply(delay, ceiling, u), ceiling)
 }
 
 // maxRetryAfter returns the longest hint to wait for.
@@ -214,7 +238,8 @@ func (p *Policy) word(s *State) uint64 {
 // Delay returns the wait after s.Failures failures, drawn as [Policy.Decide]
 // draws it for a failure without a hint and an Override. With s.Key it is the
 // same every time, so that a daemon that keeps no state can tell from a row
-// whether its time has come. It is 0 if there was no failure.
+// whether its time has come. It is 0 if there was no failure. That the Backoff allows
+// no other attempt only [Policy.Next] tells.
 func (p *Policy) Delay(s State) time.Duration {
 	if s.Failures < 1 {
 		return 0

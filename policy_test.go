@@ -69,7 +69,7 @@ func TestPolicyString(t *testing.T) {
 		},
 		{
 			retry.Policy{Backoff: retry.Constant(10 * s)},
-			"3 attempts, constant 10s, ±10% jitter: waits 9s–10s, 9s–10s",
+			"3 attempts, constant 10s, ±10% jitter: waits 9s–11s, 9s–11s",
 		},
 		{
 			retry.Policy{Backoff: retry.Constant(10 * s), MaxDelay: 20 * s},
@@ -81,7 +81,7 @@ func TestPolicyString(t *testing.T) {
 		},
 		{
 			retry.Policy{Backoff: retry.Schedule{s, 5 * s, 30 * s}, MaxAttempts: 4},
-			"4 attempts, schedule 1s, 5s, 30s, ±10% jitter: waits 900ms–1.1s, 4.5s–5.5s, 27s–30s",
+			"4 attempts, schedule 1s, 5s, 30s, ±10% jitter: waits 900ms–1.1s, 4.5s–5.5s, 27s–33s",
 		},
 		{
 			retry.Policy{Backoff: retry.Schedule{}},
@@ -151,13 +151,13 @@ func TestPolicyDefaults(t *testing.T) {
 		{"long first fibonacci delay", retry.Policy{Backoff: retry.Fibonacci{Initial: 60 * s}}, seconds(0, 0), seconds(60, 60)},
 		{"long first custom delay", retry.Policy{Backoff: backoffFunc(func(int) time.Duration { return 70 * s })}, seconds(0, 0), seconds(70, 70)},
 		{"short first custom delay", retry.Policy{Backoff: backoffFunc(func(n int) time.Duration { return time.Duration(n) * 20 * s })}, seconds(0, 0), seconds(20, 30)},
-		{"constant", retry.Policy{Backoff: retry.Constant(100 * s)}, seconds(90, 90), seconds(100, 100)},
+		{"constant", retry.Policy{Backoff: retry.Constant(100 * s)}, seconds(90, 90), seconds(110, 110)},
 		{"constant 0", retry.Policy{Backoff: retry.Constant(0)}, seconds(0, 0), seconds(0, 0)},
-		{"constant negative", retry.Policy{Backoff: retry.Constant(-1)}, seconds(1.8, 1.8), seconds(2, 2)},
+		{"constant negative", retry.Policy{Backoff: retry.Constant(-1)}, seconds(1.8, 1.8), seconds(2.2, 2.2)},
 		{"constant with a cap", retry.Policy{Backoff: retry.Constant(100 * s), MaxDelay: 200 * s}, seconds(90), seconds(110)},
 		{"constant with a jitter", retry.Policy{Backoff: retry.Constant(100 * s), Jitter: retry.FullJitter}, seconds(0), seconds(100)},
-		{"schedule", retry.Policy{Backoff: retry.Schedule{10 * s, 100 * s, s}}, seconds(9, 90, 0.9, 0.9), seconds(11, 100, 1.1, 1.1)},
-		{"schedule with a default", retry.Policy{Backoff: retry.Schedule{s, -1}}, seconds(0.9, 1.8), seconds(1.1, 2)},
+		{"schedule", retry.Policy{Backoff: retry.Schedule{10 * s, 100 * s, s}}, seconds(9, 90, 0.9, 0.9), seconds(11, 110, 1.1, 1.1)},
+		{"schedule with a default", retry.Policy{Backoff: retry.Schedule{s, -1}}, seconds(0.9, 1.8), seconds(1.1, 2.2)},
 		{"empty schedule", retry.Policy{Backoff: retry.Schedule{}}, seconds(0, 0, 0, 0, 0), seconds(2, 4, 8, 16, 30)},
 	}
 	for _, tt := range tests {
@@ -467,7 +467,7 @@ func TestPolicyOverrideDefaults(t *testing.T) {
 	}{
 		{"cap of a long backoff", retry.Policy{}, retry.Override{Backoff: retry.Exponential{Initial: time.Hour}}, 0, time.Hour},
 		{"cap of the policy", retry.Policy{MaxDelay: time.Minute}, retry.Override{Backoff: retry.Exponential{Initial: time.Hour}}, 0, time.Minute},
-		{"constant brings its jitter", retry.Policy{}, retry.Override{Backoff: retry.Constant(100 * time.Second)}, 90 * time.Second, 100 * time.Second},
+		{"constant brings its jitter", retry.Policy{}, retry.Override{Backoff: retry.Constant(100 * time.Second)}, 90 * time.Second, 110 * time.Second},
 		{"jitter of the policy", retry.Policy{Jitter: retry.EqualJitter}, retry.Override{Backoff: retry.Constant(100 * time.Second)}, 50 * time.Second, 100 * time.Second},
 		{"constant of the policy", retry.Policy{Backoff: retry.Constant(100 * time.Second)}, retry.Override{MaxDelay: 200 * time.Second}, 90 * time.Second, 110 * time.Second},
 		{"away from constant", retry.Policy{Backoff: retry.Constant(100 * time.Second)}, retry.Override{Backoff: retry.Exponential{}}, 0, 2 * time.Second},

@@ -30,6 +30,8 @@ func (r reader) policy(p *Policy) fields {
 		"max_retries":      r.attempts(&p.MaxAttempts, 1),
 		"max_elapsed":      r.duration(&p.MaxElapsed),
 		"attempt_timeout":  r.duration(&p.AttemptTimeout),
+		"timeout":          r.duration(&p.Timeout),
+		"reset_after":      r.duration(&p.ResetAfter),
 		"backoff":          r.backoff(&p.Backoff),
 		"max_delay":        r.positive(&p.MaxDelay),
 		"jitter":           r.jitter(&p.Jitter),

@@ -26,7 +26,7 @@ func (p *Policy) Execute(ctx context.Context, fn func(context.Context) error) er
 	// The usual call succeeds at once: nothing has to happen around its only
 	// attempt. fn is called and never stored, here and below, so that a
 	// closure stays on the stack of the caller.
-	if p.AttemptTimeout > 0 || p.MaxElapsed > 0 || p.Observer != nil || p.Budget != nil || ctx == nil || fn == nil {
+	if p.timed() || p.Observer != nil || p.Budget != nil || ctx == nil || fn == nil {
 		return p.run(ctx, fn, nil)
 	}
 	if done.Is(ctx) {
@@ -58,6 +58,8 @@ func Do[T any](ctx context.Context, p *Policy, fn func(context.Context) (T, erro
 // and nobody watches. What is on the stack here is there while the caller waits, and
 // every byte counts: a goroutine starts with 2 KB. Hence the rare things that need
 // large frames are functions of their own that are not inlined.
+//
+//nolint:contextcheck // the context of an attempt is ctx or a child of it
 func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err error) error {
 	if fn == nil {
 		return errNilFunc
@@ -75,7 +77,7 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 		if !c.begin() {
 			return c.Last
 		}
-		if p.AttemptTimeout > 0 {
+		if c.cancel != nil || c.told != nil {
 			c.try(fn)
 		} else if err = fn(c.ctx); err != nil {
 			c.fail(err)

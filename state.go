@@ -8,16 +8,18 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
 
 // State is what a [Policy] has to know about the failures so far. It fits into
 // a column or a header: it has a JSON form,
 //
-//	{"failures":2,"rate_limited":1,"first":"2026-11-21T06:48:00Z"}
+//	{"failures":2,"rate_limited":1,"pending":4,"first":"2026-11-21T06:48:00Z"}
 //
 // and a text form,
 //
-//	f=2 r=1 t=2026-11-21T06:48:00Z
+//	f=2 r=1 p=4 t=2026-11-21T06:48:00Z
 //
 // which both leave zero fields out and ignore keys that they do not know. The
 // zero State is that of a first attempt; its text form is empty.
@@ -29,50 +31,50 @@ type State struct {
 	// RateLimited counts the failures that cost none.
 	RateLimited int
 
-	// First is when the first attempt began. Zero means unknown; MaxElapsed is
-	// then not checked.
+	// Pending counts the attempts that found nothing yet: see [MarkPending].
+	Pending int
+
+	// First is when the first attempt began, or when the last one that made
+	// progress ended. Zero means unknown; MaxElapsed and Timeout are then not
+	// checked.
 	First time.Time
 
-	// Key is not stored. If it is not empty, jitter is a hash of Key, Failures
-	// and RateLimited instead of random, so that every process draws the same
+	// Key is not stored. If it is not empty, jitter is a hash of Key and the
+	// counts instead of random, so that every process draws the same
 	// wait. The name of the job is a good key.
 	Key string
 }
 
 // normalize makes s what the decider reads.
 func (s *State) normalize() {
-	s.Failures, s.RateLimited = max(s.Failures, 0), max(s.RateLimited, 0)
+	s.Failures, s.RateLimited, s.Pending = max(s.Failures, 0), max(s.RateLimited, 0), max(s.Pending, 0)
 }
 
-// count adds one failure to counts that are not negative.
-func (s *State) count(costsAttempt bool) {
-	n := &s.RateLimited
-	if costsAttempt {
-		n = &s.Failures
-	}
-	if *n < math.MaxInt {
-		*n++
+// restart begins a new count.
+func (s *State) restart(now time.Time) {
+	s.Failures, s.RateLimited, s.Pending = 0, 0, 0
+	if !now.IsZero() {
+		s.First = now
 	}
 }
 
 // attempts returns how many failures there were in all.
 func (s *State) attempts() int {
-	if s.Failures > math.MaxInt-s.RateLimited {
-		return math.MaxInt
-	}
-	return s.Failures + s.RateLimited
+	n := sat.Add(time.Duration(s.Failures), time.Duration(s.RateLimited))
+	return int(min(sat.Add(n, time.Duration(s.Pending)), math.MaxInt))
 }
 
 // stateJSON is the JSON form of a State.
 type stateJSON struct {
 	Failures    int       `json:"failures,omitempty"`
 	RateLimited int       `json:"rate_limited,omitempty"`
+	Pending     int       `json:"pending,omitempty"`
 	First       time.Time `json:"first,omitzero"`
 }
 
 // MarshalJSON returns the JSON form.
 func (s State) MarshalJSON() ([]byte, error) {
-	return json.Marshal(stateJSON{s.Failures, s.RateLimited, s.First})
+	return json.Marshal(stateJSON{s.Failures, s.RateLimited, s.Pending, s.First})
 }
 
 // UnmarshalJSON reads the JSON form. It leaves Key as it is.
@@ -95,6 +97,9 @@ func (s State) MarshalText() ([]byte, error) {
 	}
 	if s.RateLimited != 0 {
 		parts = append(parts, "r="+strconv.Itoa(s.RateLimited))
+	}
+	if s.Pending != 0 {
+		parts = append(parts, "p="+strconv.Itoa(s.Pending))
 	}
 	if !s.First.IsZero() {
 		first, err := s.First.MarshalText()
@@ -119,6 +124,8 @@ func (s *State) UnmarshalText(text []byte) (err error) {
 			j.Failures, err = strconv.Atoi(value)
 		case "r":
 			j.RateLimited, err = strconv.Atoi(value)
+		case "p":
+			j.Pending, err = strconv.Atoi(value)
 		case "t":
 			err = j.First.UnmarshalText([]byte(value))
 		}
@@ -137,6 +144,9 @@ func (s *State) set(j stateJSON) error {
 	if j.RateLimited < 0 {
 		return fmt.Errorf("retry: state: rate_limited: %d: must not be negative", j.RateLimited)
 	}
-	s.Failures, s.RateLimited, s.First = j.Failures, j.RateLimited, j.First
+	if j.Pending < 0 {
+		return fmt.Errorf("retry: state: pending: %d: must not be negative", j.Pending)
+	}
+	s.Failures, s.RateLimited, s.Pending, s.First = j.Failures, j.RateLimited, j.Pending, j.First
 	return nil
 }

@@ -127,7 +127,7 @@ func liveObjects() int64 {
 type tally struct {
 	calls, attempts, successes, failures int
 	retries, succeeded, gaveUp           int
-	stops                                [retry.StopMaybeApplied + 1]int
+	stops                                [retry.StopBackoff + 1]int
 	wrong                                []string
 }
 

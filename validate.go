@@ -63,6 +63,8 @@ func (p *Policy) check(f *faults) {
 	}
 	f.notNegative("max_elapsed", p.MaxElapsed)
 	f.notNegative("attempt_timeout", p.AttemptTimeout)
+	f.notNegative("timeout", p.Timeout)
+	f.notNegative("reset_after", p.ResetAfter)
 	f.notNegative("max_delay", p.MaxDelay)
 	f.notNegative("max_retry_after", p.MaxRetryAfter)
 	if p.FreeRateLimits < 0 {
@@ -89,7 +91,9 @@ func (p *Policy) check(f *faults) {
 		}
 		checkJitter(f, path+".jitter", o.Jitter)
 	}
-	p.Budget.check(f)
+	if b, ok := p.Budget.(*Budget); ok {
+		b.check(f)
+	}
 }
 
 func overridePath(kind string) string { return join("overrides", kind) }
@@ -176,11 +180,12 @@ func (b *Budget) check(f *faults) {
 
 // Limits bounds policies that come from callers who are not trusted, such as
 // those of an API that takes a retry policy with every job. A zero field sets no
-// bound.
+// bound. Attempts that are Pending are not of MaxAttempts: bound them by Timeout.
 type Limits struct {
 	MaxAttempts   int // of calls in all: free rate limits count
 	MaxDelay      time.Duration
 	MaxElapsed    time.Duration
+	Timeout       time.Duration
 	MaxRetryAfter time.Duration
 }
 
@@ -201,18 +206,23 @@ func (l Limits) Check(p *Policy) error {
 		}
 		hint = max(hint, q.maxRetryAfter())
 	}
-	if l.MaxElapsed > 0 {
-		switch {
-		case p.MaxElapsed <= 0:
-			f.add("max_elapsed", "none", fmt.Sprintf("must be at most %v", l.MaxElapsed))
-		case p.MaxElapsed > l.MaxElapsed:
-			f.add("max_elapsed", p.MaxElapsed, fmt.Sprintf("must be at most %v", l.MaxElapsed))
-		}
-	}
+	checkTotal(&f, "max_elapsed", p.MaxElapsed, l.MaxElapsed)
+	checkTotal(&f, "timeout", p.Timeout, l.Timeout)
 	if l.MaxRetryAfter > 0 && hint > l.MaxRetryAfter {
 		f.add("max_retry_after", hint, fmt.Sprintf("must be at most %v", l.MaxRetryAfter))
 	}
 	return f.err()
+}
+
+// checkTotal checks a limit of a call, of which 0 or less means none.
+func checkTotal(f *faults, path string, d, bound time.Duration) {
+	switch {
+	case bound <= 0:
+	case d <= 0:
+		f.add(path, "none", fmt.Sprintf("must be at most %v", bound))
+	case d > bound:
+		f.add(path, d, fmt.Sprintf("must be at most %v", bound))
+	}
 }
 
 func (l Limits) checkDelay(f *faults, path string, d time.Duration) {

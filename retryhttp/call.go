@@ -36,8 +36,8 @@ type call struct {
 }
 
 // begin sets the policy of a call, and what that has to know about the request.
-func (c *call) begin(p *retry.Policy, budget *retry.Budget) {
-	c.Policy, c.Budget = p, budget
+func (c *call) begin(p *retry.Policy, budget retry.Throttle) {
+	c.Policy, c.Budget, c.Defaults = p, budget, defaultPolicy
 	if !Idempotent(c.req) {
 		if c.t.IdempotencyKey != nil {
 			c.key = c.t.IdempotencyKey(c.req)
@@ -113,6 +113,12 @@ func (c *call) try() {
 		c.End(retry.MarkFinal(err))
 		return
 	}
+	if c.t.Prepare != nil {
+		if err := c.t.Prepare(req); err != nil {
+			c.unprepared(req, err)
+			return
+		}
+	}
 	resp, err := c.transport().RoundTrip(req) //nolint:bodyclose // respond or the caller closes it
 	switch {
 	case err != nil:
@@ -122,6 +128,20 @@ func (c *call) try() {
 	default:
 		c.respond(req, resp)
 	}
+}
+
+// unprepared ends an attempt that could not be prepared.
+func (c *call) unprepared(req *http.Request, err error) {
+	if req.Body != nil {
+		_ = req.Body.Close()
+	}
+	err = Redact(err)
+	v := c.Verdict(err)
+	if v.Class == retry.Unknown && v.Category == "" {
+		v.Class = retry.Final
+	}
+	v.NotApplied = true
+	c.decide(err, v)
 }
 
 var errNoResponse = errors.New("retryhttp: Base returned neither a response nor an error")

@@ -165,7 +165,7 @@ func tokenVerdict(err error) retry.Verdict {
 	if !field.IsValid() || !field.CanInterface() {
 		return retry.Verdict{}
 	}
-	resp, ok := field.Interface().(*http.Response)
+	resp, ok := reflect.TypeAssert[*http.Response](field)
 	if !ok || resp == nil {
 		return retry.Verdict{}
 	}

@@ -26,7 +26,8 @@ import (
 //     and RFC 3339 dates.
 //
 // Numbers are decimal, without sign and exponent. Where seconds are expected, a
-// number within a year of now as a Unix time in seconds or milliseconds is one.
+// number within a year of now as a Unix time in seconds or milliseconds is one. For a
+// quota, any other number of more than 31 days is ignored.
 // Times are compared with the clock of the server, that is with Date plus Age,
 // and with now only if there is no valid Date. Of several values of one header
 // the largest counts.
@@ -117,9 +118,16 @@ func (h hints) reset(name, remaining string) (time.Duration, bool) {
 	// Some servers leave out what is plain on a 429. Elsewhere, the quota has to
 	// prove that it is to blame.
 	if left == "" && h.status == http.StatusTooManyRequests || isZero(left) {
-		return h.largest(name, hints.seconds)
+		return h.largest(name, hints.quotaSeconds)
 	}
 	return 0, false
+}
+
+// quotaSeconds is seconds for a quota. A number that is neither a plausible Unix time
+// nor seconds of a month is in a unit that nobody knows.
+func (h hints) quotaSeconds(value string) (time.Duration, bool) {
+	d, ok := h.seconds(value)
+	return d, ok && d <= 31*24*time.Hour
 }
 
 // rateLimit reads the RateLimit header: a list of quotas,

@@ -146,3 +146,20 @@ func FuzzParseHint(f *testing.F) {
 		assert.False(t, ok)
 	})
 }
+
+// A number that makes no sense as either is no hint.
+func TestParseHintImplausibleReset(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	for _, name := range []string{"X-Ratelimit-Reset", "Ratelimit-Reset", "X-Ratelimit-Reset-After"} {
+		for value, want := range map[string]time.Duration{
+			"60": time.Minute, "2678400": 31 * 24 * time.Hour, "2678401": 0, "99999999": 0, "1800000060": time.Minute,
+		} {
+			got, ok := retryhttp.ParseHint(http.StatusTooManyRequests, headers(name, value), now)
+			assert.Equal(t, want > 0, ok, "%s: %s", name, value)
+			if ok {
+				assert.Equal(t, want, got, "%s: %s", name, value)
+			}
+		}
+	}
+}

@@ -59,20 +59,25 @@ func (c *call) respond(req *http.Request, resp *http.Response) {
 	if resp.Body == nil {
 		resp.Body = http.NoBody
 	}
-	if c.Policy.AttemptTimeout > 0 && c.read == nil {
+	limited := c.Policy.AttemptTimeout > 0 || c.Policy.Timeout > 0
+	if limited && c.read == nil {
 		// The response is read under the context of its attempt, which goes on.
 		cancelWithBody(resp, c.Detach())
 	}
 	switch {
 	case resp.Request == req:
 		resp.Request = c.req
-	case resp.Request != nil && c.Policy.AttemptTimeout > 0:
-		outlive(resp, c.req.Context())
+	case resp.Request != nil && limited:
+		outlive(c.req.Context(), resp)
 	}
 	c.resp = resp
+	var v retry.Verdict
+	if c.t.Classify != nil {
+		v = c.t.Classify(resp)
+	}
 	switch {
-	case resp.StatusCode >= 400:
-		c.refused(resp)
+	case resp.StatusCode >= 400 || v.Class != retry.Final && v != (retry.Verdict{}):
+		c.refused(resp, v)
 	case c.read != nil:
 		c.consume(resp)
 	default:
@@ -80,18 +85,28 @@ func (c *call) respond(req *http.Request, resp *http.Response) {
 	}
 }
 
-// refused ends an attempt whose response has the status of a failure.
-func (c *call) refused(resp *http.Response) {
+// refused ends an attempt whose response is a failure, by its status or by the verdict
+// of Transport.Classify.
+func (c *call) refused(resp *http.Response, own retry.Verdict) {
 	var after time.Duration
 	hinted := false
 	if mayHint(resp.Header) {
-		after, hinted = ParseHint(resp.StatusCode, resp.Header, c.Policy.Now())
+		status := resp.StatusCode
+		if status < 400 { // it is not the status that says that the request may come back
+			status = http.StatusServiceUnavailable
+		}
+		after, hinted = ParseHint(status, resp.Header, c.Policy.Now())
 	}
 	if !hinted && c.t.BodyHints && heeded(resp.StatusCode) {
 		after, hinted = peekHint(resp)
 	}
 	err := c.statusError(resp, after)
-	err.verdict = c.judgeAnswer(resp, after, hinted)
+	switch err.verdict = own; {
+	case own == retry.Verdict{}:
+		err.verdict = c.judgeAnswer(resp, after, hinted)
+	case own.After <= 0 && !own.Exact:
+		err.verdict.After = after
+	}
 	v := c.Verdict(err)
 	c.fresh = c.fresh || resp.StatusCode == http.StatusMisdirectedRequest
 	if v.Class == retry.RateLimited && v.After > 0 && c.t.Cooldown > 0 {

@@ -147,12 +147,12 @@ func TestBudgetChoice(t *testing.T) {
 	assert.Equal(t, 10, send(&retryhttp.Transport{Base: base, Policy: atOnce(5), Budget: retryhttp.NoBudget}))
 	small := &retry.Budget{Reserve: 1}
 	assert.Equal(t, 3, send(&retryhttp.Transport{
-		Base: base, Policy: atOnce(5), Budget: func(*http.Request) *retry.Budget { return small },
+		Base: base, Policy: atOnce(5), Budget: func(*http.Request) retry.Throttle { return small },
 	}))
 	p := atOnce(5)
 	p.Budget = &retry.Budget{Reserve: 2}
 	assert.Equal(t, 4, send(&retryhttp.Transport{
-		Base: base, Policy: p, Budget: func(*http.Request) *retry.Budget { return small },
+		Base: base, Policy: p, Budget: func(*http.Request) retry.Throttle { return small },
 	}))
 }
 

@@ -39,7 +39,7 @@ func RandomKey(*http.Request) string { return rand.Text() }
 // request returns the request of an attempt, whose context is ctx.
 func (c *call) request(ctx context.Context) (*http.Request, error) {
 	_, trusted := c.base.(*http.Transport) // to leave a request as it is
-	own := c.key != "" || c.t.AttemptHeader != "" || c.sent != nil || c.Policy.AttemptTimeout > 0
+	own := c.key != "" || c.t.AttemptHeader != "" || c.t.Prepare != nil || c.sent != nil || c.Derived()
 	if !own && c.body.shared == nil {
 		first := c.Attempt() == 1
 		if first && !trusted {

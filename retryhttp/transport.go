@@ -66,16 +66,18 @@ var defaultPolicy = DefaultPolicy()
 //
 // A Transport beneath another one, or beneath [Do], has tried what can be tried: the
 // outer one does not retry what the inner one has given up. The deprecated
-// Request.Cancel ends an attempt for good, but not a wait: use the context.
+// Request.Cancel ends an attempt for good, but not a wait: use the context. Cookies
+// that a failed attempt sets are lost, because an http.Client sees the last response
+// only; with Do it sees all.
 type Transport struct {
 	// Base makes the attempts. nil means http.DefaultTransport. The bodies of its
 	// responses must allow Close during a Read, and end that.
 	Base http.RoundTripper
 
-	// Policy decides. nil means that of [DefaultPolicy]; one that is given is
-	// used as it is. Its AttemptTimeout goes on until the response's body is
-	// read to the end or closed. It is a good idea to have one with HTTP/2: net/http
-	// itself waits up to a minute there before it gives up on a connection.
+	// Policy decides. nil means that of [DefaultPolicy]; one without a Backoff has
+	// the waits of that. Its AttemptTimeout and Timeout go on until the response's
+	// body is read to the end or closed. It is a good idea to have one with HTTP/2:
+	// net/http itself waits up to a minute there before it gives up on a connection.
 	Policy *retry.Policy
 
 	// Budget returns the budget for the retries of a request. nil means one for
@@ -83,7 +85,7 @@ type Transport struct {
 	// large enough for all retries of one request, from 3 to 10; they are kept
 	// for the 512 hosts used last, or a few more. [NoBudget] means none. A Budget
 	// in the Policy counts instead, for all hosts together.
-	Budget func(*http.Request) *retry.Budget
+	Budget func(*http.Request) retry.Throttle
 
 	// Cooldown, if positive, makes a rate limit hold back all requests to the
 	// same scheme and host: after a RateLimited failure with a hint, such as a
@@ -120,6 +122,21 @@ type Transport struct {
 	// the body stays readable, as far as it has come by then.
 	BodyHints bool
 
+	// Prepare, if not nil, is called with the request of each attempt before it is
+	// sent, and may change it: to sign it, or to give it a token. The request is the
+	// attempt's own, and what an earlier attempt was given is not in it. An error is
+	// Final unless a mark or the policy's Classifier says otherwise; nothing was sent.
+	Prepare func(*http.Request) error
+
+	// Classify, if not nil, is asked about every response, those with a status below
+	// 400 too, after the policy's Classifier has been asked about the *[StatusError]
+	// of one of 400 or more. The zero Verdict leaves the response to the rules above.
+	// Final is an answer, and returned. Anything else is a failure: Retryable for a
+	// 200 with an error in it, [retry.Pending] for a 202 whose result is to be waited
+	// for. A body that Classify reads has to be put back, by a Body that reads it
+	// again.
+	Classify func(*http.Response) retry.Verdict
+
 	hosts hosts
 }
 
@@ -154,7 +171,7 @@ func (t *Transport) policy() *retry.Policy {
 }
 
 // budget returns the budget for the retries of a request under p.
-func (t *Transport) budget(p *retry.Policy, req *http.Request) *retry.Budget {
+func (t *Transport) budget(p *retry.Policy, req *http.Request) retry.Throttle {
 	switch {
 	case p.Budget != nil:
 		return p.Budget
@@ -175,4 +192,4 @@ func (t *Transport) host(req *http.Request) *host {
 }
 
 // NoBudget is a [Transport]'s Budget function for retries without a budget.
-func NoBudget(*http.Request) *retry.Budget { return nil }
+func NoBudget(*http.Request) retry.Throttle { return nil }

@@ -28,7 +28,7 @@ func (t *trip) Value(key any) any {
 // tell returns a request like req that tells.
 func tell(req *http.Request, attempts int, gaveUp bool) *http.Request {
 	t := &trip{Context: req.Context(), attempts: attempts, gaveUp: gaveUp}
-	t.of = req.WithContext(t)
+	t.of = req.WithContext(t) //nolint:contextcheck // its parent is the request's
 	return t.of
 }
 
@@ -55,12 +55,24 @@ func Attempts(resp *http.Response) int {
 	return max(attempts, 1)
 }
 
+// GaveUp reports whether a [Transport] has returned resp because it gave up: it would
+// have retried, but the attempts, the time or the budget had run out, or the request may
+// not be sent twice. It is read from the context of resp.Request.
+func GaveUp(resp *http.Response) bool {
+	if resp == nil {
+		return false
+	}
+	_, gaveUp := told(resp)
+	return gaveUp
+}
+
 // outlive puts the request of a response, whose context was derived from that of an
 // attempt, under the context of the call: it keeps its values, and does not end with
 // the attempt.
-func outlive(resp *http.Response, caller context.Context) {
+func outlive(caller context.Context, resp *http.Response) {
 	attempts, gaveUp := told(resp)
-	resp.Request = resp.Request.WithContext(outliving{caller, resp.Request.Context()})
+	own := outliving{caller, resp.Request.Context()}
+	resp.Request = resp.Request.WithContext(own) //nolint:contextcheck // both are in it
 	if attempts > 0 {
 		resp.Request = tell(resp.Request, attempts, gaveUp)
 	}

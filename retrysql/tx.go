@@ -89,7 +89,7 @@ func InTx(
 	call := retry.Call{Policy: p, Classify: t.classify, Unknown: retry.Final}
 	defer call.Abort()
 	for call.Next(ctx) {
-		err := t.run(call.Context())
+		err := t.run(call.Context()) //nolint:contextcheck // ctx or a child of it
 		v := call.Verdict(err)
 		v.NotApplied = v.NotApplied || !t.open // it was rolled back, or never began
 		call.EndVerdict(err, v)
