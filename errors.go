@@ -120,6 +120,9 @@ func (e *Error) Error() string {
 		b.WriteByte(' ')
 	}
 	reason := e.reason()
+	if e.Err != nil && (e.Stop == StopDeadline || e.Stop == StopCanceled) && strings.Contains(fmt.Sprint(e.Err), reason) {
+		reason = "" // it is said already
+	}
 	if e.Attempts == 0 {
 		b.WriteString("not started")
 		if reason != "" {

@@ -145,6 +145,11 @@ func TestErrorText(t *testing.T) {
 			"outer failed after 1 attempt: inner failed after 2 attempts: connection refused",
 		},
 		{
+			// Nothing is said twice.
+			retry.Error{Attempts: 1, Stop: retry.StopDeadline, Err: context.DeadlineExceeded, Cause: context.DeadlineExceeded},
+			"failed after 1 attempt: context deadline exceeded",
+		},
+		{
 			// A mark does not change the text.
 			retry.Error{Attempts: 2, Stop: retry.StopAttempts, Err: retry.MarkRetryable(errRefused)},
 			"failed after 2 attempts: connection refused",

@@ -91,7 +91,7 @@ func ExamplePolicy_UnmarshalJSON() {
 	}`), &policy)
 	fmt.Println(err)
 	// Output:
-	// 4 attempts within 2m0s, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s, 0–8s <nil>
+	// 4 attempts within 2m0s, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s, 0–8s; unknown: 2 attempts <nil>
 	// retry: invalid policy: jiter: "full": unknown key
 	// max_attempts: 0: must be at least 1; leave it out for the default
 	// backoff.exponential.multiplier: 0.5: must be a number of at least 1, or 0 for the default

@@ -2,8 +2,10 @@ package retry
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -280,34 +282,48 @@ func (p *Policy) Bounds(retry int) (lo, hi time.Duration) {
 //
 //	3 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s
 //
-// The waits are those of [Policy.Bounds], the first five at most.
+// The waits are those of [Policy.Bounds], the first five at most. Settings that are not
+// the default follow, each after a semicolon, and the Overrides by kind:
+//
+//	…; timeout 5m0s; hints ≤1h0m0s; unknown: 2 attempts
 func (p Policy) String() string {
 	var b strings.Builder
 	if p.Name != "" {
 		b.WriteString(p.Name + ": ")
 	}
-	switch p.limit() {
-	case Unlimited:
-		b.WriteString("unlimited attempts")
-	case 1:
-		b.WriteString("1 attempt")
-	default:
-		fmt.Fprintf(&b, "%d attempts", p.limit())
-	}
+	b.WriteString(attemptsOf(p.limit()))
 	if p.MaxElapsed > 0 {
 		fmt.Fprintf(&b, " within %v", p.MaxElapsed)
 	}
-	if p.limit() == 1 {
-		return b.String()
+	if p.limit() > 1 {
+		p.writeWaits(&b)
 	}
-	if p.Backoff == nil {
-		p.Backoff = Exponential{}
+	p.writeRest(&b)
+	return b.String()
+}
+
+func attemptsOf(limit int) string {
+	switch limit {
+	case Unlimited:
+		return "unlimited attempts"
+	case 1:
+		return "1 attempt"
+	default:
+		return fmt.Sprintf("%d attempts", limit)
 	}
-	fmt.Fprintf(&b, ", %v", p.Backoff)
-	if _, written := longest(p.Backoff); !written || p.MaxDelay > 0 {
-		fmt.Fprintf(&b, " ≤%v", p.ceiling())
+}
+
+// writeWaits says how long p waits.
+func (p *Policy) writeWaits(b *strings.Builder) {
+	backoff := p.Backoff
+	if backoff == nil {
+		backoff = Exponential{}
 	}
-	fmt.Fprintf(&b, ", %v: waits ", p.jitter())
+	fmt.Fprintf(b, ", %v", backoff)
+	if _, written := longest(backoff); !written || p.MaxDelay > 0 {
+		fmt.Fprintf(b, " ≤%v", p.ceiling())
+	}
+	fmt.Fprintf(b, ", %v: waits ", p.jitter())
 	const shown = 5
 	for retry := 1; retry < p.limit() && retry <= shown; retry++ {
 		if retry > 1 {
@@ -326,5 +342,43 @@ func (p Policy) String() string {
 	if p.limit()-1 > shown {
 		b.WriteString(", …")
 	}
-	return b.String()
+}
+
+// writeRest says what else is set.
+func (p *Policy) writeRest(b *strings.Builder) {
+	say := func(set bool, format string, args ...any) {
+		if set {
+			fmt.Fprintf(b, "; "+format, args...)
+		}
+	}
+	say(p.AttemptTimeout > 0, "attempt timeout %v", p.AttemptTimeout)
+	say(p.Timeout > 0, "timeout %v", p.Timeout)
+	say(p.ResetAfter > 0, "reset after %v", p.ResetAfter)
+	say(p.MaxRetryAfter > 0, "hints ≤%v", p.MaxRetryAfter)
+	say(p.FreeRateLimits > 0, "%d free rate limits", p.FreeRateLimits)
+	say(p.NonIdempotent, "only what is not applied")
+	for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
+		say(true, "%s: %v", kind, p.Overrides[kind])
+	}
+}
+
+// String returns the settings that replace those of a policy: "2 attempts, constant 5s".
+func (o Override) String() string {
+	var parts []string
+	if o.MaxAttempts > 0 {
+		parts = append(parts, attemptsOf(o.MaxAttempts))
+	}
+	if o.Backoff != nil {
+		parts = append(parts, fmt.Sprint(o.Backoff))
+	}
+	if o.MaxDelay > 0 {
+		parts = append(parts, "≤"+o.MaxDelay.String())
+	}
+	if o.Jitter != nil {
+		parts = append(parts, fmt.Sprint(o.Jitter))
+	}
+	if len(parts) == 0 {
+		return "as the policy"
+	}
+	return strings.Join(parts, ", ")
 }

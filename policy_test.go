@@ -108,6 +108,23 @@ func TestPolicyString(t *testing.T) {
 
 // TestPolicyStringOfAnything checks that no setting makes the text panic or
 // run on.
+// What is set is said.
+func TestPolicyStringSaysAll(t *testing.T) {
+	t.Parallel()
+	p := retry.Policy{
+		Name: "task", MaxAttempts: 2, MaxElapsed: time.Hour, AttemptTimeout: 10 * time.Second, Timeout: time.Minute,
+		ResetAfter: 30 * time.Second, MaxRetryAfter: 2 * time.Minute, FreeRateLimits: 9, NonIdempotent: true,
+		Overrides: map[string]retry.Override{
+			"unknown": {MaxAttempts: 1},
+			"busy":    {MaxAttempts: 5, Backoff: retry.Constant(time.Second), MaxDelay: time.Second, Jitter: retry.NoJitter},
+			"a":       {},
+		},
+	}
+	assert.Equal(t, "task: 2 attempts within 1h0m0s, 2s ×2 ≤30s, full jitter: waits 0–2s; attempt timeout 10s; timeout 1m0s; "+
+		"reset after 30s; hints ≤2m0s; 9 free rate limits; only what is not applied; a: as the policy; "+
+		"busy: 5 attempts, constant 1s, ≤1s, no jitter; unknown: 1 attempt", p.String())
+}
+
 func TestPolicyStringOfAnything(t *testing.T) {
 	t.Parallel()
 	for _, b := range manyBackoffs() {
