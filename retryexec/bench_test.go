@@ -7,11 +7,11 @@ import (
 	"github.com/seed-5ff3c98e/retry/retryexec"
 )
 
-// BenchmarkClassify is about a full 8 KiB of text in which nothing is found.
-func BenchmarkClassify(b *testing.B) {
+// BenchmarkClassifyExit is about a full 8 KiB of text in which nothing is found.
+func BenchmarkClassifyExit(b *testing.B) {
 	stderr := strings.Repeat("a line of text without anything in it, error 5\n", 200)
 	b.SetBytes(8 << 10)
 	for b.Loop() {
-		retryexec.Classify(nil, 1, stderr)
+		retryexec.ClassifyExit(nil, 1, stderr)
 	}
 }

@@ -68,8 +68,8 @@ func TestAttemptTimeout(t *testing.T) {
 	t.Parallel()
 	for name, classifier := range map[string]retry.Classifier{
 		"default": nil,
-		"simple":  retryexec.Simple().ClassifyError,
-		"final":   retryexec.Profile{{Verdict: retry.Verdict{Class: retry.Final}}}.ClassifyError,
+		"simple":  retryexec.Simple().Classify,
+		"final":   retryexec.Profile{{Verdict: retry.Verdict{Class: retry.Final}}}.Classify,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,16 +8,15 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// Classify is [Profile.Classify] of [Default].
-func Classify(err error, exitCode int, stderr string) retry.Verdict {
-	return defaultProfile().Classify(err, exitCode, stderr)
+// Classify is a [retry.Classifier], [Profile.Classify] of [Default]. [Run] and
+// [Output] use it after the Classifier of their policy.
+func Classify(err error) retry.Verdict {
+	return defaultProfile().Classify(err)
 }
 
-// ClassifyError is [Profile.ClassifyError] of [Default], a [retry.Classifier].
-// [Run] and [Output] use it for all that the Classifier of their policy leaves
-// open.
-func ClassifyError(err error) retry.Verdict {
-	return defaultProfile().ClassifyError(err)
+// ClassifyExit is [Profile.ClassifyExit] of [Default].
+func ClassifyExit(err error, exitCode int, stderr string) retry.Verdict {
+	return defaultProfile().ClassifyExit(err, exitCode, stderr)
 }
 
 // Default returns the profile for commands that nothing is known about. In this

@@ -50,7 +50,7 @@ func TestVectors(t *testing.T) {
 		// The vectors with SIGKILL need processes: TestSignals, TestCancel.
 	}
 	for _, tt := range tests {
-		assert.Equal(t, tt.want, retryexec.Classify(nil, tt.code, tt.stderr), "%d %q", tt.code, tt.stderr)
+		assert.Equal(t, tt.want, retryexec.ClassifyExit(nil, tt.code, tt.stderr), "%d %q", tt.code, tt.stderr)
 	}
 }
 
@@ -87,21 +87,21 @@ func TestExitCodes(t *testing.T) {
 			name = names[code]
 		}
 		want := verdict(class, name)
-		assert.Equal(t, want, retryexec.Classify(nil, code, ""), "%d", code)
-		assert.Equal(t, want, retryexec.Classify(nil, code, "boom"), "%d", code)
+		assert.Equal(t, want, retryexec.ClassifyExit(nil, code, ""), "%d", code)
+		assert.Equal(t, want, retryexec.ClassifyExit(nil, code, "boom"), "%d", code)
 		for text, byText := range texts {
 			if !decided {
 				want = byText
 			}
-			assert.Equal(t, want, retryexec.Classify(nil, code, text), "%d %s", code, text)
+			assert.Equal(t, want, retryexec.ClassifyExit(nil, code, text), "%d %s", code, text)
 		}
 	}
 	if crash := int64(0xC0000005); int64(int(crash)) == crash { // where an int can hold it
-		assert.Equal(t, verdict(retry.Unknown, "exit_3221225477"), retryexec.Classify(nil, int(crash), ""), "Windows")
+		assert.Equal(t, verdict(retry.Unknown, "exit_3221225477"), retryexec.ClassifyExit(nil, int(crash), ""), "Windows")
 	}
-	assert.Equal(t, verdict(retry.Unknown, "exit_unknown"), retryexec.Classify(nil, -1, ""))
+	assert.Equal(t, verdict(retry.Unknown, "exit_unknown"), retryexec.ClassifyExit(nil, -1, ""))
 	for text := range texts {
-		assert.Zero(t, retryexec.Classify(nil, 0, text), "success")
+		assert.Zero(t, retryexec.ClassifyExit(nil, 0, text), "success")
 	}
 }
 
@@ -121,7 +121,7 @@ func TestExitCodeTwo(t *testing.T) {
 		"panic: runtime error: index out of range [5] with length 3":    verdict(retry.Unknown, "exit_2"),
 		"panic: http 429 too many requests, invalid response, usage: x": verdict(retry.RateLimited, "stderr_rate_limit"),
 	} {
-		assert.Equal(t, want, retryexec.Classify(nil, 2, stderr), "%q", stderr)
+		assert.Equal(t, want, retryexec.ClassifyExit(nil, 2, stderr), "%q", stderr)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestPhrases(t *testing.T) {
 				text, strings.ToUpper(text), text + "\n", "first\n" + text + "\nlast", text + ".", text + "\r",
 				"\x1b[1;31m" + text + "\x1b[0m",
 			} {
-				assert.Equal(t, group.want, retryexec.Classify(nil, 1, stderr), "%q", stderr)
+				assert.Equal(t, group.want, retryexec.ClassifyExit(nil, 1, stderr), "%q", stderr)
 			}
 		}
 	}
@@ -195,8 +195,8 @@ func TestPhrasesTogether(t *testing.T) {
 					if strings.Contains(a+b, "quota exceeded") {
 						continue // has words of two kinds
 					}
-					assert.Equal(t, first.want, retryexec.Classify(nil, 1, a+", "+b), "%s, %s", a, b)
-					assert.Equal(t, first.want, retryexec.Classify(nil, 1, b+"\n"+a), "%s, %s", b, a)
+					assert.Equal(t, first.want, retryexec.ClassifyExit(nil, 1, a+", "+b), "%s, %s", a, b)
+					assert.Equal(t, first.want, retryexec.ClassifyExit(nil, 1, b+"\n"+a), "%s, %s", b, a)
 				}
 			}
 		}
@@ -214,7 +214,7 @@ func TestNoPhrases(t *testing.T) {
 		"disk usage: 80%", "memory usage: 5 MB", "flag unknown", "not_found", "notfound", "invalidate", "invalid_grant",
 		"unsupportedx", "x509", "try\nagain", "connection\nreset",
 	} {
-		assert.Equal(t, verdict(retry.Unknown, "exit_1"), retryexec.Classify(nil, 1, stderr), "%q", stderr)
+		assert.Equal(t, verdict(retry.Unknown, "exit_1"), retryexec.ClassifyExit(nil, 1, stderr), "%q", stderr)
 	}
 }
 
@@ -224,12 +224,12 @@ func TestOnlyTheEndOfStderrCounts(t *testing.T) {
 	const phrase = "permission denied"
 	fill := func(n int) string { return strings.Repeat(".", n) }
 	want := verdict(retry.Final, "stderr_auth")
-	assert.Equal(t, want, retryexec.Classify(nil, 1, fill(100*size)+phrase))
-	assert.Equal(t, want, retryexec.Classify(nil, 1, phrase+fill(size-len(phrase))))
-	assert.Equal(t, verdict(retry.Unknown, "exit_1"), retryexec.Classify(nil, 1, phrase+fill(size-len(phrase)+1)))
+	assert.Equal(t, want, retryexec.ClassifyExit(nil, 1, fill(100*size)+phrase))
+	assert.Equal(t, want, retryexec.ClassifyExit(nil, 1, phrase+fill(size-len(phrase))))
+	assert.Equal(t, verdict(retry.Unknown, "exit_1"), retryexec.ClassifyExit(nil, 1, phrase+fill(size-len(phrase)+1)))
 	// What a terminal does not show takes no room.
 	colors := strings.Repeat("\x1b[38;5;196m", size)
-	assert.Equal(t, want, retryexec.Classify(nil, 1, "permission"+colors+" denied"+fill(size-len(phrase))))
+	assert.Equal(t, want, retryexec.ClassifyExit(nil, 1, "permission"+colors+" denied"+fill(size-len(phrase))))
 }
 
 // TestEndsSoonOnHostileText would take hours if every escape looked at all that follows.
@@ -237,6 +237,6 @@ func TestEndsSoonOnHostileText(t *testing.T) {
 	t.Parallel()
 	for _, unit := range []string{"\x1b]", "\x1b[", "\x1b[1;", "\x1b", "quota exceeded", "rate limi", "error ", "connection ", "\n ", "a"} {
 		stderr := strings.Repeat(unit, (1<<20)/len(unit))
-		assert.NotZero(t, retryexec.Classify(nil, 1, stderr), "%q", unit)
+		assert.NotZero(t, retryexec.ClassifyExit(nil, 1, stderr), "%q", unit)
 	}
 }

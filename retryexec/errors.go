@@ -3,6 +3,7 @@ package retryexec
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -15,6 +16,14 @@ var (
 	errNoCmd     = retry.MarkFinal(errors.New("retryexec: newCmd returned nil"))
 	errStdoutSet = retry.MarkFinal(errors.New("retryexec: Output needs Cmd.Stdout, which newCmd has set"))
 )
+
+// spentError returns the error of an attempt that is not made, because the one
+// before it failed with last and has read the input.
+func spentError(last error) error {
+	const reason = "Cmd.Stdin cannot be read twice: set it to a new reader for each attempt"
+	return retry.Mark(fmt.Errorf("%w (not run again: %s)", last, reason),
+		retry.Verdict{Class: retry.Final, Category: "stdin_spent"})
+}
 
 // startFailure returns the error of a command that could not be started.
 func startFailure(cmd *exec.Cmd, err error) error {

@@ -103,11 +103,11 @@ func TestErrorTextIsNotJudged(t *testing.T) {
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
 	want := verdict(retry.Retryable, "stderr_transient")
-	assert.Equal(t, want, retryexec.ClassifyError(err))
-	assert.Equal(t, want, retryexec.ClassifyError(exit), "the same without the text")
+	assert.Equal(t, want, retryexec.Classify(err))
+	assert.Equal(t, want, retryexec.Classify(exit), "the same without the text")
 	assert.Equal(t, retry.Verdict{}, retry.Classify(err), "without this package")
 
 	exit.Stderr = nil
 	require.EqualError(t, err, "exit status 1", "who takes it out there takes it out of the text")
-	assert.Equal(t, verdict(retry.Unknown, "exit_1"), retryexec.ClassifyError(err))
+	assert.Equal(t, verdict(retry.Unknown, "exit_1"), retryexec.Classify(err))
 }

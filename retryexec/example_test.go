@@ -16,12 +16,24 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
+// The output goes where that of the program goes.
 func ExampleRun() {
 	policy := &retry.Policy{
-		Name:           "go",
+		Name:           "list",
 		MaxAttempts:    5,
 		AttemptTimeout: time.Minute,
 	}
+	err := retryexec.Run(context.Background(), policy, retryexec.Command("go", "list", "errors"))
+	fmt.Println(err)
+	// Output:
+	// errors
+	// <nil>
+}
+
+// A command with a directory of its own, without output, and what is known of its
+// failure.
+func ExampleRun_cmd() {
+	policy := &retry.Policy{Name: "go"}
 	err := retryexec.Run(context.Background(), policy, func(ctx context.Context) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, "go", "fetch") // each attempt has its own
 		cmd.Dir = os.TempDir()
@@ -47,17 +59,32 @@ func ExampleOutput() {
 	// true
 }
 
+func ExampleCurl() {
+	policy := &retry.Policy{Classifier: retryexec.Curl().Classify}
+	fmt.Println(policy)
+
+	curl := retryexec.Curl()
+	fmt.Println(curl.ClassifyExit(nil, 22, "curl: (22) The requested URL returned error: 503").Class)
+	fmt.Println(curl.ClassifyExit(nil, 22, "curl: (22) The requested URL returned error: 404").Class)
+	fmt.Println(curl.ClassifyExit(nil, 7, "").Class) // it did not reach the server
+	// Output:
+	// 3 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s
+	// retryable
+	// final
+	// retryable
+}
+
 func ExampleProfile() {
 	// Exit code 1 of grep is a result and no failure: return it at once.
 	grep := retryexec.Profile{
 		{Codes: []int{1}, Verdict: retry.Verdict{Class: retry.Final, Category: "no_match"}},
 		{Stderr: regexp.MustCompile(`\bstale file handle\b`), Verdict: retry.Verdict{Class: retry.Retryable}},
 	}
-	fmt.Println(grep.Classify(nil, 1, "").Category)
-	fmt.Println(grep.Classify(nil, 2, "grep: /mnt/x: Stale file handle").Class)
-	fmt.Println(grep.Classify(nil, 2, "grep: boom") == retry.Verdict{}) // so ask Default
+	fmt.Println(grep.ClassifyExit(nil, 1, "").Category)
+	fmt.Println(grep.ClassifyExit(nil, 2, "grep: /mnt/x: Stale file handle").Class)
+	fmt.Println(grep.ClassifyExit(nil, 2, "grep: boom") == retry.Verdict{}) // so ask Default
 
-	policy := retry.Policy{Classifier: grep.ClassifyError}
+	policy := retry.Policy{Classifier: grep.Classify}
 	fmt.Println(policy)
 	// Output:
 	// no_match
@@ -66,13 +93,13 @@ func ExampleProfile() {
 	// 3 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s
 }
 
-func ExampleClassify() {
+func ExampleClassifyExit() {
 	for _, v := range []retry.Verdict{
-		retryexec.Classify(nil, 1, "fatal: unable to access 'https://x/': Could not resolve host: x"),
-		retryexec.Classify(nil, 1, "toomanyrequests: You have reached your pull rate limit."),
-		retryexec.Classify(nil, 128, "git@x: Permission denied (publickey)."),
-		retryexec.Classify(nil, 75, ""),
-		retryexec.Classify(nil, 1, "boom"),
+		retryexec.ClassifyExit(nil, 1, "fatal: unable to access 'https://x/': Could not resolve host: x"),
+		retryexec.ClassifyExit(nil, 1, "toomanyrequests: You have reached your pull rate limit."),
+		retryexec.ClassifyExit(nil, 128, "git@x: Permission denied (publickey)."),
+		retryexec.ClassifyExit(nil, 75, ""),
+		retryexec.ClassifyExit(nil, 1, "boom"),
 	} {
 		fmt.Println(v.Class, v.Category)
 	}
@@ -84,9 +111,9 @@ func ExampleClassify() {
 	// unknown exit_1
 }
 
-func ExampleClassifyError() {
+func ExampleClassify() {
 	// A policy that also does other things than running commands.
-	policy := &retry.Policy{Classifier: retryexec.ClassifyError, Clock: &retrytest.Clock{}}
+	policy := &retry.Policy{Classifier: retryexec.Classify, Clock: &retrytest.Clock{}}
 	err := policy.Execute(context.Background(), func(ctx context.Context) error {
 		_, err := exec.CommandContext(ctx, "no-such-program").Output()
 		return err
@@ -96,12 +123,12 @@ func ExampleClassifyError() {
 }
 
 func ExampleSimple() {
-	policy := &retry.Policy{Classifier: retryexec.Simple().ClassifyError}
+	policy := &retry.Policy{Classifier: retryexec.Simple().Classify}
 	fmt.Println(policy)
-	fmt.Println(retryexec.Simple().Classify(nil, 1, "connection reset by peer").Class)
-	fmt.Println(retryexec.Simple().Classify(nil, 2, "connection reset by peer").Class)
-	fmt.Println(retryexec.Simple().Classify(nil, 1, "file not found").Class)
-	fmt.Println(retryexec.Simple().Classify(nil, 1, "boom").Class)
+	fmt.Println(retryexec.Simple().ClassifyExit(nil, 1, "connection reset by peer").Class)
+	fmt.Println(retryexec.Simple().ClassifyExit(nil, 2, "connection reset by peer").Class)
+	fmt.Println(retryexec.Simple().ClassifyExit(nil, 1, "file not found").Class)
+	fmt.Println(retryexec.Simple().ClassifyExit(nil, 1, "boom").Class)
 	// Output:
 	// 3 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s
 	// retryable
@@ -112,7 +139,7 @@ func ExampleSimple() {
 
 // A policy that also does other things than running a command.
 func ExampleOnce() {
-	policy := &retry.Policy{Classifier: retryexec.ClassifyError, Clock: &retrytest.Clock{}}
+	policy := &retry.Policy{Classifier: retryexec.Classify, Clock: &retrytest.Clock{}}
 	err := policy.Execute(context.Background(), func(ctx context.Context) error {
 		return retryexec.Once(ctx, retryexec.Command("no-such-program"))
 	})
@@ -120,7 +147,20 @@ func ExampleOnce() {
 	// Output: true
 }
 
+// A command with more than a name and arguments.
 func ExampleCommand() {
+	err := retryexec.Run(context.Background(), nil, func(ctx context.Context) *exec.Cmd {
+		cmd := retryexec.Command("go", "env", "GOOS")(ctx)
+		cmd.Env = append(os.Environ(), "GOOS=plan9")
+		return cmd
+	})
+	fmt.Println(err)
+	// Output:
+	// plan9
+	// <nil>
+}
+
+func ExampleRun_fetch() {
 	ctx, policy := context.Background(), &retry.Policy{Clock: &retrytest.Clock{}}
 	fetch := func() error {
 		err := retryexec.Run(ctx, policy, retryexec.Command("git", "fetch"))

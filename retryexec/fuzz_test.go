@@ -12,7 +12,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/retryexec"
 )
 
-// FuzzClassify checks that
+// FuzzClassifyExit checks that
 //   - a verdict, unless it abstains, has a category, and never says that a
 //     command that ran had no effect,
 //   - it is the same the next time,
@@ -20,7 +20,7 @@ import (
 //
 // What was printed long before is the business of TestOnlyTheEndOfStderrCounts,
 // because large texts make slow fuzzing.
-func FuzzClassify(f *testing.F) {
+func FuzzClassifyExit(f *testing.F) {
 	for _, group := range phrases {
 		f.Add(uint8(0), 1, group.texts[0], uint(3))
 	}
@@ -34,21 +34,21 @@ func FuzzClassify(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, which uint8, code int, stderr string, at uint) {
 		p := profiles[int(which)%len(profiles)]
-		v := p.Classify(nil, code, stderr)
+		v := p.ClassifyExit(nil, code, stderr)
 		if v != (retry.Verdict{}) {
 			assert.NotEmpty(t, v.Category)
 		}
 		assert.LessOrEqual(t, v.Class, retry.RateLimited)
 		assert.False(t, v.NotApplied)
 		assert.Zero(t, v.After)
-		assert.Equal(t, v, p.Classify(nil, code, stderr))
+		assert.Equal(t, v, p.ClassifyExit(nil, code, stderr))
 
 		plain := strings.ReplaceAll(stderr, "\x1b", "")
-		want := p.Classify(nil, code, plain)
-		assert.Equal(t, want, p.Classify(nil, code, capitals(plain)))
+		want := p.ClassifyExit(nil, code, plain)
+		assert.Equal(t, want, p.ClassifyExit(nil, code, capitals(plain)))
 		i := int(at % uint(len(plain)+1))
 		for _, escape := range []string{"\x1b[1;31m", "\x1b]0;permission denied\a", "\x1b]8;;x\x1b\\", "\x1b(B", "\x1b7"} {
-			assert.Equal(t, want, p.Classify(nil, code, plain[:i]+escape+plain[i:]), "%q at %d", escape, i)
+			assert.Equal(t, want, p.ClassifyExit(nil, code, plain[:i]+escape+plain[i:]), "%q at %d", escape, i)
 		}
 	})
 }

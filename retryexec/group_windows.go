@@ -20,6 +20,18 @@ func killAll(p *os.Process, _ bool) error {
 	return p.Kill()
 }
 
+// awaitExit waits until p has ended. Its number is not given away before p is
+// released. It returns false if it could not wait.
+func awaitExit(p *os.Process) bool {
+	handle, err := syscall.OpenProcess(syscall.SYNCHRONIZE, false, uint32(p.Pid))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = syscall.CloseHandle(handle) }()
+	event, err := syscall.WaitForSingleObject(handle, syscall.INFINITE)
+	return err == nil && event == syscall.WAIT_OBJECT_0
+}
+
 // killedBy returns 0: there are no signals.
 func killedBy(*os.ProcessState) int { return 0 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retryexec"
 )
 
@@ -30,6 +31,7 @@ const childEnv = "RETRYEXEC_CHILD"
 // hang never ends.
 func child(script string) int {
 	for line := range strings.Lines(script) {
+		_, script, _ = strings.Cut(script, "\n")
 		verb, arg, _ := strings.Cut(strings.TrimSpace(line), ":")
 		n, _ := strconv.Atoi(arg)
 		switch verb {
@@ -45,7 +47,30 @@ func child(script string) int {
 			time.Sleep(time.Hour) // an empty select would be a deadlock
 		case "exit":
 			return n
+		case "run", "once", "output":
+			return parent(verb, script)
 		}
+	}
+	return 0
+}
+
+// parent runs the test binary by way of Command, and prints what Output returns.
+func parent(verb, script string) int {
+	_ = os.Setenv(childEnv, script)
+	newCmd := retryexec.Command(os.Args[0])
+	var err error
+	switch verb {
+	case "run":
+		err = retryexec.Run(context.Background(), &retry.Policy{MaxAttempts: 1}, newCmd)
+	case "once":
+		err = retryexec.Once(context.Background(), newCmd)
+	case "output":
+		var out []byte
+		out, err = retryexec.Output(context.Background(), &retry.Policy{MaxAttempts: 1}, newCmd)
+		fmt.Printf("output %q\n", out)
+	}
+	if err != nil {
+		fmt.Println("error:", err)
 	}
 	return 0
 }

@@ -142,19 +142,6 @@ type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, errWrite }
 
-func TestRunWithInput(t *testing.T) {
-	t.Parallel()
-	p, _ := policy()
-	var stdout bytes.Buffer
-	newCmd := scripts([]string{"copy", "exit:1"}, []string{"copy"})
-	require.NoError(t, retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
-		cmd := newCmd(ctx)
-		cmd.Stdin, cmd.Stdout = strings.NewReader("input\n"), &stdout
-		return cmd
-	}))
-	assert.Equal(t, strings.Repeat("input\n", 2), stdout.String(), "each attempt reads all of it")
-}
-
 func TestOutput(t *testing.T) {
 	t.Parallel()
 	p, _ := policy()

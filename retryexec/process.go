@@ -2,72 +2,146 @@ package retryexec
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"sync"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
-// process is a command that was started, or could not be.
+// process is a command that was started.
 type process struct {
-	cmd  *exec.Cmd
-	err  error         // of the start
-	stop func() error  // tells the process to end; called once
-	kill func() error  // kills it with all that it started
-	left time.Duration // how long it may take to end by itself; 0: stop is kill
+	cmd     *exec.Cmd
+	streams *streams
+	leads   bool          // a process group
+	left    time.Duration // how long it may take to end once stopped; 0: stop is kill
+	delay   time.Duration // how long its streams may take to end after it
+
+	stop     func() error  // tells it to end; acts once
+	stopping chan struct{} // closed by stop
+	ended    chan struct{} // closed when it has ended
+
+	mu   sync.Mutex
+	gone bool  // it is reaped, so that another process may get its number
+	err  error // of Cmd.Wait
 }
 
 // start starts cmd as the leader of a group, if it can be.
-func start(cmd *exec.Cmd) *process {
-	leads := ownGroup(cmd)
-	p := &process{cmd: cmd, kill: func() error { return killAll(cmd.Process, leads) }}
-	p.stop = p.kill
-	if cmd.Cancel != nil && cmd.WaitDelay > 0 {
-		p.stop, p.left = cmd.Cancel, cmd.WaitDelay
+func start(cmd *exec.Cmd, in *input) (*process, error) {
+	p := &process{
+		cmd:      cmd,
+		streams:  &streams{in: in},
+		leads:    ownGroup(cmd),
+		delay:    cmd.WaitDelay,
+		stopping: make(chan struct{}),
+		ended:    make(chan struct{}),
 	}
-	p.stop = sync.OnceValue(p.stop)
+	if p.delay == 0 {
+		p.delay = pipeDelay
+	}
+	stop := p.kill
+	if cmd.Cancel != nil && cmd.WaitDelay > 0 {
+		stop, p.left = cmd.Cancel, cmd.WaitDelay
+	}
+	p.stop = sync.OnceValue(func() error {
+		close(p.stopping)
+		if done.Closed(p.ended) {
+			_ = p.kill() // what it has left behind
+			return os.ErrProcessDone
+		}
+		return stop()
+	})
 	if cmd.Cancel != nil {
-		// os/exec and watch may see the context end in either order, or only
-		// one of them: the context of the Cmd need not be that of the attempt.
+		// os/exec and wait may see the context end in either order, or only one
+		// of them: the context of the Cmd need not be that of the attempt.
 		cmd.Cancel = p.stop
 	}
-	if cmd.WaitDelay == 0 {
-		cmd.WaitDelay = pipeDelay
+	err := p.streams.connect(cmd)
+	if err == nil {
+		err = cmd.Start()
 	}
-	p.err = cmd.Start()
-	return p
+	if err != nil {
+		p.streams.abort()
+		return nil, startFailure(cmd, err)
+	}
+	p.streams.run()
+	return p, nil
 }
 
-// wait waits for the end of the process, and stops it when ctx ends before.
+// wait waits for the end of the process and of its streams, and stops it when ctx
+// ends before.
 func (p *process) wait(ctx context.Context) error {
-	if p.err != nil {
-		return startFailure(p.cmd, p.err)
+	unhook := context.AfterFunc(ctx, func() { _ = p.stop() })
+	go p.awaitEnd()
+	select {
+	case <-p.ended:
+	case <-p.stopping:
+		p.insist()
 	}
-	ended := make(chan struct{})
-	var watcher sync.WaitGroup
-	watcher.Go(func() { p.watch(ctx, ended) })
-	err := p.cmd.Wait()
-	close(ended)
-	watcher.Wait()
-	return err
+	streamErr := p.streams.finish(p.stopping, p.delay)
+	if !unhook() {
+		_ = p.stop() // returns when the call in progress does
+	}
+	if err := p.reap(); err != nil {
+		return err // os/exec reports what came of stop
+	}
+	return streamErr
 }
 
-func (p *process) watch(ctx context.Context, ended <-chan struct{}) {
-	select {
-	case <-ended:
-		return
-	case <-ctx.Done():
-	}
-	_ = p.stop() // os/exec reports what comes of it
-	if p.left == 0 {
+// awaitEnd waits for the end of the process. Where the system can, the process is
+// not reaped yet: its number remains its own, and that of its group, so that kill
+// cannot hit another one.
+func (p *process) awaitEnd() {
+	defer close(p.ended)
+	if awaitExit(p.cmd.Process) {
 		return
 	}
-	timer := time.NewTimer(p.left)
-	defer timer.Stop()
-	select {
-	case <-ended:
-	case <-timer.C:
+	p.err = p.cmd.Wait()
+	if done.Closed(p.stopping) {
+		_ = p.kill() // what it has left behind; there was no time to give the number away
 	}
-	// Even if the process has ended: what it started may live on. The number of
-	// a group is not given away as long as one of them does.
-	_ = p.kill()
+	p.retire()
+}
+
+// insist kills a process that was told to end and does not, and what it leaves
+// behind if it does.
+func (p *process) insist() {
+	if p.left > 0 {
+		timer := time.NewTimer(p.left)
+		defer timer.Stop()
+		select {
+		case <-p.ended:
+		case <-timer.C:
+		}
+		_ = p.kill()
+	}
+	<-p.ended
+}
+
+// kill kills the process with its group.
+func (p *process) kill() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone {
+		return os.ErrProcessDone
+	}
+	return killAll(p.cmd.Process, p.leads)
+}
+
+// reap returns the result of the process, which has ended.
+func (p *process) reap() error {
+	if p.retire() {
+		p.err = p.cmd.Wait()
+	}
+	return p.err
+}
+
+// retire makes kill harmless. It reports whether it was not so before.
+func (p *process) retire() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.gone
+	p.gone = true
+	return !was
 }

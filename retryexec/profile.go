@@ -27,7 +27,7 @@ type Rule struct {
 	// case, without terminal escape sequences. nil means any.
 	Stderr *regexp.Regexp
 
-	// Err is the error, in the sense of [errors.Is]. [Profile.ClassifyError]
+	// Err is the error, in the sense of [errors.Is]. [Profile.Classify]
 	// compares it with each error of the tree by itself. A rule with an Err and
 	// nothing else matches commands that did not run, too. nil means any.
 	Err error
@@ -43,16 +43,28 @@ type Rule struct {
 // must not be changed while in use.
 type Profile []Rule
 
-// Classify judges a command by what is known of its end. It returns the verdict
-// of the first rule that matches; if none does, what is known of err, as far as
-// [retry.Classify] knows it or as it is a failure to start the command; and
-// otherwise it abstains.
+// Classify is a [retry.Classifier]: it judges an error by the
+// [exec.ExitError] and the failures to start a command that are found anywhere
+// in its tree, and the rest of the tree as [retry.Classify] does; see
+// [retry.Extend]. It abstains where p has no rule.
+//
+// It reads standard error from [exec.ExitError.Stderr], where [Run] and [Output]
+// keep the last 8 KiB of it, and [exec.Cmd.Output] keeps some. The Run of
+// exec.Cmd keeps none.
+func (p Profile) Classify(err error) retry.Verdict {
+	return retry.Extend(p.node)(err)
+}
+
+// ClassifyExit judges a command that ran elsewhere, by its error, exit code and
+// standard error. It returns the verdict of the first rule that matches. If none
+// matches, it judges err as a failure to start the command or as [retry.Classify]
+// does; if these have no opinion, it abstains.
 //
 // err may be nil. An exit code of -1 means that there is none, as in
 // [os.ProcessState.ExitCode]; a signal is then found in err, if that is or wraps
 // an [exec.ExitError]. An exit code of 0 is a success and matches no rule, but
 // one for an Err. stderr may be of any length.
-func (p Profile) Classify(err error, exitCode int, stderr string) retry.Verdict {
+func (p Profile) ClassifyExit(err error, exitCode int, stderr string) retry.Verdict {
 	exit := findExit(err)
 	f := failure{
 		is:     func(target error) bool { return errtree.Is(err, target) },
@@ -70,18 +82,6 @@ func (p Profile) Classify(err error, exitCode int, stderr string) retry.Verdict 
 		return v
 	}
 	return classifySystem(err)
-}
-
-// ClassifyError is a [retry.Classifier]: it judges an error by the
-// [exec.ExitError] and the failures to start a command that are found anywhere
-// in its tree, and the rest of the tree as [retry.Classify] does; see
-// [retry.Extend]. It abstains where p has no rule.
-//
-// It reads standard error from [exec.ExitError.Stderr], where [Run] and [Output]
-// keep the last 8 KiB of it, and [exec.Cmd.Output] keeps some. The Run of
-// exec.Cmd keeps none.
-func (p Profile) ClassifyError(err error) retry.Verdict {
-	return retry.Extend(p.node)(err)
 }
 
 // node judges one error of a tree.

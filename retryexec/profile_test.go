@@ -58,11 +58,11 @@ func TestSimple(t *testing.T) {
 		{0, "timeout", retry.Verdict{}},
 	}
 	for _, tt := range tests {
-		assert.Equal(t, tt.want, simple.Classify(nil, tt.code, tt.stderr), "%d %q", tt.code, tt.stderr)
+		assert.Equal(t, tt.want, simple.ClassifyExit(nil, tt.code, tt.stderr), "%d %q", tt.code, tt.stderr)
 	}
-	assert.Equal(t, verdict(retry.Retryable, "timeout"), simple.Classify(context.DeadlineExceeded, -1, ""))
-	assert.Equal(t, verdict(retry.Retryable, "timeout"), simple.ClassifyError(fmt.Errorf("x: %w", context.DeadlineExceeded)))
-	assert.Equal(t, verdict(retry.Final, "not_found"), simple.ClassifyError(&exec.Error{Name: "x", Err: exec.ErrNotFound}))
+	assert.Equal(t, verdict(retry.Retryable, "timeout"), simple.ClassifyExit(context.DeadlineExceeded, -1, ""))
+	assert.Equal(t, verdict(retry.Retryable, "timeout"), simple.Classify(fmt.Errorf("x: %w", context.DeadlineExceeded)))
+	assert.Equal(t, verdict(retry.Final, "not_found"), simple.Classify(&exec.Error{Name: "x", Err: exec.ErrNotFound}))
 }
 
 // TestPrograms says what the profiles of programs make of every exit code.
@@ -91,7 +91,7 @@ func TestPrograms(t *testing.T) {
 			case slices.Contains(tt.final, code):
 				want = verdict(retry.Final, "exit_"+strconv.Itoa(code))
 			}
-			assert.Equal(t, want, tt.profile.Classify(nil, code, "boom"), "%s %d", tt.name, code)
+			assert.Equal(t, want, tt.profile.ClassifyExit(nil, code, "boom"), "%s %d", tt.name, code)
 		}
 	}
 }
@@ -113,14 +113,14 @@ func TestStatusesOfPrograms(t *testing.T) {
 				want = class
 			}
 		}
-		assert.Equal(t, verdict(want, names[want]), retryexec.Curl().Classify(nil, 22,
+		assert.Equal(t, verdict(want, names[want]), retryexec.Curl().ClassifyExit(nil, 22,
 			fmt.Sprintf("curl: (22) The requested URL returned error: %d\n", status)))
-		assert.Equal(t, verdict(want, names[want]), retryexec.Wget().Classify(nil, 8,
+		assert.Equal(t, verdict(want, names[want]), retryexec.Wget().ClassifyExit(nil, 8,
 			fmt.Sprintf("2026-11-20 12:00:00 ERROR %d: Whatever.\n", status)))
 	}
-	assert.Zero(t, retryexec.Curl().Classify(nil, 22, "error: 5031"))
-	assert.Zero(t, retryexec.Curl().Classify(nil, 94, "returned error: 503"))
-	assert.Zero(t, retryexec.Wget().Classify(nil, 3, "ERROR 503: Service Unavailable."))
+	assert.Zero(t, retryexec.Curl().ClassifyExit(nil, 22, "error: 5031"))
+	assert.Zero(t, retryexec.Curl().ClassifyExit(nil, 94, "returned error: 503"))
+	assert.Zero(t, retryexec.Wget().ClassifyExit(nil, 3, "ERROR 503: Service Unavailable."))
 }
 
 func TestSSH(t *testing.T) {
@@ -132,8 +132,8 @@ func TestSSH(t *testing.T) {
 		"ssh: connect to host x port 22: Connection refused":  verdict(retry.Retryable, "exit_255"),
 		"Warning: Identity file k: No such file or directory": verdict(retry.Retryable, "exit_255"),
 	} {
-		assert.Equal(t, want, retryexec.SSH().Classify(nil, 255, stderr), stderr)
-		assert.Zero(t, retryexec.SSH().Classify(nil, 1, stderr), "of the remote command")
+		assert.Equal(t, want, retryexec.SSH().ClassifyExit(nil, 255, stderr), stderr)
+		assert.Zero(t, retryexec.SSH().ClassifyExit(nil, 1, stderr), "of the remote command")
 	}
 }
 
@@ -154,7 +154,7 @@ func TestProfilesAreCopies(t *testing.T) {
 			assert.NotEqual(t, "mine", rule.Verdict.Category)
 		}
 	}
-	assert.Equal(t, verdict(retry.Final, "exit_64"), retryexec.Classify(nil, 64, ""))
+	assert.Equal(t, verdict(retry.Final, "exit_64"), retryexec.ClassifyExit(nil, 64, ""))
 }
 
 func TestRules(t *testing.T) {
@@ -214,7 +214,7 @@ func TestRules(t *testing.T) {
 			if tt.want {
 				want = yes
 			}
-			assert.Equal(t, want, retryexec.Profile{tt.rule}.Classify(tt.err, tt.code, tt.stderr))
+			assert.Equal(t, want, retryexec.Profile{tt.rule}.ClassifyExit(tt.err, tt.code, tt.stderr))
 		})
 	}
 }
@@ -233,17 +233,17 @@ func TestFirstRuleWins(t *testing.T) {
 		1: verdict(retry.Final, "a"), 2: verdict(retry.Retryable, "b"), 3: verdict(retry.Unknown, "exit_3"),
 		4: verdict(retry.Final, "exit_4"), 137: verdict(retry.Final, "signal_killed"), 5: {},
 	} {
-		assert.Equal(t, want, p.Classify(nil, code, ""), "%d", code)
-		assert.Equal(t, want, p.ClassifyError(exit(t, code, "")), "%d", code)
+		assert.Equal(t, want, p.ClassifyExit(nil, code, ""), "%d", code)
+		assert.Equal(t, want, p.Classify(exit(t, code, "")), "%d", code)
 	}
-	assert.Equal(t, verdict(retry.Unknown, "unknown"), p.Classify(io.EOF, -1, ""), "an opinion, too")
-	assert.Zero(t, retryexec.Profile(nil).Classify(nil, 1, "permission denied"))
-	assert.Zero(t, retryexec.Profile(nil).ClassifyError(exit(t, 1, "permission denied")))
+	assert.Equal(t, verdict(retry.Unknown, "unknown"), p.ClassifyExit(io.EOF, -1, ""), "an opinion, too")
+	assert.Zero(t, retryexec.Profile(nil).ClassifyExit(nil, 1, "permission denied"))
+	assert.Zero(t, retryexec.Profile(nil).Classify(exit(t, 1, "permission denied")))
 }
 
-// TestClassifyOfErrors is about commands that were not run by this package, or
+// TestClassifyExitOfErrors is about commands that were not run by this package, or
 // did not run at all.
-func TestClassifyOfErrors(t *testing.T) {
+func TestClassifyExitOfErrors(t *testing.T) {
 	t.Parallel()
 	reset := fmt.Errorf("ssh: %w", syscall.ECONNRESET)
 	for _, tt := range []struct {
@@ -263,12 +263,12 @@ func TestClassifyOfErrors(t *testing.T) {
 		{"given code", exit(t, 3, "permission denied"), 75, "", verdict(retry.Retryable, "exit_75")},
 		{"output missing", exec.ErrWaitDelay, 0, "permission denied", verdict(retry.Final, "wait_delay")},
 	} {
-		assert.Equal(t, tt.want, retryexec.Classify(tt.err, tt.code, tt.stderr), tt.name)
+		assert.Equal(t, tt.want, retryexec.ClassifyExit(tt.err, tt.code, tt.stderr), tt.name)
 	}
 }
 
-// TestClassifyErrorOfStart is about what os/exec returns instead of a process.
-func TestClassifyErrorOfStart(t *testing.T) {
+// TestClassifyOfStart is about what os/exec returns instead of a process.
+func TestClassifyOfStart(t *testing.T) {
 	t.Parallel()
 	start := func(errno error) error { return &fs.PathError{Op: "fork/exec", Path: "/x", Err: errno} }
 	anew := func(category string) retry.Verdict {
@@ -306,15 +306,15 @@ func TestClassifyErrorOfStart(t *testing.T) {
 		{&exec.ExitError{}, verdict(retry.Unknown, "exit_unknown")},
 	}
 	for _, tt := range tests {
-		assert.Equal(t, tt.want, retryexec.ClassifyError(tt.err), "%T %v", tt.err, tt.want)
+		assert.Equal(t, tt.want, retryexec.Classify(tt.err), "%T %v", tt.err, tt.want)
 		if tt.want != (retry.Verdict{}) {
-			assert.Equal(t, tt.want, retryexec.ClassifyError(fmt.Errorf("job: %w", tt.err)), "%T %v", tt.err, tt.want)
+			assert.Equal(t, tt.want, retryexec.Classify(fmt.Errorf("job: %w", tt.err)), "%T %v", tt.err, tt.want)
 		}
 	}
-	assert.Zero(t, retryexec.ClassifyError(nil))
-	assert.NotPanics(t, func() { retryexec.ClassifyError((*exec.Error)(nil)) })
-	assert.NotPanics(t, func() { retryexec.Classify((*exec.ExitError)(nil), -1, "") })
-	assert.NotPanics(t, func() { retryexec.Classify(loopError{}, -1, "") })
+	assert.Zero(t, retryexec.Classify(nil))
+	assert.NotPanics(t, func() { retryexec.Classify((*exec.Error)(nil)) })
+	assert.NotPanics(t, func() { retryexec.ClassifyExit((*exec.ExitError)(nil), -1, "") })
+	assert.NotPanics(t, func() { retryexec.ClassifyExit(loopError{}, -1, "") })
 }
 
 // loopError refers to itself.
@@ -323,8 +323,8 @@ type loopError struct{}
 func (loopError) Error() string { return "loop" }
 func (loopError) Unwrap() error { return loopError{} }
 
-// TestClassifyErrorInTrees finds the errors of commands where they are.
-func TestClassifyErrorInTrees(t *testing.T) {
+// TestClassifyInTrees finds the errors of commands where they are.
+func TestClassifyInTrees(t *testing.T) {
 	t.Parallel()
 	denied, refused := exit(t, 1, "permission denied"), exit(t, 1, "connection refused")
 	tests := []struct {
@@ -342,8 +342,8 @@ func TestClassifyErrorInTrees(t *testing.T) {
 		{"given up", &retry.Error{Stop: retry.StopAttempts, Err: refused}, verdict(retry.Final, "gave_up")},
 	}
 	for _, tt := range tests {
-		assert.Equal(t, tt.want, retryexec.ClassifyError(tt.err), tt.name)
-		assert.Equal(t, tt.want, (&retry.Policy{Classifier: retryexec.ClassifyError}).Classify(tt.err), tt.name)
+		assert.Equal(t, tt.want, retryexec.Classify(tt.err), tt.name)
+		assert.Equal(t, tt.want, (&retry.Policy{Classifier: retryexec.Classify}).Classify(tt.err), tt.name)
 	}
 }
 
@@ -352,9 +352,9 @@ func TestRuleForErrorsInTrees(t *testing.T) {
 	p := retryexec.Profile{{Err: exec.ErrNotFound, Verdict: verdict(retry.Retryable, "deploying")}}
 	_, err := exec.LookPath("retryexec-no-such-program")
 	require.Error(t, err)
-	assert.Equal(t, verdict(retry.Retryable, "deploying"), p.Classify(err, -1, ""))
-	assert.Equal(t, verdict(retry.Retryable, "deploying"), p.ClassifyError(exec.ErrNotFound))
-	assert.Equal(t, verdict(retry.Retryable, "deploying"), p.ClassifyError(fmt.Errorf("job: %w", err)))
+	assert.Equal(t, verdict(retry.Retryable, "deploying"), p.ClassifyExit(err, -1, ""))
+	assert.Equal(t, verdict(retry.Retryable, "deploying"), p.Classify(exec.ErrNotFound))
+	assert.Equal(t, verdict(retry.Retryable, "deploying"), p.Classify(fmt.Errorf("job: %w", err)))
 }
 
 func TestProfilesPrint(t *testing.T) {
@@ -363,10 +363,10 @@ func TestProfilesPrint(t *testing.T) {
 	assert.Contains(t, fmt.Sprintf("%+v", p), `Codes:[1] MinCode:0 Stderr:\bboom\b Err:<nil> Verdict:{Class:final `)
 }
 
-func TestClassifyErrorOfOsExec(t *testing.T) {
+func TestClassifyOfOsExec(t *testing.T) {
 	t.Parallel()
 	_, err := command(t.Context(), "err:too many requests", "exit:1").Output()
-	assert.Equal(t, verdict(retry.RateLimited, "stderr_rate_limit"), retryexec.ClassifyError(err), "Output keeps it")
+	assert.Equal(t, verdict(retry.RateLimited, "stderr_rate_limit"), retryexec.Classify(err), "Output keeps it")
 	err = command(t.Context(), "err:too many requests", "exit:1").Run()
-	assert.Equal(t, verdict(retry.Unknown, "exit_1"), retryexec.ClassifyError(err), "Run does not")
+	assert.Equal(t, verdict(retry.Unknown, "exit_1"), retryexec.Classify(err), "Run does not")
 }

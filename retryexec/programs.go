@@ -108,4 +108,4 @@ func Rsync() Profile {
 	}
 }
 
-var _ retry.Classifier = ClassifyError
+var _ retry.Classifier = Classify

@@ -1,14 +1,12 @@
 package retryexec
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -18,27 +16,17 @@ import (
 // pipeDelay is the WaitDelay of commands that have none. Only tests change it.
 var pipeDelay = 5 * time.Second
 
-// Command returns a function that makes the command of
-// [exec.CommandContext](ctx, name, arg...), for [Run] and [Output].
-func Command(name string, arg ...string) func(context.Context) *exec.Cmd {
-	arg = slices.Clone(arg)
-	return func(ctx context.Context) *exec.Cmd {
-		return exec.CommandContext(ctx, name, arg...)
-	}
-}
-
 // Run runs a command until it succeeds or p gives up, and returns what
 // [retry.Policy.Execute] does. A nil p is the zero Policy.
 //
-// newCmd is called once per attempt, on the goroutine of the caller, and returns
-// a Cmd that was not started, because a Cmd runs only once. It gets the context
-// of the attempt. A Cmd that was made without it, by [exec.Command], is stopped
-// all the same. An input that was read up by one attempt is gone for the next:
-// open it in newCmd.
+// newCmd is called once per attempt, on the goroutine of the caller, with the
+// context of the attempt. It returns a new Cmd that was not started, because a Cmd
+// runs only once; [Command] makes such a function. A Cmd that was made without the
+// context, by [exec.Command], is stopped all the same.
 //
 // # Classification
 //
-// p.Classifier is asked first, then [ClassifyError]. A command that could not be
+// p.Classifier is asked first, then [Classify]. A command that could not be
 // started had no effect, so a NonIdempotent policy may retry it; one that ran may
 // have had one. An attempt that ended by p.AttemptTimeout is Retryable, whatever
 // the killed process left as its exit status; [errors.Is] finds
@@ -47,55 +35,88 @@ func Command(name string, arg ...string) func(context.Context) *exec.Cmd {
 // # Output
 //
 // The writers and files in Cmd.Stdout and Cmd.Stderr get the output of every
-// attempt as it comes. Standard error is a pipe to the command and never a
-// terminal, and the last 8 KiB of it are in the [exec.ExitError] that
-// [errors.As] finds in the error. If Stdout and Stderr are the same writer, which
-// keeps the two in order, these are of both. StdoutPipe and StderrPipe cannot be
+// attempt as it comes. [Command] sets them to os.Stdout and os.Stderr. If they are
+// nil, the output is dropped, as in os/exec. StdoutPipe and StderrPipe cannot be
 // used.
 //
-// The text of the error ends with the last line of them that is not blank, up to
-// 500 bytes and fit to print: "exit status 1: connection refused". So a secret
-// that a command prints there goes where the error is logged.
+// Standard error is a pipe to the command and never a terminal. The last 8 KiB of
+// it are in the [exec.ExitError] that [errors.As] finds in the error. If Stdout and
+// Stderr are the same writer, which keeps the two in order, both streams are in
+// these 8 KiB. The text of the error ends with their last line that is not blank,
+// up to 500 bytes and fit to print: "exit status 1: connection refused". So a
+// secret that a command prints there goes where the error is logged.
 //
-// Wait ends when all that hold the pipe have closed it, or Cmd.WaitDelay after
-// the process has ended; 0 means 5 seconds. A process that the command leaves
-// behind should therefore have a standard error of its own. If the command
-// succeeded and its output was still held then, the error is
-// [exec.ErrWaitDelay], which is Final, because output may be missing; but not
-// without a WaitDelay where Stdout and Stderr are files or nil, since os/exec
-// would not have waited for these at all.
+// # Input
+//
+// Every attempt reads the same input, if the input can be read again. After an
+// attempt that failed, a Cmd.Stdin that can seek, such as a regular file or a
+// [strings.Reader], is put back to where the attempt found it. A [bytes.Buffer]
+// keeps its content, because the command reads a copy. Other readers are spent once
+// an attempt has read from them: if newCmd sets such a reader again, Run returns the
+// failure of that attempt, and says why it ends. A pipe or a terminal that is an
+// [os.File] is read by the command itself: the next attempt does not get what an
+// earlier one has read.
+//
+// If Cmd.Stdin is nil, the input is empty, as in os/exec.
+//
+// # End
+//
+// An attempt ends when the process has ended, all processes that hold its output
+// have closed it, and its input is no longer read. It ends at the latest
+// Cmd.WaitDelay after the process; 0 means 5 seconds. A process that the command
+// leaves behind should therefore have a standard error of its own. If the command
+// succeeded and its output was still held then, the error is [exec.ErrWaitDelay],
+// which is Final, because output may be missing. There is one exception: without a
+// WaitDelay, and with a Stdout and a Stderr that are files or nil, the attempt
+// succeeds, since os/exec would not have waited for these at all.
+//
+// A Read of Cmd.Stdin or a Write to Cmd.Stdout or Cmd.Stderr that blocks does not
+// keep an attempt from ending. The goroutine in that call lives on until the call
+// returns, because nothing can interrupt it. It makes no other call.
 //
 // # Cancellation
 //
-// When the context ends, the process is killed with all that it started. For
-// that it leads a process group of its own (on Windows its tree of processes is
-// killed, on systems with neither the process alone), so ^C on the terminal no
-// longer reaches it: end ctx with [os/signal.NotifyContext]. A Cmd whose Stdin is
-// a terminal stays in the group of its parent, since others are not allowed to
-// read from there, and is killed alone. A Cmd with Setsid, Setpgid or Foreground
-// in its SysProcAttr keeps that, and its group is killed if it leads one.
+// When the context ends, the process and its process group are killed. The process
+// leads a group of its own for this purpose, so that all that it started is killed
+// with it, but for processes that moved to another group or session, by setsid or
+// "set -m" of a shell. Those live on, and Run does not wait for them: once the
+// process has ended, output that pauses for 100 ms is over (on Windows, where pipes
+// have no deadlines, WaitDelay is the limit). If the process has ended before the
+// context, and only its output is waited for, the rest of its group is killed on
+// Linux alone: other systems may have given its number to another group. On Windows
+// the tree of processes is killed; on systems with neither groups nor trees, the
+// process alone.
+//
+// Since the process is in a group of its own, ^C on the terminal does not reach it:
+// end ctx with [os/signal.NotifyContext]. For the same reason the system stops a
+// command that reads from the terminal, to ask for a password, say. Set Cmd.Stdin to
+// os.Stdin for such a command: if Stdin is a terminal, the process stays in the group
+// of its parent, and is killed alone. A Cmd with Setsid, Setpgid or Foreground in its
+// SysProcAttr keeps that, and its group is killed if it leads one.
 //
 // To be gentle first, set both Cmd.Cancel and Cmd.WaitDelay in newCmd, as in
 // os/exec: Cancel is called when the context ends, and what is left is killed
 // WaitDelay later, or once the process has ended. Cancel without WaitDelay is not
 // called.
 func Run(ctx context.Context, p *retry.Policy, newCmd func(context.Context) *exec.Cmd) error {
-	return run(ctx, p, newCmd, nil)
+	r := runner{newCmd: newCmd}
+	return r.run(ctx, p)
 }
 
-// Output is [Run], and returns the standard output of the last attempt beside
-// the error; that of earlier attempts is dropped. newCmd must leave Cmd.Stdout
-// nil. Standard error is passed through only if Cmd.Stderr is set.
+// Output is [Run], and returns the standard output of the last attempt beside the
+// error. It drops the output of earlier attempts. newCmd must leave Cmd.Stdout nil or
+// set it to [os.Stdout], as [Command] does; Output takes the place of either.
+// Standard error is passed through as in Run.
 func Output(ctx context.Context, p *retry.Policy, newCmd func(context.Context) *exec.Cmd) ([]byte, error) {
-	var stdout bytes.Buffer
-	err := run(ctx, p, newCmd, &stdout)
-	return stdout.Bytes(), err
+	r := runner{newCmd: newCmd, stdout: &capture{}}
+	err := r.run(ctx, p)
+	return r.stdout.take(), err
 }
 
 // Once runs the command that newCmd makes a single time, for drivers other than
-// [Run], such as a pool. Output, cancellation and the text of the error are those
-// of Run, and [ClassifyError] judges the error. ctx is that of the attempt: if its
-// deadline ends the command, the error says so.
+// [Run], such as a pool. Input, output, cancellation and the text of the error are
+// as in Run, and [Classify] judges the error. ctx is the context of the attempt: if
+// its deadline ends the command, the error says so.
 //
 //nolint:contextcheck // nil is context.Background
 func Once(ctx context.Context, newCmd func(context.Context) *exec.Cmd) error {
@@ -105,35 +126,46 @@ func Once(ctx context.Context, newCmd func(context.Context) *exec.Cmd) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	err := runOnce(ctx, newCmd, nil)
+	r := runner{newCmd: newCmd}
+	err := r.attempt(ctx)
 	if err != nil && done.Is(ctx) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &timeoutError{err: err}
 	}
 	return err
 }
 
-// run is Run, and Output if stdout is not nil.
-func run(ctx context.Context, p *retry.Policy, newCmd func(context.Context) *exec.Cmd, stdout *bytes.Buffer) error {
-	if newCmd == nil {
+// runner runs one command as often as it takes.
+type runner struct {
+	newCmd func(context.Context) *exec.Cmd
+	stdout *capture // of the last attempt; nil: is not asked for
+
+	last  error     // the failure of the last attempt
+	spent io.Reader // the last attempt has read it, and it cannot be put back
+}
+
+func (r *runner) run(ctx context.Context, p *retry.Policy) error {
+	if r.newCmd == nil {
 		return errNoFactory
 	}
-	call := retry.Call{Policy: p, Classify: ClassifyError}
+	call := retry.Call{Policy: p, Classify: Classify}
 	defer call.Abort()
 	for call.Next(ctx) {
-		err := runOnce(call.Context(), newCmd, stdout)
+		err := r.attempt(call.Context()) //nolint:contextcheck // it is ctx, or a child of it
 		if err != nil && call.TimedOut() {
 			err = &timeoutError{err: err}
 		}
+		r.last = err
 		call.End(err)
 	}
 	return call.Err()
 }
 
-func runOnce(ctx context.Context, newCmd func(context.Context) *exec.Cmd, stdout *bytes.Buffer) error {
-	if stdout != nil {
-		stdout.Reset()
+// attempt runs the command once.
+func (r *runner) attempt(ctx context.Context) error {
+	if r.stdout != nil {
+		r.stdout = &capture{}
 	}
-	cmd := newCmd(ctx)
+	cmd := r.newCmd(ctx)
 	if cmd == nil {
 		return errNoCmd
 	}
@@ -141,18 +173,35 @@ func runOnce(ctx context.Context, newCmd func(context.Context) *exec.Cmd, stdout
 		// It may be running: leave all its fields alone.
 		return retry.MarkFinal(fmt.Errorf("retryexec: newCmd must return a new Cmd: %w", cmd.Start()))
 	}
-	if stdout != nil {
-		if cmd.Stdout != nil {
+	if same(cmd.Stdin, r.spent) {
+		return spentError(r.last)
+	}
+	if r.stdout != nil {
+		if cmd.Stdout != nil && !same(cmd.Stdout, os.Stdout) {
 			return errStdoutSet
 		}
-		cmd.Stdout = stdout
+		cmd.Stdout = r.stdout
 	}
+	in := openInput(cmd)
+	err := execute(ctx, cmd, in)
+	if err != nil && !in.putBack() {
+		r.spent = in.reader
+	}
+	return err
+}
+
+// execute runs cmd.
+func execute(ctx context.Context, cmd *exec.Cmd, in *input) error {
 	// os/exec copies to writers and waits until all is copied; to files it does
 	// not.
 	copies := !isFile(cmd.Stdout) || !isFile(cmd.Stderr)
 	delayed := cmd.WaitDelay != 0
 	stderr := keepTail(cmd)
-	err := start(cmd).wait(ctx)
+	p, err := start(cmd, in)
+	if err != nil {
+		return err
+	}
+	err = p.wait(ctx)
 	if errors.Is(err, exec.ErrWaitDelay) && !copies && !delayed {
 		return nil
 	}
@@ -161,10 +210,4 @@ func runOnce(ctx context.Context, newCmd func(context.Context) *exec.Cmd, stdout
 		return &exitError{exit}
 	}
 	return err
-}
-
-// isFile reports whether a command gets w itself as its output.
-func isFile(w io.Writer) bool {
-	_, ok := w.(*os.File)
-	return ok || w == nil
 }

@@ -55,15 +55,15 @@ func TestSignals(t *testing.T) {
 			require.ErrorAs(t, err, &exit)
 			require.Equal(t, -1, exit.ExitCode())
 			exit.Stderr = []byte("free(): invalid pointer, connection refused")
-			assert.Equal(t, tt.want, retryexec.ClassifyError(err))
-			assert.Equal(t, tt.want, retryexec.Classify(err, -1, "invalid"))
+			assert.Equal(t, tt.want, retryexec.Classify(err))
+			assert.Equal(t, tt.want, retryexec.ClassifyExit(err, -1, "invalid"))
 
 			// And by way of a shell, with a command after it so that it does
 			// not become the process itself.
 			err = shell(t.Context(), "/bin/sh -c 'kill -"+tt.signal+" $$'; exit $?").Run()
 			require.ErrorAs(t, err, &exit)
 			require.Greater(t, exit.ExitCode(), 128)
-			assert.Equal(t, tt.want, retryexec.ClassifyError(err))
+			assert.Equal(t, tt.want, retryexec.Classify(err))
 		})
 	}
 }
@@ -72,9 +72,9 @@ func TestSignals(t *testing.T) {
 func TestSignalsHaveNoExitCode(t *testing.T) {
 	t.Parallel()
 	killed := shell(t.Context(), "kill -9 $$").Run()
-	assert.Equal(t, verdict(retry.Unknown, "signal_killed"), retryexec.Simple().ClassifyError(killed))
-	assert.Equal(t, verdict(retry.Unknown, "signal_killed"), retryexec.Simple().Classify(killed, -1, ""))
-	assert.Equal(t, verdict(retry.Final, "signal_killed"), retryexec.Simple().Classify(nil, 137, ""))
+	assert.Equal(t, verdict(retry.Unknown, "signal_killed"), retryexec.Simple().Classify(killed))
+	assert.Equal(t, verdict(retry.Unknown, "signal_killed"), retryexec.Simple().ClassifyExit(killed, -1, ""))
+	assert.Equal(t, verdict(retry.Final, "signal_killed"), retryexec.Simple().ClassifyExit(nil, 137, ""))
 }
 
 // TestLeftBehind is about a process that holds the output of a command that has
@@ -124,13 +124,25 @@ func TestLeftBehind(t *testing.T) {
 	all.Wait()
 }
 
+// writeProgram writes a file that can be run at once. Without the lock, a process
+// that another test forks meanwhile could hold the file open for writing, and to run
+// it would fail with ETXTBSY.
+//
+// https://go.dev/issue/22315
+func writeProgram(t *testing.T, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o700))
+}
+
 func TestNotExecutable(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
 	require.NoError(t, os.WriteFile(plain, []byte("text"), 0o600))
 	text := filepath.Join(dir, "text")
-	require.NoError(t, os.WriteFile(text, []byte("no program"), 0o700))
+	writeProgram(t, text, "no program")
 	for path, want := range map[string]string{plain: "final permission", text: "final invalid"} {
 		p, recorder := policy()
 		require.Error(t, retryexec.Run(t.Context(), p, retryexec.Command(path)))

@@ -1,49 +1,80 @@
 package retryexec
 
 import (
+	"bytes"
 	"io"
 	"os/exec"
+	"slices"
+	"sync"
 )
 
 // tailSize is how much of the end of standard error is kept and looked at.
 const tailSize = 8 << 10
 
-// tail is a writer that passes on what is written and keeps the end of it.
+// tail is a writer that passes on what is written and keeps the end of it. It is
+// locked, because a writer that blocks may come back when all is over.
 type tail struct {
 	next io.Writer // nil: nowhere
-	kept []byte    // up to twice what is asked for, so that it moves rarely
+	mu   sync.Mutex
+	kept []byte // up to twice what is asked for, so that it moves rarely
 }
 
 // keepTail puts a tail between cmd and its standard error.
 func keepTail(cmd *exec.Cmd) *tail {
 	t := &tail{next: cmd.Stderr}
-	if same(cmd.Stdout, cmd.Stderr) {
-		// os/exec gives the command one pipe then. With two, the writer would be
-		// called from two goroutines at once.
+	if same(cmd.Stdout, cmd.Stderr) && !isFile(cmd.Stderr) {
+		// The command gets one pipe then. With two, the writer would be called
+		// from two goroutines at once.
 		cmd.Stdout = t
 	}
 	cmd.Stderr = t
 	return t
 }
 
-// same reports whether both are one writer that os/exec would copy to.
-func same(stdout, stderr io.Writer) (yes bool) {
-	defer func() { _ = recover() }() // of a type that cannot be compared
-	return !isFile(stderr) && stdout == stderr
-}
-
 // Write keeps p before it passes it on: a writer that fails is no reason to lose
 // it.
 func (t *tail) Write(p []byte) (int, error) {
-	t.kept = append(t.kept, p[max(len(p)-tailSize, 0):]...)
-	if len(t.kept) >= 2*tailSize {
-		t.kept = append(t.kept[:0], t.bytes()...)
-	}
+	t.keep(p)
 	if t.next == nil {
 		return len(p), nil
 	}
 	return t.next.Write(p)
 }
 
-// bytes returns the last 8 KiB.
-func (t *tail) bytes() []byte { return t.kept[max(len(t.kept)-tailSize, 0):] }
+func (t *tail) keep(p []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, p[max(len(p)-tailSize, 0):]...)
+	if len(t.kept) >= 2*tailSize {
+		t.kept = append(t.kept[:0], t.end()...)
+	}
+}
+
+// end returns the last 8 KiB.
+func (t *tail) end() []byte { return t.kept[max(len(t.kept)-tailSize, 0):] }
+
+// bytes returns a copy of the last 8 KiB.
+func (t *tail) bytes() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.end())
+}
+
+// capture is a writer that keeps all that is written. It is locked, as a tail is.
+type capture struct {
+	mu   sync.Mutex
+	kept bytes.Buffer
+}
+
+func (c *capture) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kept.Write(p)
+}
+
+// take returns what was written.
+func (c *capture) take() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kept.Bytes()
+}

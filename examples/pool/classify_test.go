@@ -60,7 +60,7 @@ func TestClassify(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			assert.Equal(t, test.want, rules.Classify(test.err, test.code, test.stderr).Class)
+			assert.Equal(t, test.want, rules.ClassifyExit(test.err, test.code, test.stderr).Class)
 		})
 	}
 }
@@ -93,7 +93,7 @@ func TestClassifyCommands(t *testing.T) {
 			if test.text != "" {
 				require.EqualError(t, err, test.text)
 			}
-			assert.Equal(t, retry.Verdict{Class: test.class, Category: test.category}, rules.ClassifyError(err))
+			assert.Equal(t, retry.Verdict{Class: test.class, Category: test.category}, rules.Classify(err))
 		})
 	}
 }

@@ -67,7 +67,7 @@ func (c RetryConfig) Policy(observer retry.Observer) *retry.Policy {
 		Backoff:     retry.Exponential{Initial: seconds(c.InitDelaySeconds), Multiplier: c.Multiplier},
 		MaxDelay:    seconds(c.MaxDelaySeconds),
 		Jitter:      retry.NoJitter, // the document names the waits
-		Classifier:  rules.ClassifyError,
+		Classifier:  rules.Classify,
 		Observer:    observer,
 	}
 }

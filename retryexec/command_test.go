@@ -1,0 +1,63 @@
+package retryexec_test
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/retryexec"
+)
+
+// TestCommandPassesOutputThrough runs a program that runs Command, because the
+// output of the tests themselves belongs to the go command.
+func TestCommandPassesOutputThrough(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ verb, stdout string }{
+		{"run", "text\nerror: failed after 1 attempt: exit status 3: noise\n"},
+		{"once", "text\nerror: exit status 3: noise\n"},
+		{"output", "output \"text\\n\"\nerror: failed after 1 attempt: exit status 3: noise\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.verb, func(t *testing.T) {
+			t.Parallel()
+			cmd := command(t.Context(), tt.verb, "out:text", "err:noise", "exit:3")
+			var stdout, stderr bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			require.NoError(t, cmd.Run())
+			assert.Equal(t, tt.stdout, stdout.String())
+			assert.Equal(t, "noise\n", stderr.String())
+		})
+	}
+}
+
+// TestCommandTakesNoInput from the program that runs it.
+func TestCommandTakesNoInput(t *testing.T) {
+	t.Parallel()
+	cmd := command(t.Context(), "run", "copy", "out:end")
+	cmd.Stdin = strings.NewReader("input of the program")
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	assert.Equal(t, "end\n", string(out))
+}
+
+func TestCommandIsNewEachTime(t *testing.T) {
+	t.Parallel()
+	newCmd := retryexec.Command("x")
+	first := newCmd(t.Context())
+	assert.NotSame(t, first, newCmd(t.Context()))
+	assert.Equal(t, os.Stdout, first.Stdout)
+	assert.Equal(t, os.Stderr, first.Stderr)
+	assert.Nil(t, first.Stdin)
+}
+
+func TestCommandKeepsItsArguments(t *testing.T) {
+	t.Parallel()
+	args := []string{"a"}
+	newCmd := retryexec.Command("x", args...)
+	args[0] = "b"
+	assert.Equal(t, []string{"x", "a"}, newCmd(t.Context()).Args)
+}

@@ -1,0 +1,195 @@
+package retryexec
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"time"
+)
+
+// pause is how long the output of a stopped command may be silent before it counts
+// as ended, and how long a copying goroutine may take to end without its pipe.
+// What killed processes wrote is in the pipe already, so that only a process that
+// survived can still hold it open.
+const pause = 100 * time.Millisecond
+
+// streams copy between a command and the readers and writers of its Cmd. os/exec
+// would copy as well, but it waits forever for a reader or writer that blocks.
+type streams struct {
+	in      *input
+	theirs  []*os.File // the ends of the pipes that the command gets
+	ours    []*os.File // the other ends
+	copies  []func() ending
+	endings chan ending
+	hurried atomic.Bool // an output that pauses is over
+
+	outputs int   // how many are not over
+	err     error // the first
+	cut     bool  // output may be missing
+}
+
+// ending is the end of one copy.
+type ending struct {
+	input bool
+	err   error
+	cut   bool
+}
+
+// connect gives cmd pipes in the place of its readers and writers. It leaves files
+// to the command itself.
+func (s *streams) connect(cmd *exec.Cmd) error {
+	one := same(cmd.Stdout, cmd.Stderr) && !isFile(cmd.Stderr)
+	if err := s.addInput(cmd); err != nil {
+		return err
+	}
+	if err := s.addOutput(&cmd.Stdout); err != nil {
+		return err
+	}
+	if one {
+		cmd.Stderr = cmd.Stdout
+		return nil
+	}
+	return s.addOutput(&cmd.Stderr)
+}
+
+func (s *streams) addInput(cmd *exec.Cmd) error {
+	if isFile(cmd.Stdin) {
+		return nil
+	}
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	cmd.Stdin = theirs
+	s.theirs, s.ours = append(s.theirs, theirs), append(s.ours, ours)
+	s.copies = append(s.copies, func() ending {
+		_, _ = io.Copy(ours, s.in) // that the command has read enough is no failure
+		end := ending{input: true, err: s.in.err}
+		_ = ours.Close()
+		return end
+	})
+	s.in.busy = true
+	return nil
+}
+
+func (s *streams) addOutput(w *io.Writer) error {
+	if isFile(*w) {
+		return nil
+	}
+	ours, theirs, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	to := struct{ io.Writer }{*w} // io.Copy would leave the reading to other methods
+	*w = theirs
+	s.theirs, s.ours = append(s.theirs, theirs), append(s.ours, ours)
+	s.copies = append(s.copies, func() ending {
+		from := &output{pipe: ours, hurried: &s.hurried}
+		_, err := io.Copy(to, from)
+		_ = ours.Close() // if the writer has failed, the command shall know
+		return ending{err: err, cut: from.cut}
+	})
+	s.outputs++
+	return nil
+}
+
+// run starts the copying. The command has its ends of the pipes by now.
+func (s *streams) run() {
+	closeAll(s.theirs)
+	s.endings = make(chan ending, len(s.copies))
+	for _, c := range s.copies {
+		go func() { s.endings <- c() }()
+	}
+}
+
+// abort is for a command that did not start.
+func (s *streams) abort() {
+	closeAll(s.theirs)
+	closeAll(s.ours)
+	s.in.busy = false
+}
+
+// finish waits until all is copied, after the process has ended, and returns the
+// first error. When delay is over, it closes the pipes. When stopping is closed,
+// it no longer waits for the input, nor for output that comes with a pause. A
+// goroutine that is then still in a Read or Write of the caller is left alone.
+func (s *streams) finish(stopping <-chan struct{}, delay time.Duration) error {
+	limit := time.NewTimer(delay)
+	defer limit.Stop()
+	for over := false; !over && (s.outputs > 0 || s.in.busy && stopping != nil); {
+		select {
+		case e := <-s.endings:
+			s.end(e)
+		case <-stopping:
+			stopping = nil
+			s.hurry()
+		case <-limit.C:
+			over = true
+		}
+	}
+	closeAll(s.ours)
+	grace := time.NewTimer(pause)
+	defer grace.Stop()
+	for s.outputs > 0 || s.in.busy {
+		select {
+		case e := <-s.endings:
+			s.end(e)
+		case <-grace.C:
+			return s.result()
+		}
+	}
+	return s.result()
+}
+
+func (s *streams) end(e ending) {
+	if e.input {
+		s.in.busy = false
+	} else {
+		s.outputs--
+	}
+	if s.err == nil {
+		s.err = e.err
+	}
+	s.cut = s.cut || e.cut
+}
+
+// hurry ends outputs that pause, where pipes can have deadlines.
+func (s *streams) hurry() {
+	s.hurried.Store(true)
+	for _, pipe := range s.ours {
+		_ = pipe.SetReadDeadline(time.Now().Add(pause))
+	}
+}
+
+func (s *streams) result() error {
+	if s.err == nil && (s.cut || s.outputs > 0) {
+		return exec.ErrWaitDelay
+	}
+	return s.err
+}
+
+// output is the end of a pipe that a command writes to.
+type output struct {
+	pipe    *os.File
+	hurried *atomic.Bool
+	cut     bool // before the command has closed it
+}
+
+func (o *output) Read(p []byte) (int, error) {
+	if o.hurried.Load() {
+		_ = o.pipe.SetReadDeadline(time.Now().Add(pause))
+	}
+	n, err := o.pipe.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, os.ErrClosed) {
+		o.cut, err = true, io.EOF
+	}
+	return n, err
+}
+
+func closeAll(files []*os.File) {
+	for _, file := range files {
+		_ = file.Close()
+	}
+}
