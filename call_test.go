@@ -407,6 +407,19 @@ func TestCallContextEndsInAttempt(t *testing.T) {
 			})
 		}
 	}
+	t.Run("its timeout is released", func(t *testing.T) {
+		t.Parallel()
+		clock := &attemptClock{}
+		p := twice(clock)
+		p.AttemptTimeout = time.Minute
+		ctx, cancel := context.WithCancel(t.Context())
+		call := retry.Call{Policy: p, State: retry.State{Failures: -2, RateLimited: -2}}
+		require.True(t, call.Next(ctx))
+		cancel()
+		call.End(errBoom)
+		assert.Equal(t, 1, clock.canceled)
+		assert.Equal(t, 1, peerError(t, call.Err()).Attempts, "a negative count is 0")
+	})
 	t.Run("a success is one", func(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -992,6 +1005,34 @@ func TestCallHoldContext(t *testing.T) {
 			assert.Equal(t, &retry.Error{Attempts: 1, Stop: retry.StopCanceled, Err: errBoom, Cause: errPeer}, call.Err())
 		})
 	}
+}
+
+// TestCallHoldOnOtherClocks checks Hold on clocks that do not tell whether the context
+// has ended, and on one that does not sleep.
+func TestCallHoldOnOtherClocks(t *testing.T) {
+	t.Parallel()
+	for range 50 { // chance decides which of the two is seen first
+		ctx, cancel := context.WithCancel(t.Context())
+		clock := newCountingClock()
+		clock.before = func(time.Duration) { cancel() }
+		call := retry.Call{Policy: twice(clock)}
+		require.True(t, call.Next(ctx))
+		require.False(t, call.Hold(ctx, time.Second), "the context ends together with the wait")
+		require.False(t, call.Hold(ctx, 0), "the context has ended")
+	}
+	call := retry.Call{Policy: twice(&sleepyClock{err: errBoom})}
+	require.True(t, call.Next(t.Context()))
+	assert.False(t, call.Hold(t.Context(), time.Second), "it did not wait until then")
+	call.End(nil)
+	assert.NoError(t, call.Err())
+
+	clock := &attemptClock{}
+	p := twice(clock)
+	p.AttemptTimeout = time.Minute
+	early := retry.Call{Policy: p}
+	assert.True(t, early.Hold(t.Context(), time.Second))
+	assert.Empty(t, clock.timeouts, "no attempt has begun")
+	assert.Equal(t, 0, early.Attempt())
 }
 
 // TestCallHoldTimeout checks that the timeout of the attempt begins anew after a

@@ -165,7 +165,7 @@ func tokenVerdict(err error) retry.Verdict {
 	if !field.IsValid() || !field.CanInterface() {
 		return retry.Verdict{}
 	}
-	resp, ok := reflect.TypeAssert[*http.Response](field)
+	resp, ok := reflect.TypeAssert[*http.Response](field) //nolint:bodyclose // the client has
 	if !ok || resp == nil {
 		return retry.Verdict{}
 	}

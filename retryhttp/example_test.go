@@ -41,7 +41,7 @@ func ExampleDefaultPolicy() {
 	client := &http.Client{Transport: &retryhttp.Transport{Policy: policy}}
 	fmt.Println(policy)
 	client.CloseIdleConnections()
-	// Output: 5 attempts, 200ms ×2 ≤10s, full jitter: waits 0–200ms, 0–400ms, 0–800ms, 0–1.6s
+	// Output: 5 attempts, 200ms ×2 ≤10s, full jitter: waits 0–200ms, 0–400ms, 0–800ms, 0–1.6s; attempt timeout 10s
 }
 
 func ExampleParseHint() {

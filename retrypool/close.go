@@ -8,11 +8,16 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
-// Close ends the pool: no task is taken any more, those in the queue are run, and
-// those that wait for a retry, now or later, are handed back at once. When ctx
-// ends before all that is done, what is still in the queue is handed back too, and
-// the attempts in progress are canceled. Close returns when they have returned, so
-// it waits for a function that ignores its context.
+// Close ends the pool and returns the tasks that it hands back unfinished: all that
+// wait for a retry are among them, and that is no error. Call [Pool.Wait] first if
+// every task is to be finished.
+//
+// From now on the pool takes no task. Tasks in the queue are run once; tasks that wait
+// for a retry, now or after that, are handed back at once. If ctx ends before all that
+// is done, the tasks that are still in the queue are handed back too, and the attempts
+// in progress are canceled. Close returns when these have returned, so it waits for a
+// function that ignores its context. A task must not close its own pool, and neither
+// must OnEnd: Close would wait for itself.
 //
 // What is handed back has ended for this pool, with an error that is [ErrClosed].
 // [Task.State] has what [Pool.Resume] needs to go on, in another process if it has
@@ -31,7 +36,7 @@ func (p *Pool) Close(ctx context.Context) ([]*Task, error) {
 		p.closed = true
 		close(p.shut)
 	}
-	left := p.takeBack(&p.waiting)
+	left := p.takeBack(p.waiting.empty())
 	if p.wake != nil {
 		p.wake()
 	}
@@ -61,7 +66,7 @@ func (p *Pool) Close(ctx context.Context) ([]*Task, error) {
 func (p *Pool) halt() []*Task {
 	p.mu.Lock()
 	p.halted = true
-	left := p.takeBack(&p.ready)
+	left := p.takeBack(append(p.fresh.empty(), p.due.empty()...))
 	for _, cancel := range p.running {
 		cancel()
 	}
@@ -70,14 +75,12 @@ func (p *Pool) halt() []*Task {
 	return left
 }
 
-// takeBack empties a queue. The lock is held.
-func (p *Pool) takeBack(q *queue) []*Task {
-	left := q.tasks
-	q.tasks = nil
-	for _, t := range left {
+// takeBack hands back tasks that have been taken out of a queue. The lock is held.
+func (p *Pool) takeBack(tasks []*Task) []*Task {
+	for _, t := range tasks {
 		p.handBack(t)
 	}
-	return left
+	return tasks
 }
 
 // handBack ends a task that somebody else is to go on with. The lock is held, and
@@ -89,7 +92,14 @@ func (p *Pool) handBack(t *Task) {
 }
 
 func (p *Pool) reportAll(tasks []*Task) {
+	told := 0
+	defer func() {
+		if told < len(tasks) { // OnEnd has called runtime.Goexit
+			go p.reportAll(tasks[told:])
+		}
+	}()
 	for _, t := range tasks {
+		told++
 		p.report(t)
 	}
 }
@@ -98,9 +108,7 @@ func (p *Pool) reportAll(tasks []*Task) {
 // is held.
 func (p *Pool) untilIdle() <-chan struct{} {
 	if p.goroutines == 0 {
-		closed := make(chan struct{})
-		close(closed)
-		return closed
+		return closed()
 	}
 	if p.idle == nil {
 		p.idle = make(chan struct{})

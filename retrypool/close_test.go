@@ -178,6 +178,25 @@ func TestCloseInAHurry(t *testing.T) {
 	}
 }
 
+// A retry that is due and waits for a worker is handed back like a new task.
+func TestCloseInAHurryHandsBackRetries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pool := &retrypool.Pool{Workers: 1, Policy: every(time.Second)}
+		retrying := submit(t.Context(), t, pool, fails)
+		synctest.Wait()
+		running := submit(t.Context(), t, pool, untilCanceled)
+		fresh := submit(t.Context(), t, pool, succeeds)
+		time.Sleep(time.Minute)
+		left, err := pool.Close(ended())
+		require.EqualError(t, err, "no time")
+		require.Equal(t, []*retrypool.Task{retrying, running, fresh}, left)
+		s, at := retrying.State()
+		assert.Equal(t, 1, s.Failures)
+		assert.Zero(t, at, "it is due")
+	})
+}
+
 // A task whose own context has ended as well is not handed back.
 func TestCloseInAHurryOfACanceledTask(t *testing.T) {
 	t.Parallel()

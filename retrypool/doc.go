@@ -1,11 +1,22 @@
 // Package retrypool runs tasks on a bounded number of workers, and again if they
-// fail. A task that waits for its retry holds neither a worker nor a goroutine: it
-// is an entry in a heap, so old failures do not keep new work waiting.
+// fail:
 //
 //	pool := &retrypool.Pool{Workers: 4, Policy: policy}
-//	task, err := pool.Submit(ctx, work)
+//	for _, work := range works {
+//		if _, err := pool.Submit(ctx, work); err != nil { // blocks while the queue is full
+//			return err
+//		}
+//	}
+//	if err := pool.Wait(ctx); err != nil { // until every task has ended, after all its retries
+//		return err
+//	}
+//	left, err := pool.Close(ctx) // left is empty, because nothing waits for a retry
 //
-// The decisions are those of a [retry.Policy], as in its Execute. What is left
-// when the program ends comes back from [Pool.Close] with its state, and goes on
-// with [Pool.Resume].
+// A task that waits for its retry holds neither a worker nor a goroutine: it is an
+// entry in a heap. Retries that are due and new tasks take turns, so neither can keep
+// the other waiting; see [Pool].
+//
+// The decisions are those of a [retry.Policy], as in its Execute. A program that ends
+// before all its tasks does not call Wait: [Pool.Close] then hands back what is left,
+// with its state, and [Pool.Resume] goes on with it.
 package retrypool

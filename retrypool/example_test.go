@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -29,6 +30,90 @@ func ExamplePool() {
 		fmt.Println(err)
 	}
 	// Output: import failed after 3 attempts: connection refused
+}
+
+// All tasks are submitted, finished, retries included, and then the pool is closed.
+// Close alone would hand back the tasks that wait for a retry.
+func ExamplePool_Wait() {
+	ctx := context.Background()
+	pool := &retrypool.Pool{
+		Workers: 4,
+		Policy:  &retry.Policy{Backoff: retry.Constant(10 * time.Millisecond)},
+	}
+	var tasks []*retrypool.Task
+	for i := range 100 {
+		attempts := 0
+		task, err := pool.Submit(ctx, func(context.Context) error {
+			if attempts++; attempts == 1 && i%10 == 0 {
+				return errors.New("connection reset") // every tenth task fails once
+			}
+			return nil
+		})
+		if err != nil {
+			fmt.Println(err)
+		}
+		tasks = append(tasks, task)
+	}
+	if err := pool.Wait(ctx); err != nil {
+		fmt.Println("not all have ended:", err)
+	}
+
+	succeeded := 0
+	for _, task := range tasks {
+		if task.Err() == nil {
+			succeeded++
+		}
+	}
+	left, err := pool.Close(ctx)
+	fmt.Println(succeeded, "succeeded,", len(left), "left,", err)
+	// Output: 100 succeeded, 0 left, <nil>
+}
+
+// OnEnd counts how many of all tasks have ended.
+func ExamplePool_progress() {
+	ctx := context.Background()
+	files := []string{"a.csv", "b.csv", "c.csv", "d.csv"}
+	type file struct{} // the key under which the context of a task has its file
+
+	var mu sync.Mutex // because several tasks may end at the same time
+	ended, failed := 0, 0
+	pool := &retrypool.Pool{
+		Workers: 1,
+		Policy:  &retry.Policy{Backoff: retry.Constant(time.Millisecond)},
+		OnEnd: func(ctx context.Context, t *retrypool.Task) {
+			mu.Lock()
+			defer mu.Unlock()
+			ended++
+			result := "imported"
+			if t.Err() != nil {
+				failed++
+				result = t.Err().Error()
+			}
+			fmt.Printf("%d of %d: %s: %s\n", ended, len(files), ctx.Value(file{}), result)
+		},
+	}
+	for _, name := range files {
+		ctx := context.WithValue(ctx, file{}, name)
+		_, err := pool.Submit(ctx, func(context.Context) error {
+			if name == "c.csv" {
+				return retry.MarkFinal(errors.New("no header"))
+			}
+			return nil
+		})
+		if err != nil {
+			fmt.Println(err)
+		}
+	}
+	if err := pool.Wait(ctx); err != nil { // OnEnd has returned for every task
+		fmt.Println(err)
+	}
+	fmt.Println(failed, "failed")
+	// Output:
+	// 1 of 4: a.csv: imported
+	// 2 of 4: b.csv: imported
+	// 3 of 4: c.csv: no header
+	// 4 of 4: d.csv: imported
+	// 1 failed
 }
 
 func ExamplePool_Close() {

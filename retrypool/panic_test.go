@@ -159,6 +159,30 @@ func TestGoexitInOnEnd(t *testing.T) {
 		for range 3 {
 			require.NoError(t, submit(t.Context(), t, pool, succeeds).Wait(t.Context()))
 		}
+		require.NoError(t, pool.Wait(t.Context()))
 		shut(t, pool)
+	})
+}
+
+// Not even if that is the goroutine of Close.
+func TestGoexitInOnEndOfClose(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ends := 0
+		pool := &retrypool.Pool{Workers: 1, Policy: every(time.Hour), OnEnd: func(context.Context, *retrypool.Task) {
+			ends++
+			runtime.Goexit()
+		}}
+		var tasks []*retrypool.Task
+		for range 5 {
+			tasks = append(tasks, submit(t.Context(), t, pool, fails))
+		}
+		synctest.Wait()
+		go func() { _, _ = pool.Close(t.Context()) }()
+		for _, task := range tasks {
+			require.ErrorIs(t, task.Wait(t.Context()), retrypool.ErrClosed)
+		}
+		require.NoError(t, pool.Wait(t.Context()))
+		assert.Equal(t, 5, ends)
 	})
 }

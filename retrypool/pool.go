@@ -10,9 +10,9 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
-// The ends of a task, and of an attempt to submit one, that are not the policy's.
+// The errors of this package, beside those of the policy.
 var (
-	// ErrClosed is the error of a task that Close has handed back, and that of
+	// ErrClosed is the error of a task that Close has handed back, and the error of
 	// Submit after Close.
 	ErrClosed = errors.New("retrypool: closed")
 
@@ -29,10 +29,23 @@ const defaultQueue = 1000
 // concurrent use, and must be neither changed nor copied after the first task.
 // Workers are started when there is work, and end when there is none.
 //
-// Tasks run in the order in which they were submitted, retries too: the retry of
-// an old task goes before a new one, so no flood of new work starves it. Every
-// task ends exactly once: it succeeded, was given up, was canceled, or was handed
-// back by [Pool.Close].
+// Every task ends exactly once: it succeeded, was given up, was canceled, or was
+// handed back by [Pool.Close]. [Pool.Wait] waits until all tasks have ended.
+//
+// # Order
+//
+// New tasks start in the order of submission, and retries in the order in which they
+// become due; a resumed task counts as a retry. While both new tasks and retries are
+// ready, workers take one of each in turn. So a task with n others of its kind before
+// it is at most number 2(n+1) to start, however many of the other kind there are: no
+// flood of new tasks starves a retry, and no storm of retries starves a new task.
+//
+// There is one exception. If at least twice as many retries are ready as the queue has
+// places, their number divided by Queue is how many retries start for each new task.
+// While most tasks fail, Submit therefore slows down, and ready retries do not pile up.
+// Even then a new task waits for no more retries than are ready.
+//
+// # Cost
 //
 // Submitting a task and having it wait takes time in proportion to the logarithm
 // of their number at most; measured, 1 µs with a thousand and with a million. So
@@ -60,7 +73,8 @@ type Pool struct {
 	// OnEnd, if not nil, is told the end of every task, with the context that it
 	// was submitted with: put a key of yours into that to know the task again. It
 	// is called once for each task, before [Task.Done] is closed, by several
-	// goroutines at the same time, and must neither block nor panic.
+	// goroutines at the same time. It must neither block nor panic, and must call
+	// neither Wait nor Close, which wait for it.
 	OnEnd func(ctx context.Context, t *Task)
 
 	once  sync.Once
@@ -69,11 +83,15 @@ type Pool struct {
 
 	mu      sync.Mutex
 	number  uint64 // of the last task
-	ready   queue  // to be run, in order of submission
-	waiting queue  // for their retries, in order of time
+	fresh   line   // tasks to be run for the first time, in order of submission
+	due     line   // tasks to be run again, in the order in which they became due
+	retries int    // that were taken since the last fresh task
+	waiting agenda // tasks that are not due yet
 	watches map[<-chan struct{}]*watch
 	running map[*Task]context.CancelFunc
-	left    []*Task // handed back by workers
+	left    []*Task       // handed back by workers
+	open    int           // tasks that have not ended, or whose OnEnd has not returned
+	rest    chan struct{} // closed when open becomes 0; nil if nobody asks
 
 	workers    int                // goroutines that run tasks
 	goroutines int                // all of them
@@ -83,11 +101,11 @@ type Pool struct {
 	idle       chan struct{}      // closed when no goroutine is left; nil if nobody asks
 }
 
-// Submit queues a task, and blocks while the queue is full. ctx is that of the
-// task: when it ends, a task that waits is over, and one that runs learns of it.
+// Submit queues a task, and blocks while the queue is full. ctx is the context of the
+// task: when it ends, a task that waits ends too, and a task that runs learns of it.
 // The error is the cause of ctx if that ends first, or [ErrClosed]. A task that
-// submits others to its own pool should use TrySubmit: where every worker waits for
-// a place in the queue, none makes one.
+// submits others to its own pool should use TrySubmit: if every worker waits for
+// a place in the queue, no worker makes one.
 //
 //nolint:contextcheck // tasks run under their own
 func (p *Pool) Submit(ctx context.Context, fn func(context.Context) error) (*Task, error) {
@@ -106,8 +124,6 @@ func (p *Pool) Submit(ctx context.Context, fn func(context.Context) error) (*Tas
 }
 
 // TrySubmit is Submit that does not block: the error is [ErrFull] instead.
-//
-//nolint:contextcheck // tasks run under their own
 func (p *Pool) TrySubmit(ctx context.Context, fn func(context.Context) error) (*Task, error) {
 	t, err := p.newTask(ctx, fn)
 	if err != nil {
@@ -145,8 +161,7 @@ func (p *Pool) Resume(
 	if p.closed {
 		return nil, ErrClosed
 	}
-	p.number++
-	t.number = p.number
+	p.admit(t)
 	p.postpone(t, now, at.Sub(now))
 	return t, nil
 }
@@ -159,10 +174,16 @@ func (p *Pool) enqueue(t *Task) (*Task, error) {
 		<-p.slots
 		return nil, ErrClosed
 	}
-	p.number++
-	t.number = p.number
+	p.admit(t)
 	p.enlist(t)
 	return t, nil
+}
+
+// admit counts a task in. The lock is held.
+func (p *Pool) admit(t *Task) {
+	p.number++
+	t.number = p.number
+	p.open++
 }
 
 func (p *Pool) newTask(ctx context.Context, fn func(context.Context) error) (*Task, error) {
@@ -189,13 +210,6 @@ func (p *Pool) init() {
 	p.shut = make(chan struct{})
 	p.watches = map[<-chan struct{}]*watch{}
 	p.running = map[*Task]context.CancelFunc{}
-	p.ready.before = func(a, b *Task) bool { return a.number < b.number }
-	p.waiting.before = func(a, b *Task) bool {
-		if a.at.Equal(b.at) {
-			return a.number < b.number
-		}
-		return a.at.Before(b.at)
-	}
 }
 
 var zeroPolicy retry.Policy

@@ -2,51 +2,100 @@ package retrypool
 
 import "container/heap"
 
-// queue is a heap of tasks, each of which knows its place in it.
-type queue struct {
-	tasks  []*Task
-	before func(a, b *Task) bool
+// line is a queue of tasks: the first one in is the first one out.
+type line struct {
+	tasks []*Task
+	gone  int // how many of them have been taken out
 }
 
-func (q *queue) push(t *Task) { heap.Push((*byOrder)(q), t) }
+// small is a room that is not worth giving back.
+const small = 64
 
-// pop takes the first task out. The queue must not be empty.
-func (q *queue) pop() *Task { return heap.Pop((*byOrder)(q)).(*Task) } //nolint:forcetypeassert // see Push
+func (l *line) len() int { return len(l.tasks) - l.gone }
 
-func (q *queue) remove(t *Task) { heap.Remove((*byOrder)(q), t.place) }
+func (l *line) push(t *Task) { l.tasks = append(l.tasks, t) }
 
-func (q *queue) first() *Task {
-	if len(q.tasks) == 0 {
+// pop takes the first task out. The line must not be empty.
+func (l *line) pop() *Task {
+	t := l.tasks[l.gone]
+	l.tasks[l.gone] = nil
+	l.gone++
+	rest := l.tasks[l.gone:]
+	if len(rest) > l.gone { // each pop pays for moving one task, and not for more
+		return t
+	}
+	room := l.tasks[:0]
+	if cap(room) > small && len(rest) < cap(room)/4 { // a flood is over
+		room = make([]*Task, 0, 2*len(rest))
+	}
+	l.tasks, l.gone = append(room, rest...), 0
+	clear(rest)
+	return t
+}
+
+// empty takes all tasks out.
+func (l *line) empty() []*Task {
+	all := l.tasks[l.gone:]
+	*l = line{}
+	return all
+}
+
+// agenda has the tasks that wait, ordered by the time when they are due, and by
+// submission where that is the same. It is a heap in which each task knows its place.
+type agenda struct{ tasks []*Task }
+
+func (a *agenda) push(t *Task) { heap.Push((*byTime)(a), t) }
+
+// pop takes the first task out. The agenda must not be empty.
+func (a *agenda) pop() *Task { return heap.Pop((*byTime)(a)).(*Task) } //nolint:forcetypeassert // see Push
+
+func (a *agenda) remove(t *Task) { heap.Remove((*byTime)(a), t.place) }
+
+func (a *agenda) first() *Task {
+	if len(a.tasks) == 0 {
 		return nil
 	}
-	return q.tasks[0]
+	return a.tasks[0]
 }
 
-// byOrder is the heap of package container/heap.
-type byOrder queue
-
-func (q *byOrder) Len() int { return len(q.tasks) }
-
-func (q *byOrder) Less(i, j int) bool { return q.before(q.tasks[i], q.tasks[j]) }
-
-func (q *byOrder) Swap(i, j int) {
-	q.tasks[i], q.tasks[j] = q.tasks[j], q.tasks[i]
-	q.tasks[i].place, q.tasks[j].place = i, j
+// empty takes all tasks out.
+func (a *agenda) empty() []*Task {
+	all := a.tasks
+	a.tasks = nil
+	return all
 }
 
-func (q *byOrder) Push(x any) {
+// byTime is the heap of package container/heap.
+type byTime agenda
+
+func (h *byTime) Len() int { return len(h.tasks) }
+
+func (h *byTime) Less(i, j int) bool {
+	a, b := h.tasks[i], h.tasks[j]
+	if a.at.Equal(b.at) {
+		return a.number < b.number
+	}
+	return a.at.Before(b.at)
+}
+
+func (h *byTime) Swap(i, j int) {
+	h.tasks[i], h.tasks[j] = h.tasks[j], h.tasks[i]
+	h.tasks[i].place, h.tasks[j].place = i, j
+}
+
+func (h *byTime) Push(x any) {
 	t := x.(*Task) //nolint:forcetypeassert // only tasks are pushed
-	t.place = len(q.tasks)
-	q.tasks = append(q.tasks, t)
+	t.place = len(h.tasks)
+	h.tasks = append(h.tasks, t)
 }
 
-func (q *byOrder) Pop() any {
-	last := len(q.tasks) - 1
-	t := q.tasks[last]
-	q.tasks[last] = nil
-	q.tasks = q.tasks[:last]
-	if last < cap(q.tasks)/4 { // a flood is over
-		q.tasks = append(make([]*Task, 0, 2*last), q.tasks...)
+func (h *byTime) Pop() any {
+	last := len(h.tasks) - 1
+	t := h.tasks[last]
+	h.tasks[last] = nil
+	h.tasks = h.tasks[:last]
+	if last < cap(h.tasks)/4 { // a flood is over
+		h.tasks = append(make([]*Task, 0, 2*last), h.tasks...)
 	}
 	return t
 }

@@ -135,7 +135,7 @@ func (t *Task) closedError() error {
 // did. It is Final, unless the policy's Classifier or a mark on the Value says
 // otherwise.
 type PanicError struct {
-	Value any    // that of the panic
+	Value any    // what panic was called with
 	Stack []byte // of the goroutine, as [runtime/debug.Stack] returns it
 }
 

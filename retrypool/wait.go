@@ -14,7 +14,7 @@ func (p *Pool) again(t *Task, call *retry.Call, delay time.Duration) {
 	now := p.Policy.Now()
 	p.mu.Lock()
 	delete(p.running, t)
-	t.begun, t.state, t.err = false, call.State, call.Last
+	t.begun, t.state, t.err, t.waited = false, call.State, call.Last, call.Waited
 	if !p.closed {
 		p.postpone(t, now, delay)
 		p.mu.Unlock()

@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrypool"
+	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 func TestWaitingHoldsNoWorker(t *testing.T) {
@@ -26,6 +28,21 @@ func TestWaitingHoldsNoWorker(t *testing.T) {
 		require.ErrorIs(t, err, errBoom)
 		require.EqualError(t, err, "failed after 3 attempts: boom")
 		assert.Equal(t, 2*time.Hour, time.Since(start))
+	})
+}
+
+// A failure after progress starts a new count of the waits too, as in Execute.
+func TestWaitedAfterProgress(t *testing.T) {
+	t.Parallel()
+	script := func() func(context.Context) error {
+		return retrytest.Script(errBoom, retry.MarkProgress(errBoom), errBoom, errBoom).Run
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var want, got *retry.Error
+		require.ErrorAs(t, every(time.Hour).Execute(t.Context(), script()), &want)
+		require.ErrorAs(t, inPool(t.Context(), every(time.Hour), script()), &got)
+		assert.Equal(t, 2*time.Hour, want.Waited)
+		assert.Equal(t, want.Waited, got.Waited)
 	})
 }
 

@@ -15,7 +15,11 @@ var errGoexit = retry.MarkFinal(errors.New("retrypool: task called runtime.Goexi
 // enlist makes a task ready, and sees to a worker. The lock is held.
 func (p *Pool) enlist(t *Task) {
 	t.phase = queued
-	p.ready.push(t)
+	if t.started {
+		p.due.push(t)
+	} else {
+		p.fresh.push(t)
+	}
 	limit := p.Workers
 	if limit <= 0 {
 		limit = runtime.GOMAXPROCS(0)
@@ -45,15 +49,35 @@ func (p *Pool) work() {
 func (p *Pool) next() *Task {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ready.first() == nil {
+	t := p.turn()
+	if t == nil {
 		p.workers--
 		p.leave()
 		return nil
 	}
-	t := p.ready.pop()
 	t.phase = runs
 	p.vacate(t)
 	return t
+}
+
+// turn takes out the task whose turn it is. It returns nil if there is none. The lock
+// is held.
+//
+// While both fresh tasks and retries are ready, they take turns, so neither can keep
+// the other waiting. Turns that are always equal would let retries pile up without
+// bound while most work fails, since each fresh task then adds more retries than are
+// made. So retries get more turns when they are more than the queue has places, as
+// many as in a single line.
+func (p *Pool) turn() *Task {
+	if p.fresh.len() > 0 && (p.due.len() == 0 || p.retries >= max(1, p.due.len()/cap(p.slots))) {
+		p.retries = 0
+		return p.fresh.pop()
+	}
+	if p.due.len() == 0 {
+		return nil
+	}
+	p.retries++
+	return p.due.pop()
 }
 
 // vacate gives back the place of a task in the queue. The lock is held.
@@ -74,8 +98,10 @@ func (p *Pool) leave() {
 }
 
 // attempt runs a task once. Its context is a child of the task's, for Close to cancel.
+//
+//nolint:contextcheck // tasks run under their own
 func (p *Pool) attempt(t *Task) {
-	ctx, cancel := context.WithCancel(t.ctx)
+	ctx, cancel := context.WithCancel((*taskContext)(t))
 	defer cancel()
 	call, begun := t.call(), false
 	if !p.guard(t, func() { begun = call.Begin(ctx) }) {
@@ -205,6 +231,7 @@ func (p *Pool) report(t *Task) {
 		if t.done != nil {
 			close(t.done)
 		}
+		p.dismiss()
 	}()
 	if p.OnEnd != nil {
 		p.OnEnd(t.ctx, t)

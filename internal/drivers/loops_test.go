@@ -51,7 +51,7 @@ func storedLoop(s *stage) error {
 		require.Equal(s, d.At.Sub(s.now()), d.Delay, "seed %d", s.seed)
 		data, err := json.Marshal(d.State)
 		require.NoError(s, err)
-		stored, last = string(data), call.Last
+		stored, last, waited = string(data), call.Last, call.Waited
 		if s.sleep(s.ctx, d.Delay) == nil {
 			waited += d.Delay
 		}
@@ -64,7 +64,7 @@ func durable(through func(*stage, retry.State) retry.State) driver {
 	return func(s *stage) error {
 		p := &s.policy
 		state := through(s, retry.State{First: s.now()})
-		for n := 1; ; n++ {
+		for {
 			_, exhausted := p.Exhausted(state, s.now())
 			require.False(s, exhausted, "seed %d: the decider has just allowed this attempt", s.seed)
 			err := s.op(context.Background())
@@ -72,22 +72,29 @@ func durable(through func(*stage, retry.State) retry.State) driver {
 			d := p.Next(state, err, now)
 			if err == nil {
 				require.Equal(s, retry.Decision{State: state}, d, "seed %d", s.seed)
-				s.tell(n, retry.Event{Kind: retry.Succeeded})
+				s.tell(counted(state)+1, state, retry.Event{Kind: retry.Succeeded})
 				return nil
 			}
-			require.Equal(s, n, d.State.Failures+d.State.RateLimited, "seed %d: attempts are lost", s.seed)
+			want := counted(state) + 1
+			if d.Verdict.Progress {
+				want = 1
+			}
+			require.Equal(s, want, counted(d.State), "seed %d: attempts are lost", s.seed)
 			if !d.Retry {
-				s.tell(n, retry.Event{Kind: retry.GaveUp, Verdict: d.Verdict, Stop: d.Stop, Err: d.Err})
+				s.tell(want, d.State, retry.Event{Kind: retry.GaveUp, Verdict: d.Verdict, Stop: d.Stop, Err: d.Err})
 				return d.Err
 			}
 			require.NoError(s, d.Err, "seed %d", s.seed)
 			require.Equal(s, d.Delay, d.At.Sub(now), "seed %d", s.seed)
-			s.tell(n, retry.Event{Kind: retry.Retrying, Delay: d.Delay, Verdict: d.Verdict, Err: err})
+			s.tell(want, d.State, retry.Event{Kind: retry.Retrying, Delay: d.Delay, Verdict: d.Verdict, Err: err})
 			state = through(s, d.State)
 			_ = s.sleep(context.Background(), d.At.Sub(now))
 		}
 	}
 }
+
+// counted returns the number of failures, free ones included.
+func counted(state retry.State) int { return state.Failures + state.RateLimited + state.Pending }
 
 func throughJSON(s *stage, state retry.State) (back retry.State) {
 	data, err := json.Marshal(state)
@@ -104,24 +111,25 @@ func throughText(s *stage, state retry.State) (back retry.State) {
 }
 
 // tell notes an event that a driver without an Observer would have told.
-func (s *stage) tell(attempt int, e retry.Event) {
-	e.Policy, e.Attempt, e.Elapsed = s.policy.Name, attempt, s.now().Sub(s.begin)
+func (s *stage) tell(attempt int, state retry.State, e retry.Event) {
+	e.Policy, e.Attempt, e.Elapsed = s.policy.Name, attempt, s.now().Sub(state.First)
 	s.Observe(s.ctx, e)
 }
 
 // byHand is the naive loop: it has nothing of a Call, and asks the decider only. The
-// context, its deadline, the timeout of an attempt and the budget are its own affair.
+// context, its deadline, the timeouts and the budget are its own affair.
 func byHand(s *stage) error {
 	p := &s.policy
 	state := retry.State{First: s.begin}
 	e := &retry.Error{Policy: p.Name}
 	for s.ctx.Err() == nil {
-		timedOut, err := s.try()
+		began := s.now()
+		ended, err := s.try(state)
 		if err == nil {
-			if p.Budget != nil {
-				p.Budget.Deposit(s.now())
+			if s.budget != nil {
+				s.budget.Deposit(s.now())
 			}
-			s.tell(e.Attempts+1, retry.Event{Kind: retry.Succeeded})
+			s.tell(counted(state)+1, state, retry.Event{Kind: retry.Succeeded})
 			return nil
 		}
 		e.Attempts++
@@ -129,72 +137,102 @@ func byHand(s *stage) error {
 		if s.ctx.Err() != nil {
 			break
 		}
-		d := s.decide(state, s.judge(err, timedOut))
+		v := s.judge(err, ended)
+		if p.ResetAfter > 0 && s.now().Sub(began) >= p.ResetAfter {
+			v.Progress = true
+		}
+		d := s.decide(state, v, ended)
+		if state = d.State; d.Verdict.Progress {
+			e.Waited = 0
+		}
+		e.Attempts = counted(state)
 		switch {
 		case d.Retry:
-			s.tell(e.Attempts, retry.Event{Kind: retry.Retrying, Delay: d.Delay, Verdict: d.Verdict, Err: err})
+			s.tell(e.Attempts, state, retry.Event{Kind: retry.Retrying, Delay: d.Delay, Verdict: d.Verdict, Err: err})
 		case d.Stop == retry.StopFinal:
-			s.tell(e.Attempts, retry.Event{Kind: retry.GaveUp, Verdict: d.Verdict, Stop: d.Stop, Err: err})
+			s.tell(e.Attempts, state, retry.Event{Kind: retry.GaveUp, Verdict: d.Verdict, Stop: d.Stop, Err: err})
 			return err
 		default:
 			e.Stop, e.RetryAfter = d.Stop, d.Verdict.After
 			if d.Stop == retry.StopBudget {
 				e.RetryAfter = d.Delay
 			}
-			s.tell(e.Attempts, retry.Event{Kind: retry.GaveUp, Verdict: d.Verdict, Stop: d.Stop, Err: e})
+			s.tell(e.Attempts, state, retry.Event{Kind: retry.GaveUp, Verdict: d.Verdict, Stop: d.Stop, Err: e})
 			return e
 		}
 		if s.sleep(s.ctx, d.Delay) == nil {
 			e.Waited += d.Delay
 		}
-		state = d.State
 	}
 	e.Stop = retry.StopCanceled
 	if s.ctx.Err() == context.DeadlineExceeded {
 		e.Stop = retry.StopDeadline
 	}
 	e.Cause = context.Cause(s.ctx)
-	s.tell(e.Attempts, retry.Event{Kind: retry.GaveUp, Stop: e.Stop, Err: e})
+	s.tell(e.Attempts, state, retry.Event{Kind: retry.GaveUp, Stop: e.Stop, Err: e})
 	return e
 }
 
-// try makes an attempt, and says whether its own timeout has ended it.
-func (s *stage) try() (timedOut bool, err error) {
-	ctx := s.ctx
-	if d := s.policy.AttemptTimeout; d > 0 {
+// timeout is which timeout of the policy has ended an attempt.
+type timeout uint8
+
+const (
+	noTimeout timeout = iota
+	ofAttempt
+	ofCall
+)
+
+// try makes an attempt, and says which timeout has ended it.
+func (s *stage) try(state retry.State) (timeout, error) {
+	ctx, d, which := s.ctx, s.policy.AttemptTimeout, ofAttempt
+	if s.policy.Timeout > 0 {
+		if left := s.policy.Timeout - s.now().Sub(state.First); d <= 0 || left <= d {
+			d, which = left, ofCall
+		}
+	}
+	if d > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = s.withTimeout(ctx, d)
 		defer cancel()
 	}
-	err = s.op(ctx)
-	return ctx.Err() != nil && s.ctx.Err() == nil, err
+	err := s.op(ctx)
+	if ctx.Err() == nil || s.ctx.Err() != nil {
+		return noTimeout, err
+	}
+	return which, err
 }
 
-// judge is Policy.Classify for an attempt that may have been ended by its timeout.
-func (s *stage) judge(err error, timedOut bool) retry.Verdict {
+// judge is Policy.Classify for an attempt that may have been ended by a timeout.
+func (s *stage) judge(err error, ended timeout) retry.Verdict {
+	if ended == ofCall {
+		return retry.Verdict{}
+	}
 	v, ok := opinion(&s.policy, err)
 	switch {
 	case ok:
 		return v
-	case timedOut:
-		return retry.Verdict{Class: retry.Retryable, Category: "timeout"}
+	case ended == ofAttempt:
+		return retry.Verdict{Class: retry.Retryable, Category: "timeout", Progress: v.Progress}
 	default:
 		return s.policy.Classify(err)
 	}
 }
 
 // decide is Policy.Decide with the deadline of the context and the budget.
-func (s *stage) decide(state retry.State, v retry.Verdict) retry.Decision {
+func (s *stage) decide(state retry.State, v retry.Verdict, ended timeout) retry.Decision {
 	p, now := s.policy, s.now()
 	drawn := &lastWord{from: p.Rand}
 	p.Rand = drawn
 	d := p.Decide(state, v, now)
+	if ended == ofCall {
+		return retry.Decision{Stop: retry.StopTimeout, Verdict: v, State: d.State}
+	}
 	if !d.Retry {
 		return d
 	}
 	if deadline, ok := s.ctx.Deadline(); ok {
 		room := deadline.Sub(now)
-		if d.Verdict.After > 0 {
+		if d.Verdict.After > 0 && !d.Verdict.Exact {
 			// The spread of a hint ends before the deadline.
 			p.Rand = word(0)
 			least := p.Decide(state, v, now).Delay
@@ -208,7 +246,7 @@ func (s *stage) decide(state retry.State, v retry.Verdict) retry.Decision {
 			return d
 		}
 	}
-	if p.Budget != nil && !p.Budget.TryWithdraw(now) {
+	if s.budget != nil && d.Verdict.Class != retry.Pending && !s.budget.TryWithdraw(now) {
 		d.Retry, d.Stop = false, retry.StopBudget
 	}
 	return d

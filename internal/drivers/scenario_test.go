@@ -64,7 +64,7 @@ func newScenario(seed uint64) *scenario {
 		seed:    seed,
 		start:   time.Unix(r.Int64N(1<<32), someOf[int64](r, 0, 1, 999_999_999)).In(zone),
 		policy:  scenarioPolicy(r),
-		timeout: someOf(r, 0, 0, 0, 0, 0, 0, 1, time.Second, 5*time.Second, 30*time.Second, 5*time.Minute),
+		timeout: someOf(r, 0, 0, 0, 0, 0, 0, 0, 0, 1, time.Second, 5*time.Second, 30*time.Second, 5*time.Minute),
 		cancel:  someOf(r, 0, 0, 0, 0, 0, 0, 0, 500*ms, 4*time.Second, time.Minute),
 	}
 	if r.IntN(5) < 2 {
@@ -83,9 +83,11 @@ func newScenario(seed uint64) *scenario {
 func scenarioPolicy(r *rand.Rand) retry.Policy {
 	p := retry.Policy{
 		Name:           someOf(r, "", "task"),
-		MaxAttempts:    someOf(r, 0, 1, 2, 4, 8, 8, retry.Unlimited, retry.Unlimited),
+		MaxAttempts:    someOf(r, 0, 1, 2, 4, 8, 8, 8, retry.Unlimited, retry.Unlimited),
 		MaxElapsed:     someOf(r, 0, 0, 0, time.Second, 10*time.Second, 2*time.Minute, time.Hour),
-		AttemptTimeout: someOf(r, 0, 0, 0, time.Second, 3*time.Second),
+		AttemptTimeout: someOf(r, 0, 0, 0, 0, time.Second, 3*time.Second),
+		Timeout:        someOf(r, 0, 0, 0, 0, 0, 0, 0, time.Second, 10*time.Second, 2*time.Minute),
+		ResetAfter:     someOf(r, 0, 0, 0, 0, 0, time.Second, 7*time.Second),
 		Backoff:        scenarioBackoff(r),
 		MaxDelay:       someOf(r, 0, 0, 500*ms, 5*time.Second, time.Hour),
 		Jitter:         scenarioJitter(r),
@@ -104,7 +106,7 @@ func scenarioPolicy(r *rand.Rand) retry.Policy {
 			},
 		),
 	}
-	for _, kind := range []string{"unknown", "retryable", "rate_limited", "busy", "locked", "timeout"} {
+	for _, kind := range []string{"unknown", "retryable", "rate_limited", "pending", "busy", "locked", "timeout"} {
 		if r.IntN(6) > 0 {
 			continue
 		}
@@ -132,7 +134,7 @@ func scenarioBackoff(r *rand.Rand) retry.Backoff {
 		retry.Constant(d),
 		retry.Schedule{d, 0, 3 * d},
 		retry.Schedule{},
-		backoffFunc(func(n int) time.Duration { return time.Duration(n-2) * d }),
+		backoffFunc(func(n int) time.Duration { return time.Duration(2-n) * d }),
 	)
 }
 
@@ -154,7 +156,7 @@ func scenarioJitter(r *rand.Rand) retry.Jitter {
 func scenarioError(r *rand.Rand, i int) error {
 	err := fmt.Errorf("attempt %d failed", i+1)
 	hint := someOf(r, -time.Second, 0, 1, 400*ms, time.Second, 3*time.Second, 25*time.Second, time.Minute, 2*time.Hour)
-	switch r.IntN(21) {
+	switch r.IntN(26) {
 	case 0:
 		return nil
 	case 1:
@@ -187,6 +189,12 @@ func scenarioError(r *rand.Rand, i int) error {
 		return &retry.Error{Attempts: 2, Err: err, Stop: someOf(r, retry.StopAttempts, retry.StopDeadline, retry.StopRetryAfter), RetryAfter: hint}
 	case 17:
 		return someOf(r, fmt.Errorf("%w: %w", err, context.Canceled), err)
+	case 18, 19:
+		return retry.MarkPending(err)
+	case 20:
+		return retry.MarkProgress(someOf(r, err, retry.MarkRetryable(err), retry.MarkPending(err)))
+	case 21:
+		return retry.Mark(err, retry.Verdict{Class: someOf(r, retry.Unknown, retry.Retryable, retry.Pending), After: hint, Exact: true})
 	default:
 		return err
 	}
@@ -222,11 +230,17 @@ func (sc *scenario) endless() *scenario {
 	return sc.change(func(sc *scenario) { sc.timeout, sc.cancel = 0, 0 })
 }
 
-// alone has nothing but the policy and the script: no context that ends, no timeout of
-// attempts, and no budget. That is all that Policy.Next knows.
+// alone has nothing but the policy and the script, which is all that Policy.Next knows:
+// no context that ends, no timeout that ends an attempt, no budget, and nobody who knows
+// how long an attempt lived.
 func (sc *scenario) alone() *scenario {
 	return sc.endless().change(func(sc *scenario) {
-		sc.policy.AttemptTimeout, sc.budget = 0, nil
+		sc.policy.AttemptTimeout, sc.policy.ResetAfter, sc.budget = 0, 0, nil
+		for i := range sc.script {
+			if sc.policy.Timeout > 0 {
+				sc.script[i].took = 0
+			}
+		}
 	})
 }
 
@@ -235,7 +249,7 @@ func (sc *scenario) alone() *scenario {
 func (sc *scenario) apart() *scenario {
 	return sc.change(func(sc *scenario) {
 		for d, by := range map[*time.Duration]time.Duration{
-			&sc.policy.AttemptTimeout: 1009, &sc.timeout: 2003, &sc.cancel: 4001,
+			&sc.policy.AttemptTimeout: 1009, &sc.policy.Timeout: 1511, &sc.timeout: 2003, &sc.cancel: 4001,
 		} {
 			if *d > 0 {
 				*d += by

@@ -211,10 +211,10 @@ func (c *course) gaveUp() *retry.Error {
 	return e
 }
 
-// cutWait reports whether the context has ended while the operation waited.
+// cutWait reports whether the operation ended while it waited.
 func (c *course) cutWait() bool {
-	n := len(c.events)
-	return n > 1 && c.events[n-2].Kind == retry.Retrying && c.events[n-2].Attempt == c.events[n-1].Attempt
+	n := len(c.waits())
+	return n > 0 && n == len(c.attempts)
 }
 
 // What a driver cannot tell is taken out of both courses before they are compared.
@@ -224,6 +224,13 @@ func (c *course) forgetEvents() { c.events = nil }
 func (c *course) forgetWaited() {
 	if e := c.gaveUp(); e != nil {
 		e.Waited = 0
+	}
+}
+
+// forgetTimedOut forgets the verdict about an attempt that Policy.Timeout has ended.
+func (c *course) forgetTimedOut() {
+	if c.stop() == retry.StopTimeout {
+		c.events[len(c.events)-1].Verdict = retry.Verdict{}
 	}
 }
 
