@@ -10,6 +10,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -176,7 +177,7 @@ func TestConnectionsThatFailOddly(t *testing.T) {
 			s := serve(t, hang)
 			base := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-				return oddConn{conn, errOdd}, err
+				return &oddConn{Conn: conn, err: errOdd, written: make(chan struct{})}, err
 			}}
 			_, err := client(t, base, atOnce(3)).Do(request(t, method, s.URL, nil))
 			require.ErrorIs(t, err, errOdd)
@@ -185,13 +186,23 @@ func TestConnectionsThatFailOddly(t *testing.T) {
 	}
 }
 
-// oddConn fails to read.
+// oddConn fails to read once something was written.
 type oddConn struct {
 	net.Conn
-	err error
+	err     error
+	once    sync.Once
+	written chan struct{}
 }
 
-func (c oddConn) Read([]byte) (int, error) { return 0, c.err }
+func (c *oddConn) Write(p []byte) (int, error) {
+	defer c.once.Do(func() { close(c.written) })
+	return c.Conn.Write(p)
+}
+
+func (c *oddConn) Read([]byte) (int, error) {
+	<-c.written
+	return 0, c.err
+}
 
 // What was written in an attempt does not count in the next.
 func TestEachAttemptTellsForItself(t *testing.T) {

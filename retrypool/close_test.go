@@ -209,7 +209,7 @@ func TestCloseInAHurryOfACanceledTask(t *testing.T) {
 		left, err := pool.Close(ended())
 		require.Error(t, err)
 		assert.Empty(t, left)
-		require.EqualError(t, task.Err(), "failed after 1 attempt (context canceled): context canceled")
+		require.EqualError(t, task.Err(), "failed after 1 attempt: context canceled")
 	})
 }
 
