@@ -148,10 +148,7 @@ func (c *Call) begin() bool {
 		return false
 	}
 	c.phase, c.delay, c.ctx, c.child = attempting, 0, c.caller, false
-	if !c.plain {
-		c.prepare()
-	}
-	return true
+	return c.plain || c.prepare()
 }
 
 // timed reports whether p has a setting that needs the time or a timer.
@@ -159,13 +156,17 @@ func (p *Policy) timed() bool {
 	return p.MaxElapsed > 0 || p.AttemptTimeout > 0 || p.Timeout > 0 || p.ResetAfter > 0
 }
 
-// prepare does what has to happen before an attempt.
-func (c *Call) prepare() {
+// prepare does what has to happen before an attempt. It returns false if Timeout is over.
+func (c *Call) prepare() bool {
 	p := c.policy
-	if p.ResetAfter > 0 || c.State.First.IsZero() && (p.MaxElapsed > 0 || p.Timeout > 0 || p.Observer != nil) {
+	if p.ResetAfter > 0 || p.Timeout > 0 || c.State.First.IsZero() && (p.MaxElapsed > 0 || p.Observer != nil) {
 		now := p.now()
 		if c.State.First.IsZero() {
 			c.State.First = now
+		}
+		if p.timeLeft(&c.State, now) <= 0 {
+			c.expire(StopTimeout, nil)
+			return false
 		}
 		c.began = now.Sub(c.State.First)
 	}
@@ -176,6 +177,7 @@ func (c *Call) prepare() {
 		}
 	}
 	c.limit()
+	return true
 }
 
 // limit gives the attempt a context that ends after AttemptTimeout, or with Timeout.
@@ -506,12 +508,15 @@ func (c *Call) cutOff(j *judgment) {
 }
 
 // interrupted ends an operation whose context is done.
+func (c *Call) interrupted() { c.expire(contextStop(c.caller), context.Cause(c.caller)) }
+
+// expire ends an operation between two attempts, or whatever its last one says.
 //
 //go:noinline
-func (c *Call) interrupted() {
+func (c *Call) expire(stop StopReason, cause error) {
 	c.State.normalize()
-	e := c.policy.giveUp(&judgment{stop: contextStop(c.caller)}, &c.State, c.Last)
-	e.Waited, e.Cause = c.Waited, context.Cause(c.caller)
+	e := c.policy.giveUp(&judgment{stop: stop}, &c.State, c.Last)
+	e.Waited, e.Cause = c.Waited, cause
 	c.phase, c.Last = over, e
 	if c.policy.Observer != nil {
 		c.observe(Event{Kind: GaveUp, Stop: e.Stop, Err: e}, c.policy.now())

@@ -641,6 +641,121 @@ func TestCallTimedOut(t *testing.T) {
 	assert.False(t, untimed.TimedOut(), "there is no timeout")
 }
 
+// TestCallPolicyTimeout checks that Policy.Timeout ends the operation with the attempt,
+// and that nobody is asked about the error.
+func TestCallPolicyTimeout(t *testing.T) {
+	t.Parallel()
+	for _, attempt := range []time.Duration{0, time.Minute} {
+		p, clock, events := callPolicy()
+		p.Timeout, p.AttemptTimeout = 5*time.Second, attempt
+		p.Classifier = func(error) retry.Verdict { panic("asked") }
+		call := retry.Call{Policy: p}
+		require.True(t, call.Next(t.Context()))
+		clock.Advance(5*time.Second - 1)
+		assert.False(t, call.TimedOut())
+		clock.Advance(1)
+		assert.True(t, call.TimedOut())
+		assert.Zero(t, call.Verdict(errFinalMark))
+		d := call.End(errFinalMark)
+		want := &retry.Error{Attempts: 1, Stop: retry.StopTimeout, Err: errFinalMark}
+		assert.Equal(t, retry.Decision{
+			Counted: true, Limit: 3, Stop: retry.StopTimeout, Err: want, State: retry.State{Failures: 1, First: firstAttempt},
+		}, d)
+		assert.Equal(t, want, call.Err())
+		assert.False(t, call.Next(t.Context()))
+		events.Expect(t, "1: gave up (timeout): bad request")
+	}
+}
+
+// TestCallDerived checks whose child the context of an attempt is.
+func TestCallDerived(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		p       retry.Policy
+		derived bool
+	}{
+		{"nothing", retry.Policy{}, false},
+		{"an Observer of events", retry.Policy{Observer: &retrytest.Recorder{}}, false},
+		{"an Observer that says nothing", retry.Policy{Observer: shyTracer{func(context.Context, retry.Event) {}}}, false},
+		{"an Observer of attempts", retry.Policy{Observer: &tracer{}}, true},
+		{"AttemptTimeout", retry.Policy{AttemptTimeout: time.Hour}, true},
+		{"Timeout", retry.Policy{Timeout: time.Hour}, true},
+		{"all of them", retry.Policy{AttemptTimeout: time.Hour, Timeout: time.Minute, Observer: &tracer{}}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			call := retry.Call{Policy: &tt.p}
+			defer call.Abort()
+			assert.False(t, call.Derived(), "no attempt")
+			require.True(t, call.Begin(t.Context()))
+			assert.Equal(t, tt.derived, call.Derived())
+			assert.Equal(t, !tt.derived, call.Context() == t.Context())
+			_, traced := tt.p.Observer.(*tracer)
+			assert.Equal(t, traced, call.Context().Value(spanKey{}) == 1)
+		})
+	}
+}
+
+// TestCallTellsTheEndsOfAttempts checks that an Observer of attempts is told the end of
+// each one, and of one that is left too.
+func TestCallTellsTheEndsOfAttempts(t *testing.T) {
+	t.Parallel()
+	var o tracer
+	p := &retry.Policy{Backoff: retry.Constant(0), Observer: &o}
+	call := retry.Call{Policy: p}
+	require.True(t, call.Begin(t.Context()))
+	call.Abort()
+	call.Abort()
+	require.True(t, call.Begin(t.Context()))
+	require.True(t, call.Begin(t.Context()), "it was forgotten")
+	call.End(nil)
+	assert.Equal(t, []string{
+		"begin 1", "end 1: retry: worker lost",
+		"begin 1", "end 1: retry: worker lost", "retrying 1",
+		"begin 2", "end 2: <nil>", "succeeded 2",
+	}, o.log)
+}
+
+// TestCallDefaults checks which settings the Defaults of a Call give.
+func TestCallDefaults(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	defaults := &retry.Policy{
+		Backoff: retry.Exponential{Initial: 10 * s}, MaxDelay: 15 * s, Jitter: retry.NoJitter,
+		MaxAttempts: 1, NonIdempotent: true, MaxElapsed: 1, // are not asked for
+	}
+	tests := []struct {
+		name string
+		p    retry.Policy
+		want []time.Duration
+	}{
+		{"all of them", retry.Policy{}, seconds(10, 15)},
+		{"a Backoff", retry.Policy{Backoff: retry.Linear{Initial: s}}, seconds(0, 0)}, // full jitter
+		{"a MaxDelay", retry.Policy{MaxDelay: 12 * s}, seconds(10, 12)},
+		{"a Jitter", retry.Policy{Jitter: retry.FullJitter}, seconds(0, 0)},
+		{"Overrides", retry.Policy{Overrides: map[string]retry.Override{"unknown": {MaxDelay: s}}}, seconds(1, 1)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p, before := tt.p, tt.p
+			p.Rand = word(0)
+			call := retry.Call{Policy: &p, Defaults: defaults}
+			var delays []time.Duration
+			for call.Begin(t.Context()) {
+				if d := call.End(errBoom); d.Retry {
+					delays = append(delays, d.Delay)
+				}
+			}
+			assert.Equal(t, tt.want, delays)
+			p.Rand = nil
+			assert.Equal(t, before, p, "the Policy stays what it is")
+		})
+	}
+}
+
 // TestCallDetach checks that a detached context lives on until its function is
 // called, or its timeout fires.
 func TestCallDetach(t *testing.T) {

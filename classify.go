@@ -403,7 +403,9 @@ const (
 // Marks win over *Errors that stand beside them. A mark of progress is not the whole
 // answer: it is in the Verdict, whatever else is found.
 func explicit(err error) (Verdict, finding) {
-	switch err.(type) { // most errors wrap nothing
+	switch e := err.(type) { // without more ado for most errors
+	case *marked:
+		return e.verdict, mark
 	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
 		nodes := errtree.Nodes(errtree.MaxNodes)
 		return explicitIn(err, &nodes)

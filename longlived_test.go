@@ -196,6 +196,23 @@ func TestTimeoutOfAStoredJob(t *testing.T) {
 	assert.True(t, p.Next(s, errBoom, firstAttempt.Add(time.Hour)).Retry, "nobody knows when it began")
 }
 
+// An attempt that would begin too late, because its turn has come late, is not begun.
+func TestTimeoutBeforeTheAttempt(t *testing.T) {
+	t.Parallel()
+	var events retrytest.Recorder
+	clock := newCountingClock()
+	call := retry.Call{
+		Policy: &retry.Policy{Timeout: time.Minute, Clock: clock, Observer: &events},
+		State:  retry.State{Failures: 1, First: firstAttempt}, Last: errBoom,
+	}
+	clock.now = firstAttempt.Add(time.Minute)
+	assert.False(t, call.Begin(t.Context()))
+	require.EqualError(t, call.Err(), "failed after 1 attempt (timed out): boom")
+	assert.False(t, call.Begin(t.Context()))
+	require.Len(t, events.Events(), 1)
+	assert.Equal(t, retry.StopTimeout, events.Events()[0].Stop)
+}
+
 func TestTimeoutLateSuccess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

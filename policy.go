@@ -355,7 +355,7 @@ func (p *Policy) writeRest(b *strings.Builder) {
 	say(p.Timeout > 0, "timeout %v", p.Timeout)
 	say(p.ResetAfter > 0, "reset after %v", p.ResetAfter)
 	say(p.MaxRetryAfter > 0, "hints ≤%v", p.MaxRetryAfter)
-	say(p.FreeRateLimits > 0, "%d free rate limits", p.FreeRateLimits)
+	say(p.FreeRateLimits > 0, "%s free rate limits", attemptsText(p.FreeRateLimits))
 	say(p.NonIdempotent, "only what is not applied")
 	for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
 		say(true, "%s: %v", kind, p.Overrides[kind])

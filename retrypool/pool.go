@@ -66,8 +66,9 @@ type Pool struct {
 
 	// Policy decides; nil means the zero Policy. AttemptTimeout, Budget, Observer
 	// and Clock work as in Execute, and so does MaxElapsed, except that a retry
-	// that was due in time is made even if the workers were busy then. The
-	// Observer is told about tasks at the same time, by several goroutines.
+	// that was due in time is made even if the workers were busy then. If Timeout is
+	// over by that time, the context of the attempt ends at once. The Observer is
+	// told about tasks at the same time, by several goroutines.
 	Policy *retry.Policy
 
 	// OnEnd, if not nil, is told the end of every task, with the context that it

@@ -49,7 +49,7 @@ func (a *agenda) push(t *Task) { heap.Push((*byTime)(a), t) }
 // pop takes the first task out. The agenda must not be empty.
 func (a *agenda) pop() *Task { return heap.Pop((*byTime)(a)).(*Task) } //nolint:forcetypeassert // see Push
 
-func (a *agenda) remove(t *Task) { heap.Remove((*byTime)(a), t.place) }
+func (a *agenda) remove(t *Task) { heap.Remove((*byTime)(a), int(t.place)) }
 
 func (a *agenda) first() *Task {
 	if len(a.tasks) == 0 {
@@ -80,12 +80,12 @@ func (h *byTime) Less(i, j int) bool {
 
 func (h *byTime) Swap(i, j int) {
 	h.tasks[i], h.tasks[j] = h.tasks[j], h.tasks[i]
-	h.tasks[i].place, h.tasks[j].place = i, j
+	h.tasks[i].place, h.tasks[j].place = uint32(i), uint32(j)
 }
 
 func (h *byTime) Push(x any) {
 	t := x.(*Task) //nolint:forcetypeassert // only tasks are pushed
-	t.place = len(h.tasks)
+	t.place = uint32(len(h.tasks))
 	h.tasks = append(h.tasks, t)
 }
 

@@ -18,9 +18,9 @@ type Task struct {
 	fn   func(context.Context) error
 
 	number uint64 // in the order of submission
-	place  int    // in its queue
 	watch  *watch // over its context, while it waits; nil if that cannot end
-	seat   int    // in its watch
+	seat   uint32 // in its watch
+	place  uint32 // in the agenda; 32 bits are enough, and a waiting task stays small
 
 	// Written under the pool's lock. While the task runs, only its worker writes.
 	phase   phase
@@ -90,7 +90,7 @@ func (t *Task) Wait(ctx context.Context) error {
 // pools that it went through, as Attempts of a [retry.Error] does: the call in
 // progress counts, and so do those that ended in a free rate limit. A call that
 // Close has canceled to hand the task back does not: the Attempts of such a task
-// are the Failures and RateLimited of its [Task.State].
+// are the Failures, RateLimited and Pending of its [Task.State].
 func (t *Task) Attempts() int {
 	t.pool.mu.Lock()
 	defer t.pool.mu.Unlock()
@@ -113,14 +113,12 @@ func (t *Task) call() retry.Call {
 
 // attempts is Attempts with the lock held, or for the task's worker.
 func (t *Task) attempts() int {
-	failures, limited := max(t.state.Failures, 0), max(t.state.RateLimited, 0)
-	if t.begun {
-		failures++ // which fits: no policy allows more than MaxInt
+	call := retry.Call{State: t.state}
+	n := call.Attempt()
+	if t.begun && n < math.MaxInt {
+		n++
 	}
-	if failures > math.MaxInt-limited {
-		return math.MaxInt
-	}
-	return failures + limited
+	return n
 }
 
 // closedError is the error of a task that was handed back.

@@ -72,6 +72,7 @@ func TestAttempts(t *testing.T) {
 		{name: "final", script: []error{errFinal}, want: 1},
 		{name: "final at last", script: []error{errBoom, errFinal}, want: 2},
 		{name: "free", policy: retry.Policy{FreeRateLimits: 2}, script: []error{limited, limited, errFinal}, want: 3},
+		{name: "pending", script: []error{retry.MarkPending(errBoom), retry.MarkPending(errBoom), errBoom, nil}, want: 4},
 		{name: "no time", policy: retry.Policy{MaxElapsed: time.Minute}, script: []error{errBoom}, want: 1},
 		{name: "may not be repeated", policy: retry.Policy{NonIdempotent: true}, script: []error{errBoom}, want: 1},
 		{name: "resumed", before: retry.State{Failures: 1, RateLimited: 4}, script: []error{errBoom, nil}, want: 7},

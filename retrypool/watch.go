@@ -23,7 +23,7 @@ func (p *Pool) watch(t *Task) {
 		w.stop = context.AfterFunc(t.ctx, func() { p.cancel(w) })
 		p.watches[over] = w
 	}
-	t.watch, t.seat = w, len(w.tasks)
+	t.watch, t.seat = w, uint32(len(w.tasks))
 	w.tasks = append(w.tasks, t)
 }
 

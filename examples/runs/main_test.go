@@ -20,7 +20,7 @@ func TestDemo(t *testing.T) {
 			t.Parallel()
 			out := dbtest.Run(t, run, "-dsn", dsn, "-max-attempts", "5")
 			for _, line := range []string{
-				`policy="run: 5 attempts, 60ms ×2 ≤3.6s, no jitter: waits 60ms, 120ms, 240ms, 480ms"`,
+				`policy="run: 5 attempts, 60ms ×2 ≤3.6s, no jitter: waits 60ms, 120ms, 240ms, 480ms; hints ≤168h0m0s; unlimited free rate limits"`,
 				`level=WARN msg="retry scheduled" run=orphaned error="retry: worker lost" error_class=retryable attempt=2 delay=60ms`,
 				`level=INFO msg="retry succeeded" run=orphaned attempt=2 status=passed`,
 				`level=INFO msg="retry succeeded" run=flaky attempt=2 status=passed`,
@@ -43,7 +43,7 @@ func TestServe(t *testing.T) {
 	t.Parallel()
 	dsn := filepath.Join(t.TempDir(), "runs.db")
 	out, stop := dbtest.Start(t, run, "-serve", "-dsn", dsn, "-categories", "web,api")
-	out.Await(t, `policy="run: 8 attempts, 1m0s ×2 ≤1h0m0s, no jitter: waits 1m0s, 2m0s, 4m0s, 8m0s, 16m0s, …" categories=web,api`)
+	out.Await(t, `policy="run: 8 attempts, 1m0s ×2 ≤1h0m0s, no jitter: waits 1m0s, 2m0s, 4m0s, 8m0s, 16m0s, …; hints ≤168h0m0s; unlimited free rate limits" categories=web,api`)
 	assert.ErrorIs(t, stop(), context.Canceled)
 	assert.NotContains(t, out.String(), "level=ERROR")
 	assert.FileExists(t, dsn)

@@ -36,11 +36,11 @@ var agreements = []agreement{
 	{name: "Call for each attempt", drive: storedLoop, cases: 4000},
 	{
 		name: "Next through JSON", drive: durable(throughJSON), cases: 4000,
-		play: (*scenario).alone, view: (*course).forgetWaited, never: []string{"deadline", "canceled", "budget", "timeout", "cut wait"},
+		play: (*scenario).alone, view: (*course).forgetWaited, never: nextNever,
 	},
 	{
 		name: "Next through text", drive: durable(throughText), cases: 4000,
-		play: (*scenario).alone, view: (*course).forgetWaited, never: []string{"deadline", "canceled", "budget", "timeout", "cut wait"},
+		play: (*scenario).alone, view: (*course).forgetWaited, never: nextNever,
 	},
 	{name: "Transport", drive: transport, cases: 3000, play: transportCan, view: (*course).forgetTimedOut},
 	{name: "Do", drive: reader, cases: 2000, play: (*scenario).explicit},
@@ -51,6 +51,8 @@ var agreements = []agreement{
 	{name: "Run", drive: commands, cases: 100, play: commandsCan, view: (*course).forgetStatus},
 	{name: "Pool", drive: inPool, cases: 2500, on: (*scenario).inBubble, play: (*scenario).apart},
 }
+
+var nextNever = []string{"deadline", "canceled", "budget", "an attempt timeout", "a wait that is cut short"}
 
 // A Transport does not retry an error with a mark that has neither a class nor a
 // category.
@@ -211,14 +213,19 @@ func (s sights) add(c *course) {
 	s[c.stop().String()]++
 	s["retries"] += len(c.waits())
 	if c.cutWait() {
-		s["cut wait"]++
+		s["a wait that is cut short"]++
 	}
-	for _, e := range c.events {
-		switch {
-		case e.Kind == retry.Retrying && e.Verdict.After > 0:
-			s["hint"]++
-		case e.Verdict == retry.Verdict{Class: retry.Retryable, Category: "timeout"}:
-			s["timeout"]++
+	for _, v := range c.verdicts() {
+		for name, seen := range map[string]bool{
+			"a hint":             v.After > 0,
+			"an exact wait":      v.Exact,
+			"progress":           v.Progress,
+			"pending":            v.Class == retry.Pending,
+			"an attempt timeout": v.Class == retry.Retryable && v.Category == "timeout",
+		} {
+			if seen {
+				s[name]++
+			}
 		}
 	}
 }
@@ -226,9 +233,11 @@ func (s sights) add(c *course) {
 // expect checks that nothing was rare but what never happens.
 func (s sights) expect(t *testing.T, cases int, never []string) {
 	t.Helper()
-	t.Log(cases, s)
-	least := map[string]int{"retries": cases / 2, "cut wait": cases / 100, "hint": cases / 50, "timeout": cases / 50}
-	for stop := range retry.StopMaybeApplied + 1 {
+	least := map[string]int{
+		"retries": cases / 2, "a wait that is cut short": cases / 200, "a hint": cases / 50, "an exact wait": cases / 100,
+		"progress": cases / 50, "pending": cases / 50, "an attempt timeout": cases / 50,
+	}
+	for stop := range retry.StopBackoff + 1 {
 		least[stop.String()] = cases / 50
 	}
 	for name, n := range least {

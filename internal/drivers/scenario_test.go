@@ -134,7 +134,8 @@ func scenarioBackoff(r *rand.Rand) retry.Backoff {
 		retry.Constant(d),
 		retry.Schedule{d, 0, 3 * d},
 		retry.Schedule{},
-		backoffFunc(func(n int) time.Duration { return time.Duration(2-n) * d }),
+		backoffFunc(func(n int) time.Duration { return time.Duration(2-n) * d }), // then it says stop
+		backoffFunc(func(n int) time.Duration { return time.Duration(1-n) * d }),
 	)
 }
 
