@@ -79,15 +79,20 @@ type Call struct {
 	Last   error
 	Waited time.Duration
 
-	policy *Policy            // Policy, or the zero one
-	caller context.Context    //nolint:containedctx // of the operation
-	ended  <-chan struct{}    // the Done of caller
-	ctx    context.Context    //nolint:containedctx // of the attempt
-	cancel context.CancelFunc // ends ctx; nil if it has no timeout, or is detached
-	told   func(error)        // is told the end of the attempt; nil if nobody asked
-	timer  *time.Timer        // of the waits
-	delay  time.Duration      // before the next attempt
-	began  time.Duration      // when the attempt began, from State.First on; only for ResetAfter
+	caller context.Context //nolint:containedctx // of the operation
+	ended  <-chan struct{} // the Done of caller
+	ctx    context.Context //nolint:containedctx // of the attempt
+	own    *attempt        // nil unless the policy wants to know or to limit attempts
+	timer  *time.Timer     // of the waits
+	delay  time.Duration   // before the next attempt
+}
+
+// attempt is what only some attempts have. It is apart because a Call is on the stack of
+// every caller that waits.
+type attempt struct {
+	cancel context.CancelFunc // ends the context; nil if it has no timeout, or is detached
+	told   func(error)        // is told the end; nil if nobody asked
+	began  time.Duration      // from State.First on; only for ResetAfter
 }
 
 // phase is what a Call is doing.
@@ -127,7 +132,7 @@ func (c *Call) under(ctx context.Context) {
 	}
 	p := c.Policy.orZero()
 	_, timed := ctx.Deadline()
-	c.policy, c.caller, c.ended = p, ctx, ctx.Done()
+	c.caller, c.ended = ctx, ctx.Done()
 	c.plain = !timed && !p.timed() && p.Observer == nil && c.budget() == nil
 }
 
@@ -158,7 +163,7 @@ func (p *Policy) timed() bool {
 
 // prepare does what has to happen before an attempt. It returns false if Timeout is over.
 func (c *Call) prepare() bool {
-	p := c.policy
+	p := c.Policy.orZero()
 	if p.ResetAfter > 0 || p.Timeout > 0 || c.State.First.IsZero() && (p.MaxElapsed > 0 || p.Observer != nil) {
 		now := p.now()
 		if c.State.First.IsZero() {
@@ -168,11 +173,14 @@ func (c *Call) prepare() bool {
 			c.expire(StopTimeout, nil)
 			return false
 		}
-		c.began = now.Sub(c.State.First)
+		if p.ResetAfter > 0 {
+			c.attempt().began = now.Sub(c.State.First)
+		}
 	}
 	if o, ok := p.Observer.(attemptObserver); ok {
-		var ctx context.Context
-		if ctx, c.told = o.Attempt(c.caller, c.Attempt()); ctx != nil {
+		ctx, told := o.Attempt(c.caller, c.Attempt())
+		c.attempt().told = told
+		if ctx != nil {
 			c.ctx, c.child = ctx, true
 		}
 	}
@@ -180,9 +188,19 @@ func (c *Call) prepare() bool {
 	return true
 }
 
+func (c *Call) attempt() *attempt {
+	if c.own == nil {
+		c.own = new(attempt)
+	}
+	return c.own
+}
+
+// limited reports whether the attempt has a timeout that ends its context.
+func (c *Call) limited() bool { return c.own != nil && c.own.cancel != nil }
+
 // limit gives the attempt a context that ends after AttemptTimeout, or with Timeout.
 func (c *Call) limit() {
-	p, d := c.policy, c.policy.AttemptTimeout
+	p, d := c.Policy.orZero(), c.Policy.orZero().AttemptTimeout
 	c.total = false
 	if p.Timeout > 0 {
 		if left := max(p.timeLeft(&c.State, p.now()), 1); d <= 0 || left <= d {
@@ -190,7 +208,7 @@ func (c *Call) limit() {
 		}
 	}
 	if d > 0 {
-		c.ctx, c.cancel = p.withTimeout(c.ctx, d)
+		c.ctx, c.attempt().cancel = p.withTimeout(c.ctx, d)
 		c.child = true
 	}
 }
@@ -222,7 +240,7 @@ func (c *Call) Attempt() int {
 // [Retryable], category "timeout", whatever its error says, unless a mark or the policy's
 // Classifier says otherwise. If it was Policy.Timeout, the operation has ended.
 func (c *Call) TimedOut() bool {
-	return c.cancel != nil && c.phase == attempting && done.Is(c.ctx) && !done.Closed(c.ended)
+	return c.limited() && c.phase == attempting && done.Is(c.ctx) && !done.Closed(c.ended)
 }
 
 // Verdict returns the verdict about the failure err of the attempt in progress, as
@@ -238,7 +256,7 @@ func (c *Call) Verdict(err error) Verdict {
 	if timedOut && c.total {
 		return Verdict{}
 	}
-	return c.policy.classify(err, timedOut, c.Classify, c.Unknown)
+	return c.Policy.orZero().classify(err, timedOut, c.Classify, c.Unknown)
 }
 
 // End ends the attempt in progress with its error; nil is a success. It decides
@@ -292,11 +310,11 @@ func (c *Call) Err() error {
 // returned function is called: for a result that is read under it, such as the body
 // of a response. The timeout goes on, but TimedOut is false from then on.
 func (c *Call) Detach() context.CancelFunc {
-	cancel := c.cancel
-	c.cancel = nil
-	if cancel == nil {
+	if !c.limited() {
 		return func() {}
 	}
+	cancel := c.own.cancel
+	c.own.cancel = nil
 	return cancel
 }
 
@@ -319,7 +337,7 @@ func (c *Call) Abort() {
 // told.
 func (c *Call) Hold(ctx context.Context, hint time.Duration) bool {
 	c.under(ctx)
-	p, left, room := c.policy, sat.Max, sat.Max
+	p, left, room := c.Policy.orZero(), sat.Max, sat.Max
 	if deadline, ok := c.caller.Deadline(); ok || p.MaxElapsed > 0 || p.Timeout > 0 {
 		now := p.now()
 		left = p.elapsedLeft(&c.State, now)
@@ -342,16 +360,19 @@ func (c *Call) Hold(ctx context.Context, hint time.Duration) bool {
 
 // stop ends the context of the attempt.
 func (c *Call) stop() {
-	if c.cancel != nil {
-		c.cancel()
-		c.cancel = nil
+	if c.limited() {
+		c.own.cancel()
+		c.own.cancel = nil
 	}
 }
 
 // release lets go of what the attempt has.
 func (c *Call) release(err error) {
-	if told := c.told; told != nil {
-		c.told = nil
+	if c.own == nil {
+		return
+	}
+	if told := c.own.told; told != nil {
+		c.own.told = nil
 		told(err)
 	}
 	c.stop()
@@ -372,14 +393,14 @@ func (c *Call) succeeded() {
 //go:noinline
 func (c *Call) rejoice() {
 	budget := c.budget()
-	if budget == nil && c.policy.Observer == nil {
+	if budget == nil && c.Policy.orZero().Observer == nil {
 		return
 	}
-	now := c.policy.now()
+	now := c.Policy.orZero().now()
 	if budget != nil {
 		budget.Deposit(now)
 	}
-	if c.policy.Observer != nil {
+	if c.Policy.orZero().Observer != nil {
 		c.observe(Event{Kind: Succeeded}, now)
 	}
 }
@@ -398,7 +419,12 @@ func (c *Call) failed(err error, v Verdict, d *Decision) {
 		if v.Progress {
 			c.Waited = 0
 		}
-		if c.judge(&j, now, sat.Max); !j.retry {
+		if c.Defaults != nil {
+			c.judge(&j, now, sat.Max)
+		} else {
+			c.Policy.orZero().judge(&j, &c.State, now, sat.Max)
+		}
+		if !j.retry {
 			c.giveUp(&j)
 		}
 	default:
@@ -417,15 +443,15 @@ func (c *Call) failed(err error, v Verdict, d *Decision) {
 //
 //go:noinline
 func (c *Call) weigh(j *judgment) (now time.Time) {
-	j.timeUp = c.total && c.cancel != nil && done.Is(c.ctx)
+	j.timeUp = c.total && c.limited() && done.Is(c.ctx)
 	c.release(c.Last)
-	p, budget, room := c.policy, c.budget(), sat.Max
+	p, budget, room := c.Policy.orZero(), c.budget(), sat.Max
 	if deadline, ok := c.caller.Deadline(); ok || p.MaxElapsed > 0 || p.Timeout > 0 || p.ResetAfter > 0 ||
 		p.Observer != nil || budget != nil {
 		now = p.now()
 		room = until(deadline, now)
 	}
-	if p.ResetAfter > 0 && now.Sub(c.State.First)-c.began >= p.ResetAfter {
+	if p.ResetAfter > 0 && now.Sub(c.State.First)-c.own.began >= p.ResetAfter {
 		j.verdict.Progress = true
 	}
 	if j.verdict.Progress {
@@ -445,19 +471,21 @@ func (c *Call) weigh(j *judgment) (now time.Time) {
 }
 
 // judge asks the decider.
+//
+//go:noinline
 func (c *Call) judge(j *judgment, now time.Time, room time.Duration) {
-	if c.Defaults != nil && c.policy.Backoff == nil {
+	if c.Defaults != nil && c.Policy.orZero().Backoff == nil {
 		c.judgeByDefaults(j, now, room)
 		return
 	}
-	c.policy.judge(j, &c.State, now, room)
+	c.Policy.orZero().judge(j, &c.State, now, room)
 }
 
 // judgeByDefaults stands apart because a Policy is large, see judgeOverridden.
 //
 //go:noinline
 func (c *Call) judgeByDefaults(j *judgment, now time.Time, room time.Duration) {
-	p := *c.policy
+	p := *c.Policy.orZero()
 	p.Backoff = c.Defaults.Backoff
 	p.MaxDelay = orDefault(p.MaxDelay, c.Defaults.MaxDelay)
 	if p.Jitter == nil {
@@ -471,7 +499,7 @@ func (c *Call) judgeByDefaults(j *judgment, now time.Time, room time.Duration) {
 //go:noinline
 func (c *Call) report(d *Decision, j *judgment, now time.Time) {
 	if now.IsZero() && (j.retry || j.delay > 0) {
-		now = c.policy.now()
+		now = c.Policy.orZero().now()
 	}
 	*d = j.decision(&c.State, now)
 	d.Err = c.Err()
@@ -491,7 +519,7 @@ func until(deadline, now time.Time) time.Duration {
 func (c *Call) giveUp(j *judgment) {
 	c.phase = over
 	if j.stop != StopFinal {
-		e := c.policy.giveUp(j, &c.State, c.Last)
+		e := c.Policy.orZero().giveUp(j, &c.State, c.Last)
 		e.Waited = c.Waited
 		c.Last = e
 	}
@@ -502,8 +530,8 @@ func (c *Call) giveUp(j *judgment) {
 //go:noinline
 func (c *Call) cutOff(j *judgment) {
 	c.release(c.Last)
-	c.policy.count(new(judgment), &c.State, time.Time{}) // as any failure
-	j.limit, j.counted, j.stop = c.policy.limit(), true, contextStop(c.caller)
+	c.Policy.orZero().count(new(judgment), &c.State, time.Time{}) // as any failure
+	j.limit, j.counted, j.stop = c.Policy.orZero().limit(), true, contextStop(c.caller)
 	c.interrupted()
 }
 
@@ -515,11 +543,11 @@ func (c *Call) interrupted() { c.expire(contextStop(c.caller), context.Cause(c.c
 //go:noinline
 func (c *Call) expire(stop StopReason, cause error) {
 	c.State.normalize()
-	e := c.policy.giveUp(&judgment{stop: stop}, &c.State, c.Last)
+	e := c.Policy.orZero().giveUp(&judgment{stop: stop}, &c.State, c.Last)
 	e.Waited, e.Cause = c.Waited, cause
 	c.phase, c.Last = over, e
-	if c.policy.Observer != nil {
-		c.observe(Event{Kind: GaveUp, Stop: e.Stop, Err: e}, c.policy.now())
+	if c.Policy.orZero().Observer != nil {
+		c.observe(Event{Kind: GaveUp, Stop: e.Stop, Err: e}, c.Policy.orZero().now())
 	}
 }
 
@@ -535,17 +563,17 @@ func (c *Call) announce(j *judgment, now time.Time) {
 }
 
 func (c *Call) observe(e Event, now time.Time) {
-	e.Policy, e.Attempt = c.policy.Name, c.Attempt()
+	e.Policy, e.Attempt = c.Policy.orZero().Name, c.Attempt()
 	if !c.State.First.IsZero() {
 		e.Elapsed = max(now.Sub(c.State.First), 0)
 	}
-	c.policy.Observer.Observe(c.caller, e)
+	c.Policy.orZero().Observer.Observe(c.caller, e)
 }
 
 // budget returns what bounds the retries of this operation.
 func (c *Call) budget() Throttle {
-	if c.policy.Budget != nil {
-		return c.policy.Budget
+	if c.Policy != nil && c.Policy.Budget != nil {
+		return c.Policy.Budget
 	}
 	return c.Budget
 }

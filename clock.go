@@ -75,8 +75,8 @@ func (p *Policy) withTimeout(ctx context.Context, d time.Duration) (context.Cont
 // behind. It does not outlive the call, in a pool or elsewhere: a timer of one
 // testing/synctest bubble must not be used in another.
 func (c *Call) wait(d time.Duration) bool {
-	if c.policy.Clock != nil {
-		return waitOn(c.caller, c.policy.Clock, d)
+	if clock := c.Policy.orZero().Clock; clock != nil {
+		return waitOn(c.caller, clock, d)
 	}
 	if c.timer == nil {
 		c.timer = time.NewTimer(d)

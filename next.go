@@ -102,24 +102,26 @@ func (p *Policy) classify(err error, timedOut bool, protocol Classifier, unknown
 		return v
 	}
 	if p.Classifier != nil {
-		if v := p.Classifier(err); v != (Verdict{}) {
-			return v.after(progress)
+		if v = p.Classifier(err); v != (Verdict{}) {
+			v.Progress = v.Progress || progress
+			return v
 		}
 	}
 	switch {
 	case timedOut:
-		return again("timeout").after(progress)
+		v = again("timeout")
 	case protocol != nil:
 		v = protocol(err)
 	case found == gaveUp:
-		return v
+		v, _ = explicit(err)
 	default:
 		v = inspect(err, nil)
 	}
 	if v.Class == Unknown && v.After <= 0 && unknown != Unknown {
 		v.Class = unknown
 	}
-	return v.after(progress)
+	v.Progress = v.Progress || progress
+	return v
 }
 
 // Decide is the decider: what p makes of a failure with verdict v at the

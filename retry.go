@@ -77,7 +77,7 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 		if !c.begin() {
 			return c.Last
 		}
-		if c.cancel != nil || c.told != nil {
+		if c.own != nil {
 			c.try(fn)
 		} else if err = fn(c.ctx); err != nil {
 			c.fail(err)
@@ -111,7 +111,7 @@ func (c *Call) first(ctx context.Context, err error) (final bool) {
 func (c *Call) fail(err error) {
 	var v Verdict
 	if !done.Closed(c.ended) {
-		v = c.policy.classify(err, false, nil, Unknown)
+		v = c.Policy.orZero().classify(err, false, nil, Unknown)
 	}
 	c.failed(err, v, nil)
 }
