@@ -276,7 +276,8 @@ var slow = []trouble{
 		name: "canceled as in the old days", set: to(stallRaw("")), change: func(req *http.Request) *http.Request {
 			over := make(chan struct{})
 			time.AfterFunc(long, func() { close(over) })
-			req.Cancel = over //nolint:staticcheck // is deprecated, and used
+			//lint:ignore SA1019 deprecated, and used
+			req.Cancel = over //nolint:staticcheck // likewise
 			return req
 		},
 		want: final("canceled"), get: 1, post: 1,
