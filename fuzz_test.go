@@ -117,11 +117,10 @@ func FuzzDelay(f *testing.F) {
 			Rand:     word(u),
 		}
 		limit := capByHand(backoff, p.MaxDelay)
-		switch backoff.(type) {
-		case retry.Constant, retry.Schedule:
-			if p.MaxDelay <= 0 {
-				limit = maxInt64 // the jitter is around what was written
-			}
+		_, constant := backoff.(retry.Constant)
+		schedule, _ := backoff.(retry.Schedule)
+		if p.MaxDelay <= 0 && (constant || len(schedule) > 0) {
+			limit = maxInt64 // the jitter is around what was written
 		}
 		lo, hi := p.Bounds(retries)
 		if lo < 0 || hi < lo || hi > limit {
