@@ -21,12 +21,12 @@ const (
 // [Jitter] are applied.
 //
 // The built-in ones are [Exponential], [Linear], [Fibonacci], [Constant] and
-// [Schedule]: literals that can be compared, printed and stored. They answer in
-// constant time for any retry, stick at the longest duration (292 years)
+// [Schedule]: literals that can be compared, printed and stored. They take
+// constant time for any retry, stop growing at the longest duration (292 years)
 // instead of overflowing, and give the same result on every architecture.
 //
-// An implementation must be safe for concurrent use and depend on nothing but
-// retry. A negative delay ends the call: see [StopBackoff].
+// An implementation must be safe for concurrent use, and its result must depend
+// only on retry. A negative delay ends the call: see [StopBackoff].
 type Backoff interface {
 	// Delay returns the wait before retry number retry. The first retry, which
 	// is the second attempt, has number 1; a smaller number counts as 1.
@@ -58,7 +58,7 @@ func (e Exponential) Delay(retry int) time.Duration {
 	}
 }
 
-// doubled returns d, which is positive, doubled so many times.
+// doubled returns d doubled times times. d is positive.
 func doubled(d time.Duration, times int) time.Duration {
 	if times > 63-bits.Len64(uint64(d)) {
 		return sat.Max
@@ -170,8 +170,8 @@ func (s Schedule) String() string {
 	return "schedule " + strings.Join(waits, ", ")
 }
 
-// longest returns the largest wait of a backoff whose waits were written down
-// one by one, and whether it is such a one.
+// longest returns the largest wait of a [Constant] or a [Schedule]. It returns
+// false for any other backoff.
 func longest(b Backoff) (time.Duration, bool) {
 	switch b := b.(type) {
 	case Constant:

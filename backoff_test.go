@@ -16,11 +16,11 @@ import (
 const (
 	ms = time.Millisecond
 
-	// longestWait is where every backoff sticks.
+	// longestWait is the largest wait of every backoff.
 	longestWait = time.Duration(math.MaxInt64)
 )
 
-// waits returns what a backoff says about the first n retries.
+// waits returns the waits of a backoff before the first n retries.
 func waits(b retry.Backoff, n int) []time.Duration {
 	all := make([]time.Duration, n)
 	for i := range all {
@@ -37,7 +37,7 @@ func seconds(ss ...float64) []time.Duration {
 	return all
 }
 
-// TestBackoffSequences pins the sequences that are documented.
+// TestBackoffSequences pins the documented sequences.
 func TestBackoffSequences(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -74,8 +74,8 @@ func TestBackoffSequences(t *testing.T) {
 	}
 }
 
-// TestBackoffOutOfRange checks that fields out of their range run as the
-// documented value.
+// TestBackoffOutOfRange checks that fields out of range run as the documented
+// value.
 func TestBackoffOutOfRange(t *testing.T) {
 	t.Parallel()
 	nan, inf := math.NaN(), math.Inf(1)
@@ -113,8 +113,8 @@ func TestBackoffOutOfRange(t *testing.T) {
 	}
 }
 
-// An infinite multiplier has no default to run as: the second wait is the
-// longest that there is, and MaxDelay makes sense of it.
+// An infinite multiplier does not run as a default: the second wait is the
+// longest possible, and MaxDelay caps it.
 func TestExponentialInfiniteMultiplier(t *testing.T) {
 	t.Parallel()
 	for _, multiplier := range []float64{math.Inf(1), math.MaxFloat64} {

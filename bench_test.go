@@ -2,17 +2,31 @@ package retry_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// The benchmarks come in pairs: what the library does, and the loop that a
-// careful engineer would write by hand for it, which looks at its context
-// before every attempt. `make bench` prints the ratios.
+// The benchmarks come in pairs: a call of the library, and a careful
+// hand-written loop, which checks its context before every attempt. `make
+// bench` prints the ratios.
 
 var (
 	errBoom  = errors.New("boom")
@@ -25,7 +39,7 @@ func succeed(context.Context) error { return nil }
 //go:noinline
 func fail(context.Context) error { return errFinal }
 
-// hand is the loop by hand: attempts, context, classifier, no wait.
+// hand is the hand-written loop: attempts, context, classifier, no wait.
 //
 //go:noinline
 func hand(ctx context.Context, attempts int, final func(error) bool, fn func(context.Context) error) error {
@@ -92,7 +106,7 @@ func BenchmarkSuccess(b *testing.B) {
 	})
 }
 
-// A context that can be canceled makes both loops dearer by the same check.
+// A context that can be canceled adds the same check to both loops.
 func BenchmarkSuccessCancelable(b *testing.B) {
 	ctx, cancel := context.WithCancel(context.Background())
 	b.Cleanup(cancel)
@@ -300,4 +314,425 @@ func BenchmarkBudgetSuccess(b *testing.B) {
 	for b.Loop() {
 		_ = p.Execute(ctx, succeed)
 	}
+}
+
+// assertAllocs checks that a call of fn allocates nothing, or want times.
+func assertAllocs(t *testing.T, want int, fn func()) {
+	t.Helper()
+	assert.EqualValues(t, want, testing.AllocsPerRun(200, fn))
+}
+
+func TestAllocsOfSuccess(t *testing.T) {
+	background := context.Background()
+	cancelable, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	deadline, cancelDeadline := context.WithTimeout(t.Context(), time.Hour)
+	defer cancelDeadline()
+	contexts := map[string]context.Context{"background": background, "cancelable": cancelable, "deadline": deadline}
+	policies := map[string]*retry.Policy{
+		"nil":      nil,
+		"zero":     {},
+		"all data": {Name: "task", MaxAttempts: 5, MaxElapsed: time.Hour, Backoff: retry.Fibonacci{}, Jitter: retry.EqualJitter},
+		"budget":   {Budget: &retry.Budget{}},
+	}
+	for kind, ctx := range contexts {
+		for name, p := range policies {
+			t.Run(kind+", "+name, func(t *testing.T) {
+				var err error
+				assertAllocs(t, 0, func() { err = p.Execute(ctx, succeed) })
+				require.NoError(t, err)
+
+				n, text := 0, name
+				assertAllocs(t, 0, func() {
+					err = p.Execute(ctx, func(context.Context) error {
+						n += len(text)
+						return nil
+					})
+				})
+				require.NoError(t, err)
+				require.Positive(t, n)
+
+				v := 0
+				assertAllocs(t, 0, func() {
+					v, err = retry.Do(ctx, p, func(context.Context) (int, error) {
+						n++
+						return n, nil
+					})
+				})
+				require.NoError(t, err)
+				require.Equal(t, n, v)
+			})
+		}
+	}
+}
+
+func TestAllocsOfFinal(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	marked := retry.MarkFinal(errBoom)
+	wrapped := fmt.Errorf("wrapped: %w", marked)
+	tests := []struct {
+		name string
+		p    retry.Policy
+		err  error
+	}{
+		{"mark", retry.Policy{}, marked},
+		{"wrapped mark", retry.Policy{}, wrapped},
+		{"mark after a classifier", retry.Policy{Classifier: finalByClassifier}, marked},
+		{"classifier", retry.Policy{Classifier: finalByClassifier}, errFinal},
+		{"On", retry.Policy{Classifier: retry.On(retry.Final, errFinal)}, errFinal},
+		{"Chain", retry.Policy{Classifier: retry.Chain(nil, retry.On(retry.Retryable, errBoom), finalByClassifier)}, errFinal},
+		{"with a budget", retry.Policy{Budget: &retry.Budget{}}, marked},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var err error
+			fn := func(context.Context) error { return tt.err }
+			assertAllocs(t, 0, func() { err = tt.p.Execute(ctx, fn) })
+			require.Equal(t, tt.err, err)
+
+			assertAllocs(t, 0, func() {
+				_, err = retry.Do(ctx, &tt.p, func(context.Context) (string, error) { return "", tt.err })
+			})
+			require.Equal(t, tt.err, err)
+		})
+	}
+}
+
+func TestAllocsOfRetries(t *testing.T) {
+	cancelable, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	deadline, cancelDeadline := context.WithTimeout(t.Context(), time.Hour)
+	defer cancelDeadline()
+	tests := []struct {
+		name string
+		p    retry.Policy
+	}{
+		{"unknown", retry.Policy{}},
+		{"classifier", retry.Policy{Classifier: finalByClassifier}},
+		{"elapsed", retry.Policy{MaxElapsed: time.Hour}},
+		{"unlimited", retry.Policy{MaxAttempts: retry.Unlimited}},
+		{"reserve", retry.Policy{Budget: &retry.Budget{Ratio: 1, Reserve: 1_000_000}}},
+		{"credit", retry.Policy{Budget: richBudget()}},
+		{"override", retry.Policy{Overrides: map[string]retry.Override{"unknown": {MaxAttempts: 5}}}},
+	}
+	for _, tt := range tests {
+		for kind, ctx := range map[string]context.Context{"cancelable": cancelable, "deadline": deadline} {
+			t.Run(kind+", "+tt.name, func(t *testing.T) {
+				p := tt.p
+				if p.MaxAttempts == 0 {
+					p.MaxAttempts = 4
+				}
+				p.Backoff = retry.Constant(0)
+				calls, runs := 0, 0
+				var err error
+				assertAllocs(t, 0, func() {
+					runs++
+					n := 0
+					err = p.Execute(ctx, func(context.Context) error {
+						calls++
+						if n++; n <= 3 {
+							return errBoom
+						}
+						return nil
+					})
+				})
+				require.NoError(t, err)
+				require.Equal(t, 4*runs, calls)
+			})
+		}
+	}
+}
+
+// richBudget has credit for many retries and keeps it.
+func richBudget() *retry.Budget {
+	b := &retry.Budget{Reserve: retry.NoReserve, TTL: 1000 * time.Hour}
+	deposit(b, time.Now(), 100_000, 1)
+	return b
+}
+
+// A call that is given up allocates only its error.
+func TestAllocsOfExhausted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	soon, cancelSoon := context.WithTimeout(t.Context(), time.Hour)
+	defer cancelSoon()
+	dead, kill := context.WithCancel(t.Context())
+	kill()
+	hinted := retry.MarkRateLimited(errBoom, time.Hour)
+	tests := []struct {
+		name string
+		ctx  context.Context
+		p    retry.Policy
+		err  error
+		stop error
+	}{
+		{"attempts", ctx, retry.Policy{Backoff: retry.Constant(0)}, errBoom, retry.ErrAttemptsExhausted},
+		{"one attempt", ctx, retry.Policy{MaxAttempts: 1}, errBoom, retry.ErrAttemptsExhausted},
+		{"budget", ctx, retry.Policy{Budget: &retry.Budget{Reserve: retry.NoReserve}}, errBoom, retry.ErrBudgetExhausted},
+		{"elapsed", ctx, retry.Policy{MaxElapsed: time.Minute, Backoff: retry.Constant(time.Hour)}, errBoom, retry.ErrElapsed},
+		{"deadline", soon, retry.Policy{Backoff: retry.Constant(2 * time.Hour)}, errBoom, context.DeadlineExceeded},
+		{"hint", ctx, retry.Policy{}, hinted, retry.ErrRetryAfterTooLong},
+		{"non-idempotent", ctx, retry.Policy{NonIdempotent: true}, errBoom, retry.ErrMaybeApplied},
+		{"not started", dead, retry.Policy{}, nil, context.Canceled},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var err error
+			fn := func(context.Context) error { return tt.err }
+			assertAllocs(t, 1, func() { err = tt.p.Execute(tt.ctx, fn) })
+			require.ErrorIs(t, err, tt.stop)
+
+			assertAllocs(t, 1, func() {
+				_, err = retry.Do(tt.ctx, &tt.p, func(context.Context) (int, error) { return 0, tt.err })
+			})
+			require.ErrorIs(t, err, tt.stop)
+		})
+	}
+	t.Run("Next", func(t *testing.T) {
+		now := time.Now()
+		p := &retry.Policy{}
+		s := retry.State{Failures: 2, First: now}
+		assertAllocs(t, 1, func() { sinkDecision = p.Next(s, errBoom, now) })
+		require.ErrorIs(t, sinkDecision.Err, retry.ErrAttemptsExhausted)
+	})
+}
+
+func TestAllocsOfNext(t *testing.T) {
+	now := time.Now()
+	policies := map[string]*retry.Policy{
+		"classifier": {MaxAttempts: 10, Classifier: finalByClassifier},
+		"elapsed":    {MaxAttempts: 10, MaxElapsed: time.Hour},
+		"zero":       {},
+		"nil":        nil,
+		"override":   {Overrides: map[string]retry.Override{"retryable": {MaxDelay: time.Minute}, "unknown": {MaxDelay: time.Minute}}},
+	}
+	for name, p := range policies {
+		for _, key := range []string{"", "job 42"} {
+			t.Run(name+" "+key, func(t *testing.T) {
+				s := retry.State{Failures: 1, First: now, Key: key}
+				assertAllocs(t, 0, func() { sinkDecision = p.Next(s, errBoom, now) })
+				require.True(t, sinkDecision.Retry)
+				assertAllocs(t, 0, func() { sinkDecision = p.Decide(s, sinkVerdict, now) })
+				require.True(t, sinkDecision.Retry)
+				ctx := t.Context()
+				assertAllocs(t, 0, func() {
+					call := retry.Call{Policy: p, State: s}
+					call.Begin(ctx)
+					sinkDecision = call.End(errBoom)
+				})
+				require.True(t, sinkDecision.Retry)
+				assertAllocs(t, 0, func() { sinkDuration = p.Delay(s) })
+				require.LessOrEqual(t, sinkDuration, time.Minute)
+				assertAllocs(t, 0, func() { _, sinkDuration = p.Bounds(3) })
+				require.Positive(t, sinkDuration)
+			})
+		}
+	}
+}
+
+func TestAllocsOfClassify(t *testing.T) {
+	p := &retry.Policy{Classifier: finalByClassifier}
+	assertAllocs(t, 0, func() { sinkVerdict = retry.Classify(errBoom) })
+	require.Equal(t, retry.Unknown, sinkVerdict.Class)
+	assertAllocs(t, 0, func() { sinkVerdict = p.Classify(errFinal) })
+	require.Equal(t, retry.Final, sinkVerdict.Class)
+	marked := retry.MarkFinal(errBoom)
+	assertAllocs(t, 0, func() { sinkVerdict = retry.Classify(marked) })
+	require.Equal(t, retry.Final, sinkVerdict.Class)
+	sinkVerdict = retry.Verdict{}
+}
+
+func TestAllocsOfBudget(t *testing.T) {
+	b := &retry.Budget{}
+	now := time.Now()
+	granted := 0
+	assertAllocs(t, 0, func() {
+		now = now.Add(time.Millisecond)
+		b.Deposit(now)
+		if b.TryWithdraw(now) {
+			granted++
+		}
+	})
+	require.Positive(t, granted)
+	assertAllocs(t, 0, func() { b.TryWithdraw(now) }) // refused
+}
+
+func TestAllocsOfDelays(t *testing.T) {
+	backoffs := []retry.Backoff{
+		retry.Exponential{},
+		retry.Exponential{Initial: time.Millisecond, Multiplier: 1.5},
+		retry.Linear{},
+		retry.Fibonacci{},
+		retry.Constant(time.Second),
+		retry.Schedule{time.Second, time.Minute},
+		retry.Schedule(nil),
+	}
+	jitters := []retry.Jitter{
+		retry.FullJitter, retry.EqualJitter, retry.NoJitter, retry.Proportional(0.1), retry.PlusMinus(time.Second),
+	}
+	for _, backoff := range backoffs {
+		for _, jitter := range jitters {
+			t.Run(fmt.Sprintf("%v, %v", backoff, jitter), func(t *testing.T) {
+				n := 0
+				assertAllocs(t, 0, func() {
+					n++
+					sinkDuration = jitter.Apply(min(backoff.Delay(n), time.Minute), time.Minute, uint64(n)<<32)
+				})
+				p := &retry.Policy{Backoff: backoff, Jitter: jitter}
+				assertAllocs(t, 0, func() {
+					n++
+					sinkDuration = p.Delay(retry.State{Failures: n})
+				})
+				assertAllocs(t, 0, func() {
+					n++
+					sinkDuration = p.Delay(retry.State{Failures: n, Key: "job 42"})
+				})
+			})
+		}
+	}
+}
+
+// If a function is called and never stored, its closure and the variables in it
+// stay on the stack of the caller. One careless line moves them to the heap, in
+// every call of every user. The tests of allocations notice that too; the
+// compiler names the line.
+
+func TestFuncParametersDoNotEscape(t *testing.T) {
+	t.Parallel()
+	said := compile(t, "-gcflags="+"github.com/seed-5ff3c98e/retry"+"=-m", ".")
+	positions := funcParameters(t, "retry.go")
+	for _, name := range []string{"Execute", "run", "try"} {
+		require.Contains(t, positions, name)
+	}
+	for name, position := range positions {
+		about := regexp.MustCompile(`(?m)^.*`+regexp.QuoteMeta(position)+`: .*$`).FindAllString(said, -1)
+		if assert.Len(t, about, 1, name) {
+			assert.Regexp(t, `: fn does not escape$`, about[0], name)
+		}
+	}
+}
+
+// funcParameters returns where functions have a parameter fn. It leaves out
+// generic ones, which the compiler reports where they are used.
+func funcParameters(t *testing.T, name string) map[string]string {
+	t.Helper()
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, name, nil, 0)
+	require.NoError(t, err)
+	positions := map[string]string{}
+	for _, decl := range file.Decls {
+		f, ok := decl.(*ast.FuncDecl)
+		if !ok || f.Type.TypeParams != nil {
+			continue
+		}
+		for _, field := range f.Type.Params.List {
+			for _, ident := range field.Names {
+				if ident.Name == "fn" {
+					positions[f.Name.Name] = files.Position(ident.Pos()).String()
+				}
+			}
+		}
+	}
+	return positions
+}
+
+// callers is a package that exists for the compiler only.
+const callers = `package callers
+
+import (
+	"context"
+
+	"` + "github.com/seed-5ff3c98e/retry" + `"
+)
+
+func Execute(ctx context.Context, p *retry.Policy) (n int, err error) {
+	err = p.Execute(ctx, func(context.Context) error { n++; return nil })
+	return n, err
+}
+
+func Do(ctx context.Context, p *retry.Policy) (n int, err error) {
+	_, err = retry.Do(ctx, p, func(context.Context) (int, error) { n++; return n, nil })
+	return n, err
+}
+`
+
+func TestClosuresOfCallersDoNotEscape(t *testing.T) {
+	t.Parallel()
+	place, err := filepath.Abs(filepath.FromSlash("internal/callers/callers.go"))
+	require.NoError(t, err)
+	source := filepath.Join(t.TempDir(), "callers.go")
+	require.NoError(t, os.WriteFile(source, []byte(callers), 0o600))
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{place: source}})
+	require.NoError(t, err)
+	list := filepath.Join(t.TempDir(), "overlay.json")
+	require.NoError(t, os.WriteFile(list, overlay, 0o600))
+
+	said := compile(t, "-overlay="+list, "-gcflags="+"github.com/seed-5ff3c98e/retry"+"/internal/callers=-m", "./internal/callers")
+	assert.NotContains(t, said, "moved to heap")
+	literals := regexp.MustCompile(`(?m)^.*: func literal .*$`).FindAllString(said, -1)
+	assert.Len(t, literals, 3, "two of the caller's, and that of Do")
+	for _, literal := range literals {
+		assert.Regexp(t, `: func literal does not escape$`, literal)
+	}
+}
+
+// compile returns what the compiler says about a package. The go command repeats
+// it when there is nothing to compile.
+func compile(t *testing.T, args ...string) string {
+	t.Helper()
+	said, err := exec.CommandContext(t.Context(), "go", append([]string{"build"}, args...)...).CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	return string(said)
+}
+
+// BenchmarkSleepers reports the memory of a caller that waits for its retry,
+// and of one that waits in a hand-written loop.
+func BenchmarkSleepers(b *testing.B) {
+	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Hour)}
+	failing := func(context.Context) error { return errBoom }
+	pair(b, func(b *testing.B) {
+		sleepers(b, func(ctx context.Context) {
+			timer := time.NewTimer(time.Hour)
+			defer timer.Stop()
+			for range 2 {
+				if failing(ctx) == nil {
+					return
+				}
+				select {
+				case <-timer.C:
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}, func(b *testing.B) {
+		sleepers(b, func(ctx context.Context) { _ = p.Execute(ctx, failing) })
+	})
+}
+
+func sleepers(b *testing.B, call func(context.Context)) {
+	const n = 20_000
+	for b.Loop() {
+		ctx, cancel := context.WithCancel(context.Background())
+		before := memory()
+		var done sync.WaitGroup
+		for range n {
+			done.Go(func() { call(ctx) })
+		}
+		for runtime.NumGoroutine() < n {
+			runtime.Gosched()
+		}
+		time.Sleep(200 * time.Millisecond) // until all of them sleep
+		b.ReportMetric(float64(memory()-before)/n, "B/sleeper")
+		cancel()
+		done.Wait()
+	}
+}
+
+func memory() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc + m.StackInuse
 }

@@ -12,69 +12,69 @@ const (
 	defaultReserve = 3
 )
 
-// Throttle decides whether one more retry may be made. A [*Budget] is one; so is what
-// adapts a rate limiter or a breaker that you have. Both methods get the time of the
-// policy's clock, run on the goroutine of the call, must not block, and must be safe for
-// concurrent use. A panic in them passes through the call.
+// Throttle decides whether one more retry may be made. A [*Budget] is a Throttle; an
+// adapter for your own rate limiter or circuit breaker can be one too. Both methods get
+// the time of the policy's clock and run on the goroutine of the call. They must not
+// block, and must be safe for concurrent use. A panic in them passes through the call.
 type Throttle interface {
 	Deposit(now time.Time)          // a call succeeded
-	TryWithdraw(now time.Time) bool // may one more retry be made? An attempt that is Pending is none
+	TryWithdraw(now time.Time) bool // may one more retry be made? Not asked after a Pending attempt
 }
 
-// NoReserve is the Reserve of a [Budget] that allows no retry before there were
-// successes.
+// NoReserve is the Reserve of a [Budget] that allows no retry before the first
+// success.
 const NoReserve = -1
 
 // Budget bounds the share of extra load that retries add, so that an outage does
-// not become a storm. Share one among all calls to the same dependency: the
-// zero value is ready, and a Budget must not be copied after its first use.
+// not become a storm. Share one among all calls to the same dependency. The zero
+// value is ready; a Budget must not be copied after its first use.
 //
-// Every success earns Ratio retries; what is earned fades with the time constant
-// TTL, so that good times do not pay for a storm later. A Reserve beside it lets
-// a young or an idle process retry at all. A success refills the reserve first
-// and earns credit with what is left: it pays once. A retry takes one from the
-// credit, or else from the reserve. Nothing refills with time: a process that
-// only fails gets its reserve and no more. So the extra attempts in a total
+// Every success earns Ratio retries as credit. The credit fades with the time
+// constant TTL, so that successes of long ago do not pay for a storm. The
+// Reserve lets a new or an idle process retry at all. A success refills the
+// reserve first, and only the remainder becomes credit. A retry takes one from
+// the credit, or else from the reserve. Nothing refills with time: a process
+// that only fails gets its reserve and no more. So the extra attempts in a total
 // outage are at most
 //
 //	clients × (Reserve + Ratio × rate of successes × TTL)
 //
-// and they delay the recovery by what the service needs for them. Among thousands
-// of clients it is the reserves that count: give each a Reserve of 1, or none.
-// docs/storms.md has figures.
+// and they delay the recovery by the time that the service needs for them. With
+// thousands of clients the reserves are the largest part: give each client a
+// Reserve of 1, or NoReserve. docs/storms.md has figures.
 //
 // A refused retry ends the call before it waits. Do not put a loop that
-// reconnects for ever under a Budget: there is no load to bound but its own, and
-// the backoff does that.
+// reconnects forever under a Budget: the only load is its own, and the backoff
+// bounds that.
 //
-// A nil *Budget is none. A Budget is lock-free and safe for concurrent use. It counts in units of 1/4000
-// retry, and keeps at most about a million retries. The fraction of a unit that a
-// success earns is carried over to the next success, in steps of 2⁻³² units and
-// rounded up. So n successes earn Ratio × n retries for small ratios too. A
-// positive Ratio below 1e-9 is too small to be kept well: [Policy.Validate]
-// reports it, and each success earns at least 2⁻³² units, 6e-14 retries.
+// A nil *Budget sets no limit. A Budget is lock-free and safe for concurrent use. It
+// counts in units of 1/4000 retry, and keeps at most about a million retries. The
+// fraction of a unit that a success earns is carried over to the next success, in steps
+// of 2⁻³² units and rounded up. So n successes earn Ratio × n retries for small ratios
+// too. A positive Ratio below 1e-9 is too small to be exact: [Policy.Validate] reports
+// it, and each success earns at least 2⁻³² units, 6e-14 retries.
 //
 // Time moves in steps of TTL/64. Credit fades when a step ends, so it may exceed
-// Ratio × rate × TTL by up to 1 %. A clock that jumps forward makes credit fade,
-// one that jumps backward stops it from fading until the next call. Credit that
-// is not touched for 2³¹ steps, five years with the default TTL, counts as fresh.
+// Ratio × rate × TTL by up to 1 %. If the clock jumps forward, credit fades. If
+// it jumps backward, credit does not fade until the next call. Credit that is not
+// touched for 2³¹ steps, five years with the default TTL, counts as fresh.
 //
-// The scheme is that of Finagle's RetryBudget with credit per success instead of
-// per request.
+// The scheme is Finagle's RetryBudget with credit per success instead of per
+// request.
 type Budget struct {
 	Ratio   float64       // retries earned by a success, in [1e-9, 1]; 0 or less, or NaN, means 0.1
 	TTL     time.Duration // time constant of the credit's decay; 0 or less means 5 seconds
 	Reserve int           // retries without credit; 0 means 3, and NoReserve none
 
-	_      [64]byte      // keeps the counters, which change, off the cache line of the settings
-	spent  atomic.Uint64 // of the reserve, in units; 0 is a full reserve
-	credit atomic.Uint64 // units in the low half, the step of time they are worth that in the high half
-	carry  atomic.Uint32 // what was earned of the next unit, in parts
+	_      [64]byte      // keeps the counters, which change, off the settings' cache line
+	spent  atomic.Uint64 // units taken from the reserve; 0 is a full reserve
+	credit atomic.Uint64 // units in the low half, the step at which they were counted in the high half
+	carry  atomic.Uint32 // the earned fraction of the next unit, in parts
 	_      [44]byte
 }
 
 // A retry is 4000 units because ratios are written in decimals: 0.1, 0.25 and
-// 0.001 are whole units, which are exact and need no carry.
+// 0.001 are then whole units, which are exact and need no carry.
 const (
 	unitsPerRetry = 4000
 	defaultUnits  = unitsPerRetry / 10
@@ -103,8 +103,8 @@ func (b *Budget) Deposit(now time.Time) {
 	}
 }
 
-// refill puts units back into the reserve, and returns those that it has no
-// room for.
+// refill puts units back into the reserve, and returns the units for which it
+// has no room.
 func (b *Budget) refill(units uint64) uint64 {
 	for {
 		spent := b.spent.Load()
@@ -152,7 +152,7 @@ func (b *Budget) spend() bool {
 }
 
 // fade returns the units that are left at step of a credit word. Steps wrap
-// around; a step before the word's counts as the same.
+// around; an earlier step than the word's counts as the same step.
 func fade(word uint64, step uint32) uint64 {
 	units := word & maxUnits
 	passed := int32(step - uint32(word>>32))

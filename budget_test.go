@@ -14,9 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/testkit"
+	"github.com/seed-5ff3c98e/retry/internal/teststat"
 )
 
-// What the doc comment of Budget says, again and on purpose not shared with the
+// The constants of the doc comment of Budget, on purpose not shared with the
 // code.
 const (
 	unit     = 1.0 / 4000 // the ratio of a success that earns one unit
@@ -27,12 +29,13 @@ const (
 // anInstant is a time at the beginning of a step for every TTL up to a minute.
 var anInstant = time.Unix(1_700_000_040, 0)
 
-// balance returns, in units, the credit of b less what its reserve lacks. It
-// takes all credit on the way, and leaves the reserve full.
+// balance returns, in units, the credit of b minus the missing part of its
+// reserve. It takes all credit, and leaves the reserve full.
 //
-// There is no way to look into a Budget, but there is one to weigh it: without
-// a reserve, a withdrawal succeeds if and only if there is credit for it, so it
-// is what has to be added until it does that tells what was there.
+// A Budget has no method for its credit, but the credit can be measured:
+// without a reserve, a withdrawal succeeds if and only if there is credit for
+// it, so the credit follows from the units that must be added until it
+// succeeds.
 func balance(b *retry.Budget, now time.Time) (units int) {
 	reserve := b.Reserve
 	b.Reserve = retry.NoReserve
@@ -60,12 +63,12 @@ func deposit(b *retry.Budget, now time.Time, n int, ratio float64) {
 	b.Ratio = before
 }
 
-// ledger is a Budget that is slow and easy to believe: it keeps every credit and
-// every withdrawal as an entry of its own, which fades by itself, and counts in
+// ledger is a naive Budget for comparison: it keeps every credit and every
+// withdrawal as an entry of its own, which fades by itself, and counts in
 // float64.
 type ledger struct {
 	earned  float64 // by a success; all amounts are in units
-	carry   float64 // what was earned of the next unit
+	carry   float64 // the earned fraction of the next unit
 	reserve float64
 	step    time.Duration
 
@@ -73,8 +76,8 @@ type ledger struct {
 	last    int64   // the step at which an entry was made last
 	missing float64 // from the reserve
 
-	// The Budget rounds what is left down to units whenever it makes an entry
-	// after some time. This is the most that it can have lost by that.
+	// The Budget rounds the credit down to units whenever it makes an entry
+	// after some time. This is the most that it can lose by that.
 	rounding float64
 }
 
@@ -129,7 +132,7 @@ func (l *ledger) enter(now time.Time, units float64) {
 }
 
 func (l *ledger) deposit(now time.Time) {
-	const dust = 1e-6 // the error of the float64s here, and what the Budget rounds up
+	const dust = 1e-6 // the error of the float64s here, and the rounding of the Budget
 	units := math.Floor(l.carry + l.earned + dust)
 	l.carry += l.earned - units
 	back := min(l.missing, units)
@@ -171,7 +174,7 @@ func TestBudgetAgreesWithLedger(t *testing.T) {
 	t.Parallel()
 	const calls = 150
 	sequences := uint64(3000)
-	if raceEnabled {
+	if teststat.Race {
 		sequences = 500
 	}
 	ratios := []float64{
@@ -210,7 +213,7 @@ func TestBudgetAgreesWithLedger(t *testing.T) {
 			}
 		}
 	}
-	// The sequences are worth something only if they go everywhere.
+	// The sequences prove something only if all outcomes occur.
 	total := answers[refused] + answers[fromCredit] + answers[fromReserve]
 	for how := range unclear {
 		assert.Greater(t, answers[how], total/20, how)
@@ -240,7 +243,7 @@ func TestBudgetZeroValue(t *testing.T) {
 	t.Parallel()
 	explicit := retry.Budget{Ratio: 0.1, TTL: 5 * time.Second, Reserve: 3}
 	for _, b := range []*retry.Budget{{}, &explicit, {Ratio: -1, TTL: -1}} {
-		assert.Equal(t, 3, peerDrain(b, anInstant), "reserve")
+		assert.Equal(t, 3, testkit.Drain(b, anInstant), "reserve")
 		assert.Equal(t, -3*perRetry, balance(b, anInstant))
 
 		// Ten successes earn a retry.
@@ -273,11 +276,11 @@ func TestBudgetReserve(t *testing.T) {
 		t.Run(fmt.Sprint(tt.reserve), func(t *testing.T) {
 			t.Parallel()
 			b := &retry.Budget{Reserve: tt.reserve}
-			assert.Equal(t, tt.want, peerDrain(b, anInstant))
-			// It refills by successes only, and to the brim only.
-			assert.Equal(t, 0, peerDrain(b, anInstant.AddDate(50, 0, 0)))
+			assert.Equal(t, tt.want, testkit.Drain(b, anInstant))
+			// Only successes refill it, and only until it is full.
+			assert.Equal(t, 0, testkit.Drain(b, anInstant.AddDate(50, 0, 0)))
 			deposit(b, anInstant, tt.want, 1)
-			assert.Equal(t, tt.want, peerDrain(b, anInstant.AddDate(50, 0, 0)))
+			assert.Equal(t, tt.want, testkit.Drain(b, anInstant.AddDate(50, 0, 0)))
 		})
 	}
 	// A product of the largest ones and of the units in a retry would wrap
@@ -333,8 +336,8 @@ func TestBudgetRatio(t *testing.T) {
 	}
 }
 
-// TestBudgetRatioOfFractions checks that what is less than a unit is neither
-// lost nor counted as one.
+// TestBudgetRatioOfFractions checks that a fraction of a unit is neither lost
+// nor counted as a unit.
 func TestBudgetRatioOfFractions(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -427,7 +430,7 @@ func TestBudgetInASteadyState(t *testing.T) {
 				deposit(b, now, perStep, ratio)
 			}
 			want := ratio * perStep * perTTL // Ratio × rate × TTL
-			granted := float64(peerDrain(b, now))
+			granted := float64(testkit.Drain(b, now))
 			assert.LessOrEqual(t, granted, 1.01*want)
 			assert.GreaterOrEqual(t, granted, 0.99*want-1-1.0/perTTL)
 		})
@@ -497,8 +500,8 @@ func TestBudgetFades(t *testing.T) {
 	}
 }
 
-// What has faded does not come back, and what a backward jump has spared fades
-// from then on.
+// Faded credit does not come back, and credit that a backward jump has kept
+// fades from then on.
 func TestBudgetClockJumps(t *testing.T) {
 	t.Parallel()
 	const ttl, credits = 64 * time.Second, 1000
@@ -552,12 +555,12 @@ func TestBudgetDates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := &retry.Budget{TTL: ttl, Reserve: 1}
-			assert.Equal(t, 1, peerDrain(b, now))
+			assert.Equal(t, 1, testkit.Drain(b, now))
 			deposit(b, now, 1+credits, 1)
 			assert.Equal(t, credits*perRetry, balance(b, now))
 
 			deposit(b, now, credits, 1)
-			// A step more or less, because these are in the midst of one.
+			// A step more or less, because these instants are within a step.
 			later := balance(b, now.Add(ttl))
 			assert.InDelta(t, credits*perRetry/math.E, later, credits*perRetry/math.E/60)
 		})
@@ -617,7 +620,7 @@ func TestBudgetTTLs(t *testing.T) {
 	}
 }
 
-// A success pays once: what the reserve takes is no credit.
+// A success pays once: the part for the reserve does not become credit.
 func TestBudgetRefillsReserveFirst(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -645,7 +648,7 @@ func TestBudgetRefillsReserveFirst(t *testing.T) {
 			}
 			deposit(b, anInstant, tt.deposits, tt.ratio)
 			assert.Equal(t, tt.balance, balance(b, anInstant))
-			assert.Equal(t, 3, peerDrain(b, anInstant), "the reserve is full now")
+			assert.Equal(t, 3, testkit.Drain(b, anInstant), "the reserve is full now")
 		})
 	}
 	t.Run("credit is spent first", func(t *testing.T) {
@@ -654,7 +657,7 @@ func TestBudgetRefillsReserveFirst(t *testing.T) {
 		b.Deposit(anInstant)
 		require.True(t, b.TryWithdraw(anInstant))
 		// Only a reserve outlasts this.
-		assert.Equal(t, 1, peerDrain(b, anInstant.Add(time.Hour)))
+		assert.Equal(t, 1, testkit.Drain(b, anInstant.Add(time.Hour)))
 	})
 }
 
@@ -678,7 +681,8 @@ func TestBudgetRefusalChangesNothing(t *testing.T) {
 	assert.Equal(t, int(credit/math.E), balanceAfterRefill(b, anInstant.Add(64*time.Second)))
 }
 
-// balanceAfterRefill is balance without what the reserve of one retry lacks.
+// balanceAfterRefill is balance without the missing part of a reserve of one
+// retry.
 func balanceAfterRefill(b *retry.Budget, now time.Time) int {
 	return balance(b, now) + perRetry
 }
@@ -691,7 +695,7 @@ func TestBudgetCap(t *testing.T) {
 	deposit(b, anInstant, most/perRetry, 1)
 	deposit(b, anInstant, perRetry, unit)
 	deposit(b, anInstant, 10, 1)
-	assert.Equal(t, most/perRetry, peerDrain(b, anInstant))
+	assert.Equal(t, most/perRetry, testkit.Drain(b, anInstant))
 	assert.Equal(t, most%perRetry, balance(b, anInstant))
 }
 
@@ -724,7 +728,7 @@ func TestBudgetContention(t *testing.T) {
 	t.Parallel()
 	const goroutines = 50
 	rounds, calls := 5, 20_000
-	if raceEnabled {
+	if teststat.Race {
 		rounds, calls = 2, 5000
 	}
 	// The settings wear out one or the other: the credit, or the reserve.
@@ -828,13 +832,13 @@ func TestBudgetAfterPanics(t *testing.T) {
 			b := &retry.Budget{Reserve: 10, TTL: math.MaxInt64}
 			p := &retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(0), Budget: b}
 			for retries := range 3 {
-				peerRun(func() {
+				testkit.Isolated(func() {
 					calls := 0
 					_ = p.Execute(t.Context(), func(context.Context) error {
 						if calls++; calls > retries {
 							end()
 						}
-						return errPeer
+						return testkit.ErrPeer
 					})
 				})
 			}

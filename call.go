@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/done"
+	"github.com/seed-5ff3c98e/retry/internal/known"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
 
@@ -29,73 +30,72 @@ import (
 // # Attempts
 //
 // Next waits as the last decision says, and begins an attempt; End ends it and
-// decides what follows. Where something else does the waiting, a heap or a
-// database, Begin takes the place of Next, and the [Decision] that End returns says
-// when. Both are false when the operation has ended; Err then says how.
+// decides what follows. If a heap or a database does the waiting, call Begin
+// instead of Next; the [Decision] that End returns says when. Both return false
+// when the operation has ended; Err then says how.
 //
 // An attempt that was begun and not ended is lost: the next call of Next or Begin
-// ends it with [ErrLost], so a loop that forgets End is no endless one. Next and
-// Begin after the end of the operation are false. End without an attempt in
-// progress decides nothing: it changes neither State nor Err, and returns a
-// Decision without a retry, with Err of the Call, or else the given error, as its
-// Err. If an attempt panics, nothing is counted; see [Call.Abort].
+// ends it with [ErrLost], so a loop that forgets End is not endless. End without
+// an attempt in progress decides nothing: it changes neither State nor Err, and
+// returns a Decision without a retry. The Err of that Decision is the Call's, or
+// else the given error. If an attempt panics, nothing is counted; see
+// [Call.Abort].
 type Call struct {
 	// Policy decides. nil means the zero Policy.
 	Policy *Policy
 
-	// Classify is what a protocol knows of its errors. It takes the place of the
-	// function [Classify], so marks and Policy.Classifier are asked before it. nil
-	// means that function. It may be made with [Extend].
+	// Classify classifies the errors of a protocol in place of the function
+	// [Classify]. Marks and Policy.Classifier are asked before it. nil means the
+	// function [Classify]. [Extend] makes such a Classifier.
 	Classify Classifier
 
-	// Unknown is the class of the errors that Classify leaves Unknown: Final where
-	// the protocol knows all that may be retried. The zero value leaves them
+	// Unknown is the class of errors that Classify leaves Unknown: Final if the
+	// protocol knows every error that may be retried. The zero value leaves them
 	// Unknown, and so retried.
 	Unknown Class
 
-	// NonIdempotent restricts the retries of this call as Policy.NonIdempotent
-	// does those of all.
+	// NonIdempotent restricts the retries of this call in the way of
+	// Policy.NonIdempotent.
 	NonIdempotent bool
 
 	phase phase
-	plain bool // nothing has to happen around an attempt, and nobody needs the time
+	plain bool // nothing has to happen around an attempt, and the time is not needed
 	total bool // the context of the attempt ends with Policy.Timeout
-	child bool // the context of the attempt is not the caller's
 
 	// Budget is used if the Policy has none.
 	Budget Throttle
 
 	// Defaults, if not nil, has the Backoff for a Policy without one, and the
-	// MaxDelay and the Jitter for one that sets neither of those either.
+	// MaxDelay and the Jitter for a Policy that sets none of the three.
 	Defaults *Policy
 
-	// State is that of the operation, kept up to date by End. Set it to go on with
-	// a stored one; ask [Policy.Exhausted] first.
+	// State is the state of the operation, kept up to date by End. Set it to
+	// continue a stored operation; ask [Policy.Exhausted] first.
 	State State
 
 	// Last is the last failure and Waited the sum of the waits, kept up to date by
-	// End and Next. An [Error] has them. Set them beside a State to go on with. When
-	// the operation has ended, Last is what Err returns.
+	// End and Next. An [Error] has them. Set them with State to continue a stored
+	// operation. When the operation has ended, Err returns Last.
 	Last   error
 	Waited time.Duration
 
 	caller context.Context //nolint:containedctx // of the operation
 	ended  <-chan struct{} // the Done of caller
-	ctx    context.Context //nolint:containedctx // of the attempt
 	own    *attempt        // nil unless the policy wants to know or to limit attempts
 	timer  *time.Timer     // of the waits
 	delay  time.Duration   // before the next attempt
 }
 
-// attempt is what only some attempts have. It is apart because a Call is on the stack of
-// every caller that waits.
+// attempt has what only some attempts need. It is not part of the Call because a Call is
+// on the stack of every caller that waits.
 type attempt struct {
+	ctx    context.Context    //nolint:containedctx // a child of the caller's; nil if the attempt has the caller's
 	cancel context.CancelFunc // ends the context; nil if it has no timeout, or is detached
-	told   func(error)        // is told the end; nil if nobody asked
-	began  time.Duration      // from State.First on; only for ResetAfter
+	told   func(error)        // tells the Observer the end; nil if it did not ask
+	began  time.Duration      // since State.First; only for ResetAfter
 }
 
-// phase is what a Call is doing.
+// phase is the current phase of a Call.
 type phase uint8
 
 const (
@@ -106,7 +106,7 @@ const (
 
 // Next waits until the next attempt is due and begins it. It returns false when
 // the operation has ended: it succeeded, it was given up, or ctx is done. ctx is
-// that of the operation, the same each time; nil is context.Background().
+// the context of the operation, the same each time; nil is context.Background().
 func (c *Call) Next(ctx context.Context) bool {
 	c.under(ctx)
 	c.lose()
@@ -136,10 +136,10 @@ func (c *Call) under(ctx context.Context) {
 	c.plain = !timed && !p.timed() && p.Observer == nil && c.budget() == nil
 }
 
-// lose ends an attempt that nobody has ended.
+// lose ends an attempt that the caller has not ended.
 func (c *Call) lose() {
 	if c.phase == attempting {
-		c.failed(ErrLost, c.Verdict(ErrLost), nil)
+		c.failed(ErrLost, nil, nil)
 	}
 }
 
@@ -152,7 +152,9 @@ func (c *Call) begin() bool {
 		c.interrupted()
 		return false
 	}
-	c.phase, c.delay, c.ctx, c.child = attempting, 0, c.caller, false
+	if c.phase, c.delay = attempting, 0; c.own != nil {
+		c.own.ctx = nil
+	}
 	return c.plain || c.prepare()
 }
 
@@ -161,7 +163,8 @@ func (p *Policy) timed() bool {
 	return p.MaxElapsed > 0 || p.AttemptTimeout > 0 || p.Timeout > 0 || p.ResetAfter > 0
 }
 
-// prepare does what has to happen before an attempt. It returns false if Timeout is over.
+// prepare gives an attempt its time, its context and its event. It returns false if
+// Timeout is over.
 func (c *Call) prepare() bool {
 	p := c.Policy.orZero()
 	if p.ResetAfter > 0 || p.Timeout > 0 || c.State.First.IsZero() && (p.MaxElapsed > 0 || p.Observer != nil) {
@@ -181,7 +184,7 @@ func (c *Call) prepare() bool {
 		ctx, told := o.Attempt(c.caller, c.Attempt())
 		c.attempt().told = told
 		if ctx != nil {
-			c.ctx, c.child = ctx, true
+			c.attempt().ctx = ctx
 		}
 	}
 	c.limit()
@@ -208,24 +211,29 @@ func (c *Call) limit() {
 		}
 	}
 	if d > 0 {
-		c.ctx, c.attempt().cancel = p.withTimeout(c.ctx, d)
-		c.child = true
+		own := c.attempt()
+		own.ctx, own.cancel = p.withTimeout(c.Context(), d)
 	}
 }
 
 // Context returns the context of the attempt: the one that was given to Next, or a
 // child of it that ends with the attempt, if there is a [Policy.AttemptTimeout] or
-// Timeout or the Observer has derived one. After the attempt it stays what it was;
-// before the first it is nil.
-func (c *Call) Context() context.Context { return c.ctx }
+// Timeout or the Observer has derived one. After the attempt it stays the same;
+// before the first Next it is nil.
+func (c *Call) Context() context.Context {
+	if c.Derived() {
+		return c.own.ctx
+	}
+	return c.caller
+}
 
 // Derived reports whether Context is a child of the caller's context that was made for
 // this attempt.
-func (c *Call) Derived() bool { return c.child }
+func (c *Call) Derived() bool { return c.own != nil && c.own.ctx != nil }
 
 // Attempt returns the number of the attempt in progress, or of the last one: the
-// first has number 1. It is 0 before the first. The attempts of a State that was
-// stored count.
+// first has number 1. It is 0 before the first. The attempts of a stored State
+// count.
 func (c *Call) Attempt() int {
 	c.State.normalize()
 	n := c.State.attempts()
@@ -240,42 +248,47 @@ func (c *Call) Attempt() int {
 // [Retryable], category "timeout", whatever its error says, unless a mark or the policy's
 // Classifier says otherwise. If it was Policy.Timeout, the operation has ended.
 func (c *Call) TimedOut() bool {
-	return c.limited() && c.phase == attempting && done.Is(c.ctx) && !done.Closed(c.ended)
+	return c.limited() && c.phase == attempting && done.Is(c.own.ctx) && !done.Closed(c.ended)
 }
 
-// Verdict returns the verdict about the failure err of the attempt in progress, as
-// End finds it: by a mark, the policy's Classifier, the attempt's own timeout, and
-// the protocol's Classify, in this order. It is zero if the caller's context is done or
-// Policy.Timeout is over, which is asked first, and then the error is not; and if err
-// is nil.
-func (c *Call) Verdict(err error) Verdict {
+// Verdict returns the verdict about the failure err of the attempt in progress, as End
+// finds it: by a mark, the policy's Classifier, the attempt's own timeout, and the
+// protocol's Classify, in this order. It is zero if err is nil, and if the caller's
+// context is done or Policy.Timeout is over: then the error is not asked.
+func (c *Call) Verdict(err error) Verdict { return verdictOf(c.classify(err)) }
+
+// classify is Verdict as a Fact, the form used inside the package.
+func (c *Call) classify(err error) known.Fact {
 	if err == nil || c.phase != attempting || done.Closed(c.ended) {
-		return Verdict{}
+		return known.Fact{}
 	}
-	timedOut := c.TimedOut()
+	timedOut := c.own != nil && c.TimedOut()
 	if timedOut && c.total {
-		return Verdict{}
+		return known.Fact{}
 	}
 	return c.Policy.orZero().classify(err, timedOut, c.Classify, c.Unknown)
 }
 
 // End ends the attempt in progress with its error; nil is a success. It decides
 // what follows, settles with the Budget and tells the Observer. The State of the
-// Decision is also that of the Call, and if there is no retry, its Err is that of
-// the Call: the error itself if it is [Final], else an [*Error].
+// Decision is also the State of the Call. If there is no retry, its Err is also
+// the Err of the Call: the error itself if it is [Final], else an [*Error].
 //
 // The context is asked before the error: if it is done, the operation ends, and a
 // failure is not classified.
 func (c *Call) End(err error) Decision {
-	return c.end(err, c.Verdict(err))
+	return c.end(err, nil)
 }
 
-// EndVerdict is End for a failure that the caller has judged: with the result of
-// [Call.Verdict], and what else it knows.
-func (c *Call) EndVerdict(err error, v Verdict) Decision { return c.end(err, v) }
+// EndVerdict is End for a failure that the caller has classified: usually the
+// result of [Call.Verdict] with a hint or a category added.
+func (c *Call) EndVerdict(err error, v Verdict) Decision {
+	f := v.fact()
+	return c.end(err, &f)
+}
 
 // end ends the attempt in progress and returns the decision.
-func (c *Call) end(err error, v Verdict) (d Decision) {
+func (c *Call) end(err error, f *known.Fact) (d Decision) {
 	switch {
 	case c.phase != attempting:
 		return c.idle(err)
@@ -283,12 +296,12 @@ func (c *Call) end(err error, v Verdict) (d Decision) {
 		c.succeeded()
 		return Decision{State: c.State}
 	default:
-		c.failed(err, v, &d)
+		c.failed(err, f, &d)
 		return d
 	}
 }
 
-// idle is End where there is no attempt to end.
+// idle is End without an attempt in progress.
 func (c *Call) idle(err error) Decision {
 	d := Decision{State: c.State, Err: c.Err()}
 	if d.Err == nil {
@@ -297,8 +310,8 @@ func (c *Call) idle(err error) Decision {
 	return d
 }
 
-// Err returns how the operation ended: nil if it succeeded or goes on, the error of
-// its last attempt as it is if that is [Final], and an [*Error] otherwise.
+// Err returns how the operation ended: nil if it succeeded or has not ended, the
+// error of its last attempt as it is if that is [Final], and an [*Error] otherwise.
 func (c *Call) Err() error {
 	if c.phase != over {
 		return nil
@@ -306,9 +319,10 @@ func (c *Call) Err() error {
 	return c.Last
 }
 
-// Detach lets the context of the attempt in progress live on after End, until the
-// returned function is called: for a result that is read under it, such as the body
-// of a response. The timeout goes on, but TimedOut is false from then on.
+// Detach keeps the context of the attempt in progress alive after End, until the
+// returned function is called. It is for a result that is read under that context,
+// such as the body of a response. The timeout goes on, but TimedOut is false from
+// then on.
 func (c *Call) Detach() context.CancelFunc {
 	if !c.limited() {
 		return func() {}
@@ -318,11 +332,11 @@ func (c *Call) Detach() context.CancelFunc {
 	return cancel
 }
 
-// Abort ends the attempt in progress as if it had not been begun: it is not
-// counted, and there is no event. It does nothing if there is none. Where attempts may
-// panic or the caller may leave the loop, defer it, to release the timer of the
-// attempt's timeout. An Observer that was told of the attempt is told that it ended,
-// with [ErrLost].
+// Abort ends the attempt in progress as if it had not been begun: it is not counted,
+// and there is no event. It does nothing if there is none. Where attempts may panic or
+// the caller may leave the loop, defer Abort to release the timer of the attempt's
+// timeout. An Observer that was told of the attempt is told that it ended, with
+// [ErrLost].
 func (c *Call) Abort() {
 	if c.phase == attempting {
 		c.phase = between
@@ -330,11 +344,10 @@ func (c *Call) Abort() {
 	}
 }
 
-// Hold waits as the policy waits for the hint of a server, which another operation may
-// have got. It may be called between Next and the work of the attempt, whose timeout
-// then begins anew. It reports false if it did not wait until then, because the hint is
-// longer than the policy allows or ctx is done first. Nothing is counted, and nobody is
-// told.
+// Hold waits as the policy waits for a server's hint. It is for a hint that another
+// operation has received. It may be called between Next and the work of the attempt;
+// the attempt's timeout then begins again. It returns false if the hint is longer than
+// the policy allows or if ctx is done first. Hold counts nothing and makes no event.
 func (c *Call) Hold(ctx context.Context, hint time.Duration) bool {
 	c.under(ctx)
 	p, left, room := c.Policy.orZero(), sat.Max, sat.Max
@@ -352,7 +365,9 @@ func (c *Call) Hold(ctx context.Context, hint time.Duration) bool {
 		return false
 	}
 	if c.phase == attempting {
-		c.ctx = c.caller
+		if c.own != nil {
+			c.own.ctx = nil
+		}
 		c.limit()
 	}
 	return true
@@ -366,7 +381,7 @@ func (c *Call) stop() {
 	}
 }
 
-// release lets go of what the attempt has.
+// release ends the context of the attempt and tells the Observer its end.
 func (c *Call) release(err error) {
 	if c.own == nil {
 		return
@@ -405,25 +420,29 @@ func (c *Call) rejoice() {
 	}
 }
 
-// failed ends the attempt in progress with a failure and decides what follows. Only
-// who wants it pays for a Decision, which is large.
-func (c *Call) failed(err error, v Verdict, d *Decision) {
+// failed ends the attempt in progress with a failure and decides what follows. The
+// failure is classified if f is nil. A Decision is large, and made only if d is not nil.
+func (c *Call) failed(err error, f *known.Fact, d *Decision) {
 	var j judgment
-	j.verdict, j.nonIdempotent = v, c.NonIdempotent
+	j.nonIdempotent = c.NonIdempotent
+	switch {
+	case f != nil:
+		j.fact = *f
+	case c.own == nil && c.ended == nil: // spares every caller that waits a frame
+		j.fact = c.Policy.orZero().classify(err, false, c.Classify, c.Unknown)
+	default:
+		j.fact = c.classify(err)
+	}
 	c.phase, c.Last = between, err
 	now := time.Time{}
 	switch {
 	case done.Closed(c.ended):
 		c.cutOff(&j)
-	case c.plain:
-		if v.Progress {
+	case c.plain && c.Defaults == nil:
+		if j.fact.Flags.Has(known.Progress) {
 			c.Waited = 0
 		}
-		if c.Defaults != nil {
-			c.judge(&j, now, sat.Max)
-		} else {
-			c.Policy.orZero().judge(&j, &c.State, now, sat.Max)
-		}
+		c.Policy.orZero().judge(&j, &c.State, now, sat.Max)
 		if !j.retry {
 			c.giveUp(&j)
 		}
@@ -438,12 +457,12 @@ func (c *Call) failed(err error, v Verdict, d *Decision) {
 	}
 }
 
-// weigh decides about a failure where that takes more than the policy and the state.
-// It returns the time if it had to ask for it.
+// weigh decides about a failure where the decision needs more than the policy and
+// the state. It returns the time if it had to read the clock.
 //
 //go:noinline
 func (c *Call) weigh(j *judgment) (now time.Time) {
-	j.timeUp = c.total && c.limited() && done.Is(c.ctx)
+	j.timeUp = c.total && c.limited() && done.Is(c.own.ctx)
 	c.release(c.Last)
 	p, budget, room := c.Policy.orZero(), c.budget(), sat.Max
 	if deadline, ok := c.caller.Deadline(); ok || p.MaxElapsed > 0 || p.Timeout > 0 || p.ResetAfter > 0 ||
@@ -452,13 +471,13 @@ func (c *Call) weigh(j *judgment) (now time.Time) {
 		room = until(deadline, now)
 	}
 	if p.ResetAfter > 0 && now.Sub(c.State.First)-c.own.began >= p.ResetAfter {
-		j.verdict.Progress = true
+		j.fact.Flags |= known.Progress
 	}
-	if j.verdict.Progress {
+	if j.fact.Flags.Has(known.Progress) {
 		c.Waited = 0
 	}
 	c.judge(j, now, room)
-	if j.retry && budget != nil && j.verdict.Class != Pending && !budget.TryWithdraw(now) {
+	if j.retry && budget != nil && j.fact.Class != known.Pending && !budget.TryWithdraw(now) {
 		j.refuse(StopBudget)
 	}
 	if !j.retry {
@@ -481,7 +500,8 @@ func (c *Call) judge(j *judgment, now time.Time, room time.Duration) {
 	c.Policy.orZero().judge(j, &c.State, now, room)
 }
 
-// judgeByDefaults stands apart because a Policy is large, see judgeOverridden.
+// judgeByDefaults is a function of its own because a Policy is large, see
+// judgeOverridden.
 //
 //go:noinline
 func (c *Call) judgeByDefaults(j *judgment, now time.Time, room time.Duration) {
@@ -530,7 +550,8 @@ func (c *Call) giveUp(j *judgment) {
 //go:noinline
 func (c *Call) cutOff(j *judgment) {
 	c.release(c.Last)
-	c.Policy.orZero().count(new(judgment), &c.State, time.Time{}) // as any failure
+	c.State.normalize()
+	c.State.Failures = max(c.State.Failures, c.State.Failures+1) // at the largest it stays
 	j.limit, j.counted, j.stop = c.Policy.orZero().limit(), true, contextStop(c.caller)
 	c.interrupted()
 }
@@ -538,7 +559,8 @@ func (c *Call) cutOff(j *judgment) {
 // interrupted ends an operation whose context is done.
 func (c *Call) interrupted() { c.expire(contextStop(c.caller), context.Cause(c.caller)) }
 
-// expire ends an operation between two attempts, or whatever its last one says.
+// expire ends an operation between two attempts, or without regard to the error
+// of the last one.
 //
 //go:noinline
 func (c *Call) expire(stop StopReason, cause error) {
@@ -551,11 +573,11 @@ func (c *Call) expire(stop StopReason, cause error) {
 	}
 }
 
-// announce tells the Observer what was decided.
+// announce tells the Observer the decision.
 //
 //go:noinline
 func (c *Call) announce(j *judgment, now time.Time) {
-	e := Event{Kind: Retrying, Delay: j.delay, Verdict: j.verdict, Err: c.Last}
+	e := Event{Kind: Retrying, Delay: j.delay, Verdict: verdictOf(j.fact), Err: c.Last}
 	if !j.retry {
 		e.Kind, e.Delay, e.Stop = GaveUp, 0, j.stop
 	}
@@ -570,7 +592,7 @@ func (c *Call) observe(e Event, now time.Time) {
 	c.Policy.orZero().Observer.Observe(c.caller, e)
 }
 
-// budget returns what bounds the retries of this operation.
+// budget returns the Throttle of this operation, or nil.
 func (c *Call) budget() Throttle {
 	if c.Policy != nil && c.Policy.Budget != nil {
 		return c.Policy.Budget

@@ -15,11 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-// decideInCall returns what a Call decides about a failure with verdict v at the
-// instant now, after the failures s, if its context has become ctx by then.
+// decideInCall returns the Decision of a Call about a failure with verdict v at
+// the instant now, after the failures s, if its context has become ctx by then.
 //
 //nolint:revive // the arguments are those of Decide, with a context
 func decideInCall(p *retry.Policy, ctx context.Context, s retry.State, v retry.Verdict, now time.Time) retry.Decision {
@@ -75,7 +76,7 @@ func callPolicy() (*retry.Policy, *retrytest.Clock, *retrytest.Recorder) {
 func TestCallLoop(t *testing.T) {
 	t.Parallel()
 	p, clock, events := callPolicy()
-	errs := []error{errBoom, errPeer, nil}
+	errs := []error{errBoom, testkit.ErrPeer, nil}
 	call := retry.Call{Policy: p}
 	assert.Equal(t, 0, call.Attempt())
 	assert.Nil(t, call.Context())
@@ -145,24 +146,24 @@ func callEnds() map[string]func(*retry.Call, context.Context, context.CancelCaus
 		"hint":     fail(retry.MarkRateLimited(errBoom, time.Hour)),
 		"canceled in an attempt": func(call *retry.Call, ctx context.Context, cancel context.CancelCauseFunc) {
 			call.Begin(ctx)
-			cancel(errPeer)
+			cancel(testkit.ErrPeer)
 			call.End(errBoom)
 		},
 		"canceled between attempts": func(call *retry.Call, ctx context.Context, cancel context.CancelCauseFunc) {
 			call.Begin(ctx)
 			call.End(errBoom)
-			cancel(errPeer)
+			cancel(testkit.ErrPeer)
 			call.Begin(ctx)
 		},
 		"canceled before the first": func(call *retry.Call, ctx context.Context, cancel context.CancelCauseFunc) {
-			cancel(errPeer)
+			cancel(testkit.ErrPeer)
 			call.Begin(ctx)
 		},
 	}
 }
 
-// TestCallAfterItsEnd uses a Call that has ended in every way there is. It stays what
-// it is, and nobody is told.
+// TestCallAfterItsEnd uses a Call that has ended in each possible way. It does not
+// change, and makes no events.
 func TestCallAfterItsEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range callEnds() {
@@ -177,12 +178,12 @@ func TestCallAfterItsEnd(t *testing.T) {
 			end(&call, ctx, cancel)
 
 			err, last, attempt, state, waited := call.Err(), call.Last, call.Attempt(), call.State, call.Waited
-			told, now, left := events.Events(), clock.Now(), peerDrain(budget, clock.Now())
+			told, now, left := events.Events(), clock.Now(), testkit.Drain(budget, clock.Now())
 			assertSameError(t, last, err, "Last is what Err returns")
 			for range 2 {
 				assert.False(t, call.Next(ctx))
 				assert.False(t, call.Begin(ctx))
-				for _, late := range []error{errPeer, nil} {
+				for _, late := range []error{testkit.ErrPeer, nil} {
 					want := retry.Decision{State: state, Err: err}
 					if err == nil {
 						want.Err = late // it is not lost
@@ -200,7 +201,7 @@ func TestCallAfterItsEnd(t *testing.T) {
 			assert.Equal(t, told, events.Events())
 			assert.Equal(t, now, clock.Now())
 			deposit(budget, now, left, 1)
-			assert.Equal(t, left, peerDrain(budget, now), "the budget was neither charged nor credited")
+			assert.Equal(t, left, testkit.Drain(budget, now), "the budget was neither charged nor credited")
 		})
 	}
 }
@@ -216,7 +217,7 @@ func TestCallEndWithoutBegin(t *testing.T) {
 			call := retry.Call{Policy: p}
 			for range failures {
 				require.True(t, call.Begin(t.Context()))
-				call.End(errPeer)
+				call.End(testkit.ErrPeer)
 			}
 			state, last, told := call.State, call.Last, events.Events()
 
@@ -258,7 +259,7 @@ func TestCallEndTwice(t *testing.T) {
 	events.Expect(t, "1: boom: retry in 1s", "2: succeeded")
 }
 
-// TestCallForgottenEnd checks that attempts which nobody ends are lost, and that the
+// TestCallForgottenEnd checks that attempts without an End are lost, and that the
 // policy bounds them.
 func TestCallForgottenEnd(t *testing.T) {
 	t.Parallel()
@@ -316,9 +317,9 @@ func TestCallForgottenEnd(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		call := retry.Call{Policy: p}
 		require.True(t, call.Next(ctx))
-		cancel(errPeer)
+		cancel(testkit.ErrPeer)
 		require.False(t, call.Next(ctx))
-		assert.Equal(t, &retry.Error{Attempts: 1, Stop: retry.StopCanceled, Err: retry.ErrLost, Cause: errPeer}, call.Err())
+		assert.Equal(t, &retry.Error{Attempts: 1, Stop: retry.StopCanceled, Err: retry.ErrLost, Cause: testkit.ErrPeer}, call.Err())
 		events.Expect(t, "1: gave up (canceled): retry: worker lost")
 	})
 	t.Run("its timeout is released", func(t *testing.T) {
@@ -363,14 +364,14 @@ func TestCallNilPolicyAndContext(t *testing.T) {
 }
 
 // TestCallContextEndsInAttempt checks that the context is asked before the error: the
-// failure counts, and nobody classifies it.
+// failure counts, and is not classified.
 func TestCallContextEndsInAttempt(t *testing.T) {
 	t.Parallel()
 	asked := func(error) retry.Verdict { panic("asked") }
 	ends := map[retry.StopReason]func(*retrytest.Clock, context.Context) context.Context{
 		retry.StopCanceled: func(c *retrytest.Clock, ctx context.Context) context.Context {
 			ctx, cancel := context.WithCancelCause(ctx)
-			c.At(5*time.Second, func() { cancel(errPeer) })
+			c.At(5*time.Second, func() { cancel(testkit.ErrPeer) })
 			return ctx
 		},
 		retry.StopDeadline: func(c *retrytest.Clock, ctx context.Context) context.Context {
@@ -418,7 +419,7 @@ func TestCallContextEndsInAttempt(t *testing.T) {
 		cancel()
 		call.End(errBoom)
 		assert.Equal(t, 1, clock.canceled)
-		assert.Equal(t, 1, peerError(t, call.Err()).Attempts, "a negative count is 0")
+		assert.Equal(t, 1, testkit.As[*retry.Error](t, call.Err()).Attempts, "a negative count is 0")
 	})
 	t.Run("a success is one", func(t *testing.T) {
 		t.Parallel()
@@ -454,15 +455,15 @@ func TestCallContextDone(t *testing.T) {
 				p, _, events := callPolicy()
 				p.AttemptTimeout = time.Hour
 				ctx, cancel := context.WithCancelCause(t.Context())
-				cancel(errPeer)
+				cancel(testkit.ErrPeer)
 				call := retry.Call{Policy: p, State: tt.state, Last: tt.last, Waited: time.Minute}
 				assert.False(t, begin(&call, ctx))
 				attempts := tt.state.Failures + tt.state.RateLimited
 				want := &retry.Error{
-					Attempts: attempts, Waited: time.Minute, Stop: retry.StopCanceled, Err: tt.last, Cause: errPeer,
+					Attempts: attempts, Waited: time.Minute, Stop: retry.StopCanceled, Err: tt.last, Cause: testkit.ErrPeer,
 				}
 				assert.Equal(t, want, call.Err())
-				assert.Nil(t, call.Context())
+				assert.Equal(t, ctx, call.Context())
 				assert.Equal(t, attempts, call.Attempt())
 				assert.Equal(t, tt.state, call.State)
 				assert.False(t, begin(&call, ctx))
@@ -480,21 +481,21 @@ func TestCallContextEndsInWait(t *testing.T) {
 	t.Parallel()
 	p, clock, events := callPolicy()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	clock.At(2*time.Second, func() { cancel(errPeer) })
+	clock.At(2*time.Second, func() { cancel(testkit.ErrPeer) })
 	call := retry.Call{Policy: p}
 	for call.Next(ctx) {
 		call.End(errBoom)
 	}
 	assert.Equal(t, &retry.Error{
-		Attempts: 2, Waited: time.Second, Stop: retry.StopCanceled, Err: errBoom, Cause: errPeer,
+		Attempts: 2, Waited: time.Second, Stop: retry.StopCanceled, Err: errBoom, Cause: testkit.ErrPeer,
 	}, call.Err())
 	assert.Equal(t, time.Second, call.Waited)
 	assert.Equal(t, firstAttempt.Add(2*time.Second), clock.Now())
 	events.Expect(t, "1: boom: retry in 1s", "2: boom: retry in 2s", "2: gave up (canceled): boom")
 }
 
-// TestCallAbort leaves an attempt in every way. Nothing is counted, nobody is told,
-// and the timeout of the attempt is released.
+// TestCallAbort leaves an attempt in every way. Nothing is counted, there is no
+// event, and the timeout of the attempt is released.
 func TestCallAbort(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(){
@@ -513,7 +514,7 @@ func TestCallAbort(t *testing.T) {
 				leave()
 			}
 			for range 5 { // more often than the policy has attempts
-				peerRun(try)
+				testkit.Isolated(try)
 				assert.Equal(t, context.Canceled, call.Context().Err(), "released")
 				assert.Equal(t, 0, call.Attempt())
 				assert.Zero(t, call.State.Failures)
@@ -523,7 +524,7 @@ func TestCallAbort(t *testing.T) {
 			}
 			clock.Advance(time.Hour)
 			assert.Empty(t, events.Events())
-			assert.Equal(t, 1, peerDrain(budget, clock.Now()))
+			assert.Equal(t, 1, testkit.Drain(budget, clock.Now()))
 
 			require.True(t, call.Next(t.Context()), "the operation can go on")
 			assert.Equal(t, 1, call.Attempt())
@@ -556,7 +557,7 @@ func TestCallLeavesNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &retry.Policy{AttemptTimeout: time.Hour, Backoff: retry.Constant(time.Second)}
 		var contexts []context.Context
-		peerRun(func() {
+		testkit.Isolated(func() {
 			call := retry.Call{Policy: p}
 			defer call.Abort()
 			for call.Next(t.Context()) {
@@ -579,7 +580,7 @@ func TestCallContext(t *testing.T) {
 	t.Parallel()
 	p, clock, _ := callPolicy()
 	p.AttemptTimeout = 5 * time.Second
-	caller := context.WithValue(t.Context(), peerKey{}, "mine")
+	caller := context.WithValue(t.Context(), testkit.Key{}, "mine")
 	call := retry.Call{Policy: p}
 	assert.Nil(t, call.Context())
 	for call.Next(caller) {
@@ -587,7 +588,7 @@ func TestCallContext(t *testing.T) {
 		deadline, ok := ctx.Deadline()
 		require.True(t, ok)
 		assert.Equal(t, clock.Now().Add(5*time.Second), deadline)
-		assert.Equal(t, "mine", ctx.Value(peerKey{}))
+		assert.Equal(t, "mine", ctx.Value(testkit.Key{}))
 		require.NoError(t, ctx.Err())
 		clock.Advance(time.Second)
 		var err error
@@ -602,7 +603,7 @@ func TestCallContext(t *testing.T) {
 	require.NoError(t, caller.Err())
 }
 
-// TestCallTimedOut checks when the attempt's own timeout is to blame.
+// TestCallTimedOut checks when the attempt's own timeout is the cause.
 func TestCallTimedOut(t *testing.T) {
 	t.Parallel()
 	p, clock, events := callPolicy()
@@ -620,8 +621,8 @@ func TestCallTimedOut(t *testing.T) {
 		assert.Equal(t, timeout, call.Verdict(err), "whatever the error says")
 	}
 	assert.Equal(t, retry.Verdict{Class: retry.Final}, call.Verdict(errFinalMark), "a mark says otherwise")
-	p.Classifier = retry.On(retry.RateLimited, errPeer)
-	assert.Equal(t, retry.Verdict{Class: retry.RateLimited}, call.Verdict(errPeer), "the Classifier says otherwise")
+	p.Classifier = retry.On(retry.RateLimited, testkit.ErrPeer)
+	assert.Equal(t, retry.Verdict{Class: retry.RateLimited}, call.Verdict(testkit.ErrPeer), "the Classifier says otherwise")
 	assert.Equal(t, timeout, call.Verdict(errBoom), "the Classifier abstains")
 	assert.True(t, call.End(errBoom).Retry)
 	assert.False(t, call.TimedOut(), "after the attempt")
@@ -642,7 +643,7 @@ func TestCallTimedOut(t *testing.T) {
 }
 
 // TestCallPolicyTimeout checks that Policy.Timeout ends the operation with the attempt,
-// and that nobody is asked about the error.
+// and that the error is not classified.
 func TestCallPolicyTimeout(t *testing.T) {
 	t.Parallel()
 	for _, attempt := range []time.Duration{0, time.Minute} {
@@ -667,7 +668,8 @@ func TestCallPolicyTimeout(t *testing.T) {
 	}
 }
 
-// TestCallDerived checks whose child the context of an attempt is.
+// TestCallDerived checks when the context of an attempt is a child of the
+// caller's.
 func TestCallDerived(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -699,7 +701,7 @@ func TestCallDerived(t *testing.T) {
 }
 
 // TestCallTellsTheEndsOfAttempts checks that an Observer of attempts is told the end of
-// each one, and of one that is left too.
+// each attempt, also of an aborted one.
 func TestCallTellsTheEndsOfAttempts(t *testing.T) {
 	t.Parallel()
 	var o tracer
@@ -826,11 +828,11 @@ func TestCallDetach(t *testing.T) {
 	})
 }
 
-// TestCallClassify checks who is asked about a failure, in which order.
+// TestCallClassify checks in which order the classifiers are asked.
 func TestCallClassify(t *testing.T) {
 	t.Parallel()
 	protocol := func(err error) retry.Verdict {
-		if errors.Is(err, errPeer) {
+		if errors.Is(err, testkit.ErrPeer) {
 			return retry.Verdict{Class: retry.RateLimited, Category: "protocol"}
 		}
 		return retry.Verdict{}
@@ -841,7 +843,7 @@ func TestCallClassify(t *testing.T) {
 		}
 		return retry.Verdict{}
 	}}
-	both := errors.Join(errPeer, errFinal)
+	both := errors.Join(testkit.ErrPeer, errFinal)
 	inner := &retry.Error{Attempts: 3, Stop: retry.StopAttempts, Err: errBoom}
 	tests := []struct {
 		name     string
@@ -854,7 +856,7 @@ func TestCallClassify(t *testing.T) {
 		{"a mark before all", policy, protocol, retry.Final, retry.MarkRetryable(both), provedRetryable},
 		{"a wrapped mark", policy, protocol, retry.Final, fmt.Errorf("x: %w", retry.MarkRetryable(both)), provedRetryable},
 		{"the Classifier before Classify", policy, protocol, retry.Final, both, retry.Verdict{Category: "policy"}},
-		{"Classify", policy, protocol, retry.Final, errPeer, retry.Verdict{Class: retry.RateLimited, Category: "protocol"}},
+		{"Classify", policy, protocol, retry.Final, testkit.ErrPeer, retry.Verdict{Class: retry.RateLimited, Category: "protocol"}},
 		{"Classify, not the function", retry.Policy{}, protocol, 0, context.DeadlineExceeded, retry.Verdict{}},
 		{"also for an inner policy that gave up", retry.Policy{}, protocol, 0, inner, retry.Verdict{}},
 		{"no Classify", policy, nil, 0, context.DeadlineExceeded, retry.Verdict{Class: retry.Retryable, Category: "timeout"}},
@@ -903,7 +905,7 @@ func TestCallClassify(t *testing.T) {
 	}
 }
 
-// TestCallEndVerdict checks that the caller's judgment replaces all others.
+// TestCallEndVerdict checks that the caller's verdict replaces all others.
 func TestCallEndVerdict(t *testing.T) {
 	t.Parallel()
 	asked := func(error) retry.Verdict { panic("asked") }
@@ -964,8 +966,8 @@ func TestCallOwnBudget(t *testing.T) {
 			}
 			require.True(t, call.Begin(t.Context()))
 			call.End(nil)
-			assert.Equal(t, 9-2+1, peerDrain(used, now), "two retries and a success")
-			assert.Equal(t, 9, peerDrain(unused, now))
+			assert.Equal(t, 9-2+1, testkit.Drain(used, now), "two retries and a success")
+			assert.Equal(t, 9, testkit.Drain(unused, now))
 		})
 	}
 	empty := &retry.Budget{Reserve: retry.NoReserve}
@@ -1014,8 +1016,8 @@ func TestCallAttempt(t *testing.T) {
 	assert.Equal(t, 2, free.Attempt(), "a free attempt is one")
 }
 
-// TestCallWaited checks that the sum of the waits starts at what is set, and never
-// becomes negative.
+// TestCallWaited checks that the sum of the waits starts at the given value, and
+// never becomes negative.
 func TestCallWaited(t *testing.T) {
 	t.Parallel()
 	for before, want := range map[time.Duration]time.Duration{
@@ -1027,7 +1029,7 @@ func TestCallWaited(t *testing.T) {
 			call.End(errBoom)
 		}
 		assert.Equal(t, want, call.Waited)
-		assert.Equal(t, want, peerError(t, call.Err()).Waited)
+		assert.Equal(t, want, testkit.As[*retry.Error](t, call.Err()).Waited)
 	}
 }
 
@@ -1081,7 +1083,7 @@ func TestCallHold(t *testing.T) {
 				require.True(t, call.End(retry.MarkRetryable(errBoom)).Retry)
 				require.True(t, call.Next(ctx))
 				state, told, before := call.State, events.Events(), clock.Now()
-				left := peerDrain(budget, before)
+				left := testkit.Drain(budget, before)
 				deposit(budget, before, 10*left, 0.1)
 
 				assert.Equal(t, want >= 0, call.Hold(ctx, tt.hint))
@@ -1090,7 +1092,7 @@ func TestCallHold(t *testing.T) {
 				assert.Equal(t, 2, call.Attempt())
 				assert.Zero(t, call.Waited)
 				assert.Equal(t, told, events.Events(), "nobody is told")
-				assert.Equal(t, left, peerDrain(budget, before))
+				assert.Equal(t, left, testkit.Drain(budget, before))
 				require.NoError(t, call.Err())
 				call.End(nil)
 				require.NoError(t, call.Err())
@@ -1099,8 +1101,8 @@ func TestCallHold(t *testing.T) {
 	}
 }
 
-// TestCallHoldContext checks that Hold ends with the context, and leaves it to End to
-// say so.
+// TestCallHoldContext checks that Hold ends with the context, and that only End
+// reports that.
 func TestCallHoldContext(t *testing.T) {
 	t.Parallel()
 	for name, cancelAt := range map[string]time.Duration{"before": 0, "meanwhile": 3 * time.Second, "at the end": 5 * time.Second} {
@@ -1111,13 +1113,13 @@ func TestCallHoldContext(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			call := retry.Call{Policy: p}
 			require.True(t, call.Next(ctx))
-			clock.At(cancelAt, func() { cancel(errPeer) })
+			clock.At(cancelAt, func() { cancel(testkit.ErrPeer) })
 			assert.False(t, call.Hold(ctx, 5*time.Second))
 			assert.Equal(t, firstAttempt.Add(cancelAt), clock.Now())
 			assert.Empty(t, events.Events())
 			require.NoError(t, call.Err())
 			call.End(errBoom)
-			assert.Equal(t, &retry.Error{Attempts: 1, Stop: retry.StopCanceled, Err: errBoom, Cause: errPeer}, call.Err())
+			assert.Equal(t, &retry.Error{Attempts: 1, Stop: retry.StopCanceled, Err: errBoom, Cause: testkit.ErrPeer}, call.Err())
 		})
 	}
 }
@@ -1150,8 +1152,8 @@ func TestCallHoldOnOtherClocks(t *testing.T) {
 	assert.Equal(t, 0, early.Attempt())
 }
 
-// TestCallHoldTimeout checks that the timeout of the attempt begins anew after a
-// wait, and that nothing else does.
+// TestCallHoldTimeout checks that only the timeout of the attempt starts again
+// after a wait.
 func TestCallHoldTimeout(t *testing.T) {
 	t.Parallel()
 	p, clock, _ := callPolicy()
@@ -1190,15 +1192,16 @@ func TestCallHoldTimeout(t *testing.T) {
 	})
 }
 
-// TestCallEventsAreExecutes compares the events of a Call with those of Execute.
+// TestCallEventsAreExecutes compares the events of a Call with the events of
+// Execute.
 func TestCallEventsAreExecutes(t *testing.T) {
 	t.Parallel()
 	limited := retry.MarkRateLimited(errBoom, 5*time.Second)
 	scripts := map[string][]error{
 		"success":     {nil},
-		"late":        {errBoom, errPeer, nil},
+		"late":        {errBoom, testkit.ErrPeer, nil},
 		"final":       {errBoom, errFinalMark},
-		"attempts":    {errBoom, errPeer, errBoom},
+		"attempts":    {errBoom, testkit.ErrPeer, errBoom},
 		"hints":       {limited, errBoom, limited, limited},
 		"long hint":   {errBoom, retry.MarkRateLimited(errBoom, time.Hour)},
 		"deadline":    {errBoom, retry.MarkRateLimited(errBoom, time.Minute)},
@@ -1237,16 +1240,15 @@ func TestCallEventsAreExecutes(t *testing.T) {
 }
 
 // TestCallGoesOnElsewhere checks that an operation whose State goes through JSON
-// between any two attempts, to a Call that knows nothing else, makes the same
-// attempts after the same waits and ends the same way. With a Key, even jitter is the
-// same.
+// between any two attempts, to a new Call, makes the same attempts after the same
+// waits and ends the same way. With a Key, even jitter is the same.
 func TestCallGoesOnElsewhere(t *testing.T) {
 	t.Parallel()
 	limited := retry.MarkRateLimited(errBoom, 5*time.Second)
 	scripts := map[string][]error{
-		"success":  {errBoom, errPeer, nil},
-		"final":    {errBoom, errPeer, errBoom, errFinalMark},
-		"attempts": {errBoom, errPeer, errBoom, errPeer, errBoom, errPeer, errBoom, errPeer, errBoom, errPeer},
+		"success":  {errBoom, testkit.ErrPeer, nil},
+		"final":    {errBoom, testkit.ErrPeer, errBoom, errFinalMark},
+		"attempts": {errBoom, testkit.ErrPeer, errBoom, testkit.ErrPeer, errBoom, testkit.ErrPeer, errBoom, testkit.ErrPeer, errBoom, testkit.ErrPeer},
 		"hints":    {limited, errBoom, limited, limited, limited, limited, nil},
 		"elapsed":  {errBoom, limited, limited, limited, retry.MarkRateLimited(errBoom, 50*time.Second)},
 	}
@@ -1286,7 +1288,7 @@ func TestCallGoesOnElsewhere(t *testing.T) {
 			require.Greater(t, len(want), 2)
 			assert.Equal(t, at, atElsewhere)
 			if e, ok := end.(*retry.Error); ok {
-				e.Waited = one.Waited // which nobody has stored
+				e.Waited = one.Waited // which was not stored
 			}
 			assert.Equal(t, want, got)
 			assert.Equal(t, one.Err(), end)

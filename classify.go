@@ -5,20 +5,20 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/errtree"
+	"github.com/seed-5ff3c98e/retry/internal/known"
 )
 
 // Class says what to do about an error.
 type Class uint8
 
-// The classes. Unknown means no opinion; a failure that nobody has an opinion
-// about is retried like a Retryable one, unless Overrides["unknown"] says
-// otherwise.
+// The classes. Unknown means no opinion; an Unknown failure is retried like a
+// Retryable one, unless Overrides["unknown"] says otherwise.
 const (
 	Unknown     Class = iota // no opinion
 	Final                    // another attempt cannot help
 	Retryable                // another attempt may help
 	RateLimited              // another attempt will help later: the server asked for less load
-	Pending                  // nothing failed: what is waited for is not there yet
+	Pending                  // nothing failed: the awaited result is not there yet
 )
 
 var classNames = names[Class]{"unknown", "final", "retryable", "rate_limited", "pending"}
@@ -32,7 +32,7 @@ func ParseClass(s string) (Class, error) { return classNames.parse("class", s) }
 // MarshalText returns [Class.String].
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText reads what [Class.MarshalText] writes.
+// UnmarshalText is the inverse of [Class.MarshalText].
 func (c *Class) UnmarshalText(text []byte) (err error) {
 	*c, err = ParseClass(string(text))
 	return err
@@ -41,23 +41,21 @@ func (c *Class) UnmarshalText(text []byte) (err error) {
 // Verdict is the result of classifying an error. The zero Verdict abstains;
 // anything else is an opinion.
 type Verdict struct {
-	// The fields fill 32 bytes in this order. The compiler keeps no larger struct
-	// in registers, and one in memory makes every failure about 50 % slower.
-
 	// Class decides. Unknown with an After that is not Exact counts as
 	// RateLimited.
 	Class Class
 
-	// NotApplied says that the operation is proved to have had no effect, so
-	// that even a non-idempotent one may be repeated.
+	// NotApplied says that the operation certainly had no effect, so that even
+	// a non-idempotent one may be repeated.
 	NotApplied bool
 
 	// Progress says that the attempt did some of its work before it failed: the
 	// failure is the first of a new count. See [MarkProgress].
 	Progress bool
 
-	// Exact says that After is the wait itself, 0 included, in the place of the
-	// backoff: neither a lower bound nor spread. The limits of the policy hold.
+	// Exact says that After, 0 included, is the wait itself instead of a lower
+	// bound: it replaces the backoff and is not spread. The limits of the
+	// policy hold.
 	Exact bool
 
 	// After is the server's hint: come back no sooner than this. 0 or less
@@ -70,63 +68,29 @@ type Verdict struct {
 	Category string
 }
 
-// normalize makes v what the decider reads.
-func (v *Verdict) normalize() {
-	v.After = max(v.After, 0)
-	if v.Class > Pending {
-		v.Class = Unknown
-	}
-	if v.Class == Unknown && v.After > 0 && !v.Exact {
-		v.Class = RateLimited
-	}
+// fact returns v as a Fact, the form used inside the package. The receiver is a
+// pointer because a copy would wait for the stores of the single fields.
+func (v *Verdict) fact() known.Fact {
+	flags := bit(v.NotApplied)*known.NotApplied | bit(v.Progress)*known.Progress | bit(v.Exact)*known.Exact
+	return known.Fact{Class: known.Class(v.Class), Flags: flags, After: v.After, Category: v.Category}
 }
 
-// merge returns the verdict about two errors that stand side by side, as in
-// errors.Join. The better chance of a retry wins, because the legs are mostly
-// alternatives (one error per address that was tried) or a failure and the
-// trouble of cleaning up after it; a Final that was said explicitly wins over
-// all. The result does not depend on the order.
-func (v Verdict) merge(w Verdict, explicit bool) Verdict {
-	v.normalize()
-	w.normalize()
-	notApplied, progress := v.NotApplied && w.NotApplied, v.Progress || w.Progress
-	if w.outranks(v, explicit) {
-		v = w
+func bit(b bool) (f known.Flags) {
+	if b {
+		f = 1
 	}
-	v.NotApplied, v.Progress = notApplied, progress
-	return v
+	return f
 }
 
-func (v Verdict) outranks(w Verdict, explicit bool) bool {
-	if a, b := v.Class.rank(explicit), w.Class.rank(explicit); a != b {
-		return a > b
-	}
-	if v.After != w.After {
-		return v.After > w.After
-	}
-	if v.Exact != w.Exact {
-		return w.Exact // a lower bound and its spread keep both
-	}
-	if (v.Category == "") != (w.Category == "") {
-		return v.Category != ""
-	}
-	return v.Category < w.Category
-}
-
-func (c Class) rank(explicit bool) int {
-	switch {
-	case c == Final && explicit:
-		return 5
-	case c == RateLimited:
-		return 4
-	case c == Retryable:
-		return 3
-	case c == Pending: // and something failed beside it
-		return 2
-	case c == Final:
-		return 1
-	default:
-		return 0
+// verdictOf returns f as a Verdict.
+func verdictOf(f known.Fact) Verdict {
+	return Verdict{
+		Class:      Class(f.Class),
+		NotApplied: f.Flags.Has(known.NotApplied),
+		Progress:   f.Flags.Has(known.Progress),
+		Exact:      f.Flags.Has(known.Exact),
+		After:      f.After,
+		Category:   f.Category,
 	}
 }
 
@@ -177,17 +141,15 @@ func Mark(err error, v Verdict) error {
 	if err == nil {
 		return nil
 	}
-	v.normalize()
 	beneath, _ := explicit(err)
-	return &marked{err: err, verdict: v.after(beneath.Progress)}
+	return &marked{err: err, fact: v.fact().Normal().WithProgressOf(beneath)}
 }
 
 // MarkFinal marks err as [Final]. MarkFinal(nil) is nil.
 func MarkFinal(err error) error { return Mark(err, Verdict{Class: Final}) }
 
-// MarkRetryable marks err as [Retryable] and NotApplied: who says "again" has
-// thought about whether the operation may be repeated. MarkRetryable(nil) is
-// nil.
+// MarkRetryable marks err as [Retryable] and NotApplied: the caller asserts that the
+// operation may be repeated. MarkRetryable(nil) is nil.
 func MarkRetryable(err error) error {
 	return Mark(err, Verdict{Class: Retryable, NotApplied: true})
 }
@@ -199,11 +161,10 @@ func MarkRateLimited(err error, after time.Duration) error {
 	return Mark(err, Verdict{Class: RateLimited, After: after, NotApplied: true})
 }
 
-// MarkPending marks err as [Pending] and NotApplied: the attempt succeeded in asking,
-// and what it asked for is not there yet. It is repeated without limit, costs no attempt
-// of those that real failures have, and the [Budget] is not asked. The waits are those
-// of the backoff, counted for themselves. Overrides["pending"] gives them a backoff and
-// a limit of their own:
+// MarkPending marks err as [Pending] and NotApplied: the operation asked for a result
+// that is not there yet. It is repeated without limit, does not count toward
+// MaxAttempts, and the [Budget] is not asked. The backoff counts pending attempts apart
+// from failures. Overrides["pending"] gives them a backoff and a limit of their own:
 //
 //	policy := &retry.Policy{
 //		Timeout:   10 * time.Minute,
@@ -218,9 +179,9 @@ func MarkPending(err error) error {
 // MarkProgress marks err as the failure of an attempt that made progress before it
 // failed, such as a connection that was up for a while. The counts of failures start
 // again, with this one as the first, and so do the backoff and MaxElapsed. Whether err
-// is retried is decided as without the mark, which any other mark may stand above or
-// beneath. Where a clean end is to be followed by another attempt, return an error of
-// yours with this mark. MarkProgress(nil) is nil.
+// is retried is decided as without the mark; it may be combined with any other mark,
+// in any order. If another attempt is to follow a clean end, return an error of your
+// own with this mark. MarkProgress(nil) is nil.
 func MarkProgress(err error) error {
 	if err == nil {
 		return nil
@@ -236,8 +197,8 @@ func (p *progressed) Error() string { return fmt.Sprint(p.err) }
 func (p *progressed) Unwrap() error { return p.err }
 
 type marked struct {
-	err     error
-	verdict Verdict
+	err  error
+	fact known.Fact
 }
 
 // Error returns the text of the error that was marked, by way of fmt because
@@ -251,13 +212,60 @@ func (m *marked) Unwrap() error { return m.err }
 var ErrLost = errLost
 
 var errLost error = &marked{
-	err:     lostError{},
-	verdict: Verdict{Class: Retryable, Category: "lost"},
+	err:  lostError{},
+	fact: known.Transient("lost"),
 }
 
 type lostError struct{}
 
 func (lostError) Error() string { return "retry: worker lost" }
+
+// Classify returns the verdict that p acts on. In this order: a mark of this
+// package, p.Classifier, and the rest of [Classify].
+func (p *Policy) Classify(err error) Verdict {
+	return verdictOf(p.orZero().classify(err, false, nil, Unknown))
+}
+
+// classify is Classify for a Call: timedOut says that the attempt's own timeout has
+// ended it while its caller's context lived on, which the driver knows and the error
+// need not. protocol, if not nil, takes the place of [Classify]; errors that it
+// leaves Unknown become unknown.
+func (p *Policy) classify(err error, timedOut bool, protocol Classifier, unknown Class) known.Fact {
+	var said known.Fact
+	found := nothing
+	if !known.Mute(err) {
+		if said, found = explicit(err); found == mark {
+			return said
+		}
+	}
+	if p.Classifier != nil {
+		v := p.Classifier(err)
+		if f := v.fact(); f.Class != known.Unknown || f != (known.Fact{}) {
+			return f.WithProgressOf(said)
+		}
+	}
+	f := said
+	switch {
+	case timedOut:
+		f = known.Transient("timeout")
+	case protocol != nil:
+		f = protocolFact(protocol, err)
+	case found != gaveUp:
+		f = inspect(err, nil)
+	}
+	if f.Class == known.Unknown && f.After <= 0 {
+		f.Class = known.Class(unknown)
+	}
+	return f.WithProgressOf(said)
+}
+
+// protocolFact is a function of its own to keep the stack of classify small.
+//
+//go:noinline
+func protocolFact(protocol Classifier, err error) known.Fact {
+	v := protocol(err)
+	return v.fact()
+}
 
 // Classify is the classification of a [Policy] without a Classifier. The first
 // of these that has an opinion decides:
@@ -268,42 +276,39 @@ func (lostError) Error() string { return "retry: worker lost" }
 //     nested policies do not multiply their attempts; but Retryable if the
 //     inner context ended, and RateLimited with its hint if the hint was too
 //     long to wait for.
-//  3. What errors say of themselves: by type (errno, net, DNS, TLS, x509,
-//     HTTP/2, encoding and file errors of the standard library) and by method
-//     (RetryAfter, Retryable, HTTPStatusCode, SQLState, Timeout, and their kin).
-//     Every error of the tree is asked. On a chain the outermost opinion
-//     counts, where an error that names its cause is heard before one that only
-//     says Timeout or Temporary; of joined errors the better chance counts, in
-//     any order.
+//  3. The errors themselves: by type (errno, net, DNS, TLS, x509, HTTP/2,
+//     encoding and file errors of the standard library) and by method
+//     (RetryAfter, Retryable, HTTPStatusCode, SQLState, Timeout, and the like).
+//     Every error of the tree is asked. On a chain the outermost opinion counts,
+//     but an error that names its cause counts before one that only says Timeout
+//     or Temporary. Of joined errors the more retryable opinion counts, in any
+//     order.
 //
-// Otherwise it abstains. context.Canceled is Final and
-// context.DeadlineExceeded Retryable: a policy asks its caller's context before
-// it classifies, so these come from another one. Text is never looked at.
-// Methods that panic are taken as silent, and trees of more than 1000 errors are
-// Unknown. Classify(nil) abstains.
+// Otherwise it abstains. context.Canceled is Final and context.DeadlineExceeded
+// Retryable: a policy asks its caller's context before it classifies, so these
+// come from another context. The text of errors is never read. A method that
+// panics gives no opinion, and a tree of more than 1000 errors is Unknown.
+// Classify(nil) abstains.
 //
-// Errors that only net/http, database/sql or os/exec can tell apart are the
-// business of the packages retryhttp, retrysql and retryexec.
-func Classify(err error) Verdict {
-	v, found := explicit(err)
-	if found == nothing {
-		v = inspect(err, nil).after(v.Progress)
-	}
-	return v
-}
+// Packages retryhttp, retrysql and retryexec classify the errors that only
+// net/http, database/sql or os/exec can tell apart.
+func Classify(err error) Verdict { return verdictOf(classify(err, nil)) }
 
-// after adds that there was progress.
-func (v Verdict) after(progress bool) Verdict {
-	v.Progress = v.Progress || progress
-	return v
+// classify is Classify with also, which may be nil, asked about single errors.
+func classify(err error, also Classifier) known.Fact {
+	f, found := explicit(err)
+	if found == nothing {
+		f = inspect(err, also).WithProgressOf(f)
+	}
+	return f
 }
 
 // Extend returns [Classify] with the knowledge of one more Classifier. node is
 // asked about every single error of the tree, before what Classify knows of that
 // error, and its opinion counts as if the error had said so itself: an outer
-// error is heard before what it wraps, joined errors in any order, and a mark
-// overrules them all. So node looks at the error that it is given, by type,
-// value or text, and not into what that wraps:
+// error counts before the errors that it wraps, joined errors in any order, and
+// a mark overrules them all. So node looks at the type, value or text of the
+// given error, and not at the errors that it wraps:
 //
 //	var classify = retry.Extend(func(err error) retry.Verdict {
 //		if e, ok := err.(*MyError); ok && e.Code == Busy {
@@ -312,85 +317,81 @@ func (v Verdict) after(progress bool) Verdict {
 //		return retry.Verdict{}
 //	})
 //
-// A nil node knows nothing.
+// A nil node gives no opinion.
 func Extend(node Classifier) Classifier {
-	return func(err error) Verdict {
-		v, found := explicit(err)
-		if found == nothing {
-			v = inspect(err, node).after(v.Progress)
-		}
-		return v
-	}
+	return func(err error) Verdict { return verdictOf(classify(err, node)) }
 }
 
-// ThroughGiveUp is a Classifier for a durable policy around one that blocks: it
-// judges the error that made the inner policy give up instead of the fact that
-// it did. An error that nothing is known about is retried. It abstains on
-// errors without an [*Error] in them.
+// ThroughGiveUp is a Classifier for a durable policy around a policy that
+// blocks. It classifies the error that made the inner policy give up, where
+// [Classify] would say Final, "gave_up". An unknown error is retried.
+// ThroughGiveUp abstains on errors without an [*Error] in them.
 func ThroughGiveUp(err error) Verdict {
 	nodes := errtree.Nodes(errtree.MaxNodes)
-	v, _ := throughGiveUp(err, &nodes)
+	f, _ := throughGiveUp(err, &nodes)
 	if nodes.Exceeded() {
 		return Verdict{}
 	}
-	return v
+	return verdictOf(f)
 }
 
-// throughGiveUp looks for *Errors, and for *Errors in what they gave up on; it
+// throughGiveUp looks for *Errors, and for *Errors in their last errors. It
 // reports whether there was one.
-func throughGiveUp(err error, nodes *errtree.Nodes) (v Verdict, found bool) {
+func throughGiveUp(err error, nodes *errtree.Nodes) (f known.Fact, found bool) {
 	for err != nil && nodes.Take() {
 		if e, ok := err.(*Error); ok && e != nil {
-			return e.causeVerdict(nodes), true
+			return e.cause(nodes), true
 		}
 		one, several := errtree.Unwrap(err)
 		for _, leg := range several {
-			w, ok := throughGiveUp(leg, nodes)
+			g, ok := throughGiveUp(leg, nodes)
 			switch {
 			case ok && found:
-				v = v.merge(w, false)
+				f = f.Merge(g, false)
 			case ok:
-				v, found = w, true
+				f, found = g, true
 			}
 		}
 		err = one
 	}
-	return v, found
+	return f, found
 }
 
-// causeVerdict judges what made e give up.
-func (e *Error) causeVerdict(nodes *errtree.Nodes) Verdict {
+// cause classifies the error that made e give up.
+func (e *Error) cause(nodes *errtree.Nodes) known.Fact {
 	if e.Stop == StopRetryAfter || e.Err == nil {
-		return e.verdict()
+		return e.fact()
 	}
-	if v, found := explicit(e.Err); found == mark {
-		return v
+	if f, found := explicit(e.Err); found == mark {
+		return f
 	}
-	if v, found := throughGiveUp(e.Err, nodes); found {
-		return v
+	if f, found := throughGiveUp(e.Err, nodes); found {
+		return f
 	}
-	v := Classify(e.Err)
-	if v == (Verdict{}) {
-		v.Category = categoryGaveUp // an opinion: Unknown, and so retried
+	f := classify(e.Err, nil)
+	if f == (known.Fact{}) {
+		f.Category = categoryGaveUp // an opinion: Unknown, and so retried
 	}
-	return v
+	return f
 }
 
 const categoryGaveUp = "gave_up"
 
-// verdict is what the error of an inner policy means to an outer one.
-func (e *Error) verdict() Verdict {
+// fact classifies the error of an inner policy for an outer one.
+func (e *Error) fact() known.Fact {
 	switch e.Stop {
 	case StopDeadline, StopCanceled, StopTimeout:
-		return Verdict{Class: Retryable, Category: categoryGaveUp}
+		return known.Transient(categoryGaveUp)
 	case StopRetryAfter:
-		return Verdict{Class: RateLimited, After: max(e.RetryAfter, 0), Category: categoryGaveUp}
+		f := known.Throttled(categoryGaveUp)
+		f.After = max(e.RetryAfter, 0)
+		return f
 	default:
-		return Verdict{Class: Final, Category: categoryGaveUp}
+		return known.Permanent(categoryGaveUp)
 	}
 }
 
-// finding is what explicit found.
+// finding is a result of explicit.
 type finding uint8
 
 const (
@@ -399,61 +400,60 @@ const (
 	mark
 )
 
-// explicit looks for marks and inner *Errors, none of which is looked into.
-// Marks win over *Errors that stand beside them. A mark of progress is not the whole
-// answer: it is in the Verdict, whatever else is found.
-func explicit(err error) (Verdict, finding) {
-	switch e := err.(type) { // without more ado for most errors
+// explicit looks for marks and inner *Errors, and does not look inside them. Marks
+// win over *Errors beside them. A mark of progress is not the whole answer: it is in
+// the Fact, whatever else is found.
+func explicit(err error) (known.Fact, finding) {
+	switch e := err.(type) {
 	case *marked:
-		return e.verdict, mark
+		return e.fact, mark
 	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
 		nodes := errtree.Nodes(errtree.MaxNodes)
 		return explicitIn(err, &nodes)
 	default:
-		return Verdict{}, nothing
+		return known.Fact{}, nothing
 	}
 }
 
-func explicitIn(err error, nodes *errtree.Nodes) (v Verdict, found finding) {
-	progress := false
+func explicitIn(err error, nodes *errtree.Nodes) (f known.Fact, found finding) {
+	var progress known.Fact
 	for nodes.Take() {
 		switch e := err.(type) {
 		case *progressed:
-			progress, err = true, e.err
+			progress.Flags, err = known.Progress, e.err
 			continue
 		case *marked:
-			v, found = e.verdict, mark
+			f, found = e.fact, mark
 		case *Error:
 			if e != nil {
-				v, found = e.verdict(), gaveUp
+				f, found = e.fact(), gaveUp
 			}
 		case interface{ Unwrap() error }:
 			err, _ = errtree.Try(e.Unwrap)
 			continue
 		case interface{ Unwrap() []error }:
 			legs, _ := errtree.Try(e.Unwrap)
-			v, found = explicitAmong(legs, nodes)
+			f, found = explicitAmong(legs, nodes)
 		}
-		v.Progress = v.Progress || progress
-		return v, found
+		return f.WithProgressOf(progress), found
 	}
-	return Verdict{Progress: progress}, nothing
+	return progress, nothing
 }
 
-func explicitAmong(legs []error, nodes *errtree.Nodes) (v Verdict, found finding) {
+func explicitAmong(legs []error, nodes *errtree.Nodes) (f known.Fact, found finding) {
 	for _, leg := range legs {
-		w, f := explicitIn(leg, nodes)
-		progress := v.Progress || w.Progress
+		g, ok := explicitIn(leg, nodes)
+		both := f.WithProgressOf(g)
 		switch {
-		case f > found:
-			v, found = w, f
-		case f == found && f != nothing:
-			v = v.merge(w, true)
+		case ok > found:
+			f, found = g, ok
+		case ok == found && ok != nothing:
+			f = f.Merge(g, true)
 		}
-		v.Progress = progress
+		f = f.WithProgressOf(both)
 	}
 	if nodes.Exceeded() {
-		return Verdict{}, nothing
+		return known.Fact{}, nothing
 	}
-	return v, found
+	return f, found
 }

@@ -2,10 +2,17 @@ package retry_test
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -14,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/known"
 )
 
 func TestClassNames(t *testing.T) {
@@ -331,7 +339,7 @@ func TestInnerPolicies(t *testing.T) {
 	late.RetryAfter = -aWhile
 	assertClassified(t, mayLimit("gave_up"), late)
 
-	// Of several the better chance counts, but a refusal is one.
+	// Of several the more retryable one counts, but an explicit Final wins.
 	assertClassified(t, wantFinal("gave_up"),
 		errors.Join(gaveUp(retry.StopCanceled, errNobody), gaveUp(retry.StopAttempts, errNobody)))
 	assertClassified(t, mayLimit("gave_up"),
@@ -434,3 +442,853 @@ func TestPolicyClassifyOrder(t *testing.T) {
 	broken := &retry.Policy{Classifier: func(error) retry.Verdict { panic("bug") }}
 	assert.PanicsWithValue(t, "bug", func() { broken.Classify(errNobody) })
 }
+
+// TestHTTPStatuses checks all statuses: those that are not listed are Final.
+func TestHTTPStatuses(t *testing.T) {
+	t.Parallel()
+	var (
+		anyMethod  = []int{408, 421, 425}
+		idempotent = []int{500, 502, 503, 504, 520, 521, 522, 523, 524, 530, 598, 599}
+
+		// With a hint, more statuses are retried, and 503 is NotApplied.
+		hintedAny        = []int{408, 421, 425, 503}
+		hintedIdempotent = []int{413, 423, 500, 502, 504, 520, 521, 522, 523, 524, 530, 598, 599}
+	)
+	for status := 100; status <= 599; status++ {
+		category := "http_" + strconv.Itoa(status)
+
+		want := wantFinal(category)
+		switch {
+		case slices.Contains(anyMethod, status):
+			want = canRetry(category)
+		case slices.Contains(idempotent, status):
+			want = mayRetry(category)
+		case status == 429:
+			want = canLimit(category)
+		case status == 529:
+			want = mayLimit(category)
+		}
+		assertVerdict(t, want, retry.Classify(saysStatusCodeError(says(status))), "%d", status)
+
+		want = wantFinal(category)
+		switch {
+		case slices.Contains(hintedAny, status):
+			want = hinted(canRetry(category))
+		case slices.Contains(hintedIdempotent, status):
+			want = hinted(mayRetry(category))
+		case status == 403, status == 429:
+			want = hinted(canLimit(category))
+		case status == 529:
+			want = hinted(mayLimit(category))
+		}
+		withHint := statusHintError{says(status), says(aWhile)}
+		assertVerdict(t, want, retry.Classify(withHint), "%d with hint", status)
+	}
+}
+
+func TestSQLStates(t *testing.T) {
+	t.Parallel()
+	tests := map[retry.Class]map[bool][]string{
+		retry.Retryable: {
+			true: {
+				"40001", "CR000", "40P01", // rolled back
+				"55P03", "55006", // locked, in use
+				"57P03", "08001", "08004", // no connection was made
+				"53000", "53200", "53400",
+				"25006", "25P03", "26000",
+			},
+			false: {
+				"40003", "08007", // unknown whether it was committed
+				"57P01", "57P02", "57P05", "08000", "08003", "08006",
+			},
+		},
+		retry.RateLimited: {true: {"53300"}},
+		retry.Final: {false: {
+			"40000", "40002", "57014", "53100", "08P01", "25P02", "3D000", "XX000",
+			"22000", "22P02", "23505", "23P01", "23502", "28000", "28P01", "42601", "42P01", "42501",
+		}},
+		retry.Unknown: {false: {
+			"58000", "58030", // the disk of the server
+			"00000", "01000", "P0001", "99999", "zzzzz",
+			"", "4", "4000", "400011", "40001 ", "40p01",
+		}},
+	}
+	for class, byApplied := range tests {
+		for notApplied, states := range byApplied {
+			for _, state := range states {
+				var want retry.Verdict
+				if class != retry.Unknown {
+					want = retry.Verdict{Class: class, NotApplied: notApplied, Category: "sql_" + state}
+				}
+				assertClassified(t, want, saysSQLStateError(says(state)))
+			}
+		}
+	}
+}
+
+func TestSQLServerNumbers(t *testing.T) {
+	t.Parallel()
+	limits := []int32{
+		10928, 10929, 10930, 10936, 40189, 40501, 40642, 40648, 40675, 40903, 49918, 49919, 49920,
+	}
+	transient := []int32{
+		1205, 1222, 1204, 3960, 3966, 41302, 41305, 41325, 41301, 41839, // conflicts
+		40197, 40143, 40540, 40613, 49802, 615, 921, 952, 988, // reconfiguring
+		4060, 4221, 18401, 17197, 17889, // login
+		10053, 10054, 10060, 11001, 233, 121, 64, 997, // transport
+		8645, 8651, 8628, 601, 669, 617, 539, 42108, 42109, 10922,
+	}
+	rolledBack := []int32{1205, 3960, 3966, 41302, 41305, 41325, 41301, 41839}
+	sent := []int32{10053, 10054, 10060, 233, 121, 64, 997}
+
+	for _, number := range limits {
+		got := retry.Classify(saysSQLNumberError(says(number)))
+		assert.Equal(t, retry.RateLimited, got.Class, number)
+		assert.Equal(t, "mssql_"+strconv.Itoa(int(number)), got.Category)
+		var after time.Duration
+		if number == 40501 {
+			after = 10 * time.Second // its text says so
+		}
+		assert.Equal(t, after, got.After, number)
+	}
+	for _, number := range transient {
+		got := retry.Classify(saysSQLNumberError(says(number)))
+		assert.Equal(t, retry.Retryable, got.Class, number)
+		assert.Equal(t, "mssql_"+strconv.Itoa(int(number)), got.Category)
+		assert.Zero(t, got.After, number)
+		if slices.Contains(rolledBack, number) {
+			assert.True(t, got.NotApplied, number)
+		}
+		if slices.Contains(sent, number) {
+			assert.False(t, got.NotApplied, number)
+		}
+	}
+	others := []int32{
+		-2,                  // a timeout of the client: the operation may have completed
+		20, 926, 2627, 2601, // no encryption, suspect database, duplicate keys
+		0, -1, 1, 102, 208, 547, 18456, 1<<31 - 1, -1 << 31,
+	}
+	for _, number := range others {
+		assertClassified(t, abstains, saysSQLNumberError(says(number)))
+	}
+}
+
+func TestAWSCodes(t *testing.T) {
+	t.Parallel()
+	tests := map[string]retry.Verdict{
+		"RequestTimeout":          mayRetry("aws_RequestTimeout"),
+		"RequestTimeoutException": mayRetry("aws_RequestTimeoutException"),
+	}
+	for _, code := range []string{
+		"Throttling", "ThrottlingException", "ThrottledException", "RequestThrottledException",
+		"TooManyRequestsException", "ProvisionedThroughputExceededException",
+		"TransactionInProgressException", "RequestLimitExceeded", "BandwidthLimitExceeded",
+		"LimitExceededException", "RequestThrottled", "SlowDown", "PriorRequestNotComplete",
+		"EC2ThrottledException",
+	} {
+		tests[code] = mayLimit("aws_" + code)
+	}
+	for _, code := range []string{
+		"", "throttling", "Throttling ", "ThrottlingExceptionX", "NoSuchKey", "AccessDenied",
+		"InvalidSignatureException", "ExpiredToken",
+	} {
+		tests[code] = abstains // only exact names
+	}
+	for _, code := range slices.Sorted(maps.Keys(tests)) {
+		assertClassified(t, tests[code], saysCodeError(says(code)))
+	}
+}
+
+func TestMongoLabels(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		labels []string
+		want   retry.Verdict
+	}{
+		{[]string{"RetryableWriteError"}, mayRetry("mongo_transient")},
+		{[]string{"RetryableError"}, mayRetry("mongo_transient")},
+		{[]string{"UnknownTransactionCommitResult"}, mayRetry("mongo_commit")},
+		{[]string{"SystemOverloadedError", "RetryableError"}, mayLimit("mongo_overloaded")},
+		{[]string{"RetryableWriteError", "NoWritesPerformed"}, canRetry("mongo_transient")},
+		{[]string{"SystemOverloadedError", "RetryableError", "NoWritesPerformed"}, canLimit("mongo_overloaded")},
+		{[]string{"SystemOverloadedError"}, abstains},
+		{[]string{"NoWritesPerformed"}, abstains},
+		{[]string{"NetworkError"}, abstains},
+		{nil, abstains},
+	}
+	for _, tt := range tests {
+		has := func(label string) bool { return slices.Contains(tt.labels, label) }
+		assertClassified(t, tt.want, saysLabelError(has))
+	}
+
+	// The whole transaction is to be repeated.
+	got := retry.Classify(saysLabelError(func(label string) bool {
+		return label == "TransientTransactionError"
+	}))
+	assert.Equal(t, retry.Retryable, got.Class)
+	assert.Equal(t, "mongo_transaction", got.Category)
+}
+
+var errnoRows = []struct {
+	want    retry.Verdict
+	unix    []syscall.Errno // by name: the numbers differ between systems
+	windows []syscall.Errno // by number
+}{
+	{canRetry("conn_refused"), []syscall.Errno{syscall.ECONNREFUSED}, []syscall.Errno{10061}},
+	{
+		mayRetry("conn_reset"),
+		[]syscall.Errno{syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE},
+		[]syscall.Errno{10054, 10053, 109, 232},
+	},
+	{mayRetry("timeout"), []syscall.Errno{syscall.ETIMEDOUT}, []syscall.Errno{10060, 121}},
+	{
+		mayRetry("unreachable"),
+		[]syscall.Errno{
+			syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EHOSTDOWN, syscall.ENETDOWN, syscall.ENETRESET,
+		},
+		[]syscall.Errno{10051, 10065, 10064, 10050, 10052},
+	},
+	{
+		canRetry("interrupted"),
+		[]syscall.Errno{
+			syscall.EAGAIN, syscall.EWOULDBLOCK, syscall.EINTR, syscall.EINPROGRESS, syscall.EALREADY,
+		},
+		[]syscall.Errno{10035, 10004, 10036, 10037},
+	},
+	{
+		canRetry("resources"),
+		[]syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM},
+		[]syscall.Errno{10024, 10055, 8, 14},
+	},
+	{
+		canRetry("busy"),
+		[]syscall.Errno{syscall.EBUSY, syscall.ETXTBSY, syscall.EDEADLK, syscall.ENOLCK, syscall.ESTALE},
+		[]syscall.Errno{32, 33, 170},
+	},
+	{
+		canRetry("addr_in_use"),
+		[]syscall.Errno{syscall.EADDRINUSE, syscall.EADDRNOTAVAIL},
+		[]syscall.Errno{10048, 10049},
+	},
+	{abstains, []syscall.Errno{syscall.EIO, 0, 1 << 20}, []syscall.Errno{1117, 0, 1 << 20}},
+	{wantFinal("disk_full"), []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT}, []syscall.Errno{112}},
+	{
+		wantFinal("permission"),
+		[]syscall.Errno{syscall.EACCES, syscall.EPERM, syscall.EROFS},
+		[]syscall.Errno{5, 10013},
+	},
+	{wantFinal("not_found"), []syscall.Errno{syscall.ENOENT, syscall.ENOTDIR}, []syscall.Errno{2, 3, 53}},
+	{wantFinal("exists"), []syscall.Errno{syscall.EEXIST, syscall.ENOTEMPTY}, []syscall.Errno{80, 183, 145}},
+	{
+		wantFinal("invalid"),
+		[]syscall.Errno{
+			syscall.EISDIR, syscall.EINVAL, syscall.EBADF, syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EXDEV,
+			syscall.E2BIG, syscall.ENOEXEC, syscall.EMSGSIZE, syscall.EISCONN,
+		},
+		[]syscall.Errno{87, 10022, 10040, 10056},
+	},
+	{
+		wantFinal("unsupported"),
+		[]syscall.Errno{
+			syscall.ENOSYS, syscall.EOPNOTSUPP, syscall.ENOTSUP, syscall.EAFNOSUPPORT, syscall.EPROTO,
+		},
+		[]syscall.Errno{10047},
+	},
+	{
+		mayRetry("conn_closed"),
+		[]syscall.Errno{syscall.ENOTCONN, syscall.ESHUTDOWN},
+		[]syscall.Errno{10057, 10058},
+	},
+	{wantFinal("canceled"), []syscall.Errno{syscall.ECANCELED}, []syscall.Errno{995}},
+	{canRetry("dns"), nil, []syscall.Errno{11002}},
+	{wantFinal("dns_not_found"), nil, []syscall.Errno{11001, 11004}},
+}
+
+func TestErrnosOfThisSystem(t *testing.T) {
+	t.Parallel()
+	for _, tt := range errnoRows {
+		for _, errno := range tt.unix {
+			assertClassified(t, tt.want, errno)
+			assertClassified(t, tt.want, os.NewSyscallError("write", errno))
+			assertClassified(t, tt.want, &os.PathError{Op: "write", Path: "x", Err: errno})
+			assertClassified(t, tt.want, &net.OpError{Op: "read", Err: os.NewSyscallError("read", errno)})
+		}
+	}
+}
+
+// TestErrnosOnDialing checks errnos before anything was sent.
+func TestErrnosOnDialing(t *testing.T) {
+	t.Parallel()
+	for _, tt := range errnoRows {
+		want := tt.want
+		want.NotApplied = want.Class == retry.Retryable
+		if want == abstains {
+			want = canRetry("dial")
+		}
+		for _, errno := range tt.unix {
+			assertClassified(t, want, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", errno)})
+		}
+	}
+}
+
+// TestErrnosOfWindows runs everywhere: the syscall.E… of Windows are invented
+// numbers that no call returns, so that only these count there.
+func TestErrnosOfWindows(t *testing.T) {
+	t.Parallel()
+	for _, tt := range errnoRows {
+		for _, errno := range tt.windows {
+			assertVerdict(t, tt.want, verdictOf(known.ErrnoOn("windows", errno)), "%d", uintptr(errno))
+		}
+	}
+}
+
+// TestErrnosOfWindowsMeanNothingElsewhere looks at Winsock numbers, which other
+// systems do not have.
+func TestErrnosOfWindowsMeanNothingElsewhere(t *testing.T) {
+	t.Parallel()
+	for _, tt := range errnoRows {
+		for _, errno := range tt.windows {
+			if errno > 10000 {
+				assert.Zero(t, known.ErrnoOn("linux", errno), "%d", uintptr(errno))
+			}
+		}
+	}
+}
+
+// verdictOf returns a fact as a verdict, like the library.
+func verdictOf(f known.Fact) retry.Verdict {
+	return retry.Verdict{
+		Class: retry.Class(f.Class), NotApplied: f.Flags.Has(known.NotApplied), After: f.After, Category: f.Category,
+	}
+}
+
+// yesNo are the methods that answer with a bool. A false answers the question
+// only where the method asks precisely whether to retry.
+var yesNo = []struct {
+	method string
+	err    func(func() bool) error
+	yes    retry.Verdict
+	no     retry.Verdict
+}{
+	{"Retryable", func(f func() bool) error { return saysRetryableError(f) }, mayRetry("transient"), wantFinal("permanent")},
+	{"IsRetryable", func(f func() bool) error { return saysIsRetryableError(f) }, mayRetry("transient"), wantFinal("permanent")},
+	{"RetryableError", func(f func() bool) error { return saysSmithyRetryableError(f) }, mayRetry("transient"), wantFinal("permanent")},
+	{"IsRetriable", func(f func() bool) error { return saysIsRetriableError(f) }, mayRetry("transient"), wantFinal("permanent")},
+	{"ShouldRetry", func(f func() bool) error { return saysShouldRetryError(f) }, mayRetry("transient"), wantFinal("permanent")},
+	{"NonRetryable", func(f func() bool) error { return saysNonRetryableError(f) }, wantFinal("permanent"), abstains},
+	{"CanceledError", func(f func() bool) error { return saysCanceledError(f) }, wantFinal("canceled"), abstains},
+	{"SafeToRetry", func(f func() bool) error { return saysSafeToRetryError(f) }, canRetry("unsent"), abstains},
+	{"Timeout", func(f func() bool) error { return saysTimeoutError(f) }, mayRetry("timeout"), abstains},
+	{"Temporary", func(f func() bool) error { return saysTemporaryError(f) }, mayRetry("temporary"), abstains},
+	{"ConnectionError", func(f func() bool) error { return saysConnectionError(f) }, mayRetry("conn"), abstains},
+}
+
+// saysConnectionError is smithy's way to say that a request could not be sent.
+type saysConnectionError func() bool
+
+func (f saysConnectionError) Error() string         { return "x" }
+func (f saysConnectionError) ConnectionError() bool { return f() }
+
+// overConnectionError is the shape of smithy's RequestSendError, which wraps
+// whatever the HTTP client returned.
+type overConnectionError struct {
+	saysConnectionError
+	cause error
+}
+
+func (e overConnectionError) Unwrap() error { return e.cause }
+
+func TestMethodsThatAnswerYesOrNo(t *testing.T) {
+	t.Parallel()
+	for _, tt := range yesNo {
+		t.Run(tt.method, func(t *testing.T) {
+			t.Parallel()
+			assertClassified(t, tt.yes, tt.err(says(true)))
+			assertClassified(t, tt.no, tt.err(says(false)))
+			assertClassified(t, abstains, tt.err(func() bool { panic("method") }))
+			assertClassified(t, abstains, tt.err(nil))
+		})
+	}
+}
+
+func TestMethodsThatHint(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(func() time.Duration) error{
+		"RetryAfter":     func(f func() time.Duration) error { return saysRetryAfterError(f) },
+		"GetRetryAfter":  func(f func() time.Duration) error { return saysGetRetryAfterError(f) },
+		"NextRetryDelay": func(f func() time.Duration) error { return saysNextRetryDelayError(f) },
+	}
+	for method, saying := range tests {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			assertClassified(t, hinted(mayLimit("")), saying(says(aWhile)))
+			assertClassified(t, abstains, saying(says(time.Duration(0))))
+			assertClassified(t, abstains, saying(says(-aWhile)))
+			assertClassified(t, abstains, saying(func() time.Duration { panic("method") }))
+			assertClassified(t, abstains, saying(nil))
+		})
+	}
+}
+
+func TestMethodsThatGiveAStatus(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(func() int) error{
+		"HTTPStatusCode": func(f func() int) error { return saysHTTPStatusCodeError(f) },
+		"HTTPCode":       func(f func() int) error { return saysHTTPCodeError(f) },
+		"StatusCode":     func(f func() int) error { return saysStatusCodeError(f) },
+	}
+	for method, saying := range tests {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			assertClassified(t, mayRetry("http_503"), saying(says(503)))
+			assertClassified(t, canLimit("http_429"), saying(says(429)))
+			assertClassified(t, wantFinal("http_404"), saying(says(404)))
+			for _, nonsense := range []int{-1, 0, 1, 14, 99, 600, 999, 1 << 30} {
+				assertClassified(t, abstains, saying(says(nonsense)))
+			}
+			assertClassified(t, abstains, saying(func() int { panic("method") }))
+			assertClassified(t, abstains, saying(nil))
+		})
+	}
+}
+
+func TestMethodsThatGiveACode(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		err  error
+		want retry.Verdict
+	}{
+		{"SQLState", saysSQLStateError(says("40P01")), canRetry("sql_40P01")},
+		{"SQLState unknown", saysSQLStateError(says("00000")), abstains},
+		{"SQLState empty", saysSQLStateError(says("")), abstains},
+		{"SQLState panics", saysSQLStateError(func() string { panic("method") }), abstains},
+		{"SQLState of nil", saysSQLStateError(nil), abstains},
+		{"SQLErrorNumber", saysSQLNumberError(says(int32(1205))), canRetry("mssql_1205")},
+		{"SQLErrorNumber unknown", saysSQLNumberError(says(int32(1))), abstains},
+		{"SQLErrorNumber panics", saysSQLNumberError(func() int32 { panic("method") }), abstains},
+		{"SQLErrorNumber of nil", saysSQLNumberError(nil), abstains},
+		{"ErrorCode", saysCodeError(says("Throttling")), mayLimit("aws_Throttling")},
+		{"ErrorCode unknown", saysCodeError(says("NoSuchKey")), abstains},
+		{"ErrorCode panics", saysCodeError(func() string { panic("method") }), abstains},
+		{"ErrorCode of nil", saysCodeError(nil), abstains},
+		{"HasErrorLabel none", saysLabelError(func(string) bool { return false }), abstains},
+		{"HasErrorLabel panics", saysLabelError(func(string) bool { panic("method") }), abstains},
+		{"HasErrorLabel of nil", saysLabelError(nil), abstains},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			assertClassified(t, tt.want, tt.err)
+		})
+	}
+}
+
+// azureError is azcore's way to refuse a retry: having the method is enough,
+// and the pointer may be nil.
+type azureError struct{ code string }
+
+func (e *azureError) Error() string { return e.code }
+func (e *azureError) NonRetriable() { panic("a marker is not called") }
+
+func TestMethodNonRetriableIsAMarker(t *testing.T) {
+	t.Parallel()
+	assertClassified(t, wantFinal("permanent"), &azureError{})
+	assertClassified(t, wantFinal("permanent"), (*azureError)(nil))
+}
+
+// TestMethodsAreAskedOnce counts calls, because a method may be slow, or return
+// something else the next time.
+func TestMethodsAreAskedOnce(t *testing.T) {
+	t.Parallel()
+	for _, tt := range yesNo {
+		for _, answer := range []bool{true, false} {
+			calls := 0
+			err := tt.err(func() bool { calls++; return answer })
+			retry.Classify(fmt.Errorf("a: %w", err))
+			assert.Equal(t, 1, calls, "%s, answer %v", tt.method, answer)
+		}
+	}
+}
+
+// Errors with several methods. The methods of the embedded ones are promoted,
+// except Error, which would be ambiguous.
+type (
+	statusHintError struct {
+		saysStatusCodeError
+		saysRetryAfterError
+	}
+	retryableHintError struct {
+		saysRetryableError
+		saysRetryAfterError
+	}
+	temporalError struct {
+		saysNonRetryableError
+		saysNextRetryDelayError
+	}
+	twoHintsError struct {
+		saysRetryAfterError
+		saysGetRetryAfterError
+	}
+	twoRefusalsError struct {
+		saysNonRetryableError
+		saysCanceledError
+	}
+	quarrelError struct {
+		saysNonRetryableError
+		saysRetryableError
+	}
+	codeStatusError struct {
+		saysCodeError
+		saysHTTPStatusCodeError
+	}
+	weakHintError struct {
+		saysTemporaryError
+		saysRetryAfterError
+	}
+	timeoutRefusalError struct {
+		saysTimeoutError
+		saysRetryableError
+	}
+)
+
+func (statusHintError) Error() string     { return "x" }
+func (retryableHintError) Error() string  { return "x" }
+func (temporalError) Error() string       { return "x" }
+func (twoHintsError) Error() string       { return "x" }
+func (twoRefusalsError) Error() string    { return "x" }
+func (quarrelError) Error() string        { return "x" }
+func (codeStatusError) Error() string     { return "x" }
+func (weakHintError) Error() string       { return "x" }
+func (timeoutRefusalError) Error() string { return "x" }
+
+func TestMethodsTogether(t *testing.T) {
+	t.Parallel()
+	var (
+		yes, no = says(true), says(false)
+		hint    = says(aWhile)
+		noHint  = says(time.Duration(0))
+	)
+	tests := []struct {
+		name string
+		err  error
+		want retry.Verdict
+	}{
+		{"retryable with hint", retryableHintError{yes, hint}, hinted(mayRetry("transient"))},
+		{"retryable without hint", retryableHintError{yes, noHint}, mayRetry("transient")},
+		{"refusal drops the hint", retryableHintError{no, hint}, wantFinal("permanent")},
+		{"panicking answer leaves the hint", retryableHintError{nil, hint}, hinted(mayLimit(""))},
+		{"panicking hint leaves the answer", retryableHintError{yes, nil}, mayRetry("transient")},
+		{"Temporal refuses", temporalError{yes, hint}, wantFinal("permanent")},
+		{"Temporal hints", temporalError{no, hint}, hinted(mayLimit(""))},
+		{"zero hint does not hide the other", twoHintsError{noHint, hint}, hinted(mayLimit(""))},
+		{"false does not hide the other refusal", twoRefusalsError{no, yes}, wantFinal("canceled")},
+		{"refusal beats consent", quarrelError{yes, yes}, wantFinal("permanent")},
+		{"no refusal leaves consent", quarrelError{no, yes}, mayRetry("transient")},
+		{"no refusal leaves dissent", quarrelError{no, no}, wantFinal("permanent")},
+		{"code beats status", codeStatusError{says("SlowDown"), says(400)}, mayLimit("aws_SlowDown")},
+		{"unknown code leaves the status", codeStatusError{says("NoSuchKey"), says(404)}, wantFinal("http_404")},
+		{"temporary with hint", weakHintError{yes, hint}, hinted(mayRetry("temporary"))},
+		{"not temporary with hint", weakHintError{no, hint}, hinted(mayLimit(""))},
+		{"answer beats timeout", timeoutRefusalError{yes, no}, wantFinal("permanent")},
+
+		{"429 with hint", statusHintError{says(429), hint}, hinted(canLimit("http_429"))},
+		{"403 with hint", statusHintError{says(403), hint}, hinted(canLimit("http_403"))},
+		{"403 without hint", statusHintError{says(403), noHint}, wantFinal("http_403")},
+		{"413 with hint", statusHintError{says(413), hint}, hinted(mayRetry("http_413"))},
+		{"413 without hint", statusHintError{says(413), noHint}, wantFinal("http_413")},
+		{"423 with hint", statusHintError{says(423), hint}, hinted(mayRetry("http_423"))},
+		{"423 without hint", statusHintError{says(423), noHint}, wantFinal("http_423")},
+		{"503 with hint", statusHintError{says(503), hint}, hinted(canRetry("http_503"))},
+		{"503 without hint", statusHintError{says(503), noHint}, mayRetry("http_503")},
+		{"500 with hint", statusHintError{says(500), hint}, hinted(mayRetry("http_500"))},
+		{"404 with hint", statusHintError{says(404), hint}, wantFinal("http_404")},
+		{"503 with panicking hint", statusHintError{says(503), nil}, mayRetry("http_503")},
+		{"panicking status with hint", statusHintError{nil, hint}, hinted(mayLimit(""))},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			assertClassified(t, tt.want, tt.err)
+		})
+	}
+}
+
+func TestMethodsOnAChain(t *testing.T) {
+	t.Parallel()
+	var (
+		yes, no = says(true), says(false)
+		hint    = says(aWhile)
+		final   = saysRetryableError(no)
+	)
+	tests := []struct {
+		name string
+		err  error
+		want retry.Verdict
+	}{
+		{"outer answer counts", overRetryableError{yes, final}, mayRetry("transient")},
+		{"outer refusal counts", overRetryableError{no, syscall.ECONNRESET}, wantFinal("permanent")},
+		{"refusal ignores a hint beneath", overRetryableError{no, saysRetryAfterError(hint)}, wantFinal("permanent")},
+		{"consent takes a hint beneath", overRetryableError{yes, saysRetryAfterError(hint)}, hinted(mayRetry("transient"))},
+		{"hint around a refusal", overHintError{hint, final}, wantFinal("permanent")},
+		{"hint around a transient error", overHintError{hint, syscall.ECONNRESET}, hinted(mayRetry("conn_reset"))},
+		{"hint around a timeout", overHintError{hint, saysTimeoutError(yes)}, hinted(mayRetry("timeout"))},
+		{"outer hint counts", overHintError{hint, saysRetryAfterError(says(time.Second))}, hinted(mayLimit(""))},
+		{"timeout gives way to a refusal", overTimeoutError{yes, final}, wantFinal("permanent")},
+		{"timeout gives way to a cause", overTimeoutError{yes, syscall.ECONNREFUSED}, canRetry("conn_refused")},
+		{"no timeout outside leaves one inside", overTimeoutError{no, saysTimeoutError(yes)}, mayRetry("timeout")},
+
+		// The error of pgconn for a done context has SafeToRetry.
+		{"SafeToRetry around a cancellation", overSafeError{yes, context.Canceled}, wantFinal("canceled")},
+		{"SafeToRetry around a deadline", overSafeError{yes, context.DeadlineExceeded}, canRetry("unsent")},
+		{"SafeToRetry proves more than an errno", overSafeError{yes, syscall.ECONNRESET}, canRetry("conn_reset")},
+		{"not SafeToRetry proves nothing", overSafeError{no, syscall.ECONNREFUSED}, canRetry("conn_refused")},
+
+		// A known cause counts, whatever it is.
+		{"ConnectionError around nobody", overConnectionError{yes, errNobody}, mayRetry("conn")},
+		{"ConnectionError around nothing", overConnectionError{yes, nil}, mayRetry("conn")},
+		{"no ConnectionError around nobody", overConnectionError{no, errNobody}, abstains},
+		{"ConnectionError around a certificate", overConnectionError{yes, x509.UnknownAuthorityError{}}, wantFinal("tls_cert")},
+		{"ConnectionError around a cancellation", overConnectionError{yes, context.Canceled}, wantFinal("canceled")},
+		{"ConnectionError around a refusal", overConnectionError{yes, final}, wantFinal("permanent")},
+		{"ConnectionError around an errno", overConnectionError{yes, syscall.ECONNREFUSED}, canRetry("conn_refused")},
+		{"ConnectionError around a timeout", overConnectionError{yes, saysTimeoutError(yes)}, mayRetry("timeout")},
+		{"ConnectionError around a hint", overConnectionError{yes, saysRetryAfterError(hint)}, hinted(mayLimit(""))},
+		{"ConnectionError around a dial", overConnectionError{yes, &net.OpError{Op: "dial", Err: errNobody}}, canRetry("dial")},
+		{"ConnectionError around a join", overConnectionError{yes, errors.Join(errNobody, io.EOF)}, mayRetry("conn")},
+		{"ConnectionError beneath a timeout", overTimeoutError{yes, saysConnectionError(yes)}, mayRetry("timeout")},
+		{"ConnectionError beneath a dial", &net.OpError{Op: "dial", Err: saysConnectionError(yes)}, canRetry("dial")},
+
+		// DynamoDB and others throttle with status 400.
+		{
+			"AWS throttles with 400",
+			overStatusError{says(400), saysCodeError(says("ThrottlingException"))},
+			mayLimit("aws_ThrottlingException"),
+		},
+		{
+			"AWS times out with 400",
+			overStatusError{says(400), saysCodeError(says("RequestTimeout"))},
+			mayRetry("aws_RequestTimeout"),
+		},
+		{
+			"AWS refuses with 400",
+			overStatusError{says(400), saysCodeError(says("ValidationException"))},
+			wantFinal("http_400"),
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			assertClassified(t, tt.want, tt.err)
+		})
+	}
+}
+
+// Methods that look like conventions but are not.
+type (
+	recoverableError struct{}
+	codeError        int
+	odd1Error        struct{}
+	odd2Error        struct{}
+)
+
+func (recoverableError) Error() string     { return "x" }
+func (recoverableError) Recoverable() bool { return true } // amqp091 says so about NotFound
+func (e codeError) Error() string          { return "x" }
+func (e codeError) Code() int              { return int(e) } // everybody's numbers
+func (odd1Error) Error() string            { return "x" }
+func (odd1Error) Retryable() error         { return nil }
+func (odd1Error) RetryAfter() int          { return 5 }
+func (odd1Error) StatusCode() string       { return "503" }
+func (odd1Error) Timeout() time.Duration   { return time.Second }
+func (odd2Error) Error() string            { return "x" }
+func (odd2Error) Retryable(int) bool       { return true }
+func (odd2Error) ErrorCode() int           { return 503 }
+func (odd2Error) SQLState() [5]byte        { return [5]byte{'4', '0', '0', '0', '1'} }
+func (odd2Error) NonRetriable() bool       { return true }
+
+func TestMethodsThatAreNoConvention(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{
+		recoverableError{}, codeError(5), codeError(503), odd1Error{}, odd2Error{},
+	} {
+		assertClassified(t, abstains, err)
+	}
+}
+
+// The errors below have one method each. They are functions, so that a nil one
+// panics when its method is called, like a typed nil pointer, and so that
+// comparing two of them panics too.
+type (
+	saysRetryAfterError     func() time.Duration
+	saysGetRetryAfterError  func() time.Duration
+	saysNextRetryDelayError func() time.Duration
+
+	saysRetryableError       func() bool
+	saysIsRetryableError     func() bool
+	saysSmithyRetryableError func() bool
+	saysIsRetriableError     func() bool
+	saysShouldRetryError     func() bool
+	saysNonRetryableError    func() bool
+	saysCanceledError        func() bool
+	saysSafeToRetryError     func() bool
+	saysTimeoutError         func() bool
+	saysTemporaryError       func() bool
+
+	saysHTTPStatusCodeError func() int
+	saysHTTPCodeError       func() int
+	saysStatusCodeError     func() int
+
+	saysSQLStateError  func() string
+	saysSQLNumberError func() int32
+	saysCodeError      func() string
+	saysLabelError     func(string) bool
+)
+
+func (f saysRetryAfterError) Error() string             { return "x" }
+func (f saysRetryAfterError) RetryAfter() time.Duration { return f() }
+func (f saysGetRetryAfterError) Error() string          { return "x" }
+func (f saysGetRetryAfterError) GetRetryAfter() time.Duration {
+	return f()
+}
+func (f saysNextRetryDelayError) Error() string { return "x" }
+func (f saysNextRetryDelayError) NextRetryDelay() time.Duration {
+	return f()
+}
+
+func (f saysRetryableError) Error() string              { return "x" }
+func (f saysRetryableError) Retryable() bool            { return f() }
+func (f saysIsRetryableError) Error() string            { return "x" }
+func (f saysIsRetryableError) IsRetryable() bool        { return f() }
+func (f saysSmithyRetryableError) Error() string        { return "x" }
+func (f saysSmithyRetryableError) RetryableError() bool { return f() }
+func (f saysIsRetriableError) Error() string            { return "x" }
+func (f saysIsRetriableError) IsRetriable() bool        { return f() }
+func (f saysShouldRetryError) Error() string            { return "x" }
+func (f saysShouldRetryError) ShouldRetry() bool        { return f() }
+func (f saysNonRetryableError) Error() string           { return "x" }
+func (f saysNonRetryableError) NonRetryable() bool      { return f() }
+func (f saysCanceledError) Error() string               { return "x" }
+func (f saysCanceledError) CanceledError() bool         { return f() }
+func (f saysSafeToRetryError) Error() string            { return "x" }
+func (f saysSafeToRetryError) SafeToRetry() bool        { return f() }
+func (f saysTimeoutError) Error() string                { return "x" }
+func (f saysTimeoutError) Timeout() bool                { return f() }
+func (f saysTemporaryError) Error() string              { return "x" }
+func (f saysTemporaryError) Temporary() bool            { return f() }
+
+func (f saysHTTPStatusCodeError) Error() string       { return "x" }
+func (f saysHTTPStatusCodeError) HTTPStatusCode() int { return f() }
+func (f saysHTTPCodeError) Error() string             { return "x" }
+func (f saysHTTPCodeError) HTTPCode() int             { return f() }
+func (f saysStatusCodeError) Error() string           { return "x" }
+func (f saysStatusCodeError) StatusCode() int         { return f() }
+
+func (f saysSQLStateError) Error() string            { return "x" }
+func (f saysSQLStateError) SQLState() string         { return f() }
+func (f saysSQLNumberError) Error() string           { return "x" }
+func (f saysSQLNumberError) SQLErrorNumber() int32   { return f() }
+func (f saysCodeError) Error() string                { return "x" }
+func (f saysCodeError) ErrorCode() string            { return f() }
+func (f saysLabelError) Error() string               { return "x" }
+func (f saysLabelError) HasErrorLabel(s string) bool { return f(s) }
+
+// says returns a method that always gives the same answer.
+func says[T any](answer T) func() T { return func() T { return answer } }
+
+// aWhile is the usual hint of these tests.
+const aWhile = 5 * time.Second
+
+// The expected verdicts. After a "may" verdict the operation may have taken
+// effect; after a "can" verdict it certainly did not.
+func wantFinal(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.Final, Category: category}
+}
+
+func mayRetry(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.Retryable, Category: category}
+}
+
+func canRetry(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: category}
+}
+
+func mayLimit(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.RateLimited, Category: category}
+}
+
+func canLimit(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.RateLimited, NotApplied: true, Category: category}
+}
+
+// hinted adds the usual hint.
+func hinted(v retry.Verdict) retry.Verdict {
+	v.After = aWhile
+	return v
+}
+
+// abstains is no opinion.
+var abstains retry.Verdict
+
+// assertVerdict compares verdicts. NotApplied of a Final one has no meaning,
+// because nothing follows.
+func assertVerdict(t *testing.T, want, got retry.Verdict, about ...any) bool {
+	t.Helper()
+	if want.Class == retry.Final {
+		got.NotApplied = want.NotApplied
+	}
+	return assert.Equal(t, want, got, about...)
+}
+
+// assertClassified checks the verdict of Classify about err: alone, wrapped,
+// and joined with an unknown error.
+func assertClassified(t *testing.T, want retry.Verdict, err error) {
+	t.Helper()
+	if !assertVerdict(t, want, retry.Classify(err), "%T: %v", err, err) {
+		return
+	}
+	nobody := errors.New("nobody knows this")
+	assertVerdict(t, want, retry.Classify(fmt.Errorf("a: %w", fmt.Errorf("b: %w", err))), "wrapped")
+	assertVerdict(t, want, retry.Classify(errors.Join(err, nobody)), "joined, first")
+	assertVerdict(t, want, retry.Classify(errors.Join(nobody, err)), "joined, last")
+	assertVerdict(t, want, retry.Classify(fmt.Errorf("%w: %w", nobody, err)), "two verbs")
+}
+
+// The errors below have a method and wrap a cause.
+
+// overStatusError is the shape of the AWS SDK: the status outside, the name of
+// the error within.
+type overStatusError struct {
+	saysHTTPStatusCodeError
+	cause error
+}
+
+func (e overStatusError) Unwrap() error { return e.cause }
+
+type overSafeError struct {
+	saysSafeToRetryError
+	cause error
+}
+
+func (e overSafeError) Unwrap() error { return e.cause }
+
+type overHintError struct {
+	saysRetryAfterError
+	cause error
+}
+
+func (e overHintError) Unwrap() error { return e.cause }
+
+type overTimeoutError struct {
+	saysTimeoutError
+	cause error
+}
+
+func (e overTimeoutError) Unwrap() error { return e.cause }
+
+type overRetryableError struct {
+	saysRetryableError
+	cause error
+}
+
+func (e overRetryableError) Unwrap() error { return e.cause }

@@ -7,10 +7,10 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
-// Clock is the time that a [Policy] lives in. *clock.Mock of
+// Clock tells a [Policy] the time and waits for it. *clock.Mock of
 // github.com/benbjohnson/clock, the fake clocks of clockwork and of Kubernetes,
-// and retrytest.Clock are Clocks as they are. It must be safe for concurrent use
-// where the Policy is shared.
+// and retrytest.Clock are Clocks as they are. A Clock must be safe for
+// concurrent use where the Policy is shared.
 //
 // A Policy calls After with a positive duration only, and looks at its context
 // again when the channel has fired. A Clock may have two more methods, which a
@@ -19,9 +19,9 @@ import (
 //	SleepContext(ctx context.Context, d time.Duration) error
 //	AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 //
-// SleepContext waits until d has passed or ctx is done. AttemptContext returns
-// a child of ctx that is done after d, for [Policy.AttemptTimeout] and Timeout; without
-// it the system's clock governs those.
+// SleepContext waits until d has passed or ctx is done. AttemptContext returns a child
+// of ctx that is done after d, for [Policy.AttemptTimeout] and Timeout; without this
+// method they follow the system's clock.
 type Clock interface {
 	Now() time.Time
 	After(d time.Duration) <-chan time.Time
@@ -35,12 +35,12 @@ type attemptTimer interface {
 	AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 }
 
-// Now returns the current time on p.Clock. It is for what waits beside a [Call], such
-// as a pool, as is Sleep.
+// Now returns the current time on p.Clock. Now and Sleep are for code that waits
+// outside a [Call], such as a pool.
 func (p *Policy) Now() time.Time { return p.orZero().now() }
 
 // Sleep waits on p.Clock until d has passed, and returns nil, or until ctx is done,
-// and returns its cause. A d of 0 or less has passed already.
+// and returns its cause. If d is 0 or less, it returns at once.
 //
 //nolint:contextcheck // nil is context.Background
 func (p *Policy) Sleep(ctx context.Context, d time.Duration) error {
@@ -72,8 +72,8 @@ func (p *Policy) withTimeout(ctx context.Context, d time.Duration) (context.Cont
 //
 // The timer is made at the first wait and used again, because making one costs more
 // than the wait. It has fired or is stopped whenever wait returns, so nothing is left
-// behind. It does not outlive the call, in a pool or elsewhere: a timer of one
-// testing/synctest bubble must not be used in another.
+// behind. It is not kept beyond the call: a timer of one testing/synctest bubble must
+// not be used in another.
 func (c *Call) wait(d time.Duration) bool {
 	if clock := c.Policy.orZero().Clock; clock != nil {
 		return waitOn(c.caller, clock, d)

@@ -13,11 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-// countingClock is a Clock with nothing but the two methods that one must have.
-// A wait on it is over at once, and moves it on.
+// countingClock is a Clock with only the two required methods. A wait on it is
+// over at once, and advances it.
 type countingClock struct {
 	now    time.Time
 	reads  int
@@ -88,7 +89,7 @@ func (c *standingClock) Advance(d time.Duration) {
 type sleepyClock struct {
 	countingClock
 	slept []time.Duration
-	err   error // what a sleep returns
+	err   error // the result of a sleep
 }
 
 func (c *sleepyClock) SleepContext(_ context.Context, d time.Duration) error {
@@ -114,7 +115,7 @@ func TestClockSystem(t *testing.T) {
 			return errBoom
 		})
 		assert.Equal(t, seconds(0, 1, 3), at)
-		assert.Equal(t, 3*time.Second, peerError(t, err).Waited)
+		assert.Equal(t, 3*time.Second, testkit.As[*retry.Error](t, err).Waited)
 	})
 }
 
@@ -125,7 +126,7 @@ func TestClockSystemCanceled(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(2*time.Second, cancel)
 		start := time.Now()
-		e := peerError(t, twice(nil).Execute(ctx, failing(nil)))
+		e := testkit.As[*retry.Error](t, twice(nil).Execute(ctx, failing(nil)))
 		assert.Equal(t, 2, e.Attempts)
 		assert.Equal(t, time.Second, e.Waited, "the second wait was cut short")
 		assert.Equal(t, 2*time.Second, time.Since(start))
@@ -155,7 +156,7 @@ func TestClockTwoMethodsAreEnough(t *testing.T) {
 	c := newCountingClock()
 	err := twice(c).Execute(t.Context(), failing(nil))
 	assert.Equal(t, seconds(1, 2), c.waited)
-	assert.Equal(t, 3*time.Second, peerError(t, err).Waited)
+	assert.Equal(t, 3*time.Second, testkit.As[*retry.Error](t, err).Waited)
 	assert.Zero(t, c.reads, "nothing needs the time")
 }
 
@@ -208,7 +209,7 @@ func TestClockThatStandsStill(t *testing.T) {
 					assert.Equal(t, step.calls, calls)
 				}
 				<-over
-				assert.Equal(t, 3*time.Second, peerError(t, err).Waited)
+				assert.Equal(t, 3*time.Second, testkit.As[*retry.Error](t, err).Waited)
 			})
 		})
 		t.Run(name+", canceled", func(t *testing.T) {
@@ -222,7 +223,7 @@ func TestClockThatStandsStill(t *testing.T) {
 				advance(time.Second)
 				advance(time.Second)
 				cancel()
-				e := peerError(t, <-over)
+				e := testkit.As[*retry.Error](t, <-over)
 				assert.Equal(t, retry.StopCanceled, e.Stop)
 				assert.Equal(t, 2, calls)
 				assert.Equal(t, time.Second, e.Waited, "the second wait was cut short")
@@ -244,7 +245,7 @@ func TestClockMockThatMovesByItself(t *testing.T) {
 }
 
 // TestClockIsNotAskedToWaitForNothing checks that no clock is asked for a wait
-// that is none: mocks have panicked and hung on those.
+// of 0: mocks have panicked and hung on it.
 func TestClockIsNotAskedToWaitForNothing(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -275,7 +276,7 @@ func TestClockIsNotAskedToWaitForNothing(t *testing.T) {
 			plain, sleepy := newCountingClock(), &sleepyClock{}
 			for _, c := range []retry.Clock{plain, sleepy} {
 				p.Clock = c
-				e := peerError(t, p.Execute(t.Context(), func(context.Context) error { return tt.err }))
+				e := testkit.As[*retry.Error](t, p.Execute(t.Context(), func(context.Context) error { return tt.err }))
 				assert.Equal(t, 6, e.Attempts)
 			}
 			assert.Equal(t, tt.want, plain.waited)
@@ -293,7 +294,7 @@ func TestClockSleepContextIsPreferred(t *testing.T) {
 		err := twice(c).Execute(t.Context(), failing(nil))
 		assert.Equal(t, seconds(1, 2), c.slept)
 		assert.Empty(t, c.waited)
-		assert.Equal(t, 3*time.Second, peerError(t, err).Waited)
+		assert.Equal(t, 3*time.Second, testkit.As[*retry.Error](t, err).Waited)
 	})
 	t.Run("it gets the context", func(t *testing.T) {
 		t.Parallel()
@@ -303,14 +304,14 @@ func TestClockSleepContextIsPreferred(t *testing.T) {
 		calls := 0
 		err := twice(c).Execute(ctx, failing(func() { calls++ }))
 		assert.Equal(t, 2, calls)
-		assert.Equal(t, time.Second, peerError(t, err).Waited)
+		assert.Equal(t, time.Second, testkit.As[*retry.Error](t, err).Waited)
 		assert.Equal(t, firstAttempt.Add(2*time.Second), c.Now(), "the sleep ended with the context")
 	})
 	t.Run("a sleep that gives up", func(t *testing.T) {
 		t.Parallel()
 		c := &sleepyClock{err: errors.New("no sleep tonight")}
 		err := twice(c).Execute(t.Context(), failing(nil))
-		e := peerError(t, err)
+		e := testkit.As[*retry.Error](t, err)
 		assert.Equal(t, 3, e.Attempts, "the context is what counts")
 		assert.Equal(t, retry.StopAttempts, e.Stop)
 		assert.Zero(t, e.Waited)
@@ -327,7 +328,7 @@ type attemptClock struct {
 
 func (c *attemptClock) AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	c.parents, c.timeouts = append(c.parents, ctx), append(c.timeouts, d)
-	child, cancel := context.WithCancel(context.WithValue(ctx, peerKey{}, len(c.timeouts)))
+	child, cancel := context.WithCancel(context.WithValue(ctx, testkit.Key{}, len(c.timeouts)))
 	return child, func() { c.canceled++; cancel() }
 }
 
@@ -350,10 +351,10 @@ func TestClockAttemptContextIsPreferred(t *testing.T) {
 			p.AttemptTimeout = 7 * time.Second
 			ctx := t.Context()
 			calls := 0
-			peerRun(func() {
+			testkit.Isolated(func() {
 				_ = p.Execute(ctx, func(got context.Context) error {
 					calls++
-					assert.Equal(t, calls, got.Value(peerKey{}), "a context for every attempt")
+					assert.Equal(t, calls, got.Value(testkit.Key{}), "a context for every attempt")
 					assert.Equal(t, calls-1, c.canceled, "that of the attempt before is released")
 					return tt.fn()
 				})
@@ -396,7 +397,7 @@ func TestClockWithoutAttemptContext(t *testing.T) {
 			return errBoom
 		})
 		assert.Equal(t, 15*time.Second, time.Since(start), "three attempts, and no waits")
-		assert.Equal(t, 3, peerError(t, err).Attempts)
+		assert.Equal(t, 3, testkit.As[*retry.Error](t, err).Attempts)
 		assert.Equal(t, seconds(1, 2), c.waited)
 	})
 }
@@ -408,13 +409,13 @@ func TestClockDeadlineIsInItsTime(t *testing.T) {
 	c := newCountingClock()
 	for room, want := range map[time.Duration]int{time.Second: 1, time.Second + 1: 2, 3 * time.Second: 2, 3*time.Second + 1: 3} {
 		ctx := untilContext{t.Context(), c.now.Add(room)}
-		e := peerError(t, twice(c).Execute(ctx, failing(nil)))
+		e := testkit.As[*retry.Error](t, twice(c).Execute(ctx, failing(nil)))
 		assert.Equal(t, want, e.Attempts, "%v before the deadline", room)
 		assert.Equal(t, want < 3, e.Stop == retry.StopDeadline)
 	}
 }
 
-// What drivers of their own use.
+// The methods for drivers of users.
 func TestDriverClock(t *testing.T) {
 	t.Parallel()
 	clock := &retrytest.Clock{}

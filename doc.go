@@ -14,26 +14,26 @@
 //
 // Where the state of a job lives in a database, [Policy.Next] makes the same
 // decision as a pure function of that state, the error and the time. A loop that
-// blocks and a daemon that polls a table cannot drift apart, because both of
-// them only carry out what one decider says.
+// blocks and a daemon that polls a table behave the same, because the same
+// function decides for both.
 //
 // # What is retried
 //
-// [Classify] knows the errors of the standard library by their types, and those
-// of others by the methods that they agree on. What it does not know is retried,
-// a bounded number of times. To say more, mark errors where they arise
-// ([MarkFinal], [MarkRetryable], [MarkRateLimited]), or give the policy a
-// [Classifier]. [Policy.Overrides] treats kinds of failures differently, and
-// [Policy.NonIdempotent] restricts retries to what is proved to have had no
-// effect.
+// [Classify] knows the errors of the standard library by their types, and errors
+// of other packages by common methods such as Timeout and HTTPStatusCode.
+// Unknown errors are retried, a bounded number of times. To say more, mark
+// errors where they arise ([MarkFinal], [MarkRetryable], [MarkRateLimited]), or
+// give the policy a [Classifier]. [Policy.Overrides] treats kinds of failures
+// differently, and [Policy.NonIdempotent] restricts retries to operations that
+// certainly had no effect.
 //
 // # What a call promises
 //
 // No wait is begun that ends at or after the context's deadline. The operation
-// is never called once the context is done. The error that ends a call leads to
-// the last failure and to the reason why there was no other attempt. A server's
-// hint is a lower bound that is never trusted beyond a limit. A delay is never
-// negative, never above its cap, and clients stay spread at the cap.
+// is never called once the context is done. The error that ends a call wraps
+// the last failure and gives the reason to stop. A server's hint is a lower
+// bound of the wait, up to a limit. A delay is never negative, never above its
+// cap, and clients stay spread at the cap.
 //
 // # Neighbors
 //

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"strings"
 	"time"
 
@@ -11,7 +13,7 @@ import (
 )
 
 // StopReason says why a call was given up. The zero StopReason means that it
-// was not.
+// was not given up.
 type StopReason uint8
 
 // The reasons to stop.
@@ -42,15 +44,15 @@ func (r StopReason) String() string { return stopNames.of(r) }
 // MarshalText returns [StopReason.String].
 func (r StopReason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads what [StopReason.MarshalText] writes.
+// UnmarshalText is the inverse of [StopReason.MarshalText].
 func (r *StopReason) UnmarshalText(text []byte) (err error) {
 	*r, err = stopNames.parse("stop reason", string(text))
 	return err
 }
 
-// What [errors.Is] finds in an [*Error] besides the last error of the
-// operation: the sentinel of its [StopReason]. [context.Canceled] and
-// [context.DeadlineExceeded] stand for StopCanceled and StopDeadline.
+// The sentinels of the stop reasons. [errors.Is] finds one in an [*Error] with
+// that [StopReason]. [context.Canceled] and [context.DeadlineExceeded] stand
+// for StopCanceled and StopDeadline.
 var (
 	ErrAttemptsExhausted = errors.New("retry: attempts exhausted")
 	ErrElapsed           = errors.New("retry: time limit reached")
@@ -61,7 +63,7 @@ var (
 	ErrBackoffStopped    = errors.New("retry: the backoff allows no other attempt")
 )
 
-// sentinel returns what stands for r in errors.Is, or nil.
+// sentinel returns the error that errors.Is finds for r, or nil.
 func (r StopReason) sentinel() error {
 	switch r {
 	case StopAttempts:
@@ -87,8 +89,8 @@ func (r StopReason) sentinel() error {
 	}
 }
 
-// Error reports that a call was given up for another reason than a Final error,
-// which is returned as it is.
+// Error reports that a call was given up for any reason but a Final error. A
+// Final error is returned as it is.
 //
 // [errors.Is] and [errors.As] reach the last error of the operation, the
 // sentinel of the stop reason, and the context's cause. To tell whether the
@@ -177,8 +179,8 @@ func (e *Error) contextReason() string {
 	}
 }
 
-// Unwrap returns the last error of the operation and the context's cause, as
-// far as there are any.
+// Unwrap returns the last error of the operation and the context's cause,
+// without those that are nil.
 func (e *Error) Unwrap() []error {
 	if e == nil {
 		return nil
@@ -202,9 +204,9 @@ func (e *Error) Is(target error) bool {
 // error of the operation is a timeout. The outermost error with a Timeout method
 // in the tree of the last error decides that.
 //
-// Timeout and Temporary make e a [net.Error]: errors.As finds e, and not the
+// Timeout and Temporary make e a [net.Error]: errors.As finds e instead of the
 // net.Error that e may wrap. A [url.Error] around e asks e too, so an error of
-// an http.Client answers both as it would without retries.
+// an http.Client has the same Timeout and Temporary as without retries.
 func (e *Error) Timeout() bool {
 	return e.says(func(err error) func() bool {
 		if asked, ok := err.(interface{ Timeout() bool }); ok {
@@ -227,14 +229,15 @@ func (e *Error) Temporary() bool {
 	})
 }
 
-// says answers for the deadline, or asks the last error of the operation.
+// says returns true for a deadline, and else asks the last error of the
+// operation.
 func (e *Error) says(method func(error) func() bool) bool {
 	nodes := errtree.Nodes(errtree.MaxNodes)
 	yes, _ := ask(e, method, &nodes)
 	return yes
 }
 
-// names are the words of a small enumeration, in the order of its values.
+// names has the names of a small enumeration, in the order of its values.
 type names[T ~uint8] []string
 
 func (n names[T]) of(v T) string {
@@ -251,4 +254,44 @@ func (n names[T]) parse(what, text string) (T, error) {
 		}
 	}
 	return 0, fmt.Errorf("retry: unknown %s %q", what, text)
+}
+
+// ask returns the answer of the outermost error of the tree that has one. method
+// returns the method of an error that answers the question, or nil. A method that
+// panics does not answer.
+func ask(err error, method func(error) func() bool, nodes *errtree.Nodes) (yes, answered bool) {
+	for err != nil && nodes.Take() {
+		if e, ok := err.(*Error); ok { // not asked, because it would start a new count of nodes
+			if e == nil || e.Stop == StopDeadline {
+				return e != nil, true
+			}
+			err = e.Err
+			continue
+		}
+		if m := method(err); m != nil && !passesOn(err) {
+			if yes, answered = errtree.Try(m); answered {
+				return yes, true
+			}
+		}
+		one, several := errtree.Unwrap(err)
+		for _, leg := range several {
+			if yes, answered = ask(leg, method, nodes); answered {
+				return yes, true
+			}
+		}
+		err = one
+	}
+	return false, false
+}
+
+// passesOn reports whether err only passes the question on to the error that it
+// wraps. Such an error is not asked: in a tree that refers to itself, it would ask
+// the Error that is asking.
+func passesOn(err error) bool {
+	switch err.(type) {
+	case *url.Error, *net.OpError:
+		return true
+	default:
+		return false
+	}
 }

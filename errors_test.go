@@ -25,7 +25,7 @@ var (
 	errShutdown = errors.New("shutting down")
 )
 
-// stopReasons are all of them, with what stands for them in errors.Is.
+// stopReasons has all of them, with their sentinels.
 var stopReasons = []struct {
 	reason   retry.StopReason
 	name     string
@@ -163,7 +163,8 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// TestErrorTextOfEveryReason checks that only the attempts go without saying.
+// TestErrorTextOfEveryReason checks that the text names every reason but the
+// attempts.
 func TestErrorTextOfEveryReason(t *testing.T) {
 	t.Parallel()
 	plain := (&retry.Error{Attempts: 3, Err: errRefused}).Error()
@@ -229,8 +230,8 @@ func TestErrorReachesErrAndCause(t *testing.T) {
 	}
 }
 
-// TestErrorTellsWhoseContext checks that an operation that ran into a deadline
-// of its own is told apart from the end of the caller's context.
+// TestErrorTellsWhoseContext checks that a deadline of the operation's own is
+// told apart from the end of the caller's context.
 func TestErrorTellsWhoseContext(t *testing.T) {
 	t.Parallel()
 	theirs := &retry.Error{Attempts: 3, Stop: retry.StopAttempts, Err: context.DeadlineExceeded}
@@ -317,7 +318,7 @@ func TestErrorOfForeignErrors(t *testing.T) {
 	}
 }
 
-// TestSentinelTexts pins what is logged where only the sentinel is left.
+// TestSentinelTexts pins the texts of the sentinels for logs.
 func TestSentinelTexts(t *testing.T) {
 	t.Parallel()
 	assert.EqualError(t, retry.ErrAttemptsExhausted, "retry: attempts exhausted")
@@ -458,7 +459,7 @@ func (e *panicsTimeoutError) Timeout() bool   { return e.yes }
 func (e *panicsTimeoutError) Temporary() bool { return e.yes }
 
 // TestErrorTimeoutEnds on trees without end, and on trees that are so wide that
-// looking at all of it would take for ever.
+// visiting all of it would take forever.
 func TestErrorTimeoutEnds(t *testing.T) {
 	t.Parallel()
 	loop := &loopingError{}
@@ -487,7 +488,7 @@ func TestErrorTimeoutEnds(t *testing.T) {
 			assert.Fail(t, "does not end", name)
 		}
 	}
-	// What is found before the limit counts.
+	// An answer before the limit counts.
 	found := &retry.Error{Attempts: 1, Stop: retry.StopAttempts, Err: errors.Join(os.ErrDeadlineExceeded, loop)}
 	assert.True(t, found.Timeout())
 	assert.True(t, found.Temporary())

@@ -2,9 +2,11 @@ package retry_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -57,8 +59,8 @@ func ExampleError() {
 	// true true
 }
 
-// A wait that leads past the deadline is not begun. The error says so, and still
-// leads to the failure.
+// A wait that would end after the deadline is not begun. The error says so, and
+// wraps the failure.
 func ExampleError_deadline() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -83,7 +85,7 @@ func ExampleMarkFinal() {
 }
 
 // A server's hint is a lower bound of the wait. Up to 10 % are added, so that
-// clients that got the same hint do not come back in step.
+// clients with the same hint do not come back in step.
 func ExampleMarkRateLimited() {
 	var clock retrytest.Clock
 	policy := &retry.Policy{Clock: &clock}
@@ -112,8 +114,9 @@ func ExampleOn() {
 	// final
 }
 
-// A durable policy around one that blocks wants to know what the inner one gave
-// up on; by default, a failure that was retried once is Final.
+// A durable policy around a policy that blocks should classify the inner
+// policy's last error. By default, the error of an inner policy that gave up is
+// Final.
 func ExampleThroughGiveUp() {
 	inner := &retry.Policy{Clock: new(retrytest.Clock)}
 	err := inner.Execute(context.Background(), func(context.Context) error {
@@ -126,7 +129,7 @@ func ExampleThroughGiveUp() {
 }
 
 // Every kind of failure has its own limit and backoff. The limits count
-// attempts: one more than the retries.
+// attempts, one more than retries.
 func ExamplePolicy_overrides() {
 	policy := &retry.Policy{
 		Jitter:     retry.NoJitter, // for the output below
@@ -180,4 +183,414 @@ func categories(err error) retry.Verdict {
 	default:
 		return retry.Verdict{}
 	}
+}
+
+func ExamplePolicy_String() {
+	fmt.Println(&retry.Policy{})
+	fmt.Println(&retry.Policy{Name: "sync", MaxAttempts: 8, Backoff: retry.Fibonacci{Initial: time.Second}, Jitter: retry.NoJitter})
+	fmt.Println(&retry.Policy{MaxAttempts: retry.Unlimited, MaxElapsed: time.Hour, Backoff: retry.Constant(10 * time.Second), MaxDelay: 15 * time.Second})
+	// Output:
+	// 3 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s
+	// sync: 8 attempts, fibonacci 1s ≤30s, no jitter: waits 1s, 1s, 2s, 3s, 5s, …
+	// unlimited attempts within 1h0m0s, constant 10s ≤15s, ±10% jitter: waits 9s–11s, 9s–11s, 9s–11s, 9s–11s, 9s–11s, …
+}
+
+func ExamplePolicy_Bounds() {
+	policy := &retry.Policy{MaxAttempts: 10, Jitter: retry.EqualJitter}
+	for _, n := range []int{1, 2, 9} {
+		lo, hi := policy.Bounds(n)
+		fmt.Println(n, lo, hi)
+	}
+	// Output:
+	// 1 1s 2s
+	// 2 2s 4s
+	// 9 15s 30s
+}
+
+func ExampleBackoff() {
+	for _, b := range []retry.Backoff{
+		retry.Exponential{Initial: time.Second, Multiplier: 3},
+		retry.Linear{Initial: time.Second, Step: 2 * time.Second},
+		retry.Fibonacci{Initial: time.Second},
+		retry.Constant(5 * time.Second),
+		retry.Schedule{time.Second, 10 * time.Second, time.Minute},
+	} {
+		fmt.Print(b, ":")
+		for n := 1; n <= 5; n++ {
+			fmt.Print(" ", b.Delay(n))
+		}
+		fmt.Println()
+	}
+	// Output:
+	// 1s ×3: 1s 3s 9s 27s 1m21s
+	// 1s +2s: 1s 3s 5s 7s 9s
+	// fibonacci 1s: 1s 1s 2s 3s 5s
+	// constant 5s: 5s 5s 5s 5s 5s
+	// schedule 1s, 10s, 1m0s: 1s 10s 1m0s 1m0s 1m0s
+}
+
+func ExampleJitter() {
+	const delay, limit = 10 * time.Second, 10500 * time.Millisecond
+	for _, j := range []retry.Jitter{
+		retry.FullJitter, retry.EqualJitter, retry.NoJitter,
+		retry.Proportional(0.1), retry.PlusMinus(2 * time.Second),
+	} {
+		fmt.Println(j, j.Apply(delay, limit, 0), j.Apply(delay, limit, 1<<63), j.Apply(delay, limit, 1<<64-1))
+	}
+	// Output:
+	// full jitter 0s 5s 10s
+	// equal jitter 5s 7.5s 10s
+	// no jitter 10s 10s 10s
+	// ±10% jitter 9s 9.75s 10.5s
+	// ±2s jitter 8s 9.25s 10.5s
+}
+
+func ExamplePolicy_UnmarshalJSON() {
+	var policy retry.Policy
+	err := json.Unmarshal([]byte(`{
+		"max_attempts": 4,
+		"backoff": {"exponential": {"initial": "2s", "multiplier": 2}},
+		"max_delay": "30s",
+		"jitter": "full",
+		"max_elapsed": "2m",
+		"overrides": {"unknown": {"max_attempts": 2}}
+	}`), &policy)
+	fmt.Println(policy, err)
+
+	err = json.Unmarshal([]byte(`{
+		"max_attempts": 0,
+		"max_delay": "1s",
+		"backoff": {"exponential": {"initial": "2s", "multiplier": 0.5}},
+		"jiter": "full"
+	}`), &policy)
+	fmt.Println(err)
+	// Output:
+	// 4 attempts within 2m0s, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s, 0–8s; unknown: 2 attempts <nil>
+	// retry: invalid policy: jiter: "full": unknown key
+	// max_attempts: 0: must be at least 1; leave it out for the default
+	// backoff.exponential.multiplier: 0.5: must be a number of at least 1, or 0 for the default
+	// backoff.exponential.initial: 2s: is above max_delay 1s
+}
+
+// An API that accepts a policy with every job should bound it.
+func ExampleLimits() {
+	limits := retry.Limits{MaxAttempts: 10, MaxDelay: time.Hour, MaxElapsed: 24 * time.Hour}
+	fmt.Println(limits.Check(&retry.Policy{MaxAttempts: 5, MaxElapsed: time.Hour}))
+	fmt.Println(limits.Check(&retry.Policy{MaxAttempts: retry.Unlimited}))
+	// Output:
+	// <nil>
+	// retry: invalid policy: max_attempts: unlimited: must be at most 10
+	// max_elapsed: none: must be at most 24h0m0s
+}
+
+// One Budget for all calls to a dependency bounds the load that retries add.
+func ExampleBudget() {
+	policy := &retry.Policy{
+		Name:    "billing",
+		Backoff: retry.Constant(time.Second),
+		Budget:  &retry.Budget{}, // 10 % of the successes, and a reserve of 3
+		Clock:   new(retrytest.Clock),
+	}
+	outage := func(context.Context) error { return errors.New("unavailable") }
+	for range 3 {
+		fmt.Println(policy.Execute(context.Background(), outage))
+	}
+	// Output:
+	// billing failed after 3 attempts: unavailable
+	// billing failed after 2 attempts (local retry budget exhausted): unavailable
+	// billing failed after 1 attempt (local retry budget exhausted): unavailable
+}
+
+func ExampleObserver() {
+	policy := &retry.Policy{
+		Backoff: retry.Constant(time.Second),
+		Jitter:  retry.NoJitter,
+		Clock:   new(retrytest.Clock),
+		Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+			fmt.Println(e.Kind, e.Attempt, e.Delay, e.Err)
+		}),
+	}
+	op := retrytest.Script(errors.New("boom"), errors.New("boom"), nil)
+	_ = policy.Execute(context.Background(), op.Run)
+	// Output:
+	// retrying 1 1s boom
+	// retrying 2 1s boom
+	// succeeded 3 0s <nil>
+}
+
+// job is a row of a table of yours.
+type job struct {
+	id    string
+	state retry.State // a column of JSON, or one for each of its fields
+	runAt time.Time   // when it is due
+	done  bool
+	err   error
+}
+
+// The state of a job lives in a database; a worker claims a job that is due, runs
+// it, and stores the decision of Next.
+func ExamplePolicy_Next() {
+	policy := &retry.Policy{
+		Name:        "export",
+		MaxAttempts: 3,
+		Backoff:     retry.Exponential{Initial: time.Minute},
+		MaxDelay:    time.Hour,
+		Jitter:      retry.NoJitter,
+	}
+	work := func(j *job, now time.Time, err error) {
+		d := policy.Next(j.state, err, now)
+		j.state = d.State
+		if d.Retry {
+			j.runAt = d.At
+		} else {
+			j.done, j.err = true, d.Err
+		}
+	}
+
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	j := &job{id: "job-7", runAt: now, state: retry.State{First: now}}
+	for !j.done {
+		work(j, j.runAt, errors.New("disk is slow"))
+		text, _ := j.state.MarshalText()
+		fmt.Println(j.runAt.Format(time.TimeOnly), string(text))
+	}
+	fmt.Println(j.err)
+	// Output:
+	// 12:01:00 f=1 t=2026-11-21T12:00:00Z
+	// 12:03:00 f=2 t=2026-11-21T12:00:00Z
+	// 12:03:00 f=3 t=2026-11-21T12:00:00Z
+	// export failed after 3 attempts: disk is slow
+}
+
+// With a key, the wait is the same wherever and whenever it is computed: a
+// stateless daemon computes from two columns whether a row is due.
+func ExamplePolicy_Delay() {
+	policy := &retry.Policy{
+		MaxAttempts: 8,
+		Backoff:     retry.Exponential{Initial: 5 * time.Minute},
+		MaxDelay:    6 * time.Hour,
+		Jitter:      retry.PlusMinus(30 * time.Second),
+	}
+	attemptCount, updatedAt := 2, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+	due := updatedAt.Add(policy.Delay(retry.State{Failures: attemptCount, Key: "partition-17"}))
+	again := updatedAt.Add(policy.Delay(retry.State{Failures: attemptCount, Key: "partition-17"}))
+	fmt.Println(due.Round(time.Minute).Format(time.TimeOnly), due.Equal(again))
+	// Output: 12:10:00 true
+}
+
+// The attempt is counted when the job is claimed, so that a job that kills its
+// worker ends too. Ask Exhausted before it runs.
+func ExamplePolicy_Exhausted() {
+	policy := &retry.Policy{Name: "export"}
+	claimed := 4 // the column of attempts, with the one that was just claimed
+
+	d, exhausted := policy.Exhausted(retry.State{Failures: claimed - 1}, time.Now())
+	fmt.Println(exhausted, d.Err)
+	// Output: true export failed after 3 attempts
+}
+
+// Engines that truncate times to whole seconds must not run a job early.
+func ExampleDecision_DelayCeil() {
+	d := retry.Decision{Delay: 1500 * time.Millisecond}
+	fmt.Println(d.DelayCeil(time.Second).Truncate(time.Second))
+	// Output: 2s
+}
+
+// A loop of your own can do work between two attempts.
+func ExampleCall() {
+	ctx := context.Background()
+	policy := &retry.Policy{Name: "fetch", Clock: new(retrytest.Clock)} // tests only: waits take no time
+	reset := errors.New("connection reset")
+	fetch := retrytest.Script(reset, reset, nil).Run // stands for an operation of yours
+
+	call := retry.Call{Policy: policy}
+	for call.Next(ctx) {
+		err := fetch(call.Context())
+		fmt.Printf("attempt %d: %v\n", call.Attempt(), err)
+		call.End(err)
+	}
+	fmt.Println(call.Err())
+	// Output:
+	// attempt 1: connection reset
+	// attempt 2: connection reset
+	// attempt 3: <nil>
+	// <nil>
+}
+
+// Only the loop over the queue blocks here: the decision says when a job is due,
+// and only its state has to be kept until then.
+func ExampleCall_Begin() {
+	type job struct {
+		name  string
+		run   func(context.Context) error
+		due   time.Time
+		state retry.State
+	}
+	ctx := context.Background()
+	clock := retrytest.NewClock(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
+	policy := &retry.Policy{Backoff: retry.Constant(time.Minute), Jitter: retry.NoJitter, Clock: clock}
+	busy := errors.New("busy")
+	queue := []job{
+		{name: "mail", run: retrytest.Script(busy, busy, nil).Run, due: clock.Now()},
+		{name: "sync", run: retrytest.Script(busy, busy, busy).Run, due: clock.Now().Add(30 * time.Second)},
+	}
+	for len(queue) > 0 {
+		slices.SortFunc(queue, func(a, b job) int { return a.due.Compare(b.due) })
+		next := queue[0]
+		queue = queue[1:]
+		clock.Advance(next.due.Sub(clock.Now())) // a timer of yours
+
+		call := retry.Call{Policy: policy, State: next.state}
+		if call.Begin(ctx) { // false if ctx is done
+			d := call.End(next.run(call.Context()))
+			if d.Retry {
+				next.due, next.state = d.At, d.State
+				queue = append(queue, next)
+				continue
+			}
+		}
+		fmt.Println(clock.Now().Format(time.TimeOnly), next.name, call.Err())
+	}
+	// Output:
+	// 12:02:00 mail <nil>
+	// 12:02:30 sync failed after 3 attempts: busy
+}
+
+// An Error keeps only the last failure. A loop of your own can keep all
+// failures.
+func ExampleCall_allErrors() {
+	policy := &retry.Policy{Name: "upload", Clock: new(retrytest.Clock)} // tests only: waits take no time
+	upload := retrytest.Script(errors.New("no route to host"), errors.New("connection reset"), errors.New("disk full")).Run
+
+	var errs []error
+	call := retry.Call{Policy: policy}
+	for call.Next(context.Background()) {
+		err := upload(call.Context())
+		if call.End(err).Retry {
+			errs = append(errs, err)
+		}
+	}
+	if err := call.Err(); err != nil {
+		fmt.Println(errors.Join(append(errs, err)...)) // err has the last failure
+	}
+	// Output:
+	// no route to host
+	// connection reset
+	// upload failed after 3 attempts: disk full
+}
+
+// connect stands for a connection, a watch or a consumer: it returns when that ends.
+func connect(context.Context) error { return errors.New("connection lost") }
+
+// A loop that reconnects forever: it waits up to 1s, 2s, 4s, … 30s, and starts these
+// waits again after a connection that lasted a minute. An unknown host or a bad
+// certificate is Final and would end it, so the Classifier makes every error Retryable.
+func Example_reconnect() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+
+	policy := &retry.Policy{
+		MaxAttempts: retry.Unlimited,
+		Backoff:     retry.Exponential{Initial: time.Second},
+		ResetAfter:  time.Minute,
+		Classifier:  func(error) retry.Verdict { return retry.Verdict{Class: retry.Retryable} },
+	}
+	err := policy.Execute(ctx, connect)
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	// Output: true
+}
+
+// A stream that ended without an error is opened again, with the first waits of the
+// backoff.
+func ExampleMarkProgress() {
+	errEnded := errors.New("stream ended")
+	policy := &retry.Policy{MaxAttempts: 3, Clock: &retrytest.Clock{}}
+	messages := 0
+	err := policy.Execute(context.Background(), func(context.Context) error {
+		if messages++; messages < 10 {
+			return retry.MarkProgress(errEnded)
+		}
+		return errors.New("refused")
+	})
+	fmt.Println(messages, err)
+	// Output: 11 failed after 3 attempts: refused
+}
+
+// "Not ready yet" is not a failure: it uses up no attempts.
+func ExampleMarkPending() {
+	policy := &retry.Policy{
+		Timeout:   10 * time.Minute,
+		Overrides: map[string]retry.Override{"pending": {Backoff: retry.Constant(5 * time.Second)}},
+		Clock:     &retrytest.Clock{},
+	}
+	polls := 0
+	err := policy.Execute(context.Background(), func(context.Context) error {
+		if polls++; polls < 7 {
+			return retry.MarkPending(errors.New("not ready"))
+		}
+		return nil
+	})
+	fmt.Println(polls, err)
+	// Output: 7 <nil>
+}
+
+// The whole call, attempts and waits, takes no longer than Timeout.
+func ExamplePolicy_timeout() {
+	policy := &retry.Policy{Timeout: time.Millisecond}
+	err := policy.Execute(context.Background(), func(ctx context.Context) error {
+		<-ctx.Done() // an attempt that hangs
+		return ctx.Err()
+	})
+	fmt.Println(errors.Is(err, retry.ErrTimeout))
+	// Output: true
+}
+
+// The error has the exact delay.
+func ExampleVerdict_exact() {
+	policy := &retry.Policy{
+		Classifier: func(err error) retry.Verdict {
+			return retry.Verdict{Class: retry.Retryable, After: 1500 * time.Millisecond, Exact: true}
+		},
+	}
+	d := policy.Next(retry.State{}, errors.New("busy"), time.Unix(0, 0))
+	fmt.Println(d.Delay)
+	// Output: 1.5s
+}
+
+// limiter adapts a rate limiter of the program, such as golang.org/x/time/rate's: AllowN
+// takes the same instant.
+type limiter struct{ left int }
+
+func (l *limiter) Deposit(time.Time) {}
+
+func (l *limiter) TryWithdraw(time.Time) bool {
+	l.left--
+	return l.left >= 0
+}
+
+// All calls share a throttle of the program.
+func ExampleThrottle() {
+	policy := &retry.Policy{MaxAttempts: 10, Backoff: retry.Constant(0), Budget: &limiter{left: 2}}
+	err := policy.Execute(context.Background(), func(context.Context) error { return errors.New("down") })
+	fmt.Println(err)
+	// Output: failed after 3 attempts (local retry budget exhausted): down
+}
+
+// spans is an Observer that sees attempts: it could start a span for each.
+type spans struct{}
+
+func (spans) Observe(context.Context, retry.Event) {}
+
+func (spans) Attempt(ctx context.Context, n int) (context.Context, func(error)) {
+	fmt.Println("attempt", n)
+	return ctx, func(err error) { fmt.Println("ended:", err) }
+}
+
+func ExampleObserver_attempts() {
+	policy := &retry.Policy{Observer: spans{}}
+	_ = policy.Execute(context.Background(), func(context.Context) error { return nil })
+	// Output:
+	// attempt 1
+	// ended: <nil>
 }

@@ -10,11 +10,10 @@ import (
 // Jitter spreads a delay at random, so that clients that failed together do not
 // come back together.
 //
-// The built-in ones are [FullJitter], [EqualJitter], [NoJitter],
-// [Proportional] and [PlusMinus]. Each draws uniformly from a range that is cut
-// to [0, limit] first. Drawing and then clamping the result would put many
-// clients on exactly the limit, and so in step when a long outage has brought
-// them all there.
+// The built-in ones are [FullJitter], [EqualJitter], [NoJitter], [Proportional]
+// and [PlusMinus]. Each draws uniformly from a range that is cut to [0, limit]
+// first. Drawing first and clamping the result would give many clients exactly
+// the limit as their delay: after a long outage they would come back in step.
 //
 // There is no decorrelated jitter: it makes 26 to 37 % more calls than
 // [FullJitter] when 100 to 200 clients contend, and it needs state from one
@@ -22,18 +21,20 @@ import (
 type Jitter interface {
 	// Apply returns the delay to use: at least 0 and at most limit. The delay
 	// is capped at limit already; u is a random word, and the result must not
-	// fall as u grows. Apply must be safe for concurrent use and depend on
-	// nothing but its arguments.
+	// fall as u grows. Apply must be safe for concurrent use and depend only on
+	// its arguments.
 	Apply(delay, limit time.Duration, u uint64) time.Duration
 }
 
-type jitterMode uint8
+// JitterMode is a [Jitter] without a parameter: one of the constants.
+type JitterMode uint8
 
+// The jitters without a parameter.
 const (
 	// FullJitter draws from [0, delay]. It is the default because it causes
 	// the least work under contention.
 	// See https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/.
-	FullJitter jitterMode = iota
+	FullJitter JitterMode = iota
 	// EqualJitter draws from [delay/2, delay].
 	EqualJitter
 	// NoJitter leaves the delay as it is. Hints of a server are still spread.
@@ -41,7 +42,7 @@ const (
 )
 
 // Apply implements [Jitter].
-func (m jitterMode) Apply(delay, limit time.Duration, u uint64) time.Duration {
+func (m JitterMode) Apply(delay, limit time.Duration, u uint64) time.Duration {
 	delay = clamp(delay, limit)
 	switch m {
 	case FullJitter:
@@ -54,7 +55,7 @@ func (m jitterMode) Apply(delay, limit time.Duration, u uint64) time.Duration {
 }
 
 // String returns "full jitter", "equal jitter" or "no jitter".
-func (m jitterMode) String() string {
+func (m JitterMode) String() string {
 	switch m {
 	case FullJitter:
 		return "full jitter"
@@ -65,20 +66,18 @@ func (m jitterMode) String() string {
 	}
 }
 
-// Proportional returns a jitter that draws from [delay-x, delay+x], cut to
-// [0, limit], where x is a fraction of the delay. A fraction below 0 or NaN
-// counts as 0, one above 1 as 1.
-func Proportional(fraction float64) Jitter { return proportional(fraction) }
-
-type proportional float64
+// Proportional is a [Jitter] that draws from [delay-x, delay+x], cut to [0, limit],
+// where x is this fraction of the delay. A fraction below 0 or NaN counts as 0, a
+// fraction above 1 as 1.
+type Proportional float64
 
 // Apply implements [Jitter].
-func (p proportional) Apply(delay, limit time.Duration, u uint64) time.Duration {
+func (p Proportional) Apply(delay, limit time.Duration, u uint64) time.Duration {
 	delay = clamp(delay, limit)
 	return around(delay, sat.FromFloat(p.fraction()*float64(delay)), limit, u)
 }
 
-func (p proportional) fraction() float64 {
+func (p Proportional) fraction() float64 {
 	if p > 0 { // false for NaN
 		return min(float64(p), 1)
 	}
@@ -86,23 +85,21 @@ func (p proportional) fraction() float64 {
 }
 
 // String returns the form "±10% jitter".
-func (p proportional) String() string { return "±" + formatFloat(100*p.fraction()) + "% jitter" }
+func (p Proportional) String() string { return "±" + formatFloat(100*p.fraction()) + "% jitter" }
 
-// PlusMinus returns a jitter that draws from [delay-d, delay+d], cut to
-// [0, limit]. A negative d counts as 0.
-func PlusMinus(d time.Duration) Jitter { return plusMinus(d) }
-
-type plusMinus time.Duration
+// PlusMinus is a [Jitter] that draws from [delay-d, delay+d], cut to [0, limit], where
+// d is this duration. A negative one counts as 0.
+type PlusMinus time.Duration
 
 // Apply implements [Jitter].
-func (p plusMinus) Apply(delay, limit time.Duration, u uint64) time.Duration {
+func (p PlusMinus) Apply(delay, limit time.Duration, u uint64) time.Duration {
 	return around(clamp(delay, limit), p.spread(), limit, u)
 }
 
-func (p plusMinus) spread() time.Duration { return max(time.Duration(p), 0) }
+func (p PlusMinus) spread() time.Duration { return max(time.Duration(p), 0) }
 
 // String returns the form "±30s jitter".
-func (p plusMinus) String() string { return "±" + p.spread().String() + " jitter" }
+func (p PlusMinus) String() string { return "±" + p.spread().String() + " jitter" }
 
 // around draws from [d-spread, d+spread], cut to [0, limit].
 func around(d, spread, limit time.Duration, u uint64) time.Duration {
@@ -110,8 +107,8 @@ func around(d, spread, limit time.Duration, u uint64) time.Duration {
 }
 
 // uniform maps a random word to [lo, hi]: u = 0 gives lo, the largest u gives
-// hi, and the result grows with u. A product's high word is Lemire's method
-// without its rejection step: the bias is below (hi-lo)/2⁶⁴.
+// hi, and the result grows with u. Taking the high word of a product is
+// Lemire's method without its rejection step: the bias is below (hi-lo)/2⁶⁴.
 func uniform(lo, hi time.Duration, u uint64) time.Duration {
 	if hi <= lo {
 		return lo
@@ -123,13 +120,12 @@ func uniform(lo, hi time.Duration, u uint64) time.Duration {
 func clamp(d, limit time.Duration) time.Duration { return max(min(d, limit), 0) }
 
 // Rand is a source of random words; *rand.Rand of math/rand/v2 is one. It must
-// be safe for concurrent use where the [Policy] is shared, which *rand.Rand is
-// not.
+// be safe for concurrent use where the [Policy] is shared; *rand.Rand is not.
 type Rand interface{ Uint64() uint64 }
 
-// keyedWord returns the random word of a state that has a Key: FNV-1a over the
-// key and the counts (Pending only if it is not 0), finished by the mixer of SplitMix64. It is part of
-// the contract between processes that share a database, and never changes.
+// keyedWord returns the random word of a state that has a Key: FNV-1a over the key and
+// the counts (Pending only if it is not 0), finished by the mixer of SplitMix64.
+// Processes that share a database rely on it, so it never changes.
 func keyedWord(s *State) uint64 {
 	const offset, prime = 0xcbf29ce484222325, 0x100000001b3
 	h := uint64(offset)

@@ -28,7 +28,7 @@ const (
 )
 
 // TestJitterRange checks the ends of the range that is drawn from: the smallest
-// random word gives the one exactly, the largest word the other.
+// random word gives one end exactly, the largest word the other.
 func TestJitterRange(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
@@ -74,8 +74,8 @@ func TestJitterRange(t *testing.T) {
 	}
 }
 
-// TestJitterOutOfRange checks what settings and arguments out of their range
-// run as.
+// TestJitterOutOfRange checks the values that settings and arguments out of
+// range run as.
 func TestJitterOutOfRange(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -294,7 +294,7 @@ func TestJitterComparable(t *testing.T) {
 	assert.False(t, same(retry.PlusMinus(0), retry.Proportional(0)))
 }
 
-// manyJitters returns jitters of all kinds, from usual to absurd.
+// manyJitters returns jitters of all kinds, also with extreme settings.
 func manyJitters() []retry.Jitter {
 	all := []retry.Jitter{retry.FullJitter, retry.EqualJitter, retry.NoJitter, retry.NoJitter + 1}
 	for _, f := range []float64{math.NaN(), math.Inf(-1), -1, 0, 1e-300, 0.1, 0.5, 1, 2, math.Inf(1)} {
@@ -370,7 +370,7 @@ func keyedWordByHand(s retry.State) uint64 {
 	return z ^ (z >> 31)
 }
 
-// TestKeyedJitterIgnoresTheRest checks that the wait depends on nothing but Key,
+// TestKeyedJitterIgnoresTheRest checks that the wait depends only on Key,
 // Failures and RateLimited.
 func TestKeyedJitterIgnoresTheRest(t *testing.T) {
 	t.Parallel()
@@ -400,8 +400,8 @@ func TestKeyedJitterUniform(t *testing.T) {
 	}
 }
 
-// TestKeyedJitterIndependent checks that neighbors do not know of each other:
-// all pairs of tenths of the range are equally frequent.
+// TestKeyedJitterIndependent checks that neighbors are independent: all pairs
+// of tenths of the range are equally frequent.
 func TestKeyedJitterIndependent(t *testing.T) {
 	t.Parallel()
 	job := func(n, failures, limited int) retry.State {

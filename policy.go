@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-5ff3c98e/retry/internal/known"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
 
@@ -45,7 +46,7 @@ type Policy struct {
 
 	// MaxElapsed limits the time from the start of the first attempt to the
 	// start of the last: no attempt starts later, and no wait is begun that
-	// would lead there. It does not interrupt an attempt. 0 or less means no
+	// would end later. It does not interrupt an attempt. 0 or less means no
 	// limit.
 	MaxElapsed time.Duration
 
@@ -56,53 +57,54 @@ type Policy struct {
 
 	// Timeout limits the whole call, attempts and waits, from the start of the
 	// first attempt on: it ends the context of an attempt, and no wait is begun
-	// that would lead there. 0 or less means no limit. [Policy.Next] begins no
-	// attempt after it. Progress begins it anew; see [MarkProgress].
+	// that would end at or after it. 0 or less means no limit. [Policy.Next]
+	// allows no attempt after it. Progress restarts it; see [MarkProgress].
 	Timeout time.Duration
 
 	// ResetAfter makes a failure the first of a new count, as [MarkProgress]
-	// does, if its attempt lived this long, whatever ended it: for connections,
-	// watches and the like, which are to be restarted for ever. 0 or less means
-	// never. [Policy.Next] does not know how long an attempt lived.
+	// does, if its attempt lasted this long. It is for connections, watches and
+	// the like, which are to be restarted forever. 0 or less means never.
+	// [Policy.Next] does not know how long an attempt lived.
 	ResetAfter time.Duration
 
 	// Backoff gives the wait before each retry. nil means Exponential{}:
 	// 2s, 4s, 8s, …
 	Backoff Backoff
 
-	// MaxDelay is a hard cap on every wait but one that the server asked for.
-	// It is applied before the jitter, which stays within it. 0 or less means
-	// 30 seconds, or the backoff's first delay if that is longer. For Constant
-	// and Schedule it means none: the waits are what was written, and the jitter
-	// is around them.
+	// MaxDelay is a hard cap on every wait but one that the server asked for. It
+	// is applied before the jitter, which stays within it. 0 or less means 30
+	// seconds, or the backoff's first delay if that is longer. For Constant and
+	// Schedule, 0 means no cap: the waits are used as written, and the jitter is
+	// around them.
 	MaxDelay time.Duration
 
-	// Jitter spreads the waits. nil means FullJitter, and Proportional(0.1)
-	// for Constant and Schedule, whose waits were written one by one.
+	// Jitter spreads the waits. nil means FullJitter, but Proportional(0.1) for
+	// Constant and Schedule, because explicit waits are followed closely.
 	Jitter Jitter
 
-	// MaxRetryAfter is the longest hint of a server that is waited for; a
-	// longer one ends the call at once, with the hint in the error. 0 or less
+	// MaxRetryAfter is the longest server's hint that the policy waits for. A
+	// longer hint ends the call at once, with the hint in the error. 0 or less
 	// means 1 minute, or MaxDelay if that is longer.
 	MaxRetryAfter time.Duration
 
 	// FreeRateLimits is how many RateLimited failures with a hint cost no
-	// attempt, per call. Further ones count. 0 or less means none.
+	// attempt, per call. Further failures count. 0 or less means none.
 	FreeRateLimits int
 
-	// NonIdempotent restricts retries to failures that are proved to have had
-	// no effect: [Verdict.NotApplied].
+	// NonIdempotent restricts retries to failures that certainly had no effect:
+	// [Verdict.NotApplied].
 	NonIdempotent bool
 
 	// Classifier is asked about errors that are not marked, before [Classify].
 	// It runs on the goroutine of the caller and must not block.
 	Classifier Classifier
 
-	// Overrides replaces settings for failures of one kind, field by field: the
-	// one for the verdict's Category first, then the one for its class name
-	// ("unknown", "retryable", "rate_limited", "pending"), then the policy's. All
-	// limits are compared with the one count of failures, but the limit of
-	// "pending" with the count of those: see [MarkPending].
+	// Overrides replaces settings for failures of one kind. Each field is taken
+	// from the Override of the verdict's Category, else from the Override of its
+	// class name ("unknown", "retryable", "rate_limited", "pending"), else from
+	// the policy. All limits are compared with the one count of failures; only
+	// the limit of "pending" is compared with the count of pending attempts: see
+	// [MarkPending].
 	Overrides map[string]Override
 
 	// Budget limits the extra load of retries, over all calls that share it: a
@@ -139,16 +141,16 @@ func (p *Policy) orZero() *Policy {
 	return p
 }
 
-// overridden returns p as it is for failures of the verdict's kind.
-func (p *Policy) overridden(v *Verdict) Policy {
+// overridden returns p with the Overrides for failures of this kind applied.
+func (p *Policy) overridden(f *known.Fact) Policy {
 	q := *p
 	q.Overrides = nil
-	if v.Class == Pending {
+	if f.Class == known.Pending {
 		q.MaxAttempts = Unlimited
 	}
-	q.apply(p.Overrides[v.Class.String()])
-	if v.Category != "" {
-		q.apply(p.Overrides[v.Category])
+	q.apply(p.Overrides[Class(f.Class).String()])
+	if f.Category != "" {
+		q.apply(p.Overrides[f.Category])
 	}
 	return q
 }
@@ -177,13 +179,16 @@ func (p *Policy) limit() int {
 }
 
 // backoff returns the wait before a retry, without cap and jitter. It is negative if
-// there is to be none.
+// the Backoff ends the call.
 func (p *Policy) backoff(retry int) time.Duration {
-	if p.Backoff == nil {
-		return Exponential{}.Delay(retry)
+	b := p.Backoff
+	if b == nil {
+		b = defaultBackoff
 	}
-	return p.Backoff.Delay(retry)
+	return b.Delay(retry)
 }
+
+var defaultBackoff Backoff = Exponential{}
 
 // ceiling returns the cap on every wait.
 func (p *Policy) ceiling() time.Duration {
@@ -202,12 +207,13 @@ func (p *Policy) jitter() Jitter {
 		return p.Jitter
 	}
 	if _, written := longest(p.Backoff); written {
-		return proportional(0.1)
+		return Proportional(0.1)
 	}
 	return FullJitter
 }
 
-// draw caps a wait and applies the jitter that u draws. No wait stays none.
+// draw caps a wait and applies the jitter with the random word u. A wait of 0
+// stays 0.
 func (p *Policy) draw(delay time.Duration, u uint64) time.Duration {
 	if delay <= 0 {
 		return 0
@@ -237,11 +243,11 @@ func (p *Policy) word(s *State) uint64 {
 	}
 }
 
-// Delay returns the wait after s.Failures failures, drawn as [Policy.Decide]
-// draws it for a failure without a hint and an Override. With s.Key it is the
-// same every time, so that a daemon that keeps no state can tell from a row
-// whether its time has come. It is 0 if there was no failure. That the Backoff allows
-// no other attempt only [Policy.Next] tells.
+// Delay returns the wait after s.Failures failures, drawn as [Policy.Decide] draws it
+// for a failure without a hint and without an Override. With s.Key it is the same
+// every time, so that a daemon that keeps no state can tell from a row whether its
+// time has come. It is 0 if there was no failure. It does not tell whether the
+// Backoff ends the call; [Policy.Next] does.
 func (p *Policy) Delay(s State) time.Duration {
 	if s.Failures < 1 {
 		return 0
@@ -251,8 +257,8 @@ func (p *Policy) Delay(s State) time.Duration {
 	if !ok && p.Backoff != nil || p.Jitter != nil || p.Rand != nil || s.Key != "" || e.Multiplier != 0 && e.Multiplier != 2 {
 		return p.delay(s)
 	}
-	// The usual policy without calls, which would be most of what it costs: a
-	// stateless daemon asks for every row.
+	// The usual policy is computed without calls, which would be most of the
+	// cost: a stateless daemon asks for every row.
 	initial, ceiling := orDefault(e.Initial, defaultInitial), p.MaxDelay
 	if ceiling <= 0 {
 		ceiling = max(defaultMaxDelay, initial)
@@ -278,12 +284,12 @@ func (p *Policy) Bounds(retry int) (lo, hi time.Duration) {
 	return p.draw(delay, 0), p.draw(delay, math.MaxUint64)
 }
 
-// String returns what the policy does, in one line:
+// String returns the behavior of the policy in one line:
 //
 //	3 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s
 //
-// The waits are those of [Policy.Bounds], the first five at most. Settings that are not
-// the default follow, each after a semicolon, and the Overrides by kind:
+// The waits are the results of [Policy.Bounds], at most the first five. Settings that
+// are not the default follow, each after a semicolon, and the Overrides by kind:
 //
 //	…; timeout 5m0s; hints ≤1h0m0s; unknown: 2 attempts
 func (p Policy) String() string {
@@ -344,7 +350,7 @@ func (p *Policy) writeWaits(b *strings.Builder) {
 	}
 }
 
-// writeRest says what else is set.
+// writeRest writes the other settings.
 func (p *Policy) writeRest(b *strings.Builder) {
 	say := func(set bool, format string, args ...any) {
 		if set {
@@ -362,7 +368,7 @@ func (p *Policy) writeRest(b *strings.Builder) {
 	}
 }
 
-// String returns the settings that replace those of a policy: "2 attempts, constant 5s".
+// String returns the settings that are set: "2 attempts, constant 5s".
 func (o Override) String() string {
 	var parts []string
 	if o.MaxAttempts > 0 {

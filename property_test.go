@@ -2,16 +2,28 @@ package retry_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"io"
+	"io/fs"
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"net"
+	"net/url"
+	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/treetest"
 )
 
 // someOf returns a random one.
@@ -25,10 +37,10 @@ func assertSameError(t *testing.T, want, got error, about string, args ...any) {
 	assert.True(t, same, "%v is not %v: %s", got, want, fmt.Sprintf(about, args...))
 }
 
-// What follows is the decider once more, one rule after the other, in the
-// slowest and plainest way there is.
+// The rest of this file has a naive decider for comparison, one rule after the
+// other.
 
-// naiveRange is what a built-in jitter draws from.
+// naiveRange returns the range of a built-in jitter.
 func naiveRange(j retry.Jitter, d, limit time.Duration) (lo, hi time.Duration) {
 	around := func(x time.Duration) (lo, hi time.Duration) {
 		return max(d-x, 0), min(naiveSum(d, x), limit)
@@ -70,7 +82,7 @@ func naiveDraw(lo, hi time.Duration, u uint64) time.Duration {
 // naiveSettings are the settings of a policy for one kind of failure, without
 // defaults.
 //
-// uncapped says that waits are written down and nobody has set a MaxDelay.
+// uncapped says that the waits are explicit and that MaxDelay is not set.
 func naiveSettings(p *retry.Policy, v retry.Verdict) (s retry.Override, uncapped bool) {
 	s = retry.Override{MaxAttempts: 3, Backoff: retry.Exponential{}}
 	if v.Class == retry.Pending {
@@ -365,4 +377,402 @@ func TestPropertyDecideAgainstOracle(t *testing.T) {
 	} {
 		assert.Greater(t, seen[stop], cases/50, "%v is rare: %v", stop, seen)
 	}
+}
+
+// delayDigest is the SHA-256 of 300,000 delays with their bounds. It is the same
+// on every architecture. If it changes, so do the waits of all keyed states in
+// users' databases.
+const delayDigest = "16a521b62c8c3ae3b452a97197ab18d3907311b501ccf404cdceec2ebc0fc4d8"
+
+// TestDelayDigest also runs with GOARCH=386 and, under an emulator, arm64. They
+// show a careless conversion from float to int, a fused multiply-add, or an int
+// of 32 bits.
+func TestDelayDigest(t *testing.T) {
+	t.Parallel()
+	in := digestInput{rand.New(rand.NewPCG(0x5ff3c98e, 1))}
+	hash := sha256.New()
+	var record [24]byte
+	for range 300_000 {
+		p := retry.Policy{Backoff: in.backoff(), Jitter: in.jitter(), MaxDelay: in.duration(), Rand: word(in.word())}
+		s := retry.State{Failures: in.retry()}
+		if in.Uint64()%4 == 0 {
+			s.Key, s.RateLimited = "job-1", in.retry()
+		}
+		lo, hi := p.Bounds(s.Failures)
+		for i, d := range []time.Duration{p.Delay(s), lo, hi} {
+			binary.LittleEndian.PutUint64(record[8*i:], uint64(d))
+		}
+		_, _ = hash.Write(record[:])
+	}
+	assert.Equal(t, delayDigest, hex.EncodeToString(hash.Sum(nil)))
+}
+
+// digestInput draws settings, a third of them extreme. It uses only Uint64,
+// which is the same on every architecture by definition.
+type digestInput struct{ *rand.Rand }
+
+func pick[T any](in digestInput, from ...T) T { return from[in.Uint64()%uint64(len(from))] }
+
+func (in digestInput) word() uint64 {
+	if in.Uint64()%3 == 0 {
+		return pick[uint64](in, 0, 1, 1<<32, 1<<63-1, 1<<63, math.MaxUint64-1, math.MaxUint64)
+	}
+	return in.Uint64()
+}
+
+func (in digestInput) duration() time.Duration {
+	if in.Uint64()%3 == 0 {
+		return pick[time.Duration](in, math.MinInt64, math.MinInt64+1, -time.Second, -1, 0, 0, 0, 1, 2,
+			time.Second, 1<<53-1, 1<<53+1, 1<<62, math.MaxInt64-1, math.MaxInt64)
+	}
+	return time.Duration(in.Uint64() >> (1 + in.Uint64()%60))
+}
+
+func (in digestInput) float() float64 {
+	switch in.Uint64() % 4 {
+	case 0:
+		return pick(in, math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1), 0, -1, 0.1, 0.5, 1, 2,
+			math.SmallestNonzeroFloat64, -math.MaxFloat64, math.MaxFloat64, math.Nextafter(1, 0), math.Nextafter(1, 2),
+			math.Nextafter(2, 1), math.Nextafter(2, 3))
+	case 1:
+		return math.Float64frombits(in.Uint64()) // any float there is
+	case 2:
+		return float64(in.Uint64()>>11) / (1 << 53) // in [0, 1)
+	default:
+		return 1 + float64(in.Uint64()>>11)/(1<<50) // in [1, 9)
+	}
+}
+
+// retry returns the number of a retry that an int of 32 bits can hold.
+func (in digestInput) retry() int {
+	switch in.Uint64() % 8 {
+	case 0:
+		return pick(in, 1, 2, 62, 63, 64, 65, 92, 93, 94, 1023, 1024, 1025, math.MaxInt32-1, math.MaxInt32)
+	case 1:
+		return 1 + int(in.Uint64()%math.MaxInt32)
+	default:
+		return 1 + int(in.Uint64()%80)
+	}
+}
+
+func (in digestInput) backoff() retry.Backoff {
+	switch in.Uint64() % 8 {
+	case 0:
+		return nil
+	case 1:
+		return retry.Linear{Initial: in.duration(), Step: in.duration()}
+	case 2:
+		return retry.Fibonacci{Initial: in.duration()}
+	case 3:
+		return retry.Constant(in.duration())
+	case 4:
+		s := make(retry.Schedule, in.Uint64()%6)
+		for i := range s {
+			s[i] = in.duration()
+		}
+		return s
+	default:
+		return retry.Exponential{Initial: in.duration(), Multiplier: in.float()}
+	}
+}
+
+func (in digestInput) jitter() retry.Jitter {
+	switch in.Uint64() % 6 {
+	case 0:
+		return nil
+	case 1:
+		return retry.FullJitter
+	case 2:
+		return retry.EqualJitter
+	case 3:
+		return retry.NoJitter
+	case 4:
+		return retry.PlusMinus(in.duration())
+	default:
+		return retry.Proportional(in.float())
+	}
+}
+
+// FuzzPolicyJSON checks that no input makes the reader panic, and that what it
+// takes is valid, is written again, and then reads the same.
+func FuzzPolicyJSON(f *testing.F) {
+	for _, tt := range policyFaults {
+		f.Add([]byte(tt.json))
+	}
+	for _, seed := range []string{
+		`null`, `{}`, `{"name":"a\u0000b\ud800"}`, `{"max_attempts":"unlimited"}`, `{"max_retries":0}`,
+		`{"max_attempts":4,"max_elapsed":"2m","attempt_timeout":10.5,"max_delay":"30s","jitter":"equal","max_retry_after":60,` +
+			`"free_rate_limits":10,"non_idempotent":true,"overrides":{"unknown":{"max_attempts":2,"jitter":{"plus_minus":1}},"x":{}}}`,
+		`{"backoff":{"exponential":{"initial":"2s","multiplier":2.5}}}`, `{"backoff":{"linear":{"initial":1,"step":"1ms"}}}`,
+		`{"backoff":{"fibonacci":{"initial":1e-9}}}`, `{"backoff":{"constant":0}}`, `{"backoff":{"schedule":[0,"1s",1.5]}}`,
+		`{"jitter":{"proportional":-0}}`, `{"overrides":{}}`, `{"backoff":{"schedule":[]}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		before := retry.Policy{Name: "before", MaxAttempts: 7}
+		p := before
+		if err := p.UnmarshalJSON(data); err != nil {
+			assert.Equal(t, before, p, "touched in spite of %v", err)
+			assert.NotEmpty(t, err.Error())
+			return
+		}
+		require.NoError(t, p.Validate())
+		assert.True(t, utf8.ValidString(p.Name))
+		again, err := json.Marshal(p)
+		require.NoError(t, err)
+		var q retry.Policy
+		require.NoError(t, json.Unmarshal(again, &q), "%s", again)
+		assert.Equal(t, p, q, "%s", again)
+		_ = p.String()
+	})
+}
+
+// FuzzStateText checks that a decoded state is valid, and reads the same after
+// it was written again.
+func FuzzStateText(f *testing.F) {
+	for _, seed := range []string{
+		"", "f=2 r=1 t=2026-11-21T06:48:00Z", "f=-1", "f=1 f=2", "t=0001-01-01T00:00:00Z", "t=2026-11-21T06:48:00.123456789+05:45",
+		"t=9999-12-31T23:59:59Z", "v=2 x= =", "f=9223372036854775807 r=99999999999999999999", "garbage", "\u00a0f=1", "f=1\x00",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		fuzzState(t, text, (*retry.State).UnmarshalText, retry.State.MarshalText)
+	})
+}
+
+// FuzzStateJSON is FuzzStateText for the other form.
+func FuzzStateJSON(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `null`, `{"failures":2,"rate_limited":1,"first":"2026-11-21T06:48:00Z"}`, `{"failures":-1}`, `{"failures":1e2}`,
+		`{"first":"0001-01-01T00:00:00Z"}`, `{"first":"2026-11-21T06:48:00.5+23:59"}`, `{"v":{"a":[1,null]},"Failures":3}`, `[`, `{"failures":"1"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		fuzzState(t, data, (*retry.State).UnmarshalJSON, retry.State.MarshalJSON)
+	})
+}
+
+func fuzzState(t *testing.T, data []byte, read func(*retry.State, []byte) error, write func(retry.State) ([]byte, error)) {
+	t.Helper()
+	before := retry.State{Failures: 3, RateLimited: 4, First: firstAttempt, Key: "k"}
+	s := before
+	if read(&s, data) != nil {
+		assert.Equal(t, before, s)
+		return
+	}
+	assert.Equal(t, "k", s.Key)
+	assert.GreaterOrEqual(t, s.Failures, 0)
+	assert.GreaterOrEqual(t, s.RateLimited, 0)
+	again, err := write(s)
+	require.NoError(t, err)
+	var back retry.State
+	require.NoError(t, read(&back, again), "%s", again)
+	assertSameState(t, s, back)
+	twice, err := write(back)
+	require.NoError(t, err)
+	assert.Equal(t, string(again), string(twice))
+}
+
+// FuzzDelay checks that no settings lead to a wait that is negative or above the
+// cap.
+func FuzzDelay(f *testing.F) {
+	const maxInt64, minInt64 = math.MaxInt64, math.MinInt64
+	f.Add(uint8(0), int64(0), int64(0), 0.0, int64(0), uint8(0), 0.0, 1, uint64(0))
+	f.Add(uint8(0), int64(1), int64(0), math.NaN(), int64(-1), uint8(3), math.NaN(), math.MaxInt, uint64(math.MaxUint64))
+	f.Add(uint8(0), int64(maxInt64), int64(0), math.Inf(1), int64(maxInt64), uint8(4), 0.5, math.MaxInt32, uint64(1<<63))
+	f.Add(uint8(0), int64(time.Second), int64(0), 1.5, int64(time.Minute), uint8(1), 0.0, 60, uint64(1))
+	f.Add(uint8(1), int64(maxInt64), int64(maxInt64), 0.0, int64(0), uint8(5), 0.0, math.MaxInt, uint64(7))
+	f.Add(uint8(2), int64(minInt64), int64(0), 0.0, int64(time.Hour), uint8(2), 0.0, 93, uint64(7))
+	f.Add(uint8(3), int64(-1), int64(0), 0.0, int64(1), uint8(4), 0.1, math.MinInt, uint64(7))
+	f.Add(uint8(4), int64(time.Hour), int64(-1), 0.0, int64(0), uint8(0), 0.0, 2, uint64(7))
+	f.Fuzz(func(t *testing.T, kind uint8, a, b int64, multiplier float64, maxDelay int64, jitter uint8, spread float64, retries int, u uint64) {
+		backoff := fuzzBackoff(kind, time.Duration(a), time.Duration(b), multiplier)
+		p := &retry.Policy{
+			Backoff:  backoff,
+			MaxDelay: time.Duration(maxDelay),
+			Jitter:   fuzzJitter(jitter, time.Duration(b), spread),
+			Rand:     word(u),
+		}
+		limit := capByHand(backoff, p.MaxDelay)
+		_, constant := backoff.(retry.Constant)
+		schedule, _ := backoff.(retry.Schedule)
+		if p.MaxDelay <= 0 && (constant || len(schedule) > 0) {
+			limit = maxInt64 // the jitter is around the explicit waits
+		}
+		lo, hi := p.Bounds(retries)
+		if lo < 0 || hi < lo || hi > limit {
+			t.Fatalf("bounds [%v, %v], limit %v", lo, hi, limit)
+		}
+		d := p.Delay(retry.State{Failures: retries})
+		if retries < 1 {
+			assert.Zero(t, d, "no failure yet")
+			return
+		}
+		if d < lo || d > hi {
+			t.Fatalf("%v is not in [%v, %v]", d, lo, hi)
+		}
+		// Without jitter, the wait is the backoff itself, under the cap.
+		p.Jitter = retry.NoJitter
+		assert.Equal(t, min(backoff.Delay(retries), limit), p.Delay(retry.State{Failures: retries}))
+		if kind%5 < 4 {
+			assert.GreaterOrEqual(t, backoff.Delay(retries), backoff.Delay(retries-1), "monotone")
+		}
+		keyed := p.Delay(retry.State{Failures: retries, Key: "job"})
+		assert.Equal(t, keyed, p.Delay(retry.State{Failures: retries, Key: "job"}))
+	})
+}
+
+func fuzzBackoff(kind uint8, a, b time.Duration, multiplier float64) retry.Backoff {
+	switch kind % 5 {
+	case 0:
+		return retry.Exponential{Initial: a, Multiplier: multiplier}
+	case 1:
+		return retry.Linear{Initial: a, Step: b}
+	case 2:
+		return retry.Fibonacci{Initial: a}
+	case 3:
+		return retry.Constant(a)
+	default:
+		return retry.Schedule{a, b, time.Duration(multiplier)}[:kind/5%4]
+	}
+}
+
+func fuzzJitter(jitter uint8, d time.Duration, fraction float64) retry.Jitter {
+	switch jitter % 6 {
+	case 0:
+		return nil
+	case 1:
+		return retry.FullJitter
+	case 2:
+		return retry.EqualJitter
+	case 3:
+		return retry.NoJitter
+	case 4:
+		return retry.Proportional(fraction)
+	default:
+		return retry.PlusMinus(d)
+	}
+}
+
+// capByHand is the documented cap: MaxDelay, or else 30 seconds, or the first
+// delay if that is longer; for explicit waits the largest.
+func capByHand(b retry.Backoff, maxDelay time.Duration) time.Duration {
+	if maxDelay > 0 {
+		return maxDelay
+	}
+	written := 0
+	switch b := b.(type) {
+	case retry.Constant:
+		written = 1
+	case retry.Schedule:
+		written = len(b)
+	}
+	largest := time.Duration(0)
+	for n := 1; n <= written; n++ {
+		largest = max(largest, b.Delay(n))
+	}
+	if written > 0 {
+		return largest
+	}
+	return max(30*time.Second, b.Delay(1))
+}
+
+// errorKinds has the parts of random error trees.
+var errorKinds = treetest.Kinds{Leaves: leaves, Wraps: wraps}
+
+// leaves are errors without a cause.
+var leaves = []func(detail byte) error{
+	func(byte) error { return errNobody },
+	func(byte) error { return nil },
+	func(detail byte) error { return syscall.Errno(detail) },
+	func(detail byte) error { return saysStatusCodeError(says(int(detail) + 350)) },
+	func(detail byte) error { return saysRetryAfterError(says(time.Duration(int8(detail)))) },
+	func(detail byte) error {
+		return statusHintError{says(400 + int(detail)), says(time.Duration(detail) * time.Second)}
+	},
+	func(detail byte) error { return yesNo[int(detail)%len(yesNo)].err(says(detail >= 128)) },
+	func(detail byte) error { return yesNo[int(detail)%len(yesNo)].err(nil) },
+	func(detail byte) error {
+		return []error{
+			io.EOF, io.ErrUnexpectedEOF, fs.ErrClosed, net.ErrClosed, fs.ErrNotExist,
+			context.Canceled, context.DeadlineExceeded, retry.ErrLost,
+		}[detail%8]
+	},
+	func(detail byte) error {
+		return &net.DNSError{IsTimeout: detail&1 > 0, IsTemporary: detail&2 > 0, IsNotFound: detail&4 > 0}
+	},
+	func(detail byte) error {
+		return saysSQLStateError(says([]string{"40001", "40003", "53300", "23505"}[detail%4]))
+	},
+	func(byte) error { return (*retry.Error)(nil) },
+	func(byte) error { return (*net.OpError)(nil) },
+}
+
+// wraps are errors with a cause, which may be nil.
+var wraps = []func(detail byte, cause error) error{
+	func(_ byte, cause error) error { return fmt.Errorf("x: %w", cause) },
+	func(_ byte, cause error) error { return &net.OpError{Op: "dial", Err: cause} },
+	func(_ byte, cause error) error { return &net.OpError{Op: "read", Err: cause} },
+	func(_ byte, cause error) error { return &url.Error{Op: "Get", Err: cause} },
+	func(_ byte, cause error) error { return &fs.PathError{Op: "open", Err: cause} },
+	func(_ byte, cause error) error { return &net.DNSError{IsTemporary: true, UnwrapErr: cause} },
+	func(d byte, cause error) error { return overHintError{says(time.Duration(int8(d))), cause} },
+	func(d byte, cause error) error { return overTimeoutError{says(d&1 > 0), cause} },
+	func(d byte, cause error) error { return overSafeError{says(d&1 > 0), cause} },
+	func(d byte, cause error) error { return overRetryableError{says(d&1 > 0), cause} },
+	func(d byte, cause error) error { return overStatusError{says(350 + int(d)), cause} },
+	func(_ byte, cause error) error { return overStatusError{nil, cause} },
+	func(d byte, cause error) error {
+		stop := retry.StopReason(d % 9)
+		return &retry.Error{Attempts: 1, Stop: stop, RetryAfter: time.Duration(int8(d)), Err: cause}
+	},
+	func(_ byte, cause error) error { return retry.MarkFinal(cause) },
+	func(_ byte, cause error) error { return retry.MarkRetryable(cause) },
+	func(d byte, cause error) error { return retry.MarkRateLimited(cause, time.Duration(int8(d))) },
+	func(d byte, cause error) error {
+		return retry.Mark(cause, retry.Verdict{Class: retry.Class(d), Category: "custom"})
+	},
+}
+
+// checkErrorTree checks the invariants of every tree.
+func checkErrorTree(t *testing.T, data []byte) {
+	t.Helper()
+	tree := errorKinds.Tree(data)
+	tree.Check(t, retry.Classify)
+	err := tree.Err()
+	v := retry.Classify(err)
+
+	assert.LessOrEqual(t, v.Class, retry.Pending)
+	if v.Class == retry.Unknown {
+		assert.Zero(t, v.After, "a hint is an opinion")
+	}
+	assert.Equal(t, v, (&retry.Policy{}).Classify(err), "zero policy")
+	throughGiveUp := retry.ThroughGiveUp(err)
+	for name, other := range tree.Reordered() {
+		assert.Equal(t, throughGiveUp, retry.ThroughGiveUp(other), "%s:\n%#v\n%#v", name, err, other)
+	}
+	if err != nil {
+		assert.NotPanics(t, func() { _ = retry.MarkFinal(err).Error() })
+	}
+}
+
+// TestClassifyRandomTrees is the fuzz test below with trees that it rarely
+// finds in the time of a test run.
+func TestClassifyRandomTrees(t *testing.T) {
+	t.Parallel()
+	treetest.Random(t, 10_000, func(data []byte) { checkErrorTree(t, data) })
+}
+
+func FuzzClassify(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{192, 2, 2, 111, 2, 104})                   // two errnos
+	f.Add([]byte{192, 3, 4, 2, 4, 5, 91, 9, 0, 0})          // hints
+	f.Add([]byte{192, 2, 81, 0, 2, 111, 82, 0, 2, 104})     // marks
+	f.Add([]byte{86, 0, 192, 2, 2, 97, 2, 111})             // a dial
+	f.Add([]byte{192, 2, 97, 2, 2, 111, 97, 7, 0, 0})       // inner policies
+	f.Add([]byte{92, 1, 192, 3, 11, 0, 90, 0, 8, 6, 96, 0}) // panics
+	f.Fuzz(func(t *testing.T, data []byte) { checkErrorTree(t, data) })
 }

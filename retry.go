@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/seed-5ff3c98e/retry/internal/done"
+	"github.com/seed-5ff3c98e/retry/internal/known"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
 
@@ -26,38 +27,26 @@ func (p *Policy) Execute(ctx context.Context, fn func(context.Context) error) er
 	// The usual call succeeds at once: nothing has to happen around its only
 	// attempt. fn is called and never stored, here and below, so that a
 	// closure stays on the stack of the caller.
-	if p.timed() || p.Observer != nil || p.Budget != nil || ctx == nil || fn == nil {
+	if p.timed() || p.Observer != nil || ctx == nil || fn == nil {
 		return p.run(ctx, fn, nil)
 	}
-	if done.Is(ctx) {
+	if done.Closed(ctx.Done()) { // inlined, where done.Is is not
 		return p.run(ctx, fn, nil)
 	}
 	err := fn(ctx)
-	if err == nil {
-		return nil
+	if err != nil {
+		return p.run(ctx, fn, err)
 	}
-	return p.run(ctx, fn, err)
-}
-
-// Do is [Policy.Execute] for a function with a result. It returns the result of
-// the last attempt beside the error; if there was no attempt, the zero value.
-// A nil p is the zero Policy.
-func Do[T any](ctx context.Context, p *Policy, fn func(context.Context) (T, error)) (T, error) {
-	var v T
-	if fn == nil {
-		return v, errNilFunc
+	if p.Budget != nil {
+		p.Budget.Deposit(p.now())
 	}
-	err := p.Execute(ctx, func(ctx context.Context) (err error) {
-		v, err = fn(ctx)
-		return err
-	})
-	return v, err
+	return nil
 }
 
 // run is the loop over a Call. If err is not nil, Execute has made the first attempt,
-// and nobody watches. What is on the stack here is there while the caller waits, and
-// every byte counts: a goroutine starts with 2 KB. Hence the rare things that need
-// large frames are functions of their own that are not inlined.
+// and there is no Observer. This frame stays on the stack while the caller waits, and
+// every byte counts: a goroutine starts with 2 KB. So rare work with a large frame is
+// in functions of its own that are not inlined.
 //
 //nolint:contextcheck // the context of an attempt is ctx or a child of it
 func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err error) error {
@@ -79,8 +68,8 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 		}
 		if c.own != nil {
 			c.try(fn)
-		} else if err = fn(c.ctx); err != nil {
-			c.fail(err)
+		} else if err = fn(c.caller); err != nil {
+			c.failed(err, nil, nil)
 		} else {
 			c.succeeded()
 			return nil
@@ -89,38 +78,42 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 }
 
 // first ends a first attempt that was made without the Call. It returns true if the
-// error is Final: then there is nothing else to do, and nobody to tell.
+// error is Final: then there is nothing else to do, and no event.
 //
 //go:noinline
 func (c *Call) first(ctx context.Context, err error) (final bool) {
-	var v Verdict
+	var f known.Fact
 	if !done.Is(ctx) {
-		v = c.Policy.classify(err, false, nil, Unknown)
-		if v.Class == Final {
+		if f = c.Policy.classify(err, false, nil, Unknown); f.Class == known.Final {
 			return true
 		}
 	}
 	c.under(ctx)
-	c.failed(err, v, nil)
+	c.failed(err, &f, nil)
 	return false
 }
 
-// fail ends an attempt that has no context of its own with a failure.
-//
-//go:noinline
-func (c *Call) fail(err error) {
-	var v Verdict
-	if !done.Closed(c.ended) {
-		v = c.Policy.orZero().classify(err, false, nil, Unknown)
+// Do is [Policy.Execute] for a function with a result. It returns the result of
+// the last attempt with the error, or the zero value if there was no attempt. A
+// nil p is the zero Policy.
+func Do[T any](ctx context.Context, p *Policy, fn func(context.Context) (T, error)) (T, error) {
+	var v T
+	if fn == nil {
+		return v, errNilFunc
 	}
-	c.failed(err, v, nil)
+	err := p.Execute(ctx, func(ctx context.Context) (err error) {
+		v, err = fn(ctx)
+		return err
+	})
+	return v, err
 }
 
-// try makes an attempt that has a context of its own, which must not outlive a panic.
+// try makes an attempt that has a context of its own, and ends that context if fn
+// panics.
 func (c *Call) try(fn func(context.Context) error) {
 	defer c.Abort()
-	if err := fn(c.ctx); err != nil {
-		c.failed(err, c.Verdict(err), nil)
+	if err := fn(c.Context()); err != nil {
+		c.failed(err, nil, nil)
 	} else {
 		c.succeeded()
 	}

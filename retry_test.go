@@ -13,13 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 func TestExecuteSuccess(t *testing.T) {
 	t.Parallel()
 	for want := 1; want <= 3; want++ {
-		for name, p := range peerOneByOne() {
+		for name, p := range everyWay() {
 			t.Run(fmt.Sprintf("attempt %d, %s", want, name), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
@@ -43,7 +44,7 @@ func TestExecuteSuccess(t *testing.T) {
 // meanwhile.
 func TestExecuteLateSuccess(t *testing.T) {
 	t.Parallel()
-	for name, p := range peerOneByOne() {
+	for name, p := range everyWay() {
 		ctx, cancel := context.WithCancel(t.Context())
 		v, err := retry.Do(ctx, p, func(context.Context) (int, error) {
 			cancel()
@@ -54,7 +55,7 @@ func TestExecuteLateSuccess(t *testing.T) {
 	}
 }
 
-// TestDoReturnsTheLastValue checks what is returned beside an error.
+// TestDoReturnsTheLastValue checks the value that is returned with an error.
 func TestDoReturnsTheLastValue(t *testing.T) {
 	t.Parallel()
 	type result struct {
@@ -97,7 +98,7 @@ func TestDoReturnsTheLastValue(t *testing.T) {
 				assert.Equal(t, tt.results[calls-1].err, err)
 				return
 			}
-			assert.Equal(t, tt.stop, peerError(t, err).Stop)
+			assert.Equal(t, tt.stop, testkit.As[*retry.Error](t, err).Stop)
 		})
 	}
 }
@@ -106,7 +107,7 @@ func TestExecuteNilFunc(t *testing.T) {
 	t.Parallel()
 	dead, kill := context.WithCancel(t.Context())
 	kill()
-	for name, p := range peerOneByOne() {
+	for name, p := range everyWay() {
 		for _, ctx := range []context.Context{t.Context(), dead, nil} {
 			assert.EqualError(t, p.Execute(ctx, nil), "retry: fn is nil", name)
 			v, err := retry.Do[int](ctx, p, nil)
@@ -121,7 +122,7 @@ func TestExecuteNilFunc(t *testing.T) {
 func TestExecuteNilContext(t *testing.T) {
 	t.Parallel()
 	var none context.Context
-	for name, p := range peerOneByOne() {
+	for name, p := range everyWay() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -156,8 +157,8 @@ func TestExecuteNilPolicy(t *testing.T) {
 	})
 }
 
-// TestExecuteAttemptTimeout checks what a failure after the timeout of the
-// attempt counts as, on a clock that governs it.
+// TestExecuteAttemptTimeout checks the class of a failure after the timeout of
+// the attempt, on a clock with AttemptContext.
 func TestExecuteAttemptTimeout(t *testing.T) {
 	t.Parallel()
 	const timeout = 5 * time.Second
@@ -166,7 +167,7 @@ func TestExecuteAttemptTimeout(t *testing.T) {
 	tests := []struct {
 		name       string
 		took       time.Duration
-		err        error // nil is that of the attempt's context
+		err        error // nil is the error of the attempt's context
 		classifier retry.Classifier
 		want       retry.Verdict
 	}{
@@ -198,7 +199,7 @@ func TestExecuteAttemptTimeout(t *testing.T) {
 					assert.True(t, ok)
 					assert.Equal(t, timeout, deadline.Sub(c.Now()))
 					if patient {
-						c.Advance(tt.took) // pays no attention to its context
+						c.Advance(tt.took) // ignores its context
 					} else {
 						_ = c.AdvanceContext(ctx, tt.took)
 					}
@@ -239,7 +240,7 @@ func TestExecuteAttemptTimeout(t *testing.T) {
 		c := retrytest.NewClock(firstAttempt)
 		p := &retry.Policy{AttemptTimeout: timeout, NonIdempotent: true, Clock: c}
 		err := p.Execute(t.Context(), func(ctx context.Context) error { return c.AdvanceContext(ctx, time.Hour) })
-		assert.Equal(t, retry.StopMaybeApplied, peerError(t, err).Stop)
+		assert.Equal(t, retry.StopMaybeApplied, testkit.As[*retry.Error](t, err).Stop)
 	})
 	t.Run("together with the caller's deadline", func(t *testing.T) {
 		t.Parallel()
@@ -248,14 +249,14 @@ func TestExecuteAttemptTimeout(t *testing.T) {
 		defer cancel()
 		p := &retry.Policy{AttemptTimeout: timeout, Clock: c}
 		err := p.Execute(ctx, func(ctx context.Context) error { return c.AdvanceContext(ctx, time.Hour) })
-		e := peerError(t, err)
+		e := testkit.As[*retry.Error](t, err)
 		assert.Equal(t, 1, e.Attempts)
 		assert.Equal(t, retry.StopDeadline, e.Stop)
 		assert.Equal(t, context.DeadlineExceeded, e.Cause)
 	})
 	t.Run("a context that is canceled from inside", func(t *testing.T) {
 		t.Parallel()
-		// The failure of an attempt that nobody timed out is its own.
+		// Without a timeout, the attempt's own failure counts.
 		p := &retry.Policy{AttemptTimeout: time.Hour, Backoff: retry.Constant(0)}
 		err := p.Execute(t.Context(), func(ctx context.Context) error {
 			child, cancel := context.WithCancel(ctx)
@@ -367,7 +368,7 @@ func TestExecuteContextEnds(t *testing.T) {
 }
 
 // TestExecuteFinalBeforeTheContextEnds checks that an error which was judged
-// before the context ended stays what it is.
+// before the context ended does not change.
 func TestExecuteFinalBeforeTheContextEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(cancel func()) retry.Policy{
@@ -464,8 +465,8 @@ func TestExecuteDeadlines(t *testing.T) {
 	}
 }
 
-// TestExecuteErrorsOfOtherContexts checks that a context's error says nothing
-// about the caller, who is the one to ask.
+// TestExecuteErrorsOfOtherContexts checks that the error of another context
+// does not count as the end of the caller's context.
 func TestExecuteErrorsOfOtherContexts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -567,8 +568,8 @@ func TestExecuteCountsFreeAttempts(t *testing.T) {
 	assert.Equal(t, &retry.Error{Attempts: 5, Waited: 5 * time.Second, Stop: retry.StopAttempts, Err: errBoom}, err)
 }
 
-// TestExecuteAsksNobodyAfterTheContext checks that nobody gets to judge a
-// failure once the context is done.
+// TestExecuteAsksNobodyAfterTheContext checks that a failure is not classified
+// once the context is done.
 func TestExecuteAsksNobodyAfterTheContext(t *testing.T) {
 	t.Parallel()
 	for _, timeout := range []time.Duration{0, time.Hour} {
@@ -592,12 +593,12 @@ func TestExecuteAsksNobodyAfterTheContext(t *testing.T) {
 					cancel()
 				}
 			}))
-			assert.Equal(t, retry.StopCanceled, peerError(t, err).Stop)
+			assert.Equal(t, retry.StopCanceled, testkit.As[*retry.Error](t, err).Stop)
 			assert.Equal(t, at, calls)
 			for _, who := range []string{"classifier", "backoff", "jitter"} {
 				assert.Equal(t, at-1, asked[who], "%s, canceled in attempt %d", who, at)
 			}
-			assert.Equal(t, 9-(at-1), peerDrain(p.Budget, time.Now()), "the budget")
+			assert.Equal(t, 9-(at-1), testkit.Drain(p.Budget, time.Now()), "the budget")
 		}
 	}
 }
@@ -684,11 +685,12 @@ func TestExecuteMaxElapsedIncludesTheFirstAttempt(t *testing.T) {
 		op := retrytest.Script(errBoom, errBoom, errBoom)
 		err := p.Execute(t.Context(), c.Taking(took, op.Run))
 		assert.Equal(t, want, op.Calls())
-		assert.Equal(t, retry.StopElapsed, peerError(t, err).Stop)
+		assert.Equal(t, retry.StopElapsed, testkit.As[*retry.Error](t, err).Stop)
 	}
 }
 
-// TestExecuteSettlesWithTheBudget checks what a call pays, and what it earns.
+// TestExecuteSettlesWithTheBudget checks the deposits and withdrawals of a
+// call.
 func TestExecuteSettlesWithTheBudget(t *testing.T) {
 	t.Parallel()
 	const reserve = 10
@@ -708,7 +710,7 @@ func TestExecuteSettlesWithTheBudget(t *testing.T) {
 			c := newCountingClock()
 			p := &retry.Policy{Backoff: retry.Constant(0), Budget: &retry.Budget{Ratio: 1, Reserve: reserve}, Clock: c}
 			_ = p.Execute(t.Context(), retrytest.Script(tt.script...).Run)
-			assert.Equal(t, tt.left, peerDrain(p.Budget, c.now))
+			assert.Equal(t, tt.left, testkit.Drain(p.Budget, c.now))
 		})
 	}
 	t.Run("an empty one", func(t *testing.T) {
@@ -724,11 +726,11 @@ func TestExecuteSettlesWithTheBudget(t *testing.T) {
 	})
 }
 
-// TestExecutePanics checks that a panic and a Goexit in fn are its caller's
-// business.
+// TestExecutePanics checks that a panic and a Goexit in fn pass through to the
+// caller.
 func TestExecutePanics(t *testing.T) {
 	t.Parallel()
-	for name, p := range peerOneByOne() {
+	for name, p := range everyWay() {
 		for at := 1; at <= 2; at++ {
 			calls := 0
 			run := func(end func()) error {
@@ -757,5 +759,21 @@ func TestExecutePanics(t *testing.T) {
 			assert.True(t, <-exited, name)
 			assert.Equal(t, at, calls, name)
 		}
+	}
+}
+
+// everyWay has policies that cover all paths through the loop: each needs other
+// work around an attempt.
+func everyWay() map[string]*retry.Policy {
+	return map[string]*retry.Policy{
+		"nil":             nil,
+		"zero":            {},
+		"unlimited":       {MaxAttempts: retry.Unlimited},
+		"attempt timeout": {AttemptTimeout: time.Hour},
+		"max elapsed":     {MaxElapsed: time.Hour},
+		"observer":        {Observer: retry.ObserverFunc(func(context.Context, retry.Event) {})},
+		"budget":          {Budget: &retry.Budget{}},
+		"classifier":      {Classifier: retry.On(retry.Retryable, testkit.ErrPeer)},
+		"no delay":        {Backoff: retry.Constant(0)},
 	}
 }

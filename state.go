@@ -4,16 +4,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog" //nolint:depguard // LogValue returns its type
 	"math"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/seed-5ff3c98e/retry/internal/known"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
 
 // State is what a [Policy] has to know about the failures so far. It fits into
-// a column or a header: it has a JSON form,
+// a database column or a message header. It has a JSON form,
 //
 //	{"failures":2,"rate_limited":1,"pending":4,"first":"2026-11-21T06:48:00Z"}
 //
@@ -21,31 +23,31 @@ import (
 //
 //	f=2 r=1 p=4 t=2026-11-21T06:48:00Z
 //
-// which both leave zero fields out and ignore keys that they do not know. The
-// zero State is that of a first attempt; its text form is empty.
+// Both forms leave zero fields out and ignore unknown keys. The zero State is
+// the state before the first attempt; its text form is empty.
 type State struct {
 	// Failures counts the failures so far that cost an attempt, without the
 	// one that is being decided. A negative count is 0.
 	Failures int
 
-	// RateLimited counts the failures that cost none.
+	// RateLimited counts the failures that cost no attempt.
 	RateLimited int
 
 	// Pending counts the attempts that found nothing yet: see [MarkPending].
 	Pending int
 
-	// First is when the first attempt began, or when the last one that made
+	// First is when the first attempt began, or when the last attempt that made
 	// progress ended. Zero means unknown; MaxElapsed and Timeout are then not
 	// checked.
 	First time.Time
 
 	// Key is not stored. If it is not empty, jitter is a hash of Key and the
-	// counts instead of random, so that every process draws the same
-	// wait. The name of the job is a good key.
+	// counts instead of random, so that every process draws the same wait. The
+	// name or ID of the job is a good key.
 	Key string
 }
 
-// normalize makes s what the decider reads.
+// normalize makes negative counts 0.
 func (s *State) normalize() {
 	s.Failures, s.RateLimited, s.Pending = max(s.Failures, 0), max(s.RateLimited, 0), max(s.Pending, 0)
 }
@@ -56,6 +58,27 @@ func (s *State) restart(now time.Time) {
 	if !now.IsZero() {
 		s.First = now
 	}
+}
+
+// counter returns the count that a failure belongs to.
+func (s *State) counter(f *known.Fact, free int) *int {
+	switch {
+	case f.Class == known.Pending:
+		return &s.Pending
+	case f.Class == known.RateLimited && f.After > 0 && s.RateLimited < free:
+		return &s.RateLimited
+	default:
+		return &s.Failures
+	}
+}
+
+// retry returns the number of the retry for the backoff, after a failure that was
+// counted.
+func (s *State) retry(counter *int) int {
+	if counter == &s.RateLimited {
+		return s.Failures + 1
+	}
+	return *counter
 }
 
 // attempts returns how many failures there were in all.
@@ -136,7 +159,7 @@ func (s *State) UnmarshalText(text []byte) (err error) {
 	return s.set(j)
 }
 
-// set takes over what was read, if it is sound.
+// set replaces s by the decoded state if that is valid.
 func (s *State) set(j stateJSON) error {
 	if j.Failures < 0 {
 		return fmt.Errorf("retry: state: failures: %d: must not be negative", j.Failures)
@@ -149,4 +172,22 @@ func (s *State) set(j stateJSON) error {
 	}
 	s.Failures, s.RateLimited, s.Pending, s.First = j.Failures, j.RateLimited, j.Pending, j.First
 	return nil
+}
+
+// LogValue implements [slog.LogValuer]. It returns a group with the names of the JSON
+// form, without what is zero and without the key.
+func (s State) LogValue() slog.Value {
+	attrs := make([]slog.Attr, 0, 4)
+	for _, n := range []struct {
+		key   string
+		count int
+	}{{"failures", s.Failures}, {"rate_limited", s.RateLimited}, {"pending", s.Pending}} {
+		if n.count != 0 {
+			attrs = append(attrs, slog.Int(n.key, n.count))
+		}
+	}
+	if !s.First.IsZero() {
+		attrs = append(attrs, slog.Time("first", s.First))
+	}
+	return slog.GroupValue(attrs...)
 }

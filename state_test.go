@@ -126,7 +126,7 @@ func TestStateKeyIsNotStored(t *testing.T) {
 	assert.Equal(t, retry.State{RateLimited: 3, Key: "mine"}, got)
 }
 
-// TestStateReading reads what no version of this one has written but another
+// TestStateReading reads forms that this version does not write but another
 // may.
 func TestStateReading(t *testing.T) {
 	t.Parallel()
@@ -167,8 +167,8 @@ func TestStateReading(t *testing.T) {
 	}
 }
 
-// TestStateFaults checks that what is wrong is named, and that the state is then
-// left as it was.
+// TestStateFaults checks that errors name the fault, and that the state is then
+// unchanged.
 func TestStateFaults(t *testing.T) {
 	t.Parallel()
 	fromJSON := []struct{ in, says string }{
@@ -255,8 +255,7 @@ func TestStateInsideOthers(t *testing.T) {
 	assert.Equal(t, in, out)
 }
 
-// TestStateCountSaturates checks that a counter at its end stays there, whoever
-// brought it there.
+// TestStateCountSaturates checks that a counter at its maximum stays there.
 func TestStateCountSaturates(t *testing.T) {
 	t.Parallel()
 	p := &retry.Policy{MaxAttempts: retry.Unlimited, FreeRateLimits: math.MaxInt, Jitter: retry.NoJitter}
@@ -309,7 +308,7 @@ func TestStateNegativeCounts(t *testing.T) {
 	}
 }
 
-// TestStateOfADecisionCanBeStored checks that whatever the decider returns can be
+// TestStateOfADecisionCanBeStored checks that every state of a decision can be
 // written and read again.
 func TestStateOfADecisionCanBeStored(t *testing.T) {
 	t.Parallel()

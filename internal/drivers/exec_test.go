@@ -32,9 +32,9 @@ func TestMain(m *testing.M) {
 // next one. None of them has a meaning.
 const firstCode = 10
 
-// commands makes every attempt a process. Its time passes before it is started. An exit
-// status is all that comes back of a failure, so the Classifier knows the verdict about
-// the error that it stands for, and the errors are put back in the end.
+// commands makes every attempt a process. Its time passes before it is started. Only an
+// exit status comes back from a failure. So the Classifier knows the verdict about the
+// error behind each status, and the errors are restored in the end.
 func commands(s *stage) error {
 	p := s.policy
 	s.policy.Observer = retry.ObserverFunc(func(ctx context.Context, e retry.Event) {
@@ -49,7 +49,7 @@ func commands(s *stage) error {
 		case !ok:
 			return retry.Verdict{}
 		case v == retry.Verdict{}:
-			v.Category = unknownStatus // an opinion: unknown, and so retried
+			v.Category = unknownStatus // an opinion: unknown, so it is retried
 		}
 		return v
 	}
@@ -72,7 +72,7 @@ func commands(s *stage) error {
 
 const unknownStatus = "unknown status"
 
-// original returns what the last attempt has failed with, for the error that came back.
+// original returns the error of the last attempt for the error that came back.
 func (s *stage) original(err error) error {
 	if err == nil {
 		return nil

@@ -19,9 +19,9 @@ func ok(req *http.Request) *http.Response {
 }
 
 // request returns a request and a Transport for it. Every second Transport has the
-// budget, and the request says whether it is idempotent, in the place of the policy.
+// budget in place of the policy, and the request then says whether it is idempotent.
 func request(s *stage) (*http.Request, *retryhttp.Transport) {
-	if s.policy.Backoff == nil { // for which HTTP has a default of its own
+	if s.policy.Backoff == nil { // HTTP has a default of its own
 		s.policy.Backoff = retry.Exponential{}
 	}
 	t := &retryhttp.Transport{Policy: &s.policy, Budget: retryhttp.NoBudget}

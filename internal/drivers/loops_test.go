@@ -12,11 +12,11 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// execute is what all drivers are compared with.
+// execute is the driver that all others are compared with.
 func execute(s *stage) error { return s.policy.Execute(s.ctx, s.op) }
 
-// unobserved is a driver without an Observer, which takes shorter ways through the
-// code.
+// unobserved is a driver without an Observer, which takes shorter paths through
+// the code.
 func unobserved(drive driver) driver {
 	return func(s *stage) error {
 		s.policy.Observer = nil
@@ -24,7 +24,7 @@ func unobserved(drive driver) driver {
 	}
 }
 
-// loop is the loop that a Call is made for.
+// loop is the usual loop over a Call.
 func loop(s *stage) error {
 	call := retry.Call{Policy: &s.policy}
 	for call.Next(s.ctx) {
@@ -33,8 +33,8 @@ func loop(s *stage) error {
 	return call.Err()
 }
 
-// storedLoop has a Call for each attempt. It does the waiting, and writes the state
-// down between two attempts.
+// storedLoop has a Call for each attempt. It waits by itself, and stores the state
+// between two attempts.
 func storedLoop(s *stage) error {
 	stored, last, waited := "{}", error(nil), time.Duration(0)
 	for {
@@ -58,8 +58,8 @@ func storedLoop(s *stage) error {
 	}
 }
 
-// durable is a job whose state is written down, and read again, between any two
-// attempts. Nothing else is left of it there.
+// durable is a job whose state is stored and read again between any two
+// attempts. Nothing else is kept.
 func durable(through func(*stage, retry.State) retry.State) driver {
 	return func(s *stage) error {
 		p := &s.policy
@@ -110,14 +110,14 @@ func throughText(s *stage, state retry.State) (back retry.State) {
 	return back
 }
 
-// tell notes an event that a driver without an Observer would have told.
+// tell notes the event for a driver without an Observer.
 func (s *stage) tell(attempt int, state retry.State, e retry.Event) {
 	e.Policy, e.Attempt, e.Elapsed = s.policy.Name, attempt, s.now().Sub(state.First)
 	s.Observe(s.ctx, e)
 }
 
-// byHand is the naive loop: it has nothing of a Call, and asks the decider only. The
-// context, its deadline, the timeouts and the budget are its own affair.
+// byHand is the naive loop: it uses no Call, only the decider. It handles the
+// context, its deadline, the timeouts and the budget itself.
 func byHand(s *stage) error {
 	p := &s.policy
 	state := retry.State{First: s.begin}
@@ -173,7 +173,7 @@ func byHand(s *stage) error {
 	return e
 }
 
-// timeout is which timeout of the policy has ended an attempt.
+// timeout is the timeout of the policy that has ended an attempt.
 type timeout uint8
 
 const (
@@ -262,7 +262,7 @@ func draw(least, most time.Duration, w uint64) time.Duration {
 	return least + time.Duration(n.Rsh(n, 64).Int64())
 }
 
-// word is a source of jitter that always gives itself.
+// word is a source of jitter that always returns the same word.
 type word uint64
 
 func (w word) Uint64() uint64 { return uint64(w) }

@@ -19,7 +19,7 @@ func inPool(s *stage) error {
 	return task.Wait(context.Background())
 }
 
-// inPools goes from pool to pool while the task waits.
+// inPools moves the task to another pool whenever it waits.
 func inPools(s *stage) error {
 	const mostPools = 40
 	pool := &retrypool.Pool{Workers: 1, Policy: &s.policy}

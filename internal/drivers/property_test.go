@@ -12,19 +12,20 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// The property that the library is built for: whoever drives a policy, a loop that
-// blocks, a transport, a pool, or a job whose state goes through a database, an
-// operation is run as often, after the same waits, and ends the same way.
+// The main property of the library: with every driver (a loop that blocks, a
+// transport, a pool, or a job whose state goes through a database) an operation
+// has the same attempts and waits, and ends the same way.
 
-// agreement says that a driver does what Execute does, and with what reserve.
+// agreement says that a driver does the same as Execute, and lists the
+// exceptions.
 type agreement struct {
 	name  string
 	drive driver
 	cases int
 	on    func(*scenario, *testing.T, driver) course // a clock; nil means a fake one
-	play  func(*scenario) *scenario                  // as both can play it; nil means as it is
-	view  func(*course)                              // forgets what the driver cannot tell; nil means nothing
-	never []string                                   // what does not happen in these scenarios
+	play  func(*scenario) *scenario                  // adapts it so that both can play it; nil means as it is
+	view  func(*course)                              // removes what the driver cannot tell; nil means nothing
+	never []string                                   // cases that do not occur in these scenarios
 }
 
 var agreements = []agreement{
@@ -158,7 +159,7 @@ func TestPropertyCallsEndForAReason(t *testing.T) {
 	}
 }
 
-// requireSound checks what holds for the course of any operation in Execute.
+// requireSound checks invariants of any operation in Execute.
 func requireSound(t *testing.T, sc *scenario, c *course) {
 	t.Helper()
 	seed, verdicts, waits := sc.seed, c.verdicts(), c.waits()
@@ -187,7 +188,7 @@ func requireSound(t *testing.T, sc *scenario, c *course) {
 	}
 }
 
-// requireSame checks that two courses are one.
+// requireSame checks that two courses are equal.
 func requireSame(t *testing.T, sc *scenario, want, got *course) {
 	t.Helper()
 	assert.Equal(t, want.attempts, got.attempts, "attempts")
@@ -206,7 +207,8 @@ func requireSame(t *testing.T, sc *scenario, want, got *course) {
 	}
 }
 
-// sights counts what has happened. A property says nothing about what does not.
+// sights counts what has happened. A property proves nothing about cases that
+// never occur.
 type sights map[string]int
 
 func (s sights) add(c *course) {
@@ -215,13 +217,21 @@ func (s sights) add(c *course) {
 	if c.cutWait() {
 		s["a wait that is cut short"]++
 	}
-	for _, v := range c.verdicts() {
+	verdicts := c.verdicts()
+	for i, v := range verdicts {
+		before := verdicts[max(i-1, 0)]
 		for name, seen := range map[string]bool{
-			"a hint":             v.After > 0,
-			"an exact wait":      v.Exact,
-			"progress":           v.Progress,
-			"pending":            v.Class == retry.Pending,
-			"an attempt timeout": v.Class == retry.Retryable && v.Category == "timeout",
+			"a failure after a poll":   before.Class == retry.Pending && v.Class != retry.Pending,
+			"a poll after a failure":   i > 0 && before.Class != retry.Pending && v.Class == retry.Pending,
+			"a poll after progress":    i > 0 && before.Progress && v.Class == retry.Pending,
+			"progress of a poll":       v.Progress && v.Class == retry.Pending,
+			"progress and exact":       v.Progress && v.Exact,
+			"a failure after progress": i > 0 && before.Progress && v.Class != retry.Pending,
+			"a hint":                   v.After > 0,
+			"an exact wait":            v.Exact,
+			"progress":                 v.Progress,
+			"pending":                  v.Class == retry.Pending,
+			"an attempt timeout":       v.Class == retry.Retryable && v.Category == "timeout",
 		} {
 			if seen {
 				s[name]++
@@ -230,12 +240,18 @@ func (s sights) add(c *course) {
 	}
 }
 
-// expect checks that nothing was rare but what never happens.
+// expect checks that only the cases in never were rare.
 func (s sights) expect(t *testing.T, cases int, never []string) {
 	t.Helper()
 	least := map[string]int{
 		"retries": cases / 2, "a wait that is cut short": cases / 200, "a hint": cases / 50, "an exact wait": cases / 100,
 		"progress": cases / 50, "pending": cases / 50, "an attempt timeout": cases / 50,
+	}
+	for _, pair := range []string{
+		"a failure after a poll", "a poll after a failure", "a poll after progress", "progress of a poll",
+		"progress and exact", "a failure after progress",
+	} {
+		least[pair] = cases/200 - 1 // a hundred commands are too few for all pairs
 	}
 	for stop := range retry.StopBackoff + 1 {
 		least[stop.String()] = cases / 50

@@ -14,10 +14,10 @@ import (
 
 const ms = time.Millisecond
 
-// scenario is a random policy and what happens under it, all from one seed.
+// scenario is a random policy and a script of outcomes, all from one seed.
 type scenario struct {
 	seed    uint64
-	policy  retry.Policy // without what belongs to a driver
+	policy  retry.Policy // without the fields that a driver sets
 	start   time.Time
 	script  []outcome
 	timeout time.Duration // of the context; 0 means none
@@ -31,22 +31,22 @@ type bounds struct {
 	reserve int
 }
 
-// outcome is what an attempt does: it takes its time and then fails with err, or
-// succeeds.
+// outcome is the outcome of an attempt: it takes its time and then fails with
+// err, or succeeds.
 type outcome struct {
 	took time.Duration
 	heed heed
 	err  error
 }
 
-// heed is what an attempt does about the end of its context.
+// heed is the reaction of an attempt to the end of its context.
 type heed uint8
 
 const (
 	ignores heed = iota // it takes its time
 	hurries             // it ends at once, as it would have ended
 	fails               // it fails at once with the error of the context
-	hides               // it fails at once with an error that does not tell why
+	hides               // it fails at once with an error that does not give the cause
 )
 
 var (
@@ -195,7 +195,10 @@ func scenarioError(r *rand.Rand, i int) error {
 	case 20:
 		return retry.MarkProgress(someOf(r, err, retry.MarkRetryable(err), retry.MarkPending(err)))
 	case 21:
-		return retry.Mark(err, retry.Verdict{Class: someOf(r, retry.Unknown, retry.Retryable, retry.Pending), After: hint, Exact: true})
+		return retry.Mark(err, retry.Verdict{
+			Class: someOf(r, retry.Unknown, retry.Retryable, retry.RateLimited, retry.Pending),
+			After: hint, Exact: true, Progress: r.IntN(3) == 0,
+		})
 	default:
 		return err
 	}
@@ -208,7 +211,8 @@ func (e hintError) Error() string { return "slow down" }
 
 func (e hintError) RetryAfter() time.Duration { return time.Duration(e) }
 
-// outcome returns what attempt i does. All goes well when the script is over.
+// outcome returns the outcome of attempt i. Attempts after the end of the
+// script succeed.
 func (sc *scenario) outcome(i int) outcome {
 	if i < len(sc.script) {
 		return sc.script[i]
@@ -216,7 +220,7 @@ func (sc *scenario) outcome(i int) outcome {
 	return outcome{heed: fails}
 }
 
-// The methods that follow return the scenario as a driver can play it.
+// The following methods adapt the scenario to a driver.
 
 // change returns a changed copy.
 func (sc *scenario) change(fn func(*scenario)) *scenario {
@@ -231,9 +235,8 @@ func (sc *scenario) endless() *scenario {
 	return sc.change(func(sc *scenario) { sc.timeout, sc.cancel = 0, 0 })
 }
 
-// alone has nothing but the policy and the script, which is all that Policy.Next knows:
-// no context that ends, no timeout that ends an attempt, no budget, and nobody who knows
-// how long an attempt lived.
+// alone has only the policy and the script, like Policy.Next: no context that ends, no
+// timeout that ends an attempt, no budget, and no ResetAfter.
 func (sc *scenario) alone() *scenario {
 	return sc.endless().change(func(sc *scenario) {
 		sc.policy.AttemptTimeout, sc.policy.ResetAfter, sc.budget = 0, 0, nil
@@ -245,8 +248,8 @@ func (sc *scenario) alone() *scenario {
 	})
 }
 
-// apart has contexts that do not end in the same nanosecond in which an attempt or a
-// wait does: on a real clock, chance decides which of the two is seen first.
+// apart has contexts that never end in the same nanosecond as an attempt or a wait:
+// on a real clock, chance decides which of the two is seen first.
 func (sc *scenario) apart() *scenario {
 	return sc.change(func(sc *scenario) {
 		for d, by := range map[*time.Duration]time.Duration{
@@ -259,9 +262,9 @@ func (sc *scenario) apart() *scenario {
 	})
 }
 
-// explicit has errors about which the policy's Classifier has an opinion or which are
-// marked, with the verdict that they would get otherwise: protocols have opinions of
-// their own about the others.
+// explicit has only errors with a mark or with an opinion of the policy's Classifier.
+// Their verdicts stay the same. Protocols have opinions of their own about all other
+// errors.
 func (sc *scenario) explicit() *scenario {
 	return sc.change(func(sc *scenario) {
 		for i := range sc.script {
@@ -273,8 +276,8 @@ func (sc *scenario) explicit() *scenario {
 	})
 }
 
-// attentive has no attempt that succeeds after its context has ended: a transaction
-// cannot be committed then, and a command not be started.
+// attentive has no attempt that succeeds after its context has ended, because then
+// a transaction cannot be committed, and a command cannot be started.
 func (sc *scenario) attentive() *scenario {
 	return sc.change(func(sc *scenario) {
 		for i := range sc.script {

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
-// inTx makes the attempts in transactions. What fails before its commit had no effect,
-// so every second policy is NonIdempotent, and that makes no difference.
+// inTx makes the attempts in transactions. A failure before the commit had no effect,
+// so every second policy is NonIdempotent without a difference.
 func inTx(s *stage) error {
 	s.policy.NonIdempotent = s.seed%2 == 1
 	server := &server{}
@@ -24,8 +24,8 @@ func inTx(s *stage) error {
 	return err
 }
 
-// server is a database that knows transactions and nothing else. One transaction at a
-// time makes use of it.
+// server is a database with transactions and nothing else. It is used by one
+// transaction at a time.
 type server struct{ begun, committed, rolledBack int }
 
 // Connect implements [sqldriver.Connector].

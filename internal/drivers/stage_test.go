@@ -23,22 +23,22 @@ type stage struct {
 	ctx    context.Context
 	now    func() time.Time
 
-	// sleep returns nil when the time has passed, or the error of a context that has
-	// ended before.
+	// sleep returns nil when the time has passed, or the error of a context that
+	// ends first.
 	sleep func(context.Context, time.Duration) error
 
 	withTimeout func(context.Context, time.Duration) (context.Context, context.CancelFunc)
 
 	begin time.Time
-	last  error // that the last attempt has returned
+	last  error // of the last attempt
 
 	mu     sync.Mutex // a driver may work on several goroutines
 	course course
 }
 
-// course is how an operation went.
+// course is the recorded course of an operation.
 type course struct {
-	attempts []time.Duration // when they began, from the start on
+	attempts []time.Duration // when they began, since the start
 	events   []retry.Event
 	err      error
 	left     int // retries in the budget
@@ -130,8 +130,8 @@ func (s *stage) Observe(_ context.Context, e retry.Event) {
 	s.course.events = append(s.course.events, e)
 }
 
-// classifier returns that of the scenario. It checks that the context is asked before
-// the error.
+// classifier returns the Classifier of the scenario. It checks that the context is
+// asked before the error.
 func (s *stage) classifier() retry.Classifier {
 	classify := retry.Chain(s.policy.Classifier)
 	return func(err error) retry.Verdict {
@@ -158,7 +158,7 @@ func (s *stage) op(ctx context.Context) error {
 	}
 }
 
-// attempt notes an attempt, and returns how many there were before.
+// attempt notes an attempt, and returns the number of attempts before it.
 func (s *stage) attempt() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +183,7 @@ func (c *course) waits() (waits []time.Duration) {
 	return waits
 }
 
-// verdicts returns those about the failures.
+// verdicts returns the verdicts about the failures.
 func (c *course) verdicts() (verdicts []retry.Verdict) {
 	for _, e := range c.events {
 		if e.Kind != retry.Succeeded {
@@ -217,7 +217,8 @@ func (c *course) cutWait() bool {
 	return n > 0 && n == len(c.attempts)
 }
 
-// What a driver cannot tell is taken out of both courses before they are compared.
+// The following functions remove what a driver cannot tell from both courses
+// before they are compared.
 
 func (c *course) forgetEvents() { c.events = nil }
 
@@ -227,7 +228,7 @@ func (c *course) forgetWaited() {
 	}
 }
 
-// forgetTimedOut forgets the verdict about an attempt that Policy.Timeout has ended.
+// forgetTimedOut removes the verdict about an attempt that Policy.Timeout has ended.
 func (c *course) forgetTimedOut() {
 	if c.stop() == retry.StopTimeout {
 		c.events[len(c.events)-1].Verdict = retry.Verdict{}

@@ -1,0 +1,328 @@
+package retry
+
+import (
+	"log/slog" //nolint:depguard // LogValue returns its type
+	"math"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/known"
+	"github.com/seed-5ff3c98e/retry/internal/sat"
+)
+
+const (
+	// A hint below this is taken with the backoff as a floor, so that a server
+	// that says "now" is not hammered.
+	hintFloor = time.Second
+
+	// The share of a hinted wait that is added at most, so that clients that
+	// were told the same time do not come back in step.
+	hintSpread = 10 // in percent
+)
+
+// Decision is what a [Policy] decides about one failure.
+type Decision struct {
+	// Retry says whether there is another attempt.
+	Retry bool
+
+	// At and Delay say when: at a wall time, and relative to now. If a limit
+	// refused a wait (StopElapsed, StopTimeout, StopDeadline, StopBudget), they say when it
+	// would have been over; on StopRetryAfter, when the server would take the
+	// caller back. Otherwise they are zero.
+	At    time.Time
+	Delay time.Duration
+
+	// Counted says whether this failure counts toward MaxAttempts.
+	Counted bool
+
+	// Limit is the MaxAttempts that applied: Limit - State.Failures attempts are
+	// left, or Limit - State.Pending if the failure is Pending.
+	Limit int
+
+	// Verdict is the verdict that the decision is based on.
+	Verdict Verdict
+
+	// Stop says why there is no retry.
+	Stop StopReason
+
+	// Err is what to return or to store if there is no retry and an error was
+	// given: the error itself if it is Final, else an [*Error].
+	Err error
+
+	// State is the new state, to be stored.
+	State State
+}
+
+// DelayCeil returns Delay + unit - 1ns, for engines that truncate delays or
+// instants to a unit: they are then never early.
+func (d Decision) DelayCeil(unit time.Duration) time.Duration {
+	if unit <= 0 {
+		return d.Delay
+	}
+	return sat.Add(d.Delay, unit-1)
+}
+
+// LogValue implements [slog.LogValuer]. It returns a group without what is zero, with
+// the names of package retryslog:
+//
+//	retry=true delay=2s class=retryable category=http_503 limit=3 state.failures=1
+//	retry=false stop=attempts class=retryable category=http_503 limit=3 error="failed after …" state.failures=3
+//
+// The error is logged as it is; retryslog.Redact removes the secrets in its URLs.
+func (d Decision) LogValue() slog.Value {
+	attrs := make([]slog.Attr, 1, 9)
+	attrs[0] = slog.Bool("retry", d.Retry)
+	if d.Stop != StopNone {
+		attrs = append(attrs, slog.String("stop", d.Stop.String()))
+	}
+	if d.Delay > 0 {
+		attrs = append(attrs, slog.Duration("delay", d.Delay))
+	}
+	if d.Verdict != (Verdict{}) {
+		attrs = append(attrs, slog.String("class", d.Verdict.Class.String()))
+	}
+	if d.Verdict.Category != "" {
+		attrs = append(attrs, slog.String("category", d.Verdict.Category))
+	}
+	if d.Verdict.After > 0 {
+		attrs = append(attrs, slog.Duration("retry_after", d.Verdict.After))
+	}
+	if d.Limit != 0 {
+		attrs = append(attrs, slog.Int("limit", d.Limit))
+	}
+	if d.Err != nil {
+		attrs = append(attrs, slog.Any("error", d.Err))
+	}
+	return slog.GroupValue(append(attrs, slog.Attr{Key: "state", Value: d.State.LogValue()})...)
+}
+
+// Next decides what follows the failure err of an operation whose earlier
+// failures are s. It is [Policy.Decide] with the verdict of [Policy.Classify].
+// Store [Decision.State] and [Decision.At], or end the operation with
+// [Decision.Err].
+//
+// Next reads no clock, waits for nothing and has no side effects, except that it
+// draws a random word if s.Key is empty. After a success (err is nil) the
+// Decision has the State s and is zero otherwise.
+func (p *Policy) Next(s State, err error, now time.Time) Decision {
+	if err == nil {
+		return Decision{State: s}
+	}
+	p = p.orZero()
+	j := judgment{fact: p.classify(err, false, nil, Unknown)}
+	p.judge(&j, &s, now, sat.Max)
+	d := j.decision(&s, now)
+	switch {
+	case d.Retry:
+	case d.Stop == StopFinal:
+		d.Err = err
+	default:
+		d.Err = p.giveUp(&j, &s, err)
+	}
+	return d
+}
+
+// Decide decides about a failure with verdict v at the instant now, after the
+// failures s. It reads no clock; see [Policy.Next].
+func (p *Policy) Decide(s State, v Verdict, now time.Time) Decision {
+	j := judgment{fact: v.fact()}
+	p.orZero().judge(&j, &s, now, sat.Max)
+	return j.decision(&s, now)
+}
+
+// judgment is an unfinished Decision: the verdict goes in and the rest comes
+// out. It is passed by pointer because copies of a Decision would be most of the
+// cost of a failure. It has no pointer to the State, because that would move the
+// State to the heap.
+type judgment struct {
+	fact          known.Fact
+	delay         time.Duration
+	limit         int
+	nonIdempotent bool // in, like the fact: also true for a policy that is not
+	timeUp        bool // in: Timeout has ended the attempt
+	overridden    bool // the Overrides have been applied
+	retry         bool
+	counted       bool
+	stop          StopReason
+}
+
+func (j *judgment) decision(s *State, now time.Time) Decision {
+	d := Decision{
+		Retry:   j.retry,
+		Delay:   j.delay,
+		Counted: j.counted,
+		Limit:   j.limit,
+		Verdict: verdictOf(j.fact),
+		Stop:    j.stop,
+		State:   *s,
+	}
+	if j.retry || j.delay > 0 {
+		d.At = wallTime(now, j.delay)
+	}
+	return d
+}
+
+// wallTime returns now + d without the monotonic reading, because the result
+// may leave the process.
+func wallTime(now time.Time, d time.Duration) time.Time {
+	now = now.Round(0)
+	if at := now.Add(d); !at.Before(now) {
+		return at
+	}
+	return now // at the end of time
+}
+
+// refuse refuses a retry and keeps its delay in the Decision.
+func (j *judgment) refuse(why StopReason) { j.retry, j.stop = false, why }
+
+// judge decides about the failure with the fact of j, after the failures of s,
+// and counts it in s. The rest of j is zero at first. The next attempt must
+// start sooner than room from now; sat.Max stands for no deadline.
+func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration) {
+	j.fact = j.fact.Normal()
+	if !j.overridden && (len(p.Overrides) > 0 || j.fact.Class == known.Pending) {
+		p.judgeOverridden(j, s, now, room)
+		return
+	}
+	j.limit = p.limit()
+	if s.normalize(); j.fact.Flags.Has(known.Progress) {
+		s.restart(now)
+	}
+	counter := s.counter(&j.fact, p.FreeRateLimits)
+	if j.counted = counter == &s.Failures; *counter < math.MaxInt {
+		*counter++
+	}
+	left, timeLeft := sat.Max, sat.Max
+	if p.MaxElapsed > 0 || p.Timeout > 0 {
+		left, timeLeft = p.elapsedLeft(s, now), p.timeLeft(s, now)
+	}
+	switch {
+	case timeLeft <= 0 || j.timeUp:
+		j.stop = StopTimeout
+		return
+	case j.fact.Class == known.Final:
+		j.stop = StopFinal
+		return
+	case (p.NonIdempotent || j.nonIdempotent) && !j.fact.Flags.Has(known.NotApplied):
+		j.stop = StopMaybeApplied
+		return
+	case counter != &s.RateLimited && *counter >= j.limit:
+		j.stop = StopAttempts
+		return
+	case left < 0:
+		j.stop = StopElapsed
+		return
+	case j.fact.After > 0 && j.fact.After > p.maxRetryAfter():
+		j.stop, j.delay = StopRetryAfter, j.fact.After
+		return
+	}
+
+	j.retry = true
+	if delay := p.backoff(s.retry(counter)); j.fact.After > 0 || j.fact.Flags.Has(known.Exact) {
+		p.heed(j, delay, left, min(room, timeLeft), s)
+	} else if delay > 0 {
+		j.delay = p.draw(delay, p.word(s))
+	} else if delay < 0 {
+		j.refuse(StopBackoff)
+	}
+	switch {
+	case !j.retry:
+	case j.delay > left:
+		j.refuse(StopElapsed)
+	case j.delay >= timeLeft && timeLeft < sat.Max:
+		j.refuse(StopTimeout)
+	case j.delay >= room && room < sat.Max:
+		j.refuse(StopDeadline)
+	}
+}
+
+// heed sets the wait that a server has asked for. The retry must start sooner than room.
+func (p *Policy) heed(j *judgment, delay, left, room time.Duration, s *State) {
+	switch {
+	case j.fact.Flags.Has(known.Exact):
+		j.delay = j.fact.After
+	case delay < 0:
+		j.refuse(StopBackoff)
+	default:
+		j.delay = p.hinted(max(j.fact.After, min(delay, p.ceiling(), hintFloor)), left, room, s)
+	}
+}
+
+// hinted returns the wait for a hint: at least earliest, and spread, so that
+// clients with the same hint do not come back in step. If a limit comes before the
+// end of the spread, the range is cut, so that the spread alone never exceeds it.
+func (p *Policy) hinted(earliest, left, room time.Duration, s *State) time.Duration {
+	latest := min(sat.Add(earliest, earliest/100*hintSpread), left, room-1)
+	return uniform(earliest, latest, p.word(s))
+}
+
+// judgeOverridden is judge with the Overrides for this kind of failure. It is a
+// function of its own because a Policy is large, and every sleeping caller pays
+// for what is on its stack before the wait.
+//
+//go:noinline
+func (p *Policy) judgeOverridden(j *judgment, s *State, now time.Time, room time.Duration) {
+	q := p.overridden(&j.fact)
+	j.overridden = true
+	q.judge(j, s, now, room)
+}
+
+// elapsedLeft returns how much later than now an attempt may start; it is
+// negative if the time is up. If the clock jumped back to before the first
+// attempt, no time has passed.
+func (p *Policy) elapsedLeft(s *State, now time.Time) time.Duration {
+	if p.MaxElapsed <= 0 || s.First.IsZero() {
+		return sat.Max
+	}
+	return p.MaxElapsed - max(now.Sub(s.First), 0)
+}
+
+// timeLeft returns what is left of Timeout; it is not positive if the time is up.
+func (p *Policy) timeLeft(s *State, now time.Time) time.Duration {
+	if p.Timeout <= 0 || s.First.IsZero() {
+		return sat.Max
+	}
+	return p.Timeout - max(now.Sub(s.First), 0)
+}
+
+// giveUp returns the error that ends an operation for another reason than a
+// Final error.
+func (p *Policy) giveUp(j *judgment, s *State, err error) *Error {
+	e := &Error{
+		Policy:     p.Name,
+		Attempts:   s.attempts(),
+		Stop:       j.stop,
+		RetryAfter: j.fact.After,
+		Err:        err,
+	}
+	if j.stop == StopBudget {
+		e.RetryAfter = j.delay
+	}
+	return e
+}
+
+// Exhausted reports whether a stored job has no attempt left before it is run
+// again, and returns the decision to end it with. Ask it before each run: a job
+// that kills its worker or loses its lease never reaches [Policy.Next], while
+// its attempts are counted when it is claimed. Because the kind of the lost
+// failures is not known, the largest limit of the policy and its Overrides
+// counts.
+func (p *Policy) Exhausted(s State, now time.Time) (Decision, bool) {
+	p = p.orZero()
+	s.normalize()
+	d := Decision{State: s, Limit: p.limit()}
+	for _, o := range p.Overrides {
+		d.Limit = max(d.Limit, o.MaxAttempts)
+	}
+	switch {
+	case s.Failures >= d.Limit:
+		d.Stop = StopAttempts
+	case p.timeLeft(&s, now) <= 0:
+		d.Stop = StopTimeout
+	case p.elapsedLeft(&s, now) < 0:
+		d.Stop = StopElapsed
+	default:
+		return Decision{}, false
+	}
+	d.Err = &Error{Policy: p.Name, Attempts: s.attempts(), Stop: d.Stop}
+	return d, true
+}

@@ -1,0 +1,924 @@
+package retry_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/testkit"
+)
+
+// Verdicts and errors of the tests of the decider.
+var (
+	provedRetryable = retry.Verdict{Class: retry.Retryable, NotApplied: true}
+
+	errFinalMark = retry.MarkFinal(errors.New("bad request"))
+)
+
+// hintOf is the verdict on a server that asks for a wait.
+func hintOf(after time.Duration) retry.Verdict {
+	return retry.Verdict{Class: retry.RateLimited, NotApplied: true, After: after}
+}
+
+// elapsedState is a state whose first attempt began so long before firstAttempt.
+func elapsedState(since time.Duration) retry.State {
+	return retry.State{First: firstAttempt.Add(-since)}
+}
+
+// TestNextEveryStop checks all fields of a Decision and its error, for every
+// reason to stop without a context.
+func TestNextEveryStop(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	now := firstAttempt
+	limited := func(after time.Duration) error { return retry.MarkRateLimited(errBoom, after) }
+	unlimited := retry.Policy{MaxAttempts: retry.Unlimited, Jitter: retry.NoJitter}
+	within := func(d time.Duration) retry.Policy {
+		p := unlimited
+		p.MaxElapsed = d
+		return p
+	}
+	tests := []struct {
+		name  string
+		p     retry.Policy
+		state retry.State
+		err   error
+		want  retry.Decision // without its Verdict
+		end   retry.Error    // without Policy and Err
+	}{
+		{
+			"none",
+			retry.Policy{Jitter: retry.NoJitter},
+			retry.State{Failures: 1},
+			errBoom,
+			retry.Decision{Retry: true, At: now.Add(4 * s), Delay: 4 * s, Counted: true, Limit: 3, State: retry.State{Failures: 2}},
+			retry.Error{},
+		},
+		{
+			"none, without a wait",
+			retry.Policy{Backoff: retry.Constant(0)},
+			retry.State{},
+			errBoom,
+			retry.Decision{Retry: true, At: now, Counted: true, Limit: 3, State: retry.State{Failures: 1}},
+			retry.Error{},
+		},
+		{
+			"final",
+			retry.Policy{},
+			retry.State{Failures: 1},
+			errFinalMark,
+			retry.Decision{Counted: true, Limit: 3, Stop: retry.StopFinal, State: retry.State{Failures: 2}},
+			retry.Error{},
+		},
+		{
+			"attempts",
+			retry.Policy{MaxAttempts: 2},
+			retry.State{Failures: 1, RateLimited: 4},
+			errBoom,
+			retry.Decision{Counted: true, Limit: 2, Stop: retry.StopAttempts, State: retry.State{Failures: 2, RateLimited: 4}},
+			retry.Error{Attempts: 6, Stop: retry.StopAttempts},
+		},
+		{
+			"attempts, with a hint",
+			retry.Policy{MaxAttempts: 1},
+			retry.State{},
+			limited(5 * s),
+			retry.Decision{Counted: true, Limit: 1, Stop: retry.StopAttempts, State: retry.State{Failures: 1}},
+			retry.Error{Attempts: 1, Stop: retry.StopAttempts, RetryAfter: 5 * s},
+		},
+		{
+			"elapsed before the wait", within(s), elapsedState(s + 1), errBoom,
+			retry.Decision{Counted: true, Limit: retry.Unlimited, Stop: retry.StopElapsed, State: retry.State{Failures: 1, First: now.Add(-s - 1)}},
+			retry.Error{Attempts: 1, Stop: retry.StopElapsed},
+		},
+		{
+			"elapsed after the wait", within(s), elapsedState(0), errBoom,
+			retry.Decision{
+				At: now.Add(2 * s), Delay: 2 * s, Counted: true, Limit: retry.Unlimited,
+				Stop: retry.StopElapsed, State: retry.State{Failures: 1, First: now},
+			},
+			retry.Error{Attempts: 1, Stop: retry.StopElapsed},
+		},
+		{
+			"a hint too long", unlimited,
+			retry.State{},
+			limited(time.Hour),
+			retry.Decision{
+				At: now.Add(time.Hour), Delay: time.Hour, Counted: true, Limit: retry.Unlimited,
+				Stop: retry.StopRetryAfter, State: retry.State{Failures: 1},
+			},
+			retry.Error{Attempts: 1, Stop: retry.StopRetryAfter, RetryAfter: time.Hour},
+		},
+		{
+			"a free hint too long",
+			retry.Policy{FreeRateLimits: 1},
+			retry.State{Failures: 1},
+			limited(time.Hour),
+			retry.Decision{
+				At: now.Add(time.Hour), Delay: time.Hour, Limit: 3,
+				Stop: retry.StopRetryAfter, State: retry.State{Failures: 1, RateLimited: 1},
+			},
+			retry.Error{Attempts: 2, Stop: retry.StopRetryAfter, RetryAfter: time.Hour},
+		},
+		{
+			"maybe applied",
+			retry.Policy{NonIdempotent: true},
+			retry.State{},
+			errBoom,
+			retry.Decision{Counted: true, Limit: 3, Stop: retry.StopMaybeApplied, State: retry.State{Failures: 1}},
+			retry.Error{Attempts: 1, Stop: retry.StopMaybeApplied},
+		},
+		{
+			"maybe applied, with a hint",
+			retry.Policy{NonIdempotent: true},
+			retry.State{},
+			retry.Mark(errBoom, retry.Verdict{Class: retry.RateLimited, After: 5 * s}),
+			retry.Decision{Counted: true, Limit: 3, Stop: retry.StopMaybeApplied, State: retry.State{Failures: 1}},
+			retry.Error{Attempts: 1, Stop: retry.StopMaybeApplied, RetryAfter: 5 * s},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := tt.p
+			p.Name = "task"
+			want := tt.want
+			want.Verdict = p.Classify(tt.err)
+			assert.Equal(t, want, p.Decide(tt.state, want.Verdict, now))
+
+			switch want.Stop {
+			case retry.StopNone:
+			case retry.StopFinal:
+				want.Err = tt.err
+			default:
+				end := tt.end
+				end.Policy, end.Err = "task", tt.err
+				want.Err = &end
+			}
+			got := p.Next(tt.state, tt.err, now)
+			assert.Equal(t, want, got)
+			if want.Stop == retry.StopFinal {
+				assertSameError(t, tt.err, got.Err, "a final error is returned as it is")
+			}
+		})
+	}
+}
+
+// TestCallPrecedence sets up all reasons to stop at once, and takes
+// them away one by one, the one that must be named first.
+func TestCallPrecedence(t *testing.T) {
+	t.Parallel()
+	now := firstAttempt
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	var (
+		ctx = untilContext{canceled, now.Add(time.Second)}
+		p   = retry.Policy{
+			MaxAttempts: 1, MaxElapsed: time.Minute, NonIdempotent: true, MaxRetryAfter: time.Second,
+			Backoff: retry.Constant(2 * time.Minute), Jitter: retry.NoJitter,
+			Budget: &retry.Budget{Reserve: retry.NoReserve},
+		}
+		state = elapsedState(time.Minute + 1)
+		v     = retry.Verdict{Class: retry.Final, After: time.Hour}
+	)
+	steps := []struct {
+		stop  retry.StopReason
+		delay time.Duration
+		avoid func()
+	}{
+		{retry.StopCanceled, 0, func() { ctx.Context = t.Context() }},
+		{retry.StopFinal, 0, func() { v.Class = retry.Retryable }},
+		{retry.StopMaybeApplied, 0, func() { v.NotApplied = true }},
+		{retry.StopAttempts, 0, func() { p.MaxAttempts = 2 }},
+		{retry.StopElapsed, 0, func() { state = elapsedState(time.Minute) }},
+		{retry.StopRetryAfter, time.Hour, func() { v.After = 0 }},
+		{retry.StopElapsed, 2 * time.Minute, func() { p.MaxElapsed = 3 * time.Minute }},
+		{retry.StopDeadline, 2 * time.Minute, func() { ctx.deadline = now.Add(time.Hour) }},
+		{retry.StopBudget, 2 * time.Minute, func() { p.Budget = nil }},
+		{retry.StopNone, 2 * time.Minute, func() {}},
+	}
+	for i, step := range steps {
+		d := decideInCall(&p, ctx, state, v, now)
+		assert.Equal(t, step.stop, d.Stop, "step %d", i)
+		assert.Equal(t, step.stop == retry.StopNone, d.Retry, "step %d", i)
+		assert.Equal(t, step.delay, d.Delay, "%v", step.stop)
+		if step.delay == 0 {
+			assert.Zero(t, d.At, "%v", step.stop)
+		} else {
+			assert.Equal(t, now.Add(step.delay), d.At, "%v", step.stop)
+		}
+		assert.Equal(t, 1, d.State.Failures, "%v: it was a failure", step.stop)
+		assert.True(t, d.Counted, "%v", step.stop)
+		step.avoid()
+	}
+}
+
+// TestCallDone checks the decision when the context is done: no classifier is
+// asked, and the failure counts.
+func TestCallDone(t *testing.T) {
+	t.Parallel()
+	canceled, cancel := context.WithCancelCause(t.Context())
+	cancel(context.DeadlineExceeded) // a cause, and not the reason
+	expired, cancelExpired := context.WithDeadlineCause(t.Context(), time.Unix(1, 0), context.Canceled)
+	t.Cleanup(cancelExpired)
+	verdicts := []retry.Verdict{{}, retryable, {Class: retry.Final}, hintOf(time.Second), hintOf(time.Hour)}
+	for _, tt := range []struct {
+		ctx  context.Context
+		want retry.StopReason
+	}{{canceled, retry.StopCanceled}, {expired, retry.StopDeadline}} {
+		budget := &retry.Budget{Reserve: 1}
+		p := &retry.Policy{
+			MaxAttempts:    7,
+			FreeRateLimits: 3,
+			Overrides:      map[string]retry.Override{"retryable": {MaxAttempts: 2}},
+			Budget:         budget,
+			Rand:           wordsOf(nil),
+		}
+		for _, v := range verdicts {
+			s := retry.State{Failures: 1, RateLimited: 1, First: firstAttempt, Key: "k"}
+			assert.Equal(t, retry.Decision{
+				Counted: true,
+				Limit:   7,
+				Verdict: v,
+				Stop:    tt.want,
+				State:   retry.State{Failures: 2, RateLimited: 1, First: firstAttempt, Key: "k"},
+			}, decideInCall(p, tt.ctx, s, v, firstAttempt))
+		}
+		assert.True(t, budget.TryWithdraw(firstAttempt), "the budget was charged")
+	}
+}
+
+// TestCallBudget checks when a retry is paid for.
+func TestCallBudget(t *testing.T) {
+	t.Parallel()
+	now := firstAttempt
+	free := retry.Verdict{Class: retry.RateLimited, After: time.Second}
+	tests := []struct {
+		name  string
+		p     retry.Policy
+		ctx   context.Context
+		v     retry.Verdict
+		left  int
+		delay time.Duration // where the empty budget refuses
+	}{
+		{"a retry", retry.Policy{}, t.Context(), retryable, 0, 2 * time.Second},
+		{"a retry without a wait", retry.Policy{Backoff: retry.Constant(0)}, t.Context(), retryable, 0, 0},
+		{"a free retry", retry.Policy{FreeRateLimits: 9}, t.Context(), free, 0, time.Second},
+		{"no attempt left", retry.Policy{MaxAttempts: 1}, t.Context(), retryable, 1, 0},
+		{"final", retry.Policy{}, t.Context(), retry.Verdict{Class: retry.Final}, 1, 0},
+		{"past the deadline", retry.Policy{}, untilContext{t.Context(), now}, retryable, 1, 0},
+		{"past the time", retry.Policy{MaxElapsed: 1}, t.Context(), retryable, 1, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := tt.p
+			p.Jitter, p.Rand, p.Budget = retry.NoJitter, word(0), &retry.Budget{Reserve: 1}
+			s := retry.State{First: now}
+			assert.Equal(t, 1, p.Decide(s, retryable, now).State.Failures, "Decide does not know of the budget")
+			d := decideInCall(&p, tt.ctx, s, tt.v, now)
+			assert.Equal(t, tt.left == 0, d.Retry)
+			if tt.left == 0 {
+				d = decideInCall(&p, tt.ctx, s, tt.v, now)
+				assert.False(t, d.Retry)
+				assert.Equal(t, retry.StopBudget, d.Stop)
+				assert.Equal(t, tt.delay, d.Delay, "what the wait would have been")
+			}
+			assert.Equal(t, tt.left, testkit.Drain(p.Budget, now))
+		})
+	}
+}
+
+// TestDecideElapsedBoundary checks MaxElapsed to the nanosecond.
+func TestDecideElapsedBoundary(t *testing.T) {
+	t.Parallel()
+	const limit = 10 * time.Second
+	tests := []struct {
+		name    string
+		elapsed time.Duration
+		delay   time.Duration
+		v       retry.Verdict
+		retry   bool
+	}{
+		{"the attempt starts at the limit", 4 * time.Second, 6 * time.Second, retryable, true},
+		{"1ns later", 4*time.Second + 1, 6 * time.Second, retryable, false},
+		{"a delay longer by 1ns", 4 * time.Second, 6*time.Second + 1, retryable, false},
+		{"at once, at the limit", limit, 0, retryable, true},
+		{"at once, 1ns later", limit + 1, 0, retryable, false},
+		{"the hint leads to the limit", 4 * time.Second, 0, hintOf(6 * time.Second), true},
+		{"the hint leads 1ns further", 4*time.Second + 1, 0, hintOf(6 * time.Second), false},
+		{"the clock went back", -time.Hour, limit, retryable, true},
+		{"the clock went back, a delay too long", -time.Hour, limit + 1, retryable, false},
+		{"the clock went back for ever", -math.MaxInt64, limit, retryable, true},
+		{"an eternity later", math.MaxInt64, 0, retryable, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			for _, u := range []word{0, math.MaxUint64} {
+				p := retry.Policy{MaxElapsed: limit, Backoff: retry.Constant(tt.delay), Jitter: retry.NoJitter, Rand: u}
+				s := elapsedState(tt.elapsed)
+				d := p.Decide(s, tt.v, firstAttempt)
+				assert.Equal(t, tt.retry, d.Retry)
+				assert.Equal(t, !tt.retry, d.Stop == retry.StopElapsed)
+
+				s.First = time.Time{}
+				d = p.Decide(s, tt.v, firstAttempt)
+				assert.True(t, d.Retry, "without a beginning there is no limit")
+			}
+		})
+	}
+}
+
+// TestCallDeadlineBoundary checks the deadline to the nanosecond: the
+// next attempt must begin before it.
+func TestCallDeadlineBoundary(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	tests := []struct {
+		name  string
+		room  time.Duration // until the deadline
+		delay time.Duration
+		v     retry.Verdict
+		retry bool
+	}{
+		{"the deadline equals the delay", 5 * s, 5 * s, retryable, false},
+		{"1ns later", 5*s + 1, 5 * s, retryable, true},
+		{"the deadline equals the hint", 5 * s, 0, hintOf(5 * s), false},
+		{"1ns after the hint", 5*s + 1, 0, hintOf(5 * s), true},
+		{"the deadline equals the floor", s, 5 * s, hintOf(1), false},
+		{"1ns after the floor", s + 1, 5 * s, hintOf(1), true},
+		{"the deadline is now", 0, 0, retryable, false},
+		{"the deadline is in 1ns", 1, 0, retryable, true},
+		{"the deadline has passed unnoticed", -s, 0, retryable, false},
+		{"the deadline passed an eternity ago", math.MinInt64, 0, hintOf(s), false},
+		{"the deadline is an eternity away", math.MaxInt64, math.MaxInt64, retryable, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			for _, u := range []word{0, math.MaxUint64} {
+				p := retry.Policy{Backoff: retry.Constant(tt.delay), Jitter: retry.NoJitter, Rand: u}
+				ctx := untilContext{t.Context(), firstAttempt.Add(tt.room)}
+				d := decideInCall(&p, ctx, retry.State{}, tt.v, firstAttempt)
+				assert.Equal(t, tt.retry, d.Retry)
+				if !tt.retry {
+					assert.Equal(t, retry.StopDeadline, d.Stop)
+					assert.Equal(t, d.Delay > 0, !d.At.IsZero(), "when it would have been")
+				}
+				assert.True(t, p.Decide(retry.State{}, tt.v, firstAttempt).Retry, "Decide knows no deadline")
+			}
+		})
+	}
+}
+
+// TestDecideMaxRetryAfterBoundary checks the limit of hints to the nanosecond.
+func TestDecideMaxRetryAfterBoundary(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		p     retry.Policy
+		limit time.Duration
+	}{
+		{"default", retry.Policy{}, time.Minute},
+		{"set", retry.Policy{MaxRetryAfter: 10 * time.Second}, 10 * time.Second},
+		{"set below MaxDelay", retry.Policy{MaxRetryAfter: 10 * time.Second, MaxDelay: time.Hour}, 10 * time.Second},
+		{"default below MaxDelay", retry.Policy{MaxDelay: 2 * time.Minute}, 2 * time.Minute},
+		{"default above MaxDelay", retry.Policy{MaxDelay: time.Second}, time.Minute},
+		{"a MaxDelay for the kind", retry.Policy{Overrides: map[string]retry.Override{"rate_limited": {MaxDelay: time.Hour}}}, time.Hour},
+		{"a backoff for the kind", retry.Policy{Overrides: map[string]retry.Override{"rate_limited": {Backoff: retry.Constant(time.Hour)}}}, time.Hour},
+		{"a MaxDelay for another kind", retry.Policy{Overrides: map[string]retry.Override{"retryable": {MaxDelay: time.Hour}}}, time.Minute},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := tt.p
+			for _, u := range []word{0, math.MaxUint64} {
+				p.Rand = u
+				d := p.Decide(retry.State{}, hintOf(tt.limit), firstAttempt)
+				assert.True(t, d.Retry, "the spread is not compared")
+				assert.GreaterOrEqual(t, d.Delay, tt.limit)
+				d = p.Decide(retry.State{}, hintOf(tt.limit+1), firstAttempt)
+				assert.Equal(t, retry.StopRetryAfter, d.Stop)
+				assert.Equal(t, tt.limit+1, d.Delay, "no spread on what the server said")
+			}
+		})
+	}
+}
+
+// TestDecideHintedWaits checks both ends of the range of a hinted wait.
+func TestDecideHintedWaits(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	within := func(d time.Duration) retry.Policy { return retry.Policy{MaxElapsed: d} }
+	tests := []struct {
+		name   string
+		p      retry.Policy
+		hint   time.Duration
+		room   time.Duration // 0 means no deadline
+		lo, hi time.Duration
+	}{
+		{"a tenth on top", retry.Policy{}, 10 * s, 0, 10 * s, 11 * s},
+		{"whatever the backoff", retry.Policy{Backoff: retry.Constant(30 * s)}, 10 * s, 0, 10 * s, 11 * s},
+		{"whatever the cap", retry.Policy{MaxDelay: s}, 10 * s, 0, 10 * s, 11 * s},
+		{"without jitter", retry.Policy{Jitter: retry.NoJitter}, 10 * s, 0, 10 * s, 11 * s},
+		{"with another jitter", retry.Policy{Jitter: retry.PlusMinus(5 * s)}, 10 * s, 0, 10 * s, 11 * s},
+		{"the longest", retry.Policy{}, 60 * s, 0, 60 * s, 66 * s},
+		{"too long to add to", retry.Policy{MaxRetryAfter: math.MaxInt64}, math.MaxInt64, 0, math.MaxInt64, math.MaxInt64},
+
+		{"a floor of 1s", retry.Policy{}, 1, 0, s, 1100 * ms},
+		{"just below the floor", retry.Policy{}, s - 1, 0, s, 1100 * ms},
+		{"at the floor", retry.Policy{}, s, 0, s, 1100 * ms},
+		{"just above the floor", retry.Policy{}, s + 1, 0, s + 1, s + 1 + 100*ms},
+		{"a floor of the backoff", retry.Policy{Backoff: retry.Constant(300 * ms)}, 1, 0, 300 * ms, 330 * ms},
+		{"the backoff before its jitter", retry.Policy{Backoff: retry.Constant(300 * ms), Jitter: retry.FullJitter}, 1, 0, 300 * ms, 330 * ms},
+		{"a floor of the cap", retry.Policy{MaxDelay: 500 * ms}, 1, 0, 500 * ms, 550 * ms},
+		{"the backoff of the first retry", retry.Policy{Backoff: retry.Schedule{200 * ms, 600 * ms}}, 1, 0, 200 * ms, 220 * ms},
+		{"no floor", retry.Policy{Backoff: retry.Constant(0)}, 100 * ms, 0, 100 * ms, 110 * ms},
+
+		{"a limit within the range", within(10500 * ms), 10 * s, 0, 10 * s, 10500 * ms},
+		{"a limit at its end", within(11 * s), 10 * s, 0, 10 * s, 11 * s},
+		{"a limit at its start", within(10 * s), 10 * s, 0, 10 * s, 10 * s},
+		{"a deadline within the range", retry.Policy{}, 10 * s, 10500 * ms, 10 * s, 10500*ms - 1},
+		{"a deadline at its end", retry.Policy{}, 10 * s, 11 * s, 10 * s, 11*s - 1},
+		{"a deadline after its end", retry.Policy{}, 10 * s, 11*s + 1, 10 * s, 11 * s},
+		{"a deadline after its start", retry.Policy{}, 10 * s, 10*s + 1, 10 * s, 10 * s},
+		{"a limit before the deadline", within(10200 * ms), 10 * s, 10500 * ms, 10 * s, 10200 * ms},
+		{"a deadline before the limit", within(10500 * ms), 10 * s, 10200 * ms, 10 * s, 10200*ms - 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			decide := func(u word) retry.Decision {
+				p := tt.p
+				p.Rand = u
+				ctx := t.Context()
+				if tt.room > 0 {
+					ctx = untilContext{ctx, firstAttempt.Add(tt.room)}
+				}
+				return decideInCall(&p, ctx, elapsedState(0), hintOf(tt.hint), firstAttempt)
+			}
+			lo, middle, hi := decide(0), decide(1<<63), decide(math.MaxUint64)
+			for _, d := range []retry.Decision{lo, middle, hi} {
+				require.True(t, d.Retry, "%v", d.Stop)
+				assert.Equal(t, tt.hint, d.Verdict.After)
+			}
+			assert.Equal(t, tt.lo, lo.Delay)
+			assert.Equal(t, tt.hi, hi.Delay)
+			assert.InDelta(t, float64(tt.lo)/2+float64(tt.hi)/2, float64(middle.Delay), 1)
+		})
+	}
+	t.Run("the end of the range", func(t *testing.T) {
+		t.Parallel()
+		const hint = math.MaxInt64 - time.Hour
+		p := &retry.Policy{MaxRetryAfter: math.MaxInt64, Rand: word(math.MaxUint64)}
+		d := p.Decide(retry.State{}, hintOf(hint), firstAttempt)
+		assert.Greater(t, d.Delay, hint+time.Hour-time.Second, "there is still room for a spread")
+	})
+	t.Run("the backoff of a later retry", func(t *testing.T) {
+		t.Parallel()
+		p := &retry.Policy{MaxAttempts: 9, FreeRateLimits: 9, Backoff: retry.Schedule{200 * ms, 600 * ms, 700 * ms}, Rand: word(0)}
+		for failures, want := range []time.Duration{200 * ms, 600 * ms, 700 * ms, 700 * ms} {
+			d := p.Decide(retry.State{Failures: failures, RateLimited: 5}, hintOf(1), firstAttempt)
+			assert.Equal(t, want, d.Delay, "free ones do not bring it on")
+		}
+	})
+}
+
+// TestDecideCounts checks which failures cost an attempt, and the stored state.
+func TestDecideCounts(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		free    int
+		before  retry.State
+		v       retry.Verdict
+		counted bool
+		after   retry.State
+	}{
+		{"a failure", 2, retry.State{}, retryable, true, retry.State{Failures: 1}},
+		{"an unknown failure", 2, retry.State{Failures: 1}, retry.Verdict{}, true, retry.State{Failures: 2}},
+		{"a hint", 2, retry.State{Failures: 1}, hintOf(1), false, retry.State{Failures: 1, RateLimited: 1}},
+		{"the last free hint", 2, retry.State{RateLimited: 1}, hintOf(1), false, retry.State{RateLimited: 2}},
+		{"one hint too many", 2, retry.State{RateLimited: 2}, hintOf(1), true, retry.State{Failures: 1, RateLimited: 2}},
+		{"far too many", 2, retry.State{RateLimited: 9}, hintOf(1), true, retry.State{Failures: 1, RateLimited: 9}},
+		{"none is free", 0, retry.State{}, hintOf(1), true, retry.State{Failures: 1}},
+		{"less than none is free", -3, retry.State{}, hintOf(1), true, retry.State{Failures: 1}},
+		{"a rate limit without a hint", 2, retry.State{}, hintOf(0), true, retry.State{Failures: 1}},
+		{"a rate limit with a negative hint", 2, retry.State{}, hintOf(-1), true, retry.State{Failures: 1}},
+		{"a retryable failure with a hint", 2, retry.State{}, retry.Verdict{Class: retry.Retryable, After: 1}, true, retry.State{Failures: 1}},
+		{"an unknown failure with a hint", 2, retry.State{}, retry.Verdict{After: 1}, false, retry.State{RateLimited: 1}},
+		{"a class of the future with a hint", 2, retry.State{}, retry.Verdict{Class: 99, After: 1}, false, retry.State{RateLimited: 1}},
+		{"a final failure", 2, retry.State{}, retry.Verdict{Class: retry.Final}, true, retry.State{Failures: 1}},
+		{"a final failure with a hint", 2, retry.State{}, retry.Verdict{Class: retry.Final, After: 1}, true, retry.State{Failures: 1}},
+		{"negative counts", 1, retry.State{Failures: -7, RateLimited: -7}, retryable, true, retry.State{Failures: 1}},
+		{"a negative count of free ones", 1, retry.State{RateLimited: -7}, hintOf(1), false, retry.State{RateLimited: 1}},
+		{"a negative count where none is free", 0, retry.State{RateLimited: -7}, hintOf(1), true, retry.State{Failures: 1}},
+		{"a negative count where less than none is free", -9, retry.State{RateLimited: -7}, hintOf(1), true, retry.State{Failures: 1}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := &retry.Policy{MaxAttempts: 9, FreeRateLimits: tt.free}
+			before := tt.before
+			before.Key, before.First = "job", firstAttempt
+			after := tt.after
+			after.Key, after.First = before.Key, before.First
+			d := p.Decide(before, tt.v, firstAttempt)
+			assert.Equal(t, tt.counted, d.Counted)
+			assert.Equal(t, after, d.State)
+			assert.Equal(t, 9, d.Limit)
+		})
+	}
+	t.Run("free ones go on after the last attempt", func(t *testing.T) {
+		t.Parallel()
+		p := &retry.Policy{MaxAttempts: 2, FreeRateLimits: 1}
+		d := p.Decide(retry.State{Failures: 1}, hintOf(1), firstAttempt)
+		assert.True(t, d.Retry, "the second attempt was not one")
+		d = p.Decide(d.State, hintOf(1), firstAttempt)
+		assert.Equal(t, retry.StopAttempts, d.Stop)
+	})
+}
+
+// TestDecideAttempts checks the number of failures for every limit.
+func TestDecideAttempts(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[int]int{math.MinInt: 3, -1: 3, 0: 3, 1: 1, 2: 2, 3: 3, 100: 100} {
+		p := &retry.Policy{MaxAttempts: limit}
+		for failures := range 105 {
+			d := p.Decide(retry.State{Failures: failures}, retryable, firstAttempt)
+			assert.Equal(t, failures+1 < want, d.Retry, "failure %d of %d", failures+1, want)
+			assert.Equal(t, !d.Retry, d.Stop == retry.StopAttempts)
+			assert.Equal(t, want, d.Limit)
+		}
+	}
+}
+
+// TestDecideNonIdempotent checks after which failures a non-idempotent operation
+// is repeated.
+func TestDecideNonIdempotent(t *testing.T) {
+	t.Parallel()
+	for class := retry.Unknown; class <= retry.RateLimited; class++ {
+		for _, notApplied := range []bool{false, true} {
+			for _, nonIdempotent := range []bool{false, true} {
+				p := &retry.Policy{NonIdempotent: nonIdempotent}
+				d := p.Decide(retry.State{}, retry.Verdict{Class: class, NotApplied: notApplied}, firstAttempt)
+				want := retry.StopNone
+				switch {
+				case class == retry.Final:
+					want = retry.StopFinal
+				case nonIdempotent && !notApplied:
+					want = retry.StopMaybeApplied
+				}
+				assert.Equal(t, want, d.Stop, "%v, not applied: %v, non-idempotent: %v", class, notApplied, nonIdempotent)
+			}
+		}
+	}
+}
+
+// TestDecideOverrides checks which layer a setting comes from: the category
+// before the class before the policy, every field by itself.
+func TestDecideOverrides(t *testing.T) {
+	t.Parallel()
+	p := retry.Policy{
+		MaxAttempts: 10,
+		Backoff:     retry.Constant(time.Second),
+		Jitter:      retry.NoJitter,
+		Overrides: map[string]retry.Override{
+			"retryable": {MaxAttempts: 5, Backoff: retry.Constant(2 * time.Second)},
+			"locked":    {Backoff: retry.Constant(3 * time.Second)},
+			"busy":      {MaxAttempts: 20, MaxDelay: 1500 * ms},
+			"shy":       {Jitter: retry.EqualJitter},
+			"unknown":   {MaxAttempts: 2},
+			"final":     {MaxAttempts: 50},
+			"":          {MaxAttempts: 77},
+		},
+		Rand: word(0),
+	}
+	tests := []struct {
+		class    retry.Class
+		category string
+		limit    int
+		delay    time.Duration
+	}{
+		{retry.Retryable, "", 5, 2 * time.Second},
+		{retry.Retryable, "other", 5, 2 * time.Second},
+		{retry.Retryable, "locked", 5, 3 * time.Second},
+		{retry.Retryable, "busy", 20, 1500 * ms},
+		{retry.Retryable, "shy", 5, time.Second},
+		{retry.RateLimited, "", 10, time.Second},
+		{retry.RateLimited, "locked", 10, 3 * time.Second},
+		{retry.RateLimited, "busy", 20, time.Second},
+		{retry.RateLimited, "retryable", 5, 2 * time.Second},
+		{retry.Unknown, "", 2, time.Second},
+		{retry.Unknown, "busy", 20, time.Second},
+		{200, "", 2, time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("%v %s", tt.class, tt.category), func(t *testing.T) {
+			t.Parallel()
+			v := retry.Verdict{Class: tt.class, Category: tt.category}
+			d := p.Decide(retry.State{}, v, firstAttempt)
+			assert.True(t, d.Retry)
+			assert.Equal(t, tt.limit, d.Limit)
+			assert.Equal(t, tt.delay, d.Delay)
+			assert.Equal(t, tt.category, d.Verdict.Category)
+
+			// All limits are compared with the one count.
+			assert.True(t, p.Decide(retry.State{Failures: tt.limit - 2}, v, firstAttempt).Retry)
+			assert.False(t, p.Decide(retry.State{Failures: tt.limit - 1}, v, firstAttempt).Retry)
+		})
+	}
+	d := p.Decide(retry.State{}, retry.Verdict{Class: retry.Final}, firstAttempt)
+	assert.Equal(t, retry.StopFinal, d.Stop, "an override does not make it another class")
+}
+
+// TestDecideNormalizesVerdicts checks that the decision has the verdict that it
+// is based on.
+func TestDecideNormalizesVerdicts(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ in, want retry.Verdict }{
+		{retry.Verdict{}, retry.Verdict{}},
+		{retry.Verdict{After: time.Second}, retry.Verdict{Class: retry.RateLimited, After: time.Second}},
+		{retry.Verdict{After: -time.Second}, retry.Verdict{}},
+		{retry.Verdict{Class: retry.RateLimited, After: math.MinInt64}, retry.Verdict{Class: retry.RateLimited}},
+		{retry.Verdict{Class: retry.Pending + 1}, retry.Verdict{}},
+		{retry.Verdict{Class: 255, After: 1, Category: "x"}, retry.Verdict{Class: retry.RateLimited, After: 1, Category: "x"}},
+		{retry.Verdict{Class: retry.Final, After: time.Second}, retry.Verdict{Class: retry.Final, After: time.Second}},
+		{provedRetryable, provedRetryable},
+	}
+	for _, tt := range tests {
+		for _, overrides := range []map[string]retry.Override{nil, {"x": {MaxAttempts: 9}}} {
+			p := &retry.Policy{Overrides: overrides}
+			assert.Equal(t, tt.want, p.Decide(retry.State{}, tt.in, firstAttempt).Verdict)
+		}
+	}
+}
+
+// TestDecisionAt checks the wall time of a decision.
+func TestDecisionAt(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{Backoff: retry.Constant(time.Hour), Jitter: retry.NoJitter}
+	t.Run("no monotonic reading", func(t *testing.T) {
+		t.Parallel()
+		now := time.Now()
+		require.NotEqual(t, now, now.Round(0), "the system's clock has no monotonic reading")
+		for _, d := range []retry.Decision{
+			p.Decide(retry.State{}, retryable, now),
+			(&retry.Policy{Backoff: retry.Constant(0)}).Decide(retry.State{}, retryable, now),
+			p.Decide(retry.State{}, hintOf(100*time.Hour), now),
+			decideInCall(p, t.Context(), retry.State{}, retryable, now),
+		} {
+			assert.Equal(t, d.At.Round(0), d.At)
+			assert.Equal(t, now.Add(d.Delay).Round(0), d.At)
+		}
+	})
+	t.Run("the place is kept", func(t *testing.T) {
+		t.Parallel()
+		now := firstAttempt.In(time.FixedZone("there", 3600))
+		assert.Equal(t, now.Add(time.Hour), p.Decide(retry.State{}, retryable, now).At)
+	})
+	t.Run("the end of time", func(t *testing.T) {
+		t.Parallel()
+		end := time.Unix(math.MaxInt64-62135596800, 999_999_999)
+		require.True(t, end.Add(1).Before(end), "there is time after the end")
+		tests := []struct {
+			now   time.Time
+			delay time.Duration
+			want  time.Time
+		}{
+			{end.Add(-time.Hour), time.Hour, end},
+			{end.Add(-time.Hour), time.Hour - 1, end.Add(-1)},
+			{end, time.Hour, end},
+			{end, 1, end}, // later than this cannot be said
+		}
+		for _, tt := range tests {
+			p := &retry.Policy{Backoff: retry.Constant(tt.delay), Jitter: retry.NoJitter}
+			d := p.Decide(retry.State{}, retryable, tt.now)
+			assert.True(t, d.Retry)
+			assert.Equal(t, tt.delay, d.Delay)
+			assert.Equal(t, tt.want, d.At)
+		}
+	})
+	t.Run("at once", func(t *testing.T) {
+		t.Parallel()
+		p := &retry.Policy{Backoff: retry.Constant(0)}
+		d := p.Decide(retry.State{}, retryable, firstAttempt)
+		assert.Equal(t, firstAttempt, d.At)
+		assert.Zero(t, d.Delay)
+	})
+}
+
+func TestDecisionDelayCeil(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	tests := []struct{ delay, unit, want, cut time.Duration }{
+		{0, s, s - 1, 0},
+		{1, s, s, s},
+		{s - 1, s, 2*s - 2, s},
+		{s, s, 2*s - 1, s},
+		{s + 1, s, 2 * s, 2 * s},
+		{1500 * ms, s, 2500*ms - 1, 2 * s},
+		{1500*ms + 1, ms, 1501 * ms, 1501 * ms},
+		{1500 * ms, 1, 1500 * ms, 1500 * ms},
+		{1500 * ms, 0, 1500 * ms, 1500 * ms},
+		{1500 * ms, -s, 1500 * ms, 1500 * ms},
+		{math.MaxInt64, s, math.MaxInt64, math.MaxInt64},
+		{math.MaxInt64 - s, s, math.MaxInt64 - 1, math.MaxInt64 - 1},
+		{math.MaxInt64 - s + 2, s, math.MaxInt64, math.MaxInt64},
+	}
+	for _, tt := range tests {
+		got := retry.Decision{Delay: tt.delay}.DelayCeil(tt.unit)
+		assert.Equal(t, tt.want, got, "%v up to %v", tt.delay, tt.unit)
+		if tt.unit > 0 && tt.cut < math.MaxInt64-s {
+			assert.Equal(t, tt.cut, got.Truncate(tt.unit), "never early, and less than a unit late")
+		}
+	}
+}
+
+// TestNextNil checks that a success decides nothing, and asks no classifier.
+func TestNextNil(t *testing.T) {
+	t.Parallel()
+	s := retry.State{Failures: 9, RateLimited: 9, First: firstAttempt.Add(-time.Hour), Key: "job"}
+	p := &retry.Policy{
+		MaxElapsed: 1,
+		Classifier: func(error) retry.Verdict { panic("asked") },
+		Rand:       wordsOf(nil),
+	}
+	assert.Equal(t, retry.Decision{State: s}, p.Next(s, nil, firstAttempt))
+	var none *retry.Policy
+	assert.Equal(t, retry.Decision{State: s}, none.Next(s, nil, firstAttempt))
+}
+
+// TestNextAsksTheClassifier checks that Next is Decide with the verdict of
+// Classify.
+func TestNextAsksTheClassifier(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{Classifier: retry.On(retry.Final, errBoom), Jitter: retry.NoJitter}
+	wrapped := fmt.Errorf("call: %w", errBoom)
+	d := p.Next(retry.State{}, wrapped, firstAttempt)
+	assert.Equal(t, retry.StopFinal, d.Stop)
+	assert.Equal(t, wrapped, d.Err)
+	for _, err := range []error{errBoom, errNobody, retry.MarkRetryable(errBoom), retry.MarkRateLimited(errBoom, time.Second), context.Canceled} {
+		s := retry.State{Failures: 1, Key: "k"}
+		want, got := p.Decide(s, p.Classify(err), firstAttempt), p.Next(s, err, firstAttempt)
+		got.Err = nil
+		assert.Equal(t, want, got)
+	}
+}
+
+func TestExhausted(t *testing.T) {
+	t.Parallel()
+	overridden := retry.Policy{
+		MaxAttempts: 4,
+		Overrides:   map[string]retry.Override{"unknown": {MaxAttempts: 2}, "busy": {MaxAttempts: 6}, "locked": {MaxDelay: time.Second}},
+	}
+	below := retry.Policy{MaxAttempts: 4, Overrides: map[string]retry.Override{"unknown": {MaxAttempts: 2}, "busy": {MaxAttempts: -1}}}
+	hour := retry.Policy{MaxElapsed: time.Hour}
+	tests := []struct {
+		name  string
+		p     retry.Policy
+		state retry.State
+		limit int
+		want  retry.StopReason
+	}{
+		{"a first attempt", retry.Policy{}, retry.State{}, 3, retry.StopNone},
+		{"one attempt left", retry.Policy{}, retry.State{Failures: 2}, 3, retry.StopNone},
+		{"no attempt left", retry.Policy{}, retry.State{Failures: 3}, 3, retry.StopAttempts},
+		{"fewer than none", retry.Policy{}, retry.State{Failures: 4}, 3, retry.StopAttempts},
+		{"free ones do not count", retry.Policy{}, retry.State{Failures: 2, RateLimited: 100}, 3, retry.StopNone},
+		{"free ones are told", retry.Policy{}, retry.State{Failures: 3, RateLimited: 4}, 3, retry.StopAttempts},
+		{"a single attempt", retry.Policy{MaxAttempts: 1}, retry.State{Failures: 1}, 1, retry.StopAttempts},
+		{"a negative count", retry.Policy{MaxAttempts: 1}, retry.State{Failures: -1}, 1, retry.StopNone},
+		{"a negative count of free ones", retry.Policy{}, retry.State{Failures: 3, RateLimited: -4}, 3, retry.StopAttempts},
+		{"a negative count when the time is up", hour, retry.State{Failures: -4, RateLimited: 1, First: firstAttempt.Add(-2 * time.Hour)}, 3, retry.StopElapsed},
+		{"unlimited", retry.Policy{MaxAttempts: retry.Unlimited}, retry.State{Failures: math.MaxInt - 1}, retry.Unlimited, retry.StopNone},
+		{"the largest limit has one left", overridden, retry.State{Failures: 5}, 6, retry.StopNone},
+		{"the largest limit has none left", overridden, retry.State{Failures: 6}, 6, retry.StopAttempts},
+		{"smaller limits do not count", below, retry.State{Failures: 3}, 4, retry.StopNone},
+		{"only the largest does", below, retry.State{Failures: 4}, 4, retry.StopAttempts},
+		{"the time is up", hour, elapsedState(time.Hour + 1), 3, retry.StopElapsed},
+		{"the time is just up", hour, elapsedState(time.Hour), 3, retry.StopNone},
+		{"no beginning", hour, retry.State{Failures: 2}, 3, retry.StopNone},
+		{"no limit of time", retry.Policy{}, elapsedState(1000 * time.Hour), 3, retry.StopNone},
+		{"a negative limit of time", retry.Policy{MaxElapsed: -1}, elapsedState(time.Hour), 3, retry.StopNone},
+		{"the clock went back", hour, elapsedState(-2 * time.Hour), 3, retry.StopNone},
+		{"both", hour, retry.State{Failures: 3, First: firstAttempt.Add(-2 * time.Hour)}, 3, retry.StopAttempts},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := tt.p
+			p.Name = "task"
+			s := tt.state
+			s.Key = "job"
+			d, exhausted := p.Exhausted(s, firstAttempt)
+			assert.Equal(t, tt.want != retry.StopNone, exhausted)
+			if !exhausted {
+				assert.Equal(t, retry.Decision{}, d)
+				return
+			}
+			assert.Equal(t, retry.Decision{
+				Limit: tt.limit,
+				Stop:  tt.want,
+				Err:   &retry.Error{Policy: "task", Attempts: max(s.Failures, 0) + max(s.RateLimited, 0), Stop: tt.want},
+				State: retry.State{Failures: max(s.Failures, 0), RateLimited: max(s.RateLimited, 0), First: s.First, Key: s.Key},
+			}, d)
+		})
+	}
+}
+
+// TestCallOfALivingCall checks the context of a real call: the deadline is
+// compared with the given time, not with the system's.
+func TestCallOfALivingCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		p := &retry.Policy{Backoff: retry.Constant(10 * time.Second), Jitter: retry.NoJitter}
+		start := time.Now()
+		assert.True(t, decideInCall(p, ctx, retry.State{}, retryable, start).Retry)
+		assert.True(t, decideInCall(p, ctx, retry.State{}, retryable, start.Add(50*time.Second-1)).Retry)
+		d := decideInCall(p, ctx, retry.State{}, retryable, start.Add(50*time.Second))
+		assert.Equal(t, retry.StopDeadline, d.Stop)
+		assert.Equal(t, 10*time.Second, d.Delay)
+
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		d = decideInCall(p, ctx, retry.State{}, retryable, start)
+		assert.Equal(t, retry.StopDeadline, d.Stop)
+		assert.Zero(t, d.Delay, "the context is done, whatever the time is")
+	})
+}
+
+var (
+	_ slog.LogValuer = retry.State{}
+	_ slog.LogValuer = retry.Decision{}
+)
+
+func TestLogValue(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{Name: "task", Jitter: retry.NoJitter, FreeRateLimits: 1}
+	first := time.Date(2026, time.November, 21, 6, 48, 0, 0, time.UTC)
+	limited := retry.Verdict{Class: retry.RateLimited, After: time.Minute, Category: "http_429"}
+	tests := []struct {
+		name  string
+		value any
+		text  string
+		json  string
+	}{
+		{"no state", retry.State{}, "", "{}"},
+		{
+			"state",
+			retry.State{Failures: 2, RateLimited: 1, Pending: 4, First: first, Key: "job 7"},
+			"v.failures=2 v.rate_limited=1 v.pending=4 v.first=2026-11-21T06:48:00.000Z",
+			`{"v":{"failures":2,"rate_limited":1,"pending":4,"first":"2026-11-21T06:48:00Z"}}`,
+		},
+		{"no decision", retry.Decision{}, "v.retry=false", `{"v":{"retry":false}}`},
+		{
+			"retry", p.Next(retry.State{}, errors.New("lost"), first),
+			"v.retry=true v.delay=2s v.limit=3 v.state.failures=1",
+			`{"v":{"retry":true,"delay":2000000000,"limit":3,"state":{"failures":1}}}`,
+		},
+		{
+			"end", p.Next(retry.State{Failures: 2, First: first}, retry.MarkRetryable(errors.New("lost")), first),
+			`v.retry=false v.stop=attempts v.class=retryable v.limit=3 v.error="task failed after 3 attempts: lost" ` +
+				"v.state.failures=3 v.state.first=2026-11-21T06:48:00.000Z",
+			`{"v":{"retry":false,"stop":"attempts","class":"retryable","limit":3,"error":"task failed after 3 attempts: lost",` +
+				`"state":{"failures":3,"first":"2026-11-21T06:48:00Z"}}}`,
+		},
+		{
+			"hint", (&retry.Policy{MaxRetryAfter: time.Second}).Decide(retry.State{}, limited, first),
+			"v.retry=false v.stop=retry_after v.delay=1m0s v.class=rate_limited v.category=http_429 v.retry_after=1m0s v.limit=3 v.state.failures=1",
+			`{"v":{"retry":false,"stop":"retry_after","delay":60000000000,"class":"rate_limited","category":"http_429",` +
+				`"retry_after":60000000000,"limit":3,"state":{"failures":1}}}`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var text, json bytes.Buffer
+			only := &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+				if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == slog.MessageKey) {
+					return slog.Attr{}
+				}
+				return a
+			}}
+			slog.New(slog.NewTextHandler(&text, only)).Info("", "v", tt.value)
+			slog.New(slog.NewJSONHandler(&json, only)).Info("", "v", tt.value)
+			assert.Equal(t, tt.text, strings.TrimSpace(text.String()))
+			assert.JSONEq(t, tt.json, json.String())
+		})
+	}
+}

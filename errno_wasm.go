@@ -1,5 +1,0 @@
-//go:build js || wasip1
-
-package retry
-
-var moreErrnos []errnoGroup

@@ -1,0 +1,5 @@
+//go:build js || wasip1
+
+package known
+
+var moreErrnos []errnoGroup

@@ -1,0 +1,165 @@
+package known
+
+import "time"
+
+// methods classifies an error by what its methods say, the wait that it asks for
+// included. Here and below, a method that panics, as on a typed nil pointer, gives no
+// opinion, and the methods after it in the same function are not asked.
+func methods(err error, hinted bool) (f Fact, t Traits) {
+	after := hint(err)
+	if f = specific(err); f.Class == Unknown {
+		if status := statusOf(err); status != 0 {
+			f = Status(status, hinted || after > 0)
+			if status == 400 {
+				// It may be any refusal. The AWS SDKs say which one in an inner
+				// error, which has the code of a throttled request.
+				t = Weak
+			}
+		} else {
+			f, t = hopes(err)
+		}
+	}
+	if after > 0 {
+		f.After = after // the error's own, rather than what its code usually means
+	}
+	return f, t
+}
+
+// hint returns the wait that the error asks for.
+func hint(err error) (after time.Duration) {
+	defer silence()
+	if e, ok := err.(interface{ RetryAfter() time.Duration }); ok {
+		after = max(e.RetryAfter(), 0)
+	}
+	if e, ok := err.(interface{ GetRetryAfter() time.Duration }); ok && after == 0 { // go-github
+		after = max(e.GetRetryAfter(), 0)
+	}
+	if e, ok := err.(interface{ NextRetryDelay() time.Duration }); ok && after == 0 { // Temporal
+		after = max(e.NextRetryDelay(), 0)
+	}
+	return after
+}
+
+// silence recovers from panics of foreign methods. Defer it.
+func silence() { _ = recover() }
+
+// specific classifies an error by the methods that say whether to retry it, and by
+// codes, in the order of how much they say.
+func specific(err error) Fact {
+	if f := identity(err); f.Class != Unknown {
+		return f
+	}
+	if f := answer(err); f.Class != Unknown {
+		return f
+	}
+	return code(err)
+}
+
+// identity lets an error say that it is a sentinel, as [errors.Is] does.
+func identity(err error) (f Fact) {
+	defer silence()
+	if e, ok := err.(interface{ Is(error) bool }); ok {
+		for _, s := range sentinels {
+			if e.Is(s.err) {
+				return s.fact
+			}
+		}
+	}
+	return Fact{}
+}
+
+// answer reads the methods that say whether to retry.
+func answer(err error) (f Fact) {
+	defer silence()
+	if _, ok := err.(interface{ NonRetriable() }); ok { // azcore: having the method is the answer
+		return Permanent("permanent")
+	}
+	if e, ok := err.(interface{ NonRetryable() bool }); ok && e.NonRetryable() { // Temporal
+		return Permanent("permanent")
+	}
+	if e, ok := err.(interface{ CanceledError() bool }); ok && e.CanceledError() { // smithy
+		return Permanent("canceled")
+	}
+	switch e := err.(type) {
+	case interface{ Retryable() bool }:
+		return yesOrNo(e.Retryable())
+	case interface{ IsRetryable() bool }:
+		return yesOrNo(e.IsRetryable())
+	case interface{ RetryableError() bool }: // smithy
+		return yesOrNo(e.RetryableError())
+	case interface{ IsRetriable() bool }: // confluent-kafka-go
+		return yesOrNo(e.IsRetriable())
+	case interface{ ShouldRetry() bool }:
+		return yesOrNo(e.ShouldRetry())
+	default:
+		return Fact{}
+	}
+}
+
+// yesOrNo returns the fact of a method that says whether to retry. Its false
+// counts too.
+func yesOrNo(retryable bool) Fact {
+	if retryable {
+		return Transient("transient")
+	}
+	return Permanent("permanent")
+}
+
+// code reads a server's code from the error.
+func code(err error) (f Fact) {
+	defer silence()
+	if e, ok := err.(interface{ ErrorCode() string }); ok {
+		if f := AWS(e.ErrorCode()); f.Class != Unknown {
+			return f
+		}
+	}
+	switch e := err.(type) {
+	case interface{ SQLState() string }: // pgx, pq
+		return SQLState(e.SQLState())
+	case interface{ SQLErrorNumber() int32 }: // go-mssqldb
+		return SQLServer(e.SQLErrorNumber())
+	case interface{ HasErrorLabel(label string) bool }: // MongoDB
+		return Mongo(e.HasErrorLabel)
+	default:
+		return Fact{}
+	}
+}
+
+// statusOf reads the HTTP status of an error, or 0.
+func statusOf(err error) (status int) {
+	defer silence()
+	switch e := err.(type) {
+	case interface{ HTTPStatusCode() int }: // smithy
+		status = e.HTTPStatusCode()
+	case interface{ HTTPCode() int }: // gax
+		status = e.HTTPCode()
+	case interface{ StatusCode() int }:
+		status = e.StatusCode()
+	}
+	if status < lowestStatus || status > highestStatus {
+		return 0
+	}
+	return status
+}
+
+// hopes reads methods whose true is a weak opinion and whose false is none.
+func hopes(err error) (Fact, Traits) {
+	defer silence()
+	if e, ok := err.(interface{ SafeToRetry() bool }); ok && e.SafeToRetry() { // pgconn
+		return Unapplied("unsent"), Weak | Unsent
+	}
+	if e, ok := err.(interface{ Timeout() bool }); ok && e.Timeout() {
+		return Transient("timeout"), Weak
+	}
+	if e, ok := err.(interface{ Temporary() bool }); ok && e.Temporary() {
+		return Transient("temporary"), Weak
+	}
+	// smithy's RequestSendError says this about every error of its HTTP client.
+	// A reset after the request was written is one of them, so this does not
+	// prove that nothing was applied. A bad certificate is another, so whatever
+	// is known about the cause counts instead.
+	if e, ok := err.(interface{ ConnectionError() bool }); ok && e.ConnectionError() {
+		return Fact{}, Sending
+	}
+	return Fact{}, 0
+}

@@ -1,0 +1,87 @@
+package known
+
+import (
+	"slices"
+	"strconv"
+)
+
+// mysqlNumbers has the error numbers of MySQL, MariaDB and TiDB that are worth
+// another attempt. The functions make facts with categories named after the
+// numbers.
+//
+// https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html,
+// https://mariadb.com/docs/server/reference/error-codes,
+// https://docs.pingcap.com/tidb/stable/error-codes
+var mysqlNumbers = map[int]func(category string) Fact{
+	1213: Unapplied, // deadlock
+	1205: Unapplied, // lock wait timeout, which rolls back the statement only
+	1614: Unapplied, // XA deadlock
+	3101: Unapplied, // rolled back by the group at the commit
+	3572: Unapplied, // NOWAIT, and the row is locked
+	1206: Unapplied, // the table of locks is full
+	1020: Unapplied, // MariaDB: changed since last read, with snapshot isolation
+
+	1040: Rejected, // too many connections
+	1203: Rejected, // the same of one user
+	1226: Rejected, // a user's quota
+
+	1053: Transient, // shutdown in progress
+	1158: Transient, // network: read
+	1159: Transient, // network: read timeout
+	1160: Transient, // network: write
+	1161: Transient, // network: write timeout
+	1927: Transient, // MariaDB: connection was killed
+	4031: Transient, // disconnected for being idle
+
+	1290: Unapplied, // read-only server, a demoted primary: new connection
+	1836: Unapplied, // read-only mode
+	1792: Unapplied, // read-only transaction
+	1209: Unapplied, // read-only, an old number
+
+	8002: Unapplied, // TiDB: SELECT FOR UPDATE cannot be retried inside
+	8022: Unapplied, // TiDB: commit failed and was rolled back
+	8028: Unapplied, // TiDB: the schema changed
+	9001: Transient, // TiDB: PD timeout
+	9002: Transient, // TiDB: TiKV timeout
+	9003: Transient, // TiDB: TiKV is busy
+	9004: Transient, // TiDB: resolving locks timed out
+	9005: Transient, // TiDB: region unavailable
+	9006: Transient, // TiDB: garbage collection too early
+	9007: Unapplied, // TiDB: write conflict
+}
+
+// mysqlFinals has error numbers that another attempt cannot help: those whose
+// SQLSTATE does not tell, and common ones for drivers without the SQLSTATE.
+var mysqlFinals = []int{
+	1317, // interrupted by KILL QUERY
+	3024, // max_execution_time
+	1969, // MariaDB: max_statement_time
+	1364, // no default value
+	1366, // not a value of that type
+
+	1044, 1045, 1048, 1049, 1054, 1062, 1064, 1142, 1143, 1146, 1169, 1216, 1217, 1264, 1406, 1451, 1452,
+}
+
+// mysqlStates has the first characters of the SQLSTATEs that another attempt
+// cannot help: cardinality, data, constraints, authorization, transaction state,
+// names, features, syntax.
+var mysqlStates = []string{"21", "22", "23", "28", "25", "3D", "0A", "42"}
+
+// MySQL classifies an error number of MySQL, MariaDB and TiDB with its SQLSTATE, which
+// may be empty.
+func MySQL(number int, state string) Fact {
+	category := "mysql_" + strconv.Itoa(number)
+	if fact, ok := mysqlNumbers[number]; ok {
+		return fact(category)
+	}
+	switch {
+	case slices.Contains(mysqlFinals, number):
+		return Permanent(category)
+	case state == "40001":
+		return Unapplied(category)
+	case len(state) == 5 && slices.Contains(mysqlStates, state[:2]):
+		return Permanent(category)
+	default:
+		return Fact{Category: category}
+	}
+}

@@ -1,0 +1,109 @@
+package known
+
+import (
+	"io"
+	"net"
+	"net/url"
+	"reflect"
+)
+
+// Traits are what an error says about the errors that it wraps, and about how far its
+// own fact can be trusted.
+type Traits uint8
+
+// The traits.
+const (
+	// Weak says that the fact comes from Timeout, Temporary or the like. It holds
+	// only if no inner error names its cause.
+	Weak Traits = 1 << iota
+
+	// Unsent says that the inner errors happened before anything was sent.
+	Unsent
+
+	// Network says that an inner io.EOF is a lost connection.
+	Network
+
+	// Dialing and Sending say that a dial or the sending of a request failed.
+	// They decide only if no error says why it failed.
+	Dialing
+	Sending
+)
+
+// Has reports whether all traits of u are set.
+func (t Traits) Has(u Traits) bool { return t&u == u }
+
+// Node returns what a single error says by its value, type or methods; the errors that
+// it wraps are not asked. outer are the traits of the errors around it, and hinted says
+// that one of them has a server's hint.
+func Node(err error, outer Traits, hinted bool) (Fact, Traits) {
+	if Mute(err) {
+		if err == io.EOF && outer.Has(Network) {
+			return Transient("eof"), 0
+		}
+		return sentinel(err), 0
+	}
+	switch e := err.(type) {
+	case *net.OpError:
+		return Fact{}, operation(e)
+	case *net.DNSError:
+		return lookup(e)
+	case *url.Error:
+		return address(e)
+	}
+	if f := sentinel(err); f.Class != Unknown {
+		return f, 0
+	}
+	if f := typed(err); f != (Fact{}) {
+		return f, 0
+	}
+	if reflect.TypeOf(err).NumMethod() > 1 { // more than Error
+		return methods(err, hinted)
+	}
+	return Fact{}, 0
+}
+
+// Mute reports whether an error has only a text.
+func Mute(err error) bool { return reflect.TypeOf(err) == plain }
+
+// plain is the type of the errors of errors.New.
+var plain = reflect.TypeOf(io.EOF)
+
+// The Timeout and Temporary methods of the errors of net and net/url only ask the
+// wrapped error, so operation, lookup and address do not call them.
+
+func operation(e *net.OpError) Traits {
+	switch {
+	case e == nil:
+		return 0
+	case e.Op == "dial":
+		return Network | Unsent | Dialing
+	default:
+		return Network
+	}
+}
+
+// lookup is weak about a lookup that may succeed later, because one that was canceled
+// looks the same and wraps the cancellation.
+func lookup(e *net.DNSError) (Fact, Traits) {
+	switch {
+	case e == nil:
+		return Fact{}, 0
+	case e.IsTimeout || e.IsTemporary:
+		return Unapplied("dns"), Unsent | Weak
+	case e.IsNotFound:
+		return Permanent("dns_not_found"), Unsent
+	default:
+		return Fact{}, Unsent
+	}
+}
+
+func address(e *url.Error) (Fact, Traits) {
+	switch {
+	case e == nil:
+		return Fact{}, 0
+	case e.Op == "parse":
+		return Permanent("invalid"), Network
+	default:
+		return Fact{}, Network
+	}
+}

@@ -1,0 +1,48 @@
+package known
+
+import (
+	"slices"
+	"strconv"
+	"time"
+)
+
+// The error numbers of SQL Server and Azure SQL that are worth another attempt.
+// -2, a timeout of the client, is not among them: the operation may have
+// completed.
+//
+// https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues
+var (
+	// The transaction was rolled back, or never got its lock.
+	sqlServerConflicts = []int32{1204, 1205, 1222, 3960, 3966, 41301, 41302, 41305, 41325, 41839}
+
+	sqlServerTransient = []int32{
+		615, 921, 952, 988, 40143, 40197, 40540, 40613, 49802, // reconfiguring
+		4060, 4221, 17197, 17889, 18401, // login during a failover
+		64, 121, 233, 997, 10053, 10054, 10060, 11001, // transport
+		8628, 8645, 8651, // waiting for memory or the optimizer
+		539, 601, 617, 669, 10922, 42108, 42109,
+	}
+
+	sqlServerLimits = []int32{
+		10928, 10929, 10930, 10936, 40189, 40501, 40642, 40648, 40675, 40903, 49918, 49919, 49920,
+	}
+)
+
+// SQLServer classifies an error number.
+func SQLServer(number int32) Fact {
+	category := "mssql_" + strconv.Itoa(int(number))
+	switch {
+	case slices.Contains(sqlServerConflicts, number):
+		return Unapplied(category)
+	case slices.Contains(sqlServerTransient, number):
+		return Transient(category)
+	case slices.Contains(sqlServerLimits, number):
+		v := Throttled(category)
+		if number == 40501 { // "Retry the request after 10 seconds."
+			v.After = 10 * time.Second
+		}
+		return v
+	default:
+		return Fact{}
+	}
+}

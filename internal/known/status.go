@@ -1,0 +1,56 @@
+package known
+
+import "strconv"
+
+// Status classifies an HTTP status for a request with an unknown method. hinted says
+// that there is a server's hint, which makes some statuses retryable. A number that
+// is not an HTTP status gives the zero Fact.
+//
+// https://www.rfc-editor.org/rfc/rfc9110#section-15
+func Status(status int, hinted bool) Fact {
+	if status < lowestStatus || status > highestStatus {
+		return Fact{}
+	}
+	category := statusCategory(status)
+	switch status {
+	case 429: // RFC 6585 section 4
+		return Rejected(category)
+	case 403: // GitHub's primary and secondary limits
+		if hinted {
+			return Rejected(category)
+		}
+	case 529: // Anthropic, Cloudflare: overloaded
+		return Throttled(category)
+	case 408, 421, 425: // 425: RFC 8470 section 5.2
+		return Unapplied(category)
+	case 413, 423:
+		if hinted {
+			return Transient(category)
+		}
+	case 503:
+		if hinted {
+			return Unapplied(category)
+		}
+		return Transient(category)
+	case 500, 502, 504, 520, 521, 522, 523, 524, 530, 598, 599: // from 520 on: Cloudflare, proxies
+		return Transient(category)
+	}
+	return Permanent(category)
+}
+
+const lowestStatus, highestStatus = 100, 599
+
+// statusCategories has the categories of all statuses one after the other, eight bytes
+// each, so that a response costs no allocation.
+var statusCategories = func() string {
+	var all []byte
+	for status := lowestStatus; status <= highestStatus; status++ {
+		all = strconv.AppendInt(append(all, "http_"...), int64(status), 10)
+	}
+	return string(all)
+}()
+
+func statusCategory(status int) string {
+	const size = len("http_100")
+	return statusCategories[(status-lowestStatus)*size:][:size]
+}

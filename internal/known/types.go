@@ -1,0 +1,148 @@
+package known
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// sentinels has the error variables of the standard library with a known class.
+var sentinels = []struct {
+	err  error
+	fact Fact
+}{
+	{context.Canceled, Permanent("canceled")},
+	{fs.ErrNotExist, Permanent("not_found")},
+	{fs.ErrPermission, Permanent("permission")},
+	{fs.ErrExist, Permanent("exists")},
+	{fs.ErrInvalid, Permanent("invalid")},
+	{fs.ErrClosed, Permanent("closed")},
+	{errors.ErrUnsupported, Permanent("unsupported")},
+	{io.ErrUnexpectedEOF, Transient("eof")},
+	{io.ErrClosedPipe, Transient("closed")},
+	{net.ErrClosed, Transient("closed")},
+}
+
+// sentinel classifies the error variables of the standard library.
+func sentinel(err error) Fact {
+	for i := range sentinels {
+		// Sentinels are pointers, so this comparison cannot panic.
+		if s := &sentinels[i]; err == s.err {
+			return s.fact
+		}
+	}
+	return Fact{}
+}
+
+// typed classifies errors by their types alone.
+func typed(err error) Fact {
+	switch e := err.(type) {
+	case Errno:
+		return OfErrno(e)
+	case *json.SyntaxError, *json.UnmarshalTypeError, *json.InvalidUnmarshalError,
+		base64.CorruptInputError, *strconv.NumError, *time.ParseError,
+		*net.ParseError, *net.AddrError, net.UnknownNetworkError, net.InvalidAddrError,
+		url.EscapeError, url.InvalidHostError:
+		return Permanent("invalid")
+	case interface{ RuntimeError() }: // runtime.Error
+		return Permanent("panic")
+	default:
+		return unlinked(err)
+	}
+}
+
+// unlinked classifies types of packages that this package does not import, because a
+// program that never dials should not link them.
+func unlinked(err error) Fact {
+	t := reflect.TypeOf(err)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch pkg := t.PkgPath(); pkg {
+	case "crypto/x509":
+		return Permanent("tls_cert")
+	case "crypto/tls":
+		switch t.Name() {
+		case "CertificateVerificationError":
+			return Permanent("tls_cert")
+		case "RecordHeaderError", "ECHRejectionError":
+			return Permanent("tls")
+		case "alert", "AlertError":
+			return alert(err)
+		}
+	case "encoding/csv", "encoding/hex", "encoding/xml":
+		return Permanent("invalid")
+	case "net/http":
+		switch t.Name() {
+		case "ProtocolError":
+			return Permanent("invalid")
+		case "tlsHandshakeTimeoutError":
+			return Unapplied("timeout")
+		case "http2StreamError", "StreamError":
+			return stream(err)
+		}
+	case "os/exec":
+		if t.Name() == "Error" {
+			return Permanent("not_found")
+		}
+	case "github.com/cenkalti/backoff/v4", "github.com/cenkalti/backoff/v5":
+		if t.Name() == "PermanentError" {
+			return Permanent("permanent")
+		}
+	case "github.com/avast/retry-go/v4", "github.com/avast/retry-go/v5":
+		if t.Name() == "unrecoverableError" {
+			return Permanent("permanent")
+		}
+	default:
+		if strings.HasSuffix(pkg, "/http2") && t.Name() == "StreamError" {
+			return stream(err)
+		}
+	}
+	return Fact{}
+}
+
+// alert classifies a TLS alert. It is Final except for two alerts.
+//
+// https://www.rfc-editor.org/rfc/rfc8446#section-6
+func alert(err error) Fact {
+	const internalError, userCanceled = 80, 90
+	alert := reflect.ValueOf(err)
+	if alert.Kind() == reflect.Uint8 && (alert.Uint() == internalError || alert.Uint() == userCanceled) {
+		return Transient("tls_alert")
+	}
+	return Permanent("tls_alert")
+}
+
+// stream classifies a stream error of HTTP/2, from golang.org/x/net/http2 or the
+// copy in net/http: a reset stream and the reason.
+//
+// https://www.rfc-editor.org/rfc/rfc9113#section-7
+func stream(err error) Fact {
+	stream := reflect.Indirect(reflect.ValueOf(err))
+	if stream.Kind() != reflect.Struct {
+		return Fact{}
+	}
+	code := stream.FieldByName("Code")
+	if !code.IsValid() || !code.CanUint() {
+		return Fact{}
+	}
+	switch code.Uint() {
+	case 0x7, 0xd: // REFUSED_STREAM, HTTP_1_1_REQUIRED: not processed
+		return Unapplied("http2_refused")
+	case 0xb: // ENHANCE_YOUR_CALM
+		return Throttled("http2_calm")
+	case 0x2, 0x3, 0x8: // INTERNAL_ERROR, FLOW_CONTROL_ERROR, CANCEL
+		return Transient("http2_reset")
+	default:
+		return Fact{}
+	}
+}

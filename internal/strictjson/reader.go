@@ -1,0 +1,220 @@
+// Package strictjson reads JSON, and documents decoded by YAML libraries, with the
+// path of every value. It notes all faults instead of the first one.
+package strictjson
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Object is one level of a document.
+type Object = map[string]any
+
+// Reader turns a decoded document into settings, and notes all its faults.
+type Reader struct{ *Faults }
+
+// Field reads the value at a path into its setting.
+type Field func(path string, v any)
+
+// Fields has the fields of an object by their keys.
+type Fields map[string]Field
+
+// Object reads an object with the keys of fs.
+func (r Reader) Object(path string, v any, fs Fields) {
+	for key, v := range r.Entries(path, v) {
+		at := Join(path, key)
+		if f, ok := fs[key]; ok {
+			f(at, v)
+		} else {
+			r.Add(at, Show(v), "unknown key")
+		}
+	}
+}
+
+// OneOf reads an object with exactly one key, which is one of fs.
+func (r Reader) OneOf(or string, fs Fields) Field {
+	return func(path string, v any) {
+		if o, ok := asObject(v); !ok || len(o) != 1 {
+			r.Add(path, Show(v), "must be "+or+"an object with one key of "+
+				strings.Join(slices.Sorted(maps.Keys(fs)), ", "))
+			return
+		}
+		r.Object(path, v, fs)
+	}
+}
+
+// Entries iterates over an object in the order of its keys.
+func (r Reader) Entries(path string, v any) func(yield func(string, any) bool) {
+	o, ok := asObject(v)
+	if !ok {
+		r.Add(cmp.Or(path, "policy"), Show(v), "must be an object")
+	}
+	return func(yield func(string, any) bool) {
+		for _, key := range slices.Sorted(maps.Keys(o)) {
+			if !yield(key, o[key]) {
+				return
+			}
+		}
+	}
+}
+
+// Text reads a string.
+func (r Reader) Text(s *string) Field {
+	return func(path string, v any) {
+		var ok bool
+		if *s, ok = v.(string); !ok {
+			r.Add(path, Show(v), "must be a string")
+		}
+	}
+}
+
+// Flag reads a boolean.
+func (r Reader) Flag(b *bool) Field {
+	return func(path string, v any) {
+		var ok bool
+		if *b, ok = v.(bool); !ok {
+			r.Add(path, Show(v), "must be true or false")
+		}
+	}
+}
+
+// Count reads a whole number into n.
+func (r Reader) Count(n *int) Field {
+	return func(path string, v any) { *n, _ = r.Whole(path, v) }
+}
+
+// Duration reads a string like "1m30s" or a number of seconds.
+func (r Reader) Duration(d *time.Duration) Field {
+	return func(path string, v any) {
+		if s, ok := v.(string); ok {
+			var err error
+			switch *d, err = time.ParseDuration(s); {
+			case err != nil:
+				r.Add(path, Show(v), `must be a duration like "1m30s", or a number of seconds`)
+			case *d == 0 && strings.ContainsAny(s, "123456789"):
+				r.Add(path, Show(v), "is too short for a duration")
+			}
+			return
+		}
+		seconds, ok := r.Number(path, v)
+		if !ok {
+			return
+		}
+		// A negative value is reported by the check of the setting; the range
+		// makes the conversion safe.
+		ns := math.Round(seconds * float64(time.Second))
+		switch {
+		case !(math.Abs(ns) < 1<<63):
+			r.Add(path, Show(v), "is too long for a duration")
+		case ns == 0 && seconds != 0:
+			r.Add(path, Show(v), "is too short for a duration")
+		default:
+			*d = time.Duration(ns)
+		}
+	}
+}
+
+// Positive reads a duration for which 0 would mean the default instead of 0.
+func (r Reader) Positive(d *time.Duration) Field {
+	return func(path string, v any) {
+		before := len(*r.Faults)
+		if r.Duration(d)(path, v); *d == 0 && len(*r.Faults) == before {
+			r.Add(path, Show(v), "must be positive; leave it out for the default")
+		}
+	}
+}
+
+// Multiplier reads a number for which 0 would mean the default instead of 0.
+func (r Reader) Multiplier(m *float64) Field {
+	return func(path string, v any) {
+		var ok bool
+		if *m, ok = r.Number(path, v); ok && *m == 0 {
+			r.Add(path, Show(v), "must be at least 1; leave it out for the default")
+		}
+	}
+}
+
+// Whole returns a whole number of any type that a JSON or YAML library uses.
+func (r Reader) Whole(path string, v any) (int, bool) {
+	if isNumber(v) {
+		// Every integer of a JSON or YAML library prints as its digits.
+		if n, err := strconv.Atoi(fmt.Sprint(v)); err == nil {
+			return n, true
+		}
+		const exact = 1 << 53
+		f, err := strconv.ParseFloat(fmt.Sprint(v), 64)
+		if err == nil && f == math.Trunc(f) && math.Abs(f) <= min(exact, math.MaxInt) {
+			return int(f), true
+		}
+	}
+	r.Add(path, Show(v), "must be a whole number")
+	return 0, false
+}
+
+// Number returns a number that is neither NaN nor infinite.
+func (r Reader) Number(path string, v any) (float64, bool) {
+	if f, err := strconv.ParseFloat(fmt.Sprint(v), 64); err == nil && isNumber(v) && !math.IsNaN(f) && !math.IsInf(f, 0) {
+		return f, true
+	}
+	r.Add(path, Show(v), "must be a number")
+	return 0, false
+}
+
+// isNumber reports whether v is of a type that JSON and YAML libraries use for
+// numbers.
+func isNumber(v any) bool {
+	switch v.(type) {
+	case json.Number, float64, int, int64, uint64:
+		return true
+	default:
+		return false
+	}
+}
+
+// asObject converts the map types of JSON and YAML libraries.
+func asObject(v any) (Object, bool) {
+	switch m := v.(type) {
+	case Object:
+		return m, true
+	case map[any]any: // yaml.v2
+		o := make(Object, len(m))
+		for k, v := range m {
+			o[fmt.Sprint(k)] = v
+		}
+		return o, true
+	default:
+		return nil, false
+	}
+}
+
+// Join appends a key to a path. A path stays short even if the keys are long,
+// because they come from outside.
+func Join(path, key string) string {
+	const most = 60
+	if len(key) > most {
+		key = strings.ToValidUTF8(key[:most], "") + "…"
+	}
+	return strings.TrimPrefix(path+"."+key, ".")
+}
+
+// Show returns a value for an error text, as JSON if possible, and cut off if
+// it is long.
+func Show(v any) string {
+	const most = 60
+	b, err := json.Marshal(v)
+	if err != nil {
+		b = fmt.Append(nil, v)
+	}
+	if len(b) > most {
+		b = append(bytes.ToValidUTF8(b[:most], nil), "…"...)
+	}
+	return string(b)
+}

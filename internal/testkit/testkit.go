@@ -1,0 +1,63 @@
+// Package testkit has what tests of several packages need.
+package testkit
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+)
+
+// ErrPeer is a failure that nothing is known about.
+var ErrPeer = errors.New("peer refused")
+
+// Drain takes all that is left out of a budget, and returns how much it was.
+func Drain(b interface{ TryWithdraw(now time.Time) bool }, now time.Time) (left int) {
+	for b.TryWithdraw(now) {
+		left++
+	}
+	return left
+}
+
+// Isolated calls fn on a goroutine of its own, and survives a panic and a Goexit in it.
+func Isolated(fn func()) {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		defer func() { _ = recover() }()
+		fn()
+	}()
+	<-over
+}
+
+// Failing returns an operation that always fails, and its number of calls.
+func Failing(err error) (fn func(context.Context) error, calls *int) {
+	calls = new(int)
+	return func(context.Context) error {
+		*calls++
+		return err
+	}, calls
+}
+
+// As returns the error of type E in the tree of err, which must have one.
+func As[E error](t *testing.T, err error) (e E) {
+	t.Helper()
+	if !errors.As(err, &e) {
+		t.Fatalf("%v is not and does not wrap a %T", err, e)
+	}
+	return e
+}
+
+// Key is the key of a value in a context.
+type Key struct{}
+
+// Needs skips a test that needs a server where the tests are to run without any: if
+// RETRY_TEST_SERVERS is "none", as `make test` has it. Otherwise a server that is missing
+// is a failure.
+func Needs(t testing.TB, server string) {
+	t.Helper()
+	if os.Getenv("RETRY_TEST_SERVERS") == "none" {
+		t.Skip("needs " + server)
+	}
+}

@@ -1,0 +1,112 @@
+package retry
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// EventKind says what happened.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	Retrying  EventKind = iota + 1 // an attempt failed or found nothing yet, and another one follows after Delay
+	Succeeded                      // the call succeeded
+	GaveUp                         // the call failed
+)
+
+var eventNames = names[EventKind]{"none", "retrying", "succeeded", "gave_up"}
+
+// String returns "retrying", "succeeded" or "gave_up".
+func (k EventKind) String() string { return eventNames.of(k) }
+
+// Event is one event of a call, for an [Observer]. A call makes a Retrying
+// event before every wait and one Succeeded or GaveUp event at its end. If the
+// context ends during a wait, GaveUp follows Retrying without an attempt
+// between them.
+type Event struct {
+	Kind    EventKind
+	Policy  string        // the name of the policy
+	Attempt int           // calls of the operation so far; 0 if the context was done before the first
+	Delay   time.Duration // Retrying: the wait that follows
+	Verdict Verdict       // of the last failure; zero on success and where the context ended the call
+	Stop    StopReason    // GaveUp: why
+	Err     error         // Retrying: the failure. GaveUp: the error of the call
+	Elapsed time.Duration // since the start of the first attempt
+}
+
+// Observer is told the events of calls, for logs and metrics. Observe runs on
+// the goroutine of the call, with its context and without locks: it may use the
+// policy, and must not block. A panic in it passes through the call.
+//
+// An Observer may have one more method, which sees the attempts:
+//
+//	Attempt(ctx context.Context, n int) (context.Context, func(err error))
+//
+// Attempt is called before attempt n begins, with the context of the call. It returns a
+// child of ctx: the context of the attempt, or its parent if there is a timeout; nil
+// means ctx. The returned function, which may be nil, is called with the end of the
+// attempt: nil is a success, [ErrLost] an attempt without an outcome, as after a panic.
+// The event about an attempt comes after that.
+type Observer interface {
+	Observe(ctx context.Context, e Event)
+}
+
+type attemptObserver interface {
+	Attempt(ctx context.Context, n int) (context.Context, func(error))
+}
+
+// ObserverFunc is a function that is an [Observer].
+type ObserverFunc func(ctx context.Context, e Event)
+
+// Observe calls f.
+func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
+
+// Observers returns an Observer that calls several in order, their Attempt methods
+// too. The functions for the ends of attempts are called in reverse order. Nil ones
+// are left out.
+func Observers(os ...Observer) Observer {
+	all := slices.DeleteFunc(append([]Observer{}, os...), func(o Observer) bool { return o == nil })
+	for _, o := range all {
+		if _, ok := o.(attemptObserver); ok {
+			return attemptObservers{all}
+		}
+	}
+	return observers(all)
+}
+
+type observers []Observer
+
+// Observe implements [Observer].
+func (os observers) Observe(ctx context.Context, e Event) {
+	for _, o := range os {
+		o.Observe(ctx, e)
+	}
+}
+
+// attemptObservers are observers of which at least one has an Attempt method.
+type attemptObservers struct{ observers }
+
+// Attempt calls the Attempt methods; see [Observer].
+func (os attemptObservers) Attempt(ctx context.Context, n int) (context.Context, func(error)) {
+	var ends []func(error)
+	for _, o := range os.observers {
+		seer, ok := o.(attemptObserver)
+		if !ok {
+			continue
+		}
+		child, end := seer.Attempt(ctx, n)
+		if child != nil {
+			ctx = child //nolint:fatcontext // spans are to be nested
+		}
+		if end != nil {
+			ends = append(ends, end)
+		}
+	}
+	return ctx, func(err error) {
+		for _, end := range slices.Backward(ends) {
+			end(err)
+		}
+	}
+}

@@ -1,0 +1,341 @@
+package retry
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/strictjson"
+)
+
+// The words of the JSON form.
+const unlimitedText = "unlimited"
+
+var jitterNames = [...]string{FullJitter: "full", EqualJitter: "equal", NoJitter: "none"}
+
+// object is one level of the JSON or YAML form.
+type object = strictjson.Object
+
+// reader reads the fields of a policy.
+type reader struct{ strictjson.Reader }
+
+// MarshalJSON returns the JSON form of the policy. It has the fields that are
+// set, but never Classifier, Budget, Observer, Clock and Rand, which are not
+// data:
+//
+//	{
+//	  "name": "payments",
+//	  "max_attempts": 4,
+//	  "max_elapsed": "2m",
+//	  "attempt_timeout": "10s",
+//	  "timeout": "5m",
+//	  "reset_after": "1m",
+//	  "backoff": {"exponential": {"initial": "2s", "multiplier": 2}},
+//	  "max_delay": "30s",
+//	  "jitter": "full",
+//	  "max_retry_after": "1m",
+//	  "free_rate_limits": 10,
+//	  "non_idempotent": true,
+//	  "overrides": {"unknown": {"max_attempts": 2}}
+//	}
+//
+// Other backoffs are {"linear": {"initial": "1s", "step": "1s"}},
+// {"fibonacci": {"initial": "1s"}}, {"constant": "5s"} and
+// {"schedule": ["1s", "5s", "30s"]}; other jitters are "equal", "none",
+// {"proportional": 0.1} and {"plus_minus": "30s"}. Unlimited attempts are
+// "unlimited".
+//
+// It fails if [Policy.Validate] does, or if Backoff or Jitter is not a built-in
+// one.
+func (p Policy) MarshalJSON() ([]byte, error) {
+	o, err := p.object()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(o)
+}
+
+// MarshalYAML returns the policy in the shape of its JSON form, for YAML
+// libraries that honor the method.
+func (p Policy) MarshalYAML() (any, error) { return p.object() }
+
+// UnmarshalJSON reads the JSON form; see [Policy.MarshalJSON]. Durations are
+// strings as in [time.ParseDuration] or numbers of seconds. "max_retries" is
+// "max_attempts" - 1.
+//
+// Fields that are left out become their defaults. A field set to 0 is an error
+// if its default is another value, because 0 would mean the default. Unknown and
+// repeated keys, wrong types, and whatever [Policy.Validate] reports are errors
+// too. All errors are reported at once, each with its path and value. p is then
+// left as it was. Classifier, Budget, Observer, Clock and Rand are never
+// touched.
+func (p *Policy) UnmarshalJSON(data []byte) error {
+	if string(bytes.TrimSpace(data)) == "null" {
+		return nil // by convention
+	}
+	var f strictjson.Faults
+	v, err := strictjson.Decode(data, &f)
+	if err != nil {
+		return fmt.Errorf("retry: policy: %w", err)
+	}
+	return p.set(v, &f)
+}
+
+// UnmarshalYAML reads the YAML form, which has the shape of the JSON form, from
+// any library that honors the method; see [Policy.UnmarshalJSON].
+func (p *Policy) UnmarshalYAML(unmarshal func(any) error) error {
+	var v any
+	if err := unmarshal(&v); err != nil {
+		return err
+	}
+	return p.set(v, new(strictjson.Faults))
+}
+
+// set replaces the data of p by a decoded policy if it has no faults.
+func (p *Policy) set(v any, f *strictjson.Faults) error {
+	r := reader{strictjson.Reader{Faults: f}}
+	q := *p // Classifier, Budget, Observer, Clock and Rand stay
+	q.Name, q.MaxAttempts, q.MaxElapsed, q.AttemptTimeout = "", 0, 0, 0
+	q.Backoff, q.MaxDelay, q.Jitter, q.MaxRetryAfter = nil, 0, nil, 0
+	q.FreeRateLimits, q.NonIdempotent, q.Overrides = 0, false, nil
+	q.Timeout, q.ResetAfter = 0, 0
+	r.Object("", v, r.policy(&q))
+	q.checkData(f) // unreadable settings are unset, and so not reported twice
+	if err := invalid(*f); err != nil {
+		return err
+	}
+	*p = q
+	return nil
+}
+
+// object builds the JSON form.
+func (p *Policy) object() (object, error) {
+	var f strictjson.Faults
+	p.checkData(&f)
+	o := object{}
+	set(o, "name", p.Name)
+	setAttempts(o, p.MaxAttempts)
+	setDuration(o, "max_elapsed", p.MaxElapsed)
+	setDuration(o, "attempt_timeout", p.AttemptTimeout)
+	setDuration(o, "timeout", p.Timeout)
+	setDuration(o, "reset_after", p.ResetAfter)
+	setDuration(o, "max_delay", p.MaxDelay)
+	setDuration(o, "max_retry_after", p.MaxRetryAfter)
+	set(o, "free_rate_limits", p.FreeRateLimits)
+	set(o, "non_idempotent", p.NonIdempotent)
+	setBackoff(o, "", p.Backoff, &f)
+	setJitter(o, "", p.Jitter, &f)
+	if len(p.Overrides) > 0 {
+		overrides := object{}
+		for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
+			v, path := p.Overrides[kind], overridePath(kind)+"."
+			override := object{}
+			setAttempts(override, v.MaxAttempts)
+			setDuration(override, "max_delay", v.MaxDelay)
+			setBackoff(override, path, v.Backoff, &f)
+			setJitter(override, path, v.Jitter, &f)
+			overrides[kind] = override
+		}
+		o["overrides"] = overrides
+	}
+	return o, invalid(f)
+}
+
+// checkData is check without the Budget, which is not part of the JSON form.
+func (p *Policy) checkData(f *strictjson.Faults) {
+	q := *p
+	q.Budget = nil
+	q.check(f)
+}
+
+func set[T comparable](o object, key string, v T) {
+	var zero T
+	if v != zero {
+		o[key] = v
+	}
+}
+
+func setDuration(o object, key string, d time.Duration) {
+	if d != 0 {
+		o[key] = d.String()
+	}
+}
+
+func setAttempts(o object, n int) {
+	if n == Unlimited {
+		o["max_attempts"] = unlimitedText
+		return
+	}
+	set(o, "max_attempts", n)
+}
+
+func setBackoff(o object, path string, b Backoff, f *strictjson.Faults) {
+	var kind string
+	args := object{}
+	var value any = args
+	switch b := b.(type) {
+	case nil:
+		return
+	case Exponential:
+		kind = "exponential"
+		setDuration(args, "initial", b.Initial)
+		set(args, "multiplier", b.Multiplier)
+	case Linear:
+		kind = "linear"
+		setDuration(args, "initial", b.Initial)
+		setDuration(args, "step", b.Step)
+	case Fibonacci:
+		kind = "fibonacci"
+		setDuration(args, "initial", b.Initial)
+	case Constant:
+		kind, value = "constant", time.Duration(b).String()
+	case Schedule:
+		waits := make([]string, len(b))
+		for i, d := range b {
+			waits[i] = d.String()
+		}
+		kind, value = "schedule", waits
+	default:
+		f.Add(path+"backoff", fmt.Sprintf("%T", b), "has no JSON form")
+		return
+	}
+	o["backoff"] = object{kind: value}
+}
+
+func setJitter(o object, path string, j Jitter, f *strictjson.Faults) {
+	switch j := j.(type) {
+	case nil:
+	case JitterMode:
+		o["jitter"] = jitterNames[min(j, NoJitter)]
+	case Proportional:
+		o["jitter"] = object{"proportional": float64(j)}
+	case PlusMinus:
+		o["jitter"] = object{"plus_minus": time.Duration(j).String()}
+	default:
+		f.Add(path+"jitter", fmt.Sprintf("%T", j), "has no JSON form")
+	}
+}
+
+// policy returns the fields of the JSON form.
+func (r reader) policy(p *Policy) strictjson.Fields {
+	return strictjson.Fields{
+		"name":             r.Text(&p.Name),
+		"max_attempts":     r.attempts(&p.MaxAttempts, 0),
+		"max_retries":      r.attempts(&p.MaxAttempts, 1),
+		"max_elapsed":      r.Duration(&p.MaxElapsed),
+		"attempt_timeout":  r.Duration(&p.AttemptTimeout),
+		"timeout":          r.Duration(&p.Timeout),
+		"reset_after":      r.Duration(&p.ResetAfter),
+		"backoff":          r.backoff(&p.Backoff),
+		"max_delay":        r.Positive(&p.MaxDelay),
+		"jitter":           r.jitter(&p.Jitter),
+		"max_retry_after":  r.Positive(&p.MaxRetryAfter),
+		"free_rate_limits": r.Count(&p.FreeRateLimits),
+		"non_idempotent":   r.Flag(&p.NonIdempotent),
+		"overrides": func(path string, v any) {
+			for kind, v := range r.Entries(path, v) {
+				if p.Overrides == nil {
+					p.Overrides = map[string]Override{}
+				}
+				var o Override
+				r.Object(overridePath(kind), v, strictjson.Fields{
+					"max_attempts": r.attempts(&o.MaxAttempts, 0),
+					"max_retries":  r.attempts(&o.MaxAttempts, 1),
+					"backoff":      r.backoff(&o.Backoff),
+					"max_delay":    r.Positive(&o.MaxDelay),
+					"jitter":       r.jitter(&o.Jitter),
+				})
+				p.Overrides[kind] = o
+			}
+		},
+	}
+}
+
+func (r reader) backoff(b *Backoff) strictjson.Field {
+	return r.OneOf("", strictjson.Fields{
+		"exponential": func(path string, v any) {
+			var e Exponential
+			r.Object(path, v, strictjson.Fields{"initial": r.Positive(&e.Initial), "multiplier": r.Multiplier(&e.Multiplier)})
+			*b = e
+		},
+		"linear": func(path string, v any) {
+			var l Linear
+			r.Object(path, v, strictjson.Fields{"initial": r.Positive(&l.Initial), "step": r.Positive(&l.Step)})
+			*b = l
+		},
+		"fibonacci": func(path string, v any) {
+			var f Fibonacci
+			r.Object(path, v, strictjson.Fields{"initial": r.Positive(&f.Initial)})
+			*b = f
+		},
+		"constant": func(path string, v any) {
+			var d time.Duration
+			r.Duration(&d)(path, v)
+			*b = Constant(d)
+		},
+		"schedule": func(path string, v any) {
+			list, ok := v.([]any)
+			if !ok {
+				r.Add(path, strictjson.Show(v), "must be a list of durations")
+				return
+			}
+			s := make(Schedule, len(list))
+			for i, v := range list {
+				r.Duration(&s[i])(fmt.Sprintf("%s[%d]", path, i), v)
+			}
+			*b = s
+		},
+	})
+}
+
+func (r reader) jitter(j *Jitter) strictjson.Field {
+	other := r.OneOf(`"full", "equal", "none", or `, strictjson.Fields{
+		"proportional": func(path string, v any) {
+			if fraction, ok := r.Number(path, v); ok {
+				*j = Proportional(fraction)
+			}
+		},
+		"plus_minus": func(path string, v any) {
+			var d time.Duration
+			r.Duration(&d)(path, v)
+			*j = PlusMinus(d)
+		},
+	})
+	return func(path string, v any) {
+		name, _ := v.(string)
+		for mode, n := range jitterNames {
+			if n == name {
+				*j = JitterMode(mode)
+				return
+			}
+		}
+		other(path, v)
+	}
+}
+
+// attempts reads a number and adds extra to get the number of attempts.
+func (r reader) attempts(n *int, extra int) strictjson.Field {
+	return func(path string, v any) {
+		if *n != 0 {
+			r.Add(path, strictjson.Show(v), "max_attempts and max_retries exclude each other")
+			return
+		}
+		if v == unlimitedText {
+			*n = Unlimited
+			return
+		}
+		count, ok := r.Whole(path, v)
+		switch {
+		case !ok:
+		case count < 1-extra:
+			r.Add(path, count, fmt.Sprintf("must be at least %d; leave it out for the default", 1-extra))
+		case count > Unlimited-extra:
+			*n = Unlimited
+		default:
+			*n = count + extra
+		}
+	}
+}

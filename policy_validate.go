@@ -1,0 +1,241 @@
+package retry
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/sat"
+	"github.com/seed-5ff3c98e/retry/internal/strictjson"
+)
+
+// invalid returns the error about the faults of a policy, with paths in its JSON form.
+func invalid(f strictjson.Faults) error {
+	if len(f) == 0 {
+		return nil
+	}
+	return fmt.Errorf("retry: invalid policy: %w", errors.Join(f...))
+}
+
+// Validate reports every setting that is out of range or contradicts another,
+// each with its path in the JSON form and its value. Nothing is changed, and a
+// policy with faults is still safe to run:
+//
+//   - a negative duration runs as its default, a multiplier that is negative or
+//     NaN as 2 and one below 1 as 1,
+//   - the fraction of Proportional runs as 0 and the ratio of a Budget as 0.1
+//     if it is negative or NaN, and both as 1 if they are larger,
+//   - MaxDelay caps a first delay that is longer.
+func (p *Policy) Validate() error {
+	p = p.orZero()
+	var f strictjson.Faults
+	p.check(&f)
+	return invalid(f)
+}
+
+func (p *Policy) check(f *strictjson.Faults) {
+	if p.MaxAttempts < 0 {
+		f.Add("max_attempts", p.MaxAttempts, "must be at least 1, or 0 for the default")
+	}
+	f.NotNegative("max_elapsed", p.MaxElapsed)
+	f.NotNegative("attempt_timeout", p.AttemptTimeout)
+	f.NotNegative("timeout", p.Timeout)
+	f.NotNegative("reset_after", p.ResetAfter)
+	f.NotNegative("max_delay", p.MaxDelay)
+	f.NotNegative("max_retry_after", p.MaxRetryAfter)
+	if p.FreeRateLimits < 0 {
+		f.Add("free_rate_limits", p.FreeRateLimits, "must not be negative")
+	}
+	checkBackoff(f, "backoff", p.Backoff, p.MaxDelay)
+	checkJitter(f, "jitter", p.Jitter)
+	for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
+		o, path := p.Overrides[kind], overridePath(kind)
+		switch {
+		case kind == "":
+			f.Add("overrides", strconv.Quote(kind), "needs a category or a class")
+		case kind == Final.String():
+			f.Add("overrides", kind, "final errors are not retried")
+		}
+		if o.MaxAttempts < 0 {
+			f.Add(path+".max_attempts", o.MaxAttempts, "must be at least 1, or 0 for the policy's")
+		}
+		f.NotNegative(path+".max_delay", o.MaxDelay)
+		limit := orDefault(o.MaxDelay, p.MaxDelay)
+		checkBackoff(f, path+".backoff", o.Backoff, limit)
+		if d := written(p.Backoff); o.Backoff == nil && o.MaxDelay > 0 && o.MaxDelay < d {
+			f.Add(path+".max_delay", o.MaxDelay, fmt.Sprintf("is below the %v of the backoff", d))
+		}
+		checkJitter(f, path+".jitter", o.Jitter)
+	}
+	if b, ok := p.Budget.(*Budget); ok {
+		b.check(f)
+	}
+}
+
+func overridePath(kind string) string { return strictjson.Join("overrides", kind) }
+
+func checkBackoff(f *strictjson.Faults, path string, b Backoff, maxDelay time.Duration) {
+	switch b := b.(type) {
+	case Exponential:
+		path += ".exponential"
+		f.NotNegative(path+".initial", b.Initial)
+		if m := b.Multiplier; m != 0 && !(m >= 1 && m <= math.MaxFloat64) {
+			f.Add(path+".multiplier", m, "must be a number of at least 1, or 0 for the default")
+		}
+		checkCap(f, path+".initial", b.Initial, maxDelay)
+	case Linear:
+		path += ".linear"
+		f.NotNegative(path+".initial", b.Initial)
+		f.NotNegative(path+".step", b.Step)
+		checkCap(f, path+".initial", b.Initial, maxDelay)
+	case Fibonacci:
+		path += ".fibonacci"
+		f.NotNegative(path+".initial", b.Initial)
+		checkCap(f, path+".initial", b.Initial, maxDelay)
+	case Constant:
+		path += ".constant"
+		f.NotNegative(path, time.Duration(b))
+		checkCap(f, path, time.Duration(b), maxDelay)
+	case Schedule:
+		for i, d := range b {
+			path := fmt.Sprintf("%s.schedule[%d]", path, i)
+			f.NotNegative(path, d)
+			checkCap(f, path, d, maxDelay)
+		}
+	}
+}
+
+// written returns the longest delay that is set in a built-in backoff, or 0: a
+// delay that is not set cannot contradict MaxDelay.
+func written(b Backoff) time.Duration {
+	switch b := b.(type) {
+	case Exponential:
+		return b.Initial
+	case Linear:
+		return b.Initial
+	case Fibonacci:
+		return b.Initial
+	default:
+		d, _ := longest(b)
+		return d
+	}
+}
+
+func checkCap(f *strictjson.Faults, path string, d, maxDelay time.Duration) {
+	if maxDelay > 0 && d > maxDelay {
+		f.Add(path, d, fmt.Sprintf("is above max_delay %v", maxDelay))
+	}
+}
+
+func checkJitter(f *strictjson.Faults, path string, j Jitter) {
+	switch j := j.(type) {
+	case Proportional:
+		if !(j >= 0 && j <= 1) {
+			f.Add(path+".proportional", float64(j), "must be a fraction from 0 to 1")
+		}
+	case PlusMinus:
+		f.NotNegative(path+".plus_minus", time.Duration(j))
+	}
+}
+
+func (b *Budget) check(f *strictjson.Faults) {
+	if b == nil {
+		return
+	}
+	switch {
+	case !(b.Ratio >= 0 && b.Ratio <= 1): // NaN too
+		f.Add("budget.ratio", b.Ratio, "must be a fraction from 0 to 1")
+	case b.Ratio > 0 && b.Ratio < minRatio:
+		f.Add("budget.ratio", b.Ratio, fmt.Sprintf("must be at least %v, or 0 for the default", minRatio))
+	}
+	f.NotNegative("budget.ttl", b.TTL)
+	if b.Reserve < NoReserve {
+		f.Add("budget.reserve", b.Reserve, "must not be negative, or NoReserve")
+	}
+}
+
+// Limits bounds policies that come from callers that are not trusted, such as
+// the policies of an API that takes one with every job. A zero field sets no
+// bound. MaxAttempts does not bound Pending attempts: bound them by Timeout.
+type Limits struct {
+	MaxAttempts   int // of calls in all: free rate limits count
+	MaxDelay      time.Duration
+	MaxElapsed    time.Duration
+	Timeout       time.Duration
+	MaxRetryAfter time.Duration
+}
+
+// Check reports every setting of p that is above its bound, and all that
+// [Policy.Validate] reports. Check looks at what p would do: its defaults and its
+// Overrides are checked too, and a setting without a limit is above any bound.
+func (l Limits) Check(p *Policy) error {
+	p = p.orZero()
+	var f strictjson.Faults
+	p.check(&f)
+	l.checkAttempts(&f, p)
+	l.checkDelay(&f, "max_delay", p.ceiling())
+	hint := p.maxRetryAfter()
+	for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
+		q := *p
+		if q.apply(p.Overrides[kind]); q.ceiling() != p.ceiling() {
+			l.checkDelay(&f, overridePath(kind)+".max_delay", q.ceiling())
+		}
+		hint = max(hint, q.maxRetryAfter())
+	}
+	checkTotal(&f, "max_elapsed", p.MaxElapsed, l.MaxElapsed)
+	checkTotal(&f, "timeout", p.Timeout, l.Timeout)
+	if l.MaxRetryAfter > 0 && hint > l.MaxRetryAfter {
+		f.Add("max_retry_after", hint, fmt.Sprintf("must be at most %v", l.MaxRetryAfter))
+	}
+	return invalid(f)
+}
+
+// checkTotal checks a limit of a call; 0 or less means no limit.
+func checkTotal(f *strictjson.Faults, path string, d, bound time.Duration) {
+	switch {
+	case bound <= 0:
+	case d <= 0:
+		f.Add(path, "none", fmt.Sprintf("must be at most %v", bound))
+	case d > bound:
+		f.Add(path, d, fmt.Sprintf("must be at most %v", bound))
+	}
+}
+
+func (l Limits) checkDelay(f *strictjson.Faults, path string, d time.Duration) {
+	if l.MaxDelay > 0 && d > l.MaxDelay {
+		f.Add(path, d, fmt.Sprintf("must be at most %v", l.MaxDelay))
+	}
+}
+
+func (l Limits) checkAttempts(f *strictjson.Faults, p *Policy) {
+	if l.MaxAttempts <= 0 {
+		return
+	}
+	check := func(path string, attempts int) {
+		calls := sat.Add(time.Duration(attempts), time.Duration(max(p.FreeRateLimits, 0)))
+		switch {
+		case attempts > l.MaxAttempts:
+			f.Add(path, attemptsText(attempts), fmt.Sprintf("must be at most %d", l.MaxAttempts))
+		case calls > time.Duration(l.MaxAttempts):
+			f.Add("free_rate_limits", p.FreeRateLimits,
+				fmt.Sprintf("with %s %d, must make at most %d calls", path, attempts, l.MaxAttempts))
+		}
+	}
+	check("max_attempts", p.limit())
+	for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
+		if o := p.Overrides[kind]; o.MaxAttempts > 0 {
+			check(overridePath(kind)+".max_attempts", o.MaxAttempts)
+		}
+	}
+}
+
+func attemptsText(n int) string {
+	if n == Unlimited {
+		return unlimitedText
+	}
+	return strconv.Itoa(n)
+}
