@@ -19,13 +19,13 @@ import (
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
-// The benchmarks compare three: net/http alone (by=base), a RoundTripper that a
-// careful engineer would write by hand around it (by=hand), and a Transport with
-// its defaults (by=retry). Those over loopback are what a caller sees; those of the
-// layer have a stub instead of a network, so that there is nothing else to see.
+// The benchmarks compare three: net/http alone (by=base), a careful hand-written
+// RoundTripper around it (by=hand), and a Transport with its defaults (by=retry).
+// The benchmarks over loopback measure the whole call. The benchmarks of the layer
+// have a stub instead of a network, so that they measure the RoundTripper alone.
 
-// benchHand retries by hand: three attempts of what may be repeated, full jitter
-// left out, everything else that is easily forgotten done.
+// benchHand is the hand-written RoundTripper: three attempts of idempotent
+// requests, without jitter, but with everything else that is easily forgotten.
 type benchHand struct{ base http.RoundTripper }
 
 func (h benchHand) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -64,7 +64,7 @@ func (h benchHand) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// benchStub answers at once, with what it has.
+// benchStub answers at once with a prepared response.
 type benchStub struct {
 	resp *http.Response
 	buf  []byte
@@ -94,7 +94,8 @@ func benchBase() *http.Transport {
 
 const benchBodySize = 64 << 10
 
-// benchRequests makes the requests of a benchmark, which share what can be shared.
+// benchRequests makes the requests of a benchmark, which share as much as
+// possible.
 func benchRequests(tb testing.TB, method, url string) func() *http.Request {
 	tb.Helper()
 	data := []byte(strings.Repeat("x", benchBodySize))
@@ -220,7 +221,7 @@ func benchRace() bool {
 	return false
 }
 
-// benchCost returns what a request costs: allocations, and bytes of them.
+// benchCost returns the cost of a request: allocations and allocated bytes.
 func benchCost(fn func()) (count, size float64) {
 	const runs = 200
 	count = testing.AllocsPerRun(runs, fn)
@@ -284,9 +285,10 @@ func TestAllocsOfCustomBase(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(1000, func() { benchTrip(t, rt, req) }))
 }
 
-// What two retries cost: the call, an error and a timer for the body of each
-// response, and the number of attempts for the last one. Those that have a body add
-// a request and 2 for the body itself each, and net/http 2 for every attempt.
+// The allocations of two retries: the call, an error and a timer for the body of
+// each response, and the number of attempts for the last one. Those that have a
+// body add a request and 2 for the body itself each, and net/http 2 for every
+// attempt.
 //
 //nolint:paralleltest // Allocations are counted for the whole process.
 func TestAllocsOfRetries(t *testing.T) {
@@ -335,7 +337,7 @@ func TestAllocsOfBodyOverLoopback(t *testing.T) {
 
 var errBench = errors.New("bench")
 
-// What is measured is a retry loop: the one by hand works.
+// The hand-written loop that is measured works.
 func TestBenchHand(t *testing.T) {
 	t.Parallel()
 	calls := 0

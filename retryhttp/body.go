@@ -54,8 +54,8 @@ type duplex struct {
 	io.Writer
 }
 
-// drain reads and closes the body of a response that nobody will see, so that
-// its connection can be used again. A long or a slow one is not worth it.
+// drain reads and closes the body of a discarded response, so that its
+// connection can be used again. The rest of a long or slow body is not read.
 func (c *call) drain(resp *http.Response) {
 	if resp.Body != http.NoBody && resp.ContentLength != 0 && resp.ContentLength <= drainSize {
 		if c.guard == nil {
@@ -68,7 +68,7 @@ func (c *call) drain(resp *http.Response) {
 	_ = resp.Body.Close()
 }
 
-// guard ends the Reads of drain that hang, with one timer for all attempts.
+// guard ends hanging Reads of drain, with one timer for all attempts.
 type guard struct {
 	mu    sync.Mutex
 	body  io.Closer
@@ -92,8 +92,8 @@ func (g *guard) stop() {
 	g.body = nil
 }
 
-// fire may come late: then there is nothing to close, or a body that has used up
-// some of its time.
+// fire may run late: then there is nothing to close, or a later body that has
+// used some of its time.
 func (g *guard) fire() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -122,8 +122,9 @@ func closeAfter(d time.Duration, body io.Closer) *time.Timer {
 	return time.AfterFunc(d, func() { _ = body.Close() })
 }
 
-// excerpt returns the beginning of a body, and closes it. It waits for it within
-// the context of the attempt if somebody is going to see it.
+// excerpt returns the beginning of a body, and closes it. If final is true, the
+// caller will see it, and excerpt waits for it as long as the context of the
+// attempt lives.
 func excerpt(resp *http.Response, final bool) []byte {
 	defer resp.Body.Close()
 	if !final {

@@ -10,13 +10,14 @@ import (
 	"time"
 )
 
-// maxHintBody is up to how many bytes of a body are searched for a hint.
+// maxHintBody is the largest number of bytes of a body that are searched for a
+// hint.
 const maxHintBody = 64 << 10
 
-// ParseBodyHint reads when the server wants the request to come back out of a JSON
-// body: Discord's retry_after in seconds, the google.rpc.RetryInfo of an error of
-// Google's APIs, and details.retryAfterSeconds of a Kubernetes Status. It reports
-// false if there is none. Bodies of more than 64 KiB are not looked at.
+// ParseBodyHint reads the server's hint from a JSON body: Discord's retry_after in
+// seconds, the google.rpc.RetryInfo in an error of a Google API, and
+// details.retryAfterSeconds of a Kubernetes Status. It returns false if there is
+// none. It ignores bodies of more than 64 KiB.
 //
 // Sources: Discord's documentation of rate limits, google/rpc/error_details.proto,
 // and metav1.StatusDetails.
@@ -45,7 +46,7 @@ func ParseBodyHint(body []byte) (time.Duration, bool) {
 	return d, ok && d > 0 // Kubernetes writes no zero
 }
 
-// retryInfo reads the largest delay of the details of an error.
+// retryInfo reads the largest delay in the details of an error.
 func retryInfo(raw json.RawMessage) (most time.Duration, found bool) {
 	var problem struct {
 		Details []struct {
@@ -68,10 +69,11 @@ func retryInfo(raw json.RawMessage) (most time.Duration, found bool) {
 	return most, found
 }
 
-// peekTime is how long the body with a hint may take.
+// peekTime is the longest time to wait for the body with a hint.
 const peekTime = time.Second
 
-// peekHint looks for a hint in the body of a response, and puts back what it read.
+// peekHint looks for a hint in the body of a response, and puts the bytes that it
+// read back.
 func peekHint(resp *http.Response) (time.Duration, bool) {
 	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if mediaType != "application/json" && !strings.HasSuffix(mediaType, "+json") || resp.ContentLength > maxHintBody {
@@ -93,7 +95,7 @@ func peekHint(resp *http.Response) (time.Duration, bool) {
 	return ParseBodyHint(data)
 }
 
-// failing is what is left of a body that could not be read.
+// failing replaces the rest of a body that could not be read.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }

@@ -19,23 +19,23 @@ type call struct {
 	req  *http.Request // the caller's, not to be changed
 	key  string        // the Idempotency-Key that the request gets, or ""
 	body replay
-	kept *snapshot // the request, where Base had the caller's own; nil if it did not
+	kept *snapshot // of the request, if Base got the caller's own; otherwise nil
 
 	// read is part of an attempt of Do, and nil in RoundTrip.
 	read func(*http.Response) error
 
-	// served says that the request was, because its answer sent the client on
-	// with another method.
+	// served says that the server has done the work of the request: it answered
+	// with a redirect that changes the method.
 	served bool
 
-	guard *guard         // of the bodies that are drained; nil if there was none
-	shown string         // the address of req, once it was asked for
-	sent  *sent          // of the last attempt; nil if nobody watches
+	guard *guard         // of the drained bodies; nil if there was none
+	shown string         // the address of req, once it was computed
+	sent  *sent          // of the last attempt; nil if it is not watched
 	resp  *http.Response // of the last attempt, unread; nil if there is none or it was discarded
 	fresh bool           // the next attempt needs a connection of its own
 }
 
-// begin sets the policy of a call, and what that has to know about the request.
+// begin sets the policy of a call, and the settings that depend on the request.
 func (c *call) begin(p *retry.Policy, budget retry.Throttle) {
 	c.Policy, c.Budget, c.Defaults = p, budget, defaultPolicy
 	if !Idempotent(c.req) {
@@ -47,8 +47,8 @@ func (c *call) begin(p *retry.Policy, budget retry.Throttle) {
 	c.body = newReplay(c.req, c.t.BufferBody)
 }
 
-// classifyAttempt is what HTTP knows about the failure of an attempt. Within a
-// url.Error, as http.Client would return it, an io.EOF is a connection that was lost.
+// classifyAttempt classifies the failure of an attempt. It wraps err in a url.Error,
+// as http.Client would, so that an io.EOF is a lost connection.
 func classifyAttempt(err error) retry.Verdict {
 	if e, ok := err.(*StatusError); ok && e.verdict != (retry.Verdict{}) { //nolint:errorlint // made here
 		return e.verdict
@@ -56,8 +56,8 @@ func classifyAttempt(err error) retry.Verdict {
 	return Classify(&url.Error{Err: err})
 }
 
-// classifyBody is what HTTP knows about the failure of reading a response: the server
-// has acted, and what nobody knows will not get better.
+// classifyBody classifies a failure to read a response. The server has acted by then,
+// and an unknown error is Final, because it will not get better.
 func classifyBody(err error) retry.Verdict {
 	v := Classify(err)
 	if v == (retry.Verdict{}) {
@@ -69,7 +69,7 @@ func classifyBody(err error) retry.Verdict {
 
 func (c *call) roundTrip() (*http.Response, error) {
 	returned := false
-	defer func() { c.close(returned) }() // also if somebody panics
+	defer func() { c.close(returned) }() // also after a panic
 	for c.Next(c.req.Context()) {
 		c.try()
 	}
@@ -78,7 +78,7 @@ func (c *call) roundTrip() (*http.Response, error) {
 	return resp, err
 }
 
-// close sees to it that nothing is left open.
+// close releases what the call still holds.
 func (c *call) close(returned bool) {
 	c.Abort()
 	c.body.finish(returned && c.resp != nil)
@@ -146,7 +146,7 @@ func (c *call) unprepared(req *http.Request, err error) {
 
 var errNoResponse = errors.New("retryhttp: Base returned neither a response nor an error")
 
-// transport returns what makes the next attempt.
+// transport returns the RoundTripper of the next attempt.
 func (c *call) transport() http.RoundTripper {
 	if c.fresh {
 		if base, ok := afresh(c.base, c.req); ok {
@@ -156,14 +156,14 @@ func (c *call) transport() http.RoundTripper {
 	return c.base
 }
 
-// afresh returns a RoundTripper that will not use a connection twice, if it knows
-// how to make one. To close the idle connections of the one there is would be
-// at the cost of other requests.
+// afresh returns a RoundTripper that uses a new connection, if base can be
+// cloned. Closing the idle connections of base instead would slow down other
+// requests.
 func afresh(base http.RoundTripper, req *http.Request) (http.RoundTripper, bool) {
 	switch base := base.(type) {
 	case *http.Transport:
 		if req.URL == nil || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
-			return nil, false // Clone forgets what is registered
+			return nil, false // Clone drops registered protocols
 		}
 		once := base.Clone()
 		once.DisableKeepAlives = true
@@ -181,8 +181,8 @@ func afresh(base http.RoundTripper, req *http.Request) (http.RoundTripper, bool)
 	}
 }
 
-// cooldown waits while the host wants no requests. It returns how long it still
-// would have to, if that is too long.
+// cooldown waits while the host wants no requests. If the wait is too long, it
+// returns the rest of it.
 func (c *call) cooldown() time.Duration {
 	if c.t.Cooldown <= 0 {
 		return 0
@@ -196,8 +196,8 @@ func (c *call) cooldown() time.Duration {
 	}
 }
 
-// answered returns the request that a response answers, which is another one
-// after a redirect in Do.
+// answered returns the request that a response answers. After a redirect in Do
+// it is not the first request.
 func (c *call) answered(resp *http.Response) *http.Request {
 	if resp.Request != nil {
 		return resp.Request
@@ -205,7 +205,7 @@ func (c *call) answered(resp *http.Response) *http.Request {
 	return c.req
 }
 
-// result turns the end of the call into that of the round trip.
+// result returns the result of the round trip when the call has ended.
 func (c *call) result() (*http.Response, error) {
 	err := c.Err()
 	if c.resp == nil {

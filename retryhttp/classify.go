@@ -9,24 +9,26 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/errtree"
+	"github.com/seed-5ff3c98e/retry/internal/known"
+	"github.com/seed-5ff3c98e/retry/internal/verdict"
 )
 
-// ClassifyResponse judges a response without a [Transport], at the instant now. It
-// abstains on statuses below 400, which are no failures. NotApplied tells whether
-// a request that is not [Idempotent] may be repeated; whether this one is, is for
-// the caller to ask.
+// ClassifyResponse classifies a response at the instant now, for callers without a
+// [Transport]. It abstains on statuses below 400, which are not failures.
+// NotApplied tells whether even a request that is not [Idempotent] may be
+// repeated.
 //
-// A hint is what [ParseHint] finds, which becomes After.
+// A hint is a result of [ParseHint], which becomes After.
 //
 //   - 429, and 403 with a hint or with X-RateLimit-Remaining: 0: RateLimited. 529
 //     too, and any with X-Envoy-Ratelimited.
-//   - 408, 421, 425, and 503 with a hint: Retryable and NotApplied. 421 wants
+//   - 408, 421, 425, and 503 with a hint: Retryable and NotApplied. 421 needs
 //     another connection.
 //   - 500, 502, 503, 504, 520 to 524, 530, 598, 599; 413 and 423 with a hint; 409
-//     if the request has an Idempotency-Key: the first one is still at work:
-//     Retryable.
-//   - All others, also those outside of 100 to 599, and any with X-Should-Retry:
-//     false or Stripe-Should-Retry: false: Final.
+//     if the request has an Idempotency-Key, because the first one is still in
+//     progress: Retryable.
+//   - All others, also statuses outside of 100 to 599, and any with
+//     X-Should-Retry: false or Stripe-Should-Retry: false: Final.
 func ClassifyResponse(resp *http.Response, now time.Time) retry.Verdict {
 	if resp == nil || resp.StatusCode >= 100 && resp.StatusCode < 400 {
 		return retry.Verdict{}
@@ -36,15 +38,15 @@ func ClassifyResponse(resp *http.Response, now time.Time) retry.Verdict {
 	return judgeStatus(resp, after, hinted, keyed)
 }
 
-// judgeStatus judges a response with the status of a failure. hinted says that
-// there is a hint, which may be to come back at once. keyed says that the request
-// has an Idempotency-Key.
+// judgeStatus classifies a response with the status of a failure. hinted says
+// that there is a hint; after may still be 0. keyed says that the request has an
+// Idempotency-Key.
 func judgeStatus(resp *http.Response, after time.Duration, hinted, keyed bool) retry.Verdict {
 	status := resp.StatusCode
 	v := statusVerdict(status, hinted)
 	v.After = after
 	switch {
-	case status < 100 || status > 599: // there is no telling what the headers mean
+	case status < 100 || status > 599: // the meaning of the headers is unknown
 	case !mayHint(resp.Header):
 		if status == http.StatusConflict && keyed {
 			v.Class = retry.Retryable
@@ -63,34 +65,16 @@ func judgeStatus(resp *http.Response, after time.Duration, hinted, keyed bool) r
 	return v
 }
 
-// statusVerdict returns the verdict about the status of a failure, After left out.
+// statusVerdict returns the verdict about the status of a failure, without After.
 func statusVerdict(status int, hinted bool) retry.Verdict {
 	if status < 400 || status > 599 {
-		return final("http_invalid")
+		return verdict.Permanent("http_invalid")
 	}
-	v := statusVerdicts()[status-400]
-	if hinted {
-		return v.hinted
-	}
-	return v.plain
+	return verdict.Of(known.Status(status, hinted))
 }
 
-// statusVerdicts are what [retry.Classify] says about the statuses from 400 to
-// 599, kept because it takes its time and memory to say so.
-var statusVerdicts = sync.OnceValue(func() []hintVerdicts {
-	known := make([]hintVerdicts, 200)
-	for i := range known {
-		known[i].plain = retry.Classify(&StatusError{StatusCode: 400 + i})
-		known[i].hinted = retry.Classify(&StatusError{StatusCode: 400 + i, After: 1})
-		known[i].hinted.After = 0
-	}
-	return known
-})
-
-// hintVerdicts are those about a status without a hint and with one.
-type hintVerdicts struct{ plain, hinted retry.Verdict }
-
-// shouldRetry returns what the server says to the question, or "".
+// shouldRetry returns the value of X-Should-Retry or Stripe-Should-Retry, or
+// "".
 func shouldRetry(h http.Header) string {
 	if value := get(h, "X-Should-Retry"); value != "" {
 		return value
@@ -98,8 +82,8 @@ func shouldRetry(h http.Header) string {
 	return get(h, "Stripe-Should-Retry")
 }
 
-// get is Header.Get for a name in the form that the keys have, to which Get would
-// bring it every time.
+// get is Header.Get for a name in canonical form. Get would canonicalize it every
+// time.
 func get(h http.Header, name string) string {
 	if values := h[name]; len(values) > 0 {
 		return values[0]
@@ -107,31 +91,29 @@ func get(h http.Header, name string) string {
 	return ""
 }
 
-// Classify is the Classifier for the errors of HTTP clients: [retry.Classify] and
-// what only this package can tell, because net/http has values or mere texts for
-// it. It abstains on errors that nobody knows; a [Transport] takes these for
-// Final.
+// Classify is the Classifier for the errors of HTTP clients. It is
+// [retry.Classify] with the errors that net/http tells apart only by value or by
+// text. It abstains on unknown errors; a [Transport] treats these as Final.
 //
 // Retryable: connections that were refused, reset, or closed while idle, timeouts,
-// truncated headers and bodies, HTTP/2 streams and connections that the server ended. Final:
-// requests that are invalid, responses that are no HTTP, certificates that do not
-// hold, names that do not exist, too many redirects, and net/http's other errors
-// about misuse. A token that golang.org/x/oauth2 could not get is judged by the answer
-// to that request.
+// truncated headers and bodies, HTTP/2 streams and connections that the server ended.
+// Final: invalid requests, responses that are not HTTP, invalid certificates, names that
+// do not exist, too many redirects, and net/http's other errors about misuse. If
+// golang.org/x/oauth2 could not get a token, the response to the token request decides.
 func Classify(err error) retry.Verdict { return classify(err) }
 
 var classify = retry.Extend(judgeNode)
 
-// judgeNode judges a single error.
+// judgeNode classifies a single error.
 func judgeNode(err error) retry.Verdict {
 	switch err {
 	case http.ErrSchemeMismatch: //nolint:errorlint // asked about every error of the tree
-		return final("tls")
+		return verdict.Permanent("tls")
 	case http.ErrBodyNotAllowed, http.ErrBodyReadAfterClose, http.ErrContentLength, http.ErrHandlerTimeout,
 		http.ErrLineTooLong, http.ErrMissingFile, http.ErrNoCookie, http.ErrNoLocation, http.ErrHijacked:
-		return final("invalid")
+		return verdict.Permanent("invalid")
 	case http.ErrServerClosed:
-		return again("closed")
+		return verdict.Transient("closed")
 	}
 	if v := tokenVerdict(err); v != (retry.Verdict{}) {
 		return v
@@ -141,7 +123,7 @@ func judgeNode(err error) retry.Verdict {
 	}
 	text, _ := errtree.Try(err.Error)
 	if truncated(text) {
-		return again("truncated")
+		return verdict.Transient("truncated")
 	}
 	for _, known := range texts {
 		if strings.HasPrefix(text, known.prefix) && strings.HasSuffix(text, known.suffix) {
@@ -151,8 +133,8 @@ func judgeNode(err error) retry.Verdict {
 	return proxyTexts()[text]
 }
 
-// tokenVerdict judges the *RetrieveError of golang.org/x/oauth2 by the status that the
-// token endpoint has answered with. The request that needed the token was not sent.
+// tokenVerdict classifies the *RetrieveError of golang.org/x/oauth2 by the status of
+// the token endpoint's response. The request that needed the token was not sent.
 func tokenVerdict(err error) retry.Verdict {
 	if pkgPath(err) != "golang.org/x/oauth2" {
 		return retry.Verdict{}
@@ -174,8 +156,8 @@ func tokenVerdict(err error) retry.Verdict {
 	return v
 }
 
-// untyped reports whether err is of one of the types that stand for nothing but
-// a text, or of one that net/http keeps for itself.
+// untyped reports whether err is of a type that has only a text, or of an
+// unexported type of net/http.
 func untyped(err error) bool {
 	switch pkgPath(err) {
 	case "errors", "fmt":
@@ -209,8 +191,8 @@ func pkgPath(err error) string {
 }
 
 // truncated reports whether a response is called malformed only because its
-// connection broke off within the status line or a header: net/http reads what has
-// come as if it were a line.
+// connection broke within the status line or a header: net/http reads the part
+// that has come as if it were a line.
 func truncated(text string) bool {
 	const version = "HTTP/1."
 	if line, ok := strings.CutPrefix(text, `malformed HTTP response "`); ok {
@@ -226,50 +208,51 @@ func truncated(text string) bool {
 		strings.HasPrefix(text, "malformed MIME header line: ") && strings.HasSuffix(text, `\r"`)
 }
 
-// texts are the errors for which net/http and its HTTP/2 have no type that can
-// be named. A test provokes the real ones, so that a new version of Go cannot
-// change the words unnoticed.
+// texts has the errors for which net/http and its HTTP/2 have no exported type.
+// A test provokes the real ones, so that a change of a text in a new version of
+// Go is noticed.
 var texts = []struct {
 	prefix, suffix string
 	verdict        retry.Verdict
 }{
-	{"unsupported protocol scheme", "", final("invalid")},
-	{"http: no Host in request URL", "", final("invalid")},
-	{"http: nil Request.", "", final("invalid")},
-	{"http: Request.RequestURI can't be set", "", final("invalid")},
-	{"http: ContentLength=", "", final("invalid")},
-	{"net/http: invalid ", "", final("invalid")}, // method, header, trailer
-	{"net/http: can't write control character", "", final("invalid")},
-	{"stopped after ", " redirects", final("redirects")},
-	{"failed to parse Location header", "", final("redirects")},
+	{"unsupported protocol scheme", "", verdict.Permanent("invalid")},
+	{"http: no Host in request URL", "", verdict.Permanent("invalid")},
+	{"http: nil Request.", "", verdict.Permanent("invalid")},
+	{"http: Request.RequestURI can't be set", "", verdict.Permanent("invalid")},
+	{"http: ContentLength=", "", verdict.Permanent("invalid")},
+	{"net/http: invalid ", "", verdict.Permanent("invalid")}, // method, header, trailer
+	{"net/http: can't write control character", "", verdict.Permanent("invalid")},
+	{"stopped after ", " redirects", verdict.Permanent("redirects")},
+	{"failed to parse Location header", "", verdict.Permanent("redirects")},
 
-	{"malformed HTTP ", "", final("malformed")}, // response, version, status code
-	{"malformed MIME header", "", final("malformed")},
-	{"net/http: server response headers exceeded", "", final("malformed")},
-	{"stream error: ", "; http2: response header list larger than advertised limit", final("malformed")},
+	{"malformed HTTP ", "", verdict.Permanent("malformed")}, // response, version, status code
+	{"malformed MIME header", "", verdict.Permanent("malformed")},
+	{"net/http: server response headers exceeded", "", verdict.Permanent("malformed")},
+	{"stream error: ", "; http2: response header list larger than advertised limit", verdict.Permanent("malformed")},
 
-	// What a SOCKS proxy says. https://www.rfc-editor.org/rfc/rfc1928#section-6
-	{socksSays, "connection not allowed by ruleset", final("socks")},
-	{socksSays, " not supported", final("socks")}, // command, address type
-	{socksSays, "", anew("socks")},                // refused, unreachable, expired, general failure
+	// The replies of a SOCKS proxy.
+	// https://www.rfc-editor.org/rfc/rfc1928#section-6
+	{socksSays, "connection not allowed by ruleset", verdict.Permanent("socks")},
+	{socksSays, " not supported", verdict.Permanent("socks")}, // command, address type
+	{socksSays, "", verdict.Unapplied("socks")},               // refused, unreachable, expired, general failure
 
-	{"net/http: request canceled", "request canceled", final("canceled")}, // by the deprecated Request.Cancel
+	{"net/http: request canceled", "request canceled", verdict.Permanent("canceled")}, // by the deprecated Request.Cancel
 
-	{"http: server closed idle connection", "", again("conn_closed")},
-	{"net/http: cannot rewind body", "", again("conn_closed")},
-	{"http: unexpected EOF reading trailer", "", again("eof")},
-	{"http2: client connection lost", "", again("conn_closed")},
-	{"http2: client connection force closed", "", again("conn_closed")},
-	{"http2: server sent GOAWAY", "", again("http2_goaway")},
+	{"http: server closed idle connection", "", verdict.Transient("conn_closed")},
+	{"net/http: cannot rewind body", "", verdict.Transient("conn_closed")},
+	{"http: unexpected EOF reading trailer", "", verdict.Transient("eof")},
+	{"http2: client connection lost", "", verdict.Transient("conn_closed")},
+	{"http2: client connection force closed", "", verdict.Transient("conn_closed")},
+	{"http2: server sent GOAWAY", "", verdict.Transient("http2_goaway")},
 
-	// The server has not processed the request, but for one case in which
-	// net/http takes its chances.
-	{cannotRetry, "; PROTOCOL_ERROR; received from peer" + defineGetBody, again("http2_reset")},
-	{cannotRetry, defineGetBody, anew("http2_refused")},
-	{"http2: Transport received Server's graceful shutdown GOAWAY", "", anew("http2_goaway")},
-	{"http2: Transport received GOAWAY from server", "", anew("http2_goaway")},
-	{"http2: client conn not usable", "", anew("conn_closed")},
-	{"http2: client conn could not be established", "", anew("conn_closed")},
+	// The server has not processed the request, except in one case in which
+	// net/http retries all the same.
+	{cannotRetry, "; PROTOCOL_ERROR; received from peer" + defineGetBody, verdict.Transient("http2_reset")},
+	{cannotRetry, defineGetBody, verdict.Unapplied("http2_refused")},
+	{"http2: Transport received Server's graceful shutdown GOAWAY", "", verdict.Unapplied("http2_goaway")},
+	{"http2: Transport received GOAWAY from server", "", verdict.Unapplied("http2_goaway")},
+	{"http2: client conn not usable", "", verdict.Unapplied("conn_closed")},
+	{"http2: client conn could not be established", "", verdict.Unapplied("conn_closed")},
 }
 
 const (
@@ -278,30 +261,16 @@ const (
 	defineGetBody = "] after Request.Body was written; define Request.GetBody to avoid this error"
 )
 
-// proxyTexts are all that net/http leaves of the answer of a proxy to CONNECT.
-// [ProxyConnectError] keeps more of it.
+// proxyTexts has the verdicts by status text: net/http keeps only the text of a proxy's
+// response to CONNECT. [ProxyConnectError] keeps more.
 var proxyTexts = sync.OnceValue(func() map[string]retry.Verdict {
 	known := map[string]retry.Verdict{}
 	for status := 400; status < 600; status++ {
 		if text := http.StatusText(status); text != "" {
 			v := statusVerdict(status, false)
-			v.NotApplied = false // the same words may have been said by somebody else
+			v.NotApplied = false // another error may have the same text
 			known[text] = v
 		}
 	}
 	return known
 })
-
-func final(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.Final, Category: category}
-}
-
-// again is the verdict for a request that may have taken effect.
-func again(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.Retryable, Category: category}
-}
-
-// anew is the verdict for a request that had no effect.
-func anew(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: category}
-}

@@ -3,9 +3,12 @@ package retryhttp_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -28,38 +31,6 @@ func TestAttemptTimeout(t *testing.T) {
 	assert.Equal(t, "status 200", text(t, resp))
 	require.NotEmpty(t, events.Events())
 	assert.Equal(t, retry.Verdict{Class: retry.Retryable, Category: "timeout"}, events.Events()[0].Verdict)
-}
-
-// Transports that clone requests, as oauth2's and otelhttp's must, put the clone into
-// the response. Its context keeps what they put into it, and ends with the caller's,
-// not with the attempt.
-func TestContextOfResponse(t *testing.T) {
-	t.Parallel()
-	type key struct{}
-	cloning := roundTripper(func(req *http.Request) (*http.Response, error) {
-		return http.DefaultTransport.RoundTrip(req.Clone(context.WithValue(req.Context(), key{}, "span")))
-	})
-	s := serve(t, status(503), status(200))
-	for name, base := range map[string]http.RoundTripper{"http.Transport": nil, "cloning": cloning} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := atOnce(3)
-			p.AttemptTimeout = time.Minute
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			resp, err := client(t, base, p).Do(request(t, http.MethodGet, s.URL, nil).WithContext(ctx))
-			require.NoError(t, err)
-			assert.Equal(t, "status 200", text(t, resp))
-			require.NoError(t, resp.Request.Context().Err(), "the body is closed, the caller is not done")
-			_, limited := resp.Request.Context().Deadline()
-			assert.False(t, limited)
-			if name == "cloning" {
-				assert.Equal(t, "span", resp.Request.Context().Value(key{}))
-			}
-			cancel()
-			assert.ErrorIs(t, resp.Request.Context().Err(), context.Canceled)
-		})
-	}
 }
 
 // A wait that would miss the deadline is not begun; the context lives, so there
@@ -134,4 +105,51 @@ func TestContextEndsWithResponse(t *testing.T) {
 	_, err := transport.RoundTrip(request(t, http.MethodGet, "http://127.0.0.1", nil).WithContext(ctx))
 	require.ErrorIs(t, err, context.Canceled)
 	assert.EqualValues(t, 1, body.closed.Load())
+}
+
+// Timeout is for the whole round trip, the body included.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		base := roundTripper(func(req *http.Request) (*http.Response, error) {
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		})
+		p := &retry.Policy{Timeout: time.Minute}
+		begun := time.Now()
+		_, err := (&retryhttp.Transport{Base: base, Policy: p}).RoundTrip(request(t, http.MethodGet, "http://127.0.0.1", nil))
+		require.ErrorIs(t, err, retry.ErrTimeout)
+		assert.Equal(t, time.Minute, time.Since(begun))
+
+		var attempt context.Context
+		base = func(req *http.Request) (*http.Response, error) {
+			attempt = req.Context() //nolint:fatcontext // of one request
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("x"))}, nil
+		}
+		resp, err := (&retryhttp.Transport{Base: base, Policy: p}).RoundTrip(request(t, http.MethodGet, "http://127.0.0.1", nil))
+		require.NoError(t, err)
+		require.NoError(t, attempt.Err())
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.ErrorIs(t, attempt.Err(), context.DeadlineExceeded)
+		require.NoError(t, resp.Body.Close())
+	})
+}
+
+// A transport that was interrupted while it had a connection may go on to write.
+func TestInterruptedByAnotherTimeout(t *testing.T) {
+	t.Parallel()
+	writes := 0
+	base := roundTripper(func(req *http.Request) (*http.Response, error) {
+		trace := httptrace.ContextClientTrace(req.Context())
+		trace.GetConn("h")
+		trace.GotConn(httptrace.GotConnInfo{})
+		<-req.Context().Done()
+		writes++
+		return nil, req.Context().Err()
+	})
+	c := &http.Client{Transport: base, Timeout: 10 * time.Millisecond}
+	err := retryhttp.Do(c, atOnce(3), request(t, http.MethodPost, "http://h", strings.NewReader("x")), nothing)
+	require.ErrorIs(t, err, retry.ErrMaybeApplied)
+	assert.Equal(t, 1, writes)
 }

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// dateLayouts are the date forms of HTTP, with the zones and the one-digit days
-// that are met besides what the grammar allows, and RFC 3339. They name no zone
-// that time.Parse would have to know, because it takes those it does not know
-// for UTC.
+// dateLayouts are the date forms of HTTP and RFC 3339. They also accept zones
+// and one-digit days that servers send although the grammar does not allow
+// them. No layout has a zone name to be parsed, because time.Parse takes
+// unknown zones for UTC.
 //
 // https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7
 var dateLayouts = []string{
@@ -22,10 +22,10 @@ var dateLayouts = []string{
 	time.RFC3339,
 }
 
-// parseDate reads a date. It needs to know now for years of two digits.
+// parseDate reads a date. It needs now for years of two digits.
 func parseDate(value string, now time.Time) (time.Time, bool) {
 	var leap time.Duration
-	if strings.Contains(value, ":60 ") { // time.Parse knows no leap seconds
+	if strings.Contains(value, ":60 ") { // time.Parse accepts no leap seconds
 		value = strings.Replace(value, ":60 ", ":59 ", 1)
 		leap = time.Second
 	}
@@ -56,7 +56,7 @@ func rightCase(value string, t time.Time) bool {
 	return false
 }
 
-// latestWithin50Years gives a date with a year of two digits its century.
+// latestWithin50Years sets the century of a date with a year of two digits.
 func latestWithin50Years(t, now time.Time) time.Time {
 	limit := now.AddDate(50, 0, 0)
 	year := now.Year()/100*100 + 100 + t.Year()%100

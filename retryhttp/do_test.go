@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,13 +35,6 @@ func breakOffChunked(w http.ResponseWriter, _ *http.Request) {
 }
 
 func answer(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"answer": 42}`) }
-
-func plainClient(t *testing.T) *http.Client {
-	t.Helper()
-	base := &http.Transport{}
-	t.Cleanup(base.CloseIdleConnections)
-	return &http.Client{Transport: base}
-}
 
 func TestDo(t *testing.T) {
 	t.Parallel()
@@ -145,22 +139,22 @@ func TestDoOverTransport(t *testing.T) {
 		last = req.Header.Get("X-Attempt")
 		return http.DefaultTransport.RoundTrip(req)
 	})
-	err := retryhttp.Do(c, nil, request(t, http.MethodGet, s.URL, nil), func(*http.Response) error { return nil })
+	err := retryhttp.Do(c, nil, request(t, http.MethodGet, s.URL, nil), nothing)
 	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
 	assert.EqualValues(t, 3, s.requests.Load())
 	assert.Equal(t, "3", last)
 
-	err = retryhttp.Do(c, atOnce(2), request(t, http.MethodGet, s.URL, nil), func(*http.Response) error { return nil })
+	err = retryhttp.Do(c, atOnce(2), request(t, http.MethodGet, s.URL, nil), nothing)
 	require.Error(t, err)
 	assert.EqualValues(t, 5, s.requests.Load(), "a policy that is given counts")
 }
 
 func TestDoWithout(t *testing.T) {
 	t.Parallel()
-	require.Error(t, retryhttp.Do(nil, nil, nil, func(*http.Response) error { return nil }))
+	require.Error(t, retryhttp.Do(nil, nil, nil, nothing))
 	require.Error(t, retryhttp.Do(nil, nil, request(t, http.MethodGet, "http://h", nil), nil))
 	s := serve(t, answer)
-	require.NoError(t, retryhttp.Do(nil, nil, request(t, http.MethodGet, s.URL, nil), func(*http.Response) error { return nil }))
+	require.NoError(t, retryhttp.Do(nil, nil, request(t, http.MethodGet, s.URL, nil), nothing))
 }
 
 // Do closes every body, and saves the connection where it can.
@@ -168,7 +162,7 @@ func TestDoClosesBodies(t *testing.T) {
 	t.Parallel()
 	s := serve(t, status(503), status(503), answer)
 	for range 3 {
-		_ = retryhttp.Do(nil, atOnce(3), request(t, http.MethodGet, s.URL, nil), func(*http.Response) error { return nil })
+		_ = retryhttp.Do(nil, atOnce(3), request(t, http.MethodGet, s.URL, nil), nothing)
 	}
 	assert.EqualValues(t, 1, s.conns.Load())
 
@@ -203,4 +197,57 @@ func ExampleDo() {
 	})
 	fmt.Println(result.Answer, err)
 	// Output: 42 <nil>
+}
+
+// A POST that was answered with a redirect to its result has been done,
+// whatever happens to the second request.
+func TestDoIsServedByARedirect(t *testing.T) {
+	t.Parallel()
+	gone := serve(t, status(200))
+	gone.Close()
+	tests := []struct {
+		name   string
+		status int
+		then   http.HandlerFunc
+		posts  int64
+	}{
+		{"refused for its rate", http.StatusSeeOther, status(429), 1},
+		{"unavailable, with a hint", http.StatusFound, status(503, "Retry-After", "1"), 1},
+		{"connection refused", http.StatusSeeOther, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, gone.URL, http.StatusFound)
+		}, 1},
+		{"not served yet", http.StatusTemporaryRedirect, status(429), 3},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var posts atomic.Int64
+			s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/pay" {
+					posts.Add(1)
+					http.Redirect(w, r, "/receipt", test.status)
+					return
+				}
+				test.then(w, r)
+			})
+			req := request(t, http.MethodPost, s.URL+"/pay", strings.NewReader("10"))
+			require.Error(t, retryhttp.Do(plainClient(t), atOnce(3), req, nothing))
+			assert.Equal(t, test.posts, posts.Load())
+		})
+	}
+}
+
+// Do waits for the body of a final response.
+func TestDoSlowErrorBody(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		assert.NoError(t, http.NewResponseController(w).Flush())
+		time.Sleep(80 * time.Millisecond) // longer than a drain
+		_, _ = io.WriteString(w, "no field x")
+	})
+	err := retryhttp.Do(plainClient(t), atOnce(3), request(t, http.MethodGet, s.URL, nil), nothing)
+	var e *retryhttp.StatusError
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, "no field x", string(e.Body))
 }

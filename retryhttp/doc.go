@@ -3,8 +3,7 @@
 //	client := &http.Client{Transport: &retryhttp.Transport{}}
 //
 // [Transport] is an [http.RoundTripper], so the rest of the program stays as it
-// is. The decisions are those of a [retry.Policy]; this package adds what is
-// particular to HTTP: which requests may be sent twice, how their bodies are
-// sent again, what becomes of the responses in between, and how servers say
-// when to come back ([ParseHint]).
+// is. A [retry.Policy] decides. This package adds the rules of HTTP: it knows
+// which requests may be sent twice, sends their bodies again, discards the
+// responses in between, and reads the hints of servers ([ParseHint]).
 package retryhttp

@@ -15,8 +15,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
-// A POST that the server can tell from a second one is retried like any other
-// request.
+// A POST with an Idempotency-Key is retried like an idempotent request.
 func ExampleTransport_idempotencyKey() {
 	keys := map[string]int{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -41,8 +40,8 @@ func ExampleTransport_idempotencyKey() {
 	// Output: 200 OK after 3 attempts with 1 key
 }
 
-// A name that does not exist is Final, because most of them are misspelled. Where
-// names appear a moment late, a few attempts are worth it.
+// A name that does not exist is Final, because it is usually misspelled. If names
+// appear a moment late, let the Classifier retry them.
 func ExampleTransport_namesThatAppearLate() {
 	policy := retryhttp.DefaultPolicy()
 	policy.Classifier = func(err error) retry.Verdict {

@@ -49,7 +49,7 @@ func ExampleParseHint() {
 		"Date":        {"Fri, 20 Nov 2026 12:00:00 GMT"},
 		"Retry-After": {"Fri, 20 Nov 2026 12:00:30 GMT"},
 	}
-	// The clock of the server counts, not ours.
+	// The clock of the server counts, not the client's.
 	fmt.Println(retryhttp.ParseHint(http.StatusTooManyRequests, header, time.Now()))
 	// Output: 30s true
 }

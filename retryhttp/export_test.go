@@ -1,6 +1,6 @@
 package retryhttp
 
-// Texts are the errors that are known by their text: each must be provoked.
+// Texts has the errors that are known by their text. A test must provoke each.
 func Texts() (prefixes, suffixes []string) {
 	for _, known := range texts {
 		prefixes = append(prefixes, known.prefix)

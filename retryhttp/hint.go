@@ -10,27 +10,27 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
 
-// ParseHint reads when the server wants the request to come back: no sooner than
-// the returned duration from now. It reports false if the server does not say,
-// or if the status is not one that another attempt can help against. A time that
-// has passed is 0, one that does not fit the longest [time.Duration].
+// ParseHint reads the server's hint: the request should come back no sooner than
+// the returned duration from now. It returns false if there is no hint, or if
+// another attempt cannot help after this status. A time that has passed is 0; a
+// time that is too far away is the longest [time.Duration].
 //
 // These headers are read; the first that is valid counts:
 //
 //   - Retry-After-Ms and X-Ms-Retry-After-Ms: milliseconds.
 //   - Retry-After: seconds, or a date in one of the forms of HTTP or RFC 3339.
-//   - RateLimit and its elder siblings RateLimit-Reset, X-RateLimit-Reset-After
-//     and X-RateLimit-Reset, of quotas that have nothing left: seconds.
+//   - RateLimit and the older RateLimit-Reset, X-RateLimit-Reset-After and
+//     X-RateLimit-Reset, of quotas that have nothing left: seconds.
 //   - X-RateLimit-Reset-Requests and -Tokens as OpenAI sends them, and
 //     Anthropic-RateLimit-…-Reset, of quotas that have nothing left: Go durations
 //     and RFC 3339 dates.
 //
 // Numbers are decimal, without sign and exponent. Where seconds are expected, a
-// number within a year of now as a Unix time in seconds or milliseconds is one. For a
-// quota, any other number of more than 31 days is ignored.
-// Times are compared with the clock of the server, that is with Date plus Age,
-// and with now only if there is no valid Date. Of several values of one header
-// the largest counts.
+// number that is a Unix time within a year of now, in seconds or milliseconds, is
+// read as a Unix time. For a quota, any other number of more than 31 days is ignored.
+// Times are compared with the clock of the server, that is with Date plus Age, and
+// with now only if there is no valid Date. Of several values of one header the
+// largest counts.
 //
 // https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
 func ParseHint(status int, header http.Header, now time.Time) (time.Duration, bool) {
@@ -60,8 +60,8 @@ var hintReaders = []func(hints) (time.Duration, bool){
 	hints.quotas,
 }
 
-// mayHint reports whether there is a header that says more than its status, by which a
-// server hints: most responses have none, and it takes a while to look for all.
+// mayHint reports whether any header may have a hint. It is a shortcut: most responses
+// have none, and reading all the headers takes longer.
 func mayHint(header http.Header) bool {
 	for name := range header {
 		switch {
@@ -75,7 +75,7 @@ func mayHint(header http.Header) bool {
 	return false
 }
 
-// heeded reports whether a status with a hint can be retried.
+// heeded reports whether a response with this status and a hint can be retried.
 func heeded(status int) bool {
 	return statusVerdict(status, true).Class != retry.Final || status == http.StatusConflict
 }
@@ -83,11 +83,11 @@ func heeded(status int) bool {
 // hints are the headers of one response.
 type hints struct {
 	header http.Header
-	now    time.Time // as this machine has it
+	now    time.Time // on the client's clock
 	status int
 }
 
-// serverTime returns what the clock of the server shows.
+// serverTime returns the time on the server's clock.
 //
 // https://www.rfc-editor.org/rfc/rfc9110#section-6.6.1
 func (h hints) serverTime() time.Time {
@@ -95,7 +95,7 @@ func (h hints) serverTime() time.Time {
 	if !ok {
 		return h.now
 	}
-	age, _ := decimal(get(h.header, "Age"), time.Second) // in a cache since
+	age, _ := decimal(get(h.header, "Age"), time.Second) // the time spent in a cache
 	return date.Add(age)
 }
 
@@ -115,8 +115,8 @@ func (h hints) largest(name string, parse parser) (most time.Duration, found boo
 // filled again, if the quota is the one that is used up.
 func (h hints) reset(name, remaining string) (time.Duration, bool) {
 	left := get(h.header, remaining)
-	// Some servers leave out what is plain on a 429. Elsewhere, the quota has to
-	// prove that it is to blame.
+	// Some servers leave out the remaining quota on a 429, where it is plainly
+	// 0. With other statuses it has to be there and 0.
 	if left == "" && h.status == http.StatusTooManyRequests || isZero(left) {
 		return h.largest(name, hints.quotaSeconds)
 	}
@@ -124,7 +124,7 @@ func (h hints) reset(name, remaining string) (time.Duration, bool) {
 }
 
 // quotaSeconds is seconds for a quota. A number that is neither a plausible Unix time
-// nor seconds of a month is in a unit that nobody knows.
+// nor at most a month in seconds is in an unknown unit.
 func (h hints) quotaSeconds(value string) (time.Duration, bool) {
 	d, ok := h.seconds(value)
 	return d, ok && d <= 31*24*time.Hour
@@ -206,7 +206,7 @@ func (h hints) date(value string) (time.Duration, bool) {
 	return max(t.Sub(now), 0), true // Sub saturates
 }
 
-// seconds reads numbers of seconds, several where a proxy has joined lines.
+// seconds reads numbers of seconds: several if a proxy has joined header lines.
 func (h hints) seconds(value string) (most time.Duration, ok bool) {
 	for item := range strings.SplitSeq(value, ",") {
 		d, ok := h.epochOrSeconds(trim(item))
@@ -249,7 +249,7 @@ func (hints) goDuration(value string) (time.Duration, bool) {
 }
 
 // decimal reads 1*DIGIT [ "." 1*DIGIT ] in a unit that is a power of ten. It
-// saturates, and cuts off what is below a nanosecond.
+// saturates, and truncates to nanoseconds.
 func decimal(s string, unit time.Duration) (time.Duration, bool) {
 	whole, fraction, dot := strings.Cut(s, ".")
 	if !isDigits(whole) || dot && !isDigits(fraction) {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,16 +14,6 @@ import (
 
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
-
-var noon = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
-
-func headers(keysAndValues ...string) http.Header {
-	h := http.Header{}
-	for i := 0; i < len(keysAndValues); i += 2 {
-		h.Add(keysAndValues[i], keysAndValues[i+1])
-	}
-	return h
-}
 
 // Every row of the table, which was collected from RFCs, vendors and the tests
 // and bugs of other clients.
@@ -58,7 +49,8 @@ func TestParseHintTable(t *testing.T) {
 	}
 }
 
-// T-37 fractions, T-38 dates, T-40 overflow, and what the table leaves out.
+// T-37 fractions, T-38 dates, T-40 overflow, and cases that are not in the
+// table.
 func TestParseHint(t *testing.T) {
 	t.Parallel()
 	const longest = time.Duration(math.MaxInt64)
@@ -125,29 +117,8 @@ func TestParseHintOnFakeClock(t *testing.T) {
 	assert.False(t, ok)
 }
 
-func FuzzParseHint(f *testing.F) {
-	for _, value := range []string{
-		"120", "1.5", "-1", "1, 2", "9223372037", "1795176060", "6m0s", `"a";r=0;t=30`,
-		"Fri, 20 Nov 2026 12:00:30 GMT", "Friday, 20-Nov-99 12:00:60 +0100", "Sun Dec  6 08:49:37 2026",
-	} {
-		f.Add("Retry-After", value, "Fri, 20 Nov 2026 11:00:00 GMT")
-		f.Add("RateLimit", value, "")
-		f.Add("X-RateLimit-Reset", value, "")
-	}
-	f.Fuzz(func(t *testing.T, name, value, date string) {
-		h := http.Header{"Date": {date}}
-		h.Add(name, value)
-		d, ok := retryhttp.ParseHint(http.StatusTooManyRequests, h, noon)
-		assert.GreaterOrEqual(t, d, time.Duration(0))
-		if !ok {
-			assert.Zero(t, d)
-		}
-		_, ok = retryhttp.ParseHint(http.StatusNotFound, h, noon)
-		assert.False(t, ok)
-	})
-}
-
-// A number that makes no sense as either is no hint.
+// A number that is neither a plausible time nor plausible seconds is not a
+// hint.
 func TestParseHintImplausibleReset(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
@@ -159,6 +130,49 @@ func TestParseHintImplausibleReset(t *testing.T) {
 			assert.Equal(t, want > 0, ok, "%s: %s", name, value)
 			if ok {
 				assert.Equal(t, want, got, "%s: %s", name, value)
+			}
+		}
+	}
+}
+
+// A number that is not a status is not retried.
+func TestHintOfInvalidStatus(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{-1, 0, 1, 99, 600, 999} {
+		_, ok := retryhttp.ParseHint(status, headers("Retry-After", "5"), noon)
+		assert.False(t, ok, "%d", status)
+	}
+}
+
+// No value of a header takes time out of proportion to its length.
+//
+//nolint:paralleltest // It measures.
+func TestHintTakesLinearTime(t *testing.T) {
+	const size = 64 << 10
+	for _, name := range []string{
+		"Retry-After", "Retry-After-Ms", "RateLimit", "RateLimit-Reset", "X-RateLimit-Reset",
+		"X-RateLimit-Reset-Tokens", "Date", "Age",
+	} {
+		for _, unit := range []string{
+			"1", "1,", ",", `"`, `";`, `"a";r=0;t=1,`, "=", "remaining=0,reset=1,", " ", "\t1", "1h", ":60 ", "Fri, ", "0", "a=1;",
+			"Fri, 20 Nov 2026 12:00:30 GMT,",
+		} {
+			cost := func(n int) time.Duration {
+				value := strings.Repeat(unit, n/len(unit))
+				h := headers("X-RateLimit-Remaining-Tokens", "0", "Retry-After", "Fri, 20 Nov 2026 12:00:30 GMT")
+				h.Set(name, value)
+				best := time.Hour
+				for range 5 {
+					begun := time.Now()
+					_, _ = retryhttp.ParseHint(http.StatusTooManyRequests, h, noon)
+					best = min(best, time.Since(begun))
+				}
+				return best
+			}
+			// Quadratic work would be 64 times as much, and take seconds.
+			small, large := cost(size/8), cost(size)
+			if large > 32*small && large > 20*time.Millisecond {
+				assert.Failf(t, "too slow", "%s: %q: %v for %d bytes, %v for %d", name, unit, small, size/8, large, size)
 			}
 		}
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// maxHosts bounds what a Transport remembers: a crawler meets hosts without end.
+// maxHosts bounds the memory of a Transport: a crawler meets hosts without end.
 const maxHosts = 512
 
-// hosts are those that a Transport talked to lately, in two generations: when the
-// young one is full, it becomes the old one, and the old one is forgotten.
+// hosts has the hosts that a Transport used lately, in two generations: when the
+// young generation is full, it replaces the old one.
 type hosts struct {
 	last atomic.Pointer[host] // most clients talk to one only
 
@@ -23,7 +23,7 @@ type hosts struct {
 
 type origin struct{ scheme, host string }
 
-// host is what a Transport knows of one of them.
+// host is what a Transport knows about one host.
 type host struct {
 	origin origin
 	budget retry.Budget
@@ -32,7 +32,8 @@ type host struct {
 	until time.Time // it wants no request before this
 }
 
-// of returns the host of a request. reserve is for one that is new.
+// of returns the host of a request. reserve is the Reserve of the budget of a
+// new host.
 func (h *hosts) of(req *http.Request, reserve int) *host {
 	var key origin
 	if req.URL != nil {

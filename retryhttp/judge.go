@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/errtree"
+	"github.com/seed-5ff3c98e/retry/internal/verdict"
 )
 
 // fail ends an attempt without a response.
@@ -16,7 +17,7 @@ func (c *call) fail(err error) {
 	v := c.Verdict(err)
 	interrupted := c.TimedOut() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 	unsent := c.sent.nothing(interrupted, c.byNetHTTP())
-	if v == (retry.Verdict{}) { // nobody knows it
+	if v == (retry.Verdict{}) { // unknown
 		switch {
 		case unsent:
 			v.Class, v.Category = retry.Retryable, "unsent"
@@ -30,16 +31,16 @@ func (c *call) fail(err error) {
 	c.decide(err, v)
 }
 
-// byNetHTTP reports whether it is an http.Transport that makes the attempts, and not a
-// protocol that was registered with one.
+// byNetHTTP reports whether an http.Transport itself makes the attempts, instead of a
+// protocol that was registered with it.
 func (c *call) byNetHTTP() bool {
 	_, ok := c.base.(*http.Transport)
 	return ok && c.req.URL != nil && (c.req.URL.Scheme == "http" || c.req.URL.Scheme == "https")
 }
 
-// isForeign reports whether an error of an http.Transport that nobody knows is not
-// net/http's own. Then it comes from a hook such as DialContext or Proxy, or from a
-// connection that the hook has made.
+// isForeign reports whether an unknown error of an http.Transport is not net/http's
+// own. Then it comes from a hook such as DialContext or Proxy, or from a connection
+// that the hook has made.
 func isForeign(err error) bool {
 	text, _ := errtree.Try(err.Error)
 	return !ownType(err) && !strings.HasPrefix(text, "net/http: ") && !strings.HasPrefix(text, "http: ")
@@ -85,14 +86,14 @@ func (c *call) respond(req *http.Request, resp *http.Response) {
 	}
 }
 
-// refused ends an attempt whose response is a failure, by its status or by the verdict
-// of Transport.Classify.
+// refused ends an attempt whose response is a failure because of its status or the
+// verdict of Transport.Classify.
 func (c *call) refused(resp *http.Response, own retry.Verdict) {
 	var after time.Duration
 	hinted := false
 	if mayHint(resp.Header) {
 		status := resp.StatusCode
-		if status < 400 { // it is not the status that says that the request may come back
+		if status < 400 { // the status does not say that the request may be repeated
 			status = http.StatusServiceUnavailable
 		}
 		after, hinted = ParseHint(status, resp.Header, c.Policy.Now())
@@ -125,17 +126,18 @@ func (c *call) refused(resp *http.Response, own retry.Verdict) {
 	}
 }
 
-// judgeAnswer knows what the server wants, and what this call can do.
+// judgeAnswer classifies a response by its status, its headers and the state of
+// this call.
 func (c *call) judgeAnswer(resp *http.Response, after time.Duration, hinted bool) retry.Verdict {
-	if _, gaveUp := told(resp); gaveUp { // a Transport beneath this one has tried all that
-		return final("gave_up")
+	if _, gaveUp := told(resp); gaveUp { // an inner Transport has retried already
+		return verdict.Permanent("gave_up")
 	}
 	if c.t.TrustShouldRetry && shouldRetry(resp.Header) == "true" {
 		return retry.Verdict{Class: retry.Retryable, NotApplied: true, After: after, Category: "should_retry"}
 	}
 	v := judgeStatus(resp, after, hinted, c.key != "" || hasKey(c.req))
 	if resp.StatusCode == http.StatusMisdirectedRequest {
-		// Another connection may lead elsewhere, once.
+		// Another connection may reach another server. It is tried once.
 		if _, ok := afresh(c.base, c.req); !ok || c.fresh {
 			v.Class = retry.Final
 		}
@@ -143,7 +145,7 @@ func (c *call) judgeAnswer(resp *http.Response, after time.Duration, hinted bool
 	return v
 }
 
-// isAnswer reports whether a final status says that the server did its work.
+// isAnswer reports whether a final status means that the server did its work.
 func isAnswer(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusMisdirectedRequest, http.StatusTooEarly, http.StatusTooManyRequests:

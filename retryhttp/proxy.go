@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// ProxyConnectError makes a *[StatusError] of the answer of a proxy that refuses to
-// connect. net/http keeps but the text of its status. Use it in the transport that
-// knows the proxy:
+// ProxyConnectError returns a *[StatusError] if a proxy refuses to connect.
+// net/http alone keeps only the status text of the proxy's response. Use it in the
+// transport that has the Proxy:
 //
 //	&http.Transport{Proxy: http.ProxyFromEnvironment, OnProxyConnectResponse: retryhttp.ProxyConnectError}
 func ProxyConnectError(_ context.Context, proxy *url.URL, _ *http.Request, resp *http.Response) error {

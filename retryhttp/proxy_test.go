@@ -1,8 +1,6 @@
 package retryhttp_test
 
 import (
-	"bufio"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -13,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/provoke"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
@@ -20,22 +19,16 @@ import (
 func through(answers string, typed bool) func(*testing.T) (*http.Transport, string) {
 	return func(t *testing.T) (*http.Transport, string) {
 		t.Helper()
-		s := serveRaw(t, func(conn net.Conn) {
-			r := bufio.NewReader(conn)
-			if _, err := http.ReadRequest(r); err == nil {
-				_, _ = io.WriteString(conn, answers)
-			}
-			ignore(conn)
-		})
-		base := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: s.addr, User: url.UserPassword("user", "secret")})}
+		s := provoke.Serve(t, provoke.RespondAndStall(answers))
+		base := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: s.Addr, User: url.UserPassword("user", "secret")})}
 		if typed {
 			base.OnProxyConnectResponse = retryhttp.ProxyConnectError
 		}
-		return ownTransport(t, base), "https://127.0.0.1:1/"
+		return provoke.Transport(t, base), "https://127.0.0.1:1/"
 	}
 }
 
-var behindProxies = []trouble{
+var behindProxies = []failure{
 	{name: "407", set: through("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", false), want: final("http_407"), get: 1, post: 1},
 	{name: "407, typed", set: through("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", true), want: final("http_407"), get: 1, post: 1},
 	{name: "403", set: through("HTTP/1.1 403 Forbidden\r\n\r\n", false), want: final("http_403"), get: 1, post: 1},
@@ -45,11 +38,8 @@ var behindProxies = []trouble{
 	{name: "503, typed", set: through("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", true), want: again("http_503"), get: 2, post: 2},
 	{name: "refused", set: func(t *testing.T) (*http.Transport, string) {
 		t.Helper()
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		require.NoError(t, listener.Close())
-		proxy := http.ProxyURL(&url.URL{Scheme: "http", Host: listener.Addr().String()})
-		return ownTransport(t, &http.Transport{Proxy: proxy}), "http://retry.invalid"
+		proxy := http.ProxyURL(&url.URL{Scheme: "http", Host: provoke.ClosedPort(t)})
+		return provoke.Transport(t, &http.Transport{Proxy: proxy}), "http://retry.invalid"
 	}, want: anew("conn_refused"), get: 2, post: 2},
 	{name: "SOCKS, failure", set: throughSOCKS(1), want: anew("socks"), get: 2, post: 2},
 	{name: "SOCKS, not allowed", set: throughSOCKS(2), want: final("socks"), get: 1, post: 1},
@@ -59,7 +49,7 @@ var behindProxies = []trouble{
 	{name: "SOCKS, TTL expired", set: throughSOCKS(6), want: anew("socks"), get: 2, post: 2},
 	{name: "SOCKS, command", set: throughSOCKS(7), want: final("socks"), get: 1, post: 1},
 	{name: "SOCKS, address", set: throughSOCKS(8), want: final("socks"), get: 1, post: 1},
-	{name: "without end", set: through("HTTP/1.1 200 OK\r\n", false), timeout: short, want: again("timeout"), get: 2, post: 2},
+	{name: "without end", set: through("HTTP/1.1 200 OK\r\n", false), timeout: provoke.Soon, want: again("timeout"), get: 2, post: 2},
 }
 
 // throughSOCKS is a SOCKS proxy that answers every CONNECT with a reply code.
@@ -68,15 +58,15 @@ var behindProxies = []trouble{
 func throughSOCKS(reply byte) func(*testing.T) (*http.Transport, string) {
 	return func(t *testing.T) (*http.Transport, string) {
 		t.Helper()
-		s := serveRaw(t, func(conn net.Conn) {
+		s := provoke.Serve(t, func(conn net.Conn) {
 			b := make([]byte, 300)
 			_, _ = conn.Read(b) // the methods
 			_, _ = conn.Write([]byte{5, 0})
 			_, _ = conn.Read(b) // CONNECT
 			_, _ = conn.Write([]byte{5, reply, 0, 1, 0, 0, 0, 0, 0, 0})
 		})
-		proxy := http.ProxyURL(&url.URL{Scheme: "socks5", Host: s.addr})
-		return ownTransport(t, &http.Transport{Proxy: proxy}), "http://retry.invalid"
+		proxy := http.ProxyURL(&url.URL{Scheme: "socks5", Host: s.Addr})
+		return provoke.Transport(t, &http.Transport{Proxy: proxy}), "http://retry.invalid"
 	}
 }
 

@@ -8,12 +8,11 @@ import (
 )
 
 // Redact returns an error without the secrets that [http.Client] puts into the
-// text of its errors: the user and the password of a URL, the values of its query,
-// and those of a Location that was not followed. A [*url.Error] stays one, and
-// errors.Is and errors.As find what they found, where the errors that are wrapped
-// still have the text that they had. A [Transport] and [Do] do this with their
-// errors, but an http.Client puts its own around those of a Transport.
-// Redact(nil) is nil.
+// text of its errors: the user, the password and the query values of a URL, and of
+// a Location that was not followed. A [*url.Error] stays a *url.Error. errors.Is
+// and errors.As find the same errors as before; those wrapped errors keep their
+// texts. A [Transport] and [Do] redact their errors, but an http.Client wraps the
+// errors of a Transport in its own. Redact(nil) is nil.
 func Redact(err error) error {
 	if err == nil {
 		return nil

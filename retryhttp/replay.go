@@ -11,7 +11,7 @@ import (
 
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
 
-// replay hands out a body for each attempt.
+// replay has the body for each attempt.
 type replay struct {
 	req *http.Request
 
@@ -19,8 +19,8 @@ type replay struct {
 	shared *shared // attempts read from the caller's own body in turn
 }
 
-// newReplay looks for a way to have the body of a request a second time: GetBody,
-// or else Seek, or else up to limit bytes of memory.
+// newReplay finds a way to read the body of a request a second time: GetBody, or
+// else Seek, or else up to limit bytes of memory.
 func newReplay(req *http.Request, limit int64) replay {
 	r := replay{req: req}
 	if !hasBody(req) || req.GetBody != nil {
@@ -44,7 +44,7 @@ var errOnce = errors.New("it can be read only once")
 // next returns the body of the next attempt.
 func (r *replay) next() (io.ReadCloser, error) {
 	if !r.repeatable() && (r.used || r.shared != nil && r.shared.current != nil) {
-		return nil, errOnce // a mark of the caller's has asked for another attempt
+		return nil, errOnce // a mark of the caller asked for this attempt
 	}
 	switch {
 	case r.shared != nil:
@@ -65,8 +65,8 @@ func (r *replay) repeatable() bool {
 	return !hasBody(r.req) || r.req.GetBody != nil
 }
 
-// finish sees to it that the caller's body is closed, if no attempt does so. That
-// of the last attempt may still be read from if there is a response.
+// finish closes the caller's body if no attempt does so. If there is a response,
+// its attempt may still read the body.
 func (r *replay) finish(answered bool) {
 	switch {
 	case r.shared != nil:
@@ -77,8 +77,8 @@ func (r *replay) finish(answered bool) {
 }
 
 // shared is a body that several attempts read in turn. The transport may go on
-// reading for an attempt that is over, and closes in the middle of a Read; neither
-// must disturb the next attempt.
+// reading for an attempt that is over, and may close the body during a Read;
+// neither must disturb the next attempt.
 type shared struct {
 	body   io.Closer
 	source source
@@ -91,7 +91,7 @@ type shared struct {
 	once    sync.Once
 }
 
-// source is where a shared body comes from.
+// source is the origin of a shared body.
 type source interface {
 	io.Reader
 	rewind() error
@@ -116,8 +116,8 @@ func (s *shared) next() *turn {
 	return t
 }
 
-// Read rewinds the source when it is first called, because a Read for the attempt
-// before may take its time.
+// Read rewinds the source when it is first called, because a Read of the attempt
+// before may still be running until then.
 func (t *turn) Read(p []byte) (int, error) {
 	s := t.of
 	s.reading.Lock()
@@ -156,7 +156,7 @@ func (s *shared) finish(answered bool) {
 
 func (s *shared) close() { s.once.Do(func() { _ = s.body.Close() }) }
 
-// seeking goes back to where the body stood at first.
+// seeking is a source that seeks back to the first position of the body.
 type seeking struct {
 	io.Reader
 	seeker io.Seeker
@@ -170,14 +170,14 @@ func (s *seeking) rewind() error {
 
 func (s *seeking) repeatable() bool { return true }
 
-// buffering keeps what was read, and goes on reading where that ends.
+// buffering is a source that keeps what was read and reads on from there.
 type buffering struct {
 	body  io.Reader
 	limit int64
 
 	kept []byte
 	pos  int   // in kept
-	end  error // what came after kept
+	end  error // the end of the source after kept
 	full atomic.Bool
 }
 
@@ -204,7 +204,7 @@ func (b *buffering) Read(p []byte) (int, error) {
 
 func (b *buffering) rewind() error {
 	if b.full.Load() {
-		return errOnce // the attempt before has just read too much
+		return errOnce // the previous attempt has just read too much
 	}
 	b.pos = 0
 	return nil

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/provoke"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
@@ -105,8 +106,8 @@ func pipeOf(t *testing.T) (io.ReadCloser, int64, *atomic.Int64) {
 	return f, -1, &f.closed
 }
 
-// a3: how often a body is sent, that it is the same each time, that it is closed,
-// and that the caller's request stays as it was.
+// a3: a body is sent as often as expected, is the same each time, and is closed,
+// and the caller's request is unchanged.
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	for _, kind := range bodyKinds {
@@ -241,7 +242,7 @@ func TestBodyIsClosed(t *testing.T) {
 	}
 }
 
-// A body that cannot be had again is an error with the failure before it, and no
+// If a body cannot be read again, the error has the failure before it, and no
 // empty body is sent.
 func TestGetBodyFailsLater(t *testing.T) {
 	t.Parallel()
@@ -262,7 +263,7 @@ func TestGetBodyFailsLater(t *testing.T) {
 	assert.EqualValues(t, 2, s.requests.Load())
 }
 
-// A seeker that fails later is no empty body, either.
+// A seeker that fails later does not send an empty body either.
 func TestSeekFailsLater(t *testing.T) {
 	t.Parallel()
 	var complete atomic.Int64
@@ -367,8 +368,8 @@ func TestTrailerOfEachAttempt(t *testing.T) {
 	assert.Equal(t, strconv.Itoa(reads), trailer.Get("Sum"))
 }
 
-// A transport that still reads for an attempt that is over gets nothing of the
-// next one's body.
+// A transport that still reads for an attempt that is over gets no part of the
+// next attempt's body.
 func TestOldBodyTakesNothing(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int64{0, 100} {
@@ -410,3 +411,118 @@ func TestOldBodyTakesNothing(t *testing.T) {
 		})
 	}
 }
+
+// T-35: the body is sent again, and the caller's request stays as it was.
+func TestBodyIsReplayed(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var bodies []string
+	record := func(next http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			assert.NoError(t, err)
+			mu.Lock()
+			bodies = append(bodies, fmt.Sprint(string(body), " ", r.ContentLength, r.Header["X-Once"]))
+			mu.Unlock()
+			next(w, r)
+		}
+	}
+	s := serve(t, record(status(429)), record(reset), record(status(503)), record(status(200)))
+	req := request(t, http.MethodPut, s.URL, strings.NewReader("hello"), "X-Once", "1")
+	body := req.Body
+	base := provoke.Transport(t, &http.Transport{})
+	greedy := roundTripper(func(req *http.Request) (*http.Response, error) {
+		resp, err := base.RoundTrip(req)
+		req.Header.Add("X-Once", "2") // as only a bad transport would
+		return resp, err
+	})
+	transport := &retryhttp.Transport{Base: greedy, Policy: atOnce(4)}
+	resp, err := transport.RoundTrip(req)
+	require.NoError(t, err)
+	assert.Equal(t, "status 200", text(t, resp))
+	const want = "hello 5 [1]"
+	assert.Equal(t, []string{want, want, want, want}, bodies)
+	assert.Equal(t, body, req.Body)
+	assert.NoError(t, resp.Request.Context().Err(), "it outlives the attempt")
+	assert.Equal(t, 4, retryhttp.Attempts(resp))
+}
+
+func TestBodyThatCannotBeReplayed(t *testing.T) {
+	t.Parallel()
+	s := serve(t, status(429))
+	body := &onceBody{Reader: strings.NewReader("hello")}
+	p := atOnce(5)
+	p.FreeRateLimits = 5
+	p.Overrides = map[string]retry.Override{"rate_limited": {MaxAttempts: 5}}
+	resp, err := client(t, nil, p).Do(request(t, http.MethodPut, s.URL, body))
+	require.NoError(t, err)
+	assert.Equal(t, "status 429", text(t, resp))
+	assert.EqualValues(t, 1, s.requests.Load())
+	assert.NotZero(t, body.closed.Load())
+}
+
+func TestGetBodyFails(t *testing.T) {
+	t.Parallel()
+	s := serve(t, status(503))
+	errGone := errors.New("file is gone")
+	req := request(t, http.MethodPut, s.URL, strings.NewReader("hello"))
+	req.GetBody = func() (io.ReadCloser, error) { return nil, errGone }
+	_, err := client(t, nil, atOnce(3)).Do(req)
+	require.ErrorIs(t, err, errGone)
+	assert.ErrorContains(t, err, "cannot send the body again: file is gone; after: PUT "+s.URL+": 503 Service Unavailable")
+	var status *retryhttp.StatusError
+	require.ErrorAs(t, err, &status, "with the failure before it")
+	assert.Equal(t, 503, status.StatusCode)
+	assert.EqualValues(t, 1, s.requests.Load())
+}
+
+// Trailers get their values while the body is read.
+func TestRequestTrailer(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, r.Trailer.Get("Sum"))
+	})
+	req := request(t, http.MethodPut, s.URL, nil)
+	req.Trailer = http.Header{"Sum": nil}
+	req.Body = io.NopCloser(io.MultiReader(strings.NewReader("hello"), readerFunc(func() {
+		req.Trailer.Set("Sum", "42")
+	})))
+	resp, err := client(t, nil, atOnce(1)).Do(req)
+	require.NoError(t, err)
+	assert.Equal(t, "42", text(t, resp))
+}
+
+// An attempt that is over may still read more than can be kept, when the next one
+// is decided on already. That must not go on in the middle of the body.
+func TestBufferOverflowsLate(t *testing.T) {
+	t.Parallel()
+	chunks := make(chan string)
+	body := &onceBody{Reader: chanReader(chunks)}
+	var wg sync.WaitGroup
+	attempts := 0
+	base := roundTripper(func(req *http.Request) (*http.Response, error) {
+		attempts++
+		if attempts == 1 {
+			wg.Go(func() { _, _ = io.ReadFull(req.Body, make([]byte, 8)) })
+			chunks <- "1234" // the reader has asked for it
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
+		}
+		wg.Go(func() { chunks <- "5678" })
+		read, err := io.ReadAll(req.Body)
+		assert.Empty(t, read)
+		assert.NoError(t, req.Body.Close())
+		return nil, err
+	})
+	transport := &retryhttp.Transport{Base: base, Policy: atOnce(3), BufferBody: 6}
+	_, err := transport.RoundTrip(request(t, http.MethodPut, "http://h", body))
+	require.ErrorContains(t, err, "cannot send the body again")
+	assert.Equal(t, 2, attempts)
+	wg.Wait()
+	assert.EqualValues(t, 1, body.closed.Load())
+}
+
+// chanReader reads what is sent.
+type chanReader chan string
+
+func (c chanReader) Read(p []byte) (int, error) { return copy(p, <-c), nil }

@@ -9,10 +9,11 @@ import (
 	"sync/atomic"
 )
 
-// Idempotent reports whether a request may be sent twice whatever became of the
-// first: its method is GET, HEAD, OPTIONS, TRACE, PUT or DELETE, or it has an
-// Idempotency-Key or X-Idempotency-Key header. An empty list of values counts, as
-// in net/http: it marks a request without sending the header.
+// Idempotent reports whether a request may be sent twice even if the first had an
+// effect: its method is GET, HEAD, OPTIONS, TRACE, PUT or DELETE, or it has an
+// Idempotency-Key or X-Idempotency-Key header. A header with an empty list of
+// values counts too, as in net/http: it marks a request without sending the
+// header.
 //
 // https://www.rfc-editor.org/rfc/rfc9110#section-9.2.2
 func Idempotent(req *http.Request) bool {
@@ -32,13 +33,13 @@ func hasKey(req *http.Request) bool {
 	return key || xKey
 }
 
-// RandomKey is a [Transport]'s IdempotencyKey function: 128 random bits or more,
-// without quotes around them.
+// RandomKey is a function for [Transport].IdempotencyKey. It returns at least
+// 128 random bits as text, without quotes.
 func RandomKey(*http.Request) string { return rand.Text() }
 
-// request returns the request of an attempt, whose context is ctx.
+// request returns the request of an attempt, with the context ctx.
 func (c *call) request(ctx context.Context) (*http.Request, error) {
-	_, trusted := c.base.(*http.Transport) // to leave a request as it is
+	_, trusted := c.base.(*http.Transport) // it does not change requests
 	own := c.key != "" || c.t.AttemptHeader != "" || c.t.Prepare != nil || c.sent != nil || c.Derived()
 	if !own && c.body.shared == nil {
 		first := c.Attempt() == 1
@@ -85,10 +86,11 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 type sent struct{ asked, got, wrote atomic.Bool }
 
 // nothing reports whether it is certain that nothing the server could act on was
-// written. A transport that does not tell proves nothing, unless it is net/http's, which
-// tells whenever it wants a connection. Nor does one that has a connection and was
-// interrupted, because HTTP/2 may then go on to write. The first header field that is
-// encoded counts, because WroteHeaders is called only after HTTP/2 has written them.
+// written. A transport that calls no hook proves nothing, unless it is net/http's, which
+// calls one whenever it wants a connection. An interrupted attempt with a connection
+// proves nothing either, because HTTP/2 may then go on writing. The hook for the first
+// encoded header field counts, because HTTP/2 calls WroteHeaders only after it has
+// written them.
 func (s *sent) nothing(interrupted, tells bool) bool {
 	return s != nil && (tells || s.asked.Load()) && !s.wrote.Load() && (!interrupted || !s.got.Load())
 }

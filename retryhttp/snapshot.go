@@ -7,22 +7,23 @@ import (
 	"sync"
 )
 
-// snapshot is a request as the caller made it. Attempts get that itself as long as the
-// RoundTripper does not change it. It should not; if it does, the next attempt gets a
-// copy of what it was.
+// snapshot is a copy of the caller's request. Attempts get the request itself as long
+// as the RoundTripper does not change it. It should not; if it does, the next attempt
+// gets a request made from the snapshot.
 type snapshot struct {
 	of     http.Request
 	url    url.URL
 	fields []field
-	values []string // of all fields, one after the other
+	values []string // of all header fields, one after the other
 }
 
 type field struct {
 	name string
-	n    int // how many values it has; -1 for nil
+	n    int // the number of its values; -1 for nil
 }
 
-// A snapshot is taken of every request and seldom used.
+// Snapshots are pooled because one is taken of every request, and it is seldom
+// used.
 var snapshots = sync.Pool{New: func() any { return new(snapshot) }}
 
 func keep(req *http.Request) *snapshot {
@@ -42,7 +43,8 @@ func keep(req *http.Request) *snapshot {
 	return s
 }
 
-// unchanged reports whether a request is still what it was, but for its body.
+// unchanged reports whether a request is still the same, without regard to its
+// body.
 func (s *snapshot) unchanged(req *http.Request) bool {
 	if req.Method != s.of.Method || req.Host != s.of.Host || req.URL != s.of.URL || req.URL != nil && *req.URL != s.url ||
 		req.ContentLength != s.of.ContentLength || req.Close != s.of.Close || len(req.Header) != len(s.fields) ||
@@ -60,7 +62,7 @@ func (s *snapshot) unchanged(req *http.Request) bool {
 	return true
 }
 
-// request returns a copy of the request, whose body is not copied.
+// request returns a copy of the request. The body is not copied.
 func (s *snapshot) request() *http.Request {
 	req := s.of
 	if req.URL != nil {
@@ -82,7 +84,7 @@ func (s *snapshot) request() *http.Request {
 	return &req
 }
 
-// release gives the snapshot back. Nothing that it refers to is kept alive.
+// release puts the snapshot back into the pool, without its references.
 func (s *snapshot) release() {
 	if s == nil {
 		return

@@ -9,12 +9,12 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// StatusError is the failure of an attempt that was answered. A [Transport]
-// shows it to the Classifier and the Observer of its policy; the caller gets the
-// response. [Do] returns it.
+// StatusError is a failure with a response. A [Transport] gives it to the
+// Classifier and the Observer of its policy; the caller gets the response. [Do]
+// returns it.
 //
-// Its text carries nothing that is secret by its place: no user, password, query
-// or fragment of the URL, no headers and no body.
+// Its text has no part that may be secret: no user, password, query or fragment
+// of the URL, no headers and no body.
 type StatusError struct {
 	Method     string
 	URL        string // scheme, host and path
@@ -38,7 +38,7 @@ func (c *call) statusError(resp *http.Response, after time.Duration) *StatusErro
 	return &StatusError{Method: req.Method, URL: shown, StatusCode: resp.StatusCode, After: after}
 }
 
-// address returns what of a URL may be shown.
+// address returns the parts of a URL that may be shown.
 func address(u *url.URL) string {
 	if u == nil {
 		return ""

@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
-	"maps"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,91 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/provoke"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
-
-// server answers the nth request with the nth handler, and then always with the
-// last.
-type server struct {
-	*httptest.Server
-	requests, conns atomic.Int64
-}
-
-func serve(t *testing.T, handlers ...http.HandlerFunc) *server {
-	t.Helper()
-	s := &server{}
-	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n := int(s.requests.Add(1))
-		handlers[min(n, len(handlers))-1](w, r)
-	}))
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			s.conns.Add(1)
-		}
-	}
-	s.Start()
-	t.Cleanup(s.Close)
-	return s
-}
-
-// status answers with headers given as key and value pairs.
-func status(code int, keysAndValues ...string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		maps.Copy(w.Header(), headers(keysAndValues...))
-		w.WriteHeader(code)
-		_, _ = fmt.Fprintf(w, "status %d", code)
-	}
-}
-
-// reset aborts the connection.
-func reset(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body)
-	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		panic(err)
-	}
-	_ = conn.(*net.TCPConn).SetLinger(0)
-	_ = conn.Close()
-}
-
-// hang answers when the client has gone.
-func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-
-func client(t *testing.T, base http.RoundTripper, p *retry.Policy) *http.Client {
-	t.Helper()
-	if base == nil {
-		own := &http.Transport{}
-		t.Cleanup(own.CloseIdleConnections)
-		base = own
-	}
-	return &http.Client{Transport: &retryhttp.Transport{Base: base, Policy: p, Budget: retryhttp.NoBudget}}
-}
-
-// atOnce is a policy that does not wait.
-func atOnce(attempts int) *retry.Policy {
-	return &retry.Policy{MaxAttempts: attempts, Backoff: retry.Constant(0)}
-}
-
-func request(t *testing.T, method, url string, body io.Reader, keysAndValues ...string) *http.Request {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
-	require.NoError(t, err)
-	req.Header = headers(keysAndValues...)
-	return req
-}
-
-func text(t *testing.T, resp *http.Response) string {
-	t.Helper()
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	return string(body)
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 func TestDefaultPolicy(t *testing.T) {
 	t.Parallel()
@@ -125,21 +41,18 @@ func TestZeroTransport(t *testing.T) {
 
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
-	var requests atomic.Int64
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		assert.Equal(t, 2, r.ProtoMajor)
-		body, err := io.ReadAll(r.Body)
-		assert.NoError(t, err)
-		assert.Equal(t, "hello", string(body))
-		if requests.Add(1) < 3 {
-			w.WriteHeader(http.StatusServiceUnavailable)
+	answering := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			assert.Equal(t, 2, r.ProtoMajor)
+			body, err := io.ReadAll(r.Body)
+			assert.NoError(t, err)
+			assert.Equal(t, "hello", string(body))
+			w.WriteHeader(code)
 		}
-	}))
-	s.EnableHTTP2 = true
-	s.StartTLS()
-	t.Cleanup(s.Close)
+	}
+	s, base := serveTLS(t, true, answering(503), answering(503), answering(200))
 	req := request(t, http.MethodPut, s.URL, strings.NewReader("hello"))
-	resp, err := client(t, s.Client().Transport, atOnce(3)).Do(req)
+	resp, err := client(t, base, atOnce(3)).Do(req)
 	require.NoError(t, err)
 	assert.Equal(t, 200, resp.StatusCode)
 	assert.NoError(t, resp.Body.Close())
@@ -221,45 +134,21 @@ func TestWhatIsRetried(t *testing.T) {
 	}
 }
 
-// net/http marks requests with an empty list, which sends no header.
-func TestIdempotencyKeyWithoutValue(t *testing.T) {
-	t.Parallel()
-	s := serve(t, status(500), status(200))
-	req := request(t, http.MethodPost, s.URL, nil)
-	req.Header["Idempotency-Key"] = []string{}
-	resp, err := client(t, nil, atOnce(2)).Do(req)
-	require.NoError(t, err)
-	assert.Equal(t, "status 200", text(t, resp))
-}
-
 // T-34: an untrusted certificate is not worth another handshake.
 func TestCertificateErrorsAreFinal(t *testing.T) {
 	t.Parallel()
-	s := httptest.NewUnstartedServer(status(200))
-	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	var conns atomic.Int64
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			conns.Add(1)
-		}
-	}
-	s.StartTLS()
-	t.Cleanup(s.Close)
+	s, _ := serveTLS(t, false, status(200))
 	_, err := client(t, nil, atOnce(3)).Get(s.URL)
 	require.Error(t, err)
 	var gaveUp *retry.Error
 	assert.NotErrorAs(t, err, &gaveUp, "Final errors are returned as they are")
-	assert.EqualValues(t, 1, conns.Load())
+	assert.EqualValues(t, 1, s.conns.Load())
 }
 
 // A connection that is refused has transmitted nothing, so even a POST goes again.
 func TestRefusedThenUp(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := listener.Addr().String()
-	require.NoError(t, listener.Close())
-
+	addr := provoke.ClosedPort(t)
 	p := atOnce(3)
 	var events retrytest.Recorder
 	p.Observer = retry.Observers(&events, retry.ObserverFunc(func(_ context.Context, e retry.Event) {
@@ -331,7 +220,7 @@ func TestBaseWithoutResponse(t *testing.T) {
 	assert.Equal(t, 1, calls)
 }
 
-// A scheme that somebody has registered with an http.Transport is his to serve.
+// A protocol that is registered with an http.Transport serves its scheme.
 func TestRegisteredProtocolWithoutResponse(t *testing.T) {
 	t.Parallel()
 	base := &http.Transport{}
@@ -342,8 +231,8 @@ func TestRegisteredProtocolWithoutResponse(t *testing.T) {
 	require.ErrorContains(t, err, "neither a response nor an error")
 }
 
-// A Transport beneath a Transport has tried all that can be tried, whether it gives up
-// with an error or with a response.
+// If the Base is a Transport that gave up, there is no retry, whether it returned an
+// error or a response.
 func TestNestedTransports(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{"status": status(503), "reset": reset} {
@@ -403,12 +292,6 @@ func TestGaveUpEvent(t *testing.T) {
 	assert.Equal(t, []string{"1: gave up (attempts): GET " + s.URL + ": 503 Service Unavailable"}, events.Timeline())
 }
 
-func TestStatusErrorText(t *testing.T) {
-	t.Parallel()
-	assert.Equal(t, "GET : 0", (&retryhttp.StatusError{}).Error())
-	assert.Equal(t, "PUT http://h/: 599", (&retryhttp.StatusError{Method: "PUT", URL: "http://h/", StatusCode: 599}).Error())
-}
-
 func TestSharedTransport(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
@@ -447,3 +330,61 @@ type closer struct {
 }
 
 func (c *closer) CloseIdleConnections() { c.closed = true }
+
+// An explicit default of the Transport does not change the waits.
+func TestPolicyWithoutBackoff(t *testing.T) {
+	t.Parallel()
+	waits := func(p *retry.Policy, do bool) []time.Duration {
+		clock := retrytest.NewClock(time.Now())
+		q := retryhttp.DefaultPolicy()
+		if p != nil {
+			q = p
+		}
+		q.Clock, q.Rand = clock, retrytest.NewRand(1)
+		base := roundTripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
+		})
+		c := &http.Client{Transport: &retryhttp.Transport{Base: base, Policy: q}}
+		req := request(t, http.MethodGet, "http://127.0.0.1", nil)
+		if do {
+			assert.Error(t, retryhttp.Do(&http.Client{Transport: base}, q, req, nothing))
+			return clock.Sleeps()
+		}
+		resp, err := c.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		return clock.Sleeps()
+	}
+	for _, do := range []bool{false, true} {
+		want := waits(nil, do)
+		require.Len(t, want, 2)
+		assert.Equal(t, want, waits(&retry.Policy{}, do))
+		assert.Equal(t, want, waits(&retry.Policy{MaxAttempts: 3}, do))
+		assert.NotEqual(t, want, waits(&retry.Policy{Backoff: retry.Exponential{}}, do))
+	}
+}
+
+func TestNilURL(t *testing.T) {
+	t.Parallel()
+	base, _ := always(429)
+	limited := roundTripper(func(req *http.Request) (*http.Response, error) {
+		resp, err := base.RoundTrip(req)
+		resp.Header = headers("Retry-After", "3600")
+		return resp, err
+	})
+	transport := &retryhttp.Transport{Base: limited, Cooldown: time.Hour, AttemptHeader: "X-Attempt"}
+	_, err := transport.RoundTrip(&http.Request{})
+	require.NoError(t, err)
+	_, err = transport.RoundTrip(&http.Request{})
+	require.ErrorIs(t, err, retry.ErrRetryAfterTooLong)
+	assert.Zero(t, retryhttp.ClassifyResponse(nil, time.Now()))
+}
+
+// An invitation to come back at once is one too.
+func TestZeroHint(t *testing.T) {
+	t.Parallel()
+	s := serve(t, status(503, "Retry-After", "0"), status(200))
+	resp, err := client(t, nil, atOnce(2)).Post(s.URL, "text/plain", strings.NewReader("x"))
+	require.NoError(t, err)
+	assert.Equal(t, "status 200", text(t, resp))
+}

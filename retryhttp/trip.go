@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// trip is what a Transport tells about a round trip, through the context of the
-// request of the response.
+// trip has the facts about a round trip that [Attempts] and [GaveUp] return. It
+// is the context of the response's request.
 type trip struct {
 	context.Context //nolint:containedctx // it is one
 
@@ -25,14 +25,14 @@ func (t *trip) Value(key any) any {
 	return t.Context.Value(key)
 }
 
-// tell returns a request like req that tells.
+// tell returns a request like req with a trip as its context.
 func tell(req *http.Request, attempts int, gaveUp bool) *http.Request {
 	t := &trip{Context: req.Context(), attempts: attempts, gaveUp: gaveUp}
 	t.of = req.WithContext(t) //nolint:contextcheck // its parent is the request's
 	return t.of
 }
 
-// told returns what a Transport has told with a response, or nothing.
+// told returns the facts of the trip of a response, or zeros.
 func told(resp *http.Response) (attempts int, gaveUp bool) {
 	if resp.Request == nil {
 		return 0, false
@@ -56,8 +56,8 @@ func Attempts(resp *http.Response) int {
 }
 
 // GaveUp reports whether a [Transport] has returned resp because it gave up: it would
-// have retried, but the attempts, the time or the budget had run out, or the request may
-// not be sent twice. It is read from the context of resp.Request.
+// have retried, but the attempts, the time or the budget had run out, or the request
+// must not be sent twice. It is read from the context of resp.Request.
 func GaveUp(resp *http.Response) bool {
 	if resp == nil {
 		return false
@@ -66,9 +66,8 @@ func GaveUp(resp *http.Response) bool {
 	return gaveUp
 }
 
-// outlive puts the request of a response, whose context was derived from that of an
-// attempt, under the context of the call: it keeps its values, and does not end with
-// the attempt.
+// outlive gives the request of a response a context that ends with the call instead
+// of the attempt, and keeps the values of the attempt's context.
 func outlive(caller context.Context, resp *http.Response) {
 	attempts, gaveUp := told(resp)
 	own := outliving{caller, resp.Request.Context()}

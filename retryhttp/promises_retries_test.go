@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"math"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"strings"
@@ -24,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/provoke"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
@@ -32,11 +31,11 @@ func TestB05_PostIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{500, 502, 503, 504} {
 		s := serve(t, status(code))
-		base := peerOver(t, &http.Transport{})
-		assert.Equal(t, 1, peerAttempts(t, base, http.MethodPost, s.URL), "%d", code)
-		assert.Equal(t, 1, peerAttempts(t, base, http.MethodPatch, s.URL), "%d", code)
+		base := counting(t, &http.Transport{})
+		assert.Equal(t, 1, attemptsOfThree(t, base, http.MethodPost, s.URL), "%d", code)
+		assert.Equal(t, 1, attemptsOfThree(t, base, http.MethodPatch, s.URL), "%d", code)
 		err := retryhttp.Do(&http.Client{Transport: base}, atOnce(3), request(t, http.MethodPost, s.URL, nil),
-			func(*http.Response) error { return nil })
+			nothing)
 		require.ErrorIs(t, err, retry.ErrMaybeApplied)
 		assert.EqualValues(t, 3, s.requests.Load())
 	}
@@ -48,7 +47,7 @@ func TestB05_PostIsNotRepeated(t *testing.T) {
 		mu.Unlock()
 		w.WriteHeader(http.StatusInternalServerError)
 	})
-	assert.Equal(t, 3, peerAttempts(t, peerOver(t, &http.Transport{}), http.MethodPost, s.URL, "Idempotency-Key", "k1"))
+	assert.Equal(t, 3, attemptsOfThree(t, counting(t, &http.Transport{}), http.MethodPost, s.URL, "Idempotency-Key", "k1"))
 	assert.Equal(t, map[string]int{"k1": 3}, keys)
 }
 
@@ -61,7 +60,7 @@ func TestB06_TheLastResponseIsKept(t *testing.T) {
 	assert.Equal(t, "maintenance", resp.Header.Get("X-Why"))
 	assert.Equal(t, "status 503", text(t, resp))
 
-	err = retryhttp.Do(nil, atOnce(3), request(t, http.MethodGet, s.URL, nil), func(*http.Response) error { return nil })
+	err = retryhttp.Do(nil, atOnce(3), request(t, http.MethodGet, s.URL, nil), nothing)
 	var failed *retryhttp.StatusError
 	require.ErrorAs(t, err, &failed)
 	assert.Equal(t, 503, failed.StatusCode)
@@ -77,12 +76,11 @@ func TestB06_TheLastResponseIsKept(t *testing.T) {
 	assert.Equal(t, 503, failed.StatusCode)
 }
 
-// The idle connections are those of others too.
+// The idle connections also belong to other requests.
 func TestB07_OtherConnectionsStay(t *testing.T) {
 	t.Parallel()
 	good := serve(t, status(200))
-	base := &http.Transport{}
-	t.Cleanup(base.CloseIdleConnections)
+	base := provoke.Transport(t, &http.Transport{})
 	c := client(t, base, atOnce(3))
 	for _, bad := range []http.HandlerFunc{status(503), reset, status(421), status(404)} {
 		resp, err := c.Get(good.URL)
@@ -96,36 +94,25 @@ func TestB07_OtherConnectionsStay(t *testing.T) {
 	assert.EqualValues(t, 1, good.conns.Load())
 }
 
-// peerCertificates are transports for which a server's certificate does not hold.
-func peerCertificates(s *httptest.Server) map[string]*http.Transport {
-	roots := x509.NewCertPool()
-	roots.AddCert(s.Certificate())
-	return map[string]*http.Transport{
-		"unknown authority": {},
-		"hostname":          {TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "wrong.invalid"}},
-		"expired": {TLSClientConfig: &tls.Config{
-			RootCAs: roots, Time: func() time.Time { return time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC) },
-		}},
-		"not yet valid": {TLSClientConfig: &tls.Config{RootCAs: roots, Time: func() time.Time { return time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC) }}},
-	}
-}
-
-func peerTLS(t *testing.T) *httptest.Server {
+// distrustingTransports is a server, and transports for which its certificate does not
+// hold.
+func distrustingTransports(t *testing.T) (url string, transports map[string]*http.Transport) {
 	t.Helper()
-	s := httptest.NewUnstartedServer(status(200))
-	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.StartTLS()
-	t.Cleanup(s.Close)
-	return s
+	s, trusting := provoke.ServeTLS(t, nil, status(200))
+	transports = map[string]*http.Transport{}
+	for name, config := range provoke.Distrusting(trusting) {
+		transports[name] = &http.Transport{TLSClientConfig: config}
+	}
+	return s.URL, transports
 }
 
 func TestB09_Certificates(t *testing.T) {
 	t.Parallel()
-	s := peerTLS(t)
-	for name, base := range peerCertificates(s) {
+	url, transports := distrustingTransports(t)
+	for name, base := range transports {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			counted := peerOver(t, base)
-			_, err := (&retryhttp.Transport{Base: counted, Policy: atOnce(3)}).RoundTrip(request(t, method, s.URL, nil))
+			counted := counting(t, base)
+			_, err := (&retryhttp.Transport{Base: counted, Policy: atOnce(3)}).RoundTrip(request(t, method, url, nil))
 			require.Error(t, err, name)
 			assert.EqualValues(t, 1, counted.attempts.Load(), "%s: %v", name, err)
 		}
@@ -135,11 +122,11 @@ func TestB09_Certificates(t *testing.T) {
 // Nor are they retried where a client has wrapped the error.
 func TestB10_CertificatesWrapped(t *testing.T) {
 	t.Parallel()
-	s := peerTLS(t)
-	for name, transport := range peerCertificates(s) {
-		base := peerOver(t, transport)
-		err := retryhttp.Do(&http.Client{Transport: base}, atOnce(3), request(t, http.MethodGet, s.URL, nil),
-			func(*http.Response) error { return nil })
+	url, transports := distrustingTransports(t)
+	for name, transport := range transports {
+		base := counting(t, transport)
+		err := retryhttp.Do(&http.Client{Transport: base}, atOnce(3), request(t, http.MethodGet, url, nil),
+			nothing)
 		var invalid *tls.CertificateVerificationError
 		require.ErrorAs(t, err, &invalid, name)
 		assert.EqualValues(t, 1, base.attempts.Load(), name)
@@ -147,41 +134,13 @@ func TestB10_CertificatesWrapped(t *testing.T) {
 	}
 }
 
-// peerSays is a server that says something, whatever it is asked.
-func peerSays(t *testing.T, words string) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer func() { _ = conn.Close() }()
-				_, _ = conn.Read(make([]byte, 1<<10))
-				_, _ = io.WriteString(conn, words)
-			}()
-		}
-	}()
-	return listener.Addr().String()
-}
-
 func TestB11_WhatCannotHelp(t *testing.T) {
 	t.Parallel()
 	s := serve(t, status(200))
-	secure := peerTLS(t)
-	garbage := peerSays(t, "SSH-2.0-OpenSSH_9.6\r\n\r\n")
-	demanding := httptest.NewUnstartedServer(status(200))
-	demanding.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
-	demanding.Config.ErrorLog = log.New(io.Discard, "", 0)
-	demanding.StartTLS()
-	t.Cleanup(demanding.Close)
+	garbage := provoke.Serve(t, provoke.Say("SSH-2.0-OpenSSH_9.6\r\n\r\n"))
+	demanding, trusting := provoke.ServeTLS(t, &tls.Config{ClientAuth: tls.RequireAnyClientCert}, status(200))
 	proxy, err := url.Parse(serve(t, status(407)).URL)
 	require.NoError(t, err)
-	trusting := func() *http.Transport { return secure.Client().Transport.(*http.Transport).Clone() }
 	noName := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "x.invalid", IsNotFound: true}}
 	}}
@@ -197,17 +156,17 @@ func TestB11_WhatCannotHelp(t *testing.T) {
 		{"invalid method", &http.Transport{}, s.URL, func(r *http.Request) { r.Method = "GE T" }},
 		{"invalid header name", &http.Transport{}, s.URL, func(r *http.Request) { r.Header["a b"] = []string{"c"} }},
 		{"invalid header value", &http.Transport{}, s.URL, func(r *http.Request) { r.Header["A"] = []string{"b\n"} }},
-		{"malformed response", &http.Transport{}, "http://" + garbage, nil},
-		{"no TLS", &http.Transport{}, "https://" + garbage, nil},
+		{"malformed response", &http.Transport{}, garbage.URL(), nil},
+		{"no TLS", &http.Transport{}, "https://" + garbage.Addr, nil},
 		{"scheme mismatch", &http.Transport{}, strings.Replace(s.URL, "http:", "https:", 1), nil},
-		{"remote alert", trusting(), demanding.URL, nil},
+		{"remote alert", &http.Transport{TLSClientConfig: trusting}, demanding.URL, nil},
 		{"proxy 407", &http.Transport{Proxy: http.ProxyURL(proxy)}, "https://example.invalid", nil},
 		{"name does not exist", noName, "http://x.invalid", nil},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			base := peerOver(t, test.base)
+			base := counting(t, test.base)
 			req := request(t, http.MethodGet, test.url, nil)
 			if test.change != nil {
 				test.change(req)
@@ -228,7 +187,7 @@ func TestB11_StatusesThatCannotHelp(t *testing.T) {
 		0, 1, 99, 400, 401, 402, 404, 405, 406, 407, 410, 411, 412, 414, 415, 416, 417, 422, 424, 426, 428, 431, 451, 499,
 		501, 505, 506, 507, 508, 510, 511, 525, 526, 600, 700, 999,
 	} {
-		assert.Equal(t, 1, peerAttempts(t, peerAnswers(code, "Retry-After", "1"), http.MethodGet, "http://127.0.0.1"), "%d", code)
+		assert.Equal(t, 1, attemptsOfThree(t, answering(code, "Retry-After", "1"), http.MethodGet, "http://127.0.0.1"), "%d", code)
 	}
 }
 
@@ -236,7 +195,7 @@ func TestB12_WhatCanHelp(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPatch} {
 		for _, code := range []int{408, 425} {
-			assert.Equal(t, 3, peerAttempts(t, peerAnswers(code), method, "http://127.0.0.1"), "%s %d", method, code)
+			assert.Equal(t, 3, attemptsOfThree(t, answering(code), method, "http://127.0.0.1"), "%s %d", method, code)
 		}
 		// 421: once more, over another connection.
 		s := serve(t, status(421), status(200))
@@ -282,7 +241,7 @@ func TestB14_BodiesAreWhole(t *testing.T) {
 				}
 			}
 			s := serve(t, check(status(503)), check(reset), check(status(200)))
-			transport := &retryhttp.Transport{Base: peerOver(t, &http.Transport{}), Policy: atOnce(3), BufferBody: 1 << 20}
+			transport := &retryhttp.Transport{Base: counting(t, &http.Transport{}), Policy: atOnce(3), BufferBody: 1 << 20}
 			req := request(t, http.MethodPut, s.URL, strings.NewReader(want))
 			prepare(req)
 			getBody, asked := req.GetBody, 0
@@ -325,13 +284,13 @@ func TestB16_Names(t *testing.T) {
 	}
 	for _, test := range tests {
 		for _, method := range []string{http.MethodGet, http.MethodPost} { // nothing was sent
-			base := peerFails(&net.OpError{Op: "dial", Net: "tcp", Err: &test.err})
-			assert.Equal(t, test.attempts, peerAttempts(t, base, method, "http://127.0.0.1"), "%s %+v", method, test.err)
+			base := failing(&net.OpError{Op: "dial", Net: "tcp", Err: &test.err})
+			assert.Equal(t, test.attempts, attemptsOfThree(t, base, method, "http://127.0.0.1"), "%s %+v", method, test.err)
 		}
 	}
 	for _, err := range []error{net.ErrClosed, syscall.ECONNREFUSED} {
-		base := peerFails(&net.OpError{Op: "read", Net: "tcp", Err: err})
-		assert.Equal(t, 3, peerAttempts(t, base, http.MethodGet, "http://127.0.0.1"), "%v", err)
+		base := failing(&net.OpError{Op: "read", Net: "tcp", Err: err})
+		assert.Equal(t, 3, attemptsOfThree(t, base, http.MethodGet, "http://127.0.0.1"), "%v", err)
 	}
 }
 
@@ -341,17 +300,17 @@ func TestB17_Errnos(t *testing.T) {
 		syscall.EPIPE, syscall.ECONNRESET, &net.OpError{Op: "write", Err: os.NewSyscallError("write", syscall.EPIPE)},
 		io.ErrUnexpectedEOF, &url.Error{Op: "Get", URL: "x", Err: io.EOF}, &net.OpError{Op: "read", Err: io.EOF},
 	} {
-		assert.Equal(t, 3, peerAttempts(t, peerFails(err), http.MethodGet, "http://127.0.0.1"), "%v", err)
-		assert.Equal(t, 1, peerAttempts(t, peerFails(err), http.MethodPost, "http://127.0.0.1"), "%v", err)
+		assert.Equal(t, 3, attemptsOfThree(t, failing(err), http.MethodGet, "http://127.0.0.1"), "%v", err)
+		assert.Equal(t, 1, attemptsOfThree(t, failing(err), http.MethodPost, "http://127.0.0.1"), "%v", err)
 	}
 	for _, errno := range []syscall.Errno{syscall.EACCES, syscall.EPERM} {
 		err := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", errno)}
-		assert.Equal(t, 1, peerAttempts(t, peerFails(err), http.MethodGet, "http://127.0.0.1"), "%v", err)
+		assert.Equal(t, 1, attemptsOfThree(t, failing(err), http.MethodGet, "http://127.0.0.1"), "%v", err)
 	}
-	assert.Equal(t, 1, peerAttempts(t, peerFails(x509.UnknownAuthorityError{}), http.MethodGet, "http://127.0.0.1"))
+	assert.Equal(t, 1, attemptsOfThree(t, failing(x509.UnknownAuthorityError{}), http.MethodGet, "http://127.0.0.1"))
 }
 
-// What net/http has no type for is found beneath others too.
+// Errors without a type in net/http are found beneath other errors too.
 func TestB23_DeepDown(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -368,9 +327,9 @@ func TestB23_DeepDown(t *testing.T) {
 			test.err, &url.Error{Op: "Get", URL: "http://x", Err: test.err}, fmt.Errorf("a: %w", fmt.Errorf("b: %w", test.err)),
 			errors.Join(errors.New("closing"), test.err),
 		} {
-			assert.Equal(t, 3, peerAttempts(t, peerFails(err), http.MethodGet, "http://127.0.0.1"), "%v", err)
+			assert.Equal(t, 3, attemptsOfThree(t, failing(err), http.MethodGet, "http://127.0.0.1"), "%v", err)
 		}
-		assert.Equal(t, test.post, peerAttempts(t, peerFails(test.err), http.MethodPost, "http://127.0.0.1"), "%v", test.err)
+		assert.Equal(t, test.post, attemptsOfThree(t, failing(test.err), http.MethodPost, "http://127.0.0.1"), "%v", test.err)
 	}
 }
 
@@ -383,7 +342,7 @@ func TestB24_HintsInErrors(t *testing.T) {
 	}{{math.MaxInt64, 0}, {-1, 2}, {math.MinInt64, 2}} {
 		clock := &retrytest.Clock{}
 		p := &retry.Policy{Backoff: retry.Constant(7 * time.Second), Jitter: retry.NoJitter, Clock: clock}
-		transport := &retryhttp.Transport{Base: peerFails(retry.MarkRateLimited(errCause, test.hint)), Policy: p}
+		transport := &retryhttp.Transport{Base: failing(retry.MarkRateLimited(errCause, test.hint)), Policy: p}
 		_, err := transport.RoundTrip(request(t, http.MethodGet, "http://127.0.0.1", nil))
 		require.ErrorIs(t, err, errCause)
 		require.Len(t, clock.Sleeps(), test.waits, "%d", test.hint)
@@ -393,11 +352,11 @@ func TestB24_HintsInErrors(t *testing.T) {
 	}
 }
 
-// Attempts are attempts: 3 are one request and two retries.
+// MaxAttempts counts attempts: 3 are one request and two retries.
 func TestB25_AttemptsAreAttempts(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 4; n++ {
-		base := peerAnswers(503)
+		base := answering(503)
 		resp, err := (&retryhttp.Transport{Base: base, Policy: atOnce(n)}).RoundTrip(
 			request(t, http.MethodGet, "http://127.0.0.1", nil))
 		require.NoError(t, err)
@@ -405,20 +364,20 @@ func TestB25_AttemptsAreAttempts(t *testing.T) {
 		assert.EqualValues(t, n, base.attempts.Load())
 		assert.Equal(t, n, retryhttp.Attempts(resp))
 	}
-	base := peerFails(context.DeadlineExceeded) // not the caller's
-	assert.Equal(t, 3, peerAttempts(t, base, http.MethodGet, "http://127.0.0.1"))
+	base := failing(context.DeadlineExceeded) // not the caller's
+	assert.Equal(t, 3, attemptsOfThree(t, base, http.MethodGet, "http://127.0.0.1"))
 }
 
 // An error may call itself recoverable because the connection is.
-type peerRecoverable struct{}
+type recoverableError struct{}
 
-func (peerRecoverable) Error() string { return "NOT_FOUND" }
+func (recoverableError) Error() string { return "NOT_FOUND" }
 
-func (peerRecoverable) Recoverable() bool { return true }
+func (recoverableError) Recoverable() bool { return true }
 
 func TestB32_RecoverableIsNotRetryable(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, 1, peerAttempts(t, peerFails(peerRecoverable{}), http.MethodGet, "http://127.0.0.1"))
+	assert.Equal(t, 1, attemptsOfThree(t, failing(recoverableError{}), http.MethodGet, "http://127.0.0.1"))
 }
 
 func TestB36_BackoffsWithoutEnd(t *testing.T) {

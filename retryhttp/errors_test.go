@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,23 +16,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/provoke"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-// trouble is a request that fails in a certain way: in the end, or in its first
+// failure is a request that fails in a certain way: in the end, or in its first
 // attempt.
-type trouble struct {
+type failure struct {
 	name string
 
-	// set makes the trouble; change makes the request that gets into it.
+	// set makes the server that fails; change makes the request that meets it.
 	set    func(t *testing.T) (*http.Transport, string)
 	change func(*http.Request) *http.Request
 	setup  func(t *testing.T) scene // instead of both
 
 	raw     string             // the method of the request whose error is judged; "" means GET
 	once    bool               // a body has no GetBody
-	byDo    bool               // only a Client, or who reads the body, sees it
+	byDo    bool               // only a Client, or a reader of the body, sees it
 	timeout time.Duration      // AttemptTimeout
 	client  func(*http.Client) // changes the client
 	want    retry.Verdict      // of Classify
@@ -40,14 +42,14 @@ type trouble struct {
 	post    int                // attempts with a body that can be had again
 }
 
-// scene is where a request gets into trouble.
+// scene is where a request fails.
 type scene struct {
 	base   *http.Transport
 	url    string
 	change func(*http.Request) *http.Request
 }
 
-func (tr *trouble) scene(t *testing.T) scene {
+func (tr *failure) scene(t *testing.T) scene {
 	t.Helper()
 	if tr.setup != nil {
 		return tr.setup(t)
@@ -56,7 +58,7 @@ func (tr *trouble) scene(t *testing.T) scene {
 	return scene{base, url, tr.change}
 }
 
-func (tr *trouble) request(t *testing.T, s scene, method string) *http.Request {
+func (tr *failure) request(t *testing.T, s scene, method string) *http.Request {
 	t.Helper()
 	var body io.Reader
 	if method != http.MethodGet {
@@ -73,7 +75,7 @@ func (tr *trouble) request(t *testing.T, s scene, method string) *http.Request {
 }
 
 // err is the error without this package.
-func (tr *trouble) err(t *testing.T) error {
+func (tr *failure) err(t *testing.T) error {
 	t.Helper()
 	s := tr.scene(t)
 	method := tr.raw
@@ -90,20 +92,14 @@ func (tr *trouble) err(t *testing.T) error {
 	if tr.client != nil {
 		tr.client(c)
 	}
-	resp, err := c.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
-	return err
+	return provoke.Do(c, req)
 }
 
-// attempts is how many a Transport makes. seen tells whether somebody observes
-// it, because it takes a shorter way if not.
+// attempts is how many a Transport makes. seen tells whether there is an
+// Observer, because the Transport takes a shorter path without one.
 //
 // How often net/http dials for HTTP/2 is left to chance, so dials is then 0.
-func (tr *trouble) attempts(t *testing.T, method string, seen bool) (attempts int, dials int64) {
+func (tr *failure) attempts(t *testing.T, method string, seen bool) (attempts int, dials int64) {
 	t.Helper()
 	s := tr.scene(t)
 	var dialed atomic.Int64
@@ -145,7 +141,7 @@ func (tr *trouble) attempts(t *testing.T, method string, seen bool) (attempts in
 	return attempts, dialed.Load()
 }
 
-func (tr *trouble) test(t *testing.T, provoked *texts) {
+func (tr *failure) test(t *testing.T, provoked *texts) {
 	t.Helper()
 	t.Parallel()
 	t.Run("Classify", func(t *testing.T) {
@@ -195,14 +191,14 @@ func (s *texts) add(err error) {
 	}
 }
 
-// a2: errors of the real net/http, and what comes of them.
+// a2: errors of the real net/http, their verdicts and their attempts.
 //
-//nolint:paralleltest,tparallel // Those of the group are, in trouble.test, and the texts come after them.
+//nolint:paralleltest,tparallel // Those of the group are, in failure.test, and the texts come after them.
 func TestTroubles(t *testing.T) {
 	t.Parallel()
 	var provoked texts
 	t.Run("all", func(t *testing.T) {
-		for _, group := range [][]trouble{invalid, malformed, broken, slow, unreachable, untrusted, behindProxies, overHTTP2} {
+		for _, group := range [][]failure{invalid, malformed, broken, slow, unreachable, untrusted, behindProxies, overHTTP2} {
 			for _, tr := range group {
 				t.Run(tr.name, func(t *testing.T) { tr.test(t, &provoked) })
 			}
@@ -246,12 +242,12 @@ func unsent(v retry.Verdict) retry.Verdict {
 func to(handlers ...func(net.Conn)) func(*testing.T) (*http.Transport, string) {
 	return func(t *testing.T) (*http.Transport, string) {
 		t.Helper()
-		return ownTransport(t, &http.Transport{}), "http://" + serveRaw(t, handlers...).addr
+		return provoke.Transport(t, &http.Transport{}), provoke.Serve(t, handlers...).URL()
 	}
 }
 
 // toOK is a server that would answer.
-var toOK = to(sayRaw("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
+var toOK = to(provoke.Respond("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
 
 // with uses a transport that f has changed.
 func with(f func(*http.Transport), handlers ...func(net.Conn)) func(*testing.T) (*http.Transport, string) {
@@ -267,7 +263,7 @@ func with(f func(*http.Transport), handlers ...func(net.Conn)) func(*testing.T) 
 func nowhere(url string) func(*testing.T) (*http.Transport, string) {
 	return func(t *testing.T) (*http.Transport, string) {
 		t.Helper()
-		return ownTransport(t, &http.Transport{}), url
+		return provoke.Transport(t, &http.Transport{}), url
 	}
 }
 
@@ -276,4 +272,10 @@ func changed(f func(*http.Request)) func(*http.Request) *http.Request {
 		f(req)
 		return req
 	}
+}
+
+// onGotConn calls f when a connection was chosen for the request, and nothing
+// written yet.
+func onGotConn(req *http.Request, f func(httptrace.GotConnInfo)) *http.Request {
+	return req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: f}))
 }

@@ -1,13 +1,19 @@
 package retryhttp_test
 
 import (
+	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/provoke"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
@@ -111,7 +118,7 @@ func TestClassifyResponse(t *testing.T) {
 		"without headers and a request")
 }
 
-// What the server says besides the status.
+// The headers of the server besides the status.
 func TestClassifyResponseByHeader(t *testing.T) {
 	t.Parallel()
 	limited := func(status int, after time.Duration) retry.Verdict {
@@ -129,7 +136,7 @@ func TestClassifyResponseByHeader(t *testing.T) {
 		}{
 			{[]string{"X-Should-Retry", "false"}, no},
 			{[]string{"Stripe-Should-Retry", "false"}, no},
-			{[]string{"X-Should-Retry", "true"}, plain}, // heeded only by those who opt in
+			{[]string{"X-Should-Retry", "true"}, plain}, // needs TrustShouldRetry
 			{[]string{"Stripe-Should-Retry", "true"}, plain},
 			{[]string{"X-Should-Retry", "maybe"}, plain},
 			{[]string{"X-Should-Retry", "false", "Retry-After", "7"}, no},
@@ -167,7 +174,7 @@ func TestClassifyResponseByHeader(t *testing.T) {
 			resp := &http.Response{StatusCode: status, Header: headers(test.header...)}
 			got := retryhttp.ClassifyResponse(resp, noon)
 			if test.want.Class == retry.Final {
-				got.NotApplied = test.want.NotApplied // nobody asks on what is not retried
+				got.NotApplied = test.want.NotApplied // has no meaning if there is no retry
 			}
 			if got != test.want {
 				assert.Equal(t, test.want, got, "status %d, %v", status, test.header)
@@ -195,8 +202,7 @@ func TestStatuses(t *testing.T) {
 		}
 	}))
 	t.Cleanup(s.Close)
-	base := &http.Transport{}
-	t.Cleanup(base.CloseIdleConnections)
+	base := provoke.Transport(t, &http.Transport{})
 	codes := make([]int, 0, 500)
 	for code := 200; code < 600; code++ {
 		codes = append(codes, code)
@@ -235,7 +241,7 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// What the server says about retrying, end to end.
+// The headers of the server about retries, end to end.
 func TestShouldRetry(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -278,36 +284,58 @@ func TestShouldRetry(t *testing.T) {
 	}
 }
 
-// a3: which methods may be sent again after a failure that may have had an effect.
-func TestMethods(t *testing.T) {
+// Errors that no connection of a test can provoke.
+func TestClassifyByValue(t *testing.T) {
 	t.Parallel()
-	tests := map[string]bool{
-		"": true, "GET": true, "HEAD": true, "OPTIONS": true, "TRACE": true, "PUT": true, "DELETE": true,
-		"POST": false, "PATCH": false, "CONNECT": false, "PROPFIND": false, "get": false, "QUERY": false,
+	tests := []struct {
+		name string
+		err  error
+		want retry.Verdict
+	}{
+		{"nil", nil, retry.Verdict{}},
+		{"unknown", errors.New("boom"), retry.Verdict{}},
+		{"unknown, of the client", &url.Error{Op: "Get", URL: "/", Err: errors.New("boom")}, retry.Verdict{}},
+		{"bare EOF", io.EOF, retry.Verdict{}},
+		{"EOF of the client", &url.Error{Op: "Get", URL: "/", Err: io.EOF}, again("eof")},
+		{"unexpected EOF", io.ErrUnexpectedEOF, again("eof")},
+		{"parse", &url.Error{Op: "parse", URL: "/", Err: errors.New("x")}, final("invalid")},
+		{"canceled", &url.Error{Op: "Get", URL: "/", Err: context.Canceled}, final("canceled")},
+		{"deadline", &url.Error{Op: "Get", URL: "/", Err: context.DeadlineExceeded}, again("timeout")},
+		{"net.ErrClosed", net.ErrClosed, again("closed")},
+		{"http.ErrServerClosed", http.ErrServerClosed, again("closed")},
+		{"io.ErrClosedPipe", io.ErrClosedPipe, again("closed")},
+		{"http.ErrBodyReadAfterClose", http.ErrBodyReadAfterClose, final("invalid")},
+		{"http.ErrBodyNotAllowed", http.ErrBodyNotAllowed, final("invalid")},
+		{"http.ErrContentLength", http.ErrContentLength, final("invalid")},
+		{"http.ErrHandlerTimeout", http.ErrHandlerTimeout, final("invalid")},
+		{"http.ErrSchemeMismatch", http.ErrSchemeMismatch, final("tls")},
+		{"internal error alert", &net.OpError{Op: "remote error", Err: tls.AlertError(80)}, again("tls_alert")},
+		{"user canceled alert", &net.OpError{Op: "remote error", Err: tls.AlertError(90)}, again("tls_alert")},
+		{"join", errors.Join(http.ErrSchemeMismatch, syscall.ECONNRESET), again("conn_reset")},
+		{"join, reversed", errors.Join(syscall.ECONNRESET, http.ErrSchemeMismatch), again("conn_reset")},
+		// The same text in an error of another type is not net/http's.
+		{"same words", sameWords{}, retry.Verdict{}},
 	}
-	for method, idempotent := range tests {
-		for _, key := range []string{"", "Idempotency-Key", "X-Idempotency-Key"} {
-			t.Run(method+key, func(t *testing.T) {
-				t.Parallel()
-				requests := 0
-				base := roundTripper(func(*http.Request) (*http.Response, error) {
-					requests++
-					return &http.Response{StatusCode: http.StatusInternalServerError, Body: http.NoBody}, nil
-				})
-				req := &http.Request{Method: method, URL: &url.URL{Scheme: "http", Host: "h"}, Header: http.Header{}}
-				if key != "" {
-					req.Header.Set(key, "1")
-				}
-				assert.Equal(t, idempotent || key != "", retryhttp.Idempotent(req))
-				transport := &retryhttp.Transport{Base: base, Policy: atOnce(2), Budget: retryhttp.NoBudget}
-				_, err := transport.RoundTrip(req)
-				require.NoError(t, err)
-				want := 1
-				if idempotent || key != "" {
-					want = 2
-				}
-				assert.Equal(t, want, requests)
-			})
-		}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, test.want, retryhttp.Classify(test.err))
+		})
+	}
+}
+
+type sameWords struct{}
+
+func (sameWords) Error() string { return "malformed HTTP response" }
+
+func TestTrustShouldRetry(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"X-Should-Retry", "Stripe-Should-Retry"} {
+		s := serve(t, status(400, name, "true"), status(409, name, "true"), status(404))
+		c := client(t, nil, atOnce(5))
+		c.Transport.(*retryhttp.Transport).TrustShouldRetry = true
+		resp, err := c.Post(s.URL, "text/plain", strings.NewReader("hello"))
+		require.NoError(t, err)
+		assert.Equal(t, "status 404", text(t, resp))
 	}
 }

@@ -19,12 +19,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/provoke"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-// The first header field is encoded before anything of a request is on the wire
-// that a server could act on. That a POST goes again if none was relies on it.
+// The first header field is encoded before the server could act on any part of
+// the request. The retry of a POST relies on it.
 func TestNothingIsSentBeforeTheFirstField(t *testing.T) {
 	t.Parallel()
 	big := strings.Repeat("x", 10_000)
@@ -37,15 +38,15 @@ func TestNothingIsSentBeforeTheFirstField(t *testing.T) {
 		{"long URL", func(req *http.Request) { req.URL.RawQuery = big }},
 	}
 	for _, test := range tests {
-		for version, set := range map[string]func(*testing.T) (*http.Transport, string){"HTTP/1": toOK, "HTTP/2": toH2(okEach)} {
+		for version, set := range map[string]func(*testing.T) (*http.Transport, string){"HTTP/1": toOK, "HTTP/2": toH2(provoke.OKEach)} {
 			t.Run(version+", "+test.name, func(t *testing.T) {
 				t.Parallel()
 				var encoded atomic.Bool
 				var requests atomic.Int64
 				base, url := set(t)
-				hooked(t, base, func(c *dialedConn) {
+				provoke.Hook(t, base, func(c *provoke.Conn) {
 					var sent []byte
-					c.beforeWrite = func(p []byte) {
+					c.BeforeWrite = func(p []byte) {
 						sent = append(sent, p...)
 						if hasRequest(sent) {
 							requests.Add(1)
@@ -70,12 +71,12 @@ func TestNothingIsSentBeforeTheFirstField(t *testing.T) {
 // hasRequest reports whether there is enough for a server to see a request: the
 // whole header of HTTP/1, or the beginning of a header of HTTP/2.
 func hasRequest(sent []byte) bool {
-	frames, ok := bytes.CutPrefix(sent, []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+	frames, ok := bytes.CutPrefix(sent, []byte(provoke.HTTP2Preface))
 	if !ok {
 		return bytes.Contains(sent, []byte("\r\n\r\n")) && !bytes.HasPrefix(sent, []byte("PRI"))
 	}
 	for len(frames) >= 9 {
-		if frames[3] == frameHeaders {
+		if frames[3] == provoke.FrameHeaders {
 			return true
 		}
 		length := int(binary.BigEndian.Uint32(frames) >> 8)
@@ -107,8 +108,7 @@ func TestTransportThatDoesNotTell(t *testing.T) {
 	}
 }
 
-// Once something was written, a connection that is asked for later does not make
-// up for it.
+// If something was written, a later request for a connection does not undo that.
 func TestTransportThatTellsInParts(t *testing.T) {
 	t.Parallel()
 	requests := 0
@@ -126,8 +126,8 @@ func TestTransportThatTellsInParts(t *testing.T) {
 	assert.Equal(t, 1, requests)
 }
 
-// What a hook of an http.Transport fails with, nobody knows; but there was no connection
-// yet, so that even a POST may be repeated.
+// The error of a hook of an http.Transport is unknown; but there was no connection yet,
+// so even a POST may be repeated.
 func TestHooksThatFail(t *testing.T) {
 	t.Parallel()
 	errTunnel := errors.New("the tunnel is not up")
@@ -156,7 +156,7 @@ func TestHooksThatFail(t *testing.T) {
 				require.ErrorIs(t, err, errTunnel)
 				require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
 				assert.EqualValues(t, 3, calls.Load())
-				want := retry.Verdict{Class: retry.Retryable, Category: "conn"} // nobody watches
+				want := retry.Verdict{Class: retry.Retryable, Category: "conn"} // the request is not watched
 				if method == http.MethodPost {
 					want = retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: "unsent"}
 				}
@@ -166,8 +166,7 @@ func TestHooksThatFail(t *testing.T) {
 	}
 }
 
-// An error of the connection itself, which nobody knows either, comes after something
-// was sent.
+// An unknown error of the connection itself comes after something was sent.
 func TestConnectionsThatFailOddly(t *testing.T) {
 	t.Parallel()
 	errOdd := errors.New("odd")
@@ -175,10 +174,15 @@ func TestConnectionsThatFailOddly(t *testing.T) {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, hang)
-			base := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-				return &oddConn{Conn: conn, err: errOdd, written: make(chan struct{})}, err
-			}}
+			base := provoke.Hook(t, &http.Transport{}, func(c *provoke.Conn) {
+				var once sync.Once
+				written := make(chan struct{})
+				c.AfterWrite = func() { once.Do(func() { close(written) }) }
+				c.BeforeRead = func() error {
+					<-written
+					return errOdd
+				}
+			})
 			_, err := client(t, base, atOnce(3)).Do(request(t, method, s.URL, nil))
 			require.ErrorIs(t, err, errOdd)
 			assert.Equal(t, method == http.MethodGet, errors.Is(err, retry.ErrAttemptsExhausted))
@@ -186,25 +190,7 @@ func TestConnectionsThatFailOddly(t *testing.T) {
 	}
 }
 
-// oddConn fails to read once something was written.
-type oddConn struct {
-	net.Conn
-	err     error
-	once    sync.Once
-	written chan struct{}
-}
-
-func (c *oddConn) Write(p []byte) (int, error) {
-	defer c.once.Do(func() { close(c.written) })
-	return c.Conn.Write(p)
-}
-
-func (c *oddConn) Read([]byte) (int, error) {
-	<-c.written
-	return 0, c.err
-}
-
-// What was written in an attempt does not count in the next.
+// Bytes written in an attempt do not count in the next.
 func TestEachAttemptTellsForItself(t *testing.T) {
 	t.Parallel()
 	requests := 0
@@ -225,4 +211,108 @@ func TestEachAttemptTellsForItself(t *testing.T) {
 	_, err := transport.RoundTrip(request(t, http.MethodPost, "http://127.0.0.1", nil))
 	require.Error(t, err)
 	assert.Equal(t, 3, requests)
+}
+
+// net/http marks requests with an empty list, which sends no header.
+func TestIdempotencyKeyWithoutValue(t *testing.T) {
+	t.Parallel()
+	s := serve(t, status(500), status(200))
+	req := request(t, http.MethodPost, s.URL, nil)
+	req.Header["Idempotency-Key"] = []string{}
+	resp, err := client(t, nil, atOnce(2)).Do(req)
+	require.NoError(t, err)
+	assert.Equal(t, "status 200", text(t, resp))
+}
+
+func TestIdempotencyKeyOption(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	keys := map[string][]string{}
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		keys[r.Method+r.URL.Path] = append(keys[r.Method+r.URL.Path], r.Header.Get("Idempotency-Key"))
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	c := client(t, nil, atOnce(3))
+	transport := c.Transport.(*retryhttp.Transport)
+	transport.IdempotencyKey = retryhttp.RandomKey
+	send := func(method, path string, header ...string) {
+		req := request(t, method, s.URL+path, strings.NewReader("hello"), header...)
+		before := len(req.Header)
+		resp, err := c.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		assert.Len(t, req.Header, before, "the caller's request stays as it is")
+	}
+	send("POST", "/1")
+	send("POST", "/2")
+	send("POST", "/own", "Idempotency-Key", "mine")
+	send("PUT", "/")
+	for _, path := range []string{"POST/1", "POST/2"} {
+		require.Len(t, keys[path], 3)
+		assert.GreaterOrEqual(t, len(keys[path][0]), 26)
+		assert.Equal(t, keys[path][0], keys[path][1])
+		assert.Equal(t, keys[path][0], keys[path][2])
+	}
+	assert.NotEqual(t, keys["POST/1"][0], keys["POST/2"][0])
+	assert.Equal(t, []string{"mine", "mine", "mine"}, keys["POST/own"])
+	assert.Equal(t, []string{"", "", ""}, keys["PUT/"])
+
+	transport.IdempotencyKey = func(*http.Request) string { return "" }
+	send("POST", "/none")
+	assert.Equal(t, []string{""}, keys["POST/none"])
+}
+
+func TestAttemptHeader(t *testing.T) {
+	t.Parallel()
+	var numbers []string
+	record := func(next http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			numbers = append(numbers, r.Header.Get("X-Attempt"))
+			next(w, r)
+		}
+	}
+	s := serve(t, record(status(503)), record(status(429)), record(status(200)))
+	c := client(t, nil, atOnce(3))
+	c.Transport.(*retryhttp.Transport).AttemptHeader = "X-Attempt"
+	resp, err := c.Get(s.URL)
+	require.NoError(t, err)
+	assert.Equal(t, "status 200", text(t, resp))
+	assert.Equal(t, []string{"1", "2", "3"}, numbers)
+	assert.Equal(t, 3, retryhttp.Attempts(resp))
+}
+
+// a3: which methods may be sent again after a failure that may have had an effect.
+func TestMethods(t *testing.T) {
+	t.Parallel()
+	tests := map[string]bool{
+		"": true, "GET": true, "HEAD": true, "OPTIONS": true, "TRACE": true, "PUT": true, "DELETE": true,
+		"POST": false, "PATCH": false, "CONNECT": false, "PROPFIND": false, "get": false, "QUERY": false,
+	}
+	for method, idempotent := range tests {
+		for _, key := range []string{"", "Idempotency-Key", "X-Idempotency-Key"} {
+			t.Run(method+key, func(t *testing.T) {
+				t.Parallel()
+				requests := 0
+				base := roundTripper(func(*http.Request) (*http.Response, error) {
+					requests++
+					return &http.Response{StatusCode: http.StatusInternalServerError, Body: http.NoBody}, nil
+				})
+				req := &http.Request{Method: method, URL: &url.URL{Scheme: "http", Host: "h"}, Header: http.Header{}}
+				if key != "" {
+					req.Header.Set(key, "1")
+				}
+				assert.Equal(t, idempotent || key != "", retryhttp.Idempotent(req))
+				transport := &retryhttp.Transport{Base: base, Policy: atOnce(2), Budget: retryhttp.NoBudget}
+				_, err := transport.RoundTrip(req)
+				require.NoError(t, err)
+				want := 1
+				if idempotent || key != "" {
+					want = 2
+				}
+				assert.Equal(t, want, requests)
+			})
+		}
+	}
 }

@@ -6,9 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,16 +18,17 @@ import (
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
-// The timeout of an attempt is not the end of the call, and that of the caller is.
+// The timeout of an attempt does not end the call; the deadline of the caller
+// does.
 func TestB19_WhoseTimeout(t *testing.T) {
 	t.Parallel()
-	hanging := &peerBase{RoundTripper: roundTripper(func(req *http.Request) (*http.Response, error) {
+	hanging := &countingBase{RoundTripper: roundTripper(func(req *http.Request) (*http.Response, error) {
 		<-req.Context().Done()
 		return nil, context.Cause(req.Context())
 	})}
 	run := func(t *testing.T, ctx context.Context, p *retry.Policy, c *http.Client) (int, time.Duration, error) {
 		t.Helper()
-		base := &peerBase{RoundTripper: hanging}
+		base := &countingBase{RoundTripper: hanging}
 		c.Transport = &retryhttp.Transport{Base: base, Policy: p, Budget: retryhttp.NoBudget}
 		begun := time.Now()
 		_, err := c.Do(request(t, http.MethodGet, "http://127.0.0.1", nil).WithContext(ctx))
@@ -85,26 +84,7 @@ func TestB19_WhoseTimeout(t *testing.T) {
 	})
 }
 
-// peerConns counts the open connections of a server.
-func peerConns(t *testing.T, handler http.HandlerFunc) (s *httptest.Server, open *atomic.Int64) {
-	t.Helper()
-	open = &atomic.Int64{}
-	s = httptest.NewUnstartedServer(handler)
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		switch state {
-		case http.StateNew:
-			open.Add(1)
-		case http.StateClosed, http.StateHijacked:
-			open.Add(-1)
-		default:
-		}
-	}
-	s.Start()
-	t.Cleanup(s.Close)
-	return s, open
-}
-
-// cancelingClock cancels something when it is asked to wait, and waits for ever.
+// cancelingClock cancels something when it is asked to wait, and waits forever.
 type cancelingClock struct{ cancel context.CancelFunc }
 
 func (cancelingClock) Now() time.Time { return time.Now() }
@@ -139,7 +119,7 @@ func TestB20_CancelDuringTheWait(t *testing.T) {
 	})
 	t.Run("no connection left", func(t *testing.T) {
 		t.Parallel()
-		s, open := peerConns(t, status(503))
+		s := serve(t, status(503))
 		base := &http.Transport{}
 		p := &retry.Policy{Backoff: retry.Constant(time.Hour)}
 		for range 10 {
@@ -149,8 +129,8 @@ func TestB20_CancelDuringTheWait(t *testing.T) {
 			_, err := client(t, base, &p).Do(request(t, http.MethodGet, s.URL, nil).WithContext(ctx))
 			require.ErrorIs(t, err, context.Canceled)
 		}
-		assert.LessOrEqual(t, open.Load(), int64(1), "all used the same")
-		large, openLarge := peerConns(t, func(w http.ResponseWriter, _ *http.Request) {
+		assert.LessOrEqual(t, s.open.Load(), int64(1), "all used the same")
+		large := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write(make([]byte, 10<<20))
 		})
 		for _, err := range []error{io.ErrUnexpectedEOF, errors.ErrUnsupported, nil} {
@@ -159,14 +139,14 @@ func TestB20_CancelDuringTheWait(t *testing.T) {
 				func(*http.Response) error { return err }) // does not read
 			require.ErrorIs(t, got, err)
 		}
-		assert.Eventually(t, func() bool { return openLarge.Load() == 0 }, 10*time.Second, time.Millisecond)
+		assert.Eventually(t, func() bool { return large.open.Load() == 0 }, 10*time.Second, time.Millisecond)
 		base.CloseIdleConnections()
-		assert.Eventually(t, func() bool { return open.Load() == 0 }, 10*time.Second, time.Millisecond)
+		assert.Eventually(t, func() bool { return s.open.Load() == 0 }, 10*time.Second, time.Millisecond)
 	})
 }
 
-// peerBroken answers with half of a body.
-func peerBroken(w http.ResponseWriter, _ *http.Request) {
+// halfABody answers with half of a body.
+func halfABody(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Length", "10")
 	_, _ = io.WriteString(w, "hello")
 }
@@ -184,7 +164,7 @@ func TestB22_BodiesThatBreakOff(t *testing.T) {
 		{http.MethodPost, []string{"Idempotency-Key", "k"}, 2},
 		{http.MethodPost, nil, 1}, // it has been done
 	} {
-		s := serve(t, peerBroken, whole)
+		s := serve(t, halfABody, whole)
 		got := ""
 		err := retryhttp.Do(nil, atOnce(3), request(t, test.method, s.URL, nil, test.header...), func(resp *http.Response) error {
 			data, err := io.ReadAll(resp.Body)
@@ -200,14 +180,14 @@ func TestB22_BodiesThatBreakOff(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "helloworld", got)
 	}
-	s, open := peerConns(t, peerBroken)
+	s := serve(t, halfABody)
 	base := &http.Transport{}
 	err := retryhttp.Do(&http.Client{Transport: base}, atOnce(3), request(t, http.MethodGet, s.URL, nil),
 		func(resp *http.Response) error { _, err := io.ReadAll(resp.Body); return err })
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
 	base.CloseIdleConnections()
-	assert.Eventually(t, func() bool { return open.Load() == 0 }, 10*time.Second, time.Millisecond)
+	assert.Eventually(t, func() bool { return s.open.Load() == 0 }, 10*time.Second, time.Millisecond)
 }
 
 func TestB30_CancelIsCancel(t *testing.T) {
@@ -218,7 +198,7 @@ func TestB30_CancelIsCancel(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		p := atOnce(3)
 		p.AttemptTimeout = attemptTimeout
-		base := &peerBase{RoundTripper: &http.Transport{}}
+		base := &countingBase{RoundTripper: &http.Transport{}}
 		time.AfterFunc(20*time.Millisecond, func() { cancel(errLeft) })
 		_, err := client(t, base, p).Do(request(t, http.MethodGet, s.URL, nil).WithContext(ctx))
 		require.ErrorIs(t, err, context.Canceled)

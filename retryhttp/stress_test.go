@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strconv"
 	"strings"
@@ -25,8 +24,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/provoke"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
-	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 const chaosAttempts = 8
@@ -57,15 +56,11 @@ func (d *chaosDice) below(n int) int {
 // fails at it: 20 % of the requests are reset, 20 % come late, and the answers to
 // 20 % are cut off.
 type chaosProxy struct {
-	listener net.Listener
-	backend  string
-	dice     *chaosDice
-	conns    atomic.Int64
-	faults   [5]atomic.Int64 // how often each happened
-	wg       sync.WaitGroup
+	*provoke.Server
 
-	mu   sync.Mutex
-	open map[net.Conn]bool
+	backend string
+	dice    *chaosDice
+	faults  [5]atomic.Int64 // how often each happened
 }
 
 const (
@@ -78,44 +73,9 @@ const (
 
 func newChaosProxy(t *testing.T, backend string, dice *chaosDice) *chaosProxy {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	p := &chaosProxy{listener: listener, backend: backend, dice: dice, open: map[net.Conn]bool{}}
-	p.wg.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			p.conns.Add(1)
-			p.wg.Go(func() {
-				defer p.conns.Add(-1)
-				p.hold(conn, true)
-				defer p.hold(conn, false)
-				p.serve(conn)
-			})
-		}
-	})
+	p := &chaosProxy{backend: backend, dice: dice}
+	p.Server = provoke.Serve(t, p.serve)
 	return p
-}
-
-func (p *chaosProxy) hold(conn net.Conn, open bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.open[conn] = open
-}
-
-// close ends what is still there.
-func (p *chaosProxy) close() {
-	_ = p.listener.Close()
-	p.mu.Lock()
-	for conn, open := range p.open {
-		if open {
-			_ = conn.Close()
-		}
-	}
-	p.mu.Unlock()
-	p.wg.Wait()
 }
 
 func (p *chaosProxy) fault() int {
@@ -135,7 +95,6 @@ func (p *chaosProxy) fault() int {
 
 // serve serves one connection of the client with one to the server.
 func (p *chaosProxy) serve(client net.Conn) {
-	defer func() { _ = client.Close() }()
 	server, err := net.Dial("tcp", p.backend)
 	if err != nil {
 		return
@@ -157,7 +116,7 @@ func (p *chaosProxy) serve(client net.Conn) {
 		fault := p.fault()
 		p.faults[fault].Add(1)
 		if fault == chaosResetBefore {
-			chaosReset(client)
+			provoke.Reset(client)
 			return
 		}
 		if fault == chaosLate {
@@ -181,12 +140,12 @@ func (p *chaosProxy) serve(client net.Conn) {
 		}
 		switch fault {
 		case chaosResetAfter:
-			chaosReset(client)
+			provoke.Reset(client)
 			return
 		case chaosTruncate:
 			_, _ = client.Write(response.Bytes()[:p.dice.below(response.Len())])
 			if p.dice.below(2) == 0 {
-				chaosReset(client)
+				provoke.Reset(client)
 			}
 			return
 		}
@@ -196,20 +155,17 @@ func (p *chaosProxy) serve(client net.Conn) {
 	}
 }
 
-func chaosReset(conn net.Conn) { _ = conn.(*net.TCPConn).SetLinger(0) }
-
 // chaosServer carries out operations, or says that it is busy.
 type chaosServer struct {
-	t     *testing.T
-	dice  *chaosDice
-	conns atomic.Int64
+	t    *testing.T
+	dice *chaosDice
 
 	mu  sync.Mutex
 	ops map[string]*chaosOp
 	all map[string]string // which operation has an Idempotency-Key
 }
 
-// chaosOp is what the server knows of an operation.
+// chaosOp is the server's record of an operation.
 type chaosOp struct {
 	applied int
 	key     string
@@ -294,7 +250,7 @@ type (
 
 func (chaosSeeker) Close() error { return nil }
 
-// chaosResult is what the client knows of an operation.
+// chaosResult is the client's record of an operation.
 type chaosResult struct {
 	id, method string
 	keyed      bool
@@ -410,7 +366,7 @@ func chaosCause(err error) bool {
 	return false
 }
 
-// check checks what the client was told against what the server did.
+// check compares the client's results with the server's records.
 func (s *chaosServer) check(t *testing.T, r chaosResult) {
 	t.Helper()
 	s.mu.Lock()
@@ -457,9 +413,9 @@ func (s *chaosServer) check(t *testing.T, r chaosResult) {
 	}
 }
 
-// The bar: requests through a network and to a server that fail at every turn
-// end with a success that is one or with the truth, no POST without a key takes
-// effect twice, and nothing is left behind.
+// The bar: through a network and a server that fail often, every request ends
+// with a real success or with a true error, no POST without a key takes effect
+// twice, and nothing is left behind.
 //
 //nolint:paralleltest // Goroutines are counted for the whole process.
 func TestChaos(t *testing.T) {
@@ -474,16 +430,7 @@ func TestChaos(t *testing.T) {
 	s := &chaosServer{
 		t: t, dice: newChaosDice(seed, 1), ops: map[string]*chaosOp{}, all: map[string]string{},
 	}
-	server := httptest.NewUnstartedServer(s)
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		switch state {
-		case http.StateNew:
-			s.conns.Add(1)
-		case http.StateClosed, http.StateHijacked:
-			s.conns.Add(-1)
-		}
-	}
-	server.Start()
+	server := serve(t, s.ServeHTTP)
 	proxy := newChaosProxy(t, server.Listener.Addr().String(), newChaosDice(seed, 2))
 
 	clients := chaosClients()
@@ -498,8 +445,7 @@ func TestChaos(t *testing.T) {
 				if i >= requests {
 					return
 				}
-				results[i] = chaosCall(t, r, clients[r.IntN(len(clients))],
-					"http://"+proxy.listener.Addr().String(), fmt.Sprint("op", i))
+				results[i] = chaosCall(t, r, clients[r.IntN(len(clients))], proxy.URL(), fmt.Sprint("op", i))
 			}
 		})
 	}
@@ -509,9 +455,9 @@ func TestChaos(t *testing.T) {
 		c.CloseIdleConnections()
 	}
 	assert.Eventually(t, func() bool {
-		return proxy.conns.Load() == 0 && s.conns.Load() == 0
+		return proxy.Open() == 0 && server.open.Load() == 0
 	}, 10*time.Second, 5*time.Millisecond, "open connections")
-	proxy.close()
+	proxy.Close()
 	server.Close()
 	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= goroutines+1 }, // its own
 		10*time.Second, 5*time.Millisecond, "goroutines left")
@@ -533,53 +479,4 @@ func TestChaos(t *testing.T) {
 		assert.Greater(t, proxy.faults[fault].Load(), int64(requests/20), "fault %d was tried", fault)
 	}
 	assert.Greater(t, count["GET by Do ok"], 4*count["GET by Do failed"], "retries help")
-}
-
-// The chaos has shown: net/http reads up to the end of the connection, and takes
-// the first half of a line in the head of a response for a whole one.
-func TestChaosCutHead(t *testing.T) {
-	t.Parallel()
-	for _, head := range []string{
-		"", "H", "HTTP/1.", "HTTP/1.1", "HTTP/1.1 2", "HTTP/1.1 20", "HTTP/1.1 200", "HTTP/1.1 200 O", "HTTP/1.1 200 OK\r",
-		"HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nC", "HTTP/1.1 200 OK\r\nContent-Lengt",
-		"HTTP/1.1 200 OK\r\nContent-Length: 1", "HTTP/1.1 200 OK\r\nContent-Length: 11\r",
-		"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r",
-	} {
-		t.Run(strconv.Quote(head), func(t *testing.T) {
-			t.Parallel()
-			s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-				conn, _, err := http.NewResponseController(w).Hijack()
-				if assert.NoError(t, err) {
-					_, _ = io.WriteString(conn, head)
-					_ = conn.Close()
-				}
-			}, status(200))
-			resp, err := client(t, nil, atOnce(2)).Do(request(t, http.MethodGet, s.URL, nil))
-			require.NoError(t, err)
-			assert.Equal(t, "status 200", text(t, resp))
-		})
-	}
-}
-
-// The requests that a rate limit holds back wait as long as it lasts, not longer.
-func TestChaosCooldown(t *testing.T) {
-	t.Parallel()
-	s := serve(t, status(429, "Retry-After-Ms", "20"), status(200))
-	clock := &retrytest.Clock{}
-	p := atOnce(1)
-	p.Clock = clock
-	c := client(t, nil, p)
-	c.Transport.(*retryhttp.Transport).Cooldown = time.Minute
-	for _, want := range []int{429, 200} {
-		resp, err := c.Do(request(t, http.MethodGet, s.URL, nil))
-		require.NoError(t, err)
-		assert.Equal(t, want, resp.StatusCode)
-		require.NoError(t, resp.Body.Close())
-	}
-	waited := time.Duration(0)
-	for _, d := range clock.Sleeps() {
-		waited += d
-	}
-	assert.GreaterOrEqual(t, waited, 20*time.Millisecond)
-	assert.LessOrEqual(t, waited, 30*time.Millisecond)
 }

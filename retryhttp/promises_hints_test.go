@@ -20,7 +20,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-var peerHuge = []string{
+var hugeHints = []string{
 	"9223372036", "9223372037", "18446744073", "18446744074", "9223372036854775807", "18446744073709551617",
 	"1" + strings.Repeat("0", 400), "99999999999.5",
 }
@@ -28,14 +28,14 @@ var peerHuge = []string{
 // A hint that does not fit is long, not short: no hot loop.
 func TestB03_HintOverflow(t *testing.T) {
 	t.Parallel()
-	for _, value := range peerHuge {
+	for _, value := range hugeHints {
 		for _, name := range []string{"Retry-After", "Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
 			if name != "Retry-After" && len(value) < 19 {
 				continue // fits
 			}
-			waits, _ := peerWaits(t, atOnce(6), 429, name, value)
+			waits, _ := waitsAfter(t, atOnce(6), 429, name, value)
 			assert.Empty(t, waits, "%s: %s", name, value)
-			// Not even where any wait is allowed: it is as long as can be.
+			// Not even if any wait is allowed: it is as long as possible.
 			p := &retry.Policy{Backoff: retry.Constant(0), MaxRetryAfter: math.MaxInt64}
 			v := retryhttp.ClassifyResponse(&http.Response{StatusCode: http.StatusTooManyRequests, Header: headers(name, value)}, noon)
 			d := p.Decide(retry.State{}, v, noon)
@@ -54,9 +54,9 @@ func TestB03_HintOverflow(t *testing.T) {
 	}
 }
 
-func peerCaps(t *testing.T, header string) {
+func capsOf(t *testing.T, header string) {
 	t.Helper()
-	waits, resp := peerWaits(t, retryhttp.DefaultPolicy(), 429, "Retry-After", header)
+	waits, resp := waitsAfter(t, retryhttp.DefaultPolicy(), 429, "Retry-After", header)
 	assert.Empty(t, waits, "neither waited for nor cut short")
 	assert.Equal(t, 1, retryhttp.Attempts(resp))
 	assert.Equal(t, header, resp.Header.Get("Retry-After"), "for the caller to see")
@@ -64,19 +64,19 @@ func peerCaps(t *testing.T, header string) {
 
 func TestB04_HintHasACap(t *testing.T) {
 	t.Parallel()
-	peerCaps(t, "86400")
+	capsOf(t, "86400")
 	p := retryhttp.DefaultPolicy()
 	p.MaxRetryAfter = 48 * time.Hour
-	waits, _ := peerWaits(t, p, 429, "Retry-After", "86400")
+	waits, _ := waitsAfter(t, p, 429, "Retry-After", "86400")
 	require.Len(t, waits, 2, "the caller decides")
 	assert.GreaterOrEqual(t, waits[0], 24*time.Hour)
 }
 
 func TestB34_HintHasACap(t *testing.T) {
 	t.Parallel()
-	peerCaps(t, "21601")                         // more than the six hours of urllib3
-	peerCaps(t, "Fri, 20 Nov 2026 13:00:00 GMT") // as a date too
-	waits, _ := peerWaits(t, retryhttp.DefaultPolicy(), 503, "Retry-After", "60")
+	capsOf(t, "21601")                         // more than the six hours of urllib3
+	capsOf(t, "Fri, 20 Nov 2026 13:00:00 GMT") // as a date too
+	waits, _ := waitsAfter(t, retryhttp.DefaultPolicy(), 503, "Retry-After", "60")
 	assert.Len(t, waits, 2)
 }
 
@@ -92,19 +92,19 @@ func TestB35_UnixTimeInRetryAfter(t *testing.T) {
 	assert.Zero(t, d, "it has passed")
 }
 
-// Dates count, a sign is no number, and nothing is a special value.
+// Dates count, numbers with a sign do not, and there are no special values.
 func TestB13_DatesAndSigns(t *testing.T) {
 	t.Parallel()
 	plain := func() *retry.Policy {
 		return &retry.Policy{Backoff: retry.Constant(7 * time.Second), Jitter: retry.NoJitter}
 	}
-	waits, _ := peerWaits(t, plain(), 503,
+	waits, _ := waitsAfter(t, plain(), 503,
 		"Retry-After", "Fri, 20 Nov 2026 09:00:30 GMT", "Date", "Fri, 20 Nov 2026 09:00:00 GMT")
 	require.Len(t, waits, 2)
 	assert.GreaterOrEqual(t, waits[0], 30*time.Second)
 	assert.LessOrEqual(t, waits[0], 33*time.Second)
 	for _, value := range []string{"-1", "+5", "-0", "0x10", "", "soon"} {
-		waits, _ = peerWaits(t, plain(), 429, "Retry-After", value)
+		waits, _ = waitsAfter(t, plain(), 429, "Retry-After", value)
 		assert.Equal(t, []time.Duration{7 * time.Second, 7 * time.Second}, waits, "%q", value)
 	}
 }
@@ -112,20 +112,20 @@ func TestB13_DatesAndSigns(t *testing.T) {
 func TestB15_Milliseconds(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
-		waits, _ := peerWaits(t, atOnce(2), 429, name, "1500", "Retry-After", "30")
+		waits, _ := waitsAfter(t, atOnce(2), 429, name, "1500", "Retry-After", "30")
 		require.Len(t, waits, 1)
 		assert.GreaterOrEqual(t, waits[0], 1500*time.Millisecond)
 		assert.LessOrEqual(t, waits[0], 1650*time.Millisecond)
 	}
 }
 
-// peerDrip is the body of a server that never comes to the end.
-type peerDrip struct {
+// drip is the body of a server that never comes to the end.
+type drip struct {
 	once   sync.Once
 	closed chan struct{}
 }
 
-func (d *peerDrip) Read(p []byte) (int, error) {
+func (d *drip) Read(p []byte) (int, error) {
 	select {
 	case <-d.closed:
 		return 0, http.ErrBodyReadAfterClose
@@ -135,18 +135,18 @@ func (d *peerDrip) Read(p []byte) (int, error) {
 	}
 }
 
-func (d *peerDrip) Close() error {
+func (d *drip) Close() error {
 	d.once.Do(func() { close(d.closed) })
 	return nil
 }
 
-// Responses that nobody will see are not waited for.
+// The transport does not wait for the rest of discarded responses.
 func TestB15_SlowBodiesAreNotDrained(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var bodies []*peerDrip
+		var bodies []*drip
 		base := roundTripper(func(*http.Request) (*http.Response, error) {
-			body := &peerDrip{closed: make(chan struct{})}
+			body := &drip{closed: make(chan struct{})}
 			bodies = append(bodies, body)
 			return &http.Response{StatusCode: http.StatusServiceUnavailable, ContentLength: -1, Body: body}, nil
 		})
@@ -173,7 +173,7 @@ func TestB08_HintInTheBody(t *testing.T) {
 	p := atOnce(2)
 	p.Clock = clock
 	transport := &retryhttp.Transport{
-		Base: peerOver(t, &http.Transport{}), Policy: p, Budget: retryhttp.NoBudget, BodyHints: true,
+		Base: counting(t, &http.Transport{}), Policy: p, Budget: retryhttp.NoBudget, BodyHints: true,
 	}
 	resp, err := transport.RoundTrip(request(t, http.MethodGet, s.URL, nil))
 	require.NoError(t, err)
@@ -187,7 +187,7 @@ func TestB21_NumbersThatAreNone(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{"1e300", "NaN", "Inf", "-Inf", "Infinity", "1e9", "0x7fffffff", "1_000", "１２"} {
 		p := &retry.Policy{MaxAttempts: 6, Backoff: retry.Constant(7 * time.Second), Jitter: retry.NoJitter}
-		waits, _ := peerWaits(t, p, 429, "Retry-After", value)
+		waits, _ := waitsAfter(t, p, 429, "Retry-After", value)
 		require.Len(t, waits, 5, value)
 		for _, wait := range waits {
 			assert.Equal(t, 7*time.Second, wait, "%s: the ordinary wait", value)
@@ -222,7 +222,7 @@ func TestB27_FractionsAndInterruption(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(5*time.Second, cancel)
 		begun := time.Now()
-		transport := &retryhttp.Transport{Base: peerAnswers(429, "Retry-After", "30")}
+		transport := &retryhttp.Transport{Base: answering(429, "Retry-After", "30")}
 		_, err := transport.RoundTrip(request(t, http.MethodGet, "http://127.0.0.1", nil).WithContext(ctx))
 		require.ErrorIs(t, err, context.Canceled)
 		assert.Equal(t, 5*time.Second, time.Since(begun))
@@ -238,7 +238,7 @@ func TestB28_GarbageAndThePast(t *testing.T) {
 	assert.True(t, ok)
 	assert.Zero(t, d)
 	p := &retry.Policy{Backoff: retry.Constant(7 * time.Second), Jitter: retry.NoJitter}
-	waits, _ := peerWaits(t, p, 403, past...)
+	waits, _ := waitsAfter(t, p, 403, past...)
 	assert.Equal(t, []time.Duration{7 * time.Second, 7 * time.Second}, waits, "retried, and no hot loop")
 }
 
@@ -248,5 +248,5 @@ func TestB29_GarbageKeepsTheClass(t *testing.T) {
 	assert.Equal(t, retry.RateLimited, v.Class)
 	assert.Zero(t, v.After)
 	assert.True(t, v.NotApplied)
-	assert.Equal(t, 3, peerAttempts(t, peerAnswers(429, "Retry-After", "soon"), http.MethodPost, "http://127.0.0.1"))
+	assert.Equal(t, 3, attemptsOfThree(t, answering(429, "Retry-After", "soon"), http.MethodPost, "http://127.0.0.1"))
 }

@@ -12,87 +12,79 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/provoke"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
 // toH2 is a server of HTTP/2.
-func toH2(handlers ...func(*h2Conn)) func(*testing.T) (*http.Transport, string) {
+func toH2(handlers ...func(*provoke.HTTP2Conn)) func(*testing.T) (*http.Transport, string) {
 	return func(t *testing.T) (*http.Transport, string) {
 		t.Helper()
-		return h2Transport(t), "http://" + serveH2(t, handlers...).addr
+		return provoke.HTTP2Transport(t), provoke.ServeHTTP2(t, handlers...).URL()
 	}
 }
 
-// resetBody answers each request, and ends the body with RST_STREAM.
-func resetBody(code uint32) func(*h2Conn) {
-	return func(c *h2Conn) {
-		c.each(func(stream uint32) {
-			c.ok(stream, 0)
-			c.reset(stream, code)
-		})
-	}
-}
-
-var overHTTP2 = []trouble{
-	{name: "INTERNAL_ERROR", set: toH2(resetEach(h2InternalError)), want: again("http2_reset"), get: 2, post: 1},
-	{name: "FLOW_CONTROL_ERROR", set: toH2(resetEach(h2FlowControl)), want: again("http2_reset"), get: 2, post: 1},
-	{name: "CANCEL", set: toH2(resetEach(h2Cancel)), want: again("http2_reset"), get: 2, post: 1},
+var overHTTP2 = []failure{
+	{name: "INTERNAL_ERROR", set: toH2(provoke.ResetEach(provoke.InternalError)), want: again("http2_reset"), get: 2, post: 1},
+	{name: "FLOW_CONTROL_ERROR", set: toH2(provoke.ResetEach(provoke.FlowControlError)), want: again("http2_reset"), get: 2, post: 1},
+	{name: "CANCEL", set: toH2(provoke.ResetEach(provoke.CancelStream)), want: again("http2_reset"), get: 2, post: 1},
 	{
-		name: "ENHANCE_YOUR_CALM", set: toH2(resetEach(h2Calm)),
+		name: "ENHANCE_YOUR_CALM", set: toH2(provoke.ResetEach(provoke.EnhanceYourCalm)),
 		want: retry.Verdict{Class: retry.RateLimited, Category: "http2_calm"}, get: 2, post: 1,
 	},
-	{name: "HTTP_1_1_REQUIRED", set: toH2(resetEach(h2HTTP11Required)), want: anew("http2_refused"), get: 2, post: 2},
-	{name: "INADEQUATE_SECURITY", set: toH2(resetEach(h2InadequateCrypt)), want: retry.Verdict{}, get: 1, post: 1},
-	// net/http sends what it can send again by itself, and waits in between.
+	{name: "HTTP_1_1_REQUIRED", set: toH2(provoke.ResetEach(provoke.HTTP11Required)), want: anew("http2_refused"), get: 2, post: 2},
+	{name: "INADEQUATE_SECURITY", set: toH2(provoke.ResetEach(provoke.InadequateSecurity)), want: retry.Verdict{}, get: 1, post: 1},
+	// net/http itself sends these requests again, and waits between the
+	// attempts.
 	{
-		name: "REFUSED_STREAM", set: toH2(resetEach(h2Refused)), timeout: long,
+		name: "REFUSED_STREAM", set: toH2(provoke.ResetEach(provoke.RefusedStream)), timeout: long,
 		want: again("timeout"), get: 2, post: 1,
 	},
 	{
-		name: "REFUSED_STREAM, body without GetBody", set: toH2(resetEach(h2Refused)), raw: http.MethodPost, once: true,
+		name: "REFUSED_STREAM, body without GetBody", set: toH2(provoke.ResetEach(provoke.RefusedStream)), raw: http.MethodPost, once: true,
 		timeout: long, want: anew("http2_refused"), text: "define Request.GetBody", get: 2, post: 2,
 	},
 	{ // net/http may send this again too, but it proves nothing
-		name: "PROTOCOL_ERROR, body without GetBody", set: toH2(resetEach(h2ProtocolError)), raw: http.MethodPost, once: true,
+		name: "PROTOCOL_ERROR, body without GetBody", set: toH2(provoke.ResetEach(provoke.ProtocolError)), raw: http.MethodPost, once: true,
 		timeout: long, want: again("http2_reset"), text: "define Request.GetBody", get: 2, post: 1,
 	},
-	{name: "REFUSED_STREAM, in the body", set: toH2(resetBody(h2Refused)), byDo: true, want: anew("http2_refused"), get: 2, post: 1},
-	{name: "INTERNAL_ERROR, in the body", set: toH2(resetBody(h2InternalError)), byDo: true, want: again("http2_reset"), get: 2, post: 1},
+	{name: "REFUSED_STREAM, in the body", set: toH2(provoke.ResetEachBody(provoke.RefusedStream)), byDo: true, want: anew("http2_refused"), get: 2, post: 1},
+	{name: "INTERNAL_ERROR, in the body", set: toH2(provoke.ResetEachBody(provoke.InternalError)), byDo: true, want: again("http2_reset"), get: 2, post: 1},
 	{
-		name: "GOAWAY", set: toH2(func(c *h2Conn) {
-			c.goAway(c.request(), h2No)
-			c.end()
+		name: "GOAWAY", set: toH2(func(c *provoke.HTTP2Conn) {
+			c.GoAway(c.Request(), provoke.NoError)
+			c.EndWrites()
 		}),
 		want: again("http2_goaway"), text: "http2: server sent GOAWAY", get: 2, post: 1,
 	},
 	{
-		name: "GOAWAY, in the body", set: toH2(func(c *h2Conn) {
-			c.ok(c.request(), 0)
-			c.goAway(0, h2No)
-			ignore(c)
+		name: "GOAWAY, in the body", set: toH2(func(c *provoke.HTTP2Conn) {
+			c.OK(c.Request(), 0)
+			c.GoAway(0, provoke.NoError)
+			provoke.Ignore(c)
 		}),
 		byDo: true, want: anew("http2_goaway"), text: "graceful shutdown GOAWAY", get: 2, post: 1,
 	},
 	{
 		// The server says that it has not processed the request.
-		name: "GOAWAY with an error, first request", set: toH2(func(c *h2Conn) {
-			c.request()
-			c.goAway(0, h2Calm)
-			ignore(c)
+		name: "GOAWAY with an error, first request", set: toH2(func(c *provoke.HTTP2Conn) {
+			c.Request()
+			c.GoAway(0, provoke.EnhanceYourCalm)
+			provoke.Ignore(c)
 		}),
 		want: anew("http2_goaway"), text: "received GOAWAY from server ErrCode:ENHANCE_YOUR_CALM", get: 2, post: 2,
 	},
 	{
-		name: "EOF", set: toH2(func(c *h2Conn) {
-			c.request()
-			c.end()
+		name: "EOF", set: toH2(func(c *provoke.HTTP2Conn) {
+			c.Request()
+			c.EndWrites()
 		}),
 		want: again("eof"), get: 2, post: 1,
 	},
 	{
 		name: "lost", set: func(t *testing.T) (*http.Transport, string) {
 			t.Helper()
-			base, url := toH2(func(c *h2Conn) { ignore(c) })(t)
+			base, url := toH2(func(c *provoke.HTTP2Conn) { provoke.Ignore(c) })(t)
 			base.HTTP2 = &http.HTTP2Config{SendPingTimeout: 20 * time.Millisecond, PingTimeout: 20 * time.Millisecond}
 			return base, url
 		},
@@ -101,14 +93,14 @@ var overHTTP2 = []trouble{
 	{
 		name: "response header", set: func(t *testing.T) (*http.Transport, string) {
 			t.Helper()
-			base, url := toH2(func(c *h2Conn) { ignore(c) })(t)
-			base.ResponseHeaderTimeout = short
+			base, url := toH2(func(c *provoke.HTTP2Conn) { provoke.Ignore(c) })(t)
+			base.ResponseHeaderTimeout = provoke.Soon
 			return base, url
 		},
 		want: again("timeout"), text: "timeout awaiting response headers", get: 2, post: 1,
 	},
 	{
-		name: "attempt", set: toH2(func(c *h2Conn) { ignore(c) }), timeout: long,
+		name: "attempt", set: toH2(func(c *provoke.HTTP2Conn) { provoke.Ignore(c) }), timeout: long,
 		want: again("timeout"), get: 2, post: 1,
 	},
 	{
@@ -139,7 +131,7 @@ func hasClientConn() bool {
 
 func dialClientConn(t *testing.T, addr string) clientConn {
 	t.Helper()
-	dial := reflect.ValueOf(h2Transport(t)).MethodByName("NewClientConn")
+	dial := reflect.ValueOf(provoke.HTTP2Transport(t)).MethodByName("NewClientConn")
 	results := dial.Call([]reflect.Value{reflect.ValueOf(t.Context()), reflect.ValueOf("http"), reflect.ValueOf(addr)})
 	require.True(t, results[1].IsNil(), results[1])
 	conn := results[0].Interface().(clientConn)
@@ -147,32 +139,32 @@ func dialClientConn(t *testing.T, addr string) clientConn {
 	return conn
 }
 
-// onClientConns provokes errors that net/http mostly keeps for itself.
+// onClientConns provokes errors that net/http usually handles itself.
 func onClientConns(t *testing.T, provoked *texts) {
 	t.Helper()
 	t.Parallel()
 	tests := []struct {
 		name   string
-		handle func(c *h2Conn, went chan<- struct{})
+		handle func(c *provoke.HTTP2Conn, went chan<- struct{})
 		gone   bool // before the second request
 		text   string
 		want   retry.Verdict
 	}{
-		{"GOAWAY", func(c *h2Conn, went chan<- struct{}) {
-			c.ok(c.request(), flagEndStream)
-			c.goAway(c.request()-2, h2No)
+		{"GOAWAY", func(c *provoke.HTTP2Conn, went chan<- struct{}) {
+			c.OK(c.Request(), provoke.FlagEndStream)
+			c.GoAway(c.Request()-2, provoke.NoError)
 			close(went)
 		}, false, "graceful shutdown GOAWAY", anew("http2_goaway")},
-		{"GOAWAY before", func(c *h2Conn, went chan<- struct{}) {
-			stream := c.request()
-			c.ok(stream, flagEndStream)
-			c.goAway(stream, h2No)
-			c.sync()
+		{"GOAWAY before", func(c *provoke.HTTP2Conn, went chan<- struct{}) {
+			stream := c.Request()
+			c.OK(stream, provoke.FlagEndStream)
+			c.GoAway(stream, provoke.NoError)
+			c.Sync()
 			close(went)
 		}, true, "client conn not usable", anew("conn_closed")},
-		{"REFUSED_STREAM", func(c *h2Conn, went chan<- struct{}) {
-			c.ok(c.request(), flagEndStream)
-			c.reset(c.request(), h2Refused)
+		{"REFUSED_STREAM", func(c *provoke.HTTP2Conn, went chan<- struct{}) {
+			c.OK(c.Request(), provoke.FlagEndStream)
+			c.Reset(c.Request(), provoke.RefusedStream)
 			close(went)
 		}, false, "REFUSED_STREAM", anew("http2_refused")},
 	}
@@ -180,15 +172,15 @@ func onClientConns(t *testing.T, provoked *texts) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			went := make(chan struct{})
-			s := serveH2(t, func(c *h2Conn) { test.handle(c, went) })
-			conn := dialClientConn(t, s.addr)
-			resp, err := conn.RoundTrip(request(t, http.MethodGet, "http://"+s.addr, nil))
+			s := provoke.ServeHTTP2(t, func(c *provoke.HTTP2Conn) { test.handle(c, went) })
+			conn := dialClientConn(t, s.Addr)
+			resp, err := conn.RoundTrip(request(t, http.MethodGet, s.URL(), nil))
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
 			if test.gone {
 				eventually(t, "the end of the connection", went)
 			}
-			_, err = conn.RoundTrip(request(t, http.MethodGet, "http://"+s.addr, nil))
+			_, err = conn.RoundTrip(request(t, http.MethodGet, s.URL(), nil))
 			require.ErrorContains(t, err, test.text)
 			provoked.add(err)
 			assert.Equal(t, test.want, retryhttp.Classify(err))
@@ -199,15 +191,15 @@ func onClientConns(t *testing.T, provoked *texts) {
 // closedAtFirst is a connection that ends before its first request.
 func closedAtFirst(t *testing.T) scene {
 	t.Helper()
-	s := serveH2(t, func(c *h2Conn) { _ = c.Close() }, okEach)
-	var first *dialedConn
-	base := hooked(t, h2Transport(t), func(c *dialedConn) {
+	s := provoke.ServeHTTP2(t, func(c *provoke.HTTP2Conn) { _ = c.Close() }, provoke.OKEach)
+	var first *provoke.Conn
+	base := provoke.Hook(t, provoke.HTTP2Transport(t), func(c *provoke.Conn) {
 		if first == nil {
 			first = c
 		}
 	})
-	return scene{base, "http://" + s.addr, func(req *http.Request) *http.Request {
-		return onGotConn(req, func(httptrace.GotConnInfo) { eventually(t, "the end of the connection", first.closed) })
+	return scene{base, s.URL(), func(req *http.Request) *http.Request {
+		return onGotConn(req, func(httptrace.GotConnInfo) { eventually(t, "the end of the connection", first.Closed()) })
 	}}
 }
 
@@ -216,15 +208,15 @@ func closedAtFirst(t *testing.T) scene {
 func goAwayBefore(t *testing.T) scene {
 	t.Helper()
 	goAway, went := make(chan struct{}), make(chan struct{})
-	s := serveH2(t, func(c *h2Conn) {
-		stream := c.request()
-		c.ok(stream, flagEndStream)
+	s := provoke.ServeHTTP2(t, func(c *provoke.HTTP2Conn) {
+		stream := c.Request()
+		c.OK(stream, provoke.FlagEndStream)
 		<-goAway
-		c.goAway(stream, h2No)
-		c.sync()
+		c.GoAway(stream, provoke.NoError)
+		c.Sync()
 		close(went)
-	}, okEach)
-	base, url := h2Transport(t), "http://"+s.addr
+	}, provoke.OKEach)
+	base, url := provoke.HTTP2Transport(t), s.URL()
 	resp, err := (&http.Client{Transport: base}).Get(url)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
@@ -245,18 +237,18 @@ func forceClosed(t *testing.T) scene {
 	t.Helper()
 	arrived, done := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	s := serveH2(t, func(c *h2Conn) {
-		if c.request() != 0 {
+	s := provoke.ServeHTTP2(t, func(c *provoke.HTTP2Conn) {
+		if c.Request() != 0 {
 			close(arrived)
 		}
-	}, okEach)
-	var first *dialedConn
-	base := hooked(t, h2Transport(t), func(c *dialedConn) {
+	}, provoke.OKEach)
+	var first *provoke.Conn
+	base := provoke.Hook(t, provoke.HTTP2Transport(t), func(c *provoke.Conn) {
 		if first == nil {
 			first = c
 		}
 	})
-	url := "http://" + s.addr
+	url := s.URL()
 	second := request(t, http.MethodGet, url, nil)
 	go func() {
 		defer close(done)

@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"syscall"
@@ -20,20 +17,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/provoke"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/retryslog"
 )
 
-// peerSecrets must not be told.
-var peerSecrets = []string{"s3cret", "ghp_x", "t0ken", "fr4gment"}
+// secrets has the texts that must not be shown.
+var secrets = []string{"s3cret", "ghp_x", "t0ken", "fr4gment"}
 
-// peerTells collects what anybody may be told of a request that fails.
-type peerTells struct {
+// told collects all texts about a request that fails.
+type told struct {
 	t     *testing.T
 	texts map[string]string
 }
 
-func (p *peerTells) tell(from string, err error) {
+func (p *told) tell(from string, err error) {
 	if err == nil {
 		return
 	}
@@ -52,7 +50,7 @@ func (p *peerTells) tell(from string, err error) {
 }
 
 // request makes a request in every way there is.
-func (p *peerTells) request(base http.RoundTripper, method, target string) {
+func (p *told) request(base http.RoundTripper, method, target string) {
 	var logged bytes.Buffer
 	policy := atOnce(2)
 	policy.Observer = retry.Observers(
@@ -79,20 +77,20 @@ func (p *peerTells) request(base http.RoundTripper, method, target string) {
 	p.texts["log"] += logged.String()
 }
 
-func (p *peerTells) check(want ...string) {
+func (p *told) check(want ...string) {
 	p.t.Helper()
 	for _, from := range want {
 		assert.NotEmpty(p.t, p.texts[from], "nothing was told: %s", from)
 	}
 	for from, text := range p.texts {
-		for _, secret := range peerSecrets {
+		for _, secret := range secrets {
 			assert.NotContains(p.t, text, secret, "%s", from)
 		}
 	}
 }
 
-// peerTargets are URLs with secrets in them.
-func peerTargets(rawURL string) []string {
+// secretTargets are URLs with secrets in them.
+func secretTargets(rawURL string) []string {
 	_, address, _ := strings.Cut(rawURL, "://")
 	scheme := strings.TrimSuffix(rawURL, address)
 	return []string{
@@ -104,25 +102,15 @@ func peerTargets(rawURL string) []string {
 	}
 }
 
-func peerSecretScenes(t *testing.T) map[string]struct {
+func secretScenes(t *testing.T) map[string]struct {
 	base http.RoundTripper
 	url  string
 	want []string
 } {
 	t.Helper()
-	own := func() *http.Transport {
-		base := &http.Transport{}
-		t.Cleanup(base.CloseIdleConnections)
-		return base
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	refused := "http://" + listener.Addr().String()
-	require.NoError(t, listener.Close())
-	untrusted := httptest.NewUnstartedServer(status(200))
-	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
-	untrusted.StartTLS()
-	t.Cleanup(untrusted.Close)
+	own := func() *http.Transport { return provoke.Transport(t, &http.Transport{}) }
+	refused := "http://" + provoke.ClosedPort(t)
+	untrusted, _ := provoke.ServeTLS(t, nil, status(200))
 	// As a Base that is an http.Client in disguise would.
 	wrapping := roundTripper(func(req *http.Request) (*http.Response, error) {
 		return nil, &url.Error{Op: "Get", URL: req.URL.String(), Err: syscall.ECONNRESET}
@@ -155,12 +143,12 @@ func peerSecretScenes(t *testing.T) map[string]struct {
 // B2 too: the log, the events and the error of giving up.
 func TestB01_SecretsOfURLs(t *testing.T) {
 	t.Parallel()
-	for name, scene := range peerSecretScenes(t) {
+	for name, scene := range secretScenes(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, target := range peerTargets(scene.url) {
+			for _, target := range secretTargets(scene.url) {
 				for _, method := range []string{http.MethodGet, http.MethodPost} {
-					p := &peerTells{t: t, texts: map[string]string{}}
+					p := &told{t: t, texts: map[string]string{}}
 					p.request(scene.base, method, target)
 					if method == http.MethodGet {
 						p.check(scene.want...)
@@ -178,7 +166,7 @@ func TestB02_TokensInPlaceOfUsers(t *testing.T) {
 	s := serve(t, status(503))
 	_, address, _ := strings.Cut(s.URL, "://")
 	err := retryhttp.Do(nil, atOnce(1), request(t, http.MethodGet, "http://ghp_x@"+address+"/a?b=t0ken", nil),
-		func(*http.Response) error { return nil })
+		nothing)
 	assert.EqualError(t, err, "failed after 1 attempt: GET "+s.URL+"/a: 503 Service Unavailable")
 }
 
@@ -200,8 +188,8 @@ func TestB02_SecretsOfLocations(t *testing.T) {
 				w.Header()["Location"] = []string{to}
 				w.WriteHeader(http.StatusFound)
 			})
-			p := &peerTells{t: t, texts: map[string]string{}}
-			p.request(peerOver(t, &http.Transport{}), http.MethodGet, s.URL)
+			p := &told{t: t, texts: map[string]string{}}
+			p.request(counting(t, &http.Transport{}), http.MethodGet, s.URL)
 			p.check("client, redacted", "Do", "Do without Transport")
 		})
 	}
@@ -217,10 +205,10 @@ func TestB02_SecretsOfProxies(t *testing.T) {
 			proxy, err := url.Parse(s.URL)
 			require.NoError(t, err)
 			proxy.User, proxy.RawQuery = url.UserPassword("user", "s3cret"), "t0ken"
-			base := peerOver(t, &http.Transport{
+			base := counting(t, &http.Transport{
 				Proxy: http.ProxyURL(proxy), OnProxyConnectResponse: retryhttp.ProxyConnectError,
 			})
-			p := &peerTells{t: t, texts: map[string]string{}}
+			p := &told{t: t, texts: map[string]string{}}
 			p.request(base, http.MethodGet, "https://ghp_x@example.invalid/?t0ken")
 			p.check("RoundTrip", "RoundTrip, StatusError", "client, redacted", "Do", "log")
 			assert.Contains(t, p.texts["RoundTrip"], "CONNECT "+s.URL)
