@@ -7,7 +7,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/retryexec"
 )
 
-// BenchmarkClassifyExit is about a full 8 KiB of text in which nothing is found.
+// BenchmarkClassifyExit measures a full 8 KiB of text without a known phrase.
 func BenchmarkClassifyExit(b *testing.B) {
 	stderr := strings.Repeat("a line of text without anything in it, error 5\n", 200)
 	b.SetBytes(8 << 10)

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// maxLine is how many bytes the reason in the text of an error may have.
+// maxLine is the largest number of bytes of the reason in the text of an error.
 const maxLine = 500
 
 const (
@@ -27,8 +27,8 @@ func clean(s string) string {
 }
 
 // lastLine returns the last line of s that is not blank, as the reason of a
-// failure: valid UTF-8, without what a terminal obeys or a log takes for a line
-// of its own, and cut off if it is long.
+// failure: valid UTF-8, without control characters and line separators, and cut
+// off if it is long.
 func lastLine(s string) string {
 	text := strings.TrimSpace(strings.Map(printable, string(withoutEscapes(s))))
 	line := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
@@ -39,13 +39,13 @@ func lastLine(s string) string {
 	return strings.ToValidUTF8(line[:maxLine-len(cut)], "") + cut // it may end within a character
 }
 
-// printable returns r, or what stands for it in the text of an error. A carriage
-// return ends a line as well: programs draw their progress with it.
+// printable returns r, or its replacement in the text of an error. A carriage
+// return ends a line too, because programs draw their progress with it.
 func printable(r rune) rune {
 	switch {
 	case r == '\n', r == '\r':
 		return '\n'
-	case unicode.IsPrint(r): // so is U+FFFD, for what is not UTF-8
+	case unicode.IsPrint(r): // so is U+FFFD, which replaces invalid UTF-8
 		return r
 	default:
 		return ' '
@@ -68,8 +68,8 @@ func withoutEscapes(s string) []byte {
 }
 
 // afterEscape returns the index after the escape sequence whose ESC comes before
-// i. A sequence that is broken off ends where it breaks, so that it hides nothing
-// of what follows.
+// i. An incomplete sequence ends where it breaks off, so that it hides no text
+// after it.
 //
 // https://ecma-international.org/publications-and-standards/standards/ecma-48/
 func afterEscape(s string, i int) int {

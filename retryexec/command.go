@@ -10,8 +10,8 @@ import (
 // Command returns a function that makes the command of
 // [exec.CommandContext](ctx, name, arg...), for [Run], [Output] and [Once]. Its
 // output goes to [os.Stdout] and [os.Stderr]; Output returns the standard output
-// instead. Its standard input is empty, as it is in os/exec, so that it takes
-// nothing that the program wants to read.
+// instead. Its standard input is empty, as in os/exec, so that it does not
+// consume the program's own input.
 //
 // To change more of the command, call the function in one of your own:
 //

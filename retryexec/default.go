@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/verdict"
 )
 
 // Classify is a [retry.Classifier], [Profile.Classify] of [Default]. [Run] and
@@ -19,8 +20,7 @@ func ClassifyExit(err error, exitCode int, stderr string) retry.Verdict {
 	return defaultProfile().ClassifyExit(err, exitCode, stderr)
 }
 
-// Default returns the profile for commands that nothing is known about. In this
-// order:
+// Default returns the profile for unknown commands. Its rules, in order:
 //
 //	signal, or 128 + n            SIGINT, SIGHUP, SIGPIPE final, others unknown
 //	64–68 72 73 77 78 126 127     final       sysexits.h, the shell
@@ -33,13 +33,13 @@ func ClassifyExit(err error, exitCode int, stderr string) retry.Verdict {
 //	not found, invalid…           final       stderr_invalid, not with exit code 2
 //	everything else               unknown     exit_1 and the like: retried
 //
-// The phrases are looked for as whole words. Bare ones such as "timeout" or
+// The phrases match as whole words. Single words such as "timeout" or
 // "connection" are not among them, because programs print them for other
-// reasons. A Go program that panics exits with code 2, so what its text calls
-// invalid says little.
+// reasons. A Go program that panics exits with code 2, so "invalid" in its text
+// says little.
 //
-// Sources: sysexits.h, the manuals of bash and GNU coreutils, and what common
-// programs print.
+// Sources: sysexits.h, the manuals of bash and GNU coreutils, and the messages
+// of common programs.
 func Default() Profile {
 	is := phrases()
 	return Profile{
@@ -48,13 +48,13 @@ func Default() Profile {
 		{Codes: []int{64, 65, 66, 67, 68, 72, 73, 77, 78, 126, 127}, Verdict: verdictFinal},
 		{Codes: []int{69, 71, 74, 75, 76, 124}, Verdict: verdictRetryable},
 
-		{Stderr: is.quota, Verdict: final("stderr_quota")},
-		{Stderr: is.limited, Verdict: limited("stderr_rate_limit")},
-		{Stderr: is.auth, Verdict: final("stderr_auth")},
-		{Stderr: is.transient, Verdict: again("stderr_transient")},
-		{Stderr: is.usage, Verdict: final("stderr_usage")},
+		{Stderr: is.quota, Verdict: verdict.Permanent("stderr_quota")},
+		{Stderr: is.limited, Verdict: verdict.Throttled("stderr_rate_limit")},
+		{Stderr: is.auth, Verdict: verdict.Permanent("stderr_auth")},
+		{Stderr: is.transient, Verdict: verdict.Transient("stderr_transient")},
+		{Stderr: is.usage, Verdict: verdict.Permanent("stderr_usage")},
 		{Codes: []int{2}, Verdict: verdictUnknown},
-		{Stderr: is.invalid, Verdict: final("stderr_invalid")},
+		{Stderr: is.invalid, Verdict: verdict.Permanent("stderr_invalid")},
 
 		{Verdict: verdictUnknown},
 	}
@@ -62,22 +62,12 @@ func Default() Profile {
 
 var defaultProfile = sync.OnceValue(Default)
 
-// Verdicts whose category is that of the exit code.
+// Verdicts whose category is named after the exit code.
 var (
 	verdictFinal     = retry.Verdict{Class: retry.Final}
 	verdictRetryable = retry.Verdict{Class: retry.Retryable}
 	verdictUnknown   = retry.Verdict{}
 )
-
-// again is the verdict for a command that may have taken effect, as all may that
-// have run.
-func again(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.Retryable, Category: category}
-}
-
-func limited(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.RateLimited, Category: category}
-}
 
 func signalCodes() []int {
 	var codes []int
@@ -87,12 +77,12 @@ func signalCodes() []int {
 	return codes
 }
 
-// phraseSet are kinds of phrases in standard error. In a text that has several,
-// those that say more of the cause come first; so a refused connection is
+// phraseSet has the kinds of phrases in standard error. If a text has several,
+// the kind that says more about the cause comes first: a refused connection is
 // retried although the program calls the response "invalid".
 type phraseSet struct{ quota, limited, auth, transient, usage, invalid *regexp.Regexp }
 
-// phrases compiles them when they are first needed, so that programs that only
+// phrases compiles the patterns at the first use, so that programs that only
 // link this package do not pay for it.
 var phrases = sync.OnceValue(func() phraseSet {
 	return phraseSet{
@@ -102,7 +92,7 @@ var phrases = sync.OnceValue(func() phraseSet {
 			`too many requests`, `toomanyrequests`, `slow down`, `quota exceeded`, `secondary rate`,
 			`rate_?limit_?exceeded`,
 		) +
-			// Not the setting: rate_limit=5.
+			// Does not match a setting: rate_limit=5.
 			`|\brate[ -]?limit(?:s|ed|ing|er)?(?:[^\w=]|$)` +
 			// ThrottlingException, RequestThrottled.
 			`|\b(?:request)?throttl` +
@@ -130,7 +120,8 @@ var phrases = sync.OnceValue(func() phraseSet {
 		)),
 
 		usage: regexp.MustCompile(words(`unknown (?:flag|option|command)`, `unrecognized option`) +
-			// At the beginning, or after the program's name. Not "disk usage: 80%".
+			// At the beginning, or after the program's name. Does not match "disk
+			// usage: 80%".
 			`|(?m:(?:^\s*|: )usage:)`),
 
 		invalid: regexp.MustCompile(words(

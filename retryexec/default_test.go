@@ -54,8 +54,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestExitCodes says what every exit code means by itself, and whether standard
-// error has a say.
+// TestExitCodes checks the class of every exit code alone, and whether standard
+// error can change it.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	definitive := map[int]retry.Class{
@@ -105,7 +105,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestExitCodeTwo is that of wrong usage, and of a Go program that panics.
+// TestExitCodeTwo: exit code 2 is wrong usage, or a Go program that panics.
 func TestExitCodeTwo(t *testing.T) {
 	t.Parallel()
 	for stderr, want := range map[string]retry.Verdict{
@@ -125,7 +125,7 @@ func TestExitCodeTwo(t *testing.T) {
 	}
 }
 
-// phrases are what standard error may say, in order of priority.
+// phrases has texts of standard error, in order of priority.
 var phrases = []struct {
 	want  retry.Verdict
 	texts []string
@@ -181,8 +181,8 @@ func TestPhrases(t *testing.T) {
 	}
 }
 
-// TestPhrasesTogether is about priority: the kind that says more of the cause
-// wins, wherever it stands.
+// TestPhrasesTogether checks the priority: the kind that says more about the
+// cause wins, wherever it stands.
 func TestPhrasesTogether(t *testing.T) {
 	t.Parallel()
 	for i, first := range phrases {
@@ -227,7 +227,7 @@ func TestOnlyTheEndOfStderrCounts(t *testing.T) {
 	assert.Equal(t, want, retryexec.ClassifyExit(nil, 1, fill(100*size)+phrase))
 	assert.Equal(t, want, retryexec.ClassifyExit(nil, 1, phrase+fill(size-len(phrase))))
 	assert.Equal(t, verdict(retry.Unknown, "exit_1"), retryexec.ClassifyExit(nil, 1, phrase+fill(size-len(phrase)+1)))
-	// What a terminal does not show takes no room.
+	// Text that a terminal does not show does not count toward the 8 KiB.
 	colors := strings.Repeat("\x1b[38;5;196m", size)
 	assert.Equal(t, want, retryexec.ClassifyExit(nil, 1, "permission"+colors+" denied"+fill(size-len(phrase))))
 }

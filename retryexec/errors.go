@@ -17,8 +17,8 @@ var (
 	errStdoutSet = retry.MarkFinal(errors.New("retryexec: Output needs Cmd.Stdout, which newCmd has set"))
 )
 
-// spentError returns the error of an attempt that is not made, because the one
-// before it failed with last and has read the input.
+// spentError returns the error of an attempt that is not made, because the
+// attempt before it failed with last and consumed the input.
 func spentError(last error) error {
 	const reason = "Cmd.Stdin cannot be read twice: set it to a new reader for each attempt"
 	return retry.Mark(fmt.Errorf("%w (not run again: %s)", last, reason),
@@ -32,14 +32,14 @@ func startFailure(cmd *exec.Cmd, err error) error {
 		return &fs.PathError{Op: "chdir", Path: cmd.Dir, Err: errors.Unwrap(statErr)}
 	}
 	if classifySystem(err) == (retry.Verdict{}) {
-		// Not the system refused, but os/exec: the Cmd makes no sense.
+		// os/exec refused, not the system: the Cmd is invalid.
 		return retry.Mark(err, retry.Verdict{Class: retry.Final, NotApplied: true, Category: categoryStart})
 	}
 	return err
 }
 
-// exitError is the failure of a command that ran. Its text says why, which an
-// exit status seldom does.
+// exitError is the failure of a command that ran. Its text adds the reason to
+// the exit status.
 type exitError struct{ exit *exec.ExitError }
 
 func (e *exitError) Error() string {
@@ -61,5 +61,5 @@ func (e *timeoutError) Unwrap() error { return e.err }
 
 func (e *timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// Timeout tells [retry.Classify] what it was.
+// Timeout returns true. [retry.Classify] asks for it.
 func (e *timeoutError) Timeout() bool { return true }

@@ -65,7 +65,7 @@ func TestErrorSaysWhy(t *testing.T) {
 	}
 }
 
-// TestErrorTextOfEveryEnd is about failures that are no exit codes.
+// TestErrorTextOfEveryEnd checks failures without an exit code.
 func TestErrorTextOfEveryEnd(t *testing.T) {
 	t.Parallel()
 	clock := &retrytest.Clock{}
@@ -94,8 +94,8 @@ func TestErrorTextOfEveryEnd(t *testing.T) {
 	assert.Regexp(t, `^exec: "retryexec-no-such-program": executable file not found in [$%]PATH%?$`, err.Error())
 }
 
-// TestErrorTextIsNotJudged: rules look at standard error, of which the text of the
-// error is a part only, so they see what it does not show.
+// TestErrorTextIsNotJudged: rules match standard error, and the text of the error
+// has only a part of it.
 func TestErrorTextIsNotJudged(t *testing.T) {
 	t.Parallel()
 	err := retryexec.Once(t.Context(), scripts([]string{"err:connection refused", "err:boom", "exit:1"}))

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-// The output goes where that of the program goes.
+// The output goes to the output of the program.
 func ExampleRun() {
 	policy := &retry.Policy{
 		Name:           "list",
@@ -30,8 +30,8 @@ func ExampleRun() {
 	// <nil>
 }
 
-// A command with a directory of its own, without output, and what is known of its
-// failure.
+// A command with a directory of its own and without output. The error has the end
+// of its standard error.
 func ExampleRun_cmd() {
 	policy := &retry.Policy{Name: "go"}
 	err := retryexec.Run(context.Background(), policy, func(ctx context.Context) *exec.Cmd {
@@ -75,7 +75,8 @@ func ExampleCurl() {
 }
 
 func ExampleProfile() {
-	// Exit code 1 of grep is a result and no failure: return it at once.
+	// Exit code 1 of grep is a result and not a failure, so it is returned at
+	// once.
 	grep := retryexec.Profile{
 		{Codes: []int{1}, Verdict: retry.Verdict{Class: retry.Final, Category: "no_match"}},
 		{Stderr: regexp.MustCompile(`\bstale file handle\b`), Verdict: retry.Verdict{Class: retry.Retryable}},
@@ -112,7 +113,7 @@ func ExampleClassifyExit() {
 }
 
 func ExampleClassify() {
-	// A policy that also does other things than running commands.
+	// A policy that runs other operations too.
 	policy := &retry.Policy{Classifier: retryexec.Classify, Clock: &retrytest.Clock{}}
 	err := policy.Execute(context.Background(), func(ctx context.Context) error {
 		_, err := exec.CommandContext(ctx, "no-such-program").Output()
@@ -137,7 +138,7 @@ func ExampleSimple() {
 	// unknown
 }
 
-// A policy that also does other things than running a command.
+// A policy that runs other operations too.
 func ExampleOnce() {
 	policy := &retry.Policy{Classifier: retryexec.Classify, Clock: &retrytest.Clock{}}
 	err := policy.Execute(context.Background(), func(ctx context.Context) error {

@@ -36,7 +36,7 @@ func ExampleRun_input() {
 	// <nil>
 }
 
-// Output returns what the last attempt wrote, and nothing of those before it.
+// Output returns the output of the last attempt only.
 func ExampleOutput_lastAttempt() {
 	policy, attempts := &retry.Policy{Clock: &retrytest.Clock{}}, 0
 	out, err := retryexec.Output(context.Background(), policy, func(ctx context.Context) *exec.Cmd {

@@ -4,6 +4,5 @@ package retryexec
 
 import "os"
 
-// awaitExit returns false: here a process can be waited for and reaped at once
-// only.
+// awaitExit returns false: on this system, waiting for a process also reaps it.
 func awaitExit(*os.Process) bool { return false }

@@ -5,8 +5,8 @@ import "time"
 // SetPipeDelay must be called before anything runs.
 func SetPipeDelay(d time.Duration) { pipeDelay = d }
 
-// Clean is what rules look at.
+// Clean returns the text that rules match.
 func Clean(stderr string) string { return clean(stderr) }
 
-// LastLine is what ends the text of an error.
+// LastLine returns the end of the text of an error.
 func LastLine(stderr string) string { return lastLine(stderr) }

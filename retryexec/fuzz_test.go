@@ -18,8 +18,8 @@ import (
 //   - it is the same the next time,
 //   - capitals, colors and titles do not change it.
 //
-// What was printed long before is the business of TestOnlyTheEndOfStderrCounts,
-// because large texts make slow fuzzing.
+// TestOnlyTheEndOfStderrCounts has the long texts, because they make fuzzing
+// slow.
 func FuzzClassifyExit(f *testing.F) {
 	for _, group := range phrases {
 		f.Add(uint8(0), 1, group.texts[0], uint(3))

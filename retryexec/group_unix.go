@@ -64,5 +64,5 @@ func killedBy(state *os.ProcessState) int {
 	return 0
 }
 
-// isNoProgram is about errnos of Windows.
+// isNoProgram returns false: it knows errnos of Windows only.
 func isNoProgram(error) bool { return false }

@@ -174,7 +174,7 @@ func TestGentleCancel(t *testing.T) {
 	assert.True(t, allEnded())
 }
 
-// TestGentleCancelHasAnEnd is about a command that ignores it.
+// TestGentleCancelHasAnEnd runs a command that ignores Cancel.
 func TestGentleCancelHasAnEnd(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

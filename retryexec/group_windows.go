@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// ownGroup has nothing to do: Windows finds what a process has started.
+// ownGroup has nothing to do: Windows finds the children of a process.
 func ownGroup(*exec.Cmd) bool { return true }
 
-// killAll kills p and all that it started. It must come before p alone is
+// killAll kills p and all its descendants. It must be called before p is
 // killed, because taskkill finds the others through p.
 func killAll(p *os.Process, _ bool) error {
 	if exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(p.Pid)).Run() == nil { //nolint:noctx // it is what the end of the context calls for
@@ -32,10 +32,10 @@ func awaitExit(p *os.Process) bool {
 	return err == nil && event == syscall.WAIT_OBJECT_0
 }
 
-// killedBy returns 0: there are no signals.
+// killedBy returns 0: Windows has no signals.
 func killedBy(*os.ProcessState) int { return 0 }
 
-// isNoProgram reports whether a file was found that is no program for this
+// isNoProgram reports whether a file was found but is not a program for this
 // system.
 //
 // https://learn.microsoft.com/windows/win32/debug/system-error-codes--0-499-

@@ -9,13 +9,13 @@ import (
 
 // input is the standard input of one attempt.
 type input struct {
-	reader io.Reader // nil: none
-	seeker io.Seeker // the reader, if it can be put back
-	start  int64     // where the attempt found the seeker
+	reader io.Reader // nil: no input
+	seeker io.Seeker // the reader, if it can seek
+	start  int64     // the position of the seeker before the attempt
 	busy   bool      // the reader is in use
 
 	// The goroutine that reads sets these.
-	read bool // something was read
+	read bool // at least a byte was read
 	err  error
 }
 
@@ -27,7 +27,7 @@ func openInput(cmd *exec.Cmd) *input {
 	}
 	in := &input{reader: cmd.Stdin}
 	if file, ok := in.reader.(*os.File); ok && !isRegular(file) {
-		return in // Some systems let terminals seek, to no effect.
+		return in // On some systems a seek of a terminal succeeds without effect.
 	}
 	if seeker, ok := in.reader.(io.Seeker); ok {
 		if start, err := seeker.Seek(0, io.SeekCurrent); err == nil {
@@ -47,8 +47,8 @@ func (in *input) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// putBack lets the next attempt read what this one did. It returns false if the
-// reader cannot be read again.
+// putBack lets the next attempt read the same input again. It returns false if
+// the reader cannot be read again.
 func (in *input) putBack() bool {
 	switch {
 	case in.busy:
@@ -57,7 +57,7 @@ func (in *input) putBack() bool {
 		_, err := in.seeker.Seek(in.start, io.SeekStart)
 		return err == nil
 	case isFile(in.reader):
-		return true // the command itself has read it, or nothing of it
+		return true // the command itself has read it, or nothing was read
 	default:
 		return !in.read
 	}
@@ -68,15 +68,15 @@ func isRegular(file *os.File) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// isFile reports whether a command gets stream itself as its input or output, or
-// the null device.
+// isFile reports whether a command gets stream itself, or the null device, as
+// its input or output.
 func isFile(stream any) bool {
 	_, ok := stream.(*os.File)
 	return ok || stream == nil
 }
 
-// same reports whether both are one reader or one writer.
+// same reports whether a and b are the same reader or writer.
 func same(a, b any) (yes bool) {
-	defer func() { _ = recover() }() // of a type that cannot be compared
+	defer func() { _ = recover() }() // the type may not be comparable
 	return a != nil && a == b
 }

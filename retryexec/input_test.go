@@ -40,7 +40,7 @@ func inputFile(t *testing.T, content string) *os.File {
 	return file
 }
 
-// after returns r without what comes before start.
+// after returns r from start on.
 func after[R io.Seeker](t *testing.T, r R, start int64) R {
 	t.Helper()
 	_, err := r.Seek(start, io.SeekStart)
@@ -173,7 +173,7 @@ func TestInputOfACommandThatDidNotStart(t *testing.T) {
 	assert.Equal(t, "input", string(out))
 }
 
-// TestInputThatCannotBeCompared is no reason to panic.
+// TestInputThatCannotBeCompared does not panic.
 func TestInputThatCannotBeCompared(t *testing.T) {
 	t.Parallel()
 	p, _ := policy()
@@ -215,8 +215,8 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// TestInputFromAPipe is read by the command itself: an attempt gets what those
-// before it have left.
+// TestInputFromAPipe is read by the command itself: an attempt gets the input
+// that earlier attempts have left.
 func TestInputFromAPipe(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()

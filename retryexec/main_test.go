@@ -47,7 +47,7 @@ func child(script string) int {
 			time.Sleep(time.Hour) // an empty select would be a deadlock
 		case "exit":
 			return n
-		case "run", "once", "output":
+		case "run", "once", "output", "mortal":
 			return parent(verb, script)
 		}
 	}
@@ -64,6 +64,12 @@ func parent(verb, script string) int {
 		err = retryexec.Run(context.Background(), &retry.Policy{MaxAttempts: 1}, newCmd)
 	case "once":
 		err = retryexec.Once(context.Background(), newCmd)
+	case "mortal":
+		err = retryexec.Once(context.Background(), func(ctx context.Context) *exec.Cmd {
+			cmd := newCmd(ctx)
+			retryexec.KillWithParent(cmd)
+			return cmd
+		})
 	case "output":
 		var out []byte
 		out, err = retryexec.Output(context.Background(), &retry.Policy{MaxAttempts: 1}, newCmd)

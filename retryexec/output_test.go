@@ -97,7 +97,7 @@ func TestRunWithOneWriterForAll(t *testing.T) {
 	require.ErrorAs(t, err, &exit)
 	assert.Equal(t, strings.Join(want, ""), string(exit.Stderr))
 
-	// A writer that cannot be compared is no reason to panic.
+	// A writer that cannot be compared does not cause a panic.
 	require.NoError(t, retryexec.Run(t.Context(), nil, func(ctx context.Context) *exec.Cmd {
 		cmd := command(ctx)
 		cmd.Stdout, cmd.Stderr = onWrite(func([]byte) {}), onWrite(func([]byte) {})

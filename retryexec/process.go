@@ -15,15 +15,15 @@ type process struct {
 	cmd     *exec.Cmd
 	streams *streams
 	leads   bool          // a process group
-	left    time.Duration // how long it may take to end once stopped; 0: stop is kill
-	delay   time.Duration // how long its streams may take to end after it
+	left    time.Duration // the time to end after stop; 0: stop kills it
+	delay   time.Duration // the time for its streams to end after it
 
 	stop     func() error  // tells it to end; acts once
 	stopping chan struct{} // closed by stop
 	ended    chan struct{} // closed when it has ended
 
 	mu   sync.Mutex
-	gone bool  // it is reaped, so that another process may get its number
+	gone bool  // it is reaped: another process may get its number
 	err  error // of Cmd.Wait
 }
 
@@ -47,14 +47,14 @@ func start(cmd *exec.Cmd, in *input) (*process, error) {
 	p.stop = sync.OnceValue(func() error {
 		close(p.stopping)
 		if done.Closed(p.ended) {
-			_ = p.kill() // what it has left behind
+			_ = p.kill() // the processes that it has left behind
 			return os.ErrProcessDone
 		}
 		return stop()
 	})
 	if cmd.Cancel != nil {
 		// os/exec and wait may see the context end in either order, or only one
-		// of them: the context of the Cmd need not be that of the attempt.
+		// of them: the Cmd may have another context than the attempt.
 		cmd.Cancel = p.stop
 	}
 	err := p.streams.connect(cmd)
@@ -84,14 +84,14 @@ func (p *process) wait(ctx context.Context) error {
 		_ = p.stop() // returns when the call in progress does
 	}
 	if err := p.reap(); err != nil {
-		return err // os/exec reports what came of stop
+		return err // os/exec reports the result of stop
 	}
 	return streamErr
 }
 
-// awaitEnd waits for the end of the process. Where the system can, the process is
-// not reaped yet: its number remains its own, and that of its group, so that kill
-// cannot hit another one.
+// awaitEnd waits for the end of the process. If the system allows it, the process
+// is not reaped yet: it keeps its number, which is also the number of its group,
+// so that kill cannot hit another process.
 func (p *process) awaitEnd() {
 	defer close(p.ended)
 	if awaitExit(p.cmd.Process) {
@@ -99,13 +99,13 @@ func (p *process) awaitEnd() {
 	}
 	p.err = p.cmd.Wait()
 	if done.Closed(p.stopping) {
-		_ = p.kill() // what it has left behind; there was no time to give the number away
+		_ = p.kill() // the processes that it has left behind; no other process can have its number yet
 	}
 	p.retire()
 }
 
-// insist kills a process that was told to end and does not, and what it leaves
-// behind if it does.
+// insist kills a process that does not end after stop, or the processes that it
+// leaves behind.
 func (p *process) insist() {
 	if p.left > 0 {
 		timer := time.NewTimer(p.left)
@@ -129,7 +129,7 @@ func (p *process) kill() error {
 	return killAll(p.cmd.Process, p.leads)
 }
 
-// reap returns the result of the process, which has ended.
+// reap returns the result of the process. The process has ended.
 func (p *process) reap() error {
 	if p.retire() {
 		p.err = p.cmd.Wait()
@@ -137,7 +137,7 @@ func (p *process) reap() error {
 	return p.err
 }
 
-// retire makes kill harmless. It reports whether it was not so before.
+// retire makes kill do nothing. It returns false if it was called before.
 func (p *process) retire() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 )
 
 // Rule is one line of a [Profile]. It matches a failure that meets all the
-// conditions that are set. One without any matches every command that has run
-// and failed.
+// conditions that are set. A Rule without conditions matches every command that
+// has run and failed.
 type Rule struct {
 	// Codes are the exit codes that match. 128 + n stands for the signal n too,
 	// whether it killed the process itself or, by way of a shell, a child of it.
@@ -23,29 +23,29 @@ type Rule struct {
 	// by a signal has none. 0 or less means any.
 	MinCode int
 
-	// Stderr is found in the end of standard error: its last 8 KiB, in lower
-	// case, without terminal escape sequences. nil means any.
+	// Stderr matches the end of standard error: its last 8 KiB, in lower case,
+	// without terminal escape sequences. nil means any.
 	Stderr *regexp.Regexp
 
 	// Err is the error, in the sense of [errors.Is]. [Profile.Classify]
-	// compares it with each error of the tree by itself. A rule with an Err and
-	// nothing else matches commands that did not run, too. nil means any.
+	// compares it with each error of the tree by itself. A rule with an Err
+	// alone also matches commands that did not run. nil means any.
 	Err error
 
-	// Verdict is the result. Its Category, if empty, becomes "exit_1" and the
-	// like, or "signal_killed" and the like for 128 + n. So the class Unknown is
-	// an opinion here: unknown, retried.
+	// Verdict is the result. An empty Category becomes "exit_1" and the like, or
+	// "signal_killed" and the like for 128 + n. So the class Unknown is an
+	// opinion here: unknown, retried.
 	Verdict retry.Verdict
 }
 
-// Profile says what the failures of a command mean: its first rule that matches
-// decides. It is a literal, and may be put together from others with append. It
-// must not be changed while in use.
+// Profile classifies the failures of a command: the first matching rule
+// decides. It is a literal, and append combines several. It must not be changed
+// while in use.
 type Profile []Rule
 
-// Classify is a [retry.Classifier]: it judges an error by the
-// [exec.ExitError] and the failures to start a command that are found anywhere
-// in its tree, and the rest of the tree as [retry.Classify] does; see
+// Classify is a [retry.Classifier]. It matches its rules against the
+// [exec.ExitError]s and the failures to start a command in the tree of an
+// error, and classifies the rest of the tree as [retry.Classify] does; see
 // [retry.Extend]. It abstains where p has no rule.
 //
 // It reads standard error from [exec.ExitError.Stderr], where [Run] and [Output]
@@ -55,15 +55,15 @@ func (p Profile) Classify(err error) retry.Verdict {
 	return retry.Extend(p.node)(err)
 }
 
-// ClassifyExit judges a command that ran elsewhere, by its error, exit code and
-// standard error. It returns the verdict of the first rule that matches. If none
-// matches, it judges err as a failure to start the command or as [retry.Classify]
-// does; if these have no opinion, it abstains.
+// ClassifyExit classifies a command that ran elsewhere, by its error, exit code
+// and standard error. It returns the verdict of the first matching rule. If none
+// matches, it classifies err as a failure to start the command or as
+// [retry.Classify] does; if these have no opinion, it abstains.
 //
 // err may be nil. An exit code of -1 means that there is none, as in
 // [os.ProcessState.ExitCode]; a signal is then found in err, if that is or wraps
-// an [exec.ExitError]. An exit code of 0 is a success and matches no rule, but
-// one for an Err. stderr may be of any length.
+// an [exec.ExitError]. An exit code of 0 is a success and matches only rules
+// with an Err. stderr may be of any length.
 func (p Profile) ClassifyExit(err error, exitCode int, stderr string) retry.Verdict {
 	exit := findExit(err)
 	f := failure{
@@ -84,7 +84,7 @@ func (p Profile) ClassifyExit(err error, exitCode int, stderr string) retry.Verd
 	return classifySystem(err)
 }
 
-// node judges one error of a tree.
+// node classifies one error of a tree.
 func (p Profile) node(err error) retry.Verdict {
 	system := systemVerdict(err)
 	f := failure{is: func(target error) bool {
@@ -129,7 +129,7 @@ func (r *Rule) matches(f *failure) bool {
 	}
 }
 
-// failure is what rules are matched with.
+// failure has the facts that rules match.
 type failure struct {
 	is      func(target error) bool
 	ran     bool // the command was started, and did not succeed
@@ -147,7 +147,7 @@ func (f *failure) status() int {
 	return f.code
 }
 
-// text returns the end of standard error as rules look at it.
+// text returns the end of standard error in the form that rules match.
 func (f *failure) text() string {
 	if !f.cleaned {
 		f.stderr, f.cleaned = clean(f.stderr), true
@@ -179,7 +179,7 @@ const (
 	lastSignaled = signaled + 31
 )
 
-// signalNames are the signals that have the same number on every Unix.
+// signalNames has the signals with the same number on every Unix.
 var signalNames = map[int]string{
 	1: "hangup", 2: "interrupt", 3: "quit", 4: "ill", 6: "abort", 8: "fpe",
 	9: "killed", 11: "segv", 13: "pipe", 14: "alarm", 15: "terminated",

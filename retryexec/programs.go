@@ -3,12 +3,16 @@ package retryexec
 import (
 	"context"
 	"regexp"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/known"
+	"github.com/seed-5ff3c98e/retry/internal/verdict"
 )
 
-// Simple returns the rule that many scripts have:
+// Simple returns the rules of many scripts:
 //
 //	deadline exceeded                                      retryable
 //	1, with timeout, rate limit or connection in stderr    retryable
@@ -16,17 +20,17 @@ import (
 //	permission denied, invalid or not found in stderr      final
 //	everything else                                        unknown: retried
 //
-// As the Classifier of a policy it leaves nothing to [Default] that has run; so
-// it takes its place. A process that was killed by a signal has no exit code and
-// is of the last kind.
+// As the Classifier of a policy it has an opinion about every command that has
+// run, so [Default] is not asked about these. A process that was killed by a
+// signal has no exit code and matches the last line.
 func Simple() Profile {
 	is := simplePhrases()
 	return Profile{
-		{Err: context.DeadlineExceeded, Verdict: again("timeout")},
-		{Stderr: is.deadline, Verdict: again("stderr_transient")},
-		{Codes: []int{1}, Stderr: is.transient, Verdict: again("stderr_transient")},
+		{Err: context.DeadlineExceeded, Verdict: verdict.Transient("timeout")},
+		{Stderr: is.deadline, Verdict: verdict.Transient("stderr_transient")},
+		{Codes: []int{1}, Stderr: is.transient, Verdict: verdict.Transient("stderr_transient")},
 		{MinCode: 2, Verdict: verdictFinal},
-		{Stderr: is.final, Verdict: final("stderr_invalid")},
+		{Stderr: is.final, Verdict: verdict.Permanent("stderr_invalid")},
 		{Verdict: verdictUnknown},
 	}
 }
@@ -41,8 +45,8 @@ var simplePhrases = sync.OnceValue(func() simplePhraseSet {
 	}
 })
 
-// Curl returns what curl's exit codes say. With --fail, exit code 22 is judged by
-// the status of the response. It has no opinion about other codes.
+// Curl returns the profile for curl's exit codes. With --fail, the status of the
+// response decides about exit code 22. It has no opinion about other codes.
 //
 // https://everything.curl.dev/cmdline/exitcode.html
 func Curl() Profile {
@@ -52,8 +56,8 @@ func Curl() Profile {
 	}, httpRules(22)...)
 }
 
-// Wget returns what GNU wget's exit codes say. Exit code 8 is judged by the
-// status of the response. It has no opinion about other codes.
+// Wget returns the profile for GNU wget's exit codes. The status of the
+// response decides about exit code 8. It has no opinion about other codes.
 //
 // https://www.gnu.org/software/wget/manual/html_node/Exit-Status.html
 func Wget() Profile {
@@ -63,42 +67,49 @@ func Wget() Profile {
 	}, httpRules(8)...)
 }
 
-// httpRules judge an exit code by the status in "returned error: 503" or "ERROR
-// 503: Service Unavailable".
+// httpRules classify an exit code by the status in "returned error: 503" or
+// "ERROR 503: Service Unavailable".
 func httpRules(code int) Profile {
 	codes, is := []int{code}, statuses()
 	return Profile{
-		{Codes: codes, Stderr: is.limited, Verdict: limited("stderr_rate_limit")},
-		{Codes: codes, Stderr: is.transient, Verdict: again("stderr_transient")},
-		{Codes: codes, Stderr: is.final, Verdict: final("stderr_invalid")},
+		{Codes: codes, Stderr: is.limited, Verdict: verdict.Throttled("stderr_rate_limit")},
+		{Codes: codes, Stderr: is.transient, Verdict: verdict.Transient("stderr_transient")},
+		{Codes: codes, Stderr: is.final, Verdict: verdict.Permanent("stderr_invalid")},
 	}
 }
 
 type statusSet struct{ limited, transient, final *regexp.Regexp }
 
 var statuses = sync.OnceValue(func() statusSet {
-	return statusSet{
-		limited:   regexp.MustCompile(`\berror:? (?:429|529)\b`),
-		transient: regexp.MustCompile(`\berror:? (?:408|425|50[0234]|52[0-4]|530|59[89])\b`),
-		final:     regexp.MustCompile(`\berror:? [345]\d\d\b`),
+	of := func(class known.Class) *regexp.Regexp {
+		var codes []string
+		for status := 300; status <= 599; status++ {
+			if known.Status(status, false).Class == class {
+				codes = append(codes, strconv.Itoa(status))
+			}
+		}
+		return regexp.MustCompile(`\berror:? (?:` + strings.Join(codes, "|") + `)\b`)
 	}
+	return statusSet{limited: of(known.RateLimited), transient: of(known.Retryable), final: of(known.Final)}
 })
 
-// SSH returns what exit code 255 of ssh says, which is a failure of ssh itself:
+// SSH returns the profile for exit code 255, which is a failure of ssh itself:
 // refused credentials and wrong usage are final, a failed connection is not. All
-// other codes are those of the remote command, and it has no opinion about them.
+// other codes come from the remote command, and the profile has no opinion about
+// them.
 //
 // https://man.openbsd.org/ssh#EXIT_STATUS
 func SSH() Profile {
 	codes, is := []int{255}, phrases()
 	return Profile{
-		{Codes: codes, Stderr: is.auth, Verdict: final("stderr_auth")},
-		{Codes: codes, Stderr: is.usage, Verdict: final("stderr_usage")},
+		{Codes: codes, Stderr: is.auth, Verdict: verdict.Permanent("stderr_auth")},
+		{Codes: codes, Stderr: is.usage, Verdict: verdict.Permanent("stderr_usage")},
 		{Codes: codes, Verdict: verdictRetryable},
 	}
 }
 
-// Rsync returns what rsync's exit codes say. It has no opinion about other codes.
+// Rsync returns the profile for rsync's exit codes. It has no opinion about other
+// codes.
 //
 // https://download.samba.org/pub/rsync/rsync.1#EXIT_VALUES
 func Rsync() Profile {

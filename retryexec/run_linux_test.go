@@ -112,6 +112,9 @@ func TestNumberIsKept(t *testing.T) {
 // waited for either.
 func TestSurvivor(t *testing.T) {
 	t.Parallel()
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip("needs setsid")
+	}
 	survivor, err := left(t, ownSession)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, exec.ErrWaitDelay)

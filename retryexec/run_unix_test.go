@@ -25,7 +25,7 @@ func shell(ctx context.Context, script string) *exec.Cmd {
 	return exec.CommandContext(ctx, "/bin/sh", "-c", script)
 }
 
-// TestSignals is about processes that were killed, with the context alive.
+// TestSignals checks processes that were killed, with the context alive.
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	// Under nohup, the commands would inherit that it is ignored.
@@ -68,7 +68,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestSignalsHaveNoExitCode is about MinCode.
+// TestSignalsHaveNoExitCode checks MinCode.
 func TestSignalsHaveNoExitCode(t *testing.T) {
 	t.Parallel()
 	killed := shell(t.Context(), "kill -9 $$").Run()
@@ -77,7 +77,7 @@ func TestSignalsHaveNoExitCode(t *testing.T) {
 	assert.Equal(t, verdict(retry.Final, "signal_killed"), retryexec.Simple().ClassifyExit(nil, 137, ""))
 }
 
-// TestLeftBehind is about a process that holds the output of a command that has
+// TestLeftBehind leaves a process that holds the output of a command that has
 // ended.
 func TestLeftBehind(t *testing.T) {
 	t.Parallel()

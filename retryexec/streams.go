@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// pause is how long the output of a stopped command may be silent before it counts
-// as ended, and how long a copying goroutine may take to end without its pipe.
-// What killed processes wrote is in the pipe already, so that only a process that
+// pause is the time without output after which the output of a stopped command
+// counts as ended, and the time for a copying goroutine to end without its pipe.
+// The output of killed processes is in the pipe already, so only a process that
 // survived can still hold it open.
 const pause = 100 * time.Millisecond
 
@@ -23,9 +23,9 @@ type streams struct {
 	ours    []*os.File // the other ends
 	copies  []func() ending
 	endings chan ending
-	hurried atomic.Bool // an output that pauses is over
+	hurried atomic.Bool // an output ends when it pauses
 
-	outputs int   // how many are not over
+	outputs int   // the number that have not ended
 	err     error // the first
 	cut     bool  // output may be missing
 }
@@ -37,8 +37,8 @@ type ending struct {
 	cut   bool
 }
 
-// connect gives cmd pipes in the place of its readers and writers. It leaves files
-// to the command itself.
+// connect replaces the readers and writers of cmd by pipes. The command uses files
+// itself.
 func (s *streams) connect(cmd *exec.Cmd) error {
 	one := same(cmd.Stdout, cmd.Stderr) && !isFile(cmd.Stderr)
 	if err := s.addInput(cmd); err != nil {
@@ -65,7 +65,7 @@ func (s *streams) addInput(cmd *exec.Cmd) error {
 	cmd.Stdin = theirs
 	s.theirs, s.ours = append(s.theirs, theirs), append(s.ours, ours)
 	s.copies = append(s.copies, func() ending {
-		_, _ = io.Copy(ours, s.in) // that the command has read enough is no failure
+		_, _ = io.Copy(ours, s.in) // a command that stops reading early has not failed
 		end := ending{input: true, err: s.in.err}
 		_ = ours.Close()
 		return end
@@ -82,13 +82,13 @@ func (s *streams) addOutput(w *io.Writer) error {
 	if err != nil {
 		return err
 	}
-	to := struct{ io.Writer }{*w} // io.Copy would leave the reading to other methods
+	to := struct{ io.Writer }{*w} // hides ReadFrom, which io.Copy would call
 	*w = theirs
 	s.theirs, s.ours = append(s.theirs, theirs), append(s.ours, ours)
 	s.copies = append(s.copies, func() ending {
 		from := &output{pipe: ours, hurried: &s.hurried}
 		_, err := io.Copy(to, from)
-		_ = ours.Close() // if the writer has failed, the command shall know
+		_ = ours.Close() // if the writer has failed, the command's next write fails too
 		return ending{err: err, cut: from.cut}
 	})
 	s.outputs++
@@ -104,7 +104,7 @@ func (s *streams) run() {
 	}
 }
 
-// abort is for a command that did not start.
+// abort closes all pipes of a command that did not start.
 func (s *streams) abort() {
 	closeAll(s.theirs)
 	closeAll(s.ours)

@@ -107,7 +107,7 @@ func TestInputThatBlocksIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestInputThatBlocksIsSpent: nobody knows what it would still read.
+// TestInputThatBlocksIsSpent, because its next bytes are unknown.
 func TestInputThatBlocksIsSpent(t *testing.T) {
 	t.Parallel()
 	p, recorder := policy()
@@ -143,7 +143,7 @@ func TestOutputOfAStoppedCommand(t *testing.T) {
 	assert.Equal(t, strings.Repeat("x", 60000), stderr.String())
 }
 
-// TestNothingLeaks but what blocks, and no longer than it does.
+// TestNothingLeaks, except goroutines in calls that block, until they return.
 //
 //nolint:paralleltest // it counts goroutines
 func TestNothingLeaks(t *testing.T) {

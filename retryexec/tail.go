@@ -8,15 +8,16 @@ import (
 	"sync"
 )
 
-// tailSize is how much of the end of standard error is kept and looked at.
+// tailSize is the number of bytes of the end of standard error that are kept
+// and searched.
 const tailSize = 8 << 10
 
-// tail is a writer that passes on what is written and keeps the end of it. It is
-// locked, because a writer that blocks may come back when all is over.
+// tail is a writer that passes its data on and keeps the end of it. It has a
+// lock, because a writer that blocks may return after the attempt has ended.
 type tail struct {
 	next io.Writer // nil: nowhere
 	mu   sync.Mutex
-	kept []byte // up to twice what is asked for, so that it moves rarely
+	kept []byte // up to twice tailSize, so that it is moved rarely
 }
 
 // keepTail puts a tail between cmd and its standard error.
@@ -31,8 +32,8 @@ func keepTail(cmd *exec.Cmd) *tail {
 	return t
 }
 
-// Write keeps p before it passes it on: a writer that fails is no reason to lose
-// it.
+// Write keeps p before it passes it on, so that p is not lost if the next writer
+// fails.
 func (t *tail) Write(p []byte) (int, error) {
 	t.keep(p)
 	if t.next == nil {
@@ -60,7 +61,8 @@ func (t *tail) bytes() []byte {
 	return slices.Clone(t.end())
 }
 
-// capture is a writer that keeps all that is written. It is locked, as a tail is.
+// capture is a writer that keeps all its data. It has a lock for the same reason
+// as tail.
 type capture struct {
 	mu   sync.Mutex
 	kept bytes.Buffer
@@ -72,7 +74,7 @@ func (c *capture) Write(p []byte) (int, error) {
 	return c.kept.Write(p)
 }
 
-// take returns what was written.
+// take returns the data.
 func (c *capture) take() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()

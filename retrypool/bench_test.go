@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/teststat"
 	"github.com/seed-5ff3c98e/retry/retrypool"
 )
 
@@ -40,8 +41,8 @@ func inUse() float64 {
 	return float64(m.HeapAlloc + m.StackInuse)
 }
 
-// fill has n tasks wait for about an hour, and returns their pool and what each
-// has added to the memory in use, its context not included.
+// fill lets n tasks wait for about an hour, and returns their pool and the
+// memory in use that each has added, without its context.
 func fill(tb testing.TB, n int, next func(context.Context) context.Context) (*retrypool.Pool, float64) {
 	tb.Helper()
 	pool := &retrypool.Pool{Workers: 4, Policy: &retry.Policy{Backoff: retry.Constant(time.Hour)}}
@@ -76,7 +77,7 @@ func settle(tb testing.TB, pool *retrypool.Pool) {
 // TestMemoryOfAWaitingTask is BenchmarkWaitingMemory in small. Not parallel: it
 // measures the memory in use.
 func TestMemoryOfAWaitingTask(t *testing.T) { //nolint:paralleltest // see above
-	if raceEnabled {
+	if teststat.Race {
 		t.Skip("the race detector needs memory of its own")
 	}
 	for _, c := range contexts { //nolint:paralleltest // see above
@@ -90,7 +91,7 @@ func TestMemoryOfAWaitingTask(t *testing.T) { //nolint:paralleltest // see above
 
 // When a flood is over, its memory is free. Not parallel, likewise.
 func TestMemoryIsGivenBack(t *testing.T) { //nolint:paralleltest // see above
-	if raceEnabled {
+	if teststat.Race {
 		t.Skip("the race detector needs memory of its own")
 	}
 	const n = 100_000
@@ -123,7 +124,7 @@ func TestMemoryIsGivenBack(t *testing.T) { //nolint:paralleltest // see above
 
 // Likewise the room of a queue.
 func TestMemoryOfTheQueueIsGivenBack(t *testing.T) { //nolint:paralleltest // see above
-	if raceEnabled {
+	if teststat.Race {
 		t.Skip("the race detector needs memory of its own")
 	}
 	const n = 100_000
@@ -143,7 +144,7 @@ func TestMemoryOfTheQueueIsGivenBack(t *testing.T) { //nolint:paralleltest // se
 	shut(t, pool)
 }
 
-// BenchmarkWaitingMemory reports what a task costs that waits for its retry,
+// BenchmarkWaitingMemory reports the memory of a task that waits for its retry,
 // without its function, its last error and its context.
 func BenchmarkWaitingMemory(b *testing.B) {
 	for _, c := range contexts {

@@ -8,26 +8,26 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
-// Close ends the pool and returns the tasks that it hands back unfinished: all that
-// wait for a retry are among them, and that is no error. Call [Pool.Wait] first if
-// every task is to be finished.
+// Close ends the pool and returns the unfinished tasks. All tasks that wait for a
+// retry are among them; that is not an error. Call [Pool.Wait] first if every task
+// is to be finished.
 //
 // From now on the pool takes no task. Tasks in the queue are run once; tasks that wait
-// for a retry, now or after that, are handed back at once. If ctx ends before all that
-// is done, the tasks that are still in the queue are handed back too, and the attempts
-// in progress are canceled. Close returns when these have returned, so it waits for a
-// function that ignores its context. A task must not close its own pool, and neither
-// must OnEnd: Close would wait for itself.
+// for a retry, now or after that, are handed back at once. If ctx ends first, the
+// tasks that are still in the queue are handed back too, and the attempts in progress
+// are canceled. Close waits until these have returned, also for a function that
+// ignores its context. Neither a task nor OnEnd may close its own pool: Close would
+// wait for itself.
 //
-// What is handed back has ended for this pool, with an error that is [ErrClosed].
-// [Task.State] has what [Pool.Resume] needs to go on, in another process if it has
-// to be. An attempt that fails after Close has canceled its context does not count,
+// A task that is handed back has ended for this pool, with an error that is
+// [ErrClosed]. [Pool.Resume] continues it from its [Task.State], also in another
+// process. An attempt that fails after Close has canceled its context does not count,
 // whatever its error, unless it panics, the error is marked as Final, or the policy is
 // NonIdempotent.
 //
-// The tasks come in order of submission. The error is the cause of ctx if it has
-// ended before the queue was empty. Each task is handed back by one Close, if there
-// are several.
+// The tasks are in order of submission. The error is the cause of ctx if ctx ended
+// before the queue was empty. If Close is called several times, each task is
+// returned by one of the calls.
 func (p *Pool) Close(ctx context.Context) ([]*Task, error) {
 	p.once.Do(p.init)
 	ctx = orBackground(ctx)
@@ -62,7 +62,7 @@ func (p *Pool) Close(ctx context.Context) ([]*Task, error) {
 	return left, err
 }
 
-// halt stops what goes on.
+// halt hands back the queued tasks and cancels the attempts in progress.
 func (p *Pool) halt() []*Task {
 	p.mu.Lock()
 	p.halted = true
@@ -83,7 +83,7 @@ func (p *Pool) takeBack(tasks []*Task) []*Task {
 	return tasks
 }
 
-// handBack ends a task that somebody else is to go on with. The lock is held, and
+// handBack ends a task that another pool is to continue. The lock is held, and
 // report has to follow.
 func (p *Pool) handBack(t *Task) {
 	p.unwatch(t)

@@ -19,14 +19,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrypool"
 )
 
-// ended returns a context that has ended.
-func ended() context.Context {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(errors.New("no time"))
-	return ctx
-}
-
-// untilCanceled is a task that goes on until its context ends.
+// untilCanceled is a task that runs until its context ends.
 func untilCanceled(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
@@ -61,8 +54,8 @@ func TestCloseDrainsAndHandsBack(t *testing.T) {
 	})
 }
 
-// A job that is closed and resumed between any two attempts, with nothing but its
-// state as JSON, is run as often as one that is left alone.
+// A job that is closed and resumed between any two attempts, with only its state
+// as JSON, has as many attempts as an undisturbed one.
 func TestCloseAndResumeGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@
 // entry in a heap. Retries that are due and new tasks take turns, so neither can keep
 // the other waiting; see [Pool].
 //
-// The decisions are those of a [retry.Policy], as in its Execute. A program that ends
-// before all its tasks does not call Wait: [Pool.Close] then hands back what is left,
-// with its state, and [Pool.Resume] goes on with it.
+// A [retry.Policy] decides, as in its Execute. A program that ends before all its
+// tasks does not call Wait: [Pool.Close] then returns the unfinished tasks with their
+// states, and [Pool.Resume] continues them.
 package retrypool

@@ -32,8 +32,8 @@ func ExamplePool() {
 	// Output: import failed after 3 attempts: connection refused
 }
 
-// All tasks are submitted, finished, retries included, and then the pool is closed.
-// Close alone would hand back the tasks that wait for a retry.
+// All tasks are submitted and finished with their retries, and then the pool is
+// closed. Close alone would hand back the tasks that wait for a retry.
 func ExamplePool_Wait() {
 	ctx := context.Background()
 	pool := &retrypool.Pool{
@@ -69,7 +69,7 @@ func ExamplePool_Wait() {
 	// Output: 100 succeeded, 0 left, <nil>
 }
 
-// OnEnd counts how many of all tasks have ended.
+// OnEnd counts the ended tasks.
 func ExamplePool_progress() {
 	ctx := context.Background()
 	files := []string{"a.csv", "b.csv", "c.csv", "d.csv"}
@@ -126,7 +126,7 @@ func ExamplePool_Close() {
 	}
 
 	pool := &retrypool.Pool{Policy: policy}
-	jobs := map[*retrypool.Task]string{} // to know which is which
+	jobs := map[*retrypool.Task]string{} // names of the tasks
 	task, err := pool.Submit(ctx, upload)
 	if err != nil {
 		fmt.Println(err)
@@ -153,7 +153,7 @@ func ExamplePool_Close() {
 		stored = append(stored, data)
 	}
 
-	// The next one goes on.
+	// The next pool continues.
 	pool = &retrypool.Pool{Policy: policy}
 	for _, data := range stored {
 		var r row

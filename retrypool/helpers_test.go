@@ -27,7 +27,7 @@ func every(d time.Duration) *retry.Policy {
 	return &retry.Policy{Backoff: retry.Constant(d), Jitter: retry.NoJitter}
 }
 
-// taking returns a task that takes d and then does what fn does.
+// taking returns a task that takes d and then calls fn.
 func taking(d time.Duration, fn func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		time.Sleep(d)
@@ -50,7 +50,7 @@ func submit(ctx context.Context, t *testing.T, pool *retrypool.Pool, fn func(con
 	return task
 }
 
-// journal is what tasks have done, in order.
+// journal records the actions of tasks in order.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -70,7 +70,7 @@ func (j *journal) noted(name string, fn func(context.Context) error) func(contex
 	}
 }
 
-// goroutines counts those of all pools.
+// goroutines counts the goroutines of all pools.
 func goroutines() (n int) {
 	buf := make([]byte, 1<<20)
 	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
@@ -91,4 +91,21 @@ func expectGoroutines(t *testing.T, want int) {
 		runtime.Gosched()
 	}
 	assert.Equal(t, want, goroutines())
+}
+
+// inPool is p.Execute in a pool.
+func inPool(ctx context.Context, p *retry.Policy, fn func(context.Context) error) error {
+	pool := &retrypool.Pool{Workers: 1, Policy: p}
+	task, err := pool.Submit(ctx, fn)
+	if err != nil {
+		return err
+	}
+	return task.Wait(context.Background())
+}
+
+// ended returns a context that has ended.
+func ended() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("no time"))
+	return ctx
 }

@@ -16,11 +16,11 @@ var errWaitInside = errors.New("retrypool: Wait was called by a task of the pool
 // returns its cause. A nil ctx is context.Background(). The error of Wait says nothing
 // about how the tasks ended; [Task.Err] does.
 //
-// Others may submit tasks meanwhile, and so may the tasks. Wait waits for all that is
-// submitted before the instant, and for nothing that is submitted later. With a steady
-// flow of new tasks the instant may never come. A Submit that still blocks has not
-// submitted its task yet. A task that Close hands back has ended, so Wait also returns
-// during Close, and at once after it.
+// Tasks and other goroutines may submit tasks meanwhile. Wait waits for all tasks that
+// are submitted before the instant, and for no task that is submitted later. With a
+// steady flow of new tasks the instant may never come. A Submit that still blocks has
+// not submitted its task yet. A task that Close hands back has ended, so Wait also
+// returns during Close, and at once after it.
 //
 // A task must not wait for its own pool, and OnEnd must not either. If ctx is the
 // context of a running task of the pool, or is derived from it, Wait returns an error
@@ -63,7 +63,7 @@ func closed() <-chan struct{} {
 	return c
 }
 
-// dismiss counts out a task that has ended. The lock is held.
+// dismiss removes an ended task from the count. The lock is held.
 func (p *Pool) dismiss() {
 	p.open--
 	if p.open == 0 && p.rest != nil {
@@ -105,6 +105,6 @@ func (c *taskContext) Value(key any) any {
 	return c.ctx.Value(key)
 }
 
-// AfterFunc is used by package context if the task's context is of a type that it does
-// not know. That type may have the method too.
+// Package context calls AfterFunc if the task's context is of a type that it does not
+// know. That type may have the method too.
 func (c *taskContext) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(c.ctx, f) }

@@ -102,8 +102,8 @@ func TestWaitSeveralTimes(t *testing.T) {
 	})
 }
 
-// Wait waits for what is submitted before the pool has nothing to do, and not for what
-// is submitted after that.
+// Wait waits for tasks that are submitted before the pool has nothing to do, and not
+// for later ones.
 func TestWaitWhileOthersSubmit(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -236,7 +236,7 @@ func TestWaitForCanceledTasks(t *testing.T) {
 	})
 }
 
-// What Close hands back has ended, when OnEnd was told so.
+// A task that Close hands back has ended when OnEnd has returned.
 func TestWaitDuringClose(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -428,7 +428,7 @@ func (f foreign) Deadline() (time.Time, bool) { return f.ctx.Deadline() }
 func (f foreign) Done() <-chan struct{}       { return f.ctx.Done() }
 func (f foreign) Err() error                  { return f.ctx.Err() }
 
-// Value hides what package context looks for.
+// Value hides the key that package context looks for.
 func (f foreign) Value(key any) any {
 	if _, ok := key.(*int); ok {
 		return nil

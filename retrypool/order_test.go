@@ -71,7 +71,7 @@ func TestFloodDoesNotStarveRetries(t *testing.T) {
 	})
 }
 
-// Tasks that fail for ever use up all workers, and still a new task starts as soon as a
+// Tasks that fail forever use up all workers, and still a new task starts as soon as a
 // worker is free, and every retry of a task that fails now and then is made.
 func TestStormDoesNotStarveOthers(t *testing.T) {
 	t.Parallel()
@@ -242,7 +242,7 @@ func TestPropertyTurns(t *testing.T) {
 	}
 }
 
-// While everything fails and somebody submits all the time, the tasks that have not
+// While everything fails and tasks are submitted all the time, the tasks that have not
 // ended stay in proportion to the queue: Submit slows down. With turns that are always
 // equal they would become more and more.
 func TestRetriesDoNotPileUp(t *testing.T) {

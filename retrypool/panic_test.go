@@ -151,7 +151,7 @@ type badBackoff func()
 
 func (b badBackoff) Delay(int) time.Duration { b(); return 0 }
 
-// OnEnd must not, but if it ends its goroutine, nobody waits for ever.
+// OnEnd must not end its goroutine, but if it does, no caller waits forever.
 func TestGoexitInOnEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,13 +10,13 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
-// The errors of this package, beside those of the policy.
+// The errors of this package. Other errors come from the policy.
 var (
 	// ErrClosed is the error of a task that Close has handed back, and the error of
 	// Submit after Close.
 	ErrClosed = errors.New("retrypool: closed")
 
-	// ErrFull is the error of TrySubmit where Submit would wait.
+	// ErrFull is the error of TrySubmit if Submit would block.
 	ErrFull = errors.New("retrypool: queue is full")
 
 	errNilFunc = errors.New("retrypool: fn is nil")
@@ -47,21 +47,22 @@ const defaultQueue = 1000
 //
 // # Cost
 //
-// Submitting a task and having it wait takes time in proportion to the logarithm
-// of their number at most; measured, 1 µs with a thousand and with a million. So
-// does a retry that is due, among others that are: 1 µs and 5 µs.
+// To submit a task or to let it wait takes time at most in proportion to the
+// logarithm of the number of tasks; measured, 1 µs with a thousand and with a
+// million. The same holds for starting a retry that is due: 1 µs and 5 µs.
 //
 // A waiting task takes 200 bytes besides its function, its last error and its
-// context. If the context can be canceled, it takes 10 more where many tasks share
-// one and 500 more where each has its own; a context of a type that is not package
-// context's also costs a goroutine, as in [context.AfterFunc].
+// context. A context that can be canceled takes 10 bytes more if many tasks share
+// it, and 500 bytes more if each task has its own. A context of a type from
+// outside package context also costs a goroutine, as in [context.AfterFunc].
 type Pool struct {
-	// Workers is how many tasks run at once; 0 or less means GOMAXPROCS.
+	// Workers is the largest number of tasks that run at once; 0 or less means
+	// GOMAXPROCS.
 	Workers int
 
-	// Queue is how many tasks may be submitted and not have started yet. 0 or
-	// less means 1000. Tasks that wait for a retry do not count, and are not
-	// bounded.
+	// Queue is the largest number of submitted tasks that have not started yet.
+	// 0 or less means 1000. Tasks that wait for a retry do not count, and are
+	// not bounded.
 	Queue int
 
 	// Policy decides; nil means the zero Policy. AttemptTimeout, Budget, Observer
@@ -71,8 +72,8 @@ type Pool struct {
 	// told about tasks at the same time, by several goroutines.
 	Policy *retry.Policy
 
-	// OnEnd, if not nil, is told the end of every task, with the context that it
-	// was submitted with: put a key of yours into that to know the task again. It
+	// OnEnd, if not nil, is called at the end of every task, with the context
+	// that was given to Submit: a value in that context can identify the task. It
 	// is called once for each task, before [Task.Done] is closed, by several
 	// goroutines at the same time. It must neither block nor panic, and must call
 	// neither Wait nor Close, which wait for it.
@@ -86,20 +87,20 @@ type Pool struct {
 	number  uint64 // of the last task
 	fresh   line   // tasks to be run for the first time, in order of submission
 	due     line   // tasks to be run again, in the order in which they became due
-	retries int    // that were taken since the last fresh task
+	retries int    // taken since the last fresh task
 	waiting agenda // tasks that are not due yet
 	watches map[<-chan struct{}]*watch
 	running map[*Task]context.CancelFunc
 	left    []*Task       // handed back by workers
 	open    int           // tasks that have not ended, or whose OnEnd has not returned
-	rest    chan struct{} // closed when open becomes 0; nil if nobody asks
+	rest    chan struct{} // closed when open becomes 0; nil if no Wait needs it
 
 	workers    int                // goroutines that run tasks
 	goroutines int                // all of them
-	wake       context.CancelFunc // wakes the one that waits for the first of waiting; nil if there is none
+	wake       context.CancelFunc // wakes the goroutine that waits for the first of waiting; nil if there is none
 	closed     bool               // no new tasks and no new waits
 	halted     bool               // no new attempts
-	idle       chan struct{}      // closed when no goroutine is left; nil if nobody asks
+	idle       chan struct{}      // closed when no goroutine is left; nil if no Close needs it
 }
 
 // Submit queues a task, and blocks while the queue is full. ctx is the context of the
@@ -138,11 +139,11 @@ func (p *Pool) TrySubmit(ctx context.Context, fn func(context.Context) error) (*
 	}
 }
 
-// Resume goes on with a task that has failed before, in another pool or another
-// process: s and at are those of the [Task] that Close handed back, or come from
-// [retry.Policy.Next]. It waits until then without a place in the queue. If the
-// policy allows no further attempt, as after a crash in the last one, the error
-// is the one to end the task with; see [retry.Policy.Exhausted].
+// Resume continues a task that has failed before, in another pool or another
+// process: s and at come from the [Task] that Close handed back, or from
+// [retry.Policy.Next]. The task waits until at without a place in the queue. If
+// the policy allows no further attempt, as after a crash in the last one, Resume
+// returns the error to end the task with; see [retry.Policy.Exhausted].
 //
 //nolint:contextcheck // tasks run under their own
 func (p *Pool) Resume(
@@ -180,7 +181,7 @@ func (p *Pool) enqueue(t *Task) (*Task, error) {
 	return t, nil
 }
 
-// admit counts a task in. The lock is held.
+// admit adds a task to the count. The lock is held.
 func (p *Pool) admit(t *Task) {
 	p.number++
 	t.number = p.number

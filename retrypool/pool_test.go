@@ -2,6 +2,7 @@ package retrypool_test
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"strconv"
 	"sync/atomic"
@@ -112,4 +113,98 @@ func TestSubmitRefuses(t *testing.T) {
 		_, err := way(t.Context(), succeeds)
 		require.ErrorIs(t, err, retrypool.ErrClosed, name)
 	}
+}
+
+func TestResume(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		state    retry.State
+		in       time.Duration // from now
+		first    time.Duration // when it runs
+		attempts int
+	}{
+		{"the future", retry.State{Failures: 1}, 10 * time.Minute, 10 * time.Minute, 3},
+		{"now", retry.State{Failures: 2}, 0, 0, 3},
+		{"the past", retry.State{Failures: 1, RateLimited: 1}, -time.Hour, 0, 4},
+		{"far in the past", retry.State{}, -100 * 365 * 24 * time.Hour, 0, 3},
+		{"nonsense", retry.State{Failures: -7}, 0, 0, 3},
+		{"absurd", retry.State{Failures: 1, RateLimited: math.MaxInt}, 0, 0, math.MaxInt},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				pool := &retrypool.Pool{Queue: 1, Policy: every(time.Hour)}
+				var at []time.Duration
+				start := time.Now()
+				task, err := pool.Resume(t.Context(), tt.state, start.Add(tt.in), func(context.Context) error {
+					at = append(at, time.Since(start))
+					return errBoom
+				})
+				require.NoError(t, err)
+				err = task.Wait(t.Context())
+				var e *retry.Error
+				require.ErrorAs(t, err, &e)
+				assert.Equal(t, tt.attempts, e.Attempts)
+				assert.Equal(t, tt.first, at[0])
+				assert.Len(t, at, 3-max(tt.state.Failures, 0))
+			})
+		})
+	}
+}
+
+func TestResumeExhausted(t *testing.T) {
+	t.Parallel()
+	pool := &retrypool.Pool{Policy: &retry.Policy{Name: "task", MaxElapsed: time.Hour}}
+	_, err := pool.Resume(t.Context(), retry.State{Failures: 3}, time.Time{}, succeeds)
+	require.EqualError(t, err, "task failed after 3 attempts")
+	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	_, err = pool.Resume(t.Context(), retry.State{Failures: 1, First: time.Now().Add(-2 * time.Hour)}, time.Time{}, succeeds)
+	require.ErrorIs(t, err, retry.ErrElapsed)
+}
+
+// A key makes the waits repeatable.
+func TestResumeWithAKey(t *testing.T) {
+	t.Parallel()
+	var runs [2][]time.Duration
+	for i := range runs {
+		synctest.Test(t, func(t *testing.T) {
+			pool := &retrypool.Pool{Policy: &retry.Policy{MaxAttempts: 5}}
+			start := time.Now()
+			task, err := pool.Resume(t.Context(), retry.State{Key: "job 7"}, time.Time{}, func(context.Context) error {
+				runs[i] = append(runs[i], time.Since(start))
+				return errBoom
+			})
+			require.NoError(t, err)
+			require.Error(t, task.Wait(t.Context()))
+		})
+	}
+	require.Len(t, runs[0], 5)
+	assert.Equal(t, runs[0], runs[1])
+}
+
+// Resumed tasks take no place in the queue, and a task may submit others.
+func TestResumeTakesNoPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pool := &retrypool.Pool{Workers: 1, Queue: 1}
+		submit(t.Context(), t, pool, taking(time.Second, succeeds))
+		synctest.Wait()
+		submit(t.Context(), t, pool, succeeds)
+		var last *retrypool.Task
+		for range 100 {
+			task, err := pool.Resume(t.Context(), retry.State{Failures: 1}, time.Time{}, succeeds)
+			require.NoError(t, err)
+			last = task
+		}
+		_, err := pool.TrySubmit(t.Context(), succeeds)
+		require.ErrorIs(t, err, retrypool.ErrFull)
+		require.NoError(t, last.Wait(t.Context()))
+		for range 5 { // all places were given back
+			_, err = pool.TrySubmit(t.Context(), succeeds)
+			require.NoError(t, err)
+			synctest.Wait()
+		}
+	})
 }

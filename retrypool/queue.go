@@ -2,13 +2,13 @@ package retrypool
 
 import "container/heap"
 
-// line is a queue of tasks: the first one in is the first one out.
+// line is a FIFO queue of tasks.
 type line struct {
 	tasks []*Task
-	gone  int // how many of them have been taken out
+	gone  int // the number of tasks that have been taken out
 }
 
-// small is a room that is not worth giving back.
+// small is a capacity that is not worth giving back.
 const small = 64
 
 func (l *line) len() int { return len(l.tasks) - l.gone }
@@ -21,7 +21,7 @@ func (l *line) pop() *Task {
 	l.tasks[l.gone] = nil
 	l.gone++
 	rest := l.tasks[l.gone:]
-	if len(rest) > l.gone { // each pop pays for moving one task, and not for more
+	if len(rest) > l.gone { // so that each pop moves one task on average
 		return t
 	}
 	room := l.tasks[:0]
@@ -40,8 +40,8 @@ func (l *line) empty() []*Task {
 	return all
 }
 
-// agenda has the tasks that wait, ordered by the time when they are due, and by
-// submission where that is the same. It is a heap in which each task knows its place.
+// agenda has the waiting tasks, ordered by the time when they are due, and then by
+// submission. It is a heap in which each task knows its place.
 type agenda struct{ tasks []*Task }
 
 func (a *agenda) push(t *Task) { heap.Push((*byTime)(a), t) }

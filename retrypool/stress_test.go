@@ -106,8 +106,8 @@ func (s *stress) finally(j *job) {
 	s.open.Add(-1)
 }
 
-// context returns the context of a task, and every now and then cancels those of
-// others.
+// context returns the context of a task, and now and then cancels the contexts
+// of others.
 func (s *stress) context(r *rand.Rand, j *job) context.Context {
 	ctx := context.WithValue(context.Background(), jobKey{}, j)
 	if r.IntN(3) == 0 {
@@ -167,7 +167,7 @@ func (s *stress) operation(seed uint64) func(context.Context) error {
 	}
 }
 
-// replace closes the pool, twice at a time, and goes on in another.
+// replace closes the pool, twice at a time, and continues in another.
 func (s *stress) replace(t *testing.T, r *rand.Rand) {
 	t.Helper()
 	next := s.newPool()

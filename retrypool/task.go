@@ -18,23 +18,23 @@ type Task struct {
 	fn   func(context.Context) error
 
 	number uint64 // in the order of submission
-	watch  *watch // over its context, while it waits; nil if that cannot end
+	watch  *watch // of its context, while it waits; nil if the context cannot end
 	seat   uint32 // in its watch
 	place  uint32 // in the agenda; 32 bits are enough, and a waiting task stays small
 
 	// Written under the pool's lock. While the task runs, only its worker writes.
 	phase   phase
 	started bool // it has left its place in the queue
-	begun   bool // an attempt that state does not know of
+	begun   bool // an attempt has begun that state does not count yet
 	state   retry.State
 	at      time.Time     // when it is due; zero if it does not wait
 	delay   time.Duration // how long it waits until then
 	waited  time.Duration // the sum of the waits before
 	err     error         // the last failure; the result once it has ended
-	done    chan struct{} // nil if nobody has asked
+	done    chan struct{} // nil until Done or Wait needs it
 }
 
-// phase is what a task is doing.
+// phase is the current phase of a task.
 type phase uint8
 
 const (
@@ -71,8 +71,8 @@ func (t *Task) Err() error {
 	return t.err
 }
 
-// Wait waits until the task has ended, and returns its error; or until ctx is
-// done before that, and returns the cause.
+// Wait waits until the task has ended, and returns its error. If ctx is done
+// first, it returns the cause of ctx.
 func (t *Task) Wait(ctx context.Context) error {
 	ctx = orBackground(ctx)
 	end := t.Done()
@@ -86,27 +86,27 @@ func (t *Task) Wait(ctx context.Context) error {
 	return t.Err()
 }
 
-// Attempts returns how often the function of the task has been called, in all the
-// pools that it went through, as Attempts of a [retry.Error] does: the call in
-// progress counts, and so do those that ended in a free rate limit. A call that
-// Close has canceled to hand the task back does not: the Attempts of such a task
-// are the Failures, RateLimited and Pending of its [Task.State].
+// Attempts returns the number of calls of the task's function, in all pools, like
+// Attempts of a [retry.Error]: the call in progress counts, and so do calls that
+// ended in a free rate limit. A call that Close has canceled to hand the task
+// back does not count: the Attempts of such a task are the sum of Failures,
+// RateLimited and Pending of its [Task.State].
 func (t *Task) Attempts() int {
 	t.pool.mu.Lock()
 	defer t.pool.mu.Unlock()
 	return t.attempts()
 }
 
-// State returns the state of the task, and when it is due: what [Pool.Resume]
-// wants to know of a task that Close has handed back. The time is zero if the
-// task did not wait.
+// State returns the state of the task, and when it is due. [Pool.Resume] takes
+// both. The time is zero if the task did not wait.
 func (t *Task) State() (retry.State, time.Time) {
 	t.pool.mu.Lock()
 	defer t.pool.mu.Unlock()
 	return t.state, t.at.Round(0)
 }
 
-// call returns the operation as it stands, for its next attempt or its end.
+// call returns a Call in the current state of the task, for its next attempt or
+// its end.
 func (t *Task) call() retry.Call {
 	return retry.Call{Policy: t.pool.Policy, State: t.state, Last: t.err, Waited: t.waited}
 }
@@ -133,7 +133,7 @@ func (t *Task) closedError() error {
 // did. It is Final, unless the policy's Classifier or a mark on the Value says
 // otherwise.
 type PanicError struct {
-	Value any    // what panic was called with
+	Value any    // the argument of panic
 	Stack []byte // of the goroutine, as [runtime/debug.Stack] returns it
 }
 

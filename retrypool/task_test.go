@@ -37,7 +37,7 @@ func TestWaitForATask(t *testing.T) {
 	})
 }
 
-// What has ended is not given up, whatever else has ended too.
+// Wait returns the end of a task that has ended, even if its own ctx is done.
 func TestWaitPrefersTheEnd(t *testing.T) {
 	t.Parallel()
 	var pool retrypool.Pool
@@ -116,8 +116,8 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// A task that ends in a panic or in Goexit was called, and one that never got that
-// far was not.
+// A task that ends in a panic or in Goexit counts its call; a task that was not
+// called has none.
 func TestAttemptsOfOddEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -141,8 +141,8 @@ func TestAttemptsOfOddEnds(t *testing.T) {
 	})
 }
 
-// What is handed back has the attempts of its State, and goes on counting from
-// there: the one that Close has canceled is as good as none.
+// A task that is handed back has the attempts of its State, and continues from
+// there: an attempt that Close has canceled does not count.
 func TestAttemptsOfWhatIsHandedBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -29,7 +29,7 @@ func (p *Pool) again(t *Task, call *retry.Call, delay time.Duration) {
 	p.report(t)
 }
 
-// postpone has a task wait for its next attempt. The lock is held.
+// postpone lets a task wait for its next attempt. The lock is held.
 func (p *Pool) postpone(t *Task, now time.Time, delay time.Duration) {
 	if delay <= 0 {
 		p.enlist(t)
@@ -66,8 +66,8 @@ func (p *Pool) await() {
 // releaseBatch bounds how long the lock is held when very many tasks are due.
 const releaseBatch = 1000
 
-// release makes ready what is due at now. It returns how long the next task still
-// has to wait, or false if there is none.
+// release makes the tasks ready that are due at now. It returns how long the next
+// task still has to wait, or false if there is none.
 func (p *Pool) release(now time.Time, wake context.CancelFunc) (next time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ func (p *Pool) release(now time.Time, wake context.CancelFunc) (next time.Durati
 		t := p.waiting.first()
 		if t == nil {
 			p.wake = nil
-			p.watches = map[<-chan struct{}]*watch{} // an old one keeps the room for a flood
+			p.watches = map[<-chan struct{}]*watch{} // the old map would keep its memory
 			p.leave()
 			return 0, false
 		}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/benbjohnson/clock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -14,6 +15,103 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrypool"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
+
+// On a retrytest.Clock, the wait for the next task moves the time.
+func TestFakeClock(t *testing.T) {
+	t.Parallel()
+	var fake retrytest.Clock
+	p := every(time.Hour)
+	p.Clock, p.AttemptTimeout = &fake, time.Minute
+	pool := &retrypool.Pool{Workers: 1, Policy: p}
+	start := fake.Now()
+	var at []time.Duration
+	task := submit(t.Context(), t, pool, func(ctx context.Context) error {
+		at = append(at, fake.Now().Sub(start))
+		return fake.AdvanceContext(ctx, 2*time.Minute)
+	})
+	require.ErrorIs(t, task.Wait(t.Context()), context.DeadlineExceeded)
+	assert.Equal(t, []time.Duration{0, 61 * time.Minute, 122 * time.Minute}, at)
+	assert.Equal(t, []time.Duration{time.Hour, time.Hour}, fake.Sleeps())
+}
+
+// A mock stands still until it is told to move.
+func TestMockClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		mock := clock.NewMock()
+		p := every(time.Hour)
+		p.Clock = mock
+		pool := &retrypool.Pool{Workers: 1, Policy: p}
+		late, err := pool.Resume(t.Context(), retry.State{Failures: 2}, mock.Now().Add(90*time.Minute), fails)
+		require.NoError(t, err)
+		synctest.Wait()
+		task := submit(t.Context(), t, pool, fails) // is due before
+		for i := range 4 {
+			synctest.Wait()
+			s, _ := task.State()
+			assert.Equal(t, min(1+i/2, 3), s.Failures)
+			assert.Equal(t, i == 3, late.Err() != nil)
+			mock.Add(30 * time.Minute)
+		}
+		synctest.Wait()
+		require.EqualError(t, task.Err(), "failed after 3 attempts: boom")
+		assert.Empty(t, shut(t, pool))
+	})
+}
+
+// Auto moves a mock by itself.
+func TestAutoClock(t *testing.T) {
+	t.Parallel()
+	mock := clock.NewMock()
+	p := every(time.Hour)
+	p.Clock = retrytest.Auto(mock)
+	start := mock.Now()
+	task := submit(t.Context(), t, &retrypool.Pool{Policy: p}, fails)
+	require.ErrorIs(t, task.Wait(t.Context()), errBoom)
+	assert.Equal(t, 2*time.Hour, mock.Now().Sub(start))
+}
+
+// A task that is due sooner than all others is not kept waiting by them, and when
+// the last one is canceled, nothing waits for it. Not parallel: it counts
+// goroutines.
+func TestWake(t *testing.T) { //nolint:paralleltest // see above
+	for name, c := range map[string]func() retry.Clock{ //nolint:paralleltest // see above
+		"system":          func() retry.Clock { return nil },
+		"without a sleep": func() retry.Clock { return plainClock{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pool := &retrypool.Pool{Policy: &retry.Policy{Clock: c()}}
+				start := time.Now()
+				var last atomic.Int64
+				ctx, cancel := context.WithCancel(t.Context())
+				for _, in := range []time.Duration{10 * time.Hour, 3 * time.Hour, time.Hour, 5 * time.Hour, 2 * time.Hour} {
+					_, err := pool.Resume(ctx, retry.State{Failures: 1}, start.Add(in), func(context.Context) error {
+						last.Store(int64(time.Since(start)))
+						return nil
+					})
+					require.NoError(t, err)
+					synctest.Wait()
+				}
+				for _, want := range []time.Duration{time.Hour, 2 * time.Hour, 3 * time.Hour, 5 * time.Hour} {
+					time.Sleep(time.Until(start.Add(want)))
+					synctest.Wait()
+					assert.Equal(t, want, time.Duration(last.Load()))
+				}
+				cancel()
+				synctest.Wait()
+				expectGoroutines(t, 0)
+				assert.Empty(t, shut(t, pool))
+			})
+		})
+	}
+}
+
+// plainClock has none of the optional methods.
+type plainClock struct{}
+
+func (plainClock) Now() time.Time                         { return time.Now() }
+func (plainClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
 func TestWaitingHoldsNoWorker(t *testing.T) {
 	t.Parallel()
@@ -28,21 +126,6 @@ func TestWaitingHoldsNoWorker(t *testing.T) {
 		require.ErrorIs(t, err, errBoom)
 		require.EqualError(t, err, "failed after 3 attempts: boom")
 		assert.Equal(t, 2*time.Hour, time.Since(start))
-	})
-}
-
-// A failure after progress starts a new count of the waits too, as in Execute.
-func TestWaitedAfterProgress(t *testing.T) {
-	t.Parallel()
-	script := func() func(context.Context) error {
-		return retrytest.Script(errBoom, retry.MarkProgress(errBoom), errBoom, errBoom).Run
-	}
-	synctest.Test(t, func(t *testing.T) {
-		var want, got *retry.Error
-		require.ErrorAs(t, every(time.Hour).Execute(t.Context(), script()), &want)
-		require.ErrorAs(t, inPool(t.Context(), every(time.Hour), script()), &got)
-		assert.Equal(t, 2*time.Hour, want.Waited)
-		assert.Equal(t, want.Waited, got.Waited)
 	})
 }
 

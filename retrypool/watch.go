@@ -2,16 +2,15 @@ package retrypool
 
 import "context"
 
-// watch waits for the end of a context, for all the tasks that wait under it. When
-// a context ends that a million of them share, that takes one goroutine and not a
-// million.
+// watch waits for the end of a context, for all the tasks that wait under it. If a
+// million tasks share a context, its end takes one goroutine and not a million.
 type watch struct {
 	over  <-chan struct{} // closed when the context ends
 	stop  func() bool
 	tasks []*Task
 }
 
-// watch has a task end with its context while it waits. The lock is held.
+// watch lets a task end with its context while it waits. The lock is held.
 func (p *Pool) watch(t *Task) {
 	over := t.ctx.Done()
 	if over == nil {
@@ -27,7 +26,7 @@ func (p *Pool) watch(t *Task) {
 	w.tasks = append(w.tasks, t)
 }
 
-// unwatch ends that, because the task waits no more. The lock is held.
+// unwatch undoes watch, because the task waits no more. The lock is held.
 func (p *Pool) unwatch(t *Task) {
 	w := t.watch
 	if w == nil {

@@ -12,7 +12,8 @@ import (
 
 var errGoexit = retry.MarkFinal(errors.New("retrypool: task called runtime.Goexit"))
 
-// enlist makes a task ready, and sees to a worker. The lock is held.
+// enlist makes a task ready, and starts a worker if one is needed. The lock is
+// held.
 func (p *Pool) enlist(t *Task) {
 	t.phase = queued
 	if t.started {
@@ -45,7 +46,7 @@ func (p *Pool) work() {
 	finished = true
 }
 
-// next returns the task to run now, or nil if the worker may go.
+// next returns the task to run now, or nil if the worker may end.
 func (p *Pool) next() *Task {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,10 +65,10 @@ func (p *Pool) next() *Task {
 // is held.
 //
 // While both fresh tasks and retries are ready, they take turns, so neither can keep
-// the other waiting. Turns that are always equal would let retries pile up without
-// bound while most work fails, since each fresh task then adds more retries than are
-// made. So retries get more turns when they are more than the queue has places, as
-// many as in a single line.
+// the other waiting. If the turns were always equal, retries would pile up without
+// bound while most work fails, because each fresh task then adds more retries than
+// are made. So if there are more retries than the queue has places, retries get more
+// turns, as many as in a single line.
 func (p *Pool) turn() *Task {
 	if p.fresh.len() > 0 && (p.due.len() == 0 || p.retries >= max(1, p.due.len()/cap(p.slots))) {
 		p.retries = 0
@@ -88,7 +89,7 @@ func (p *Pool) vacate(t *Task) {
 	}
 }
 
-// leave counts a goroutine out. The lock is held.
+// leave removes a goroutine from the count. The lock is held.
 func (p *Pool) leave() {
 	p.goroutines--
 	if p.goroutines == 0 && p.idle != nil {
@@ -125,8 +126,8 @@ func (p *Pool) attempt(t *Task) {
 	err = t.fn(call.Context())
 }
 
-// enter notes that an attempt begins, and how Close can cancel it. It returns false if
-// Close has canceled all attempts.
+// enter notes that an attempt begins, and the function that cancels it. It returns
+// false if Close has canceled all attempts.
 func (p *Pool) enter(t *Task, call *retry.Call, cancel context.CancelFunc) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,7 +149,7 @@ func (p *Pool) settle(t *Task, call *retry.Call, err error, halted bool) {
 				return
 			}
 			call.Abort()
-			call.Begin(t.ctx) // to be judged as if Close had not interfered
+			call.Begin(t.ctx) // so that the failure is decided as without Close
 		}
 		d = call.End(err)
 	}) {
@@ -166,9 +167,9 @@ func (p *Pool) settle(t *Task, call *retry.Call, err error, halted bool) {
 }
 
 // isOwn reports whether the failure of an attempt that Close has canceled is the
-// task's own: it panicked, or it marked the error. Other errors may well be what the
-// cancellation has made of it: "signal: interrupt", "transaction has already been
-// rolled back", "file already closed".
+// task's own: it panicked, or it marked the error. Other errors may be results of
+// the cancellation: "signal: interrupt", "transaction has already been rolled back",
+// "file already closed".
 func (p *Pool) isOwn(err error) bool {
 	if _, panicked := err.(*PanicError); panicked { //nolint:errorlint // made here
 		return p.policy().Classify(err).Class == retry.Final
@@ -176,7 +177,7 @@ func (p *Pool) isOwn(err error) bool {
 	return marks.Classify(err).Class == retry.Final
 }
 
-// marks knows nothing but marks, which are asked before a Classifier.
+// marks classifies marked errors only: marks are asked before its Classifier.
 var marks = &retry.Policy{Classifier: func(error) retry.Verdict { return retry.Verdict{Category: "unmarked"} }}
 
 // takeOut hands back a task whose attempt Close has canceled, as if it had not been
@@ -194,8 +195,8 @@ func (p *Pool) interrupt(t *Task) {
 	}
 }
 
-// guard calls functions of the caller's. It returns false if they panicked or
-// called runtime.Goexit; the task has ended then.
+// guard calls a function of the caller. It returns false if the function
+// panicked or called runtime.Goexit; the task has ended then.
 func (p *Pool) guard(t *Task, fn func()) (ok bool) {
 	err := errGoexit
 	defer func() {
@@ -210,7 +211,7 @@ func (p *Pool) guard(t *Task, fn func()) (ok bool) {
 	return true
 }
 
-// end ends a task. A call that ended it has counted its last attempt, if that failed.
+// end ends a task. If its last attempt failed, call has counted it.
 func (p *Pool) end(t *Task, call *retry.Call, err error) {
 	p.mu.Lock()
 	delete(p.running, t)
@@ -222,7 +223,7 @@ func (p *Pool) end(t *Task, call *retry.Call, err error) {
 	p.report(t)
 }
 
-// report tells those who wait for the end of a task.
+// report calls OnEnd and wakes the goroutines that wait for the end of a task.
 func (p *Pool) report(t *Task) {
 	defer func() { // whatever OnEnd does
 		p.mu.Lock()

@@ -26,6 +26,8 @@
 //   - elapsed: the time since the start of the first attempt.
 //   - error (retrying, gave up): the text of the error, with the secrets taken
 //     out of its URLs; see [Redact].
+//   - suppressed: how many lines of this kind were left out since the last one, if
+//     [Options] have an Interval and there were any.
 //
 // Those that Options.Attrs takes from the context of the call follow them.
 package retryslog

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retryslog"
@@ -75,6 +76,18 @@ func ExampleOptions_attrs() {
 	// Output:
 	// level=WARN msg=retrying attempt=1 delay=2s class=unknown elapsed=0s error="connection lost" job=42
 	// level=INFO msg=recovered attempt=2 elapsed=2s job=42
+}
+
+// In an outage the log has one line per kind of failure and minute.
+func ExampleOptions_interval() {
+	observer := retryslog.New(withoutTime(), &retryslog.Options{Interval: time.Minute})
+	policy := &retry.Policy{MaxAttempts: 1, Observer: observer, Clock: &retrytest.Clock{}}
+	for range 1000 {
+		_ = policy.Execute(context.Background(), func(context.Context) error {
+			return errors.New("connection refused")
+		})
+	}
+	// Output: level=ERROR msg="gave up" attempt=1 stop=attempts class=unknown elapsed=0s error="failed after 1 attempt: connection refused"
 }
 
 func ExampleRedact() {

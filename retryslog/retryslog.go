@@ -34,6 +34,14 @@ type Options struct {
 	// Succeeded is for a success at the first attempt. The default is Off.
 	Succeeded slog.Leveler
 
+	// Interval, if positive, keeps an outage from filling the disk: of lines that differ
+	// only in the call (their message, policy, class, category and stop are the same) the
+	// first is logged, and then one per Interval, with the number of those left out in
+	// between. The lines of successes are among them. The last number of an outage comes
+	// with the next line of that kind, however late. 0 or less means that every line is
+	// logged.
+	Interval time.Duration
+
 	// Attrs, if not nil, returns attributes to be added to each record, such as
 	// the job or the user that is in the context of the call. It is asked only
 	// if the record is logged, by several goroutines at the same time.
@@ -49,12 +57,13 @@ func New(logger *slog.Logger, opts *Options) retry.Observer {
 	if opts == nil {
 		opts = &Options{}
 	}
-	return &observer{logger, *opts}
+	return &observer{logger: logger, options: *opts, storm: storm{interval: opts.Interval}}
 }
 
 type observer struct {
 	logger  *slog.Logger
 	options Options
+	storm   storm
 }
 
 // Observe implements [retry.Observer].
@@ -67,7 +76,18 @@ func (o *observer) Observe(ctx context.Context, e retry.Event) {
 	if level == Off || !logger.Enabled(ctx, level) {
 		return // before the attributes are made
 	}
+	suppressed := 0
+	if o.options.Interval > 0 {
+		n, ok := o.storm.admit(message, e, time.Now())
+		if !ok {
+			return
+		}
+		suppressed = n
+	}
 	attrs := attributes(e)
+	if suppressed > 0 {
+		attrs = append(attrs, slog.Int("suppressed", suppressed))
+	}
 	if o.options.Attrs != nil {
 		attrs = append(attrs, o.options.Attrs(ctx)...)
 	}

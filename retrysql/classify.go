@@ -9,12 +9,14 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/errtree"
+	"github.com/seed-5ff3c98e/retry/internal/known"
+	"github.com/seed-5ff3c98e/retry/internal/verdict"
 )
 
-// Classify is [retry.Classify] with what it cannot know without database/sql and
-// the habits of its drivers. The unit of a retry is the whole transaction: a
-// verdict of NotApplied means that the transaction was rolled back, or never
-// began. To repeat a single statement in an open transaction never helps.
+// Classify is [retry.Classify] with the errors of database/sql and its drivers.
+// The unit of a retry is the whole transaction: a verdict of NotApplied means
+// that the transaction was rolled back, or never began. Repeating a single
+// statement in an open transaction never helps.
 //
 // It adds:
 //
@@ -31,15 +33,15 @@ import (
 //     a new connection cures it. Errors raised in PL/pgSQL (class P0) are Final,
 //     and so is the commit of a transaction in which a statement had failed.
 //
-// Categories are "sql_40001" with the SQLSTATE, "mysql_1213" and "mssql_1205"
-// with the error number, and "sqlite_517" with the extended result code. Codes of
-// MySQL and SQLite that nobody has an opinion about are Unknown, with a category:
-// a Policy retries them, and for InTx they are Final. Errors that a server sent because somebody stopped
-// the statement (57014, 1317, 3024, SQLite's INTERRUPT) are Final; if it was the
-// timeout of an attempt, a Policy and InTx know that without asking.
+// Categories are "sql_40001" with the SQLSTATE, "mysql_1213" and "mssql_1205" with the
+// error number, and "sqlite_517" with the extended result code. Other codes of MySQL and
+// SQLite are Unknown, with a category: a Policy retries them, and for InTx they are
+// Final. The errors of a statement that was stopped (57014, 1317, 3024, SQLite's
+// INTERRUPT) are Final; if the timeout of an attempt stopped it, a Policy and InTx know
+// that before they classify.
 //
-// Text is looked at in errors of no type but errors.New's only, such as an ORM
-// may leave of a driver's error.
+// Text is read only in errors of the type that errors.New returns: an ORM may
+// turn a driver's error into such an error.
 func Classify(err error) retry.Verdict { return classify(err) }
 
 var classify = retry.Extend(node)
@@ -53,37 +55,18 @@ const (
 	readOnlyTx = "sql_25006"
 )
 
-func final(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.Final, Category: category}
-}
-
-// again is the verdict for a transaction that may have taken effect.
-func again(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.Retryable, Category: category}
-}
-
-// anew is the verdict for a transaction that had no effect.
-func anew(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: category}
-}
-
-// limited is the verdict for a transaction that was refused for its load.
-func limited(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.RateLimited, NotApplied: true, Category: category}
-}
-
 // sentinels are the error variables of database/sql.
 var sentinels = []struct {
 	err     error
 	verdict retry.Verdict
 }{
-	{sql.ErrNoRows, final("sql_no_rows")},
-	{sql.ErrTxDone, final(txDone)},
-	{sql.ErrConnDone, anew(connDone)},
-	{driver.ErrBadConn, anew(badConn)},
+	{sql.ErrNoRows, verdict.Permanent("sql_no_rows")},
+	{sql.ErrTxDone, verdict.Permanent(txDone)},
+	{sql.ErrConnDone, verdict.Unapplied(connDone)},
+	{driver.ErrBadConn, verdict.Unapplied(badConn)},
 }
 
-// node judges one error and not what it wraps.
+// node classifies one error and not the errors that it wraps.
 func node(err error) retry.Verdict {
 	for i := range sentinels {
 		if err == sentinels[i].err { //nolint:errorlint // the tree is walked already
@@ -102,7 +85,7 @@ func node(err error) retry.Verdict {
 	}
 	if e, ok := err.(interface{ Is(error) bool }); ok { // go-mssqldb's RetryableError
 		if bad, _ := errtree.Try(func() bool { return e.Is(driver.ErrBadConn) }); bad {
-			return anew(badConn)
+			return verdict.Unapplied(badConn)
 		}
 	}
 	return retry.Verdict{}
@@ -118,23 +101,23 @@ func sqlState(err error) string {
 	return state
 }
 
-// stateVerdict adds to what the core knows of SQLSTATE.
+// stateVerdict classifies the SQLSTATEs that the root package does not know.
 func stateVerdict(state string, err error) retry.Verdict {
 	switch {
 	case state == "0A000": // feature_not_supported, mostly
 		text, _ := errtree.Try(err.Error)
 		if strings.Contains(text, "cached plan must not change result type") {
-			return anew(cachedPlan)
+			return verdict.Unapplied(cachedPlan)
 		}
 	case len(state) == 5 && state[:2] == "P0": // PL/pgSQL, RAISE EXCEPTION
-		return final("sql_" + state)
+		return verdict.Permanent("sql_" + state)
 	}
 	return retry.Verdict{}
 }
 
-// typeVerdict knows the error types of drivers by their names, and their values
-// by reflection: to look at a field costs a program nothing that it does not
-// link anyway.
+// typeVerdict knows the error types of drivers by their names, and reads their
+// fields by reflection, so that a program links no driver because of this
+// package.
 func typeVerdict(t reflect.Type, err error) retry.Verdict {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -142,34 +125,35 @@ func typeVerdict(t reflect.Type, err error) retry.Verdict {
 	switch path.Base(t.PkgPath()) {
 	case "mysql":
 		if number, state, ok := mysqlError(t, err); ok {
-			return mysqlVerdict(number, state)
+			return verdict.Of(known.MySQL(number, state))
 		}
 	case "sqlite", "sqlite3", "go-sqlite", "go-sqlite3":
 		if code := sqliteCode(t, err); code != 0 {
-			return sqliteVerdict(code)
+			return verdict.Of(known.SQLite(code))
 		}
 	}
 	return retry.Verdict{}
 }
 
-// plainType is the type of what errors.New makes, and fmt.Errorf without %w.
+// plainType is the type of the errors of errors.New, and of fmt.Errorf without
+// %w.
 var plainType = reflect.TypeOf(sql.ErrNoRows)
 
-// textVerdict judges errors that have nothing but a text.
+// textVerdict classifies errors that have only a text.
 func textVerdict(text string) retry.Verdict {
 	switch text {
 	case "invalid connection": // mysql.ErrInvalidConn: something was sent
-		return again(mysqlInvalidConn)
+		return verdict.Transient(mysqlInvalidConn)
 	case "commit unexpectedly resulted in rollback", // pgx.ErrTxCommitRollback
 		"pq: could not complete operation in a failed transaction", // pq.ErrInFailedTransaction
 		"pq: Could not complete operation in a failed transaction":
-		return final("sql_25P02")
+		return verdict.Permanent("sql_25P02")
 	}
 	if number, state, ok := mysqlText(text); ok {
-		return mysqlVerdict(number, state)
+		return verdict.Of(known.MySQL(number, state))
 	}
 	if code := sqliteText(text); code != 0 {
-		return sqliteVerdict(code)
+		return verdict.Of(known.SQLite(code))
 	}
 	return retry.Verdict{}
 }

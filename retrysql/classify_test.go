@@ -20,10 +20,10 @@ import (
 	mattn "github.com/seed-5ff3c98e/retry/retrysql/internal/fake/sqlite3"
 )
 
-// errBusiness is nothing that anybody knows.
+// errBusiness is an unknown error.
 var errBusiness = errors.New("insufficient funds")
 
-// pgError is an error with a SQLSTATE, as those of pgx and lib/pq.
+// pgError is an error with a SQLSTATE, like the errors of pgx and lib/pq.
 type pgError struct{ state, text string }
 
 func pg(state string) error { return &pgError{state, "ERROR (SQLSTATE " + state + ")"} }
@@ -200,7 +200,7 @@ var classified = []struct {
 	{"nobody's opinion", unknown, map[string]error{"business": errBusiness}},
 }
 
-// codeError has a Code() int like modernc's errors, and is none.
+// codeError has a Code() int like modernc's errors, but is not one of them.
 type codeError int
 
 func (e codeError) Error() string { return "code" }
@@ -248,8 +248,8 @@ func servers(list ...int32) map[string]error {
 	return errs
 }
 
-// TestClassify goes through every row of the table of databases, and what the
-// package adds to it.
+// TestClassify checks every row of the table of databases, and the additions of
+// the package.
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	for _, tt := range classified {
@@ -266,7 +266,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// TestClassifyTrees shows that the rules for trees are those of the core.
+// TestClassifyTrees shows that the root package's rules for trees hold.
 func TestClassifyTrees(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/done"
 	"github.com/seed-5ff3c98e/retry/internal/errtree"
+	"github.com/seed-5ff3c98e/retry/internal/known"
 )
 
 // commit commits, unless the context has ended.
@@ -36,12 +37,12 @@ func (t *transaction) commit(ctx context.Context, s *session) error {
 	return err
 }
 
-// unknown is the failure of a commit that may have taken effect.
+// unknown returns the failure of a commit that may have taken effect.
 func (t *transaction) unknown(err error) error {
 	t.open = true
 	v := retry.Verdict{Class: retry.Final, Category: "commit_unknown"}
 	if t.opts.Idempotent || t.opts.ReadOnly {
-		v.Class, v.NotApplied = retry.Retryable, true // as good as
+		v.Class, v.NotApplied = retry.Retryable, true // it may be repeated as if it were so
 	}
 	return retry.Mark(&commitError{err}, v)
 }
@@ -56,9 +57,9 @@ func (e *commitError) Unwrap() error { return e.err }
 func (e *commitError) Is(target error) bool { return target == ErrCommitUnknown }
 
 // rolledBack reports whether the error of a commit proves that it had no effect:
-// whether a server says so. Drivers promise that nothing was sent by
-// driver.ErrBadConn and pgx by SafeToRetry, but they do that also if the
-// connection ends before the answer comes (lib/pq 1.12, pgx 5.12).
+// the server says so. driver.ErrBadConn and the SafeToRetry of pgx promise that
+// nothing was sent, but drivers also return them if the connection ends before
+// the answer comes (lib/pq 1.12, pgx 5.12).
 func rolledBack(err error) bool {
 	var e interface{ SQLState() string }
 	if errors.As(err, &e) {
@@ -69,7 +70,7 @@ func rolledBack(err error) bool {
 	switch v.Category {
 	case badConn, txDone, connDone: // from package sql, not from a server
 		return false
-	case "mysql_1317", "mysql_1969", "mysql_3024": // stopped, but where?
+	case "mysql_1317", "mysql_1969", "mysql_3024": // stopped, perhaps after the commit
 		return false
 	}
 	if code, ok := strings.CutPrefix(v.Category, "sqlite_"); ok {
@@ -78,28 +79,29 @@ func rolledBack(err error) bool {
 	return answered(v) && (v.Class == retry.Final || v.NotApplied)
 }
 
-// sqliteRolledBack says that the result code of a COMMIT leaves the transaction
-// open or undone, which holds unless the file could not be written or read.
+// sqliteRolledBack reports whether the result code of a COMMIT leaves the
+// transaction open or undone. It does, unless the file could not be written or
+// read.
 func sqliteRolledBack(code string) bool {
 	n, err := strconv.Atoi(code)
 	if err != nil {
 		return false
 	}
 	switch n & 0xff {
-	case sqliteIOErr, sqliteCorrupt, sqliteNotADB:
+	case known.SQLiteIOErr, known.SQLiteCorrupt, known.SQLiteNotADB:
 		return false
 	default:
 		return true
 	}
 }
 
-// stateRolledBack says that a COMMIT that was answered with a SQLSTATE was a
-// rollback. What is not listed may come from a connection or a server that ended
-// in the middle of it, or after it, as CockroachDB's XXA00; and a 57014 that
-// CockroachDB sends may hide a 40003.
+// stateRolledBack reports whether a COMMIT that failed with a SQLSTATE was a
+// rollback. Other states may come from a connection or a server that ended
+// during the COMMIT, or after it, as CockroachDB's XXA00; and CockroachDB's
+// 57014 may hide a 40003.
 func stateRolledBack(state string) bool {
 	certain := []string{
-		"40",                                     // rolled back, but for 40003
+		"40",                                     // rolled back, except 40003
 		"0A", "21", "22", "23", "42", "44", "P0", // by a deferred constraint or its trigger
 		"25", "26", "53", "54", "55",
 	}
@@ -113,9 +115,9 @@ func stateRolledBack(state string) bool {
 	}
 }
 
-// rollbackCommit rolls back what a COMMIT may have left open: in MySQL and SQLite
-// it can fail and be tried again, while package sql takes the transaction for
-// over.
+// rollbackCommit rolls back a transaction that a failed COMMIT may have left
+// open: in MySQL and SQLite a failed COMMIT can be repeated, although package sql
+// considers the transaction ended.
 func (s *session) rollbackCommit(ctx context.Context, v retry.Verdict) {
 	if s.evict || !strings.HasPrefix(v.Category, "mysql_") && !strings.HasPrefix(v.Category, "sqlite_") {
 		return

@@ -115,7 +115,8 @@ func outcomeReadOnly(err error) bool {
 	return category == "sql_25006" || category == "mysql_1290"
 }
 
-// TestCommitUnknownRepeated gives up in the end, and still says what is not known.
+// TestCommitUnknownRepeated gives up in the end, and the error is still
+// ErrCommitUnknown.
 func TestCommitUnknownRepeated(t *testing.T) {
 	t.Parallel()
 	s, db := newServer(t)
@@ -185,8 +186,8 @@ func TestCommitSucceedsLate(t *testing.T) {
 	require.NoError(t, retrysql.InTx(ctx, db, quick(), nil, update))
 }
 
-// TestCommitLeavesOpen rolls back what MySQL and SQLite keep open after a COMMIT
-// that failed, while package sql takes it for over.
+// TestCommitLeavesOpen rolls back a transaction that MySQL and SQLite keep open
+// after a failed COMMIT, although package sql considers it ended.
 func TestCommitLeavesOpen(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -11,7 +11,8 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-// openDB opens a database that finds two transactions in each other's way.
+// openDB opens a database in which the first transaction conflicts with another
+// one.
 func openDB() *sql.DB {
 	s := &server{scripts: map[string][]step{}}
 	s.on("exec", nil, pg("40001"))

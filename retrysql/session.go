@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// rollbackGrace bounds how long a rollback may take once the context does
-	// not.
+	// rollbackGrace bounds how long a rollback may take after the context has
+	// ended.
 	rollbackGrace = 5 * time.Second
 
-	// drainTime bounds how long the closing of idle connections may take, which
-	// does not block unless somebody else takes them first.
+	// drainTime bounds how long the closing of idle connections may take. It
+	// blocks only if another goroutine takes them first.
 	drainTime = 100 * time.Millisecond
 )
 
@@ -28,20 +28,20 @@ type session struct {
 	tx   *sql.Tx
 
 	// ctx is the context of the transaction. It does not end with the attempt's:
-	// package sql would roll back behind fn's back, so that its statements would
-	// fail with an error that hides why, and nobody could tell whether the
-	// transaction was ended by that or by fn. It has to end while the server is
-	// waited for, or the call would outlive its context.
+	// package sql would roll back while fn runs. The statements of fn would then
+	// fail with an error that hides the cause, and InTx could not tell whether
+	// fn has ended the transaction. It has to end while a statement waits for
+	// the server, or the call would outlive its context.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
 	over  bool // committed or rolled back
 	evict bool // the connection must not be used again
-	drain bool // nor must those that are idle
+	drain bool // nor must the idle ones
 }
 
 // begin begins a transaction. BEGIN has no effect, so a broken connection is
-// replaced at once and costs no attempt, as when package sql begins by itself.
+// replaced at once and costs no attempt, as in package sql's own BeginTx.
 func (t *transaction) begin(ctx context.Context) (*session, error) {
 	for idle := t.db.Stats().Idle; ; idle-- {
 		conn, err := t.db.Conn(ctx)
@@ -78,7 +78,8 @@ func (t *transaction) beginOn(ctx context.Context, s *session) (err error) {
 	return err
 }
 
-// during calls fn, and ends s.ctx if ctx ends meanwhile, which it reports.
+// during calls fn, and ends s.ctx if ctx ends meanwhile. It reports whether ctx
+// did.
 func (s *session) during(ctx context.Context, fn func()) (interrupted bool) {
 	stop := context.AfterFunc(ctx, func() { s.cancel(context.Cause(ctx)) })
 	fn()
@@ -108,7 +109,7 @@ func (s *session) rollback() (already bool) {
 // active".
 const sqliteNoTx = "sqlite_1"
 
-// blame looks at what an error says about the connection and the others.
+// blame notes what an error means for this connection and the idle ones.
 func (t *transaction) blame(s *session, v retry.Verdict) {
 	if v.Category == cachedPlan || readOnly(v) && !t.writes(v) {
 		s.evict, s.drain = true, true
@@ -142,7 +143,7 @@ func drain(ctx context.Context, db *sql.DB) {
 	defer cancel()
 	for range db.Stats().Idle {
 		if db.Stats().Idle == 0 {
-			return // somebody was faster
+			return // another goroutine has it
 		}
 		conn, err := db.Conn(ctx)
 		if err != nil {
@@ -153,7 +154,8 @@ func drain(ctx context.Context, db *sql.DB) {
 	}
 }
 
-// readOnly says that the server takes no writes, mostly because it was demoted.
+// readOnly reports whether the server takes no writes, usually because it was
+// demoted.
 func readOnly(v retry.Verdict) bool {
 	switch v.Category {
 	case readOnlyTx, "mysql_1290", "mysql_1836", "mysql_1792", "mysql_1209":
@@ -163,7 +165,8 @@ func readOnly(v retry.Verdict) bool {
 	}
 }
 
-// stale says that the server has done with the connection, or soon will.
+// stale reports whether the connection is no longer usable, or soon will not
+// be.
 func stale(v retry.Verdict) bool {
 	switch v.Category {
 	case badConn, mysqlInvalidConn, "sql_26000", "sql_25P03",
@@ -174,12 +177,12 @@ func stale(v retry.Verdict) bool {
 	}
 }
 
-// broken says that there was no answer from a server: the network failed.
+// broken reports whether the network failed: there was no answer from a server.
 func broken(v retry.Verdict) bool {
 	return v.Class == retry.Retryable && !answered(v)
 }
 
-// answered says that a server has judged.
+// answered reports whether the error is an answer of the server.
 func answered(v retry.Verdict) bool {
 	for _, prefix := range []string{"sql_", "mysql_", "sqlite_", "mssql_"} {
 		if strings.HasPrefix(v.Category, prefix) {

@@ -56,7 +56,7 @@ func TestFreshConnection(t *testing.T) {
 	}
 }
 
-// TestWriteInReadOnly is a mistake of fn, for which no connection is to blame.
+// TestWriteInReadOnly is a mistake of fn, so the connection is kept.
 func TestWriteInReadOnly(t *testing.T) {
 	t.Parallel()
 	s, db := newServer(t)
@@ -83,7 +83,8 @@ func idle(t *testing.T, db *sql.DB, n int) {
 	require.Equal(t, n, db.Stats().Idle)
 }
 
-// TestDrainLeavesBusyConnections closes what is idle and waits for nobody.
+// TestDrainLeavesBusyConnections closes idle connections without a wait for the
+// others.
 func TestDrainLeavesBusyConnections(t *testing.T) {
 	t.Parallel()
 	s, db := newServer(t)
@@ -121,7 +122,7 @@ func TestBeginOnStaleConnections(t *testing.T) {
 	}
 }
 
-// TestBeginFailsForEver is not replaced for ever.
+// TestBeginFailsForEver: connections are not replaced forever.
 func TestBeginFailsForEver(t *testing.T) {
 	t.Parallel()
 	s, db := newServer(t)

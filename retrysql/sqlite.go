@@ -5,55 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/errtree"
+	"github.com/seed-5ff3c98e/retry/internal/known"
 )
-
-// Result codes of SQLite: the lowest byte of an extended code.
-//
-// https://www.sqlite.org/rescode.html
-const (
-	sqliteError      = 1
-	sqlitePerm       = 3
-	sqliteBusy       = 5
-	sqliteLocked     = 6
-	sqliteReadOnly   = 8
-	sqliteInterrupt  = 9
-	sqliteIOErr      = 10
-	sqliteCorrupt    = 11
-	sqliteFull       = 13
-	sqliteProtocol   = 15
-	sqliteTooBig     = 18
-	sqliteConstraint = 19
-	sqliteMismatch   = 20
-	sqliteMisuse     = 21
-	sqliteAuth       = 23
-	sqliteRange      = 25
-	sqliteNotADB     = 26
-
-	// Extended codes of sqliteError that are no errors in the SQL.
-	sqliteErrorRetry    = 513
-	sqliteErrorSnapshot = 769
-)
-
-// sqliteVerdict judges an extended result code.
-func sqliteVerdict(code int) retry.Verdict {
-	category := "sqlite_" + strconv.Itoa(code)
-	if code == sqliteErrorRetry || code == sqliteErrorSnapshot {
-		return retry.Verdict{Category: category}
-	}
-	switch code & 0xff {
-	case sqliteBusy, sqliteLocked, sqliteProtocol:
-		// BUSY_SNAPSHOT (517) is among them: inside the same transaction it comes
-		// again for ever, but it does not in a new one.
-		return anew(category)
-	case sqliteError, sqlitePerm, sqliteReadOnly, sqliteInterrupt, sqliteIOErr, sqliteCorrupt, sqliteFull,
-		sqliteTooBig, sqliteConstraint, sqliteMismatch, sqliteMisuse, sqliteAuth, sqliteRange, sqliteNotADB:
-		return final(category)
-	default:
-		return retry.Verdict{Category: category}
-	}
-}
 
 // sqliteCode reads the errors of the three drivers, or returns 0: fields of
 // mattn, Code() int of modernc, ExtendedCode() of a type of its own of ncruces.
@@ -102,14 +56,14 @@ func integer(v reflect.Value) int {
 	return 0
 }
 
-// sqliteText finds the two codes worth another attempt in a text, which may have
-// the extended code in parentheses: "database is locked (5) (SQLITE_BUSY)".
+// sqliteText finds the two retryable codes in a text, which may have the
+// extended code in parentheses: "database is locked (5) (SQLITE_BUSY)".
 func sqliteText(text string) int {
 	switch {
 	case strings.Contains(text, "database table is locked"), strings.Contains(text, "(SQLITE_LOCKED"):
-		return extended(text, sqliteLocked)
+		return extended(text, known.SQLiteLocked)
 	case strings.Contains(text, "database is locked"), strings.Contains(text, "(SQLITE_BUSY"):
-		return extended(text, sqliteBusy)
+		return extended(text, known.SQLiteBusy)
 	default:
 		return 0
 	}

@@ -15,17 +15,8 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-// The pool is one more driver of the decider. That it makes of an operation what
-// Execute makes of it is a property that internal/drivers checks.
-
-func inPool(ctx context.Context, p *retry.Policy, fn func(context.Context) error) error {
-	pool := &retrypool.Pool{Workers: 1, Policy: p}
-	task, err := pool.Submit(ctx, fn)
-	if err != nil {
-		return err
-	}
-	return task.Wait(context.Background())
-}
+// The pool is one more driver of the decider. internal/drivers checks that it
+// does the same as Execute.
 
 func TestErrorsAreThoseOfExecute(t *testing.T) {
 	t.Parallel()
@@ -163,5 +154,20 @@ func TestFreeRateLimits(t *testing.T) {
 			assert.GreaterOrEqual(t, wait, 10*time.Second)
 			assert.LessOrEqual(t, wait, 11*time.Second)
 		}
+	})
+}
+
+// A failure after progress starts a new count of the waits too, as in Execute.
+func TestWaitedAfterProgress(t *testing.T) {
+	t.Parallel()
+	script := func() func(context.Context) error {
+		return retrytest.Script(errBoom, retry.MarkProgress(errBoom), errBoom, errBoom).Run
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var want, got *retry.Error
+		require.ErrorAs(t, every(time.Hour).Execute(t.Context(), script()), &want)
+		require.ErrorAs(t, inPool(t.Context(), every(time.Hour), script()), &got)
+		assert.Equal(t, 2*time.Hour, want.Waited)
+		assert.Equal(t, want.Waited, got.Waited)
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
-// server is a database that does as it is told. Its log holds what happened and
+// server is a database with scripted results. Its log holds what happened and
 // on which connection: "open 1", "begin 1", "exec 1 UPDATE", "commit 1",
 // "rollback 1", "close 1".
 type server struct {
@@ -26,8 +26,8 @@ type server struct {
 	scripts map[string][]step
 }
 
-// step is how one operation ends. The context is the one that the operation got,
-// or that of BeginTx for a commit and a rollback.
+// step is the end of one operation. The context is the operation's, or the
+// context of BeginTx for a commit and a rollback.
 type step func(ctx context.Context) error
 
 // newServer returns a server and a database on it, which is closed at the end,
@@ -47,8 +47,8 @@ func newServer(t *testing.T) (*server, *sql.DB) {
 	return s, db
 }
 
-// on has the next operations of a kind end in these ways, nil for success.
-// Further ones succeed.
+// on sets the ends of the next operations of a kind, nil for success. Further
+// ones succeed.
 func (s *server) on(op string, errs ...error) {
 	for _, err := range errs {
 		s.does(op, func(context.Context) error { return err })

@@ -59,7 +59,7 @@ func TestRunWithOneCmdForAllAttempts(t *testing.T) {
 	assert.EqualError(t, err, "retryexec: newCmd must return a new Cmd: exec: already started")
 }
 
-// TestStartErrors provokes what keeps commands from starting.
+// TestStartErrors provokes failures to start a command.
 func TestStartErrors(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

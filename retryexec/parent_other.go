@@ -1,0 +1,9 @@
+//go:build !linux && !freebsd
+
+package retryexec
+
+import "os/exec"
+
+func killWithParent(*exec.Cmd) {}
+
+func diesWithThread(*exec.Cmd) bool { return false }

@@ -1,0 +1,86 @@
+package retrypolicies
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// Default is the name of the policy that the others inherit from.
+const Default = "default"
+
+// ErrUnknown is wrapped by the errors of [Policies.Get].
+var ErrUnknown = errors.New("retrypolicies: unknown policy")
+
+// Policies are policies with names. The zero value has none until a file is loaded.
+// Set Parts before that.
+//
+// Policies are safe for concurrent use, must not be copied, and may be loaded again
+// at any time: calls in progress go on with the policy that they began with.
+type Policies struct {
+	// Parts are attached to the policies with these names. Those of [Default] are
+	// attached to all policies, field by field where the policy's own Parts have
+	// none. A file without one of the names is invalid, so that a program finds
+	// the policies that it was written for. Parts must not be changed after the
+	// first load.
+	Parts map[string]Parts
+
+	current atomic.Pointer[table]
+}
+
+// Parts are the fields of a [retry.Policy] that are no data. A nil field is that of
+// the default.
+type Parts struct {
+	Classifier retry.Classifier
+	Budget     retry.Throttle
+	Observer   retry.Observer
+	Clock      retry.Clock
+	Rand       retry.Rand
+}
+
+// table is what one file has defined. It is never changed.
+type table map[string]*retry.Policy
+
+// Get returns the policy with a name, as the file that was loaded last defines it.
+// It is shared, and must not be changed. Ask again for every call, rather than once,
+// to see a reload.
+//
+// The error of a name that is not in the file wraps [ErrUnknown] and lists the names
+// that are.
+func (ps *Policies) Get(name string) (*retry.Policy, error) {
+	t := ps.table()
+	if p, ok := t[name]; ok {
+		return p, nil
+	}
+	if len(t) == 0 {
+		return nil, fmt.Errorf("%w %q: no file was loaded", ErrUnknown, name)
+	}
+	return nil, fmt.Errorf("%w %q: must be one of %s", ErrUnknown, name, quoted(t.names()))
+}
+
+// Names returns the names of all policies in their order, [Default] among them. It
+// is empty before a file was loaded.
+func (ps *Policies) Names() []string { return ps.table().names() }
+
+func (ps *Policies) table() table {
+	if t := ps.current.Load(); t != nil {
+		return *t
+	}
+	return nil
+}
+
+func (t table) names() []string { return slices.Sorted(maps.Keys(t)) }
+
+func quoted(names []string) string {
+	list := make([]string, len(names))
+	for i, name := range names {
+		list[i] = strconv.Quote(name)
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,5 +1,0 @@
-//go:build race
-
-package retrypool_test
-
-const raceEnabled = true

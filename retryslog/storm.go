@@ -1,0 +1,60 @@
+package retryslog
+
+import (
+	"sync"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// maxKinds bounds what is remembered, because a category may be made from what a server
+// sends. Further lines are told apart by their message only.
+const maxKinds = 1000
+
+// kind is what lines have in common that say the same in a storm.
+type kind struct {
+	message, policy, category string
+	class                     retry.Class
+	stop                      retry.StopReason
+}
+
+// storm holds back lines of the same kind.
+type storm struct {
+	interval time.Duration
+
+	mu    sync.Mutex
+	kinds map[kind]*window
+}
+
+// window is the time after a line.
+type window struct {
+	ends       time.Time
+	suppressed int
+}
+
+// admit reports whether a line is to be logged now, and how many of its kind were not
+// since the last one.
+func (s *storm) admit(message string, e retry.Event, now time.Time) (suppressed int, ok bool) {
+	key := kind{message, e.Policy, e.Verdict.Category, e.Verdict.Class, e.Stop}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.kinds[key]
+	if w == nil && len(s.kinds) >= maxKinds {
+		key = kind{message: message}
+		w = s.kinds[key]
+	}
+	if w == nil {
+		if s.kinds == nil {
+			s.kinds = map[kind]*window{}
+		}
+		w = &window{}
+		s.kinds[key] = w
+	}
+	if now.Before(w.ends) {
+		w.suppressed++
+		return 0, false
+	}
+	suppressed = w.suppressed
+	*w = window{ends: now.Add(s.interval)}
+	return suppressed, true
+}

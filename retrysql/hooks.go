@@ -1,0 +1,50 @@
+package retrysql
+
+import (
+	"context"
+	"sync"
+)
+
+// AfterCommit registers do, which [InTx] calls once its transaction is committed. ctx is
+// the context that InTx has given to fn, or a child of it; AfterCommit panics with any
+// other.
+//
+// After a successful commit InTx calls what the attempt has registered, in that order, on
+// its own goroutine, before it returns nil; the connection is free by then. do gets the
+// context of InTx, which may have ended. The error of InTx does not depend on do: do
+// handles its own failures, with a retry of its own if it needs one. A panic of do passes
+// through, and the functions after it are not called.
+//
+// A rollback drops what its attempt has registered, and the next attempt begins with
+// nothing. If the outcome of the commit is unknown, nothing is called either: InTx returns
+// [ErrCommitUnknown], or repeats fn if [TxOptions] has Idempotent. So do is called at most
+// once, and not at all if the process ends right after the commit. Store what must not be
+// lost in the same transaction, as a job of package retrytable.
+//
+// AfterCommit is safe for concurrent use while fn runs.
+func AfterCommit(ctx context.Context, do func(ctx context.Context)) {
+	h, ok := ctx.Value(hooksKey{}).(*hooks)
+	if !ok {
+		panic("retrysql: AfterCommit: the context is not that of a function of InTx")
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, do)
+}
+
+type hooksKey struct{}
+
+// hooks are the functions that one attempt has registered.
+type hooks struct {
+	mu  sync.Mutex
+	all []func(context.Context)
+}
+
+func (h *hooks) call(ctx context.Context) {
+	h.mu.Lock()
+	all := h.all
+	h.mu.Unlock()
+	for _, do := range all {
+		do(ctx)
+	}
+}
