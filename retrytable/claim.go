@@ -1,20 +1,24 @@
 package retrytable
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
 )
 
+// Lease is the right to a row for a while, as [Table.Claim] and [Table.Sweep] give
+// it: what the methods that finish a job ask for. It may be stored, or sent to
+// whoever does the work.
+type Lease[ID any] struct {
+	ID    ID    // of the row
+	Fence int64 // the number of the claim; a later one has another
+}
+
 // Row is a row whose lease is the caller's.
 type Row[ID any] struct {
-	ID    ID
-	Fence int64 // of the lease: what the methods that finish it ask for
+	Lease[ID]
 
 	// State is that before the attempt that the row was claimed for, or that was
 	// lost: what [retry.Policy.Next] takes for its failure. Key is empty.
@@ -45,14 +49,26 @@ func (r *Row[ID]) Now() time.Time {
 // Claim what is begun at once, and no more: when a worker dies, the rows that
 // it had not come to have lost an attempt too.
 //
+// With an OrderBy, Claim is two statements: it promotes the retries that are due first,
+// see [Table.Promote].
+//
 // An error does not mean that nothing was claimed; see the package comment.
 func (t *Table[ID]) Claim(ctx context.Context, db DB, n int, args ...any) ([]Row[ID], error) {
 	s, err := t.prepared()
 	if err != nil {
 		return nil, err
 	}
-	return queryAll(ctx, db, &s.claim, n, args, scanRow[ID])
+	if s.promotes && n > 0 && len(args) == s.claim.args {
+		if _, err := t.Promote(ctx, db, max(n, promotions), args[:s.promote.args]...); err != nil {
+			return nil, err
+		}
+	}
+	return pick[ID](ctx, db, &s.claim, n, args, scanRow[ID])
 }
+
+// promotions is how many rows a claim promotes at most, if it claims fewer: enough to be
+// quicker than the claims, and few enough not to be felt.
+const promotions = 100
 
 // Sweep takes over up to n rows whose lease has run out, oldest first. Their
 // attempts failed with [retry.ErrLost]: hand each to [Table.Fail], with what the
@@ -64,73 +80,39 @@ func (t *Table[ID]) Sweep(ctx context.Context, db DB, n int, args ...any) ([]Row
 	if err != nil {
 		return nil, err
 	}
-	return queryAll(ctx, db, &s.sweep, n, args, scanRow[ID])
+	return pick[ID](ctx, db, &s.sweep, n, args, scanRow[ID])
 }
 
 // Promote makes up to n rows that are due Ready without a due time, oldest first,
-// and returns their IDs. It is for tables with an OrderBy; see there.
+// and returns their IDs. In a table with an OrderBy, [Table.Claim] does so with 100 rows
+// or as many as it claims, unless there is NoPromote.
 func (t *Table[ID]) Promote(ctx context.Context, db DB, n int, args ...any) ([]ID, error) {
 	s, err := t.prepared()
 	if err != nil {
 		return nil, err
 	}
-	return queryAll(ctx, db, &s.promote, n, args, func(rows *sql.Rows) (id ID, err error) {
-		err = rows.Scan(&id)
-		return id, err
-	})
+	return pick[ID](ctx, db, &s.promote, n, args, scanID[ID])
+}
+
+func scanID[ID any](rows *sql.Rows) (id ID, err error) {
+	err = rows.Scan(&id)
+	return id, err
 }
 
 func scanRow[ID any](rows *sql.Rows) (r Row[ID], err error) {
-	var attempts, rateLimited, now int64
+	var attempts, rateLimited, pending, now int64
 	var first sql.NullInt64
-	if err := rows.Scan(&r.ID, &r.Fence, &attempts, &rateLimited, &first, &now); err != nil {
+	if err := rows.Scan(&r.ID, &r.Fence, &attempts, &rateLimited, &pending, &first, &now); err != nil {
 		return r, err
 	}
 	// The attempt that the claim has counted is not one before it. A row that
 	// was not counted at all may be swept too.
-	r.State = retry.State{Failures: int(max(attempts-1, 0)), RateLimited: int(max(rateLimited, 0))}
+	r.State = retry.State{
+		Failures: int(max(attempts-1, 0)), RateLimited: int(max(rateLimited, 0)), Pending: int(max(pending, 0)),
+	}
 	if first.Valid {
 		r.State.First = time.UnixMicro(first.Int64).UTC()
 	}
 	r.Claimed, r.received = time.UnixMicro(now).UTC(), time.Now()
 	return r, nil
 }
-
-// queryAll runs s for n rows and reads all that it returns: SQLite ends a
-// statement only then.
-func queryAll[T any](
-	ctx context.Context, db DB, s *statement, n int, args []any, scan func(*sql.Rows) (T, error),
-) (all []T, err error) {
-	if n <= 0 {
-		return nil, nil
-	}
-	if args, err = s.arguments(args, int64(n)); err != nil {
-		return nil, err
-	}
-	rows, err := db.QueryContext(ctx, s.sql, args...)
-	if err != nil {
-		return nil, s.failed(err)
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		one, scanErr := scan(rows)
-		err = cmp.Or(err, scanErr)
-		all = append(all, one)
-	}
-	if err := cmp.Or(err, rows.Err()); err != nil {
-		return nil, s.failed(err)
-	}
-	return all, nil
-}
-
-// arguments returns the arguments of the user's, if they are as many as its SQL
-// has parameters, and ours.
-func (s *statement) arguments(users []any, ours ...any) ([]any, error) {
-	if len(users) != s.args {
-		return nil, fmt.Errorf("retrytable: %s: args: %d given, %d wanted by the SQL of the Table",
-			s.name, len(users), s.args)
-	}
-	return append(slices.Clip(users), ours...), nil
-}
-
-func (s *statement) failed(err error) error { return fmt.Errorf("retrytable: %s: %w", s.name, err) }

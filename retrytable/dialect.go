@@ -1,6 +1,7 @@
 package retrytable
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -8,40 +9,100 @@ import (
 	"strings"
 )
 
-// identifier quotes a name. SQLite reads a name in double quotes that it does not
-// know as a string, one in grave accents never.
-func (d Dialect) identifier(name string) string {
-	quote := `"`
-	if d == SQLite {
-		quote = "`"
+// Dialect is the SQL of a database.
+type Dialect uint8
+
+// The dialects.
+const (
+	PostgreSQL Dialect = iota // 12 or later
+	SQLite                    // 3.35 or later; its clock has milliseconds, so a retry may be early by less than one
+	MySQL                     // 8.0.23 or later, or MariaDB 10.6 or later; with InnoDB
+)
+
+// dialects has what differs between databases: each in a file that is named for it.
+var dialects = []dialect{PostgreSQL: postgres{}, SQLite: sqlite{}, MySQL: mysql{}}
+
+// dialect is what a database does in a way of its own.
+type dialect interface {
+	// name is what its makers call it.
+	name() string
+
+	// quote quotes the name of a table, a column or an index.
+	quote(name string) string
+
+	// fold is what the database makes of a quoted name of a column: two names are the
+	// same if this is.
+	fold(name string) string
+
+	// parameter matches the $1, $2, … of SQL, and what may have a dollar in it and is
+	// none: strings, quoted names and comments.
+	parameter() *regexp.Regexp
+
+	// bind turns the $1, $2, … into the parameters that the database knows.
+	bind(sql string) query
+
+	// clock is the SQL for this moment, in microseconds since 1970.
+	clock() string
+
+	// instants is the SQL for instants of a type, or none if it has no such type.
+	instants(as Instants) *instantSQL
+
+	// schema is the SQL of [Table.Schema].
+	schema(b *builder) string
+
+	// pick is the statement that updates some rows and returns them.
+	pick(b *builder, p *picking) statement
+
+	// extend is the statement that extends a lease, counted from when it has the row.
+	extend(b *builder) statement
+
+	// columns reads the columns that the table has, by their folded names, and reports
+	// the faults of what there must be besides.
+	columns(ctx context.Context, db DB, c *checker) (map[string]found, error)
+
+	// misfit says what is wrong with the type of a column, if anything.
+	misfit(d *definition, field string, f found) string
+}
+
+// sql returns the dialect; one that is unknown, which Validate reports, is the first.
+func (d Dialect) sql() dialect {
+	if int(d) < len(dialects) {
+		return dialects[d]
 	}
+	return dialects[0]
+}
+
+// quoted quotes a name with such quotes, which are doubled within it.
+func quoted(quote, name string) string {
 	return quote + strings.ReplaceAll(name, quote, quote+quote) + quote
 }
 
 // literal quotes a word that is part of a statement, so that the planner can
 // match it with the condition of an index; as a parameter it could not.
-func literal(word string) string {
-	return "'" + strings.ReplaceAll(word, "'", "''") + "'"
-}
+func literal(word string) string { return quoted("'", word) }
 
 // oneOf is the condition that column, quoted, is one of words.
 func oneOf(column string, words ...string) string {
-	var quoted []string
+	var all []string
 	for _, word := range words {
-		if word := literal(word); !slices.Contains(quoted, word) {
-			quoted = append(quoted, word)
+		if word := literal(word); !slices.Contains(all, word) {
+			all = append(all, word)
 		}
 	}
-	return column + " IN (" + strings.Join(quoted, ", ") + ")"
+	return column + " IN (" + strings.Join(all, ", ") + ")"
 }
 
-var parameter = regexp.MustCompile(`\$[0-9]+`)
+// standardParameter is for SQL whose strings have no escapes but doubled quotes.
+var standardParameter = regexp.MustCompile("\\$[0-9]+|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|--[^\\n]*|(?s:/\\*.*?\\*/)")
 
 // parameters returns how many parameters sql has, and the lowest that is missing
 // among them, or 0. PostgreSQL cannot tell the type of one that is not used.
-func parameters(sql string) (n, missing int) {
+func (d *definition) parameters(sql string) (n, missing int) {
 	used := map[int]bool{}
-	for _, p := range parameter.FindAllString(sql, -1) {
+	for _, p := range d.dialect.parameter().FindAllString(sql, -1) {
+		if p[0] != '$' {
+			continue
+		}
 		i, err := strconv.Atoi(p[1:])
 		if err != nil || i < 1 || i > maxParameters {
 			return 0, 1
@@ -59,26 +120,54 @@ func parameters(sql string) (n, missing int) {
 // maxParameters is what PostgreSQL allows.
 const maxParameters = 65535
 
-// translate turns the $1 of sql into what the dialect has.
-func (d Dialect) translate(sql string) string {
-	if d == SQLite {
-		return parameter.ReplaceAllStringFunc(sql, func(p string) string { return "?" + p[1:] })
-	}
-	return sql
+// query is SQL that is ready to be run.
+type query struct {
+	sql string
+
+	// order is which argument each parameter is, where they have no numbers; nil means
+	// that they do.
+	order []int
 }
 
-// parameter is the i-th parameter.
-func (d Dialect) parameter(i int) string { return d.translate("$" + strconv.Itoa(i)) }
-
-// clock is the instant of the statement in microseconds. In PostgreSQL it is not
-// that of the transaction, which may have been open for long, and not that of
-// the row either, which no index can be searched for. Any SQLite knows
-// julianday, to the millisecond.
-func (d Dialect) clock() string {
-	if d == SQLite {
-		return "CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000"
+// ordered returns the arguments of q, of all that there are.
+func (q query) ordered(all []any) []any {
+	if q.order == nil {
+		return all
 	}
-	return "(extract(epoch FROM statement_timestamp()) * 1000000)::bigint"
+	args := make([]any, len(q.order))
+	for i, n := range q.order {
+		args[i] = all[n-1]
+	}
+	return args
+}
+
+// instantSQL is the SQL for instants of one type.
+type instantSQL struct {
+	column string                     // the type of the columns
+	now    string                     // the instant of the statement, rounded down
+	always string                     // an instant that has passed
+	after  func(micros string) string // this moment and so many microseconds, rounded up
+	of     func(micros string) string // the instant of so many microseconds since 1970, which may be NULL
+	micros func(column string) string // the reverse; NULL if it is infinite
+}
+
+// integers is the SQL for instants that are whole units since 1970, with the clocks in
+// microseconds.
+func integers(column, statement, moment, divide string, as Instants) *instantSQL {
+	unit := as.unit()
+	if unit == 1 {
+		same := func(micros string) string { return micros }
+		return &instantSQL{
+			column: column, now: statement, always: "0", of: same, micros: same,
+			after: func(micros string) string { return moment + " + " + micros },
+		}
+	}
+	in := func(micros string) string { return fmt.Sprintf("%s %s %d", micros, divide, unit) }
+	return &instantSQL{
+		column: column, now: in(statement), always: "0", of: in,
+		after:  func(micros string) string { return in(fmt.Sprintf("(%s + %s + %d)", moment, micros, unit-1)) },
+		micros: func(column string) string { return fmt.Sprintf("%s * %d", column, unit) },
+	}
 }
 
 // unit is the unit of an integer instant in microseconds.
@@ -90,64 +179,5 @@ func (i Instants) unit() int {
 		return 1_000_000
 	default:
 		return 1
-	}
-}
-
-// now is the instant of the statement as the columns have it, rounded down.
-func (d *definition) now() string {
-	switch unit := d.instants.unit(); {
-	case d.instants == Timestamptz:
-		return "statement_timestamp()"
-	case unit == 1:
-		return d.dialect.clock()
-	default:
-		return fmt.Sprintf("%s / %d", d.dialect.clock(), unit)
-	}
-}
-
-// after is the instant that is micros later, rounded up.
-func (d *definition) after(micros string) string {
-	if d.dialect == PostgreSQL {
-		micros += "::bigint"
-	}
-	switch unit := d.instants.unit(); {
-	case d.instants == Timestamptz:
-		return "statement_timestamp() + " + micros + " * interval '1 microsecond'"
-	case unit == 1:
-		return d.dialect.clock() + " + " + micros
-	default:
-		return fmt.Sprintf("(%s + %s + %d) / %d", d.dialect.clock(), micros, unit-1, unit)
-	}
-}
-
-// always is an instant that has passed.
-func (d *definition) always() string {
-	if d.instants == Timestamptz {
-		return "'-infinity'::timestamptz"
-	}
-	return "0"
-}
-
-// micros turns the instant in a column, quoted, into microseconds.
-func (d *definition) micros(column string) string {
-	switch unit := d.instants.unit(); {
-	case d.instants == Timestamptz:
-		return "(extract(epoch FROM " + column + ") * 1000000)::bigint"
-	case unit == 1:
-		return column
-	default:
-		return fmt.Sprintf("%s * %d", column, unit)
-	}
-}
-
-// instant is the type of the columns.
-func (d *definition) instant() string {
-	switch {
-	case d.instants == Timestamptz:
-		return "timestamptz"
-	case d.dialect == SQLite:
-		return "INTEGER"
-	default:
-		return "bigint"
 	}
 }

@@ -1,18 +1,24 @@
 // Package retrytable keeps the state of retries in a table that you have
 // already: the runs, tickets or tasks of a program, each of which is worked on
-// until it is done or given up. It is for PostgreSQL and SQLite, and imports no
-// driver.
+// until it is done or given up. It is for PostgreSQL, SQLite, MySQL and MariaDB,
+// and imports no driver.
 //
 //	var jobs = &retrytable.Table[int64]{Name: "jobs"}
+//
+//	w := &retrytable.Worker[int64]{Table: jobs, DB: db, Policy: policy, Work: work}
+//	err := w.Run(ctx)
+//
+// A [Worker] is a loop over the methods of [Table], which a program may also write
+// itself:
 //
 //	rows, err := jobs.Claim(ctx, db, 1)
 //	for _, row := range rows {
 //		if d, exhausted := policy.Exhausted(row.State, row.Now()); exhausted {
-//			err = jobs.Fail(ctx, db, row.ID, row.Fence, d)
+//			err = jobs.Fail(ctx, db, row.Lease, d)
 //		} else if failure := work(ctx, row.ID); failure != nil {
-//			err = jobs.Fail(ctx, db, row.ID, row.Fence, policy.Next(row.State, failure, row.Now()))
+//			err = jobs.Fail(ctx, db, row.Lease, policy.Next(row.State, failure, row.Now()))
 //		} else {
-//			err = jobs.Succeed(ctx, db, row.ID, row.Fence)
+//			err = jobs.Succeed(ctx, db, row.Lease)
 //		}
 //		…
 //	}
@@ -31,19 +37,20 @@
 //
 //	rows, err := jobs.Sweep(ctx, db, 100)
 //	for _, row := range rows {
-//		err = jobs.Fail(ctx, db, row.ID, row.Fence, policy.Next(row.State, retry.ErrLost, row.Now()))
+//		err = jobs.Fail(ctx, db, row.Lease, policy.Next(row.State, retry.ErrLost, row.Now()))
 //		…
 //	}
 //
 // # Transactions
 //
-// Every method is one statement, on a [database/sql.DB], a Conn or a Tx. With a
-// Tx, the effect of the work and the state of its row commit together, so that
-// the work is done once:
+// Every method is one statement, on a [database/sql.DB], a Conn or a Tx, but for a Claim
+// with an OrderBy; and in MySQL, Claim, Sweep, Promote and Extend are several in a
+// transaction, which they begin if they are not in one. With a Tx, the effect of the work
+// and the state of its row commit together, so that the work is done once:
 //
 //	tx, err := db.BeginTx(ctx, nil)
 //	…                                                  // what the work has to write
-//	err = jobs.Succeed(ctx, tx, row.ID, row.Fence)     // ErrLeaseLost: roll back
+//	err = jobs.Succeed(ctx, tx, row.Lease)     // ErrLeaseLost: roll back
 //	err = tx.Commit()
 //
 // Where a connection breaks while a statement is under way, it may have taken
@@ -59,19 +66,50 @@
 // # Speed
 //
 // With the indexes of [Table.Schema], a claim takes as long with 1,000,000 rows
-// as with 10,000, due or waiting. A worker with nothing to do polls with Claim,
-// Sweep and perhaps Promote, three statements that write nothing; in SQLite, each
-// takes the lock of the writer all the same.
+// as with 10,000, due or waiting. A worker with nothing to do polls with Claim and
+// Sweep, statements that write nothing; in SQLite, each takes the lock of the writer
+// all the same.
 //
 // PostgreSQL needs its statistics for that: ANALYZE a table after filling it. And
-// a transaction that stays open for minutes slows it down, because index entries
-// of finished claims cannot be removed meanwhile. SQLite allows one writer at a
+// a transaction that stays open makes claims slower and slower, many times within a
+// minute, because index entries of finished claims cannot be removed meanwhile; that
+// is over when it ends. SQLite allows one writer at a
 // time: give it one connection, a busy timeout, journal_mode=WAL, and transactions
 // that begin as writers (_txlock=immediate, as some drivers call it).
 //
+// # MySQL and MariaDB
+//
+// What is said of MySQL here is true of MariaDB too. It has neither indexes of some of the
+// rows nor UPDATE … RETURNING. So [Table.Schema] adds generated columns, which are
+// invisible, and have the instant at which a row is due or its lease ends. Their names have
+// a digest of the statuses, columns and Where that they depend on; a statement whose
+// column is missing fails, and [Table.Check] says which. To change those words, run the
+// part of the new Schema that adds generated columns and indexes, and drop the old ones
+// when no program uses them any more.
+//
+//   - Claim, Sweep and Promote lock rows with SKIP LOCKED, change them and read them, in a
+//     transaction that is READ COMMITTED: in no other do workers stay out of each other's
+//     way. A Tx in which you call them should be that too. A DB that is a wrapper of yours
+//     must have the method BeginTx, or be a transaction.
+//   - The methods wait for each other only at a row, and lock no gaps, so they have no
+//     deadlocks among themselves. Transactions of yours may have: error 1213.
+//   - Instants are datetime(6) in UTC, whatever the time zone of the session and the
+//     parseTime and loc of the driver are. Read them as an [Instant].
+//   - An OrderBy has columns only, no expressions, and texts among them must be varchar.
+//     MariaDB before 10.8 sorts for one with DESC.
+//   - In Set, an assignment sees what those before it in the same field have done.
+//   - The words of a status that differ only in capitals are the same to most collations.
+//
+// # What is not promised
+//
+// A fence is as durable as the database. With synchronous_commit=off, or where an
+// asynchronous replica takes over, a crash of the server may undo a claim, whose fence
+// is then given again: it is no token for systems outside of the database. On a network
+// that hangs, some drivers return later than their context says.
+//
 // # What it is not
 //
-// It is not a queue. It starts no goroutine, tells nobody that there is work,
-// removes no rows and has no schedule: you ask. If a queue is what you want, use
-// one, with a policy of this library through an adapter.
+// It is not a queue. It tells nobody that there is work, removes no rows and has no
+// schedule, and starts no goroutine outside of [Worker.Run]. If a queue is what you
+// want, use one, with a policy of this library through an adapter.
 package retrytable

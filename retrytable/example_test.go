@@ -1,8 +1,14 @@
 package retrytable_test
 
 import (
+	"context"
+	"database/sql"
 	"fmt"
+	"os"
+	"os/signal"
+	"time"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
@@ -27,4 +33,41 @@ func ExampleTable_Schema() {
 	// CREATE INDEX IF NOT EXISTS "tickets_claim" ON "tickets" ("state", priority DESC, created_at) WHERE "state" IN ('ready') AND "retry_after" IS NULL AND (assignee_type = 'agent');
 	// CREATE INDEX IF NOT EXISTS "tickets_promote" ON "tickets" ("retry_after") WHERE "state" IN ('ready') AND "retry_after" IS NOT NULL AND (assignee_type = 'agent');
 	// CREATE INDEX IF NOT EXISTS "tickets_sweep" ON "tickets" ("lease_until") WHERE "state" IN ('in_progress') AND (assignee_type = 'agent');
+}
+
+// A worker on a table of mails, until the context is done. What the work has to write is
+// committed together with the end of the job. internal/tabletest runs the same with a
+// database.
+func ExampleWorker() {
+	var db *sql.DB // of any driver for PostgreSQL or SQLite; here there is none
+	mails := &retrytable.Table[string]{
+		Name:    "mails",
+		Columns: retrytable.Columns{ID: "recipient", First: "first_at"},
+		Set:     retrytable.Set{Fail: "error = $1"},
+	}
+	worker := &retrytable.Worker[string]{
+		Table:       mails,
+		DB:          db,
+		Policy:      &retry.Policy{MaxAttempts: 5, MaxElapsed: 24 * time.Hour, AttemptTimeout: time.Minute},
+		Concurrency: 10,
+		Grace:       20 * time.Second,
+		Work: func(_ context.Context, job *retrytable.Job[string]) error {
+			answer := "hello, " + job.ID
+			job.InTx(func(ctx context.Context, tx *sql.Tx) error {
+				_, err := tx.ExecContext(ctx, "INSERT INTO answers (recipient, text) VALUES ($1, $2)", job.ID, answer)
+				return err
+			})
+			return nil
+		},
+		FinishArgs: func(o *retrytable.Outcome[string]) []any {
+			if o.Err == nil || o.Released {
+				return nil
+			}
+			return []any{o.Err.Error()} // of Set.Fail
+		},
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	fmt.Println(worker.Run(ctx))
+	// Output: retrytable: Worker.DB: <nil>: must be there
 }

@@ -1,101 +1,117 @@
 package retrytable
 
-import (
-	"fmt"
-	"strings"
-)
-
 // Schema returns the SQL that adds to an existing table the columns and indexes
-// that it lacks. SQLite knows no ADD COLUMN IF NOT EXISTS: there, leave out the
-// columns that the table has, and run it once. What is there by its name is left
-// as it is, so drop an index when the words, Where or OrderBy have changed.
+// that it lacks. SQLite and MySQL know no ADD COLUMN IF NOT EXISTS: there, leave out the
+// columns that the table has, and run it once. In MySQL it is one statement, which copies
+// the table. Elsewhere, what is there by its name is left as it is, so drop an index when the words, Where or OrderBy have changed; and a table
+// or view that is called "jobs_claim" keeps the index of that name from being made.
 //
 // The indexes are what keeps the methods quick in a large table, and their
 // conditions must stay word for word; on a table in use, PostgreSQL wants CREATE
 // INDEX CONCURRENTLY. A Table that [Table.Validate] finds fault with has the
 // Schema "".
 //
-// In PostgreSQL, without an OrderBy, rows are due when they are made unless they
-// say otherwise. SQLite cannot add a column with such a default, so insert them
+// In PostgreSQL and MySQL, without an OrderBy, rows are due when they are made unless
+// they say otherwise. SQLite cannot add a column with such a default, so insert them
 // with a due time there.
 func (t *Table[ID]) Schema() string {
 	d := t.definition()
 	if d.validate() != nil {
 		return ""
 	}
-	b := d.builder()
-	var sql strings.Builder
-	add := "ADD COLUMN IF NOT EXISTS"
-	if b.dialect == SQLite {
-		add = "ADD COLUMN"
-	}
-	for _, column := range b.added() {
-		fmt.Fprintf(&sql, "ALTER TABLE %s %s %s;\n", b.table, add, column)
-	}
-	for _, index := range b.indexes() {
-		fmt.Fprintf(&sql, "CREATE INDEX IF NOT EXISTS %s;\n", index)
-	}
-	return sql.String()
+	return d.dialect.schema(d.builder())
 }
 
-// added are the columns. Optional ones may be NULL.
-func (b *builder) added() []string {
-	text, integer := "text", "bigint"
-	if b.dialect == SQLite {
-		text, integer = "TEXT", "INTEGER"
-	}
-	instant := b.instant()
-	due := instant
-	if b.orderBy == "" && b.dialect == PostgreSQL {
-		due += " DEFAULT " + b.now()
+// added are the columns, of these types and with this default of a due time. Optional
+// ones may be NULL.
+func (b *builder) added(text, integer, dueDefault string) []string {
+	due := b.instants.column
+	if b.orderBy == "" {
+		due += dueDefault
 	}
 	added := []string{
 		b.status + " " + text + " NOT NULL DEFAULT " + literal(b.statuses.Ready),
 		b.attempts + " " + integer + " NOT NULL DEFAULT 0",
 		b.due + " " + due,
-		b.leaseUntil + " " + instant,
+		b.leaseUntil + " " + b.instants.column,
 		b.fence + " " + integer + " NOT NULL DEFAULT 0",
 	}
 	if b.columns.RateLimited != "" {
 		added = append(added, b.rateLimited+" "+integer+" NOT NULL DEFAULT 0")
 	}
+	if b.columns.Pending != "" {
+		added = append(added, b.pending+" "+integer+" NOT NULL DEFAULT 0")
+	}
 	if b.columns.First != "" {
-		added = append(added, b.first+" "+instant)
+		added = append(added, b.first+" "+b.instants.column)
 	}
 	return added
 }
 
+// index is what a statement finds its rows by, in their order.
+type index struct {
+	suffix    string // of its name
+	condition string // of the rows that are in it
+	due       string // an instant, which must have come; "" if the order is the user's
+}
+
 // indexes are those of Claim, Sweep and, with an order of the user's, Promote.
-// A Where is part of them only as far as it is the same for every call.
-func (b *builder) indexes() []string {
-	where := ""
-	if n, _ := parameters(b.where); b.where != "" && n == 0 {
-		where = " AND (" + b.where + ")"
-	}
-	schema, name := "", b.name
-	if dot := strings.LastIndexByte(name, '.'); dot >= 0 {
-		schema, name = b.dialect.identifier(name[:dot])+".", name[dot+1:]
-	}
-	table := b.table
-	if b.dialect == PostgreSQL {
-		schema = "" // an index is in that of its table
-	} else {
-		table = b.dialect.identifier(name)
-	}
-	index := func(suffix, key, condition string) string {
-		return fmt.Sprintf("%s%s ON %s (%s) WHERE %s", schema, b.dialect.identifier(name+suffix), table, key, condition)
-	}
+func (b *builder) indexes() []index {
 	if b.orderBy == "" {
-		return []string{
-			index("_claim", "("+b.queue()+")", b.live()+where),
-			index("_sweep", b.leaseUntil, b.running()+where),
-		}
+		return []index{b.claimIndex(), b.sweepIndex()}
 	}
-	return []string{
+	return []index{b.claimIndex(), b.promoteIndex(), b.sweepIndex()}
+}
+
+func (b *builder) claimIndex() index {
+	if b.orderBy != "" {
+		return index{"_claim", oneOf(b.status, b.statuses.Ready) + " AND " + b.due + " IS NULL", ""}
+	}
+	return index{"_claim", b.live(), b.queue()}
+}
+
+func (b *builder) promoteIndex() index {
+	return index{"_promote", b.live() + " AND " + b.due + " IS NOT NULL", b.due}
+}
+
+func (b *builder) sweepIndex() index { return index{"_sweep", b.running(), b.leaseUntil} }
+
+// columns are what the index consists of.
+func (i *index) columns(b *builder) string {
+	switch i.due {
+	case "":
 		// The status is the same for all entries. Without it, SQLite may take a
 		// table that is full of ready rows for quicker to sort.
-		index("_claim", b.status+", "+b.orderBy, b.promoted()+where),
-		index("_promote", b.due, b.promotable()+where),
-		index("_sweep", b.leaseUntil, b.running()+where),
+		return b.status + ", " + b.orderBy
+	case b.due, b.leaseUntil:
+		return i.due
+	default: // an expression
+		return "(" + i.due + ")"
 	}
 }
+
+// rows is the condition of the rows in the index. A Where is part of it only as far as it
+// is the same for every call.
+func (i *index) rows(b *builder) string {
+	if n, _ := b.parameters(b.where); b.where == "" || n > 0 {
+		return i.condition
+	}
+	return i.condition + " AND (" + b.where + ")"
+}
+
+// live is the condition of rows that are or will be due, if they have a due time.
+func (b *builder) live() string {
+	return oneOf(b.status, b.statuses.Ready, b.statuses.Waiting)
+}
+
+// queue is when a row is due. It is what the index is made of, because an index
+// cannot be searched for "NULL or past" in order.
+func (b *builder) queue() string {
+	due := "coalesce(" + b.due + ", " + b.instants.always + ")"
+	if b.statuses.Ready == b.statuses.Waiting {
+		return due
+	}
+	return "CASE WHEN " + b.status + " = " + literal(b.statuses.Ready) + " THEN " + due + " ELSE " + b.due + " END"
+}
+
+func (b *builder) running() string { return oneOf(b.status, b.statuses.Running...) }

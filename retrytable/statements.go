@@ -1,6 +1,7 @@
 package retrytable
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,8 +15,14 @@ import (
 // that those of ours do not change their numbers.
 type statement struct {
 	name string
-	sql  string
 	args int // how many the user has to give
+	query
+	tail string // if not empty, the number of rows goes between query and tail
+
+	// The steps that follow, in the same transaction, where a database cannot do all at
+	// once. The query has then locked the rows and returned their IDs.
+	update query // what is done to them
+	read   query // what is returned of them, if anything
 }
 
 // statements are those of one Table.
@@ -25,21 +32,22 @@ type statements struct {
 	extend, release       statement
 	done                  []string // the words for succeed
 	lease                 int64    // in microseconds
-	rateLimited           bool     // there is such a column
+	columns               Columns  // as they are called, without quotes
+	promotes              bool     // a claim does
 }
 
 // builder builds them, from the quoted names of the definition.
 type builder struct {
 	*definition
-	table, id, status, attempts, due, leaseUntil, fence, rateLimited, first string
+	table, id, status, attempts, due, leaseUntil, fence, rateLimited, pending, first string
 }
 
 func (d *definition) builder() *builder {
 	parts := strings.Split(d.name, ".")
 	for i, part := range parts {
-		parts[i] = d.dialect.identifier(part)
+		parts[i] = d.dialect.quote(part)
 	}
-	quote := d.dialect.identifier
+	quote := d.dialect.quote
 	return &builder{
 		definition:  d,
 		table:       strings.Join(parts, "."),
@@ -50,6 +58,7 @@ func (d *definition) builder() *builder {
 		leaseUntil:  quote(d.columns.Lease),
 		fence:       quote(d.columns.Fence),
 		rateLimited: quote(d.columns.RateLimited),
+		pending:     quote(d.columns.Pending),
 		first:       quote(d.columns.First),
 	}
 }
@@ -57,17 +66,18 @@ func (d *definition) builder() *builder {
 func (d *definition) build() *statements {
 	b := d.builder()
 	return &statements{
-		claim:       b.claim(),
-		sweep:       b.sweep(),
-		promote:     b.promote(),
-		succeed:     b.succeed(),
-		retry:       b.fail(d.statuses.Waiting, b.set.Retry, true),
-		end:         b.fail(d.statuses.Dead, b.set.End, false),
-		extend:      b.extend(),
-		release:     b.release(),
-		done:        d.statuses.Done,
-		lease:       microseconds(d.lease),
-		rateLimited: d.columns.RateLimited != "",
+		claim:    b.claim(),
+		sweep:    b.sweep(),
+		promote:  b.promote(),
+		succeed:  b.succeed(),
+		retry:    b.fail(d.statuses.Waiting, b.set.Retry, true),
+		end:      b.fail(d.statuses.Dead, b.set.End, false),
+		extend:   b.dialect.extend(b),
+		release:  b.release(),
+		done:     d.statuses.Done,
+		lease:    microseconds(d.lease),
+		columns:  d.columns,
+		promotes: d.orderBy != "" && !d.noPromote,
 	}
 }
 
@@ -76,7 +86,9 @@ func microseconds(d time.Duration) int64 {
 	return int64(retry.Decision{Delay: max(d, 0)}.DelayCeil(time.Microsecond) / time.Microsecond)
 }
 
-// set joins assignments, leaving out empty ones.
+// set joins assignments, leaving out empty ones. Those of the user go before ours, and
+// what reads a column before what changes it: in MySQL, an assignment sees what those
+// before it have done.
 func set(assignments ...string) string {
 	return strings.Join(slices.DeleteFunc(assignments, func(a string) bool { return a == "" }), ", ")
 }
@@ -90,131 +102,109 @@ func optional(name, assignment string) string {
 }
 
 func (b *builder) claim() statement {
-	return b.pick("claim", b.claimable(), b.set.Claim,
+	return b.pick("claim", b.claimIndex(), []string{b.where, b.claimWhere}, b.set.Claim,
 		b.lead(), set(
 			b.status+" = "+literal(b.statuses.Running[0]),
 			b.attempts+" = coalesce("+b.attempts+", 0) + 1",
 			b.due+" = NULL",
 			b.take(),
-			optional(b.columns.First, b.first+" = coalesce("+b.first+", "+b.now()+")"),
+			optional(b.columns.First, b.first+" = coalesce("+b.first+", "+b.instants.now+")"),
 		))
 }
 
 // sweep takes over the leases that have run out, and counts nothing: the claim
 // has. If the sweeper dies, its leases run out in turn.
 func (b *builder) sweep() statement {
-	return b.pick("sweep", candidates{b.expired(), b.leaseUntil, []string{b.where}}, "", b.lead(), b.take())
+	return b.pick("sweep", b.sweepIndex(), []string{b.where}, "", b.lead(), b.take())
 }
 
 func (b *builder) promote() statement {
-	due := candidates{b.promotable() + " AND " + b.due + " <= " + b.now(), b.due, []string{b.where}}
-	return b.pick("promote", due, b.set.Promote, b.id, set(b.status+" = "+literal(b.statuses.Ready), b.due+" = NULL"))
+	from, wheres := b.promoteIndex(), []string{b.where}
+	if b.orderBy == "" { // the index of claims has them too
+		from, wheres = b.claimIndex(), []string{b.due + " IS NOT NULL", b.where}
+	}
+	return b.pick("promote", from, wheres, b.set.Promote,
+		b.id, set(b.status+" = "+literal(b.statuses.Ready), b.due+" = NULL"))
 }
 
 // take makes a row the caller's.
 func (b *builder) take() string {
 	lease := strconv.FormatInt(microseconds(b.lease), 10)
 	return set(
-		b.leaseUntil+" = "+b.after(lease),
+		b.leaseUntil+" = "+b.instants.after(lease),
 		b.fence+" = coalesce("+b.fence+", 0) + 1",
 	)
 }
 
 // lead is what a Row is read from.
 func (b *builder) lead() string {
-	rateLimited, first := "0", "NULL"
+	rateLimited, pending, first := "0", "0", "NULL"
 	if b.columns.RateLimited != "" {
 		rateLimited = "coalesce(" + b.rateLimited + ", 0)"
 	}
+	if b.columns.Pending != "" {
+		pending = "coalesce(" + b.pending + ", 0)"
+	}
 	if b.columns.First != "" {
-		first = b.micros(b.first)
+		first = b.instants.micros(b.first)
 	}
 	return strings.Join([]string{
-		b.id, b.fence, "coalesce(" + b.attempts + ", 0)", rateLimited, first, b.dialect.clock(),
+		b.id, b.fence, "coalesce(" + b.attempts + ", 0)", rateLimited, pending, first, b.dialect.clock(),
 	}, ", ")
 }
 
-// claimable are the rows that may be claimed now.
-func (b *builder) claimable() candidates {
-	wheres := []string{b.where, b.claimWhere}
-	if b.orderBy != "" {
-		return candidates{b.promoted(), b.orderBy, wheres}
+// pick is a statement that updates the first few rows of an index, except those that
+// another such statement is just updating.
+func (b *builder) pick(name string, from index, wheres []string, addition, returning, assignments string) statement {
+	n, _ := b.parameters(set(append(slices.Clone(wheres), addition)...))
+	return b.dialect.pick(b, &picking{name, n, from, wheres, set(addition, assignments), returning})
+}
+
+// picking is what a statement picks and does with it.
+type picking struct {
+	name        string
+	args        int
+	from        index
+	wheres      []string // further conditions, of the user; some may be empty
+	assignments string
+	returning   string
+}
+
+// selection is a query of the IDs. How many is to follow.
+func (p *picking) selection(b *builder) string {
+	conditions := []string{p.from.condition}
+	if p.from.due != "" {
+		conditions = append(conditions, p.from.due+" <= "+b.instants.now)
 	}
-	queue := b.queue()
-	return candidates{b.live() + " AND " + queue + " <= " + b.now(), queue, wheres}
-}
-
-// live is the condition of rows that are or will be due, if they have a due time.
-func (b *builder) live() string {
-	return oneOf(b.status, b.statuses.Ready, b.statuses.Waiting)
-}
-
-// queue is when a row is due. It is what the index is made of, because an index
-// cannot be searched for "NULL or past" in order.
-func (b *builder) queue() string {
-	due := "coalesce(" + b.due + ", " + b.always() + ")"
-	if b.statuses.Ready == b.statuses.Waiting {
-		return due
-	}
-	return "CASE WHEN " + b.status + " = " + literal(b.statuses.Ready) + " THEN " + due + " ELSE " + b.due + " END"
-}
-
-// promoted is the condition of rows that are claimed in an order of the user's.
-func (b *builder) promoted() string {
-	return oneOf(b.status, b.statuses.Ready) + " AND " + b.due + " IS NULL"
-}
-
-// promotable is the condition of rows that will be promoted.
-func (b *builder) promotable() string { return b.live() + " AND " + b.due + " IS NOT NULL" }
-
-// expired is the condition of rows whose lease has run out.
-func (b *builder) expired() string { return b.running() + " AND " + b.leaseUntil + " <= " + b.now() }
-
-func (b *builder) running() string { return oneOf(b.status, b.statuses.Running...) }
-
-// candidates are the rows among which some are picked.
-type candidates struct {
-	condition, order string
-	wheres           []string // further conditions, of the user; some may be empty
-}
-
-// pick is a statement that updates the first few of the candidates, except those
-// that another such statement is just updating.
-//
-// In PostgreSQL the rows are found in a common table expression: below IN, the
-// planner may search for them more than once and lock more than it should.
-func (b *builder) pick(name string, from candidates, addition, returning, assignments string) statement {
-	n, _ := parameters(set(append(slices.Clone(from.wheres), addition)...))
-	conditions := []string{from.condition}
-	for _, where := range from.wheres {
+	for _, where := range p.wheres {
 		if where != "" {
-			conditions = append(conditions, "("+b.dialect.translate(where)+")")
+			conditions = append(conditions, "("+where+")")
 		}
 	}
-	picked := fmt.Sprintf("SELECT %s AS picked_id FROM %s WHERE %s ORDER BY %s LIMIT %s",
-		b.id, b.table, strings.Join(conditions, " AND "), from.order, b.dialect.parameter(n+1))
-	assignments = set(assignments, b.dialect.translate(addition))
-	if b.dialect == SQLite {
-		return statement{name, fmt.Sprintf("UPDATE %s SET %s WHERE %s IN (%s) RETURNING %s",
-			b.table, assignments, b.id, picked, returning), n}
-	}
-	return statement{name, fmt.Sprintf("WITH picked AS MATERIALIZED (%s FOR NO KEY UPDATE SKIP LOCKED) "+
-		"UPDATE %s SET %s FROM picked WHERE %s = picked_id RETURNING %s",
-		picked, b.table, assignments, b.id, returning), n}
+	return fmt.Sprintf("SELECT %s AS picked_id FROM %s WHERE %s ORDER BY %s LIMIT ",
+		b.id, b.table, strings.Join(conditions, " AND "), cmp.Or(p.from.due, b.orderBy))
 }
 
 // finish is a statement that updates a row whose lease is still the caller's.
 // Its parameters are the user's, those of the assignments, the ID and the fence.
 func (b *builder) finish(name, addition string, assignments func(parameter func() string) string) statement {
-	n, _ := parameters(addition)
-	used := n
-	parameter := func() string {
-		used++
-		return b.dialect.parameter(used)
+	n, _ := b.parameters(addition)
+	parameter := numbered(n)
+	sql := fmt.Sprintf("UPDATE %s SET %s WHERE %s", b.table, set(addition, assignments(parameter)), b.held(parameter))
+	return statement{name: name, query: b.dialect.bind(sql), args: n}
+}
+
+// numbered returns a function that returns the parameters after the first n.
+func numbered(n int) func() string {
+	return func() string {
+		n++
+		return "$" + strconv.Itoa(n)
 	}
-	sql := fmt.Sprintf("UPDATE %s SET %s WHERE %s = %s AND %s = %s AND %s", b.table,
-		set(assignments(parameter), b.dialect.translate(addition)), b.id, parameter(), b.fence, parameter(), b.running())
-	return statement{name, sql, n}
+}
+
+// held is the condition of a row whose lease is still the caller's.
+func (b *builder) held(parameter func() string) string {
+	return fmt.Sprintf("%s = %s AND %s = %s AND %s", b.id, parameter(), b.fence, parameter(), b.running())
 }
 
 func (b *builder) succeed() statement {
@@ -231,17 +221,17 @@ func (b *builder) fail(status, addition string, again bool) statement {
 		if b.columns.RateLimited != "" {
 			assignments = set(assignments, b.rateLimited+" = "+parameter())
 		}
+		if b.columns.Pending != "" {
+			assignments = set(assignments, b.pending+" = "+parameter())
+		}
+		if b.columns.First != "" {
+			assignments = set(assignments, b.first+" = coalesce("+b.instants.of(parameter())+", "+b.first+")")
+		}
 		due := "NULL"
 		if again {
-			due = b.after(parameter())
+			due = b.instants.after(parameter())
 		}
 		return set(assignments, b.due+" = "+due)
-	})
-}
-
-func (b *builder) extend() statement {
-	return b.finish("extend", "", func(parameter func() string) string {
-		return b.leaseUntil + " = " + b.after(parameter())
 	})
 }
 
@@ -249,9 +239,27 @@ func (b *builder) release() statement {
 	return b.finish("release", b.set.Release, func(func() string) string {
 		return set(
 			b.status+" = "+literal(b.statuses.Ready),
+			b.forget(),
 			b.attempts+" = "+b.attempts+" - 1",
 			b.due+" = NULL",
 			b.leaseUntil+" = NULL",
 		)
 	})
+}
+
+// forget takes back when the first attempt began, if the one that is taken back was the
+// first.
+func (b *builder) forget() string {
+	if b.columns.First == "" {
+		return ""
+	}
+	conditions := []string{b.attempts + " <= 1"}
+	for _, column := range []struct{ name, quoted string }{
+		{b.columns.RateLimited, b.rateLimited}, {b.columns.Pending, b.pending},
+	} {
+		if column.name != "" {
+			conditions = append(conditions, "coalesce("+column.quoted+", 0) = 0")
+		}
+	}
+	return b.first + " = CASE WHEN " + strings.Join(conditions, " AND ") + " THEN NULL ELSE " + b.first + " END"
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -39,9 +40,17 @@ func (r *recorder) QueryContext(_ context.Context, query string, args ...any) (*
 }
 
 var (
-	again = retry.Decision{Retry: true, Delay: 1500*time.Millisecond + 1, State: retry.State{Failures: 2, RateLimited: 1}}
-	over  = retry.Decision{Stop: retry.StopAttempts, State: retry.State{Failures: 3}}
+	lease = retrytable.Lease[int64]{ID: 7, Fence: 3}
+	again = retry.Decision{
+		Retry: true, Delay: 1500*time.Millisecond + 1,
+		State: retry.State{Failures: 2, RateLimited: 1, First: time.UnixMicro(5)},
+	}
+	over = retry.Decision{Stop: retry.StopAttempts, State: retry.State{Failures: 3}}
 )
+
+var dialects = map[retrytable.Dialect]string{
+	retrytable.PostgreSQL: "postgres", retrytable.SQLite: "sqlite", retrytable.MySQL: "mysql",
+}
 
 // methods calls every method of a Table, with args where it takes any.
 var methods = []struct {
@@ -61,26 +70,30 @@ var methods = []struct {
 		return err
 	}},
 	{"succeed", func(t *retrytable.Table[int64], db retrytable.DB, args ...any) error {
-		return t.Succeed(context.Background(), db, 7, 3, args...)
+		return t.Succeed(context.Background(), db, lease, args...)
 	}},
 	{"succeed as", func(t *retrytable.Table[int64], db retrytable.DB, args ...any) error {
 		done := "done"
 		if len(t.Statuses.Done) > 0 {
 			done = t.Statuses.Done[1]
 		}
-		return t.SucceedAs(context.Background(), db, 7, 3, done, args...)
+		return t.SucceedAs(context.Background(), db, lease, done, args...)
 	}},
 	{"retry", func(t *retrytable.Table[int64], db retrytable.DB, args ...any) error {
-		return t.Fail(context.Background(), db, 7, 3, again, args...)
+		d := again
+		if t.Columns.Pending != "" {
+			d.State.Pending = 4
+		}
+		return t.Fail(context.Background(), db, lease, d, args...)
 	}},
 	{"end", func(t *retrytable.Table[int64], db retrytable.DB, args ...any) error {
-		return t.Fail(context.Background(), db, 7, 3, over, args...)
+		return t.Fail(context.Background(), db, lease, over, args...)
 	}},
 	{"extend", func(t *retrytable.Table[int64], db retrytable.DB, _ ...any) error {
-		return t.Extend(context.Background(), db, 7, 3, 90*time.Second)
+		return t.Extend(context.Background(), db, lease, 90*time.Second)
 	}},
 	{"release", func(t *retrytable.Table[int64], db retrytable.DB, args ...any) error {
-		return t.Release(context.Background(), db, 7, 3, args...)
+		return t.Release(context.Background(), db, lease, args...)
 	}},
 }
 
@@ -90,7 +103,7 @@ func full() *retrytable.Table[int64] {
 		Name: `app.run"s`,
 		Columns: retrytable.Columns{
 			ID: "run id", Status: "select", Attempts: "retry_count", Due: "next_retry_at",
-			Lease: "lease", Fence: `f"e`, RateLimited: "limited", First: "first",
+			Lease: "lease", Fence: `f"e`, RateLimited: "limited", Pending: "polls", First: "first",
 		},
 		Statuses: retrytable.Statuses{
 			Ready: "it's new", Waiting: "error", Running: []string{"claimed", "running"}, Done: []string{"passed $1", "failed"}, Dead: "error",
@@ -99,6 +112,8 @@ func full() *retrytable.Table[int64] {
 		Lease:    5 * time.Minute,
 		Where:    "category = $1",
 		OrderBy:  "submitted_date",
+
+		NoPromote: true,
 
 		ClaimWhere: "busy < $3 OR urgent",
 		Set: retrytable.Set{
@@ -123,7 +138,7 @@ func TestSQL(t *testing.T) {
 		"full": full,
 	}
 	for name, table := range tests {
-		for dialect, suffix := range map[retrytable.Dialect]string{retrytable.PostgreSQL: "postgres", retrytable.SQLite: "sqlite"} {
+		for dialect, suffix := range dialects {
 			t.Run(name+"/"+suffix, func(t *testing.T) {
 				t.Parallel()
 				table := table()
@@ -159,12 +174,16 @@ func TestArguments(t *testing.T) {
 	t.Parallel()
 	table := full()
 	tests := map[string]struct{ users, want []any }{
-		"claim":   {[]any{"a", "vm-7", 4}, []any{"a", "vm-7", 4, int64(10)}},
-		"sweep":   {[]any{"a"}, []any{"a", int64(10)}},
-		"promote": {[]any{"a"}, []any{"a", int64(10)}},
+		"claim":   {[]any{"a", "vm-7", 4}, []any{"a", "vm-7", 4}},
+		"sweep":   {[]any{"a"}, []any{"a"}},
+		"promote": {[]any{"a"}, []any{"a"}},
 		"succeed": {nil, []any{"passed $1", int64(7), int64(3)}},
-		"retry":   {[]any{"boom"}, []any{"boom", int64(2), int64(1), int64(1_500_001), int64(7), int64(3)}},
-		"end":     {[]any{"boom"}, []any{"boom", int64(3), int64(0), int64(7), int64(3)}},
+		"retry": {[]any{"boom"}, []any{
+			"boom", int64(2), int64(1), int64(4), sql.NullInt64{Int64: 5, Valid: true}, int64(1_500_001), int64(7), int64(3),
+		}},
+		"end": {[]any{"boom"}, []any{
+			"boom", int64(3), int64(0), int64(0), sql.NullInt64{Int64: time.Time{}.UnixMicro()}, int64(7), int64(3),
+		}},
 		"extend":  {nil, []any{int64(90_000_000), int64(7), int64(3)}},
 		"release": {nil, []any{int64(7), int64(3)}},
 
@@ -189,6 +208,59 @@ func TestArguments(t *testing.T) {
 	}
 	var db recorder
 	assert.EqualError(t, methods[0].call(table, &db), "retrytable: claim: args: 0 given, 3 wanted by the SQL of the Table")
+}
+
+// A claim in an order of one's own promotes first, with the args that are for both.
+func TestClaimPromotes(t *testing.T) {
+	t.Parallel()
+	table := full()
+	table.NoPromote = false
+	for n, limit := range map[int]string{1: " LIMIT 100 ", 1000: " LIMIT 1000 "} {
+		var db recorder
+		_, err := table.Claim(t.Context(), &db, n, "a", "vm-7", 4)
+		assert.ErrorContains(t, err, "retrytable: promote: ")
+		assert.Equal(t, []any{"a"}, db.args)
+		assert.Contains(t, db.sql, limit)
+	}
+	var db recorder
+	_, err := table.Claim(t.Context(), &db, 0, "a", "vm-7", 4)
+	assert.NoError(t, err)
+	_, err = table.Claim(t.Context(), &db, 1)
+	assert.ErrorContains(t, err, "retrytable: claim: args: 0 given, 3 wanted")
+	assert.Zero(t, db.calls)
+}
+
+// What is in a string, a name or a comment is no parameter.
+func TestNoParameters(t *testing.T) {
+	t.Parallel()
+	table := &retrytable.Table[int64]{
+		Name: "jobs", Dialect: retrytable.SQLite,
+		Where: "kind = $1 AND price <> '$2' AND it <> 'it''s $3' AND \"$4\" > 0 /* $5\n$5 */ -- $6\nAND 1 = 1",
+	}
+	require.NoError(t, table.Validate())
+	var db recorder
+	_, err := table.Claim(t.Context(), &db, 1, "a")
+	require.ErrorIs(t, err, errDB)
+	assert.Contains(t, db.sql, "kind = ?1 AND price <> '$2' AND it <> 'it''s $3' AND \"$4\" > 0 /* $5\n$5 */ -- $6\nAND 1 = 1")
+}
+
+// PostgreSQL cuts names off after 63 bytes. The indexes of a table with a long one
+// have names of their own all the same.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	names := map[string]bool{}
+	for _, name := range []string{strings.Repeat("x", 62), strings.Repeat("x", 61) + "y", strings.Repeat("é", 31), "app." + strings.Repeat("x", 63)} {
+		table := &retrytable.Table[int64]{Name: name, OrderBy: "id"}
+		for line := range strings.Lines(table.Schema()) {
+			if rest, ok := strings.CutPrefix(line, "CREATE INDEX IF NOT EXISTS \""); ok {
+				index, _, _ := strings.Cut(rest, "\"")
+				assert.LessOrEqual(t, len(index), 63)
+				assert.True(t, utf8.ValidString(index), index)
+				names[index] = true
+			}
+		}
+	}
+	assert.Len(t, names, 12)
 }
 
 func TestFaultyTable(t *testing.T) {
@@ -219,7 +291,7 @@ func TestSucceedAsRefuses(t *testing.T) {
 	table := full()
 	for _, word := range []string{"", "done", "error", "Failed"} {
 		var db recorder
-		assert.EqualError(t, table.SucceedAs(t.Context(), &db, 7, 3, word),
+		assert.EqualError(t, table.SucceedAs(t.Context(), &db, lease, word),
 			`retrytable: succeed: status: "`+word+`": must be one of Statuses.Done: ["passed $1" "failed"]`)
 		assert.Zero(t, db.calls)
 	}
@@ -238,7 +310,7 @@ func TestFailRefuses(t *testing.T) {
 		"budget":   {Stop: retry.StopBudget},
 	} {
 		var db recorder
-		assert.EqualError(t, table.Fail(t.Context(), &db, 1, 1, d), "retrytable: fail: Stop: "+reason+": does not end a job")
+		assert.EqualError(t, table.Fail(t.Context(), &db, lease, d), "retrytable: fail: Stop: "+reason+": does not end a job")
 		assert.Zero(t, db.calls)
 	}
 	for _, d := range []retry.Decision{
@@ -249,9 +321,25 @@ func TestFailRefuses(t *testing.T) {
 		(&retry.Policy{NonIdempotent: true}).Next(retry.State{}, errDB, now),
 	} {
 		var db recorder
-		assert.ErrorIs(t, table.Fail(t.Context(), &db, 1, 1, d), errDB, d.Stop)
+		assert.ErrorIs(t, table.Fail(t.Context(), &db, lease, d), errDB, d.Stop)
 		assert.Contains(t, db.sql, "'dead'")
 	}
+}
+
+// An attempt that found nothing yet is counted, or refused where it cannot be.
+func TestPendingRefused(t *testing.T) {
+	t.Parallel()
+	d := (&retry.Policy{}).Next(retry.State{}, retry.MarkPending(errDB), time.Now())
+	require.True(t, d.Retry)
+	var db recorder
+	table := &retrytable.Table[int64]{Name: "jobs"}
+	err := table.Fail(t.Context(), &db, lease, d)
+	assert.EqualError(t, err, "retrytable: fail: State.Pending: 1: the table has no column for it: name one in Columns.Pending")
+	assert.Equal(t, retry.Final, retry.Classify(err).Class, "another attempt is no better")
+	assert.Zero(t, db.calls)
+	table = &retrytable.Table[int64]{Name: "jobs", Columns: retrytable.Columns{Pending: "polls"}}
+	assert.ErrorIs(t, table.Fail(t.Context(), &db, lease, d), errDB)
+	assert.Equal(t, []any{int64(0), int64(1)}, db.args[:2], "no attempt, one poll")
 }
 
 // Delays are rounded up to what the databases know, and never negative.
@@ -263,12 +351,12 @@ func TestDelays(t *testing.T) {
 	} {
 		var db recorder
 		d := retry.Decision{Retry: true, Delay: delay}
-		require.ErrorIs(t, table.Fail(t.Context(), &db, 1, 1, d), errDB)
+		require.ErrorIs(t, table.Fail(t.Context(), &db, lease, d), errDB)
 		assert.Equal(t, want, db.args[1], delay)
 	}
 	for d, want := range map[time.Duration]int64{0: 1, -1: 1, 1500: 2} {
 		var db recorder
-		require.ErrorIs(t, table.Extend(t.Context(), &db, 1, 1, d), errDB)
+		require.ErrorIs(t, table.Extend(t.Context(), &db, lease, d), errDB)
 		assert.Equal(t, want, db.args[0], d)
 	}
 }

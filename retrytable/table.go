@@ -21,28 +21,23 @@ type DB interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// Dialect is the SQL of a database.
-type Dialect uint8
-
-// The dialects.
-const (
-	PostgreSQL Dialect = iota // 12 or later
-	SQLite                    // 3.35 or later
-)
-
-// Instants is how a table stores instants. Text is not offered, nor is timestamp
-// without time zone: both depend on the zone of whoever wrote them.
+// Instants is how a table stores instants. Text is not offered, nor is PostgreSQL's
+// timestamp without time zone: both depend on the zone of whoever wrote them. MySQL's
+// timestamp ends in 2038.
 type Instants uint8
 
 // The types of instants. An instant in whole units of a second is rounded up, so
 // that nothing is early.
 const (
-	DefaultInstants Instants = iota // Timestamptz in PostgreSQL, UnixMicros in SQLite
+	DefaultInstants Instants = iota // Timestamptz in PostgreSQL, UnixMicros in SQLite, Datetime in MySQL
 	Timestamptz                     // PostgreSQL only
 	UnixMicros                      // an integer, in microseconds since 1970
 	UnixMillis
 	UnixSeconds
+	Datetime // MySQL only: datetime(6), in UTC
 )
+
+var instantsNames = [...]string{"DefaultInstants", "Timestamptz", "UnixMicros", "UnixMillis", "UnixSeconds", "Datetime"}
 
 // Table is a table of jobs with the state of their retries. Its ID column, which
 // must be unique, has the type ID: int64, string, []byte, or a type that is a
@@ -56,7 +51,7 @@ const (
 // Names of columns, and words of the status column, are quoted. Where, ClaimWhere,
 // OrderBy and Set are SQL, and go into the statements as they are: they must never
 // be made from input. For values there are parameters: a method's args are the $1,
-// $2, … of the SQL that goes into its statement, in both dialects, and there must
+// $2, … of the SQL that goes into its statement, in all dialects, and there must
 // be as many. Where PostgreSQL cannot tell the type of a parameter, as in
 // "$1 IS NULL" (error 42P08 or 42P18), give it one: CAST($1 AS text).
 type Table[ID any] struct {
@@ -91,12 +86,17 @@ type Table[ID any] struct {
 	// New rows should then be due when they were made: without a due time they
 	// come first.
 	//
-	// With an order of your own, Claim takes rows that are Ready and have no due
-	// time. Rows with a due time, retries that is, join them through
-	// [Table.Promote]: call it every second or so. Without it, retries never
-	// come, and nothing says so. It keeps claims quick, which then need not look
-	// at rows that wait.
+	// With an order of your own, the rows that wait in it are Ready and have no due
+	// time. Rows with a due time, retries that is, join them when they are due: Claim
+	// promotes some before it claims. That is a statement of its own, because no index
+	// has the rows that are due by now in another order, and to sort them, or to skip
+	// those that are not due, takes the longer the more there are.
 	OrderBy string
+
+	// NoPromote has Claim leave the retries of a table with an OrderBy to
+	// [Table.Promote], for programs that have something to do with them. Without
+	// that, they never come.
+	NoPromote bool
 
 	Set Set // what else is written
 
@@ -114,8 +114,8 @@ type Columns struct {
 
 	// Attempts counts the failures so far, and the attempt in progress as one,
 	// in case it never ends: "attempts". [Table.Fail] takes that back if the
-	// failure is a rate limit that costs no attempt, [Table.Release] does too,
-	// and [Table.Succeed] leaves it.
+	// failure is a rate limit that costs no attempt or found nothing yet,
+	// [Table.Release] does too, and [Table.Succeed] leaves it.
 	Attempts string
 
 	// Due is when a job is to be run: "due_at". In a row that is Waiting, NULL
@@ -134,8 +134,13 @@ type Columns struct {
 	// every claim of the row has that many free ones.
 	RateLimited string
 
-	// First is optional. It is when the first attempt began, and is needed for
-	// [retry.Policy.MaxElapsed].
+	// Pending is optional. It counts the attempts that found nothing yet, see
+	// [retry.MarkPending], and is needed for those: without it, [Table.Fail]
+	// refuses to store one, because its backoff and its limit would never grow.
+	Pending string
+
+	// First is optional. It is when the first attempt began, or the last one that
+	// made progress ended, and is needed for [retry.Policy.MaxElapsed] and Timeout.
 	First string
 }
 
@@ -158,14 +163,15 @@ type Statuses struct {
 //
 // Retry and End are made beside Fail, by a failure that is retried and by one that
 // ends the job. They have no parameters but those of Fail, so that the args of
-// [Table.Fail] do not depend on what was decided.
+// [Table.Fail] do not depend on what was decided. Promote has none but those of Where,
+// unless there is NoPromote, because Claim has no others for it.
 type Set struct {
 	Claim   string // Status, Attempts, Due, Lease, Fence, First
 	Succeed string // Status, Lease: with "attempts = 0", a success resets the count
-	Fail    string // Status, Attempts, Due, Lease, RateLimited
+	Fail    string // Status, Attempts, Due, Lease, RateLimited, Pending, First
 	Retry   string // those of Fail
 	End     string // those of Fail
-	Release string // Status, Attempts, Due, Lease
+	Release string // Status, Attempts, Due, Lease, First
 	Promote string // Status, Due
 }
 
@@ -188,21 +194,25 @@ func (t *Table[ID]) Validate() error { return t.definition().validate() }
 
 // definition is a Table with its defaults, without its type parameter.
 type definition struct {
-	dialect    Dialect
+	kind       Dialect
+	as         Instants
+	dialect    dialect     // of the kind
+	instants   *instantSQL // as that
 	name       string
 	columns    Columns
 	statuses   Statuses
-	instants   Instants
 	lease      time.Duration
 	where      string
 	claimWhere string
 	orderBy    string
+	noPromote  bool
 	set        Set
 }
 
 func (t *Table[ID]) definition() *definition {
 	d := &definition{
-		t.Dialect, t.Name, t.Columns, t.Statuses, t.Instants, t.Lease, t.Where, t.ClaimWhere, t.OrderBy, t.Set,
+		t.Dialect, t.Instants, t.Dialect.sql(), t.Instants.sql(t.Dialect),
+		t.Name, t.Columns, t.Statuses, t.Lease, t.Where, t.ClaimWhere, t.OrderBy, t.NoPromote, t.Set,
 	}
 	c, s := &d.columns, &d.statuses
 	for field, name := range map[*string]string{
@@ -222,12 +232,6 @@ func (t *Table[ID]) definition() *definition {
 	}
 	if d.lease == 0 {
 		d.lease = defaultLease
-	}
-	if d.instants == DefaultInstants {
-		d.instants = Timestamptz
-		if d.dialect == SQLite {
-			d.instants = UnixMicros
-		}
 	}
 	return d
 }

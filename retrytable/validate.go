@@ -19,8 +19,8 @@ func (f *faults) add(field string, value any, problem string) {
 
 func (d *definition) validate() error {
 	var f faults
-	if d.dialect > SQLite {
-		f.add("Dialect", uint8(d.dialect), "unknown")
+	if int(d.kind) >= len(dialects) {
+		f.add("Dialect", uint8(d.kind), "unknown")
 	}
 	if slices.Contains(strings.Split(d.name, "."), "") {
 		f.add("Name", d.name, "must be the name of a table")
@@ -29,10 +29,10 @@ func (d *definition) validate() error {
 		f.add("Name", d.name, "must not contain a zero byte")
 	}
 	switch {
-	case d.instants > UnixSeconds:
-		f.add("Instants", uint8(d.instants), "unknown")
-	case d.instants == Timestamptz && d.dialect == SQLite:
-		f.add("Instants", "Timestamptz", "SQLite has no such type")
+	case int(d.as) >= len(instantsNames):
+		f.add("Instants", uint8(d.as), "unknown")
+	case d.dialect.instants(d.as) == nil:
+		f.add("Instants", instantsNames[d.as], d.dialect.name()+" has no such type")
 	}
 	if d.lease < 0 {
 		f.add("Lease", d.lease, "must not be negative")
@@ -47,17 +47,22 @@ func (d *definition) validate() error {
 		{"Set.Fail", d.set.Fail},
 		{"Set.Release", d.set.Release},
 	} {
-		if _, missing := parameters(sql.text); missing > 0 {
+		if _, missing := d.parameters(sql.text); missing > 0 {
 			f.add(sql.field, sql.text, fmt.Sprintf("has no $%d", missing))
 		}
 	}
-	allowed, _ := parameters(d.set.Fail)
+	allowed, _ := d.parameters(d.set.Fail)
 	for _, sql := range []struct{ field, text string }{{"Set.Retry", d.set.Retry}, {"Set.End", d.set.End}} {
-		if n, missing := parameters(set(d.set.Fail, sql.text)); sql.text != "" && (missing > 0 || n > allowed) {
+		if n, missing := d.parameters(set(d.set.Fail, sql.text)); sql.text != "" && (missing > 0 || n > allowed) {
 			f.add(sql.field, sql.text, "must have no parameters but those of Set.Fail")
 		}
 	}
-	if n, _ := parameters(d.orderBy); n > 0 {
+	if n, _ := d.parameters(d.where); d.orderBy != "" && !d.noPromote {
+		if m, _ := d.parameters(d.set.Promote); m > n {
+			f.add("Set.Promote", d.set.Promote, "must have no parameters but those of Where, or there must be NoPromote")
+		}
+	}
+	if n, _ := d.parameters(d.orderBy); n > 0 {
 		f.add("OrderBy", d.orderBy, "must not have parameters")
 	}
 	return errors.Join(f...)
@@ -65,16 +70,7 @@ func (d *definition) validate() error {
 
 func (c *Columns) validate(f *faults) {
 	seen := map[string]string{}
-	for _, column := range []struct{ field, name string }{
-		{"ID", c.ID},
-		{"Status", c.Status},
-		{"Attempts", c.Attempts},
-		{"Due", c.Due},
-		{"Lease", c.Lease},
-		{"Fence", c.Fence},
-		{"RateLimited", c.RateLimited},
-		{"First", c.First},
-	} {
+	for _, column := range c.all() {
 		field := "Columns." + column.field
 		switch other, taken := seen[strings.ToLower(column.name)]; {
 		case column.name == "":
@@ -86,6 +82,29 @@ func (c *Columns) validate(f *faults) {
 		}
 		seen[strings.ToLower(column.name)] = field
 	}
+}
+
+// column is a field of Columns and its value.
+type column struct{ field, name string }
+
+// all are the columns; the name of an optional one may be empty.
+func (c *Columns) all() []column {
+	return []column{
+		{"ID", c.ID},
+		{"Status", c.Status},
+		{"Attempts", c.Attempts},
+		{"Due", c.Due},
+		{"Lease", c.Lease},
+		{"Fence", c.Fence},
+		{"RateLimited", c.RateLimited},
+		{"Pending", c.Pending},
+		{"First", c.First},
+	}
+}
+
+// all are the words.
+func (s *Statuses) all() []string {
+	return slices.Concat([]string{s.Ready, s.Waiting, s.Dead}, s.Running, s.Done)
 }
 
 func (s *Statuses) validate(f *faults) {

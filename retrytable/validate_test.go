@@ -21,6 +21,7 @@ func TestValidate(t *testing.T) {
 	}{
 		{"defaults", &table{Name: "jobs"}, ""},
 		{"defaults of SQLite", &table{Name: "jobs", Dialect: retrytable.SQLite}, ""},
+		{"defaults of MySQL", &table{Name: "jobs", Dialect: retrytable.MySQL}, ""},
 		{"schema", &table{Name: "app.jobs"}, ""},
 		{"integers in PostgreSQL", &table{Name: "jobs", Instants: retrytable.UnixSeconds}, ""},
 		{"words of runs", &table{Name: "runs", Statuses: statuses{Ready: "discovered", Waiting: "error", Dead: "error"}}, ""},
@@ -39,12 +40,21 @@ func TestValidate(t *testing.T) {
 		{"no name", &table{}, `Name: "": must be the name of a table`},
 		{"no name in a schema", &table{Name: "app."}, `Name: "app.": must be the name of a table`},
 		{"zero byte", &table{Name: "a\x00"}, `Name: "a\x00": must not contain a zero byte`},
-		{"dialect", &table{Name: "jobs", Dialect: 2}, "Dialect: 2: unknown"},
-		{"instants", &table{Name: "jobs", Instants: 5}, "Instants: 5: unknown"},
+		{"dialect", &table{Name: "jobs", Dialect: 3}, "Dialect: 3: unknown"},
+		{"instants", &table{Name: "jobs", Instants: 6}, "Instants: 6: unknown"},
 		{
 			"timestamptz in SQLite",
 			&table{Name: "jobs", Dialect: retrytable.SQLite, Instants: retrytable.Timestamptz},
 			`Instants: "Timestamptz": SQLite has no such type`,
+		},
+		{
+			"timestamptz in MySQL",
+			&table{Name: "jobs", Dialect: retrytable.MySQL, Instants: retrytable.Timestamptz},
+			`Instants: "Timestamptz": MySQL has no such type`,
+		},
+		{
+			"datetime in PostgreSQL",
+			&table{Name: "jobs", Instants: retrytable.Datetime}, `Instants: "Datetime": PostgreSQL has no such type`,
 		},
 		{"lease", &table{Name: "jobs", Lease: -time.Second}, "Lease: -1s: must not be negative"},
 		{
@@ -115,6 +125,15 @@ func TestValidate(t *testing.T) {
 		{
 			"parameter 3 of a promotion", &table{Name: "jobs", Where: "a = $1", Set: retrytable.Set{Promote: "b = $3"}},
 			`Where, Set.Promote: "a = $1, b = $3": has no $2`,
+		},
+		{
+			"parameter of a promotion by a claim",
+			&table{Name: "jobs", Where: "a = $1", OrderBy: "id", Set: retrytable.Set{Promote: "b = $2"}},
+			`Set.Promote: "b = $2": must have no parameters but those of Where, or there must be NoPromote`,
+		},
+		{
+			"parameter of a promotion by hand",
+			&table{Name: "jobs", Where: "a = $1", OrderBy: "id", NoPromote: true, Set: retrytable.Set{Promote: "b = $2"}}, "",
 		},
 		{
 			"parameters of where, which Sweep has alone",

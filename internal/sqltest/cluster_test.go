@@ -23,6 +23,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/sqltest/suite"
+	"github.com/seed-5ff3c98e/retry/internal/testkit"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
@@ -35,6 +36,7 @@ type cluster struct {
 // startCluster starts a server in a folder that is removed at the end.
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
+	testkit.Needs(t, "PostgreSQL")
 	// Not t.TempDir, which is below a folder of this user's alone, while the
 	// server runs as another if this user is root.
 	dir, err := os.MkdirTemp("", "retry-postgres-") //nolint:usetesting // see above

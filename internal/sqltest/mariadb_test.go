@@ -16,12 +16,14 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/sqltest/suite"
+	"github.com/seed-5ff3c98e/retry/internal/testkit"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
 // mariaConfig returns how to reach the server.
 func mariaConfig(t *testing.T) *mysql.Config {
 	t.Helper()
+	testkit.Needs(t, "MariaDB")
 	config, err := mysql.ParseDSN(cmp.Or(os.Getenv("RETRY_TEST_MARIADB"), "root@tcp(127.0.0.1:3306)/test"))
 	require.NoError(t, err)
 	config.Logger = &mysql.NopLogger{} // connections break on purpose

@@ -22,6 +22,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/sqltest/suite"
+	"github.com/seed-5ff3c98e/retry/internal/testkit"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
@@ -34,6 +35,7 @@ type settings map[string]string
 // pgURL returns the address of the server, with settings.
 func pgURL(t *testing.T, with settings) *url.URL {
 	t.Helper()
+	testkit.Needs(t, "PostgreSQL")
 	u, err := url.Parse(cmp.Or(os.Getenv("RETRY_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test"))
 	require.NoError(t, err)
 	query := u.Query()

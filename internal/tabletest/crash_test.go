@@ -22,11 +22,12 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
-// The variables that make this program a worker: the number of its kind, and the
-// address of its database.
+// The variables that make this program a worker: the number of its kind, the address of
+// its database, and whose loop it runs.
 const (
 	workerKind = "RETRY_TABLETEST_KIND"
 	workerDSN  = "RETRY_TABLETEST_DSN"
+	workerLoop = "RETRY_TABLETEST_LOOP" // "Worker", or "by hand"
 )
 
 const (
@@ -59,6 +60,7 @@ func crashTable(k kind) *retrytable.Table[int64] {
 }
 
 func TestMain(m *testing.M) {
+	sql.Register("mariadb", dollars{})
 	n, err := strconv.Atoi(os.Getenv(workerKind))
 	if err != nil {
 		os.Exit(m.Run())
@@ -67,8 +69,51 @@ func TestMain(m *testing.M) {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
-	fmt.Fprintln(os.Stderr, "worker:", worker(context.Background(), kinds[n], os.Getenv(workerDSN)))
+	loop := worker
+	if os.Getenv(workerLoop) == "Worker" {
+		loop = readyMade
+	}
+	fmt.Fprintln(os.Stderr, "worker:", loop(context.Background(), kinds[n], os.Getenv(workerDSN)))
 	os.Exit(1)
+}
+
+// readyMade is worker with a [retrytable.Worker].
+func readyMade(ctx context.Context, k kind, dsn string) error {
+	db, err := sql.Open(k.driver, dsn)
+	if err != nil {
+		return err
+	}
+	if k.dialect == retrytable.SQLite {
+		db.SetMaxOpenConns(1)
+	}
+	w := &retrytable.Worker[int64]{
+		Table: crashTable(k), DB: db, Policy: crashPolicy, Poll: 5 * time.Millisecond,
+		OnError: func(context.Context, error) {}, // connections are cut
+		Work: func(ctx context.Context, job *retrytable.Job[int64]) error {
+			if _, err := db.ExecContext(ctx, "INSERT INTO runs (job) VALUES ($1)", job.ID); err != nil {
+				return err
+			}
+			time.Sleep(5*time.Millisecond + rand.N(20*time.Millisecond))
+			switch {
+			case slow(job.ID) && job.State.Failures == 0:
+				time.Sleep(time.Second) // its lease is extended
+			case poison(job.ID):
+				self, err := os.FindProcess(os.Getpid())
+				if err != nil {
+					return err
+				}
+				return errors.Join(self.Kill(), errors.New("still alive"))
+			case job.State.Failures < flaky(job.ID):
+				return errWork
+			}
+			job.InTx(func(ctx context.Context, tx *sql.Tx) error {
+				_, err := tx.ExecContext(ctx, "INSERT INTO effects (job) VALUES ($1)", job.ID)
+				return err
+			})
+			return nil
+		},
+	}
+	return w.Run(ctx)
 }
 
 // worker works until it is killed.
@@ -109,7 +154,7 @@ func worker(ctx context.Context, k kind, dsn string) error {
 // state of the row.
 func crashRun(ctx context.Context, db *sql.DB, table *retrytable.Table[int64], row retrytable.Row[int64]) error {
 	if d, exhausted := crashPolicy.Exhausted(row.State, row.Now()); exhausted {
-		return ignoreLost(table.Fail(ctx, db, row.ID, row.Fence, d))
+		return ignoreLost(table.Fail(ctx, db, row.Lease, d))
 	}
 	if _, err := db.ExecContext(ctx, "INSERT INTO runs (job) VALUES ($1)", row.ID); err != nil {
 		return err
@@ -135,14 +180,14 @@ func crashRun(ctx context.Context, db *sql.DB, table *retrytable.Table[int64], r
 	if _, err := tx.ExecContext(ctx, "INSERT INTO effects (job) VALUES ($1)", row.ID); err != nil {
 		return err
 	}
-	if err := table.Succeed(ctx, tx, row.ID, row.Fence); err != nil {
+	if err := table.Succeed(ctx, tx, row.Lease); err != nil {
 		return errors.Join(ignoreLost(err), tx.Rollback())
 	}
 	return tx.Commit()
 }
 
 func crashFail(ctx context.Context, db *sql.DB, table *retrytable.Table[int64], row retrytable.Row[int64], err error) error {
-	return ignoreLost(table.Fail(ctx, db, row.ID, row.Fence, crashPolicy.Next(row.State, err, row.Now())))
+	return ignoreLost(table.Fail(ctx, db, row.Lease, crashPolicy.Next(row.State, err, row.Now())))
 }
 
 func ignoreLost(err error) error {
@@ -152,40 +197,42 @@ func ignoreLost(err error) error {
 	return err
 }
 
-// Two workers are killed every 20 to 80 ms, and by some of the jobs. No job is
+// Two workers are killed every 30 to 130 ms, and by some of the jobs. No job is
 // lost, none has its effect twice, none runs more often than it may, and those
 // that kill their worker end.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	for n, k := range kinds {
-		if k != databases[0] && k != databases[2] {
+		if k != databases[0] && k != databases[2] && k != databases[3] {
 			continue
 		}
-		t.Run(k.name, func(t *testing.T) {
-			t.Parallel()
-			s := k.open(t)
-			run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY)")
-			run(t, s.db, crashTable(k).Schema())
-			run(t, s.db, "CREATE TABLE runs (job bigint)")
-			run(t, s.db, "CREATE TABLE effects (job bigint)")
-			for id := range crashJobs {
-				run(t, s.db, "INSERT INTO jobs (id) VALUES ($1)", id)
-				if slow(int64(id)) {
-					s.ago(t, s.db, "due_at", int64(id), -4*time.Second)
+		for _, loop := range []string{"by hand", "Worker"} {
+			t.Run(k.name+"/"+loop, func(t *testing.T) {
+				t.Parallel()
+				s := k.open(t)
+				run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY)")
+				run(t, s.db, crashTable(k).Schema())
+				run(t, s.db, "CREATE TABLE runs (job bigint)")
+				run(t, s.db, "CREATE TABLE effects (job bigint)")
+				for id := range crashJobs {
+					run(t, s.db, "INSERT INTO jobs (id) VALUES ($1)", id)
+					if slow(int64(id)) {
+						s.ago(t, s.db, "due_at", int64(id), -4*time.Second)
+					}
 				}
-			}
-			deaths := killWorkers(t, n, s)
-			t.Logf("%d workers died", deaths)
-			assertCrash(t, s.db)
-		})
+				deaths := killWorkers(t, n, s, loop)
+				t.Logf("%d workers died", deaths)
+				assertCrash(t, s.db)
+			})
+		}
 	}
 }
 
 // killWorkers keeps workers running until there were enough kills and there is
 // no more work, and returns how many died.
-func killWorkers(t *testing.T, n int, s *store) int {
+func killWorkers(t *testing.T, n int, s *store, loop string) int {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 50*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	var (
 		wg     sync.WaitGroup
@@ -196,7 +243,7 @@ func killWorkers(t *testing.T, n int, s *store) int {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				cmd := exec.CommandContext(ctx, os.Args[0])
-				cmd.Env = append(os.Environ(), workerKind+"="+strconv.Itoa(n), workerDSN+"="+s.dsn)
+				cmd.Env = append(os.Environ(), workerKind+"="+strconv.Itoa(n), workerDSN+"="+s.dsn, workerLoop+"="+loop)
 				cmd.Stderr = t.Output()
 				stdin, err := cmd.StdinPipe()
 				if !assert.NoError(t, err) || !assert.NoError(t, cmd.Start()) {
@@ -210,16 +257,41 @@ func killWorkers(t *testing.T, n int, s *store) int {
 			}
 		})
 	}
+	cut := int64(0)
 	for kills := 0; ctx.Err() == nil && (kills < crashKills || left(t, s.db) > 0); {
-		time.Sleep(20*time.Millisecond + rand.N(60*time.Millisecond))
+		time.Sleep(30*time.Millisecond + rand.N(100*time.Millisecond))
 		if p := alive[rand.N(crashWorkers)].Load(); kills < crashKills && p != nil && p.Kill() == nil {
 			kills++
 		}
+		if loop == "Worker" && s.dialect != retrytable.SQLite && rand.N(4) == 0 {
+			cut += s.cutConnections(t)
+		}
+	}
+	if loop == "Worker" && s.dialect != retrytable.SQLite {
+		assert.NotZero(t, cut, "no connection was cut")
+		t.Logf("%d connections cut", cut)
 	}
 	assert.NoError(t, ctx.Err(), "there is still work")
 	stop()
 	wg.Wait()
 	return int(deaths.Load())
+}
+
+// cutConnections ends those of the workers to our schema, whatever they are doing, and
+// returns how many there were.
+func (s *store) cutConnections(t *testing.T) (n int64) {
+	t.Helper()
+	if s.dialect == retrytable.MySQL {
+		for _, row := range query(t, s.db, "SELECT id FROM information_schema.processlist WHERE db = database() AND id <> connection_id()") {
+			if _, err := s.db.ExecContext(t.Context(), fmt.Sprint("KILL ", row[0])); err == nil { // it may be gone
+				n++
+			}
+		}
+		return n
+	}
+	require.NoError(t, s.db.QueryRowContext(t.Context(), "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "+
+		"WHERE pid <> pg_backend_pid() AND application_name = current_schema()").Scan(&n))
+	return n
 }
 
 // left returns how many jobs have not ended.

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite"
 
+	"github.com/seed-5ff3c98e/retry/internal/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
@@ -28,21 +31,39 @@ type kind struct {
 	dialect  retrytable.Dialect
 	driver   string
 	instants retrytable.Instants
+	settings string // of connections to MariaDB
 }
 
 var kinds = []kind{
-	{"pgx/timestamptz", retrytable.PostgreSQL, "pgx", retrytable.Timestamptz},
-	{"pgx/micros", retrytable.PostgreSQL, "pgx", retrytable.UnixMicros},
-	{"pgx/seconds", retrytable.PostgreSQL, "pgx", retrytable.UnixSeconds},
-	{"pq/timestamptz", retrytable.PostgreSQL, "postgres", retrytable.Timestamptz},
-	{"pq/millis", retrytable.PostgreSQL, "postgres", retrytable.UnixMillis},
-	{"sqlite/micros", retrytable.SQLite, "sqlite", retrytable.UnixMicros},
-	{"sqlite/millis", retrytable.SQLite, "sqlite", retrytable.UnixMillis},
-	{"sqlite/seconds", retrytable.SQLite, "sqlite", retrytable.UnixSeconds},
+	{"pgx/timestamptz", retrytable.PostgreSQL, "pgx", retrytable.Timestamptz, ""},
+	{"pgx/micros", retrytable.PostgreSQL, "pgx", retrytable.UnixMicros, ""},
+	{"pgx/seconds", retrytable.PostgreSQL, "pgx", retrytable.UnixSeconds, ""},
+	{"pq/timestamptz", retrytable.PostgreSQL, "postgres", retrytable.Timestamptz, ""},
+	{"pq/millis", retrytable.PostgreSQL, "postgres", retrytable.UnixMillis, ""},
+	{"sqlite/micros", retrytable.SQLite, "sqlite", retrytable.UnixMicros, ""},
+	{"sqlite/millis", retrytable.SQLite, "sqlite", retrytable.UnixMillis, ""},
+	{"sqlite/seconds", retrytable.SQLite, "sqlite", retrytable.UnixSeconds, ""},
+	{"mariadb/datetime", retrytable.MySQL, "mariadb", retrytable.Datetime, ""},
+	{"mariadb/micros", retrytable.MySQL, "mariadb", retrytable.UnixMicros, "clientFoundRows=true"},
+	{"mariadb/seconds", retrytable.MySQL, "mariadb", retrytable.UnixSeconds, "interpolateParams=true"},
+	{
+		"mariadb/datetime elsewhere", retrytable.MySQL, "mariadb", retrytable.Datetime,
+		"parseTime=true&loc=America%2FSt_Johns&time_zone=%27%2B05%3A30%27&tx_isolation=%27SERIALIZABLE%27",
+	},
 }
 
 // databases are the kinds with their usual instants.
-var databases = []kind{kinds[0], kinds[3], kinds[5]}
+var databases = []kind{kinds[0], kinds[3], kinds[5], kinds[8]}
+
+// of returns the kinds of a database.
+func of(kinds []kind, dialects ...retrytable.Dialect) (some []kind) {
+	for _, k := range kinds {
+		if slices.Contains(dialects, k.dialect) {
+			some = append(some, k)
+		}
+	}
+	return some
+}
 
 // store is an open database of a kind with a place of its own for tables.
 type store struct {
@@ -66,8 +87,11 @@ func forEach(t *testing.T, kinds []kind, test func(t *testing.T, s *store)) {
 func (k kind) open(t testing.TB) *store {
 	t.Helper()
 	dsn := sqliteDSN(filepath.Join(t.TempDir(), "test.db"))
-	if k.dialect == retrytable.PostgreSQL {
+	switch k.dialect {
+	case retrytable.PostgreSQL:
 		dsn = newSchema(t)
+	case retrytable.MySQL:
+		dsn = newMariaDB(t, k.settings)
 	}
 	s := &store{k, openDB(t, k.driver, dsn), dsn}
 	if k.dialect == retrytable.SQLite {
@@ -104,6 +128,7 @@ func pgDSN(t testing.TB, dsn, name, value string) string {
 
 func newSchema(t testing.TB) string {
 	t.Helper()
+	testkit.Needs(t, "PostgreSQL")
 	dsn := cmp.Or(os.Getenv("RETRY_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test?sslmode=disable")
 	name := "retry_" + strings.ToLower(rand.Text()[:16])
 	db := openDB(t, "pgx", dsn)
@@ -113,7 +138,7 @@ func newSchema(t testing.TB) string {
 		_, err := db.ExecContext(context.WithoutCancel(t.Context()), "DROP SCHEMA "+name+" CASCADE")
 		assert.NoError(t, err)
 	})
-	return pgDSN(t, dsn, "search_path", name)
+	return pgDSN(t, pgDSN(t, dsn, "search_path", name), "application_name", name)
 }
 
 func run(t testing.TB, db retrytable.DB, query string, args ...any) {
@@ -135,11 +160,41 @@ func (s *store) create(t testing.TB, table *retrytable.Table[int64], n int) {
 	}
 }
 
+// text is a type of texts that may be keys.
+func (k kind) text() string {
+	if k.dialect == retrytable.MySQL {
+		return "varchar(64)"
+	}
+	return "text"
+}
+
+// begin begins a transaction for claims: in MySQL, others would lock out all workers.
+func (s *store) begin(ctx context.Context, t testing.TB) *sql.Tx {
+	t.Helper()
+	var options sql.TxOptions
+	if s.dialect == retrytable.MySQL {
+		options.Isolation = sql.LevelReadCommitted
+	}
+	tx, err := s.db.BeginTx(ctx, &options)
+	require.NoError(t, err)
+	return tx
+}
+
+// indexes is what a schema adds to a table that has the columns already.
+func (k kind) indexes(schema string) string {
+	if k.dialect == retrytable.MySQL {
+		head, _, _ := strings.Cut(schema, "\n")
+		return head + strings.Join(regexp.MustCompile(`(?m)^.*(?:GENERATED| INDEX ).*$`).FindAllString(schema, -1), "")
+	}
+	_, indexes, _ := strings.Cut(schema, "CREATE")
+	return "CREATE" + indexes
+}
+
 // jobs is a Table with all the columns.
 func jobs() *retrytable.Table[int64] {
 	return &retrytable.Table[int64]{
 		Name:    "jobs",
-		Columns: retrytable.Columns{RateLimited: "limited", First: "first_at"},
+		Columns: retrytable.Columns{RateLimited: "limited", Pending: "polls", First: "first_at"},
 	}
 }
 
@@ -157,6 +212,11 @@ func query(t testing.TB, db retrytable.DB, query string, args ...any) (all [][]a
 			into[i] = &values[i]
 		}
 		require.NoError(t, rows.Scan(into...))
+		for i, value := range values {
+			if text, ok := value.([]byte); ok { // MariaDB's
+				values[i] = string(text)
+			}
+		}
 		all = append(all, values)
 	}
 	require.NoError(t, rows.Err())
@@ -202,9 +262,11 @@ func (k kind) time(t testing.TB, value any) time.Time {
 	switch v := value.(type) {
 	case nil:
 		return time.Time{}
-	case time.Time:
-		require.Equal(t, retrytable.Timestamptz, k.instants)
-		return v
+	case time.Time, string:
+		require.Contains(t, []retrytable.Instants{retrytable.Timestamptz, retrytable.Datetime}, k.instants)
+		at := retrytable.Instant{As: k.instants}
+		require.NoError(t, at.Scan(v))
+		return at.Time
 	case int64:
 		perSecond := int64(time.Second / k.unit())
 		return time.Unix(v/perSecond, v%perSecond*int64(k.unit()))
@@ -216,8 +278,11 @@ func (k kind) time(t testing.TB, value any) time.Time {
 
 // instant is what to store for an instant.
 func (k kind) instant(at time.Time) any {
-	if k.instants == retrytable.Timestamptz {
+	switch k.instants {
+	case retrytable.Timestamptz:
 		return at
+	case retrytable.Datetime:
+		return at.UTC().Format("2006-01-02 15:04:05.999999")
 	}
 	return at.UnixNano() / int64(k.unit())
 }

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -96,12 +95,12 @@ func lives(t *testing.T, s *store, table *retrytable.Table[int64], db retrytable
 	}
 
 	// One succeeds, once.
-	require.NoError(t, table.Succeed(ctx, db, a.ID, a.Fence))
+	require.NoError(t, table.Succeed(ctx, db, a.Lease))
 	assert.Equal(t, record{status: "done", attempts: 1, fence: 1}, s.record(t, db, a.ID))
 	lost(t, db, table, a)
 
 	// One fails, and waits.
-	require.NoError(t, table.Fail(ctx, db, b.ID, b.Fence, next(b, errWork)))
+	require.NoError(t, table.Fail(ctx, db, b.Lease, next(b, errWork)))
 	got := s.record(t, db, b.ID)
 	near(t, got.due, time.Hour)
 	assert.Equal(t, record{status: "waiting", attempts: 1, fence: 1, due: got.due}, got)
@@ -110,7 +109,7 @@ func lives(t *testing.T, s *store, table *retrytable.Table[int64], db retrytable
 	// Only the third is due. It is given back, and nothing was counted.
 	c := one(t, db, table)
 	assert.Equal(t, int64(3), c.ID)
-	require.NoError(t, table.Release(ctx, db, c.ID, c.Fence))
+	require.NoError(t, table.Release(ctx, db, c.Lease))
 	assert.Equal(t, record{status: "ready", fence: 1}, s.record(t, db, c.ID))
 	lost(t, db, table, c)
 	c = one(t, db, table)
@@ -123,13 +122,13 @@ func lives(t *testing.T, s *store, table *retrytable.Table[int64], db retrytable
 	b = one(t, db, table)
 	assert.Equal(t, 1, b.State.Failures)
 	assert.Equal(t, int64(2), b.Fence)
-	require.NoError(t, table.Fail(ctx, db, b.ID, b.Fence, next(b, retry.MarkFinal(errWork))))
+	require.NoError(t, table.Fail(ctx, db, b.Lease, next(b, retry.MarkFinal(errWork))))
 	assert.Equal(t, record{status: "dead", attempts: 2, fence: 2}, s.record(t, db, b.ID))
 
 	// A heartbeat, of the length of the table and of another one.
-	require.NoError(t, table.Extend(ctx, db, c.ID, c.Fence, time.Hour))
+	require.NoError(t, table.Extend(ctx, db, c.Lease, time.Hour))
 	near(t, s.record(t, db, c.ID).lease, time.Hour)
-	require.NoError(t, table.Extend(ctx, db, c.ID, c.Fence, 0))
+	require.NoError(t, table.Extend(ctx, db, c.Lease, 0))
 	near(t, s.record(t, db, c.ID).lease, time.Minute)
 	rows, err = table.Sweep(ctx, db, 10)
 	require.NoError(t, err)
@@ -148,7 +147,7 @@ func lives(t *testing.T, s *store, table *retrytable.Table[int64], db retrytable
 	rows, err = table.Sweep(ctx, db, 10)
 	require.NoError(t, err)
 	assert.Empty(t, rows)
-	require.NoError(t, table.Fail(ctx, db, swept.ID, swept.Fence, next(swept, retry.ErrLost)))
+	require.NoError(t, table.Fail(ctx, db, swept.Lease, next(swept, retry.ErrLost)))
 	got = s.record(t, db, c.ID)
 	near(t, got.due, time.Hour)
 	assert.Equal(t, record{status: "waiting", attempts: 1, fence: 3, due: got.due}, got)
@@ -158,13 +157,13 @@ func lives(t *testing.T, s *store, table *retrytable.Table[int64], db retrytable
 // nothing is changed.
 func lost(t *testing.T, db retrytable.DB, table *retrytable.Table[int64], row retrytable.Row[int64]) {
 	t.Helper()
-	ctx, id, fence := t.Context(), row.ID, row.Fence
+	ctx, lease := t.Context(), row.Lease
 	before := dump(t, db)
-	assert.Equal(t, retrytable.ErrLeaseLost, table.Succeed(ctx, db, id, fence))
-	assert.Equal(t, retrytable.ErrLeaseLost, table.Fail(ctx, db, id, fence, next(row, errWork)))
-	assert.Equal(t, retrytable.ErrLeaseLost, table.Fail(ctx, db, id, fence, next(row, retry.MarkFinal(errWork))))
-	assert.Equal(t, retrytable.ErrLeaseLost, table.Extend(ctx, db, id, fence, 0))
-	assert.Equal(t, retrytable.ErrLeaseLost, table.Release(ctx, db, id, fence))
+	assert.Equal(t, retrytable.ErrLeaseLost, table.Succeed(ctx, db, lease))
+	assert.Equal(t, retrytable.ErrLeaseLost, table.Fail(ctx, db, lease, next(row, errWork)))
+	assert.Equal(t, retrytable.ErrLeaseLost, table.Fail(ctx, db, lease, next(row, retry.MarkFinal(errWork))))
+	assert.Equal(t, retrytable.ErrLeaseLost, table.Extend(ctx, db, lease, 0))
+	assert.Equal(t, retrytable.ErrLeaseLost, table.Release(ctx, db, lease))
 	assert.Equal(t, before, dump(t, db))
 }
 
@@ -188,7 +187,7 @@ func TestGuards(t *testing.T) {
 		other := rows[1]
 		other.Fence++
 		lost(t, s.db, table, other)
-		require.NoError(t, table.Succeed(t.Context(), s.db, rows[1].ID, rows[1].Fence))
+		require.NoError(t, table.Succeed(t.Context(), s.db, rows[1].Lease))
 	})
 }
 
@@ -199,11 +198,11 @@ func TestTransaction(t *testing.T) {
 		table, ctx := jobs(), t.Context()
 		s.create(t, table, 1)
 		row := one(t, s.db, table)
-		finish := func(fence int64, commit bool) error {
+		finish := func(lease retrytable.Lease[int64], commit bool) error {
 			tx, err := s.db.BeginTx(ctx, nil)
 			require.NoError(t, err)
 			run(t, tx, "UPDATE jobs SET note = 'effect' WHERE id = 1")
-			err = table.Succeed(ctx, tx, row.ID, fence)
+			err = table.Succeed(ctx, tx, lease)
 			if err == nil && commit {
 				return tx.Commit()
 			}
@@ -211,11 +210,11 @@ func TestTransaction(t *testing.T) {
 			return err
 		}
 		untouched := s.record(t, s.db, 1)
-		require.NoError(t, finish(row.Fence, false))
+		require.NoError(t, finish(row.Lease, false))
 		assert.Equal(t, untouched, s.record(t, s.db, 1))
-		require.Equal(t, retrytable.ErrLeaseLost, finish(row.Fence-1, true))
+		require.Equal(t, retrytable.ErrLeaseLost, finish(retrytable.Lease[int64]{ID: row.ID, Fence: row.Fence - 1}, true))
 		assert.Equal(t, untouched, s.record(t, s.db, 1))
-		require.NoError(t, finish(row.Fence, true))
+		require.NoError(t, finish(row.Lease, true))
 		assert.Equal(t, record{status: "done", attempts: 1, fence: 1, note: "effect"}, s.record(t, s.db, 1))
 	})
 }
@@ -266,16 +265,61 @@ func TestClaimsEachRowOnce(t *testing.T) {
 	})
 }
 
+// Whatever workers do at the same time, there are no deadlocks, and no waiting for more
+// than a statement.
+func TestNoDeadlocks(t *testing.T) {
+	t.Parallel()
+	forEach(t, []kind{databases[0], databases[3]}, func(t *testing.T, s *store) {
+		for _, orderBy := range []string{"", "priority DESC, id"} {
+			table := jobs()
+			table.OrderBy = orderBy
+			s.create(t, table, 40)
+			p := &retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(0)}
+			var workers sync.WaitGroup
+			for range 5 {
+				workers.Go(func() {
+					for i := range 12 {
+						rows, err := table.Claim(t.Context(), s.db, 1+i%7)
+						assert.NoError(t, err)
+						for j, row := range rows {
+							switch j % 4 {
+							case 0:
+								err = table.Extend(t.Context(), s.db, row.Lease, time.Hour)
+							case 1:
+								err = table.Extend(t.Context(), s.db, row.Lease, time.Microsecond) // and sweep it
+							case 2:
+								err = table.Release(t.Context(), s.db, row.Lease)
+							}
+							assert.NoError(t, err)
+							if j%4 != 1 && j%4 != 2 {
+								assert.NoError(t, table.Fail(t.Context(), s.db, row.Lease, p.Next(row.State, errWork, row.Now())))
+							}
+						}
+						swept, err := table.Sweep(t.Context(), s.db, 3)
+						assert.NoError(t, err)
+						for _, row := range swept {
+							err := table.Fail(t.Context(), s.db, row.Lease, p.Next(row.State, retry.ErrLost, row.Now()))
+							assert.NoError(t, err)
+						}
+					}
+				})
+			}
+			workers.Wait()
+			assert.Equal(t, [][]any{{int64(40)}}, query(t, s.db, "SELECT count(*) FROM jobs WHERE status <> 'dead'"))
+			run(t, s.db, "DROP TABLE jobs")
+		}
+	})
+}
+
 // A transaction that holds rows does not hold up others.
 func TestSkipLocked(t *testing.T) {
 	t.Parallel()
-	forEach(t, []kind{kinds[0], kinds[3]}, func(t *testing.T, s *store) {
+	forEach(t, of(databases, retrytable.PostgreSQL, retrytable.MySQL), func(t *testing.T, s *store) {
 		table := jobs()
 		s.create(t, table, 2)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		tx, err := s.db.BeginTx(ctx, nil)
-		require.NoError(t, err)
+		tx := s.begin(ctx, t)
 		defer func() { _ = tx.Rollback() }()
 		held, err := table.Claim(ctx, tx, 1)
 		require.NoError(t, err)
@@ -315,7 +359,7 @@ func TestFreeRateLimits(t *testing.T) {
 			{status: "dead", attempts: 2, limited: 2, fence: 4},
 		} {
 			row := one(t, s.db, table)
-			require.NoError(t, table.Fail(t.Context(), s.db, row.ID, row.Fence, p.Next(row.State, limit, row.Now())))
+			require.NoError(t, table.Fail(t.Context(), s.db, row.Lease, p.Next(row.State, limit, row.Now())))
 			got := s.record(t, s.db, 1)
 			if want.status == "waiting" {
 				assert.WithinDuration(t, time.Now().Add(30*time.Minute), got.due, 4*time.Minute)
@@ -326,6 +370,114 @@ func TestFreeRateLimits(t *testing.T) {
 			if want.status == "waiting" {
 				s.ago(t, s.db, "due_at", 1, time.Second)
 			}
+		}
+	})
+}
+
+// An attempt that found nothing yet costs none, is counted apart, and has a limit and a
+// backoff of its own.
+func TestPending(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, 1)
+		p := &retry.Policy{
+			MaxAttempts: 2, Backoff: retry.Schedule{time.Hour, 2 * time.Hour, 3 * time.Hour}, Jitter: retry.NoJitter,
+			Overrides: map[string]retry.Override{"pending": {MaxAttempts: 4}},
+		}
+		for i, want := range []struct {
+			err error
+			record
+			polls int64
+			delay time.Duration
+		}{
+			{retry.MarkPending(errWork), record{status: "waiting", attempts: 0}, 1, time.Hour},
+			{retry.MarkPending(errWork), record{status: "waiting", attempts: 0}, 2, 2 * time.Hour},
+			{errWork, record{status: "waiting", attempts: 1}, 2, time.Hour},
+			{retry.MarkPending(errWork), record{status: "waiting", attempts: 1}, 3, 3 * time.Hour},
+			{retry.MarkPending(errWork), record{status: "dead", attempts: 1}, 4, 0},
+		} {
+			row := one(t, s.db, table)
+			require.NoError(t, table.Fail(t.Context(), s.db, row.Lease, p.Next(row.State, want.err, row.Now())))
+			got := s.record(t, s.db, 1)
+			if want.delay > 0 {
+				near(t, got.due, want.delay)
+			}
+			want.fence, want.due = int64(i+1), got.due
+			assert.Equal(t, want.record, got, i)
+			assert.Equal(t, [][]any{{want.polls}}, query(t, s.db, "SELECT polls FROM jobs"), i)
+			if want.delay > 0 {
+				s.ago(t, s.db, "due_at", 1, time.Second)
+			}
+		}
+	})
+}
+
+// Progress begins a new count, in a new time.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	forEach(t, kinds, func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, 1)
+		run(t, s.db, "UPDATE jobs SET attempts = 2, first_at = $1", s.instant(time.Now().Add(-2*time.Hour)))
+		p := &retry.Policy{MaxElapsed: 3 * time.Hour, Backoff: retry.Constant(time.Minute), MaxAttempts: 9}
+		row := one(t, s.db, table)
+		require.NoError(t, table.Fail(t.Context(), s.db, row.Lease, p.Next(row.State, errWork, row.Now())))
+		s.ago(t, s.db, "due_at", 1, time.Second)
+		again := one(t, s.db, table)
+		assert.Equal(t, row.State.First, again.State.First, "the same to the last digit")
+		assert.Equal(t, 3, again.State.Failures)
+		require.NoError(t, table.Fail(t.Context(), s.db, again.Lease, p.Next(again.State, retry.MarkProgress(errWork), again.Now())))
+		s.ago(t, s.db, "due_at", 1, time.Second)
+		anew := one(t, s.db, table)
+		near(t, anew.State.First, 0)
+		assert.Equal(t, 1, anew.State.Failures)
+	})
+}
+
+// A job that was given back before it ran has not begun.
+func TestReleaseForgets(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, 1)
+		p := &retry.Policy{MaxElapsed: time.Hour, Backoff: retry.Constant(0)}
+		row := one(t, s.db, table)
+		s.ago(t, s.db, "first_at", 1, 2*time.Hour) // it was waiting for a worker to begin
+		require.NoError(t, table.Release(t.Context(), s.db, row.Lease))
+		row = one(t, s.db, table)
+		_, exhausted := p.Exhausted(row.State, row.Now())
+		assert.False(t, exhausted)
+
+		for _, err := range []error{errWork, retry.MarkPending(errWork)} { // one that began has
+			run(t, s.db, "UPDATE jobs SET attempts = 0, polls = 0")
+			row.State = retry.State{First: row.State.First}
+			require.NoError(t, table.Fail(t.Context(), s.db, row.Lease, p.Next(row.State, err, row.Now())))
+			first := row.State.First
+			row = one(t, s.db, table)
+			require.NoError(t, table.Release(t.Context(), s.db, row.Lease))
+			row = one(t, s.db, table)
+			assert.Equal(t, first, row.State.First)
+		}
+	})
+}
+
+// A lease counts from when it was got, however long that took.
+func TestExtendWaits(t *testing.T) {
+	t.Parallel()
+	forEach(t, append(of(kinds, retrytable.MySQL), kinds[:2]...), func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, 1)
+		row := one(t, s.db, table)
+		for _, lock := range []string{"SELECT id FROM jobs FOR UPDATE", "UPDATE jobs SET note = 'seen'"} {
+			tx, err := s.db.BeginTx(t.Context(), nil)
+			require.NoError(t, err)
+			run(t, tx, lock)
+			time.AfterFunc(700*time.Millisecond, func() { assert.NoError(t, tx.Commit()) })
+			began := time.Now()
+			require.NoError(t, table.Extend(t.Context(), s.db, row.Lease, 500*time.Millisecond))
+			require.Greater(t, time.Since(began), 600*time.Millisecond, "it has waited")
+			assert.Greater(t, s.record(t, s.db, 1).lease, time.Now())
 		}
 	})
 }
@@ -341,8 +493,65 @@ func TestExhausted(t *testing.T) {
 		row := one(t, s.db, table)
 		d, exhausted := hourly.Exhausted(row.State, row.Now())
 		require.True(t, exhausted)
-		require.NoError(t, table.Fail(t.Context(), s.db, row.ID, row.Fence, d))
+		require.NoError(t, table.Fail(t.Context(), s.db, row.Lease, d))
 		assert.Equal(t, record{status: "dead", attempts: 3, fence: 1}, s.record(t, s.db, 1))
+	})
+}
+
+// What somebody has written by hand does not keep others from working.
+func TestInfinity(t *testing.T) {
+	t.Parallel()
+	forEach(t, of(databases, retrytable.PostgreSQL), func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, 2)
+		run(t, s.db, "UPDATE jobs SET first_at = '-infinity' WHERE id = 1")
+		run(t, s.db, "UPDATE jobs SET first_at = 'infinity' WHERE id = 2")
+		rows, err := table.Claim(t.Context(), s.db, 10)
+		require.NoError(t, err)
+		require.Len(t, rows, 2)
+		for _, row := range rows {
+			assert.True(t, row.State.First.IsZero())
+			require.NoError(t, table.Fail(t.Context(), s.db, row.Lease, next(row, errWork)))
+		}
+	})
+}
+
+// A claim in an order of one's own takes the retries that are due, in that order.
+func TestClaimTakesRetries(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		table := jobs()
+		table.OrderBy = "priority DESC, id"
+		s.create(t, table, 3)
+		run(t, s.db, "UPDATE jobs SET priority = 4 - id")
+		rows, err := table.Claim(t.Context(), s.db, 2)
+		require.NoError(t, err)
+		for _, row := range rows {
+			require.NoError(t, table.Fail(t.Context(), s.db, row.Lease, next(row, errWork)))
+		}
+		s.ago(t, s.db, "due_at", 2, time.Second)
+		rows, err = table.Claim(t.Context(), s.db, 1)
+		require.NoError(t, err)
+		require.Len(t, rows, 1)
+		assert.Equal(t, int64(2), rows[0].ID, "the retry goes before the new one, and 1 waits")
+		rows, err = table.Claim(t.Context(), s.db, 10)
+		require.NoError(t, err)
+		require.Len(t, rows, 1)
+		assert.Equal(t, int64(3), rows[0].ID)
+	})
+}
+
+// A dollar in a string is a dollar in both databases.
+func TestDollars(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		table := jobs()
+		table.Where = "kind = $1 AND note <> '$1'"
+		s.create(t, table, 3)
+		run(t, s.db, "UPDATE jobs SET kind = 'a', note = CASE id WHEN 1 THEN '$1' WHEN 2 THEN '?1' ELSE 'a' END")
+		rows, err := table.Claim(t.Context(), s.db, 10, "a")
+		require.NoError(t, err)
+		assert.Len(t, rows, 2)
 	})
 }
 
@@ -352,12 +561,12 @@ func TestNulls(t *testing.T) {
 	forEach(t, kinds, func(t *testing.T, s *store) {
 		table, ctx := jobs(), t.Context()
 		table.Dialect, table.Instants = s.dialect, s.instants
-		instant := "bigint"
-		if s.instants == retrytable.Timestamptz {
-			instant = "timestamptz"
-		}
-		run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY, status text, attempts smallint, limited integer, fence bigint, "+
+		instant := s.instants.SQLType(s.dialect)
+		run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY, status text, attempts smallint, limited integer, polls integer, fence bigint, "+
 			"note text, due_at "+instant+", lease_until "+instant+", first_at "+instant+")")
+		if s.dialect == retrytable.MySQL {
+			run(t, s.db, s.indexes(table.Schema()))
+		}
 		run(t, s.db, "INSERT INTO jobs (id, status) VALUES (1, 'ready'), (2, 'waiting'), (3, 'running'), (4, NULL), (5, 'dead')")
 		untouched := dump(t, s.db)[1:]
 
@@ -371,7 +580,7 @@ func TestNulls(t *testing.T) {
 		ids, err := table.Promote(ctx, s.db, 10)
 		require.NoError(t, err)
 		assert.Empty(t, ids)
-		require.NoError(t, table.Fail(ctx, s.db, 1, row.Fence, next(row, errWork)))
+		require.NoError(t, table.Fail(ctx, s.db, row.Lease, next(row, errWork)))
 		assert.Equal(t, untouched, dump(t, s.db)[1:])
 
 		// Leased by hand, and never counted.
@@ -389,11 +598,11 @@ func TestIDs(t *testing.T) {
 	t.Parallel()
 	forEach(t, databases, func(t *testing.T, s *store) {
 		uuid := "uuid"
-		if s.dialect == retrytable.SQLite {
-			uuid = "text"
+		if s.dialect != retrytable.PostgreSQL {
+			uuid = s.text()
 		}
 		testID(t, s, "u", uuid, "9f0b2c4e-5a76-4f0d-8d2f-0f7cba2a6a11")
-		testID(t, s, "t", "text", `it's "quoted"`)
+		testID(t, s, "t", s.text(), `it's "quoted"`)
 		testID(t, s, "i", "bigint", int64(1<<62))
 		testID(t, s, "s", "integer", int32(-7))
 	})
@@ -409,20 +618,31 @@ func testID[ID any](t *testing.T, s *store, name, column string, id ID) {
 	require.NoError(t, err)
 	require.Len(t, rows, 1)
 	assert.Equal(t, id, rows[0].ID)
-	require.NoError(t, table.Succeed(t.Context(), s.db, rows[0].ID, rows[0].Fence))
+	require.NoError(t, table.Succeed(t.Context(), s.db, rows[0].Lease))
 }
 
-// Of the schema, PostgreSQL adds what is missing, and SQLite the indexes.
+// Of the schema, PostgreSQL adds what is missing, SQLite the indexes, and MySQL all or
+// nothing.
 func TestSchemaAgain(t *testing.T) {
 	t.Parallel()
 	forEach(t, databases, func(t *testing.T, s *store) {
 		table := jobs()
 		s.create(t, table, 1)
-		if s.dialect == retrytable.SQLite {
+		if s.dialect != retrytable.PostgreSQL {
 			_, err := s.db.ExecContext(t.Context(), table.Schema())
-			assert.ErrorContains(t, err, "duplicate column name: status")
-			_, indexes, _ := strings.Cut(table.Schema(), "CREATE")
-			run(t, s.db, "CREATE"+indexes)
+			assert.ErrorContains(t, err, "uplicate column name")
+			assert.ErrorContains(t, err, "status")
+		}
+		switch s.dialect {
+		case retrytable.SQLite:
+			run(t, s.db, s.indexes(table.Schema()))
+			return
+		case retrytable.MySQL: // a Table with other words has columns of its own
+			other := &retrytable.Table[int64]{Name: "jobs", Dialect: s.dialect, Statuses: retrytable.Statuses{Ready: "new", Running: []string{"busy"}}}
+			run(t, s.db, s.indexes(other.Schema()))
+			run(t, s.db, "INSERT INTO jobs (id, status) VALUES (2, 'new')")
+			assert.Equal(t, int64(1), one(t, s.db, table).ID)
+			assert.Equal(t, int64(2), one(t, s.db, other).ID)
 			return
 		}
 		run(t, s.db, table.Schema())
@@ -442,19 +662,19 @@ func TestErrors(t *testing.T) {
 		_, err := table.Claim(t.Context(), s.db, 1)
 		assert.ErrorContains(t, err, "retrytable: claim: ")
 		assert.ErrorContains(t, err, "nowhere")
-		assert.ErrorContains(t, table.Succeed(t.Context(), s.db, 1, 1), "retrytable: succeed: ")
+		assert.ErrorContains(t, table.Succeed(t.Context(), s.db, retrytable.Lease[int64]{ID: 1, Fence: 1}), "retrytable: succeed: ")
 
 		// A column that is missing is not taken for a string.
 		run(t, s.db, "CREATE TABLE nowhere (id integer PRIMARY KEY, status text, attempts integer, due_at bigint, lease_until bigint)")
-		assert.ErrorContains(t, table.Succeed(t.Context(), s.db, 1, 1), "fence")
+		assert.ErrorContains(t, table.Succeed(t.Context(), s.db, retrytable.Lease[int64]{ID: 1, Fence: 1}), "fence")
 
 		done, cancel := context.WithCancel(t.Context())
 		cancel()
-		assert.ErrorIs(t, table.Extend(done, s.db, 1, 1, 0), context.Canceled)
+		assert.ErrorIs(t, table.Extend(done, s.db, retrytable.Lease[int64]{ID: 1, Fence: 1}, 0), context.Canceled)
 
 		// An ID of another type.
 		words := &retrytable.Table[int64]{Dialect: s.dialect, Name: "words", Instants: s.instants}
-		run(t, s.db, "CREATE TABLE words (id text PRIMARY KEY)")
+		run(t, s.db, "CREATE TABLE words (id "+s.text()+" PRIMARY KEY)")
 		run(t, s.db, words.Schema())
 		run(t, s.db, "INSERT INTO words (id) VALUES ('a'), ('b')")
 		_, err = words.Claim(t.Context(), s.db, 2)

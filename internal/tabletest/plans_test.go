@@ -4,7 +4,7 @@ package tabletest_test
 import (
 	"context"
 	"database/sql"
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -38,9 +38,12 @@ func (s *spy) QueryContext(ctx context.Context, query string, args ...any) (*sql
 }
 
 func (s *spy) explain(ctx context.Context, query string, args []any) error {
-	how, columns := "EXPLAIN (COSTS OFF) ", 1
-	if s.dialect == retrytable.SQLite {
-		how, columns = "EXPLAIN QUERY PLAN ", 4
+	how := "EXPLAIN (COSTS OFF) "
+	switch s.dialect {
+	case retrytable.SQLite:
+		how = "EXPLAIN QUERY PLAN "
+	case retrytable.MySQL:
+		how = "EXPLAIN "
 	}
 	rows, err := s.DB.QueryContext(ctx, how+query, args...)
 	if err != nil {
@@ -48,22 +51,36 @@ func (s *spy) explain(ctx context.Context, query string, args []any) error {
 	}
 	defer func() { _ = rows.Close() }()
 	var plan strings.Builder
-	into := make([]any, columns)
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	line, into := make([]sql.NullString, len(columns)), make([]any, len(columns))
 	for i := range into {
-		into[i] = new(any)
+		into[i] = &line[i]
 	}
 	for rows.Next() {
 		if err := rows.Scan(into...); err != nil {
 			return err
 		}
-		fmt.Fprintln(&plan, *into[columns-1].(*any))
+		if s.dialect != retrytable.MySQL { // the last column says it all
+			line = line[len(line)-1:]
+		}
+		for _, word := range line {
+			plan.WriteString(word.String + " ")
+		}
+		plan.WriteString("\n")
 	}
 	s.plans = append(s.plans, plan.String())
 	return rows.Err()
 }
 
-// plan returns that of the last statement.
-func (s *spy) plan() string { return s.plans[len(s.plans)-1] }
+// plan returns that of what was run since the last call.
+func (s *spy) plan() string {
+	plan := strings.Join(s.plans, "")
+	s.plans = nil
+	return plan
+}
 
 // fill makes a large table: total rows, of which waiting percent wait for a later
 // time and are older than all others, and the rest is due.
@@ -72,10 +89,18 @@ func (s *store) fill(t testing.TB, table *retrytable.Table[int64], total, waitin
 	table.Dialect, table.Instants = s.dialect, s.instants
 	run(t, s.db, "CREATE TABLE jobs (id integer PRIMARY KEY, priority integer, payload text)")
 	run(t, s.db, table.Schema())
+	if s.dialect == retrytable.MySQL { // for what is counted
+		run(t, s.db, "CREATE INDEX jobs_status ON jobs (status)")
+	}
 	serie, integer, step := "generate_series(1, $1) AS i", "::bigint", "i"
 	switch {
 	case s.dialect == retrytable.SQLite:
 		serie, integer = "(WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < $1) SELECT i FROM r)", ""
+	case s.dialect == retrytable.MySQL:
+		serie, integer = "(SELECT seq AS i FROM seq_1_to_1000000 WHERE seq <= $1) AS r", "+ 0"
+		if s.instants == retrytable.Datetime {
+			integer, step = "", "INTERVAL i MICROSECOND"
+		}
 	case s.instants == retrytable.Timestamptz:
 		integer, step = "::timestamptz", "i * interval '1 microsecond'"
 	}
@@ -88,15 +113,25 @@ func (s *store) fill(t testing.TB, table *retrytable.Table[int64], total, waitin
 		total, total*waiting/100, s.instant(time.Now().Add(time.Hour)), s.instant(time.Now().Add(-time.Hour)))
 }
 
+// analyze has the planner know what is in the table.
+func (s *store) analyze(t testing.TB) {
+	t.Helper()
+	statement := "ANALYZE jobs"
+	if s.dialect == retrytable.MySQL {
+		statement = "ANALYZE TABLE jobs"
+	}
+	run(t, s.db, statement)
+}
+
 // Every statement finds its rows in an index, in the order of the index, whatever
-// the table is full of. SQLite need not know what that is.
+// the table is full of. SQLite and MySQL need not know what that is.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	forEach(t, kinds, func(t *testing.T, s *store) {
 		for _, orderBy := range []string{"", "priority DESC, id"} {
 			for _, waiting := range []int{0, 90} {
 				testPlans(t, s, orderBy, waiting, true)
-				if s.dialect == retrytable.SQLite {
+				if s.dialect != retrytable.PostgreSQL {
 					testPlans(t, s, orderBy, waiting, false)
 				}
 			}
@@ -113,37 +148,135 @@ func testPlans(t *testing.T, s *store, orderBy string, waiting int, analyze bool
 	ctx, table := t.Context(), &retrytable.Table[int64]{Name: "jobs", OrderBy: orderBy, ClaimWhere: concurrencyLimit}
 	s.fill(t, table, 5000, waiting)
 	if analyze {
-		run(t, s.db, "ANALYZE jobs")
+		s.analyze(t)
 	}
 	spied := &spy{DB: s.db, dialect: s.dialect}
 	for _, n := range []int{1, 10} { // SQLite sorts more readily for one row
 		rows, err := table.Claim(ctx, spied, n)
 		require.NoError(t, err)
 		require.Len(t, rows, n)
-		assertPlan(t, spied, "jobs_claim")
+		assertPlan(t, spied, "claim")
 
 		_, err = table.Sweep(ctx, spied, n)
 		require.NoError(t, err)
-		assertPlan(t, spied, "jobs_sweep")
+		assertPlan(t, spied, "sweep")
 		if orderBy != "" {
 			_, err = table.Promote(ctx, spied, n)
 			require.NoError(t, err)
-			assertPlan(t, spied, "jobs_promote")
+			assertPlan(t, spied, "promote")
 		}
 
-		require.NoError(t, table.Succeed(ctx, spied, rows[0].ID, rows[0].Fence))
+		require.NoError(t, table.Succeed(ctx, spied, rows[0].Lease))
 		assertPlan(t, spied, "")
 	}
 	run(t, s.db, "DROP TABLE jobs")
 }
 
+// MariaDB counts what it reads: for a claim that is no more in a larger table.
+func TestReads(t *testing.T) {
+	t.Parallel()
+	forEach(t, of(databases, retrytable.MySQL), func(t *testing.T, s *store) {
+		for _, orderBy := range []string{"", "priority DESC, id"} {
+			var reads []int
+			for _, total := range []int{500, 20_000} {
+				table := &retrytable.Table[int64]{Name: "jobs", OrderBy: orderBy}
+				s.fill(t, table, total, 90)
+				conn, err := s.db.Conn(t.Context())
+				require.NoError(t, err)
+				before := handlerReads(t, conn)
+				rows, err := table.Claim(t.Context(), conn, 10)
+				require.NoError(t, err)
+				require.Len(t, rows, 10)
+				reads = append(reads, handlerReads(t, conn)-before)
+				require.NoError(t, conn.Close())
+				run(t, s.db, "DROP TABLE jobs")
+			}
+			assert.Equal(t, reads[0], reads[1])
+			assert.Less(t, reads[0], 100)
+		}
+	})
+}
+
+// handlerReads returns how many rows and entries of indexes a session has read.
+func handlerReads(t *testing.T, conn *sql.Conn) (sum int) {
+	t.Helper()
+	for _, row := range query(t, conn, "SHOW SESSION STATUS LIKE 'Handler_read%'") {
+		n, err := strconv.Atoi(row[1].(string))
+		require.NoError(t, err)
+		sum += n
+	}
+	return sum
+}
+
+// A plan that PostgreSQL has made for all parameters is no worse.
+func TestGenericPlan(t *testing.T) {
+	t.Parallel()
+	forEach(t, kinds[:1], func(t *testing.T, s *store) {
+		for _, orderBy := range []string{"", "priority DESC, id"} {
+			table := &retrytable.Table[int64]{Name: "jobs", OrderBy: orderBy, Where: "id <> $1"}
+			s.fill(t, table, 20_000, 0)
+			s.analyze(t)
+			generic := &genericPlans{DB: openDB(t, s.driver, pgDSN(t, s.dsn, "plan_cache_mode", "force_generic_plan"))}
+			rows, err := table.Claim(t.Context(), generic, 1, 7)
+			require.NoError(t, err)
+			require.Len(t, rows, 1)
+			assert.Contains(t, generic.plan, "jobs_claim")
+			assert.NotContains(t, generic.plan, "Sort")
+			assert.NotContains(t, generic.plan, "Seq Scan")
+			run(t, s.db, "DROP TABLE jobs")
+		}
+	})
+}
+
+// genericPlans keeps the plan that is made before the parameters are known.
+type genericPlans struct {
+	*sql.DB
+
+	plan string
+}
+
+func (g *genericPlans) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	conn, err := g.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.ExecContext(ctx, "PREPARE p(bigint) AS "+query); err != nil {
+		return nil, err
+	}
+	rows, err := conn.QueryContext(ctx, "EXPLAIN (COSTS OFF) EXECUTE p(7)")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	g.plan = ""
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			return nil, err
+		}
+		g.plan += line + "\n"
+	}
+	if _, err := conn.ExecContext(ctx, "DEALLOCATE p"); err != nil {
+		return nil, err
+	}
+	return g.DB.QueryContext(ctx, query, args...) //nolint:sqlclosecheck // the caller closes them
+}
+
+// assertPlan asserts that a method has looked for its rows in an index.
 func assertPlan(t *testing.T, s *spy, index string) {
 	t.Helper()
 	plan := s.plan()
-	assert.Contains(t, plan, index)
-	assert.NotContains(t, plan, "Seq Scan")
-	assert.NotContains(t, plan, "Sort")
-	assert.NotContains(t, plan, "SCAN jobs\n")
-	assert.NotContains(t, plan, "SCAN other\n")
-	assert.NotContains(t, plan, "TEMP B-TREE")
+	if index != "" {
+		name := "jobs_" + index
+		if s.dialect == retrytable.MySQL {
+			name = " " + index + "_"
+		}
+		assert.Contains(t, plan, name)
+	}
+	for _, bad := range []string{
+		"Seq Scan", "Sort", "SCAN jobs\n", "SCAN other\n", "TEMP B-TREE", " ALL ", "filesort", "temporary",
+	} {
+		assert.NotContains(t, plan, bad)
+	}
 }

@@ -2,7 +2,9 @@
 package tabletest_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,7 +82,7 @@ func TestRuns(t *testing.T) {
 
 		fail := func(row retrytable.Row[int64], err error) retry.Decision {
 			d := hourly.Next(row.State, err, row.Now())
-			require.NoError(t, table.Fail(ctx, s.db, row.ID, row.Fence, d, d.Verdict.Class.String()))
+			require.NoError(t, table.Fail(ctx, s.db, row.Lease, d, d.Verdict.Class.String()))
 			return d
 		}
 		rows, err := table.Claim(ctx, s.db, 1, allowed...)
@@ -102,13 +104,13 @@ func TestRuns(t *testing.T) {
 		require.Len(t, rows, 1)
 		assert.Equal(t, int64(1), rows[0].ID, "the oldest, although it is a retry")
 		assert.Equal(t, 1, rows[0].State.Failures)
-		require.NoError(t, table.SucceedAs(ctx, s.db, 1, rows[0].Fence, "needs_review"))
-		assert.Equal(t, retrytable.ErrLeaseLost, table.SucceedAs(ctx, s.db, 1, rows[0].Fence, "passed"))
+		require.NoError(t, table.SucceedAs(ctx, s.db, rows[0].Lease, "needs_review"))
+		assert.Equal(t, retrytable.ErrLeaseLost, table.SucceedAs(ctx, s.db, rows[0].Lease, "passed"))
 		assert.Equal(t, []int64{3}, claimed(t, s, table, 5, allowed...), "category c is not allowed")
 
 		var got []any
-		for _, row := range query(t, s.db, "SELECT status || ' ' || retry_count || ' ' || coalesce(error_class, '-') FROM runs ORDER BY id") {
-			got = append(got, row...)
+		for _, row := range query(t, s.db, "SELECT status, retry_count, coalesce(error_class, '-') FROM runs ORDER BY id") {
+			got = append(got, fmt.Sprint(row[0], " ", row[1], " ", row[2]))
 		}
 		assert.Equal(t, []any{"needs_review 0 -", "error 1 final", "processing 1 -", "discovered 0 -"}, got)
 	})
@@ -136,6 +138,9 @@ func TestTickets(t *testing.T) {
 				End:   "hold_reason = 'Max retries exceeded: ' || CAST($1 AS text)",
 			},
 		}
+		if s.dialect == retrytable.MySQL {
+			table.Set.End = "hold_reason = concat('Max retries exceeded: ', $1)"
+		}
 		run(t, s.db, "CREATE TABLE tickets (id bigint PRIMARY KEY, priority integer, created_at integer, assignee_type text, "+
 			"vm_id text, error text, hold_reason text)")
 		run(t, s.db, table.Schema())
@@ -149,7 +154,7 @@ func TestTickets(t *testing.T) {
 		require.Equal(t, int64(3), rows[0].ID)
 		d := hourly.Next(rows[0].State, errWork, rows[0].Now())
 		run(t, s.db, "UPDATE tickets SET hold_reason = 'vacation' WHERE id = 3")
-		require.NoError(t, table.Fail(ctx, s.db, 3, rows[0].Fence, d, "boom"))
+		require.NoError(t, table.Fail(ctx, s.db, rows[0].Lease, d, "boom"))
 		assert.Equal(t, [][]any{{int64(1)}}, query(t, s.db,
 			"SELECT count(*) FROM tickets WHERE id = 3 AND hold_reason IS NULL AND vm_id IS NULL AND error = 'boom'"))
 		assert.Empty(t, promoted(t, s, table))
@@ -160,7 +165,7 @@ func TestTickets(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, int64(3), rows[0].ID, "before 2 and 1")
 		d = hourly.Next(rows[0].State, retry.MarkFinal(errWork), rows[0].Now())
-		require.NoError(t, table.Fail(ctx, s.db, 3, rows[0].Fence, d, "code_error"))
+		require.NoError(t, table.Fail(ctx, s.db, rows[0].Lease, d, "code_error"))
 		var reason string
 		require.NoError(t, s.db.QueryRowContext(ctx, "SELECT hold_reason FROM tickets WHERE state = 'on_hold' AND vm_id IS NULL").Scan(&reason))
 		assert.Equal(t, "Max retries exceeded: code_error", reason)
@@ -199,10 +204,15 @@ func TestTasks(t *testing.T) {
 		}
 		create := "CREATE TABLE task (id bigint PRIMARY KEY, failure_reason text)"
 		schema := table.Schema()
-		if s.dialect == retrytable.PostgreSQL { // an enum is fine
-			run(t, s.db, "CREATE TYPE status_kind AS ENUM "+
-				"('pending', 'retry_pending', 'claimed', 'running', 'success', 'skipped', 'failure', 'canceled', 'paused')")
-			create = "CREATE TABLE task (id bigint PRIMARY KEY, failure_reason text, status status_kind NOT NULL DEFAULT 'pending')"
+		const enum = "ENUM ('pending', 'retry_pending', 'claimed', 'running', 'success', 'skipped', 'failure', 'canceled', 'paused')"
+		const withEnum = "CREATE TABLE task (id bigint PRIMARY KEY, failure_reason text, status %s NOT NULL DEFAULT 'pending')"
+		switch s.dialect { // an enum is fine
+		case retrytable.PostgreSQL:
+			run(t, s.db, "CREATE TYPE status_kind AS "+enum)
+			create = fmt.Sprintf(withEnum, "status_kind")
+		case retrytable.MySQL:
+			create = fmt.Sprintf(withEnum, enum)
+			schema = strings.Replace(schema, "ADD COLUMN `status` varchar(255) NOT NULL DEFAULT 'pending',", "", 1)
 		}
 		run(t, s.db, create)
 		run(t, s.db, schema)
@@ -214,7 +224,7 @@ func TestTasks(t *testing.T) {
 		run(t, s.db, "UPDATE task SET status = 'running' WHERE status = 'claimed'")
 		run(t, s.db, "UPDATE task SET status = 'canceled' WHERE id = 1")
 		for _, row := range rows {
-			err := table.Fail(ctx, s.db, row.ID, row.Fence, hourly.Next(row.State, errWork, row.Now()), "timeout")
+			err := table.Fail(ctx, s.db, row.Lease, hourly.Next(row.State, errWork, row.Now()), "timeout")
 			if row.ID == 1 {
 				assert.Equal(t, retrytable.ErrLeaseLost, err, "canceled is final")
 			} else {
@@ -233,8 +243,8 @@ func TestTasks(t *testing.T) {
 		require.NoError(t, s.db.QueryRowContext(ctx,
 			"SELECT count(*) FROM task WHERE failure_reason IS NULL AND next_retry_at IS NULL AND attempts = 2").Scan(&n))
 		assert.Equal(t, 2, n)
-		require.NoError(t, table.Succeed(ctx, s.db, 2, 2))
-		require.NoError(t, table.SucceedAs(ctx, s.db, 3, 2, "skipped"))
-		assert.Equal(t, [][]any{{"success"}, {"skipped"}}, query(t, s.db, "SELECT CAST(status AS text) FROM task WHERE id > 1 ORDER BY id"))
+		require.NoError(t, table.Succeed(ctx, s.db, retrytable.Lease[int64]{ID: 2, Fence: 2}))
+		require.NoError(t, table.SucceedAs(ctx, s.db, retrytable.Lease[int64]{ID: 3, Fence: 2}, "skipped"))
+		assert.Equal(t, [][]any{{"success"}, {"skipped"}}, query(t, s.db, "SELECT trim(CAST(status AS char(9))) FROM task WHERE id > 1 ORDER BY id"))
 	})
 }

@@ -2,6 +2,9 @@
 package tabletest_test
 
 import (
+	"database/sql"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +32,7 @@ func TestWorkerClockOff(t *testing.T) {
 			row.State.Key = "job 1"
 			d := p.Next(row.State, errWork, p.Now())
 			assert.WithinDuration(t, time.Now().Add(off+d.Delay), d.At, 10*time.Second, "the worker is wrong")
-			require.NoError(t, table.Fail(t.Context(), s.db, row.ID, row.Fence, d))
+			require.NoError(t, table.Fail(t.Context(), s.db, row.Lease, d))
 			near(t, s.record(t, s.db, 1).due, d.Delay)
 			delays = append(delays, d.Delay)
 		}
@@ -50,37 +53,53 @@ func TestElapsedByDatabaseClock(t *testing.T) {
 		row := one(t, s.db, table)
 		assert.True(t, p.Next(row.State, errWork, row.Now()).Retry)
 		assert.False(t, p.Next(row.State, errWork, p.Now()).Retry, "the test can tell")
-		require.NoError(t, table.Release(t.Context(), s.db, row.ID, row.Fence))
+		require.NoError(t, table.Release(t.Context(), s.db, row.Lease))
 
 		s.ago(t, s.db, "first_at", 1, 31*time.Minute)
 		row = one(t, s.db, table)
 		assert.WithinDuration(t, time.Now().Add(-31*time.Minute), row.State.First, 10*time.Second)
 		d := p.Next(row.State, errWork, row.Now())
 		assert.Equal(t, retry.StopElapsed, d.Stop)
-		require.NoError(t, table.Fail(t.Context(), s.db, row.ID, row.Fence, d))
+		require.NoError(t, table.Fail(t.Context(), s.db, row.Lease, d))
 		assert.Equal(t, "dead", s.record(t, s.db, 1).status)
 	})
+}
+
+// in opens a database once more, in a session of another time zone.
+func (s *store) in(t *testing.T, zone, hours string) *sql.DB {
+	t.Helper()
+	if s.dialect == retrytable.PostgreSQL {
+		return openDB(t, s.driver, pgDSN(t, s.dsn, "timezone", zone))
+	}
+	settings := "time_zone=" + url.QueryEscape("'"+hours+"'")
+	if !strings.Contains(s.dsn, "parseTime") {
+		settings += "&parseTime=true&loc=" + url.QueryEscape(zone)
+	}
+	return openDB(t, s.driver, mariaDSN(s.dsn, settings))
 }
 
 // Sessions in different zones mean the same instants.
 func TestSessionZones(t *testing.T) {
 	t.Parallel()
-	forEach(t, kinds[:5], func(t *testing.T, s *store) {
+	forEach(t, of(kinds, retrytable.PostgreSQL, retrytable.MySQL), func(t *testing.T, s *store) {
 		table, ctx := jobs(), t.Context()
 		s.create(t, table, 1)
-		east := openDB(t, s.driver, pgDSN(t, s.dsn, "timezone", "Pacific/Kiritimati")) // UTC+14
-		west := openDB(t, s.driver, pgDSN(t, s.dsn, "timezone", "Pacific/Pago_Pago"))  // UTC-11
+		east := s.in(t, "Pacific/Tongatapu", "+13:00")
+		west := s.in(t, "Pacific/Pago_Pago", "-11:00")
 		for _, from := range []retrytable.DB{east, west} {
 			for _, to := range []retrytable.DB{east, west} {
 				run(t, s.db, "UPDATE jobs SET status = 'ready', attempts = 0, due_at = NULL, first_at = NULL")
-				row := one(t, from, table)
+				run(t, from, "UPDATE jobs SET due_at = "+s.instants.Now(s.dialect))
+				row := one(t, to, table)
+				require.NoError(t, table.Release(ctx, to, row.Lease))
+				row = one(t, from, table)
 				near(t, row.Claimed, 0)
 				near(t, row.State.First, 0)
-				require.NoError(t, table.Extend(ctx, from, row.ID, row.Fence, 30*time.Minute))
+				require.NoError(t, table.Extend(ctx, from, row.Lease, 30*time.Minute))
 				rows, err := table.Sweep(ctx, to, 10)
 				require.NoError(t, err)
 				assert.Empty(t, rows)
-				require.NoError(t, table.Fail(ctx, from, row.ID, row.Fence, next(row, errWork)))
+				require.NoError(t, table.Fail(ctx, from, row.Lease, next(row, errWork)))
 				rows, err = table.Claim(ctx, to, 10)
 				require.NoError(t, err)
 				assert.Empty(t, rows)
@@ -101,14 +120,17 @@ func TestSessionZones(t *testing.T) {
 // statement.
 func TestDelayInLongTransaction(t *testing.T) {
 	t.Parallel()
-	forEach(t, databases[:1], func(t *testing.T, s *store) {
+	forEach(t, of(databases, retrytable.PostgreSQL, retrytable.MySQL), func(t *testing.T, s *store) {
 		table := jobs()
 		s.create(t, table, 1)
-		tx, err := s.db.BeginTx(t.Context(), nil)
-		require.NoError(t, err)
+		tx := s.begin(t.Context(), t)
 		row := one(t, tx, table)
-		run(t, tx, "SELECT pg_sleep(0.2)")
-		require.NoError(t, table.Fail(t.Context(), tx, row.ID, row.Fence, next(row, errWork)))
+		sleep := "SELECT pg_sleep(0.2)"
+		if s.dialect == retrytable.MySQL {
+			sleep = "DO sleep(0.2)"
+		}
+		run(t, tx, sleep)
+		require.NoError(t, table.Fail(t.Context(), tx, row.Lease, next(row, errWork)))
 		require.NoError(t, tx.Commit())
 		due := s.record(t, s.db, 1).due
 		assert.GreaterOrEqual(t, due.Sub(row.Claimed), time.Hour+200*time.Millisecond)
@@ -125,7 +147,7 @@ func TestNeverEarly(t *testing.T) {
 			row := one(t, s.db, table)
 			delay := 100*time.Millisecond + time.Duration(i)*37*time.Microsecond + 1
 			p := &retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(delay), Jitter: retry.NoJitter}
-			require.NoError(t, table.Fail(t.Context(), s.db, row.ID, row.Fence, p.Next(row.State, errWork, row.Now())))
+			require.NoError(t, table.Fail(t.Context(), s.db, row.Lease, p.Next(row.State, errWork, row.Now())))
 			due := s.record(t, s.db, 1).due
 			assert.GreaterOrEqual(t, due.Sub(row.Claimed), delay)
 			assert.Less(t, due.Sub(row.Claimed), delay+s.unit()+10*time.Second)
@@ -148,10 +170,31 @@ func TestLongestDelay(t *testing.T) {
 		s.create(t, table, 1)
 		row := one(t, s.db, table)
 		longest := time.Duration(1<<63 - 1)
-		require.NoError(t, table.Extend(t.Context(), s.db, row.ID, row.Fence, longest))
+		require.NoError(t, table.Extend(t.Context(), s.db, row.Lease, longest))
 		d := next(row, errWork)
 		d.Delay = longest
-		require.NoError(t, table.Fail(t.Context(), s.db, row.ID, row.Fence, d))
+		require.NoError(t, table.Fail(t.Context(), s.db, row.Lease, d))
 		assert.Greater(t, s.record(t, s.db, 1).due.Year(), 2300)
+	})
+}
+
+// The instants of the program's own statements are those of the table.
+func TestInstants(t *testing.T) {
+	t.Parallel()
+	forEach(t, kinds, func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, 2)
+		run(t, s.db, "UPDATE jobs SET due_at = "+s.instants.Now(s.dialect)+" WHERE id = 1")
+		at := time.Now().Add(time.Hour)
+		run(t, s.db, "UPDATE jobs SET due_at = $1 WHERE id = 2", retrytable.Instant{Time: at, As: s.instants})
+		assert.Equal(t, int64(1), one(t, s.db, table).ID)
+		due := retrytable.Instant{As: s.instants}
+		require.NoError(t, s.db.QueryRowContext(t.Context(), "SELECT due_at FROM jobs WHERE id = 2").Scan(&due))
+		assert.WithinRange(t, due.Time, at.Truncate(time.Microsecond), at.Add(s.unit()))
+		assert.Equal(t, time.UTC, due.Location())
+		require.NoError(t, s.db.QueryRowContext(t.Context(), "SELECT due_at FROM jobs WHERE id = 1").Scan(&due))
+		assert.True(t, due.IsZero(), "it was claimed")
+		require.NoError(t, s.db.QueryRowContext(t.Context(), "SELECT "+s.instants.Now(s.dialect)).Scan(&due))
+		near(t, due.Time, 0)
 	})
 }

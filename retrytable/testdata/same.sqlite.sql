@@ -7,13 +7,13 @@ CREATE INDEX IF NOT EXISTS `tickets_claim` ON `tickets` ((coalesce(`due_at`, 0))
 CREATE INDEX IF NOT EXISTS `tickets_sweep` ON `tickets` (`lease_until`) WHERE `status` IN ('running');
 
 -- claim
-UPDATE `tickets` SET `status` = 'running', `attempts` = coalesce(`attempts`, 0) + 1, `due_at` = NULL, `lease_until` = (CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 + 60000000 + 999) / 1000, `fence` = coalesce(`fence`, 0) + 1 WHERE `id` IN (SELECT `id` AS picked_id FROM `tickets` WHERE `status` IN ('ready') AND coalesce(`due_at`, 0) <= CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 / 1000 ORDER BY coalesce(`due_at`, 0) LIMIT ?1) RETURNING `id`, `fence`, coalesce(`attempts`, 0), 0, NULL, CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000;
+UPDATE `tickets` SET `status` = 'running', `attempts` = coalesce(`attempts`, 0) + 1, `due_at` = NULL, `lease_until` = (CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 + 60000000 + 999) / 1000, `fence` = coalesce(`fence`, 0) + 1 WHERE `id` IN (SELECT `id` AS picked_id FROM `tickets` WHERE `status` IN ('ready') AND coalesce(`due_at`, 0) <= CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 / 1000 ORDER BY coalesce(`due_at`, 0) LIMIT 10) RETURNING `id`, `fence`, coalesce(`attempts`, 0), 0, 0, NULL, CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000;
 
 -- sweep
-UPDATE `tickets` SET `lease_until` = (CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 + 60000000 + 999) / 1000, `fence` = coalesce(`fence`, 0) + 1 WHERE `id` IN (SELECT `id` AS picked_id FROM `tickets` WHERE `status` IN ('running') AND `lease_until` <= CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 / 1000 ORDER BY `lease_until` LIMIT ?1) RETURNING `id`, `fence`, coalesce(`attempts`, 0), 0, NULL, CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000;
+UPDATE `tickets` SET `lease_until` = (CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 + 60000000 + 999) / 1000, `fence` = coalesce(`fence`, 0) + 1 WHERE `id` IN (SELECT `id` AS picked_id FROM `tickets` WHERE `status` IN ('running') AND `lease_until` <= CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 / 1000 ORDER BY `lease_until` LIMIT 10) RETURNING `id`, `fence`, coalesce(`attempts`, 0), 0, 0, NULL, CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000;
 
 -- promote
-UPDATE `tickets` SET `status` = 'ready', `due_at` = NULL WHERE `id` IN (SELECT `id` AS picked_id FROM `tickets` WHERE `status` IN ('ready') AND `due_at` IS NOT NULL AND `due_at` <= CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 / 1000 ORDER BY `due_at` LIMIT ?1) RETURNING `id`;
+UPDATE `tickets` SET `status` = 'ready', `due_at` = NULL WHERE `id` IN (SELECT `id` AS picked_id FROM `tickets` WHERE `status` IN ('ready') AND coalesce(`due_at`, 0) <= CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 / 1000 AND (`due_at` IS NOT NULL) ORDER BY coalesce(`due_at`, 0) LIMIT 10) RETURNING `id`;
 
 -- succeed
 UPDATE `tickets` SET `status` = ?1, `lease_until` = NULL WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running');

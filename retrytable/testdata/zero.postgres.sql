@@ -7,13 +7,13 @@ CREATE INDEX IF NOT EXISTS "jobs_claim" ON "jobs" ((CASE WHEN "status" = 'ready'
 CREATE INDEX IF NOT EXISTS "jobs_sweep" ON "jobs" ("lease_until") WHERE "status" IN ('running');
 
 -- claim
-WITH picked AS MATERIALIZED (SELECT "id" AS picked_id FROM "jobs" WHERE "status" IN ('ready', 'waiting') AND CASE WHEN "status" = 'ready' THEN coalesce("due_at", '-infinity'::timestamptz) ELSE "due_at" END <= statement_timestamp() ORDER BY CASE WHEN "status" = 'ready' THEN coalesce("due_at", '-infinity'::timestamptz) ELSE "due_at" END LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED) UPDATE "jobs" SET "status" = 'running', "attempts" = coalesce("attempts", 0) + 1, "due_at" = NULL, "lease_until" = statement_timestamp() + 60000000::bigint * interval '1 microsecond', "fence" = coalesce("fence", 0) + 1 FROM picked WHERE "id" = picked_id RETURNING "id", "fence", coalesce("attempts", 0), 0, NULL, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint;
+WITH picked AS MATERIALIZED (SELECT "id" AS picked_id FROM "jobs" WHERE "status" IN ('ready', 'waiting') AND CASE WHEN "status" = 'ready' THEN coalesce("due_at", '-infinity'::timestamptz) ELSE "due_at" END <= statement_timestamp() ORDER BY CASE WHEN "status" = 'ready' THEN coalesce("due_at", '-infinity'::timestamptz) ELSE "due_at" END LIMIT 10 FOR NO KEY UPDATE SKIP LOCKED) UPDATE "jobs" SET "status" = 'running', "attempts" = coalesce("attempts", 0) + 1, "due_at" = NULL, "lease_until" = clock_timestamp() + 60000000::bigint * interval '1 microsecond', "fence" = coalesce("fence", 0) + 1 FROM picked WHERE "id" = picked_id RETURNING "id", "fence", coalesce("attempts", 0), 0, 0, NULL, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
 -- sweep
-WITH picked AS MATERIALIZED (SELECT "id" AS picked_id FROM "jobs" WHERE "status" IN ('running') AND "lease_until" <= statement_timestamp() ORDER BY "lease_until" LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED) UPDATE "jobs" SET "lease_until" = statement_timestamp() + 60000000::bigint * interval '1 microsecond', "fence" = coalesce("fence", 0) + 1 FROM picked WHERE "id" = picked_id RETURNING "id", "fence", coalesce("attempts", 0), 0, NULL, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint;
+WITH picked AS MATERIALIZED (SELECT "id" AS picked_id FROM "jobs" WHERE "status" IN ('running') AND "lease_until" <= statement_timestamp() ORDER BY "lease_until" LIMIT 10 FOR NO KEY UPDATE SKIP LOCKED) UPDATE "jobs" SET "lease_until" = clock_timestamp() + 60000000::bigint * interval '1 microsecond', "fence" = coalesce("fence", 0) + 1 FROM picked WHERE "id" = picked_id RETURNING "id", "fence", coalesce("attempts", 0), 0, 0, NULL, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
 -- promote
-WITH picked AS MATERIALIZED (SELECT "id" AS picked_id FROM "jobs" WHERE "status" IN ('ready', 'waiting') AND "due_at" IS NOT NULL AND "due_at" <= statement_timestamp() ORDER BY "due_at" LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED) UPDATE "jobs" SET "status" = 'ready', "due_at" = NULL FROM picked WHERE "id" = picked_id RETURNING "id";
+WITH picked AS MATERIALIZED (SELECT "id" AS picked_id FROM "jobs" WHERE "status" IN ('ready', 'waiting') AND CASE WHEN "status" = 'ready' THEN coalesce("due_at", '-infinity'::timestamptz) ELSE "due_at" END <= statement_timestamp() AND ("due_at" IS NOT NULL) ORDER BY CASE WHEN "status" = 'ready' THEN coalesce("due_at", '-infinity'::timestamptz) ELSE "due_at" END LIMIT 10 FOR NO KEY UPDATE SKIP LOCKED) UPDATE "jobs" SET "status" = 'ready', "due_at" = NULL FROM picked WHERE "id" = picked_id RETURNING "id";
 
 -- succeed
 UPDATE "jobs" SET "status" = $1, "lease_until" = NULL WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running');
@@ -22,13 +22,13 @@ UPDATE "jobs" SET "status" = $1, "lease_until" = NULL WHERE "id" = $2 AND "fence
 UPDATE "jobs" SET "status" = $1, "lease_until" = NULL WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running');
 
 -- retry
-UPDATE "jobs" SET "status" = 'waiting', "lease_until" = NULL, "attempts" = $1, "due_at" = statement_timestamp() + $2::bigint * interval '1 microsecond' WHERE "id" = $3 AND "fence" = $4 AND "status" IN ('running');
+UPDATE "jobs" SET "status" = 'waiting', "lease_until" = NULL, "attempts" = $1, "due_at" = clock_timestamp() + $2::bigint * interval '1 microsecond' WHERE "id" = $3 AND "fence" = $4 AND "status" IN ('running');
 
 -- end
 UPDATE "jobs" SET "status" = 'dead', "lease_until" = NULL, "attempts" = $1, "due_at" = NULL WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running');
 
 -- extend
-UPDATE "jobs" SET "lease_until" = statement_timestamp() + $1::bigint * interval '1 microsecond' WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running');
+WITH held AS MATERIALIZED (SELECT "id" AS held_id FROM "jobs" WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running') FOR NO KEY UPDATE) UPDATE "jobs" SET "lease_until" = clock_timestamp() + $1::bigint * interval '1 microsecond' FROM held WHERE "id" = held_id;
 
 -- release
 UPDATE "jobs" SET "status" = 'ready', "attempts" = "attempts" - 1, "due_at" = NULL, "lease_until" = NULL WHERE "id" = $1 AND "fence" = $2 AND "status" IN ('running');

@@ -15,7 +15,7 @@ import (
 
 // Provoke makes a database fail, and checks how that is judged. Several categories
 // stand for a failure where the category, and whether it is proved that nothing
-// was applied, depends on who was faster.
+// was applied, depends on which of the two was faster.
 func Provoke(t *testing.T, name string, fail func(t *testing.T) error, class retry.Class, categories ...string) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {

@@ -1,0 +1,51 @@
+package retrytable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// beat extends a lease, which ends then at the earliest, until it is stopped or the
+// lease is lost, which it tells. What it returns stops it, and returns when the lease
+// ends now.
+func (s *shift[ID]) beat(lease Lease[ID], ends time.Time, lost context.CancelCauseFunc) (stop func() time.Time) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	var heart sync.WaitGroup
+	heart.Go(func() { ends = s.extend(ctx, lease, ends, lost) })
+	return func() time.Time {
+		cancel()
+		heart.Wait()
+		return ends
+	}
+}
+
+// errAsleep is why a lease was not extended if the database did not refuse to.
+var errAsleep = errors.New("this process did not run")
+
+func (s *shift[ID]) extend(ctx context.Context, lease Lease[ID], ends time.Time, lost context.CancelCauseFunc) time.Time {
+	pause, last := s.heartbeat, errAsleep
+	for sleep(ctx, min(pause, time.Until(ends))) == nil {
+		sent := time.Now()
+		if !sent.Before(ends) {
+			lost(fmt.Errorf("%w: it was not extended in time: %w", ErrLeaseLost, last))
+			return ends
+		}
+		statement, cancel := context.WithDeadline(ctx, ends)
+		err := s.Table.Extend(statement, s.DB, lease, 0)
+		cancel()
+		switch {
+		case err == nil:
+			pause, last = s.heartbeat, errAsleep
+			ends = sent.Add(s.lease)
+		case errors.Is(err, ErrLeaseLost):
+			lost(err)
+			return ends
+		default:
+			pause, last = s.heartbeat/4, err
+		}
+	}
+	return ends
+}

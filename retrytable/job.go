@@ -1,0 +1,198 @@
+package retrytable
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// Job is what a [Worker] works on: a claimed row. Its methods are for Work, and are not
+// safe for concurrent use.
+type Job[ID any] struct {
+	Row[ID]
+
+	// Data is for what Work wants FinishArgs, InTx and After to know. It is not stored.
+	Data any
+
+	status  string
+	effects []func(context.Context, *sql.Tx) error
+}
+
+// Attempt returns the number of this attempt; the first has number 1. Attempts that cost
+// none of the policy's count.
+func (j *Job[ID]) Attempt() int { return attempts(j.State) + 1 }
+
+// SucceedAs has the job end, if Work returns nil, with another word for the status, one
+// of Statuses.Done. Any other is reported to OnError, and the job is not finished.
+func (j *Job[ID]) SucceedAs(word string) { j.status = word }
+
+// InTx has fn run if Work returns nil, in the transaction that ends the job, after what
+// was given to InTx before: either all of it takes effect and the job is done, or
+// nothing and it is not. fn runs again if the transaction has to be repeated, so it must
+// do nothing outside of it.
+//
+// An error of fn is a failure of the attempt, about which the policy decides. Only if it
+// is Retryable or RateLimited by [retry.Classify], as a lost connection is, the
+// transaction is repeated instead, for as long as the lease holds.
+func (j *Job[ID]) InTx(fn func(ctx context.Context, tx *sql.Tx) error) {
+	j.effects = append(j.effects, fn)
+}
+
+// Outcome is how an attempt ended.
+type Outcome[ID any] struct {
+	Job *Job[ID]
+
+	// Err is nil if the job is done. It is that of Work, or [retry.ErrLost], or that of
+	// the Decision where the job was not run again because the policy was used up.
+	Err error
+
+	// Decision is that of the policy about Err.
+	Decision retry.Decision
+
+	// Released says that the job was given back, because the Worker has to stop. Err is
+	// then why, and nothing was decided.
+	Released bool
+}
+
+// PanicError is the error of work that panicked. It is Final, unless the policy's
+// Classifier or a mark on the Value says otherwise.
+type PanicError struct {
+	Value any    // what panic was called with
+	Stack []byte // of the goroutine, as [runtime/debug.Stack] returns it
+}
+
+// Error returns the form "retrytable: work panicked: index out of range".
+func (e *PanicError) Error() string { return fmt.Sprintf("retrytable: work panicked: %v", e.Value) }
+
+// Unwrap returns the value of the panic if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// NonRetryable returns true. [retry.Classify] asks for it.
+func (e *PanicError) NonRetryable() bool { return true }
+
+// work sees to a claimed job, whose lease ends then at the earliest.
+//
+//nolint:contextcheck // what is stored is not canceled
+func (s *shift[ID]) work(ctx context.Context, row Row[ID], ends time.Time) {
+	job := &Job[ID]{Row: row}
+	if ctx.Err() != nil {
+		s.settle(&Outcome[ID]{Job: job, Err: context.Cause(ctx), Released: true}, ends)
+		return
+	}
+	if d, exhausted := s.policy.Exhausted(row.State, row.Now()); exhausted {
+		s.settle(&Outcome[ID]{Job: job, Err: d.Err, Decision: d}, ends)
+		return
+	}
+	if o, ends := s.attempt(job, ends); o != nil {
+		s.settle(o, ends)
+	}
+}
+
+// attempt does a job once under its lease. There is no outcome if the lease was lost.
+func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Time) {
+	ctx, cancel := context.WithCancelCause(s.working)
+	defer cancel(nil)
+	stop := s.beat(job.Lease, ends, cancel)
+	defer stop() // also in runtime.Goexit
+	policy := s.policyFor(job)
+	call := retry.Call{Policy: &policy, State: job.State}
+	defer call.Abort()
+	o := &Outcome[ID]{Job: job}
+	if !call.Begin(ctx) {
+		o.Err, o.Released = call.Err(), true
+		return o, stop()
+	}
+	o.Err = s.do(call.Context(), job)
+	o.Decision = call.End(o.Err)
+	cause := context.Cause(ctx)
+	ends = stop()
+	switch {
+	case o.Err == nil || cause == nil:
+	case errors.Is(cause, ErrLeaseLost):
+		s.report(fmt.Errorf("retrytable: job %v: %w", job.ID, cause))
+		return nil, ends
+	case s.policy.NonIdempotent || isOwn(&policy, o.Err):
+		o.Decision = policy.Next(job.State, o.Err, job.Now())
+	default:
+		o.Released = true
+	}
+	return o, ends
+}
+
+// do calls Work.
+func (s *shift[ID]) do(ctx context.Context, job *Job[ID]) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{v, debug.Stack()}
+		}
+	}()
+	return s.Work(ctx, job)
+}
+
+// isOwn reports whether a failure after the context was canceled is the work's own: it
+// panicked, or it marked the error. Other errors may well be what the cancellation has
+// made of it.
+func isOwn(p *retry.Policy, err error) bool {
+	if _, panicked := err.(*PanicError); panicked { //nolint:errorlint // made here
+		return p.Classify(err).Class == retry.Final
+	}
+	return marks.Classify(err).Class == retry.Final
+}
+
+// marks knows nothing but marks, which are asked before a Classifier.
+var marks = &retry.Policy{Classifier: func(error) retry.Verdict { return retry.Verdict{Category: "unmarked"} }}
+
+// policyFor returns the policy for one attempt: in the time of the database, without a
+// budget, and with an observer of attempts alone, because the outcome is told when it is
+// stored.
+func (s *shift[ID]) policyFor(job *Job[ID]) retry.Policy {
+	p := *s.policy
+	p.Budget = nil
+	p.Clock = &rowClock{p.Clock, job.Now}
+	if seer, ok := p.Observer.(attemptObserver); ok {
+		p.Observer = attemptsOnly{seer}
+	} else {
+		p.Observer = nil
+	}
+	return p
+}
+
+// attemptObserver is an observer of attempts; see [retry.Observer].
+type attemptObserver interface {
+	Attempt(ctx context.Context, n int) (context.Context, func(error))
+}
+
+type attemptsOnly struct{ attemptObserver }
+
+// Observe implements [retry.Observer].
+func (attemptsOnly) Observe(context.Context, retry.Event) {}
+
+// rowClock is a clock on which it is as late as in the database.
+type rowClock struct {
+	clock retry.Clock // nil for that of the system
+	now   func() time.Time
+}
+
+// Now implements [retry.Clock].
+func (c *rowClock) Now() time.Time { return c.now() }
+
+// After implements [retry.Clock]. Nobody waits by it.
+func (c *rowClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// AttemptContext limits an attempt as the clock of the policy does; see [retry.Clock].
+func (c *rowClock) AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if timer, ok := c.clock.(interface {
+		AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
+	}); ok {
+		return timer.AttemptContext(ctx, d)
+	}
+	return context.WithTimeout(ctx, d)
+}

@@ -1,0 +1,254 @@
+package retrytable
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"hash/fnv"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// mysql is MySQL, and MariaDB. They know neither indexes of some of the rows nor
+// UPDATE … RETURNING, and MariaDB no indexes of expressions. So a generated column has
+// the instant at which a row is due, or NULL if it is not for the statement to pick, and
+// to pick rows takes a transaction.
+type mysql struct{}
+
+func (mysql) name() string { return "MySQL" }
+
+func (mysql) quote(name string) string { return quoted("`", name) }
+
+func (mysql) fold(name string) string { return strings.ToLower(name) }
+
+// mysqlParameter knows that strings have escapes, and lines may end in another comment.
+var mysqlParameter = regexp.MustCompile(
+	"\\$[0-9]+|'(?:[^'\\\\]|''|\\\\(?s:.))*'|\"(?:[^\"\\\\]|\"\"|\\\\(?s:.))*\"|`(?:[^`]|``)*`|(?:--|#)[^\\n]*|(?s:/\\*.*?\\*/)")
+
+func (mysql) parameter() *regexp.Regexp { return mysqlParameter }
+
+func (d mysql) bind(sql string) query {
+	order := []int{}
+	sql = d.parameter().ReplaceAllStringFunc(sql, func(p string) string {
+		if p[0] != '$' {
+			return p
+		}
+		n, _ := strconv.Atoi(p[1:]) // Validate has seen it
+		order = append(order, n)
+		return "?"
+	})
+	return query{sql, order}
+}
+
+// mysqlNow is the instant of the statement. A statement that counts from now on must not
+// have to wait for a lock.
+const mysqlNow = "UTC_TIMESTAMP(6)"
+
+// micros does not depend on the time zone of the session, as UNIX_TIMESTAMP does.
+func (mysql) micros(instant string) string {
+	return "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', " + instant + ")"
+}
+
+func (d mysql) clock() string { return d.micros(mysqlNow) }
+
+func (d mysql) instants(as Instants) *instantSQL {
+	switch as {
+	case DefaultInstants, Datetime:
+		return &instantSQL{
+			column: "datetime(6)",
+			now:    mysqlNow,
+			always: "TIMESTAMP'1000-01-01 00:00:00'", // the first there is
+			after:  func(micros string) string { return mysqlNow + " + INTERVAL " + micros + " MICROSECOND" },
+			of: func(micros string) string {
+				return "TIMESTAMPADD(MICROSECOND, " + micros + ", TIMESTAMP'1970-01-01 00:00:00')"
+			},
+			micros: d.micros,
+		}
+	case UnixMicros, UnixMillis, UnixSeconds:
+		return integers("bigint", d.clock(), d.clock(), "DIV", as)
+	default:
+		return nil
+	}
+}
+
+// generated returns the column that an index is made of, with its type and what it has.
+// Its name, which is that of the index too, has a digest of that: a column for other words
+// or another Where has another name, so that a statement finds the right one or none.
+func (mysql) generated(b *builder, i index) (name, sqlType, expression string) {
+	sqlType = b.instants.column
+	if i.due == "" {
+		sqlType = "tinyint"
+	}
+	expression = "CASE WHEN " + i.rows(b) + " THEN " + cmp.Or(i.due, "1") + " END"
+	digest := fnv.New32a()
+	_, _ = digest.Write([]byte(sqlType + expression))
+	return fmt.Sprintf("%s_%08x", i.suffix[1:], digest.Sum32()), sqlType, expression
+}
+
+// schema is one statement, which copies the table once. There is no IF NOT EXISTS.
+func (d mysql) schema(b *builder) string {
+	var added []string
+	for _, c := range b.added("varchar(255)", "bigint", " DEFAULT ("+b.instants.now+")") {
+		added = append(added, "ADD COLUMN "+c)
+	}
+	for _, i := range b.indexes() {
+		name, sqlType, expression := d.generated(b, i)
+		key := name
+		if i.due == "" {
+			key += ", " + b.orderBy
+		}
+		added = append(added,
+			fmt.Sprintf("ADD COLUMN %s %s GENERATED ALWAYS AS (%s) STORED INVISIBLE", name, sqlType, expression),
+			fmt.Sprintf("ADD INDEX %s (%s)", name, key))
+	}
+	return fmt.Sprintf("ALTER TABLE %s\n\t%s;\n", b.table, strings.Join(added, ",\n\t"))
+}
+
+// pick locks the rows, in the order of the index and no others: without the index, all
+// rows that are looked at would be locked. What it locks is asked again when it is
+// changed, in case there is no transaction, in a way that no index is used for.
+func (d mysql) pick(b *builder, p *picking) statement {
+	column, _, _ := d.generated(b, p.from)
+	condition, order := column+" = 1", b.orderBy
+	if p.from.due != "" {
+		condition, order = column+" <= "+b.instants.now, column
+	}
+	conditions := []string{condition}
+	for _, where := range p.wheres {
+		if where != "" {
+			conditions = append(conditions, "("+where+")")
+		}
+	}
+	return statement{
+		name: p.name, args: p.args,
+		query: d.bind(fmt.Sprintf("SELECT %s FROM %s FORCE INDEX (%s) WHERE %s ORDER BY %s LIMIT ",
+			b.id, b.table, column, strings.Join(conditions, " AND "), order)),
+		tail: " FOR UPDATE SKIP LOCKED",
+		update: d.bind(fmt.Sprintf("UPDATE %s SET %s WHERE CASE WHEN %s THEN 1 END = 1 AND %s IN ",
+			b.table, p.assignments, condition, b.id)),
+		read: d.bind(fmt.Sprintf("SELECT %s FROM %s WHERE %s IN ", p.returning, b.table, b.id)),
+	}
+}
+
+// extend locks the row first, because the instant of a statement is that before it waits
+// for a lock. It also tells a lease that has that end already from one that is lost.
+func (d mysql) extend(b *builder) statement {
+	return statement{
+		name:  "extend",
+		query: d.bind(fmt.Sprintf("SELECT %s FROM %s WHERE %s FOR UPDATE", b.id, b.table, b.held(numbered(1)))),
+		update: d.bind(fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s = $2",
+			b.table, b.leaseUntil, b.instants.after("$1"), b.id)),
+	}
+}
+
+const mysqlColumns = `SELECT c.COLUMN_NAME, c.COLUMN_TYPE, c.IS_NULLABLE = 'NO', c.PRIVILEGES,
+	coalesce(c.COLLATION_NAME, ''), coalesce(t.ENGINE, '') FROM information_schema.COLUMNS c
+	JOIN information_schema.TABLES t ON t.TABLE_SCHEMA = c.TABLE_SCHEMA AND t.TABLE_NAME = c.TABLE_NAME
+	WHERE c.TABLE_SCHEMA = coalesce(?, DATABASE()) AND c.TABLE_NAME = ?`
+
+const mysqlIndexes = `SELECT INDEX_NAME, max(NON_UNIQUE) = 0 AND count(*) = 1 AND max(SUB_PART) IS NULL, max(COLUMN_NAME)
+	FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = coalesce(?, DATABASE()) AND TABLE_NAME = ? GROUP BY INDEX_NAME`
+
+func (d mysql) columns(ctx context.Context, db DB, c *checker) (map[string]found, error) {
+	schema, name := sql.NullString{}, c.name
+	if dot := strings.LastIndexByte(name, '.'); dot >= 0 {
+		schema, name = sql.NullString{String: name[:dot], Valid: true}, name[dot+1:]
+	}
+	columns := map[string]found{}
+	var engine string
+	var sameCase bool // to the column of the status, capitals are the same letters
+	err := each(ctx, db, func(rows *sql.Rows) error {
+		var f found
+		var column, privileges, collation string
+		err := rows.Scan(&column, &f.sqlType, &f.notNull, &privileges, &collation, &engine)
+		for _, privilege := range []string{"SELECT", "UPDATE"} {
+			if !strings.Contains(privileges, strings.ToLower(privilege)) && (privilege == "SELECT" || column != c.columns.ID) {
+				f.lacks = append(f.lacks, privilege)
+			}
+		}
+		if strings.HasPrefix(f.sqlType, "enum(") {
+			f.words = mysqlWords(f.sqlType)
+		}
+		if d.fold(column) == d.fold(c.columns.Status) {
+			sameCase = strings.HasSuffix(collation, "_ci")
+		}
+		columns[d.fold(column)] = f
+		return err
+	}, mysqlColumns, schema, name)
+	if err != nil || len(columns) == 0 {
+		return nil, err
+	}
+	if engine != "InnoDB" {
+		c.fault("Name", c.name, "is of the engine "+engine+", and must be InnoDB: others do not lock rows")
+	}
+	if sameCase {
+		c.distinct()
+	}
+	indexes := map[string]bool{}
+	err = each(ctx, db, func(rows *sql.Rows) error {
+		var index, column string
+		var unique bool
+		err := rows.Scan(&index, &unique, &column)
+		indexes[index] = true
+		if unique {
+			f := columns[d.fold(column)]
+			f.unique = true
+			columns[d.fold(column)] = f
+		}
+		return err
+	}, mysqlIndexes, schema, name)
+	for _, i := range c.indexes() {
+		name, _, _ := d.generated(c.builder, i)
+		if _, ok := columns[name]; !ok || !indexes[name] {
+			c.fault("Name", c.name, "has no column and index "+name+": add those of Schema")
+		}
+	}
+	return columns, err
+}
+
+// distinct reports words that differ in nothing but capitals.
+func (c *checker) distinct() {
+	seen := map[string]string{}
+	for _, word := range c.statuses.all() {
+		folded := strings.ToLower(word)
+		if other, ok := seen[folded]; ok && other != word {
+			c.fault("Columns.Status", c.columns.Status, fmt.Sprintf("has a collation to which %q is %q", word, other))
+		}
+		seen[folded] = word
+	}
+}
+
+// mysqlWords reads the words of an enum from its type: "enum('ready','it”s done')".
+func mysqlWords(sqlType string) (words []string) {
+	for _, literal := range regexp.MustCompile(`'(?:[^']|'')*'`).FindAllString(sqlType, -1) {
+		words = append(words, strings.ReplaceAll(literal[1:len(literal)-1], "''", "'"))
+	}
+	return words
+}
+
+// mysqlType matches the parts of a type that matter here.
+var mysqlType = regexp.MustCompile(`^[a-z]+`)
+
+func (d mysql) misfit(def *definition, field string, f found) string {
+	base := mysqlType.FindString(f.sqlType)
+	switch field {
+	case "ID":
+		return ""
+	case "Status":
+		if !slices.Contains([]string{"varchar", "char", "text", "tinytext", "mediumtext", "longtext", "enum"}, base) {
+			return "is " + f.sqlType + ", and must be text or an enum"
+		}
+	case "Due", "Lease", "First":
+		if def.instants.column != base && def.instants.column != f.sqlType {
+			return "is " + f.sqlType + ", but Instants wants " + def.instants.column
+		}
+	default:
+		if !strings.HasSuffix(base, "int") {
+			return "is " + f.sqlType + ", and must be an integer"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,166 @@
+package retrytable
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"hash/fnv"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// postgres is PostgreSQL.
+type postgres struct{}
+
+func (postgres) name() string { return "PostgreSQL" }
+
+func (postgres) quote(name string) string { return quoted(`"`, name) }
+
+func (postgres) fold(name string) string { return name }
+
+func (postgres) parameter() *regexp.Regexp { return standardParameter }
+
+func (postgres) bind(sql string) query { return query{sql: sql} }
+
+// PostgreSQL's clocks. What is due is asked at the instant of the statement: that of the
+// transaction may be long past, and no index can be searched for one that goes on. What
+// is to last from now on counts from the very moment, because a statement may have
+// waited for a lock.
+const (
+	postgresStatement = "statement_timestamp()"
+	postgresMoment    = "clock_timestamp()"
+)
+
+func (postgres) micros(instant string) string {
+	return "(extract(epoch FROM " + instant + ") * 1000000)::bigint"
+}
+
+func (d postgres) clock() string { return d.micros(postgresMoment) }
+
+func (d postgres) instants(as Instants) *instantSQL {
+	var s instantSQL
+	switch as {
+	case DefaultInstants, Timestamptz:
+		s = instantSQL{
+			column: "timestamptz",
+			now:    postgresStatement,
+			always: "'-infinity'::timestamptz",
+			after:  func(micros string) string { return postgresMoment + " + " + micros + " * interval '1 microsecond'" },
+			of:     func(micros string) string { return "'epoch'::timestamptz + " + micros + " * interval '1 microsecond'" },
+			micros: func(column string) string {
+				return "CASE WHEN isfinite(" + column + ") THEN " + d.micros(column) + " END"
+			},
+		}
+	case UnixMicros, UnixMillis, UnixSeconds:
+		s = *integers("bigint", d.micros(postgresStatement), d.clock(), "/", as)
+	default:
+		return nil
+	}
+	// The type of a parameter is not always told by where it stands.
+	after, of := s.after, s.of
+	s.after = func(micros string) string { return after(micros + "::bigint") }
+	s.of = func(micros string) string { return of(micros + "::bigint") }
+	return &s
+}
+
+func (d postgres) schema(b *builder) string {
+	var text strings.Builder
+	for _, c := range b.added("text", "bigint", " DEFAULT "+b.instants.now) {
+		fmt.Fprintf(&text, "ALTER TABLE %s ADD COLUMN IF NOT EXISTS %s;\n", b.table, c)
+	}
+	table := b.name[strings.LastIndexByte(b.name, '.')+1:] // whose schema the index is in
+	for _, i := range b.indexes() {
+		fmt.Fprintf(&text, "CREATE INDEX IF NOT EXISTS %s ON %s (%s) WHERE %s;\n",
+			d.quote(d.indexName(table, i.suffix)), b.table, i.columns(b), i.rows(b))
+	}
+	return text.String()
+}
+
+// indexName is a name that PostgreSQL does not cut off, after which two indexes would
+// have the same.
+func (postgres) indexName(table, suffix string) string {
+	const longest = 63
+	if len(table)+len(suffix) <= longest {
+		return table + suffix
+	}
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(table))
+	suffix = fmt.Sprintf("_%08x%s", hash.Sum32(), suffix)
+	return strings.ToValidUTF8(table[:longest-len(suffix)], "") + suffix
+}
+
+// pick finds the rows in a common table expression: below IN, the planner may search for
+// them more than once and lock more than it should. How many is no parameter: a generic
+// plan would expect a tenth of the table, and sort it.
+func (d postgres) pick(b *builder, p *picking) statement {
+	return statement{
+		name: p.name, args: p.args, query: d.bind("WITH picked AS MATERIALIZED (" + p.selection(b)),
+		tail: fmt.Sprintf(" FOR NO KEY UPDATE SKIP LOCKED) UPDATE %s SET %s FROM picked WHERE %s = picked_id RETURNING %s",
+			b.table, p.assignments, b.id, p.returning),
+	}
+}
+
+// extend locks the row first. An assignment is computed before an UPDATE waits for a
+// lock, and the lease would be counted from then.
+func (d postgres) extend(b *builder) statement {
+	return statement{name: "extend", query: d.bind(fmt.Sprintf(
+		"WITH held AS MATERIALIZED (SELECT %s AS held_id FROM %s WHERE %s FOR NO KEY UPDATE) "+
+			"UPDATE %s SET %s = %s FROM held WHERE %s = held_id",
+		b.id, b.table, b.held(numbered(1)), b.table, b.leaseUntil, b.instants.after("$1"), b.id))}
+}
+
+const postgresColumns = `SELECT a.attname, format_type(a.atttypid, NULL), a.attnotnull,
+	EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indisvalid
+		AND i.indpred IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum),
+	has_column_privilege(a.attrelid, a.attnum, 'SELECT'), has_column_privilege(a.attrelid, a.attnum, 'UPDATE'),
+	coalesce((SELECT string_agg(e.enumlabel, chr(1)) FROM pg_enum e WHERE e.enumtypid = a.atttypid), '')
+	FROM pg_attribute a WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped`
+
+func (postgres) columns(ctx context.Context, db DB, c *checker) (map[string]found, error) {
+	columns := map[string]found{}
+	err := each(ctx, db, func(rows *sql.Rows) error {
+		var f found
+		var name, words string
+		var read, write bool
+		if err := rows.Scan(&name, &f.sqlType, &f.notNull, &f.unique, &read, &write, &words); err != nil {
+			return err
+		}
+		if !read {
+			f.lacks = append(f.lacks, "SELECT")
+		}
+		if !write && name != c.columns.ID {
+			f.lacks = append(f.lacks, "UPDATE")
+		}
+		if words != "" {
+			f.words = strings.Split(words, "\x01")
+		}
+		columns[name] = f
+		return nil
+	}, postgresColumns, c.table)
+	return columns, err
+}
+
+func (postgres) misfit(d *definition, field string, f found) string {
+	switch field {
+	case "ID":
+		return ""
+	case "Status":
+		if f.words == nil && !slices.Contains([]string{"text", "character varying", "character"}, f.sqlType) {
+			return "is " + f.sqlType + ", and must be text or an enum"
+		}
+	case "Due", "Lease", "First":
+		wanted := "bigint"
+		if d.instants.column == "timestamptz" {
+			wanted = "timestamp with time zone"
+		}
+		if f.sqlType != wanted {
+			return "is " + f.sqlType + ", but Instants wants " + wanted
+		}
+	default:
+		if !slices.Contains([]string{"smallint", "integer", "bigint"}, f.sqlType) {
+			return "is " + f.sqlType + ", and must be an integer"
+		}
+	}
+	return ""
+}

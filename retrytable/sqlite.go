@@ -1,0 +1,123 @@
+package retrytable
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// sqlite is SQLite.
+type sqlite struct{}
+
+func (sqlite) name() string { return "SQLite" }
+
+// quote uses grave accents, because SQLite reads a name in double quotes that it does
+// not know as a string.
+func (sqlite) quote(name string) string { return quoted("`", name) }
+
+func (sqlite) fold(name string) string { return strings.ToLower(name) }
+
+func (sqlite) parameter() *regexp.Regexp { return standardParameter }
+
+func (d sqlite) bind(sql string) query {
+	return query{sql: d.parameter().ReplaceAllStringFunc(sql, func(p string) string {
+		if p[0] != '$' {
+			return p
+		}
+		return "?" + p[1:]
+	})}
+}
+
+// clock is one that any version knows, to the millisecond.
+func (sqlite) clock() string {
+	return "CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000"
+}
+
+func (d sqlite) instants(as Instants) *instantSQL {
+	switch as {
+	case DefaultInstants, UnixMicros, UnixMillis, UnixSeconds:
+		return integers("INTEGER", d.clock(), d.clock(), "/", as)
+	default:
+		return nil
+	}
+}
+
+// schema has no IF NOT EXISTS for columns, and no default for due ones, because SQLite
+// has neither.
+func (d sqlite) schema(b *builder) string {
+	var text strings.Builder
+	for _, c := range b.added("TEXT", "INTEGER", "") {
+		fmt.Fprintf(&text, "ALTER TABLE %s ADD COLUMN %s;\n", b.table, c)
+	}
+	schema, table := "", b.name
+	if dot := strings.LastIndexByte(table, '.'); dot >= 0 {
+		schema, table = d.quote(table[:dot])+".", table[dot+1:]
+	}
+	for _, i := range b.indexes() {
+		fmt.Fprintf(&text, "CREATE INDEX IF NOT EXISTS %s%s ON %s (%s) WHERE %s;\n",
+			schema, d.quote(table+i.suffix), d.quote(table), i.columns(b), i.rows(b))
+	}
+	return text.String()
+}
+
+// pick needs no locks, because there is one writer at a time.
+func (d sqlite) pick(b *builder, p *picking) statement {
+	return statement{
+		name: p.name, args: p.args, tail: ") RETURNING " + p.returning,
+		query: d.bind(fmt.Sprintf("UPDATE %s SET %s WHERE %s IN (%s", b.table, p.assignments, b.id, p.selection(b))),
+	}
+}
+
+func (sqlite) extend(b *builder) statement {
+	return b.finish("extend", "", func(parameter func() string) string {
+		return b.leaseUntil + " = " + b.instants.after(parameter())
+	})
+}
+
+func (d sqlite) columns(ctx context.Context, db DB, c *checker) (map[string]found, error) {
+	schema, name := "main", c.name
+	if dot := strings.LastIndexByte(name, '.'); dot >= 0 {
+		schema, name = name[:dot], name[dot+1:]
+	}
+	columns := map[string]found{}
+	keys := 0
+	err := each(ctx, db, func(rows *sql.Rows) error {
+		var f found
+		var name string
+		var key int
+		err := rows.Scan(&name, &f.sqlType, &f.notNull, &key)
+		if key > 0 {
+			keys++
+			f.unique = true
+		}
+		columns[d.fold(name)] = f
+		return err
+	}, `SELECT name, type, "notnull", pk FROM pragma_table_info(?1, ?2)`, name, schema)
+	if err != nil {
+		return nil, err
+	}
+	id, ok := columns[d.fold(c.columns.ID)]
+	if !ok {
+		return columns, nil
+	}
+	id.unique = id.unique && keys == 1
+	err = each(ctx, db, func(rows *sql.Rows) error {
+		var column sql.NullString
+		err := rows.Scan(&column)
+		id.unique = id.unique || d.fold(column.String) == d.fold(c.columns.ID)
+		return err
+	}, `SELECT max(i.name) FROM pragma_index_list(?1, ?2) l, pragma_index_info(l.name, ?2) i
+		WHERE l."unique" AND NOT l.partial GROUP BY l.name HAVING count(*) = 1`, name, schema)
+	columns[d.fold(c.columns.ID)] = id
+	return columns, err
+}
+
+// misfit finds types that make text of numbers, which would be compared as text.
+func (sqlite) misfit(_ *definition, field string, f found) string {
+	if field == "ID" || field == "Status" || strings.Contains(strings.ToUpper(f.sqlType), "INT") {
+		return ""
+	}
+	return "is " + f.sqlType + ", and must be INTEGER"
+}
