@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Mock is a clock that stands still until somebody adds to its time.
-// *clock.Mock of github.com/benbjohnson/clock and of its successor
+// Mock is a clock that stands still until Add is called. *clock.Mock of
+// github.com/benbjohnson/clock and of its successor
 // github.com/filecoin-project/go-clock are Mocks as they are.
 type Mock interface {
 	Now() time.Time
@@ -15,11 +15,11 @@ type Mock interface {
 	Add(d time.Duration)
 }
 
-// AutoClock is a [retry.Clock] on top of a [Mock]: a wait on it moves the mock
-// on. Make one with [Auto].
+// AutoClock is a [retry.Clock] on top of a [Mock]: a wait on it advances the
+// mock. Make one with [Auto].
 //
 // It is safe for concurrent use. Waits are made one after another, because a
-// Mock wants one Add at a time; so they add up, as those of a [Clock] do.
+// Mock allows one Add at a time. So concurrent waits add up, as on a [Clock].
 type AutoClock struct {
 	mock Mock
 
@@ -27,11 +27,11 @@ type AutoClock struct {
 	sleeps []time.Duration
 }
 
-// Auto returns a clock that moves mock on by itself.
+// Auto returns a clock that advances mock by itself.
 //
-// A mock that is given to a [retry.Policy] as it is needs somebody to call Add
-// while the policy waits, and an Add that comes before the wait has begun is
-// lost on it. Auto begins the wait first, and then adds.
+// If a [retry.Policy] has the mock itself as its Clock, the test must call Add
+// while the policy waits, and an Add before the wait has no effect on it. Auto
+// begins the wait first, and then adds.
 //
 // The mock does not govern [retry.Policy.AttemptTimeout]; for that, use [Clock].
 func Auto(mock Mock) *AutoClock { return &AutoClock{mock: mock} }
@@ -39,8 +39,8 @@ func Auto(mock Mock) *AutoClock { return &AutoClock{mock: mock} }
 // Now returns the time of the mock.
 func (a *AutoClock) Now() time.Time { return a.mock.Now() }
 
-// After moves the mock on by d and returns a channel that holds the time then.
-// What the mock runs in between must not wait on this clock.
+// After advances the mock by d and returns a channel that holds the time then.
+// Functions that the mock runs meanwhile must not wait on this clock.
 func (a *AutoClock) After(d time.Duration) <-chan time.Time {
 	if d <= 0 {
 		// The mock is not asked: benbjohnson's can hang when several
@@ -57,7 +57,7 @@ func (a *AutoClock) After(d time.Duration) <-chan time.Time {
 	return ch
 }
 
-// Sleeps returns the durations of all waits so far, in order. Those of 0 or less
+// Sleeps returns the durations of all waits so far, in order. Waits of 0 or less
 // do not count.
 func (a *AutoClock) Sleeps() []time.Duration {
 	a.mu.Lock()

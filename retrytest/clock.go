@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Clock is a clock that moves by itself: a sleep moves the time on and returns.
-// On the way it runs, in order, all that is due: deadlines of its contexts and
-// functions given to [Clock.At].
+// Clock is a clock that moves by itself: a sleep advances the time and returns.
+// Meanwhile it runs, in order, everything that is due: deadlines of its
+// contexts and functions given to [Clock.At].
 //
 // The zero value is ready and starts at 2000-01-01 00:00:00 UTC, as bubbles of
 // testing/synctest do. A Clock must not be copied after its first use. It is a
@@ -18,9 +18,9 @@ import (
 //
 // A Clock starts no goroutine, and holds no lock while it runs a function, which
 // may use the Clock as it likes. It is safe for concurrent use, but concurrent
-// sleepers add up: after two sleeps of a second at once, two seconds have
-// passed, and which of them saw what is left to chance. So keep to one flow per
-// Clock, and test concurrent ones with testing/synctest.
+// sleeps add up: after two sleeps of a second at once, two seconds have passed,
+// in an order left to chance. So use one goroutine per Clock, and test
+// concurrent code with testing/synctest.
 type Clock struct {
 	mu     sync.Mutex
 	now    time.Time // zero stands for start
@@ -38,7 +38,7 @@ type event struct {
 var start = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // NewClock returns a Clock that starts at the wall time of an instant. The zero
-// Time means that of the zero Clock.
+// Time means the start of the zero Clock.
 func NewClock(start time.Time) *Clock {
 	return &Clock{now: start.Round(0)} // without its monotonic reading
 }
@@ -51,8 +51,8 @@ func (c *Clock) Now() time.Time {
 }
 
 // After sleeps for d and returns a channel that holds the time then. It knows
-// of no context, and always sleeps to the end; where code waits for a channel
-// or for its context, [Clock.SleepContext] says which came first.
+// no context, and always sleeps to the end. If code waits for a channel or for
+// its context, [Clock.SleepContext] tells which came first.
 func (c *Clock) After(d time.Duration) <-chan time.Time {
 	c.record(d)
 	c.Advance(d)
@@ -61,9 +61,9 @@ func (c *Clock) After(d time.Duration) <-chan time.Time {
 	return ch
 }
 
-// SleepContext sleeps for d and returns nil. If ctx ends on the way, even in the
+// SleepContext sleeps for d and returns nil. If ctx ends meanwhile, even in the
 // last instant, it stops there and returns the error of ctx. If ctx is done
-// already, it does that at once, and there was no sleep.
+// already, it returns that error at once, and there was no sleep.
 func (c *Clock) SleepContext(ctx context.Context, d time.Duration) error {
 	if isDone(ctx) {
 		return ctx.Err()
@@ -72,23 +72,23 @@ func (c *Clock) SleepContext(ctx context.Context, d time.Duration) error {
 	return c.AdvanceContext(ctx, d)
 }
 
-// Sleeps returns the durations of all sleeps so far, in order: the ones that
-// were asked for, where a context cut them short. Those of 0 or less do not
-// count, and neither does Advance.
+// Sleeps returns the durations of all sleeps so far, in order. A sleep that a
+// context cut short has its full duration. Sleeps of 0 or less do not count,
+// and neither does Advance.
 func (c *Clock) Sleeps() []time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.sleeps)
 }
 
-// Advance moves the time on by d, as an operation does that takes so long. A d
-// of 0 or less stays where it is.
+// Advance moves the time on by d, like an operation that takes d. If d is 0 or
+// less, it does nothing.
 func (c *Clock) Advance(d time.Duration) {
 	_ = c.AdvanceContext(context.Background(), d) // never ends
 }
 
-// AdvanceContext moves the time on by d, as an operation does that takes so long
-// unless its context ends. It is SleepContext without a record in Sleeps.
+// AdvanceContext moves the time on by d, like an operation that takes d unless
+// its context ends. It is SleepContext without a record in Sleeps.
 func (c *Clock) AdvanceContext(ctx context.Context, d time.Duration) error {
 	d = max(d, 0)
 	for !isDone(ctx) {
@@ -102,8 +102,8 @@ func (c *Clock) AdvanceContext(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// Taking returns an operation that takes d and then does what fn does. If its
-// context ends before that, it stops there and returns the error of the context.
+// Taking returns an operation that takes d and then calls fn. If its context
+// ends before that, it stops there and returns the error of the context.
 func (c *Clock) Taking(d time.Duration, fn func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := c.AdvanceContext(ctx, d); err != nil {
@@ -113,9 +113,9 @@ func (c *Clock) Taking(d time.Duration, fn func(context.Context) error) func(con
 	}
 }
 
-// At has fn run when d has passed from now, on the goroutine that moves the
-// time. Functions for the same instant run in the order of their calls of At. If
-// d is 0 or less, fn runs before At returns.
+// At runs fn when d has passed from now, on the goroutine that moves the time.
+// Functions for the same instant run in the order of their calls of At. If d is
+// 0 or less, fn runs before At returns.
 //
 // If fn moves the time itself, that is added to the sleep that it runs in.
 func (c *Clock) At(d time.Duration, fn func()) {
@@ -142,9 +142,9 @@ func (c *Clock) record(d time.Duration) {
 }
 
 // step moves the time on by d, but no further than to the next event. It returns
-// what to do then, if there is such an event, and what is left of d. It goes by
-// d and not by an instant to reach, so that what several goroutines ask for adds
-// up in whatever order they come.
+// the function of that event, if there is one, and the rest of d. It takes a
+// duration instead of an instant, so that the sleeps of several goroutines add
+// up in any order.
 func (c *Clock) step(d time.Duration) (fn func(), left time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,7 +159,7 @@ func (c *Clock) step(d time.Duration) (fn func(), left time.Duration) {
 	return next.fn, end.Sub(next.at)
 }
 
-// schedule has fn run at t. It returns nil if t is not in the future.
+// schedule runs fn at t. It returns nil if t is not in the future.
 func (c *Clock) schedule(t time.Time, fn func()) *event {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +175,7 @@ func (c *Clock) schedule(t time.Time, fn func()) *event {
 	return e
 }
 
-// remove forgets an event, if it is still to come.
+// remove removes an event if it has not happened yet.
 func (c *Clock) remove(e *event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

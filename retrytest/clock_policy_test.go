@@ -15,7 +15,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-// result is all that can be seen of a run.
+// result has everything that a test can see of a run.
 type result struct {
 	timeline []string
 	sleeps   []time.Duration

@@ -391,8 +391,8 @@ func TestClockSleepContextOfNoTime(t *testing.T) {
 	assert.Empty(t, c.Sleeps())
 }
 
-// What stands behind the end of a context in the same instant is not lost: it is
-// due when the time moves on.
+// An event after the end of a context in the same instant is not lost: it runs
+// when the time moves on.
 func TestClockStopsExactlyAtTheEvent(t *testing.T) {
 	t.Parallel()
 	var c retrytest.Clock
@@ -459,7 +459,7 @@ func TestClockTaking(t *testing.T) {
 	assert.Empty(t, c.Sleeps())
 }
 
-// Not parallel: AllocsPerRun counts everybody's.
+// Not parallel: AllocsPerRun counts the allocations of all goroutines.
 func TestClockSleepAllocs(t *testing.T) { //nolint:paralleltest // see above
 	var c retrytest.Clock
 	ctx, cancel := c.WithTimeout(t.Context(), 1000*time.Hour)

@@ -10,7 +10,7 @@ func (c *Clock) WithTimeout(parent context.Context, d time.Duration) (context.Co
 	return c.WithDeadline(parent, c.Now().Add(d))
 }
 
-// AttemptContext is WithTimeout, by the name that a [retry.Policy] looks for.
+// AttemptContext is WithTimeout, with the name that a [retry.Policy] looks for.
 func (c *Clock) AttemptContext(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return c.WithTimeout(parent, d)
 }
@@ -19,9 +19,9 @@ func (c *Clock) AttemptContext(parent context.Context, d time.Duration) (context
 // the clock reaches t, with context.DeadlineExceeded as error and as cause, and
 // its Deadline is in the time of this clock.
 //
-// A child of it that package context made ends together with it and with the
-// same cause, but says context.Canceled in its Err, because that package lets
-// nobody else's deadlines end its contexts.
+// A child of it made by package context ends together with it and with the same
+// cause. Err of such a child is context.Canceled, because package context knows
+// only its own deadlines.
 func (c *Clock) WithDeadline(parent context.Context, t time.Time) (context.Context, context.CancelFunc) {
 	child, cancel := context.WithCancelCause(parent)
 	ctx := &deadlineContext{child, t}
@@ -39,8 +39,8 @@ func (c *Clock) WithDeadline(parent context.Context, t time.Time) (context.Conte
 	}
 }
 
-// deadlineContext makes a context with a deadline of one that can be canceled.
-// Done stays that of the latter, so that package context links children to it
+// deadlineContext adds a deadline to a context that can be canceled. It keeps
+// the Done of that context, so that package context links children to it
 // without a goroutine, and they end in the same instant.
 type deadlineContext struct {
 	context.Context
@@ -50,8 +50,8 @@ type deadlineContext struct {
 // Deadline implements [context.Context].
 func (c *deadlineContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
-// Err implements [context.Context]. It goes by the cause, which arrives from the
-// deadline of a parent too, whatever contexts are in between.
+// Err implements [context.Context]. It is derived from the cause, because the
+// cause also comes from the deadline of a parent, through any contexts between.
 func (c *deadlineContext) Err() error {
 	err := c.Context.Err()
 	if err != nil && context.Cause(c.Context) == context.DeadlineExceeded { //nolint:errorlint // itself, not one that wraps it

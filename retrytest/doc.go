@@ -1,20 +1,18 @@
-// Package retrytest helps to test code that retries: with time that costs
-// nothing, jitter that repeats, operations that fail on cue, and a record of
-// what happened.
+// Package retrytest helps to test code that retries: it has clocks that do not
+// wait, repeatable jitter, scripted operations, and a recorder of events.
 //
 // For the time there are three ways:
 //
-//   - [Clock] is a clock that moves by itself: whoever sleeps on it moves it on.
-//     It starts no goroutine, so that a test of one flow is exact to the
-//     nanosecond and the same every time, deadlines and cancellations in the
-//     middle of a wait included. It works where goroutines wait for a network or
-//     a database too.
-//   - [Auto] makes a mock clock that a test suite has already, such as
-//     *clock.Mock of github.com/benbjohnson/clock, move by itself.
+//   - [Clock] is a clock that moves by itself: a sleep on it advances it. It
+//     starts no goroutine, so a test of one goroutine is exact to the nanosecond
+//     and the same every time, with deadlines and cancellations during a wait.
+//     It also works if goroutines wait for a network or a database.
+//   - [Auto] makes an existing mock clock, such as *clock.Mock of
+//     github.com/benbjohnson/clock, move by itself.
 //   - testing/synctest is the tool for goroutines that wait for one another. A
-//     [retry.Policy] needs no clock there: its own one is the bubble's.
+//     [retry.Policy] needs no Clock there: the system's clock is the bubble's.
 //
-// [Rand] is a source of jitter that repeats, [Script] makes an operation that
-// fails as told, and [Recorder] is a [retry.Observer] that compares what
-// happened with what a test expects, in lines made for reading.
+// [Rand] is a repeatable source of jitter. [Script] makes an operation with
+// given outcomes. [Recorder] is a [retry.Observer] that compares the events
+// with the lines that a test expects.
 package retrytest

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-// These tests are examples. testing/synctest wants a *testing.T, which an
+// These tests are examples. testing/synctest needs a *testing.T, which an
 // Example function does not have.
 
 // In a bubble, time passes when all goroutines wait for it. So a policy needs no
@@ -39,7 +39,7 @@ func TestExampleSynctest(t *testing.T) {
 	})
 }
 
-// Where concurrent calls wait at the same time, a bubble takes as long as the
+// If concurrent calls wait at the same time, a bubble takes as long as the
 // longest of them. On one Clock they would add up.
 func TestExampleSynctestConcurrent(t *testing.T) {
 	t.Parallel()

@@ -35,8 +35,8 @@ func ExampleClock() {
 	// now:   2000-01-01 00:00:06 +0000 UTC
 }
 
-// A service is told to stop while it waits for a retry. The wait ends there and
-// then, in every run.
+// A service is told to stop while it waits for a retry. The wait ends at that
+// instant, in every run.
 func ExampleClock_At() {
 	var clock retrytest.Clock
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -54,8 +54,8 @@ func ExampleClock_At() {
 	// after 1.5s
 }
 
-// The timeout of an attempt and the deadline of the whole call are in the time
-// of the clock.
+// The timeout of an attempt and the deadline of the whole call follow the
+// clock.
 func ExampleClock_WithTimeout() {
 	var (
 		clock    retrytest.Clock
@@ -99,12 +99,12 @@ func ExampleAuto() {
 	// 1970-01-01 00:00:06 +0000 UTC
 }
 
-// A mock clock is a Policy.Clock as it is, but somebody has to add to its time
-// while the policy waits. One Add per wait is a trap: if it comes before the
-// wait has begun, the wait never ends. So keep adding until the call is over.
+// A mock clock is a Policy.Clock as it is, but the test has to call Add while
+// the policy waits. One Add per wait is a trap: if it comes before the wait has
+// begun, the wait never ends. So keep adding until the call is over.
 //
-// What the policy does is then the same every time, but not how much was added
-// when it is over. For exact times, use Auto, or testing/synctest.
+// The policy then does the same every time, but the time at the end differs.
+// For exact times, use Auto, or testing/synctest.
 func ExampleAuto_without() {
 	mock := clock.NewMock()
 	var recorder retrytest.Recorder
@@ -123,7 +123,7 @@ func ExampleAuto_without() {
 	// <nil> [2s 4s]
 }
 
-// Jitter that repeats.
+// Repeatable jitter.
 func ExampleRand() {
 	var clock retrytest.Clock
 	policy := retry.Policy{Clock: &clock, Rand: retrytest.NewRand(1)}
@@ -173,8 +173,8 @@ func ExampleRecorder() {
 	// 3: gave up (attempts): unavailable
 }
 
-// In a test, Expect compares the timeline with what should have happened. This
-// is what it reports where they differ.
+// In a test, Expect compares the timeline with the expected one. This is its
+// report of a difference.
 func ExampleRecorder_Expect() {
 	var t printingTB // func TestPayments(t *testing.T)
 
@@ -198,7 +198,7 @@ func ExampleRecorder_Expect() {
 	//     + 3: succeeded
 }
 
-// printingTB prints what a test would report.
+// printingTB prints the reports of a test.
 type printingTB struct{ testing.TB }
 
 func (printingTB) Helper() {}

@@ -2,12 +2,13 @@ package retrytest
 
 import "sync/atomic"
 
-// Rand is a [retry.Rand] that draws the same words in every run, so that waits
-// with jitter can be compared with what a test expects. The sequence of a seed
-// never changes. The zero value is that of seed 0.
+// Rand is a [retry.Rand] that draws the same words in every run, so that a test
+// can expect exact waits with jitter. The sequence of a seed never changes. The
+// zero value has seed 0.
 //
-// A Rand is lock-free and safe for concurrent use. Goroutines that share it
-// share one sequence: which of them draws which word differs from run to run.
+// A Rand is lock-free and safe for concurrent use. Goroutines that share a Rand
+// share one sequence, and draw from it in an order that differs from run to
+// run.
 //
 // The generator is SplitMix64; see https://doi.org/10.1145/2714064.2660195.
 type Rand struct{ state atomic.Uint64 }

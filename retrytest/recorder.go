@@ -15,7 +15,8 @@ import (
 
 // Recorder is a [retry.Observer] that keeps all events. The zero value is ready;
 // a Recorder must not be copied after its first use. It is safe for concurrent
-// use, but events of calls that overlap are mixed: give each call its own.
+// use, but events of concurrent calls are mixed: give each call a Recorder of
+// its own.
 type Recorder struct {
 	mu     sync.Mutex
 	events []retry.Event
@@ -42,8 +43,8 @@ func (r *Recorder) Events() []retry.Event {
 //	2: succeeded
 //
 // A call that fails ends with a line of one of these forms, where the word in
-// parentheses is the [retry.StopReason]. The error is the last one of the
-// operation, not the one that is wrapped around it.
+// parentheses is the [retry.StopReason]. The error is the last error of the
+// operation, without the *retry.Error around it.
 //
 //	3: gave up (attempts): boom
 //	0: gave up (canceled)
@@ -75,7 +76,7 @@ func line(e retry.Event) string {
 	}
 }
 
-// failure returns the last error of the operation that a call gave up.
+// failure returns the last error of the operation in an event.
 func failure(e retry.Event) error {
 	var wrapped *retry.Error
 	if e.Stop != retry.StopFinal && errors.As(e.Err, &wrapped) {
@@ -90,8 +91,8 @@ func text(err error) string {
 	return strings.ReplaceAll(fmt.Sprint(err), "\n", "; ")
 }
 
-// Waits returns the waits before all retries so far, as they were announced. A
-// retry at once has a wait of 0.
+// Waits returns the waits before all retries so far, as announced by the
+// events. An immediate retry has a wait of 0.
 func (r *Recorder) Waits() []time.Duration {
 	var waits []time.Duration
 	for _, e := range r.Events() {
@@ -102,14 +103,14 @@ func (r *Recorder) Waits() []time.Duration {
 	return waits
 }
 
-// Expect fails the test, and lets it go on, if [Recorder.Timeline] is not want.
+// Expect fails the test if [Recorder.Timeline] is not want. The test continues.
 func (r *Recorder) Expect(t testing.TB, want ...string) {
 	t.Helper()
 	compare(t, "timeline", r.Timeline(), want)
 }
 
-// ExpectWaits fails the test, and lets it go on, if [Recorder.Waits] is not
-// want.
+// ExpectWaits fails the test if [Recorder.Waits] is not want. The test
+// continues.
 func (r *Recorder) ExpectWaits(t testing.TB, want ...time.Duration) {
 	t.Helper()
 	compare(t, "waits", texts(r.Waits()), texts(want))
@@ -123,7 +124,7 @@ func texts(ds []time.Duration) []string {
 	return lines
 }
 
-// compare reports two lists that differ, line by line.
+// compare fails the test if two lists differ, and shows them line by line.
 func compare(t testing.TB, what string, got, want []string) {
 	t.Helper()
 	if slices.Equal(got, want) {

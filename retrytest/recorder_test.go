@@ -212,7 +212,7 @@ func TestRecorderConcurrent(t *testing.T) {
 	assert.Len(t, r.Waits(), goroutines*calls)
 }
 
-// fakeTB notes what is reported to it. Whatever else is called panics.
+// fakeTB records the reports of a test. Its other methods panic.
 type fakeTB struct {
 	testing.TB
 	helper int

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// Operation is an operation whose outcomes are written down. Make one with
-// [Script]. It is safe for concurrent use.
+// Operation is an operation with given outcomes. Make one with [Script]. It is
+// safe for concurrent use.
 type Operation struct {
 	outcomes []error
 	calls    atomic.Int64
@@ -23,14 +23,14 @@ type Operation struct {
 //	op := retrytest.Script(errBoom, limited, nil)
 //	err := policy.Execute(ctx, op.Run)
 //
-// A call for which there is no outcome fails with an error that says so and that
-// is marked [retry.Final], so that an unlimited policy ends too. To make calls
-// take time, see [Clock.Taking].
+// A call beyond the last outcome fails with an error that says so. That error is
+// marked [retry.Final], so that an unlimited policy ends too. To make calls take
+// time, see [Clock.Taking].
 func Script(outcomes ...error) *Operation {
 	return &Operation{outcomes: slices.Clone(outcomes)}
 }
 
-// Run is the operation. It pays no attention to its context.
+// Run is the operation. It ignores its context.
 func (o *Operation) Run(context.Context) error {
 	call := o.calls.Add(1)
 	if call > int64(len(o.outcomes)) {
@@ -39,5 +39,5 @@ func (o *Operation) Run(context.Context) error {
 	return o.outcomes[call-1]
 }
 
-// Calls returns how often Run was called.
+// Calls returns the number of calls of Run.
 func (o *Operation) Calls() int { return int(o.calls.Load()) }

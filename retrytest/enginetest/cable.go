@@ -1,0 +1,57 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+)
+
+var errCut = errors.New("enginetest: the cable is cut")
+
+// Cable connects a client to its server until it is cut. The server then sees what it
+// sees when the client's process is killed: closed connections. The zero value is
+// ready. It is safe for concurrent use.
+type Cable struct {
+	mu    sync.Mutex
+	cut   bool
+	conns []net.Conn
+}
+
+// DialContext is a dial function for a client. It fails after Cut.
+func (c *Cable) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	c.mu.Lock()
+	cut := c.cut
+	c.mu.Unlock()
+	if cut {
+		return nil, errCut
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cut {
+		_ = conn.Close()
+		return nil, errCut
+	}
+	c.conns = append(c.conns, conn)
+	return conn, nil
+}
+
+// Dial is DialContext without a context.
+func (c *Cable) Dial(network, address string) (net.Conn, error) {
+	return c.DialContext(context.Background(), network, address)
+}
+
+// Cut closes all connections, for good.
+func (c *Cable) Cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = true
+	for _, conn := range c.conns {
+		_ = conn.Close()
+	}
+}

@@ -1,0 +1,18 @@
+// Package enginetest checks that a job engine retries as a [retry.Policy] says.
+//
+// An [Engine] describes how to drive the engine: open a queue, submit a job, start,
+// stop and kill workers, and read how a job ended. [Run] drives scripts through it:
+// failures of every kind, hints of servers, panics, crashes, shutdowns, a policy that
+// changes, many jobs at once. The same script runs in [retry.Policy.Execute] on a fake
+// clock. The number of attempts, the events of the Observer, the end, and every wait
+// have to agree: a retry is never early, and late by no more than the engine's Grain.
+//
+//	func TestConformance(t *testing.T) {
+//		enginetest.Run(t, &enginetest.Engine{Grain: 100 * time.Millisecond, Open: open})
+//	}
+//
+// An engine that cannot keep a promise says so in [Engine.Cannot]. Run then checks that
+// the engine indeed differs, so that the list stays true.
+//
+// [Cable] cuts a worker off its server in the middle of a job, as a crash does.
+package enginetest

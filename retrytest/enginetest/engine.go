@@ -1,0 +1,131 @@
+package enginetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// Engine says how to drive an engine, and what to expect of it. It must not be changed
+// while [Run] uses it.
+type Engine struct {
+	// Open returns an empty queue that no other test uses. It is called once for every
+	// script, by several goroutines at the same time. What it opens is closed by
+	// t.Cleanup.
+	Open func(t testing.TB) Queue
+
+	// Unit is the shortest wait of the scripts; the others are multiples of it. 0 or
+	// less means 50 ms. An engine that only knows seconds wants a second here.
+	Unit time.Duration
+
+	// Grain is how much later than decided an attempt may begin while workers are
+	// idle: the interval at which the engine polls, the unit that it rounds up to, and
+	// what a busy machine adds. 0 or less means 1 second.
+	Grain time.Duration
+
+	// Early is how much earlier than decided an attempt may begin: what the engine's
+	// clock is rounded to. Engines need 0, unless their clock is coarse and they do not
+	// make up for it.
+	Early time.Duration
+
+	// Recovery is how long after a crash or a shutdown, with new workers started at
+	// once, the job may need to run again. 0 or less means 5 seconds.
+	Recovery time.Duration
+
+	// AsksAboutLost says that the engine notices that a worker died, and asks the policy
+	// about that attempt as about a failure with [retry.ErrLost]: the Observer is told,
+	// and the policy's wait goes before the next attempt. Otherwise, the attempt is
+	// counted when the job comes again, which may be at once.
+	AsksAboutLost bool
+
+	// Jobs is how many jobs the script "many jobs" has. 0 or less means 10,000, and
+	// 500 in short mode.
+	Jobs int
+
+	// Cannot has the scripts whose promise the engine cannot keep, by name, with the
+	// reason. Run fails if such a script passes.
+	Cannot map[string]string
+}
+
+// Handler is what workers run for a job. The adapter under test decides what follows
+// when it returns or panics. The context is the one that the adapter gives to the
+// user's function.
+type Handler func(ctx context.Context, job string) error
+
+// Queue is a queue of an engine. Its methods are called by one goroutine at a time.
+type Queue interface {
+	// Submit submits a job, to be run at once under p. The name of the job is unique
+	// in the queue, and made of letters, digits and hyphens.
+	Submit(ctx context.Context, p *retry.Policy, job string) error
+
+	// Start starts a process, or what stands for one, with at least one worker that
+	// runs handle under p.
+	Start(p *retry.Policy, handle Handler) (Workers, error)
+
+	// Outcome returns how a job has ended, from the engine's own records.
+	Outcome(ctx context.Context, job string) (Outcome, error)
+}
+
+// Workers are the workers of one process.
+type Workers interface {
+	// Stop shuts the workers down as a deployment does: no attempt begins, the
+	// contexts of the attempts in progress end, and Stop returns when these have
+	// returned and the engine has been told. Stop after Kill does what is left to do. All
+	// workers are stopped at the end of the test, also those that have been.
+	Stop(ctx context.Context) error
+
+	// Kill ends the workers as kill -9 does: what is in progress is lost, and nobody
+	// is told. It does not wait for the handler, which returns at the end of the test.
+	Kill() error
+}
+
+// Status is what the engine knows of a job.
+type Status int
+
+// The statuses.
+const (
+	Open      Status = iota // waits, runs, or is unknown
+	Succeeded               // ended with a success
+	GaveUp                  // ended with a failure: discarded, archived, terminated, in a dead letter queue
+)
+
+// String returns "open", "succeeded" or "gave up".
+func (s Status) String() string {
+	switch s {
+	case Succeeded:
+		return "succeeded"
+	case GaveUp:
+		return "gave up"
+	default:
+		return "open"
+	}
+}
+
+// Outcome is how a job ended.
+type Outcome struct {
+	Status Status
+
+	// Err is the error text that the engine keeps for a job that was given up. Empty
+	// means that the engine keeps none.
+	Err string
+}
+
+func orDefault[T int | time.Duration](v, otherwise T) T {
+	if v <= 0 {
+		return otherwise
+	}
+	return v
+}
+
+func (e *Engine) unit() time.Duration     { return orDefault(e.Unit, 50*time.Millisecond) }
+func (e *Engine) grain() time.Duration    { return orDefault(e.Grain, time.Second) }
+func (e *Engine) recovery() time.Duration { return orDefault(e.Recovery, 5*time.Second) }
+
+func (e *Engine) jobs() int {
+	if e.Jobs <= 0 && testing.Short() {
+		return 500
+	}
+	return orDefault(e.Jobs, 10_000)
+}

@@ -1,0 +1,113 @@
+package enginetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// exactly compares what an engine did with what Execute did.
+func exactly(e *Engine, got, want *record) []string {
+	faults := sameEnd(got, want)
+	if !slices.Equal(got.timeline, want.timeline) {
+		faults = append(faults, fmt.Sprintf("the Observer was told %q, by Execute %q", got.timeline, want.timeline))
+	}
+	if len(got.attempts) != len(want.attempts) {
+		return append(faults, fmt.Sprintf("%d attempts, in Execute %d", len(got.attempts), len(want.attempts)))
+	}
+	for i := 1; i < len(got.attempts); i++ {
+		wait, asked := got.wait(i), want.wait(i)
+		if wait < asked-e.Early && asked > 0 {
+			faults = append(faults, fmt.Sprintf("attempt %d came %v after the one before, and so %v early",
+				i+1, wait, asked-wait))
+		}
+	}
+	return faults
+}
+
+// punctual is a fault for every attempt that was later than the engine's grain.
+func punctual(e *Engine, s *script, got, want *record) (faults []string) {
+	if len(got.attempts) != len(want.attempts) {
+		return nil
+	}
+	for i := 1; i < len(got.attempts); i++ {
+		most := e.grain()
+		if s.steps[i-1].act != returns {
+			most += e.recovery()
+		}
+		if late := got.wait(i) - want.wait(i); late > most {
+			faults = append(faults, fmt.Sprintf("attempt %d came %v late, more than %v", i+1, late, most))
+		}
+	}
+	return faults
+}
+
+// wait returns the time between attempt i, counted from 0, and the one before.
+func (r *record) wait(i int) time.Duration {
+	return r.attempts[i].start.Sub(r.attempts[i-1].end)
+}
+
+// sameEnd compares the ends.
+func sameEnd(got, want *record) []string {
+	switch {
+	case got.outcome.Status != want.outcome.Status:
+		return []string{fmt.Sprintf("the job %v, in Execute it %v", got.outcome.Status, want.outcome.Status)}
+	case !strings.Contains(got.outcome.Err, want.outcome.Err) && got.outcome.Err != "":
+		return []string{fmt.Sprintf("the engine keeps the error %q, Execute returns %q", got.outcome.Err, want.outcome.Err)}
+	default:
+		return nil
+	}
+}
+
+// loosely is for a panic: how its error reads is the adapter's business.
+func loosely(e *Engine, got, want *record) []string {
+	cut := func(r *record) *record {
+		q := *r
+		q.outcome.Err, q.timeline = "", nil
+		for _, line := range r.timeline {
+			before, _, _ := strings.Cut(line, ")")
+			q.timeline = append(q.timeline, before)
+		}
+		return &q
+	}
+	return exactly(e, cut(got), cut(want))
+}
+
+// boundedBy is for a script whose number of attempts depends on how late they are: the
+// limit of time ends it, counted from the first attempt.
+func boundedBy(limit time.Duration) func(e *Engine, got, want *record) []string {
+	return func(_ *Engine, got, want *record) (faults []string) {
+		n := len(got.attempts)
+		if got.outcome.Status != GaveUp {
+			faults = append(faults, fmt.Sprintf("the job %v", got.outcome.Status))
+		}
+		if n < 2 || n > len(want.attempts) {
+			faults = append(faults, fmt.Sprintf("%d attempts, in Execute %d", n, len(want.attempts)))
+		}
+		if n > 0 {
+			if took := got.attempts[n-1].start.Sub(got.attempts[0].start); took > limit {
+				faults = append(faults, fmt.Sprintf("the last attempt began %v after the first, later than %v", took, limit))
+			}
+		}
+		if last := len(got.events) - 1; last < 0 || got.events[last].Stop != retry.StopElapsed {
+			faults = append(faults, fmt.Sprintf("the Observer was told %q", got.timeline))
+		}
+		return faults
+	}
+}
+
+// late returns the most that an attempt was late, where nothing happened to the worker.
+func (s *script) late(got, want *record) (late time.Duration) {
+	if got == nil || len(got.attempts) != len(want.attempts) {
+		return 0
+	}
+	for i := 1; i < len(got.attempts); i++ {
+		if s.steps[i-1].act == returns {
+			late = max(late, got.wait(i)-want.wait(i))
+		}
+	}
+	return late
+}

@@ -1,0 +1,193 @@
+package enginetest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// script is a policy and what the attempts of a job do.
+type script struct {
+	name   string
+	policy retry.Policy
+	then   *retry.Policy // after the step that changes the policy
+	steps  []step
+	judge  func(e *Engine, got, want *record) []string // nil means exactly and punctual
+}
+
+// step is what one attempt does.
+type step struct {
+	act  act
+	err  error         // what it returns
+	took time.Duration // how long it takes, whatever its context says
+}
+
+// act is what happens in an attempt, or right after it.
+type act int
+
+const (
+	returns  act = iota // the attempt returns its error
+	panics              // it panics
+	dies                // its worker is killed in the middle
+	shuts               // its worker is shut down, and the attempt fails when its context ends
+	switches            // it returns its error, and then the workers get another policy
+)
+
+// The errors of the scripts.
+var (
+	errBoom    = retry.MarkRetryable(errors.New("boom"))
+	errFinal   = retry.MarkFinal(errors.New("invalid"))
+	errUnknown = errors.New("odd")
+	errBusy    = retry.Mark(errors.New("busy"), retry.Verdict{Class: retry.Retryable, Category: "busy"})
+	errPending = retry.MarkPending(errors.New("not there yet"))
+)
+
+// zero is a source of jitter without jitter: hinted waits are exactly the hint.
+type zero struct{}
+
+// Uint64 implements [retry.Rand].
+func (zero) Uint64() uint64 { return 0 }
+
+// policy returns a policy whose waits are one, two, four … units.
+func policy(unit time.Duration, attempts int, change ...func(*retry.Policy)) retry.Policy {
+	p := retry.Policy{
+		Name:          "job",
+		MaxAttempts:   attempts,
+		Backoff:       retry.Exponential{Initial: unit},
+		MaxDelay:      1000 * unit,
+		MaxRetryAfter: 10 * unit,
+		Jitter:        retry.NoJitter,
+		Rand:          zero{},
+	}
+	for _, c := range change {
+		c(&p)
+	}
+	return p
+}
+
+// outcomes makes steps of errors.
+func outcomes(errs ...error) []step {
+	steps := make([]step, len(errs))
+	for i, err := range errs {
+		steps[i].err = err
+	}
+	return steps
+}
+
+// Scripts returns the names of all scripts, in the order in which [Run] reports them.
+func Scripts() []string {
+	var names []string
+	for _, s := range scripts(&Engine{}) {
+		names = append(names, s.name)
+	}
+	return append(names, manyJobs)
+}
+
+const manyJobs = "many jobs"
+
+// scripts returns all scripts but the one with many jobs.
+func scripts(e *Engine) []script {
+	all := failures(e.unit())
+	all = append(all, hints(e.unit())...)
+	all = append(all, times(e)...)
+	return append(all, mishaps(e.unit())...)
+}
+
+// failures are the scripts about what is retried, and how often.
+func failures(u time.Duration) []script {
+	kinds := policy(u, 3, func(p *retry.Policy) {
+		p.Overrides = map[string]retry.Override{
+			"busy":    {MaxAttempts: 2, Backoff: retry.Constant(3 * u)},
+			"unknown": {MaxAttempts: 4},
+		}
+	})
+	return []script{
+		{name: "success", policy: policy(u, 3), steps: outcomes(nil)},
+		{name: "one failure", policy: policy(u, 3), steps: outcomes(errBoom, nil)},
+		{name: "three failures", policy: policy(u, 4), steps: outcomes(errBoom, errBoom, errBoom, nil)},
+		{name: "exhausted", policy: policy(u, 3), steps: outcomes(errBoom, errBoom, errBoom)},
+		{name: "no retry", policy: policy(u, 1), steps: outcomes(errBoom)},
+		{name: "final", policy: policy(u, 3), steps: outcomes(errFinal)},
+		{name: "final after a failure", policy: policy(u, 3), steps: outcomes(errBoom, errFinal)},
+		{name: "unknown", policy: policy(u, 2), steps: outcomes(errUnknown, errUnknown)},
+		{name: "override: wait", policy: kinds, steps: outcomes(errBusy, errBoom, nil)},
+		{name: "override: limit", policy: kinds, steps: outcomes(errBoom, errBusy)},
+		{name: "override: more attempts", policy: kinds, steps: outcomes(errUnknown, errUnknown, errUnknown, errUnknown)},
+		{
+			name: "progress", policy: policy(u, 3),
+			steps: outcomes(errBoom, errBoom, retry.MarkProgress(errBoom), errBoom, errBoom),
+		},
+		{name: "pending", policy: policy(u, 2), steps: outcomes(errPending, errPending, errBoom, errPending, nil)},
+	}
+}
+
+// hints are the scripts about servers that say when to come back.
+func hints(u time.Duration) []script {
+	limited := retry.MarkRateLimited(errors.New("limited"), 3*u)
+	free := func(n int) func(*retry.Policy) { return func(p *retry.Policy) { p.FreeRateLimits = n } }
+	return []script{
+		{name: "hint", policy: policy(u, 3), steps: outcomes(limited, errBoom, nil)},
+		{name: "hint: counted", policy: policy(u, 2), steps: outcomes(limited, limited)},
+		{name: "hint: free", policy: policy(u, 2, free(2)), steps: outcomes(limited, limited, errBoom, errBoom)},
+		{name: "hint: free on the last attempt", policy: policy(u, 2, free(1)), steps: outcomes(errBoom, limited, nil)},
+		{name: "hint: free ones used up", policy: policy(u, 2, free(1)), steps: outcomes(limited, limited, limited)},
+		{
+			name: "hint: too long", policy: policy(u, 3),
+			steps: outcomes(errBoom, retry.MarkRateLimited(errors.New("limited"), 11*u)),
+		},
+	}
+}
+
+// times are the scripts about limits of time.
+func times(e *Engine) []script {
+	u := e.unit()
+	long := retry.Schedule{u, 1000 * u}
+	room := 100*u + 10*e.grain()
+	sum := policy(u, retry.Unlimited, func(p *retry.Policy) {
+		p.Backoff, p.MaxElapsed = retry.Constant(u), 3*u+3*e.grain()
+	})
+	tries := int(sum.MaxElapsed/u) + 1
+	var failing []error
+	for range tries {
+		failing = append(failing, errBoom)
+	}
+	return []script{
+		{
+			name: "max elapsed", steps: outcomes(errBoom, errBoom),
+			policy: policy(u, 5, func(p *retry.Policy) { p.Backoff, p.MaxElapsed = long, room }),
+		},
+		{name: "max elapsed: adds up", steps: outcomes(failing...), policy: sum, judge: boundedBy(sum.MaxElapsed)},
+		{
+			name: "timeout", steps: outcomes(errBoom, errBoom),
+			policy: policy(u, 5, func(p *retry.Policy) { p.Backoff, p.Timeout = long, room }),
+		},
+		{
+			name:   "attempt timeout, context ignored",
+			policy: policy(u, 3, func(p *retry.Policy) { p.AttemptTimeout = u }),
+			steps:  []step{{err: errUnknown, took: 2 * u}, {}},
+		},
+	}
+}
+
+// mishaps are the scripts in which something happens to the worker.
+func mishaps(u time.Duration) []script {
+	patient := policy(u, 5, func(p *retry.Policy) { p.Backoff = retry.Constant(4 * u) })
+	return []script{
+		{name: "panic", policy: policy(u, 3), steps: []step{{act: panics}}, judge: loosely},
+		{name: "crash", policy: policy(u, 3), steps: []step{{act: dies}, {err: errBoom}, {}}},
+		{name: "crash: poison", policy: policy(u, 2), steps: []step{{act: dies}, {act: dies}}},
+		{name: "crash after a failure", policy: policy(u, 2), steps: []step{{err: errBoom}, {act: dies}}},
+		{name: "shutdown", policy: policy(u, 2), steps: []step{{act: shuts}, {err: errBoom}, {act: shuts}, {err: errBoom}}},
+		{
+			name: "policy change: fewer attempts", policy: policy(u, 5), then: ptr(policy(u, 2)),
+			steps: []step{{act: switches, err: errBoom}, {err: errBoom}},
+		},
+		{
+			name: "policy change: more attempts, other waits", policy: policy(u, 2), then: &patient,
+			steps: []step{{act: switches, err: errBoom}, {err: errBoom}, {err: errBoom}, {}},
+		},
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
