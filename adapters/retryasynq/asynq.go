@@ -1,0 +1,205 @@
+package retryasynq
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// lifetime is how long the State of a task is kept that nobody runs any more.
+const lifetime = 30 * 24 * time.Hour
+
+// MaxRetry is the option to enqueue tasks with: asynq has no limit of its own, and the
+// policy has one.
+func MaxRetry() asynq.Option { return asynq.MaxRetry(math.MaxInt32) }
+
+// Retries has asynq servers follow a policy. Make one with [New]. It is safe for
+// concurrent use.
+type Retries struct {
+	policy *retry.Policy
+	redis  redis.UniversalClient
+}
+
+// New returns the Retries of p; nil means the zero Policy. opt is that of the server.
+// Close it after the server. The error says what is wrong with p.
+func New(opt asynq.RedisConnOpt, p *retry.Policy) (*Retries, error) {
+	if p == nil {
+		p = &retry.Policy{}
+	}
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("retryasynq: %w", err)
+	}
+	if opt == nil {
+		return nil, errors.New("retryasynq: the RedisConnOpt is nil")
+	}
+	client, ok := opt.MakeRedisClient().(redis.UniversalClient)
+	if !ok {
+		return nil, fmt.Errorf("retryasynq: %T does not make a redis.UniversalClient", opt)
+	}
+	return &Retries{policy: p, redis: client}, nil
+}
+
+// Close closes the connections to Redis.
+func (r *Retries) Close() error { return r.redis.Close() }
+
+// Configure sets RetryDelayFunc. The error names what config has that would overrule
+// the policy.
+func (r *Retries) Configure(config *asynq.Config) error {
+	switch {
+	case config == nil:
+		return errors.New("retryasynq: config is nil")
+	case config.RetryDelayFunc != nil:
+		return errors.New("retryasynq: Config.RetryDelayFunc: must not be set")
+	case config.IsFailure != nil:
+		return errors.New("retryasynq: Config.IsFailure: must not be set, because the policy says what counts")
+	}
+	config.RetryDelayFunc = r.delay
+	return nil
+}
+
+// decided is the error of an attempt that is to be repeated.
+type decided struct {
+	error
+
+	delay time.Duration
+}
+
+// Unwrap returns the error of the attempt.
+func (d *decided) Unwrap() error { return d.error }
+
+// delay is asked for the wait after an error. n is how often the task was retried.
+func (r *Retries) delay(n int, err error, _ *asynq.Task) time.Duration {
+	if d, ok := errors.AsType[*decided](err); ok {
+		return d.delay
+	}
+	return ceil(retry.Decision{Delay: r.policy.Delay(retry.State{Failures: n + 1})})
+}
+
+// ceil rounds up to what asynq knows. No wait stays none.
+func ceil(d retry.Decision) time.Duration {
+	if d.Delay <= 0 {
+		return 0
+	}
+	return d.DelayCeil(time.Second)
+}
+
+// Handler returns a handler that runs next under the policy. A [asynq.ServeMux] can
+// have it as middleware: mux.Use(retries.Handler).
+func (r *Retries) Handler(next asynq.Handler) asynq.Handler {
+	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		a := &attempt{Retries: r}
+		if err := a.load(ctx); err != nil {
+			return err
+		}
+		if d, exhausted := r.policy.Exhausted(a.call.State, r.policy.Now()); exhausted {
+			if r.policy.Observer != nil {
+				r.policy.Observer.Observe(ctx, retry.Event{
+					Kind: retry.GaveUp, Policy: r.policy.Name, Attempt: a.call.Attempt(), Stop: d.Stop, Err: d.Err,
+				})
+			}
+			return a.end(ctx, d.Err)
+		}
+		if !a.call.Begin(ctx) {
+			return a.call.Err() // asynq does not look at it
+		}
+		return a.after(ctx, a.run(next, task)) //nolint:contextcheck // of the attempt, a child of ctx
+	})
+}
+
+// attempt is an attempt at a task.
+type attempt struct {
+	*Retries
+
+	call    retry.Call
+	key     string
+	retried int
+}
+
+// stored is the State in Redis.
+type stored struct {
+	State   retry.State `json:"state"`
+	Retried int         `json:"retried"` // at the attempt after
+}
+
+// load finds the State before the attempt.
+func (a *attempt) load(ctx context.Context) error {
+	id, ok := asynq.GetTaskID(ctx)
+	if !ok {
+		return fmt.Errorf("retryasynq: not in the context of a task: %w", asynq.SkipRetry)
+	}
+	queue, _ := asynq.GetQueueName(ctx)
+	a.key = "retryasynq:" + queue + ":" + id
+	a.retried, _ = asynq.GetRetryCount(ctx)
+	a.call.Policy = a.policy
+	if a.retried == 0 {
+		return nil
+	}
+	var s stored
+	text, err := a.redis.Get(ctx, a.key).Bytes()
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return fmt.Errorf("retryasynq: %s: %w", a.key, err)
+	}
+	a.call.State = s.State
+	a.call.State.Failures += max(a.retried-s.Retried, 0) // the lost ones
+	return nil
+}
+
+// run runs the handler. A panic is an error that ends the task.
+func (a *attempt) run(next asynq.Handler, task *asynq.Task) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = retry.MarkFinal(fmt.Errorf("panic: %v\n\n%s", r, debug.Stack()))
+		}
+	}()
+	return next.ProcessTask(a.call.Context(), task)
+}
+
+// after decides what follows.
+func (a *attempt) after(ctx context.Context, err error) error {
+	switch {
+	case err != nil && ctx.Err() != nil: // asynq has decided already
+		a.call.Abort()
+		return err
+	case errors.Is(err, asynq.SkipRetry), errors.Is(err, asynq.RevokeTask):
+		a.call.End(retry.MarkFinal(err))
+		return a.end(ctx, err)
+	}
+	d := a.call.End(err)
+	limit, _ := asynq.GetMaxRetry(ctx)
+	switch {
+	case !d.Retry:
+		return a.end(ctx, d.Err)
+	case a.retried >= limit:
+		return a.end(ctx, fmt.Errorf("retryasynq: the task was enqueued with MaxRetry %d, not with retryasynq.MaxRetry: %w",
+			limit, err))
+	}
+	text, encodeErr := json.Marshal(stored{d.State, a.retried + 1})
+	if encodeErr == nil {
+		// If this fails, all of Retried counts.
+		a.redis.Set(context.WithoutCancel(ctx), a.key, text, lifetime)
+	}
+	return &decided{err, ceil(d)}
+}
+
+// end ends the task with an error, or nil.
+func (a *attempt) end(ctx context.Context, err error) error {
+	if a.retried > 0 {
+		a.redis.Del(context.WithoutCancel(ctx), a.key) // if this fails, it expires
+	}
+	if err == nil || errors.Is(err, asynq.SkipRetry) || errors.Is(err, asynq.RevokeTask) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
+}

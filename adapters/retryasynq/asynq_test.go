@@ -1,0 +1,175 @@
+package retryasynq_test
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retryasynq"
+	"github.com/seed-5ff3c98e/retry/internal/testkit"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
+)
+
+// TestMain runs ten tests at a time, because they mostly wait for the engine.
+func TestMain(m *testing.M) {
+	redis.SetLogger(quiet{}) // workers that are cut off complain
+	flag.Parse()
+	_ = flag.Set("test.parallel", "10")
+	os.Exit(m.Run())
+}
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for _, r := range enginetest.Run(t, &enginetest.Engine{
+		Open: func(t testing.TB) enginetest.Queue {
+			t.Helper()
+			return open(t)
+		},
+		Unit: time.Second, Grain: 5 * time.Second, Recovery: 10 * time.Second, Jobs: 5000,
+	}) {
+		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	}
+}
+
+// wire is how to reach Redis over a cable.
+type wire struct{ cable *enginetest.Cable }
+
+// MakeRedisClient implements [asynq.RedisConnOpt].
+func (w wire) MakeRedisClient() any {
+	return redis.NewClient(&redis.Options{
+		Addr: cmp.Or(os.Getenv("RETRY_TEST_REDIS"), "127.0.0.1:6379"), Dialer: w.cable.DialContext, DB: 13,
+		DisableIdentity: true,
+	})
+}
+
+// queue is a queue with a name of its own.
+type queue struct {
+	t           testing.TB
+	name        string
+	client      *asynq.Client
+	inspector   *asynq.Inspector
+	redis       redis.UniversalClient
+	concurrency int
+}
+
+func open(t testing.TB) *queue {
+	t.Helper()
+	q := attach(t, "enginetest-"+strings.ToLower(rand.Text()[:10]))
+	t.Cleanup(func() {
+		if err := q.inspector.DeleteQueue(q.name, true); !errors.Is(err, asynq.ErrQueueNotFound) {
+			assert.NoError(t, err)
+		}
+	})
+	return q
+}
+
+func attach(t testing.TB, name string) *queue {
+	t.Helper()
+	testkit.Needs(t, "Redis")
+	plain := wire{&enginetest.Cable{}}
+	q := &queue{
+		t: t, name: name, client: asynq.NewClient(plain), inspector: asynq.NewInspector(plain),
+		redis: plain.MakeRedisClient().(redis.UniversalClient), concurrency: 10,
+	}
+	require.NoError(t, q.redis.Ping(t.Context()).Err(), "Redis does not answer")
+	t.Cleanup(func() {
+		assert.NoError(t, q.client.Close())
+		assert.NoError(t, q.inspector.Close())
+		assert.NoError(t, q.redis.Close())
+	})
+	return q
+}
+
+func (q *queue) Submit(ctx context.Context, _ *retry.Policy, job string) error {
+	_, err := q.client.EnqueueContext(ctx, asynq.NewTask("test", []byte(job)),
+		retryasynq.MaxRetry(), asynq.Queue(q.name), asynq.TaskID(job), asynq.Retention(time.Hour))
+	return err
+}
+
+func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
+	w := &workers{queue: q, cable: &enginetest.Cable{}}
+	var err error
+	if w.retries, err = retryasynq.New(wire{w.cable}, p); err != nil {
+		return nil, err
+	}
+	config := asynq.Config{
+		Concurrency: q.concurrency, Queues: map[string]int{q.name: 1}, LogLevel: asynq.FatalLevel,
+		TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: 50 * time.Millisecond,
+		ShutdownTimeout: 200 * time.Millisecond,
+	}
+	if err := w.retries.Configure(&config); err != nil {
+		return nil, err
+	}
+	w.server = asynq.NewServer(wire{w.cable}, config)
+	return w, w.server.Start(w.retries.Handler(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		return handle(ctx, string(task.Payload()))
+	})))
+}
+
+func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, error) {
+	info, err := q.inspector.GetTaskInfo(q.name, job)
+	if err != nil {
+		return enginetest.Outcome{}, err
+	}
+	switch info.State {
+	case asynq.TaskStateCompleted:
+		return enginetest.Outcome{Status: enginetest.Succeeded}, nil
+	case asynq.TaskStateArchived:
+		return enginetest.Outcome{Status: enginetest.GaveUp, Err: info.LastErr}, nil
+	default:
+		return enginetest.Outcome{}, nil
+	}
+}
+
+type workers struct {
+	queue   *queue
+	cable   *enginetest.Cable
+	retries *retryasynq.Retries
+	server  *asynq.Server
+}
+
+func (w *workers) Stop(context.Context) error {
+	w.server.Shutdown()
+	return w.retries.Close()
+}
+
+// Kill has the leases run out, for which others would wait a minute.
+func (w *workers) Kill() error {
+	w.cable.Cut()
+	ctx := context.Background()
+	tasks, err := w.queue.redis.ZRange(ctx, w.queue.leases(), 0, -1).Result()
+	if err != nil {
+		return err
+	}
+	return w.queue.expire(ctx, tasks)
+}
+
+// leases is the key of the leases, with the times at which they end.
+func (q *queue) leases() string { return "asynq:{" + q.name + "}:lease" }
+
+// expire has the leases of tasks be over for so long that asynq sees to them.
+func (q *queue) expire(ctx context.Context, tasks []string) error {
+	for _, task := range tasks {
+		past := redis.Z{Score: float64(time.Now().Add(-time.Hour).Unix()), Member: task}
+		if err := q.redis.ZAddXX(ctx, q.leases(), past).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,23 @@
+package retryaws_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retryaws"
+)
+
+func ExampleRetryer() {
+	policy := &retry.Policy{
+		MaxAttempts: 5,
+		Backoff:     retry.Exponential{Initial: 100 * time.Millisecond},
+		Budget:      &retry.Budget{},
+	}
+	// config.LoadDefaultConfig with config.WithRetryer makes such a Config.
+	cfg := aws.Config{Retryer: func() aws.Retryer { return &retryaws.Retryer{Policy: policy} }}
+	fmt.Println(cfg.Retryer().MaxAttempts())
+	// Output: 5
+}

@@ -1,0 +1,124 @@
+// Package retryaws makes a [retry.Policy] the retryer of an AWS client:
+//
+//	cfg, err := config.LoadDefaultConfig(ctx, config.WithRetryer(func() aws.Retryer {
+//		return &retryaws.Retryer{Policy: policy}
+//	}))
+//
+// The SDK owns the loop, and some of a policy is lost in it: AttemptTimeout, MaxElapsed,
+// Timeout, ResetAfter, FreeRateLimits, Clock and the Observer have no effect, and a hint is
+// compared with the context's deadline, but the wait of the backoff is not. Retries at the
+// HTTP level see more: give the SDK an http.Client with a retryhttp.Transport and
+// aws.NopRetryer, and not both.
+//
+// A policy around a call of the client would multiply the attempts. With [GaveUp] as its
+// Classifier it does not.
+package retryaws
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsretry "github.com/aws/aws-sdk-go-v2/aws/retry"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// Retryer is an [aws.RetryerV2]. The zero Retryer has the zero Policy. It is safe for
+// concurrent use; give each client one of its own, as config.WithRetryer does.
+type Retryer struct {
+	// Policy decides. Errors that it knows nothing about are judged by the SDK. nil means
+	// the zero Policy.
+	Policy *retry.Policy
+
+	zeroBased atomic.Bool // the SDK counts from 0, as it does with AWS_NEW_RETRIES_2026
+}
+
+var _ aws.RetryerV2 = (*Retryer)(nil)
+
+var sdk = awsretry.IsErrorRetryables(awsretry.DefaultRetryables)
+
+// IsErrorRetryable implements [aws.Retryer].
+func (r *Retryer) IsErrorRetryable(err error) bool {
+	p := r.policy()
+	v := p.Classify(err)
+	if v.Class == retry.Unknown && v.After <= 0 {
+		return sdk.IsErrorRetryable(err).Bool() && (!p.NonIdempotent || v.NotApplied)
+	}
+	return v.Class != retry.Final && (!p.NonIdempotent || v.NotApplied)
+}
+
+// MaxAttempts implements [aws.Retryer]: the largest of the policy and its Overrides, which
+// RetryDelay tells apart.
+func (r *Retryer) MaxAttempts() int {
+	d, _ := r.policy().Exhausted(retry.State{Failures: math.MaxInt}, time.Time{})
+	if d.Limit == retry.Unlimited {
+		return 0 // to the SDK
+	}
+	return d.Limit
+}
+
+// RetryDelay implements [aws.Retryer]. The SDK gives it the number of the attempt that
+// failed, from 1, or from 0 in its newer mode, whose first number of each call is a 0.
+func (r *Retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
+	if attempt == 0 {
+		r.zeroBased.Store(true)
+	}
+	if !r.zeroBased.Load() {
+		attempt--
+	}
+	d := r.policy().Next(retry.State{Failures: attempt}, err, time.Now())
+	return d.Delay, d.Err
+}
+
+// GetRetryToken implements [aws.Retryer]: it asks the Budget.
+func (r *Retryer) GetRetryToken(ctx context.Context, err error) (func(error) error, error) {
+	p, now := r.policy(), time.Now()
+	after := p.Classify(err).After
+	if deadline, ok := ctx.Deadline(); ok && deadline.Sub(now) <= after {
+		return nil, &retry.Error{Policy: p.Name, Stop: retry.StopDeadline, RetryAfter: after, Err: err}
+	}
+	if p.Budget != nil && !p.Budget.TryWithdraw(now) {
+		return nil, &retry.Error{Policy: p.Name, Stop: retry.StopBudget, RetryAfter: after, Err: err}
+	}
+	// Only the newer mode settles a retry with nothing but this.
+	return func(err error) error { return r.settle(err, r.zeroBased.Load()) }, nil
+}
+
+// GetInitialToken implements [aws.Retryer].
+func (r *Retryer) GetInitialToken() func(error) error {
+	return func(err error) error { return r.settle(err, true) }
+}
+
+// GetAttemptToken implements [aws.RetryerV2].
+func (r *Retryer) GetAttemptToken(context.Context) (func(error) error, error) {
+	return r.GetInitialToken(), nil
+}
+
+// settle pays a success into the Budget, once.
+func (r *Retryer) settle(err error, pays bool) error {
+	if budget := r.policy().Budget; err == nil && pays && budget != nil {
+		budget.Deposit(time.Now())
+	}
+	return nil
+}
+
+func (r *Retryer) policy() *retry.Policy {
+	if r.Policy == nil {
+		return &retry.Policy{}
+	}
+	return r.Policy
+}
+
+// GaveUp is a Classifier for a policy around calls of a client: what the client has retried
+// to no avail is Final, category "gave_up". It abstains on other errors.
+func GaveUp(err error) retry.Verdict {
+	var exhausted *awsretry.MaxAttemptsError
+	if errors.As(err, &exhausted) {
+		return retry.Verdict{Class: retry.Final, Category: "gave_up"}
+	}
+	return retry.Verdict{}
+}

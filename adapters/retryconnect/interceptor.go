@@ -1,0 +1,132 @@
+package retryconnect
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// DefaultPolicy returns the policy of an [Interceptor] without one, for a caller to
+// change: 3 attempts, waits of up to 200ms and 400ms, full jitter, and waits of up to a
+// minute where the server asks for them. Every call returns a new one.
+func DefaultPolicy() *retry.Policy {
+	return &retry.Policy{
+		Backoff:  retry.Exponential{Initial: 200 * time.Millisecond},
+		MaxDelay: 10 * time.Second,
+	}
+}
+
+var defaultPolicy = DefaultPolicy()
+
+// Interceptor is a [connect.Interceptor] that retries the calls of clients. The zero
+// Interceptor is ready to use. It is safe for concurrent use, and must be neither changed
+// nor copied then. Give each server one of its own, because it has one budget.
+//
+// An error of a call that was retried to no avail is an [*retry.Error] around the last
+// [*connect.Error], unless it is Final. If the caller's context has ended, it is a
+// *connect.Error with code canceled or deadline_exceeded around the *retry.Error.
+type Interceptor struct {
+	// Policy decides. nil means that of [DefaultPolicy]; one without a Backoff has the
+	// waits of that. A Budget in it takes the place of that of the Interceptor, which has
+	// default settings.
+	Policy *retry.Policy
+
+	// Idempotent, if not nil, says which procedures may be repeated besides those whose
+	// definition says so. The name has the form "/package.Service/Method". It must be safe
+	// for concurrent use.
+	Idempotent func(procedure string) bool
+
+	budget retry.Budget
+}
+
+var _ connect.Interceptor = (*Interceptor)(nil)
+
+// WrapUnary implements [connect.Interceptor].
+func (i *Interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		if !req.Spec().IsClient {
+			return next(ctx, req)
+		}
+		return i.unary(ctx, req, next)
+	}
+}
+
+// WrapStreamingClient implements [connect.Interceptor].
+func (i *Interceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
+		if spec.StreamType != connect.StreamTypeServer {
+			return next(ctx, spec) // a server may have acted on some of the requests
+		}
+		return i.stream(ctx, spec, next)
+	}
+}
+
+// WrapStreamingHandler implements [connect.Interceptor]. It returns next.
+func (i *Interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return next
+}
+
+// previousAttempts is the header that tells a server that a call is a retry.
+//
+// https://github.com/grpc/proposal/blob/master/A6-client-retries.md#exposed-retry-metadata
+const previousAttempts = "Grpc-Previous-Rpc-Attempts"
+
+// call returns what decides about the retries of one call.
+func (i *Interceptor) call(spec connect.Spec) retry.Call {
+	p := i.Policy
+	if p == nil {
+		p = defaultPolicy
+	}
+	return retry.Call{
+		Policy:        p,
+		Classify:      classifyCall,
+		Unknown:       retry.Final,
+		NonIdempotent: !i.idempotent(spec),
+		Budget:        &i.budget,
+		Defaults:      defaultPolicy,
+	}
+}
+
+func (i *Interceptor) unary(ctx context.Context, req connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, error) {
+	call := i.call(req.Spec())
+	defer call.Abort()
+	for call.Next(ctx) {
+		if n := call.Attempt(); n > 1 {
+			req.Header().Set(previousAttempts, strconv.Itoa(n-1))
+		}
+		resp, err := next(call.Context(), req) //nolint:contextcheck // ctx or a child of it
+		if err == nil {
+			call.End(nil)
+			return resp, nil
+		}
+		call.EndVerdict(err, pushedBack(call.Verdict(err), err))
+	}
+	return nil, ended(call.Err())
+}
+
+func (i *Interceptor) idempotent(spec connect.Spec) bool {
+	return spec.IdempotencyLevel != connect.IdempotencyUnknown || i.Idempotent != nil && i.Idempotent(spec.Procedure)
+}
+
+// ended gives the error of a call whose context has ended the code for that.
+func ended(err error) error {
+	e, ok := err.(*retry.Error) //nolint:errorlint // that of the call, not one of an inner policy
+	var last *connect.Error
+	switch {
+	case !ok:
+		return err
+	case e.Stop == retry.StopCanceled:
+		return connect.NewError(connect.CodeCanceled, err)
+	case e.Stop == retry.StopDeadline && e.Cause != nil, e.Stop == retry.StopTimeout:
+		return connect.NewError(connect.CodeDeadlineExceeded, err)
+	case !errors.As(err, &last):
+		return connect.NewError(connect.CodeUnknown, err)
+	default:
+		return err
+	}
+}

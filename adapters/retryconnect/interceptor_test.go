@@ -1,0 +1,289 @@
+package retryconnect_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retryconnect"
+	"github.com/seed-5ff3c98e/retry/retrytest"
+)
+
+const (
+	procedure = "/retryconnect.test.Jobs/Get"
+	attempts  = 3
+)
+
+type text = wrapperspb.StringValue
+
+// server is a real one on loopback whose procedure is a function.
+type server struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	calls    int
+	previous []string
+}
+
+func (s *server) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls
+}
+
+func serve(t *testing.T, fn func(ctx context.Context, call int) error, opts ...connect.HandlerOption) *server {
+	t.Helper()
+	s := &server{}
+	mux := http.NewServeMux()
+	mux.Handle(procedure, connect.NewUnaryHandler(procedure, func(ctx context.Context, req *connect.Request[text]) (*connect.Response[text], error) {
+		s.mu.Lock()
+		s.calls++
+		call := s.calls
+		s.previous = append(s.previous, req.Header().Get("Grpc-Previous-Rpc-Attempts"))
+		s.mu.Unlock()
+		if err := fn(ctx, call); err != nil {
+			return nil, err
+		}
+		return connect.NewResponse(wrapperspb.String(req.Msg.GetValue())), nil
+	}, opts...))
+	s.Server = httptest.NewUnstartedServer(mux)
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetHTTP1(true)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// protocols are the three that connect speaks.
+var protocols = map[string][]connect.ClientOption{
+	"connect":  nil,
+	"grpc":     {connect.WithGRPC()},
+	"grpc-web": {connect.WithGRPCWeb()},
+}
+
+// call makes a call of a procedure of a level, over HTTP/2 as gRPC needs it.
+func call(
+	ctx context.Context, t *testing.T, url string, i connect.Interceptor, level connect.IdempotencyLevel, opts ...connect.ClientOption,
+) (string, error) {
+	t.Helper()
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	defer transport.CloseIdleConnections()
+	client := connect.NewClient[text, text](&http.Client{Transport: transport}, url+procedure,
+		append(opts, connect.WithInterceptors(i), connect.WithIdempotency(level))...)
+	resp, err := client.CallUnary(ctx, connect.NewRequest(wrapperspb.String("job")))
+	if err != nil {
+		return "", err
+	}
+	return resp.Msg.GetValue(), nil
+}
+
+func retrying(n int) (*retryconnect.Interceptor, *retrytest.Recorder) {
+	r := &retrytest.Recorder{}
+	return &retryconnect.Interceptor{Policy: &retry.Policy{
+		MaxAttempts: n, Jitter: retry.NoJitter, Clock: &retrytest.Clock{}, Observer: r, Rand: retrytest.NewRand(0),
+	}}, r
+}
+
+// retried says which failures are retried: of an idempotent procedure, and of another one.
+type retried struct{ plain, hinted [2]bool }
+
+var (
+	idem   = [2]bool{true, false}
+	always = [2]bool{true, true}
+)
+
+// codesTable has the codes that are retried in some case.
+var codesTable = map[connect.Code]retried{
+	connect.CodeUnavailable:       {plain: idem, hinted: always},
+	connect.CodeDeadlineExceeded:  {plain: idem, hinted: idem},
+	connect.CodeResourceExhausted: {hinted: always},
+}
+
+// TestCodes fails calls over the wire with every code, in every protocol.
+func TestCodes(t *testing.T) {
+	t.Parallel()
+	info, err := connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(1500 * time.Millisecond)})
+	require.NoError(t, err)
+	for code := connect.CodeCanceled; code <= connect.CodeUnauthenticated; code++ {
+		want := codesTable[code]
+		tests := []struct {
+			name   string
+			change func(*connect.Error)
+			want   [2]bool
+			wait   time.Duration // at least
+			exact  bool
+		}{
+			{"plain", func(*connect.Error) {}, want.plain, 0, false},
+			{"RetryInfo", func(e *connect.Error) { e.AddDetail(info) }, want.hinted, 1500 * time.Millisecond, false},
+			{"Retry-After", func(e *connect.Error) { e.Meta().Set("Retry-After", "2") }, want.hinted, 2 * time.Second, false},
+			{"pushback", func(e *connect.Error) { e.Meta().Set("grpc-retry-pushback-ms", "250") }, want.hinted, 250 * time.Millisecond, true},
+			{"pushback -1", func(e *connect.Error) { e.Meta().Set("grpc-retry-pushback-ms", "-1") }, [2]bool{}, 0, false},
+			{"pushback that is no number", func(e *connect.Error) { e.Meta().Set("grpc-retry-pushback-ms", "x") }, [2]bool{}, 0, false},
+		}
+		for _, tt := range tests {
+			for protocol, opts := range protocols {
+				for n, level := range []connect.IdempotencyLevel{connect.IdempotencyNoSideEffects, connect.IdempotencyUnknown} {
+					t.Run(fmt.Sprintf("%v, %s, %s, %v", code, tt.name, protocol, level), func(t *testing.T) {
+						t.Parallel()
+						s := serve(t, func(context.Context, int) error {
+							e := connect.NewError(code, errors.New("no"))
+							tt.change(e)
+							return e
+						}, connect.WithIdempotency(level))
+						retries, recorder := retrying(attempts)
+						_, err := call(t.Context(), t, s.URL, retries, level, opts...)
+						assert.Equal(t, code, connect.CodeOf(err))
+						if !tt.want[n] {
+							assert.Equal(t, 1, s.count(), recorder.Timeline())
+							return
+						}
+						assert.Equal(t, attempts, s.count(), recorder.Timeline())
+						for _, wait := range recorder.Waits() {
+							assert.GreaterOrEqual(t, wait, tt.wait)
+							assert.True(t, !tt.exact || wait == tt.wait)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+func TestSuccess(t *testing.T) {
+	t.Parallel()
+	for protocol, opts := range protocols {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, func(_ context.Context, call int) error {
+				if call < 3 {
+					return connect.NewError(connect.CodeUnavailable, errors.New("no"))
+				}
+				return nil
+			})
+			retries, recorder := retrying(5)
+			out, err := call(t.Context(), t, s.URL, retries, connect.IdempotencyIdempotent, opts...)
+			require.NoError(t, err)
+			assert.Equal(t, "job", out)
+			assert.Equal(t, []string{"", "1", "2"}, s.previous)
+			recorder.ExpectWaits(t, 200*time.Millisecond, 400*time.Millisecond)
+		})
+	}
+}
+
+// TestUnsent has a server that is not there, and one that hangs up.
+func TestUnsent(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	url := "http://" + listener.Addr().String()
+	require.NoError(t, listener.Close())
+	retries, recorder := retrying(attempts)
+	_, err = call(t.Context(), t, url, retries, connect.IdempotencyUnknown)
+	assert.Equal(t, connect.CodeUnavailable, connect.CodeOf(err))
+	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	assert.Len(t, recorder.Waits(), attempts-1)
+
+	s := serve(t, func(context.Context, int) error { panic(http.ErrAbortHandler) })
+	_, err = call(t.Context(), t, s.URL, retries, connect.IdempotencyUnknown)
+	require.Error(t, err)
+	assert.Equal(t, 1, s.count())
+}
+
+func TestIdempotent(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(context.Context, int) error { return connect.NewError(connect.CodeUnavailable, errors.New("no")) })
+	retries, _ := retrying(attempts)
+	retries.Idempotent = func(name string) bool { return name == procedure }
+	_, err := call(t.Context(), t, s.URL, retries, connect.IdempotencyUnknown)
+	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	assert.Equal(t, attempts, s.count())
+}
+
+// TestBudget has a server that only fails.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(context.Context, int) error { return connect.NewError(connect.CodeUnavailable, errors.New("no")) })
+	retries, _ := retrying(2)
+	for range 20 {
+		_, err := call(t.Context(), t, s.URL, retries, connect.IdempotencyIdempotent)
+		require.Error(t, err)
+	}
+	assert.Equal(t, 20+3, s.count())
+}
+
+// TestContexts has the codes of calls that their callers have ended.
+func TestContexts(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(context.Context, int) error { return connect.NewError(connect.CodeUnavailable, errors.New("no")) })
+	ctx, cancel := context.WithCancel(t.Context())
+	retries := &retryconnect.Interceptor{Policy: &retry.Policy{
+		Backoff:  retry.Constant(time.Hour),
+		Observer: retry.ObserverFunc(func(context.Context, retry.Event) { cancel() }),
+	}}
+	for range 2 { // during a wait, and before
+		_, err := call(ctx, t, s.URL, retries, connect.IdempotencyIdempotent)
+		assert.Equal(t, connect.CodeCanceled, connect.CodeOf(err))
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	passed, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	_, err := call(passed, t, s.URL, retries, connect.IdempotencyIdempotent)
+	assert.Equal(t, connect.CodeDeadlineExceeded, connect.CodeOf(err))
+	ahead, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err = call(ahead, t, s.URL, retries, connect.IdempotencyIdempotent)
+	assert.Equal(t, connect.CodeUnavailable, connect.CodeOf(err), "the wait would be too long: the reason is the server's")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// TestAttemptTimeout has a server that does not answer the first call in time.
+func TestAttemptTimeout(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(ctx context.Context, call int) error {
+		if call == 1 {
+			<-ctx.Done()
+		}
+		return ctx.Err()
+	})
+	retries := &retryconnect.Interceptor{Policy: &retry.Policy{AttemptTimeout: 200 * time.Millisecond, Backoff: retry.Constant(0)}}
+	_, err := call(t.Context(), t, s.URL, retries, connect.IdempotencyIdempotent)
+	require.NoError(t, err)
+	assert.Equal(t, 2, s.count())
+}
+
+// TestHandler has the Interceptor on the wrong side, where it does nothing.
+func TestHandler(t *testing.T) {
+	t.Parallel()
+	retries, recorder := retrying(attempts)
+	s := serve(t, func(context.Context, int) error { return connect.NewError(connect.CodeUnavailable, errors.New("no")) },
+		connect.WithInterceptors(retries))
+	once, _ := retrying(1)
+	_, err := call(t.Context(), t, s.URL, once, connect.IdempotencyIdempotent)
+	require.Error(t, err)
+	assert.Equal(t, 1, s.count())
+	assert.Empty(t, recorder.Events())
+}
+
+func TestClassify(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: "connect_aborted"},
+		retryconnect.Classify(connect.NewError(connect.CodeAborted, errors.New("conflict"))))
+	assert.Equal(t, "connect_other", retryconnect.Classify(connect.NewError(1000, nil)).Category)
+	assert.Zero(t, retryconnect.Classify(nil))
+}

@@ -1,0 +1,95 @@
+// Package retrygax makes a [retry.Policy] the retryer of a Google Cloud client call:
+//
+//	job, err := client.GetJob(ctx, req, gax.WithRetry(retrygax.New(policy)))
+//
+// gax owns the loop, and some of a policy is lost in it. It asks after the first failure,
+// without the context: so MaxElapsed and Timeout count from the first failure, and a wait
+// that the context's deadline forbids is begun. AttemptTimeout, Budget, Observer and Clock
+// have no effect, and what is returned at the end is the last error. The clients have
+// retries of their own for methods that may be repeated, which this takes the place of;
+// for other methods set NonIdempotent.
+package retrygax
+
+import (
+	"time"
+
+	"github.com/googleapis/gax-go/v2"
+	"github.com/googleapis/gax-go/v2/apierror"
+	"google.golang.org/grpc/codes"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// New returns what [gax.WithRetry] takes: a function that makes a Retryer for each call. A
+// nil p is the zero Policy. The function is safe for concurrent use.
+func New(p *retry.Policy) func() gax.Retryer {
+	own := retry.Policy{}
+	if p != nil {
+		own = *p
+	}
+	own.Classifier = retry.Chain(own.Classifier, Classify)
+	return func() gax.Retryer { return &retryer{policy: &own} }
+}
+
+type retryer struct {
+	policy *retry.Policy
+	state  retry.State
+}
+
+// Retry implements [gax.Retryer].
+func (r *retryer) Retry(err error) (pause time.Duration, again bool) {
+	now := time.Now()
+	if r.state.First.IsZero() {
+		r.state.First = now
+	}
+	d := r.policy.Next(r.state, err, now)
+	r.state = d.State
+	return d.Delay, d.Retry
+}
+
+// Classify is a Classifier of errors of Google APIs that came by gRPC. It abstains on
+// others, which [retry.Classify] knows by their HTTP status. Of the codes, UNAVAILABLE and
+// DEADLINE_EXCEEDED are Retryable, RESOURCE_EXHAUSTED is RateLimited if the server said
+// when to come back, and all others are Final; so is ABORTED, because the whole
+// transaction has to be repeated.
+func Classify(err error) retry.Verdict {
+	e, ok := apierror.FromError(err)
+	if !ok || e.GRPCStatus() == nil {
+		return retry.Verdict{}
+	}
+	v := retry.Verdict{Class: retry.Final, Category: category(e.GRPCStatus().Code())}
+	info := e.Details().RetryInfo
+	hinted := info.GetRetryDelay().CheckValid() == nil
+	switch e.GRPCStatus().Code() {
+	case codes.Unavailable, codes.ResourceExhausted:
+		if hinted {
+			v.Class, v.NotApplied, v.After = retry.RateLimited, true, info.GetRetryDelay().AsDuration()
+		} else if e.GRPCStatus().Code() == codes.Unavailable {
+			v.Class = retry.Retryable
+		}
+	case codes.DeadlineExceeded:
+		v.Class = retry.Retryable
+	default: // Final
+	}
+	return v
+}
+
+// category returns the label of a code, as retrygrpc has it: "grpc_resource_exhausted".
+// Codes that gRPC does not know share one.
+func category(c codes.Code) string {
+	switch {
+	case c > codes.Unauthenticated:
+		return "grpc_other"
+	case c == codes.Canceled:
+		return "grpc_cancelled"
+	}
+	label := []byte("grpc")
+	for _, letter := range []byte(c.String()) {
+		if 'A' <= letter && letter <= 'Z' {
+			label = append(label, '_', letter-'A'+'a')
+		} else {
+			label = append(label, letter)
+		}
+	}
+	return string(label)
+}

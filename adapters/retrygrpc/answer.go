@@ -1,0 +1,116 @@
+package retrygrpc
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// answer is what becomes known of an attempt beside its error.
+type answer struct {
+	target   target
+	room     []grpc.CallOption // for opts
+	opts     []grpc.CallOption // of the caller, and ours
+	trailer  metadata.MD       // nil if there was no stream on any connection
+	ended    bool              // grpc has told the end: trailer means what it says
+	onFinish grpc.CallOption   // sets ended
+}
+
+func newAnswer() *answer {
+	a := &answer{}
+	a.onFinish = grpc.OnFinish(func(error) { a.ended = true })
+	return a
+}
+
+// prepare makes an answer that is filled by the attempts of a call.
+func (a *answer) prepare(call *retry.Call, t target, opts []grpc.CallOption) {
+	a.target = t
+	a.room = append(append(a.room, opts...), grpc.Trailer(&a.trailer))
+	if call.NonIdempotent || call.Policy.AttemptTimeout > 0 {
+		// An interceptor behind this one that drops the options of the caller would
+		// otherwise make an attempt look like one that was not sent.
+		a.room = append(a.room, a.onFinish)
+	}
+	a.opts = slices.Clip(a.room) // an interceptor that appends to them gets a copy
+}
+
+// answers keeps the answers of calls that succeeded at once, for other calls. The answer of
+// a call with a failure is not used again: an interceptor behind this one may have returned
+// before grpc had finished the attempt, and grpc would then write into the answer of
+// another call.
+var answers = sync.Pool{New: func() any { return newAnswer() }}
+
+// reuse lets another call have the answer.
+func (a *answer) reuse() {
+	clear(a.room)
+	a.target, a.room, a.opts = target{}, a.room[:0], nil
+	a.clear()
+	answers.Put(a)
+}
+
+// clear forgets an attempt.
+func (a *answer) clear() { a.trailer, a.ended = nil, false }
+
+// unsent reports whether it is certain that no connection has taken the attempt. Where
+// grpc retries transparently, what was sent before was not processed.
+func (a *answer) unsent() bool { return a.ended && a.trailer == nil }
+
+// judge judges the failure of the attempt.
+func (a *answer) judge(call *retry.Call, err error) retry.Verdict {
+	if !a.unsent() {
+		return a.target.judge(call, err, a.trailer)
+	}
+	if call.TimedOut() && a.target.waitsForReady(a.opts) {
+		// The caller asked to wait for as long as its own deadline allows.
+		return retry.Verdict{Class: retry.Pending, NotApplied: true, Exact: true, Category: "grpc_not_ready"}
+	}
+	v := a.target.judge(call, err, nil)
+	v.NotApplied = true
+	return v
+}
+
+// judge judges the failure of an attempt that may have been sent.
+func (t target) judge(call *retry.Call, err error, trailer metadata.MD) retry.Verdict {
+	v := pushedBack(call.Verdict(err), err, trailer)
+	if t.retriedByGRPC() {
+		v.Class = retry.Final
+	}
+	return v
+}
+
+// pushbackKey is the key of the trailer with which a server decides about retries.
+//
+// https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback
+const pushbackKey = "grpc-retry-pushback-ms"
+
+// pushedBack is the verdict v about err with what the server says about retries.
+func pushedBack(v retry.Verdict, err error, trailer metadata.MD) retry.Verdict {
+	pushback := trailer[pushbackKey]
+	if len(pushback) == 0 {
+		return v
+	}
+	ms, parseErr := strconv.ParseInt(pushback[0], 10, 32)
+	if parseErr != nil || ms < 0 || len(pushback) > 1 {
+		v.Class = retry.Final
+		return v
+	}
+	code := status.Code(err)
+	refused := code == codes.Unavailable || code == codes.ResourceExhausted
+	// A RESOURCE_EXHAUSTED is Final only because there was no hint.
+	if v.Class == retry.Final && (code != codes.ResourceExhausted || v.Category != category(code)) {
+		return v // a wait is no reason to repeat what cannot succeed
+	}
+	v.Class, v.NotApplied = retry.RateLimited, v.NotApplied || refused
+	if wait := time.Duration(ms) * time.Millisecond; wait >= v.After {
+		v.After, v.Exact = wait, true
+	}
+	return v
+}

@@ -1,0 +1,137 @@
+package retrygrpc
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// categories are the labels of the codes. Codes that gRPC does not know have
+// categoryOther, so that a server cannot make up labels.
+var categories = [...]string{
+	codes.OK:                 "grpc_ok",
+	codes.Canceled:           "grpc_cancelled",
+	codes.Unknown:            "grpc_unknown",
+	codes.InvalidArgument:    "grpc_invalid_argument",
+	codes.DeadlineExceeded:   "grpc_deadline_exceeded",
+	codes.NotFound:           "grpc_not_found",
+	codes.AlreadyExists:      "grpc_already_exists",
+	codes.PermissionDenied:   "grpc_permission_denied",
+	codes.ResourceExhausted:  "grpc_resource_exhausted",
+	codes.FailedPrecondition: "grpc_failed_precondition",
+	codes.Aborted:            "grpc_aborted",
+	codes.OutOfRange:         "grpc_out_of_range",
+	codes.Unimplemented:      "grpc_unimplemented",
+	codes.Internal:           "grpc_internal",
+	codes.Unavailable:        "grpc_unavailable",
+	codes.DataLoss:           "grpc_data_loss",
+	codes.Unauthenticated:    "grpc_unauthenticated",
+}
+
+const categoryOther = "grpc_other"
+
+func category(c codes.Code) string {
+	if int64(c) < int64(len(categories)) {
+		return categories[c]
+	}
+	return categoryOther
+}
+
+// classifyCall judges the failure of one call.
+var classifyCall = retry.Extend(judgeCall)
+
+// Classify judges the failure of an operation that consists of gRPC calls, for a policy
+// around all of them. It judges as an [Interceptor] does, except that ABORTED is
+// Retryable and without effect: a transaction or a read-modify-write that was aborted is
+// to be repeated from its beginning. Errors that are no status are judged by
+// [retry.Classify].
+func Classify(err error) retry.Verdict { return classifyOperation(err) }
+
+var classifyOperation = retry.Extend(judgeOperation)
+
+// On returns a Classifier that gives class c to the statuses with one of these codes, with
+// the hint of the server, if there is one. It abstains on the rest:
+//
+//	retry.Policy{Classifier: retrygrpc.On(retry.Retryable, codes.Internal)}
+func On(c retry.Class, in ...codes.Code) retry.Classifier {
+	return func(err error) retry.Verdict {
+		s, ok := status.FromError(err)
+		if !ok || err == nil || !slices.Contains(in, s.Code()) {
+			return retry.Verdict{}
+		}
+		after, _ := retryInfo(s)
+		return retry.Verdict{Class: c, After: after, Category: category(s.Code())}
+	}
+}
+
+// judgeOperation is judgeCall for what consists of calls.
+func judgeOperation(err error) retry.Verdict {
+	v := judgeCall(err)
+	if v.Category == categories[codes.Aborted] {
+		v.Class, v.NotApplied = retry.Retryable, true
+	}
+	return v
+}
+
+// judgeCall judges one error of a tree.
+func judgeCall(err error) retry.Verdict {
+	e, ok := err.(interface{ GRPCStatus() *status.Status })
+	if !ok {
+		return retry.Verdict{}
+	}
+	s := e.GRPCStatus()
+	after, hinted := retryInfo(s)
+	v := retry.Verdict{Class: retry.Final, After: after, Category: category(s.Code())}
+	switch s.Code() {
+	case codes.Unavailable:
+		v.Class = retry.Retryable
+		if hinted {
+			v.Class, v.NotApplied = retry.RateLimited, true
+		}
+	case codes.ResourceExhausted:
+		if hinted {
+			v.Class, v.NotApplied = retry.RateLimited, true
+		}
+	case codes.DeadlineExceeded:
+		v.Class = retry.Retryable
+	case codes.Internal:
+		if reset(s.Message()) {
+			v.Class = retry.Retryable
+		}
+	default: // Final
+	}
+	return v
+}
+
+// resets are the texts of grpc-go for streams that a broken connection or a proxy has
+// ended. grpc-go has no type for them. A server may send the same text: no more is
+// concluded from it than that an idempotent call may be repeated.
+var resets = []string{
+	"stream terminated by RST_STREAM with error code: ",
+	"server closed the stream without sending trailers",
+}
+
+func reset(message string) bool {
+	return slices.ContainsFunc(resets, func(text string) bool { return strings.Contains(message, text) })
+}
+
+// retryInfo returns the hint in the details of a status. A duration that is not valid is
+// none.
+func retryInfo(s *status.Status) (after time.Duration, ok bool) {
+	for _, detail := range s.Proto().GetDetails() {
+		var info errdetails.RetryInfo
+		if !detail.MessageIs(&info) || detail.UnmarshalTo(&info) != nil {
+			continue
+		}
+		if d := info.GetRetryDelay(); d.CheckValid() == nil {
+			after, ok = max(after, d.AsDuration()), true
+		}
+	}
+	return after, ok
+}

@@ -1,0 +1,154 @@
+package retrygrpc_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+const attempts = 3
+
+// retried says which of the ways in which a server may fail a call are retried: for an
+// idempotent method, and for another one.
+type retried struct{ plain, info, pushback, forbidden [2]bool }
+
+var (
+	idem   = [2]bool{true, false}
+	always = [2]bool{true, true}
+)
+
+// codesTable has all codes of gRPC, and one that it does not have.
+var codesTable = map[codes.Code]retried{
+	codes.OK:                 {},
+	codes.Canceled:           {},
+	codes.Unknown:            {},
+	codes.InvalidArgument:    {},
+	codes.DeadlineExceeded:   {plain: idem, info: idem, pushback: idem},
+	codes.NotFound:           {},
+	codes.AlreadyExists:      {},
+	codes.PermissionDenied:   {},
+	codes.ResourceExhausted:  {info: always, pushback: always},
+	codes.FailedPrecondition: {},
+	codes.Aborted:            {},
+	codes.OutOfRange:         {},
+	codes.Unimplemented:      {},
+	codes.Internal:           {},
+	codes.Unavailable:        {plain: idem, info: always, pushback: always},
+	codes.DataLoss:           {},
+	codes.Unauthenticated:    {},
+	codes.Code(42):           {},
+}
+
+// TestCodes fails calls over the wire with every code, to idempotent methods and others,
+// with and without what a server may say about retries.
+func TestCodes(t *testing.T) {
+	t.Parallel()
+	for code := codes.OK; code <= codes.Unauthenticated; code++ {
+		require.Contains(t, codesTable, code)
+	}
+	info := &errdetails.RetryInfo{RetryDelay: durationpb.New(1500 * time.Millisecond)}
+	pushback := func(values ...string) metadata.MD { return metadata.MD{"grpc-retry-pushback-ms": values} }
+	for code, want := range codesTable {
+		tests := []struct {
+			name    string
+			details []protoadapt.MessageV1
+			trailer metadata.MD
+			want    [2]bool
+			wait    time.Duration // at least; 0 is not looked at
+			exact   bool
+		}{
+			{"plain", nil, nil, want.plain, 0, false},
+			{"info", []protoadapt.MessageV1{info}, nil, want.info, 1500 * time.Millisecond, false},
+			{"pushback", nil, pushback("250"), want.pushback, 250 * time.Millisecond, true},
+			{"pushback 0", nil, pushback("0"), want.pushback, 0, true},
+			{"pushback -1", nil, pushback("-1"), want.forbidden, 0, false},
+			{"pushback that is no number", nil, pushback("soon"), want.forbidden, 0, false},
+			{"pushback twice", nil, pushback("1", "2"), want.forbidden, 0, false},
+			{"pushback that forbids, and info", []protoadapt.MessageV1{info}, pushback("-1"), want.forbidden, 0, false},
+			{"info longer than pushback", []protoadapt.MessageV1{info}, pushback("20"), want.pushback, 1500 * time.Millisecond, false},
+		}
+		for _, tt := range tests {
+			for i, method := range []string{get, submit} {
+				t.Run(fmt.Sprintf("%v, %s, %s", code, tt.name, method), func(t *testing.T) {
+					t.Parallel()
+					s := (&server{unary: func(ctx context.Context, _ int, _ string) (string, error) {
+						_ = grpc.SetTrailer(ctx, tt.trailer)
+						if code == codes.OK {
+							return "", nil // a status of a success has no details
+						}
+						st, err := status.New(code, "no").WithDetails(tt.details...)
+						if err != nil {
+							return "", err
+						}
+						return "", st.Err()
+					}}).start(t)
+					retries, recorder := retrying(attempts)
+					conn := dial(t, s.address, retries.DialOptions()...)
+					_, err := call(t.Context(), conn, method, "")
+					assert.Equal(t, code, status.Code(err))
+					if !tt.want[i] {
+						assert.Equal(t, 1, s.count())
+						assert.Empty(t, recorder.Waits())
+						return
+					}
+					assert.Equal(t, attempts, s.count())
+					waits := recorder.Waits()
+					require.Len(t, waits, attempts-1)
+					for _, wait := range waits {
+						assert.GreaterOrEqual(t, wait, tt.wait)
+						if tt.exact {
+							assert.Equal(t, tt.wait, wait)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestDetails looks at the Unavailable and ResourceExhausted of single details.
+func TestDetails(t *testing.T) {
+	t.Parallel()
+	info := func(d *durationpb.Duration) protoadapt.MessageV1 { return &errdetails.RetryInfo{RetryDelay: d} }
+	tests := []struct {
+		name    string
+		details []protoadapt.MessageV1
+		want    int // attempts
+	}{
+		{"quota of the day", []protoadapt.MessageV1{&errdetails.QuotaFailure{}}, 1},
+		{"quota with a time", []protoadapt.MessageV1{&errdetails.QuotaFailure{}, info(durationpb.New(1))}, attempts},
+		{"info without a time", []protoadapt.MessageV1{info(nil)}, 1},
+		{"info with an invalid time", []protoadapt.MessageV1{info(&durationpb.Duration{Seconds: 1, Nanos: -1})}, 1},
+		{"info that is negative", []protoadapt.MessageV1{info(durationpb.New(-time.Hour))}, attempts},
+		{"info beyond MaxRetryAfter", []protoadapt.MessageV1{info(durationpb.New(time.Hour))}, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := (&server{unary: func(context.Context, int, string) (string, error) {
+				st, err := status.New(codes.ResourceExhausted, "no").WithDetails(tt.details...)
+				if err != nil {
+					return "", err
+				}
+				return "", st.Err()
+			}}).start(t)
+			retries, _ := retrying(attempts)
+			conn := dial(t, s.address, retries.DialOptions()...)
+			_, err := call(t.Context(), conn, submit, "")
+			assert.Equal(t, codes.ResourceExhausted, status.Code(err))
+			assert.Equal(t, tt.want, s.count())
+			assert.Len(t, status.Convert(err).Details(), len(tt.details), "details reach the caller")
+		})
+	}
+}

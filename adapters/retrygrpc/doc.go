@@ -1,0 +1,62 @@
+// Package retrygrpc retries gRPC calls: its [Interceptor] makes the calls of a
+// [google.golang.org/grpc] client under a [retry.Policy].
+//
+//	retries := &retrygrpc.Interceptor{}
+//	conn, err := grpc.NewClient(target, append(retries.DialOptions(), credentials)...)
+//
+// # What is retried
+//
+// An idempotent method is retried after the failures in this table. Another method is
+// retried only if the failed attempt is proved to have had no effect: no connection
+// took the call, or the server said that the call may be sent again.
+//
+//	code                what it is to a call
+//	UNAVAILABLE         Retryable; RateLimited and without effect with a hint of the server
+//	DEADLINE_EXCEEDED   Retryable, if the caller's own deadline has not passed
+//	RESOURCE_EXHAUSTED  RateLimited and without effect with a hint; otherwise Final: it may be
+//	                    a message that is too large, or a quota for the day
+//	INTERNAL            Final; Retryable where grpc-go itself says that the connection was reset
+//	ABORTED             Final: what has to be repeated is the whole transaction, see [Classify]
+//	all others          Final, codes that gRPC does not know too
+//
+// A hint is a google.rpc.RetryInfo in the details of the status, which is a lower bound
+// for the wait, or the trailer grpc-retry-pushback-ms, which is the wait itself. Both are
+// bounded by MaxRetryAfter of the policy: the call ends at once if the server asks for
+// more. A pushback that is negative, no number, or there twice forbids another attempt,
+// whatever the status and a classifier say. [On], as the policy's Classifier, adds codes.
+//
+// # Idempotent methods
+//
+// A method is idempotent if its proto definition says so and its generated code is in
+// this program:
+//
+//	rpc Get(GetRequest) returns (GetResponse) { option idempotency_level = NO_SIDE_EFFECTS; }
+//
+// or if Interceptor.Idempotent says so, for which [Methods] makes a list.
+//
+// # Streams
+//
+// Only the opening of a stream is retried, and never after a message was delivered. For
+// a stream of responses to one request, the opening lasts until the first response or the
+// header has been read: the request is sent again. For a stream of requests, it ends when
+// grpc has accepted the call. AttemptTimeout bounds the opening, and not the stream.
+//
+// # Retries of grpc itself
+//
+// grpc-go retries by itself if a service config has a retryPolicy, and its attempts would
+// multiply ours. DialOptions switches that off. Where Unary and Stream are used instead, a
+// method with such a retryPolicy is left to grpc: there is one attempt here.
+// What grpc calls transparent retries stays: a call that no server has seen is sent
+// again, without a wait. An older retry interceptor in the same chain has to be taken out.
+//
+// # What it costs
+//
+// A call that succeeds at once has one allocation more than without an Interceptor: grpc
+// copies the trailer, which has to be asked for before the call, for the case that it fails.
+//
+// # Telemetry
+//
+// A retry has the metadata grpc-previous-rpc-attempts, as retries of grpc have. The
+// Observer of the policy sees every call. Categories are "grpc_" and the name of the code
+// in lower case, such as "grpc_unavailable"; "timeout" is the AttemptTimeout.
+package retrygrpc

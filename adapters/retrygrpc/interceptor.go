@@ -1,0 +1,176 @@
+package retrygrpc
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// DefaultPolicy returns the policy of an [Interceptor] without one, for a caller to
+// change: 3 attempts, waits of up to 200ms and 400ms, full jitter, and waits of up to a
+// minute where the server asks for them. Every call returns a new one.
+func DefaultPolicy() *retry.Policy {
+	return &retry.Policy{
+		Backoff:  retry.Exponential{Initial: 200 * time.Millisecond},
+		MaxDelay: 10 * time.Second,
+	}
+}
+
+var defaultPolicy = DefaultPolicy()
+
+// Interceptor retries the calls of a client. The zero Interceptor is ready to use. It is
+// safe for concurrent use, by any number of connections, and must be neither changed nor
+// copied then.
+//
+// An error of a call that was retried to no avail is an [*Error], unless it is Final. It
+// has the code and the details of the last status, or CANCELLED or DEADLINE_EXCEEDED if
+// the caller's context has ended.
+//
+// The metadata that the caller asked for with grpc.Header and grpc.Trailer are those of
+// the last attempt.
+type Interceptor struct {
+	// Policy decides. nil means that of [DefaultPolicy]; one without a Backoff has the
+	// waits of that. If an attempt with AttemptTimeout has waited for a connection only,
+	// because the call is to wait until one is ready, the attempt costs none of
+	// MaxAttempts; the deadline of the call, MaxElapsed and Timeout bound it.
+	Policy *retry.Policy
+
+	// Idempotent, if not nil, says which methods may be repeated besides those whose
+	// proto definition says so. The name has the form "/package.Service/Method". It must
+	// be safe for concurrent use. See [Methods].
+	Idempotent func(method string) bool
+
+	// Budget returns the budget for the retries of calls to a target, which is what was
+	// given to grpc.NewClient. nil means one for each target, of
+	// default settings, for the 512 targets of the last time. [NoBudget] means none. A
+	// Budget in the Policy counts instead, for all targets together.
+	Budget func(target string) retry.Throttle
+
+	targets targets
+}
+
+// DialOptions returns the options that make a connection use the Interceptor. They put it
+// behind the interceptors that the options before have chained, and switch off the
+// retries that grpc makes itself when a service config asks for them.
+func (i *Interceptor) DialOptions() []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithDisableRetry(),
+		grpc.WithChainUnaryInterceptor(i.unary),
+		grpc.WithChainStreamInterceptor(i.openStream),
+	}
+}
+
+// Unary is a [grpc.UnaryClientInterceptor], for a caller that does not want all of
+// [Interceptor.DialOptions]. It makes one attempt if the service config has a retryPolicy
+// for the method, because it cannot tell whether that is switched off.
+func (i *Interceptor) Unary(
+	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+	invoker grpc.UnaryInvoker, opts ...grpc.CallOption,
+) error {
+	return i.invoke(ctx, target{cc, method, true}, req, reply, invoker, opts)
+}
+
+func (i *Interceptor) unary(
+	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+	invoker grpc.UnaryInvoker, opts ...grpc.CallOption,
+) error {
+	return i.invoke(ctx, target{cc, method, false}, req, reply, invoker, opts)
+}
+
+// Stream is a [grpc.StreamClientInterceptor]. See [Interceptor.Unary].
+func (i *Interceptor) Stream(
+	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+	streamer grpc.Streamer, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	return i.stream(ctx, target{cc, method, true}, desc, streamer, opts)
+}
+
+func (i *Interceptor) openStream(
+	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+	streamer grpc.Streamer, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	return i.stream(ctx, target{cc, method, false}, desc, streamer, opts)
+}
+
+// invoke makes a unary call.
+//
+//nolint:contextcheck // the context of an attempt is ctx or a child of it
+func (i *Interceptor) invoke(
+	ctx context.Context, t target, req, reply any, invoker grpc.UnaryInvoker, opts []grpc.CallOption,
+) error {
+	call := i.call(t)
+	a := answers.Get().(*answer) //nolint:forcetypeassert // no others are put there
+	a.prepare(&call, t, opts)
+	defer call.Abort()
+	for call.Next(ctx) {
+		a.clear()
+		err := invoker(outgoing(&call), t.method, req, reply, t.cc, a.opts...)
+		if err == nil {
+			if call.Attempt() == 1 {
+				a.reuse()
+			}
+			call.End(nil)
+			return nil
+		}
+		call.EndVerdict(err, a.judge(&call, err))
+	}
+	return ended(call.Err())
+}
+
+// call returns what decides about the retries of one call.
+func (i *Interceptor) call(t target) retry.Call {
+	p := i.policy()
+	return retry.Call{
+		Policy:        p,
+		Classify:      classifyCall,
+		Unknown:       retry.Final,
+		NonIdempotent: !i.idempotent(t.method),
+		Budget:        i.budget(p, t.cc),
+		Defaults:      defaultPolicy,
+	}
+}
+
+func (i *Interceptor) policy() *retry.Policy {
+	if i.Policy == nil {
+		return defaultPolicy
+	}
+	return i.Policy
+}
+
+// budget returns the budget for the retries of a call under p.
+func (i *Interceptor) budget(p *retry.Policy, cc *grpc.ClientConn) retry.Throttle {
+	target := ""
+	if cc != nil {
+		target = cc.Target()
+	}
+	switch {
+	case p.Budget != nil:
+		return p.Budget
+	case i.Budget != nil:
+		return i.Budget(target)
+	default:
+		return i.targets.budget(target)
+	}
+}
+
+// NoBudget is an [Interceptor]'s Budget function for retries without a budget.
+func NoBudget(string) retry.Throttle { return nil }
+
+// previousAttempts is the key of the metadata that tell a server that a call is a retry.
+//
+// https://github.com/grpc/proposal/blob/master/A6-client-retries.md#exposed-retry-metadata
+const previousAttempts = "grpc-previous-rpc-attempts"
+
+// outgoing returns the context of an attempt with its metadata.
+func outgoing(call *retry.Call) context.Context {
+	n := call.Attempt()
+	if n <= 1 {
+		return call.Context()
+	}
+	return metadata.AppendToOutgoingContext(call.Context(), previousAttempts, strconv.Itoa(n-1))
+}

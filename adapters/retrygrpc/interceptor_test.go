@@ -1,0 +1,417 @@
+package retrygrpc_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retrygrpc"
+)
+
+// failing answers the first calls with a code, and then with the request.
+func failing(calls int, code codes.Code) *server {
+	return &server{unary: func(_ context.Context, call int, in string) (string, error) {
+		if call <= calls {
+			return "", status.Error(code, "no")
+		}
+		return in, nil
+	}}
+}
+
+func TestPreviousAttempts(t *testing.T) {
+	t.Parallel()
+	s := failing(2, codes.Unavailable).start(t)
+	retries, recorder := retrying(5)
+	out, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), get, "job")
+	require.NoError(t, err)
+	assert.Equal(t, "job", out)
+	assert.Equal(t, [][]string{nil, {"1"}, {"2"}}, s.previous)
+	recorder.ExpectWaits(t, 200*time.Millisecond, 400*time.Millisecond)
+}
+
+// TestWhich has the three ways in which a method is known to be idempotent.
+func TestWhich(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, method string
+		idempotent   func(string) bool
+		want         int // attempts
+	}{
+		{"no side effects", get, nil, attempts},
+		{"idempotent", remove, nil, attempts},
+		{"says nothing", submit, nil, 1},
+		{"listed", submit, retrygrpc.Methods(submit), attempts},
+		{"listed without slash", submit, retrygrpc.Methods(submit[1:]), attempts},
+		{"service listed", submit, retrygrpc.Methods("/retrygrpc.test.Jobs/*"), attempts},
+		{"another service listed", submit, retrygrpc.Methods("/retrygrpc.test.Job/*", "/retrygrpc.test.Jobs/Sub"), 1},
+		{"function", submit, func(method string) bool { return method == submit }, attempts},
+		{"function that knows others", get, func(string) bool { return false }, attempts},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := failing(10, codes.Unavailable).start(t)
+			retries, _ := retrying(attempts)
+			retries.Idempotent = tt.idempotent
+			_, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), tt.method, "")
+			assert.Equal(t, codes.Unavailable, status.Code(err))
+			assert.Equal(t, tt.want, s.count())
+			assert.Equal(t, tt.want == 1, errors.Is(err, retry.ErrMaybeApplied))
+		})
+	}
+}
+
+// TestServiceConfig counts requests: the retries of grpc and ours do not multiply.
+func TestServiceConfig(t *testing.T) {
+	t.Parallel()
+	config := grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 4,
+		"initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`)
+	tests := []struct {
+		name string
+		opts func(*retrygrpc.Interceptor) []grpc.DialOption
+		want int
+	}{
+		{"DialOptions", (*retrygrpc.Interceptor).DialOptions, attempts},
+		{"Unary and Stream", func(i *retrygrpc.Interceptor) []grpc.DialOption {
+			return []grpc.DialOption{grpc.WithUnaryInterceptor(i.Unary), grpc.WithStreamInterceptor(i.Stream)}
+		}, 4},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := failing(100, codes.Unavailable)
+			s.stream = func(int, grpc.ServerStream) error { return status.Error(codes.Unavailable, "no") }
+			s.start(t)
+			retries, _ := retrying(attempts)
+			conn := dial(t, s.address, append(tt.opts(retries), config)...)
+			_, err := call(t.Context(), conn, get, "")
+			assert.Equal(t, codes.Unavailable, status.Code(err))
+			assert.Equal(t, tt.want, s.count())
+
+			stream, err := watching(t.Context(), conn, watch, "")
+			require.NoError(t, err)
+			_, err = receive(stream)
+			assert.Equal(t, codes.Unavailable, status.Code(err))
+			assert.Equal(t, 2*tt.want, s.count())
+		})
+	}
+	t.Run("Unary and Stream without a retryPolicy", func(t *testing.T) {
+		t.Parallel()
+		s := failing(100, codes.Unavailable).start(t)
+		retries, _ := retrying(attempts)
+		_, err := call(t.Context(), dial(t, s.address, grpc.WithUnaryInterceptor(retries.Unary)), get, "")
+		assert.Equal(t, codes.Unavailable, status.Code(err))
+		assert.Equal(t, attempts, s.count())
+	})
+}
+
+// closedPort returns an address where nobody listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// TestUnsent has a method that must not be repeated and a server that is not there.
+func TestUnsent(t *testing.T) {
+	t.Parallel()
+	retries, recorder := retrying(attempts)
+	conn := dial(t, closedPort(t), retries.DialOptions()...)
+	_, err := call(t.Context(), conn, submit, "")
+	assert.Equal(t, codes.Unavailable, status.Code(err))
+	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	assert.Len(t, recorder.Waits(), attempts-1)
+
+	_, err = conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, talk)
+	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	_, err = watching(t.Context(), conn, follow, "")
+	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+}
+
+// TestUnsentUnproved has an interceptor that drops the options: what grpc does not tell is
+// not known.
+func TestUnsentUnproved(t *testing.T) {
+	t.Parallel()
+	retries, _ := retrying(attempts)
+	drops := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, _ ...grpc.CallOption) error {
+		return invoker(ctx, method, req, reply, cc)
+	}
+	conn := dial(t, closedPort(t), append(retries.DialOptions(), grpc.WithChainUnaryInterceptor(drops))...)
+	_, err := call(t.Context(), conn, submit, "")
+	require.ErrorIs(t, err, retry.ErrMaybeApplied)
+}
+
+// TestUnsentLate has an interceptor that returns before the call has ended. What grpc tells
+// of that call later is not taken for news of another call.
+func TestUnsentLate(t *testing.T) {
+	t.Parallel()
+	retries, _ := retrying(attempts)
+	attempted := 0
+	late := func(error) {}
+	returns := func(_ context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		attempted++
+		late(nil)
+		for _, o := range opts {
+			if o, ok := o.(grpc.OnFinishCallOption); ok {
+				late = o.OnFinish
+			}
+		}
+		return status.Error(codes.Unavailable, "the call goes on")
+	}
+	conn := dial(t, closedPort(t), append(retries.DialOptions(), grpc.WithChainUnaryInterceptor(returns))...)
+	for n := range 20 {
+		_, err := call(t.Context(), conn, submit, "")
+		require.ErrorIs(t, err, retry.ErrMaybeApplied)
+		require.Equal(t, n+1, attempted)
+	}
+}
+
+// TestAttemptTimeout has a server that does not answer the first call in time.
+func TestAttemptTimeout(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{get, submit} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			s := (&server{unary: func(ctx context.Context, call int, in string) (string, error) {
+				if call == 1 {
+					<-ctx.Done()
+				}
+				return in, ctx.Err()
+			}}).start(t)
+			retries := &retrygrpc.Interceptor{Policy: &retry.Policy{
+				AttemptTimeout: 200 * time.Millisecond, Backoff: retry.Constant(0),
+			}}
+			out, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), method, "job")
+			if method == submit {
+				assert.Equal(t, codes.DeadlineExceeded, status.Code(err))
+				require.ErrorIs(t, err, retry.ErrMaybeApplied)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, "job", out)
+			assert.Equal(t, 2, s.count())
+		})
+	}
+}
+
+// TestWaitForReady has a server that comes late: the attempts that wait for it do not
+// count, however many they are, if the call is to wait.
+func TestWaitForReady(t *testing.T) {
+	t.Parallel()
+	address := closedPort(t)
+	s := failing(1, codes.Unavailable)
+	waits := 0
+	var late retry.ObserverFunc = func(_ context.Context, e retry.Event) {
+		if e.Kind == retry.Retrying && e.Verdict.Category == "grpc_not_ready" {
+			if waits++; waits == 5 {
+				s.startAt(t, address)
+			}
+		}
+	}
+	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{
+		MaxAttempts: 2, AttemptTimeout: 100 * time.Millisecond, Observer: late, Backoff: retry.Constant(0),
+	}}
+	conn := dial(t, address, retries.DialOptions()...)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := call(ctx, conn, get, "job", grpc.WaitForReady(true))
+	require.NoError(t, err)
+	assert.Equal(t, 2, s.count(), "the attempts that reached the server")
+	assert.GreaterOrEqual(t, waits, 5)
+
+	// Without it, the attempts are used up.
+	conn = dial(t, closedPort(t), retries.DialOptions()...)
+	_, err = call(ctx, conn, get, "job")
+	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+}
+
+// TestWaitForReadyConfig asks for it in the service config.
+func TestWaitForReadyConfig(t *testing.T) {
+	t.Parallel()
+	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{
+		MaxAttempts: 2, AttemptTimeout: 50 * time.Millisecond, Backoff: retry.Constant(0), Timeout: 400 * time.Millisecond,
+	}}
+	conn := dial(t, closedPort(t), append(retries.DialOptions(),
+		grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "waitForReady": true}]}`))...)
+	_, err := call(t.Context(), conn, get, "job")
+	require.ErrorIs(t, err, retry.ErrTimeout, "and not that the attempts are used up")
+	assert.Equal(t, codes.DeadlineExceeded, status.Code(err))
+	_, err = call(t.Context(), conn, get, "job", grpc.WaitForReady(false))
+	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+}
+
+// TestBudget has a server that only fails: each target has three retries.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	p, _ := quick(2)
+	retries := &retrygrpc.Interceptor{Policy: p}
+	for range 2 { // two servers
+		s := failing(1000, codes.Unavailable).start(t)
+		conn := dial(t, s.address, retries.DialOptions()...)
+		for range 20 {
+			_, err := call(t.Context(), conn, get, "")
+			require.Error(t, err)
+		}
+		assert.Equal(t, 20+3, s.count())
+		_, err := call(t.Context(), conn, get, "")
+		require.ErrorIs(t, err, retry.ErrBudgetExhausted)
+	}
+}
+
+func TestTargets(t *testing.T) {
+	t.Parallel()
+	s := failing(0, codes.OK).start(t)
+	retries, _ := retrying(1)
+	var seen []string
+	retries.Budget = func(target string) retry.Throttle {
+		seen = append(seen, target)
+		return nil
+	}
+	_, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), get, "")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"passthrough:///" + s.address}, seen)
+}
+
+// TestContexts has the statuses of calls that their callers have ended.
+func TestContexts(t *testing.T) {
+	t.Parallel()
+	s := failing(1000, codes.Unavailable).start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{
+		Backoff:  retry.Constant(time.Hour),
+		Observer: retry.ObserverFunc(func(context.Context, retry.Event) { cancel() }),
+	}}
+	conn := dial(t, s.address, retries.DialOptions()...)
+
+	_, err := call(ctx, conn, get, "")
+	assert.Equal(t, codes.Canceled, status.Code(err), "canceled during a wait")
+	require.ErrorIs(t, err, context.Canceled)
+
+	_, err = call(ctx, conn, get, "")
+	assert.Equal(t, codes.Canceled, status.Code(err), "canceled before")
+	_, err = conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, watch)
+	assert.Equal(t, codes.Canceled, status.Code(err), "a stream")
+
+	passed, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	_, err = call(passed, conn, get, "")
+	assert.Equal(t, codes.DeadlineExceeded, status.Code(err))
+
+	ahead, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	before := s.count()
+	_, err = call(ahead, conn, get, "")
+	assert.Equal(t, codes.Unavailable, status.Code(err), "the wait would be too long: the reason is the server's")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Equal(t, before+1, s.count())
+}
+
+// TestForeignErrors have no status: interceptors behind this one make them.
+func TestForeignErrors(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		err  error
+		want int // attempts
+	}{
+		{"unknown", errors.New("no"), 1},
+		{"marked", retry.MarkRetryable(errors.New("no")), attempts},
+		{"status in a mark", retry.MarkRetryable(status.Error(codes.Internal, "no")), attempts},
+		{"status that is wrapped", errors.Join(io.EOF, status.Error(codes.Unavailable, "no")), attempts},
+		{"given up already", &retry.Error{Stop: retry.StopAttempts, Err: status.Error(codes.Unavailable, "no")}, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			retries, _ := retrying(attempts)
+			got := 0
+			fails := func(context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption) error {
+				got++
+				return tt.err
+			}
+			conn := dial(t, closedPort(t), append(retries.DialOptions(), grpc.WithChainUnaryInterceptor(fails))...)
+			_, err := call(t.Context(), conn, get, "")
+			require.ErrorIs(t, err, tt.err)
+			assert.Equal(t, tt.want, got)
+		})
+	}
+}
+
+// TestNested has two Interceptors in one chain: the attempts do not multiply.
+func TestNested(t *testing.T) {
+	t.Parallel()
+	s := failing(1000, codes.Unavailable).start(t)
+	outer, _ := retrying(attempts)
+	inner, _ := retrying(attempts)
+	_, err := call(t.Context(), dial(t, s.address, append(outer.DialOptions(), inner.DialOptions()...)...), get, "")
+	assert.Equal(t, codes.Unavailable, status.Code(err))
+	assert.Equal(t, attempts, s.count())
+}
+
+// TestOn adds codes to those that are retried.
+func TestOn(t *testing.T) {
+	t.Parallel()
+	s := (&server{unary: func(ctx context.Context, _ int, _ string) (string, error) {
+		return "", status.Error(codes.Aborted, "no")
+	}}).start(t)
+	retries, recorder := retrying(attempts)
+	retries.Policy.Classifier = retrygrpc.On(retry.Retryable, codes.Internal, codes.Aborted)
+	_, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), get, "")
+	assert.Equal(t, codes.Aborted, status.Code(err))
+	assert.Equal(t, attempts, s.count())
+	assert.Equal(t, "grpc_aborted", recorder.Events()[0].Verdict.Category)
+	assert.Zero(t, retrygrpc.On(retry.Retryable, codes.Unknown)(errors.New("no status")))
+	assert.Zero(t, retrygrpc.On(retry.Retryable, codes.OK)(nil))
+}
+
+func TestClassify(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: "grpc_aborted"},
+		retrygrpc.Classify(status.Error(codes.Aborted, "conflict")))
+	assert.Equal(t, retry.Verdict{Class: retry.Final, Category: "grpc_other"},
+		retrygrpc.Classify(status.Error(codes.Code(1000), "")))
+	assert.Equal(t, retry.Verdict{Class: retry.Final, Category: "grpc_other"},
+		retrygrpc.Classify(status.Error(codes.Code(1<<32-1), "")))
+	assert.Zero(t, retrygrpc.Classify(nil))
+}
+
+// TestPanic has an interceptor that panics: it passes through.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	retries, _ := retrying(attempts)
+	boom := func(context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption) error {
+		panic("boom")
+	}
+	conn := dial(t, closedPort(t), append(retries.DialOptions(), grpc.WithChainUnaryInterceptor(boom))...)
+	assert.PanicsWithValue(t, "boom", func() { _, _ = call(t.Context(), conn, get, "") })
+}
+
+// TestHeaders has the metadata that a caller asks for: they are of the last attempt.
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	s := (&server{unary: func(ctx context.Context, call int, in string) (string, error) {
+		_ = grpc.SetTrailer(ctx, metadata.Pairs("call", string(rune('0'+call))))
+		if call == 1 {
+			return "", status.Error(codes.Unavailable, "no")
+		}
+		return in, nil
+	}}).start(t)
+	retries, _ := retrying(attempts)
+	var trailer metadata.MD
+	_, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), get, "", grpc.Trailer(&trailer))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"2"}, trailer["call"])
+}

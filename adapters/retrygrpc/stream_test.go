@@ -1,0 +1,238 @@
+package retrygrpc_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retrygrpc"
+	"github.com/seed-5ff3c98e/retry/retrytest"
+)
+
+// echo is a stream that fails in its first calls, after some messages, and then answers
+// the request two times.
+func echo(calls, messages int, code codes.Code) func(int, grpc.ServerStream) error {
+	return func(call int, stream grpc.ServerStream) error {
+		var in wrapperspb.StringValue
+		if err := stream.RecvMsg(&in); err != nil {
+			return err
+		}
+		for n := range 2 {
+			if call <= calls && n == messages {
+				return status.Error(code, "no")
+			}
+			if err := stream.SendMsg(&in); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// drain reads a stream to its end.
+func drain(stream grpc.ClientStream) (got []string, err error) {
+	for {
+		message, err := receive(stream)
+		if errors.Is(err, io.EOF) {
+			return got, nil
+		}
+		if err != nil {
+			return got, err
+		}
+		got = append(got, message)
+	}
+}
+
+func TestStream(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, method string
+		serve        func(int, grpc.ServerStream) error
+		calls        int
+		messages     []string
+		code         codes.Code
+	}{
+		{"at once", watch, echo(0, 0, 0), 1, []string{"job", "job"}, codes.OK},
+		{"opened again", watch, echo(2, 0, codes.Unavailable), 3, []string{"job", "job"}, codes.OK},
+		{"not after a message", watch, echo(2, 1, codes.Unavailable), 1, []string{"job"}, codes.Unavailable},
+		{"to no avail", watch, echo(9, 0, codes.Unavailable), 3, nil, codes.Unavailable},
+		{"final", watch, echo(9, 0, codes.NotFound), 1, nil, codes.NotFound},
+		{"not idempotent", follow, echo(2, 0, codes.Unavailable), 1, nil, codes.Unavailable},
+		{"not idempotent, refused", follow, func(call int, stream grpc.ServerStream) error {
+			if call <= 2 {
+				return retrygrpc.Overloaded(stream.Context(), time.Second, "later")
+			}
+			return echo(0, 0, 0)(call, stream)
+		}, 3, []string{"job", "job"}, codes.OK},
+		{"pushback forbids", watch, func(_ int, stream grpc.ServerStream) error {
+			stream.SetTrailer(metadata.Pairs("grpc-retry-pushback-ms", "-1"))
+			return status.Error(codes.Unavailable, "no")
+		}, 1, nil, codes.Unavailable},
+		{"empty", watch, func(int, grpc.ServerStream) error { return nil }, 1, nil, codes.OK},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := (&server{stream: tt.serve}).start(t)
+			retries, recorder := retrying(attempts)
+			stream, err := watching(t.Context(), dial(t, s.address, retries.DialOptions()...), tt.method, "job")
+			require.NoError(t, err)
+			got, err := drain(stream)
+			assert.Equal(t, tt.code, status.Code(err))
+			assert.Equal(t, tt.messages, got)
+			assert.Equal(t, tt.calls, s.count())
+			assert.Len(t, recorder.Waits(), tt.calls-1)
+			assert.Len(t, recorder.Events(), tt.calls, "one event each, the end of the stream has none")
+
+			_, err = receive(stream)
+			require.Error(t, err, "what is over stays over")
+			assert.Equal(t, tt.calls, s.count())
+		})
+	}
+}
+
+// TestStreamHeader has a server whose header the caller has read.
+func TestStreamHeader(t *testing.T) {
+	t.Parallel()
+	s := (&server{stream: func(_ int, stream grpc.ServerStream) error {
+		if err := stream.SendHeader(metadata.Pairs("x", "y")); err != nil {
+			return err
+		}
+		return status.Error(codes.Unavailable, "no")
+	}}).start(t)
+	retries, _ := retrying(attempts)
+	conn := dial(t, s.address, retries.DialOptions()...)
+	stream, err := watching(t.Context(), conn, watch, "job")
+	require.NoError(t, err)
+	header, err := stream.Header()
+	require.NoError(t, err)
+	assert.Equal(t, []string{"y"}, header["x"])
+	_, err = receive(stream)
+	assert.Equal(t, codes.Unavailable, status.Code(err))
+	assert.Equal(t, 1, s.count())
+
+	// Who has not read it cannot tell.
+	stream, err = watching(t.Context(), conn, watch, "job")
+	require.NoError(t, err)
+	_, err = receive(stream)
+	assert.Equal(t, codes.Unavailable, status.Code(err))
+	assert.Equal(t, 1+attempts, s.count())
+	assert.NotNil(t, stream.Trailer())
+	assert.NotNil(t, stream.Context())
+}
+
+// TestStreamHeaderOfNone has a stream that fails before its header: RecvMsg opens another.
+func TestStreamHeaderOfNone(t *testing.T) {
+	t.Parallel()
+	s := (&server{stream: echo(1, 0, codes.Unavailable)}).start(t)
+	retries, _ := retrying(attempts)
+	stream, err := watching(t.Context(), dial(t, s.address, retries.DialOptions()...), watch, "job")
+	require.NoError(t, err)
+	header, err := stream.Header()
+	require.NoError(t, err)
+	assert.Nil(t, header)
+	got, err := drain(stream)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"job", "job"}, got)
+}
+
+// TestRequestStream has requests that the server may have acted on.
+func TestRequestStream(t *testing.T) {
+	t.Parallel()
+	s := (&server{stream: echo(1, 0, codes.Unavailable)}).start(t)
+	retries, _ := retrying(attempts)
+	stream, err := dial(t, s.address, retries.DialOptions()...).NewStream(t.Context(),
+		&grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, talk)
+	require.NoError(t, err)
+	require.NoError(t, stream.SendMsg(wrapperspb.String("job")))
+	require.NoError(t, stream.CloseSend())
+	_, err = receive(stream)
+	assert.Equal(t, codes.Unavailable, status.Code(err))
+	assert.Equal(t, 1, s.count())
+}
+
+// TestStreamTimeouts has a server that is silent first, and slow then: AttemptTimeout
+// bounds the opening and not the stream.
+func TestStreamTimeouts(t *testing.T) {
+	t.Parallel()
+	const timeout = 200 * time.Millisecond
+	s := (&server{stream: func(call int, stream grpc.ServerStream) error {
+		if call == 1 {
+			<-stream.Context().Done()
+			return stream.Context().Err()
+		}
+		var in wrapperspb.StringValue
+		if err := stream.RecvMsg(&in); err != nil {
+			return err
+		}
+		for range 2 {
+			if err := stream.SendMsg(&in); err != nil {
+				return err
+			}
+			time.Sleep(2 * timeout) // a real server that is slow
+		}
+		return nil
+	}}).start(t)
+	retries := &retrygrpc.Interceptor{Budget: retrygrpc.NoBudget, Policy: &retry.Policy{
+		MaxAttempts: 20, AttemptTimeout: timeout, Backoff: retry.Constant(0), // 20 for a machine that is busy
+	}}
+	conn := dial(t, s.address, retries.DialOptions()...)
+	stream, err := watching(t.Context(), conn, watch, "job")
+	require.NoError(t, err)
+	got, err := drain(stream)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"job", "job"}, got)
+	assert.GreaterOrEqual(t, s.count(), 2)
+
+	// The caller's context ends it all the same.
+	ctx, cancel := context.WithCancel(t.Context())
+	stream, err = watching(ctx, conn, watch, "job")
+	require.NoError(t, err)
+	_, err = receive(stream)
+	require.NoError(t, err)
+	cancel()
+	_, err = drain(stream)
+	assert.Equal(t, codes.Canceled, status.Code(err))
+}
+
+// TestStreamAttempts has an Observer that gives attempts contexts of their own.
+func TestStreamAttempts(t *testing.T) {
+	t.Parallel()
+	s := (&server{stream: func(call int, stream grpc.ServerStream) error {
+		if md, _ := metadata.FromIncomingContext(stream.Context()); len(md["attempt"]) != 1 || md["attempt"][0] != string(rune('0'+call)) {
+			return status.Error(codes.InvalidArgument, "wrong attempt")
+		}
+		return echo(1, 0, codes.Unavailable)(call, stream)
+	}}).start(t)
+	for _, timeout := range []time.Duration{0, time.Minute} {
+		s.calls = 0
+		retries := &retrygrpc.Interceptor{Policy: &retry.Policy{
+			Observer: seer{}, Clock: &retrytest.Clock{}, AttemptTimeout: timeout,
+		}}
+		stream, err := watching(t.Context(), dial(t, s.address, retries.DialOptions()...), watch, "job")
+		require.NoError(t, err)
+		got, err := drain(stream)
+		require.NoError(t, err)
+		assert.Len(t, got, 2)
+	}
+}
+
+// seer tells the number of the attempt by its context.
+type seer struct{}
+
+func (seer) Observe(context.Context, retry.Event) {}
+
+func (seer) Attempt(ctx context.Context, n int) (context.Context, func(error)) {
+	return metadata.AppendToOutgoingContext(ctx, "attempt", string(rune('0'+n))), nil
+}

@@ -1,0 +1,54 @@
+// Package retryjetstream has NATS JetStream redeliver messages as a [retry.Policy] says:
+//
+//	states, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: "retries", TTL: 7 * 24 * time.Hour})
+//	if err != nil {
+//		return err
+//	}
+//	retries, err := retryjetstream.New(js, consumer, states, policy)
+//	if err != nil {
+//		return err
+//	}
+//	consuming, err := consumer.Consume(func(msg jetstream.Msg) {
+//		go retries.Handle(ctx, msg, func(ctx context.Context) error { return work(ctx, msg.Data()) })
+//	}, jetstream.PullMaxMessages(10))
+//
+// Handle acknowledges the message, or has it delivered again when the policy says, or
+// terminates it. Every failure is classified, hints of servers are heeded, and waits
+// have jitter. [retry.Policy.AttemptTimeout], Budget and Observer work as in Execute.
+// While the function runs, the server is told that it does, so AckWait need not be as
+// long as the work.
+//
+// # What JetStream counts, and where the State is
+//
+// JetStream counts every delivery of a message, and a message on its way has no place
+// for anything else. The [retry.State] is in a key-value bucket, with the delivery that
+// it belongs to. A failure costs one round trip more, and so does a redelivery and the
+// end of a message that was redelivered; a message that succeeds at once costs none.
+// Deliveries that the State does not know were lost with their worker. Each is a
+// failure. If the key is gone, all deliveries count, and so a message ends in any case.
+//
+// A message in the buffer of a client counts as delivered, too. So fetch no more than
+// you run, with [jetstream.PullMaxMessages]: what is in the buffer for longer than
+// AckWait, or at the end of the process, is lost once.
+//
+// # How messages end
+//
+// A message that is given up is handed to [Retries.Dead], if set, and then terminated
+// with the error as the reason, which the server puts into an advisory, from version
+// 2.10.4 on. A panic ends the message; the error has its stack. Attempts are never
+// early: what comes before its time, after a restart of the server, is sent back.
+//
+// New refuses a consumer with a BackOff, which distorts the waits, or a MaxDeliver, with
+// which the server drops messages, or without explicit acknowledgements. A message that
+// waits counts for MaxAckPending, 1000 by default: when so many wait, no other is
+// delivered. Set it to more than the failures of your longest outage.
+//
+// # Crash, shutdown, and a new policy
+//
+// A message whose worker died comes again after AckWait, and is run at once. If the
+// policy is exhausted by then, the message ends without being run. When the context of
+// Handle ends and the function fails, the message comes again after a second and no
+// attempt is counted, unless the policy is NonIdempotent: the failure is then judged.
+// Stop consuming before you end the context. A message under way follows a new policy
+// from its next failure on.
+package retryjetstream

@@ -1,0 +1,228 @@
+package retryjetstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// handover is how long a message waits that a shutdown sends back. A redelivery at once
+// might go to the client that is going away, and would be lost there.
+const handover = time.Second
+
+// Retries handles the messages of a consumer under a policy. Make one with [New]. It is
+// safe for concurrent use.
+type Retries struct {
+	// Dead, if not nil, is told of a message that is given up, before it is terminated:
+	// to keep it elsewhere. If Dead fails, the message is delivered again after a
+	// second, and Dead called again. Set it before the first message.
+	Dead func(ctx context.Context, msg jetstream.Msg, reason error) error
+
+	policy   *retry.Policy
+	consumer jetstream.ConsumerInfo
+	states   jetstream.KeyValue
+	reasons  bool // the server knows reasons of termination
+}
+
+// New returns the Retries of p for a consumer; nil means the zero Policy. The States
+// are in a bucket, which several consumers may share; its TTL should be longer than
+// any message takes. The error names what is wrong with p or the consumer.
+func New(js jetstream.JetStream, consumer jetstream.Consumer, states jetstream.KeyValue, p *retry.Policy) (*Retries, error) {
+	if p == nil {
+		p = &retry.Policy{}
+	}
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("retryjetstream: %w", err)
+	}
+	if js == nil || consumer == nil || states == nil {
+		return nil, errors.New("retryjetstream: the JetStream, the consumer, or the bucket is nil")
+	}
+	info := consumer.CachedInfo()
+	switch c := info.Config; {
+	case len(c.BackOff) > 0:
+		return nil, fmt.Errorf("retryjetstream: consumer %s: BackOff is %v: must be empty, because it distorts the waits",
+			info.Name, c.BackOff)
+	case c.MaxDeliver > 0:
+		return nil, fmt.Errorf("retryjetstream: consumer %s: MaxDeliver is %d: must be -1, because the policy has the limit",
+			info.Name, c.MaxDeliver)
+	case c.AckPolicy != jetstream.AckExplicitPolicy:
+		return nil, fmt.Errorf("retryjetstream: consumer %s: AckPolicy is %v: must be explicit", info.Name, c.AckPolicy)
+	}
+	return &Retries{policy: p, consumer: *info, states: states, reasons: knowsReasons(js.Conn())}, nil
+}
+
+// knowsReasons reports whether the server is 2.10.4 or later. An earlier one takes no
+// notice of a termination with a reason.
+func knowsReasons(conn *nats.Conn) bool {
+	var major, minor, patch int
+	_, _ = fmt.Sscanf(conn.ConnectedServerVersion(), "%d.%d.%d", &major, &minor, &patch)
+	return major > 2 || major == 2 && (minor > 10 || minor == 10 && patch >= 4)
+}
+
+// Handle runs fn for a message, and tells the server what follows. ctx ends with the
+// process; fn gets a child of it. The error says that the server, or Dead, could not be
+// told; the message then comes again.
+func (r *Retries) Handle(ctx context.Context, msg jetstream.Msg, fn func(context.Context) error) error {
+	meta, err := msg.Metadata()
+	if err != nil {
+		return fmt.Errorf("retryjetstream: %w", err)
+	}
+	d := &delivery{
+		Retries: r, msg: msg, number: int(meta.NumDelivered), //nolint:gosec // would take centuries to overflow
+		key: fmt.Sprintf("%s.%s.%d", meta.Stream, meta.Consumer, meta.Sequence.Stream),
+	}
+	if err := d.handle(ctx, fn); err != nil {
+		return fmt.Errorf("retryjetstream: %s: %w", d.key, err)
+	}
+	return nil
+}
+
+// delivery is one delivery of a message.
+type delivery struct {
+	*Retries
+
+	msg    jetstream.Msg
+	number int
+	key    string
+	call   retry.Call
+}
+
+// stored is the State in the bucket.
+type stored struct {
+	State     retry.State `json:"state"`
+	Delivered int         `json:"delivered"` // deliveries that State knows of
+	Due       time.Time   `json:"due,omitzero"`
+}
+
+func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) error {
+	s, err := d.load(ctx)
+	if err != nil {
+		return err
+	}
+	if early := s.Due.Sub(d.policy.Now()); early > 0 {
+		return d.again(ctx, s, early)
+	}
+	d.call = retry.Call{Policy: d.policy, State: s.State}
+	if over, exhausted := d.policy.Exhausted(s.State, d.policy.Now()); exhausted {
+		if d.policy.Observer != nil {
+			d.policy.Observer.Observe(ctx, retry.Event{
+				Kind: retry.GaveUp, Policy: d.policy.Name, Attempt: d.call.Attempt(), Stop: over.Stop, Err: over.Err,
+			})
+		}
+		return d.terminate(ctx, over.Err)
+	}
+	if !d.call.Begin(ctx) {
+		return d.again(ctx, stored{State: s.State}, handover)
+	}
+	return d.after(ctx, d.run(fn)) //nolint:contextcheck // of the attempt, a child of ctx
+}
+
+// load finds the State before the delivery.
+func (d *delivery) load(ctx context.Context) (s stored, err error) {
+	if d.number == 1 {
+		return s, nil
+	}
+	entry, err := d.states.Get(context.WithoutCancel(ctx), d.key)
+	if err == nil {
+		err = json.Unmarshal(entry.Value(), &s)
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrKeyNotFound) {
+		return s, err
+	}
+	s.State.Failures += max(d.number-1-s.Delivered, 0) // the lost ones
+	return s, nil
+}
+
+// run runs fn, and tells the server that it does. A panic is an error that ends the
+// message.
+func (d *delivery) run(fn func(context.Context) error) (err error) {
+	var beat sync.WaitGroup
+	over := make(chan struct{})
+	beat.Go(func() {
+		tick := time.NewTicker(max(d.consumer.Config.AckWait/3, time.Millisecond))
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_ = d.msg.InProgress() // if it fails, the message comes again
+			case <-over:
+				return
+			}
+		}
+	})
+	defer func() {
+		if r := recover(); r != nil {
+			err = retry.MarkFinal(fmt.Errorf("panic: %v\n\n%s", r, debug.Stack()))
+		}
+		close(over)
+		beat.Wait()
+	}()
+	return fn(d.call.Context())
+}
+
+// after decides what follows.
+func (d *delivery) after(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		d.call.Abort()
+		if !d.policy.NonIdempotent {
+			return d.again(ctx, stored{State: d.call.State}, handover)
+		}
+		d.call.Begin(context.WithoutCancel(ctx))
+	}
+	switch what := d.call.End(err); {
+	case what.Retry:
+		return d.again(ctx, stored{State: what.State, Due: what.At}, what.Delay)
+	case what.Err != nil:
+		return d.terminate(ctx, what.Err)
+	default:
+		return errors.Join(d.msg.DoubleAck(context.WithoutCancel(ctx)), d.forget(ctx))
+	}
+}
+
+// again has the message delivered again. If the State cannot be stored, it comes after
+// AckWait, and the delivery counts as lost.
+func (d *delivery) again(ctx context.Context, s stored, delay time.Duration) error {
+	s.Delivered = d.number
+	value, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	if _, err := d.states.Put(context.WithoutCancel(ctx), d.key, value); err != nil {
+		return err
+	}
+	if delay <= 0 {
+		return d.msg.Nak()
+	}
+	return d.msg.NakWithDelay(delay)
+}
+
+// terminate ends the message.
+func (d *delivery) terminate(ctx context.Context, reason error) error {
+	if d.Dead != nil {
+		if err := d.Dead(context.WithoutCancel(ctx), d.msg, reason); err != nil {
+			return errors.Join(err, d.again(ctx, stored{State: d.call.State}, time.Second))
+		}
+	}
+	end := d.msg.Term
+	if d.reasons {
+		end = func() error { return d.msg.TermWithReason(reason.Error()) }
+	}
+	return errors.Join(end(), d.forget(ctx))
+}
+
+// forget removes the State of a message that has ended.
+func (d *delivery) forget(ctx context.Context) error {
+	if d.number == 1 {
+		return nil
+	}
+	return d.states.Purge(context.WithoutCancel(ctx), d.key)
+}

@@ -1,0 +1,209 @@
+package retryjetstream_test
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retryjetstream"
+	"github.com/seed-5ff3c98e/retry/internal/testkit"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
+)
+
+// startServer starts a server in this process.
+func startServer(t testing.TB) string {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
+	})
+	require.NoError(t, err)
+	s.Start()
+	t.Cleanup(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	require.True(t, s.ReadyForConnections(10*time.Second))
+	return s.ClientURL()
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	conform(t, startServer(t))
+}
+
+// TestLoopback is for a server in a process of its own.
+func TestLoopback(t *testing.T) {
+	t.Parallel()
+	testkit.Needs(t, "NATS")
+	url := cmp.Or(os.Getenv("RETRY_TEST_NATS"), "nats://127.0.0.1:4222")
+	conn, err := nats.Connect(url)
+	require.NoError(t, err, "NATS does not answer")
+	conn.Close()
+	conform(t, url)
+}
+
+func conform(t *testing.T, url string) {
+	t.Helper()
+	for _, r := range enginetest.Run(t, &enginetest.Engine{
+		Jobs: 5000, Grain: 3 * time.Second, Open: func(t testing.TB) enginetest.Queue {
+			t.Helper()
+			return open(t, url)
+		},
+	}) {
+		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	}
+}
+
+func connect(t testing.TB, url string, options ...nats.Option) (*nats.Conn, jetstream.JetStream) {
+	t.Helper()
+	conn, err := nats.Connect(url, options...)
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	return conn, js
+}
+
+// queue is a stream with one consumer, and a bucket.
+type queue struct {
+	t    testing.TB
+	url  string
+	name string
+	js   jetstream.JetStream
+
+	sequences map[string]uint64
+	single    bool // workers fetch one message at a time
+
+	mu   sync.Mutex
+	ends map[uint64]enginetest.Outcome // as the server reports them
+}
+
+func open(t testing.TB, url string) *queue {
+	t.Helper()
+	conn, js := connect(t, url)
+	q := &queue{
+		t: t, url: url, name: "enginetest-" + strings.ToLower(rand.Text()[:10]), js: js,
+		sequences: map[string]uint64{}, ends: map[uint64]enginetest.Outcome{},
+	}
+	for subject, status := range map[string]enginetest.Status{
+		"$JS.EVENT.METRIC.CONSUMER.ACK.":              enginetest.Succeeded,
+		"$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.": enginetest.GaveUp,
+	} {
+		_, err := conn.Subscribe(subject+q.name+".workers", func(msg *nats.Msg) { q.ended(msg.Data, status) })
+		require.NoError(t, err)
+	}
+	require.NoError(t, conn.Flush())
+	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: q.name, Subjects: []string{q.name + ".jobs"}, Storage: jetstream.MemoryStorage,
+	})
+	require.NoError(t, err)
+	_, err = js.CreateConsumer(t.Context(), q.name, jetstream.ConsumerConfig{
+		Durable: "workers", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second, SampleFrequency: "100%",
+		MaxAckPending: 20_000,
+	})
+	require.NoError(t, err)
+	_, err = js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: q.name, Storage: jetstream.MemoryStorage})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx := context.Background()
+		assert.NoError(t, js.DeleteStream(ctx, q.name))
+		assert.NoError(t, js.DeleteKeyValue(ctx, q.name))
+	})
+	return q
+}
+
+func (q *queue) ended(event []byte, status enginetest.Status) {
+	var e struct {
+		Sequence uint64 `json:"stream_seq"`
+		Reason   string `json:"reason"`
+	}
+	if !assert.NoError(q.t, json.Unmarshal(event, &e)) {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ends[e.Sequence] = enginetest.Outcome{Status: status, Err: e.Reason}
+}
+
+func (q *queue) Submit(ctx context.Context, _ *retry.Policy, job string) error {
+	ack, err := q.js.Publish(ctx, q.name+".jobs", []byte(job))
+	if err == nil {
+		q.sequences[job] = ack.Sequence
+	}
+	return err
+}
+
+func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ends[q.sequences[job]], nil
+}
+
+func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
+	w := &workers{cable: &enginetest.Cable{}}
+	conn, js := connect(q.t, q.url, nats.SetCustomDialer(w.cable), nats.NoReconnect())
+	w.conn = conn
+	ctx, cancel := context.WithCancel(context.Background())
+	w.cancel = cancel
+	consumer, err := js.Consumer(ctx, q.name, "workers")
+	if err != nil {
+		return nil, err
+	}
+	states, err := js.KeyValue(ctx, q.name)
+	if err != nil {
+		return nil, err
+	}
+	retries, err := retryjetstream.New(js, consumer, states, p)
+	if err != nil {
+		return nil, err
+	}
+	run := func(msg jetstream.Msg) {
+		_ = retries.Handle(ctx, msg, func(ctx context.Context) error { return handle(ctx, string(msg.Data())) })
+	}
+	if q.single {
+		go func() {
+			for {
+				if msg, err := consumer.Next(); err == nil {
+					run(msg)
+				}
+			}
+		}()
+		return w, nil
+	}
+	w.consuming, err = consumer.Consume(func(msg jetstream.Msg) { w.wg.Go(func() { run(msg) }) }, jetstream.PullMaxMessages(100))
+	return w, err
+}
+
+type workers struct {
+	cable     *enginetest.Cable
+	conn      *nats.Conn
+	consuming jetstream.ConsumeContext
+	cancel    context.CancelFunc
+	wg        sync.WaitGroup
+}
+
+func (w *workers) Stop(context.Context) error {
+	w.consuming.Stop()
+	w.cancel()
+	w.wg.Wait()
+	w.conn.Close()
+	return nil
+}
+
+func (w *workers) Kill() error {
+	w.cable.Cut()
+	return nil
+}

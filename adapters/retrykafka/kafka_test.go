@@ -1,0 +1,203 @@
+package retrykafka_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retrykafka"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	conform(t, 1)
+}
+
+func TestConformanceInParallel(t *testing.T) {
+	t.Parallel()
+	conform(t, 32)
+}
+
+func conform(t *testing.T, parallel int) {
+	t.Helper()
+	for _, r := range enginetest.Run(t, &enginetest.Engine{
+		Jobs: 1000, Unit: 500 * time.Millisecond, Grain: 10 * time.Second,
+		Open: func(t testing.TB) enginetest.Queue {
+			t.Helper()
+			return open(t, parallel)
+		},
+	}) {
+		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	}
+}
+
+// queue is a topic of a cluster of its own.
+type queue struct {
+	t        testing.TB
+	address  string
+	instance string // of its workers, of which one lives at a time, so that the group does not wait for one that was killed
+	parallel int
+	cluster  *kfake.Cluster
+	client   *kgo.Client
+
+	records map[string]*kgo.Record
+
+	mu        sync.Mutex
+	committed map[int32]kmsg.OffsetFetchResponseGroupTopicPartition
+	dead      map[string]string // the errors of dead letters
+}
+
+func open(t testing.TB, parallel int) *queue {
+	t.Helper()
+	return openWith(t, 8, parallel)
+}
+
+func openWith(t testing.TB, partitions int32, parallel int) *queue {
+	t.Helper()
+	q := &queue{
+		t: t, instance: "worker", parallel: parallel, records: map[string]*kgo.Record{}, dead: map[string]string{},
+	}
+	var err error
+	q.cluster, err = kfake.NewCluster(
+		kfake.NumBrokers(1), kfake.SeedTopics(partitions, "jobs"), kfake.SeedTopics(1, "jobs.dead"),
+	)
+	require.NoError(t, err)
+	t.Cleanup(q.cluster.Close)
+	q.address = q.cluster.ListenAddrs()[0]
+	q.client = connect(t, q.cluster)
+	dead := connect(t, q.cluster, kgo.ConsumeTopics("jobs.dead"))
+	go func() {
+		for fetches := dead.PollFetches(context.Background()); !fetches.IsClientClosed(); {
+			q.mu.Lock()
+			for r := range fetches.RecordsAll() {
+				q.dead[string(r.Value)] = header(r, "retry-error")
+			}
+			q.mu.Unlock()
+			fetches = dead.PollFetches(context.Background())
+		}
+	}()
+	return q
+}
+
+func connect(t testing.TB, cluster *kfake.Cluster, options ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	client, err := kgo.NewClient(append(options, kgo.SeedBrokers(cluster.ListenAddrs()...))...)
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	return client
+}
+
+func header(r *kgo.Record, key string) string {
+	for _, h := range r.Headers {
+		if h.Key == key {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+func (q *queue) Submit(ctx context.Context, _ *retry.Policy, job string) (err error) {
+	q.records[job], err = q.client.ProduceSync(ctx, &kgo.Record{Topic: "jobs", Key: []byte(job), Value: []byte(job)}).First()
+	return err
+}
+
+// Outcome asks what was committed. A job that has ended has succeeded if it is no dead
+// letter.
+func (q *queue) Outcome(ctx context.Context, job string) (enginetest.Outcome, error) {
+	r := q.records[job]
+	if !q.ended(r) {
+		if err := q.fetch(ctx); err != nil || !q.ended(r) {
+			return enginetest.Outcome{}, err
+		}
+	}
+	letters := q.cluster.PartitionInfo("jobs.dead", 0).HighWatermark
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if int64(len(q.dead)) < letters {
+		return enginetest.Outcome{}, nil
+	}
+	if reason, dead := q.dead[job]; dead {
+		return enginetest.Outcome{Status: enginetest.GaveUp, Err: reason}, nil
+	}
+	return enginetest.Outcome{Status: enginetest.Succeeded}, nil
+}
+
+func (q *queue) ended(r *kgo.Record) bool {
+	c, ok := q.committed[r.Partition]
+	return ok && retrykafka.Ended(c.Offset, c.Metadata, r.Offset)
+}
+
+func (q *queue) fetch(ctx context.Context) error {
+	request := kmsg.NewPtrOffsetFetchRequest()
+	group := kmsg.NewOffsetFetchRequestGroup()
+	group.Group = "workers"
+	request.Groups = append(request.Groups, group)
+	response, err := request.RequestWith(ctx, q.client)
+	if err != nil {
+		return err
+	}
+	q.committed = map[int32]kmsg.OffsetFetchResponseGroupTopicPartition{}
+	for _, g := range response.Groups {
+		if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
+			return err
+		}
+		for _, topic := range g.Topics {
+			for _, p := range topic.Partitions {
+				q.committed[p.Partition] = p
+			}
+		}
+	}
+	return nil
+}
+
+func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
+	w := &workers{t: q.t, cable: &enginetest.Cable{}, over: make(chan struct{})}
+	retries, err := retrykafka.New(p,
+		kgo.SeedBrokers(q.address), kgo.ConsumerGroup("workers"), kgo.ConsumeTopics("jobs"),
+		kgo.Dialer(w.cable.DialContext), kgo.InstanceID(q.instance),
+	)
+	if err != nil {
+		return nil, err
+	}
+	retries.Parallel = q.parallel
+	ctx, cancel := context.WithCancel(context.Background())
+	w.cancel = cancel
+	go func() {
+		defer close(w.over)
+		w.err = retries.Run(ctx, func(ctx context.Context, r *kgo.Record) error { return handle(ctx, string(r.Value)) })
+	}()
+	return w, nil
+}
+
+type workers struct {
+	t      testing.TB
+	cable  *enginetest.Cable
+	cancel context.CancelFunc
+	over   chan struct{}
+	err    error
+	killed bool
+}
+
+func (w *workers) Stop(context.Context) error {
+	w.cancel()
+	<-w.over
+	if w.killed {
+		return nil
+	}
+	return w.err
+}
+
+func (w *workers) Kill() error {
+	w.killed = true
+	w.cable.Cut()
+	return nil
+}

@@ -1,0 +1,57 @@
+package retrykafka
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// most is how many records of a partition may be under way: their marks fit into the
+// 4096 bytes of offset.metadata.max.bytes.
+const most = 32
+
+// progress is what has become of the records of a partition. Its JSON is the metadata of
+// a commit, whose offset is that of the first mark, or Next. All records before Next have
+// ended, but for those with a mark.
+type progress struct {
+	Marks []mark `json:"retry"`
+	Next  int64  `json:"next"`
+}
+
+// mark is a record that is under way: it has begun and has not ended.
+type mark struct {
+	Offset  int64     `json:"o"`
+	State   stateText `json:"s,omitzero"`
+	Due     int64     `json:"d,omitempty"` // in milliseconds of Unix time, if it waits
+	Running bool      `json:"r,omitempty"`
+}
+
+// stateText is a State whose JSON is its text form, which is shorter.
+type stateText retry.State
+
+// MarshalText implements [encoding.TextMarshaler].
+func (s stateText) MarshalText() ([]byte, error) { return retry.State(s).MarshalText() }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (s *stateText) UnmarshalText(text []byte) error { return (*retry.State)(s).UnmarshalText(text) }
+
+// commit returns the offset and the metadata to commit.
+func (p progress) commit() (offset int64, metadata string, err error) {
+	if len(p.Marks) == 0 {
+		return p.Next, "", nil
+	}
+	slices.SortFunc(p.Marks, func(a, b mark) int { return cmp.Compare(a.Offset, b.Offset) })
+	text, err := json.Marshal(p)
+	return p.Marks[0].Offset, string(text), err
+}
+
+// progressOf reads what was committed. Metadata of somebody else says nothing.
+func progressOf(offset int64, metadata *string) progress {
+	var p progress
+	if metadata == nil || json.Unmarshal([]byte(*metadata), &p) != nil || len(p.Marks) == 0 || p.Marks[0].Offset != offset {
+		return progress{Next: max(offset, 0)} // -1: nothing was committed
+	}
+	return p
+}

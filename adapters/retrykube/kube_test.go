@@ -1,0 +1,253 @@
+package retrykube_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retrykube"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
+)
+
+var _ workqueue.TypedRateLimiter[string] = (*retrykube.Retries[string])(nil)
+
+const inMemory = "counts are in memory"
+
+var cannot = map[string]string{
+	"crash":                         inMemory,
+	"crash: poison":                 inMemory,
+	"crash after a failure":         inMemory,
+	"shutdown":                      inMemory,
+	"policy change: fewer attempts": inMemory,
+	"policy change: more attempts, other waits": inMemory,
+}
+
+// TestController is for a real controller with controller-runtime's queue.
+func TestController(t *testing.T) {
+	t.Parallel()
+	conform(t, func(q *queue, retries *retrykube.Retries[string], handle enginetest.Handler) (enginetest.Workers, error) {
+		skip := true
+		w := &workers{done: make(chan struct{})}
+		c, err := controller.NewTypedUnmanaged("enginetest", controller.TypedOptions[string]{
+			RateLimiter: retries, SkipNameValidation: &skip, MaxConcurrentReconciles: 10,
+			Reconciler: q.watch(retries.Reconciler(reconcile.TypedFunc[string](
+				func(ctx context.Context, job string) (reconcile.Result, error) {
+					return reconcile.Result{}, handle(ctx, job)
+				}))),
+		})
+		if err != nil {
+			return nil, err
+		}
+		err = c.Watch(source.TypedFunc[string](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[string]) error {
+			q.list(queue)
+			return nil
+		}))
+		ctx, cancel := context.WithCancel(context.Background())
+		w.cancel = cancel
+		go func() {
+			defer close(w.done)
+			assert.NoError(q.t, c.Start(ctx))
+		}()
+		return w, err
+	})
+}
+
+// TestWorkqueue is for a loop over a queue of client-go.
+func TestWorkqueue(t *testing.T) {
+	t.Parallel()
+	conform(t, func(q *queue, retries *retrykube.Retries[string], handle enginetest.Handler) (enginetest.Workers, error) {
+		w := &workers{done: make(chan struct{})}
+		queue := workqueue.NewTypedRateLimitingQueue[string](retries)
+		ctx, cancel := context.WithCancel(context.Background())
+		w.cancel = func() {
+			cancel()
+			queue.ShutDown()
+		}
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() {
+				for job, over := queue.Get(); !over; job, over = queue.Get() {
+					again, err := retries.Try(ctx, job, func(ctx context.Context) error { return handle(ctx, job) })
+					if again {
+						queue.AddRateLimited(job)
+					} else {
+						q.ended(job, err)
+					}
+					queue.Done(job)
+				}
+			})
+		}
+		go func() {
+			wg.Wait()
+			close(w.done)
+		}()
+		q.list(queue)
+		return w, nil
+	})
+}
+
+type start func(*queue, *retrykube.Retries[string], enginetest.Handler) (enginetest.Workers, error)
+
+func conform(t *testing.T, start start) {
+	t.Helper()
+	for _, r := range enginetest.Run(t, &enginetest.Engine{
+		Open: func(t testing.TB) enginetest.Queue {
+			t.Helper()
+			return &queue{t: t, start: start, outcomes: map[string]enginetest.Outcome{}}
+		},
+		Grain: 3 * time.Second, Cannot: cannot,
+	}) {
+		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	}
+}
+
+// queue is a list of objects, of which controllers get events.
+type queue struct {
+	t     testing.TB
+	start start
+
+	mu       sync.Mutex
+	objects  []string
+	outcomes map[string]enginetest.Outcome
+	events   workqueue.TypedInterface[string] // of the controller that runs
+}
+
+// list gives all objects to a controller that starts.
+func (q *queue) list(events workqueue.TypedInterface[string]) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.events = events
+	for _, object := range q.objects {
+		events.Add(object)
+	}
+}
+
+func (q *queue) Submit(_ context.Context, _ *retry.Policy, job string) error {
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		q.mu.Lock()
+		ready := q.events != nil
+		if ready {
+			q.objects = append(q.objects, job)
+			q.events.Add(job)
+		}
+		q.mu.Unlock()
+		if ready {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return errors.New("the controller does not start")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
+	retries, err := retrykube.New[string](p)
+	if err != nil {
+		return nil, err
+	}
+	return q.start(q, retries, handle)
+}
+
+func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.outcomes[job], nil
+}
+
+// watch notes what the controller is told.
+func (q *queue) watch(next reconcile.TypedReconciler[string]) reconcile.TypedReconciler[string] {
+	return reconcile.TypedFunc[string](func(ctx context.Context, job string) (reconcile.Result, error) {
+		result, err := next.Reconcile(ctx, job)
+		if err == nil || errors.Is(err, reconcile.TerminalError(nil)) {
+			q.ended(job, err)
+		}
+		return result, err
+	})
+}
+
+func (q *queue) ended(job string, err error) {
+	o := enginetest.Outcome{Status: enginetest.Succeeded}
+	if err != nil {
+		o = enginetest.Outcome{Status: enginetest.GaveUp, Err: err.Error()}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.outcomes[job] = o
+}
+
+type workers struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func (w *workers) Stop(context.Context) error {
+	w.cancel()
+	<-w.done
+	return nil
+}
+
+// Kill forgets the process. Its worker still waits in the handler.
+func (w *workers) Kill() error {
+	w.cancel()
+	return nil
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	_, err := retrykube.New[string](&retry.Policy{MaxDelay: -time.Second})
+	require.ErrorContains(t, err, "-1s")
+}
+
+// What a Result says is not lost.
+func TestResults(t *testing.T) {
+	t.Parallel()
+	retries, err := retrykube.New[string](&retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Hour), Jitter: retry.NoJitter})
+	require.NoError(t, err)
+	own := reconcile.TerminalError(assert.AnError)
+	var result reconcile.Result
+	var failure error
+	r := retries.Reconciler(reconcile.TypedFunc[string](func(context.Context, string) (reconcile.Result, error) {
+		return result, failure
+	}))
+
+	result = reconcile.Result{RequeueAfter: time.Minute}
+	got, err := r.Reconcile(t.Context(), "x")
+	require.NoError(t, err)
+	assert.Equal(t, result, got)
+
+	result = reconcile.Result{Requeue: true} //nolint:staticcheck // see Reconciler
+	for range 5 {
+		got, err = r.Reconcile(t.Context(), "x")
+		require.NoError(t, err)
+		assert.Equal(t, result, got)
+		assert.Equal(t, time.Hour, retries.When("x"))
+		assert.Zero(t, retries.NumRequeues("x"))
+	}
+
+	result, failure = reconcile.Result{}, assert.AnError
+	_, err = r.Reconcile(t.Context(), "x")
+	require.ErrorIs(t, err, assert.AnError)
+	require.NotErrorIs(t, err, reconcile.TerminalError(nil))
+	assert.Equal(t, 1, retries.NumRequeues("x"))
+	_, err = r.Reconcile(t.Context(), "x")
+	require.ErrorIs(t, err, reconcile.TerminalError(nil))
+	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	assert.Zero(t, retries.NumRequeues("x"))
+
+	failure = own
+	_, err = r.Reconcile(t.Context(), "x")
+	require.ErrorIs(t, err, reconcile.TerminalError(nil))
+	assert.EqualError(t, err, own.Error())
+}

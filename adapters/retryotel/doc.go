@@ -1,0 +1,61 @@
+// Package retryotel tells OpenTelemetry what a [retry.Policy] does: events of the caller's
+// span, spans of attempts if wanted, and metrics.
+//
+//	observer, err := retryotel.New(nil)
+//	policy := &retry.Policy{Name: "fetch", Observer: observer}
+//
+// One Observer serves any number of policies, and everything that drives them: loops,
+// HTTP, transactions, commands, pools, and jobs whose state is stored.
+//
+// # Spans
+//
+// The span in the context of a call gets an event "retry" for every retry, with these
+// attributes, and an event "retry.gave_up" if the call is given up for another reason than
+// a final error:
+//
+//	retry.policy       the name of the policy
+//	retry.attempt      the number of the attempt that failed, from 1
+//	retry.class        the class of the failure: "retryable", "rate_limited", "unknown"
+//	retry.delay        the wait in seconds; of "retry" only
+//	retry.stop_reason  why; of "retry.gave_up" only, a [retry.StopReason]
+//	error.type         the category of the failure, such as "timeout" or "http_503"
+//	exception.message  its text, with the secrets taken out of URLs
+//
+// With [Options].Spans every attempt has a span, a child of the caller's, with
+// retry.attempt and error.type, which is "_OTHER" there, because nobody has classified
+// the failure yet. What the attempt calls is beneath it. The semantic conventions have no
+// span for a call that is retried, and ask for one for each HTTP request and each gRPC
+// attempt: instrumentation of those makes its own, and does not need this one. Where the
+// attempt itself is the request, [HTTPAttributes] and [GRPCAttributes] give its span the
+// number by their conventions.
+//
+// # Metrics
+//
+//	instrument            kind                unit       attributes
+//	retry.calls           counter             {call}     retry.policy, retry.outcome, error.type
+//	retry.attempts        counter             {attempt}  retry.policy
+//	retry.retries         counter             {retry}    retry.policy, error.type
+//	retry.calls.waiting   up-down counter     {call}     retry.policy
+//	retry.delay           histogram           s          retry.policy
+//	retry.call.duration   histogram           s          retry.policy
+//
+// retry.outcome is "succeeded", "recovered" (a success after retries), or the reason of the
+// failure, a [retry.StopReason]. Attempts are counted when a call ends, retries when they
+// are decided on. Waiting are the waits that this process has announced and that are not
+// over, to a tenth of a second; a call whose context ends during a wait is counted until
+// the wait would have been over.
+//
+// error.type is the category of the last failure, or its class if it has none; it is
+// missing after a success, for a failure that nobody knows, and where the context ended the
+// call. A call that succeeds at once costs no allocation here, and less than a microsecond.
+//
+// The number of series is bounded: after 100 policies and 100 categories, or as many as
+// Options allow, further ones are "_OTHER".
+//
+// There is no convention for the metrics of retries in general. The nearest are those of
+// gRPC, grpc.client.call.retries and grpc.client.call.retry_delay.
+//
+//   - https://opentelemetry.io/docs/specs/semconv/http/http-spans/#http-request-retries-and-redirects
+//   - https://github.com/grpc/proposal/blob/master/A96-retry-otel-stats.md
+//   - https://github.com/grpc/proposal/blob/master/A72-open-telemetry-tracing.md
+package retryotel

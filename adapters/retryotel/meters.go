@@ -1,0 +1,114 @@
+package retryotel
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// meters are the instruments.
+type meters struct {
+	calls, retries  metric.Int64Counter
+	delay, duration metric.Float64Histogram
+
+	policies   *names[*series]
+	categories *names[string]
+}
+
+// series is what is known of one policy. The options are made once, because they are most
+// of the cost of a measurement.
+type series struct {
+	policy               attribute.KeyValue
+	succeeded, recovered []metric.AddOption
+	attempts             atomic.Int64 // observed, because that costs a call less than a measurement
+	record               []metric.RecordOption
+	waits                waits
+}
+
+func newMeters(meter metric.Meter, opts *Options) (*meters, error) {
+	m := &meters{
+		policies:   newNames(opts.MaxPolicies, newSeries),
+		categories: newNames(opts.MaxCategories, func(category string) string { return category }),
+	}
+	var errs [6]error
+	m.calls, errs[0] = meter.Int64Counter("retry.calls", metric.WithUnit("{call}"),
+		metric.WithDescription("Calls that ended, by outcome and kind of the last failure."))
+	_, errs[1] = meter.Int64ObservableCounter("retry.attempts", metric.WithUnit("{attempt}"),
+		metric.WithDescription("Attempts of the calls that ended."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			for _, s := range m.policies.all() {
+				o.Observe(s.attempts.Load(), metric.WithAttributes(s.policy))
+			}
+			return nil
+		}))
+	m.retries, errs[2] = meter.Int64Counter("retry.retries", metric.WithUnit("{retry}"),
+		metric.WithDescription("Retries that were decided on, by kind of the failure before."))
+	m.delay, errs[3] = meter.Float64Histogram("retry.delay", metric.WithUnit("s"),
+		metric.WithDescription("Waits before retries."), metric.WithExplicitBucketBoundaries(seconds...))
+	m.duration, errs[4] = meter.Float64Histogram("retry.call.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time from the first attempt of a call to its end."),
+		metric.WithExplicitBucketBoundaries(seconds...))
+	_, errs[5] = meter.Int64ObservableUpDownCounter("retry.calls.waiting", metric.WithUnit("{call}"),
+		metric.WithDescription("Calls that wait for their next attempt."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			now := time.Now()
+			for _, s := range m.policies.all() {
+				o.Observe(int64(s.waits.count(now)), metric.WithAttributes(s.policy))
+			}
+			return nil
+		}))
+	return m, errors.Join(errs[:]...)
+}
+
+func newSeries(policy string) *series {
+	label := policyKey.String(policy)
+	with := func(more ...attribute.KeyValue) metric.MeasurementOption {
+		return metric.WithAttributeSet(attribute.NewSet(append(more, label)...))
+	}
+	return &series{
+		policy:    label,
+		succeeded: []metric.AddOption{with(outcomeKey.String("succeeded"))},
+		recovered: []metric.AddOption{with(outcomeKey.String("recovered"))},
+		record:    []metric.RecordOption{with()},
+	}
+}
+
+// record counts an event.
+func (m *meters) record(ctx context.Context, e retry.Event) {
+	s := m.policies.of(e.Policy)
+	switch {
+	case e.Kind == retry.Retrying:
+		m.retries.Add(ctx, 1, metric.WithAttributes(m.failure(e, s.policy)...))
+		m.delay.Record(ctx, e.Delay.Seconds(), s.record...)
+		s.waits.add(time.Now().Add(e.Delay))
+		return
+	case e.Kind == retry.Succeeded && e.Attempt <= 1:
+		m.calls.Add(ctx, 1, s.succeeded...)
+	case e.Kind == retry.Succeeded:
+		m.calls.Add(ctx, 1, s.recovered...)
+	case e.Kind == retry.GaveUp:
+		m.calls.Add(ctx, 1, metric.WithAttributes(m.failure(e, s.policy, outcomeKey.String(e.Stop.String()))...))
+	default:
+		return
+	}
+	s.attempts.Add(int64(max(e.Attempt, 0)))
+	m.duration.Record(ctx, e.Elapsed.Seconds(), s.record...)
+}
+
+// failure returns attributes with the kind of the last failure, as far as it is known.
+func (m *meters) failure(e retry.Event, attributes ...attribute.KeyValue) []attribute.KeyValue {
+	switch {
+	case e.Verdict.Category != "":
+		return append(attributes, errorKey.String(m.categories.of(e.Verdict.Category)))
+	case e.Verdict == (retry.Verdict{}):
+		return attributes
+	default:
+		return append(attributes, errorKey.String(e.Verdict.Class.String()))
+	}
+}

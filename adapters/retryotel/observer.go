@@ -1,0 +1,166 @@
+package retryotel
+
+import (
+	"context"
+	"fmt"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryslog"
+)
+
+// scope is the name of the instrumentation.
+const scope = "github.com/seed-5ff3c98e/retry/adapters/retryotel"
+
+// The names of the attributes.
+const (
+	policyKey   = attribute.Key("retry.policy")
+	attemptKey  = attribute.Key("retry.attempt")
+	classKey    = attribute.Key("retry.class")
+	delayKey    = attribute.Key("retry.delay")
+	stopKey     = attribute.Key("retry.stop_reason")
+	outcomeKey  = attribute.Key("retry.outcome")
+	errorKey    = attribute.Key("error.type")
+	messageKey  = attribute.Key("exception.message")
+	resendKey   = attribute.Key("http.request.resend_count")
+	previousKey = attribute.Key("previous-rpc-attempts")
+)
+
+// Options are settings of [New]. The zero Options are the defaults.
+type Options struct {
+	// TracerProvider and MeterProvider; nil means the global one.
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
+
+	// Spans makes a span for every attempt.
+	Spans bool
+
+	// SpanName is the name of these spans. "" means "attempt".
+	SpanName string
+
+	// Attributes, if not nil, returns attributes for the span of attempt n, from 1. See
+	// [HTTPAttributes] and [GRPCAttributes].
+	Attributes func(n int) []attribute.KeyValue
+
+	// MaxPolicies and MaxCategories bound how many different values retry.policy and
+	// error.type have in the metrics. 0 or less means 100 each.
+	MaxPolicies, MaxCategories int
+}
+
+// HTTPAttributes are for attempts that are HTTP requests: http.request.resend_count, on
+// every attempt but the first.
+func HTTPAttributes(n int) []attribute.KeyValue {
+	if n <= 1 {
+		return nil
+	}
+	return []attribute.KeyValue{resendKey.Int(n - 1)}
+}
+
+// GRPCAttributes are for attempts that are gRPC calls: previous-rpc-attempts.
+func GRPCAttributes(n int) []attribute.KeyValue {
+	return []attribute.KeyValue{previousKey.Int(max(n-1, 0))}
+}
+
+// New returns an Observer. nil means the zero [Options]. It fails if the MeterProvider
+// refuses an instrument. The Observer is safe for concurrent use.
+func New(opts *Options) (retry.Observer, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	provider := opts.MeterProvider
+	if provider == nil {
+		provider = otel.GetMeterProvider()
+	}
+	m, err := newMeters(provider.Meter(scope), opts)
+	if err != nil {
+		return nil, fmt.Errorf("retryotel: %w", err)
+	}
+	o := &observer{m}
+	if !opts.Spans {
+		return o, nil
+	}
+	tracers := opts.TracerProvider
+	if tracers == nil {
+		tracers = otel.GetTracerProvider()
+	}
+	s := &spanObserver{observer: o, tracer: tracers.Tracer(scope), name: opts.SpanName, attributes: opts.Attributes}
+	if s.name == "" {
+		s.name = "attempt"
+	}
+	return s, nil
+}
+
+type observer struct{ meters *meters }
+
+// Observe implements [retry.Observer].
+func (o *observer) Observe(ctx context.Context, e retry.Event) {
+	o.meters.record(ctx, e)
+	switch {
+	case e.Kind == retry.Retrying:
+		addEvent(ctx, "retry", e, delayKey.Float64(e.Delay.Seconds()))
+	case e.Kind == retry.GaveUp && e.Stop != retry.StopFinal:
+		addEvent(ctx, "retry.gave_up", e, stopKey.String(e.Stop.String()))
+	}
+}
+
+// addEvent adds an event to the span of the call, if somebody records it.
+func addEvent(ctx context.Context, name string, e retry.Event, more attribute.KeyValue) {
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
+	attributes := append(make([]attribute.KeyValue, 0, 6), attemptKey.Int(e.Attempt), more)
+	if e.Policy != "" {
+		attributes = append(attributes, policyKey.String(e.Policy))
+	}
+	if e.Verdict != (retry.Verdict{}) {
+		attributes = append(attributes, classKey.String(e.Verdict.Class.String()))
+	}
+	if e.Verdict.Category != "" {
+		attributes = append(attributes, errorKey.String(e.Verdict.Category))
+	}
+	if e.Err != nil {
+		attributes = append(attributes, messageKey.String(text(e.Err)))
+	}
+	span.AddEvent(name, trace.WithAttributes(attributes...))
+}
+
+// text returns what may be told of an error, by way of fmt because that survives an Error
+// method that panics.
+func text(err error) string { return retryslog.Redact(fmt.Sprint(err)) }
+
+// spanObserver makes spans of attempts, as the optional method of an Observer.
+type spanObserver struct {
+	*observer
+
+	tracer     trace.Tracer
+	name       string
+	attributes func(n int) []attribute.KeyValue
+}
+
+// Attempt is told before an attempt begins.
+func (s *spanObserver) Attempt(ctx context.Context, n int) (context.Context, func(error)) {
+	attributes := []attribute.KeyValue{attemptKey.Int(n)}
+	if s.attributes != nil {
+		attributes = append(attributes, s.attributes(n)...)
+	}
+	ctx, span := s.tracer.Start(ctx, s.name, trace.WithAttributes(attributes...))
+	if !span.IsRecording() {
+		return ctx, func(error) { span.End() }
+	}
+	return ctx, func(err error) {
+		if err != nil {
+			span.SetAttributes(errorKey.String(other))
+			span.SetStatus(codes.Error, text(err))
+		}
+		span.End()
+	}
+}
+
+// seconds are bounds for histograms of what may last from milliseconds to an hour.
+var seconds = []float64{.005, .01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600}

@@ -1,0 +1,300 @@
+package retryotel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retryotel"
+	"github.com/seed-5ff3c98e/retry/retrytest"
+)
+
+var errBoom = errors.New("boom")
+
+var errTimeout = retry.Mark(errBoom, retry.Verdict{Class: retry.Retryable, Category: "timeout"})
+
+// telemetry is an Observer and what it has told the SDK of OpenTelemetry.
+type telemetry struct {
+	retry.Observer
+
+	reader *metric.ManualReader
+	spans  *tracetest.SpanRecorder
+	tracer *trace.TracerProvider
+}
+
+func observe(t testing.TB, opts retryotel.Options) *telemetry {
+	t.Helper()
+	o := &telemetry{reader: metric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
+	o.tracer = trace.NewTracerProvider(trace.WithSpanProcessor(o.spans))
+	opts.TracerProvider, opts.MeterProvider = o.tracer, metric.NewMeterProvider(metric.WithReader(o.reader))
+	var err error
+	o.Observer, err = retryotel.New(&opts)
+	require.NoError(t, err)
+	return o
+}
+
+// read returns the values of all series; of a histogram its sum, and its count under the
+// name with "#".
+func (o *telemetry) read(t testing.TB) map[string]float64 {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	require.NoError(t, o.reader.Collect(t.Context(), &all))
+	values := map[string]float64{}
+	name := func(name string, set attribute.Set) string {
+		return fmt.Sprintf("%s{%s}", name, set.Encoded(attribute.DefaultEncoder()))
+	}
+	for _, scope := range all.ScopeMetrics {
+		assert.Equal(t, "github.com/seed-5ff3c98e/retry/adapters/retryotel", scope.Scope.Name)
+		for _, m := range scope.Metrics {
+			assert.NotEmpty(t, m.Unit)
+			assert.NotEmpty(t, m.Description)
+			switch data := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				for _, p := range data.DataPoints {
+					values[name(m.Name, p.Attributes)] = float64(p.Value)
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					values[name(m.Name, p.Attributes)] = p.Sum
+					values[name("#"+m.Name, p.Attributes)] = float64(p.Count)
+				}
+			default:
+				assert.Fail(t, "unknown data", "%s: %T", m.Name, data)
+			}
+		}
+	}
+	return values
+}
+
+// run runs one call under a policy with a clock of its own, which fails at first.
+func run(ctx context.Context, o retry.Observer, failures ...error) error {
+	p := &retry.Policy{Name: "a", Observer: o, Jitter: retry.NoJitter, Clock: &retrytest.Clock{}}
+	return p.Execute(ctx, func(context.Context) error {
+		if len(failures) == 0 {
+			return nil
+		}
+		err := failures[0]
+		failures = failures[1:]
+		return err
+	})
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	o := observe(t, retryotel.Options{})
+	require.NoError(t, run(t.Context(), o))
+	require.NoError(t, run(t.Context(), o, errTimeout, errBoom))
+	require.Error(t, run(t.Context(), o, errTimeout, errTimeout, errTimeout))
+	require.Error(t, run(t.Context(), o, retry.MarkFinal(errBoom)))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Error(t, run(ctx, o))
+
+	got := o.read(t)
+	waiting := "retry.calls.waiting{retry.policy=a}"
+	assert.Contains(t, got, waiting)
+	delete(got, waiting) // the clock of the policy is not that of the machine
+	assert.Equal(t, map[string]float64{
+		"retry.calls{retry.outcome=succeeded,retry.policy=a}":                   1,
+		"retry.calls{retry.outcome=recovered,retry.policy=a}":                   1,
+		"retry.calls{error.type=timeout,retry.outcome=attempts,retry.policy=a}": 1,
+		"retry.calls{error.type=final,retry.outcome=final,retry.policy=a}":      1,
+		"retry.calls{retry.outcome=canceled,retry.policy=a}":                    1,
+		"retry.attempts{retry.policy=a}":                                        8,
+		"retry.retries{error.type=timeout,retry.policy=a}":                      3,
+		"retry.retries{retry.policy=a}":                                         1,
+		"retry.delay{retry.policy=a}":                                           12,
+		"#retry.delay{retry.policy=a}":                                          4,
+		"retry.call.duration{retry.policy=a}":                                   12,
+		"#retry.call.duration{retry.policy=a}":                                  5,
+	}, got)
+}
+
+// TestWaiting has waits that end after some seconds.
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := observe(t, retryotel.Options{})
+		waiting := func() float64 { return o.read(t)["retry.calls.waiting{retry.policy=}"] }
+		for n := range 10 {
+			o.Observe(t.Context(), retry.Event{Kind: retry.Retrying, Attempt: 1, Delay: time.Duration(n+1) * time.Second})
+		}
+		assert.Equal(t, 10.0, waiting())
+		time.Sleep(1200 * time.Millisecond)
+		assert.Equal(t, 9.0, waiting())
+		time.Sleep(time.Minute)
+		assert.Equal(t, 0.0, waiting())
+		o.Observe(t.Context(), retry.Event{Kind: retry.Retrying, Attempt: 1, Delay: math.MaxInt64})
+		assert.Equal(t, 1.0, waiting())
+	})
+}
+
+// TestCardinality has a server that makes up categories.
+func TestCardinality(t *testing.T) {
+	t.Parallel()
+	o := observe(t, retryotel.Options{MaxPolicies: 1, MaxCategories: 5})
+	for n := range 1000 {
+		v := retry.Verdict{Class: retry.Retryable, Category: fmt.Sprintf("made_up_%d\xff", n)}
+		o.Observe(t.Context(), retry.Event{Kind: retry.GaveUp, Attempt: 1, Verdict: v, Stop: retry.StopAttempts})
+	}
+	o.Observe(t.Context(), retry.Event{Kind: retry.Succeeded, Policy: "another", Attempt: 1})
+	o.Observe(t.Context(), retry.Event{Kind: 77, Policy: "of a version to come", Attempt: 1})
+	got := o.read(t)
+	assert.Equal(t, 995.0, got["retry.calls{error.type=_OTHER,retry.outcome=attempts,retry.policy=}"])
+	assert.Equal(t, 1.0, got["retry.calls{retry.outcome=succeeded,retry.policy=_OTHER}"])
+	assert.Equal(t, 1.0, got["retry.attempts{retry.policy=_OTHER}"])
+	assert.Less(t, len(got), 20)
+}
+
+// attributes returns those of a span or an event as text.
+func attributes(kvs []attribute.KeyValue) string {
+	set := attribute.NewSet(kvs...)
+	return set.Encoded(attribute.DefaultEncoder())
+}
+
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	o := observe(t, retryotel.Options{})
+	ctx, span := o.tracer.Tracer("test").Start(t.Context(), "job")
+	secret := retry.Mark(errors.New(`Get "http://user:password@example.com/": EOF`), retry.Verdict{Class: retry.Retryable, Category: "eof"})
+	require.Error(t, run(ctx, o, errBoom, secret, errBoom))
+	require.Error(t, run(ctx, o, retry.MarkFinal(errBoom)))
+	span.End()
+
+	spans := o.spans.Ended()
+	require.Len(t, spans, 1, "no spans of attempts")
+	events := spans[0].Events()
+	require.Len(t, events, 3, "none for the final error")
+	assert.Equal(t, "retry", events[0].Name)
+	assert.Equal(t, "exception.message=boom,retry.attempt=1,retry.delay=2,retry.policy=a", attributes(events[0].Attributes))
+	assert.Equal(t, `error.type=eof,exception.message=Get "http://example.com/": EOF,retry.attempt=2,retry.class=retryable,retry.delay=4,retry.policy=a`,
+		attributes(events[1].Attributes))
+	assert.Equal(t, "retry.gave_up", events[2].Name)
+	assert.Equal(t, "exception.message=a failed after 3 attempts: boom,retry.attempt=3,retry.policy=a,retry.stop_reason=attempts",
+		attributes(events[2].Attributes))
+}
+
+// TestNoSpan has callers without a span, or with one that is not recorded.
+func TestNoSpan(t *testing.T) {
+	t.Parallel()
+	o := observe(t, retryotel.Options{Spans: true})
+	o.tracer = trace.NewTracerProvider(trace.WithSampler(trace.NeverSample()), trace.WithSpanProcessor(o.spans))
+	require.Error(t, run(t.Context(), o, errBoom, errBoom, errBoom))
+	ctx, span := o.tracer.Tracer("test").Start(t.Context(), "job")
+	require.Error(t, run(ctx, o.Observer, errBoom, errBoom, errBoom))
+	span.End()
+	for _, s := range o.spans.Ended() {
+		assert.Equal(t, "attempt", s.Name())
+	}
+	assert.Equal(t, 2.0, o.read(t)["retry.calls{retry.outcome=attempts,retry.policy=a}"])
+}
+
+// TestSpans has a span for every attempt, beneath that of the caller and above what the
+// attempt does.
+func TestSpans(t *testing.T) {
+	t.Parallel()
+	o := observe(t, retryotel.Options{Spans: true, SpanName: "GET", Attributes: retryotel.HTTPAttributes})
+	tracer := o.tracer.Tracer("test")
+	ctx, parent := tracer.Start(t.Context(), "job")
+	calls := 0
+	p := &retry.Policy{Name: "a", Observer: o.Observer, Clock: &retrytest.Clock{}}
+	require.NoError(t, p.Execute(ctx, func(ctx context.Context) error {
+		_, span := tracer.Start(ctx, "beneath")
+		defer span.End()
+		if calls++; calls < 3 {
+			return errBoom
+		}
+		return nil
+	}))
+	parent.End()
+
+	spans := o.spans.Ended()
+	require.Len(t, spans, 7)
+	for n := range 3 {
+		beneath, attempt := spans[2*n], spans[2*n+1]
+		assert.Equal(t, "GET", attempt.Name())
+		assert.Equal(t, parent.SpanContext().SpanID(), attempt.Parent().SpanID())
+		assert.Equal(t, attempt.SpanContext().SpanID(), beneath.Parent().SpanID())
+		want := fmt.Sprintf("retry.attempt=%d", n+1)
+		if n > 0 {
+			want = fmt.Sprintf("http.request.resend_count=%d,", n) + want
+		}
+		if n == 2 {
+			assert.Equal(t, codes.Unset, attempt.Status().Code)
+		} else {
+			want = "error.type=_OTHER," + want
+			assert.Equal(t, trace.Status{Code: codes.Error, Description: "boom"}, attempt.Status())
+		}
+		assert.Equal(t, want, attributes(attempt.Attributes()))
+	}
+	require.Len(t, spans[6].Events(), 2, "events are of the caller's span")
+
+	assert.Equal(t, "previous-rpc-attempts=0", attributes(retryotel.GRPCAttributes(1)))
+	assert.Equal(t, "previous-rpc-attempts=2", attributes(retryotel.GRPCAttributes(3)))
+}
+
+// TestSpanOfPanic has an attempt without an outcome: its span ends.
+func TestSpanOfPanic(t *testing.T) {
+	t.Parallel()
+	o := observe(t, retryotel.Options{Spans: true})
+	p := &retry.Policy{Observer: o.Observer}
+	assert.Panics(t, func() { _ = p.Execute(t.Context(), func(context.Context) error { panic("boom") }) })
+	require.Len(t, o.spans.Ended(), 1)
+	assert.Equal(t, codes.Error, o.spans.Ended()[0].Status().Code)
+}
+
+// TestGlobal has no providers: those of the process do nothing.
+func TestGlobal(t *testing.T) {
+	t.Parallel()
+	for _, opts := range []*retryotel.Options{nil, {}, {Spans: true}} {
+		o, err := retryotel.New(opts)
+		require.NoError(t, err)
+		require.NoError(t, run(t.Context(), o, errBoom))
+	}
+}
+
+func TestAllocs(t *testing.T) { //nolint:paralleltest // counts what others allocate
+	o := observe(t, retryotel.Options{})
+	p := &retry.Policy{Name: "fetch", Observer: o.Observer}
+	fn := func(context.Context) error { return nil }
+	ctx := context.Background()
+	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = p.Execute(ctx, fn) }), 2.0)
+}
+
+// BenchmarkSuccess compares a call that succeeds at once with and without telemetry.
+func BenchmarkSuccess(b *testing.B) {
+	for _, bb := range []struct {
+		name     string
+		observer retry.Observer
+	}{
+		{"by=hand", nil},
+		{"by=retry", observe(b, retryotel.Options{}).Observer},
+		{"by=retry_spans", observe(b, retryotel.Options{Spans: true}).Observer},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			p := &retry.Policy{Name: "fetch", Observer: bb.observer}
+			fn := func(context.Context) error { return nil }
+			ctx := context.Background()
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := p.Execute(ctx, fn); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

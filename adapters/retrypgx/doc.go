@@ -1,0 +1,18 @@
+// Package retrypgx retries transactions of PostgreSQL over pgx, without database/sql:
+//
+//	err := retrypgx.InTx(ctx, pool, policy, nil, func(ctx context.Context, tx pgx.Tx) error {
+//		_, err := tx.Exec(ctx, "UPDATE …")
+//		return err
+//	})
+//
+// [InTx] makes the promises of retrysql.InTx: it runs the whole transaction again, rolls
+// back on errors and panics, replaces broken connections, and never repeats a commit whose
+// outcome is unknown unless it is told that it may.
+//
+// A [pgx.Batch] belongs into such a transaction, and is made in fn, because a batch can be
+// sent only once. Sent outside of one it has the same doubt about its commit, and no name
+// for it.
+//
+// [Listen] waits for notifications, connects again when the connection is lost, and says
+// when notifications may have been missed.
+package retrypgx

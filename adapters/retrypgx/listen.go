@@ -1,0 +1,88 @@
+package retrypgx
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrysql"
+)
+
+// Listener is what [Listen] does with what it hears. All functions run on the goroutine of
+// Listen; while they run, nothing is heard.
+type Listener struct {
+	// Connect makes a connection, such as pgx.Connect. Listen closes it.
+	Connect func(ctx context.Context) (*pgx.Conn, error)
+
+	// Channels are what is listened to.
+	Channels []string
+
+	// Listening, if not nil, is called when a connection listens: at first, and after it
+	// was lost. What was notified before is missed, so look there for what is new. An
+	// error ends the connection, and is classified as every other.
+	Listening func(ctx context.Context, conn *pgx.Conn) error
+
+	// Notified is called for each notification. An error ends the connection too.
+	Notified func(ctx context.Context, n *pgconn.Notification) error
+}
+
+var errListener = errors.New("retrypgx: a Listener needs Connect, Channels and Notified")
+
+// Listen listens until ctx ends or the policy gives up, and returns the reason, which is
+// never nil. A connection that has listened before it was lost is progress: the counts and
+// the waits of p begin anew. So a policy with a MaxAttempts of retry.Unlimited waits for
+// the database however long it is away, and one of few attempts gives up if it does not
+// come back. AttemptTimeout and Timeout of p are not what you want here: they end a
+// connection that listens. A nil p is the zero Policy.
+//
+// Errors that retrysql.Classify does not know are Final, as in [InTx].
+func Listen(ctx context.Context, p *retry.Policy, l Listener) error {
+	if l.Connect == nil || l.Notified == nil || len(l.Channels) == 0 {
+		return errListener
+	}
+	call := retry.Call{Policy: p, Classify: retrysql.Classify, Unknown: retry.Final}
+	defer call.Abort()
+	for call.Next(ctx) {
+		call.End(l.listen(call.Context())) //nolint:contextcheck // ctx or a child of it
+	}
+	return call.Err()
+}
+
+// closeGrace bounds how long the end of a connection may take.
+const closeGrace = time.Second
+
+// listen listens on one connection until it fails.
+func (l *Listener) listen(ctx context.Context) error {
+	conn, err := l.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
+		defer cancel()
+		_ = conn.Close(ctx) // lost anyway
+	}()
+	for _, channel := range l.Channels {
+		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
+			return err
+		}
+	}
+	if l.Listening != nil {
+		if err := l.Listening(ctx, conn); err != nil {
+			return err
+		}
+	}
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err == nil {
+			err = l.Notified(ctx, n)
+		}
+		if err != nil {
+			return retry.MarkProgress(err)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package retryprometheus
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// Options are settings of a [Collector]. The zero Options are the defaults.
+type Options struct {
+	// Labels are added to every metric, with these values.
+	Labels prometheus.Labels
+
+	// DelayBuckets and DurationBuckets are the upper bounds of the histograms, in seconds.
+	// nil means bounds from 10 ms to an hour, and from 5 ms to an hour.
+	DelayBuckets, DurationBuckets []float64
+
+	// MaxPolicies and MaxCategories bound how many different values the labels policy and
+	// category have, before the rest is "other". 0 or less means 100 each.
+	MaxPolicies, MaxCategories int
+
+	// Exemplar, if not nil, returns the labels of the exemplar for a call, such as a
+	// trace_id that is in its context; nil means none. It runs on the goroutine of the
+	// call, and must be safe for concurrent use. Prometheus limits such labels to 128
+	// characters.
+	Exemplar func(ctx context.Context) prometheus.Labels
+}
+
+var (
+	delayBuckets    = []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600}
+	durationBuckets = []float64{.005, .01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600}
+)
+
+// Collector is a [retry.Observer] that is a [prometheus.Collector]. It is safe for
+// concurrent use.
+type Collector struct {
+	calls    *prometheus.CounterVec
+	attempts *prometheus.CounterVec
+	retries  *prometheus.CounterVec
+	waiting  *prometheus.Desc
+	delay    *prometheus.HistogramVec
+	duration *prometheus.HistogramVec
+	exemplar func(context.Context) prometheus.Labels
+
+	policies   *names[*series]
+	categories *names[string]
+}
+
+// series are those of one policy.
+type series struct {
+	policy               string // the label
+	succeeded, recovered prometheus.Counter
+	attempts             prometheus.Counter
+	delay, duration      prometheus.Observer
+	waits                waits
+}
+
+var (
+	_ retry.Observer       = (*Collector)(nil)
+	_ prometheus.Collector = (*Collector)(nil)
+)
+
+// New returns a Collector, which is to be registered. nil means the zero [Options].
+func New(opts *Options) *Collector {
+	if opts == nil {
+		opts = &Options{}
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: opts.Labels}, labels)
+	}
+	histogram := func(name, help string, buckets, otherwise []float64) *prometheus.HistogramVec {
+		if buckets == nil {
+			buckets = otherwise
+		}
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: name, Help: help, ConstLabels: opts.Labels, Buckets: buckets,
+		}, []string{"policy"})
+	}
+	c := &Collector{
+		calls:    counter("retry_calls_total", "Calls that ended, by outcome and kind of the last failure.", "policy", "outcome", "category"),
+		attempts: counter("retry_attempts_total", "Attempts of the calls that ended.", "policy"),
+		retries:  counter("retry_retries_total", "Retries that were decided on, by kind of the failure before.", "policy", "category"),
+		waiting: prometheus.NewDesc("retry_calls_waiting", "Calls that wait for their next attempt.",
+			[]string{"policy"}, opts.Labels),
+		delay:    histogram("retry_delay_seconds", "Waits before retries.", opts.DelayBuckets, delayBuckets),
+		duration: histogram("retry_call_duration_seconds", "Time from the first attempt of a call to its end.", opts.DurationBuckets, durationBuckets),
+		exemplar: opts.Exemplar,
+	}
+	c.policies = newNames(opts.MaxPolicies, c.series)
+	c.categories = newNames(opts.MaxCategories, func(category string) string { return category })
+	return c
+}
+
+func (c *Collector) series(policy string) *series {
+	return &series{
+		policy:    policy,
+		succeeded: c.calls.WithLabelValues(policy, "succeeded", ""),
+		recovered: c.calls.WithLabelValues(policy, "recovered", ""),
+		attempts:  c.attempts.WithLabelValues(policy),
+		delay:     c.delay.WithLabelValues(policy),
+		duration:  c.duration.WithLabelValues(policy),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *Collector) Describe(descs chan<- *prometheus.Desc) {
+	descs <- c.waiting
+	for _, m := range c.metrics() {
+		m.Describe(descs)
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
+	now := time.Now()
+	for policy, s := range c.policies.all() {
+		n := float64(s.waits.count(now))
+		metrics <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, n, policy)
+	}
+	for _, m := range c.metrics() {
+		m.Collect(metrics)
+	}
+}
+
+func (c *Collector) metrics() []prometheus.Collector {
+	return []prometheus.Collector{c.calls, c.attempts, c.retries, c.delay, c.duration}
+}
+
+// Observe implements [retry.Observer].
+func (c *Collector) Observe(ctx context.Context, e retry.Event) {
+	s := c.policies.of(e.Policy)
+	if e.Kind == retry.Retrying {
+		c.retries.WithLabelValues(s.policy, c.category(e.Verdict)).Inc()
+		c.observe(ctx, s.delay, e.Delay)
+		s.waits.add(time.Now().Add(e.Delay))
+		return
+	}
+	switch {
+	case e.Kind == retry.Succeeded && e.Attempt <= 1:
+		s.succeeded.Inc()
+	case e.Kind == retry.Succeeded:
+		s.recovered.Inc()
+	case e.Kind == retry.GaveUp:
+		c.calls.WithLabelValues(s.policy, e.Stop.String(), c.category(e.Verdict)).Inc()
+	default:
+		return
+	}
+	s.attempts.Add(float64(max(e.Attempt, 0)))
+	c.observe(ctx, s.duration, e.Elapsed)
+}
+
+// category returns the label for the last failure of a call.
+func (c *Collector) category(v retry.Verdict) string {
+	switch {
+	case v.Category != "":
+		return c.categories.of(v.Category)
+	case v == (retry.Verdict{}):
+		return ""
+	default:
+		return v.Class.String()
+	}
+}
+
+func (c *Collector) observe(ctx context.Context, to prometheus.Observer, d time.Duration) {
+	if c.exemplar != nil {
+		if labels := c.exemplar(ctx); labels != nil {
+			if to, ok := to.(prometheus.ExemplarObserver); ok {
+				to.ObserveWithExemplar(d.Seconds(), labels)
+				return
+			}
+		}
+	}
+	to.Observe(d.Seconds())
+}

@@ -1,0 +1,235 @@
+package retryprometheus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retryprometheus"
+	"github.com/seed-5ff3c98e/retry/retrytest"
+)
+
+var errBoom = errors.New("boom")
+
+// observe tells a Collector of events as they come.
+func observe(c *retryprometheus.Collector, events ...retry.Event) {
+	for _, e := range events {
+		c.Observe(context.Background(), e)
+	}
+}
+
+// run runs one call under a policy with a clock of its own, which fails at first.
+func run(o retry.Observer, name string, failures ...error) error {
+	p := &retry.Policy{Name: name, Observer: o, Jitter: retry.NoJitter, Clock: &retrytest.Clock{}}
+	return p.Execute(context.Background(), func(context.Context) error {
+		if len(failures) == 0 {
+			return nil
+		}
+		err := failures[0]
+		failures = failures[1:]
+		return err
+	})
+}
+
+// scrape reads the metrics over HTTP, as Prometheus does.
+func scrape(t testing.TB, c prometheus.Collector) string {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(c))
+	server := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	defer server.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+	require.NoError(t, err)
+	req.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+	resp, err := server.Client().Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, resp.StatusCode, string(body))
+	return string(body)
+}
+
+// lines returns the samples of a scrape that begin with a prefix.
+func lines(text, prefix string) (found []string) {
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, prefix) {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return found
+}
+
+func TestCollector(t *testing.T) {
+	t.Parallel()
+	c := retryprometheus.New(nil)
+	timeout := retry.Mark(errBoom, retry.Verdict{Class: retry.Retryable, Category: "timeout"})
+	require.NoError(t, run(c, "a"))
+	require.NoError(t, run(c, "a", timeout, errBoom))
+	require.Error(t, run(c, "a", timeout, timeout, timeout))
+	require.Error(t, run(c, "b", retry.MarkFinal(errBoom)))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Error(t, (&retry.Policy{Name: "b", Observer: c}).Execute(ctx, func(context.Context) error { return nil }))
+
+	text := scrape(t, c)
+	assert.Equal(t, []string{
+		`retry_calls_total{category="",outcome="canceled",policy="b"} 1.0`,
+		`retry_calls_total{category="",outcome="recovered",policy="a"} 1.0`,
+		`retry_calls_total{category="",outcome="recovered",policy="b"} 0.0`,
+		`retry_calls_total{category="",outcome="succeeded",policy="a"} 1.0`,
+		`retry_calls_total{category="",outcome="succeeded",policy="b"} 0.0`,
+		`retry_calls_total{category="final",outcome="final",policy="b"} 1.0`,
+		`retry_calls_total{category="timeout",outcome="attempts",policy="a"} 1.0`,
+	}, lines(text, "retry_calls_total{"))
+	assert.Equal(t, []string{
+		`retry_attempts_total{policy="a"} 7.0`,
+		`retry_attempts_total{policy="b"} 1.0`,
+	}, lines(text, "retry_attempts_total{"))
+	assert.Equal(t, []string{
+		`retry_retries_total{category="",policy="a"} 1.0`,
+		`retry_retries_total{category="timeout",policy="a"} 3.0`,
+	}, lines(text, "retry_retries_total{"))
+	assert.Equal(t, []string{
+		`retry_delay_seconds_count{policy="a"} 4`,
+		`retry_delay_seconds_count{policy="b"} 0`,
+		`retry_delay_seconds_sum{policy="a"} 12.0`,
+		`retry_delay_seconds_sum{policy="b"} 0.0`,
+	}, append(lines(text, "retry_delay_seconds_count"), lines(text, "retry_delay_seconds_sum")...))
+	assert.Equal(t, []string{
+		`retry_call_duration_seconds_count{policy="a"} 3`,
+		`retry_call_duration_seconds_count{policy="b"} 2`,
+		`retry_call_duration_seconds_sum{policy="a"} 12.0`,
+		`retry_call_duration_seconds_sum{policy="b"} 0.0`,
+	}, append(lines(text, "retry_call_duration_seconds_count"), lines(text, "retry_call_duration_seconds_sum")...))
+}
+
+func TestLint(t *testing.T) {
+	t.Parallel()
+	c := retryprometheus.New(&retryprometheus.Options{Labels: prometheus.Labels{"service": "jobs"}})
+	require.Error(t, run(c, "a", errBoom, errBoom, errBoom))
+	problems, err := testutil.CollectAndLint(c)
+	require.NoError(t, err)
+	assert.Empty(t, problems)
+	assert.Equal(t, []string{`retry_attempts_total{policy="a",service="jobs"} 3.0`}, lines(scrape(t, c), "retry_attempts_total{"))
+	assert.NotEmpty(t, lines(scrape(t, c), `retry_calls_waiting{policy="a",service="jobs"}`))
+}
+
+// TestWaiting has waits that end after some seconds.
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := retryprometheus.New(nil)
+		waiting := func() float64 {
+			registry := prometheus.NewRegistry()
+			registry.MustRegister(c)
+			families, err := registry.Gather()
+			require.NoError(t, err)
+			for _, f := range families {
+				if f.GetName() == "retry_calls_waiting" {
+					return f.GetMetric()[0].GetGauge().GetValue()
+				}
+			}
+			return math.NaN()
+		}
+		for n := range 10 {
+			observe(c, retry.Event{Kind: retry.Retrying, Attempt: 1, Delay: time.Duration(n+1) * time.Second})
+		}
+		assert.Equal(t, 10.0, waiting())
+		time.Sleep(1200 * time.Millisecond)
+		assert.Equal(t, 9.0, waiting())
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, 4.0, waiting())
+		time.Sleep(time.Minute)
+		assert.Equal(t, 0.0, waiting())
+
+		// The end of time is not the past.
+		observe(c, retry.Event{Kind: retry.Retrying, Attempt: 1, Delay: math.MaxInt64})
+		assert.Equal(t, 1.0, waiting())
+	})
+}
+
+// TestCardinality has a server that makes up categories, which are not even UTF-8.
+func TestCardinality(t *testing.T) {
+	t.Parallel()
+	c := retryprometheus.New(&retryprometheus.Options{MaxCategories: 5, MaxPolicies: 3})
+	for n := range 1000 {
+		v := retry.Verdict{Class: retry.Retryable, Category: fmt.Sprintf("made_up_%d\xff", n)}
+		name := fmt.Sprintf("policy %d\xfe", n)
+		observe(c,
+			retry.Event{Kind: retry.Retrying, Policy: name, Attempt: 1, Verdict: v},
+			retry.Event{Kind: retry.GaveUp, Policy: name, Attempt: 2, Verdict: v, Stop: retry.StopAttempts})
+	}
+	text := scrape(t, c)
+	assert.Contains(t, text, `retry_calls_total{category="other",outcome="attempts",policy="other"} 995.0`)
+	assert.Contains(t, text, `retry_attempts_total{policy="other"} 1994.0`)
+	assert.Contains(t, text, `policy="policy 0`+"\ufffd")
+	assert.Len(t, lines(text, "retry_attempts_total{"), 4)
+	assert.LessOrEqual(t, len(lines(text, "retry_retries_total{")), 4*6)
+}
+
+// TestExemplars has calls with a trace.
+func TestExemplars(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	c := retryprometheus.New(&retryprometheus.Options{Exemplar: func(ctx context.Context) prometheus.Labels {
+		if id, ok := ctx.Value(key{}).(string); ok {
+			return prometheus.Labels{"trace_id": id}
+		}
+		return nil
+	}})
+	ctx := context.WithValue(t.Context(), key{}, "cafe")
+	c.Observe(ctx, retry.Event{Kind: retry.Succeeded, Policy: "a", Attempt: 1, Elapsed: time.Second})
+	c.Observe(t.Context(), retry.Event{Kind: retry.Succeeded, Policy: "a", Attempt: 1, Elapsed: time.Millisecond})
+	assert.Equal(t, 1, strings.Count(scrape(t, c), `# {trace_id="cafe"} 1.0`))
+}
+
+// TestUnknownKind has an event of a version to come.
+func TestUnknownKind(t *testing.T) {
+	t.Parallel()
+	c := retryprometheus.New(nil)
+	observe(c, retry.Event{Kind: 77, Policy: "a", Attempt: 3})
+	assert.Equal(t, []string{`retry_attempts_total{policy="a"} 0.0`}, lines(scrape(t, c), "retry_attempts_total{"))
+}
+
+func TestAllocs(t *testing.T) { //nolint:paralleltest // counts what others allocate
+	c := retryprometheus.New(nil)
+	p := &retry.Policy{Name: "fetch", Observer: c}
+	fn := func(context.Context) error { return nil }
+	ctx := context.Background()
+	assert.Zero(t, testing.AllocsPerRun(100, func() { _ = p.Execute(ctx, fn) }))
+}
+
+// BenchmarkSuccess compares a call that succeeds at once with and without telemetry.
+func BenchmarkSuccess(b *testing.B) {
+	for _, bb := range []struct {
+		name     string
+		observer retry.Observer
+	}{{"by=hand", nil}, {"by=retry", retryprometheus.New(nil)}} {
+		b.Run(bb.name, func(b *testing.B) {
+			p := &retry.Policy{Name: "fetch", Observer: bb.observer}
+			fn := func(context.Context) error { return nil }
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := p.Execute(b.Context(), fn); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,116 @@
+// Package retryredis retries the commands of go-redis under a [retry.Policy]:
+//
+//	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1})
+//	client.AddHook(&retryredis.Hook{Policy: policy})
+//
+// MaxRetries: -1 switches off the retries of go-redis, which would multiply with these and
+// repeat every command, INCR too, after a lost connection. DialerRetries: 1 does the same
+// for connections, which are dialed five times for each attempt otherwise. A cluster client still follows
+// redirections itself. AttemptTimeout needs ContextTimeoutEnabled in the redis.Options.
+package retryredis
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// Hook is a [redis.Hook]. A command is retried if it is idempotent, or if it is proved to
+// have had no effect: there was no connection for it, or the server refused it (LOADING,
+// READONLY, CLUSTERDOWN and the like). A pipeline is retried as a whole: if all of its
+// commands are idempotent, or if there was no connection. Commands with NoRetry, and
+// pipelines with one, are sent once.
+//
+// redis.Nil is a success. Other replies that say that the command was wrong are Final. The
+// zero Hook is ready to use. It is safe for concurrent use, and must not be changed then.
+type Hook struct {
+	// Policy decides. nil means the zero Policy.
+	Policy *retry.Policy
+
+	// Idempotent says which commands may be repeated. nil means that none may. It must be
+	// safe for concurrent use.
+	Idempotent func(redis.Cmder) bool
+}
+
+var _ redis.Hook = (*Hook)(nil)
+
+// DialHook implements [redis.Hook]. It returns next.
+func (h *Hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements [redis.Hook].
+func (h *Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return h.run(ctx, []redis.Cmder{cmd}, false, func(ctx context.Context) error { return next(ctx, cmd) })
+	}
+}
+
+// ProcessPipelineHook implements [redis.Hook].
+func (h *Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return h.run(ctx, cmds, true, func(ctx context.Context) error { return next(ctx, cmds) })
+	}
+}
+
+func (h *Hook) run(ctx context.Context, cmds []redis.Cmder, pipeline bool, send func(context.Context) error) error {
+	if slices.ContainsFunc(cmds, redis.Cmder.NoRetry) {
+		return send(ctx)
+	}
+	once := func(cmd redis.Cmder) bool { return h.Idempotent == nil || !h.Idempotent(cmd) }
+	call := retry.Call{
+		Policy: h.Policy, Classify: Classify, Unknown: retry.Final, NonIdempotent: slices.ContainsFunc(cmds, once),
+	}
+	defer call.Abort()
+	for call.Next(ctx) {
+		err := send(call.Context()) //nolint:contextcheck // ctx or a child of it
+		if err == nil || errors.Is(err, redis.Nil) {
+			call.End(nil)
+			return err
+		}
+		v := call.Verdict(err)
+		if reply := redis.Error(nil); pipeline && errors.As(err, &reply) {
+			v.NotApplied = false // the server has answered one command, and may have run others
+		}
+		call.EndVerdict(err, v)
+	}
+	err := call.Err()
+	for _, cmd := range cmds {
+		if pipeline && cmd.Err() == nil && call.Attempt() == 0 { // it was not sent, and has no result
+			cmd.SetErr(err)
+		}
+	}
+	return err
+}
+
+// Classify judges the errors of go-redis. It is [retry.Classify] with what Redis answers,
+// and with what the client says if all of its connections are in use.
+func Classify(err error) retry.Verdict { return classify(err) }
+
+var classify = retry.Extend(func(err error) retry.Verdict {
+	if errors.Is(err, redis.ErrPoolTimeout) {
+		return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: "redis_pool_timeout"}
+	}
+	if err == io.EOF || err == io.ErrUnexpectedEOF { //nolint:errorlint // asked about every error of the tree
+		return retry.Verdict{Class: retry.Retryable, Category: "eof"}
+	}
+	if _, ok := err.(redis.Error); !ok { //nolint:errorlint // asked about every error of the tree
+		return retry.Verdict{}
+	}
+	code, rest, _ := strings.Cut(err.Error(), " ")
+	switch code {
+	case "LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "NOREPLICAS", "BUSY":
+		return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: "redis_" + strings.ToLower(code)}
+	case "OOM":
+		return retry.Verdict{Class: retry.RateLimited, NotApplied: true, Category: "redis_oom"}
+	case "ERR":
+		if strings.HasPrefix(rest, "max number of clients reached") {
+			return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: "redis_max_clients"}
+		}
+	}
+	return retry.Verdict{Class: retry.Final, Category: "redis"}
+})

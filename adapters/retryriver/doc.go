@@ -1,0 +1,48 @@
+// Package retryriver has River retry jobs as a [retry.Policy] says:
+//
+//	config := &river.Config{Queues: queues, Workers: workers}
+//	if err := retryriver.Configure(config, policy); err != nil {
+//		return err
+//	}
+//	client, err := river.NewClient(riverpgxv5.New(pool), config)
+//
+// Configure the clients that insert jobs too, and have workers without a NextRetry of
+// their own. Then every failure is classified, hints of servers are heeded, and waits
+// have jitter. [retry.Policy.AttemptTimeout], Budget and Observer work as in Execute;
+// River's own JobTimeout stays beside AttemptTimeout, and an attempt that it ends is a
+// failure like others.
+//
+// # What River counts, and where the State is
+//
+// River counts every attempt in the column attempt, but those that a snooze or a
+// shutdown ended. The [retry.State] is in the job's metadata, under "retry", with the
+// attempt that it belongs to. It is written with the row's new state, in the same
+// statement, so a retry costs no more round trips than before. Attempts that River
+// counts and the State does not know are those of workers that died. Each is a failure,
+// also for jobs that were inserted before River was configured.
+//
+// # How jobs end
+//
+// A job whose error is [retry.Final] is cancelled, and one that was given up for another
+// reason is discarded. River keeps the error text of both. So that River does not end a
+// job first, its MaxAttempts are set to the most that fits when it is inserted. Jobs
+// that were inserted with fewer are discarded after those.
+//
+// River's JobSnooze and JobCancel do what they did. A panic ends the job, which is
+// discarded with its stack trace.
+//
+// # Crash, shutdown, and a new policy
+//
+// A job whose worker died runs again when River rescues it: after RescueStuckJobsAfter,
+// an hour by default, and then the policy's wait. If the policy is exhausted by then,
+// the job ends without being run. A shutdown that cancels a job's context costs no
+// attempt, unless the policy is NonIdempotent: the failure is then judged. A job under
+// way follows a new policy from its next failure on.
+//
+// # What it cannot do
+//
+// Failures that do not reach the worker are River's: a job whose kind has no worker, or
+// whose arguments cannot be decoded, is retried with the waits of the policy until the
+// MaxAttempts of the job. Times are compared by the clock of the database, so waits are
+// shorter or longer by what the worker's clock differs.
+package retryriver

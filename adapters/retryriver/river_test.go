@@ -1,0 +1,178 @@
+package retryriver_test
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+	"github.com/riverqueue/river/rivertype"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retryriver"
+	"github.com/seed-5ff3c98e/retry/internal/testkit"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for _, r := range enginetest.Run(t, &enginetest.Engine{
+		Open: func(t testing.TB) enginetest.Queue {
+			t.Helper()
+			return open(t)
+		}, Grain: 3 * time.Second, Recovery: 20 * time.Second, Jobs: 2000,
+	}) {
+		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	}
+}
+
+// connect returns connections to the server, which fail when the cable is cut.
+func connect(t testing.TB, cable *enginetest.Cable, schema string) *pgxpool.Pool {
+	t.Helper()
+	testkit.Needs(t, "PostgreSQL")
+	config, err := pgxpool.ParseConfig(
+		cmp.Or(os.Getenv("RETRY_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test?sslmode=disable"))
+	require.NoError(t, err)
+	config.ConnConfig.DialFunc = cable.DialContext
+	config.ConnConfig.RuntimeParams["search_path"] = schema
+	config.MaxConns = 6
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	require.NoError(t, pool.Ping(t.Context()), "PostgreSQL does not answer")
+	return pool
+}
+
+// queue is a schema with River's tables.
+type queue struct {
+	t      testing.TB
+	schema string
+	pool   *pgxpool.Pool
+	ids    map[string]int64
+	worker river.Config // where it is not the usual one
+}
+
+func attach(t testing.TB, schema string) *queue {
+	t.Helper()
+	return &queue{t: t, schema: schema, pool: connect(t, &enginetest.Cable{}, schema), ids: map[string]int64{}}
+}
+
+func open(t testing.TB) *queue {
+	t.Helper()
+	schema := "river_" + strings.ToLower(rand.Text()[:10])
+	q := attach(t, schema)
+	_, err := q.pool.Exec(t.Context(), "CREATE SCHEMA "+schema)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, err := q.pool.Exec(context.Background(), "DROP SCHEMA "+schema+" CASCADE")
+		assert.NoError(t, err)
+	})
+	migrator, err := rivermigrate.New(riverpgxv5.New(q.pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	_, err = migrator.Migrate(t.Context(), rivermigrate.DirectionUp, nil)
+	require.NoError(t, err)
+	return q
+}
+
+type pgxTx = pgx.Tx
+
+type args struct{ Job string }
+
+func (args) Kind() string { return "enginetest" }
+
+func (q *queue) client(pool *pgxpool.Pool, p *retry.Policy, config *river.Config) (*river.Client[pgxTx], error) {
+	config.Logger = slog.New(slog.DiscardHandler)
+	if err := retryriver.Configure(config, p); err != nil {
+		return nil, err
+	}
+	return river.NewClient(riverpgxv5.New(pool), config)
+}
+
+func (q *queue) Submit(ctx context.Context, p *retry.Policy, job string) error {
+	client, err := q.client(q.pool, p, &river.Config{})
+	if err != nil {
+		return err
+	}
+	inserted, err := client.Insert(ctx, args{job}, &river.InsertOpts{MaxAttempts: 1})
+	if err != nil {
+		return err
+	}
+	q.ids[job] = inserted.Job.ID
+	return nil
+}
+
+func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
+	w := &workers{queue: q, cable: &enginetest.Cable{}}
+	all := river.NewWorkers()
+	river.AddWorker(all, river.WorkFunc(func(ctx context.Context, job *river.Job[args]) error {
+		return handle(ctx, job.Args.Job)
+	}))
+	config := q.worker
+	config.FetchCooldown, config.FetchPollInterval = 5*time.Millisecond, 20*time.Millisecond
+	if config.Workers = all; config.Queues == nil {
+		config.Queues = map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 10}}
+	}
+	var err error
+	w.client, err = q.client(connect(q.t, w.cable, q.schema), p, &config)
+	if err != nil {
+		return nil, err
+	}
+	return w, w.client.Start(context.Background())
+}
+
+func (q *queue) Outcome(ctx context.Context, job string) (enginetest.Outcome, error) {
+	client, err := q.client(q.pool, nil, &river.Config{})
+	if err != nil {
+		return enginetest.Outcome{}, err
+	}
+	row, err := client.JobGet(ctx, q.ids[job])
+	if err != nil {
+		return enginetest.Outcome{}, err
+	}
+	switch row.State {
+	case rivertype.JobStateCompleted:
+		return enginetest.Outcome{Status: enginetest.Succeeded}, nil
+	case rivertype.JobStateCancelled, rivertype.JobStateDiscarded:
+		return enginetest.Outcome{Status: enginetest.GaveUp, Err: row.Errors[len(row.Errors)-1].Error}, nil
+	default:
+		return enginetest.Outcome{}, nil
+	}
+}
+
+type workers struct {
+	queue  *queue
+	cable  *enginetest.Cable
+	client *river.Client[pgxTx]
+}
+
+func (w *workers) Stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return w.client.StopAndCancel(ctx)
+}
+
+// Kill has the leader's and the jobs' time run out, for which others would wait an hour.
+func (w *workers) Kill() error {
+	w.cable.Cut()
+	for _, statement := range []string{
+		"DELETE FROM river_leader",
+		"UPDATE river_job SET attempted_at = attempted_at - INTERVAL '2 hours' WHERE state = 'running'",
+	} {
+		if _, err := w.queue.pool.Exec(context.Background(), statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
+}

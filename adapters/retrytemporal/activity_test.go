@@ -1,0 +1,230 @@
+package retrytemporal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retrytemporal"
+	"github.com/seed-5ff3c98e/retry/retrytest"
+)
+
+// once runs one activity in a workflow of the SDK's test suite, which skips waits. It
+// returns how the workflow ended, and how long that took on the suite's clock.
+func once(t *testing.T, p *retry.Policy, fn func(context.Context) (string, error)) (result string, took time.Duration, err error) {
+	t.Helper()
+	retries, err := retrytemporal.New(p)
+	require.NoError(t, err)
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet{})
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(worker.Options{
+		Interceptors: []interceptor.WorkerInterceptor{retries}, DeadlockDetectionTimeout: time.Minute, // on a busy machine
+	})
+	env.SetTestTimeout(time.Minute)
+	env.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: "activity"})
+	env.ExecuteWorkflow(func(ctx workflow.Context) (string, error) {
+		start := workflow.Now(ctx)
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+		var s string
+		err := workflow.ExecuteActivity(ctx, "activity").Get(ctx, &s)
+		took = workflow.Now(ctx).Sub(start)
+		return s, err
+	})
+	if err := env.GetWorkflowError(); err != nil {
+		return "", took, err
+	}
+	require.NoError(t, env.GetWorkflowResult(&result))
+	return result, took, nil
+}
+
+// outcomes is an activity that returns one error after the other.
+func outcomes(errs ...error) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		if n := int(activity.GetInfo(ctx).Attempt); n <= len(errs) && errs[n-1] != nil {
+			return "", errs[n-1]
+		}
+		return "done", nil
+	}
+}
+
+func TestWaits(t *testing.T) {
+	t.Parallel()
+	var rec retrytest.Recorder
+	p := &retry.Policy{
+		MaxAttempts: 3, FreeRateLimits: 1, Backoff: retry.Constant(time.Minute), Jitter: retry.NoJitter, Observer: &rec,
+	}
+	boom := errors.New("boom")
+	result, took, err := once(t, p, outcomes(boom, retry.MarkRateLimited(boom, 50*time.Second), boom))
+	require.NoError(t, err)
+	assert.Equal(t, "done", result)
+	assert.Len(t, rec.Events(), 4)
+	waits := time.Duration(0)
+	for _, e := range rec.Events() {
+		waits += e.Delay
+	}
+	assert.InDelta(t, waits, took, float64(10*time.Second), "%v", rec.Timeline())
+	assert.GreaterOrEqual(t, waits, 2*time.Minute+50*time.Second)
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		err   error
+		kind  string
+		says  string
+		calls int
+	}{
+		{"exhausted", errors.New("boom"), "unknown", "failed after 2 attempts: boom", 2},
+		{"category", retry.Mark(errors.New("boom"), retry.Verdict{Class: retry.Retryable, Category: "busy"}), "busy", "boom", 2},
+		{"final", retry.MarkFinal(errors.New("bad input")), "final", "bad input", 1},
+		{"type", temporal.NewApplicationError("boom", "Busy"), "Busy", "boom", 2},
+		{"not retryable", temporal.NewNonRetryableApplicationError("bad input", "Invalid", nil), "Invalid", "bad input", 1},
+		{"hint too long", temporal.NewApplicationErrorWithOptions("later", "Busy",
+			temporal.ApplicationErrorOptions{NextRetryDelay: time.Hour}), "Busy", "later", 1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			calls := 0
+			_, _, err := once(t, &retry.Policy{MaxAttempts: 2}, func(context.Context) (string, error) {
+				calls++
+				return "", test.err
+			})
+			var e *temporal.ApplicationError
+			require.ErrorAs(t, err, &e)
+			assert.True(t, e.NonRetryable())
+			assert.Equal(t, test.kind, e.Type())
+			assert.Contains(t, e.Error(), test.says)
+			assert.Equal(t, test.calls, calls)
+		})
+	}
+}
+
+// The activity's own heartbeats come to the next attempt without ours.
+func TestHeartbeats(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{MaxAttempts: 4, Backoff: retry.Constant(time.Second)}
+	var seen []string
+	result, _, err := once(t, p, func(ctx context.Context) (string, error) {
+		var word string
+		var number int
+		err := activity.GetHeartbeatDetails(ctx, &word, &number)
+		if !activity.HasHeartbeatDetails(ctx) {
+			require.ErrorIs(t, err, temporal.ErrNoData)
+		} else {
+			require.NoError(t, err)
+		}
+		seen = append(seen, fmt.Sprint(word, number))
+		switch activity.GetInfo(ctx).Attempt {
+		case 1:
+			return "", errors.New("boom") // without a heartbeat
+		case 2:
+			activity.RecordHeartbeat(ctx, "page", 7)
+			return "", errors.New("boom")
+		case 3:
+			return "", errors.New("boom") // what was there is kept
+		default:
+			return "done", nil
+		}
+	})
+	require.NoError(t, err)
+	assert.Equal(t, "done", result)
+	assert.Equal(t, []string{"0", "0", "page7", "page7"}, seen)
+}
+
+// A RetryPolicy that would end the activity before the policy does is refused.
+func TestConflicts(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		policy retry.Policy
+		server commonpb.RetryPolicy
+		want   string
+	}{
+		{retry.Policy{}, commonpb.RetryPolicy{}, ""},
+		{retry.Policy{}, commonpb.RetryPolicy{MaximumAttempts: 3}, ""},
+		{retry.Policy{}, commonpb.RetryPolicy{MaximumAttempts: 2}, "RetryPolicy.MaximumAttempts is 2: must be 0"},
+		{
+			retry.Policy{FreeRateLimits: 2},
+			commonpb.RetryPolicy{MaximumAttempts: 4},
+			"RetryPolicy.MaximumAttempts is 4: must be 0",
+		},
+		{
+			retry.Policy{MaxAttempts: retry.Unlimited},
+			commonpb.RetryPolicy{MaximumAttempts: 99},
+			"RetryPolicy.MaximumAttempts is 99: must be 0",
+		},
+		{
+			retry.Policy{},
+			commonpb.RetryPolicy{NonRetryableErrorTypes: []string{"Bad"}},
+			`RetryPolicy.NonRetryableErrorTypes is ["Bad"]: must be empty`,
+		},
+	}
+	for i := range tests {
+		test := &tests[i]
+		t.Run(test.want, func(t *testing.T) {
+			t.Parallel()
+			test.server.InitialInterval = durationpb.New(time.Second)
+			q := &queue{t: t, server: startServer(t, time.Minute, &test.server)}
+			w, err := q.Start(&test.policy, func(context.Context, string) error { return nil })
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, w.Stop(t.Context())) }()
+			require.NoError(t, q.Submit(t.Context(), nil, "job"))
+			require.Eventually(t, func() bool {
+				o, _ := q.Outcome(t.Context(), "job")
+				return o.Status != 0
+			}, time.Minute, time.Millisecond)
+			o, err := q.Outcome(t.Context(), "job")
+			require.NoError(t, err)
+			assert.Contains(t, o.Err, test.want)
+			assert.Equal(t, test.want == "", o.Err == "")
+		})
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	_, err := retrytemporal.New(&retry.Policy{MaxDelay: -time.Second})
+	require.ErrorContains(t, err, "retrytemporal: ")
+	assert.ErrorContains(t, err, "-1s")
+}
+
+// A workflow that cancels its activity ends it as before.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	retries, err := retrytemporal.New(&retry.Policy{MaxAttempts: 5})
+	require.NoError(t, err)
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet{})
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(worker.Options{
+		Interceptors: []interceptor.WorkerInterceptor{retries}, DeadlockDetectionTimeout: time.Minute, // on a busy machine
+	})
+	calls := 0
+	env.RegisterActivityWithOptions(func(ctx context.Context) error {
+		calls++
+		return temporal.NewApplicationErrorWithOptions("later", "", temporal.ApplicationErrorOptions{NextRetryDelay: 10 * time.Second})
+	}, activity.RegisterOptions{Name: "activity"})
+	env.RegisterDelayedCallback(env.CancelWorkflow, 5*time.Second)
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+		return workflow.ExecuteActivity(ctx, "activity").Get(ctx, nil)
+	})
+	require.ErrorContains(t, env.GetWorkflowError(), "canceled")
+	assert.Equal(t, 1, calls)
+}

@@ -1,0 +1,59 @@
+package retrytemporal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retrytemporal"
+)
+
+// The SDK's test suite stands for the server here, and skips the waits. In a worker of
+// your own, the options are those of worker.New.
+func Example() {
+	policy := &retry.Policy{
+		MaxAttempts: 4, Backoff: retry.Exponential{Initial: time.Minute}, MaxDelay: time.Hour, Jitter: retry.NoJitter,
+		Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+			fmt.Println("attempt", e.Attempt, e.Kind, e.Delay)
+		}),
+	}
+	retries, err := retrytemporal.New(policy)
+	if err != nil {
+		panic(err)
+	}
+	options := worker.Options{
+		Interceptors:             []interceptor.WorkerInterceptor{retries},
+		DeadlockDetectionTimeout: time.Minute, // of the test suite, on a busy machine
+	}
+
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet{})
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(options)
+	calls := 0
+	charge := func(context.Context) error {
+		calls++
+		if calls < 3 {
+			return errors.New("503 Service Unavailable")
+		}
+		return nil
+	}
+	env.RegisterActivity(charge)
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+		return workflow.ExecuteActivity(ctx, charge).Get(ctx, nil)
+	})
+	fmt.Println(env.GetWorkflowError())
+	// Output:
+	// attempt 1 retrying 1m0s
+	// attempt 2 retrying 2m0s
+	// attempt 3 succeeded 0s
+	// <nil>
+}

@@ -1,0 +1,122 @@
+package retrytemporal_test
+
+import (
+	"context"
+	"crypto/rand"
+	"net"
+	"testing"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/worker"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retrytemporal"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
+)
+
+// TestConformance has real workers of the SDK, and a server that stands for Temporal's.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for _, r := range enginetest.Run(t, &enginetest.Engine{
+		Jobs: 1000, Unit: 500 * time.Millisecond, Grain: 10 * time.Second, Recovery: 20 * time.Second,
+		Open: func(t testing.TB) enginetest.Queue {
+			t.Helper()
+			return &queue{t: t, server: startServer(t, 8*time.Second, &commonpb.RetryPolicy{
+				InitialInterval: durationpb.New(50 * time.Millisecond), BackoffCoefficient: 2,
+			})}
+		},
+	}) {
+		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	}
+}
+
+type queue struct {
+	t      testing.TB
+	server *server
+}
+
+func (q *queue) Submit(_ context.Context, _ *retry.Policy, job string) error {
+	q.server.submit(job)
+	return nil
+}
+
+func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, error) {
+	q.server.mu.Lock()
+	defer q.server.mu.Unlock()
+	switch j := q.server.jobs[job]; j.status {
+	case completed:
+		return enginetest.Outcome{Status: enginetest.Succeeded}, nil
+	case failed, canceled:
+		return enginetest.Outcome{Status: enginetest.GaveUp, Err: j.failure}, nil
+	case waiting, running:
+	}
+	return enginetest.Outcome{}, nil
+}
+
+func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
+	retries, err := retrytemporal.New(p)
+	if err != nil {
+		return nil, err
+	}
+	w := &workers{server: q.server, cable: &enginetest.Cable{}, identity: rand.Text()}
+	w.client, err = client.Dial(client.Options{
+		HostPort: q.server.address, Identity: w.identity, Logger: quiet{},
+		ConnectionOptions: client.ConnectionOptions{DialOptions: []grpc.DialOption{
+			grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+				return w.cable.DialContext(ctx, "tcp", address)
+			}),
+		}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.worker = worker.New(w.client, "jobs", worker.Options{
+		DisableWorkflowWorker: true, Interceptors: []interceptor.WorkerInterceptor{retries},
+	})
+	w.worker.RegisterActivityWithOptions(func(ctx context.Context, job string) error { return handle(ctx, job) },
+		activity.RegisterOptions{Name: "job"})
+	return w, w.worker.Start()
+}
+
+type workers struct {
+	server   *server
+	cable    *enginetest.Cable
+	identity string
+	client   client.Client
+	worker   worker.Worker
+	killed   bool
+	stopped  bool
+}
+
+func (w *workers) Stop(context.Context) error {
+	if w.stopped {
+		return nil
+	}
+	w.stopped = true
+	w.worker.Stop()
+	for !w.killed && w.server.busy(w.identity) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	w.client.Close()
+	return nil
+}
+
+func (w *workers) Kill() error {
+	w.killed = true
+	w.cable.Cut()
+	return nil
+}
+
+// quiet is a logger for nobody.
+type quiet struct{}
+
+func (quiet) Debug(string, ...any) {}
+func (quiet) Info(string, ...any)  {}
+func (quiet) Warn(string, ...any)  {}
+func (quiet) Error(string, ...any) {}
