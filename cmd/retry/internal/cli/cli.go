@@ -1,0 +1,104 @@
+// Package cli is the command retry.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// Main runs the command with its arguments, and returns the exit code.
+func Main(args []string) int {
+	root := Command()
+	root.SetArgs(args)
+	err := root.Execute()
+	var exit *exitCodeError
+	switch {
+	case err == nil:
+		return 0
+	case !errors.As(err, &exit):
+		fmt.Fprintf(os.Stderr, "retry: %v\nretry --help says more.\n", err)
+		return exitUsage
+	case exit.message != "":
+		fmt.Fprintln(os.Stderr, "retry:", exit.message)
+	}
+	return exit.code
+}
+
+const long = `Retry runs a command until it succeeds, as often and with such waits as a policy
+says. Its standard input is read again for every run, standard output is the
+command's own, signals are passed on, and the exit code is that of the last run.`
+
+const codes = `Exit code: that of the last run; 123 --until did not hold, 124 out of time,
+125 retry failed, 126 and 127 the command cannot be run, 128+n signal n.`
+
+// helpText is shorter than the usual one, and fits a screen.
+const helpText = `Usage: retry [flags] -- command [arguments]    run it until it succeeds
+       retry plan|check|storm|playground|completion --help
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
+
+` + codes + "\n"
+
+// Command returns the root command.
+func Command() *cobra.Command {
+	r := runner{}
+	root := &cobra.Command{
+		Use:     "retry [flags] -- command [arguments]",
+		Short:   "Run a command until it succeeds",
+		Long:    long + "\n\n" + codes,
+		Version: version(),
+		Example: `  retry -- curl -fsS https://example.com
+  retry -n 10 -b constant:5s --until 'test -f ready' -- make ready
+  retry -n unlimited -T 10m --on-exit 75,111 -- deliver < mail
+  retry -p policies.yaml --policy-name upload -- rsync -a . host:backup`,
+		Args:          commandAfterDashes,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(_ *cobra.Command, args []string) error { return r.main(args) },
+	}
+	root.SetHelpTemplate(helpText)
+	root.Flags().SortFlags = false
+	r.policy.register(root.Flags())
+	r.register(root.Flags())
+	root.Flags().BoolP("help", "h", false, "print this")
+	root.Flags().Bool("version", false, "print the version")
+	for _, flag := range []string{"help", "version"} {
+		root.Flags().Lookup(flag).Hidden = true // everybody knows them, and the screen is full
+	}
+	_ = root.MarkFlagFilename("policy", "yaml", "yml", "json")
+	for flag, values := range map[string][]string{
+		"profile": profileNames(),
+		"log":     {logText, logJSON},
+		"jitter":  {"full", "equal", "none", "10%"},
+		"backoff": {"exponential:2s", "linear:1s", "fibonacci:1s", "constant:5s", "1s,5s,30s"},
+	} {
+		_ = root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+	for _, sub := range []*cobra.Command{planCommand(), checkCommand(), stormCommand(), playgroundCommand()} {
+		sub.SetHelpTemplate(subHelp)
+		root.AddCommand(sub)
+	}
+	return root
+}
+
+// subHelp is the help of a subcommand.
+const subHelp = `{{.Long}}
+
+Usage: {{.UseLine}}
+
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
+`
+
+// commandAfterDashes asks for "--", so that no command is taken for a subcommand, nor
+// its flags for those of retry.
+func commandAfterDashes(c *cobra.Command, args []string) error {
+	switch dash := c.ArgsLenAtDash(); {
+	case len(args) == 0:
+		return errors.New("no command: write it after --, as in: retry -- true")
+	case dash != 0:
+		return fmt.Errorf("%q: write the command after --, as in: retry -- %s", args[0], args[0])
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/cmd/retry/internal/cli"
+)
+
+// asRetry makes the test program the command.
+const asRetry = "TEST_AS_RETRY"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asRetry) != "" {
+		os.Exit(cli.Main(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// command returns the command as a process, which is killed with the test.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asRetry+"=1")
+	cmd.Dir = t.TempDir()
+	return cmd
+}
+
+// result is what a process has left.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+func run(t *testing.T, stdin string, args ...string) result {
+	t.Helper()
+	cmd := command(t, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	return finish(t, cmd)
+}
+
+func finish(t *testing.T, cmd *exec.Cmd) result {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// quick waits a millisecond between runs.
+func quick(args ...string) []string { return append([]string{"-b", "1ms", "-j", "none"}, args...) }
+
+// counting is a shell script that counts its runs in a file, and then goes on.
+func counting(script string) []string {
+	return []string{"--", "sh", "-c", "echo x >>runs; n=$(($(wc -l <runs))); " + script}
+}
+
+// TestExitCodes is the contract.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		args []string
+		code int
+		runs int // of the command
+	}{
+		{"success", counting("exit 0"), 0, 1},
+		{"success at last", counting("test $n = 3"), 0, 3},
+		{"the last run's", counting("exit $((10+n))"), 13, 3},
+		{"attempts", append([]string{"-n", "5"}, counting("exit 9")...), 9, 5},
+		{"one attempt", append([]string{"-n", "1"}, counting("exit 9")...), 9, 1},
+		{"final", counting("exit 64"), 64, 1},
+		{"final by what it says", counting("echo permission denied >&2; exit 1"), 1, 1},
+		{"final exit", append([]string{"--final-exit", "2,9-11"}, counting("exit 10")...), 10, 1},
+		{"not that final exit", append([]string{"--final-exit", "2"}, counting("exit 10")...), 10, 3},
+		{"on exit", append([]string{"--on-exit", "64"}, counting("exit 64")...), 64, 3},
+		{"not on exit", append([]string{"--on-exit", "75"}, counting("exit 1")...), 1, 1},
+		{"on exit, killed", append([]string{"--on-exit", "75"}, counting("kill -9 $$")...), 137, 1},
+		{"on exit, too slow", append([]string{"--on-exit", "75", "-t", "100ms"}, counting("exec sleep 60")...), 124, 3},
+		{"final and on exit", append([]string{"--on-exit", "1-9", "--final-exit", "3"}, counting("exit 3")...), 3, 1},
+		{"give up", append([]string{"--give-up-exit", "77"}, counting("exit 9")...), 77, 3},
+		{"give up is not final", append([]string{"--give-up-exit", "77"}, counting("exit 64")...), 64, 1},
+		{"until", append([]string{"--until", "test $(wc -l <runs) = 2"}, counting("exit 0")...), 0, 2},
+		{"until never", append([]string{"--until", "exit 5"}, counting("exit 0")...), 123, 3},
+		{"until, but the command fails", append([]string{"--until", "exit 0"}, counting("exit 9")...), 9, 3},
+		{"timeout of a run", append([]string{"-t", "100ms", "-n", "2"}, counting("exec sleep 60")...), 124, 2},
+		{"timeout of all", append([]string{"-T", "200ms"}, counting("exec sleep 60")...), 124, 1},
+		{"no time for another", append([]string{"-T", "30s", "-b", "40s"}, counting("exit 9")...), 9, 1},
+		{"max elapsed", append([]string{"--max-elapsed", "30s", "-b", "40s"}, counting("exit 9")...), 9, 1},
+		{"killed by a signal", counting("kill -9 $$"), 137, 3},
+		{"not found", []string{"--", "no-such-command"}, 127, 0},
+		{"not executable", []string{"--", "/dev/null"}, 126, 0},
+		{"simple profile", append([]string{"--profile", "simple"}, counting("exit 2")...), 2, 1},
+		{"profile by name", []string{"-n", "2", "--", "./curl"}, 22, 1},
+		{"profile by name, switched off", []string{"-n", "2", "--profile", "default", "--", "./curl"}, 22, 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			cmd := command(t, quick(tt.args...)...)
+			script := "#!/bin/sh\necho x >>runs\necho 'curl: (22) The requested URL returned error: 404' >&2\nexit 22\n"
+			require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "curl"), []byte(script), 0o700)) //nolint:gosec // it is run
+			got := finish(t, cmd)
+			assert.Equal(t, tt.code, got.code, got.stderr)
+			runs, err := os.ReadFile(filepath.Join(cmd.Dir, "runs"))
+			if tt.runs > 0 {
+				require.NoError(t, err)
+			}
+			assert.Equal(t, tt.runs, strings.Count(string(runs), "x"), got.stderr)
+			assert.Empty(t, got.stdout)
+		})
+	}
+}
+
+func TestWrongUse(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		args string
+		want string
+	}{
+		{"", "no command: write it after --"},
+		{"true", `"true": write the command after --, as in: retry -- true`},
+		{"--", "no command"},
+		{"x -- true", `"x": write the command after --`},
+		{"--bogus -- true", "unknown flag: --bogus"},
+		{"-n 0 -- true", `invalid argument "0" for "-n, --attempts" flag: must be a number of at least 1, or unlimited`},
+		{"-b fast -- true", `"fast" for "-b, --backoff" flag: must be exponential:TIME:FACTOR`},
+		{"-b exponential:1s:0.5 -- true", "0.5: must be a factor of at least 1"},
+		{"-b linear:0s -- true", "0s: must be positive"},
+		{"-j some -- true", "must be full, equal, none, a share like 10%, or a time like 2s"},
+		{"-j 101% -- true", "must be full, equal"},
+		{"-t -1s -- true", "must be a time like 1m30s"},
+		{"-m 1s -b 5s -- true", "backoff.constant: 5s: is above max_delay 1s"},
+		{"--on-exit 0 -- true", "must be exit codes from 1 to 255, such as 1,75-78"},
+		{"--on-exit 9-3 -- true", "must be exit codes"},
+		{"--give-up-exit 256 -- true", "must be an exit code from 1 to 255"},
+		{"--log xml -- true", "--log xml: must be text or json"},
+		{"--profile wegt -- true", "--profile wegt: must be one of auto, curl, default, rsync, simple, ssh, wget"},
+		{"-p nowhere.yaml -- true", "open nowhere.yaml: no such file or directory"},
+		{"--policy-name x -- true", "--policy-name x: needs --policy FILE"},
+		{"plan nowhere.yaml", "open nowhere.yaml: no such file or directory"},
+		{"plan --failure 2", "must be a share from 0 to 1"},
+		{"plan --rows 0", "must be a number from 1 to 1000"},
+		{"plan a b c", "accepts at most 2 arg(s)"},
+		{"check", "requires at least 1 arg(s)"},
+		{"check nowhere.yaml", "open nowhere.yaml: no such file or directory"},
+		{"storm --clients 0", "--clients: 0: must be from 1 to 100000"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.args, func(t *testing.T) {
+			t.Parallel()
+			got := run(t, "", strings.Fields(tt.args)...)
+			assert.Equal(t, 125, got.code)
+			assert.Contains(t, got.stderr, tt.want)
+			assert.Empty(t, got.stdout)
+		})
+	}
+}
+
+// TestSubcommandNames: what follows -- is a command, whatever it is called.
+func TestSubcommandNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"plan", "check", "storm", "playground", "completion", "help"} {
+		got := run(t, "", "--", "./"+name)
+		assert.Equal(t, 127, got.code, "%s: %s", name, got.stderr)
+		got = run(t, "", "--", name+"-no-such", "--help")
+		assert.Equal(t, 127, got.code, "%s: %s", name, got.stderr)
+	}
+	got := run(t, "", "--", "echo", "a", "-n", "--", "--help")
+	assert.Equal(t, "a -n -- --help\n", got.stdout)
+}
+
+func TestOutput(t *testing.T) {
+	t.Parallel()
+	script := counting("printf 'out %s\\n' $n; echo err $n >&2; test $n = 3 || exit 75")
+	got := run(t, "", quick(script...)...)
+	assert.Equal(t, result{0, "out 1\nout 2\nout 3\n", `err 1
+retry: attempt 1 of 3: exit status 75; again in 1ms
+err 2
+retry: attempt 2 of 3: exit status 75; again in 1ms
+err 3
+`}, got)
+
+	got = run(t, "", quick(append([]string{"-q"}, script...)...)...)
+	assert.Equal(t, result{0, "out 1\nout 2\nout 3\n", "err 1\nerr 2\nerr 3\n"}, got)
+
+	got = run(t, "", quick(append([]string{"-n", "unlimited"}, counting("test $n = 2")...)...)...)
+	assert.Equal(t, "retry: attempt 1: exit status 1; again in 1ms\n", got.stderr)
+
+	got = run(t, "", quick(append([]string{"-n", "2"}, counting("exit 9")...)...)...)
+	assert.Regexp(t, `^retry: attempt 1 of 2: exit status 9; again in 1ms\n`+
+		`retry: gave up \(attempts\) after 2 attempts in \S+: exit status 9\n$`, got.stderr)
+
+	got = run(t, "", counting("exit 64")...)
+	assert.Equal(t, "retry: not run again (exit_64): exit status 64\n", got.stderr)
+}
+
+func TestHoldStdout(t *testing.T) {
+	t.Parallel()
+	script := counting("printf 'out %s\\n' $n; test $n = 3 || exit 75")
+	got := run(t, "", quick(append([]string{"-q", "--hold-stdout"}, script...)...)...)
+	assert.Equal(t, result{0, "out 3\n", ""}, got)
+	got = run(t, "", quick(append([]string{"-q", "--hold-stdout", "-n", "2"}, script...)...)...)
+	assert.Equal(t, result{75, "out 2\n", ""}, got, "the last run's, too, if it failed")
+}
+
+func TestHelpFitsAScreen(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--help"}, {"-h"}, {"plan", "--help"}, {"check", "--help"}, {"storm", "--help"}} {
+		got := run(t, "", args...)
+		assert.Equal(t, 0, got.code)
+		assert.Empty(t, got.stderr)
+		assert.LessOrEqual(t, strings.Count(got.stdout, "\n"), 24, args)
+		if args[0] == "storm" {
+			continue // its flags explain more
+		}
+		for line := range strings.Lines(got.stdout) {
+			assert.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), 80, line)
+		}
+	}
+	assert.Contains(t, run(t, "", "--help").stdout, "128+n signal n")
+	assert.Contains(t, run(t, "", "--version").stdout, "retry version ")
+}
+
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		got := run(t, "", "completion", shell)
+		assert.Equal(t, 0, got.code)
+		assert.Contains(t, got.stdout, "retry", shell)
+	}
+	got := run(t, "", "__complete", "--profile", "")
+	for _, name := range []string{"auto\n", "curl\n", "default\n", "rsync\n"} {
+		assert.Contains(t, got.stdout, name)
+	}
+	got = run(t, "", "__complete", "p")
+	assert.Contains(t, got.stdout, "plan\t")
+}

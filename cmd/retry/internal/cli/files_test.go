@@ -1,0 +1,362 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/cmd/retry/internal/cli"
+)
+
+const named = `# Policies of the shop.
+default:
+  max_attempts: 4
+  attempt_timeout: 5s
+  backoff: {constant: 1ms}
+
+policies:
+  deliver:
+    max_attempts: 2
+  search: {}
+`
+
+// in runs the command in a directory with files.
+func in(t *testing.T, files map[string]string, args ...string) result {
+	t.Helper()
+	cmd := command(t, args...)
+	for name, text := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, name), []byte(text), 0o600))
+	}
+	return finish(t, cmd)
+}
+
+func TestPolicyOfAFile(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{
+		"named.yaml":  named,
+		"one.yaml":    "max_attempts: 2\nbackoff: {constant: 1ms}\n",
+		"one.json":    `{"max_attempts": 2, "backoff": {"constant": "1ms"}}`,
+		"tabs.json":   "{\n\t\"max_attempts\": 2,\n\t\"backoff\": {\"constant\": \"1ms\"}\n}",
+		"broken.yaml": "max_attempts: 0\n",
+	}
+	tests := []struct {
+		args string
+		runs int
+		says string
+	}{
+		{"-p named.yaml --policy-name deliver", 2, ""},
+		{"-p named.yaml --policy-name search", 4, ""},
+		{"-p named.yaml --policy-name default", 4, ""},
+		{"-p named.yaml --policy-name search -n 3", 3, ""},
+		{"-p one.yaml", 2, ""},
+		{"-p one.json", 2, ""},
+		{"-p tabs.json", 2, ""},
+		{"-p named.yaml", 0, "named.yaml: has policies by name: say which with --policy-name: default, deliver, search"},
+		{"-p named.yaml --policy-name serch", 0, `unknown policy "serch": must be one of "default", "deliver", "search"`},
+		{"-p one.yaml --policy-name x", 0, "one.yaml has one policy, and no names"},
+		{"-p broken.yaml", 0, "broken.yaml:1:1: max_attempts: 0: must be at least 1; leave it out for the default"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.args, func(t *testing.T) {
+			t.Parallel()
+			got := in(t, files, append(strings.Fields(tt.args), "--", "sh", "-c", "echo run; exit 9")...)
+			assert.Equal(t, tt.runs, strings.Count(got.stdout, "run"), got.stderr)
+			assert.Contains(t, got.stderr, tt.says)
+			if tt.runs == 0 {
+				assert.Equal(t, 125, got.code)
+			}
+		})
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, file, text string
+		args             []string
+		code             int
+		want             string
+	}{
+		{"in order", "p.yaml", named, nil, 0, "p.yaml: ok\n"},
+		{"in order, quiet", "p.yaml", named, []string{"-q"}, 0, ""},
+		{"one policy", "p.yaml", "max_attempts: 4\n", nil, 0, "p.yaml: ok\n"},
+		{"JSON", "p.json", `{"max_attempts": 4}`, nil, 0, "p.json: ok\n"},
+		{"every fault of YAML", "p.yaml", `default:
+  max_attempts: 0
+policies:
+  a:
+    jiter: full
+    backoff:
+      schedule:
+        - 1s
+        - soon
+  "b.c":
+    overrides:
+      timeout: {max_attempts: -1}
+other: 1
+`, nil, 1, `p.yaml:2:3: default.max_attempts: 0: must be at least 1; leave it out for the default
+p.yaml:5:5: policies.a.jiter: "full": unknown key
+p.yaml:9:11: policies.a.backoff.schedule[1]: "soon": must be a duration like "1m30s", or a number of seconds
+p.yaml:12:17: policies.b.c.overrides.timeout.max_attempts: -1: must be at least 1; leave it out for the default
+p.yaml:13:1: other: unknown key; must be default or policies
+`},
+		{"every fault of one policy", "p.yaml", "max_delay: 1s\nbackoff:\n  constant: 2s\nx: 1\n", nil, 1, `p.yaml:3:3: backoff.constant: 2s: is above max_delay 1s
+p.yaml:4:1: x: 1: unknown key
+`},
+		{"every fault of JSON", "p.json", "{\"x\": 1,\n  \"max_attempts\": 0}", nil, 1, `p.json:1:2: x: 1: unknown key
+p.json:2:3: max_attempts: 0: must be at least 1; leave it out for the default
+`},
+		{"no policy", "p.json", "[]", nil, 1, "p.json:1:1: policy: []: must be an object\n"},
+		{"no JSON", "p.json", "{\n\"x\": }", nil, 1, "p.json:2:6: invalid character '}' looking for beginning of value\n"},
+		{"an empty file", "p.yaml", "", nil, 1, "p.yaml:1:1: policy: null: must be an object\n"},
+		{"jitter", "p.yaml", "jitter: none\n", nil, 0, "p.yaml:1:1: warning: there is no jitter: clients that fail together come back together\n"},
+		{"no wait", "p.yaml", "backoff: {constant: 0}\n", nil, 0, "p.yaml:1:1: warning: there is no wait before the first retry\n"},
+		{"warnings that count", "p.yaml", "jitter: none\n", []string{"--strict"}, 1, "p.yaml:1:1: warning: there is no jitter: clients that fail together come back together\n"},
+		{
+			"unlimited", "p.yaml", "policies:\n  a:\n    max_attempts: unlimited\n", nil, 0,
+			"p.yaml:3:5: warning: a: unlimited attempts without max_elapsed or timeout: attach a Budget, or bound the context\n",
+		},
+		{"unlimited in time", "p.yaml", "max_attempts: unlimited\ntimeout: 5m\n", nil, 0, "p.yaml: ok\n"},
+		{"reconnects for ever", "p.yaml", "max_attempts: unlimited\nreset_after: 5m\n", nil, 0, "p.yaml: ok\n"},
+		{"inherited", "p.yaml", "default:\n  jitter: none\npolicies:\n  a: {}\n", nil, 0, `p.yaml:2:3: warning: default: there is no jitter: clients that fail together come back together
+p.yaml:4:3: warning: a: there is no jitter: clients that fail together come back together
+`},
+		{
+			"waits above the limit", "p.yaml", "max_attempts: 4\nmax_elapsed: 10s\n", nil, 0,
+			"p.yaml:2:1: warning: the waits add up to as much as 14s, longer than max_elapsed 10s: not all 4 attempts may be made\n",
+		},
+		{
+			"attempts above the limit", "p.yaml", "attempt_timeout: 1m\ntimeout: 1m\n", nil, 0,
+			"p.yaml:1:1: warning: attempt_timeout 1m0s is not below timeout 1m0s: one slow attempt leaves no time for another\n",
+		},
+		{
+			"deadline", "p.yaml", "max_attempts: 3\nattempt_timeout: 5s\n",
+			[]string{"--deadline", "20s"},
+			0,
+			"p.yaml:1:1: warning: may take 21s, longer than the deadline 20s\n",
+		},
+		{"deadline that is kept", "p.yaml", "max_attempts: 3\nattempt_timeout: 5s\ntimeout: 20s\n", []string{"--deadline", "20s"}, 0, "p.yaml: ok\n"},
+		{
+			"deadline for ever", "p.yaml", "max_attempts: unlimited\nreset_after: 1s\n",
+			[]string{"--deadline", "20s"},
+			0,
+			"p.yaml:1:1: warning: may take for ever, longer than the deadline 20s\n",
+		},
+		{
+			"layers", "p.yaml", "policies:\n  edge: {}\n  api: {}\n  db: {}\n",
+			[]string{"--layers", "edge,api,db"},
+			0,
+			"p.yaml:2:3: warning: edge, api, db retry inside each other: 3 × 3 × 3 = 27 attempts for one call; retry in one layer\n",
+		},
+		{"layers of which one retries", "p.yaml", "policies:\n  edge: {}\n  api: {max_attempts: 1}\n", []string{"--layers", "edge,api"}, 0, "p.yaml: ok\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := in(t, map[string]string{tt.file: tt.text}, append(append([]string{"check"}, tt.args...), tt.file)...)
+			assert.Equal(t, result{tt.code, tt.want, ""}, got)
+		})
+	}
+}
+
+func TestCheckOfManyFiles(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"a.yaml": "max_attempts: 0", "b.yaml": "", "c.yaml": "a: {\n", "d.yaml": "max_attempts: 1\nmax_attempts: 2\n", "e.yaml": named}
+	got := in(t, files, "check", "a.yaml", "b.yaml", "c.yaml", "d.yaml", "e.yaml")
+	assert.Equal(t, 1, got.code)
+	for _, want := range []string{"a.yaml:1:1: max_attempts: 0", "b.yaml:1:1: policy: null", "c.yaml:", "d.yaml:2:1: ", "e.yaml: ok\n"} {
+		assert.Contains(t, got.stdout, want)
+	}
+	got = in(t, files, "check", "--layers", "deliver,nobody", "e.yaml")
+	assert.Equal(t, 125, got.code)
+	assert.Contains(t, got.stderr, `e.yaml: --layers: retrypolicies: unknown policy "nobody"`)
+}
+
+// random returns the JSON form of a policy that may be invalid.
+func random(r *rand.Rand) map[string]any {
+	pick := func(of ...any) any { return of[r.IntN(len(of))] }
+	duration := func() any {
+		return pick("1s", "250ms", "1m30s", 2, 0.5, "30s", "0s", "-1s", "soon", true, nil)
+	}
+	good := func() any { return pick("1s", "250ms", "1m30s", 2, 0.5, "30s") }
+	if r.IntN(2) == 0 {
+		duration = good
+	}
+	p := map[string]any{}
+	maybe := func(key string, v any) {
+		if r.IntN(3) == 0 {
+			p[key] = v
+		}
+	}
+	backoff := pick(map[string]any{"exponential": map[string]any{"initial": duration(), "multiplier": pick(1, 1.5, 2, 3)}},
+		map[string]any{"linear": map[string]any{"initial": duration(), "step": duration()}}, map[string]any{"fibonacci": map[string]any{}},
+		map[string]any{"constant": duration()}, map[string]any{"schedule": []any{duration(), duration()}})
+	maybe("max_attempts", pick(1, 2, 5, 12, "unlimited", 3.0))
+	maybe("max_elapsed", duration())
+	maybe("attempt_timeout", duration())
+	maybe("timeout", duration())
+	maybe("backoff", backoff)
+	maybe("max_delay", pick("1h", duration()))
+	maybe("jitter", pick("full", "equal", "none", map[string]any{"proportional": 0.3}, map[string]any{"plus_minus": duration()}))
+	maybe("overrides", map[string]any{pick("unknown", "http_503", "a.b").(string): map[string]any{"max_attempts": pick(1, 4), "max_delay": duration()}})
+	if r.IntN(20) == 0 {
+		p[pick("max_atempts", "max_retries", "").(string)] = pick(1, -1, nil)
+	}
+	return p
+}
+
+// TestCheckAcceptsWhatIsAPolicy compares check with what a program makes of a file.
+func TestCheckAcceptsWhatIsAPolicy(t *testing.T) {
+	t.Parallel()
+	r, dir, valid := rand.New(rand.NewPCG(1, 16)), t.TempDir(), 0
+	for i := range 1000 {
+		p := random(r)
+		asJSON, err := json.MarshalIndent(p, "", "\t")
+		require.NoError(t, err)
+		asYAML, err := yaml.Marshal(p)
+		require.NoError(t, err)
+		for ext, text := range map[string][]byte{".json": asJSON, ".yaml": asYAML} {
+			var want retry.Policy
+			var wantErr error
+			if ext == ".json" {
+				wantErr = json.Unmarshal(text, &want)
+			} else {
+				wantErr = yaml.Unmarshal(text, &want)
+			}
+			if wantErr == nil {
+				wantErr = want.Validate()
+			}
+			name := filepath.Join(dir, fmt.Sprint(i)+ext)
+			require.NoError(t, os.WriteFile(name, text, 0o600))
+			got, err := cli.ReadPolicy(name)
+			if wantErr != nil {
+				require.Error(t, err, "%s\n%v", text, wantErr)
+				continue
+			}
+			require.NoError(t, err, "%s", text)
+			got.Name = ""
+			require.Equal(t, &want, got, "%s", text)
+			valid++
+		}
+	}
+	assert.Greater(t, valid, 500)
+	assert.Less(t, valid, 1500)
+}
+
+// TestPlanShowsTheBounds compares a plan with what the policy says, for policies at
+// random.
+func TestPlanShowsTheBounds(t *testing.T) {
+	t.Parallel()
+	r, policies := rand.New(rand.NewPCG(2, 16)), 0
+	for policies < 1000 {
+		text, err := json.Marshal(random(r))
+		require.NoError(t, err)
+		var p retry.Policy
+		if json.Unmarshal(text, &p) != nil {
+			continue
+		}
+		policies++
+		const shown = 8
+		rows := cli.Rows(&p, shown)
+		want := min(shown, max(p.MaxAttempts, 0))
+		if p.MaxAttempts == 0 {
+			want = 3
+		}
+		require.Len(t, rows, want, "%s", text)
+		var earliest, latest time.Duration
+		for i, row := range rows {
+			var low, high time.Duration
+			if i > 0 {
+				low, high = p.Bounds(i)
+			}
+			earliest, latest = earliest+low, latest+high
+			require.Equal(t, cli.Row{Shortest: low, Longest: high, Earliest: earliest, Latest: latest}, row, "%s", text)
+		}
+	}
+}
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	got := in(t, map[string]string{"p.yaml": named}, "plan", "p.yaml", "deliver", "-n", "4", "-b", "1s,2s,4s", "-j", "50%", "--max-elapsed", "5s", "--takes", "500ms", "-f", "0.5")
+	assert.Equal(t, result{0, `deliver: 4 attempts within 5s, schedule 1s, 2s, 4s, ±50% jitter: waits 500ms–1.5s, 1s–3s, 2s–6s; attempt timeout 5s
+
+   attempt   wait before it   begins after   succeeded by then
+         1                -             0s              50.0 %
+         2       500ms–1.5s          1s–2s              75.0 %
+         3            1s–3s      2.5s–5.5s              87.5 %  perhaps: the time may be up
+         4            2s–6s         5s–12s              93.8 %  perhaps: the time may be up
+
+wait  0                                                         6s
+   1       ██████████
+   2            ████████████████████
+   3                      ████████████████████████████████████████
+
+All attempts fail in 6.2 % of the calls, if 50.0 % of the attempts do; that takes 5.5s–12.5s.
+A server's hint (Retry-After) of up to 1m0s is waited for in place of the wait, and up to 10 % more; a longer one ends the call.
+`, ""}, got)
+
+	got = run(t, "", "plan", "-n", "unlimited", "-b", "constant:10s", "-j", "none", "-T", "25s", "--rows", "5")
+	assert.Contains(t, got.stdout, "3   ")
+	assert.Regexp(t, `(?m)^ +4 +10s +30s +99\.19 %  never: out of time$`, got.stdout)
+	assert.Contains(t, got.stdout, "… and so on, an unlimited number in all\n")
+	assert.NotContains(t, got.stdout, "All attempts fail")
+
+	got = run(t, "", "plan", "-n", "1")
+	assert.NotContains(t, got.stdout, "hint")
+	assert.NotContains(t, got.stdout, "wait  0")
+}
+
+func TestLongestHint(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, time.Minute, cli.LongestHint(&retry.Policy{}))
+	assert.Equal(t, time.Hour, cli.LongestHint(&retry.Policy{MaxDelay: time.Hour}))
+	assert.Equal(t, 5*time.Second, cli.LongestHint(&retry.Policy{MaxRetryAfter: 5 * time.Second, NonIdempotent: true, MaxElapsed: 1}))
+	assert.Equal(t, time.Duration(math.MaxInt64)-1, cli.LongestHint(&retry.Policy{MaxRetryAfter: math.MaxInt64}))
+}
+
+func TestStorm(t *testing.T) {
+	t.Parallel()
+	quick := []string{"--rate", "80", "--workers", "1", "--seeds", "1", "--after", "1m"}
+	got := in(t, map[string]string{"p.yaml": named}, append([]string{"storm", "p.yaml", "deliver", "--service", "11ms", "--budget", "off"}, quick...)...)
+	assert.Equal(t, 0, got.code, got.stderr)
+	assert.Empty(t, got.stderr)
+	for _, want := range []string{"Policy   deliver: 2 attempts, constant 1ms", "Budget   off", "in 11ms", "no retries", "3 attempts, no budget"} {
+		assert.Contains(t, got.stdout, want)
+	}
+	assert.Equal(t, got, in(t, map[string]string{"p.yaml": named}, append([]string{"storm", "p.yaml", "deliver", "--service", "11ms", "--budget", "off"}, quick...)...))
+}
+
+func TestLogJSON(t *testing.T) {
+	t.Parallel()
+	got := run(t, "", quick(append([]string{"--log", "json"}, counting("test $n = 2 || { echo busy >&2; exit 75; }")...)...)...)
+	assert.Equal(t, 0, got.code)
+	lines := strings.Split(strings.ReplaceAll(got.stderr, "busy\n", ""), "\n")
+	require.Len(t, lines, 3)
+	var first, second map[string]any
+	require.NoError(t, json.Unmarshal([]byte(lines[0]), &first))
+	require.NoError(t, json.Unmarshal([]byte(lines[1]), &second))
+	for _, key := range []string{"time", "elapsed_seconds"} {
+		assert.NotEmpty(t, first[key])
+		delete(first, key)
+		delete(second, key)
+	}
+	assert.Equal(t, map[string]any{
+		"event": "retrying", "attempt": 1.0, "limit": 3.0, "delay_seconds": 0.001, "class": "retryable", "category": "exit_75",
+		"exit_code": 75.0, "error": "exit status 75: busy",
+	}, first)
+	assert.Equal(t, map[string]any{"event": "succeeded", "attempt": 2.0}, second)
+
+	got = run(t, "", quick("--log", "json", "-n", "1", "--", "sh", "-c", "exit 9")...)
+	assert.Regexp(t, `"event":"gave_up","attempt":1,"limit":1,.*"stop":"attempts","exit_code":9,`, got.stderr)
+}

@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// The formats of --log.
+const (
+	logText = "text"
+	logJSON = "json"
+)
+
+// log says what becomes of the runs.
+type log struct {
+	out      io.Writer
+	json     bool
+	terminal bool   // out is one, so that a wait can be counted down
+	line     string // is being counted down
+}
+
+func newLog(format string, quiet bool) (*log, error) {
+	l := &log{out: os.Stderr}
+	switch {
+	case format != logText && format != logJSON:
+		return nil, fmt.Errorf("--log %s: must be %s or %s", format, logText, logJSON)
+	case quiet:
+		l.out = io.Discard
+	case format == logJSON:
+		l.json = true
+	default:
+		// The null device passes for a terminal too, and minds nothing.
+		info, err := os.Stderr.Stat()
+		l.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	return l, nil
+}
+
+// attempt says how a run ended and what follows.
+func (l *log) attempt(n int, err error, d retry.Decision, elapsed time.Duration) {
+	var gaveUp *retry.Error
+	switch {
+	case l.json:
+		l.record(n, err, d, elapsed)
+	case err == nil:
+	case d.Retry:
+		l.line = fmt.Sprintf("retry: attempt %s: %s; again in ", ofLimit(n, d.Limit), describe(err))
+		if !l.terminal {
+			fmt.Fprintf(l.out, "%s%v\n", l.line, round(d.Delay))
+		}
+	case d.Stop == retry.StopCanceled:
+		fmt.Fprintf(l.out, "retry: ended by a signal after %s in %v: %s\n", runs(n), round(elapsed), describe(err))
+	case errors.As(d.Err, &gaveUp):
+		fmt.Fprintf(l.out, "retry: gave up (%v) after %s in %v: %s\n", d.Stop, runs(n), round(elapsed), describe(err))
+	default:
+		fmt.Fprintf(l.out, "retry: not run again (%s): %s\n", d.Verdict.Category, describe(err))
+	}
+}
+
+// record is a line of --log json.
+type record struct {
+	Time     time.Time `json:"time"`
+	Event    string    `json:"event"` // retrying, succeeded or gave_up, as in retry.Event
+	Attempt  int       `json:"attempt"`
+	Limit    int       `json:"limit,omitempty"`         // of the attempts; left out where there is none
+	Delay    *float64  `json:"delay_seconds,omitempty"` // until the next one
+	Class    string    `json:"class,omitempty"`
+	Category string    `json:"category,omitempty"`
+	Stop     string    `json:"stop,omitempty"` // why there is no next one
+	Exit     *int      `json:"exit_code,omitempty"`
+	Error    string    `json:"error,omitempty"`
+	Elapsed  float64   `json:"elapsed_seconds"`
+}
+
+func (l *log) record(n int, err error, d retry.Decision, elapsed time.Duration) {
+	r := record{Time: time.Now().UTC(), Event: retry.Succeeded.String(), Attempt: n, Elapsed: elapsed.Seconds()}
+	if err != nil {
+		code := exitCode(err)
+		r.Exit, r.Error, r.Category, r.Class = &code, err.Error(), d.Verdict.Category, d.Verdict.Class.String()
+		if r.Limit = d.Limit; r.Limit == retry.Unlimited {
+			r.Limit = 0
+		}
+		if r.Event = retry.GaveUp.String(); d.Retry {
+			delay := d.Delay.Seconds()
+			r.Event, r.Delay = retry.Retrying.String(), &delay
+		} else {
+			r.Stop = d.Stop.String()
+		}
+	}
+	_ = json.NewEncoder(l.out).Encode(r)
+}
+
+// end says that no run follows a wait after all.
+func (l *log) end() {
+	if l.line != "" && l.terminal {
+		fmt.Fprintln(l.out)
+	}
+}
+
+// clock returns the clock that counts the waits down, or nil for the usual one.
+func (l *log) clock() retry.Clock {
+	if !l.terminal {
+		return nil
+	}
+	return countdown{l}
+}
+
+// countdown is the system's clock, and shows how long a wait still is.
+type countdown struct{ log *log }
+
+// Now implements [retry.Clock].
+func (countdown) Now() time.Time { return time.Now() }
+
+// After implements [retry.Clock].
+func (countdown) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// SleepContext is the method of a Clock that waits.
+func (c countdown) SleepContext(ctx context.Context, d time.Duration) error {
+	const step = 100 * time.Millisecond
+	until := time.Now().Add(d)
+	ticker := time.NewTicker(step)
+	defer ticker.Stop()
+	wait := time.NewTimer(d)
+	defer wait.Stop()
+	for {
+		// Back to the start of the line, of which nothing is left.
+		fmt.Fprintf(c.log.out, "\r\x1b[K%s%.1fs", c.log.line, max(time.Until(until), 0).Seconds())
+		select {
+		case <-wait.C:
+			fmt.Fprintf(c.log.out, "\r\x1b[K%s%v\n", c.log.line, round(d))
+			c.log.line = ""
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+}
+
+// describe says what a failure is without the end of standard error, which has been
+// seen.
+func describe(err error) string {
+	var exit *exec.ExitError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timed out"
+	case errors.As(err, &exit):
+		return exit.Error()
+	default:
+		return err.Error()
+	}
+}
+
+func ofLimit(n, limit int) string {
+	if limit == retry.Unlimited {
+		return strconv.Itoa(n)
+	}
+	return fmt.Sprintf("%d of %d", n, limit)
+}
+
+func runs(n int) string {
+	if n == 1 {
+		return "1 attempt"
+	}
+	return fmt.Sprintf("%d attempts", n)
+}
+
+// round leaves three digits or so.
+func round(d time.Duration) time.Duration {
+	unit := time.Nanosecond
+	for d/unit >= 1000 && unit < time.Second {
+		unit *= 10
+	}
+	return d.Round(unit)
+}

@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryexec"
+)
+
+// runner runs a command under a policy.
+type runner struct {
+	policy      policyFlags
+	profile     string
+	onExit      []int
+	finalExit   []int
+	until       string
+	giveUpExit  int
+	killAfter   time.Duration
+	noStdin     bool
+	hold        bool
+	quiet       bool
+	log         string
+	args        []string
+	stdin       input // of each run
+	signals     *forwarder
+	lastFailure error
+	held        *bytes.Buffer // the output of the last run, with hold
+}
+
+// register adds the flags.
+func (r *runner) register(flags *pflag.FlagSet) {
+	r.profile, r.log, r.killAfter = profileAuto, logText, 10*time.Second
+	flags.Var(value[[]int]{&r.onExit, parseCodes, "CODES"}, "on-exit", "run again after these exit codes alone: 1,75-78")
+	flags.Var(value[[]int]{&r.finalExit, parseCodes, "CODES"}, "final-exit", "never run again after these exit codes")
+	flags.Var(value[string]{&r.profile, anyText, "NAME"}, "profile", "what exit codes mean: auto (default), ssh, …")
+	flags.Var(value[string]{&r.until, anyText, "COMMAND"}, "until", "run again until this shell command succeeds, too")
+	flags.Var(value[int]{&r.giveUpExit, parseExit, "CODE"}, "give-up-exit", "exit code of giving up, not that of the last run")
+	flags.Var(value[time.Duration]{&r.killAfter, parsePositive, "TIME"}, "kill-after", "from SIGTERM or a signal to SIGKILL; default 10s")
+	flags.BoolVar(&r.noStdin, "no-stdin", false, "leave standard input alone")
+	flags.BoolVar(&r.hold, "hold-stdout", false, "pass on the output of the last run only")
+	flags.BoolVarP(&r.quiet, "quiet", "q", false, "say nothing on standard error")
+	flags.Var(value[string]{&r.log, anyText, "FORMAT"}, "log", "what that is: text (default) or json")
+}
+
+// parseCodes reads exit codes and ranges: "1,75-78".
+func parseCodes(text string) ([]int, error) {
+	var codes []int
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		if !isRange {
+			high = low
+		}
+		first, err1 := strconv.Atoi(low)
+		last, err2 := strconv.Atoi(high)
+		if err1 != nil || err2 != nil || first < 1 || last > 255 || first > last {
+			return nil, errors.New("must be exit codes from 1 to 255, such as 1,75-78")
+		}
+		for code := first; code <= last; code++ {
+			codes = append(codes, code)
+		}
+	}
+	return codes, nil
+}
+
+func parseExit(text string) (int, error) {
+	code, err := strconv.Atoi(text)
+	if err != nil || code < 1 || code > 255 {
+		return 0, errors.New("must be an exit code from 1 to 255")
+	}
+	return code, nil
+}
+
+// main runs the command to its end.
+func (r *runner) main(args []string) error {
+	r.args = args
+	policy, err := r.policy.policy()
+	if err != nil {
+		return err
+	}
+	if policy.Classifier, err = r.classifier(); err != nil {
+		return err
+	}
+	log, err := newLog(r.log, r.quiet)
+	if err != nil {
+		return err
+	}
+	policy.Clock = log.clock()
+	var closeInput func()
+	r.stdin, closeInput = openStdin(r.noStdin)
+	defer closeInput()
+
+	r.signals = forwardSignals()
+	call := retry.Call{Policy: policy, Classify: retryexec.Classify}
+	defer call.Abort()
+	began := time.Now()
+	for call.Next(r.signals.ctx) {
+		r.lastFailure = r.attempt(call.Context())
+		decision := call.End(r.lastFailure)
+		log.attempt(call.Attempt(), r.lastFailure, decision, time.Since(began))
+	}
+	log.end()
+	if r.held != nil {
+		if _, err := os.Stdout.Write(r.held.Bytes()); err != nil {
+			return err
+		}
+	}
+	return r.result(call.Err())
+}
+
+// result returns the exit code.
+func (r *runner) result(err error) error {
+	if err == nil {
+		return nil
+	}
+	var gaveUp *retry.Error
+	switch code, signaled := r.signals.code(); {
+	case signaled && !r.signals.passedOn():
+		return &exitCodeError{code: code} // it came between two runs
+	case signaled:
+		return &exitCodeError{code: exitCode(r.lastFailure)}
+	case errors.As(err, &gaveUp) && r.giveUpExit != 0:
+		return &exitCodeError{code: r.giveUpExit}
+	case r.lastFailure == nil:
+		return &exitCodeError{code: exitTimeout}
+	default:
+		return &exitCodeError{code: exitCode(r.lastFailure)}
+	}
+}
+
+// attempt runs the command once, and then the condition.
+func (r *runner) attempt(ctx context.Context) error {
+	stdin, release, err := r.stdin()
+	if err != nil {
+		return retry.MarkFinal(err)
+	}
+	err = retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
+		cmd := retryexec.Command(r.args[0], r.args[1:]...)(ctx)
+		if stdin != nil {
+			cmd.Stdin = stdin
+		}
+		if r.hold {
+			r.held = &bytes.Buffer{}
+			cmd.Stdout = r.held
+		}
+		return r.stoppable(cmd)
+	})
+	release()
+	if err = r.ended(err); err != nil || r.until == "" {
+		return err
+	}
+	err = r.ended(retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
+		cmd := retryexec.Command("sh", "-c", r.until)(ctx)
+		cmd.Stdout = nil // standard output is the command's
+		return r.stoppable(cmd)
+	}))
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && ctx.Err() == nil {
+		return retry.Mark(errCondition, retry.Verdict{Class: retry.Retryable, Category: "until"})
+	}
+	return err
+}
+
+// ended settles the end of a process, and returns its failure.
+func (r *runner) ended(err error) error {
+	r.signals.forget()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return err
+	case errors.Is(err, exec.ErrWaitDelay) && !r.hold:
+		return nil // It has left a process behind that holds standard error. All output went through.
+	case errors.Is(err, context.Canceled) && r.signals.passedOn():
+		return nil // It was told to end, and ended well.
+	default:
+		return err
+	}
+}
+
+// stoppable lets cmd end by the signal that has come, or SIGTERM, and kills it later.
+func (r *runner) stoppable(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Cancel = func() error { return r.signals.passOn(cmd) }
+	cmd.WaitDelay = r.killAfter
+	return cmd
+}
+
+// The values of --profile. Auto is the one with the name of the command.
+const (
+	profileAuto    = "auto"
+	profileDefault = "default"
+)
+
+var profiles = map[string]func() retryexec.Profile{
+	"curl": retryexec.Curl, "rsync": retryexec.Rsync, "simple": retryexec.Simple, "ssh": retryexec.SSH, "wget": retryexec.Wget,
+}
+
+func profileNames() []string {
+	names := []string{profileAuto, profileDefault}
+	for name := range profiles {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// classifier returns what the flags say about failures.
+func (r *runner) classifier() (retry.Classifier, error) {
+	name := r.profile
+	if name == profileAuto {
+		name = strings.TrimSuffix(filepath.Base(r.args[0]), ".exe")
+		if name == "simple" || profiles[name] == nil {
+			name = profileDefault
+		}
+	}
+	var profile retryexec.Profile
+	switch {
+	case profiles[name] != nil:
+		profile = profiles[name]()
+	case name != profileDefault:
+		return nil, fmt.Errorf("--profile %s: must be one of %s", name, strings.Join(profileNames(), ", "))
+	}
+	// A run that was too slow is no exit code, but what --attempt-timeout is for.
+	rules := retryexec.Profile{{
+		Err: context.DeadlineExceeded, Verdict: retry.Verdict{Class: retry.Retryable, Category: "timeout"},
+	}}
+	if r.finalExit != nil {
+		rules = append(rules, retryexec.Rule{Codes: r.finalExit, Verdict: retry.Verdict{Class: retry.Final}})
+	}
+	if r.onExit != nil {
+		rules = append(rules,
+			retryexec.Rule{Codes: r.onExit, Verdict: retry.Verdict{Class: retry.Retryable}},
+			retryexec.Rule{Verdict: retry.Verdict{Class: retry.Final}})
+	}
+	return append(rules, profile...).Classify, nil
+}

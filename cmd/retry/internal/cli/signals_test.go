@@ -1,0 +1,209 @@
+//go:build unix
+
+package cli_test
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// started is a command whose output is read as it comes.
+type started struct {
+	*exec.Cmd
+	t      *testing.T
+	stdout io.Reader
+	stderr bytes.Buffer
+}
+
+func start(t *testing.T, args ...string) *started {
+	t.Helper()
+	s := &started{Cmd: command(t, args...), t: t}
+	var err error
+	s.stdout, err = s.StdoutPipe()
+	require.NoError(t, err)
+	s.Stderr = &s.stderr
+	require.NoError(t, s.Start())
+	return s
+}
+
+// expect reads a line of the output.
+func (s *started) expect(line string) {
+	s.t.Helper()
+	p := make([]byte, len(line)+1)
+	_, err := io.ReadFull(s.stdout, p)
+	require.NoError(s.t, err)
+	require.Equal(s.t, line+"\n", string(p))
+}
+
+// end returns the exit code and the rest of the output.
+func (s *started) end() (code int, rest string) {
+	s.t.Helper()
+	b, err := io.ReadAll(s.stdout)
+	require.NoError(s.t, err)
+	_ = s.Wait() // the exit code tells
+	return s.ProcessState.ExitCode(), string(b)
+}
+
+func (s *started) signal(sig syscall.Signal) {
+	s.t.Helper()
+	require.NoError(s.t, s.Process.Signal(sig))
+}
+
+// TestSignalsArePassedOn: the command ends as it likes, is not run again, and its exit
+// code is kept.
+func TestSignalsArePassedOn(t *testing.T) {
+	t.Parallel()
+	for name, sig := range map[string]syscall.Signal{
+		"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, "-n", "9", "-b", "1ms", "--", "sh", "-c",
+				"trap 'echo got; exit 75' "+name+"; echo ready; while :; do sleep 0.05; done")
+			s.expect("ready")
+			s.signal(sig)
+			s.expect("got")
+			code, rest := s.end()
+			assert.Equal(t, 75, code, s.stderr.String())
+			assert.Empty(t, rest)
+		})
+	}
+}
+
+func TestSignalKillsTheCommand(t *testing.T) {
+	t.Parallel()
+	s := start(t, "--", "sh", "-c", "echo ready; sleep 60; echo never")
+	s.expect("ready")
+	s.signal(syscall.SIGTERM)
+	code, rest := s.end()
+	assert.Equal(t, 128+15, code)
+	assert.Empty(t, rest)
+}
+
+// TestSignalThatTheCommandSurvives: the next one is passed on, too, and a command that
+// ends well has ended well.
+func TestSignalThatTheCommandSurvives(t *testing.T) {
+	t.Parallel()
+	s := start(t, "--", "sh", "-c",
+		"trap 'echo one' INT; trap 'echo two; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
+	s.expect("ready")
+	s.signal(syscall.SIGINT)
+	s.expect("one")
+	s.signal(syscall.SIGTERM)
+	s.expect("two")
+	code, rest := s.end()
+	assert.Equal(t, 0, code, s.stderr.String())
+	assert.Empty(t, rest)
+}
+
+func TestKillAfter(t *testing.T) {
+	t.Parallel()
+	s := start(t, "--kill-after", "100ms", "--", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done")
+	s.expect("ready")
+	s.signal(syscall.SIGTERM)
+	code, _ := s.end()
+	assert.Equal(t, 128+9, code)
+}
+
+// TestTimeoutIsGentle: SIGTERM comes first.
+func TestTimeoutIsGentle(t *testing.T) {
+	t.Parallel()
+	got := run(t, "", "-n", "1", "-t", "300ms", "--", "sh", "-c", "trap 'echo bye; exit 3' TERM; while :; do sleep 0.05; done")
+	assert.Equal(t, 124, got.code, got.stderr)
+	assert.Equal(t, "bye\n", got.stdout)
+	assert.Contains(t, got.stderr, "timed out")
+}
+
+// TestSignalDuringAWait ends retry at once.
+func TestSignalDuringAWait(t *testing.T) {
+	t.Parallel()
+	cmd := command(t, "-b", "1h", "--", "sh", "-c", "exit 9")
+	stderr, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	line := make([]byte, len("retry: attempt 1 of 3: exit status 9"))
+	_, err = io.ReadFull(stderr, line)
+	require.NoError(t, err)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	began := time.Now()
+	_, _ = io.Copy(io.Discard, stderr)
+	_ = cmd.Wait() // the exit code tells
+	assert.Equal(t, 128+15, cmd.ProcessState.ExitCode())
+	assert.Less(t, time.Since(began), 20*time.Second)
+}
+
+// TestCountdown: on a terminal, a wait is counted down in its line.
+func TestCountdown(t *testing.T) {
+	t.Parallel()
+	script, err := exec.LookPath("script")
+	if err != nil {
+		t.Skip("needs script(1)")
+	}
+	cmd := exec.CommandContext(t.Context(), script, "-qec", os.Args[0]+" -n 2 -b 350ms -j none -- sh -c 'exit 9'", os.DevNull)
+	cmd.Env = append(os.Environ(), asRetry+"=1", "SHELL=/bin/sh")
+	cmd.Dir = t.TempDir()
+	cmd.Stdin = strings.NewReader("")
+	got := finish(t, cmd)
+	assert.Equal(t, 9, got.code)
+	frames := strings.Split(got.stdout, "\r\x1b[K")
+	assert.GreaterOrEqual(t, len(frames), 4, "%q", got.stdout)
+	assert.Contains(t, frames, "retry: attempt 1 of 2: exit status 9; again in 0.3s")
+	assert.Regexp(t, `^retry: attempt 1 of 2: exit status 9; again in 350ms\r\nretry: gave up`, frames[len(frames)-1])
+}
+
+// TestCtrlC: what the terminal sends to both of them reaches the command once.
+func TestCtrlC(t *testing.T) {
+	t.Parallel()
+	script, err := exec.LookPath("script")
+	if err != nil {
+		t.Skip("needs script(1)")
+	}
+	for name, input := range map[string]string{"from the terminal": "", "from a pipe": "echo x | "} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			job := "trap 'echo got >>log; ended=1' INT; echo ready; while test -z \"$ended\"; do sleep 0.05; done; sleep 0.3; exit 75"
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "job"), []byte(job), 0o600))
+			line := "trap : INT; " + input + os.Args[0] + " -b 1ms -- sh job; echo code $?"
+			cmd := exec.CommandContext(t.Context(), script, "-qec", line, os.DevNull)
+			cmd.Env = append(os.Environ(), asRetry+"=1", "SHELL=/bin/sh")
+			cmd.Dir = dir
+			keys, err := cmd.StdinPipe()
+			require.NoError(t, err)
+			stdout, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			_, err = io.ReadFull(stdout, make([]byte, len("ready\r\n")))
+			require.NoError(t, err)
+			_, err = keys.Write([]byte{3})
+			require.NoError(t, err)
+			rest, _ := io.ReadAll(stdout) // a terminal that is gone is an error
+			require.NoError(t, cmd.Wait())
+			assert.Contains(t, string(rest), "retry: ended by a signal after 1 attempt in ")
+			assert.Contains(t, string(rest), "code 75")
+			got, err := os.ReadFile(filepath.Join(dir, "log"))
+			require.NoError(t, err)
+			assert.Equal(t, "got\n", string(got))
+		})
+	}
+}
+
+func TestLeftBehind(t *testing.T) {
+	t.Parallel()
+	cmd := command(t, "--kill-after", "300ms", "--", "sh", "-c", "sleep 60 >/dev/null & echo $! >pid")
+	got := finish(t, cmd)
+	assert.Equal(t, 0, got.code, got.stderr)
+	pid, err := os.ReadFile(filepath.Join(cmd.Dir, "pid"))
+	require.NoError(t, err)
+	_ = exec.CommandContext(t.Context(), "kill", strings.TrimSpace(string(pid))).Run() // it may have ended
+}

@@ -1,0 +1,24 @@
+//go:build unix
+
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// endSignals end retry.
+var endSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
+
+// tell sends a signal to the group of a command. A command that reads from the
+// terminal is in the group of retry, where the terminal tells it itself.
+func tell(cmd *exec.Cmd, s os.Signal) error {
+	if leads := cmd.SysProcAttr != nil && cmd.SysProcAttr.Setpgid; leads {
+		return syscall.Kill(-cmd.Process.Pid, s.(syscall.Signal))
+	}
+	if s == syscall.SIGINT || s == syscall.SIGQUIT {
+		return nil // a second ^C would be a different thing
+	}
+	return cmd.Process.Signal(s)
+}
