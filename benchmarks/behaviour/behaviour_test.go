@@ -32,6 +32,7 @@ func TestTable(t *testing.T) { //nolint:paralleltest // Some probes count gorout
 		ask(probes, "Budgets", "A shared limit for the extra load of retries, so that an outage does not become a storm; default settings.", contestants, name, budgetPromises),
 		ask(probes, "Use", "In jobs, in operation, in tests.", contestants, name, usePromises),
 		ask(probes, "HTTP", httpIntro, httpContestants, func(c *httpContestant) string { return c.name }, slices.Concat(httpHints, httpRequests, httpCalls)),
+		ask(probes, "gRPC", grpcIntro, grpcContestants, func(c *grpcContestant) string { return c.name }, grpcPromises),
 		ask(probes, "More than retries", "What a library brings beside retries, and what it asks for. Most of it we do not have.", contestants, name, featurePromises(probes)),
 	}
 	got := document(t, groups)
@@ -63,13 +64,16 @@ and so is the choice: whoever thinks that one is unfair, or that a library can d
 better, may change its adapter, a page of Go, and run the command.
 
 `)
-	summary(&b, groups[:7])
-	b.WriteString("\nH, which is about more than retries, is not counted. The counts say how much the promises of this page suit a library, and no more.\n\n## The contestants\n\n| | Version | Set up with |\n|---|---|---|\n")
+	summary(&b, groups[:8])
+	b.WriteString("\nI, which is about more than retries, is not counted. The counts say how much the promises of this page suit a library, and no more.\n\n## The contestants\n\n| | Version | Set up with |\n|---|---|---|\n")
 	versions := moduleVersions(t)
 	for _, c := range contestants {
 		fmt.Fprintf(&b, "| %s | %s %s | %s |\n", c.name, c.module, versions[c.module].version, c.setup)
 	}
 	for _, c := range httpContestants {
+		fmt.Fprintf(&b, "| %s | %s %s | %s |\n", c.name, c.module, versions[c.module].version, c.setup)
+	}
+	for _, c := range grpcContestants {
 		fmt.Fprintf(&b, "| %s | %s %s | %s |\n", c.name, c.module, versions[c.module].version, c.setup)
 	}
 	b.WriteString("\n## Where a peer does better\n\nThe promises that we do not keep, or not in full, and somebody else does:\n\n")

@@ -38,6 +38,9 @@ func moduleVersions(t *testing.T) map[string]module {
 	for _, c := range httpContestants {
 		args = append(args, c.module)
 	}
+	for _, c := range grpcContestants {
+		args = append(args, c.module)
+	}
 	modules := map[string]module{}
 	for line := range strings.Lines(goTool(t, args...)) {
 		f := strings.Split(strings.TrimSpace(line), "\t")

@@ -38,6 +38,11 @@ var ours = &contestant{
 		pol.MaxElapsed = d
 		return executor(pol)
 	},
+	whole: func(p policy, d time.Duration) call {
+		pol := ourPolicy(p)
+		pol.Timeout = d
+		return executor(pol)
+	},
 	reason: func(err error) string {
 		if e, ok := errors.AsType[*retry.Error](err); ok {
 			return e.Stop.String()

@@ -32,6 +32,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	ourretry "github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retrygrpc"
 )
 
 // feature is something that some libraries have; those that have show it.
@@ -109,6 +110,16 @@ func featurePromises(t tester) []promise[*contestant] {
 				})
 				return keptIf(err == nil && calls == 3, "%s", count(calls, "call"))
 			},
+			"retry": func(t tester) cell {
+				calls := 0
+				v, err := ourretry.Do(t.Context(), nil, func(context.Context) (int, error) {
+					if calls++; calls < 3 {
+						return calls, ourretry.MarkPending(errOp)
+					}
+					return calls, nil
+				})
+				return keptIf(v == 3 && err == nil, "%s, where the operation says MarkPending", count(v, "call"))
+			},
 		}),
 		feature("A ticker to loop over", "Three ticks of a constant backoff.", shown{
 			"backoff-v5": func(tester) cell {
@@ -153,6 +164,15 @@ func featurePromises(t tester) []promise[*contestant] {
 				})
 				return keptIf(fmt.Sprint(told) == "[0 1 2]", "%v, the number of retries", told)
 			},
+			"retry": func(t tester) cell {
+				var told []int
+				call := ourretry.Call{}
+				for call.Next(t.Context()) {
+					told = append(told, call.Attempt())
+					call.End(errOp)
+				}
+				return keptIf(fmt.Sprint(told) == "[1 2 3]", "%v, in a loop over a Call", told)
+			},
 		}),
 		feature("Knows the status codes of gRPC", "`Unavailable` is retried, `InvalidArgument` is not.", shown{
 			"gax": func(tester) cell {
@@ -163,7 +183,9 @@ func featurePromises(t tester) []promise[*contestant] {
 			"failsafe": func(tester) cell {
 				return grpcCodes(failsafeRun(failsafegrpc.NewRetryPolicyBuilder[any]().Build()), "failsafegrpc")
 			},
-			"retry": func(tester) cell { return grpcCodes(executor(&ourretry.Policy{}), "the default") },
+			"retry": func(tester) cell {
+				return grpcCodes(executor(&ourretry.Policy{Classifier: retrygrpc.Classify}), "retrygrpc.Classify")
+			},
 		}),
 		feature("Knows the error codes of AWS", "Both come with the status 400: `ThrottlingException` is retried, `ValidationException` is not.", shown{
 			"aws-sdk": func(tester) cell { return awsCodes(awsRun(retry.NewStandard())) },

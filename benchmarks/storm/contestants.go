@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/service"
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/throttle"
+	"github.com/seed-5ff3c98e/retry/internal/storm/service"
+	"github.com/seed-5ff3c98e/retry/internal/storm/throttle"
 )
 
 // contestant is a strategy and what an independent simulation found for it

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/service"
+	"github.com/seed-5ff3c98e/retry/internal/storm/compare"
+	"github.com/seed-5ff3c98e/retry/internal/storm/service"
 )
 
 // faultTables has a table for every fault but the stall of 10 seconds and
@@ -53,8 +54,8 @@ func faultTable(m *markdown, s service.Scenario) error {
 			if err != nil {
 				return err
 			}
-			m.row(c.name, c.label(clients), fmt.Sprintf("%.2f", sum.Amplification), fmt.Sprintf("%.1f×", sum.Peak), recovery(sum),
-				percent(sum.During), percent(sum.After), round(sum.P50).String(), round(sum.P99).String())
+			m.row(c.name, c.label(clients), fmt.Sprintf("%.2f", sum.Amplification), fmt.Sprintf("%.1f×", sum.Peak), compare.Recovery(sum),
+				compare.Percent(sum.During), compare.Percent(sum.After), compare.Round(sum.P50).String(), compare.Round(sum.P99).String())
 		}
 	}
 	return nil
@@ -83,7 +84,7 @@ func partialTable() (string, error) {
 				if err != nil {
 					return "", err
 				}
-				cells = append(cells, fmt.Sprintf("%.2f / %s / %v", sum.Amplification, percent(sum.During), round(sum.P99)))
+				cells = append(cells, fmt.Sprintf("%.2f / %s / %v", sum.Amplification, compare.Percent(sum.During), compare.Round(sum.P99)))
 			}
 			m.row(cells...)
 		}

@@ -6,8 +6,9 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/service"
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/throttle"
+	"github.com/seed-5ff3c98e/retry/internal/storm/compare"
+	"github.com/seed-5ff3c98e/retry/internal/storm/service"
+	"github.com/seed-5ff3c98e/retry/internal/storm/throttle"
 )
 
 const never = -1
@@ -57,7 +58,7 @@ func lawTable() (string, error) {
 // bare is recovery without the unit and the worst.
 func bare(s service.Summary) string {
 	if s.Never > 0 {
-		return recovery(s)
+		return compare.Recovery(s)
 	}
 	return fmt.Sprintf("%.0f", s.Recovery.Seconds())
 }

@@ -19,9 +19,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/benchmarks/storm/chart"
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/service"
+	"github.com/seed-5ff3c98e/retry/internal/storm/service"
 )
 
 func main() {
@@ -46,26 +45,14 @@ func run(args []string, stdout io.Writer) error {
 		}
 		return write("reproduce", o.reproduce, doc.String())
 	}
-	compared := []service.Strategy{
-		{Name: "your policy", Policy: o.policy, Budget: o.budget.make()},
-		named("no retries", service.NoRetries()),
-		named("3 attempts, no budget", service.Exponential(3, retry.FullJitter)),
+	compared, results, err := o.Run()
+	if err != nil {
+		return err
 	}
-	results := make([][]service.Result, len(compared))
-	for i, c := range compared {
-		if results[i], err = service.RunSeeds(o.scenario, c, o.seeds); err != nil {
-			return err
-		}
-	}
-	if err := report(stdout, o, compared, results); err != nil || o.plot == "" {
+	if err := o.Report(stdout, compared, results); err != nil || o.plot == "" {
 		return err
 	}
 	return drawLoad(o, compared, results)
-}
-
-func named(name string, s service.Strategy) service.Strategy {
-	s.Name = name
-	return s
 }
 
 // drawLoad draws the runs of the first seed.
@@ -75,7 +62,7 @@ func drawLoad(o options, compared []service.Strategy, results [][]service.Result
 		lines[i] = chart.Line{Name: c.Name, Result: results[i][0]}
 	}
 	var svg strings.Builder
-	if err := chart.Load(&svg, o.scenario, lines); err != nil {
+	if err := chart.Load(&svg, o.Scenario, lines); err != nil {
 		return err
 	}
 	return write("plot", o.plot, svg.String())

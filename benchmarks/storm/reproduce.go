@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/service"
+	"github.com/seed-5ff3c98e/retry/internal/storm/service"
 )
 
 // The text of docs/storms.md. A line {{name}} stands for the table of that name.

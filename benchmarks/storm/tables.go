@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/service"
+	"github.com/seed-5ff3c98e/retry/internal/storm/compare"
+	"github.com/seed-5ff3c98e/retry/internal/storm/service"
 )
 
 // manyClients are the numbers of clients of all tables.
@@ -37,7 +38,7 @@ func contractTable() (string, error) {
 		}
 		m.row(strconv.Itoa(clients), bars[clients],
 			fmt.Sprintf("%.2f / %.0f s", sum.WorstAmplification, sum.WorstRecovery.Seconds()),
-			"≥ 99.9 %", percent(errors.During))
+			"≥ 99.9 %", compare.Percent(errors.During))
 	}
 	return m.String(), nil
 }
@@ -64,7 +65,7 @@ func stallTable() (string, error) {
 		}
 		few, some, many := sums[0], sums[len(sums)/2], sums[len(sums)-1]
 		m.row(c.name, both(few), c.ten, both(some), both(many), c.thousand,
-			round(few.P50).String(), round(few.P99).String())
+			compare.Round(few.P50).String(), compare.Round(few.P99).String())
 	}
 	return m.String(), nil
 }
@@ -85,7 +86,9 @@ func (c *contestant) label(clients int) string {
 	return "any"
 }
 
-func both(s service.Summary) string { return fmt.Sprintf("%.2f / %s", s.Amplification, recovery(s)) }
+func both(s service.Summary) string {
+	return fmt.Sprintf("%.2f / %s", s.Amplification, compare.Recovery(s))
+}
 
 // budgetsTable tries settings of the Budget.
 func budgetsTable() (string, error) {
@@ -113,7 +116,7 @@ func budgetsTable() (string, error) {
 			if err != nil {
 				return "", err
 			}
-			m.row(b.name, strconv.Itoa(clients), both(stall), b.independent[i], percent(errors.During))
+			m.row(b.name, strconv.Itoa(clients), both(stall), b.independent[i], compare.Percent(errors.During))
 		}
 	}
 	return m.String(), nil

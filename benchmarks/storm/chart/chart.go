@@ -15,7 +15,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
 
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/service"
+	"github.com/seed-5ff3c98e/retry/internal/storm/service"
 )
 
 // Line is the load under one strategy.

@@ -11,7 +11,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/events"
+	"github.com/seed-5ff3c98e/retry/internal/storm/events"
 )
 
 // The network of the article: every message takes |N(mean, deviation)|.

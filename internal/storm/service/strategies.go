@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/throttle"
+	"github.com/seed-5ff3c98e/retry/internal/storm/throttle"
 )
 
 // initial is the first wait of all strategies that back off.

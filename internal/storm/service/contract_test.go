@@ -1,3 +1,5 @@
+//go:build !race && !386
+
 package service_test
 
 import (
@@ -9,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/service"
+	"github.com/seed-5ff3c98e/retry/internal/storm/service"
 )
 
 var seeds = flag.Int("storm.seeds", 5, "how many seeds the contract is tested with")

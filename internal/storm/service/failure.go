@@ -3,8 +3,6 @@ package service
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"syscall"
 )
 
 // failure is how an attempt can fail.
@@ -17,17 +15,23 @@ const (
 	shed                    // the queue is full
 )
 
+// The statuses of HTTP, whose package would be most of a program that simulates.
+const (
+	internalServerError = 500
+	serviceUnavailable  = 503
+)
+
 // err returns what a client would see, for the policy to classify.
 func (f failure) err() error {
 	switch f {
 	case timedOut:
 		return context.DeadlineExceeded
 	case refused:
-		return syscall.ECONNREFUSED
+		return errRefused
 	case answered:
-		return statusError(http.StatusInternalServerError)
+		return statusError(internalServerError)
 	default:
-		return statusError(http.StatusServiceUnavailable)
+		return statusError(serviceUnavailable)
 	}
 }
 

@@ -1,3 +1,8 @@
+// The simulation has one goroutine and counts in 64 bits: its runs, which take long,
+// would be no different there.
+
+//go:build !race && !386
+
 package service_test
 
 import (
@@ -10,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/service"
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/throttle"
+	"github.com/seed-5ff3c98e/retry/internal/storm/service"
+	"github.com/seed-5ff3c98e/retry/internal/storm/throttle"
 )
 
 // small is a scenario that runs in a moment.

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/events"
+	"github.com/seed-5ff3c98e/retry/internal/storm/events"
 )
 
 func TestEventsComeInOrderOfTime(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/throttle"
+	"github.com/seed-5ff3c98e/retry/internal/storm/throttle"
 )
 
 // retries returns how many of n retries are allowed at now, none of which is

@@ -1,4 +1,4 @@
-package main
+package compare
 
 import (
 	"fmt"
@@ -6,25 +6,25 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/service"
+	"github.com/seed-5ff3c98e/retry/internal/storm/service"
 )
 
-// report prints what the strategies made of the fault.
-func report(w io.Writer, o options, compared []service.Strategy, results [][]service.Result) error {
-	s := &o.scenario
-	fmt.Fprintf(w, "Policy   %v\n", o.policy)
-	fmt.Fprintf(w, "Budget   %v\n", &o.budget)
+// Report prints what the strategies made of the fault: the results of [Options.Run].
+func (o *Options) Report(w io.Writer, compared []service.Strategy, results [][]service.Result) error {
+	s := &o.Scenario
+	fmt.Fprintf(w, "Policy   %v\n", o.Policy)
+	fmt.Fprintf(w, "Budget   %v\n", &o.Budget)
 	fmt.Fprintf(w, "Service  %v calls/s from %d clients; serves %d at a time in %v, so %.4g/s: %.3g %% are used; timeout %v\n",
 		s.Rate, s.Clients, s.Workers, s.Service, s.Capacity(), 100*s.Utilization(), o.timeout())
-	fmt.Fprintf(w, "Fault    %s of %.3g %% for %v; %s\n\n", s.Fault, 100*s.Severity, s.Duration, runs(o.seeds))
+	fmt.Fprintf(w, "Fault    %s of %.3g %% for %v; %s\n\n", s.Fault, 100*s.Severity, s.Duration, runs(o.Seeds))
 
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\tattempts/call\tpeak load\trecovery\tsuccess in fault\tminute after\tp50 wait\tp99 wait\t")
 	for i, c := range compared {
 		sum := service.Summarize(results[i])
 		fmt.Fprintf(t, "%s\t%.2f\t%.1fx\t%s\t%s\t%s\t%v\t%v\t\n", c.Name,
-			sum.Amplification, sum.Peak, recovery(sum), percent(sum.During), percent(sum.After),
-			round(sum.P50), round(sum.P99))
+			sum.Amplification, sum.Peak, Recovery(sum), Percent(sum.During), Percent(sum.After),
+			Round(sum.P50), Round(sum.P99))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -49,8 +49,8 @@ func verdict(policy, none service.Summary) string {
 	}
 }
 
-// recovery returns the mean, with the worst in parentheses where it differs.
-func recovery(s service.Summary) string {
+// Recovery returns the mean time of a recovery as text, with the worst in parentheses where it differs.
+func Recovery(s service.Summary) string {
 	switch {
 	case s.Never == s.Runs:
 		return "never"
@@ -70,7 +70,8 @@ func runs(n int) string {
 	return fmt.Sprintf("mean of %d runs", n)
 }
 
-func percent(share float64) string {
+// Percent returns a share as text.
+func Percent(share float64) string {
 	switch p := 100 * share; {
 	case p < 99:
 		return fmt.Sprintf("%.1f %%", p)
@@ -79,8 +80,8 @@ func percent(share float64) string {
 	}
 }
 
-// round keeps what matters of a wait.
-func round(d time.Duration) time.Duration {
+// Round keeps what matters of a wait.
+func Round(d time.Duration) time.Duration {
 	if d >= time.Second {
 		return d.Round(100 * time.Millisecond)
 	}

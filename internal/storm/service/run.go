@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/events"
+	"github.com/seed-5ff3c98e/retry/internal/storm/events"
 )
 
 // call is one call of a client, with all its attempts.

@@ -1,3 +1,5 @@
+//go:build !race && !386
+
 package service_test
 
 import (
@@ -7,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/service"
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/throttle"
+	"github.com/seed-5ff3c98e/retry/internal/storm/service"
+	"github.com/seed-5ff3c98e/retry/internal/storm/throttle"
 )
 
 // The amplification that an independent simulation found for what others hold

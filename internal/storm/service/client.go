@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/throttle"
+	"github.com/seed-5ff3c98e/retry/internal/storm/throttle"
 )
 
 // Strategy is how clients retry: a policy of this library and, if not nil, what

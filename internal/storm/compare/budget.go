@@ -1,4 +1,4 @@
-package main
+package compare
 
 import (
 	"errors"
@@ -10,38 +10,38 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// budget is the value of -budget: the settings of a [retry.Budget]. The zero
-// budget is none.
-type budget struct {
+// Budget is the value of a flag: the settings of a [retry.Budget]. The zero Budget is
+// none.
+type Budget struct {
 	ratio   float64
 	ttl     time.Duration
 	reserve int
 }
 
 // defaultBudget is that of the zero [retry.Budget].
-var defaultBudget = budget{0.1, 5 * time.Second, 3}
+var defaultBudget = Budget{0.1, 5 * time.Second, 3}
 
 const off = "off"
 
 // String implements [flag.Value].
-func (b *budget) String() string {
-	if *b == (budget{}) {
+func (b *Budget) String() string {
+	if *b == (Budget{}) {
 		return off
 	}
 	return fmt.Sprintf("%v/%v/%d", b.ratio, b.ttl, b.reserve)
 }
 
 // Set implements [flag.Value].
-func (b *budget) Set(text string) error {
+func (b *Budget) Set(text string) error {
 	if text == off {
-		*b = budget{}
+		*b = Budget{}
 		return nil
 	}
 	parts := strings.Split(text, "/")
 	if len(parts) != 3 {
 		return fmt.Errorf("want ratio/ttl/reserve, such as %v, or %s", &defaultBudget, off)
 	}
-	var read budget
+	var read Budget
 	var err error
 	if read.ratio, err = strconv.ParseFloat(parts[0], 64); err != nil || !(read.ratio > 0 && read.ratio <= 1) {
 		return errors.New("the ratio must be above 0 and at most 1")
@@ -57,8 +57,8 @@ func (b *budget) Set(text string) error {
 }
 
 // make returns what makes the budget of a client, or nil if there is none.
-func (b *budget) make() func() *retry.Budget {
-	if *b == (budget{}) {
+func (b *Budget) make() func() *retry.Budget {
+	if *b == (Budget{}) {
 		return nil
 	}
 	reserve := b.reserve

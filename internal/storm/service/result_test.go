@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/seed-5ff3c98e/retry/benchmarks/storm/service"
+	"github.com/seed-5ff3c98e/retry/internal/storm/service"
 )
 
 func TestRecovery(t *testing.T) {

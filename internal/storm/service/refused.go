@@ -1,0 +1,7 @@
+//go:build !plan9
+
+package service
+
+import "syscall"
+
+var errRefused error = syscall.ECONNREFUSED
