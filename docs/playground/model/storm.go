@@ -1,0 +1,69 @@
+package model
+
+import (
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/storm/service"
+)
+
+// Storm is what a policy does to a service that stalls.
+type Storm struct {
+	Seconds  []int   `json:"seconds"`  // since the fault began
+	Rate     float64 `json:"rate"`     // calls per second
+	Capacity float64 `json:"capacity"` // attempts per second that the service can serve
+	Lines    []Line  `json:"lines"`
+	Fault    [2]int  `json:"fault"` // its begin and its end
+}
+
+// Line is one of the policies that are compared.
+type Line struct {
+	Name          string  `json:"name"`
+	Attempts      []int   `json:"attempts"` // in each second
+	Good          []int   `json:"good"`     // calls that began in it and succeeded
+	Amplification float64 `json:"amplification"`
+	Recovery      float64 `json:"recovery"` // in seconds; -1 is never
+	Success       float64 `json:"success"`  // of the calls in the minute after the fault
+}
+
+// MakeStorm simulates a fault under a policy in its JSON form, with and without a
+// budget, beside no retries.
+func MakeStorm(form []byte, fault string) (*Storm, error) {
+	p, err := read(form)
+	if err != nil {
+		return nil, err
+	}
+	s := service.Default()
+	s.Rate, s.Workers, s.After = 80, 1, time.Minute // a tenth, so that a browser takes no time
+	s = s.Usual(service.Fault(fault))
+	storm := &Storm{Rate: s.Rate, Capacity: s.Capacity(), Fault: [2]int{0, int(s.Duration.Seconds())}}
+	const before, after = 10, 60
+	begin := int(s.Warmup.Seconds())
+	for second := -before; second < storm.Fault[1]+after; second++ {
+		storm.Seconds = append(storm.Seconds, second)
+	}
+	for _, strategy := range []service.Strategy{
+		{Name: "with a budget", Policy: *p, Budget: func() *retry.Budget { return &retry.Budget{} }},
+		{Name: "without a budget", Policy: *p},
+		service.NoRetries(),
+	} {
+		result, err := service.Run(s, strategy)
+		if err != nil {
+			return nil, err
+		}
+		from, to := begin-before, begin+storm.Fault[1]+after
+		recovery := -1.0
+		if result.Recovery != service.Never {
+			recovery = result.Recovery.Seconds()
+		}
+		storm.Lines = append(storm.Lines, Line{
+			Name:          strategy.Name,
+			Attempts:      result.Attempts[from:to],
+			Good:          result.Good[from:to],
+			Amplification: result.Amplification,
+			Recovery:      recovery,
+			Success:       result.After,
+		})
+	}
+	return storm, nil
+}
