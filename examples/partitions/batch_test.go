@@ -10,9 +10,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
 	"github.com/seed-5ff3c98e/retry/retrytable"
+	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 // Implementation Notes: retries are batched per customer and query, whatever the order
@@ -42,7 +44,7 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// A transaction that is repeated says what the last one did, and no more.
+// A repeated transaction reports only the changes of the last one.
 func TestRepeatedBatch(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t, retrytable.PostgreSQL)
@@ -58,6 +60,29 @@ func TestRepeatedBatch(t *testing.T) {
 	assert.Equal(t, 2, sweep(t, d))
 	assert.Equal(t, 2, strings.Count(logged.String(), "msg=retry"), logged)
 	assert.Len(t, pending(t, db), 2)
+}
+
+// A database that refuses everything is not asked much more often than once for each
+// batch.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	const failing, reserve = 6, 3 // of a Budget
+	db := dbtest.New(t, retrytable.PostgreSQL)
+	require.NoError(t, create(t.Context(), db))
+	for i := range failing {
+		insert(t, db, nth(i), time.Hour, nil)
+	}
+	dbtest.Exec(t, db, "CREATE SEQUENCE updates")
+	dbtest.Exec(t, db, `CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		PERFORM nextval('updates'); RAISE EXCEPTION 'conflict' USING ERRCODE = 'serialization_failure'; END $$`)
+	dbtest.Exec(t, db, "CREATE TRIGGER conflict BEFORE UPDATE ON partition_state FOR EACH ROW EXECUTE FUNCTION conflict()")
+	d, _ := newDaemon(db)
+	d.repeat.Clock = &retrytest.Clock{} // nobody waits
+	_, err := d.sweep(t.Context(), selection{})
+	assert.ErrorIs(t, err, retry.ErrBudgetExhausted)
+	var updates int
+	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT last_value FROM updates").Scan(&updates))
+	assert.Equal(t, failing+reserve, updates)
 }
 
 // A batch that fails does not stop the others, and is repeated by the next sweep.

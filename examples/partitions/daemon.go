@@ -14,7 +14,8 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
-// schema is the PartitionState of the document. The daemon adds an index to it.
+// schema is the given table of partition states. The daemon adds an index to
+// it.
 const schema = `
 CREATE TABLE IF NOT EXISTS partition_state (
 	customer      text NOT NULL,
@@ -33,16 +34,35 @@ func create(ctx context.Context, db *shared.DB) error {
 	return db.Create(ctx, "partition_state_failed", schema)
 }
 
-// daemon has settings and no state: what it does follows from partition_state.
+// daemon has settings and no state: it decides from partition_state alone.
 type daemon struct {
 	db       *shared.DB
-	policy   *retry.Policy
+	policy   *retry.Policy // of partitions
+	repeat   *retry.Policy // of transactions
 	interval time.Duration
 	dryRun   bool
 	log      *slog.Logger
 }
 
-// partition is one that was found failed.
+// newRepeat returns the policy of transactions. In a database that is in trouble, the
+// batches share what is spent on repeating them; the next sweep comes anyhow.
+func newRepeat() *retry.Policy { return &retry.Policy{Name: "batch", Budget: &retry.Budget{}} }
+
+// prepare creates the table and its index if they are missing and this user may.
+// The index is optional: without it, a sweep reads more rows.
+func (d *daemon) prepare(ctx context.Context) error {
+	err := create(ctx, d.db)
+	if err == nil {
+		return nil
+	}
+	if _, unusable := d.eligible(ctx, selection{}); unusable != nil {
+		return err
+	}
+	d.log.Warn("sweeps without an index", "error", err)
+	return nil
+}
+
+// partition is a failed partition.
 type partition struct {
 	customer, query, day string
 	attempts             int
@@ -52,10 +72,10 @@ type partition struct {
 
 func (p partition) key() string { return strings.Join([]string{p.customer, p.query, p.day}, "/") }
 
-// selection are the partitions that a sweep is about: all if it is zero.
+// selection selects the partitions of a sweep. The zero selection means all.
 type selection struct {
 	customer, query string
-	force           bool // whether the backoff has passed or not, and terminal ones too
+	force           bool // also before the backoff has passed, and terminal ones too
 }
 
 // serve sweeps until the context is done.
@@ -65,13 +85,13 @@ func (d *daemon) serve(ctx context.Context) error {
 			return err
 		}
 		if _, err := d.sweep(ctx, selection{}); err != nil && ctx.Err() == nil {
-			d.log.Error("sweep", "error", err) // the next one starts from what is stored
+			d.log.Error("sweep", "error", err) // the next sweep starts from the stored rows
 		}
 	}
 }
 
-// sweep retries what is eligible, and returns how many partitions that were. It
-// is what the command does too.
+// sweep retries the eligible partitions, and returns their number. The command
+// is a sweep too.
 func (d *daemon) sweep(ctx context.Context, s selection) (n int, err error) {
 	eligible, err := d.eligible(ctx, s)
 	for _, batch := range batches(eligible) {
@@ -87,19 +107,24 @@ func (d *daemon) sweep(ctx context.Context, s selection) (n int, err error) {
 
 const notTerminal = `coalesce(replace(error_message, '[terminal]', '') = error_message, true)`
 
+// attemptCount is a number even if the row has NULL: a row that cannot be read
+// would stop the retries of all others.
+const attemptCount = `CAST(coalesce(attempt_count, 0) AS bigint)`
+
 const selectFailed = `
-	SELECT customer, query, day, attempt_count, updated_at, {now} FROM partition_state
+	SELECT customer, query, day, ` + attemptCount + `, updated_at, {now} FROM partition_state
 	WHERE status = 'failed' AND updated_at <= {now} - $1 * {microsecond}
 		AND ($2 OR ` + notTerminal + `) AND ($3 = '' OR customer = $3) AND ($4 = '' OR query = $4)
 	ORDER BY customer, query, day`
 
 const transition = `
 	UPDATE partition_state SET status = 'pending', updated_at = {now}
-	WHERE customer = $1 AND query = $2 AND day = $3 AND status = 'failed' AND attempt_count = $4
+	WHERE customer = $1 AND query = $2 AND day = $3 AND status = 'failed' AND ` + attemptCount + ` = $4
 		AND updated_at <= {now} - $5 * {microsecond} AND ($6 OR ` + notTerminal + `)`
 
 // eligible returns the failed partitions whose delay has passed, in the order of
-// their keys. The shortest delay there is keeps the others out of the result.
+// their keys. The query leaves out partitions younger than the shortest possible
+// delay.
 func (d *daemon) eligible(ctx context.Context, s selection) ([]partition, error) {
 	shortest, _ := d.policy.Bounds(1)
 	if s.force {
@@ -117,9 +142,9 @@ func (d *daemon) eligible(ctx context.Context, s selection) ([]partition, error)
 	return slices.DeleteFunc(failed, func(p partition) bool { return p.age < p.delay }), err
 }
 
-// delay is the document's delay_for, in milliseconds, which both databases can
-// tell apart. Its jitter depends on nothing but the partition and its
-// attempt_count, so that every sweep of every instance gets the same.
+// delay is the delay after an attempt_count, in milliseconds, the resolution of
+// both databases. Its jitter depends only on the partition and its
+// attempt_count, so that every sweep of every instance gets the same delay.
 func (d *daemon) delay(p partition) time.Duration {
 	s := retry.State{Failures: max(p.attempts, 1), Key: p.key()}
 	return d.policy.Delay(s).Truncate(time.Millisecond)
@@ -139,17 +164,17 @@ func batches(all []partition) (split [][]partition) {
 	return split
 }
 
-// stateRetry is the transition from failed to pending, the only one there is. It
-// asks again, in the statement that writes, what made each partition eligible: a
-// partition that was retried, failed again, or was touched in any other way
-// meanwhile stays as it is. It returns those that it changed; once they are
-// pending, to do it again changes nothing.
+// stateRetry is the only transition from failed to pending. The statement that
+// writes checks again that each partition is eligible: a partition that was
+// retried, failed again, or was changed in any other way meanwhile stays as it
+// is. It returns the partitions that it changed. Repeating it changes nothing,
+// because they are pending.
 func (d *daemon) stateRetry(ctx context.Context, batch []partition, force bool) (retried []partition, err error) {
 	if d.dryRun {
 		return batch, nil
 	}
 	idempotent := &retrysql.TxOptions{Idempotent: true}
-	err = retrysql.InTx(ctx, d.db.DB, nil, idempotent, func(ctx context.Context, tx *sql.Tx) error {
+	err = retrysql.InTx(ctx, d.db.DB, d.repeat, idempotent, func(ctx context.Context, tx *sql.Tx) error {
 		retried = nil
 		for _, p := range batch {
 			result, err := tx.ExecContext(ctx, d.db.SQL(transition),

@@ -3,10 +3,14 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"crypto/rand"
 	"database/sql"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -20,18 +24,18 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
-// What the document says, with its own numbers.
+// The required numbers.
 const (
 	base   = 5 * time.Minute
 	limit  = 6 * time.Hour
 	spread = 30 * time.Second
 )
 
-// newDaemon returns an instance, and what it logs.
+// newDaemon returns an instance and its log.
 func newDaemon(db *shared.DB) (*daemon, *bytes.Buffer) {
 	var logged bytes.Buffer
 	return &daemon{
-		db: db, policy: newPolicy(base, limit, spread), interval: time.Millisecond,
+		db: db, policy: newPolicy(base, limit, spread), repeat: newRepeat(), interval: time.Millisecond,
 		log: slog.New(slog.NewTextHandler(&logged, nil)),
 	}, &logged
 }
@@ -47,7 +51,7 @@ func nth(i int) partition {
 	return partition{customer: fmt.Sprint("c", i%3), query: fmt.Sprint("q", i%2), day: fmt.Sprint("d", i), attempts: 1}
 }
 
-// record is a row, without when it was updated.
+// record is a row without updated_at.
 type record struct {
 	key, status, run, message string
 	attempts                  int
@@ -138,12 +142,12 @@ func TestJitterSpreads(t *testing.T) {
 }
 
 // Eligibility condition: now - updated_at >= delay_for(attempt_count), to the
-// millisecond, in every evaluation and every instance. A jitter that were drawn
-// anew would let the earliest of the 50 draws win.
+// millisecond, in every evaluation and every instance. With a new jitter at
+// each evaluation, the earliest of the 50 draws would win.
 func TestEligibilityCondition(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		db, _ = dbtest.StopClock(t, db, time.Now()) // so that the edge is sharp
+		db, _ = dbtest.StopClock(t, db, time.Now()) // so that the limit is exact
 		require.NoError(t, create(t.Context(), db))
 		d, _ := newDaemon(db)
 		var due []string
@@ -248,8 +252,8 @@ func TestSameTransitionAsCommand(t *testing.T) {
 	})
 }
 
-// The command: it selects by customer and query, keeps to the backoff unless it is
-// forced, and says what it would do.
+// The command: it selects by customer and query, follows the backoff unless it is
+// forced, and with a dry run prints what it would do.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -299,7 +303,8 @@ func TestLog(t *testing.T) {
 	})
 }
 
-// Implementation Notes: dry runs change nothing, and log what would be done.
+// Implementation Notes: dry runs change nothing, and log the actions that they
+// would take.
 func TestDryRun(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
@@ -312,6 +317,98 @@ func TestDryRun(t *testing.T) {
 		assert.Equal(t, 1, sweep(t, d))
 		assert.Equal(t, before, records(t, db))
 		assert.Equal(t, 2, strings.Count(logged.String(), "dry_run=true"))
+	})
+}
+
+// A dry run changes nothing at all: it makes neither table nor index.
+func TestDryRunMakesNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		relations := func() (n int) {
+			count := "SELECT count(*) FROM sqlite_master"
+			if db.Dialect == retrytable.PostgreSQL {
+				count = "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
+			}
+			require.NoError(t, db.QueryRowContext(t.Context(), count).Scan(&n))
+			return n
+		}
+		var out bytes.Buffer
+		err := run(t.Context(), []string{"state", "retry", "-dsn", db.DSN, "-dry-run"}, &out)
+		assert.ErrorContains(t, err, "partition_state", "there is none")
+		assert.Zero(t, relations())
+
+		require.NoError(t, create(t.Context(), db))
+		dbtest.Exec(t, db, "DROP INDEX partition_state_failed")
+		insert(t, db, nth(0), time.Hour, nil)
+		before, rows := relations(), records(t, db)
+		assert.Contains(t, dbtest.Run(t, run, "state", "retry", "-dsn", db.DSN, "-dry-run"), "\n1 would be retried\n")
+		served, stop := dbtest.Start(t, run, "-serve", "-dry-run", "-dsn", db.DSN, "-interval", "1ms")
+		served.Await(t, "msg=retry .* dry_run=true")
+		assert.ErrorIs(t, stop(), context.Canceled)
+		assert.Equal(t, before, relations())
+		assert.Equal(t, rows, records(t, db))
+		assert.Contains(t, dbtest.Run(t, run, "state", "retry", "-dsn", db.DSN), "\n1 retried\n")
+		assert.Equal(t, before, relations(), "the command makes nothing either")
+	})
+}
+
+// A dry run needs SELECT, and a retry UPDATE besides: no more.
+func TestPrivileges(t *testing.T) {
+	t.Parallel()
+	db := dbtest.New(t, retrytable.PostgreSQL)
+	require.NoError(t, create(t.Context(), db))
+	dbtest.Exec(t, db, "DROP INDEX partition_state_failed")
+	role := "retry_" + strings.ToLower(rand.Text()[:16])
+	dbtest.Exec(t, db, "CREATE ROLE "+role)
+	u, err := url.Parse(db.DSN)
+	require.NoError(t, err)
+	dbtest.Exec(t, db, "GRANT USAGE ON SCHEMA "+u.Query().Get("search_path")+" TO "+role)
+	dbtest.Exec(t, db, "GRANT SELECT ON partition_state TO "+role)
+	t.Cleanup(func() {
+		_, err := db.ExecContext(context.WithoutCancel(t.Context()), "DROP OWNED BY "+role+"; DROP ROLE "+role)
+		assert.NoError(t, err)
+	})
+	settings := u.Query()
+	settings.Set("role", role)
+	u.RawQuery = settings.Encode()
+
+	insert(t, db, nth(0), time.Hour, nil)
+	assert.Contains(t, dbtest.Run(t, run, "state", "retry", "-dsn", u.String(), "-dry-run"), "\n1 would be retried\n")
+	served, stop := dbtest.Start(t, run, "-serve", "-dry-run", "-dsn", u.String(), "-interval", "1ms")
+	served.Await(t, "msg=retry .* dry_run=true")
+	assert.ErrorIs(t, stop(), context.Canceled)
+	assert.ErrorContains(t, run(t.Context(), []string{"state", "retry", "-dsn", u.String()}, io.Discard), "permission denied")
+
+	dbtest.Exec(t, db, "GRANT UPDATE ON partition_state TO "+role)
+	assert.Contains(t, dbtest.Run(t, run, "state", "retry", "-dsn", u.String()), "\n1 retried\n")
+	insert(t, db, nth(1), time.Hour, nil)
+	served, stop = dbtest.Start(t, run, "-serve", "-dsn", u.String(), "-interval", "1ms")
+	served.Await(t, `level=WARN msg="sweeps without an index" error=".*permission denied`)
+	served.Await(t, "msg=retry partition="+nth(1).key())
+	assert.ErrorIs(t, stop(), context.Canceled)
+}
+
+// A row without a valid attempt_count is retried as after its first failure, and
+// does not stop the others.
+func TestNoAttemptCount(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		odd := "NULL"
+		if db.Dialect == retrytable.SQLite {
+			odd = "'many'"
+		}
+		dbtest.Exec(t, db, strings.ReplaceAll(schema, "attempt_count bigint NOT NULL", "attempt_count bigint"))
+		for i := range 3 {
+			insert(t, db, nth(i), time.Hour, nil)
+		}
+		dbtest.Exec(t, db, "UPDATE partition_state SET attempt_count = NULL WHERE day = 'd0'")
+		dbtest.Exec(t, db, "UPDATE partition_state SET attempt_count = "+odd+" WHERE day = 'd1'")
+		d, _ := newDaemon(db)
+		assert.Equal(t, 3, sweep(t, d))
+		var unchanged int
+		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM partition_state "+
+			"WHERE status = 'pending' AND (attempt_count IS NULL OR CAST(attempt_count AS text) = "+odd+")").Scan(&unchanged))
+		assert.Equal(t, 2, unchanged)
 	})
 }
 
@@ -334,8 +431,8 @@ func TestCommandIsIdempotent(t *testing.T) {
 	})
 }
 
-// The clock of the database decides: workers that are an hour off, either way, do
-// what all others do.
+// The clock of the database decides: workers with clocks an hour off, either way,
+// do the same as all others.
 func TestWorkerClockOff(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{time.Hour, -time.Hour} {
@@ -359,8 +456,8 @@ func TestWorkerClockOff(t *testing.T) {
 	}
 }
 
-// watch makes the database itself count what becomes pending, with how long it
-// had been failed.
+// watch makes the database itself record each change to pending, with the time
+// since the failure.
 func watch(t *testing.T, db *shared.DB) {
 	t.Helper()
 	dbtest.Exec(t, db, "CREATE TABLE transitions (key text, attempt_count bigint, microseconds bigint)")

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 )
 
-// speed is how much faster than its settings a demonstration goes: 5 minutes take
-// 300 ms.
+// speed is the factor by which a demonstration is faster than its settings: 5
+// minutes take 300 ms.
 const speed = 1000
 
 // demonstrate lets three instances of the daemon and a validator work on the same
@@ -56,8 +56,8 @@ func seed(ctx context.Context, db *shared.DB) error {
 	return err
 }
 
-// validate plays the validator: it runs what is pending, and it alone says how that
-// went. Every partition succeeds after its third failure.
+// validate plays the validator: it runs the pending partitions and stores their
+// results. Every partition succeeds after its third failure.
 func (d *daemon) validate(ctx context.Context) error {
 	for left := 1; left > 0; {
 		if err := shared.Wait(ctx, d.interval); err != nil {
@@ -76,7 +76,7 @@ func (d *daemon) validate(ctx context.Context) error {
 	return nil
 }
 
-// result is what the validator says.
+// result is a result of the validator.
 type result struct {
 	partition
 

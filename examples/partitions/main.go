@@ -25,7 +25,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	command := len(args) >= 2 && args[0] == "state" && args[1] == "retry"
 	flags := flag.NewFlagSet("partitions", flag.ContinueOnError)
 	dsn := shared.DSN(flags)
-	d := &daemon{log: slog.New(slog.NewTextHandler(out, nil))}
+	d := &daemon{repeat: newRepeat(), log: slog.New(slog.NewTextHandler(out, nil))}
 	flags.BoolVar(&d.dryRun, "dry-run", false, "say what would be retried, and change nothing")
 	base := flags.Duration("base", 5*time.Minute, "the delay after the first failure, which then doubles")
 	limit := flags.Duration("cap", 6*time.Hour, "the longest delay")
@@ -47,11 +47,13 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := shared.Positive(flags, "jitter"); err != nil {
 		return err
 	}
-	open := shared.Open
+	open, prepare := shared.Open, true
 	switch {
-	case command && *dsn == "":
-		return errors.New("state retry: -dsn is missing")
-	case !command && !*serve:
+	case d.dryRun && (command || *serve):
+		open, prepare = shared.OpenReadOnly, false
+	case command:
+		open, prepare = shared.OpenExisting, false
+	case !*serve:
 		open = shared.Temporary
 		*base, *limit, d.interval = shared.Faster(*base, speed), shared.Faster(*limit, speed), shared.Faster(d.interval, speed)
 		*jitter /= speed
@@ -65,16 +67,16 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := create(ctx, db); err != nil {
-		return err
-	}
 	d.db = db
+	if prepare {
+		if err := d.prepare(ctx); err != nil {
+			return err
+		}
+	}
 	d.log.Info("partitions", "policy", d.policy, "dry_run", d.dryRun)
 	switch {
 	case command:
-		n, err := d.sweep(ctx, s)
-		fmt.Fprintln(out, n, map[bool]string{false: "retried", true: "would be retried"}[d.dryRun])
-		return err
+		return d.command(ctx, s, out)
 	case *serve:
 		return d.serve(ctx)
 	default:
@@ -82,7 +84,15 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 }
 
-// newPolicy is the Backoff Policy of the document.
+// command is state retry: a single sweep.
+func (d *daemon) command(ctx context.Context, s selection, out io.Writer) error {
+	n, err := d.sweep(ctx, s)
+	fmt.Fprintln(out, n, map[bool]string{false: "retried", true: "would be retried"}[d.dryRun])
+	return err
+}
+
+// newPolicy returns the required policy: exponential, with a cap and an
+// optional jitter of a fixed size.
 func newPolicy(base, limit, jitter time.Duration) *retry.Policy {
 	return &retry.Policy{
 		MaxAttempts: retry.Unlimited,

@@ -42,7 +42,7 @@ func TestDemonstrationDryRun(t *testing.T) {
 }
 
 // Automation Flow: sleep, fetch, retry, again and again, until interrupted. A sweep
-// that fails is not the end.
+// that fails does not end the daemon.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t, retrytable.PostgreSQL)
@@ -59,7 +59,8 @@ func TestServe(t *testing.T) {
 	assert.Len(t, pending(t, db), 3)
 }
 
-// A demonstration that is too fast for its delays has the shortest there are.
+// A demonstration that is too fast for its delays has the shortest possible
+// delays.
 func TestShortDelays(t *testing.T) {
 	t.Parallel()
 	out, stop := dbtest.Start(t, run, "-base", "999ns", "-cap", "999ns", "-jitter", "0")
@@ -70,7 +71,10 @@ func TestShortDelays(t *testing.T) {
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"state retry: -dsn is missing":                      {"state", "retry"},
+		"the DSN is missing":                                {"state", "retry"},
+		"the DSN is missing: postgres://…":                  {"-serve"},
+		"no such file or directory":                         {"state", "retry", "-dsn", filepath.Join(t.TempDir(), "typo.db")},
+		"typo.db: no such file or directory":                {"-serve", "-dry-run", "-dsn", filepath.Join(t.TempDir(), "typo.db")},
 		"a temporary one needs postgres://… or no DSN":      {"-dsn", filepath.Join(t.TempDir(), "test.db")},
 		"flag provided but not defined: -force":             {"-force"},
 		"unexpected argument: retry":                        {"retry"},

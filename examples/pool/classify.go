@@ -11,9 +11,9 @@ import (
 	"github.com/seed-5ff3c98e/retry/retryexec"
 )
 
-// rules are those of the document: Retryable is its RETRIABLE, Final its
-// NON_RETRIABLE. They contradict each other, so the order matters: a timeout says
-// what ended the command, whatever that wrote before; then what is final.
+// rules are the required rules: Retryable is RETRIABLE, Final is NON_RETRIABLE.
+// They contradict each other, so the order matters: first a timeout, because it
+// ended the command, whatever the command wrote before; then the final rules.
 var rules = retryexec.Profile{
 	{Err: context.DeadlineExceeded, Verdict: verdict(retry.Retryable, "timeout")},
 	{
@@ -26,17 +26,19 @@ var rules = retryexec.Profile{
 		Verdict: verdict(retry.Retryable, "stderr_transient"),
 	},
 	{Codes: []int{1}, Verdict: verdict(retry.Retryable, "")},
-	{Verdict: verdict(retry.Unknown, "")}, // retried, but not taken for Retryable
+	{Verdict: verdict(retry.Unknown, "")}, // retried, but not called Retryable
 }
 
 func verdict(class retry.Class, category string) retry.Verdict {
 	return retry.Verdict{Class: class, Category: category}
 }
 
-// shell returns a function that runs the command of a node once: what follows is
-// decided in the pool. It is killed with its group when the context ends, or after
-// the timeout, if there is one.
-func shell(dir string, stdout io.Writer, timeout time.Duration) func(context.Context, *Node) error {
+// shell returns a function that runs the command of a node once; the pool decides
+// about retries. All that the command writes goes to out, standard error too, because
+// the cause of a failure is seldom the last line, which is what the error has. The
+// command is killed with its group when the context ends, or after the timeout, if there
+// is one.
+func shell(dir string, out io.Writer, timeout time.Duration) func(context.Context, *Node) error {
 	return func(ctx context.Context, n *Node) error {
 		if timeout > 0 {
 			var cancel context.CancelFunc
@@ -45,7 +47,8 @@ func shell(dir string, stdout io.Writer, timeout time.Duration) func(context.Con
 		}
 		return retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
 			cmd := exec.CommandContext(ctx, "sh", "-c", n.Command)
-			cmd.Dir, cmd.Stdout = dir, stdout
+			cmd.Dir, cmd.Stdout = dir, out
+			cmd.Stderr = struct{ io.Writer }{out} // another writer, so that the rules see it alone
 			return cmd
 		})
 	}

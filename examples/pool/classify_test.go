@@ -16,7 +16,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// TestClassify is the table of section 1, and what it says twice.
+// TestClassify checks the required table of classes, with its contradictions.
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	const retriable, nonRetriable, unknown = retry.Retryable, retry.Final, retry.Unknown

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"time"
 
@@ -19,7 +21,7 @@ type Config struct {
 	Nodes          []Node      `yaml:"nodes"`
 }
 
-// RetryConfig is the section of the document. The numbers are whole but for the
+// RetryConfig is the section retry. The numbers are whole except for the
 // Multiplier. They are not ints, because the YAML library reads 1.5 as the int 1.
 type RetryConfig struct {
 	MaxAttempts      float64 `yaml:"max_attempts"` // the first included
@@ -28,15 +30,19 @@ type RetryConfig struct {
 	MaxDelaySeconds  float64 `yaml:"max_delay_seconds"`
 }
 
-// parse reads a configuration. What it leaves out has a default; what is wrong is
-// named with its value.
+// parse reads a configuration. Missing settings have defaults; an error names
+// each wrong setting with its value.
 func parse(text []byte) (*Config, error) {
 	c := &Config{
 		Workers: 4,
 		Retry:   RetryConfig{MaxAttempts: 3, InitDelaySeconds: 2, Multiplier: 2, MaxDelaySeconds: 30},
 	}
-	if err := yaml.UnmarshalWithOptions(text, c, yaml.Strict()); err != nil {
+	documents := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
+	if err := documents.Decode(c); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
+	}
+	if err := documents.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return nil, errors.Join(errors.New("a second document: there must be one"), err)
 	}
 	if len(c.Nodes) == 0 {
 		return nil, errors.New("nodes: []: must not be empty")
@@ -66,7 +72,7 @@ func (c RetryConfig) Policy(observer retry.Observer) *retry.Policy {
 		MaxAttempts: int(c.MaxAttempts),
 		Backoff:     retry.Exponential{Initial: seconds(c.InitDelaySeconds), Multiplier: c.Multiplier},
 		MaxDelay:    seconds(c.MaxDelaySeconds),
-		Jitter:      retry.NoJitter, // the document names the waits
+		Jitter:      retry.NoJitter, // the exact waits are required
 		Classifier:  rules.Classify,
 		Observer:    observer,
 	}

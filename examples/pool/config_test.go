@@ -13,7 +13,7 @@ import (
 
 const nodes = "\nnodes:\n  - {name: a, command: 'true'}\n"
 
-// TestConfigDefaults: those of sections 2 and 4.
+// TestConfigDefaults: the required defaults.
 func TestConfigDefaults(t *testing.T) {
 	t.Parallel()
 	want := RetryConfig{MaxAttempts: 3, InitDelaySeconds: 2, Multiplier: 2, MaxDelaySeconds: 30}
@@ -22,7 +22,7 @@ func TestConfigDefaults(t *testing.T) {
 		"retry:",
 		"retry: {}",
 		"retry: {max_attempts: 3}",
-		// As in the document.
+		// The required form.
 		"retry:\n  max_attempts: 3\n  init_delay_seconds: 2\n  multiplier: 2.0\n  max_delay_seconds: 30",
 	} {
 		c, err := parse([]byte(text + nodes))
@@ -83,7 +83,7 @@ func TestConfigErrors(t *testing.T) {
 		{"retry: {max_attempts: two}" + nodes, []string{"cannot unmarshal string", "max_attempts: two"}},
 		{"retry: {max_atempts: 3}" + nodes, []string{`unknown field "max_atempts"`}},
 		{"retry: {max_attempts: 3, max_attempts: 4}" + nodes, []string{`"max_attempts" already defined`}},
-		// Out of scope in the document: overrides per node.
+		// Not required: overrides per node.
 		{"nodes: [{name: a, command: b, retry: {max_attempts: 5}}]", []string{`unknown field "retry"`}},
 		{"retry: []" + nodes, []string{"retry: []"}},
 		{"workers: 1", []string{"nodes: []: must not be empty"}},

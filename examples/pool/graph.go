@@ -12,7 +12,8 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrypool"
 )
 
-// Node is a command, and the names of the nodes that have to be completed before.
+// Node is a command, with the names of the nodes that have to be completed before
+// it.
 type Node struct {
 	Name    string   `yaml:"name"`
 	Command string   `yaml:"command"`
@@ -24,8 +25,8 @@ type Node struct {
 	checked bool    // leads into no cycle
 }
 
-// State is that of a node. Between its attempts a node stays Running: the graph
-// sees only how it ends.
+// State is the state of a node. Between its attempts a node stays Running: the
+// graph sees only its end.
 type State string
 
 // The states of a node.
@@ -34,14 +35,14 @@ const (
 	Running   State = "running"
 	Completed State = "completed"
 	Failed    State = "failed"
-	Skipped   State = "skipped"  // something that it needs was not completed
+	Skipped   State = "skipped"  // a node that it needs was not completed
 	Canceled  State = "canceled" // the run was ended before the node
 )
 
-// Graph runs nodes, each as soon as all that it needs is completed.
+// Graph runs nodes, each as soon as all nodes that it needs are completed.
 type Graph struct {
 	nodes   []*Node
-	changed func(*Node, State, error) // is told every change of a state, one at a time
+	changed func(*Node, State, error) // called at every change of a state, one at a time
 	mu      sync.Mutex                // over the states
 }
 
@@ -78,7 +79,7 @@ func newGraph(nodes []Node, changed func(*Node, State, error)) (*Graph, error) {
 	return g, nil
 }
 
-// follow looks for a cycle among all that comes after n.
+// follow looks for a cycle among all nodes after n.
 func (n *Node) follow(path []string) error {
 	if i := slices.Index(path, n.Name); i >= 0 {
 		return fmt.Errorf("node %q: is in a cycle: %s", n.Name, strings.Join(append(path[i:], n.Name), " → "))
@@ -95,10 +96,10 @@ func (n *Node) follow(path []string) error {
 	return nil
 }
 
-// nodeKey is where the context of a task has its node.
+// nodeKey is the key of the node in the context of a task.
 type nodeKey struct{}
 
-// end is how a task has ended.
+// end is the end of a task.
 type end struct {
 	node  *Node
 	state State
@@ -148,7 +149,7 @@ func (g *Graph) Run(
 }
 
 // outcome returns the state of a node whose task has ended, and the error in the
-// form of the document.
+// required form.
 func outcome(name string, t *retrypool.Task) (State, error) {
 	err := t.Err()
 	if err == nil {
@@ -165,7 +166,7 @@ func outcome(name string, t *retrypool.Task) (State, error) {
 	return Failed, err
 }
 
-// skip skips a node that can never run, and all that needs it.
+// skip skips a node that can never run, and all nodes that need it.
 func (g *Graph) skip(n, because *Node) {
 	if n.state == Skipped {
 		return
@@ -176,7 +177,7 @@ func (g *Graph) skip(n, because *Node) {
 	}
 }
 
-// set changes the state of a node, and tells of it.
+// set changes the state of a node, and calls changed.
 func (g *Graph) set(n *Node, s State, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -186,7 +187,7 @@ func (g *Graph) set(n *Node, s State, err error) {
 	}
 }
 
-// count returns how many nodes are in a state.
+// count returns the number of nodes in a state.
 func (g *Graph) count(s State) (count int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

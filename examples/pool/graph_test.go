@@ -84,10 +84,11 @@ func (p *play) state(name string) State {
 	return p.graph.nodes[i].state
 }
 
-// documented is the policy of the document: its defaults.
+// documented is the required default policy.
 func documented(o retry.Observer) *retry.Policy { return RetryConfig{3, 2, 2, 30}.Policy(o) }
 
-// TestDelays2s4sThenGiveUp is the sequence of section 2, and the text of section 5.
+// TestDelays2s4sThenGiveUp checks the required sequence of waits and text of the
+// error.
 func TestDelays2s4sThenGiveUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -99,7 +100,7 @@ func TestDelays2s4sThenGiveUp(t *testing.T) {
 	})
 }
 
-// TestNodeStaysRunning: the graph sees only how a node ends.
+// TestNodeStaysRunning: the graph sees only the end of a node.
 func TestNodeStaysRunning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -143,14 +144,14 @@ func TestNonRetriable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlay(t, Node{Name: "a", Command: "final"}, Node{Name: "b", Command: "connection final"})
 		p.graph.Run(t.Context(), 1, documented(nil), p.command)
-		// What the function says of its own failure goes before the rules.
+		// The function's own mark comes before the rules.
 		require.EqualError(t, p.errs["a"], "task failed after 1 attempt: connection refused for good")
 		require.EqualError(t, p.errs["b"], "task failed after 2 attempts: connection refused for good")
 		assert.Equal(t, []string{"0s a", "0s b", "2s b"}, p.attempts)
 	})
 }
 
-// TestUnknownIsRetried: and bounded by max_attempts.
+// TestUnknownIsRetried: up to max_attempts.
 func TestUnknownIsRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -161,7 +162,7 @@ func TestUnknownIsRetried(t *testing.T) {
 	})
 }
 
-// TestAudit: an entry for every attempt, and what happened then.
+// TestAudit: an entry for every attempt and its result.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -216,7 +217,7 @@ func TestWaitingNodeHoldsNoWorker(t *testing.T) {
 	})
 }
 
-// TestWorkers: no more nodes than that are at work.
+// TestWorkers: no more nodes run at once than there are workers.
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -231,8 +232,8 @@ func TestWorkers(t *testing.T) {
 	})
 }
 
-// TestNeeds: a node runs after all that it needs; what needs a failed one is
-// skipped, and the others go on.
+// TestNeeds: a node runs after all nodes that it needs; a node that needs a
+// failed one is skipped, and the others go on.
 func TestNeeds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -304,8 +305,8 @@ func TestCanceledWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestCanceledBeforeTheStart: neither what is queued nor what is not submitted yet
-// runs.
+// TestCanceledBeforeTheStart: neither queued nodes nor nodes that are not
+// submitted yet run.
 func TestCanceledBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -320,8 +321,8 @@ func TestCanceledBeforeTheStart(t *testing.T) {
 	})
 }
 
-// TestParentDeadline: the deadline of the whole run ends a node, where its own
-// would have been retried.
+// TestParentDeadline: the deadline of the whole run ends a node; the timeout of
+// an attempt would be retried.
 func TestParentDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -344,7 +345,7 @@ func TestParentDeadline(t *testing.T) {
 	})
 }
 
-// TestCommands: real ones, by the rules.
+// TestCommands runs real commands under the rules.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t,
@@ -366,7 +367,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestDeepGraph: with more paths than could be followed one by one.
+// TestDeepGraph has more paths than could be followed one by one.
 func TestDeepGraph(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -381,7 +382,8 @@ func TestDeepGraph(t *testing.T) {
 	})
 }
 
-// TestTaskDeadline: that of one attempt is RETRIABLE, with a real process.
+// TestTaskDeadline: the timeout of one attempt is RETRIABLE, with a real
+// process.
 func TestTaskDeadline(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, Node{Name: "a", Command: "sleep 60"})

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestInterrupt: ^C kills the commands with what they have started, and the end
-// tells the truth.
+// TestInterrupt: ^C kills the commands with their children, and the last line
+// is right.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	file := write(t, `
@@ -61,7 +61,7 @@ nodes:
 	assert.Eventually(t, func() bool { return gone(child) }, 10*time.Second, 10*time.Millisecond)
 }
 
-// TestInterruptDemo: it leaves no files behind.
+// TestInterruptDemo: the demonstration leaves no files behind.
 func TestInterruptDemo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -1,12 +1,13 @@
-// Pool runs a graph of shell commands, and those that fail for a passing reason
-// again:
+// Pool runs a graph of shell commands, and retries commands that fail for a
+// transient reason:
 //
 //	go run .                     # a demonstration
 //	go run . -config graph.yaml  # your own
 //
-// What happens goes to standard output; the audit log, one line of JSON for every
-// attempt, to standard error. The exit code is 0 if all nodes are completed, 1 if
-// not, 2 if there is nothing to run, and 130 after ^C.
+// Changes of states go to standard output; the audit log, one line of JSON for every
+// attempt, goes to standard error. The exit code is 0 if all nodes are completed, 1 if
+// not, 2 if there is nothing to run, and 130 after ^C. Some nodes of the demonstration
+// fail on purpose: its exit code is 0 if exactly these fail.
 package main
 
 import (
@@ -25,6 +26,9 @@ import (
 //go:embed demo.yaml
 var demo []byte
 
+// demoEnd is the expected end of the demonstration.
+const demoEnd = "4 completed, 3 failed, 2 skipped, 0 canceled"
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second ^C ends the program at once
@@ -35,10 +39,19 @@ func main() {
 func run(ctx context.Context, args []string, out, audit io.Writer) int {
 	flags := flag.NewFlagSet("pool", flag.ContinueOnError)
 	flags.SetOutput(out)
-	file := flags.String("config", "", "the `file` with the graph; without one, a demonstration")
+	file := flags.String("config", "", "the `file` with the graph; without any argument there is a demonstration")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
 	} else if err != nil {
+		return 2
+	}
+	isDemo := len(args) == 0
+	switch {
+	case flags.NArg() > 0:
+		fmt.Fprintf(out, "unexpected argument: %q; the file with the graph is given with -config\n", flags.Arg(0))
+		return 2
+	case *file == "" && !isDemo:
+		fmt.Fprintln(out, "-config: \"\": must be a file")
 		return 2
 	}
 	graph, config, err := load(*file, out)
@@ -47,7 +60,7 @@ func run(ctx context.Context, args []string, out, audit io.Writer) int {
 		return 2
 	}
 	dir := "" // where the program was started
-	if *file == "" {
+	if isDemo {
 		if dir, err = os.MkdirTemp("", "pool-"); err != nil {
 			fmt.Fprintln(out, err)
 			return 2
@@ -60,11 +73,15 @@ func run(ctx context.Context, args []string, out, audit io.Writer) int {
 	graph.Run(ctx, int(config.Workers), policy, shell(dir, out, seconds(config.TimeoutSeconds)))
 
 	completed, canceled := graph.count(Completed), graph.count(Canceled)
-	fmt.Fprintf(out, "%d completed, %d failed, %d skipped, %d canceled\n",
+	end := fmt.Sprintf("%d completed, %d failed, %d skipped, %d canceled",
 		completed, graph.count(Failed), graph.count(Skipped), canceled)
+	fmt.Fprintln(out, end)
 	switch {
 	case canceled > 0:
 		return 130
+	case isDemo && end == demoEnd:
+		fmt.Fprintln(out, "the demonstration is over: what failed was meant to")
+		return 0
 	case completed < len(config.Nodes):
 		return 1
 	default:
@@ -72,7 +89,7 @@ func run(ctx context.Context, args []string, out, audit io.Writer) int {
 	}
 }
 
-// load reads a configuration and makes a graph that tells out what happens.
+// load reads a configuration and makes a graph that prints its changes to out.
 func load(file string, out io.Writer) (*Graph, *Config, error) {
 	text := demo
 	if file != "" {

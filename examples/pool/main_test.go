@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain is the program itself where a test asks for it.
+// TestMain runs the program itself if a test starts this binary.
 func TestMain(m *testing.M) {
 	if os.Getenv("POOL_TEST_MAIN") != "" {
 		main()
@@ -44,7 +44,7 @@ var stamp = regexp.MustCompile(`(?m)^ *\d+\.\d\ds +(\S+) +`)
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	var out, audit buffer
-	assert.Equal(t, 1, run(t.Context(), nil, &out, &audit))
+	assert.Equal(t, 0, run(t.Context(), nil, &out, &audit))
 	text := stamp.ReplaceAllString(out.String(), "$1 ")
 	for _, line := range []string{
 		"task: 3 attempts, 1s ×2 ≤30s, no jitter: waits 1s, 2s; workers: 1",
@@ -56,7 +56,7 @@ func TestDemo(t *testing.T) {
 		"test completed",
 		"deploy skipped: needs secrets, which was not completed",
 		"announce skipped: needs deploy, which was not completed",
-		"4 completed, 3 failed, 2 skipped, 0 canceled",
+		"4 completed, 3 failed, 2 skipped, 0 canceled\nthe demonstration is over: what failed was meant to",
 	} {
 		assert.Contains(t, text, line+"\n")
 	}
@@ -77,6 +77,33 @@ func TestOwnConfig(t *testing.T) {
 	assert.Regexp(t, `(?s)a +running.*from a.*a +completed.*b +running.*from b.*b +completed.*2 completed`, out.String())
 }
 
+// The graph of the demonstration has no special rules if it is given as a file.
+func TestDemoAsOwnConfig(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var out, audit buffer
+	assert.Equal(t, 1, run(t.Context(), []string{"-config", write(t, string(demo))}, &out, &audit))
+	assert.Contains(t, out.String(), "\n"+demoEnd+"\n")
+}
+
+// A demonstration that does not end as expected says so. Here there is no sh.
+func TestDemoFails(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	var out, audit buffer
+	assert.Equal(t, 1, run(t.Context(), nil, &out, &audit))
+	assert.NotContains(t, out.String(), "the demonstration is over")
+}
+
+// Standard error is seen whole, though an error has its last line alone.
+func TestStandardError(t *testing.T) {
+	t.Parallel()
+	var out, audit buffer
+	file := write(t, "retry: {max_attempts: 1}\nnodes: [{name: a, command: 'echo the cause >&2; echo aborted >&2; exit 1'}]")
+	assert.Equal(t, 1, run(t.Context(), []string{"-config", file}, &out, &audit))
+	assert.Contains(t, out.String(), "\nthe cause\naborted\n")
+	assert.Contains(t, out.String(), "failed: task failed after 1 attempt: exit status 1: aborted\n")
+	assert.NotContains(t, audit.String(), "the cause")
+}
+
 func TestTimeoutSeconds(t *testing.T) {
 	t.Parallel()
 	var out, audit buffer
@@ -95,8 +122,13 @@ func TestNothingToRun(t *testing.T) {
 	}{
 		{"help", []string{"-h"}, 0, "-config file"},
 		{"unknown flag", []string{"-x"}, 2, "not defined: -x"},
+		{"flag forgotten", []string{"graph.yaml"}, 2, `unexpected argument: "graph.yaml"; the file with the graph is given with -config`},
+		{"second file", []string{"-config", write(t, nodes), "b.yaml"}, 2, `unexpected argument: "b.yaml"`},
+		{"empty name", []string{"-config", ""}, 2, `-config: "": must be a file`},
+		{"no graph", []string{"--"}, 2, `-config: "": must be a file`},
 		{"no file", []string{"-config", "no-such-file"}, 2, "no-such-file"},
 		{"bad setting", []string{"-config", write(t, "workers: 0"+nodes)}, 2, "workers: 0:"},
+		{"two documents", []string{"-config", write(t, nodes+"\n---"+nodes)}, 2, "a second document: there must be one"},
 		{"bad graph", []string{"-config", write(t, "nodes: [{name: a, command: b, needs: [a]}]")}, 2, `node "a"`},
 	}
 	for _, test := range tests {

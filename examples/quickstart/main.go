@@ -1,11 +1,11 @@
-// Quickstart sends one HTTP request to a server that is having a bad time, and
-// shows how a policy gets it through:
+// Quickstart sends one HTTP request to a server in trouble, and shows how a
+// policy makes it succeed:
 //
 //	go run ./examples/quickstart
 //	go run ./examples/quickstart -attempts 2   # gives up too early: exit code 1
 //
-// The trouble is real: at first nothing listens on the port, then a connection is
-// reset, then the answers are 503 and 429.
+// The failures are real: at first no server listens on the port, then a
+// connection is reset, then the answers are 503 and 429.
 package main
 
 import (
@@ -52,7 +52,8 @@ func run(args []string, out io.Writer) int {
 	return timeline.summarize(answer, err)
 }
 
-// get is all there is to do: a Transport with a Policy under a usual http.Client.
+// get is all the code that is needed: a Transport with a Policy under a usual
+// http.Client.
 func get(policy *retry.Policy, url string, deadline time.Duration) (string, error) {
 	client := &http.Client{Transport: &retryhttp.Transport{Policy: policy}}
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
@@ -70,7 +71,7 @@ func get(policy *retry.Policy, url string, deadline time.Duration) (string, erro
 	if err != nil {
 		return "", err
 	}
-	if resp.StatusCode != http.StatusOK { // what outlives its retries is a response
+	if resp.StatusCode != http.StatusOK { // when retries run out, the last response is returned
 		return "", fmt.Errorf("the last answer was %s", resp.Status)
 	}
 	return fmt.Sprintf("%s: %s", resp.Status, body), nil
@@ -108,7 +109,7 @@ func (t *timeline) print(attempt int, what string, class, wait, problem any) {
 	fmt.Fprintln(t.out, strings.TrimRight(line, " "))
 }
 
-// innermost returns the error without the words around it.
+// innermost returns the innermost error.
 func innermost(err error) error {
 	var gaveUp *retry.Error
 	if errors.As(err, &gaveUp) && gaveUp.Err != nil {
@@ -134,7 +135,7 @@ func (t *timeline) summarize(answer string, err error) int {
 
 func milliseconds(d time.Duration) string { return fmt.Sprintf("%.3fs", d.Seconds()) }
 
-// parse reads the policy, and how the server behaves, from the command line.
+// parse reads the settings of the policy and the server from the command line.
 func parse(args []string, out io.Writer, p *retry.Policy, s *troubledServer) (deadline time.Duration, err error) {
 	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
 	flags.SetOutput(out)

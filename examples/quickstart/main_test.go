@@ -15,8 +15,8 @@ import (
 // fast makes the waits short, and the same every time.
 var fast = []string{"-initial=1ms", "-max-delay=2ms", "-jitter=none", "-retry-after=0s"}
 
-// play runs the program and returns its output, without what differs from run to
-// run.
+// play runs the program and returns its output, without the parts that differ
+// from run to run.
 func play(t *testing.T, args ...string) (code int, output string) {
 	t.Helper()
 	var b bytes.Buffer

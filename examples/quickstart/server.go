@@ -13,8 +13,8 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// troubledServer recovers step by step. It observes the policy to know when the
-// client has been refused.
+// troubledServer recovers step by step. It observes the policy to learn when
+// the client was refused.
 type troubledServer struct {
 	retryAfter time.Duration
 	addr       string
@@ -22,7 +22,7 @@ type troubledServer struct {
 	requests   atomic.Int64
 }
 
-// reserve finds a port on which nothing listens.
+// reserve finds a port on which no server listens.
 func (s *troubledServer) reserve() error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *troubledServer) Observe(_ context.Context, e retry.Event) {
 	}
 	listener, err := net.Listen("tcp", s.addr)
 	if err != nil {
-		return // the port is taken, and the client sees what comes of that
+		return // the port is taken, and the client sees the failure
 	}
 	s.server.Handler = s
 	go func() { _ = s.server.Serve(listener) }()
@@ -66,7 +66,7 @@ func (s *troubledServer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// reset breaks the connection as a crash does: SetLinger(0) makes Close send a
+// reset breaks the connection like a crash: SetLinger(0) makes Close send a
 // RST.
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()

@@ -27,7 +27,7 @@ func BenchmarkNext(b *testing.B) {
 					require.NoError(b, s.create(b.Context()))
 					fill(b, s, rows)
 					plan := dbtest.Explain(b, s.db)
-					require.NoError(b, s.promote(b.Context(), plan))
+					require.NoError(b, s.promoteIn(b.Context(), plan))
 					_, err := s.Claim(b.Context(), plan, 1, s.categories...)
 					require.NoError(b, err)
 					b.Log("\n" + plan.String())
@@ -36,7 +36,7 @@ func BenchmarkNext(b *testing.B) {
 						found, err := s.next(b.Context())
 						require.NoError(b, err)
 						require.Len(b, found, 1, "fewer runs are new than -benchtime asks for")
-						require.NoError(b, s.SucceedAs(b.Context(), s.db, found[0].ID, found[0].Fence, string(passed)))
+						require.NoError(b, s.Succeed(b.Context(), s.db, found[0].Lease, string(passed)))
 					}
 					b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "runs/s")
 				})
@@ -50,13 +50,15 @@ func fill(tb testing.TB, s *store, rows int) {
 	tb.Helper()
 	dbtest.Exec(tb, s.db, `
 		WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < $1 - 1)
-		INSERT INTO runs (id, category, url, submitted_date, status, next_retry_at)
+		INSERT INTO runs (id, category, url, submitted_date, status, state, next_retry_at, due_at)
 		SELECT 'run ' || i, i / 10 % 10, '', {now} - (1000000 + i) * {microsecond},
 			CASE WHEN i % 10 = 0 THEN 'discovered' WHEN i % 2 = 0 THEN 'error' ELSE 'passed' END,
+			CASE WHEN i % 10 = 0 THEN 'ready' WHEN i % 2 = 0 THEN 'waiting' ELSE 'done' END,
+			CASE WHEN i % 10 <> 0 AND i % 2 = 0 THEN {now} + 86400000000 * {microsecond} END,
 			CASE WHEN i % 10 <> 0 AND i % 2 = 0 THEN {now} + 86400000000 * {microsecond} END
 		FROM n`, rows)
 	if len(s.categories) > 0 {
-		dbtest.Exec(tb, s.db, "UPDATE runs SET next_retry_at = {now} WHERE category = '9' AND next_retry_at IS NOT NULL")
+		dbtest.Exec(tb, s.db, "UPDATE runs SET next_retry_at = {now}, due_at = {now} WHERE category = '9' AND due_at IS NOT NULL")
 	}
 	dbtest.Exec(tb, s.db, "ANALYZE runs")
 	if s.db.Dialect == retrytable.PostgreSQL {

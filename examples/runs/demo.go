@@ -36,7 +36,7 @@ func demonstrate(ctx context.Context, p *processor, workers int) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	var processors sync.WaitGroup
-	processors.Go(func() { work(ctx, p, workers) })
+	processors.Go(func() { _ = p.worker(workers).Run(ctx) })
 	defer processors.Wait()
 	defer stop()
 	for {

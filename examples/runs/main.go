@@ -12,7 +12,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/examples/shared"
@@ -27,6 +26,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	initial := flags.Duration("initial-backoff", time.Minute, "the delay after the first failure")
 	longest := flags.Duration("max-backoff", time.Hour, "the longest delay, unless a service asks for more")
 	multiplier := flags.Float64("backoff-multiplier", 2, "how much longer every delay is than the one before")
+	maxElapsed := flags.Duration("max-elapsed", 0, "how long after its first attempt a run may still be retried; 0 is no limit")
 	lease := flags.Duration("lease", time.Minute, "after how long a run is taken from a processor that is dead; an attempt gets half of it")
 	poll := flags.Duration("poll", time.Second, "the pause when there is nothing to do")
 	workers := flags.Int("workers", 2, "how many runs are processed at a time")
@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := shared.Parse(flags, args); err != nil {
 		return err
 	}
-	if err := shared.Positive(flags); err != nil {
+	if err := shared.Positive(flags, "max-elapsed"); err != nil {
 		return err
 	}
 	open := shared.Open
@@ -44,6 +44,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		*lease = shared.Faster(*lease, leaseSpeed)
 	}
 	policy := newPolicy(*maxAttempts, *initial, *longest, *multiplier)
+	policy.MaxElapsed = *maxElapsed
 	if err := policy.Validate(); err != nil {
 		return err
 	}
@@ -63,17 +64,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if !*serve {
 		return demonstrate(ctx, p, *workers)
 	}
-	work(ctx, p, *workers)
-	return ctx.Err()
-}
-
-// work has so many workers process runs until the context is done.
-func work(ctx context.Context, p *processor, workers int) {
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() { p.serve(ctx) })
-	}
-	wg.Wait()
+	return p.worker(*workers).Run(ctx)
 }
 
 // split takes a list with commas apart.

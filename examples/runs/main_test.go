@@ -20,7 +20,7 @@ func TestDemo(t *testing.T) {
 			t.Parallel()
 			out := dbtest.Run(t, run, "-dsn", dsn, "-max-attempts", "5")
 			for _, line := range []string{
-				`policy="run: 5 attempts, 60ms ×2 ≤3.6s, no jitter: waits 60ms, 120ms, 240ms, 480ms; hints ≤168h0m0s; unlimited free rate limits"`,
+				`policy="run: 5 attempts, 60ms ×2 ≤3.6s, no jitter: waits 60ms, 120ms, 240ms, 480ms; hints ≤168h0m0s; 1000 free rate limits"`,
 				`level=WARN msg="retry scheduled" run=orphaned error="retry: worker lost" error_class=retryable attempt=2 delay=60ms`,
 				`level=INFO msg="retry succeeded" run=orphaned attempt=2 status=passed`,
 				`level=INFO msg="retry succeeded" run=flaky attempt=2 status=passed`,
@@ -38,12 +38,12 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// The defaults are those of the document, and -serve ends when it is interrupted.
+// The defaults are 8 attempts, 60 s, ×2, at most 3600 s, and -serve ends when it is interrupted.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	dsn := filepath.Join(t.TempDir(), "runs.db")
 	out, stop := dbtest.Start(t, run, "-serve", "-dsn", dsn, "-categories", "web,api")
-	out.Await(t, `policy="run: 8 attempts, 1m0s ×2 ≤1h0m0s, no jitter: waits 1m0s, 2m0s, 4m0s, 8m0s, 16m0s, …; hints ≤168h0m0s; unlimited free rate limits" categories=web,api`)
+	out.Await(t, `policy="run: 8 attempts, 1m0s ×2 ≤1h0m0s, no jitter: waits 1m0s, 2m0s, 4m0s, 8m0s, 16m0s, …; hints ≤168h0m0s; 1000 free rate limits" categories=web,api`)
 	assert.ErrorIs(t, stop(), context.Canceled)
 	assert.NotContains(t, out.String(), "level=ERROR")
 	assert.FileExists(t, dsn)
@@ -71,7 +71,9 @@ func TestSettings(t *testing.T) {
 		"-lease=0":                "-lease: 0s: must be positive",
 		"-poll=0":                 "-poll: 0s: must be positive",
 		"-workers=0":              "-workers: 0: must be positive",
+		"-serve":                  "the DSN is missing",
 		"-serve -dsn=mysql://x":   "the DSN must be",
+		"-serve -dsn=dbname=x":    "the DSN must be",
 		"-dsn=x -categories=0":    "a temporary one needs postgres://", // so the category is fine
 		"-max-attempts=many":      `invalid value "many" for flag -max-attempts`,
 		"runs":                    "unexpected argument: runs",

@@ -15,8 +15,8 @@ var (
 	errBroken  = retry.MarkFinal(errors.New("no such test"))
 )
 
-// documentPolicy has the defaults of the document, which are those of the flags.
-var documentPolicy = newPolicy(8, time.Minute, time.Hour, 2)
+// defaultPolicy has the defaults of the flags.
+var defaultPolicy = newPolicy(8, time.Minute, time.Hour, 2)
 
 func limited(after time.Duration) error {
 	return retry.MarkRateLimited(errors.New("too many requests"), after)
@@ -24,7 +24,7 @@ func limited(after time.Duration) error {
 
 // calculate is calculate_next_retry; it returns the retry_count to store too.
 func calculate(retryCount int, err error) (d time.Duration, again bool, count int) {
-	next := documentPolicy.Next(retry.State{Failures: retryCount}, err, time.Unix(0, 0))
+	next := defaultPolicy.Next(retry.State{Failures: retryCount}, err, time.Unix(0, 0))
 	return next.Delay, next.Retry, next.State.Failures
 }
 
@@ -53,7 +53,7 @@ func TestMaxAttemptsEnforcement(t *testing.T) {
 		_, again, _ = calculate(retryCount, limited(0))
 		assert.Equal(t, retryCount < 7, again, "without retry_after it is a failure like others")
 	}
-	d := documentPolicy.Next(retry.State{Failures: 7}, errPassing, time.Time{})
+	d := defaultPolicy.Next(retry.State{Failures: 7}, errPassing, time.Time{})
 	assert.ErrorIs(t, d.Err, retry.ErrAttemptsExhausted)
 	assert.EqualError(t, d.Err, "run failed after 8 attempts: connection reset")
 }
@@ -71,7 +71,7 @@ func TestRateLimitedRetryScheduling(t *testing.T) {
 	}
 	d, _, _ := calculate(0, limited(time.Nanosecond))
 	assert.GreaterOrEqual(t, d, time.Second, "a service that says now is not hammered")
-	next := documentPolicy.Next(retry.State{}, limited(8*24*time.Hour), time.Time{})
+	next := defaultPolicy.Next(retry.State{}, limited(8*24*time.Hour), time.Time{})
 	assert.Equal(t, retry.StopRetryAfter, next.Stop, "the ceiling")
 	d, again, count := calculate(5, limited(0))
 	assert.True(t, again)
@@ -94,6 +94,6 @@ func TestErrorClassToString(t *testing.T) {
 		errBroken: "final", errPassing: "retryable", limited(0): "rate_limited", limited(time.Hour): "rate_limited",
 		errors.New("unknown"): "retryable", retry.ErrLost: "retryable",
 	} {
-		assert.Equal(t, want, errorClass(documentPolicy.Classify(err)), err)
+		assert.Equal(t, want, errorClass(defaultPolicy.Classify(err)), err)
 	}
 }

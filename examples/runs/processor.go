@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/examples/shared"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
@@ -21,42 +20,26 @@ type processor struct {
 	log    *slog.Logger
 }
 
-// serve processes runs until the context is done.
-func (p *processor) serve(ctx context.Context) {
-	for ctx.Err() == nil {
-		found, err := p.step(ctx)
-		if err != nil && ctx.Err() == nil {
-			p.log.Error("step", "error", err) // what was claimed comes back with its lease
-		}
-		if err != nil || !found {
-			_ = shared.Wait(ctx, p.poll)
-		}
+// worker processes so many runs at a time.
+func (p *processor) worker(n int) *retrytable.Worker[string] {
+	policy := *p.policy
+	policy.AttemptTimeout = p.Lease / 2
+	return &retrytable.Worker[string]{
+		Table: p.Table, DB: p.db.DB, Policy: &policy, Work: p.process, Concurrency: n, Poll: p.poll,
+		BeforeClaim: p.promote, ClaimArgs: p.categories, FinishArgs: finishArgs, After: p.tell,
+		OnError: func(_ context.Context, err error) {
+			if errors.Is(err, retrytable.ErrLeaseLost) {
+				p.log.Warn("too late", "error", err)
+			} else {
+				p.log.Error("processor", "error", err) // what was claimed comes back with its lease
+			}
+		},
 	}
-}
-
-// step takes over what dead processors have left, and processes one run, if
-// there is one.
-func (p *processor) step(ctx context.Context) (found bool, err error) {
-	lost, err := p.Sweep(ctx, p.db, 10, p.categories...)
-	for _, row := range lost {
-		err = errors.Join(err, p.fail(ctx, row, p.policy.Next(row.State, retry.ErrLost, row.Now()), retry.ErrLost))
-	}
-	if err != nil {
-		return false, err
-	}
-	rows, err := p.next(ctx)
-	for _, row := range rows {
-		err = errors.Join(err, p.process(ctx, row))
-	}
-	return len(rows) > 0, err
 }
 
 // process is process_run and process_replay_result.
-func (p *processor) process(ctx context.Context, row retrytable.Row[string]) error {
-	if d, exhausted := p.policy.Exhausted(row.State, row.Now()); exhausted {
-		return p.fail(ctx, row, d, d.Err)
-	}
-	r, err := p.load(ctx, row)
+func (p *processor) process(ctx context.Context, job *retrytable.Job[string]) error {
+	r, err := p.load(ctx, job.Row)
 	if err != nil {
 		return err
 	}
@@ -65,42 +48,43 @@ func (p *processor) process(ctx context.Context, row retrytable.Row[string]) err
 		attempt = "retry attempt"
 	}
 	p.log.Info(attempt, "run", r.ID, "attempt", r.State.Failures+1, "category", r.category)
-
-	limited, cancel := context.WithTimeout(ctx, p.Lease/2) // so that no lease has to be extended
-	result, err := p.replay(limited, r)
-	cancel()
-	interrupted := ctx.Err() != nil
-	ctx = context.WithoutCancel(ctx) // what has happened is stored all the same
-	switch {
-	case err == nil:
-		return p.succeed(ctx, r, result)
-	case interrupted:
-		return p.lostOr(row, p.Release(ctx, p.db, row.ID, row.Fence))
-	default:
-		return p.fail(ctx, row, p.policy.Next(row.State, err, row.Now()), err)
+	if r.result, err = p.replay(ctx, r); err != nil {
+		return err
 	}
-}
-
-func (p *processor) succeed(ctx context.Context, r *request, result outcome) error {
-	if err := p.SucceedAs(ctx, p.db, r.ID, r.Fence, string(result)); err != nil {
-		return p.lostOr(r.Row, err)
-	}
-	message := "succeeded"
-	if r.previous != nil {
-		message = "retry succeeded"
-	}
-	p.log.Info(message, "run", r.ID, "attempt", r.State.Failures+1, "status", result)
+	job.Data = r
 	return nil
 }
 
-// fail stores what was decided about a failure.
-func (p *processor) fail(ctx context.Context, row retrytable.Row[string], d retry.Decision, failure error) error {
-	class := errorClass(d.Verdict)
-	if err := p.Fail(ctx, p.db, row.ID, row.Fence, d, class); err != nil {
-		return p.lostOr(row, err)
-	}
-	log := p.log.With("run", row.ID, "error", failure, "error_class", class)
+// finishArgs is the status of a success, and the error_class of a failure with the delay
+// of its retry, if there is one.
+func finishArgs(o *retrytable.Outcome[string]) []any {
 	switch {
+	case o.Released:
+		return nil
+	case o.Err == nil:
+		return []any{string(o.Job.Data.(*request).result)}
+	case o.Decision.Retry:
+		return []any{errorClass(o.Decision.Verdict), o.Decision.DelayCeil(time.Microsecond).Microseconds()}
+	default:
+		return []any{errorClass(o.Decision.Verdict), nil}
+	}
+}
+
+// tell logs what was stored about a run.
+func (p *processor) tell(_ context.Context, o *retrytable.Outcome[string]) {
+	d := o.Decision
+	log := p.log.With("run", o.Job.ID)
+	if o.Err != nil && !o.Released {
+		log = log.With("error", o.Err, "error_class", errorClass(d.Verdict))
+	}
+	switch {
+	case o.Released:
+	case o.Err == nil:
+		r, message := o.Job.Data.(*request), "succeeded"
+		if r.previous != nil {
+			message = "retry succeeded"
+		}
+		log.Info(message, "attempt", r.State.Failures+1, "status", r.result)
 	case d.Retry:
 		log.Warn("retry scheduled", "attempt", d.State.Failures+1, "delay", d.Delay)
 	case d.Stop == retry.StopAttempts:
@@ -108,14 +92,4 @@ func (p *processor) fail(ctx context.Context, row retrytable.Row[string], d retr
 	default:
 		log.Error("permanently failed", "reason", d.Stop)
 	}
-	return nil
-}
-
-// lostOr is err, unless it says that the run is somebody else's by now.
-func (p *processor) lostOr(row retrytable.Row[string], err error) error {
-	if errors.Is(err, retrytable.ErrLeaseLost) {
-		p.log.Warn("too late", "run", row.ID)
-		return nil
-	}
-	return err
 }

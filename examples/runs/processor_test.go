@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +19,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
+	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
 // test is a processor whose runs do what the test says.
@@ -27,13 +29,14 @@ type test struct {
 	t    *testing.T
 	errs []error // of the attempts to come; then success
 	logs dbtest.Output
+	late error // of the last run that was somebody else's by its end
 }
 
 func newTest(t *testing.T, db *shared.DB) *test {
 	t.Helper()
 	p := &test{t: t}
 	p.processor = &processor{
-		store: newTestStore(t, db), policy: documentPolicy, poll: time.Millisecond,
+		store: newTestStore(t, db), policy: defaultPolicy, poll: time.Millisecond,
 		log: slog.New(slog.NewTextHandler(&p.logs, nil)),
 		replay: func(context.Context, *request) (outcome, error) {
 			if len(p.errs) == 0 {
@@ -50,9 +53,12 @@ func newTest(t *testing.T, db *shared.DB) *test {
 // one processes one run, or none if found is false.
 func (p *test) one(found bool) {
 	p.t.Helper()
-	got, err := p.step(p.t.Context())
+	n, err := p.worker(1).Once(p.t.Context())
+	if errors.Is(err, retrytable.ErrLeaseLost) {
+		p.late, err = err, nil
+	}
 	require.NoError(p.t, err)
-	require.Equal(p.t, found, got)
+	require.Equal(p.t, found, n > 0)
 }
 
 var changing = regexp.MustCompile(`time=\S+ | category=\S+`)
@@ -69,12 +75,12 @@ func TestRetryWorkflowEndToEnd(t *testing.T) {
 		submit(t, db, "web", "a")
 		p.errs = []error{errPassing, limited(0), limited(2 * time.Hour), errPassing}
 		p.one(true)
-		assert.Equal(t, record{"error", 1, "retryable", time.Minute, false}, read(t, db, "a"))
+		assert.Equal(t, record{"error", 0, "retryable", time.Minute, false}, read(t, db, "a"))
 		p.one(false)
 
 		forward(t, db, time.Minute)
 		p.one(true)
-		assert.Equal(t, record{"error", 2, "rate_limited", 2 * time.Minute, false}, read(t, db, "a"))
+		assert.Equal(t, record{"error", 1, "rate_limited", 2 * time.Minute, false}, read(t, db, "a"))
 
 		forward(t, db, 2*time.Minute)
 		p.one(true)
@@ -85,7 +91,7 @@ func TestRetryWorkflowEndToEnd(t *testing.T) {
 
 		forward(t, db, 3*time.Hour)
 		p.one(true)
-		assert.Equal(t, record{"error", 3, "retryable", 4 * time.Minute, false}, read(t, db, "a"))
+		assert.Equal(t, record{"error", 2, "retryable", 4 * time.Minute, false}, read(t, db, "a"), "not counted anew")
 
 		forward(t, db, 4*time.Minute)
 		p.one(true)
@@ -95,7 +101,7 @@ func TestRetryWorkflowEndToEnd(t *testing.T) {
 }
 
 // A processor picks up a retry when it is due, and not a moment before. The pickup
-// clears next_retry_at and counts the attempt, so that a crash cannot hide it.
+// clears next_retry_at and counts the retry, so that a crash cannot hide it.
 func TestProcessorPicksUpRetryRuns(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
@@ -108,7 +114,7 @@ func TestProcessorPicksUpRetryRuns(t *testing.T) {
 		assert.Equal(t, "error", read(t, db, "a").status, "unchanged while it waits")
 		forward(t, db, 5*time.Second)
 		p.replay = func(context.Context, *request) (outcome, error) {
-			assert.Equal(t, record{"processing", 2, "retryable", 0, true}, read(t, db, "a"))
+			assert.Equal(t, record{"processing", 1, "retryable", 0, true}, read(t, db, "a"))
 			return passed, nil
 		}
 		p.one(true)
@@ -121,12 +127,15 @@ func TestPermanentFailureAfterMaxAttempts(t *testing.T) {
 		p := newTest(t, db)
 		submit(t, db, "web", "a")
 		for attempt := 1; attempt <= 8; attempt++ {
-			p.errs = []error{errPassing}
+			p.replay = func(context.Context, *request) (outcome, error) {
+				assert.Equal(t, attempt-1, read(t, db, "a").retryCount, "retries so far")
+				return "", errPassing
+			}
 			p.one(true)
-			assert.Equal(t, attempt, read(t, db, "a").retryCount)
+			assert.Equal(t, attempt-1, read(t, db, "a").retryCount)
 			forward(t, db, time.Hour)
 		}
-		assert.Equal(t, record{"error", 8, "retryable", 0, false}, read(t, db, "a"))
+		assert.Equal(t, record{"error", 7, "retryable", 0, false}, read(t, db, "a"))
 		p.one(false)
 	})
 }
@@ -142,8 +151,8 @@ func TestFinalErrorIsPermanentFailure(t *testing.T) {
 		forward(t, db, time.Minute)
 		p.one(true)
 		p.one(false)
-		assert.Equal(t, record{"error", 1, "final", 0, false}, read(t, db, "a"))
-		assert.Equal(t, record{"error", 2, "final", 0, false}, read(t, db, "b"))
+		assert.Equal(t, record{"error", 0, "final", 0, false}, read(t, db, "a"))
+		assert.Equal(t, record{"error", 1, "final", 0, false}, read(t, db, "b"))
 	})
 }
 
@@ -156,7 +165,7 @@ func TestSuccessfulRetryClearsRetryFields(t *testing.T) {
 			submit(t, db, "web", string(result))
 			p.errs = []error{errPassing}
 			p.one(true)
-			assert.Equal(t, record{"error", 1, "retryable", time.Minute, false}, read(t, db, string(result)))
+			assert.Equal(t, record{"error", 0, "retryable", time.Minute, false}, read(t, db, string(result)))
 			forward(t, db, time.Minute)
 			before := p.replay
 			p.replay = func(context.Context, *request) (outcome, error) { return result, nil }
@@ -203,6 +212,45 @@ func TestLogging(t *testing.T) {
 	})
 }
 
+// With -max-elapsed, a run ends some time after its first attempt, by the clock of the
+// database, whatever it has waited for. An interrupt before does not begin that time.
+func TestMaxElapsed(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		p := newTest(t, db)
+		limitedPolicy := *defaultPolicy
+		limitedPolicy.MaxElapsed = 2 * time.Hour
+		p.policy = &limitedPolicy
+		submit(t, db, "web", "a")
+		p.errs = []error{limited(time.Hour), limited(time.Hour)}
+		p.one(true)
+		forward(t, db, 90*time.Minute)
+		dbtest.Exec(t, db, "UPDATE runs SET first_attempt_at = first_attempt_at - 5400000000 * {microsecond}")
+		p.one(true)
+		assert.Equal(t, record{"error", 0, "rate_limited", 0, false}, read(t, db, "a"), "an hour more would be too late")
+		lines := p.logged()
+		assert.Contains(t, lines[len(lines)-1], "permanently failed")
+		assert.Contains(t, lines[len(lines)-1], "reason=elapsed")
+	})
+}
+
+// A service that says "later" for ever is no reason to wait for ever.
+func TestFreeRateLimitsEnd(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		p := newTest(t, db)
+		submit(t, db, "web", "a")
+		p.errs = []error{limited(time.Minute), limited(time.Minute), errPassing}
+		p.one(true)
+		dbtest.Exec(t, db, "UPDATE runs SET rate_limited_count = 1000")
+		for range 2 {
+			forward(t, db, time.Hour)
+			p.one(true)
+		}
+		assert.Equal(t, 1, read(t, db, "a").retryCount, "the last wait cost an attempt")
+	})
+}
+
 // A run whose processor died is taken over when its lease has run out, as a
 // failure like others.
 func TestDeadProcessor(t *testing.T) {
@@ -214,15 +262,15 @@ func TestDeadProcessor(t *testing.T) {
 			assert.Equal(t, []string{"a"}, claimed(t, p.store, 1))
 			forward(t, db, 55*time.Second)
 			p.one(false)
-			assert.Equal(t, record{"processing", attempt, map[bool]string{false: "retryable"}[attempt == 1], 0, true}, read(t, db, "a"))
+			assert.Equal(t, record{"processing", attempt - 1, map[bool]string{false: "retryable"}[attempt == 1], 0, true}, read(t, db, "a"))
 			forward(t, db, 5*time.Second)
 			p.one(false)
 			if attempt < 8 {
-				assert.Equal(t, record{"error", attempt, "retryable", min(time.Hour, time.Minute<<(attempt-1)), false}, read(t, db, "a"))
+				assert.Equal(t, record{"error", attempt - 1, "retryable", min(time.Hour, time.Minute<<(attempt-1)), false}, read(t, db, "a"))
 			}
 			forward(t, db, time.Hour)
 		}
-		assert.Equal(t, record{"error", 8, "retryable", 0, false}, read(t, db, "a"))
+		assert.Equal(t, record{"error", 7, "retryable", 0, false}, read(t, db, "a"))
 		lines := p.logged()
 		assert.Equal(t, `level=ERROR msg="max attempts reached" run=a error="retry: worker lost" error_class=retryable attempts=8`, lines[len(lines)-1])
 	})
@@ -234,7 +282,8 @@ func TestLoweredLimit(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		p := newTest(t, db)
 		submit(t, db, "web", "a")
-		dbtest.Exec(t, db, "UPDATE runs SET status = 'error', retry_count = 5, error_class = 'retryable', next_retry_at = {now}")
+		retryIn(t, db, 0, "true")
+		dbtest.Exec(t, db, "UPDATE runs SET attempts = 5, retry_count = 4")
 		p.policy = newPolicy(5, time.Minute, time.Hour, 2)
 		p.replay = func(context.Context, *request) (outcome, error) { panic("must not run") }
 		p.one(true)
@@ -259,10 +308,10 @@ func TestLeaseLost(t *testing.T) {
 					return passed, err
 				}
 				p.one(true)
-				assert.Equal(t, record{"error", 1, "retryable", time.Minute, false}, taken)
+				assert.Equal(t, record{"error", 0, "retryable", time.Minute, false}, taken)
 				assert.Equal(t, taken, read(t, db, "a"))
-				lines := p.logged()
-				assert.Equal(t, `level=WARN msg="too late" run=a`, lines[len(lines)-1])
+				assert.ErrorContains(t, p.late, "job a")
+				assert.Len(t, p.logged(), 1, "that it began")
 			})
 		})
 	}
@@ -273,7 +322,7 @@ func TestAttemptTimeout(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		p := newTest(t, db)
-		p.store = newStore(db, 20*time.Millisecond, nil)
+		p.store = newStore(db, 400*time.Millisecond, nil)
 		submit(t, db, "web", "a")
 		p.replay = func(ctx context.Context, _ *request) (outcome, error) {
 			deadline, _ := ctx.Deadline()
@@ -282,32 +331,43 @@ func TestAttemptTimeout(t *testing.T) {
 			return "", ctx.Err()
 		}
 		p.one(true)
-		assert.Equal(t, record{"error", 1, "retryable", time.Minute, false}, read(t, db, "a"))
+		assert.Equal(t, record{"error", 0, "retryable", time.Minute, false}, read(t, db, "a"))
 	})
 }
 
-// A processor that is interrupted gives its run back, and the attempt does not
+// A processor that is interrupted gives its run back as it was, and the attempt does not
 // count. If the run has come to an end, that is stored.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		p := newTest(t, db)
-		submit(t, db, "web", "a", "b")
-		for id, err := range map[string]error{"a": context.Canceled, "b": nil} {
+		interrupt := func(id string, err error, want record) {
+			submit(t, db, "web", id)
+			if want.errorClass != "" {
+				retryIn(t, db, 0, "id = '"+id+"'")
+			}
 			ctx, stop := context.WithCancel(t.Context())
-			dbtest.Exec(t, db, "UPDATE runs SET status = 'passed' WHERE id <> $1", id)
-			dbtest.Exec(t, db, "UPDATE runs SET status = 'discovered' WHERE id = $1", id)
 			p.replay = func(context.Context, *request) (outcome, error) {
 				stop()
 				return needsReview, err
 			}
-			p.serve(ctx)
-			want := record{status: "needs_review"}
-			if err != nil {
-				want = record{status: "discovered"}
-			}
-			assert.Equal(t, want, read(t, db, id))
+			assert.ErrorIs(t, p.worker(1).Run(ctx), context.Canceled)
+			got := read(t, db, id)
+			got.due = 0
+			assert.Equal(t, want, got)
+			dbtest.Exec(t, db, "DELETE FROM runs")
 		}
+		interrupt("new", context.Canceled, record{status: "discovered"})
+		interrupt("retry", context.Canceled, record{status: "error", errorClass: "retryable"})
+		interrupt("ended", nil, record{status: "needs_review"})
+
+		submit(t, db, "web", "a")
+		retryIn(t, db, 0, "true")
+		rows, err := p.next(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, p.Release(t.Context(), db, rows[0].Lease))
+		assert.Equal(t, []string{"a"}, claimed(t, p.store, 1), "due at once")
+		assert.Equal(t, 1, read(t, db, "a").retryCount)
 	})
 }
 
@@ -316,21 +376,29 @@ func TestDatabaseFails(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		p := newTest(t, db)
-		submit(t, db, "web", "a")
-		dbtest.Exec(t, db, "ALTER TABLE runs RENAME TO gone")
 		ctx, stop := context.WithCancel(t.Context())
-		p.replay = func(context.Context, *request) (outcome, error) {
-			stop()
+		submit(t, db, "web", "first")
+		p.replay = func(_ context.Context, r *request) (outcome, error) {
+			if r.ID == "a" {
+				stop()
+			}
 			return passed, nil
 		}
 		var serving sync.WaitGroup
-		serving.Go(func() { p.serve(ctx) })
-		p.logs.Await(t, `level=ERROR msg=step error="retrytable: sweep: .*runs`)
+		p.poll = 20 * time.Millisecond
+		serving.Go(func() { assert.ErrorIs(t, p.worker(1).Run(ctx), context.Canceled) })
+		p.logs.Await(t, "succeeded run=first")
+		dbtest.Exec(t, db, "ALTER TABLE runs RENAME TO gone")
+		p.logs.Await(t, `level=ERROR msg=processor error="retrytable: (sweep|claim|promote): .*runs`)
 		dbtest.Exec(t, db, "ALTER TABLE gone RENAME TO runs")
+		submit(t, db, "web", "a")
 		serving.Wait()
 		assert.Equal(t, record{status: "passed"}, read(t, db, "a"))
 	})
 }
+
+// large is the length of an answer that is compared whole.
+const large = 1<<20 + 4
 
 // The class of a failure is that of the answer.
 func TestReplay(t *testing.T) {
@@ -348,11 +416,15 @@ func TestReplay(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		case "/cut":
 			w.Header().Set("Content-Length", "10")
+		case "/large":
+			_, _ = w.Write(make([]byte, large-len("answer")))
 		}
 		_, _ = w.Write([]byte("answer"))
 	}))
 	t.Cleanup(server.Close)
 	answer, other := "answer", "other"
+	all := string(make([]byte, large-len(answer))) + answer
+	most := all[:1<<20]
 	tests := []struct {
 		url      string
 		expected *string
@@ -363,8 +435,12 @@ func TestReplay(t *testing.T) {
 		{server.URL, &answer, passed, 0, 0},
 		{server.URL, &other, failed, 0, 0},
 		{server.URL, nil, needsReview, 0, 0},
+		{server.URL + "/large", &all, passed, 0, 0},
+		{server.URL + "/large", &most, failed, 0, 0},
+		{server.URL + "/large", nil, needsReview, 0, 0},
 		{server.URL + "/503", &answer, "", retry.Retryable, 0},
 		{server.URL + "/cut", &answer, "", retry.Retryable, 0},
+		{server.URL + "/cut", nil, "", retry.Retryable, 0},
 		{server.URL + "/404", &answer, "", retry.Final, 0},
 		{server.URL + "/429", &answer, "", retry.RateLimited, 0},
 		{server.URL + "/429-90", &answer, "", retry.RateLimited, 90 * time.Second},
@@ -377,7 +453,7 @@ func TestReplay(t *testing.T) {
 			t.Parallel()
 			got, err := replay(t.Context(), &request{url: test.url, expected: test.expected})
 			assert.Equal(t, test.want, got)
-			v := documentPolicy.Classify(err)
+			v := defaultPolicy.Classify(err)
 			assert.Equal(t, test.class, v.Class, err)
 			assert.Equal(t, test.after, v.After)
 			if err != nil {

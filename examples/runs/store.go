@@ -10,10 +10,11 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
-// schema is what the table has beside the columns of [retrytable.Table.Schema]:
-// status (discovered, processing, passed, needs_review, failed or error),
-// retry_count and next_retry_at of the document, and a lease and a fence, which a
-// claim needs.
+// schema is what a run is to everybody: status is discovered, processing, passed,
+// needs_review, failed or error. What [retrytable.Table.Schema] adds is for processors:
+// the state of the queue, when a retry is due, how many attempts were begun, and a lease
+// and a fence, which a claim needs. A retry that is due is made ready there, and the
+// status stays what it is until the run is processed.
 const schema = `
 CREATE TABLE runs (
 	id             text NOT NULL PRIMARY KEY,
@@ -21,6 +22,9 @@ CREATE TABLE runs (
 	url            text NOT NULL, -- what to replay
 	expected       text,          -- the recorded answer; NULL if somebody has to look at it
 	submitted_date {instant} NOT NULL DEFAULT ({now}),
+	status         text NOT NULL DEFAULT 'discovered',
+	retry_count    bigint NOT NULL DEFAULT 0, -- retries so far: 0 during the first attempt
+	next_retry_at  {instant},     -- NULL if there is none to come
 	error_class    text           -- final, retryable, rate_limited
 );
 `
@@ -28,8 +32,8 @@ CREATE TABLE runs (
 // categoryIndex keeps processors that may not process all categories from looking at
 // the due retries of the others.
 const categoryIndex = `
-CREATE INDEX runs_promote_category ON runs (category, next_retry_at)
-	WHERE status IN ('discovered', 'error') AND next_retry_at IS NOT NULL;
+CREATE INDEX runs_promote_category ON runs (category, due_at)
+	WHERE state IN ('ready', 'waiting') AND due_at IS NOT NULL;
 `
 
 // outcome is what a run that was replayed has come to.
@@ -69,16 +73,20 @@ func newStore(db *shared.DB, lease time.Duration, categories []string) *store {
 func newTable(db *shared.DB, lease time.Duration, where string) *retrytable.Table[string] {
 	return &retrytable.Table[string]{
 		Dialect: db.Dialect, Name: "runs", Lease: lease,
-		Columns: retrytable.Columns{Attempts: "retry_count", Due: "next_retry_at"},
-		Statuses: retrytable.Statuses{
-			Ready: "discovered", Waiting: "error", Running: []string{"processing"},
-			Done: []string{string(passed), string(needsReview), string(failed)}, Dead: "error",
-		},
+		Columns: retrytable.Columns{Status: "state", RateLimited: "rate_limited_count", First: "first_attempt_at"},
 		Where:   where,
-		OrderBy: "submitted_date, id",
+		OrderBy: "submitted_date, id", NoPromote: true, // see promote
 		Set: retrytable.Set{
-			Succeed: "retry_count = 0, error_class = NULL", // clear_retry_fields; the claim has cleared next_retry_at
-			Fail:    "error_class = $1",                    // schedule_retry, mark_run_permanently_failed
+			// What is read here is what was there before: attempts without this one.
+			Claim: "status = 'processing', next_retry_at = NULL, retry_count = attempts",
+			// clear_retry_fields; the claim has cleared next_retry_at
+			Succeed: "status = $1, retry_count = 0, error_class = NULL",
+			// schedule_retry, and with NULL for the delay mark_run_permanently_failed
+			Fail: db.SQL("status = 'error', error_class = $1, next_retry_at = {now} + $2 * {microsecond}"),
+			// As before the claim: a new run, or a retry, which is due.
+			Release: db.SQL(`status = CASE WHEN error_class IS NULL THEN 'discovered' ELSE 'error' END,
+				next_retry_at = CASE WHEN error_class IS NOT NULL THEN {now} END,
+				retry_count = CASE WHEN attempts > 1 THEN attempts - 2 ELSE 0 END`),
 		},
 	}
 }
@@ -91,15 +99,17 @@ func (s *store) create(ctx context.Context) error {
 // next is get_next_run_to_process: it claims the run that was submitted first,
 // among those that are new and those whose retry is due.
 func (s *store) next(ctx context.Context) ([]retrytable.Row[string], error) {
-	if err := s.promote(ctx, s.db); err != nil {
+	if err := s.promote(ctx); err != nil {
 		return nil, err
 	}
 	return s.Claim(ctx, s.db, 1, s.categories...)
 }
 
-// promote makes retries that are due ready. Of several categories, each is asked for
+// promote makes retries that are due ready, in the queue alone. Of several categories, each is asked for
 // by itself: only so does a planner use their index.
-func (s *store) promote(ctx context.Context, db retrytable.DB) error {
+func (s *store) promote(ctx context.Context) error { return s.promoteIn(ctx, s.db) }
+
+func (s *store) promoteIn(ctx context.Context, db retrytable.DB) error {
 	const most = 1000 // of a category; more wait for the next claim
 	if len(s.categories) == 0 {
 		_, err := s.Promote(ctx, db, most)
@@ -119,6 +129,7 @@ type request struct {
 
 	category, url      string
 	expected, previous *string // previous is the error_class of the attempt before
+	result             outcome
 }
 
 func (s *store) load(ctx context.Context, row retrytable.Row[string]) (*request, error) {

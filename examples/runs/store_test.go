@@ -52,7 +52,14 @@ func submit(t *testing.T, db *shared.DB, category string, ids ...string) {
 func forward(t *testing.T, db *shared.DB, d time.Duration) {
 	t.Helper()
 	dbtest.Exec(t, db, `UPDATE runs SET next_retry_at = next_retry_at - $1 * {microsecond},
-		lease_until = lease_until - $1 * {microsecond}`, d.Microseconds())
+		due_at = due_at - $1 * {microsecond}, lease_until = lease_until - $1 * {microsecond}`, d.Microseconds())
+}
+
+// retryIn has runs wait for their first retry.
+func retryIn(t *testing.T, db *shared.DB, d time.Duration, which string) {
+	t.Helper()
+	dbtest.Exec(t, db, `UPDATE runs SET status = 'error', state = 'waiting', attempts = 1, error_class = 'retryable',
+		next_retry_at = {now} + $1 * {microsecond}, due_at = {now} + $1 * {microsecond} WHERE `+which, d.Microseconds())
 }
 
 // newTestStore makes the table runs.
@@ -76,22 +83,21 @@ func claimed(t *testing.T, s *store, n int) (ids []string) {
 	return ids
 }
 
-// The table of the document, in "Example ordering": new runs and those whose
+// One run of each kind, as in the "Example ordering" of the requirements: new runs and those whose
 // retry is due compete by submitted_date.
 func TestGetNextRunToProcessOrdering(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		s := newTestStore(t, db)
 		submit(t, db, "web", "retry ready", "new 1", "new 2", "not ready yet", "failed for good")
-		dbtest.Exec(t, db, `UPDATE runs SET status = 'error', retry_count = 1, error_class = 'retryable',
-			next_retry_at = {now} - 1 * {microsecond} WHERE id = 'retry ready'`)
-		dbtest.Exec(t, db, `UPDATE runs SET status = 'error', retry_count = 1, error_class = 'retryable',
-			next_retry_at = {now} + 86400000000 * {microsecond}, submitted_date = (SELECT submitted_date FROM runs WHERE id = 'new 2')
+		retryIn(t, db, -time.Microsecond, "id = 'retry ready'")
+		retryIn(t, db, 24*time.Hour, "id = 'not ready yet'")
+		dbtest.Exec(t, db, `UPDATE runs SET submitted_date = (SELECT submitted_date FROM runs WHERE id = 'new 2')
 			WHERE id = 'not ready yet'`)
-		dbtest.Exec(t, db, `UPDATE runs SET status = 'error', error_class = 'final',
+		dbtest.Exec(t, db, `UPDATE runs SET status = 'error', state = 'dead', error_class = 'final',
 			submitted_date = {now} - 864000000000 * {microsecond} WHERE id = 'failed for good'`)
 		assert.Equal(t, []string{"retry ready", "new 1", "new 2"}, claimed(t, s, 5))
-		assert.Equal(t, record{"error", 1, "retryable", 24 * time.Hour, false}, read(t, db, "not ready yet"))
+		assert.Equal(t, record{"error", 0, "retryable", 24 * time.Hour, false}, read(t, db, "not ready yet"))
 		forward(t, db, 25*time.Hour)
 		assert.Equal(t, []string{"not ready yet"}, claimed(t, s, 5))
 	})
@@ -108,7 +114,7 @@ func TestNoStarvation(t *testing.T) {
 			old = append(old, fmt.Sprintf("old %02d", i))
 		}
 		submit(t, db, "web", old...)
-		dbtest.Exec(t, db, "UPDATE runs SET status = 'error', retry_count = 1, next_retry_at = {now} + 60000000 * {microsecond}")
+		retryIn(t, db, time.Minute, "true")
 		submit(t, db, "web", "new 1", "new 2", "new 3", "new 4", "new 5")
 		dbtest.Exec(t, db, "UPDATE runs SET submitted_date = {now} WHERE id LIKE 'new%'")
 		assert.Equal(t, []string{"new 1", "new 2"}, claimed(t, s, 2))
@@ -125,8 +131,9 @@ func TestFilteringByAllowedCategories(t *testing.T) {
 		submit(t, db, "batch", "batch new", "batch due", "batch lost")
 		submit(t, db, "web", "web new", "web due", "web lost")
 		submit(t, db, "api", "api")
-		dbtest.Exec(t, db, `UPDATE runs SET status = 'error', next_retry_at = {now} WHERE id LIKE '%due'`)
-		dbtest.Exec(t, db, `UPDATE runs SET status = 'processing', retry_count = 1, lease_until = {now} WHERE id LIKE '%lost'`)
+		retryIn(t, db, 0, "id LIKE '%due'")
+		dbtest.Exec(t, db, `UPDATE runs SET status = 'processing', state = 'running', attempts = 1, lease_until = {now}
+			WHERE id LIKE '%lost'`)
 		lost, err := some.Sweep(t.Context(), db, 10, some.categories...)
 		require.NoError(t, err)
 		require.Len(t, lost, 1)
@@ -145,8 +152,31 @@ func TestCategoriesHaveAnIndex(t *testing.T) {
 		require.NoError(t, s.create(t.Context()))
 		fill(t, s, 20_000)
 		plan := dbtest.Explain(t, db)
-		require.NoError(t, s.promote(t.Context(), plan))
+		require.NoError(t, s.promoteIn(t.Context(), plan))
 		assert.Equal(t, 2, strings.Count(plan.String(), "runs_promote_category"), plan)
+	})
+}
+
+// A retry that is due stays what it is to everybody, until it is processed: an error
+// whose next_retry_at has come. To make it ready is not seen.
+func TestStatusUnchangedUntilProcessed(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		s := newTestStore(t, db)
+		submit(t, db, "web", "older", "a")
+		retryIn(t, db, 0, "id = 'a'")
+		before := read(t, db, "a")
+		assert.Equal(t, []string{"older"}, claimed(t, s, 1), "which makes the other one ready")
+		var state string
+		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT state FROM runs WHERE id = 'a'").Scan(&state))
+		assert.Equal(t, "ready", state)
+		assert.Equal(t, before, read(t, db, "a"))
+		var found string // by the query of whoever looks from outside
+		require.NoError(t, db.QueryRowContext(t.Context(), db.SQL(`SELECT id FROM runs
+			WHERE status = 'discovered' OR status = 'error' AND next_retry_at <= {now} ORDER BY submitted_date`)).Scan(&found))
+		assert.Equal(t, "a", found)
+		assert.Equal(t, []string{"a"}, claimed(t, s, 1))
+		assert.Equal(t, record{"processing", 1, "retryable", 0, true}, read(t, db, "a"))
 	})
 }
 
@@ -161,10 +191,10 @@ func TestRetryStatePersistence(t *testing.T) {
 			rows, err := s.next(t.Context())
 			require.NoError(t, err)
 			require.Len(t, rows, 1)
-			d := documentPolicy.Next(rows[0].State, errPassing, rows[0].Now())
-			require.NoError(t, s.Fail(t.Context(), db, "a", rows[0].Fence, d, errorClass(d.Verdict)))
+			d := defaultPolicy.Next(rows[0].State, errPassing, rows[0].Now())
+			require.NoError(t, s.Fail(t.Context(), db, rows[0].Lease, d, errorClass(d.Verdict), d.Delay.Microseconds()))
 			again := dbtest.Reopen(t, db)
-			want := record{"error", retryCount + 1, "retryable", time.Minute << retryCount, false}
+			want := record{"error", retryCount, "retryable", time.Minute << retryCount, false}
 			assert.Equal(t, want, read(t, again, "a"))
 			forward(t, db, d.Delay)
 			s = newStore(again, time.Minute, nil)

@@ -6,11 +6,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	_ "modernc.org/sqlite"             // the driver "sqlite"
@@ -33,30 +34,29 @@ type DB struct {
 // Of PostgreSQL's, so that a few programs and their tests fit into the usual 100.
 const maxConnections = 8
 
-// Open opens the database that dsn names: postgres://…, or a file for SQLite,
-// which is made if it is missing. An empty dsn is a file that Close removes.
+// Open opens the database that dsn names: postgres://…, or a file for SQLite. A file
+// that is missing is made if its name ends in .db, .sqlite or .sqlite3; any other
+// name is rather a mistake.
 //
 // SQLite is opened for many processes at once: with a write-ahead log, a busy
 // timeout of 10 seconds and transactions that lock at their begin. As it has one
 // writer at a time anyhow, it gets one connection: finish reading rows before the
 // next statement, and use the transaction while there is one.
-func Open(ctx context.Context, dsn string) (*DB, error) {
-	db, err := open(dsn)
-	if err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
-	}
-	if err := db.PingContext(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("open database: %w", err), db.Close())
-	}
-	return db, nil
-}
+func Open(ctx context.Context, dsn string) (*DB, error) { return open(ctx, dsn, create) }
+
+// OpenExisting is Open for a database that has to be there: no file is made.
+func OpenExisting(ctx context.Context, dsn string) (*DB, error) { return open(ctx, dsn, existing) }
+
+// OpenReadOnly is OpenExisting for a database that refuses statements that write.
+func OpenReadOnly(ctx context.Context, dsn string) (*DB, error) { return open(ctx, dsn, readOnly) }
 
 // Temporary opens a place of its own in the database that dsn names, which Close
 // removes: a schema with a random name in PostgreSQL, a file if dsn is empty. It
-// is for demonstrations and tests, which must not meddle with what is there.
+// is for demonstrations and tests, which must not meddle with what is there. A process
+// that is killed leaves it behind: its name begins with retry_ or retry-example-.
 func Temporary(ctx context.Context, dsn string) (*DB, error) {
 	if dsn == "" {
-		return Open(ctx, dsn)
+		return temporaryFile(ctx)
 	}
 	u, err := url.Parse(dsn)
 	if err != nil || !isPostgreSQL(dsn) {
@@ -80,44 +80,101 @@ func Temporary(ctx context.Context, dsn string) (*DB, error) {
 	return db, nil
 }
 
+func temporaryFile(ctx context.Context) (*DB, error) {
+	folder, err := os.MkdirTemp("", "retry-example-")
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	db, err := Open(ctx, filepath.Join(folder, "example.db"))
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	db.remove = func() error { return errors.Join(db.DB.Close(), os.RemoveAll(folder)) }
+	return db, nil
+}
+
 func isPostgreSQL(dsn string) bool {
 	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
 }
 
-func open(dsn string) (db *DB, err error) {
-	if isPostgreSQL(dsn) {
-		db = &DB{Dialect: retrytable.PostgreSQL, DSN: dsn}
-		if db.DB, err = sql.Open("pgx", dsn); err != nil {
-			return nil, err
-		}
+// mode is what opening a database may do to it.
+type mode int
+
+const (
+	create   mode = iota // make it, if it is a file
+	existing             // write to what is there
+	readOnly
+)
+
+func open(ctx context.Context, dsn string, m mode) (*DB, error) {
+	driver, source, err := source(dsn, m)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	db := &DB{DSN: dsn}
+	if db.DB, err = sql.Open(driver, source); err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	if driver == "pgx" {
+		db.Dialect = retrytable.PostgreSQL
 		db.SetMaxOpenConns(maxConnections)
 		db.SetMaxIdleConns(maxConnections)
-		return db, nil
+	} else {
+		db.Dialect = retrytable.SQLite
+		db.SetMaxOpenConns(1)
 	}
-	if strings.Contains(dsn, "://") {
-		return nil, errors.New("the DSN must be postgres://… or the name of a file")
+	if err := db.PingContext(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open database: %w", err), db.Close())
 	}
-	db = &DB{Dialect: retrytable.SQLite, DSN: dsn}
-	if dsn == "" {
-		folder, err := os.MkdirTemp("", "retry-example-")
-		if err != nil {
-			return nil, err
-		}
-		db.DSN = filepath.Join(folder, "example.db")
-		db.remove = func() error { return errors.Join(db.DB.Close(), os.RemoveAll(folder)) }
-	}
-	if db.DB, err = sql.Open("sqlite", SQLiteSource(db.DSN)); err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(1)
 	return db, nil
+}
+
+// source returns a driver and what it opens.
+func source(dsn string, m mode) (driver, name string, err error) {
+	if dsn == "" {
+		return "", "", errors.New("the DSN is missing: postgres://… or the name of a file")
+	}
+	if isPostgreSQL(dsn) {
+		return postgreSQLSource(dsn, m)
+	}
+	_, err = os.Stat(dsn)
+	missing := errors.Is(err, fs.ErrNotExist)
+	switch known := slices.Contains([]string{".db", ".sqlite", ".sqlite3"}, filepath.Ext(dsn)); {
+	case missing && !known: // not shown: it may have a password
+		return "", "", errors.New("the DSN must be postgres://… or the name of a file; a new one ends in .db, .sqlite or .sqlite3")
+	case missing && m != create:
+		return "", "", err
+	case m == readOnly:
+		return "sqlite", sqliteSource(dsn) + "&mode=rw&_pragma=query_only(1)", nil
+	case m == existing:
+		return "sqlite", SQLiteSource(dsn) + "&mode=rw", nil
+	default:
+		return "sqlite", SQLiteSource(dsn), nil
+	}
+}
+
+func postgreSQLSource(dsn string, m mode) (driver, name string, err error) {
+	if m != readOnly {
+		return "pgx", dsn, nil
+	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return "", "", errors.New("the DSN must be a URL: postgres://user@host/name") // err shows its password
+	}
+	settings := u.Query()
+	settings.Set("default_transaction_read_only", "on")
+	u.RawQuery = settings.Encode()
+	return "pgx", u.String(), nil
 }
 
 // SQLiteSource is what [Open] has the driver open for a file.
 func SQLiteSource(file string) string {
+	return sqliteSource(file) + "&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)"
+}
+
+func sqliteSource(file string) string {
 	u := url.URL{Path: file} // escapes what is special in a URI
-	return "file:" + u.EscapedPath() +
-		"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)"
+	return "file:" + u.EscapedPath() + "?_txlock=immediate&_pragma=busy_timeout(10000)"
 }
 
 // Close closes the database, and removes it if it is temporary.
@@ -137,12 +194,13 @@ func (db *DB) Close() error {
 // Instants are timestamptz in PostgreSQL and microseconds since 1970 in SQLite,
 // as in retrytable. Read them with an [Instant].
 func (db *DB) SQL(statement string) string {
-	instant, now, microsecond := "timestamptz", "statement_timestamp()", "interval '1 microsecond'"
+	const instants = retrytable.DefaultInstants
+	microsecond := "interval '1 microsecond'"
 	if db.Dialect == retrytable.SQLite {
-		instant, microsecond = "INTEGER", "1"
-		now = "(CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000)"
+		microsecond = "1"
 	}
-	return strings.NewReplacer("{instant}", instant, "{now}", now, "{microsecond}", microsecond).Replace(statement)
+	return strings.NewReplacer("{instant}", instants.SQLType(db.Dialect), "{now}", instants.Now(db.Dialect),
+		"{microsecond}", microsecond).Replace(statement)
 }
 
 // Create executes a schema, in the words of [DB.SQL], unless there is a table or an
@@ -190,19 +248,4 @@ func Query[T any](
 }
 
 // Instant reads an instant of either database, in UTC. NULL is the zero Time.
-type Instant struct{ time.Time }
-
-// Scan implements [sql.Scanner].
-func (i *Instant) Scan(value any) error {
-	switch v := value.(type) {
-	case nil:
-		i.Time = time.Time{}
-	case time.Time:
-		i.Time = v.UTC()
-	case int64:
-		i.Time = time.UnixMicro(v).UTC()
-	default:
-		return fmt.Errorf("not an instant: %T", value)
-	}
-	return nil
-}
+type Instant = retrytable.Instant

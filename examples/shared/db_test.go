@@ -4,7 +4,10 @@ package shared_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -36,15 +39,13 @@ func TestExplain(t *testing.T) {
 // The database of a demonstration goes with it.
 func TestTemporary(t *testing.T) {
 	t.Parallel()
-	for _, open := range []func(context.Context, string) (*shared.DB, error){shared.Open, shared.Temporary} {
-		db, err := open(t.Context(), "")
-		require.NoError(t, err)
-		dbtest.Exec(t, db, "CREATE TABLE x (id bigint)")
-		assert.FileExists(t, db.DSN)
-		require.NoError(t, db.Close())
-		assert.NoDirExists(t, filepath.Dir(db.DSN))
-	}
-	_, err := shared.Temporary(t.Context(), filepath.Join(t.TempDir(), "test.db"))
+	db, err := shared.Temporary(t.Context(), "")
+	require.NoError(t, err)
+	dbtest.Exec(t, db, "CREATE TABLE x (id bigint)")
+	assert.FileExists(t, db.DSN)
+	require.NoError(t, db.Close())
+	assert.NoDirExists(t, filepath.Dir(db.DSN))
+	_, err = shared.Temporary(t.Context(), filepath.Join(t.TempDir(), "test.db"))
 	assert.ErrorContains(t, err, "a temporary one needs postgres://")
 }
 
@@ -89,17 +90,71 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// opener is Open, OpenExisting or OpenReadOnly.
+type opener = func(context.Context, string) (*shared.DB, error)
+
+// A DSN that cannot be right is an error, which does not show it, and no new file of
+// that name.
 func TestOpenFails(t *testing.T) {
 	t.Parallel()
+	folder := t.TempDir()
+	text := filepath.Join(folder, "text")
+	require.NoError(t, os.WriteFile(text, []byte("this is a text, and no database"), 0o600))
 	for dsn, want := range map[string]string{
-		"mysql://root@127.0.0.1/test":           "open database: the DSN must be postgres://… or the name of a file",
-		"postgres://postgres@127.0.0.1:1/test":  "open database: ",
-		"postgres://postgres@127.0.0.1:x/test":  "open database: ",
-		filepath.Join(t.TempDir(), "no", "dir"): "open database: unable to open database file",
+		"":                                            "the DSN is missing: postgres://… or the name of a file",
+		"mysql://root:secret@h/test":                  "the DSN must be postgres://… or the name of a file",
+		"host=h password=secret":                      "the DSN must be postgres://… or the name of a file; a new one ends in .db, .sqlite or .sqlite3",
+		filepath.Join(folder, "host=h"):               "the DSN must be",
+		filepath.Join(folder, "data"):                 "the DSN must be",
+		filepath.Join(folder, ".db5"):                 "the DSN must be",
+		"postgres://postgres:secret@127.0.0.1:1/test": "",
+		"postgres://postgres:secret@127.0.0.1:x/test": "",
+		text:   "file is not a database",
+		folder: "unable to open database file",
 	} {
-		_, err := shared.Open(t.Context(), dsn)
-		assert.ErrorContains(t, err, want, dsn)
+		for _, open := range []opener{shared.Open, shared.OpenExisting, shared.OpenReadOnly} {
+			_, err := open(t.Context(), dsn)
+			assert.ErrorContains(t, err, "open database: "+want, dsn)
+			assert.NotContains(t, fmt.Sprint(err), "secret")
+		}
 	}
+	missing := filepath.Join(folder, "no", "test.db")
+	_, err := shared.Open(t.Context(), missing)
+	assert.ErrorContains(t, err, "open database: unable to open database file")
+	for _, open := range []opener{shared.OpenExisting, shared.OpenReadOnly} {
+		_, err := open(t.Context(), missing)
+		assert.ErrorIs(t, err, fs.ErrNotExist)
+		_, err = open(t.Context(), filepath.Join(folder, "typo.db"))
+		assert.ErrorIs(t, err, fs.ErrNotExist)
+	}
+	files, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	assert.Len(t, files, 1, "none is made")
+}
+
+// One that has to be there can be written to, if it is not for reading only.
+func TestOpenExisting(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		dbtest.Exec(t, db, "CREATE TABLE x (id bigint)")
+		again, err := shared.OpenExisting(t.Context(), db.DSN)
+		require.NoError(t, err)
+		dbtest.Exec(t, again, "INSERT INTO x VALUES (7)")
+		require.NoError(t, again.Close())
+
+		again, err = shared.OpenReadOnly(t.Context(), db.DSN)
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, again.Close()) }()
+		for _, statement := range []string{"INSERT INTO x VALUES (8)", "DROP TABLE x", "CREATE INDEX y ON x (id)"} {
+			_, err = again.ExecContext(t.Context(), statement)
+			assert.ErrorContains(t, err, map[retrytable.Dialect]string{
+				retrytable.PostgreSQL: "read-only transaction", retrytable.SQLite: "readonly database",
+			}[db.Dialect])
+		}
+		var id int
+		require.NoError(t, again.QueryRowContext(t.Context(), "SELECT id FROM x").Scan(&id))
+		assert.Equal(t, 7, id)
+	})
 }
 
 // Instants are written and read, compared, and moved by microseconds.
@@ -116,7 +171,7 @@ func TestInstants(t *testing.T) {
 
 		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT NULL").Scan(&at))
 		assert.True(t, at.IsZero())
-		assert.ErrorContains(t, db.QueryRowContext(t.Context(), "SELECT 'soon'").Scan(&at), "not an instant: string")
+		assert.ErrorContains(t, db.QueryRowContext(t.Context(), "SELECT 'soon'").Scan(&at), "is no instant")
 	})
 }
 

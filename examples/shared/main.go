@@ -96,7 +96,7 @@ func number(f *flag.Flag) (n float64, ok bool) {
 
 // DSN adds the flag for [Open].
 func DSN(flags *flag.FlagSet) *string {
-	return flags.String("dsn", "", "the database: postgres://user@host/name, or a file for SQLite; a temporary file if empty")
+	return flags.String("dsn", "", "the database: postgres://user@host/name, or a file for SQLite; a demonstration needs none")
 }
 
 // Serve adds the flag that tells a demonstration from the real thing.

@@ -49,7 +49,7 @@ func (s *service) handler() http.Handler {
 	})
 	handle("GET /task/{id}", func(r *http.Request) (any, error) {
 		var t task
-		err := s.inTx(r.Context(), func(ctx context.Context, tx *transaction) (err error) {
+		err := s.inTx(r.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
 			t, err = s.task(ctx, tx, r.PathValue("id"))
 			return err
 		})
@@ -78,8 +78,33 @@ func (s *service) handler() http.Handler {
 	})
 	mux.HandleFunc("GET /dag", s.dag)
 	mux.Handle("GET /metrics", s.counts.handler())
-	return s.onlyStorable(mux)
+	return s.onlyStorable(s.inJSON(mux))
 }
+
+// inJSON answers in JSON what the mux has no pattern for: 404, 405 with its Allow.
+func (s *service) inJSON(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := mux.Handler(r); pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		said := &withoutBody{ResponseWriter: w}
+		mux.ServeHTTP(said, r)
+		s.answer(w, r, func(*http.Request) (any, error) {
+			return nil, &problem{said.code, fmt.Sprintf("%s %s: %s", r.Method, r.URL.Path, strings.ToLower(http.StatusText(said.code)))}
+		})
+	})
+}
+
+// withoutBody keeps the code of an answer, and its headers.
+type withoutBody struct {
+	http.ResponseWriter
+
+	code int
+}
+
+func (w *withoutBody) WriteHeader(code int)        { w.code = code }
+func (w *withoutBody) Write(p []byte) (int, error) { return len(p), nil }
 
 // onlyStorable lets nothing pass that cannot be the name of anything.
 func (s *service) onlyStorable(next http.Handler) http.Handler {

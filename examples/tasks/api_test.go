@@ -3,7 +3,9 @@ package main
 
 import (
 	"database/sql"
+	"html"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
+	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
 // Section 11: what is wrong is refused, with its task, its field and its value,
@@ -43,7 +46,7 @@ func TestBadRequests(t *testing.T) {
 			},
 			{
 				"POST", "/task", `[{"id": "a", "retry": {"max_retries": 11}}]`, bad,
-				`task "a": retry: max_retries: 11: must be at most 10`,
+				`task "a": retry: ` + `retry: invalid policy: max_attempts: 12: must be at most 11`,
 			},
 			{
 				"POST", "/task", `[{"id": "a"}, {"id": "b", "retry": {"max_retries": 1, "initial_delay_secs": 0}}]`, bad,
@@ -69,6 +72,9 @@ func TestBadRequests(t *testing.T) {
 			{"GET", "/task/nobody", "", gone, "task nobody: not found"},
 			{"PATCH", "/task/nobody", `{}`, gone, "task nobody: not found"},
 			{"POST", "/task/nobody/cancel", "", gone, "task nobody: not found"},
+			{"POST", "/batch/none/stop", "", gone, "batch none: not found"},
+			{"GET", "/nothing", "", gone, "GET /nothing: not found"},
+			{"DELETE", "/task", "", http.StatusMethodNotAllowed, "DELETE /task: method not allowed"},
 			{"PATCH", "/task/" + id, `{"status": "RetryPending"}`, bad, `status: "RetryPending": must be Success or Failure`},
 			{
 				"PATCH", "/task/" + id, `{"new_success": -1, "new_failures": -2}`, bad,
@@ -167,10 +173,10 @@ func TestDAGPage(t *testing.T) {
 <strong>&lt;b&gt;Parent&lt;/b&gt;</strong> RetryPending
 <p>attempt 1 of 0…1</p>
 <p>next retry at <time>04:05:17.000</time> UTC, in 10s</p>
-<p title="explicit: bad data">explicit: bad data</p>`)
+<p class="reason" title="explicit: bad data">explicit: bad data</p>`)
 		assert.Contains(t, page, `<div class="task Waiting" id="`+ids["grandchild"]+`" style="left: 700px; top: 0px">`)
 		assert.Equal(t, 2, strings.Count(page, "<line "))
-		assert.Contains(t, page, `<line x1="280" y1="43" x2="350" y2="43"`)
+		assert.Contains(t, page, `<line x1="280" y1="53" x2="350" y2="53"`)
 		assert.Equal(t, 3, strings.Count(page, `<div class="task `))
 
 		page = e.text("/dag?batch=" + other["batch"])
@@ -178,4 +184,52 @@ func TestDAGPage(t *testing.T) {
 		assert.Contains(t, page, "<p>attempt 0 of 0…1</p>")
 		assert.NotContains(t, page, "next retry")
 	})
+}
+
+// The page of a long chain takes no longer than that of as many tasks without links.
+func TestDAGOfLongChain(t *testing.T) {
+	t.Parallel()
+	const n = 50_000
+	nodes, links := map[string]*node{}, make([][2]string, 0, 2*n)
+	for i := range n {
+		nodes[strconv.Itoa(i)] = &node{}
+		if i > 0 { // the last link first, which takes the most passes over all of them
+			links = append(links, [2]string{strconv.Itoa(n - i - 1), strconv.Itoa(n - i)}, [2]string{"0", strconv.Itoa(i)})
+		}
+	}
+	arranged := make(chan bool)
+	go func() {
+		arrange(nodes, links)
+		close(arranged)
+	}()
+	select {
+	case <-arranged:
+	case <-time.After(20 * time.Second):
+		require.Fail(t, "not arranged")
+	}
+	for i := range n {
+		require.Equal(t, i*columnWidth, nodes[strconv.Itoa(i)].X)
+	}
+}
+
+// The kind of a failure and its cause are seen, and a page of many tasks reloads
+// itself less often.
+func TestDAGPageShowsCauses(t *testing.T) {
+	t.Parallel()
+	db := dbtest.New(t, retrytable.SQLite)
+	e := newEnv(t, db)
+	const reason = `webhook_failure: Post "http://a-host-with-a-name.example:8080/a/long/path": dial tcp 127.0.0.1:8080: connect: connection refused`
+	id := e.post(`[{"id": "a", "name": "A", "kind": "x"}]`)["a"]
+	dbtest.Exec(t, e.db, "UPDATE task SET failure_reason = $1", reason)
+	page := e.text("/dag")
+	assert.Contains(t, page, id)
+	assert.Contains(t, html.UnescapeString(page), ">webhook_failure: Post \"h… dial tcp 127.0.0.1:8080: connect: connection refused</p>")
+	assert.Contains(t, html.UnescapeString(page), reason, "all of it, to point at")
+	assert.Contains(t, page, `http-equiv="refresh" content="1"`)
+	dbtest.Exec(t, e.db, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500)
+		INSERT INTO task (id, batch_id, position, local_id, name, kind, timeout, max_concurrency, waiting_for, created_at, last_updated)
+		SELECT i, 'large', 0, i, 'Name', 'x', 60, 0, 0, {now}, {now} FROM n`)
+	assert.Contains(t, e.text("/dag?batch=large"), `http-equiv="refresh" content="4"`)
+	assert.Equal(t, "a b", brief("a\n\tb"))
+	assert.Len(t, []rune(brief(strings.Repeat("é", 79))), 78)
 }

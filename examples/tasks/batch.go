@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"errors"
 	"fmt"
 	"net/http"
@@ -82,7 +83,7 @@ func (s *service) create(ctx context.Context, batch []newTask) (created []task, 
 	for _, t := range batch {
 		ids[t.ID] = rand.Text()
 	}
-	err = s.inTx(ctx, func(ctx context.Context, tx *transaction) error {
+	err = s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		created = nil
 		for i, t := range batch {
 			if err := s.insert(ctx, tx, batchID, i, t, ids); err != nil {
@@ -100,7 +101,7 @@ func (s *service) create(ctx context.Context, batch []newTask) (created []task, 
 }
 
 func (s *service) insert(
-	ctx context.Context, tx *transaction, batchID string, position int, t newTask, ids map[string]string,
+	ctx context.Context, tx *sql.Tx, batchID string, position int, t newTask, ids map[string]string,
 ) error {
 	parents := map[string]bool{}
 	for _, parent := range t.Dependencies {

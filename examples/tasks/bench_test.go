@@ -36,7 +36,7 @@ func BenchmarkStart(b *testing.B) {
 				require.NoError(b, err)
 				b.Log("\n" + plan.String())
 				for b.Loop() {
-					more, err := s.startNext(b.Context())
+					more, err := startNext(b.Context(), s)
 					require.NoError(b, err)
 					require.True(b, more, "fewer tasks are pending than -benchtime asks for")
 					b.StopTimer()

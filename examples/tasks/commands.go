@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"fmt"
+	"net/http"
 )
 
 // cancellation ends tasks for good, whatever they were about to do; which ones is to
@@ -30,7 +33,7 @@ func (s *service) unpause(ctx context.Context, id string) (task, error) {
 
 // command executes what a user wants of a task, if its status allows that.
 func (s *service) command(ctx context.Context, id, statement string) (t task, err error) {
-	err = s.inTx(ctx, func(ctx context.Context, tx *transaction) error {
+	err = s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		done, err := s.update(ctx, tx, statement, id)
 		if err != nil {
 			return err
@@ -41,7 +44,7 @@ func (s *service) command(ctx context.Context, id, statement string) (t task, er
 		if len(done) == 0 {
 			return conflict(t, "does not allow that")
 		}
-		s.tell(tx, t, t.Status, t.Attempt)
+		s.tell(ctx, t, t.Status, t.Attempt)
 		if t.Status == canceled {
 			return s.ended(ctx, tx, id, canceled)
 		}
@@ -52,14 +55,26 @@ func (s *service) command(ctx context.Context, id, statement string) (t task, er
 
 // stopBatch cancels what is not at its end, what waits for its retry included.
 func (s *service) stopBatch(ctx context.Context, batch string) (ids []string, err error) {
-	err = s.inTx(ctx, func(ctx context.Context, tx *transaction) (err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		ids, err = s.update(ctx, tx, cancellation+"batch_id = $1 RETURNING id", batch)
 		for _, id := range ids {
 			t, readErr := s.task(ctx, tx, id)
-			s.tell(tx, t, canceled, t.Attempt)
+			s.tell(ctx, t, canceled, t.Attempt)
 			err = errors.Join(err, readErr)
 		}
-		return err
+		if err != nil || len(ids) > 0 {
+			return err
+		}
+		return s.thereIsBatch(ctx, tx, batch)
 	})
 	return ids, err
+}
+
+func (s *service) thereIsBatch(ctx context.Context, tx *sql.Tx, batch string) error {
+	var exists bool
+	err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM task WHERE batch_id = $1)", batch).Scan(&exists)
+	if err == nil && !exists {
+		err = &problem{http.StatusNotFound, fmt.Sprintf("batch %s: not found", batch)}
+	}
+	return err
 }

@@ -56,7 +56,7 @@ func crashWorker(ctx context.Context, db *shared.DB) error {
 	return errors.New("work has ended")
 }
 
-// Workers are killed every 20 to 80 ms, by others or by their task, while 200
+// Workers are killed every 30 to 130 ms, by others or by their task, while 200
 // tasks run. Each task ends, none is begun more often than its limit, and those
 // that kill their worker fail.
 func TestCrash(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/examples/shared"
@@ -19,9 +20,13 @@ var dagPage = template.Must(template.New("dag").Parse(dagHTML))
 
 // The places of nodes on the page.
 const (
-	nodeWidth, nodeHeight   = 280, 86
+	nodeWidth, nodeHeight   = 280, 106
 	columnWidth, lineHeight = nodeWidth + 70, nodeHeight + 24
 )
+
+// tasksPerSecond is how many tasks the page shows anew in each second: one with more
+// reloads itself less often.
+const tasksPerSecond = 500
 
 // node is a task on the page.
 type node struct {
@@ -29,6 +34,7 @@ type node struct {
 
 	X, Y     int
 	Progress string
+	Brief    string        // of the FailureReason
 	NextIn   time.Duration // if there is a NextRetryAt
 }
 
@@ -50,6 +56,7 @@ func (s *service) dag(w http.ResponseWriter, r *http.Request) {
 // dagData is what the page shows.
 type dagData struct {
 	Batch                                string
+	Reload                               int // in so many seconds
 	Nodes                                []*node
 	Edges                                []edge
 	Width, Height, NodeWidth, NodeHeight int
@@ -72,17 +79,13 @@ func (s *service) layout(ctx context.Context, batch string) (*dagData, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := &dagData{Batch: batch, NodeWidth: nodeWidth, NodeHeight: nodeHeight}
+	page := &dagData{Batch: batch, Reload: 1 + len(tasks)/tasksPerSecond, NodeWidth: nodeWidth, NodeHeight: nodeHeight}
 	nodes := map[string]*node{}
 	for _, t := range tasks {
-		n := &node{task: t, Progress: attempt(&t), NextIn: nextIn(&t)}
+		n := &node{task: t, Progress: attempt(&t), Brief: brief(t.FailureReason), NextIn: nextIn(&t)}
 		nodes[t.ID], page.Nodes = n, append(page.Nodes, n)
 	}
-	for range tasks { // the longest path has no more steps
-		for _, l := range links {
-			nodes[l[1]].X = max(nodes[l[1]].X, nodes[l[0]].X+columnWidth)
-		}
-	}
+	arrange(nodes, links)
 	lines := map[int]int{}
 	for _, n := range page.Nodes {
 		n.Y = lines[n.X] * lineHeight
@@ -94,6 +97,41 @@ func (s *service) layout(ctx context.Context, batch string) (*dagData, error) {
 		page.Edges = append(page.Edges, edge{from.X + nodeWidth, from.Y + nodeHeight/2, to.X, to.Y + nodeHeight/2})
 	}
 	return page, nil
+}
+
+// arrange gives each node the column after the last one that it depends on. A node is
+// done when all of these are, so that the time is in proportion to nodes and links.
+func arrange(nodes map[string]*node, links [][2]string) {
+	children, missing := map[string][]string{}, map[string]int{}
+	for _, l := range links {
+		children[l[0]] = append(children[l[0]], l[1])
+		missing[l[1]]++
+	}
+	var done []string
+	for id := range nodes {
+		if missing[id] == 0 {
+			done = append(done, id)
+		}
+	}
+	for i := 0; i < len(done); i++ {
+		for _, child := range children[done[i]] {
+			nodes[child].X = max(nodes[child].X, nodes[done[i]].X+columnWidth)
+			if missing[child]--; missing[child] == 0 {
+				done = append(done, child)
+			}
+		}
+	}
+}
+
+// brief is the kind of a failure, which comes first, and its cause, which comes last:
+// between them is mostly a URL.
+func brief(reason string) string {
+	const most, head = 78, 24
+	all := []rune(strings.Join(strings.Fields(reason), " "))
+	if len(all) <= most {
+		return string(all)
+	}
+	return string(all[:head]) + "…" + string(all[len(all)-(most-head-1):])
 }
 
 // attempt says at which attempt a task is, the first being 0.

@@ -110,9 +110,24 @@ func (e *env) setClock(seconds float64) {
 	e.clock.Set(e.t, epoch.Add(time.Duration(seconds*float64(time.Second))))
 }
 
+// startNext starts the task whose turn it is, and reports whether there was one.
+func (e *env) startNext(ctx context.Context) (bool, error) { return startNext(ctx, e.service) }
+
+func startNext(ctx context.Context, s *service) (bool, error) {
+	rows, err := s.claim(ctx)
+	if err != nil || len(rows) == 0 {
+		return false, err
+	}
+	return true, s.start(context.WithoutCancel(ctx), rows[0])
+}
+
 func (e *env) step() {
 	e.t.Helper()
-	for _, loop := range []func(context.Context) (bool, error){e.timeouts, e.retries, e.startNext, e.deliver} {
+	deliver := func(ctx context.Context) (bool, error) {
+		n, err := e.deliverer().Once(ctx)
+		return n > 0, err
+	}
+	for _, loop := range []func(context.Context) (bool, error){e.timeouts, e.retries, e.startNext, deliver} {
 		for more := true; more; {
 			var err error
 			more, err = loop(e.t.Context())

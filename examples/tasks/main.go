@@ -1,8 +1,8 @@
 // Tasks is a service that runs graphs of tasks by calling webhooks, and runs the
-// ones that fail again. Section numbers are those of the document it follows.
+// ones that fail again. Section numbers in comments are those of README.md.
 //
-//	go run .         # a demonstration
-//	go run . -serve  # the service
+//	go run .                        # a demonstration
+//	go run . -serve -dsn tasks.db   # the service
 package main
 
 import (
@@ -94,14 +94,11 @@ func (s *service) serve(ctx context.Context, listener net.Listener, handler http
 
 // work runs the loops until the context is done, and what was begun is finished.
 func (s *service) work(ctx context.Context) {
-	const starters = 4
 	var wg sync.WaitGroup
-	for range starters {
-		wg.Go(func() { s.loop(ctx, "start", s.second, s.startNext) })
-	}
+	wg.Go(func() { s.loop(ctx, "start", s.second, s.starter(&wg)) })
 	wg.Go(func() { s.loop(ctx, "timeout", s.second, s.timeouts) })
 	wg.Go(func() { s.loop(ctx, "retry", s.interval, s.retries) })
-	wg.Go(func() { s.loop(ctx, "webhook", s.second, s.deliver) })
+	wg.Go(func() { _ = s.deliverer().Run(ctx) })
 	wg.Wait()
 }
 

@@ -60,8 +60,8 @@ func (t *trigger) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// policy is r as the library has it, without jitter, which the document does not
-// ask for. A second is how long the seconds of r last. No policy is no retry.
+// policy is r as the library has it, without jitter: callers are promised the delays
+// that they ask for. A second is how long the seconds of r last. No policy is no retry.
 func (r *retryPolicy) policy(second time.Duration) *retry.Policy {
 	if r == nil {
 		return &retry.Policy{Name: "task", MaxAttempts: 1}
@@ -78,8 +78,7 @@ func (r *retryPolicy) policy(second time.Duration) *retry.Policy {
 	}
 }
 
-// classify lets those failures be retried that the policy is for. An attempt that
-// was lost with its worker is none of them: it is retried anyhow.
+// classify lets those failures be retried that the policy is for.
 func (r *retryPolicy) classify(err error) retry.Verdict {
 	var f *failure
 	if !errors.As(err, &f) {
@@ -105,12 +104,16 @@ func (r *retryPolicy) validate(limits retryLimits) error {
 		}
 	}
 	check(r.MaxRetries >= 1, "max_retries", r.MaxRetries, "at least 1")
-	check(r.MaxRetries <= limits.maxRetries, "max_retries", r.MaxRetries, fmt.Sprintf("at most %d", limits.maxRetries))
 	check(r.InitialDelaySecs >= 1, "initial_delay_secs", r.InitialDelaySecs, "at least 1")
 	check(r.BackoffMultiplier >= 1, "backoff_multiplier", r.BackoffMultiplier, "at least 1.0")
 	check(r.MaxDelaySecs >= r.InitialDelaySecs, "max_delay_secs", r.MaxDelaySecs,
 		fmt.Sprintf("at least the initial_delay_secs of %d", r.InitialDelaySecs))
-	check(r.MaxDelaySecs <= limits.maxDelaySecs, "max_delay_secs", r.MaxDelaySecs, fmt.Sprintf("at most %d", limits.maxDelaySecs))
 	check(r.RetryOn == nil || len(r.RetryOn) > 0, "retry_on", "[]", "absent or have a trigger")
+	bounds := retry.Limits{
+		MaxAttempts: int(limits.maxRetries) + 1, MaxDelay: time.Duration(limits.maxDelaySecs) * time.Second,
+	}
+	if len(errs) == 0 { // what the policy does, whatever its fields are called
+		errs = append(errs, bounds.Check(r.policy(time.Second)))
+	}
 	return errors.Join(errs...)
 }

@@ -116,8 +116,8 @@ func TestValidatePolicy(t *testing.T) {
 		`{"max_retries": 0}`:          "max_retries: 0: must be at least 1",
 		`{}`:                          "max_retries: 0: must be at least 1",
 		`{"max_retries": -1}`:         "max_retries: -1: must be at least 1",
-		`{"max_retries": 11}`:         "max_retries: 11: must be at most 10",
-		`{"max_retries": 2147483647}`: "max_retries: 2147483647: must be at most 10",
+		`{"max_retries": 11}`:         "retry: invalid policy: max_attempts: 12: must be at most 11",
+		`{"max_retries": 2147483647}`: "retry: invalid policy: max_attempts: 2147483648: must be at most 11",
 		`{"max_retries": 1, "initial_delay_secs": 1}`:    "",
 		`{"max_retries": 1, "initial_delay_secs": 0}`:    "initial_delay_secs: 0: must be at least 1",
 		`{"max_retries": 1, "backoff_multiplier": 1.0}`:  "",
@@ -125,7 +125,7 @@ func TestValidatePolicy(t *testing.T) {
 		`{"max_retries": 1, "initial_delay_secs": 300}`:  "",
 		`{"max_retries": 1, "initial_delay_secs": 301}`:  "max_delay_secs: 300: must be at least the initial_delay_secs of 301",
 		`{"max_retries": 1, "max_delay_secs": 3600}`:     "",
-		`{"max_retries": 1, "max_delay_secs": 3601}`:     "max_delay_secs: 3601: must be at most 3600",
+		`{"max_retries": 1, "max_delay_secs": 3601}`:     "retry: invalid policy: max_delay: 1h0m1s: must be at most 1h0m0s",
 		`{"max_retries": 1, "retry_on": []}`:             "retry_on: []: must be absent or have a trigger",
 		`{"max_retries": 0, "initial_delay_secs": -1, "backoff_multiplier": 0, "max_delay_secs": -2}`: "max_retries: 0: must be at least 1\n" +
 			"initial_delay_secs: -1: must be at least 1\nbackoff_multiplier: 0: must be at least 1.0\n" +

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
@@ -94,28 +93,63 @@ func TestExhaustedBeforeStart(t *testing.T) {
 	})
 }
 
-// An attempt whose worker died before it ran counts, and is retried whatever
-// retry_on says.
+// A task whose worker died while it was claimed has its timeout, in which whoever was
+// called may still report about it. After that it has timed out, like one that runs.
 func TestLostWorker(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
-		id := e.post(`[{"id": "a", "name": "A", "kind": "etl", "retry": {"max_retries": 1, "retry_on": ["explicit"]}}]`)["a"]
 		lose := func() {
-			rows, err := e.tasks.Claim(t.Context(), e.db, 1)
+			t.Helper()
+			rows, err := e.claim(t.Context())
 			require.NoError(t, err)
 			require.Len(t, rows, 1)
 		}
+		post := func(retryOn string) string {
+			t.Helper()
+			return e.post(`[{"id": "a", "name": "A", "kind": "etl", "timeout": 40,
+				"retry": {"max_retries": 1, "retry_on": ["` + retryOn + `"]}}]`)["a"]
+		}
+		id := post("timeout")
 		lose()
-		e.advance(29)
+		e.advance(39)
 		e.is(id, "Claimed", 0, 0)
-		e.advance(30)
-		e.is(id, "RetryPending", 1, 35)
-		e.setClock(35)
+		e.advance(40)
+		e.is(id, "RetryPending", 1, 45)
+		e.setClock(45)
 		_, err := e.retries(t.Context())
 		require.NoError(t, err)
 		lose()
-		e.advance(65)
+		e.advance(84)
+		e.is(id, "Claimed", 1, 0)
+		e.advance(85)
 		e.is(id, "Failure", 1, 0)
+		assert.Equal(t, "timeout: no word for 40 s", e.get(id).FailureReason)
+
+		other := post("explicit")
+		lose()
+		e.advance(125)
+		e.is(other, "Failure", 0, 0)
+
+		reported := post("timeout")
+		lose()
+		e.advance(160)
+		e.patch(reported, `{"status": "Success"}`)
+		e.is(reported, "Success", 0, 0)
+	})
+}
+
+// To cancel what depends on a task leaves the task alone: it may be wanted for itself.
+func TestCancelLeavesAncestors(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		ids := e.post(parentAndChild)
+		e.step()
+		e.request(http.MethodPost, "/task/"+ids["child"]+"/cancel", "", http.StatusOK, nil)
+		e.step()
+		e.is(ids["parent"], "Running", 0, 0)
+		e.patch(ids["parent"], `{"status": "Success"}`)
+		e.is(ids["parent"], "Success", 0, 0)
+		e.is(ids["child"], "Canceled", 0, 0)
 	})
 }
 
@@ -167,13 +201,13 @@ func TestLateStarter(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		for _, refused := range []bool{false, true} {
 			e.refuse = func(call) bool {
-				e.clock.Set(t, epoch.Add(30*time.Second))
+				e.clock.Set(t, epoch.Add(60*time.Second))
 				_, err := e.timeouts(t.Context())
 				assert.NoError(t, err)
-				e.clock.Set(t, epoch.Add(40*time.Second))
+				e.clock.Set(t, epoch.Add(70*time.Second))
 				_, err = e.retries(t.Context())
 				assert.NoError(t, err)
-				rows, err := e.tasks.Claim(t.Context(), e.db, 1)
+				rows, err := e.claim(t.Context())
 				assert.NoError(t, err)
 				assert.Len(t, rows, 1)
 				return refused
@@ -182,7 +216,7 @@ func TestLateStarter(t *testing.T) {
 			_, err := e.startNext(t.Context())
 			require.NoError(t, err)
 			e.is(id, "Claimed", 1, 0)
-			assert.Equal(t, "failure "+retry.ErrLost.Error(), e.record(id+":start:success:0"))
+			assert.Equal(t, "failure timeout: no word for 60 s", e.record(id+":start:success:0"))
 			e.setClock(0)
 		}
 	})

@@ -29,7 +29,7 @@ CREATE TABLE task (
 	on_success      jsonb,
 	on_failure      jsonb,
 	retry_policy    jsonb,
-	attempt         bigint NOT NULL DEFAULT 0, -- that of the document; attempts counts claims
+	attempt         bigint NOT NULL DEFAULT 0, -- what callers see: retries so far; attempts counts claims
 	success         bigint NOT NULL DEFAULT 0,
 	failures        bigint NOT NULL DEFAULT 0,
 	failure_reason  text,
@@ -79,7 +79,7 @@ func newService(db *shared.DB, c config, log *slog.Logger) *service {
 		config: c, db: db, log: log, counts: newMetrics(),
 		tasks: &retrytable.Table[string]{
 			Dialect: db.Dialect, Name: "task", Lease: c.lease,
-			ClaimWhere: concurrencyRule, OrderBy: "created_at, batch_id, position",
+			ClaimWhere: concurrencyRule, OrderBy: "created_at, batch_id, position", NoPromote: true, // see retries
 			Columns: retrytable.Columns{Due: "next_retry_at"},
 			Statuses: retrytable.Statuses{
 				Ready: string(pending), Waiting: string(retryPending), Running: []string{string(claimed), string(running)},
@@ -109,31 +109,14 @@ func (s *service) createTables(ctx context.Context) error {
 		"CREATE INDEX task_running ON task (kind) WHERE status IN ('claimed', 'running')")
 }
 
-// transaction is one, and what is to be told once it is committed.
-type transaction struct {
-	*sql.Tx
-
-	after []func()
-}
-
-// inTx runs fn in a transaction, and again if it met with another one.
-func (s *service) inTx(ctx context.Context, fn func(ctx context.Context, tx *transaction) error) error {
-	var last *transaction
-	err := retrysql.InTx(ctx, s.db.DB, nil, nil, func(ctx context.Context, tx *sql.Tx) error {
-		last = &transaction{Tx: tx}
-		return fn(ctx, last)
-	})
-	if err != nil {
-		return err
-	}
-	for _, tell := range last.after {
-		tell()
-	}
-	return nil
+// inTx runs fn in a transaction, and again if it met with another one. What is to be told
+// is told once it is committed.
+func (s *service) inTx(ctx context.Context, fn func(ctx context.Context, tx *sql.Tx) error) error {
+	return retrysql.InTx(ctx, s.db.DB, nil, nil, fn)
 }
 
 // task reads a task.
-func (s *service) task(ctx context.Context, tx *transaction, id string) (task, error) {
+func (s *service) task(ctx context.Context, tx *sql.Tx, id string) (task, error) {
 	t, err := scanTask(tx.QueryRowContext(ctx, s.db.SQL("SELECT "+taskColumns+" FROM task WHERE id = $1"), id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return t, &problem{http.StatusNotFound, "task " + id + ": not found"}
@@ -142,7 +125,7 @@ func (s *service) task(ctx context.Context, tx *transaction, id string) (task, e
 }
 
 // update executes a statement that ends with RETURNING and an ID.
-func (s *service) update(ctx context.Context, tx *transaction, statement string, args ...any) ([]string, error) {
+func (s *service) update(ctx context.Context, tx *sql.Tx, statement string, args ...any) ([]string, error) {
 	return shared.Query(ctx, tx, func(rows *sql.Rows) (id string, err error) {
 		return id, rows.Scan(&id)
 	}, s.db.SQL(statement), args...)

@@ -3,8 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -47,6 +47,11 @@ func key(taskID, trigger string, condition status, attempt int) string {
 	return fmt.Sprintf("%s:%s:%s:%d", taskID, trigger, string(condition), attempt)
 }
 
+// callsAtOnce is how many tasks may be starting, and how many webhooks of ends may be
+// called. It is far more than receivers are likely to hang: each one that does keeps a
+// goroutine for half a lease, and nothing else.
+const callsAtOnce = 256
+
 // once is the policy of a call: what is tried again is the task.
 func once(lease time.Duration) *retry.Policy {
 	return &retry.Policy{Name: "webhook", MaxAttempts: 1, AttemptTimeout: lease / 2}
@@ -70,7 +75,7 @@ func (s *service) call(ctx context.Context, a *action, key string, about any) er
 
 // begin records that the on_start of a task is called now. It is not to be called
 // if it was in this attempt: the key says so.
-func (s *service) begin(ctx context.Context, tx *transaction, t task) (first bool, err error) {
+func (s *service) begin(ctx context.Context, tx *sql.Tx, t task) (first bool, err error) {
 	ids, err := s.update(ctx, tx, `INSERT INTO webhook_execution (idempotency_key, task_id, attempt, action, status)
 		VALUES ($1, $2, $3, $4, 'running') ON CONFLICT DO NOTHING RETURNING idempotency_key`,
 		key(t.ID, "start", success, t.Attempt), t.ID, t.Attempt, column{t.OnStart})
@@ -78,7 +83,7 @@ func (s *service) begin(ctx context.Context, tx *transaction, t task) (first boo
 }
 
 // end records what became of it.
-func (s *service) end(ctx context.Context, tx *transaction, t task, refused error) error {
+func (s *service) end(ctx context.Context, tx *sql.Tx, t task, refused error) error {
 	result, text := success, any(nil)
 	if refused != nil {
 		result, text = failed, refused.Error()
@@ -88,9 +93,9 @@ func (s *service) end(ctx context.Context, tx *transaction, t task, refused erro
 	return err
 }
 
-// enqueue has the webhook for the end of a task called, by [service.deliver] and
+// enqueue has the webhook for the end of a task called, by [service.deliverer] and
 // once the transaction is committed.
-func (s *service) enqueue(ctx context.Context, tx *transaction, id string, end status) error {
+func (s *service) enqueue(ctx context.Context, tx *sql.Tx, id string, end status) error {
 	hook := map[status]string{success: "on_success", failed: "on_failure"}[end]
 	if hook == "" {
 		return nil
@@ -101,45 +106,43 @@ func (s *service) enqueue(ctx context.Context, tx *transaction, id string, end s
 	return err
 }
 
-// deliver calls the next webhook of those that were enqueued. They are calls about
-// facts, and so have a policy of their own and wait for no task.
-func (s *service) deliver(ctx context.Context) (bool, error) {
-	policy := &retry.Policy{
-		Name: "webhook", Backoff: retry.Exponential{Initial: 5 * s.second}, Classifier: retry.ThroughGiveUp,
+// deliverer calls the webhooks that were enqueued, several at a time, so that one that
+// hangs delays no other. They are calls about facts, and so have a policy of their own
+// and wait for no task.
+func (s *service) deliverer() *retrytable.Worker[string] {
+	return &retrytable.Worker[string]{
+		Table: s.hooks, DB: s.db.DB, Work: s.deliver, Concurrency: callsAtOnce, Poll: s.second,
+		Policy: &retry.Policy{
+			Name: "webhook", Backoff: retry.Exponential{Initial: 5 * s.second}, Classifier: retry.ThroughGiveUp,
+		},
+		Grace: s.lease, // what was begun is finished
+		FinishArgs: func(o *retrytable.Outcome[string]) []any {
+			if o.Err == nil || o.Released {
+				return nil
+			}
+			return []any{o.Err.Error()}
+		},
+		OnError: func(_ context.Context, err error) { s.log.Error("webhook loop", "error", err) },
 	}
-	lost, err := s.hooks.Sweep(ctx, s.db, 100)
-	for _, row := range lost {
-		d := policy.Next(row.State, retry.ErrLost, row.Now())
-		err = errors.Join(err, ignoreLost(s.hooks.Fail(ctx, s.db, row.ID, row.Fence, d, retry.ErrLost.Error())))
-	}
-	rows, claimErr := s.hooks.Claim(ctx, s.db, 1)
-	err = errors.Join(err, claimErr)
-	for _, row := range rows {
-		err = errors.Join(err, ignoreLost(s.deliverRow(context.WithoutCancel(ctx), policy, row)))
-	}
-	return len(rows) > 0, err
 }
 
-func (s *service) deliverRow(ctx context.Context, policy *retry.Policy, row retrytable.Row[string]) error {
-	if d, exhausted := policy.Exhausted(row.State, row.Now()); exhausted {
-		return s.hooks.Fail(ctx, s.db, row.ID, row.Fence, d, d.Err.Error())
-	}
+// deliver calls one of them.
+func (s *service) deliver(ctx context.Context, job *retrytable.Job[string]) error {
 	var a action
 	var t task
-	err := s.inTx(ctx, func(ctx context.Context, tx *transaction) (err error) {
+	err := s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		var id string
-		if err = tx.QueryRowContext(ctx, "SELECT task_id, action FROM webhook_execution WHERE idempotency_key = $1", row.ID).
+		if err = tx.QueryRowContext(ctx, "SELECT task_id, action FROM webhook_execution WHERE idempotency_key = $1", job.ID).
 			Scan(&id, column{&a}); err == nil {
 			t, err = s.task(ctx, tx, id)
 		}
 		return err
 	})
+	if err == nil {
+		err = s.call(ctx, &a, job.ID, t)
+	}
 	if err != nil {
-		return err
+		s.log.Warn(t.Name, "webhook", job.ID, "error", err)
 	}
-	if err := s.call(ctx, &a, row.ID, t); err != nil {
-		s.log.Warn(t.Name, "webhook", row.ID, "error", err)
-		return s.hooks.Fail(ctx, s.db, row.ID, row.Fence, policy.Next(row.State, err, row.Now()), err.Error())
-	}
-	return s.hooks.Succeed(ctx, s.db, row.ID, row.Fence)
+	return err
 }

@@ -3,13 +3,22 @@ package main
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
+	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
 const oneHook = `[{"id": "a", "name": "A", "kind": "etl", ` + retry3 + `,
@@ -34,7 +43,7 @@ func TestIdempotencyKey(t *testing.T) {
 			{"/done", id + ":end:success:1", "POST", 1},
 		}, e.calls)
 
-		require.NoError(t, e.inTx(t.Context(), func(ctx context.Context, tx *transaction) error {
+		require.NoError(t, e.inTx(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
 			stored, err := e.task(ctx, tx, id)
 			require.NoError(t, err)
 			first, err := e.begin(ctx, tx, stored)
@@ -77,6 +86,87 @@ func TestEndWebhooks(t *testing.T) {
 	})
 }
 
+// Receivers that hang keep no other from being called: at the start of tasks, and at
+// their end.
+func TestHangingReceivers(t *testing.T) {
+	t.Parallel()
+	const hanging = 40
+	for _, hook := range []string{"on_start", "on_success"} {
+		t.Run(hook, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, e *env) {
+				calls, good := make(chan bool, hanging), make(chan bool)
+				e.client.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+					if r.URL.Path == "/answers" {
+						close(good)
+						return http.DefaultTransport.RoundTrip(r)
+					}
+					calls <- true
+					<-good
+					return nil, errors.New("has hung")
+				})
+				task := func(id, path string) string {
+					return fmt.Sprintf(`{"id": "%s", "name": "%[1]s", "kind": "x",
+						"%s": {"kind": "Webhook", "params": {"url": "HOOK/%s", "verb": "Post"}}}`, id, hook, path)
+				}
+				var batch []string
+				for i := range hanging {
+					batch = append(batch, task(fmt.Sprint(i), "hangs"))
+				}
+				ids := e.post("[" + strings.Join(append(batch, task("good", "answers")), ",") + "]")
+				if hook == "on_success" {
+					e.step()
+					for id := range ids {
+						if id != "batch" && id != "good" {
+							e.patch(ids[id], `{"status": "Success"}`)
+						}
+					}
+				}
+				e.second = time.Millisecond // between two looks
+				defer e.working()()
+				if hook == "on_success" {
+					for range hanging {
+						select {
+						case <-calls:
+						case <-time.After(10 * time.Second):
+							close(good)
+							require.Fail(t, "not all are called at once")
+						}
+					}
+					e.patch(ids["good"], `{"status": "Success"}`)
+				}
+				select {
+				case <-good:
+				case <-time.After(10 * time.Second):
+					assert.Fail(t, "the other one was not called")
+					close(good)
+				}
+			})
+		})
+	}
+}
+
+// One that hangs is given up in time for its lease.
+func TestHangingReceiverIsBound(t *testing.T) {
+	t.Parallel()
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	}))
+	t.Cleanup(receiver.Close)
+	c, err := readConfig(func(string) string { return "" }, time.Second)
+	require.NoError(t, err)
+	c.lease = 100 * time.Millisecond
+	s := newService(dbtest.New(t, retrytable.SQLite), c, slog.New(slog.DiscardHandler))
+	a := &action{Kind: "Webhook"}
+	a.Params.URL, a.Params.Verb = receiver.URL, "Post"
+	assert.ErrorIs(t, s.call(t.Context(), a, "key", nil), context.DeadlineExceeded)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 // One that was lost with its worker is called again.
 func TestLostEndWebhook(t *testing.T) {
 	t.Parallel()
@@ -118,10 +208,10 @@ func TestLostStartRecord(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		id := e.post(oneHook)["a"]
 		die := func(attempt int) {
-			rows, err := e.tasks.Claim(t.Context(), e.db, 1)
+			rows, err := e.claim(t.Context())
 			require.NoError(t, err)
 			require.Len(t, rows, 1)
-			require.NoError(t, e.inTx(t.Context(), func(ctx context.Context, tx *transaction) error {
+			require.NoError(t, e.inTx(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
 				claimed, err := e.task(ctx, tx, id)
 				require.NoError(t, err)
 				_, err = e.begin(ctx, tx, claimed)
@@ -130,14 +220,14 @@ func TestLostStartRecord(t *testing.T) {
 			assert.Equal(t, "running ", e.record(fmt.Sprintf("%s:start:success:%d", id, attempt)))
 		}
 		die(0)
-		e.advance(30)
-		assert.Equal(t, "failure "+retry.ErrLost.Error(), e.record(id+":start:success:0"))
+		e.advance(60)
+		assert.Equal(t, "failure timeout: no word for 60 s", e.record(id+":start:success:0"))
 
-		e.setClock(40)
+		e.setClock(70)
 		_, err := e.retries(t.Context())
 		require.NoError(t, err)
 		die(1)
-		e.setClock(70)
+		e.setClock(130)
 		lost, err := e.tasks.Sweep(t.Context(), e.db, 1)
 		require.NoError(t, err)
 		require.Len(t, lost, 1)

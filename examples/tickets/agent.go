@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/retryexec"
@@ -27,7 +28,23 @@ func shell(timeout time.Duration) func(context.Context, ticket) error {
 		return retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
 			cmd := exec.CommandContext(ctx, "sh", "-c", t.Definition)
 			cmd.Env = append(os.Environ(), "TICKET_ID="+strconv.FormatInt(t.ID, 10), "RETRY_COUNT="+strconv.Itoa(t.Retries))
+			retryexec.KillWithParent(cmd) // or it would run on beside its own retry
 			return cmd
 		})
 	}
+}
+
+// story is the text of an error, and below it the end of what its command wrote, if
+// that was more than the line in the text: the last line alone seldom says why.
+func story(err error) string {
+	const most = 2000
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return err.Error()
+	}
+	wrote := strings.TrimSpace(string(exit.Stderr[max(len(exit.Stderr)-most, 0):]))
+	if !strings.Contains(wrote, "\n") {
+		return err.Error()
+	}
+	return err.Error() + "\n" + wrote
 }

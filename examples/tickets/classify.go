@@ -2,15 +2,17 @@ package main
 
 import (
 	"errors"
+	"os/exec"
 	"regexp"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryexec"
 )
 
-// The categories of the document.
+// The categories of errors, which are also labels of metrics and values in the database.
 const (
 	transient   = "transient"
 	apiError    = "api_error"
@@ -19,8 +21,9 @@ const (
 	unknown     = "unknown"
 )
 
-// newPolicy is the table of the document, whose Max Retries do not count the first
-// attempt. Its delays start at delay.
+// newPolicy is the table of categories: how often each is retried, so that what may pass
+// gets more than what a person has to mend. Retries do not count the first attempt. The
+// delays start at delay.
 func newPolicy(delay, limit time.Duration) *retry.Policy {
 	exponential := retry.Exponential{Initial: delay, Multiplier: 2}
 	linear := retry.Linear{Initial: delay, Step: delay}
@@ -47,17 +50,30 @@ var errLost = retry.Mark(retry.ErrLost, retry.Verdict{Class: retry.Retryable, Ca
 
 // classify puts an error into a category. How often that is retried is up to the
 // policy, so nothing is Final here. A server's Retry-After is kept.
+//
+// The type of an error is asked first; then, of a command that failed, the end of its
+// standard error, all of it: the cause is seldom the last line. Other errors have
+// nothing but their text.
 func classify(err error) retry.Verdict {
 	v := retry.Classify(err)
-	v.Class, v.Category = retry.Retryable, category(err, v)
-	if v.Category == unknown {
+	var exit *exec.ExitError
+	category := ofType(err, v)
+	switch {
+	case category != "":
+	case errors.As(err, &exit):
+		category = rules.Classify(exit).Category
+	default:
+		category = rules.ClassifyExit(nil, -1, err.Error()).Category
+	}
+	v.Class, v.Category = retry.Retryable, category
+	if category == unknown {
 		v.Class = retry.Unknown
 	}
 	return v
 }
 
-// category asks the type of the error first. What an agent says is text mostly.
-func category(err error, v retry.Verdict) string {
+// ofType is the category of an error whose type says it, or else "".
+func ofType(err error, v retry.Verdict) string {
 	var errno syscall.Errno
 	http := strings.HasPrefix(v.Category, "http_")
 	switch {
@@ -68,24 +84,55 @@ func category(err error, v retry.Verdict) string {
 		return apiError
 	case errors.As(err, &errno):
 		return systemError
+	default:
+		return ""
 	}
-	for _, rule := range rules {
-		if rule.text.MatchString(err.Error()) {
-			return rule.category
-		}
-	}
-	return unknown
 }
 
-// rules say what the text of an error means. Texts match several ("API rate limit
-// exceeded", "git: Permission denied"), so the order matters: from what passes by
-// itself, by way of what has a name of its own, to the words that are everywhere.
-var rules = []struct {
-	category string
-	text     *regexp.Regexp
-}{
-	{transient, regexp.MustCompile(`(?i)rate.?limit|too many requests|overloaded|service unavailable|\b(429|503|504)\b|time(d )?.?out|\bETIMEDOUT\b|connection (reset|refused)|\bECONN`)},
-	{codeError, regexp.MustCompile(`(?i)syntax.?error|unexpected (token|end of)|\b(Type|Reference|Range|Assertion)Error\b|\bis not (defined|a function)|assertion failed|\blogic`)},
-	{systemError, regexp.MustCompile(`(?i)\b(ENOENT|EACCES|EPERM|ENOSPC|EROFS)\b|no such file|permission denied|not a directory|no space left|(command|executable file) not found|exit status 12[67]\b|\bgit\b|\bfatal: `)},
-	{apiError, regexp.MustCompile(`(?i)\bAPI\b|api[_ ]?(error|key)|\b[45]\d\d\b|unauthori[sz]ed|forbidden|authenticat|\bauth\b|invalid (token|credentials)`)},
+// rules say what a command means by its exit code and by what it wrote. Texts match
+// several ("API rate limit exceeded", "git: Permission denied"), so the order matters:
+// first what leaves no doubt, then the words that may be about something else. A
+// number is a status only where something says so: lines and rows have numbers too.
+var rules = retryexec.Profile{
+	{Codes: []int{126, 127}, Verdict: is(systemError)}, // the shell: cannot be run, not found
+	{Verdict: is(transient), Stderr: anyOf(
+		status+`(?:429|503|504)\b`, `\btoo many requests`, `\bservice (?:temporarily )?unavailable`, `\bgateway time-?out`,
+		`\brate[ -]limit(?:ed|ing| was| is)?(?: exceeded| reached| hit)`, `\brate_?limit(?:_?error|_?exceeded|ed\b)`, `\boverloaded_?error`,
+		`\beconn(?:reset|refused|aborted)\b`, `\betimedout\b`, `\beai_again\b`, `\bsocket hang up`, `\bfetch failed`,
+		`\bconnection (?:reset|refused|closed|aborted|timed out)`,
+		`\bfailed to connect`, `\bcould(?: not|n't) (?:connect|resolve)`, `\btemporary failure in name resolution`,
+	)},
+	{Verdict: is(codeError), Stderr: anyOf(
+		word+`(?:type|reference|range|assertion|name|attribute|indentation)error(?::| \[|$)`, word+`syntax ?error`,
+		`\bunexpected (?:token|end of)`, `\bis not (?:defined|a function|a constructor|iterable)\b`,
+		`\bassertion failed`, word+`logic`,
+	)},
+	{Verdict: is(systemError), Stderr: anyOf(
+		`\b(?:enoent|eacces|eperm|enospc|erofs|enotdir)\b`, `\bno such file`, `\bnot a directory`, `\bno space left`,
+		`\b(?:command|executable file) not found`, `\bexit status 12[67]\b`,
+	)},
+	{Verdict: is(transient), Stderr: anyOf(
+		`\brate[ -]?limit`, `\boverloaded\b`, word+`timed?[ -]?out(?:[^\w.]|\.?$|\. )`, `timeout_?error\b`,
+	)},
+	{Verdict: is(systemError), Stderr: anyOf(`\bpermission denied`, word+`git(?:[ :]|$)`, `\bfatal: `)},
+	{Verdict: is(apiError), Stderr: anyOf(
+		status+`[45]\d\d\b`, `\b[45]\d\d (?:client|server) error`, `\binternal server error`, `\bbad (?:request|gateway)\b`,
+		word+`api(?:[ :_]|error|$)`, `\bapi_?key\b`, `\bunauthori[sz]ed`, `\bforbidden`, word+`auth(?:[ :_]|enticat|$)`,
+		`\binvalid (?:token|credentials)`,
+	)},
+	{Verdict: retry.Verdict{Category: unknown}},
+}
+
+const (
+	word   = `(?:^|[^\w/.@-])` // begins here, and is no part of a path in a stack trace
+	status = `\b(?:https?|status|error|code|response)(?:/\d(?:\.\d)?)?(?:[ :='"_(-]|code|status|error)+`
+)
+
+func is(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.Retryable, Category: category}
+}
+
+// anyOf matches a line that has one of the patterns, which are in lower case.
+func anyOf(patterns ...string) *regexp.Regexp {
+	return regexp.MustCompile(`(?m)` + strings.Join(patterns, "|"))
 }

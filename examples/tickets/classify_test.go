@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ func (e *statusError) Error() string             { return "the server said no" }
 func (e *statusError) HTTPStatusCode() int       { return e.status }
 func (e *statusError) RetryAfter() time.Duration { return e.after }
 
-// Unit test of the document: error classification accuracy.
+// Error classification accuracy.
 func TestErrorClassificationAccuracy(t *testing.T) {
 	t.Parallel()
 	text := errors.New
@@ -67,6 +68,61 @@ func TestErrorClassificationAccuracy(t *testing.T) {
 	}
 }
 
+// The whole end of standard error counts, and not its last line alone. Numbers and
+// words in other places mean nothing.
+func TestClassificationOfWholeStandardError(t *testing.T) {
+	t.Parallel()
+	const frames = "\n    at Object.<anonymous> (/srv/api/auth/git/logic.js:503:429)" +
+		"\n    at Timeout._onTimeout (/srv/timeout.js:1:1)\n    at listOnTimeout (node:internal/timers:573:17)\n\nNode.js v20.11.0"
+	for want, all := range map[string][]string{
+		transient: {
+			"Error: 429 Too Many Requests" + frames,
+			"Error: Request failed with status code 503" + frames,
+			"Error: request failed" + frames + "\n{ status: 429 }",
+			"RateLimitError: 429 {\"error\": {}}" + frames,
+			"curl: (7) Failed to connect to 127.0.0.1 port 1 after 0 ms: Couldn't connect to server",
+			"TypeError: fetch failed" + frames + "\n  [cause]: Error: connect ECONNREFUSED 127.0.0.1:80",
+			"\x1b[31mError: rate limit exceeded\x1b[0m\nsee the log",
+			"HTTP/1.1 503 Service Unavailable\nSyntaxError: Unexpected token < in JSON at position 0" + frames,
+			"Traceback (most recent call last):\n  File \"x.py\", line 1\nrequests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url",
+		},
+		apiError: {
+			"Error: Request failed with status code 401" + frames,
+			"requests.exceptions.HTTPError: 404 Client Error: Not Found for url: http://x\nparsed 3 rows",
+			"API error: bad request" + frames,
+		},
+		codeError: {
+			"[eval]:1\nfunction\n        \n\nSyntaxError: Unexpected token '}'" + frames,
+			"ReferenceError: setTimeoutx is not defined" + frames,
+			"TypeError: timeout is not a function" + frames,
+			"x.sh: line 503: syntax error near unexpected token `fi'",
+			"info: the rate limit is 100\nTraceback (most recent call last):\nNameError: name 'rate_limit' is not defined",
+			"setTimeoutx is not defined",
+		},
+		systemError: {
+			"Error: ENOENT: no such file or directory, open 'timeout.json'" + frames,
+			"fatal: not a git repository\nsee git help",
+		},
+		unknown: {"parsed 450 rows", "line 503", "Error: boom" + frames, "wrote 429 bytes to /srv/api/504", "capital", ""},
+	} {
+		for _, stderr := range all {
+			err := fmt.Errorf("ticket: %w", &exec.ExitError{Stderr: []byte(stderr)})
+			assert.Equal(t, want, classify(err).Category, stderr)
+		}
+	}
+}
+
+// What is stored of a failure shows its cause, which the last line does not.
+func TestStory(t *testing.T) {
+	t.Parallel()
+	err := shell(0)(t.Context(), ticket{ID: 1, Definition: "printf 'SyntaxError: x\\n  at y\\nNode.js v20\\n' >&2; exit 1"})
+	assert.Equal(t, "exit status 1: Node.js v20\nSyntaxError: x\n  at y\nNode.js v20", story(err))
+	err = shell(0)(t.Context(), ticket{ID: 1, Definition: "echo why >&2; exit 1"})
+	assert.Equal(t, "exit status 1: why", story(err))
+	assert.Equal(t, "boom", story(errors.New("boom")))
+	assert.Len(t, story(&exec.ExitError{ProcessState: new(os.ProcessState), Stderr: bytes.Repeat([]byte("a\n"), 4000)}), 2000+len("exit status 0\n")-1)
+}
+
 // The same with what real commands say.
 func TestClassificationOfRealCommands(t *testing.T) {
 	t.Parallel()
@@ -78,6 +134,8 @@ func TestClassificationOfRealCommands(t *testing.T) {
 		{"no-such-command-at-all", systemError},
 		{filepath.Dir(os.Args[0]), systemError}, // a directory cannot be run
 		{"exit 3", unknown},
+		{"echo 'HTTP 429' >&2; echo '    at main (x.js:1:1)' >&2; exit 1", transient},
+		{"echo 'parsed 450 rows' >&2; exit 1", unknown},
 		{"sleep 5", transient}, // the timeout
 		{"echo 'HTTP 429' >&2; exit 1", transient},
 		{"echo 'API error: 401' >&2; exit 1", apiError},
@@ -95,7 +153,7 @@ func TestClassificationOfRealCommands(t *testing.T) {
 	require.ErrorAs(t, agent(t.Context(), ticket{Definition: "exit 3"}), &exit)
 }
 
-// Unit test of the document: backoff calculation correctness, with the limit and the
+// Backoff calculation correctness, with the limit and the
 // kind of backoff of every category.
 func TestBackoffCalculation(t *testing.T) {
 	t.Parallel()

@@ -37,16 +37,18 @@ func crashWorker(ctx context.Context, db *shared.DB) error {
 				}
 				return err
 			}
+			if w.Design == "shell" {
+				return shell(0)(ctx, w)
+			}
 			time.Sleep(10*time.Millisecond + rand.N(30*time.Millisecond))
 			return nil
 		},
 	}
 	e.table.Lease = 600 * time.Millisecond
-	e.serve(ctx, 2)
-	return nil
+	return e.worker(2).Run(ctx)
 }
 
-// Engines are killed every 20 to 80 ms: no ticket is lost or run more often than its
+// Engines are killed every 30 to 130 ms: no ticket is lost or run more often than its
 // limit says, and those that kill their engine end on hold. Of the others, hardly any
 // is as unlucky.
 func TestCrash(t *testing.T) {

@@ -24,6 +24,9 @@ func (s settings) demonstrate(ctx context.Context, db *shared.DB, out io.Writer)
 		return err
 	}
 	defer os.RemoveAll(dir)
+	if err := createTables(ctx, db); err != nil {
+		return err
+	}
 	s.delay, s.maxDelay, s.interval = shared.Faster(s.delay, speed), shared.Faster(s.maxDelay, speed), shared.Faster(s.interval, speed)
 	s.workers = min(s.workers, 2)
 	ctx, stop := context.WithCancel(ctx)
@@ -41,7 +44,7 @@ func (s settings) demonstrate(ctx context.Context, db *shared.DB, out io.Writer)
 	changes := make(chan struct{}, 1000)
 	tell := e.notify
 	e.notify = func(c change) { tell(c); changes <- struct{}{} }
-	serving.Go(func() { e.serve(ctx, s.workers) })
+	serving.Go(func() { _ = e.worker(s.workers).Run(ctx) })
 	if err := settle(ctx, db, changes); err != nil {
 		return err
 	}

@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/examples/shared"
-	"github.com/seed-5ff3c98e/retry/retrysql"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
@@ -52,105 +49,35 @@ type decision struct {
 	Error          string `json:"error"`
 }
 
-// serve works on tickets, so many at a time, until the context is done.
-func (e *engine) serve(ctx context.Context, workers int) {
-	busy := make(chan struct{}, workers)
-	var working sync.WaitGroup
-	defer working.Wait()
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-			return
-		case busy <- struct{}{}:
-		}
-		rows, err := e.next(ctx)
-		e.report(err)
-		for _, row := range rows {
-			working.Go(func() {
-				defer func() { <-busy }()
-				e.report(e.work(ctx, row))
-			})
-		}
-		if len(rows) == 0 {
-			<-busy
-			_ = shared.Wait(ctx, e.interval)
-		}
+// worker works on so many tickets at a time.
+func (e *engine) worker(n int) *retrytable.Worker[int64] {
+	return &retrytable.Worker[int64]{
+		Table: e.table, DB: e.db.DB, Policy: e.policy, Work: e.work, Concurrency: n,
+		Poll: e.interval, Heartbeat: e.beat, Lost: errLost,
+		ClaimArgs: []any{e.vm}, FinishArgs: e.decided, InTx: e.logDecision, After: e.tell,
+		OnError: func(_ context.Context, err error) { e.log.Error("engine", "error", err) },
 	}
 }
 
-func (e *engine) report(err error) {
-	if err != nil && !errors.Is(err, context.Canceled) {
-		e.log.Error("engine", "error", err)
-	}
-}
-
-// next claims the ticket that goes first of those that are ready, if there is one.
-// Retries whose time has come are among them.
-func (e *engine) next(ctx context.Context) ([]retrytable.Row[int64], error) {
-	const batch = 1000
-	lost, err := e.table.Sweep(ctx, e.db, batch)
-	for _, row := range lost {
-		err = errors.Join(err, e.retryOrFail(ctx, row, errLost))
-	}
+// work has the agent work on a claimed ticket.
+func (e *engine) work(ctx context.Context, job *retrytable.Job[int64]) error {
+	t, err := load(ctx, e.db, job.Row)
 	if err != nil {
-		return nil, err
-	}
-	if _, err := e.table.Promote(ctx, e.db, batch); err != nil {
-		return nil, err
-	}
-	return e.table.Claim(ctx, e.db, 1, e.vm)
-}
-
-// work has the agent work on a claimed ticket, and says how that ended even if the
-// context is done.
-func (e *engine) work(ctx context.Context, row retrytable.Row[int64]) error {
-	t, err := load(ctx, e.db, row)
-	if err != nil {
-		return err // its lease runs out
-	}
-	working, stop := context.WithCancelCause(ctx)
-	var beating sync.WaitGroup
-	beating.Go(func() {
-		for shared.Wait(working, e.beat) == nil {
-			if err := e.table.Extend(working, e.db, row.ID, row.Fence, 0); errors.Is(err, retrytable.ErrLeaseLost) {
-				stop(err)
-			}
-		}
-	})
-	failure := e.agent(working, t)
-	stop(nil)
-	beating.Wait()
-
-	stopped := ctx.Err() != nil
-	ctx = context.WithoutCancel(ctx)
-	switch err := context.Cause(working); {
-	case errors.Is(err, retrytable.ErrLeaseLost):
-		return err
-	case failure == nil:
-		return e.succeed(ctx, row)
-	case stopped:
-		return e.table.Release(ctx, e.db, row.ID, row.Fence)
-	default:
-		return e.retryOrFail(ctx, row, failure)
-	}
-}
-
-func (e *engine) succeed(ctx context.Context, row retrytable.Row[int64]) error {
-	if err := e.table.Succeed(ctx, e.db, row.ID, row.Fence); err != nil {
 		return err
 	}
-	e.metrics.ended(row.State, true)
-	e.notify(change{Ticket: row.ID, State: needsReview})
-	return nil
+	return e.agent(ctx, t)
 }
 
-// retryOrFail is retryOrFailTicket: the ticket is ready again, after the delay of
-// its category, or on hold. The decision is logged in the same transaction.
-func (e *engine) retryOrFail(ctx context.Context, row retrytable.Row[int64], failure error) error {
-	d := e.policy.Next(row.State, failure, row.Now())
-	category, text := cmp.Or(d.Verdict.Category, unknown), storable(failure.Error())
+// decided is retryOrFailTicket: the ticket is ready again, after the delay of its
+// category, or on hold.
+func (e *engine) decided(o *retrytable.Outcome[int64]) []any {
+	d := &o.Decision
+	if o.Released || o.Err == nil {
+		return nil
+	}
+	category, text := cmp.Or(d.Verdict.Category, unknown), storable(story(o.Err))
 	c := change{
-		Ticket: row.ID, State: ready, Category: category, Error: text,
+		Ticket: o.Job.ID, State: ready, Category: category, Error: text,
 		RetryAfter: d.At, AttemptsRemaining: max(d.Limit-d.State.Failures, 0),
 	}
 	details := decision{category, d.State.Failures, d.Limit - 1, d.Retry, d.Delay.Milliseconds(), text}
@@ -159,27 +86,44 @@ func (e *engine) retryOrFail(ctx context.Context, row retrytable.Row[int64], fai
 		if d.Stop == retry.StopAttempts {
 			c.Reason = "Max retries exceeded: " + category
 		}
-		d.State = row.State // no retry follows, and the column counts retries
+		d.State = o.Job.State // no retry follows, and the column counts retries
 	}
 	used, err := strategy(e.policy, category)
 	if err != nil {
-		return err
+		e.log.Error("engine", "error", err)
 	}
-	err = retrysql.InTx(ctx, e.db.DB, nil, nil, func(ctx context.Context, tx *sql.Tx) error {
-		// First, so that no delay begins before the decision is in the log.
-		if err := logActivity(ctx, tx, e.db, row.ID, "retry_decision", details, "system"); err != nil {
-			return err
-		}
-		reason := sql.NullString{String: c.Reason, Valid: c.Reason != ""}
-		return e.table.Fail(ctx, tx, row.ID, row.Fence, d, text, reason, used)
-	})
-	if err != nil {
-		return err
+	o.Job.Data = failed{c, details}
+	return []any{text, sql.NullString{String: c.Reason, Valid: c.Reason != ""}, sql.NullString{String: used, Valid: err == nil}}
+}
+
+// failed is what is told of a failure, and what is logged.
+type failed struct {
+	change  change
+	details decision
+}
+
+// logDecision logs a decision in the transaction that stores it.
+func (e *engine) logDecision(ctx context.Context, tx *sql.Tx, o *retrytable.Outcome[int64]) error {
+	if o.Err == nil {
+		return nil
 	}
-	e.metrics.ended(row.State, false)
-	e.metrics.decided(category, d)
-	e.notify(c)
-	return nil
+	return logActivity(ctx, tx, e.db, o.Job.ID, "retry_decision", o.Job.Data.(failed).details, "system")
+}
+
+// tell tells of what was stored.
+func (e *engine) tell(_ context.Context, o *retrytable.Outcome[int64]) {
+	switch {
+	case o.Released:
+		return
+	case o.Err == nil:
+		e.metrics.ended(o.Job.State, true)
+		e.notify(change{Ticket: o.Job.ID, State: needsReview})
+	default:
+		f := o.Job.Data.(failed)
+		e.metrics.ended(o.Job.State, false)
+		e.metrics.decided(f.change.Category, o.Decision)
+		e.notify(f.change)
+	}
 }
 
 // storable is text without what PostgreSQL has no place for: an agent's may be

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
 )
 
-// Integration test of the document: simulate API timeout → verify retry with backoff.
+// An API timeout → a retry with backoff.
 func TestAPITimeoutIsRetriedWithBackoff(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
@@ -41,8 +41,7 @@ func TestAPITimeoutIsRetriedWithBackoff(t *testing.T) {
 	})
 }
 
-// Integration test of the document: simulate syntax error → verify single retry then
-// on_hold.
+// A syntax error → a single retry, then on_hold.
 func TestSyntaxErrorIsRetriedOnceThenOnHold(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
@@ -63,8 +62,7 @@ func TestSyntaxErrorIsRetriedOnceThenOnHold(t *testing.T) {
 	})
 }
 
-// Integration test of the document: simulate transient error → verify 3 retries then
-// on_hold.
+// A transient error → 3 retries, then on_hold.
 func TestTransientErrorIsRetried3TimesThenOnHold(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {

@@ -24,15 +24,13 @@ func TestDeadVM(t *testing.T) {
 		id := s.add(0)
 		for range 3 {
 			s.pass(id, time.Hour)
-			_, err := s.table.Promote(t.Context(), db, 1)
-			require.NoError(t, err)
 			rows, err := s.table.Claim(t.Context(), db, 1, "vm-dead")
 			require.NoError(t, err)
 			require.Len(t, rows, 1)
 			s.idle("its lease holds")
 			dbtest.Exec(t, db, "UPDATE tickets SET lease_until = {now} WHERE id = $1", id)
 			s.idle("swept, and waiting")
-			assert.Equal(t, retrytable.ErrLeaseLost, s.succeed(t.Context(), rows[0]), "too late")
+			assert.Equal(t, retrytable.ErrLeaseLost, s.table.Succeed(t.Context(), db, rows[0].Lease), "too late")
 		}
 		assert.Equal(t, "Max retries exceeded: system_error", s.record(id).reason)
 		assert.Len(t, s.decisions(id), 3)
@@ -67,7 +65,7 @@ func TestHeartbeat(t *testing.T) {
 		}
 		worked, err := s.once()
 		assert.True(t, worked)
-		assert.Equal(t, retrytable.ErrLeaseLost, err)
+		assert.ErrorIs(t, err, retrytable.ErrLeaseLost)
 		assert.Equal(t, onHold, s.state(id))
 		assert.Empty(t, s.decisions(id))
 	})
@@ -86,7 +84,7 @@ func TestShutdown(t *testing.T) {
 			return ctx.Err()
 		}
 		defer stop()
-		s.serve(ctx, 1)
+		assert.Error(t, s.worker(1).Run(ctx))
 		r := s.record(id)
 		assert.Equal(t, ready, r.state)
 		assert.Zero(t, r.retries)
@@ -99,7 +97,7 @@ func TestShutdown(t *testing.T) {
 			return nil
 		}
 		defer stop()
-		s.serve(ctx, 1)
+		assert.Error(t, s.worker(1).Run(ctx))
 		assert.Equal(t, needsReview, s.state(id))
 	})
 }
@@ -129,7 +127,7 @@ func TestSeveralEngines(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 {
 			e := newTestEngine(t, dbtest.Reopen(t, db), agent)
-			wg.Go(func() { e.serve(ctx, 2) })
+			wg.Go(func() { assert.Error(t, e.worker(2).Run(ctx)) })
 		}
 		wg.Wait()
 		assert.Equal(t, int64(2*tickets), runs.Load())

@@ -13,6 +13,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 )
 
@@ -43,6 +45,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.DurationVar(&s.lease, "lease", time.Minute, "how long after the last sign of life a VM is taken for dead")
 	flags.DurationVar(&s.interval, "interval", time.Second, "the pause between looks for work")
 	flags.IntVar(&s.workers, "workers", 10, "how many tickets are worked on at a time")
+	flags.StringVar(&s.policy, "policy", "", "a JSON `file` with the policy, in the place of -delay and -max-delay")
 	flags.StringVar(&s.metrics, "metrics", "127.0.0.1:0", "the loopback `address` for Prometheus")
 	if err := shared.Parse(flags, args); err != nil {
 		return err
@@ -67,9 +70,6 @@ func withDB(
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := createTables(ctx, db); err != nil {
-		return err
-	}
 	return fn(db)
 }
 
@@ -77,20 +77,45 @@ func withDB(
 type settings struct {
 	delay, maxDelay, timeout, lease, interval time.Duration
 	workers                                   int
-	metrics                                   string
+	metrics, policy                           string
+}
+
+// limits are those of a policy from a file. Whoever wrote it may not keep tickets from
+// people for longer.
+var limits = retry.Limits{MaxAttempts: 20, MaxDelay: 24 * time.Hour, MaxRetryAfter: 7 * 24 * time.Hour}
+
+// readPolicy returns the policy of the flags, or that of a file, with the classifier of
+// both.
+func (s settings) readPolicy() (*retry.Policy, error) {
+	p := newPolicy(s.delay, s.maxDelay)
+	if s.policy == "" {
+		return p, p.Validate()
+	}
+	text, err := os.ReadFile(s.policy)
+	if err != nil {
+		return nil, fmt.Errorf("-policy: %w", err)
+	}
+	if err := errors.Join(json.Unmarshal(text, p), limits.Check(p)); err != nil {
+		return nil, fmt.Errorf("-policy: %s: %w", s.policy, err)
+	}
+	return p, nil
 }
 
 // engine returns an engine, with its metrics served until the context is done.
 func (s settings) engine(ctx context.Context, db *shared.DB, out io.Writer) (*engine, error) {
 	log := slog.New(slog.NewTextHandler(out, nil))
 	host, _ := os.Hostname()
+	policy, err := s.readPolicy()
+	if err != nil {
+		return nil, err
+	}
 	e := &engine{
-		db: db, table: newTable(db), policy: newPolicy(s.delay, s.maxDelay), agent: shell(s.timeout),
+		db: db, table: newTable(db), policy: policy, agent: shell(s.timeout),
 		vm: fmt.Sprintf("%s-%d", host, os.Getpid()), metrics: newMetrics(), notify: logged(log), log: log,
 		interval: s.interval, beat: s.lease / 3,
 	}
 	e.table.Lease = s.lease
-	if err := errors.Join(e.policy.Validate(), e.table.Validate()); err != nil {
+	if err := e.table.Validate(); err != nil {
 		return nil, err
 	}
 	if err := e.metrics.serve(ctx, s.metrics, log); err != nil {
@@ -101,12 +126,14 @@ func (s settings) engine(ctx context.Context, db *shared.DB, out io.Writer) (*en
 }
 
 func (s settings) serve(ctx context.Context, db *shared.DB, out io.Writer) error {
+	if err := createTables(ctx, db); err != nil {
+		return err
+	}
 	e, err := s.engine(ctx, db, out)
 	if err != nil {
 		return err
 	}
-	e.serve(ctx, s.workers)
-	return ctx.Err()
+	return e.worker(s.workers).Run(ctx)
 }
 
 // logged says what happens to tickets.
@@ -129,6 +156,7 @@ func logged(log *slog.Logger) func(change) {
 func command(ctx context.Context, name string, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("tickets "+name, flag.ContinueOnError)
 	dsn := shared.DSN(flags)
+	open := shared.OpenExisting
 	var act func(*shared.DB) error
 	switch name {
 	case "add":
@@ -136,9 +164,13 @@ func command(ctx context.Context, name string, args []string, out io.Writer) err
 		definition := flags.String("definition", "", "its definition: what the agent runs with sh")
 		assignee := flags.String("assignee", "agent", "whose ticket it is: agent or human")
 		priority := flags.Int("priority", 0, "the highest goes first")
+		open = shared.Open // before any engine, too
 		act = func(db *shared.DB) error {
 			if *assignee != "agent" && *assignee != "human" {
 				return fmt.Errorf("add: -assignee: %q: must be agent or human", *assignee)
+			}
+			if err := createTables(ctx, db); err != nil {
+				return err
 			}
 			id, err := add(ctx, db, *design, *definition, *assignee, *priority)
 			if err == nil {
@@ -148,6 +180,7 @@ func command(ctx context.Context, name string, args []string, out io.Writer) err
 		}
 	case "list":
 		state := flags.String("state", "", "only tickets in this state")
+		open = shared.OpenReadOnly
 		act = func(db *shared.DB) error { return list(ctx, db, *state, out) }
 	case "release":
 		id := flags.Int64("ticket", 0, "the ticket that is on hold")
@@ -162,8 +195,5 @@ func command(ctx context.Context, name string, args []string, out io.Writer) err
 	if err := shared.Parse(flags, args); err != nil {
 		return err
 	}
-	if *dsn == "" {
-		return fmt.Errorf("%s: -dsn: %q: must name the database", name, *dsn)
-	}
-	return withDB(ctx, shared.Open, *dsn, act)
+	return withDB(ctx, open, *dsn, act)
 }

@@ -4,10 +4,12 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,6 +22,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
 )
@@ -72,7 +75,7 @@ func eventually(t *testing.T, condition func() bool, what any) {
 	}
 }
 
-// E2E test of the document, with the program as it is run and a command that fails:
+// From end to end, with the program as it is run and a command that fails:
 // create a ticket that will fail with rate limit error, verify it retries with
 // exponential backoff, verify after max retries it goes to on_hold, verify human can
 // release from on_hold.
@@ -206,6 +209,8 @@ func TestShortDelays(t *testing.T) {
 func TestBadArguments(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "test.db")
+	missing := filepath.Join(t.TempDir(), "typo.db")
+	dbtest.Run(t, run, "add", "-dsn", file, "-assignee", "human")
 	ctx, stop := context.WithTimeout(t.Context(), limit) // in case that something serves after all
 	defer stop()
 	for want, args := range map[string][]string{
@@ -218,13 +223,19 @@ func TestBadArguments(t *testing.T) {
 		"-metrics: 0.0.0.0:0: must be a loopback address":          {"-metrics", "0.0.0.0:0"},
 		"-metrics: :0: must be a loopback address":                 {"-metrics", ":0", "-serve", "-dsn", file},
 		"-metrics: 127.0.0.1: address":                             {"-metrics", "127.0.0.1"},
-		`release: -dsn: "": must name the database`:                {"release", "-ticket", "1"},
+		missing + ": no such file":                                 {"list", "-dsn", missing},
+		missing + ": no such file or directory":                    {"release", "-ticket", "1", "-by", "alice", "-dsn", missing},
+		"the DSN must be postgres://… or the name of a file":       {"-serve", "-dsn", "host=127.0.0.1 dbname=x"},
 		`release: -by: "": must name a person`:                     {"release", "-ticket", "1", "-by", "", "-dsn", file},
 		"release: -ticket: 7: must be on_hold":                     {"release", "-ticket", "7", "-by", "alice", "-dsn", file},
 		`add: -assignee: "robot": must be agent or human`:          {"add", "-assignee", "robot", "-dsn", file},
 		`list: -state: "lost": must be ready, in_progress, needs_`: {"list", "-state", "lost", "-dsn", file},
 	} {
 		assert.ErrorContains(t, run(ctx, args, io.Discard), want, args)
+	}
+	assert.NoFileExists(t, missing)
+	for _, args := range [][]string{{"-serve"}, {"add"}, {"list"}, {"release", "-ticket", "1", "-by", "alice"}} {
+		assert.ErrorContains(t, run(ctx, args, io.Discard), "the DSN is missing", args)
 	}
 }
 
@@ -272,4 +283,36 @@ func TestClockAnHourOff(t *testing.T) {
 			s.attempt(nil)
 		})
 	}
+}
+
+// A file has another policy, within limits. Errors are classified as ever.
+func TestPolicyFile(t *testing.T) {
+	t.Parallel()
+	read := func(text string) (*retry.Policy, error) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "policy.json")
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		return settings{delay: time.Second, maxDelay: time.Minute, policy: file}.readPolicy()
+	}
+	p, err := read(`{"jitter": "none", "max_delay": "1m", "overrides": {"transient": {"max_attempts": 6, "backoff": {"exponential": {"initial": "10s"}}}}}`)
+	require.NoError(t, err)
+	d := p.Decide(retry.State{Failures: 4}, retry.Verdict{Category: transient}, time.Now())
+	assert.True(t, d.Retry)
+	assert.Equal(t, time.Minute, d.Delay)
+	assert.Equal(t, transient, p.Classify(retry.Mark(errors.New("x"), retry.Verdict{Category: transient})).Category)
+
+	for text, want := range map[string]string{
+		`{"max_attempts": 21}`:                               "max_attempts: 21: must be at most 20",
+		`{"max_delay": "25h"}`:                               "max_delay: 25h0m0s: must be at most 24h0m0s",
+		`{"max_attempts": 0}`:                                "max_attempts: 0",
+		`{"overrides": {"transient": {"max_attempts": 99}}}`: `99: must be at most 20`,
+		`{"attempts": 3}`:                                    "attempts",
+		`{`:                                                  "unexpected end",
+	} {
+		_, err := read(text)
+		assert.ErrorContains(t, err, want)
+		assert.ErrorContains(t, err, "-policy: ")
+	}
+	_, err = settings{policy: filepath.Join(t.TempDir(), "none.json")}.readPolicy()
+	assert.ErrorIs(t, err, fs.ErrNotExist)
 }

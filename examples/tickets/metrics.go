@@ -18,7 +18,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// metrics are the four of the document, for what this process did.
+// metrics are the four that show whether retries help, for what this process did.
 type metrics struct {
 	registry           *prometheus.Registry
 	retried, exhausted *prometheus.CounterVec

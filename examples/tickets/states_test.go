@@ -63,19 +63,25 @@ func TestTicketsWithAndWithoutDesign(t *testing.T) {
 	})
 }
 
-// Unit test of the document: state transition validation. Every action is tried on a
+// State transition validation. Every action is tried on a
 // ticket in every state, and does nothing where the diagram has no arrow.
 func TestStateTransitionValidation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		s := newSystem(t, db)
+		fail := func(row retrytable.Row[int64]) {
+			o := &retrytable.Outcome[int64]{Job: &retrytable.Job[int64]{Row: row}, Err: errLimited}
+			o.Decision = s.policy.Next(row.State, o.Err, row.Now())
+			args := s.decided(o)
+			_ = s.table.Fail(t.Context(), db, row.Lease, o.Decision, args...)
+		}
 		actions := map[string]func(row retrytable.Row[int64]){
 			"claim":   func(retrytable.Row[int64]) { _, _ = s.table.Claim(t.Context(), db, 1, "vm-8") },
-			"success": func(row retrytable.Row[int64]) { _ = s.succeed(t.Context(), row) },
-			"retry":   func(row retrytable.Row[int64]) { _ = s.retryOrFail(t.Context(), row, errLimited) },
+			"success": func(row retrytable.Row[int64]) { _ = s.table.Succeed(t.Context(), db, row.Lease) },
+			"retry":   fail,
 			"fail": func(row retrytable.Row[int64]) {
 				row.State.Failures = 3
-				_ = s.retryOrFail(t.Context(), row, errLimited)
+				fail(row)
 			},
 			"release": func(row retrytable.Row[int64]) { _ = release(t.Context(), db, row.ID, "alice") },
 		}

@@ -48,7 +48,7 @@ func newTestEngine(t *testing.T, db *shared.DB, agent func(context.Context, tick
 	return &engine{
 		db: db, table: newTable(db), policy: newPolicy(30*time.Second, time.Hour), agent: agent, vm: "vm-7",
 		metrics: newMetrics(), notify: func(change) {}, log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		interval: 5 * time.Millisecond, beat: time.Minute,
+		interval: 5 * time.Millisecond, beat: 30 * time.Second,
 	}
 }
 
@@ -71,11 +71,8 @@ func (s *system) attempt(outcome error) {
 // once works on the next ticket, if there is one.
 func (s *system) once() (worked bool, err error) {
 	s.t.Helper()
-	rows, err := s.next(s.t.Context())
-	if err != nil || len(rows) == 0 {
-		return false, err
-	}
-	return true, s.work(s.t.Context(), rows[0])
+	n, err := s.worker(1).Once(s.t.Context())
+	return n > 0, err
 }
 
 // idle says that no ticket may be worked on.

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
-// schema is what the document finds. Its columns for retries, and what a claim
+// schema is the table as it was without retries. The columns for those, and what a claim
 // needs, come from retrytable.
 const schema = `
 CREATE TABLE designs (id {serial} PRIMARY KEY, name text NOT NULL, definition text NOT NULL);
@@ -52,7 +52,7 @@ const (
 	onHold      = "on_hold"
 )
 
-// newTable is the ready query of the document and its updates. Tickets that people
+// newTable is the ready query, by priority and age, and the updates. Tickets that people
 // are assigned to are none of ours.
 func newTable(db *shared.DB) *retrytable.Table[int64] {
 	return &retrytable.Table[int64]{
@@ -134,7 +134,7 @@ func release(ctx context.Context, db *shared.DB, id int64, by string) error {
 	})
 }
 
-// logActivity is the activity.log of the document.
+// logActivity says in the activity of a ticket what was decided and why.
 func logActivity(ctx context.Context, tx *sql.Tx, db *shared.DB, id int64, action string, details any, actor string) error {
 	text, err := json.Marshal(details)
 	if err != nil {
@@ -163,6 +163,7 @@ func list(ctx context.Context, db *shared.DB, state string, out io.Writer) error
 		var id, priority, retries int64
 		var state, design, reason, problem string
 		err := rows.Scan(&id, &priority, &state, &retries, &design, &reason, &problem)
+		problem = strings.Join(strings.Fields(problem), " ") // one line, with no tab of its own
 		return fmt.Sprintf("%d\t%d\t%s\t%d\t%s\t%s\t%s", id, priority, state, retries, design, reason, problem), err
 	}, "SELECT t.id, t.priority, t.state, t.retry_count, coalesce(d.name, ''), coalesce(t.hold_reason, ''), coalesce(t.error, '') "+
 		"FROM tickets t LEFT JOIN designs d ON t.design_id = d.id "+

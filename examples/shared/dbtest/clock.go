@@ -52,8 +52,10 @@ func (c *Clock) Set(t testing.TB, at time.Time) {
 		c.sqlite.at.Store(&text)
 		return
 	}
-	Exec(t, c.db, fmt.Sprintf("CREATE OR REPLACE FUNCTION statement_timestamp() RETURNS timestamptz "+
-		"STABLE LANGUAGE sql AS $$ SELECT timestamptz '%s+00' $$", text))
+	for _, name := range []string{"statement_timestamp", "clock_timestamp"} {
+		Exec(t, c.db, fmt.Sprintf("CREATE OR REPLACE FUNCTION %s() RETURNS timestamptz "+
+			"STABLE LANGUAGE sql AS $$ SELECT timestamptz '%s+00' $$", name, text))
+	}
 }
 
 // sqliteClock opens connections whose statements have an instant instead of 'now'.

@@ -37,6 +37,9 @@ func New(t testing.TB, dialect retrytable.Dialect) *shared.DB {
 	t.Helper()
 	dsn := ""
 	if dialect == retrytable.PostgreSQL {
+		if os.Getenv("RETRY_TEST_SERVERS") == "none" {
+			t.Skip("needs PostgreSQL")
+		}
 		dsn = cmp.Or(os.Getenv("RETRY_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test")
 	}
 	db, err := shared.Temporary(t.Context(), dsn)

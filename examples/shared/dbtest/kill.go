@@ -45,13 +45,18 @@ func Main(m *testing.M, worker func(ctx context.Context, db *shared.DB) error) {
 	os.Exit(1)
 }
 
+// WorkerEnv is the variable that makes a process of the test program a worker of
+// [Main], for as long as its standard input is open.
+func WorkerEnv(dsn string) string { return workerDSN + "=" + dsn }
+
 // Kill keeps so many processes running that do the work of [Main] on db, and
-// kills one of them, with SIGKILL, every 20 to 80 ms, so many times. It returns
+// kills one of them, with SIGKILL, every 30 to 130 ms, so many times. It returns
 // when done says so, which it asks each time. The test fails if a worker ends in another way
-// than killed, by Kill or by its work, or if all takes longer than a minute.
+// than killed, by Kill or by its work, or if all takes longer than five minutes, which is
+// much even for a machine that has a lot else to do.
 func Kill(t *testing.T, db *shared.DB, workers, kills int, done func() bool) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
 	var wg sync.WaitGroup
 	alive := make([]atomic.Pointer[os.Process], workers)
@@ -65,7 +70,7 @@ func Kill(t *testing.T, db *shared.DB, workers, kills int, done func() bool) {
 		})
 	}
 	for ctx.Err() == nil && (!done() || kills > 0) {
-		time.Sleep(20*time.Millisecond + rand.N(60*time.Millisecond))
+		time.Sleep(30*time.Millisecond + rand.N(100*time.Millisecond))
 		if kills == 0 {
 			continue
 		}
@@ -82,7 +87,7 @@ func Kill(t *testing.T, db *shared.DB, workers, kills int, done func() bool) {
 func worker(ctx context.Context, t *testing.T, dsn string, alive *atomic.Pointer[os.Process]) bool {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, os.Args[0])
-	cmd.Env = append(os.Environ(), workerDSN+"="+dsn)
+	cmd.Env = append(os.Environ(), WorkerEnv(dsn))
 	cmd.Stderr = t.Output()
 	stdin, inErr := cmd.StdinPipe()
 	stdout, outErr := cmd.StdoutPipe()

@@ -1,0 +1,66 @@
+module github.com/seed-5ff3c98e/retry/examples/engines
+
+go 1.26.0
+
+replace (
+	github.com/seed-5ff3c98e/retry => ../..
+	github.com/seed-5ff3c98e/retry/adapters/retryamqp => ../../adapters/retryamqp
+	github.com/seed-5ff3c98e/retry/adapters/retryasynq => ../../adapters/retryasynq
+	github.com/seed-5ff3c98e/retry/adapters/retryjetstream => ../../adapters/retryjetstream
+	github.com/seed-5ff3c98e/retry/adapters/retrykafka => ../../adapters/retrykafka
+	github.com/seed-5ff3c98e/retry/adapters/retryriver => ../../adapters/retryriver
+)
+
+require (
+	github.com/hibiken/asynq v0.26.0
+	github.com/jackc/pgx/v5 v5.12.0
+	github.com/nats-io/nats-server/v2 v2.15.2
+	github.com/nats-io/nats.go v1.55.0
+	github.com/rabbitmq/amqp091-go v1.16.0
+	github.com/redis/go-redis/v9 v9.23.0
+	github.com/riverqueue/river v0.51.1
+	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.1
+	github.com/riverqueue/river/rivertype v0.51.1
+	github.com/seed-5ff3c98e/retry v0.0.0-00010101000000-000000000000
+	github.com/seed-5ff3c98e/retry/adapters/retryamqp v0.0.0-00010101000000-000000000000
+	github.com/seed-5ff3c98e/retry/adapters/retryasynq v0.0.0-00010101000000-000000000000
+	github.com/seed-5ff3c98e/retry/adapters/retryjetstream v0.0.0-00010101000000-000000000000
+	github.com/seed-5ff3c98e/retry/adapters/retrykafka v0.0.0-00010101000000-000000000000
+	github.com/seed-5ff3c98e/retry/adapters/retryriver v0.0.0-00010101000000-000000000000
+	github.com/stretchr/testify v1.12.1
+	github.com/twmb/franz-go v1.22.2
+	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c
+	github.com/twmb/franz-go/pkg/kmsg v1.15.0
+)
+
+require (
+	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/google/go-tpm v0.9.8 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/minio/highwayhash v1.0.4 // indirect
+	github.com/nats-io/jwt/v2 v2.8.2 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
+	github.com/pierrec/lz4/v4 v4.1.33 // indirect
+	github.com/riverqueue/river/riverdriver v0.51.1 // indirect
+	github.com/riverqueue/river/rivershared v0.51.1 // indirect
+	github.com/robfig/cron/v3 v3.0.1 // indirect
+	github.com/spf13/cast v1.10.0 // indirect
+	github.com/tidwall/gjson v1.20.0 // indirect
+	github.com/tidwall/match v1.2.0 // indirect
+	github.com/tidwall/pretty v1.2.1 // indirect
+	github.com/tidwall/sjson v1.2.5 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
+	google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af // indirect
+)

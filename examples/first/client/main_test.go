@@ -1,0 +1,6 @@
+package main
+
+func Example() {
+	main()
+	// Output: 200 OK after 3 attempts
+}
