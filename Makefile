@@ -21,7 +21,7 @@ BENCHPKG ?= .
 COVER := 95
 
 # What mutate mutates.
-MUTATE := next.go backoff.go jitter.go budget.go
+MUTATE := decide.go backoff.go jitter.go budget.go
 
 # A workspace would hide a nested module that misses a requirement.
 export GOWORK := off
@@ -37,9 +37,15 @@ endef
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# What CI runs, one after the other. golangci-lint has go vet and staticcheck in it.
+CI := build tidy lint apidiff arch cross allocs test-386 race fuzz test test-all release-check
+
 .PHONY: ci
-ci: build vet tidy lint staticcheck arch cross allocs test test-386 race fuzz ## everything that CI runs
-	@echo "ci: passed"
+ci: ## everything that CI runs, and how long each step took
+	@set -e; took=; for step in $(CI); do \
+		start=$$(date +%s); $(MAKE) --no-print-directory $$step; \
+		took="$$took $$step $$(($$(date +%s) - start))s"; \
+	done; echo "ci: passed:$$took"
 
 .PHONY: build
 build: ## compile every module
@@ -57,21 +63,25 @@ lint: ## golangci-lint, formatting included, in every module
 CHECKS := inherit,-ST1008
 
 .PHONY: staticcheck
-staticcheck: ## staticcheck in every module
+staticcheck: ## staticcheck in every module; golangci-lint has it too, which is enough for ci
 	$(call each,$(TOOL) staticcheck -checks $(CHECKS) ./...)
 
 .PHONY: fmt
 fmt: ## format every module
 	$(call each,$(TOOL) golangci-lint fmt ./...)
 
-# Those against databases need PostgreSQL and MariaDB to be installed.
-.PHONY: test
-test: ## the tests of every module
-	@ci/services.sh $(MAKE) --no-print-directory test-modules
+# A test that does not say what it needs must not find a server that happens to run.
+NOWHERE := RETRY_TEST_POSTGRES=postgres://127.0.0.1:1/test RETRY_TEST_MARIADB='root@tcp(127.0.0.1:1)/test' \
+	RETRY_TEST_REDIS=127.0.0.1:1 RETRY_TEST_AMQP=amqp://127.0.0.1:1/ RETRY_TEST_NATS=nats://127.0.0.1:1
 
-.PHONY: test-modules
-test-modules:
-	$(call each,go test ./...)
+# The runner prints a line for every package, and at the end what was left out and why.
+.PHONY: test
+test: ## every test that needs nothing but Go
+	@RETRY_TEST_SERVERS=none $(NOWHERE) go run ./internal/runtests $(MODULES)
+
+.PHONY: test-all
+test-all: ## those against servers too; FRESH=1 starts servers of its own
+	@ci/services.sh go run ./internal/runtests $(MODULES)
 
 .PHONY: race
 race: ## the tests of the root module under the race detector
@@ -128,6 +138,17 @@ plots: ## the pictures and tables of docs, from benchmarks/raw and simulations
 	cd benchmarks && go run ./plots && go run ./storm -reproduce ../docs/storms.md && \
 		go test -count=1 ./behaviour -update
 
+.PHONY: playground
+playground: ## build the playground into the folder playground; go run ./docs/playground/serve shows it
+	go run ./docs/playground/serve -o playground
+
+# Hugo is pinned in docs/site/go.mod; the first use builds it, in minutes.
+.PHONY: site
+site: ## README, docs and the playground as a static site in the folder site, its links checked
+	cd docs/site && go tool hugo --quiet --panicOnWarning --cleanDestinationDir --destination $(CURDIR)/site
+	go run ./docs/playground/serve -o site/playground
+	cd docs/site && go run ./check $(CURDIR)/site
+
 .PHONY: cover
 cover: ## the coverage of the root package
 	go test -coverprofile=cover.out .
@@ -139,6 +160,19 @@ mutate: ## mutation tests of the code that decides
 	$(TOOL) gremlins unleash --timeout-coefficient 10 \
 		$(foreach file,$(filter-out $(MUTATE),$(notdir $(wildcard *.go))),--exclude-files '^$(file)$$') \
 		--exclude-files / .
+
+.PHONY: release
+release: ## tag VERSION of every module: a dry run, with PUSH=1 the tags are pushed
+	ci/release.sh $(VERSION)
+
+.PHONY: release-check
+release-check: ## let a consumer get every module of a release that is not published
+	ci/release-check.sh
+
+# Against nothing before the first tag.
+.PHONY: apidiff
+apidiff: ## what has changed in the API of the root module since the last tag
+	ci/apidiff.sh
 
 .PHONY: generate
 generate: ## write the generated files anew

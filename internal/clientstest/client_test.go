@@ -52,7 +52,7 @@ var clients = []client{
 		},
 		write: func(ctx context.Context, t *testing.T, h *http.Client, url string) (string, error) {
 			t.Helper()
-			issue, _, err := githubClient(t, h, url).Issues.Create(ctx, "octo", "cat", &github.IssueRequest{Title: github.Ptr("a <title>")})
+			issue, _, err := githubClient(t, h, url).Issues.Create(ctx, "octo", "cat", &github.IssueRequest{Title: new("a <title>")})
 			return issue.GetTitle(), err
 		},
 		found:   answer(200, "application/json", `{"name": "hello"}`),

@@ -3,13 +3,7 @@
 // its own, so that they are not requirements of the library.
 //
 // The retries of the clients themselves are off, so that it is the Transport that
-// retries:
-//
-//   - github.com/google/go-github has none.
-//   - github.com/minio/minio-go: MaxRetries 1, which counts attempts.
-//   - github.com/aws/aws-sdk-go-v2: [aws.NopRetryer].
-//   - github.com/openai/openai-go and github.com/anthropics/anthropic-sdk-go:
-//     option.WithMaxRetries(0).
+// retries. docs/sdks.md says how, and what happens otherwise.
 //
 // # What a Transport can send again
 //
@@ -20,5 +14,4 @@
 // client's own retries for these.
 //
 // [retryhttp.Transport]: https://pkg.go.dev/github.com/seed-5ff3c98e/retry/retryhttp#Transport
-// [aws.NopRetryer]: https://pkg.go.dev/github.com/aws/aws-sdk-go-v2/aws#NopRetryer
 package clientstest

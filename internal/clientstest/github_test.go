@@ -102,7 +102,7 @@ func TestGitHubRedirectKeepsTheBody(t *testing.T) {
 		answer(429, "application/json", `{}`, "Retry-After", "2"),
 		answer(201, "application/json", `{"title": "hello"}`))
 
-	issue, _, err := githubClient(t, w.http, s.URL).Issues.Create(t.Context(), "octo", "cat", &github.IssueRequest{Title: github.Ptr("hello")})
+	issue, _, err := githubClient(t, w.http, s.URL).Issues.Create(t.Context(), "octo", "cat", &github.IssueRequest{Title: new("hello")})
 
 	require.NoError(t, err)
 	assert.Equal(t, "hello", issue.GetTitle())

@@ -7,8 +7,9 @@ import "context"
 // Is reports whether ctx has ended.
 func Is(ctx context.Context) bool { return Closed(ctx.Done()) }
 
-// Closed reports whether something can be received, as from the Done of a context
-// that has ended. That of one that never ends is nil, and need not be asked.
+// Closed reports whether a receive from c would not block, as from the Done of a
+// context that has ended. The Done of a context that never ends is nil, and is
+// not asked.
 func Closed(c <-chan struct{}) bool {
 	if c == nil {
 		return false

@@ -1,12 +1,12 @@
-// Package errtree takes error trees apart without trusting the errors in them:
-// a foreign method that panics says nothing, and a tree without end is left.
+// Package errtree walks error trees without trusting the errors in them: it
+// ignores a foreign method that panics, and stops in an endless tree.
 package errtree
 
-// MaxNodes bounds how many nodes of one tree are looked at. An error chain that
-// refers to itself ends here.
+// MaxNodes bounds the number of visited nodes of one tree. It ends an error
+// chain that refers to itself.
 const MaxNodes = 1000
 
-// Nodes counts down the nodes of one tree that may still be looked at.
+// Nodes counts down the nodes of one tree that may still be visited.
 type Nodes int
 
 // Take takes one node, or reports that there is none left.
@@ -15,11 +15,11 @@ func (n *Nodes) Take() bool {
 	return *n >= 0
 }
 
-// Exceeded reports whether Take has failed, so that not all was seen and what
-// was seen depends on the order.
+// Exceeded reports whether Take has failed. Then not all nodes were visited,
+// and which ones depends on the order.
 func (n *Nodes) Exceeded() bool { return *n < 0 }
 
-// Unwrap returns what err wraps: one error, several, or neither.
+// Unwrap returns the errors that err wraps: one, several, or none.
 func Unwrap(err error) (one error, several []error) {
 	switch e := err.(type) {
 	case interface{ Unwrap() error }:
@@ -30,8 +30,8 @@ func Unwrap(err error) (one error, several []error) {
 	return one, several
 }
 
-// Try calls a method of a foreign error. ok is false if it panicked, as methods
-// of typed nil pointers do.
+// Try calls a method of a foreign error. ok is false if it panicked, as on a
+// typed nil pointer.
 func Try[T any](method func() T) (result T, ok bool) {
 	defer func() {
 		if !ok {
@@ -78,8 +78,8 @@ func Matches(node, target error) bool {
 	return yes
 }
 
-// equal compares under recover: two errors of one type that is not comparable
-// cannot be equal.
+// equal compares under recover: errors of a type that is not comparable are not
+// equal.
 func equal(a, b error) bool {
 	same, _ := Try(func() bool { return a == b })
 	return same

@@ -49,7 +49,7 @@ type fanError struct{}
 func (e *fanError) Error() string   { return "fan" }
 func (e *fanError) Unwrap() []error { return []error{e, e} }
 
-// matchesError is what its Is method says.
+// matchesError matches target by its Is method.
 type matchesError struct{ target error }
 
 func (matchesError) Error() string          { return "matches" }

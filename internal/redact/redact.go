@@ -1,4 +1,4 @@
-// Package redact takes the secrets out of the URLs in texts.
+// Package redact removes the secrets from the URLs in texts.
 package redact
 
 import (
@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	hidden = "***"       // stands where a secret was
+	hidden = "***"       // replaces a secret
 	spaces = " \t\r\n\f" // end a URL; other control characters make it unparsable
 )
 
-// Text takes what may be secret out of the URLs in a text, such as that of an
+// Text removes possible secrets from the URLs in a text, such as the text of an
 // error:
 //
 //	Get "https://example.com/login?token=***": connection refused
@@ -19,13 +19,14 @@ const (
 // User and password are dropped, or a token in their place; the values of the
 // query are replaced, and the fragment is dropped. Scheme, host and path stay, so
 // a secret in a path stays too. URLs are found anywhere in the text, also in the
-// path of another one, and quoted as in the errors of net/url and net/http; so are
-// relative ones with a query, and user:password@host without a scheme. Where the
-// parts of a URL cannot be told, Text removes rather too much than too little.
+// path of another URL, and quoted as in the errors of net/url and net/http.
+// Relative URLs with a query are found too, and user:password@host without a
+// scheme. If the parts of a URL are ambiguous, Text removes too much rather than
+// too little.
 //
 // Text(Text(text)) is Text(text).
 func Text(text string) string {
-	const passes = 10 // far more than any text was found to need
+	const passes = 10 // far more than any known text needs
 	for range passes {
 		redacted := redact(text)
 		if redacted == text {
@@ -58,7 +59,7 @@ func redact(text string) string {
 }
 
 // redactor copies a text word by word. Its methods that write return the position
-// that they got to.
+// that they reached.
 type redactor struct {
 	text string
 	out  strings.Builder
@@ -69,15 +70,15 @@ type redactor struct {
 }
 
 // finder finds the next one of some characters. It remembers the last answer, so
-// that texts made to be slow are not.
+// that no text takes quadratic time.
 type finder struct {
 	of    string
 	next  int
 	known bool
 }
 
-// from returns the index at or after pos in text; if there is none, that of its
-// end. pos must not decrease between calls.
+// from returns the index at or after pos in text; if there is none, the length
+// of text. pos must not decrease between calls.
 func (f *finder) from(text string, pos int) int {
 	if !f.known || f.next < pos {
 		f.known = true
@@ -95,9 +96,9 @@ func index(s string, i int) int {
 	return i
 }
 
-// wordEnd returns the end of the word at pos. That is before a space or a quote;
-// but a URL that stands in quotes may contain spaces, and one that does not may
-// contain quotes.
+// wordEnd returns the end of the word at pos. A word ends before a space or a
+// quote; but a quoted URL may contain spaces, and an unquoted URL may contain
+// quotes.
 func (r *redactor) wordEnd(pos int) int {
 	word := r.text[pos:r.space.from(r.text, pos)]
 	if quote := strings.IndexByte(word, '"'); quote >= 0 && !strings.ContainsAny(word[:quote], "/?#") {
@@ -109,7 +110,7 @@ func (r *redactor) wordEnd(pos int) int {
 	}
 	before := strings.TrimRight(r.text[:pos-1], `\`)
 	switch closing := closingQuote(r.text[pos:], pos-1-len(before)); {
-	case closing <= 0: // nothing before it but what escapes it
+	case closing <= 0: // nothing before it but its escapes
 		return pos + len(word)
 	case strings.HasSuffix(before, "invalid port ") || strings.HasSuffix(before, "invalid URL escape "):
 		r.part = true // of the password, if that has a slash or a percent sign in it
@@ -136,20 +137,22 @@ func closingQuote(s string, escapes int) int {
 }
 
 var (
-	// quotedURL is what begins like a URL, with or without a scheme and a host.
+	// quotedURL matches the beginning of a URL, with or without a scheme and a
+	// host.
 	quotedURL = regexp.MustCompile(`^(?:[A-Za-z0-9+.-]*:/)?/`)
 
-	// authorityMark is what comes before the authority of a URL. If the URL is
-	// itself a part of a URL, it may be encoded, even twice.
+	// authorityMark matches the mark before the authority of a URL. If the URL
+	// is itself a part of a URL, the mark may be encoded, even twice.
 	authorityMark = regexp.MustCompile(`(?i)(?::|%(?:25)*3a)(?:/|%(?:25)*2f){2}`)
 
-	// hosts are one or, as MongoDB has it, several hosts, each perhaps with a
-	// port; at the end of a word with punctuation that is not part of the URL.
+	// hosts matches one host, or several as in MongoDB's URLs, each with an
+	// optional port. At the end of a word, punctuation may follow that is not
+	// part of the URL.
 	hosts = regexp.MustCompile(`^(?:` + host + `(?:,` + host + `)*)?([]).,:;!?'"\\>}` + "`" + `]*)$`)
 
 	hostAndPort = regexp.MustCompile(`^` + host + `$`)
 
-	// queryKey is the part of a query's key and value that is shown. A key
+	// queryKey matches the part of a query's key and value that is shown. A key
 	// without a value may be the secret.
 	queryKey = regexp.MustCompile(`^\??(?:[A-Za-z0-9_.~[\]-]+=)?`)
 )
@@ -199,7 +202,7 @@ func colonBeforeAt(s string) bool {
 	return colon >= 0 && strings.Contains(s[colon:], "@")
 }
 
-// user copies what may be the likes of user:password@host/path.
+// user copies a text that may be user:password@host/path.
 func (r *redactor) user(pos int, head string) int {
 	host, path, _ := strings.Cut(head, "/")
 	switch {
@@ -231,8 +234,8 @@ func (r *redactor) authority(pos int) int {
 	return r.parameters(pos)
 }
 
-// unparsable hides what is left of a URL. If there is an @ on the rest of the
-// line, the user may go on until there.
+// unparsable hides the rest of a URL. If there is an @ in the rest of the line,
+// the user may extend up to it.
 func (r *redactor) unparsable() int {
 	line := r.line.from(r.text, r.end)
 	if r.at.from(r.text, r.end) < line {
@@ -257,7 +260,7 @@ func (r *redactor) parameters(pos int) int {
 	return r.end
 }
 
-// hide writes that something is not shown.
+// hide writes the mark of a hidden part.
 func (r *redactor) hide(end int) int {
 	r.out.WriteString(hidden)
 	return end

@@ -135,7 +135,7 @@ func TestRealErrors(t *testing.T) {
 	}
 }
 
-// What must not be in a redacted text, in simple terms.
+// Patterns that must not be in a redacted text.
 var (
 	userinfo   = regexp.MustCompile(`://[^/?#\s"]*@`)
 	queryValue = regexp.MustCompile(`://[^\s"#?]*\?(?:[^\s=&#"]*=(?:\*\*\*)?&)*[^\s=&#"]*=[^*&\s"]`)

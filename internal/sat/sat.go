@@ -1,5 +1,5 @@
-// Package sat computes with durations that stick at the ends of their range
-// instead of wrapping around: an overflowing delay must be long, never negative.
+// Package sat has saturating arithmetic for durations: an overflowing delay must
+// be long, never negative.
 package sat
 
 import (
@@ -31,7 +31,7 @@ func Mul(d time.Duration, n int) time.Duration {
 	return time.Duration(lo)
 }
 
-// FromFloat returns f nanoseconds, cut towards zero. NaN is [Max] and a
+// FromFloat returns f nanoseconds, truncated towards zero. NaN is [Max] and a
 // negative f is 0. The comparison comes before the conversion because Go leaves
 // the result of an out-of-range conversion to the processor: amd64 gives a
 // negative number, arm64 the largest one, 386 something else.

@@ -23,7 +23,7 @@ var counts = []int{math.MinInt, -1, 0, 1, 2, 3, 7, 1000, 1 << 30, math.MaxInt32,
 // random returns durations of all magnitudes.
 func random(r *rand.Rand) time.Duration { return time.Duration(r.Uint64() >> (1 + r.IntN(63))) }
 
-// stuck is n as a duration that sticks at the end of the range.
+// stuck is n as a saturating duration.
 func stuck(n *big.Int) time.Duration {
 	if n.IsInt64() {
 		return time.Duration(n.Int64())
