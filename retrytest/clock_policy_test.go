@@ -60,8 +60,12 @@ func TestClockRunsAreIdentical(t *testing.T) { //nolint:paralleltest // see abov
 	before := runtime.NumGoroutine()
 	for range 1000 {
 		require.Equal(t, want, cancelInMidSleep())
-		require.Equal(t, before, runtime.NumGoroutine())
 	}
+	// The runtime's goroutine for finalizers counts while it runs one.
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before && time.Now().Before(end); {
+		runtime.Gosched()
+	}
+	assert.LessOrEqual(t, runtime.NumGoroutine(), before)
 }
 
 func TestClockInPolicy(t *testing.T) {

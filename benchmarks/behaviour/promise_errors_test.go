@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing/synctest"
 	"time"
@@ -219,7 +218,7 @@ var errorPromises = []promise[*contestant]{
 		"After a success, exhausted attempts, and a cancellation.",
 		func(t tester, c *contestant) cell {
 			left := bubble(t, func(t tester) int {
-				before := runtime.NumGoroutine()
+				before := bubbled(t)
 				_ = record(t.Context(), c.prepare(policy{attempts: 3, first: time.Second}), always(nil))
 				_ = failing(t.Context(), c.prepare(policy{attempts: 3, first: time.Second}))
 				ctx, cancel := context.WithCancel(t.Context())
@@ -227,7 +226,7 @@ var errorPromises = []promise[*contestant]{
 				time.AfterFunc(time.Second, cancel)
 				_ = failing(ctx, c.prepare(policy{attempts: 3, first: time.Hour}))
 				synctest.Wait()
-				return max(runtime.NumGoroutine()-before, 0)
+				return bubbled(t) - before
 			})
 			return keptIf(left == 0, "%d left", left)
 		},

@@ -1,12 +1,16 @@
 package behaviour_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -63,6 +67,17 @@ func bubble[T any](t tester, f func(t tester) T) (v T) {
 	t.Helper()
 	synctest.Test(t.T, func(t *testing.T) { v = f(tester{t}) })
 	return v
+}
+
+// bubbled counts the goroutines of the caller's bubble. Those of the process would
+// sometimes be one more: the runtime's own, for finalizers, counts while it runs one.
+func bubbled(t tester) int {
+	t.Helper()
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	_, own, ok := bytes.Cut(stacks[:bytes.IndexByte(stacks, ']')], []byte(", synctest bubble "))
+	require.True(t, ok, "%s", stacks)
+	return bytes.Count(stacks, fmt.Appendf(nil, ", synctest bubble %s]:\n", own))
 }
 
 // sequence returns f(1) … f(n).
