@@ -137,6 +137,19 @@ func (b *Budget) TryWithdraw(now time.Time) bool {
 	}
 }
 
+// Balance returns how many retries the budget would allow at now, if no success came in
+// between: the credit and what is left of the reserve, fractions included. A retry needs a
+// whole one of either. It takes nothing, and is meant for gauges: other calls may spend
+// what it reports before its caller acts on it. A nil *Budget has +Inf.
+func (b *Budget) Balance(now time.Time) float64 {
+	if b == nil {
+		return math.Inf(1)
+	}
+	reserve, spent := b.reserve(), b.spent.Load()
+	units := fade(b.credit.Load(), b.step(now)) + reserve - min(spent, reserve)
+	return float64(units) / unitsPerRetry
+}
+
 // spend takes one retry from the reserve.
 func (b *Budget) spend() bool {
 	reserve := b.reserve()

@@ -32,10 +32,9 @@ var anInstant = time.Unix(1_700_000_040, 0)
 // balance returns, in units, the credit of b minus the missing part of its
 // reserve. It takes all credit, and leaves the reserve full.
 //
-// A Budget has no method for its credit, but the credit can be measured:
-// without a reserve, a withdrawal succeeds if and only if there is credit for
-// it, so the credit follows from the units that must be added until it
-// succeeds.
+// It measures the credit, so that it does not rely on [retry.Budget.Balance]: without a
+// reserve, a withdrawal succeeds if and only if there is credit for it, so the credit
+// follows from the units that must be added until it succeeds.
 func balance(b *retry.Budget, now time.Time) (units int) {
 	reserve := b.Reserve
 	b.Reserve = retry.NoReserve
@@ -202,6 +201,9 @@ func TestBudgetAgreesWithLedger(t *testing.T) {
 				}
 				continue
 			}
+			most := l.worth(now) + l.reserve - l.missing
+			assert.LessOrEqual(t, b.Balance(now)*perRetry, most+1e-6, "seed %d, call %d", seed, call)
+			assert.GreaterOrEqual(t, b.Balance(now)*perRetry, most-l.rounding-1-1e-6, "seed %d, call %d", seed, call)
 			want := l.withdraw(now)
 			answers[want]++
 			if want == unclear {
@@ -258,6 +260,25 @@ func TestBudgetZeroValue(t *testing.T) {
 		deposit(b, anInstant, 100, 1)
 		assert.Equal(t, int(math.Floor(100*perRetry/math.E)), balance(b, anInstant.Add(5*time.Second)))
 	}
+}
+
+func TestBudgetBalance(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, math.Inf(1), (*retry.Budget)(nil).Balance(anInstant))
+	b := &retry.Budget{Ratio: 0.25, TTL: time.Minute}
+	assert.Equal(t, 3.0, b.Balance(anInstant))
+	b.TryWithdraw(anInstant)
+	assert.Equal(t, 2.0, b.Balance(anInstant))
+	for range 5 {
+		b.Deposit(anInstant) // four for the reserve, one for the credit
+	}
+	assert.Equal(t, 3.25, b.Balance(anInstant))
+	assert.Equal(t, 3.25, b.Balance(anInstant), "it takes nothing")
+	assert.InDelta(t, 3+0.25/math.E, b.Balance(anInstant.Add(time.Minute)), 0.001)
+	assert.Equal(t, 3.25, b.Balance(anInstant.Add(-time.Hour)), "a clock that jumps backward")
+	b.TryWithdraw(anInstant)
+	b.Reserve = retry.NoReserve
+	assert.Equal(t, 0.25, b.Balance(anInstant), "less Reserve than was spent")
 }
 
 func TestBudgetReserve(t *testing.T) {

@@ -36,6 +36,7 @@
 //	retry.attempts        counter             {attempt}  retry.policy
 //	retry.retries         counter             {retry}    retry.policy, error.type
 //	retry.calls.waiting   up-down counter     {call}     retry.policy
+//	retry.budget.balance  gauge               {retry}    retry.budget
 //	retry.delay           histogram           s          retry.policy
 //	retry.call.duration   histogram           s          retry.policy
 //
@@ -44,6 +45,9 @@
 // are decided on. Waiting are the waits that this process has announced and that are not
 // over, to a tenth of a second; a call whose context ends during a wait is counted until
 // the wait would have been over.
+//
+// The balance of a budget of [Options].Budgets is how many retries it would allow now,
+// fractions included: below 1, the next retry is refused.
 //
 // error.type is the category of the last failure, or its class if it has none; it is
 // missing after a success, for a failure that nobody knows, and where the context ended the

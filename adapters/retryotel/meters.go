@@ -3,6 +3,7 @@ package retryotel
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -36,7 +37,8 @@ func newMeters(meter metric.Meter, opts *Options) (*meters, error) {
 		policies:   newNames(opts.MaxPolicies, newSeries),
 		categories: newNames(opts.MaxCategories, func(category string) string { return category }),
 	}
-	var errs [6]error
+	budgets := maps.Clone(opts.Budgets)
+	var errs [7]error
 	m.calls, errs[0] = meter.Int64Counter("retry.calls", metric.WithUnit("{call}"),
 		metric.WithDescription("Calls that ended, by outcome and kind of the last failure."))
 	_, errs[1] = meter.Int64ObservableCounter("retry.attempts", metric.WithUnit("{attempt}"),
@@ -60,6 +62,15 @@ func newMeters(meter metric.Meter, opts *Options) (*meters, error) {
 			now := time.Now()
 			for _, s := range m.policies.all() {
 				o.Observe(int64(s.waits.count(now)), metric.WithAttributes(s.policy))
+			}
+			return nil
+		}))
+	_, errs[6] = meter.Float64ObservableGauge("retry.budget.balance", metric.WithUnit("{retry}"),
+		metric.WithDescription("Retries that the budget would allow now."),
+		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
+			now := time.Now()
+			for name, b := range budgets {
+				o.Observe(b.Balance(now), metric.WithAttributes(budgetKey.String(name)))
 			}
 			return nil
 		}))

@@ -25,6 +25,7 @@ const (
 	delayKey    = attribute.Key("retry.delay")
 	stopKey     = attribute.Key("retry.stop_reason")
 	outcomeKey  = attribute.Key("retry.outcome")
+	budgetKey   = attribute.Key("retry.budget")
 	errorKey    = attribute.Key("error.type")
 	messageKey  = attribute.Key("exception.message")
 	resendKey   = attribute.Key("http.request.resend_count")
@@ -46,6 +47,10 @@ type Options struct {
 	// Attributes, if not nil, returns attributes for the span of attempt n, from 1. See
 	// [HTTPAttributes] and [GRPCAttributes].
 	Attributes func(n int) []attribute.KeyValue
+
+	// Budgets are those whose balance is shown, by the names that they have there. Their
+	// policies must use the system's clock.
+	Budgets map[string]*retry.Budget
 
 	// MaxPolicies and MaxCategories bound how many different values retry.policy and
 	// error.type have in the metrics. 0 or less means 100 each.

@@ -67,6 +67,10 @@ func (o *telemetry) read(t testing.TB) map[string]float64 {
 				for _, p := range data.DataPoints {
 					values[name(m.Name, p.Attributes)] = float64(p.Value)
 				}
+			case metricdata.Gauge[float64]:
+				for _, p := range data.DataPoints {
+					values[name(m.Name, p.Attributes)] = p.Value
+				}
 			case metricdata.Histogram[float64]:
 				for _, p := range data.DataPoints {
 					values[name(m.Name, p.Attributes)] = p.Sum
@@ -141,6 +145,14 @@ func TestWaiting(t *testing.T) {
 		o.Observe(t.Context(), retry.Event{Kind: retry.Retrying, Attempt: 1, Delay: math.MaxInt64})
 		assert.Equal(t, 1.0, waiting())
 	})
+}
+
+func TestBudgets(t *testing.T) {
+	t.Parallel()
+	b := &retry.Budget{Reserve: 5}
+	o := observe(t, retryotel.Options{Budgets: map[string]*retry.Budget{"payments": b}})
+	require.True(t, b.TryWithdraw(time.Now()))
+	assert.Equal(t, map[string]float64{"retry.budget.balance{retry.budget=payments}": 4}, o.read(t))
 }
 
 // TestCardinality has a server that makes up categories.

@@ -2,6 +2,7 @@ package retryprometheus
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,10 @@ type Options struct {
 	// DelayBuckets and DurationBuckets are the upper bounds of the histograms, in seconds.
 	// nil means bounds from 10 ms to an hour, and from 5 ms to an hour.
 	DelayBuckets, DurationBuckets []float64
+
+	// Budgets are those whose balance is shown, by the names that they have there. Their
+	// policies must use the system's clock.
+	Budgets map[string]*retry.Budget
 
 	// MaxPolicies and MaxCategories bound how many different values the labels policy and
 	// category have, before the rest is "other". 0 or less means 100 each.
@@ -41,6 +46,8 @@ type Collector struct {
 	attempts *prometheus.CounterVec
 	retries  *prometheus.CounterVec
 	waiting  *prometheus.Desc
+	balance  *prometheus.Desc
+	budgets  map[string]*retry.Budget
 	delay    *prometheus.HistogramVec
 	duration *prometheus.HistogramVec
 	exemplar func(context.Context) prometheus.Labels
@@ -85,6 +92,9 @@ func New(opts *Options) *Collector {
 		retries:  counter("retry_retries_total", "Retries that were decided on, by kind of the failure before.", "policy", "category"),
 		waiting: prometheus.NewDesc("retry_calls_waiting", "Calls that wait for their next attempt.",
 			[]string{"policy"}, opts.Labels),
+		balance: prometheus.NewDesc("retry_budget_balance", "Retries that the budget would allow now.",
+			[]string{"budget"}, opts.Labels),
+		budgets:  maps.Clone(opts.Budgets),
 		delay:    histogram("retry_delay_seconds", "Waits before retries.", opts.DelayBuckets, delayBuckets),
 		duration: histogram("retry_call_duration_seconds", "Time from the first attempt of a call to its end.", opts.DurationBuckets, durationBuckets),
 		exemplar: opts.Exemplar,
@@ -108,6 +118,7 @@ func (c *Collector) series(policy string) *series {
 // Describe implements [prometheus.Collector].
 func (c *Collector) Describe(descs chan<- *prometheus.Desc) {
 	descs <- c.waiting
+	descs <- c.balance
 	for _, m := range c.metrics() {
 		m.Describe(descs)
 	}
@@ -119,6 +130,9 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	for policy, s := range c.policies.all() {
 		n := float64(s.waits.count(now))
 		metrics <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, n, policy)
+	}
+	for name, b := range c.budgets {
+		metrics <- prometheus.MustNewConstMetric(c.balance, prometheus.GaugeValue, b.Balance(now), name)
 	}
 	for _, m := range c.metrics() {
 		m.Collect(metrics)

@@ -164,6 +164,17 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
+func TestBudgets(t *testing.T) {
+	t.Parallel()
+	b := &retry.Budget{Reserve: 5}
+	c := retryprometheus.New(&retryprometheus.Options{Budgets: map[string]*retry.Budget{"payments": b, "none": nil}})
+	require.True(t, b.TryWithdraw(time.Now()))
+	assert.Equal(t, []string{
+		`retry_budget_balance{budget="none"} +Inf`,
+		`retry_budget_balance{budget="payments"} 4.0`,
+	}, lines(scrape(t, c), "retry_budget_balance{"))
+}
+
 // TestCardinality has a server that makes up categories, which are not even UTF-8.
 func TestCardinality(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@
 //		retry_attempts_total                 counter    policy
 //		retry_retries_total                  counter    policy, category
 //		retry_calls_waiting                  gauge      policy
+//		retry_budget_balance                 gauge      budget
 //		retry_delay_seconds                  histogram  policy
 //		retry_call_duration_seconds          histogram  policy
 //
@@ -31,6 +32,8 @@
 //	  - retry_calls_waiting counts the waits that this process has announced and that are not
 //	    over yet, to a tenth of a second. A call whose context ends during a wait is counted
 //	    until the wait would have been over.
+//	  - retry_budget_balance is how many retries a budget of [Options].Budgets would allow now,
+//	    fractions included: below 1, the next retry is refused.
 //	  - retry_delay_seconds has the waits before retries, retry_call_duration_seconds the time
 //	    from the first attempt to the end.
 //

@@ -31,7 +31,7 @@ import (
 // recovered, and most given up.
 func exposed(t *testing.T) []*dto.MetricFamily {
 	t.Helper()
-	c := retryprometheus.New(nil)
+	c := retryprometheus.New(&retryprometheus.Options{Budgets: map[string]*retry.Budget{"payments": {}}})
 	for call := range 20 {
 		p := &retry.Policy{
 			Name: "fetch", Observer: c, Clock: &retrytest.Clock{}, Budget: &retry.Budget{Reserve: call % 3},

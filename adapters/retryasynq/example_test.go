@@ -1,0 +1,44 @@
+package retryasynq_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retryasynq"
+)
+
+// What works on the tasks.
+func ExampleNew() {
+	redis := asynq.RedisClientOpt{Addr: "127.0.0.1:6379"}
+	retries, err := retryasynq.New(redis, &retry.Policy{
+		Name: "import", MaxAttempts: 8, Backoff: retry.Exponential{Initial: time.Second}, FreeRateLimits: 100,
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer retries.Close()
+	config := asynq.Config{Concurrency: 10}
+	if err := retries.Configure(&config); err != nil {
+		panic(err)
+	}
+	mux := asynq.NewServeMux()
+	mux.HandleFunc("import", func(context.Context, *asynq.Task) error {
+		return nil // an error is classified, and the task runs again when the policy says
+	})
+	if err := asynq.NewServer(redis, config).Run(retries.Handler(mux)); err != nil {
+		panic(err)
+	}
+}
+
+// What enqueues them.
+func ExampleMaxRetry() {
+	client := asynq.NewClient(asynq.RedisClientOpt{Addr: "127.0.0.1:6379"})
+	defer client.Close()
+	task := asynq.NewTask("import", []byte("https://example.com/feed"))
+	if _, err := client.Enqueue(task, retryasynq.MaxRetry()); err != nil {
+		panic(err)
+	}
+}
