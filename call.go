@@ -70,7 +70,7 @@ type Call struct {
 	Defaults *Policy
 
 	// State is the state of the operation, kept up to date by End. Set it to
-	// continue a stored operation; ask [Policy.Exhausted] first.
+	// continue a stored operation; ask [Call.Exhausted] first.
 	State State
 
 	// Last is the last failure and Waited the sum of the waits, kept up to date by
@@ -121,6 +121,22 @@ func (c *Call) Begin(ctx context.Context) bool {
 	c.under(ctx)
 	c.lose()
 	return c.begin()
+}
+
+// Exhausted ends a stored operation that has no attempt left, as [Policy.Exhausted] says,
+// and tells the Observer. Ask it before the first attempt in this process. It returns the
+// decision to end the operation with; false changes nothing. During an attempt, or when
+// the operation has ended, it is false.
+func (c *Call) Exhausted(ctx context.Context) (Decision, bool) {
+	p := c.Policy.orZero()
+	d, exhausted := p.Exhausted(c.State, p.now())
+	if c.phase != between || !exhausted {
+		return Decision{}, false
+	}
+	c.under(ctx)
+	c.expire(d.Stop, nil)
+	d.Err = c.Last
+	return d, true
 }
 
 // under sets the context of the operation.

@@ -363,6 +363,67 @@ func TestCallNilPolicyAndContext(t *testing.T) {
 	}
 }
 
+func TestCallExhausted(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		policy retry.Policy
+		state  retry.State
+		stop   retry.StopReason // or StopNone
+	}{
+		{"new", retry.Policy{}, retry.State{}, retry.StopNone},
+		{"one attempt left", retry.Policy{}, retry.State{Failures: 2}, retry.StopNone},
+		{"lost attempts", retry.Policy{}, retry.State{Failures: 3}, retry.StopAttempts},
+		{"Timeout", retry.Policy{Timeout: time.Hour}, retry.State{Failures: 1, First: firstAttempt.Add(-time.Hour)}, retry.StopTimeout},
+		{"MaxElapsed", retry.Policy{MaxElapsed: time.Hour}, retry.State{Failures: 1, First: firstAttempt.Add(-2 * time.Hour)}, retry.StopElapsed},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var rec retrytest.Recorder
+			tt.policy.Name, tt.policy.Clock, tt.policy.Observer = "jobs", retrytest.NewClock(firstAttempt), &rec
+			call := retry.Call{Policy: &tt.policy, State: tt.state, Last: errBoom, Waited: time.Minute}
+			d, exhausted := call.Exhausted(t.Context())
+			want, wanted := tt.policy.Exhausted(tt.state, firstAttempt)
+			require.Equal(t, wanted, exhausted)
+			assert.Equal(t, tt.stop, d.Stop)
+			if !exhausted {
+				assert.Equal(t, retry.Decision{}, d)
+				assert.Empty(t, rec.Events())
+				assert.True(t, call.Begin(t.Context()))
+				return
+			}
+			assert.Equal(t, want.State, d.State)
+			assert.Equal(t, want.Limit, d.Limit)
+			assert.False(t, call.Begin(t.Context()))
+			assert.Equal(t, call.Err(), d.Err)
+			assert.Equal(t, &retry.Error{
+				Policy: "jobs", Attempts: tt.state.Failures, Stop: tt.stop, Err: errBoom, Waited: time.Minute,
+			}, d.Err)
+			events := rec.Events()
+			require.Len(t, events, 1)
+			assert.Equal(t, retry.GaveUp, events[0].Kind)
+			assert.Equal(t, tt.stop, events[0].Stop)
+			assert.Equal(t, tt.state.Failures, events[0].Attempt)
+			if !tt.state.First.IsZero() {
+				assert.Equal(t, firstAttempt.Sub(tt.state.First), events[0].Elapsed)
+			}
+		})
+	}
+	t.Run("during an attempt and at the end", func(t *testing.T) {
+		t.Parallel()
+		call := retry.Call{State: retry.State{Failures: 9}}
+		require.True(t, call.Begin(t.Context()))
+		_, exhausted := call.Exhausted(t.Context())
+		assert.False(t, exhausted)
+		d := call.End(errBoom)
+		require.Error(t, d.Err)
+		_, exhausted = call.Exhausted(t.Context())
+		assert.False(t, exhausted)
+		assert.Equal(t, d.Err, call.Err())
+	})
+}
+
 // TestCallContextEndsInAttempt checks that the context is asked before the error: the
 // failure counts, and is not classified.
 func TestCallContextEndsInAttempt(t *testing.T) {

@@ -390,6 +390,16 @@ func ExamplePolicy_Exhausted() {
 	// Output: true export failed after 3 attempts
 }
 
+// A Call does the same for a job that it continues, and tells the Observer.
+func ExampleCall_Exhausted() {
+	policy := &retry.Policy{Name: "export"}
+	call := retry.Call{Policy: policy, State: retry.State{Failures: 3}} // as stored
+	if d, exhausted := call.Exhausted(context.Background()); exhausted {
+		fmt.Println("dead:", d.Err)
+	}
+	// Output: dead: export failed after 3 attempts
+}
+
 // Engines that truncate times to whole seconds must not run a job early.
 func ExampleDecision_DelayCeil() {
 	d := retry.Decision{Delay: 1500 * time.Millisecond}

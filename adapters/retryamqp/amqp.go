@@ -117,12 +117,7 @@ func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) e
 		s.Failures++
 	}
 	d.call = retry.Call{Policy: d.policy, State: s}
-	if over, exhausted := d.policy.Exhausted(s, now); exhausted {
-		if d.policy.Observer != nil {
-			d.policy.Observer.Observe(ctx, retry.Event{
-				Kind: retry.GaveUp, Policy: d.policy.Name, Attempt: d.call.Attempt(), Stop: over.Stop, Err: over.Err,
-			})
-		}
+	if over, exhausted := d.call.Exhausted(ctx); exhausted {
 		return d.end(ctx, s, over.Err)
 	}
 	if d.msg.Redelivered && !counted {

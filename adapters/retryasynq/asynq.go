@@ -100,12 +100,7 @@ func (r *Retries) Handler(next asynq.Handler) asynq.Handler {
 		if err := a.load(ctx); err != nil {
 			return err
 		}
-		if d, exhausted := r.policy.Exhausted(a.call.State, r.policy.Now()); exhausted {
-			if r.policy.Observer != nil {
-				r.policy.Observer.Observe(ctx, retry.Event{
-					Kind: retry.GaveUp, Policy: r.policy.Name, Attempt: a.call.Attempt(), Stop: d.Stop, Err: d.Err,
-				})
-			}
+		if d, exhausted := a.call.Exhausted(ctx); exhausted {
 			return a.end(ctx, d.Err)
 		}
 		if !a.call.Begin(ctx) {

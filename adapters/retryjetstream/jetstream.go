@@ -112,12 +112,7 @@ func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) e
 		return d.again(ctx, s, early)
 	}
 	d.call = retry.Call{Policy: d.policy, State: s.State}
-	if over, exhausted := d.policy.Exhausted(s.State, d.policy.Now()); exhausted {
-		if d.policy.Observer != nil {
-			d.policy.Observer.Observe(ctx, retry.Event{
-				Kind: retry.GaveUp, Policy: d.policy.Name, Attempt: d.call.Attempt(), Stop: over.Stop, Err: over.Err,
-			})
-		}
+	if over, exhausted := d.call.Exhausted(ctx); exhausted {
 		return d.terminate(ctx, over.Err)
 	}
 	if !d.call.Begin(ctx) {

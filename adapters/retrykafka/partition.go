@@ -145,12 +145,7 @@ func (j *job) wait(due time.Time, delay time.Duration) {
 // attempt runs the function for the record, and decides what follows.
 func (j *job) attempt() {
 	call := retry.Call{Policy: j.policy, State: j.state}
-	if over, exhausted := j.policy.Exhausted(j.state, j.policy.Now()); exhausted {
-		if j.policy.Observer != nil {
-			j.policy.Observer.Observe(j.ctx, retry.Event{
-				Kind: retry.GaveUp, Policy: j.policy.Name, Attempt: call.Attempt(), Stop: over.Stop, Err: over.Err,
-			})
-		}
+	if over, exhausted := call.Exhausted(j.ctx); exhausted {
 		j.giveUp(j.state, over.Err)
 		return
 	}

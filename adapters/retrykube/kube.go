@@ -75,12 +75,7 @@ func (r *Retries[T]) Try(ctx context.Context, item T, fn func(context.Context) e
 	r.mu.Lock()
 	call := retry.Call{Policy: r.policy, State: r.items[item].state}
 	r.mu.Unlock()
-	if d, exhausted := r.policy.Exhausted(call.State, r.policy.Now()); exhausted {
-		if r.policy.Observer != nil {
-			r.policy.Observer.Observe(ctx, retry.Event{
-				Kind: retry.GaveUp, Policy: r.policy.Name, Attempt: call.Attempt(), Stop: d.Stop, Err: d.Err,
-			})
-		}
+	if d, exhausted := call.Exhausted(ctx); exhausted {
 		r.Forget(item)
 		return false, d.Err
 	}

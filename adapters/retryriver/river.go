@@ -73,10 +73,7 @@ func (a *adapter) Work(ctx context.Context, job *rivertype.JobRow, work func(con
 		return river.JobCancel(err)
 	}
 	call := &retry.Call{Policy: a.policy, State: state}
-	if d, exhausted := a.policy.Exhausted(state, a.policy.Now()); exhausted {
-		a.observe(ctx, retry.Event{
-			Kind: retry.GaveUp, Policy: a.policy.Name, Attempt: call.Attempt(), Stop: d.Stop, Err: d.Err,
-		})
+	if d, exhausted := call.Exhausted(ctx); exhausted {
 		return a.settle(ctx, job, d, d.Err)
 	}
 	if !call.Begin(ctx) {
@@ -158,10 +155,4 @@ func before(job *rivertype.JobRow) (retry.State, error) {
 // set stores s with the end of the attempt.
 func set(ctx context.Context, s stored) {
 	_ = river.MetadataSet(ctx, metadataKey, s) // fails only outside of a worker
-}
-
-func (a *adapter) observe(ctx context.Context, e retry.Event) {
-	if a.policy.Observer != nil {
-		a.policy.Observer.Observe(ctx, e)
-	}
 }

@@ -73,12 +73,7 @@ func (t *attempt) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteAc
 	}
 	state := t.beats.load(ctx, &info)
 	call := retry.Call{Policy: t.policy, Classify: classify, State: state}
-	if over, exhausted := t.policy.Exhausted(state, t.policy.Now()); exhausted {
-		if t.policy.Observer != nil {
-			t.policy.Observer.Observe(ctx, retry.Event{
-				Kind: retry.GaveUp, Policy: t.policy.Name, Attempt: call.Attempt(), Stop: over.Stop, Err: over.Err,
-			})
-		}
+	if over, exhausted := call.Exhausted(ctx); exhausted {
 		return nil, failure(over, over.Err)
 	}
 	if !call.Begin(undated{ctx}) {

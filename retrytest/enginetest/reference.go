@@ -112,10 +112,7 @@ func (r *reference) calls() error {
 			call.End(err)
 			continue
 		}
-		if d, exhausted := p.Exhausted(call.State, p.Now()); exhausted {
-			p.Observer.Observe(ctx, retry.Event{
-				Kind: retry.GaveUp, Policy: p.Name, Attempt: call.Attempt(), Stop: d.Stop, Err: d.Err,
-			})
+		if d, exhausted := call.Exhausted(ctx); exhausted {
 			return d.Err
 		}
 	}
