@@ -11,13 +11,13 @@ import (
 	"github.com/seed-5ff3c98e/retry/adapters/retryamqp"
 )
 
-func ExampleRetries_Handle() {
+func ExampleRetries_Handle() { //nolint:testableexamples // it needs a server
 	ctx := context.Background()
 	conn, err := amqp.Dial("amqp://guest:guest@127.0.0.1:5672/")
 	if err != nil {
 		panic(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	channel, err := conn.Channel()
 	if err != nil {
 		panic(err)
@@ -35,7 +35,7 @@ func ExampleRetries_Handle() {
 	if err != nil {
 		panic(err)
 	}
-	defer retries.Close()
+	defer func() { _ = retries.Close() }()
 	for msg := range deliveries {
 		go func() {
 			err := retries.Handle(ctx, msg, func(context.Context) error {

@@ -11,7 +11,7 @@ import (
 )
 
 // What works on the tasks.
-func ExampleNew() {
+func ExampleNew() { //nolint:testableexamples // it needs a server
 	redis := asynq.RedisClientOpt{Addr: "127.0.0.1:6379"}
 	retries, err := retryasynq.New(redis, &retry.Policy{
 		Name: "import", MaxAttempts: 8, Backoff: retry.Exponential{Initial: time.Second}, FreeRateLimits: 100,
@@ -19,7 +19,7 @@ func ExampleNew() {
 	if err != nil {
 		panic(err)
 	}
-	defer retries.Close()
+	defer func() { _ = retries.Close() }()
 	config := asynq.Config{Concurrency: 10}
 	if err := retries.Configure(&config); err != nil {
 		panic(err)
@@ -34,9 +34,9 @@ func ExampleNew() {
 }
 
 // What enqueues them.
-func ExampleMaxRetry() {
+func ExampleMaxRetry() { //nolint:testableexamples // it needs a server
 	client := asynq.NewClient(asynq.RedisClientOpt{Addr: "127.0.0.1:6379"})
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	task := asynq.NewTask("import", []byte("https://example.com/feed"))
 	if _, err := client.Enqueue(task, retryasynq.MaxRetry()); err != nil {
 		panic(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/adapters/retryjetstream"
 )
 
-func ExampleRetries_Handle() {
+func ExampleRetries_Handle() { //nolint:testableexamples // it needs a server
 	ctx := context.Background()
 	conn, err := nats.Connect("nats://127.0.0.1:4222")
 	if err != nil {

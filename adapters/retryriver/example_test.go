@@ -17,7 +17,7 @@ type importArgs struct{ URL string }
 // Kind implements [river.JobArgs].
 func (importArgs) Kind() string { return "import" }
 
-func ExampleConfigure() {
+func ExampleConfigure() { //nolint:testableexamples // it needs a server
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, "postgres://127.0.0.1/jobs")
 	if err != nil {

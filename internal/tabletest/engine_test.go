@@ -20,7 +20,7 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds {
-		if k != databases[0] && k != databases[2] {
+		if k != databases[0] && k != databases[2] && k != databases[3] {
 			continue
 		}
 		early := time.Duration(0)
@@ -57,7 +57,7 @@ func openTable(t testing.TB, k kind) *tableQueue {
 		Columns: retrytable.Columns{RateLimited: "limited", Pending: "polls", First: "first_at"},
 		Set:     retrytable.Set{Fail: "error = $1"},
 	}}
-	run(t, q.db, "CREATE TABLE jobs (id text PRIMARY KEY, error text)")
+	run(t, q.db, "CREATE TABLE jobs (id varchar(100) PRIMARY KEY, error text)")
 	run(t, q.db, q.table.Schema())
 	return q
 }
@@ -122,10 +122,14 @@ func (q *tableQueue) connect() (db *sql.DB, kill func() error) {
 		return db, db.Close
 	}
 	var cable enginetest.Cable
-	config, err := pgx.ParseConfig(q.dsn)
-	require.NoError(q.t, err)
-	config.DialFunc = cable.DialContext
-	db = stdlib.OpenDB(*config)
+	if q.dialect == retrytable.MySQL {
+		db = sql.OpenDB(dollarConnector{dsn: q.dsn, dial: cable.DialContext})
+	} else {
+		config, err := pgx.ParseConfig(q.dsn)
+		require.NoError(q.t, err)
+		config.DialFunc = cable.DialContext
+		db = stdlib.OpenDB(*config)
+	}
 	q.t.Cleanup(func() { assert.NoError(q.t, db.Close()) })
 	return db, func() error {
 		cable.Cut()

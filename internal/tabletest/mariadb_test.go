@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"database/sql/driver"
 	"errors"
+	"net"
 	"os"
 	"regexp"
 	"strconv"
@@ -62,16 +63,31 @@ func mariaDSN(dsn, settings string) string {
 type dollars struct{}
 
 func (dollars) Open(dsn string) (driver.Conn, error) {
-	config, err := mysql.ParseDSN(dsn)
+	return dollarConnector{dsn: dsn}.Connect(context.Background())
+}
+
+// dollarConnector is that driver with a way of its own to connect.
+type dollarConnector struct {
+	dollars
+
+	dsn  string
+	dial func(ctx context.Context, network, address string) (net.Conn, error) // nil means the usual one
+}
+
+func (c dollarConnector) Driver() driver.Driver { return c.dollars }
+
+func (c dollarConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	config, err := mysql.ParseDSN(c.dsn)
 	if err != nil {
 		return nil, err
 	}
+	config.DialFunc = c.dial
 	config.Logger = &mysql.NopLogger{} // connections are cut
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := connector.Connect(context.Background())
+	conn, err := connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}

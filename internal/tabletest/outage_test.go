@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"net"
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytable"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
 // newDatabase makes a database of its own, and returns its address and what makes it
@@ -43,16 +46,39 @@ func newDatabase(t *testing.T) (dsn string, refuse func(time.Duration)) {
 	}
 }
 
+// refusing returns a place of its own in a database of the kind, and what makes it cut
+// all connections and refuse others for a while.
+func refusing(t *testing.T, k kind) (s *store, refuse func(time.Duration)) {
+	t.Helper()
+	if k.dialect == retrytable.PostgreSQL {
+		dsn, refuse := newDatabase(t)
+		return &store{k, openDB(t, k.driver, dsn), dsn}, refuse
+	}
+	var cable atomic.Pointer[enginetest.Cable] // nil while the server is away
+	cable.Store(new(enginetest.Cable))
+	dsn := newMariaDB(t, k.settings)
+	db := sql.OpenDB(dollarConnector{dsn: dsn, dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if c := cable.Load(); c != nil {
+			return c.DialContext(ctx, network, address)
+		}
+		return new(net.Dialer).DialContext(ctx, network, "127.0.0.1:1")
+	}})
+	t.Cleanup(func() { assert.NoError(t, db.Close()) })
+	return &store{k, db, dsn}, func(d time.Duration) {
+		cable.Swap(nil).Cut()
+		time.AfterFunc(d, func() { cable.Store(new(enginetest.Cable)) })
+	}
+}
+
 // A server that is away for two seconds when the work is done, or in the middle of what
 // the work has to write, does not have it done again.
 func TestWorkerServerAway(t *testing.T) {
 	t.Parallel()
-	for _, driver := range []string{"pgx", "postgres"} {
+	for _, k := range []kind{databases[0], databases[1], databases[3]} {
 		for _, when := range []string{"at the end", "in the transaction", "after a failure"} {
-			t.Run(driver+" "+when, func(t *testing.T) {
+			t.Run(k.name+" "+when, func(t *testing.T) {
 				t.Parallel()
-				dsn, refuse := newDatabase(t)
-				s := &store{kind{driver: driver, dialect: retrytable.PostgreSQL, instants: retrytable.Timestamptz}, openDB(t, driver, dsn), dsn}
+				s, refuse := refusing(t, k)
 				table := jobs()
 				s.create(t, table, 1)
 				runs, effects := 0, 0
