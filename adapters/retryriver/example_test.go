@@ -1,4 +1,4 @@
-package retryriver_test
+package retryriver_test //nolint:testableexamples // it needs a server
 
 import (
 	"context"
@@ -17,7 +17,7 @@ type importArgs struct{ URL string }
 // Kind implements [river.JobArgs].
 func (importArgs) Kind() string { return "import" }
 
-func ExampleConfigure() { //nolint:testableexamples // it needs a server
+func ExampleConfigure() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, "postgres://127.0.0.1/jobs")
 	if err != nil {
