@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/testkit"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
@@ -87,7 +88,7 @@ func testCommitFails(t *testing.T, outcome string, failure error) {
 				commits++
 			}
 		}
-		assert.Zero(t, db.Stats().InUse)
+		testkit.Idle(t, db)
 		readOnly := tt.opts != nil && tt.opts.ReadOnly
 		switch {
 		case outcome == "unknown" && !tt.unknownToo:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/seed-5ff3c98e/retry/internal/testkit"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
@@ -37,7 +38,7 @@ func newServer(t *testing.T) (*server, *sql.DB) {
 	s := &server{scripts: map[string][]step{}}
 	db := sql.OpenDB(s)
 	t.Cleanup(func() {
-		assert.Zero(t, db.Stats().InUse, "connections in use")
+		testkit.Idle(t, db)
 		assert.NoError(t, db.Close())
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5ff3c98e/retry/internal/testkit"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
@@ -50,7 +51,7 @@ func TestAfterCommit(t *testing.T) {
 				for _, name := range []string{"a", "b"} {
 					retrysql.AfterCommit(ctx, func(ctx context.Context) {
 						called = append(called, fmt.Sprint(this, name))
-						assert.Zero(t, db.Stats().InUse, "the connection is free")
+						testkit.Idle(t, db)
 						assert.Equal(t, t.Context(), ctx)
 					})
 				}

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/testkit"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
@@ -381,7 +382,7 @@ func TestInTxLeaks(t *testing.T) {
 			return ctx.Err()
 		})
 		require.ErrorIs(t, retrysql.InTx(t.Context(), db, p, nil, update), retrysql.ErrCommitUnknown)
-		assert.Zero(t, db.Stats().InUse)
+		testkit.Idle(t, db)
 	})
 }
 

@@ -36,7 +36,7 @@ func openMariaDB(t *testing.T, config *mysql.Config) *sql.DB {
 	require.NoError(t, err)
 	db := sql.OpenDB(connector)
 	t.Cleanup(func() {
-		assert.Zero(t, db.Stats().InUse, "connections in use")
+		testkit.Idle(t, db)
 		assert.NoError(t, db.Close())
 	})
 	return db

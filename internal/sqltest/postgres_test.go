@@ -54,7 +54,7 @@ func openPG(t *testing.T, driver string, u *url.URL) *sql.DB {
 	db, err := sql.Open(driver, u.String())
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		assert.Zero(t, db.Stats().InUse, "connections in use")
+		testkit.Idle(t, db)
 		assert.NoError(t, db.Close())
 	})
 	return db
@@ -312,7 +312,7 @@ func TestPostgresRowsLeftOpen(t *testing.T) {
 				return want
 			})
 			assert.Equal(t, want, err)
-			assert.Zero(t, db.Stats().InUse)
+			testkit.Idle(t, db)
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/sqltest/suite"
+	"github.com/seed-5ff3c98e/retry/internal/testkit"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
@@ -212,7 +213,7 @@ func assertBooked(t *testing.T, db *sql.DB, name string, booked bool) {
 		n = 1
 	}
 	assert.Equal(t, n, suite.Count(t, db, "journal"), name)
-	assert.Zero(t, db.Stats().InUse, name)
+	testkit.Idle(t, db)
 }
 
 // TestCommitUnanswered waits for the answer to a COMMIT no longer than the

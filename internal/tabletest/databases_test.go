@@ -105,7 +105,7 @@ func openDB(t testing.TB, driver, dsn string) *sql.DB {
 	db, err := sql.Open(driver, dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		assert.Zero(t, db.Stats().InUse, "connections in use")
+		testkit.Idle(t, db)
 		assert.NoError(t, db.Close())
 	})
 	return db

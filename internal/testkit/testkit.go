@@ -3,6 +3,7 @@ package testkit
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"os"
 	"testing"
@@ -59,5 +60,18 @@ func Needs(t testing.TB, server string) {
 	t.Helper()
 	if os.Getenv("RETRY_TEST_SERVERS") == "none" {
 		t.Skip("needs " + server)
+	}
+}
+
+// Idle checks that no connection of a database is in use. Package sql gives one back on a
+// goroutine of its own after a context has ended, so Idle waits for up to ten seconds.
+func Idle(t testing.TB, db interface{ Stats() sql.DBStats }) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); db.Stats().InUse > 0; {
+		if time.Now().After(end) {
+			t.Errorf("%d connections are in use", db.Stats().InUse)
+			return
+		}
+		time.Sleep(time.Millisecond)
 	}
 }

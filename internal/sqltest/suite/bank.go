@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/testkit"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
@@ -77,7 +78,7 @@ func (b Bank) Run(t *testing.T) {
 	t.Logf("%d transfers, %d of them refused, in %d attempts and %v",
 		b.Goroutines*b.Transfers, poor.Load(), attempts.Load(), time.Since(start).Round(time.Millisecond))
 	b.audit(t, done)
-	assert.Zero(t, b.DB.Stats().InUse)
+	testkit.Idle(t, b.DB)
 }
 
 func (b Bank) open(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/testkit"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
@@ -50,7 +51,7 @@ func (s SQLite) reopen(t *testing.T, path, settings string) *sql.DB {
 		"?_busy_timeout=0&_foreign_keys=1&_pragma=busy_timeout(0)&_pragma=foreign_keys(1)" + settings)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		assert.Zero(t, db.Stats().InUse)
+		testkit.Idle(t, db)
 		assert.NoError(t, db.Close())
 	})
 	return db
