@@ -138,6 +138,11 @@ plots: ## the pictures and tables of docs, from benchmarks/raw and simulations
 	cd benchmarks && go run ./plots && go run ./storm -reproduce ../docs/storms.md && \
 		go test -count=1 ./behaviour -update
 
+# With the servers that tests need: 10 minutes.
+.PHONY: engines
+engines: ## docs/engines.md, from the tests of the adapters and a comparison with the engines' own policies
+	cd examples/engines && go run ./compare >compare.out && mv compare.out table/compare.json && ./page.sh
+
 .PHONY: playground
 playground: ## build the playground into the folder playground; go run ./docs/playground/serve shows it
 	go run ./docs/playground/serve -o playground

@@ -2,8 +2,7 @@
 // from what compare has measured:
 //
 //	go run ./compare >table/compare.json
-//	go test -v -run 'Conformance|Controller' . >/tmp/river.txt    # in every adapter
-//	go run ./table 'River=TestConformance=/tmp/river.txt' … >../../docs/engines.md
+//	./page.sh
 package main
 
 import (
