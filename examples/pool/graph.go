@@ -41,14 +41,15 @@ const (
 
 // Graph runs nodes, each as soon as all nodes that it needs are completed.
 type Graph struct {
-	nodes   []*Node
-	changed func(*Node, State, error) // called at every change of a state, one at a time
-	mu      sync.Mutex                // over the states
+	nodes    []*Node
+	progress Progress                  // of an earlier run, and then of this one
+	changed  func(*Node, State, error) // called at every change of a state, one at a time
+	mu       sync.Mutex                // over the states
 }
 
 // newGraph checks that names are unique and known, and that there is no cycle.
 func newGraph(nodes []Node, changed func(*Node, State, error)) (*Graph, error) {
-	g := &Graph{changed: changed}
+	g := &Graph{progress: Progress{}, changed: changed}
 	known := map[string]*Node{}
 	for i := range nodes {
 		n := &nodes[i]
@@ -101,9 +102,10 @@ type nodeKey struct{}
 
 // end is the end of a task.
 type end struct {
-	node  *Node
-	state State
-	err   error
+	node     *Node
+	state    State
+	err      error
+	progress NodeProgress
 }
 
 // Run runs the graph on a pool of its own, and returns when every node has ended,
@@ -115,17 +117,32 @@ func (g *Graph) Run(
 	pool := &retrypool.Pool{Workers: workers, Policy: policy, OnEnd: func(ctx context.Context, t *retrypool.Task) {
 		n, _ := ctx.Value(nodeKey{}).(*Node)
 		state, err := outcome(policy.Name, t)
-		ends <- end{n, state, err}
+		attempts, at := t.State()
+		ends <- end{n, state, err, NodeProgress{state == Completed, attempts, at}}
 	}}
 	going := 0
 	submit := func(n *Node) {
 		going++
-		_, err := pool.Submit(context.WithValue(ctx, nodeKey{}, n), func(ctx context.Context) error {
+		before, err := g.progress[n.Name], error(nil)
+		ctx := context.WithValue(ctx, nodeKey{}, n)
+		work := func(ctx context.Context) error {
 			g.set(n, Running, nil)
 			return command(ctx, n)
-		})
-		if err != nil { // the context has ended
-			ends <- end{n, Canceled, err}
+		}
+		switch {
+		case before.Completed:
+			ends <- end{n, Completed, nil, before}
+		case before.State.Failures > 0:
+			_, err = pool.Resume(ctx, before.State, before.At, work)
+		default:
+			_, err = pool.Submit(ctx, work)
+		}
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			ends <- end{n, Canceled, err, before}
+		default: // no attempt is left
+			ends <- end{n, Failed, err, before}
 		}
 	}
 	for _, n := range g.nodes {
@@ -136,6 +153,9 @@ func (g *Graph) Run(
 	for ; going > 0; going-- {
 		e := <-ends
 		g.set(e.node, e.state, e.err)
+		if g.progress[e.node.Name] = e.progress; e.state == Failed {
+			delete(g.progress, e.node.Name)
+		}
 		for _, next := range e.node.next {
 			if e.state != Completed {
 				g.skip(next, e.node)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,6 +60,54 @@ nodes:
 		assert.Contains(t, text, line+"\n")
 	}
 	assert.Eventually(t, func() bool { return gone(child) }, 10*time.Second, 10*time.Millisecond)
+}
+
+// TestResume: the next run does not repeat what is completed, counts the attempts of the
+// one before, and leaves nothing behind.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	state, log := filepath.Join(t.TempDir(), "state"), filepath.Join(t.TempDir(), "log")
+	file := write(t, `
+nodes:
+  - {name: once, command: "echo once >>`+log+`"}
+  - {name: waits, command: "echo waits >>`+log+`; echo connection lost >&2; exit 1", needs: [once]}
+  - {name: killed, command: "sleep 600", needs: [once]}
+retry: {max_attempts: 2, init_delay_seconds: 1}
+workers: 2
+`)
+	program := exec.CommandContext(t.Context(), os.Args[0], "-config", file, "-resume", state)
+	program.Env = append(os.Environ(), "POOL_TEST_MAIN=1")
+	var audit buffer
+	program.Stderr = &audit
+	require.NoError(t, program.Start())
+	require.Eventually(t, func() bool {
+		return strings.Contains(audit.String(), "connection lost")
+	}, 10*time.Second, time.Millisecond)
+	require.NoError(t, program.Process.Signal(os.Interrupt))
+	require.Error(t, program.Wait())
+	require.Equal(t, 130, program.ProcessState.ExitCode())
+	require.FileExists(t, state)
+
+	rest := strings.Replace(read(t, file), "sleep 600", "true", 1)
+	require.NoError(t, os.WriteFile(file, []byte(rest), 0o600))
+	var out buffer
+	assert.Equal(t, 1, run(t.Context(), []string{"-config", file, "-resume", state}, &out, io.Discard))
+	text := stamp.ReplaceAllString(out.String(), "$1 ")
+	assert.Contains(t, text, "waits failed: task failed after 2 attempts: exit status 1: connection lost\n")
+	assert.Contains(t, text, "2 completed, 1 failed, 0 skipped, 0 canceled\n")
+	assert.Equal(t, []string{"once", "waits", "waits"}, strings.Fields(read(t, log)))
+	assert.NoFileExists(t, state)
+
+	require.NoError(t, os.WriteFile(state, []byte("no JSON"), 0o600))
+	assert.Equal(t, 2, run(t.Context(), []string{"-config", file, "-resume", state}, &out, io.Discard))
+	assert.Contains(t, out.String(), "-resume: "+state+": invalid character")
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(text)
 }
 
 // TestInterruptDemo: the demonstration leaves no files behind.

@@ -3,10 +3,12 @@
 //
 //	go run .                     # a demonstration
 //	go run . -config graph.yaml  # your own
+//	go run . -config graph.yaml -resume graph.state
 //
 // Changes of states go to standard output; the audit log, one line of JSON for every
 // attempt, goes to standard error. The exit code is 0 if all nodes are completed, 1 if
-// not, 2 if there is nothing to run, and 130 after ^C. Some nodes of the demonstration
+// not, 2 if there is nothing to run, and 130 after ^C. With -resume, the next run goes on
+// where ^C ended this one. Some nodes of the demonstration
 // fail on purpose: its exit code is 0 if exactly these fail.
 package main
 
@@ -40,6 +42,7 @@ func run(ctx context.Context, args []string, out, audit io.Writer) int {
 	flags := flag.NewFlagSet("pool", flag.ContinueOnError)
 	flags.SetOutput(out)
 	file := flags.String("config", "", "the `file` with the graph; without any argument there is a demonstration")
+	resume := flags.String("resume", "", "the `file` for what an interrupted run leaves to the next")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
 	} else if err != nil {
@@ -59,6 +62,12 @@ func run(ctx context.Context, args []string, out, audit io.Writer) int {
 		fmt.Fprintln(out, err)
 		return 2
 	}
+	if progress, err := readProgress(*resume); err != nil {
+		fmt.Fprintln(out, err)
+		return 2
+	} else if progress != nil {
+		graph.progress = progress
+	}
 	dir := "" // where the program was started
 	if isDemo {
 		if dir, err = os.MkdirTemp("", "pool-"); err != nil {
@@ -76,6 +85,9 @@ func run(ctx context.Context, args []string, out, audit io.Writer) int {
 	end := fmt.Sprintf("%d completed, %d failed, %d skipped, %d canceled",
 		completed, graph.count(Failed), graph.count(Skipped), canceled)
 	fmt.Fprintln(out, end)
+	if err := graph.progress.write(*resume, canceled > 0); err != nil {
+		fmt.Fprintln(out, err)
+	}
 	switch {
 	case canceled > 0:
 		return 130

@@ -2,7 +2,7 @@
 // for every package as it ends, a line at least every 15 seconds, and the output of
 // failed tests. Its last line says what passed, what was left out, and why.
 //
-//	go run ./internal/runtests [-flags "-race"] module ...
+//	go run ./internal/runtests [-flags "-race"] [-modules 3] module ...
 //
 // It ends with status 1 if a test failed or did not compile.
 package main
@@ -20,13 +20,15 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
 // quiet is the longest time without output.
 const quiet = 15 * time.Second
 
-// event is a line of go test -json: see go doc test2json.
+// event is a line of go test -json: see go doc test2json. Besides, there is one where the
+// tests of a module begin, and one where they end.
 type event struct {
 	Action     string
 	Package    string
@@ -34,7 +36,16 @@ type event struct {
 	Test       string
 	Elapsed    float64
 	Output     string
+
+	module string
+	err    error
 }
+
+// The actions of the events that are not of go test.
+const (
+	moduleBegins = "module begins"
+	moduleEnds   = "module ends"
+)
 
 // totals has the counts of all modules.
 type totals struct {
@@ -45,25 +56,40 @@ type totals struct {
 
 func main() {
 	flags := flag.String("flags", "", "flags for go test, separated by spaces")
+	atOnce := flag.Int("modules", 1, "how many modules are tested at the same time")
 	flag.Parse()
 	start := time.Now()
+	events := make(chan event)
+	go func() {
+		defer close(events)
+		test(flag.Args(), strings.Fields(*flags), *atOnce, events)
+	}()
 	all := totals{skipped: map[string]int{}}
-	for _, module := range flag.Args() {
-		if err := all.run(os.Stdout, module, strings.Fields(*flags)); err != nil {
-			fmt.Fprintf(os.Stderr, "runtests: %s: %v\n", module, err)
-			all.failed = append(all.failed, module)
-		}
-	}
+	all.follow(os.Stdout, events)
 	fmt.Println(all.String(time.Since(start).Round(time.Second)))
 	if len(all.failed) > 0 {
 		os.Exit(1)
 	}
 }
 
-// run runs the tests of a module.
-func (t *totals) run(out io.Writer, module string, flags []string) error {
-	t.modules++
-	fmt.Fprintf(out, "== %s\n", module)
+// test runs the tests of modules, and tells events.
+func test(modules, flags []string, atOnce int, events chan<- event) {
+	var running sync.WaitGroup
+	places := make(chan struct{}, max(atOnce, 1))
+	for _, module := range modules {
+		places <- struct{}{}
+		running.Go(func() {
+			events <- event{Action: moduleBegins, module: module}
+			err := testModule(module, flags, events)
+			events <- event{Action: moduleEnds, module: module, err: err}
+			<-places
+		})
+	}
+	running.Wait()
+}
+
+// testModule runs the tests of one module. Its error is that of go test itself.
+func testModule(module string, flags []string, events chan<- event) error {
 	args := append([]string{"test", "-json"}, flags...)
 	cmd := exec.Command("go", append(args, "./...")...) //nolint:gosec,noctx // the arguments are the caller's
 	cmd.Dir, cmd.Stderr = module, os.Stderr
@@ -74,35 +100,36 @@ func (t *totals) run(out io.Writer, module string, flags []string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	events, failures := make(chan event), len(t.failed)
-	go func() {
-		defer close(events)
-		lines := bufio.NewReader(stdout)
-		for {
-			line, err := lines.ReadBytes('\n')
-			var e event
-			if len(line) > 0 && json.Unmarshal(line, &e) != nil {
-				e = event{Action: "output", Output: string(line)} // of go itself
-			}
-			if len(line) > 0 {
-				events <- e
-			}
-			if err != nil {
-				return
-			}
+	failed := false
+	lines := bufio.NewReader(stdout)
+	for err == nil {
+		var line []byte
+		if line, err = lines.ReadBytes('\n'); len(line) == 0 {
+			continue
 		}
-	}()
-	t.follow(out, module, events)
+		var e event
+		if json.Unmarshal(line, &e) != nil {
+			e = event{Action: "output", Output: string(line)} // of go itself
+		}
+		failed = failed || e.failed()
+		events <- e
+	}
 	err = cmd.Wait()
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && len(t.failed) > failures {
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && failed {
 		return nil // reported already
 	}
 	return err
 }
 
-// follow prints the progress of a run.
-func (t *totals) follow(out io.Writer, module string, events <-chan event) {
+// failed reports whether e is the end of a package that failed.
+func (e *event) failed() bool {
+	return e.Test == "" && (e.Action == "fail" || e.Action == "build-fail")
+}
+
+// follow prints the progress of the tests.
+func (t *totals) follow(out io.Writer, events <-chan event) {
 	said := map[string][]string{} // the output of packages and tests in progress
+	var running []string
 	start := time.Now()
 	alive := time.NewTimer(quiet)
 	defer alive.Stop()
@@ -112,11 +139,25 @@ func (t *totals) follow(out io.Writer, module string, events <-chan event) {
 			if !ok {
 				return
 			}
-			if t.hear(out, e, said) {
-				alive.Reset(quiet)
+			switch {
+			case e.Action == moduleBegins:
+				t.modules++
+				running = append(running, e.module)
+				fmt.Fprintf(out, "== %s\n", e.module)
+			case e.Action == moduleEnds:
+				running = slices.DeleteFunc(running, func(m string) bool { return m == e.module })
+				if e.err == nil {
+					continue
+				}
+				fmt.Fprintf(out, "FAIL %s: %v\n", e.module, e.err)
+				t.failed = append(t.failed, e.module)
+			case !t.hear(out, e, said):
+				continue
 			}
+			alive.Reset(quiet)
 		case <-alive.C:
-			fmt.Fprintf(out, "…    %s: compiling or running, %v so far\n", module, time.Since(start).Round(time.Second))
+			fmt.Fprintf(out, "…    %s: compiling or running, %v so far\n",
+				strings.Join(running, ", "), time.Since(start).Round(time.Second))
 			alive.Reset(quiet)
 		}
 	}
@@ -140,7 +181,7 @@ func (t *totals) hear(out io.Writer, e event, said map[string][]string) (printed
 	case e.Action == "fail", e.Action == "build-fail":
 		printed = true
 		fmt.Fprint(out, strings.Join(said[name], ""))
-		if e.Test == "" {
+		if e.failed() {
 			t.unfinished(out, name, said)
 			fmt.Fprintf(out, "FAIL %s\n", name)
 			t.failed = append(t.failed, name)

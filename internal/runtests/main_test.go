@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
@@ -14,6 +15,8 @@ func TestFollow(t *testing.T) {
 	t.Parallel()
 	events := make(chan event, 20)
 	for _, e := range []event{
+		{Action: moduleBegins, module: "./m"},
+		{Action: moduleBegins, module: "./n"},
 		{Action: "start", Package: "a"},
 		{Action: "run", Package: "a", Test: "TestX"},
 		{Action: "output", Package: "a", Test: "TestX", Output: "not shown\n"},
@@ -29,23 +32,35 @@ func TestFollow(t *testing.T) {
 		{Action: "fail", Package: "b"},
 		{Action: "build-output", ImportPath: "c", Output: "c.go:1: no Go\n"},
 		{Action: "build-fail", ImportPath: "c"},
+		{Action: moduleEnds, module: "./m"},
+		{Action: moduleEnds, module: "./n", err: errors.New("no go")},
 	} {
 		events <- e
 	}
 	close(events)
 	var out bytes.Buffer
-	all := totals{modules: 1, skipped: map[string]int{}}
-	all.follow(&out, ".", events)
-	assert.Equal(t, "ok   a 1.2s\n    y_test.go:3: shown\npanic: boom\nFAIL b\nc.go:1: no Go\nFAIL c\n", out.String())
-	assert.Equal(t, "test: FAILED: b, c; 1 tests passed in 3s; 1 left out: needs PostgreSQL (1)", all.String(3*time.Second))
+	all := totals{skipped: map[string]int{}}
+	all.follow(&out, events)
+	assert.Equal(t, "== ./m\n== ./n\nok   a 1.2s\n    y_test.go:3: shown\npanic: boom\nFAIL b\nc.go:1: no Go\nFAIL c\nFAIL ./n: no go\n", out.String())
+	assert.Equal(t, "test: FAILED: b, c, ./n; 1 tests passed in 3s; 1 left out: needs PostgreSQL (1)", all.String(3*time.Second))
 	all.failed, all.skipped = nil, nil
-	assert.Equal(t, "test: 1 tests in 1 packages of 1 modules passed in 3s; nothing was left out", all.String(3*time.Second))
+	assert.Equal(t, "test: 1 tests in 1 packages of 2 modules passed in 3s; nothing was left out", all.String(3*time.Second))
 }
 
 // TestRunFailure checks the failures of go test itself.
 func TestRunFailure(t *testing.T) {
 	t.Parallel()
-	all := totals{skipped: map[string]int{}}
-	assert.Error(t, all.run(&bytes.Buffer{}, filepath.Join(t.TempDir(), "nowhere"), nil))
+	events := make(chan event, 10)
+	nowhere := filepath.Join(t.TempDir(), "nowhere")
+	test([]string{nowhere, nowhere}, nil, 2, events)
+	close(events)
+	var ends int
+	for e := range events {
+		if e.Action == moduleEnds {
+			ends++
+			assert.Error(t, e.err)
+		}
+	}
+	assert.Equal(t, 2, ends)
 	assert.Equal(t, "no reason given", reason(nil))
 }
