@@ -139,6 +139,12 @@ plots: ## the pictures and tables of docs, from benchmarks/raw and simulations
 	cd benchmarks && go run ./plots && go run ./storm -reproduce ../docs/storms.md && \
 		go test -count=1 ./behaviour -update
 
+# The server takes minutes to compile, and so is not part of test-all.
+.PHONY: temporal
+temporal: ## the conformance tests of retrytemporal against a Temporal server
+	cd internal/tools/temporal && go build -o $(CURDIR)/temporal.out .
+	cd adapters/retrytemporal && $(CURDIR)/temporal.out go test -count=1 -v -run TestTemporal .
+
 # With the servers that tests need: 10 minutes.
 .PHONY: engines
 engines: ## docs/engines.md, from the tests of the adapters and a comparison with the engines' own policies

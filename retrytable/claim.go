@@ -30,7 +30,7 @@ type Row[ID any] struct {
 	received time.Time // by the clock of this process, for what has passed since
 }
 
-// Now is the time by the clock of the database: that of the claim, and what has
+// Now is the time by the clock of the database: the time of the claim, and what has
 // passed since in this process. It is the now for [retry.Policy.Next] and
 // [retry.Policy.Exhausted], which compare it with State.First, so that no other
 // clock plays a part.

@@ -47,11 +47,12 @@ func (j *Job[ID]) InTx(fn func(ctx context.Context, tx *sql.Tx) error) {
 type Outcome[ID any] struct {
 	Job *Job[ID]
 
-	// Err is nil if the job is done. It is that of Work, or [retry.ErrLost], or that of
-	// the Decision where the job was not run again because the policy was used up.
+	// Err is nil if the job is done. Otherwise it is what Work has returned, or
+	// [retry.ErrLost], or the Decision's Err if the job was not run again because no
+	// attempt was left.
 	Err error
 
-	// Decision is that of the policy about Err.
+	// Decision is what the policy has decided about Err.
 	Decision retry.Decision
 
 	// Released says that the job was given back, because the Worker has to stop. Err is

@@ -75,8 +75,8 @@ func (d mysql) instants(as Instants) *instantSQL {
 }
 
 // generated returns the column that an index is made of, with its type and what it has.
-// Its name, which is that of the index too, has a digest of that: a column for other words
-// or another Where has another name, so that a statement finds the right one or none.
+// The index has the same name. The name has a digest of the expression: a column for other
+// words or another Where has another name, so that a statement finds the right one or none.
 func (mysql) generated(b *builder, i index) (name, sqlType, expression string) {
 	sqlType = b.instants.column
 	if i.due == "" {

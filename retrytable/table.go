@@ -162,9 +162,9 @@ type Statuses struct {
 // sets are named behind each field; they cannot be set twice.
 //
 // Retry and End are made beside Fail, by a failure that is retried and by one that
-// ends the job. They have no parameters but those of Fail, so that the args of
-// [Table.Fail] do not depend on what was decided. Promote has none but those of Where,
-// unless there is NoPromote, because Claim has no others for it.
+// ends the job. They use the parameters of Fail and no others, so that the args of
+// [Table.Fail] do not depend on what was decided. Promote uses the parameters of Where
+// and no others, because Claim has no more for it; with NoPromote it may have its own.
 type Set struct {
 	Claim   string // Status, Attempts, Due, Lease, Fence, First
 	Succeed string // Status, Lease: with "attempts = 0", a success resets the count

@@ -31,9 +31,9 @@ var defaultPolicy = DefaultPolicy()
 // [*connect.Error], unless it is Final. If the caller's context has ended, it is a
 // *connect.Error with code canceled or deadline_exceeded around the *retry.Error.
 type Interceptor struct {
-	// Policy decides. nil means that of [DefaultPolicy]; one without a Backoff has the
-	// waits of that. A Budget in it takes the place of that of the Interceptor, which has
-	// default settings.
+	// Policy decides. nil means [DefaultPolicy]; a Policy without a Backoff has the waits
+	// of that one. The Interceptor has a budget with default settings; a Budget in the
+	// Policy takes its place.
 	Policy *retry.Policy
 
 	// Idempotent, if not nil, says which procedures may be repeated besides those whose

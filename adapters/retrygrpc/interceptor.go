@@ -34,8 +34,8 @@ var defaultPolicy = DefaultPolicy()
 // The metadata that the caller asked for with grpc.Header and grpc.Trailer are those of
 // the last attempt.
 type Interceptor struct {
-	// Policy decides. nil means that of [DefaultPolicy]; one without a Backoff has the
-	// waits of that. If an attempt with AttemptTimeout has waited for a connection only,
+	// Policy decides. nil means [DefaultPolicy]; a Policy without a Backoff has the waits
+	// of that one. If an attempt with AttemptTimeout has waited for a connection only,
 	// because the call is to wait until one is ready, the attempt costs none of
 	// MaxAttempts; the deadline of the call, MaxElapsed and Timeout bound it.
 	Policy *retry.Policy

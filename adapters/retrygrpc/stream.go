@@ -87,7 +87,7 @@ func (s *stream) attempt() (context.Context, context.CancelFunc) {
 	}
 }
 
-// opening is the caller's context with the values of that of an attempt.
+// opening is the caller's context with the values of an attempt's context.
 type opening struct {
 	context.Context
 

@@ -28,8 +28,7 @@ import (
 const (
 	modulePath = "github.com/seed-5ff3c98e/retry"
 
-	// The only module without code of ours: it pins the tools, which follow
-	// newer versions of Go.
+	// Pins the tools, which follow newer versions of Go, and has a server that is one.
 	toolsModule = "internal/tools"
 )
 
@@ -518,7 +517,7 @@ func (s *sources) checkModules() {
 		if goToolchain.MatchString(text) {
 			fault("names a toolchain")
 		}
-		if dir == toolsModule {
+		if dir == toolsModule || strings.HasPrefix(dir, toolsModule+"/") {
 			continue
 		}
 		newer := slices.Contains(newestModules, dir) || strings.HasPrefix(dir, "adapters/") || strings.HasPrefix(dir, "cmd/")

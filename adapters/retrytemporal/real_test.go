@@ -1,0 +1,197 @@
+package retrytemporal_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	"google.golang.org/grpc"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retrytemporal"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
+)
+
+// TestTemporal is for a server of Temporal's own, which takes minutes to compile.
+func TestTemporal(t *testing.T) {
+	t.Parallel()
+	address, namespace, _ := strings.Cut(os.Getenv("RETRY_TEST_TEMPORAL"), "/")
+	if address == "" {
+		t.Skip("takes minutes: make temporal")
+	}
+	for _, r := range enginetest.Run(t, &enginetest.Engine{
+		Jobs: 300, Unit: time.Second, Grain: 10 * time.Second, Recovery: 30 * time.Second,
+		Open: func(t testing.TB) enginetest.Queue {
+			t.Helper()
+			return openReal(t, client.Options{HostPort: address, Namespace: namespace, Logger: quiet{}})
+		},
+	}) {
+		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	}
+}
+
+// realQueue is a task queue of the server. Each job is a workflow that has one activity.
+type realQueue struct {
+	t       testing.TB
+	options client.Options
+	client  client.Client
+	name    string
+}
+
+func openReal(t testing.TB, options client.Options) *realQueue {
+	t.Helper()
+	c, err := client.Dial(options)
+	require.NoError(t, err)
+	q := &realQueue{t: t, options: options, client: c, name: "retry-" + rand.Text()}
+	workflows := worker.New(c, q.name, worker.Options{LocalActivityWorkerOnly: true})
+	workflows.RegisterWorkflowWithOptions(func(ctx workflow.Context, job string) error {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+			StartToCloseTimeout: 8 * time.Second,
+			RetryPolicy:         &temporal.RetryPolicy{InitialInterval: 50 * time.Millisecond, BackoffCoefficient: 2},
+		})
+		return workflow.ExecuteActivity(ctx, "job", job).Get(ctx, nil)
+	}, workflow.RegisterOptions{Name: "jobs"})
+	require.NoError(t, workflows.Start())
+	t.Cleanup(func() {
+		workflows.Stop()
+		c.Close()
+	})
+	return q
+}
+
+func (q *realQueue) id(job string) string { return q.name + "-" + job }
+
+func (q *realQueue) Submit(ctx context.Context, _ *retry.Policy, job string) error {
+	_, err := q.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: q.id(job), TaskQueue: q.name}, "jobs", job)
+	return err
+}
+
+func (q *realQueue) Outcome(ctx context.Context, job string) (enginetest.Outcome, error) {
+	d, err := q.client.DescribeWorkflowExecution(ctx, q.id(job), "")
+	if err != nil {
+		return enginetest.Outcome{}, err
+	}
+	switch d.GetWorkflowExecutionInfo().GetStatus() { //nolint:exhaustive // the others are no end
+	case enums.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		return enginetest.Outcome{Status: enginetest.Succeeded}, nil
+	case enums.WORKFLOW_EXECUTION_STATUS_FAILED:
+		var why *temporal.ApplicationError
+		err := q.client.GetWorkflow(ctx, q.id(job), "").Get(ctx, nil)
+		if !errors.As(err, &why) {
+			return enginetest.Outcome{}, err
+		}
+		return enginetest.Outcome{Status: enginetest.GaveUp, Err: why.Message()}, nil
+	default:
+		return enginetest.Outcome{}, nil
+	}
+}
+
+func (q *realQueue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
+	retries, err := retrytemporal.New(p)
+	if err != nil {
+		return nil, err
+	}
+	w := &realWorkers{queue: q, cable: &enginetest.Cable{}, ended: map[string]time.Time{}}
+	options := q.options
+	options.Identity = rand.Text()
+	options.ConnectionOptions.DialOptions = []grpc.DialOption{
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return w.cable.DialContext(ctx, "tcp", address)
+		}),
+	}
+	if w.client, err = client.Dial(options); err != nil {
+		return nil, err
+	}
+	w.identity = options.Identity
+	w.worker = worker.New(w.client, q.name, worker.Options{
+		DisableWorkflowWorker: true, Interceptors: []interceptor.WorkerInterceptor{retries},
+	})
+	w.worker.RegisterActivityWithOptions(func(ctx context.Context, job string) error {
+		w.note(job, time.Time{})
+		defer func() { w.note(job, time.Now()) }()
+		return handle(ctx, job)
+	}, activity.RegisterOptions{Name: "job"})
+	return w, w.worker.Start()
+}
+
+type realWorkers struct {
+	queue    *realQueue
+	cable    *enginetest.Cable
+	client   client.Client
+	identity string
+	worker   worker.Worker
+	killed   bool
+	stopped  bool
+
+	mu    sync.Mutex
+	ended map[string]time.Time // when the handler of a job has returned; zero while it runs
+}
+
+func (w *realWorkers) note(job string, ended time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended[job] = ended
+}
+
+// recent returns the jobs whose end the server may not know yet.
+func (w *realWorkers) recent() (jobs []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for job, ended := range w.ended {
+		if ended.IsZero() || time.Since(ended) < time.Second {
+			jobs = append(jobs, job)
+		}
+	}
+	return jobs
+}
+
+// Stop waits until the server knows how the attempts have ended: the worker does not.
+func (w *realWorkers) Stop(ctx context.Context) error {
+	if w.stopped {
+		return nil
+	}
+	w.stopped = true
+	jobs := w.recent()
+	w.worker.Stop()
+	for _, job := range jobs {
+		for !w.killed && w.runs(ctx, job) {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	w.client.Close()
+	return nil
+}
+
+// runs reports whether the server waits for the end of an attempt of this worker.
+func (w *realWorkers) runs(ctx context.Context, job string) bool {
+	d, err := w.queue.client.DescribeWorkflowExecution(ctx, w.queue.id(job), "")
+	if err != nil {
+		return false
+	}
+	for _, a := range d.GetPendingActivities() {
+		if a.GetState() == enums.PENDING_ACTIVITY_STATE_STARTED && a.GetLastWorkerIdentity() == w.identity {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *realWorkers) Kill() error {
+	w.killed = true
+	w.cable.Cut()
+	return nil
+}
