@@ -85,7 +85,7 @@ func (q *realQueue) Outcome(ctx context.Context, job string) (enginetest.Outcome
 	if err != nil {
 		return enginetest.Outcome{}, err
 	}
-	switch d.GetWorkflowExecutionInfo().GetStatus() { //nolint:exhaustive // the others are no end
+	switch d.GetWorkflowExecutionInfo().GetStatus() {
 	case enums.WORKFLOW_EXECUTION_STATUS_COMPLETED:
 		return enginetest.Outcome{Status: enginetest.Succeeded}, nil
 	case enums.WORKFLOW_EXECUTION_STATUS_FAILED:
