@@ -125,7 +125,7 @@ func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) e
 		// before the next crash.
 		return d.wait(ctx, s, handover)
 	}
-	if !d.call.Begin(ctx) {
+	if ctx.Err() != nil || !d.call.Begin(ctx) {
 		return d.wait(ctx, s, handover)
 	}
 	return d.after(ctx, d.run(fn)) //nolint:contextcheck // of the attempt, a child of ctx

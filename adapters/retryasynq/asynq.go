@@ -103,8 +103,11 @@ func (r *Retries) Handler(next asynq.Handler) asynq.Handler {
 		if d, exhausted := a.call.Exhausted(ctx); exhausted {
 			return a.end(ctx, d.Err)
 		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // asynq does not look at it
+		}
 		if !a.call.Begin(ctx) {
-			return a.call.Err() // asynq does not look at it
+			return a.call.Err()
 		}
 		return a.after(ctx, a.run(next, task)) //nolint:contextcheck // of the attempt, a child of ctx
 	})

@@ -49,6 +49,7 @@
 // policy is exhausted by then, the message ends without being run. When the context of
 // Handle ends and the function fails, the message comes again after a second and no
 // attempt is counted, unless the policy is NonIdempotent: the failure is then judged.
-// Stop consuming before you end the context. A message under way follows a new policy
+// Drain the consumer before you end the context: what reaches it after Stop, which does
+// not wait, counts as delivered and is lost once. A message under way follows a new policy
 // from its next failure on.
 package retryjetstream

@@ -52,6 +52,6 @@ func ExampleRetries_Handle() { //nolint:testableexamples // it needs a server
 	if err != nil {
 		panic(err)
 	}
-	defer consuming.Stop()
 	<-ctx.Done()
+	consuming.Drain()
 }

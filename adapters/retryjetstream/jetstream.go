@@ -115,7 +115,7 @@ func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) e
 	if over, exhausted := d.call.Exhausted(ctx); exhausted {
 		return d.terminate(ctx, over.Err)
 	}
-	if !d.call.Begin(ctx) {
+	if ctx.Err() != nil || !d.call.Begin(ctx) {
 		return d.again(ctx, stored{State: s.State}, handover)
 	}
 	return d.after(ctx, d.run(fn)) //nolint:contextcheck // of the attempt, a child of ctx

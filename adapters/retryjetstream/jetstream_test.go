@@ -58,7 +58,7 @@ func TestLoopback(t *testing.T) {
 func conform(t *testing.T, url string) {
 	t.Helper()
 	for _, r := range enginetest.Run(t, &enginetest.Engine{
-		Jobs: 5000, Grain: 3 * time.Second, Open: func(t testing.TB) enginetest.Queue {
+		Jobs: 5000, Grain: 3 * time.Second, Recovery: 10 * time.Second, Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return open(t, url)
 		},
@@ -111,7 +111,7 @@ func open(t testing.TB, url string) *queue {
 	})
 	require.NoError(t, err)
 	_, err = js.CreateConsumer(t.Context(), q.name, jetstream.ConsumerConfig{
-		Durable: "workers", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second, SampleFrequency: "100%",
+		Durable: "workers", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 3 * time.Second, SampleFrequency: "100%",
 		MaxAckPending: 20_000,
 	})
 	require.NoError(t, err)
@@ -196,7 +196,8 @@ type workers struct {
 }
 
 func (w *workers) Stop(context.Context) error {
-	w.consuming.Stop()
+	w.consuming.Drain()
+	<-w.consuming.Closed()
 	w.cancel()
 	w.wg.Wait()
 	w.conn.Close()

@@ -149,7 +149,7 @@ func (j *job) attempt() {
 		j.giveUp(j.state, over.Err)
 		return
 	}
-	if !call.Begin(j.ctx) {
+	if j.ctx.Err() != nil || !call.Begin(j.ctx) {
 		j.again(j.state, time.Time{}, 0)
 		return
 	}

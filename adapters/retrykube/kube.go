@@ -79,6 +79,9 @@ func (r *Retries[T]) Try(ctx context.Context, item T, fn func(context.Context) e
 		r.Forget(item)
 		return false, d.Err
 	}
+	if ctx.Err() != nil {
+		return true, context.Cause(ctx)
+	}
 	if !call.Begin(ctx) {
 		return true, call.Err()
 	}

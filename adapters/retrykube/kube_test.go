@@ -204,6 +204,25 @@ func (w *workers) Kill() error {
 	return nil
 }
 
+// TestStopped: an attempt that the end of the manager keeps from beginning is no end of the
+// item, and so the Observer is not told one.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	retries, err := retrykube.New[string](&retry.Policy{
+		Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) { t.Error(e.Kind, e.Err) }),
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	again, err := retries.Try(ctx, "item", func(context.Context) error {
+		t.Error("was run")
+		return nil
+	})
+	assert.True(t, again)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Zero(t, retries.NumRequeues("item"))
+}
+
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	_, err := retrykube.New[string](&retry.Policy{MaxDelay: -time.Second})

@@ -76,6 +76,9 @@ func (a *adapter) Work(ctx context.Context, job *rivertype.JobRow, work func(con
 	if d, exhausted := call.Exhausted(ctx); exhausted {
 		return a.settle(ctx, job, d, d.Err)
 	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, rivertype.ErrJobCancelledRemotely) {
+		return cause // the job is not given up
+	}
 	if !call.Begin(ctx) {
 		return call.Err()
 	}

@@ -54,7 +54,8 @@ func jetStream(ctx context.Context, url string, p *retry.Policy, job work, over 
 	}
 	_, err = js.Publish(ctx, "jobs", nil)
 	until(ctx, over)
-	consuming.Stop()
+	consuming.Drain()
+	<-consuming.Closed()
 	running.Wait()
 	return err
 }

