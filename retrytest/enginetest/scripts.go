@@ -180,14 +180,21 @@ func mishaps(u time.Duration) []script {
 		{name: "crash after a failure", policy: policy(u, 2), steps: []step{{err: errBoom}, {act: dies}}},
 		{name: "shutdown", policy: policy(u, 2), steps: []step{{act: shuts}, {err: errBoom}, {act: shuts}, {err: errBoom}}},
 		{
-			name: "policy change: fewer attempts", policy: policy(u, 5), then: ptr(policy(u, 2)),
+			name: "policy change: fewer attempts", policy: slow(u, 5), then: ptr(policy(u, 2)),
 			steps: []step{{act: switches, err: errBoom}, {err: errBoom}},
 		},
 		{
-			name: "policy change: more attempts, other waits", policy: policy(u, 2), then: &patient,
+			name: "policy change: more attempts, other waits", policy: slow(u, 2), then: &patient,
 			steps: []step{{act: switches, err: errBoom}, {err: errBoom}, {err: errBoom}, {}},
 		},
 	}
+}
+
+// slow is a policy that waits long enough for its workers to be stopped meanwhile.
+func slow(unit time.Duration, attempts int) retry.Policy {
+	p := policy(unit, attempts)
+	p.Backoff, p.MaxDelay = retry.Constant(10*unit), 10*unit
+	return p
 }
 
 func ptr[T any](v T) *T { return &v }
