@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -13,16 +12,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
-	"google.golang.org/grpc"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/adapters/retrytemporal"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -101,42 +96,19 @@ func (q *realQueue) Outcome(ctx context.Context, job string) (enginetest.Outcome
 }
 
 func (q *realQueue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
-	retries, err := retrytemporal.New(p)
-	if err != nil {
-		return nil, err
-	}
-	w := &realWorkers{queue: q, cable: &enginetest.Cable{}, ended: map[string]time.Time{}}
-	options := q.options
-	options.Identity = rand.Text()
-	options.ConnectionOptions.DialOptions = []grpc.DialOption{
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return w.cable.DialContext(ctx, "tcp", address)
-		}),
-	}
-	if w.client, err = client.Dial(options); err != nil {
-		return nil, err
-	}
-	w.identity = options.Identity
-	w.worker = worker.New(w.client, q.name, worker.Options{
-		DisableWorkflowWorker: true, Interceptors: []interceptor.WorkerInterceptor{retries},
-	})
-	w.worker.RegisterActivityWithOptions(func(ctx context.Context, job string) error {
+	w := &realWorkers{queue: q, ended: map[string]time.Time{}}
+	err := w.start(q.options, q.name, p, func(ctx context.Context, job string) error {
 		w.note(job, time.Time{})
 		defer func() { w.note(job, time.Now()) }()
 		return handle(ctx, job)
-	}, activity.RegisterOptions{Name: "job"})
-	return w, w.worker.Start()
+	})
+	return w, err
 }
 
 type realWorkers struct {
-	queue    *realQueue
-	cable    *enginetest.Cable
-	client   client.Client
-	identity string
-	worker   worker.Worker
-	killed   bool
-	stopped  bool
+	sdkWorker
 
+	queue *realQueue
 	mu    sync.Mutex
 	ended map[string]time.Time // when the handler of a job has returned; zero while it runs
 }
@@ -188,10 +160,4 @@ func (w *realWorkers) runs(ctx context.Context, job string) bool {
 		}
 	}
 	return false
-}
-
-func (w *realWorkers) Kill() error {
-	w.killed = true
-	w.cable.Cut()
-	return nil
 }

@@ -60,38 +60,56 @@ func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, erro
 }
 
 func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
-	retries, err := retrytemporal.New(p)
-	if err != nil {
-		return nil, err
-	}
-	w := &workers{server: q.server, cable: &enginetest.Cable{}, identity: rand.Text()}
-	w.client, err = client.Dial(client.Options{
-		HostPort: q.server.address, Identity: w.identity, Logger: quiet{},
-		ConnectionOptions: client.ConnectionOptions{DialOptions: []grpc.DialOption{
-			grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-				return w.cable.DialContext(ctx, "tcp", address)
-			}),
-		}},
-	})
-	if err != nil {
-		return nil, err
-	}
-	w.worker = worker.New(w.client, "jobs", worker.Options{
-		DisableWorkflowWorker: true, Interceptors: []interceptor.WorkerInterceptor{retries},
-	})
-	w.worker.RegisterActivityWithOptions(func(ctx context.Context, job string) error { return handle(ctx, job) },
-		activity.RegisterOptions{Name: "job"})
-	return w, w.worker.Start()
+	w := &workers{server: q.server}
+	err := w.start(client.Options{HostPort: q.server.address, Logger: quiet{}}, "jobs", p, handle)
+	return w, err
 }
 
-type workers struct {
-	server   *server
-	cable    *enginetest.Cable
+// sdkWorker is a worker of the SDK for the activity "job", on a cable of its own.
+type sdkWorker struct {
+	cable    enginetest.Cable
 	identity string
 	client   client.Client
 	worker   worker.Worker
 	killed   bool
 	stopped  bool
+}
+
+// start starts the worker for a task queue under p.
+func (w *sdkWorker) start(options client.Options, tasks string, p *retry.Policy, handle enginetest.Handler) error {
+	retries, err := retrytemporal.New(p)
+	if err != nil {
+		return err
+	}
+	w.identity = rand.Text()
+	options.Identity = w.identity
+	options.ConnectionOptions.DialOptions = []grpc.DialOption{
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return w.cable.DialContext(ctx, "tcp", address)
+		}),
+	}
+	if w.client, err = client.Dial(options); err != nil {
+		return err
+	}
+	w.worker = worker.New(w.client, tasks, worker.Options{
+		DisableWorkflowWorker: true, Interceptors: []interceptor.WorkerInterceptor{retries},
+	})
+	w.worker.RegisterActivityWithOptions(func(ctx context.Context, job string) error { return handle(ctx, job) },
+		activity.RegisterOptions{Name: "job"})
+	return w.worker.Start()
+}
+
+// Kill cuts the cable.
+func (w *sdkWorker) Kill() error {
+	w.killed = true
+	w.cable.Cut()
+	return nil
+}
+
+type workers struct {
+	sdkWorker
+
+	server *server
 }
 
 func (w *workers) Stop(context.Context) error {
@@ -104,12 +122,6 @@ func (w *workers) Stop(context.Context) error {
 		time.Sleep(10 * time.Millisecond)
 	}
 	w.client.Close()
-	return nil
-}
-
-func (w *workers) Kill() error {
-	w.killed = true
-	w.cable.Cut()
 	return nil
 }
 

@@ -24,8 +24,11 @@ type NodeProgress struct {
 
 // readProgress reads the file of an earlier run, if there is one.
 func readProgress(file string) (p Progress, err error) {
+	if file == "" {
+		return nil, nil
+	}
 	text, err := os.ReadFile(file)
-	if file == "" || errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err == nil {
