@@ -116,7 +116,9 @@ func (c *Call) Next(ctx context.Context) bool {
 	return c.begin()
 }
 
-// Begin is Next without the wait, for a caller that has waited by other means.
+// Begin is Next without the wait, for a caller that has waited by other means. When ctx
+// is done, the operation ends, and the Observer is told. An operation that is stored, and
+// goes on in another process, does not end then: ask ctx before Begin.
 func (c *Call) Begin(ctx context.Context) bool {
 	c.under(ctx)
 	c.lose()

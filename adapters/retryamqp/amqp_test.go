@@ -22,18 +22,18 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	conform(t, "quorum", 3000)
+	conform(t, "quorum")
 }
 
 func TestConformanceOfClassicQueues(t *testing.T) {
 	t.Parallel()
-	conform(t, "classic", 1000)
+	conform(t, "classic")
 }
 
-func conform(t *testing.T, kind string, jobs int) {
+func conform(t *testing.T, kind string) {
 	t.Helper()
 	for _, r := range enginetest.Run(t, &enginetest.Engine{
-		Jobs: jobs, Grain: 3 * time.Second, Open: func(t testing.TB) enginetest.Queue {
+		Grain: 3 * time.Second, Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return open(t, kind)
 		},

@@ -41,7 +41,7 @@ func TestConformance(t *testing.T) {
 			t.Helper()
 			return open(t)
 		},
-		Unit: time.Second, Grain: 5 * time.Second, Recovery: 10 * time.Second, Jobs: 5000,
+		Unit: time.Second, Grain: 5 * time.Second, Recovery: 10 * time.Second,
 	}) {
 		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
 	}

@@ -19,18 +19,18 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	conform(t, 1)
+	conform(t, 1, 1000) // which are one after the other, and so are the waits
 }
 
 func TestConformanceInParallel(t *testing.T) {
 	t.Parallel()
-	conform(t, 32)
+	conform(t, 32, 10_000)
 }
 
-func conform(t *testing.T, parallel int) {
+func conform(t *testing.T, parallel, jobs int) {
 	t.Helper()
 	for _, r := range enginetest.Run(t, &enginetest.Engine{
-		Jobs: 1000, Unit: 500 * time.Millisecond, Grain: 10 * time.Second,
+		Unit: 500 * time.Millisecond, Grain: 10 * time.Second, Jobs: jobs,
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return open(t, parallel)

@@ -88,7 +88,7 @@ func (w *poolWorkers) Kill() error { return nil }
 func TestPool(t *testing.T) { //nolint:tparallel // bubbles cannot be parallel
 	t.Parallel()
 	testInBubbles(t, &enginetest.Engine{
-		Open: openPool, Grain: time.Nanosecond, Recovery: time.Nanosecond, Jobs: 1000,
+		Open: openPool, Grain: time.Nanosecond, Recovery: time.Nanosecond,
 		Cannot: map[string]string{
 			"crash":                 "tasks are in memory",
 			"crash: poison":         "tasks are in memory",
