@@ -111,7 +111,7 @@ func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Wo
 	config := asynq.Config{
 		Concurrency: q.concurrency, Queues: map[string]int{q.name: 1}, LogLevel: asynq.FatalLevel,
 		TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: 50 * time.Millisecond,
-		ShutdownTimeout: 200 * time.Millisecond,
+		ShutdownTimeout: 2 * time.Second, // a decision has to be written meanwhile, on a busy machine
 	}
 	if err := w.retries.Configure(&config); err != nil {
 		return nil, err

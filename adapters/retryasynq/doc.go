@@ -43,7 +43,9 @@
 // A task whose worker died runs again when its lease is found to be over, a minute or
 // two after the crash, and after the policy's wait. If the policy is exhausted by then,
 // the task is archived without being run. A shutdown costs no attempt: asynq puts tasks
-// in progress back. A task under way follows a new policy from its next failure on.
+// back that are in progress at the end of ShutdownTimeout, and they run again at once. A
+// failure that is just being written then may be forgotten. A task under way follows a
+// new policy from its next failure on.
 //
 // # What it cannot do
 //
