@@ -33,7 +33,7 @@ func TestConformanceOfClassicQueues(t *testing.T) {
 func conform(t *testing.T, kind string) {
 	t.Helper()
 	for _, r := range enginetest.Run(t, &enginetest.Engine{
-		Grain: 3 * time.Second, Open: func(t testing.TB) enginetest.Queue {
+		Grain: 5 * time.Second, Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return open(t, kind)
 		},

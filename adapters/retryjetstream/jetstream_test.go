@@ -58,7 +58,7 @@ func TestLoopback(t *testing.T) {
 func conform(t *testing.T, url string) {
 	t.Helper()
 	for _, r := range enginetest.Run(t, &enginetest.Engine{
-		Grain: 3 * time.Second, Recovery: 10 * time.Second, Open: func(t testing.TB) enginetest.Queue {
+		Grain: 5 * time.Second, Recovery: 10 * time.Second, Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return open(t, url)
 		},

@@ -105,7 +105,7 @@ func conform(t *testing.T, start start) {
 			t.Helper()
 			return &queue{t: t, start: start, outcomes: map[string]enginetest.Outcome{}}
 		},
-		Grain: 3 * time.Second, Cannot: cannot,
+		Grain: 5 * time.Second, Cannot: cannot,
 	}) {
 		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
 	}

@@ -32,7 +32,7 @@ func TestConformance(t *testing.T) {
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return open(t)
-		}, Grain: 3 * time.Second, Recovery: 20 * time.Second,
+		}, Grain: 10 * time.Second, Recovery: 20 * time.Second,
 	}) {
 		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
 	}

@@ -34,7 +34,7 @@ func TestConformance(t *testing.T) {
 					t.Helper()
 					return openTable(t, k)
 				},
-				AsksAboutLost: true, Early: early, Grain: 3 * time.Second, Recovery: 15 * time.Second,
+				AsksAboutLost: true, Early: early, Grain: 5 * time.Second, Recovery: 15 * time.Second,
 			}) {
 				t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
 			}

@@ -226,7 +226,10 @@ func TestToy(t *testing.T) {
 	for _, name := range enginetest.Scripts() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			assert.Empty(t, inBubble(t, newToy(""), name).Faults)
+			e := newToy("")
+			assert.Empty(t, inBubble(t, e, name).Faults)
+			e.Grain = 10 * time.Second // far more than its Unit
+			assert.Empty(t, inBubble(t, e, name).Faults)
 		})
 	}
 }

@@ -142,8 +142,8 @@ func hints(u time.Duration) []script {
 // times are the scripts about limits of time.
 func times(e *Engine) []script {
 	u := e.unit()
-	long := retry.Schedule{u, 1000 * u}
 	room := 100*u + 10*e.grain()
+	long := retry.Schedule{u, 2 * room}
 	sum := policy(u, retry.Unlimited, func(p *retry.Policy) {
 		p.Backoff, p.MaxElapsed = retry.Constant(u), 3*u+3*e.grain()
 	})
@@ -155,12 +155,12 @@ func times(e *Engine) []script {
 	return []script{
 		{
 			name: "max elapsed", steps: outcomes(errBoom, errBoom),
-			policy: policy(u, 5, func(p *retry.Policy) { p.Backoff, p.MaxElapsed = long, room }),
+			policy: policy(u, 5, func(p *retry.Policy) { p.Backoff, p.MaxDelay, p.MaxElapsed = long, 2*room, room }),
 		},
 		{name: "max elapsed: adds up", steps: outcomes(failing...), policy: sum, judge: boundedBy(sum.MaxElapsed)},
 		{
 			name: "timeout", steps: outcomes(errBoom, errBoom),
-			policy: policy(u, 5, func(p *retry.Policy) { p.Backoff, p.Timeout = long, room }),
+			policy: policy(u, 5, func(p *retry.Policy) { p.Backoff, p.MaxDelay, p.Timeout = long, 2*room, room }),
 		},
 		{
 			name:   "attempt timeout, context ignored",
