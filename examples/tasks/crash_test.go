@@ -120,6 +120,9 @@ func TestCrash(t *testing.T) {
 			ends[task.Name+task.Status.String()]++
 			assert.LessOrEqual(t, task.attempts, crashRetries+1, "%+v", task)
 			assert.LessOrEqual(t, starts[task.ID], task.attempts, "%+v", task)
+			if task.Status == failed {
+				assert.Equal(t, crashRetries+1, task.attempts, "%+v", task)
+			}
 			if task.Attempt > 0 {
 				retried++
 			}
@@ -130,7 +133,8 @@ func TestCrash(t *testing.T) {
 		t.Log(ends, retried, "retried")
 		assert.Equal(t, crashTasks/40, ends["/poison/Failure"])
 		assert.Equal(t, crashTasks-crashTasks/40, ends["/work/Success"]+ends["/work/Failure"])
-		assert.GreaterOrEqual(t, ends["/work/Success"], 190, "few meet with a kill in each attempt")
+		// A slow machine has more of them meet with a kill in each attempt.
+		assert.Greater(t, ends["/work/Success"], crashTasks/2)
 		assert.Greater(t, retried, 60)
 	})
 }
