@@ -1,0 +1,159 @@
+package retryamqp_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retryamqp"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
+)
+
+// consumer takes the messages of a queue one by one.
+type consumer struct {
+	*queue
+
+	t       *testing.T
+	conn    *amqp.Connection
+	retries *retryamqp.Retries
+	in      <-chan amqp.Delivery
+}
+
+func consume(t *testing.T, q *queue, p *retry.Policy) *consumer {
+	t.Helper()
+	c := &consumer{queue: q, t: t, conn: connect(t, &enginetest.Cable{})}
+	var err error
+	c.retries, err = retryamqp.New(c.conn, q.name, p)
+	require.NoError(t, err)
+	channel, err := c.conn.Channel()
+	require.NoError(t, err)
+	c.in, err = channel.Consume(q.name, "", false, false, false, false, nil)
+	require.NoError(t, err)
+	return c
+}
+
+// handle has the next message end with err.
+func (c *consumer) handle(err error) error {
+	c.t.Helper()
+	select {
+	case msg := <-c.in:
+		return c.retries.Handle(c.t.Context(), msg, func(context.Context) error { return err })
+	case <-time.After(30 * time.Second):
+		require.Fail(c.t, "the message does not come")
+		return nil
+	}
+}
+
+// dead returns the message that was given up.
+func (c *consumer) dead() (dead amqp.Delivery) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		msg, ok, err := c.channel.Get(c.name+".dead", true)
+		dead = msg
+		return assert.NoError(c.t, err) && ok
+	}, 10*time.Second, 10*time.Millisecond)
+	return dead
+}
+
+// The broker confirms a copy for a queue that is gone, too. It is declared again.
+func TestQueuesOfCopiesAreGone(t *testing.T) {
+	t.Parallel()
+	q := open(t, "quorum")
+	c := consume(t, q, &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(time.Second)})
+	submit := func(job string) { require.NoError(t, q.Submit(t.Context(), nil, job)) }
+	submit("a")
+	require.NoError(t, c.handle(assert.AnError)) // declares the queue
+	require.NoError(t, c.handle(nil))
+
+	_, err := q.channel.QueueDelete(q.name+".wait.1024", false, false, false)
+	require.NoError(t, err)
+	submit("b")
+	require.NoError(t, c.handle(assert.AnError))
+	require.NoError(t, c.handle(nil))
+
+	_, err = q.channel.QueueDelete(q.name+".dead", false, false, false)
+	require.NoError(t, err)
+	submit("c")
+	require.NoError(t, c.handle(retry.MarkFinal(assert.AnError)))
+	assert.Equal(t, "c", string(c.dead().Body))
+}
+
+// What was given up and is moved back begins anew.
+func TestMovedBack(t *testing.T) {
+	t.Parallel()
+	q := open(t, "quorum")
+	_, err := q.channel.QueueDelete(q.name+".dead", false, false, false) // with its consumer
+	require.NoError(t, err)
+	c := consume(t, q, &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)})
+	require.NoError(t, q.Submit(t.Context(), nil, "a"))
+	for range 3 {
+		require.NoError(t, c.handle(assert.AnError))
+		require.NoError(t, c.handle(assert.AnError))
+		dead := c.dead()
+		require.NoError(t, q.channel.Publish("", q.name, true, false, amqp.Publishing{Headers: dead.Headers, Body: dead.Body}))
+	}
+}
+
+// Whom else the first publisher sent the message to does not concern the copies.
+func TestFurtherQueues(t *testing.T) {
+	t.Parallel()
+	q := open(t, "classic")
+	c := consume(t, q, &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(time.Second)})
+	require.NoError(t, q.channel.Publish("", "nobody", false, false, amqp.Publishing{
+		Body: []byte("a"), Headers: amqp.Table{"CC": []any{q.name}, "tenant": "x"},
+	}))
+	require.NoError(t, c.handle(assert.AnError))
+	select {
+	case msg := <-c.in:
+		assert.Contains(t, msg.Headers, "retry-due")
+		assert.Equal(t, "x", msg.Headers["tenant"])
+		assert.WithinRange(t, time.Now(), time.UnixMilli(msg.Headers["retry-due"].(int64)), time.Now().Add(time.Hour))
+	case <-time.After(30 * time.Second):
+		require.Fail(t, "the message does not come")
+	}
+	state, err := q.channel.QueueInspect(q.name) //nolint:staticcheck // no other call has the count
+	require.NoError(t, err)
+	assert.Zero(t, state.Messages)
+}
+
+// A response body in an error does not close the connection.
+func TestLongError(t *testing.T) {
+	t.Parallel()
+	q := open(t, "quorum")
+	_, err := q.channel.QueueDelete(q.name+".dead", false, false, false) // with its consumer
+	require.NoError(t, err)
+	c := consume(t, q, nil)
+	require.NoError(t, q.Submit(t.Context(), nil, "a"))
+	require.NoError(t, c.handle(retry.MarkFinal(errors.New(strings.Repeat("ä", 100_000)))))
+	text, _ := c.dead().Headers["retry-error"].(string)
+	assert.Greater(t, len(text), 8000)
+	assert.Less(t, len(text), 9000)
+	assert.True(t, utf8.ValidString(text))
+	assert.False(t, c.conn.IsClosed())
+}
+
+// Who cannot tell the broker anything does not take the message again and again.
+func TestChannelClosed(t *testing.T) {
+	t.Parallel()
+	q := open(t, "quorum")
+	c := consume(t, q, nil)
+	require.NoError(t, q.Submit(t.Context(), nil, "a"))
+	require.NoError(t, c.retries.Close())
+	require.ErrorIs(t, c.handle(assert.AnError), amqp.ErrClosed)
+	select {
+	case <-c.in:
+		assert.Fail(t, "the message came again")
+	case <-time.After(100 * time.Millisecond):
+	}
+	require.NoError(t, c.conn.Close())
+	again := consume(t, q, nil)
+	require.NoError(t, again.handle(nil))
+}
