@@ -58,6 +58,11 @@ type Call struct {
 	// Policy.NonIdempotent.
 	NonIdempotent bool
 
+	// Stored says that the operation outlives the context of an attempt: its State is
+	// stored, and the waits are not this process's. A deadline of the context then is no
+	// reason to give up before a wait.
+	Stored bool
+
 	phase phase
 	plain bool // nothing has to happen around an attempt, and the time is not needed
 	total bool // the context of the attempt ends with Policy.Timeout
@@ -149,9 +154,17 @@ func (c *Call) under(ctx context.Context) {
 		ctx = context.Background()
 	}
 	p := c.Policy.orZero()
-	_, timed := ctx.Deadline()
 	c.caller, c.ended = ctx, ctx.Done()
+	_, timed := c.deadline()
 	c.plain = !timed && !p.timed() && p.Observer == nil && c.budget() == nil
+}
+
+// deadline returns the time at which the operation ends.
+func (c *Call) deadline() (time.Time, bool) {
+	if c.Stored {
+		return time.Time{}, false
+	}
+	return c.caller.Deadline()
 }
 
 // lose ends an attempt that the caller has not ended.
@@ -369,7 +382,7 @@ func (c *Call) Abort() {
 func (c *Call) Hold(ctx context.Context, hint time.Duration) bool {
 	c.under(ctx)
 	p, left, room := c.Policy.orZero(), sat.Max, sat.Max
-	if deadline, ok := c.caller.Deadline(); ok || p.MaxElapsed > 0 || p.Timeout > 0 {
+	if deadline, ok := c.deadline(); ok || p.MaxElapsed > 0 || p.Timeout > 0 {
 		now := p.now()
 		left = p.elapsedLeft(&c.State, now)
 		room = min(until(deadline, now), p.timeLeft(&c.State, now))
@@ -483,7 +496,7 @@ func (c *Call) weigh(j *judgment) (now time.Time) {
 	j.timeUp = c.total && c.limited() && done.Is(c.own.ctx)
 	c.release(c.Last)
 	p, budget, room := c.Policy.orZero(), c.budget(), sat.Max
-	if deadline, ok := c.caller.Deadline(); ok || p.MaxElapsed > 0 || p.Timeout > 0 || p.ResetAfter > 0 ||
+	if deadline, ok := c.deadline(); ok || p.MaxElapsed > 0 || p.Timeout > 0 || p.ResetAfter > 0 ||
 		p.Observer != nil || budget != nil {
 		now = p.now()
 		room = until(deadline, now)

@@ -1006,6 +1006,27 @@ func TestCallNonIdempotent(t *testing.T) {
 	}
 }
 
+// TestCallStored checks that a stored operation waits beyond the deadline of an attempt.
+func TestCallStored(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	p := &retry.Policy{Backoff: retry.Constant(time.Hour), MaxDelay: time.Hour}
+	for _, p := range []*retry.Policy{p, {Backoff: p.Backoff, MaxDelay: p.MaxDelay, AttemptTimeout: time.Second}} {
+		for _, stored := range []bool{false, true} {
+			call := retry.Call{Policy: p, Stored: stored}
+			require.True(t, call.Begin(ctx))
+			_, dated := call.Context().Deadline()
+			assert.True(t, dated)
+			d := call.End(errBoom)
+			assert.Equal(t, stored, d.Retry, "%v", d.Err)
+			if !stored {
+				assert.Equal(t, retry.StopDeadline, d.Stop)
+			}
+		}
+	}
+}
+
 // TestCallOwnBudget checks that the Budget of a Call serves if the Policy has none.
 func TestCallOwnBudget(t *testing.T) {
 	t.Parallel()

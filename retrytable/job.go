@@ -104,7 +104,7 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 	stop := s.beat(job.Lease, ends, cancel)
 	defer stop() // also in runtime.Goexit
 	policy := s.policyFor(job)
-	call := retry.Call{Policy: &policy, State: job.State}
+	call := retry.Call{Policy: &policy, State: job.State, Stored: true}
 	defer call.Abort()
 	o := &Outcome[ID]{Job: job}
 	if !call.Begin(ctx) {

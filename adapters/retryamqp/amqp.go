@@ -108,7 +108,7 @@ func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) e
 	if d.msg.Redelivered && !counted {
 		s.Failures++
 	}
-	d.call = retry.Call{Policy: d.policy, State: s}
+	d.call = retry.Call{Policy: d.policy, State: s, Stored: true}
 	if over, exhausted := d.call.Exhausted(ctx); exhausted {
 		return d.end(ctx, over.Err)
 	}

@@ -15,8 +15,9 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// lifetime is how long the State of a task is kept that nobody runs any more.
-const lifetime = 30 * 24 * time.Hour
+// lifetime is how long the State of a task is kept that nobody runs any more: as long as
+// asynq keeps archived tasks.
+const lifetime = 90 * 24 * time.Hour
 
 // MaxRetry is the option to enqueue tasks with: asynq has no limit of its own, and the
 // policy has one.
@@ -137,17 +138,19 @@ func (a *attempt) load(ctx context.Context) error {
 	queue, _ := asynq.GetQueueName(ctx)
 	a.key = "retryasynq:" + queue + ":" + id
 	a.retried, _ = asynq.GetRetryCount(ctx)
-	a.call.Policy = a.policy
+	a.call.Policy, a.call.Stored = a.policy, true
 	if a.retried == 0 {
 		return nil
 	}
 	var s stored
-	text, err := a.redis.Get(ctx, a.key).Bytes()
-	if err == nil {
-		err = json.Unmarshal(text, &s)
-	}
-	if err != nil && !errors.Is(err, redis.Nil) {
+	switch text, err := a.redis.Get(ctx, a.key).Bytes(); {
+	case errors.Is(err, redis.Nil):
+	case err != nil:
 		return fmt.Errorf("retryasynq: %s: %w", a.key, err)
+	default:
+		if err := json.Unmarshal(text, &s); err != nil {
+			return fmt.Errorf("retryasynq: %s: %w: %w", a.key, err, asynq.SkipRetry)
+		}
 	}
 	a.call.State = s.State
 	a.call.State.Failures += max(a.retried-s.Retried, 0) // the lost ones
@@ -167,7 +170,7 @@ func (a *attempt) run(next asynq.Handler, task *asynq.Task) (err error) {
 // after decides what follows.
 func (a *attempt) after(ctx context.Context, err error) error {
 	switch {
-	case err != nil && ctx.Err() != nil: // asynq has decided already
+	case ctx.Err() != nil: // asynq has decided already, whatever err is
 		a.call.Abort()
 		return err
 	case errors.Is(err, asynq.SkipRetry), errors.Is(err, asynq.RevokeTask):
@@ -183,20 +186,28 @@ func (a *attempt) after(ctx context.Context, err error) error {
 		return a.end(ctx, fmt.Errorf("retryasynq: the task was enqueued with MaxRetry %d, not with retryasynq.MaxRetry: %w",
 			limit, err))
 	}
-	text, encodeErr := json.Marshal(stored{d.State, a.retried + 1})
-	if encodeErr == nil {
-		// If this fails, all of Retried counts.
+	a.store(ctx, stored{d.State, a.retried + 1})
+	return &decided{err, ceil(d)}
+}
+
+// store stores s. If it fails, all of Retried counts.
+func (a *attempt) store(ctx context.Context, s stored) {
+	if text, err := json.Marshal(s); err == nil {
 		a.redis.Set(context.WithoutCancel(ctx), a.key, text, lifetime)
 	}
-	return &decided{err, ceil(d)}
 }
 
 // end ends the task with an error, or nil.
 func (a *attempt) end(ctx context.Context, err error) error {
-	if a.retried > 0 {
+	over := err == nil || errors.Is(err, asynq.RevokeTask)
+	switch {
+	case a.retried == 0:
+	case over:
 		a.redis.Del(context.WithoutCancel(ctx), a.key) // if this fails, it expires
+	default: // is archived, and begins anew if somebody runs it again
+		a.store(ctx, stored{Retried: a.retried})
 	}
-	if err == nil || errors.Is(err, asynq.SkipRetry) || errors.Is(err, asynq.RevokeTask) {
+	if over || errors.Is(err, asynq.SkipRetry) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", err, asynq.SkipRetry)

@@ -33,7 +33,8 @@
 // A task that is given up is archived, with the error. asynq archives a task itself when
 // its MaxRetry is reached, rate limits included, whatever the policy says: hence
 // [MaxRetry]. The error of a task that ended by a MaxRetry of its own says so. SkipRetry
-// and RevokeTask do what they did. A panic ends the task; the error has its stack.
+// and RevokeTask do what they did. A panic ends the task; the error has its stack. An
+// archived task that is run again by hand begins anew.
 //
 // asynq knows whole seconds: attempts are never early, and up to a second later than
 // decided, and later by DelayedTaskCheckInterval, which is 5 seconds by default.
@@ -49,9 +50,10 @@
 //
 // # What it cannot do
 //
-// asynq's own Timeout and Deadline end an attempt behind the back of every handler: the
-// Observer is not told, the failure counts without being classified, and the wait is
-// that of the Policy for so many failures. Use [retry.Policy.AttemptTimeout], below the
+// asynq's own Timeout and Deadline end an attempt behind the back of every handler, even
+// one that then succeeds: the Observer is not told, the attempt counts as a failure
+// without being classified, and the wait is that of the Policy for so many failures. So
+// does a Config.BaseContext that ends. Use [retry.Policy.AttemptTimeout], below the
 // Timeout, which is 30 minutes by default. Likewise, a NonIdempotent policy cannot keep
 // asynq from running a task again after a crash or a shutdown.
 package retryasynq

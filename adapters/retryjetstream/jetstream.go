@@ -111,7 +111,7 @@ func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) e
 	if early := s.Due.Sub(d.policy.Now()); early > 0 {
 		return d.again(ctx, s, early)
 	}
-	d.call = retry.Call{Policy: d.policy, State: s.State}
+	d.call = retry.Call{Policy: d.policy, State: s.State, Stored: true}
 	if over, exhausted := d.call.Exhausted(ctx); exhausted {
 		return d.terminate(ctx, over.Err)
 	}

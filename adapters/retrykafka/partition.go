@@ -144,7 +144,7 @@ func (j *job) wait(due time.Time, delay time.Duration) {
 
 // attempt runs the function for the record, and decides what follows.
 func (j *job) attempt() {
-	call := retry.Call{Policy: j.policy, State: j.state}
+	call := retry.Call{Policy: j.policy, State: j.state, Stored: true}
 	if over, exhausted := call.Exhausted(j.ctx); exhausted {
 		j.giveUp(j.state, over.Err)
 		return

@@ -73,7 +73,7 @@ func (r *Retries[T]) NumRequeues(item T) int {
 // is true or it is Final. While ctx is done, failures are not counted.
 func (r *Retries[T]) Try(ctx context.Context, item T, fn func(context.Context) error) (again bool, err error) {
 	r.mu.Lock()
-	call := retry.Call{Policy: r.policy, State: r.items[item].state}
+	call := retry.Call{Policy: r.policy, State: r.items[item].state, Stored: true}
 	r.mu.Unlock()
 	if d, exhausted := call.Exhausted(ctx); exhausted {
 		r.Forget(item)

@@ -72,7 +72,7 @@ func (a *adapter) Work(ctx context.Context, job *rivertype.JobRow, work func(con
 	if err != nil {
 		return river.JobCancel(err)
 	}
-	call := &retry.Call{Policy: a.policy, State: state}
+	call := &retry.Call{Policy: a.policy, State: state, Stored: true}
 	if d, exhausted := call.Exhausted(ctx); exhausted {
 		return a.settle(ctx, job, d, d.Err)
 	}

@@ -72,18 +72,14 @@ func (t *attempt) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteAc
 		return nil, temporal.NewNonRetryableApplicationError(err.Error(), "retrytemporal", nil)
 	}
 	state := t.beats.load(ctx, &info)
-	call := retry.Call{Policy: t.policy, Classify: classify, State: state}
+	call := retry.Call{Policy: t.policy, Classify: classify, State: state, Stored: true}
 	if over, exhausted := call.Exhausted(ctx); exhausted {
 		return nil, failure(over, over.Err)
 	}
-	if !call.Begin(undated{ctx}) {
+	if !call.Begin(ctx) {
 		return nil, call.Err()
 	}
-	attemptCtx := ctx //nolint:contextcheck // or a child of it
-	if call.Derived() {
-		attemptCtx = call.Context()
-	}
-	result, err := t.run(attemptCtx, in)
+	result, err := t.run(call.Context(), in) //nolint:contextcheck // ctx, or a child of it
 	return t.after(ctx, &call, result, err)
 }
 
@@ -104,13 +100,6 @@ func (t *attempt) conflict(p *temporal.RetryPolicy) error {
 	}
 	return nil
 }
-
-// undated is the context of an attempt for the Call, to which a deadline is that of the
-// whole activity.
-type undated struct{ context.Context } //nolint:containedctx // is one
-
-// Deadline implements [context.Context].
-func (undated) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // run runs the activity. A panic is an error that ends it.
 func (t *attempt) run(ctx context.Context, in *interceptor.ExecuteActivityInput) (result any, err error) {
