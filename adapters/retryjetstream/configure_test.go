@@ -3,7 +3,8 @@ package retryjetstream_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,7 +51,7 @@ func TestNewRefuses(t *testing.T) {
 	assert.ErrorContains(t, err, "-1s")
 }
 
-// Dead is called until it succeeds, and fn is not.
+// Dead is called until it succeeds, and fn is not, whatever has ended the message.
 func TestDead(t *testing.T) {
 	t.Parallel()
 	q := open(t, startServer(t))
@@ -58,35 +59,106 @@ func TestDead(t *testing.T) {
 	require.NoError(t, err)
 	states, err := q.js.KeyValue(t.Context(), q.name)
 	require.NoError(t, err)
-	retries, err := retryjetstream.New(q.js, consumer, states, &retry.Policy{MaxAttempts: 1})
-	require.NoError(t, err)
-	var dead, calls atomic.Int32
-	retries.Dead = func(_ context.Context, msg jetstream.Msg, reason error) error {
-		assert.Equal(t, "job-1", string(msg.Data()))
-		assert.ErrorIs(t, reason, retry.ErrAttemptsExhausted)
-		if dead.Add(1) == 1 {
-			return errors.New("no room")
+	long := errors.New(strings.Repeat("x", 2<<20)) // more than the server's max_payload
+	for _, test := range []struct {
+		job    string
+		policy retry.Policy
+		err    error
+	}{
+		{"exhausted", retry.Policy{MaxAttempts: 1}, assert.AnError},
+		{"final", retry.Policy{}, retry.MarkFinal(assert.AnError)},
+		{"maybe applied", retry.Policy{NonIdempotent: true}, assert.AnError},
+		{"long", retry.Policy{MaxAttempts: 1}, long},
+	} {
+		retries, err := retryjetstream.New(q.js, consumer, states, &test.policy)
+		require.NoError(t, err)
+		var dead []string
+		retries.Dead = func(_ context.Context, msg jetstream.Msg, reason error) error {
+			assert.Equal(t, test.job, string(msg.Data()))
+			if dead = append(dead, reason.Error()); len(dead) < 3 {
+				return errors.New("no room")
+			}
+			return nil
 		}
-		return nil
+		require.NoError(t, q.Submit(t.Context(), nil, test.job))
+		calls := 0
+		for err = errors.New("no room"); err != nil; {
+			msg, nextErr := consumer.Next(jetstream.FetchMaxWait(10 * time.Second))
+			require.NoError(t, nextErr)
+			err = retries.Handle(t.Context(), msg, func(context.Context) error {
+				calls++
+				return test.err
+			})
+			if err != nil {
+				require.ErrorContains(t, err, "no room")
+			}
+		}
+		assert.Equal(t, 1, calls, test.job)
+		assert.Len(t, dead, 3, test.job)
+		assert.Len(t, slices.Compact(dead[1:]), 1, test.job)
+		assert.Contains(t, dead[0], test.err.Error(), test.job)
+		assert.True(t, strings.HasPrefix(dead[0], dead[1]), test.job)
+		assert.Eventually(t, func() bool {
+			o, _ := q.Outcome(t.Context(), test.job)
+			return o.Err != ""
+		}, 5*time.Second, time.Millisecond, test.job)
 	}
+}
+
+// The names of streams and consumers may have what keys may not.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	q := open(t, startServer(t))
+	consumer, err := q.js.CreateConsumer(t.Context(), q.name, jetstream.ConsumerConfig{
+		Durable: "jobs:hoch~1=%ü", AckPolicy: jetstream.AckExplicitPolicy,
+	})
+	require.NoError(t, err)
+	states, err := q.js.KeyValue(t.Context(), q.name)
+	require.NoError(t, err)
+	retries, err := retryjetstream.New(q.js, consumer, states, &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0)})
+	require.NoError(t, err)
+	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
+	for i := range 3 {
+		msg, err := consumer.Next(jetstream.FetchMaxWait(10 * time.Second))
+		require.NoError(t, err)
+		require.NoError(t, retries.Handle(t.Context(), msg, func(context.Context) error {
+			if i < 2 {
+				return assert.AnError
+			}
+			return nil
+		}))
+	}
+}
+
+// A State that cannot be read ends the message, and says so.
+func TestUnreadableState(t *testing.T) {
+	t.Parallel()
+	q := open(t, startServer(t))
+	consumer, err := q.js.Consumer(t.Context(), q.name, "workers")
+	require.NoError(t, err)
+	states, err := q.js.KeyValue(t.Context(), q.name)
+	require.NoError(t, err)
+	retries, err := retryjetstream.New(q.js, consumer, states, &retry.Policy{Backoff: retry.Constant(0)})
+	require.NoError(t, err)
 	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
 	for i := range 2 {
 		msg, err := consumer.Next(jetstream.FetchMaxWait(10 * time.Second))
 		require.NoError(t, err)
-		err = retries.Handle(t.Context(), msg, func(context.Context) error {
-			calls.Add(1)
+		require.NoError(t, retries.Handle(t.Context(), msg, func(context.Context) error {
+			require.Zero(t, i)
 			return assert.AnError
-		})
-		if i == 0 {
-			assert.ErrorContains(t, err, "no room")
-		} else {
-			assert.NoError(t, err)
+		}))
+		keys, err := states.Keys(t.Context())
+		if i > 0 {
+			require.ErrorIs(t, err, jetstream.ErrNoKeysFound)
+			break
 		}
+		require.NoError(t, err)
+		_, err = states.PutString(t.Context(), keys[0], "?")
+		require.NoError(t, err)
 	}
-	assert.EqualValues(t, 2, dead.Load())
-	assert.EqualValues(t, 1, calls.Load())
 	assert.Eventually(t, func() bool {
 		o, _ := q.Outcome(t.Context(), "job-1")
-		return o.Err != ""
+		return strings.Contains(o.Err, "the State of "+q.name+".workers.1: invalid character")
 	}, 5*time.Second, time.Millisecond)
 }

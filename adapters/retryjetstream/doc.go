@@ -10,7 +10,7 @@
 //	}
 //	consuming, err := consumer.Consume(func(msg jetstream.Msg) {
 //		go retries.Handle(ctx, msg, func(ctx context.Context) error { return work(ctx, msg.Data()) })
-//	}, jetstream.PullMaxMessages(10))
+//	})
 //
 // Handle acknowledges the message, or has it delivered again when the policy says, or
 // terminates it. Every failure is classified, hints of servers are heeded, and waits
@@ -27,15 +27,16 @@
 // Deliveries that the State does not know were lost with their worker. Each is a
 // failure. If the key is gone, all deliveries count, and so a message ends in any case.
 //
-// A message in the buffer of a client counts as delivered, too. So fetch no more than
-// you run, with [jetstream.PullMaxMessages]: what is in the buffer for longer than
-// AckWait, or at the end of the process, is lost once.
+// A message in the buffer of a client counts as delivered, too: what is there for longer
+// than AckWait, or at the end of the process, is lost once. Handlers that are started with
+// go, as above, leave nothing there, and as many run as MaxAckPending allows. For fewer,
+// have so many goroutines take one message after the other with Next of the consumer.
 //
 // # How messages end
 //
 // A message that is given up is handed to [Retries.Dead], if set, and then terminated
 // with the error as the reason, which the server puts into an advisory, from version
-// 2.10.4 on. A panic ends the message; the error has its stack. Attempts are never
+// 2.10.4 on, the first 8 KiB of it. A panic ends the message; the error has its stack. Attempts are never
 // early: what comes before its time, after a restart of the server, is sent back.
 //
 // New refuses a consumer with a BackOff, which distorts the waits, or a MaxDeliver, with

@@ -48,7 +48,7 @@ func ExampleRetries_Handle() { //nolint:testableexamples // it needs a server
 				log.Print(err)
 			}
 		}()
-	}, jetstream.PullMaxMessages(10)) // no more than run at a time
+	})
 	if err != nil {
 		panic(err)
 	}

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,12 +21,17 @@ import (
 // might go to the client that is going away, and would be lost there.
 const handover = time.Second
 
+// maxReason is how much of an error's text the server is told: a message that is longer
+// than its max_payload is refused.
+const maxReason = 8 << 10
+
 // Retries handles the messages of a consumer under a policy. Make one with [New]. It is
 // safe for concurrent use.
 type Retries struct {
 	// Dead, if not nil, is told of a message that is given up, before it is terminated:
 	// to keep it elsewhere. If Dead fails, the message is delivered again after a
-	// second, and Dead called again. Set it before the first message.
+	// second, and Dead called again, with an error of the same text, or its first 8 KiB. Set it before the
+	// first message.
 	Dead func(ctx context.Context, msg jetstream.Msg, reason error) error
 
 	policy   *retry.Policy
@@ -78,12 +85,17 @@ func (r *Retries) Handle(ctx context.Context, msg jetstream.Msg, fn func(context
 	}
 	d := &delivery{
 		Retries: r, msg: msg, number: int(meta.NumDelivered), //nolint:gosec // would take centuries to overflow
-		key: fmt.Sprintf("%s.%s.%d", meta.Stream, meta.Consumer, meta.Sequence.Stream),
+		key: fmt.Sprintf("%s.%s.%d", keyName(meta.Stream), keyName(meta.Consumer), meta.Sequence.Stream),
 	}
 	if err := d.handle(ctx, fn); err != nil {
 		return fmt.Errorf("retryjetstream: %s: %w", d.key, err)
 	}
 	return nil
+}
+
+// keyName writes what a name may have and a key may not as = and two digits.
+func keyName(name string) string {
+	return strings.NewReplacer("%", "=", "~", "=7E").Replace(url.QueryEscape(name))
 }
 
 // delivery is one delivery of a message.
@@ -101,6 +113,7 @@ type stored struct {
 	State     retry.State `json:"state"`
 	Delivered int         `json:"delivered"` // deliveries that State knows of
 	Due       time.Time   `json:"due,omitzero"`
+	Ended     string      `json:"ended,omitempty"` // why, if Dead is still to be told
 }
 
 func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) error {
@@ -110,6 +123,9 @@ func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) e
 	}
 	if early := s.Due.Sub(d.policy.Now()); early > 0 {
 		return d.again(ctx, s, early)
+	}
+	if s.Ended != "" {
+		return d.terminate(ctx, errors.New(s.Ended))
 	}
 	d.call = retry.Call{Policy: d.policy, State: s.State, Stored: true}
 	if over, exhausted := d.call.Exhausted(ctx); exhausted {
@@ -127,11 +143,14 @@ func (d *delivery) load(ctx context.Context) (s stored, err error) {
 		return s, nil
 	}
 	entry, err := d.states.Get(context.WithoutCancel(ctx), d.key)
-	if err == nil {
-		err = json.Unmarshal(entry.Value(), &s)
-	}
-	if err != nil && !errors.Is(err, jetstream.ErrKeyNotFound) {
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+	case err != nil:
 		return s, err
+	default:
+		if err := json.Unmarshal(entry.Value(), &s); err != nil {
+			return stored{Ended: fmt.Sprintf("retryjetstream: the State of %s: %v", d.key, err)}, nil
+		}
 	}
 	s.State.Failures += max(d.number-1-s.Delivered, 0) // the lost ones
 	return s, nil
@@ -179,7 +198,10 @@ func (d *delivery) after(ctx context.Context, err error) error {
 	case what.Err != nil:
 		return d.terminate(ctx, what.Err)
 	default:
-		return errors.Join(d.msg.DoubleAck(context.WithoutCancel(ctx)), d.forget(ctx))
+		if err := d.msg.DoubleAck(context.WithoutCancel(ctx)); err != nil {
+			return err // the message may come again, with its State
+		}
+		return d.forget(ctx)
 	}
 }
 
@@ -202,16 +224,21 @@ func (d *delivery) again(ctx context.Context, s stored, delay time.Duration) err
 
 // terminate ends the message.
 func (d *delivery) terminate(ctx context.Context, reason error) error {
+	text := reason.Error()
+	text = strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
 	if d.Dead != nil {
 		if err := d.Dead(context.WithoutCancel(ctx), d.msg, reason); err != nil {
-			return errors.Join(err, d.again(ctx, stored{State: d.call.State}, time.Second))
+			return errors.Join(err, d.again(ctx, stored{State: d.call.State, Ended: text}, time.Second))
 		}
 	}
 	end := d.msg.Term
 	if d.reasons {
-		end = func() error { return d.msg.TermWithReason(reason.Error()) }
+		end = func() error { return d.msg.TermWithReason(text) }
 	}
-	return errors.Join(end(), d.forget(ctx))
+	if err := end(); err != nil {
+		return err
+	}
+	return d.forget(ctx)
 }
 
 // forget removes the State of a message that has ended.

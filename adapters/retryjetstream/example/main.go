@@ -87,7 +87,7 @@ func handle(ctx context.Context, js jetstream.JetStream, out io.Writer) error {
 				fmt.Fprintln(os.Stderr, err) // the message comes again
 			}
 		})
-	}, jetstream.PullMaxMessages(10))
+	})
 	if err != nil {
 		return err
 	}
