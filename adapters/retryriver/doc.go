@@ -17,9 +17,9 @@
 // River counts every attempt in the column attempt, but those that a snooze or a
 // shutdown ended. The [retry.State] is in the job's metadata, under "retry", with the
 // attempt that it belongs to. It is written with the row's new state, in the same
-// statement, so a retry costs no more round trips than before. Attempts that River
-// counts and the State does not know are those of workers that died. Each is a failure,
-// also for jobs that were inserted before River was configured.
+// statement, so a retry costs no more round trips than before. River counts in the
+// metadata how often it has rescued a job from a worker that died. Each time is a failure.
+// A job that has failed before River was configured begins anew.
 //
 // # How jobs end
 //
@@ -29,12 +29,14 @@
 // that were inserted with fewer are discarded after those.
 //
 // River's JobSnooze and JobCancel do what they did. A panic ends the job, which is
-// discarded with its stack trace.
+// discarded with its stack trace. A job that has ended, and that somebody has River
+// retry, begins anew.
 //
 // # Crash, shutdown, and a new policy
 //
 // A job whose worker died runs again when River rescues it: after RescueStuckJobsAfter,
-// an hour by default, and then the policy's wait. If the policy is exhausted by then,
+// an hour by default, and then the policy's wait. With a JobTimeout of -1 River never
+// rescues it. If the policy is exhausted by then,
 // the job ends without being run. A shutdown that cancels a job's context costs no
 // attempt, unless the policy is NonIdempotent: the failure is then judged. A job under
 // way follows a new policy from its next failure on.
@@ -43,6 +45,6 @@
 //
 // Failures that do not reach the worker are River's: a job whose kind has no worker, or
 // whose arguments cannot be decoded, is retried with the waits of the policy until the
-// MaxAttempts of the job. Times are compared by the clock of the database, so waits are
+// MaxAttempts of the job, and then has all attempts of the policy. Times are compared by the clock of the database, so waits are
 // shorter or longer by what the worker's clock differs.
 package retryriver

@@ -52,7 +52,8 @@ type adapter struct {
 // stored is the State in a job's metadata.
 type stored struct {
 	State   retry.State `json:"state"`
-	Attempt int         `json:"attempt"` // the last that State knows of
+	Attempt int         `json:"attempt"`           // the last that State knows of
+	Rescues int         `json:"rescues,omitempty"` // that State knows of
 }
 
 // InsertMany keeps River from ending a job before the policy does.
@@ -68,68 +69,115 @@ func (a *adapter) InsertMany(
 
 // Work runs an attempt.
 func (a *adapter) Work(ctx context.Context, job *rivertype.JobRow, work func(context.Context) error) error {
-	state, err := before(job)
+	before, died, err := read(job)
 	if err != nil {
 		return river.JobCancel(err)
 	}
-	call := &retry.Call{Policy: a.policy, State: state, Stored: true}
-	if d, exhausted := call.Exhausted(ctx); exhausted {
-		return a.settle(ctx, job, d, d.Err)
+	before.State.Failures += died
+	before.Rescues += died
+	t := &attempt{adapter: a, job: job, before: before}
+	t.call = retry.Call{Policy: a.policy, State: before.State, Stored: true}
+	if d, exhausted := t.call.Exhausted(ctx); exhausted {
+		return t.settle(ctx, d, d.Err)
 	}
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, rivertype.ErrJobCancelledRemotely) {
-		return cause // the job is not given up
+	if stops(ctx) {
+		return context.Cause(ctx) // the job is not given up
 	}
-	if !call.Begin(ctx) {
-		return call.Err()
+	if !t.call.Begin(ctx) {
+		return t.call.Err()
 	}
 	defer func() {
 		if r := recover(); r != nil {
 			job.MaxAttempts = job.Attempt // and so the panic, which goes on, is River's last
-			call.End(retry.MarkFinal(fmt.Errorf("panic: %v", r)))
+			t.over(ctx)
+			t.call.End(retry.MarkFinal(fmt.Errorf("panic: %v", r)))
 			panic(r)
 		}
 	}()
-	return a.after(ctx, job, call, work(call.Context())) //nolint:contextcheck // of the attempt, a child of ctx
+	return t.after(ctx, work(t.call.Context())) //nolint:contextcheck // of the attempt, a child of ctx
+}
+
+// attempt is an attempt at a job.
+type attempt struct {
+	*adapter
+
+	job    *rivertype.JobRow
+	before stored
+	call   retry.Call
+}
+
+// stops reports whether River has canceled ctx because it stops.
+func stops(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return cause != nil && !errors.Is(cause, rivertype.ErrJobCancelledRemotely)
 }
 
 // after decides what follows an attempt.
-func (a *adapter) after(ctx context.Context, job *rivertype.JobRow, call *retry.Call, err error) error {
+func (t *attempt) after(ctx context.Context, err error) error {
+
 	var snooze *rivertype.JobSnoozeError
 	var cancel *rivertype.JobCancelError
-	cause := context.Cause(ctx)
 	switch {
 	case errors.As(err, &snooze):
-		call.Abort()
+		t.call.Abort()
 		return err
 	case errors.As(err, &cancel):
-		call.End(retry.MarkFinal(err))
+		t.call.End(retry.MarkFinal(err))
+		t.over(ctx)
 		return err
-	case err != nil && cause != nil && !errors.Is(cause, rivertype.ErrJobCancelledRemotely):
-		call.Abort()
-		if !a.policy.NonIdempotent {
-			set(ctx, stored{call.State, job.Attempt - 1})
-			return fmt.Errorf("%w: %w", cause, err) // the cause tells River not to count
+	case err != nil && stops(ctx):
+		t.call.Abort()
+		if !t.policy.NonIdempotent {
+			t.store(ctx, t.call.State, t.job.Attempt-1)
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err) // the cause tells River not to count
 		}
-		call.Begin(context.WithoutCancel(ctx))
+		t.call.Begin(context.WithoutCancel(ctx))
+		d := t.call.End(err)
+		// River would not count an error that is a canceled context.
+		err, d.Err = opaque(err), opaque(d.Err)
+		return t.settle(ctx, d, err)
 	}
-	return a.settle(ctx, job, call.End(err), err)
+	return t.settle(ctx, t.call.End(err), err)
+}
+
+// opaque keeps only the text of an error.
+func opaque(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(err.Error())
 }
 
 // settle tells River what was decided.
-func (a *adapter) settle(ctx context.Context, job *rivertype.JobRow, d retry.Decision, err error) error {
+func (t *attempt) settle(ctx context.Context, d retry.Decision, err error) error {
+	if err != nil && d.Retry {
+		t.store(ctx, d.State, t.job.Attempt)
+		t.delays.Store(t.job.ID, d.DelayCeil(time.Microsecond)) // the column's unit
+		return err
+	}
+	t.over(ctx)
 	switch {
 	case err == nil:
 		return nil
-	case d.Retry:
-		set(ctx, stored{d.State, job.Attempt})
-		a.delays.Store(job.ID, d.DelayCeil(time.Microsecond)) // the column's unit
-		return err
 	case d.Stop == retry.StopFinal:
 		return river.JobCancel(d.Err)
 	default:
-		job.MaxAttempts = job.Attempt // of this copy: River discards the job
+		t.job.MaxAttempts = t.job.Attempt // of this copy: River discards the job
 		return d.Err
 	}
+}
+
+// over has the job begin anew if somebody has River retry it.
+func (t *attempt) over(ctx context.Context) {
+	if t.before.State != (retry.State{}) {
+		t.store(ctx, retry.State{}, t.job.Attempt)
+	}
+}
+
+// store stores s with the end of the attempt.
+func (t *attempt) store(ctx context.Context, s retry.State, known int) {
+	// It fails only outside of a worker.
+	_ = river.MetadataSet(ctx, metadataKey, stored{s, known, t.before.Rescues})
 }
 
 // NextRetry returns when a failed job is due. River asks it without a decision if the
@@ -138,24 +186,19 @@ func (a *adapter) NextRetry(job *rivertype.JobRow) time.Time {
 	if delay, decided := a.delays.LoadAndDelete(job.ID); decided {
 		return time.Now().Add(delay.(time.Duration)) //nolint:forcetypeassert // see Store
 	}
-	state, _ := before(job) // zero if it cannot be read
-	return time.Now().Add(a.policy.Delay(retry.State{Failures: state.Failures + 1}))
+	s, _, _ := read(job) // zero if it cannot be read
+	return time.Now().Add(a.policy.Delay(retry.State{Failures: s.State.Failures + max(job.Attempt-s.Attempt, 1)}))
 }
 
-// before returns the State before the attempt in progress.
-func before(job *rivertype.JobRow) (retry.State, error) {
+// read returns what is stored, and how many workers have died since then. River counts
+// those that it rescues a job from; attempt also counts what has not reached Work.
+func read(job *rivertype.JobRow) (s stored, died int, err error) {
 	var metadata struct {
-		Retry stored `json:"retry"`
+		Retry   stored `json:"retry"`
+		Rescues int    `json:"river:rescue_count"`
 	}
 	if err := json.Unmarshal(job.Metadata, &metadata); err != nil && len(job.Metadata) > 0 {
-		return retry.State{}, fmt.Errorf("retryriver: job %d: metadata: %w", job.ID, err)
+		return stored{}, 0, fmt.Errorf("retryriver: job %d: metadata: %w", job.ID, err)
 	}
-	s := metadata.Retry.State
-	s.Failures += max(job.Attempt-1-metadata.Retry.Attempt, 0) // of workers that died
-	return s, nil
-}
-
-// set stores s with the end of the attempt.
-func set(ctx context.Context, s stored) {
-	_ = river.MetadataSet(ctx, metadataKey, s) // fails only outside of a worker
+	return metadata.Retry, max(metadata.Rescues-metadata.Retry.Rescues, 0), nil
 }

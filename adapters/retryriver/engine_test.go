@@ -1,0 +1,132 @@
+package retryriver_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// until waits until a job is as it should be.
+func until(t *testing.T, q *queue, id int64, want func(*rivertype.JobRow) bool) (row *rivertype.JobRow) {
+	t.Helper()
+	client, err := q.client(q.pool, nil, &river.Config{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		row, err = client.JobGet(t.Context(), id)
+		return assert.NoError(t, err) && want(row)
+	}, 30*time.Second, 10*time.Millisecond)
+	return row
+}
+
+// A job that somebody has River retry has all its attempts again.
+func TestRetryByHand(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}
+	attempts := make(chan int, 20)
+	w, err := q.Start(p, func(context.Context, string) error {
+		attempts <- 1
+		return assert.AnError
+	})
+	require.NoError(t, err)
+	require.NoError(t, q.Submit(t.Context(), p, "a"))
+	for i := range 3 {
+		until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool {
+			return row.State == rivertype.JobStateDiscarded && row.Attempt == 2*(i+1)
+		})
+		assert.Len(t, attempts, 2*(i+1))
+		_, err = w.(*workers).client.JobRetry(t.Context(), q.ids["a"])
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Stop(t.Context()))
+}
+
+type newer struct{}
+
+func (newer) Kind() string { return "newer" }
+
+// In a deployment the first to know a new kind of job may be who inserts it.
+func TestKindThatIsNotKnownYet(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}
+	client, err := q.client(q.pool, p, &river.Config{})
+	require.NoError(t, err)
+	inserted, err := client.Insert(t.Context(), newer{}, nil)
+	require.NoError(t, err)
+	old, err := q.Start(p, func(context.Context, string) error { return nil })
+	require.NoError(t, err)
+	until(t, q, inserted.Job.ID, func(row *rivertype.JobRow) bool { return row.Attempt >= 3 })
+	require.NoError(t, old.Stop(t.Context()))
+
+	all := river.NewWorkers()
+	attempts := 0
+	river.AddWorker(all, river.WorkFunc(func(context.Context, *river.Job[newer]) error {
+		if attempts++; attempts < 2 {
+			return assert.AnError
+		}
+		return nil
+	}))
+	client, err = q.client(q.pool, p, &river.Config{
+		Workers: all, Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 1}},
+	})
+	require.NoError(t, err)
+	require.NoError(t, client.Start(t.Context()))
+	until(t, q, inserted.Job.ID, func(row *rivertype.JobRow) bool {
+		require.NotEqual(t, rivertype.JobStateDiscarded, row.State)
+		return row.State == rivertype.JobStateCompleted
+	})
+	require.NoError(t, client.StopAndCancel(context.WithoutCancel(t.Context())))
+}
+
+// River takes an error that is a canceled context for no failure when it stops.
+func TestStopOfWhatIsNotIdempotent(t *testing.T) {
+	t.Parallel()
+	inner := &retry.Policy{Backoff: retry.Constant(time.Hour), MaxDelay: time.Hour}
+	for _, test := range []struct {
+		name string
+		work func(ctx context.Context) error
+		want rivertype.JobState
+		text string
+	}{
+		{"maybe applied", func(ctx context.Context) error {
+			return inner.Execute(ctx, func(context.Context) error { return assert.AnError })
+		}, rivertype.JobStateDiscarded, assert.AnError.Error()},
+		{"retryable", func(ctx context.Context) error {
+			<-ctx.Done()
+			return retry.MarkRetryable(ctx.Err())
+		}, rivertype.JobStateAvailable, "context canceled"},
+		{"final", func(ctx context.Context) error {
+			<-ctx.Done()
+			return retry.MarkFinal(ctx.Err())
+		}, rivertype.JobStateCancelled, "context canceled"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			p := &retry.Policy{NonIdempotent: true, Backoff: retry.Constant(0)}
+			begun := make(chan struct{})
+			w, err := q.Start(p, func(ctx context.Context, _ string) error {
+				close(begun)
+				return test.work(ctx)
+			})
+			require.NoError(t, err)
+			require.NoError(t, q.Submit(t.Context(), p, "a"))
+			<-begun
+			require.NoError(t, w.Stop(t.Context()))
+			row := until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool { return row.State != rivertype.JobStateRunning })
+			assert.Equal(t, test.want, row.State)
+			assert.Equal(t, 1, row.Attempt)
+			if assert.Len(t, row.Errors, 1) {
+				assert.Contains(t, row.Errors[0].Error, test.text)
+			}
+		})
+	}
+}
