@@ -30,7 +30,7 @@
 // new count. A terminal error of the reconciler's own ends the item likewise, and a panic
 // does; the error has its stack. A Result with RequeueAfter is a success. One with
 // Requeue alone is [retry.Pending]: it is repeated with the waits of the policy, and
-// counts as no failure.
+// counts as no failure. A reconciler that runs into the ReconciliationTimeout has failed.
 //
 // # Crash, shutdown, and a new policy
 //

@@ -70,7 +70,8 @@ func (r *Retries[T]) NumRequeues(item T) int {
 
 // Try runs fn for an item. If again is true, call AddRateLimited with the item, else
 // it has ended: well if err is nil, and given up otherwise. err is that of fn if again
-// is true or it is Final. While ctx is done, failures are not counted.
+// is true or it is Final. Failures are not counted when ctx was canceled. A deadline of
+// ctx is one of the attempt, and what it ends has failed.
 func (r *Retries[T]) Try(ctx context.Context, item T, fn func(context.Context) error) (again bool, err error) {
 	r.mu.Lock()
 	call := retry.Call{Policy: r.policy, State: r.items[item].state, Stored: true}
@@ -88,7 +89,10 @@ func (r *Retries[T]) Try(ctx context.Context, item T, fn func(context.Context) e
 	err = run(call.Context(), fn) //nolint:contextcheck // of the attempt, a child of ctx
 	if err != nil && ctx.Err() != nil {
 		call.Abort()
-		return true, err
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return true, err
+		}
+		call.Begin(context.WithoutCancel(ctx))
 	}
 	d := call.End(err)
 	if !d.Retry {
@@ -126,7 +130,7 @@ func (r *Retries[T]) Reconciler(next reconcile.TypedReconciler[T]) reconcile.Typ
 			}
 		})
 		switch {
-		case err == nil || errors.Is(err, errRequeue):
+		case err == nil || again && errors.Is(err, errRequeue):
 			return result, nil
 		case again || errors.Is(err, reconcile.TerminalError(nil)):
 			return reconcile.Result{Priority: result.Priority}, err

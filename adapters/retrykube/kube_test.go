@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -269,4 +270,46 @@ func TestResults(t *testing.T) {
 	_, err = r.Reconcile(t.Context(), "x")
 	require.ErrorIs(t, err, reconcile.TerminalError(nil))
 	assert.EqualError(t, err, own.Error())
+}
+
+// A Requeue ends when the policy has given up.
+func TestRequeueGivenUp(t *testing.T) {
+	t.Parallel()
+	retries, err := retrykube.New[string](&retry.Policy{
+		Overrides: map[string]retry.Override{"pending": {MaxAttempts: 2}}, Backoff: retry.Constant(time.Hour),
+	})
+	require.NoError(t, err)
+	r := retries.Reconciler(reconcile.TypedFunc[string](func(context.Context, string) (reconcile.Result, error) {
+		return reconcile.Result{Requeue: true}, nil //nolint:staticcheck // see Reconciler
+	}))
+	got, err := r.Reconcile(t.Context(), "x")
+	require.NoError(t, err)
+	assert.True(t, got.Requeue) //nolint:staticcheck // see Reconciler
+	got, err = r.Reconcile(t.Context(), "x")
+	require.ErrorIs(t, err, reconcile.TerminalError(nil))
+	assert.True(t, got.IsZero())
+}
+
+// The ReconciliationTimeout of a controller is a deadline of each attempt.
+func TestReconciliationTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		retries, err := retrykube.New[string](&retry.Policy{
+			MaxAttempts: 3, Backoff: retry.Constant(time.Hour), MaxDelay: time.Hour,
+		})
+		require.NoError(t, err)
+		for i := range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			again, err := retries.Try(ctx, "x", func(ctx context.Context) error {
+				if i > 0 {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return assert.AnError
+			})
+			cancel()
+			require.Error(t, err)
+			assert.Equal(t, i < 2, again, "%d: %v", i, err)
+		}
+	})
 }
