@@ -60,11 +60,26 @@ func New(p *retry.Policy, options ...kgo.Opt) (*Retries, error) {
 }
 
 // Run joins the group and calls fn for every record, until ctx ends. fn is called by
-// several goroutines, and gets a child of ctx. Then Run waits for fn to return, leaves
-// the group, and returns nil. Before that, it returns an error only if it cannot go on:
+// several goroutines, and gets a child of ctx. Then Run waits for fn to return, for a
+// third of the RebalanceTimeout at most, leaves the group, and returns nil. Before that, it returns an error only if it cannot go on:
 // the group or a topic is forbidden, there is no dead letter topic, or it does not take
 // a record.
 func (r *Retries) Run(ctx context.Context, fn func(context.Context, *kgo.Record) error) error {
+	if fn == nil {
+		return errors.New("retrykafka: the function is nil")
+	}
+	for {
+		if err := r.member(ctx, fn); err == nil || !errors.Is(err, errExpelled) {
+			return err
+		}
+	}
+}
+
+// errExpelled ends a membership that the group has ended.
+var errExpelled = errors.New("the group has gone on without this worker")
+
+// member is Run for one membership of the group.
+func (r *Retries) member(ctx context.Context, fn func(context.Context, *kgo.Record) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -87,7 +102,7 @@ func (r *Retries) Run(ctx context.Context, fn func(context.Context, *kgo.Record)
 	var committer sync.WaitGroup
 	committer.Go(w.commitChanges)
 	w.poll()
-	leaving, cancel := context.WithTimeout(life, farewell)
+	leaving, cancel := context.WithTimeout(life, w.patience()+farewell)
 	defer cancel()
 	_ = client.LeaveGroupContext(leaving) // if it fails, the session times out
 	end()
@@ -214,7 +229,7 @@ func (w *worker) commitChanges() {
 			return
 		}
 		if err := w.flush(); err != nil {
-			if fatal(err) {
+			if fatal(err) || errors.Is(err, errExpelled) {
 				w.stop(fmt.Errorf("commit: %w", err))
 			}
 			time.AfterFunc(again, w.wake)
@@ -227,7 +242,7 @@ func (w *worker) commitChanges() {
 func (w *worker) flush() error {
 	w.commits.Lock()
 	defer w.commits.Unlock()
-	offsets, metadata := map[string]map[int32]kgo.EpochOffset{}, map[topicPartition]string{}
+	offsets, with := map[string]map[int32]kgo.EpochOffset{}, map[topicPartition]memo{}
 	var begun []*job
 	w.mu.Lock()
 	for at, p := range w.partitions {
@@ -244,16 +259,16 @@ func (w *worker) flush() error {
 			offsets[at.topic] = map[int32]kgo.EpochOffset{}
 		}
 		offsets[at.topic][at.partition] = kgo.EpochOffset{Epoch: -1, Offset: offset}
-		metadata[at] = text
+		with[at] = memo{text, p.member}
 	}
 	w.mu.Unlock()
 	if len(offsets) == 0 {
 		return nil
 	}
-	err := w.commit(offsets, metadata)
+	err := w.commit(offsets, with)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for at := range metadata {
+	for at := range with {
 		if p := w.partitions[at]; p != nil && err != nil {
 			p.dirty = true
 		}
@@ -268,13 +283,23 @@ func (w *worker) flush() error {
 	return err
 }
 
-// commit commits offsets with metadata.
-func (w *worker) commit(offsets map[string]map[int32]kgo.EpochOffset, metadata map[topicPartition]string) (err error) {
+// memo is what a commit says of a partition besides the offset, and the member of the
+// group that may say it.
+type memo struct{ metadata, member string }
+
+// commit commits offsets. If the group has expelled this worker, and the commit is the
+// first to learn it, the client joins again as another member. It then commits what is
+// old, and may take a partition for one that it still has. So this is refused.
+func (w *worker) commit(offsets map[string]map[int32]kgo.EpochOffset, with map[topicPartition]memo) (err error) {
 	ctx := kgo.PreCommitFnContext(w.life, func(request *kmsg.OffsetCommitRequest) error {
 		for _, t := range request.Topics {
 			for i := range t.Partitions {
 				p := &t.Partitions[i]
-				p.Metadata = new(metadata[topicPartition{t.Topic, p.Partition}])
+				m := with[topicPartition{t.Topic, p.Partition}]
+				if m.member != request.MemberID {
+					return errExpelled
+				}
+				p.Metadata = new(m.metadata)
 			}
 		}
 		return nil
@@ -295,7 +320,8 @@ func (w *worker) commit(offsets map[string]map[int32]kgo.EpochOffset, metadata m
 }
 
 // assigned is called when partitions are assigned, with what was committed.
-func (w *worker) assigned(_ context.Context, _ *kgo.Client, response *kmsg.OffsetFetchResponse) error {
+func (w *worker) assigned(_ context.Context, client *kgo.Client, response *kmsg.OffsetFetchResponse) error {
+	member, _ := client.GroupMetadata()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, group := range response.Groups {
@@ -305,7 +331,7 @@ func (w *worker) assigned(_ context.Context, _ *kgo.Client, response *kmsg.Offse
 			}
 			for _, committed := range t.Partitions {
 				at := topicPartition{t.Topic, committed.Partition}
-				w.partitions[at] = newPartition(w, at, progressOf(committed.Offset, committed.Metadata))
+				w.partitions[at] = newPartition(w, at, member, committed.Offset, progressOf(committed.Offset, committed.Metadata))
 			}
 		}
 	}
@@ -327,13 +353,18 @@ func (w *worker) revoked(_ context.Context, _ *kgo.Client, partitions map[string
 			p.attempts.Wait()
 		}
 	}()
-	patience, _ := w.client.OptValue(kgo.RebalanceTimeout).(time.Duration)
 	select {
 	case <-over:
-	case <-time.After(patience / 3): // those that go on count as lost
+	case <-time.After(w.patience()): // those that go on count as lost
 	}
 	_ = w.flush() // if it fails, what has ended since the last commit counts as lost
 	w.forget(gone)
+}
+
+// patience is how long attempts have to end when their partitions move.
+func (w *worker) patience() time.Duration {
+	timeout, _ := w.client.OptValue(kgo.RebalanceTimeout).(time.Duration)
+	return timeout / 3
 }
 
 // lost is called when the group has gone on without this worker.

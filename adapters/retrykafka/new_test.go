@@ -238,3 +238,135 @@ func TestRegex(t *testing.T) {
 	cancel()
 	assert.NoError(t, <-over)
 }
+
+// commitBeyond has the group's commit beyond the end of the log.
+func commitBeyond(t *testing.T, q *queue, offset int64) {
+	t.Helper()
+	request := kmsg.NewPtrOffsetCommitRequest()
+	request.Group, request.Generation = "workers", -1
+	topic := kmsg.NewOffsetCommitRequestTopic()
+	topic.Topic, topic.TopicID = "jobs", q.cluster.TopicInfo("jobs").TopicID
+	p := kmsg.NewOffsetCommitRequestTopicPartition()
+	p.Offset = offset
+	topic.Partitions = append(topic.Partitions, p)
+	request.Topics = append(request.Topics, topic)
+	_, err := request.RequestWith(t.Context(), q.client)
+	require.NoError(t, err)
+}
+
+// After an unclean election the log may end before what the group has committed. What is
+// written then is new.
+func TestLogHasLostItsEnd(t *testing.T) {
+	t.Parallel()
+	q := openWith(t, 1, 1)
+	for i := range 3 {
+		require.NoError(t, q.Submit(t.Context(), nil, fmt.Sprintf("job-%d", i)))
+	}
+	commitBeyond(t, q, 10)
+	seen := make(chan int64, 10)
+	run(t, q, nil, func(_ context.Context, r *kgo.Record) error {
+		seen <- r.Offset
+		return nil
+	})
+	for i := range int64(3) {
+		select {
+		case offset := <-seen:
+			assert.Equal(t, i, offset)
+		case <-time.After(30 * time.Second):
+			require.Fail(t, "the record does not come")
+		}
+	}
+	require.Eventually(t, func() bool {
+		require.NoError(t, q.fetch(t.Context()))
+		return q.committed[0].Offset == 3
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+// Attempts have a third of the RebalanceTimeout to end at shutdown.
+func TestSlowShutdown(t *testing.T) {
+	t.Parallel()
+	q := openWith(t, 1, 1)
+	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
+	r, err := retrykafka.New(nil, kgo.SeedBrokers(q.address), kgo.ConsumerGroup("workers"), kgo.ConsumeTopics("jobs"))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, r.Run(ctx, func(ctx context.Context, _ *kgo.Record) error {
+		cancel()
+		<-ctx.Done()
+		time.Sleep(11 * time.Second) // longer than leaving the group may take without it
+		return ctx.Err()
+	}))
+	require.NoError(t, q.fetch(t.Context()))
+	if c := q.committed[0]; assert.NotNil(t, c.Metadata) {
+		assert.NotContains(t, *c.Metadata, `"r":true`)
+		assert.Contains(t, *c.Metadata, `"o":0`)
+	}
+	assert.Empty(t, members(t, q))
+}
+
+// members returns who is in the group.
+func members(t *testing.T, q *queue) (ids []string) {
+	t.Helper()
+	request := kmsg.NewPtrDescribeGroupsRequest()
+	request.Groups = []string{"workers"}
+	response, err := request.RequestWith(t.Context(), q.client)
+	require.NoError(t, err)
+	for _, m := range response.Groups[0].Members {
+		ids = append(ids, m.MemberID)
+	}
+	return ids
+}
+
+// A worker that was expelled in an attempt, and whose commit is the first to learn it,
+// does not overwrite what its successor has committed.
+func TestExpelled(t *testing.T) {
+	t.Parallel()
+	q := openWith(t, 1, 1)
+	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	worker := func(heartbeat time.Duration, fn func(context.Context, *kgo.Record) error) {
+		r, err := retrykafka.New(&retry.Policy{Backoff: retry.Constant(0)}, kgo.SeedBrokers(q.address),
+			kgo.ConsumerGroup("workers"), kgo.ConsumeTopics("jobs"), kgo.HeartbeatInterval(heartbeat))
+		require.NoError(t, err)
+		all.Go(func() { assert.NoError(t, r.Run(ctx, fn)) })
+	}
+	begun, release, succeeded := make(chan struct{}), make(chan struct{}), make(chan string, 10)
+	var once sync.Once
+	worker(20*time.Second, func(_ context.Context, r *kgo.Record) error {
+		if string(r.Value) == "job-1" {
+			once.Do(func() { close(begun) })
+			<-release
+			return assert.AnError
+		}
+		succeeded <- string(r.Value)
+		return nil
+	})
+	<-begun
+	time.Sleep(time.Second) // the first heartbeat comes early
+	for _, id := range members(t, q) {
+		request := kmsg.NewPtrLeaveGroupRequest()
+		request.Group = "workers"
+		m := kmsg.NewLeaveGroupRequestMember()
+		m.MemberID = id
+		request.Members = append(request.Members, m)
+		_, err := request.RequestWith(t.Context(), q.client)
+		require.NoError(t, err)
+	}
+	worker(time.Second, func(_ context.Context, r *kgo.Record) error {
+		succeeded <- string(r.Value)
+		return nil
+	})
+	assert.Equal(t, "job-1", <-succeeded)
+	committed := func() int64 {
+		require.NoError(t, q.fetch(t.Context()))
+		return q.committed[0].Offset
+	}
+	require.Eventually(t, func() bool { return committed() == 1 }, 10*time.Second, 10*time.Millisecond)
+	close(release)
+	assert.Never(t, func() bool { return committed() != 1 }, 8*time.Second, 50*time.Millisecond)
+	require.NoError(t, q.Submit(t.Context(), nil, "job-2"))
+	assert.Equal(t, "job-2", <-succeeded)
+}

@@ -18,6 +18,10 @@ const (
 	headers      = "retry-" // our headers begin with it
 	errorHeader  = headers + "error"
 	sourceHeader = headers + "source"
+
+	// maxError is how much of an error's text goes into a header: a topic takes no
+	// record that is longer than its max.message.bytes.
+	maxError = 8 << 10
 )
 
 // partition is a partition that the worker has.
@@ -25,6 +29,7 @@ type partition struct {
 	*worker
 
 	at       topicPartition
+	member   string          // of the group, to which it was assigned
 	ctx      context.Context //nolint:containedctx // of its attempts
 	cancel   context.CancelFunc
 	attempts sync.WaitGroup
@@ -33,14 +38,16 @@ type partition struct {
 	paused bool           // no more are fetched
 	under  map[int64]*job // begun, not ended
 	marks  map[int64]mark // that an earlier worker has left, of records that were not polled yet
+	from   int64          // no record before it comes again
 	skip   int64          // records before it have ended, if they have no mark
 	next   int64          // the first that has not begun
 	dirty  bool           // something is to be committed
 }
 
-func newPartition(w *worker, at topicPartition, left progress) *partition {
+func newPartition(w *worker, at topicPartition, member string, committed int64, left progress) *partition {
 	p := &partition{
-		worker: w, at: at, under: map[int64]*job{}, marks: map[int64]mark{}, skip: left.Next, next: left.Next,
+		worker: w, at: at, member: member, under: map[int64]*job{}, marks: map[int64]mark{},
+		from: committed, skip: left.Next, next: left.Next,
 	}
 	p.ctx, p.cancel = context.WithCancel(w.ctx)
 	for _, m := range left.Marks {
@@ -73,6 +80,12 @@ func (p *partition) begin() (begun []*job) {
 
 // take takes the next record. Records come in order.
 func (p *partition) take(r *kgo.Record) {
+	if r.Offset < p.from { // the log has lost its end, and these are new records
+		clear(p.under)
+		clear(p.marks)
+		p.skip, p.next = 0, r.Offset
+	}
+	p.from = r.Offset + 1
 	maps.DeleteFunc(p.marks, func(offset int64, _ mark) bool { return offset < r.Offset }) // no longer in the log
 	m, marked := p.marks[r.Offset]
 	delete(p.marks, r.Offset)
@@ -195,8 +208,9 @@ func (j *job) again(s retry.State, due time.Time, delay time.Duration) {
 func (j *job) giveUp(s retry.State, reason error) {
 	r := j.record
 	source := fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset)
+	text := reason.Error()
 	dead := &kgo.Record{Topic: j.deadTopic(r.Topic), Key: r.Key, Value: r.Value, Headers: []kgo.RecordHeader{
-		{Key: errorHeader, Value: []byte(reason.Error())}, {Key: sourceHeader, Value: []byte(source)},
+		{Key: errorHeader, Value: []byte(strings.ToValidUTF8(text[:min(len(text), maxError)], ""))}, {Key: sourceHeader, Value: []byte(source)},
 	}}
 	for _, h := range r.Headers {
 		if !strings.HasPrefix(h.Key, headers) {
@@ -214,7 +228,9 @@ func (j *job) giveUp(s retry.State, reason error) {
 // end ends the record.
 func (j *job) end() {
 	j.mu.Lock()
-	delete(j.under, j.record.Offset)
+	if j.under[j.record.Offset] == j {
+		delete(j.under, j.record.Offset)
+	}
 	j.dirty = true
 	j.mu.Unlock()
 	j.wake()
