@@ -146,6 +146,27 @@ func (c *Call) Exhausted(ctx context.Context) (Decision, bool) {
 	return d, true
 }
 
+// Lost is Exhausted for a stored operation of which n attempts have begun since its State
+// was stored and have no outcome, because their workers died. Each is a failure with
+// [ErrLost], which the State then has. If the operation is not idempotent, it ends,
+// because the last of them may have taken effect.
+func (c *Call) Lost(ctx context.Context, n int) (Decision, bool) {
+	if c.phase != between || n <= 0 {
+		return c.Exhausted(ctx)
+	}
+	c.State.normalize()
+	c.State.Failures += min(n-1, math.MaxInt-1-c.State.Failures)
+	if !c.NonIdempotent && !c.Policy.orZero().NonIdempotent {
+		c.State.Failures++
+		return c.Exhausted(ctx)
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	c.Begin(context.WithoutCancel(ctx))
+	return c.End(ErrLost), true
+}
+
 // under sets the context of the operation.
 //
 //nolint:contextcheck // nil is context.Background

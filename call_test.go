@@ -424,6 +424,49 @@ func TestCallExhausted(t *testing.T) {
 	})
 }
 
+// TestCallLost checks that attempts without an outcome are failures, and that the last of
+// them may have taken effect.
+func TestCallLost(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		policy   retry.Policy
+		call     retry.Call
+		n        int
+		stop     retry.StopReason // or StopNone
+		failures int
+	}{
+		{"none", retry.Policy{NonIdempotent: true}, retry.Call{}, 0, retry.StopNone, 1},
+		{"less than none", retry.Policy{}, retry.Call{}, -1, retry.StopNone, 1},
+		{"one", retry.Policy{}, retry.Call{}, 1, retry.StopNone, 2},
+		{"too many", retry.Policy{}, retry.Call{}, 2, retry.StopAttempts, 3},
+		{"most", retry.Policy{MaxAttempts: retry.Unlimited}, retry.Call{}, math.MaxInt, retry.StopAttempts, math.MaxInt},
+		{"not idempotent", retry.Policy{NonIdempotent: true}, retry.Call{}, 1, retry.StopMaybeApplied, 2},
+		{"the call is not", retry.Policy{}, retry.Call{NonIdempotent: true}, 1, retry.StopMaybeApplied, 2},
+		{"several", retry.Policy{NonIdempotent: true}, retry.Call{}, 2, retry.StopMaybeApplied, 3},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			call := tt.call
+			call.Policy, call.State, call.Stored = &tt.policy, retry.State{Failures: 1}, true
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel() // does not matter
+			d, exhausted := call.Lost(ctx, tt.n)
+			assert.Equal(t, tt.stop != retry.StopNone, exhausted)
+			assert.Equal(t, tt.stop, d.Stop)
+			assert.Equal(t, tt.failures, call.State.Failures)
+			assert.Equal(t, !exhausted, call.Begin(t.Context()))
+			if exhausted {
+				assert.Equal(t, call.Err(), d.Err)
+			}
+			if tt.stop == retry.StopMaybeApplied {
+				assert.ErrorIs(t, d.Err, retry.ErrLost)
+			}
+		})
+	}
+}
+
 // TestCallContextEndsInAttempt checks that the context is asked before the error: the
 // failure counts, and is not classified.
 func TestCallContextEndsInAttempt(t *testing.T) {

@@ -104,21 +104,20 @@ func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) e
 		return d.wait(ctx, s, time.UnixMilli(due).Sub(now))
 	}
 	count, counted := d.msg.Headers["x-delivery-count"].(int64)
-	s.Failures += int(count)
 	if d.msg.Redelivered && !counted {
-		s.Failures++
+		count = 1
 	}
 	d.call = retry.Call{Policy: d.policy, State: s, Stored: true}
-	if over, exhausted := d.call.Exhausted(ctx); exhausted {
+	if over, exhausted := d.call.Lost(ctx, int(count)); exhausted {
 		return d.end(ctx, over.Err)
 	}
 	if d.msg.Redelivered && !counted {
 		// The copy knows of the failure. It waits so that the message is acknowledged
 		// before the next crash.
-		return d.wait(ctx, s, handover)
+		return d.wait(ctx, d.call.State, handover)
 	}
 	if ctx.Err() != nil || !d.call.Begin(ctx) {
-		return d.wait(ctx, s, handover)
+		return d.wait(ctx, d.call.State, handover)
 	}
 	return d.after(ctx, d.run(fn)) //nolint:contextcheck // of the attempt, a child of ctx
 }
@@ -179,9 +178,7 @@ func (d *delivery) wait(ctx context.Context, s retry.State, delay time.Duration)
 // State, so that it begins anew if somebody moves it back.
 func (d *delivery) end(ctx context.Context, reason error) error {
 	text := reason.Error()
-	if len(text) > maxError {
-		text = strings.ToValidUTF8(text[:maxError], "") + "…"
-	}
+	text = strings.ToValidUTF8(text[:min(len(text), maxError)], "")
 	return d.move(ctx, d.dead(), amqp.Table{errorHeader: text})
 }
 

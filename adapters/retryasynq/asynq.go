@@ -101,7 +101,7 @@ func (r *Retries) Handler(next asynq.Handler) asynq.Handler {
 		if err := a.load(ctx); err != nil {
 			return err
 		}
-		if d, exhausted := a.call.Exhausted(ctx); exhausted {
+		if d, exhausted := a.call.Lost(ctx, a.lost); exhausted {
 			return a.end(ctx, d.Err)
 		}
 		if ctx.Err() != nil {
@@ -121,6 +121,7 @@ type attempt struct {
 	call    retry.Call
 	key     string
 	retried int
+	lost    int // attempts since the State was stored
 }
 
 // stored is the State in Redis.
@@ -153,7 +154,7 @@ func (a *attempt) load(ctx context.Context) error {
 		}
 	}
 	a.call.State = s.State
-	a.call.State.Failures += max(a.retried-s.Retried, 0) // the lost ones
+	a.lost = max(a.retried-s.Retried, 0)
 	return nil
 }
 

@@ -117,43 +117,43 @@ type stored struct {
 }
 
 func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) error {
-	s, err := d.load(ctx)
+	s, lost, err := d.load(ctx)
 	if err != nil {
 		return err
 	}
 	if early := s.Due.Sub(d.policy.Now()); early > 0 {
+		s.State.Failures += lost
 		return d.again(ctx, s, early)
 	}
 	if s.Ended != "" {
 		return d.terminate(ctx, errors.New(s.Ended))
 	}
 	d.call = retry.Call{Policy: d.policy, State: s.State, Stored: true}
-	if over, exhausted := d.call.Exhausted(ctx); exhausted {
+	if over, exhausted := d.call.Lost(ctx, lost); exhausted {
 		return d.terminate(ctx, over.Err)
 	}
 	if ctx.Err() != nil || !d.call.Begin(ctx) {
-		return d.again(ctx, stored{State: s.State}, handover)
+		return d.again(ctx, stored{State: d.call.State}, handover)
 	}
 	return d.after(ctx, d.run(fn)) //nolint:contextcheck // of the attempt, a child of ctx
 }
 
-// load finds the State before the delivery.
-func (d *delivery) load(ctx context.Context) (s stored, err error) {
+// load finds the State before the delivery, and how many were lost since it was stored.
+func (d *delivery) load(ctx context.Context) (s stored, lost int, err error) {
 	if d.number == 1 {
-		return s, nil
+		return s, 0, nil
 	}
 	entry, err := d.states.Get(context.WithoutCancel(ctx), d.key)
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
 	case err != nil:
-		return s, err
+		return s, 0, err
 	default:
 		if err := json.Unmarshal(entry.Value(), &s); err != nil {
-			return stored{Ended: fmt.Sprintf("retryjetstream: the State of %s: %v", d.key, err)}, nil
+			return stored{Ended: fmt.Sprintf("retryjetstream: the State of %s: %v", d.key, err)}, 0, nil
 		}
 	}
-	s.State.Failures += max(d.number-1-s.Delivered, 0) // the lost ones
-	return s, nil
+	return s, max(d.number-1-s.Delivered, 0), nil
 }
 
 // run runs fn, and tells the server that it does. A panic is an error that ends the

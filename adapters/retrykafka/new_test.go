@@ -81,7 +81,9 @@ func TestRunRefuses(t *testing.T) {
 		if test.change != nil {
 			test.change(r)
 		}
-		assert.ErrorContains(t, r.Run(t.Context(), nil), test.want)
+		nothing := func(context.Context, *kgo.Record) error { return nil }
+		require.ErrorContains(t, r.Run(t.Context(), nothing), test.want)
+		assert.EqualError(t, r.Run(t.Context(), nil), "retrykafka: the function is nil")
 	}
 }
 

@@ -96,6 +96,7 @@ func (p *partition) take(r *kgo.Record) {
 	j := &job{partition: p, record: r, state: retry.State(m.State)}
 	if m.Running { // its worker died
 		j.state.Failures++
+		j.lost = true
 	}
 	p.under[r.Offset] = j
 	j.wait(time.UnixMilli(m.Due), time.UnixMilli(m.Due).Sub(p.policy.Now()))
@@ -136,6 +137,7 @@ type job struct {
 
 	record  *kgo.Record
 	state   retry.State
+	lost    bool // the last attempt that the State has
 	running bool
 	ready   bool      // to run
 	due     time.Time // unless it is running or ready
@@ -157,13 +159,17 @@ func (j *job) wait(due time.Time, delay time.Duration) {
 
 // attempt runs the function for the record, and decides what follows.
 func (j *job) attempt() {
-	call := retry.Call{Policy: j.policy, State: j.state, Stored: true}
-	if over, exhausted := call.Exhausted(j.ctx); exhausted {
-		j.giveUp(j.state, over.Err)
+	call, lost := retry.Call{Policy: j.policy, State: j.state, Stored: true}, 0
+	if j.lost {
+		call.State.Failures--
+		j.lost, lost = false, 1
+	}
+	if over, exhausted := call.Lost(j.ctx, lost); exhausted {
+		j.giveUp(call.State, over.Err)
 		return
 	}
 	if j.ctx.Err() != nil || !call.Begin(j.ctx) {
-		j.again(j.state, time.Time{}, 0)
+		j.again(call.State, time.Time{}, 0)
 		return
 	}
 	err := j.run(call.Context())

@@ -27,6 +27,7 @@ const inMemory = "counts are in memory"
 var cannot = map[string]string{
 	"crash":                         inMemory,
 	"crash: poison":                 inMemory,
+	"crash: not idempotent":         inMemory,
 	"crash after a failure":         inMemory,
 	"shutdown":                      inMemory,
 	"policy change: fewer attempts": inMemory,

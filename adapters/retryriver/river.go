@@ -73,11 +73,10 @@ func (a *adapter) Work(ctx context.Context, job *rivertype.JobRow, work func(con
 	if err != nil {
 		return river.JobCancel(err)
 	}
-	before.State.Failures += died
 	before.Rescues += died
 	t := &attempt{adapter: a, job: job, before: before}
 	t.call = retry.Call{Policy: a.policy, State: before.State, Stored: true}
-	if d, exhausted := t.call.Exhausted(ctx); exhausted {
+	if d, exhausted := t.call.Lost(ctx, died); exhausted {
 		return t.settle(ctx, d, d.Err)
 	}
 	if stops(ctx) {
@@ -169,7 +168,7 @@ func (t *attempt) settle(ctx context.Context, d retry.Decision, err error) error
 
 // over has the job begin anew if somebody has River retry it.
 func (t *attempt) over(ctx context.Context) {
-	if t.before.State != (retry.State{}) {
+	if t.before.State != (retry.State{}) || t.before.Rescues > 0 {
 		t.store(ctx, retry.State{}, t.job.Attempt)
 	}
 }

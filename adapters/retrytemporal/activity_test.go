@@ -116,6 +116,33 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// What the activity says in its error is for the workflow.
+func TestDetails(t *testing.T) {
+	t.Parallel()
+	for _, give := range [][]any{nil, {"balance", 7}, {"balance", nil}} {
+		_, _, err := once(t, &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Second)}, func(context.Context) (string, error) {
+			return "", temporal.NewApplicationErrorWithOptions("no funds", "NoFunds", temporal.ApplicationErrorOptions{
+				Details: give, Category: temporal.ApplicationErrorCategoryBenign,
+			})
+		})
+		var e *temporal.ApplicationError
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, temporal.ApplicationErrorCategoryBenign, e.Category())
+		var word string
+		var number int
+		switch {
+		case give == nil:
+			assert.False(t, e.HasDetails())
+		case give[1] == nil:
+			require.NoError(t, e.Details(&word))
+			assert.Equal(t, "balance", word)
+		default:
+			require.NoError(t, e.Details(&word, &number))
+			assert.Equal(t, "balance 7", fmt.Sprint(word, " ", number))
+		}
+	}
+}
+
 // The activity's own heartbeats come to the next attempt without ours.
 func TestHeartbeats(t *testing.T) {
 	t.Parallel()
@@ -157,13 +184,7 @@ func TestConflicts(t *testing.T) {
 		want   string
 	}{
 		{retry.Policy{}, commonpb.RetryPolicy{}, ""},
-		{retry.Policy{}, commonpb.RetryPolicy{MaximumAttempts: 3}, ""},
-		{retry.Policy{}, commonpb.RetryPolicy{MaximumAttempts: 2}, "RetryPolicy.MaximumAttempts is 2: must be 0"},
-		{
-			retry.Policy{FreeRateLimits: 2},
-			commonpb.RetryPolicy{MaximumAttempts: 4},
-			"RetryPolicy.MaximumAttempts is 4: must be 0",
-		},
+		{retry.Policy{}, commonpb.RetryPolicy{MaximumAttempts: 3}, "RetryPolicy.MaximumAttempts is 3: must be 0"},
 		{
 			retry.Policy{MaxAttempts: retry.Unlimited},
 			commonpb.RetryPolicy{MaximumAttempts: 99},

@@ -23,15 +23,15 @@
 // # How activities end
 //
 // An activity that is given up fails with an ApplicationError that is not retried, as does
-// one that panics; the error has its stack. The Type is that of the ApplicationError that
-// the activity has returned, or else the category of the failure, or its class. A failure
+// one that panics; the error has its stack. The Type and the Details are those of the
+// ApplicationError that the activity has returned, or else the Type is the category of the
+// failure, or its class. A failure
 // that costs no attempt has the category Benign. An ApplicationError of the activity that
 // is not retryable is Final, and its NextRetryDelay is a hint.
 //
 // The activity's RetryPolicy is for the attempts that are lost: after those, the server
-// waits by it. An activity whose RetryPolicy has a MaximumAttempts less than the policy's
-// limit, or NonRetryableErrorTypes, fails with an error that names the setting: leave them
-// empty. ScheduleToCloseTimeout ends an activity whatever the policy says.
+// waits by it. An activity whose RetryPolicy has MaximumAttempts or NonRetryableErrorTypes
+// fails with an error that names the setting: leave them empty. ScheduleToCloseTimeout ends an activity whatever the policy says.
 //
 // # Crash, shutdown, and a new policy
 //

@@ -33,8 +33,8 @@ type stored struct {
 	Details int          `json:"details"` // how many of the user's follow
 }
 
-// load returns the State before the attempt.
-func (h *heartbeats) load(ctx context.Context, info *activity.Info) retry.State {
+// load returns the State before the attempt, and how many were lost since it was stored.
+func (h *heartbeats) load(ctx context.Context, info *activity.Info) (s retry.State, lost int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.Next.HasHeartbeatDetails(ctx) {
@@ -43,15 +43,16 @@ func (h *heartbeats) load(ctx context.Context, info *activity.Info) retry.State 
 		}
 	}
 	h.had = h.now.Details
-	var s retry.State
 	switch {
 	case h.now.State != nil:
 		s = *h.now.State
 	case info.Attempt > 1:
 		s.First = info.ScheduledTime
 	}
-	s.Failures += max(int(info.Attempt)-1-h.now.Attempt, 0) // of attempts that were lost
-	h.now = stored{State: &s, Attempt: int(info.Attempt) - 1, Details: h.had}
+	lost = max(int(info.Attempt)-1-h.now.Attempt, 0)
+	now := s
+	now.Failures += lost
+	h.now = stored{State: &now, Attempt: int(info.Attempt) - 1, Details: h.had}
 	raw, into := make([]converter.RawValue, h.had), make([]any, h.had)
 	for i := range raw {
 		into[i] = &raw[i]
@@ -61,7 +62,7 @@ func (h *heartbeats) load(ctx context.Context, info *activity.Info) retry.State 
 			h.details = append(h.details, r)
 		}
 	}
-	return s
+	return s, lost
 }
 
 // get reads details of the user's.

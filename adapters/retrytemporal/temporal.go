@@ -71,9 +71,9 @@ func (t *attempt) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteAc
 	if err := t.conflict(info.RetryPolicy); err != nil {
 		return nil, temporal.NewNonRetryableApplicationError(err.Error(), "retrytemporal", nil)
 	}
-	state := t.beats.load(ctx, &info)
+	state, lost := t.beats.load(ctx, &info)
 	call := retry.Call{Policy: t.policy, Classify: classify, State: state, Stored: true}
-	if over, exhausted := call.Exhausted(ctx); exhausted {
+	if over, exhausted := call.Lost(ctx, lost); exhausted {
 		return nil, failure(over, over.Err)
 	}
 	if !call.Begin(ctx) {
@@ -92,11 +92,9 @@ func (t *attempt) conflict(p *temporal.RetryPolicy) error {
 		return fmt.Errorf("retrytemporal: RetryPolicy.NonRetryableErrorTypes is %q: must be empty, because the policy decides",
 			p.NonRetryableErrorTypes)
 	case p.MaximumAttempts > 0:
-		most := retry.Limits{MaxAttempts: int(p.MaximumAttempts) - t.policy.FreeRateLimits} // lets the policy end it
-		if most.MaxAttempts <= 0 || most.Check(t.policy) != nil {
-			return fmt.Errorf("retrytemporal: RetryPolicy.MaximumAttempts is %d: must be 0, because the policy has the limit",
-				p.MaximumAttempts)
-		}
+		// The server counts what the policy does not, as interruptions by a shutdown.
+		return fmt.Errorf("retrytemporal: RetryPolicy.MaximumAttempts is %d: must be 0, because the policy has the limit",
+			p.MaximumAttempts)
 	}
 	return nil
 }
@@ -143,20 +141,36 @@ func (t *attempt) after(ctx context.Context, call *retry.Call, result any, err e
 // failure returns what tells the server what was decided about err.
 func failure(d retry.Decision, err error) error {
 	options := temporal.ApplicationErrorOptions{Cause: err, NonRetryable: !d.Retry}
+	kind := d.Verdict.Category
+	if kind == "" {
+		kind = d.Verdict.Class.String()
+	}
+	if own, ok := errors.AsType[*temporal.ApplicationError](err); ok {
+		kind, options.Category, options.Details = own.Type(), own.Category(), details(own)
+	}
 	if d.Retry { // no delay would be the server's own
 		options.NextRetryDelay = max(d.DelayCeil(time.Millisecond), time.Millisecond)
 		if !d.Counted {
 			options.Category = temporal.ApplicationErrorCategoryBenign
 		}
 	}
-	kind := d.Verdict.Category
-	if kind == "" {
-		kind = d.Verdict.Class.String()
-	}
-	if own, ok := errors.AsType[*temporal.ApplicationError](err); ok {
-		kind = own.Type()
-	}
 	return temporal.NewApplicationErrorWithOptions(err.Error(), kind, options)
+}
+
+// details returns the details of an error of the activity's, of which the SDK says only
+// when more are asked for than there are.
+func details(e *temporal.ApplicationError) (all []any) {
+	defer func() { _ = recover() }() // the SDK panics at a nil
+	for {
+		more, into := make([]any, len(all)+1), make([]any, len(all)+1)
+		for i := range more {
+			into[i] = &more[i]
+		}
+		if e.Details(into...) != nil {
+			return all
+		}
+		all = more
+	}
 }
 
 // classify knows what activities say with errors of the SDK.

@@ -238,7 +238,9 @@ func (s *supervisor) process(ctx context.Context, alive *atomic.Pointer[os.Proce
 		err = cmd.Start()
 	}
 	if err != nil {
-		s.t.Errorf("enginetest: worker: %v", err)
+		if ctx.Err() == nil { // the test has not ended just now
+			s.t.Errorf("enginetest: worker: %v", err)
+		}
 		return false
 	}
 	alive.Store(cmd.Process)

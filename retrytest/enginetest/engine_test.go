@@ -120,13 +120,7 @@ func (w *toyWorkers) attempt(name string, job *toyJob, was toyJob) {
 	if w.q.wrong == "forgets crashes" {
 		lost = 0
 	}
-	call.State.Failures += lost
-	if d, exhausted := w.p.Exhausted(call.State, time.Now()); exhausted {
-		if w.p.Observer != nil {
-			w.p.Observer.Observe(w.ctx, retry.Event{
-				Kind: retry.GaveUp, Policy: w.p.Name, Attempt: call.Attempt(), Stop: d.Stop, Err: d.Err,
-			})
-		}
+	if d, exhausted := call.Lost(w.ctx, lost); exhausted {
 		w.settle(job, func() { job.outcome = enginetest.Outcome{Status: enginetest.GaveUp, Err: d.Err.Error()} })
 		return
 	}

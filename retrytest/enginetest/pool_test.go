@@ -92,6 +92,7 @@ func TestPool(t *testing.T) { //nolint:tparallel // bubbles cannot be parallel
 		Cannot: map[string]string{
 			"crash":                 "tasks are in memory",
 			"crash: poison":         "tasks are in memory",
+			"crash: not idempotent": "tasks are in memory",
 			"crash after a failure": "tasks are in memory",
 		},
 	})

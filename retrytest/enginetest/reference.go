@@ -88,7 +88,7 @@ func (r *reference) calls() error {
 	p := r.policy(&r.script.policy)
 	call := &retry.Call{Policy: p}
 	for call.Next(ctx) {
-		err := r.attempt(ctx)
+		err, lost := r.attempt(ctx), 0
 		switch r.script.steps[len(r.spans)-1].act {
 		case dies:
 			if r.engine.AsksAboutLost {
@@ -98,7 +98,7 @@ func (r *reference) calls() error {
 			// It is counted when the next worker finds the job.
 			call.Abort()
 			call = &retry.Call{Policy: p, State: call.State}
-			call.State.Failures++
+			lost = 1
 		case shuts:
 			call.Abort()
 			call = &retry.Call{Policy: p, State: call.State}
@@ -112,7 +112,7 @@ func (r *reference) calls() error {
 			call.End(err)
 			continue
 		}
-		if d, exhausted := call.Exhausted(ctx); exhausted {
+		if d, exhausted := call.Lost(ctx, lost); exhausted {
 			return d.Err
 		}
 	}

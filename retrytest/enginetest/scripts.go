@@ -172,11 +172,13 @@ func times(e *Engine) []script {
 
 // mishaps are the scripts in which something happens to the worker.
 func mishaps(u time.Duration) []script {
+	once := policy(u, 3, func(p *retry.Policy) { p.NonIdempotent = true })
 	patient := policy(u, 5, func(p *retry.Policy) { p.Backoff = retry.Constant(4 * u) })
 	return []script{
 		{name: "panic", policy: policy(u, 3), steps: []step{{act: panics}}, judge: loosely},
 		{name: "crash", policy: policy(u, 3), steps: []step{{act: dies}, {err: errBoom}, {}}},
 		{name: "crash: poison", policy: policy(u, 2), steps: []step{{act: dies}, {act: dies}}},
+		{name: "crash: not idempotent", policy: once, steps: []step{{act: dies}}},
 		{name: "crash after a failure", policy: policy(u, 2), steps: []step{{err: errBoom}, {act: dies}}},
 		{name: "shutdown", policy: policy(u, 2), steps: []step{{act: shuts}, {err: errBoom}, {act: shuts}, {err: errBoom}}},
 		{
