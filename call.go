@@ -150,6 +150,8 @@ func (c *Call) Exhausted(ctx context.Context) (Decision, bool) {
 // was stored and have no outcome, because their workers died. Each is a failure with
 // [ErrLost], which the State then has. If the operation is not idempotent, it ends,
 // because the last of them may have taken effect.
+//
+//nolint:contextcheck // nil is context.Background
 func (c *Call) Lost(ctx context.Context, n int) (Decision, bool) {
 	if c.phase != between || n <= 0 {
 		return c.Exhausted(ctx)

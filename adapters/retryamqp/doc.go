@@ -17,16 +17,18 @@
 //
 // AMQP has no delay. A failed message is published to a wait queue, whose messages go
 // back to the queue after a time, and is acknowledged when the broker has confirmed the
-// copy. A crash in between leaves two copies, and loses none. Each wait queue has one
-// time, so no message waits behind one that waits for longer. There are eight of them
-// for a doubling of the wait, and waits are rounded up: 1 s to 1024 ms, and 1.03 s to
-// 1152 ms. Attempts are never early, and at most an eighth of the wait and some
-// milliseconds late. Wait queues are called jobs.wait.1024 and so on, are durable, and
-// go when they have not been used for a minute more than their time.
+// copy. A crash in between leaves two copies, and loses none. A broker that fails while
+// messages go back may lose them, as with every dead-letter exchange that is
+// at-most-once. Each wait queue has one time, so no message waits behind one that waits
+// for longer. There are eight of them for a doubling of the wait, and waits are rounded
+// up: 1 s to 1024 ms, and 1.03 s to 1152 ms. Attempts are never early, and at most an
+// eighth of the wait and some milliseconds late. Wait queues are called jobs.wait.1024
+// and so on, are durable, and go when they have not been used for a minute more than
+// their time.
 //
 // A copy keeps the body and the properties of the message, but for its expiration, its
-// user ID, and headers that begin with x-, which belong to the broker. Its routing key
-// is the name of the queue. The order of messages is lost.
+// user ID, headers that begin with x-, which belong to the broker, and CC and BCC. Its
+// routing key is the name of the queue. The order of messages is lost.
 //
 // # What RabbitMQ counts, and where the State is
 //
@@ -41,21 +43,25 @@
 //
 // # How messages end
 //
-// A message that is given up goes to the queue jobs.dead, with the error in the header
-// retry-error. A panic ends the message; the error has its stack. A delivery-limit of
-// the queue ends messages whatever the policy says. RabbitMQ 4 sets one of 20 unless the
-// argument or policy delivery-limit says otherwise.
+// A message that is given up goes to the queue jobs.dead, with the first 8 KiB of the
+// error in the header retry-error. If it is moved back, it begins anew. A panic ends the
+// message; the error has its stack. A delivery-limit of the queue ends messages whatever
+// the policy says. RabbitMQ 4 sets one of 20 unless the argument or policy
+// delivery-limit says otherwise.
 //
 // # Crash, shutdown, and a new policy
 //
 // A message whose worker died comes again as soon as the broker notices, and is run at
-// once. If the policy is exhausted by then, the message ends without being run. When the
-// context of Handle ends and the function fails, the message comes again after a second,
-// and no attempt is counted, unless the policy is NonIdempotent: the failure is then
-// judged. Stop consuming before you end the context, and close the connection after the
-// last Handle. A message under way follows a new policy from its next failure on.
+// once. If the policy is exhausted by then, or is NonIdempotent, since the attempt may
+// have taken effect, the message ends without being run. When the context of Handle ends
+// and the function fails, the message comes again after a second, and no attempt is
+// counted, unless the policy is NonIdempotent: the failure is then judged. Stop
+// consuming before you end the context, and close the connection after the last Handle.
+// A message under way follows a new policy from its next failure on.
 //
 // # What it cannot do
 //
-// Retries do not reconnect: make new ones with the new connection.
+// Retries do not reconnect: make new ones with the new connection. If only their own
+// channel is closed, Handle returns an error and leaves messages unanswered: close the
+// connection then, and all come again.
 package retryamqp

@@ -43,10 +43,11 @@
 //
 // A task whose worker died runs again when its lease is found to be over, a minute or
 // two after the crash, and after the policy's wait. If the policy is exhausted by then,
-// the task is archived without being run. A shutdown costs no attempt: asynq puts tasks
-// back that are in progress at the end of ShutdownTimeout, and they run again at once. A
-// failure that is just being written then may be forgotten. A task under way follows a
-// new policy from its next failure on.
+// or is NonIdempotent, since the attempt may have taken effect, the task is archived
+// without being run. A shutdown costs no attempt: asynq puts tasks back that are in
+// progress at the end of ShutdownTimeout, and they run again at once. A failure that is
+// just being written then may be forgotten. A task under way follows a new policy from
+// its next failure on.
 //
 // # What it cannot do
 //
@@ -55,5 +56,5 @@
 // without being classified, and the wait is that of the Policy for so many failures. So
 // does a Config.BaseContext that ends. Use [retry.Policy.AttemptTimeout], below the
 // Timeout, which is 30 minutes by default. Likewise, a NonIdempotent policy cannot keep
-// asynq from running a task again after a crash or a shutdown.
+// asynq from running a task again after a shutdown.
 package retryasynq

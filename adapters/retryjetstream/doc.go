@@ -36,8 +36,9 @@
 //
 // A message that is given up is handed to [Retries.Dead], if set, and then terminated
 // with the error as the reason, which the server puts into an advisory, from version
-// 2.10.4 on, the first 8 KiB of it. A panic ends the message; the error has its stack. Attempts are never
-// early: what comes before its time, after a restart of the server, is sent back.
+// 2.10.4 on, the first 8 KiB of it. A panic ends the message; the error has its stack.
+// Attempts are never early: what comes before its time, after a restart of the server,
+// is sent back.
 //
 // New refuses a consumer with a BackOff, which distorts the waits, or a MaxDeliver, with
 // which the server drops messages, or without explicit acknowledgements. A message that
@@ -47,10 +48,11 @@
 // # Crash, shutdown, and a new policy
 //
 // A message whose worker died comes again after AckWait, and is run at once. If the
-// policy is exhausted by then, the message ends without being run. When the context of
-// Handle ends and the function fails, the message comes again after a second and no
-// attempt is counted, unless the policy is NonIdempotent: the failure is then judged.
-// Drain the consumer before you end the context: what reaches it after Stop, which does
-// not wait, counts as delivered and is lost once. A message under way follows a new policy
-// from its next failure on.
+// policy is exhausted by then, or is NonIdempotent, since the attempt may have taken
+// effect, the message ends without being run. When the context of Handle ends and the
+// function fails, the message comes again after a second and no attempt is counted,
+// unless the policy is NonIdempotent: the failure is then judged. Drain the consumer
+// before you end the context: what reaches it after Stop, which does not wait, counts as
+// delivered and is lost once. A message under way follows a new policy from its next
+// failure on.
 package retryjetstream

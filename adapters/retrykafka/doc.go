@@ -38,10 +38,11 @@
 //
 // # How records end
 //
-// A record that is given up is copied to the dead letter topic, with its key and headers,
-// the first 8 KiB of the error in the header retry-error, and the topic, partition and
-// offset in retry-source. A panic ends the record; the error has its stack. Nothing is passed over:
-// if the dead letter topic does not take a record, Run returns the error.
+// A record that is given up is copied to the dead letter topic, with its key and
+// headers, the first 8 KiB of the error in the header retry-error, and the topic,
+// partition and offset in retry-source. A panic ends the record; the error has its
+// stack. Nothing is passed over: if the dead letter topic does not take a record, Run
+// returns the error.
 //
 // Run commits itself: it switches automatic commits off, needs acknowledgements of all
 // replicas, and sets OnOffsetsFetched, OnPartitionsRevoked and OnPartitionsLost in place
@@ -50,14 +51,16 @@
 //
 // # Crash, shutdown, and a new policy
 //
-// A record whose worker died runs again when the group has noticed, after SessionTimeout,
-// 45 seconds by default. If the policy is exhausted by then, the record ends without being
+// A record whose worker died runs again when the group has noticed, after
+// SessionTimeout, 45 seconds by default. If the policy is exhausted by then, or is
+// NonIdempotent, since the attempt may have taken effect, the record ends without being
 // run. While the group moves partitions, no attempt begins. The attempts of a partition
 // that moves to another worker end as on a shutdown: their contexts end, they run again
-// elsewhere, and no attempt is counted, unless the policy is NonIdempotent: the failure is
-// then judged. An attempt that ignores this for a third of RebalanceTimeout, 20 seconds by
-// default, counts as lost. Eager balancers move all partitions each time; the default of
-// the client moves few. A record under way follows a new policy from its next failure on.
+// elsewhere, and no attempt is counted, unless the policy is NonIdempotent: the failure
+// is then judged. An attempt that ignores this for a third of RebalanceTimeout, 20
+// seconds by default, counts as lost. Eager balancers move all partitions each time; the
+// default of the client moves few. A record under way follows a new policy from its next
+// failure on.
 //
 // # What it cannot do
 //

@@ -36,10 +36,10 @@
 //
 // A job whose worker died runs again when River rescues it: after RescueStuckJobsAfter,
 // an hour by default, and then the policy's wait. With a JobTimeout of -1 River never
-// rescues it. If the policy is exhausted by then,
-// the job ends without being run. A shutdown that cancels a job's context costs no
-// attempt, unless the policy is NonIdempotent: the failure is then judged. A job under
-// way follows a new policy from its next failure on.
+// rescues it. If the policy is exhausted by then, or is NonIdempotent, since the attempt
+// may have taken effect, the job ends without being run. A shutdown that cancels a job's
+// context costs no attempt, unless the policy is NonIdempotent: the failure is then
+// judged. A job under way follows a new policy from its next failure on.
 //
 // # What it cannot do
 //

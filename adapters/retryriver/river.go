@@ -113,7 +113,6 @@ func stops(ctx context.Context) bool {
 
 // after decides what follows an attempt.
 func (t *attempt) after(ctx context.Context, err error) error {
-
 	var snooze *rivertype.JobSnoozeError
 	var cancel *rivertype.JobCancelError
 	switch {

@@ -22,12 +22,12 @@
 //
 // # How activities end
 //
-// An activity that is given up fails with an ApplicationError that is not retried, as does
-// one that panics; the error has its stack. The Type and the Details are those of the
-// ApplicationError that the activity has returned, or else the Type is the category of the
-// failure, or its class. A failure
-// that costs no attempt has the category Benign. An ApplicationError of the activity that
-// is not retryable is Final, and its NextRetryDelay is a hint.
+// An activity that is given up fails with an ApplicationError that is not retried, as
+// does one that panics; the error has its stack. The Type and the Details are those of
+// the ApplicationError that the activity has returned, or else the Type is the category
+// of the failure, or its class. A failure that costs no attempt has the category Benign.
+// An ApplicationError of the activity that is not retryable is Final, and its
+// NextRetryDelay is a hint.
 //
 // The activity's RetryPolicy is for the attempts that are lost: after those, the server
 // waits by it. An activity whose RetryPolicy has MaximumAttempts or NonRetryableErrorTypes
@@ -36,11 +36,13 @@
 // # Crash, shutdown, and a new policy
 //
 // An activity whose worker died runs again after its HeartbeatTimeout, or else after
-// StartToCloseTimeout, and the wait of its RetryPolicy. If the policy is exhausted by then,
-// the activity ends without being run. A worker that stops ends the contexts of activities
-// after WorkerStopTimeout. One that fails then runs again after a second, and no attempt is
-// counted, unless the policy is NonIdempotent: the failure is then judged. Close the client
-// after that. An activity under way follows a new policy from its next failure on.
+// StartToCloseTimeout, and the wait of its RetryPolicy. If the policy is exhausted by
+// then, or is NonIdempotent, since the attempt may have taken effect, the activity ends
+// without being run. A worker that stops ends the contexts of activities after
+// WorkerStopTimeout. One that fails then runs again after a second, and no attempt is
+// counted, unless the policy is NonIdempotent: the failure is then judged. Close the
+// client after that. An activity under way follows a new policy from its next failure
+// on.
 //
 // # What it cannot do
 //
