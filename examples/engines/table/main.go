@@ -176,7 +176,7 @@ var (
 	current  = regexp.MustCompile(`^=== \w+ +(\S+)`)
 	lateness = regexp.MustCompile(`_test\.go:\d+: .* late by (\S+) at most`)
 	declared = regexp.MustCompile(`differs, as declared \(([^)]*)\)`)
-	verdict  = regexp.MustCompile(`--- (\w+): (\S+)/scripts/(.*) \(`)
+	verdict  = regexp.MustCompile(`--- (\w+): (\S+?)(/scripts)?/([^/]+) \(`)
 )
 
 // read reads what one test printed.
@@ -204,15 +204,15 @@ func read(engine, test string, in io.Reader) (column, error) {
 			}
 			c.Late = max(c.Late, late)
 		}
-		if m := verdict.FindStringSubmatch(line); m != nil && m[2] == test {
+		if m := verdict.FindStringSubmatch(line); m != nil && m[2] == test && names[m[4]] != "" {
 			result := "yes"
-			if reason := reasons[test+"/scripts/"+m[3]]; reason != "" {
+			if reason := reasons[test+m[3]+"/"+m[4]]; reason != "" {
 				result = "no: " + reason
 			}
 			if m[1] != "PASS" {
 				result = m[1]
 			}
-			c.Results[names[m[3]]] = result
+			c.Results[names[m[4]]] = result
 		}
 	}
 	if len(c.Results) != len(names) {
