@@ -52,7 +52,7 @@ func New(opt asynq.RedisConnOpt, p *retry.Policy) (*Retries, error) {
 // Close closes the connections to Redis.
 func (r *Retries) Close() error { return r.redis.Close() }
 
-// Configure sets RetryDelayFunc. The error names what config has that would overrule
+// Configure sets RetryDelayFunc and IsFailure. The error names what config has that would overrule
 // the policy.
 func (r *Retries) Configure(config *asynq.Config) error {
 	switch {
@@ -64,7 +64,17 @@ func (r *Retries) Configure(config *asynq.Config) error {
 		return errors.New("retryasynq: Config.IsFailure: must not be set, because the policy says what counts")
 	}
 	config.RetryDelayFunc = r.delay
+	config.IsFailure = counts
 	return nil
+}
+
+// unread is the error of a task whose State cannot be read. It has not been run.
+type unread struct{ error }
+
+// counts tells asynq whether to count an error.
+func counts(err error) bool {
+	_, not := errors.AsType[*unread](err)
+	return !not
 }
 
 // decided is the error of an attempt that is to be repeated.
@@ -147,11 +157,14 @@ func (a *attempt) load(ctx context.Context) error {
 	switch text, err := a.redis.Get(ctx, a.key).Bytes(); {
 	case errors.Is(err, redis.Nil):
 	case err != nil:
-		return fmt.Errorf("retryasynq: %s: %w", a.key, err)
+		return &unread{fmt.Errorf("retryasynq: %s: %w", a.key, err)}
 	default:
 		if err := json.Unmarshal(text, &s); err != nil {
 			return fmt.Errorf("retryasynq: %s: %w: %w", a.key, err, asynq.SkipRetry)
 		}
+	}
+	if s.Retried > a.retried { // of an earlier task with the same ID
+		s = stored{}
 	}
 	a.call.State = s.State
 	a.lost = max(a.retried-s.Retried, 0)

@@ -65,7 +65,7 @@ func TestLateSuccess(t *testing.T) {
 				close(done)
 			}
 			return nil
-		}, asynq.Timeout(time.Second))
+		}, asynq.Timeout(3*time.Second))
 	select {
 	case <-done:
 	case <-time.After(30 * time.Second):

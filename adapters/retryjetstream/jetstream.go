@@ -1,6 +1,7 @@
 package retryjetstream
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -225,7 +226,7 @@ func (d *delivery) again(ctx context.Context, s stored, delay time.Duration) err
 // terminate ends the message.
 func (d *delivery) terminate(ctx context.Context, reason error) error {
 	text := reason.Error()
-	text = strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
+	text = cmp.Or(strings.ToValidUTF8(text[:min(len(text), maxReason)], ""), "unknown")
 	if d.Dead != nil {
 		if err := d.Dead(context.WithoutCancel(ctx), d.msg, reason); err != nil {
 			return errors.Join(err, d.again(ctx, stored{State: d.call.State, Ended: text}, time.Second))

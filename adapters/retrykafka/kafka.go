@@ -68,18 +68,23 @@ func (r *Retries) Run(ctx context.Context, fn func(context.Context, *kgo.Record)
 	if fn == nil {
 		return errors.New("retrykafka: the function is nil")
 	}
-	for {
-		if err := r.member(ctx, fn); err == nil || !errors.Is(err, errExpelled) {
-			return err
-		}
+	err := r.member(ctx, fn, (*worker).check)
+	for errors.Is(err, errExpelled) && ctx.Err() == nil {
+		err = r.member(ctx, fn, func(*worker, context.Context) error { return nil })
 	}
+	if errors.Is(err, errExpelled) {
+		return nil
+	}
+	return err
 }
 
 // errExpelled ends a membership that the group has ended.
 var errExpelled = errors.New("the group has gone on without this worker")
 
-// member is Run for one membership of the group.
-func (r *Retries) member(ctx context.Context, fn func(context.Context, *kgo.Record) error) error {
+// member is Run for one membership of the group, which begins if check says so.
+func (r *Retries) member(
+	ctx context.Context, fn func(context.Context, *kgo.Record) error, check func(*worker, context.Context) error,
+) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -96,7 +101,7 @@ func (r *Retries) member(ctx context.Context, fn func(context.Context, *kgo.Reco
 		return fmt.Errorf("retrykafka: %w", err)
 	}
 	defer client.CloseAllowingRebalance()
-	if err := w.check(ctx); err != nil {
+	if err := check(w, ctx); err != nil {
 		return fmt.Errorf("retrykafka: %w", err)
 	}
 	var committer sync.WaitGroup

@@ -126,6 +126,10 @@ func (p *partition) progress() progress {
 		if !j.running && !j.ready {
 			m.Due = j.due.Add(time.Millisecond - 1).UnixMilli()
 		}
+		if !j.running && j.lost { // and nobody has judged that
+			m.State.Failures--
+			m.Running = true
+		}
 		now.Marks = append(now.Marks, m)
 	}
 	return now
@@ -225,7 +229,9 @@ func (j *job) giveUp(s retry.State, reason error) {
 	}
 	if err := j.client.ProduceSync(j.life, dead).FirstErr(); err != nil {
 		j.stop(fmt.Errorf("%s: topic %s: %w", source, dead.Topic, err))
-		j.again(s, time.Time{}, 0)
+		if !j.policy.NonIdempotent { // else it stays as one whose worker died, and is not run again
+			j.again(s, time.Time{}, 0)
+		}
 		return
 	}
 	j.end()

@@ -45,6 +45,7 @@
 //
 // Failures that do not reach the worker are River's: a job whose kind has no worker, or
 // whose arguments cannot be decoded, is retried with the waits of the policy until the
-// MaxAttempts of the job, and then has all attempts of the policy. Times are compared by the clock of the database, so waits are
-// shorter or longer by what the worker's clock differs.
+// MaxAttempts of the job. When it then reaches one, it has all attempts of the policy.
+// Times are compared by the clock of the database, so waits are shorter or longer by what
+// the worker's clock differs.
 package retryriver
