@@ -150,8 +150,6 @@ func (c *Call) Exhausted(ctx context.Context) (Decision, bool) {
 // was stored and have no outcome, because their workers died. Each is a failure with
 // [ErrLost], which the State then has. If the operation is not idempotent, it ends,
 // because the last of them may have taken effect.
-//
-//nolint:contextcheck // nil is context.Background
 func (c *Call) Lost(ctx context.Context, n int) (Decision, bool) {
 	if c.phase != between || n <= 0 {
 		return c.Exhausted(ctx)
@@ -162,10 +160,8 @@ func (c *Call) Lost(ctx context.Context, n int) (Decision, bool) {
 		c.State.Failures++
 		return c.Exhausted(ctx)
 	}
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	c.Begin(context.WithoutCancel(ctx))
+	c.under(ctx)
+	c.Begin(context.WithoutCancel(c.caller)) //nolint:contextcheck // ctx, or context.Background
 	return c.End(ErrLost), true
 }
 
@@ -182,7 +178,7 @@ func (c *Call) under(ctx context.Context) {
 	c.plain = !timed && !p.timed() && p.Observer == nil && c.budget() == nil
 }
 
-// deadline returns the time at which the operation ends.
+// deadline returns the time at which the operation ends, which one that is stored does not.
 func (c *Call) deadline() (time.Time, bool) {
 	if c.Stored {
 		return time.Time{}, false
@@ -405,7 +401,7 @@ func (c *Call) Abort() {
 func (c *Call) Hold(ctx context.Context, hint time.Duration) bool {
 	c.under(ctx)
 	p, left, room := c.Policy.orZero(), sat.Max, sat.Max
-	if deadline, ok := c.deadline(); ok || p.MaxElapsed > 0 || p.Timeout > 0 {
+	if deadline, ok := c.caller.Deadline(); ok || p.MaxElapsed > 0 || p.Timeout > 0 {
 		now := p.now()
 		left = p.elapsedLeft(&c.State, now)
 		room = min(until(deadline, now), p.timeLeft(&c.State, now))

@@ -1049,18 +1049,23 @@ func TestCallNonIdempotent(t *testing.T) {
 	}
 }
 
-// TestCallStored checks that a stored operation waits beyond the deadline of an attempt.
+// TestCallStored checks that a stored operation waits beyond the deadline of an attempt,
+// but not in the attempt.
 func TestCallStored(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	p := &retry.Policy{Backoff: retry.Constant(time.Hour), MaxDelay: time.Hour}
-	for _, p := range []*retry.Policy{p, {Backoff: p.Backoff, MaxDelay: p.MaxDelay, AttemptTimeout: time.Second}} {
+	p := &retry.Policy{Backoff: retry.Constant(time.Hour), MaxDelay: time.Hour, MaxRetryAfter: time.Hour}
+	timed := *p
+	timed.AttemptTimeout = time.Second
+	for _, p := range []*retry.Policy{p, &timed} {
 		for _, stored := range []bool{false, true} {
 			call := retry.Call{Policy: p, Stored: stored}
 			require.True(t, call.Begin(ctx))
 			_, dated := call.Context().Deadline()
 			assert.True(t, dated)
+			assert.False(t, call.Hold(ctx, 2*time.Minute))
+			require.NoError(t, ctx.Err(), "Hold has waited")
 			d := call.End(errBoom)
 			assert.Equal(t, stored, d.Retry, "%v", d.Err)
 			if !stored {
