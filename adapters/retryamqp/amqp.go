@@ -104,14 +104,15 @@ func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) e
 		return d.wait(ctx, s, time.UnixMilli(due).Sub(now))
 	}
 	count, counted := d.msg.Headers["x-delivery-count"].(int64)
-	if d.msg.Redelivered && !counted {
+	again := d.msg.Redelivered && !counted
+	if again {
 		count = 1
 	}
 	d.call = retry.Call{Policy: d.policy, State: s, Stored: true}
 	if over, exhausted := d.call.Lost(ctx, int(count)); exhausted {
 		return d.end(ctx, over.Err)
 	}
-	if d.msg.Redelivered && !counted {
+	if again {
 		// The copy knows of the failure. It waits so that the message is acknowledged
 		// before the next crash.
 		return d.wait(ctx, d.call.State, handover)

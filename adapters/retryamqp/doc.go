@@ -39,8 +39,8 @@
 // back, Handle publishes a copy with the failure counted, which is run a second later.
 //
 // A message in the buffer of a channel counts as delivered, too, and so does one that
-// Handle cannot publish a copy of. So set the prefetch
-// count, [amqp091.Channel.Qos], to no more than you run.
+// Handle cannot publish a copy of. So set the prefetch count, [amqp091.Channel.Qos], to
+// no more than you run.
 //
 // # How messages end
 //

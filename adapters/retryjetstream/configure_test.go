@@ -51,14 +51,29 @@ func TestNewRefuses(t *testing.T) {
 	assert.ErrorContains(t, err, "-1s")
 }
 
-// Dead is called until it succeeds, and fn is not, whatever has ended the message.
-func TestDead(t *testing.T) {
-	t.Parallel()
-	q := open(t, startServer(t))
+// parts returns what New needs.
+func parts(t *testing.T, q *queue) (jetstream.Consumer, jetstream.KeyValue) {
+	t.Helper()
 	consumer, err := q.js.Consumer(t.Context(), q.name, "workers")
 	require.NoError(t, err)
 	states, err := q.js.KeyValue(t.Context(), q.name)
 	require.NoError(t, err)
+	return consumer, states
+}
+
+// next takes the next message.
+func next(t *testing.T, consumer jetstream.Consumer) jetstream.Msg {
+	t.Helper()
+	msg, err := consumer.Next(jetstream.FetchMaxWait(10 * time.Second))
+	require.NoError(t, err)
+	return msg
+}
+
+// Dead is called until it succeeds, and fn is not, whatever has ended the message.
+func TestDead(t *testing.T) {
+	t.Parallel()
+	q := open(t, startServer(t))
+	consumer, states := parts(t, q)
 	long := errors.New(strings.Repeat("x", 2<<20)) // more than the server's max_payload
 	for _, test := range []struct {
 		job    string
@@ -83,9 +98,7 @@ func TestDead(t *testing.T) {
 		require.NoError(t, q.Submit(t.Context(), nil, test.job))
 		calls := 0
 		for err = errors.New("no room"); err != nil; {
-			msg, nextErr := consumer.Next(jetstream.FetchMaxWait(10 * time.Second))
-			require.NoError(t, nextErr)
-			err = retries.Handle(t.Context(), msg, func(context.Context) error {
+			err = retries.Handle(t.Context(), next(t, consumer), func(context.Context) error {
 				calls++
 				return test.err
 			})
@@ -119,9 +132,7 @@ func TestNames(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
 	for i := range 3 {
-		msg, err := consumer.Next(jetstream.FetchMaxWait(10 * time.Second))
-		require.NoError(t, err)
-		require.NoError(t, retries.Handle(t.Context(), msg, func(context.Context) error {
+		require.NoError(t, retries.Handle(t.Context(), next(t, consumer), func(context.Context) error {
 			if i < 2 {
 				return assert.AnError
 			}
@@ -134,17 +145,12 @@ func TestNames(t *testing.T) {
 func TestUnreadableState(t *testing.T) {
 	t.Parallel()
 	q := open(t, startServer(t))
-	consumer, err := q.js.Consumer(t.Context(), q.name, "workers")
-	require.NoError(t, err)
-	states, err := q.js.KeyValue(t.Context(), q.name)
-	require.NoError(t, err)
+	consumer, states := parts(t, q)
 	retries, err := retryjetstream.New(q.js, consumer, states, &retry.Policy{Backoff: retry.Constant(0)})
 	require.NoError(t, err)
 	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
 	for i := range 2 {
-		msg, err := consumer.Next(jetstream.FetchMaxWait(10 * time.Second))
-		require.NoError(t, err)
-		require.NoError(t, retries.Handle(t.Context(), msg, func(context.Context) error {
+		require.NoError(t, retries.Handle(t.Context(), next(t, consumer), func(context.Context) error {
 			require.Zero(t, i)
 			return assert.AnError
 		}))

@@ -25,7 +25,8 @@
 // it belongs to. A failure costs one round trip more, and so does a redelivery and the
 // end of a message that was redelivered; a message that succeeds at once costs none.
 // Deliveries that the State does not know were lost with their worker, or could not read
-// or store the State. Each is a failure. If the key is gone, all deliveries count, and so a message ends in any case.
+// or store the State. Each is a failure. If the key is gone, all deliveries count, and
+// so a message ends in any case.
 //
 // A message in the buffer of a client counts as delivered, too: what is there for longer
 // than AckWait, or at the end of the process, is lost once. Handlers that are started with

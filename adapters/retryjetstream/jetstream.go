@@ -95,9 +95,9 @@ func (r *Retries) Handle(ctx context.Context, msg jetstream.Msg, fn func(context
 }
 
 // keyName writes what a name may have and a key may not as = and two digits.
-func keyName(name string) string {
-	return strings.NewReplacer("%", "=", "~", "=7E").Replace(url.QueryEscape(name))
-}
+func keyName(name string) string { return forKeys.Replace(url.QueryEscape(name)) }
+
+var forKeys = strings.NewReplacer("%", "=", "~", "=7E")
 
 // delivery is one delivery of a message.
 type delivery struct {

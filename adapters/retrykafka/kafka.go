@@ -68,9 +68,10 @@ func (r *Retries) Run(ctx context.Context, fn func(context.Context, *kgo.Record)
 	if fn == nil {
 		return errors.New("retrykafka: the function is nil")
 	}
-	err := r.member(ctx, fn, (*worker).check)
+	first := true
+	err := r.member(ctx, fn, first)
 	for errors.Is(err, errExpelled) && ctx.Err() == nil {
-		err = r.member(ctx, fn, func(*worker, context.Context) error { return nil })
+		err = r.member(ctx, fn, !first)
 	}
 	if errors.Is(err, errExpelled) {
 		return nil
@@ -81,10 +82,8 @@ func (r *Retries) Run(ctx context.Context, fn func(context.Context, *kgo.Record)
 // errExpelled ends a membership that the group has ended.
 var errExpelled = errors.New("the group has gone on without this worker")
 
-// member is Run for one membership of the group, which begins if check says so.
-func (r *Retries) member(
-	ctx context.Context, fn func(context.Context, *kgo.Record) error, check func(*worker, context.Context) error,
-) error {
+// member is Run for one membership of the group. Only the first is checked.
+func (r *Retries) member(ctx context.Context, fn func(context.Context, *kgo.Record) error, first bool) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -101,8 +100,10 @@ func (r *Retries) member(
 		return fmt.Errorf("retrykafka: %w", err)
 	}
 	defer client.CloseAllowingRebalance()
-	if err := check(w, ctx); err != nil {
-		return fmt.Errorf("retrykafka: %w", err)
+	if first {
+		if err := w.check(ctx); err != nil {
+			return fmt.Errorf("retrykafka: %w", err)
+		}
 	}
 	var committer sync.WaitGroup
 	committer.Go(w.commitChanges)

@@ -95,8 +95,7 @@ func (p *partition) take(r *kgo.Record) {
 	}
 	j := &job{partition: p, record: r, state: retry.State(m.State)}
 	if m.Running { // its worker died
-		j.state.Failures++
-		j.lost = true
+		j.lost = 1
 	}
 	p.under[r.Offset] = j
 	j.wait(time.UnixMilli(m.Due), time.UnixMilli(m.Due).Sub(p.policy.Now()))
@@ -122,13 +121,12 @@ func (p *partition) progress() progress {
 		now.Marks = append(now.Marks, m)
 	}
 	for offset, j := range p.under {
-		m := mark{Offset: offset, State: stateText(j.state), Running: j.running}
+		m := mark{Offset: offset, State: stateText(j.state), Running: j.running || j.lost > 0}
+		if j.running {
+			m.State.Failures += j.lost
+		}
 		if !j.running && !j.ready {
 			m.Due = j.due.Add(time.Millisecond - 1).UnixMilli()
-		}
-		if !j.running && j.lost { // and nobody has judged that
-			m.State.Failures--
-			m.Running = true
 		}
 		now.Marks = append(now.Marks, m)
 	}
@@ -141,7 +139,7 @@ type job struct {
 
 	record  *kgo.Record
 	state   retry.State
-	lost    bool // the last attempt that the State has
+	lost    int // attempts that the State does not have
 	running bool
 	ready   bool      // to run
 	due     time.Time // unless it is running or ready
@@ -163,12 +161,8 @@ func (j *job) wait(due time.Time, delay time.Duration) {
 
 // attempt runs the function for the record, and decides what follows.
 func (j *job) attempt() {
-	call, lost := retry.Call{Policy: j.policy, State: j.state, Stored: true}, 0
-	if j.lost {
-		call.State.Failures--
-		j.lost, lost = false, 1
-	}
-	if over, exhausted := call.Lost(j.ctx, lost); exhausted {
+	call := retry.Call{Policy: j.policy, State: j.state, Stored: true}
+	if over, exhausted := call.Lost(j.ctx, j.lost); exhausted {
 		j.giveUp(call.State, over.Err)
 		return
 	}
@@ -208,7 +202,7 @@ func (j *job) run(ctx context.Context) (err error) {
 // again has the function run again after a delay.
 func (j *job) again(s retry.State, due time.Time, delay time.Duration) {
 	j.mu.Lock()
-	j.running, j.state, j.dirty = false, s, true
+	j.running, j.state, j.lost, j.dirty = false, s, 0, true
 	j.wait(due, delay)
 	j.mu.Unlock()
 	j.wake()

@@ -30,8 +30,9 @@
 // NextRetryDelay is a hint.
 //
 // The activity's RetryPolicy is for the attempts that are lost: after those, the server
-// waits by it. An activity whose RetryPolicy has MaximumAttempts or NonRetryableErrorTypes
-// fails with an error that names the setting: leave them empty. ScheduleToCloseTimeout ends an activity whatever the policy says.
+// waits by it. An activity whose RetryPolicy has MaximumAttempts or
+// NonRetryableErrorTypes fails with an error that names the setting: leave them empty.
+// ScheduleToCloseTimeout ends an activity whatever the policy says.
 //
 // # Crash, shutdown, and a new policy
 //
