@@ -3,6 +3,7 @@ package retrykube_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -22,17 +23,24 @@ import (
 
 var _ workqueue.TypedRateLimiter[string] = (*retrykube.Retries[string])(nil)
 
-const inMemory = "counts are in memory"
-
-var cannot = map[string]string{
-	"crash":                         inMemory,
-	"crash: poison":                 inMemory,
-	"crash: not idempotent":         inMemory,
-	"crash after a failure":         inMemory,
-	"shutdown":                      inMemory,
-	"policy change: fewer attempts": inMemory,
-	"policy change: more attempts, other waits": inMemory,
+// cannot has what happens when counts are gone: an attempt is the first again.
+var cannot = map[string]enginetest.Instead{
+	"crash":                 forgets("1: boom: retry in 50ms", "2: succeeded"),
+	"crash: poison":         forgets(tooMany(1)),
+	"crash: not idempotent": forgets(tooMany(1)),
+	"crash after a failure": forgets("1: boom: retry in 50ms", tooMany(1)),
+	"shutdown":              forgets("1: boom: retry in 50ms", "1: boom: retry in 50ms", tooMany(2)),
+	"policy change: fewer attempts": forgets(
+		"1: boom: retry in 500ms", "1: boom: retry in 50ms", tooMany(2)),
+	"policy change: more attempts, other waits": forgets(
+		"1: boom: retry in 500ms", "1: boom: retry in 200ms", "2: boom: retry in 200ms", "3: succeeded"),
 }
+
+func forgets(told ...string) enginetest.Instead {
+	return enginetest.Instead{Why: "counts are in memory", Told: told}
+}
+
+func tooMany(n int) string { return fmt.Sprintf("%d: gave up (final): an attempt too many", n) }
 
 // TestController is for a real controller with controller-runtime's queue.
 func TestController(t *testing.T) {

@@ -11,8 +11,8 @@
 //		enginetest.Run(t, &enginetest.Engine{Grain: 100 * time.Millisecond, Open: open})
 //	}
 //
-// An engine that cannot keep a promise says so in [Engine.Cannot]. Run then checks that
-// the engine indeed differs, so that the list stays true.
+// An engine that cannot keep a promise says in [Engine.Cannot] what happens instead. Run
+// then checks that this happens and nothing else, so that the list stays true.
 //
 // [Cable] cuts a worker off its server in the middle of a job, as a crash does.
 package enginetest

@@ -44,9 +44,22 @@ type Engine struct {
 	// 500 in short mode.
 	Jobs int
 
-	// Cannot has the scripts whose promise the engine cannot keep, by name, with the
-	// reason. Run fails if such a script passes.
-	Cannot map[string]string
+	// Cannot has the scripts whose promise the engine cannot keep, by name, with what
+	// happens instead. Run fails if anything else happens. Many jobs are a promise that
+	// every engine keeps.
+	Cannot map[string]Instead
+}
+
+// Instead is what happens in a script whose promise an engine cannot keep.
+type Instead struct {
+	// Why is the reason, in a few words. It must not be empty.
+	Why string
+
+	// Told is what the Observer is told, as [retrytest.Recorder.Timeline] returns it.
+	Told []string
+
+	// Endless says that the job does not end.
+	Endless bool
 }
 
 // Handler is what workers run for a job. The adapter under test decides what follows

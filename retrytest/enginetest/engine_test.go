@@ -83,6 +83,9 @@ type toyWorkers struct {
 }
 
 func (q *toy) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
+	if q.wrong == "does not start" {
+		return nil, assert.AnError
+	}
 	w := &toyWorkers{q: q, p: p, handle: handle}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	go w.poll()
@@ -257,4 +260,42 @@ func TestWrong(t *testing.T) {
 		e.Jobs = 10
 		assert.Equal(t, []string{"job 0: has not ended in time", "and so on"}, inBubble(t, e, "many jobs").Faults)
 	})
+}
+
+// TestCannot shows that an engine has to differ as it says, and no otherwise.
+func TestCannot(t *testing.T) {
+	t.Parallel()
+	forgets := []string{"1: gave up (final): an attempt too many"}
+	const why = "no counts"
+	for _, test := range []struct {
+		wrong, script string
+		instead       enginetest.Instead
+		fault         string
+	}{
+		{"forgets crashes", "crash: not idempotent", enginetest.Instead{Why: why, Told: forgets}, ""},
+		{"forgets crashes", "crash: not idempotent", enginetest.Instead{Told: forgets}, "Why is empty"},
+		{"forgets crashes", "crash: not idempotent", enginetest.Instead{Why: why}, "the Observer is told []"},
+		{
+			"forgets crashes", "crash: not idempotent",
+			enginetest.Instead{Why: why, Told: forgets, Endless: true},
+			"Endless: true, but the job gave up",
+		},
+		{"", "crash: not idempotent", enginetest.Instead{Why: why, Told: forgets}, "does as Execute does"},
+		{"loses jobs of the dead", "crash: poison", enginetest.Instead{Why: why, Endless: true}, ""},
+		{"loses jobs of the dead", "crash: poison", enginetest.Instead{Why: why}, "Endless: false, but the job open"},
+		{"does not start", "crash: poison", enginetest.Instead{Why: why, Endless: true}, "could not begin"},
+	} {
+		t.Run(test.wrong+" "+test.fault, func(t *testing.T) {
+			t.Parallel()
+			e := newToy(test.wrong)
+			e.Cannot = map[string]enginetest.Instead{test.script: test.instead}
+			r := inBubble(t, e, test.script)
+			if test.fault == "" {
+				assert.Equal(t, why, r.Cannot)
+				return
+			}
+			assert.Empty(t, r.Cannot)
+			assert.Contains(t, r.Faults[0], test.fault)
+		})
+	}
 }

@@ -45,6 +45,25 @@ func punctual(e *Engine, s *script, got, want *record) (faults []string) {
 	return faults
 }
 
+// unlike returns how what happened differs from what was declared. got is nil if the
+// script could not begin.
+func (i Instead) unlike(got *record, faults []string) string {
+	switch {
+	case i.Why == "":
+		return "enginetest: Cannot: Why is empty"
+	case got == nil:
+		return "enginetest: Cannot: the script could not begin"
+	case len(faults) == 0:
+		return fmt.Sprintf("enginetest: Cannot says %q, but the engine does as Execute does", i.Why)
+	case !slices.Equal(got.timeline, i.Told):
+		return fmt.Sprintf("enginetest: Cannot says that the Observer is told %q, but it was told %q", i.Told, got.timeline)
+	case i.Endless != (got.outcome.Status == Open):
+		return fmt.Sprintf("enginetest: Cannot says Endless: %v, but the job %v", i.Endless, got.outcome.Status)
+	default:
+		return ""
+	}
+}
+
 // wait returns the time between attempt i, counted from 0, and the one before.
 func (r *record) wait(i int) time.Duration {
 	return r.attempts[i].start.Sub(r.attempts[i-1].end)

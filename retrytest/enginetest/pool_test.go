@@ -85,15 +85,17 @@ func (w *poolWorkers) Stop(context.Context) error {
 // Kill forgets the pool, which is all that anybody can do about it.
 func (w *poolWorkers) Kill() error { return nil }
 
+const inMemory = "tasks are in memory"
+
 func TestPool(t *testing.T) { //nolint:tparallel // bubbles cannot be parallel
 	t.Parallel()
 	testInBubbles(t, &enginetest.Engine{
 		Open: openPool, Grain: time.Nanosecond, Recovery: time.Nanosecond,
-		Cannot: map[string]string{
-			"crash":                 "tasks are in memory",
-			"crash: poison":         "tasks are in memory",
-			"crash: not idempotent": "tasks are in memory",
-			"crash after a failure": "tasks are in memory",
+		Cannot: map[string]enginetest.Instead{
+			"crash":                 {Why: inMemory, Endless: true},
+			"crash: poison":         {Why: inMemory, Endless: true},
+			"crash: not idempotent": {Why: inMemory, Endless: true},
+			"crash after a failure": {Why: inMemory, Endless: true, Told: []string{"1: boom: retry in 50ms"}},
 		},
 	})
 }
