@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrykafka"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -107,15 +109,14 @@ func run(t *testing.T, q *queue, p *retry.Policy, fn func(context.Context, *kgo.
 	return over
 }
 
-// A dead letter that is not taken ends Run, and the record is not passed over.
-func TestNothingIsPassedOver(t *testing.T) {
-	t.Parallel()
-	q := open(t, 1)
+// refuseDead has the dead letter topic take nothing until the function returned is called.
+func refuseDead(q *queue) (accept func()) {
 	dead := q.cluster.TopicInfo("jobs.dead").TopicID
+	var accepts atomic.Bool
 	q.cluster.ControlKey(int16(kmsg.Produce), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		q.cluster.KeepControl()
 		request := r.(*kmsg.ProduceRequest) //nolint:forcetypeassert // by its key
-		if topic := request.Topics[0]; topic.Topic != "jobs.dead" && topic.TopicID != dead {
+		if topic := request.Topics[0]; accepts.Load() || topic.Topic != "jobs.dead" && topic.TopicID != dead {
 			return nil, nil, false
 		}
 		response := request.ResponseKind().(*kmsg.ProduceResponse) //nolint:forcetypeassert // likewise
@@ -127,14 +128,70 @@ func TestNothingIsPassedOver(t *testing.T) {
 		response.Topics = append(response.Topics, topic)
 		return response, nil, true
 	})
+	return func() { accepts.Store(true) }
+}
+
+// A dead letter that is not taken ends Run, and the record is not passed over. One that is
+// not idempotent does not run again for it.
+func TestNothingIsPassedOver(t *testing.T) {
+	t.Parallel()
+	for once, calls := range map[bool]int32{false: 2, true: 1} {
+		t.Run(fmt.Sprintf("not idempotent=%v", once), func(t *testing.T) {
+			t.Parallel()
+			q := openWith(t, 1, 1)
+			accept := refuseDead(q)
+			require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
+			p := &retry.Policy{NonIdempotent: once}
+			var called atomic.Int32
+			fail := func(context.Context, *kgo.Record) error {
+				called.Add(1)
+				return retry.MarkFinal(assert.AnError)
+			}
+			err := <-run(t, q, p, fail)
+			require.ErrorIs(t, err, kerr.MessageTooLarge)
+			assert.Regexp(t, `^retrykafka: jobs/0/0: topic jobs\.dead: MESSAGE_TOO_LARGE`, err.Error())
+			o, err := q.Outcome(t.Context(), "job-1")
+			require.NoError(t, err)
+			assert.Zero(t, o)
+			accept()
+			run(t, q, p, fail)
+			require.Eventually(t, func() bool {
+				o, err = q.Outcome(t.Context(), "job-1")
+				return err == nil && o.Status == enginetest.GaveUp
+			}, time.Minute, 10*time.Millisecond)
+			assert.Equal(t, calls, called.Load())
+		})
+	}
+}
+
+// A crash that a worker could not judge, because its first commit failed and then it was
+// shut down, is left to the next one.
+func TestLossIsHandedOn(t *testing.T) {
+	t.Parallel()
+	q := openWith(t, 1, 1)
 	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
-	over := run(t, q, &retry.Policy{MaxAttempts: 1}, func(context.Context, *kgo.Record) error { return assert.AnError })
-	err := <-over
-	require.ErrorIs(t, err, kerr.MessageTooLarge)
-	assert.Regexp(t, `^retrykafka: jobs/\d/0: topic jobs\.dead: MESSAGE_TOO_LARGE`, err.Error())
-	o, err := q.Outcome(t.Context(), "job-1")
+	offset, metadata, err := retrykafka.Commit(retrykafka.Progress{Next: 1, Marks: []retrykafka.Mark{{Running: true}}})
 	require.NoError(t, err)
-	assert.Zero(t, o)
+	commit(t, q, offset, metadata)
+	r, err := retrykafka.New(nil, kgo.SeedBrokers(q.address), kgo.ConsumerGroup("workers"), kgo.ConsumeTopics("jobs"))
+	require.NoError(t, err)
+	ctx, shutdown := context.WithCancel(t.Context())
+	q.cluster.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+		shutdown()
+		return nil, assert.AnError, true
+	})
+	require.NoError(t, r.Run(ctx, func(context.Context, *kgo.Record) error {
+		assert.Fail(t, "the record has run")
+		return nil
+	}))
+	require.NoError(t, q.fetch(t.Context()))
+	if c := q.committed[0]; assert.NotNil(t, c.Metadata) {
+		left := retrykafka.ProgressOf(c.Offset, c.Metadata)
+		if assert.Len(t, left.Marks, 1) {
+			assert.True(t, left.Marks[0].Running)
+			assert.Zero(t, retry.State(left.Marks[0].State).Failures)
+		}
+	}
 }
 
 // A record that fails holds up those behind it, and in parallel it does not.
@@ -241,15 +298,15 @@ func TestRegex(t *testing.T) {
 	assert.NoError(t, <-over)
 }
 
-// commitBeyond has the group's commit beyond the end of the log.
-func commitBeyond(t *testing.T, q *queue, offset int64) {
+// commit commits for the group, before it has members.
+func commit(t *testing.T, q *queue, offset int64, metadata string) {
 	t.Helper()
 	request := kmsg.NewPtrOffsetCommitRequest()
 	request.Group, request.Generation = "workers", -1
 	topic := kmsg.NewOffsetCommitRequestTopic()
 	topic.Topic, topic.TopicID = "jobs", q.cluster.TopicInfo("jobs").TopicID
 	p := kmsg.NewOffsetCommitRequestTopicPartition()
-	p.Offset = offset
+	p.Offset, p.Metadata = offset, &metadata
 	topic.Partitions = append(topic.Partitions, p)
 	request.Topics = append(request.Topics, topic)
 	_, err := request.RequestWith(t.Context(), q.client)
@@ -264,7 +321,7 @@ func TestLogHasLostItsEnd(t *testing.T) {
 	for i := range 3 {
 		require.NoError(t, q.Submit(t.Context(), nil, fmt.Sprintf("job-%d", i)))
 	}
-	commitBeyond(t, q, 10)
+	commit(t, q, 10, "")
 	seen := make(chan int64, 10)
 	run(t, q, nil, func(_ context.Context, r *kgo.Record) error {
 		seen <- r.Offset
