@@ -6,7 +6,12 @@
 //	}
 //	defer retries.Close()
 //	for msg := range deliveries { // of the queue jobs
-//		go retries.Handle(ctx, msg, func(ctx context.Context) error { return work(ctx, msg.Body) })
+//		go func() {
+//			err := retries.Handle(ctx, msg, func(ctx context.Context) error { return work(ctx, msg.Body) })
+//			if err != nil {
+//				log.Print(err) // the broker could not be told, and the message comes again
+//			}
+//		}()
 //	}
 //
 // Handle acknowledges the message when it has succeeded. Every failure is classified,

@@ -9,7 +9,12 @@
 //		return err
 //	}
 //	consuming, err := consumer.Consume(func(msg jetstream.Msg) {
-//		go retries.Handle(ctx, msg, func(ctx context.Context) error { return work(ctx, msg.Data()) })
+//		go func() {
+//			err := retries.Handle(ctx, msg, func(ctx context.Context) error { return work(ctx, msg.Data()) })
+//			if err != nil {
+//				log.Print(err) // the server could not be told, and the message comes again
+//			}
+//		}()
 //	})
 //
 // Handle acknowledges the message, or has it delivered again when the policy says, or

@@ -48,7 +48,7 @@ func jetStream(ctx context.Context, url string, p *retry.Policy, job work, over 
 	var running sync.WaitGroup
 	consuming, err := consumer.Consume(func(msg jetstream.Msg) {
 		running.Go(func() { logFailure(retries.Handle(ctx, msg, job)) })
-	}, jetstream.PullMaxMessages(1))
+	})
 	if err != nil {
 		return err
 	}
