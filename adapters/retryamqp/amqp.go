@@ -68,7 +68,7 @@ func (r *Retries) prepare() error {
 }
 
 // Close closes the channel of r.
-func (r *Retries) Close() error { return r.copies.channel.Close() }
+func (r *Retries) Close() error { return r.copies.close() }
 
 // Handle runs fn for a message, and tells the broker what follows. ctx ends with the
 // process; fn gets a child of it. The error says that the broker could not be told. The

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -158,4 +159,32 @@ func TestChannelClosed(t *testing.T) {
 	require.NoError(t, c.conn.Close())
 	again := consume(t, q, nil)
 	require.NoError(t, again.handle(nil))
+}
+
+// acknowledged is the channel of a message that was not consumed.
+type acknowledged struct{}
+
+func (acknowledged) Ack(uint64, bool) error        { return nil }
+func (acknowledged) Nack(uint64, bool, bool) error { return errors.New("not to be sent back") }
+func (acknowledged) Reject(uint64, bool) error     { return errors.New("not to be rejected") }
+
+// Queues are declared while others publish. The frames of a copy must not be torn apart
+// by that: the broker would close the connection.
+func TestDeclareWhilePublishing(t *testing.T) {
+	t.Parallel()
+	q := open(t, "classic")
+	retries, err := retryamqp.New(connect(t, &enginetest.Cable{}), q.name, nil)
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for range 100 {
+				retries.Forget()
+				assert.NoError(t, retries.Handle(t.Context(), amqp.Delivery{Acknowledger: acknowledged{}, Body: []byte("job")},
+					func(context.Context) error { return retry.MarkRetryable(assert.AnError) }))
+			}
+		})
+	}
+	all.Wait()
+	assert.NoError(t, retries.Close())
 }

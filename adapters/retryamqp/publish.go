@@ -24,6 +24,8 @@ type publisher struct {
 	seen     chan struct{} // taken by watch between two returns
 	closed   chan struct{} // when watch has seen the last return
 
+	// The library sends a message as several frames, and another method of the channel
+	// in the middle of them ends the connection. So mu is held while anything is sent.
 	mu       sync.Mutex
 	declared map[string]time.Time
 }
@@ -69,7 +71,7 @@ func (p *publisher) publish(ctx context.Context, to queue, msg amqp.Publishing) 
 		}
 		number := p.number.Add(1)
 		msg.Headers[copyHeader] = number
-		confirmed, err := p.channel.PublishWithDeferredConfirm("", to.name, true, false, msg)
+		confirmed, err := p.send(to, msg)
 		if err != nil {
 			return err
 		}
@@ -90,6 +92,12 @@ func (p *publisher) publish(ctx context.Context, to queue, msg amqp.Publishing) 
 	return fmt.Errorf("there is no queue %s", to.name)
 }
 
+func (p *publisher) send(to queue, msg amqp.Publishing) (*amqp.DeferredConfirmation, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.channel.PublishWithDeferredConfirm("", to.name, true, false, msg)
+}
+
 // declare declares a queue of ours, if it was not declared lately.
 func (p *publisher) declare(q queue) error {
 	p.mu.Lock()
@@ -108,4 +116,10 @@ func (p *publisher) forget(q queue) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.declared, q.name)
+}
+
+func (p *publisher) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.channel.Close()
 }
