@@ -88,7 +88,7 @@ func (q *toy) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Work
 	}
 	w := &toyWorkers{q: q, p: p, handle: handle}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
-	go w.poll()
+	w.wg.Go(w.poll)
 	return w, nil
 }
 
@@ -127,7 +127,10 @@ func (w *toyWorkers) attempt(name string, job *toyJob, was toyJob) {
 		w.settle(job, func() { job.outcome = enginetest.Outcome{Status: enginetest.GaveUp, Err: d.Err.Error()} })
 		return
 	}
-	call.Begin(w.ctx)
+	if w.ctx.Err() != nil || !call.Begin(w.ctx) {
+		w.settle(job, func() { job.known = job.deliveries; job.state = call.State })
+		return
+	}
 	err := w.run(call.Context(), name)
 	if w.ctx.Err() != nil && err != nil && w.q.wrong != "counts shutdowns" {
 		call.Abort()
@@ -196,6 +199,9 @@ func (w *toyWorkers) settle(job *toyJob, write func()) {
 }
 
 func (w *toyWorkers) Stop(context.Context) error {
+	if w.q.wrong == "stops late" && w.ctx.Err() == nil {
+		time.Sleep(time.Minute)
+	}
 	w.cancel()
 	w.wg.Wait()
 	return nil
@@ -226,6 +232,19 @@ func TestToy(t *testing.T) {
 			e := newToy("")
 			assert.Empty(t, inBubble(t, e, name).Faults)
 			e.Grain = 10 * time.Second // far more than its Unit
+			assert.Empty(t, inBubble(t, e, name).Faults)
+		})
+	}
+}
+
+// TestStopsLate shows that a busy machine may be late to change the policy.
+func TestStopsLate(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"policy change: fewer attempts", "policy change: more attempts, other waits"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newToy("stops late")
+			e.Recovery = time.Minute
 			assert.Empty(t, inBubble(t, e, name).Faults)
 		})
 	}

@@ -182,12 +182,23 @@ func (pl *play) policy(p *retry.Policy) *retry.Policy {
 	return &q
 }
 
-// handle is the handler of the workers.
-func (pl *play) handle(ctx context.Context, name string) error {
-	if name != job {
-		return nil
+// handler returns the handler of workers under p.
+func (pl *play) handler(p *retry.Policy) Handler {
+	return func(ctx context.Context, name string) error {
+		if name != job {
+			return nil
+		}
+		i, begun := pl.begin(p)
+		if !begun { // a busy machine is late to stop these workers
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return pl.attempt(ctx, i)
 	}
-	i := pl.begin()
+}
+
+// attempt does what the script says of attempt i.
+func (pl *play) attempt(ctx context.Context, i int) error {
 	if i >= len(pl.script.steps) {
 		pl.finish(i)
 		return retry.MarkFinal(errors.New("an attempt too many"))
@@ -215,11 +226,17 @@ func (pl *play) handle(ctx context.Context, name string) error {
 	return step.err
 }
 
-func (pl *play) begin() int {
+// begin begins an attempt of workers under p, unless it is one for workers under another
+// policy, which are not there yet.
+func (pl *play) begin(p *retry.Policy) (i int, begun bool) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
+	i = len(pl.attempts)
+	if s := pl.script; i > 0 && i <= len(s.steps) && s.steps[i-1].act == switches && p != s.then {
+		return i, false
+	}
 	pl.attempts = append(pl.attempts, span{start: time.Now()})
-	return len(pl.attempts) - 1
+	return i, true
 }
 
 func (pl *play) finish(i int) {
@@ -244,7 +261,7 @@ type director struct {
 }
 
 func (d *director) start(p *retry.Policy) error {
-	w, err := d.queue.Start(d.play.policy(p), d.play.handle)
+	w, err := d.queue.Start(d.play.policy(p), d.play.handler(p))
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
