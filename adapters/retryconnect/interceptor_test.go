@@ -264,7 +264,7 @@ func TestAttemptTimeout(t *testing.T) {
 	retries := &retryconnect.Interceptor{Policy: &retry.Policy{AttemptTimeout: 200 * time.Millisecond, Backoff: retry.Constant(0)}}
 	_, err := call(t.Context(), t, s.URL, retries, connect.IdempotencyIdempotent)
 	require.NoError(t, err)
-	assert.Equal(t, 2, s.count())
+	assert.GreaterOrEqual(t, s.count(), 2) // a busy machine may not answer in time again
 }
 
 // TestHandler has the Interceptor on the wrong side, where it does nothing.
