@@ -162,7 +162,7 @@ func TestDoClosesBodies(t *testing.T) {
 	t.Parallel()
 	s := serve(t, status(503), status(503), answer)
 	for range 3 {
-		_ = retryhttp.Do(nil, atOnce(3), request(t, http.MethodGet, s.URL, nil), nothing)
+		_ = retryhttp.Do(s.Client(), atOnce(3), request(t, http.MethodGet, s.URL, nil), nothing)
 	}
 	assert.EqualValues(t, 1, s.conns.Load())
 
