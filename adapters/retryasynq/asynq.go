@@ -52,8 +52,8 @@ func New(opt asynq.RedisConnOpt, p *retry.Policy) (*Retries, error) {
 // Close closes the connections to Redis.
 func (r *Retries) Close() error { return r.redis.Close() }
 
-// Configure sets RetryDelayFunc and IsFailure. The error names what config has that would overrule
-// the policy.
+// Configure sets RetryDelayFunc and IsFailure. The error names what config has that would
+// overrule the policy.
 func (r *Retries) Configure(config *asynq.Config) error {
 	switch {
 	case config == nil:

@@ -261,10 +261,10 @@ func TestAttemptTimeout(t *testing.T) {
 		}
 		return ctx.Err()
 	})
-	retries := &retryconnect.Interceptor{Policy: &retry.Policy{AttemptTimeout: 200 * time.Millisecond, Backoff: retry.Constant(0)}}
+	retries := &retryconnect.Interceptor{Policy: &retry.Policy{AttemptTimeout: 2 * time.Second, Backoff: retry.Constant(0)}}
 	_, err := call(t.Context(), t, s.URL, retries, connect.IdempotencyIdempotent)
 	require.NoError(t, err)
-	assert.GreaterOrEqual(t, s.count(), 2) // a busy machine may not answer in time again
+	assert.Equal(t, 2, s.count())
 }
 
 // TestHandler has the Interceptor on the wrong side, where it does nothing.

@@ -192,7 +192,7 @@ func TestAttemptTimeout(t *testing.T) {
 				return in, ctx.Err()
 			}}).start(t)
 			retries := &retrygrpc.Interceptor{Policy: &retry.Policy{
-				AttemptTimeout: 200 * time.Millisecond, Backoff: retry.Constant(0),
+				AttemptTimeout: 2 * time.Second, Backoff: retry.Constant(0),
 			}}
 			out, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), method, "job")
 			if method == submit {
@@ -202,7 +202,7 @@ func TestAttemptTimeout(t *testing.T) {
 			}
 			require.NoError(t, err)
 			assert.Equal(t, "job", out)
-			assert.GreaterOrEqual(t, s.count(), 2) // a busy machine may not answer in time again
+			assert.Equal(t, 2, s.count())
 		})
 	}
 }
