@@ -58,9 +58,10 @@ type Call struct {
 	// Policy.NonIdempotent.
 	NonIdempotent bool
 
-	// Stored says that the operation outlives the context of an attempt: its State is
-	// stored, and the waits are not this process's. A deadline of the context then is no
-	// reason to give up before a wait.
+	// Stored says that the operation outlives this process: its State is stored, and the
+	// waits are somebody else's. The context then is that of an attempt. Its deadline is no
+	// reason to give up before a wait, and before an attempt its end is no end of the
+	// operation. Ask Exhausted or Lost before an attempt, and Interrupted after it.
 	Stored bool
 
 	phase phase
@@ -122,47 +123,12 @@ func (c *Call) Next(ctx context.Context) bool {
 }
 
 // Begin is Next without the wait, for a caller that has waited by other means. When ctx
-// is done, the operation ends, and the Observer is told. An operation that is stored, and
-// goes on in another process, does not end then: ask ctx before Begin.
+// is done, the operation ends, and the Observer is told. One that is Stored does not end
+// then, and Err is nil: another process goes on with it.
 func (c *Call) Begin(ctx context.Context) bool {
 	c.under(ctx)
 	c.lose()
 	return c.begin()
-}
-
-// Exhausted ends a stored operation that has no attempt left, as [Policy.Exhausted] says,
-// and tells the Observer. Ask it before the first attempt in this process. It returns the
-// decision to end the operation with; false changes nothing. During an attempt, or when
-// the operation has ended, it is false.
-func (c *Call) Exhausted(ctx context.Context) (Decision, bool) {
-	p := c.Policy.orZero()
-	d, exhausted := p.Exhausted(c.State, p.now())
-	if c.phase != between || !exhausted {
-		return Decision{}, false
-	}
-	c.under(ctx)
-	c.expire(d.Stop, nil)
-	d.Err = c.Last
-	return d, true
-}
-
-// Lost is Exhausted for a stored operation of which n attempts have begun since its State
-// was stored and have no outcome, because their workers died. Each is a failure with
-// [ErrLost], which the State then has. If the operation is not idempotent, it ends,
-// because the last of them may have taken effect.
-func (c *Call) Lost(ctx context.Context, n int) (Decision, bool) {
-	if c.phase != between || n <= 0 {
-		return c.Exhausted(ctx)
-	}
-	c.State.normalize()
-	c.State.Failures += min(n-1, math.MaxInt-1-c.State.Failures)
-	if !c.NonIdempotent && !c.Policy.orZero().NonIdempotent {
-		c.State.Failures++
-		return c.Exhausted(ctx)
-	}
-	c.under(ctx)
-	c.Begin(context.WithoutCancel(c.caller)) //nolint:contextcheck // ctx, or context.Background
-	return c.End(ErrLost), true
 }
 
 // under sets the context of the operation.
@@ -199,7 +165,9 @@ func (c *Call) begin() bool {
 		return false
 	}
 	if done.Closed(c.ended) {
-		c.interrupted()
+		if !c.Stored {
+			c.canceled()
+		}
 		return false
 	}
 	if c.phase, c.delay = attempting, 0; c.own != nil {
@@ -325,7 +293,7 @@ func (c *Call) classify(err error) known.Fact {
 // the Err of the Call: the error itself if it is [Final], else an [*Error].
 //
 // The context is asked before the error: if it is done, the operation ends, and a
-// failure is not classified.
+// failure is not classified. [Call.Interrupted] is for one that is Stored.
 func (c *Call) End(err error) Decision {
 	return c.end(err, nil)
 }
@@ -603,11 +571,11 @@ func (c *Call) cutOff(j *judgment) {
 	c.State.normalize()
 	c.State.Failures = max(c.State.Failures, c.State.Failures+1) // at the largest it stays
 	j.limit, j.counted, j.stop = c.Policy.orZero().limit(), true, contextStop(c.caller)
-	c.interrupted()
+	c.canceled()
 }
 
-// interrupted ends an operation whose context is done.
-func (c *Call) interrupted() { c.expire(contextStop(c.caller), context.Cause(c.caller)) }
+// canceled ends an operation whose context is done.
+func (c *Call) canceled() { c.expire(contextStop(c.caller), context.Cause(c.caller)) }
 
 // expire ends an operation between two attempts, or without regard to the error
 // of the last one.

@@ -467,6 +467,54 @@ func ExampleCall_Begin() {
 	// 12:02:30 sync failed after 3 attempts: busy
 }
 
+// The worker of an engine: it is handed a job, and answers what becomes of it.
+func ExampleCall_stored() {
+	type job struct {
+		state retry.State
+		lost  int // attempts whose workers died since the state was stored
+		run   func(context.Context) error
+	}
+	policy := &retry.Policy{Name: "import", Backoff: retry.Constant(time.Minute), MaxAttempts: 2}
+	work := func(ctx context.Context, j *job) string {
+		call := retry.Call{Policy: policy, State: j.state, Stored: true}
+		if d, exhausted := call.Lost(ctx, j.lost); exhausted {
+			return "dead: " + d.Err.Error()
+		}
+		if !call.Begin(ctx) {
+			return "back in the queue" // the worker stops
+		}
+		err := j.run(call.Context())
+		if call.Interrupted(err) {
+			return "back in the queue" // as if it had not been run
+		}
+		switch d := call.End(err); {
+		case d.Retry:
+			j.state, j.lost = d.State, 0 // and it is due at d.At
+			return "again later"
+		case d.Err != nil:
+			return "dead: " + d.Err.Error()
+		default:
+			return "done"
+		}
+	}
+
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	busy := &job{run: retrytest.Script(errors.New("busy"), nil).Run}
+	fmt.Println("busy:", work(ctx, busy))
+	fmt.Println("busy:", work(ctx, busy))
+	fmt.Println("poison:", work(ctx, &job{lost: 2}))
+	fmt.Println("cut off:", work(ctx, &job{run: func(ctx context.Context) error {
+		stop()
+		return ctx.Err()
+	}}))
+	// Output:
+	// busy: again later
+	// busy: done
+	// poison: dead: import failed after 2 attempts
+	// cut off: back in the queue
+}
+
 // An Error keeps only the last failure. A loop of your own can keep all
 // failures.
 func ExampleCall_allErrors() {

@@ -1,6 +1,7 @@
 package retrytable
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -108,24 +109,22 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 	defer call.Abort()
 	o := &Outcome[ID]{Job: job}
 	if !call.Begin(ctx) {
-		o.Err, o.Released = call.Err(), true
+		o.Err, o.Released = cmp.Or(call.Err(), context.Cause(ctx)), true
 		return o, stop()
 	}
 	o.Err = s.do(call.Context(), job)
-	o.Decision = call.End(o.Err)
-	cause := context.Cause(ctx)
-	ends = stop()
-	switch {
-	case o.Err == nil || cause == nil:
-	case errors.Is(cause, ErrLeaseLost):
+	if cause := context.Cause(ctx); o.Err != nil && errors.Is(cause, ErrLeaseLost) {
 		s.report(fmt.Errorf("retrytable: job %v: %w", job.ID, cause))
-		return nil, ends
-	case s.policy.NonIdempotent || isOwn(&policy, o.Err):
-		o.Decision = policy.Next(job.State, o.Err, job.Now())
-	default:
-		o.Released = true
+		return nil, stop()
 	}
-	return o, ends
+	reason := o.Err
+	if _, panicked := o.Err.(*PanicError); panicked { //nolint:errorlint // made here
+		reason = retry.MarkFinal(o.Err) // is never what the cancellation has made of the work
+	}
+	if o.Released = call.Interrupted(reason); !o.Released {
+		o.Decision = call.End(o.Err)
+	}
+	return o, stop()
 }
 
 // do calls Work.
@@ -137,19 +136,6 @@ func (s *shift[ID]) do(ctx context.Context, job *Job[ID]) (err error) {
 	}()
 	return s.Work(ctx, job)
 }
-
-// isOwn reports whether a failure after the context was canceled is the work's own: it
-// panicked, or it marked the error. Other errors may well be what the cancellation has
-// made of it.
-func isOwn(p *retry.Policy, err error) bool {
-	if _, panicked := err.(*PanicError); panicked { //nolint:errorlint // made here
-		return p.Classify(err).Class == retry.Final
-	}
-	return marks.Classify(err).Class == retry.Final
-}
-
-// marks knows nothing but marks, which are asked before a Classifier.
-var marks = &retry.Policy{Classifier: func(error) retry.Verdict { return retry.Verdict{Category: "unmarked"} }}
 
 // policyFor returns the policy for one attempt: in the time of the database, without a
 // budget, and with an observer of attempts alone, because the outcome is told when it is

@@ -117,7 +117,7 @@ func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) e
 		// before the next crash.
 		return d.wait(ctx, d.call.State, handover)
 	}
-	if ctx.Err() != nil || !d.call.Begin(ctx) {
+	if !d.call.Begin(ctx) {
 		return d.wait(ctx, d.call.State, handover)
 	}
 	return d.after(ctx, d.run(fn)) //nolint:contextcheck // of the attempt, a child of ctx
@@ -144,12 +144,8 @@ func (d *delivery) run(fn func(context.Context) error) (err error) {
 
 // after decides what follows.
 func (d *delivery) after(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		d.call.Abort()
-		if !d.policy.NonIdempotent {
-			return d.wait(ctx, d.call.State, handover)
-		}
-		d.call.Begin(context.WithoutCancel(ctx))
+	if d.call.Interrupted(err) {
+		return d.wait(ctx, d.call.State, handover)
 	}
 	switch what := d.call.End(err); {
 	case what.Retry:

@@ -59,11 +59,12 @@
 //
 // A message whose worker died comes again as soon as the broker notices, and is run at
 // once. If the policy is exhausted by then, or is NonIdempotent, since the attempt may
-// have taken effect, the message ends without being run. When the context of Handle ends
-// and the function fails, the message comes again after a second, and no attempt is
-// counted, unless the policy is NonIdempotent: the failure is then judged. Stop
-// consuming before you end the context, and close the connection after the last Handle.
-// A message under way follows a new policy from its next failure on.
+// have taken effect, the message ends without being run. When the context of Handle is
+// canceled and the function fails, the message comes again after a second, and no attempt
+// is counted, with the exceptions of [retry.Call.Interrupted]: a deadline of the context
+// is one of the attempt, and a failure of a NonIdempotent policy is judged. Stop consuming
+// before you end the context, and close the connection after the last Handle. A message
+// under way follows a new policy from its next failure on.
 //
 // # What it cannot do
 //

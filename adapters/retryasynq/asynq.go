@@ -1,6 +1,7 @@
 package retryasynq
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,11 +115,8 @@ func (r *Retries) Handler(next asynq.Handler) asynq.Handler {
 		if d, exhausted := a.call.Lost(ctx, a.lost); exhausted {
 			return a.end(ctx, d.Err)
 		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx) // asynq does not look at it
-		}
 		if !a.call.Begin(ctx) {
-			return a.call.Err()
+			return cmp.Or(a.call.Err(), context.Cause(ctx)) // asynq does not look at the cause
 		}
 		return a.after(ctx, a.run(next, task)) //nolint:contextcheck // of the attempt, a child of ctx
 	})

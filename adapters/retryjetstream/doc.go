@@ -53,12 +53,12 @@
 //
 // # Crash, shutdown, and a new policy
 //
-// A message whose worker died comes again after AckWait, and is run at once. If the
-// policy is exhausted by then, or is NonIdempotent, since the attempt may have taken
-// effect, the message ends without being run. When the context of Handle ends and the
-// function fails, the message comes again after a second and no attempt is counted,
-// unless the policy is NonIdempotent: the failure is then judged. Drain the consumer
-// before you end the context: what reaches it after Stop, which does not wait, counts as
-// delivered and is lost once. A message under way follows a new policy from its next
-// failure on.
+// A message whose worker died comes again after AckWait, and is run at once. If the policy
+// is exhausted by then, or is NonIdempotent, since the attempt may have taken effect, the
+// message ends without being run. When the context of Handle is canceled and the function
+// fails, the message comes again after a second and no attempt is counted, with the
+// exceptions of [retry.Call.Interrupted]: a deadline of the context is one of the attempt,
+// and a failure of a NonIdempotent policy is judged. Drain the consumer before you end the
+// context: what reaches it after Stop, which does not wait, counts as delivered and is
+// lost once. A message under way follows a new policy from its next failure on.
 package retryjetstream

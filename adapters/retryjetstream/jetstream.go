@@ -133,7 +133,7 @@ func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) e
 	if over, exhausted := d.call.Lost(ctx, lost); exhausted {
 		return d.terminate(ctx, over.Err)
 	}
-	if ctx.Err() != nil || !d.call.Begin(ctx) {
+	if !d.call.Begin(ctx) {
 		return d.again(ctx, stored{State: d.call.State}, handover)
 	}
 	return d.after(ctx, d.run(fn)) //nolint:contextcheck // of the attempt, a child of ctx
@@ -186,12 +186,8 @@ func (d *delivery) run(fn func(context.Context) error) (err error) {
 
 // after decides what follows.
 func (d *delivery) after(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		d.call.Abort()
-		if !d.policy.NonIdempotent {
-			return d.again(ctx, stored{State: d.call.State}, handover)
-		}
-		d.call.Begin(context.WithoutCancel(ctx))
+	if d.call.Interrupted(err) {
+		return d.again(ctx, stored{State: d.call.State}, handover)
 	}
 	switch what := d.call.End(err); {
 	case what.Retry:

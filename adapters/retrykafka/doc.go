@@ -51,16 +51,16 @@
 //
 // # Crash, shutdown, and a new policy
 //
-// A record whose worker died runs again when the group has noticed, after
-// SessionTimeout, 45 seconds by default. If the policy is exhausted by then, or is
-// NonIdempotent, since the attempt may have taken effect, the record ends without being
-// run. While the group moves partitions, no attempt begins. The attempts of a partition
-// that moves to another worker end as on a shutdown: their contexts end, they run again
-// elsewhere, and no attempt is counted, unless the policy is NonIdempotent: the failure
-// is then judged. An attempt that ignores this for a third of RebalanceTimeout, 20
-// seconds by default, counts as lost. Eager balancers move all partitions each time; the
-// default of the client moves few. A record under way follows a new policy from its next
-// failure on.
+// A record whose worker died runs again when the group has noticed, after SessionTimeout,
+// 45 seconds by default. If the policy is exhausted by then, or is NonIdempotent, since
+// the attempt may have taken effect, the record ends without being run. While the group
+// moves partitions, no attempt begins. The attempts of a partition that moves to another
+// worker end as on a shutdown: their contexts end, they run again elsewhere, and no
+// attempt is counted, with the exceptions of [retry.Call.Interrupted]: a failure of a
+// NonIdempotent policy is judged. An attempt that ignores this for a third of
+// RebalanceTimeout, 20 seconds by default, counts as lost. Eager balancers move all
+// partitions each time; the default of the client moves few. A record under way follows a
+// new policy from its next failure on.
 //
 // # What it cannot do
 //

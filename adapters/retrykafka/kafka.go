@@ -59,11 +59,12 @@ func New(p *retry.Policy, options ...kgo.Opt) (*Retries, error) {
 	return r, nil
 }
 
-// Run joins the group and calls fn for every record, until ctx ends. fn is called by
-// several goroutines, and gets a child of ctx. Then Run waits for fn to return, for a
-// third of the RebalanceTimeout at most, leaves the group, and returns nil. Before that,
-// it returns an error only if it cannot go on: the group or a topic is forbidden, there
-// is no dead letter topic, or it does not take a record.
+// Run joins the group and calls fn for every record, until ctx ends. Cancel it to stop: a
+// deadline of ctx is one of the attempts, which fail by it. fn is called by several
+// goroutines, and gets a child of ctx. Then Run waits for fn to return, for a third of the
+// RebalanceTimeout at most, leaves the group, and returns nil. Before that, it returns an
+// error only if it cannot go on: the group or a topic is forbidden, there is no dead
+// letter topic, or it does not take a record.
 func (r *Retries) Run(ctx context.Context, fn func(context.Context, *kgo.Record) error) error {
 	if fn == nil {
 		return errors.New("retrykafka: the function is nil")

@@ -166,18 +166,14 @@ func (j *job) attempt() {
 		j.giveUp(call.State, over.Err)
 		return
 	}
-	if j.ctx.Err() != nil || !call.Begin(j.ctx) {
+	if !call.Begin(j.ctx) {
 		j.again(call.State, time.Time{}, 0)
 		return
 	}
 	err := j.run(call.Context())
-	if err != nil && j.ctx.Err() != nil {
-		call.Abort()
-		if !j.policy.NonIdempotent {
-			j.again(call.State, time.Time{}, 0)
-			return
-		}
-		call.Begin(context.WithoutCancel(j.ctx))
+	if call.Interrupted(err) {
+		j.again(call.State, time.Time{}, 0)
+		return
 	}
 	switch d := call.End(err); {
 	case d.Retry:

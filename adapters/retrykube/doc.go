@@ -36,7 +36,7 @@
 //
 // All is forgotten when the process ends. The next one lists all objects and reconciles
 // them at once, with new counts: a crash is not counted, and an object that crashes the
-// controller is reconciled for ever. A reconciler that fails while the manager stops is
+// controller is reconciled for ever. A reconciler that fails because the manager stops is
 // not counted either. A new policy therefore applies from the start of its process on.
 //
 // # What it cannot do

@@ -1,6 +1,7 @@
 package retrykube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,10 +69,10 @@ func (r *Retries[T]) NumRequeues(item T) int {
 	return r.items[item].state.Failures
 }
 
-// Try runs fn for an item. If again is true, call AddRateLimited with the item, else
-// it has ended: well if err is nil, and given up otherwise. err is that of fn if again
-// is true or it is Final. Failures are not counted when ctx was canceled. A deadline of
-// ctx is one of the attempt, and what it ends has failed.
+// Try runs fn for an item. If again is true, call AddRateLimited with the item, else it
+// has ended: well if err is nil, and given up otherwise. err is that of fn if again is
+// true or it is Final. What a canceled ctx has ended is not counted, with the exceptions
+// of [retry.Call.Interrupted]: a deadline of ctx is one of the attempt, which has failed.
 func (r *Retries[T]) Try(ctx context.Context, item T, fn func(context.Context) error) (again bool, err error) {
 	r.mu.Lock()
 	call := retry.Call{Policy: r.policy, State: r.items[item].state, Stored: true}
@@ -80,19 +81,12 @@ func (r *Retries[T]) Try(ctx context.Context, item T, fn func(context.Context) e
 		r.Forget(item)
 		return false, d.Err
 	}
-	if ctx.Err() != nil {
-		return true, context.Cause(ctx)
-	}
 	if !call.Begin(ctx) {
-		return true, call.Err()
+		return true, cmp.Or(call.Err(), context.Cause(ctx))
 	}
 	err = run(call.Context(), fn) //nolint:contextcheck // of the attempt, a child of ctx
-	if err != nil && ctx.Err() != nil {
-		call.Abort()
-		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return true, err
-		}
-		call.Begin(context.WithoutCancel(ctx))
+	if call.Interrupted(err) {
+		return true, err
 	}
 	d := call.End(err)
 	if !d.Retry {

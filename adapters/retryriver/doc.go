@@ -34,12 +34,13 @@
 //
 // # Crash, shutdown, and a new policy
 //
-// A job whose worker died runs again when River rescues it: after RescueStuckJobsAfter,
-// an hour by default, and then the policy's wait. With a JobTimeout of -1 River never
-// rescues it. If the policy is exhausted by then, or is NonIdempotent, since the attempt
-// may have taken effect, the job ends without being run. A shutdown that cancels a job's
-// context costs no attempt, unless the policy is NonIdempotent: the failure is then
-// judged. A job under way follows a new policy from its next failure on.
+// A job whose worker died runs again when River rescues it: after RescueStuckJobsAfter, an
+// hour by default, and then the policy's wait. With a JobTimeout of -1 River never rescues
+// it. If the policy is exhausted by then, or is NonIdempotent, since the attempt may have
+// taken effect, the job ends without being run. A shutdown that cancels a job's context
+// costs no attempt, with the exceptions of [retry.Call.Interrupted]: a failure of a
+// NonIdempotent policy is judged. A job under way follows a new policy from its next
+// failure on.
 //
 // # What it cannot do
 //

@@ -1,6 +1,7 @@
 package retryriver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -79,11 +80,8 @@ func (a *adapter) Work(ctx context.Context, job *rivertype.JobRow, work func(con
 	if d, exhausted := t.call.Lost(ctx, died); exhausted {
 		return t.settle(ctx, d, d.Err)
 	}
-	if stops(ctx) {
-		return context.Cause(ctx) // the job is not given up
-	}
 	if !t.call.Begin(ctx) {
-		return t.call.Err()
+		return cmp.Or(t.call.Err(), context.Cause(ctx)) // the cause tells River not to count
 	}
 	defer func() {
 		if r := recover(); r != nil {
@@ -105,12 +103,6 @@ type attempt struct {
 	call   retry.Call
 }
 
-// stops reports whether River has canceled ctx because it stops.
-func stops(ctx context.Context) bool {
-	cause := context.Cause(ctx)
-	return cause != nil && !errors.Is(cause, rivertype.ErrJobCancelledRemotely)
-}
-
 // after decides what follows an attempt.
 func (t *attempt) after(ctx context.Context, err error) error {
 	var snooze *rivertype.JobSnoozeError
@@ -123,19 +115,16 @@ func (t *attempt) after(ctx context.Context, err error) error {
 		t.call.End(retry.MarkFinal(err))
 		t.over(ctx)
 		return err
-	case err != nil && stops(ctx):
-		t.call.Abort()
-		if !t.policy.NonIdempotent {
-			t.store(ctx, t.call.State, t.job.Attempt-1)
-			return fmt.Errorf("%w: %w", context.Cause(ctx), err) // the cause tells River not to count
-		}
-		t.call.Begin(context.WithoutCancel(ctx))
-		d := t.call.End(err)
-		// River would not count an error that is a canceled context.
-		err, d.Err = opaque(err), opaque(d.Err)
-		return t.settle(ctx, d, err)
+	case errors.Is(context.Cause(ctx), rivertype.ErrJobCancelledRemotely): // and ends
+	case t.call.Interrupted(err):
+		t.store(ctx, t.call.State, t.job.Attempt-1)
+		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
-	return t.settle(ctx, t.call.End(err), err)
+	d := t.call.End(err)
+	if ctx.Err() != nil { // River would not count an error that is a canceled context
+		err, d.Err = opaque(err), opaque(d.Err)
+	}
+	return t.settle(ctx, d, err)
 }
 
 // opaque keeps only the text of an error.

@@ -41,9 +41,9 @@
 // then, or is NonIdempotent, since the attempt may have taken effect, the activity ends
 // without being run. A worker that stops ends the contexts of activities after
 // WorkerStopTimeout. One that fails then runs again after a second, and no attempt is
-// counted, unless the policy is NonIdempotent: the failure is then judged. Close the
-// client after that. An activity under way follows a new policy from its next failure
-// on.
+// counted, with the exceptions of [retry.Call.Interrupted]: a failure of a NonIdempotent
+// policy is judged. Close the client after that. An activity under way follows a new
+// policy from its next failure on.
 //
 // # What it cannot do
 //

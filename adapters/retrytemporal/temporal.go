@@ -1,6 +1,7 @@
 package retrytemporal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func (t *attempt) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteAc
 		return nil, failure(over, over.Err)
 	}
 	if !call.Begin(ctx) {
-		return nil, call.Err()
+		return nil, t.handOver(ctx, &call, cmp.Or(call.Err(), context.Cause(ctx)))
 	}
 	result, err := t.run(call.Context(), in) //nolint:contextcheck // ctx, or a child of it
 	return t.after(ctx, &call, result, err)
@@ -112,23 +113,18 @@ func (t *attempt) run(ctx context.Context, in *interceptor.ExecuteActivityInput)
 // after decides what follows an attempt. ctx ends with the worker, by a timeout of the
 // server's, or when the activity is canceled.
 func (t *attempt) after(ctx context.Context, call *retry.Call, result any, err error) (any, error) {
-	switch cause := context.Cause(ctx); {
+	switch {
 	case err == nil:
 		call.End(nil)
 		return result, nil
 	case errors.Is(err, activity.ErrResultPending), errors.Is(ctx.Err(), context.DeadlineExceeded):
 		call.Abort() // somebody else ends the activity, or the server's timeout has ended the attempt
 		return result, err
-	case cause != nil && temporal.IsCanceledError(cause):
+	case temporal.IsCanceledError(context.Cause(ctx)):
 		call.End(err)
 		return result, err
-	case cause != nil: // the worker stops, or the activity is paused
-		call.Abort()
-		if !t.policy.NonIdempotent {
-			t.beats.store(ctx, call.State)
-			return nil, failure(retry.Decision{Retry: true, Delay: handover}, err)
-		}
-		call.Begin(context.WithoutCancel(ctx))
+	case call.Interrupted(err): // the worker stops, or the activity is paused
+		return nil, t.handOver(ctx, call, err)
 	}
 	d := call.End(err)
 	if d.Retry {
@@ -136,6 +132,12 @@ func (t *attempt) after(ctx context.Context, call *retry.Call, result any, err e
 		return nil, failure(d, err)
 	}
 	return nil, failure(d, d.Err)
+}
+
+// handOver has the activity run again. The attempt is not counted.
+func (t *attempt) handOver(ctx context.Context, call *retry.Call, err error) error {
+	t.beats.store(ctx, call.State)
+	return failure(retry.Decision{Retry: true, Delay: handover}, err)
 }
 
 // failure returns what tells the server what was decided about err.
