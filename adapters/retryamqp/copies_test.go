@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryamqp"
+	"github.com/seed-5ff3c98e/retry/retrytest"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -107,6 +108,29 @@ func TestMovedBack(t *testing.T) {
 		dead := c.dead()
 		require.NoError(t, q.channel.Publish("", q.name, true, false, amqp.Publishing{Headers: dead.Headers, Body: dead.Body}))
 	}
+}
+
+// A message that takes too long each time ends. A context that is canceled before an
+// attempt costs none.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	q, events := open(t, "quorum"), &retrytest.Recorder{}
+	c := consume(t, q, &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0), Observer: events})
+	require.NoError(t, q.Submit(t.Context(), nil, "a"))
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, c.retries.Handle(canceled, c.next(), nil))
+	for calls := 0; calls < 2; { // on a busy machine it may be too late before an attempt
+		msg := c.next()
+		late, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		require.NoError(t, c.retries.Handle(late, msg, func(ctx context.Context) error {
+			calls++
+			<-ctx.Done()
+			return assert.AnError
+		}))
+		cancel()
+	}
+	events.Expect(t, "1: "+assert.AnError.Error()+": retry in 0s", "2: gave up (attempts): "+assert.AnError.Error())
 }
 
 // Whom else the first publisher sent the message to does not concern the copies.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryjetstream"
+	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -139,6 +140,34 @@ func TestNames(t *testing.T) {
 			return nil
 		}))
 	}
+}
+
+// A message that takes too long each time ends. A context that is canceled before an
+// attempt costs none.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	q := open(t, startServer(t))
+	consumer, states := parts(t, q)
+	events := &retrytest.Recorder{}
+	retries, err := retryjetstream.New(q.js, consumer, states, &retry.Policy{
+		MaxAttempts: 2, Backoff: retry.Constant(0), Observer: events,
+	})
+	require.NoError(t, err)
+	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, retries.Handle(canceled, next(t, consumer), nil))
+	for calls := 0; calls < 2; { // on a busy machine it may be too late before an attempt
+		msg := next(t, consumer)
+		late, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		require.NoError(t, retries.Handle(late, msg, func(ctx context.Context) error {
+			calls++
+			<-ctx.Done()
+			return assert.AnError
+		}))
+		cancel()
+	}
+	events.Expect(t, "1: "+assert.AnError.Error()+": retry in 0s", "2: gave up (attempts): "+assert.AnError.Error())
 }
 
 // A State that cannot be read ends the message, and says so.
