@@ -172,7 +172,7 @@ func TestCallInterrupted(t *testing.T) {
 	canceled, cancel := context.WithCancelCause(context.Background())
 	cancel(testkit.ErrPeer)
 	late, cancelLate := context.WithDeadline(context.Background(), time.Unix(0, 0))
-	defer cancelLate()
+	t.Cleanup(cancelLate)
 	alive, once := context.Background(), retry.Policy{NonIdempotent: true}
 	tests := []struct {
 		name        string

@@ -137,21 +137,17 @@ func opaque(err error) error {
 
 // settle tells River what was decided.
 func (t *attempt) settle(ctx context.Context, d retry.Decision, err error) error {
-	if err != nil && d.Retry {
+	if d.Retry {
 		t.store(ctx, d.State, t.job.Attempt)
 		t.delays.Store(t.job.ID, d.DelayCeil(time.Microsecond)) // the column's unit
 		return err
 	}
 	t.over(ctx)
-	switch {
-	case err == nil:
-		return nil
-	case d.Stop == retry.StopFinal:
+	if d.Stop == retry.StopFinal {
 		return river.JobCancel(d.Err)
-	default:
-		t.job.MaxAttempts = t.job.Attempt // of this copy: River discards the job
-		return d.Err
 	}
+	t.job.MaxAttempts = t.job.Attempt // of this copy: if there is an error, River discards the job
+	return d.Err
 }
 
 // over has the job begin anew if somebody has River retry it.
