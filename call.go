@@ -32,7 +32,8 @@ import (
 // Next waits as the last decision says, and begins an attempt; End ends it and
 // decides what follows. If a heap or a database does the waiting, call Begin
 // instead of Next; the [Decision] that End returns says when. Both return false
-// when the operation has ended; Err then says how.
+// when the operation has ended; Err then says how. If a database keeps the State, set
+// Stored.
 //
 // An attempt that was begun and not ended is lost: the next call of Next or Begin
 // ends it with [ErrLost], so a loop that forgets End is not endless. End without
