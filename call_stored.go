@@ -45,7 +45,7 @@ func (c *Call) Lost(ctx context.Context, n int) (Decision, bool) {
 
 // Interrupted reports whether the attempt in progress failed because the worker of a
 // stored operation stops: err is not nil, and the context is canceled. The attempt then
-// counts as if it had not been begun; see [Call.Abort]. Have the operation go on
+// has ended as if it had not been begun, as by [Call.Abort]: have the operation go on
 // elsewhere, with its State.
 //
 // Four failures are left to End, which does not ask the context after this question: one
