@@ -46,7 +46,9 @@ type Verdict struct {
 	Class Class
 
 	// NotApplied says that the operation certainly had no effect, so that even
-	// a non-idempotent one may be repeated.
+	// a non-idempotent one may be repeated. It may rest on a mark, on an answer of
+	// the server that says so, or on a step that failed before the first byte of
+	// the operation was sent.
 	NotApplied bool
 
 	// Progress says that the attempt did some of its work before it failed: the
@@ -221,7 +223,8 @@ type lostError struct{}
 func (lostError) Error() string { return "retry: worker lost" }
 
 // Classify returns the verdict that p acts on. In this order: a mark of this
-// package, p.Classifier, and the rest of [Classify].
+// package, p.Classifier, and the rest of [Classify], of which NotApplied does not
+// count: see [Policy].NonIdempotent.
 func (p *Policy) Classify(err error) Verdict {
 	return verdictOf(p.orZero().classify(err, false, nil, Unknown))
 }
@@ -252,6 +255,7 @@ func (p *Policy) classify(err error, timedOut bool, protocol Classifier, unknown
 		f = protocolFact(protocol, err)
 	case found != gaveUp:
 		f = inspect(err, nil)
+		f.Flags &^= known.NotApplied // true of the step that failed, not of all that fn has done
 	}
 	if f.Class == known.Unknown && f.After <= 0 {
 		f.Class = known.Class(unknown)
@@ -283,6 +287,9 @@ func protocolFact(protocol Classifier, err error) known.Fact {
 //     but an error that names its cause counts before one that only says Timeout
 //     or Temporary. Of joined errors the more retryable opinion counts, in any
 //     order.
+//
+// NotApplied is the answer for an operation of one step: a dial or a lookup failed, or
+// the server says that it did nothing. An errno alone does not say so.
 //
 // Otherwise it abstains. context.Canceled is Final and context.DeadlineExceeded
 // Retryable: a policy asks its caller's context before it classifies, so these
@@ -324,7 +331,8 @@ func Extend(node Classifier) Classifier {
 
 // ThroughGiveUp is a Classifier for a durable policy around a policy that
 // blocks. It classifies the error that made the inner policy give up, where
-// [Classify] would say Final, "gave_up". An unknown error is retried.
+// [Classify] would say Final, "gave_up". An unknown error is retried. The last error
+// proves that nothing was applied only if there was no attempt before it, or by a mark.
 // ThroughGiveUp abstains on errors without an [*Error] in them.
 func ThroughGiveUp(err error) Verdict {
 	nodes := errtree.Nodes(errtree.MaxNodes)
@@ -371,6 +379,9 @@ func (e *Error) cause(nodes *errtree.Nodes) known.Fact {
 	f := classify(e.Err, nil)
 	if f == (known.Fact{}) {
 		f.Category = categoryGaveUp // an opinion: Unknown, and so retried
+	}
+	if e.Attempts > 1 { // the last failure says nothing about the attempts before it
+		f.Flags &^= known.NotApplied
 	}
 	return f
 }

@@ -368,18 +368,18 @@ func TestThroughGiveUp(t *testing.T) {
 		{"no inner policy", refused, abstains},
 		{"no inner policy, marked", retry.MarkFinal(refused), abstains},
 		{"nil inner policy", (*retry.Error)(nil), abstains},
-		{"cause", gaveUp(attempts, refused), canRetry("conn_refused")},
+		{"cause", gaveUp(attempts, refused), mayRetry("conn_refused")},
 		{"final cause", gaveUp(retry.StopBudget, missing), wantFinal("not_found")},
 		{"unknown cause", gaveUp(attempts, errNobody), retry.Verdict{Category: "gave_up"}},
 		{"marked cause", gaveUp(attempts, retry.MarkFinal(refused)), wantFinal("")},
 		{"limited cause", gaveUp(attempts, retry.MarkRateLimited(errNobody, aWhile)), hinted(canLimit(""))},
 		{"long hint", late, hinted(mayLimit("gave_up"))},
-		{"canceled with a cause", canceled, canRetry("conn_refused")},
+		{"canceled with a cause", canceled, mayRetry("conn_refused")},
 		{"canceled before the start", gaveUp(retry.StopCanceled, nil), mayRetry("gave_up")},
 		{"deadline before the start", gaveUp(retry.StopDeadline, nil), mayRetry("gave_up")},
 		{"no attempt", gaveUp(attempts, nil), wantFinal("gave_up")},
-		{"wrapped", fmt.Errorf("x: %w", gaveUp(attempts, refused)), canRetry("conn_refused")},
-		{"nested", gaveUp(attempts, fmt.Errorf("x: %w", gaveUp(attempts, refused))), canRetry("conn_refused")},
+		{"wrapped", fmt.Errorf("x: %w", gaveUp(attempts, refused)), mayRetry("conn_refused")},
+		{"nested", gaveUp(attempts, fmt.Errorf("x: %w", gaveUp(attempts, refused))), mayRetry("conn_refused")},
 		{"nested long hint", gaveUp(attempts, late), hinted(mayLimit("gave_up"))},
 		{"nested unknown", gaveUp(attempts, gaveUp(attempts, errNobody)), retry.Verdict{Category: "gave_up"}},
 		{"mark around a nested one", gaveUp(attempts, retry.MarkFinal(gaveUp(attempts, refused))), wantFinal("")},
@@ -406,8 +406,8 @@ func TestThroughGiveUp(t *testing.T) {
 	t.Run("as a classifier", func(t *testing.T) {
 		t.Parallel()
 		p := &retry.Policy{Classifier: retry.ThroughGiveUp}
-		assert.Equal(t, canRetry("conn_refused"), p.Classify(gaveUp(attempts, refused)))
-		assert.Equal(t, canRetry("conn_refused"), p.Classify(refused))
+		assert.Equal(t, mayRetry("conn_refused"), p.Classify(gaveUp(attempts, refused)))
+		assert.Equal(t, mayRetry("conn_refused"), p.Classify(refused))
 		assert.Equal(t, wantFinal(""), p.Classify(retry.MarkFinal(gaveUp(attempts, refused))))
 		assert.True(t, p.Next(retry.State{}, gaveUp(attempts, errNobody), time.Time{}).Retry)
 	})
@@ -634,7 +634,7 @@ var errnoRows = []struct {
 	unix    []syscall.Errno // by name: the numbers differ between systems
 	windows []syscall.Errno // by number
 }{
-	{canRetry("conn_refused"), []syscall.Errno{syscall.ECONNREFUSED}, []syscall.Errno{10061}},
+	{mayRetry("conn_refused"), []syscall.Errno{syscall.ECONNREFUSED}, []syscall.Errno{10061}},
 	{
 		mayRetry("conn_reset"),
 		[]syscall.Errno{syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE},
@@ -649,24 +649,24 @@ var errnoRows = []struct {
 		[]syscall.Errno{10051, 10065, 10064, 10050, 10052},
 	},
 	{
-		canRetry("interrupted"),
+		mayRetry("interrupted"),
 		[]syscall.Errno{
 			syscall.EAGAIN, syscall.EWOULDBLOCK, syscall.EINTR, syscall.EINPROGRESS, syscall.EALREADY,
 		},
 		[]syscall.Errno{10035, 10004, 10036, 10037},
 	},
 	{
-		canRetry("resources"),
+		mayRetry("resources"),
 		[]syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM},
 		[]syscall.Errno{10024, 10055, 8, 14},
 	},
 	{
-		canRetry("busy"),
+		mayRetry("busy"),
 		[]syscall.Errno{syscall.EBUSY, syscall.ETXTBSY, syscall.EDEADLK, syscall.ENOLCK, syscall.ESTALE},
 		[]syscall.Errno{32, 33, 170},
 	},
 	{
-		canRetry("addr_in_use"),
+		mayRetry("addr_in_use"),
 		[]syscall.Errno{syscall.EADDRINUSE, syscall.EADDRNOTAVAIL},
 		[]syscall.Errno{10048, 10049},
 	},
@@ -700,7 +700,7 @@ var errnoRows = []struct {
 		[]syscall.Errno{10057, 10058},
 	},
 	{wantFinal("canceled"), []syscall.Errno{syscall.ECANCELED}, []syscall.Errno{995}},
-	{canRetry("dns"), nil, []syscall.Errno{11002}},
+	{mayRetry("dns"), nil, []syscall.Errno{11002}},
 	{wantFinal("dns_not_found"), nil, []syscall.Errno{11001, 11004}},
 }
 
@@ -1035,14 +1035,14 @@ func TestMethodsOnAChain(t *testing.T) {
 		{"hint around a timeout", overHintError{hint, saysTimeoutError(yes)}, hinted(mayRetry("timeout"))},
 		{"outer hint counts", overHintError{hint, saysRetryAfterError(says(time.Second))}, hinted(mayLimit(""))},
 		{"timeout gives way to a refusal", overTimeoutError{yes, final}, wantFinal("permanent")},
-		{"timeout gives way to a cause", overTimeoutError{yes, syscall.ECONNREFUSED}, canRetry("conn_refused")},
+		{"timeout gives way to a cause", overTimeoutError{yes, syscall.ECONNREFUSED}, mayRetry("conn_refused")},
 		{"no timeout outside leaves one inside", overTimeoutError{no, saysTimeoutError(yes)}, mayRetry("timeout")},
 
 		// The error of pgconn for a done context has SafeToRetry.
 		{"SafeToRetry around a cancellation", overSafeError{yes, context.Canceled}, wantFinal("canceled")},
 		{"SafeToRetry around a deadline", overSafeError{yes, context.DeadlineExceeded}, canRetry("unsent")},
 		{"SafeToRetry proves more than an errno", overSafeError{yes, syscall.ECONNRESET}, canRetry("conn_reset")},
-		{"not SafeToRetry proves nothing", overSafeError{no, syscall.ECONNREFUSED}, canRetry("conn_refused")},
+		{"not SafeToRetry proves nothing", overSafeError{no, syscall.ECONNREFUSED}, mayRetry("conn_refused")},
 
 		// A known cause counts, whatever it is.
 		{"ConnectionError around nobody", overConnectionError{yes, errNobody}, mayRetry("conn")},
@@ -1051,7 +1051,7 @@ func TestMethodsOnAChain(t *testing.T) {
 		{"ConnectionError around a certificate", overConnectionError{yes, x509.UnknownAuthorityError{}}, wantFinal("tls_cert")},
 		{"ConnectionError around a cancellation", overConnectionError{yes, context.Canceled}, wantFinal("canceled")},
 		{"ConnectionError around a refusal", overConnectionError{yes, final}, wantFinal("permanent")},
-		{"ConnectionError around an errno", overConnectionError{yes, syscall.ECONNREFUSED}, canRetry("conn_refused")},
+		{"ConnectionError around an errno", overConnectionError{yes, syscall.ECONNREFUSED}, mayRetry("conn_refused")},
 		{"ConnectionError around a timeout", overConnectionError{yes, saysTimeoutError(yes)}, mayRetry("timeout")},
 		{"ConnectionError around a hint", overConnectionError{yes, saysRetryAfterError(hint)}, hinted(mayLimit(""))},
 		{"ConnectionError around a dial", overConnectionError{yes, &net.OpError{Op: "dial", Err: errNobody}}, canRetry("dial")},

@@ -53,7 +53,7 @@ func (o *opinion) inspect(err error, nodes *errtree.Nodes) {
 func (o *opinion) guess() {
 	switch {
 	case o.traits.Has(known.Dialing):
-		o.hear(known.Unapplied("dial"), true)
+		o.hear(known.Transient("dial"), true) // and Unsent
 	case o.traits.Has(known.Sending):
 		o.hear(known.Transient("conn"), true)
 	}
@@ -62,7 +62,7 @@ func (o *opinion) guess() {
 func (o *opinion) inspectAmong(legs []error, nodes *errtree.Nodes) {
 	var all opinion
 	for _, leg := range legs {
-		one := opinion{traits: o.traits & (known.Unsent | known.Network), also: o.also}
+		one := opinion{traits: o.traits & (known.Unsent | known.Exchanging | known.Network), also: o.also}
 		one.inspect(leg, nodes)
 		f := one.result()
 		switch {

@@ -92,7 +92,12 @@ type Policy struct {
 	FreeRateLimits int
 
 	// NonIdempotent restricts retries to failures that certainly had no effect:
-	// [Verdict.NotApplied].
+	// [Verdict.NotApplied]. Marks and the Classifier can say so. What the function
+	// [Classify] says about it counts only if the Classifier is that function,
+	// because it knows only the step that failed: an operation that has charged a
+	// card, and then cannot connect to the next server, had an effect. If the
+	// operation is one call to one server, set Classifier to Classify. The packages
+	// of protocols, such as retryhttp, see for themselves what was sent.
 	NonIdempotent bool
 
 	// Classifier is asked about errors that are not marked, before [Classify].

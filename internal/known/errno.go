@@ -41,22 +41,24 @@ type errnoGroup struct {
 	numbers []syscall.Errno
 }
 
-// errnos has the errnos of all systems. EWOULDBLOCK is EAGAIN wherever Go runs.
+// errnos has the errnos of all systems. EWOULDBLOCK is EAGAIN wherever Go runs. An errno
+// does not say at which step of an operation it occurred, so it never proves that the
+// operation had no effect; a failed dial does, see operation.
 var errnos = []errnoGroup{
-	{Unapplied("conn_refused"), []syscall.Errno{syscall.ECONNREFUSED}},
+	{Transient("conn_refused"), []syscall.Errno{syscall.ECONNREFUSED}},
 	{Transient("conn_reset"), []syscall.Errno{syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE}},
 	{Transient("timeout"), []syscall.Errno{syscall.ETIMEDOUT}},
 	{Transient("unreachable"), []syscall.Errno{
 		syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN, syscall.ENETRESET,
 	}},
 	{Transient("conn_closed"), []syscall.Errno{syscall.ENOTCONN}},
-	{Unapplied("interrupted"), []syscall.Errno{
+	{Transient("interrupted"), []syscall.Errno{
 		syscall.EAGAIN, syscall.EINTR, syscall.EINPROGRESS, syscall.EALREADY,
 	}},
 	// These need a long backoff: give "resources" an Override.
-	{Unapplied("resources"), []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}},
-	{Unapplied("busy"), []syscall.Errno{syscall.EBUSY, syscall.EDEADLK, syscall.ENOLCK, syscall.ESTALE}},
-	{Unapplied("addr_in_use"), []syscall.Errno{syscall.EADDRINUSE, syscall.EADDRNOTAVAIL}},
+	{Transient("resources"), []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}},
+	{Transient("busy"), []syscall.Errno{syscall.EBUSY, syscall.EDEADLK, syscall.ENOLCK, syscall.ESTALE}},
+	{Transient("addr_in_use"), []syscall.Errno{syscall.EADDRINUSE, syscall.EADDRNOTAVAIL}},
 	{Permanent("disk_full"), []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT}},
 	{Permanent("permission"), []syscall.Errno{syscall.EACCES, syscall.EPERM, syscall.EROFS}},
 	{Permanent("not_found"), []syscall.Errno{syscall.ENOENT, syscall.ENOTDIR}},
@@ -76,16 +78,16 @@ var errnos = []errnoGroup{
 // https://learn.microsoft.com/windows/win32/winsock/windows-sockets-error-codes-2
 // https://learn.microsoft.com/windows/win32/debug/system-error-codes
 var windowsErrnos = []errnoGroup{
-	{Unapplied("conn_refused"), []syscall.Errno{10061}},                            // WSAECONNREFUSED
+	{Transient("conn_refused"), []syscall.Errno{10061}},                            // WSAECONNREFUSED
 	{Transient("conn_reset"), []syscall.Errno{10054, 10053, 109, 232}},             // WSAECONNRESET, WSAECONNABORTED, ERROR_BROKEN_PIPE, ERROR_NO_DATA
 	{Transient("timeout"), []syscall.Errno{10060, 121}},                            // WSAETIMEDOUT, ERROR_SEM_TIMEOUT
 	{Transient("unreachable"), []syscall.Errno{10051, 10065, 10064, 10050, 10052}}, // WSAENETUNREACH, WSAEHOSTUNREACH, WSAEHOSTDOWN, WSAENETDOWN, WSAENETRESET
 	{Transient("conn_closed"), []syscall.Errno{10057, 10058}},                      // WSAENOTCONN, WSAESHUTDOWN
-	{Unapplied("interrupted"), []syscall.Errno{10035, 10004, 10036, 10037}},        // WSAEWOULDBLOCK, WSAEINTR, WSAEINPROGRESS, WSAEALREADY
-	{Unapplied("resources"), []syscall.Errno{10024, 10055, 8, 14}},                 // WSAEMFILE, WSAENOBUFS, ERROR_NOT_ENOUGH_MEMORY, ERROR_OUTOFMEMORY
-	{Unapplied("busy"), []syscall.Errno{32, 33, 170}},                              // ERROR_SHARING_VIOLATION, ERROR_LOCK_VIOLATION, ERROR_BUSY
-	{Unapplied("addr_in_use"), []syscall.Errno{10048, 10049}},                      // WSAEADDRINUSE, WSAEADDRNOTAVAIL
-	{Unapplied("dns"), []syscall.Errno{11002}},                                     // WSATRY_AGAIN
+	{Transient("interrupted"), []syscall.Errno{10035, 10004, 10036, 10037}},        // WSAEWOULDBLOCK, WSAEINTR, WSAEINPROGRESS, WSAEALREADY
+	{Transient("resources"), []syscall.Errno{10024, 10055, 8, 14}},                 // WSAEMFILE, WSAENOBUFS, ERROR_NOT_ENOUGH_MEMORY, ERROR_OUTOFMEMORY
+	{Transient("busy"), []syscall.Errno{32, 33, 170}},                              // ERROR_SHARING_VIOLATION, ERROR_LOCK_VIOLATION, ERROR_BUSY
+	{Transient("addr_in_use"), []syscall.Errno{10048, 10049}},                      // WSAEADDRINUSE, WSAEADDRNOTAVAIL
+	{Transient("dns"), []syscall.Errno{11002}},                                     // WSATRY_AGAIN
 	{Permanent("dns_not_found"), []syscall.Errno{11001, 11004}},                    // WSAHOST_NOT_FOUND, WSANO_DATA
 	{Permanent("disk_full"), []syscall.Errno{112}},                                 // ERROR_DISK_FULL
 	{Permanent("permission"), []syscall.Errno{5, 10013}},                           // ERROR_ACCESS_DENIED, WSAEACCES

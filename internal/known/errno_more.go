@@ -8,5 +8,5 @@ import "syscall"
 var moreErrnos = []errnoGroup{
 	{Transient("unreachable"), []syscall.Errno{syscall.EHOSTDOWN}},
 	{Transient("conn_closed"), []syscall.Errno{syscall.ESHUTDOWN}},
-	{Unapplied("busy"), []syscall.Errno{syscall.ETXTBSY}},
+	{Transient("busy"), []syscall.Errno{syscall.ETXTBSY}},
 }

@@ -20,6 +20,10 @@ const (
 	// Unsent says that the inner errors happened before anything was sent.
 	Unsent
 
+	// Exchanging says that the inner errors happened while something was sent or
+	// received. Then no inner error can be Unsent.
+	Exchanging
+
 	// Network says that an inner io.EOF is a lost connection.
 	Network
 
@@ -44,9 +48,10 @@ func Node(err error, outer Traits, hinted bool) (Fact, Traits) {
 	}
 	switch e := err.(type) {
 	case *net.OpError:
-		return Fact{}, operation(e)
+		return Fact{}, operation(e, outer)
 	case *net.DNSError:
-		return lookup(e)
+		f, t := lookup(e)
+		return f, t.within(outer)
 	case *url.Error:
 		return address(e)
 	}
@@ -71,15 +76,26 @@ var plain = reflect.TypeOf(io.EOF)
 // The Timeout and Temporary methods of the errors of net and net/url only ask the
 // wrapped error, so operation, lookup and address do not call them.
 
-func operation(e *net.OpError) Traits {
+func operation(e *net.OpError, outer Traits) Traits {
 	switch {
 	case e == nil:
 		return 0
 	case e.Op == "dial":
-		return Network | Unsent | Dialing
+		return (Network | Unsent | Dialing).within(outer)
+	case (e.Op == "read" || e.Op == "write") && !outer.Has(Unsent):
+		return Network | Exchanging
 	default:
 		return Network
 	}
+}
+
+// within returns the traits of an error inside errors with the traits outer: the step of
+// the outermost counts.
+func (t Traits) within(outer Traits) Traits {
+	if outer.Has(Exchanging) {
+		t &^= Unsent
+	}
+	return t
 }
 
 // lookup is weak about a lookup that may succeed later, because one that was canceled
@@ -89,7 +105,7 @@ func lookup(e *net.DNSError) (Fact, Traits) {
 	case e == nil:
 		return Fact{}, 0
 	case e.IsTimeout || e.IsTemporary:
-		return Unapplied("dns"), Unsent | Weak
+		return Transient("dns"), Unsent | Weak
 	case e.IsNotFound:
 		return Permanent("dns_not_found"), Unsent
 	default:
