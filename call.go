@@ -457,10 +457,7 @@ func (c *Call) failed(err error, f *known.Fact, d *Decision) {
 	switch {
 	case done.Closed(c.ended):
 		c.cutOff(&j)
-	case c.plain && c.Defaults == nil:
-		if j.fact.Flags.Has(known.Progress) {
-			c.Waited = 0
-		}
+	case c.plain && c.Defaults == nil && !j.fact.Flags.Has(known.Progress):
 		c.Policy.orZero().judge(&j, &c.State, now, sat.Max)
 		if !j.retry {
 			c.giveUp(&j)
@@ -485,17 +482,17 @@ func (c *Call) weigh(j *judgment) (now time.Time) {
 	c.release(c.Last)
 	p, budget, room := c.Policy.orZero(), c.budget(), sat.Max
 	if deadline, ok := c.deadline(); ok || p.MaxElapsed > 0 || p.Timeout > 0 || p.ResetAfter > 0 ||
-		p.Observer != nil || budget != nil {
+		p.Observer != nil || budget != nil || j.fact.Flags.Has(known.Progress) {
 		now = p.now()
 		room = until(deadline, now)
 	}
 	if p.ResetAfter > 0 && now.Sub(c.State.First)-c.own.began >= p.ResetAfter {
 		j.fact.Flags |= known.Progress
 	}
+	c.judge(j, now, room)
 	if j.fact.Flags.Has(known.Progress) {
 		c.Waited = 0
 	}
-	c.judge(j, now, room)
 	if j.retry && budget != nil && j.fact.Class != known.Pending && !budget.TryWithdraw(now) {
 		j.refuse(StopBudget)
 	}

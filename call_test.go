@@ -1346,3 +1346,46 @@ func TestAllocsOfCall(t *testing.T) {
 		}
 	}
 }
+
+// TestCallTimeoutOverEndsProgress checks that an attempt that fails after Timeout ends the
+// call although it made progress: with and without a shorter AttemptTimeout, and in Next.
+func TestCallTimeoutOverEndsProgress(t *testing.T) {
+	t.Parallel()
+	late := retry.MarkProgress(errBoom)
+	for _, attemptTimeout := range []time.Duration{0, time.Millisecond, time.Hour} {
+		clock := &retrytest.Clock{}
+		p := &retry.Policy{Timeout: time.Second, AttemptTimeout: attemptTimeout, Clock: clock, Backoff: retry.Constant(0)}
+		calls := 0
+		err := p.Execute(t.Context(), func(context.Context) error {
+			calls++
+			clock.Advance(time.Second)
+			return late
+		})
+		assert.Equal(t, 1, calls, "%v", attemptTimeout)
+		require.ErrorIs(t, err, retry.ErrTimeout, "%v", attemptTimeout)
+	}
+	p := &retry.Policy{Timeout: time.Second}
+	s := retry.State{Failures: 1, First: firstAttempt}
+	d := p.Next(s, late, firstAttempt.Add(time.Second))
+	assert.Equal(t, retry.StopTimeout, d.Stop)
+	assert.Equal(t, retry.State{Failures: 2, First: firstAttempt}, d.State)
+	d = p.Next(s, late, firstAttempt.Add(time.Second-1))
+	assert.Equal(t, retry.State{Failures: 1, First: firstAttempt.Add(time.Second - 1)}, d.State)
+}
+
+// TestCallFirstAfterProgress checks that progress sets State.First in a Call as in Next,
+// whether or not the Call had to know the time before.
+func TestCallFirstAfterProgress(t *testing.T) {
+	t.Parallel()
+	for _, first := range []time.Time{{}, firstAttempt} {
+		for name, p := range map[string]retry.Policy{"plain": {}, "timed": {MaxElapsed: time.Hour}} {
+			now := firstAttempt.Add(time.Minute)
+			p.Clock = &countingClock{now: now}
+			call := retry.Call{Policy: &p, State: retry.State{Failures: 1, First: first}, Waited: time.Second}
+			require.True(t, call.Begin(t.Context()))
+			d := call.End(retry.MarkProgress(errBoom))
+			assert.Equal(t, retry.State{Failures: 1, First: now}, d.State, name)
+			assert.Zero(t, call.Waited, name)
+		}
+	}
+}

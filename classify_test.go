@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"maps"
 	"net"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -1038,6 +1039,12 @@ func TestMethodsOnAChain(t *testing.T) {
 		{"timeout gives way to a cause", overTimeoutError{yes, syscall.ECONNREFUSED}, mayRetry("conn_refused")},
 		{"no timeout outside leaves one inside", overTimeoutError{no, saysTimeoutError(yes)}, mayRetry("timeout")},
 
+		// The SDKs of AWS say so of any end of a context.
+		{"CanceledError around a cancellation", overCanceledError{yes, context.Canceled}, wantFinal("canceled")},
+		{"CanceledError around nobody", overCanceledError{yes, errNobody}, wantFinal("canceled")},
+		{"CanceledError around a deadline", overCanceledError{yes, context.DeadlineExceeded}, mayRetry("timeout")},
+		{"CanceledError far around one", overCanceledError{yes, &url.Error{Err: context.DeadlineExceeded}}, mayRetry("timeout")},
+
 		// The error of pgconn for a done context has SafeToRetry.
 		{"SafeToRetry around a cancellation", overSafeError{yes, context.Canceled}, wantFinal("canceled")},
 		{"SafeToRetry around a deadline", overSafeError{yes, context.DeadlineExceeded}, canRetry("unsent")},
@@ -1264,6 +1271,13 @@ type overStatusError struct {
 }
 
 func (e overStatusError) Unwrap() error { return e.cause }
+
+type overCanceledError struct {
+	saysCanceledError
+	cause error
+}
+
+func (e overCanceledError) Unwrap() error { return e.cause }
 
 type overSafeError struct {
 	saysSafeToRetryError

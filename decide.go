@@ -184,6 +184,9 @@ func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration)
 		return
 	}
 	j.limit = p.limit()
+	if j.timeUp = j.timeUp || p.timeLeft(s, now) <= 0; j.timeUp {
+		j.fact.Flags &^= known.Progress // too late to restart the count
+	}
 	if s.normalize(); j.fact.Flags.Has(known.Progress) {
 		s.restart(now)
 	}
@@ -196,7 +199,7 @@ func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration)
 		left, timeLeft = p.elapsedLeft(s, now), p.timeLeft(s, now)
 	}
 	switch {
-	case timeLeft <= 0 || j.timeUp:
+	case j.timeUp:
 		j.stop = StopTimeout
 		return
 	case j.fact.Class == known.Final:
@@ -251,6 +254,9 @@ func (p *Policy) heed(j *judgment, delay, left, room time.Duration, s *State) {
 // clients with the same hint do not come back in step. If a limit comes before the
 // end of the spread, the range is cut, so that the spread alone never exceeds it.
 func (p *Policy) hinted(earliest, left, room time.Duration, s *State) time.Duration {
+	if p.Jitter == NoJitter {
+		return earliest
+	}
 	latest := min(sat.Add(earliest, earliest/100*hintSpread), left, room-1)
 	return uniform(earliest, latest, p.word(s))
 }

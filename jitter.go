@@ -37,7 +37,7 @@ const (
 	FullJitter JitterMode = iota
 	// EqualJitter draws from [delay/2, delay].
 	EqualJitter
-	// NoJitter leaves the delay as it is. Hints of a server are still spread.
+	// NoJitter leaves the delay as it is, and a server's hint too.
 	NoJitter
 )
 

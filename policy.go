@@ -58,7 +58,8 @@ type Policy struct {
 	// Timeout limits the whole call, attempts and waits, from the start of the
 	// first attempt on: it ends the context of an attempt, and no wait is begun
 	// that would end at or after it. 0 or less means no limit. [Policy.Next]
-	// allows no attempt after it. Progress restarts it; see [MarkProgress].
+	// allows no attempt after it. Progress before its end restarts it; see
+	// [MarkProgress].
 	Timeout time.Duration
 
 	// ResetAfter makes a failure the first of a new count, as [MarkProgress]
@@ -79,7 +80,9 @@ type Policy struct {
 	MaxDelay time.Duration
 
 	// Jitter spreads the waits. nil means FullJitter, but Proportional(0.1) for
-	// Constant and Schedule, because explicit waits are followed closely.
+	// Constant and Schedule, because explicit waits are followed closely. A wait
+	// that a server asked for is a lower bound, and up to 10 % longer at random,
+	// except with NoJitter.
 	Jitter Jitter
 
 	// MaxRetryAfter is the longest server's hint that the policy waits for. A
@@ -123,7 +126,7 @@ type Policy struct {
 	// Clock tells the time and waits. nil means the system's.
 	Clock Clock
 
-	// Rand is the source of jitter. nil means the global source of
+	// Rand is the source of jitter, also for hints. nil means the global source of
 	// math/rand/v2.
 	Rand Rand
 }

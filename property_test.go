@@ -162,7 +162,8 @@ func naiveDecide(p *retry.Policy, s retry.State, v retry.Verdict, now, deadline 
 
 	// What it costs.
 	s.Failures, s.RateLimited, s.Pending = max(s.Failures, 0), max(s.RateLimited, 0), max(s.Pending, 0)
-	if v.Progress {
+	over := p.Timeout > 0 && !s.First.IsZero() && now.Sub(s.First) >= p.Timeout
+	if v.Progress = v.Progress && !over; v.Progress {
 		s.Failures, s.RateLimited, s.Pending, s.First = 0, 0, 0, now
 	}
 	retryNumber := s.Failures + 1
@@ -232,6 +233,9 @@ func naiveDecide(p *retry.Policy, s retry.State, v retry.Verdict, now, deadline 
 	case v.After > 0:
 		lo := max(v.After, min(backoff, time.Second))
 		hi := naiveSum(lo, lo/100*10)
+		if set.Jitter == retry.NoJitter {
+			hi = lo
+		}
 		if left < hi {
 			hi = max(left, lo)
 		}

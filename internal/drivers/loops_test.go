@@ -225,7 +225,7 @@ func (s *stage) decide(state retry.State, v retry.Verdict, ended timeout) retry.
 	p.Rand = drawn
 	d := p.Decide(state, v, now)
 	if ended == ofCall {
-		return retry.Decision{Stop: retry.StopTimeout, Verdict: v, State: d.State}
+		return retry.Decision{Stop: retry.StopTimeout, Verdict: d.Verdict, State: d.State}
 	}
 	if !d.Retry {
 		return d

@@ -1,6 +1,11 @@
 package known
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/errtree"
+)
 
 // methods classifies an error by what its methods say, the wait that it asks for
 // included. Here and below, a method that panics, as on a typed nil pointer, gives no
@@ -77,7 +82,8 @@ func answer(err error) (f Fact) {
 	if e, ok := err.(interface{ NonRetryable() bool }); ok && e.NonRetryable() { // Temporal
 		return Permanent("permanent")
 	}
-	if e, ok := err.(interface{ CanceledError() bool }); ok && e.CanceledError() { // smithy
+	if e, ok := err.(interface{ CanceledError() bool }); ok && e.CanceledError() && // smithy
+		!errtree.Is(err, context.DeadlineExceeded) { // which it says of any end of a context
 		return Permanent("canceled")
 	}
 	switch e := err.(type) {
