@@ -330,7 +330,8 @@ func (c *Call) idle(err error) Decision {
 }
 
 // Err returns how the operation ended: nil if it succeeded or has not ended, the
-// error of its last attempt as it is if that is [Final], and an [*Error] otherwise.
+// error of its last attempt as it is if that is [Final] and the context was not done,
+// and an [*Error] otherwise.
 func (c *Call) Err() error {
 	if c.phase != over {
 		return nil

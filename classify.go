@@ -281,9 +281,10 @@ func protocolFact(protocol Classifier, err error) known.Fact {
 //     inner context ended, and RateLimited with its hint if the hint was too
 //     long to wait for.
 //  3. The errors themselves: by type (errno, net, DNS, TLS, x509, HTTP/2,
-//     encoding and file errors of the standard library) and by method
-//     (RetryAfter, Retryable, HTTPStatusCode, SQLState, Timeout, and the like).
-//     Every error of the tree is asked. On a chain the outermost opinion counts,
+//     encoding and file errors of the standard library), by method
+//     (RetryAfter, Retryable, HTTPStatusCode, SQLState, Timeout, and the like), and
+//     by code: of gRPC, Connect, Kubernetes and AMQP errors, and the HTTP status in
+//     a field StatusCode. Every error of the tree is asked. On a chain the outermost opinion counts,
 //     but an error that names its cause counts before one that only says Timeout
 //     or Temporary. Of joined errors the more retryable opinion counts, in any
 //     order.

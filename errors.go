@@ -101,7 +101,7 @@ func (r StopReason) sentinel() error {
 // Code that follows a chain by errors.Unwrap alone therefore finds nothing in it.
 type Error struct {
 	Policy     string        // the name of the policy
-	Attempts   int           // calls of the operation; 0 if it was not started
+	Attempts   int           // calls of the operation since it last made progress, stored ones included; 0 if it was not started
 	Waited     time.Duration // the sum of the waits between them; 0 from Next
 	Stop       StopReason
 	RetryAfter time.Duration // come back no sooner than this: the server's hint, or the wait that the Budget refused; 0 if unknown

@@ -110,9 +110,8 @@ type Policy struct {
 	// Overrides replaces settings for failures of one kind. Each field is taken
 	// from the Override of the verdict's Category, else from the Override of its
 	// class name ("unknown", "retryable", "rate_limited", "pending"), else from
-	// the policy. All limits are compared with the one count of failures; only
-	// the limit of "pending" is compared with the count of pending attempts: see
-	// [MarkPending].
+	// the policy. A limit is compared with the one count of failures, and after a
+	// Pending attempt with the count of these: see [MarkPending].
 	Overrides map[string]Override
 
 	// Budget limits the extra load of retries, over all calls that share it: a

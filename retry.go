@@ -20,7 +20,7 @@ var errNilFunc = errors.New("retry: fn is nil")
 // would lead to or past the deadline of ctx is not begun.
 //
 // Execute returns nil after a success, the error of fn as it is if that is
-// Final, and an [*Error] otherwise. Panics and runtime.Goexit in fn pass
+// Final and ctx is not done, and an [*Error] otherwise. Panics and runtime.Goexit in fn pass
 // through. A nil ctx is context.Background().
 func (p *Policy) Execute(ctx context.Context, fn func(context.Context) error) error {
 	p = p.orZero()

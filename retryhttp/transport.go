@@ -58,7 +58,9 @@ var defaultPolicy = DefaultPolicy()
 // it succeeds at once, unless the policy has an AttemptTimeout or the options below
 // add a header. Further attempts get a copy if Base has changed the request, which it
 // should not, or if there is a body; the body itself is not copied. Each attempt of a
-// request that is not idempotent gets a copy, watched with [net/http/httptrace].
+// request that is not idempotent gets a copy, watched with [net/http/httptrace]. The body
+// of a failure is read so that its connection can be used again, if it has a
+// Content-Length of up to 4 KiB; with any other body the connection is closed.
 //
 // # Limits
 //

@@ -56,8 +56,10 @@ func Attempts(resp *http.Response) int {
 }
 
 // GaveUp reports whether a [Transport] has returned resp because it gave up: it would
-// have retried, but the attempts, the time or the budget had run out, or the request
-// must not be sent twice. It is read from the context of resp.Request.
+// have retried, but the attempts, the time or the budget had run out, the server asked for
+// too long a wait, or the request is not [Idempotent] and may have had an effect. It is
+// false if the body of the request could not be read again. It is read from the context
+// of resp.Request.
 func GaveUp(resp *http.Response) bool {
 	if resp == nil {
 		return false

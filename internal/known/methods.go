@@ -20,7 +20,7 @@ func methods(err error, hinted bool) (f Fact, t Traits) {
 				// error, which has the code of a throttled request.
 				t = Weak
 			}
-		} else {
+		} else if f = foreign(err); f == (Fact{}) {
 			f, t = hopes(err)
 		}
 	}

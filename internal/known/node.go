@@ -1,6 +1,7 @@
 package known
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/url"
@@ -55,23 +56,34 @@ func Node(err error, outer Traits, hinted bool) (Fact, Traits) {
 	case *url.Error:
 		return address(e)
 	}
+	t := reflect.TypeOf(err)
+	if t == wrapper || t == joiner {
+		return Fact{}, 0
+	}
 	if f := sentinel(err); f.Class != Unknown {
 		return f, 0
 	}
 	if f := typed(err); f != (Fact{}) {
 		return f, 0
 	}
-	if reflect.TypeOf(err).NumMethod() > 1 { // more than Error
-		return methods(err, hinted)
+	if t.NumMethod() > 1 { // more than Error
+		if f, t := methods(err, hinted); f != (Fact{}) || t != 0 {
+			return f, t
+		}
 	}
-	return Fact{}, 0
+	return statusField(err), 0
 }
 
 // Mute reports whether an error has only a text.
 func Mute(err error) bool { return reflect.TypeOf(err) == plain }
 
-// plain is the type of the errors of errors.New.
-var plain = reflect.TypeOf(io.EOF)
+// plain is the type of the errors of errors.New. wrapper and joiner are those of
+// fmt.Errorf, which only wrap.
+var (
+	plain   = reflect.TypeOf(io.EOF)
+	wrapper = reflect.TypeOf(fmt.Errorf("%w", io.EOF))
+	joiner  = reflect.TypeOf(fmt.Errorf("%w %w", io.EOF, io.EOF))
+)
 
 // The Timeout and Temporary methods of the errors of net and net/url only ask the
 // wrapped error, so operation, lookup and address do not call them.

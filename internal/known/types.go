@@ -94,6 +94,18 @@ func unlinked(err error) Fact {
 		if t.Name() == "Error" {
 			return Permanent("not_found")
 		}
+	case "connectrpc.com/connect":
+		if code, ok := result(reflect.ValueOf(err).MethodByName("Code")); ok && t.Name() == "Error" {
+			return grpcCode(number(code))
+		}
+	case "github.com/rabbitmq/amqp091-go", "github.com/streadway/amqp":
+		if t.Name() == "Error" {
+			return amqpReply(number(field(reflect.ValueOf(err), "Code")))
+		}
+	case "google.golang.org/api/googleapi":
+		if t.Name() == "Error" {
+			return Status(int(number(field(reflect.ValueOf(err), "Code"))), false)
+		}
 	case "github.com/cenkalti/backoff/v4", "github.com/cenkalti/backoff/v5":
 		if t.Name() == "PermanentError" {
 			return Permanent("permanent")

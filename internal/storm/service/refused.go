@@ -1,7 +1,11 @@
-//go:build !plan9
-
 package service
 
-import "syscall"
+import (
+	"errors"
 
-var errRefused error = syscall.ECONNREFUSED
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// errRefused is marked as a driver that saw the dial fail would mark it.
+var errRefused = retry.Mark(errors.New("connection refused"),
+	retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: "conn_refused"})

@@ -1,0 +1,164 @@
+package known
+
+import (
+	"reflect"
+	"strconv"
+	"time"
+)
+
+// foreign classifies errors by methods and fields whose types belong to modules that this
+// package does not import. The names of the methods are constants, so that the linker still
+// drops the methods that nobody calls.
+func foreign(err error) Fact {
+	v := reflect.ValueOf(err)
+	if status, ok := result(v.MethodByName("GRPCStatus")); ok {
+		return grpcStatus(status)
+	}
+	if status, ok := result(v.MethodByName("Status")); ok && status.Kind() == reflect.Struct {
+		return kubeStatus(status)
+	}
+	return Fact{}
+}
+
+// result calls a method that takes nothing and returns one value.
+func result(method reflect.Value) (v reflect.Value, ok bool) {
+	defer silence()
+	if !method.IsValid() || method.Type().NumIn() != 0 || method.Type().NumOut() != 1 {
+		return v, false
+	}
+	return method.Call(nil)[0], true
+}
+
+// field returns a field of a struct, or of the struct that v points to.
+func field(v reflect.Value, name string) (f reflect.Value) {
+	defer silence() // of a nil pointer that is embedded
+	if v = reflect.Indirect(v); v.Kind() == reflect.Struct {
+		f = v.FieldByName(name)
+	}
+	return f
+}
+
+// number returns the value of an integer, or 0.
+func number(v reflect.Value) int64 {
+	switch {
+	case v.IsValid() && v.CanInt():
+		return v.Int()
+	case v.IsValid() && v.CanUint():
+		return int64(v.Uint())
+	default:
+		return 0
+	}
+}
+
+// statusField reads the HTTP status from a field StatusCode, which many clients have, or
+// from that of a field Response.
+func statusField(err error) Fact {
+	v := reflect.ValueOf(err)
+	status := number(field(v, "StatusCode"))
+	if status == 0 {
+		status = number(field(field(v, "Response"), "StatusCode"))
+	}
+	if status < 400 {
+		return Fact{}
+	}
+	return Status(int(status), false)
+}
+
+// grpcStatus classifies the status of a gRPC call, a *status.Status of grpc-go.
+func grpcStatus(status reflect.Value) Fact {
+	code, ok := result(status.MethodByName("Code"))
+	if !ok {
+		return Fact{}
+	}
+	f := grpcCode(number(code))
+	switch number(code) {
+	case grpcResourceExhausted, grpcUnavailable:
+		if after := retryInfo(status); after > 0 {
+			f = Rejected(f.Category)
+			f.After = after
+		}
+	}
+	return f
+}
+
+// retryInfo returns the wait that a google.rpc.RetryInfo among the details asks for.
+func retryInfo(status reflect.Value) (after time.Duration) {
+	defer silence()
+	found, ok := result(status.MethodByName("Details"))
+	if !ok {
+		return 0
+	}
+	details, _ := reflect.TypeAssert[[]any](found)
+	for _, detail := range details {
+		if detail == nil {
+			continue
+		}
+		if delay, ok := result(reflect.ValueOf(detail).MethodByName("GetRetryDelay")); ok {
+			if d, ok := reflect.TypeAssert[interface{ AsDuration() time.Duration }](delay); ok {
+				after = max(after, d.AsDuration())
+			}
+		}
+	}
+	return after
+}
+
+// grpcCodes has what the codes of gRPC and Connect say. INTERNAL and UNKNOWN stay Unknown:
+// proxies and broken connections cause them too. ABORTED asks for a repetition of the whole.
+//
+// https://grpc.github.io/grpc/core/md_doc_statuscodes.html
+var grpcCodes = [...]Fact{
+	1:  Permanent("grpc_cancelled"),
+	2:  {Category: "grpc_unknown"},
+	3:  Permanent("grpc_invalid_argument"),
+	4:  Transient("grpc_deadline_exceeded"),
+	5:  Permanent("grpc_not_found"),
+	6:  Permanent("grpc_already_exists"),
+	7:  Permanent("grpc_permission_denied"),
+	8:  Permanent("grpc_resource_exhausted"), // also of a message that is too large
+	9:  Permanent("grpc_failed_precondition"),
+	10: Transient("grpc_aborted"),
+	11: Permanent("grpc_out_of_range"),
+	12: Permanent("grpc_unimplemented"),
+	13: {Category: "grpc_internal"},
+	14: Transient("grpc_unavailable"),
+	15: Permanent("grpc_data_loss"),
+	16: Permanent("grpc_unauthenticated"),
+}
+
+const grpcResourceExhausted, grpcUnavailable = 8, 14
+
+func grpcCode(code int64) Fact {
+	if code < 0 || code >= int64(len(grpcCodes)) {
+		return Fact{}
+	}
+	return grpcCodes[code]
+}
+
+// kubeStatus classifies the status of a Kubernetes API server, a metav1.Status.
+func kubeStatus(status reflect.Value) Fact {
+	code, reason := number(field(status, "Code")), field(status, "Reason")
+	if !reason.IsValid() || reason.Kind() != reflect.String {
+		return Fact{}
+	}
+	after := time.Duration(number(field(field(status, "Details"), "RetryAfterSeconds"))) * time.Second
+	f := Status(int(code), after > 0)
+	if f.Class != Final {
+		f.After = max(after, 0)
+	}
+	return f
+}
+
+// amqpReply classifies the reply code of an AMQP broker. 504 is also what the client says
+// when its connection or channel is closed.
+//
+// https://www.rabbitmq.com/amqp-0-9-1-reference#constants
+func amqpReply(code int64) Fact {
+	switch category := "amqp_" + strconv.FormatInt(code, 10); code {
+	case 311, 320, 504, 506, 541:
+		return Transient(category)
+	case 403, 404, 405, 406, 501, 502, 503, 505, 530, 540:
+		return Permanent(category)
+	default:
+		return Fact{}
+	}
+}
