@@ -122,9 +122,9 @@ func (c *call) try() {
 	resp, err := c.transport().RoundTrip(req) //nolint:bodyclose // respond or the caller closes it
 	switch {
 	case err != nil:
-		c.fail(Redact(err))
+		c.fail(Redact(err), resp)
 	case resp == nil:
-		c.fail(errNoResponse)
+		c.End(retry.MarkFinal(errNoResponse))
 	default:
 		c.respond(req, resp)
 	}

@@ -53,7 +53,7 @@ func judgeStatus(resp *http.Response, after time.Duration, hinted, keyed bool) r
 		}
 	case shouldRetry(resp.Header) == "false":
 		v.Class = retry.Final
-	case resp.Header["X-Envoy-Ratelimited"] != nil,
+	case envoyLimited(resp.Header),
 		status == http.StatusForbidden && isZero(get(resp.Header, "X-Ratelimit-Remaining")):
 		v.Class, v.NotApplied = retry.RateLimited, true
 	case status == http.StatusConflict && keyed:

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,3 +154,50 @@ func TestInterruptedByAnotherTimeout(t *testing.T) {
 	require.ErrorIs(t, err, retry.ErrMaybeApplied)
 	assert.Equal(t, 1, writes)
 }
+
+// TestClientTimeout checks that the Observer learns that the deadline ended the call,
+// although http.Client.Timeout may cancel the request before its context ends.
+func TestClientTimeout(t *testing.T) {
+	t.Parallel()
+	hung := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	var events retrytest.Recorder
+	p := atOnce(3)
+	p.Observer = &events
+	c := client(t, nil, p)
+	c.Timeout = 20 * time.Millisecond
+	const calls = 100
+	var all sync.WaitGroup
+	for range calls {
+		all.Go(func() {
+			_, err := c.Get(hung.URL) //nolint:bodyclose,noctx // there is none; the Timeout is the point
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+		})
+	}
+	all.Wait()
+	require.Len(t, events.Events(), calls)
+	for _, e := range events.Events() {
+		assert.Equal(t, retry.StopDeadline, e.Stop)
+	}
+}
+
+// TestCanceledPastADeadline checks that a context that never ends, although its deadline
+// has passed, does not hold up the end of a call.
+func TestCanceledPastADeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		base := roundTripper(func(*http.Request) (*http.Response, error) { return nil, context.Canceled })
+		ctx := untilContext{t.Context(), time.Now()}
+		req := request(t, http.MethodGet, "http://h", nil).WithContext(ctx)
+		_, err := (&retryhttp.Transport{Base: base}).RoundTrip(req) //nolint:bodyclose // there is none
+		assert.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+// untilContext has a deadline, and does not end.
+type untilContext struct {
+	context.Context //nolint:containedctx // it is one
+
+	deadline time.Time
+}
+
+func (c untilContext) Deadline() (time.Time, bool) { return c.deadline, true }

@@ -83,11 +83,7 @@ func (h hops) RoundTrip(req *http.Request) (*http.Response, error) {
 type clientTransport struct{ client *http.Client }
 
 func (t clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := t.client.Do(req)
-	if err != nil {
-		return nil, err // if there is a response too, its body is closed
-	}
-	return resp, nil
+	return t.client.Do(req) // if there is an error and a response too, its body is closed
 }
 
 // consume calls read with the response of an attempt.

@@ -33,7 +33,9 @@ var overHTTP2 = []failure{
 		want: retry.Verdict{Class: retry.RateLimited, Category: "http2_calm"}, get: 2, post: 1,
 	},
 	{name: "HTTP_1_1_REQUIRED", set: toH2(provoke.ResetEach(provoke.HTTP11Required)), want: anew("http2_refused"), get: 2, post: 2},
-	{name: "INADEQUATE_SECURITY", set: toH2(provoke.ResetEach(provoke.InadequateSecurity)), want: retry.Verdict{}, get: 1, post: 1},
+	{name: "INADEQUATE_SECURITY", set: toH2(provoke.ResetEach(provoke.InadequateSecurity)), want: again("http2_reset"), get: 2, post: 1},
+	{name: "NO_ERROR", set: toH2(provoke.ResetEach(provoke.NoError)), want: again("http2_reset"), get: 2, post: 1},
+	{name: "COMPRESSION_ERROR", set: toH2(provoke.ResetEach(provoke.CompressionError)), want: again("http2_reset"), get: 2, post: 1},
 	// net/http itself sends these requests again, and waits between the
 	// attempts.
 	{

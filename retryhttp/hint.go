@@ -12,12 +12,12 @@ import (
 
 // ParseHint reads the server's hint: the request should come back no sooner than
 // the returned duration from now. It returns false if there is no hint, or if
-// another attempt cannot help after this status. A time that has passed is 0; a
+// another attempt cannot help after this status, unless X-Envoy-Ratelimited is there. A time that has passed is 0; a
 // time that is too far away is the longest [time.Duration].
 //
 // These headers are read; the first that is valid counts:
 //
-//   - Retry-After-Ms and X-Ms-Retry-After-Ms: milliseconds.
+//   - Retry-After-Ms, X-Ms-Retry-After-Ms and X-Amz-Retry-After: milliseconds.
 //   - Retry-After: seconds, or a date in one of the forms of HTTP or RFC 3339.
 //   - RateLimit and the older RateLimit-Reset, X-RateLimit-Reset-After and
 //     X-RateLimit-Reset, of quotas that have nothing left: seconds.
@@ -34,7 +34,7 @@ import (
 //
 // https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
 func ParseHint(status int, header http.Header, now time.Time) (time.Duration, bool) {
-	if !heeded(status) {
+	if !heeded(status) && (status < 400 || status > 599 || !envoyLimited(header)) {
 		return 0, false
 	}
 	h := hints{header, now, status}
@@ -50,6 +50,7 @@ func ParseHint(status int, header http.Header, now time.Time) (time.Duration, bo
 var hintReaders = []func(hints) (time.Duration, bool){
 	func(h hints) (time.Duration, bool) { return h.largest("Retry-After-Ms", hints.milliseconds) },
 	func(h hints) (time.Duration, bool) { return h.largest("X-Ms-Retry-After-Ms", hints.milliseconds) },
+	func(h hints) (time.Duration, bool) { return h.largest("X-Amz-Retry-After", hints.milliseconds) },
 	func(h hints) (time.Duration, bool) { return h.largest("Retry-After", hints.timeOrSeconds) },
 	hints.rateLimit,
 	func(h hints) (time.Duration, bool) { return h.reset("Ratelimit-Reset", "Ratelimit-Remaining") },
@@ -74,6 +75,11 @@ func mayHint(header http.Header) bool {
 	}
 	return false
 }
+
+// envoyLimited reports whether a response is a rate limit of Envoy, whatever its status.
+//
+// https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/rate_limit_filter
+func envoyLimited(header http.Header) bool { return header["X-Envoy-Ratelimited"] != nil }
 
 // heeded reports whether a response with this status and a hint can be retried.
 func heeded(status int) bool {
@@ -154,11 +160,11 @@ func (h hints) rateLimit() (most time.Duration, found bool) {
 			key, value, _ := strings.Cut(param, "=")
 			params[key] = value
 		}
-		if d, ok := h.seconds(params["t"]); ok && isZero(params["r"]) {
+		if d, ok := h.quotaSeconds(params["t"]); ok && isZero(params["r"]) {
 			most, found = max(most, d), true
 		}
 	}
-	if d, ok := h.seconds(quota["reset"]); ok && isZero(quota["remaining"]) {
+	if d, ok := h.quotaSeconds(quota["reset"]); ok && isZero(quota["remaining"]) {
 		most, found = max(most, d), true
 	}
 	return most, found

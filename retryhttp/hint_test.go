@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
@@ -84,6 +85,10 @@ func TestParseHint(t *testing.T) {
 		{"T-40 one second more than fits", headers("Retry-After", "9223372037"), longest, true},
 		{"T-40 fraction more than fits", headers("Retry-After", "9223372036.9"), longest, true},
 		{"T-40 1e30 in digits", headers("Retry-After", "1000000000000000000000000000000"), longest, true},
+		{"milliseconds of AWS", headers("X-Amz-Retry-After", "1500", "Retry-After", "7"), 1500 * time.Millisecond, true},
+		{"a quota of 3000 years", headers("RateLimit", `"d";r=0;t=99999999999`), 0, false},
+		{"a quota of 3000 years, older form", headers("RateLimit", "limit=1, remaining=0, reset=99999999999"), 0, false},
+		{"the quota that can be waited for", headers("RateLimit", `"d";r=0;t=99999999999, "m";r=0;t=60`), time.Minute, true},
 		{"T-40 milliseconds", headers("Retry-After-Ms", "9223372036854775807"), longest, true},
 		{"distant date", headers("Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"), longest, true},
 		{"digits that are not ASCII", headers("Retry-After", "١٢"), 0, false},
@@ -174,6 +179,25 @@ func TestHintTakesLinearTime(t *testing.T) {
 			if large > 32*small && large > 20*time.Millisecond {
 				assert.Failf(t, "too slow", "%s: %q: %v for %d bytes, %v for %d", name, unit, small, size/8, large, size)
 			}
+		}
+	}
+}
+
+// TestParseHintOfEnvoy checks that a rate limit of Envoy has a hint with any status of a
+// failure.
+func TestParseHintOfEnvoy(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]bool{400: true, 404: true, 429: true, 599: true, 200: false, 399: false, 600: false} {
+		h := headers("X-Envoy-Ratelimited", "true", "Retry-After", "7")
+		d, ok := retryhttp.ParseHint(status, h, noon)
+		assert.Equal(t, want, ok, "%d", status)
+		v := retryhttp.ClassifyResponse(&http.Response{StatusCode: status, Header: h}, noon)
+		if want {
+			assert.Equal(t, 7*time.Second, d, "%d", status)
+			assert.Equal(t, retry.RateLimited, v.Class, "%d", status)
+			assert.Equal(t, 7*time.Second, v.After, "%d", status)
+		} else {
+			assert.NotEqual(t, retry.RateLimited, v.Class, "%d", status)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -12,24 +13,51 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/verdict"
 )
 
-// fail ends an attempt without a response.
-func (c *call) fail(err error) {
+// fail ends an attempt that failed. resp is not nil if there was an answer all the same: a
+// redirect that the client refused to follow.
+func (c *call) fail(err error, resp *http.Response) {
 	v := c.Verdict(err)
+	if v.Category == "canceled" {
+		c.expire()
+	}
 	interrupted := c.TimedOut() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 	unsent := c.sent.nothing(interrupted, c.byNetHTTP())
 	if v == (retry.Verdict{}) { // unknown
 		switch {
 		case unsent:
 			v.Class, v.Category = retry.Retryable, "unsent"
-		case c.byNetHTTP() && !c.NonIdempotent && isForeign(err):
+		case resp == nil && !c.NonIdempotent && isForeign(err):
 			v.Class, v.Category = retry.Retryable, "conn"
 		default:
 			v.Class = retry.Final
 		}
 	}
-	v.NotApplied = v.NotApplied || unsent
+	v.NotApplied = unsent || v.NotApplied && (!c.sent.doubts(err) || marked(err))
 	c.decide(err, v)
 }
+
+// expire waits for the context of a request whose deadline has passed. http.Client.Timeout
+// cancels the request at the deadline of its context, and either may come first.
+func (c *call) expire() {
+	ctx := c.req.Context()
+	deadline, ok := ctx.Deadline()
+	if !ok || c.Policy.Now().Before(deadline) {
+		return
+	}
+	timer := time.NewTimer(expiry)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C: // it is not a context of the system's clock
+	}
+}
+
+// expiry is longer than it takes to end a context whose deadline has passed.
+const expiry = 100 * time.Millisecond
+
+// marked reports whether a mark says that the failed attempt had no effect: the zero policy
+// believes nothing else.
+func marked(err error) bool { return (*retry.Policy)(nil).Classify(err).NotApplied }
 
 // byNetHTTP reports whether an http.Transport itself makes the attempts, instead of a
 // protocol that was registered with it.
@@ -38,10 +66,13 @@ func (c *call) byNetHTTP() bool {
 	return ok && c.req.URL != nil && (c.req.URL.Scheme == "http" || c.req.URL.Scheme == "https")
 }
 
-// isForeign reports whether an unknown error of an http.Transport is not net/http's
-// own. Then it comes from a hook such as DialContext or Proxy, or from a connection
-// that the hook has made.
+// isForeign reports whether an unknown error is not net/http's own. Then it comes from a
+// hook such as DialContext or Proxy, from a connection that the hook has made, or from
+// another RoundTripper.
 func isForeign(err error) bool {
+	if e, ok := err.(*url.Error); ok && e != nil && e.Err != nil { //nolint:errorlint // of an http.Client in Do
+		err = e.Err
+	}
 	text, _ := errtree.Try(err.Error)
 	return !ownType(err) && !strings.HasPrefix(text, "net/http: ") && !strings.HasPrefix(text, "http: ")
 }

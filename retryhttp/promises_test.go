@@ -1,10 +1,12 @@
 package retryhttp_test
 
 import (
+	"context"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"net"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -125,6 +127,13 @@ func answering(code int, keysAndValues ...string) *countingBase {
 // failing fails, without a network.
 func failing(err error) *countingBase {
 	return &countingBase{RoundTripper: roundTripper(func(*http.Request) (*http.Response, error) { return nil, err })}
+}
+
+// undialed is a transport of net/http that cannot connect.
+func undialed(err error) *countingBase {
+	return &countingBase{RoundTripper: &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, err },
+	}}
 }
 
 // attemptsOfThree returns how many attempts a request gets out of three.

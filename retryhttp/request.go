@@ -3,6 +3,9 @@ package retryhttp
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
@@ -66,7 +69,7 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 		req = c.req.Clone(ctx)
 		req.Trailer = c.req.Trailer // the caller fills it in while the body is read
 	}
-	req.Body = body
+	req.Body = c.sent.body(body)
 	if !own {
 		return req, nil
 	}
@@ -82,8 +85,9 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	return req, nil
 }
 
-// sent watches whether anything of a request was written.
-type sent struct{ asked, got, wrote atomic.Bool }
+// sent watches whether anything of a request was written, and whether its body could be
+// read.
+type sent struct{ asked, got, wrote, broken atomic.Bool }
 
 // nothing reports whether it is certain that nothing the server could act on was
 // written. A transport that calls no hook proves nothing, unless it is net/http's, which
@@ -93,6 +97,43 @@ type sent struct{ asked, got, wrote atomic.Bool }
 // written them.
 func (s *sent) nothing(interrupted, tells bool) bool {
 	return s != nil && (tells || s.asked.Load()) && !s.wrote.Load() && (!interrupted || !s.got.Load())
+}
+
+// doubts reports whether err cannot prove that the server has not acted, whatever it says:
+// it may come from the request's body, or from a dial that hooks did not see as the only
+// step of the attempt. An answer of the server is neither.
+func (s *sent) doubts(err error) bool {
+	return s != nil && (s.broken.Load() || dialed(err))
+}
+
+// dialed reports whether a dial or a lookup has failed somewhere in the tree of err.
+func dialed(err error) bool {
+	var (
+		op     *net.OpError
+		lookup *net.DNSError
+	)
+	return errors.As(err, &op) || errors.As(err, &lookup)
+}
+
+// body returns a body that watches whether it can be read.
+func (s *sent) body(body io.ReadCloser) io.ReadCloser {
+	if s == nil || body == nil || body == http.NoBody {
+		return body
+	}
+	return watched{body, s}
+}
+
+type watched struct {
+	io.ReadCloser
+	by *sent
+}
+
+func (w watched) Read(p []byte) (int, error) {
+	n, err := w.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		w.by.broken.Store(true)
+	}
+	return n, err
 }
 
 func (s *sent) watch(ctx context.Context) context.Context {

@@ -30,8 +30,10 @@ var defaultPolicy = DefaultPolicy()
 //
 // A request is retried after any such failure if it is [Idempotent]. Other requests,
 // such as most POST requests, are retried only if the failed attempt certainly had no
-// effect: the server says so (429, 408, 421, 425, or 503 with a Retry-After), or
-// net/http/httptrace shows that nothing of the request was written. [Classify] and
+// effect: a mark or the server says so (429, 408, 421, 425, 503 with a Retry-After, an
+// HTTP/2 stream refused or beyond a GOAWAY), or net/http/httptrace shows that nothing of
+// the request was written. So a Base that calls no such hooks cannot prove that it did
+// not connect, and an error of the request's body proves nothing. [Classify] and
 // [ClassifyResponse] list the failures. An unknown error is Retryable if it came
 // before there was a connection (a custom DialContext failed), or if it is not
 // net/http's own and the request is Idempotent. Otherwise it is Final, unless the
@@ -46,7 +48,8 @@ var defaultPolicy = DefaultPolicy()
 // and its body unread; [Attempts] returns the number of attempts. A Transport
 // returns an error if there is no response, or if the request's context ended. It
 // is an [*retry.Error], unless it is Final. [http.Client] wraps errors in an
-// error that contains the URL, see [Redact].
+// error that contains the URL, see [Redact]. If its own Timeout has ended the
+// request, it keeps only the text: use the policy's Timeout, or a context.
 //
 // Classifier and Observer of the policy get the errors of Base, and
 // *[StatusError]. A Final response, such as a 404, is a success for Observer

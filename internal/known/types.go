@@ -152,9 +152,9 @@ func stream(err error) Fact {
 		return Unapplied("http2_refused")
 	case 0xb: // ENHANCE_YOUR_CALM
 		return Throttled("http2_calm")
-	case 0x2, 0x3, 0x8: // INTERNAL_ERROR, FLOW_CONTROL_ERROR, CANCEL
-		return Transient("http2_reset")
-	default:
+	case 0x1: // PROTOCOL_ERROR: it may be the client's opinion of the response
 		return Fact{}
+	default:
+		return Transient("http2_reset")
 	}
 }
