@@ -16,10 +16,8 @@ import (
 // fail ends an attempt that failed. resp is not nil if there was an answer all the same: a
 // redirect that the client refused to follow.
 func (c *call) fail(err error, resp *http.Response) {
+	c.expire()
 	v := c.Verdict(err)
-	if v.Category == "canceled" {
-		c.expire()
-	}
 	interrupted := c.TimedOut() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 	unsent := c.sent.nothing(interrupted, c.byNetHTTP())
 	if v == (retry.Verdict{}) { // unknown
