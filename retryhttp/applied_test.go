@@ -112,9 +112,7 @@ func post(t *testing.T, http2 bool, step string, errno syscall.Errno, wrap func(
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		return &failingConn{Conn: conn, http2: http2, step: step, errno: errno, handled: s.done}, err
 	}}
-	base.Protocols = new(http.Protocols)
-	base.Protocols.SetHTTP1(!http2)
-	base.Protocols.SetUnencryptedHTTP2(http2)
+	base.Protocols = protocols(http2)
 	t.Cleanup(base.CloseIdleConnections)
 	p := atOnce(3)
 	p.Observer = retry.ObserverFunc(func(_ context.Context, e retry.Event) { attempts = e.Attempt })
