@@ -58,7 +58,7 @@ type (
 	response      struct{ StatusCode int }
 	responseError struct{ Response *response }
 	embeddedError struct{ *response }
-	otherStatus   struct{ text string }
+	otherStatus   struct{}
 )
 
 func (*fieldError) Error() string    { return "field" }

@@ -233,7 +233,7 @@ func TestMarksProve(t *testing.T) {
 		}
 		return nil, retry.MarkRetryable(errors.New("the server undid it"))
 	})
-	_, err := client(t, base, atOnce(3)).Post(s.URL, "", strings.NewReader("pay!")) //nolint:bodyclose // there is none
+	_, err := client(t, base, atOnce(3)).Post(s.URL, "", strings.NewReader("pay!"))
 	require.Error(t, err)
 	assert.EqualValues(t, 3, s.handled.Load())
 }

@@ -169,7 +169,7 @@ func TestClientTimeout(t *testing.T) {
 	var all sync.WaitGroup
 	for range calls {
 		all.Go(func() {
-			_, err := c.Get(hung.URL) //nolint:bodyclose,noctx // there is none; the Timeout is the point
+			_, err := c.Get(hung.URL) //nolint:noctx // the Timeout is the point
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 		})
 	}
@@ -188,7 +188,7 @@ func TestCanceledPastADeadline(t *testing.T) {
 		base := roundTripper(func(*http.Request) (*http.Response, error) { return nil, context.Canceled })
 		ctx := untilContext{t.Context(), time.Now()}
 		req := request(t, http.MethodGet, "http://h", nil).WithContext(ctx)
-		_, err := (&retryhttp.Transport{Base: base}).RoundTrip(req) //nolint:bodyclose // there is none
+		_, err := (&retryhttp.Transport{Base: base}).RoundTrip(req)
 		assert.ErrorIs(t, err, context.Canceled)
 	})
 }

@@ -330,7 +330,7 @@ func TestB23_DeepDown(t *testing.T) {
 			assert.Equal(t, 3, attemptsOfThree(t, failing(err), http.MethodGet, "http://127.0.0.1"), "%v", err)
 		}
 		post := failing(test.err)
-		if _, ok := test.err.(*net.OpError); ok { //nolint:errorlint // of this table
+		if _, ok := test.err.(*net.OpError); ok {
 			assert.Equal(t, 1, attemptsOfThree(t, post, http.MethodPost, "http://127.0.0.1"), "nobody saw that it was not sent: %v", test.err)
 			post = undialed(test.err)
 		}
