@@ -284,7 +284,7 @@ func TestClassifyHTTP2Resets(t *testing.T) {
 		{"CANCEL", provoke.ResetEach(provoke.CancelStream), mayRetry("http2_reset")},
 		{"ENHANCE_YOUR_CALM", provoke.ResetEach(provoke.EnhanceYourCalm), mayLimit("http2_calm")},
 		{"HTTP_1_1_REQUIRED", provoke.ResetEach(provoke.HTTP11Required), canRetry("http2_refused")},
-		{"COMPRESSION_ERROR", provoke.ResetEach(provoke.CompressionError), abstains},
+		{"COMPRESSION_ERROR", provoke.ResetEach(provoke.CompressionError), mayRetry("http2_reset")},
 		{"INTERNAL_ERROR in the body", provoke.ResetEachBody(provoke.InternalError), mayRetry("http2_reset")},
 
 		// Before the header net/http would send the request again for a minute.

@@ -38,7 +38,8 @@ type Decision struct {
 	// left, or Limit - State.Pending if the failure is Pending.
 	Limit int
 
-	// Verdict is the verdict that the decision is based on.
+	// Verdict is the verdict that the decision is based on. It is zero if the error
+	// did not matter: the context or Policy.Timeout was over.
 	Verdict Verdict
 
 	// Stop says why there is no retry.
@@ -179,14 +180,14 @@ func (j *judgment) refuse(why StopReason) { j.retry, j.stop = false, why }
 // start sooner than room from now; sat.Max stands for no deadline.
 func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration) {
 	j.fact = j.fact.Normal()
+	if j.timeUp = j.timeUp || p.timeLeft(s, now) <= 0; j.timeUp {
+		j.fact = known.Fact{} // whatever the error says, it is too late
+	}
 	if !j.overridden && (len(p.Overrides) > 0 || j.fact.Class == known.Pending) {
 		p.judgeOverridden(j, s, now, room)
 		return
 	}
 	j.limit = p.limit()
-	if j.timeUp = j.timeUp || p.timeLeft(s, now) <= 0; j.timeUp {
-		j.fact.Flags &^= known.Progress // too late to restart the count
-	}
 	if s.normalize(); j.fact.Flags.Has(known.Progress) {
 		s.restart(now)
 	}

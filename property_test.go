@@ -154,6 +154,9 @@ func naiveDecide(p *retry.Policy, s retry.State, v retry.Verdict, now, deadline 
 	if v.Class == retry.Unknown && v.After > 0 && !v.Exact {
 		v.Class = retry.RateLimited
 	}
+	if p.Timeout > 0 && !s.First.IsZero() && now.Sub(s.First) >= p.Timeout {
+		v = retry.Verdict{} // it is too late
+	}
 	set, uncapped := naiveSettings(p, v)
 	longestHint := max(time.Minute, set.MaxDelay)
 	if p.MaxRetryAfter > 0 {
@@ -162,8 +165,7 @@ func naiveDecide(p *retry.Policy, s retry.State, v retry.Verdict, now, deadline 
 
 	// What it costs.
 	s.Failures, s.RateLimited, s.Pending = max(s.Failures, 0), max(s.RateLimited, 0), max(s.Pending, 0)
-	over := p.Timeout > 0 && !s.First.IsZero() && now.Sub(s.First) >= p.Timeout
-	if v.Progress = v.Progress && !over; v.Progress {
+	if v.Progress {
 		s.Failures, s.RateLimited, s.Pending, s.First = 0, 0, 0, now
 	}
 	retryNumber := s.Failures + 1

@@ -20,8 +20,9 @@ func (c *call) fail(err error, resp *http.Response) {
 	v := c.Verdict(err)
 	interrupted := c.TimedOut() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 	unsent := c.sent.nothing(interrupted, c.byNetHTTP())
-	if v == (retry.Verdict{}) { // unknown
+	if v == (retry.Verdict{}) { // unknown, or not asked because Policy.Timeout is over
 		switch {
+		case c.TimedOut():
 		case unsent:
 			v.Class, v.Category = retry.Retryable, "unsent"
 		case resp == nil && !c.NonIdempotent && isForeign(err):
