@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -102,7 +103,7 @@ func (w *writer) value(path []string, depth int) {
 			if kind == 0 {
 				key = fmt.Sprint([]string{"ä", "\\", "]}", "k"}[w.r.IntN(4)], i)
 			}
-			at := append(path[:len(path):len(path)], key)
+			at := append(slices.Clip(path), key)
 			w.note(at)
 			if kind == 0 {
 				fmt.Fprintf(&w.text, "%q", key)

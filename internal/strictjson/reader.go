@@ -167,10 +167,10 @@ func (r Reader) Whole(path string, v any) (int, bool) {
 	return 0, false
 }
 
-// Number returns a number that is neither NaN nor infinite.
+// Number returns a number that is neither NaN nor infinite, nor -0.
 func (r Reader) Number(path string, v any) (float64, bool) {
 	if f, err := strconv.ParseFloat(digits(v), 64); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
-		return f, true
+		return f + 0, true // -0 + 0 is 0
 	}
 	r.Add(path, Show(v), "must be a number")
 	return 0, false

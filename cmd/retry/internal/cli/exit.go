@@ -13,7 +13,7 @@ import (
 // env(1) and nohup(1).
 const (
 	exitFaults    = 1   // check has found faults
-	exitCondition = 123 // the command succeeded, and what --until asks for did not come
+	exitCondition = 123 // the command succeeded, and what --until or --until-fails asks for did not come
 	exitTimeout   = 124 // a time limit ended the last run
 	exitUsage     = 125 // retry itself failed: bad flags, a file that is no policy
 	exitCannotRun = 126 // the command was found and cannot be run
@@ -29,14 +29,17 @@ type exitCodeError struct {
 
 func (e *exitCodeError) Error() string { return e.message }
 
-// errCondition is the failure of an attempt whose command succeeded.
-var errCondition = errors.New("the command succeeded, but the condition of --until does not hold")
+// The failures of attempts whose command succeeded.
+var (
+	errCondition = errors.New("the command succeeded, but the condition of --until does not hold")
+	errSucceeds  = errors.New("the command succeeded, but --until-fails waits for it to fail")
+)
 
 // exitCode returns what the failure of a command is as an exit code.
 func exitCode(err error) int {
 	var exit *exec.ExitError
 	switch {
-	case errors.Is(err, errCondition):
+	case errors.Is(err, errCondition), errors.Is(err, errSucceeds):
 		return exitCondition
 	case errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,23 +26,46 @@ type policyFile struct {
 	where    func(path []string) (line, column int)
 }
 
+// standardInput is the name of the file that is read from there.
+const standardInput = "-"
+
 // readPolicies reads a file. If it is not valid, the error is an
 // [*retrypolicies.InvalidError] with all that is wrong with it.
 func readPolicies(name string) (*policyFile, error) {
+	f := &policyFile{}
+	if name == standardInput {
+		data, err := io.ReadAll(os.Stdin)
+		switch shown := shownName(name); {
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", shown, err)
+		case json.Valid(data):
+			return f, f.json(shown, data)
+		default:
+			return f, f.yaml(shown, data)
+		}
+	}
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	f := &policyFile{}
 	if filepath.Ext(name) == ".json" {
 		return f, f.json(name, data)
 	}
 	return f, f.yaml(name, data)
 }
 
+// shownName returns the name of a file for texts.
+func shownName(name string) string {
+	if name == standardInput {
+		return "stdin"
+	}
+	return name
+}
+
 // policyFromFile returns the policy of a file, or the one with a name.
 func policyFromFile(file, name string) (*retry.Policy, error) {
 	f, err := readPolicies(file)
+	file = shownName(file)
 	switch {
 	case err != nil:
 		return nil, err
@@ -56,6 +80,10 @@ func policyFromFile(file, name string) (*retry.Policy, error) {
 	p, err := f.policies.Get(name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if !f.named && p.Name == retrypolicies.Default {
+		unnamed := *p // the name is the place that readPolicies has put it in
+		unnamed.Name, p = "", &unnamed
 	}
 	return p, nil
 }
