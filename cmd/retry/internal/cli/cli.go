@@ -57,8 +57,11 @@ func Command() *cobra.Command {
   retry -p policies.yaml --policy-name upload -- rsync -a . host:backup`,
 		Args:          commandAfterDashes,
 		SilenceErrors: true,
-		SilenceUsage:  true,
-		RunE:          func(_ *cobra.Command, args []string) error { return r.main(args) },
+		// Of names that are likely to be mistyped.
+		SuggestionsMinimumDistance: 2,
+
+		SilenceUsage: true,
+		RunE:         func(_ *cobra.Command, args []string) error { return r.main(args) },
 	}
 	root.SetHelpTemplate(helpText)
 	root.Flags().SortFlags = false
@@ -119,7 +122,11 @@ func commandAfterDashes(c *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return errors.New("no command: write it after --, as in: retry -- true")
 	case dash != 0:
-		return fmt.Errorf("%q: write the command after --, as in: retry -- %s", args[0], args[0])
+		hint := ""
+		if names := c.SuggestionsFor(args[0]); len(names) > 0 {
+			hint = "; or did you mean: retry " + names[0]
+		}
+		return fmt.Errorf("%q: write the command after --, as in: retry -- %s%s", args[0], args[0], hint)
 	}
 	return nil
 }

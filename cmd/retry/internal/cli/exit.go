@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"os/exec"
 	"syscall"
 )
@@ -50,9 +49,17 @@ func exitCode(err error) int {
 		return exit.ExitCode()
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return exitNotFound
-	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.ENOEXEC):
+	case isStart(err):
 		return exitCannotRun
 	default:
 		return exitUsage
 	}
+}
+
+// isStart reports whether a command could not be started: it is a directory, or there is
+// no memory for it.
+func isStart(err error) bool {
+	var lookup *exec.Error
+	var start *fs.PathError
+	return errors.As(err, &lookup) || errors.As(err, &start) && start.Op == "fork/exec"
 }

@@ -182,6 +182,7 @@ func sortFaults(faults []retrypolicies.Fault) {
 // positions returns a function that says where a path leads in a document: to the
 // key, or as far as it goes.
 func positions(document *yaml.Node) func(path []string) (line, column int) {
+	keys := index{}
 	return func(path []string) (line, column int) {
 		n := document
 		if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
@@ -193,7 +194,7 @@ func positions(document *yaml.Node) func(path []string) (line, column int) {
 				n = n.Alias
 			}
 			var at *yaml.Node
-			if at, n = child(n, key); n == nil {
+			if at, n = keys.child(n, key); n == nil {
 				break
 			}
 			line, column = at.Line, at.Column
@@ -202,14 +203,22 @@ func positions(document *yaml.Node) func(path []string) (line, column int) {
 	}
 }
 
+// index has where in its content a mapping has a key, because a long file may have
+// something to be found at each of them.
+type index map[*yaml.Node]map[string]int
+
 // child returns a value of a node by its key or its index, and what stands for it.
-func child(n *yaml.Node, key string) (at, value *yaml.Node) {
+func (x index) child(n *yaml.Node, key string) (at, value *yaml.Node) {
 	switch n.Kind {
 	case yaml.MappingNode:
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == key {
-				return n.Content[i], n.Content[i+1]
+		if x[n] == nil {
+			x[n] = make(map[string]int, len(n.Content)/2)
+			for i := len(n.Content) - 2; i >= 0; i -= 2 { // the first of a repeated key stays
+				x[n][n.Content[i].Value] = i
 			}
+		}
+		if i, ok := x[n][key]; ok {
+			return n.Content[i], n.Content[i+1]
 		}
 	case yaml.SequenceNode:
 		if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(n.Content) {
