@@ -70,7 +70,7 @@ func (b builder) table(root any) table {
 // named adds the policies that inherit from base. It returns false if the value is none.
 func (b builder) named(t table, v any, base object) bool {
 	policies, ok := v.(object)
-	inherited := len(policies) * size(base)
+	inherited := int64(len(policies)) * int64(size(base))
 	switch path := []string{policiesKey}; {
 	case !ok:
 		b.faults.add(path, "policies: "+strictjson.Show(v)+": must be an object of policies by name")
