@@ -162,7 +162,7 @@ func TestInheritedByTooMany(t *testing.T) {
 		"retrypolicies: f.json:2:1: policies: 1002000 values are inherited from the default: must be at most 1000000 in all policies")
 }
 
-// TestLongFiles: 10 MB take less than a second on a machine that is idle, and a minute
+// TestLongFiles: 10 MB take less than a second on a machine that is idle, and five minutes
 // nowhere. Work in proportion to the square of the length would take hours.
 func TestLongFiles(t *testing.T) {
 	t.Parallel()
@@ -181,7 +181,7 @@ func TestLongFiles(t *testing.T) {
 				} else {
 					require.ErrorAs(t, err, &invalid)
 				}
-				assert.Less(t, time.Since(began), time.Minute)
+				assert.Less(t, time.Since(began), 5*time.Minute)
 			})
 		}
 	}
