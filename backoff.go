@@ -147,7 +147,7 @@ func (c Constant) String() string { return "constant " + c.Delay(1).String() }
 
 // Schedule lists the waits one by one; the last one repeats. A wait of 0
 // retries at once; a negative one means 2 seconds. An empty Schedule is
-// Exponential{}.
+// Exponential{}. [Policy.Validate] allows 1,000 waits.
 type Schedule []time.Duration
 
 // Delay returns the wait that is listed for retry.

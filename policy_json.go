@@ -69,8 +69,8 @@ func (p Policy) MarshalYAML() (any, error) { return p.object() }
 // Fields that are left out become their defaults. A field set to 0 is an error
 // if its default is another value, because 0 would mean the default. Unknown and
 // repeated keys, wrong types, and whatever [Policy.Validate] reports are errors
-// too. All errors are reported at once, each with its path and value. p is then
-// left as it was. Classifier, Budget, Observer, Clock and Rand are never
+// too. All errors are reported at once, each with its path and value, or the first
+// hundred of them. p is then left as it was. Classifier, Budget, Observer, Clock and Rand are never
 // touched.
 func (p *Policy) UnmarshalJSON(data []byte) error {
 	if string(bytes.TrimSpace(data)) == "null" {
@@ -219,38 +219,78 @@ func setJitter(o object, path string, j Jitter, f *strictjson.Faults) {
 	}
 }
 
-// policy returns the fields of the JSON form.
-func (r reader) policy(p *Policy) strictjson.Fields {
-	return strictjson.Fields{
-		"name":             r.Text(&p.Name),
-		"max_attempts":     r.attempts(&p.MaxAttempts, 0),
-		"max_retries":      r.attempts(&p.MaxAttempts, 1),
-		"max_elapsed":      r.Duration(&p.MaxElapsed),
-		"attempt_timeout":  r.Duration(&p.AttemptTimeout),
-		"timeout":          r.Duration(&p.Timeout),
-		"reset_after":      r.Duration(&p.ResetAfter),
-		"backoff":          r.backoff(&p.Backoff),
-		"max_delay":        r.Positive(&p.MaxDelay),
-		"jitter":           r.jitter(&p.Jitter),
-		"max_retry_after":  r.Positive(&p.MaxRetryAfter),
-		"free_rate_limits": r.Count(&p.FreeRateLimits),
-		"non_idempotent":   r.Flag(&p.NonIdempotent),
-		"overrides": func(path string, v any) {
-			for kind, v := range r.Entries(path, v) {
-				if p.Overrides == nil {
-					p.Overrides = map[string]Override{}
-				}
-				var o Override
-				r.Object(overridePath(kind), v, strictjson.Fields{
-					"max_attempts": r.attempts(&o.MaxAttempts, 0),
-					"max_retries":  r.attempts(&o.MaxAttempts, 1),
-					"backoff":      r.backoff(&o.Backoff),
-					"max_delay":    r.Positive(&o.MaxDelay),
-					"jitter":       r.jitter(&o.Jitter),
-				})
-				p.Overrides[kind] = o
+// policy returns the fields of the JSON form by their keys.
+func (r reader) policy(p *Policy) func(key string) strictjson.Field {
+	return func(key string) strictjson.Field {
+		switch key {
+		case "name":
+			return r.Text(&p.Name)
+		case "max_attempts":
+			return r.attempts(&p.MaxAttempts, 0)
+		case "max_retries":
+			return r.attempts(&p.MaxAttempts, 1)
+		case "max_elapsed":
+			return r.Duration(&p.MaxElapsed)
+		case "attempt_timeout":
+			return r.Duration(&p.AttemptTimeout)
+		case "timeout":
+			return r.Duration(&p.Timeout)
+		case "reset_after":
+			return r.Duration(&p.ResetAfter)
+		case "backoff":
+			return r.backoff(&p.Backoff)
+		case "max_delay":
+			return r.Positive(&p.MaxDelay)
+		case "jitter":
+			return r.jitter(&p.Jitter)
+		case "max_retry_after":
+			return r.Positive(&p.MaxRetryAfter)
+		case "free_rate_limits":
+			return r.Count(&p.FreeRateLimits)
+		case "non_idempotent":
+			return r.Flag(&p.NonIdempotent)
+		case "overrides":
+			return r.overrides(&p.Overrides)
+		default:
+			return nil
+		}
+	}
+}
+
+func (r reader) overrides(overrides *map[string]Override) strictjson.Field {
+	return func(path string, v any) {
+		for kind, v := range r.Entries(path, v) {
+			switch {
+			case *overrides == nil:
+				*overrides = map[string]Override{}
+			case len(*overrides) == mostOverrides:
+				r.Add(path, "more", fmt.Sprintf("must have at most %d", mostOverrides))
+				return
 			}
-		},
+			var o Override
+			r.Object(overridePath(kind), v, r.override(&o))
+			(*overrides)[kind] = o
+		}
+	}
+}
+
+// override returns the fields of an override by their keys.
+func (r reader) override(o *Override) func(key string) strictjson.Field {
+	return func(key string) strictjson.Field {
+		switch key {
+		case "max_attempts":
+			return r.attempts(&o.MaxAttempts, 0)
+		case "max_retries":
+			return r.attempts(&o.MaxAttempts, 1)
+		case "backoff":
+			return r.backoff(&o.Backoff)
+		case "max_delay":
+			return r.Positive(&o.MaxDelay)
+		case "jitter":
+			return r.jitter(&o.Jitter)
+		default:
+			return nil
+		}
 	}
 }
 
@@ -258,17 +298,17 @@ func (r reader) backoff(b *Backoff) strictjson.Field {
 	return r.OneOf("", strictjson.Fields{
 		"exponential": func(path string, v any) {
 			var e Exponential
-			r.Object(path, v, strictjson.Fields{"initial": r.Positive(&e.Initial), "multiplier": r.Multiplier(&e.Multiplier)})
+			r.Object(path, v, strictjson.Fields{"initial": r.Positive(&e.Initial), "multiplier": r.Multiplier(&e.Multiplier)}.Field)
 			*b = e
 		},
 		"linear": func(path string, v any) {
 			var l Linear
-			r.Object(path, v, strictjson.Fields{"initial": r.Positive(&l.Initial), "step": r.Positive(&l.Step)})
+			r.Object(path, v, strictjson.Fields{"initial": r.Positive(&l.Initial), "step": r.Positive(&l.Step)}.Field)
 			*b = l
 		},
 		"fibonacci": func(path string, v any) {
 			var f Fibonacci
-			r.Object(path, v, strictjson.Fields{"initial": r.Positive(&f.Initial)})
+			r.Object(path, v, strictjson.Fields{"initial": r.Positive(&f.Initial)}.Field)
 			*b = f
 		},
 		"constant": func(path string, v any) {
@@ -282,37 +322,39 @@ func (r reader) backoff(b *Backoff) strictjson.Field {
 				r.Add(path, strictjson.Show(v), "must be a list of durations")
 				return
 			}
-			s := make(Schedule, len(list))
-			for i, v := range list {
-				r.Duration(&s[i])(fmt.Sprintf("%s[%d]", path, i), v)
-			}
-			*b = s
+			*b = r.schedule(path, list)
 		},
 	})
 }
 
+// schedule reads waits. Too many are left to the check of the policy.
+func (r reader) schedule(path string, list []any) Schedule {
+	s := make(Schedule, len(list))
+	for i, v := range list[:min(len(list), mostWaits)] {
+		r.Duration(&s[i])(fmt.Sprintf("%s[%d]", path, i), v)
+	}
+	return s
+}
+
 func (r reader) jitter(j *Jitter) strictjson.Field {
-	other := r.OneOf(`"full", "equal", "none", or `, strictjson.Fields{
-		"proportional": func(path string, v any) {
-			if fraction, ok := r.Number(path, v); ok {
-				*j = Proportional(fraction)
-			}
-		},
-		"plus_minus": func(path string, v any) {
-			var d time.Duration
-			r.Duration(&d)(path, v)
-			*j = PlusMinus(d)
-		},
-	})
 	return func(path string, v any) {
 		name, _ := v.(string)
-		for mode, n := range jitterNames {
-			if n == name {
-				*j = JitterMode(mode)
-				return
-			}
+		if mode := slices.Index(jitterNames[:], name); mode >= 0 {
+			*j = JitterMode(mode)
+			return
 		}
-		other(path, v)
+		r.OneOf(`"full", "equal", "none", or `, strictjson.Fields{
+			"proportional": func(path string, v any) {
+				if fraction, ok := r.Number(path, v); ok {
+					*j = Proportional(fraction)
+				}
+			},
+			"plus_minus": func(path string, v any) {
+				var d time.Duration
+				r.Duration(&d)(path, v)
+				*j = PlusMinus(d)
+			},
+		})(path, v)
 	}
 }
 

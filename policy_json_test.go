@@ -733,6 +733,40 @@ func TestPolicyJSONFaults(t *testing.T) {
 	}
 }
 
+// TestPolicyJSONTooMuch: what a caller who is not trusted may send is bounded, and the
+// longest that is valid can be written and read again.
+func TestPolicyJSONTooMuch(t *testing.T) {
+	t.Parallel()
+	list := func(n int, item string) string { return strings.Repeat(item+", ", n-1) + item }
+	kinds := make([]string, 1001)
+	for i := range kinds {
+		kinds[i] = fmt.Sprintf(`"kind %d": {"max_attempts": 2}`, i)
+	}
+	for text, want := range map[string]string{
+		`{"backoff": {"schedule": [` + list(1001, `"1s"`) + `]}}`:        "backoff.schedule: 1001: must have at most 1000 waits",
+		`{"backoff": {"schedule": [` + list(500_000, `1`) + `]}}`:        "backoff.schedule: 500000: must have at most 1000 waits",
+		`{"overrides": {` + strings.Join(kinds, ",") + `}}`:              "overrides: more: must have at most 1000",
+		`{"x": [` + list(1_000_000, `1`) + `]}`:                          "must not have more than 1000000 values",
+		`{"backoff": {"schedule": [` + list(100_000, `"soon"`) + `]}}`:   `backoff.schedule[0]: "soon": must be a duration`,
+		`{"overrides": {"a": ` + strings.Repeat(" ", 1<<20) + `"long"}}`: `overrides.a: "long": must be an object`,
+	} {
+		var p retry.Policy
+		err := p.UnmarshalJSON([]byte(text))
+		require.ErrorContains(t, err, want)
+		assert.Less(t, len(err.Error()), 15_000)
+		assert.Equal(t, retry.Policy{}, p)
+	}
+	p := retry.Policy{Overrides: manyOverrides(1000), Backoff: make(retry.Schedule, 1000)}
+	text, err := json.Marshal(p)
+	require.NoError(t, err)
+	var again retry.Policy
+	require.NoError(t, json.Unmarshal(text, &again))
+	assert.Equal(t, p, again)
+	p.Backoff = make(retry.Schedule, 1001)
+	_, err = json.Marshal(p)
+	assert.ErrorContains(t, err, "backoff.schedule: 1001: must have at most 1000 waits", "it could not be read again")
+}
+
 // TestPolicyJSONFaultIsShort checks that a long value, pasted by mistake, does
 // not fill the log.
 func TestPolicyJSONFaultIsShort(t *testing.T) {

@@ -37,6 +37,13 @@ func (p *Policy) Validate() error {
 	return invalid(f)
 }
 
+// What a policy may have. A decision may look at all of it, and a policy may come from
+// outside.
+const (
+	mostOverrides = 1000
+	mostWaits     = 1000 // of a Schedule
+)
+
 func (p *Policy) check(f *strictjson.Faults) {
 	if p.MaxAttempts < 0 {
 		f.Add("max_attempts", p.MaxAttempts, "must be at least 1, or 0 for the default")
@@ -52,7 +59,11 @@ func (p *Policy) check(f *strictjson.Faults) {
 	}
 	checkBackoff(f, "backoff", p.Backoff, p.MaxDelay)
 	checkJitter(f, "jitter", p.Jitter)
-	for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
+	if len(p.Overrides) > mostOverrides {
+		f.Add("overrides", len(p.Overrides), fmt.Sprintf("must have at most %d", mostOverrides))
+	}
+	longestWait := written(p.Backoff)
+	for _, kind := range p.kinds() {
 		o, path := p.Overrides[kind], overridePath(kind)
 		switch {
 		case kind == "":
@@ -66,14 +77,22 @@ func (p *Policy) check(f *strictjson.Faults) {
 		f.NotNegative(path+".max_delay", o.MaxDelay)
 		limit := orDefault(o.MaxDelay, p.MaxDelay)
 		checkBackoff(f, path+".backoff", o.Backoff, limit)
-		if d := written(p.Backoff); o.Backoff == nil && o.MaxDelay > 0 && o.MaxDelay < d {
-			f.Add(path+".max_delay", o.MaxDelay, fmt.Sprintf("is below the %v of the backoff", d))
+		if o.Backoff == nil && o.MaxDelay > 0 && o.MaxDelay < longestWait {
+			f.Add(path+".max_delay", o.MaxDelay, fmt.Sprintf("is below the %v of the backoff", longestWait))
 		}
 		checkJitter(f, path+".jitter", o.Jitter)
 	}
 	if b, ok := p.Budget.(*Budget); ok {
 		b.check(f)
 	}
+}
+
+// kinds returns the keys of the overrides in their order, if there are not too many.
+func (p *Policy) kinds() []string {
+	if len(p.Overrides) > mostOverrides {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(p.Overrides))
 }
 
 func overridePath(kind string) string { return strictjson.Join("overrides", kind) }
@@ -101,8 +120,18 @@ func checkBackoff(f *strictjson.Faults, path string, b Backoff, maxDelay time.Du
 		f.NotNegative(path, time.Duration(b))
 		checkCap(f, path, time.Duration(b), maxDelay)
 	case Schedule:
-		for i, d := range b {
-			path := fmt.Sprintf("%s.schedule[%d]", path, i)
+		checkSchedule(f, path+".schedule", b, maxDelay)
+	}
+}
+
+func checkSchedule(f *strictjson.Faults, path string, s Schedule, maxDelay time.Duration) {
+	if len(s) > mostWaits {
+		f.Add(path, len(s), fmt.Sprintf("must have at most %d waits", mostWaits))
+		return
+	}
+	for i, d := range s {
+		if d < 0 || maxDelay > 0 && d > maxDelay { // a path is worth its time only then
+			path := fmt.Sprintf("%s[%d]", path, i)
 			f.NotNegative(path, d)
 			checkCap(f, path, d, maxDelay)
 		}
@@ -161,6 +190,10 @@ func (b *Budget) check(f *strictjson.Faults) {
 // Limits bounds policies that come from callers that are not trusted, such as
 // the policies of an API that takes one with every job. A zero field sets no
 // bound. MaxAttempts does not bound Pending attempts: bound them by Timeout.
+//
+// Two things need no field: [Policy.Validate] allows no policy more than 1,000 Overrides,
+// nor a Schedule of more than 1,000 waits. How much may be read at all is up to the reader
+// of the text, for example by [net/http.MaxBytesReader].
 type Limits struct {
 	MaxAttempts   int // of calls in all: free rate limits count
 	MaxDelay      time.Duration
@@ -179,7 +212,7 @@ func (l Limits) Check(p *Policy) error {
 	l.checkAttempts(&f, p)
 	l.checkDelay(&f, "max_delay", p.ceiling())
 	hint := p.maxRetryAfter()
-	for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
+	for _, kind := range p.kinds() {
 		q := *p
 		if q.apply(p.Overrides[kind]); q.ceiling() != p.ceiling() {
 			l.checkDelay(&f, overridePath(kind)+".max_delay", q.ceiling())
@@ -226,7 +259,7 @@ func (l Limits) checkAttempts(f *strictjson.Faults, p *Policy) {
 		}
 	}
 	check("max_attempts", p.limit())
-	for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
+	for _, kind := range p.kinds() {
 		if o := p.Overrides[kind]; o.MaxAttempts > 0 {
 			check(overridePath(kind)+".max_attempts", o.MaxAttempts)
 		}

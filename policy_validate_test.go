@@ -14,6 +14,14 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
+func manyOverrides(n int) map[string]retry.Override {
+	all := map[string]retry.Override{}
+	for i := range n {
+		all[strconv.Itoa(i)] = retry.Override{}
+	}
+	return all
+}
+
 // assertFaults compares everything that is reported, in its order.
 func assertFaults(t *testing.T, faults []string, err error) {
 	t.Helper()
@@ -99,6 +107,15 @@ func TestValidate(t *testing.T) {
 		{"constant above the cap", retry.Policy{Backoff: retry.Constant(2 * s), MaxDelay: s}, []string{
 			`backoff.constant: 2s: is above max_delay 1s`,
 		}},
+		{"a long schedule", retry.Policy{Backoff: make(retry.Schedule, 1000)}, nil},
+		{"a schedule that is too long", retry.Policy{Backoff: make(retry.Schedule, 1001)}, []string{
+			`backoff.schedule: 1001: must have at most 1000 waits`,
+		}},
+		{"an override's schedule that is too long", retry.Policy{Overrides: map[string]retry.Override{"timeout": {Backoff: make(retry.Schedule, 1_000_000)}}}, []string{
+			`overrides.timeout.backoff.schedule: 1000000: must have at most 1000 waits`,
+		}},
+		{"many overrides", retry.Policy{Overrides: manyOverrides(1000)}, nil},
+		{"too many overrides", retry.Policy{Overrides: manyOverrides(1001)}, []string{`overrides: 1001: must have at most 1000`}},
 		{"schedule above the cap", retry.Policy{Backoff: retry.Schedule{s, 3 * s}, MaxDelay: s}, []string{
 			`backoff.schedule[1]: 3s: is above max_delay 1s`,
 		}},

@@ -18,6 +18,13 @@ const (
 	policiesKey = "policies"
 )
 
+// mostInherited is how many values all policies of a file may inherit together. Without a
+// bound, a short file with many policies and a long default takes much time and memory.
+const mostInherited = 1_000_000
+
+// object is one level of a document.
+type object = strictjson.Object
+
 // builder makes the policies of one document, and notes what is wrong with it.
 type builder struct {
 	parts  map[string]Parts
@@ -25,70 +32,101 @@ type builder struct {
 }
 
 // table returns the policies of a document.
-func (b builder) table(root *node) table {
-	if root.members == nil {
-		b.faults.add(root, nil, strictjson.Show(root.plain())+": must be an object with the keys default and policies")
+func (b builder) table(root any) table {
+	document, ok := root.(object)
+	if !ok {
+		b.faults.add(nil, strictjson.Show(root)+": must be an object with the keys default and policies")
 		return nil
 	}
-	for _, key := range root.keys() {
+	for _, key := range slices.Sorted(maps.Keys(document)) {
+		if b.faults.more {
+			return nil
+		}
 		if key != defaultKey && key != policiesKey {
-			b.faults.add(root.members[key], []string{key}, strictjson.Join("", key)+": unknown key; must be default or policies")
+			b.faults.add([]string{key}, strictjson.Join("", key)+": unknown key; must be default or policies")
 		}
 	}
-	base := root.members[defaultKey]
-	if base == nil {
-		base = &node{members: map[string]*node{}}
+	base, ok := document[defaultKey]
+	if !ok {
+		base = object{}
 	}
 	t, sound := table{}, len(b.faults.list)
-	t[Default] = b.policy(Default, []string{defaultKey}, base)
+	t[Default] = b.policy(Default, []string{defaultKey}, base, nil)
 	if len(b.faults.list) > sound {
-		base = &node{} // so that its faults are not those of every other policy too
+		base = nil // so that its faults are not those of every other policy too
 	}
-	policies := root.members[policiesKey]
-	switch {
-	case policies == nil:
-	case policies.members == nil:
-		b.faults.add(policies, []string{policiesKey}, "policies: "+strictjson.Show(policies.plain())+": must be an object of policies by name")
+	inherited, _ := base.(object)
+	if policies, ok := document[policiesKey]; ok && !b.named(t, policies, inherited) {
 		return t
-	default:
-		b.named(t, policies, base)
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.parts)) {
 		if t[name] == nil {
-			b.faults.add(nil, []string{policiesKey, name}, fmt.Sprintf("policies: %q is missing; the program has parts for it", name))
+			b.faults.add([]string{policiesKey, name}, fmt.Sprintf("policies: %q is missing; the program has parts for it", name))
 		}
 	}
 	return t
 }
 
-// named adds the policies that inherit from base.
-func (b builder) named(t table, policies, base *node) {
-	for _, name := range policies.keys() {
-		n, path := policies.members[name], []string{policiesKey, name}
-		switch name {
-		case "":
-			b.faults.add(n, path, `policies: "": must not be the name of a policy`)
-		case Default:
-			b.faults.add(n, path, "policies.default: must stand beside policies, not among them")
+// named adds the policies that inherit from base. It returns false if the value is none.
+func (b builder) named(t table, v any, base object) bool {
+	policies, ok := v.(object)
+	inherited := int64(len(policies)) * int64(size(base))
+	switch path := []string{policiesKey}; {
+	case !ok:
+		b.faults.add(path, "policies: "+strictjson.Show(v)+": must be an object of policies by name")
+		return false
+	case inherited > mostInherited:
+		b.faults.add(path, fmt.Sprintf("policies: %d values are inherited from the default: must be at most %d in all policies",
+			inherited, mostInherited))
+		return false
+	}
+	for _, name := range slices.Sorted(maps.Keys(policies)) {
+		path := []string{policiesKey, name}
+		switch {
+		case b.faults.more:
+			return false
+		case name == "":
+			b.faults.add(path, `policies: "": must not be the name of a policy`)
+		case name == Default:
+			b.faults.add(path, "policies.default: must stand beside policies, not among them")
 		default:
-			t[name] = b.policy(name, path, n.inherit(base))
+			t[name] = b.policy(name, path, policies[name], base)
 		}
 	}
+	return true
 }
 
-// policy returns the policy of a node with its parts. path is where it stands.
-func (b builder) policy(name string, path []string, n *node) *retry.Policy {
+// size returns the number of values in a value.
+func size(v any) int {
+	n := 1
+	switch v := v.(type) {
+	case object:
+		for _, member := range v {
+			n += size(member)
+		}
+	case []any:
+		for _, item := range v {
+			n += size(item)
+		}
+	}
+	return n
+}
+
+// policy returns the policy that own defines together with base, with its parts. path is
+// where own stands.
+func (b builder) policy(name string, path []string, own any, base object) *retry.Policy {
 	p := &retry.Policy{}
 	prefix := ""
 	for _, key := range path {
 		prefix = strictjson.Join(prefix, key)
 	}
-	if n.members == nil {
-		b.faults.add(n, path, prefix+": "+strictjson.Show(n.plain())+": must be an object")
+	o, ok := own.(object)
+	if !ok {
+		b.faults.add(path, prefix+": "+strictjson.Show(own)+": must be an object")
 		return p
 	}
 	err := p.UnmarshalYAML(func(v any) error { // the hook takes what is decoded already
-		*v.(*any) = n.plain()
+		*v.(*any) = inherit(o, base)
 		return nil
 	})
 	if err == nil {
@@ -99,9 +137,11 @@ func (b builder) policy(name string, path []string, n *node) *retry.Policy {
 		b.parts[name].attach(p)
 		err = p.Validate() // with the parts
 	}
+	if err == nil {
+		return p
+	}
 	for _, fault := range each(err) {
-		at, where := n.find(fault.Error(), path)
-		b.faults.add(at, where, prefix+"."+fault.Error())
+		b.faults.add(find(own, fault.Error(), path), prefix+"."+fault.Error())
 	}
 	return p
 }
@@ -125,82 +165,82 @@ func (parts Parts) attach(p *retry.Policy) {
 	}
 }
 
-// inherit returns the policy n with what it does not set of base.
-func (n *node) inherit(base *node) *node {
-	if n.members == nil {
-		return n
-	}
-	merged := *n
-	merged.members = maps.Clone(n.members)
-	for key, member := range base.members {
-		own := n.members[key]
+// inherit returns the policy own with what it does not set of base.
+func inherit(own, base object) object {
+	merged := maps.Clone(own)
+	for key, member := range base {
+		v, set := own[key]
+		kinds, _ := v.(object)
+		baseKinds, _ := member.(object)
 		switch {
 		case key == "name": // each has its own
-		case key == "max_attempts" && n.members["max_retries"] != nil:
-		case key == "max_retries" && n.members["max_attempts"] != nil:
-		case own == nil:
-			merged.members[key] = member.at(n)
-		case key == "overrides" && own.members != nil && member.members != nil:
-			merged.members[key] = own.inheritKinds(member)
+		case key == "max_attempts" && has(own, "max_retries"):
+		case key == "max_retries" && has(own, "max_attempts"):
+		case !set:
+			merged[key] = member
+		case key == "overrides" && kinds != nil && baseKinds != nil:
+			all := maps.Clone(baseKinds)
+			maps.Copy(all, kinds)
+			merged[key] = all
 		}
 	}
-	return &merged
+	return merged
 }
 
-// inheritKinds returns the overrides n with those of base for other kinds.
-func (n *node) inheritKinds(base *node) *node {
-	merged := *n
-	merged.members = maps.Clone(n.members)
-	for kind, override := range base.members {
-		if n.members[kind] == nil {
-			merged.members[kind] = override.at(n)
-		}
-	}
-	return &merged
-}
-
-// at returns n as a value that stands where heir does, which inherits it: if the two
-// contradict each other, that is where to set something else.
-func (n *node) at(heir *node) *node {
-	return &node{value: n.plain(), line: heir.line, column: heir.column}
+func has(o object, key string) bool {
+	_, ok := o[key]
+	return ok
 }
 
 // each returns the faults that an error of a policy joins.
 func each(err error) []error {
 	var joined interface{ Unwrap() []error }
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &joined):
+	if errors.As(err, &joined) {
 		return joined.Unwrap()
-	default:
-		return []error{err}
 	}
+	return []error{err}
 }
 
 // find follows a path as [retry.Policy.Validate] writes it before its problem,
-// "backoff.schedule[2]: -1s: …", as far as it leads from n, which stands at path. It
+// "backoff.schedule[2]: -1s: …", as far as it leads from v, which stands at path. It
 // returns where it has led.
-func (n *node) find(text string, path []string) (*node, []string) {
-	for i, item := range n.items {
-		if rest, ok := strings.CutPrefix(text, fmt.Sprintf("[%d]", i)); ok {
-			return item.find(rest, with(path, strconv.Itoa(i)))
+func find(v any, text string, path []string) []string {
+	switch v := v.(type) {
+	case []any:
+		digits, rest, _ := strings.Cut(strings.TrimPrefix(text, "["), "]")
+		if i, err := strconv.Atoi(digits); err == nil && i >= 0 && i < len(v) {
+			return find(v[i], rest, with(path, digits))
 		}
-	}
-	text = strings.TrimPrefix(text, ".")
-	next, left := "", text
-	for key := range n.members {
+	case object:
+		text = strings.TrimPrefix(text, ".")
 		// A key may have a dot in it, and so begin like another one: the longest is
 		// meant.
-		rest, ok := strings.CutPrefix(text, strictjson.Join("", key))
-		if ok && len(rest) < len(left) && rest != "" && strings.Contains(".[:", rest[:1]) {
-			next, left = key, rest
+		for end := len(text) - 1; end > 0; end-- {
+			if strings.IndexByte(".[:", text[end]) < 0 {
+				continue
+			}
+			if key, ok := written(v, text[:end]); ok {
+				return find(v[key], text[end:], with(path, key))
+			}
 		}
 	}
-	if len(left) == len(text) {
-		return n, path
+	return path
+}
+
+// written returns the key of an object that a path has as text: shortened if it is long.
+func written(o object, text string) (key string, ok bool) {
+	if has(o, text) {
+		return text, true
 	}
-	return n.members[next].find(left, with(path, next))
+	if !strings.HasSuffix(text, "…") {
+		return "", false
+	}
+	for key := range o {
+		if len(key) >= len(text)-len("…") && strictjson.Join("", key) == text {
+			return key, true
+		}
+	}
+	return "", false
 }
 
 // with returns path with one more key.

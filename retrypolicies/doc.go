@@ -11,8 +11,8 @@
 //
 // The policies have the form of [retry.Policy.MarshalJSON], and each one inherits
 // from the default what it does not set itself. [Policies] loads such a file as a
-// whole: if anything is wrong with it, all faults are reported with line and column,
-// and the policies stay what they were.
+// whole: if anything is wrong with it, all faults are reported with line and column, or
+// the first hundred of them, and the policies stay what they were.
 //
 // What is no data, such as a budget or an observer, is attached in code to the name
 // of a policy, as [Parts], and is the same before and after a reload.

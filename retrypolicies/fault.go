@@ -1,23 +1,27 @@
 package retrypolicies
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/seed-5ff3c98e/retry/internal/strictjson"
 )
 
 // Fault is one thing that is wrong with a file.
 type Fault struct {
 	File string // its name; empty if it is not known
 
-	// Line and Column say where, from 1 on; columns count characters. They are 0
-	// where that is not known: in YAML, whose library knows, and for what is
-	// missing.
+	// Line and Column say where, from 1 on; columns count characters. For what is
+	// missing they say where it belongs. They are 0 where that is not known: in
+	// YAML, whose library knows.
 	Line, Column int
 
 	// Path leads to the value by keys and, in lists, indexes from 0 on:
-	// "policies", "payments", "backoff", "schedule", "2". A value that is inherited
-	// from the default has the path, the line and the column of the heir.
+	// "policies", "payments", "backoff", "schedule", "2". Of a value that is
+	// inherited from the default, it leads to the heir, as the line and the column
+	// do.
 	Path []string
 
 	// Problem names the value and says what is wrong with it.
@@ -38,8 +42,9 @@ func (f Fault) String() string {
 	}
 }
 
-// InvalidError is returned where a file has faults, and has all of them in their
-// order.
+// InvalidError is returned where a file has faults. It has all of them in their order.
+// Of more than 100 it has the first 100 that were found, and before them one more that
+// says so, without a place.
 type InvalidError struct {
 	Faults []Fault
 }
@@ -56,27 +61,55 @@ func (e *InvalidError) Error() string {
 // faults collects what is wrong with one file.
 type faults struct {
 	file string
+	data []byte // in which the faults stand; nil if that is not known
 	list []Fault
+	more bool // than strictjson.MostFaults
 }
 
-// add notes a fault at the node that path leads to.
-func (fs *faults) add(at *node, path []string, problem string) {
-	f := Fault{File: fs.file, Path: slices.Clone(path), Problem: problem}
-	if at != nil {
-		f.Line, f.Column = at.line, at.column
+// add notes a fault of the value that path leads to.
+func (fs *faults) add(path []string, problem string) {
+	if len(fs.list) == strictjson.MostFaults {
+		fs.more = true
+		return
 	}
-	fs.list = append(fs.list, f)
+	fs.list = append(fs.list, Fault{File: fs.file, Path: slices.Clone(path), Problem: problem})
 }
 
+// err returns the faults with their places.
 func (fs *faults) err() error {
 	if len(fs.list) == 0 {
 		return nil
 	}
+	if fs.data != nil {
+		fs.locate()
+	}
 	slices.SortStableFunc(fs.list, func(a, b Fault) int {
-		if a.Line != b.Line {
-			return a.Line - b.Line
-		}
-		return a.Column - b.Column
+		return cmp.Or(a.Line-b.Line, a.Column-b.Column)
 	})
+	if fs.more {
+		fs.list = slices.Insert(fs.list, 0, Fault{
+			File: fs.file, Problem: fmt.Sprintf("has more faults than these %d", strictjson.MostFaults),
+		})
+	}
 	return &InvalidError{fs.list}
+}
+
+func (fs *faults) locate() {
+	paths := make([][]string, len(fs.list))
+	for i, f := range fs.list {
+		paths[i] = f.Path
+	}
+	for i, place := range strictjson.Places(fs.data, paths) {
+		fs.list[i].Line, fs.list[i].Column = place.Line, place.Column
+	}
+}
+
+// unreadable returns the error of a text that is no JSON.
+func (fs *faults) unreadable(err *strictjson.Error) error {
+	f := Fault{File: fs.file, Problem: err.Error()}
+	if fs.data != nil {
+		place := strictjson.PlaceOf(fs.data, err.Offset)
+		f.Line, f.Column = place.Line, place.Column
+	}
+	return &InvalidError{[]Fault{f}}
 }

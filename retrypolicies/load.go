@@ -1,8 +1,12 @@
 package retrypolicies
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
+
+	"github.com/seed-5ff3c98e/retry/internal/strictjson"
 )
 
 // LoadFile is [Policies.Load] with the content of a file.
@@ -21,29 +25,20 @@ func (ps *Policies) LoadFile(name string) error {
 // The file has an object, "default", and an object of such objects, "policies",
 // which have the form of [retry.Policy.MarshalJSON]. Either may be left out. A
 // policy inherits every key that it does not have; the overrides are inherited kind
-// by kind, and the name is not: it is the key of the policy unless it has one.
+// by kind, and the name is not: it is the key of the policy unless it has one. The file
+// may have a million values, and so many may be inherited in all.
 func (ps *Policies) Load(name string, data []byte) error {
-	fs := faults{file: name}
-	if root := decodeJSON(data, &fs); root != nil {
-		return ps.exchange(root, &fs)
-	}
-	return fs.err()
+	return ps.load(data, &faults{file: name, data: data})
 }
 
 // UnmarshalJSON is [Policies.Load] for policies that are part of a larger document.
 // Because it sees nothing of the rest, its faults have a path and no line. null
 // changes nothing.
 func (ps *Policies) UnmarshalJSON(data []byte) error {
-	var fs faults
-	root := decodeJSON(data, &fs)
-	if root == nil {
-		return fs.err()
-	}
-	if root.plain() == nil {
+	if string(bytes.TrimSpace(data)) == "null" {
 		return nil // by convention
 	}
-	root.forget()
-	return ps.exchange(root, &fs)
+	return ps.load(data, &faults{})
 }
 
 // UnmarshalYAML is [Policies.Load] for YAML, from any library that honors the method.
@@ -53,22 +48,50 @@ func (ps *Policies) UnmarshalYAML(unmarshal func(any) error) error {
 	if err := unmarshal(&v); err != nil {
 		return err
 	}
-	return ps.exchange(nodeOf(v), new(faults))
+	return ps.exchange(plain(v), &faults{})
 }
 
-// forget drops the positions.
-func (n *node) forget() {
-	n.line, n.column = 0, 0
-	for _, member := range n.members {
-		member.forget()
+// plain returns what a YAML library has decoded as JSON libraries return it.
+func plain(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		o := make(object, len(v))
+		for key, member := range v {
+			o[key] = plain(member)
+		}
+		return o
+	case map[any]any: // yaml.v2, and keys that are no strings
+		o := make(object, len(v))
+		for key, member := range v {
+			o[fmt.Sprint(key)] = plain(member)
+		}
+		return o
+	case []any:
+		list := make([]any, len(v))
+		for i, item := range v {
+			list[i] = plain(item)
+		}
+		return list
+	default:
+		return v
 	}
-	for _, item := range n.items {
-		item.forget()
+}
+
+// load makes the policies of a JSON document the current ones.
+func (ps *Policies) load(data []byte, fs *faults) error {
+	var repeated strictjson.Faults
+	root, err := strictjson.Decode(data, &repeated)
+	if broken := (*strictjson.Error)(nil); errors.As(err, &broken) {
+		return fs.unreadable(broken)
 	}
+	for _, fault := range repeated {
+		fs.add(find(root, fault.Error(), nil), fault.Error())
+	}
+	return ps.exchange(root, fs)
 }
 
 // exchange makes the policies of a document the current ones if it has no faults.
-func (ps *Policies) exchange(root *node, fs *faults) error {
+func (ps *Policies) exchange(root any, fs *faults) error {
 	t := builder{ps.Parts, fs}.table(root)
 	if err := fs.err(); err != nil {
 		return err

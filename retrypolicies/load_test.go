@@ -3,8 +3,10 @@ package retrypolicies_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
@@ -61,7 +63,7 @@ func TestFaults(t *testing.T) {
 			`f.json:8:9: policies.a.backoff.schedule[2]: -1s: must not be negative`,
 			`f.json:10:7: policies.a.overrides: final: final errors are not retried`,
 			`f.json:10:49: policies.a.overrides.http_503.x.max_attempts: 0: must be at least 1; leave it out for the default`,
-			`f.json:12:28: policies.b.timeout: repeated key`,
+			`f.json:12:28: policies.b.timeout: "1s": repeated key`,
 		}},
 		{"characters, not bytes", `{"policies": {"größe": {}, "x": 1}}`, []string{`f.json:1:28: policies.x: 1: must be an object`}},
 		{"contradicts the default", `{
@@ -78,8 +80,7 @@ func TestFaults(t *testing.T) {
 			`f.json:1:14: default.` + long[:60] + `…: 1: unknown key`,
 		}},
 		{"too deep", `{"default": {"a": ` + strings.Repeat("[", 30) + strings.Repeat("]", 30) + `}}`, []string{
-			`f.json:1:14: default.a: [[[[[[[[[[[[[[[[[[[null]]]]]]]]]]]]]]]]]]]: unknown key`,
-			`f.json:1:38: default.a` + strings.Repeat(".0", 19) + `: must not be deeper than 20 levels`,
+			`f.json:1:14: default.a: [[[[[[[[[[[[[[[[[[["…"]]]]]]]]]]]]]]]]]]]: unknown key`,
 		}},
 	}
 	for _, tt := range tests {
@@ -108,8 +109,82 @@ func TestFaultOfAFileWithoutANameOfParts(t *testing.T) {
 	}}
 	err := ps.Load("f.json", []byte("{\"policies\":\n {\"search\": {}}}"))
 	assert.EqualError(t, err, "retrypolicies: "+
-		"f.json: policies: \"payments\" is missing; the program has parts for it\n"+
+		"f.json:1:2: policies: \"payments\" is missing; the program has parts for it\n"+
 		"f.json:2:3: policies.search.budget.ratio: 2: must be a fraction from 0 to 1")
+}
+
+// TestManyFaults: of thousands, the first hundred that were found are enough.
+func TestManyFaults(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, text, first string }{
+		{"unknown keys", "{" + members(5000, `"a%d": 1`) + "}", "f.json:1:2: a0: unknown key; must be default or policies"},
+		{"in the default", `{"default": {` + members(5000, `"a%d": 1`) + "}}", "f.json:1:14: default.a0: 1: unknown key"},
+		{"policies", `{"policies": {` + members(5000, `"a%d": {"x": 1, "max_attempts": 0}`) + "}}", "f.json:1:22: policies.a0.x: 1: unknown key"},
+		{"repeated keys", `{"default": {` + strings.Repeat(`"name": "a", `, 5000) + `"name": "b"}}`, `f.json:1:65014: default.name: "a": repeated key`},
+		{"waits", `{"default": {"backoff": {"schedule": [` + strings.Repeat(`"soon", `, 900) + `1]}}}`, `f.json:1:39: default.backoff.schedule[0]: "soon": must be a duration`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var invalid *retrypolicies.InvalidError
+			require.ErrorAs(t, new(retrypolicies.Policies).Load("f.json", []byte(tt.text)), &invalid)
+			require.Len(t, invalid.Faults, 101)
+			assert.Equal(t, "f.json: has more faults than these 100", invalid.Faults[0].String())
+			assert.Contains(t, invalid.Faults[1].String(), tt.first)
+			for _, fault := range invalid.Faults[1:] {
+				assert.NotContains(t, fault.Problem, "and more")
+			}
+		})
+	}
+	err := new(retrypolicies.Policies).Load("f.json", []byte("{"+members(100, `"a%d": 1`)+"}"))
+	assert.NotContains(t, err.Error(), "more", "a hundred are all")
+}
+
+// members returns the members of an object, one in a line.
+func members(n int, format string) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(format, i)
+	}
+	return strings.Join(list, ",\n")
+}
+
+// TestInheritedByTooMany: a short file does not make much work.
+func TestInheritedByTooMany(t *testing.T) {
+	t.Parallel()
+	waits := strings.Repeat("1,", 998) + "1"
+	file := func(policies int) []byte {
+		return []byte(`{"default": {"backoff": {"schedule": [` + waits + `]}},` + "\n" + `"policies": {` + members(policies, `"a%d": {}`) + "}}")
+	}
+	var ps retrypolicies.Policies
+	require.NoError(t, ps.Load("f.json", file(900)))
+	require.EqualError(t, ps.Load("f.json", file(1000)),
+		"retrypolicies: f.json:2:1: policies: 1002000 values are inherited from the default: must be at most 1000000 in all policies")
+}
+
+// TestLongFiles: 10 MB take less than a second on a machine that is idle, and five minutes
+// nowhere. Work in proportion to the square of the length would take hours.
+func TestLongFiles(t *testing.T) {
+	t.Parallel()
+	name := `"name": "` + strings.Repeat("x", 400) + `"`
+	for what, format := range map[string]string{
+		"valid": `"a%d": {"max_attempts": 3, ` + name + `}`, "faults": `"a%d": {"max_attempts": -1, ` + name + `}`,
+	} {
+		lines := `{"policies": {` + members(10<<20/(len(format)+4), format) + "}}"
+		for how, text := range map[string]string{"many lines": lines, "one line": strings.ReplaceAll(lines, "\n", " ")} {
+			t.Run(what+" in "+how, func(t *testing.T) {
+				t.Parallel()
+				began := time.Now()
+				var invalid *retrypolicies.InvalidError
+				if err := new(retrypolicies.Policies).Load("f.json", []byte(text)); what == "valid" {
+					require.NoError(t, err)
+				} else {
+					require.ErrorAs(t, err, &invalid)
+				}
+				assert.Less(t, time.Since(began), 5*time.Minute)
+			})
+		}
+	}
 }
 
 func TestFaultFields(t *testing.T) {

@@ -20,8 +20,9 @@ import (
 // wait for itself.
 //
 // A task that is handed back has ended for this pool, with an error that is
-// [ErrClosed]. [Pool.Resume] continues it from its [Task.State], also in another
-// process. An attempt that fails after Close has canceled its context does not count,
+// [ErrClosed]. [Pool.ResumeTask] continues it in another pool. To continue it in another
+// process, store its [Task.State] with the name of the task, in OnEnd, which has the
+// context of the task; [Pool.Resume] takes both. An attempt that fails after Close has canceled its context does not count,
 // whatever its error, unless it panics, the error is marked as Final, or the policy is
 // NonIdempotent.
 //
@@ -88,7 +89,12 @@ func (p *Pool) takeBack(tasks []*Task) []*Task {
 func (p *Pool) handBack(t *Task) {
 	p.unwatch(t)
 	p.vacate(t)
-	t.phase, t.err, t.fn = ended, t.closedError(), nil
+	t.phase = ended
+	if t.err == nil {
+		t.err = ErrClosed
+	} else {
+		t.err = &closedError{t.err}
+	}
 }
 
 func (p *Pool) reportAll(tasks []*Task) {

@@ -17,6 +17,7 @@
 // the other waiting; see [Pool].
 //
 // A [retry.Policy] decides, as in its Execute. A program that ends before all its
-// tasks does not call Wait: [Pool.Close] then returns the unfinished tasks with their
-// states, and [Pool.Resume] continues them.
+// tasks does not call Wait: [Pool.Close] then returns the unfinished tasks. Another pool
+// continues them with [Pool.ResumeTask], and another process with their states and
+// [Pool.Resume].
 package retrypool

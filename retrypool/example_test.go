@@ -116,44 +116,78 @@ func ExamplePool_progress() {
 	// 1 failed
 }
 
-func ExamplePool_Close() {
+// A pool continues what another one has left, in the same process.
+func ExamplePool_ResumeTask() {
 	ctx := context.Background()
+	policy := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(100 * time.Millisecond)}
+	pool := &retrypool.Pool{Policy: policy}
+	attempt := make(chan int, 2)
+	_, err := pool.Submit(ctx, func(context.Context) error {
+		attempt <- 1
+		return errors.New("connection refused")
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	<-attempt
+	left, err := pool.Close(ctx)
+	if err != nil {
+		fmt.Println("not all was begun:", err)
+	}
+
+	pool = &retrypool.Pool{Policy: policy, Workers: 8}
+	for _, task := range left {
+		task, err := pool.ResumeTask(task)
+		if err != nil {
+			fmt.Println(err)
+		}
+		fmt.Println(task.Wait(ctx))
+	}
+	// Output: failed after 2 attempts: connection refused
+}
+
+// A program stores the tasks that it has not finished, and another process continues
+// them. The context of a task has its name, which OnEnd stores with the state.
+func ExamplePool_Close() {
 	policy := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(100 * time.Millisecond)}
 	attempt := make(chan int, 2)
 	upload := func(context.Context) error {
 		attempt <- 1
 		return errors.New("connection refused")
 	}
-
-	pool := &retrypool.Pool{Policy: policy}
-	jobs := map[*retrypool.Task]string{} // names of the tasks
-	task, err := pool.Submit(ctx, upload)
-	if err != nil {
-		fmt.Println(err)
-	}
-	jobs[task] = "upload"
-	<-attempt // the program ends after the first one
-
+	type name struct{} // the key under which the context of a task has its name
 	type row struct {
 		Job   string
 		State retry.State
 		At    time.Time
 	}
-	left, err := pool.Close(ctx)
-	if err != nil {
-		fmt.Println("not all was begun:", err)
-	}
+
+	var mu sync.Mutex
 	var stored [][]byte
-	for _, task := range left {
-		state, at := task.State()
-		data, err := json.Marshal(row{jobs[task], state, at})
+	pool := &retrypool.Pool{Policy: policy, OnEnd: func(ctx context.Context, t *retrypool.Task) {
+		if !errors.Is(t.Err(), retrypool.ErrClosed) {
+			return
+		}
+		state, at := t.State()
+		data, err := json.Marshal(row{ctx.Value(name{}).(string), state, at})
 		if err != nil {
 			fmt.Println(err)
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		stored = append(stored, data)
+	}}
+	ctx := context.Background()
+	_, err := pool.Submit(context.WithValue(ctx, name{}, "upload"), upload)
+	if err != nil {
+		fmt.Println(err)
+	}
+	<-attempt // the program ends after the first one
+	if _, err := pool.Close(ctx); err != nil {
+		fmt.Println("not all was begun:", err)
 	}
 
-	// The next pool continues.
+	// The next process continues.
 	pool = &retrypool.Pool{Policy: policy}
 	for _, data := range stored {
 		var r row

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"os/exec"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrypool"
+	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 func explode(context.Context) error { panic("ouch") }
@@ -108,6 +111,10 @@ func TestCallbacksThatFail(t *testing.T) {
 			{"gave up", observer(retry.GaveUp), fails},
 			{"succeeded", observer(retry.Succeeded), succeeds},
 			{"backoff", retry.Policy{Backoff: badBackoff(failing)}, fails},
+			{"jitter", retry.Policy{Jitter: badJitter(failing)}, fails},
+			{"rand", retry.Policy{Rand: badRand(failing)}, fails},
+			{"budget", retry.Policy{Budget: badBudget(failing)}, fails},
+			{"budget of a success", retry.Policy{Budget: badBudget(failing)}, succeeds},
 		}
 		for _, tt := range tests {
 			t.Run(tt.name+": "+want, func(t *testing.T) {
@@ -150,6 +157,42 @@ func TestCallbacksThatFail(t *testing.T) {
 type badBackoff func()
 
 func (b badBackoff) Delay(int) time.Duration { b(); return 0 }
+
+type badJitter func()
+
+func (b badJitter) Apply(_, _ time.Duration, _ uint64) time.Duration { b(); return 0 }
+
+type badRand func()
+
+func (b badRand) Uint64() uint64 { b(); return 0 }
+
+type badBudget func()
+
+func (b badBudget) Deposit(time.Time) { b() }
+
+func (b badBudget) TryWithdraw(time.Time) bool { b(); return true }
+
+type badClock struct{ retrytest.Clock }
+
+func (*badClock) After(time.Duration) <-chan time.Time { panic("no clock") }
+
+func (*badClock) SleepContext(context.Context, time.Duration) error { panic("no clock") }
+
+// A panic of the Clock is not recovered: without one, tasks would wait for ever.
+func TestPanicOfTheClock(t *testing.T) {
+	t.Parallel()
+	const inside = "TEST_PANIC_OF_THE_CLOCK"
+	if os.Getenv(inside) != "" {
+		pool := &retrypool.Pool{Policy: &retry.Policy{Clock: &badClock{}}}
+		_ = submit(t.Context(), t, pool, fails).Wait(t.Context())
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPanicOfTheClock$", "-test.timeout=1m")
+	cmd.Env = append(os.Environ(), inside+"=1")
+	output, err := cmd.CombinedOutput()
+	require.Error(t, err)
+	assert.Contains(t, string(output), "panic: no clock")
+}
 
 // OnEnd must not end its goroutine, but if it does, no caller waits forever.
 func TestGoexitInOnEnd(t *testing.T) {

@@ -70,13 +70,18 @@ type Pool struct {
 	// that was due in time is made even if the workers were busy then. If Timeout is
 	// over by that time, the context of the attempt ends at once. The Observer is
 	// told about tasks at the same time, by several goroutines.
+	//
+	// A panic of the Classifier, Backoff, Jitter, Rand, Budget or Observer ends the
+	// task for which it was called, with a [*PanicError]. A panic of the Clock is not
+	// recovered, because no task can go on without it: it ends the program.
 	Policy *retry.Policy
 
 	// OnEnd, if not nil, is called at the end of every task, with the context
 	// that was given to Submit: a value in that context can identify the task. It
 	// is called once for each task, before [Task.Done] is closed, by several
-	// goroutines at the same time. It must neither block nor panic, and must call
-	// neither Wait nor Close, which wait for it.
+	// goroutines at the same time. It must not block, and must call neither Wait nor
+	// Close, which wait for it. If it panics, the panic is an error of its task, as a
+	// [*PanicError] in [Task.Err], and the pool goes on.
 	OnEnd func(ctx context.Context, t *Task)
 
 	once  sync.Once
@@ -139,11 +144,12 @@ func (p *Pool) TrySubmit(ctx context.Context, fn func(context.Context) error) (*
 	}
 }
 
-// Resume continues a task that has failed before, in another pool or another
-// process: s and at come from the [Task] that Close handed back, or from
-// [retry.Policy.Next]. The task waits until at without a place in the queue. If
-// the policy allows no further attempt, as after a crash in the last one, Resume
-// returns the error to end the task with; see [retry.Policy.Exhausted].
+// Resume continues a task that has failed before, also in another process: s and at
+// come from [Task.State] or from [retry.Policy.Next]. The task waits until at without a
+// place in the queue. If the policy allows no further attempt, as after a crash in the
+// last one, Resume returns the error to end the task with; see
+// [retry.Policy.Exhausted]. For a task that is still in memory, [Pool.ResumeTask] is
+// shorter.
 //
 //nolint:contextcheck // tasks run under their own
 func (p *Pool) Resume(
@@ -153,18 +159,10 @@ func (p *Pool) Resume(
 	if err != nil {
 		return nil, err
 	}
-	t.state, t.started = s, true
-	now := p.Policy.Now()
-	if d, exhausted := p.Policy.Exhausted(s, now); exhausted {
-		return nil, d.Err
+	t.state = s
+	if err := p.readmit(t, at, p.Policy.Now()); err != nil {
+		return nil, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return nil, ErrClosed
-	}
-	p.admit(t)
-	p.postpone(t, now, at.Sub(now))
 	return t, nil
 }
 

@@ -184,8 +184,13 @@ func (s *stress) replace(t *testing.T, r *rand.Rand) {
 				s.handed++
 				j := s.jobs[task]
 				s.mu.Unlock()
-				state, at := task.State()
-				_, err := next.Resume(s.context(r, j), state, at, j.fn)
+				var err error
+				if r.IntN(2) == 0 {
+					_, err = next.ResumeTask(task)
+				} else {
+					state, at := task.State()
+					_, err = next.Resume(s.context(r, j), state, at, j.fn)
+				}
 				if err == nil {
 					s.submitted.Add(1)
 				} else if assert.ErrorIs(t, err, context.Canceled) { // by another goroutine

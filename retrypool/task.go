@@ -61,7 +61,8 @@ func (t *Task) Done() <-chan struct{} {
 
 // Err returns how the task has ended: nil after a success, the error of fn as it
 // is if that is Final, a [*PanicError], an [*retry.Error], or an error that is
-// [ErrClosed] if Close has handed the task back. It is nil before the end, too.
+// [ErrClosed] if Close has handed the task back. If OnEnd panicked, the error is also a
+// [*PanicError], even after a success. It is nil before the end, too.
 func (t *Task) Err() error {
 	t.pool.mu.Lock()
 	defer t.pool.mu.Unlock()
@@ -98,7 +99,7 @@ func (t *Task) Attempts() int {
 }
 
 // State returns the state of the task, and when it is due. [Pool.Resume] takes
-// both. The time is zero if the task did not wait.
+// both, also in another process. The time is zero if the task did not wait.
 func (t *Task) State() (retry.State, time.Time) {
 	t.pool.mu.Lock()
 	defer t.pool.mu.Unlock()
@@ -121,24 +122,32 @@ func (t *Task) attempts() int {
 	return n
 }
 
-// closedError is the error of a task that was handed back.
-func (t *Task) closedError() error {
-	if t.err == nil {
-		return ErrClosed
-	}
-	return fmt.Errorf("%w; the last failure: %w", ErrClosed, t.err)
+// closedError is the error of a task that was handed back after a failure.
+type closedError struct{ last error }
+
+func (e *closedError) Error() string {
+	return fmt.Sprintf("%v; the last failure: %v", ErrClosed, e.last)
 }
 
-// PanicError is the error of a task that panicked, or whose Classifier or Observer
-// did. It is Final, unless the policy's Classifier or a mark on the Value says
-// otherwise.
+func (e *closedError) Unwrap() []error { return []error{ErrClosed, e.last} }
+
+// PanicError is the error of a task that panicked, or for which a function of the
+// policy or OnEnd did. It is Final, unless the policy's Classifier or a mark on the
+// Value says otherwise.
 type PanicError struct {
 	Value any    // the argument of panic
 	Stack []byte // of the goroutine, as [runtime/debug.Stack] returns it
+
+	inOnEnd bool
 }
 
 // Error returns the form "retrypool: task panicked: index out of range".
-func (e *PanicError) Error() string { return fmt.Sprintf("retrypool: task panicked: %v", e.Value) }
+func (e *PanicError) Error() string {
+	if e.inOnEnd {
+		return fmt.Sprintf("retrypool: OnEnd panicked: %v", e.Value)
+	}
+	return fmt.Sprintf("retrypool: task panicked: %v", e.Value)
+}
 
 // Unwrap returns the value of the panic if it is an error.
 func (e *PanicError) Unwrap() error {

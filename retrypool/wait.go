@@ -21,7 +21,7 @@ func (p *Pool) again(t *Task, call *retry.Call, delay time.Duration) {
 		return
 	}
 	if delay > 0 {
-		t.at = now.Add(delay)
+		t.at, t.delay = now.Add(delay), delay
 	}
 	p.handBack(t)
 	p.left = append(p.left, t)

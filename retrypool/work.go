@@ -3,6 +3,7 @@ package retrypool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"runtime/debug"
 
@@ -119,7 +120,7 @@ func (p *Pool) attempt(t *Task) {
 	err := errGoexit
 	defer func() { // also in runtime.Goexit
 		if r := recover(); r != nil {
-			err = &PanicError{r, debug.Stack()}
+			err = &PanicError{Value: r, Stack: debug.Stack()}
 		}
 		p.settle(t, &call, err, done.Is(ctx) && !done.Is(t.ctx))
 	}()
@@ -201,7 +202,7 @@ func (p *Pool) guard(t *Task, fn func()) (ok bool) {
 	err := errGoexit
 	defer func() {
 		if r := recover(); r != nil {
-			err = &PanicError{r, debug.Stack()}
+			err = &PanicError{Value: r, Stack: debug.Stack()}
 		}
 		if !ok {
 			p.end(t, nil, err)
@@ -226,8 +227,12 @@ func (p *Pool) end(t *Task, call *retry.Call, err error) {
 // report calls OnEnd and wakes the goroutines that wait for the end of a task.
 func (p *Pool) report(t *Task) {
 	defer func() { // whatever OnEnd does
+		r := recover()
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		if r != nil {
+			t.err = alsoPanicked(t.err, &PanicError{Value: r, Stack: debug.Stack(), inOnEnd: true})
+		}
 		t.phase = reported
 		if t.done != nil {
 			close(t.done)
@@ -237,4 +242,12 @@ func (p *Pool) report(t *Task) {
 	if p.OnEnd != nil {
 		p.OnEnd(t.ctx, t)
 	}
+}
+
+// alsoPanicked returns the error of a task whose OnEnd panicked.
+func alsoPanicked(err error, e *PanicError) error {
+	if err == nil {
+		return e
+	}
+	return fmt.Errorf("%w; %w", err, e)
 }

@@ -1,67 +1,123 @@
 package strictjson
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
-// Decode decodes like [json.Unmarshal] into an any, but notes repeated keys
-// and keeps numbers as they are written.
-func Decode(data []byte, f *Faults) (any, error) {
-	// The document must be complete and not too deep before it is decoded.
-	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil {
-		return nil, err
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	return value(d, "", 0, f)
+const (
+	deepest    = 20        // levels; far beyond any configuration
+	mostValues = 1_000_000 // in a document; keeps the memory small in proportion to its length
+)
+
+// Error says why a text cannot be decoded.
+type Error struct {
+	Offset int // of the character that is wrong, or the end
+	Err    error
 }
 
-func value(d *json.Decoder, path string, depth int, f *Faults) (any, error) {
-	const deepest = 20 // far beyond any configuration
-	if depth > deepest {
-		var rest json.RawMessage
-		err := d.Decode(&rest)
-		return rest, err
-	}
-	token, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch token {
-	case json.Delim('{'):
-		o := Object{}
-		for d.More() {
-			key, err := d.Token()
-			if err != nil {
-				return nil, err
-			}
-			name := key.(string)
-			at := Join(path, name)
-			v, err := value(d, at, depth+1, f)
-			if err != nil {
-				return nil, err
-			}
-			if _, twice := o[name]; twice {
-				f.Add(at, Show(v), "repeated key")
-			}
-			o[name] = v
+// Error returns what is wrong, without the offset.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause, such as a [*json.SyntaxError].
+func (e *Error) Unwrap() error { return e.Err }
+
+// Decode decodes like [json.Unmarshal] into an any, but notes repeated keys, and keeps
+// numbers as they are written. It goes over the text twice, however long its lines are
+// and however many faults it has. The error is an [*Error].
+func Decode(data []byte, f *Faults) (any, error) {
+	// The document must be complete before it is decoded.
+	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil {
+		offset := 0
+		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+			offset = max(int(syntax.Offset)-1, 0) // behind the character
 		}
-		_, err = d.Token()
-		return o, err
-	case json.Delim('['):
-		list := []any{}
-		for d.More() {
-			v, err := value(d, fmt.Sprintf("%s[%d]", path, len(list)), depth+1, f)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, v)
-		}
-		_, err = d.Token()
-		return list, err
+		return nil, &Error{offset, err}
+	}
+	d := decoder{scanner: scanner{data: data}, faults: f}
+	v := d.value(nil, 0)
+	if d.values > mostValues {
+		return nil, &Error{d.at, fmt.Errorf("must not have more than %d values", mostValues)}
+	}
+	return v, nil
+}
+
+// decoder decodes a text that is JSON.
+type decoder struct {
+	scanner
+	faults *Faults
+	values int
+}
+
+// step leads from a value to one of its members. A path is built from its steps only
+// if there is a fault.
+type step struct {
+	from  *step
+	key   string
+	index int // of a list, if key is empty
+}
+
+// String returns the path.
+func (s *step) String() string {
+	switch {
+	case s == nil:
+		return ""
+	case s.index >= 0:
+		return fmt.Sprintf("%s[%d]", s.from, s.index)
 	default:
-		return token, nil
+		return Join(s.from.String(), s.key)
 	}
+}
+
+// value decodes the next value. What it returns after too many values is of no use.
+func (d *decoder) value(path *step, depth int) any {
+	if d.values++; d.values > mostValues {
+		return nil
+	}
+	start := d.next()
+	switch c := d.data[start]; {
+	case depth > deepest && (c == '{' || c == '['):
+		d.skip()
+		return json.RawMessage(`"…"`) // no setting; something above it is a fault
+	case c == '{':
+		return d.object(path, depth)
+	case c == '[':
+		return d.list(path, depth)
+	case c == '"':
+		return d.text()
+	default:
+		d.skip()
+		switch word := string(d.data[start:d.at]); word {
+		case "null":
+			return nil
+		case "true", "false":
+			return word == "true"
+		default:
+			return json.Number(word)
+		}
+	}
+}
+
+func (d *decoder) object(path *step, depth int) Object {
+	o := Object{}
+	d.at++ // behind the bracket
+	for d.member('}') && d.values <= mostValues {
+		at := step{path, d.text(), -1}
+		v := d.value(&at, depth+1)
+		if _, twice := o[at.key]; twice && !d.faults.full() {
+			d.faults.Add(at.String(), Show(v), "repeated key")
+		}
+		o[at.key] = v
+	}
+	return o
+}
+
+func (d *decoder) list(path *step, depth int) []any {
+	list := []any{}
+	d.at++ // behind the bracket
+	for d.member(']') && d.values <= mostValues {
+		list = append(list, d.value(&step{path, "", len(list)}, depth+1))
+	}
+	return list
 }

@@ -3,7 +3,6 @@
 package strictjson
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -27,11 +26,17 @@ type Field func(path string, v any)
 // Fields has the fields of an object by their keys.
 type Fields map[string]Field
 
-// Object reads an object with the keys of fs.
-func (r Reader) Object(path string, v any, fs Fields) {
+// Field returns the field with a key, or nil.
+func (fs Fields) Field(key string) Field { return fs[key] }
+
+// Object reads an object. field returns its field with a key, or nil if there is none.
+func (r Reader) Object(path string, v any, field func(key string) Field) {
 	for key, v := range r.Entries(path, v) {
+		if r.full() {
+			return
+		}
 		at := Join(path, key)
-		if f, ok := fs[key]; ok {
+		if f := field(key); f != nil {
 			f(at, v)
 		} else {
 			r.Add(at, Show(v), "unknown key")
@@ -47,7 +52,7 @@ func (r Reader) OneOf(or string, fs Fields) Field {
 				strings.Join(slices.Sorted(maps.Keys(fs)), ", "))
 			return
 		}
-		r.Object(path, v, fs)
+		r.Object(path, v, fs.Field)
 	}
 }
 
@@ -58,7 +63,12 @@ func (r Reader) Entries(path string, v any) func(yield func(string, any) bool) {
 		r.Add(cmp.Or(path, "policy"), Show(v), "must be an object")
 	}
 	return func(yield func(string, any) bool) {
-		for _, key := range slices.Sorted(maps.Keys(o)) {
+		keys := make([]string, 0, len(o)) // [slices.Sorted] would let it grow
+		for key := range o {
+			keys = append(keys, key)
+		}
+		slices.Sort(keys)
+		for _, key := range keys {
 			if !yield(key, o[key]) {
 				return
 			}
@@ -144,38 +154,38 @@ func (r Reader) Multiplier(m *float64) Field {
 
 // Whole returns a whole number of any type that a JSON or YAML library uses.
 func (r Reader) Whole(path string, v any) (int, bool) {
-	if isNumber(v) {
-		// Every integer of a JSON or YAML library prints as its digits.
-		if n, err := strconv.Atoi(fmt.Sprint(v)); err == nil {
-			return n, true
-		}
-		const exact = 1 << 53
-		f, err := strconv.ParseFloat(fmt.Sprint(v), 64)
-		if err == nil && f == math.Trunc(f) && math.Abs(f) <= min(exact, math.MaxInt) {
-			return int(f), true
-		}
+	text := digits(v)
+	if n, err := strconv.Atoi(text); err == nil {
+		return n, true
+	}
+	const exact = 1 << 53
+	f, err := strconv.ParseFloat(text, 64)
+	if err == nil && f == math.Trunc(f) && math.Abs(f) <= min(exact, math.MaxInt) {
+		return int(f), true
 	}
 	r.Add(path, Show(v), "must be a whole number")
 	return 0, false
 }
 
-// Number returns a number that is neither NaN nor infinite.
+// Number returns a number that is neither NaN nor infinite, nor -0.
 func (r Reader) Number(path string, v any) (float64, bool) {
-	if f, err := strconv.ParseFloat(fmt.Sprint(v), 64); err == nil && isNumber(v) && !math.IsNaN(f) && !math.IsInf(f, 0) {
-		return f, true
+	if f, err := strconv.ParseFloat(digits(v), 64); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
+		return f + 0, true // -0 + 0 is 0
 	}
 	r.Add(path, Show(v), "must be a number")
 	return 0, false
 }
 
-// isNumber reports whether v is of a type that JSON and YAML libraries use for
-// numbers.
-func isNumber(v any) bool {
-	switch v.(type) {
-	case json.Number, float64, int, int64, uint64:
-		return true
+// digits returns a number of a type that JSON and YAML libraries use as its digits. It
+// returns "" for all other values.
+func digits(v any) string {
+	switch v := v.(type) {
+	case json.Number:
+		return v.String()
+	case float64, int, int64, uint64:
+		return fmt.Sprint(v)
 	default:
-		return false
+		return ""
 	}
 }
 
@@ -203,18 +213,4 @@ func Join(path, key string) string {
 		key = strings.ToValidUTF8(key[:most], "") + "…"
 	}
 	return strings.TrimPrefix(path+"."+key, ".")
-}
-
-// Show returns a value for an error text, as JSON if possible, and cut off if
-// it is long.
-func Show(v any) string {
-	const most = 60
-	b, err := json.Marshal(v)
-	if err != nil {
-		b = fmt.Append(nil, v)
-	}
-	if len(b) > most {
-		b = append(bytes.ToValidUTF8(b[:most], nil), "…"...)
-	}
-	return string(b)
 }

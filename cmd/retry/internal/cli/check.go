@@ -32,8 +32,9 @@ func checkCommand() *cobra.Command {
 		Short: "Check files with policies",
 		Long: `Check reads files with one policy or with policies by name, JSON or YAML, and
 prints every fault with its file, line and column, and warnings about what is
-allowed and seldom meant. The exit code is 0 if there are no faults, 1 if there
-are (with --strict, also if there are warnings), 125 if a file cannot be read.`,
+allowed and seldom meant. The file - is standard input. The exit code is 0 if
+there are no faults, 1 if there are (with --strict, also if there are warnings),
+125 if a file cannot be read.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return k.main(os.Stdout, args) },
 	}
@@ -59,6 +60,7 @@ func (k *check) main(w io.Writer, files []string) error {
 
 func (k *check) file(w io.Writer, name string) error {
 	f, err := readPolicies(name)
+	name = shownName(name)
 	var invalid *retrypolicies.InvalidError
 	switch {
 	case errors.As(err, &invalid):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -12,6 +13,7 @@ import (
 // Main runs the command with its arguments, and returns the exit code.
 func Main(args []string) int {
 	root := Command()
+	checkShell(root)
 	root.SetArgs(args)
 	err := root.Execute()
 	var exit *exitCodeError
@@ -31,14 +33,13 @@ const long = `Retry runs a command until it succeeds, as often and with such wai
 says. Its standard input is read again for every run, standard output is the
 command's own, signals are passed on, and the exit code is that of the last run.`
 
-const codes = `Exit code: that of the last run; 123 --until did not hold, 124 out of time,
-125 retry failed, 126 and 127 the command cannot be run, 128+n signal n.`
+const codes = `Exit code: that of the last run; 123 --until or --until-fails did not hold, 124
+out of time, 125 retry failed, 126, 127 it cannot be run, 128+n signal n.`
 
 // helpText is shorter than the usual one, and fits a screen.
 const helpText = `Usage: retry [flags] -- command [arguments]    run it until it succeeds
        retry plan|check|storm|playground|completion --help
 {{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
-
 ` + codes + "\n"
 
 // Command returns the root command.
@@ -51,12 +52,16 @@ func Command() *cobra.Command {
 		Version: version(),
 		Example: `  retry -- curl -fsS https://example.com
   retry -n 10 -b constant:5s --until 'test -f ready' -- make ready
+  retry -n unlimited -T 5m -b 1s --until-fails -- pgrep -x backup
   retry -n unlimited -T 10m --on-exit 75,111 -- deliver < mail
   retry -p policies.yaml --policy-name upload -- rsync -a . host:backup`,
 		Args:          commandAfterDashes,
 		SilenceErrors: true,
-		SilenceUsage:  true,
-		RunE:          func(_ *cobra.Command, args []string) error { return r.main(args) },
+		// Of names that are likely to be mistyped.
+		SuggestionsMinimumDistance: 2,
+
+		SilenceUsage: true,
+		RunE:         func(_ *cobra.Command, args []string) error { return r.main(args) },
 	}
 	root.SetHelpTemplate(helpText)
 	root.Flags().SortFlags = false
@@ -91,6 +96,25 @@ Usage: {{.UseLine}}
 {{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
 `
 
+// checkShell lets the completion command refuse a shell that it does not know. By itself
+// it prints its help then, as if all were well.
+func checkShell(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	completion, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		return // there is none
+	}
+	var shells []string
+	for _, shell := range completion.Commands() {
+		shells = append(shells, shell.Name())
+	}
+	completion.Args = cobra.ArbitraryArgs
+	completion.RunE = func(_ *cobra.Command, args []string) error {
+		return fmt.Errorf("%s: must be one of %s", strings.Join(append([]string{"completion"}, args...), " "), strings.Join(shells, ", "))
+	}
+	completion.SetHelpTemplate(subHelp)
+}
+
 // commandAfterDashes asks for "--", so that no command is taken for a subcommand, nor
 // its flags for those of retry.
 func commandAfterDashes(c *cobra.Command, args []string) error {
@@ -98,7 +122,11 @@ func commandAfterDashes(c *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return errors.New("no command: write it after --, as in: retry -- true")
 	case dash != 0:
-		return fmt.Errorf("%q: write the command after --, as in: retry -- %s", args[0], args[0])
+		hint := ""
+		if names := c.SuggestionsFor(args[0]); len(names) > 0 {
+			hint = "; or did you mean: retry " + names[0]
+		}
+		return fmt.Errorf("%q: write the command after --, as in: retry -- %s%s", args[0], args[0], hint)
 	}
 	return nil
 }

@@ -98,6 +98,16 @@ func TestExitCodes(t *testing.T) {
 		{"give up is not final", append([]string{"--give-up-exit", "77"}, counting("exit 64")...), 64, 1},
 		{"until", append([]string{"--until", "test $(wc -l <runs) = 2"}, counting("exit 0")...), 0, 2},
 		{"until never", append([]string{"--until", "exit 5"}, counting("exit 0")...), 123, 3},
+		{"until it fails", append([]string{"--until-fails"}, counting("test $n -lt 3")...), 0, 3},
+		{"until it fails at once", append([]string{"--until-fails"}, counting("exit 64")...), 0, 1},
+		{"until it fails, never", append([]string{"--until-fails"}, counting("exit 0")...), 123, 3},
+		{"until it fails, and gives up", append([]string{"--until-fails", "--give-up-exit", "7"}, counting("exit 0")...), 7, 3},
+		{"until it fails, too slow", append([]string{"--until-fails", "-t", "100ms"}, counting("exec sleep 60")...), 124, 3},
+		{"until it fails, killed", append([]string{"--until-fails", "-n", "2"}, counting("kill -9 $$")...), 137, 2},
+		{"until it fails, a final exit", append([]string{"--until-fails", "--final-exit", "2"}, counting("exit 2")...), 2, 1},
+		{"until it fails, not that one", append([]string{"--until-fails", "--final-exit", "2"}, counting("test $n = 1")...), 0, 2},
+		{"until it fails, on exit", append([]string{"--until-fails", "--on-exit", "2"}, counting("test $n = 3 || exit 2; exit 1")...), 0, 3},
+		{"until it fails, not found", []string{"--until-fails", "--", "no-such-command"}, 127, 0},
 		{"until, but the command fails", append([]string{"--until", "exit 0"}, counting("exit 9")...), 9, 3},
 		{"timeout of a run", append([]string{"-t", "100ms", "-n", "2"}, counting("exec sleep 60")...), 124, 2},
 		{"timeout of all", append([]string{"-T", "200ms"}, counting("exec sleep 60")...), 124, 1},
@@ -106,6 +116,8 @@ func TestExitCodes(t *testing.T) {
 		{"killed by a signal", counting("kill -9 $$"), 137, 3},
 		{"not found", []string{"--", "no-such-command"}, 127, 0},
 		{"not executable", []string{"--", "/dev/null"}, 126, 0},
+		{"a directory", []string{"--", "/"}, 126, 0},
+		{"below a file", []string{"--", "/dev/null/x"}, 126, 0},
 		{"simple profile", append([]string{"--profile", "simple"}, counting("exit 2")...), 2, 1},
 		{"profile by name", []string{"-n", "2", "--", "./curl"}, 22, 1},
 		{"profile by name, switched off", []string{"-n", "2", "--profile", "default", "--", "./curl"}, 22, 2},
@@ -137,6 +149,7 @@ func TestWrongUse(t *testing.T) {
 		{"", "no command: write it after --"},
 		{"true", `"true": write the command after --, as in: retry -- true`},
 		{"--", "no command"},
+		{"pln", `"pln": write the command after --, as in: retry -- pln; or did you mean: retry plan`},
 		{"x -- true", `"x": write the command after --`},
 		{"--bogus -- true", "unknown flag: --bogus"},
 		{"-n 0 -- true", `invalid argument "0" for "-n, --attempts" flag: must be a number of at least 1, or unlimited`},
@@ -159,13 +172,24 @@ func TestWrongUse(t *testing.T) {
 		{"plan --rows 0", "must be a number from 1 to 1000"},
 		{"plan a b c", "accepts at most 2 arg(s)"},
 		{"check", "requires at least 1 arg(s)"},
+		{"--until-fails --until true -- true", "--until and --until-fails exclude each other"},
+		{"-p - -- true", "--policy -: standard input is that of the command; name a file"},
+		{"completion nosh", "completion nosh: must be one of bash, fish, powershell, zsh"},
+		{"completion", "completion: must be one of bash, fish, powershell, zsh"},
+		{"completion bash zsh", `unknown command "zsh" for "retry completion bash"`},
+		{"plan - x", "--policy-name x: stdin has one policy, and no names"},
+		{"plan -", "stdin:1:1: policy: null: must be an object"},
 		{"check nowhere.yaml", "open nowhere.yaml: no such file or directory"},
 		{"storm --clients 0", "--clients: 0: must be from 1 to 100000"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.args, func(t *testing.T) {
 			t.Parallel()
-			got := run(t, "", strings.Fields(tt.args)...)
+			input := ""
+			if strings.HasSuffix(tt.args, " x") {
+				input = "max_attempts: 2"
+			}
+			got := run(t, input, strings.Fields(tt.args)...)
 			assert.Equal(t, 125, got.code)
 			assert.Contains(t, got.stderr, tt.want)
 			assert.Empty(t, got.stdout)

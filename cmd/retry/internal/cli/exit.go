@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"os/exec"
 	"syscall"
 )
@@ -13,7 +12,7 @@ import (
 // env(1) and nohup(1).
 const (
 	exitFaults    = 1   // check has found faults
-	exitCondition = 123 // the command succeeded, and what --until asks for did not come
+	exitCondition = 123 // the command succeeded, and what --until or --until-fails asks for did not come
 	exitTimeout   = 124 // a time limit ended the last run
 	exitUsage     = 125 // retry itself failed: bad flags, a file that is no policy
 	exitCannotRun = 126 // the command was found and cannot be run
@@ -29,14 +28,17 @@ type exitCodeError struct {
 
 func (e *exitCodeError) Error() string { return e.message }
 
-// errCondition is the failure of an attempt whose command succeeded.
-var errCondition = errors.New("the command succeeded, but the condition of --until does not hold")
+// The failures of attempts whose command succeeded.
+var (
+	errCondition = errors.New("the command succeeded, but the condition of --until does not hold")
+	errSucceeds  = errors.New("the command succeeded, but --until-fails waits for it to fail")
+)
 
 // exitCode returns what the failure of a command is as an exit code.
 func exitCode(err error) int {
 	var exit *exec.ExitError
 	switch {
-	case errors.Is(err, errCondition):
+	case errors.Is(err, errCondition), errors.Is(err, errSucceeds):
 		return exitCondition
 	case errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout
@@ -47,9 +49,17 @@ func exitCode(err error) int {
 		return exit.ExitCode()
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return exitNotFound
-	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.ENOEXEC):
+	case isStart(err):
 		return exitCannotRun
 	default:
 		return exitUsage
 	}
+}
+
+// isStart reports whether a command could not be started: it is a directory, or there is
+// no memory for it.
+func isStart(err error) bool {
+	var lookup *exec.Error
+	var start *fs.PathError
+	return errors.As(err, &lookup) || errors.As(err, &start) && start.Op == "fork/exec"
 }

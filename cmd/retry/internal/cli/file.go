@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,23 +26,46 @@ type policyFile struct {
 	where    func(path []string) (line, column int)
 }
 
+// standardInput is the name of the file that is read from there.
+const standardInput = "-"
+
 // readPolicies reads a file. If it is not valid, the error is an
 // [*retrypolicies.InvalidError] with all that is wrong with it.
 func readPolicies(name string) (*policyFile, error) {
+	f := &policyFile{}
+	if name == standardInput {
+		data, err := io.ReadAll(os.Stdin)
+		switch shown := shownName(name); {
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", shown, err)
+		case json.Valid(data):
+			return f, f.json(shown, data)
+		default:
+			return f, f.yaml(shown, data)
+		}
+	}
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	f := &policyFile{}
 	if filepath.Ext(name) == ".json" {
 		return f, f.json(name, data)
 	}
 	return f, f.yaml(name, data)
 }
 
+// shownName returns the name of a file for texts.
+func shownName(name string) string {
+	if name == standardInput {
+		return "stdin"
+	}
+	return name
+}
+
 // policyFromFile returns the policy of a file, or the one with a name.
 func policyFromFile(file, name string) (*retry.Policy, error) {
 	f, err := readPolicies(file)
+	file = shownName(file)
 	switch {
 	case err != nil:
 		return nil, err
@@ -56,6 +80,10 @@ func policyFromFile(file, name string) (*retry.Policy, error) {
 	p, err := f.policies.Get(name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if !f.named && p.Name == retrypolicies.Default {
+		unnamed := *p // the name is the place that readPolicies has put it in
+		unnamed.Name, p = "", &unnamed
 	}
 	return p, nil
 }
@@ -154,6 +182,7 @@ func sortFaults(faults []retrypolicies.Fault) {
 // positions returns a function that says where a path leads in a document: to the
 // key, or as far as it goes.
 func positions(document *yaml.Node) func(path []string) (line, column int) {
+	keys := index{}
 	return func(path []string) (line, column int) {
 		n := document
 		if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
@@ -165,7 +194,7 @@ func positions(document *yaml.Node) func(path []string) (line, column int) {
 				n = n.Alias
 			}
 			var at *yaml.Node
-			if at, n = child(n, key); n == nil {
+			if at, n = keys.child(n, key); n == nil {
 				break
 			}
 			line, column = at.Line, at.Column
@@ -174,14 +203,22 @@ func positions(document *yaml.Node) func(path []string) (line, column int) {
 	}
 }
 
+// index has where in its content a mapping has a key, because a long file may have
+// something to be found at each of them.
+type index map[*yaml.Node]map[string]int
+
 // child returns a value of a node by its key or its index, and what stands for it.
-func child(n *yaml.Node, key string) (at, value *yaml.Node) {
+func (x index) child(n *yaml.Node, key string) (at, value *yaml.Node) {
 	switch n.Kind {
 	case yaml.MappingNode:
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == key {
-				return n.Content[i], n.Content[i+1]
+		if x[n] == nil {
+			x[n] = make(map[string]int, len(n.Content)/2)
+			for i := len(n.Content) - 2; i >= 0; i -= 2 { // the first of a repeated key stays
+				x[n][n.Content[i].Value] = i
 			}
+		}
+		if i, ok := x[n][key]; ok {
+			return n.Content[i], n.Content[i+1]
 		}
 	case yaml.SequenceNode:
 		if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(n.Content) {

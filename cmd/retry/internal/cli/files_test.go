@@ -170,6 +170,43 @@ p.yaml:4:3: warning: a: there is no jitter: clients that fail together come back
 	}
 }
 
+// TestStandardInput: - is JSON or YAML from there.
+func TestStandardInput(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		text string
+		code int
+		want string
+	}{
+		{named, 0, "stdin: ok\n"},
+		{`{"max_attempts": 4}`, 0, "stdin: ok\n"},
+		{"{\n\t\"max_attempts\": 4,\n\t\"x\": 1\n}", 1, "stdin:3:2: x: 1: unknown key\n"},
+		{"max_delay: 1s\nbackoff: {constant: 2s}\n", 1, "stdin:2:11: backoff.constant: 2s: is above max_delay 1s\n"},
+		{"", 1, "stdin:1:1: policy: null: must be an object\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.text, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, result{tt.code, tt.want, ""}, run(t, tt.text, "check", "-"))
+		})
+	}
+	assert.Contains(t, run(t, named, "plan", "-", "search").stdout, "search: 4 attempts")
+	got := run(t, "max_attempts: 2\n", "plan", "-p", "-").stdout
+	assert.Regexp(t, "^2 attempts", got, "it has no name")
+	assert.Contains(t, run(t, "max_attempts: 2\n", "storm", "-", "--rate", "0").stderr, "--rate")
+}
+
+func TestPlanOfNothing(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"-f", "-0", "-j", "-0%", "-b", "-0"}, {"-f", "0"}} {
+		got := run(t, `{"jitter": {"proportional": -0.0}}`, append([]string{"plan", "-"}, args...)...)
+		assert.Equal(t, 0, got.code, got.stderr)
+		assert.Contains(t, got.stdout, "All attempts fail in 0 % of the calls, if 0 % of the attempts do")
+		assert.Contains(t, got.stdout, "±0% jitter")
+		assert.NotContains(t, got.stdout, "-0")
+	}
+}
+
 func TestCheckOfManyFiles(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"a.yaml": "max_attempts: 0", "b.yaml": "", "c.yaml": "a: {\n", "d.yaml": "max_attempts: 1\nmax_attempts: 2\n", "e.yaml": named}
@@ -245,7 +282,6 @@ func TestCheckAcceptsWhatIsAPolicy(t *testing.T) {
 				continue
 			}
 			require.NoError(t, err, "%s", text)
-			got.Name = ""
 			require.Equal(t, &want, got, "%s", text)
 			valid++
 		}

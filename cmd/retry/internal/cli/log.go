@@ -24,7 +24,7 @@ const (
 type log struct {
 	out      io.Writer
 	json     bool
-	terminal bool   // out is one, so that a wait can be counted down
+	terminal bool   // out is one that knows escape codes, so that a wait can be counted down
 	line     string // is being counted down
 }
 
@@ -38,9 +38,11 @@ func newLog(format string, quiet bool) (*log, error) {
 	case format == logJSON:
 		l.json = true
 	default:
-		// The null device passes for a terminal too, and minds nothing.
+		// The null device passes for a terminal too, and minds nothing. A line that is
+		// written again and again needs escape codes.
 		info, err := os.Stderr.Stat()
-		l.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
+		plain := os.Getenv("TERM") == "dumb" || os.Getenv("NO_COLOR") != ""
+		l.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0 && !plain
 	}
 	return l, nil
 }

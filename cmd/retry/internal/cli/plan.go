@@ -33,7 +33,8 @@ func planCommand() *cobra.Command {
 		Short: "Show what a policy will do",
 		Long: `Plan shows what a policy will do: the range of every wait, when the attempts
 begin, and how likely it is that one of them succeeds. The policy is that of a
-file, JSON or YAML, of the flags, or of both: then the flags go first.`,
+file, JSON or YAML, of the flags, or of both: then the flags go first. The file
+- is standard input.`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			for i, arg := range args {
@@ -55,7 +56,7 @@ func parseShare(text string) (float64, error) {
 	if err != nil || !(share >= 0 && share <= 1) {
 		return 0, errors.New("must be a share from 0 to 1")
 	}
-	return share, nil
+	return math.Abs(share), nil // -0 is 0
 }
 
 func parseRows(text string) (int, error) {

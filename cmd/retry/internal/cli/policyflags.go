@@ -190,7 +190,7 @@ func parseJitter(text string) (retry.Jitter, error) {
 	}
 	if percent, ok := strings.CutSuffix(text, "%"); ok {
 		if n, err := strconv.ParseFloat(percent, 64); err == nil && n >= 0 && n <= 100 {
-			return retry.Proportional(n / 100), nil
+			return retry.Proportional(math.Abs(n) / 100), nil // -0 is 0
 		}
 	} else if d, err := parseDuration(text); err == nil {
 		return retry.PlusMinus(d), nil

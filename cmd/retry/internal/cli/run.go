@@ -26,6 +26,7 @@ type runner struct {
 	onExit      []int
 	finalExit   []int
 	until       string
+	untilFails  bool
 	giveUpExit  int
 	killAfter   time.Duration
 	noStdin     bool
@@ -46,6 +47,7 @@ func (r *runner) register(flags *pflag.FlagSet) {
 	flags.Var(value[[]int]{&r.finalExit, parseCodes, "CODES"}, "final-exit", "never run again after these exit codes")
 	flags.Var(value[string]{&r.profile, anyText, "NAME"}, "profile", "what exit codes mean: auto (default), ssh, …")
 	flags.Var(value[string]{&r.until, anyText, "COMMAND"}, "until", "run again until this shell command succeeds, too")
+	flags.BoolVar(&r.untilFails, "until-fails", false, "run again until the command fails")
 	flags.Var(value[int]{&r.giveUpExit, parseExit, "CODE"}, "give-up-exit", "exit code of giving up, not that of the last run")
 	flags.Var(value[time.Duration]{&r.killAfter, parsePositive, "TIME"}, "kill-after", "from SIGTERM or a signal to SIGKILL; default 10s")
 	flags.BoolVar(&r.noStdin, "no-stdin", false, "leave standard input alone")
@@ -85,6 +87,12 @@ func parseExit(text string) (int, error) {
 // main runs the command to its end.
 func (r *runner) main(args []string) error {
 	r.args = args
+	switch {
+	case r.untilFails && r.until != "":
+		return errors.New("--until and --until-fails exclude each other")
+	case r.policy.file == standardInput:
+		return errors.New("--policy -: standard input is that of the command; name a file")
+	}
 	policy, err := r.policy.policy()
 	if err != nil {
 		return err
@@ -157,7 +165,11 @@ func (r *runner) attempt(ctx context.Context) error {
 		return r.stoppable(cmd)
 	})
 	release()
-	if err = r.ended(err); err != nil || r.until == "" {
+	err = r.ended(err)
+	switch {
+	case r.untilFails:
+		return r.inverted(err)
+	case err != nil || r.until == "":
 		return err
 	}
 	err = r.ended(retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
@@ -170,6 +182,24 @@ func (r *runner) attempt(ctx context.Context) error {
 		return retry.Mark(errCondition, retry.Verdict{Class: retry.Retryable, Category: "until"})
 	}
 	return err
+}
+
+// inverted returns what the end of the command is with --until-fails. An exit code of
+// --on-exit or --final-exit stays a failure, because these flags say what it means, and
+// so does everything that is no exit code of a run that has ended by itself: a command
+// that is not found, is too slow or is told to end has not failed.
+func (r *runner) inverted(err error) error {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return retry.Mark(errSucceeds, retry.Verdict{Class: retry.Retryable, Category: "until_fails"})
+	case r.signals.passedOn(), errors.Is(err, context.DeadlineExceeded), !errors.As(err, &exit), !exit.Exited():
+		return err
+	case slices.Contains(r.onExit, exit.ExitCode()), slices.Contains(r.finalExit, exit.ExitCode()):
+		return err
+	default:
+		return nil
+	}
 }
 
 // ended settles the end of a process, and returns its failure.
@@ -188,8 +218,10 @@ func (r *runner) ended(err error) error {
 	}
 }
 
-// stoppable lets cmd end by the signal that has come, or SIGTERM, and kills it later.
+// stoppable lets cmd end by the signal that has come, or SIGTERM, and kills it later. It
+// does not live on if this program is killed.
 func (r *runner) stoppable(cmd *exec.Cmd) *exec.Cmd {
+	retryexec.KillWithParent(cmd)
 	cmd.Cancel = func() error { return r.signals.passOn(cmd) }
 	cmd.WaitDelay = r.killAfter
 	return cmd

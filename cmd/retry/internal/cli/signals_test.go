@@ -80,6 +80,19 @@ func TestSignalsArePassedOn(t *testing.T) {
 	}
 }
 
+// TestSignalIsNotWhatUntilFailsWaitsFor: a command that fails because it was told to end
+// has not failed by itself.
+func TestSignalIsNotWhatUntilFailsWaitsFor(t *testing.T) {
+	t.Parallel()
+	for trap, want := range map[string]int{"exit 75": 75, "exit 0": 123} {
+		s := start(t, "--until-fails", "--", "sh", "-c", "trap '"+trap+"' TERM; echo ready; while :; do sleep 0.05; done")
+		s.expect("ready")
+		s.signal(syscall.SIGTERM)
+		code, _ := s.end()
+		assert.Equal(t, want, code, s.stderr.String())
+	}
+}
+
 func TestSignalKillsTheCommand(t *testing.T) {
 	t.Parallel()
 	s := start(t, "--", "sh", "-c", "echo ready; sleep 60; echo never")
@@ -150,7 +163,7 @@ func TestCountdown(t *testing.T) {
 		t.Skip("needs script(1)")
 	}
 	cmd := exec.CommandContext(t.Context(), script, "-qec", os.Args[0]+" -n 2 -b 350ms -j none -- sh -c 'exit 9'", os.DevNull)
-	cmd.Env = append(os.Environ(), asRetry+"=1", "SHELL=/bin/sh")
+	cmd.Env = append(os.Environ(), asRetry+"=1", "SHELL=/bin/sh", "TERM=xterm", "NO_COLOR=")
 	cmd.Dir = t.TempDir()
 	cmd.Stdin = strings.NewReader("")
 	got := finish(t, cmd)
@@ -159,6 +172,27 @@ func TestCountdown(t *testing.T) {
 	assert.GreaterOrEqual(t, len(frames), 4, "%q", got.stdout)
 	assert.Contains(t, frames, "retry: attempt 1 of 2: exit status 9; again in 0.3s")
 	assert.Regexp(t, `^retry: attempt 1 of 2: exit status 9; again in 350ms\r\nretry: gave up`, frames[len(frames)-1])
+}
+
+// TestNoEscapeCodes: a terminal that knows none gets whole lines.
+func TestNoEscapeCodes(t *testing.T) {
+	t.Parallel()
+	script, err := exec.LookPath("script")
+	if err != nil {
+		t.Skip("needs script(1)")
+	}
+	for _, setting := range []string{"TERM=dumb", "NO_COLOR=1"} {
+		t.Run(setting, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), script, "-qec", os.Args[0]+" -n 2 -b 350ms -j none -- sh -c 'exit 9'", os.DevNull)
+			cmd.Env = append(os.Environ(), asRetry+"=1", "SHELL=/bin/sh", "TERM=xterm", setting)
+			cmd.Dir = t.TempDir()
+			cmd.Stdin = strings.NewReader("")
+			got := finish(t, cmd)
+			assert.Equal(t, 9, got.code)
+			assert.Regexp(t, `^retry: attempt 1 of 2: exit status 9; again in 350ms\r\nretry: gave up [^\r\x1b]*\r\n$`, got.stdout)
+		})
+	}
 }
 
 // TestCtrlC: what the terminal sends to both of them reaches the command once.

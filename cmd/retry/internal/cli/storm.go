@@ -16,7 +16,8 @@ func stormCommand() *cobra.Command {
 		Short: "Simulate what a policy does to a service in trouble",
 		Long: `Storm simulates clients of a service with a queue, a fault in it, and a policy with
 its budget, beside no retries and beside three attempts without a budget. The policy
-is that of a file, JSON or YAML; without one it is ` + o.Policy.String() + `.
+is that of a file, JSON or YAML, or - for standard input; without one it is
+` + o.Policy.String() + `.
 The same flags and the same policy give the same result on the same architecture.`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
