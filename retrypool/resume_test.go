@@ -63,7 +63,8 @@ func TestResumeTaskGoesOn(t *testing.T) {
 					state, _ := task.State()
 					next, err := pool.ResumeTask(task)
 					require.NoError(t, err)
-					assert.Equal(t, state.Failures, next.Attempts(), "the count goes on")
+					begun := next.Attempts() - state.Failures // its next attempt may be in progress
+					assert.True(t, begun == 0 || begun == 1, "the count goes on: %d", begun)
 				}
 			}
 			assert.Greater(t, closes, 2)
