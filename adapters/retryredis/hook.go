@@ -40,9 +40,6 @@ type Hook struct {
 
 var _ redis.Hook = (*Hook)(nil)
 
-// DialHook implements [redis.Hook]. It returns next.
-func (h *Hook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
 // ProcessHook implements [redis.Hook].
 func (h *Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
@@ -58,29 +55,45 @@ func (h *Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 }
 
 func (h *Hook) run(ctx context.Context, cmds []redis.Cmder, pipeline bool, send func(context.Context) error) error {
+	if preparatory(cmds) {
+		return beforehand(send(ctx))
+	}
+	if outer, ok := ctx.Value(inside{}).(*operation); ok {
+		return outer.part(send(ctx), pipeline)
+	}
 	if slices.ContainsFunc(cmds, redis.Cmder.NoRetry) {
-		return send(ctx)
+		err, _ := reveal(send(ctx))
+		return err
 	}
 	once := func(cmd redis.Cmder) bool { return h.Idempotent == nil || !h.Idempotent(cmd) }
+	op := &operation{once: slices.ContainsFunc(cmds, once)}
 	call := retry.Call{
-		Policy: h.Policy, Classify: Classify, Unknown: retry.Final, NonIdempotent: slices.ContainsFunc(cmds, once),
+		Policy: h.Policy, Unknown: retry.Final, NonIdempotent: op.once,
+		Classify: func(err error) retry.Verdict {
+			v := Classify(err)
+			v.NotApplied = v.NotApplied && !op.sent.Load() && refused(err, pipeline)
+			return v
+		},
 	}
 	defer call.Abort()
 	for call.Next(ctx) {
-		err := send(call.Context()) //nolint:contextcheck // ctx or a child of it
-		if err == nil || errors.Is(err, redis.Nil) {
+		op.sent.Store(false)
+		err, unsent := reveal(send(context.WithValue(call.Context(), inside{}, op))) //nolint:contextcheck // ctx or a child of it
+		if err == nil || !unsent && errors.Is(err, redis.Nil) { // a sentinel that does not know the master says Nil too
 			call.End(nil)
 			return err
 		}
 		v := call.Verdict(err)
-		if reply := redis.Error(nil); pipeline && errors.As(err, &reply) {
+		if unsent {
+			v.NotApplied = !op.sent.Load()
+		} else if pipeline && isReply(err) {
 			v.NotApplied = false // the server has answered one command, and may have run others
 		}
 		call.EndVerdict(err, v)
 	}
 	err := call.Err()
 	for _, cmd := range cmds {
-		if pipeline && cmd.Err() == nil && call.Attempt() == 0 { // it was not sent, and has no result
+		if pipeline && (cmd.Err() == nil && call.Attempt() == 0 || isFailure(cmd.Err())) { // it was not sent, and has no result
 			cmd.SetErr(err)
 		}
 	}
@@ -105,6 +118,8 @@ var classify = retry.Extend(func(err error) retry.Verdict {
 	switch code {
 	case "LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "NOREPLICAS", "BUSY":
 		return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: "redis_" + strings.ToLower(code)}
+	case "MOVED", "ASK": // a cluster client follows them
+		return retry.Verdict{Class: retry.Final, NotApplied: true, Category: "redis"}
 	case "OOM":
 		return retry.Verdict{Class: retry.RateLimited, NotApplied: true, Category: "redis_oom"}
 	case "ERR":
