@@ -5,8 +5,16 @@
 //
 // MaxRetries: -1 switches off the retries of go-redis, which would multiply with these and
 // repeat every command, INCR too, after a lost connection. DialerRetries: 1 does the same
-// for connections, which are dialed five times for each attempt otherwise. A cluster client still follows
-// redirections itself. AttemptTimeout needs ContextTimeoutEnabled in the redis.Options.
+// for connections, which are dialed five times for each attempt otherwise. AttemptTimeout
+// needs ContextTimeoutEnabled in the redis.Options.
+//
+// A cluster client follows redirections itself. After a lost connection it also repeats
+// every command itself, MaxRedirects times. Give the Hook to its nodes too: there the Hook
+// retries nothing, but it sees what was sent, and keeps the client from repeating a command
+// that is not idempotent. It cannot do so for the pipelines of a cluster client.
+//
+//	cluster.AddHook(hook)
+//	cluster.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
 package retryredis
 
 import (
@@ -26,6 +34,14 @@ import (
 // READONLY, CLUSTERDOWN and the like). A pipeline is retried as a whole: if all of its
 // commands are idempotent, or if there was no connection. Commands with NoRetry, and
 // pipelines with one, are sent once.
+//
+// There was no connection if a dial failed, if the client's handshake failed, or if all
+// connections of the pool were in use. An error of reading or writing proves nothing,
+// whatever its errno: part of the command may have been sent before it.
+//
+// The commands of the handshake, from HELLO to CLIENT SETINFO, are left to the client: they
+// are no operations, and the Observer is not told of them. The same goes for commands of
+// OnConnect within an operation, and for what a cluster client asks about the cluster.
 //
 // redis.Nil is a success. Other replies that say that the command was wrong are Final. The
 // zero Hook is ready to use. It is safe for concurrent use, and must not be changed then.
