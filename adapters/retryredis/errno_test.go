@@ -31,6 +31,8 @@ const (
 
 // mayRepeat says what becomes of an INCR: "again" is repeated, "maybe" ends because it may
 // have taken effect, and "final" ends because of the error. TestErrnos makes this table.
+//
+//nolint:dupword // a table
 const mayRepeat = `
               dial   hello  hello? nothing all    answer?
 ECONNREFUSED  again  again  again  maybe   maybe  maybe

@@ -85,11 +85,11 @@ func beforehand(err error) error {
 }
 
 // reveal returns the error that a failure is about.
-func reveal(err error) (cause error, unsent bool) {
+func reveal(err error) (unsent bool, cause error) {
 	if f, ok := errors.AsType[*failure](err); ok {
-		return f.error, f.unsent
+		return f.unsent, f.error
 	}
-	return err, false
+	return false, err
 }
 
 func isFailure(err error) bool {
@@ -120,7 +120,7 @@ type operation struct {
 // part is told how a part of the operation ended at a node of a cluster. It returns the
 // error for the cluster client, which would repeat the part after a lost connection.
 func (op *operation) part(err error, pipeline bool) error {
-	if _, unsent := reveal(err); unsent || refused(err, pipeline) {
+	if unsent, _ := reveal(err); unsent || refused(err, pipeline) {
 		return err
 	}
 	op.sent.Store(true)

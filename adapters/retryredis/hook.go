@@ -78,7 +78,7 @@ func (h *Hook) run(ctx context.Context, cmds []redis.Cmder, pipeline bool, send 
 		return outer.part(send(ctx), pipeline)
 	}
 	if slices.ContainsFunc(cmds, redis.Cmder.NoRetry) {
-		err, _ := reveal(send(ctx))
+		_, err := reveal(send(ctx))
 		return err
 	}
 	once := func(cmd redis.Cmder) bool { return h.Idempotent == nil || !h.Idempotent(cmd) }
@@ -94,8 +94,8 @@ func (h *Hook) run(ctx context.Context, cmds []redis.Cmder, pipeline bool, send 
 	defer call.Abort()
 	for call.Next(ctx) {
 		op.sent.Store(false)
-		err, unsent := reveal(send(context.WithValue(call.Context(), inside{}, op))) //nolint:contextcheck // ctx or a child of it
-		if err == nil || !unsent && errors.Is(err, redis.Nil) { // a sentinel that does not know the master says Nil too
+		unsent, err := reveal(send(context.WithValue(call.Context(), inside{}, op))) //nolint:contextcheck // ctx or a child of it
+		if err == nil || !unsent && errors.Is(err, redis.Nil) {                      // Nil of a sentinel means no master
 			call.End(nil)
 			return err
 		}
