@@ -117,7 +117,7 @@ const (
 func (c *Call) Next(ctx context.Context) bool {
 	c.under(ctx)
 	c.lose()
-	if c.delay > 0 && c.wait(c.delay) {
+	if c.delay > 0 && c.pause() {
 		c.Waited = sat.Add(c.Waited, c.delay)
 	}
 	return c.begin()

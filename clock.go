@@ -68,6 +68,17 @@ func (p *Policy) withTimeout(ctx context.Context, d time.Duration) (context.Cont
 	return context.WithTimeout(ctx, d)
 }
 
+// pause is wait for the next attempt where an Observer may see it. It is apart because each
+// byte counts on the stack of a plain call that waits.
+func (c *Call) pause() bool {
+	if o, ok := c.Policy.orZero().Observer.(waitObserver); ok {
+		if over := o.Wait(c.Policy.Name); over != nil {
+			defer over()
+		}
+	}
+	return c.wait(c.delay)
+}
+
 // wait returns true when d has passed and false when the caller's context is done.
 //
 // The timer is made at the first wait and used again, because making one costs more

@@ -40,7 +40,7 @@ type Event struct {
 // the goroutine of the call, with its context and without locks: it may use the
 // policy, and must not block. A panic in it passes through the call.
 //
-// An Observer may have one more method, which sees the attempts:
+// An Observer may have two more methods. The first sees the attempts:
 //
 //	Attempt(ctx context.Context, n int) (context.Context, func(err error))
 //
@@ -49,6 +49,16 @@ type Event struct {
 // means ctx. The returned function, which may be nil, is called with the end of the
 // attempt: nil is a success, [ErrLost] an attempt without an outcome, as after a panic.
 // The event about an attempt comes after that.
+//
+// The other sees the waits for a next attempt, as far as this process waits. It does not
+// see those of operations whose State is stored, which may go on elsewhere:
+//
+//	Wait(policy string) (over func())
+//
+// Wait is called with the name of the policy when a wait begins. The returned function,
+// which may be nil, is called when it is over: its time has come, its context has ended, or
+// a pool has handed the task back. Both may run under a lock, and must neither block nor
+// panic.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -57,15 +67,19 @@ type attemptObserver interface {
 	Attempt(ctx context.Context, n int) (context.Context, func(error))
 }
 
+type waitObserver interface {
+	Wait(policy string) (over func())
+}
+
 // ObserverFunc is a function that is an [Observer].
 type ObserverFunc func(ctx context.Context, e Event)
 
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
-// Observers returns an Observer that calls several in order, their Attempt methods
-// too. The functions for the ends of attempts are called in reverse order. Nil ones
-// are left out.
+// Observers returns an Observer that calls several in order, their Attempt and Wait
+// methods too. The functions for the ends of attempts and waits are called in reverse
+// order. Nil ones are left out.
 func Observers(os ...Observer) Observer {
 	all := slices.DeleteFunc(append([]Observer{}, os...), func(o Observer) bool { return o == nil })
 	for _, o := range all {
@@ -82,6 +96,26 @@ type observers []Observer
 func (os observers) Observe(ctx context.Context, e Event) {
 	for _, o := range os {
 		o.Observe(ctx, e)
+	}
+}
+
+// Wait calls the Wait methods; see [Observer].
+func (os observers) Wait(policy string) func() {
+	var ends []func()
+	for _, o := range os {
+		if w, ok := o.(waitObserver); ok {
+			if over := w.Wait(policy); over != nil {
+				ends = append(ends, over)
+			}
+		}
+	}
+	if ends == nil {
+		return nil
+	}
+	return func() {
+		for _, over := range slices.Backward(ends) {
+			over()
+		}
 	}
 }
 

@@ -3,7 +3,9 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -359,4 +361,69 @@ func TestObserverGetsTheCallersContext(t *testing.T) {
 	})}
 	assert.Error(t, p.Execute(ctx, failing(nil)))
 	assert.Equal(t, 3, told)
+}
+
+// counter is an Observer that counts the waits.
+type counter struct {
+	retry.ObserverFunc
+
+	waits atomic.Int32
+}
+
+func (c *counter) Wait(string) func() {
+	c.waits.Add(1)
+	return func() { c.waits.Add(-1) }
+}
+
+// stuck is a clock whose waits are over when it is closed, or panic.
+type stuck struct {
+	over   chan time.Time
+	panics atomic.Bool
+}
+
+func (s *stuck) Now() time.Time { return time.Unix(1, 0) }
+
+func (s *stuck) After(time.Duration) <-chan time.Time {
+	if s.panics.Load() {
+		panic("out of time")
+	}
+	return s.over
+}
+
+// TestWaits counts the calls that wait, on a clock that stands still.
+func TestWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{ObserverFunc: func(context.Context, retry.Event) {}}
+		clock := &stuck{over: make(chan time.Time)}
+		p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Nanosecond), Clock: clock, Observer: retry.Observers(nil, c, c.ObserverFunc)}
+		ctx, cancel := context.WithCancel(t.Context())
+		run := func(ctx context.Context) { _ = p.Execute(ctx, func(context.Context) error { return errBoom }) }
+		loop := func(ctx context.Context) {
+			for call := (&retry.Call{Policy: p}); call.Next(ctx); {
+				call.End(errBoom)
+			}
+		}
+		for range 10 {
+			go run(t.Context())
+			go loop(ctx)
+		}
+		synctest.Wait()
+		assert.EqualValues(t, 20, c.waits.Load())
+		cancel()
+		synctest.Wait()
+		assert.EqualValues(t, 10, c.waits.Load())
+		close(clock.over)
+		synctest.Wait()
+		assert.Zero(t, c.waits.Load())
+
+		clock.panics.Store(true)
+		assert.Panics(t, func() { run(t.Context()) })
+		assert.Zero(t, c.waits.Load())
+		stored := &retry.Call{Policy: p, Stored: true}
+		require.True(t, stored.Begin(t.Context()))
+		require.True(t, stored.End(errBoom).Retry)
+		assert.Zero(t, c.waits.Load(), "it waits elsewhere")
+		assert.Nil(t, retry.Observers().(interface{ Wait(policy string) func() }).Wait(""))
+	})
 }

@@ -60,7 +60,7 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 		return err
 	}
 	for {
-		if c.delay > 0 && c.wait(c.delay) {
+		if c.delay > 0 && (c.plain && c.wait(c.delay) || !c.plain && c.pause()) {
 			c.Waited = sat.Add(c.Waited, c.delay)
 		}
 		if !c.begin() {

@@ -21,6 +21,7 @@ type Task struct {
 	watch  *watch // of its context, while it waits; nil if the context cannot end
 	seat   uint32 // in its watch
 	place  uint32 // in the agenda; 32 bits are enough, and a waiting task stays small
+	over   func() // tells the Observer that it waits no more; nil if nobody wants to know
 
 	// Written under the pool's lock. While the task runs, only its worker writes.
 	phase   phase

@@ -175,3 +175,43 @@ func TestOldFailuresDoNotKeepNewWorkWaiting(t *testing.T) {
 		assert.Len(t, shut(t, pool), 1000)
 	})
 }
+
+// waiters is an Observer that counts the tasks that wait.
+type waiters struct{ n atomic.Int32 }
+
+func (w *waiters) Observe(context.Context, retry.Event) {}
+
+func (w *waiters) Wait(string) func() {
+	w.n.Add(1)
+	return func() { w.n.Add(-1) }
+}
+
+// TestWaits counts the tasks that wait: until they are due, until their context ends, and
+// until Close hands them back.
+func TestWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &waiters{}
+		pool := &retrypool.Pool{Workers: 2, Policy: &retry.Policy{
+			MaxAttempts: 2, Backoff: retry.Constant(time.Hour), Jitter: retry.NoJitter, Observer: w,
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 5 {
+			submit(t.Context(), t, pool, fails)
+			submit(ctx, t, pool, fails)
+		}
+		synctest.Wait()
+		assert.EqualValues(t, 10, w.n.Load())
+		cancel()
+		synctest.Wait()
+		assert.EqualValues(t, 5, w.n.Load())
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.Zero(t, w.n.Load())
+		submit(t.Context(), t, pool, fails)
+		synctest.Wait()
+		assert.EqualValues(t, 1, w.n.Load())
+		assert.Len(t, shut(t, pool), 1)
+		assert.Zero(t, w.n.Load())
+	})
+}

@@ -10,8 +10,14 @@ type watch struct {
 	tasks []*Task
 }
 
-// watch lets a task end with its context while it waits. The lock is held.
+// watch lets a task end with its context while it waits, and lets the Observer see the
+// wait. The lock is held.
 func (p *Pool) watch(t *Task) {
+	if o, ok := p.policy().Observer.(interface {
+		Wait(policy string) (over func())
+	}); ok {
+		t.over = o.Wait(p.policy().Name)
+	}
 	over := t.ctx.Done()
 	if over == nil {
 		return
@@ -28,6 +34,10 @@ func (p *Pool) watch(t *Task) {
 
 // unwatch undoes watch, because the task waits no more. The lock is held.
 func (p *Pool) unwatch(t *Task) {
+	if t.over != nil {
+		t.over()
+		t.over = nil
+	}
 	w := t.watch
 	if w == nil {
 		return

@@ -12,6 +12,30 @@
 //
 // A policy around a call of the client would multiply the attempts. With [GaveUp] as its
 // Classifier it does not.
+//
+// # What is retried
+//
+// The same as with retry.Standard of the SDK, with these differences:
+//
+//   - A bare 429, 408, 421, 425, 529, and 520 to 599 as far as proxies use them, are
+//     retried, because a load balancer or a proxy answers without a code of AWS.
+//   - An answer that was cut is retried: its connection was lost.
+//   - A certificate that is not trusted is Final. The SDK takes each error of its HTTP
+//     client for one that may pass.
+//
+// An X-Amz-Retry-After (milliseconds), a Retry-After or another header that
+// retryhttp.ParseHint reads is heeded, in both modes of the SDK. The SDK itself reads
+// X-Amz-Retry-After only, and only with AWS_NEW_RETRIES_2026; it then waits at most 5 seconds
+// longer than its backoff. Here MaxRetryAfter is the limit, and a longer hint ends the call.
+//
+// With NonIdempotent, a request is repeated if it had no effect:
+//
+//   - The server throttled it, by a code such as ThrottlingException or SlowDown, whatever
+//     the status. TransactionInProgressException is not one of these, since the transaction
+//     that it is about may succeed.
+//   - The status says so: 408, 421, 425, 429, or 503 with a Retry-After.
+//   - The server refused its signature, and the SDK has corrected the clock since.
+//   - It failed before it was sent: at the lookup of the host or at the dial.
 package retryaws
 
 import (
@@ -30,8 +54,7 @@ import (
 // Retryer is an [aws.RetryerV2]. The zero Retryer has the zero Policy. It is safe for
 // concurrent use; give each client one of its own, as config.WithRetryer does.
 type Retryer struct {
-	// Policy decides. Errors that it knows nothing about are judged by the SDK. nil means
-	// the zero Policy.
+	// Policy decides. nil means the zero Policy.
 	Policy *retry.Policy
 
 	zeroBased atomic.Bool // the SDK counts from 0, as it does with AWS_NEW_RETRIES_2026
@@ -39,15 +62,10 @@ type Retryer struct {
 
 var _ aws.RetryerV2 = (*Retryer)(nil)
 
-var sdk = awsretry.IsErrorRetryables(awsretry.DefaultRetryables)
-
 // IsErrorRetryable implements [aws.Retryer].
 func (r *Retryer) IsErrorRetryable(err error) bool {
 	p := r.policy()
 	v := p.Classify(err)
-	if v.Class == retry.Unknown && v.After <= 0 {
-		return sdk.IsErrorRetryable(err).Bool() && (!p.NonIdempotent || v.NotApplied)
-	}
 	return v.Class != retry.Final && (!p.NonIdempotent || v.NotApplied)
 }
 
@@ -106,11 +124,14 @@ func (r *Retryer) settle(err error, pays bool) error {
 	return nil
 }
 
+// policy returns the Policy with the SDK's knowledge.
 func (r *Retryer) policy() *retry.Policy {
-	if r.Policy == nil {
-		return &retry.Policy{}
+	p := retry.Policy{}
+	if r.Policy != nil {
+		p = *r.Policy
 	}
-	return r.Policy
+	p.Classifier = retry.Chain(p.Classifier, classify)
+	return &p
 }
 
 // GaveUp is a Classifier for a policy around calls of a client: what the client has retried

@@ -20,13 +20,16 @@ import (
 	"github.com/seed-5ff3c98e/retry/adapters/retryaws"
 )
 
-// service is a real client of a server on loopback that fails at first.
-func service(t testing.TB, r aws.Retryer, failures, status int, code string) (client *sts.Client, calls *atomic.Int32) {
+// service is a real client of a server on loopback that fails at first, with headers.
+func service(t testing.TB, r aws.Retryer, failures, status int, code string, header ...string) (client *sts.Client, calls *atomic.Int32) {
 	t.Helper()
 	calls = new(atomic.Int32)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/xml")
 		if int(calls.Add(1)) <= failures {
+			for i := 0; i < len(header); i += 2 {
+				w.Header().Set(header[i], header[i+1])
+			}
 			w.WriteHeader(status)
 			fmt.Fprintf(w, `<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>no</Message></Error></ErrorResponse>`, code)
 			return

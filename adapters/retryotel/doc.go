@@ -15,7 +15,8 @@
 //
 //	retry.policy       the name of the policy
 //	retry.attempt      the number of the attempt that failed, from 1
-//	retry.class        the class of the failure: "retryable", "rate_limited", "unknown"
+//	retry.class        the class of the failure: "retryable", "rate_limited", or "unknown",
+//	                   also where the context ended the call and nobody asked
 //	retry.delay        the wait in seconds; of "retry" only
 //	retry.stop_reason  why; of "retry.gave_up" only, a [retry.StopReason]
 //	error.type         the category of the failure, such as "timeout" or "http_503"
@@ -42,9 +43,8 @@
 //
 // retry.outcome is "succeeded", "recovered" (a success after retries), or the reason of the
 // failure, a [retry.StopReason]. Attempts are counted when a call ends, retries when they
-// are decided on. Waiting are the waits that this process has announced and that are not
-// over, to a tenth of a second; a call whose context ends during a wait is counted until
-// the wait would have been over.
+// are decided on. Waiting are the calls and the tasks of pools that wait in this process now;
+// operations whose State is stored wait elsewhere.
 //
 // The balance of a budget of [Options].Budgets is how many retries it would allow now,
 // fractions included: below 1, the next retry is refused.

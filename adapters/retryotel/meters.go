@@ -29,7 +29,8 @@ type series struct {
 	succeeded, recovered []metric.AddOption
 	attempts             atomic.Int64 // observed, because that costs a call less than a measurement
 	record               []metric.RecordOption
-	waits                waits
+	waiting              atomic.Int64
+	waited               func() // ends a wait
 }
 
 func newMeters(meter metric.Meter, opts *Options) (*meters, error) {
@@ -59,9 +60,8 @@ func newMeters(meter metric.Meter, opts *Options) (*meters, error) {
 	_, errs[5] = meter.Int64ObservableUpDownCounter("retry.calls.waiting", metric.WithUnit("{call}"),
 		metric.WithDescription("Calls that wait for their next attempt."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			now := time.Now()
 			for _, s := range m.policies.all() {
-				o.Observe(int64(s.waits.count(now)), metric.WithAttributes(s.policy))
+				o.Observe(s.waiting.Load(), metric.WithAttributes(s.policy))
 			}
 			return nil
 		}))
@@ -82,12 +82,14 @@ func newSeries(policy string) *series {
 	with := func(more ...attribute.KeyValue) metric.MeasurementOption {
 		return metric.WithAttributeSet(attribute.NewSet(append(more, label)...))
 	}
-	return &series{
+	s := &series{
 		policy:    label,
 		succeeded: []metric.AddOption{with(outcomeKey.String("succeeded"))},
 		recovered: []metric.AddOption{with(outcomeKey.String("recovered"))},
 		record:    []metric.RecordOption{with()},
 	}
+	s.waited = func() { s.waiting.Add(-1) }
+	return s
 }
 
 // record counts an event.
@@ -97,7 +99,6 @@ func (m *meters) record(ctx context.Context, e retry.Event) {
 	case e.Kind == retry.Retrying:
 		m.retries.Add(ctx, 1, metric.WithAttributes(m.failure(e, s.policy)...))
 		m.delay.Record(ctx, e.Delay.Seconds(), s.record...)
-		s.waits.add(time.Now().Add(e.Delay))
 		return
 	case e.Kind == retry.Succeeded && e.Attempt <= 1:
 		m.calls.Add(ctx, 1, s.succeeded...)

@@ -3,19 +3,33 @@ package retryotel
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retryslog"
 )
 
-// scope is the name of the instrumentation.
+// scope is the name of the instrumentation, and the path of this module.
 const scope = "github.com/seed-5ff3c98e/retry/adapters/retryotel"
+
+// version returns the version of this module in the program.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range append(info.Deps, &info.Main) {
+			if m.Path == scope && m.Version != "" {
+				return m.Version
+			}
+		}
+	}
+	return "(devel)"
+}
 
 // The names of the attributes.
 const (
@@ -81,7 +95,8 @@ func New(opts *Options) (retry.Observer, error) {
 	if provider == nil {
 		provider = otel.GetMeterProvider()
 	}
-	m, err := newMeters(provider.Meter(scope), opts)
+	m, err := newMeters(provider.Meter(scope,
+		metric.WithInstrumentationVersion(version()), metric.WithSchemaURL(semconv.SchemaURL)), opts)
 	if err != nil {
 		return nil, fmt.Errorf("retryotel: %w", err)
 	}
@@ -93,7 +108,8 @@ func New(opts *Options) (retry.Observer, error) {
 	if tracers == nil {
 		tracers = otel.GetTracerProvider()
 	}
-	s := &spanObserver{observer: o, tracer: tracers.Tracer(scope), name: opts.SpanName, attributes: opts.Attributes}
+	tracer := tracers.Tracer(scope, trace.WithInstrumentationVersion(version()), trace.WithSchemaURL(semconv.SchemaURL))
+	s := &spanObserver{observer: o, tracer: tracer, name: opts.SpanName, attributes: opts.Attributes}
 	if s.name == "" {
 		s.name = "attempt"
 	}
@@ -113,18 +129,23 @@ func (o *observer) Observe(ctx context.Context, e retry.Event) {
 	}
 }
 
+// Wait counts a call that waits, until the returned function is called; see [retry.Observer].
+func (o *observer) Wait(policy string) func() {
+	s := o.meters.policies.of(policy)
+	s.waiting.Add(1)
+	return s.waited
+}
+
 // addEvent adds an event to the span of the call, if somebody records it.
 func addEvent(ctx context.Context, name string, e retry.Event, more attribute.KeyValue) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return
 	}
-	attributes := append(make([]attribute.KeyValue, 0, 6), attemptKey.Int(e.Attempt), more)
+	attributes := append(make([]attribute.KeyValue, 0, 6),
+		attemptKey.Int(e.Attempt), classKey.String(e.Verdict.Class.String()), more)
 	if e.Policy != "" {
 		attributes = append(attributes, policyKey.String(e.Policy))
-	}
-	if e.Verdict != (retry.Verdict{}) {
-		attributes = append(attributes, classKey.String(e.Verdict.Class.String()))
 	}
 	if e.Verdict.Category != "" {
 		attributes = append(attributes, errorKey.String(e.Verdict.Category))

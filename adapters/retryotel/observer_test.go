@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryotel"
@@ -59,6 +60,8 @@ func (o *telemetry) read(t testing.TB) map[string]float64 {
 	}
 	for _, scope := range all.ScopeMetrics {
 		assert.Equal(t, "github.com/seed-5ff3c98e/retry/adapters/retryotel", scope.Scope.Name)
+		assert.NotEmpty(t, scope.Scope.Version)
+		assert.Equal(t, semconv.SchemaURL, scope.Scope.SchemaURL)
 		for _, m := range scope.Metrics {
 			assert.NotEmpty(t, m.Unit)
 			assert.NotEmpty(t, m.Description)
@@ -109,9 +112,6 @@ func TestMetrics(t *testing.T) {
 	require.Error(t, run(ctx, o))
 
 	got := o.read(t)
-	waiting := "retry.calls.waiting{retry.policy=a}"
-	assert.Contains(t, got, waiting)
-	delete(got, waiting) // the clock of the policy is not that of the machine
 	assert.Equal(t, map[string]float64{
 		"retry.calls{retry.outcome=succeeded,retry.policy=a}":                   1,
 		"retry.calls{retry.outcome=recovered,retry.policy=a}":                   1,
@@ -125,26 +125,64 @@ func TestMetrics(t *testing.T) {
 		"#retry.delay{retry.policy=a}":                                          4,
 		"retry.call.duration{retry.policy=a}":                                   12,
 		"#retry.call.duration{retry.policy=a}":                                  5,
+		"retry.calls.waiting{retry.policy=a}":                                   0,
 	}, got)
 }
 
-// TestWaiting has waits that end after some seconds.
+// TestWaiting counts calls whose waits have no end but that of the clock.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := observe(t, retryotel.Options{})
-		waiting := func() float64 { return o.read(t)["retry.calls.waiting{retry.policy=}"] }
-		for n := range 10 {
-			o.Observe(t.Context(), retry.Event{Kind: retry.Retrying, Attempt: 1, Delay: time.Duration(n+1) * time.Second})
+		waiting := func() float64 { return o.read(t)["retry.calls.waiting{retry.policy=a}"] }
+		clock := stuck{make(chan time.Time), new(atomic.Bool)}
+		ctx, cancel := context.WithCancel(t.Context())
+		run := func(ctx context.Context, wait time.Duration, attempts int) {
+			p := &retry.Policy{Name: "a", MaxAttempts: attempts, Backoff: retry.Constant(wait), Observer: o.Observer, Clock: clock}
+			_ = p.Execute(ctx, func(context.Context) error { return errBoom })
 		}
-		assert.Equal(t, 10.0, waiting())
-		time.Sleep(1200 * time.Millisecond)
-		assert.Equal(t, 9.0, waiting())
-		time.Sleep(time.Minute)
-		assert.Equal(t, 0.0, waiting())
-		o.Observe(t.Context(), retry.Event{Kind: retry.Retrying, Attempt: 1, Delay: math.MaxInt64})
-		assert.Equal(t, 1.0, waiting())
+		for n := range 20 {
+			go run(t.Context(), 1, 2) // the shortest wait
+			go run(ctx, time.Hour, n+1)
+		}
+		synctest.Wait()
+		assert.Equal(t, 39.0, waiting(), "one call has no retry")
+		cancel()
+		synctest.Wait()
+		assert.Equal(t, 20.0, waiting())
+		close(clock.over)
+		synctest.Wait()
+		assert.Zero(t, waiting())
+		clock.panics.Store(true)
+		assert.Panics(t, func() { run(t.Context(), 1, 2) })
+		assert.Zero(t, waiting())
+
+		// One call that waits 5 ms again and again is one, at each instant.
+		p := &retry.Policy{Name: "a", MaxAttempts: 100, Backoff: retry.Constant(5 * time.Millisecond), Jitter: retry.NoJitter, Observer: o.Observer}
+		go func() { _ = p.Execute(t.Context(), func(context.Context) error { return errBoom }) }()
+		time.Sleep(time.Millisecond)
+		for range 98 {
+			time.Sleep(5 * time.Millisecond)
+			assert.Equal(t, 1.0, waiting())
+		}
+		time.Sleep(time.Second)
+		assert.Zero(t, waiting())
 	})
+}
+
+// stuck is a clock whose waits are over when it is closed, or panic.
+type stuck struct {
+	over   chan time.Time
+	panics *atomic.Bool
+}
+
+func (stuck) Now() time.Time { return time.Unix(1, 0) }
+
+func (s stuck) After(time.Duration) <-chan time.Time {
+	if s.panics.Load() {
+		panic("out of time")
+	}
+	return s.over
 }
 
 func TestBudgets(t *testing.T) {
@@ -192,11 +230,11 @@ func TestEvents(t *testing.T) {
 	events := spans[0].Events()
 	require.Len(t, events, 3, "none for the final error")
 	assert.Equal(t, "retry", events[0].Name)
-	assert.Equal(t, "exception.message=boom,retry.attempt=1,retry.delay=2,retry.policy=a", attributes(events[0].Attributes))
+	assert.Equal(t, "exception.message=boom,retry.attempt=1,retry.class=unknown,retry.delay=2,retry.policy=a", attributes(events[0].Attributes))
 	assert.Equal(t, `error.type=eof,exception.message=Get "http://example.com/": EOF,retry.attempt=2,retry.class=retryable,retry.delay=4,retry.policy=a`,
 		attributes(events[1].Attributes))
 	assert.Equal(t, "retry.gave_up", events[2].Name)
-	assert.Equal(t, "exception.message=a failed after 3 attempts: boom,retry.attempt=3,retry.policy=a,retry.stop_reason=attempts",
+	assert.Equal(t, "exception.message=a failed after 3 attempts: boom,retry.attempt=3,retry.class=unknown,retry.policy=a,retry.stop_reason=attempts",
 		attributes(events[2].Attributes))
 }
 
@@ -236,6 +274,9 @@ func TestSpans(t *testing.T) {
 
 	spans := o.spans.Ended()
 	require.Len(t, spans, 7)
+	scope := spans[1].InstrumentationScope()
+	assert.NotEmpty(t, scope.Version)
+	assert.Equal(t, semconv.SchemaURL, scope.SchemaURL)
 	for n := range 3 {
 		beneath, attempt := spans[2*n], spans[2*n+1]
 		assert.Equal(t, "GET", attempt.Name())

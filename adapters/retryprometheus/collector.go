@@ -3,6 +3,7 @@ package retryprometheus
 import (
 	"context"
 	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -62,7 +63,8 @@ type series struct {
 	succeeded, recovered prometheus.Counter
 	attempts             prometheus.Counter
 	delay, duration      prometheus.Observer
-	waits                waits
+	waiting              atomic.Int64
+	waited               func() // ends a wait
 }
 
 var (
@@ -105,7 +107,7 @@ func New(opts *Options) *Collector {
 }
 
 func (c *Collector) series(policy string) *series {
-	return &series{
+	s := &series{
 		policy:    policy,
 		succeeded: c.calls.WithLabelValues(policy, "succeeded", ""),
 		recovered: c.calls.WithLabelValues(policy, "recovered", ""),
@@ -113,6 +115,8 @@ func (c *Collector) series(policy string) *series {
 		delay:     c.delay.WithLabelValues(policy),
 		duration:  c.duration.WithLabelValues(policy),
 	}
+	s.waited = func() { s.waiting.Add(-1) }
+	return s
 }
 
 // Describe implements [prometheus.Collector].
@@ -126,11 +130,11 @@ func (c *Collector) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
-	now := time.Now()
 	for policy, s := range c.policies.all() {
-		n := float64(s.waits.count(now))
+		n := float64(s.waiting.Load())
 		metrics <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, n, policy)
 	}
+	now := time.Now()
 	for name, b := range c.budgets {
 		metrics <- prometheus.MustNewConstMetric(c.balance, prometheus.GaugeValue, b.Balance(now), name)
 	}
@@ -149,7 +153,6 @@ func (c *Collector) Observe(ctx context.Context, e retry.Event) {
 	if e.Kind == retry.Retrying {
 		c.retries.WithLabelValues(s.policy, c.category(e.Verdict)).Inc()
 		c.observe(ctx, s.delay, e.Delay)
-		s.waits.add(time.Now().Add(e.Delay))
 		return
 	}
 	switch {
@@ -164,6 +167,13 @@ func (c *Collector) Observe(ctx context.Context, e retry.Event) {
 	}
 	s.attempts.Add(float64(max(e.Attempt, 0)))
 	c.observe(ctx, s.duration, e.Elapsed)
+}
+
+// Wait counts a call that waits, until the returned function is called; see [retry.Observer].
+func (c *Collector) Wait(policy string) func() {
+	s := c.policies.of(policy)
+	s.waiting.Add(1)
+	return s.waited
 }
 
 // category returns the label for the last failure of a call.

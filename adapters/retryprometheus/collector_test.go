@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,14 +131,14 @@ func TestLint(t *testing.T) {
 	assert.NotEmpty(t, lines(scrape(t, c), `retry_calls_waiting{policy="a",service="jobs"}`))
 }
 
-// TestWaiting has waits that end after some seconds.
+// TestWaiting counts calls whose waits have no end but that of the clock.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := retryprometheus.New(nil)
+		o := retryprometheus.New(nil)
 		waiting := func() float64 {
 			registry := prometheus.NewRegistry()
-			registry.MustRegister(c)
+			registry.MustRegister(o)
 			families, err := registry.Gather()
 			require.NoError(t, err)
 			for _, f := range families {
@@ -147,21 +148,54 @@ func TestWaiting(t *testing.T) {
 			}
 			return math.NaN()
 		}
-		for n := range 10 {
-			observe(c, retry.Event{Kind: retry.Retrying, Attempt: 1, Delay: time.Duration(n+1) * time.Second})
+		clock := stuck{make(chan time.Time), new(atomic.Bool)}
+		ctx, cancel := context.WithCancel(t.Context())
+		run := func(ctx context.Context, wait time.Duration, attempts int) {
+			p := &retry.Policy{Name: "a", MaxAttempts: attempts, Backoff: retry.Constant(wait), Observer: o, Clock: clock}
+			_ = p.Execute(ctx, func(context.Context) error { return errBoom })
 		}
-		assert.Equal(t, 10.0, waiting())
-		time.Sleep(1200 * time.Millisecond)
-		assert.Equal(t, 9.0, waiting())
-		time.Sleep(5 * time.Second)
-		assert.Equal(t, 4.0, waiting())
-		time.Sleep(time.Minute)
-		assert.Equal(t, 0.0, waiting())
+		for n := range 20 {
+			go run(t.Context(), 1, 2) // the shortest wait
+			go run(ctx, time.Hour, n+1)
+		}
+		synctest.Wait()
+		assert.Equal(t, 39.0, waiting(), "one call has no retry")
+		cancel()
+		synctest.Wait()
+		assert.Equal(t, 20.0, waiting())
+		close(clock.over)
+		synctest.Wait()
+		assert.Zero(t, waiting())
+		clock.panics.Store(true)
+		assert.Panics(t, func() { run(t.Context(), 1, 2) })
+		assert.Zero(t, waiting())
 
-		// The end of time is not the past.
-		observe(c, retry.Event{Kind: retry.Retrying, Attempt: 1, Delay: math.MaxInt64})
-		assert.Equal(t, 1.0, waiting())
+		// One call that waits 5 ms again and again is one, at each instant.
+		p := &retry.Policy{Name: "a", MaxAttempts: 100, Backoff: retry.Constant(5 * time.Millisecond), Jitter: retry.NoJitter, Observer: o}
+		go func() { _ = p.Execute(t.Context(), func(context.Context) error { return errBoom }) }()
+		time.Sleep(time.Millisecond)
+		for range 98 {
+			time.Sleep(5 * time.Millisecond)
+			assert.Equal(t, 1.0, waiting())
+		}
+		time.Sleep(time.Second)
+		assert.Zero(t, waiting())
 	})
+}
+
+// stuck is a clock whose waits are over when it is closed, or panic.
+type stuck struct {
+	over   chan time.Time
+	panics *atomic.Bool
+}
+
+func (stuck) Now() time.Time { return time.Unix(1, 0) }
+
+func (s stuck) After(time.Duration) <-chan time.Time {
+	if s.panics.Load() {
+		panic("out of time")
+	}
+	return s.over
 }
 
 func TestBudgets(t *testing.T) {

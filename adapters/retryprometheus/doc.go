@@ -29,9 +29,8 @@
 //	    call whose context ends during a wait has one more retry than attempts were made.
 //	  - retry_attempts_total counts when a call ends, all its attempts at once, those of other
 //	    processes too where the state of a job is stored.
-//	  - retry_calls_waiting counts the waits that this process has announced and that are not
-//	    over yet, to a tenth of a second. A call whose context ends during a wait is counted
-//	    until the wait would have been over.
+//	  - retry_calls_waiting is how many calls and tasks of pools wait in this process now.
+//	    Operations whose State is stored wait elsewhere.
 //	  - retry_budget_balance is how many retries a budget of [Options].Budgets would allow now,
 //	    fractions included: below 1, the next retry is refused.
 //	  - retry_delay_seconds has the waits before retries, retry_call_duration_seconds the time

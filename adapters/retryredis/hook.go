@@ -5,8 +5,16 @@
 //
 // MaxRetries: -1 switches off the retries of go-redis, which would multiply with these and
 // repeat every command, INCR too, after a lost connection. DialerRetries: 1 does the same
-// for connections, which are dialed five times for each attempt otherwise. A cluster client still follows
-// redirections itself. AttemptTimeout needs ContextTimeoutEnabled in the redis.Options.
+// for connections, which are dialed five times for each attempt otherwise. AttemptTimeout
+// needs ContextTimeoutEnabled in the redis.Options.
+//
+// A cluster client follows redirections itself. After a lost connection it also repeats
+// every command itself, MaxRedirects times. Give the Hook to its nodes too: there the Hook
+// retries nothing, but it sees what was sent, and keeps the client from repeating a command
+// that is not idempotent. It cannot do so for the pipelines of a cluster client.
+//
+//	cluster.AddHook(hook)
+//	cluster.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
 package retryredis
 
 import (
@@ -27,6 +35,14 @@ import (
 // commands are idempotent, or if there was no connection. Commands with NoRetry, and
 // pipelines with one, are sent once.
 //
+// There was no connection if a dial failed, if the client's handshake failed, or if all
+// connections of the pool were in use. An error of reading or writing proves nothing,
+// whatever its errno: part of the command may have been sent before it.
+//
+// The commands of the handshake, from HELLO to CLIENT SETINFO, are left to the client: they
+// are no operations, and the Observer is not told of them. The same goes for commands of
+// OnConnect within an operation, and for what a cluster client asks about the cluster.
+//
 // redis.Nil is a success. Other replies that say that the command was wrong are Final. The
 // zero Hook is ready to use. It is safe for concurrent use, and must not be changed then.
 type Hook struct {
@@ -39,9 +55,6 @@ type Hook struct {
 }
 
 var _ redis.Hook = (*Hook)(nil)
-
-// DialHook implements [redis.Hook]. It returns next.
-func (h *Hook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 // ProcessHook implements [redis.Hook].
 func (h *Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -58,29 +71,45 @@ func (h *Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 }
 
 func (h *Hook) run(ctx context.Context, cmds []redis.Cmder, pipeline bool, send func(context.Context) error) error {
+	if preparatory(cmds) {
+		return beforehand(send(ctx))
+	}
+	if outer, ok := ctx.Value(inside{}).(*operation); ok {
+		return outer.part(send(ctx), pipeline)
+	}
 	if slices.ContainsFunc(cmds, redis.Cmder.NoRetry) {
-		return send(ctx)
+		_, err := reveal(send(ctx))
+		return err
 	}
 	once := func(cmd redis.Cmder) bool { return h.Idempotent == nil || !h.Idempotent(cmd) }
+	op := &operation{once: slices.ContainsFunc(cmds, once)}
 	call := retry.Call{
-		Policy: h.Policy, Classify: Classify, Unknown: retry.Final, NonIdempotent: slices.ContainsFunc(cmds, once),
+		Policy: h.Policy, Unknown: retry.Final, NonIdempotent: op.once,
+		Classify: func(err error) retry.Verdict {
+			v := Classify(err)
+			v.NotApplied = v.NotApplied && !op.sent.Load() && refused(err, pipeline)
+			return v
+		},
 	}
 	defer call.Abort()
 	for call.Next(ctx) {
-		err := send(call.Context()) //nolint:contextcheck // ctx or a child of it
-		if err == nil || errors.Is(err, redis.Nil) {
+		op.sent.Store(false)
+		unsent, err := reveal(send(context.WithValue(call.Context(), inside{}, op))) //nolint:contextcheck // ctx or a child of it
+		if err == nil || !unsent && errors.Is(err, redis.Nil) {                      // Nil of a sentinel means no master
 			call.End(nil)
 			return err
 		}
 		v := call.Verdict(err)
-		if reply := redis.Error(nil); pipeline && errors.As(err, &reply) {
+		if unsent {
+			v.NotApplied = !op.sent.Load()
+		} else if pipeline && isReply(err) {
 			v.NotApplied = false // the server has answered one command, and may have run others
 		}
 		call.EndVerdict(err, v)
 	}
 	err := call.Err()
 	for _, cmd := range cmds {
-		if pipeline && cmd.Err() == nil && call.Attempt() == 0 { // it was not sent, and has no result
+		if pipeline && (cmd.Err() == nil && call.Attempt() == 0 || isFailure(cmd.Err())) { // it was not sent, and has no result
 			cmd.SetErr(err)
 		}
 	}
@@ -105,6 +134,8 @@ var classify = retry.Extend(func(err error) retry.Verdict {
 	switch code {
 	case "LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "NOREPLICAS", "BUSY":
 		return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: "redis_" + strings.ToLower(code)}
+	case "MOVED", "ASK": // a cluster client follows them
+		return retry.Verdict{Class: retry.Final, NotApplied: true, Category: "redis"}
 	case "OOM":
 		return retry.Verdict{Class: retry.RateLimited, NotApplied: true, Category: "redis_oom"}
 	case "ERR":

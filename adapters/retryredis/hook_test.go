@@ -32,10 +32,21 @@ const hangUp = ""
 // which repeats, and counts them.
 func serve(t *testing.T, replies ...string) (address string, calls *atomic.Int32) {
 	t.Helper()
+	calls = new(atomic.Int32)
+	return answer(t, func(command string) string {
+		if strings.HasPrefix(command, "HELLO") || strings.HasPrefix(command, "CLIENT") {
+			return "-ERR unknown command\r\n"
+		}
+		return replies[min(int(calls.Add(1)), len(replies))-1]
+	}), calls
+}
+
+// answer is a server that answers commands, which it gets in upper case.
+func answer(t *testing.T, reply func(command string) string) (address string) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
-	calls = new(atomic.Int32)
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -50,30 +61,26 @@ func serve(t *testing.T, replies ...string) (address string, calls *atomic.Int32
 					if err != nil {
 						return
 					}
-					reply := "-ERR unknown command\r\n"
-					switch strings.ToUpper(command) {
-					case "HELLO", "CLIENT":
-					default:
-						reply = replies[min(int(calls.Add(1)), len(replies))-1]
-					}
-					if reply == hangUp {
+					text := reply(command)
+					if text == hangUp {
 						return
 					}
-					_, _ = io.WriteString(conn, reply)
+					_, _ = io.WriteString(conn, text)
 				}
 			}()
 		}
 	}()
-	return listener.Addr().String(), calls
+	return listener.Addr().String()
 }
 
-// read reads a command and returns its name.
-func read(in *bufio.Reader) (name string, err error) {
+// read reads a command.
+func read(in *bufio.Reader) (command string, err error) {
 	var n int
 	if _, err := fmt.Fscanf(in, "*%d\r\n", &n); err != nil {
 		return "", err
 	}
-	for i := range n {
+	words := make([]string, n)
+	for i := range words {
 		var size int
 		if _, err := fmt.Fscanf(in, "$%d\r\n", &size); err != nil {
 			return "", err
@@ -82,11 +89,9 @@ func read(in *bufio.Reader) (name string, err error) {
 		if _, err := io.ReadFull(in, word); err != nil {
 			return "", err
 		}
-		if i == 0 {
-			name = string(word[:size])
-		}
+		words[i] = strings.ToUpper(string(word[:size]))
 	}
-	return name, nil
+	return strings.Join(words, " "), nil
 }
 
 func client(t *testing.T, address string, idempotent func(redis.Cmder) bool) (*redis.Client, *retrytest.Recorder) {
