@@ -2,10 +2,8 @@ package retryaws
 
 import (
 	"errors"
-	"math"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	awsretry "github.com/aws/aws-sdk-go-v2/aws/retry"
@@ -52,9 +50,6 @@ func classify(err error) retry.Verdict {
 	if !throttled {
 		v.NotApplied = v.NotApplied || said.NotApplied
 	}
-	if after, ok := amzRetryAfter(resp.Header); ok {
-		v.After = after
-	}
 	return v
 }
 
@@ -98,13 +93,4 @@ func unsent(err error) bool {
 	}
 	var lookup *net.DNSError
 	return errors.As(err, &lookup)
-}
-
-// amzRetryAfter reads the hint of AWS, in milliseconds.
-func amzRetryAfter(header http.Header) (time.Duration, bool) {
-	ms, err := strconv.ParseInt(header.Get("X-Amz-Retry-After"), 10, 64)
-	if err != nil || ms < 0 {
-		return 0, false
-	}
-	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond, true
 }
