@@ -128,12 +128,12 @@ func stateVerdict(state string, err error) retry.Verdict {
 
 // onStandby reports whether BEGIN asked for a transaction that a standby cannot have: one
 // that writes (lib/pq asks for it), or a serializable one. The text of these errors is in
-// the language of the server; the functions that fail have been renamed once, in
-// PostgreSQL 15.
+// the language of the server, so this looks at the functions of PostgreSQL that fail: the
+// checks of two settings, and the snapshot of a transaction that is serializable by
+// default.
 func onStandby(err error) bool {
 	switch field(err, "Routine") {
-	case "check_transaction_read_only", "check_XactReadOnly",
-		"check_transaction_isolation", "check_XactIsoLevel":
+	case "call_bool_check_hook", "call_enum_check_hook", "GetSerializableTransactionSnapshot":
 		return true
 	default:
 		return false

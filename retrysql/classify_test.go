@@ -116,10 +116,10 @@ var classified = []struct {
 		"sql_0A000": &pgError{"0A000", "ERROR: cached plan must not change result type (SQLSTATE 0A000)"},
 	}},
 	{"standby", anew, map[string]error{
-		"sql_0A000": &pgAnswer{Severity: "ERREUR", Code: "0A000", Routine: "check_transaction_read_only"},
+		"sql_0A000": &pgAnswer{Severity: "ERREUR", Code: "0A000", Routine: "call_bool_check_hook"},
 	}},
-	{"standby of old", anew, map[string]error{
-		"sql_0A000": &pgAnswer{Severity: "ERROR", Code: "0A000", Routine: "check_XactIsoLevel"},
+	{"standby, serializable by default", anew, map[string]error{
+		"sql_0A000": &pgAnswer{Severity: "ERROR", Code: "0A000", Routine: "GetSerializableTransactionSnapshot"},
 	}},
 	{"another routine", final, map[string]error{
 		"sql_0A000": &pgAnswer{Severity: "ERROR", Code: "0A000", Routine: "CheckSelectLocking"},
