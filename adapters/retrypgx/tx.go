@@ -88,7 +88,7 @@ func InTx(
 		err := t.run(call.Context()) //nolint:contextcheck // ctx or a child of it
 		v := call.Verdict(err)
 		v.NotApplied = v.NotApplied || !t.open // it was rolled back, or never began
-		if v.Category == readOnlyTx && !t.readOnly() {
+		if t.demoted(v) {
 			t.replaceAll()
 		}
 		call.EndVerdict(err, v)
@@ -224,6 +224,19 @@ func (t *transaction) classify(err error) retry.Verdict {
 		v.Class = retry.Final
 	}
 	return v
+}
+
+// demoted reports whether the server takes no transactions such as this one any more: it
+// is read-only now, or a standby that refused BEGIN.
+func (t *transaction) demoted(v retry.Verdict) bool {
+	switch v.Category {
+	case readOnlyTx:
+		return !t.readOnly()
+	case "sql_0A000":
+		return v.Class == retry.Retryable
+	default:
+		return false
+	}
 }
 
 // replaceAll closes the connections of a pool to a server that was demoted.
