@@ -55,6 +55,7 @@ const (
 	badConn    = "sql_bad_conn"
 	connDone   = "sql_conn_done"
 	txDone     = "sql_tx_done"
+	noRows     = "sql_no_rows"
 	notHere    = "sql_0A000" // if Retryable: a new connection is likely to help
 	readOnlyTx = "sql_25006"
 )
@@ -64,7 +65,7 @@ var sentinels = []struct {
 	err     error
 	verdict retry.Verdict
 }{
-	{sql.ErrNoRows, verdict.Permanent("sql_no_rows")},
+	{sql.ErrNoRows, verdict.Permanent(noRows)},
 	{sql.ErrTxDone, verdict.Permanent(txDone)},
 	{sql.ErrConnDone, verdict.Unapplied(connDone)},
 	{driver.ErrBadConn, verdict.Unapplied(badConn)},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"syscall"
 	"testing"
@@ -51,6 +52,9 @@ func TestCommitFails(t *testing.T) {
 			driver.ErrBadConn,
 			unsentError{},
 			badConnError{io.EOF},
+			&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
+			&net.OpError{Op: "write", Err: os.NewSyscallError("write", syscall.ENOBUFS)},
+			&net.DNSError{IsTemporary: true}, syscall.EMFILE, syscall.EINTR, sql.ErrNoRows,
 			sql.ErrConnDone, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE,
 			syscall.ECONNREFUSED, os.ErrDeadlineExceeded, context.Canceled, context.DeadlineExceeded, errBusiness,
 		}},

@@ -127,7 +127,7 @@ func (t *transaction) run(ctx context.Context) error {
 		err = context.Cause(ctx)
 	}
 	if errors.Is(rollback(ctx, tx), pgx.ErrTxClosed) {
-		// It may have been a commit.
+		t.open = true // it may have been a commit
 		return retry.MarkFinal(fmt.Errorf("%w: %w", errEnded, err))
 	}
 	return err
@@ -174,6 +174,7 @@ func (t *transaction) commit(ctx context.Context, tx pgx.Tx) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, pgx.ErrTxClosed):
+		t.open = true // it may have been a commit
 		return retry.MarkFinal(errEnded)
 	case errors.Is(err, pgx.ErrTxCommitRollback): // fn ignored the error of a statement
 		return retry.MarkFinal(err)
