@@ -9,7 +9,7 @@
 # own. A server that does not answer there is installed if that is possible, started in a
 # temporary folder and on a port of its own, and ended with the command. If one can be
 # neither installed nor started, nothing is run. FRESH=1 starts all of them in any case.
-# Chromium, which the tests start themselves, is installed if it is missing.
+# Chromium and PgBouncer, which the tests start themselves, are installed if they are missing.
 set -euo pipefail
 
 answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
@@ -161,6 +161,8 @@ want RETRY_TEST_AMQP rabbitmq rabbitmq-server:rabbitmq-server
 want RETRY_TEST_NATS nats nats-server:nats-server
 # The playground is tested in it.
 command -v chromium >/dev/null || command -v google-chrome >/dev/null || programs+=(chromium:chromium)
+# Tests of transactions start one in front of PostgreSQL.
+[ -x "$(command -v pgbouncer || echo /usr/sbin/pgbouncer)" ] || programs+=(pgbouncer:pgbouncer)
 [ "${#programs[@]}" = 0 ] || "$(dirname "${BASH_SOURCE[0]}")/install.sh" "${programs[@]}"
 for service in "${start[@]}"; do $service; done
 "$@"

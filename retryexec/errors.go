@@ -35,7 +35,46 @@ func startFailure(cmd *exec.Cmd, err error) error {
 		// os/exec refused, not the system: the Cmd is invalid.
 		return retry.Mark(err, retry.Verdict{Class: retry.Final, NotApplied: true, Category: categoryStart})
 	}
-	return err
+	return &startError{err}
+}
+
+// startError is the failure of a command that was not started, which proves that it had no
+// effect: of its lookup, of a pipe for it, of fork or exec.
+type startError struct{ err error }
+
+func (e *startError) Error() string { return e.err.Error() }
+
+func (e *startError) Unwrap() error { return e.err }
+
+// ran returns the error of a command that was started and has no exit code that tells: of a
+// reader or writer of the caller, of Cmd.Cancel, or of the wait for the process.
+func ran(err error) error {
+	if err == nil || marked(err) {
+		return err
+	}
+	return &ranError{err}
+}
+
+// ranError is the error of a command that was started. It has no Unwrap: the reader of its
+// input may have failed to dial, and whoever classifies that error would take it for a proof
+// that nothing happened.
+type ranError struct{ err error }
+
+func (e *ranError) Error() string { return e.err.Error() }
+
+func (e *ranError) Is(target error) bool { return errors.Is(e.err, target) }
+
+func (e *ranError) As(target any) bool { return errors.As(e.err, target) }
+
+// marked reports whether a mark of package retry decides about an error, which is when
+// nobody is asked about it.
+func marked(err error) bool {
+	asked := false
+	retry.Extend(func(error) retry.Verdict {
+		asked = true
+		return retry.Verdict{}
+	})(err)
+	return !asked
 }
 
 // exitError is the failure of a command that ran. Its text adds the reason to

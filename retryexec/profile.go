@@ -78,10 +78,14 @@ func (p Profile) ClassifyExit(err error, exitCode int, stderr string) retry.Verd
 		f.ran = err == nil || exit != nil || stderr != ""
 		f.signal = signalOf(exit)
 	}
-	if v := p.verdict(&f); v != (retry.Verdict{}) {
+	switch v := p.verdict(&f); {
+	case v != (retry.Verdict{}):
 		return v
+	case f.ran || exitCode == 0:
+		return ranVerdict(err)
+	default:
+		return classifySystem(err)
 	}
-	return classifySystem(err)
 }
 
 // node classifies one error of a tree.

@@ -192,7 +192,6 @@ func TestClassifyOfStart(t *testing.T) {
 		{exec.ErrDot, verdict(retry.Final, "not_found")},
 		{exec.ErrWaitDelay, verdict(retry.Final, "wait_delay")},
 		{os.ErrProcessDone, verdict(retry.Final, "process_done")},
-		{&os.SyscallError{Syscall: "pipe2", Err: syscall.EMFILE}, anew("resources")},
 		{&fs.PathError{Op: "open", Path: "/x", Err: syscall.EIO}, retry.Verdict{}},
 		// Typed nil pointers and empty errors say nothing.
 		{(*exec.ExitError)(nil), retry.Verdict{}},

@@ -28,8 +28,10 @@ var pipeDelay = 5 * time.Second
 // # Classification
 //
 // p.Classifier is asked first, then [Classify]. A command that could not be
-// started had no effect, so a NonIdempotent policy may retry it; a command that
-// ran may have had an effect. An attempt that ended by p.AttemptTimeout is
+// started had no effect, so a NonIdempotent policy may retry it. A command that
+// was started may have had an effect, whatever has failed since then, such as a
+// Cmd.Stdin that was refused a connection; only a mark, p.Classifier or a rule of a
+// [Profile] says otherwise. An attempt that ended by p.AttemptTimeout is
 // Retryable, whatever the exit status of the killed process; [errors.Is] finds
 // [context.DeadlineExceeded] in its error.
 //
@@ -215,5 +217,5 @@ func execute(ctx context.Context, cmd *exec.Cmd, in *input) error {
 		exit.Stderr = stderr.bytes()
 		return &exitError{exit}
 	}
-	return err
+	return ran(err)
 }

@@ -15,7 +15,7 @@ const categoryStart = "start"
 
 // classifySystem is [retry.Classify] with the failures to run a command, but
 // exit codes.
-var classifySystem = retry.Extend(systemVerdict)
+func classifySystem(err error) retry.Verdict { return retry.Extend(systemVerdict)(err) }
 
 // systemVerdict classifies one error of a tree.
 func systemVerdict(err error) retry.Verdict {
@@ -31,21 +31,25 @@ func systemVerdict(err error) retry.Verdict {
 	switch e := err.(type) { //nolint:errorlint // one node of a tree
 	case *timeoutError:
 		return retry.Verdict{Class: retry.Retryable, Category: "timeout"}
+	case *startError:
+		return notStarted(classifySystem(e.err))
+	case *ranError:
+		return ranVerdict(e.err)
 	case *exec.Error: // from looking up the program
 		if e != nil {
-			return notStarted(e.Err, verdict.Permanent("not_found"))
+			return startVerdict(e.Err, verdict.Permanent("not_found"))
 		}
 	case *fs.PathError:
 		if e != nil && e.Op == "fork/exec" {
-			return notStarted(e.Err, retry.Verdict{Class: retry.Retryable, Category: categoryStart})
+			return startVerdict(e.Err, retry.Verdict{Class: retry.Retryable, Category: categoryStart})
 		}
 	}
 	return retry.Verdict{}
 }
 
-// notStarted returns the verdict about a failure to start a command: the
-// verdict of [retry.Classify], or else the given one. Nothing was applied.
-func notStarted(err error, otherwise retry.Verdict) retry.Verdict {
+// startVerdict returns the verdict about a failure to start a command: the
+// verdict of [retry.Classify], or else the given one.
+func startVerdict(err error, otherwise retry.Verdict) retry.Verdict {
 	if isNoProgram(err) {
 		return verdict.Permanent("invalid")
 	}
@@ -53,6 +57,19 @@ func notStarted(err error, otherwise retry.Verdict) retry.Verdict {
 	if v.Class == retry.Unknown {
 		v = otherwise
 	}
+	return notStarted(v)
+}
+
+// notStarted returns v for a command that was not started: nothing was applied.
+func notStarted(v retry.Verdict) retry.Verdict {
 	v.NotApplied = v.Class != retry.Final
+	return v
+}
+
+// ranVerdict classifies an error of a command that was started: nothing but a mark proves
+// that it had no effect.
+func ranVerdict(err error) retry.Verdict {
+	v := classifySystem(err)
+	v.NotApplied = v.NotApplied && marked(err)
 	return v
 }

@@ -30,8 +30,12 @@ import (
 //   - SQLite, by the code in the errors of modernc.org/sqlite, ncruces/go-sqlite3
 //     and mattn/go-sqlite3. BUSY and LOCKED are Retryable.
 //   - PostgreSQL's "cached plan must not change result type" is Retryable, because
-//     a new connection cures it. Errors raised in PL/pgSQL (class P0) are Final,
-//     and so is the commit of a transaction in which a statement had failed.
+//     a new connection cures it, and so is a BEGIN that a standby refuses. Errors raised
+//     in PL/pgSQL (class P0) are Final, and so is the commit of a transaction in which a
+//     statement had failed.
+//   - PgBouncer has one code, 08P01, for all its failures: a server that is down, one that
+//     has crashed, but also a wrong password. They are Retryable. The same code with a
+//     severity other than FATAL is PostgreSQL's protocol violation, and Final.
 //
 // Categories are "sql_40001" with the SQLSTATE, "mysql_1213" and "mssql_1205" with the
 // error number, and "sqlite_517" with the extended result code. Other codes of MySQL and
@@ -51,7 +55,8 @@ const (
 	badConn    = "sql_bad_conn"
 	connDone   = "sql_conn_done"
 	txDone     = "sql_tx_done"
-	cachedPlan = "sql_0A000"
+	noRows     = "sql_no_rows"
+	notHere    = "sql_0A000" // if Retryable: a new connection is likely to help
 	readOnlyTx = "sql_25006"
 )
 
@@ -60,7 +65,7 @@ var sentinels = []struct {
 	err     error
 	verdict retry.Verdict
 }{
-	{sql.ErrNoRows, verdict.Permanent("sql_no_rows")},
+	{sql.ErrNoRows, verdict.Permanent(noRows)},
 	{sql.ErrTxDone, verdict.Permanent(txDone)},
 	{sql.ErrConnDone, verdict.Unapplied(connDone)},
 	{driver.ErrBadConn, verdict.Unapplied(badConn)},
@@ -106,13 +111,46 @@ func stateVerdict(state string, err error) retry.Verdict {
 	switch {
 	case state == "0A000": // feature_not_supported, mostly
 		text, _ := errtree.Try(err.Error)
-		if strings.Contains(text, "cached plan must not change result type") {
-			return verdict.Unapplied(cachedPlan)
+		if strings.Contains(text, "cached plan must not change result type") || onStandby(err) {
+			return verdict.Unapplied(notHere)
+		}
+	case state == "08P01", state == "58000": // protocol_violation, system_error
+		switch severity := field(err, "Severity"); {
+		case severity == "FATAL": // PgBouncer and PgCat have no other codes for their own failures
+			return verdict.Transient("sql_" + state)
+		case severity != "" && state == "08P01":
+			return verdict.Permanent("sql_08P01")
 		}
 	case len(state) == 5 && state[:2] == "P0": // PL/pgSQL, RAISE EXCEPTION
 		return verdict.Permanent("sql_" + state)
 	}
 	return retry.Verdict{}
+}
+
+// onStandby reports whether BEGIN asked for a transaction that a standby cannot have: one
+// that writes (lib/pq asks for it), or a serializable one. The text of these errors is in
+// the language of the server, so this looks at the functions of PostgreSQL that fail: the
+// checks of two settings, and the snapshot of a transaction that is serializable by
+// default.
+func onStandby(err error) bool {
+	switch field(err, "Routine") {
+	case "call_bool_check_hook", "call_enum_check_hook", "GetSerializableTransactionSnapshot":
+		return true
+	default:
+		return false
+	}
+}
+
+// field reads a text field of the errors of pgx and lib/pq.
+func field(err error, name string) string {
+	e := reflect.Indirect(reflect.ValueOf(err))
+	if e.Kind() != reflect.Struct {
+		return ""
+	}
+	if f := e.FieldByName(name); f.IsValid() && f.Kind() == reflect.String {
+		return f.String()
+	}
+	return ""
 }
 
 // typeVerdict knows the error types of drivers by their names, and reads their

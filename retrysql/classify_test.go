@@ -31,6 +31,14 @@ func pg(state string) error { return &pgError{state, "ERROR (SQLSTATE " + state 
 func (e *pgError) Error() string    { return e.text }
 func (e *pgError) SQLState() string { return e.state }
 
+// pgAnswer has the fields of the errors of pgx and lib/pq.
+type pgAnswer struct {
+	Severity, Code, Routine string
+}
+
+func (e *pgAnswer) Error() string    { return e.Severity + ": (SQLSTATE " + e.Code + ")" }
+func (e *pgAnswer) SQLState() string { return e.Code }
+
 // unsentError is an error of pgconn from before anything was sent.
 type unsentError struct{}
 
@@ -82,7 +90,7 @@ var classified = []struct {
 	verdict func(category string) retry.Verdict
 	errs    map[string]error // by category
 }{
-	{"rolled back", anew, states("40001", "CR000", "40P01", "55P03", "55006", "25P03")},
+	{"rolled back", anew, states("40001", "CR000", "40P01", "55P03", "55006", "25P03", "72000")},
 	{"outcome unknown", again, states("40003", "08007")},
 	{"shut down", again, states("57P01", "57P02", "57P05")},
 	{"starting", anew, states("57P03")},
@@ -90,34 +98,63 @@ var classified = []struct {
 	{"too many connections", limited, states("53300")},
 	{"disk full", final, states("53100")},
 	{"connection lost", again, states("08000", "08003", "08006")},
+	{"range unavailable", again, states("58C00", "58C01")},
+	{"a pooler, or not", again, states("08P01")},
+	{"a pooler", again, map[string]error{
+		"sql_08P01": &pgAnswer{Severity: "FATAL", Code: "08P01"},
+		"sql_58000": &pgAnswer{Severity: "FATAL", Code: "58000"},
+	}},
+	{"protocol violation", final, map[string]error{"sql_08P01": &pgAnswer{Severity: "ERROR", Code: "08P01"}}},
+	{"system error", unknown, map[string]error{"": &pgAnswer{Severity: "ERROR", Code: "58000"}}},
 	{"connection refused", anew, states("08001", "08004")},
 	{"on another connection", anew, states("25006", "26000")},
 	{"final", final, states(
-		"40000", "40002", "57014", "08P01", "25P02", "23505", "23P01", "XX000", "22012", "23503", "28P01", "3D000",
+		"40000", "40002", "57014", "25P02", "25P04", "57P04", "23505", "23P01", "XX000", "22012", "23503", "28P01", "3D000",
 		"42601", "0A000", "P0001",
 	)},
 	{"cached plan", anew, map[string]error{
 		"sql_0A000": &pgError{"0A000", "ERROR: cached plan must not change result type (SQLSTATE 0A000)"},
 	}},
+	{"standby", anew, map[string]error{
+		"sql_0A000": &pgAnswer{Severity: "ERREUR", Code: "0A000", Routine: "call_bool_check_hook"},
+	}},
+	{"standby, serializable by default", anew, map[string]error{
+		"sql_0A000": &pgAnswer{Severity: "ERROR", Code: "0A000", Routine: "GetSerializableTransactionSnapshot"},
+	}},
+	{"another routine", final, map[string]error{
+		"sql_0A000": &pgAnswer{Severity: "ERROR", Code: "0A000", Routine: "CheckSelectLocking"},
+	}},
 	{"system and io error, nobody's opinion", unknown, states("58000", "58030")},
 	{"no states", unknown, states("", "4000", "400011")},
 
-	{"MySQL rolled back", anew, numbers(1213, 1205, 1614, 3101, 3572, 1206, 1020)},
+	{"MySQL rolled back", anew, numbers(
+		1213, 1205, 1614, 1613, 1402, 3058, 3132, 3101, 3572, 1206, 1020, 1412, 1615,
+	)},
 	{"MySQL too many", limited, numbers(1040, 1203, 1226)},
-	{"MySQL lost", again, numbers(1053, 1158, 1159, 1160, 1161, 1927, 4031)},
+	{"MySQL lost", again, numbers(
+		1053, 1080, 1152, 1184, 1158, 1159, 1160, 1161, 1927, 4031, 2002, 2003, 2006, 2013,
+	)},
+	{"Galera", again, numbers(1047)},
+	{"Group Replication, not begun", anew, numbers(3796, 3797, 3798, 3799)},
+	{"Group Replication, perhaps sent", again, numbers(3100)},
+	{"MySQL short of memory", again, numbers(1037, 1041)},
+	{"NDB", again, numbers(1297)},
 	{"MySQL read-only", anew, numbers(1290, 1836, 1792, 1209)},
 	{"MySQL interrupted", final, numbers(1317, 3024, 1969)},
 	{"MySQL final", final, numbers(
 		1045, 1044, 1048, 1049, 1054, 1062, 1064, 1142, 1143, 1146, 1169, 1216, 1217, 1264, 1364, 1366, 1406, 1451, 1452,
 	)},
-	{"TiDB rolled back", anew, numbers(8002, 8022, 8028, 9007)},
-	{"TiDB unavailable", again, numbers(9001, 9002, 9003, 9004, 9005, 9006)},
+	{"TiDB rolled back", anew, numbers(8002, 8005, 8022, 8028, 9007)},
+	{"TiDB unavailable", again, numbers(
+		8027, 8120, 9001, 9002, 9003, 9004, 9005, 9006, 9008, 9010, 9012, 9013,
+	)},
 	{"MySQL, nobody's opinion", named, numbers(1105, 1180, 65535)},
 	{"MySQL by state", final, map[string]error{
 		"mysql_3819": myState(3819, "23000"), "mysql_1690": myState(1690, "22003"), "mysql_1142": myState(1142, "42000"),
 		"mysql_1698": myState(1698, "28000"), "mysql_1222": myState(1222, "21000"), "mysql_1235": myState(1235, "0A000"),
 		"mysql_1568": myState(1568, "25001"), "mysql_1046": myState(1046, "3D000"),
 	}},
+	{"MySQL by state, connection", again, map[string]error{"mysql_1043": myState(1043, "08S01")}},
 	{"MySQL by state, rolled back", anew, map[string]error{"mysql_1099": myState(1099, "40001")}},
 	{"MySQL by state, nobody's opinion", named, map[string]error{"mysql_1105": myState(1105, "HY000")}},
 	{"go-mysql-org", anew, map[string]error{"mysql_1213": &mysql.MyError{Code: 1213, State: "40001"}}},

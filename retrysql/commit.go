@@ -26,6 +26,7 @@ func (t *transaction) commit(ctx context.Context, s *session) error {
 	case err == nil:
 		return nil
 	case !interrupted && err == sql.ErrTxDone: //nolint:errorlint // of package sql, not of the driver
+		t.open = true // it may have been a commit
 		return retry.MarkFinal(errEnded)
 	case !rolledBack(err):
 		s.evict = true
@@ -57,7 +58,8 @@ func (e *commitError) Unwrap() error { return e.err }
 func (e *commitError) Is(target error) bool { return target == ErrCommitUnknown }
 
 // rolledBack reports whether the error of a commit proves that it had no effect:
-// the server says so. driver.ErrBadConn and the SafeToRetry of pgx promise that
+// the server says so. Nothing else proves it, whatever the errno: not even a dial that
+// failed, because nobody knows what a driver has tried before. driver.ErrBadConn and the SafeToRetry of pgx promise that
 // nothing was sent, but drivers also return them if the connection ends before
 // the answer comes (lib/pq 1.12, pgx 5.12).
 func rolledBack(err error) bool {
@@ -68,7 +70,7 @@ func rolledBack(err error) bool {
 	}
 	v := Classify(err)
 	switch v.Category {
-	case badConn, txDone, connDone: // from package sql, not from a server
+	case badConn, txDone, connDone, noRows: // from package sql, not from a server
 		return false
 	case "mysql_1317", "mysql_1969", "mysql_3024": // stopped, perhaps after the commit
 		return false

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"syscall"
 	"testing"
@@ -42,12 +43,18 @@ func TestCommitFails(t *testing.T) {
 		{"unknown", []error{
 			pg("40003"), pg("08007"), pg("08006"), pg("08000"), pg("08P01"), pg("57P01"), pg("57P02"), pg("57P05"),
 			pg("XX000"), pg("XXA00"), pg("58030"), pg("57014"), pg(""), pg("4000"),
-			my(1053), my(1927), my(1158), my(4031), my(1317), my(3024), my(1969), my(1180), my(1105), my(9002), errors.New("invalid connection"),
+			my(1053), my(1927), my(1158), my(4031), my(1317), my(3024), my(1969), my(1180), my(1105), my(9002),
+			my(1047), my(3100), my(2013), serverError(976), serverError(3303),
+			&pgAnswer{Severity: "FATAL", Code: "08P01"}, &pgAnswer{Severity: "ERROR", Code: "08P01"},
+			errors.New("invalid connection"),
 			codes(10)["sqlite_10"], codes(1034)["sqlite_1034"], codes(11)["sqlite_11"], codes(26)["sqlite_26"],
 			serverError(10054), serverError(40197), serverError(40501), serverError(2627),
 			driver.ErrBadConn,
 			unsentError{},
 			badConnError{io.EOF},
+			&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
+			&net.OpError{Op: "write", Err: os.NewSyscallError("write", syscall.ENOBUFS)},
+			&net.DNSError{IsTemporary: true}, syscall.EMFILE, syscall.EINTR, sql.ErrNoRows,
 			sql.ErrConnDone, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE,
 			syscall.ECONNREFUSED, os.ErrDeadlineExceeded, context.Canceled, context.DeadlineExceeded, errBusiness,
 		}},

@@ -111,7 +111,7 @@ const sqliteNoTx = "sqlite_1"
 
 // blame notes what an error means for this connection and the idle ones.
 func (t *transaction) blame(s *session, v retry.Verdict) {
-	if v.Category == cachedPlan || readOnly(v) && !t.writes(v) {
+	if v.Category == notHere && v.Class == retry.Retryable || refused(v) || readOnly(v) && !t.writes(v) {
 		s.evict, s.drain = true, true
 	}
 	s.evict = s.evict || stale(v)
@@ -158,7 +158,19 @@ func drain(ctx context.Context, db *sql.DB) {
 // demoted.
 func readOnly(v retry.Verdict) bool {
 	switch v.Category {
-	case readOnlyTx, "mysql_1290", "mysql_1836", "mysql_1792", "mysql_1209":
+	case readOnlyTx, "mysql_1290", "mysql_1836", "mysql_1792", "mysql_1209", "mssql_3906":
+		return true
+	default:
+		return false
+	}
+}
+
+// refused reports whether the server takes no statements, because it has left its cluster
+// or has no role in it.
+func refused(v retry.Verdict) bool {
+	switch v.Category {
+	case "mysql_1047", "mysql_3796", "mysql_3797", "mysql_3798", "mysql_3799",
+		"mssql_976", "mssql_978", "mssql_982", "mssql_983":
 		return true
 	default:
 		return false
@@ -166,11 +178,14 @@ func readOnly(v retry.Verdict) bool {
 }
 
 // stale reports whether the connection is no longer usable, or soon will not
-// be.
+// be, or has kept what a rollback does not undo.
 func stale(v retry.Verdict) bool {
 	switch v.Category {
 	case badConn, mysqlInvalidConn, "sql_26000", "sql_25P03",
-		"mysql_1053", "mysql_1158", "mysql_1159", "mysql_1160", "mysql_1161", "mysql_1927", "mysql_4031":
+		"mysql_1053", "mysql_1080", "mysql_1152", "mysql_1184", "mysql_2006", "mysql_2013",
+		"mysql_1158", "mysql_1159", "mysql_1160", "mysql_1161", "mysql_1927", "mysql_4031",
+		"mysql_3058", "mysql_3132", // it still has the locks
+		"mssql_596", "mssql_6005":
 		return true
 	default:
 		return strings.HasPrefix(v.Category, "sql_08") || strings.HasPrefix(v.Category, "sql_57P")

@@ -29,14 +29,16 @@ func TestFreshConnection(t *testing.T) {
 	}{
 		{"kept", []error{
 			pg("40001"), pg("40P01"), pg("55P03"), pg("53200"), pg("23505"), my(1213), my(1205), codes(517)["sqlite_517"],
-			serverError(1205), errBusiness,
+			serverError(1205), pg("0A000"), errBusiness,
 		}, 3},
 		{"evicted", []error{
 			pg("57P01"), pg("57P02"), pg("57P03"), pg("57P05"), pg("08006"), pg("08003"), pg("08P01"), pg("26000"), pg("25P03"),
-			my(1053), my(1158), my(1927), my(4031), driver.ErrBadConn,
+			my(1053), my(1158), my(1927), my(4031), my(2013), my(3058), driver.ErrBadConn,
+			serverError(596),
 		}, 2},
 		{"evicted with the idle ones", []error{
 			pg("25006"), my(1290), my(1836), my(1792), my(1209),
+			my(1047), my(3797), serverError(976), serverError(3906),
 			&pgError{"0A000", "cached plan must not change result type"},
 		}, 0},
 	}

@@ -134,7 +134,7 @@ func (t *transaction) run(ctx context.Context) error {
 // failed rolls back after an error of fn.
 func (t *transaction) failed(s *session, err error) error {
 	if s.rollback() {
-		// It may have been a commit.
+		t.open = true // it may have been a commit
 		return retry.MarkFinal(fmt.Errorf("%w: %w", errEnded, err))
 	}
 	t.blame(s, Classify(err))

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -176,6 +177,33 @@ func TestInTxBeginFails(t *testing.T) {
 	}
 }
 
+// TestInTxElsewhere has an fn that dials another service and fails. That proves nothing about
+// the transaction; its rollback does, and an fn that has committed before has none.
+func TestInTxElsewhere(t *testing.T) {
+	t.Parallel()
+	dial := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	for name, end := range map[string]func(*sql.Tx) error{
+		"rolled back": func(*sql.Tx) error { return nil }, "committed": (*sql.Tx).Commit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, db := newServer(t)
+			p := quick()
+			p.NonIdempotent, p.MaxAttempts = true, 2
+			err := retrysql.InTx(t.Context(), db, p, nil, func(ctx context.Context, tx *sql.Tx) error {
+				return errors.Join(update(ctx, tx), end(tx), dial)
+			})
+			require.ErrorIs(t, err, syscall.ECONNREFUSED)
+			once := []string{"begin 1", "exec 1 UPDATE", "rollback 1"}
+			if name == "committed" {
+				assert.Equal(t, []string{"open 1", "begin 1", "exec 1 UPDATE", "commit 1"}, s.events())
+			} else {
+				assert.Equal(t, slices.Concat([]string{"open 1"}, once, once), s.events())
+			}
+		})
+	}
+}
+
 func TestInTxOptions(t *testing.T) {
 	t.Parallel()
 	s, db := newServer(t)
@@ -205,7 +233,9 @@ func TestInTxFnEndsIt(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %v", name, result), func(t *testing.T) {
 				t.Parallel()
 				s, db := newServer(t)
-				err := retrysql.InTx(t.Context(), db, quick(), &retrysql.TxOptions{Idempotent: true}, func(_ context.Context, tx *sql.Tx) error {
+				p, recorder := quick(), &retrytest.Recorder{}
+				p.Observer = recorder
+				err := retrysql.InTx(t.Context(), db, p, &retrysql.TxOptions{Idempotent: true}, func(_ context.Context, tx *sql.Tx) error {
 					return errors.Join(end(tx), result)
 				})
 				require.ErrorContains(t, err, "retrysql: fn ended its transaction itself")
@@ -214,6 +244,7 @@ func TestInTxFnEndsIt(t *testing.T) {
 					require.ErrorContains(t, err, result.Error())
 				}
 				assert.Equal(t, []string{"open 1", "begin 1", name + " 1"}, s.events())
+				assert.False(t, recorder.Events()[0].Verdict.NotApplied)
 			})
 		}
 	}

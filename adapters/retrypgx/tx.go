@@ -88,7 +88,7 @@ func InTx(
 		err := t.run(call.Context()) //nolint:contextcheck // ctx or a child of it
 		v := call.Verdict(err)
 		v.NotApplied = v.NotApplied || !t.open // it was rolled back, or never began
-		if v.Category == readOnlyTx && !t.readOnly() {
+		if t.demoted(v) {
 			t.replaceAll()
 		}
 		call.EndVerdict(err, v)
@@ -127,7 +127,7 @@ func (t *transaction) run(ctx context.Context) error {
 		err = context.Cause(ctx)
 	}
 	if errors.Is(rollback(ctx, tx), pgx.ErrTxClosed) {
-		// It may have been a commit.
+		t.open = true // it may have been a commit
 		return retry.MarkFinal(fmt.Errorf("%w: %w", errEnded, err))
 	}
 	return err
@@ -174,6 +174,7 @@ func (t *transaction) commit(ctx context.Context, tx pgx.Tx) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, pgx.ErrTxClosed):
+		t.open = true // it may have been a commit
 		return retry.MarkFinal(errEnded)
 	case errors.Is(err, pgx.ErrTxCommitRollback): // fn ignored the error of a statement
 		return retry.MarkFinal(err)
@@ -224,6 +225,19 @@ func (t *transaction) classify(err error) retry.Verdict {
 		v.Class = retry.Final
 	}
 	return v
+}
+
+// demoted reports whether the server takes no transactions such as this one any more: it
+// is read-only now, or a standby that refused BEGIN.
+func (t *transaction) demoted(v retry.Verdict) bool {
+	switch v.Category {
+	case readOnlyTx:
+		return !t.readOnly()
+	case "sql_0A000":
+		return v.Class == retry.Retryable
+	default:
+		return false
+	}
 }
 
 // replaceAll closes the connections of a pool to a server that was demoted.

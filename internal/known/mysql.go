@@ -16,28 +16,54 @@ var mysqlNumbers = map[int]func(category string) Fact{
 	1213: Unapplied, // deadlock
 	1205: Unapplied, // lock wait timeout, which rolls back the statement only
 	1614: Unapplied, // XA deadlock
+	1613: Unapplied, // XA branch rolled back for its time
+	1402: Unapplied, // XA branch rolled back
+	3058: Unapplied, // deadlock of GET_LOCK, whose locks outlive a rollback: new connection
+	3132: Unapplied, // deadlock of the locking service, likewise
 	3101: Unapplied, // rolled back by the group at the commit
 	3572: Unapplied, // NOWAIT, and the row is locked
 	1206: Unapplied, // the table of locks is full
 	1020: Unapplied, // MariaDB: changed since last read, with snapshot isolation
+	1412: Unapplied, // the table's definition changed after the snapshot
+	1615: Unapplied, // a prepared statement whose tables changed too often meanwhile
 
 	1040: Rejected, // too many connections
 	1203: Rejected, // the same of one user
 	1226: Rejected, // a user's quota
 
+	1047: Transient, // Galera: the node has not joined, or is cut off from the cluster: new connection
+	3100: Transient, // Group Replication: it could not be sent to the group, or no answer came
+	3796: Unapplied, // Group Replication: the member is not online
+	3797: Unapplied, // Group Replication: no answer to the wait before it
+	3798: Unapplied, // Group Replication: earlier ones do not end
+	3799: Unapplied, // Group Replication: the member is in error
+
 	1053: Transient, // shutdown in progress
+	1080: Transient, // a connection closed by force, in a shutdown
+	1152: Transient, // connection aborted
+	1184: Transient, // the same, while it was new
+	1037: Transient, // out of memory
+	1041: Transient, // out of memory
+	1297: Transient, // NDB: a temporary error, with a number of its own
 	1158: Transient, // network: read
 	1159: Transient, // network: read timeout
 	1160: Transient, // network: write
 	1161: Transient, // network: write timeout
 	1927: Transient, // MariaDB: connection was killed
 	4031: Transient, // disconnected for being idle
+	2002: Transient, // from a proxy: no connection to the server, by socket
+	2003: Transient, // from a proxy: no connection to the server
+	2006: Transient, // from a proxy: the server has gone away
+	2013: Transient, // from a proxy: lost during a statement
 
 	1290: Unapplied, // read-only server, a demoted primary: new connection
 	1836: Unapplied, // read-only mode
 	1792: Unapplied, // read-only transaction
 	1209: Unapplied, // read-only, an old number
 
+	8005: Unapplied, // TiDB: write conflict
+	8027: Transient, // TiDB: it does not know the newest schema
+	8120: Transient, // TiDB: no timestamp to begin with
 	8002: Unapplied, // TiDB: SELECT FOR UPDATE cannot be retried inside
 	8022: Unapplied, // TiDB: commit failed and was rolled back
 	8028: Unapplied, // TiDB: the schema changed
@@ -48,6 +74,10 @@ var mysqlNumbers = map[int]func(category string) Fact{
 	9005: Transient, // TiDB: region unavailable
 	9006: Transient, // TiDB: garbage collection too early
 	9007: Unapplied, // TiDB: write conflict
+	9008: Transient, // TiDB: too many requests to TiKV
+	9010: Transient, // TiDB: TiKV cannot process a raft log
+	9012: Transient, // TiDB: TiFlash timeout
+	9013: Transient, // TiDB: TiFlash is busy
 }
 
 // mysqlFinals has error numbers that another attempt cannot help: those whose
@@ -79,6 +109,8 @@ func MySQL(number int, state string) Fact {
 		return Permanent(category)
 	case state == "40001":
 		return Unapplied(category)
+	case len(state) == 5 && state[:2] == "08": // of the connection
+		return Transient(category)
 	case len(state) == 5 && slices.Contains(mysqlStates, state[:2]):
 		return Permanent(category)
 	default:

@@ -10,16 +10,20 @@ import (
 // -2, a timeout of the client, is not among them: the operation may have
 // completed.
 //
-// https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues
+// https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues,
+// https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors
 var (
 	// The transaction was rolled back, or never got its lock.
-	sqlServerConflicts = []int32{1204, 1205, 1222, 3960, 3966, 41301, 41302, 41305, 41325, 41839}
+	sqlServerConflicts = []int32{1204, 1205, 1222, 3960, 3961, 3966, 41301, 41302, 41305, 41325, 41839}
 
 	sqlServerTransient = []int32{
+		976, 978, 982, 983, 3906, // an Always On replica that is not the primary, a read-only database: new connection
+		596, 3303, 3948, 6005, // a session that was killed, a commit without its replica, a changed role, a shutdown
+		904, 913, 922, 955, 956, // starting, recovering, without a partner or a quorum
 		615, 921, 952, 988, 40143, 40197, 40540, 40613, 49802, // reconfiguring
 		4060, 4221, 17197, 17889, 18401, // login during a failover
 		64, 121, 233, 997, 10053, 10054, 10060, 11001, // transport
-		8628, 8645, 8651, // waiting for memory or the optimizer
+		701, 8628, 8645, 8651, // waiting for memory or the optimizer
 		539, 601, 617, 669, 10922, 42108, 42109,
 	}
 

@@ -16,6 +16,7 @@ var sqlStates = map[string]Fact{
 	"25P03": Unapplied("sql_25P03"), // idle_in_transaction_session_timeout
 	"25006": Unapplied("sql_25006"), // read_only_sql_transaction: a demoted primary, new connection
 	"26000": Unapplied("sql_26000"), // invalid_sql_statement_name: pooled connection, new connection
+	"72000": Unapplied("sql_72000"), // snapshot_too_old
 	"40003": Transient("sql_40003"), // statement_completion_unknown
 	"08007": Transient("sql_08007"), // transaction_resolution_unknown
 	"57P01": Transient("sql_57P01"), // admin_shutdown
@@ -28,6 +29,9 @@ var sqlStates = map[string]Fact{
 	"08000": Transient("sql_08000"), // connection_exception
 	"08003": Transient("sql_08003"), // connection_does_not_exist
 	"08006": Transient("sql_08006"), // connection_failure
+	"08P01": Transient("sql_08P01"), // protocol_violation, and what PgBouncer says; retrysql tells them apart
+	"58C00": Transient("sql_58C00"), // CockroachDB: a range is unavailable
+	"58C01": Transient("sql_58C01"), // CockroachDB: no connection between its nodes
 	"08001": Unapplied("sql_08001"), // sqlclient_unable_to_establish_sqlconnection
 	"08004": Unapplied("sql_08004"), // sqlserver_rejected_establishment_of_sqlconnection
 	"53300": Rejected("sql_53300"),  // too_many_connections
@@ -39,8 +43,9 @@ var (
 	finalSQLStates = []string{
 		"40000", "40002", // transaction_rollback, integrity constraint at commit
 		"57014",          // query_canceled
+		"25P04",          // transaction_timeout
+		"57P04",          // database_dropped
 		"53100",          // disk_full
-		"08P01",          // protocol_violation
 		"25P02",          // in_failed_sql_transaction: the error before it counts
 		"3D000", "XX000", // invalid_catalog_name, internal_error
 	}

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/user"
@@ -29,8 +30,9 @@ import (
 
 // cluster is a PostgreSQL server of one test, which may restart it.
 type cluster struct {
-	dir  string
-	addr string
+	dir     string
+	addr    string
+	options []string // of a start
 }
 
 // startCluster starts a server in a folder that is removed at the end.
@@ -49,8 +51,11 @@ func startCluster(t *testing.T) *cluster {
 	run(t.Context(), t, "initdb", "--auth=trust", "--username=postgres", "--no-sync", "--pgdata="+c.dir)
 	_, port, err := net.SplitHostPort(c.addr)
 	require.NoError(t, err)
-	c.ctl(t.Context(), t, "start", "-l", filepath.Join(dir, "log"), "-o",
-		"-p "+port+" -c listen_addresses=127.0.0.1 -c fsync=off -c unix_socket_directories="+dir)
+	c.options = []string{
+		"-l", filepath.Join(dir, "log"), "-o",
+		"-p " + port + " -c listen_addresses=127.0.0.1 -c fsync=off -c unix_socket_directories=" + dir,
+	}
+	c.ctl(t.Context(), t, "start", c.options...)
 	t.Cleanup(func() { c.ctl(context.WithoutCancel(t.Context()), t, "stop", "-m", "immediate") })
 	return c
 }
@@ -60,11 +65,16 @@ func (c *cluster) ctl(ctx context.Context, t *testing.T, action string, args ...
 	run(ctx, t, "pg_ctl", append([]string{action, "--wait", "--silent", "--pgdata=" + c.dir}, args...)...)
 }
 
-func (c *cluster) open(t *testing.T, driver string) *sql.DB {
+func (c *cluster) url(t *testing.T) *url.URL {
 	t.Helper()
 	u := pgURL(t, nil)
-	u.Host, u.Path = c.addr, "/postgres"
-	return openPG(t, driver, u)
+	u.Host, u.Path, u.User = c.addr, "/postgres", url.User("postgres")
+	return u
+}
+
+func (c *cluster) open(t *testing.T, driver string) *sql.DB {
+	t.Helper()
+	return openPG(t, driver, c.url(t))
 }
 
 // run runs a program of PostgreSQL.
@@ -155,4 +165,40 @@ func testRestart(t *testing.T, c *cluster, driver, mode string) {
 	assert.Equal(t, 2, attempts)
 	assert.Len(t, slices.DeleteFunc(seen, func(s string) bool { return s == "<nil>" }), 1, "stale connections cost no attempts")
 	assert.Equal(t, 2, suite.Count(t, db, table))
+}
+
+// TestStandby finds the server demoted, and then promoted. lib/pq begins every transaction
+// with READ WRITE, which a standby refuses with another error than it has for a write.
+func TestStandby(t *testing.T) {
+	t.Parallel()
+	for _, driver := range pgDrivers {
+		for _, isolation := range []sql.IsolationLevel{sql.LevelDefault, sql.LevelSerializable} {
+			t.Run(fmt.Sprintf("%s %v", driver, isolation), func(t *testing.T) {
+				t.Parallel()
+				c := startCluster(t)
+				db := c.open(t, driver)
+				suite.Exec(t, db, "CREATE TABLE item (id INT PRIMARY KEY)")
+				c.ctl(t.Context(), t, "stop", "-m", "fast")
+				require.NoError(t, os.WriteFile(filepath.Join(c.dir, "standby.signal"), nil, 0o644)) //nolint:gosec // its user reads it
+				c.ctl(t.Context(), t, "start", c.options...)
+				failures := 0
+				p := &retry.Policy{
+					MaxAttempts: 20, Backoff: retry.Constant(100 * time.Millisecond), NonIdempotent: true,
+					Observer: retry.ObserverFunc(func(ctx context.Context, e retry.Event) {
+						t.Log(e.Verdict.Category, e.Err)
+						if failures++; failures == 2 {
+							c.ctl(ctx, t, "promote")
+						}
+					}),
+				}
+				opts := &retrysql.TxOptions{Isolation: isolation}
+				require.NoError(t, retrysql.InTx(t.Context(), db, p, opts, func(ctx context.Context, tx *sql.Tx) error {
+					_, err := tx.ExecContext(ctx, "INSERT INTO item VALUES (1)")
+					return err
+				}))
+				assert.GreaterOrEqual(t, failures, 3)
+				assert.Equal(t, 1, suite.Count(t, db, "item"))
+			})
+		}
+	}
 }

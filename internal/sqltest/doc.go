@@ -10,5 +10,5 @@
 //	RETRY_TEST_MARIADB=user:password@tcp(host:3306)/database
 //
 // They also need the programs initdb, pg_ctl and postgres, in the path or below
-// /usr/lib/postgresql, for a server of their own that they restart.
+// /usr/lib/postgresql, for a server of their own that they restart, and pgbouncer.
 package sqltest
