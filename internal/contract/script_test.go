@@ -329,6 +329,9 @@ func (d *decoder) script() *script {
 			a.failure = failure{}
 		}
 		a.fate = pick(d, finished, finished, finished, finished, finished, finished, aborted, forgotten)
+		if s.watch == nobody && a.fate == forgotten {
+			a.fate = finished // nobody is told the wait
+		}
 		s.attempts = append(s.attempts, a)
 	}
 	return s
