@@ -106,6 +106,7 @@ func (c *call) try() {
 	c.Classify = classifyAttempt
 	if c.sent = nil; c.NonIdempotent || c.Policy.NonIdempotent {
 		c.sent = &sent{}
+		c.Classify = c.sent.classify
 		ctx = c.sent.watch(ctx)
 	}
 	req, err := c.request(ctx)

@@ -31,7 +31,7 @@ func (c *call) fail(err error, resp *http.Response) {
 			v.Class = retry.Final
 		}
 	}
-	v.NotApplied = unsent || v.NotApplied && (!c.sent.doubts(err) || marked(err))
+	v.NotApplied = unsent || v.NotApplied && (!c.sent.denies(err) || marked(err))
 	c.decide(err, v)
 }
 

@@ -10,6 +10,8 @@ import (
 	"net/http/httptrace"
 	"strconv"
 	"sync/atomic"
+
+	"github.com/seed-5ff3c98e/retry"
 )
 
 // Idempotent reports whether a request may be sent twice even if the first had an
@@ -99,20 +101,33 @@ func (s *sent) nothing(interrupted, tells bool) bool {
 	return s != nil && (tells || s.asked.Load()) && !s.wrote.Load() && (!interrupted || !s.got.Load())
 }
 
-// doubts reports whether err cannot prove that the server has not acted, whatever it says:
-// it may come from the request's body, or from a dial that hooks did not see as the only
-// step of the attempt. An answer of the server is neither.
-func (s *sent) doubts(err error) bool {
-	return s != nil && (s.broken.Load() || dialed(err))
+// classify is classifyAttempt for an attempt that is watched. That a dial has failed says
+// nothing about the attempt, which may have had other steps: the hooks do.
+func (s *sent) classify(err error) retry.Verdict {
+	v := classifyAttempt(err)
+	v.NotApplied = v.NotApplied && !dialed(err)
+	return v
+}
+
+// denies reports whether the server may have acted, whatever the policy's Classifier says
+// of err: the request's body could not be read, or the dial that failed came after the
+// first byte.
+func (s *sent) denies(err error) bool {
+	return s != nil && (s.broken.Load() || s.wrote.Load() && dialed(err))
 }
 
 // dialed reports whether a dial or a lookup has failed somewhere in the tree of err.
 func dialed(err error) bool {
-	var (
-		op     *net.OpError
-		lookup *net.DNSError
-	)
-	return errors.As(err, &op) || errors.As(err, &lookup)
+	var lookup *net.DNSError
+	if errors.As(err, &lookup) {
+		return true
+	}
+	for op := (*net.OpError)(nil); errors.As(err, &op); err = op.Err {
+		if op.Op == "dial" {
+			return true
+		}
+	}
+	return false
 }
 
 // body returns a body that watches whether it can be read.

@@ -165,7 +165,7 @@ func (r *run) decide(f outcome) (d decision, hint time.Duration) {
 	if stop := r.over(); stop != retry.StopNone { // the failure is not classified; it counts
 		d = decision{state: r.state, counted: true, stop: stop}
 		d.state.Failures++
-		if f.answer > 0 && !r.ended() {
+		if f.answer > 0 && !r.ended() && stop != retry.StopTimeout {
 			d.verdict = v
 		}
 		return d, 0
@@ -177,7 +177,7 @@ func (r *run) decide(f outcome) (d decision, hint time.Duration) {
 	if r.state = d.state; v.Progress {
 		r.number, r.waited = 1, 0
 	}
-	hint = max(v.After, 0)
+	hint = max(d.verdict.After, 0)
 	if d.stop == retry.StopNone && r.context.deadline && !r.ends.IsZero() && !r.now.Add(d.delay).Before(r.ends) {
 		d.stop = retry.StopDeadline
 	}
@@ -214,8 +214,8 @@ func (r *run) draw(first time.Time, w span) time.Duration {
 		w.lo = w.hi
 	}
 	for _, limit := range refuses { // "the addition never crosses the deadline", nor another limit
-		if left := limit.Sub(r.now); w.hint && hint < left && left <= hi {
-			w.lo, w.hi = hint, min(w.hi, left-1)
+		if left := limit.Sub(r.now); w.hint && left <= hi {
+			w.lo, w.hi = hint, max(min(w.hi, left-1), hint)
 		}
 	}
 	if len(r.drawn) == 0 {

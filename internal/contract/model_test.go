@@ -233,12 +233,15 @@ func timedOut(p *retry.Policy, first, now time.Time) bool {
 
 // decide is Policy.Decide. draw takes a wait from a range; it is told State.First.
 func decide(p *retry.Policy, s retry.State, v retry.Verdict, now time.Time, draw func(time.Time, span) time.Duration) decision {
+	over := timedOut(p, s.First, now)
+	if over { // whatever the error says
+		v = retry.Verdict{}
+	}
 	if v.Class == retry.Unknown && v.After > 0 && !v.Exact {
 		v.Class = retry.RateLimited
 	}
 	set := settle(p, v)
-	over := timedOut(p, s.First, now)
-	if v.Progress && !over {
+	if v.Progress {
 		s = retry.State{First: now, Key: s.Key}
 	}
 	n, exhausted, counted := s.Failures+1, false, false
@@ -255,7 +258,7 @@ func decide(p *retry.Policy, s retry.State, v retry.Verdict, now time.Time, draw
 	d := decision{counted: counted, limit: set.attempts, state: s, verdict: v}
 	wait, allowed := waitFor(set, v, n)
 	switch late := limited(p, s.First, now); {
-	case over: // even after progress, and whatever the error says
+	case over:
 		d.stop = retry.StopTimeout
 	case v.Class == retry.Final:
 		d.stop = retry.StopFinal
