@@ -99,12 +99,13 @@ func (i *Interceptor) unary(ctx context.Context, req connect.AnyRequest, next co
 		if n := call.Attempt(); n > 1 {
 			req.Header().Set(previousAttempts, strconv.Itoa(n-1))
 		}
-		resp, err := next(call.Context(), req) //nolint:contextcheck // ctx or a child of it
+		attempt, connections := watched(&call)
+		resp, err := next(attempt, req) //nolint:contextcheck // ctx or a child of it
 		if err == nil {
 			call.End(nil)
 			return resp, nil
 		}
-		call.EndVerdict(err, pushedBack(call.Verdict(err), err))
+		call.EndVerdict(err, judge(&call, err, connections))
 	}
 	return nil, ended(call.Err())
 }
