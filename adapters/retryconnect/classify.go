@@ -2,6 +2,7 @@ package retryconnect
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"syscall"
@@ -70,11 +71,17 @@ func judgeCall(err error) retry.Verdict {
 	return v
 }
 
-// lost reports whether connect calls a connection that was lost canceled. The error that
-// it wraps says more.
+// lost reports whether an error of a code that is Final stands for a connection that was
+// lost: connect calls a reset canceled, and an answer that breaks off unknown or internal.
+// The error that it wraps says more.
 func lost(e *connect.Error) bool {
-	return e.Code() == connect.CodeCanceled && !connect.IsWireError(e) &&
-		(errors.Is(e, syscall.ECONNRESET) || errors.Is(e, syscall.EPIPE))
+	switch e.Code() {
+	case connect.CodeCanceled, connect.CodeUnknown, connect.CodeInternal:
+		return !connect.IsWireError(e) &&
+			(errors.Is(e, syscall.ECONNRESET) || errors.Is(e, syscall.EPIPE) || errors.Is(e, io.ErrUnexpectedEOF))
+	default:
+		return false
+	}
 }
 
 // refused reports whether a server has said that it has not begun with a call: by what only

@@ -17,9 +17,8 @@
 //	                    unless the hint is a Retry-After
 //	deadline_exceeded   Retryable, if the caller's own deadline has not passed
 //	resource_exhausted  RateLimited and without effect with a hint, and Final otherwise
-//	canceled            Final; Retryable where connect calls a lost connection so
 //	aborted             Final: what has to be repeated is the whole transaction, see [Classify]
-//	all others          Final
+//	all others          Final; Retryable where connect calls a lost connection so
 //
 // A hint is a google.rpc.RetryInfo in the details of the error, or a Retry-After header,
 // which are lower bounds for the wait; or grpc-retry-pushback-ms in the headers or trailers,
