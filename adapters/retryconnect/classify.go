@@ -49,7 +49,7 @@ var classifyOperation = retry.Extend(func(err error) retry.Verdict {
 // judgeCall judges one error of a tree.
 func judgeCall(err error) retry.Verdict {
 	e, ok := err.(*connect.Error) //nolint:errorlint // asked about every error of the tree
-	if !ok || lost(e) {
+	if !ok {
 		return retry.Verdict{}
 	}
 	after, hinted := hint(e)
@@ -66,14 +66,16 @@ func judgeCall(err error) retry.Verdict {
 		}
 	case connect.CodeDeadlineExceeded:
 		v.Class = retry.Retryable
-	default: // Final
+	default:
+		if lost(e) {
+			v.Class = retry.Retryable
+		}
 	}
 	return v
 }
 
 // lost reports whether an error of a code that is Final stands for a connection that was
 // lost: connect calls a reset canceled, and an answer that breaks off unknown or internal.
-// The error that it wraps says more.
 func lost(e *connect.Error) bool {
 	switch e.Code() {
 	case connect.CodeCanceled, connect.CodeUnknown, connect.CodeInternal:
