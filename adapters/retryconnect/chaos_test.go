@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -114,7 +115,7 @@ func TestChaos(t *testing.T) {
 				}}
 				client := func(level connect.IdempotencyLevel) *connect.Client[text, text] {
 					return connect.NewClient[text, text](&http.Client{Transport: transport}, "http://"+address+procedure,
-						append(opts[:len(opts):len(opts)], connect.WithInterceptors(retries), connect.WithIdempotency(level))...)
+						append(slices.Clip(opts), connect.WithInterceptors(retries), connect.WithIdempotency(level))...)
 				}
 				once, repeatable := client(connect.IdempotencyUnknown), client(connect.IdempotencyIdempotent)
 				var next, succeeded, unsent atomic.Int64

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -80,7 +81,7 @@ func TestUnproved(t *testing.T) {
 				}
 				_ = resp.Body.Close()
 				return &http.Response{
-					Status: "504 Gateway Timeout", StatusCode: 504, ProtoMajor: 2, Body: io.NopCloser(strings.NewReader(`{"message":"timed out"}`)),
+					Status: "504 Gateway Timeout", StatusCode: http.StatusGatewayTimeout, ProtoMajor: 2, Body: io.NopCloser(strings.NewReader(`{"message":"timed out"}`)),
 					Header: http.Header{"Content-Type": {"application/json"}, "Retry-After": {"1"}},
 				}, nil
 			})
@@ -133,7 +134,7 @@ func TestUnproved(t *testing.T) {
 					client = tt.client(base, "http://"+nobody(t)+"/")
 				}
 				retries, recorder := retrying(attempts)
-				opts := append(opts[:len(opts):len(opts)], connect.WithInterceptors(retries))
+				opts := append(slices.Clip(opts), connect.WithInterceptors(retries))
 				if tt.behind != nil {
 					opts = append(opts, connect.WithInterceptors(tt.behind))
 				}

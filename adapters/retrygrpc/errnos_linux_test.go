@@ -81,7 +81,7 @@ func (c *faultyConn) Write(b []byte) (int, error) {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	_ = c.Conn.Close() // grpc waits until it cannot read either
+	_ = c.Close() // grpc waits until it cannot read either
 	return n, c.fault.err("write", "write")
 }
 

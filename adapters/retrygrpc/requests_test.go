@@ -200,7 +200,7 @@ func TestRequestStreamBoth(t *testing.T) {
 		require.NoError(t, err)
 		var sender sync.WaitGroup
 		sender.Go(func() {
-			for _, text := range strings.Split("abcdefghijklmnopqrstuvwxyz", "") {
+			for text := range strings.SplitSeq("abcdefghijklmnopqrstuvwxyz", "") {
 				assert.NoError(t, stream.SendMsg(wrapperspb.String(text)))
 			}
 			assert.NoError(t, stream.CloseSend())
