@@ -65,6 +65,7 @@ func serveStreams(t *testing.T, fn func(ctx context.Context, call int, out *conn
 	mux.Handle(send, connect.NewClientStreamHandler(send,
 		func(_ context.Context, in *connect.ClientStream[text]) (*connect.Response[text], error) {
 			s.began(in.RequestHeader())
+			in.Receive() // else the client may fail to send
 			return nil, connect.NewError(connect.CodeUnavailable, errors.New("no"))
 		}))
 	s.Server = httptest.NewUnstartedServer(mux)
