@@ -2,8 +2,10 @@ package retryconnect
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
+	"syscall"
 	"time"
 
 	"connectrpc.com/connect"
@@ -13,13 +15,27 @@ import (
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
-// classifyCall judges the failure of one call.
-var classifyCall = retry.Extend(judgeCall)
+// classifyCall judges the failure of one call. Of what is said about NotApplied, it
+// keeps what a server has said; what else is known of it, connections count.
+func classifyCall(err error) retry.Verdict {
+	v := classifyTree(err)
+	if v.NotApplied {
+		var e *connect.Error
+		v.NotApplied = errors.As(err, &e) && refused(e)
+	}
+	return v
+}
+
+var classifyTree = retry.Extend(judgeCall)
 
 // Classify judges the failure of an operation that consists of calls, for a policy around
 // all of them. It judges as an [Interceptor] does, except that aborted is Retryable and
 // without effect: a transaction that was aborted is to be repeated from its beginning.
 // Errors of other kinds are judged by [retry.Classify].
+//
+// What it says about NotApplied it says of the call or transaction that failed. A policy
+// with NonIdempotent trusts its Classifier, so such a policy may have Classify only if
+// nothing that was done before the failure has an effect.
 func Classify(err error) retry.Verdict { return classifyOperation(err) }
 
 var classifyOperation = retry.Extend(func(err error) retry.Verdict {
@@ -30,30 +46,62 @@ var classifyOperation = retry.Extend(func(err error) retry.Verdict {
 	return v
 })
 
-// judgeCall judges one error of a tree. That there was no connection is known from the
-// error that a *connect.Error of this process wraps.
+// judgeCall judges one error of a tree.
 func judgeCall(err error) retry.Verdict {
 	e, ok := err.(*connect.Error) //nolint:errorlint // asked about every error of the tree
 	if !ok {
 		return retry.Verdict{}
 	}
 	after, hinted := hint(e)
-	v := retry.Verdict{Class: retry.Final, After: after, Category: category(e.Code())}
+	v := retry.Verdict{Class: retry.Final, After: after, Category: category(e.Code()), NotApplied: refused(e)}
 	switch e.Code() {
 	case connect.CodeUnavailable:
 		v.Class = retry.Retryable
 		if hinted {
-			v.Class, v.NotApplied = retry.RateLimited, true
+			v.Class = retry.RateLimited
 		}
 	case connect.CodeResourceExhausted:
 		if hinted {
-			v.Class, v.NotApplied = retry.RateLimited, true
+			v.Class = retry.RateLimited
 		}
 	case connect.CodeDeadlineExceeded:
 		v.Class = retry.Retryable
-	default: // Final
+	default:
+		if lost(e) {
+			v.Class = retry.Retryable
+		}
 	}
 	return v
+}
+
+// lost reports whether an error of a code that is Final stands for a connection that was
+// lost: connect calls a reset canceled, and an answer that breaks off unknown or internal.
+func lost(e *connect.Error) bool {
+	switch e.Code() {
+	case connect.CodeCanceled, connect.CodeUnknown, connect.CodeInternal:
+		return !connect.IsWireError(e) &&
+			(errors.Is(e, syscall.ECONNRESET) || errors.Is(e, syscall.EPIPE) || errors.Is(e, io.ErrUnexpectedEOF))
+	default:
+		return false
+	}
+}
+
+// refused reports whether a server has said that it has not begun with a call: by what only
+// a server of connect or gRPC can say. A Retry-After with the code unavailable may be of a
+// proxy that has lost the answer, because connect gives that code to 502 and 504 too.
+func refused(e *connect.Error) bool {
+	if !connect.IsWireError(e) {
+		return false
+	}
+	switch _, detailed := retryInfo(e); e.Code() {
+	case connect.CodeUnavailable:
+		return detailed
+	case connect.CodeResourceExhausted:
+		_, hinted := hint(e)
+		return hinted
+	default:
+		return false
+	}
 }
 
 // category returns the label of a code. Codes that connect does not know share one.
@@ -67,6 +115,14 @@ func category(c connect.Code) string {
 // hint returns when the server wants the client back: what is said in the details, or in
 // the headers.
 func hint(e *connect.Error) (after time.Duration, ok bool) {
+	if after, ok = retryInfo(e); ok {
+		return after, ok
+	}
+	return retryhttp.ParseHint(http.StatusServiceUnavailable, e.Meta(), time.Now())
+}
+
+// retryInfo returns the hint in the details.
+func retryInfo(e *connect.Error) (after time.Duration, ok bool) {
 	for _, detail := range e.Details() {
 		message, err := detail.Value()
 		info, is := message.(*errdetails.RetryInfo)
@@ -77,10 +133,7 @@ func hint(e *connect.Error) (after time.Duration, ok bool) {
 			after, ok = max(after, d.AsDuration()), true
 		}
 	}
-	if ok {
-		return after, ok
-	}
-	return retryhttp.ParseHint(http.StatusServiceUnavailable, e.Meta(), time.Now())
+	return after, ok
 }
 
 // pushbackKey is the trailer with which a server decides about retries.
@@ -108,7 +161,7 @@ func pushedBack(v retry.Verdict, err error) retry.Verdict {
 		return v // a wait is no reason to repeat what cannot succeed
 	}
 	v.Class = retry.RateLimited
-	v.NotApplied = v.NotApplied || exhausted || e.Code() == connect.CodeUnavailable
+	v.NotApplied = v.NotApplied || connect.IsWireError(e) && (exhausted || e.Code() == connect.CodeUnavailable)
 	if wait := time.Duration(ms) * time.Millisecond; wait >= v.After {
 		v.After, v.Exact = wait, true
 	}

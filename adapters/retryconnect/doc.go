@@ -6,27 +6,38 @@
 //
 // A procedure whose definition has an idempotency_level is retried after the failures in
 // this table. Others are retried only if the failed attempt is proved to have had no
-// effect: there was no connection, or the server said that the call may be sent again.
+// effect: the client has asked for a connection and got none, or the server said that the
+// call may be sent again. That there was no connection is known by [net/http/httptrace],
+// which an [http.Transport] serves; a client that does not is never believed to have sent
+// nothing. An error alone proves nothing, because it may come from a redirect or from
+// something that a client or an interceptor has done after the call.
 //
 //	code                what it is to a call
-//	unavailable         Retryable; RateLimited and without effect with a hint of the server
+//	unavailable         Retryable; RateLimited with a hint of the server, and without effect
+//	                    unless the hint is a Retry-After
 //	deadline_exceeded   Retryable, if the caller's own deadline has not passed
 //	resource_exhausted  RateLimited and without effect with a hint, and Final otherwise
 //	aborted             Final: what has to be repeated is the whole transaction, see [Classify]
-//	all others          Final
+//	all others          Final; Retryable where connect calls a lost connection so
 //
 // A hint is a google.rpc.RetryInfo in the details of the error, or a Retry-After header,
 // which are lower bounds for the wait; or grpc-retry-pushback-ms in the headers or trailers,
 // which is the wait itself. All are bounded by MaxRetryAfter of the policy. A pushback that
-// is negative, no number, or there twice forbids another attempt.
+// is negative, no number, or there twice forbids another attempt. A Retry-After with the
+// code unavailable does not say that the call may be sent again: it may be of a proxy that
+// has lost the server's answer.
 //
 // # Streams
 //
 // Of a stream of responses to one request, only the opening is retried, and never after a
-// message was delivered: the request is sent again if the stream fails before the first
-// response, and before the caller has looked at the header. AttemptTimeout bounds the
-// opening, and not the stream. Streams of requests pass through, because the server may
-// have acted on some of the requests. So do the calls of handlers.
+// message was delivered: a copy of the request is sent again if the stream fails before the
+// first response, and before the caller has looked at the header. AttemptTimeout bounds the
+// opening, and not the stream.
+//
+// Streams of requests pass through, even if the server has refused one before it began:
+// the caller opens another and sends the requests again. (retrygrpc does so itself, with a
+// limit.) connect writes the requests into a pipe that net/http reads once, so net/http does
+// not repeat such a stream either. The calls of handlers pass through too.
 //
 // # Other retries
 //

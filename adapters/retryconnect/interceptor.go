@@ -3,6 +3,7 @@ package retryconnect
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -96,18 +97,36 @@ func (i *Interceptor) unary(ctx context.Context, req connect.AnyRequest, next co
 	call := i.call(req.Spec())
 	defer call.Abort()
 	for call.Next(ctx) {
-		if n := call.Attempt(); n > 1 {
-			req.Header().Set(previousAttempts, strconv.Itoa(n-1))
-		}
-		resp, err := next(call.Context(), req) //nolint:contextcheck // ctx or a child of it
+		attempt, connections := watched(&call)
+		resp, err := next(attempt, retryOf(req, call.Attempt())) //nolint:contextcheck // ctx or a child of it
 		if err == nil {
 			call.End(nil)
 			return resp, nil
 		}
-		call.EndVerdict(err, pushedBack(call.Verdict(err), err))
+		call.EndVerdict(err, judge(&call, err, connections))
 	}
 	return nil, ended(call.Err())
 }
+
+// retryOf returns the request of an attempt. A retry has a header of its own, because
+// HTTP/2 may read that of an attempt before when it is over.
+func retryOf(req connect.AnyRequest, attempt int) connect.AnyRequest {
+	if attempt <= 1 {
+		return req
+	}
+	header := req.Header().Clone()
+	header.Set(previousAttempts, strconv.Itoa(attempt-1))
+	return &request{req, header}
+}
+
+type request struct {
+	connect.AnyRequest
+
+	header http.Header
+}
+
+// Header returns the header of the attempt.
+func (r *request) Header() http.Header { return r.header }
 
 func (i *Interceptor) idempotent(spec connect.Spec) bool {
 	return spec.IdempotencyLevel != connect.IdempotencyUnknown || i.Idempotent != nil && i.Idempotent(spec.Procedure)

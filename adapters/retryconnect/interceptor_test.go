@@ -101,7 +101,7 @@ func retrying(n int) (*retryconnect.Interceptor, *retrytest.Recorder) {
 }
 
 // retried says which failures are retried: of an idempotent procedure, and of another one.
-type retried struct{ plain, hinted [2]bool }
+type retried struct{ plain, hinted, after [2]bool }
 
 var (
 	idem   = [2]bool{true, false}
@@ -110,9 +110,9 @@ var (
 
 // codesTable has the codes that are retried in some case.
 var codesTable = map[connect.Code]retried{
-	connect.CodeUnavailable:       {plain: idem, hinted: always},
-	connect.CodeDeadlineExceeded:  {plain: idem, hinted: idem},
-	connect.CodeResourceExhausted: {hinted: always},
+	connect.CodeUnavailable:       {plain: idem, hinted: always, after: idem},
+	connect.CodeDeadlineExceeded:  {plain: idem, hinted: idem, after: idem},
+	connect.CodeResourceExhausted: {hinted: always, after: always},
 }
 
 // TestCodes fails calls over the wire with every code, in every protocol.
@@ -131,7 +131,7 @@ func TestCodes(t *testing.T) {
 		}{
 			{"plain", func(*connect.Error) {}, want.plain, 0, false},
 			{"RetryInfo", func(e *connect.Error) { e.AddDetail(info) }, want.hinted, 1500 * time.Millisecond, false},
-			{"Retry-After", func(e *connect.Error) { e.Meta().Set("Retry-After", "2") }, want.hinted, 2 * time.Second, false},
+			{"Retry-After", func(e *connect.Error) { e.Meta().Set("Retry-After", "2") }, want.after, 2 * time.Second, false},
 			{"pushback", func(e *connect.Error) { e.Meta().Set("grpc-retry-pushback-ms", "250") }, want.hinted, 250 * time.Millisecond, true},
 			{"pushback -1", func(e *connect.Error) { e.Meta().Set("grpc-retry-pushback-ms", "-1") }, [2]bool{}, 0, false},
 			{"pushback that is no number", func(e *connect.Error) { e.Meta().Set("grpc-retry-pushback-ms", "x") }, [2]bool{}, 0, false},

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
-	"strconv"
 	"sync"
 
 	"connectrpc.com/connect"
@@ -15,13 +13,17 @@ import (
 )
 
 // stream is a stream of responses that is opened again if it fails before the first one.
-// As with other streams, one goroutine may send while another one receives; it is the
-// latter that opens it again.
+// One goroutine may send, one receive and one ask for the header at the same time. It is
+// the one that receives that opens the stream again.
 type stream struct {
 	ctx  context.Context //nolint:containedctx // of the call
 	spec connect.Spec
-	call retry.Call
 	next connect.StreamingClientFunc
+
+	// turn is held by who decides about the call, and while the stream is opened again. It
+	// is locked before write, and write before mu.
+	turn sync.Mutex
+	call retry.Call // guarded by turn
 
 	header http.Header     // of the first request
 	own    map[string]bool // the keys of header that connect sets
@@ -30,11 +32,18 @@ type stream struct {
 	request any        // to be sent again; nil if there was none
 	closed  bool       // there is no more to be sent
 
-	mu        sync.Mutex
-	current   connect.StreamingClientConn
-	attempted context.Context    //nolint:containedctx // of current
-	cancel    context.CancelFunc // ends attempted
-	done      bool               // the opening is over
+	mu      sync.Mutex
+	current *attempt
+	done    bool // the opening is over
+}
+
+// attempt is one stream of connect.
+type attempt struct {
+	connect.StreamingClientConn
+
+	ctx         context.Context //nolint:containedctx // of this stream
+	cancel      context.CancelFunc
+	connections *connections
 }
 
 func (i *Interceptor) stream(ctx context.Context, spec connect.Spec, next connect.StreamingClientFunc) connect.StreamingClientConn {
@@ -42,8 +51,7 @@ func (i *Interceptor) stream(ctx context.Context, spec connect.Spec, next connec
 	if !s.call.Next(ctx) {
 		return next(ctx, spec) // which says that ctx is done
 	}
-	s.attempted, s.cancel = s.attempt()
-	s.current = next(s.attempted, spec) //nolint:contextcheck // a child of ctx
+	s.current = s.begin() //nolint:contextcheck // s has it
 	s.header, s.own = s.current.RequestHeader(), map[string]bool{}
 	for key := range s.header {
 		s.own[key] = true
@@ -51,24 +59,28 @@ func (i *Interceptor) stream(ctx context.Context, spec connect.Spec, next connec
 	return s
 }
 
-// attempt returns the context of a stream. It ends with the attempt only while the stream
-// is being opened.
-func (s *stream) attempt() (context.Context, context.CancelFunc) {
+// begin begins a stream. Its context ends with the attempt only while it is being opened.
+func (s *stream) begin() *attempt {
+	ctx, connections := watched(&s.call)
+	a := &attempt{connections: connections}
 	if p := s.call.Policy; p.AttemptTimeout <= 0 && p.Timeout <= 0 {
-		return s.call.Context(), func() {}
-	}
-	ctx, cancel := context.WithCancel(opening{s.ctx, s.call.Context()})
-	stop := context.AfterFunc(s.call.Context(), func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !s.done {
+		a.ctx, a.cancel = context.WithCancel(ctx)
+	} else {
+		own, cancel := context.WithCancel(opening{s.ctx, ctx})
+		stop := context.AfterFunc(s.call.Context(), func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if !s.done {
+				cancel()
+			}
+		})
+		a.ctx, a.cancel = own, func() {
+			stop()
 			cancel()
 		}
-	})
-	return ctx, func() {
-		stop()
-		cancel()
 	}
+	a.StreamingClientConn = s.next(a.ctx, s.spec)
+	return a
 }
 
 // opening is the caller's context with the values of the context of an attempt.
@@ -81,165 +93,133 @@ type opening struct {
 // Value returns a value of the attempt's context.
 func (o opening) Value(key any) any { return o.values.Value(key) }
 
-// reopen opens the stream again.
+// reopen opens the stream again. It is called with turn held.
 func (s *stream) reopen() error {
 	for s.call.Next(s.ctx) {
-		ctx, cancel := s.attempt()
-		err := s.resume(ctx, cancel)
+		current := s.begin()
+		err := s.resume(current)
 		if err == nil {
 			return nil
 		}
-		s.call.EndVerdict(err, pushedBack(s.call.Verdict(err), err))
-		cancel()
+		s.failed(current, err)
 	}
 	return ended(s.call.Err())
 }
 
-// resume sends the request again.
-func (s *stream) resume(ctx context.Context, cancel context.CancelFunc) (err error) {
-	s.write.Lock()
-	defer s.write.Unlock()
-	current := s.next(ctx, s.spec)
-	s.mu.Lock()
-	s.current, s.attempted, s.cancel = current, ctx, cancel
-	s.mu.Unlock()
-	header := current.RequestHeader()
-	maps.Copy(header, s.added())
-	header.Set(previousAttempts, strconv.Itoa(s.call.Attempt()-1))
-	if s.request != nil {
-		err = current.Send(s.request)
+// failed decides whether the stream is to be opened again after err. Otherwise, the caller
+// may look at its trailers still.
+func (s *stream) failed(current *attempt, err error) (again bool) {
+	if s.call.TimedOut() && connect.CodeOf(err) == connect.CodeCanceled {
+		// A context cannot lose its deadline when the stream is open, so a timeout cancels it.
+		err = connect.NewError(connect.CodeDeadlineExceeded, context.DeadlineExceeded)
 	}
-	if errors.Is(err, io.EOF) {
-		err = nil // Receive has the reason
+	again = s.call.EndVerdict(err, judge(&s.call, err, current.connections)).Retry
+	if again {
+		_ = current.CloseResponse()
 	}
-	if err == nil && s.closed {
-		err = current.CloseRequest()
-	}
-	return err
+	current.cancel()
+	return again
 }
 
-// added returns what the caller has added to the header of the first request.
-func (s *stream) added() http.Header {
-	added := http.Header{}
-	for key, values := range s.header {
-		if !s.own[key] {
-			added[key] = values
-		}
+// settle decides what follows from the first thing that was received from a stream. It
+// reports whether another stream has taken its place, and otherwise returns what the
+// caller gets.
+func (s *stream) settle(current *attempt, err error) (again bool, _ error) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if _, done := s.state(); done {
+		return false, err
 	}
-	return added
+	if err == nil || errors.Is(err, io.EOF) {
+		s.opened()
+		return false, err
+	}
+	if s.failed(current, err) {
+		err = s.reopen()
+	} else {
+		err = ended(s.call.Err())
+	}
+	if err != nil {
+		s.over()
+	}
+	return err == nil, err
 }
 
-// opened ends the opening with success.
+// opened ends the opening with success. It is called with turn held.
 func (s *stream) opened() {
-	s.over()
-	s.call.End(nil)
+	if s.over() {
+		s.call.End(nil)
+	}
 }
 
-// over ends the opening.
-func (s *stream) over() {
+// over ends the opening. It reports whether it had not ended before.
+func (s *stream) over() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	first := !s.done
 	s.done = true
+	return first
 }
 
 // state returns the stream that is open, and whether it is here to stay.
-func (s *stream) state() (current connect.StreamingClientConn, cancel context.CancelFunc, done bool) {
+func (s *stream) state() (current *attempt, done bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.current, s.cancel, s.done
+	return s.current, s.done
 }
 
 // Receive implements [connect.StreamingClientConn].
 func (s *stream) Receive(m any) error {
 	for {
-		current, cancel, done := s.state()
+		current, done := s.state()
 		err := current.Receive(m)
-		switch {
-		case !done && (err == nil || errors.Is(err, io.EOF)):
-			s.opened()
-		case !done && s.failed(current, cancel, err):
-			if err := s.reopen(); err != nil {
-				s.over()
-				return err
+		if !done {
+			var again bool
+			if again, err = s.settle(current, err); again {
+				continue
 			}
-			continue
-		case !done:
-			s.over()
-			return ended(s.call.Err())
 		}
 		if err != nil {
-			cancel()
+			current.cancel()
 		}
 		return err
 	}
-}
-
-// failed reports whether a stream is to be opened again after err. Otherwise, the caller
-// may look at its trailers still.
-func (s *stream) failed(current connect.StreamingClientConn, cancel context.CancelFunc, err error) bool {
-	again := s.call.EndVerdict(err, pushedBack(s.call.Verdict(err), err)).Retry
-	if again {
-		_ = current.CloseResponse()
-	}
-	cancel()
-	return again
 }
 
 // ResponseHeader implements [connect.StreamingClientConn]. A header that the caller has
 // seen ends the opening.
 func (s *stream) ResponseHeader() http.Header {
-	current, _, done := s.state()
-	header := current.ResponseHeader()
-	if !done && len(header) > 0 {
-		s.opened()
+	for {
+		current, done := s.state()
+		header := current.ResponseHeader()
+		if done || len(header) == 0 || s.seen(current) {
+			return header
+		}
 	}
-	return header
+}
+
+// seen ends the opening because the caller gets the header of a stream. It returns false
+// if another stream has taken its place.
+func (s *stream) seen(header *attempt) bool {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if current, _ := s.state(); current != header {
+		return false
+	}
+	s.opened()
+	return true
 }
 
 // CloseResponse implements [connect.StreamingClientConn].
 func (s *stream) CloseResponse() error {
-	current, cancel, done := s.state()
-	if !done {
-		s.over()
+	s.turn.Lock()
+	if s.over() {
 		s.call.Abort()
 	}
+	s.turn.Unlock()
+	current, _ := s.state()
 	err := current.CloseResponse()
-	cancel()
-	return err
-}
-
-// Send implements [connect.StreamingClientConn].
-func (s *stream) Send(m any) error {
-	s.write.Lock() // so that the receiver does not open another stream meanwhile
-	defer s.write.Unlock()
-	s.request = m
-	current, _, _ := s.state()
-	if err := current.Send(m); err != nil {
-		return s.later(err)
-	}
-	return nil
-}
-
-// CloseRequest implements [connect.StreamingClientConn].
-func (s *stream) CloseRequest() error {
-	s.write.Lock()
-	defer s.write.Unlock()
-	s.closed = true
-	current, _, _ := s.state()
-	if err := current.CloseRequest(); err != nil && s.later(err) != io.EOF { //nolint:errorlint // ours
-		return err
-	}
-	return nil
-}
-
-// later is the error of a request: io.EOF, which stands for what Receive will say, if a
-// timeout has ended the attempt, because another one may follow.
-func (s *stream) later(err error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.done && s.attempted.Err() != nil && s.ctx.Err() == nil {
-		return io.EOF
-	}
+	current.cancel()
 	return err
 }
 
@@ -248,7 +228,7 @@ func (s *stream) Spec() connect.Spec { return s.spec }
 
 // Peer implements [connect.StreamingClientConn].
 func (s *stream) Peer() connect.Peer {
-	current, _, _ := s.state()
+	current, _ := s.state()
 	return current.Peer()
 }
 
@@ -257,6 +237,6 @@ func (s *stream) RequestHeader() http.Header { return s.header }
 
 // ResponseTrailer implements [connect.StreamingClientConn].
 func (s *stream) ResponseTrailer() http.Header {
-	current, _, _ := s.state()
+	current, _ := s.state()
 	return current.ResponseTrailer()
 }

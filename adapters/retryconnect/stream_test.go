@@ -65,6 +65,7 @@ func serveStreams(t *testing.T, fn func(ctx context.Context, call int, out *conn
 	mux.Handle(send, connect.NewClientStreamHandler(send,
 		func(_ context.Context, in *connect.ClientStream[text]) (*connect.Response[text], error) {
 			s.began(in.RequestHeader())
+			in.Receive() // else the client may fail to send
 			return nil, connect.NewError(connect.CodeUnavailable, errors.New("no"))
 		}))
 	s.Server = httptest.NewUnstartedServer(mux)
@@ -213,6 +214,78 @@ func TestStreamHeader(t *testing.T) {
 	assert.NotNil(t, stream.ResponseTrailer())
 	require.NoError(t, stream.Close())
 	assert.Equal(t, 1, s.count())
+}
+
+// TestStreamHeaderBeside has callers that ask for the header beside the goroutine that
+// receives. The end is told once, and the header is that of the stream that was received.
+func TestStreamHeaderBeside(t *testing.T) {
+	t.Parallel()
+	const callers = 300
+	var s *streams
+	s = serveStreams(t, func(_ context.Context, call int, out *connect.ServerStream[text]) error {
+		s.mu.Lock()
+		number := "1" + s.previous[call-1]
+		s.mu.Unlock()
+		out.ResponseHeader().Set("Number", number)
+		if number == "1" {
+			return fails(connect.CodeUnavailable)()
+		}
+		return out.Send(wrapperspb.String(number))
+	})
+	retries, recorder := retrying(attempts)
+	client := streaming(t, s.URL, watch, retries, connect.IdempotencyNoSideEffects)
+	for range callers {
+		stream, err := client.CallServerStream(t.Context(), connect.NewRequest(wrapperspb.String("job")))
+		require.NoError(t, err)
+		var number string
+		var both sync.WaitGroup
+		both.Go(func() { number = stream.ResponseHeader().Get("Number") })
+		received := stream.Receive()
+		both.Wait()
+		require.Equal(t, map[bool]string{true: "11", false: "1"}[received], number)
+		require.NoError(t, stream.Close())
+	}
+	told := 0
+	for _, e := range recorder.Events() {
+		if e.Kind != retry.Retrying {
+			told++
+		}
+	}
+	assert.Equal(t, callers, told)
+}
+
+// TestStreamTimeoutCode has openings that take too long: the code is that of a unary call.
+func TestStreamTimeoutCode(t *testing.T) {
+	t.Parallel()
+	s := serveStreams(t, func(ctx context.Context, _ int, _ *connect.ServerStream[text]) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	for protocol, opts := range protocols {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			retries := &retryconnect.Interceptor{Policy: &retry.Policy{
+				MaxAttempts: 2, AttemptTimeout: 50 * time.Millisecond, Backoff: retry.Constant(0),
+			}}
+			_, err := drain(t.Context(), streaming(t, s.URL, watch, retries, connect.IdempotencyNoSideEffects, opts...))
+			assert.Equal(t, connect.CodeDeadlineExceeded, connect.CodeOf(err), err)
+			require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+		})
+	}
+}
+
+// TestStreamRequest has a caller that fills its request anew before it receives.
+func TestStreamRequest(t *testing.T) {
+	t.Parallel()
+	s := serveStreams(t, failingStream(2, 0, fails(connect.CodeUnavailable)))
+	retries, _ := retrying(attempts)
+	request := wrapperspb.String("job")
+	stream, err := streaming(t, s.URL, watch, retries, connect.IdempotencyNoSideEffects).
+		CallServerStream(t.Context(), connect.NewRequest(request))
+	require.NoError(t, err)
+	request.Value = "another"
+	assert.True(t, stream.Receive(), stream.Err())
+	require.NoError(t, stream.Close())
 }
 
 // TestStreamClosed has a caller that does not want the messages.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -20,25 +21,28 @@ type answer struct {
 	room     []grpc.CallOption // for opts
 	opts     []grpc.CallOption // of the caller, and ours
 	trailer  metadata.MD       // nil if there was no stream on any connection
-	ended    bool              // grpc has told the end: trailer means what it says
-	onFinish grpc.CallOption   // sets ended
+	ends     atomic.Int32      // that grpc has told: trailer means what it says
+	applied  atomic.Bool       // grpc has told a success
+	onFinish grpc.CallOption   // sets ends and applied
 }
 
 func newAnswer() *answer {
 	a := &answer{}
-	a.onFinish = grpc.OnFinish(func(error) { a.ended = true })
+	a.onFinish = grpc.OnFinish(func(err error) {
+		if err == nil {
+			a.applied.Store(true)
+		}
+		a.ends.Add(1)
+	})
 	return a
 }
 
-// prepare makes an answer that is filled by the attempts of a call.
-func (a *answer) prepare(call *retry.Call, t target, opts []grpc.CallOption) {
+// prepare makes an answer that is filled by the attempts of a call. An interceptor behind
+// this one that drops the options would make an attempt look like one that was not sent,
+// but for onFinish.
+func (a *answer) prepare(t target, opts []grpc.CallOption) {
 	a.target = t
-	a.room = append(append(a.room, opts...), grpc.Trailer(&a.trailer))
-	if call.NonIdempotent || call.Policy.AttemptTimeout > 0 {
-		// An interceptor behind this one that drops the options of the caller would
-		// otherwise make an attempt look like one that was not sent.
-		a.room = append(a.room, a.onFinish)
-	}
+	a.room = append(append(a.room, opts...), grpc.Trailer(&a.trailer), a.onFinish)
 	a.opts = slices.Clip(a.room) // an interceptor that appends to them gets a copy
 }
 
@@ -57,23 +61,41 @@ func (a *answer) reuse() {
 }
 
 // clear forgets an attempt.
-func (a *answer) clear() { a.trailer, a.ended = nil, false }
+func (a *answer) clear() {
+	a.trailer = nil
+	a.ends.Store(0)
+	a.applied.Store(false)
+}
+
+// told returns the trailer, if grpc has told the end of the attempt.
+func (a *answer) told() metadata.MD {
+	if a.ends.Load() == 0 {
+		return nil
+	}
+	return a.trailer
+}
 
 // unsent reports whether it is certain that no connection has taken the attempt. Where
 // grpc retries transparently, what was sent before was not processed.
-func (a *answer) unsent() bool { return a.ended && a.trailer == nil }
+func (a *answer) unsent() bool { return a.ends.Load() > 0 && a.trailer == nil }
 
 // judge judges the failure of the attempt.
-func (a *answer) judge(call *retry.Call, err error) retry.Verdict {
-	if !a.unsent() {
-		return a.target.judge(call, err, a.trailer)
+func (a *answer) judge(call *retry.Call, err error, trailer metadata.MD) retry.Verdict {
+	if a.unsent() {
+		if call.TimedOut() && a.target.waitsForReady(a.opts) {
+			// The caller asked to wait for as long as its own deadline allows.
+			return retry.Verdict{Class: retry.Pending, NotApplied: true, Exact: true, Category: "grpc_not_ready"}
+		}
+		v := a.target.judge(call, err, nil)
+		v.NotApplied = true
+		return v
 	}
-	if call.TimedOut() && a.target.waitsForReady(a.opts) {
-		// The caller asked to wait for as long as its own deadline allows.
-		return retry.Verdict{Class: retry.Pending, NotApplied: true, Exact: true, Category: "grpc_not_ready"}
+	v := a.target.judge(call, err, trailer)
+	if (a.ends.Load() > 1 || a.applied.Load()) && v.Category == category(status.Code(err)) {
+		// An interceptor behind this one has made several calls of it, or has another
+		// error for a success: a refusal speaks for the last one only.
+		v.NotApplied = false
 	}
-	v := a.target.judge(call, err, nil)
-	v.NotApplied = true
 	return v
 }
 
@@ -103,12 +125,11 @@ func pushedBack(v retry.Verdict, err error, trailer metadata.MD) retry.Verdict {
 		return v
 	}
 	code := status.Code(err)
-	refused := code == codes.Unavailable || code == codes.ResourceExhausted
 	// A RESOURCE_EXHAUSTED is Final only because there was no hint.
 	if v.Class == retry.Final && (code != codes.ResourceExhausted || v.Category != category(code)) {
 		return v // a wait is no reason to repeat what cannot succeed
 	}
-	v.Class, v.NotApplied = retry.RateLimited, v.NotApplied || refused
+	v.Class, v.NotApplied = retry.RateLimited, v.NotApplied || refusal(code)
 	if wait := time.Duration(ms) * time.Millisecond; wait >= v.After {
 		v.After, v.Exact = wait, true
 	}

@@ -7,8 +7,10 @@
 // # What is retried
 //
 // An idempotent method is retried after the failures in this table. Another method is
-// retried only if the failed attempt is proved to have had no effect: no connection
-// took the call, or the server said that the call may be sent again.
+// retried only if the failed attempt is proved to have had no effect: grpc has told that no
+// connection took the call, or the status that ended the call has a hint of the server's,
+// which says that the call may be sent again. A code or a text alone proves nothing, nor
+// does an error that an interceptor behind this one has added.
 //
 //	code                what it is to a call
 //	UNAVAILABLE         Retryable; RateLimited and without effect with a hint of the server
@@ -36,10 +38,20 @@
 //
 // # Streams
 //
-// Only the opening of a stream is retried, and never after a message was delivered. For
-// a stream of responses to one request, the opening lasts until the first response or the
-// header has been read: the request is sent again. For a stream of requests, it ends when
-// grpc has accepted the call. AttemptTimeout bounds the opening, and not the stream.
+// Only the opening of a stream is retried: it lasts until the caller has got a response or
+// the header. A stream that fails before that is opened again by the same rules as a call,
+// and its requests are sent again.
+//
+// Where there may be several requests, the opening also ends when the server has sent a
+// header, seen or not, because the server then works on the call, and when the requests
+// are longer than 256 KiB in all, or than [grpc.MaxRetryRPCBufferSize] says. These are the
+// rules of grpc itself. Until then, copies of the requests are kept. That a stream has
+// failed is told by RecvMsg, and by SendMsg only when the opening is over. A codec that
+// sends no protobuf messages makes the first request end the opening.
+//
+// AttemptTimeout bounds the opening, and not the stream; where there may be several
+// requests, the time until grpc has accepted the call, because the server may wait for
+// the next request.
 //
 // # Retries of grpc itself
 //

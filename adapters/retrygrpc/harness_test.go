@@ -30,6 +30,8 @@ const (
 	watch  = "/retrygrpc.test.Jobs/Watch"  // NO_SIDE_EFFECTS, a stream of responses
 	follow = "/retrygrpc.test.Jobs/Follow" // says nothing, a stream of responses
 	talk   = "/retrygrpc.test.Jobs/Talk"   // NO_SIDE_EFFECTS, streams both ways
+	chat   = "/retrygrpc.test.Jobs/Chat"   // says nothing, streams both ways
+	upload = "/retrygrpc.test.Jobs/Upload" // says nothing, a stream of requests
 )
 
 // definition is what generated code would have registered.
@@ -55,6 +57,8 @@ var definition = sync.OnceValue(func() error {
 				method("Watch", descriptorpb.MethodOptions_NO_SIDE_EFFECTS),
 				method("Follow", descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN),
 				method("Talk", descriptorpb.MethodOptions_NO_SIDE_EFFECTS),
+				method("Chat", descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN),
+				method("Upload", descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN),
 			},
 		}},
 	}
@@ -147,6 +151,8 @@ func (s *server) service() *grpc.ServiceDesc {
 			{StreamName: "Watch", Handler: stream, ServerStreams: true},
 			{StreamName: "Follow", Handler: stream, ServerStreams: true},
 			{StreamName: "Talk", Handler: stream, ServerStreams: true, ClientStreams: true},
+			{StreamName: "Chat", Handler: stream, ServerStreams: true, ClientStreams: true},
+			{StreamName: "Upload", Handler: stream, ClientStreams: true},
 		},
 	}
 }

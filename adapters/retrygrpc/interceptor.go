@@ -105,7 +105,7 @@ func (i *Interceptor) invoke(
 ) error {
 	call := i.call(t)
 	a := answers.Get().(*answer) //nolint:forcetypeassert // no others are put there
-	a.prepare(&call, t, opts)
+	a.prepare(t, opts)
 	defer call.Abort()
 	for call.Next(ctx) {
 		a.clear()
@@ -117,7 +117,7 @@ func (i *Interceptor) invoke(
 			call.End(nil)
 			return nil
 		}
-		call.EndVerdict(err, a.judge(&call, err))
+		call.EndVerdict(err, a.judge(&call, err, a.told()))
 	}
 	return ended(call.Err())
 }

@@ -3,17 +3,21 @@ package retrygrpc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrygrpc"
@@ -91,7 +95,7 @@ func TestServiceConfig(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := failing(100, codes.Unavailable)
-			s.stream = func(int, grpc.ServerStream) error { return status.Error(codes.Unavailable, "no") }
+			s.stream = echo(100, 0, codes.Unavailable) // having read the request, because grpc may fail to send it otherwise
 			s.start(t)
 			retries, _ := retrying(attempts)
 			conn := dial(t, s.address, append(tt.opts(retries), config)...)
@@ -152,6 +156,51 @@ func TestUnsentUnproved(t *testing.T) {
 	conn := dial(t, closedPort(t), append(retries.DialOptions(), grpc.WithChainUnaryInterceptor(drops))...)
 	_, err := call(t.Context(), conn, submit, "")
 	require.ErrorIs(t, err, retry.ErrMaybeApplied)
+}
+
+// TestUnprovedBehind has interceptors behind ours that have an error of their own for what
+// the server has done, or make the call twice: none of these errors is about the call alone.
+func TestUnprovedBehind(t *testing.T) {
+	t.Parallel()
+	limited, err := status.New(codes.Unavailable, "later").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(1)})
+	require.NoError(t, err)
+	dialed := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	type invoke = func() error
+	tests := []struct {
+		name  string
+		make  func(invoke) error
+		calls int
+	}{
+		{"a report that could not be sent", func(call invoke) error { _ = call(); return dialed }, 1},
+		{"a report beside the status", func(call invoke) error { return errors.Join(call(), dialed) }, 1},
+		{"a report around the status", func(call invoke) error { return fmt.Errorf("%w: %w", call(), dialed) }, 1},
+		{"another call that was refused", func(call invoke) error { _ = call(); return limited.Err() }, 1},
+		{"a second try that was refused", func(call invoke) error { _ = call(); return call() }, 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := (&server{}).start(t)
+			s.unary = func(_ context.Context, call int, in string) (string, error) {
+				switch {
+				case tt.name == "another call that was refused":
+					return in, nil
+				case tt.calls == 2 && call == 2:
+					return "", limited.Err()
+				default:
+					return "", status.Error(codes.Unavailable, "no")
+				}
+			}
+			retries, recorder := retrying(attempts)
+			behind := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				return tt.make(func() error { return invoker(ctx, method, req, reply, cc, opts...) })
+			}
+			conn := dial(t, s.address, append(retries.DialOptions(), grpc.WithChainUnaryInterceptor(behind))...)
+			_, err := call(t.Context(), conn, submit, "")
+			require.Error(t, err)
+			assert.Equal(t, tt.calls, s.count(), recorder.Timeline())
+		})
+	}
 }
 
 // TestUnsentLate has an interceptor that returns before the call has ended. What grpc tells

@@ -55,9 +55,10 @@ func refuse(ctx context.Context, code codes.Code, after time.Duration, message s
 }
 
 // UnaryServer is a [grpc.UnaryServerInterceptor] that answers with [RateLimited] where a
-// handler returns an error that is no status and that [retry.Classify] calls RateLimited
-// with a hint and without effect, such as one of [retry.MarkRateLimited]. The message is
-// that of the error.
+// handler returns an error that is no status and has a mark of package retry that says
+// RateLimited with a time and without effect, such as [retry.MarkRateLimited]. The message
+// is that of the error. An error without a mark says only what became of a part of the
+// handler's work, such as a request to another server.
 func UnaryServer(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	resp, err := handler(ctx, req)
 	return resp, translate(ctx, err)
@@ -86,11 +87,14 @@ func (s *serverStream) SendMsg(m any) error {
 	return s.ServerStream.SendMsg(m)
 }
 
+// marks finds the mark of an error, which counts before its Classifier.
+var marks = retry.Policy{Classifier: func(error) retry.Verdict { return retry.Verdict{Class: retry.Final} }}
+
 func translate(ctx context.Context, err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err
 	}
-	v := retry.Classify(err)
+	v := marks.Classify(err)
 	if v.Class != retry.RateLimited || v.After <= 0 || !v.NotApplied {
 		return err
 	}

@@ -92,6 +92,13 @@ func TestRefusalsOfOurs(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// refusedElsewhere is what a handler may get from another server.
+type refusedElsewhere struct{}
+
+func (refusedElsewhere) Error() string             { return "429 Too Many Requests" }
+func (refusedElsewhere) HTTPStatusCode() int       { return 429 }
+func (refusedElsewhere) RetryAfter() time.Duration { return time.Second }
+
 // TestServerInterceptors has handlers that return errors of package retry.
 func TestServerInterceptors(t *testing.T) {
 	t.Parallel()
@@ -106,6 +113,7 @@ func TestServerInterceptors(t *testing.T) {
 		{"rate limited without a time", retry.MarkRateLimited(errors.New("no"), 0), codes.Unknown, false},
 		{"other", errors.New("no"), codes.Unknown, false},
 		{"may have had an effect", retry.Mark(errors.New("no"), retry.Verdict{Class: retry.RateLimited, After: 1}), codes.Unknown, false},
+		{"another server's refusal", refusedElsewhere{}, codes.Unknown, false},
 		{"status", status.Error(codes.NotFound, "no"), codes.NotFound, false},
 		{"success", nil, codes.OK, false},
 	}

@@ -4,6 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,19 +152,129 @@ func TestStreamHeaderOfNone(t *testing.T) {
 	assert.Equal(t, []string{"job", "job"}, got)
 }
 
-// TestRequestStream has requests that the server may have acted on.
-func TestRequestStream(t *testing.T) {
+// TestStreamHeaderBeside has callers that ask for the header beside the goroutine that
+// receives. The end is told once, and both get what belongs to one stream.
+func TestStreamHeaderBeside(t *testing.T) {
 	t.Parallel()
-	s := (&server{stream: echo(1, 0, codes.Unavailable)}).start(t)
+	const streams = 500
+	for _, failures := range []int{0, 1} {
+		t.Run(strconv.Itoa(failures), func(t *testing.T) {
+			t.Parallel()
+			s := (&server{}).start(t)
+			var succeeded, retried atomic.Int64
+			retries := &retrygrpc.Interceptor{Budget: retrygrpc.NoBudget, Policy: &retry.Policy{
+				MaxAttempts: 10, Backoff: retry.Constant(0),
+				Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+					switch e.Kind {
+					case retry.Succeeded:
+						succeeded.Add(1)
+					case retry.Retrying:
+						retried.Add(1)
+					default:
+						t.Error(e)
+					}
+				}),
+			}}
+			s.stream = func(_ int, stream grpc.ServerStream) error {
+				md, _ := metadata.FromIncomingContext(stream.Context())
+				again := md.Get("grpc-previous-rpc-attempts")
+				if len(again) == failures { // a failure has no header
+					_ = stream.SetHeader(metadata.Pairs("again", strings.Join(again, "")))
+				}
+				return echo(failures, 0, codes.Unavailable)(len(again)+1, stream)
+			}
+			conn := dial(t, s.address, retries.DialOptions()...)
+			for range streams {
+				stream, err := watching(t.Context(), conn, watch, "job")
+				require.NoError(t, err)
+				var both sync.WaitGroup
+				both.Go(func() {
+					_, err := receive(stream)
+					assert.NoError(t, err)
+				})
+				both.Go(func() {
+					header, err := stream.Header()
+					assert.NoError(t, err)
+					if header != nil { // else it failed, and receive opens another
+						assert.Equal(t, []string{[]string{"", "1"}[failures]}, header["again"])
+					}
+				})
+				both.Wait()
+			}
+			assert.EqualValues(t, streams, succeeded.Load())
+			assert.EqualValues(t, streams*failures, retried.Load())
+		})
+	}
+}
+
+// TestStreamHeaderOfOne has streams that fail after their header, which one goroutine asks
+// for while another receives: the header is that of the stream that was received.
+func TestStreamHeaderOfOne(t *testing.T) {
+	t.Parallel()
+	s := (&server{stream: func(_ int, stream grpc.ServerStream) error {
+		md, _ := metadata.FromIncomingContext(stream.Context())
+		number := strconv.Itoa(1 + len(md.Get("grpc-previous-rpc-attempts")))
+		if err := stream.SendHeader(metadata.Pairs("number", number)); err != nil || number == "1" {
+			return status.Error(codes.Unavailable, "no")
+		}
+		return stream.SendMsg(wrapperspb.String(number))
+	}}).start(t)
 	retries, _ := retrying(attempts)
-	stream, err := dial(t, s.address, retries.DialOptions()...).NewStream(t.Context(),
-		&grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, talk)
+	conn := dial(t, s.address, retries.DialOptions()...)
+	for range 2000 {
+		stream, err := watching(t.Context(), conn, watch, "job")
+		require.NoError(t, err)
+		var header metadata.MD
+		var both sync.WaitGroup
+		both.Go(func() { header, _ = stream.Header() })
+		got, err := receive(stream)
+		both.Wait()
+		if err != nil {
+			require.Equal(t, []string{"1"}, header["number"], err)
+		} else {
+			require.Equal(t, []string{got}, header["number"])
+		}
+	}
+}
+
+// silent accepts connections and says nothing.
+func silent(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	require.NoError(t, stream.SendMsg(wrapperspb.String("job")))
-	require.NoError(t, stream.CloseSend())
-	_, err = receive(stream)
-	assert.Equal(t, codes.Unavailable, status.Code(err))
-	assert.Equal(t, 1, s.count())
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener.Addr().String()
+}
+
+// TestStreamTimeoutCode has openings that take too long, with a connection and without one:
+// the code is that of a unary call.
+func TestStreamTimeoutCode(t *testing.T) {
+	t.Parallel()
+	s := (&server{
+		unary:  func(ctx context.Context, _ int, _ string) (string, error) { <-ctx.Done(); return "", ctx.Err() },
+		stream: func(_ int, stream grpc.ServerStream) error { <-stream.Context().Done(); return stream.Context().Err() },
+	}).start(t)
+	for name, address := range map[string]string{"connected": s.address, "not connected": silent(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			retries := &retrygrpc.Interceptor{Policy: &retry.Policy{
+				MaxAttempts: 2, AttemptTimeout: 50 * time.Millisecond, Backoff: retry.Constant(0),
+			}}
+			conn := dial(t, address, retries.DialOptions()...)
+			_, err := call(t.Context(), conn, get, "job")
+			assert.Equal(t, codes.DeadlineExceeded, status.Code(err), err)
+			require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+			unary := err
+
+			stream, err := watching(t.Context(), conn, watch, "job")
+			if err == nil {
+				_, err = receive(stream)
+			}
+			assert.Equal(t, codes.DeadlineExceeded, status.Code(err), err)
+			require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+			assert.Equal(t, unary.Error(), err.Error())
+		})
+	}
 }
 
 // TestStreamTimeouts has a server that is silent first, and slow then: AttemptTimeout
