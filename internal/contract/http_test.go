@@ -32,6 +32,7 @@ type exchange struct {
 	key        bool // the request has an Idempotency-Key
 	keyed      bool // or gets one
 	idempotent bool
+	watched    bool // by httptrace, because the call is not to take effect twice
 	body       io.Reader
 	replayable bool
 	wired      bool // over a real connection
@@ -63,6 +64,7 @@ func (d *decoder) exchange(s *script) *exchange {
 	case 5:
 		x.body, x.replayable = once, false
 	}
+	x.watched = !x.idempotent || s.policy.NonIdempotent
 	x.wired = d.once(16)
 	for i := range s.attempts {
 		if x.wired {
@@ -92,10 +94,10 @@ type strangeError struct{ error }
 
 // fails makes an attempt fail without a response: of a connection, or with a mark.
 func (x *exchange) fails(d *decoder, f *failure) {
-	unsent := d.once(3) && !x.idempotent
+	unsent := d.once(3) && x.watched
 	switch d.n(4) {
 	case 0:
-		*f = failure{err: &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}, unsent: !x.idempotent}
+		*f = failure{err: &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}, unsent: x.watched}
 		f.base.Class, f.base.NotApplied = retry.Retryable, true
 	case 1:
 		*f = failure{err: &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}, unsent: unsent}

@@ -300,7 +300,7 @@ func (r *run) stored() {
 		r.log("%v", d)
 		r.state, r.number = d.state, counts(d.state)
 		if d.stop != retry.StopNone {
-			r.returned(d.stop, max(v.After, 0))
+			r.returned(d.stop, max(d.verdict.After, 0))
 			return
 		}
 		r.now = r.now.Add(d.delay).Add(r.late)
