@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -61,40 +60,35 @@ type Outcome[ID any] struct {
 	Released bool
 }
 
-// PanicError is the error of work that panicked. It is Final, unless the policy's
-// Classifier or a mark on the Value says otherwise.
-type PanicError struct {
-	Value any    // what panic was called with
-	Stack []byte // of the goroutine, as [runtime/debug.Stack] returns it
-}
-
-// Error returns the form "retrytable: work panicked: index out of range".
-func (e *PanicError) Error() string { return fmt.Sprintf("retrytable: work panicked: %v", e.Value) }
-
-// Unwrap returns the value of the panic if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
-
-// NonRetryable returns true. [retry.Classify] asks for it.
-func (e *PanicError) NonRetryable() bool { return true }
-
 // work sees to a claimed job, whose lease ends then at the earliest.
 //
 //nolint:contextcheck // what is stored is not canceled
 func (s *shift[ID]) work(ctx context.Context, row Row[ID], ends time.Time) {
 	job := &Job[ID]{Row: row}
-	if ctx.Err() != nil {
-		s.settle(&Outcome[ID]{Job: job, Err: context.Cause(ctx), Released: true}, ends)
-		return
-	}
-	if d, exhausted := s.policy.Exhausted(row.State, row.Now()); exhausted {
-		s.settle(&Outcome[ID]{Job: job, Err: d.Err, Decision: d}, ends)
-		return
-	}
-	if o, ends := s.attempt(job, ends); o != nil {
-		s.settle(o, ends)
+	s.guarded(job, func() {
+		if ctx.Err() != nil {
+			s.settle(&Outcome[ID]{Job: job, Err: context.Cause(ctx), Released: true}, ends, storing)
+			return
+		}
+		if d, exhausted := s.policy.Exhausted(row.State, row.Now()); exhausted {
+			s.settle(&Outcome[ID]{Job: job, Err: d.Err, Decision: d}, ends, storing)
+			return
+		}
+		if o, ends := s.attempt(job, ends); o != nil {
+			s.settle(o, ends, storing)
+		}
+	})
+}
+
+// guarded calls fn, which sees to a job, and reports if a function of the policy panics in
+// it. Nothing is stored then: the lease runs out.
+func (s *shift[ID]) guarded(job *Job[ID], fn func()) {
+	err := guard("a function of the Policy", func() error {
+		fn()
+		return nil
+	})
+	if err != nil {
+		s.report(fmt.Errorf("retrytable: job %v: %w", job.ID, err))
 	}
 }
 
@@ -112,7 +106,7 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 		o.Err, o.Released = cmp.Or(call.Err(), context.Cause(ctx)), true
 		return o, stop()
 	}
-	o.Err = s.do(call.Context(), job)
+	o.Err = guard("work", func() error { return s.Work(call.Context(), job) })
 	if cause := context.Cause(ctx); o.Err != nil && errors.Is(cause, ErrLeaseLost) {
 		s.report(fmt.Errorf("retrytable: job %v: %w", job.ID, cause))
 		return nil, stop()
@@ -125,16 +119,6 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 		o.Decision = call.End(o.Err)
 	}
 	return o, stop()
-}
-
-// do calls Work.
-func (s *shift[ID]) do(ctx context.Context, job *Job[ID]) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{v, debug.Stack()}
-		}
-	}()
-	return s.Work(ctx, job)
 }
 
 // policyFor returns the policy for one attempt: in the time of the database, without a

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -122,7 +121,6 @@ type Worker[ID any] struct {
 const (
 	defaultPoll = time.Second
 	longestPoll = 30 * time.Second // after errors
-	patience    = 10 * time.Second // with a statement that is not bound by a lease
 	sweepSize   = 100              // leases at a time
 )
 
@@ -173,12 +171,9 @@ func (w *Worker[ID]) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.report = func(err error) {
-		if w.OnError != nil {
-			w.OnError(r.ctx, err)
-		} else {
-			slog.Default().ErrorContext(r.ctx, "retrytable worker", "table", w.Table.Name, "error", err)
-		}
+	r.tell = r.log
+	if w.OnError != nil {
+		r.tell = func(err error) { w.OnError(r.ctx, err) }
 	}
 	if err := r.check(ctx); err != nil {
 		return err
@@ -205,7 +200,7 @@ func (w *Worker[ID]) Once(ctx context.Context) (claimed int, err error) {
 	}
 	var mu sync.Mutex
 	var errs []error
-	r.report = func(err error) {
+	r.tell = func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		errs = append(errs, err)
