@@ -58,7 +58,7 @@ func within[ID, T any](
 		case <-late:
 			s.probe(d)
 			var none T
-			return none, fmt.Errorf("no answer within %v: %w", d, context.DeadlineExceeded)
+			return none, fmt.Errorf("retrytable: no answer within %v: %w", d, context.DeadlineExceeded)
 		}
 	}
 }
