@@ -36,9 +36,15 @@ func (j *Job[ID]) SucceedAs(word string) { j.status = word }
 // nothing and it is not. fn runs again if the transaction has to be repeated, so it must
 // do nothing outside of it.
 //
-// An error of fn is a failure of the attempt, about which the policy decides. Only if it
-// is Retryable or RateLimited by [retry.Classify], as a lost connection is, the
-// transaction is repeated instead, for as long as the lease holds.
+// An error of fn is a failure of the attempt, about which the policy decides, and so is a
+// constraint that refuses the commit. Only if the error is one that passes, the transaction
+// is repeated instead, for as long as the lease holds: if it is Retryable or RateLimited by
+// [retry.Classify], or by what package retrysql knows about databases, as a lost
+// connection, a deadlock or a serialization failure is. Return the errors of statements: in
+// MySQL, those that follow a deadlock are in no transaction any more.
+//
+// All of it together has half of the time that is left of the lease, which is a third of
+// Table.Lease at least. fn should pass its ctx to every statement.
 func (j *Job[ID]) InTx(fn func(ctx context.Context, tx *sql.Tx) error) {
 	j.effects = append(j.effects, fn)
 }
