@@ -43,8 +43,8 @@ func (j *Job[ID]) SucceedAs(word string) { j.status = word }
 // connection, a deadlock or a serialization failure is. Return the errors of statements: in
 // MySQL, those that follow a deadlock are in no transaction any more.
 //
-// All of it together has half of the time that is left of the lease, which is a third of
-// Table.Lease at least. fn should pass its ctx to every statement.
+// All of it together has half of the time that is left of the lease: with the default
+// Heartbeat, a third of Table.Lease. fn should pass its ctx to every statement.
 func (j *Job[ID]) InTx(fn func(ctx context.Context, tx *sql.Tx) error) {
 	j.effects = append(j.effects, fn)
 }

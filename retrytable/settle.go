@@ -130,19 +130,30 @@ func (s *shift[ID]) write(ctx context.Context, tx *sql.Tx, o *Outcome[ID], args 
 	if err := s.finish(ctx, tx, o, args, limit); err != nil {
 		return err
 	}
+	err := s.effects(ctx, tx, o)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil: // package sql has rolled back, and they may have met that
+		return fmt.Errorf("%w: %w", ctx.Err(), err)
+	default:
+		return &effectError{err}
+	}
+}
+
+// effects calls what the program has to write with an outcome.
+func (s *shift[ID]) effects(ctx context.Context, tx *sql.Tx, o *Outcome[ID]) error {
 	if o.Err == nil {
 		for _, effect := range o.Job.effects {
 			if err := guard("Job.InTx", func() error { return effect(ctx, tx) }); err != nil {
-				return &effectError{err}
+				return err
 			}
 		}
 	}
-	if s.InTx != nil {
-		if err := guard("InTx", func() error { return s.InTx(ctx, tx, o) }); err != nil {
-			return &effectError{err}
-		}
+	if s.InTx == nil {
+		return nil
 	}
-	return nil
+	return guard("InTx", func() error { return s.InTx(ctx, tx, o) })
 }
 
 // finish calls the method of the Table.

@@ -8,8 +8,6 @@ import (
 )
 
 // sweepAll takes over leases that have run out until ctx is done.
-//
-//nolint:contextcheck // as with claim
 func (s *shift[ID]) sweepAll(ctx context.Context) {
 	idle := idleness{since: time.Now(), closed: s.DB.Stats().MaxIdleClosed}
 	failures := 0

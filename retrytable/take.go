@@ -78,7 +78,10 @@ func take[ID, T any](
 			return all, another
 		}
 	}
-	if rows > mostObstacles && len(all) == 0 {
+	switch {
+	case rows == 0: // it was something that passes
+		return all, nil
+	case rows > mostObstacles && len(all) == 0:
 		return nil, err
 	}
 	o.rows, o.times = rows, o.times+1

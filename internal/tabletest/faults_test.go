@@ -378,3 +378,26 @@ func TestWorkerIdleConnections(t *testing.T) {
 		})
 	}
 }
+
+// An effect has half of what is left of the lease. What it meets after that is no failure
+// of the attempt: the transaction is repeated.
+func TestWorkerEffectOutOfTime(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(t *testing.T, s *shop) {
+		works, tries := 0, 0
+		s.Work = func(_ context.Context, job *retrytable.Job[int64]) error {
+			works++
+			job.InTx(func(_ context.Context, tx *sql.Tx) error {
+				if tries++; tries == 1 {
+					time.Sleep(35 * time.Second)
+				}
+				return effect(job)(context.Background(), tx) // without the context
+			})
+			return nil
+		}
+		_, err := s.Once(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, []int{1, 2}, []int{works, tries})
+		assert.Equal(t, record{status: "done", attempts: 1, fence: 1, note: "effect"}, s.of(t, 1))
+	})
+}
