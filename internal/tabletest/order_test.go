@@ -38,7 +38,6 @@ func TestOrderUnderOverload(t *testing.T) {
 					Dialect: s.dialect, Instants: s.instants, Name: "jobs",
 					OrderBy: test.orderBy, Set: retrytable.Set{Promote: test.promote},
 				}
-				s.Worker.Table = s.Table
 				run(t, s.db, s.Table.Schema())
 				insert := func(id int64, priority int) {
 					now := time.Now().UnixMicro()
