@@ -219,10 +219,10 @@ func TestWorkerReadsBack(t *testing.T) {
 }
 
 // panicky has the functions of a policy, one of which panics.
-type panicky struct{ hook string }
+type panicky struct{ hook atomic.Value }
 
 func (p *panicky) at(hook string) {
-	if p.hook == hook {
+	if p.hook.Load() == hook {
 		panic("boom")
 	}
 }
@@ -266,11 +266,11 @@ func TestWorkerHooksPanic(t *testing.T) {
 					return nil
 				}
 				s.Work = func(_ context.Context, job *retrytable.Job[int64]) error {
-					p.hook = ""
+					p.hook.Store("")
 					if job.ID != 1 {
 						return nil
 					}
-					p.hook = hook
+					p.hook.Store(hook)
 					p.at("Work")
 					job.InTx(func(context.Context, *sql.Tx) error { p.at("Job.InTx"); return nil })
 					switch hook {
@@ -292,7 +292,7 @@ func TestWorkerHooksPanic(t *testing.T) {
 				s.After = func(ctx context.Context, o *retrytable.Outcome[int64]) {
 					after(ctx, o)
 					p.at("After")
-					if p.hook == "OnError" && o.Job.ID == 1 {
+					if p.hook.Load() == "OnError" && o.Job.ID == 1 {
 						panic("for OnError")
 					}
 				}
@@ -301,8 +301,8 @@ func TestWorkerHooksPanic(t *testing.T) {
 					p.at("OnError")
 				}
 				if hook == "Observer.Attempt" { // which is before the work
-					p.hook = hook
-					time.AfterFunc(500*time.Millisecond, func() { p.hook = "" })
+					p.hook.Store(hook)
+					time.AfterFunc(500*time.Millisecond, func() { p.hook.Store("") })
 				}
 				run(t, s.db, "UPDATE jobs SET due_at = id")
 				stop := s.start(t)
