@@ -72,8 +72,8 @@ type Call struct {
 	// Budget is used if the Policy has none.
 	Budget Throttle
 
-	// Defaults, if not nil, has the Backoff for a Policy without one, and the
-	// MaxDelay and the Jitter for a Policy that sets none of the three.
+	// Defaults, if not nil, has the Backoff, the MaxDelay and the Jitter for a Policy
+	// without a Backoff, the latter two where that Policy has none.
 	Defaults *Policy
 
 	// State is the state of the operation, kept up to date by End. Set it to

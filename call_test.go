@@ -883,7 +883,7 @@ func TestCallClassify(t *testing.T) {
 			retry.Verdict{Class: retry.Final, After: -1},
 		},
 		{"not for the Classifier", policy, protocol, retry.Final, errFinal, retry.Verdict{Category: "policy"}},
-		{"not for a mark", policy, protocol, retry.Final, retry.Mark(errBoom, retry.Verdict{}), retry.Verdict{}},
+		{"not for a mark", policy, protocol, retry.Final, retry.Mark(errBoom, retry.Verdict{}), markedUnknown},
 		{"not for an opinion", policy, protocol, retry.Retryable, errFinalMark, retry.Verdict{Class: retry.Final}},
 	}
 	for _, tt := range tests {

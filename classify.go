@@ -137,14 +137,19 @@ func On(c Class, targets ...error) Classifier {
 
 // Mark returns err with an explicit verdict that no classifier overrules, not
 // even when the marked error is wrapped again; where several marks are nested,
-// the outermost counts. A mark of class Unknown means "unknown, retried". The
-// text and the tree of err stay as they are. Mark(nil, v) is nil.
+// the outermost counts. A mark of class Unknown means "unknown, retried", and has the
+// category "unknown" if it says no more. The text and the tree of err stay as they are.
+// Mark(nil, v) is nil.
 func Mark(err error, v Verdict) error {
 	if err == nil {
 		return nil
 	}
+	f := v.fact().Normal()
+	if f == (known.Fact{}) {
+		f.Category = Unknown.String() // the zero Fact would abstain
+	}
 	beneath, _ := explicit(err)
-	return &marked{err: err, fact: v.fact().Normal().WithProgressOf(beneath)}
+	return &marked{err: err, fact: f.WithProgressOf(beneath)}
 }
 
 // MarkFinal marks err as [Final]. MarkFinal(nil) is nil.
@@ -278,7 +283,7 @@ func protocolFact(protocol Classifier, err error) known.Fact {
 //     [MarkRateLimited]. The outermost counts.
 //  2. An [*Error] of an inner policy. It is Final, category "gave_up", so that
 //     nested policies do not multiply their attempts; but Retryable if the
-//     inner context ended, and RateLimited with its hint if the hint was too
+//     inner context or Timeout ended, and RateLimited with its hint if the hint was too
 //     long to wait for.
 //  3. The errors themselves: by type (errno, net, DNS, TLS, x509, HTTP/2,
 //     encoding and file errors of the standard library), by method

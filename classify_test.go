@@ -211,15 +211,15 @@ func TestMarks(t *testing.T) {
 		{"rate limited with a past hint", retry.MarkRateLimited(fs.ErrNotExist, -1), canLimit("")},
 		{"a verdict", retry.Mark(errNobody, hinted(mayRetry("mine"))), hinted(mayRetry("mine"))},
 		{"a hint alone", retry.Mark(errNobody, retry.Verdict{After: aWhile}), hinted(mayLimit(""))},
-		{"no class", retry.Mark(fs.ErrNotExist, retry.Verdict{}), abstains},
+		{"no class", retry.Mark(fs.ErrNotExist, retry.Verdict{}), markedUnknown},
 		{"a category alone", retry.Mark(fs.ErrNotExist, retry.Verdict{Category: "mine"}), retry.Verdict{Category: "mine"}},
-		{"an impossible class", retry.Mark(fs.ErrNotExist, retry.Verdict{Class: 200}), abstains},
+		{"an impossible class", retry.Mark(fs.ErrNotExist, retry.Verdict{Class: 200}), markedUnknown},
 
 		{"outermost of two", again(final(errNobody)), canRetry("")},
 		{"outermost of two, other way", final(again(errNobody)), wantFinal("")},
 		{"outermost of two with an error between", again(wrap(final(errNobody))), canRetry("")},
 		{"outermost of three", final(wrap(again(wrap(final(errNobody))))), wantFinal("")},
-		{"unknown around final", retry.Mark(final(errNobody), retry.Verdict{}), abstains},
+		{"unknown around final", retry.Mark(final(errNobody), retry.Verdict{}), markedUnknown},
 		{"beneath an opinion", overRetryableError{says(false), again(errNobody)}, canRetry("")},
 		{"beneath a status", overStatusError{says(404), again(errNobody)}, canRetry("")},
 		{"beneath a panic in Unwrap", throwingError{}, abstains},
@@ -1237,6 +1237,9 @@ func hinted(v retry.Verdict) retry.Verdict {
 
 // abstains is no opinion.
 var abstains retry.Verdict
+
+// markedUnknown is the opinion of a mark that says no more than "unknown".
+var markedUnknown = retry.Verdict{Category: "unknown"}
 
 // assertVerdict compares verdicts. NotApplied of a Final one has no meaning,
 // because nothing follows.

@@ -555,7 +555,7 @@ var joins = []struct {
 	{"retryable and rate-limited marks", retry.MarkRetryable(errNobody), retry.MarkRateLimited(errNobody, 0), canLimit("")},
 	{"marks that differ in proof", retry.MarkRetryable(errNobody), retry.Mark(errNobody, mayRetry("mine")), mayRetry("mine")},
 	{"retryable mark, and final error", retry.MarkRetryable(errNobody), fs.ErrNotExist, canRetry("")},
-	{"unknown mark, and final error", retry.Mark(errNobody, retry.Verdict{}), fs.ErrNotExist, abstains},
+	{"unknown mark, and final error", retry.Mark(errNobody, retry.Verdict{}), fs.ErrNotExist, markedUnknown},
 	{"rate limit, and refused", saysStatusCodeError(says(429)), syscall.ECONNREFUSED, mayLimit("http_429")},
 	{"rate limit, and reset", saysStatusCodeError(says(429)), syscall.ECONNRESET, mayLimit("http_429")},
 	{"refused, and reset", syscall.ECONNREFUSED, syscall.ECONNRESET, mayRetry("conn_refused")},

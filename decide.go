@@ -124,6 +124,11 @@ func (p *Policy) Next(s State, err error, now time.Time) Decision {
 
 // Decide decides about a failure with verdict v at the instant now, after the
 // failures s. It reads no clock; see [Policy.Next].
+//
+// If there are several reasons to stop, the first of these counts: Timeout is over, v is
+// Final, NonIdempotent, the attempts, MaxElapsed is over, the hint is too long, the Backoff
+// stops, the wait would be longer than MaxElapsed or Timeout allow. A live call asks its
+// context before all of them, and the context's deadline and the Budget after.
 func (p *Policy) Decide(s State, v Verdict, now time.Time) Decision {
 	j := judgment{fact: v.fact()}
 	p.orZero().judge(&j, &s, now, sat.Max)

@@ -28,12 +28,12 @@ func (k EventKind) String() string { return eventNames.of(k) }
 type Event struct {
 	Kind    EventKind
 	Policy  string        // the name of the policy
-	Attempt int           // calls of the operation so far; 0 if the context was done before the first
+	Attempt int           // calls of the operation so far, since it last made progress; 0 if the context was done before the first
 	Delay   time.Duration // Retrying: the wait that follows
 	Verdict Verdict       // of the last failure; zero on success and where the context ended the call
 	Stop    StopReason    // GaveUp: why
 	Err     error         // Retrying: the failure. GaveUp: the error of the call
-	Elapsed time.Duration // since the start of the first attempt
+	Elapsed time.Duration // since State.First: the start of the first attempt, or the last progress
 }
 
 // Observer is told the events of calls, for logs and metrics. Observe runs on

@@ -20,10 +20,10 @@ import (
 //
 // A hint is a result of [ParseHint], which becomes After.
 //
-//   - 429, and 403 with a hint or with X-RateLimit-Remaining: 0: RateLimited. 529
-//     too, and any with X-Envoy-Ratelimited.
-//   - 408, 421, 425, and 503 with a hint: Retryable and NotApplied. 421 needs
-//     another connection.
+//   - 429, 403 with a hint or with X-RateLimit-Remaining: 0, and any with
+//     X-Envoy-Ratelimited: RateLimited and NotApplied. 529: RateLimited.
+//   - 408, 421, 425, and 503 with a hint: Retryable and NotApplied. A Transport sends
+//     the request once more after a 421, on another connection.
 //   - 500, 502, 503, 504, 520 to 524, 530, 598, 599; 413 and 423 with a hint; 409
 //     if the request has an Idempotency-Key, because the first one is still in
 //     progress: Retryable.

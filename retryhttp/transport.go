@@ -30,8 +30,8 @@ var defaultPolicy = DefaultPolicy()
 //
 // A request is retried after any such failure if it is [Idempotent]. Other requests,
 // such as most POST requests, are retried only if the failed attempt certainly had no
-// effect: a mark or the server says so (429, 408, 421, 425, 503 with a Retry-After, an
-// HTTP/2 stream refused or beyond a GOAWAY), or net/http/httptrace shows that nothing of
+// effect: a mark or the server says so (429, 408, 425, 503 with a Retry-After, and others
+// of [ClassifyResponse], an HTTP/2 stream refused or beyond a GOAWAY), or net/http/httptrace shows that nothing of
 // the request was written. So a Base that calls no such hooks cannot prove that it did
 // not connect, and an error of the request's body proves nothing. [Classify] and
 // [ClassifyResponse] list the failures. An unknown error is Retryable if it came
@@ -52,8 +52,8 @@ var defaultPolicy = DefaultPolicy()
 // request, it keeps only the text: use the policy's Timeout, or a context.
 //
 // Classifier and Observer of the policy get the errors of Base, and
-// *[StatusError]. A Final response, such as a 404, is a success for Observer
-// and budget, because the server did its work.
+// *[StatusError]. A Final response with a status below 500, such as a 404, is a
+// success for Observer and budget, because the server did its work.
 //
 // # What it costs
 //

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/done"
 	"github.com/seed-5ff3c98e/retry/internal/errtree"
 	"github.com/seed-5ff3c98e/retry/internal/known"
+	"github.com/seed-5ff3c98e/retry/internal/sqlerr"
 )
 
 // commit commits, unless the context has ended.
@@ -70,7 +71,7 @@ func rolledBack(err error) bool {
 	}
 	v := Classify(err)
 	switch v.Category {
-	case badConn, txDone, connDone, noRows: // from package sql, not from a server
+	case sqlerr.BadConn, sqlerr.TxDone, sqlerr.ConnDone, sqlerr.NoRows: // from package sql, not from a server
 		return false
 	case "mysql_1317", "mysql_1969", "mysql_3024": // stopped, perhaps after the commit
 		return false

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/done"
+	"github.com/seed-5ff3c98e/retry/internal/sqlerr"
 )
 
 const (
@@ -111,7 +112,7 @@ const sqliteNoTx = "sqlite_1"
 
 // blame notes what an error means for this connection and the idle ones.
 func (t *transaction) blame(s *session, v retry.Verdict) {
-	if v.Category == notHere && v.Class == retry.Retryable || refused(v) || readOnly(v) && !t.writes(v) {
+	if v.Category == sqlerr.NotHere && v.Class == retry.Retryable || refused(v) || readOnly(v) && !t.writes(v) {
 		s.evict, s.drain = true, true
 	}
 	s.evict = s.evict || stale(v)
@@ -158,7 +159,7 @@ func drain(ctx context.Context, db *sql.DB) {
 // demoted.
 func readOnly(v retry.Verdict) bool {
 	switch v.Category {
-	case readOnlyTx, "mysql_1290", "mysql_1836", "mysql_1792", "mysql_1209", "mssql_3906":
+	case sqlerr.ReadOnlyTx, "mysql_1290", "mysql_1836", "mysql_1792", "mysql_1209", "mssql_3906":
 		return true
 	default:
 		return false
@@ -181,7 +182,7 @@ func refused(v retry.Verdict) bool {
 // be, or has kept what a rollback does not undo.
 func stale(v retry.Verdict) bool {
 	switch v.Category {
-	case badConn, mysqlInvalidConn, "sql_26000", "sql_25P03",
+	case sqlerr.BadConn, sqlerr.InvalidConn, "sql_26000", "sql_25P03",
 		"mysql_1053", "mysql_1080", "mysql_1152", "mysql_1184", "mysql_2006", "mysql_2013",
 		"mysql_1158", "mysql_1159", "mysql_1160", "mysql_1161", "mysql_1927", "mysql_4031",
 		"mysql_3058", "mysql_3132", // it still has the locks

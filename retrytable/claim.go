@@ -63,7 +63,7 @@ func (t *Table[ID]) Claim(ctx context.Context, db DB, n int, args ...any) ([]Row
 			return nil, err
 		}
 	}
-	return pick[ID](ctx, db, &s.claim, n, args, scanRow[ID])
+	return pick[ID](ctx, db, &s.claim, n, 0, args, scanRow[ID])
 }
 
 // promotions is how many rows a claim promotes at most, if it claims fewer: enough to be
@@ -80,7 +80,7 @@ func (t *Table[ID]) Sweep(ctx context.Context, db DB, n int, args ...any) ([]Row
 	if err != nil {
 		return nil, err
 	}
-	return pick[ID](ctx, db, &s.sweep, n, args, scanRow[ID])
+	return pick[ID](ctx, db, &s.sweep, n, 0, args, scanRow[ID])
 }
 
 // Promote makes up to n rows that are due Ready without a due time, oldest first,
@@ -91,7 +91,7 @@ func (t *Table[ID]) Promote(ctx context.Context, db DB, n int, args ...any) ([]I
 	if err != nil {
 		return nil, err
 	}
-	return pick[ID](ctx, db, &s.promote, n, args, scanID[ID])
+	return pick[ID](ctx, db, &s.promote, n, 0, args, scanID[ID])
 }
 
 func scanID[ID any](rows *sql.Rows) (id ID, err error) {

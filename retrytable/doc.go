@@ -55,7 +55,8 @@
 //
 // Where a connection breaks while a statement is under way, it may have taken
 // effect. A claim that is lost like this ends with its lease; a finish may be
-// repeated, and answers ErrLeaseLost if it took effect the first time.
+// repeated, and answers ErrLeaseLost if it took effect the first time, or if the row was
+// changed by somebody else meanwhile. A Worker reads the row to tell which.
 //
 // # Time
 //
@@ -104,8 +105,13 @@
 //
 // A fence is as durable as the database. With synchronous_commit=off, or where an
 // asynchronous replica takes over, a crash of the server may undo a claim, whose fence
-// is then given again: it is no token for systems outside of the database. On a network
-// that hangs, some drivers return later than their context says.
+// is then given again: it is no token for systems outside of the database.
+//
+// On a network that hangs, some drivers return later than their context says. A [Worker]
+// goes on without them, but a connection that became silent within a transaction keeps the
+// lock of its row until the server ends it: set idle_in_transaction_session_timeout in
+// PostgreSQL, or idle_transaction_timeout in MariaDB, to less than a lease. A connection
+// that a driver waits for stays open: set readTimeout in the DSN of go-sql-driver.
 //
 // # What it is not
 //

@@ -12,7 +12,8 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
-// A table of tickets, with words of its own, that takes the urgent ones first.
+// A table of tickets, with words of its own, that takes urgent ones before others that have
+// waited up to an hour longer for each step of priority.
 func ExampleTable_Schema() {
 	tickets := &retrytable.Table[int64]{
 		Name:    "tickets",
@@ -21,7 +22,8 @@ func ExampleTable_Schema() {
 			Ready: "ready", Waiting: "ready", Running: []string{"in_progress"}, Done: []string{"needs_review"}, Dead: "on_hold",
 		},
 		Where:   "assignee_type = 'agent'",
-		OrderBy: "priority DESC, created_at",
+		OrderBy: "turn",
+		Set:     retrytable.Set{Promote: "turn = retry_after - priority * interval '1 hour'"},
 	}
 	fmt.Print(tickets.Schema())
 	// Output:
@@ -30,7 +32,7 @@ func ExampleTable_Schema() {
 	// ALTER TABLE "tickets" ADD COLUMN IF NOT EXISTS "retry_after" timestamptz;
 	// ALTER TABLE "tickets" ADD COLUMN IF NOT EXISTS "lease_until" timestamptz;
 	// ALTER TABLE "tickets" ADD COLUMN IF NOT EXISTS "fence" bigint NOT NULL DEFAULT 0;
-	// CREATE INDEX IF NOT EXISTS "tickets_claim" ON "tickets" ("state", priority DESC, created_at) WHERE "state" IN ('ready') AND "retry_after" IS NULL AND (assignee_type = 'agent');
+	// CREATE INDEX IF NOT EXISTS "tickets_claim" ON "tickets" ("state", turn) WHERE "state" IN ('ready') AND "retry_after" IS NULL AND (assignee_type = 'agent');
 	// CREATE INDEX IF NOT EXISTS "tickets_promote" ON "tickets" ("retry_after") WHERE "state" IN ('ready') AND "retry_after" IS NOT NULL AND (assignee_type = 'agent');
 	// CREATE INDEX IF NOT EXISTS "tickets_sweep" ON "tickets" ("lease_until") WHERE "state" IN ('in_progress') AND (assignee_type = 'agent');
 }

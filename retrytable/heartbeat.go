@@ -33,9 +33,9 @@ func (s *shift[ID]) extend(ctx context.Context, lease Lease[ID], ends time.Time,
 			lost(fmt.Errorf("%w: it was not extended in time: %w", ErrLeaseLost, last))
 			return ends
 		}
-		statement, cancel := context.WithDeadline(ctx, ends)
-		err := s.Table.Extend(statement, s.DB, lease, 0)
-		cancel()
+		_, err := within(ctx, s, s.limit(ends), func(ctx context.Context) (any, error) {
+			return nil, s.Table.Extend(ctx, s.DB, lease, 0)
+		})
 		switch {
 		case err == nil:
 			pause, last = s.heartbeat, errAsleep

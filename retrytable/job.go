@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -37,9 +36,15 @@ func (j *Job[ID]) SucceedAs(word string) { j.status = word }
 // nothing and it is not. fn runs again if the transaction has to be repeated, so it must
 // do nothing outside of it.
 //
-// An error of fn is a failure of the attempt, about which the policy decides. Only if it
-// is Retryable or RateLimited by [retry.Classify], as a lost connection is, the
-// transaction is repeated instead, for as long as the lease holds.
+// An error of fn is a failure of the attempt, about which the policy decides, and so is a
+// constraint that refuses the commit. Only if the error is one that passes, the transaction
+// is repeated instead, for as long as the lease holds: if it is Retryable or RateLimited by
+// [retry.Classify], or by what package retrysql knows about databases, as a lost
+// connection, a deadlock or a serialization failure is. Return the errors of statements: in
+// MySQL, those that follow a deadlock are in no transaction any more.
+//
+// All of it together has half of the time that is left of the lease: with the default
+// Heartbeat, a third of Table.Lease. fn should pass its ctx to every statement.
 func (j *Job[ID]) InTx(fn func(ctx context.Context, tx *sql.Tx) error) {
 	j.effects = append(j.effects, fn)
 }
@@ -61,40 +66,35 @@ type Outcome[ID any] struct {
 	Released bool
 }
 
-// PanicError is the error of work that panicked. It is Final, unless the policy's
-// Classifier or a mark on the Value says otherwise.
-type PanicError struct {
-	Value any    // what panic was called with
-	Stack []byte // of the goroutine, as [runtime/debug.Stack] returns it
-}
-
-// Error returns the form "retrytable: work panicked: index out of range".
-func (e *PanicError) Error() string { return fmt.Sprintf("retrytable: work panicked: %v", e.Value) }
-
-// Unwrap returns the value of the panic if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
-
-// NonRetryable returns true. [retry.Classify] asks for it.
-func (e *PanicError) NonRetryable() bool { return true }
-
 // work sees to a claimed job, whose lease ends then at the earliest.
 //
 //nolint:contextcheck // what is stored is not canceled
 func (s *shift[ID]) work(ctx context.Context, row Row[ID], ends time.Time) {
 	job := &Job[ID]{Row: row}
-	if ctx.Err() != nil {
-		s.settle(&Outcome[ID]{Job: job, Err: context.Cause(ctx), Released: true}, ends)
-		return
-	}
-	if d, exhausted := s.policy.Exhausted(row.State, row.Now()); exhausted {
-		s.settle(&Outcome[ID]{Job: job, Err: d.Err, Decision: d}, ends)
-		return
-	}
-	if o, ends := s.attempt(job, ends); o != nil {
-		s.settle(o, ends)
+	s.guarded(job, func() {
+		if ctx.Err() != nil {
+			s.settle(&Outcome[ID]{Job: job, Err: context.Cause(ctx), Released: true}, ends, storing)
+			return
+		}
+		if d, exhausted := s.policy.Exhausted(row.State, row.Now()); exhausted {
+			s.settle(&Outcome[ID]{Job: job, Err: d.Err, Decision: d}, ends, storing)
+			return
+		}
+		if o, ends := s.attempt(job, ends); o != nil {
+			s.settle(o, ends, storing)
+		}
+	})
+}
+
+// guarded calls fn, which sees to a job, and reports if a function of the policy panics in
+// it. Nothing is stored then: the lease runs out.
+func (s *shift[ID]) guarded(job *Job[ID], fn func()) {
+	err := guard("a function of the Policy", func() error {
+		fn()
+		return nil
+	})
+	if err != nil {
+		s.report(fmt.Errorf("retrytable: job %v: %w", job.ID, err))
 	}
 }
 
@@ -112,7 +112,7 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 		o.Err, o.Released = cmp.Or(call.Err(), context.Cause(ctx)), true
 		return o, stop()
 	}
-	o.Err = s.do(call.Context(), job)
+	o.Err = guard("work", func() error { return s.Work(call.Context(), job) })
 	if cause := context.Cause(ctx); o.Err != nil && errors.Is(cause, ErrLeaseLost) {
 		s.report(fmt.Errorf("retrytable: job %v: %w", job.ID, cause))
 		return nil, stop()
@@ -125,16 +125,6 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 		o.Decision = call.End(o.Err)
 	}
 	return o, stop()
-}
-
-// do calls Work.
-func (s *shift[ID]) do(ctx context.Context, job *Job[ID]) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{v, debug.Stack()}
-		}
-	}()
-	return s.Work(ctx, job)
 }
 
 // policyFor returns the policy for one attempt: in the time of the database, without a

@@ -13,9 +13,10 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// pick runs s for n rows, and returns what it returns.
+// pick runs s for n rows behind the first few, which it leaves alone, and returns what it
+// returns.
 func pick[ID, T any](
-	ctx context.Context, db DB, s *statement, n int, args []any, scan func(*sql.Rows) (T, error),
+	ctx context.Context, db DB, s *statement, n, behind int, args []any, scan func(*sql.Rows) (T, error),
 ) (all []T, err error) {
 	if n <= 0 {
 		return nil, nil
@@ -23,7 +24,11 @@ func pick[ID, T any](
 	if args, err = s.arguments(args); err != nil {
 		return nil, err
 	}
-	q := query{s.sql + strconv.Itoa(n) + s.tail, s.order}
+	limit := strconv.Itoa(n)
+	if behind > 0 {
+		limit += " OFFSET " + strconv.Itoa(behind)
+	}
+	q := query{s.sql + limit + s.tail, s.order}
 	if s.update.sql == "" {
 		all, err = queryAll(ctx, db, q.sql, q.ordered(args), scan)
 		return all, s.failed(err)

@@ -1,9 +1,9 @@
 package retrytable
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"time"
@@ -12,50 +12,32 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
 
-// storing is the policy by which an outcome is stored: until the lease ends.
+// storing is the policy by which an outcome is stored: until the lease ends, unless the
+// database refuses to have it in this row.
 var storing = &retry.Policy{
 	MaxAttempts: retry.Unlimited,
 	Backoff:     retry.Exponential{Initial: 50 * time.Millisecond, Multiplier: 2},
 	MaxDelay:    2 * time.Second,
 	Jitter:      retry.EqualJitter,
 	Classifier:  classifyStoring,
+	Overrides:   map[string]retry.Override{rowCategory: {MaxAttempts: 8}},
 }
 
-// classifyStoring judges why an outcome could not be stored. Whatever the database says
-// may pass. What the program itself says is left to its own policy.
-func classifyStoring(err error) retry.Verdict {
-	var effect *effectError
-	switch {
-	case errors.Is(err, ErrLeaseLost):
-		return retry.Verdict{Class: retry.Final}
-	case !errors.As(err, &effect), errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone):
-		return retry.Verdict{Class: retry.Retryable}
-	}
-	if c := retry.Classify(effect.error).Class; c == retry.Retryable || c == retry.RateLimited {
-		return retry.Verdict{Class: retry.Retryable}
-	}
-	return retry.Verdict{Class: retry.Final}
+// storingBriefly is storing where other rows wait for it.
+var storingBriefly = &retry.Policy{
+	MaxAttempts: 3, Backoff: storing.Backoff, Jitter: storing.Jitter, Classifier: classifyStoring,
+	Overrides: map[string]retry.Override{rowCategory: {MaxAttempts: 1}},
 }
-
-// effectError is an error of what a program writes in the transaction of an outcome.
-type effectError struct{ error }
-
-// Unwrap returns the program's error.
-func (e *effectError) Unwrap() error { return e.error }
 
 // settle stores an outcome under a lease that ends then at the earliest, and tells
 // about it. It reports false if it could not be stored.
-func (s *shift[ID]) settle(o *Outcome[ID], ends time.Time) bool {
-	e := s.event(o)
-	var args []any
-	if s.FinishArgs != nil {
-		args = s.FinishArgs(o)
-	}
-	err := s.storeUntil(o, args, ends)
+func (s *shift[ID]) settle(o *Outcome[ID], ends time.Time, how *retry.Policy) bool {
+	e := s.event(o) // FinishArgs may change the State
+	err := s.storeUntil(o, ends, how)
 	if failed, ok := err.(*effectError); ok && o.Err == nil { //nolint:errorlint // a Final error is returned as it is
 		failure := &Outcome[ID]{Job: o.Job, Err: failed.error}
 		failure.Decision = s.policy.Next(o.Job.State, failure.Err, o.Job.Now())
-		return s.settle(failure, ends)
+		return s.settle(failure, ends, how)
 	}
 	if err != nil {
 		s.report(fmt.Errorf("retrytable: job %v: its end was not stored: %w", o.Job.ID, err))
@@ -68,77 +50,127 @@ func (s *shift[ID]) settle(o *Outcome[ID], ends time.Time) bool {
 		}
 	}
 	if e.Kind != 0 && s.policy.Observer != nil {
-		s.policy.Observer.Observe(s.ctx, e)
+		s.notify(o, "Observer", func() { s.policy.Observer.Observe(s.ctx, e) })
 	}
 	if s.After != nil {
-		s.After(s.ctx, o)
+		s.notify(o, "After", func() { s.After(s.ctx, o) })
 	}
 	return true
 }
 
+// notify calls one who is told of what is stored. A panic changes nothing about that.
+func (s *shift[ID]) notify(o *Outcome[ID], hook string, fn func()) {
+	err := guard(hook, func() error {
+		fn()
+		return nil
+	})
+	if err != nil {
+		s.report(fmt.Errorf("retrytable: job %v: %w", o.Job.ID, err))
+	}
+}
+
 // storeUntil stores an outcome, and again if that fails, until the lease ends. What ended
 // before is tried all the same, because nobody may have taken it over.
-func (s *shift[ID]) storeUntil(o *Outcome[ID], args []any, ends time.Time) error {
+func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy) error {
+	var args []any
+	if s.FinishArgs != nil {
+		err := guard("FinishArgs", func() error {
+			args = s.FinishArgs(o)
+			return nil
+		})
+		if err != nil {
+			return &effectError{err}
+		}
+	}
 	limit := ends
 	if least := time.Now().Add(s.lease / 10); least.After(limit) {
 		limit = least
 	}
 	ctx, cancel := context.WithDeadline(s.ctx, limit)
 	defer cancel()
-	unknown := false // whether a failed try took effect
-	return storing.Execute(ctx, func(ctx context.Context) error {
-		err := s.store(ctx, o, args)
-		if unknown && errors.Is(err, ErrLeaseLost) && time.Now().Before(ends) {
-			return nil // it did: nobody else could take the lease
+	failed := false
+	return how.Execute(ctx, func(ctx context.Context) error {
+		err := s.store(ctx, o, args, s.limit(ends))
+		if failed && errors.Is(err, ErrLeaseLost) { // perhaps by a try that failed
+			return s.readBack(ctx, o, s.limit(ends))
 		}
-		unknown = unknown || err != nil
+		failed = failed || err != nil
 		return err
 	})
 }
 
-// store stores an outcome, in a transaction if there is more to be written. What we
-// write comes first, so that a transaction that took effect unnoticed is recognized
-// before the program's part fails in its repetition.
-func (s *shift[ID]) store(ctx context.Context, o *Outcome[ID], args []any) (err error) {
+// store stores an outcome, in a transaction if there is more to be written. Each
+// statement of ours may take that long, and the rest as long again.
+func (s *shift[ID]) store(ctx context.Context, o *Outcome[ID], args []any, limit time.Duration) error {
 	if o.Released || s.InTx == nil && (o.Err != nil || len(o.Job.effects) == 0) {
-		return s.finish(ctx, s.DB, o, args)
+		return s.finish(ctx, s.DB, o, args, limit)
 	}
-	tx, err := s.DB.BeginTx(ctx, nil)
+	ctx, cancel := context.WithTimeout(ctx, 2*limit)
+	defer cancel() // rolls back what is still open
+	tx, err := within(ctx, s, limit, func(context.Context) (*sql.Tx, error) { return s.DB.BeginTx(ctx, nil) })
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }()
-	if err := s.finish(ctx, tx, o, args); err != nil {
+	err = s.write(ctx, tx, o, args, limit)
+	end := tx.Commit
+	if err != nil {
+		end = tx.Rollback
+	}
+	_, ended := within(ctx, s, limit, func(context.Context) (any, error) { return nil, end() })
+	if err == nil && rowFault(ended) { // by a constraint that is deferred
+		return &effectError{ended}
+	}
+	return cmp.Or(err, ended)
+}
+
+// write writes an outcome in a transaction. What we write comes first, so that a
+// transaction that took effect unnoticed is recognized before the program's part fails in
+// its repetition.
+func (s *shift[ID]) write(ctx context.Context, tx *sql.Tx, o *Outcome[ID], args []any, limit time.Duration) error {
+	if err := s.finish(ctx, tx, o, args, limit); err != nil {
 		return err
 	}
+	err := s.effects(ctx, tx, o)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil: // package sql has rolled back, and they may have met that
+		return fmt.Errorf("%w: %w", ctx.Err(), err)
+	default:
+		return &effectError{err}
+	}
+}
+
+// effects calls what the program has to write with an outcome.
+func (s *shift[ID]) effects(ctx context.Context, tx *sql.Tx, o *Outcome[ID]) error {
 	if o.Err == nil {
 		for _, effect := range o.Job.effects {
-			if err := effect(ctx, tx); err != nil {
-				return &effectError{err}
+			if err := guard("Job.InTx", func() error { return effect(ctx, tx) }); err != nil {
+				return err
 			}
 		}
 	}
-	if s.InTx != nil {
-		if err := s.InTx(ctx, tx, o); err != nil {
-			return &effectError{err}
-		}
+	if s.InTx == nil {
+		return nil
 	}
-	return tx.Commit()
+	return guard("InTx", func() error { return s.InTx(ctx, tx, o) })
 }
 
 // finish calls the method of the Table.
-func (s *shift[ID]) finish(ctx context.Context, db DB, o *Outcome[ID], args []any) error {
-	lease := o.Job.Lease
-	switch {
-	case o.Released:
-		return s.Table.Release(ctx, db, lease, args...)
-	case o.Err != nil:
-		return s.Table.Fail(ctx, db, lease, o.Decision, args...)
-	case o.Job.status != "":
-		return s.Table.SucceedAs(ctx, db, lease, o.Job.status, args...)
-	default:
-		return s.Table.Succeed(ctx, db, lease, args...)
-	}
+func (s *shift[ID]) finish(ctx context.Context, db DB, o *Outcome[ID], args []any, limit time.Duration) error {
+	_, err := within(ctx, s, limit, func(ctx context.Context) (any, error) {
+		switch lease := o.Job.Lease; {
+		case o.Released:
+			return nil, s.Table.Release(ctx, db, lease, args...)
+		case o.Err != nil:
+			return nil, s.Table.Fail(ctx, db, lease, o.Decision, args...)
+		case o.Job.status != "":
+			return nil, s.Table.SucceedAs(ctx, db, lease, o.Job.status, args...)
+		default:
+			return nil, s.Table.Succeed(ctx, db, lease, args...)
+		}
+	})
+	return err
 }
 
 // event is what the Observer is told about an outcome; of one that was released,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -22,14 +23,22 @@ type shift[ID any] struct {
 	lease       time.Duration
 	heartbeat   time.Duration
 	poll        time.Duration
+	statements  *statements
 	claimArgs   []any
 	sweepArgs   []any
 
 	ctx     context.Context // of what is stored: not canceled
 	working context.Context // of the work: canceled in the second stage of stopping
 	cancel  context.CancelCauseFunc
-	report  func(error)
+	tell    func(error)   // OnError, or what takes its place; see report
 	due     chan struct{} // a job of ours is due again at once
+
+	probing atomic.Bool // the idle connections are being looked at
+
+	// What is in the way of the statements that take rows.
+	promoting, claiming, sweeping obstacle
+
+	stuck map[string]int // how often the end of a lost job could not be stored
 }
 
 // shift prepares one.
@@ -49,8 +58,8 @@ func (w *Worker[ID]) shift(ctx context.Context) (*shift[ID], error) {
 	s := &shift[ID]{
 		Worker: w, policy: w.Policy, lost: w.Lost,
 		concurrency: max(w.Concurrency, 1), lease: lease, heartbeat: w.Heartbeat, poll: w.Poll,
-		claimArgs: w.ClaimArgs, sweepArgs: w.ClaimArgs[:statements.sweep.args],
-		ctx: context.WithoutCancel(ctx), due: make(chan struct{}, 1),
+		statements: statements, claimArgs: w.ClaimArgs, sweepArgs: w.ClaimArgs[:statements.sweep.args],
+		ctx: context.WithoutCancel(ctx), due: make(chan struct{}, 1), stuck: map[string]int{},
 	}
 	if s.policy == nil {
 		s.policy = &retry.Policy{}
@@ -104,9 +113,9 @@ func (s *shift[ID]) check(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		limited, cancel := context.WithTimeout(ctx, patience)
-		err := s.Table.Check(limited, s.DB)
-		cancel()
+		_, err := within(ctx, s, longestPatience, func(ctx context.Context) (any, error) {
+			return nil, s.Table.Check(ctx, s.DB)
+		})
 		if err == nil || errors.Is(err, ErrTable) {
 			return err
 		}
@@ -221,58 +230,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// claim claims up to n jobs, and returns when their leases end at the earliest, by the
-// clock of this process. It is not canceled: rows that a canceled statement has claimed
-// would be lost until their leases run out.
-func (s *shift[ID]) claim(n int) (rows []Row[ID], ends time.Time, err error) {
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
-	defer cancel()
-	if s.BeforeClaim != nil {
-		if err := s.BeforeClaim(ctx); err != nil {
-			return nil, ends, err
-		}
-	}
-	ends = time.Now().Add(s.lease)
-	rows, err = s.Table.Claim(ctx, s.DB, n, s.claimArgs...)
-	return rows, ends, err
-}
-
-// sweepAll takes over leases that have run out until ctx is done.
-//
-//nolint:contextcheck // as with claim
-func (s *shift[ID]) sweepAll(ctx context.Context) {
-	failures := 0
-	for ctx.Err() == nil {
-		more, err := s.sweep()
-		switch {
-		case err != nil:
-			s.report(err)
-			failures++
-		case more:
-			failures = 0
-			continue
-		default:
-			failures = 0
-		}
-		_ = sleep(ctx, s.pause(failures))
-	}
-}
-
-// sweep takes over some leases that have run out, and reports whether there may be more.
-func (s *shift[ID]) sweep() (more bool, err error) {
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
-	defer cancel()
-	ends := time.Now().Add(s.lease)
-	rows, err := s.Table.Sweep(ctx, s.DB, sweepSize, s.sweepArgs...)
-	for _, row := range rows {
-		o := &Outcome[ID]{
-			Job: &Job[ID]{Row: row}, Err: s.lost, Decision: s.policy.Next(row.State, s.lost, row.Now()),
-		}
-		if !s.settle(o, ends) {
-			return false, err // the others run out again
-		}
-	}
-	return len(rows) == sweepSize, err
 }

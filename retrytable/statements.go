@@ -30,10 +30,12 @@ type statements struct {
 	claim, sweep, promote statement
 	succeed, retry, end   statement
 	extend, release       statement
+	ended                 statement
 	done                  []string // the words for succeed
-	lease                 int64    // in microseconds
-	columns               Columns  // as they are called, without quotes
-	promotes              bool     // a claim does
+	statuses              Statuses
+	lease                 int64   // in microseconds
+	columns               Columns // as they are called, without quotes
+	promotes              bool    // a claim does
 }
 
 // builder builds them, from the quoted names of the definition.
@@ -74,7 +76,9 @@ func (d *definition) build() *statements {
 		end:      b.fail(d.statuses.Dead, b.set.End, false),
 		extend:   b.dialect.extend(b),
 		release:  b.release(),
+		ended:    b.ended(),
 		done:     d.statuses.Done,
+		statuses: d.statuses,
 		lease:    microseconds(d.lease),
 		columns:  d.columns,
 		promotes: d.orderBy != "" && !d.noPromote,
@@ -262,4 +266,11 @@ func (b *builder) forget() string {
 		}
 	}
 	return b.first + " = CASE WHEN " + strings.Join(conditions, " AND ") + " THEN NULL ELSE " + b.first + " END"
+}
+
+// ended reads what a finish writes, besides the State.
+func (b *builder) ended() statement {
+	number := func(column string) string { return "CASE WHEN " + column + " IS NULL THEN 0 ELSE 1 END" }
+	return statement{name: "read back", query: b.dialect.bind(fmt.Sprintf("SELECT %s, %s, %s, %s FROM %s WHERE %s = $1",
+		b.status, number(b.due), number(b.leaseUntil), b.lead(), b.table, b.id))}
 }

@@ -80,11 +80,22 @@ type Table[ID any] struct {
 	// transactions. In SQLite they do.
 	ClaimWhere string
 
-	// OrderBy is the order in which jobs are claimed: "priority DESC, created_at".
+	// OrderBy is the order in which jobs are claimed: "turn". Empty means the order in
+	// which they are due, new ones and retries alike. New rows should then be due when
+	// they were made: without a due time they come first.
 	//
-	// Empty means the order in which they are due, new ones and retries alike.
-	// New rows should then be due when they were made: without a due time they
-	// come first.
+	// When there is more work than the workers can do, an order by what stays as it is
+	// lets jobs starve. With "priority DESC, created_at", the retries of old jobs keep
+	// new ones out for as long as they fail, and a low priority waits for as long as
+	// there is a higher one. Without an OrderBy nobody starves, nor does anybody by a
+	// column that is set anew for each retry:
+	//
+	//	OrderBy: "turn",
+	//	Set:     retrytable.Set{Promote: "turn = due_at - priority * interval '1 minute'"},
+	//
+	// A new row has now() - priority * interval '1 minute' there. A job is then claimed
+	// before those that have come up to a minute earlier for each step of its priority,
+	// and every other one has its turn too.
 	//
 	// With an order of your own, the rows that wait in it are Ready and have no due
 	// time. Rows with a due time, retries that is, join them when they are due: Claim

@@ -61,7 +61,9 @@ func newTable(db *shared.DB) *retrytable.Table[int64] {
 		Statuses: retrytable.Statuses{
 			Ready: ready, Waiting: ready, Running: []string{inProgress}, Done: []string{needsReview}, Dead: onHold,
 		},
-		Where:   "assignee_type = 'agent'",
+		Where: "assignee_type = 'agent'",
+		// Under overload, retries of old tickets and all urgent ones come before the others
+		// for as long as there are any; the comment of OrderBy has an order that ages.
 		OrderBy: "priority DESC, created_at, id",
 		Set: retrytable.Set{
 			Claim: db.SQL("vm_id = $1, updated_at = {now}"),

@@ -304,7 +304,9 @@ func verdict(p *retry.Policy, f failure, timedOut bool) (v retry.Verdict) {
 	}
 	switch {
 	case f.mark != nil:
-		v = *f.mark
+		if v = *f.mark; v == (retry.Verdict{}) {
+			v.Category = "unknown"
+		}
 	case v != retry.Verdict{}:
 	case timedOut:
 		v = retry.Verdict{Class: retry.Retryable, Category: "timeout"}

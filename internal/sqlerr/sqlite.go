@@ -1,4 +1,4 @@
-package retrysql
+package sqlerr
 
 import (
 	"reflect"

@@ -1,12 +1,10 @@
-package retrysql
+package sqlerr
 
 import (
 	"reflect"
 	"strconv"
 	"strings"
 )
-
-const mysqlInvalidConn = "mysql_invalid_conn"
 
 // mysqlError reads the error types of go-sql-driver (MySQLError), go-mysql-org
 // (MyError) and mymysql (Error).

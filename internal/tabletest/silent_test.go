@@ -1,0 +1,395 @@
+package tabletest_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+// wires are connections to a server that can be cut or become silent: they then accept
+// bytes and say nothing, as after a failover or in a NAT that has forgotten them.
+type wires struct {
+	listener net.Listener
+	server   string
+
+	mu    sync.Mutex
+	conns []*wire
+}
+
+type wire struct {
+	client, server net.Conn
+	silent         atomic.Bool
+}
+
+func newWires(t *testing.T, server string) *wires {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	w := &wires{listener: listener, server: server}
+	go w.accept()
+	t.Cleanup(func() {
+		assert.NoError(t, listener.Close())
+		w.cut()
+	})
+	return w
+}
+
+func (w *wires) accept() {
+	for {
+		client, err := w.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", w.server)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		one := &wire{client: client, server: server}
+		w.mu.Lock()
+		w.conns = append(w.conns, one)
+		w.mu.Unlock()
+		go one.carry(server, client)
+		go one.carry(client, server)
+	}
+}
+
+// carry copies bytes, and drops them when the wire is silent. The end of a silent wire is
+// not told either.
+func (w *wire) carry(to io.WriteCloser, from io.Reader) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		silent := w.silent.Load()
+		if !silent && n > 0 {
+			_, _ = to.Write(buffer[:n])
+		}
+		if err != nil {
+			if !silent {
+				_ = to.Close()
+			}
+			return
+		}
+	}
+}
+
+// silence makes the present connections silent for good, and returns how many there are.
+func (w *wires) silence() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, one := range w.conns {
+		one.silent.Store(true)
+	}
+	return len(w.conns)
+}
+
+// cut closes the present connections.
+func (w *wires) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, one := range w.conns {
+		_, _ = one.client.Close(), one.server.Close()
+	}
+}
+
+// wired returns a place of its own in a database of the kind, and another way to it, by
+// wires.
+func wired(t *testing.T, k kind) (s *store, db *sql.DB, w *wires) {
+	t.Helper()
+	s = k.open(t)
+	if k.dialect == retrytable.PostgreSQL {
+		u, err := url.Parse(s.dsn)
+		require.NoError(t, err)
+		w = newWires(t, u.Host)
+		u.Host = w.listener.Addr().String()
+		db, err = sql.Open(k.driver, u.String())
+		require.NoError(t, err)
+	} else {
+		config, err := mysql.ParseDSN(s.dsn)
+		require.NoError(t, err)
+		w = newWires(t, config.Addr)
+		config.Addr = w.listener.Addr().String()
+		db = sql.OpenDB(dollarConnector{dsn: config.FormatDSN()})
+	}
+	t.Cleanup(func() {
+		w.cut() // what still waits for an answer
+		_ = db.Close()
+	})
+	return s, db, w
+}
+
+// warm opens so many connections and leaves them idle.
+func warm(t *testing.T, db *sql.DB, n int) {
+	t.Helper()
+	db.SetMaxIdleConns(n)
+	var open []*sql.Conn
+	for range n {
+		conn, err := db.Conn(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, conn.PingContext(t.Context()))
+		open = append(open, conn)
+	}
+	for _, conn := range open {
+		require.NoError(t, conn.Close())
+	}
+	require.Equal(t, n, db.Stats().Idle)
+}
+
+// All connections of a pool become silent while jobs run, and new ones work. What was done
+// is stored well within its lease, and not done again.
+func TestWorkerSilentConnections(t *testing.T) {
+	t.Parallel()
+	const connections = 12
+	for _, k := range []kind{databases[0], databases[1], databases[3]} {
+		for _, how := range []string{"alone", "in a transaction", "a failure"} {
+			t.Run(k.name+" "+how, func(t *testing.T) {
+				t.Parallel()
+				lease := 12 * time.Second
+				n := 8
+				switch how {
+				case "alone":
+					lease = 30 * time.Second
+				case "a failure": // there are more silent connections than tries in a lease
+					n = 1
+				}
+				s, db, w := wired(t, k)
+				table := jobs()
+				table.Lease = lease
+				s.create(t, table, n)
+				warm(t, db, connections)
+				var begun sync.WaitGroup
+				begun.Add(n)
+				silent := make(chan bool)
+				var runs atomic.Int32
+				worker := &retrytable.Worker[int64]{
+					Table: table, DB: db, Concurrency: n, Policy: hourly, Poll: 50 * time.Millisecond,
+					OnError: func(_ context.Context, err error) { t.Log(err) },
+					Work: func(_ context.Context, job *retrytable.Job[int64]) error {
+						runs.Add(1)
+						begun.Done()
+						<-silent
+						switch how {
+						case "in a transaction":
+							job.InTx(effect(job))
+						case "a failure":
+							return errWork
+						}
+						return nil
+					},
+				}
+				ended := make(chan bool, n)
+				worker.After = func(context.Context, *retrytable.Outcome[int64]) { ended <- true }
+				ctx, stop := context.WithCancel(t.Context())
+				done := make(chan error)
+				go func() { done <- worker.Run(ctx) }()
+				begun.Wait()
+				assert.GreaterOrEqual(t, w.silence(), connections)
+				at := time.Now()
+				close(silent)
+				for range n {
+					select {
+					case <-ended:
+					case <-time.After(lease):
+						require.Fail(t, "not stored within the lease")
+					}
+				}
+				assert.Less(t, time.Since(at), lease*2/3)
+				stop()
+				select {
+				case err := <-done:
+					assert.ErrorIs(t, err, context.Canceled)
+				case <-time.After(lease):
+					assert.Fail(t, "a silent connection holds the worker")
+				}
+				assert.Equal(t, int32(n), runs.Load())
+				want := map[string]string{"alone": "done", "in a transaction": "done", "a failure": "waiting"}[how]
+				assert.Equal(t, [][]any{{want, int64(1), int64(n)}},
+					query(t, s.db, "SELECT status, attempts, count(*) FROM jobs GROUP BY status, attempts"))
+			})
+		}
+	}
+}
+
+// Claims and sweeps get past a silent connection, and so do extensions: work that takes
+// longer than its lease goes on.
+func TestWorkerSilentConnectionsMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, k := range []kind{databases[0], databases[1], databases[3]} {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			s, db, w := wired(t, k)
+			table := jobs()
+			table.Lease = 6 * time.Second
+			s.create(t, table, 2)
+			warm(t, db, 6)
+			var runs atomic.Int32
+			worker := &retrytable.Worker[int64]{
+				Table: table, DB: db, Concurrency: 3, Policy: hourly, Poll: 50 * time.Millisecond,
+				OnError: func(_ context.Context, err error) { t.Log(err) },
+				Work: func(ctx context.Context, job *retrytable.Job[int64]) error {
+					if runs.Add(1) == 2 {
+						w.silence()
+						run(t, s.db, "INSERT INTO jobs (id, status, attempts, fence, lease_until) VALUES (3, 'running', 1, 1, $1)",
+							s.instant(time.Now().Add(-time.Minute))) // a lost one
+						run(t, s.db, "INSERT INTO jobs (id) VALUES (4)")
+					}
+					if job.ID == 1 {
+						return sleep(ctx, 10*time.Second)
+					}
+					return nil
+				},
+			}
+			ctx, stop := context.WithTimeout(t.Context(), 12*time.Second)
+			defer stop()
+			assert.ErrorIs(t, worker.Run(ctx), context.DeadlineExceeded)
+			assert.Equal(t, int32(3), runs.Load(), "1, 2 and 4")
+			assert.Equal(t, "[[1 done 1] [2 done 1] [3 waiting 1] [4 done 1]]",
+				fmt.Sprint(query(t, s.db, "SELECT id, status, attempts FROM jobs ORDER BY id")))
+		})
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// A connection that breaks in the middle of an effect, and a deadlock in it, repeat the
+// transaction and not the work.
+func TestWorkerEffectMeetsTheNetwork(t *testing.T) {
+	t.Parallel()
+	for _, k := range []kind{databases[0], databases[1], databases[3]} {
+		pause := "SELECT pg_sleep(3)"
+		if k.dialect == retrytable.MySQL {
+			pause = "SELECT SLEEP(3)"
+		}
+		t.Run(k.name+" cut", func(t *testing.T) {
+			t.Parallel()
+			s, db, w := wired(t, k)
+			table := jobs()
+			s.create(t, table, 1)
+			works, effects := 0, 0
+			worker := &retrytable.Worker[int64]{
+				Table: table, DB: db, Policy: hourly,
+				Work: func(_ context.Context, job *retrytable.Job[int64]) error {
+					works++
+					job.InTx(func(ctx context.Context, tx *sql.Tx) error {
+						if effects++; effects == 1 {
+							time.AfterFunc(300*time.Millisecond, w.cut)
+							_, err := tx.ExecContext(ctx, pause)
+							return err
+						}
+						return effect(job)(ctx, tx)
+					})
+					return nil
+				},
+			}
+			_, err := worker.Once(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, []int{1, 2}, []int{works, effects})
+			assert.Equal(t, record{status: "done", attempts: 1, fence: 1, note: "effect"}, s.record(t, s.db, 1))
+		})
+		t.Run(k.name+" deadlock", func(t *testing.T) {
+			t.Parallel()
+			s := k.open(t)
+			table := jobs()
+			s.create(t, table, 2)
+			run(t, s.db, "CREATE TABLE accounts (id bigint PRIMARY KEY, n bigint)")
+			run(t, s.db, "INSERT INTO accounts VALUES (1, 0), (2, 0)")
+			var works, effects atomic.Int32
+			var both sync.WaitGroup
+			both.Add(2)
+			worker := &retrytable.Worker[int64]{
+				Table: table, DB: s.db, Policy: hourly, Concurrency: 2,
+				Work: func(_ context.Context, job *retrytable.Job[int64]) error {
+					works.Add(1)
+					job.InTx(func(ctx context.Context, tx *sql.Tx) error {
+						first := effects.Add(1) <= 2
+						for i, id := range []int64{job.ID, 3 - job.ID} {
+							if _, err := tx.ExecContext(ctx, "UPDATE accounts SET n = n + 1 WHERE id = $1", id); err != nil {
+								return err
+							}
+							if first && i == 0 {
+								both.Done()
+								both.Wait()
+							}
+						}
+						return nil
+					})
+					return nil
+				},
+			}
+			_, err := worker.Once(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, int32(2), works.Load())
+			assert.Greater(t, effects.Load(), int32(2), "there was a deadlock")
+			assert.Equal(t, [][]any{{int64(2)}, {int64(2)}}, query(t, s.db, "SELECT n FROM accounts"))
+		})
+	}
+}
+
+// What somebody else makes of a row between two tries at storing its end is told as what
+// it is.
+func TestWorkerReadsBackFrom(t *testing.T) {
+	t.Parallel()
+	for status, told := range map[string]int{"canceled": 0, "done": 1} {
+		test := func(t *testing.T, s *store) {
+			t.Helper()
+			table := jobs()
+			s.create(t, table, 1)
+			var changed sync.WaitGroup
+			tries, after := 0, 0
+			w := &retrytable.Worker[int64]{
+				Table: table, DB: s.db, Policy: hourly,
+				Work: func(_ context.Context, job *retrytable.Job[int64]) error {
+					job.InTx(func(ctx context.Context, _ *sql.Tx) error {
+						if tries++; tries > 1 {
+							return nil
+						}
+						changed.Go(func() { // when this transaction is rolled back
+							_, err := s.db.ExecContext(context.WithoutCancel(ctx),
+								"UPDATE jobs SET lease_until = NULL, status = $1", status)
+							assert.NoError(t, err)
+						})
+						time.Sleep(500 * time.Millisecond) // it waits for the row by now
+						return retry.MarkRetryable(errWork)
+					})
+					return nil
+				},
+				After: func(context.Context, *retrytable.Outcome[int64]) { after++ },
+			}
+			_, err := w.Once(t.Context())
+			changed.Wait()
+			assert.Equal(t, status, s.record(t, s.db, 1).status)
+			assert.Equal(t, []int{1, told}, []int{tries, after})
+			if told == 0 {
+				require.ErrorIs(t, err, retrytable.ErrLeaseLost)
+				assert.ErrorContains(t, err, `the status is "canceled" now`)
+			} else {
+				require.NoError(t, err)
+			}
+		}
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			forEach(t, databases, test)
+		})
+	}
+}

@@ -1,0 +1,70 @@
+package retrytable
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/sqlerr"
+)
+
+// rowCategory is the category of an outcome that the database refuses to have in its row.
+const rowCategory = "row"
+
+// classifyStoring judges why an outcome could not be stored. Whatever the database says
+// may pass. What the program itself says is left to its own policy.
+func classifyStoring(err error) retry.Verdict {
+	var effect *effectError
+	switch {
+	case errors.Is(err, ErrLeaseLost):
+		return retry.Verdict{Class: retry.Final}
+	case errors.As(err, &effect):
+		if c := sqlerr.Classify(effect.error).Class; c != retry.Retryable && c != retry.RateLimited {
+			return retry.Verdict{Class: retry.Final}
+		}
+	case rowFault(err):
+		return retry.Verdict{Class: retry.Retryable, Category: rowCategory}
+	}
+	return retry.Verdict{Class: retry.Retryable}
+}
+
+// effectError is an error of what a program writes in the transaction of an outcome, or
+// of what it says about it.
+type effectError struct{ error }
+
+// Unwrap returns the program's error.
+func (e *effectError) Unwrap() error { return e.error }
+
+// rowFault reports whether the database has answered that it does not write this row, as
+// a constraint or a trigger says. All other errors may be those of an outage.
+func rowFault(err error) bool {
+	v := sqlerr.Classify(err)
+	number, ours := strings.CutPrefix(v.Category, "mysql_")
+	switch {
+	case ours:
+		return number == mysqlSignal || v.Class == retry.Final && !slices.Contains(mysqlOutages, number)
+	case strings.HasPrefix(v.Category, "sqlite_"):
+		code, _ := strconv.Atoi(v.Category[len("sqlite_"):])
+		return code&0xff == sqliteConstraint
+	}
+	var e interface{ SQLState() string }
+	if !errors.As(err, &e) {
+		return false
+	}
+	state := e.SQLState()
+	return len(state) == 5 && !slices.Contains(stateOutages, state[:2])
+}
+
+// What says nothing about a row: that there is no access, or something is missing or was
+// stopped.
+var (
+	stateOutages = []string{"08", "0A", "25", "26", "28", "3D", "40", "42", "53", "54", "55", "57", "58", "XX"}
+	mysqlOutages = []string{"1044", "1045", "1049", "1054", "1064", "1142", "1143", "1146", "1317", "1969", "3024"}
+)
+
+const (
+	mysqlSignal      = "1644" // SIGNAL in a trigger
+	sqliteConstraint = 19     // RAISE in a trigger too
+)

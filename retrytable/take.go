@@ -1,0 +1,91 @@
+package retrytable
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+// claim claims up to n jobs, and returns when their leases end at the earliest, by the
+// clock of this process. It is not canceled: rows that a canceled statement has claimed
+// would be lost until their leases run out.
+func (s *shift[ID]) claim(n int) (rows []Row[ID], ends time.Time, err error) {
+	if s.BeforeClaim != nil {
+		ctx, cancel := context.WithTimeout(s.ctx, s.patience())
+		defer cancel()
+		if err := guard("BeforeClaim", func() error { return s.BeforeClaim(ctx) }); err != nil {
+			return nil, ends, err
+		}
+	}
+	if p := &s.statements.promote; s.statements.promotes {
+		_, err := take(s, &s.promoting, p, max(n, promotions), s.claimArgs[:p.args], scanID[ID])
+		if err != nil {
+			return nil, ends, err
+		}
+	}
+	ends = time.Now().Add(s.lease)
+	rows, err = take(s, &s.claiming, &s.statements.claim, n, s.claimArgs, scanRow[ID])
+	return rows, ends, err
+}
+
+// obstacle is one or several rows that the database lets nobody take, because of a
+// trigger or a constraint. They are first in the order of a statement, which for a while
+// takes those behind them.
+type obstacle struct {
+	rows  int
+	times int       // that they were met in a row
+	until time.Time // when they are tried again
+}
+
+// mostObstacles is how many rows may be in the way. If more of them in a row cannot be
+// taken, it is not the rows that are at fault.
+const mostObstacles = 10
+
+// take runs a statement that takes up to n rows. If the database refuses that because of
+// one of them, they are taken one by one.
+func take[ID, T any](
+	s *shift[ID], o *obstacle, from *statement, n int, args []any, scan func(*sql.Rows) (T, error),
+) ([]T, error) {
+	some := func(n, behind int) ([]T, error) {
+		return within(s.ctx, s, s.patience(), func(ctx context.Context) ([]T, error) {
+			return pick[ID](ctx, s.DB, from, n, behind, args, scan)
+		})
+	}
+	behind := 0
+	if time.Now().Before(o.until) {
+		behind = o.rows
+	}
+	all, err := some(n, behind)
+	switch {
+	case err == nil && behind == 0:
+		*o = obstacle{}
+		return all, nil
+	case err == nil || !rowFault(err):
+		return all, err
+	}
+	rows := 0
+	for len(all) < n && rows <= mostObstacles {
+		one, another := some(1, rows)
+		switch {
+		case another == nil && len(one) == 0:
+			n = 0
+		case another == nil:
+			all = append(all, one...)
+		case rowFault(another):
+			rows++
+		default:
+			return all, another
+		}
+	}
+	switch {
+	case rows == 0: // it was something that passes
+		return all, nil
+	case rows > mostObstacles && len(all) == 0:
+		return nil, err
+	}
+	o.rows, o.times = rows, o.times+1
+	o.until = time.Now().Add(s.pause(o.times))
+	s.report(fmt.Errorf("%w: went past %d rows", err, rows))
+	return all, nil
+}
