@@ -347,6 +347,7 @@ A server's hint (Retry-After) of up to 1m0s is waited for in place of the wait, 
 	assert.Regexp(t, `(?m)^ +4 +10s +30s +99\.19 %  never: out of time$`, got.stdout)
 	assert.Contains(t, got.stdout, "… and so on, an unlimited number in all\n")
 	assert.NotContains(t, got.stdout, "All attempts fail")
+	assert.Contains(t, got.stdout, "in place of the wait; a longer one", "without jitter a hint has none")
 
 	got = run(t, "", "plan", "-n", "1")
 	assert.NotContains(t, got.stdout, "hint")

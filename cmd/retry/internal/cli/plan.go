@@ -163,8 +163,12 @@ func (p *plan) summarize(w io.Writer, policy *retry.Policy, rows []row) {
 			percent(1-last.likely), percent(p.failure), span(add(last.earliest, p.takes), add(last.latest, p.takes)))
 	}
 	if attempts > 1 {
-		fmt.Fprintf(w, "A server's hint (Retry-After) of up to %v is waited for in place of the wait, and up to 10 %% more; a longer one ends the call.\n",
-			longestHint(policy))
+		more := ", and up to 10 % more"
+		if policy.Jitter == retry.NoJitter {
+			more = ""
+		}
+		fmt.Fprintf(w, "A server's hint (Retry-After) of up to %v is waited for in place of the wait%s; a longer one ends the call.\n",
+			longestHint(policy), more)
 	}
 }
 
