@@ -2,6 +2,7 @@ package retryriver_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,4 +130,40 @@ func TestStopOfWhatIsNotIdempotent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// River stores an outcome again if it has not heard that it was stored, whatever has
+// happened to the job since: the metadata of the first attempt while the job waits after
+// the second one, and the first failure while the third runs.
+func TestOutcomeStoredAgain(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	p := &retry.Policy{MaxAttempts: 5, Backoff: retry.Constant(300 * time.Millisecond), Jitter: retry.NoJitter}
+	first := ""
+	var attempts atomic.Int32
+	exec := func(statement string, args ...any) {
+		_, err := q.pool.Exec(t.Context(), statement, args...)
+		assert.NoError(t, err)
+	}
+	w, err := q.Start(p, func(ctx context.Context, _ string) error {
+		switch attempts.Add(1) {
+		case 2:
+			assert.NoError(t, q.pool.QueryRow(ctx, "SELECT metadata FROM river_job").Scan(&first))
+		case 3:
+			exec("UPDATE river_job SET state = 'available', scheduled_at = now(), errors = array_append(errors, errors[1])")
+			for attempts.Load() == 3 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		return assert.AnError
+	})
+	require.NoError(t, err)
+	require.NoError(t, q.Submit(t.Context(), p, "a"))
+	until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool {
+		return row.Attempt == 2 && row.State != rivertype.JobStateRunning
+	})
+	exec("UPDATE river_job SET metadata = metadata || $1::jsonb", first)
+	until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool { return row.State == rivertype.JobStateDiscarded })
+	assert.EqualValues(t, 5, attempts.Load())
+	require.NoError(t, w.Stop(t.Context()))
 }

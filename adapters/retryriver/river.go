@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -16,8 +18,13 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// metadataKey is where the State is in a job's metadata.
-const metadataKey = "retry"
+// keys is how many keys of a job's metadata have States, in turns. If the answer of the
+// database is lost, River merges the metadata of an attempt once more, up to half a minute
+// later, and whatever later attempts have stored meanwhile.
+const keys = 8
+
+// key is where the State after an attempt is in a job's metadata.
+func key(attempt int) string { return "retry_" + strconv.Itoa(attempt%keys) }
 
 // Configure sets config up so that jobs are retried as p says; nil means the zero
 // Policy. It sets RetryPolicy, and puts a plugin before those that are there. The error
@@ -70,14 +77,13 @@ func (a *adapter) InsertMany(
 
 // Work runs an attempt.
 func (a *adapter) Work(ctx context.Context, job *rivertype.JobRow, work func(context.Context) error) error {
-	before, died, err := read(job)
+	before, lost, err := read(job)
 	if err != nil {
 		return river.JobCancel(err)
 	}
-	before.Rescues += died
 	t := &attempt{adapter: a, job: job, before: before}
 	t.call = retry.Call{Policy: a.policy, State: before.State, Stored: true}
-	if d, exhausted := t.call.Lost(ctx, died); exhausted {
+	if d, exhausted := t.call.Lost(ctx, lost); exhausted {
 		return t.settle(ctx, d, d.Err)
 	}
 	if !t.call.Begin(ctx) {
@@ -152,7 +158,7 @@ func (t *attempt) settle(ctx context.Context, d retry.Decision, err error) error
 
 // over has the job begin anew if somebody has River retry it.
 func (t *attempt) over(ctx context.Context) {
-	if t.before.State != (retry.State{}) || t.before.Rescues > 0 {
+	if t.job.Attempt > 1 {
 		t.store(ctx, retry.State{}, t.job.Attempt)
 	}
 }
@@ -160,7 +166,7 @@ func (t *attempt) over(ctx context.Context) {
 // store stores s with the end of the attempt.
 func (t *attempt) store(ctx context.Context, s retry.State, known int) {
 	// It fails only outside of a worker.
-	_ = river.MetadataSet(ctx, metadataKey, stored{s, known, t.before.Rescues})
+	_ = river.MetadataSet(ctx, key(known), stored{s, known, t.before.Rescues})
 }
 
 // NextRetry returns when a failed job is due. River asks it without a decision if the
@@ -173,15 +179,45 @@ func (a *adapter) NextRetry(job *rivertype.JobRow) time.Time {
 	return time.Now().Add(a.policy.Delay(retry.State{Failures: s.State.Failures + max(job.Attempt-s.Attempt, 1)}))
 }
 
-// read returns what is stored, and how many workers have died since then. River counts
-// those that it rescues a job from; attempt also counts what has not reached Work.
-func read(job *rivertype.JobRow) (s stored, died int, err error) {
-	var metadata struct {
-		Retry   stored `json:"retry"`
-		Rescues int    `json:"river:rescue_count"`
+// read returns what is stored, with the rescues until now, and how many attempts were lost
+// since then: River has rescued the job from a worker that died, or has put it back without
+// the outcome of an attempt. What River has an error for and no State has not reached Work.
+func read(job *rivertype.JobRow) (s stored, lost int, err error) {
+	metadata := map[string]json.RawMessage{}
+	if len(job.Metadata) > 0 {
+		err = json.Unmarshal(job.Metadata, &metadata)
 	}
-	if err := json.Unmarshal(job.Metadata, &metadata); err != nil && len(job.Metadata) > 0 {
+	for n := range keys {
+		if text, ok := metadata[key(n)]; ok && err == nil {
+			var one stored
+			if err = json.Unmarshal(text, &one); one.Attempt >= s.Attempt {
+				s = one
+			}
+		}
+	}
+	rescues := 0
+	if text, ok := metadata["river:rescue_count"]; ok && err == nil {
+		err = json.Unmarshal(text, &rescues)
+	}
+	if err != nil {
 		return stored{}, 0, fmt.Errorf("retryriver: job %d: metadata: %w", job.ID, err)
 	}
-	return metadata.Retry, max(metadata.Rescues-metadata.Retry.Rescues, 0), nil
+	lost = max(rescues-s.Rescues, 0)
+	s.Rescues += lost
+	return s, lost + untold(job, s.Attempt), nil
+}
+
+// untold returns how many attempts after one River has no error for. If the answer of the
+// database is lost, River stores an outcome again, and does not ask whether the job is at
+// another attempt by then: the job runs again, and the other outcome is not stored.
+func untold(job *rivertype.JobRow, after int) (n int) {
+	if len(job.Errors) == 0 { // a job that had succeeded at once is run again by hand
+		return 0
+	}
+	for attempt := after + 1; attempt < job.Attempt; attempt++ {
+		if !slices.ContainsFunc(job.Errors, func(e rivertype.AttemptError) bool { return e.Attempt == attempt }) {
+			n++
+		}
+	}
+	return n
 }

@@ -201,7 +201,10 @@ func (s *sufferer) judge() {
 		if len(spans) > outageAttempts {
 			faults = append(faults, fmt.Sprintf("began %d times, and the policy has %d attempts", len(spans), outageAttempts))
 		}
-		if o := s.ends[n]; o.Status != want && !strings.Contains(o.Err, retry.ErrLost.Error()) {
+		switch o := s.ends[n]; {
+		case strings.Contains(o.Err, retry.ErrLost.Error()):
+			s.t.Logf("job %d was given up after %d attempts: %s", n, len(spans), o.Err)
+		case o.Status != want:
 			faults = append(faults, fmt.Sprintf("%v (%.100s), want %v", o.Status, o.Err, want))
 		}
 		for i := range spans[:max(len(spans)-1, 0)] {
