@@ -50,9 +50,9 @@
 //
 // A message that is given up goes to the queue jobs.dead, with the first 8 KiB of the
 // error in the header retry-error. If it is moved back, it begins anew. A panic ends the
-// message; the error has its stack. A delivery-limit of the queue ends messages whatever
-// the policy says. RabbitMQ 4 sets one of 20 unless the argument or policy
-// delivery-limit says otherwise.
+// message, one of the policy's Observer or Classifier too; the error has its stack. A
+// delivery-limit of the queue ends messages whatever the policy says. RabbitMQ 4 sets one
+// of 20 unless the argument or policy delivery-limit says otherwise.
 //
 // # Crash, shutdown, and a new policy
 //

@@ -92,10 +92,14 @@ func TestDead(t *testing.T) {
 		var dead []string
 		retries.Dead = func(_ context.Context, msg jetstream.Msg, reason error) error {
 			assert.Equal(t, test.job, string(msg.Data()))
-			if dead = append(dead, reason.Error()); len(dead) < 3 {
+			switch dead = append(dead, reason.Error()); len(dead) {
+			case 1:
 				return errors.New("no room")
+			case 2:
+				panic("no room")
+			default:
+				return nil
 			}
-			return nil
 		}
 		require.NoError(t, q.Submit(t.Context(), nil, test.job))
 		calls := 0

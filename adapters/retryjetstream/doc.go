@@ -57,9 +57,10 @@
 //
 // A message that is given up is handed to [Retries.Dead], if set, and then terminated
 // with the error as the reason, which the server puts into an advisory, from version
-// 2.10.4 on, the first 8 KiB of it. A panic ends the message; the error has its stack.
-// Attempts are never early: what comes before its time, after a restart of the server,
-// is sent back.
+// 2.10.4 on, the first 8 KiB of it. A panic ends the message, one
+// of the policy's Observer or Classifier too; the error has its stack. A panic of Dead is
+// its failure. Attempts are never early: what comes before its time, after a restart of the
+// server, is sent back.
 //
 // New refuses a consumer with a BackOff, which distorts the waits, or a MaxDeliver, with
 // which the server drops messages, or without explicit acknowledgements. A message that

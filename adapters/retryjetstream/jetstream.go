@@ -134,7 +134,12 @@ type stored struct {
 	Ended string      `json:"ended,omitempty"` // why, if Dead is still to be told
 }
 
-func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) error {
+func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) (err error) {
+	defer func() {
+		if r := recover(); r != nil { // of a function of the policy
+			err = d.terminate(ctx, panicked(r))
+		}
+	}()
 	s, err := d.load(ctx)
 	if err != nil {
 		return err
@@ -224,13 +229,16 @@ func (d *delivery) run(fn func(context.Context) error) (err error) {
 	})
 	defer func() {
 		if r := recover(); r != nil {
-			err = retry.MarkFinal(fmt.Errorf("panic: %v\n\n%s", r, debug.Stack()))
+			err = retry.MarkFinal(panicked(r))
 		}
 		close(over)
 		beat.Wait()
 	}()
 	return fn(d.call.Context())
 }
+
+// panicked returns the error of a panic.
+func panicked(r any) error { return fmt.Errorf("panic: %v\n\n%s", r, debug.Stack()) }
 
 // after decides what follows.
 func (d *delivery) after(ctx context.Context, err error) error {
@@ -266,10 +274,8 @@ func (d *delivery) again(ctx context.Context, s stored, delay time.Duration) err
 func (d *delivery) terminate(ctx context.Context, reason error) error {
 	text := reason.Error()
 	text = cmp.Or(strings.ToValidUTF8(text[:min(len(text), maxReason)], ""), "unknown")
-	if d.Dead != nil {
-		if err := d.Dead(context.WithoutCancel(ctx), d.msg, reason); err != nil {
-			return errors.Join(err, d.again(ctx, stored{State: d.call.State, Ended: text}, time.Second))
-		}
+	if err := d.bury(ctx, reason); err != nil {
+		return errors.Join(err, d.again(ctx, stored{State: d.call.State, Ended: text}, time.Second))
 	}
 	end := d.msg.Term
 	if d.reasons {
@@ -279,6 +285,19 @@ func (d *delivery) terminate(ctx context.Context, reason error) error {
 		return err
 	}
 	return d.forget(ctx)
+}
+
+// bury tells Dead of the message. A panic is its failure.
+func (d *delivery) bury(ctx context.Context, reason error) (err error) {
+	if d.Dead == nil {
+		return nil
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = panicked(r)
+		}
+	}()
+	return d.Dead(context.WithoutCancel(ctx), d.msg, reason)
 }
 
 // forget removes the State of a message that has ended.

@@ -28,9 +28,9 @@
 // job first, its MaxAttempts are set to the most that fits when it is inserted. Jobs
 // that were inserted with fewer are discarded after those.
 //
-// River's JobSnooze and JobCancel do what they did. A panic ends the job, which is
-// discarded with its stack trace. A job that has ended, and that somebody has River
-// retry, begins anew.
+// River's JobSnooze and JobCancel do what they did. A panic ends the job, one of the
+// policy's Observer or Classifier too: it is discarded with its stack trace. A job that has
+// ended, and that somebody has River retry, begins anew.
 //
 // # Crash, shutdown, and a new policy
 //

@@ -83,20 +83,20 @@ func (a *adapter) Work(ctx context.Context, job *rivertype.JobRow, work func(con
 	}
 	t := &attempt{adapter: a, job: job, before: before}
 	t.call = retry.Call{Policy: a.policy, State: before.State, Stored: true}
-	if d, exhausted := t.call.Lost(ctx, lost); exhausted {
-		return t.settle(ctx, d, d.Err)
-	}
-	if !t.call.Begin(ctx) {
-		return cmp.Or(t.call.Err(), context.Cause(ctx)) // the cause tells River not to count
-	}
 	defer func() {
-		if r := recover(); r != nil {
+		if r := recover(); r != nil { // also of a function of the policy
 			job.MaxAttempts = job.Attempt // and so the panic, which goes on, is River's last
 			t.over(ctx)
 			t.call.End(retry.MarkFinal(fmt.Errorf("panic: %v", r)))
 			panic(r)
 		}
 	}()
+	if d, exhausted := t.call.Lost(ctx, lost); exhausted {
+		return t.settle(ctx, d, d.Err)
+	}
+	if !t.call.Begin(ctx) {
+		return cmp.Or(t.call.Err(), context.Cause(ctx)) // the cause tells River not to count
+	}
 	return t.after(ctx, work(t.call.Context())) //nolint:contextcheck // of the attempt, a child of ctx
 }
 
