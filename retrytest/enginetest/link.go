@@ -51,12 +51,17 @@ func carry(to, from net.Conn, gate *sync.RWMutex) {
 	buffer := make([]byte, 1<<16)
 	for {
 		n, err := from.Read(buffer)
-		gate.RLock() // nothing is held while it is shut, but for what the systems' buffers take
-		gate.RUnlock()
+		pass(gate) // while it is shut, the buffers of the system take what comes
 		if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {
 			return
 		}
 	}
+}
+
+// pass returns when the gate is open.
+func pass(gate *sync.RWMutex) {
+	gate.RLock()
+	defer gate.RUnlock()
 }
 
 // reset resets all connections, at both ends, with what they have not carried yet. New

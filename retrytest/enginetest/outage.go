@@ -45,17 +45,17 @@ const (
 	outagePatience = 3 * time.Minute
 )
 
-// outageJob says how attempt n at a job ends, and the job.
-func outageJob(job, n int) (err error, status Status) {
+// outageJob returns how a job ends, and how attempt n at it does.
+func outageJob(job, n int) (Status, error) {
 	switch {
 	case job%10 == 3:
-		return errFinal, GaveUp
+		return GaveUp, errFinal
 	case job%10 == 7:
-		return errBoom, GaveUp
+		return GaveUp, errBoom
 	case n <= job%3:
-		return errBoom, Succeeded
+		return Succeeded, errBoom
 	default:
-		return nil, Succeeded
+		return Succeeded, nil
 	}
 }
 
@@ -138,7 +138,7 @@ func (s *sufferer) handle(_ context.Context, job string) error {
 	s.spans[job] = append(s.spans[job], span{start: time.Now()})
 	s.mu.Unlock()
 	time.Sleep(rand.N(50 * time.Millisecond))
-	err, _ := outageJob(numberOf(job), n+1)
+	_, err := outageJob(numberOf(job), n+1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.spans[job][n].end = time.Now()
@@ -177,8 +177,8 @@ func (s *sufferer) left() (left int) {
 		o, err := s.queue.Outcome(context.Background(), jobName(n))
 		s.mu.Lock()
 		spans := s.spans[jobName(n)]
-		succeeded, _ := outageJob(n, len(spans))
-		if err == nil && o.Status == Open && s.Forgets && succeeded == nil && !spans[len(spans)-1].end.IsZero() {
+		_, failure := outageJob(n, len(spans))
+		if err == nil && o.Status == Open && s.Forgets && failure == nil && !spans[len(spans)-1].end.IsZero() {
 			o.Status = Succeeded
 		}
 		s.mu.Unlock()
@@ -196,7 +196,7 @@ func (s *sufferer) judge() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n := range outageJobs {
-		_, want := outageJob(n, 1)
+		want, _ := outageJob(n, 1)
 		spans := s.spans[jobName(n)]
 		switch o := s.ends[n]; {
 		case strings.Contains(o.Err, retry.ErrLost.Error()):
@@ -220,7 +220,7 @@ func outageFaults(job int, spans []span) (faults []string) {
 		faults = append(faults, fmt.Sprintf("began %d times, and the policy has %d attempts", len(spans), outageAttempts))
 	}
 	for i := range spans[:max(len(spans)-1, 0)] {
-		err, _ := outageJob(job, i+1)
+		_, err := outageJob(job, i+1)
 		waits := errors.Is(err, errBoom) // others would have ended the job
 		switch pause := spans[i+1].start.Sub(spans[i].end); {
 		case spans[i].end.IsZero() || pause < 0:
