@@ -46,11 +46,13 @@
 //
 // River tries for half a minute to store an outcome. If it cannot, or if it has never heard
 // of a job that it took, the job stays running until it is rescued, which is a failure. So
-// an outage can use up the attempts of a job whose function has succeeded each time, and
-// the job is then discarded with [retry.ErrLost]. River stores an outcome again if it has not
-// heard that it was stored, even if another attempt is running by then: the job may so be
-// early, or run twice at the same time. Each attempt counts. TestOutage has connections
-// break and go silent at random, TestOutcomeStoredAgain has the latter.
+// an outage can use up the attempts of a job, which is then discarded with [retry.ErrLost],
+// even one whose function has succeeded. A RescueStuckJobsAfter below a minute makes that
+// likely. If the outcome arrives after the rescue, and is an end, the job ends without being
+// run again. River stores an outcome again if it has not heard that it was stored, even if
+// another attempt is running by then: the job may so be early, or run twice at the same
+// time. Each attempt counts. TestOutage has connections break and go silent at random,
+// TestOutcomeStoredAgain and TestEndNotStored have what comes of it.
 //
 // # What it cannot do
 //

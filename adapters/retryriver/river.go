@@ -62,7 +62,20 @@ type stored struct {
 	State   retry.State `json:"state"`
 	Attempt int         `json:"attempt"`           // the last that State knows of
 	Rescues int         `json:"rescues,omitempty"` // that State knows of
+	Ended   end         `json:"ended,omitempty"`   // with Attempt
 }
+
+// end is how a job has ended.
+type end string
+
+const (
+	completed end = "completed"
+	cancelled end = "cancelled"
+	discarded end = "discarded"
+)
+
+// errEnded is the error of a job that had ended, when River could not store that.
+var errEnded = errors.New("retryriver: the job had ended, and River could not store with which error")
 
 // InsertMany keeps River from ending a job before the policy does.
 func (a *adapter) InsertMany(
@@ -86,11 +99,14 @@ func (a *adapter) Work(ctx context.Context, job *rivertype.JobRow, work func(con
 	defer func() {
 		if r := recover(); r != nil { // also of a function of the policy
 			job.MaxAttempts = job.Attempt // and so the panic, which goes on, is River's last
-			t.over(ctx)
+			t.over(ctx, t.call.State, discarded)
 			t.call.End(retry.MarkFinal(fmt.Errorf("panic: %v", r)))
 			panic(r)
 		}
 	}()
+	if before.Ended != "" { // and River has not stored it
+		return t.end(ctx, before.State, before.Ended, errEnded)
+	}
 	if d, exhausted := t.call.Lost(ctx, lost); exhausted {
 		return t.settle(ctx, d, d.Err)
 	}
@@ -118,12 +134,11 @@ func (t *attempt) after(ctx context.Context, err error) error {
 		t.call.Abort()
 		return err
 	case errors.As(err, &cancel):
-		t.call.End(retry.MarkFinal(err))
-		t.over(ctx)
+		t.over(ctx, t.call.End(retry.MarkFinal(err)).State, cancelled)
 		return err
 	case errors.Is(context.Cause(ctx), rivertype.ErrJobCancelledRemotely): // and ends
 	case t.call.Interrupted(err):
-		t.store(ctx, t.call.State, t.job.Attempt-1)
+		t.store(ctx, stored{State: t.call.State, Attempt: t.job.Attempt - 1})
 		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
 	d := t.call.End(err)
@@ -144,29 +159,45 @@ func opaque(err error) error {
 // settle tells River what was decided.
 func (t *attempt) settle(ctx context.Context, d retry.Decision, err error) error {
 	if d.Retry {
-		t.store(ctx, d.State, t.job.Attempt)
+		t.store(ctx, stored{State: d.State, Attempt: t.job.Attempt})
 		t.delays.Store(t.job.ID, d.DelayCeil(time.Microsecond)) // the column's unit
 		return err
 	}
-	t.over(ctx)
-	if d.Stop == retry.StopFinal {
-		return river.JobCancel(d.Err)
+	switch {
+	case d.Err == nil:
+		return t.end(ctx, d.State, completed, nil)
+	case d.Stop == retry.StopFinal:
+		return t.end(ctx, d.State, cancelled, d.Err)
+	default:
+		return t.end(ctx, d.State, discarded, d.Err)
 	}
-	t.job.MaxAttempts = t.job.Attempt // of this copy: if there is an error, River discards the job
-	return d.Err
 }
 
-// over has the job begin anew if somebody has River retry it.
-func (t *attempt) over(ctx context.Context) {
-	if t.job.Attempt > 1 {
-		t.store(ctx, retry.State{}, t.job.Attempt)
+// end has River end the job.
+func (t *attempt) end(ctx context.Context, s retry.State, how end, err error) error {
+	t.over(ctx, s, how)
+	switch how {
+	case completed:
+		return nil
+	case cancelled:
+		return river.JobCancel(err)
+	default:
+		t.job.MaxAttempts = t.job.Attempt // of this copy: as there is an error, River discards the job
+		return err
+	}
+}
+
+// over notes that the job ends. It begins anew if somebody has River retry it.
+func (t *attempt) over(ctx context.Context, s retry.State, how end) {
+	if t.job.Attempt > 1 || how != completed {
+		t.store(ctx, stored{State: s, Attempt: t.job.Attempt, Ended: how})
 	}
 }
 
 // store stores s with the end of the attempt.
-func (t *attempt) store(ctx context.Context, s retry.State, known int) {
-	// It fails only outside of a worker.
-	_ = river.MetadataSet(ctx, key(known), stored{s, known, t.before.Rescues})
+func (t *attempt) store(ctx context.Context, s stored) {
+	s.Rescues = t.before.Rescues
+	_ = river.MetadataSet(ctx, key(s.Attempt), s) // fails only outside of a worker
 }
 
 // NextRetry returns when a failed job is due. River asks it without a decision if the
@@ -203,8 +234,25 @@ func read(job *rivertype.JobRow) (s stored, lost int, err error) {
 		return stored{}, 0, fmt.Errorf("retryriver: job %d: metadata: %w", job.ID, err)
 	}
 	lost = max(rescues-s.Rescues, 0)
+	if s.anew(job, lost) {
+		s.State, s.Ended = retry.State{}, ""
+	}
 	s.Rescues += lost
 	return s, lost + untold(job, s.Attempt), nil
+}
+
+// anew reports whether the job has ended, and somebody has River retry it. Otherwise River
+// has stored that there is an end, and not the end itself: the job was put back before, or
+// was rescued, which River has an error of.
+func (s *stored) anew(job *rivertype.JobRow, rescued int) bool {
+	told, later := false, 0
+	for _, e := range job.Errors {
+		told = told || e.Attempt == s.Attempt
+		if e.Attempt > s.Attempt {
+			later++
+		}
+	}
+	return s.Ended != "" && rescued <= later && (told || s.Ended == completed)
 }
 
 // untold returns how many attempts after one River has no error for. If the answer of the
