@@ -94,7 +94,12 @@ type delivery struct {
 	call retry.Call
 }
 
-func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) error {
+func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) (err error) {
+	defer func() {
+		if r := recover(); r != nil { // of a function of the policy
+			err = d.end(ctx, panicked(r))
+		}
+	}()
 	s, err := stateOf(d.msg.Headers)
 	if err != nil {
 		return d.end(ctx, err)
@@ -136,11 +141,14 @@ func stateOf(headers amqp.Table) (s retry.State, err error) {
 func (d *delivery) run(fn func(context.Context) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = retry.MarkFinal(fmt.Errorf("panic: %v\n\n%s", r, debug.Stack()))
+			err = retry.MarkFinal(panicked(r))
 		}
 	}()
 	return fn(d.call.Context())
 }
+
+// panicked returns the error of a panic.
+func panicked(r any) error { return fmt.Errorf("panic: %v\n\n%s", r, debug.Stack()) }
 
 // after decides what follows.
 func (d *delivery) after(ctx context.Context, err error) error {

@@ -42,11 +42,15 @@ func conform(t *testing.T, kind string) {
 	}
 }
 
+func dial(cable *enginetest.Cable, heartbeat time.Duration) (*amqp.Connection, error) {
+	url := cmp.Or(os.Getenv("RETRY_TEST_AMQP"), "amqp://guest:guest@127.0.0.1:5672/")
+	return amqp.DialConfig(url, amqp.Config{Dial: cable.Dial, Heartbeat: heartbeat})
+}
+
 func connect(t testing.TB, cable *enginetest.Cable) *amqp.Connection {
 	t.Helper()
 	testkit.Needs(t, "RabbitMQ")
-	url := cmp.Or(os.Getenv("RETRY_TEST_AMQP"), "amqp://guest:guest@127.0.0.1:5672/")
-	conn, err := amqp.DialConfig(url, amqp.Config{Dial: cable.Dial, Heartbeat: 10 * time.Second})
+	conn, err := dial(cable, 10*time.Second)
 	require.NoError(t, err, "RabbitMQ does not answer")
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
@@ -57,7 +61,8 @@ type queue struct {
 	t       testing.TB
 	name    string
 	channel *amqp.Channel
-	single  bool // workers take one message at a time
+	single  bool              // workers take one message at a time
+	cable   *enginetest.Cable // of all workers, which connect again when it is lost
 
 	mu   sync.Mutex
 	ends map[string]enginetest.Outcome
@@ -115,34 +120,65 @@ func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, erro
 }
 
 func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
-	w := &workers{cable: &enginetest.Cable{}}
-	w.conn = connect(q.t, w.cable)
-	retries, err := retryamqp.New(w.conn, q.name, p)
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &workers{cable: cmp.Or(q.cable, &enginetest.Cable{}), cancel: cancel}
+	if q.cable == nil {
+		w.conn = connect(q.t, w.cable)
+		deliveries, err := q.consume(ctx, w, w.conn, p, handle)
+		if err == nil {
+			w.wg.Go(deliveries)
+		}
+		return w, err
+	}
+	w.wg.Go(func() {
+		for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+			conn, err := dial(w.cable, time.Second)
+			if err != nil {
+				continue
+			}
+			if deliveries, err := q.consume(ctx, w, conn, p, handle); err == nil {
+				go func() {
+					<-ctx.Done()
+					_ = conn.Close()
+				}()
+				deliveries()
+			}
+			_ = conn.Close()
+		}
+	})
+	return w, nil
+}
+
+// consume returns a function that handles messages until the connection is lost, or the
+// consumer is canceled.
+func (q *queue) consume(
+	ctx context.Context, w *workers, conn *amqp.Connection, p *retry.Policy, handle enginetest.Handler,
+) (func(), error) {
+	retries, err := retryamqp.New(conn, q.name, p)
 	if err != nil {
 		return nil, err
 	}
-	if w.channel, err = w.conn.Channel(); err != nil {
+	channel, err := conn.Channel()
+	if err != nil {
 		return nil, err
 	}
 	prefetch := 50
 	if q.single {
 		prefetch = 1
 	}
-	if err := w.channel.Qos(prefetch, 0, false); err != nil {
+	if err := channel.Qos(prefetch, 0, false); err != nil {
 		return nil, err
 	}
-	deliveries, err := w.channel.Consume(q.name, "worker", false, false, false, false, nil)
+	deliveries, err := channel.Consume(q.name, "worker", false, false, false, false, nil)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	w.cancel = cancel
-	w.wg.Go(func() {
+	w.channel = channel
+	return func() {
 		for msg := range deliveries {
 			w.wg.Go(func() { q.handle(ctx, retries, msg, handle) })
 		}
-	})
-	return w, nil
+	}, nil
 }
 
 // handle handles a message. The broker keeps no record of a success.
@@ -167,10 +203,14 @@ type workers struct {
 }
 
 func (w *workers) Stop(context.Context) error {
-	_ = w.channel.Cancel("worker", false) // closed already, after Kill
+	if w.conn != nil {
+		_ = w.channel.Cancel("worker", false) // closed already, after Kill
+	}
 	w.cancel()
 	w.wg.Wait()
-	_ = w.conn.Close()
+	if w.conn != nil {
+		_ = w.conn.Close()
+	}
 	return nil
 }
 

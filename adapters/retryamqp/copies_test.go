@@ -31,7 +31,12 @@ type consumer struct {
 
 func consume(t *testing.T, q *queue, p *retry.Policy) *consumer {
 	t.Helper()
-	c := &consumer{queue: q, t: t, conn: connect(t, &enginetest.Cable{})}
+	return consumeOver(t, q, p, &enginetest.Cable{})
+}
+
+func consumeOver(t *testing.T, q *queue, p *retry.Policy, cable *enginetest.Cable) *consumer {
+	t.Helper()
+	c := &consumer{queue: q, t: t, conn: connect(t, cable)}
 	var err error
 	c.retries, err = retryamqp.New(c.conn, q.name, p)
 	require.NoError(t, err)

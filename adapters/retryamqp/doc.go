@@ -22,11 +22,10 @@
 //
 // AMQP has no delay. A failed message is published to a wait queue, whose messages go
 // back to the queue after a time, and is acknowledged when the broker has confirmed the
-// copy. A crash in between leaves two copies, and loses none. A broker that fails while
-// messages go back may lose them, as with every dead-letter exchange that is
-// at-most-once. Each wait queue has one time, so no message waits behind one that waits
+// copy. A broker that fails while messages go back may lose them, as with every
+// dead-letter exchange that is at-most-once. Each wait queue has one time, so no message waits behind one that waits
 // for longer. There are eight of them for a doubling of the wait, and waits are rounded
-// up: 1 s to 1024 ms, and 1.03 s to 1152 ms. Attempts are never early, and at most an
+// up: 1 s to 1024 ms, and 1.03 s to 1152 ms. A copy is never early, and at most an
 // eighth of the wait and some milliseconds late. Wait queues are called jobs.wait.1024
 // and so on, are durable, and go when they have not been used for a minute more than
 // their time.
@@ -51,9 +50,9 @@
 //
 // A message that is given up goes to the queue jobs.dead, with the first 8 KiB of the
 // error in the header retry-error. If it is moved back, it begins anew. A panic ends the
-// message; the error has its stack. A delivery-limit of the queue ends messages whatever
-// the policy says. RabbitMQ 4 sets one of 20 unless the argument or policy
-// delivery-limit says otherwise.
+// message, one of the policy's Observer or Classifier too; the error has its stack. A
+// delivery-limit of the queue ends messages whatever the policy says. RabbitMQ 4 sets one
+// of 20 unless the argument or policy delivery-limit says otherwise.
 //
 // # Crash, shutdown, and a new policy
 //
@@ -65,6 +64,18 @@
 // is one of the attempt, and a failure of a NonIdempotent policy is judged. Stop consuming
 // before you end the context, and close the connection after the last Handle. A message
 // under way follows a new policy from its next failure on.
+//
+// # Lost connections
+//
+// No message is lost, but some go on twice. RabbitMQ cannot put a copy into one queue and
+// take the message from another in one step, and knows no duplicates. If the worker or its
+// connection is lost when the broker has the copy and not the acknowledgement, both go on,
+// each with a count of its own: of 4 attempts, 7 are made if this happens after the first.
+// Both may be given up, or one may succeed. The message is run again at once, without the
+// policy's wait, and even while a worker that has lost only its connection still runs it.
+// TestLostBetweenCopyAndAck has this moment, and TestOutage has connections break and go
+// silent at random. If work must not be done twice, have it ask for a key of the message,
+// as its ID, which copies keep.
 //
 // # What it cannot do
 //

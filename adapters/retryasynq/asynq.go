@@ -107,8 +107,13 @@ func ceil(d retry.Decision) time.Duration {
 // Handler returns a handler that runs next under the policy. A [asynq.ServeMux] can
 // have it as middleware: mux.Use(retries.Handler).
 func (r *Retries) Handler(next asynq.Handler) asynq.Handler {
-	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) (err error) {
 		a := &attempt{Retries: r}
+		defer func() {
+			if r := recover(); r != nil { // of a function of the policy
+				err = a.end(ctx, panicked(r))
+			}
+		}()
 		if err := a.load(ctx); err != nil {
 			return err
 		}
@@ -173,11 +178,14 @@ func (a *attempt) load(ctx context.Context) error {
 func (a *attempt) run(next asynq.Handler, task *asynq.Task) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = retry.MarkFinal(fmt.Errorf("panic: %v\n\n%s", r, debug.Stack()))
+			err = retry.MarkFinal(panicked(r))
 		}
 	}()
 	return next.ProcessTask(a.call.Context(), task)
 }
+
+// panicked returns the error of a panic.
+func panicked(r any) error { return fmt.Errorf("panic: %v\n\n%s", r, debug.Stack()) }
 
 // after decides what follows.
 func (a *attempt) after(ctx context.Context, err error) error {

@@ -66,6 +66,7 @@ type queue struct {
 	inspector   *asynq.Inspector
 	redis       redis.UniversalClient
 	concurrency int
+	cable       *enginetest.Cable // of all workers, which connect again when it is lost
 }
 
 func open(t testing.TB) *queue {
@@ -103,7 +104,7 @@ func (q *queue) Submit(ctx context.Context, _ *retry.Policy, job string) error {
 }
 
 func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
-	w := &workers{queue: q, cable: &enginetest.Cable{}}
+	w := &workers{queue: q, cable: cmp.Or(q.cable, &enginetest.Cable{})}
 	var err error
 	if w.retries, err = retryasynq.New(wire{w.cable}, p); err != nil {
 		return nil, err

@@ -33,8 +33,9 @@
 // A task that is given up is archived, with the error. asynq archives a task itself when
 // its MaxRetry is reached, rate limits included, whatever the policy says: hence
 // [MaxRetry]. The error of a task that ended by a MaxRetry of its own says so. SkipRetry
-// and RevokeTask do what they did. A panic ends the task; the error has its stack. An
-// archived task that is run again by hand begins anew.
+// and RevokeTask do what they did. A panic ends the task, one of the policy's
+// Observer or Classifier too; the error has its stack. An archived task that is run again
+// by hand begins anew.
 //
 // asynq knows whole seconds: attempts are never early, and up to a second later than
 // decided, and later by DelayedTaskCheckInterval, which is 5 seconds by default.

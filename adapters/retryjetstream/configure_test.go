@@ -15,6 +15,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryjetstream"
 	"github.com/seed-5ff3c98e/retry/retrytest"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -91,10 +92,14 @@ func TestDead(t *testing.T) {
 		var dead []string
 		retries.Dead = func(_ context.Context, msg jetstream.Msg, reason error) error {
 			assert.Equal(t, test.job, string(msg.Data()))
-			if dead = append(dead, reason.Error()); len(dead) < 3 {
+			switch dead = append(dead, reason.Error()); len(dead) {
+			case 1:
 				return errors.New("no room")
+			case 2:
+				panic("no room")
+			default:
+				return nil
 			}
-			return nil
 		}
 		require.NoError(t, q.Submit(t.Context(), nil, test.job))
 		calls := 0
@@ -195,5 +200,104 @@ func TestUnreadableState(t *testing.T) {
 	assert.Eventually(t, func() bool {
 		o, _ := q.Outcome(t.Context(), "job-1")
 		return strings.Contains(o.Err, "the State of "+q.name+".workers.1: invalid character")
+	}, 5*time.Second, time.Millisecond)
+}
+
+// Deliveries that no Handle has seen cost no attempt, but the first: it may have begun.
+func TestUnseenDeliveries(t *testing.T) {
+	t.Parallel()
+	q := open(t, startServer(t))
+	consumer, states := parts(t, q)
+	events := &retrytest.Recorder{}
+	retries, err := retryjetstream.New(q.js, consumer, states, &retry.Policy{
+		MaxAttempts: 3, Backoff: retry.Constant(0), Observer: events,
+	})
+	require.NoError(t, err)
+	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
+	unseen := func() {
+		for range 5 {
+			require.NoError(t, next(t, consumer).Nak())
+		}
+	}
+	for range 2 {
+		unseen()
+		require.NoError(t, retries.Handle(t.Context(), next(t, consumer), func(context.Context) error { return assert.AnError }))
+	}
+	events.Expect(t, "2: "+assert.AnError.Error()+": retry in 0s", "3: gave up (attempts): "+assert.AnError.Error())
+}
+
+// silent is a message of which the server hears nothing.
+type silent struct{ jetstream.Msg }
+
+func (silent) InProgress() error                { return nil }
+func (silent) NakWithDelay(time.Duration) error { return nil }
+
+// The server gives a message of which it does not hear for AckWait to another worker. The
+// first has no say any more, and the same worker does not run it twice at a time.
+func TestOvertaken(t *testing.T) {
+	t.Parallel()
+	q := open(t, startServer(t))
+	consumer, states := parts(t, q)
+	p := &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0)}
+	one, err := retryjetstream.New(q.js, consumer, states, p)
+	require.NoError(t, err)
+	other, err := retryjetstream.New(q.js, consumer, states, p)
+	require.NoError(t, err)
+	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
+	fail := func(context.Context) error { return assert.AnError }
+	err = one.Handle(t.Context(), silent{next(t, consumer)}, func(context.Context) error {
+		redelivered := next(t, consumer)
+		require.NoError(t, one.Handle(t.Context(), redelivered, func(context.Context) error {
+			assert.Fail(t, "runs twice at the same time")
+			return nil
+		}))
+		require.NoError(t, other.Handle(t.Context(), redelivered, fail)) // the second attempt
+		return assert.AnError
+	})
+	require.ErrorContains(t, err, "another delivery of the message has gone on")
+	require.NoError(t, other.Handle(t.Context(), next(t, consumer), fail)) // the third
+	assert.Eventually(t, func() bool {
+		o, _ := q.Outcome(t.Context(), "job-1")
+		return o.Err == "failed after 3 attempts: "+assert.AnError.Error()
+	}, 5*time.Second, time.Millisecond)
+}
+
+// renewed is a message that an old server delivers as new again.
+type renewed struct{ jetstream.Msg }
+
+func (r renewed) Metadata() (*jetstream.MsgMetadata, error) {
+	meta, err := r.Msg.Metadata()
+	if err == nil {
+		meta.NumDelivered = 1
+	}
+	return meta, err
+}
+
+func TestRenewed(t *testing.T) {
+	t.Parallel()
+	q := open(t, startServer(t))
+	consumer, states := parts(t, q)
+	retries, err := retryjetstream.New(q.js, consumer, states, &retry.Policy{
+		MaxAttempts: 2, Backoff: retry.Constant(time.Second), Jitter: retry.NoJitter,
+	})
+	require.NoError(t, err)
+	retries.Recount()
+	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
+	msg := next(t, consumer)
+	began := time.Now()
+	calls := 0
+	fail := func(context.Context) error {
+		calls++
+		return assert.AnError
+	}
+	require.NoError(t, retries.Handle(t.Context(), silent{msg}, fail))
+	require.NoError(t, retries.Handle(t.Context(), renewed{msg}, fail))
+	assert.Equal(t, 1, calls, "early")
+	require.NoError(t, retries.Handle(t.Context(), renewed{next(t, consumer)}, fail))
+	assert.Equal(t, 2, calls)
+	assert.GreaterOrEqual(t, time.Since(began), time.Second)
+	assert.Eventually(t, func() bool {
+		o, _ := q.Outcome(t.Context(), "job-1")
+		return o.Status == enginetest.GaveUp
 	}, 5*time.Second, time.Millisecond)
 }

@@ -25,26 +25,42 @@
 //
 // # What JetStream counts, and where the State is
 //
-// JetStream counts every delivery of a message, and a message on its way has no place
-// for anything else. The [retry.State] is in a key-value bucket, with the delivery that
-// it belongs to. A failure costs one round trip more, and so does a redelivery and the
-// end of a message that was redelivered; a message that succeeds at once costs none.
-// Deliveries that the State does not know were lost with their worker, or could not read
-// or store the State. Each is a failure. If the key is gone, all deliveries count, and
-// so a message ends in any case.
+// JetStream counts every delivery of a message, whether anybody has seen it or not, and a
+// message on its way has no place for anything else. The [retry.State] is in a key-value
+// bucket, and with it whether an attempt has begun that the State does not have. A failure
+// costs one round trip more, a redelivery two, and the end of a message that was
+// redelivered one; a message that succeeds at once costs none. An attempt that has begun
+// and has left no outcome was lost with its worker, or could not store the State. It is a
+// failure. A first delivery that has left nothing counts as such an attempt. Other
+// deliveries that no Handle has seen cost none.
 //
-// A message in the buffer of a client counts as delivered, too: what is there for longer
-// than AckWait, or at the end of the process, is lost once. Handlers that are started with
-// go, as above, leave nothing there, and as many run as MaxAckPending allows. For fewer,
-// have so many goroutines take one message after the other with Next of the consumer.
+// A message in the buffer of a client counts as delivered, too: if what is there for longer
+// than AckWait, or at the end of the process, was never delivered before, an attempt is
+// lost. Handlers that are started with go, as above, leave nothing there, and as many run
+// as MaxAckPending allows. For fewer, have so many goroutines take one message after the
+// other with Next of the consumer.
+//
+// # Lost connections
+//
+// A connection that breaks or goes silent loses no message. What Handle could not tell the
+// server comes again after AckWait: a success is run again, and a failure whose State could
+// not be stored has no other wait. If the server hears nothing of a message for AckWait, it
+// gives the message to another worker, while the first may still run it. The outcome of the
+// first attempt is then not stored, and counts as a failure. So AckWait should be longer
+// than the outages that you expect; TestOutage has connections fail at random.
+//
+// A server before 2.10.15 may deliver a message as new again when a client loses its
+// connection. So the State is read at each first delivery, which costs a round trip. A
+// message that has ended just before begins anew.
 //
 // # How messages end
 //
 // A message that is given up is handed to [Retries.Dead], if set, and then terminated
 // with the error as the reason, which the server puts into an advisory, from version
-// 2.10.4 on, the first 8 KiB of it. A panic ends the message; the error has its stack.
-// Attempts are never early: what comes before its time, after a restart of the server,
-// is sent back.
+// 2.10.4 on, the first 8 KiB of it. A panic ends the message, one
+// of the policy's Observer or Classifier too; the error has its stack. A panic of Dead is
+// its failure. Attempts are never early: what comes before its time, after a restart of the
+// server, is sent back.
 //
 // New refuses a consumer with a BackOff, which distorts the waits, or a MaxDeliver, with
 // which the server drops messages, or without explicit acknowledgements. A message that
@@ -59,6 +75,7 @@
 // fails, the message comes again after a second and no attempt is counted, with the
 // exceptions of [retry.Call.Interrupted]: a deadline of the context is one of the attempt,
 // and a failure of a NonIdempotent policy is judged. Drain the consumer before you end the
-// context: what reaches it after Stop, which does not wait, counts as delivered and is
-// lost once. A message under way follows a new policy from its next failure on.
+// context: what reaches it after Stop, which does not wait, counts as delivered, and as
+// lost if that was its first delivery. A message under way follows a new policy from its
+// next failure on.
 package retryjetstream

@@ -47,12 +47,18 @@ func TestConformance(t *testing.T) {
 // TestLoopback is for a server in a process of its own.
 func TestLoopback(t *testing.T) {
 	t.Parallel()
+	conform(t, loopback(t))
+}
+
+// loopback returns the address of a server in a process of its own.
+func loopback(t *testing.T) string {
+	t.Helper()
 	testkit.Needs(t, "NATS")
 	url := cmp.Or(os.Getenv("RETRY_TEST_NATS"), "nats://127.0.0.1:4222")
 	conn, err := nats.Connect(url)
 	require.NoError(t, err, "NATS does not answer")
 	conn.Close()
-	conform(t, url)
+	return url
 }
 
 func conform(t *testing.T, url string) {
@@ -85,7 +91,8 @@ type queue struct {
 	js   jetstream.JetStream
 
 	sequences map[string]uint64
-	single    bool // workers fetch one message at a time
+	single    bool              // workers fetch one message at a time
+	cable     *enginetest.Cable // of all workers, which connect again when it is lost
 
 	mu   sync.Mutex
 	ends map[uint64]enginetest.Outcome // as the server reports them
@@ -153,8 +160,13 @@ func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, erro
 }
 
 func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
-	w := &workers{cable: &enginetest.Cable{}}
-	conn, js := connect(q.t, q.url, nats.SetCustomDialer(w.cable), nats.NoReconnect())
+	w := &workers{cable: cmp.Or(q.cable, &enginetest.Cable{})}
+	again := 0
+	if q.cable != nil {
+		again = -1 // without end
+	}
+	conn, js := connect(q.t, q.url, nats.SetCustomDialer(w.cable), nats.MaxReconnects(again),
+		nats.ReconnectWait(50*time.Millisecond), nats.PingInterval(500*time.Millisecond))
 	w.conn = conn
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel

@@ -40,9 +40,9 @@
 //
 // A record that is given up is copied to the dead letter topic, with its key and
 // headers, the first 8 KiB of the error in the header retry-error, and the topic,
-// partition and offset in retry-source. A panic ends the record; the error has its
-// stack. Nothing is passed over: if the dead letter topic does not take a record, Run
-// returns the error.
+// partition and offset in retry-source. A panic ends the record, one of the
+// policy's Observer or Classifier too; the error has its stack. Nothing is passed over: if
+// the dead letter topic does not take a record, Run returns the error.
 //
 // Run commits itself: it switches automatic commits off, needs acknowledgements of all
 // replicas, and sets OnOffsetsFetched, OnPartitionsRevoked and OnPartitionsLost in place

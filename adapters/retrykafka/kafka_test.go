@@ -1,6 +1,7 @@
 package retrykafka_test
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"testing"
@@ -46,6 +47,7 @@ type queue struct {
 	address  string
 	instance string // of its workers, of which one lives at a time, so that the group does not wait for one that was killed
 	parallel int
+	cable    *enginetest.Cable // of all workers
 	cluster  *kfake.Cluster
 	client   *kgo.Client
 
@@ -160,7 +162,7 @@ func (q *queue) fetch(ctx context.Context) error {
 }
 
 func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
-	w := &workers{t: q.t, cable: &enginetest.Cable{}, over: make(chan struct{})}
+	w := &workers{t: q.t, cable: cmp.Or(q.cable, &enginetest.Cable{}), over: make(chan struct{})}
 	retries, err := retrykafka.New(p,
 		kgo.SeedBrokers(q.address), kgo.ConsumerGroup("workers"), kgo.ConsumeTopics("jobs"),
 		kgo.Dialer(w.cable.DialContext), kgo.InstanceID(q.instance),

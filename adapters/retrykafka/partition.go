@@ -161,6 +161,11 @@ func (j *job) wait(due time.Time, delay time.Duration) {
 
 // attempt runs the function for the record, and decides what follows.
 func (j *job) attempt() {
+	defer func() {
+		if r := recover(); r != nil { // of a function of the policy
+			j.giveUp(j.state, panicked(r))
+		}
+	}()
 	call := retry.Call{Policy: j.policy, State: j.state, Stored: true}
 	if over, exhausted := call.Lost(j.ctx, j.lost); exhausted {
 		j.giveUp(call.State, over.Err)
@@ -189,11 +194,14 @@ func (j *job) attempt() {
 func (j *job) run(ctx context.Context) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = retry.MarkFinal(fmt.Errorf("panic: %v\n\n%s", r, debug.Stack()))
+			err = retry.MarkFinal(panicked(r))
 		}
 	}()
 	return j.fn(ctx, j.record)
 }
+
+// panicked returns the error of a panic.
+func panicked(r any) error { return fmt.Errorf("panic: %v\n\n%s", r, debug.Stack()) }
 
 // again has the function run again after a delay.
 func (j *job) again(s retry.State, due time.Time, delay time.Duration) {

@@ -74,6 +74,12 @@ func (r *Retries[T]) NumRequeues(item T) int {
 // true or it is Final. What a canceled ctx has ended is not counted, with the exceptions
 // of [retry.Call.Interrupted]: a deadline of ctx is one of the attempt, which has failed.
 func (r *Retries[T]) Try(ctx context.Context, item T, fn func(context.Context) error) (again bool, err error) {
+	defer func() {
+		if v := recover(); v != nil { // of a function of the policy
+			r.Forget(item)
+			again, err = false, retry.MarkFinal(panicked(v))
+		}
+	}()
 	r.mu.Lock()
 	call := retry.Call{Policy: r.policy, State: r.items[item].state, Stored: true}
 	r.mu.Unlock()
@@ -103,11 +109,14 @@ func (r *Retries[T]) Try(ctx context.Context, item T, fn func(context.Context) e
 func run(ctx context.Context, fn func(context.Context) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = retry.MarkFinal(fmt.Errorf("panic: %v\n\n%s", r, debug.Stack()))
+			err = retry.MarkFinal(panicked(r))
 		}
 	}()
 	return fn(ctx)
 }
+
+// panicked returns the error of a panic.
+func panicked(r any) error { return fmt.Errorf("panic: %v\n\n%s", r, debug.Stack()) }
 
 // Reconciler returns a reconciler that runs next under the policy.
 func (r *Retries[T]) Reconciler(next reconcile.TypedReconciler[T]) reconcile.TypedReconciler[T] {

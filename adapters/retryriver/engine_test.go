@@ -2,6 +2,8 @@ package retryriver_test
 
 import (
 	"context"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -127,6 +129,88 @@ func TestStopOfWhatIsNotIdempotent(t *testing.T) {
 			if assert.Len(t, row.Errors, 1) {
 				assert.Contains(t, row.Errors[0].Error, test.text)
 			}
+		})
+	}
+}
+
+// River stores an outcome again if it has not heard that it was stored, whatever has
+// happened to the job since: the metadata of the first attempt while the job waits after
+// the second one, and the first failure while the third runs.
+func TestOutcomeStoredAgain(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	p := &retry.Policy{MaxAttempts: 5, Backoff: retry.Constant(300 * time.Millisecond), Jitter: retry.NoJitter}
+	first := ""
+	var attempts atomic.Int32
+	exec := func(statement string, args ...any) {
+		_, err := q.pool.Exec(t.Context(), statement, args...)
+		assert.NoError(t, err)
+	}
+	w, err := q.Start(p, func(ctx context.Context, _ string) error {
+		switch attempts.Add(1) {
+		case 2:
+			assert.NoError(t, q.pool.QueryRow(ctx, "SELECT metadata FROM river_job").Scan(&first))
+		case 3:
+			exec("UPDATE river_job SET state = 'available', scheduled_at = now(), errors = array_append(errors, errors[1])")
+			for attempts.Load() == 3 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		return assert.AnError
+	})
+	require.NoError(t, err)
+	require.NoError(t, q.Submit(t.Context(), p, "a"))
+	until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool {
+		return row.Attempt == 2 && row.State != rivertype.JobStateRunning
+	})
+	exec("UPDATE river_job SET metadata = metadata || $1::jsonb", first)
+	until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool { return row.State == rivertype.JobStateDiscarded })
+	assert.EqualValues(t, 5, attempts.Load())
+	require.NoError(t, w.Stop(t.Context()))
+}
+
+// A job whose end could not be stored, because it was put back or rescued before, ends
+// without being run again.
+func TestEndNotStored(t *testing.T) {
+	t.Parallel()
+	const back = "UPDATE river_job SET state = 'retryable', scheduled_at = now() + INTERVAL '1 hour'"
+	const rescued = back + `, metadata = metadata || '{"river:rescue_count": 1}', ` +
+		`errors = array_append(errors, '{"attempt": 2, "at": "2026-01-01T00:00:00Z", "error": "", "trace": ""}')`
+	for _, test := range []struct {
+		name      string
+		err       error
+		meanwhile string
+		want      rivertype.JobState
+	}{
+		{"exhausted, put back", assert.AnError, back, rivertype.JobStateDiscarded},
+		{"exhausted, rescued", assert.AnError, rescued, rivertype.JobStateDiscarded},
+		{"final, put back", retry.MarkFinal(assert.AnError), back, rivertype.JobStateCancelled},
+		{"final, rescued", retry.MarkFinal(assert.AnError), rescued, rivertype.JobStateCancelled},
+		{"success, rescued", nil, rescued, rivertype.JobStateCompleted},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}
+			var attempts atomic.Int32
+			exec := func(statement string) {
+				_, err := q.pool.Exec(t.Context(), statement)
+				assert.NoError(t, err)
+			}
+			w, err := q.Start(p, func(context.Context, string) error {
+				if attempts.Add(1) == 1 {
+					return assert.AnError
+				}
+				exec(test.meanwhile)
+				return test.err
+			})
+			require.NoError(t, err)
+			require.NoError(t, q.Submit(t.Context(), p, "a"))
+			until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool { return strings.Contains(string(row.Metadata), "ended") })
+			exec("UPDATE river_job SET state = 'available', scheduled_at = now()")
+			until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool { return row.State == test.want })
+			assert.EqualValues(t, 2, attempts.Load())
+			require.NoError(t, w.Stop(t.Context()))
 		})
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -16,8 +18,13 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// metadataKey is where the State is in a job's metadata.
-const metadataKey = "retry"
+// keys is how many keys of a job's metadata have States, in turns. If the answer of the
+// database is lost, River merges the metadata of an attempt once more, up to half a minute
+// later, and whatever later attempts have stored meanwhile.
+const keys = 8
+
+// key is where the State after an attempt is in a job's metadata.
+func key(attempt int) string { return "retry_" + strconv.Itoa(attempt%keys) }
 
 // Configure sets config up so that jobs are retried as p says; nil means the zero
 // Policy. It sets RetryPolicy, and puts a plugin before those that are there. The error
@@ -55,7 +62,20 @@ type stored struct {
 	State   retry.State `json:"state"`
 	Attempt int         `json:"attempt"`           // the last that State knows of
 	Rescues int         `json:"rescues,omitempty"` // that State knows of
+	Ended   end         `json:"ended,omitempty"`   // with Attempt
 }
+
+// end is how a job has ended.
+type end string
+
+const (
+	completed end = "completed"
+	cancelled end = "cancelled"
+	discarded end = "discarded"
+)
+
+// errEnded is the error of a job that had ended, when River could not store that.
+var errEnded = errors.New("retryriver: the job had ended, and River could not store with which error")
 
 // InsertMany keeps River from ending a job before the policy does.
 func (a *adapter) InsertMany(
@@ -70,27 +90,29 @@ func (a *adapter) InsertMany(
 
 // Work runs an attempt.
 func (a *adapter) Work(ctx context.Context, job *rivertype.JobRow, work func(context.Context) error) error {
-	before, died, err := read(job)
+	before, lost, err := read(job)
 	if err != nil {
 		return river.JobCancel(err)
 	}
-	before.Rescues += died
 	t := &attempt{adapter: a, job: job, before: before}
 	t.call = retry.Call{Policy: a.policy, State: before.State, Stored: true}
-	if d, exhausted := t.call.Lost(ctx, died); exhausted {
+	defer func() {
+		if r := recover(); r != nil { // also of a function of the policy
+			job.MaxAttempts = job.Attempt // and so the panic, which goes on, is River's last
+			t.over(ctx, t.call.State, discarded)
+			t.call.End(retry.MarkFinal(fmt.Errorf("panic: %v", r)))
+			panic(r)
+		}
+	}()
+	if before.Ended != "" { // and River has not stored it
+		return t.end(ctx, before.State, before.Ended, errEnded)
+	}
+	if d, exhausted := t.call.Lost(ctx, lost); exhausted {
 		return t.settle(ctx, d, d.Err)
 	}
 	if !t.call.Begin(ctx) {
 		return cmp.Or(t.call.Err(), context.Cause(ctx)) // the cause tells River not to count
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			job.MaxAttempts = job.Attempt // and so the panic, which goes on, is River's last
-			t.over(ctx)
-			t.call.End(retry.MarkFinal(fmt.Errorf("panic: %v", r)))
-			panic(r)
-		}
-	}()
 	return t.after(ctx, work(t.call.Context())) //nolint:contextcheck // of the attempt, a child of ctx
 }
 
@@ -112,12 +134,11 @@ func (t *attempt) after(ctx context.Context, err error) error {
 		t.call.Abort()
 		return err
 	case errors.As(err, &cancel):
-		t.call.End(retry.MarkFinal(err))
-		t.over(ctx)
+		t.over(ctx, t.call.End(retry.MarkFinal(err)).State, cancelled)
 		return err
 	case errors.Is(context.Cause(ctx), rivertype.ErrJobCancelledRemotely): // and ends
 	case t.call.Interrupted(err):
-		t.store(ctx, t.call.State, t.job.Attempt-1)
+		t.store(ctx, stored{State: t.call.State, Attempt: t.job.Attempt - 1})
 		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
 	d := t.call.End(err)
@@ -138,29 +159,45 @@ func opaque(err error) error {
 // settle tells River what was decided.
 func (t *attempt) settle(ctx context.Context, d retry.Decision, err error) error {
 	if d.Retry {
-		t.store(ctx, d.State, t.job.Attempt)
+		t.store(ctx, stored{State: d.State, Attempt: t.job.Attempt})
 		t.delays.Store(t.job.ID, d.DelayCeil(time.Microsecond)) // the column's unit
 		return err
 	}
-	t.over(ctx)
-	if d.Stop == retry.StopFinal {
-		return river.JobCancel(d.Err)
+	switch {
+	case d.Err == nil:
+		return t.end(ctx, d.State, completed, nil)
+	case d.Stop == retry.StopFinal:
+		return t.end(ctx, d.State, cancelled, d.Err)
+	default:
+		return t.end(ctx, d.State, discarded, d.Err)
 	}
-	t.job.MaxAttempts = t.job.Attempt // of this copy: if there is an error, River discards the job
-	return d.Err
 }
 
-// over has the job begin anew if somebody has River retry it.
-func (t *attempt) over(ctx context.Context) {
-	if t.before.State != (retry.State{}) || t.before.Rescues > 0 {
-		t.store(ctx, retry.State{}, t.job.Attempt)
+// end has River end the job.
+func (t *attempt) end(ctx context.Context, s retry.State, how end, err error) error {
+	t.over(ctx, s, how)
+	switch how {
+	case completed:
+		return nil
+	case cancelled:
+		return river.JobCancel(err)
+	default:
+		t.job.MaxAttempts = t.job.Attempt // of this copy: as there is an error, River discards the job
+		return err
+	}
+}
+
+// over notes that the job ends. It begins anew if somebody has River retry it.
+func (t *attempt) over(ctx context.Context, s retry.State, how end) {
+	if t.job.Attempt > 1 || how != completed {
+		t.store(ctx, stored{State: s, Attempt: t.job.Attempt, Ended: how})
 	}
 }
 
 // store stores s with the end of the attempt.
-func (t *attempt) store(ctx context.Context, s retry.State, known int) {
-	// It fails only outside of a worker.
-	_ = river.MetadataSet(ctx, metadataKey, stored{s, known, t.before.Rescues})
+func (t *attempt) store(ctx context.Context, s stored) {
+	s.Rescues = t.before.Rescues
+	_ = river.MetadataSet(ctx, key(s.Attempt), s) // fails only outside of a worker
 }
 
 // NextRetry returns when a failed job is due. River asks it without a decision if the
@@ -173,15 +210,62 @@ func (a *adapter) NextRetry(job *rivertype.JobRow) time.Time {
 	return time.Now().Add(a.policy.Delay(retry.State{Failures: s.State.Failures + max(job.Attempt-s.Attempt, 1)}))
 }
 
-// read returns what is stored, and how many workers have died since then. River counts
-// those that it rescues a job from; attempt also counts what has not reached Work.
-func read(job *rivertype.JobRow) (s stored, died int, err error) {
-	var metadata struct {
-		Retry   stored `json:"retry"`
-		Rescues int    `json:"river:rescue_count"`
+// read returns what is stored, with the rescues until now, and how many attempts were lost
+// since then: River has rescued the job from a worker that died, or has put it back without
+// the outcome of an attempt. What River has an error for and no State has not reached Work.
+func read(job *rivertype.JobRow) (s stored, lost int, err error) {
+	metadata := map[string]json.RawMessage{}
+	if len(job.Metadata) > 0 {
+		err = json.Unmarshal(job.Metadata, &metadata)
 	}
-	if err := json.Unmarshal(job.Metadata, &metadata); err != nil && len(job.Metadata) > 0 {
+	for n := range keys {
+		if text, ok := metadata[key(n)]; ok && err == nil {
+			var one stored
+			if err = json.Unmarshal(text, &one); one.Attempt >= s.Attempt {
+				s = one
+			}
+		}
+	}
+	rescues := 0
+	if text, ok := metadata["river:rescue_count"]; ok && err == nil {
+		err = json.Unmarshal(text, &rescues)
+	}
+	if err != nil {
 		return stored{}, 0, fmt.Errorf("retryriver: job %d: metadata: %w", job.ID, err)
 	}
-	return metadata.Retry, max(metadata.Rescues-metadata.Retry.Rescues, 0), nil
+	lost = max(rescues-s.Rescues, 0)
+	if s.anew(job, lost) {
+		s.State, s.Ended = retry.State{}, ""
+	}
+	s.Rescues += lost
+	return s, lost + untold(job, s.Attempt), nil
+}
+
+// anew reports whether the job has ended, and somebody has River retry it. Otherwise River
+// has stored that there is an end, and not the end itself: the job was put back before, or
+// was rescued, which River has an error of.
+func (s *stored) anew(job *rivertype.JobRow, rescued int) bool {
+	told, later := false, 0
+	for _, e := range job.Errors {
+		told = told || e.Attempt == s.Attempt
+		if e.Attempt > s.Attempt {
+			later++
+		}
+	}
+	return s.Ended != "" && rescued <= later && (told || s.Ended == completed)
+}
+
+// untold returns how many attempts after one River has no error for. If the answer of the
+// database is lost, River stores an outcome again, and does not ask whether the job is at
+// another attempt by then: the job runs again, and the other outcome is not stored.
+func untold(job *rivertype.JobRow, after int) (n int) {
+	if len(job.Errors) == 0 { // a job that had succeeded at once is run again by hand
+		return 0
+	}
+	for attempt := after + 1; attempt < job.Attempt; attempt++ {
+		if !slices.ContainsFunc(job.Errors, func(e rivertype.AttemptError) bool { return e.Attempt == attempt }) {
+			n++
+		}
+	}
+	return n
 }

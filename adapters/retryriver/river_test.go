@@ -61,7 +61,8 @@ type queue struct {
 	schema string
 	pool   *pgxpool.Pool
 	ids    map[string]int64
-	worker river.Config // where it is not the usual one
+	worker river.Config      // where it is not the usual one
+	cable  *enginetest.Cable // of all workers, which connect again when it is lost
 }
 
 func attach(t testing.TB, schema string) *queue {
@@ -114,7 +115,7 @@ func (q *queue) Submit(ctx context.Context, p *retry.Policy, job string) error {
 }
 
 func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
-	w := &workers{queue: q, cable: &enginetest.Cable{}}
+	w := &workers{queue: q, cable: cmp.Or(q.cable, &enginetest.Cable{})}
 	all := river.NewWorkers()
 	river.AddWorker(all, river.WorkFunc(func(ctx context.Context, job *river.Job[args]) error {
 		return handle(ctx, job.Args.Job)

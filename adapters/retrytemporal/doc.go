@@ -23,7 +23,8 @@
 // # How activities end
 //
 // An activity that is given up fails with an ApplicationError that is not retried, as
-// does one that panics; the error has its stack. The Type and the Details are those of
+// does one that panics, or whose policy's Observer or Classifier does; the error has its
+// stack. The Type and the Details are those of
 // the ApplicationError that the activity has returned, or else the Type is the category
 // of the failure, or its class. A failure that costs no attempt has the category Benign.
 // An ApplicationError of the activity that is not retryable is Final, and its

@@ -64,11 +64,16 @@ func (t *attempt) Init(outbound interceptor.ActivityOutboundInterceptor) error {
 }
 
 // ExecuteActivity implements [interceptor.ActivityInboundInterceptor].
-func (t *attempt) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+func (t *attempt) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (result any, err error) {
 	info := activity.GetInfo(ctx)
 	if info.IsLocalActivity {
 		return t.Next.ExecuteActivity(ctx, in)
 	}
+	defer func() {
+		if r := recover(); r != nil { // of a function of the policy
+			result, err = nil, failure(retry.Decision{}, panicked(r))
+		}
+	}()
 	if err := t.conflict(info.RetryPolicy); err != nil {
 		return nil, temporal.NewNonRetryableApplicationError(err.Error(), "retrytemporal", nil)
 	}
@@ -80,7 +85,7 @@ func (t *attempt) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteAc
 	if !call.Begin(ctx) {
 		return nil, t.handOver(ctx, &call, cmp.Or(call.Err(), context.Cause(ctx)))
 	}
-	result, err := t.run(call.Context(), in) //nolint:contextcheck // ctx, or a child of it
+	result, err = t.run(call.Context(), in) //nolint:contextcheck // ctx, or a child of it
 	return t.after(ctx, &call, result, err)
 }
 
@@ -104,11 +109,14 @@ func (t *attempt) conflict(p *temporal.RetryPolicy) error {
 func (t *attempt) run(ctx context.Context, in *interceptor.ExecuteActivityInput) (result any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = retry.MarkFinal(fmt.Errorf("panic: %v\n\n%s", r, debug.Stack()))
+			err = retry.MarkFinal(panicked(r))
 		}
 	}()
 	return t.Next.ExecuteActivity(ctx, in)
 }
+
+// panicked returns the error of a panic.
+func panicked(r any) error { return fmt.Errorf("panic: %v\n\n%s", r, debug.Stack()) }
 
 // after decides what follows an attempt. ctx ends with the worker, by a timeout of the
 // server's, or when the activity is canceled.

@@ -1,6 +1,7 @@
 package retrytemporal_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"net"
@@ -39,6 +40,7 @@ func TestConformance(t *testing.T) {
 type queue struct {
 	t      testing.TB
 	server *server
+	cable  *enginetest.Cable // of all workers, which connect again when it is lost
 }
 
 func (q *queue) Submit(_ context.Context, _ *retry.Policy, job string) error {
@@ -61,13 +63,14 @@ func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, erro
 
 func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
 	w := &workers{server: q.server}
+	w.cable = q.cable
 	err := w.start(client.Options{HostPort: q.server.address, Logger: quiet{}}, "jobs", p, handle)
 	return w, err
 }
 
 // sdkWorker is a worker of the SDK for the activity "job", on a cable of its own.
 type sdkWorker struct {
-	cable    enginetest.Cable
+	cable    *enginetest.Cable
 	identity string
 	client   client.Client
 	worker   worker.Worker
@@ -82,6 +85,7 @@ func (w *sdkWorker) start(options client.Options, tasks string, p *retry.Policy,
 		return err
 	}
 	w.identity = rand.Text()
+	w.cable = cmp.Or(w.cable, &enginetest.Cable{})
 	options.Identity = w.identity
 	options.ConnectionOptions.DialOptions = []grpc.DialOption{
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {

@@ -13,9 +13,15 @@ var errCut = errors.New("enginetest: the cable is cut")
 // sees when the client's process is killed: closed connections. The zero value is
 // ready. It is safe for concurrent use.
 type Cable struct {
+	faulty bool // connections are links
+
 	mu    sync.Mutex
 	cut   bool
 	conns []net.Conn
+	far   []net.Conn // the other ends of links, and those at the server
+
+	// What a link carries passes a gate, which somebody shuts by locking it.
+	toServer, toClient sync.RWMutex
 }
 
 // DialContext is a dial function for a client. It fails after Cut.
@@ -28,6 +34,9 @@ func (c *Cable) DialContext(ctx context.Context, network, address string) (net.C
 	}
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, network, address)
+	if err == nil && c.faulty {
+		conn, err = c.link(ctx, conn)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -14,5 +14,6 @@
 // An engine that cannot keep a promise says in [Engine.Cannot] what happens instead. Run
 // then checks that this happens and nothing else, so that the list stays true.
 //
-// [Cable] cuts a worker off its server in the middle of a job, as a crash does.
+// [Cable] cuts a worker off its server in the middle of a job, as a crash does. [Crash]
+// kills worker processes at random, and [Outage] has connections break and go silent.
 package enginetest

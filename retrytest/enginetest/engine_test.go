@@ -118,6 +118,11 @@ func (w *toyWorkers) claim() {
 
 // attempt runs a job once. was is a copy of the job.
 func (w *toyWorkers) attempt(name string, job *toyJob, was toyJob) {
+	defer func() {
+		if r := recover(); r != nil { // of a function of the policy
+			w.settle(job, func() { job.outcome.Status = enginetest.GaveUp })
+		}
+	}()
 	call := retry.Call{Policy: w.p, State: was.state}
 	lost := was.deliveries - was.known - 1
 	if w.q.wrong == "forgets crashes" {

@@ -45,7 +45,7 @@ func (s *script) expected(e *Engine) *record {
 // plain reports whether nothing happens to the worker.
 func (s *script) plain() bool {
 	for _, step := range s.steps {
-		if step.act != returns && step.act != panics {
+		if step.act != returns && step.act != panics && step.act != confuses {
 			return false
 		}
 	}
@@ -63,7 +63,7 @@ type reference struct {
 
 func (r *reference) policy(p *retry.Policy) *retry.Policy {
 	q := *p
-	q.Clock, q.Observer = r.clock, r.rec
+	q.Clock, q.Observer, q.Classifier = r.clock, r.rec, nil
 	return &q
 }
 
@@ -76,7 +76,7 @@ func (r *reference) attempt(context.Context) error {
 	start := r.clock.Now()
 	r.clock.Advance(step.took) //nolint:contextcheck // an attempt that ignores its context
 	r.spans = append(r.spans, span{start, r.clock.Now()})
-	if step.act == panics {
+	if step.act == panics || step.act == confuses {
 		return retry.MarkFinal(errors.New("panicked"))
 	}
 	return step.err
@@ -108,7 +108,7 @@ func (r *reference) calls() error {
 			r.clock.Advance(d.Delay)
 			p = r.policy(r.script.then)
 			call = &retry.Call{Policy: p, State: d.State}
-		case returns, panics:
+		case returns, panics, confuses:
 			call.End(err)
 			continue
 		}

@@ -147,7 +147,7 @@ func (e *Engine) run(t testing.TB, s *script, want *record) (got *record, err er
 		pl.told(len(want.events), e.grain())
 	}
 	got = &record{attempts: pl.seen(), events: pl.rec.Events(), timeline: pl.rec.Timeline(), outcome: outcome}
-	if err == nil && slices.ContainsFunc(s.steps, func(s step) bool { return s.act == panics }) {
+	if err == nil && slices.ContainsFunc(s.steps, func(s step) bool { return s.act == panics || s.act == confuses }) {
 		err = d.another(ctx) // the worker lives
 	}
 	return got, err
@@ -178,7 +178,7 @@ func (e *Engine) patience(s *script, want *record) time.Duration {
 
 func (pl *play) policy(p *retry.Policy) *retry.Policy {
 	q := *p
-	q.Observer = pl.rec
+	q.Observer = retry.Observers(pl.rec, p.Observer)
 	return &q
 }
 
@@ -217,7 +217,7 @@ func (pl *play) attempt(ctx context.Context, i int) error {
 	case panics:
 		pl.finish(i)
 		panic("out of range")
-	case returns, switches:
+	case returns, switches, confuses:
 	}
 	if step.took > 0 {
 		time.Sleep(step.took)
@@ -313,7 +313,7 @@ func (d *director) act(ctx context.Context, i int) error {
 		if err := d.workers.Stop(ctx); err != nil {
 			return fmt.Errorf("stop: %w", err)
 		}
-	case returns, panics:
+	case returns, panics, confuses:
 		return nil
 	}
 	return d.start(p)

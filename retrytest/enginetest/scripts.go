@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -29,6 +30,7 @@ type act int
 const (
 	returns  act = iota // the attempt returns its error
 	panics              // it panics
+	confuses            // it returns its error, at which a function of the policy panics
 	dies                // its worker is killed in the middle
 	shuts               // its worker is shut down, and the attempt fails when its context ends
 	switches            // it returns its error, and then the workers get another policy
@@ -174,8 +176,20 @@ func times(e *Engine) []script {
 func mishaps(u time.Duration) []script {
 	once := policy(u, 3, func(p *retry.Policy) { p.NonIdempotent = true })
 	patient := policy(u, 5, func(p *retry.Policy) { p.Backoff = retry.Constant(4 * u) })
+	confused := policy(u, 3, func(p *retry.Policy) {
+		p.Classifier = func(error) retry.Verdict { panic("out of range") }
+	})
+	watched := policy(u, 3, func(p *retry.Policy) {
+		p.Observer = retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+			if e.Kind == retry.Retrying {
+				panic("out of range")
+			}
+		})
+	})
 	return []script{
 		{name: "panic", policy: policy(u, 3), steps: []step{{act: panics}}, judge: loosely},
+		{name: "panic of a classifier", policy: confused, steps: []step{{act: confuses, err: errUnknown}}, judge: ended},
+		{name: "panic of an observer", policy: watched, steps: []step{{act: confuses, err: errBoom}}, judge: ended},
 		{name: "crash", policy: policy(u, 3), steps: []step{{act: dies}, {err: errBoom}, {}}},
 		{name: "crash: poison", policy: policy(u, 2), steps: []step{{act: dies}, {act: dies}}},
 		{name: "crash: not idempotent", policy: once, steps: []step{{act: dies}}},
