@@ -304,7 +304,8 @@ func verdict(p *retry.Policy, f failure, timedOut bool) (v retry.Verdict) {
 	}
 	switch {
 	case f.mark != nil:
-		if v = *f.mark; v == (retry.Verdict{}) {
+		v = *f.mark
+		if v.After = max(v.After, 0); v == (retry.Verdict{}) {
 			v.Category = "unknown"
 		}
 	case v != retry.Verdict{}:
