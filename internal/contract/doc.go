@@ -26,7 +26,7 @@
 //   - A wait of 0 gets no jitter.
 //   - The addition to a hint crosses no limit of the policy either.
 //   - Resumed operations: an attempt is begun after MaxElapsed, but not after Timeout.
-//   - A response that comes after AttemptTimeout or Timeout has the verdict of its status.
+//   - A response that comes after AttemptTimeout has the verdict of its status.
 //   - Final responses with the statuses 408, 425, 429 and from 500 on are failures to an
 //     Observer and a Budget.
 package contract
