@@ -25,7 +25,7 @@ func TestDemo(t *testing.T) {
 				`level=INFO msg="retry succeeded" run=orphaned attempt=2 status=passed`,
 				`level=INFO msg="retry succeeded" run=flaky attempt=2 status=passed`,
 				`level=INFO msg="retry succeeded" run=overloaded attempt=2 status=passed`,
-				`level=WARN msg="retry scheduled" run=busy error="429 Too Many Requests" error_class=rate_limited attempt=1 delay=1.0`,
+				`level=WARN msg="retry scheduled" run=busy error="429 Too Many Requests" error_class=rate_limited attempt=1 delay=1s`,
 				`level=INFO msg="retry succeeded" run=busy attempt=1 status=passed`,
 				`level=ERROR msg="permanently failed" run=missing error="404 Not Found" error_class=final reason=final`,
 				`level=ERROR msg="max attempts reached" run=down error="503 Service Unavailable" error_class=retryable attempts=5`,
