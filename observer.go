@@ -51,7 +51,7 @@ type Event struct {
 // The event about an attempt comes after that.
 //
 // The other sees the waits for a next attempt, as far as this process waits. It does not
-// see those of operations whose State is stored, which may go on elsewhere:
+// see the waits of operations whose State is stored: these may go on elsewhere.
 //
 //	Wait(policy string) (over func())
 //

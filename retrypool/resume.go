@@ -14,7 +14,7 @@ var errNotLeft = errors.New("retrypool: only a task that Close has returned can 
 // function, its context and its state, when it is due, without a place in the queue. It
 // returns the task in this pool; the old one has ended.
 //
-// The errors are those of [Pool.Resume]. After an error the old task may be given to
+// It returns the errors of [Pool.Resume]. After an error the old task may be given to
 // yet another pool. After a success ResumeTask refuses it, so that no task runs twice.
 func (p *Pool) ResumeTask(left *Task) (*Task, error) {
 	var fn func(context.Context) error

@@ -65,8 +65,8 @@ func within[ID, T any](
 	}
 }
 
-// probe closes those of the idle connections that do not answer a ping in d. Nobody
-// waits for that: they are out of the pool meanwhile.
+// probe closes the idle connections that do not answer a ping in d. Nobody waits for
+// that: they are out of the pool meanwhile.
 func (s *shift[ID]) probe(d time.Duration) {
 	if !s.probing.CompareAndSwap(false, true) {
 		return

@@ -77,8 +77,8 @@ func Node(err error, outer Traits, hinted bool) (Fact, Traits) {
 // Mute reports whether an error has only a text.
 func Mute(err error) bool { return reflect.TypeOf(err) == plain }
 
-// plain is the type of the errors of errors.New. wrapper and joiner are those of
-// fmt.Errorf, which only wrap.
+// plain is the type of the errors of errors.New. wrapper and joiner are the types
+// of the errors of fmt.Errorf, which only wrap.
 var (
 	plain   = reflect.TypeOf(io.EOF)
 	wrapper = reflect.TypeOf(fmt.Errorf("%w", io.EOF))
