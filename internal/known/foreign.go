@@ -50,8 +50,8 @@ func number(v reflect.Value) int64 {
 	}
 }
 
-// statusField reads the HTTP status from a field StatusCode, which many clients have, or of
-// in the struct of a field Response.
+// statusField reads the HTTP status from the field StatusCode of an error, or of its field
+// Response: many clients have one of them.
 func statusField(err error) Fact {
 	v := reflect.ValueOf(err)
 	status := number(field(v, "StatusCode"))
