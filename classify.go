@@ -289,9 +289,9 @@ func protocolFact(protocol Classifier, err error) known.Fact {
 //     encoding and file errors of the standard library), by method
 //     (RetryAfter, Retryable, HTTPStatusCode, SQLState, Timeout, and the like), and
 //     by code: of gRPC, Connect, Kubernetes and AMQP errors, and the HTTP status in
-//     a field StatusCode. Every error of the tree is asked. On a chain the outermost opinion counts,
-//     but an error that names its cause counts before one that only says Timeout
-//     or Temporary. Of joined errors the more retryable opinion counts, in any
+//     a field StatusCode. Every error of the tree is asked. On a chain the outermost
+//     opinion counts, but an error that names its cause counts before one that only says
+//     Timeout or Temporary. Of joined errors the more retryable opinion counts, in any
 //     order.
 //
 // NotApplied is the answer for an operation of one step: a dial or a lookup failed, or

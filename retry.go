@@ -60,6 +60,7 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 		return err
 	}
 	for {
+		// As in Call.Next, but a plain call, which has no Observer, is spared a frame.
 		if c.delay > 0 && (c.plain && c.wait(c.delay) || !c.plain && c.pause()) {
 			c.Waited = sat.Add(c.Waited, c.delay)
 		}

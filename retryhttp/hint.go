@@ -12,8 +12,8 @@ import (
 
 // ParseHint reads the server's hint: the request should come back no sooner than
 // the returned duration from now. It returns false if there is no hint, or if
-// another attempt cannot help after this status, unless X-Envoy-Ratelimited is there. A time that has passed is 0; a
-// time that is too far away is the longest [time.Duration].
+// another attempt cannot help after this status, unless X-Envoy-Ratelimited is there. A
+// time that has passed is 0; a time that is too far away is the longest [time.Duration].
 //
 // These headers are read; the first that is valid counts:
 //

@@ -31,16 +31,16 @@ var defaultPolicy = DefaultPolicy()
 // A request is retried after any such failure if it is [Idempotent]. Other requests,
 // such as most POST requests, are retried only if the failed attempt certainly had no
 // effect: a mark or the server says so (429, 408, 425, 503 with a Retry-After, and others
-// of [ClassifyResponse], an HTTP/2 stream refused or beyond a GOAWAY), or net/http/httptrace shows that nothing of
-// the request was written. So a Base that calls no such hooks cannot prove that it did
-// not connect, and an error of the request's body proves nothing. [Classify] and
-// [ClassifyResponse] list the failures. An unknown error is Retryable if it came
-// before there was a connection (a custom DialContext failed), or if it is not
-// net/http's own and the request is Idempotent. Otherwise it is Final, unless the
-// policy's Classifier has an opinion; a Category without a Class makes it retried.
-// Every failure is Final if the body cannot be read a second time: it has no GetBody,
-// is not an [io.Seeker], and BufferBody does not cover it. The server can end the call
-// with X-Should-Retry: false or Stripe-Should-Retry: false.
+// of [ClassifyResponse], an HTTP/2 stream refused or beyond a GOAWAY), or
+// net/http/httptrace shows that nothing of the request was written. So a Base that calls
+// no such hooks cannot prove that it did not connect, and an error of the request's body
+// proves nothing. [Classify] and [ClassifyResponse] list the failures. An unknown error
+// is Retryable if it came before there was a connection (a custom DialContext failed), or
+// if it is not net/http's own and the request is Idempotent. Otherwise it is Final,
+// unless the policy's Classifier has an opinion; a Category without a Class makes it
+// retried. Every failure is Final if the body cannot be read a second time: it has no
+// GetBody, is not an [io.Seeker], and BufferBody does not cover it. The server can end
+// the call with X-Should-Retry: false or Stripe-Should-Retry: false.
 //
 // # What comes back
 //

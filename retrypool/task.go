@@ -89,9 +89,9 @@ func (t *Task) Wait(ctx context.Context) error {
 }
 
 // Attempts returns the number of calls of the task's function since it last made
-// progress, in all pools, like Attempts of a [retry.Error]: the call in progress counts, and so do calls that
-// ended in a free rate limit. A call that Close has canceled to hand the task
-// back does not count: the Attempts of such a task are the sum of Failures,
+// progress, in all pools, like Attempts of a [retry.Error]: the call in progress counts,
+// and so do calls that ended in a free rate limit. A call that Close has canceled to hand
+// the task back does not count: the Attempts of such a task are the sum of Failures,
 // RateLimited and Pending of its [Task.State].
 func (t *Task) Attempts() int {
 	t.pool.mu.Lock()

@@ -23,12 +23,12 @@
 // AMQP has no delay. A failed message is published to a wait queue, whose messages go
 // back to the queue after a time, and is acknowledged when the broker has confirmed the
 // copy. A broker that fails while messages go back may lose them, as with every
-// dead-letter exchange that is at-most-once. Each wait queue has one time, so no message waits behind one that waits
-// for longer. There are eight of them for a doubling of the wait, and waits are rounded
-// up: 1 s to 1024 ms, and 1.03 s to 1152 ms. A copy is never early, and at most an
-// eighth of the wait and some milliseconds late. Wait queues are called jobs.wait.1024
-// and so on, are durable, and go when they have not been used for a minute more than
-// their time.
+// dead-letter exchange that is at-most-once. Each wait queue has one time, so no message
+// waits behind one that waits for longer. There are eight of them for a doubling of the
+// wait, and waits are rounded up: 1 s to 1024 ms, and 1.03 s to 1152 ms. A copy is never
+// early, and at most an eighth of the wait and some milliseconds late. Wait queues are
+// called jobs.wait.1024 and so on, are durable, and go when they have not been used for a
+// minute more than their time.
 //
 // A copy keeps the body and the properties of the message, but for its expiration, its
 // user ID, headers that begin with x-, which belong to the broker, and CC and BCC. Its

@@ -107,8 +107,8 @@ func has(b []byte, frame http2.FrameType) bool {
 }
 
 // TestErrnos fails the connection of a call that must not be repeated, at every step and
-// with every errno that package known knows. testdata/errnos.txt has those after which it is repeated; none of them
-// has been handled twice.
+// with every errno that package known knows. testdata/errnos.txt has those after which it
+// is repeated; none of them has been handled twice.
 func TestErrnos(t *testing.T) {
 	t.Parallel()
 	var table strings.Builder

@@ -28,9 +28,10 @@
 // An item that is given up, by a Final error too, is not requeued: the reconciler returns
 // a reconcile.TerminalError. A later event about the object reconciles it again, with a
 // new count. A terminal error of the reconciler's own ends the item likewise, and a panic
-// does, one of the policy's Observer or Classifier too; the error has its stack. A Result with RequeueAfter is a success. One with
-// Requeue alone is [retry.Pending]: it is repeated with the waits of the policy, and
-// counts as no failure. A reconciler that runs into the ReconciliationTimeout has failed.
+// does, one of the policy's Observer or Classifier too; the error has its stack. A Result
+// with RequeueAfter is a success. One with Requeue alone is [retry.Pending]: it is
+// repeated with the waits of the policy, and counts as no failure. A reconciler that runs
+// into the ReconciliationTimeout has failed.
 //
 // # Crash, shutdown, and a new policy
 //
