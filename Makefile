@@ -38,7 +38,7 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # What CI runs, one after the other. golangci-lint has go vet and staticcheck in it.
-CI := build tidy lint apidiff arch cross allocs test-386 race fuzz test test-all release-check
+CI := build tidy lint apidiff arch cross allocs sleepers test-386 race fuzz test test-all release-check
 
 .PHONY: ci
 ci: ## everything that CI runs, and how long each step took
@@ -56,8 +56,12 @@ vet: ## go vet in every module
 	$(call each,go vet ./...)
 
 .PHONY: lint
-lint: ## golangci-lint, formatting included, in every module
+lint: actionlint ## golangci-lint, formatting included, in every module
 	$(call each,$(TOOL) golangci-lint run --allow-parallel-runners ./...)
+
+.PHONY: actionlint
+actionlint: ## check the workflows in .github
+	go tool -modfile=internal/tools/actionlint/go.mod actionlint
 
 # ST1008 is left to golangci-lint, which can except a single package.
 CHECKS := inherit,-ST1008
@@ -78,15 +82,19 @@ NOWHERE := RETRY_TEST_POSTGRES=postgres://127.0.0.1:1/test RETRY_TEST_MARIADB='r
 # Tests that need no server wait for timers more than they compute, so modules run at once.
 .PHONY: test
 test: ## every test that needs nothing but Go
-	@RETRY_TEST_SERVERS=none $(NOWHERE) go run ./internal/runtests -modules 3 $(MODULES)
+	@RETRY_TEST_SERVERS=none $(NOWHERE) go run ./internal/test/runtests -modules 3 $(MODULES)
 
 .PHONY: test-all
 test-all: ## those against servers too; FRESH=1 starts servers of its own
-	@ci/services.sh go run ./internal/runtests $(MODULES)
+	@.ci/services.sh go run ./internal/test/runtests $(MODULES)
 
 .PHONY: race
 race: ## the tests of the root module under the race detector
 	go test -race ./...
+
+.PHONY: race-all
+race-all: ## every test under the race detector; not part of ci, because it takes an hour
+	@.ci/services.sh go run ./internal/test/runtests -flags "-race -timeout 30m" $(MODULES)
 
 .PHONY: test-386
 test-386: ## the tests of the root module on a 32-bit processor
@@ -101,15 +109,15 @@ allocs: ## the tests that pin allocations
 
 .PHONY: arch
 arch: ## the same delays on every architecture: amd64, 386 and, emulated, arm64
-	ci/arch.sh
+	.ci/arch.sh
 
 .PHONY: cross
 cross: ## compile for other systems
-	ci/cross.sh
+	.ci/cross.sh
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME
-	ci/fuzz.sh $(FUZZTIME) $(MODULES)
+	.ci/fuzz.sh $(FUZZTIME) $(MODULES)
 
 # Every round runs all benchmarks once, and a ratio compares the two of one
 # round: they saw the same machine.
@@ -119,7 +127,7 @@ bench: ## what a call costs, compared with a loop by hand
 	@for i in $$(seq $(BENCHCOUNT)); do \
 		./retry.test -test.run '^$$' -test.bench . -test.skip Sleepers -test.benchtime $(BENCHTIME) || exit 1; \
 	done > bench.out || { cat bench.out; exit 1; }
-	@go run ./internal/benchratio < bench.out
+	@go run ./internal/test/benchratio < bench.out
 
 # Each in a process of its own, because stacks that have grown are used again.
 .PHONY: sleepers
@@ -127,7 +135,8 @@ sleepers: ## the memory of a caller that waits, compared with a loop by hand
 	@go test -c -o retry.test .
 	@for by in hand retry; do \
 		./retry.test -test.run '^$$' -test.bench "Sleepers/by=$$by" -test.benchtime 1x | grep B/sleeper; \
-	done
+	done | awk '{ print; bytes[NR] = $$(NF - 1) } \
+		END { if (NR < 2 || bytes[2] > 1.15 * bytes[1]) { print "sleepers: more than 1.15 times"; exit 1 } }'
 
 # What docs/ has of it is made by `make plots`. On a quiet machine: 8 minutes.
 .PHONY: peers
@@ -174,17 +183,17 @@ mutate: ## mutation tests of the code that decides
 		--exclude-files / .
 
 .PHONY: release
-release: ## tag VERSION of every module: a dry run, with PUSH=1 the tags are pushed
-	ci/release.sh $(VERSION)
+release: ## tag VERSION of every module: a dry run; with PUSH=1, main and the tags are pushed
+	.ci/release.sh $(VERSION)
 
 .PHONY: release-check
 release-check: ## let a consumer get every module of a release that is not published
-	ci/release-check.sh
+	.ci/release-check.sh
 
 # Against nothing before the first tag.
 .PHONY: apidiff
 apidiff: ## what has changed in the API of the root module since the last tag
-	ci/apidiff.sh
+	.ci/apidiff.sh
 
 .PHONY: generate
 generate: ## write the generated files anew
@@ -194,6 +203,7 @@ generate: ## write the generated files anew
 tidy: ## check that every go.mod is tidy, that of the tools too
 	$(call each,go mod tidy -diff)
 	cd internal/tools && go mod tidy -diff
+	cd internal/tools/actionlint && go mod tidy -diff
 
 # Not part of ci, because the database, https://vuln.go.dev, cannot be reached
 # everywhere. A copy will do: make vuln VULNFLAGS='-db file:///path/to/copy'.

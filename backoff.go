@@ -20,7 +20,7 @@ const (
 // Backoff says how long to wait before a retry, before [Policy.MaxDelay] and
 // [Jitter] are applied.
 //
-// The built-in ones are [Exponential], [Linear], [Fibonacci], [Constant] and
+// The built-in backoffs are [Exponential], [Linear], [Fibonacci], [Constant] and
 // [Schedule]: literals that can be compared, printed and stored. They take
 // constant time for any retry, stop growing at the longest duration (292 years)
 // instead of overflowing, and give the same result on every architecture.
@@ -145,8 +145,8 @@ func (c Constant) Delay(int) time.Duration {
 // String returns the form "constant 5s".
 func (c Constant) String() string { return "constant " + c.Delay(1).String() }
 
-// Schedule lists the waits one by one; the last one repeats. A wait of 0
-// retries at once; a negative one means 2 seconds. An empty Schedule is
+// Schedule lists the waits one by one; the last wait repeats. A wait of 0
+// retries at once; a negative wait means 2 seconds. An empty Schedule is
 // Exponential{}. [Policy.Validate] allows 1,000 waits.
 type Schedule []time.Duration
 

@@ -26,16 +26,16 @@ type Throttle interface {
 const NoReserve = -1
 
 // Budget bounds the share of extra load that retries add, so that an outage does
-// not become a storm. Share one among all calls to the same dependency. The zero
-// value is ready; a Budget must not be copied after its first use.
+// not become a storm. Share one Budget among all calls to the same dependency. The
+// zero value is ready; a Budget must not be copied after its first use.
 //
 // Every success earns Ratio retries as credit. The credit fades with the time
 // constant TTL, so that successes of long ago do not pay for a storm. The
-// Reserve lets a new or an idle process retry at all. A success refills the
-// reserve first, and only the remainder becomes credit. A retry takes one from
-// the credit, or else from the reserve. Nothing refills with time: a process
-// that only fails gets its reserve and no more. So the extra attempts in a total
-// outage are at most
+// Reserve lets a new or an idle process retry. A success refills the reserve
+// first, and only the remainder becomes credit. A retry is taken from the credit,
+// or else from the reserve. Nothing refills with time: a process that only fails
+// gets its reserve and no more. So the extra attempts in a total outage are at
+// most
 //
 //	clients × (Reserve + Ratio × rate of successes × TTL)
 //
@@ -44,8 +44,8 @@ const NoReserve = -1
 // Reserve of 1, or NoReserve. docs/storms.md has figures.
 //
 // A refused retry ends the call before it waits. Do not put a loop that
-// reconnects forever under a Budget: the only load is its own, and the backoff
-// bounds that.
+// reconnects forever under a Budget: the loop is the only load, and the backoff
+// bounds it.
 //
 // A nil *Budget sets no limit. A Budget is lock-free and safe for concurrent use. It
 // counts in units of 1/4000 retry, and keeps at most about a million retries. The
@@ -84,7 +84,7 @@ const (
 	stepsPerTTL   = 64
 )
 
-// Deposit settles a success that ended at now.
+// Deposit credits a success that ended at now.
 func (b *Budget) Deposit(now time.Time) {
 	if b == nil {
 		return
@@ -137,10 +137,11 @@ func (b *Budget) TryWithdraw(now time.Time) bool {
 	}
 }
 
-// Balance returns how many retries the budget would allow at now, if no success came in
-// between: the credit and what is left of the reserve, fractions included. A retry needs a
-// whole one of either. It takes nothing, and is meant for gauges: other calls may spend
-// what it reports before its caller acts on it. A nil *Budget has +Inf.
+// Balance returns how many retries the budget would allow at now without a further
+// success: the credit plus the rest of the reserve, fractions included. A retry needs a
+// whole retry of credit, or a whole retry of the reserve. Balance takes nothing. It is
+// meant for gauges: other calls may spend the balance before the caller acts on it. A nil
+// *Budget has +Inf.
 func (b *Budget) Balance(now time.Time) float64 {
 	if b == nil {
 		return math.Inf(1)

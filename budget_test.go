@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/testkit"
-	"github.com/seed-5ff3c98e/retry/internal/teststat"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/internal/test/teststat"
 )
 
 // The constants of the doc comment of Budget, on purpose not shared with the

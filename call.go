@@ -25,15 +25,16 @@ import (
 // A literal with a Policy is ready to use; the zero Call has the zero Policy. The
 // exported fields are set before the first attempt, and the Call is not copied
 // after it. A Call serves one operation, is not safe for concurrent use, starts no
-// goroutine, and allocates nothing before it gives up.
+// goroutine, and allocates nothing before its first wait, if the Policy has no timeout and
+// no Observer.
 //
 // # Attempts
 //
-// Next waits as the last decision says, and begins an attempt; End ends it and
-// decides what follows. If a heap or a database does the waiting, call Begin
-// instead of Next; the [Decision] that End returns says when. Both return false
-// when the operation has ended; Err then says how. If a database keeps the State, set
-// Stored.
+// Next waits as the last decision says, and begins an attempt; End ends the attempt
+// and decides what follows. If a heap or a database does the waiting, call Begin
+// instead of Next; the [Decision] that End returns says when. Next and Begin return
+// false when the operation has ended; Err then says how. For a job whose State is
+// kept elsewhere, use [Stored].
 //
 // An attempt that was begun and not ended is lost: the next call of Next or Begin
 // ends it with [ErrLost], so a loop that forgets End is not endless. End without
@@ -45,25 +46,19 @@ type Call struct {
 	// Policy decides. nil means the zero Policy.
 	Policy *Policy
 
-	// Classify classifies the errors of a protocol in place of the function
-	// [Classify]. Marks and Policy.Classifier are asked before it. nil means the
-	// function [Classify]. [Extend] makes such a Classifier.
-	Classify Classifier
+	// Protocol classifies the errors of a protocol in place of [Classify]. Marks and
+	// Policy.Classifier are asked before it. nil means Classify. [Extend] makes such a
+	// Classifier.
+	Protocol Classifier
 
-	// Unknown is the class of errors that Classify leaves Unknown: Final if the
+	// Unknown is the class of errors that Protocol leaves Unknown: Final if the
 	// protocol knows every error that may be retried. The zero value leaves them
 	// Unknown, and so retried.
 	Unknown Class
 
-	// NonIdempotent restricts the retries of this call in the way of
+	// NonIdempotent restricts the retries of this call like
 	// Policy.NonIdempotent.
 	NonIdempotent bool
-
-	// Stored says that the operation outlives this process: its State is stored, and the
-	// waits are somebody else's. The context then is that of an attempt. Its deadline is no
-	// reason to give up before a wait, and before an attempt its end is no end of the
-	// operation. Ask Exhausted or Lost before an attempt, and Interrupted after it.
-	Stored bool
 
 	phase phase
 	plain bool // nothing has to happen around an attempt, and the time is not needed
@@ -72,16 +67,12 @@ type Call struct {
 	// Budget is used if the Policy has none.
 	Budget Throttle
 
-	// Defaults, if not nil, has the Backoff, the MaxDelay and the Jitter for a Policy
-	// without a Backoff, the latter two where that Policy has none.
-	Defaults *Policy
-
 	// State is the state of the operation, kept up to date by End. Set it to
-	// continue a stored operation; ask [Call.Exhausted] first.
+	// continue an operation.
 	State State
 
-	// Last is the last failure and Waited the sum of the waits, kept up to date by
-	// End and Next. An [Error] has them. Set them with State to continue a stored
+	// Last is the last failure, and Waited is the sum of the waits. End and Next keep
+	// them up to date, and an [Error] contains them. Set them with State to continue an
 	// operation. When the operation has ended, Err returns Last.
 	Last   error
 	Waited time.Duration
@@ -123,9 +114,7 @@ func (c *Call) Next(ctx context.Context) bool {
 	return c.begin()
 }
 
-// Begin is Next without the wait, for a caller that has waited by other means. When ctx
-// is done, the operation ends, and the Observer is told. One that is Stored does not end
-// then, and Err is nil: another process goes on with it.
+// Begin is Next without the wait, for a caller that has waited by other means.
 func (c *Call) Begin(ctx context.Context) bool {
 	c.under(ctx)
 	c.lose()
@@ -145,9 +134,10 @@ func (c *Call) under(ctx context.Context) {
 	c.plain = !timed && !p.timed() && p.Observer == nil && c.budget() == nil
 }
 
-// deadline returns the time at which the operation ends, which one that is stored does not.
+// deadline returns the deadline of a context that can end. To the Call of a [Stored],
+// its context never ends.
 func (c *Call) deadline() (time.Time, bool) {
-	if c.Stored {
+	if c.ended == nil {
 		return time.Time{}, false
 	}
 	return c.caller.Deadline()
@@ -166,9 +156,7 @@ func (c *Call) begin() bool {
 		return false
 	}
 	if done.Closed(c.ended) {
-		if !c.Stored {
-			c.canceled()
-		}
+		c.canceled()
 		return false
 	}
 	if c.phase, c.delay = attempting, 0; c.own != nil {
@@ -235,24 +223,20 @@ func (c *Call) limit() {
 	}
 }
 
-// Context returns the context of the attempt: the one that was given to Next, or a
-// child of it that ends with the attempt, if there is a [Policy.AttemptTimeout] or
-// Timeout or the Observer has derived one. After the attempt it stays the same;
-// before the first Next it is nil.
+// Context returns the context of the attempt: the context that was given to Next, or a
+// child of it. With a [Policy.AttemptTimeout] or Timeout, the child ends with the attempt.
+// The Observer may have derived a child too. After the attempt it stays the same; before
+// the first Next it is nil.
 func (c *Call) Context() context.Context {
-	if c.Derived() {
+	if c.own != nil && c.own.ctx != nil {
 		return c.own.ctx
 	}
 	return c.caller
 }
 
-// Derived reports whether Context is a child of the caller's context that was made for
-// this attempt.
-func (c *Call) Derived() bool { return c.own != nil && c.own.ctx != nil }
-
-// Attempt returns the number of the attempt in progress, or of the last one: the
-// first has number 1. It is 0 before the first. The attempts of a stored State
-// count.
+// Attempt returns the number of the attempt in progress, or of the last attempt: the
+// first attempt has number 1. It is 0 before the first. If State was set, its attempts
+// count too.
 func (c *Call) Attempt() int {
 	c.State.normalize()
 	n := c.State.attempts()
@@ -263,51 +247,36 @@ func (c *Call) Attempt() int {
 }
 
 // TimedOut reports whether a timeout of the policy has ended the attempt in progress
-// while the caller's context lives on. If it was Policy.AttemptTimeout, the attempt is
+// while the caller's context is not done. If it was Policy.AttemptTimeout, the attempt is
 // [Retryable], category "timeout", whatever its error says, unless a mark or the policy's
 // Classifier says otherwise. If it was Policy.Timeout, the operation has ended.
 func (c *Call) TimedOut() bool {
 	return c.limited() && c.phase == attempting && done.Is(c.own.ctx) && !done.Closed(c.ended)
 }
 
+// timeUp reports whether Policy.Timeout has ended the context of the attempt in progress.
+func (c *Call) timeUp() bool { return c.total && c.limited() && done.Is(c.own.ctx) }
+
 // Verdict returns the verdict about the failure err of the attempt in progress, as End
 // finds it: by a mark, the policy's Classifier, the attempt's own timeout, and the
-// protocol's Classify, in this order. It is zero if err is nil, and if the caller's
-// context is done or Policy.Timeout is over: then the error is not asked.
-func (c *Call) Verdict(err error) Verdict { return verdictOf(c.classify(err)) }
-
-// classify is Verdict as a Fact, the form used inside the package.
-func (c *Call) classify(err error) known.Fact {
-	if err == nil || c.phase != attempting || done.Closed(c.ended) {
-		return known.Fact{}
+// Protocol, in this order. It is zero if err is nil or no attempt is in progress. It is
+// also zero if the caller's context is done or Policy.Timeout is over: then err is not
+// classified.
+func (c *Call) Verdict(err error) Verdict {
+	if err == nil || c.phase != attempting || done.Closed(c.ended) || c.timeUp() {
+		return Verdict{}
 	}
-	timedOut := c.own != nil && c.TimedOut()
-	if timedOut && c.total {
-		return known.Fact{}
-	}
-	return c.Policy.orZero().classify(err, timedOut, c.Classify, c.Unknown)
+	return verdictOf(c.Policy.orZero().classify(err, c.TimedOut(), c.Protocol, c.Unknown))
 }
 
 // End ends the attempt in progress with its error; nil is a success. It decides
-// what follows, settles with the Budget and tells the Observer. The State of the
+// what follows, updates the Budget and tells the Observer. The State of the
 // Decision is also the State of the Call. If there is no retry, its Err is also
 // the Err of the Call: the error itself if it is [Final], else an [*Error].
 //
-// The context is asked before the error: if it is done, the operation ends, and a
-// failure is not classified. [Call.Interrupted] is for one that is Stored.
-func (c *Call) End(err error) Decision {
-	return c.end(err, nil)
-}
-
-// EndVerdict is End for a failure that the caller has classified: usually the
-// result of [Call.Verdict] with a hint or a category added.
-func (c *Call) EndVerdict(err error, v Verdict) Decision {
-	f := v.fact()
-	return c.end(err, &f)
-}
-
-// end ends the attempt in progress and returns the decision.
-func (c *Call) end(err error, f *known.Fact) (d Decision) {
+// The context is checked before the error: if the context is done, the operation
+// ends, and a failure is not classified.
+func (c *Call) End(err error) (d Decision) {
 	switch {
 	case c.phase != attempting:
 		return c.idle(err)
@@ -315,9 +284,20 @@ func (c *Call) end(err error, f *known.Fact) (d Decision) {
 		c.succeeded()
 		return Decision{State: c.State}
 	default:
-		c.failed(err, f, &d)
+		c.failed(err, nil, &d)
 		return d
 	}
+}
+
+// EndVerdict is End for a failure that the caller has classified: usually the
+// result of [Call.Verdict] with a hint or a category added.
+func (c *Call) EndVerdict(err error, v Verdict) (d Decision) {
+	if c.phase != attempting || err == nil {
+		return c.End(err)
+	}
+	f := v.fact()
+	c.failed(err, &f, &d)
+	return d
 }
 
 // idle is End without an attempt in progress.
@@ -330,8 +310,8 @@ func (c *Call) idle(err error) Decision {
 }
 
 // Err returns how the operation ended: nil if it succeeded or has not ended, the
-// error of its last attempt as it is if that is [Final] and the context was not done,
-// and an [*Error] otherwise.
+// unchanged error of its last attempt if that error is [Final] and the context was not
+// done, and an [*Error] otherwise.
 func (c *Call) Err() error {
 	if c.phase != over {
 		return nil
@@ -340,7 +320,7 @@ func (c *Call) Err() error {
 }
 
 // Detach keeps the context of the attempt in progress alive after End, until the
-// returned function is called. It is for a result that is read under that context,
+// returned function is called. Use it for a result that is read under that context,
 // such as the body of a response. The timeout goes on, but TimedOut is false from
 // then on.
 func (c *Call) Detach() context.CancelFunc {
@@ -353,44 +333,15 @@ func (c *Call) Detach() context.CancelFunc {
 }
 
 // Abort ends the attempt in progress as if it had not been begun: it is not counted,
-// and there is no event. It does nothing if there is none. Where attempts may panic or
-// the caller may leave the loop, defer Abort to release the timer of the attempt's
-// timeout. An Observer that was told of the attempt is told that it ended, with
+// and there is no event. Without an attempt in progress it does nothing. If attempts may
+// panic or the caller may leave the loop, defer Abort to release the timer of the
+// attempt's timeout. An Observer that was told of the attempt is told that it ended, with
 // [ErrLost].
 func (c *Call) Abort() {
 	if c.phase == attempting {
 		c.phase = between
 		c.release(ErrLost)
 	}
-}
-
-// Hold waits as the policy waits for a server's hint. It is for a hint that another
-// operation has received. It may be called between Next and the work of the attempt;
-// the attempt's timeout then begins again. It returns false if the hint is longer than
-// the policy allows or if ctx is done first. Hold counts nothing and makes no event.
-func (c *Call) Hold(ctx context.Context, hint time.Duration) bool {
-	c.under(ctx)
-	p, left, room := c.Policy.orZero(), sat.Max, sat.Max
-	if deadline, ok := c.caller.Deadline(); ok || p.MaxElapsed > 0 || p.Timeout > 0 {
-		now := p.now()
-		left = p.elapsedLeft(&c.State, now)
-		room = min(until(deadline, now), p.timeLeft(&c.State, now))
-	}
-	if hint = max(hint, 0); hint > p.maxRetryAfter() || hint > left || hint >= room || done.Closed(c.ended) {
-		return false
-	}
-	c.stop()
-	wait := p.hinted(hint, left, room, &c.State)
-	if wait > 0 && !c.wait(wait) || done.Closed(c.ended) {
-		return false
-	}
-	if c.phase == attempting {
-		if c.own != nil {
-			c.own.ctx = nil
-		}
-		c.limit()
-	}
-	return true
 }
 
 // stop ends the context of the attempt.
@@ -427,15 +378,15 @@ func (c *Call) succeeded() {
 //
 //go:noinline
 func (c *Call) rejoice() {
-	budget := c.budget()
-	if budget == nil && c.Policy.orZero().Observer == nil {
+	p, budget := c.Policy.orZero(), c.budget()
+	if budget == nil && p.Observer == nil {
 		return
 	}
-	now := c.Policy.orZero().now()
+	now := p.now()
 	if budget != nil {
 		budget.Deposit(now)
 	}
-	if c.Policy.orZero().Observer != nil {
+	if p.Observer != nil {
 		c.observe(Event{Kind: Succeeded}, now)
 	}
 }
@@ -448,17 +399,16 @@ func (c *Call) failed(err error, f *known.Fact, d *Decision) {
 	switch {
 	case f != nil:
 		j.fact = *f
-	case c.own == nil && c.ended == nil: // spares every caller that waits a frame
-		j.fact = c.Policy.orZero().classify(err, false, c.Classify, c.Unknown)
-	default:
-		j.fact = c.classify(err)
+	case !done.Closed(c.ended) && !c.timeUp():
+		timedOut := c.own != nil && c.TimedOut() // which is not inlined
+		j.fact = c.Policy.orZero().classify(err, timedOut, c.Protocol, c.Unknown)
 	}
 	c.phase, c.Last = between, err
 	now := time.Time{}
 	switch {
 	case done.Closed(c.ended):
 		c.cutOff(&j)
-	case c.plain && c.Defaults == nil && !j.fact.Flags.Has(known.Progress):
+	case c.plain && !j.fact.Flags.Has(known.Progress):
 		c.Policy.orZero().judge(&j, &c.State, now, sat.Max)
 		if !j.retry {
 			c.giveUp(&j)
@@ -479,18 +429,21 @@ func (c *Call) failed(err error, f *known.Fact, d *Decision) {
 //
 //go:noinline
 func (c *Call) weigh(j *judgment) (now time.Time) {
-	j.timeUp = c.total && c.limited() && done.Is(c.own.ctx)
+	j.timeUp = c.timeUp()
 	c.release(c.Last)
 	p, budget, room := c.Policy.orZero(), c.budget(), sat.Max
-	if deadline, ok := c.deadline(); ok || p.MaxElapsed > 0 || p.Timeout > 0 || p.ResetAfter > 0 ||
-		p.Observer != nil || budget != nil || j.fact.Flags.Has(known.Progress) {
+	deadline, ends := c.deadline()
+	if ends || p.MaxElapsed > 0 || p.Timeout > 0 || p.ResetAfter > 0 || p.Observer != nil || budget != nil ||
+		j.fact.Flags.Has(known.Progress) {
 		now = p.now()
-		room = until(deadline, now)
+	}
+	if ends {
+		room = deadline.Sub(now) // saturates
 	}
 	if p.ResetAfter > 0 && now.Sub(c.State.First)-c.own.began >= p.ResetAfter {
 		j.fact.Flags |= known.Progress
 	}
-	c.judge(j, now, room)
+	p.judge(j, &c.State, now, room)
 	if j.fact.Flags.Has(known.Progress) {
 		c.Waited = 0
 	}
@@ -506,31 +459,6 @@ func (c *Call) weigh(j *judgment) (now time.Time) {
 	return now
 }
 
-// judge asks the decider.
-//
-//go:noinline
-func (c *Call) judge(j *judgment, now time.Time, room time.Duration) {
-	if c.Defaults != nil && c.Policy.orZero().Backoff == nil {
-		c.judgeByDefaults(j, now, room)
-		return
-	}
-	c.Policy.orZero().judge(j, &c.State, now, room)
-}
-
-// judgeByDefaults is a function of its own because a Policy is large, see
-// judgeOverridden.
-//
-//go:noinline
-func (c *Call) judgeByDefaults(j *judgment, now time.Time, room time.Duration) {
-	p := *c.Policy.orZero()
-	p.Backoff = c.Defaults.Backoff
-	p.MaxDelay = orDefault(p.MaxDelay, c.Defaults.MaxDelay)
-	if p.Jitter == nil {
-		p.Jitter = c.Defaults.Jitter
-	}
-	p.judge(j, &c.State, now, room)
-}
-
 // report makes the Decision.
 //
 //go:noinline
@@ -540,14 +468,6 @@ func (c *Call) report(d *Decision, j *judgment, now time.Time) {
 	}
 	*d = j.decision(&c.State, now)
 	d.Err = c.Err()
-}
-
-// until returns how long it is from now to a deadline; a zero deadline means none.
-func until(deadline, now time.Time) time.Duration {
-	if deadline.IsZero() {
-		return sat.Max
-	}
-	return deadline.Sub(now) // saturates
 }
 
 // giveUp ends an operation because of its last failure.

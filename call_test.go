@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/testkit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -347,12 +347,10 @@ func TestCallNilPolicyAndContext(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var call retry.Call
-				assert.True(t, call.Hold(none, 0))
 				n := 0
 				for begin(&call) {
 					n++
 					assert.Equal(t, context.Background(), call.Context())
-					assert.True(t, call.Hold(none, time.Second))
 					assert.False(t, call.TimedOut())
 					call.End(errBoom)
 				}
@@ -387,7 +385,7 @@ func TestCallContextEndsInAttempt(t *testing.T) {
 				p, clock, events := callPolicy()
 				p.Classifier, p.FreeRateLimits, p.AttemptTimeout = asked, 5, time.Hour
 				ctx := end(clock, t.Context())
-				call := retry.Call{Policy: p, Classify: asked, State: retry.State{Failures: 1, RateLimited: 1}}
+				call := retry.Call{Policy: p, Protocol: asked, State: retry.State{Failures: 1, RateLimited: 1}}
 				require.True(t, call.Next(ctx))
 				clock.Advance(5 * time.Second)
 				assert.Zero(t, call.Verdict(err))
@@ -609,7 +607,7 @@ func TestCallTimedOut(t *testing.T) {
 	p, clock, events := callPolicy()
 	p.AttemptTimeout = 5 * time.Second
 	ctx, cancel := context.WithCancel(t.Context())
-	call := retry.Call{Policy: p, Unknown: retry.Final, Classify: func(error) retry.Verdict { panic("asked") }}
+	call := retry.Call{Policy: p, Unknown: retry.Final, Protocol: func(error) retry.Verdict { panic("asked") }}
 	assert.False(t, call.TimedOut(), "before the first attempt")
 	require.True(t, call.Next(ctx))
 	clock.Advance(5*time.Second - 1)
@@ -668,9 +666,9 @@ func TestCallPolicyTimeout(t *testing.T) {
 	}
 }
 
-// TestCallDerived checks when the context of an attempt is a child of the
+// TestCallContextIsAChild checks when the context of an attempt is a child of the
 // caller's.
-func TestCallDerived(t *testing.T) {
+func TestCallContextIsAChild(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name    string
@@ -690,9 +688,8 @@ func TestCallDerived(t *testing.T) {
 			t.Parallel()
 			call := retry.Call{Policy: &tt.p}
 			defer call.Abort()
-			assert.False(t, call.Derived(), "no attempt")
+			assert.Nil(t, call.Context(), "no attempt")
 			require.True(t, call.Begin(t.Context()))
-			assert.Equal(t, tt.derived, call.Derived())
 			assert.Equal(t, !tt.derived, call.Context() == t.Context())
 			_, traced := tt.p.Observer.(*tracer)
 			assert.Equal(t, traced, call.Context().Value(spanKey{}) == 1)
@@ -718,44 +715,6 @@ func TestCallTellsTheEndsOfAttempts(t *testing.T) {
 		"begin 1", "end 1: retry: worker lost", "retrying 1",
 		"begin 2", "end 2: <nil>", "succeeded 2",
 	}, o.log)
-}
-
-// TestCallDefaults checks which settings the Defaults of a Call give.
-func TestCallDefaults(t *testing.T) {
-	t.Parallel()
-	const s = time.Second
-	defaults := &retry.Policy{
-		Backoff: retry.Exponential{Initial: 10 * s}, MaxDelay: 15 * s, Jitter: retry.NoJitter,
-		MaxAttempts: 1, NonIdempotent: true, MaxElapsed: 1, // are not asked for
-	}
-	tests := []struct {
-		name string
-		p    retry.Policy
-		want []time.Duration
-	}{
-		{"all of them", retry.Policy{}, seconds(10, 15)},
-		{"a Backoff", retry.Policy{Backoff: retry.Linear{Initial: s}}, seconds(0, 0)}, // full jitter
-		{"a MaxDelay", retry.Policy{MaxDelay: 12 * s}, seconds(10, 12)},
-		{"a Jitter", retry.Policy{Jitter: retry.FullJitter}, seconds(0, 0)},
-		{"Overrides", retry.Policy{Overrides: map[string]retry.Override{"unknown": {MaxDelay: s}}}, seconds(1, 1)},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			p, before := tt.p, tt.p
-			p.Rand = word(0)
-			call := retry.Call{Policy: &p, Defaults: defaults}
-			var delays []time.Duration
-			for call.Begin(t.Context()) {
-				if d := call.End(errBoom); d.Retry {
-					delays = append(delays, d.Delay)
-				}
-			}
-			assert.Equal(t, tt.want, delays)
-			p.Rand = nil
-			assert.Equal(t, before, p, "the Policy stays what it is")
-		})
-	}
 }
 
 // TestCallDetach checks that a detached context lives on until its function is
@@ -889,7 +848,7 @@ func TestCallClassify(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			call := retry.Call{Policy: &tt.p, Classify: tt.classify, Unknown: tt.unknown}
+			call := retry.Call{Policy: &tt.p, Protocol: tt.classify, Unknown: tt.unknown}
 			assert.Zero(t, call.Verdict(tt.err), "no attempt")
 			require.True(t, call.Begin(t.Context()))
 			assert.Zero(t, call.Verdict(nil))
@@ -910,7 +869,7 @@ func TestCallEndVerdict(t *testing.T) {
 	t.Parallel()
 	asked := func(error) retry.Verdict { panic("asked") }
 	for _, err := range []error{errBoom, errFinalMark} {
-		call := retry.Call{Policy: &retry.Policy{Classifier: asked}, Classify: asked, Unknown: retry.Final}
+		call := retry.Call{Policy: &retry.Policy{Classifier: asked}, Protocol: asked, Unknown: retry.Final}
 		require.True(t, call.Begin(t.Context()))
 		d := call.EndVerdict(err, retry.Verdict{Category: "mine"})
 		assert.True(t, d.Retry)
@@ -1033,165 +992,6 @@ func TestCallWaited(t *testing.T) {
 	}
 }
 
-// TestCallHold checks how long Hold waits, and when it refuses to.
-func TestCallHold(t *testing.T) {
-	t.Parallel()
-	const s = time.Second
-	tests := []struct {
-		name   string
-		p      retry.Policy
-		room   time.Duration // until the deadline; 0 means none
-		hint   time.Duration
-		lo, hi time.Duration // both negative: it refuses
-	}{
-		{"a hint", retry.Policy{}, 0, 10 * s, 10 * s, 11 * s},
-		{"no hint", retry.Policy{}, 0, 0, 0, 0},
-		{"a hint in the past", retry.Policy{}, 0, -s, 0, 0},
-		{"the jitter of the policy does not matter", retry.Policy{Jitter: retry.PlusMinus(9 * s)}, 0, 10 * s, 10 * s, 11 * s},
-		{"MaxDelay does not matter", retry.Policy{MaxDelay: s}, 0, 10 * s, 10 * s, 11 * s},
-
-		{"MaxRetryAfter by default", retry.Policy{}, 0, time.Minute, time.Minute, 66 * s},
-		{"beyond it", retry.Policy{}, 0, time.Minute + 1, -1, -1},
-		{"MaxRetryAfter", retry.Policy{MaxRetryAfter: 5 * s}, 0, 5 * s, 5 * s, 5500 * ms},
-		{"beyond MaxRetryAfter", retry.Policy{MaxRetryAfter: 5 * s}, 0, 5*s + 1, -1, -1},
-
-		// An attempt has taken 3s of these.
-		{"MaxElapsed", retry.Policy{MaxElapsed: 13*s + 1}, 0, 10 * s, 10 * s, 10*s + 1},
-		{"MaxElapsed to the nanosecond", retry.Policy{MaxElapsed: 13 * s}, 0, 10 * s, 10 * s, 10 * s},
-		{"beyond MaxElapsed", retry.Policy{MaxElapsed: 13*s - 1}, 0, 10 * s, -1, -1},
-		{"the deadline", retry.Policy{}, 13*s + 3, 10 * s, 10 * s, 10*s + 2},
-		{"the deadline to the nanosecond", retry.Policy{}, 13*s + 1, 10 * s, 10 * s, 10 * s},
-		{"not until the deadline", retry.Policy{}, 13 * s, 10 * s, -1, -1},
-		{"beyond the deadline", retry.Policy{}, 13*s - 1, 10 * s, -1, -1},
-	}
-	for _, tt := range tests {
-		for word, want := range map[word]time.Duration{0: tt.lo, math.MaxUint64: tt.hi} {
-			t.Run(fmt.Sprintf("%s, %v", tt.name, want), func(t *testing.T) {
-				t.Parallel()
-				clock, events := retrytest.NewClock(firstAttempt), &retrytest.Recorder{}
-				p, budget := tt.p, &retry.Budget{}
-				p.Backoff, p.Rand, p.Clock, p.Observer, p.Budget = retry.Constant(0), word, clock, events, budget
-				ctx := t.Context()
-				if tt.room > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = clock.WithTimeout(ctx, tt.room)
-					defer cancel()
-				}
-				call := retry.Call{Policy: &p}
-				require.True(t, call.Next(ctx))
-				clock.Advance(3 * s)
-				require.True(t, call.End(retry.MarkRetryable(errBoom)).Retry)
-				require.True(t, call.Next(ctx))
-				state, told, before := call.State, events.Events(), clock.Now()
-				left := testkit.Drain(budget, before)
-				deposit(budget, before, 10*left, 0.1)
-
-				assert.Equal(t, want >= 0, call.Hold(ctx, tt.hint))
-				assert.Equal(t, max(want, 0), clock.Now().Sub(before))
-				assert.Equal(t, state, call.State, "nothing is counted")
-				assert.Equal(t, 2, call.Attempt())
-				assert.Zero(t, call.Waited)
-				assert.Equal(t, told, events.Events(), "nobody is told")
-				assert.Equal(t, left, testkit.Drain(budget, before))
-				require.NoError(t, call.Err())
-				call.End(nil)
-				require.NoError(t, call.Err())
-			})
-		}
-	}
-}
-
-// TestCallHoldContext checks that Hold ends with the context, and that only End
-// reports that.
-func TestCallHoldContext(t *testing.T) {
-	t.Parallel()
-	for name, cancelAt := range map[string]time.Duration{"before": 0, "meanwhile": 3 * time.Second, "at the end": 5 * time.Second} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p, clock, events := callPolicy()
-			p.AttemptTimeout, p.Rand = time.Minute, word(0)
-			ctx, cancel := context.WithCancelCause(t.Context())
-			call := retry.Call{Policy: p}
-			require.True(t, call.Next(ctx))
-			clock.At(cancelAt, func() { cancel(testkit.ErrPeer) })
-			assert.False(t, call.Hold(ctx, 5*time.Second))
-			assert.Equal(t, firstAttempt.Add(cancelAt), clock.Now())
-			assert.Empty(t, events.Events())
-			require.NoError(t, call.Err())
-			call.End(errBoom)
-			assert.Equal(t, &retry.Error{Attempts: 1, Stop: retry.StopCanceled, Err: errBoom, Cause: testkit.ErrPeer}, call.Err())
-		})
-	}
-}
-
-// TestCallHoldOnOtherClocks checks Hold on clocks that do not tell whether the context
-// has ended, and on one that does not sleep.
-func TestCallHoldOnOtherClocks(t *testing.T) {
-	t.Parallel()
-	for range 50 { // chance decides which of the two is seen first
-		ctx, cancel := context.WithCancel(t.Context())
-		clock := newCountingClock()
-		clock.before = func(time.Duration) { cancel() }
-		call := retry.Call{Policy: twice(clock)}
-		require.True(t, call.Next(ctx))
-		require.False(t, call.Hold(ctx, time.Second), "the context ends together with the wait")
-		require.False(t, call.Hold(ctx, 0), "the context has ended")
-	}
-	call := retry.Call{Policy: twice(&sleepyClock{err: errBoom})}
-	require.True(t, call.Next(t.Context()))
-	assert.False(t, call.Hold(t.Context(), time.Second), "it did not wait until then")
-	call.End(nil)
-	assert.NoError(t, call.Err())
-
-	clock := &attemptClock{}
-	p := twice(clock)
-	p.AttemptTimeout = time.Minute
-	early := retry.Call{Policy: p}
-	assert.True(t, early.Hold(t.Context(), time.Second))
-	assert.Empty(t, clock.timeouts, "no attempt has begun")
-	assert.Equal(t, 0, early.Attempt())
-}
-
-// TestCallHoldTimeout checks that only the timeout of the attempt starts again
-// after a wait.
-func TestCallHoldTimeout(t *testing.T) {
-	t.Parallel()
-	p, clock, _ := callPolicy()
-	p.AttemptTimeout, p.Rand, p.MaxElapsed = 5*time.Second, word(0), time.Hour
-	call := retry.Call{Policy: p}
-	require.True(t, call.Next(t.Context()))
-	first := call.Context()
-	require.True(t, call.Hold(t.Context(), 20*time.Second))
-	assert.Equal(t, context.Canceled, first.Err(), "released")
-	assert.False(t, call.TimedOut())
-	deadline, _ := call.Context().Deadline()
-	assert.Equal(t, firstAttempt.Add(25*time.Second), deadline)
-	require.True(t, call.Hold(t.Context(), 20*time.Second), "more than once")
-	assert.Equal(t, firstAttempt, call.State.First)
-	clock.Advance(5*time.Second - 1)
-	assert.False(t, call.TimedOut())
-	assert.False(t, call.Hold(t.Context(), time.Hour), "too long")
-	clock.Advance(1)
-	assert.True(t, call.TimedOut(), "it has not begun anew: there was no wait")
-	ctx := call.Context()
-	call.End(errBoom)
-	assert.Equal(t, context.Canceled, context.Cause(first))
-	assert.Equal(t, context.DeadlineExceeded, ctx.Err())
-
-	synctest.Test(t, func(t *testing.T) {
-		call := retry.Call{Policy: &retry.Policy{AttemptTimeout: time.Second, Rand: word(0)}}
-		defer call.Abort()
-		require.True(t, call.Next(t.Context()))
-		require.True(t, call.Hold(t.Context(), time.Minute))
-		require.NoError(t, call.Context().Err())
-		time.Sleep(time.Second - 1)
-		require.NoError(t, call.Context().Err())
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		require.ErrorIs(t, call.Context().Err(), context.DeadlineExceeded)
-	})
-}
-
 // TestCallEventsAreExecutes compares the events of a Call with the events of
 // Execute.
 func TestCallEventsAreExecutes(t *testing.T) {
@@ -1305,7 +1105,7 @@ func TestAllocsOfCall(t *testing.T) {
 	contexts := map[string]context.Context{"background": context.Background(), "cancelable": cancelable, "deadline": deadline}
 	calls := map[string]retry.Call{
 		"plain":    {Policy: &retry.Policy{Backoff: retry.Constant(0)}},
-		"protocol": {Policy: &retry.Policy{Backoff: retry.Constant(0)}, Classify: finalByClassifier, Unknown: retry.Final},
+		"protocol": {Policy: &retry.Policy{Backoff: retry.Constant(0)}, Protocol: finalByClassifier, Unknown: retry.Final},
 		"elapsed":  {Policy: &retry.Policy{Backoff: retry.Constant(0), MaxElapsed: time.Hour}},
 		"budget":   {Policy: &retry.Policy{Backoff: retry.Constant(0)}, Budget: richBudget()},
 		"override": {Policy: &retry.Policy{Overrides: map[string]retry.Override{

@@ -21,7 +21,7 @@ import (
 //
 // SleepContext waits until d has passed or ctx is done. AttemptContext returns a child
 // of ctx that is done after d, for [Policy.AttemptTimeout] and Timeout; without this
-// method they follow the system's clock.
+// method these timeouts follow the system's clock.
 type Clock interface {
 	Now() time.Time
 	After(d time.Duration) <-chan time.Time
@@ -39,8 +39,8 @@ type attemptTimer interface {
 // outside a [Call], such as a pool.
 func (p *Policy) Now() time.Time { return p.orZero().now() }
 
-// Sleep waits on p.Clock until d has passed, and returns nil, or until ctx is done,
-// and returns its cause. If d is 0 or less, it returns at once.
+// Sleep waits on p.Clock. It returns nil when d has passed, or the cause of ctx when
+// ctx is done. If d is 0 or less, it returns at once.
 //
 //nolint:contextcheck // nil is context.Background
 func (p *Policy) Sleep(ctx context.Context, d time.Duration) error {
@@ -68,8 +68,8 @@ func (p *Policy) withTimeout(ctx context.Context, d time.Duration) (context.Cont
 	return context.WithTimeout(ctx, d)
 }
 
-// pause is wait for the next attempt where an Observer may see it. It is apart because each
-// byte counts on the stack of a plain call that waits.
+// pause is wait for the next attempt, with the Observer. It is a function of its own
+// because each byte counts on the stack of a plain call that waits.
 func (c *Call) pause() bool {
 	if o, ok := c.Policy.orZero().Observer.(waitObserver); ok {
 		if over := o.Wait(c.Policy.Name); over != nil {

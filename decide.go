@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// A hint below this is taken with the backoff as a floor, so that a server
-	// that says "now" is not hammered.
+	// If a hint is below this, the backoff is a lower bound too, up to this value,
+	// so that clients do not flood a server that says "now".
 	hintFloor = time.Second
 
 	// The share of a hinted wait that is added at most, so that clients that
@@ -24,10 +24,10 @@ type Decision struct {
 	// Retry says whether there is another attempt.
 	Retry bool
 
-	// At and Delay say when: at a wall time, and relative to now. If a limit
-	// refused a wait (StopElapsed, StopTimeout, StopDeadline, StopBudget), they say when it
-	// would have been over; on StopRetryAfter, when the server would take the
-	// caller back. Otherwise they are zero.
+	// At and Delay say when the next attempt is due: at a wall time, and relative
+	// to now. If a limit refused a wait (StopElapsed, StopTimeout, StopDeadline,
+	// StopBudget), they say when that wait would have ended; on StopRetryAfter, when
+	// the server's hint would have ended. Otherwise they are zero.
 	At    time.Time
 	Delay time.Duration
 
@@ -45,7 +45,7 @@ type Decision struct {
 	// Stop says why there is no retry.
 	Stop StopReason
 
-	// Err is what to return or to store if there is no retry and an error was
+	// Err is the error to return or to store if there is no retry and an error was
 	// given: the error itself if it is Final, else an [*Error].
 	Err error
 
@@ -62,7 +62,7 @@ func (d Decision) DelayCeil(unit time.Duration) time.Duration {
 	return sat.Add(d.Delay, unit-1)
 }
 
-// LogValue implements [slog.LogValuer]. It returns a group without what is zero, with
+// LogValue implements [slog.LogValuer]. It returns a group without zero values, with
 // the names of package retryslog:
 //
 //	retry=true delay=2s class=retryable category=http_503 limit=3 state.failures=1
@@ -97,7 +97,7 @@ func (d Decision) LogValue() slog.Value {
 }
 
 // Next decides what follows the failure err of an operation whose earlier
-// failures are s. It is [Policy.Decide] with the verdict of [Policy.Classify].
+// failures are counted in s. It is [Policy.Decide] with the verdict of [Policy.Classify].
 // Store [Decision.State] and [Decision.At], or end the operation with
 // [Decision.Err].
 //
@@ -123,12 +123,12 @@ func (p *Policy) Next(s State, err error, now time.Time) Decision {
 }
 
 // Decide decides about a failure with verdict v at the instant now, after the
-// failures s. It reads no clock; see [Policy.Next].
+// failures counted in s. It reads no clock; see [Policy.Next].
 //
 // If there are several reasons to stop, the first of these counts: Timeout is over, v is
 // Final, NonIdempotent, the attempts, MaxElapsed is over, the hint is too long, the Backoff
-// stops, the wait would be longer than MaxElapsed or Timeout allow. A live call asks its
-// context before all of them, and the context's deadline and the Budget after.
+// stops, the wait would be longer than MaxElapsed or Timeout allow. A live call checks its
+// context before all of them, and the context's deadline and the Budget after them.
 func (p *Policy) Decide(s State, v Verdict, now time.Time) Decision {
 	j := judgment{fact: v.fact()}
 	p.orZero().judge(&j, &s, now, sat.Max)
@@ -143,7 +143,7 @@ type judgment struct {
 	fact          known.Fact
 	delay         time.Duration
 	limit         int
-	nonIdempotent bool // in, like the fact: also true for a policy that is not
+	nonIdempotent bool // in, like the fact: the Call is NonIdempotent, the policy need not be
 	timeUp        bool // in: Timeout has ended the attempt
 	overridden    bool // the Overrides have been applied
 	retry         bool
@@ -245,26 +245,23 @@ func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration)
 }
 
 // heed sets the wait that a server has asked for. The retry must start sooner than room.
+//
+// The wait is spread, so that clients with the same hint do not come back in step. If a
+// limit comes before the end of the spread, the range is cut, so that the spread alone
+// never exceeds it.
 func (p *Policy) heed(j *judgment, delay, left, room time.Duration, s *State) {
+	earliest := max(j.fact.After, min(delay, p.ceiling(), hintFloor))
 	switch {
 	case j.fact.Flags.Has(known.Exact):
 		j.delay = j.fact.After
 	case delay < 0:
 		j.refuse(StopBackoff)
+	case p.Jitter == NoJitter:
+		j.delay = earliest
 	default:
-		j.delay = p.hinted(max(j.fact.After, min(delay, p.ceiling(), hintFloor)), left, room, s)
+		latest := min(sat.Add(earliest, earliest/100*hintSpread), left, room-1)
+		j.delay = uniform(earliest, latest, p.word(s))
 	}
-}
-
-// hinted returns the wait for a hint: at least earliest, and spread, so that
-// clients with the same hint do not come back in step. If a limit comes before the
-// end of the spread, the range is cut, so that the spread alone never exceeds it.
-func (p *Policy) hinted(earliest, left, room time.Duration, s *State) time.Duration {
-	if p.Jitter == NoJitter {
-		return earliest
-	}
-	latest := min(sat.Add(earliest, earliest/100*hintSpread), left, room-1)
-	return uniform(earliest, latest, p.word(s))
 }
 
 // judgeOverridden is judge with the Overrides for this kind of failure. It is a
@@ -312,12 +309,11 @@ func (p *Policy) giveUp(j *judgment, s *State, err error) *Error {
 	return e
 }
 
-// Exhausted reports whether a stored job has no attempt left before it is run
-// again, and returns the decision to end it with. Ask it before each run: a job
-// that kills its worker or loses its lease never reaches [Policy.Next], while
-// its attempts are counted when it is claimed. Because the kind of the lost
-// failures is not known, the largest limit of the policy and its Overrides
-// counts.
+// Exhausted reports whether a stored job has no attempt left, and returns the
+// decision to end the job with. Call it before each run: a job that kills its
+// worker or loses its lease never reaches [Policy.Next], but its attempts are
+// counted when it is claimed. The kind of the lost failures is not known, so the
+// largest limit of the policy and its Overrides counts.
 func (p *Policy) Exhausted(s State, now time.Time) (Decision, bool) {
 	p = p.orZero()
 	s.normalize()

@@ -17,6 +17,9 @@
 // blocks and a daemon that polls a table behave the same, because the same
 // function decides for both.
 //
+// If an engine hands out the jobs, [Stored] makes one attempt at a job: it also decides
+// after the death of a worker, the stop of a worker and a panic.
+//
 // # What is retried
 //
 // [Classify] knows the errors of the standard library by their types, and errors
@@ -29,16 +32,16 @@
 //
 // # What a call promises
 //
-// No wait is begun that ends at or after the context's deadline. The operation
-// is never called once the context is done. The error that ends a call wraps
-// the last failure and gives the reason to stop. A server's hint is a lower
+// A wait that would end at or after the context's deadline is not begun. The
+// operation is never called once the context is done. The error that ends a call
+// wraps the last failure and gives the reason to stop. A server's hint is a lower
 // bound of the wait, up to a limit. A delay is never negative, never above its
 // cap, and clients stay spread at the cap.
 //
 // # Neighbors
 //
-// Package retryhttp retries HTTP requests, retrysql transactions, retryexec commands.
-// Package retrypool runs tasks and holds no worker while one waits; retrytable keeps
-// jobs in a table of yours. Package retryslog logs what happens, and retrytest has a
-// fake clock and scripted failures for tests.
+// Package retryhttp retries HTTP requests, retrysql retries transactions, and retryexec
+// retries commands. Package retrypool runs tasks; a task that waits holds no worker.
+// Package retrytable keeps jobs in your own table. Package retryslog logs the events, and
+// retrytest has a fake clock and scripted failures for tests.
 package retry

@@ -110,8 +110,8 @@ type Error struct {
 }
 
 // Error returns the form "task failed after 3 attempts: connection refused",
-// where task is the policy's name. The reason follows the attempts in
-// parentheses unless it is the attempts.
+// where task is the policy's name. The stop reason follows the attempts in
+// parentheses, unless it is StopAttempts.
 func (e *Error) Error() string {
 	if e == nil {
 		return "<nil>"
@@ -295,3 +295,33 @@ func passesOn(err error) bool {
 		return false
 	}
 }
+
+// PanicError is the error of a function that panicked. It is Final, unless the policy's
+// Classifier or a mark on the Value says otherwise.
+type PanicError struct {
+	Value any    // the argument of panic
+	Stack []byte // of the goroutine, as [debug.Stack] returns it
+	In    string // which function panicked; empty means the work
+}
+
+// Error returns the form "panic: index out of range" or "panic in OnEnd: …", with the
+// stack on the lines that follow.
+func (e *PanicError) Error() string {
+	in := e.In
+	if in != "" {
+		in = " in " + in
+	}
+	if len(e.Stack) == 0 {
+		return fmt.Sprintf("panic%s: %v", in, e.Value)
+	}
+	return fmt.Sprintf("panic%s: %v\n\n%s", in, e.Value, e.Stack)
+}
+
+// Unwrap returns the Value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// NonRetryable returns true. [Classify] asks for it.
+func (e *PanicError) NonRetryable() bool { return true }

@@ -368,16 +368,11 @@ func TestClassText(t *testing.T) {
 		back := retry.Class(99)
 		require.NoError(t, back.UnmarshalText(text))
 		assert.Equal(t, c.class, back)
-		parsed, err := retry.ParseClass(c.name)
-		require.NoError(t, err)
-		assert.Equal(t, c.class, parsed)
 	}
 	assert.Equal(t, "unknown(9)", retry.Class(9).String())
 	for _, text := range []string{"", "FINAL", "rate limited", "unknown(9)", "1"} {
-		_, err := retry.ParseClass(text)
-		assert.EqualError(t, err, fmt.Sprintf("retry: unknown class %q", text))
 		var c retry.Class
-		assert.Error(t, c.UnmarshalText([]byte(text)))
+		assert.EqualError(t, c.UnmarshalText([]byte(text)), fmt.Sprintf("retry: unknown class %q", text))
 	}
 }
 
@@ -536,4 +531,13 @@ func TestErrorIsANetError(t *testing.T) {
 		assertClassified(t, want, &retry.Error{Attempts: 1, Stop: r.reason, Err: os.ErrDeadlineExceeded})
 	}
 	assertClassified(t, abstains, (*retry.Error)(nil))
+}
+
+// TestPanicError checks its forms.
+func TestPanicError(t *testing.T) {
+	t.Parallel()
+	assert.EqualError(t, &retry.PanicError{Value: "odd"}, "panic: odd")
+	assert.EqualError(t, &retry.PanicError{Value: "odd", In: "OnEnd", Stack: []byte("main.go:1")}, "panic in OnEnd: odd\n\nmain.go:1")
+	assert.ErrorIs(t, &retry.PanicError{Value: errBoom}, errBoom)
+	assert.Equal(t, retry.Final, retry.Classify(&retry.PanicError{Value: errors.New("odd")}).Class)
 }

@@ -390,16 +390,6 @@ func ExamplePolicy_Exhausted() {
 	// Output: true export failed after 3 attempts
 }
 
-// A Call does the same for a job that it continues, and tells the Observer.
-func ExampleCall_Exhausted() {
-	policy := &retry.Policy{Name: "export"}
-	call := retry.Call{Policy: policy, State: retry.State{Failures: 3}} // as stored
-	if d, exhausted := call.Exhausted(context.Background()); exhausted {
-		fmt.Println("dead:", d.Err)
-	}
-	// Output: dead: export failed after 3 attempts
-}
-
 // Engines that truncate times to whole seconds must not run a job early.
 func ExampleDecision_DelayCeil() {
 	d := retry.Decision{Delay: 1500 * time.Millisecond}
@@ -468,7 +458,7 @@ func ExampleCall_Begin() {
 }
 
 // The worker of an engine: it is handed a job, and answers what becomes of it.
-func ExampleCall_stored() {
+func ExampleStored() {
 	type job struct {
 		state retry.State
 		lost  int // attempts whose workers died since the state was stored
@@ -476,25 +466,18 @@ func ExampleCall_stored() {
 	}
 	policy := &retry.Policy{Name: "import", Backoff: retry.Constant(time.Minute), MaxAttempts: 2}
 	work := func(ctx context.Context, j *job) string {
-		call := retry.Call{Policy: policy, State: j.state, Stored: true}
-		if d, exhausted := call.Lost(ctx, j.lost); exhausted {
-			return "dead: " + d.Err.Error()
-		}
-		if !call.Begin(ctx) {
-			return "back in the queue" // the worker stops
-		}
-		err := j.run(call.Context())
-		if call.Interrupted(err) {
-			return "back in the queue" // as if it had not been run
-		}
-		switch d := call.End(err); {
-		case d.Retry:
-			j.state, j.lost = d.State, 0 // and it is due at d.At
-			return "again later"
-		case d.Err != nil:
-			return "dead: " + d.Err.Error()
-		default:
+		attempt := retry.Stored{Policy: policy, State: j.state, Lost: j.lost}
+		outcome := attempt.Attempt(ctx, j.run)
+		j.state, j.lost = attempt.State, 0
+		switch outcome {
+		case retry.Done:
 			return "done"
+		case retry.Again:
+			return "again later" // at attempt.Decision.At
+		case retry.Ended:
+			return "dead: " + attempt.Decision.Err.Error()
+		default:
+			return "back in the queue" // the worker stops
 		}
 	}
 

@@ -10,7 +10,7 @@ import (
 // Jitter spreads a delay at random, so that clients that failed together do not
 // come back together.
 //
-// The built-in ones are [FullJitter], [EqualJitter], [NoJitter], [Proportional]
+// The built-in jitters are [FullJitter], [EqualJitter], [NoJitter], [Proportional]
 // and [PlusMinus]. Each draws uniformly from a range that is cut to [0, limit]
 // first. Drawing first and clamping the result would give many clients exactly
 // the limit as their delay: after a long outage they would come back in step.
@@ -88,7 +88,7 @@ func (p Proportional) fraction() float64 {
 func (p Proportional) String() string { return "±" + formatFloat(100*p.fraction()) + "% jitter" }
 
 // PlusMinus is a [Jitter] that draws from [delay-d, delay+d], cut to [0, limit], where
-// d is this duration. A negative one counts as 0.
+// d is this duration. A negative duration counts as 0.
 type PlusMinus time.Duration
 
 // Apply implements [Jitter].
@@ -119,8 +119,8 @@ func uniform(lo, hi time.Duration, u uint64) time.Duration {
 
 func clamp(d, limit time.Duration) time.Duration { return max(min(d, limit), 0) }
 
-// Rand is a source of random words; *rand.Rand of math/rand/v2 is one. It must
-// be safe for concurrent use where the [Policy] is shared; *rand.Rand is not.
+// Rand is a source of random words, such as *rand.Rand of math/rand/v2. It must
+// be safe for concurrent use if the [Policy] is shared; *rand.Rand is not safe.
 type Rand interface{ Uint64() uint64 }
 
 // keyedWord returns the random word of a state that has a Key: FNV-1a over the key and

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/teststat"
+	"github.com/seed-5ff3c98e/retry/internal/test/teststat"
 )
 
 // significance is the level of the tests for uniformity: uniform numbers fail

@@ -46,19 +46,19 @@ type Event struct {
 //
 // Attempt is called before attempt n begins, with the context of the call. It returns a
 // child of ctx: the context of the attempt, or its parent if there is a timeout; nil
-// means ctx. The returned function, which may be nil, is called with the end of the
-// attempt: nil is a success, [ErrLost] an attempt without an outcome, as after a panic.
-// The event about an attempt comes after that.
+// means ctx. The returned function, which may be nil, is called when the attempt ends,
+// with its error: nil after a success, [ErrLost] after an attempt without an outcome, such
+// as a panic. The event about the attempt comes after that.
 //
-// The other sees the waits for a next attempt, as far as this process waits. It does not
-// see the waits of operations whose State is stored: these may go on elsewhere.
+// The second sees the waits for a next attempt in this process. It does not see the waits
+// of operations whose State is stored: another process may continue them.
 //
 //	Wait(policy string) (over func())
 //
 // Wait is called with the name of the policy when a wait begins. The returned function,
-// which may be nil, is called when it is over: its time has come, its context has ended, or
-// a pool has handed the task back. Both may run under a lock, and must neither block nor
-// panic.
+// which may be nil, is called when the wait is over: its time has come, its context has
+// ended, or a pool has handed the task back. Both functions may run under a lock, and must
+// neither block nor panic.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -77,9 +77,9 @@ type ObserverFunc func(ctx context.Context, e Event)
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
-// Observers returns an Observer that calls several in order, their Attempt and Wait
-// methods too. The functions for the ends of attempts and waits are called in reverse
-// order. Nil ones are left out.
+// Observers returns an Observer that calls os in order, including their Attempt and Wait
+// methods. The functions for the ends of attempts and waits are called in reverse order.
+// Nil Observers are skipped.
 func Observers(os ...Observer) Observer {
 	all := slices.DeleteFunc(append([]Observer{}, os...), func(o Observer) bool { return o == nil })
 	for _, o := range all {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/testkit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -420,9 +420,8 @@ func TestWaits(t *testing.T) {
 		clock.panics.Store(true)
 		assert.Panics(t, func() { run(t.Context()) })
 		assert.Zero(t, c.waits.Load())
-		stored := &retry.Call{Policy: p, Stored: true}
-		require.True(t, stored.Begin(t.Context()))
-		require.True(t, stored.End(errBoom).Retry)
+		job := &retry.Stored{Policy: p}
+		require.Equal(t, retry.Again, job.Attempt(t.Context(), func(context.Context) error { return errBoom }))
 		assert.Zero(t, c.waits.Load(), "it waits elsewhere")
 		assert.Nil(t, retry.Observers().(interface{ Wait(policy string) func() }).Wait(""))
 	})

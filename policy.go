@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -34,8 +35,8 @@ const Unlimited = math.MaxInt
 // Use [Policy.Execute] or [Do] to run an operation under it, and [Policy.Next]
 // where the state of the operation lives in a database.
 //
-// A setting out of its range is reported by [Policy.Validate] and runs as the
-// default; see there.
+// [Policy.Validate] reports a setting out of its range. It runs as the nearest setting in
+// the range, or as the default.
 type Policy struct {
 	// Name appears in errors and events: "task failed after 3 attempts: …".
 	Name string
@@ -45,9 +46,8 @@ type Policy struct {
 	MaxAttempts int
 
 	// MaxElapsed limits the time from the start of the first attempt to the
-	// start of the last: no attempt starts later, and no wait is begun that
-	// would end later. It does not interrupt an attempt. 0 or less means no
-	// limit.
+	// start of the last: no attempt starts later, and a wait that would end later
+	// is not begun. It does not interrupt an attempt. 0 or less means no limit.
 	MaxElapsed time.Duration
 
 	// AttemptTimeout limits one attempt through its context. An attempt that
@@ -56,32 +56,32 @@ type Policy struct {
 	AttemptTimeout time.Duration
 
 	// Timeout limits the whole call, attempts and waits, from the start of the
-	// first attempt on: it ends the context of an attempt, and no wait is begun
-	// that would end at or after it. 0 or less means no limit. [Policy.Next]
+	// first attempt on: it ends the context of an attempt, and a wait that would
+	// end at or after it is not begun. 0 or less means no limit. [Policy.Next]
 	// allows no attempt after it. Progress before its end restarts it; see
 	// [MarkProgress].
 	Timeout time.Duration
 
 	// ResetAfter makes a failure the first of a new count, as [MarkProgress]
-	// does, if its attempt lasted this long. It is for connections, watches and
-	// the like, which are to be restarted forever. 0 or less means never.
-	// [Policy.Next] does not know how long an attempt lived.
+	// does, if its attempt lasted this long. Use it for connections, watches and
+	// the like that are restarted forever. 0 or less means never. [Policy.Next]
+	// does not know how long an attempt lasted.
 	ResetAfter time.Duration
 
 	// Backoff gives the wait before each retry. nil means Exponential{}:
 	// 2s, 4s, 8s, …
 	Backoff Backoff
 
-	// MaxDelay is a hard cap on every wait but one that the server asked for. It
-	// is applied before the jitter, which stays within it. 0 or less means 30
-	// seconds, or the backoff's first delay if that is longer. For Constant and
-	// Schedule, 0 means no cap: the waits are used as written, and the jitter is
-	// around them.
+	// MaxDelay is a hard cap on every wait, except a wait that the server asked
+	// for. It is applied before the jitter, and the jitter never exceeds it. 0 or
+	// less means 30 seconds, or the backoff's first delay if that is longer. For
+	// Constant and Schedule, 0 means no cap: the waits are used as written, and the
+	// jitter is around them.
 	MaxDelay time.Duration
 
 	// Jitter spreads the waits. nil means FullJitter, but Proportional(0.1) for
 	// Constant and Schedule, because explicit waits are followed closely. A wait
-	// that a server asked for is a lower bound, and up to 10 % longer at random,
+	// that a server asked for is a lower bound: up to 10 % is added at random,
 	// except with NoJitter.
 	Jitter Jitter
 
@@ -95,12 +95,12 @@ type Policy struct {
 	FreeRateLimits int
 
 	// NonIdempotent restricts retries to failures that certainly had no effect:
-	// [Verdict.NotApplied]. Marks and the Classifier can say so. What the function
-	// [Classify] says about it counts only if the Classifier is that function,
-	// because it knows only the step that failed: an operation that has charged a
+	// [Verdict.NotApplied]. A mark or the Classifier can set it. The NotApplied of
+	// the function [Classify] counts only if Classifier is that function, because
+	// Classify knows only the step that failed: an operation that has charged a
 	// card, and then cannot connect to the next server, had an effect. If the
-	// operation is one call to one server, set Classifier to Classify. The packages
-	// of protocols, such as retryhttp, see for themselves what was sent.
+	// operation is one call to one server, set Classifier to Classify. Protocol
+	// packages, such as retryhttp, check by themselves what was sent.
 	NonIdempotent bool
 
 	// Classifier is asked about errors that are not marked, before [Classify].
@@ -110,8 +110,8 @@ type Policy struct {
 	// Overrides replaces settings for failures of one kind. Each field is taken
 	// from the Override of the verdict's Category, else from the Override of its
 	// class name ("unknown", "retryable", "rate_limited", "pending"), else from
-	// the policy. A limit is compared with the one count of failures, and after a
-	// Pending attempt with the count of these: see [MarkPending].
+	// the policy. A limit is compared with State.Failures, or after a Pending
+	// attempt with State.Pending: see [MarkPending].
 	Overrides map[string]Override
 
 	// Budget limits the extra load of retries, over all calls that share it: a
@@ -140,6 +140,29 @@ type Override struct {
 }
 
 var zeroPolicy = &Policy{}
+
+// For returns the policy for a kind of jobs: the policy that policyFor returns, or p if
+// policyFor returns nil or an error. If p is nil too, For returns that error. If policyFor
+// is nil, For returns p. If policyFor panics, the error is a [*PanicError]. The method Get
+// of a retrypolicies.Policies can be the policyFor.
+func (p *Policy) For(kind string, policyFor func(kind string) (*Policy, error)) (_ *Policy, err error) {
+	if policyFor == nil {
+		return p, nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack(), In: "PolicyFor"}
+		}
+	}()
+	switch own, err := policyFor(kind); {
+	case err == nil && own != nil:
+		return own, nil
+	case err != nil && p == nil:
+		return nil, fmt.Errorf("retry: no policy for jobs of kind %q: %w", kind, err)
+	default:
+		return p, nil
+	}
+}
 
 func (p *Policy) orZero() *Policy {
 	if p == nil {
@@ -251,9 +274,9 @@ func (p *Policy) word(s *State) uint64 {
 }
 
 // Delay returns the wait after s.Failures failures, drawn as [Policy.Decide] draws it
-// for a failure without a hint and without an Override. With s.Key it is the same
-// every time, so that a daemon that keeps no state can tell from a row whether its
-// time has come. It is 0 if there was no failure. It does not tell whether the
+// for a failure without a hint and without an Override. With s.Key the wait is the
+// same every time, so a daemon that keeps no state can tell from a row whether the job
+// is due. The wait is 0 if there was no failure. Delay does not tell whether the
 // Backoff ends the call; [Policy.Next] does.
 func (p *Policy) Delay(s State) time.Duration {
 	if s.Failures < 1 {

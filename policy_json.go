@@ -48,7 +48,7 @@ type reader struct{ strictjson.Reader }
 // {"proportional": 0.1} and {"plus_minus": "30s"}. Unlimited attempts are
 // "unlimited".
 //
-// It fails if [Policy.Validate] does, or if Backoff or Jitter is not a built-in
+// It fails if [Policy.Validate] finds a fault outside of the Budget, or if Backoff or Jitter is not a built-in
 // one.
 func (p Policy) MarshalJSON() ([]byte, error) {
 	o, err := p.object()

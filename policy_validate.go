@@ -26,7 +26,7 @@ func invalid(f strictjson.Faults) error {
 // policy with faults is still safe to run:
 //
 //   - a negative duration runs as its default, a multiplier that is negative or
-//     NaN as 2 and one below 1 as 1,
+//     NaN as 2, and a multiplier between 0 and 1 as 1,
 //   - the fraction of Proportional runs as 0 and the ratio of a Budget as 0.1
 //     if it is negative or NaN, and both as 1 if they are larger,
 //   - MaxDelay caps a first delay that is longer.
@@ -37,8 +37,8 @@ func (p *Policy) Validate() error {
 	return invalid(f)
 }
 
-// What a policy may have. A decision may look at all of it, and a policy may come from
-// outside.
+// The limits for the size of a policy. A decision may look at all of a policy, and a
+// policy may come from outside.
 const (
 	mostOverrides = 1000
 	mostWaits     = 1000 // of a Schedule
@@ -187,15 +187,15 @@ func (b *Budget) check(f *strictjson.Faults) {
 	}
 }
 
-// Limits bounds policies that come from callers that are not trusted, such as
-// the policies of an API that takes one with every job. A zero field sets no
-// bound. MaxAttempts does not bound Pending attempts: bound them by Timeout.
+// Limits bounds policies that come from untrusted callers, such as the callers
+// of an API that takes a policy with every job. A zero field sets no bound.
+// MaxAttempts does not bound Pending attempts: bound them by Timeout.
 //
-// Two things need no field: [Policy.Validate] allows no policy more than 1,000 Overrides,
-// nor a Schedule of more than 1,000 waits. How much may be read at all is up to the reader
-// of the text, for example by [net/http.MaxBytesReader].
+// Two bounds need no field: [Policy.Validate] allows at most 1,000 Overrides, and at most
+// 1,000 waits in a Schedule. The reader of the text must limit its size, for example by
+// [net/http.MaxBytesReader].
 type Limits struct {
-	MaxAttempts   int // of calls in all: free rate limits count
+	MaxAttempts   int // all calls, free rate limits included
 	MaxDelay      time.Duration
 	MaxElapsed    time.Duration
 	Timeout       time.Duration

@@ -23,7 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/treetest"
+	"github.com/seed-5ff3c98e/retry/internal/test/treetest"
 )
 
 // someOf returns a random one.

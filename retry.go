@@ -14,14 +14,15 @@ var errNilFunc = errors.New("retry: fn is nil")
 // Execute calls fn until it succeeds or p gives up. It blocks the caller, and
 // starts no goroutine.
 //
-// fn gets ctx, or with AttemptTimeout a child of it. It is not called when ctx
-// is done, and never again once ctx is done, not even when a wait ends at the
-// same moment. A success is returned even if ctx ended meanwhile. A wait that
-// would lead to or past the deadline of ctx is not begun.
+// fn gets ctx, or a child of ctx with AttemptTimeout, Timeout, or an Observer that derives
+// one. fn is not called once ctx is
+// done, not even when a wait ends at the same moment. A success is returned even if
+// ctx ended meanwhile. A wait that would end at or after the deadline of ctx is not
+// begun.
 //
-// Execute returns nil after a success, the error of fn as it is if that is
-// Final and ctx is not done, and an [*Error] otherwise. Panics and runtime.Goexit in fn pass
-// through. A nil ctx is context.Background().
+// Execute returns nil after a success. It returns the error of fn unchanged if that
+// error is Final and ctx is not done, and an [*Error] otherwise. Panics and
+// runtime.Goexit in fn pass through. A nil ctx is context.Background().
 func (p *Policy) Execute(ctx context.Context, fn func(context.Context) error) error {
 	p = p.orZero()
 	// The usual call succeeds at once: nothing has to happen around its only

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/testkit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -821,7 +821,7 @@ func assertRepeats(t *testing.T, want bool, classifier retry.Classifier, err err
 	assert.Equal(t, want, call.End(err).Retry, "Call, %#v", err)
 
 	if classifier == nil { // the driver of a protocol answers for what it says
-		call = retry.Call{Policy: p, Classify: func(error) retry.Verdict { return canRetry("") }}
+		call = retry.Call{Policy: p, Protocol: func(error) retry.Verdict { return canRetry("") }}
 		require.True(t, call.Next(context.Background()))
 		assert.True(t, call.End(err).Retry, "a Call with Classify, %#v", err)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
 
-// State is what a [Policy] has to know about the failures so far. It fits into
-// a database column or a message header. It has a JSON form,
+// State is the information about the failures so far that a [Policy] needs. It fits
+// into a database column or a message header. It has a JSON form,
 //
 //	{"failures":2,"rate_limited":1,"pending":4,"first":"2026-11-21T06:48:00Z"}
 //
@@ -27,7 +27,7 @@ import (
 // the state before the first attempt; its text form is empty.
 type State struct {
 	// Failures counts the failures so far that cost an attempt, without the
-	// one that is being decided. A negative count is 0.
+	// failure that is being decided. A negative count is 0.
 	Failures int
 
 	// RateLimited counts the failures that cost no attempt.
@@ -175,7 +175,7 @@ func (s *State) set(j stateJSON) error {
 }
 
 // LogValue implements [slog.LogValuer]. It returns a group with the names of the JSON
-// form, without what is zero and without the key.
+// form, without zero values and without the key.
 func (s State) LogValue() slog.Value {
 	attrs := make([]slog.Attr, 0, 4)
 	for _, n := range []struct {

@@ -9,8 +9,8 @@
 // policy decides. This package classifies exit codes, signals and the end of
 // standard error.
 //
-// A [Profile] is an ordered list of rules for that. [Default] is asked about every
-// command, after the Classifier of the policy, which may be the profile of a
-// program, such as [Curl], or one of your own. [Classify] and [ClassifyExit]
+// A [Profile] is an ordered list of rules for this. [Default] is asked about every
+// command, after the Classifier of the policy. That Classifier may be the profile of a
+// program, such as [Curl], or your own profile. [Classify] and [ClassifyExit]
 // classify failures without running anything, for commands that run elsewhere.
 package retryexec

@@ -46,8 +46,9 @@ func (e *startError) Error() string { return e.err.Error() }
 
 func (e *startError) Unwrap() error { return e.err }
 
-// ran returns the error of a command that was started and has no exit code that tells: of a
-// reader or writer of the caller, of Cmd.Cancel, or of the wait for the process.
+// ran returns the error of a command that was started and whose exit code does not tell the
+// failure: an error of the caller's reader or writer, of Cmd.Cancel, or of the wait for the
+// process.
 func ran(err error) error {
 	if err == nil || marked(err) {
 		return err
@@ -56,8 +57,8 @@ func ran(err error) error {
 }
 
 // ranError is the error of a command that was started. It has no Unwrap: the reader of its
-// input may have failed to dial, and whoever classifies that error would take it for a proof
-// that nothing happened.
+// input may have failed to dial, and a classifier would take that error as a proof that
+// nothing happened.
 type ranError struct{ err error }
 
 func (e *ranError) Error() string { return e.err.Error() }
@@ -66,8 +67,8 @@ func (e *ranError) Is(target error) bool { return errors.Is(e.err, target) }
 
 func (e *ranError) As(target any) bool { return errors.As(e.err, target) }
 
-// marked reports whether a mark of package retry decides about an error, which is when
-// nobody is asked about it.
+// marked reports whether a mark of package retry decides about an error. Then no
+// classifier is asked.
 func marked(err error) bool {
 	asked := false
 	retry.Extend(func(error) retry.Verdict {

@@ -2,9 +2,9 @@ package retryexec
 
 import "os/exec"
 
-// KillWithParent has the system kill the process of cmd when this one ends, even if
-// this one is killed or crashes. Otherwise the command lives on, and another worker
-// may run it a second time beside it. Call it in newCmd:
+// KillWithParent makes the system kill the process of cmd when the current process ends,
+// even if the current process is killed or crashes. Otherwise the command lives on, and
+// another worker may run it again at the same time. Call KillWithParent in newCmd:
 //
 //	func(ctx context.Context) *exec.Cmd {
 //		cmd := retryexec.Command("make", "build")(ctx)
@@ -12,9 +12,9 @@ import "os/exec"
 //		return cmd
 //	}
 //
-// It is known to Linux and FreeBSD; on other systems KillWithParent does nothing. The
-// process alone is killed: a shell begins no further command, but one in progress
-// lives on to its end, unless the shell is replaced by it ("exec make build"). A
+// KillWithParent works on Linux and FreeBSD; on other systems it does nothing. Only the
+// process itself is killed: a shell begins no further command, but its running command
+// lives on to its end, unless that command has replaced the shell ("exec make build"). A
 // setuid program is not killed.
 //
 // Linux kills the process when the thread that started it ends, and Go ends threads

@@ -61,7 +61,7 @@ func (p Profile) Classify(err error) retry.Verdict {
 // [retry.Classify] does; if these have no opinion, it abstains.
 //
 // err may be nil. An exit code of -1 means that there is none, as in
-// [os.ProcessState.ExitCode]; a signal is then found in err, if that is or wraps
+// [os.ProcessState.ExitCode]; a signal is then found in err, if err is or wraps
 // an [exec.ExitError]. An exit code of 0 is a success and matches only rules
 // with an Err. stderr may be of any length.
 func (p Profile) ClassifyExit(err error, exitCode int, stderr string) retry.Verdict {

@@ -117,8 +117,8 @@ func Output(ctx context.Context, p *retry.Policy, newCmd func(context.Context) *
 	return r.stdout.take(), err
 }
 
-// Once runs the command that newCmd makes a single time, for drivers other than
-// [Run], such as a pool. Input, output, cancellation and the text of the error are
+// Once runs the command of newCmd a single time, for drivers other than [Run],
+// such as a pool. Input, output, cancellation and the text of the error are
 // as in Run, and [Classify] classifies the error. ctx is the context of the
 // attempt: if its deadline ends the command, the error says so.
 //
@@ -151,7 +151,7 @@ func (r *runner) run(ctx context.Context, p *retry.Policy) error {
 	if r.newCmd == nil {
 		return errNoFactory
 	}
-	call := retry.Call{Policy: p, Classify: Classify}
+	call := retry.Call{Policy: p, Protocol: Classify}
 	defer call.Abort()
 	for call.Next(ctx) {
 		err := r.attempt(call.Context()) //nolint:contextcheck // it is ctx, or a child of it

@@ -17,7 +17,7 @@ const maxHintBody = 64 << 10
 // ParseBodyHint reads the server's hint from a JSON body: Discord's retry_after in
 // seconds, the google.rpc.RetryInfo in an error of a Google API, and
 // details.retryAfterSeconds of a Kubernetes Status. It returns false if there is
-// none. It ignores bodies of more than 64 KiB.
+// no hint. It ignores bodies of more than 64 KiB.
 //
 // Sources: Discord's documentation of rate limits, google/rpc/error_details.proto,
 // and metav1.StatusDetails.

@@ -2,10 +2,8 @@ package retryhttp
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/seed-5ff3c98e/retry"
 )
@@ -37,7 +35,10 @@ type call struct {
 
 // begin sets the policy of a call, and the settings that depend on the request.
 func (c *call) begin(p *retry.Policy, budget retry.Throttle) {
-	c.Policy, c.Budget, c.Defaults = p, budget, defaultPolicy
+	if p.Backoff == nil {
+		p = complete(p)
+	}
+	c.Policy, c.Budget = p, budget
 	if !Idempotent(c.req) {
 		if c.t.IdempotencyKey != nil {
 			c.key = c.t.IdempotencyKey(c.req)
@@ -70,8 +71,14 @@ func classifyBody(err error) retry.Verdict {
 func (c *call) roundTrip() (*http.Response, error) {
 	returned := false
 	defer func() { c.close(returned) }() // also after a panic
-	for c.Next(c.req.Context()) {
-		c.try()
+	ctx, polite := c.req.Context(), c.t.Cooldown > 0
+	if polite {
+		c.held(ctx) // so that no attempt is begun in vain, where an Observer may see it
+	}
+	for c.Next(ctx) {
+		if !polite || !c.held(ctx) {
+			c.try()
+		}
 	}
 	resp, err := c.result()
 	returned = true
@@ -96,17 +103,11 @@ func (c *call) close(returned bool) {
 
 // try makes an attempt.
 func (c *call) try() {
-	if wait := c.cooldown(); wait > 0 {
-		c.End(retry.Mark(fmt.Errorf("retryhttp: %s is rate limited: not sent", address(c.req.URL)), retry.Verdict{
-			Class: retry.RateLimited, NotApplied: true, After: wait, Category: "cooldown",
-		}))
-		return
-	}
 	ctx := c.Context()
-	c.Classify = classifyAttempt
+	c.Protocol = classifyAttempt
 	if c.sent = nil; c.NonIdempotent || c.Policy.NonIdempotent {
 		c.sent = &sent{}
-		c.Classify = c.sent.classify
+		c.Protocol = c.sent.classify
 		ctx = c.sent.watch(ctx)
 	}
 	req, err := c.request(ctx)
@@ -179,21 +180,6 @@ func afresh(base http.RoundTripper, req *http.Request) (http.RoundTripper, bool)
 		return clientTransport{&client}, ok
 	default:
 		return nil, false
-	}
-}
-
-// cooldown waits while the host wants no requests. If the wait is too long, it
-// returns the rest of it.
-func (c *call) cooldown() time.Duration {
-	if c.t.Cooldown <= 0 {
-		return 0
-	}
-	host := c.t.host(c.req)
-	for {
-		wait := host.cooling(c.Policy.Now())
-		if wait == 0 || !c.Hold(c.req.Context(), wait) {
-			return wait
-		}
 	}
 }
 

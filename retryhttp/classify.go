@@ -18,16 +18,16 @@ import (
 // NotApplied tells whether even a request that is not [Idempotent] may be
 // repeated.
 //
-// A hint is a result of [ParseHint], which becomes After.
+// A hint is a result of [ParseHint], and becomes After.
 //
-//   - 429, 403 with a hint or with X-RateLimit-Remaining: 0, and any with
+//   - 429, 403 with a hint or with X-RateLimit-Remaining: 0, and any status with
 //     X-Envoy-Ratelimited: RateLimited and NotApplied. 529: RateLimited.
 //   - 408, 421, 425, and 503 with a hint: Retryable and NotApplied. A Transport sends
 //     the request once more after a 421, on another connection.
 //   - 500, 502, 503, 504, 520 to 524, 530, 598, 599; 413 and 423 with a hint; 409
-//     if the request has an Idempotency-Key, because the first one is still in
+//     if the request has an Idempotency-Key, because the first request is still in
 //     progress: Retryable.
-//   - All others, also statuses outside of 100 to 599, and any with
+//   - All others, also statuses outside of 100 to 599, and any status with
 //     X-Should-Retry: false or Stripe-Should-Retry: false: Final.
 func ClassifyResponse(resp *http.Response, now time.Time) retry.Verdict {
 	if resp == nil || resp.StatusCode >= 100 && resp.StatusCode < 400 {

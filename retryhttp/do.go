@@ -9,7 +9,7 @@ import (
 
 // Do sends a request and calls read with its response as part of the attempt: a
 // body that breaks off, or does not come in time, is retried. A [Transport] cannot
-// do that, because it has returned by then. Do closes the body.
+// retry it, because it has returned by then. Do closes the body.
 //
 //	err := retryhttp.Do(client, nil, req, func(resp *http.Response) error {
 //		return json.NewDecoder(resp.Body).Decode(&result)
@@ -96,6 +96,6 @@ func (c *call) consume(resp *http.Response) {
 		c.End(nil)
 		return
 	}
-	c.Classify = classifyBody
+	c.Protocol = classifyBody
 	c.decide(err, c.Verdict(err))
 }

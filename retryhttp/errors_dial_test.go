@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-5ff3c98e/retry/internal/provoke"
+	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 )
 
 // dialing is a Dialer that fails like this.

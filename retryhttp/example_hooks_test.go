@@ -26,7 +26,7 @@ func ExampleTransport_classify() {
 	defer server.Close()
 
 	client := &http.Client{Transport: &retryhttp.Transport{
-		Classify: func(resp *http.Response) retry.Verdict {
+		ClassifyResponse: func(resp *http.Response) retry.Verdict {
 			body, err := io.ReadAll(resp.Body)
 			_ = resp.Body.Close()
 			resp.Body = io.NopCloser(bytes.NewReader(body))
@@ -63,7 +63,7 @@ func ExampleTransport_accepted() {
 	policy.Overrides = map[string]retry.Override{"pending": {Backoff: retry.Constant(time.Millisecond)}}
 	client := &http.Client{Transport: &retryhttp.Transport{
 		Policy: policy,
-		Classify: func(resp *http.Response) retry.Verdict {
+		ClassifyResponse: func(resp *http.Response) retry.Verdict {
 			if resp.StatusCode == http.StatusAccepted {
 				return retry.Verdict{Class: retry.Pending}
 			}

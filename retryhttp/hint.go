@@ -12,7 +12,7 @@ import (
 
 // ParseHint reads the server's hint: the request should come back no sooner than
 // the returned duration from now. It returns false if there is no hint, or if
-// another attempt cannot help after this status, unless X-Envoy-Ratelimited is there. A
+// another attempt cannot help after this status and there is no X-Envoy-Ratelimited. A
 // time that has passed is 0; a time that is too far away is the longest [time.Duration].
 //
 // These headers are read; the first that is valid counts:
@@ -29,7 +29,7 @@ import (
 // number that is a Unix time within a year of now, in seconds or milliseconds, is
 // read as a Unix time. For a quota, any other number of more than 31 days is ignored.
 // Times are compared with the clock of the server, that is with Date plus Age, and
-// with now only if there is no valid Date. Of several values of one header the
+// with now only if there is no valid Date. If a header has several values, the
 // largest counts.
 //
 // https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
@@ -51,7 +51,7 @@ var hintReaders = []func(hints) (time.Duration, bool){
 	func(h hints) (time.Duration, bool) { return h.largest("Retry-After-Ms", hints.milliseconds) },
 	func(h hints) (time.Duration, bool) { return h.largest("X-Ms-Retry-After-Ms", hints.milliseconds) },
 	func(h hints) (time.Duration, bool) { return h.largest("X-Amz-Retry-After", hints.milliseconds) },
-	func(h hints) (time.Duration, bool) { return h.largest("Retry-After", hints.timeOrSeconds) },
+	func(h hints) (time.Duration, bool) { return h.largest("Retry-After", hints.seconds, hints.date) },
 	hints.rateLimit,
 	func(h hints) (time.Duration, bool) { return h.reset("Ratelimit-Reset", "Ratelimit-Remaining") },
 	func(h hints) (time.Duration, bool) {
@@ -107,11 +107,14 @@ func (h hints) serverTime() time.Time {
 
 type parser func(h hints, value string) (time.Duration, bool)
 
-// largest returns the largest valid value of a header.
-func (h hints) largest(name string, parse parser) (most time.Duration, found bool) {
+// largest returns the largest value of a header that is valid in one of several forms.
+func (h hints) largest(name string, forms ...parser) (most time.Duration, found bool) {
 	for _, value := range h.header[name] {
-		if d, ok := parse(h, trim(value)); ok {
-			most, found = max(most, d), true
+		for _, parse := range forms {
+			if d, ok := parse(h, trim(value)); ok {
+				most, found = max(most, d), true
+				break
+			}
 		}
 	}
 	return most, found
@@ -195,13 +198,6 @@ var quotas = []struct {
 	{"Anthropic-Ratelimit-Output-Tokens-Reset", "Anthropic-Ratelimit-Output-Tokens-Remaining", hints.date},
 }
 
-func (h hints) timeOrSeconds(value string) (time.Duration, bool) {
-	if d, ok := h.seconds(value); ok {
-		return d, true
-	}
-	return h.date(value)
-}
-
 // date reads a date as the time until then.
 func (h hints) date(value string) (time.Duration, bool) {
 	now := h.serverTime()
@@ -212,37 +208,33 @@ func (h hints) date(value string) (time.Duration, bool) {
 	return max(t.Sub(now), 0), true // Sub saturates
 }
 
-// seconds reads numbers of seconds: several if a proxy has joined header lines.
+// seconds reads numbers of seconds: several if a proxy has joined header lines. A number
+// that is a plausible Unix time, in seconds or milliseconds, is the time until then: Docker
+// Hub sends one as Retry-After, GitHub as X-RateLimit-Reset.
 func (h hints) seconds(value string) (most time.Duration, ok bool) {
-	for item := range strings.SplitSeq(value, ",") {
-		d, ok := h.epochOrSeconds(trim(item))
-		if !ok {
-			return 0, false
-		}
-		most = max(most, d)
-	}
-	return most, true
-}
-
-// epochOrSeconds reads a plausible Unix time in seconds or milliseconds as the
-// time until then, and another number as seconds. Docker Hub sends a Unix time as
-// Retry-After, GitHub as X-RateLimit-Reset.
-func (h hints) epochOrSeconds(number string) (time.Duration, bool) {
 	const (
 		plausible = 366 * 24 * time.Hour
 		earliest  = 1e9 * time.Second // 2001: fake clocks tend to start in 1970
 	)
-	for _, unit := range []time.Duration{time.Second, time.Millisecond} {
-		sinceEpoch, _ := decimal(number, unit)
-		if sinceEpoch < earliest {
-			continue
+	for item := range strings.SplitSeq(value, ",") {
+		number := trim(item)
+		d, ok := decimal(number, time.Second)
+		if !ok {
+			return 0, false
 		}
-		until := time.Unix(0, 0).Add(sinceEpoch).Sub(h.serverTime())
-		if until.Abs() <= plausible {
-			return max(until, 0), true
+		for _, unit := range []time.Duration{time.Second, time.Millisecond} {
+			sinceEpoch, _ := decimal(number, unit)
+			if sinceEpoch < earliest {
+				break // less still in milliseconds
+			}
+			if until := time.Unix(0, 0).Add(sinceEpoch).Sub(h.serverTime()); until.Abs() <= plausible {
+				d = max(until, 0)
+				break
+			}
 		}
+		most = max(most, d)
 	}
-	return decimal(number, time.Second)
+	return most, true
 }
 
 func (hints) milliseconds(value string) (time.Duration, bool) {

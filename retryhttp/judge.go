@@ -90,7 +90,7 @@ func (c *call) respond(req *http.Request, resp *http.Response) {
 	if resp.Body == nil {
 		resp.Body = http.NoBody
 	}
-	limited := c.Policy.AttemptTimeout > 0 || c.Policy.Timeout > 0
+	limited := c.limited()
 	if limited && c.read == nil {
 		// The response is read under the context of its attempt, which goes on.
 		cancelWithBody(resp, c.Detach())
@@ -103,8 +103,8 @@ func (c *call) respond(req *http.Request, resp *http.Response) {
 	}
 	c.resp = resp
 	var v retry.Verdict
-	if c.t.Classify != nil {
-		v = c.t.Classify(resp)
+	if c.t.ClassifyResponse != nil {
+		v = c.t.ClassifyResponse(resp)
 	}
 	switch {
 	case resp.StatusCode >= 400 || v.Class != retry.Final && v != (retry.Verdict{}):
@@ -117,7 +117,7 @@ func (c *call) respond(req *http.Request, resp *http.Response) {
 }
 
 // refused ends an attempt whose response is a failure because of its status or the
-// verdict of Transport.Classify.
+// verdict of Transport.ClassifyResponse.
 func (c *call) refused(resp *http.Response, own retry.Verdict) {
 	var after time.Duration
 	hinted := false

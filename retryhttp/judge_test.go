@@ -73,7 +73,7 @@ func TestClassifyOfResponses(t *testing.T) {
 			t.Parallel()
 			clock := retrytest.NewClock(time.Now())
 			c := client(t, nil, &retry.Policy{Clock: clock, Rand: retrytest.NewRand(1)})
-			c.Transport.(*retryhttp.Transport).Classify = classify
+			c.Transport.(*retryhttp.Transport).ClassifyResponse = classify
 			resp, err := c.Get(test.server.URL)
 			require.NoError(t, err)
 			assert.Equal(t, test.want, text(t, resp))

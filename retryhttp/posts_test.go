@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/provoke"
+	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 )
 
 var posts = flag.Int("posts", 2000, "how many requests TestPostsThroughALiar sends over each protocol")

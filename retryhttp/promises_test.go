@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/provoke"
+	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
@@ -31,13 +31,13 @@ import (
 // promisedElsewhere has tests in other packages of promises that are not about
 // HTTP.
 var promisedElsewhere = []struct{ row, file, test, why string }{
-	{"B16", "../classify_tree_test.go", "TestClassifyDNS", "names that are not found, and resolvers in trouble"},
+	{"B16", "../classify_walk_test.go", "TestClassifyDNS", "names that are not found, and resolvers in trouble"},
 	{"B17", "../classify_test.go", "TestErrnosOnDialing", "every errno, after dialing and later"},
-	{"B24", "../internal/promises/hints_test.go", "TestHintOverflow", "hints in errors"},
+	{"B24", "../internal/test/promises/hints_test.go", "TestHintOverflow", "hints in errors"},
 	{"B26", "hint_test.go", "TestParseHint", "milliseconds that do not fit"},
 	{"B31", "../classify_test.go", "TestErrnosOfWindows", "the numbers of Winsock, on every system"},
 	{"B32", "../classify_test.go", "TestMethodsThatAreNoConvention", "Recoverable"},
-	{"B36", "../internal/promises/delay_test.go", "TestAttemptHuge", "backoffs without end"},
+	{"B36", "../internal/test/promises/delay_test.go", "TestAttemptHuge", "backoffs without end"},
 }
 
 // disputed has rows in which the other client contradicts itself: whether AWS waits

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// Idempotent reports whether a request may be sent twice even if the first had an
+// Idempotent reports whether a request may be sent again even if it had an
 // effect: its method is GET, HEAD, OPTIONS, TRACE, PUT or DELETE, or it has an
 // Idempotency-Key or X-Idempotency-Key header. A header with an empty list of
 // values counts too, as in net/http: it marks a request without sending the
@@ -45,7 +45,7 @@ func RandomKey(*http.Request) string { return rand.Text() }
 // request returns the request of an attempt, with the context ctx.
 func (c *call) request(ctx context.Context) (*http.Request, error) {
 	_, trusted := c.base.(*http.Transport) // it does not change requests
-	own := c.key != "" || c.t.AttemptHeader != "" || c.t.Prepare != nil || c.sent != nil || c.Derived()
+	own := c.key != "" || c.t.AttemptHeader != "" || c.t.Prepare != nil || c.sent != nil || c.derives()
 	if !own && c.body.shared == nil {
 		first := c.Attempt() == 1
 		if first && !trusted {
@@ -87,6 +87,17 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	return req, nil
 }
 
+// derives reports whether an attempt may have a context of its own.
+func (c *call) derives() bool {
+	_, traced := c.Policy.Observer.(interface {
+		Attempt(ctx context.Context, n int) (context.Context, func(error))
+	})
+	return traced || c.limited()
+}
+
+// limited reports whether the context of an attempt has a timeout.
+func (c *call) limited() bool { return c.Policy.AttemptTimeout > 0 || c.Policy.Timeout > 0 }
+
 // sent watches whether anything of a request was written, and whether its body could be
 // read.
 type sent struct{ asked, got, wrote, broken atomic.Bool }
@@ -101,8 +112,8 @@ func (s *sent) nothing(interrupted, tells bool) bool {
 	return s != nil && (tells || s.asked.Load()) && !s.wrote.Load() && (!interrupted || !s.got.Load())
 }
 
-// classify is classifyAttempt for an attempt that is watched. That a dial has failed says
-// nothing about the attempt, which may have had other steps: the hooks do.
+// classify is classifyAttempt for an attempt that is watched. A failed dial proves nothing
+// about the attempt, which may have had other steps: the hooks decide.
 func (s *sent) classify(err error) retry.Verdict {
 	v := classifyAttempt(err)
 	v.NotApplied = v.NotApplied && !dialed(err)

@@ -21,8 +21,8 @@ func DefaultPolicy() *retry.Policy {
 var defaultPolicy = DefaultPolicy()
 
 // Transport is an [http.RoundTripper] that sends a request again when an
-// attempt fails and another one may help: the connection failed, or the server
-// answered with a status that may pass. The zero Transport is ready to use. It
+// attempt fails and another attempt may help: the connection failed, or the server
+// answered with a temporary status. The zero Transport is ready to use. It
 // is safe for concurrent use, and must be neither changed nor copied after its
 // first use.
 //
@@ -48,8 +48,9 @@ var defaultPolicy = DefaultPolicy()
 // and its body unread; [Attempts] returns the number of attempts. A Transport
 // returns an error if there is no response, or if the request's context ended. It
 // is an [*retry.Error], unless it is Final. [http.Client] wraps errors in an
-// error that contains the URL, see [Redact]. If its own Timeout has ended the
-// request, it keeps only the text: use the policy's Timeout, or a context.
+// error that contains the URL, see [Redact]. If the Timeout of the http.Client has
+// ended the request, it keeps only the text of the error: use the policy's Timeout,
+// or a context.
 //
 // Classifier and Observer of the policy get the errors of Base, and
 // *[StatusError]. A Final response with a status below 500, such as a 404, is a
@@ -58,8 +59,8 @@ var defaultPolicy = DefaultPolicy()
 // # What it costs
 //
 // An idempotent request is sent without a copy, and the Transport allocates nothing if
-// it succeeds at once, unless the policy has an AttemptTimeout or the options below
-// add a header. Further attempts get a copy if Base has changed the request, which it
+// it succeeds at once, unless the policy has a timeout or an Observer of attempts, or the
+// options below add a header. Further attempts get a copy if Base has changed the request, which it
 // should not, or if there is a body; the body itself is not copied. Each attempt of a
 // request that is not idempotent gets a copy, watched with [net/http/httptrace]. The body
 // of a failure is read so that its connection can be used again, if it has a
@@ -71,7 +72,7 @@ var defaultPolicy = DefaultPolicy()
 // outer one does not retry after the inner one gave up. The deprecated
 // Request.Cancel ends an attempt and the call, but not a wait: use the context.
 // Cookies that a failed attempt sets are lost, because an http.Client sees the last
-// response only; with Do it sees all.
+// response only; with Do it sees all responses.
 type Transport struct {
 	// Base makes the attempts. nil means http.DefaultTransport. Close of its
 	// response bodies may be called during a Read and must end it.
@@ -84,20 +85,20 @@ type Transport struct {
 	// connection.
 	Policy *retry.Policy
 
-	// Budget returns the budget for the retries of a request. nil means one for
-	// each scheme and host, with default settings except for the Reserve: it is
-	// large enough for all retries of one request, from 3 to 10. Budgets are kept
-	// for about the last 512 hosts. [NoBudget] means none. A Budget in the Policy
-	// is used instead, for all hosts together.
+	// Budget returns the budget for the retries of a request. nil means one budget
+	// for each scheme and host, with default settings except for the Reserve: from 3
+	// to 10, large enough for all retries of one request. Budgets are kept for about
+	// the last 512 hosts. [NoBudget] means no budget. A Budget in the Policy is used
+	// instead, for all hosts together.
 	Budget func(*http.Request) retry.Throttle
 
 	// Cooldown, if positive, makes a rate limit hold back all requests to the
 	// same scheme and host: after a RateLimited failure with a hint, such as a
-	// 429 with Retry-After, none is sent until the hint or this time has passed,
-	// whichever is shorter. The requests wait before they are sent, as for a
-	// hint of their own, and fail at once with a hint if the wait is too long.
-	// The Observer does not see that wait; a request that is refused counts as
-	// an attempt.
+	// 429 with Retry-After, no request is sent until the hint or this time has
+	// passed, whichever is shorter. The requests wait before they are sent, as for
+	// their own hint, and fail at once with a hint if the wait is too long. The
+	// Observer does not see that wait; an attempt after the first that has to wait is
+	// aborted and begun again. A request that is refused counts as an attempt.
 	Cooldown time.Duration
 
 	// BufferBody is the largest number of bytes of a request's body that are
@@ -133,14 +134,14 @@ type Transport struct {
 	// unless a mark or the policy's Classifier says otherwise; nothing was sent.
 	Prepare func(*http.Request) error
 
-	// Classify, if not nil, is asked about every response, also with a status below
+	// ClassifyResponse, if not nil, is asked about every response, also with a status below
 	// 400. With a status of 400 or more, the policy's Classifier is asked about the
 	// *[StatusError] first. The zero Verdict leaves the response to the rules above.
 	// A Final response is returned. Any other verdict is a failure: for example
 	// Retryable for a 200 with an error in it, [retry.Pending] for a 202 without a
-	// result yet. If Classify reads the body, it must replace Body by one that reads
-	// the same.
-	Classify func(*http.Response) retry.Verdict
+	// result yet. If it reads the body, it must replace Body by a reader of the same
+	// bytes.
+	ClassifyResponse func(*http.Response) retry.Verdict
 
 	hosts hosts
 }
@@ -173,6 +174,16 @@ func (t *Transport) policy() *retry.Policy {
 		return defaultPolicy
 	}
 	return t.Policy
+}
+
+// complete returns a copy of p, which has no Backoff, with the waits of DefaultPolicy.
+func complete(p *retry.Policy) *retry.Policy {
+	own := *p
+	own.Backoff = defaultPolicy.Backoff
+	if own.MaxDelay <= 0 {
+		own.MaxDelay = defaultPolicy.MaxDelay
+	}
+	return &own
 }
 
 // budget returns the budget for the retries of a request under p.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/provoke"
+	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
@@ -331,36 +332,36 @@ type closer struct {
 
 func (c *closer) CloseIdleConnections() { c.closed = true }
 
-// An explicit default of the Transport does not change the waits.
+// TestPolicyWithoutBackoff checks which settings a Policy gets from DefaultPolicy.
 func TestPolicyWithoutBackoff(t *testing.T) {
 	t.Parallel()
-	waits := func(p *retry.Policy, do bool) []time.Duration {
-		clock := retrytest.NewClock(time.Now())
-		q := retryhttp.DefaultPolicy()
-		if p != nil {
-			q = p
-		}
-		q.Clock, q.Rand = clock, retrytest.NewRand(1)
-		base := roundTripper(func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
-		})
-		c := &http.Client{Transport: &retryhttp.Transport{Base: base, Policy: q}}
-		req := request(t, http.MethodGet, "http://127.0.0.1", nil)
-		if do {
-			assert.Error(t, retryhttp.Do(&http.Client{Transport: base}, q, req, nothing))
-			return clock.Sleeps()
-		}
-		resp, err := c.Do(req)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		return clock.Sleeps()
+	const ms = time.Millisecond
+	tests := []struct {
+		name string
+		p    retry.Policy
+		want []time.Duration
+	}{
+		{"nothing is set", retry.Policy{}, []time.Duration{200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 6400 * ms, 10_000 * ms}},
+		{"MaxDelay", retry.Policy{MaxDelay: 300 * ms}, []time.Duration{200 * ms, 300 * ms, 300 * ms}},
+		{"a Backoff", retry.Policy{Backoff: retry.Linear{Initial: 20_000 * ms}}, []time.Duration{20_000 * ms, 30_000 * ms}},
 	}
-	for _, do := range []bool{false, true} {
-		want := waits(nil, do)
-		require.Len(t, want, 2)
-		assert.Equal(t, want, waits(&retry.Policy{}, do))
-		assert.Equal(t, want, waits(&retry.Policy{MaxAttempts: 3}, do))
-		assert.NotEqual(t, want, waits(&retry.Policy{Backoff: retry.Exponential{}}, do))
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var recorder retrytest.Recorder
+			tt.p.MaxAttempts, tt.p.Jitter = len(tt.want)+1, retry.NoJitter
+			tt.p.Clock, tt.p.Observer = &retrytest.Clock{}, &recorder
+			before := tt.p
+			base, _ := always(503)
+			transport := &retryhttp.Transport{Base: base, Policy: &tt.p, Budget: retryhttp.NoBudget}
+			for range 2 {
+				_, err := get(t, transport, "http://h/")
+				require.NoError(t, err)
+			}
+			require.Error(t, retryhttp.Do(&http.Client{Transport: base}, &tt.p, request(t, http.MethodGet, "http://h/", nil), nothing))
+			recorder.ExpectWaits(t, slices.Concat(tt.want, tt.want, tt.want)...)
+			assert.Equal(t, before, tt.p)
+		})
 	}
 }
 

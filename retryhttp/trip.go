@@ -45,8 +45,8 @@ func told(resp *http.Response) (attempts int, gaveUp bool) {
 }
 
 // Attempts returns how many requests a [Transport] has sent to get resp, since the last
-// one that lasted for the policy's ResetAfter: 1 if there was no retry, or no Transport.
-// It is read from the context of resp.Request. Attempts(nil) is 0.
+// request that lasted for the policy's ResetAfter. It is 1 if there was no retry, or no
+// Transport. It is read from the context of resp.Request. Attempts(nil) is 0.
 func Attempts(resp *http.Response) int {
 	if resp == nil {
 		return 0

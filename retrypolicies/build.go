@@ -53,7 +53,7 @@ func (b builder) table(root any) table {
 	t, sound := table{}, len(b.faults.list)
 	t[Default] = b.policy(Default, []string{defaultKey}, base, nil)
 	if len(b.faults.list) > sound {
-		base = nil // so that its faults are not those of every other policy too
+		base = nil // otherwise every other policy would have the same faults
 	}
 	inherited, _ := base.(object)
 	if policies, ok := document[policiesKey]; ok && !b.named(t, policies, inherited) {
@@ -67,7 +67,7 @@ func (b builder) table(root any) table {
 	return t
 }
 
-// named adds the policies that inherit from base. It returns false if the value is none.
+// named adds the policies that inherit from base. It returns false if it cannot add them.
 func (b builder) named(t table, v any, base object) bool {
 	policies, ok := v.(object)
 	inherited := int64(len(policies)) * int64(size(base))
@@ -113,7 +113,7 @@ func size(v any) int {
 }
 
 // policy returns the policy that own defines together with base, with its parts. path is
-// where own stands.
+// the path of own.
 func (b builder) policy(name string, path []string, own any, base object) *retry.Policy {
 	p := &retry.Policy{}
 	prefix := ""
@@ -165,7 +165,7 @@ func (parts Parts) attach(p *retry.Policy) {
 	}
 }
 
-// inherit returns the policy own with what it does not set of base.
+// inherit returns the policy own with the settings of base that own does not have.
 func inherit(own, base object) object {
 	merged := maps.Clone(own)
 	for key, member := range base {
@@ -202,8 +202,8 @@ func each(err error) []error {
 }
 
 // find follows a path as [retry.Policy.Validate] writes it before its problem,
-// "backoff.schedule[2]: -1s: …", as far as it leads from v, which stands at path. It
-// returns where it has led.
+// "backoff.schedule[2]: -1s: …", as far as it leads from v, whose own path is path. It
+// returns the path that it has reached.
 func find(v any, text string, path []string) []string {
 	switch v := v.(type) {
 	case []any:
@@ -213,8 +213,8 @@ func find(v any, text string, path []string) []string {
 		}
 	case object:
 		text = strings.TrimPrefix(text, ".")
-		// A key may have a dot in it, and so begin like another one: the longest is
-		// meant.
+		// A key may have a dot in it, and so begin like another key: the longest key
+		// is meant.
 		for end := len(text) - 1; end > 0; end-- {
 			if strings.IndexByte(".[:", text[end]) < 0 {
 				continue

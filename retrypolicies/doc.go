@@ -1,5 +1,5 @@
-// Package retrypolicies gives policies names, in a file that may be exchanged while
-// the program runs:
+// Package retrypolicies gives policies names, in a file that may change while the
+// program runs:
 //
 //	{
 //	  "default":  {"max_attempts": 4, "attempt_timeout": "5s"},
@@ -9,15 +9,15 @@
 //	  }
 //	}
 //
-// The policies have the form of [retry.Policy.MarshalJSON], and each one inherits
-// from the default what it does not set itself. [Policies] loads such a file as a
-// whole: if anything is wrong with it, all faults are reported with line and column, or
-// the first hundred of them, and the policies stay what they were.
+// The policies have the form of [retry.Policy.MarshalJSON]. A policy inherits from the
+// default the settings that it does not have. [Policies] loads such a file as a whole: if
+// the file has faults, all of them are reported with line and column, or the first hundred,
+// and the current policies stay.
 //
-// What is no data, such as a budget or an observer, is attached in code to the name
-// of a policy, as [Parts], and is the same before and after a reload.
+// A file cannot have budgets, observers and the like. Attach them in code to the name of a
+// policy, as [Parts]; they stay the same after a reload.
 //
-// The file is JSON. [Policies.UnmarshalYAML] takes YAML from any library that
-// honors the method. When to load it again, after a signal or a change of the file,
-// is up to the program.
+// The file is JSON. [Policies.UnmarshalYAML] takes YAML from any library that honors the
+// method. The program decides when to load the file again, for example after a signal or
+// a change of the file.
 package retrypolicies

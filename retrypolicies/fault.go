@@ -13,15 +13,15 @@ import (
 type Fault struct {
 	File string // its name; empty if it is not known
 
-	// Line and Column say where, from 1 on; columns count characters. For what is
-	// missing they say where it belongs. They are 0 where that is not known: in
-	// YAML, whose library knows.
+	// Line and Column say where the fault is, from 1 on; columns count characters.
+	// For a missing value they say where it belongs. They are 0 if the place is not
+	// known: in YAML, only the YAML library knows it.
 	Line, Column int
 
 	// Path leads to the value by keys and, in lists, indexes from 0 on:
-	// "policies", "payments", "backoff", "schedule", "2". Of a value that is
-	// inherited from the default, it leads to the heir, as the line and the column
-	// do.
+	// "policies", "payments", "backoff", "schedule", "2". For a value that is
+	// inherited from the default, the path, the line and the column lead to the
+	// policy that inherits it.
 	Path []string
 
 	// Problem names the value and says what is wrong with it.
@@ -42,9 +42,9 @@ func (f Fault) String() string {
 	}
 }
 
-// InvalidError is returned where a file has faults. It has all of them in their order.
-// Of more than 100 it has the first 100 that were found, and before them one more that
-// says so, without a place.
+// InvalidError is the error of a file that has faults. It has all faults in their order.
+// If there are more than 100, it has the first 100 that were found. Before these there is
+// then one more Fault, without a place, which says so.
 type InvalidError struct {
 	Faults []Fault
 }
@@ -61,7 +61,7 @@ func (e *InvalidError) Error() string {
 // faults collects what is wrong with one file.
 type faults struct {
 	file string
-	data []byte // in which the faults stand; nil if that is not known
+	data []byte // the file; nil if it is not known
 	list []Fault
 	more bool // than strictjson.MostFaults
 }
@@ -104,7 +104,7 @@ func (fs *faults) locate() {
 	}
 }
 
-// unreadable returns the error of a text that is no JSON.
+// unreadable returns the error of a text that is not JSON.
 func (fs *faults) unreadable(err *strictjson.Error) error {
 	f := Fault{File: fs.file, Problem: err.Error()}
 	if fs.data != nil {

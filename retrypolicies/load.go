@@ -18,22 +18,23 @@ func (ps *Policies) LoadFile(name string) error {
 	return ps.Load(name, data)
 }
 
-// Load reads the JSON form of policies and exchanges the current ones by them, all
-// at once. If anything is wrong, it returns an [*InvalidError] with every fault, and
-// the policies stay what they were. name is the file's, for errors.
+// Load reads the JSON form of policies and replaces the current policies by them, all
+// at once. If there are faults, it returns an [*InvalidError] with every fault, and the
+// current policies stay. name is the name of the file, for errors.
 //
-// The file has an object, "default", and an object of such objects, "policies",
-// which have the form of [retry.Policy.MarshalJSON]. Either may be left out. A
-// policy inherits every key that it does not have; the overrides are inherited kind
-// by kind, and the name is not: it is the key of the policy unless it has one. The file
-// may have a million values, and so many may be inherited in all.
+// The file has an object "default", which is a policy, and an object "policies", which has
+// policies by name. Policies have the form of [retry.Policy.MarshalJSON]. Either object
+// may be left out. A policy inherits every key that it does not have. The overrides are
+// inherited kind by kind. The name is not inherited: a policy without a name gets its key
+// as the name. The file may have a million values, and all policies together may inherit
+// a million.
 func (ps *Policies) Load(name string, data []byte) error {
 	return ps.load(data, &faults{file: name, data: data})
 }
 
 // UnmarshalJSON is [Policies.Load] for policies that are part of a larger document.
-// Because it sees nothing of the rest, its faults have a path and no line. null
-// changes nothing.
+// It does not see the rest, so its faults have a path and no line. null changes
+// nothing.
 func (ps *Policies) UnmarshalJSON(data []byte) error {
 	if string(bytes.TrimSpace(data)) == "null" {
 		return nil // by convention
@@ -51,7 +52,7 @@ func (ps *Policies) UnmarshalYAML(unmarshal func(any) error) error {
 	return ps.exchange(plain(v), &faults{})
 }
 
-// plain returns what a YAML library has decoded as JSON libraries return it.
+// plain converts a value of a YAML library to the types that JSON libraries return.
 func plain(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -60,7 +61,7 @@ func plain(v any) any {
 			o[key] = plain(member)
 		}
 		return o
-	case map[any]any: // yaml.v2, and keys that are no strings
+	case map[any]any: // yaml.v2, and keys that are not strings
 		o := make(object, len(v))
 		for key, member := range v {
 			o[fmt.Sprint(key)] = plain(member)

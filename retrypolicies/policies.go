@@ -18,24 +18,23 @@ const Default = "default"
 // ErrUnknown is wrapped by the errors of [Policies.Get].
 var ErrUnknown = errors.New("retrypolicies: unknown policy")
 
-// Policies are policies with names. The zero value has none until a file is loaded.
-// Set Parts before that.
+// Policies are policies with names. The zero value has no policies until a file is
+// loaded. Set Parts before that.
 //
 // Policies are safe for concurrent use, must not be copied, and may be loaded again
 // at any time: calls in progress go on with the policy that they began with.
 type Policies struct {
-	// Parts are attached to the policies with these names. Those of [Default] are
-	// attached to all policies, field by field where the policy's own Parts have
-	// none. A file without one of the names is invalid, so that a program finds
-	// the policies that it was written for. Parts must not be changed after the
-	// first load.
+	// Parts are attached to the policies with these names. The Parts of [Default]
+	// are attached to all policies; a field of the policy's own Parts replaces the
+	// field of the default. A file without one of these names is invalid, because the
+	// program needs that policy. Parts must not be changed after the first load.
 	Parts map[string]Parts
 
 	current atomic.Pointer[table]
 }
 
-// Parts are the fields of a [retry.Policy] that are no data. A nil field is that of
-// the default.
+// Parts are the fields of a [retry.Policy] that a file cannot have. A nil field is
+// taken from the Parts of [Default].
 type Parts struct {
 	Classifier retry.Classifier
 	Budget     retry.Throttle
@@ -44,15 +43,15 @@ type Parts struct {
 	Rand       retry.Rand
 }
 
-// table is what one file has defined. It is never changed.
+// table has the policies of one file. It is never changed.
 type table map[string]*retry.Policy
 
 // Get returns the policy with a name, as the file that was loaded last defines it.
-// It is shared, and must not be changed. Ask again for every call, rather than once,
-// to see a reload.
+// The policy is shared, and must not be changed. To see a reload, call Get again for
+// every call.
 //
-// The error of a name that is not in the file wraps [ErrUnknown] and lists the names
-// that are.
+// If the file does not have the name, the error wraps [ErrUnknown] and lists the names
+// of the file.
 func (ps *Policies) Get(name string) (*retry.Policy, error) {
 	t := ps.table()
 	if p, ok := t[name]; ok {

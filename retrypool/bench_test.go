@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/teststat"
+	"github.com/seed-5ff3c98e/retry/internal/test/teststat"
 	"github.com/seed-5ff3c98e/retry/retrypool"
 )
 

@@ -15,16 +15,16 @@ import (
 // From now on the pool takes no task. Tasks in the queue are run once; tasks that wait
 // for a retry, now or after that, are handed back at once. If ctx ends first, the
 // tasks that are still in the queue are handed back too, and the attempts in progress
-// are canceled. Close waits until these have returned, also for a function that
-// ignores its context. Neither a task nor OnEnd may close its own pool: Close would
+// are canceled. Close waits until these attempts have returned, even if they ignore their
+// contexts. Neither a task nor OnEnd may close its own pool: Close would
 // wait for itself.
 //
 // A task that is handed back has ended for this pool, with an error that is
 // [ErrClosed]. [Pool.ResumeTask] continues it in another pool. To continue it in another
-// process, store its [Task.State] with the name of the task, in OnEnd, which has the
-// context of the task; [Pool.Resume] takes both. An attempt that fails after Close has canceled its context does not count,
-// whatever its error, unless it panics, the error is marked as Final, or the policy is
-// NonIdempotent.
+// process, store its [Task.State] with the name of the task in OnEnd, which gets the
+// context of the task, and call [Pool.Resume] in that process. An attempt that fails
+// after Close has canceled its context does not count, whatever its error, unless it
+// panics, the error is marked as Final, or the policy is NonIdempotent.
 //
 // The tasks are in order of submission. The error is the cause of ctx if ctx ended
 // before the queue was empty. If Close is called several times, each task is

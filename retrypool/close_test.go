@@ -125,7 +125,7 @@ func TestCloseInAHurry(t *testing.T) {
 			policy: retry.Policy{Classifier: retry.On(retry.Final, errBoom)},
 			want:   "retrypool: closed; the last failure: boom",
 		},
-		{name: "panic", fn: func(ctx context.Context) error { <-ctx.Done(); panic("ouch") }, want: "retrypool: task panicked: ouch"},
+		{name: "panic", fn: func(ctx context.Context) error { <-ctx.Done(); panic("ouch") }, want: "panic: ouch"},
 		{name: "non-idempotent", fn: untilCanceled, policy: retry.Policy{NonIdempotent: true}, want: "context canceled"},
 		{
 			name: "non-idempotent, and it may be applied", fn: finally(errBoom), policy: retry.Policy{NonIdempotent: true},
@@ -164,11 +164,32 @@ func TestCloseInAHurry(t *testing.T) {
 				if tt.want == "" {
 					require.NoError(t, running.Err())
 				} else {
-					require.EqualError(t, running.Err(), tt.want)
+					require.Equal(t, tt.want, text(running.Err()))
 				}
 			})
 		})
 	}
+}
+
+// A panic is never what Close has made of an attempt, so the policy judges it, and may
+// have it counted and run again.
+func TestCloseInAHurryCountsPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pool := &retrypool.Pool{Workers: 1, Policy: every(time.Hour)}
+		task := submit(t.Context(), t, pool, func(ctx context.Context) error {
+			<-ctx.Done()
+			panic(retry.MarkRetryable(errBoom))
+		})
+		synctest.Wait()
+		left, err := pool.Close(ended())
+		require.EqualError(t, err, "no time")
+		require.Equal(t, []*retrypool.Task{task}, left)
+		require.Equal(t, "retrypool: closed; the last failure: panic: boom", text(task.Err()))
+		s, at := task.State()
+		assert.Equal(t, 1, s.Failures)
+		assert.Equal(t, time.Now().Add(time.Hour), at)
+	})
 }
 
 // A retry that is due and waits for a worker is handed back like a new task.

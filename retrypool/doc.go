@@ -1,5 +1,5 @@
-// Package retrypool runs tasks on a bounded number of workers, and again if they
-// fail:
+// Package retrypool runs tasks on a bounded number of workers, and runs them again if
+// they fail:
 //
 //	pool := &retrypool.Pool{Workers: 4, Policy: policy}
 //	for _, work := range works {
@@ -16,8 +16,8 @@
 // entry in a heap. Retries that are due and new tasks take turns, so neither can keep
 // the other waiting; see [Pool].
 //
-// A [retry.Policy] decides, as in its Execute. A program that ends before all its
-// tasks does not call Wait: [Pool.Close] then returns the unfinished tasks. Another pool
-// continues them with [Pool.ResumeTask], and another process with their states and
+// A [retry.Policy] decides, as in its Execute. To end a program before all its tasks, do
+// not call Wait: [Pool.Close] then returns the unfinished tasks. Another pool continues
+// them with [Pool.ResumeTask]. Another process continues them from their states with
 // [Pool.Resume].
 package retrypool

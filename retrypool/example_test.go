@@ -230,16 +230,16 @@ func ExamplePool_TrySubmit() {
 func ExampleTask() {
 	ctx := context.Background()
 	pool := &retrypool.Pool{
-		OnEnd: func(_ context.Context, t *retrypool.Task) { fmt.Println("told:", t.Err()) },
+		OnEnd: func(context.Context, *retrypool.Task) { fmt.Println("told") },
 	}
 	task, err := pool.Submit(ctx, func(context.Context) error { panic("index out of range") })
 	if err != nil {
 		fmt.Println(err)
 	}
 	<-task.Done()
-	var p *retrypool.PanicError
-	fmt.Println(errors.As(task.Err(), &p))
+	var p *retry.PanicError
+	fmt.Println(errors.As(task.Err(), &p), p.Value)
 	// Output:
-	// told: retrypool: task panicked: index out of range
-	// true
+	// told
+	// true index out of range
 }

@@ -3,6 +3,7 @@ package retrypool_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -21,6 +22,12 @@ var errBoom = errors.New("boom")
 func fails(context.Context) error { return errBoom }
 
 func succeeds(context.Context) error { return nil }
+
+// text is that of an error, without the stack of a panic.
+func text(err error) string {
+	line, _, _ := strings.Cut(fmt.Sprint(err), "\n")
+	return line
+}
 
 // every returns a policy whose retries come after d.
 func every(d time.Duration) *retry.Policy {

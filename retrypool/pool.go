@@ -40,16 +40,16 @@ const defaultQueue = 1000
 // it is at most number 2(n+1) to start, however many of the other kind there are: no
 // flood of new tasks starves a retry, and no storm of retries starves a new task.
 //
-// There is one exception. If at least twice as many retries are ready as the queue has
-// places, their number divided by Queue is how many retries start for each new task.
-// While most tasks fail, Submit therefore slows down, and ready retries do not pile up.
-// Even then a new task waits for no more retries than are ready.
+// There is one exception. If r retries are ready, and r is at least twice the Queue, then
+// r / Queue retries start for each new task. While most tasks fail, Submit therefore
+// slows down, and ready retries do not pile up. Even then a new task waits for no more
+// retries than are ready.
 //
 // # Cost
 //
-// To submit a task or to let it wait takes time at most in proportion to the
-// logarithm of the number of tasks; measured, 1 µs with a thousand and with a
-// million. The same holds for starting a retry that is due: 1 µs and 5 µs.
+// To submit a task, to let it wait, or to start a retry that is due takes time at most in
+// proportion to the logarithm of the number of tasks. Submitting and waiting took 1 µs
+// with a thousand and with a million tasks, starting a retry 1 µs and 5 µs.
 //
 // A waiting task takes 200 bytes besides its function, its last error and its
 // context. A context that can be canceled takes 10 bytes more if many tasks share
@@ -65,15 +65,15 @@ type Pool struct {
 	// not bounded.
 	Queue int
 
-	// Policy decides; nil means the zero Policy. AttemptTimeout, Budget, Observer
-	// and Clock work as in Execute, and so does MaxElapsed, except that a retry
-	// that was due in time is made even if the workers were busy then. If Timeout is
-	// over by that time, the context of the attempt ends at once. The Observer is
-	// told about tasks at the same time, by several goroutines.
+	// Policy decides; nil means the zero Policy. AttemptTimeout, Budget, Observer, Clock and
+	// MaxElapsed work as in Execute, with one exception: a retry that was due before the end
+	// of MaxElapsed is made even if the workers were busy then. If Timeout is over by that
+	// time, the context of the attempt ends at once. Several goroutines call the Observer at
+	// the same time.
 	//
 	// A panic of the Classifier, Backoff, Jitter, Rand, Budget or Observer ends the
-	// task for which it was called, with a [*PanicError]. A panic of the Clock is not
-	// recovered, because no task can go on without it: it ends the program.
+	// task for which it was called, with a [*retry.PanicError]. A panic of the Clock is
+	// not recovered, because no task can go on without it: it ends the program.
 	Policy *retry.Policy
 
 	// OnEnd, if not nil, is called at the end of every task, with the context
@@ -81,7 +81,7 @@ type Pool struct {
 	// is called once for each task, before [Task.Done] is closed, by several
 	// goroutines at the same time. It must not block, and must call neither Wait nor
 	// Close, which wait for it. If it panics, the panic is an error of its task, as a
-	// [*PanicError] in [Task.Err], and the pool goes on.
+	// [*retry.PanicError] in [Task.Err], and the pool goes on.
 	OnEnd func(ctx context.Context, t *Task)
 
 	once  sync.Once
@@ -130,7 +130,8 @@ func (p *Pool) Submit(ctx context.Context, fn func(context.Context) error) (*Tas
 	}
 }
 
-// TrySubmit is Submit that does not block: the error is [ErrFull] instead.
+// TrySubmit is like Submit but does not block: if the queue is full, the error is
+// [ErrFull].
 func (p *Pool) TrySubmit(ctx context.Context, fn func(context.Context) error) (*Task, error) {
 	t, err := p.newTask(ctx, fn)
 	if err != nil {
@@ -146,8 +147,8 @@ func (p *Pool) TrySubmit(ctx context.Context, fn func(context.Context) error) (*
 
 // Resume continues a task that has failed before, also in another process: s and at
 // come from [Task.State] or from [retry.Policy.Next]. The task waits until at without a
-// place in the queue. If the policy allows no further attempt, as after a crash in the
-// last one, Resume returns the error to end the task with; see
+// place in the queue. If the policy allows no further attempt, for example after a crash
+// in the last attempt, Resume returns the error that ends the task; see
 // [retry.Policy.Exhausted]. For a task that is still in memory, [Pool.ResumeTask] is
 // shorter.
 //

@@ -12,7 +12,7 @@ var errNotLeft = errors.New("retrypool: only a task that Close has returned can 
 
 // ResumeTask continues a task that [Pool.Close] of another pool has returned: with its
 // function, its context and its state, when it is due, without a place in the queue. It
-// returns the task in this pool; the old one has ended.
+// returns the task of this pool; the old task has ended.
 //
 // It returns the errors of [Pool.Resume]. After an error the old task may be given to
 // yet another pool. After a success ResumeTask refuses it, so that no task runs twice.

@@ -190,16 +190,16 @@ func TestPanicInOnEnd(t *testing.T) {
 		require.NoError(t, pool.Wait(t.Context()))
 		assert.Equal(t, 6, told, "each once")
 		for task, want := range map[*retrypool.Task]string{
-			good:     "retrypool: OnEnd panicked: ouch",
-			final:    "boom; retrypool: OnEnd panicked: ouch",
-			gone:     "retrypool: task called runtime.Goexit; retrypool: OnEnd panicked: ouch",
-			canceled: "failed after 1 attempt (context canceled): boom; retrypool: OnEnd panicked: ouch",
-			waiting:  "retrypool: closed; the last failure: boom; retrypool: OnEnd panicked: ouch",
-			also:     "retrypool: closed; the last failure: boom; retrypool: OnEnd panicked: ouch",
+			good:     "panic in OnEnd: ouch",
+			final:    "boom; panic in OnEnd: ouch",
+			gone:     "retrypool: task called runtime.Goexit; panic in OnEnd: ouch",
+			canceled: "failed after 1 attempt (context canceled): boom; panic in OnEnd: ouch",
+			waiting:  "retrypool: closed; the last failure: boom; panic in OnEnd: ouch",
+			also:     "retrypool: closed; the last failure: boom; panic in OnEnd: ouch",
 		} {
 			<-task.Done()
-			require.EqualError(t, task.Err(), want)
-			var e *retrypool.PanicError
+			require.Equal(t, want, text(task.Err()))
+			var e *retry.PanicError
 			require.ErrorAs(t, task.Err(), &e)
 			assert.Contains(t, string(e.Stack), "TestPanicInOnEnd")
 		}

@@ -61,9 +61,9 @@ func (t *Task) Done() <-chan struct{} {
 }
 
 // Err returns how the task has ended: nil after a success, the error of fn as it
-// is if that is Final, a [*PanicError], an [*retry.Error], or an error that is
+// is if that is Final, a [*retry.PanicError], an [*retry.Error], or an error that is
 // [ErrClosed] if Close has handed the task back. If OnEnd panicked, the error is also a
-// [*PanicError], even after a success. It is nil before the end, too.
+// [*retry.PanicError], even after a success. It is nil before the end, too.
 func (t *Task) Err() error {
 	t.pool.mu.Lock()
 	defer t.pool.mu.Unlock()
@@ -90,8 +90,8 @@ func (t *Task) Wait(ctx context.Context) error {
 
 // Attempts returns the number of calls of the task's function since it last made
 // progress, in all pools, like Attempts of a [retry.Error]: the call in progress counts,
-// and so do calls that ended in a free rate limit. A call that Close has canceled to hand
-// the task back does not count: the Attempts of such a task are the sum of Failures,
+// and calls that ended in a free rate limit count too. A call that Close has canceled to
+// hand the task back does not count: the Attempts of such a task are the sum of Failures,
 // RateLimited and Pending of its [Task.State].
 func (t *Task) Attempts() int {
 	t.pool.mu.Lock()
@@ -131,30 +131,3 @@ func (e *closedError) Error() string {
 }
 
 func (e *closedError) Unwrap() []error { return []error{ErrClosed, e.last} }
-
-// PanicError is the error of a task that panicked, or for which a function of the
-// policy or OnEnd did. It is Final, unless the policy's Classifier or a mark on the
-// Value says otherwise.
-type PanicError struct {
-	Value any    // the argument of panic
-	Stack []byte // of the goroutine, as [runtime/debug.Stack] returns it
-
-	inOnEnd bool
-}
-
-// Error returns the form "retrypool: task panicked: index out of range".
-func (e *PanicError) Error() string {
-	if e.inOnEnd {
-		return fmt.Sprintf("retrypool: OnEnd panicked: %v", e.Value)
-	}
-	return fmt.Sprintf("retrypool: task panicked: %v", e.Value)
-}
-
-// Unwrap returns the value of the panic if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
-
-// NonRetryable returns true. [retry.Classify] asks for it.
-func (e *PanicError) NonRetryable() bool { return true }

@@ -186,18 +186,14 @@ func TestOnEnd(t *testing.T) {
 				j.note("too late")
 			default:
 			}
-			text := "<nil>"
-			if err := task.Err(); err != nil {
-				text = err.Error()
-			}
-			j.note(ctx.Value(key{}).(string) + ": " + text) //nolint:forcetypeassert // see below
+			j.note(ctx.Value(key{}).(string) + ": " + text(task.Err())) //nolint:forcetypeassert // see below
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
 		for name, fn := range map[string]func(context.Context) error{
 			"success": succeeds,
 			"failure": fails,
 			"final":   func(context.Context) error { return errFinal },
-			"panic":   func(context.Context) error { panic("ouch") },
+			"panics":  func(context.Context) error { panic("ouch") },
 			"goexit":  func(context.Context) error { runtime.Goexit(); return nil },
 		} {
 			submit(context.WithValue(t.Context(), key{}, name), t, pool, fn)
@@ -217,7 +213,7 @@ func TestOnEnd(t *testing.T) {
 			"failure: failed after 3 attempts: boom",
 			"final: final",
 			"goexit: retrypool: task called runtime.Goexit",
-			"panic: retrypool: task panicked: ouch",
+			"panics: panic: ouch",
 			"success: <nil>",
 		}, j.lines)
 	})

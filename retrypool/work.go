@@ -120,7 +120,7 @@ func (p *Pool) attempt(t *Task) {
 	err := errGoexit
 	defer func() { // also in runtime.Goexit
 		if r := recover(); r != nil {
-			err = &PanicError{Value: r, Stack: debug.Stack()}
+			err = &retry.PanicError{Value: r, Stack: debug.Stack()}
 		}
 		p.settle(t, &call, err, done.Is(ctx) && !done.Is(t.ctx))
 	}()
@@ -146,7 +146,7 @@ func (p *Pool) settle(t *Task, call *retry.Call, err error, halted bool) {
 	var d retry.Decision
 	if !p.guard(t, func() {
 		if halted && err != nil {
-			if halted = !p.policy().NonIdempotent && !p.isOwn(err); halted {
+			if halted = !p.policy().NonIdempotent && !isOwn(err); halted {
 				return
 			}
 			call.Abort()
@@ -171,11 +171,9 @@ func (p *Pool) settle(t *Task, call *retry.Call, err error, halted bool) {
 // task's own: it panicked, or it marked the error. Other errors may be results of
 // the cancellation: "signal: interrupt", "transaction has already been rolled back",
 // "file already closed".
-func (p *Pool) isOwn(err error) bool {
-	if _, panicked := err.(*PanicError); panicked { //nolint:errorlint // made here
-		return p.policy().Classify(err).Class == retry.Final
-	}
-	return marks.Classify(err).Class == retry.Final
+func isOwn(err error) bool {
+	_, panicked := err.(*retry.PanicError) //nolint:errorlint // of the task itself
+	return panicked || marks.Classify(err).Class == retry.Final
 }
 
 // marks classifies marked errors only: marks are asked before its Classifier.
@@ -202,7 +200,7 @@ func (p *Pool) guard(t *Task, fn func()) (ok bool) {
 	err := errGoexit
 	defer func() {
 		if r := recover(); r != nil {
-			err = &PanicError{Value: r, Stack: debug.Stack()}
+			err = &retry.PanicError{Value: r, Stack: debug.Stack(), In: "a function of the Policy"}
 		}
 		if !ok {
 			p.end(t, nil, err)
@@ -231,7 +229,7 @@ func (p *Pool) report(t *Task) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if r != nil {
-			t.err = alsoPanicked(t.err, &PanicError{Value: r, Stack: debug.Stack(), inOnEnd: true})
+			t.err = alsoPanicked(t.err, &retry.PanicError{Value: r, Stack: debug.Stack(), In: "OnEnd"})
 		}
 		t.phase = reported
 		if t.done != nil {
@@ -245,7 +243,7 @@ func (p *Pool) report(t *Task) {
 }
 
 // alsoPanicked returns the error of a task whose OnEnd panicked.
-func alsoPanicked(err error, e *PanicError) error {
+func alsoPanicked(err error, e *retry.PanicError) error {
 	if err == nil {
 		return e
 	}

@@ -1,4 +1,4 @@
-// Package retryslog logs what a [retry.Policy] does to [log/slog]:
+// Package retryslog logs the events of a [retry.Policy] to [log/slog]:
 //
 //	policy := &retry.Policy{Observer: retryslog.New(nil, nil)}
 //
@@ -15,19 +15,19 @@
 //   - policy: the name of the policy, if it has one.
 //   - attempt: the number of the attempt, from 1; 0 if there was none.
 //   - delay (retrying): the wait that follows.
-//   - class (retrying, gave up): "unknown", "final", "retryable" or
-//     "rate_limited". It is missing where the context ended the call.
+//   - class (retrying, gave up): "unknown", "final", "retryable", "rate_limited" or
+//     "pending". It is missing where the context ended the call.
 //   - category (retrying, gave up): the kind of the failure, if it is known,
 //     such as "timeout" or "http_503".
 //   - stop (gave up): the reason, such as "attempts" or "deadline"; see
 //     [retry.StopReason].
-//   - retry_after (retrying, gave up): the time that the server wants to pass,
-//     or the wait that the budget refused, if there is one.
-//   - elapsed: the time since the start of the first attempt.
+//   - retry_after (retrying, gave up): the server's hint, or the wait that the
+//     budget refused, if there is one.
+//   - elapsed: the time since the first attempt began, or since the last progress.
 //   - error (retrying, gave up): the text of the error, with the secrets taken
 //     out of its URLs; see [Redact].
 //   - suppressed: how many lines of this kind were left out since the last one, if
 //     [Options] have an Interval and there were any.
 //
-// Those that Options.Attrs takes from the context of the call follow them.
+// The attributes that Options.Attrs returns come last.
 package retryslog

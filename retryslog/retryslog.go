@@ -11,14 +11,14 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/redact"
 )
 
-// Off is the level of what is not logged.
+// Off is the level of events that are not logged.
 const Off slog.Level = math.MinInt
 
-// Options are the levels of the messages, and what goes into them besides. A nil
+// Options are the levels of the messages, a limit, and additional attributes. A nil
 // level is the default.
 type Options struct {
 	// Retrying is for a failure that is followed by another attempt. The
-	// default is Warn: somebody should know, nobody needs to get up.
+	// default is Warn.
 	Retrying slog.Leveler
 
 	// GaveUp is for the end of a call that failed. The default is Error.
@@ -34,22 +34,22 @@ type Options struct {
 	// Succeeded is for a success at the first attempt. The default is Off.
 	Succeeded slog.Leveler
 
-	// Interval, if positive, keeps an outage from filling the disk: of lines that differ
-	// only in the call (their message, policy, class, category and stop are the same) the
-	// first is logged, and then one per Interval, with the number of those left out in
-	// between. The lines of successes are among them. The last number of an outage comes
-	// with the next line of that kind, however late. 0 or less means that every line is
-	// logged.
+	// Interval, if positive, keeps an outage from filling the disk. Lines are of the same
+	// kind if they have the same message, policy, class, category and stop. Of each kind,
+	// the first line is logged, and then one line per Interval, with the number of lines
+	// that were left out in between. Lines about successes are limited too. The last number
+	// of an outage comes with the next line of that kind, however late. 0 or less means that
+	// every line is logged.
 	Interval time.Duration
 
 	// Attrs, if not nil, returns attributes to be added to each record, such as
-	// the job or the user that is in the context of the call. It is asked only
-	// if the record is logged, by several goroutines at the same time.
+	// the job or the user that is in the context of the call. It is called only if
+	// the record is logged, and by several goroutines at the same time.
 	Attrs func(ctx context.Context) []slog.Attr
 }
 
-// New returns an Observer that logs to a logger. A nil logger is what
-// [slog.Default] returns at the time of the event; nil options are the defaults.
+// New returns an Observer that logs to a logger. A nil logger means the result of
+// [slog.Default] at the time of the event; nil options mean the defaults.
 //
 // Handlers get the context of the call. Like the Policy, the Observer may be used
 // by any number of goroutines.
@@ -148,7 +148,8 @@ func attributes(e retry.Event) []slog.Attr {
 	return attrs
 }
 
-// endedByContext reports whether nobody classified a failure.
+// endedByContext reports whether the context ended the call, so that no failure was
+// classified.
 func endedByContext(e retry.Event) bool {
 	return e.Verdict == (retry.Verdict{}) && (e.Stop == retry.StopDeadline || e.Stop == retry.StopCanceled)
 }
@@ -161,7 +162,7 @@ func retryAfter(e retry.Event) time.Duration {
 	return e.Verdict.After
 }
 
-// Redact takes what may be secret out of the URLs in a text, such as that of an
+// Redact removes possible secrets from the URLs in a text, such as the text of an
 // error:
 //
 //	Get "https://example.com/login?token=***": connection refused
@@ -169,7 +170,8 @@ func retryAfter(e retry.Event) time.Duration {
 // User and password are dropped, or a token in their place; the values of the
 // query are replaced, and the fragment is dropped. Scheme, host and path stay, so
 // a secret in a path stays too. URLs are found anywhere in the text, also in the
-// path of another one, and quoted as in the errors of net/url and net/http; so are
-// relative ones with a query, and user:password@host without a scheme. Where the
-// parts of a URL cannot be told, Redact removes rather too much than too little.
+// path of another URL, and quoted as in the errors of net/url and net/http.
+// Relative URLs with a query are found too, and user:password@host without a
+// scheme. If the parts of a URL are ambiguous, Redact removes too much rather than
+// too little.
 func Redact(text string) string { return redact.Text(text) }

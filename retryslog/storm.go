@@ -7,11 +7,11 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// maxKinds bounds what is remembered, because a category may be made from what a server
-// sends. Further lines are told apart by their message only.
+// maxKinds bounds the memory, because a category may come from a server. The kinds of
+// further lines differ by their message only.
 const maxKinds = 1000
 
-// kind is what lines have in common that say the same in a storm.
+// kind has the fields that are equal in all lines of a kind.
 type kind struct {
 	message, policy, category string
 	class                     retry.Class
@@ -32,8 +32,8 @@ type window struct {
 	suppressed int
 }
 
-// admit reports whether a line is to be logged now, and how many of its kind were not
-// since the last one.
+// admit reports whether a line is to be logged now, and how many lines of its kind were
+// left out since the last one.
 func (s *storm) admit(message string, e retry.Event, now time.Time) (suppressed int, ok bool) {
 	key := kind{message, e.Policy, e.Verdict.Category, e.Verdict.Class, e.Stop}
 	s.mu.Lock()

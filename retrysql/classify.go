@@ -16,25 +16,25 @@ import (
 //     sql.ErrConnDone are Retryable: they promise that nothing was sent. (lib/pq
 //     1.12, and pgx 5.12 with the SafeToRetry of its errors, break that promise
 //     when a connection ends in the middle of a statement. InTx does not rely on
-//     it where it matters, at the commit.)
+//     that promise at the commit.)
 //   - MySQL, MariaDB and TiDB, by the number in the errors of their drivers, and
 //     "invalid connection", which may have taken effect.
 //   - SQLite, by the code in the errors of modernc.org/sqlite, ncruces/go-sqlite3
 //     and mattn/go-sqlite3. BUSY and LOCKED are Retryable.
-//   - PostgreSQL's "cached plan must not change result type" is Retryable, because
-//     a new connection cures it, and so is a BEGIN that a standby refuses. Errors raised
-//     in PL/pgSQL (class P0) are Final, and so is the commit of a transaction in which a
-//     statement had failed.
-//   - PgBouncer has one code, 08P01, for all its failures: a server that is down, one that
-//     has crashed, but also a wrong password. They are Retryable. The same code with a
+//   - PostgreSQL's "cached plan must not change result type" is Retryable, because a new
+//     connection cures it. A BEGIN that a standby refuses is Retryable. Errors raised in
+//     PL/pgSQL (class P0) are Final. The commit of a transaction in which a statement
+//     had failed is Final.
+//   - PgBouncer has one code, 08P01, for all its failures: a server that is down or has
+//     crashed, but also a wrong password. They are Retryable. The same code with a
 //     severity other than FATAL is PostgreSQL's protocol violation, and Final.
 //
 // Categories are "sql_40001" with the SQLSTATE, "mysql_1213" and "mssql_1205" with the
 // error number, and "sqlite_517" with the extended result code. Other codes of MySQL and
 // SQLite are Unknown, with a category: a Policy retries them, and for InTx they are
 // Final. The errors of a statement that was stopped (57014, 1317, 3024, SQLite's
-// INTERRUPT) are Final; if the timeout of an attempt stopped it, a Policy and InTx know
-// that before they classify.
+// INTERRUPT) are Final; if the timeout of an attempt stopped the statement, a Policy and
+// InTx know that before they classify.
 //
 // Text is read only in errors of the type that errors.New returns: an ORM may
 // turn a driver's error into such an error.

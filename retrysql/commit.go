@@ -44,7 +44,7 @@ func (t *transaction) unknown(err error) error {
 	t.open = true
 	v := retry.Verdict{Class: retry.Final, Category: "commit_unknown"}
 	if t.opts.Idempotent || t.opts.ReadOnly {
-		v.Class, v.NotApplied = retry.Retryable, true // it may be repeated as if it were so
+		v.Class, v.NotApplied = retry.Retryable, true // treated as not applied: it may be repeated
 	}
 	return retry.Mark(&commitError{err}, v)
 }
@@ -59,10 +59,10 @@ func (e *commitError) Unwrap() error { return e.err }
 func (e *commitError) Is(target error) bool { return target == ErrCommitUnknown }
 
 // rolledBack reports whether the error of a commit proves that it had no effect:
-// the server says so. Nothing else proves it, whatever the errno: not even a dial that
-// failed, because nobody knows what a driver has tried before. driver.ErrBadConn and the SafeToRetry of pgx promise that
-// nothing was sent, but drivers also return them if the connection ends before
-// the answer comes (lib/pq 1.12, pgx 5.12).
+// the server says so. Nothing else proves it, no errno and no failed dial, because the
+// driver may have tried the commit before. driver.ErrBadConn and the SafeToRetry of pgx
+// promise that nothing was sent, but drivers also return them if the connection ends
+// before the answer comes (lib/pq 1.12, pgx 5.12).
 func rolledBack(err error) bool {
 	var e interface{ SQLState() string }
 	if errors.As(err, &e) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/treetest"
+	"github.com/seed-5ff3c98e/retry/internal/test/treetest"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 	"github.com/seed-5ff3c98e/retry/retrysql/internal/fake/mysql"
 	modernc "github.com/seed-5ff3c98e/retry/retrysql/internal/fake/sqlite"

@@ -7,19 +7,20 @@ import (
 
 // AfterCommit registers do, which [InTx] calls once its transaction is committed. ctx is
 // the context that InTx has given to fn, or a child of it; AfterCommit panics with any
-// other.
+// other context.
 //
-// After a successful commit InTx calls what the attempt has registered, in that order, on
-// its own goroutine, before it returns nil; the connection is free by then. do gets the
-// context of InTx, which may have ended. The error of InTx does not depend on do: do
-// handles its own failures, with a retry of its own if it needs one. A panic of do passes
+// After a successful commit, InTx calls the functions that the attempt has registered, in
+// that order, on its own goroutine, before it returns nil; the connection is free by then.
+// do gets the context of InTx, which may have ended. The error of InTx does not depend on
+// do: do handles its own failures, with its own retries if necessary. A panic of do passes
 // through, and the functions after it are not called.
 //
-// A rollback drops what its attempt has registered, and the next attempt begins with
-// nothing. If the outcome of the commit is unknown, nothing is called either: InTx returns
-// [ErrCommitUnknown], or repeats fn if [TxOptions] has Idempotent. So do is called at most
-// once, and not at all if the process ends right after the commit. Store what must not be
-// lost in the same transaction, as a job of package retrytable.
+// A rollback drops the functions that its attempt has registered, and the next attempt
+// begins without functions. If the outcome of the commit is unknown, no function is called
+// either: InTx returns [ErrCommitUnknown], or repeats fn if [TxOptions] has Idempotent. So
+// do is called at most once, and not at all if the process ends right after the commit. If
+// a step must not be lost, store it in the same transaction, as a job of package
+// retrytable.
 //
 // AfterCommit is safe for concurrent use while fn runs.
 func AfterCommit(ctx context.Context, do func(ctx context.Context)) {

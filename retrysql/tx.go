@@ -12,7 +12,7 @@ import (
 // TxOptions are the options of a transaction of InTx.
 type TxOptions struct {
 	// Isolation is the isolation level; 0 is the default of the database. A
-	// driver that does not know it fails, and that is Final.
+	// driver that does not know the level fails, and that error is Final.
 	Isolation sql.IsolationLevel
 
 	// ReadOnly asks the database for a read-only transaction. An attempt to
@@ -63,9 +63,9 @@ var (
 // A connection that the error shows to be unusable (it broke, its server shuts
 // down or became read-only, its prepared statements are stale) is closed, not
 // reused. If the other connections probably have the same fault (a read-only
-// server, stale statements), the idle ones are closed too. Connections that fail
-// to begin a transaction are replaced at once, as many times as there were idle
-// ones.
+// server, stale statements), the idle connections are closed too. Connections that
+// fail to begin a transaction are replaced at once, as many times as there were idle
+// connections.
 //
 // fn may give [AfterCommit] a function that is called after the commit, for example to
 // call webhooks.
@@ -90,7 +90,7 @@ func InTx(
 		t.opts = *opts
 	}
 	// An unknown error is as likely to be a mistake in a statement.
-	call := retry.Call{Policy: p, Classify: t.classify, Unknown: retry.Final}
+	call := retry.Call{Policy: p, Protocol: t.classify, Unknown: retry.Final}
 	defer call.Abort()
 	for call.Next(ctx) {
 		err := t.run(call.Context()) //nolint:contextcheck // ctx or a child of it

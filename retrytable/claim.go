@@ -8,32 +8,34 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// Lease is the right to a row for a while, as [Table.Claim] and [Table.Sweep] give
-// it: what the methods that finish a job ask for. It may be stored, or sent to
-// whoever does the work.
+// Lease is the right to a row for a while. [Table.Claim] and [Table.Sweep] give it, and
+// the methods that finish a job need it. It may be stored, or sent to the process that
+// does the work.
 type Lease[ID any] struct {
 	ID    ID    // of the row
-	Fence int64 // the number of the claim; a later one has another
+	Fence int64 // the number of the claim; a later claim has another
 }
 
 // Row is a row whose lease is the caller's.
 type Row[ID any] struct {
 	Lease[ID]
 
-	// State is that before the attempt that the row was claimed for, or that was
-	// lost: what [retry.Policy.Next] takes for its failure. Key is empty.
+	// State is the state before the attempt for which the row was claimed, or which was
+	// lost. Pass it to [retry.Policy.Next] with the failure of that attempt. Key is empty.
 	State retry.State
 
-	// Claimed is when, by the clock of the database.
+	// Kind is the value of Columns.Kind. It is "" for NULL, and if there is no such column.
+	Kind string
+
+	// Claimed is the time of the claim, by the clock of the database.
 	Claimed time.Time
 
 	received time.Time // by the clock of this process, for what has passed since
 }
 
-// Now is the time by the clock of the database: the time of the claim, and what has
-// passed since in this process. It is the now for [retry.Policy.Next] and
-// [retry.Policy.Exhausted], which compare it with State.First, so that no other
-// clock plays a part.
+// Now returns the time by the clock of the database: the time of the claim, plus the time
+// that has passed since then in this process. Pass it as now to [retry.Policy.Next] and
+// [retry.Policy.Exhausted], which compare it with State.First, so that one clock decides.
 func (r *Row[ID]) Now() time.Time {
 	if r.received.IsZero() {
 		return r.Claimed
@@ -42,14 +44,14 @@ func (r *Row[ID]) Now() time.Time {
 }
 
 // Claim takes up to n rows that are due, and counts an attempt for each. No row
-// is claimed twice, by however many workers. There may be fewer rows than are
-// due, where another transaction holds some of them. The order of those returned
+// is claimed twice, whatever the number of workers. There may be fewer rows than are due,
+// if another transaction holds some of them. The order of the returned rows
 // is not defined. An n of 0 or less claims nothing.
 //
-// Claim what is begun at once, and no more: when a worker dies, the rows that
-// it had not come to have lost an attempt too.
+// Claim only rows that are begun at once: when a worker dies, the rows that it had not
+// begun have lost an attempt too.
 //
-// With an OrderBy, Claim is two statements: it promotes the retries that are due first,
+// With an OrderBy, Claim is two statements: it first promotes the retries that are due,
 // see [Table.Promote].
 //
 // An error does not mean that nothing was claimed; see the package comment.
@@ -71,9 +73,9 @@ func (t *Table[ID]) Claim(ctx context.Context, db DB, n int, args ...any) ([]Row
 const promotions = 100
 
 // Sweep takes over up to n rows whose lease has run out, oldest first. Their
-// attempts failed with [retry.ErrLost]: hand each to [Table.Fail], with what the
-// policy makes of that. Until then the lease is the caller's, the status is what
-// it was, and nothing is counted anew, so a sweeper may die too. Every worker may
+// attempts failed with [retry.ErrLost]: pass each to [Table.Fail], with the policy's
+// decision about that error. Until then the caller has the lease, the status stays, and
+// nothing is counted anew, so a sweeper may die too. Every worker may
 // sweep.
 func (t *Table[ID]) Sweep(ctx context.Context, db DB, n int, args ...any) ([]Row[ID], error) {
 	s, err := t.prepared()
@@ -83,9 +85,9 @@ func (t *Table[ID]) Sweep(ctx context.Context, db DB, n int, args ...any) ([]Row
 	return pick[ID](ctx, db, &s.sweep, n, 0, args, scanRow[ID])
 }
 
-// Promote makes up to n rows that are due Ready without a due time, oldest first,
-// and returns their IDs. In a table with an OrderBy, [Table.Claim] does so with 100 rows
-// or as many as it claims, unless there is NoPromote.
+// Promote makes up to n due rows Ready, removes their due time, and returns their IDs,
+// oldest first. In a table with an OrderBy, [Table.Claim] does that with 100 rows, or as
+// many as it claims if that is more, unless NoPromote is set.
 func (t *Table[ID]) Promote(ctx context.Context, db DB, n int, args ...any) ([]ID, error) {
 	s, err := t.prepared()
 	if err != nil {
@@ -102,9 +104,11 @@ func scanID[ID any](rows *sql.Rows) (id ID, err error) {
 func scanRow[ID any](rows *sql.Rows) (r Row[ID], err error) {
 	var attempts, rateLimited, pending, now int64
 	var first sql.NullInt64
-	if err := rows.Scan(&r.ID, &r.Fence, &attempts, &rateLimited, &pending, &first, &now); err != nil {
+	var kind sql.NullString
+	if err := rows.Scan(&r.ID, &r.Fence, &attempts, &rateLimited, &pending, &first, &kind, &now); err != nil {
 		return r, err
 	}
+	r.Kind = kind.String
 	// The attempt that the claim has counted is not one before it. A row that
 	// was not counted at all may be swept too.
 	r.State = retry.State{

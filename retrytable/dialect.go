@@ -15,14 +15,14 @@ type Dialect uint8
 // The dialects.
 const (
 	PostgreSQL Dialect = iota // 12 or later
-	SQLite                    // 3.35 or later; its clock has milliseconds, so a retry may be early by less than one
+	SQLite                    // 3.35 or later; its clock has milliseconds, so a retry may be early by less than 1 ms
 	MySQL                     // 8.0.23 or later, or MariaDB 10.6 or later; with InnoDB
 )
 
 // dialects has what differs between databases: each in a file that is named for it.
 var dialects = []dialect{PostgreSQL: postgres{}, SQLite: sqlite{}, MySQL: mysql{}}
 
-// dialect is what a database does in a way of its own.
+// dialect is what differs between databases.
 type dialect interface {
 	// name is what its makers call it.
 	name() string
@@ -30,12 +30,12 @@ type dialect interface {
 	// quote quotes the name of a table, a column or an index.
 	quote(name string) string
 
-	// fold is what the database makes of a quoted name of a column: two names are the
-	// same if this is.
+	// fold returns what the database makes of a quoted name of a column: two names mean the
+	// same column if their folds are equal.
 	fold(name string) string
 
-	// parameter matches the $1, $2, … of SQL, and what may have a dollar in it and is
-	// none: strings, quoted names and comments.
+	// parameter matches the $1, $2, … of SQL. It also matches strings, quoted names and
+	// comments, because a dollar in them is no parameter.
 	parameter() *regexp.Regexp
 
 	// bind turns the $1, $2, … into the parameters that the database knows.
@@ -57,7 +57,7 @@ type dialect interface {
 	extend(b *builder) statement
 
 	// columns reads the columns that the table has, by their folded names, and reports
-	// the faults of what there must be besides.
+	// faults of other things that the table needs.
 	columns(ctx context.Context, db DB, c *checker) (map[string]found, error)
 
 	// misfit says what is wrong with the type of a column, if anything.
@@ -124,12 +124,12 @@ const maxParameters = 65535
 type query struct {
 	sql string
 
-	// order is which argument each parameter is, where they have no numbers; nil means
-	// that they do.
+	// order has the argument number of each parameter, if parameters have no numbers; nil
+	// means that they have.
 	order []int
 }
 
-// ordered returns the arguments of q, of all that there are.
+// ordered returns the arguments of q out of all arguments.
 func (q query) ordered(all []any) []any {
 	if q.order == nil {
 		return all

@@ -25,15 +25,15 @@
 //
 // # Leases
 //
-// A claimed row is leased to whoever claimed it. The attempt is counted by the
-// claim, before any work, so that a job that kills its worker ends too; and the
-// claim raises the row's fence, by which [Table.Succeed], [Table.Fail],
-// [Table.Extend] and [Table.Release] know whether the lease is still the
-// caller's. If not, they change nothing and return [ErrLeaseLost].
+// A claimed row is leased to the worker that claimed it. The claim counts the attempt
+// before any work, so that a job that kills its worker ends too. The claim also raises
+// the row's fence. By the fence, [Table.Succeed], [Table.Fail], [Table.Extend] and
+// [Table.Release] know whether the caller still has the lease. If it has not, they change
+// nothing and return [ErrLeaseLost].
 //
 // The lease of a worker that died, or was too slow, runs out. [Table.Sweep] takes
-// over such rows, whose last attempt is a failure like others. ErrLost is marked,
-// so Policy.Classifier is not asked about it; [retry.Mark] gives it a category:
+// over such rows. Their last attempt is a failure with [retry.ErrLost]. ErrLost is
+// marked, so Policy.Classifier is not asked about it; [retry.Mark] gives it a category:
 //
 //	rows, err := jobs.Sweep(ctx, db, 100)
 //	for _, row := range rows {
@@ -43,69 +43,69 @@
 //
 // # Transactions
 //
-// Every method is one statement, on a [database/sql.DB], a Conn or a Tx, but for a Claim
-// with an OrderBy; and in MySQL, Claim, Sweep, Promote and Extend are several in a
-// transaction, which they begin if they are not in one. With a Tx, the effect of the work
-// and the state of its row commit together, so that the work is done once:
+// Every method is one statement, on a [database/sql.DB], a Conn or a Tx. Only Claim with
+// an OrderBy is two. In MySQL, Claim, Sweep, Promote and Extend are several statements in
+// a transaction, which they begin if they are not in one. With a Tx, the effect of the
+// work and the state of its row commit together, so that the work is done once:
 //
 //	tx, err := db.BeginTx(ctx, nil)
 //	…                                                  // what the work has to write
 //	err = jobs.Succeed(ctx, tx, row.Lease)     // ErrLeaseLost: roll back
 //	err = tx.Commit()
 //
-// Where a connection breaks while a statement is under way, it may have taken
-// effect. A claim that is lost like this ends with its lease; a finish may be
-// repeated, and answers ErrLeaseLost if it took effect the first time, or if the row was
-// changed by somebody else meanwhile. A Worker reads the row to tell which.
+// If a connection breaks during a statement, the statement may have taken effect. A claim
+// that is lost like this ends with its lease. A finish may be repeated: it returns
+// ErrLeaseLost if it took effect the first time, or if somebody else has changed the row.
+// A Worker reads the row to find out which.
 //
 // # Time
 //
-// The clock of the database decides what is due and whose lease has run out, so
-// the clocks of the workers need not agree. What a Decision has to say is its
-// Delay. SQLite runs in the process, and its clock is that of the machine.
+// The clock of the database decides which rows are due and which leases have run out, so
+// the clocks of the workers need not agree. Of a Decision, Delay is used, and not At.
+// SQLite runs in the process and uses the clock of the machine.
 //
 // # Speed
 //
 // With the indexes of [Table.Schema], a claim takes as long with 1,000,000 rows
-// as with 10,000, due or waiting. A worker with nothing to do polls with Claim and
-// Sweep, statements that write nothing; in SQLite, each takes the lock of the writer
-// all the same.
+// as with 10,000, due or waiting. A worker with nothing to do polls with Claim and Sweep.
+// They write nothing then, but in SQLite they still take the writer's lock.
 //
-// PostgreSQL needs its statistics for that: ANALYZE a table after filling it. And
-// a transaction that stays open makes claims slower and slower, many times within a
-// minute, because index entries of finished claims cannot be removed meanwhile; that
-// is over when it ends. SQLite allows one writer at a
-// time: give it one connection, a busy timeout, journal_mode=WAL, and transactions
-// that begin as writers (_txlock=immediate, as some drivers call it).
+// PostgreSQL needs its statistics for that: ANALYZE a table after filling it. While a
+// transaction stays open, PostgreSQL cannot remove the index entries of finished claims,
+// so claims become many times slower within a minute. That is over when the transaction
+// ends. SQLite allows one writer at a time: give it one connection, a busy timeout,
+// journal_mode=WAL, and transactions that begin as writers (_txlock=immediate, as some
+// drivers call it).
 //
 // # MySQL and MariaDB
 //
-// What is said of MySQL here is true of MariaDB too. It has neither indexes of some of the
-// rows nor UPDATE … RETURNING. So [Table.Schema] adds generated columns, which are
-// invisible, and have the instant at which a row is due or its lease ends. Their names have
-// a digest of the statuses, columns and Where that they depend on; a statement whose
-// column is missing fails, and [Table.Check] says which. To change those words, run the
-// part of the new Schema that adds generated columns and indexes, and drop the old ones
-// when no program uses them any more.
+// What is said of MySQL here is true of MariaDB too. Both have neither partial indexes
+// nor UPDATE … RETURNING. So [Table.Schema] adds invisible generated columns, with the
+// instant at which a row is due or its lease ends. Their names have a digest of the
+// statuses, columns and Where that they depend on. A statement whose column is missing
+// fails, and [Table.Check] names the column. To change the statuses, columns or Where,
+// run the part of the new Schema that adds generated columns and indexes, and drop the
+// old ones when no program uses them any more.
 //
 //   - Claim, Sweep and Promote lock rows with SKIP LOCKED, change them and read them, in a
-//     transaction that is READ COMMITTED: in no other do workers stay out of each other's
-//     way. A Tx in which you call them should be that too. A DB that is a wrapper of yours
+//     transaction that is READ COMMITTED: at other levels, workers wait for each other. A
+//     Tx in which you call them should be READ COMMITTED too. If your DB is a wrapper, it
 //     must have the method BeginTx, or be a transaction.
 //   - The methods wait for each other only at a row, and lock no gaps, so they have no
-//     deadlocks among themselves. Transactions of yours may have: error 1213.
+//     deadlocks among themselves. Your transactions may have deadlocks: error 1213.
 //   - Instants are datetime(6) in UTC, whatever the time zone of the session and the
 //     parseTime and loc of the driver are. Read them as an [Instant].
-//   - An OrderBy has columns only, no expressions, and texts among them must be varchar.
-//     MariaDB before 10.8 sorts for one with DESC.
-//   - In Set, an assignment sees what those before it in the same field have done.
-//   - The words of a status that differ only in capitals are the same to most collations.
+//   - An OrderBy has columns only, no expressions. Text columns in it must be varchar.
+//     For an OrderBy with DESC, MariaDB before 10.8 sorts the rows.
+//   - In Set, an assignment sees the results of the assignments before it in the same
+//     field.
+//   - To most collations, words of a status that differ only in capitals are the same.
 //
 // # What is not promised
 //
 // A fence is as durable as the database. With synchronous_commit=off, or where an
-// asynchronous replica takes over, a crash of the server may undo a claim, whose fence
-// is then given again: it is no token for systems outside of the database.
+// asynchronous replica takes over, a crash of the server may undo a claim. The same fence
+// is then given again, so do not use fences as tokens outside of the database.
 //
 // On a network that hangs, some drivers return later than their context says. A [Worker]
 // goes on without them, but a connection that became silent within a transaction keeps the
@@ -116,6 +116,6 @@
 // # What it is not
 //
 // It is not a queue. It tells nobody that there is work, removes no rows and has no
-// schedule, and starts no goroutine outside of [Worker.Run]. If a queue is what you
-// want, use one, with a policy of this library through an adapter.
+// schedule, and starts no goroutine outside of [Worker.Run] and Once. If you need a queue, use a
+// job engine, with a policy of this library through an adapter.
 package retrytable

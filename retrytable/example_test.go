@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrypolicies"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
@@ -38,7 +39,7 @@ func ExampleTable_Schema() {
 }
 
 // A worker on a table of mails, until the context is done. What the work has to write is
-// committed together with the end of the job. internal/tabletest runs the same with a
+// committed together with the end of the job. internal/test/tabletest runs the same with a
 // database.
 func ExampleWorker() {
 	var db *sql.DB // of any driver for PostgreSQL or SQLite; here there is none
@@ -71,5 +72,29 @@ func ExampleWorker() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	fmt.Println(worker.Run(ctx))
+	// Output: retrytable: Worker.DB: <nil>: must be there
+}
+
+// A policy for each kind of jobs, from a file that may be loaded again while they wait.
+func ExampleWorker_policyFor() {
+	var policies retrypolicies.Policies
+	err := policies.Load("policies.json", []byte(`{"policies": {
+		"mail":   {"max_attempts": 10, "max_elapsed": "24h"},
+		"report": {"max_attempts": 3, "attempt_timeout": "5m"}
+	}}`))
+	if err != nil {
+		fmt.Println(err)
+	}
+	var db *sql.DB // here there is none
+	worker := &retrytable.Worker[int64]{
+		Table:     &retrytable.Table[int64]{Name: "jobs", Columns: retrytable.Columns{Kind: "kind", First: "first_at"}},
+		DB:        db,
+		PolicyFor: policies.Get,
+		Work: func(_ context.Context, job *retrytable.Job[int64]) error {
+			fmt.Println(job.Kind, job.ID)
+			return nil
+		},
+	}
+	fmt.Println(worker.Validate())
 	// Output: retrytable: Worker.DB: <nil>: must be there
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// Succeed ends a job that is done. It returns [ErrLeaseLost] if the lease of the
-// row is not the caller's any more, as do Fail, Extend and Release; a lease that
-// has run out still is, until somebody sweeps it.
+// Succeed ends a job that is done. Like Fail, Extend and Release, it returns
+// [ErrLeaseLost] if the caller has lost the lease. A lease that has run out is lost only
+// when somebody sweeps it.
 func (t *Table[ID]) Succeed(ctx context.Context, db DB, lease Lease[ID], args ...any) error {
 	s, err := t.prepared()
 	if err != nil {
@@ -33,13 +33,13 @@ func (t *Table[ID]) SucceedAs(ctx context.Context, db DB, lease Lease[ID], word 
 	return exec(ctx, db, &s.succeed, args, word, lease.ID, lease.Fence)
 }
 
-// Fail does what d says, which comes from [retry.Policy.Next] or
-// [retry.Policy.Exhausted] with the State of the claimed [Row]: it stores
-// d.State, and has the job wait for d.Delay or ends it. A hint of a server that
-// is longer than MaxRetryAfter ends it too, so let a stored job wait for long.
+// Fail stores d.State, and lets the job wait for d.Delay or ends it. The decision d comes
+// from [retry.Policy.Next] or [retry.Policy.Exhausted] with the State of the claimed
+// [Row]. A hint of a server that is longer than MaxRetryAfter ends the job too, so let a
+// stored job wait for long.
 //
-// A decision that says nothing about the job is refused: one about a success, and
-// one of a [retry.Call] whose reason is in the caller, which is a case for
+// Fail refuses a decision that says nothing about the job: a decision about a success, or
+// one of a [retry.Call] that ended because of its caller. In the second case use
 // [Table.Release].
 func (t *Table[ID]) Fail(ctx context.Context, db DB, lease Lease[ID], d retry.Decision, args ...any) error {
 	s, err := t.prepared()
@@ -69,8 +69,8 @@ func (t *Table[ID]) Fail(ctx context.Context, db DB, lease Lease[ID], d retry.De
 	return exec(ctx, db, statement, args, append(ours, lease.ID, lease.Fence)...)
 }
 
-// Extend has the lease end in d, or in Table.Lease if d is 0 or less. It is the
-// heartbeat of work that may take longer than that; stop the work if it returns
+// Extend makes the lease end in d, or in Table.Lease if d is 0 or less. It is the
+// heartbeat of work that may take longer than its lease; stop the work if it returns
 // [ErrLeaseLost].
 func (t *Table[ID]) Extend(ctx context.Context, db DB, lease Lease[ID], d time.Duration) error {
 	s, err := t.prepared()
@@ -84,12 +84,20 @@ func (t *Table[ID]) Extend(ctx context.Context, db DB, lease Lease[ID], d time.D
 	return exec(ctx, db, &s.extend, nil, micros, lease.ID, lease.Fence)
 }
 
-// Release gives a row back that was not worked on, as when a worker is told to
-// stop: it is due at once, and its attempt does not count.
+// Release gives back a row that was not worked on, for example when a worker stops: the
+// row is due at once, and its attempt does not count.
 func (t *Table[ID]) Release(ctx context.Context, db DB, lease Lease[ID], args ...any) error {
+	return t.release(ctx, db, lease, 0, args)
+}
+
+// release is Release of a row that is due in d.
+func (t *Table[ID]) release(ctx context.Context, db DB, lease Lease[ID], d time.Duration, args []any) error {
 	s, err := t.prepared()
 	if err != nil {
 		return err
+	}
+	if d > 0 {
+		return exec(ctx, db, &s.postpone, args, microseconds(d), lease.ID, lease.Fence)
 	}
 	return exec(ctx, db, &s.release, args, lease.ID, lease.Fence)
 }

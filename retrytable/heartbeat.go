@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// beat extends a lease, which ends then at the earliest, until it is stopped or the
-// lease is lost, which it tells. What it returns stops it, and returns when the lease
-// ends now.
+// beat extends a lease, which does not end before ends, until stop is called. If the
+// lease is lost, beat calls lost. stop returns when the lease ends now.
 func (s *shift[ID]) beat(lease Lease[ID], ends time.Time, lost context.CancelCauseFunc) (stop func() time.Time) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	var heart sync.WaitGroup
@@ -22,7 +21,8 @@ func (s *shift[ID]) beat(lease Lease[ID], ends time.Time, lost context.CancelCau
 	}
 }
 
-// errAsleep is why a lease was not extended if the database did not refuse to.
+// errAsleep is the reason if the lease was not extended and the database reported no
+// error.
 var errAsleep = errors.New("this process did not run")
 
 func (s *shift[ID]) extend(ctx context.Context, lease Lease[ID], ends time.Time, lost context.CancelCauseFunc) time.Time {

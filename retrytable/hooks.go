@@ -4,61 +4,45 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+
+	"github.com/seed-5ff3c98e/retry"
 )
-
-// PanicError is the error of a function of the program that panicked: the work, or
-// another one that a [Worker] calls. It is Final, unless the policy's Classifier or a
-// mark on the Value says otherwise.
-type PanicError struct {
-	Value any    // what panic was called with
-	Stack []byte // of the goroutine, as [runtime/debug.Stack] returns it
-
-	hook string // what panicked; "" is the work
-}
-
-// Error returns the form "retrytable: work panicked: index out of range".
-func (e *PanicError) Error() string {
-	hook := e.hook
-	if hook == "" {
-		hook = "work"
-	}
-	return fmt.Sprintf("retrytable: %s panicked: %v", hook, e.Value)
-}
-
-// Unwrap returns the value of the panic if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
-
-// NonRetryable returns true. [retry.Classify] asks for it.
-func (e *PanicError) NonRetryable() bool { return true }
 
 // guard calls fn, which is a function of the program's or calls one, and returns its
 // panic as an error.
 func guard(hook string, fn func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &PanicError{v, debug.Stack(), hook}
+			err = &retry.PanicError{Value: v, Stack: debug.Stack(), In: hook}
 		}
 	}()
 	return fn()
 }
 
+// guarded is guard for a function that is called for a job. It reports the error.
+func (s *shift[ID]) guarded(job *Job[ID], hook string, fn func() error) error {
+	err := guard(hook, fn)
+	if err != nil {
+		s.reportOf(job, err)
+	}
+	return err
+}
+
 // report tells OnError. If that panics, the log has both, because nobody else is left to
 // be told.
 func (s *shift[ID]) report(err error) {
-	panicked := guard("OnError", func() error {
-		s.tell(err)
-		return nil
-	})
-	if panicked != nil {
+	if panicked := guard("OnError", func() error { s.tell(err); return nil }); panicked != nil {
 		s.log(err)
 		s.log(panicked)
 	}
 }
 
-// log is OnError where there is none.
+// reportOf is report for an error of a job.
+func (s *shift[ID]) reportOf(job *Job[ID], err error) {
+	s.report(fmt.Errorf("retrytable: job %v: %w", job.ID, err))
+}
+
+// log takes the place of OnError if it is nil.
 func (s *shift[ID]) log(err error) {
 	slog.Default().ErrorContext(s.ctx, "retrytable worker", "table", s.Table.Name, "error", err)
 }

@@ -13,9 +13,9 @@ import (
 type Instant struct {
 	time.Time
 
-	// As is the type of the column. To read, DefaultInstants is enough for the types that
-	// it means, but for a Datetime of a driver that was told another zone than UTC; to
-	// write, it must be said.
+	// As is the type of the column. To write, it must be set. To read, DefaultInstants is
+	// enough for the types that it means, except for a Datetime if the driver is set to
+	// another zone than UTC.
 	As Instants
 }
 
@@ -52,8 +52,8 @@ func (i *Instant) Scan(value any) error {
 	return nil
 }
 
-// Value implements [driver.Valuer]. What is less than the unit of the column is rounded
-// up, so that nothing is early.
+// Value implements [driver.Valuer]. It rounds up to the unit of the column, so that
+// nothing is early.
 func (i Instant) Value() (driver.Value, error) {
 	switch {
 	case i.As == DefaultInstants || int(i.As) >= len(instantsNames):
@@ -77,9 +77,9 @@ func (i Instant) Value() (driver.Value, error) {
 	return whole, nil
 }
 
-// Now returns the SQL for the instant of the statement by the clock of the database, as
-// columns of the type have it, rounded down. It may be compared with them, and be what
-// they are set to. DefaultInstants is the dialect's default.
+// Now returns the SQL for the instant of the statement by the clock of the database, in
+// the form of columns of the type, rounded down. It may be compared with such columns,
+// and be assigned to them. DefaultInstants is the dialect's default.
 func (i Instants) Now(d Dialect) string { return "(" + i.sql(d).now + ")" }
 
 // SQLType returns the type of the columns.

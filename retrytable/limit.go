@@ -16,7 +16,7 @@ func (s *shift[ID]) limit(ends time.Time) time.Duration {
 	return max(time.Until(ends)/4, s.lease/10)
 }
 
-// patience is how long a statement may take that takes rows.
+// patience is how long a statement that takes rows may last.
 func (s *shift[ID]) patience() time.Duration { return min(longestPatience, s.lease/2) }
 
 // within calls fn with a context that ends after d, and returns soon after that even if fn

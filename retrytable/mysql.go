@@ -108,8 +108,8 @@ func (d mysql) schema(b *builder) string {
 }
 
 // pick locks the rows, in the order of the index and no others: without the index, all
-// rows that are looked at would be locked. What it locks is asked again when it is
-// changed, in case there is no transaction, in a way that no index is used for.
+// rows that are looked at would be locked. The UPDATE checks the condition again, in case
+// there is no transaction, in a form for which no index is used.
 func (d mysql) pick(b *builder, p *picking) statement {
 	column, _, _ := d.generated(b, p.from)
 	condition, order := column+" = 1", b.orderBy
@@ -165,7 +165,7 @@ func (d mysql) columns(ctx context.Context, db DB, c *checker) (map[string]found
 		var column, privileges, collation string
 		err := rows.Scan(&column, &f.sqlType, &f.notNull, &privileges, &collation, &engine)
 		for _, privilege := range []string{"SELECT", "UPDATE"} {
-			if !strings.Contains(privileges, strings.ToLower(privilege)) && (privilege == "SELECT" || column != c.columns.ID) {
+			if !strings.Contains(privileges, strings.ToLower(privilege)) {
 				f.lacks = append(f.lacks, privilege)
 			}
 		}
@@ -237,7 +237,7 @@ func (d mysql) misfit(def *definition, field string, f found) string {
 	switch field {
 	case "ID":
 		return ""
-	case "Status":
+	case "Status", "Kind":
 		if !slices.Contains([]string{"varchar", "char", "text", "tinytext", "mediumtext", "longtext", "enum"}, base) {
 			return "is " + f.sqlType + ", and must be text or an enum"
 		}

@@ -23,9 +23,9 @@ func (postgres) parameter() *regexp.Regexp { return standardParameter }
 
 func (postgres) bind(sql string) query { return query{sql: sql} }
 
-// PostgreSQL's clocks. What is due is asked at the instant of the statement: that of the
-// transaction may be long past, and no index can be searched for one that goes on. What
-// is to last from now on counts from the very moment, because a statement may have
+// PostgreSQL's clocks. The instant of the statement decides what is due: the instant of
+// the transaction may be long past, and an index cannot be searched for an instant that
+// changes. Durations count from the current moment, because a statement may have
 // waited for a lock.
 const (
 	postgresStatement = "statement_timestamp()"
@@ -77,8 +77,8 @@ func (d postgres) schema(b *builder) string {
 	return text.String()
 }
 
-// indexName is a name that PostgreSQL does not cut off, after which two indexes would
-// have the same.
+// indexName is a name that PostgreSQL does not cut off: two names that are cut off may be
+// equal.
 func (postgres) indexName(table, suffix string) string {
 	const longest = 63
 	if len(table)+len(suffix) <= longest {
@@ -129,7 +129,7 @@ func (postgres) columns(ctx context.Context, db DB, c *checker) (map[string]foun
 		if !read {
 			f.lacks = append(f.lacks, "SELECT")
 		}
-		if !write && name != c.columns.ID {
+		if !write {
 			f.lacks = append(f.lacks, "UPDATE")
 		}
 		if words != "" {
@@ -145,8 +145,9 @@ func (postgres) misfit(d *definition, field string, f found) string {
 	switch field {
 	case "ID":
 		return ""
-	case "Status":
-		if f.words == nil && !slices.Contains([]string{"text", "character varying", "character"}, f.sqlType) {
+	case "Status", "Kind":
+		padded := field == "Status" && f.sqlType == "character"
+		if f.words == nil && !padded && f.sqlType != "text" && f.sqlType != "character varying" {
 			return "is " + f.sqlType + ", and must be text or an enum"
 		}
 	case "Due", "Lease", "First":

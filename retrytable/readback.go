@@ -18,13 +18,13 @@ type end struct {
 }
 
 // readBack finds out whether an outcome was stored by a try that had no answer, once
-// another one has found that the lease is not ours any more. It was if the row is as the
-// outcome leaves it. Otherwise somebody has given the row another status, before or after
-// that, and the error says what is there.
+// another one has found that the lease is not ours any more. It was stored if the row
+// looks as the outcome leaves it. Otherwise somebody has given the row another status,
+// before or after that, and the error says what is there.
 func (s *shift[ID]) readBack(ctx context.Context, o *Outcome[ID], limit time.Duration) error {
 	q := s.statements.ended
 	found, err := within(ctx, s, limit, func(ctx context.Context) ([]end, error) {
-		return queryAll(ctx, s.DB, q.sql, q.ordered([]any{o.Job.ID}), scanEnd[ID])
+		return queryAll(ctx, s.DB, q.sql, q.ordered([]any{o.Job.ID}), scanEnd)
 	})
 	switch {
 	case err != nil:
@@ -39,12 +39,14 @@ func (s *shift[ID]) readBack(ctx context.Context, o *Outcome[ID], limit time.Dur
 	}
 }
 
-// endOf is how a row must look if the outcome was stored. What is not stored by that is as
-// it was found.
+// endOf is how a row must look if the outcome was stored. Columns that the outcome does
+// not store are as they were found.
 func (s *shift[ID]) endOf(o *Outcome[ID], found end) end {
 	statuses := s.statements.statuses
 	want := end{fence: o.Job.Fence, state: o.Job.State}
 	switch {
+	case o.Released && o.Decision.Delay > 0:
+		want.status, want.due = statuses.Waiting, true
 	case o.Released:
 		want.status = statuses.Ready
 	case o.Err == nil:
@@ -68,12 +70,11 @@ func (s *shift[ID]) endOf(o *Outcome[ID], found end) end {
 	return want
 }
 
-func scanEnd[ID any](rows *sql.Rows) (e end, err error) {
+func scanEnd(rows *sql.Rows) (e end, err error) {
 	var due, leased int64
-	var attempts, rateLimited, pending, now int64
-	var first sql.NullInt64
-	var id ID
-	err = rows.Scan(&e.status, &due, &leased, &id, &e.fence, &attempts, &rateLimited, &pending, &first, &now)
+	var attempts, rateLimited, pending int64
+	var id, first, kind, now any
+	err = rows.Scan(&e.status, &due, &leased, &id, &e.fence, &attempts, &rateLimited, &pending, &first, &kind, &now)
 	e.due, e.leased = due == 1, leased == 1
 	e.state = retry.State{Failures: int(attempts), RateLimited: int(rateLimited), Pending: int(pending)}
 	return e, err

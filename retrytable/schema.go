@@ -1,18 +1,18 @@
 package retrytable
 
 // Schema returns the SQL that adds to an existing table the columns and indexes
-// that it lacks. SQLite and MySQL know no ADD COLUMN IF NOT EXISTS: there, leave out the
+// that it lacks. SQLite and MySQL have no ADD COLUMN IF NOT EXISTS: there, leave out the
 // columns that the table has, and run it once. In MySQL it is one statement, which copies
-// the table. Elsewhere, what is there by its name is left as it is, so drop an index when the words, Where or OrderBy have changed; and a table
-// or view that is called "jobs_claim" keeps the index of that name from being made.
+// the table. Elsewhere, columns and indexes that exist by their names stay as they are.
+// So drop an index when the statuses, Where or OrderBy have changed. A table or view
+// called "jobs_claim" keeps the index of that name from being made.
 //
-// The indexes are what keeps the methods quick in a large table, and their
-// conditions must stay word for word; on a table in use, PostgreSQL wants CREATE
-// INDEX CONCURRENTLY. A Table that [Table.Validate] finds fault with has the
-// Schema "".
+// The indexes keep the methods quick in a large table. Their conditions must stay word
+// for word. On a table in use, PostgreSQL needs CREATE INDEX CONCURRENTLY. If
+// [Table.Validate] finds a fault, Schema returns "".
 //
-// In PostgreSQL and MySQL, without an OrderBy, rows are due when they are made unless
-// they say otherwise. SQLite cannot add a column with such a default, so insert them
+// In PostgreSQL and MySQL, without an OrderBy, the default due time of a new row is the
+// time of its insertion. SQLite cannot add a column with such a default: insert rows
 // with a due time there.
 func (t *Table[ID]) Schema() string {
 	d := t.definition()
@@ -29,23 +29,17 @@ func (b *builder) added(text, integer, dueDefault string) []string {
 	if b.orderBy == "" {
 		due += dueDefault
 	}
-	added := []string{
-		b.status + " " + text + " NOT NULL DEFAULT " + literal(b.statuses.Ready),
-		b.attempts + " " + integer + " NOT NULL DEFAULT 0",
-		b.due + " " + due,
-		b.leaseUntil + " " + b.instants.column,
-		b.fence + " " + integer + " NOT NULL DEFAULT 0",
-	}
-	if b.columns.RateLimited != "" {
-		added = append(added, b.rateLimited+" "+integer+" NOT NULL DEFAULT 0")
-	}
-	if b.columns.Pending != "" {
-		added = append(added, b.pending+" "+integer+" NOT NULL DEFAULT 0")
-	}
-	if b.columns.First != "" {
-		added = append(added, b.first+" "+b.instants.column)
-	}
-	return added
+	return present(
+		b.status+" "+text+" NOT NULL DEFAULT "+literal(b.statuses.Ready),
+		b.attempts+" "+integer+" NOT NULL DEFAULT 0",
+		b.due+" "+due,
+		b.leaseUntil+" "+b.instants.column,
+		b.fence+" "+integer+" NOT NULL DEFAULT 0",
+		optional(b.columns.RateLimited, b.rateLimited+" "+integer+" NOT NULL DEFAULT 0"),
+		optional(b.columns.Pending, b.pending+" "+integer+" NOT NULL DEFAULT 0"),
+		optional(b.columns.First, b.first+" "+b.instants.column),
+		optional(b.columns.Kind, b.kind+" "+text),
+	)
 }
 
 // index is what a statement finds its rows by, in their order.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
 
 // storing is the policy by which an outcome is stored: until the lease ends, unless the
@@ -29,56 +28,39 @@ var storingBriefly = &retry.Policy{
 	Overrides: map[string]retry.Override{rowCategory: {MaxAttempts: 1}},
 }
 
-// settle stores an outcome under a lease that ends then at the earliest, and tells
-// about it. It reports false if it could not be stored.
+// settle stores an outcome under a lease that does not end before ends, and tells the
+// Observer and After. It returns false if the outcome could not be stored.
 func (s *shift[ID]) settle(o *Outcome[ID], ends time.Time, how *retry.Policy) bool {
 	e := s.event(o) // FinishArgs may change the State
 	err := s.storeUntil(o, ends, how)
 	if failed, ok := err.(*effectError); ok && o.Err == nil { //nolint:errorlint // a Final error is returned as it is
-		failure := &Outcome[ID]{Job: o.Job, Err: failed.error}
-		failure.Decision = s.policy.Next(o.Job.State, failure.Err, o.Job.Now())
-		return s.settle(failure, ends, how)
+		return s.settle(s.failed(o.Job, failed.error), ends, how)
 	}
 	if err != nil {
-		s.report(fmt.Errorf("retrytable: job %v: its end was not stored: %w", o.Job.ID, err))
+		s.reportOf(o.Job, fmt.Errorf("its end was not stored: %w", err))
 		return false
 	}
-	if o.Decision.Retry && o.Decision.Delay <= 0 && !o.Released {
+	if o.Decision.Retry && o.Decision.Delay <= 0 {
 		select {
 		case s.due <- struct{}{}:
 		default: // it is known already
 		}
 	}
-	if e.Kind != 0 && s.policy.Observer != nil {
-		s.notify(o, "Observer", func() { s.policy.Observer.Observe(s.ctx, e) })
+	if observer := o.Job.policy.Observer; observer != nil && e.Kind != 0 {
+		_ = s.guarded(o.Job, "Observer", func() error { observer.Observe(s.ctx, e); return nil })
 	}
 	if s.After != nil {
-		s.notify(o, "After", func() { s.After(s.ctx, o) })
+		_ = s.guarded(o.Job, "After", func() error { s.After(s.ctx, o); return nil })
 	}
 	return true
 }
 
-// notify calls one who is told of what is stored. A panic changes nothing about that.
-func (s *shift[ID]) notify(o *Outcome[ID], hook string, fn func()) {
-	err := guard(hook, func() error {
-		fn()
-		return nil
-	})
-	if err != nil {
-		s.report(fmt.Errorf("retrytable: job %v: %w", o.Job.ID, err))
-	}
-}
-
-// storeUntil stores an outcome, and again if that fails, until the lease ends. What ended
-// before is tried all the same, because nobody may have taken it over.
+// storeUntil tries to store an outcome until the lease ends. It also tries if the lease
+// has ended already, because perhaps nobody has taken the row over.
 func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy) error {
 	var args []any
 	if s.FinishArgs != nil {
-		err := guard("FinishArgs", func() error {
-			args = s.FinishArgs(o)
-			return nil
-		})
-		if err != nil {
+		if err := guard("FinishArgs", func() error { args = s.FinishArgs(o); return nil }); err != nil {
 			return &effectError{err}
 		}
 	}
@@ -100,7 +82,7 @@ func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy
 }
 
 // store stores an outcome, in a transaction if there is more to be written. Each
-// statement of ours may take that long, and the rest as long again.
+// statement of ours may take limit, and the whole transaction twice that.
 func (s *shift[ID]) store(ctx context.Context, o *Outcome[ID], args []any, limit time.Duration) error {
 	if o.Released || s.InTx == nil && (o.Err != nil || len(o.Job.effects) == 0) {
 		return s.finish(ctx, s.DB, o, args, limit)
@@ -161,7 +143,7 @@ func (s *shift[ID]) finish(ctx context.Context, db DB, o *Outcome[ID], args []an
 	_, err := within(ctx, s, limit, func(ctx context.Context) (any, error) {
 		switch lease := o.Job.Lease; {
 		case o.Released:
-			return nil, s.Table.Release(ctx, db, lease, args...)
+			return nil, s.Table.release(ctx, db, lease, o.Decision.Delay, args)
 		case o.Err != nil:
 			return nil, s.Table.Fail(ctx, db, lease, o.Decision, args...)
 		case o.Job.status != "":
@@ -173,14 +155,14 @@ func (s *shift[ID]) finish(ctx context.Context, db DB, o *Outcome[ID], args []an
 	return err
 }
 
-// event is what the Observer is told about an outcome; of one that was released,
-// nothing.
+// event returns what the Observer is told about an outcome: nothing if the job was
+// released.
 func (s *shift[ID]) event(o *Outcome[ID]) (e retry.Event) {
 	before, now := o.Job.State, o.Job.Now()
 	if o.Released {
 		return e
 	}
-	e.Policy, e.Verdict = s.policy.Name, o.Decision.Verdict
+	e.Policy, e.Verdict = o.Job.policy.Name, o.Decision.Verdict
 	switch {
 	case o.Err == nil:
 		e.Kind, e.Attempt = retry.Succeeded, o.Job.Attempt()
@@ -197,5 +179,6 @@ func (s *shift[ID]) event(o *Outcome[ID]) (e retry.Event) {
 
 // attempts returns how many attempts have ended.
 func attempts(s retry.State) int {
-	return int(sat.Add(sat.Add(time.Duration(s.Failures), time.Duration(s.RateLimited)), time.Duration(s.Pending)))
+	call := retry.Call{State: s}
+	return call.Attempt()
 }

@@ -116,7 +116,7 @@ func (d sqlite) columns(ctx context.Context, db DB, c *checker) (map[string]foun
 
 // misfit finds types that make text of numbers, which would be compared as text.
 func (sqlite) misfit(_ *definition, field string, f found) string {
-	if field == "ID" || field == "Status" || strings.Contains(strings.ToUpper(f.sqlType), "INT") {
+	if field == "ID" || field == "Status" || field == "Kind" || strings.Contains(strings.ToUpper(f.sqlType), "INT") {
 		return ""
 	}
 	return "is " + f.sqlType + ", and must be INTEGER"

@@ -29,7 +29,8 @@ type statement struct {
 type statements struct {
 	claim, sweep, promote statement
 	succeed, retry, end   statement
-	extend, release       statement
+	extend                statement
+	release, postpone     statement
 	ended                 statement
 	done                  []string // the words for succeed
 	statuses              Statuses
@@ -41,7 +42,7 @@ type statements struct {
 // builder builds them, from the quoted names of the definition.
 type builder struct {
 	*definition
-	table, id, status, attempts, due, leaseUntil, fence, rateLimited, pending, first string
+	table, id, status, attempts, due, leaseUntil, fence, rateLimited, pending, first, kind string
 }
 
 func (d *definition) builder() *builder {
@@ -62,6 +63,7 @@ func (d *definition) builder() *builder {
 		rateLimited: quote(d.columns.RateLimited),
 		pending:     quote(d.columns.Pending),
 		first:       quote(d.columns.First),
+		kind:        quote(d.columns.Kind),
 	}
 }
 
@@ -75,7 +77,8 @@ func (d *definition) build() *statements {
 		retry:    b.fail(d.statuses.Waiting, b.set.Retry, true),
 		end:      b.fail(d.statuses.Dead, b.set.End, false),
 		extend:   b.dialect.extend(b),
-		release:  b.release(),
+		release:  b.release(d.statuses.Ready, false),
+		postpone: b.release(d.statuses.Waiting, true),
 		ended:    b.ended(),
 		done:     d.statuses.Done,
 		statuses: d.statuses,
@@ -93,16 +96,19 @@ func microseconds(d time.Duration) int64 {
 // set joins assignments, leaving out empty ones. Those of the user go before ours, and
 // what reads a column before what changes it: in MySQL, an assignment sees what those
 // before it have done.
-func set(assignments ...string) string {
-	return strings.Join(slices.DeleteFunc(assignments, func(a string) bool { return a == "" }), ", ")
+func set(assignments ...string) string { return strings.Join(present(assignments...), ", ") }
+
+// present returns those that are not empty.
+func present(all ...string) []string {
+	return slices.DeleteFunc(all, func(one string) bool { return one == "" })
 }
 
-// optional is an assignment to a column that there may be.
-func optional(name, assignment string) string {
+// optional is the SQL for an optional column.
+func optional(name, sql string) string {
 	if name == "" {
 		return ""
 	}
-	return assignment
+	return sql
 }
 
 func (b *builder) claim() statement {
@@ -142,19 +148,13 @@ func (b *builder) take() string {
 
 // lead is what a Row is read from.
 func (b *builder) lead() string {
-	rateLimited, pending, first := "0", "0", "NULL"
-	if b.columns.RateLimited != "" {
-		rateLimited = "coalesce(" + b.rateLimited + ", 0)"
-	}
-	if b.columns.Pending != "" {
-		pending = "coalesce(" + b.pending + ", 0)"
-	}
-	if b.columns.First != "" {
-		first = b.instants.micros(b.first)
-	}
-	return strings.Join([]string{
-		b.id, b.fence, "coalesce(" + b.attempts + ", 0)", rateLimited, pending, first, b.dialect.clock(),
-	}, ", ")
+	return set(
+		b.id, b.fence, "coalesce("+b.attempts+", 0)",
+		cmp.Or(optional(b.columns.RateLimited, "coalesce("+b.rateLimited+", 0)"), "0"),
+		cmp.Or(optional(b.columns.Pending, "coalesce("+b.pending+", 0)"), "0"),
+		cmp.Or(optional(b.columns.First, b.instants.micros(b.first)), "NULL"),
+		cmp.Or(optional(b.columns.Kind, b.kind), "NULL"), b.dialect.clock(),
+	)
 }
 
 // pick is a statement that updates the first few rows of an index, except those that
@@ -231,41 +231,36 @@ func (b *builder) fail(status, addition string, again bool) statement {
 		if b.columns.First != "" {
 			assignments = set(assignments, b.first+" = coalesce("+b.instants.of(parameter())+", "+b.first+")")
 		}
-		due := "NULL"
-		if again {
-			due = b.instants.after(parameter())
-		}
-		return set(assignments, b.due+" = "+due)
+		return set(assignments, b.next(again, parameter))
 	})
 }
 
-func (b *builder) release() statement {
-	return b.finish("release", b.set.Release, func(func() string) string {
+// next is when a row is due that is not claimed any more.
+func (b *builder) next(again bool, parameter func() string) string {
+	if again {
+		return b.due + " = " + b.instants.after(parameter())
+	}
+	return b.due + " = NULL"
+}
+
+func (b *builder) release(status string, later bool) statement {
+	return b.finish("release", b.set.Release, func(parameter func() string) string {
 		return set(
-			b.status+" = "+literal(b.statuses.Ready),
+			b.status+" = "+literal(status),
 			b.forget(),
 			b.attempts+" = "+b.attempts+" - 1",
-			b.due+" = NULL",
+			b.next(later, parameter),
 			b.leaseUntil+" = NULL",
 		)
 	})
 }
 
-// forget takes back when the first attempt began, if the one that is taken back was the
+// forget clears the time of the first attempt, if the attempt that is taken back was the
 // first.
 func (b *builder) forget() string {
-	if b.columns.First == "" {
-		return ""
-	}
-	conditions := []string{b.attempts + " <= 1"}
-	for _, column := range []struct{ name, quoted string }{
-		{b.columns.RateLimited, b.rateLimited}, {b.columns.Pending, b.pending},
-	} {
-		if column.name != "" {
-			conditions = append(conditions, "coalesce("+column.quoted+", 0) = 0")
-		}
-	}
-	return b.first + " = CASE WHEN " + strings.Join(conditions, " AND ") + " THEN NULL ELSE " + b.first + " END"
+	return optional(b.columns.First, b.first+" = CASE WHEN "+b.attempts+" <= 1"+
+		optional(b.columns.RateLimited, " AND coalesce("+b.rateLimited+", 0) = 0")+
+		optional(b.columns.Pending, " AND coalesce("+b.pending+", 0) = 0")+" THEN NULL ELSE "+b.first+" END")
 }
 
 // ended reads what a finish writes, besides the State.

@@ -103,7 +103,7 @@ func full() *retrytable.Table[int64] {
 		Name: `app.run"s`,
 		Columns: retrytable.Columns{
 			ID: "run id", Status: "select", Attempts: "retry_count", Due: "next_retry_at",
-			Lease: "lease", Fence: `f"e`, RateLimited: "limited", Pending: "polls", First: "first",
+			Lease: "lease", Fence: `f"e`, RateLimited: "limited", Pending: "polls", First: "first", Kind: `so"rt`,
 		},
 		Statuses: retrytable.Statuses{
 			Ready: "it's new", Waiting: "error", Running: []string{"claimed", "running"}, Done: []string{"passed $1", "failed"}, Dead: "error",

@@ -14,15 +14,11 @@ func (s *shift[ID]) sweepAll(ctx context.Context) {
 	for ctx.Err() == nil {
 		more, err := s.sweep()
 		advise(s, &idle)
-		switch {
-		case err != nil:
+		if err != nil {
 			s.report(err)
 			failures++
-		case more:
-			failures = 0
+		} else if failures = 0; more {
 			continue
-		default:
-			failures = 0
 		}
 		_ = sleep(ctx, s.pause(failures))
 	}
@@ -36,12 +32,8 @@ func (s *shift[ID]) sweep() (more bool, err error) {
 		if !time.Now().Before(ends) {
 			return false, err // the others run out again
 		}
-		stored := false
-		job := &Job[ID]{Row: row}
-		s.guarded(job, func() {
-			o := &Outcome[ID]{Job: job, Err: s.lost, Decision: s.policy.Next(row.State, s.lost, row.Now())}
-			stored = s.settle(o, ends, storingBriefly)
-		})
+		job, unknown := s.job(row)
+		stored := unknown == nil && s.settle(s.failed(job, s.lost), ends, storingBriefly)
 		s.remember(row.Lease, stored)
 	}
 	return len(rows) == sweepSize, err
@@ -52,9 +44,9 @@ const (
 	longestStuck = 10 * time.Minute
 )
 
-// remember has a job whose end could not be stored come back later each time, so that the
-// sweeps of all workers are for others meanwhile. The first time it is when this lease
-// runs out.
+// remember delays a job whose end could not be stored, or which has no policy, longer
+// each time, so that all workers sweep other jobs meanwhile. The first time, the job
+// comes back when this lease runs out.
 func (s *shift[ID]) remember(lease Lease[ID], stored bool) {
 	id := fmt.Sprint(lease.ID)
 	times := s.stuck[id]

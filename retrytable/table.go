@@ -10,8 +10,8 @@ import (
 
 // ErrLeaseLost is the error of a finish that came too late: the row is claimed
 // by somebody else, or finished, or was given another status by hand. Nothing
-// was changed. The work that was done meanwhile is not lost if it can be
-// repeated; otherwise do it in the transaction of the finish, and roll back.
+// was changed. If the work cannot be repeated, do it in the transaction of the finish,
+// and roll back.
 var ErrLeaseLost = errors.New("retrytable: lease lost")
 
 // DB is what the methods of a [Table] need: a [*sql.DB], a [*sql.Conn] or a
@@ -21,9 +21,9 @@ type DB interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// Instants is how a table stores instants. Text is not offered, nor is PostgreSQL's
-// timestamp without time zone: both depend on the zone of whoever wrote them. MySQL's
-// timestamp ends in 2038.
+// Instants is how a table stores instants. Text and PostgreSQL's timestamp without time
+// zone are not offered: both depend on the time zone of the program that wrote them.
+// MySQL's timestamp ends in 2038.
 type Instants uint8
 
 // The types of instants. An instant in whole units of a second is rounded up, so
@@ -43,10 +43,10 @@ var instantsNames = [...]string{"DefaultInstants", "Timestamptz", "UnixMicros", 
 // must be unique, has the type ID: int64, string, []byte, or a type that is a
 // [sql.Scanner] and a driver.Valuer, like most UUIDs.
 //
-// A literal with a Name is ready to use and prints its columns and indexes with
-// [Table.Schema]; the methods of one that [Table.Validate] finds fault with
-// return what it says. A Table is safe for concurrent use, and must be neither
-// changed nor copied after its first use.
+// A literal with a Name is ready to use. [Table.Schema] returns the SQL of its columns
+// and indexes. If [Table.Validate] finds a fault, the other methods return its error. A
+// Table is safe for concurrent use, and must be neither changed nor copied after its
+// first use.
 //
 // Names of columns, and words of the status column, are quoted. Where, ClaimWhere,
 // OrderBy and Set are SQL, and go into the statements as they are: they must never
@@ -71,42 +71,42 @@ type Table[ID any] struct {
 	// rows meet needs an index of its own.
 	Where string
 
-	// ClaimWhere restricts Claim alone, beside Where, by what may change while
-	// rows wait, as a limit of how many run at a time: "(SELECT count(*) FROM jobs
-	// AS other WHERE other.kind = jobs.kind AND other.status IN ('running')) < 4".
-	// It is in no index: a claim looks at each row that it holds back, and what it
-	// counts should have an index. Claims made at the same moment do not see each
-	// other: where a limit must be exact, have them take turns, by a lock in their
-	// transactions. In SQLite they do.
+	// ClaimWhere restricts Claim alone, in addition to Where. It is for conditions that
+	// change while rows wait, such as a limit of how many run at a time: "(SELECT count(*)
+	// FROM jobs AS other WHERE other.kind = jobs.kind AND other.status IN ('running')) < 4".
+	// It is in no index: a claim looks at each row that the condition holds back, and the
+	// rows that it counts should have an index. Claims made at the same moment do not see
+	// each other: if a limit must be exact, let them take turns, by a lock in their
+	// transactions. In SQLite they always take turns.
 	ClaimWhere string
 
 	// OrderBy is the order in which jobs are claimed: "turn". Empty means the order in
 	// which they are due, new ones and retries alike. New rows should then be due when
 	// they were made: without a due time they come first.
 	//
-	// When there is more work than the workers can do, an order by what stays as it is
-	// lets jobs starve. With "priority DESC, created_at", the retries of old jobs keep
-	// new ones out for as long as they fail, and a low priority waits for as long as
-	// there is a higher one. Without an OrderBy nobody starves, nor does anybody by a
-	// column that is set anew for each retry:
+	// When there is more work than the workers can do, an order by columns that do not
+	// change lets jobs starve. With "priority DESC, created_at", the retries of old jobs
+	// keep new jobs out for as long as they fail, and a job of low priority waits for as
+	// long as there is a job of higher priority. Without an OrderBy no job starves. With a
+	// column that is set anew for each retry, no job starves either:
 	//
 	//	OrderBy: "turn",
 	//	Set:     retrytable.Set{Promote: "turn = due_at - priority * interval '1 minute'"},
 	//
-	// A new row has now() - priority * interval '1 minute' there. A job is then claimed
-	// before those that have come up to a minute earlier for each step of its priority,
-	// and every other one has its turn too.
+	// In a new row, turn is now() - priority * interval '1 minute'. For each step of its
+	// priority, a job is then claimed before jobs that came up to a minute earlier, and
+	// every other job has its turn too.
 	//
-	// With an order of your own, the rows that wait in it are Ready and have no due
-	// time. Rows with a due time, retries that is, join them when they are due: Claim
-	// promotes some before it claims. That is a statement of its own, because no index
-	// has the rows that are due by now in another order, and to sort them, or to skip
-	// those that are not due, takes the longer the more there are.
+	// With an OrderBy, the rows that wait in its order are Ready and have no due time.
+	// Retries have a due time, and join these rows when they are due: Claim promotes some
+	// before it claims. That is a statement of its own, because no index has the rows that
+	// are due now in another order. To sort them, or to skip the rows that are not due,
+	// takes longer the more rows there are.
 	OrderBy string
 
-	// NoPromote has Claim leave the retries of a table with an OrderBy to
-	// [Table.Promote], for programs that have something to do with them. Without
-	// that, they never come.
+	// NoPromote makes Claim leave the retries of a table with an OrderBy to [Table.Promote],
+	// for programs that do something with them. If the program does not call Promote, the
+	// retries are never claimed.
 	NoPromote bool
 
 	Set Set // what else is written
@@ -116,21 +116,21 @@ type Table[ID any] struct {
 	fault      error // of Validate
 }
 
-// Columns are the names of columns. An empty name means the default; for columns
-// that are optional it means that there is none. A NULL in a table that is older
-// than the column is fine everywhere: it stands for 0 or no instant.
+// Columns are the names of columns. An empty name means the default; for an optional
+// column it means that the table has no such column. NULL is allowed, as in rows that are
+// older than the column: it stands for 0 or no instant.
 type Columns struct {
 	ID     string // "id"
 	Status string // "status": text, or an enum with the words of Statuses
 
-	// Attempts counts the failures so far, and the attempt in progress as one,
-	// in case it never ends: "attempts". [Table.Fail] takes that back if the
-	// failure is a rate limit that costs no attempt or found nothing yet,
-	// [Table.Release] does too, and [Table.Succeed] leaves it.
+	// Attempts counts the failures so far, and also the attempt in progress, in case it
+	// never ends: "attempts". [Table.Fail] subtracts the attempt in progress if it was a
+	// rate limit that costs no attempt, or found nothing yet. [Table.Release] subtracts it
+	// too. [Table.Succeed] does not.
 	Attempts string
 
-	// Due is when a job is to be run: "due_at". In a row that is Waiting, NULL
-	// means never; in one that is Ready, at once. It is NULL in claimed rows.
+	// Due is when a job is to be run: "due_at". In a Waiting row, NULL means never; in a
+	// Ready row, it means at once. It is NULL in claimed rows.
 	Due string
 
 	// Lease is when the claim of a row ends: "lease_until". It is NULL in rows
@@ -141,47 +141,53 @@ type Columns struct {
 	Fence string // the number of the last claim: "fence"
 
 	// RateLimited is optional. It counts the failures that cost no attempt, and
-	// is needed to limit them by [retry.Policy.FreeRateLimits]; without it,
-	// every claim of the row has that many free ones.
+	// is needed to limit them by [retry.Policy.FreeRateLimits]; without it, the count begins
+	// at 0 with every claim of the row.
 	RateLimited string
 
 	// Pending is optional. It counts the attempts that found nothing yet, see
-	// [retry.MarkPending], and is needed for those: without it, [Table.Fail]
-	// refuses to store one, because its backoff and its limit would never grow.
+	// [retry.MarkPending], and is needed for them: without it, [Table.Fail] refuses to store
+	// such an attempt, because its backoff would never grow and its limit would never be
+	// reached.
 	Pending string
 
-	// First is optional. It is when the first attempt began, or the last one that
-	// made progress ended, and is needed for [retry.Policy.MaxElapsed] and Timeout.
+	// First is optional. It is the time when the first attempt began, or when the last
+	// attempt that made progress ended, and is needed for [retry.Policy.MaxElapsed] and
+	// Timeout.
 	First string
+
+	// Kind is optional. It is the kind of a job, for [Worker.PolicyFor]: text, or an enum.
+	// It is only read.
+	Kind string
 }
 
 // Statuses are the words that the status column has for the states of a job. An
 // empty word or list means the default. Waiting may be the same as Ready, or as
-// Dead; what tells them apart then is whether there is a due time. Dead may be one
+// Dead; the due time then tells the states apart. Dead may be one
 // of Done.
 type Statuses struct {
 	Ready   string   // to be run: "ready"
 	Waiting string   // for its retry: "waiting"
-	Running []string // claimed: "running". Claim writes the first; any of them is fine for what follows.
+	Running []string // claimed: "running". Claim writes the first; the other methods accept any of them.
 	Done    []string // succeeded: "done". Succeed writes the first, SucceedAs any of them.
 	Dead    string   // given up: "dead"
 }
 
-// Set are assignments that are made beside those of a Table, in the same
-// statement: "error = $1, updated_at = now()". They are for what else the table
-// has, and for columns of ours that the statement leaves alone. Those that it
-// sets are named behind each field; they cannot be set twice.
+// Set has assignments that a statement makes in addition to its own: "error = $1,
+// updated_at = now()". They are for other columns of the table, and for those of
+// [Columns] that the statement does not set. The columns that it sets are named behind
+// each field; they cannot be set twice.
 //
-// Retry and End are made beside Fail, by a failure that is retried and by one that
-// ends the job. They use the parameters of Fail and no others, so that the args of
-// [Table.Fail] do not depend on what was decided. Promote uses the parameters of Where
-// and no others, because Claim has no more for it; with NoPromote it may have its own.
+// Retry is made in addition to Fail if the failure is retried, and End if it ends the
+// job. They use the parameters of Fail and no others, so that the args of [Table.Fail] do
+// not depend on the decision. Promote uses the parameters of Where and no others, because
+// Claim has no others for it; with NoPromote it may have its own.
 type Set struct {
 	Claim   string // Status, Attempts, Due, Lease, Fence, First
 	Succeed string // Status, Lease: with "attempts = 0", a success resets the count
 	Fail    string // Status, Attempts, Due, Lease, RateLimited, Pending, First
-	Retry   string // those of Fail
-	End     string // those of Fail
+	Retry   string // as Fail
+	End     string // as Fail
 	Release string // Status, Attempts, Due, Lease, First
 	Promote string // Status, Due
 }

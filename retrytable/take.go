@@ -19,19 +19,18 @@ func (s *shift[ID]) claim(n int) (rows []Row[ID], ends time.Time, err error) {
 		}
 	}
 	if p := &s.statements.promote; s.statements.promotes {
-		_, err := take(s, &s.promoting, p, max(n, promotions), s.claimArgs[:p.args], scanID[ID])
-		if err != nil {
+		if _, err := take(s, &s.promoting, p, max(n, promotions), s.ClaimArgs[:p.args], scanID[ID]); err != nil {
 			return nil, ends, err
 		}
 	}
 	ends = time.Now().Add(s.lease)
-	rows, err = take(s, &s.claiming, &s.statements.claim, n, s.claimArgs, scanRow[ID])
+	rows, err = take(s, &s.claiming, &s.statements.claim, n, s.ClaimArgs, scanRow[ID])
 	return rows, ends, err
 }
 
 // obstacle is one or several rows that the database lets nobody take, because of a
-// trigger or a constraint. They are first in the order of a statement, which for a while
-// takes those behind them.
+// trigger or a constraint. They are first in the order of a statement; for a while, it
+// takes the rows behind them.
 type obstacle struct {
 	rows  int
 	times int       // that they were met in a row
@@ -39,7 +38,7 @@ type obstacle struct {
 }
 
 // mostObstacles is how many rows may be in the way. If more of them in a row cannot be
-// taken, it is not the rows that are at fault.
+// taken, the rows are not at fault.
 const mostObstacles = 10
 
 // take runs a statement that takes up to n rows. If the database refuses that because of

@@ -99,6 +99,7 @@ func (c *Columns) all() []column {
 		{"RateLimited", c.RateLimited},
 		{"Pending", c.Pending},
 		{"First", c.First},
+		{"Kind", c.Kind},
 	}
 }
 

@@ -16,9 +16,9 @@ import (
 //	w := &retrytable.Worker[int64]{Table: jobs, DB: db, Policy: policy, Work: work}
 //	err := w.Run(ctx)
 //
-// It claims what is due, asks [retry.Policy.Exhausted], calls Work, extends the lease
-// meanwhile, and stores how that ended as the Policy decides. It also takes over the
-// jobs of workers that died, whose attempt has failed with [retry.ErrLost].
+// It claims jobs that are due, calls Work if the Policy has an attempt left, extends the
+// lease meanwhile, and stores the outcome as the Policy decides. It also takes over the
+// jobs of workers that died: their attempt has failed with [retry.ErrLost].
 //
 // A literal with a Table, a DB and Work is ready to use; [Worker.Run] reports what is
 // wrong with it. Any number of Workers, in any number of processes, may work on the
@@ -26,35 +26,37 @@ import (
 //
 // # Storing what happened
 //
-// When an attempt has ended, that is stored until it succeeds or the lease ends: an
-// outage of the database that is shorter than two thirds of the lease does not repeat
-// work that is done. The fence makes it safe to store it twice. With [Job.InTx], or the
-// field InTx, other writes are committed together with it.
+// When an attempt has ended, the Worker tries to store its outcome until that succeeds or
+// the lease ends: an outage of the database that is shorter than two thirds of the lease
+// does not repeat finished work. The fence makes it safe to store an outcome twice. With
+// [Job.InTx], or the field InTx, other writes are committed together with it.
 //
-// A statement may take a quarter of what is left of the lease. So a connection that has
-// become silent costs one try, and idle ones that do not answer a ping then are closed. If
-// the end may have been stored by a try that had no answer, the row is read: only what is
-// there is told. Where the row has been claimed or changed meanwhile, OnError is told that
-// the lease is lost.
+// A statement may take a quarter of the rest of the lease. So a connection that has
+// become silent costs one try. Idle connections that do not answer a ping then are
+// closed. If a try without an answer may have stored the outcome, the Worker reads the
+// row, and reports only what is stored there. If the row has been claimed or changed
+// meanwhile, OnError is told that the lease is lost.
 //
 // # What is in the way
 //
 // A row that cannot be written, because of a constraint or a trigger, does not stop
-// others. Claims and sweeps go past up to 10 of them at a time. An end that is refused for
-// such a reason is tried for some seconds, and the lease then runs out. The lost attempt
-// of a job whose end cannot be stored, or for which InTx returns an error, comes back
-// later each time, by a lease that is extended up to 10 minutes. OnError is told each
+// others. Claims and sweeps skip up to 10 of them at a time. An outcome that is refused
+// for such a reason is tried for some seconds; then the lease runs out. If the outcome of
+// a lost attempt cannot be stored, or InTx returns an error for it, the job is swept
+// again later each time: its lease is extended, by up to 10 minutes. OnError is told each
 // time.
 //
-// A function of the program that panics does not end the process. It is an error of the
-// job, a [PanicError], which is Final:
+// A panic of a function of the program does not end the process. It is an error of the
+// job, a [retry.PanicError], which is Final:
 //
 //   - Work, Job.InTx, and for a success InTx and FinishArgs: the attempt has failed with it.
-//   - InTx and FinishArgs for a failure, and the functions of the Policy (Classifier,
-//     Backoff, Jitter, and Observer.Attempt): OnError is told, and the lease runs out.
+//   - The functions of the Policy (Classifier, Backoff, Jitter, and Observer.Attempt): the
+//     job has ended with it, and OnError is told.
+//   - PolicyFor: there is no policy for the job.
+//   - InTx and FinishArgs for a failure: OnError is told, and the lease runs out.
 //   - After, and the Observer: OnError is told. What is stored stays.
-//   - BeforeClaim: it takes the place of the claim.
-//   - OnError: slog.Default() has the panic and the error.
+//   - BeforeClaim: there is no claim, and OnError is told.
+//   - OnError: slog.Default() logs the panic and the error.
 //
 // # Losing the lease
 //
@@ -65,89 +67,100 @@ import (
 // # Stopping
 //
 // When the context of Run is done, no more jobs are claimed. Work goes on for Grace;
-// after that its context is canceled, with the cause of Run's. What then returns an
-// error is given back to be due at once, and the attempt is not counted. If the policy
-// is NonIdempotent, or the error is marked as Final, it is a failure like others. Run
-// returns when all work has returned and its end is stored, which takes a lease more at
-// most if the database does not answer. Work that ignores its context keeps Run from
-// returning.
+// after that its context is canceled, with the cause of Run's context. If Work then
+// returns an error, the job is given back, is due at once, and the attempt is not
+// counted. If the policy is NonIdempotent, or the error is marked as Final, the error is
+// a failure like others. Run returns when all work has returned and its outcome is
+// stored. If the database does not answer, this takes at most a lease longer. Work that
+// ignores its context keeps Run from returning.
 type Worker[ID any] struct {
 	Table *Table[ID]
 
-	// DB should keep as many connections as the Worker uses, Concurrency and two: package
-	// sql closes all but two when they are idle, unless it is told otherwise by
-	// [sql.DB.SetMaxIdleConns]. With two, a Worker of 16 did a seventh of the jobs that it
-	// did with 18, on PostgreSQL. OnError is told once if 100 connections were closed for
-	// that within a minute.
+	// DB should keep as many idle connections as the Worker uses, Concurrency plus two:
+	// package sql keeps only two, unless [sql.DB.SetMaxIdleConns] says otherwise. On
+	// PostgreSQL, a Worker with a Concurrency of 16 did seven times as many jobs with 18 as
+	// with two. OnError is told once if 100 connections were closed for that reason within a
+	// minute.
 	DB *sql.DB
 
 	// Policy decides about failures; nil means the zero Policy. Its Observer is told
-	// about every retry, give-up and success once that is stored, on the goroutine of
-	// the job, and of attempts if it wants to know. Its Clock only limits attempts: what
-	// time it is, the database says. Its Budget is not asked, because a job waits in
+	// about every retry, give-up and success once it is stored, on the goroutine of the job,
+	// and about attempts if it has the method Attempt. Its Clock only limits attempts: the
+	// time is that of the database. Its Budget is not asked, because a job waits in
 	// the database and not in a call.
 	Policy *retry.Policy
 
+	// PolicyFor, if not nil, returns the policy for a kind of jobs, which is [Row].Kind: see
+	// [retry.Policy.For]. For a kind without one, Policy decides. PolicyFor is called when
+	// an attempt begins and for a lost attempt, so that a new policy counts from the next
+	// attempt on.
+	//
+	// If a kind has no policy at all, OnError is told of each of its jobs. These jobs are
+	// given back, are not counted, and are due again after a Table.Lease, so that they do
+	// not hold up other jobs. A lost attempt of such a job stays lost, and is looked at
+	// again later each time, up to every 10 minutes.
+	PolicyFor func(kind string) (*retry.Policy, error)
+
 	// Work does a job. A nil error is a success. The context ends with the attempt, by
 	// Policy.AttemptTimeout, with the lease, or when the Worker has to stop. A panic is
-	// a failure with a [PanicError]. Where the DB has one connection, as SQLite should,
-	// work that keeps it keeps the lease from being extended too.
+	// a failure with a [retry.PanicError]. If the DB has one connection, as SQLite should,
+	// the lease cannot be extended while Work uses it.
 	Work func(ctx context.Context, job *Job[ID]) error
 
-	// Concurrency is how many jobs are worked on at a time; 0 means 1. As many are
-	// claimed as can be begun at once.
+	// Concurrency is how many jobs are worked on at a time; 0 means 1. The Worker claims
+	// only as many as can begin at once.
 	Concurrency int
 
 	// Heartbeat is the time between two extensions of a lease; 0 means a third of
-	// Table.Lease, which it must be less than.
+	// Table.Lease. It must be less than Table.Lease.
 	Heartbeat time.Duration
 
-	// Poll is the pause when there are no more jobs due, and between two looks for
-	// leases that have run out; 0 means 1 second. A retry may be as late as that, but for
-	// one without a delay. It is drawn anew each time, from ±25 % around it. After an error
-	// of the database it doubles each time, up to 30 seconds or Poll if that is longer.
+	// Poll is the pause when no more jobs are due, and between two searches for leases that
+	// have run out; 0 means 1 second. A retry with a delay may be late by such a pause. Each
+	// pause is random, within ±25 % of Poll. After an error of the database the pause
+	// doubles each time, up to 30 seconds, or Poll if that is longer.
 	Poll time.Duration
 
-	// Wake ends a pause early with each value received, as from a trigger's NOTIFY or
-	// from whoever inserts jobs in this process. Give it a buffer of 1 and send without
-	// blocking. Closing it ends that.
+	// Wake ends a pause early with each value received. Send one after a trigger's NOTIFY,
+	// or when this process inserts jobs. Give it a buffer of 1 and send without blocking. A
+	// closed Wake ends no pauses.
 	Wake <-chan struct{}
 
 	// Grace is how long work goes on when the Worker has to stop. 0 means not at all.
 	Grace time.Duration
 
 	// Lost is the error of an attempt whose lease has run out; nil means
-	// [retry.ErrLost]. [retry.Mark] gives that a category.
+	// [retry.ErrLost]. [retry.Mark] gives it a category.
 	Lost error
 
-	// BeforeClaim, if not nil, is called before every claim, which an error takes the
-	// place of: for [Table.Promote] in a table with NoPromote.
+	// BeforeClaim, if not nil, is called before every claim. If it returns an error, there
+	// is no claim. It is for [Table.Promote] in a table with NoPromote.
 	BeforeClaim func(ctx context.Context) error
 
-	// ClaimArgs are the args of [Table.Claim]. Sweep gets the first of them, those of
-	// Table.Where.
+	// ClaimArgs are the args of [Table.Claim]. Sweep gets the first of them, which are the
+	// args of Table.Where.
 	ClaimArgs []any
 
 	// FinishArgs, if not nil, returns the args of Set.Succeed, Set.Fail or Set.Release,
-	// whichever it is. It is called once for each outcome, before that is stored, and
-	// may change Decision.State, which is what is stored.
+	// whichever the outcome uses. It is called once for each outcome, before the outcome is
+	// stored. It may change Decision.State, which is then stored.
 	FinishArgs func(o *Outcome[ID]) []any
 
-	// InTx, if not nil, writes what else there is to say about a success or a failure,
-	// in the transaction that stores it. It is called again if the transaction has to
-	// be repeated, so it must do nothing outside of it. See [Job.InTx] for its errors, and
-	// the time that it has; an error beside a failure leaves that to the next worker, when
-	// the lease has run out.
+	// InTx, if not nil, makes other writes for a success or a failure, in the transaction
+	// that stores it. It is called again if the transaction is repeated, so it must do
+	// nothing outside of the transaction. See [Job.InTx] for its errors and its time limit.
+	// If InTx returns an error for a failure, the failure is not stored: the lease runs out,
+	// and the next worker takes over.
 	InTx func(ctx context.Context, tx *sql.Tx, o *Outcome[ID]) error
 
-	// After, if not nil, is told of every outcome once it is stored, after the Observer
+	// After, if not nil, is called with every outcome once it is stored, after the Observer
 	// and on the goroutine of the job.
 	After func(ctx context.Context, o *Outcome[ID])
 
-	// OnError is told what could not be done: the database failed, a lease was lost, an
-	// outcome was not stored, a function panicked; and, once, that the DB keeps too few
-	// connections. It may be called by several goroutines at once. nil means
-	// slog.Default().
+	// OnError is told what went wrong: the database failed, a lease was lost, an
+	// outcome was not stored, a function panicked, a kind has no policy; and, once, that
+	// the DB keeps too few connections. It may be called by several goroutines at once. nil
+	// means slog.Default().
 	OnError func(ctx context.Context, err error)
 }
 
@@ -176,6 +189,9 @@ func (w *Worker[ID]) Validate() error {
 	if w.Work == nil {
 		f.add("Worker.Work", nil, "must be there")
 	}
+	if w.PolicyFor != nil && w.Table != nil && w.Table.Columns.Kind == "" {
+		f = append(f, errors.New("retrytable: Worker.PolicyFor: the table has no column for kinds: name one in Table.Columns.Kind"))
+	}
 	if w.Policy != nil {
 		if err := w.Policy.Validate(); err != nil {
 			f = append(f, fmt.Errorf("retrytable: Worker.Policy: %w", err))
@@ -195,11 +211,11 @@ func (w *Worker[ID]) Validate() error {
 	return errors.Join(f...)
 }
 
-// Run works until ctx is done, and returns the cause of that. It returns another error
-// at once, and has done nothing, if the Worker is not valid, or if the table is not by
-// [Table.Check]. A database that does not answer is reported and asked again. It starts
-// goroutines, all of which have ended when it returns, but for those in which a driver
-// still waits for a connection that is silent.
+// Run works until ctx is done, and returns the cause of ctx. If the Worker is not valid,
+// or [Table.Check] finds a fault, Run returns that error at once and does nothing. If the
+// database does not answer, Run reports that and asks again. All goroutines that Run
+// starts have ended when it returns, except those in which a driver still waits for a
+// silent connection.
 func (w *Worker[ID]) Run(ctx context.Context) error {
 	r, err := w.shift(ctx)
 	if err != nil {
@@ -221,10 +237,10 @@ func (w *Worker[ID]) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Once takes one round: it takes over the leases that have run out, claims as many jobs
-// as are worked on at a time, and returns when they have ended, with how many it
-// claimed. It is for tests, and for programs that are started by a timer. The error is
-// all that OnError would have been told; that a job failed is none.
+// Once makes one round: it takes over leases that have run out, claims up to Concurrency
+// jobs, and returns the number of claimed jobs when they have ended. It is for tests, and
+// for programs that are started by a timer. The error has all errors that OnError would
+// have been told. A job that fails is not an error.
 //
 //nolint:contextcheck // what is claimed and stored is not canceled
 func (w *Worker[ID]) Once(ctx context.Context) (claimed int, err error) {

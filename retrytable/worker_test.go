@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrypolicies"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
@@ -43,6 +44,10 @@ func TestWorkerValidate(t *testing.T) {
 				"retrytable: Worker.Poll: -2ns: must not be negative\n" +
 				"retrytable: Worker.Grace: -3ns: must not be negative",
 		},
+		"kinds": {
+			&worker{Table: table, DB: new(sql.DB), Work: work, PolicyFor: new(retrypolicies.Policies).Get},
+			"retrytable: Worker.PolicyFor: the table has no column for kinds: name one in Table.Columns.Kind",
+		},
 		"heartbeat": {
 			&worker{Table: table, DB: new(sql.DB), Work: work, Heartbeat: time.Minute},
 			"retrytable: Worker.Heartbeat: 1m0s: must be less than Table.Lease, 1m0s",
@@ -61,15 +66,4 @@ func TestWorkerValidate(t *testing.T) {
 	sound := &worker{Table: table, DB: new(sql.DB), Work: work}
 	assert.NoError(t, sound.Validate())
 	assert.EqualError(t, sound.Run(t.Context()), "retrytable: Worker.ClaimArgs: 0 given, 1 wanted by the SQL of the Table")
-}
-
-// A panic is an error that ends a job, unless somebody says otherwise.
-func TestPanicError(t *testing.T) {
-	t.Parallel()
-	err := &retrytable.PanicError{Value: errDB}
-	assert.EqualError(t, err, "retrytable: work panicked: no database")
-	assert.ErrorIs(t, err, errDB)
-	assert.Equal(t, retry.Final, retry.Classify(err).Class)
-	assert.Equal(t, retry.Retryable, retry.Classify(&retrytable.PanicError{Value: retry.MarkRetryable(errDB)}).Class)
-	assert.NoError(t, (&retrytable.PanicError{Value: "boom"}).Unwrap())
 }

@@ -73,8 +73,8 @@ func (c *Clock) SleepContext(ctx context.Context, d time.Duration) error {
 }
 
 // Sleeps returns the durations of all sleeps so far, in order. A sleep that a
-// context cut short has its full duration. Sleeps of 0 or less do not count,
-// and neither does Advance.
+// context cut short has its full duration. Sleeps of 0 or less and Advance do not
+// count.
 func (c *Clock) Sleeps() []time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,7 +1,7 @@
 // Package retrytest helps to test code that retries: it has clocks that do not
 // wait, repeatable jitter, scripted operations, and a recorder of events.
 //
-// For the time there are three ways:
+// There are three ways to control the time:
 //
 //   - [Clock] is a clock that moves by itself: a sleep on it advances it. It
 //     starts no goroutine, so a test of one goroutine is exact to the nanosecond

@@ -14,9 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryamqp"
-	"github.com/seed-5ff3c98e/retry/internal/testkit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -102,9 +101,9 @@ func (q *queue) ended(job string, o enginetest.Outcome) {
 	q.ends[job] = o
 }
 
-func (q *queue) Submit(ctx context.Context, _ *retry.Policy, job string) error {
+func (q *queue) Submit(ctx context.Context, kind, job string) error {
 	confirmed, err := q.channel.PublishWithDeferredConfirm("", q.name, true, false, amqp.Publishing{
-		Body: []byte(job), DeliveryMode: amqp.Persistent,
+		Type: kind, Body: []byte(job), DeliveryMode: amqp.Persistent,
 	})
 	if err != nil {
 		return err
@@ -119,7 +118,7 @@ func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, erro
 	return q.ends[job], nil
 }
 
-func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
+func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &workers{cable: cmp.Or(q.cable, &enginetest.Cable{}), cancel: cancel}
 	if q.cable == nil {
@@ -152,12 +151,9 @@ func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Wo
 // consume returns a function that handles messages until the connection is lost, or the
 // consumer is canceled.
 func (q *queue) consume(
-	ctx context.Context, w *workers, conn *amqp.Connection, p *retry.Policy, handle enginetest.Handler,
+	ctx context.Context, w *workers, conn *amqp.Connection, p enginetest.Policies, handle enginetest.Handler,
 ) (func(), error) {
-	retries, err := retryamqp.New(conn, q.name, p)
-	if err != nil {
-		return nil, err
-	}
+	retries := &retryamqp.Retries{Policy: p.Policy, PolicyFor: p.PolicyFor, Conn: conn, Queue: q.name}
 	channel, err := conn.Channel()
 	if err != nil {
 		return nil, err

@@ -37,9 +37,7 @@ func consume(t *testing.T, q *queue, p *retry.Policy) *consumer {
 func consumeOver(t *testing.T, q *queue, p *retry.Policy, cable *enginetest.Cable) *consumer {
 	t.Helper()
 	c := &consumer{queue: q, t: t, conn: connect(t, cable)}
-	var err error
-	c.retries, err = retryamqp.New(c.conn, q.name, p)
-	require.NoError(t, err)
+	c.retries = &retryamqp.Retries{Policy: p, Conn: c.conn, Queue: q.name}
 	channel, err := c.conn.Channel()
 	require.NoError(t, err)
 	c.in, err = channel.Consume(q.name, "", false, false, false, false, nil)
@@ -81,7 +79,7 @@ func TestQueuesOfCopiesAreGone(t *testing.T) {
 	t.Parallel()
 	q := open(t, "quorum")
 	c := consume(t, q, &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(time.Second)})
-	submit := func(job string) { require.NoError(t, q.Submit(t.Context(), nil, job)) }
+	submit := func(job string) { require.NoError(t, q.Submit(t.Context(), "kind-1", job)) }
 	submit("a")
 	require.NoError(t, c.handle(assert.AnError)) // declares the queue
 	require.NoError(t, c.handle(nil))
@@ -106,7 +104,7 @@ func TestMovedBack(t *testing.T) {
 	_, err := q.channel.QueueDelete(q.name+".dead", false, false, false) // with its consumer
 	require.NoError(t, err)
 	c := consume(t, q, &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)})
-	require.NoError(t, q.Submit(t.Context(), nil, "a"))
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 	for range 3 {
 		require.NoError(t, c.handle(assert.AnError))
 		require.NoError(t, c.handle(assert.AnError))
@@ -121,7 +119,7 @@ func TestDeadline(t *testing.T) {
 	t.Parallel()
 	q, events := open(t, "quorum"), &retrytest.Recorder{}
 	c := consume(t, q, &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0), Observer: events})
-	require.NoError(t, q.Submit(t.Context(), nil, "a"))
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, c.retries.Handle(canceled, c.next(), nil))
@@ -163,7 +161,7 @@ func TestLongError(t *testing.T) {
 	_, err := q.channel.QueueDelete(q.name+".dead", false, false, false) // with its consumer
 	require.NoError(t, err)
 	c := consume(t, q, nil)
-	require.NoError(t, q.Submit(t.Context(), nil, "a"))
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 	require.NoError(t, c.handle(retry.MarkFinal(errors.New(strings.Repeat("ä", 100_000)))))
 	text, _ := c.dead().Headers["retry-error"].(string)
 	assert.Greater(t, len(text), 8000)
@@ -177,7 +175,7 @@ func TestChannelClosed(t *testing.T) {
 	t.Parallel()
 	q := open(t, "quorum")
 	c := consume(t, q, nil)
-	require.NoError(t, q.Submit(t.Context(), nil, "a"))
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 	require.NoError(t, c.retries.Close())
 	require.ErrorIs(t, c.handle(assert.AnError), amqp.ErrClosed)
 	select {
@@ -202,8 +200,7 @@ func (acknowledged) Reject(uint64, bool) error     { return errors.New("not to b
 func TestDeclareWhilePublishing(t *testing.T) {
 	t.Parallel()
 	q := open(t, "classic")
-	retries, err := retryamqp.New(connect(t, &enginetest.Cable{}), q.name, nil)
-	require.NoError(t, err)
+	retries := &retryamqp.Retries{Conn: connect(t, &enginetest.Cable{}), Queue: q.name}
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {

@@ -29,12 +29,9 @@ func ExampleRetries_Handle() { //nolint:testableexamples // it needs a server
 	if err != nil {
 		panic(err)
 	}
-	retries, err := retryamqp.New(conn, "jobs", &retry.Policy{
+	retries := &retryamqp.Retries{Conn: conn, Queue: "jobs", Policy: &retry.Policy{
 		Name: "import", MaxAttempts: 8, Backoff: retry.Exponential{Initial: time.Second}, FreeRateLimits: 100,
-	})
-	if err != nil {
-		panic(err)
-	}
+	}}
 	defer func() { _ = retries.Close() }()
 	for msg := range deliveries {
 		go func() {

@@ -1,11 +1,15 @@
 package retryamqp
 
+import "time"
+
 // Rounded returns the time of the wait queue for a delay, in milliseconds.
-var Rounded = rounded
+func Rounded(delay time.Duration) int64 {
+	return (&Retries{}).waiting(delay).args["x-message-ttl"].(int64) //nolint:forcetypeassert // it is one
+}
 
 // Forget has the queues of copies declared again.
 func (r *Retries) Forget() {
-	r.copies.mu.Lock()
-	defer r.copies.mu.Unlock()
-	clear(r.copies.declared)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.declared)
 }

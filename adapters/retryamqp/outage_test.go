@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/testkit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -52,11 +52,14 @@ func TestLostBetweenCopyAndAck(t *testing.T) {
 	p := &retry.Policy{MaxAttempts: 4, Backoff: retry.Constant(time.Second), Jitter: retry.NoJitter}
 	cable := &enginetest.Cable{}
 	lost := consumeOver(t, q, p, cable)
-	require.NoError(t, q.Submit(t.Context(), nil, "a"))
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 	msg := lost.next()
 	msg.Acknowledger = cutting{msg.Acknowledger, cable}
-	require.Error(t, lost.retries.Handle(t.Context(), msg, func(context.Context) error { return assert.AnError }))
-	ended := time.Now()
+	var ended time.Time
+	require.Error(t, lost.retries.Handle(t.Context(), msg, func(context.Context) error {
+		ended = time.Now()
+		return assert.AnError
+	}))
 
 	c := consume(t, q, p)
 	var pauses []time.Duration

@@ -1,77 +1,117 @@
 package retryamqp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
+	"math/bits"
+	"strconv"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// copyHeader has the number of a copy, by which it is known when it is returned.
-const copyHeader = "retry-copy"
+const (
+	copyHeader = "retry-copy" // the number of a copy, by which it is known when it is returned
 
-// publisher publishes copies, and knows of each whether a queue has it. The broker
-// confirms a copy that it has no queue for, too, after it has returned it.
-type publisher struct {
-	channel *amqp.Channel
-	number  atomic.Int64
+	// A wait queue goes when it was not declared for as long as its messages wait and
+	// idle more. It is declared again before half of idle has passed.
+	idle = time.Minute
 
-	returned sync.Map      // numbers of the copies that came back
-	seen     chan struct{} // taken by watch between two returns
-	closed   chan struct{} // when watch has seen the last return
+	// maxWait is the longest time of a wait queue, in milliseconds. Longer waits are
+	// made of several.
+	maxWait = 1 << 31
+)
 
-	// The library sends a message as several frames, and another method of the channel
-	// in the middle of them ends the connection. So mu is held while anything is sent.
-	mu       sync.Mutex
-	declared map[string]time.Time
+// queue is where a copy goes.
+type queue struct {
+	name string
+	args amqp.Table
 }
 
-func newPublisher(conn *amqp.Connection) (*publisher, error) {
-	channel, err := conn.Channel()
+// dead is the queue of messages that were given up.
+func (r *Retries) dead() queue { return queue{name: cmp.Or(r.Dead, r.Queue+".dead")} }
+
+// waiting is the queue whose messages come back after a delay, which is rounded up to an
+// eighth of the power of two below it, in milliseconds.
+func (r *Retries) waiting(delay time.Duration) queue {
+	ms := min(uint64(max(delay, 1)-1)/uint64(time.Millisecond)+1, maxWait)
+	unit := uint64(1) << max(bits.Len64(ms)-4, 0)
+	rounded := int64((ms + unit - 1) / unit * unit) //nolint:gosec // at most maxWait
+	return queue{r.Queue + ".wait." + strconv.FormatInt(rounded, 10), amqp.Table{
+		"x-message-ttl": rounded, "x-expires": rounded + idle.Milliseconds(),
+		"x-dead-letter-exchange": "", "x-dead-letter-routing-key": r.Queue,
+	}}
+}
+
+// open opens the channel of r and declares the dead queue, unless an earlier call has.
+func (r *Retries) open() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.closed:
+		return amqp.ErrClosed
+	case r.channel != nil:
+		return nil
+	case r.Conn == nil || r.Queue == "":
+		return errors.New("the connection is nil, or the queue has no name")
+	}
+	if err := r.Policy.Validate(); err != nil {
+		return err
+	}
+	channel, err := r.Conn.Channel()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := channel.Confirm(false); err != nil {
+	if _, err = channel.QueueDeclarePassive(r.Queue, true, false, false, false, nil); err == nil {
+		_, err = channel.QueueDeclare(r.dead().name, true, false, false, false, nil)
+	}
+	if err = cmp.Or(err, channel.Confirm(false)); err != nil {
 		_ = channel.Close()
-		return nil, err
+		return err
 	}
-	p := &publisher{
-		channel: channel, seen: make(chan struct{}), closed: make(chan struct{}), declared: map[string]time.Time{},
-	}
-	go p.watch(channel.NotifyReturn(make(chan amqp.Return)))
-	return p, nil
+	r.channel, r.declared = channel, map[string]time.Time{r.dead().name: time.Now()}
+	r.seen, r.over = make(chan struct{}), make(chan struct{})
+	go r.watch(channel.NotifyReturn(make(chan amqp.Return)))
+	return nil
 }
 
 // watch notes what comes back, until the channel is closed.
-func (p *publisher) watch(returns <-chan amqp.Return) {
-	defer close(p.closed)
+func (r *Retries) watch(returns <-chan amqp.Return) {
+	defer close(r.over)
 	for {
 		select {
 		case copied, open := <-returns:
 			if !open {
 				return
 			}
-			p.returned.Store(copied.Headers[copyHeader], nil)
-		case <-p.seen:
+			r.returned.Store(copied.Headers[copyHeader], nil)
+		case <-r.seen:
 		}
 	}
 }
 
-// publish publishes a copy. It returns nil when a queue has it.
-func (p *publisher) publish(ctx context.Context, to queue, msg amqp.Publishing) error {
+// publish publishes a copy of a message, and acknowledges the message when a queue has the
+// copy. The broker confirms a copy that it has no queue for, too, after it has returned it.
+func (r *Retries) publish(ctx context.Context, to queue, msg *amqp.Delivery, copied amqp.Publishing) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	for range 2 { // a queue of ours may be gone although it was declared a moment ago
-		if err := p.declare(to); err != nil {
-			return err
+		var confirmed *amqp.DeferredConfirmation
+		var err error
+		r.mu.Lock()
+		r.copies++
+		number := r.copies
+		copied.Headers[copyHeader] = number
+		if to.name != r.Queue && time.Since(r.declared[to.name]) >= idle/2 {
+			_, err = r.channel.QueueDeclare(to.name, true, false, false, false, to.args)
+			r.declared[to.name] = time.Now()
 		}
-		number := p.number.Add(1)
-		msg.Headers[copyHeader] = number
-		confirmed, err := p.send(to, msg)
+		if err == nil {
+			confirmed, err = r.channel.PublishWithDeferredConfirm("", to.name, true, false, copied)
+		}
+		r.mu.Unlock()
 		if err != nil {
 			return err
 		}
@@ -81,45 +121,15 @@ func (p *publisher) publish(ctx context.Context, to queue, msg amqp.Publishing) 
 		// The library gives returns to watch before it reads the confirmation, so they
 		// are noted when watch takes this.
 		select {
-		case p.seen <- struct{}{}:
-		case <-p.closed:
+		case r.seen <- struct{}{}:
+		case <-r.over:
 		}
-		if _, back := p.returned.LoadAndDelete(number); !back {
-			return nil
+		if _, back := r.returned.LoadAndDelete(number); !back {
+			return msg.Ack(false)
 		}
-		p.forget(to)
+		r.mu.Lock()
+		delete(r.declared, to.name)
+		r.mu.Unlock()
 	}
 	return fmt.Errorf("there is no queue %s", to.name)
-}
-
-func (p *publisher) send(to queue, msg amqp.Publishing) (*amqp.DeferredConfirmation, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.channel.PublishWithDeferredConfirm("", to.name, true, false, msg)
-}
-
-// declare declares a queue of ours, if it was not declared lately.
-func (p *publisher) declare(q queue) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !q.ours || time.Since(p.declared[q.name]) < idle/2 {
-		return nil
-	}
-	_, err := p.channel.QueueDeclare(q.name, true, false, false, false, q.args)
-	if err == nil {
-		p.declared[q.name] = time.Now()
-	}
-	return err
-}
-
-func (p *publisher) forget(q queue) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.declared, q.name)
-}
-
-func (p *publisher) close() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.channel.Close()
 }

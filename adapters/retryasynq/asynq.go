@@ -1,13 +1,11 @@
 package retryasynq
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"runtime/debug"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -16,215 +14,162 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// lifetime is how long the State of a task is kept that nobody runs any more: as long as
-// asynq keeps archived tasks.
-const lifetime = 90 * 24 * time.Hour
-
-// MaxRetry is the option to enqueue tasks with: asynq has no limit of its own, and the
-// policy has one.
+// MaxRetry is the option to enqueue tasks with, so that the policy has the limit.
 func MaxRetry() asynq.Option { return asynq.MaxRetry(math.MaxInt32) }
 
-// Retries has asynq servers follow a policy. Make one with [New]. It is safe for
-// concurrent use.
+// Retries makes asynq servers retry tasks as a policy says. It is safe for concurrent use,
+// and must not be changed after Configure, which may set up several servers.
 type Retries struct {
-	policy *retry.Policy
-	redis  redis.UniversalClient
+	// Policy decides. nil means the zero Policy.
+	Policy *retry.Policy
+
+	// PolicyFor, if not nil, returns the policy for a kind of jobs, which is the type of the
+	// task: see [retry.Policy.For]. The method Get of a retrypolicies.Policies is one. A
+	// task of a kind without a policy comes again after a second.
+	PolicyFor func(kind string) (*retry.Policy, error)
+
+	Redis redis.UniversalClient // where the States are; the server may have the same client
 }
 
-// New returns the Retries of p; nil means the zero Policy. opt is that of the server.
-// Close it after the server. The error says what is wrong with p.
-func New(opt asynq.RedisConnOpt, p *retry.Policy) (*Retries, error) {
-	if p == nil {
-		p = &retry.Policy{}
-	}
-	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("retryasynq: %w", err)
-	}
-	if opt == nil {
-		return nil, errors.New("retryasynq: the RedisConnOpt is nil")
-	}
-	client, ok := opt.MakeRedisClient().(redis.UniversalClient)
-	if !ok {
-		return nil, fmt.Errorf("retryasynq: %T does not make a redis.UniversalClient", opt)
-	}
-	return &Retries{policy: p, redis: client}, nil
-}
-
-// Close closes the connections to Redis.
-func (r *Retries) Close() error { return r.redis.Close() }
-
-// Configure sets RetryDelayFunc and IsFailure. The error names what config has that would
-// overrule the policy.
+// Configure sets RetryDelayFunc and IsFailure. The error says what is wrong with r or config.
 func (r *Retries) Configure(config *asynq.Config) error {
-	switch {
+	switch err := r.Policy.Validate(); {
 	case config == nil:
 		return errors.New("retryasynq: config is nil")
+	case r.Redis == nil:
+		return errors.New("retryasynq: Retries.Redis is nil")
 	case config.RetryDelayFunc != nil:
 		return errors.New("retryasynq: Config.RetryDelayFunc: must not be set")
 	case config.IsFailure != nil:
 		return errors.New("retryasynq: Config.IsFailure: must not be set, because the policy says what counts")
+	case err != nil:
+		return fmt.Errorf("retryasynq: %w", err)
 	}
 	config.RetryDelayFunc = r.delay
-	config.IsFailure = counts
+	config.IsFailure = func(err error) bool {
+		a, ok := errors.AsType[*again](err)
+		return !ok || !a.free
+	}
 	return nil
 }
 
-// unread is the error of a task whose State cannot be read. It has not been run.
-type unread struct{ error }
-
-// counts tells asynq whether to count an error.
-func counts(err error) bool {
-	_, not := errors.AsType[*unread](err)
-	return !not
-}
-
-// decided is the error of an attempt that is to be repeated.
-type decided struct {
+// again is the error of a task that is to be run again. A free one has not been run.
+type again struct {
 	error
-
 	delay time.Duration
+	free  bool
 }
 
 // Unwrap returns the error of the attempt.
-func (d *decided) Unwrap() error { return d.error }
+func (a *again) Unwrap() error { return a.error }
 
-// delay is asked for the wait after an error. n is how often the task was retried.
-func (r *Retries) delay(n int, err error, _ *asynq.Task) time.Duration {
-	if d, ok := errors.AsType[*decided](err); ok {
-		return d.delay
+// delay is asked for the wait after an error. n is how often the task was retried. Without a
+// policy, or after a panic, the zero Policy decides.
+func (r *Retries) delay(n int, err error, task *asynq.Task) (d time.Duration) {
+	failed := retry.State{Failures: n + 1}
+	defer func() {
+		if recover() != nil {
+			d = new(retry.Policy).Delay(failed)
+		}
+		if d > 0 { // asynq knows seconds; no wait stays none
+			d = retry.Decision{Delay: d}.DelayCeil(time.Second)
+		}
+	}()
+	if a, ok := errors.AsType[*again](err); ok {
+		return a.delay
 	}
-	return ceil(retry.Decision{Delay: r.policy.Delay(retry.State{Failures: n + 1})})
+	p, _ := r.Policy.For(task.Type(), r.PolicyFor)
+	return p.Delay(failed)
 }
 
-// ceil rounds up to what asynq knows. No wait stays none.
-func ceil(d retry.Decision) time.Duration {
-	if d.Delay <= 0 {
-		return 0
-	}
-	return d.DelayCeil(time.Second)
-}
-
-// Handler returns a handler that runs next under the policy. A [asynq.ServeMux] can
+// Handler returns a handler that runs next under the policy. An [asynq.ServeMux] can
 // have it as middleware: mux.Use(retries.Handler).
 func (r *Retries) Handler(next asynq.Handler) asynq.Handler {
-	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) (err error) {
-		a := &attempt{Retries: r}
-		defer func() {
-			if r := recover(); r != nil { // of a function of the policy
-				err = a.end(ctx, panicked(r))
-			}
-		}()
-		if err := a.load(ctx); err != nil {
+	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		a, err := r.load(ctx)
+		if err != nil {
 			return err
 		}
-		if d, exhausted := a.call.Lost(ctx, a.lost); exhausted {
-			return a.end(ctx, d.Err)
+		job := retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: task.Type(), State: a.State, Lost: a.retried - a.Retried}
+		outcome := job.Attempt(ctx, func(attempt context.Context) error {
+			defer func() {
+				if ctx.Err() != nil { // asynq has decided already, whatever comes of it
+					job.Abort()
+				}
+			}()
+			err := next.ProcessTask(attempt, task)
+			if errors.Is(err, asynq.SkipRetry) || errors.Is(err, asynq.RevokeTask) {
+				return retry.MarkFinal(err)
+			}
+			return err
+		})
+		switch limit, _ := asynq.GetMaxRetry(ctx); {
+		case outcome == retry.Handed && ctx.Err() == nil: // there is no policy
+			return &again{job.Err, job.Decision.Delay, true}
+		case outcome == retry.Handed:
+			return job.Err
+		case outcome != retry.Again:
+			return a.end(ctx, job.Decision.Err)
+		case a.retried >= limit:
+			return a.end(ctx, fmt.Errorf("retryasynq: the task was enqueued with MaxRetry %d, not with retryasynq.MaxRetry: %w", limit, job.Err))
 		}
-		if !a.call.Begin(ctx) {
-			return cmp.Or(a.call.Err(), context.Cause(ctx)) // asynq does not look at the cause
-		}
-		return a.after(ctx, a.run(next, task)) //nolint:contextcheck // of the attempt, a child of ctx
+		a.store(ctx, stored{job.State, a.retried + 1})
+		return &again{job.Err, job.Decision.Delay, false}
 	})
 }
 
-// attempt is an attempt at a task.
+// attempt is an attempt at a task, with what was stored before it.
 type attempt struct {
 	*Retries
-
-	call    retry.Call
+	stored
 	key     string
 	retried int
-	lost    int // attempts since the State was stored
 }
 
 // stored is the State in Redis.
 type stored struct {
 	State   retry.State `json:"state"`
-	Retried int         `json:"retried"` // at the attempt after
+	Retried int         `json:"retried"` // at the attempt after; others since were lost
 }
 
 // load finds the State before the attempt.
-func (a *attempt) load(ctx context.Context) error {
+func (r *Retries) load(ctx context.Context) (*attempt, error) {
 	id, ok := asynq.GetTaskID(ctx)
 	if !ok {
-		return fmt.Errorf("retryasynq: not in the context of a task: %w", asynq.SkipRetry)
+		return nil, fmt.Errorf("retryasynq: not in the context of a task: %w", asynq.SkipRetry)
 	}
 	queue, _ := asynq.GetQueueName(ctx)
-	a.key = "retryasynq:" + queue + ":" + id
-	a.retried, _ = asynq.GetRetryCount(ctx)
-	a.call.Policy, a.call.Stored = a.policy, true
-	if a.retried == 0 {
-		return nil
+	a := &attempt{Retries: r, key: "retryasynq:" + queue + ":" + id}
+	if a.retried, _ = asynq.GetRetryCount(ctx); a.retried == 0 {
+		return a, nil
 	}
-	var s stored
-	switch text, err := a.redis.Get(ctx, a.key).Bytes(); {
-	case errors.Is(err, redis.Nil):
-	case err != nil:
-		return &unread{fmt.Errorf("retryasynq: %s: %w", a.key, err)}
-	default:
-		if err := json.Unmarshal(text, &s); err != nil {
-			return fmt.Errorf("retryasynq: %s: %w: %w", a.key, err, asynq.SkipRetry)
-		}
+	text, err := r.Redis.Get(ctx, a.key).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return a, nil
+	} else if err != nil {
+		return nil, &again{fmt.Errorf("retryasynq: %s: %w", a.key, err), time.Second, true}
+	} else if err := json.Unmarshal(text, &a.stored); err != nil {
+		return nil, fmt.Errorf("retryasynq: %s: %w: %w", a.key, err, asynq.SkipRetry)
 	}
-	if s.Retried > a.retried { // of an earlier task with the same ID
-		s = stored{}
+	if a.Retried > a.retried { // of an earlier task with the same ID
+		a.stored = stored{}
 	}
-	a.call.State = s.State
-	a.lost = max(a.retried-s.Retried, 0)
-	return nil
+	return a, nil
 }
 
-// run runs the handler. A panic is an error that ends the task.
-func (a *attempt) run(next asynq.Handler, task *asynq.Task) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = retry.MarkFinal(panicked(r))
-		}
-	}()
-	return next.ProcessTask(a.call.Context(), task)
-}
-
-// panicked returns the error of a panic.
-func panicked(r any) error { return fmt.Errorf("panic: %v\n\n%s", r, debug.Stack()) }
-
-// after decides what follows.
-func (a *attempt) after(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() != nil: // asynq has decided already, whatever err is
-		a.call.Abort()
-		return err
-	case errors.Is(err, asynq.SkipRetry), errors.Is(err, asynq.RevokeTask):
-		a.call.End(retry.MarkFinal(err))
-		return a.end(ctx, err)
-	}
-	d := a.call.End(err)
-	limit, _ := asynq.GetMaxRetry(ctx)
-	switch {
-	case !d.Retry:
-		return a.end(ctx, d.Err)
-	case a.retried >= limit:
-		return a.end(ctx, fmt.Errorf("retryasynq: the task was enqueued with MaxRetry %d, not with retryasynq.MaxRetry: %w",
-			limit, err))
-	}
-	a.store(ctx, stored{d.State, a.retried + 1})
-	return &decided{err, ceil(d)}
-}
-
-// store stores s. If it fails, all of Retried counts.
+// store stores s, for as long as asynq keeps archived tasks. If it fails, all of Retried counts.
 func (a *attempt) store(ctx context.Context, s stored) {
 	if text, err := json.Marshal(s); err == nil {
-		a.redis.Set(context.WithoutCancel(ctx), a.key, text, lifetime)
+		a.Redis.Set(context.WithoutCancel(ctx), a.key, text, 90*24*time.Hour)
 	}
 }
 
 // end ends the task with an error, or nil.
 func (a *attempt) end(ctx context.Context, err error) error {
 	over := err == nil || errors.Is(err, asynq.RevokeTask)
-	switch {
-	case a.retried == 0:
-	case over:
-		a.redis.Del(context.WithoutCancel(ctx), a.key) // if this fails, it expires
-	default: // is archived, and begins anew if somebody runs it again
+	if a.retried > 0 && over {
+		a.Redis.Del(context.WithoutCancel(ctx), a.key) // if this fails, it expires
+	} else if a.retried > 0 { // is archived, and begins anew if somebody runs it again
 		a.store(ctx, stored{Retried: a.retried})
 	}
 	if over || errors.Is(err, asynq.SkipRetry) {

@@ -16,9 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryasynq"
-	"github.com/seed-5ff3c98e/retry/internal/testkit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -41,7 +40,7 @@ func TestConformance(t *testing.T) {
 			t.Helper()
 			return open(t)
 		},
-		Unit: time.Second, Grain: 5 * time.Second, Recovery: 10 * time.Second,
+		Unit: time.Second, Grain: 5 * time.Second, Recovery: 10 * time.Second, Repeat: repeat,
 	}) {
 		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
 	}
@@ -67,6 +66,7 @@ type queue struct {
 	redis       redis.UniversalClient
 	concurrency int
 	cable       *enginetest.Cable // of all workers, which connect again when it is lost
+	again       func() (enginetest.Workers, error)
 }
 
 func open(t testing.TB) *queue {
@@ -97,28 +97,27 @@ func attach(t testing.TB, name string) *queue {
 	return q
 }
 
-func (q *queue) Submit(ctx context.Context, _ *retry.Policy, job string) error {
-	_, err := q.client.EnqueueContext(ctx, asynq.NewTask("test", []byte(job)),
+func (q *queue) Submit(ctx context.Context, kind, job string) error {
+	_, err := q.client.EnqueueContext(ctx, asynq.NewTask(kind, []byte(job)),
 		retryasynq.MaxRetry(), asynq.Queue(q.name), asynq.TaskID(job), asynq.Retention(time.Hour))
 	return err
 }
 
-func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
+func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
+	q.again = func() (enginetest.Workers, error) { return q.Start(p, handle) }
 	w := &workers{queue: q, cable: cmp.Or(q.cable, &enginetest.Cable{})}
-	var err error
-	if w.retries, err = retryasynq.New(wire{w.cable}, p); err != nil {
-		return nil, err
-	}
+	w.redis = wire{w.cable}.MakeRedisClient().(redis.UniversalClient)
+	retries := &retryasynq.Retries{Policy: p.Policy, PolicyFor: p.PolicyFor, Redis: w.redis}
 	config := asynq.Config{
 		Concurrency: q.concurrency, Queues: map[string]int{q.name: 1}, LogLevel: asynq.FatalLevel,
 		TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: 50 * time.Millisecond,
 		ShutdownTimeout: 2 * time.Second, // a decision has to be written meanwhile, on a busy machine
 	}
-	if err := w.retries.Configure(&config); err != nil {
+	if err := retries.Configure(&config); err != nil {
 		return nil, err
 	}
-	w.server = asynq.NewServer(wire{w.cable}, config)
-	return w, w.server.Start(w.retries.Handler(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+	w.server = asynq.NewServerFromRedisClient(w.redis, config)
+	return w, w.server.Start(retries.Handler(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		return handle(ctx, string(task.Payload()))
 	})))
 }
@@ -139,15 +138,15 @@ func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, erro
 }
 
 type workers struct {
-	queue   *queue
-	cable   *enginetest.Cable
-	retries *retryasynq.Retries
-	server  *asynq.Server
+	queue  *queue
+	cable  *enginetest.Cable
+	redis  redis.UniversalClient
+	server *asynq.Server
 }
 
 func (w *workers) Stop(context.Context) error {
 	w.server.Shutdown()
-	return w.retries.Close()
+	return w.redis.Close()
 }
 
 // Kill has the leases run out, for which others would wait a minute.
@@ -173,4 +172,27 @@ func (q *queue) expire(ctx context.Context, tasks []string) error {
 		}
 	}
 	return nil
+}
+
+// repeat has the lease of a task be over, and a server start, which sees to that first.
+func repeat(ctx context.Context, engine enginetest.Queue, job string) error {
+	q := engine.(*queue) //nolint:forcetypeassert // see TestConformance
+	for begun := -1; ; {
+		info, err := q.inspector.GetTaskInfo(q.name, job)
+		if err != nil || begun >= 0 && (info.State != asynq.TaskStateActive || info.Retried > begun) {
+			return err
+		}
+		begun = info.Retried // or its worker has prolonged the lease
+		if err := q.expire(ctx, []string{job}); err != nil {
+			return err
+		}
+		w, err := q.again()
+		if err != nil {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+		if err := w.Stop(ctx); err != nil {
+			return err
+		}
+	}
 }

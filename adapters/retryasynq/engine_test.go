@@ -2,6 +2,7 @@ package retryasynq_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryasynq"
+	"github.com/seed-5ff3c98e/retry/retrytest"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -19,7 +21,7 @@ import (
 func run(t *testing.T, q *queue, p *retry.Policy, fn func(ctx context.Context, attempt int) error, opts ...asynq.Option) {
 	t.Helper()
 	var attempts atomic.Int32
-	w, err := q.Start(p, func(ctx context.Context, _ string) error { return fn(ctx, int(attempts.Add(1))) })
+	w, err := q.Start(enginetest.Policies{Policy: p}, func(ctx context.Context, _ string) error { return fn(ctx, int(attempts.Add(1))) })
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, w.Stop(context.WithoutCancel(t.Context()))) })
 	opts = append(opts, retryasynq.MaxRetry(), asynq.Queue(q.name), asynq.TaskID("x"))
@@ -92,4 +94,51 @@ func TestRunAgainByHand(t *testing.T) {
 	o, err := q.Outcome(t.Context(), "x")
 	require.NoError(t, err)
 	assert.Equal(t, enginetest.Succeeded, o.Status)
+}
+
+// A task is not run while there is no policy for its type, and has all attempts when there
+// is one. A policy counts from the next attempt on.
+func TestPolicyOfTheType(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	var policy atomic.Pointer[retry.Policy]
+	var attempts atomic.Int32
+	p := enginetest.Policies{PolicyFor: func(kind string) (*retry.Policy, error) {
+		if p := policy.Load(); p != nil && kind == "kind-2" {
+			return p, nil
+		}
+		return nil, assert.AnError
+	}}
+	w, err := q.Start(p, func(context.Context, string) error {
+		attempts.Add(1)
+		policy.Store(&retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)})
+		return assert.AnError
+	})
+	require.NoError(t, err)
+	require.NoError(t, q.Submit(t.Context(), "kind-2", "x"))
+	until(t, q, func(info *asynq.TaskInfo) bool {
+		return info.LastErr == `retry: no policy for jobs of kind "kind-2": `+assert.AnError.Error()
+	})
+	assert.Zero(t, attempts.Load())
+	policy.Store(&retry.Policy{MaxAttempts: 9, Backoff: retry.Constant(0)})
+	until(t, q, func(info *asynq.TaskInfo) bool { return info.State == asynq.TaskStateArchived && info.Retried == 1 })
+	assert.EqualValues(t, 2, attempts.Load())
+	require.NoError(t, w.Stop(t.Context()))
+}
+
+// What asynq knows itself stays so.
+func TestSkipAndRevoke(t *testing.T) {
+	t.Parallel()
+	for _, end := range []error{asynq.SkipRetry, asynq.RevokeTask} {
+		q := open(t)
+		var rec retrytest.Recorder
+		run(t, q, &retry.Policy{Observer: &rec}, func(context.Context, int) error { return end })
+		require.Eventually(t, func() bool {
+			info, err := q.inspector.GetTaskInfo(q.name, "x")
+			return err != nil || info.State == asynq.TaskStateArchived && info.LastErr == asynq.SkipRetry.Error()
+		}, 10*time.Second, 10*time.Millisecond)
+		_, err := q.inspector.GetTaskInfo(q.name, "x")
+		assert.Equal(t, errors.Is(end, asynq.RevokeTask), errors.Is(err, asynq.ErrTaskNotFound))
+		assert.Equal(t, []string{"1: gave up (final): " + end.Error()}, rec.Timeline())
+	}
 }

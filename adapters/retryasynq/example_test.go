@@ -5,21 +5,19 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryasynq"
 )
 
 // What works on the tasks.
-func ExampleNew() { //nolint:testableexamples // it needs a server
-	redis := asynq.RedisClientOpt{Addr: "127.0.0.1:6379"}
-	retries, err := retryasynq.New(redis, &retry.Policy{
+func ExampleRetries() { //nolint:testableexamples // it needs a server
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
+	defer func() { _ = client.Close() }()
+	retries := &retryasynq.Retries{Redis: client, Policy: &retry.Policy{
 		Name: "import", MaxAttempts: 8, Backoff: retry.Exponential{Initial: time.Second}, FreeRateLimits: 100,
-	})
-	if err != nil {
-		panic(err)
-	}
-	defer func() { _ = retries.Close() }()
+	}}
 	config := asynq.Config{Concurrency: 10}
 	if err := retries.Configure(&config); err != nil {
 		panic(err)
@@ -28,7 +26,7 @@ func ExampleNew() { //nolint:testableexamples // it needs a server
 	mux.HandleFunc("import", func(context.Context, *asynq.Task) error {
 		return nil // an error is classified, and the task runs again when the policy says
 	})
-	if err := asynq.NewServer(redis, config).Run(retries.Handler(mux)); err != nil {
+	if err := asynq.NewServerFromRedisClient(client, config).Run(retries.Handler(mux)); err != nil {
 		panic(err)
 	}
 }

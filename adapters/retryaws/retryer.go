@@ -20,11 +20,11 @@
 //   - A bare 429, 408, 421, 425, 529, and 520 to 599 as far as proxies use them, are
 //     retried, because a load balancer or a proxy answers without a code of AWS.
 //   - An answer that was cut is retried: its connection was lost.
-//   - A certificate that is not trusted is Final. The SDK takes each error of its HTTP
-//     client for one that may pass.
+//   - A certificate that is not trusted is Final. The SDK retries every error of its HTTP
+//     client.
 //
 // An X-Amz-Retry-After (milliseconds), a Retry-After or another header that
-// retryhttp.ParseHint reads is heeded, in both modes of the SDK. The SDK itself reads
+// retryhttp.ParseHint reads is followed, in both modes of the SDK. The SDK itself reads
 // X-Amz-Retry-After only, and only with AWS_NEW_RETRIES_2026; it then waits at most 5 seconds
 // longer than its backoff. Here MaxRetryAfter is the limit, and a longer hint ends the call.
 //
@@ -134,8 +134,9 @@ func (r *Retryer) policy() *retry.Policy {
 	return &p
 }
 
-// GaveUp is a Classifier for a policy around calls of a client: what the client has retried
-// to no avail is Final, category "gave_up". It abstains on other errors.
+// GaveUp is a Classifier for a policy around calls of a client: an error after which the
+// client has used up its attempts is Final, category "gave_up". It abstains on other
+// errors.
 func GaveUp(err error) retry.Verdict {
 	var exhausted *awsretry.MaxAttemptsError
 	if errors.As(err, &exhausted) {

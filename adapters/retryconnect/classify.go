@@ -15,8 +15,8 @@ import (
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
-// classifyCall judges the failure of one call. Of what is said about NotApplied, it
-// keeps what a server has said; what else is known of it, connections count.
+// classifyCall judges the failure of one call. It keeps NotApplied only if a server says
+// so; connections knows if nothing was sent.
 func classifyCall(err error) retry.Verdict {
 	v := classifyTree(err)
 	if v.NotApplied {
@@ -33,9 +33,9 @@ var classifyTree = retry.Extend(judgeCall)
 // without effect: a transaction that was aborted is to be repeated from its beginning.
 // Errors of other kinds are judged by [retry.Classify].
 //
-// What it says about NotApplied it says of the call or transaction that failed. A policy
-// with NonIdempotent trusts its Classifier, so such a policy may have Classify only if
-// nothing that was done before the failure has an effect.
+// Its NotApplied is about the call or transaction that failed, and not about the whole
+// operation. A policy with NonIdempotent trusts its Classifier, so such a policy may have
+// Classify only if nothing before the failure had an effect.
 func Classify(err error) retry.Verdict { return classifyOperation(err) }
 
 var classifyOperation = retry.Extend(func(err error) retry.Verdict {

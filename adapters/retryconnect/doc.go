@@ -7,25 +7,25 @@
 // A procedure whose definition has an idempotency_level is retried after the failures in
 // this table. Others are retried only if the failed attempt is proved to have had no
 // effect: the client has asked for a connection and got none, or the server said that the
-// call may be sent again. That there was no connection is known by [net/http/httptrace],
-// which an [http.Transport] serves; a client that does not is never believed to have sent
-// nothing. An error alone proves nothing, because it may come from a redirect or from
-// something that a client or an interceptor has done after the call.
+// call may be sent again. The Interceptor learns from [net/http/httptrace] that there was
+// no connection. An [http.Transport] supports httptrace; with a client that does not,
+// there is no such proof. An error alone proves nothing, because it may come from a
+// redirect or from something that a client or an interceptor has done after the call.
 //
-//	code                what it is to a call
+//	code                what it means for a call
 //	unavailable         Retryable; RateLimited with a hint of the server, and without effect
 //	                    unless the hint is a Retry-After
 //	deadline_exceeded   Retryable, if the caller's own deadline has not passed
 //	resource_exhausted  RateLimited and without effect with a hint, and Final otherwise
-//	aborted             Final: what has to be repeated is the whole transaction, see [Classify]
-//	all others          Final; Retryable where connect calls a lost connection so
+//	aborted             Final: the whole transaction has to be repeated, see [Classify]
+//	all others          Final; Retryable if connect has this code for a lost connection
 //
 // A hint is a google.rpc.RetryInfo in the details of the error, or a Retry-After header,
 // which are lower bounds for the wait; or grpc-retry-pushback-ms in the headers or trailers,
 // which is the wait itself. All are bounded by MaxRetryAfter of the policy. A pushback that
-// is negative, no number, or there twice forbids another attempt. A Retry-After with the
-// code unavailable does not say that the call may be sent again: it may be of a proxy that
-// has lost the server's answer.
+// is negative, not a number, or there twice forbids another attempt. A Retry-After with
+// the code unavailable does not say that the call may be sent again: it may come from a
+// proxy that has lost the server's answer.
 //
 // # Streams
 //

@@ -28,12 +28,12 @@ var defaultPolicy = DefaultPolicy()
 // Interceptor is ready to use. It is safe for concurrent use, and must be neither changed
 // nor copied then. Give each server one of its own, because it has one budget.
 //
-// An error of a call that was retried to no avail is an [*retry.Error] around the last
+// The error of a call that was given up is an [*retry.Error] around the last
 // [*connect.Error], unless it is Final. If the caller's context has ended, it is a
 // *connect.Error with code canceled or deadline_exceeded around the *retry.Error.
 type Interceptor struct {
 	// Policy decides. nil means [DefaultPolicy]; a Policy without a Backoff has the waits
-	// of that one. The Interceptor has a budget with default settings; a Budget in the
+	// of DefaultPolicy. The Interceptor has a budget with default settings; a Budget in the
 	// Policy takes its place.
 	Policy *retry.Policy
 
@@ -79,17 +79,30 @@ const previousAttempts = "Grpc-Previous-Rpc-Attempts"
 
 // call returns what decides about the retries of one call.
 func (i *Interceptor) call(spec connect.Spec) retry.Call {
-	p := i.Policy
-	if p == nil {
-		p = defaultPolicy
-	}
 	return retry.Call{
-		Policy:        p,
-		Classify:      classifyCall,
+		Policy:        i.policy(),
+		Protocol:      classifyCall,
 		Unknown:       retry.Final,
 		NonIdempotent: !i.idempotent(spec),
 		Budget:        &i.budget,
-		Defaults:      defaultPolicy,
+	}
+}
+
+// policy returns the Policy, or a copy with the waits of DefaultPolicy if it has none of
+// its own.
+func (i *Interceptor) policy() *retry.Policy {
+	switch p := i.Policy; {
+	case p == nil:
+		return defaultPolicy
+	case p.Backoff != nil:
+		return p
+	default:
+		own := *p
+		own.Backoff = defaultPolicy.Backoff
+		if own.MaxDelay <= 0 {
+			own.MaxDelay = defaultPolicy.MaxDelay
+		}
+		return &own
 	}
 }
 

@@ -287,3 +287,36 @@ func TestClassify(t *testing.T) {
 	assert.Equal(t, "connect_other", retryconnect.Classify(connect.NewError(1000, nil)).Category)
 	assert.Zero(t, retryconnect.Classify(nil))
 }
+
+// TestPolicyWithoutBackoff checks which settings a Policy gets from DefaultPolicy.
+func TestPolicyWithoutBackoff(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	tests := []struct {
+		name string
+		p    retry.Policy
+		want []time.Duration
+	}{
+		{"nothing is set", retry.Policy{}, []time.Duration{200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 6400 * ms, 10_000 * ms}},
+		{"MaxDelay", retry.Policy{MaxDelay: 300 * ms}, []time.Duration{200 * ms, 300 * ms, 300 * ms}},
+		{"a Backoff", retry.Policy{Backoff: retry.Linear{Initial: 20_000 * ms}}, []time.Duration{20_000 * ms, 30_000 * ms}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var recorder retrytest.Recorder
+			tt.p.MaxAttempts, tt.p.Jitter = len(tt.want)+1, retry.NoJitter
+			tt.p.Clock, tt.p.Observer = &retrytest.Clock{}, &recorder
+			tt.p.Budget = &retry.Budget{Reserve: 100}
+			before := tt.p
+			s := serve(t, func(context.Context, int) error { return connect.NewError(connect.CodeUnavailable, nil) })
+			i := &retryconnect.Interceptor{Policy: &tt.p}
+			for range 2 {
+				_, err := call(t.Context(), t, s.URL, i, connect.IdempotencyIdempotent)
+				require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+			}
+			recorder.ExpectWaits(t, append(tt.want, tt.want...)...)
+			assert.Equal(t, before, tt.p)
+		})
+	}
+}

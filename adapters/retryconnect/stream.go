@@ -13,15 +13,15 @@ import (
 )
 
 // stream is a stream of responses that is opened again if it fails before the first one.
-// One goroutine may send, one receive and one ask for the header at the same time. It is
-// the one that receives that opens the stream again.
+// One goroutine may send, one receive and one ask for the header at the same time. The
+// goroutine that receives opens the stream again.
 type stream struct {
 	ctx  context.Context //nolint:containedctx // of the call
 	spec connect.Spec
 	next connect.StreamingClientFunc
 
-	// turn is held by who decides about the call, and while the stream is opened again. It
-	// is locked before write, and write before mu.
+	// turn is held by the goroutine that decides about the call, and while the stream is
+	// opened again. It is locked before write, and write before mu.
 	turn sync.Mutex
 	call retry.Call // guarded by turn
 

@@ -5,9 +5,9 @@
 // gax owns the loop, and some of a policy is lost in it. It asks after the first failure,
 // without the context: so MaxElapsed and Timeout count from the first failure, and a wait
 // that the context's deadline forbids is begun. AttemptTimeout, Budget, Observer and Clock
-// have no effect, and what is returned at the end is the last error. The clients have
-// retries of their own for methods that may be repeated, which this takes the place of;
-// for other methods set NonIdempotent.
+// have no effect, and the call returns the last error. The clients have retries of their
+// own for methods that may be repeated; this Retryer replaces them. For other methods set
+// NonIdempotent.
 package retrygax
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// New returns what [gax.WithRetry] takes: a function that makes a Retryer for each call. A
-// nil p is the zero Policy. The function is safe for concurrent use.
+// New returns the argument of [gax.WithRetry]: a function that makes a Retryer for each
+// call. A nil p is the zero Policy. The function is safe for concurrent use.
 func New(p *retry.Policy) func() gax.Retryer {
 	own := retry.Policy{}
 	if p != nil {
@@ -50,7 +50,7 @@ func (r *retryer) Retry(err error) (pause time.Duration, again bool) {
 // Classify is a Classifier of errors of Google APIs that came by gRPC. It abstains on
 // others, which [retry.Classify] knows by their HTTP status. Of the codes, UNAVAILABLE and
 // DEADLINE_EXCEEDED are Retryable, RESOURCE_EXHAUSTED is RateLimited if the server said
-// when to come back, and all others are Final; so is ABORTED, because the whole
+// when to come back, and all others are Final. ABORTED is Final because the whole
 // transaction has to be repeated.
 func Classify(err error) retry.Verdict {
 	e, ok := apierror.FromError(err)

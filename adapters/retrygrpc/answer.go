@@ -39,7 +39,7 @@ func newAnswer() *answer {
 
 // prepare makes an answer that is filled by the attempts of a call. An interceptor behind
 // this one that drops the options would make an attempt look like one that was not sent,
-// but for onFinish.
+// without onFinish.
 func (a *answer) prepare(t target, opts []grpc.CallOption) {
 	a.target = t
 	a.room = append(append(a.room, opts...), grpc.Trailer(&a.trailer), a.onFinish)

@@ -43,8 +43,8 @@ func category(c codes.Code) string {
 	return categoryOther
 }
 
-// classifyCall judges the failure of one call. Of what is said about NotApplied, it
-// keeps what a status says: an interceptor behind this one may have made a call of its own
+// classifyCall judges the failure of one call. It keeps NotApplied only if a status says
+// so: an interceptor behind this one may have made a call of its own
 // that failed, after that of the caller.
 func classifyCall(err error) retry.Verdict {
 	v := classifyTree(err)
@@ -64,12 +64,12 @@ func refusal(c codes.Code) bool { return c == codes.Unavailable || c == codes.Re
 // Classify judges the failure of an operation that consists of gRPC calls, for a policy
 // around all of them. It judges as an [Interceptor] does, except that ABORTED is
 // Retryable and without effect: a transaction or a read-modify-write that was aborted is
-// to be repeated from its beginning. Errors that are no status are judged by
+// to be repeated from its beginning. Errors that are not a status are judged by
 // [retry.Classify].
 //
-// What it says about NotApplied it says of the call or transaction that failed. A policy
-// with NonIdempotent trusts its Classifier, so such a policy may have Classify only if
-// nothing that was done before the failure has an effect.
+// Its NotApplied is about the call or transaction that failed, and not about the whole
+// operation. A policy with NonIdempotent trusts its Classifier, so such a policy may have
+// Classify only if nothing before the failure had an effect.
 func Classify(err error) retry.Verdict { return classifyOperation(err) }
 
 var classifyOperation = retry.Extend(judgeOperation)

@@ -7,25 +7,26 @@
 // # What is retried
 //
 // An idempotent method is retried after the failures in this table. Another method is
-// retried only if the failed attempt is proved to have had no effect: grpc has told that no
-// connection took the call, or the status that ended the call has a hint of the server's,
-// which says that the call may be sent again. A code or a text alone proves nothing, nor
-// does an error that an interceptor behind this one has added.
+// retried only if the failed attempt is proved to have had no effect: grpc says that no
+// connection took the call, or the status that ended the call has a hint of the server,
+// which says that the call may be sent again. A code or a text alone proves nothing. An
+// error that an interceptor behind this one has added proves nothing either.
 //
-//	code                what it is to a call
+//	code                what it means for a call
 //	UNAVAILABLE         Retryable; RateLimited and without effect with a hint of the server
 //	DEADLINE_EXCEEDED   Retryable, if the caller's own deadline has not passed
 //	RESOURCE_EXHAUSTED  RateLimited and without effect with a hint; otherwise Final: it may be
 //	                    a message that is too large, or a quota for the day
 //	INTERNAL            Final; Retryable where grpc-go itself says that the connection was reset
-//	ABORTED             Final: what has to be repeated is the whole transaction, see [Classify]
-//	all others          Final, codes that gRPC does not know too
+//	ABORTED             Final: the whole transaction has to be repeated, see [Classify]
+//	all others          Final, also codes that gRPC does not know
 //
 // A hint is a google.rpc.RetryInfo in the details of the status, which is a lower bound
 // for the wait, or the trailer grpc-retry-pushback-ms, which is the wait itself. Both are
 // bounded by MaxRetryAfter of the policy: the call ends at once if the server asks for
-// more. A pushback that is negative, no number, or there twice forbids another attempt,
-// whatever the status and a classifier say. [On], as the policy's Classifier, adds codes.
+// more. A pushback that is negative, not a number, or there twice forbids another
+// attempt, whatever the status and a classifier say. [On], as the policy's Classifier,
+// adds codes.
 //
 // # Idempotent methods
 //
@@ -42,16 +43,16 @@
 // the header. A stream that fails before that is opened again by the same rules as a call,
 // and its requests are sent again.
 //
-// Where there may be several requests, the opening also ends when the server has sent a
-// header, seen or not, because the server then works on the call, and when the requests
-// are longer than 256 KiB in all, or than [grpc.MaxRetryRPCBufferSize] says. These are the
-// rules of grpc itself. Until then, copies of the requests are kept. That a stream has
-// failed is told by RecvMsg, and by SendMsg only when the opening is over. A codec that
-// sends no protobuf messages makes the first request end the opening.
+// If there may be several requests, the opening also ends when the server has sent a
+// header, seen or not, because the server then works on the call. It ends too when the
+// requests are longer than 256 KiB in all, or than [grpc.MaxRetryRPCBufferSize] says.
+// These are the rules of grpc itself. Until then, copies of the requests are kept.
+// RecvMsg returns the failure of a stream; SendMsg does so only when the opening is over.
+// With a codec that does not send protobuf messages, the first request ends the opening.
 //
-// AttemptTimeout bounds the opening, and not the stream; where there may be several
-// requests, the time until grpc has accepted the call, because the server may wait for
-// the next request.
+// AttemptTimeout bounds the opening, and not the stream. If there may be several
+// requests, it bounds the time until grpc has accepted the call, because the server may
+// wait for the next request.
 //
 // # Retries of grpc itself
 //

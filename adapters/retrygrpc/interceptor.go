@@ -27,7 +27,7 @@ var defaultPolicy = DefaultPolicy()
 // safe for concurrent use, by any number of connections, and must be neither changed nor
 // copied then.
 //
-// An error of a call that was retried to no avail is an [*Error], unless it is Final. It
+// The error of a call that was given up is an [*Error], unless it is Final. It
 // has the code and the details of the last status, or CANCELLED or DEADLINE_EXCEEDED if
 // the caller's context has ended.
 //
@@ -35,9 +35,9 @@ var defaultPolicy = DefaultPolicy()
 // the last attempt.
 type Interceptor struct {
 	// Policy decides. nil means [DefaultPolicy]; a Policy without a Backoff has the waits
-	// of that one. If an attempt with AttemptTimeout has waited for a connection only,
-	// because the call is to wait until one is ready, the attempt costs none of
-	// MaxAttempts; the deadline of the call, MaxElapsed and Timeout bound it.
+	// of DefaultPolicy. If an attempt ends by AttemptTimeout and has only waited for a
+	// connection, because the call waits until one is ready, the attempt does not count
+	// towards MaxAttempts; the deadline of the call, MaxElapsed and Timeout bound it.
 	Policy *retry.Policy
 
 	// Idempotent, if not nil, says which methods may be repeated besides those whose
@@ -45,10 +45,10 @@ type Interceptor struct {
 	// be safe for concurrent use. See [Methods].
 	Idempotent func(method string) bool
 
-	// Budget returns the budget for the retries of calls to a target, which is what was
-	// given to grpc.NewClient. nil means one for each target, of
-	// default settings, for the 512 targets of the last time. [NoBudget] means none. A
-	// Budget in the Policy counts instead, for all targets together.
+	// Budget returns the budget for the retries of calls to a target, which is the target
+	// that was given to grpc.NewClient. nil means a budget with default settings for each
+	// target, for up to 512 targets. [NoBudget] means none. A Budget in the Policy counts
+	// instead, for all targets together.
 	Budget func(target string) retry.Throttle
 
 	targets targets
@@ -127,19 +127,29 @@ func (i *Interceptor) call(t target) retry.Call {
 	p := i.policy()
 	return retry.Call{
 		Policy:        p,
-		Classify:      classifyCall,
+		Protocol:      classifyCall,
 		Unknown:       retry.Final,
 		NonIdempotent: !i.idempotent(t.method),
 		Budget:        i.budget(p, t.cc),
-		Defaults:      defaultPolicy,
 	}
 }
 
+// policy returns the Policy, or a copy with the waits of DefaultPolicy if it has none of
+// its own.
 func (i *Interceptor) policy() *retry.Policy {
-	if i.Policy == nil {
+	switch p := i.Policy; {
+	case p == nil:
 		return defaultPolicy
+	case p.Backoff != nil:
+		return p
+	default:
+		own := *p
+		own.Backoff = defaultPolicy.Backoff
+		if own.MaxDelay <= 0 {
+			own.MaxDelay = defaultPolicy.MaxDelay
+		}
+		return &own
 	}
-	return i.Policy
 }
 
 // budget returns the budget for the retries of a call under p.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrygrpc"
+	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 // failing answers the first calls with a code, and then with the request.
@@ -463,4 +464,36 @@ func TestHeaders(t *testing.T) {
 	_, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), get, "", grpc.Trailer(&trailer))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"2"}, trailer["call"])
+}
+
+// TestPolicyWithoutBackoff checks which settings a Policy gets from DefaultPolicy.
+func TestPolicyWithoutBackoff(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	tests := []struct {
+		name string
+		p    retry.Policy
+		want []time.Duration
+	}{
+		{"nothing is set", retry.Policy{}, []time.Duration{200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 6400 * ms, 10_000 * ms}},
+		{"MaxDelay", retry.Policy{MaxDelay: 300 * ms}, []time.Duration{200 * ms, 300 * ms, 300 * ms}},
+		{"a Backoff", retry.Policy{Backoff: retry.Linear{Initial: 20_000 * ms}}, []time.Duration{20_000 * ms, 30_000 * ms}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var recorder retrytest.Recorder
+			tt.p.MaxAttempts, tt.p.Jitter = len(tt.want)+1, retry.NoJitter
+			tt.p.Clock, tt.p.Observer = &retrytest.Clock{}, &recorder
+			before := tt.p
+			retries := &retrygrpc.Interceptor{Policy: &tt.p, Budget: retrygrpc.NoBudget}
+			s := failing(100, codes.Unavailable).start(t)
+			for range 2 {
+				_, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), get, "")
+				require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+			}
+			recorder.ExpectWaits(t, append(tt.want, tt.want...)...)
+			assert.Equal(t, before, tt.p)
+		})
+	}
 }

@@ -29,13 +29,13 @@ import (
 // The time is in the details, as google.rpc.RetryInfo, and in the trailer
 // grpc-retry-pushback-ms, with up to 10 % more there, so that clients that read only
 // that do not come back in step. If after is 0 or less, clients are told not to come
-// back. ctx is that of the handler; if it has no call, there is no trailer.
+// back. ctx is the context of the handler; if it has no call, there is no trailer.
 func Overloaded(ctx context.Context, after time.Duration, message string) error {
 	return refuse(ctx, codes.Unavailable, after, message)
 }
 
-// RateLimited is [Overloaded] for a client that has used up what it may use, while others
-// are served: RESOURCE_EXHAUSTED.
+// RateLimited is [Overloaded] for a client that has used up its share, while others are
+// served: the code is RESOURCE_EXHAUSTED.
 func RateLimited(ctx context.Context, after time.Duration, message string) error {
 	return refuse(ctx, codes.ResourceExhausted, after, message)
 }
@@ -54,18 +54,18 @@ func refuse(ctx context.Context, code codes.Code, after time.Duration, message s
 	return s.Err()
 }
 
-// UnaryServer is a [grpc.UnaryServerInterceptor] that answers with [RateLimited] where a
-// handler returns an error that is no status and has a mark of package retry that says
-// RateLimited with a time and without effect, such as [retry.MarkRateLimited]. The message
-// is that of the error. An error without a mark says only what became of a part of the
-// handler's work, such as a request to another server.
+// UnaryServer is a [grpc.UnaryServerInterceptor] that answers with [RateLimited] if a
+// handler returns an error that is not a status and has a mark of package retry, such as
+// [retry.MarkRateLimited]. The mark must say RateLimited with a time and without effect.
+// The message is the text of the error. An error without a mark may be about only a part
+// of the handler's work, such as a request to another server.
 func UnaryServer(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	resp, err := handler(ctx, req)
 	return resp, translate(ctx, err)
 }
 
-// StreamServer is [UnaryServer] for streams. It leaves the error of a stream that has sent
-// a message as it is.
+// StreamServer is [UnaryServer] for streams. If the stream has sent a message, the error
+// stays as it is.
 func StreamServer(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	s := &serverStream{ServerStream: stream}
 	err := handler(srv, s)

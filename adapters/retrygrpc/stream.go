@@ -32,15 +32,15 @@ func (i *Interceptor) stream(
 }
 
 // stream is a stream that is opened again if that fails. One goroutine may send, one
-// receive and one ask for the header at the same time. It is the one that receives that
+// receive and one ask for the header at the same time. The goroutine that receives
 // opens the stream again.
 type stream struct {
 	ctx  context.Context //nolint:containedctx // of the call
 	desc *grpc.StreamDesc
 	open func(context.Context) (grpc.ClientStream, *answer, error)
 
-	// turn is held by who decides about the call, and while the stream is opened again. It
-	// is locked before write, and write before mu.
+	// turn is held by the goroutine that decides about the call, and while the stream is
+	// opened again. It is locked before write, and write before mu.
 	turn sync.Mutex
 	call retry.Call // guarded by turn
 

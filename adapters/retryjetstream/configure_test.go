@@ -3,6 +3,7 @@ package retryjetstream_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -18,11 +19,13 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
-func TestNewRefuses(t *testing.T) {
+func TestRefuses(t *testing.T) {
 	t.Parallel()
 	q := open(t, startServer(t))
-	states, err := q.js.KeyValue(t.Context(), q.name)
-	require.NoError(t, err)
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
+	retries := retriesOf(t, q, &retry.Policy{MaxDelay: -time.Second})
+	msg := next(t, retries)
+	require.ErrorContains(t, retries.Handle(t.Context(), msg, unexpected(t)), "-1s")
 	tests := []struct {
 		name   string
 		config jetstream.ConsumerConfig
@@ -44,29 +47,41 @@ func TestNewRefuses(t *testing.T) {
 		test.config.Durable = test.name
 		consumer, err := q.js.CreateConsumer(t.Context(), q.name, test.config)
 		require.NoError(t, err)
-		_, err = retryjetstream.New(q.js, consumer, states, nil)
-		assert.EqualError(t, err, "retryjetstream: consumer "+test.name+": "+test.want)
+		retries := retriesOf(t, q, nil)
+		retries.Consumer = consumer
+		for range 2 {
+			err = retries.Handle(t.Context(), msg, unexpected(t))
+			assert.EqualError(t, err, "retryjetstream: consumer "+test.name+": "+test.want)
+		}
 	}
-	_, err = retryjetstream.New(q.js, nil, states, nil)
-	assert.EqualError(t, err, "retryjetstream: the JetStream, the consumer, or the bucket is nil")
-	_, err = retryjetstream.New(q.js, nil, nil, &retry.Policy{MaxDelay: -time.Second})
-	assert.ErrorContains(t, err, "-1s")
+	retries = retriesOf(t, q, nil)
+	retries.Consumer = nil
+	assert.EqualError(t, retries.Handle(t.Context(), msg, unexpected(t)),
+		"retryjetstream: the JetStream, the Consumer, or States is nil")
 }
 
-// parts returns what New needs.
-func parts(t *testing.T, q *queue) (jetstream.Consumer, jetstream.KeyValue) {
+func unexpected(t *testing.T) func(context.Context) error {
+	t.Helper()
+	return func(context.Context) error {
+		assert.Fail(t, "the message is run")
+		return nil
+	}
+}
+
+// retriesOf returns Retries for the consumer of a queue.
+func retriesOf(t *testing.T, q *queue, p *retry.Policy) *retryjetstream.Retries {
 	t.Helper()
 	consumer, err := q.js.Consumer(t.Context(), q.name, "workers")
 	require.NoError(t, err)
 	states, err := q.js.KeyValue(t.Context(), q.name)
 	require.NoError(t, err)
-	return consumer, states
+	return &retryjetstream.Retries{Policy: p, JetStream: q.js, Consumer: consumer, States: states}
 }
 
 // next takes the next message.
-func next(t *testing.T, consumer jetstream.Consumer) jetstream.Msg {
+func next(t *testing.T, r *retryjetstream.Retries) jetstream.Msg {
 	t.Helper()
-	msg, err := consumer.Next(jetstream.FetchMaxWait(10 * time.Second))
+	msg, err := r.Consumer.Next(jetstream.FetchMaxWait(10 * time.Second))
 	require.NoError(t, err)
 	return msg
 }
@@ -75,7 +90,6 @@ func next(t *testing.T, consumer jetstream.Consumer) jetstream.Msg {
 func TestDead(t *testing.T) {
 	t.Parallel()
 	q := open(t, startServer(t))
-	consumer, states := parts(t, q)
 	long := errors.New(strings.Repeat("x", 2<<20)) // more than the server's max_payload
 	for _, test := range []struct {
 		job    string
@@ -87,8 +101,7 @@ func TestDead(t *testing.T) {
 		{"maybe applied", retry.Policy{NonIdempotent: true}, assert.AnError},
 		{"long", retry.Policy{MaxAttempts: 1}, long},
 	} {
-		retries, err := retryjetstream.New(q.js, consumer, states, &test.policy)
-		require.NoError(t, err)
+		retries := retriesOf(t, q, &test.policy)
 		var dead []string
 		retries.Dead = func(_ context.Context, msg jetstream.Msg, reason error) error {
 			assert.Equal(t, test.job, string(msg.Data()))
@@ -101,10 +114,10 @@ func TestDead(t *testing.T) {
 				return nil
 			}
 		}
-		require.NoError(t, q.Submit(t.Context(), nil, test.job))
+		require.NoError(t, q.Submit(t.Context(), "kind-1", test.job))
 		calls := 0
-		for err = errors.New("no room"); err != nil; {
-			err = retries.Handle(t.Context(), next(t, consumer), func(context.Context) error {
+		for err := errors.New("no room"); err != nil; {
+			err = retries.Handle(t.Context(), next(t, retries), func(context.Context) error {
 				calls++
 				return test.err
 			})
@@ -132,13 +145,11 @@ func TestNames(t *testing.T) {
 		Durable: "jobs:hoch~1=%ü", AckPolicy: jetstream.AckExplicitPolicy,
 	})
 	require.NoError(t, err)
-	states, err := q.js.KeyValue(t.Context(), q.name)
-	require.NoError(t, err)
-	retries, err := retryjetstream.New(q.js, consumer, states, &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0)})
-	require.NoError(t, err)
-	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
+	retries := retriesOf(t, q, &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0)})
+	retries.Consumer = consumer
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
 	for i := range 3 {
-		require.NoError(t, retries.Handle(t.Context(), next(t, consumer), func(context.Context) error {
+		require.NoError(t, retries.Handle(t.Context(), next(t, retries), func(context.Context) error {
 			if i < 2 {
 				return assert.AnError
 			}
@@ -152,18 +163,16 @@ func TestNames(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	q := open(t, startServer(t))
-	consumer, states := parts(t, q)
 	events := &retrytest.Recorder{}
-	retries, err := retryjetstream.New(q.js, consumer, states, &retry.Policy{
+	retries := retriesOf(t, q, &retry.Policy{
 		MaxAttempts: 2, Backoff: retry.Constant(0), Observer: events,
 	})
-	require.NoError(t, err)
-	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.NoError(t, retries.Handle(canceled, next(t, consumer), nil))
+	require.NoError(t, retries.Handle(canceled, next(t, retries), nil))
 	for calls := 0; calls < 2; { // on a busy machine it may be too late before an attempt
-		msg := next(t, consumer)
+		msg := next(t, retries)
 		late, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		require.NoError(t, retries.Handle(late, msg, func(ctx context.Context) error {
 			calls++
@@ -179,22 +188,20 @@ func TestDeadline(t *testing.T) {
 func TestUnreadableState(t *testing.T) {
 	t.Parallel()
 	q := open(t, startServer(t))
-	consumer, states := parts(t, q)
-	retries, err := retryjetstream.New(q.js, consumer, states, &retry.Policy{Backoff: retry.Constant(0)})
-	require.NoError(t, err)
-	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
+	retries := retriesOf(t, q, &retry.Policy{Backoff: retry.Constant(0)})
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
 	for i := range 2 {
-		require.NoError(t, retries.Handle(t.Context(), next(t, consumer), func(context.Context) error {
+		require.NoError(t, retries.Handle(t.Context(), next(t, retries), func(context.Context) error {
 			require.Zero(t, i)
 			return assert.AnError
 		}))
-		keys, err := states.Keys(t.Context())
+		keys, err := retries.States.Keys(t.Context())
 		if i > 0 {
 			require.ErrorIs(t, err, jetstream.ErrNoKeysFound)
 			break
 		}
 		require.NoError(t, err)
-		_, err = states.PutString(t.Context(), keys[0], "?")
+		_, err = retries.States.PutString(t.Context(), keys[0], "?")
 		require.NoError(t, err)
 	}
 	assert.Eventually(t, func() bool {
@@ -207,21 +214,19 @@ func TestUnreadableState(t *testing.T) {
 func TestUnseenDeliveries(t *testing.T) {
 	t.Parallel()
 	q := open(t, startServer(t))
-	consumer, states := parts(t, q)
 	events := &retrytest.Recorder{}
-	retries, err := retryjetstream.New(q.js, consumer, states, &retry.Policy{
+	retries := retriesOf(t, q, &retry.Policy{
 		MaxAttempts: 3, Backoff: retry.Constant(0), Observer: events,
 	})
-	require.NoError(t, err)
-	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
 	unseen := func() {
 		for range 5 {
-			require.NoError(t, next(t, consumer).Nak())
+			require.NoError(t, next(t, retries).Nak())
 		}
 	}
 	for range 2 {
 		unseen()
-		require.NoError(t, retries.Handle(t.Context(), next(t, consumer), func(context.Context) error { return assert.AnError }))
+		require.NoError(t, retries.Handle(t.Context(), next(t, retries), func(context.Context) error { return assert.AnError }))
 	}
 	events.Expect(t, "2: "+assert.AnError.Error()+": retry in 0s", "3: gave up (attempts): "+assert.AnError.Error())
 }
@@ -237,16 +242,12 @@ func (silent) NakWithDelay(time.Duration) error { return nil }
 func TestOvertaken(t *testing.T) {
 	t.Parallel()
 	q := open(t, startServer(t))
-	consumer, states := parts(t, q)
 	p := &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0)}
-	one, err := retryjetstream.New(q.js, consumer, states, p)
-	require.NoError(t, err)
-	other, err := retryjetstream.New(q.js, consumer, states, p)
-	require.NoError(t, err)
-	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
+	one, other := retriesOf(t, q, p), retriesOf(t, q, p)
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
 	fail := func(context.Context) error { return assert.AnError }
-	err = one.Handle(t.Context(), silent{next(t, consumer)}, func(context.Context) error {
-		redelivered := next(t, consumer)
+	err := one.Handle(t.Context(), silent{next(t, one)}, func(context.Context) error {
+		redelivered := next(t, one)
 		require.NoError(t, one.Handle(t.Context(), redelivered, func(context.Context) error {
 			assert.Fail(t, "runs twice at the same time")
 			return nil
@@ -255,7 +256,7 @@ func TestOvertaken(t *testing.T) {
 		return assert.AnError
 	})
 	require.ErrorContains(t, err, "another delivery of the message has gone on")
-	require.NoError(t, other.Handle(t.Context(), next(t, consumer), fail)) // the third
+	require.NoError(t, other.Handle(t.Context(), next(t, one), fail)) // the third
 	assert.Eventually(t, func() bool {
 		o, _ := q.Outcome(t.Context(), "job-1")
 		return o.Err == "failed after 3 attempts: "+assert.AnError.Error()
@@ -276,14 +277,12 @@ func (r renewed) Metadata() (*jetstream.MsgMetadata, error) {
 func TestRenewed(t *testing.T) {
 	t.Parallel()
 	q := open(t, startServer(t))
-	consumer, states := parts(t, q)
-	retries, err := retryjetstream.New(q.js, consumer, states, &retry.Policy{
+	retries := retriesOf(t, q, &retry.Policy{
 		MaxAttempts: 2, Backoff: retry.Constant(time.Second), Jitter: retry.NoJitter,
 	})
-	require.NoError(t, err)
 	retries.Recount()
-	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
-	msg := next(t, consumer)
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
+	msg := next(t, retries)
 	began := time.Now()
 	calls := 0
 	fail := func(context.Context) error {
@@ -293,11 +292,49 @@ func TestRenewed(t *testing.T) {
 	require.NoError(t, retries.Handle(t.Context(), silent{msg}, fail))
 	require.NoError(t, retries.Handle(t.Context(), renewed{msg}, fail))
 	assert.Equal(t, 1, calls, "early")
-	require.NoError(t, retries.Handle(t.Context(), renewed{next(t, consumer)}, fail))
+	require.NoError(t, retries.Handle(t.Context(), renewed{next(t, retries)}, fail))
 	assert.Equal(t, 2, calls)
 	assert.GreaterOrEqual(t, time.Since(began), time.Second)
 	assert.Eventually(t, func() bool {
 		o, _ := q.Outcome(t.Context(), "job-1")
 		return o.Status == enginetest.GaveUp
 	}, 5*time.Second, time.Millisecond)
+}
+
+// A message without a policy comes again, and has lost no attempt and no State.
+func TestNoPolicy(t *testing.T) {
+	t.Parallel()
+	q := open(t, startServer(t))
+	events := &retrytest.Recorder{}
+	p := &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0), Observer: events}
+	retries, known := retriesOf(t, q, nil), false
+	retries.PolicyFor = func(kind string) (*retry.Policy, error) {
+		if assert.Equal(t, q.name+".kind-1", kind); !known {
+			return nil, errors.New("unknown kind")
+		}
+		return p, nil
+	}
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
+	for range 2 {
+		err := retries.Handle(t.Context(), next(t, retries), unexpected(t))
+		require.ErrorContains(t, err, `retry: no policy for jobs of kind "`+q.name+`.kind-1": unknown kind`)
+	}
+	known = true
+	fail := func(context.Context) error { return assert.AnError }
+	require.NoError(t, retries.Handle(t.Context(), next(t, retries), fail))
+	lost := next(t, retries) // by a worker that dies
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = retries.Handle(t.Context(), lost, func(context.Context) error {
+			runtime.Goexit()
+			return nil
+		})
+	}()
+	<-over
+	known = false
+	require.ErrorContains(t, retries.Handle(t.Context(), lost, unexpected(t)), "unknown kind")
+	known = true
+	require.NoError(t, retries.Handle(t.Context(), next(t, retries), fail))
+	events.Expect(t, "1: "+assert.AnError.Error()+": retry in 0s", "3: gave up (attempts): "+assert.AnError.Error())
 }

@@ -33,12 +33,9 @@ func ExampleRetries_Handle() { //nolint:testableexamples // it needs a server
 	if err != nil {
 		panic(err)
 	}
-	retries, err := retryjetstream.New(js, consumer, states, &retry.Policy{
+	retries := &retryjetstream.Retries{JetStream: js, Consumer: consumer, States: states, Policy: &retry.Policy{
 		Name: "import", MaxAttempts: 8, Backoff: retry.Exponential{Initial: time.Second}, FreeRateLimits: 100,
-	})
-	if err != nil {
-		panic(err)
-	}
+	}}
 	consuming, err := consumer.Consume(func(msg jetstream.Msg) {
 		go func() {
 			err := retries.Handle(ctx, msg, func(context.Context) error {

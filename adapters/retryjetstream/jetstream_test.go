@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -19,7 +20,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryjetstream"
-	"github.com/seed-5ff3c98e/retry/internal/testkit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -64,9 +65,13 @@ func loopback(t *testing.T) string {
 func conform(t *testing.T, url string) {
 	t.Helper()
 	for _, r := range enginetest.Run(t, &enginetest.Engine{
-		Grain: 5 * time.Second, Recovery: 10 * time.Second, Open: func(t testing.TB) enginetest.Queue {
+		Grain: 5 * time.Second, Recovery: 10 * time.Second,
+		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return open(t, url)
+		},
+		Repeat: func(_ context.Context, q enginetest.Queue, job string) error {
+			return q.(*queue).repeat(job) //nolint:forcetypeassert // see Open
 		},
 	}) {
 		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
@@ -91,6 +96,7 @@ type queue struct {
 	js   jetstream.JetStream
 
 	sequences map[string]uint64
+	replies   sync.Map          // where the deliveries of jobs are acknowledged
 	single    bool              // workers fetch one message at a time
 	cable     *enginetest.Cable // of all workers, which connect again when it is lost
 
@@ -114,7 +120,7 @@ func open(t testing.TB, url string) *queue {
 	}
 	require.NoError(t, conn.Flush())
 	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
-		Name: q.name, Subjects: []string{q.name + ".jobs"}, Storage: jetstream.MemoryStorage,
+		Name: q.name, Subjects: []string{q.name + ".*"}, Storage: jetstream.MemoryStorage,
 	})
 	require.NoError(t, err)
 	_, err = js.CreateConsumer(t.Context(), q.name, jetstream.ConsumerConfig{
@@ -145,8 +151,17 @@ func (q *queue) ended(event []byte, status enginetest.Status) {
 	q.ends[e.Sequence] = enginetest.Outcome{Status: status, Err: e.Reason}
 }
 
-func (q *queue) Submit(ctx context.Context, _ *retry.Policy, job string) error {
-	ack, err := q.js.Publish(ctx, q.name+".jobs", []byte(job))
+// repeat has the server deliver a job again that is being worked on.
+func (q *queue) repeat(job string) error {
+	reply, running := q.replies.Load(job)
+	if !running {
+		return fmt.Errorf("%s is not being worked on", job)
+	}
+	return q.js.Conn().Publish(reply.(string), []byte("-NAK")) //nolint:forcetypeassert // see Start
+}
+
+func (q *queue) Submit(ctx context.Context, kind, job string) error {
+	ack, err := q.js.Publish(ctx, q.name+"."+kind, []byte(job))
 	if err == nil {
 		q.sequences[job] = ack.Sequence
 	}
@@ -159,7 +174,7 @@ func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, erro
 	return q.ends[q.sequences[job]], nil
 }
 
-func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
+func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
 	w := &workers{cable: cmp.Or(q.cable, &enginetest.Cable{})}
 	again := 0
 	if q.cable != nil {
@@ -178,11 +193,14 @@ func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Wo
 	if err != nil {
 		return nil, err
 	}
-	retries, err := retryjetstream.New(js, consumer, states, p)
-	if err != nil {
-		return nil, err
+	retries := &retryjetstream.Retries{Policy: p.Policy, JetStream: js, Consumer: consumer, States: states}
+	if p.PolicyFor != nil {
+		retries.PolicyFor = func(subject string) (*retry.Policy, error) {
+			return p.PolicyFor(strings.TrimPrefix(subject, q.name+"."))
+		}
 	}
 	run := func(msg jetstream.Msg) {
+		q.replies.Store(string(msg.Data()), msg.Reply())
 		_ = retries.Handle(ctx, msg, func(ctx context.Context) error { return handle(ctx, string(msg.Data())) })
 	}
 	if q.single {

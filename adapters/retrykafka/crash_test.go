@@ -12,7 +12,7 @@ import (
 )
 
 // TestCrash kills worker processes at random moments. The brokers are in the process of
-// the test, which lives. There are as many partitions as workers, so that each has one
+// the test, which lives. The topic has as many partitions as workers, so that each has one
 // record under way.
 func TestCrash(t *testing.T) {
 	t.Parallel()
@@ -24,7 +24,7 @@ func TestCrash(t *testing.T) {
 		},
 		Attach: func(t testing.TB, address string) enginetest.Queue {
 			t.Helper()
-			return &queue{t: t, address: address, instance: instance(os.Getpid())}
+			return &queue{t: t, address: address, topics: []string{"kind-1"}, instance: instance(os.Getpid())}
 		},
 		Died: func(q enginetest.Queue, pids []int, _ []string) error {
 			return q.(*queue).leave(instance(pids[len(pids)-1])) //nolint:forcetypeassert // see Open

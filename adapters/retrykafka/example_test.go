@@ -31,11 +31,9 @@ func Example() {
 		}),
 	}
 
-	retries, err := retrykafka.New(policy,
-		kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumerGroup("workers"), kgo.ConsumeTopics("jobs"))
-	if err != nil {
-		panic(err)
-	}
+	retries := &retrykafka.Retries{Policy: policy, Options: []kgo.Opt{
+		kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumerGroup("workers"), kgo.ConsumeTopics("jobs"),
+	}}
 	go send(ctx, cluster)
 	calls := 0
 	err = retries.Run(ctx, func(_ context.Context, r *kgo.Record) error {

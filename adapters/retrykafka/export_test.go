@@ -9,7 +9,7 @@ type (
 )
 
 // Commit returns what is committed.
-func Commit(p Progress) (offset int64, metadata string, err error) { return p.commit() }
+func Commit(p Progress) (offset int64, metadata string) { return p.commit() }
 
 // ProgressOf reads what was committed.
 var ProgressOf = progressOf

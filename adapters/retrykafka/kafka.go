@@ -15,125 +15,65 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-const (
-	// pause is how many records of a partition are kept until no more are fetched.
-	pause = 1000
+var errExpelled = errors.New("the group has gone on without this worker") // and it joins again
 
-	// again is the time between two tries of a commit that fails.
-	again = 100 * time.Millisecond
-
-	// farewell is the most that leaving the group takes.
-	farewell = 10 * time.Second
-)
-
-// Retries consumes records under a policy. Make one with [New].
+// Retries consumes records under a policy. A literal with Options is ready to use.
 type Retries struct {
-	// Parallel is how many records of a partition may be under way at the same time,
-	// running or waiting: 32 at most. 1 or less, the default, keeps the order of
-	// records: one that waits for its retry holds up its partition. With more, others
-	// overtake it. Set it before Run.
+	// Policy decides. nil means the zero Policy.
+	Policy *retry.Policy
+
+	// PolicyFor, if not nil, returns the policy for a kind of jobs, which is the topic of the
+	// record: see [retry.Policy.For]. The method Get of a retrypolicies.Policies is one. A
+	// record of a kind without a policy ends Run.
+	PolicyFor func(kind string) (*retry.Policy, error)
+
+	Options []kgo.Opt // of the client: at least the brokers, the group and the topics
+
+	// Parallel is how many records of a partition may run or wait at the same time, 32 at
+	// most. 1 or less keeps their order: a record that waits for its retry holds up the others.
 	Parallel int
 
-	// DeadSuffix makes the name of a topic's dead letter topic. Empty means ".dead".
-	// Set it before Run.
-	DeadSuffix string
-
-	policy  *retry.Policy
-	options []kgo.Opt
+	// Dead returns the dead letter topic of a topic. nil means the name of the topic and ".dead".
+	Dead func(topic string) string
 }
 
-// New returns the Retries of p, nil means the zero Policy, for a client with these
-// options, which have to name the brokers, the group and the topics. The error says what
-// is wrong with p or the options.
-func New(p *retry.Policy, options ...kgo.Opt) (*Retries, error) {
-	if p == nil {
-		p = &retry.Policy{}
-	}
-	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("retrykafka: %w", err)
-	}
-	r := &Retries{policy: p, options: options}
-	if err := kgo.ValidateOpts((&worker{Retries: r}).options()...); err != nil {
-		return nil, fmt.Errorf("retrykafka: %w", err)
-	}
-	return r, nil
-}
-
-// Run joins the group and calls fn for every record, until ctx ends. Cancel it to stop: a
-// deadline of ctx is one of the attempts, which fail by it. fn is called by several
-// goroutines, and gets a child of ctx. Then Run waits for fn to return, for a third of the
-// RebalanceTimeout at most, leaves the group, and returns nil. Before that, it returns an
-// error only if it cannot go on: the group or a topic is forbidden, there is no dead
-// letter topic, or it does not take a record.
+// Run joins the group and calls fn, in several goroutines, for every record until ctx ends.
+// Cancel ctx to stop: a deadline is a limit of the attempts, which fail by it. fn gets a child
+// of ctx. Then Run waits for fn, for a third of the RebalanceTimeout at most, leaves the group,
+// and returns nil. It returns an error if it cannot go on: a field is wrong, the group or a
+// topic is forbidden, a topic has no policy, or a dead letter topic takes no record.
 func (r *Retries) Run(ctx context.Context, fn func(context.Context, *kgo.Record) error) error {
-	if fn == nil {
-		return errors.New("retrykafka: the function is nil")
+	dead := r.Dead
+	if dead == nil {
+		dead = func(topic string) string { return topic + ".dead" }
 	}
-	first := true
-	err := r.member(ctx, fn, first)
-	for errors.Is(err, errExpelled) && ctx.Err() == nil {
-		err = r.member(ctx, fn, !first)
-	}
-	if errors.Is(err, errExpelled) {
-		return nil
-	}
-	return err
-}
-
-// errExpelled ends a membership that the group has ended.
-var errExpelled = errors.New("the group has gone on without this worker")
-
-// member is Run for one membership of the group. Only the first is checked.
-func (r *Retries) member(ctx context.Context, fn func(context.Context, *kgo.Record) error, first bool) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	w := &worker{
-		Retries: r, fn: fn, ctx: ctx, stop: stop, life: life,
-		changed: make(chan struct{}, 1), partitions: map[topicPartition]*partition{},
-	}
-	w.mu.Lock() // callbacks wait until there is a client
-	client, err := kgo.NewClient(w.options()...)
-	w.client = client
-	w.mu.Unlock()
-	if err != nil {
-		return fmt.Errorf("retrykafka: %w", err)
-	}
-	defer client.CloseAllowingRebalance()
-	if first {
-		if err := w.check(ctx); err != nil {
+	for first := true; ; first = false {
+		w := &worker{
+			Retries: r, fn: fn, dead: dead, changed: make(chan struct{}, 1), partitions: map[topicPartition]*partition{},
+		}
+		switch err := w.run(ctx, first); {
+		case errors.Is(err, errExpelled) && ctx.Err() == nil:
+		case errors.Is(err, errExpelled) || errors.Is(err, context.Cause(ctx)):
+			return nil
+		default:
 			return fmt.Errorf("retrykafka: %w", err)
 		}
 	}
-	var committer sync.WaitGroup
-	committer.Go(w.commitChanges)
-	w.poll()
-	leaving, cancel := context.WithTimeout(life, w.patience()+farewell)
-	defer cancel()
-	_ = client.LeaveGroupContext(leaving) // if it fails, the session times out
-	end()
-	committer.Wait()
-	if err := context.Cause(ctx); !errors.Is(err, ctx.Err()) {
-		return fmt.Errorf("retrykafka: %w", err)
-	}
-	return nil
 }
 
-// worker is a Run.
+// worker is a Run, for one membership of the group.
 type worker struct {
 	*Retries
-
-	fn     func(context.Context, *kgo.Record) error
-	client *kgo.Client
-	ctx    context.Context         //nolint:containedctx // of all attempts
-	stop   context.CancelCauseFunc // ends ctx
-	life   context.Context         //nolint:containedctx // of requests, which go on after ctx has ended
-
-	changed chan struct{} // there is something to commit
-
-	commits    sync.Mutex // held during a commit; locked before mu
-	mu         sync.Mutex // guards all below, and the partitions
+	fn         func(context.Context, *kgo.Record) error
+	dead       func(topic string) string
+	client     *kgo.Client
+	patience   time.Duration           // how long attempts have to end when their partitions move
+	ctx        context.Context         //nolint:containedctx // of all attempts
+	stop       context.CancelCauseFunc // ends ctx
+	life       context.Context         //nolint:containedctx // of requests, which go on after ctx has ended
+	changed    chan struct{}           // there is something to commit
+	commits    sync.Mutex              // held during a commit; locked before mu
+	mu         sync.Mutex              // guards all below, and the partitions
 	partitions map[topicPartition]*partition
 }
 
@@ -142,32 +82,69 @@ type topicPartition struct {
 	partition int32
 }
 
-// options are the user's and those that the policy depends on.
-func (w *worker) options() []kgo.Opt {
-	return append(slices.Clone(w.Retries.options),
+// run is Run for one membership of the group. Only the first is checked.
+func (w *worker) run(ctx context.Context, first bool) (err error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	w.ctx, w.stop, w.life = ctx, stop, life
+	w.mu.Lock() // callbacks wait until there is a client
+	w.client, err = kgo.NewClient(append(slices.Clone(w.Options),
 		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.RequiredAcks(kgo.AllISRAcks()),
-		kgo.OnOffsetsFetched(w.assigned), kgo.OnPartitionsRevoked(w.revoked), kgo.OnPartitionsLost(w.lost),
-	)
+		kgo.OnOffsetsFetched(w.assigned), kgo.OnPartitionsRevoked(w.revoked),
+		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
+			w.each(lost, (*partition).forget)
+		}),
+	)...)
+	if err == nil {
+		timeout, _ := w.client.OptValue(kgo.RebalanceTimeout).(time.Duration)
+		w.patience = timeout / 3
+	}
+	w.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer w.client.CloseAllowingRebalance()
+	if first {
+		if err := w.check(); err != nil {
+			return err
+		}
+	}
+	var committer sync.WaitGroup
+	committer.Go(w.commitChanges)
+	w.poll()
+	leaving, cancel := context.WithTimeout(life, w.patience+10*time.Second)
+	defer cancel()
+	_ = w.client.LeaveGroupContext(leaving) // if it fails, the session times out
+	end()
+	committer.Wait()
+	return context.Cause(ctx)
 }
 
-// check returns an error if there is nowhere to put dead letters.
-func (w *worker) check(ctx context.Context) error {
-	if id, _ := w.client.OptValue(kgo.TransactionalID).(string); id != "" {
+// check returns an error if a field is wrong, or there is nowhere to put dead letters.
+func (w *worker) check() error {
+	id, _ := w.client.OptValue(kgo.TransactionalID).(string)
+	regex, _ := w.client.OptValue(kgo.ConsumeRegex).(bool)
+	switch err := w.Policy.Validate(); {
+	case err != nil:
+		return err
+	case w.fn == nil:
+		return errors.New("the function is nil")
+	case id != "":
 		return fmt.Errorf("option TransactionalID is %q: must not be set", id)
-	}
-	if w.Parallel > most {
+	case w.Parallel > most:
 		return fmt.Errorf("retries.Parallel is %d: must be at most %d", w.Parallel, most)
-	}
-	if regex, _ := w.client.OptValue(kgo.ConsumeRegex).(bool); regex {
+	case regex:
 		return nil // the topics are not known yet
 	}
 	request := kmsg.NewPtrMetadataRequest()
 	for _, topic := range w.client.GetConsumeTopics() {
 		t := kmsg.NewMetadataRequestTopic()
-		t.Topic = new(w.deadTopic(topic))
+		t.Topic = new(w.dead(topic))
 		request.Topics = append(request.Topics, t)
 	}
-	response, err := request.RequestWith(ctx, w.client)
+	response, err := request.RequestWith(w.ctx, w.client)
 	if err != nil {
 		return err
 	}
@@ -179,18 +156,11 @@ func (w *worker) check(ctx context.Context) error {
 	return nil
 }
 
-func (w *worker) deadTopic(topic string) string {
-	if w.DeadSuffix == "" {
-		return topic + ".dead"
-	}
-	return topic + w.DeadSuffix
-}
-
 // fatal reports whether an error of a broker does not go away.
 func fatal(err error) bool {
 	return slices.ContainsFunc([]error{
 		kerr.GroupAuthorizationFailed, kerr.TopicAuthorizationFailed, kerr.SaslAuthenticationFailed,
-		kerr.FencedInstanceID, kerr.OffsetMetadataTooLarge, kerr.InvalidSessionTimeout,
+		kerr.FencedInstanceID, kerr.OffsetMetadataTooLarge, kerr.InvalidSessionTimeout, errExpelled,
 	}, func(target error) bool { return errors.Is(err, target) })
 }
 
@@ -219,7 +189,7 @@ func (w *worker) poll() {
 	}
 }
 
-// wake has what has changed committed.
+// wake starts a commit of what has changed.
 func (w *worker) wake() {
 	select {
 	case w.changed <- struct{}{}:
@@ -235,11 +205,12 @@ func (w *worker) commitChanges() {
 		case <-w.life.Done():
 			return
 		}
-		if err := w.flush(); err != nil {
-			if fatal(err) || errors.Is(err, errExpelled) {
-				w.stop(fmt.Errorf("commit: %w", err))
-			}
-			time.AfterFunc(again, w.wake)
+		err := w.flush()
+		if fatal(err) {
+			w.stop(fmt.Errorf("commit: %w", err))
+		}
+		if err != nil {
+			time.AfterFunc(100*time.Millisecond, w.wake)
 		}
 	}
 }
@@ -249,40 +220,33 @@ func (w *worker) commitChanges() {
 func (w *worker) flush() error {
 	w.commits.Lock()
 	defer w.commits.Unlock()
-	offsets, with := map[string]map[int32]kgo.EpochOffset{}, map[topicPartition]memo{}
-	var begun []*job
+	offsets, of, begun := map[string]map[int32]kgo.EpochOffset{}, map[topicPartition]*partition{}, []*job(nil)
 	w.mu.Lock()
 	for at, p := range w.partitions {
 		begun = append(begun, p.begin()...)
 		if !p.dirty {
 			continue
 		}
-		offset, text, err := p.progress().commit()
-		if err != nil {
-			w.stop(err) // a State cannot fail
-		}
-		p.dirty = false
-		if offsets[at.topic] == nil {
+		var offset int64
+		offset, p.metadata = p.progress().commit()
+		if of[at], p.dirty = p, false; offsets[at.topic] == nil {
 			offsets[at.topic] = map[int32]kgo.EpochOffset{}
 		}
 		offsets[at.topic][at.partition] = kgo.EpochOffset{Epoch: -1, Offset: offset}
-		with[at] = memo{text, p.member}
 	}
 	w.mu.Unlock()
-	if len(offsets) == 0 {
+	if len(of) == 0 {
 		return nil
 	}
-	err := w.commit(offsets, with)
+	err := w.commit(offsets, of)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for at := range with {
-		if p := w.partitions[at]; p != nil && err != nil {
-			p.dirty = true
-		}
+	for _, p := range of {
+		p.dirty = p.dirty || err != nil
 	}
 	for _, j := range begun {
 		if err != nil || j.ctx.Err() != nil {
-			j.running, j.ready, j.dirty = false, true, true
+			j.running, j.dirty = false, true
 			continue
 		}
 		j.attempts.Go(j.attempt)
@@ -290,36 +254,30 @@ func (w *worker) flush() error {
 	return err
 }
 
-// memo is what a commit says of a partition besides the offset, and the member of the
-// group that may say it.
-type memo struct{ metadata, member string }
-
-// commit commits offsets. If the group has expelled this worker, and the commit is the
-// first to learn it, the client joins again as another member. It then commits what is
-// old, and may take a partition for one that it still has. So this is refused.
-func (w *worker) commit(offsets map[string]map[int32]kgo.EpochOffset, with map[topicPartition]memo) (err error) {
+// commit commits the offsets of partitions. If the group has expelled this worker, and the
+// commit is the first to learn it, the client joins again as another member. It would then
+// commit old offsets, perhaps of a partition that it has lost. So that is refused.
+func (w *worker) commit(offsets map[string]map[int32]kgo.EpochOffset, of map[topicPartition]*partition) (err error) {
 	ctx := kgo.PreCommitFnContext(w.life, func(request *kmsg.OffsetCommitRequest) error {
 		for _, t := range request.Topics {
 			for i := range t.Partitions {
-				p := &t.Partitions[i]
-				m := with[topicPartition{t.Topic, p.Partition}]
-				if m.member != request.MemberID {
+				p := of[topicPartition{t.Topic, t.Partitions[i].Partition}]
+				if p.member != request.MemberID {
 					return errExpelled
 				}
-				p.Metadata = new(m.metadata)
+				t.Partitions[i].Metadata = &p.metadata
 			}
 		}
 		return nil
 	})
 	w.client.CommitOffsetsSync(ctx, offsets, func(
-		_ *kgo.Client, _ *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse, requestErr error,
+		_ *kgo.Client, _ *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse, failed error,
 	) {
-		if err = requestErr; err != nil {
-			return
-		}
-		for _, t := range response.Topics {
-			for _, p := range t.Partitions {
-				err = errors.Join(err, kerr.ErrorForCode(p.ErrorCode))
+		if err = failed; err == nil {
+			for _, t := range response.Topics {
+				for _, p := range t.Partitions {
+					err = errors.Join(err, kerr.ErrorForCode(p.ErrorCode))
+				}
 			}
 		}
 	})
@@ -336,9 +294,17 @@ func (w *worker) assigned(_ context.Context, client *kgo.Client, response *kmsg.
 			if t.Topic == "" {
 				return fmt.Errorf("retrykafka: the topic with ID %x has no name", t.TopicID)
 			}
-			for _, committed := range t.Partitions {
-				at := topicPartition{t.Topic, committed.Partition}
-				w.partitions[at] = newPartition(w, at, member, committed.Offset, progressOf(committed.Offset, committed.Metadata))
+			for _, c := range t.Partitions {
+				left := progressOf(c.Offset, c.Metadata)
+				p := &partition{
+					worker: w, at: topicPartition{t.Topic, c.Partition}, member: member, under: map[int64]*job{},
+					marks: map[int64]mark{}, from: c.Offset, skip: left.Next, next: left.Next,
+				}
+				p.ctx, p.cancel = context.WithCancel(w.ctx) //nolint:fatcontext // each partition has its own
+				for _, m := range left.Marks {
+					p.marks[m.Offset] = m
+				}
+				w.partitions[p.at] = p
 			}
 		}
 	}
@@ -346,67 +312,32 @@ func (w *worker) assigned(_ context.Context, client *kgo.Client, response *kmsg.
 }
 
 // revoked is called when partitions move to another worker, and when this one leaves.
-//
-//nolint:contextcheck // commits have the context of the worker
 func (w *worker) revoked(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
-	gone := w.cancel(partitions)
-	if len(gone) == 0 {
-		return
-	}
-	over := make(chan struct{})
+	var attempts sync.WaitGroup
+	w.each(partitions, func(p *partition) {
+		p.cancel()
+		attempts.Go(p.attempts.Wait)
+	})
+	patience, over := context.WithTimeout(w.life, w.patience)
 	go func() {
-		defer close(over)
-		for _, p := range gone {
-			p.attempts.Wait()
-		}
+		attempts.Wait()
+		over()
 	}()
-	select {
-	case <-over:
-	case <-time.After(w.patience()): // those that go on count as lost
-	}
-	_ = w.flush() // if it fails, what has ended since the last commit counts as lost
-	w.forget(gone)
+	<-patience.Done() // attempts that go on count as lost
+	// If this fails, what has ended since the last commit counts as lost.
+	_ = w.flush() //nolint:contextcheck // commits have the context of the worker
+	w.each(partitions, (*partition).forget)
 }
 
-// patience is how long attempts have to end when their partitions move.
-func (w *worker) patience() time.Duration {
-	timeout, _ := w.client.OptValue(kgo.RebalanceTimeout).(time.Duration)
-	return timeout / 3
-}
-
-// lost is called when the group has gone on without this worker.
-func (w *worker) lost(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
-	w.forget(w.cancel(partitions))
-}
-
-// cancel ends the attempts of partitions. None begins after it.
-func (w *worker) cancel(partitions map[string][]int32) (canceled []*partition) {
+// each calls f for the partitions among these that the worker has.
+func (w *worker) each(partitions map[string][]int32, f func(*partition)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for topic, numbers := range partitions {
 		for _, number := range numbers {
 			if p := w.partitions[topicPartition{topic, number}]; p != nil {
-				p.cancel()
-				canceled = append(canceled, p)
+				f(p)
 			}
-		}
-	}
-	return canceled
-}
-
-// forget drops partitions.
-func (w *worker) forget(partitions []*partition) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, p := range partitions {
-		for _, j := range p.under {
-			if j.timer != nil {
-				j.timer.Stop()
-			}
-		}
-		p.throttle()
-		if w.partitions[p.at] == p {
-			delete(w.partitions, p.at)
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrykafka"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -41,10 +40,11 @@ func conform(t *testing.T, parallel, jobs int) {
 	}
 }
 
-// queue is a topic of a cluster of its own.
+// queue is a cluster of its own, with a topic for each kind of jobs.
 type queue struct {
 	t        testing.TB
 	address  string
+	topics   []string
 	instance string // of its workers, of which one lives at a time, so that the group does not wait for one that was killed
 	parallel int
 	cable    *enginetest.Cable // of all workers
@@ -54,7 +54,7 @@ type queue struct {
 	records map[string]*kgo.Record
 
 	mu        sync.Mutex
-	committed map[int32]kmsg.OffsetFetchResponseGroupTopicPartition
+	committed map[string]map[int32]kmsg.OffsetFetchResponseGroupTopicPartition
 	dead      map[string]string // the errors of dead letters
 }
 
@@ -66,17 +66,16 @@ func open(t testing.TB, parallel int) *queue {
 func openWith(t testing.TB, partitions int32, parallel int) *queue {
 	t.Helper()
 	q := &queue{
-		t: t, instance: "worker", parallel: parallel, records: map[string]*kgo.Record{}, dead: map[string]string{},
+		t: t, topics: []string{"kind-1", "kind-2", "kind-3"}, instance: "worker", parallel: parallel, records: map[string]*kgo.Record{}, dead: map[string]string{},
 	}
 	var err error
-	q.cluster, err = kfake.NewCluster(
-		kfake.NumBrokers(1), kfake.SeedTopics(partitions, "jobs"), kfake.SeedTopics(1, "jobs.dead"),
-	)
+	q.cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, q.topics...),
+		kfake.SeedTopics(1, "kind-1.dead", "kind-2.dead", "kind-3.dead"))
 	require.NoError(t, err)
 	t.Cleanup(q.cluster.Close)
 	q.address = q.cluster.ListenAddrs()[0]
 	q.client = connect(t, q.cluster)
-	dead := connect(t, q.cluster, kgo.ConsumeTopics("jobs.dead"))
+	dead := connect(t, q.cluster, kgo.ConsumeTopics("kind-1.dead", "kind-2.dead", "kind-3.dead"))
 	go func() {
 		for fetches := dead.PollFetches(context.Background()); !fetches.IsClientClosed(); {
 			q.mu.Lock()
@@ -107,8 +106,8 @@ func header(r *kgo.Record, key string) string {
 	return ""
 }
 
-func (q *queue) Submit(ctx context.Context, _ *retry.Policy, job string) (err error) {
-	q.records[job], err = q.client.ProduceSync(ctx, &kgo.Record{Topic: "jobs", Key: []byte(job), Value: []byte(job)}).First()
+func (q *queue) Submit(ctx context.Context, kind, job string) (err error) {
+	q.records[job], err = q.client.ProduceSync(ctx, &kgo.Record{Topic: kind, Key: []byte(job), Value: []byte(job)}).First()
 	return err
 }
 
@@ -121,7 +120,10 @@ func (q *queue) Outcome(ctx context.Context, job string) (enginetest.Outcome, er
 			return enginetest.Outcome{}, err
 		}
 	}
-	letters := q.cluster.PartitionInfo("jobs.dead", 0).HighWatermark
+	letters := int64(0)
+	for _, topic := range q.topics {
+		letters += q.cluster.PartitionInfo(topic+".dead", 0).HighWatermark
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if int64(len(q.dead)) < letters {
@@ -134,7 +136,7 @@ func (q *queue) Outcome(ctx context.Context, job string) (enginetest.Outcome, er
 }
 
 func (q *queue) ended(r *kgo.Record) bool {
-	c, ok := q.committed[r.Partition]
+	c, ok := q.committed[r.Topic][r.Partition]
 	return ok && retrykafka.Ended(c.Offset, c.Metadata, r.Offset)
 }
 
@@ -147,30 +149,29 @@ func (q *queue) fetch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	q.committed = map[int32]kmsg.OffsetFetchResponseGroupTopicPartition{}
+	q.committed = map[string]map[int32]kmsg.OffsetFetchResponseGroupTopicPartition{}
 	for _, g := range response.Groups {
 		if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
 			return err
 		}
 		for _, topic := range g.Topics {
+			q.committed[topic.Topic] = map[int32]kmsg.OffsetFetchResponseGroupTopicPartition{}
 			for _, p := range topic.Partitions {
-				q.committed[p.Partition] = p
+				q.committed[topic.Topic][p.Partition] = p
 			}
 		}
 	}
 	return nil
 }
 
-func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
+func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
 	w := &workers{t: q.t, cable: cmp.Or(q.cable, &enginetest.Cable{}), over: make(chan struct{})}
-	retries, err := retrykafka.New(p,
-		kgo.SeedBrokers(q.address), kgo.ConsumerGroup("workers"), kgo.ConsumeTopics("jobs"),
-		kgo.Dialer(w.cable.DialContext), kgo.InstanceID(q.instance),
-	)
-	if err != nil {
-		return nil, err
+	retries := &retrykafka.Retries{
+		Policy: p.Policy, PolicyFor: p.PolicyFor, Parallel: q.parallel, Options: []kgo.Opt{
+			kgo.SeedBrokers(q.address), kgo.ConsumerGroup("workers"), kgo.ConsumeTopics(q.topics...),
+			kgo.Dialer(w.cable.DialContext), kgo.InstanceID(q.instance),
+		},
 	}
-	retries.Parallel = q.parallel
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel
 	go func() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,82 +20,67 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrykafka"
+	"github.com/seed-5ff3c98e/retry/retrytest"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
-func TestNewRefuses(t *testing.T) {
+func TestRefuses(t *testing.T) {
 	t.Parallel()
+	q := open(t, 1)
+	group, jobs := kgo.ConsumerGroup("w"), kgo.ConsumeTopics("kind-1")
 	tests := []struct {
-		policy  *retry.Policy
+		retries retrykafka.Retries
 		options []kgo.Opt
 		want    string
 	}{
-		{policy: &retry.Policy{MaxDelay: -time.Second}, want: "-1s"},
-		{want: "a group was not specified"},
-		{options: []kgo.Opt{kgo.ConsumerGroup("w"), kgo.AutoCommitMarks()}, want: "marked autocommitting"},
-		{options: []kgo.Opt{kgo.ConsumerGroup("w"), kgo.GreedyAutoCommit()}, want: "greedy autocommitting"},
+		{retrykafka.Retries{Policy: &retry.Policy{MaxDelay: -time.Second}}, []kgo.Opt{group, jobs}, "-1s"},
+		{options: []kgo.Opt{jobs}, want: "a group was not specified"},
+		{options: []kgo.Opt{group, kgo.AutoCommitMarks()}, want: "marked autocommitting"},
+		{options: []kgo.Opt{group, kgo.GreedyAutoCommit()}, want: "greedy autocommitting"},
 		{options: []kgo.Opt{kgo.ShareGroup("w")}, want: "not applicable to share groups"},
 		{
-			options: []kgo.Opt{
-				kgo.ConsumerGroup("w"), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"jobs": {0: kgo.NewOffset()}}),
-			},
-			want: "direct-partition consuming",
+			options: []kgo.Opt{group, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"kind-1": {0: kgo.NewOffset()}})},
+			want:    "direct-partition consuming",
+		},
+		{
+			options: []kgo.Opt{group, kgo.ConsumeTopics("kind-1.dead")},
+			want:    "topic kind-1.dead.dead, for records that are given up: UNKNOWN_TOPIC_OR_PARTITION",
+		},
+		{
+			retries: retrykafka.Retries{Dead: func(topic string) string { return topic + "-dlq" }},
+			options: []kgo.Opt{group, jobs},
+			want:    "topic kind-1-dlq, for records that are given up: UNKNOWN_TOPIC_OR_PARTITION",
+		},
+		{retrykafka.Retries{Parallel: 33}, []kgo.Opt{group, jobs}, "retries.Parallel is 33: must be at most 32"},
+		{
+			options: []kgo.Opt{group, jobs, kgo.TransactionalID("t")},
+			want:    `option TransactionalID is "t": must not be set`,
 		},
 	}
 	for _, test := range tests {
-		_, err := retrykafka.New(test.policy, test.options...)
+		test.retries.Options = append(test.options, kgo.SeedBrokers(q.address))
+		err := test.retries.Run(t.Context(), func(context.Context, *kgo.Record) error { return nil })
 		require.ErrorContains(t, err, "retrykafka: ")
 		assert.ErrorContains(t, err, test.want)
 	}
+	r := &retrykafka.Retries{Options: []kgo.Opt{group, jobs, kgo.SeedBrokers(q.address)}}
+	assert.EqualError(t, r.Run(t.Context(), nil), "retrykafka: the function is nil")
 }
 
-func TestRunRefuses(t *testing.T) {
-	t.Parallel()
-	q := open(t, 1)
-	tests := []struct {
-		options []kgo.Opt
-		change  func(*retrykafka.Retries)
-		want    string
-	}{
-		{
-			[]kgo.Opt{kgo.ConsumeTopics("jobs.dead")},
-			nil,
-			"retrykafka: topic jobs.dead.dead, for records that are given up: UNKNOWN_TOPIC_OR_PARTITION",
-		},
-		{
-			[]kgo.Opt{kgo.ConsumeTopics("jobs")},
-			func(r *retrykafka.Retries) { r.DeadSuffix = "-dlq" },
-			"retrykafka: topic jobs-dlq, for records that are given up: UNKNOWN_TOPIC_OR_PARTITION",
-		},
-		{
-			[]kgo.Opt{kgo.ConsumeTopics("jobs")},
-			func(r *retrykafka.Retries) { r.Parallel = 33 },
-			"retrykafka: retries.Parallel is 33: must be at most 32",
-		},
-		{
-			[]kgo.Opt{kgo.ConsumeTopics("jobs"), kgo.TransactionalID("t")},
-			nil,
-			`retrykafka: option TransactionalID is "t": must not be set`,
-		},
-	}
-	for _, test := range tests {
-		r, err := retrykafka.New(nil, append(test.options, kgo.SeedBrokers(q.address), kgo.ConsumerGroup("x"))...)
-		require.NoError(t, err)
-		if test.change != nil {
-			test.change(r)
-		}
-		nothing := func(context.Context, *kgo.Record) error { return nil }
-		require.ErrorContains(t, r.Run(t.Context(), nothing), test.want)
-		assert.EqualError(t, r.Run(t.Context(), nil), "retrykafka: the function is nil")
-	}
+// retriesOf returns Retries for the records of a queue.
+func retriesOf(q *queue, p *retry.Policy, options ...kgo.Opt) *retrykafka.Retries {
+	return &retrykafka.Retries{Policy: p, Parallel: q.parallel, Options: append(options,
+		kgo.SeedBrokers(q.address), kgo.ConsumerGroup("workers"), kgo.ConsumeTopics("kind-1"))}
 }
 
 // run runs Retries until the test ends, and sends how Run ended.
 func run(t *testing.T, q *queue, p *retry.Policy, fn func(context.Context, *kgo.Record) error) <-chan error {
 	t.Helper()
-	r, err := retrykafka.New(p, kgo.SeedBrokers(q.address), kgo.ConsumerGroup("workers"), kgo.ConsumeTopics("jobs"))
-	require.NoError(t, err)
-	r.Parallel = q.parallel
+	return runWith(t, retriesOf(q, p), fn)
+}
+
+func runWith(t *testing.T, r *retrykafka.Retries, fn func(context.Context, *kgo.Record) error) <-chan error {
+	t.Helper()
 	over := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
@@ -111,12 +97,12 @@ func run(t *testing.T, q *queue, p *retry.Policy, fn func(context.Context, *kgo.
 
 // refuseDead has the dead letter topic take nothing until the function returned is called.
 func refuseDead(q *queue) (accept func()) {
-	dead := q.cluster.TopicInfo("jobs.dead").TopicID
+	dead := q.cluster.TopicInfo("kind-1.dead").TopicID
 	var accepts atomic.Bool
 	q.cluster.ControlKey(int16(kmsg.Produce), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		q.cluster.KeepControl()
 		request := r.(*kmsg.ProduceRequest) //nolint:forcetypeassert // by its key
-		if topic := request.Topics[0]; accepts.Load() || topic.Topic != "jobs.dead" && topic.TopicID != dead {
+		if topic := request.Topics[0]; accepts.Load() || topic.Topic != "kind-1.dead" && topic.TopicID != dead {
 			return nil, nil, false
 		}
 		response := request.ResponseKind().(*kmsg.ProduceResponse) //nolint:forcetypeassert // likewise
@@ -140,7 +126,7 @@ func TestNothingIsPassedOver(t *testing.T) {
 			t.Parallel()
 			q := openWith(t, 1, 1)
 			accept := refuseDead(q)
-			require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
+			require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
 			p := &retry.Policy{NonIdempotent: once}
 			var called atomic.Int32
 			fail := func(context.Context, *kgo.Record) error {
@@ -149,7 +135,7 @@ func TestNothingIsPassedOver(t *testing.T) {
 			}
 			err := <-run(t, q, p, fail)
 			require.ErrorIs(t, err, kerr.MessageTooLarge)
-			assert.Regexp(t, `^retrykafka: jobs/0/0: topic jobs\.dead: MESSAGE_TOO_LARGE`, err.Error())
+			assert.Regexp(t, `^retrykafka: kind-1/0/0: topic kind-1\.dead: MESSAGE_TOO_LARGE`, err.Error())
 			o, err := q.Outcome(t.Context(), "job-1")
 			require.NoError(t, err)
 			assert.Zero(t, o)
@@ -169,12 +155,10 @@ func TestNothingIsPassedOver(t *testing.T) {
 func TestLossIsHandedOn(t *testing.T) {
 	t.Parallel()
 	q := openWith(t, 1, 1)
-	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
-	offset, metadata, err := retrykafka.Commit(retrykafka.Progress{Next: 1, Marks: []retrykafka.Mark{{Running: true}}})
-	require.NoError(t, err)
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
+	offset, metadata := retrykafka.Commit(retrykafka.Progress{Next: 1, Marks: []retrykafka.Mark{{Running: true}}})
 	commit(t, q, offset, metadata)
-	r, err := retrykafka.New(nil, kgo.SeedBrokers(q.address), kgo.ConsumerGroup("workers"), kgo.ConsumeTopics("jobs"))
-	require.NoError(t, err)
+	r := retriesOf(q, nil)
 	ctx, shutdown := context.WithCancel(t.Context())
 	q.cluster.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
 		shutdown()
@@ -185,7 +169,7 @@ func TestLossIsHandedOn(t *testing.T) {
 		return nil
 	}))
 	require.NoError(t, q.fetch(t.Context()))
-	if c := q.committed[0]; assert.NotNil(t, c.Metadata) {
+	if c := q.committed["kind-1"][0]; assert.NotNil(t, c.Metadata) {
 		left := retrykafka.ProgressOf(c.Offset, c.Metadata)
 		if assert.Len(t, left.Marks, 1) {
 			assert.True(t, left.Marks[0].Running)
@@ -202,7 +186,7 @@ func TestOrder(t *testing.T) {
 			t.Parallel()
 			q := open(t, parallel)
 			for _, value := range []string{"first", "second", "third"} {
-				r := &kgo.Record{Topic: "jobs", Key: []byte("same"), Value: []byte(value)}
+				r := &kgo.Record{Topic: "kind-1", Key: []byte("same"), Value: []byte(value)}
 				require.NoError(t, q.client.ProduceSync(t.Context(), r).FirstErr())
 			}
 			var mu sync.Mutex
@@ -230,8 +214,8 @@ func TestOrder(t *testing.T) {
 func TestDeadLetter(t *testing.T) {
 	t.Parallel()
 	q := open(t, 1)
-	dead := connect(t, q.cluster, kgo.ConsumeTopics("jobs.dead"))
-	r := &kgo.Record{Topic: "jobs", Key: []byte("key"), Value: []byte("value"), Headers: []kgo.RecordHeader{
+	dead := connect(t, q.cluster, kgo.ConsumeTopics("kind-1.dead"))
+	r := &kgo.Record{Topic: "kind-1", Key: []byte("key"), Value: []byte("value"), Headers: []kgo.RecordHeader{
 		{Key: "trace", Value: []byte("t1")}, {Key: "retry-error", Value: []byte("old")},
 	}}
 	require.NoError(t, q.client.ProduceSync(t.Context(), r).FirstErr())
@@ -242,7 +226,7 @@ func TestDeadLetter(t *testing.T) {
 	require.Len(t, letter.Headers, 3)
 	assert.Equal(t, "t1", header(letter, "trace"))
 	assert.Equal(t, "failed after 1 attempt: boom", header(letter, "retry-error"))
-	assert.Equal(t, fmt.Sprintf("jobs/%d/0", r.Partition), header(letter, "retry-source"))
+	assert.Equal(t, fmt.Sprintf("kind-1/%d/0", r.Partition), header(letter, "retry-source"))
 }
 
 // A worker that joins takes partitions over. What runs there is interrupted, not counted,
@@ -252,7 +236,7 @@ func TestRebalance(t *testing.T) {
 	q := open(t, 4)
 	const jobs = 64
 	for i := range jobs {
-		require.NoError(t, q.Submit(t.Context(), nil, fmt.Sprintf("job-%d", i)))
+		require.NoError(t, q.Submit(t.Context(), "kind-1", fmt.Sprintf("job-%d", i)))
 	}
 	policy := &retry.Policy{MaxAttempts: 1} // an interruption that was counted would end the job
 	interrupted, first := make(chan string, jobs), make(chan struct{}, jobs)
@@ -274,7 +258,7 @@ func TestRebalance(t *testing.T) {
 		return err == nil && o.Status != 0
 	}, time.Minute, 10*time.Millisecond)
 	assert.NotEmpty(t, interrupted)
-	assert.Zero(t, q.cluster.PartitionInfo("jobs.dead", 0).HighWatermark)
+	assert.Zero(t, q.cluster.PartitionInfo("kind-1.dead", 0).HighWatermark)
 }
 
 // Topics that match a pattern later have their dead letters too.
@@ -284,9 +268,10 @@ func TestRegex(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
 	require.NoError(t, connect(t, cluster).ProduceSync(t.Context(), &kgo.Record{Topic: "a.jobs"}).FirstErr())
-	r, err := retrykafka.New(&retry.Policy{MaxAttempts: 1}, kgo.SeedBrokers(cluster.ListenAddrs()...),
-		kgo.ConsumerGroup("workers"), kgo.ConsumeRegex(), kgo.ConsumeTopics(`.*\.jobs$`))
-	require.NoError(t, err)
+	r := &retrykafka.Retries{Policy: &retry.Policy{MaxAttempts: 1}, Options: []kgo.Opt{
+		kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumerGroup("workers"), kgo.ConsumeRegex(),
+		kgo.ConsumeTopics(`.*\.jobs$`),
+	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error, 1)
 	go func() {
@@ -304,7 +289,7 @@ func commit(t *testing.T, q *queue, offset int64, metadata string) {
 	request := kmsg.NewPtrOffsetCommitRequest()
 	request.Group, request.Generation = "workers", -1
 	topic := kmsg.NewOffsetCommitRequestTopic()
-	topic.Topic, topic.TopicID = "jobs", q.cluster.TopicInfo("jobs").TopicID
+	topic.Topic, topic.TopicID = "kind-1", q.cluster.TopicInfo("kind-1").TopicID
 	p := kmsg.NewOffsetCommitRequestTopicPartition()
 	p.Offset, p.Metadata = offset, &metadata
 	topic.Partitions = append(topic.Partitions, p)
@@ -319,7 +304,7 @@ func TestLogHasLostItsEnd(t *testing.T) {
 	t.Parallel()
 	q := openWith(t, 1, 1)
 	for i := range 3 {
-		require.NoError(t, q.Submit(t.Context(), nil, fmt.Sprintf("job-%d", i)))
+		require.NoError(t, q.Submit(t.Context(), "kind-1", fmt.Sprintf("job-%d", i)))
 	}
 	commit(t, q, 10, "")
 	seen := make(chan int64, 10)
@@ -337,7 +322,7 @@ func TestLogHasLostItsEnd(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		require.NoError(t, q.fetch(t.Context()))
-		return q.committed[0].Offset == 3
+		return q.committed["kind-1"][0].Offset == 3
 	}, 10*time.Second, 10*time.Millisecond)
 }
 
@@ -345,9 +330,8 @@ func TestLogHasLostItsEnd(t *testing.T) {
 func TestSlowShutdown(t *testing.T) {
 	t.Parallel()
 	q := openWith(t, 1, 1)
-	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
-	r, err := retrykafka.New(nil, kgo.SeedBrokers(q.address), kgo.ConsumerGroup("workers"), kgo.ConsumeTopics("jobs"))
-	require.NoError(t, err)
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
+	r := retriesOf(q, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	require.NoError(t, r.Run(ctx, func(ctx context.Context, _ *kgo.Record) error {
 		cancel()
@@ -356,7 +340,7 @@ func TestSlowShutdown(t *testing.T) {
 		return ctx.Err()
 	}))
 	require.NoError(t, q.fetch(t.Context()))
-	if c := q.committed[0]; assert.NotNil(t, c.Metadata) {
+	if c := q.committed["kind-1"][0]; assert.NotNil(t, c.Metadata) {
 		assert.NotContains(t, *c.Metadata, `"r":true`)
 		assert.Contains(t, *c.Metadata, `"o":0`)
 	}
@@ -381,15 +365,13 @@ func members(t *testing.T, q *queue) (ids []string) {
 func TestExpelled(t *testing.T) {
 	t.Parallel()
 	q := openWith(t, 1, 1)
-	require.NoError(t, q.Submit(t.Context(), nil, "job-1"))
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
 	worker := func(heartbeat time.Duration, fn func(context.Context, *kgo.Record) error) {
-		r, err := retrykafka.New(&retry.Policy{Backoff: retry.Constant(0)}, kgo.SeedBrokers(q.address),
-			kgo.ConsumerGroup("workers"), kgo.ConsumeTopics("jobs"), kgo.HeartbeatInterval(heartbeat))
-		require.NoError(t, err)
+		r := retriesOf(q, &retry.Policy{Backoff: retry.Constant(0)}, kgo.HeartbeatInterval(heartbeat))
 		all.Go(func() { assert.NoError(t, r.Run(ctx, fn)) })
 	}
 	begun, release, succeeded := make(chan string), make(chan struct{}), make(chan string, 10)
@@ -430,7 +412,7 @@ func TestExpelled(t *testing.T) {
 	assert.Equal(t, "job-1", next(succeeded))
 	committed := func() int64 {
 		require.NoError(t, q.fetch(t.Context()))
-		return q.committed[0].Offset
+		return q.committed["kind-1"][0].Offset
 	}
 	require.Eventually(t, func() bool { return committed() == 1 }, 10*time.Second, 10*time.Millisecond)
 	close(release)
@@ -438,6 +420,56 @@ func TestExpelled(t *testing.T) {
 		require.EqualValues(t, 1, committed())
 		time.Sleep(100 * time.Millisecond)
 	}
-	require.NoError(t, q.Submit(t.Context(), nil, "job-2"))
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-2"))
 	assert.Equal(t, "job-2", next(succeeded))
+}
+
+// A record without a policy ends Run, and has lost no attempt and no State.
+func TestNoPolicy(t *testing.T) {
+	t.Parallel()
+	q := openWith(t, 1, 1)
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
+	events := &retrytest.Recorder{}
+	var known atomic.Bool
+	r := retriesOf(q, nil)
+	r.PolicyFor = func(kind string) (*retry.Policy, error) {
+		if assert.Equal(t, "kind-1", kind); known.CompareAndSwap(true, false) { // for one attempt
+			return &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0), Observer: events}, nil
+		}
+		return nil, errors.New("unknown kind")
+	}
+	fail := func(context.Context, *kgo.Record) error { return assert.AnError }
+	const want = `retrykafka: retry: no policy for jobs of kind "kind-1": unknown kind`
+	assert.EqualError(t, <-runWith(t, r, fail), want)
+	for range 2 {
+		known.Store(true)
+		if len(events.Events()) == 0 {
+			assert.EqualError(t, <-runWith(t, r, fail), want)
+		} else {
+			runWith(t, r, fail)
+		}
+	}
+	require.Eventually(t, func() bool {
+		o, err := q.Outcome(t.Context(), "job-1")
+		return err == nil && o.Status == enginetest.GaveUp
+	}, time.Minute, 10*time.Millisecond)
+	events.Expect(t, "1: "+assert.AnError.Error()+": retry in 0s", "2: gave up (attempts): "+assert.AnError.Error())
+}
+
+// A function that ends its goroutine has lost an attempt, and the record runs again.
+func TestGoexit(t *testing.T) {
+	t.Parallel()
+	q := openWith(t, 1, 1)
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
+	var calls atomic.Int32
+	run(t, q, &retry.Policy{MaxAttempts: 3}, func(context.Context, *kgo.Record) error {
+		calls.Add(1)
+		runtime.Goexit()
+		return nil
+	})
+	require.Eventually(t, func() bool {
+		o, err := q.Outcome(t.Context(), "job-1")
+		return err == nil && o.Status == enginetest.GaveUp && strings.Contains(o.Err, "3 attempts")
+	}, time.Minute, 10*time.Millisecond)
+	assert.EqualValues(t, 3, calls.Load())
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -15,21 +14,16 @@ import (
 )
 
 const (
-	headers      = "retry-" // our headers begin with it
-	errorHeader  = headers + "error"
-	sourceHeader = headers + "source"
-
-	// maxError is how much of an error's text goes into a header: a topic takes no
-	// record that is longer than its max.message.bytes.
-	maxError = 8 << 10
+	headers  = "retry-" // our headers begin with it
+	maxError = 8 << 10  // of an error's text: max.message.bytes limits a record
 )
 
 // partition is a partition that the worker has.
 type partition struct {
 	*worker
-
 	at       topicPartition
 	member   string          // of the group, to which it was assigned
+	metadata string          // of the last commit
 	ctx      context.Context //nolint:containedctx // of its attempts
 	cancel   context.CancelFunc
 	attempts sync.WaitGroup
@@ -44,16 +38,16 @@ type partition struct {
 	dirty  bool           // something is to be committed
 }
 
-func newPartition(w *worker, at topicPartition, member string, committed int64, left progress) *partition {
-	p := &partition{
-		worker: w, at: at, member: member, under: map[int64]*job{}, marks: map[int64]mark{},
-		from: committed, skip: left.Next, next: left.Next,
+// forget drops the partition.
+func (p *partition) forget() {
+	p.cancel()
+	for _, j := range p.under {
+		if j.timer != nil {
+			j.timer.Stop()
+		}
 	}
-	p.ctx, p.cancel = context.WithCancel(w.ctx)
-	for _, m := range left.Marks {
-		p.marks[m.Offset] = m
-	}
-	return p
+	p.throttle()
+	delete(p.partitions, p.at)
 }
 
 // begin begins what is due, as far as Parallel allows.
@@ -67,13 +61,19 @@ func (p *partition) begin() (begun []*job) {
 	}
 	p.throttle()
 	for j := range maps.Values(p.under) {
-		if j.ready {
-			j.ready, j.running, p.dirty = false, true, true
-			if j.state.First.IsZero() {
-				j.state.First = p.policy.Now()
-			}
-			begun = append(begun, j)
+		if j.running || time.Until(j.due) > 0 {
+			continue
 		}
+		policy, err := p.Policy.For(p.at.topic, p.PolicyFor)
+		if err != nil {
+			p.stop(err)
+			break
+		}
+		if j.policy = policy; j.state.First.IsZero() {
+			j.state.First = policy.Now()
+		}
+		j.running, p.dirty = true, true
+		begun = append(begun, j)
 	}
 	return begun
 }
@@ -98,17 +98,17 @@ func (p *partition) take(r *kgo.Record) {
 		j.lost = 1
 	}
 	p.under[r.Offset] = j
-	j.wait(time.UnixMilli(m.Due), time.UnixMilli(m.Due).Sub(p.policy.Now()))
+	j.wait(time.UnixMilli(m.Due))
 }
 
-// throttle stops fetching while there are enough records.
+// throttle stops fetching when there are 1000 records, until half of them have begun.
 func (p *partition) throttle() {
 	which := map[string][]int32{p.at.topic: {p.at.partition}}
 	switch n := len(p.queue); {
-	case !p.paused && n >= pause:
+	case !p.paused && n >= 1000:
 		p.paused = true
 		p.client.PauseFetchPartitions(which)
-	case p.paused && (n < pause/2 || p.ctx.Err() != nil):
+	case p.paused && (n < 500 || p.ctx.Err() != nil):
 		p.paused = false
 		p.client.ResumeFetchPartitions(which)
 	}
@@ -125,7 +125,7 @@ func (p *partition) progress() progress {
 		if j.running {
 			m.State.Failures += j.lost
 		}
-		if !j.running && !j.ready {
+		if time.Until(j.due) > 0 {
 			m.Due = j.due.Add(time.Millisecond - 1).UnixMilli()
 		}
 		now.Marks = append(now.Marks, m)
@@ -136,112 +136,65 @@ func (p *partition) progress() progress {
 // job is a record that is under way. The mutex of the worker guards it.
 type job struct {
 	*partition
-
 	record  *kgo.Record
+	policy  *retry.Policy // of the attempt
 	state   retry.State
 	lost    int // attempts that the State does not have
 	running bool
-	ready   bool      // to run
-	due     time.Time // unless it is running or ready
+	due     time.Time // on the monotonic clock
 	timer   *time.Timer
 }
 
-// wait makes the job ready after a delay.
-func (j *job) wait(due time.Time, delay time.Duration) {
-	if j.due, j.ready = due, delay <= 0; j.ready {
-		return
+// wait lets the job begin when it is due.
+func (j *job) wait(due time.Time) {
+	delay := time.Until(due)
+	if j.due = time.Now().Add(delay); delay > 0 {
+		j.timer = time.AfterFunc(delay, j.wake)
 	}
-	j.timer = time.AfterFunc(delay, func() {
-		j.mu.Lock()
-		j.ready = true
-		j.mu.Unlock()
-		j.wake()
-	})
 }
 
-// attempt runs the function for the record, and decides what follows.
+// attempt runs the function for the record, and does what follows.
 func (j *job) attempt() {
+	s := retry.Stored{Policy: j.policy, State: j.state, Lost: j.lost}
+	ended, lost, due := false, 1, time.Time{} // after runtime.Goexit
 	defer func() {
-		if r := recover(); r != nil { // of a function of the policy
-			j.giveUp(j.state, panicked(r))
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.running, j.state, j.lost, j.dirty = false, s.State, lost, true
+		if !ended {
+			j.wait(due)
+		} else if j.under[j.record.Offset] == j {
+			delete(j.under, j.record.Offset)
 		}
+		j.wake()
 	}()
-	call := retry.Call{Policy: j.policy, State: j.state, Stored: true}
-	if over, exhausted := call.Lost(j.ctx, j.lost); exhausted {
-		j.giveUp(call.State, over.Err)
-		return
-	}
-	if !call.Begin(j.ctx) {
-		j.again(call.State, time.Time{}, 0)
-		return
-	}
-	err := j.run(call.Context())
-	if call.Interrupted(err) {
-		j.again(call.State, time.Time{}, 0)
-		return
-	}
-	switch d := call.End(err); {
-	case d.Retry:
-		j.again(d.State, d.At, d.Delay)
-	case d.Err != nil:
-		j.giveUp(d.State, d.Err)
-	default:
-		j.end()
+	switch s.Attempt(j.ctx, func(ctx context.Context) error { return j.fn(ctx, j.record) }) {
+	case retry.Done:
+		ended = true
+	case retry.Ended:
+		ended = j.bury(s.Decision.Err) // else it counts as lost
+	case retry.Again, retry.Handed:
+		lost, due = 0, time.Now().Add(s.Decision.Delay)
 	}
 }
 
-// run runs the function. A panic is an error that ends the record.
-func (j *job) run(ctx context.Context) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = retry.MarkFinal(panicked(r))
-		}
-	}()
-	return j.fn(ctx, j.record)
-}
-
-// panicked returns the error of a panic.
-func panicked(r any) error { return fmt.Errorf("panic: %v\n\n%s", r, debug.Stack()) }
-
-// again has the function run again after a delay.
-func (j *job) again(s retry.State, due time.Time, delay time.Duration) {
-	j.mu.Lock()
-	j.running, j.state, j.lost, j.dirty = false, s, 0, true
-	j.wait(due, delay)
-	j.mu.Unlock()
-	j.wake()
-}
-
-// giveUp puts a copy of the record into the dead letter topic, and ends the record.
-func (j *job) giveUp(s retry.State, reason error) {
+// bury puts a copy of the record into the dead letter topic. It ends Run if that fails.
+func (j *job) bury(reason error) bool {
 	r := j.record
 	source := fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset)
 	text := reason.Error()
-	dead := &kgo.Record{Topic: j.deadTopic(r.Topic), Key: r.Key, Value: r.Value, Headers: []kgo.RecordHeader{
-		{Key: errorHeader, Value: []byte(strings.ToValidUTF8(text[:min(len(text), maxError)], ""))}, {Key: sourceHeader, Value: []byte(source)},
+	letter := &kgo.Record{Topic: j.dead(r.Topic), Key: r.Key, Value: r.Value, Headers: []kgo.RecordHeader{
+		{Key: headers + "error", Value: []byte(strings.ToValidUTF8(text[:min(len(text), maxError)], ""))},
+		{Key: headers + "source", Value: []byte(source)},
 	}}
 	for _, h := range r.Headers {
 		if !strings.HasPrefix(h.Key, headers) {
-			dead.Headers = append(dead.Headers, h)
+			letter.Headers = append(letter.Headers, h)
 		}
 	}
-	if err := j.client.ProduceSync(j.life, dead).FirstErr(); err != nil {
-		j.stop(fmt.Errorf("%s: topic %s: %w", source, dead.Topic, err))
-		if !j.policy.NonIdempotent { // else it stays as one whose worker died, and is not run again
-			j.again(s, time.Time{}, 0)
-		}
-		return
+	err := j.client.ProduceSync(j.life, letter).FirstErr()
+	if err != nil {
+		j.stop(fmt.Errorf("%s: topic %s: %w", source, letter.Topic, err))
 	}
-	j.end()
-}
-
-// end ends the record.
-func (j *job) end() {
-	j.mu.Lock()
-	if j.under[j.record.Offset] == j {
-		delete(j.under, j.record.Offset)
-	}
-	j.dirty = true
-	j.mu.Unlock()
-	j.wake()
+	return err == nil
 }

@@ -8,13 +8,12 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// most is how many records of a partition may be under way: their marks fit into the
-// 4096 bytes of offset.metadata.max.bytes.
+// most is how many records may be under way: their marks fit into offset.metadata.max.bytes.
 const most = 32
 
 // progress is what has become of the records of a partition. Its JSON is the metadata of
 // a commit, whose offset is that of the first mark, or Next. All records before Next have
-// ended, but for those with a mark.
+// ended, except those with a mark.
 type progress struct {
 	Marks []mark `json:"retry"`
 	Next  int64  `json:"next"`
@@ -31,20 +30,17 @@ type mark struct {
 // stateText is a State whose JSON is its text form, which is shorter.
 type stateText retry.State
 
-// MarshalText implements [encoding.TextMarshaler].
-func (s stateText) MarshalText() ([]byte, error) { return retry.State(s).MarshalText() }
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
+func (s stateText) MarshalText() ([]byte, error)     { return retry.State(s).MarshalText() }
 func (s *stateText) UnmarshalText(text []byte) error { return (*retry.State)(s).UnmarshalText(text) }
 
 // commit returns the offset and the metadata to commit.
-func (p progress) commit() (offset int64, metadata string, err error) {
+func (p progress) commit() (offset int64, metadata string) {
 	if len(p.Marks) == 0 {
-		return p.Next, "", nil
+		return p.Next, ""
 	}
 	slices.SortFunc(p.Marks, func(a, b mark) int { return cmp.Compare(a.Offset, b.Offset) })
-	text, err := json.Marshal(p)
-	return p.Marks[0].Offset, string(text), err
+	text, _ := json.Marshal(p) // cannot fail; without it, the records would begin anew
+	return p.Marks[0].Offset, string(text)
 }
 
 // progressOf reads what was committed. Metadata of somebody else says nothing.

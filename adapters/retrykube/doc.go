@@ -1,22 +1,17 @@
-// Package retrykube has Kubernetes controllers requeue as a [retry.Policy] says:
+// Package retrykube lets a [retry.Policy] decide when a Kubernetes controller tries again:
 //
-//	retries, err := retrykube.New[reconcile.Request](policy)
-//	if err != nil {
-//		return err
-//	}
-//	err = ctrl.NewControllerManagedBy(mgr).
+//	retries := &retrykube.Retries[reconcile.Request]{Policy: policy}
+//	err := ctrl.NewControllerManagedBy(mgr).
 //		For(&corev1.Pod{}).
 //		WithOptions(controller.Options{RateLimiter: retries}).
 //		Complete(retries.Reconciler(reconciler))
 //
-// A rate limiter alone does not see the error. Here one object is both the rate limiter
-// and around the reconciler, so every failure is classified, hints of servers are
-// heeded, and waits have jitter. [retry.Policy.AttemptTimeout], Budget and Observer work
-// as in Execute. Set both: with only the RateLimiter, errors are not seen, and with only
-// the Reconciler, the waits are those of another limiter.
+// Every failure is classified, hints of servers are followed, and waits have jitter.
+// [retry.Policy.AttemptTimeout], Budget and Observer work as in Execute.
 //
-// A loop over a queue of client-go uses [Retries.Try] with
-// workqueue.NewTypedRateLimitingQueue(retries).
+// The same Retries is the rate limiter and wraps the reconciler. Set both: the rate limiter
+// alone does not see the error, and the reconciler alone does not set the wait. A loop over a
+// client-go queue uses [Retries.Try] with workqueue.NewTypedRateLimitingQueue(retries).
 //
 // # What is counted, and where the State is
 //
@@ -25,23 +20,22 @@
 //
 // # How items end
 //
-// An item that is given up, by a Final error too, is not requeued: the reconciler returns
-// a reconcile.TerminalError. A later event about the object reconciles it again, with a
-// new count. A terminal error of the reconciler's own ends the item likewise, and a panic
-// does, one of the policy's Observer or Classifier too; the error has its stack. A Result
-// with RequeueAfter is a success. One with Requeue alone is [retry.Pending]: it is
-// repeated with the waits of the policy, and counts as no failure. A reconciler that runs
+// An item that is given up, also by a Final error, is not requeued: the reconciler returns a
+// reconcile.TerminalError. A later event about the object reconciles it again, with a new
+// count. A terminal error of the reconciler and a panic also end the item. A Result with
+// RequeueAfter is a success. A Result with Requeue alone is [retry.Pending]: the item is
+// repeated with the waits of the policy, and no failure is counted. A reconciler that runs
 // into the ReconciliationTimeout has failed.
 //
 // # Crash, shutdown, and a new policy
 //
-// All is forgotten when the process ends. The next one lists all objects and reconciles
-// them at once, with new counts: a crash is not counted, and an object that crashes the
-// controller is reconciled for ever. A reconciler that fails because the manager stops is
-// not counted either. A new policy therefore applies from the start of its process on.
+// Everything is forgotten when the process ends. The next process lists all objects and
+// reconciles them at once, with new counts: a crash is not counted, and an object that
+// crashes the controller is reconciled for ever. A reconciler that fails because the manager
+// stops is not counted either. A new policy counts from the next attempt on.
 //
 // # What it cannot do
 //
 // An event about an object ends its wait: the attempt is earlier than decided. Failures
-// before and after it count together.
+// before and after the event count together.
 package retrykube

@@ -14,12 +14,9 @@ import (
 
 // Without a manager: a loop over a queue of client-go.
 func ExampleRetries_Try() {
-	retries, err := retrykube.New[string](&retry.Policy{
+	retries := &retrykube.Retries[string]{Policy: &retry.Policy{
 		Backoff: retry.Constant(10 * time.Millisecond), Jitter: retry.NoJitter,
-	})
-	if err != nil {
-		panic(err)
-	}
+	}}
 	queue := workqueue.NewTypedRateLimitingQueue[string](retries)
 	queue.Add("default/web")
 

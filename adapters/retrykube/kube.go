@@ -1,11 +1,9 @@
 package retrykube
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -17,106 +15,65 @@ import (
 var errRequeue = retry.MarkPending(errors.New("retrykube: Result.Requeue"))
 
 // Retries is the rate limiter of a queue that follows a policy. It implements
-// workqueue.TypedRateLimiter. Make one with [New], for one controller. It is safe for
-// concurrent use.
+// workqueue.TypedRateLimiter. The zero Retries is ready to use, by one controller. It is
+// safe for concurrent use, and must be neither changed nor copied after its first use.
 type Retries[T comparable] struct {
-	policy *retry.Policy
+	// Policy decides. nil means the zero Policy. Validate it when the program starts.
+	Policy *retry.Policy
 
-	mu    sync.Mutex
-	items map[T]entry
+	// PolicyFor, if not nil, returns the policy for an item: see [retry.Policy.For]. An item
+	// without a policy is tried again after a second.
+	PolicyFor func(item T) (*retry.Policy, error)
+
+	items sync.Map // the retry.Decision about the last failure of each T
 }
 
-// entry is an item that has failed.
-type entry struct {
-	state retry.State
-	delay time.Duration // decided
+func (r *Retries[T]) decided(item T) (d retry.Decision) {
+	v, _ := r.items.Load(item)
+	d, _ = v.(retry.Decision) // zero if there is none
+	return d
 }
 
-// New returns the Retries of p; nil means the zero Policy. The error says what is wrong
-// with p.
-func New[T comparable](p *retry.Policy) (*Retries[T], error) {
-	if p == nil {
-		p = &retry.Policy{}
+func (r *Retries[T]) stored(item T) retry.Stored {
+	s := retry.Stored{Policy: r.Policy, Kind: fmt.Sprint(item), State: r.decided(item).State}
+	if r.PolicyFor != nil {
+		s.PolicyFor = func(string) (*retry.Policy, error) { return r.PolicyFor(item) }
 	}
-	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("retrykube: %w", err)
-	}
-	return &Retries[T]{policy: p, items: map[T]entry{}}, nil
+	return s
 }
 
-// When returns the wait that was decided for the item. It is asked by AddRateLimited.
+// When returns the wait that was decided for the item. AddRateLimited calls it.
 // An item that has not failed waits as after a first failure.
 func (r *Retries[T]) When(item T) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if e, failed := r.items[item]; failed {
-		return e.delay
+	if d := r.decided(item); d.Retry {
+		return d.Delay
 	}
-	return r.policy.Delay(retry.State{Failures: 1})
+	s := r.stored(item)
+	p, _ := s.Policy.For(s.Kind, s.PolicyFor) // nil after an error
+	return p.Delay(retry.State{Failures: 1})
 }
 
 // Forget ends the count of an item.
-func (r *Retries[T]) Forget(item T) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.items, item)
-}
+func (r *Retries[T]) Forget(item T) { r.items.Delete(item) }
 
 // NumRequeues returns how many failures of the item were counted.
-func (r *Retries[T]) NumRequeues(item T) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.items[item].state.Failures
-}
+func (r *Retries[T]) NumRequeues(item T) int { return r.decided(item).State.Failures }
 
-// Try runs fn for an item. If again is true, call AddRateLimited with the item, else it
-// has ended: well if err is nil, and given up otherwise. err is that of fn if again is
-// true or it is Final. What a canceled ctx has ended is not counted, with the exceptions
-// of [retry.Call.Interrupted]: a deadline of ctx is one of the attempt, which has failed.
+// Try runs fn for an item, see [retry.Stored.Attempt]. If again is true, call
+// AddRateLimited with the item. If not, it has ended: with success if err is nil, else it was
+// given up. err is the error of fn if again is true or err is Final. If fn was not called
+// because ctx is done or there is no policy, again is true, and err is the reason.
 func (r *Retries[T]) Try(ctx context.Context, item T, fn func(context.Context) error) (again bool, err error) {
-	defer func() {
-		if v := recover(); v != nil { // of a function of the policy
-			r.Forget(item)
-			again, err = false, retry.MarkFinal(panicked(v))
-		}
-	}()
-	r.mu.Lock()
-	call := retry.Call{Policy: r.policy, State: r.items[item].state, Stored: true}
-	r.mu.Unlock()
-	if d, exhausted := call.Exhausted(ctx); exhausted {
+	s := r.stored(item)
+	switch s.Attempt(ctx, fn) {
+	case retry.Done, retry.Ended:
 		r.Forget(item)
-		return false, d.Err
+		return false, s.Decision.Err
+	default: // Again and Handed
+		r.items.Store(item, s.Decision)
+		return true, s.Err
 	}
-	if !call.Begin(ctx) {
-		return true, cmp.Or(call.Err(), context.Cause(ctx))
-	}
-	err = run(call.Context(), fn) //nolint:contextcheck // of the attempt, a child of ctx
-	if call.Interrupted(err) {
-		return true, err
-	}
-	d := call.End(err)
-	if !d.Retry {
-		r.Forget(item)
-		return false, d.Err
-	}
-	r.mu.Lock()
-	r.items[item] = entry{d.State, d.Delay}
-	r.mu.Unlock()
-	return true, err
 }
-
-// run runs fn. A panic is an error that ends the item.
-func run(ctx context.Context, fn func(context.Context) error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = retry.MarkFinal(panicked(r))
-		}
-	}()
-	return fn(ctx)
-}
-
-// panicked returns the error of a panic.
-func panicked(r any) error { return fmt.Errorf("panic: %v\n\n%s", r, debug.Stack()) }
 
 // Reconciler returns a reconciler that runs next under the policy.
 func (r *Retries[T]) Reconciler(next reconcile.TypedReconciler[T]) reconcile.TypedReconciler[T] {
@@ -132,13 +89,12 @@ func (r *Retries[T]) Reconciler(next reconcile.TypedReconciler[T]) reconcile.Typ
 				return err
 			}
 		})
-		switch {
-		case err == nil || again && errors.Is(err, errRequeue):
+		if err == nil || again && errors.Is(err, errRequeue) {
 			return result, nil
-		case again || errors.Is(err, reconcile.TerminalError(nil)):
-			return reconcile.Result{Priority: result.Priority}, err
-		default:
-			return reconcile.Result{Priority: result.Priority}, reconcile.TerminalError(err)
 		}
+		if !again && !errors.Is(err, reconcile.TerminalError(nil)) {
+			err = reconcile.TerminalError(err)
+		}
+		return reconcile.Result{Priority: result.Priority}, err
 	})
 }

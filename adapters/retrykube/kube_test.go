@@ -21,7 +21,10 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
-var _ workqueue.TypedRateLimiter[string] = (*retrykube.Retries[string])(nil)
+var _ workqueue.TypedRateLimiter[object] = (*retrykube.Retries[object])(nil)
+
+// object is an item of the queues: a job, and its kind.
+type object struct{ kind, job string }
 
 // cannot has what happens when counts are gone: an attempt is the first again.
 var cannot = map[string]enginetest.Instead{
@@ -45,20 +48,20 @@ func tooMany(n int) string { return fmt.Sprintf("%d: gave up (final): an attempt
 // TestController is for a real controller with controller-runtime's queue.
 func TestController(t *testing.T) {
 	t.Parallel()
-	conform(t, func(q *queue, retries *retrykube.Retries[string], handle enginetest.Handler) (enginetest.Workers, error) {
+	conform(t, func(q *queue, retries *retrykube.Retries[object], handle enginetest.Handler) (enginetest.Workers, error) {
 		skip := true
 		w := &workers{done: make(chan struct{})}
-		c, err := controller.NewTypedUnmanaged("enginetest", controller.TypedOptions[string]{
+		c, err := controller.NewTypedUnmanaged("enginetest", controller.TypedOptions[object]{
 			RateLimiter: retries, SkipNameValidation: &skip, MaxConcurrentReconciles: 10,
-			Reconciler: q.watch(retries.Reconciler(reconcile.TypedFunc[string](
-				func(ctx context.Context, job string) (reconcile.Result, error) {
-					return reconcile.Result{}, handle(ctx, job)
+			Reconciler: q.watch(retries.Reconciler(reconcile.TypedFunc[object](
+				func(ctx context.Context, o object) (reconcile.Result, error) {
+					return reconcile.Result{}, handle(ctx, o.job)
 				}))),
 		})
 		if err != nil {
 			return nil, err
 		}
-		err = c.Watch(source.TypedFunc[string](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[string]) error {
+		err = c.Watch(source.TypedFunc[object](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[object]) error {
 			q.list(queue)
 			return nil
 		}))
@@ -75,9 +78,9 @@ func TestController(t *testing.T) {
 // TestWorkqueue is for a loop over a queue of client-go.
 func TestWorkqueue(t *testing.T) {
 	t.Parallel()
-	conform(t, func(q *queue, retries *retrykube.Retries[string], handle enginetest.Handler) (enginetest.Workers, error) {
+	conform(t, func(q *queue, retries *retrykube.Retries[object], handle enginetest.Handler) (enginetest.Workers, error) {
 		w := &workers{done: make(chan struct{})}
-		queue := workqueue.NewTypedRateLimitingQueue[string](retries)
+		queue := workqueue.NewTypedRateLimitingQueue[object](retries)
 		ctx, cancel := context.WithCancel(context.Background())
 		w.cancel = func() {
 			cancel()
@@ -86,14 +89,14 @@ func TestWorkqueue(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 10 {
 			wg.Go(func() {
-				for job, over := queue.Get(); !over; job, over = queue.Get() {
-					again, err := retries.Try(ctx, job, func(ctx context.Context) error { return handle(ctx, job) })
+				for o, over := queue.Get(); !over; o, over = queue.Get() {
+					again, err := retries.Try(ctx, o, func(ctx context.Context) error { return handle(ctx, o.job) })
 					if again {
-						queue.AddRateLimited(job)
+						queue.AddRateLimited(o)
 					} else {
-						q.ended(job, err)
+						q.ended(o, err)
 					}
-					queue.Done(job)
+					queue.Done(o)
 				}
 			})
 		}
@@ -106,7 +109,7 @@ func TestWorkqueue(t *testing.T) {
 	})
 }
 
-type start func(*queue, *retrykube.Retries[string], enginetest.Handler) (enginetest.Workers, error)
+type start func(*queue, *retrykube.Retries[object], enginetest.Handler) (enginetest.Workers, error)
 
 func conform(t *testing.T, start start) {
 	t.Helper()
@@ -127,13 +130,13 @@ type queue struct {
 	start start
 
 	mu       sync.Mutex
-	objects  []string
+	objects  []object
 	outcomes map[string]enginetest.Outcome
-	events   workqueue.TypedInterface[string] // of the controller that runs
+	events   workqueue.TypedInterface[object] // of the controller that runs
 }
 
 // list gives all objects to a controller that starts.
-func (q *queue) list(events workqueue.TypedInterface[string]) {
+func (q *queue) list(events workqueue.TypedInterface[object]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.events = events
@@ -142,14 +145,14 @@ func (q *queue) list(events workqueue.TypedInterface[string]) {
 	}
 }
 
-func (q *queue) Submit(_ context.Context, _ *retry.Policy, job string) error {
+func (q *queue) Submit(_ context.Context, kind, job string) error {
 	deadline := time.Now().Add(5 * time.Second)
 	for {
 		q.mu.Lock()
 		ready := q.events != nil
 		if ready {
-			q.objects = append(q.objects, job)
-			q.events.Add(job)
+			q.objects = append(q.objects, object{kind, job})
+			q.events.Add(object{kind, job})
 		}
 		q.mu.Unlock()
 		if ready {
@@ -162,10 +165,10 @@ func (q *queue) Submit(_ context.Context, _ *retry.Policy, job string) error {
 	}
 }
 
-func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
-	retries, err := retrykube.New[string](p)
-	if err != nil {
-		return nil, err
+func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
+	retries := &retrykube.Retries[object]{Policy: p.Policy}
+	if p.PolicyFor != nil {
+		retries.PolicyFor = func(o object) (*retry.Policy, error) { return p.PolicyFor(o.kind) }
 	}
 	return q.start(q, retries, handle)
 }
@@ -177,24 +180,24 @@ func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, erro
 }
 
 // watch notes what the controller is told.
-func (q *queue) watch(next reconcile.TypedReconciler[string]) reconcile.TypedReconciler[string] {
-	return reconcile.TypedFunc[string](func(ctx context.Context, job string) (reconcile.Result, error) {
-		result, err := next.Reconcile(ctx, job)
+func (q *queue) watch(next reconcile.TypedReconciler[object]) reconcile.TypedReconciler[object] {
+	return reconcile.TypedFunc[object](func(ctx context.Context, o object) (reconcile.Result, error) {
+		result, err := next.Reconcile(ctx, o)
 		if err == nil || errors.Is(err, reconcile.TerminalError(nil)) {
-			q.ended(job, err)
+			q.ended(o, err)
 		}
 		return result, err
 	})
 }
 
-func (q *queue) ended(job string, err error) {
-	o := enginetest.Outcome{Status: enginetest.Succeeded}
+func (q *queue) ended(o object, err error) {
+	outcome := enginetest.Outcome{Status: enginetest.Succeeded}
 	if err != nil {
-		o = enginetest.Outcome{Status: enginetest.GaveUp, Err: err.Error()}
+		outcome = enginetest.Outcome{Status: enginetest.GaveUp, Err: err.Error()}
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.outcomes[job] = o
+	q.outcomes[o.job] = outcome
 }
 
 type workers struct {
@@ -218,10 +221,9 @@ func (w *workers) Kill() error {
 // item, and so the Observer is not told one.
 func TestStopped(t *testing.T) {
 	t.Parallel()
-	retries, err := retrykube.New[string](&retry.Policy{
+	retries := &retrykube.Retries[string]{Policy: &retry.Policy{
 		Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) { t.Error(e.Kind, e.Err) }),
-	})
-	require.NoError(t, err)
+	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	again, err := retries.Try(ctx, "item", func(context.Context) error {
@@ -233,17 +235,63 @@ func TestStopped(t *testing.T) {
 	assert.Zero(t, retries.NumRequeues("item"))
 }
 
-func TestNewRefuses(t *testing.T) {
+// An exchanged policy decides about the next attempt, and one that is missing keeps an item
+// from being tried, for a second.
+func TestPolicyFor(t *testing.T) {
 	t.Parallel()
-	_, err := retrykube.New[string](&retry.Policy{MaxDelay: -time.Second})
-	require.ErrorContains(t, err, "-1s")
+	policies := map[string]*retry.Policy{"x": {MaxAttempts: 5, Backoff: retry.Constant(time.Hour), Jitter: retry.NoJitter}}
+	missing := errors.New("missing")
+	retries := &retrykube.Retries[string]{PolicyFor: func(item string) (*retry.Policy, error) {
+		if p := policies[item]; p != nil {
+			return p, nil
+		}
+		return nil, missing
+	}}
+	fail := func(context.Context) error { return assert.AnError }
+	assert.Equal(t, time.Hour, retries.When("x"), "has not failed")
+	again, err := retries.Try(t.Context(), "x", fail)
+	assert.True(t, again)
+	require.ErrorIs(t, err, assert.AnError)
+	assert.Equal(t, time.Hour, retries.When("x"))
+
+	delete(policies, "x")
+	again, err = retries.Try(t.Context(), "x", func(context.Context) error {
+		t.Error("was run")
+		return nil
+	})
+	assert.True(t, again)
+	require.ErrorIs(t, err, missing)
+	require.ErrorContains(t, err, `"x"`)
+	assert.Equal(t, time.Second, retries.When("x"))
+	assert.Equal(t, 1, retries.NumRequeues("x"))
+
+	policies["x"] = &retry.Policy{MaxAttempts: 2}
+	again, err = retries.Try(t.Context(), "x", fail)
+	assert.False(t, again)
+	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	assert.Zero(t, retries.NumRequeues("x"))
+	assert.Positive(t, retries.When("y"), "the zero Policy's")
+}
+
+// The zero Retries has the zero Policy, and no items.
+func TestZero(t *testing.T) {
+	t.Parallel()
+	var retries retrykube.Retries[string]
+	assert.Zero(t, retries.NumRequeues("x"))
+	retries.Forget("x")
+	for attempt := 1; attempt <= 3; attempt++ {
+		again, err := retries.Try(t.Context(), "x", func(context.Context) error { return assert.AnError })
+		require.ErrorIs(t, err, assert.AnError)
+		assert.Equal(t, attempt < 3, again)
+	}
 }
 
 // What a Result says is not lost.
 func TestResults(t *testing.T) {
 	t.Parallel()
-	retries, err := retrykube.New[string](&retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Hour), Jitter: retry.NoJitter})
-	require.NoError(t, err)
+	retries := &retrykube.Retries[string]{
+		Policy: &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Hour), Jitter: retry.NoJitter},
+	}
 	own := reconcile.TerminalError(assert.AnError)
 	var result reconcile.Result
 	var failure error
@@ -284,10 +332,9 @@ func TestResults(t *testing.T) {
 // A Requeue ends when the policy has given up.
 func TestRequeueGivenUp(t *testing.T) {
 	t.Parallel()
-	retries, err := retrykube.New[string](&retry.Policy{
+	retries := &retrykube.Retries[string]{Policy: &retry.Policy{
 		Overrides: map[string]retry.Override{"pending": {MaxAttempts: 2}}, Backoff: retry.Constant(time.Hour),
-	})
-	require.NoError(t, err)
+	}}
 	r := retries.Reconciler(reconcile.TypedFunc[string](func(context.Context, string) (reconcile.Result, error) {
 		return reconcile.Result{Requeue: true}, nil //nolint:staticcheck // see Reconciler
 	}))
@@ -303,10 +350,9 @@ func TestRequeueGivenUp(t *testing.T) {
 func TestReconciliationTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		retries, err := retrykube.New[string](&retry.Policy{
+		retries := &retrykube.Retries[string]{Policy: &retry.Policy{
 			MaxAttempts: 3, Backoff: retry.Constant(time.Hour), MaxDelay: time.Hour,
-		})
-		require.NoError(t, err)
+		}}
 		for i := range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			again, err := retries.Try(ctx, "x", func(ctx context.Context) error {

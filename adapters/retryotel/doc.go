@@ -1,5 +1,5 @@
-// Package retryotel tells OpenTelemetry what a [retry.Policy] does: events of the caller's
-// span, spans of attempts if wanted, and metrics.
+// Package retryotel tells OpenTelemetry what a [retry.Policy] does: events in the
+// caller's span, spans of attempts if wanted, and metrics.
 //
 //	observer, err := retryotel.New(nil)
 //	policy := &retry.Policy{Name: "fetch", Observer: observer}
@@ -16,19 +16,19 @@
 //	retry.policy       the name of the policy
 //	retry.attempt      the number of the attempt that failed, from 1
 //	retry.class        the class of the failure: "retryable", "rate_limited", or "unknown",
-//	                   also where the context ended the call and nobody asked
+//	                   also if the context ended the call and no classifier was asked
 //	retry.delay        the wait in seconds; of "retry" only
-//	retry.stop_reason  why; of "retry.gave_up" only, a [retry.StopReason]
+//	retry.stop_reason  the reason; of "retry.gave_up" only, a [retry.StopReason]
 //	error.type         the category of the failure, such as "timeout" or "http_503"
 //	exception.message  its text, with the secrets taken out of URLs
 //
 // With [Options].Spans every attempt has a span, a child of the caller's, with
 // retry.attempt and error.type, which is "_OTHER" there, because nobody has classified
-// the failure yet. What the attempt calls is beneath it. The semantic conventions have no
-// span for a call that is retried, and ask for one for each HTTP request and each gRPC
-// attempt: instrumentation of those makes its own, and does not need this one. Where the
-// attempt itself is the request, [HTTPAttributes] and [GRPCAttributes] give its span the
-// number by their conventions.
+// the failure yet. Spans of calls that the attempt makes are its children. The semantic
+// conventions have no span for a call that is retried, and ask for one for each HTTP
+// request and each gRPC attempt: instrumentation of HTTP and gRPC makes such spans, and
+// does not need this one. If the attempt itself is the request, [HTTPAttributes] and
+// [GRPCAttributes] give its span the number by the conventions of HTTP and gRPC.
 //
 // # Metrics
 //
@@ -43,14 +43,14 @@
 //
 // retry.outcome is "succeeded", "recovered" (a success after retries), or the reason of the
 // failure, a [retry.StopReason]. Attempts are counted when a call ends, retries when they
-// are decided on. Waiting are the calls and the tasks of pools that wait in this process now;
-// operations whose State is stored wait elsewhere.
+// are decided on. retry.calls.waiting counts the calls and the tasks of pools that wait
+// in this process now; operations whose State is stored wait elsewhere.
 //
 // The balance of a budget of [Options].Budgets is how many retries it would allow now,
 // fractions included: below 1, the next retry is refused.
 //
 // error.type is the category of the last failure, or its class if it has none; it is
-// missing after a success, for a failure that nobody knows, and where the context ended the
+// missing after a success, for an unknown failure, and if the context ended the
 // call. A call that succeeds at once costs no allocation here, and less than a microsecond.
 //
 // The number of series is bounded: after 100 policies and 100 categories, or as many as

@@ -48,7 +48,8 @@ const (
 
 // Options are settings of [New]. The zero Options are the defaults.
 type Options struct {
-	// TracerProvider and MeterProvider; nil means the global one.
+	// TracerProvider makes the spans and MeterProvider the metrics; nil means the global
+	// one.
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
 
@@ -62,8 +63,8 @@ type Options struct {
 	// [HTTPAttributes] and [GRPCAttributes].
 	Attributes func(n int) []attribute.KeyValue
 
-	// Budgets are those whose balance is shown, by the names that they have there. Their
-	// policies must use the system's clock.
+	// Budgets are the budgets whose balance is shown, by the names that they have in the
+	// metrics. Their policies must use the system's clock.
 	Budgets map[string]*retry.Budget
 
 	// MaxPolicies and MaxCategories bound how many different values retry.policy and

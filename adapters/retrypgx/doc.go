@@ -9,9 +9,9 @@
 // back on errors and panics, replaces broken connections, and never repeats a commit whose
 // outcome is unknown unless it is told that it may.
 //
-// A [pgx.Batch] belongs into such a transaction, and is made in fn, because a batch can be
-// sent only once. Sent outside of one it has the same doubt about its commit, and no name
-// for it.
+// Send a [pgx.Batch] in such a transaction, and make it in fn, because a batch can be
+// sent only once. Outside of a transaction, the outcome of its commit may be unknown too,
+// and no error says so.
 //
 // [Listen] waits for notifications, connects again when the connection is lost, and says
 // when notifications may have been missed.

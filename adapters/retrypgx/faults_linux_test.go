@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry/adapters/retrypgx"
-	"github.com/seed-5ff3c98e/retry/internal/testkit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 var update = flag.Bool("update", false, "write testdata/faults.txt")

@@ -12,18 +12,18 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
-// Listener is what [Listen] does with what it hears. All functions run on the goroutine of
-// Listen; while they run, nothing is heard.
+// Listener says what [Listen] listens to, and what it does with notifications. All
+// functions run on the goroutine of Listen; while they run, nothing is heard.
 type Listener struct {
 	// Connect makes a connection, such as pgx.Connect. Listen closes it.
 	Connect func(ctx context.Context) (*pgx.Conn, error)
 
-	// Channels are what is listened to.
+	// Channels are the channels to listen to.
 	Channels []string
 
-	// Listening, if not nil, is called when a connection listens: at first, and after it
-	// was lost. What was notified before is missed, so look there for what is new. An
-	// error ends the connection, and is classified as every other.
+	// Listening, if not nil, is called when a connection listens: the first one, and each
+	// one after a loss. Notifications before that are missed, so look for new data in this
+	// function. An error ends the connection, and is classified like any other error.
 	Listening func(ctx context.Context, conn *pgx.Conn) error
 
 	// Notified is called for each notification. An error ends the connection too.
@@ -35,8 +35,8 @@ var errListener = errors.New("retrypgx: a Listener needs Connect, Channels and N
 // Listen listens until ctx ends or the policy gives up, and returns the reason, which is
 // never nil. A connection that has listened before it was lost is progress: the counts and
 // the waits of p begin anew. So a policy with a MaxAttempts of retry.Unlimited waits for
-// the database however long it is away, and one of few attempts gives up if it does not
-// come back. AttemptTimeout and Timeout of p are not what you want here: they end a
+// the database however long that takes, and a policy with few attempts gives up if it
+// does not come back. Do not set AttemptTimeout and Timeout of p here: they end a
 // connection that listens. A nil p is the zero Policy.
 //
 // Errors that retrysql.Classify does not know are Final, as in [InTx].
@@ -44,7 +44,7 @@ func Listen(ctx context.Context, p *retry.Policy, l Listener) error {
 	if l.Connect == nil || l.Notified == nil || len(l.Channels) == 0 {
 		return errListener
 	}
-	call := retry.Call{Policy: p, Classify: retrysql.Classify, Unknown: retry.Final}
+	call := retry.Call{Policy: p, Protocol: retrysql.Classify, Unknown: retry.Final}
 	defer call.Abort()
 	for call.Next(ctx) {
 		call.End(l.listen(call.Context())) //nolint:contextcheck // ctx or a child of it

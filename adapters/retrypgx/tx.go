@@ -15,11 +15,11 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
-// rollbackGrace bounds how long a rollback may take once the context does not.
+// rollbackGrace bounds how long a rollback may take, because the context does not.
 const rollbackGrace = 5 * time.Second
 
 // DB is what begins transactions: a [*pgxpool.Pool], a [*pgxpool.Conn] or a [*pgx.Conn].
-// With one of the latter, the loss of the connection ends the call.
+// With a Conn, the loss of the connection ends the call.
 type DB interface {
 	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)
 }
@@ -27,8 +27,8 @@ type DB interface {
 // Options say how InTx begins a transaction, and what it may do with it.
 type Options struct {
 	// Tx are the options for BeginTx. With AccessMode pgx.ReadOnly, an attempt to write is
-	// Final, while the error of a read-only server is otherwise retried on another
-	// connection, and a commit whose outcome is unknown is retried.
+	// Final, and a commit whose outcome is unknown is retried. Without it, the error of a
+	// read-only server is retried on another connection.
 	Tx pgx.TxOptions
 
 	// Idempotent says that the transaction may be repeated after a commit whose outcome
@@ -37,7 +37,8 @@ type Options struct {
 }
 
 // ErrCommitUnknown is what errors.Is finds in the error of a transaction whose commit
-// failed in a way that leaves open whether it took effect. It is that of retrysql.
+// failed in a way that leaves open whether it took effect. It is
+// retrysql.ErrCommitUnknown.
 var ErrCommitUnknown = retrysql.ErrCommitUnknown
 
 var (
@@ -46,7 +47,7 @@ var (
 	errEnded   = errors.New("retrypgx: fn ended its transaction itself")
 )
 
-// InTx runs fn in a transaction and commits it, and does both again as p says. Each
+// InTx runs fn in a transaction and commits it, and repeats both as p says. Each
 // attempt is a transaction of its own, so fn starts from the beginning and must not rely on
 // what an earlier attempt has read. A nil p is the zero Policy; nil opts are the zero
 // Options.
@@ -55,14 +56,14 @@ var (
 // neither commit nor roll back, nor have effects outside the transaction. If fn fails,
 // panics, or calls [runtime.Goexit], the transaction is rolled back; panics pass through.
 //
-// What is retried is what retrysql.Classify says, after marks, p.Classifier and the
-// attempt's timeout. Everything else is Final and returned as fn returned it. What fails
-// before the commit had no effect, so it is retried under NonIdempotent too. A commit that
-// may have taken effect fails with [ErrCommitUnknown], and no classifier has a say in that:
-// it is Final, unless opts say Idempotent or read-only.
+// Marks, p.Classifier, the attempt's timeout and retrysql.Classify decide, in this order,
+// what is retried. Every other error is Final and returned as fn returned it. A failure
+// before the commit had no effect, so it is retried under NonIdempotent too. A commit
+// that may have taken effect fails with [ErrCommitUnknown]. No classifier can change
+// that: it is Final, unless opts say Idempotent or read-only.
 //
-// A broken connection does not go back to its pool. Where BEGIN fails on one, another one
-// is used at once, as many times as there were idle ones. If the server has become
+// A broken connection does not go back to its pool. If BEGIN fails on one, InTx uses
+// another one at once, as many times as there were idle ones. If the server has become
 // read-only, all connections of the pool are replaced. A rollback gets 5 seconds, whatever
 // the context; then the connection is closed.
 //
@@ -81,8 +82,8 @@ func InTx(
 	if opts != nil {
 		t.opts = *opts
 	}
-	// What nobody knows is as likely to be a mistake in a statement.
-	call := retry.Call{Policy: p, Classify: t.classify, Unknown: retry.Final}
+	// An error that no classifier knows may well be a mistake in a statement.
+	call := retry.Call{Policy: p, Protocol: t.classify, Unknown: retry.Final}
 	defer call.Abort()
 	for call.Next(ctx) {
 		err := t.run(call.Context()) //nolint:contextcheck // ctx or a child of it
@@ -148,7 +149,8 @@ func (t *transaction) begin(ctx context.Context) (pgx.Tx, error) {
 	}
 }
 
-// broken says that a connection is lost, and not that none could be made.
+// broken reports whether a connection was lost, in contrast to a connection that could
+// not be made.
 func broken(err error) bool {
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {
@@ -247,7 +249,7 @@ func (t *transaction) replaceAll() {
 	}
 }
 
-// lost reports whether the only connection that there is was closed.
+// lost reports whether the only connection was closed.
 func (t *transaction) lost() bool {
 	switch db := t.db.(type) {
 	case *pgx.Conn:

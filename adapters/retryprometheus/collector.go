@@ -20,8 +20,8 @@ type Options struct {
 	// nil means bounds from 10 ms to an hour, and from 5 ms to an hour.
 	DelayBuckets, DurationBuckets []float64
 
-	// Budgets are those whose balance is shown, by the names that they have there. Their
-	// policies must use the system's clock.
+	// Budgets are the budgets whose balance is shown, by the names that they have in the
+	// metrics. Their policies must use the system's clock.
 	Budgets map[string]*retry.Budget
 
 	// MaxPolicies and MaxCategories bound how many different values the labels policy and
@@ -72,7 +72,8 @@ var (
 	_ prometheus.Collector = (*Collector)(nil)
 )
 
-// New returns a Collector, which is to be registered. nil means the zero [Options].
+// New returns a Collector, which the program has to register. nil means the zero
+// [Options].
 func New(opts *Options) *Collector {
 	if opts == nil {
 		opts = &Options{}

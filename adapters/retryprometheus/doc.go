@@ -8,27 +8,26 @@
 // One Collector serves any number of policies, and everything that drives them: loops,
 // HTTP, transactions, commands, pools, and jobs whose state is stored.
 //
-//		metric                               type       labels
-//		retry_calls_total                    counter    policy, outcome, category
-//		retry_attempts_total                 counter    policy
-//		retry_retries_total                  counter    policy, category
-//		retry_calls_waiting                  gauge      policy
-//		retry_budget_balance                 gauge      budget
-//		retry_delay_seconds                  histogram  policy
-//		retry_call_duration_seconds          histogram  policy
+//			metric                               type       labels
+//			retry_calls_total                    counter    policy, outcome, category
+//			retry_attempts_total                 counter    policy
+//			retry_retries_total                  counter    policy, category
+//			retry_calls_waiting                  gauge      policy
+//			retry_budget_balance                 gauge      budget
+//			retry_delay_seconds                  histogram  policy
+//			retry_call_duration_seconds          histogram  policy
 //
 //	  - policy is the name of the policy.
 //	  - outcome is "succeeded" for a success at the first attempt, "recovered" for one after
 //	    retries, and otherwise the reason of the failure, a [retry.StopReason]: "attempts",
-//	    "final", "deadline". Calls with outcome="budget" are those that the budget refused a
-//	    retry.
+//	    "final", "deadline". outcome="budget" means that the budget refused a retry.
 //	  - category is the kind of the last failure, such as "timeout" or "http_503"; its class
-//	    if it has no category; and empty for a success, for a failure that nobody knows, and
-//	    where the context ended the call.
+//	    if it has no category; and empty for a success, for an unknown failure, and
+//	    if the context ended the call.
 //	  - retry_retries_total counts when a retry is decided on, so an outage shows at once. A
 //	    call whose context ends during a wait has one more retry than attempts were made.
-//	  - retry_attempts_total counts when a call ends, all its attempts at once, those of other
-//	    processes too where the state of a job is stored.
+//	  - retry_attempts_total counts all attempts of a call when it ends. For a job whose State
+//	    is stored, these include attempts in other processes.
 //	  - retry_calls_waiting is how many calls and tasks of pools wait in this process now.
 //	    Operations whose State is stored wait elsewhere.
 //	  - retry_budget_balance is how many retries a budget of [Options].Budgets would allow now,

@@ -85,7 +85,7 @@ func (h *Hook) run(ctx context.Context, cmds []redis.Cmder, pipeline bool, send 
 	op := &operation{once: slices.ContainsFunc(cmds, once)}
 	call := retry.Call{
 		Policy: h.Policy, Unknown: retry.Final, NonIdempotent: op.once,
-		Classify: func(err error) retry.Verdict {
+		Protocol: func(err error) retry.Verdict {
 			v := Classify(err)
 			v.NotApplied = v.NotApplied && !op.sent.Load() && refused(err, pipeline)
 			return v

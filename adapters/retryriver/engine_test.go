@@ -13,12 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrytest"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
 // until waits until a job is as it should be.
 func until(t *testing.T, q *queue, id int64, want func(*rivertype.JobRow) bool) (row *rivertype.JobRow) {
 	t.Helper()
-	client, err := q.client(q.pool, nil, &river.Config{})
+	client, err := q.client(q.pool, enginetest.Policies{}, &river.Config{})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		row, err = client.JobGet(t.Context(), id)
@@ -31,14 +33,14 @@ func until(t *testing.T, q *queue, id int64, want func(*rivertype.JobRow) bool) 
 func TestRetryByHand(t *testing.T) {
 	t.Parallel()
 	q := open(t)
-	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}
+	p := enginetest.Policies{Policy: &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}}
 	attempts := make(chan int, 20)
 	w, err := q.Start(p, func(context.Context, string) error {
 		attempts <- 1
 		return assert.AnError
 	})
 	require.NoError(t, err)
-	require.NoError(t, q.Submit(t.Context(), p, "a"))
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 	for i := range 3 {
 		until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool {
 			return row.State == rivertype.JobStateDiscarded && row.Attempt == 2*(i+1)
@@ -58,7 +60,7 @@ func (newer) Kind() string { return "newer" }
 func TestKindThatIsNotKnownYet(t *testing.T) {
 	t.Parallel()
 	q := open(t)
-	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}
+	p := enginetest.Policies{Policy: &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}}
 	client, err := q.client(q.pool, p, &river.Config{})
 	require.NoError(t, err)
 	inserted, err := client.Insert(t.Context(), newer{}, nil)
@@ -113,14 +115,14 @@ func TestStopOfWhatIsNotIdempotent(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			q := open(t)
-			p := &retry.Policy{NonIdempotent: true, Backoff: retry.Constant(0)}
+			p := enginetest.Policies{Policy: &retry.Policy{NonIdempotent: true, Backoff: retry.Constant(0)}}
 			begun := make(chan struct{})
 			w, err := q.Start(p, func(ctx context.Context, _ string) error {
 				close(begun)
 				return test.work(ctx)
 			})
 			require.NoError(t, err)
-			require.NoError(t, q.Submit(t.Context(), p, "a"))
+			require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 			<-begun
 			require.NoError(t, w.Stop(t.Context()))
 			row := until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool { return row.State != rivertype.JobStateRunning })
@@ -139,7 +141,9 @@ func TestStopOfWhatIsNotIdempotent(t *testing.T) {
 func TestOutcomeStoredAgain(t *testing.T) {
 	t.Parallel()
 	q := open(t)
-	p := &retry.Policy{MaxAttempts: 5, Backoff: retry.Constant(300 * time.Millisecond), Jitter: retry.NoJitter}
+	p := enginetest.Policies{Policy: &retry.Policy{
+		MaxAttempts: 5, Backoff: retry.Constant(300 * time.Millisecond), Jitter: retry.NoJitter,
+	}}
 	first := ""
 	var attempts atomic.Int32
 	exec := func(statement string, args ...any) {
@@ -159,7 +163,7 @@ func TestOutcomeStoredAgain(t *testing.T) {
 		return assert.AnError
 	})
 	require.NoError(t, err)
-	require.NoError(t, q.Submit(t.Context(), p, "a"))
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 	until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool {
 		return row.Attempt == 2 && row.State != rivertype.JobStateRunning
 	})
@@ -191,7 +195,7 @@ func TestEndNotStored(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			q := open(t)
-			p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}
+			p := enginetest.Policies{Policy: &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}}
 			var attempts atomic.Int32
 			exec := func(statement string) {
 				_, err := q.pool.Exec(t.Context(), statement)
@@ -205,11 +209,91 @@ func TestEndNotStored(t *testing.T) {
 				return test.err
 			})
 			require.NoError(t, err)
-			require.NoError(t, q.Submit(t.Context(), p, "a"))
+			require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 			until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool { return strings.Contains(string(row.Metadata), "ended") })
 			exec("UPDATE river_job SET state = 'available', scheduled_at = now()")
 			until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool { return row.State == test.want })
 			assert.EqualValues(t, 2, attempts.Load())
+			require.NoError(t, w.Stop(t.Context()))
+		})
+	}
+}
+
+// A job fails before its function while there is no policy for its kind, and has all
+// attempts when there is one. A policy counts from the next attempt on.
+func TestPolicyOfTheKind(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	var policy atomic.Pointer[retry.Policy]
+	var attempts atomic.Int32
+	p := enginetest.Policies{PolicyFor: func(kind string) (*retry.Policy, error) {
+		if p := policy.Load(); p != nil && kind == "kind-2" {
+			return p, nil
+		}
+		return nil, assert.AnError
+	}}
+	w, err := q.Start(p, func(context.Context, string) error {
+		attempts.Add(1)
+		policy.Store(&retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)})
+		return assert.AnError
+	})
+	require.NoError(t, err)
+	require.NoError(t, q.Submit(t.Context(), "kind-2", "a"))
+	row := until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool { return len(row.Errors) >= 2 })
+	assert.Equal(t, `retry: no policy for jobs of kind "kind-2": `+assert.AnError.Error(), row.Errors[0].Error)
+	assert.Zero(t, attempts.Load())
+	policy.Store(&retry.Policy{MaxAttempts: 9, Backoff: retry.Constant(0)})
+	until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool { return row.State == rivertype.JobStateDiscarded })
+	assert.EqualValues(t, 2, attempts.Load())
+	require.NoError(t, w.Stop(t.Context()))
+}
+
+// A snooze costs no attempt, and who cancels a job ends it.
+func TestSnoozeAndCancel(t *testing.T) {
+	t.Parallel()
+	remotely := func(ctx context.Context) error {
+		_, _ = river.ClientFromContext[pgxTx](ctx).JobCancel(ctx, 1) // may fail because it has canceled ctx
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	returns := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
+	for _, test := range []struct {
+		name     string
+		then     func(context.Context) error // after the snooze
+		want     rivertype.JobState
+		text     string
+		timeline []string
+	}{
+		{"success", returns(nil), rivertype.JobStateCompleted, "", []string{"1: succeeded"}},
+		{
+			"cancel", returns(river.JobCancel(assert.AnError)), rivertype.JobStateCancelled, "JobCancelError: " + assert.AnError.Error(),
+			[]string{"1: gave up (final): JobCancelError: " + assert.AnError.Error()},
+		},
+		{
+			"cancel remotely", remotely, rivertype.JobStateCancelled, "JobCancelError: job cancelled remotely",
+			[]string{"1: gave up (final): context canceled"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			var rec retrytest.Recorder
+			var attempts atomic.Int32
+			p := enginetest.Policies{Policy: &retry.Policy{MaxAttempts: 1, Observer: &rec}}
+			w, err := q.Start(p, func(ctx context.Context, _ string) error {
+				if attempts.Add(1) == 1 {
+					return river.JobSnooze(0)
+				}
+				return test.then(ctx)
+			})
+			require.NoError(t, err)
+			require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
+			row := until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool { return row.State == test.want })
+			assert.Equal(t, 1, row.Attempt)
+			if test.text != "" && assert.Len(t, row.Errors, 1) {
+				assert.Equal(t, test.text, row.Errors[0].Error)
+			}
+			assert.Equal(t, test.timeline, rec.Timeline())
 			require.NoError(t, w.Stop(t.Context()))
 		})
 	}

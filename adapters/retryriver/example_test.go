@@ -17,7 +17,7 @@ type importArgs struct{ URL string }
 // Kind implements [river.JobArgs].
 func (importArgs) Kind() string { return "import" }
 
-func ExampleConfigure() {
+func ExampleRetries() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, "postgres://127.0.0.1/jobs")
 	if err != nil {
@@ -34,7 +34,7 @@ func ExampleConfigure() {
 	policy := &retry.Policy{
 		Name: "import", MaxAttempts: 8, Backoff: retry.Exponential{Initial: time.Second}, FreeRateLimits: 100,
 	}
-	if err := retryriver.Configure(config, policy); err != nil {
+	if err := (&retryriver.Retries{Policy: policy}).Configure(config); err != nil {
 		panic(err)
 	}
 	client, err := river.NewClient(riverpgxv5.New(pool), config)

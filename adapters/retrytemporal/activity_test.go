@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
@@ -21,20 +22,26 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrytemporal"
 	"github.com/seed-5ff3c98e/retry/retrytest"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
+
+// environment returns a workflow environment of the SDK's test suite under a policy.
+func environment(t *testing.T, p *retry.Policy) *testsuite.TestWorkflowEnvironment {
+	t.Helper()
+	options := worker.Options{DeadlockDetectionTimeout: time.Minute} // on a busy machine
+	require.NoError(t, (&retrytemporal.Retries{Policy: p}).Configure(&options))
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet{})
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(options)
+	return env
+}
 
 // once runs one activity in a workflow of the SDK's test suite, which skips waits. It
 // returns how the workflow ended, and how long that took on the suite's clock.
 func once(t *testing.T, p *retry.Policy, fn func(context.Context) (string, error)) (result string, took time.Duration, err error) {
 	t.Helper()
-	retries, err := retrytemporal.New(p)
-	require.NoError(t, err)
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(quiet{})
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetWorkerOptions(worker.Options{
-		Interceptors: []interceptor.WorkerInterceptor{retries}, DeadlockDetectionTimeout: time.Minute, // on a busy machine
-	})
+	env := environment(t, p)
 	env.SetTestTimeout(time.Minute)
 	env.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: "activity"})
 	env.ExecuteWorkflow(func(ctx workflow.Context) (string, error) {
@@ -202,10 +209,10 @@ func TestConflicts(t *testing.T) {
 			t.Parallel()
 			test.server.InitialInterval = durationpb.New(time.Second)
 			q := &queue{t: t, server: startServer(t, time.Minute, &test.server)}
-			w, err := q.Start(&test.policy, func(context.Context, string) error { return nil })
+			w, err := q.Start(enginetest.Policies{Policy: &test.policy}, func(context.Context, string) error { return nil })
 			require.NoError(t, err)
 			defer func() { assert.NoError(t, w.Stop(t.Context())) }()
-			require.NoError(t, q.Submit(t.Context(), nil, "job"))
+			require.NoError(t, q.Submit(t.Context(), "kind-1", "job"))
 			require.Eventually(t, func() bool {
 				o, _ := q.Outcome(t.Context(), "job")
 				return o.Status != 0
@@ -218,24 +225,53 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestConfigureRefuses(t *testing.T) {
 	t.Parallel()
-	_, err := retrytemporal.New(&retry.Policy{MaxDelay: -time.Second})
+	var retries retrytemporal.Retries
+	require.EqualError(t, retries.Configure(nil), "retrytemporal: options is nil")
+	retries.Policy = &retry.Policy{MaxDelay: -time.Second}
+	err := retries.Configure(&worker.Options{})
 	require.ErrorContains(t, err, "retrytemporal: ")
 	assert.ErrorContains(t, err, "-1s")
+}
+
+// An activity is not run while there is no policy for its type, and has all attempts when
+// there is one. A policy counts from the next attempt on.
+func TestPolicyOfTheType(t *testing.T) {
+	t.Parallel()
+	q := &queue{t: t, server: startServer(t, time.Minute, nil)}
+	var policy atomic.Pointer[retry.Policy]
+	var attempts atomic.Int32
+	p := enginetest.Policies{PolicyFor: func(kind string) (*retry.Policy, error) {
+		if p := policy.Load(); p != nil && kind == "kind-2" {
+			return p, nil
+		}
+		return nil, assert.AnError
+	}}
+	w, err := q.Start(p, func(context.Context, string) error {
+		attempts.Add(1)
+		policy.Store(&retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)})
+		return assert.AnError
+	})
+	require.NoError(t, err)
+	require.NoError(t, q.Submit(t.Context(), "kind-2", "job"))
+	require.Eventually(t, func() bool {
+		return strings.Contains(q.server.failureOf("job"), `retry: no policy for jobs of kind "kind-2": `+assert.AnError.Error())
+	}, time.Minute, time.Millisecond)
+	assert.Zero(t, attempts.Load())
+	policy.Store(&retry.Policy{MaxAttempts: 9, Backoff: retry.Constant(0)})
+	require.Eventually(t, func() bool {
+		o, err := q.Outcome(t.Context(), "job")
+		return err == nil && o.Status == enginetest.GaveUp && strings.Contains(o.Err, "failed after 2 attempts")
+	}, time.Minute, time.Millisecond)
+	assert.EqualValues(t, 2, attempts.Load())
+	require.NoError(t, w.Stop(t.Context()))
 }
 
 // A workflow that cancels its activity ends it as before.
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	retries, err := retrytemporal.New(&retry.Policy{MaxAttempts: 5})
-	require.NoError(t, err)
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(quiet{})
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetWorkerOptions(worker.Options{
-		Interceptors: []interceptor.WorkerInterceptor{retries}, DeadlockDetectionTimeout: time.Minute, // on a busy machine
-	})
+	env := environment(t, &retry.Policy{MaxAttempts: 5})
 	calls := 0
 	env.RegisterActivityWithOptions(func(ctx context.Context) error {
 		calls++

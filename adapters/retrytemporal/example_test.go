@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -24,13 +23,11 @@ func Example() {
 			fmt.Println("attempt", e.Attempt, e.Kind, e.Delay)
 		}),
 	}
-	retries, err := retrytemporal.New(policy)
-	if err != nil {
-		panic(err)
-	}
 	options := worker.Options{
-		Interceptors:             []interceptor.WorkerInterceptor{retries},
 		DeadlockDetectionTimeout: time.Minute, // of the test suite, on a busy machine
+	}
+	if err := (&retrytemporal.Retries{Policy: policy}).Configure(&options); err != nil {
+		panic(err)
 	}
 
 	var suite testsuite.WorkflowTestSuite

@@ -17,10 +17,8 @@ import (
 // user, who does not see it.
 type heartbeats struct {
 	interceptor.ActivityOutboundInterceptorBase
-
 	foreign bool // the details of the last attempt are without a State
 	had     int  // how many details of the user's the last attempt has left
-
 	mu      sync.Mutex
 	now     stored
 	details []any // the last of the user's
@@ -43,10 +41,9 @@ func (h *heartbeats) load(ctx context.Context, info *activity.Info) (s retry.Sta
 		}
 	}
 	h.had = h.now.Details
-	switch {
-	case h.now.State != nil:
+	if h.now.State != nil {
 		s = *h.now.State
-	case info.Attempt > 1:
+	} else if info.Attempt > 1 {
 		s.First = info.ScheduledTime
 	}
 	lost = max(int(info.Attempt)-1-h.now.Attempt, 0)
@@ -57,7 +54,7 @@ func (h *heartbeats) load(ctx context.Context, info *activity.Info) (s retry.Sta
 	for i := range raw {
 		into[i] = &raw[i]
 	}
-	if h.had > 0 && h.get(ctx, into) == nil {
+	if h.GetHeartbeatDetails(ctx, into...) == nil {
 		for _, r := range raw {
 			h.details = append(h.details, r)
 		}
@@ -65,19 +62,10 @@ func (h *heartbeats) load(ctx context.Context, info *activity.Info) (s retry.Sta
 	return s, lost
 }
 
-// get reads details of the user's.
-func (h *heartbeats) get(ctx context.Context, into []any) error {
-	if !h.foreign {
-		into = append([]any{new(converter.RawValue)}, into...)
-	}
-	return h.Next.GetHeartbeatDetails(ctx, into...)
-}
-
-// store records the State after the attempt. If that fails, the attempt counts as lost.
-func (h *heartbeats) store(ctx context.Context, s retry.State) {
+// store records the State after the attempt, to which the lost ones are still to be added.
+func (h *heartbeats) store(ctx context.Context, s retry.State, lost int) {
 	h.mu.Lock()
-	h.now.State = &s
-	h.now.Attempt++
+	h.now.State, h.now.Attempt = &s, h.now.Attempt+1-lost
 	details := h.details
 	h.mu.Unlock()
 	h.RecordHeartbeat(context.WithoutCancel(ctx), details...)
@@ -91,8 +79,7 @@ func (h *heartbeats) RecordHeartbeat(ctx context.Context, details ...any) {
 		h.Next.RecordHeartbeat(ctx, details...)
 		return
 	}
-	h.details = slices.Clone(details)
-	h.now.Details = len(details)
+	h.details, h.now.Details = slices.Clone(details), len(details)
 	h.Next.RecordHeartbeat(ctx, append([]any{h.now}, details...)...)
 }
 
@@ -104,5 +91,8 @@ func (h *heartbeats) GetHeartbeatDetails(ctx context.Context, into ...any) error
 	if h.had == 0 {
 		return temporal.ErrNoData
 	}
-	return h.get(ctx, into)
+	if !h.foreign {
+		into = append([]any{new(converter.RawValue)}, into...)
+	}
+	return h.Next.GetHeartbeatDetails(ctx, into...)
 }

@@ -17,7 +17,6 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -53,12 +52,12 @@ func openReal(t testing.TB, options client.Options) *realQueue {
 	require.NoError(t, err)
 	q := &realQueue{t: t, options: options, client: c, name: "retry-" + rand.Text()}
 	workflows := worker.New(c, q.name, worker.Options{LocalActivityWorkerOnly: true})
-	workflows.RegisterWorkflowWithOptions(func(ctx workflow.Context, job string) error {
+	workflows.RegisterWorkflowWithOptions(func(ctx workflow.Context, kind, job string) error {
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 			StartToCloseTimeout: 8 * time.Second,
 			RetryPolicy:         &temporal.RetryPolicy{InitialInterval: 50 * time.Millisecond, BackoffCoefficient: 2},
 		})
-		return workflow.ExecuteActivity(ctx, "job", job).Get(ctx, nil)
+		return workflow.ExecuteActivity(ctx, kind, job).Get(ctx, nil)
 	}, workflow.RegisterOptions{Name: "jobs"})
 	require.NoError(t, workflows.Start())
 	t.Cleanup(func() {
@@ -70,8 +69,8 @@ func openReal(t testing.TB, options client.Options) *realQueue {
 
 func (q *realQueue) id(job string) string { return q.name + "-" + job }
 
-func (q *realQueue) Submit(ctx context.Context, _ *retry.Policy, job string) error {
-	_, err := q.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: q.id(job), TaskQueue: q.name}, "jobs", job)
+func (q *realQueue) Submit(ctx context.Context, kind, job string) error {
+	_, err := q.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: q.id(job), TaskQueue: q.name}, "jobs", kind, job)
 	return err
 }
 
@@ -95,7 +94,7 @@ func (q *realQueue) Outcome(ctx context.Context, job string) (enginetest.Outcome
 	}
 }
 
-func (q *realQueue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
+func (q *realQueue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
 	w := &realWorkers{queue: q, ended: map[string]time.Time{}}
 	err := w.start(q.options, q.name, p, func(ctx context.Context, job string) error {
 		w.note(job, time.Time{})

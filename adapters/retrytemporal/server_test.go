@@ -36,6 +36,7 @@ type server struct {
 
 // job is an activity.
 type job struct {
+	kind      string
 	name      string
 	scheduled time.Time
 	attempt   int32
@@ -73,10 +74,10 @@ func startServer(t testing.TB, timeout time.Duration, policy *commonpb.RetryPoli
 }
 
 // submit schedules an activity.
-func (s *server) submit(name string) {
+func (s *server) submit(kind, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	j := &job{name: name, scheduled: time.Now(), attempt: 1}
+	j := &job{kind: kind, name: name, scheduled: time.Now(), attempt: 1}
 	s.jobs[name] = j
 	s.due <- j
 }
@@ -102,6 +103,13 @@ func (s *server) busy(worker string) bool {
 		}
 	}
 	return false
+}
+
+// failureOf returns the last failure of a job.
+func (s *server) failureOf(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.jobs[name].failure
 }
 
 // find returns the job of a token, with the mutex held, unless the attempt is over.
@@ -160,17 +168,28 @@ func (s *server) PollActivityTaskQueue(
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	token := fmt.Sprintf("%s %d", j.name, j.attempt)
+	token := j.token()
 	j.status, j.worker = running, request.GetIdentity()
 	j.timer = time.AfterFunc(s.timeout, func() { s.lose(token) })
 	now := timestamppb.Now()
 	return &workflowservice.PollActivityTaskQueueResponse{
-		TaskToken: []byte(token), ActivityId: j.name, ActivityType: &commonpb.ActivityType{Name: "job"}, Input: input,
+		TaskToken: []byte(token), ActivityId: j.name, ActivityType: &commonpb.ActivityType{Name: j.kind}, Input: input,
 		ScheduledTime: timestamppb.New(j.scheduled), CurrentAttemptScheduledTime: now, StartedTime: now, Attempt: j.attempt,
 		StartToCloseTimeout: durationpb.New(s.timeout), HeartbeatDetails: j.details, RetryPolicy: s.policy,
 		WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: j.name, RunId: j.name},
 		WorkflowType:      &commonpb.WorkflowType{Name: "workflow"}, WorkflowNamespace: "default",
 	}, nil
+}
+
+// token names the attempt in progress.
+func (j *job) token() string { return fmt.Sprintf("%s %d", j.name, j.attempt) }
+
+// timeOut ends the attempt at a job that is in progress.
+func (s *server) timeOut(name string) {
+	s.mu.Lock()
+	token := s.jobs[name].token()
+	s.mu.Unlock()
+	s.lose(token)
 }
 
 // lose ends an attempt that its worker has not reported in time.
@@ -220,6 +239,7 @@ func (s *server) RespondActivityTaskFailed(
 		return nil, err
 	}
 	defer s.mu.Unlock()
+	j.failure = request.GetFailure().GetMessage()
 	delay := info.GetNextRetryDelay().AsDuration()
 	if delay == 0 {
 		delay = s.backoff()

@@ -11,12 +11,10 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrytemporal"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -25,7 +23,7 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, r := range enginetest.Run(t, &enginetest.Engine{
-		Unit: 500 * time.Millisecond, Grain: 10 * time.Second, Recovery: 20 * time.Second,
+		Unit: 500 * time.Millisecond, Grain: 10 * time.Second, Recovery: 20 * time.Second, Repeat: repeat,
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return &queue{t: t, server: startServer(t, 8*time.Second, &commonpb.RetryPolicy{
@@ -43,8 +41,14 @@ type queue struct {
 	cable  *enginetest.Cable // of all workers, which connect again when it is lost
 }
 
-func (q *queue) Submit(_ context.Context, _ *retry.Policy, job string) error {
-	q.server.submit(job)
+// repeat has an attempt time out at once.
+func repeat(_ context.Context, q enginetest.Queue, job string) error {
+	q.(*queue).server.timeOut(job) //nolint:forcetypeassert // see TestConformance
+	return nil
+}
+
+func (q *queue) Submit(_ context.Context, kind, job string) error {
+	q.server.submit(kind, job)
 	return nil
 }
 
@@ -61,14 +65,14 @@ func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, erro
 	return enginetest.Outcome{}, nil
 }
 
-func (q *queue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
+func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
 	w := &workers{server: q.server}
 	w.cable = q.cable
 	err := w.start(client.Options{HostPort: q.server.address, Logger: quiet{}}, "jobs", p, handle)
 	return w, err
 }
 
-// sdkWorker is a worker of the SDK for the activity "job", on a cable of its own.
+// sdkWorker is a worker of the SDK, on a cable of its own.
 type sdkWorker struct {
 	cable    *enginetest.Cable
 	identity string
@@ -79,9 +83,9 @@ type sdkWorker struct {
 }
 
 // start starts the worker for a task queue under p.
-func (w *sdkWorker) start(options client.Options, tasks string, p *retry.Policy, handle enginetest.Handler) error {
-	retries, err := retrytemporal.New(p)
-	if err != nil {
+func (w *sdkWorker) start(options client.Options, tasks string, p enginetest.Policies, handle enginetest.Handler) (err error) {
+	settings := worker.Options{DisableWorkflowWorker: true}
+	if err := (&retrytemporal.Retries{Policy: p.Policy, PolicyFor: p.PolicyFor}).Configure(&settings); err != nil {
 		return err
 	}
 	w.identity = rand.Text()
@@ -95,11 +99,11 @@ func (w *sdkWorker) start(options client.Options, tasks string, p *retry.Policy,
 	if w.client, err = client.Dial(options); err != nil {
 		return err
 	}
-	w.worker = worker.New(w.client, tasks, worker.Options{
-		DisableWorkflowWorker: true, Interceptors: []interceptor.WorkerInterceptor{retries},
-	})
-	w.worker.RegisterActivityWithOptions(func(ctx context.Context, job string) error { return handle(ctx, job) },
-		activity.RegisterOptions{Name: "job"})
+	w.worker = worker.New(w.client, tasks, settings)
+	for _, kind := range []string{"kind-1", "kind-2", "kind-3"} {
+		w.worker.RegisterActivityWithOptions(func(ctx context.Context, job string) error { return handle(ctx, job) },
+			activity.RegisterOptions{Name: kind})
+	}
 	return w.worker.Start()
 }
 

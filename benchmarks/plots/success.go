@@ -49,7 +49,7 @@ func success(raw string) (*figure, error) {
 	return &figure{
 		title: "What a call costs that succeeds at once",
 		notes: []string{
-			"Medians; every line is ten times the one before. Hollow: a library that makes attempts although its context has ended.",
+			"Medians, on a logarithmic scale: every line is ten times the one before. Hollow: a library that makes attempts although its context has ended.",
 		},
 		height: 80 + rowHeight*float64(len(by)),
 		draw: func(t *theme, page draw.Canvas) {

@@ -34,10 +34,7 @@ func amqpQueue(ctx context.Context, url string, p *retry.Policy, job work, over 
 			err = errors.Join(err, deleteErr)
 		}
 	}()
-	retries, err := retryamqp.New(conn, queue, p)
-	if err != nil {
-		return err
-	}
+	retries := &retryamqp.Retries{Policy: p, Conn: conn, Queue: queue}
 	if err := channel.Qos(1, 0, false); err != nil {
 		return err
 	}

@@ -41,10 +41,7 @@ func jetStream(ctx context.Context, url string, p *retry.Policy, job work, over 
 	if err != nil {
 		return err
 	}
-	retries, err := retryjetstream.New(js, consumer, states, p)
-	if err != nil {
-		return err
-	}
+	retries := &retryjetstream.Retries{Policy: p, JetStream: js, Consumer: consumer, States: states}
 	var running sync.WaitGroup
 	consuming, err := consumer.Consume(func(msg jetstream.Msg) {
 		running.Go(func() { logFailure(retries.Handle(ctx, msg, job)) })

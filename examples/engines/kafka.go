@@ -42,10 +42,9 @@ func kafka(ctx context.Context, server string, p *retry.Policy, job work, over <
 		_, deleteErr := request.RequestWith(context.WithoutCancel(ctx), producer)
 		err = errors.Join(err, deleteErr)
 	}()
-	retries, err := retrykafka.New(p, kgo.SeedBrokers(server), kgo.ConsumerGroup(topic), kgo.ConsumeTopics(topic))
-	if err != nil {
-		return err
-	}
+	retries := &retrykafka.Retries{Policy: p, Options: []kgo.Opt{
+		kgo.SeedBrokers(server), kgo.ConsumerGroup(topic), kgo.ConsumeTopics(topic),
+	}}
 	if err := producer.ProduceSync(ctx, &kgo.Record{Topic: topic}).FirstErr(); err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5ff3c98e/retry/internal/testkit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 const want = `import: 4 attempts within 5m0s, 1s ×2 ≤30s, no jitter: waits 1s, 2s, 4s; 5 free rate limits

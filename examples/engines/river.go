@@ -56,7 +56,7 @@ func riverQueue(ctx context.Context, url string, p *retry.Policy, job work, over
 		Logger: quiet, Workers: workers, FetchPollInterval: 100 * time.Millisecond,
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 2}},
 	}
-	if err := retryriver.Configure(settings, p); err != nil {
+	if err := (&retryriver.Retries{Policy: p}).Configure(settings); err != nil {
 		return err
 	}
 	client, err := river.NewClient(riverpgxv5.New(db), settings)

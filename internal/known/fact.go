@@ -45,7 +45,7 @@ const (
 // Has reports whether all flags of g are set.
 func (f Flags) Has(g Flags) bool { return f&g == g }
 
-// With returns f and, if so, g.
+// With returns f, with the flags of g added if so is true.
 func (f Flags) With(g Flags, so bool) Flags {
 	if so {
 		f |= g
@@ -133,10 +133,4 @@ func (c Class) rank(explicit bool) int {
 	default:
 		return 0
 	}
-}
-
-// WithProgressOf returns f with the Progress of g added.
-func (f Fact) WithProgressOf(g Fact) Fact {
-	f.Flags |= g.Flags & Progress
-	return f
 }

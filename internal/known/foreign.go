@@ -6,18 +6,77 @@ import (
 	"time"
 )
 
-// foreign classifies errors by methods and fields whose types belong to modules that this
-// package does not import. The names of the methods are constants, so that the linker still
-// drops the methods that nobody calls.
-func foreign(err error) Fact {
-	v := reflect.ValueOf(err)
-	if status, ok := result(v.MethodByName("GRPCStatus")); ok {
-		return grpcStatus(status)
+// foreign classifies an error by types, methods and fields of modules that this package
+// does not import. It returns the fact about the error, or its HTTP status, and the wait
+// that the error asks for, or else after. The names of the methods are constants, so that
+// the linker still drops the methods that nobody calls.
+func foreign(err error, after time.Duration) (Fact, int, time.Duration) {
+	v, t := reflect.ValueOf(err), reflect.TypeOf(err)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
 	}
-	if status, ok := result(v.MethodByName("Status")); ok && status.Kind() == reflect.Struct {
-		return kubeStatus(status)
+	if t.Name() == "Error" {
+		switch t.PkgPath() {
+		case "connectrpc.com/connect":
+			if code, ok := result(v.MethodByName("Code")); ok {
+				return grpcCode(number(code)), 0, after
+			}
+		case "github.com/rabbitmq/amqp091-go", "github.com/streadway/amqp":
+			return amqpReply(number(field(v, "Code"))), 0, after
+		case "google.golang.org/api/googleapi":
+			return Fact{}, valid(number(field(v, "Code"))), after
+		}
 	}
-	return Fact{}
+	if v.NumMethod() > 1 { // more than Error
+		if status, ok := result(v.MethodByName("GRPCStatus")); ok {
+			return grpcStatus(status), 0, after
+		}
+		if status, ok := result(v.MethodByName("Status")); ok && status.Kind() == reflect.Struct {
+			if reason := field(status, "Reason"); reason.IsValid() && reason.Kind() == reflect.String { // Kubernetes
+				seconds := number(field(field(status, "Details"), "RetryAfterSeconds"))
+				return Fact{}, valid(number(field(status, "Code"))), max(after, time.Duration(seconds)*time.Second)
+			}
+		}
+	}
+	// Many clients have an HTTP status in a field of the error, or of its Response.
+	status := number(field(v, "StatusCode"))
+	if status == 0 {
+		status = number(field(field(v, "Response"), "StatusCode"))
+	}
+	if status < 400 {
+		return Fact{}, 0, after
+	}
+	return Fact{}, valid(status), after
+}
+
+// hopes reads methods whose true is a weak opinion and whose false is no opinion.
+func hopes(err error) (Fact, Traits) {
+	defer silence()
+	if e, ok := err.(interface{ SafeToRetry() bool }); ok && e.SafeToRetry() { // pgconn
+		return Unapplied("unsent"), Weak | Unsent
+	}
+	if e, ok := err.(interface{ Timeout() bool }); ok && e.Timeout() {
+		return Transient("timeout"), Weak
+	}
+	if e, ok := err.(interface{ Temporary() bool }); ok && e.Temporary() {
+		return Transient("temporary"), Weak
+	}
+	// smithy's RequestSendError says this about every error of its HTTP client.
+	// A reset after the request was written is one of them, so this does not
+	// prove that nothing was applied. A bad certificate is another, so whatever
+	// is known about the cause counts instead.
+	if e, ok := err.(interface{ ConnectionError() bool }); ok && e.ConnectionError() {
+		return Fact{}, Sending
+	}
+	return Fact{}, 0
+}
+
+// valid returns an HTTP status, or 0 for another number.
+func valid(status int64) int {
+	if status < lowestStatus || status > highestStatus {
+		return 0
+	}
+	return int(status)
 }
 
 // result calls a method that takes nothing and returns one value.
@@ -48,20 +107,6 @@ func number(v reflect.Value) int64 {
 	default:
 		return 0
 	}
-}
-
-// statusField reads the HTTP status from the field StatusCode of an error, or of its field
-// Response: many clients have one of them.
-func statusField(err error) Fact {
-	v := reflect.ValueOf(err)
-	status := number(field(v, "StatusCode"))
-	if status == 0 {
-		status = number(field(field(v, "Response"), "StatusCode"))
-	}
-	if status < 400 {
-		return Fact{}
-	}
-	return Status(int(status), false)
 }
 
 // grpcStatus classifies the status of a gRPC call, a *status.Status of grpc-go.
@@ -102,8 +147,8 @@ func retryInfo(status reflect.Value) (after time.Duration) {
 	return after
 }
 
-// grpcCodes has what the codes of gRPC and Connect say. INTERNAL and UNKNOWN stay Unknown:
-// proxies and broken connections cause them too. ABORTED asks for a repetition of the whole.
+// grpcCodes has the facts of the codes of gRPC and Connect. INTERNAL and UNKNOWN stay
+// Unknown: proxies and broken connections cause them too. ABORTED asks to repeat the whole.
 //
 // https://grpc.github.io/grpc/core/md_doc_statuscodes.html
 var grpcCodes = [...]Fact{
@@ -132,20 +177,6 @@ func grpcCode(code int64) Fact {
 		return Fact{}
 	}
 	return grpcCodes[code]
-}
-
-// kubeStatus classifies the status of a Kubernetes API server, a metav1.Status.
-func kubeStatus(status reflect.Value) Fact {
-	code, reason := number(field(status, "Code")), field(status, "Reason")
-	if !reason.IsValid() || reason.Kind() != reflect.String {
-		return Fact{}
-	}
-	after := time.Duration(number(field(field(status, "Details"), "RetryAfterSeconds"))) * time.Second
-	f := Status(int(code), after > 0)
-	if f.Class != Final {
-		f.After = max(after, 0)
-	}
-	return f
 }
 
 // amqpReply classifies the reply code of an AMQP broker. 504 is also what the client says

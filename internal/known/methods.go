@@ -7,27 +7,16 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/errtree"
 )
 
-// methods classifies an error by what its methods say, the wait that it asks for
-// included. Here and below, a method that panics, as on a typed nil pointer, gives no
-// opinion, and the methods after it in the same function are not asked.
-func methods(err error, hinted bool) (f Fact, t Traits) {
-	after := hint(err)
+// methods returns what the methods of an error say: whether to retry it, or else its HTTP
+// status, and the wait that it asks for. Here and below, a method that panics, as on a
+// typed nil pointer, gives no opinion, and the methods after it in the same function are
+// not asked.
+func methods(err error) (f Fact, status int, after time.Duration) {
+	after = hint(err)
 	if f = specific(err); f.Class == Unknown {
-		if status := statusOf(err); status != 0 {
-			f = Status(status, hinted || after > 0)
-			if status == 400 {
-				// It may be any refusal. The AWS SDKs say which one in an inner
-				// error, which has the code of a throttled request.
-				t = Weak
-			}
-		} else if f = foreign(err); f == (Fact{}) {
-			f, t = hopes(err)
-		}
+		f, status = Fact{}, statusOf(err)
 	}
-	if after > 0 {
-		f.After = after // the error's own, rather than what its code usually means
-	}
-	return f, t
+	return f, status, after
 }
 
 // hint returns the wait that the error asks for.
@@ -146,26 +135,4 @@ func statusOf(err error) (status int) {
 		return 0
 	}
 	return status
-}
-
-// hopes reads methods whose true is a weak opinion and whose false is none.
-func hopes(err error) (Fact, Traits) {
-	defer silence()
-	if e, ok := err.(interface{ SafeToRetry() bool }); ok && e.SafeToRetry() { // pgconn
-		return Unapplied("unsent"), Weak | Unsent
-	}
-	if e, ok := err.(interface{ Timeout() bool }); ok && e.Timeout() {
-		return Transient("timeout"), Weak
-	}
-	if e, ok := err.(interface{ Temporary() bool }); ok && e.Temporary() {
-		return Transient("temporary"), Weak
-	}
-	// smithy's RequestSendError says this about every error of its HTTP client.
-	// A reset after the request was written is one of them, so this does not
-	// prove that nothing was applied. A bad certificate is another, so whatever
-	// is known about the cause counts instead.
-	if e, ok := err.(interface{ ConnectionError() bool }); ok && e.ConnectionError() {
-		return Fact{}, Sending
-	}
-	return Fact{}, 0
 }

@@ -19,7 +19,7 @@ var mysqlNumbers = map[int]func(category string) Fact{
 	1613: Unapplied, // XA branch rolled back for its time
 	1402: Unapplied, // XA branch rolled back
 	3058: Unapplied, // deadlock of GET_LOCK, whose locks outlive a rollback: new connection
-	3132: Unapplied, // deadlock of the locking service, likewise
+	3132: Unapplied, // deadlock of the locking service: new connection
 	3101: Unapplied, // rolled back by the group at the commit
 	3572: Unapplied, // NOWAIT, and the row is locked
 	1206: Unapplied, // the table of locks is full

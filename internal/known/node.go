@@ -1,8 +1,11 @@
 package known
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/url"
 	"reflect"
@@ -37,6 +40,13 @@ const (
 // Has reports whether all traits of u are set.
 func (t Traits) Has(u Traits) bool { return t&u == u }
 
+func (t Traits) with(u Traits, so bool) Traits {
+	if so {
+		t |= u
+	}
+	return t
+}
+
 // Node returns what a single error says by its value, type or methods; the errors that
 // it wraps are not asked. outer are the traits of the errors around it, and hinted says
 // that one of them has a server's hint.
@@ -47,6 +57,14 @@ func Node(err error, outer Traits, hinted bool) (Fact, Traits) {
 		}
 		return sentinel(err), 0
 	}
+	return speaking(err, outer, hinted)
+}
+
+// speaking is Node for an error that has more than a text. It is apart because most errors
+// have only that, and their callers wait with the stack that this takes.
+//
+//go:noinline
+func speaking(err error, outer Traits, hinted bool) (Fact, Traits) {
 	switch e := err.(type) {
 	case *net.OpError:
 		return Fact{}, operation(e, outer)
@@ -66,12 +84,24 @@ func Node(err error, outer Traits, hinted bool) (Fact, Traits) {
 	if f := typed(err); f != (Fact{}) {
 		return f, 0
 	}
-	if t.NumMethod() > 1 { // more than Error
-		if f, t := methods(err, hinted); f != (Fact{}) || t != 0 {
-			return f, t
-		}
+	f, status, after := methods(err)
+	if f.Class == Unknown && status == 0 {
+		f, status, after = foreign(err, after)
 	}
-	return statusField(err), 0
+	var traits Traits
+	switch {
+	case f != (Fact{}):
+	case status != 0:
+		// 400 may be any refusal. The AWS SDKs say which one in an inner error, which has
+		// the code of a throttled request.
+		f, traits = Status(status, hinted || after > 0), Traits(0).with(Weak, status == 400)
+	default:
+		f, traits = hopes(err)
+	}
+	if after > 0 {
+		f.After = after // the error's own, rather than what its code usually means
+	}
+	return f, traits
 }
 
 // Mute reports whether an error has only a text.
@@ -102,7 +132,7 @@ func operation(e *net.OpError, outer Traits) Traits {
 }
 
 // within returns the traits of an error inside errors with the traits outer: the step of
-// the outermost counts.
+// the outermost error counts.
 func (t Traits) within(outer Traits) Traits {
 	if outer.Has(Exchanging) {
 		t &^= Unsent
@@ -110,8 +140,8 @@ func (t Traits) within(outer Traits) Traits {
 	return t
 }
 
-// lookup is weak about a lookup that may succeed later, because one that was canceled
-// looks the same and wraps the cancellation.
+// lookup is weak about a lookup that may succeed later, because a canceled lookup looks
+// the same and wraps the cancellation.
 func lookup(e *net.DNSError) (Fact, Traits) {
 	switch {
 	case e == nil:
@@ -134,4 +164,32 @@ func address(e *url.Error) (Fact, Traits) {
 	default:
 		return Fact{}, Network
 	}
+}
+
+// sentinels has the error variables of the standard library with a known class.
+var sentinels = []struct {
+	err  error
+	fact Fact
+}{
+	{context.Canceled, Permanent("canceled")},
+	{fs.ErrNotExist, Permanent("not_found")},
+	{fs.ErrPermission, Permanent("permission")},
+	{fs.ErrExist, Permanent("exists")},
+	{fs.ErrInvalid, Permanent("invalid")},
+	{fs.ErrClosed, Permanent("closed")},
+	{errors.ErrUnsupported, Permanent("unsupported")},
+	{io.ErrUnexpectedEOF, Transient("eof")},
+	{io.ErrClosedPipe, Transient("closed")},
+	{net.ErrClosed, Transient("closed")},
+}
+
+// sentinel classifies the error variables of the standard library.
+func sentinel(err error) Fact {
+	for i := range sentinels {
+		// Sentinels are pointers, so this comparison cannot panic.
+		if s := &sentinels[i]; err == s.err {
+			return s.fact
+		}
+	}
+	return Fact{}
 }

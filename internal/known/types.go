@@ -1,12 +1,8 @@
 package known
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"io"
-	"io/fs"
 	"net"
 	"net/url"
 	"reflect"
@@ -14,34 +10,6 @@ import (
 	"strings"
 	"time"
 )
-
-// sentinels has the error variables of the standard library with a known class.
-var sentinels = []struct {
-	err  error
-	fact Fact
-}{
-	{context.Canceled, Permanent("canceled")},
-	{fs.ErrNotExist, Permanent("not_found")},
-	{fs.ErrPermission, Permanent("permission")},
-	{fs.ErrExist, Permanent("exists")},
-	{fs.ErrInvalid, Permanent("invalid")},
-	{fs.ErrClosed, Permanent("closed")},
-	{errors.ErrUnsupported, Permanent("unsupported")},
-	{io.ErrUnexpectedEOF, Transient("eof")},
-	{io.ErrClosedPipe, Transient("closed")},
-	{net.ErrClosed, Transient("closed")},
-}
-
-// sentinel classifies the error variables of the standard library.
-func sentinel(err error) Fact {
-	for i := range sentinels {
-		// Sentinels are pointers, so this comparison cannot panic.
-		if s := &sentinels[i]; err == s.err {
-			return s.fact
-		}
-	}
-	return Fact{}
-}
 
 // typed classifies errors by their types alone.
 func typed(err error) Fact {
@@ -93,18 +61,6 @@ func unlinked(err error) Fact {
 	case "os/exec":
 		if t.Name() == "Error" {
 			return Permanent("not_found")
-		}
-	case "connectrpc.com/connect":
-		if code, ok := result(reflect.ValueOf(err).MethodByName("Code")); ok && t.Name() == "Error" {
-			return grpcCode(number(code))
-		}
-	case "github.com/rabbitmq/amqp091-go", "github.com/streadway/amqp":
-		if t.Name() == "Error" {
-			return amqpReply(number(field(reflect.ValueOf(err), "Code")))
-		}
-	case "google.golang.org/api/googleapi":
-		if t.Name() == "Error" {
-			return Status(int(number(field(reflect.ValueOf(err), "Code"))), false)
 		}
 	case "github.com/cenkalti/backoff/v4", "github.com/cenkalti/backoff/v5":
 		if t.Name() == "PermanentError" {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/verdict"
 )
 
-// Classify is what retrysql's Classify is, which says more about it.
+// Classify is the Classify of package retrysql; see there.
 func Classify(err error) retry.Verdict { return classify(err) }
 
 var classify = retry.Extend(node)

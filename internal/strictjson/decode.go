@@ -70,7 +70,7 @@ func (s *step) String() string {
 	}
 }
 
-// value decodes the next value. What it returns after too many values is of no use.
+// value decodes the next value. After too many values, its result is of no use.
 func (d *decoder) value(path *step, depth int) any {
 	if d.values++; d.values > mostValues {
 		return nil

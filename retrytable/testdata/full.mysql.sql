@@ -7,6 +7,7 @@ ALTER TABLE `app`.`run"s`
 	ADD COLUMN `limited` bigint NOT NULL DEFAULT 0,
 	ADD COLUMN `polls` bigint NOT NULL DEFAULT 0,
 	ADD COLUMN `first` bigint,
+	ADD COLUMN `so"rt` varchar(255),
 	ADD COLUMN claim_4914734f tinyint GENERATED ALWAYS AS (CASE WHEN `select` IN ('it''s new') AND `next_retry_at` IS NULL THEN 1 END) STORED INVISIBLE,
 	ADD INDEX claim_4914734f (claim_4914734f, submitted_date),
 	ADD COLUMN promote_41375147 bigint GENERATED ALWAYS AS (CASE WHEN `select` IN ('it''s new', 'error') AND `next_retry_at` IS NOT NULL THEN `next_retry_at` END) STORED INVISIBLE,

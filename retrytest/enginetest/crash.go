@@ -31,13 +31,13 @@ type Crash struct {
 	// would cost that one an attempt too.
 	Attach func(t testing.TB, address string) Queue
 
-	// Died, if not nil, is told of the processes that were killed, the last one last,
-	// and of the jobs that this one had begun and not ended, before another one is
-	// started. It has the engine notice at once what it would notice after minutes.
+	// Died, if not nil, is called before another process is started, with the processes that
+	// were killed, the latest last, and the jobs that the latest had begun and not ended. It
+	// makes the engine notice at once what it would notice after minutes.
 	Died func(q Queue, pids []int, begun []string) error
 
-	// Forgets says that the engine keeps no record of successes. The word of the
-	// handler then stands for one.
+	// Forgets says that the engine keeps no record of successes. Run then relies on the
+	// handler's success.
 	Forgets bool
 }
 
@@ -67,12 +67,12 @@ func poison(n int) bool { return n%50 == 7 }
 func flaky(n int) int   { return n % 3 }
 
 // Run kills worker processes with signal 9 while they work on 200 jobs: 25 times at
-// random moments, and a few jobs kill theirs each time. All jobs have to end. None may
-// begin more often than the policy has attempts, also those that kill, which have to be
+// random moments, and a few jobs kill theirs each time. All jobs have to end. No job may
+// begin more often than the policy has attempts. Jobs that kill have to be
 // given up. The others fail up to twice and have to succeed.
 //
-// A worker process is the program of the test itself, which runs the test that calls Run
-// and nothing else. So Run comes first in that test.
+// A worker process is the test program itself. It runs only the test that calls Run, so
+// Run must come first in that test.
 func (c *Crash) Run(t *testing.T) {
 	t.Helper()
 	if address, worker := os.LookupEnv(crashAddress); worker {
@@ -85,7 +85,7 @@ func (c *Crash) Run(t *testing.T) {
 	q, address := c.Open(t)
 	s := &supervisor{Crash: c, t: t, queue: q, address: address, journal: journal{t.TempDir()}}
 	for n := range crashJobs {
-		if err := q.Submit(t.Context(), crashPolicy(), jobName(n)); err != nil {
+		if err := q.Submit(t.Context(), kind, jobName(n)); err != nil {
 			t.Fatalf("enginetest: submit: %v", err)
 		}
 	}
@@ -103,7 +103,7 @@ func (c *Crash) work(t *testing.T, address string) {
 		os.Exit(1)
 	}()
 	j := journal{os.Getenv(crashDir)}
-	_, err := c.Attach(t, address).Start(crashPolicy(), j.handle)
+	_, err := c.Attach(t, address).Start(Policies{Policy: crashPolicy()}, j.handle)
 	if err != nil {
 		t.Fatalf("enginetest: start: %v", err)
 	}

@@ -3,9 +3,10 @@
 // An [Engine] describes how to drive the engine: open a queue, submit a job, start,
 // stop and kill workers, and read how a job ended. [Run] drives scripts through it:
 // failures of every kind, hints of servers, panics, crashes, shutdowns, a policy that
-// changes, many jobs at once. The same script runs in [retry.Policy.Execute] on a fake
-// clock. The number of attempts, the events of the Observer, the end, and every wait
-// have to agree: a retry is never early, and late by no more than the engine's Grain.
+// changes, two kinds of jobs, a job that arrives twice, many jobs at once. The same script
+// runs in [retry.Policy.Execute] on a fake clock. The number of attempts, the events of the
+// Observer, the end, and every wait have to agree: a retry is never early, and late by no
+// more than the engine's Grain.
 //
 //	func TestConformance(t *testing.T) {
 //		enginetest.Run(t, &enginetest.Engine{Grain: 100 * time.Millisecond, Open: open})
@@ -15,5 +16,5 @@
 // then checks that this happens and nothing else, so that the list stays true.
 //
 // [Cable] cuts a worker off its server in the middle of a job, as a crash does. [Crash]
-// kills worker processes at random, and [Outage] has connections break and go silent.
+// kills worker processes at random, and [Outage] makes connections break and go silent.
 package enginetest

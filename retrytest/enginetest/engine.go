@@ -30,8 +30,8 @@ type Engine struct {
 	// make up for it.
 	Early time.Duration
 
-	// Recovery is how long after a crash or a shutdown, with new workers started at
-	// once, the job may need to run again. 0 or less means 5 seconds.
+	// Recovery is how long the job may need to run again after a crash or a shutdown, with
+	// new workers started at once. 0 or less means 5 seconds.
 	Recovery time.Duration
 
 	// AsksAboutLost says that the engine notices that a worker died, and asks the policy
@@ -44,9 +44,14 @@ type Engine struct {
 	// 500 in short mode.
 	Jobs int
 
-	// Cannot has the scripts whose promise the engine cannot keep, by name, with what
-	// happens instead. Run fails if anything else happens. Many jobs are a promise that
-	// every engine keeps.
+	// Repeat makes the engine deliver a job again while a worker runs it, as the engine does
+	// when it takes the worker for dead. nil means that no test can make it do that; the
+	// script "arrives twice" is then left out, and [Result.Cannot] says so.
+	Repeat func(ctx context.Context, q Queue, job string) error
+
+	// Cannot has the scripts whose promise the engine cannot keep, by name, and says what
+	// happens instead. Run fails if anything else happens. Every engine has to keep the
+	// promise of the script "many jobs".
 	Cannot map[string]Instead
 }
 
@@ -67,15 +72,22 @@ type Instead struct {
 // user's function.
 type Handler func(ctx context.Context, job string) error
 
+// Policies has the fields by which workers decide. Every adapter has fields of these
+// names.
+type Policies struct {
+	Policy    *retry.Policy
+	PolicyFor func(kind string) (*retry.Policy, error)
+}
+
 // Queue is a queue of an engine. Its methods are called by one goroutine at a time.
 type Queue interface {
-	// Submit submits a job, to be run at once under p. The name of the job is unique
-	// in the queue, and made of letters, digits and hyphens.
-	Submit(ctx context.Context, p *retry.Policy, job string) error
+	// Submit submits a job of a kind, to be run at once. The name of the job is unique
+	// in the queue. It and the kind are made of letters, digits and hyphens.
+	Submit(ctx context.Context, kind, job string) error
 
 	// Start starts a process, or what stands for one, with at least one worker that
 	// runs handle under p.
-	Start(p *retry.Policy, handle Handler) (Workers, error)
+	Start(p Policies, handle Handler) (Workers, error)
 
 	// Outcome returns how a job has ended, from the engine's own records.
 	Outcome(ctx context.Context, job string) (Outcome, error)
@@ -86,7 +98,7 @@ type Workers interface {
 	// Stop shuts the workers down as a deployment does: no attempt begins, the
 	// contexts of the attempts in progress end, and Stop returns when these have
 	// returned and the engine has been told. Stop after Kill does what is left to do. All
-	// workers are stopped at the end of the test, also those that have been.
+	// workers are stopped at the end of the test, also those that were stopped before.
 	Stop(ctx context.Context) error
 
 	// Kill ends the workers as kill -9 does: what is in progress is lost, and nobody

@@ -104,6 +104,23 @@ func ended(_ *Engine, got, _ *record) []string {
 	return nil
 }
 
+// once is for a job that arrives twice. The engine may run the second delivery, or leave
+// it. The job ends with a success, and is not run again when that is stored.
+func once(_ *Engine, got, _ *record) (faults []string) {
+	if got.outcome.Status != Succeeded {
+		faults = append(faults, fmt.Sprintf("the job %v", got.outcome.Status))
+	}
+	if n := len(got.attempts); n > 2 {
+		faults = append(faults, fmt.Sprintf("%d attempts at a job that arrived twice", n))
+	}
+	for i, attempt := range got.attempts {
+		if !attempt.start.Before(got.over) {
+			faults = append(faults, fmt.Sprintf("attempt %d began when the job had succeeded", i+1))
+		}
+	}
+	return faults
+}
+
 // boundedBy is for a script whose number of attempts depends on how late they are: the
 // limit of time ends it, counted from the first attempt.
 func boundedBy(limit time.Duration) func(e *Engine, got, want *record) []string {
@@ -136,6 +153,9 @@ func (s *script) late(got, want *record) (late time.Duration) {
 		if s.steps[i-1].act == returns {
 			late = max(late, got.wait(i)-want.wait(i))
 		}
+	}
+	if s.other != nil {
+		late = max(late, s.other.late(got.other, want.other))
 	}
 	return late
 }

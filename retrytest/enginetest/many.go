@@ -57,7 +57,7 @@ func (e *Engine) runMany(t testing.TB) (faults []string) {
 	p := policy(e.unit(), manyAttempts)
 	count := &tally{calls: map[string]int{}}
 	q := e.Open(t)
-	w, err := q.Start(&p, count.handle)
+	w, err := q.Start(Policies{Policy: &p}, count.handle)
 	if err != nil {
 		return []string{"start: " + err.Error()}
 	}
@@ -67,7 +67,7 @@ func (e *Engine) runMany(t testing.TB) (faults []string) {
 		}
 	}()
 	for n := range e.jobs() {
-		if err := q.Submit(context.Background(), &p, fmt.Sprintf("job-%d", n)); err != nil {
+		if err := q.Submit(context.Background(), kind, fmt.Sprintf("job-%d", n)); err != nil {
 			return []string{fmt.Sprintf("submit job %d: %v", n, err)}
 		}
 	}

@@ -13,21 +13,21 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// Outage says how to drive an engine whose workers lose their server again and again, as
-// [Outage.Run] has them.
+// Outage says how to drive an engine whose workers lose their server again and again in
+// [Outage.Run].
 type Outage struct {
 	// Open returns an empty queue that no other test uses, whose workers reach the
 	// server over a cable, and connect again when a connection is lost. Submit and
-	// Outcome do without the cable.
+	// Outcome do not use the cable.
 	Open func(t testing.TB, cable *Cable) Queue
 
-	// Lost, if not nil, has the engine notice at once the attempts that were lost,
+	// Lost, if not nil, makes the engine notice lost attempts at once,
 	// which it would notice after minutes. It is called while all connections work,
 	// before workers are started.
 	Lost func(q Queue) error
 
-	// Forgets says that the engine keeps no record of successes. The word of the
-	// handler then stands for one.
+	// Forgets says that the engine keeps no record of successes. Run then relies on the
+	// handler's success.
 	Forgets bool
 
 	// Twice says that a job may go on twice when a connection is lost, each time with a
@@ -59,11 +59,12 @@ func outageJob(job, n int) (Status, error) {
 	}
 }
 
-// Run has workers handle 150 jobs while their connections are reset and go silent at
-// random, in one direction or in both, for up to two seconds. Silent connections go on or
-// are reset then. All jobs have to end, as in Execute. None may begin more often than the
-// policy has attempts, be early, or run twice at the same time. An attempt whose outcome
-// did not reach the engine is a failure, so jobs may also end by [retry.ErrLost].
+// Run lets workers handle 150 jobs while their connections are reset and go silent at
+// random, in one direction or in both, for up to two seconds. After that, silent
+// connections go on or are reset. All jobs have to end, as in Execute. None may begin
+// more often than the policy has attempts, be early, or run twice at the same time. An
+// attempt whose outcome did not reach the engine is a failure, so jobs may also end with
+// [retry.ErrLost].
 func (o *Outage) Run(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -83,7 +84,7 @@ func (o *Outage) Run(t *testing.T) {
 	submitter.Go(func() {
 		defer close(over)
 		for n := range outageJobs {
-			if err := s.queue.Submit(t.Context(), p, jobName(n)); err != nil {
+			if err := s.queue.Submit(t.Context(), kind, jobName(n)); err != nil {
 				t.Errorf("enginetest: submit: %v", err)
 			}
 			time.Sleep(outagePause)
@@ -124,7 +125,7 @@ type sufferer struct {
 
 func (s *sufferer) start(p *retry.Policy) {
 	s.t.Helper()
-	w, err := s.queue.Start(p, s.handle)
+	w, err := s.queue.Start(Policies{Policy: p}, s.handle)
 	if err != nil {
 		s.t.Fatalf("enginetest: start: %v", err)
 	}

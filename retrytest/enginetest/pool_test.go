@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrypool"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -23,14 +22,18 @@ func openPool(testing.TB) enginetest.Queue {
 	return &poolQueue{tasks: map[string]*retrypool.Task{}, left: map[string]*retrypool.Task{}}
 }
 
-func (q *poolQueue) Submit(_ context.Context, _ *retry.Policy, job string) error {
+func (q *poolQueue) Submit(_ context.Context, _, job string) error {
 	task, err := q.pool.Submit(context.Background(), q.fn(job))
 	q.tasks[job] = task
 	return err
 }
 
-func (q *poolQueue) Start(p *retry.Policy, handle enginetest.Handler) (enginetest.Workers, error) {
-	q.pool = &retrypool.Pool{Workers: 4, Policy: p}
+func (q *poolQueue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
+	policy := p.Policy
+	if p.PolicyFor != nil {
+		policy, _ = p.PolicyFor("kind-1") // a pool has one
+	}
+	q.pool = &retrypool.Pool{Workers: 4, Policy: policy}
 	q.fn = func(job string) func(context.Context) error {
 		return func(ctx context.Context) error { return handle(ctx, job) }
 	}
@@ -85,7 +88,10 @@ func (w *poolWorkers) Stop(context.Context) error {
 // Kill forgets the pool, which is all that anybody can do about it.
 func (w *poolWorkers) Kill() error { return nil }
 
-const inMemory = "tasks are in memory"
+const (
+	inMemory  = "tasks are in memory"
+	onePolicy = "a pool has one policy"
+)
 
 func TestPool(t *testing.T) { //nolint:tparallel // bubbles cannot be parallel
 	t.Parallel()
@@ -96,6 +102,16 @@ func TestPool(t *testing.T) { //nolint:tparallel // bubbles cannot be parallel
 			"crash: poison":         {Why: inMemory, Endless: true},
 			"crash: not idempotent": {Why: inMemory, Endless: true},
 			"crash after a failure": {Why: inMemory, Endless: true, Told: []string{"1: boom: retry in 50ms"}},
+			"two kinds": {Why: onePolicy, Told: []string{
+				"1: boom: retry in 50ms", "1: boom: retry in 50ms", // of the two jobs
+				"2: boom: retry in 100ms", "2: boom: retry in 100ms",
+				"3: boom: retry in 200ms", "3: gave up (final): an attempt too many",
+				"4: succeeded",
+			}},
+			"reload": {Why: onePolicy, Told: []string{
+				"1: boom: retry in 500ms", "2: boom: retry in 500ms", "3: boom: retry in 500ms",
+				"4: gave up (final): an attempt too many",
+			}},
 		},
 	})
 }

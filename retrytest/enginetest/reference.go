@@ -16,14 +16,16 @@ type record struct {
 	events   []retry.Event
 	timeline []string
 	outcome  Outcome
+	over     time.Time // when the engine's records said first that the job has ended
+	other    *record   // of the job of another kind
 }
 
 // span is when an attempt ran.
 type span struct{ start, end time.Time }
 
 // expected runs a script without an engine, on a fake clock. A script in which nothing
-// happens to the worker runs in Execute. In the others, every worker is a Call of its
-// own that goes on with the State of the one before.
+// happens to the worker runs in Execute. In the others, every attempt is a
+// [retry.Stored] that goes on with the State of the one before.
 func (s *script) expected(e *Engine) *record {
 	var clock retrytest.Clock
 	var rec retrytest.Recorder
@@ -33,24 +35,21 @@ func (s *script) expected(e *Engine) *record {
 		p := ref.policy(&s.policy)
 		err = p.Execute(context.Background(), ref.attempt)
 	} else {
-		err = ref.calls()
+		err = ref.stored()
 	}
 	outcome := Outcome{Status: Succeeded}
 	if err != nil {
 		outcome = Outcome{Status: GaveUp, Err: err.Error()}
 	}
-	return &record{attempts: ref.spans, events: rec.Events(), timeline: rec.Timeline(), outcome: outcome}
+	want := &record{attempts: ref.spans, events: rec.Events(), timeline: rec.Timeline(), outcome: outcome}
+	if s.other != nil {
+		want.other = s.other.expected(e)
+	}
+	return want
 }
 
-// plain reports whether nothing happens to the worker.
-func (s *script) plain() bool {
-	for _, step := range s.steps {
-		if step.act != returns && step.act != panics && step.act != confuses {
-			return false
-		}
-	}
-	return true
-}
+// plain reports whether nothing happens to the worker, and the policy stays the same.
+func (s *script) plain() bool { return !s.has(dies, shuts, switches, reloads) }
 
 // reference is a script in progress, without an engine.
 type reference struct {
@@ -82,39 +81,44 @@ func (r *reference) attempt(context.Context) error {
 	return step.err
 }
 
-// calls runs a script in which something happens to the worker.
-func (r *reference) calls() error {
-	ctx := context.Background()
-	p := r.policy(&r.script.policy)
-	call := &retry.Call{Policy: p}
-	for call.Next(ctx) {
-		err, lost := r.attempt(ctx), 0
-		switch r.script.steps[len(r.spans)-1].act {
-		case dies:
-			if r.engine.AsksAboutLost {
-				call.End(retry.ErrLost)
-				continue
+// stored runs a script in which something happens to the worker: every attempt is one of
+// another worker.
+func (r *reference) stored() error {
+	p, state, lost := r.policy(&r.script.policy), retry.State{}, 0
+	for {
+		ctx, stop := context.WithCancel(context.Background())
+		job := retry.Stored{Policy: p, State: state, Lost: lost}
+		outcome := job.Attempt(ctx, func(ctx context.Context) error {
+			err := r.attempt(ctx)
+			switch r.act() {
+			case dies:
+				if r.engine.AsksAboutLost {
+					return retry.ErrLost
+				}
+				job.Abort()
+			case shuts:
+				stop()
+				return context.Canceled
+			case returns, panics, confuses, switches, reloads, repeats:
 			}
-			// It is counted when the next worker finds the job.
-			call.Abort()
-			call = &retry.Call{Policy: p, State: call.State}
-			lost = 1
-		case shuts:
-			call.Abort()
-			call = &retry.Call{Policy: p, State: call.State}
-			continue
-		case switches:
-			d := call.End(err)
-			r.clock.Advance(d.Delay)
-			p = r.policy(r.script.then)
-			call = &retry.Call{Policy: p, State: d.State}
-		case returns, panics, confuses:
-			call.End(err)
-			continue
+			return err
+		})
+		stop()
+		switch state, lost = job.State, 0; outcome {
+		case retry.Again:
+			r.clock.Advance(job.Decision.Delay)
+		case retry.Handed:
+			if r.act() == dies { // it is counted when the next worker finds the job
+				lost = 1
+			}
+		default:
+			return job.Decision.Err
 		}
-		if d, exhausted := call.Lost(ctx, lost); exhausted {
-			return d.Err
+		if r.act() == switches || r.act() == reloads {
+			p = r.policy(r.script.then)
 		}
 	}
-	return call.Err()
 }
+
+// act is what happened in the last attempt.
+func (r *reference) act() act { return r.script.steps[len(r.spans)-1].act }

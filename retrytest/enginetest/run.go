@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,15 +17,15 @@ import (
 // Result is how an engine did one script.
 type Result struct {
 	Script string
-	Cannot string        // why the engine cannot keep the promise, if it differs as it said
+	Cannot string        // why the engine cannot keep the promise, if it differs as it said, or why it was left out
 	Faults []string      // where it differs from Execute
 	Late   time.Duration // the most that an attempt was late, where workers were idle
 }
 
 // Run runs all scripts, each as a parallel subtest, and returns what it saw when all of
-// them have ended. The one with many jobs runs after the others, because it keeps the
-// machine busy, and they look at the time. A script fails if the engine differs from
-// Execute, or, if it is in [Engine.Cannot], from what is said there.
+// them have ended. The script with many jobs runs after the others, because it keeps the
+// machine busy, and the others measure time. A script fails if the engine differs from
+// Execute, or from [Engine.Cannot] if the script is there.
 func Run(t *testing.T, e *Engine) []Result {
 	t.Helper()
 	names := Scripts()
@@ -33,6 +34,8 @@ func Run(t *testing.T, e *Engine) []Result {
 			t.Errorf("enginetest: Cannot[%q]: every engine has to do this", name)
 		} else if !slices.Contains(names, name) {
 			t.Errorf("enginetest: Cannot[%q]: there is no such script; there are %q", name, names)
+		} else if name == arrivesTwice && e.Repeat == nil {
+			t.Errorf("enginetest: Cannot[%q]: it is left out, because Repeat is nil", name)
 		}
 	}
 	results := make([]Result, len(names))
@@ -57,6 +60,10 @@ func Run(t *testing.T, e *Engine) []Result {
 
 func report(t *testing.T, r *Result) {
 	t.Helper()
+	if r.Cannot != "" && len(r.Faults) == 0 {
+		t.Logf("left out (%s)", r.Cannot)
+		return
+	}
 	if r.Cannot != "" {
 		t.Logf("differs, as declared (%s): %q", r.Cannot, r.Faults)
 		return
@@ -71,6 +78,9 @@ func (e *Engine) check(t testing.TB, name string) Result {
 	t.Helper()
 	if name == manyJobs {
 		return Result{Script: name, Faults: e.runMany(t)}
+	}
+	if name == arrivesTwice && e.Repeat == nil {
+		return Result{Script: name, Cannot: "no test can have the engine deliver twice"}
 	}
 	all := scripts(e)
 	s := &all[slices.IndexFunc(all, func(s script) bool { return s.name == name })]
@@ -96,41 +106,68 @@ func (e *Engine) faults(s *script, got, want *record, err error) []string {
 		return []string{err.Error()}
 	case s.judge != nil:
 		return s.judge(e, got, want)
-	default:
-		return append(exactly(e, got, want), punctual(e, s, got, want)...)
 	}
+	faults := append(exactly(e, got, want), punctual(e, s, got, want)...)
+	if s.other != nil {
+		for _, fault := range e.faults(s.other, got.other, want.other, nil) {
+			faults = append(faults, "of the other kind: "+fault)
+		}
+	}
+	return faults
 }
 
-// play is a script in progress on an engine.
+// play is a job of a script in progress on an engine.
 type play struct {
-	script  *script
-	rec     *retrytest.Recorder
-	release chan struct{} // closed at the end of the test: lets attempts of killed workers go
-	entered chan int      // the attempts that have begun
+	script   *script
+	kind     string
+	job      string
+	rec      *retrytest.Recorder
+	current  atomic.Pointer[retry.Policy] // what PolicyFor has for the kind
+	release  chan struct{}                // closed at the end of the test: lets attempts of killed workers go
+	entered  chan int                     // the attempts that have begun
+	repeated chan struct{}                // closed when the job has arrived once more
 
 	mu       sync.Mutex
 	attempts []span
 }
 
 const (
-	job     = "job-1"
-	nextJob = "job-2" // succeeds
+	kind      = "kind-1"
+	otherKind = "kind-2"
+	job       = "job-1"
+	nextJob   = "job-2" // succeeds
+	otherJob  = "job-3" // of the other kind
 )
+
+func newPlay(s *script, kind, job string) *play {
+	const attemptsSeen = 1000
+	pl := &play{
+		script: s, kind: kind, job: job, rec: &retrytest.Recorder{},
+		release: make(chan struct{}), entered: make(chan int, attemptsSeen), repeated: make(chan struct{}),
+	}
+	pl.current.Store(pl.policy(&s.policy))
+	return pl
+}
+
+// record returns what happened to the job.
+func (pl *play) record(outcome Outcome) *record {
+	return &record{attempts: pl.seen(), events: pl.rec.Events(), timeline: pl.rec.Timeline(), outcome: outcome}
+}
 
 // run runs a script on the engine. After an error, got is nil if the job was not submitted.
 func (e *Engine) run(t testing.TB, s *script, want *record) (got *record, err error) {
 	t.Helper()
-	const attemptsSeen = 1000
-	pl := &play{
-		script: s, rec: &retrytest.Recorder{},
-		release: make(chan struct{}), entered: make(chan int, attemptsSeen),
+	pl := newPlay(s, kind, job)
+	d := &director{engine: e, play: pl, plays: []*play{pl}, queue: e.Open(t)}
+	if s.other != nil {
+		d.plays = append(d.plays, newPlay(s.other, otherKind, otherJob))
 	}
-	q := e.Open(t)
-	d := &director{engine: e, play: pl, queue: q}
 	ctx, cancel := context.WithTimeout(context.Background(), e.patience(s, want))
 	defer cancel()
 	t.Cleanup(func() {
-		close(pl.release)
+		for _, pl := range d.plays {
+			close(pl.release)
+		}
 		for _, w := range d.started {
 			_ = w.Stop(context.Background()) // what is left of it
 		}
@@ -138,16 +175,27 @@ func (e *Engine) run(t testing.TB, s *script, want *record) (got *record, err er
 	if err := d.start(&s.policy); err != nil {
 		return nil, err
 	}
-	if err := q.Submit(ctx, pl.policy(&s.policy), job); err != nil {
-		return nil, fmt.Errorf("submit: %w", err)
+	for _, pl := range d.plays {
+		if err := d.queue.Submit(ctx, pl.kind, pl.job); err != nil {
+			return nil, fmt.Errorf("submit: %w", err)
+		}
 	}
 	outcome, err := d.direct(ctx)
+	var other Outcome
+	if err == nil && s.other != nil {
+		other, err = d.ended(ctx, otherJob)
+	}
 	if err == nil {
-		time.Sleep(2 * e.unit()) // an attempt too many would come now
+		outcome, err = d.linger(ctx, outcome)
 		pl.told(len(want.events), e.grain())
 	}
-	got = &record{attempts: pl.seen(), events: pl.rec.Events(), timeline: pl.rec.Timeline(), outcome: outcome}
-	if err == nil && slices.ContainsFunc(s.steps, func(s step) bool { return s.act == panics || s.act == confuses }) {
+	got = pl.record(outcome)
+	got.over = d.over
+	if s.other != nil {
+		d.plays[1].told(len(want.other.events), e.grain())
+		got.other = d.plays[1].record(other)
+	}
+	if err == nil && s.has(panics, confuses, repeats) {
 		err = d.another(ctx) // the worker lives
 	}
 	return got, err
@@ -173,6 +221,12 @@ func (e *Engine) patience(s *script, want *record) time.Duration {
 			d += e.recovery()
 		}
 	}
+	if s.has(repeats) { // the script lingers
+		d += e.grain() + 10*e.unit()
+	}
+	if s.other != nil {
+		d += e.patience(s.other, want.other)
+	}
 	return d
 }
 
@@ -183,11 +237,13 @@ func (pl *play) policy(p *retry.Policy) *retry.Policy {
 }
 
 // handler returns the handler of workers under p.
-func (pl *play) handler(p *retry.Policy) Handler {
+func (d *director) handler(p *retry.Policy) Handler {
 	return func(ctx context.Context, name string) error {
-		if name != job {
+		n := slices.IndexFunc(d.plays, func(pl *play) bool { return pl.job == name })
+		if n < 0 {
 			return nil
 		}
+		pl := d.plays[n]
 		i, begun := pl.begin(p)
 		if !begun { // a busy machine is late to stop these workers
 			<-ctx.Done()
@@ -217,7 +273,12 @@ func (pl *play) attempt(ctx context.Context, i int) error {
 	case panics:
 		pl.finish(i)
 		panic("out of range")
-	case returns, switches, confuses:
+	case repeats:
+		select {
+		case <-pl.repeated:
+		case <-pl.release:
+		}
+	case returns, switches, confuses, reloads:
 	}
 	if step.took > 0 {
 		time.Sleep(step.took)
@@ -249,102 +310,4 @@ func (pl *play) seen() []span {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	return slices.Clone(pl.attempts)
-}
-
-// director does to the workers what the script says.
-type director struct {
-	engine  *Engine
-	play    *play
-	queue   Queue
-	workers Workers   // those that run
-	started []Workers // all of them
-}
-
-func (d *director) start(p *retry.Policy) error {
-	w, err := d.queue.Start(d.play.policy(p), d.play.handler(p))
-	if err != nil {
-		return fmt.Errorf("start: %w", err)
-	}
-	d.workers = w
-	d.started = append(d.started, w)
-	return nil
-}
-
-// direct follows the job to its end.
-func (d *director) direct(ctx context.Context) (Outcome, error) {
-	poll := time.NewTicker(10 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		select {
-		case i := <-d.play.entered:
-			if err := d.act(ctx, i); err != nil {
-				return Outcome{}, err
-			}
-		case <-poll.C:
-			if o, err := d.queue.Outcome(ctx, job); err == nil && o.Status != Open && len(d.play.entered) == 0 {
-				return o, nil
-			}
-		case <-ctx.Done():
-			return Outcome{}, errors.New("the job has not ended in time")
-		}
-	}
-}
-
-// act does to the workers what step i says.
-func (d *director) act(ctx context.Context, i int) error {
-	s, p := d.play.script, &d.play.script.policy
-	for _, step := range s.steps[:i] {
-		if step.act == switches {
-			p = s.then
-		}
-	}
-	switch s.steps[i].act {
-	case dies:
-		if err := d.workers.Kill(); err != nil {
-			return fmt.Errorf("kill: %w", err)
-		}
-	case switches:
-		if err := d.decided(ctx); err != nil {
-			return err
-		}
-		p = s.then
-		fallthrough
-	case shuts:
-		if err := d.workers.Stop(ctx); err != nil {
-			return fmt.Errorf("stop: %w", err)
-		}
-	case returns, panics, confuses:
-		return nil
-	}
-	return d.start(p)
-}
-
-// decided waits until the policy has decided about the first failure.
-func (d *director) decided(ctx context.Context) error {
-	for len(d.play.rec.Events()) == 0 {
-		select {
-		case <-time.After(time.Millisecond):
-		case <-ctx.Done():
-			return errors.New("the Observer was not told of the first failure")
-		}
-	}
-	return nil
-}
-
-// another checks that the workers run another job.
-func (d *director) another(ctx context.Context) error {
-	quiet := d.play.script.policy
-	if err := d.queue.Submit(ctx, &quiet, nextJob); err != nil {
-		return fmt.Errorf("submit another job: %w", err)
-	}
-	for {
-		select {
-		case <-time.After(10 * time.Millisecond):
-			if o, err := d.queue.Outcome(ctx, nextJob); err == nil && o.Status == Succeeded {
-				return nil
-			}
-		case <-ctx.Done():
-			return errors.New("no other job runs after this one")
-		}
-	}
 }

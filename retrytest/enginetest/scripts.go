@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -14,6 +15,7 @@ type script struct {
 	policy retry.Policy
 	then   *retry.Policy // after the step that changes the policy
 	steps  []step
+	other  *script                                     // of a job of another kind, at the same time; nothing happens to its worker
 	judge  func(e *Engine, got, want *record) []string // nil means exactly and punctual
 }
 
@@ -34,7 +36,17 @@ const (
 	dies                // its worker is killed in the middle
 	shuts               // its worker is shut down, and the attempt fails when its context ends
 	switches            // it returns its error, and then the workers get another policy
+	reloads             // it returns its error, and then PolicyFor has another policy for its kind
+	repeats             // the job arrives once more in the middle, and then the attempt goes on
 )
+
+// has reports whether a step does one of the acts.
+func (s *script) has(acts ...act) bool {
+	return slices.ContainsFunc(s.steps, func(s step) bool { return slices.Contains(acts, s.act) })
+}
+
+// byKind reports whether the workers get their policies by PolicyFor.
+func (s *script) byKind() bool { return s.other != nil || s.has(reloads) }
 
 // The errors of the scripts.
 var (
@@ -86,14 +98,18 @@ func Scripts() []string {
 	return append(names, manyJobs)
 }
 
-const manyJobs = "many jobs"
+const (
+	manyJobs     = "many jobs"
+	arrivesTwice = "arrives twice"
+)
 
 // scripts returns all scripts but the one with many jobs.
 func scripts(e *Engine) []script {
 	all := failures(e.unit())
 	all = append(all, hints(e.unit())...)
 	all = append(all, times(e)...)
-	return append(all, mishaps(e.unit())...)
+	all = append(all, mishaps(e.unit())...)
+	return append(all, deliveries(e.unit())...)
 }
 
 // failures are the scripts about what is retried, and how often.
@@ -202,6 +218,26 @@ func mishaps(u time.Duration) []script {
 		{
 			name: "policy change: more attempts, other waits", policy: slow(u, 2), then: &patient,
 			steps: []step{{act: switches, err: errBoom}, {err: errBoom}, {err: errBoom}, {}},
+		},
+	}
+}
+
+// deliveries are the scripts about the kind of a job, and about a job that comes again.
+func deliveries(u time.Duration) []script {
+	steady := policy(u, 2, func(p *retry.Policy) { p.Backoff = retry.Constant(3 * u) })
+	fewer := policy(u, 3, func(p *retry.Policy) { p.Backoff = retry.Constant(4 * u) })
+	return []script{
+		{
+			name: "two kinds", policy: policy(u, 4), steps: outcomes(errBoom, errBoom, errBoom, nil),
+			other: &script{policy: steady, steps: []step{{err: errBoom, took: u / 2}, {err: errBoom, took: u / 2}}},
+		},
+		{
+			name: "reload", policy: slow(u, 5), then: &fewer,
+			steps: []step{{act: reloads, err: errBoom}, {err: errBoom}, {err: errBoom}},
+		},
+		{
+			name: arrivesTwice, policy: policy(u, 5), judge: once,
+			steps: []step{{act: repeats, took: 5 * u}, {took: 5 * u}},
 		},
 	}
 }

@@ -54,10 +54,7 @@ func run(ctx context.Context, server string, out io.Writer) (err error) {
 		return err
 	}
 	over, work := make(chan struct{}), job()
-	retries, err := retryamqp.New(conn, queue, policy(out, over))
-	if err != nil {
-		return err
-	}
+	retries := &retryamqp.Retries{Policy: policy(out, over), Conn: conn, Queue: queue}
 	if err := channel.Qos(10, 0, false); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryasynq"
@@ -38,31 +39,27 @@ func policy(out io.Writer, over chan<- struct{}) *retry.Policy {
 }
 
 func run(ctx context.Context, server string, out io.Writer) error {
-	redis := asynq.RedisClientOpt{Addr: server}
+	db := redis.NewClient(&redis.Options{Addr: server})
 	queue := "example-" + strings.ToLower(rand.Text()[:10])
 	over, work := make(chan struct{}), job()
-	retries, err := retryasynq.New(redis, policy(out, over))
-	if err != nil {
-		return err
-	}
+	retries := &retryasynq.Retries{Policy: policy(out, over), Redis: db}
 	config := asynq.Config{
 		Queues: map[string]int{queue: 1}, DelayedTaskCheckInterval: 100 * time.Millisecond, LogLevel: asynq.FatalLevel,
 	}
 	if err := retries.Configure(&config); err != nil {
 		return err
 	}
-	client, inspector := asynq.NewClient(redis), asynq.NewInspector(redis)
-	workers := asynq.NewServer(redis, config)
+	workers := asynq.NewServerFromRedisClient(db, config)
 	handler := asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error { return work(ctx) })
 	if err := workers.Start(retries.Handler(handler)); err != nil {
 		return err
 	}
-	_, err = client.EnqueueContext(ctx, asynq.NewTask("import", nil), asynq.Queue(queue), retryasynq.MaxRetry())
+	_, err := asynq.NewClientFromRedisClient(db).EnqueueContext(ctx, asynq.NewTask("import", nil), asynq.Queue(queue), retryasynq.MaxRetry())
 	if err == nil {
 		<-over
 	}
 	workers.Shutdown()
-	return errors.Join(err, inspector.DeleteQueue(queue, true), inspector.Close(), client.Close(), retries.Close())
+	return errors.Join(err, asynq.NewInspectorFromRedisClient(db).DeleteQueue(queue, true), db.Close())
 }
 
 // job fails three times, each time in another way, and then succeeds.

@@ -76,10 +76,7 @@ func handle(ctx context.Context, js jetstream.JetStream, out io.Writer) error {
 		return err
 	}
 	over, work := make(chan struct{}), job()
-	retries, err := retryjetstream.New(js, consumer, states, policy(out, over))
-	if err != nil {
-		return err
-	}
+	retries := &retryjetstream.Retries{Policy: policy(out, over), JetStream: js, Consumer: consumer, States: states}
 	var running sync.WaitGroup
 	consuming, err := consumer.Consume(func(msg jetstream.Msg) {
 		running.Go(func() {

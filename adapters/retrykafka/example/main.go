@@ -67,11 +67,9 @@ func run(ctx context.Context, address string, out io.Writer) (err error) {
 
 func handle(ctx context.Context, address string, out io.Writer) error {
 	over, work := make(chan struct{}), job()
-	retries, err := retrykafka.New(policy(out, over),
-		kgo.SeedBrokers(address), kgo.ConsumerGroup(name), kgo.ConsumeTopics(name))
-	if err != nil {
-		return err
-	}
+	retries := &retrykafka.Retries{Policy: policy(out, over), Options: []kgo.Opt{
+		kgo.SeedBrokers(address), kgo.ConsumerGroup(name), kgo.ConsumeTopics(name),
+	}}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {

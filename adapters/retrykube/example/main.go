@@ -37,10 +37,11 @@ func policy(out io.Writer, over chan<- struct{}) *retry.Policy {
 
 func run(ctx context.Context, out io.Writer) error {
 	over, work := make(chan struct{}), job()
-	retries, err := retrykube.New[string](policy(out, over))
-	if err != nil {
+	p := policy(out, over)
+	if err := p.Validate(); err != nil {
 		return err
 	}
+	retries := &retrykube.Retries[string]{Policy: p}
 	queue := workqueue.NewTypedRateLimitingQueue[string](retries)
 	queue.Add("default/import")
 	go func() {

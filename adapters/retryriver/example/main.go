@@ -59,7 +59,7 @@ func run(ctx context.Context, server string, out io.Writer) (err error) {
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 10}}, Workers: workers,
 		Logger: slog.New(slog.DiscardHandler), // which would repeat the timeline
 	}
-	if err := retryriver.Configure(config, policy(out, over)); err != nil {
+	if err := (&retryriver.Retries{Policy: policy(out, over)}).Configure(config); err != nil {
 		return err
 	}
 	client, err := river.NewClient(riverpgxv5.New(db), config)

@@ -15,7 +15,6 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
@@ -50,12 +49,9 @@ func importing(ctx workflow.Context) error {
 }
 
 func run(ctx context.Context, address string, out io.Writer) error {
-	retries, err := retrytemporal.New(policy(out))
-	if err != nil {
+	options := worker.Options{DeadlockDetectionTimeout: time.Minute}
+	if err := (&retrytemporal.Retries{Policy: policy(out)}).Configure(&options); err != nil {
 		return err
-	}
-	options := worker.Options{
-		Interceptors: []interceptor.WorkerInterceptor{retries}, DeadlockDetectionTimeout: time.Minute,
 	}
 	if address == "" {
 		return inSuite(options)

@@ -26,7 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry/docs/playground"
-	"github.com/seed-5ff3c98e/retry/internal/testkit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 var screenshots = flag.String("screenshots", "", "a `folder` for pictures of the page")

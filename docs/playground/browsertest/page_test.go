@@ -173,6 +173,23 @@ func TestInvalid(t *testing.T) {
 	assert.Len(t, p.rows(), 2)
 }
 
+// TestLateAnswer: the answer about a text that was valid a moment ago does not erase the
+// error of the text that is there now.
+func TestLateAnswer(t *testing.T) {
+	t.Parallel()
+	p := open(t, static(t), "", 1280)
+	p.change("json", `{"max_attempts": 7}`)
+	eval[string](p, `(async () => {
+		const yaml = document.getElementById("yaml");
+		for (yaml.value of ["max_attempts: 9", "a: [\nb: }"]) yaml.dispatchEvent(new Event("input"));
+		await ask("plan", "{}");
+		await new Promise((resolve) => setTimeout(resolve));
+		return "";
+	})()`)
+	assert.Contains(t, p.text("error"), "YAML: 2:")
+	assert.Len(t, p.rows(), 7)
+}
+
 // TestPermalink: the address has the policy, and brings it back.
 func TestPermalink(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/seed-5ff3c98e/retry"
 )
 
 // FromGo returns the JSON form of the first retry.Policy literal in Go code, which is an
@@ -99,10 +101,19 @@ func (r *goReader) value(e ast.Expr, duration bool) any {
 }
 
 // words are the names that stand for something in the JSON form.
-var words = map[string]any{
-	"true": true, "false": false, "Unlimited": "unlimited", "MaxInt": "unlimited",
-	"FullJitter": "full", "EqualJitter": "equal", "NoJitter": "none",
-}
+var words = func() map[string]any {
+	words := map[string]any{"true": true, "false": false, "Unlimited": "unlimited", "MaxInt": "unlimited"}
+	for mode := retry.FullJitter; words[constantName(mode)] == nil; mode++ {
+		var form struct {
+			Jitter string `json:"jitter"`
+		}
+		text, err := json.Marshal(retry.Policy{Jitter: mode})
+		if err == nil && json.Unmarshal(text, &form) == nil {
+			words[constantName(mode)] = form.Jitter
+		}
+	}
+	return words
+}()
 
 func (r *goReader) literal(e *ast.CompositeLit) any {
 	if _, ok := e.Type.(*ast.MapType); ok {

@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,73 +15,103 @@ import (
 
 // literal returns the Go code of a policy, as gofmt writes it.
 func literal(p *retry.Policy) string {
-	var fields entries
-	fields.add(p.Name != "", "Name:", strconv.Quote(p.Name))
-	fields.add(p.MaxAttempts != 0, "MaxAttempts:", attempts(p.MaxAttempts))
-	fields.add(p.MaxElapsed > 0, "MaxElapsed:", duration(p.MaxElapsed))
-	fields.add(p.AttemptTimeout > 0, "AttemptTimeout:", duration(p.AttemptTimeout))
-	fields.add(p.Timeout > 0, "Timeout:", duration(p.Timeout))
-	fields.add(p.ResetAfter > 0, "ResetAfter:", duration(p.ResetAfter))
-	fields.add(p.Backoff != nil, "Backoff:", backoff(p.Backoff))
-	fields.add(p.MaxDelay > 0, "MaxDelay:", duration(p.MaxDelay))
-	fields.add(p.Jitter != nil, "Jitter:", jitter(p.Jitter))
-	fields.add(p.MaxRetryAfter > 0, "MaxRetryAfter:", duration(p.MaxRetryAfter))
-	fields.add(p.FreeRateLimits > 0, "FreeRateLimits:", strconv.Itoa(p.FreeRateLimits))
-	fields.add(p.NonIdempotent, "NonIdempotent:", "true")
+	fields := fieldsOf(reflect.ValueOf(*p))
+	if len(p.Overrides) == 0 {
+		return "retry.Policy{\n" + fields.aligned("\t") + "}"
+	}
 	var overrides entries
 	for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
-		overrides.add(true, strconv.Quote(kind)+":", "{"+override(p.Overrides[kind])+"}")
-	}
-	if len(overrides) == 0 {
-		return "retry.Policy{\n" + fields.aligned("\t") + "}"
+		fields := fieldsOf(reflect.ValueOf(p.Overrides[kind]))
+		overrides = append(overrides, [2]string{strconv.Quote(kind) + ":", "{" + fields.inline() + "}"})
 	}
 	return "retry.Policy{\n" + fields.aligned("\t") +
 		"\tOverrides: map[string]retry.Override{\n" + overrides.aligned("\t\t") + "\t},\n}"
 }
 
-// entries are keys and their values, one a line.
+// entries are fields and their values.
 type entries [][2]string
 
-func (e *entries) add(set bool, key, value string) {
-	if set {
-		*e = append(*e, [2]string{key, value})
+// fieldsOf returns the fields of a struct that are set, and are data. Overrides are
+// written apart.
+func fieldsOf(v reflect.Value) (fields entries) {
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		if !v.Field(i).IsZero() && name != "Overrides" && !slices.Contains(notData, name) {
+			fields = append(fields, [2]string{name + ":", valueOf(v.Field(i))})
+		}
 	}
+	return fields
 }
 
-func (e *entries) aligned(indent string) string {
+// aligned returns the fields one a line.
+func (e entries) aligned(indent string) string {
 	width := 0
-	for _, entry := range *e {
+	for _, entry := range e {
 		width = max(width, utf8.RuneCountInString(entry[0]))
 	}
 	var b strings.Builder
-	for _, entry := range *e {
+	for _, entry := range e {
 		fmt.Fprintf(&b, "%s%-*s %s,\n", indent, width, entry[0], entry[1])
 	}
 	return b.String()
 }
 
-func override(o retry.Override) string {
-	var parts []string
-	if o.MaxAttempts > 0 {
-		parts = append(parts, "MaxAttempts: "+attempts(o.MaxAttempts))
-	}
-	if o.Backoff != nil {
-		parts = append(parts, "Backoff: "+backoff(o.Backoff))
-	}
-	if o.Jitter != nil {
-		parts = append(parts, "Jitter: "+jitter(o.Jitter))
-	}
-	if o.MaxDelay > 0 {
-		parts = append(parts, "MaxDelay: "+duration(o.MaxDelay))
+// inline returns the fields in one line.
+func (e entries) inline() string {
+	parts := make([]string, len(e))
+	for i, entry := range e {
+		parts[i] = entry[0] + " " + entry[1]
 	}
 	return strings.Join(parts, ", ")
 }
 
-func attempts(n int) string {
-	if n == retry.Unlimited {
-		return "retry.Unlimited"
+// valueOf returns the code of a value.
+func valueOf(v reflect.Value) string {
+	switch v.Kind() {
+	case reflect.Interface:
+		return builtIn(v.Elem())
+	case reflect.Int:
+		if v.Int() == retry.Unlimited {
+			return "retry.Unlimited"
+		}
+		return strconv.FormatInt(v.Int(), 10)
+	case reflect.Int64:
+		return duration(time.Duration(v.Int()))
+	case reflect.Float64:
+		return fmt.Sprint(v.Float())
+	case reflect.Bool:
+		return strconv.FormatBool(v.Bool())
+	default:
+		return strconv.Quote(v.String())
 	}
-	return strconv.Itoa(n)
+}
+
+// builtIn returns the code of a backoff or a jitter.
+func builtIn(v reflect.Value) string {
+	name := "retry." + v.Type().Name()
+	switch v.Kind() {
+	case reflect.Struct:
+		return name + "{" + fieldsOf(v).inline() + "}"
+	case reflect.Slice:
+		parts := make([]string, v.Len())
+		for i := range parts {
+			parts[i] = valueOf(v.Index(i))
+		}
+		return name + "{" + strings.Join(parts, ", ") + "}"
+	case reflect.Uint8:
+		return "retry." + constantName(v.Interface().(fmt.Stringer)) //nolint:forcetypeassert // has a String method
+	default:
+		return name + "(" + valueOf(v) + ")"
+	}
+}
+
+// constantName returns the name of a constant: "FullJitter" if it prints as "full jitter".
+func constantName(v fmt.Stringer) string {
+	var name strings.Builder
+	for word := range strings.FieldsSeq(v.String()) {
+		name.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	return name.String()
 }
 
 // duration returns the code of a duration, in its largest whole unit.
@@ -103,50 +134,4 @@ func duration(d time.Duration) string {
 		}
 	}
 	return strconv.FormatInt(int64(d), 10)
-}
-
-func backoff(b retry.Backoff) string {
-	var parts []string
-	add := func(name string, d time.Duration) {
-		if d > 0 {
-			parts = append(parts, name+": "+duration(d))
-		}
-	}
-	switch b := b.(type) {
-	case retry.Exponential:
-		add("Initial", b.Initial)
-		if b.Multiplier != 0 {
-			parts = append(parts, fmt.Sprint("Multiplier: ", b.Multiplier))
-		}
-		return "retry.Exponential{" + strings.Join(parts, ", ") + "}"
-	case retry.Linear:
-		add("Initial", b.Initial)
-		add("Step", b.Step)
-		return "retry.Linear{" + strings.Join(parts, ", ") + "}"
-	case retry.Fibonacci:
-		add("Initial", b.Initial)
-		return "retry.Fibonacci{" + strings.Join(parts, ", ") + "}"
-	case retry.Constant:
-		return "retry.Constant(" + duration(time.Duration(b)) + ")"
-	case retry.Schedule:
-		for _, d := range b {
-			parts = append(parts, duration(d))
-		}
-		return "retry.Schedule{" + strings.Join(parts, ", ") + "}"
-	default:
-		return "nil"
-	}
-}
-
-func jitter(j retry.Jitter) string {
-	switch j := j.(type) {
-	case retry.JitterMode:
-		return "retry." + [...]string{retry.FullJitter: "FullJitter", retry.EqualJitter: "EqualJitter", retry.NoJitter: "NoJitter"}[j]
-	case retry.Proportional:
-		return fmt.Sprintf("retry.Proportional(%v)", float64(j))
-	case retry.PlusMinus:
-		return "retry.PlusMinus(" + duration(time.Duration(j)) + ")"
-	default:
-		return "nil"
-	}
 }

@@ -7,23 +7,29 @@ let policy = {}; // the last valid one
 let plan; // what it does
 let ask; // asks the library
 
-// latest returns a function that asks, and shows the answer. While an answer is awaited
-// it remembers only the last question: what was asked in between while dragging, nobody
-// wants to see any more.
+// latest returns a function that asks, and shows the answer to the last question alone. While
+// an answer is awaited it remembers only the last question: nobody wants to see what was asked
+// in between while dragging. forget has the answer that is awaited not shown.
 function latest(show) {
-  let busy = false, next;
-  return async function question(...args) {
+  let busy = false, next, asked = 0;
+  async function question(...args) {
     next = args;
+    asked++;
     if (busy) return;
     busy = true;
     while (next) {
-      const [text, ...rest] = next;
+      const [text, ...rest] = next, number = asked;
       next = undefined;
       const answer = await ask(...text);
-      if (!next) show(answer, ...rest);
+      if (number === asked) show(answer, ...rest);
     }
     busy = false;
+  }
+  question.forget = () => {
+    next = undefined;
+    asked++;
   };
+  return question;
 }
 
 const askPlan = latest(showPlan);
@@ -42,6 +48,7 @@ function show(text, from) {
     try {
       text = JSON.stringify(jsyaml.load(text)) ?? "null";
     } catch (e) {
+      askPlan.forget();
       fail("YAML: " + (e.mark ? `${e.mark.line + 1}:${e.mark.column + 1}: ${e.reason}` : e.message), from);
       return;
     }
@@ -123,9 +130,10 @@ function fillForm() {
   $("factor").value = value.multiplier ?? value.step ?? "";
   $("initial_range").value = sliders.initial.step(milliseconds($("initial").value.split(",")[0]) || 2000);
   $("max_delay_range").value = sliders.max_delay.step(milliseconds($("max_delay").value) || 30e3);
-  const { jitter } = policy;
+  const jitter = policy.jitter ?? "";
   $("jitter").value =
-    jitter?.proportional !== undefined ? +(100 * jitter.proportional).toPrecision(4) + "%" : jitter?.plus_minus ? "±" + jitter.plus_minus : (jitter ?? "");
+    jitter.proportional !== undefined ? +(100 * jitter.proportional).toPrecision(4) + "%" : jitter.plus_minus ? "±" + jitter.plus_minus :
+    typeof jitter === "string" ? jitter : Object.entries(jitter)[0].join(":");
 }
 
 // milliseconds returns a duration as the library writes it as a number.
@@ -159,8 +167,9 @@ function readForm() {
     default:
       set("backoff", { [kind]: args });
   }
-  const jitter = $("jitter").value.trim();
-  if (jitter.endsWith("%")) set("jitter", { proportional: number(jitter.slice(0, -1)) / 100 });
+  const jitter = $("jitter").value.trim(), [word, argument] = jitter.split(":");
+  if (argument !== undefined) set("jitter", { [word]: number(argument) });
+  else if (jitter.endsWith("%")) set("jitter", { proportional: number(jitter.slice(0, -1)) / 100 });
   else if (jitter.startsWith("±")) set("jitter", { plus_minus: number(jitter.slice(1).trim()) });
   else set("jitter", jitter);
   return JSON.stringify(next);

@@ -119,7 +119,7 @@ func (b *riverBed) start(p *retry.Policy, quick bool, handle handler) (func(), e
 	}))
 	switch {
 	case p != nil:
-		if err := retryriver.Configure(config, p); err != nil {
+		if err := (&retryriver.Retries{Policy: p}).Configure(config); err != nil {
 			return nil, err
 		}
 	case quick:
@@ -204,14 +204,15 @@ func (b *asynqBed) start(p *retry.Policy, quick bool, handle handler) (func(), e
 	done := func() {}
 	switch {
 	case p != nil:
-		retries, err := retryasynq.New(b, p)
-		if err != nil {
-			return nil, err
+		connection, ok := b.MakeRedisClient().(redis.UniversalClient)
+		if !ok {
+			return nil, errors.New("not a redis.UniversalClient")
 		}
+		retries := &retryasynq.Retries{Policy: p, Redis: connection}
 		if err := retries.Configure(&config); err != nil {
 			return nil, err
 		}
-		h, done = retries.Handler(h), func() { logFailure(retries.Close()) }
+		h, done = retries.Handler(h), func() { logFailure(connection.Close()) }
 	case quick:
 		config.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
 	}
@@ -283,10 +284,7 @@ func (b *natsBed) start(p *retry.Policy, _ bool, handle handler) (func(), error)
 		if err != nil {
 			return nil, err
 		}
-		retries, err := retryjetstream.New(b.js, consumer, states, p)
-		if err != nil {
-			return nil, err
-		}
+		retries := &retryjetstream.Retries{Policy: p, JetStream: b.js, Consumer: consumer, States: states}
 		one = func(msg jetstream.Msg) error {
 			return retries.Handle(ctx, msg, func(ctx context.Context) error { return handle(ctx, string(msg.Data())) })
 		}
@@ -383,10 +381,7 @@ func (b *amqpBed) start(p *retry.Policy, _ bool, handle handler) (func(), error)
 		return msg.Ack(false)
 	}
 	if p != nil {
-		retries, err := retryamqp.New(b.conn, b.name, p)
-		if err != nil {
-			return nil, err
-		}
+		retries := &retryamqp.Retries{Policy: p, Conn: b.conn, Queue: b.name}
 		one = func(msg amqp.Delivery) error {
 			return retries.Handle(ctx, msg, func(ctx context.Context) error { return handle(ctx, string(msg.Body)) })
 		}

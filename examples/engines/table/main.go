@@ -40,7 +40,7 @@ func main() {
 type column struct {
 	Engine  string
 	Late    time.Duration     // the most of all scripts
-	Results map[string]string // by script: "yes", or why not
+	Results map[string]string // by script: "yes", why not, or why it was left out
 }
 
 func run(args []string, out io.Writer) error {
@@ -175,7 +175,7 @@ func setUp(path string) (lines int, err error) {
 var (
 	current  = regexp.MustCompile(`^=== \w+ +(\S+)`)
 	lateness = regexp.MustCompile(`_test\.go:\d+: .* late by (\S+) at most`)
-	declared = regexp.MustCompile(`differs, as declared \(([^)]*)\)`)
+	declared = regexp.MustCompile(`(differs, as declared|left out) \(([^)]*)\)`)
 	verdict  = regexp.MustCompile(`--- (\w+): (\S+?)(/scripts)?/([^/]+) \(`)
 )
 
@@ -195,7 +195,10 @@ func read(engine, test string, in io.Reader) (column, error) {
 			now = m[1]
 		}
 		if m := declared.FindStringSubmatch(line); m != nil {
-			reasons[now] = m[1]
+			reasons[now] = "no: " + m[2]
+			if m[1] == "left out" {
+				reasons[now] = "left out: " + m[2]
+			}
 		}
 		if m := lateness.FindStringSubmatch(line); m != nil && now == test {
 			late, err := time.ParseDuration(m[1])
@@ -207,7 +210,7 @@ func read(engine, test string, in io.Reader) (column, error) {
 		if m := verdict.FindStringSubmatch(line); m != nil && m[2] == test && names[m[4]] != "" {
 			result := "yes"
 			if reason := reasons[test+m[3]+"/"+m[4]]; reason != "" {
-				result = "no: " + reason
+				result = reason
 			}
 			if m[1] != "PASS" {
 				result = m[1]

@@ -4,13 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/seed-5ff3c98e/retry"
 )
 
 func main() {
-	calls, policy := 0, &retry.Policy{MaxAttempts: 5, Backoff: retry.Exponential{Initial: 1e6}}
-	err := policy.Execute(context.Background(), func(context.Context) error {
+	policy := &retry.Policy{
+		MaxAttempts: 5,
+		Backoff:     retry.Exponential{Initial: 200 * time.Millisecond},
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	calls := 0
+	err := policy.Execute(ctx, func(context.Context) error {
 		if calls++; calls < 3 {
 			return errors.New("connection lost")
 		}

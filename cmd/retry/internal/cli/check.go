@@ -154,7 +154,7 @@ func (k *check) warningsOf(p *retry.Policy) (warnings []warning) {
 // worst returns the sum of the longest waits, and the same with the attempts if they
 // are limited.
 func worst(p *retry.Policy, attempts int) (waits, total time.Duration) {
-	const enough = 10_000 // attempts: who has more, waits for ever
+	const enough = 10_000 // attempts: a policy with more waits for ever
 	if attempts > enough {
 		return forever, forever
 	}
@@ -171,7 +171,8 @@ func worst(p *retry.Policy, attempts int) (waits, total time.Duration) {
 
 const forever = time.Duration(1<<63 - 1)
 
-// bound returns how long a call takes at most, for which it may take by its waits.
+// bound returns how long a call takes at most, if its waits and attempts take total at
+// most.
 func bound(p *retry.Policy, total time.Duration) time.Duration {
 	if p.MaxElapsed > 0 {
 		total = min(total, add(p.MaxElapsed, max(p.AttemptTimeout, 0)))

@@ -203,8 +203,8 @@ func positions(document *yaml.Node) func(path []string) (line, column int) {
 	}
 }
 
-// index has where in its content a mapping has a key, because a long file may have
-// something to be found at each of them.
+// index has the places of the keys in each mapping, because a long file may have many
+// keys to be found.
 type index map[*yaml.Node]map[string]int
 
 // child returns a value of a node by its key or its index, and what stands for it.

@@ -226,7 +226,7 @@ func percent(share float64) string {
 	}
 }
 
-// add adds what does not overflow then.
+// add adds without an overflow.
 func add(a, b time.Duration) time.Duration {
 	if sum := a + b; sum >= a {
 		return sum

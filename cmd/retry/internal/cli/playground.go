@@ -11,7 +11,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/docs/playground"
 )
 
-// defaultListen is also that of docs/playground/serve.
+// defaultListen is also the default of docs/playground/serve.
 const defaultListen = "127.0.0.1:8420"
 
 func playgroundCommand() *cobra.Command {

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/pflag"
 
@@ -17,20 +20,19 @@ import (
 // place of the file's.
 type policyFlags struct {
 	file, name string
-	set        retry.Policy
-	flags      *pflag.FlagSet
+	set        map[string]any // the settings, in the JSON form of a policy
 }
 
 // register adds the flags.
 func (p *policyFlags) register(flags *pflag.FlagSet) {
-	p.flags = flags
-	flags.VarP(value[int]{&p.set.MaxAttempts, parseAttempts, "N"}, "attempts", "n", "runs in all, or unlimited; default 3")
-	flags.VarP(value[retry.Backoff]{&p.set.Backoff, parseBackoff, "SPEC"}, "backoff", "b", "exponential:2s (default), constant:5s, 1s,5s,30s")
-	flags.VarP(value[time.Duration]{&p.set.MaxDelay, parsePositive, "TIME"}, "max-delay", "m", "the longest wait; default 30s")
-	flags.VarP(value[retry.Jitter]{&p.set.Jitter, parseJitter, "SPEC"}, "jitter", "j", "full (default), equal, none, 10%, 2s")
-	flags.VarP(value[time.Duration]{&p.set.AttemptTimeout, parsePositive, "TIME"}, "attempt-timeout", "t", "of each run")
-	flags.VarP(value[time.Duration]{&p.set.Timeout, parsePositive, "TIME"}, "timeout", "T", "of all, waits included")
-	flags.Var(value[time.Duration]{&p.set.MaxElapsed, parsePositive, "TIME"}, "max-elapsed", "no run begins later; interrupts none")
+	p.set = map[string]any{}
+	flags.VarP(setting{p, "max_attempts", numeric, "N"}, "attempts", "n", "runs in all, or unlimited; default 3")
+	flags.VarP(setting{p, "backoff", backoff, "SPEC"}, "backoff", "b", "exponential:2s (default), constant:5s, 1s,5s,30s")
+	flags.VarP(setting{p, "max_delay", numeric, "TIME"}, "max-delay", "m", "the longest wait; default 30s")
+	flags.VarP(setting{p, "jitter", jitter, "SPEC"}, "jitter", "j", "full (default), equal, none, 10%, 2s")
+	flags.VarP(setting{p, "attempt_timeout", numeric, "TIME"}, "attempt-timeout", "t", "of each run")
+	flags.VarP(setting{p, "timeout", numeric, "TIME"}, "timeout", "T", "of all, waits included")
+	flags.Var(setting{p, "max_elapsed", numeric, "TIME"}, "max-elapsed", "no run begins later; interrupts none")
 	flags.VarP(value[string]{&p.file, anyText, "FILE"}, "policy", "p", "a file with policies, JSON or YAML; flags win")
 	flags.Var(value[string]{&p.name, anyText, "NAME"}, "policy-name", "of the policy in the file")
 }
@@ -47,29 +49,111 @@ func (p *policyFlags) policy() (*retry.Policy, error) {
 	case p.name != "":
 		return nil, fmt.Errorf("--policy-name %s: needs --policy FILE", p.name)
 	}
-	merged := *policy
-	p.flags.Visit(func(f *pflag.Flag) {
-		switch f.Name {
-		case "attempts":
-			merged.MaxAttempts = p.set.MaxAttempts
-		case "backoff":
-			merged.Backoff = p.set.Backoff
-		case "max-delay":
-			merged.MaxDelay = p.set.MaxDelay
-		case "jitter":
-			merged.Jitter = p.set.Jitter
-		case "attempt-timeout":
-			merged.AttemptTimeout = p.set.AttemptTimeout
-		case "timeout":
-			merged.Timeout = p.set.Timeout
-		case "max-elapsed":
-			merged.MaxElapsed = p.set.MaxElapsed
-		}
-	})
-	if err := merged.Validate(); err != nil {
+	return with(policy, p.set)
+}
+
+// with returns a policy with other settings.
+func with(policy *retry.Policy, settings map[string]any) (*retry.Policy, error) {
+	text, err := json.Marshal(policy)
+	if err != nil {
 		return nil, err
 	}
-	return &merged, nil
+	all := map[string]any{}
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	maps.Copy(all, settings)
+	if text, err = json.Marshal(all); err != nil {
+		return nil, err
+	}
+	changed := *policy
+	return &changed, changed.UnmarshalJSON(text)
+}
+
+// setting is a flag that sets one key of a policy.
+type setting struct {
+	of   *policyFlags
+	key  string
+	read func(text string) any // as the JSON form has it
+	kind string
+}
+
+// Set implements [pflag.Value].
+func (s setting) Set(text string) error {
+	v := s.read(text)
+	if raw := json.RawMessage(text); strings.HasPrefix(text, "{") && json.Valid(raw) {
+		v = raw
+	}
+	s.of.set[s.key] = v
+	if _, err := with(&retry.Policy{}, map[string]any{s.key: v}); err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "retry: invalid policy: "))
+	}
+	return nil
+}
+
+// String implements [pflag.Value]. The defaults are part of the help.
+func (s setting) String() string { return "" }
+
+// Type implements [pflag.Value].
+func (s setting) Type() string { return s.kind }
+
+// numeric returns a number, such as one of seconds, or else the text.
+func numeric(text string) any {
+	if n, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(n, 0) && !math.IsNaN(n) {
+		return n
+	}
+	return text
+}
+
+// backoff reads KIND[:TIME[:TIME or FACTOR]], a list of waits, or one wait.
+func backoff(text string) any {
+	kind, rest, _ := strings.Cut(text, ":")
+	if kind == "constant" {
+		return map[string]any{kind: numeric(rest)}
+	}
+	if !word(text) {
+		waits := []any{}
+		for wait := range strings.SplitSeq(text, ",") {
+			waits = append(waits, numeric(strings.TrimSpace(wait)))
+		}
+		if len(waits) == 1 {
+			return map[string]any{"constant": waits[0]}
+		}
+		return map[string]any{"schedule": waits}
+	}
+	fields := map[string]any{}
+	for i, argument := range strings.SplitN(rest, ":", 2) {
+		switch {
+		case argument == "":
+		case i == 0:
+			fields["initial"] = numeric(argument)
+		case kind == "exponential":
+			fields["multiplier"] = numeric(argument)
+		default:
+			fields["step"] = numeric(argument)
+		}
+	}
+	return map[string]any{kind: fields}
+}
+
+// word reports whether text begins with a letter, and not with a number.
+func word(text string) bool { return text != "" && unicode.IsLetter(rune(text[0])) }
+
+// jitter reads a share, a time, a word, or KIND:ARGUMENT.
+func jitter(text string) any {
+	percent, share := strings.CutSuffix(text, "%")
+	kind, argument, args := strings.Cut(text, ":")
+	n, err := strconv.ParseFloat(percent, 64)
+	switch {
+	case share && err == nil:
+		return map[string]any{"proportional": n / 100}
+	case !word(text):
+		return map[string]any{"plus_minus": numeric(text)}
+	case args:
+		return map[string]any{kind: numeric(argument)}
+	default:
+		return text
+	}
 }
 
 // value is a flag whose text is parsed by a function.
@@ -96,17 +180,6 @@ func (v value[T]) Type() string { return v.kind }
 
 func anyText(text string) (string, error) { return text, nil }
 
-func parseAttempts(text string) (int, error) {
-	if text == "unlimited" {
-		return retry.Unlimited, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		return 0, errors.New("must be a number of at least 1, or unlimited")
-	}
-	return n, nil
-}
-
 func parseDuration(text string) (time.Duration, error) {
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds >= 0 && seconds < math.MaxInt64/1e9 {
 		return time.Duration(seconds * float64(time.Second)), nil
@@ -124,76 +197,4 @@ func parsePositive(text string) (time.Duration, error) {
 		err = errors.New("must be positive; leave it out for the default")
 	}
 	return d, err
-}
-
-// parseBackoff reads KIND[:TIME[:TIME or FACTOR]], a list of waits, or one wait.
-func parseBackoff(text string) (retry.Backoff, error) {
-	kind, rest, _ := strings.Cut(text, ":")
-	first, second, two := strings.Cut(rest, ":")
-	initial := time.Duration(0)
-	var err error
-	if known := kind == "exponential" || kind == "linear" || kind == "fibonacci"; known && first != "" {
-		if initial, err = parsePositive(first); err != nil {
-			return nil, fmt.Errorf("%s: %w", first, err)
-		}
-	}
-	switch {
-	case kind == "exponential" && two:
-		factor, err := strconv.ParseFloat(second, 64)
-		if err != nil || !(factor >= 1 && factor <= math.MaxFloat64) {
-			return nil, fmt.Errorf("%s: must be a factor of at least 1", second)
-		}
-		return retry.Exponential{Initial: initial, Multiplier: factor}, nil
-	case kind == "exponential":
-		return retry.Exponential{Initial: initial}, nil
-	case kind == "linear" && two:
-		step, err := parsePositive(second)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", second, err)
-		}
-		return retry.Linear{Initial: initial, Step: step}, nil
-	case kind == "linear":
-		return retry.Linear{Initial: initial}, nil
-	case kind == "fibonacci" && !two:
-		return retry.Fibonacci{Initial: initial}, nil
-	case kind == "constant" && !two:
-		d, err := parseDuration(first)
-		return retry.Constant(d), err
-	}
-	return parseSchedule(text)
-}
-
-// parseSchedule reads waits that are written one by one.
-func parseSchedule(text string) (retry.Backoff, error) {
-	var waits retry.Schedule
-	for wait := range strings.SplitSeq(text, ",") {
-		d, err := parseDuration(strings.TrimSpace(wait))
-		if err != nil {
-			return nil, errors.New("must be exponential:TIME:FACTOR, linear:TIME:TIME, fibonacci:TIME, constant:TIME, or waits like 1s,5s,30s")
-		}
-		waits = append(waits, d)
-	}
-	if len(waits) == 1 {
-		return retry.Constant(waits[0]), nil
-	}
-	return waits, nil
-}
-
-func parseJitter(text string) (retry.Jitter, error) {
-	switch text {
-	case "full":
-		return retry.FullJitter, nil
-	case "equal":
-		return retry.EqualJitter, nil
-	case "none":
-		return retry.NoJitter, nil
-	}
-	if percent, ok := strings.CutSuffix(text, "%"); ok {
-		if n, err := strconv.ParseFloat(percent, 64); err == nil && n >= 0 && n <= 100 {
-			return retry.Proportional(math.Abs(n) / 100), nil // -0 is 0
-		}
-	} else if d, err := parseDuration(text); err == nil {
-		return retry.PlusMinus(d), nil
-	}
-	return nil, errors.New("must be full, equal, none, a share like 10%, or a time like 2s")
 }

@@ -110,7 +110,7 @@ func (r *runner) main(args []string) error {
 	defer closeInput()
 
 	r.signals = forwardSignals()
-	call := retry.Call{Policy: policy, Classify: retryexec.Classify}
+	call := retry.Call{Policy: policy, Protocol: retryexec.Classify}
 	defer call.Abort()
 	began := time.Now()
 	for call.Next(r.signals.ctx) {
@@ -185,9 +185,9 @@ func (r *runner) attempt(ctx context.Context) error {
 }
 
 // inverted returns what the end of the command is with --until-fails. An exit code of
-// --on-exit or --final-exit stays a failure, because these flags say what it means, and
-// so does everything that is no exit code of a run that has ended by itself: a command
-// that is not found, is too slow or is told to end has not failed.
+// --on-exit or --final-exit stays a failure, because these flags say what it means.
+// Everything that is not an exit code of a run that ended by itself stays a failure too:
+// a command that is not found, is too slow or is told to end has not failed.
 func (r *runner) inverted(err error) error {
 	var exit *exec.ExitError
 	switch {
@@ -227,7 +227,7 @@ func (r *runner) stoppable(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// The values of --profile. Auto is the one with the name of the command.
+// The values of --profile. Auto is the profile with the name of the command.
 const (
 	profileAuto    = "auto"
 	profileDefault = "default"

@@ -155,13 +155,25 @@ func TestSignalDuringAWait(t *testing.T) {
 	assert.Less(t, time.Since(began), 20*time.Second)
 }
 
+// terminal returns the program that makes a terminal. Where only tests without servers are
+// wanted, it leaves out a test on a machine that has no script(1), or no /dev/pts.
+func terminal(t *testing.T) string {
+	t.Helper()
+	script, err := exec.LookPath("script")
+	if err == nil {
+		err = exec.CommandContext(t.Context(), script, "-qec", "true", os.DevNull).Run()
+	}
+	if err != nil && os.Getenv("RETRY_TEST_SERVERS") == "none" {
+		t.Skip("needs script(1) and a /dev/pts")
+	}
+	require.NoError(t, err, "script(1) makes no terminal")
+	return script
+}
+
 // TestCountdown: on a terminal, a wait is counted down in its line.
 func TestCountdown(t *testing.T) {
 	t.Parallel()
-	script, err := exec.LookPath("script")
-	if err != nil {
-		t.Skip("needs script(1)")
-	}
+	script := terminal(t)
 	cmd := exec.CommandContext(t.Context(), script, "-qec", os.Args[0]+" -n 2 -b 350ms -j none -- sh -c 'exit 9'", os.DevNull)
 	cmd.Env = append(os.Environ(), asRetry+"=1", "SHELL=/bin/sh", "TERM=xterm", "NO_COLOR=")
 	cmd.Dir = t.TempDir()
@@ -177,10 +189,7 @@ func TestCountdown(t *testing.T) {
 // TestNoEscapeCodes: a terminal that knows none gets whole lines.
 func TestNoEscapeCodes(t *testing.T) {
 	t.Parallel()
-	script, err := exec.LookPath("script")
-	if err != nil {
-		t.Skip("needs script(1)")
-	}
+	script := terminal(t)
 	for _, setting := range []string{"TERM=dumb", "NO_COLOR=1"} {
 		t.Run(setting, func(t *testing.T) {
 			t.Parallel()
@@ -198,10 +207,7 @@ func TestNoEscapeCodes(t *testing.T) {
 // TestCtrlC: what the terminal sends to both of them reaches the command once.
 func TestCtrlC(t *testing.T) {
 	t.Parallel()
-	script, err := exec.LookPath("script")
-	if err != nil {
-		t.Skip("needs script(1)")
-	}
+	script := terminal(t)
 	for name, input := range map[string]string{"from the terminal": "", "from a pipe": "echo x | "} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -56,8 +56,8 @@ func newSpool(source io.Reader) *spool {
 // reader returns a reader that starts at the beginning.
 func (s *spool) reader() io.Reader { return &spoolReader{spool: s} }
 
-// pipe returns a pipe with the content from the beginning. The process that reads it
-// is not waited for by anybody who still waits for input, as it would be if it read
+// pipe returns a pipe with the content from the beginning. If the process ends before the
+// input does, nobody waits for more input, in contrast to a process that reads
 // from a reader.
 func (s *spool) pipe() (*os.File, func(), error) {
 	out, in, err := os.Pipe()

@@ -2,7 +2,7 @@ package cli
 
 import "runtime/debug"
 
-// version returns that of the module, as "go install" knows it.
+// version returns the version of the module, as "go install" knows it.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

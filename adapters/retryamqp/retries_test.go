@@ -1,0 +1,127 @@
+package retryamqp_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retryamqp"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/retrytest"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
+)
+
+// A wait queue is never early, at most an eighth late, and there are few.
+func TestRounded(t *testing.T) {
+	t.Parallel()
+	queues := map[int64]bool{}
+	for range 100_000 {
+		delay := time.Duration(math.Exp(rand.Float64() * math.Log(float64(time.Hour))))
+		ms := retryamqp.Rounded(delay)
+		queues[ms] = true
+		got := time.Duration(ms) * time.Millisecond
+		require.GreaterOrEqual(t, got, delay)
+		require.LessOrEqual(t, got, delay+delay/8+time.Millisecond+time.Millisecond/8)
+	}
+	assert.Less(t, len(queues), 8*23)
+	for delay, want := range map[time.Duration]int64{
+		0: 1, 1: 1, time.Millisecond: 1, time.Millisecond + 1: 2, time.Second: 1024,
+		1030 * time.Millisecond: 1152, math.MaxInt64: 1 << 31, -1: 1,
+	} {
+		assert.Equal(t, want, retryamqp.Rounded(delay), "%v", delay)
+	}
+}
+
+// What is wrong is said by every Handle, until it is right.
+func TestRefuses(t *testing.T) {
+	t.Parallel()
+	r := &retryamqp.Retries{Queue: "enginetest-none"}
+	handle := func() error {
+		return r.Handle(t.Context(), amqp.Delivery{Acknowledger: acknowledged{}}, func(context.Context) error { return nil })
+	}
+	require.EqualError(t, handle(), "retryamqp: enginetest-none: the connection is nil, or the queue has no name")
+	q := open(t, "classic")
+	r.Conn, r.Policy = connect(t, &enginetest.Cable{}), &retry.Policy{MaxDelay: -time.Second}
+	require.ErrorContains(t, handle(), "-1s")
+	r.Policy = nil
+	for range 2 {
+		require.ErrorContains(t, handle(), "retryamqp: enginetest-none: Exception (404)")
+	}
+	r.Queue = q.name
+	require.NoError(t, handle())
+	require.NoError(t, r.Close())
+	require.ErrorIs(t, handle(), amqp.ErrClosed)
+	assert.NoError(t, (&retryamqp.Retries{}).Close())
+}
+
+// A message without a policy comes again, and has lost no attempt and no State. So does one
+// whose function ends its goroutine: this attempt is lost.
+func TestNoPolicy(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"quorum", "classic"} {
+		q, events := open(t, kind), &retrytest.Recorder{}
+		p := &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0), Observer: events}
+		c, known := consume(t, q, nil), false
+		c.retries.Dead = q.name + ".given-up"
+		c.retries.PolicyFor = func(kind string) (*retry.Policy, error) {
+			if assert.Equal(t, "kind-1", kind); !known {
+				return nil, errors.New("unknown kind")
+			}
+			return p, nil
+		}
+		require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
+		const want = `retry: no policy for jobs of kind "kind-1": unknown kind`
+		require.ErrorContains(t, c.handle(assert.AnError), want)
+		require.ErrorContains(t, c.handle(assert.AnError), want)
+		known = true
+		msg := c.next()
+		testkit.Isolated(func() {
+			_ = c.retries.Handle(t.Context(), msg, func(context.Context) error {
+				runtime.Goexit()
+				return nil
+			})
+		})
+		known = false
+		err := c.handle(assert.AnError)
+		if kind == "quorum" {
+			require.ErrorContains(t, err, want)
+		} else { // a copy that knows of the lost attempt
+			require.NoError(t, err)
+		}
+		known = true
+		require.NoError(t, c.handle(assert.AnError))
+		require.NoError(t, c.handle(assert.AnError))
+		events.Expect(t, "2: "+assert.AnError.Error()+": retry in 0s", "3: gave up (attempts): "+assert.AnError.Error())
+		dead, ok, err := q.channel.Get(q.name+".given-up", true)
+		require.NoError(t, err)
+		require.True(t, ok)
+		assert.Equal(t, "kind-1", dead.Type)
+		_, err = q.channel.QueueDelete(q.name+".given-up", false, false, false)
+		require.NoError(t, err)
+	}
+}
+
+// A State that cannot be read is no endless loop.
+func TestBrokenState(t *testing.T) {
+	t.Parallel()
+	q := open(t, "quorum")
+	w, err := q.Start(enginetest.Policies{}, nil)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, w.Stop(t.Context())) }()
+	require.NoError(t, q.channel.Publish("", q.name, true, false, amqp.Publishing{
+		Body: []byte("x"), Headers: amqp.Table{"retry-state": "f=many"},
+	}))
+	require.Eventually(t, func() bool {
+		o, _ := q.Outcome(t.Context(), "x")
+		return o.Err == `retry-state: retry: state: f=many: strconv.Atoi: parsing "many": invalid syntax`
+	}, 5*time.Second, time.Millisecond)
+}

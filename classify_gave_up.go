@@ -1,0 +1,79 @@
+package retry
+
+import (
+	"github.com/seed-5ff3c98e/retry/internal/errtree"
+	"github.com/seed-5ff3c98e/retry/internal/known"
+)
+
+// ThroughGiveUp is a Classifier for a durable policy around a policy that
+// blocks. It classifies the error that made the inner policy give up, where
+// [Classify] would say Final, "gave_up". An unknown error is retried. The verdict has
+// NotApplied only if there was no earlier attempt, or if a mark says so. ThroughGiveUp
+// abstains on errors without an [*Error] in them.
+func ThroughGiveUp(err error) Verdict {
+	nodes := errtree.Nodes(errtree.MaxNodes)
+	f, _ := throughGiveUp(err, &nodes)
+	if nodes.Exceeded() {
+		return Verdict{}
+	}
+	return verdictOf(f)
+}
+
+// throughGiveUp looks for *Errors, and for *Errors in their last errors. It
+// reports whether there was one.
+func throughGiveUp(err error, nodes *errtree.Nodes) (f known.Fact, found bool) {
+	for err != nil && nodes.Take() {
+		if e, ok := err.(*Error); ok && e != nil {
+			return e.cause(nodes), true
+		}
+		one, several := errtree.Unwrap(err)
+		for _, leg := range several {
+			g, ok := throughGiveUp(leg, nodes)
+			switch {
+			case ok && found:
+				f = f.Merge(g, false)
+			case ok:
+				f, found = g, true
+			}
+		}
+		err = one
+	}
+	return f, found
+}
+
+// cause classifies the error that made e give up.
+func (e *Error) cause(nodes *errtree.Nodes) known.Fact {
+	if e.Stop == StopRetryAfter || e.Err == nil {
+		return e.fact()
+	}
+	if f, found := explicit(e.Err); found == mark {
+		return f
+	}
+	if f, found := throughGiveUp(e.Err, nodes); found {
+		return f
+	}
+	f := classify(e.Err, nil)
+	if f == (known.Fact{}) {
+		f.Category = categoryGaveUp // an opinion: Unknown, and so retried
+	}
+	if e.Attempts > 1 { // the last failure says nothing about the attempts before it
+		f.Flags &^= known.NotApplied
+	}
+	return f
+}
+
+const categoryGaveUp = "gave_up"
+
+// fact classifies the error of an inner policy for an outer one.
+func (e *Error) fact() known.Fact {
+	switch e.Stop {
+	case StopDeadline, StopCanceled, StopTimeout:
+		return known.Transient(categoryGaveUp)
+	case StopRetryAfter:
+		f := known.Throttled(categoryGaveUp)
+		f.After = max(e.RetryAfter, 0)
+		return f
+	default:
+		return known.Permanent(categoryGaveUp)
+	}
+}

@@ -1,0 +1,131 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// gaveUp is the error of an inner policy.
+func gaveUp(stop retry.StopReason, err error) *retry.Error {
+	return &retry.Error{Attempts: 3, Stop: stop, Err: err}
+}
+
+var everyStop = map[retry.StopReason]retry.Verdict{
+	retry.StopNone:         wantFinal("gave_up"),
+	retry.StopFinal:        wantFinal("gave_up"),
+	retry.StopAttempts:     wantFinal("gave_up"),
+	retry.StopElapsed:      wantFinal("gave_up"),
+	retry.StopBudget:       wantFinal("gave_up"),
+	retry.StopMaybeApplied: wantFinal("gave_up"),
+	retry.StopDeadline:     mayRetry("gave_up"),
+	retry.StopCanceled:     mayRetry("gave_up"),
+	retry.StopRetryAfter:   mayLimit("gave_up"),
+}
+
+// TestInnerPolicies is a part of T-28: policies within policies do not multiply
+// their attempts, whatever the inner one failed with.
+func TestInnerPolicies(t *testing.T) {
+	t.Parallel()
+	for stop, want := range everyStop {
+		for _, cause := range []error{nil, errNobody, syscall.ECONNREFUSED, fs.ErrNotExist, retry.MarkRetryable(errNobody)} {
+			assertClassified(t, want, gaveUp(stop, cause))
+		}
+		// The outermost decides.
+		assertClassified(t, want, gaveUp(stop, gaveUp(retry.StopAttempts, errNobody)))
+		assertClassified(t, want, gaveUp(stop, gaveUp(retry.StopCanceled, errNobody)))
+		assertClassified(t, want, overRetryableError{says(true), gaveUp(stop, errNobody)})
+	}
+	late := gaveUp(retry.StopRetryAfter, errNobody)
+	late.RetryAfter = aWhile
+	assertClassified(t, hinted(mayLimit("gave_up")), late)
+	late.RetryAfter = -aWhile
+	assertClassified(t, mayLimit("gave_up"), late)
+
+	// Of several the more retryable one counts, but an explicit Final wins.
+	assertClassified(t, wantFinal("gave_up"),
+		errors.Join(gaveUp(retry.StopCanceled, errNobody), gaveUp(retry.StopAttempts, errNobody)))
+	assertClassified(t, mayLimit("gave_up"),
+		errors.Join(gaveUp(retry.StopCanceled, errNobody), gaveUp(retry.StopRetryAfter, errNobody)))
+
+	itself := gaveUp(retry.StopAttempts, nil)
+	itself.Err = itself
+	assertVerdict(t, wantFinal("gave_up"), retry.Classify(itself)) // its text would have no end
+	assertClassified(t, abstains, (*retry.Error)(nil))
+}
+
+func TestThroughGiveUp(t *testing.T) {
+	t.Parallel()
+	const attempts = retry.StopAttempts
+	refused, missing := syscall.ECONNREFUSED, fs.ErrNotExist
+	late := gaveUp(retry.StopRetryAfter, missing)
+	late.RetryAfter = aWhile
+	canceled := gaveUp(retry.StopCanceled, refused)
+	canceled.Cause = context.Canceled
+
+	tests := []struct {
+		name string
+		err  error
+		want retry.Verdict
+	}{
+		{"no inner policy", refused, abstains},
+		{"no inner policy, marked", retry.MarkFinal(refused), abstains},
+		{"nil inner policy", (*retry.Error)(nil), abstains},
+		{"cause", gaveUp(attempts, refused), mayRetry("conn_refused")},
+		{"final cause", gaveUp(retry.StopBudget, missing), wantFinal("not_found")},
+		{"unknown cause", gaveUp(attempts, errNobody), retry.Verdict{Category: "gave_up"}},
+		{"marked cause", gaveUp(attempts, retry.MarkFinal(refused)), wantFinal("")},
+		{"limited cause", gaveUp(attempts, retry.MarkRateLimited(errNobody, aWhile)), hinted(canLimit(""))},
+		{"long hint", late, hinted(mayLimit("gave_up"))},
+		{"canceled with a cause", canceled, mayRetry("conn_refused")},
+		{"canceled before the start", gaveUp(retry.StopCanceled, nil), mayRetry("gave_up")},
+		{"deadline before the start", gaveUp(retry.StopDeadline, nil), mayRetry("gave_up")},
+		{"no attempt", gaveUp(attempts, nil), wantFinal("gave_up")},
+		{"wrapped", fmt.Errorf("x: %w", gaveUp(attempts, refused)), mayRetry("conn_refused")},
+		{"nested", gaveUp(attempts, fmt.Errorf("x: %w", gaveUp(attempts, refused))), mayRetry("conn_refused")},
+		{"nested long hint", gaveUp(attempts, late), hinted(mayLimit("gave_up"))},
+		{"nested unknown", gaveUp(attempts, gaveUp(attempts, errNobody)), retry.Verdict{Category: "gave_up"}},
+		{"mark around a nested one", gaveUp(attempts, retry.MarkFinal(gaveUp(attempts, refused))), wantFinal("")},
+		{
+			"mark beside a nested one",
+			gaveUp(attempts, errors.Join(retry.MarkFinal(errNobody), gaveUp(attempts, refused))),
+			wantFinal(""),
+		},
+		{"two", errors.Join(gaveUp(attempts, missing), gaveUp(attempts, refused)), retry.Verdict{
+			Class: retry.Retryable, Category: "conn_refused",
+		}},
+		{"beside another error", errors.Join(refused, gaveUp(attempts, missing)), wantFinal("not_found")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			assertVerdict(t, tt.want, retry.ThroughGiveUp(tt.err))
+			assertVerdict(t, tt.want, retry.ThroughGiveUp(fmt.Errorf("x: %w", tt.err)))
+			assertVerdict(t, tt.want, retry.ThroughGiveUp(errors.Join(errNobody, tt.err)))
+			assertVerdict(t, tt.want, retry.ThroughGiveUp(errors.Join(tt.err, errNobody)))
+		})
+	}
+
+	t.Run("as a classifier", func(t *testing.T) {
+		t.Parallel()
+		p := &retry.Policy{Classifier: retry.ThroughGiveUp}
+		assert.Equal(t, mayRetry("conn_refused"), p.Classify(gaveUp(attempts, refused)))
+		assert.Equal(t, mayRetry("conn_refused"), p.Classify(refused))
+		assert.Equal(t, wantFinal(""), p.Classify(retry.MarkFinal(gaveUp(attempts, refused))))
+		assert.True(t, p.Next(retry.State{}, gaveUp(attempts, errNobody), time.Time{}).Retry)
+	})
+	t.Run("of itself", func(t *testing.T) {
+		t.Parallel()
+		itself := gaveUp(attempts, nil)
+		itself.Err = errors.Join(itself, itself)
+		assert.NotPanics(t, func() { retry.ThroughGiveUp(itself) }, "and it ends")
+	})
+}

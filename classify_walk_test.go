@@ -1,0 +1,777 @@
+package retry_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/csv"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
+)
+
+func TestClassifyConnections(t *testing.T) {
+	t.Parallel()
+	quiet := provoke.Serve(t, provoke.Ignore).Addr
+	past := time.Now().Add(-time.Second)
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	expired, cancel := context.WithDeadline(t.Context(), past)
+	t.Cleanup(cancel)
+
+	tests := []struct {
+		name string
+		err  error
+		want retry.Verdict
+	}{
+		{"dial refused", provoke.Dial(t.Context(), &net.Dialer{}, provoke.ClosedPort(t)), canRetry("conn_refused")},
+		{"GET refused", provoke.Get(t, &http.Transport{}, "http://"+provoke.ClosedPort(t)), canRetry("conn_refused")},
+		{"POST refused", provoke.Post(t, &http.Transport{}, "http://"+provoke.ClosedPort(t)), canRetry("conn_refused")},
+		{"dial timeout", provoke.Dial(t.Context(), &net.Dialer{Deadline: past}, quiet), canRetry("timeout")},
+		{"dial under an expired context", provoke.Dial(expired, &net.Dialer{}, quiet), canRetry("timeout")},
+		{"dial canceled", provoke.Dial(canceled, &net.Dialer{}, quiet), wantFinal("canceled")},
+		{"dial without a port", provoke.Dial(t.Context(), &net.Dialer{}, "127.0.0.1"), wantFinal("invalid")},
+		{"read after a reset", provoke.ReadAfterReset(t), mayRetry("conn_reset")},
+		{"GET reset", provoke.Get(t, &http.Transport{}, provoke.Serve(t, provoke.RespondAndReset("")).URL()), mayRetry("conn_reset")},
+		{"write after a close", provoke.WriteAfterClose(t), mayRetry("conn_reset")},
+		{"broken pipe", provoke.BrokenPipe(t), mayRetry("conn_reset")},
+		{"read past the deadline", provoke.ReadPastDeadline(t), mayRetry("timeout")},
+		{"read from a closed connection", provoke.ReadFromClosed(t), mayRetry("closed")},
+		{"write to a closed pipe", provoke.WriteToClosedPipe(), mayRetry("closed")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			require.Error(t, tt.err)
+			assertClassified(t, tt.want, tt.err)
+		})
+	}
+}
+
+func TestClassifyHTTPResponses(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, reply string
+		want        retry.Verdict
+	}{
+		{"none", "", mayRetry("eof")},
+		{"cut by length", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", mayRetry("eof")},
+		{"cut in a chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", mayRetry("eof")},
+		{"cut between chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n", mayRetry("eof")},
+		{"cut in the header", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n", mayRetry("eof")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			address := provoke.Serve(t, provoke.Respond(tt.reply)).URL()
+			assertClassified(t, tt.want, provoke.Get(t, &http.Transport{}, address))
+			assertClassified(t, tt.want, provoke.Get(t, &http.Transport{DisableKeepAlives: true}, address))
+		})
+	}
+}
+
+// TestClassifyTimeouts checks timeouts that look like the end of the caller's
+// context but are not.
+func TestClassifyTimeouts(t *testing.T) {
+	t.Parallel()
+	address := provoke.Serve(t, provoke.Ignore).Addr
+	request := func(ctx context.Context) *http.Request {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address, http.NoBody)
+		require.NoError(t, err)
+		return request
+	}
+	deadline, cancel := context.WithTimeout(t.Context(), provoke.Soon)
+	t.Cleanup(cancel)
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	impatient := &http.Client{Transport: &http.Transport{}, Timeout: provoke.Soon}
+
+	tests := []struct {
+		name string
+		err  error
+		want retry.Verdict
+	}{
+		{"Client.Timeout", provoke.Do(impatient, request(t.Context())), mayRetry("timeout")},
+		{
+			"ResponseHeaderTimeout",
+			provoke.Get(t, &http.Transport{ResponseHeaderTimeout: provoke.Soon}, "http://"+address),
+			mayRetry("timeout"),
+		},
+		{
+			"TLSHandshakeTimeout",
+			provoke.Get(t, &http.Transport{TLSHandshakeTimeout: provoke.Soon}, "https://"+address),
+			canRetry("timeout"),
+		},
+		{
+			"deadline of another context",
+			provoke.Do(&http.Client{Transport: &http.Transport{}}, request(deadline)),
+			mayRetry("timeout"),
+		},
+		{
+			"cancellation of another context",
+			provoke.Do(&http.Client{Transport: &http.Transport{}}, request(canceled)),
+			wantFinal("canceled"),
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			require.Error(t, tt.err)
+			assertClassified(t, tt.want, tt.err)
+		})
+	}
+}
+
+func TestClassifyTLS(t *testing.T) {
+	t.Parallel()
+	server, trusting := provoke.ServeTLS(t, nil, nil)
+	address := server.Listener.Addr().String()
+	for name, config := range provoke.Distrusting(trusting) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := provoke.Get(t, &http.Transport{TLSClientConfig: config}, server.URL)
+			var verification *tls.CertificateVerificationError
+			require.ErrorAs(t, err, &verification)
+			assertClassified(t, wantFinal("tls_cert"), err)
+			assertClassified(t, wantFinal("tls_cert"), verification.Err)
+			assertClassified(t, wantFinal("tls_cert"), provoke.ShakeHands(t, address, config))
+		})
+	}
+	t.Run("no common version", func(t *testing.T) {
+		t.Parallel()
+		server, client := provoke.ServeTLS(t, &tls.Config{MinVersion: tls.VersionTLS13}, nil)
+		client.MaxVersion = tls.VersionTLS12
+		err := provoke.Get(t, &http.Transport{TLSClientConfig: client}, server.URL)
+		assert.ErrorContains(t, err, "remote error")
+		assertClassified(t, wantFinal("tls_alert"), err)
+	})
+	t.Run("client certificate required", func(t *testing.T) {
+		t.Parallel()
+		server, client := provoke.ServeTLS(t, &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS13}, nil)
+		err := provoke.ShakeHands(t, server.Listener.Addr().String(), client)
+		assert.ErrorContains(t, err, "remote error")
+		assertClassified(t, wantFinal("tls_alert"), err)
+	})
+	t.Run("internal error of the server", func(t *testing.T) {
+		t.Parallel()
+		server, client := provoke.ServeTLS(t, &tls.Config{
+			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, errors.New("busy") },
+		}, nil)
+		err := provoke.Get(t, &http.Transport{TLSClientConfig: client}, server.URL)
+		assert.ErrorContains(t, err, "remote error")
+		assertClassified(t, mayRetry("tls_alert"), err)
+	})
+	t.Run("no TLS", func(t *testing.T) {
+		t.Parallel()
+		plain := provoke.Serve(t, provoke.Say("HTTP/1.0 400 Bad Request\r\n\r\n"))
+		err := provoke.ShakeHands(t, plain.Addr, trusting)
+		var header tls.RecordHeaderError
+		require.ErrorAs(t, err, &header)
+		assertClassified(t, wantFinal("tls"), err)
+	})
+}
+
+func TestClassifyTLSValues(t *testing.T) {
+	t.Parallel()
+	refused, internal := tls.AlertError(42), tls.AlertError(80) // what QUIC gives
+	tests := []struct {
+		err  error
+		want retry.Verdict
+	}{
+		{refused, wantFinal("tls_alert")},
+		{&refused, wantFinal("tls_alert")},
+		{(*tls.AlertError)(nil), wantFinal("tls_alert")},
+		{internal, mayRetry("tls_alert")},
+		{tls.AlertError(90), mayRetry("tls_alert")}, // canceled by the user
+		{&tls.ECHRejectionError{}, wantFinal("tls")},
+		{&tls.RecordHeaderError{}, wantFinal("tls")},
+		{(*tls.CertificateVerificationError)(nil), wantFinal("tls_cert")},
+		{x509.SystemRootsError{}, wantFinal("tls_cert")},
+		{x509.InsecureAlgorithmError(x509.MD5WithRSA), wantFinal("tls_cert")},
+		{x509.ConstraintViolationError{}, wantFinal("tls_cert")},
+		{x509.UnhandledCriticalExtension{}, wantFinal("tls_cert")},
+		{&x509.UnknownAuthorityError{}, wantFinal("tls_cert")},
+	}
+	for _, tt := range tests {
+		assertVerdict(t, tt.want, retry.Classify(tt.err), "%T", tt.err)
+	}
+}
+
+func TestClassifyDNS(t *testing.T) {
+	t.Parallel()
+	t.Run("no such name", func(t *testing.T) {
+		t.Parallel()
+		r := provoke.Resolver(t, provoke.DNSCode(provoke.DNSNoSuchName))
+		assertClassified(t, wantFinal("dns_not_found"), provoke.Lookup(t.Context(), r))
+		assertClassified(t, wantFinal("dns_not_found"),
+			provoke.Dial(t.Context(), &net.Dialer{Resolver: r}, "host.example.:80"))
+		assertClassified(t, wantFinal("dns_not_found"),
+			provoke.Get(t, &http.Transport{DialContext: (&net.Dialer{Resolver: r}).DialContext}, "http://host.example./"))
+	})
+	t.Run("server failure", func(t *testing.T) {
+		t.Parallel()
+		r := provoke.Resolver(t, provoke.DNSCode(provoke.DNSServerFailure))
+		assertClassified(t, canRetry("dns"), provoke.Lookup(t.Context(), r))
+		assertClassified(t, canRetry("dns"),
+			provoke.Dial(t.Context(), &net.Dialer{Resolver: r}, "host.example.:80"))
+		assertClassified(t, canRetry("dns"),
+			provoke.Post(t, &http.Transport{DialContext: (&net.Dialer{Resolver: r}).DialContext}, "http://host.example./"))
+	})
+	t.Run("timeout", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithTimeout(t.Context(), provoke.Soon)
+		defer cancel()
+		assertClassified(t, canRetry("dns"), provoke.Lookup(ctx, provoke.Resolver(t, provoke.DNSSilence)))
+	})
+	t.Run("canceled", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithCancel(t.Context())
+		err := provoke.Lookup(ctx, provoke.Resolver(t, func([]byte) []byte { cancel(); return nil }))
+		require.ErrorIs(t, err, context.Canceled)
+		assertClassified(t, wantFinal("canceled"), err)
+	})
+
+	values := []struct {
+		err  *net.DNSError
+		want retry.Verdict
+	}{
+		{&net.DNSError{IsTimeout: true}, canRetry("dns")},
+		{&net.DNSError{IsTemporary: true}, canRetry("dns")},
+		{&net.DNSError{IsTemporary: true, IsNotFound: true}, canRetry("dns")},
+		{&net.DNSError{IsNotFound: true}, wantFinal("dns_not_found")},
+		{&net.DNSError{IsTemporary: true, UnwrapErr: context.Canceled}, wantFinal("canceled")},
+		{&net.DNSError{IsTimeout: true, UnwrapErr: context.DeadlineExceeded}, canRetry("dns")},
+		{&net.DNSError{}, abstains},
+		{nil, abstains},
+	}
+	for _, tt := range values {
+		assertClassified(t, tt.want, tt.err)
+	}
+}
+
+func TestClassifyHTTP2Resets(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		answer func(*provoke.HTTP2Conn)
+		want   retry.Verdict
+	}{
+		{"INTERNAL_ERROR", provoke.ResetEach(provoke.InternalError), mayRetry("http2_reset")},
+		{"FLOW_CONTROL_ERROR", provoke.ResetEach(provoke.FlowControlError), mayRetry("http2_reset")},
+		{"CANCEL", provoke.ResetEach(provoke.CancelStream), mayRetry("http2_reset")},
+		{"ENHANCE_YOUR_CALM", provoke.ResetEach(provoke.EnhanceYourCalm), mayLimit("http2_calm")},
+		{"HTTP_1_1_REQUIRED", provoke.ResetEach(provoke.HTTP11Required), canRetry("http2_refused")},
+		{"COMPRESSION_ERROR", provoke.ResetEach(provoke.CompressionError), mayRetry("http2_reset")},
+		{"INTERNAL_ERROR in the body", provoke.ResetEachBody(provoke.InternalError), mayRetry("http2_reset")},
+
+		// Before the header net/http would send the request again for a minute.
+		{"REFUSED_STREAM in the body", provoke.ResetEachBody(provoke.RefusedStream), canRetry("http2_refused")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			err := provoke.Get(t, provoke.HTTP2Transport(t), provoke.ServeHTTP2(t, tt.answer).URL())
+			require.ErrorContains(t, err, "stream error")
+			assertClassified(t, tt.want, err)
+		})
+	}
+}
+
+func TestClassifyFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+
+	_, notExist := os.Open(filepath.Join(dir, "nothing"))
+	_, notDirectory := os.Open(filepath.Join(file, "nothing"))
+	_, exist := os.OpenFile(file, os.O_CREATE|os.O_EXCL, 0o600)
+	_, invalid := (*os.File)(nil).Read(nil)
+	opened, err := os.Open(file)
+	require.NoError(t, err)
+	require.NoError(t, opened.Close())
+	_, closed := opened.Read(make([]byte, 1))
+	_, program := exec.LookPath(filepath.Join(dir, "nothing"))
+
+	tests := []struct {
+		name string
+		err  error
+		want retry.Verdict
+	}{
+		{"not there", notExist, wantFinal("not_found")},
+		{"under a file", notDirectory, wantFinal("not_found")},
+		{"there already", exist, wantFinal("exists")},
+		{"directory there already", os.Mkdir(dir, 0o700), wantFinal("exists")},
+		{"directory not empty", os.Remove(dir), wantFinal("exists")},
+		{"no file", invalid, wantFinal("invalid")},
+		{"closed", closed, wantFinal("closed")},
+		{"no permission", &fs.PathError{Op: "open", Path: file, Err: syscall.EACCES}, wantFinal("permission")},
+		{"no program", program, wantFinal("not_found")},
+		{"no program in the path", exec.CommandContext(t.Context(), "no-such-program-5ff3c98e").Run(), wantFinal("not_found")},
+		{"program in the current directory", &exec.Error{Name: "x", Err: exec.ErrDot}, wantFinal("not_found")},
+
+		{"fs.ErrNotExist", fs.ErrNotExist, wantFinal("not_found")},
+		{"fs.ErrPermission", fs.ErrPermission, wantFinal("permission")},
+		{"fs.ErrExist", fs.ErrExist, wantFinal("exists")},
+		{"fs.ErrInvalid", fs.ErrInvalid, wantFinal("invalid")},
+		{"fs.ErrClosed", fs.ErrClosed, wantFinal("closed")},
+		{"os.ErrDeadlineExceeded", os.ErrDeadlineExceeded, mayRetry("timeout")},
+		{"errors.ErrUnsupported", errors.ErrUnsupported, wantFinal("unsupported")},
+		{"context.Canceled", context.Canceled, wantFinal("canceled")},
+		{"context.DeadlineExceeded", context.DeadlineExceeded, mayRetry("timeout")},
+		{"io.ErrUnexpectedEOF", io.ErrUnexpectedEOF, mayRetry("eof")},
+		{"io.ErrClosedPipe", io.ErrClosedPipe, mayRetry("closed")},
+		{"net.ErrClosed", net.ErrClosed, mayRetry("closed")},
+
+		// The end of a stream is not a failure of a connection, unless it is
+		// wrapped in an error of the network.
+		{"io.EOF", io.EOF, abstains},
+		{"io.EOF of a URL", &url.Error{Op: "Get", Err: io.EOF}, mayRetry("eof")},
+		{"io.EOF of a connection", &net.OpError{Op: "read", Err: io.EOF}, mayRetry("eof")},
+		{"io.EOF deep in a URL", &url.Error{Op: "Get", Err: fmt.Errorf("x: %w", io.EOF)}, mayRetry("eof")},
+		{"URL within io.EOF's join", &url.Error{Op: "Get", Err: errors.Join(errNobody, io.EOF)}, mayRetry("eof")},
+		{"io.EOF beside a URL", errors.Join(&url.Error{Op: "Get", Err: errNobody}, io.EOF), abstains},
+
+		// url.Error and net.OpError ask only their direct child.
+		{"timeout deep in a URL", &url.Error{Op: "Get", Err: fmt.Errorf("x: %w", os.ErrDeadlineExceeded)}, mayRetry("timeout")},
+		{"timeout deep in a dial", &net.OpError{Op: "dial", Err: fmt.Errorf("x: %w", os.ErrDeadlineExceeded)}, canRetry("timeout")},
+		{"nil URL", (*url.Error)(nil), abstains},
+		{"nil operation", (*net.OpError)(nil), abstains},
+		{"empty URL", &url.Error{}, abstains},
+		{"empty operation", &net.OpError{}, abstains},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			assertClassified(t, tt.want, tt.err)
+		})
+	}
+}
+
+// TestClassifyDials checks dials that failed for an unknown reason. Nothing was
+// sent, so they are retried; a known reason counts instead.
+func TestClassifyDials(t *testing.T) {
+	t.Parallel()
+	dialing := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+	hint := saysRetryAfterError(says(aWhile))
+	named := retry.Extend(func(err error) retry.Verdict {
+		if err == errNobody {
+			return retry.Verdict{Category: "mine"}
+		}
+		return retry.Verdict{}
+	})
+	tests := []struct {
+		name string
+		err  error
+		want retry.Verdict
+	}{
+		{"nobody knows", dialing(errNobody), canRetry("dial")},
+		{"wrapped", dialing(fmt.Errorf("tunnel: %w", errNobody)), canRetry("dial")},
+		{"of a request", &url.Error{Op: "Post", Err: dialing(errNobody)}, canRetry("dial")},
+		{"joined", dialing(errors.Join(errNobody, errors.New("x"))), canRetry("dial")},
+		{"no reason", dialing(nil), canRetry("dial")},
+		{"an unknown errno", dialing(os.NewSyscallError("connect", syscall.Errno(1<<20))), canRetry("dial")},
+		{"an odd answer of DNS", dialing(&net.DNSError{}), canRetry("dial")},
+		{"no opinion", dialing(saysTimeoutError(says(false))), canRetry("dial")},
+		{"a dial by way of another", dialing(dialing(errNobody)), canRetry("dial")},
+		{"two dials", errors.Join(dialing(errNobody), dialing(errors.New("x"))), canRetry("dial")},
+
+		{"no such host", dialing(&net.DNSError{IsNotFound: true}), wantFinal("dns_not_found")},
+		{"canceled", dialing(context.Canceled), wantFinal("canceled")},
+		{"no permission", dialing(os.NewSyscallError("connect", syscall.EACCES)), wantFinal("permission")},
+		{"no such socket", dialing(os.NewSyscallError("connect", syscall.ENOENT)), wantFinal("not_found")},
+		{"no such network", dialing(net.UnknownNetworkError("smoke")), wantFinal("invalid")},
+		{"a certificate", dialing(x509.UnknownAuthorityError{}), wantFinal("tls_cert")},
+		{"refused", dialing(syscall.ECONNREFUSED), canRetry("conn_refused")},
+		{"timeout", dialing(saysTimeoutError(says(true))), canRetry("timeout")},
+		{"hint", dialing(hint), hinted(canLimit(""))},
+		{"beneath a timeout", overTimeoutError{says(true), dialing(errNobody)}, canRetry("timeout")},
+		{"beneath a refusal", overRetryableError{says(false), dialing(errNobody)}, wantFinal("permanent")},
+		{"dial, and no permission", errors.Join(dialing(errNobody), fs.ErrPermission), mayRetry("dial")},
+		{"dial, and reset", errors.Join(dialing(errNobody), syscall.ECONNRESET), mayRetry("conn_reset")},
+
+		{"not a dial", &net.OpError{Op: "read", Err: errNobody}, abstains},
+		{"in a read", &net.OpError{Op: "read", Err: dialing(syscall.ECONNREFUSED)}, mayRetry("conn_refused")},
+		{"in a write, for no reason", &net.OpError{Op: "write", Err: dialing(nil)}, mayRetry("dial")},
+		{"a lookup in a read", &net.OpError{Op: "read", Err: &net.DNSError{IsTimeout: true}}, mayRetry("dns")},
+		{"a read in a dial", dialing(&net.OpError{Op: "read", Err: syscall.ECONNRESET}), canRetry("conn_reset")},
+		{"marked", dialing(retry.MarkFinal(errNobody)), wantFinal("")},
+		{"given up", dialing(&retry.Error{Attempts: 3, Stop: retry.StopAttempts, Err: errNobody}), wantFinal("gave_up")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			assertClassified(t, tt.want, tt.err)
+		})
+	}
+	assert.Equal(t, retry.Verdict{Category: "mine"}, named(dialing(errNobody)), "to name an error is an opinion")
+}
+
+var errNobody = errors.New("nobody knows this")
+
+// TestClassifyMalformedInput makes every decoder and parser fail.
+func TestClassifyMalformedInput(t *testing.T) {
+	t.Parallel()
+	var number struct{ N int }
+	var noTarget any
+	_, hexErr := hex.DecodeString("xy")
+	_, base64Err := base64.StdEncoding.DecodeString("!")
+	_, csvErr := csv.NewReader(strings.NewReader(`a"b`)).Read()
+	_, numErr := strconv.Atoi("x")
+	_, rangeErr := strconv.ParseInt("99999999999999999999", 10, 64)
+	_, timeErr := time.Parse(time.RFC3339, "x")
+	_, macErr := net.ParseMAC("x")
+	_, _, cidrErr := net.ParseCIDR("x")
+	_, _, portErr := net.SplitHostPort("x")
+	parseURL := func(raw string) error {
+		_, err := url.Parse(raw)
+		return err
+	}
+	_, networkErr := (&net.Dialer{}).DialContext(t.Context(), "smoke", "127.0.0.1:1")
+	_, requestErr := http.NewRequestWithContext(t.Context(), http.MethodGet, ":", http.NoBody)
+	_, escapeErr := url.QueryUnescape("%zz")
+	_, multipartErr := new(http.Request).MultipartReader()
+
+	tests := map[string]error{
+		"json syntax": json.Unmarshal([]byte("{"), &number),
+		"json type":   json.Unmarshal([]byte(`{"N":"x"}`), &number),
+		"json target": json.Unmarshal([]byte("{}"), noTarget),
+		"xml syntax":  xml.Unmarshal([]byte("<a>"), &number),
+		"xml name": xml.Unmarshal([]byte("<a/>"), &struct {
+			XMLName xml.Name `xml:"b"`
+		}{}),
+		"hex":            hexErr,
+		"base64":         base64Err,
+		"csv":            csvErr,
+		"number":         numErr,
+		"number's range": rangeErr,
+		"time":           timeErr,
+		"MAC":            macErr,
+		"CIDR":           cidrErr,
+		"port":           portErr,
+		"network":        networkErr,
+		"address":        net.InvalidAddrError("x"),
+		"URL's host":     parseURL("http://a b/"),
+		"URL's scheme":   parseURL("://"),
+		"URL's escape":   escapeErr,
+		"host":           url.InvalidHostError("x"),
+		"request":        requestErr,
+		"multipart":      multipartErr,
+	}
+	for name, err := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Error(t, err)
+			assertClassified(t, wantFinal("invalid"), err)
+		})
+	}
+
+	// A decoder that reads from a connection knows that its input was cut;
+	// json.Unmarshal does not.
+	cut := json.NewDecoder(bytes.NewReader([]byte(`{"N":`))).Decode(&number)
+	assertClassified(t, mayRetry("eof"), cut)
+}
+
+func TestClassifyRecoveredPanics(t *testing.T) {
+	t.Parallel()
+	var (
+		none    []int
+		nothing *struct{ n int }
+		nobody  any
+		zero    int
+	)
+	for name, fn := range map[string]func(){
+		"index":     func() { none[zero]++ },
+		"nil":       func() { nothing.n++ },
+		"divide":    func() { zero = 1 / zero },
+		"assertion": func() { zero = nobody.(int) },
+		"panic nil": func() { panic(nil) },
+	} {
+		err := provoke.Panic(fn)
+		assertClassified(t, wantFinal("panic"), err)
+		assertClassified(t, wantFinal("panic"), fmt.Errorf("%s: %w", name, err))
+	}
+}
+
+// TestClassifyNeverByText is T-58.
+func TestClassifyNeverByText(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"", "timeout", "i/o timeout", "connection refused", "connection reset by peer", "EOF", "unexpected EOF",
+		"too many requests", "rate limit exceeded", "HTTP 503 Service Unavailable", "permission denied",
+		"context canceled", "database is locked", "x509: certificate signed by unknown authority",
+		"rpc error: code = Unavailable desc = x", "no such host", "deadlock detected (SQLSTATE 40P01)",
+		"retry: attempts exhausted", "retry: worker lost",
+	} {
+		assertClassified(t, abstains, errors.New(text))
+	}
+}
+
+// joins has pairs of joined errors.
+var joins = []struct {
+	name string
+	a, b error
+	want retry.Verdict
+}{
+	{"reset, and the file closed", syscall.ECONNRESET, fs.ErrClosed, mayRetry("conn_reset")},
+	{
+		"no IPv6, and IPv4 refused",
+		&net.OpError{Op: "dial", Net: "tcp6", Err: os.NewSyscallError("socket", syscall.EAFNOSUPPORT)},
+		&net.OpError{Op: "dial", Net: "tcp4", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
+		canRetry("conn_refused"),
+	},
+	{"certificate, and DNS timeout", x509.UnknownAuthorityError{}, &net.DNSError{IsTimeout: true}, mayRetry("dns")},
+	{"final mark, and reset", retry.MarkFinal(errNobody), syscall.ECONNRESET, wantFinal("")},
+	{"two hints", saysRetryAfterError(says(2 * time.Second)), saysRetryAfterError(says(aWhile)), hinted(mayLimit(""))},
+	{
+		"two marked hints",
+		retry.MarkRateLimited(errNobody, 2*time.Second), retry.MarkRateLimited(errNobody, aWhile),
+		hinted(canLimit("")),
+	},
+	{"final and rate-limited marks", retry.MarkFinal(errNobody), retry.MarkRateLimited(errNobody, aWhile), wantFinal("")},
+	{"retryable and rate-limited marks", retry.MarkRetryable(errNobody), retry.MarkRateLimited(errNobody, 0), canLimit("")},
+	{"marks that differ in proof", retry.MarkRetryable(errNobody), retry.Mark(errNobody, mayRetry("mine")), mayRetry("mine")},
+	{"retryable mark, and final error", retry.MarkRetryable(errNobody), fs.ErrNotExist, canRetry("")},
+	{"unknown mark, and final error", retry.Mark(errNobody, retry.Verdict{}), fs.ErrNotExist, markedUnknown},
+	{"rate limit, and refused", saysStatusCodeError(says(429)), syscall.ECONNREFUSED, mayLimit("http_429")},
+	{"rate limit, and reset", saysStatusCodeError(says(429)), syscall.ECONNRESET, mayLimit("http_429")},
+	{"refused, and reset", syscall.ECONNREFUSED, syscall.ECONNRESET, mayRetry("conn_refused")},
+	{"timeout, and refused", os.ErrDeadlineExceeded, syscall.ECONNREFUSED, mayRetry("conn_refused")},
+	{"timeout, and no timeout", saysTimeoutError(says(true)), saysTimeoutError(says(false)), mayRetry("timeout")},
+	{"two finals", fs.ErrNotExist, fs.ErrPermission, wantFinal("not_found")},
+	{"deadline of another context", errNobody, context.DeadlineExceeded, mayRetry("timeout")},
+	{"cancellation of another context", errNobody, context.Canceled, wantFinal("canceled")},
+	{"panic, and refused", throwingError{}, syscall.ECONNREFUSED, mayRetry("conn_refused")},
+	{"nil pointer, and refused", (*fs.PathError)(nil), syscall.ECONNREFUSED, mayRetry("conn_refused")},
+	{"incomparable, and refused", slicedError{}, syscall.ECONNREFUSED, mayRetry("conn_refused")},
+	{"nothing known", errNobody, errors.New("x"), abstains},
+}
+
+func TestJoinsInAnyOrder(t *testing.T) {
+	t.Parallel()
+	for _, tt := range joins {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			assertClassified(t, tt.want, errors.Join(tt.a, tt.b))
+			assertClassified(t, tt.want, errors.Join(tt.b, tt.a))
+			assertClassified(t, tt.want, fmt.Errorf("%w (%w)", tt.b, tt.a))
+			assertClassified(t, tt.want, errors.Join(errors.Join(tt.b), errors.Join(errNobody, fmt.Errorf("x: %w", tt.a))))
+			assertClassified(t, tt.want, errors.Join(tt.a, tt.b, tt.a))
+		})
+	}
+}
+
+func TestJoinsOnAChain(t *testing.T) {
+	t.Parallel()
+	limit := statusHintError{says(429), says(aWhile)}
+	tests := []struct {
+		name string
+		err  error
+		want retry.Verdict
+	}{
+		{"mark around a join", retry.MarkFinal(errors.Join(limit, syscall.ECONNRESET)), wantFinal("")},
+		{"dial around a join", &net.OpError{Op: "dial", Err: errors.Join(syscall.ECONNRESET, syscall.ENETUNREACH)}, canRetry("conn_reset")},
+		{"answer around a join", overRetryableError{says(false), errors.Join(limit, errNobody)}, wantFinal("permanent")},
+		{"hint around a join", overHintError{says(aWhile), errors.Join(errNobody, syscall.ECONNRESET)}, hinted(mayRetry("conn_reset"))},
+		{"timeout around a join", overTimeoutError{says(true), errors.Join(errNobody, fs.ErrNotExist)}, wantFinal("not_found")},
+		{"timeout around a join of unknowns", overTimeoutError{says(true), errors.Join(errNobody, errNobody)}, mayRetry("timeout")},
+		{"join of nothing", saysManyCausesError(nil), abstains},
+		{"join with nil", saysManyCausesError{nil, syscall.ECONNREFUSED, nil}, mayRetry("conn_refused")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			assertClassified(t, tt.want, tt.err)
+		})
+	}
+}
+
+// saysManyCausesError may have nil among its causes, unlike errors.Join.
+type saysManyCausesError []error
+
+func (saysManyCausesError) Error() string     { return "x" }
+func (e saysManyCausesError) Unwrap() []error { return e }
+
+func TestJoinOfNothingIsSuccess(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{}
+	require.NoError(t, p.Execute(t.Context(), func(context.Context) error { return errors.Join(nil, nil) }))
+	state := retry.State{Failures: 2}
+	assert.Equal(t, retry.Decision{State: state}, p.Next(state, errors.Join(), time.Time{}))
+}
+
+// TestDeadlineOfTheCaller is the same error under a context that lives and
+// under one that is done.
+func TestDeadlineOfTheCaller(t *testing.T) {
+	t.Parallel()
+	errMine, errCause := errors.New("mine"), errors.New("cause")
+	failure := fmt.Errorf("%w: %w", errMine, context.DeadlineExceeded)
+	assertClassified(t, mayRetry("timeout"), failure)
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	calls := 0
+	err := (&retry.Policy{Backoff: retry.Constant(0)}).Execute(ctx, func(context.Context) error {
+		calls++
+		cancel(errCause)
+		return failure
+	})
+	var e *retry.Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, retry.StopCanceled, e.Stop)
+	require.ErrorIs(t, err, errCause)
+	require.ErrorIs(t, err, errMine)
+	assert.Equal(t, 1, calls)
+}
+
+// endlessError wraps itself.
+type endlessError struct{}
+
+func (*endlessError) Error() string   { return "endless" }
+func (e *endlessError) Unwrap() error { return e }
+
+// growingError wraps another one every time.
+type growingError int
+
+func (growingError) Error() string   { return "growing" }
+func (e growingError) Unwrap() error { return e + 1 }
+
+// branchingError joins itself with itself.
+type branchingError struct{}
+
+func (*branchingError) Error() string     { return "branching" }
+func (e *branchingError) Unwrap() []error { return []error{e, e} }
+
+// chainOf wraps err until there are so many errors.
+func chainOf(length int, err error) error {
+	for range length - 1 {
+		err = fmt.Errorf("%w", err)
+	}
+	return err
+}
+
+func TestTreesWithoutEnd(t *testing.T) {
+	t.Parallel()
+	wide := make([]error, 5000)
+	for i := range wide {
+		wide[i] = syscall.ECONNREFUSED
+	}
+	nest := error(syscall.ECONNREFUSED)
+	for range 10_000 {
+		nest = saysManyCausesError{nest, errNobody}
+	}
+	for name, err := range map[string]error{
+		"endless":       &endlessError{},
+		"growing":       growingError(0),
+		"branching":     &branchingError{},
+		"10000 deep":    chainOf(10_000, syscall.ECONNREFUSED),
+		"10000 joins":   nest,
+		"5000 wide":     saysManyCausesError(wide),
+		"a known error": overTimeoutError{says(true), &endlessError{}},
+	} {
+		assert.Zero(t, retry.Classify(err), name)
+		assert.Zero(t, retry.ThroughGiveUp(err), name)
+		assert.Equal(t, wantFinal(""), retry.Classify(retry.MarkFinal(err)), name)
+
+		// Not all errors are visited, so the visited ones depend on the order.
+		for _, leg := range []error{syscall.ECONNREFUSED, retry.MarkFinal(errNobody), gaveUp(retry.StopAttempts, fs.ErrNotExist)} {
+			first, last := errors.Join(leg, err), errors.Join(err, leg)
+			assert.Zero(t, retry.Classify(first), name)
+			assert.Zero(t, retry.Classify(last), name)
+			assert.Equal(t, retry.ThroughGiveUp(first), retry.ThroughGiveUp(last), name)
+		}
+	}
+}
+
+func TestTreesOf1000Errors(t *testing.T) {
+	t.Parallel()
+	const limit = 1000
+	assert.Equal(t, mayRetry("conn_refused"), retry.Classify(chainOf(limit, syscall.ECONNREFUSED)))
+	assert.Zero(t, retry.Classify(chainOf(limit+1, syscall.ECONNREFUSED)))
+	assert.Equal(t, canRetry(""), retry.Classify(chainOf(limit, retry.MarkRetryable(errNobody))))
+	assert.Zero(t, retry.Classify(chainOf(limit+1, retry.MarkRetryable(errNobody))))
+
+	legs := make([]error, limit-1) // and the join itself
+	for i := range legs {
+		legs[i] = errNobody
+	}
+	legs[limit-2] = syscall.ECONNREFUSED
+	assert.Equal(t, mayRetry("conn_refused"), retry.Classify(errors.Join(legs...)))
+	legs[limit-2] = retry.MarkRetryable(errNobody)
+	assert.Equal(t, canRetry(""), retry.Classify(errors.Join(legs...)))
+	assert.Zero(t, retry.Classify(errors.Join(append(legs, errNobody)...)))
+}
+
+// throwingError panics in every method that a classification may call.
+type throwingError struct{}
+
+func (throwingError) Error() string             { panic("Error") }
+func (throwingError) Unwrap() error             { panic("Unwrap") }
+func (throwingError) Is(error) bool             { panic("Is") }
+func (throwingError) As(any) bool               { panic("As") }
+func (throwingError) RetryAfter() time.Duration { panic("RetryAfter") }
+func (throwingError) Retryable() bool           { panic("Retryable") }
+func (throwingError) StatusCode() int           { panic("StatusCode") }
+func (throwingError) Timeout() bool             { panic("Timeout") }
+func (throwingError) Temporary() bool           { panic("Temporary") }
+
+// strictIsError makes the usual mistake in Is: it expects only errors of its
+// own type.
+type strictIsError struct {
+	saysStatusCodeError
+	code int
+}
+
+func (strictIsError) Error() string { return "x" }
+
+func (e strictIsError) Is(target error) bool {
+	return target.(strictIsError).code == e.code
+}
+
+func TestMethodsThatPanic(t *testing.T) {
+	t.Parallel()
+	assert.Zero(t, retry.Classify(throwingError{}))
+	assert.Zero(t, retry.Classify(&throwingError{}))
+	assert.Zero(t, retry.Classify((*throwingError)(nil)))
+	assert.Zero(t, retry.ThroughGiveUp(throwingError{}))
+	assert.Zero(t, retry.On(retry.Final, errNobody)(throwingError{}))
+	assertVerdict(t, mayRetry("http_503"), retry.Classify(strictIsError{says(503), 1}), "a panic in Is")
+
+	// Texts survive as well.
+	assert.NotPanics(t, func() {
+		_ = retry.MarkFinal(throwingError{}).Error()
+		_ = gaveUp(retry.StopAttempts, throwingError{}).Error()
+	})
+}
+
+func TestIncomparableErrors(t *testing.T) {
+	t.Parallel()
+	err := slicedError{"x"}
+	assert.Zero(t, retry.Classify(err))
+	assert.Zero(t, retry.Classify(errors.Join(err, err)))
+	assert.Equal(t, wantFinal(""), retry.Classify(retry.MarkFinal(err)))
+	assert.Equal(t, "incomparable", retry.MarkFinal(err).Error())
+	assert.Equal(t, retry.Verdict{Category: "gave_up"}, retry.ThroughGiveUp(gaveUp(retry.StopAttempts, err)))
+}

@@ -1,0 +1,139 @@
+package retrytable
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// job returns the job of a row. If there is no policy for its kind, that is reported.
+func (s *shift[ID]) job(row Row[ID]) (*Job[ID], error) {
+	p, err := s.Policy.For(row.Kind, s.PolicyFor)
+	job := &Job[ID]{Row: row, policy: cmp.Or(p, &retry.Policy{})}
+	if err != nil {
+		s.reportOf(job, err)
+	}
+	return job, err
+}
+
+// work handles a claimed job, whose lease does not end before ends.
+//
+//nolint:contextcheck // what is stored is not canceled
+func (s *shift[ID]) work(ctx context.Context, row Row[ID], ends time.Time) {
+	job, err := s.job(row)
+	o := &Outcome[ID]{Job: job, Err: err, Released: true, Decision: retry.Decision{Delay: s.lease}}
+	switch {
+	case ctx.Err() != nil:
+		o.Err, o.Decision.Delay = context.Cause(ctx), 0
+	case err == nil:
+		o, ends = s.attempt(job, ends)
+	}
+	if o != nil {
+		s.settle(o, ends, storing)
+	}
+}
+
+// attempt does a job once under its lease. There is no outcome if the lease was lost.
+func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Time) {
+	ctx, cancel := context.WithCancelCause(s.working)
+	defer cancel(nil)
+	stop := func() time.Time { return ends }
+	defer func() { stop() }() // also in runtime.Goexit
+	one := retry.Stored{Policy: job.attemptPolicy(), State: job.State}
+	o := &Outcome[ID]{Job: job}
+	o.Released = one.Attempt(stopping{ctx}, func(ctx context.Context) error {
+		stop = s.beat(job.Lease, ends, cancel) //nolint:contextcheck // the lease is not canceled
+		return s.Work(ctx, job)
+	}) == retry.Handed
+	o.Err = cmp.Or(one.Err, one.Decision.Err)
+	if !o.Released {
+		o.Decision = one.Decision
+	}
+	if panicked, ok := o.Err.(*retry.PanicError); ok && panicked.In != "" { //nolint:errorlint // of the policy itself
+		s.reportOf(job, panicked)
+	}
+	if cause := context.Cause(ctx); o.Err != nil && errors.Is(cause, ErrLeaseLost) {
+		s.reportOf(job, cause)
+		return nil, stop()
+	}
+	return o, stop()
+}
+
+// stopping is a context whose deadline limits no attempt, but stops the worker.
+type stopping struct{ context.Context }
+
+// Deadline implements [context.Context].
+func (stopping) Deadline() (at time.Time, ok bool) { return at, false }
+
+// Err implements [context.Context].
+func (c stopping) Err() error {
+	if c.Context.Err() != nil {
+		return context.Canceled
+	}
+	return nil
+}
+
+// failed is the outcome of a failure beside the work. A panic of a function of the policy
+// ends the job, as in an attempt.
+func (s *shift[ID]) failed(job *Job[ID], err error) *Outcome[ID] {
+	o := &Outcome[ID]{Job: job, Err: err}
+	panicked := s.guarded(job, "a function of the Policy", func() error {
+		o.Decision = job.policy.Next(job.State, err, job.Now())
+		return nil
+	})
+	if panicked != nil {
+		o.Err = retry.MarkFinal(panicked)
+		o.Decision = new(retry.Policy).Next(job.State, o.Err, job.Now())
+	}
+	return o
+}
+
+// attemptPolicy returns the policy for one attempt: in the time of the database, without a
+// budget, and with an observer of attempts alone, because the outcome is told when it is
+// stored.
+func (j *Job[ID]) attemptPolicy() *retry.Policy {
+	p := *j.policy
+	p.Budget = nil
+	p.Clock = &rowClock{p.Clock, j.Now}
+	if seer, ok := p.Observer.(attemptObserver); ok {
+		p.Observer = attemptsOnly{seer}
+	} else {
+		p.Observer = nil
+	}
+	return &p
+}
+
+// attemptObserver is an observer of attempts; see [retry.Observer].
+type attemptObserver interface {
+	Attempt(ctx context.Context, n int) (context.Context, func(error))
+}
+
+type attemptsOnly struct{ attemptObserver }
+
+// Observe implements [retry.Observer].
+func (attemptsOnly) Observe(context.Context, retry.Event) {}
+
+// rowClock is a clock with the time of the database.
+type rowClock struct {
+	clock retry.Clock // nil for that of the system
+	now   func() time.Time
+}
+
+// Now implements [retry.Clock].
+func (c *rowClock) Now() time.Time { return c.now() }
+
+// After implements [retry.Clock]. Nobody waits by it.
+func (c *rowClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// AttemptContext limits an attempt as the clock of the policy does; see [retry.Clock].
+func (c *rowClock) AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if timer, ok := c.clock.(interface {
+		AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
+	}); ok {
+		return timer.AttemptContext(ctx, d)
+	}
+	return context.WithTimeout(ctx, d)
+}

@@ -1,0 +1,284 @@
+package retry
+
+import (
+	"context"
+	"math"
+	"runtime/debug"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/done"
+	"github.com/seed-5ff3c98e/retry/internal/known"
+)
+
+// handover is the delay of a job that is handed back. An engine that delivers it at once
+// might give it to the worker that stops.
+const handover = time.Second
+
+// Stored is one attempt at a job whose State is kept elsewhere: in the queue of an
+// engine, or in a row of a table. Any worker of any process may make the next attempt. The
+// worker reads the stored State, calls Attempt, and tells the engine the outcome:
+//
+//	job := retry.Stored{Policy: policy, State: state, Lost: lost}
+//	switch job.Attempt(ctx, work) {
+//	case retry.Done:   // remove the job
+//	case retry.Again:  // store job.State; the job is due after job.Decision.Delay
+//	case retry.Ended:  // put it where dead jobs go, with job.Decision.Err
+//	case retry.Handed: // store job.State; the job has not been tried
+//	}
+//
+// Attempt is the whole attempt. Begin and End are its two halves, for an engine that calls
+// the work itself. A literal is ready to use, serves one attempt, and is not safe for
+// concurrent use.
+//
+// # Workers that die and workers that stop
+//
+// An attempt whose worker died has no outcome. Count it in Lost: it becomes a failure with
+// [ErrLost] before the next attempt begins.
+//
+// The context of Attempt or Begin ends when the worker stops. If the work fails after
+// that, the job is handed back, because the stop may have caused the failure. Four failures
+// are judged as usual: a failure after the deadline of the context, which is a limit of the
+// attempt; a failure under a NonIdempotent policy, because the attempt may have taken
+// effect; a panic; and a failure that a mark says is [Final]. The deadline of the context
+// does not limit the waits.
+//
+// # Panics
+//
+// A panic in the work is a failure with a [*PanicError]. In Attempt, a panic in a function
+// of the Policy, such as its Classifier, ends the job with a *PanicError. If the work calls
+// runtime.Goexit, the goroutine ends without an outcome: the attempt is lost.
+type Stored struct {
+	// Policy decides. nil means the zero Policy.
+	Policy *Policy
+
+	// PolicyFor, if not nil, returns the policy for a Kind of jobs; see [Policy.For]. It
+	// is called when the attempt begins, so a changed policy counts from the next attempt
+	// on. Policy is then set to the result.
+	PolicyFor func(kind string) (*Policy, error)
+	Kind      string
+
+	// Protocol is as in [Call].
+	Protocol Classifier
+
+	// State is the state before the attempt and, when there is an outcome, the state to
+	// store.
+	State State
+
+	// Lost is how many attempts have begun since State was stored and have no outcome.
+	// Less than 0 means 0. State includes them once the attempt has begun.
+	Lost int
+
+	// Err is the error of the work, or nil after a success. If the job was handed back
+	// before its attempt, Err is the reason: the cause of the context, or the error of
+	// PolicyFor.
+	Err error
+
+	// Decision has the Delay, the Err and the Stop of the outcome. A job that is handed
+	// back has a Delay of 1 second, so that the stopping worker does not get it again.
+	Decision Decision
+
+	call    Call
+	outcome Outcome
+}
+
+// Outcome says what happens to a stored job after an attempt.
+type Outcome uint8
+
+// The outcomes. The zero Outcome is none: the attempt has not ended.
+const (
+	_      Outcome = iota
+	Done           // the job has succeeded
+	Again          // the attempt has failed, and there is another one
+	Ended          // the job has failed
+	Handed         // the job was not tried, or not to the end: another worker goes on with it
+)
+
+var outcomeNames = names[Outcome]{"none", "done", "again", "ended", "handed"}
+
+// String returns "none", "done", "again", "ended" or "handed".
+func (o Outcome) String() string { return outcomeNames.of(o) }
+
+// Attempt makes the attempt and returns its outcome. ctx ends when the worker stops; work
+// gets a child of it. work is not called if ctx is done, if no attempt is left, or if
+// there is no policy.
+func (s *Stored) Attempt(ctx context.Context, work func(context.Context) error) (o Outcome) {
+	defer func() {
+		if v := recover(); v != nil {
+			o = s.confused(v)
+		}
+		s.call.Abort() // after runtime.Goexit
+	}()
+	ctx, begun := s.Begin(ctx)
+	if !begun {
+		return s.outcome
+	}
+	return s.End(attempted(ctx, work))
+}
+
+// attempted calls work and returns its panic as an error.
+func attempted(ctx context.Context, work func(context.Context) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return work(ctx)
+}
+
+// Begin begins the attempt and returns its context. It returns false if there is an
+// outcome already: End(nil) returns that outcome.
+func (s *Stored) Begin(ctx context.Context) (context.Context, bool) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	c := &s.call
+	if s.outcome != 0 || c.phase != between {
+		return c.Context(), c.phase == attempting
+	}
+	// To the Call, the context never ends: Stored handles its end.
+	c.Policy, c.Protocol, c.State, c.caller = s.Policy, s.Protocol, s.State, ctx
+	p, err := s.Policy.For(s.Kind, s.PolicyFor)
+	if err != nil {
+		s.handBack(err)
+		return ctx, false
+	}
+	s.Policy, c.Policy = p, p
+	switch {
+	case s.lost() || s.exhausted():
+	case done.Is(ctx):
+		s.handBack(context.Cause(ctx))
+	case !c.begin():
+		s.decided(Decision{Stop: StopTimeout}) // it has run out since
+	default:
+		s.State = c.State
+		return c.Context(), true
+	}
+	return ctx, false
+}
+
+// lost counts the lost attempts. It returns true if the job has ended because the last of
+// them may have taken effect.
+func (s *Stored) lost() bool {
+	n, c := s.Lost, &s.call
+	if s.Lost = 0; n <= 0 {
+		return false
+	}
+	c.State.normalize()
+	c.State.Failures += min(n-1, math.MaxInt-1-c.State.Failures)
+	if !c.Policy.orZero().NonIdempotent {
+		c.State.Failures++
+		return false
+	}
+	d := Decision{Stop: StopTimeout}
+	if c.begin() {
+		d = c.End(ErrLost)
+	}
+	s.decided(d)
+	return true
+}
+
+// exhausted ends a job that has no attempt left.
+func (s *Stored) exhausted() bool {
+	p := s.call.Policy.orZero()
+	d, exhausted := p.Exhausted(s.call.State, p.now())
+	if exhausted {
+		s.call.expire(d.Stop, nil)
+		s.decided(d)
+	}
+	return exhausted
+}
+
+// decided sets the outcome.
+func (s *Stored) decided(d Decision) {
+	d.State, d.Err = s.call.State, s.call.Err()
+	s.State, s.Decision = d.State, d
+	switch {
+	case d.Retry:
+		s.outcome = Again
+	case d.Err == nil:
+		s.outcome = Done
+	default:
+		s.outcome = Ended
+	}
+}
+
+// handBack makes the outcome Handed.
+func (s *Stored) handBack(err error) {
+	p := s.Policy.orZero()
+	s.Err, s.State, s.outcome = err, s.call.State, Handed
+	s.Decision = Decision{Retry: true, At: wallTime(p.now(), handover), Delay: handover, Limit: p.limit(), State: s.State}
+}
+
+// End ends the attempt with the error of the work, nil for a success, and returns the
+// outcome. Without an attempt in progress the outcome stays the same; after Abort, err
+// becomes the Err.
+func (s *Stored) End(err error) Outcome {
+	c := &s.call
+	if c.phase != attempting {
+		if s.outcome == Handed && s.Err == nil { // by Abort
+			s.Err = err
+		}
+		return s.outcome
+	}
+	if s.Err = err; err != nil && s.interrupted(err) {
+		c.phase = between
+		c.release(err)
+		s.handBack(err)
+		return s.outcome
+	}
+	s.decided(c.End(err))
+	return s.outcome
+}
+
+// interrupted reports whether the failure err of the attempt is the worker's stop. If it
+// is not, it is judged as if the worker went on.
+func (s *Stored) interrupted(err error) bool {
+	c := &s.call
+	timedOut := c.TimedOut()
+	stopped := done.Is(c.caller)
+	if stopped || !timedOut { // and must not look like a timeout if the context ends now
+		c.stop()
+	}
+	_, panicked := err.(*PanicError) //nolint:errorlint // of the work itself
+	return stopped && contextStop(c.caller) == StopCanceled &&
+		!c.Policy.orZero().NonIdempotent && !panicked && !markedFinal(err)
+}
+
+// markedFinal reports whether a mark says that err is Final.
+func markedFinal(err error) bool {
+	f, found := explicit(err)
+	return found == mark && f.Class == known.Final
+}
+
+// Abort hands the job back: the attempt in progress ends as if it had not been begun, and
+// the job has the outcome [Handed]. The work may call Abort if the engine has decided
+// already, or if another delivery continues the job; Err is then the error that the work
+// returns. Without an attempt in progress Abort does nothing.
+func (s *Stored) Abort() {
+	if s.call.phase == attempting {
+		s.call.Abort()
+		s.handBack(nil)
+	}
+}
+
+// confused ends the job because a function of the policy has panicked.
+func (s *Stored) confused(v any) Outcome {
+	c := &s.call
+	if c.State.normalize(); c.phase == attempting {
+		c.State.Failures = max(c.State.Failures, c.State.Failures+1)
+	}
+	s.Err = &PanicError{Value: v, Stack: debug.Stack(), In: "a function of the Policy"}
+	c.phase, c.Last = over, s.Err
+	s.decided(Decision{Stop: StopFinal, Limit: c.Policy.orZero().limit()})
+	s.tellConfused()
+	return s.outcome
+}
+
+// tellConfused tells the Observer that the job has ended, unless the Observer panics.
+func (s *Stored) tellConfused() {
+	defer func() { _ = recover() }()
+	s.call.release(s.Err)
+	if p := s.call.Policy.orZero(); p.Observer != nil {
+		s.call.observe(Event{Kind: GaveUp, Stop: StopFinal, Err: s.Err}, p.now())
+	}
+}

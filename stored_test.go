@@ -1,0 +1,474 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/retrypolicies"
+	"github.com/seed-5ff3c98e/retry/retrytest"
+)
+
+func noWork(context.Context) error { return nil }
+
+// TestStoredOutcomes checks the four outcomes, and what Stored says about each.
+func TestStoredOutcomes(t *testing.T) {
+	t.Parallel()
+	stopped, cancel := context.WithCancelCause(t.Context())
+	cancel(testkit.ErrPeer)
+	state := retry.State{Failures: 1, First: firstAttempt}
+	failed := state
+	failed.Failures++
+	tests := []struct {
+		name    string
+		ctx     context.Context //nolint:containedctx // how it ends
+		err     error
+		outcome retry.Outcome
+		state   retry.State
+		delay   time.Duration
+		stop    retry.StopReason
+		events  string
+	}{
+		{"done", t.Context(), nil, retry.Done, state, 0, retry.StopNone, "2: succeeded"},
+		{"again", t.Context(), errBoom, retry.Again, failed, 2 * time.Second, retry.StopNone, "2: boom: retry in 2s"},
+		{"ended", t.Context(), errFinalMark, retry.Ended, failed, 0, retry.StopFinal, fmt.Sprintf("2: gave up (final): %v", errFinalMark)},
+		{"handed", stopped, errBoom, retry.Handed, state, time.Second, retry.StopNone, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p, _, events := callPolicy()
+			job := retry.Stored{Policy: p, State: state}
+			called := false
+			o := job.Attempt(tt.ctx, func(context.Context) error {
+				called = true
+				return tt.err
+			})
+			assert.Equal(t, tt.outcome, o)
+			assert.Equal(t, tt.outcome != retry.Handed, called)
+			assert.Equal(t, tt.state, job.State)
+			assert.Equal(t, tt.state, job.Decision.State)
+			assert.Equal(t, tt.delay, job.Decision.Delay)
+			assert.Equal(t, tt.stop, job.Decision.Stop)
+			assert.Equal(t, tt.delay > 0, job.Decision.Retry)
+			want := tt.err
+			if o == retry.Handed {
+				want = testkit.ErrPeer
+			}
+			assert.Equal(t, want, job.Err)
+			if o == retry.Ended {
+				assert.Equal(t, tt.err, job.Decision.Err)
+			}
+			if tt.events == "" {
+				assert.Empty(t, events.Events())
+			} else {
+				events.Expect(t, tt.events)
+			}
+			assert.Equal(t, tt.name, o.String())
+			assert.Equal(t, o, job.End(errBoom), "it has ended")
+			assert.Equal(t, o, job.Attempt(t.Context(), noWork))
+			assert.Equal(t, tt.state, job.State)
+		})
+	}
+}
+
+// TestStoredExhausted checks that a job ends before an attempt that it has not.
+func TestStoredExhausted(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		policy retry.Policy
+		state  retry.State
+		stop   retry.StopReason // or StopNone
+	}{
+		{"new", retry.Policy{}, retry.State{}, retry.StopNone},
+		{"one attempt left", retry.Policy{}, retry.State{Failures: 2}, retry.StopNone},
+		{"lost attempts", retry.Policy{}, retry.State{Failures: 3}, retry.StopAttempts},
+		{"Timeout", retry.Policy{Timeout: time.Hour}, retry.State{Failures: 1, First: firstAttempt.Add(-time.Hour)}, retry.StopTimeout},
+		{"MaxElapsed", retry.Policy{MaxElapsed: time.Hour}, retry.State{Failures: 1, First: firstAttempt.Add(-2 * time.Hour)}, retry.StopElapsed},
+		{"from the future", retry.Policy{MaxElapsed: time.Hour}, retry.State{Failures: 1, First: firstAttempt.Add(time.Hour)}, retry.StopNone},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var rec retrytest.Recorder
+			tt.policy.Name, tt.policy.Clock, tt.policy.Observer = "jobs", retrytest.NewClock(firstAttempt), &rec
+			job := retry.Stored{Policy: &tt.policy, State: tt.state}
+			_, begun := job.Begin(t.Context())
+			want, wanted := tt.policy.Exhausted(tt.state, firstAttempt)
+			require.Equal(t, !wanted, begun)
+			assert.Equal(t, tt.stop, job.Decision.Stop)
+			if begun {
+				assert.Equal(t, retry.Decision{}, job.Decision)
+				assert.Empty(t, rec.Events())
+				return
+			}
+			assert.Equal(t, want, job.Decision)
+			assert.Equal(t, retry.Ended, job.End(nil))
+			assert.Equal(t, &retry.Error{Policy: "jobs", Attempts: tt.state.Failures, Stop: tt.stop}, job.Decision.Err)
+			events := rec.Events()
+			require.Len(t, events, 1)
+			assert.Equal(t, retry.GaveUp, events[0].Kind)
+			assert.Equal(t, tt.stop, events[0].Stop)
+			assert.Equal(t, tt.state.Failures, events[0].Attempt)
+			if !tt.state.First.IsZero() {
+				assert.Equal(t, firstAttempt.Sub(tt.state.First), events[0].Elapsed)
+			}
+		})
+	}
+}
+
+// TestStoredLost checks that attempts without an outcome are failures, and that the last
+// of them may have taken effect.
+func TestStoredLost(t *testing.T) {
+	t.Parallel()
+	once := retry.Policy{NonIdempotent: true}
+	tests := []struct {
+		name     string
+		policy   retry.Policy
+		n        int
+		stop     retry.StopReason // or StopNone
+		failures int
+	}{
+		{"none", once, 0, retry.StopNone, 1},
+		{"less than none", retry.Policy{}, -1, retry.StopNone, 1},
+		{"one", retry.Policy{}, 1, retry.StopNone, 2},
+		{"too many", retry.Policy{}, 2, retry.StopAttempts, 3},
+		{"most", retry.Policy{MaxAttempts: retry.Unlimited}, math.MaxInt, retry.StopAttempts, math.MaxInt},
+		{"not idempotent", once, 1, retry.StopMaybeApplied, 2},
+		{"several", once, 2, retry.StopMaybeApplied, 3},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel() // does not matter to what is over
+			job := retry.Stored{Policy: &tt.policy, State: retry.State{Failures: 1}, Lost: tt.n}
+			o := job.Attempt(ctx, noWork)
+			if tt.stop == retry.StopNone {
+				assert.Equal(t, retry.Handed, o)
+			} else {
+				assert.Equal(t, retry.Ended, o)
+			}
+			assert.Equal(t, tt.stop, job.Decision.Stop)
+			assert.Equal(t, tt.failures, job.State.Failures)
+			assert.Zero(t, job.Lost, "they are in the State")
+			if tt.stop == retry.StopMaybeApplied {
+				assert.ErrorIs(t, job.Decision.Err, retry.ErrLost)
+			}
+		})
+	}
+}
+
+// TestStoredDeadline checks that a job waits beyond the deadline of an attempt, but not in
+// the attempt.
+func TestStoredDeadline(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, timeout := range []time.Duration{0, time.Second} {
+		job := retry.Stored{Policy: &retry.Policy{
+			Backoff: retry.Constant(time.Hour), MaxDelay: time.Hour, AttemptTimeout: timeout,
+		}}
+		o := job.Attempt(ctx, func(ctx context.Context) error {
+			_, dated := ctx.Deadline()
+			assert.True(t, dated)
+			return errBoom
+		})
+		assert.Equal(t, retry.Again, o, "%v", job.Decision.Err)
+	}
+}
+
+// TestStoredInterrupted checks which failures are the worker's, and that the others are
+// judged as if the context lived on.
+func TestStoredInterrupted(t *testing.T) {
+	t.Parallel()
+	canceled, cancel := context.WithCancelCause(context.Background())
+	cancel(testkit.ErrPeer)
+	late, cancelLate := context.WithDeadline(context.Background(), time.Unix(0, 0))
+	t.Cleanup(cancelLate)
+	alive, once := context.Background(), retry.Policy{NonIdempotent: true}
+	tests := []struct {
+		name    string
+		ctx     context.Context //nolint:containedctx // how it ends
+		policy  retry.Policy
+		err     error
+		outcome retry.Outcome
+		stop    retry.StopReason
+	}{
+		{name: "canceled", ctx: canceled, err: errBoom, outcome: retry.Handed},
+		{name: "its error", ctx: canceled, err: context.Canceled, outcome: retry.Handed},
+		{name: "hinted", ctx: canceled, err: retry.MarkRateLimited(errBoom, time.Second), outcome: retry.Handed},
+		{name: "final by itself", ctx: canceled, err: fs.ErrNotExist, outcome: retry.Handed},
+		{name: "of an inner policy", ctx: canceled, err: &retry.Error{Stop: retry.StopAttempts, Err: errBoom}, outcome: retry.Handed},
+		{name: "no failure", ctx: canceled, outcome: retry.Done},
+		{name: "alive", ctx: alive, err: errBoom, outcome: retry.Again},
+		{name: "deadline", ctx: late, err: errBoom, outcome: retry.Again},
+		{name: "marked final", ctx: canceled, err: errFinalMark, outcome: retry.Ended, stop: retry.StopFinal},
+		{name: "panic", ctx: canceled, err: &retry.PanicError{Value: "boom"}, outcome: retry.Ended, stop: retry.StopFinal},
+		{name: "not idempotent", ctx: canceled, policy: once, err: errBoom, outcome: retry.Ended, stop: retry.StopMaybeApplied},
+		{name: "without effect", ctx: canceled, policy: once, err: retry.MarkRetryable(errBoom), outcome: retry.Again},
+	}
+	for _, tt := range tests {
+		for _, timeout := range []time.Duration{0, time.Hour} {
+			t.Run(fmt.Sprint(tt.name, " ", timeout), func(t *testing.T) {
+				t.Parallel()
+				var o tracer
+				p, state := tt.policy, retry.State{Failures: 1, First: firstAttempt}
+				p.Observer, p.Clock, p.AttemptTimeout = &o, &stillClock{countingClock{now: firstAttempt}}, timeout
+				job := retry.Stored{Policy: &p, State: state}
+				ctx := lateContext{tt.ctx, make(chan struct{})}
+				_, begun := job.Begin(ctx)
+				require.True(t, begun)
+				if tt.ctx.Err() != nil {
+					close(ctx.done)
+				}
+				assert.Equal(t, tt.outcome, job.End(tt.err))
+				assert.Equal(t, tt.stop, job.Decision.Stop)
+				assert.Equal(t, tt.err, job.Err)
+				told := []string{"begin 2", fmt.Sprint("end 2: ", tt.err)}
+				switch tt.outcome {
+				case retry.Again:
+					told = append(told, "retrying 2")
+				case retry.Ended:
+					told = append(told, "gave_up 2")
+				case retry.Done:
+					told = append(told, "succeeded 2")
+				case retry.Handed:
+					assert.Equal(t, state, job.State)
+				}
+				assert.Equal(t, told, o.log)
+			})
+		}
+	}
+}
+
+// TestStoredTimeouts checks that a timeout of the policy stays one, and that the end of
+// the context does not look like one.
+func TestStoredTimeouts(t *testing.T) {
+	t.Parallel()
+	for _, timeout := range []time.Duration{time.Second, time.Hour} {
+		p, clock, events := callPolicy()
+		p.AttemptTimeout = timeout
+		ctx, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+		defer cancel()
+		late := lateContext{ctx, make(chan struct{})}
+		job := retry.Stored{Policy: p}
+		o := job.Attempt(late, func(context.Context) error {
+			clock.Advance(time.Minute)
+			if timeout == time.Hour {
+				close(late.done)
+			}
+			return context.Canceled
+		})
+		if timeout == time.Second {
+			assert.Equal(t, "timeout", job.Decision.Verdict.Category)
+			assert.Equal(t, retry.Again, o)
+			events.Expect(t, "1: context canceled: retry in 1s")
+		} else {
+			assert.Equal(t, retry.Classify(context.Canceled), job.Decision.Verdict)
+			assert.Equal(t, context.Canceled, job.Decision.Err, "of the work itself")
+		}
+	}
+}
+
+// TestStoredPanics checks that a panic of the work is a failure, and one of the policy the
+// end.
+func TestStoredPanics(t *testing.T) {
+	t.Parallel()
+	odd := errors.New("odd")
+	panicking := func(v any) func(context.Context) error { return func(context.Context) error { panic(v) } }
+	boom := func(context.Context) error { return errBoom }
+	tests := []struct {
+		name    string
+		policy  retry.Policy
+		work    func(context.Context) error
+		outcome retry.Outcome
+		in      string
+	}{
+		{name: "work", work: panicking("odd"), outcome: retry.Ended},
+		{name: "an error", work: panicking(odd), outcome: retry.Ended},
+		{name: "a mark on the value", work: panicking(retry.MarkRetryable(odd)), outcome: retry.Again},
+		{
+			name: "a Classifier that retries it", work: panicking(odd), outcome: retry.Again,
+			policy: retry.Policy{Classifier: retry.On(retry.Retryable, odd)},
+		},
+		{
+			name: "Classifier", work: boom, outcome: retry.Ended, in: "a function of the Policy",
+			policy: retry.Policy{Classifier: func(error) retry.Verdict { panic(odd) }},
+		},
+		{
+			name: "Backoff", work: boom, outcome: retry.Ended, in: "a function of the Policy",
+			policy: retry.Policy{Backoff: panics{}, Classifier: retry.Classify},
+		},
+		{
+			name: "Observer", work: boom, outcome: retry.Ended, in: "a function of the Policy",
+			policy: retry.Policy{Observer: retry.ObserverFunc(func(context.Context, retry.Event) { panic(odd) })},
+		},
+		{
+			name: "Observer of attempts", work: boom, outcome: retry.Ended, in: "a function of the Policy",
+			policy: retry.Policy{Observer: panics{}},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if tt.work != nil && tt.policy.Classifier == nil && tt.in != "" {
+				tt.policy.Classifier = retry.On(retry.Retryable, errBoom)
+			}
+			job := retry.Stored{Policy: &tt.policy, State: retry.State{Failures: 1}}
+			assert.Equal(t, tt.outcome, job.Attempt(t.Context(), tt.work))
+			var e *retry.PanicError
+			require.ErrorAs(t, job.Err, &e)
+			assert.Equal(t, tt.in, e.In)
+			assert.Contains(t, string(e.Stack), "stored_test.go")
+			if tt.outcome == retry.Ended {
+				assert.Equal(t, job.Err, job.Decision.Err)
+				assert.Equal(t, retry.StopFinal, job.Decision.Stop)
+				assert.False(t, job.Decision.Retry)
+			}
+		})
+	}
+	t.Run("is told", func(t *testing.T) {
+		t.Parallel()
+		p, _, events := callPolicy()
+		p.Classifier = func(error) retry.Verdict { panic("odd") }
+		job := retry.Stored{Policy: p}
+		assert.Equal(t, retry.Ended, job.Attempt(t.Context(), boom))
+		seen := events.Events()
+		require.Len(t, seen, 1)
+		assert.Equal(t, retry.GaveUp, seen[0].Kind)
+		assert.Equal(t, 1, seen[0].Attempt)
+		assert.Equal(t, job.Decision.Err, seen[0].Err)
+	})
+}
+
+type panics struct{}
+
+func (panics) Delay(int) time.Duration              { panic("odd") }
+func (panics) Observe(context.Context, retry.Event) {}
+func (panics) Attempt(context.Context, int) (context.Context, func(error)) {
+	panic("odd")
+}
+
+// TestStoredGoexit checks that an attempt whose goroutine ends has no outcome, and leaves
+// no timer behind.
+func TestStoredGoexit(t *testing.T) {
+	t.Parallel()
+	var o tracer
+	job := retry.Stored{Policy: &retry.Policy{AttemptTimeout: time.Hour, Observer: &o}}
+	var ctx context.Context
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		job.Attempt(t.Context(), func(c context.Context) error {
+			ctx = c //nolint:fatcontext // to look at it afterwards
+			runtime.Goexit()
+			return nil
+		})
+	}()
+	<-over
+	require.Error(t, ctx.Err())
+	assert.Equal(t, retry.Outcome(0), job.End(errBoom))
+	assert.Equal(t, []string{"begin 1", "end 1: " + retry.ErrLost.Error()}, o.log)
+}
+
+// TestStoredAbort checks that an attempt that was aborted has not been.
+func TestStoredAbort(t *testing.T) {
+	t.Parallel()
+	p, _, events := callPolicy()
+	job := retry.Stored{Policy: p, State: retry.State{Failures: 1}, Lost: 1}
+	job.Abort() // does nothing
+	o := job.Attempt(t.Context(), func(context.Context) error {
+		job.Abort()
+		return errBoom
+	})
+	assert.Equal(t, retry.Handed, o)
+	assert.Equal(t, 2, job.State.Failures, "with the lost one")
+	assert.Equal(t, job.State, job.Decision.State)
+	assert.Equal(t, errBoom, job.Err)
+	assert.Empty(t, events.Events())
+}
+
+// TestStoredHalves checks Begin and End without an order.
+func TestStoredHalves(t *testing.T) {
+	t.Parallel()
+	var job retry.Stored
+	assert.Equal(t, retry.Outcome(0), job.End(errBoom), "not begun")
+	assert.Equal(t, "none", job.End(errBoom).String())
+	ctx, begun := job.Begin(nil) //nolint:staticcheck // is context.Background
+	require.True(t, begun)
+	assert.Equal(t, context.Background(), ctx)
+	again, begun := job.Begin(t.Context())
+	assert.True(t, begun, "the same attempt")
+	assert.Equal(t, ctx, again)
+	job.Policy = &retry.Policy{MaxAttempts: 1} // is for the next attempt
+	assert.Equal(t, retry.Again, job.End(errBoom))
+	assert.Equal(t, retry.Again, job.End(nil), "it has ended")
+	assert.Equal(t, 1, job.State.Failures)
+	_, begun = job.Begin(t.Context())
+	assert.False(t, begun)
+}
+
+// TestStoredPolicyFor checks which policy decides about a kind of jobs.
+func TestStoredPolicyFor(t *testing.T) {
+	t.Parallel()
+	var named retrypolicies.Policies
+	require.NoError(t, named.Load("policies.json", []byte(`{"policies": {"mail": {"max_attempts": 1}}}`)))
+	missing := errors.New("missing")
+	nobody := func(string) (*retry.Policy, error) { return nil, missing }
+	five := &retry.Policy{MaxAttempts: 5}
+	tests := []struct {
+		name      string
+		policy    *retry.Policy
+		policyFor func(string) (*retry.Policy, error)
+		kind      string
+		limit     int
+		err       error
+	}{
+		{"no function", five, nil, "mail", 5, nil},
+		{"neither", nil, nil, "mail", 3, nil},
+		{"its own", five, named.Get, "mail", 1, nil},
+		{"another kind", five, named.Get, "call", 5, nil},
+		{"no policy for it", nil, named.Get, "call", 0, retrypolicies.ErrUnknown},
+		{"an error", nil, nobody, "mail", 0, missing},
+		{"nil", nil, func(string) (*retry.Policy, error) { return nil, nil }, "mail", 3, nil}, //nolint:nilnil // a slip
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			job := retry.Stored{Policy: tt.policy, PolicyFor: tt.policyFor, Kind: tt.kind, State: retry.State{RateLimited: 1}}
+			o := job.Attempt(t.Context(), func(context.Context) error { return errBoom })
+			if tt.err == nil {
+				assert.Equal(t, tt.limit, job.Decision.Limit)
+				return
+			}
+			assert.Equal(t, retry.Handed, o)
+			require.ErrorIs(t, job.Err, tt.err)
+			assert.ErrorContains(t, job.Err, fmt.Sprintf("no policy for jobs of kind %q", tt.kind))
+			assert.Equal(t, 1, job.State.RateLimited)
+		})
+	}
+	t.Run("panic", func(t *testing.T) {
+		t.Parallel()
+		job := retry.Stored{
+			Policy: five, PolicyFor: func(string) (*retry.Policy, error) { panic("odd") }, State: retry.State{Failures: 1}, Lost: 1,
+		}
+		assert.Equal(t, retry.Handed, job.Attempt(t.Context(), noWork))
+		var e *retry.PanicError
+		require.ErrorAs(t, job.Err, &e)
+		assert.Equal(t, "PolicyFor", e.In)
+		assert.Equal(t, retry.State{Failures: 1}, job.State)
+		assert.Equal(t, 1, job.Lost)
+	})
+}
