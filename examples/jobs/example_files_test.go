@@ -23,8 +23,11 @@ func Example_fileToAppear() {
 	}
 	defer os.RemoveAll(dir)
 	name := filepath.Join(dir, "result.txt")
-	time.AfterFunc(20*time.Millisecond, func() { _ = os.WriteFile(name+".tmp", []byte("42"), 0o600) })
-	time.AfterFunc(40*time.Millisecond, func() { _ = os.Rename(name+".tmp", name) }) // so that no reader gets half of it
+	time.AfterFunc(20*time.Millisecond, func() { // with a rename, so that no reader gets half of it
+		if err := os.WriteFile(name+".tmp", []byte("42"), 0o600); err == nil {
+			_ = os.Rename(name+".tmp", name)
+		}
+	})
 
 	policy := &retry.Policy{
 		Timeout:    time.Minute,
