@@ -208,6 +208,10 @@ tidy: ## check that every go.mod is tidy, that of the tools too
 	cd internal/tools/actionlint && go mod tidy -diff
 	cd internal/tools/hugo && go mod tidy -diff
 
+.PHONY: versions
+versions: ## raise what modules require until all require the same; a test finds what is behind
+	.ci/versions.sh $(MODULES)
+
 # Not part of ci, because the database, https://vuln.go.dev, cannot be reached
 # everywhere. A copy will do: make vuln VULNFLAGS='-db file:///path/to/copy'.
 .PHONY: vuln
