@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of every package of the given modules for some time:
+# Runs every fuzz target of every package in this folder for some time:
 #
-#	.ci/fuzz.sh 5s . examples/sql
+#	.ci/fuzz.sh 5s
 set -euo pipefail
 
 time=$1
-shift
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
 
 # once fuzzes one target. Up to Go 1.26, the end of the time can end a target
 # with "context deadline exceeded" (https://go.dev/issue/75804). That counts as
 # found nothing, if nothing was found: a failing input is always written.
 once() {
-	local package=$1 target=$2 output
-	if output=$(go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$package" 2>&1); then
+	local target=$1 output
+	if output=$("$dir/fuzz" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "$time" -test.fuzzcachedir "$dir/cache" 2>&1); then
 		printf '%s\n' "$output" | tail -n 2
+		# A target that is not there passes.
+		! grep -q 'no fuzz tests to fuzz' <<<"$output"
 		return
 	fi
 	printf '%s\n' "$output"
@@ -23,16 +26,14 @@ once() {
 }
 
 ran=0
-for module in "$@"; do
-	cd "$module"
-	# The list has the targets of a package and then a line with its name.
-	list=$(go test -list '^Fuzz' ./...)
-	while read -r package target; do
+for package in $(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u); do
+	cd "$package"
+	go test -c -fuzz . -o "$dir/fuzz"
+	for target in $(grep -ho '^func Fuzz[A-Za-z0-9_]*' ./*_test.go | cut -d' ' -f2); do
 		echo "== $package: $target"
-		once "$package" "$target" </dev/null
+		once "$target" </dev/null
 		ran=$((ran + 1))
-	done < <(awk '/^Fuzz/ { targets[n++] = $1 }
-		/^ok/ { for (i = 0; i < n; i++) print $2, targets[i]; n = 0 }' <<<"$list")
+	done
 	cd "$OLDPWD"
 done
 
