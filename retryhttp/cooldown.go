@@ -31,6 +31,31 @@ func (c *call) held(ctx context.Context) bool {
 	return true
 }
 
+// freeCooldowns is the FreeRateLimits of a Transport with a Cooldown: enough for a hundred
+// requests that wait for a quota of five, and an end if a server never keeps its word.
+const freeCooldowns = 100
+
+// excuse is decide for a rate limit after which the host cools down. The retry waits with
+// all other requests until the host takes them, so it is no load that a budget has to limit;
+// and whoever comes next is a matter of luck, so it costs no attempt.
+func (c *call) excuse(err error, v retry.Verdict) retry.Decision {
+	own, budget := c.Policy, c.Budget
+	defer func() { c.Policy, c.Budget = own, budget }()
+	c.Budget = nil
+	if own.FreeRateLimits == 0 && limit(own, v) > 1 {
+		free := *own
+		free.FreeRateLimits = freeCooldowns
+		c.Policy = &free
+	}
+	return c.decide(err, v)
+}
+
+// limit returns how many attempts p allows for failures of a kind. No attempt is left in
+// this State, so that Decide draws no random word.
+func limit(p *retry.Policy, v retry.Verdict) int {
+	return p.Decide(retry.State{Failures: retry.Unlimited}, v, time.Time{}).Limit
+}
+
 // patience returns how long to wait for a host: as long as for a hint of its own. It
 // returns false if the policy or the deadline does not allow that. It is a function of its
 // own because a Policy is large, and the caller waits.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
@@ -339,4 +340,62 @@ func TestCooldownContext(t *testing.T) {
 			assert.Equal(t, 1, *sent)
 		})
 	}
+}
+
+// A rate limit after which the host cools down costs nothing, but not without end, and not
+// against the policy.
+func TestCooldownIsFree(t *testing.T) {
+	t.Parallel()
+	limited := func(attempts int) map[string]retry.Override {
+		return map[string]retry.Override{"rate_limited": {MaxAttempts: attempts}}
+	}
+	none := &retry.Budget{Reserve: retry.NoReserve}
+	tests := []struct {
+		name     string
+		policy   retry.Policy
+		answer   http.HandlerFunc
+		attempts int
+	}{
+		{"a server that never takes it", retry.Policy{}, status(429, "Retry-After", "1"), 103},
+		{"at once", retry.Policy{}, status(429, "Retry-After-Ms", "1"), 103},
+		{"FreeRateLimits", retry.Policy{FreeRateLimits: 5}, status(429, "Retry-After", "1"), 8},
+		{"MaxAttempts", retry.Policy{MaxAttempts: 2}, status(429, "Retry-After", "1"), 102},
+		{"one attempt", retry.Policy{MaxAttempts: 1}, status(429, "Retry-After", "1"), 1},
+		{"an Override of one attempt", retry.Policy{Overrides: limited(1)}, status(429, "Retry-After", "1"), 1},
+		{"an Override", retry.Policy{MaxAttempts: 1, Overrides: limited(2)}, status(429, "Retry-After", "1"), 102},
+		{"Timeout", retry.Policy{Timeout: 10 * time.Second, Jitter: retry.NoJitter}, status(429, "Retry-After", "1"), 10},
+		{"a Budget of the policy", retry.Policy{Budget: none}, status(429, "Retry-After", "1"), 1},
+		{"no hint", retry.Policy{}, status(429), 1},
+		{"not a rate limit", retry.Policy{}, status(503, "Retry-After", "1"), 1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := test.policy
+			p.Clock = &retrytest.Clock{}
+			transport := &retryhttp.Transport{
+				Cooldown: time.Minute, Policy: &p, Base: provoke.Transport(t, &http.Transport{}),
+				Budget: func(*http.Request) retry.Throttle { return none },
+			}
+			resp, err := get(t, transport, serve(t, test.answer).URL)
+			require.NoError(t, err)
+			assert.Equal(t, test.attempts, retryhttp.Attempts(resp))
+			assert.True(t, retryhttp.GaveUp(resp))
+		})
+	}
+}
+
+// The Budget of the Transport still limits the retries of other failures of the same call.
+func TestCooldownLeavesTheBudgetToOtherFailures(t *testing.T) {
+	t.Parallel()
+	s := serve(t, status(429, "Retry-After", "1"), status(500), status(200))
+	transport := &retryhttp.Transport{
+		Cooldown: time.Minute, Policy: &retry.Policy{Clock: &retrytest.Clock{}},
+		Base:   provoke.Transport(t, &http.Transport{}),
+		Budget: func(*http.Request) retry.Throttle { return &retry.Budget{Reserve: retry.NoReserve} },
+	}
+	resp, err := get(t, transport, s.URL)
+	require.NoError(t, err)
+	assert.Equal(t, 500, resp.StatusCode)
+	assert.Equal(t, 2, retryhttp.Attempts(resp))
 }

@@ -140,17 +140,19 @@ func (c *call) refused(resp *http.Response, own retry.Verdict) {
 	}
 	v := c.Verdict(err)
 	c.fresh = c.fresh || resp.StatusCode == http.StatusMisdirectedRequest
+	decide := c.decide
 	if v.Class == retry.RateLimited && v.After > 0 && c.t.Cooldown > 0 {
 		c.t.host(c.answered(resp)).coolDown(c.Policy.Now().Add(min(v.After, c.t.Cooldown)))
+		decide = c.excuse
 	}
 	switch {
 	case c.read != nil:
 		err.Body = excerpt(resp, v.Class == retry.Final)
 		c.resp = nil
-		c.decide(err, v)
+		decide(err, v)
 	case v.Class == retry.Final && isAnswer(resp.StatusCode):
 		c.End(nil)
-	case c.decide(err, v).Retry: // its connection is free for others during the wait
+	case decide(err, v).Retry: // its connection is free for others during the wait
 		c.drain(resp)
 		c.resp = nil
 	}

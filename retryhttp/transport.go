@@ -98,7 +98,16 @@ type Transport struct {
 	// passed, whichever is shorter. The requests wait before they are sent, as for
 	// their own hint, and fail at once with a hint if the wait is too long. The
 	// Observer does not see that wait; an attempt after the first that has to wait is
-	// aborted and begun again. A request that is refused counts as an attempt.
+	// aborted and begun again.
+	//
+	// A retry after such a failure takes nothing from the budget of the Transport, and the
+	// failure costs no attempt, up to 100 times per request, or FreeRateLimits times if the
+	// Policy has that. So all requests get through a quota that they share, each in its
+	// time; limit that time with the Policy's Timeout or a context. A Budget in the Policy
+	// counts these retries too, and a limit of one attempt stays one.
+	//
+	// If the requests belong to several tenants with quotas of their own, one tenant's rate
+	// limit would hold back all others: give each tenant a Transport, with the same Base.
 	Cooldown time.Duration
 
 	// BufferBody is the largest number of bytes of a request's body that are

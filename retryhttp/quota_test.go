@@ -1,0 +1,206 @@
+package retryhttp_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
+	"github.com/seed-5ff3c98e/retry/retryhttp"
+	"github.com/seed-5ff3c98e/retry/retrytest"
+)
+
+// crowd is a clock for several goroutines: the time moves to the next end of a sleep when
+// all of them sleep. So it stands still while requests travel over a real network, and no
+// machine is too slow. A server that sleeps does so in place of the goroutine that waits
+// for it.
+type crowd struct {
+	mu     sync.Mutex
+	now    time.Time
+	awake  int
+	asleep []sleeper // in order of time
+}
+
+type sleeper struct {
+	until time.Time
+	woken chan struct{}
+}
+
+func (c *crowd) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// After is not used, because there is SleepContext.
+func (*crowd) After(time.Duration) <-chan time.Time { panic("not used") }
+
+// SleepContext sleeps to the end. The contexts of these tests do not end.
+func (c *crowd) SleepContext(_ context.Context, d time.Duration) error {
+	<-c.lieDown(d)
+	return nil
+}
+
+func (c *crowd) lieDown(d time.Duration) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := sleeper{c.now.Add(d), make(chan struct{})}
+	i := slices.IndexFunc(c.asleep, func(other sleeper) bool { return other.until.After(s.until) })
+	if i < 0 {
+		i = len(c.asleep)
+	}
+	c.asleep = slices.Insert(c.asleep, i, s)
+	c.rest()
+	return s.woken
+}
+
+// leave is called by a goroutine that ends.
+func (c *crowd) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rest()
+}
+
+// rest moves the time if nobody is awake any more.
+func (c *crowd) rest() {
+	if c.awake--; c.awake > 0 || len(c.asleep) == 0 {
+		return
+	}
+	next := c.asleep[0]
+	c.asleep = slices.Delete(c.asleep, 0, 1)
+	c.now, c.awake = next.until, 1
+	close(next.woken)
+}
+
+// quota is a server that takes so many requests in each second.
+type quota struct {
+	*server
+	clock   *crowd
+	latency time.Duration // of a request, half of it before the decision
+	exact   bool          // only the headers x-ratelimit-*
+
+	mu          sync.Mutex
+	second      time.Time
+	used, taken int
+}
+
+const perSecond = 5
+
+func (q *quota) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_ = q.clock.SleepContext(r.Context(), q.latency/2)
+	if left := q.take(); left > 0 {
+		if !q.exact {
+			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(left.Seconds()))))
+		}
+		w.Header().Set("X-Ratelimit-Limit-Requests", strconv.Itoa(perSecond))
+		w.Header().Set("X-Ratelimit-Remaining-Requests", "0")
+		w.Header().Set("X-Ratelimit-Reset-Requests", left.String())
+		w.WriteHeader(http.StatusTooManyRequests)
+	}
+	_ = q.clock.SleepContext(r.Context(), q.latency/2)
+}
+
+// take returns how long the quota is used up, or 0 if it takes the request.
+func (q *quota) take() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.clock.Now()
+	if second := now.Truncate(time.Second); second.After(q.second) {
+		q.second, q.used = second, 0
+	}
+	if q.used == perSecond {
+		return q.second.Add(time.Second).Sub(now)
+	}
+	q.used++
+	q.taken++
+	return 0
+}
+
+// contend sends three POSTs from each of ten goroutines. It returns how many got through,
+// and how long that took.
+func contend(t *testing.T, q *quota, transport *retryhttp.Transport, p retry.Policy) (through int, took time.Duration) {
+	t.Helper()
+	const goroutines, posts = 10, 3
+	q.clock = &crowd{now: noon, awake: goroutines}
+	q.server = serve(t, q.ServeHTTP)
+	p.Clock = q.clock
+	transport.Policy = &p
+	transport.Base = provoke.Transport(t, &http.Transport{})
+	client := &http.Client{Transport: transport}
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			defer q.clock.leave()
+			for range posts {
+				resp, err := client.Post(q.URL, "text/plain", strings.NewReader("hello"))
+				if assert.NoError(t, err) {
+					assert.NoError(t, resp.Body.Close())
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return q.taken, q.clock.Now().Sub(noon)
+}
+
+// With a Cooldown, all goroutines get through the quota that they share, however far away
+// the server is. Without one, the budget of the host ends most calls.
+func TestQuota(t *testing.T) {
+	t.Parallel()
+	for name, exact := range map[string]bool{"Retry-After": false, "x-ratelimit": true} {
+		for _, latency := range []time.Duration{0, 50 * time.Millisecond, 500 * time.Millisecond} {
+			t.Run(fmt.Sprint(name, ", ", latency), func(t *testing.T) {
+				t.Parallel()
+				policy := *retryhttp.DefaultPolicy()
+				q := &quota{exact: exact, latency: latency}
+				through, took := contend(t, q, &retryhttp.Transport{Cooldown: time.Minute}, policy)
+				assert.Equal(t, 30, through)
+				assert.GreaterOrEqual(t, took, 5*time.Second, "six seconds' quotas")
+				assert.Less(t, took, time.Minute)
+
+				through, _ = contend(t, &quota{exact: exact, latency: latency}, &retryhttp.Transport{}, policy)
+				assert.Less(t, through, 20)
+			})
+		}
+	}
+}
+
+// Tenants that share a Transport with a Cooldown wait for each other. With a Transport for
+// each they do not, and still share the connections.
+func TestQuotasOfTenants(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "greedy" {
+			status(http.StatusTooManyRequests, "Retry-After", "20")(w, r)
+		}
+	})
+	for _, shared := range []bool{true, false} {
+		clock := &retrytest.Clock{}
+		base := provoke.Transport(t, &http.Transport{})
+		greedy := &retryhttp.Transport{Base: base, Cooldown: time.Minute, Policy: &retry.Policy{MaxAttempts: 1, Clock: clock}}
+		modest := greedy
+		if !shared {
+			modest = &retryhttp.Transport{Base: base, Cooldown: time.Minute, Policy: greedy.Policy}
+		}
+		resp, err := greedy.RoundTrip(request(t, http.MethodPost, s.URL, nil, "Authorization", "greedy"))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		resp, err = modest.RoundTrip(request(t, http.MethodPost, s.URL, nil, "Authorization", "modest"))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		assert.Equal(t, http.StatusOK, resp.StatusCode)
+		assert.Equal(t, shared, len(clock.Sleeps()) > 0)
+	}
+}
