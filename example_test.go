@@ -285,20 +285,19 @@ func ExampleLimits() {
 
 // One Budget for all calls to a dependency bounds the load that retries add.
 func ExampleBudget() {
-	policy := &retry.Policy{
-		Name:    "billing",
-		Backoff: retry.Constant(time.Second),
-		Budget:  &retry.Budget{}, // 10 % of the successes, and a reserve of 3
-		Clock:   new(retrytest.Clock),
-	}
+	billing := &retry.Budget{} // 10 % of the successes, and a reserve of 3
+	charge := &retry.Policy{Name: "charge", Budget: billing}
+	refund := &retry.Policy{Name: "refund", Budget: billing}
+
+	charge.Clock, refund.Clock = new(retrytest.Clock), new(retrytest.Clock)
 	outage := func(context.Context) error { return errors.New("unavailable") }
-	for range 3 {
+	for _, policy := range []*retry.Policy{charge, refund, charge} {
 		fmt.Println(policy.Execute(context.Background(), outage))
 	}
 	// Output:
-	// billing failed after 3 attempts: unavailable
-	// billing failed after 2 attempts (local retry budget exhausted): unavailable
-	// billing failed after 1 attempt (local retry budget exhausted): unavailable
+	// charge failed after 3 attempts: unavailable
+	// refund failed after 2 attempts (local retry budget exhausted): unavailable
+	// charge failed after 1 attempt (local retry budget exhausted): unavailable
 }
 
 func ExampleObserver() {

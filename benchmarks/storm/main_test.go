@@ -106,7 +106,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"-clients", "0"}, []string{"-clients: 0: must be from 1 to 100000"}},
 		{[]string{"-clients", "many"}, []string{`invalid value "many" for flag -clients`}},
 		{[]string{"-rate", "0", "-workers", "0"}, []string{"-rate: 0: must", "\n-workers: 0: must"}},
-		{[]string{"-fault", "fire"}, []string{"-fault: fire: must be one of stall, outage, partial, brownout"}},
+		{[]string{"-fault", "fire"}, []string{"-fault: fire: must be one of stall, outage, partial, brownout, quota"}},
 		{[]string{"-severity", "2"}, []string{"-severity: 2: must be above 0 and at most 1"}},
 		{[]string{"-severity", "0"}, []string{"-severity: 0: must be above 0 and at most 1"}},
 		{[]string{"-seeds", "0"}, []string{"-seeds: 0: must be from 1 to 100"}},

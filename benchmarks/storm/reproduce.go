@@ -21,6 +21,7 @@ var tables = map[string]func() (string, error){
 	"budgets":    budgetsTable,
 	"faults":     faultTables,
 	"partial":    partialTable,
+	"hints":      hintTables,
 	"law":        lawTable,
 	"calls":      func() (string, error) { return contentionTable(calls), nil },
 	"completion": func() (string, error) { return contentionTable(completion), nil },

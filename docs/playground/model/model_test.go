@@ -250,7 +250,7 @@ func TestAsk(t *testing.T) {
 		`["compare"]`:                `{"error":"outage: must be above 0 s and at most 24 h"}`,
 		`["fire"]`:                   `{"error":"question: nobody knows fire"}`,
 		`{}`:                         `{"error":"question: json: cannot unmarshal object into Go value of type []interface {}"}`,
-		`["storm", "{}", "fire", 1]`: `{"error":"fault: fire: must be one of stall, outage, partial, brownout"}`,
+		`["storm", "{}", "fire", 1]`: `{"error":"fault: fire: must be one of stall, outage, partial, brownout, quota"}`,
 	} {
 		assert.JSONEq(t, want, string(model.Ask([]byte(question))), question)
 	}

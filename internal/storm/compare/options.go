@@ -47,9 +47,9 @@ func (o *Options) Flags(f *flag.FlagSet) {
 		o.queue = &n
 		return err
 	})
-	f.StringVar(&o.fault, "fault", string(s.Fault), "stall, outage, partial (some attempts fail), or brownout (some workers are gone)")
+	f.StringVar(&o.fault, "fault", string(s.Fault), "stall, outage, partial (some attempts fail), brownout (some workers are gone), or quota (a 429 with a hint of 1s)")
 	f.DurationVar(&s.Duration, "duration", s.Duration, "of the fault")
-	f.Func("severity", "`share` of the workers or attempts that the fault hits (default: 1; 0.5 for partial and brownout)", func(text string) error {
+	f.Func("severity", "`share` of the workers or attempts that the fault hits (default: 1; 0.5 for partial, brownout and quota)", func(text string) error {
 		share, err := strconv.ParseFloat(text, 64)
 		o.severity = &share
 		return err

@@ -3,6 +3,7 @@ package service
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // Fault is what happens to the service. The names are its values.
@@ -22,9 +23,12 @@ const (
 	// Brownout: the share Severity of the workers is gone, and the queue is
 	// bounded, so that the service sheds load.
 	Brownout Fault = "brownout"
+	// Quota: in each second the service takes only the rate of calls less the share
+	// Severity. It answers other attempts with a 429, which costs the workers nothing.
+	Quota Fault = "quota"
 )
 
-var faults = []Fault{Stall, Outage, Partial, Brownout}
+var faults = []Fault{Stall, Outage, Partial, Brownout, Quota}
 
 func (f Fault) known() bool { return slices.Contains(faults, f) }
 
@@ -37,11 +41,14 @@ func faultNames() string {
 }
 
 // Usual returns s with the fault f as it is in the tables: all of a stall or an
-// outage, half of the others; a brownout has a queue of 500.
+// outage, half of the others; a brownout has a queue of 500, a quota has hints of 1 s.
 func (s Scenario) Usual(f Fault) Scenario {
 	s.Fault, s.Severity, s.Queue = f, 1, 0
-	if f == Partial || f == Brownout {
+	if f == Partial || f == Brownout || f == Quota {
 		s.Severity = 0.5
+	}
+	if s.Hint = 0; f == Quota {
+		s.Hint = time.Second
 	}
 	if f == Brownout {
 		s.Queue = 500
@@ -54,6 +61,8 @@ type condition struct {
 	workers int
 	refused float64 // share of the attempts that finds nobody listening
 	failed  float64 // share of the attempts that gets an error
+	limited bool    // by the quota
+	quota   int     // attempts that are taken in each second
 }
 
 // condition returns what the service is like, during the fault or outside it.
@@ -69,6 +78,8 @@ func (s Scenario) condition(during bool) condition {
 		c.refused = s.Severity
 	case Partial:
 		c.failed = s.Severity
+	case Quota:
+		c.limited, c.quota = true, int(s.Rate*(1-s.Severity)+0.5)
 	}
 	return c
 }

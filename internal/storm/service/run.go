@@ -48,9 +48,14 @@ const (
 	faultEnd
 )
 
-// failFast is what it takes to learn that an attempt was refused. It is not 0,
-// or a policy that does not wait would retry for ever at one instant.
-const failFast = time.Millisecond
+const (
+	// failFast is what it takes to learn that an attempt was refused. It is not 0,
+	// or a policy that does not wait would retry for ever at one instant.
+	failFast = time.Millisecond
+	// limitFast is the same for a quota, whose clients tend to be far away. Until then a
+	// client does not know that its other calls would be refused too.
+	limitFast = 20 * time.Millisecond
+)
 
 // A run ends when the calls have made so many attempts on average, or so many in
 // all: that of a policy that hammers would take all time and memory.
@@ -68,7 +73,9 @@ type run struct {
 	clients  []client
 	calls    []call
 	attempts []int // that began in each second
-	total    int   // of attempts
+	taken    int   // of the quota of this second
+	second   int
+	total    int // of attempts
 
 	arrivals, choices, outcomes *rand.Rand
 	timeout                     time.Duration
@@ -162,9 +169,17 @@ func (r *run) begin() {
 	r.attempt(id)
 }
 
-// attempt makes the next attempt of a call.
+// attempt makes the next attempt of a call, if its client does not hold it back.
 func (r *run) attempt(id int32) {
 	c := &r.calls[id]
+	switch wait, ok := r.clients[c.client].held(c, r.events.Now()); {
+	case !ok:
+		c.outcome, c.ended = failed, r.events.Now()
+		return
+	case wait > 0:
+		r.events.After(wait, event{kind: due, attempt: attempt{call: id}})
+		return
+	}
 	c.attempts++
 	c.open = true
 	r.total++
@@ -177,11 +192,22 @@ func (r *run) attempt(id int32) {
 		r.events.After(failFast, event{notServed, answered, a})
 	case r.server.full():
 		r.events.After(failFast, event{notServed, shed, a})
+	case r.overQuota():
+		r.events.After(limitFast, event{notServed, limited, a})
 	default:
 		r.events.After(r.timeout, event{notServed, timedOut, a})
 		r.server.enqueue(a)
 		r.startWork()
 	}
+}
+
+// overQuota reports whether the quota of this second is used up.
+func (r *run) overQuota() bool {
+	if now := seconds(r.events.Now()); now != r.second {
+		r.second, r.taken = now, 0
+	}
+	r.taken++
+	return r.server.limited && r.taken > r.server.quota
 }
 
 // startWork gives every free worker something to do.
@@ -205,7 +231,7 @@ func (r *run) succeed(id int32) {
 func (r *run) fail(id int32, why failure) {
 	c := &r.calls[id]
 	c.open = false
-	wait, again := r.clients[c.client].failed(c, why, r.events.Now())
+	wait, again := r.clients[c.client].failed(c, why.err(r.scenario.Hint), r.events.Now())
 	if !again {
 		c.outcome, c.ended = failed, r.events.Now()
 		return

@@ -22,6 +22,7 @@ type Scenario struct {
 	Service time.Duration // mean time to serve an attempt: exponential
 	Timeout time.Duration // of an attempt, unless the policy has one
 	Queue   int           // attempts that may wait; more are refused. 0 means any number
+	Hint    time.Duration // Retry-After of refusals by the queue or a quota. 0 means none
 
 	Fault    Fault
 	Severity float64       // see Fault
@@ -71,6 +72,7 @@ func (s Scenario) Validate() error {
 	f.check(s.Service > 0, "service", s.Service, "must be positive")
 	f.check(s.Timeout > 0, "timeout", s.Timeout, "must be positive")
 	f.check(s.Queue >= 0, "queue", s.Queue, "must not be negative; 0 means no bound")
+	f.check(s.Hint >= 0, "hint", s.Hint, "must not be negative; 0 means none")
 	f.check(s.Fault.known(), "fault", s.Fault, "must be one of %s", faultNames())
 	f.check(s.Severity > 0 && s.Severity <= 1, "severity", s.Severity, "must be above 0 and at most 1")
 	f.checkTime("duration", s.Duration, time.Second)

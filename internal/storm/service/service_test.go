@@ -46,7 +46,7 @@ func strategies() []service.Strategy {
 	}
 }
 
-var allFaults = []service.Fault{service.Stall, service.Outage, service.Partial, service.Brownout}
+var allFaults = []service.Fault{service.Stall, service.Outage, service.Partial, service.Brownout, service.Quota}
 
 func sum(ns []int) (total int) {
 	for _, n := range ns {
@@ -228,6 +228,38 @@ func TestBrownoutSheds(t *testing.T) {
 	assert.Greater(t, run(t, s, service.NoRetries()).Recovery, 10*time.Second, "without a bound, all of them wait")
 }
 
+// quota is a scenario whose service takes half of the load for 10 s, and what 10 clients
+// make of it under a strategy.
+func quota(t *testing.T, strategy service.Strategy) service.Result {
+	t.Helper()
+	s := service.Default().Usual(service.Quota)
+	s.After = time.Minute
+	return run(t, s, strategy)
+}
+
+// Why retries that the server has asked for take from the Budget too, unless the client
+// holds all of its calls back.
+func TestQuotaAndBudget(t *testing.T) {
+	t.Parallel()
+	none, budgeted := quota(t, service.NoRetries()), quota(t, ours())
+	assert.InDelta(t, 0.5, none.During, 0.01)
+	assert.Equal(t, 1.0, none.Amplification)
+	assert.LessOrEqual(t, budgeted.Amplification, 1.10)
+
+	free, cooled := ours(), ours()
+	free.FreeHints, free.Policy.FreeRateLimits = true, 100
+	cooled.Cooldown, cooled.Policy.FreeRateLimits = time.Minute, 100
+	assert.Greater(t, quota(t, free).Amplification, 2.5)
+	r := quota(t, cooled)
+	assert.Less(t, r.Amplification, 1.25)
+	assert.Greater(t, r.During, 0.6, "they wait for their turn")
+
+	cooled.Policy.Timeout = 500 * time.Millisecond // shorter than the hint
+	r = quota(t, cooled)
+	assert.InDelta(t, 0.5, r.During, 0.05)
+	assert.Less(t, r.Amplification, 0.8, "whoever cannot wait sends nothing")
+}
+
 // The settings of a policy reach the simulation.
 func TestPolicyIsTheRealOne(t *testing.T) {
 	t.Parallel()
@@ -270,7 +302,8 @@ func TestValidate(t *testing.T) {
 		{"service", func(s *service.Scenario) { s.Service = 0 }, "service: 0s: must be positive"},
 		{"timeout", func(s *service.Scenario) { s.Timeout = -time.Second }, "timeout: -1s: must be positive"},
 		{"queue", func(s *service.Scenario) { s.Queue = -1 }, "queue: -1: must not be negative; 0 means no bound"},
-		{"fault", func(s *service.Scenario) { s.Fault = "fire" }, "fault: fire: must be one of stall, outage, partial, brownout"},
+		{"hint", func(s *service.Scenario) { s.Hint = -1 }, "hint: -1ns: must not be negative; 0 means none"},
+		{"fault", func(s *service.Scenario) { s.Fault = "fire" }, "fault: fire: must be one of stall, outage, partial, brownout, quota"},
 		{"severity", func(s *service.Scenario) { s.Severity = 1.5 }, "severity: 1.5: must be above 0 and at most 1"},
 		{"duration", func(s *service.Scenario) { s.Duration = 1500 * time.Millisecond }, "duration: 1.5s: must be from 1s to 1h0m0s, in whole seconds"},
 		{"warmup", func(s *service.Scenario) { s.Warmup = time.Second }, "warmup: 1s: must be from 20s to 1h0m0s, in whole seconds"},
