@@ -7,7 +7,16 @@
 //
 // A [Policy] is a literal whose zero value is safe: 3 attempts, waits of up to 2
 // and 4 seconds, full jitter. For most uses it needs no more than a limit and a
-// backoff.
+// backoff:
+//
+//	policy := &retry.Policy{
+//		MaxAttempts: 5,
+//		Backoff:     retry.Exponential{Initial: 200 * time.Millisecond},
+//	}
+//
+// A setting that is out of range runs all the same, as the nearest one in range or as
+// its default. [Policy.Validate] reports such settings, and durations without a unit:
+// call it where your program starts.
 //
 // For a loop of your own there is [Call]: it waits, makes the context of each attempt,
 // and decides.

@@ -33,6 +33,18 @@ func Example() {
 	// Output: <nil>
 }
 
+// A policy with faults runs nevertheless, so look for them where the program starts.
+func ExamplePolicy_Validate() {
+	policy := &retry.Policy{
+		MaxAttempts: -1,
+		Backoff:     retry.Exponential{Initial: 5}, // nanoseconds: the unit is missing
+	}
+	fmt.Println(policy.Validate())
+	// Output:
+	// retry: invalid policy: max_attempts: -1: must be at least 1, or 0 for the default
+	// backoff.exponential.initial: 5ns: is less than a microsecond; write 5 * time.Second or 5 * time.Millisecond
+}
+
 func ExampleDo() {
 	ctx := context.Background()
 	policy := &retry.Policy{Name: "load", MaxAttempts: 5}

@@ -35,8 +35,8 @@ const Unlimited = math.MaxInt
 // Use [Policy.Execute] or [Do] to run an operation under it, and [Policy.Next]
 // where the state of the operation lives in a database.
 //
-// [Policy.Validate] reports a setting out of its range. It runs as the nearest setting in
-// the range, or as the default.
+// A setting out of its range runs without an error, as the nearest setting in the range
+// or as the default. [Policy.Validate] reports it: call Validate where the program starts.
 type Policy struct {
 	// Name appears in errors and events: "task failed after 3 attempts: …".
 	Name string

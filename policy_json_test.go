@@ -434,9 +434,9 @@ func randomAttempts(r *rand.Rand) int {
 	return 1 + int(r.Uint64()%1000)
 }
 
-// randomDuration returns a positive duration of any magnitude.
+// randomDuration returns a positive duration of any magnitude that is valid.
 func randomDuration(r *rand.Rand) time.Duration {
-	return max(time.Duration(r.Uint64()>>(1+r.Uint64()%62)), 1)
+	return max(time.Duration(r.Uint64()>>(1+r.Uint64()%53)), time.Microsecond)
 }
 
 func randomBackoff(r *rand.Rand) retry.Backoff {
@@ -498,7 +498,7 @@ func TestPolicyJSONReading(t *testing.T) {
 		{`{"max_delay": 0.25}`, retry.Policy{MaxDelay: 250 * ms}},
 		{`{"max_delay": 0.1}`, retry.Policy{MaxDelay: 100 * ms}},
 		{`{"max_delay": 1.000000001}`, retry.Policy{MaxDelay: time.Second + 1}},
-		{`{"max_delay": 1e-9}`, retry.Policy{MaxDelay: 1}},
+		{`{"max_delay": 1e-6}`, retry.Policy{MaxDelay: time.Microsecond}},
 		{`{"max_delay": 1e2}`, retry.Policy{MaxDelay: 100 * time.Second}},
 		{`{"max_delay": 9000000000}`, retry.Policy{MaxDelay: 9_000_000_000 * time.Second}},
 		{
@@ -566,7 +566,14 @@ var policyFaults = []struct {
 		`backoff.linear.initial: 0: must be positive; leave it out for the default`,
 		`backoff.linear.step: "0": must be positive; leave it out for the default`,
 	}},
-	{`{"backoff": {"fibonacci": {"initial": 1e-10}}}`, []string{`backoff.fibonacci.initial: 1e-10: is too short for a duration`}},
+	{`{"backoff": {"fibonacci": {"initial": 1e-10}}}`, []string{`backoff.fibonacci.initial: 1e-10: is less than a microsecond`}},
+	{`{"max_delay": 5e-9}`, []string{`max_delay: 5e-9: is less than a microsecond`}},
+	{`{"max_delay": 9.994e-7}`, []string{`max_delay: 9.994e-7: is less than a microsecond`}},
+	{`{"timeout": "5ns", "backoff": {"schedule": ["1us", "0.4ns", 0, "999ns"]}}`, []string{
+		`backoff.schedule[1]: "0.4ns": is less than a microsecond`,
+		`backoff.schedule[3]: "999ns": is less than a microsecond`,
+		`timeout: "5ns": is less than a microsecond`,
+	}},
 	{`{"overrides": {"timeout": {"max_attempts": 0}}}`, []string{`overrides.timeout.max_attempts: 0: must be at least 1; leave it out for the default`}},
 	{`{"overrides": {"timeout": {"max_delay": 0}}}`, []string{`overrides.timeout.max_delay: 0: must be positive; leave it out for the default`}},
 

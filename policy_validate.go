@@ -30,6 +30,10 @@ func invalid(f strictjson.Faults) error {
 //   - the fraction of Proportional runs as 0 and the ratio of a Budget as 0.1
 //     if it is negative or NaN, and both as 1 if they are larger,
 //   - MaxDelay caps a first delay that is longer.
+//
+// A duration below a microsecond is a fault too, because it is nearly always a number
+// without its unit: Initial: 5 is 5 nanoseconds. It runs as it is. Where 0 is a wait, as
+// in Constant(0), it is no fault.
 func (p *Policy) Validate() error {
 	p = p.orZero()
 	var f strictjson.Faults
@@ -48,12 +52,12 @@ func (p *Policy) check(f *strictjson.Faults) {
 	if p.MaxAttempts < 0 {
 		f.Add("max_attempts", p.MaxAttempts, "must be at least 1, or 0 for the default")
 	}
-	f.NotNegative("max_elapsed", p.MaxElapsed)
-	f.NotNegative("attempt_timeout", p.AttemptTimeout)
-	f.NotNegative("timeout", p.Timeout)
-	f.NotNegative("reset_after", p.ResetAfter)
-	f.NotNegative("max_delay", p.MaxDelay)
-	f.NotNegative("max_retry_after", p.MaxRetryAfter)
+	checkDuration(f, "max_elapsed", p.MaxElapsed)
+	checkDuration(f, "attempt_timeout", p.AttemptTimeout)
+	checkDuration(f, "timeout", p.Timeout)
+	checkDuration(f, "reset_after", p.ResetAfter)
+	checkDuration(f, "max_delay", p.MaxDelay)
+	checkDuration(f, "max_retry_after", p.MaxRetryAfter)
 	if p.FreeRateLimits < 0 {
 		f.Add("free_rate_limits", p.FreeRateLimits, "must not be negative")
 	}
@@ -74,7 +78,7 @@ func (p *Policy) check(f *strictjson.Faults) {
 		if o.MaxAttempts < 0 {
 			f.Add(path+".max_attempts", o.MaxAttempts, "must be at least 1, or 0 for the policy's")
 		}
-		f.NotNegative(path+".max_delay", o.MaxDelay)
+		checkDuration(f, path+".max_delay", o.MaxDelay)
 		limit := orDefault(o.MaxDelay, p.MaxDelay)
 		checkBackoff(f, path+".backoff", o.Backoff, limit)
 		if o.Backoff == nil && o.MaxDelay > 0 && o.MaxDelay < longestWait {
@@ -95,29 +99,39 @@ func (p *Policy) kinds() []string {
 	return slices.Sorted(maps.Keys(p.Overrides))
 }
 
+// checkDuration checks a duration for which 0 is allowed.
+func checkDuration(f *strictjson.Faults, path string, d time.Duration) {
+	switch {
+	case d < 0:
+		f.Add(path, d, "must not be negative")
+	case d > 0 && d < strictjson.Shortest:
+		f.Add(path, d, fmt.Sprintf("is less than a microsecond; write %d * time.Second or %[1]d * time.Millisecond", int64(d)))
+	}
+}
+
 func overridePath(kind string) string { return strictjson.Join("overrides", kind) }
 
 func checkBackoff(f *strictjson.Faults, path string, b Backoff, maxDelay time.Duration) {
 	switch b := b.(type) {
 	case Exponential:
 		path += ".exponential"
-		f.NotNegative(path+".initial", b.Initial)
+		checkDuration(f, path+".initial", b.Initial)
 		if m := b.Multiplier; m != 0 && !(m >= 1 && m <= math.MaxFloat64) {
 			f.Add(path+".multiplier", m, "must be a number of at least 1, or 0 for the default")
 		}
 		checkCap(f, path+".initial", b.Initial, maxDelay)
 	case Linear:
 		path += ".linear"
-		f.NotNegative(path+".initial", b.Initial)
-		f.NotNegative(path+".step", b.Step)
+		checkDuration(f, path+".initial", b.Initial)
+		checkDuration(f, path+".step", b.Step)
 		checkCap(f, path+".initial", b.Initial, maxDelay)
 	case Fibonacci:
 		path += ".fibonacci"
-		f.NotNegative(path+".initial", b.Initial)
+		checkDuration(f, path+".initial", b.Initial)
 		checkCap(f, path+".initial", b.Initial, maxDelay)
 	case Constant:
 		path += ".constant"
-		f.NotNegative(path, time.Duration(b))
+		checkDuration(f, path, time.Duration(b))
 		checkCap(f, path, time.Duration(b), maxDelay)
 	case Schedule:
 		checkSchedule(f, path+".schedule", b, maxDelay)
@@ -130,9 +144,9 @@ func checkSchedule(f *strictjson.Faults, path string, s Schedule, maxDelay time.
 		return
 	}
 	for i, d := range s {
-		if d < 0 || maxDelay > 0 && d > maxDelay { // a path is worth its time only then
+		if d != 0 && d < strictjson.Shortest || maxDelay > 0 && d > maxDelay { // a path is worth its time only then
 			path := fmt.Sprintf("%s[%d]", path, i)
-			f.NotNegative(path, d)
+			checkDuration(f, path, d)
 			checkCap(f, path, d, maxDelay)
 		}
 	}
@@ -167,7 +181,7 @@ func checkJitter(f *strictjson.Faults, path string, j Jitter) {
 			f.Add(path+".proportional", float64(j), "must be a fraction from 0 to 1")
 		}
 	case PlusMinus:
-		f.NotNegative(path+".plus_minus", time.Duration(j))
+		checkDuration(f, path+".plus_minus", time.Duration(j))
 	}
 }
 
@@ -181,7 +195,7 @@ func (b *Budget) check(f *strictjson.Faults) {
 	case b.Ratio > 0 && b.Ratio < minRatio:
 		f.Add("budget.ratio", b.Ratio, fmt.Sprintf("must be at least %v, or 0 for the default", minRatio))
 	}
-	f.NotNegative("budget.ttl", b.TTL)
+	checkDuration(f, "budget.ttl", b.TTL)
 	if b.Reserve < NoReserve {
 		f.Add("budget.reserve", b.Reserve, "must not be negative, or NoReserve")
 	}

@@ -1,6 +1,7 @@
 package retry_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -35,7 +36,10 @@ func assertFaults(t *testing.T, faults []string, err error) {
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	nan, inf := math.NaN(), math.Inf(1)
-	const s = time.Second
+	const us, s = time.Microsecond, time.Second
+	tiny := func(n int) string {
+		return fmt.Sprintf("%dns: is less than a microsecond; write %[1]d * time.Second or %[1]d * time.Millisecond", n)
+	}
 	override := func(o retry.Override) map[string]retry.Override {
 		return map[string]retry.Override{"timeout": o}
 	}
@@ -46,11 +50,31 @@ func TestValidate(t *testing.T) {
 	}{
 		{"zero", retry.Policy{}, nil},
 		{"everything", retry.Policy{
-			Name: "a", MaxAttempts: 1, MaxElapsed: 1, AttemptTimeout: 1, Backoff: retry.Exponential{Initial: 1, Multiplier: 1},
-			MaxDelay: 1, Jitter: retry.Proportional(1), MaxRetryAfter: 1, FreeRateLimits: 1, NonIdempotent: true,
+			Name: "a", MaxAttempts: 1, MaxElapsed: us, AttemptTimeout: us, Timeout: us, ResetAfter: us,
+			Backoff: retry.Exponential{Initial: us, Multiplier: 1}, MaxDelay: us, Jitter: retry.Proportional(1),
+			MaxRetryAfter: us, FreeRateLimits: 1, NonIdempotent: true,
 			Overrides: map[string]retry.Override{"unknown": {MaxAttempts: 1}, "x": {}},
-			Budget:    &retry.Budget{Ratio: 1, TTL: 1, Reserve: 1},
+			Budget:    &retry.Budget{Ratio: 1, TTL: us, Reserve: 1},
 		}, nil},
+		{"without units", retry.Policy{
+			MaxElapsed: 1, AttemptTimeout: 2, Timeout: 3, ResetAfter: 4, MaxDelay: 500, MaxRetryAfter: 999,
+			Backoff: retry.Linear{Initial: 5, Step: 6}, Jitter: retry.PlusMinus(7),
+			Overrides: map[string]retry.Override{
+				"a": {MaxDelay: 8, Backoff: retry.Exponential{Initial: 5}},
+				"b": {Backoff: retry.Fibonacci{Initial: 9}},
+				"c": {Backoff: retry.Constant(10)},
+				"d": {Backoff: retry.Schedule{0, 20, us, 30}, MaxDelay: s},
+			},
+			Budget: &retry.Budget{TTL: 11},
+		}, []string{
+			`max_elapsed: ` + tiny(1), `attempt_timeout: ` + tiny(2), `timeout: ` + tiny(3), `reset_after: ` + tiny(4),
+			`max_delay: ` + tiny(500), `max_retry_after: ` + tiny(999),
+			`backoff.linear.initial: ` + tiny(5), `backoff.linear.step: ` + tiny(6), `jitter.plus_minus: ` + tiny(7),
+			`overrides.a.max_delay: ` + tiny(8), `overrides.a.backoff.exponential.initial: ` + tiny(5),
+			`overrides.b.backoff.fibonacci.initial: ` + tiny(9), `overrides.c.backoff.constant: ` + tiny(10),
+			`overrides.d.backoff.schedule[1]: ` + tiny(20), `overrides.d.backoff.schedule[3]: ` + tiny(30),
+			`budget.ttl: ` + tiny(11),
+		}},
 		{"unlimited", retry.Policy{MaxAttempts: retry.Unlimited, FreeRateLimits: math.MaxInt, MaxDelay: longestWait}, nil},
 
 		{"attempts", retry.Policy{MaxAttempts: -3}, []string{`max_attempts: -3: must be at least 1, or 0 for the default`}},

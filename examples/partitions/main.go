@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	case !*serve:
 		open = shared.Temporary
 		*base, *limit, d.interval = shared.Faster(*base, speed), shared.Faster(*limit, speed), shared.Faster(d.interval, speed)
-		*jitter /= speed
+		*jitter = (*jitter / speed).Truncate(time.Microsecond) // 0 is no jitter
 	}
 	d.policy = newPolicy(*base, *limit, *jitter)
 	if err := d.policy.Validate(); err != nil {

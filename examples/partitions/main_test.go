@@ -63,8 +63,8 @@ func TestServe(t *testing.T) {
 // delays.
 func TestShortDelays(t *testing.T) {
 	t.Parallel()
-	out, stop := dbtest.Start(t, run, "-base", "999ns", "-cap", "999ns", "-jitter", "0")
-	out.Await(t, "unlimited attempts, 1ns ×2 ≤1ns, ±0s jitter")
+	out, stop := dbtest.Start(t, run, "-base", "999ns", "-cap", "999ns", "-jitter", "999us")
+	out.Await(t, "unlimited attempts, 1µs ×2 ≤1µs, ±0s jitter")
 	assert.ErrorIs(t, stop(), context.Canceled)
 }
 

@@ -53,7 +53,7 @@ func TestServe(t *testing.T) {
 func TestShortDelays(t *testing.T) {
 	t.Parallel()
 	out, stop := dbtest.Start(t, run, "-initial-backoff", "500ns", "-max-backoff", "999ns")
-	out.Await(t, "attempts, 1ns ×2 ≤1ns, no jitter")
+	out.Await(t, "attempts, 1µs ×2 ≤1µs, no jitter")
 	assert.ErrorIs(t, stop(), context.Canceled)
 }
 

@@ -138,7 +138,7 @@ func TestPositive(t *testing.T) {
 func TestFaster(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, 60*time.Millisecond, shared.Faster(time.Minute, 1000))
-	assert.Equal(t, time.Nanosecond, shared.Faster(500*time.Nanosecond, 1000))
+	assert.Equal(t, time.Microsecond, shared.Faster(500*time.Nanosecond, 1000))
 }
 
 func TestWait(t *testing.T) {

@@ -3,7 +3,6 @@ package strictjson
 import (
 	"errors"
 	"fmt"
-	"time"
 )
 
 // Faults collects everything that is wrong with a document.
@@ -27,10 +26,3 @@ func (f *Faults) Add(path string, value any, problem string) {
 
 // full reports whether no further fault is noted.
 func (f *Faults) full() bool { return len(*f) > MostFaults }
-
-// NotNegative notes a duration that is negative.
-func (f *Faults) NotNegative(path string, d time.Duration) {
-	if d < 0 {
-		f.Add(path, d, "must not be negative")
-	}
-}

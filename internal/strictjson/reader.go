@@ -101,35 +101,44 @@ func (r Reader) Count(n *int) Field {
 	return func(path string, v any) { *n, _ = r.Whole(path, v) }
 }
 
-// Duration reads a string like "1m30s" or a number of seconds.
+// Shortest is the shortest duration of a policy that is not 0.
+const Shortest = time.Microsecond
+
+// Duration reads a string like "1m30s" or a number of seconds. The check of the setting
+// reports a negative one.
 func (r Reader) Duration(d *time.Duration) Field {
 	return func(path string, v any) {
-		if s, ok := v.(string); ok {
-			var err error
-			switch *d, err = time.ParseDuration(s); {
-			case err != nil:
-				r.Add(path, Show(v), `must be a duration like "1m30s", or a number of seconds`)
-			case *d == 0 && strings.ContainsAny(s, "123456789"):
-				r.Add(path, Show(v), "is too short for a duration")
-			}
-			return
-		}
-		seconds, ok := r.Number(path, v)
-		if !ok {
-			return
-		}
-		// A negative value is reported by the check of the setting; the range
-		// makes the conversion safe.
-		ns := math.Round(seconds * float64(time.Second))
+		read, zero, ok := r.duration(path, v)
 		switch {
-		case !(math.Abs(ns) < 1<<63):
-			r.Add(path, Show(v), "is too long for a duration")
-		case ns == 0 && seconds != 0:
-			r.Add(path, Show(v), "is too short for a duration")
+		case !ok:
+		case !zero && read >= 0 && read < Shortest:
+			r.Add(path, Show(v), "is less than a microsecond")
 		default:
-			*d = time.Duration(ns)
+			*d = read
 		}
 	}
+}
+
+// duration reads a duration, which is rounded to nanoseconds. zero says that it was 0
+// before.
+func (r Reader) duration(path string, v any) (d time.Duration, zero, ok bool) {
+	if s, ok := v.(string); ok {
+		d, err := time.ParseDuration(s)
+		if err != nil {
+			r.Add(path, Show(v), `must be a duration like "1m30s", or a number of seconds`)
+		}
+		return d, !strings.ContainsAny(s, "123456789"), err == nil
+	}
+	seconds, ok := r.Number(path, v)
+	if !ok {
+		return 0, false, false
+	}
+	ns := math.Round(seconds * float64(time.Second))
+	if !(math.Abs(ns) < 1<<63) { // otherwise the conversion is not safe
+		r.Add(path, Show(v), "is too long for a duration")
+		return 0, false, false
+	}
+	return time.Duration(ns), seconds == 0, true
 }
 
 // Positive reads a duration for which 0 would mean the default instead of 0.

@@ -414,9 +414,9 @@ func randomAttempts(r *rand.Rand) int {
 	return 1 + int(r.Uint64()%1000)
 }
 
-// randomDuration returns a positive duration of any magnitude.
+// randomDuration returns a positive duration of any magnitude that is valid.
 func randomDuration(r *rand.Rand) time.Duration {
-	return max(time.Duration(r.Uint64()>>(1+r.Uint64()%62)), 1)
+	return max(time.Duration(r.Uint64()>>(1+r.Uint64()%53)), time.Microsecond)
 }
 
 func randomBackoff(r *rand.Rand) retry.Backoff {
