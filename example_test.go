@@ -278,10 +278,10 @@ func ExamplePolicy_UnmarshalJSON() {
 	fmt.Println(err)
 	// Output:
 	// 4 attempts within 2m0s, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s, 0–8s; unknown: 2 attempts <nil>
-	// retry: invalid policy: jiter: "full": unknown key
-	// max_attempts: 0: must be at least 1; leave it out for the default
-	// backoff.exponential.multiplier: 0.5: must be a number of at least 1, or 0 for the default
-	// backoff.exponential.initial: 2s: is above max_delay 1s
+	// retry: invalid policy: jiter: "full": unknown key; did you mean jitter? (line 5 of the policy)
+	// max_attempts: 0: must be at least 1; leave it out for the default (line 2 of the policy)
+	// backoff.exponential.multiplier: 0.5: must be a number of at least 1, or 0 for the default (line 4 of the policy)
+	// backoff.exponential.initial: 2s: is above max_delay 1s (line 4 of the policy)
 }
 
 // An API that accepts a policy with every job should bound it.

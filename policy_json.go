@@ -70,10 +70,12 @@ func (p Policy) MarshalYAML() (any, error) { return p.object() }
 // if its default is another value, because 0 would mean the default. Unknown and
 // repeated keys, wrong types, and whatever [Policy.Validate] reports are errors
 // too. All errors are reported at once, each with its path and value, or the first
-// hundred of them. p is then left as it was. Classifier, Budget, Observer, Clock and Rand are never
+// hundred of them; if the policy has several lines, also with its line, counted from where
+// the policy begins. p is then left as it was. Classifier, Budget, Observer, Clock and Rand are never
 // touched.
 func (p *Policy) UnmarshalJSON(data []byte) error {
-	if string(bytes.TrimSpace(data)) == "null" {
+	data = bytes.TrimSpace(data)
+	if string(data) == "null" {
 		return nil // by convention
 	}
 	var f strictjson.Faults
@@ -81,7 +83,9 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("retry: policy: %w", err)
 	}
-	return p.set(v, &f)
+	p.set(v, &f)
+	f.Locate(data, v)
+	return invalid(f)
 }
 
 // UnmarshalYAML reads the YAML form, which has the shape of the JSON form, from
@@ -91,11 +95,13 @@ func (p *Policy) UnmarshalYAML(unmarshal func(any) error) error {
 	if err := unmarshal(&v); err != nil {
 		return err
 	}
-	return p.set(v, new(strictjson.Faults))
+	var f strictjson.Faults
+	p.set(v, &f)
+	return invalid(f)
 }
 
 // set replaces the data of p by a decoded policy if it has no faults.
-func (p *Policy) set(v any, f *strictjson.Faults) error {
+func (p *Policy) set(v any, f *strictjson.Faults) {
 	r := reader{strictjson.Reader{Faults: f}}
 	q := *p // Classifier, Budget, Observer, Clock and Rand stay
 	q.Name, q.MaxAttempts, q.MaxElapsed, q.AttemptTimeout = "", 0, 0, 0
@@ -104,11 +110,9 @@ func (p *Policy) set(v any, f *strictjson.Faults) error {
 	q.Timeout, q.ResetAfter = 0, 0
 	r.Object("", v, r.policy(&q))
 	q.checkData(f) // unreadable settings are unset, and so not reported twice
-	if err := invalid(*f); err != nil {
-		return err
+	if len(*f) == 0 {
+		*p = q
 	}
-	*p = q
-	return nil
 }
 
 // object builds the JSON form.
@@ -220,40 +224,22 @@ func setJitter(o object, path string, j Jitter, f *strictjson.Faults) {
 }
 
 // policy returns the fields of the JSON form by their keys.
-func (r reader) policy(p *Policy) func(key string) strictjson.Field {
-	return func(key string) strictjson.Field {
-		switch key {
-		case "name":
-			return r.Text(&p.Name)
-		case "max_attempts":
-			return r.attempts(&p.MaxAttempts, 0)
-		case "max_retries":
-			return r.attempts(&p.MaxAttempts, 1)
-		case "max_elapsed":
-			return r.Duration(&p.MaxElapsed)
-		case "attempt_timeout":
-			return r.Duration(&p.AttemptTimeout)
-		case "timeout":
-			return r.Duration(&p.Timeout)
-		case "reset_after":
-			return r.Duration(&p.ResetAfter)
-		case "backoff":
-			return r.backoff(&p.Backoff)
-		case "max_delay":
-			return r.Positive(&p.MaxDelay)
-		case "jitter":
-			return r.jitter(&p.Jitter)
-		case "max_retry_after":
-			return r.Positive(&p.MaxRetryAfter)
-		case "free_rate_limits":
-			return r.Count(&p.FreeRateLimits)
-		case "non_idempotent":
-			return r.Flag(&p.NonIdempotent)
-		case "overrides":
-			return r.overrides(&p.Overrides)
-		default:
-			return nil
-		}
+func (r reader) policy(p *Policy) strictjson.Fields {
+	return strictjson.Fields{
+		"name":             r.Text(&p.Name),
+		"max_attempts":     r.attempts(&p.MaxAttempts, 0),
+		"max_retries":      r.attempts(&p.MaxAttempts, 1),
+		"max_elapsed":      r.Duration(&p.MaxElapsed),
+		"attempt_timeout":  r.Duration(&p.AttemptTimeout),
+		"timeout":          r.Duration(&p.Timeout),
+		"reset_after":      r.Duration(&p.ResetAfter),
+		"backoff":          r.backoff(&p.Backoff),
+		"max_delay":        r.Positive(&p.MaxDelay),
+		"jitter":           r.jitter(&p.Jitter),
+		"max_retry_after":  r.Positive(&p.MaxRetryAfter),
+		"free_rate_limits": r.Count(&p.FreeRateLimits),
+		"non_idempotent":   r.Flag(&p.NonIdempotent),
+		"overrides":        r.overrides(&p.Overrides),
 	}
 }
 
@@ -275,22 +261,13 @@ func (r reader) overrides(overrides *map[string]Override) strictjson.Field {
 }
 
 // override returns the fields of an override by their keys.
-func (r reader) override(o *Override) func(key string) strictjson.Field {
-	return func(key string) strictjson.Field {
-		switch key {
-		case "max_attempts":
-			return r.attempts(&o.MaxAttempts, 0)
-		case "max_retries":
-			return r.attempts(&o.MaxAttempts, 1)
-		case "backoff":
-			return r.backoff(&o.Backoff)
-		case "max_delay":
-			return r.Positive(&o.MaxDelay)
-		case "jitter":
-			return r.jitter(&o.Jitter)
-		default:
-			return nil
-		}
+func (r reader) override(o *Override) strictjson.Fields {
+	return strictjson.Fields{
+		"max_attempts": r.attempts(&o.MaxAttempts, 0),
+		"max_retries":  r.attempts(&o.MaxAttempts, 1),
+		"backoff":      r.backoff(&o.Backoff),
+		"max_delay":    r.Positive(&o.MaxDelay),
+		"jitter":       r.jitter(&o.Jitter),
 	}
 }
 
@@ -298,17 +275,17 @@ func (r reader) backoff(b *Backoff) strictjson.Field {
 	return r.OneOf("", strictjson.Fields{
 		"exponential": func(path string, v any) {
 			var e Exponential
-			r.Object(path, v, strictjson.Fields{"initial": r.Positive(&e.Initial), "multiplier": r.Multiplier(&e.Multiplier)}.Field)
+			r.Object(path, v, strictjson.Fields{"initial": r.Positive(&e.Initial), "multiplier": r.Multiplier(&e.Multiplier)})
 			*b = e
 		},
 		"linear": func(path string, v any) {
 			var l Linear
-			r.Object(path, v, strictjson.Fields{"initial": r.Positive(&l.Initial), "step": r.Positive(&l.Step)}.Field)
+			r.Object(path, v, strictjson.Fields{"initial": r.Positive(&l.Initial), "step": r.Positive(&l.Step)})
 			*b = l
 		},
 		"fibonacci": func(path string, v any) {
 			var f Fibonacci
-			r.Object(path, v, strictjson.Fields{"initial": r.Positive(&f.Initial)}.Field)
+			r.Object(path, v, strictjson.Fields{"initial": r.Positive(&f.Initial)})
 			*b = f
 		},
 		"constant": func(path string, v any) {

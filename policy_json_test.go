@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -134,11 +135,15 @@ func TestPolicyJSONKeyOrder(t *testing.T) {
 		"backoff": {"exponential": {"initial": "5s", "multiplier": 0.5, "max": 7}},
 		"overrides": {"a": {"max_attempts": -1, "max_retries": -2}, "b": {"max_delay": 0}, "c": 7}
 	}`)
-	want := new(retry.Policy).UnmarshalJSON(bad)
-	require.Error(t, want)
+	faults := func(text []byte) string {
+		err := new(retry.Policy).UnmarshalJSON(text)
+		require.Error(t, err)
+		return regexp.MustCompile(` \(line \d+ of the policy\)`).ReplaceAllString(err.Error(), "")
+	}
+	want := faults(bad)
 	for range 200 {
 		shuffled := shuffledJSON(t, r, bad)
-		assert.EqualError(t, new(retry.Policy).UnmarshalJSON(shuffled), want.Error(), "%s", shuffled)
+		assert.Equal(t, want, faults(shuffled), "%s", shuffled)
 	}
 }
 
@@ -655,9 +660,18 @@ var policyFaults = []struct {
 	{`true`, []string{`policy: true: must be an object`}},
 
 	// Unknown keys.
-	{`{"attempts": 3}`, []string{`attempts: 3: unknown key`}},
-	{`{"MaxAttempts": 3}`, []string{`MaxAttempts: 3: unknown key`}},
-	{`{"Max_attempts": 3}`, []string{`Max_attempts: 3: unknown key`}},
+	{`{"attempts": 3}`, []string{`attempts: 3: unknown key; did you mean max_attempts?`}},
+	{`{"MaxAttempts": 3}`, []string{`MaxAttempts: 3: unknown key; did you mean max_attempts?`}},
+	{`{"Max_attempts": 3}`, []string{`Max_attempts: 3: unknown key; did you mean max_attempts?`}},
+	{`{"max_atempts": 3}`, []string{`max_atempts: 3: unknown key; did you mean max_attempts?`}},
+	{`{"retries": 3, "non-idempotent": true}`, []string{
+		`non-idempotent: true: unknown key; did you mean non_idempotent?`, `retries: 3: unknown key; did you mean max_retries?`,
+	}},
+	{`{"max_": 3, "delays": 1, "` + strings.Repeat("name", 1000) + `": 1}`, []string{
+		`delays: 1: unknown key`, `max_: 3: unknown key`, strings.Repeat("name", 15) + `…: 1: unknown key`,
+	}},
+	{`{"backoff": {"constnat": 3}}`, []string{`backoff.constnat: 3: unknown key; did you mean constant?`}},
+	{`{"overrides": {"unknown": {"jiter": 1}}}`, []string{`overrides.unknown.jiter: 1: unknown key; did you mean jitter?`}},
 	{`{"": {"a": [1, 2]}}`, []string{`: {"a":[1,2]}: unknown key`}},
 	{`{"clock": null, "rand": null, "budget": {}, "classifier": "x", "observer": 1}`, []string{
 		`budget: {}: unknown key`, `classifier: "x": unknown key`, `clock: null: unknown key`, `observer: 1: unknown key`, `rand: null: unknown key`,
@@ -665,7 +679,7 @@ var policyFaults = []struct {
 	{`{"backoff": {"decorrelated": {}}}`, []string{`backoff.decorrelated: {}: unknown key`}},
 	{`{"backoff": {"exponential": {"initial": "1s", "max": "5s"}}}`, []string{`backoff.exponential.max: "5s": unknown key`}},
 	{`{"backoff": {"fibonacci": {"step": 1}}}`, []string{`backoff.fibonacci.step: 1: unknown key`}},
-	{`{"jitter": {"plusminus": 1}}`, []string{`jitter.plusminus: 1: unknown key`}},
+	{`{"jitter": {"plusminus": 1}}`, []string{`jitter.plusminus: 1: unknown key; did you mean plus_minus?`}},
 	{`{"overrides": {"timeout": {"max_elapsed": 1}}}`, []string{`overrides.timeout.max_elapsed: 1: unknown key`}},
 
 	// Repeated keys.
@@ -712,10 +726,9 @@ var policyFaults = []struct {
 
 	// Several at once, in the order of their paths as far as they are read.
 	{
-		`{"title": "x", "max_attempts": 1.5, "jitter": {"proportional": 2}, "max_delay": "-1s", "backoff": {"linear": {"steps": 1}},
-		  "overrides": {"b": {"max_attempts": 0}, "a": {"jitter": 1}}}`,
+		`{"title": "x", "max_attempts": 1.5, "jitter": {"proportional": 2}, "max_delay": "-1s", "backoff": {"linear": {"steps": 1}}, "overrides": {"b": {"max_attempts": 0}, "a": {"jitter": 1}}}`,
 		[]string{
-			`backoff.linear.steps: 1: unknown key`,
+			`backoff.linear.steps: 1: unknown key; did you mean step?`,
 			`max_attempts: 1.5: must be a whole number`,
 			`overrides.a.jitter: 1: must be "full", "equal", "none", or an object with one key of plus_minus, proportional`,
 			`overrides.b.max_attempts: 0: must be at least 1; leave it out for the default`,
@@ -738,6 +751,37 @@ func TestPolicyJSONFaults(t *testing.T) {
 			assert.EqualError(t, p.UnmarshalJSON([]byte(tt.json)), want)
 		})
 	}
+}
+
+// TestPolicyJSONLines: a policy of several lines tells in which line a fault is. The lines
+// are those of the policy, because it does not see the document that it is part of.
+func TestPolicyJSONLines(t *testing.T) {
+	t.Parallel()
+	const policy = `{
+		"max_atempts": 3,
+		"backoff": {"schedule": [
+			"1s",
+			"soon"
+		]},
+		"overrides": {
+			"a.b": {"jitter": "full", "max_delay": -1}
+		},
+		"timeout": "-1s"
+	}`
+	const want = `retry: invalid policy: backoff.schedule[1]: "soon": must be a duration like "1m30s", or a number of seconds (line 5 of the policy)
+max_atempts: 3: unknown key; did you mean max_attempts? (line 2 of the policy)
+timeout: -1s: must not be negative (line 10 of the policy)
+overrides.a.b.max_delay: -1s: must not be negative (line 8 of the policy)`
+	var p retry.Policy
+	assert.EqualError(t, json.Unmarshal([]byte(policy), &p), want)
+	assert.EqualError(t, p.UnmarshalJSON([]byte("\n\n "+policy+"\n")), want)
+	var config struct{ Retry *retry.Policy }
+	assert.EqualError(t, json.Unmarshal([]byte("{\n\n\"Retry\": "+policy+"}"), &config), want)
+
+	many := "{\n" + strings.Repeat("\"name\": 1,\n", 200) + "\"name\": 1}"
+	err := p.UnmarshalJSON([]byte(many))
+	require.ErrorContains(t, err, "(line 202 of the policy)")
+	assert.True(t, strings.HasSuffix(err.Error(), "\nand more"), err)
 }
 
 // TestPolicyJSONTooMuch: what a caller who is not trusted may send is bounded, and the

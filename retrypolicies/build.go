@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/strictjson"
@@ -141,7 +139,7 @@ func (b builder) policy(name string, path []string, own any, base object) *retry
 		return p
 	}
 	for _, fault := range each(err) {
-		b.faults.add(find(own, fault.Error(), path), prefix+"."+fault.Error())
+		b.faults.add(strictjson.Find(own, fault.Error(), path), prefix+"."+fault.Error())
 	}
 	return p
 }
@@ -200,48 +198,3 @@ func each(err error) []error {
 	}
 	return []error{err}
 }
-
-// find follows a path as [retry.Policy.Validate] writes it before its problem,
-// "backoff.schedule[2]: -1s: …", as far as it leads from v, whose own path is path. It
-// returns the path that it has reached.
-func find(v any, text string, path []string) []string {
-	switch v := v.(type) {
-	case []any:
-		digits, rest, _ := strings.Cut(strings.TrimPrefix(text, "["), "]")
-		if i, err := strconv.Atoi(digits); err == nil && i >= 0 && i < len(v) {
-			return find(v[i], rest, with(path, digits))
-		}
-	case object:
-		text = strings.TrimPrefix(text, ".")
-		// A key may have a dot in it, and so begin like another key: the longest key
-		// is meant.
-		for end := len(text) - 1; end > 0; end-- {
-			if strings.IndexByte(".[:", text[end]) < 0 {
-				continue
-			}
-			if key, ok := written(v, text[:end]); ok {
-				return find(v[key], text[end:], with(path, key))
-			}
-		}
-	}
-	return path
-}
-
-// written returns the key of an object that a path has as text: shortened if it is long.
-func written(o object, text string) (key string, ok bool) {
-	if has(o, text) {
-		return text, true
-	}
-	if !strings.HasSuffix(text, "…") {
-		return "", false
-	}
-	for key := range o {
-		if len(key) >= len(text)-len("…") && strictjson.Join("", key) == text {
-			return key, true
-		}
-	}
-	return "", false
-}
-
-// with returns path with one more key.
-func with(path []string, key string) []string { return append(slices.Clip(path), key) }

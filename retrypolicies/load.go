@@ -86,7 +86,7 @@ func (ps *Policies) load(data []byte, fs *faults) error {
 		return fs.unreadable(broken)
 	}
 	for _, fault := range repeated {
-		fs.add(find(root, fault.Error(), nil), fault.Error())
+		fs.add(strictjson.Find(root, fault.Error(), nil), fault.Error())
 	}
 	return ps.exchange(root, fs)
 }

@@ -58,7 +58,7 @@ func TestFaults(t *testing.T) {
   }
 }`, []string{
 			`f.json:2:15: default.max_attempts: -1: must be at least 1; leave it out for the default`,
-			`f.json:2:35: default.jiter: "full": unknown key`,
+			`f.json:2:35: default.jiter: "full": unknown key; did you mean jitter?`,
 			`f.json:7:9: policies.a.backoff.schedule[1]: "soon": must be a duration like "1m30s", or a number of seconds`,
 			`f.json:8:9: policies.a.backoff.schedule[2]: -1s: must not be negative`,
 			`f.json:10:7: policies.a.overrides: final: final errors are not retried`,

@@ -25,7 +25,7 @@ the waits grow, and there is a limit of time
   backend: 30 attempts within 1m0s, 500µs ×2 ≤2ms, full jitter: waits 0–500µs, 0–1ms, 0–2ms, 0–2ms, 0–2ms, …
   N calls, 0 lost so far
 somebody mistypes a key
-  refused: retrypolicies: policies.json:4:17: policies.backend.max_atempts: 1: unknown key
+  refused: retrypolicies: policies.json:4:17: policies.backend.max_atempts: 1: unknown key; did you mean max_attempts?
   backend: 30 attempts within 1m0s, 500µs ×2 ≤2ms, full jitter: waits 0–500µs, 0–1ms, 0–2ms, 0–2ms, 0–2ms, …
   N calls, 0 lost so far
 and puts it right

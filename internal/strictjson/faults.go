@@ -1,6 +1,7 @@
 package strictjson
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 )
@@ -21,6 +22,22 @@ func (f *Faults) Add(path string, value any, problem string) {
 		*f = append(*f, errors.New("and more"))
 	default:
 		*f = append(*f, fmt.Errorf("%s: %v: %s", path, value, problem))
+	}
+}
+
+// Locate adds their lines to the faults of a document that was decoded from data. If all
+// of it is in one line, they stay as they are.
+func (f *Faults) Locate(data []byte, document any) {
+	if len(*f) == 0 || !bytes.Contains(data, []byte("\n")) {
+		return
+	}
+	noted := (*f)[:min(len(*f), MostFaults)] // without "and more"
+	paths := make([][]string, len(noted))
+	for i, fault := range noted {
+		paths[i] = Find(document, fault.Error(), nil)
+	}
+	for i, place := range Places(data, paths) {
+		noted[i] = fmt.Errorf("%w (line %d of the policy)", noted[i], place.Line)
 	}
 }
 

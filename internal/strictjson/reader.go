@@ -26,18 +26,17 @@ type Field func(path string, v any)
 // Fields has the fields of an object by their keys.
 type Fields map[string]Field
 
-// Field returns the field with a key, or nil.
-func (fs Fields) Field(key string) Field { return fs[key] }
-
-// Object reads an object. field returns its field with a key, or nil if there is none.
-func (r Reader) Object(path string, v any, field func(key string) Field) {
+// Object reads an object with the keys of fs.
+func (r Reader) Object(path string, v any, fs Fields) {
 	for key, v := range r.Entries(path, v) {
 		if r.full() {
 			return
 		}
 		at := Join(path, key)
-		if f := field(key); f != nil {
+		if f, ok := fs[key]; ok {
 			f(at, v)
+		} else if like := fs.similar(key); like != "" {
+			r.Add(at, Show(v), "unknown key; did you mean "+like+"?")
 		} else {
 			r.Add(at, Show(v), "unknown key")
 		}
@@ -52,7 +51,7 @@ func (r Reader) OneOf(or string, fs Fields) Field {
 				strings.Join(slices.Sorted(maps.Keys(fs)), ", "))
 			return
 		}
-		r.Object(path, v, fs.Field)
+		r.Object(path, v, fs)
 	}
 }
 

@@ -151,7 +151,7 @@ func TestInvalid(t *testing.T) {
 	rows, picture, hash := p.rows(), p.picture("waits"), eval[string](p, "location.hash")
 	for _, tt := range []struct{ id, text, says string }{
 		{"json", `{"max_attempts": 0, "jiter": 1}`, "max_attempts: 0: must be at least 1"},
-		{"json", `{"max_attempts": 0, "jiter": 1}`, "jiter: 1: unknown key"},
+		{"json", `{"max_attempts": 0, "jiter": 1}`, "jiter: 1: unknown key; did you mean jitter?"},
 		{"json", `{"max_attempts": `, "unexpected end"},
 		{"yaml", "max_attempts: 0\n", "max_attempts: 0: must be at least 1"},
 		{"yaml", "a: [\nb: }", "YAML: 2:"},

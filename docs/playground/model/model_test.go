@@ -29,7 +29,7 @@ func random(r *rand.Rand) string {
 		`"max_delay": "1m"`,
 	}
 	for _, field := range []string{
-		`"name": "a \"b\" \\ c"`, `"max_elapsed": "1h2m3s"`, `"attempt_timeout": "1500µs"`, `"timeout": "2h"`, `"reset_after": "7ns"`,
+		`"name": "a \"b\" \\ c"`, `"max_elapsed": "1h2m3s"`, `"attempt_timeout": "1500µs"`, `"timeout": "2h"`, `"reset_after": "1007ns"`,
 		`"max_retry_after": "90s"`, `"free_rate_limits": 3`, `"non_idempotent": true`,
 		`"overrides": {"unknown": {"max_attempts": 2, "jitter": "none"}, "http_503": {"backoff": {"schedule": ["1s", "1m"]}, "max_delay": "2m"}}`,
 	} {
@@ -76,7 +76,7 @@ func fromGo(t *testing.T, code string) (p retry.Policy) {
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	plan, err := model.MakePlan([]byte(`{"name": "x", "max_attempts": "unlimited", "max_retries_": 0}`))
-	require.EqualError(t, err, "retry: invalid policy: max_retries_: 0: unknown key")
+	require.EqualError(t, err, "retry: invalid policy: max_retries_: 0: unknown key; did you mean max_retries?")
 	assert.Nil(t, plan)
 
 	plan, err = model.MakePlan([]byte(`{

@@ -177,7 +177,7 @@ func TestFaults(t *testing.T) {
 			`backoff: {"constant":"1s","linear":{}}: must be an object with one key of constant, exponential, fibonacci, linear, schedule`,
 		}},
 		{`{max_attempts: 2, max_retries: 1}`, []string{`max_retries: 1: max_attempts and max_retries exclude each other`}},
-		{`attempts: 3`, []string{`attempts: 3: unknown key`}},
+		{`attempts: 3`, []string{`attempts: 3: unknown key; did you mean max_attempts?`}},
 		{`overrides: {timeout: {max_delay: 0}}`, []string{`overrides.timeout.max_delay: 0: must be positive; leave it out for the default`}},
 		{`overrides: {final: {}}`, []string{`overrides: final: final errors are not retried`}},
 		{`overrides: {429: {max_attempts: 1.5}}`, []string{`overrides.429.max_attempts: 1.5: must be a whole number`}},
@@ -185,7 +185,7 @@ func TestFaults(t *testing.T) {
 		{`3`, []string{`policy: 3: must be an object`}},
 		{"max_attempts: 0\njitter: {proportional: 2}\nbackoff:\n  linear: {initial: .nan, steps: 1}\n", []string{
 			`backoff.linear.initial: NaN: must be a number`,
-			`backoff.linear.steps: 1: unknown key`,
+			`backoff.linear.steps: 1: unknown key; did you mean step?`,
 			`max_attempts: 0: must be at least 1; leave it out for the default`,
 			`jitter.proportional: 2: must be a fraction from 0 to 1`,
 		}},

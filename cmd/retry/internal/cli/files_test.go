@@ -106,7 +106,7 @@ policies:
       timeout: {max_attempts: -1}
 other: 1
 `, nil, 1, `p.yaml:2:3: default.max_attempts: 0: must be at least 1; leave it out for the default
-p.yaml:5:5: policies.a.jiter: "full": unknown key
+p.yaml:5:5: policies.a.jiter: "full": unknown key; did you mean jitter?
 p.yaml:9:11: policies.a.backoff.schedule[1]: "soon": must be a duration like "1m30s", or a number of seconds
 p.yaml:12:17: policies.b.c.overrides.timeout.max_attempts: -1: must be at least 1; leave it out for the default
 p.yaml:13:1: other: unknown key; must be default or policies
