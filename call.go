@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -36,8 +37,9 @@ import (
 // false when the operation has ended; Err then says how. For a job whose State is
 // kept elsewhere, use [Stored].
 //
-// An attempt that was begun and not ended is lost: the next call of Next or Begin
-// ends it with [ErrLost], so a loop that forgets End is not endless. End without
+// An attempt that was begun and not ended is lost: the next call of Next or Begin ends
+// it with an error that says so and wraps [ErrLost]. So a loop that forgets End is not
+// endless. End without
 // an attempt in progress decides nothing: it changes neither State nor Err, and
 // returns a Decision without a retry. The Err of that Decision is the Call's, or
 // else the given error. If an attempt panics, nothing is counted; see
@@ -146,9 +148,23 @@ func (c *Call) deadline() (time.Time, bool) {
 // lose ends an attempt that the caller has not ended.
 func (c *Call) lose() {
 	if c.phase == attempting {
-		c.failed(ErrLost, nil, nil)
+		c.forgotten()
 	}
 }
+
+// forgotten is apart from lose, which is inlined.
+//
+//go:noinline
+func (c *Call) forgotten() { c.failed(unended(c.Attempt()), nil, nil) }
+
+// unended is the failure of the attempt with this number, which the caller has not ended.
+type unended int
+
+func (n unended) Error() string {
+	return fmt.Sprintf("retry: Call.End was not called for attempt %d", int(n))
+}
+
+func (n unended) Unwrap() error { return ErrLost }
 
 // begin begins an attempt.
 func (c *Call) begin() bool {

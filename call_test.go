@@ -259,8 +259,19 @@ func TestCallEndTwice(t *testing.T) {
 	events.Expect(t, "1: boom: retry in 1s", "2: succeeded")
 }
 
-// TestCallForgottenEnd checks that attempts without an End are lost, and that the
-// policy bounds them.
+// assertForgotten compares how a Call ended whose last attempt was not ended.
+func assertForgotten(t *testing.T, attempt int, want retry.Error, err error) {
+	t.Helper()
+	var got *retry.Error
+	require.ErrorAs(t, err, &got)
+	require.ErrorIs(t, got.Err, retry.ErrLost)
+	require.EqualError(t, got.Err, fmt.Sprintf("retry: Call.End was not called for attempt %d", attempt))
+	want.Err = got.Err
+	assert.Equal(t, &want, err)
+}
+
+// TestCallForgottenEnd checks that attempts without an End are lost, that the error names
+// End, and that the policy bounds them.
 func TestCallForgottenEnd(t *testing.T) {
 	t.Parallel()
 	t.Run("Next", func(t *testing.T) {
@@ -273,12 +284,12 @@ func TestCallForgottenEnd(t *testing.T) {
 			require.LessOrEqual(t, n, 3)
 			assert.Equal(t, n, call.Attempt())
 		}
-		want := &retry.Error{Attempts: 3, Waited: 3 * time.Second, Stop: retry.StopAttempts, Err: retry.ErrLost}
-		assert.Equal(t, want, call.Err())
+		assertForgotten(t, 3, retry.Error{Attempts: 3, Waited: 3 * time.Second, Stop: retry.StopAttempts}, call.Err())
 		assert.Equal(t, seconds(1, 2), clock.Sleeps(), "it has waited in between")
 		events.Expect(t,
-			"1: retry: worker lost: retry in 1s", "2: retry: worker lost: retry in 2s",
-			"3: gave up (attempts): retry: worker lost")
+			"1: retry: Call.End was not called for attempt 1: retry in 1s",
+			"2: retry: Call.End was not called for attempt 2: retry in 2s",
+			"3: gave up (attempts): retry: Call.End was not called for attempt 3")
 		assert.Equal(t, "lost", events.Events()[0].Verdict.Category)
 	})
 	t.Run("Begin", func(t *testing.T) {
@@ -290,7 +301,7 @@ func TestCallForgottenEnd(t *testing.T) {
 			n++
 			require.LessOrEqual(t, n, 3)
 		}
-		assert.Equal(t, &retry.Error{Attempts: 3, Stop: retry.StopAttempts, Err: retry.ErrLost}, call.Err())
+		assertForgotten(t, 3, retry.Error{Attempts: 3, Stop: retry.StopAttempts}, call.Err())
 		assert.Empty(t, clock.Sleeps())
 	})
 	t.Run("one of several", func(t *testing.T) {
@@ -302,14 +313,14 @@ func TestCallForgottenEnd(t *testing.T) {
 		call.End(nil)
 		assert.False(t, call.Next(t.Context()))
 		assert.NoError(t, call.Err())
-		events.Expect(t, "1: retry: worker lost: retry in 1s", "2: succeeded")
+		events.Expect(t, "1: retry: Call.End was not called for attempt 1: retry in 1s", "2: succeeded")
 	})
 	t.Run("it may have taken effect", func(t *testing.T) {
 		t.Parallel()
 		call := retry.Call{Policy: &retry.Policy{}, NonIdempotent: true}
 		require.True(t, call.Begin(t.Context()))
 		require.False(t, call.Begin(t.Context()))
-		assert.Equal(t, &retry.Error{Attempts: 1, Stop: retry.StopMaybeApplied, Err: retry.ErrLost}, call.Err())
+		assertForgotten(t, 1, retry.Error{Attempts: 1, Stop: retry.StopMaybeApplied}, call.Err())
 	})
 	t.Run("and the context has ended", func(t *testing.T) {
 		t.Parallel()
@@ -319,8 +330,8 @@ func TestCallForgottenEnd(t *testing.T) {
 		require.True(t, call.Next(ctx))
 		cancel(testkit.ErrPeer)
 		require.False(t, call.Next(ctx))
-		assert.Equal(t, &retry.Error{Attempts: 1, Stop: retry.StopCanceled, Err: retry.ErrLost, Cause: testkit.ErrPeer}, call.Err())
-		events.Expect(t, "1: gave up (canceled): retry: worker lost")
+		assertForgotten(t, 1, retry.Error{Attempts: 1, Stop: retry.StopCanceled, Cause: testkit.ErrPeer}, call.Err())
+		events.Expect(t, "1: gave up (canceled): retry: Call.End was not called for attempt 1")
 	})
 	t.Run("its timeout is released", func(t *testing.T) {
 		t.Parallel()
@@ -712,7 +723,7 @@ func TestCallTellsTheEndsOfAttempts(t *testing.T) {
 	call.End(nil)
 	assert.Equal(t, []string{
 		"begin 1", "end 1: retry: worker lost",
-		"begin 1", "end 1: retry: worker lost", "retrying 1",
+		"begin 1", "end 1: retry: Call.End was not called for attempt 1", "retrying 1",
 		"begin 2", "end 2: <nil>", "succeeded 2",
 	}, o.log)
 }

@@ -88,8 +88,8 @@ func (m *marked) Error() string { return fmt.Sprint(m.err) }
 
 func (m *marked) Unwrap() error { return m.err }
 
-// ErrLost stands for an attempt without an outcome: the worker died, or its
-// lease ran out. It is Retryable and counted. The attempt may have taken effect.
+// ErrLost stands for an attempt without an outcome: the worker died, its lease ran out, or
+// [Call.End] was not called. It is Retryable and counted. The attempt may have taken effect.
 var ErrLost = errLost
 
 var errLost error = &marked{

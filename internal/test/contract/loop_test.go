@@ -60,7 +60,7 @@ func (r *run) live() {
 			r.number--
 			continue
 		case forgotten:
-			f.failure = failure{err: retry.ErrLost, mark: &retry.Verdict{Class: retry.Retryable}}
+			f.failure = failure{err: fmt.Errorf("retry: Call.End was not called for attempt %d", r.number), mark: &retry.Verdict{Class: retry.Retryable}}
 		}
 		if f.harmless && !r.ended() {
 			f.err = nil

@@ -210,6 +210,9 @@ func differs(what string, got, want any) string {
 	if got == want || ok && also && a.StatusCode == b.StatusCode && a.URL == b.URL {
 		return ""
 	}
+	if err, ok := got.(error); ok && want == retry.ErrLost && errors.Is(err, retry.ErrLost) { // a Call makes its own
+		return ""
+	}
 	return fmt.Sprintf(" (%s is %v, not %v)", what, got, want)
 }
 
