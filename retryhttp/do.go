@@ -40,6 +40,7 @@ func Do(client *http.Client, p *retry.Policy, req *http.Request, read func(*http
 	t, ok := client.Transport.(*Transport)
 	base := client.Transport
 	if ok {
+		t = t.orZero()
 		base = t.Base
 	} else {
 		t = unbudgeted

@@ -24,7 +24,8 @@ var defaultPolicy = DefaultPolicy()
 // attempt fails and another attempt may help: the connection failed, or the server
 // answered with a temporary status. The zero Transport is ready to use. It
 // is safe for concurrent use, and must be neither changed nor copied after its
-// first use.
+// first use. A nil *Transport is a zero Transport; all nil Transports share their
+// budgets.
 //
 // # What is retried
 //
@@ -157,6 +158,7 @@ type Transport struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	t = t.orZero()
 	p := t.policy()
 	c := call{t: t, base: t.base(), req: req}
 	c.begin(p, t.budget(p, req))
@@ -166,9 +168,18 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // CloseIdleConnections closes the idle connections of Base, if it can.
 // [http.Client.CloseIdleConnections] calls it.
 func (t *Transport) CloseIdleConnections() {
-	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
+	if base, ok := t.orZero().base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
 	}
+}
+
+var zeroTransport = &Transport{}
+
+func (t *Transport) orZero() *Transport {
+	if t == nil {
+		return zeroTransport
+	}
+	return t
 }
 
 func (t *Transport) base() http.RoundTripper {

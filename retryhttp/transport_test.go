@@ -40,6 +40,25 @@ func TestZeroTransport(t *testing.T) {
 	assert.Equal(t, "status 200", text(t, resp))
 }
 
+// TestNilTransport: a nil *Transport is not a nil RoundTripper, so http.Client calls it.
+func TestNilTransport(t *testing.T) {
+	t.Parallel()
+	s := serve(t, status(503), status(200), status(503), status(200))
+	var none *retryhttp.Transport
+	client := &http.Client{Transport: none}
+	resp, err := client.Get(s.URL)
+	require.NoError(t, err)
+	assert.Equal(t, "status 200", text(t, resp))
+	req := request(t, http.MethodGet, s.URL, nil)
+	var body string
+	require.NoError(t, retryhttp.Do(client, nil, req, func(resp *http.Response) error {
+		body = text(t, resp)
+		return nil
+	}))
+	assert.Equal(t, "status 200", body)
+	client.CloseIdleConnections()
+}
+
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	answering := func(code int) http.HandlerFunc {
