@@ -29,8 +29,9 @@ const Unlimited = math.MaxInt
 // a safe default: 3 attempts with waits of up to 2 and 4 seconds, full jitter.
 //
 // A Policy holds no state. It may be shared by any number of goroutines, copied,
-// compared field by field, printed, validated, and stored as JSON or YAML; it
-// must not be changed while in use. A nil *Policy is the zero Policy.
+// compared field by field, printed, validated, and stored as JSON or YAML, which leave out
+// Classifier, Budget, Observer, Clock and Rand. It must not be changed while in use. A nil
+// *Policy is the zero Policy.
 //
 // Use [Policy.Execute] or [Do] to run an operation under it, and [Policy.Next]
 // where the state of the operation lives in a database.

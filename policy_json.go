@@ -22,9 +22,11 @@ type object = strictjson.Object
 // reader reads the fields of a policy.
 type reader struct{ strictjson.Reader }
 
-// MarshalJSON returns the JSON form of the policy. It has the fields that are
-// set, but never Classifier, Budget, Observer, Clock and Rand, which are not
-// data:
+// MarshalJSON returns the JSON form of the policy, without its Classifier, Budget,
+// Observer, Clock and Rand: these are not data, and the program sets them again in a
+// policy that it has read. [Policy.UnmarshalJSON] leaves those of its receiver as they are.
+// A policy that is read into an empty Policy therefore classifies errors by [Classify]
+// alone. The form has the fields that are set:
 //
 //	{
 //	  "name": "payments",
@@ -48,8 +50,8 @@ type reader struct{ strictjson.Reader }
 // {"proportional": 0.1} and {"plus_minus": "30s"}. Unlimited attempts are
 // "unlimited".
 //
-// It fails if [Policy.Validate] finds a fault outside of the Budget, or if Backoff or Jitter is not a built-in
-// one.
+// It fails if [Policy.Validate] finds a fault outside of the Budget, or if Backoff or Jitter
+// is not a built-in one: a policy that is read has those of the form, or the defaults.
 func (p Policy) MarshalJSON() ([]byte, error) {
 	o, err := p.object()
 	if err != nil {
@@ -58,8 +60,8 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 	return json.Marshal(o)
 }
 
-// MarshalYAML returns the policy in the shape of its JSON form, for YAML
-// libraries that honor the method.
+// MarshalYAML returns the policy in the shape of its JSON form, for YAML libraries that
+// honor the method. It leaves out what [Policy.MarshalJSON] leaves out.
 func (p Policy) MarshalYAML() (any, error) { return p.object() }
 
 // UnmarshalJSON reads the JSON form; see [Policy.MarshalJSON]. Durations are
@@ -71,8 +73,8 @@ func (p Policy) MarshalYAML() (any, error) { return p.object() }
 // repeated keys, wrong types, and whatever [Policy.Validate] reports are errors
 // too. All errors are reported at once, each with its path and value, or the first
 // hundred of them; if the policy has several lines, also with its line, counted from where
-// the policy begins. p is then left as it was. Classifier, Budget, Observer, Clock and Rand are never
-// touched.
+// the policy begins. p is then left as it was. Classifier, Budget, Observer, Clock and Rand
+// are never touched.
 func (p *Policy) UnmarshalJSON(data []byte) error {
 	data = bytes.TrimSpace(data)
 	if string(data) == "null" {
