@@ -70,7 +70,7 @@ func (d Decision) DelayCeil(unit time.Duration) time.Duration {
 //
 // The error is logged as it is; retryslog.Redact removes the secrets in its URLs.
 func (d Decision) LogValue() slog.Value {
-	attrs := make([]slog.Attr, 1, 9)
+	attrs := make([]slog.Attr, 1, 10)
 	attrs[0] = slog.Bool("retry", d.Retry)
 	if d.Stop != StopNone {
 		attrs = append(attrs, slog.String("stop", d.Stop.String()))
@@ -83,6 +83,9 @@ func (d Decision) LogValue() slog.Value {
 	}
 	if d.Verdict.Category != "" {
 		attrs = append(attrs, slog.String("category", d.Verdict.Category))
+	}
+	if d.Verdict.Progress {
+		attrs = append(attrs, slog.Bool("progress", true))
 	}
 	if d.Verdict.After > 0 {
 		attrs = append(attrs, slog.Duration("retry_after", d.Verdict.After))

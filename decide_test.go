@@ -893,6 +893,11 @@ func TestLogValue(t *testing.T) {
 			`{"v":{"retry":true,"delay":2000000000,"limit":3,"state":{"failures":1}}}`,
 		},
 		{
+			"progress", p.Next(retry.State{Failures: 2}, retry.MarkProgress(errors.New("lost")), first),
+			"v.retry=true v.delay=2s v.class=unknown v.progress=true v.limit=3 v.state.failures=1 v.state.first=2026-11-21T06:48:00.000Z",
+			`{"v":{"retry":true,"delay":2000000000,"class":"unknown","progress":true,"limit":3,"state":{"failures":1,"first":"2026-11-21T06:48:00Z"}}}`,
+		},
+		{
 			"end", p.Next(retry.State{Failures: 2, First: first}, retry.MarkRetryable(errors.New("lost")), first),
 			`v.retry=false v.stop=attempts v.class=retryable v.limit=3 v.error="task failed after 3 attempts: lost" ` +
 				"v.state.failures=3 v.state.first=2026-11-21T06:48:00.000Z",

@@ -24,7 +24,8 @@ func (k EventKind) String() string { return eventNames.of(k) }
 // Event is one event of a call, for an [Observer]. A call makes a Retrying
 // event before every wait and one Succeeded or GaveUp event at its end. If the
 // context ends during a wait, GaveUp follows Retrying without an attempt
-// between them.
+// between them. If the failed attempt had made progress, Verdict.Progress says so: Attempt
+// and Elapsed have begun again with it.
 type Event struct {
 	Kind    EventKind
 	Policy  string        // the name of the policy

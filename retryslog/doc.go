@@ -14,6 +14,8 @@
 //
 //   - policy: the name of the policy, if it has one.
 //   - attempt: the number of the attempt, from 1; 0 if there was none.
+//   - progress (retrying, gave up): true if the attempt made progress before it failed:
+//     attempt and elapsed have begun again with this failure. Otherwise it is missing.
 //   - delay (retrying): the wait that follows.
 //   - class (retrying, gave up): "unknown", "final", "retryable", "rate_limited" or
 //     "pending". It is missing where the context ended the call.

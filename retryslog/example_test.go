@@ -1,8 +1,10 @@
 package retryslog_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"expvar"
 	"fmt"
 	"log/slog"
 	"os"
@@ -43,6 +45,30 @@ func ExampleNew() {
 	// level=WARN msg=retrying policy=fetch attempt=1 delay=2s class=unknown elapsed=0s error="connection lost"
 	// level=WARN msg=retrying policy=fetch attempt=2 delay=4s class=unknown elapsed=2s error="connection lost"
 	// level=INFO msg=recovered policy=fetch attempt=3 elapsed=6s
+}
+
+// Two Observers: one logs, and one counts retries by the kind of the failure.
+func ExampleNew_metrics() {
+	retries := new(expvar.Map) // expvar.Publish shows it, or use a counter of your metrics
+	count := retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+		if e.Kind == retry.Retrying {
+			retries.Add(cmp.Or(e.Verdict.Category, e.Verdict.Class.String()), 1)
+		}
+	})
+	policy := &retry.Policy{
+		Name:     "fetch",
+		Observer: retry.Observers(retryslog.New(slog.Default(), nil), count),
+	}
+
+	policy.Observer = retry.Observers(retryslog.New(withoutTime(), nil), count)
+	policy.Jitter, policy.Clock = retry.NoJitter, &retrytest.Clock{} // so that the example does not wait
+	failures := retrytest.Script(context.DeadlineExceeded, errors.New("connection lost"), nil)
+	fmt.Println(policy.Execute(context.Background(), failures.Run), retries)
+	// Output:
+	// level=WARN msg=retrying policy=fetch attempt=1 delay=2s class=retryable category=timeout elapsed=0s error="context deadline exceeded"
+	// level=WARN msg=retrying policy=fetch attempt=2 delay=4s class=unknown elapsed=2s error="connection lost"
+	// level=INFO msg=recovered policy=fetch attempt=3 elapsed=6s
+	// <nil> {"timeout": 1, "unknown": 1}
 }
 
 func ExampleOptions() {

@@ -119,11 +119,14 @@ func or(level slog.Leveler, otherwise slog.Level) slog.Level {
 }
 
 func attributes(e retry.Event) []slog.Attr {
-	attrs := make([]slog.Attr, 0, 8)
+	attrs := make([]slog.Attr, 0, 9)
 	if e.Policy != "" {
 		attrs = append(attrs, slog.String("policy", e.Policy))
 	}
 	attrs = append(attrs, slog.Int("attempt", e.Attempt))
+	if e.Verdict.Progress {
+		attrs = append(attrs, slog.Bool("progress", true))
+	}
 	switch e.Kind {
 	case retry.Retrying:
 		attrs = append(attrs, slog.Duration("delay", e.Delay))

@@ -53,6 +53,11 @@ func TestObserve(t *testing.T) {
 			"level=WARN msg=retrying policy=task attempt=2 delay=1s class=retryable category=timeout elapsed=3s error=boom",
 		},
 		{
+			"progress",
+			retry.Event{Kind: retry.Retrying, Attempt: 1, Delay: time.Second, Verdict: retry.Verdict{Progress: true}, Err: boom},
+			"level=WARN msg=retrying attempt=1 progress=true delay=1s class=unknown elapsed=0s error=boom",
+		},
+		{
 			"unknown error",
 			retry.Event{Kind: retry.Retrying, Attempt: 1, Err: boom},
 			"level=WARN msg=retrying attempt=1 delay=0s class=unknown elapsed=0s error=boom",
@@ -111,6 +116,33 @@ func TestObserve(t *testing.T) {
 			assert.Equal(t, test.want, strings.TrimSpace(b.String()))
 		})
 	}
+}
+
+// TestProgress: a policy that counts again says so.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	clock := &retrytest.Clock{}
+	policy := &retry.Policy{
+		Observer: retryslog.New(logger(&b), nil), Clock: clock, Backoff: retry.Constant(time.Second), Jitter: retry.NoJitter,
+		ResetAfter: time.Minute,
+	}
+	attempts := 0
+	_ = policy.Execute(t.Context(), func(context.Context) error {
+		if attempts++; attempts == 3 {
+			clock.Advance(time.Hour)
+		}
+		if attempts == 4 {
+			return retry.MarkProgress(retry.MarkFinal(errors.New("boom")))
+		}
+		return errors.New("lost")
+	})
+	assert.Equal(t, []string{
+		"level=WARN msg=retrying attempt=1 delay=1s class=unknown elapsed=0s error=lost",
+		"level=WARN msg=retrying attempt=2 delay=1s class=unknown elapsed=1s error=lost",
+		"level=WARN msg=retrying attempt=1 progress=true delay=1s class=unknown elapsed=0s error=lost",
+		`level=ERROR msg="gave up" attempt=1 progress=true stop=final class=final elapsed=0s error=boom`,
+	}, lines(&b))
 }
 
 func TestOptions(t *testing.T) {

@@ -15,6 +15,8 @@
 //
 //	retry.policy       the name of the policy
 //	retry.attempt      the number of the attempt that failed, from 1
+//	retry.progress     true if the attempt made progress before it failed, so that
+//	                   attempts are counted from it on
 //	retry.class        the class of the failure: "retryable", "rate_limited", or "unknown",
 //	                   also if the context ended the call and no classifier was asked
 //	retry.delay        the wait in seconds; of "retry" only

@@ -35,6 +35,7 @@ func version() string {
 const (
 	policyKey   = attribute.Key("retry.policy")
 	attemptKey  = attribute.Key("retry.attempt")
+	progressKey = attribute.Key("retry.progress")
 	classKey    = attribute.Key("retry.class")
 	delayKey    = attribute.Key("retry.delay")
 	stopKey     = attribute.Key("retry.stop_reason")
@@ -143,8 +144,11 @@ func addEvent(ctx context.Context, name string, e retry.Event, more attribute.Ke
 	if !span.IsRecording() {
 		return
 	}
-	attributes := append(make([]attribute.KeyValue, 0, 6),
+	attributes := append(make([]attribute.KeyValue, 0, 7),
 		attemptKey.Int(e.Attempt), classKey.String(e.Verdict.Class.String()), more)
+	if e.Verdict.Progress {
+		attributes = append(attributes, progressKey.Bool(true))
+	}
 	if e.Policy != "" {
 		attributes = append(attributes, policyKey.String(e.Policy))
 	}

@@ -223,12 +223,13 @@ func TestEvents(t *testing.T) {
 	secret := retry.Mark(errors.New(`Get "http://user:password@example.com/": EOF`), retry.Verdict{Class: retry.Retryable, Category: "eof"})
 	require.Error(t, run(ctx, o, errBoom, secret, errBoom))
 	require.Error(t, run(ctx, o, retry.MarkFinal(errBoom)))
+	require.NoError(t, run(ctx, o, retry.MarkProgress(errBoom)))
 	span.End()
 
 	spans := o.spans.Ended()
 	require.Len(t, spans, 1, "no spans of attempts")
 	events := spans[0].Events()
-	require.Len(t, events, 3, "none for the final error")
+	require.Len(t, events, 4, "none for the final error")
 	assert.Equal(t, "retry", events[0].Name)
 	assert.Equal(t, "exception.message=boom,retry.attempt=1,retry.class=unknown,retry.delay=2,retry.policy=a", attributes(events[0].Attributes))
 	assert.Equal(t, `error.type=eof,exception.message=Get "http://example.com/": EOF,retry.attempt=2,retry.class=retryable,retry.delay=4,retry.policy=a`,
@@ -236,6 +237,8 @@ func TestEvents(t *testing.T) {
 	assert.Equal(t, "retry.gave_up", events[2].Name)
 	assert.Equal(t, "exception.message=a failed after 3 attempts: boom,retry.attempt=3,retry.class=unknown,retry.policy=a,retry.stop_reason=attempts",
 		attributes(events[2].Attributes))
+	assert.Equal(t, "exception.message=boom,retry.attempt=1,retry.class=unknown,retry.delay=2,retry.policy=a,retry.progress=true",
+		attributes(events[3].Attributes))
 }
 
 // TestNoSpan has callers without a span, or with one that is not recorded.

@@ -394,6 +394,13 @@ func TestLogJSON(t *testing.T) {
 	}, first)
 	assert.Equal(t, map[string]any{"event": "succeeded", "attempt": 2.0}, second)
 
+	// Every run makes progress.
+	files := map[string]string{"p.yaml": "max_attempts: 3\nbackoff: {constant: 1ms}\njitter: none\nreset_after: 1us\n"}
+	got = in(t, files, append([]string{"-p", "p.yaml", "--log", "json"}, counting("test $n = 2")...)...)
+	assert.Contains(t, got.stderr, `"event":"retrying","attempt":1,"progress":true,"limit":3,`)
+	got = in(t, files, append([]string{"-p", "p.yaml"}, counting("test $n = 5")...)...)
+	assert.Equal(t, strings.Repeat("retry: attempt 1 of 3, counted again after progress: exit status 1; again in 1ms\n", 4), got.stderr)
+
 	got = run(t, "", quick("--log", "json", "-n", "1", "--", "sh", "-c", "exit 9")...)
 	assert.Regexp(t, `"event":"gave_up","attempt":1,"limit":1,.*"stop":"attempts","exit_code":9,`, got.stderr)
 }

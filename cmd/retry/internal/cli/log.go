@@ -55,7 +55,11 @@ func (l *log) attempt(n int, err error, d retry.Decision, elapsed time.Duration)
 		l.record(n, err, d, elapsed)
 	case err == nil:
 	case d.Retry:
-		l.line = fmt.Sprintf("retry: attempt %s: %s; again in ", ofLimit(n, d.Limit), describe(err))
+		progress := ""
+		if d.Verdict.Progress {
+			progress = ", counted again after progress"
+		}
+		l.line = fmt.Sprintf("retry: attempt %s%s: %s; again in ", ofLimit(n, d.Limit), progress, describe(err))
 		if !l.terminal {
 			fmt.Fprintf(l.out, "%s%v\n", l.line, round(d.Delay))
 		}
@@ -73,6 +77,7 @@ type record struct {
 	Time     time.Time `json:"time"`
 	Event    string    `json:"event"` // retrying, succeeded or gave_up, as in retry.Event
 	Attempt  int       `json:"attempt"`
+	Progress bool      `json:"progress,omitempty"`      // attempts are counted from this one on
 	Limit    int       `json:"limit,omitempty"`         // of the attempts; left out where there is none
 	Delay    *float64  `json:"delay_seconds,omitempty"` // until the next one
 	Class    string    `json:"class,omitempty"`
@@ -88,6 +93,7 @@ func (l *log) record(n int, err error, d retry.Decision, elapsed time.Duration) 
 	if err != nil {
 		code := exitCode(err)
 		r.Exit, r.Error, r.Category, r.Class = &code, err.Error(), d.Verdict.Category, d.Verdict.Class.String()
+		r.Progress = d.Verdict.Progress
 		if r.Limit = d.Limit; r.Limit == retry.Unlimited {
 			r.Limit = 0
 		}
