@@ -32,8 +32,8 @@ type sender func(*http.Request) (*http.Response, error)
 type httpContestant struct {
 	name, module, setup string
 	client              func(http.RoundTripper, httpPolicy) sender
-	// signed is a client that calls a function before each attempt, where there is
-	// a hook for it.
+	// signed is a client that calls a function before each retry, and maybe before the
+	// first attempt, where there is a hook for it.
 	signed func(http.RoundTripper, func(*http.Request)) sender
 	// reading is a client that has a function read the response within the attempt.
 	reading func(base http.RoundTripper, p httpPolicy, read func(*http.Response) error) func(*http.Request) error
@@ -61,6 +61,12 @@ var httpContestants = []*httpContestant{
 				MaxAttempts: p.attempts, Backoff: retry.Exponential{Initial: p.first}, MaxDelay: p.limit,
 			}}}
 			return func(req *http.Request) error { return retryhttp.Do(client, nil, req, read) }
+		},
+		signed: func(base http.RoundTripper, sign func(*http.Request)) sender {
+			client := &http.Client{Transport: &retryhttp.Transport{
+				Base: base, Prepare: func(req *http.Request) error { sign(req); return nil },
+			}}
+			return client.Do
 		},
 	},
 	{

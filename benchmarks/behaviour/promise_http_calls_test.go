@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"syscall"
 	"testing/iotest"
@@ -113,7 +112,7 @@ var httpCalls = []promise[*httpContestant]{
 				return &http.Response{StatusCode: choose(len(signatures) == 1, 503, 200), Header: http.Header{}, Body: newBody(""), Request: req}, nil
 			}), func(req *http.Request) { req.Header.Set("Signature", "anew") })
 			_, _ = send(newRequest(t, t.Context(), "GET", ""))
-			return keptIf(slices.Equal(signatures, []string{"", "anew"}), "signed anew")
+			return keptIf(len(signatures) == 2 && signatures[1] == "anew", "signed anew")
 		}),
 	},
 	{
