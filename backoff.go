@@ -26,7 +26,8 @@ const (
 // instead of overflowing, and give the same result on every architecture.
 //
 // An implementation must be safe for concurrent use, and its result must depend
-// only on retry. A negative delay ends the call: see [StopBackoff].
+// only on retry. A negative delay ends the call, see [StopBackoff], unless the Verdict is
+// Exact: its wait takes the place of the delay.
 type Backoff interface {
 	// Delay returns the wait before retry number retry. The first retry, which
 	// is the second attempt, has number 1; a smaller number counts as 1.

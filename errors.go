@@ -109,9 +109,10 @@ type Error struct {
 	Cause      error         // context.Cause, if the context is done
 }
 
-// Error returns the form "task failed after 3 attempts: connection refused",
-// where task is the policy's name. The stop reason follows the attempts in
-// parentheses, unless it is StopAttempts.
+// Error returns the form "task failed after 3 attempts: connection refused", where task is
+// the policy's name, or "task not started: context canceled". After the attempts, the stop
+// reason follows in parentheses, unless it is StopAttempts or the text of Err has it: a
+// context that ended an attempt is mentioned once.
 func (e *Error) Error() string {
 	if e == nil {
 		return "<nil>"

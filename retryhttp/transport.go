@@ -87,9 +87,10 @@ type Transport struct {
 	Policy *retry.Policy
 
 	// Budget returns the budget for the retries of a request. nil means one budget
-	// for each scheme and host, with default settings except for the Reserve: from 3
-	// to 10, large enough for all retries of one request. Budgets are kept for about
-	// the last 512 hosts. [NoBudget] means no budget. A Budget in the Policy is used
+	// for each scheme and host, with default settings except for the Reserve: the
+	// retries of one request under Policy, but at least 3 and at most 10. So with more
+	// than 11 attempts, a request to a new host may be refused its last retries. Budgets
+	// are kept for the last 512 hosts at least, and for 1,024 at most. [NoBudget] means no budget. A Budget in the Policy is used
 	// instead, for all hosts together.
 	Budget func(*http.Request) retry.Throttle
 

@@ -43,8 +43,8 @@ import (
 // others. Claims and sweeps skip up to 10 of them at a time. An outcome that is refused
 // for such a reason is tried for some seconds; then the lease runs out. If the outcome of
 // a lost attempt cannot be stored, or InTx returns an error for it, the job is swept
-// again later each time: its lease is extended, by up to 10 minutes. OnError is told each
-// time.
+// again later each time: its lease is extended, by up to 10 minutes or Table.Lease,
+// whichever is longer. OnError is told each time.
 //
 // A panic of a function of the program does not end the process. It is an error of the
 // job, a [retry.PanicError], which is Final:
@@ -98,7 +98,8 @@ type Worker[ID any] struct {
 	// If a kind has no policy at all, OnError is told of each of its jobs. These jobs are
 	// given back, are not counted, and are due again after a Table.Lease, so that they do
 	// not hold up other jobs. A lost attempt of such a job stays lost, and is looked at
-	// again later each time, up to every 10 minutes.
+	// again later each time, in the end every 10 minutes or Table.Lease, whichever is
+	// longer.
 	PolicyFor func(kind string) (*retry.Policy, error)
 
 	// Work does a job. A nil error is a success. The context ends with the attempt, by
@@ -237,10 +238,10 @@ func (w *Worker[ID]) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Once makes one round: it takes over leases that have run out, claims up to Concurrency
-// jobs, and returns the number of claimed jobs when they have ended. It is for tests, and
-// for programs that are started by a timer. The error has all errors that OnError would
-// have been told. A job that fails is not an error.
+// Once makes one round: it takes over up to 100 leases that have run out, claims up to
+// Concurrency jobs, and returns the number of claimed jobs when they have ended. It is for
+// tests, and for programs that are started by a timer. The error has all errors that
+// OnError would have been told. A job that fails is not an error.
 //
 //nolint:contextcheck // what is claimed and stored is not canceled
 func (w *Worker[ID]) Once(ctx context.Context) (claimed int, err error) {

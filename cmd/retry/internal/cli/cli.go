@@ -31,10 +31,11 @@ func Main(args []string) int {
 
 const long = `Retry runs a command until it succeeds, as often and with such waits as a policy
 says. Its standard input is read again for every run, standard output is the
-command's own, signals are passed on, and the exit code is that of the last run.`
+command's own, signals are passed on, and retry exits with the code of the last
+run.`
 
-const codes = `Exit code: that of the last run; 123 --until or --until-fails did not hold, 124
-out of time, 125 retry failed, 126, 127 it cannot be run, 128+n signal n.`
+const codes = `Exit code: the code of the last run; 123 --until or --until-fails did not hold,
+124 out of time, 125 retry failed, 126, 127 it cannot be run, 128+n signal n.`
 
 // helpText is shorter than the usual one, and fits a screen.
 const helpText = `Usage: retry [flags] -- command [arguments]    run it until it succeeds
