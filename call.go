@@ -39,9 +39,8 @@ import (
 //
 // An attempt that was begun and not ended is lost: the next call of Next or Begin ends
 // it with an error that says so and wraps [ErrLost]. So a loop that forgets End is not
-// endless. End without
-// an attempt in progress decides nothing: it changes neither State nor Err, and
-// returns a Decision without a retry. The Err of that Decision is the Call's, or
+// endless. End without an attempt in progress decides nothing: it changes neither State nor
+// Err, and returns a Decision without a retry. The Err of that Decision is the Call's, or
 // else the given error. If an attempt panics, nothing is counted; see
 // [Call.Abort].
 type Call struct {

@@ -130,8 +130,9 @@ func (p *Policy) Next(s State, err error, now time.Time) Decision {
 //
 // If there are several reasons to stop, the first of these counts: Timeout is over, v is
 // Final, NonIdempotent, the attempts, MaxElapsed is over, the hint is too long, the Backoff
-// stops (not if v is Exact), the wait would be longer than MaxElapsed or Timeout allow. A live call checks its
-// context before all of them, and the context's deadline and the Budget after them.
+// stops (not if v is Exact), the wait would be longer than MaxElapsed or Timeout allow. A
+// live call checks its context before all of them, and the context's deadline and the
+// Budget after them.
 func (p *Policy) Decide(s State, v Verdict, now time.Time) Decision {
 	j := judgment{fact: v.fact()}
 	p.orZero().judge(&j, &s, now, sat.Max)

@@ -48,8 +48,8 @@ type Interceptor struct {
 	// Budget returns the budget for the retries of calls to a target, which is the target
 	// that was given to grpc.NewClient. nil means a budget with default settings for each
 	// target. With more than 512 targets, all budgets begin again, with their Reserve and
-	// no credit, whenever 512 are known and another one comes. [NoBudget] means none. A Budget in the Policy counts
-	// instead, for all targets together.
+	// no credit, whenever 512 are known and another one comes. [NoBudget] means none. A
+	// Budget in the Policy counts instead, for all targets together.
 	Budget func(target string) retry.Throttle
 
 	targets targets
