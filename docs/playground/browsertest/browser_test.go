@@ -230,13 +230,27 @@ func (p *tab) dark() {
 	p.await(`matchMedia("(prefers-color-scheme: dark)").matches`)
 }
 
+// settled waits until everything is drawn.
+func (p *tab) settled() {
+	p.t.Helper()
+	p.await(`document.querySelector("#storm-lines td") && document.getElementById("clients-text").textContent`)
+}
+
+// show shows a picture, on a phone.
+func (p *tab) show(picture string) {
+	p.t.Helper()
+	p.run(chromedp.Click(fmt.Sprintf(`.choice label:has([value="%s"])`, picture)))
+	p.await(fmt.Sprintf(`document.querySelector("#%s .uplot canvas")`, picture))
+	p.await(`document.documentElement.style.getPropertyValue("--pictures") === document.getElementById("pictures").offsetHeight + "px"`)
+}
+
 // screenshot writes a picture of the whole page, to be looked at.
 func (p *tab) screenshot(name string) {
 	p.t.Helper()
 	if *screenshots == "" {
 		return
 	}
-	p.await(`document.querySelector("#storm-text li")`)
+	p.settled()
 	image, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
 	require.NoError(p.t, err)
 	require.NoError(p.t, os.WriteFile(filepath.Join(*screenshots, name+".png"), image, 0o600))

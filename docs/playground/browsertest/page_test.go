@@ -80,7 +80,7 @@ func TestWaits(t *testing.T) {
 				p.change("json", text)
 				check(t, p, &policy)
 			}
-			p.await(`document.querySelector("#storm-text li") && document.querySelector("#clients canvas")`)
+			p.await(`document.querySelector("#storm-lines td") && document.querySelector("#clients canvas")`)
 			assert.Contains(t, p.text("clients-text"), "1,000")
 		})
 	}
@@ -254,6 +254,79 @@ func TestKeyboard(t *testing.T) {
 	assert.Equal(t, "tab-go", focused())
 }
 
+// pictures are the cards of which a phone shows one.
+var pictures = []string{"waits-card", "clients-card", "storm-card"}
+
+// TestPhone: whatever is changed, the picture that shows it is seen too, whole, wherever
+// the page was scrolled to before.
+func TestPhone(t *testing.T) {
+	t.Parallel()
+	base := static(t)
+	for _, size := range [][2]int64{{390, 844}, {390, 664}, {360, 640}} {
+		t.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(t *testing.T) {
+			t.Parallel()
+			p := open(t, base, "", size[0])
+			p.run(chromedp.EmulateViewport(size[0], size[1]))
+			p.settled()
+			eval[any](p, `document.querySelectorAll("details").forEach((d) => (d.open = true))`)
+			for _, picture := range pictures {
+				p.show(picture)
+				for _, editor := range []string{"json", "yaml", "go"} {
+					p.run(chromedp.Click("#tab-" + editor))
+					seen := eval[[]string](p, fmt.Sprintf(`[0, document.documentElement.scrollHeight].flatMap((from) =>
+						[...document.querySelectorAll(".policy :is(input, select, textarea), #%[1]s select")].filter((control) => control.checkVisibility()).map((control) => {
+							scrollTo(0, from);
+							control.scrollIntoView({ block: "nearest" });
+							const { left, top, right, bottom } = control.getBoundingClientRect();
+							const whole = (e) => { const box = e.getBoundingClientRect(); return box.height > 90 && box.top >= 0 && box.bottom <= innerHeight; };
+							const free = [top + 1, bottom - 1].every((y) => document.elementFromPoint((left + right) / 2, y) === control);
+							const plots = [...document.querySelectorAll("#%[1]s .plot")];
+							return (free && plots.length && plots.every(whole) ? "" : "hidden: ") + control.id;
+						}))`, picture))
+					assert.GreaterOrEqual(t, len(seen), 2*18)
+					for _, control := range seen {
+						assert.NotContains(t, control, "hidden", "%s, %s", picture, editor)
+					}
+				}
+			}
+			assert.True(t, eval[bool](p, `(() => { document.getElementById("use").scrollIntoView();
+				return document.getElementById("code").getBoundingClientRect().bottom <= innerHeight; })()`), "and the code")
+			p.run(chromedp.EmulateViewport(320, size[1]))
+			p.await(`innerWidth === 320 && document.documentElement.scrollWidth <= 320`) // it is drawn anew later
+		})
+	}
+}
+
+// TestKeys: whatever the policy, every plot says what its lines are, and every line has
+// its numbers.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	p := open(t, static(t), "", 1280)
+	p.settled()
+	for _, preset := range eval[[]string](p, `compared.map(({ name }) => name)`) {
+		eval[string](p, `document.getElementById("storm-text").textContent = ""`)
+		p.choose("preset", preset)
+		p.await(`document.getElementById("storm-text").textContent`)
+		texts := eval[[]string](p, `[...document.querySelectorAll(".key, caption, th, td, .u-legend, legend")].map((e) => e.textContent.trim())`)
+		assert.Greater(t, len(texts), 3+2*4)
+		for _, text := range texts {
+			assert.NotContains(t, []string{"", "-", "--"}, strings.TrimRight(text, ": "), preset)
+		}
+		assert.Equal(t, 7, eval[int](p, `[...document.querySelectorAll(".line")].filter((e) => e.offsetWidth > 20).length`), preset)
+	}
+}
+
+// TestDefaultStorm: the picture that is there first shows what a budget is for.
+func TestDefaultStorm(t *testing.T) {
+	t.Parallel()
+	p := open(t, static(t), "", 1280)
+	p.settled()
+	assert.Contains(t, p.text("storm-text"), "Without a budget, the retries keep the service down. With one, it is well again")
+	assert.Equal(t, []string{"with a budget", "without a budget", "no retries"},
+		eval[[]string](p, `[...document.querySelectorAll("#storm-lines tbody th")].map((e) => e.textContent)`))
+	assert.Contains(t, eval[string](p, `document.querySelector("#storm-lines tr:nth-child(2)").textContent`), "not in 60 s")
+}
+
 // TestLooks: light and dark, wide and narrow, axe finds nothing to complain about, every
 // picture has a text, and nothing is wider than the window.
 func TestLooks(t *testing.T) {
@@ -264,22 +337,35 @@ func TestLooks(t *testing.T) {
 	for name, look := range map[string]struct {
 		width int64
 		dark  bool
-	}{"wide-light": {1280, false}, "wide-dark": {1280, true}, "narrow-light": {360, false}, "narrow-dark": {360, true}} {
+	}{"wide-light": {1280, false}, "wide-dark": {1280, true}, "narrow-light": {390, false}, "narrow-dark": {390, true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := open(t, base, "#"+url.PathEscape(`{"max_attempts": 6, "jitter": "equal"}`), look.width)
-			p.await(`document.querySelector("#storm-text li")`)
+			p.settled()
+			drawn := []string{"waits", "clients", "load", "presets"}
+			if look.width < 800 { // one at a time
+				drawn = []string{"waits", "presets"}
+			}
 			if look.dark {
-				pictures := []string{p.picture("waits"), p.picture("clients"), p.picture("load"), p.picture("presets")}
+				light := make([]string, len(drawn))
+				for i, id := range drawn {
+					light[i] = p.picture(id)
+				}
 				background := `getComputedStyle(document.body).backgroundColor`
-				light := eval[string](p, background)
+				white := eval[string](p, background)
 				p.dark()
-				assert.NotEqual(t, light, eval[string](p, background))
-				for i, id := range []string{"waits", "clients", "load", "presets"} { // they are drawn one frame later
-					assert.Eventually(t, func() bool { return p.picture(id) != pictures[i] }, time.Minute, 50*time.Millisecond, id)
+				assert.NotEqual(t, white, eval[string](p, background))
+				for i, id := range drawn { // they are drawn one frame later
+					assert.Eventually(t, func() bool { return p.picture(id) != light[i] }, time.Minute, 50*time.Millisecond, id)
 				}
 			}
 			p.screenshot(name)
+			if look.width < 800 {
+				for _, picture := range pictures {
+					p.show(picture)
+					p.screenshot(name + "-" + picture)
+				}
+			}
 			eval[any](p, `document.querySelectorAll("details").forEach((d) => (d.open = true))`)
 			eval[any](p, string(axe)+"\n;0")
 			for _, editor := range []string{"json", "yaml", "go"} {

@@ -225,10 +225,22 @@ func TestStorm(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, storm.Lines, 3)
 	budget, without, none := storm.Lines[0], storm.Lines[1], storm.Lines[2]
-	assert.Positive(t, budget.Recovery)
-	assert.Equal(t, -1.0, without.Recovery, "never")
-	assert.Greater(t, without.Amplification, budget.Amplification)
+	assert.Equal(t, -1.0, without.Recovery, "without a budget it stays down")
+	good := func(l model.Line) (calls int) {
+		for _, n := range l.Good[10+storm.Fault[1]:] {
+			calls += n
+		}
+		return calls
+	}
+	assert.Zero(t, good(without))
+	assert.Greater(t, without.Amplification, 2.0)
 	assert.Equal(t, 1.0, none.Amplification)
+	assert.Less(t, budget.Amplification, 1.1)
+	assert.Positive(t, budget.Recovery)
+	assert.InDelta(t, none.Recovery, budget.Recovery, 5, "nearly as soon as without retries")
+	assert.Greater(t, good(budget), good(none)*9/10)
+	assert.GreaterOrEqual(t, budget.Everyday, 0.999, "and what retries are good for stays")
+	assert.InDelta(t, 1-storm.Background, none.Everyday, 0.005)
 	assert.Len(t, budget.Attempts, len(storm.Seconds))
 	assert.Len(t, budget.Good, len(storm.Seconds))
 	assert.Equal(t, -10, storm.Seconds[0])

@@ -108,11 +108,12 @@ function showCode() {
 const texts = ["max_attempts", "max_delay", "attempt_timeout", "timeout", "max_elapsed", "reset_after", "max_retry_after", "free_rate_limits"];
 
 // A slider of waits is logarithmic: from 10 ms to some longest wait in 60 steps.
-const logarithmic = (decades) => ({
+const logarithmic = (decades, usual) => ({
+  usual,
   wait: (step) => shortText(10 * 10 ** (decades * step / 60)),
-  step: (ms) => (60 * Math.log10(ms / 10)) / decades,
+  step: (ms) => (60 * Math.log10(Math.max(ms, 10) / 10)) / decades,
 });
-const sliders = { initial: logarithmic(3.5), max_delay: logarithmic(6) };
+const sliders = { initial: logarithmic(3.5, "2s"), max_delay: logarithmic(6, "30s") };
 
 function shortText(ms) {
   for (const [unit, name] of [[3600e3, "h"], [60e3, "m"], [1e3, "s"], [1, "ms"]]) {
@@ -128,8 +129,11 @@ function fillForm() {
   $("kind").value = kind;
   $("initial").value = kind === "constant" ? value : kind === "schedule" ? value.join(", ") : (value.initial ?? "");
   $("factor").value = value.multiplier ?? value.step ?? "";
-  $("initial_range").value = sliders.initial.step(milliseconds($("initial").value.split(",")[0]) || 2000);
-  $("max_delay_range").value = sliders.max_delay.step(milliseconds($("max_delay").value) || 30e3);
+  for (const [id, { step, usual }] of Object.entries(sliders)) {
+    const wait = $(id).value.split(",")[0] || usual;
+    $(id + "_range").value = step(milliseconds(wait));
+    $(id + "_range").ariaValueText = wait;
+  }
   const jitter = policy.jitter ?? "";
   $("jitter").value =
     jitter.proportional !== undefined ? +(100 * jitter.proportional).toPrecision(4) + "%" : jitter.plus_minus ? "±" + jitter.plus_minus :
@@ -216,7 +220,10 @@ function listen() {
   });
   $("max_attempts_range").addEventListener("input", () => ($("max_attempts").value = $("max_attempts_range").value));
   for (const [id, { wait }] of Object.entries(sliders)) {
-    $(id + "_range").addEventListener("input", () => ($(id).value = wait($(id + "_range").value)));
+    $(id + "_range").addEventListener("input", ({ target }) => {
+      $(id).value = wait(target.value);
+      target.ariaValueText = $(id).value;
+    });
   }
   $("form").addEventListener("input", () => show(readForm(), "form"));
   $("form").addEventListener("submit", (event) => event.preventDefault());
@@ -229,15 +236,25 @@ function listen() {
   $("use").addEventListener("input", showCode);
   listenToTabs();
   listenToCopying();
-  const redraw = () => {
-    drawWaits(plan);
-    if (clients) drawClients(clients);
-    if (storm) drawStorm(storm);
-    drawPresets();
-  };
+  // On a phone one picture is shown, above the form.
+  for (const radio of document.getElementsByName("picture")) {
+    radio.addEventListener("input", () => {
+      for (const article of $("pictures").querySelectorAll("article")) article.classList.toggle("shown", article.id === radio.value);
+      redraw();
+    });
+  }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   addEventListener("resize", redraw);
+  // What has the focus is not to be behind the pictures.
+  new ResizeObserver(() => document.documentElement.style.setProperty("--pictures", $("pictures").offsetHeight + "px")).observe($("pictures"));
   addEventListener("hashchange", () => show(linked(), "link"));
+}
+
+function redraw() {
+  drawWaits(plan);
+  if (clients) drawClients(clients);
+  if (storm) drawStorm(storm);
+  drawPresets();
 }
 
 // linked returns the policy of the address.

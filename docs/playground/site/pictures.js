@@ -20,23 +20,27 @@ const plural = (n, one) => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"
 // steps are distances of ticks that look well as times.
 const steps = [1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400, 172800, 864000];
 
-function axis(label, more) {
-  return { label, stroke: color("soft"), grid: { stroke: color("line"), width: 1 }, ticks: { stroke: color("line"), size: 4 }, labelSize: 22, ...more };
+function axis(more) {
+  return { stroke: color("soft"), grid: { stroke: color("line"), width: 1 }, ticks: { stroke: color("line"), size: 4 }, font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif", size: 26, labelSize: 18, labelGap: 0, ...more };
 }
-const timeAxis = (label, more) => axis(label, { incrs: steps, space: 60, values: (_, ticks) => ticks.map(time), ...more });
+const timeAxis = (more) => axis({ incrs: steps, space: 60, values: (_, ticks) => ticks.map(time), ...more });
+
+const series = (name, more) => ({ stroke: color(name), width: 2, points: { show: false }, ...more });
 
 const plots = {};
 
-// draw draws the plot in an element, or its data anew if nothing else has changed.
+// draw draws the plot in an element, or its data anew if nothing else has changed. What is
+// not shown is not drawn. There are no legends: the text beside a plot says what is what.
 function draw(id, options, data) {
-  const width = $(id).clientWidth;
-  const look = [width, options.series.length, color("ink")].join();
+  const { clientWidth: width, clientHeight: height } = $(id);
+  if (!width) return;
+  const look = [width, height, color("ink")].join();
   if (plots[id]?.look === look) {
     plots[id].plot.setData(data);
     return;
   }
   plots[id]?.plot.destroy();
-  plots[id] = { look, plot: new uPlot({ width, height: 240, ...options }, data, $(id)) };
+  plots[id] = { look, plot: new uPlot({ width, height, legend: { show: false }, cursor: { show: false }, padding: [8, 16, 0, 0], ...options }, data, $(id)) };
 }
 
 // shade fills what lies between two values of x.
@@ -53,22 +57,19 @@ function drawWaits({ attempts, more }) {
     "waits",
     {
       scales: { x: { time: false, range: (_, __, max) => [0.5, (max || 1) + 0.5] }, y: { range: (_, __, max) => [0, max || 1] } },
-      axes: [axis("retry", { incrs: [1, 2, 5] }), timeAxis("wait", { size: 70, space: 30 })],
-      series: [
-        { label: "retry" },
-        { label: "longest", stroke: color("one"), width: 2, points: { show: true }, value: (_, v) => (v == null ? "–" : time(v)) },
-        { label: "shortest", stroke: color("one"), width: 2, dash: [5, 4], points: { show: true }, value: (_, v) => (v == null ? "–" : time(v)) },
-      ],
+      axes: [axis({ label: "retry", incrs: [1, 2, 5] }), timeAxis({ size: 62, space: 30 })],
+      series: [{}, series("one", { points: { show: true } }), series("one", { points: { show: true }, dash: [5, 4] })],
       bands: [{ series: [1, 2], fill: color("band") }],
     },
     [xs, waits.map((a) => a.longest), waits.map((a) => a.shortest)],
   );
+  $("waits-key").style.visibility = waits.length ? "" : "hidden";
   const last = attempts[attempts.length - 1];
   $("waits-text").textContent =
     attempts.length === 1
       ? "There is one attempt, and so no wait."
-      : `${more ? "The first " : ""}${attempts.length} attempts; the last of them begins after ${range(last.earliest, last.latest)}, if attempts take no time. ` +
-        `The first wait is ${range(waits[0].shortest, waits[0].longest)}, the longest ${time(Math.max(...waits.map((a) => a.longest)))}.`;
+      : `The first wait is ${range(waits[0].shortest, waits[0].longest)}, the longest ${time(Math.max(...waits.map((a) => a.longest)))}. ` +
+        `Attempt ${attempts.length}${more ? "" : ", the last,"} begins after ${range(last.earliest, last.latest)}, if attempts take no time.`;
 }
 
 function showAttempts({ attempts }) {
@@ -120,20 +121,18 @@ function drawClients(answer) {
   draw(
     "clients",
     {
-      height: 300,
-      legend: { show: false },
-      cursor: { show: false },
       scales: { x: { time: false, range: () => [0, width()] }, y: { dir: -1, range: () => [-0.5, rows() + 0.5] } },
       axes: [
-        timeAxis("time since the outage began"),
-        axis("attempt", {
-          size: 60,
+        timeAxis({ label: "time since the outage began" }),
+        axis({
+          label: "attempt",
+          size: 34,
           splits: () => [...Array(rows() + 1).keys()],
           values: (_, ticks) => ticks.map((y) => (y === 0 ? "all" : y === rows() && clients.more ? y + "+" : y)),
           grid: { show: false },
         }),
       ],
-      series: [{ label: "time" }, { label: "attempt" }],
+      series: [{}, {}],
       hooks: {
         drawClear: [(u) => shade(u, 0, clients.outage, color("fault"))],
         draw: [
@@ -156,46 +155,62 @@ function drawClients(answer) {
 
 let storm; // the last one that was drawn
 
+// percent never makes all of nearly all.
+const percent = (share) => +(100 * (share < 1 ? Math.min(share, 0.999) : 1)).toFixed(1) + " %";
+
 function drawStorm(answer) {
   if (answer.error) {
-    $("storm-text").replaceChildren(Object.assign(document.createElement("li"), { textContent: answer.error }));
+    $("storm-text").textContent = answer.error;
     return;
   }
   storm = answer;
-  const { lines, seconds, capacity, rate } = answer;
+  const { lines, seconds, capacity, rate, fault } = answer;
+  const styles = [["one"], ["two", "dashed"], ["three", "dotted"]]; // as in style.css
   const picture = (id, label, of, limit) => {
     draw(
       id,
       {
-        height: 210,
         scales: { x: { time: false }, y: { range: (_, __, max) => [0, 1.05 * (max || 1)] } },
-        axes: [axis("seconds since the fault began"), axis(label, { size: 60 })],
-        series: [
-          { label: "second" },
-          ...lines.map((line, i) => ({ label: line.name, stroke: color(["one", "two", "three"][i]), width: 2, dash: [[], [6, 3], [2, 3]][i] })),
-          { label: limit.label, stroke: color("edge"), dash: [10, 4] },
-        ],
+        axes: [axis({ label }), axis({ size: 40, space: 25 })],
+        series: [{}, series("edge", { width: 1, dash: [10, 4] }), ...styles.map(([name], i) => series(name, { dash: [[], [6, 3], [2, 3]][i] })).reverse()], // the first one on top
         hooks: { drawClear: [(u) => shade(u, ...storm.fault, color("fault"))] },
       },
-      [seconds, ...lines.map(of), seconds.map(() => limit.value)],
+      [seconds, seconds.map(() => limit), ...lines.map(of).reverse()],
     );
   };
-  picture("load", "attempts per second", (line) => line.attempts, { label: "what the service can do", value: capacity });
-  picture("success", "calls that succeed", (line) => line.good, { label: "calls", value: rate });
-  $("storm-text").replaceChildren(
-    ...lines.map((line) => {
-      const recovery = line.recovery < 0 ? "never recovers" : line.recovery === 0 ? "recovers at once" : `recovers ${line.recovery} s after the fault`;
-      const item = document.createElement("li");
-      const name = document.createElement("strong");
-      name.textContent = line.name[0].toUpperCase() + line.name.slice(1);
-      item.append(
-        name,
-        `: ${line.amplification.toFixed(2)} attempts per call in the fault; the service ${recovery}; ` +
-          `${(100 * line.success).toFixed(1)} % of the calls in the minute after it succeed.`,
-      );
-      return item;
+  picture("load", undefined, (line) => line.attempts, capacity);
+  picture("success", "seconds since the fault began", (line) => line.good, rate);
+  $("load-key").replaceChildren(`Attempts per second. The service can serve ${capacity}: `, mark(["limit"]));
+  $("success-key").replaceChildren(`Calls per second that succeed, of ${rate}: `, mark(["limit"]));
+  $("background").textContent = `success at ${percent(storm.background)} errors`;
+  const late = seconds[seconds.length - 1] + 1 - fault[1];
+  const well = ({ recovery }) => (recovery < 0 ? `not in ${late} s` : recovery === 0 ? "at once" : recovery + " s");
+  $("storm-lines").tBodies[0].replaceChildren(
+    ...lines.map((line, i) => {
+      const row = document.createElement("tr");
+      const head = row.appendChild(Object.assign(document.createElement("th"), { scope: "row" }));
+      head.append(mark(styles[i]), line.name);
+      for (const text of [line.amplification.toFixed(2), well(line), percent(line.everyday)]) row.insertCell().textContent = text;
+      return row;
     }),
   );
+  $("storm-text").textContent = stormText(lines, well);
+}
+
+// mark returns a piece of a line of a plot.
+const mark = (styles) => Object.assign(document.createElement("span"), { className: ["line", ...styles].join(" ") });
+
+// stormText says what is to be seen.
+function stormText([budget, without, none], well) {
+  const when = (line) => well(line) + (line.recovery > 0 ? " after the fault" : "");
+  const later = budget.recovery - none.recovery;
+  const seen =
+    budget.recovery < 0
+      ? "Even with a budget, the service is not well again so soon."
+      : without.recovery < 0
+        ? `Without a budget, the retries keep the service down. With one, it is well again ${later > 0 ? `${later} s later than` : "as soon as"} without retries.`
+        : `The service is well again ${when(budget)} with a budget, and ${without.recovery === budget.recovery ? "as soon" : when(without)} without one.`;
+  return seen + " The last column is what retries are for.";
 }
 
 // drawPreset draws a preset's card: the range of every wait, and a thousand clients.
