@@ -231,6 +231,21 @@ func TestPresets(t *testing.T) {
 	p.await(`document.querySelector("#presets li:nth-child(8) .numbers").textContent.includes("None gets through")`)
 }
 
+// TestPresetsAreNotCovered: the form, which stays in view beside the pictures, ends with them.
+func TestPresetsAreNotCovered(t *testing.T) {
+	t.Parallel()
+	p := open(t, static(t), "", 1280)
+	p.settled()
+	covered := eval[[]string](p, `(() => {
+		document.querySelector(".presets").scrollIntoView();
+		return [...document.querySelectorAll(".presets h2, .presets h3")].filter((e) => {
+			const { left, top } = e.getBoundingClientRect();
+			return top < innerHeight && document.elementFromPoint(left + 5, top + 5) !== e;
+		}).map((e) => e.textContent);
+	})()`)
+	assert.Empty(t, covered)
+}
+
 // TestKeyboard: everything can be reached and used without a mouse.
 func TestKeyboard(t *testing.T) {
 	t.Parallel()
