@@ -126,7 +126,9 @@ func TestCallZero(t *testing.T) {
 		require.Len(t, at, 3)
 		assert.LessOrEqual(t, at[1].Sub(at[0]), 2*time.Second)
 		assert.LessOrEqual(t, at[2].Sub(at[1]), 4*time.Second)
-		assert.Equal(t, &retry.Error{Attempts: 3, Waited: at[2].Sub(at[0]), Stop: retry.StopAttempts, Err: errBoom}, call.Err())
+		assert.Equal(t, &retry.Error{
+			Attempts: 3, Waited: at[2].Sub(at[0]), Stop: retry.StopAttempts, Err: errBoom, State: retry.State{Failures: 3},
+		}, call.Err())
 	})
 }
 
@@ -284,7 +286,7 @@ func TestCallForgottenEnd(t *testing.T) {
 			require.LessOrEqual(t, n, 3)
 			assert.Equal(t, n, call.Attempt())
 		}
-		assertForgotten(t, 3, retry.Error{Attempts: 3, Waited: 3 * time.Second, Stop: retry.StopAttempts}, call.Err())
+		assertForgotten(t, 3, retry.Error{Attempts: 3, Waited: 3 * time.Second, Stop: retry.StopAttempts, State: call.State}, call.Err())
 		assert.Equal(t, seconds(1, 2), clock.Sleeps(), "it has waited in between")
 		events.Expect(t,
 			"1: retry: Call.End was not called for attempt 1: retry in 1s",
@@ -301,7 +303,7 @@ func TestCallForgottenEnd(t *testing.T) {
 			n++
 			require.LessOrEqual(t, n, 3)
 		}
-		assertForgotten(t, 3, retry.Error{Attempts: 3, Stop: retry.StopAttempts}, call.Err())
+		assertForgotten(t, 3, retry.Error{Attempts: 3, Stop: retry.StopAttempts, State: call.State}, call.Err())
 		assert.Empty(t, clock.Sleeps())
 	})
 	t.Run("one of several", func(t *testing.T) {
@@ -320,7 +322,9 @@ func TestCallForgottenEnd(t *testing.T) {
 		call := retry.Call{Policy: &retry.Policy{}, NonIdempotent: true}
 		require.True(t, call.Begin(t.Context()))
 		require.False(t, call.Begin(t.Context()))
-		assertForgotten(t, 1, retry.Error{Attempts: 1, Stop: retry.StopMaybeApplied}, call.Err())
+		assertForgotten(t, 1, retry.Error{
+			Attempts: 1, Stop: retry.StopMaybeApplied, State: retry.State{Failures: 1},
+		}, call.Err())
 	})
 	t.Run("and the context has ended", func(t *testing.T) {
 		t.Parallel()
@@ -330,7 +334,9 @@ func TestCallForgottenEnd(t *testing.T) {
 		require.True(t, call.Next(ctx))
 		cancel(testkit.ErrPeer)
 		require.False(t, call.Next(ctx))
-		assertForgotten(t, 1, retry.Error{Attempts: 1, Stop: retry.StopCanceled, Cause: testkit.ErrPeer}, call.Err())
+		assertForgotten(t, 1, retry.Error{
+			Attempts: 1, Stop: retry.StopCanceled, Cause: testkit.ErrPeer, State: call.State,
+		}, call.Err())
 		events.Expect(t, "1: gave up (canceled): retry: Call.End was not called for attempt 1")
 	})
 	t.Run("its timeout is released", func(t *testing.T) {
@@ -403,12 +409,10 @@ func TestCallContextEndsInAttempt(t *testing.T) {
 				assert.False(t, call.TimedOut())
 				d := call.End(err)
 
-				want := &retry.Error{Attempts: 3, Stop: stop, Err: err, Cause: context.Cause(ctx)}
+				state := retry.State{Failures: 2, RateLimited: 1, First: firstAttempt}
+				want := &retry.Error{Attempts: 3, Stop: stop, Err: err, Cause: context.Cause(ctx), State: state}
 				assert.Equal(t, want, call.Err())
-				assert.Equal(t, retry.Decision{
-					Counted: true, Limit: 3, Stop: stop, Err: want,
-					State: retry.State{Failures: 2, RateLimited: 1, First: firstAttempt},
-				}, d)
+				assert.Equal(t, retry.Decision{Counted: true, Limit: 3, Stop: stop, Err: want, State: state}, d)
 				assertSameError(t, call.Err(), d.Err, "Err")
 				assert.False(t, call.Next(ctx))
 				assert.Equal(t, []retry.Event{{
@@ -470,6 +474,7 @@ func TestCallContextDone(t *testing.T) {
 				attempts := tt.state.Failures + tt.state.RateLimited
 				want := &retry.Error{
 					Attempts: attempts, Waited: time.Minute, Stop: retry.StopCanceled, Err: tt.last, Cause: testkit.ErrPeer,
+					State: tt.state,
 				}
 				assert.Equal(t, want, call.Err())
 				assert.Equal(t, ctx, call.Context())
@@ -497,6 +502,7 @@ func TestCallContextEndsInWait(t *testing.T) {
 	}
 	assert.Equal(t, &retry.Error{
 		Attempts: 2, Waited: time.Second, Stop: retry.StopCanceled, Err: errBoom, Cause: testkit.ErrPeer,
+		State: retry.State{Failures: 2, First: firstAttempt},
 	}, call.Err())
 	assert.Equal(t, time.Second, call.Waited)
 	assert.Equal(t, firstAttempt.Add(2*time.Second), clock.Now())
@@ -667,10 +673,9 @@ func TestCallPolicyTimeout(t *testing.T) {
 		assert.True(t, call.TimedOut())
 		assert.Zero(t, call.Verdict(errFinalMark))
 		d := call.End(errFinalMark)
-		want := &retry.Error{Attempts: 1, Stop: retry.StopTimeout, Err: errFinalMark}
-		assert.Equal(t, retry.Decision{
-			Counted: true, Limit: 3, Stop: retry.StopTimeout, Err: want, State: retry.State{Failures: 1, First: firstAttempt},
-		}, d)
+		state := retry.State{Failures: 1, First: firstAttempt}
+		want := &retry.Error{Attempts: 1, Stop: retry.StopTimeout, Err: errFinalMark, State: state}
+		assert.Equal(t, retry.Decision{Counted: true, Limit: 3, Stop: retry.StopTimeout, Err: want, State: state}, d)
 		assert.Equal(t, want, call.Err())
 		assert.False(t, call.Next(t.Context()))
 		events.Expect(t, "1: gave up (timeout): bad request")
@@ -947,7 +952,9 @@ func TestCallOwnBudget(t *testing.T) {
 	d := call.End(errBoom)
 	assert.Equal(t, retry.StopBudget, d.Stop)
 	assert.Equal(t, time.Second, d.Delay)
-	assert.Equal(t, &retry.Error{Attempts: 1, Stop: retry.StopBudget, RetryAfter: time.Second, Err: errBoom}, call.Err())
+	assert.Equal(t, &retry.Error{
+		Attempts: 1, Stop: retry.StopBudget, RetryAfter: time.Second, Err: errBoom, State: d.State,
+	}, call.Err())
 	events.Expect(t, "1: gave up (budget): boom")
 }
 

@@ -306,6 +306,7 @@ func (p *Policy) giveUp(j *judgment, s *State, err error) *Error {
 		Stop:       j.stop,
 		RetryAfter: j.fact.After,
 		Err:        err,
+		State:      *s,
 	}
 	if j.stop == StopBudget {
 		e.RetryAfter = j.delay
@@ -335,6 +336,6 @@ func (p *Policy) Exhausted(s State, now time.Time) (Decision, bool) {
 	default:
 		return Decision{}, false
 	}
-	d.Err = &Error{Policy: p.Name, Attempts: s.attempts(), Stop: d.Stop}
+	d.Err = &Error{Policy: p.Name, Attempts: s.attempts(), Stop: d.Stop, State: s}
 	return d, true
 }

@@ -163,7 +163,7 @@ func TestNextEveryStop(t *testing.T) {
 				want.Err = tt.err
 			default:
 				end := tt.end
-				end.Policy, end.Err = "task", tt.err
+				end.Policy, end.Err, end.State = "task", tt.err, want.State
 				want.Err = &end
 			}
 			got := p.Next(tt.state, tt.err, now)
@@ -830,11 +830,12 @@ func TestExhausted(t *testing.T) {
 				assert.Equal(t, retry.Decision{}, d)
 				return
 			}
+			s.Failures, s.RateLimited = max(s.Failures, 0), max(s.RateLimited, 0)
 			assert.Equal(t, retry.Decision{
 				Limit: tt.limit,
 				Stop:  tt.want,
-				Err:   &retry.Error{Policy: "task", Attempts: max(s.Failures, 0) + max(s.RateLimited, 0), Stop: tt.want},
-				State: retry.State{Failures: max(s.Failures, 0), RateLimited: max(s.RateLimited, 0), First: s.First, Key: s.Key},
+				Err:   &retry.Error{Policy: "task", Attempts: s.Failures + s.RateLimited, Stop: tt.want, State: s},
+				State: s,
 			}, d)
 		})
 	}

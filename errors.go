@@ -107,6 +107,7 @@ type Error struct {
 	RetryAfter time.Duration // come back no sooner than this: the server's hint, or the wait that the Budget refused; 0 if unknown
 	Err        error         // the last error of the operation; nil if it was not started
 	Cause      error         // context.Cause, if the context is done
+	State      State         // the failures so far, as in Decision.State; a Call with it goes on where this one ended
 }
 
 // Error returns the form "task failed after 3 attempts: connection refused", where task is

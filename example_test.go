@@ -87,6 +87,46 @@ func ExampleError_deadline() {
 	// true true
 }
 
+// The server asks for a wait of three hours. The program stores the state and when to
+// come back, and exits. On the next day it goes on where it was.
+func ExampleError_state() {
+	type row struct {
+		State retry.State
+		Due   time.Time
+	}
+	ctx := context.Background()
+	clock := retrytest.NewClock(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)) // tests only: waits take no time
+	policy := &retry.Policy{Name: "import", MaxElapsed: 48 * time.Hour, Clock: clock}
+	busy := retry.MarkRateLimited(errors.New("too many requests"), 3*time.Hour)
+	reset := errors.New("connection reset")
+	fetch := retrytest.Script(reset, busy, reset).Run // stands for an operation of yours
+
+	var job row
+	var gaveUp *retry.Error
+	err := policy.Execute(ctx, fetch)
+	if errors.As(err, &gaveUp) && gaveUp.Stop == retry.StopRetryAfter {
+		job = row{State: gaveUp.State, Due: time.Now().Add(gaveUp.RetryAfter)}
+	}
+	fmt.Println(err)
+
+	stored, _ := json.Marshal(job) // a file, or the columns of a row
+	clock.Advance(24 * time.Hour)
+	job = row{}
+	_ = json.Unmarshal(stored, &job)
+	fmt.Println(job.State.Failures, job.State.First, time.Until(job.Due).Round(time.Hour))
+
+	call := retry.Call{Policy: policy, State: job.State}
+	for call.Next(ctx) {
+		call.End(fetch(call.Context()))
+	}
+	err = call.Err()
+	fmt.Println(err)
+	// Output:
+	// import failed after 2 attempts (server asks to wait 3h0m0s): too many requests
+	// 2 2026-11-21 12:00:00 +0000 UTC 3h0m0s
+	// import failed after 3 attempts: connection reset
+}
+
 func ExampleMarkFinal() {
 	var policy retry.Policy
 	err := policy.Execute(context.Background(), func(context.Context) error {

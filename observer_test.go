@@ -31,6 +31,9 @@ func TestEvents(t *testing.T) {
 		if e.Attempts > 0 && e.Err == nil {
 			e.Err = errBoom
 		}
+		if e.Attempts > 0 {
+			e.State = retry.State{Failures: e.Attempts, First: firstAttempt}
+		}
 		return &e
 	}
 	// Waits of 2s, 4s, 8s, … between attempts.
@@ -329,7 +332,10 @@ func TestObserverCancels(t *testing.T) {
 			"before a wait",
 			[]error{errBoom},
 			[]string{"1: boom: retry in 2s", "1: gave up (canceled): boom"},
-			&retry.Error{Attempts: 1, Stop: retry.StopCanceled, Err: errBoom, Cause: errCause},
+			&retry.Error{
+				Attempts: 1, Stop: retry.StopCanceled, Err: errBoom, Cause: errCause,
+				State: retry.State{Failures: 1, First: firstAttempt},
+			},
 		},
 		{"at a success", []error{nil}, []string{"1: succeeded"}, nil},
 		{"at a final error", []error{errFinalMark}, []string{"1: gave up (final): bad request"}, errFinalMark},

@@ -155,7 +155,9 @@ func TestExecuteNilPolicy(t *testing.T) {
 		require.Len(t, at, 3)
 		assert.LessOrEqual(t, at[1].Sub(at[0]), 2*time.Second)
 		assert.LessOrEqual(t, at[2].Sub(at[1]), 4*time.Second)
-		assert.Equal(t, &retry.Error{Attempts: 3, Waited: at[2].Sub(at[0]), Stop: retry.StopAttempts, Err: errBoom}, err)
+		assert.Equal(t, &retry.Error{
+			Attempts: 3, Waited: at[2].Sub(at[0]), Stop: retry.StopAttempts, Err: errBoom, State: retry.State{Failures: 3},
+		}, err)
 	})
 }
 
@@ -222,7 +224,9 @@ func TestExecuteAttemptTimeout(t *testing.T) {
 					assert.Equal(t, firstAttempt.Add(took), c.Now())
 					continue
 				}
-				assert.Equal(t, &retry.Error{Attempts: 3, Stop: retry.StopAttempts, Err: want}, err)
+				assert.Equal(t, &retry.Error{
+					Attempts: 3, Stop: retry.StopAttempts, Err: want, State: retry.State{Failures: 3, First: firstAttempt},
+				}, err)
 				assert.Equal(t, firstAttempt.Add(3*took), c.Now())
 			}
 		})
@@ -362,6 +366,10 @@ func TestExecuteContextEnds(t *testing.T) {
 			}))
 			want := tt.want
 			want.Policy, want.Stop, want.Cause = "task", retry.StopCanceled, errCause
+			want.State.Failures = want.Attempts
+			if p.Observer != nil {
+				want.State.First = firstAttempt
+			}
 			assert.Equal(t, &want, err)
 			assert.Equal(t, want.Attempts, calls)
 			assert.EqualError(t, err, tt.text)
@@ -456,7 +464,7 @@ func TestExecuteDeadlines(t *testing.T) {
 					time.Sleep(tt.took)
 					return failure
 				})
-				want.Policy, want.Stop = "task", retry.StopDeadline
+				want.Policy, want.Stop, want.State.Failures = "task", retry.StopDeadline, want.Attempts
 				assert.Equal(t, &want, err)
 				assert.EqualError(t, err, tt.text)
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
@@ -481,7 +489,9 @@ func TestExecuteErrorsOfOtherContexts(t *testing.T) {
 			<-inner.Done()
 			return inner.Err()
 		})
-		assert.Equal(t, &retry.Error{Attempts: 3, Stop: retry.StopAttempts, Err: context.DeadlineExceeded}, err)
+		assert.Equal(t, &retry.Error{
+			Attempts: 3, Stop: retry.StopAttempts, Err: context.DeadlineExceeded, State: retry.State{Failures: 3},
+		}, err)
 		assert.Equal(t, 3, calls)
 		assert.Equal(t, context.Canceled, p.Execute(t.Context(), func(context.Context) error { return context.Canceled }))
 	})
@@ -554,7 +564,10 @@ func TestExecuteLongWaits(t *testing.T) {
 			return errBoom
 		})
 		assert.Equal(t, []time.Duration{0, h, 4 * h, 14 * h, 18 * h}, at)
-		assert.Equal(t, &retry.Error{Attempts: 5, Waited: 18 * h, Stop: retry.StopAttempts, Err: errBoom}, err)
+		assert.Equal(t, &retry.Error{
+			Attempts: 5, Waited: 18 * h, Stop: retry.StopAttempts, Err: errBoom,
+			State: retry.State{Failures: 5, First: start},
+		}, err)
 	})
 }
 
@@ -567,7 +580,10 @@ func TestExecuteCountsFreeAttempts(t *testing.T) {
 	p := &retry.Policy{FreeRateLimits: 2, Jitter: retry.NoJitter, Rand: word(0), Clock: retrytest.NewClock(firstAttempt)}
 	err := p.Execute(t.Context(), op.Run)
 	// Waits of 1s for a free one, 2s, 1s for a free one, and 1s for one that is not.
-	assert.Equal(t, &retry.Error{Attempts: 5, Waited: 5 * time.Second, Stop: retry.StopAttempts, Err: errBoom}, err)
+	assert.Equal(t, &retry.Error{
+		Attempts: 5, Waited: 5 * time.Second, Stop: retry.StopAttempts, Err: errBoom,
+		State: retry.State{Failures: 3, RateLimited: 2},
+	}, err)
 }
 
 // TestExecuteAsksNobodyAfterTheContext checks that a failure is not classified
@@ -722,7 +738,9 @@ func TestExecuteSettlesWithTheBudget(t *testing.T) {
 			p := &retry.Policy{Backoff: backoff * retry.Constant(time.Minute), Jitter: retry.NoJitter, Budget: &retry.Budget{Reserve: 1}, Clock: c}
 			err := p.Execute(t.Context(), failing(nil))
 			wait := time.Duration(backoff) * time.Minute
-			assert.Equal(t, &retry.Error{Attempts: 2, Waited: wait, Stop: retry.StopBudget, RetryAfter: wait, Err: errBoom}, err)
+			assert.Equal(t, &retry.Error{
+				Attempts: 2, Waited: wait, Stop: retry.StopBudget, RetryAfter: wait, Err: errBoom, State: retry.State{Failures: 2},
+			}, err)
 			assert.Equal(t, firstAttempt.Add(wait), c.now, "refused before the wait")
 		}
 	})

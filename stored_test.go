@@ -115,7 +115,7 @@ func TestStoredExhausted(t *testing.T) {
 			}
 			assert.Equal(t, want, job.Decision)
 			assert.Equal(t, retry.Ended, job.End(nil))
-			assert.Equal(t, &retry.Error{Policy: "jobs", Attempts: tt.state.Failures, Stop: tt.stop}, job.Decision.Err)
+			assert.Equal(t, &retry.Error{Policy: "jobs", Attempts: tt.state.Failures, Stop: tt.stop, State: tt.state}, job.Decision.Err)
 			events := rec.Events()
 			require.Len(t, events, 1)
 			assert.Equal(t, retry.GaveUp, events[0].Kind)

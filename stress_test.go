@@ -465,7 +465,9 @@ func TestBadInputZeroPolicy(t *testing.T) {
 		took := time.Since(start)
 		assert.Equal(t, 3, *calls)
 		assert.LessOrEqual(t, took, 6*time.Second)
-		assert.Equal(t, &retry.Error{Attempts: 3, Waited: took, Stop: retry.StopAttempts, Err: errBoom}, err)
+		assert.Equal(t, &retry.Error{
+			Attempts: 3, Waited: took, Stop: retry.StopAttempts, Err: errBoom, State: retry.State{Failures: 3},
+		}, err)
 		assert.Equal(t, "failed after 3 attempts: boom", err.Error())
 	})
 }
@@ -598,7 +600,10 @@ func TestBadInputPanickingMethods(t *testing.T) {
 		fn, calls := bounded(t, throwingError{})
 		err := (&retry.Policy{Clock: newCountingClock(), Observer: observer}).Execute(t.Context(), fn)
 		assert.Equal(t, 3, *calls)
-		assert.Equal(t, &retry.Error{Attempts: 3, Waited: err.(*retry.Error).Waited, Stop: retry.StopAttempts, Err: throwingError{}}, err)
+		e := testkit.As[*retry.Error](t, err)
+		assert.Equal(t, &retry.Error{
+			Attempts: 3, Waited: e.Waited, Stop: retry.StopAttempts, Err: throwingError{}, State: retry.State{Failures: 3, First: e.State.First},
+		}, err)
 		assert.NotPanics(t, func() { _ = err.Error() })
 	}
 }
@@ -831,7 +836,9 @@ func TestBadInputBrokenClocks(t *testing.T) {
 			time.AfterFunc(time.Hour, cancel)
 			fn, calls := bounded(t, errBoom)
 			err := (&retry.Policy{Clock: &deafClock{}}).Execute(ctx, fn)
-			assert.Equal(t, &retry.Error{Attempts: 1, Stop: retry.StopCanceled, Err: errBoom, Cause: context.Canceled}, err)
+			assert.Equal(t, &retry.Error{
+				Attempts: 1, Stop: retry.StopCanceled, Err: errBoom, Cause: context.Canceled, State: retry.State{Failures: 1},
+			}, err)
 			assert.Equal(t, 1, *calls)
 		})
 	})
@@ -864,7 +871,10 @@ func TestBadInputUnlimitedWithoutWaits(t *testing.T) {
 			cancel()
 		}
 	}))
-	assert.Equal(t, &retry.Error{Attempts: 10 * patience, Stop: retry.StopCanceled, Err: errBoom, Cause: context.Canceled}, err)
+	assert.Equal(t, &retry.Error{
+		Attempts: 10 * patience, Stop: retry.StopCanceled, Err: errBoom, Cause: context.Canceled,
+		State: retry.State{Failures: 10 * patience},
+	}, err)
 }
 
 // TestBadInputUnknownClass checks that a class of another version is Unknown.

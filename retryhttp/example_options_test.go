@@ -1,6 +1,7 @@
 package retryhttp_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -78,6 +79,39 @@ func ExampleClassifyResponse() {
 	verdict := retryhttp.ClassifyResponse(resp, time.Now())
 	fmt.Println(verdict.Class, verdict.After, verdict.NotApplied)
 	// Output: rate_limited 7s true
+}
+
+// A loop of your own around an http.Client: here the server asks for three hours, which
+// is more than the policy allows. The error has what a later program needs to go on.
+func ExampleClassifyResponse_loop() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "10800")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer server.Close()
+	req, err := http.NewRequest(http.MethodGet, server.URL, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	policy := &retry.Policy{Classifier: retryhttp.Classify}
+	err = policy.Execute(context.Background(), func(ctx context.Context) error {
+		resp, err := http.DefaultClient.Do(req.WithContext(ctx))
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode >= http.StatusBadRequest {
+			return retry.Mark(errors.New(resp.Status), retryhttp.ClassifyResponse(resp, time.Now()))
+		}
+		return nil // read the body here
+	})
+	var gaveUp *retry.Error
+	if errors.As(err, &gaveUp) {
+		fmt.Println(gaveUp.Stop, gaveUp.RetryAfter, gaveUp.State.Failures)
+	}
+	// Output: retry_after 3h0m0s 1
 }
 
 func ExampleParseBodyHint() {

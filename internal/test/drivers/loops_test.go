@@ -46,6 +46,9 @@ func storedLoop(s *stage) error {
 		d := call.End(s.op(call.Context()))
 		require.Equal(s, d.Err, call.Err(), "seed %d", s.seed)
 		if !d.Retry {
+			if e, ok := d.Err.(*retry.Error); ok && d.Stop != retry.StopFinal {
+				require.Equal(s, d.State, e.State, "seed %d", s.seed)
+			}
 			return d.Err
 		}
 		require.Equal(s, d.At.Sub(s.now()), d.Delay, "seed %d", s.seed)
@@ -80,6 +83,9 @@ func durable(through func(*stage, retry.State) retry.State) driver {
 				want = 1
 			}
 			require.Equal(s, want, counted(d.State), "seed %d: attempts are lost", s.seed)
+			if e, ok := d.Err.(*retry.Error); ok && d.Stop != retry.StopFinal {
+				require.Equal(s, d.State, e.State, "seed %d", s.seed)
+			}
 			if !d.Retry {
 				s.tell(want, d.State, retry.Event{Kind: retry.GaveUp, Verdict: d.Verdict, Stop: d.Stop, Err: d.Err})
 				return d.Err
@@ -135,6 +141,7 @@ func byHand(s *stage) error {
 		e.Attempts++
 		e.Err = err
 		if s.ctx.Err() != nil {
+			state.Failures++
 			break
 		}
 		v := s.judge(err, ended)
@@ -153,7 +160,7 @@ func byHand(s *stage) error {
 			s.tell(e.Attempts, state, retry.Event{Kind: retry.GaveUp, Verdict: d.Verdict, Stop: d.Stop, Err: err})
 			return err
 		default:
-			e.Stop, e.RetryAfter = d.Stop, d.Verdict.After
+			e.Stop, e.RetryAfter, e.State = d.Stop, d.Verdict.After, state
 			if d.Stop == retry.StopBudget {
 				e.RetryAfter = d.Delay
 			}
@@ -168,7 +175,7 @@ func byHand(s *stage) error {
 	if s.ctx.Err() == context.DeadlineExceeded {
 		e.Stop = retry.StopDeadline
 	}
-	e.Cause = context.Cause(s.ctx)
+	e.Cause, e.State = context.Cause(s.ctx), state
 	s.tell(e.Attempts, state, retry.Event{Kind: retry.GaveUp, Stop: e.Stop, Err: e})
 	return e
 }

@@ -139,6 +139,8 @@ func TestPropertyResumedTasksAgree(t *testing.T) {
 			require.Equal(t, wantErr.Attempts, gotErr.Attempts, "seed %d", seed)
 			require.Equal(t, wantErr.Stop, gotErr.Stop, "seed %d", seed)
 			require.Equal(t, wantErr.RetryAfter, gotErr.RetryAfter, "seed %d", seed)
+			require.Equal(t, wantErr.State, gotErr.State, "seed %d", seed)
+			require.Equal(t, want.first, got.first, "seed %d", seed)
 			if wantErr.Waited != gotErr.Waited {
 				handed++
 			}
@@ -197,6 +199,7 @@ func requireSame(t *testing.T, sc *scenario, want, got *course) {
 	assert.Equal(t, want.stop(), got.stop(), "stop")
 	assert.Equal(t, want.events, got.events, "events")
 	assert.Equal(t, want.err, got.err, "end")
+	assert.Equal(t, want.first, got.first, "First")
 	assert.Equal(t, want.left, got.left, "what is left of the budget")
 	if want.gaveUp() == nil {
 		same := want.err == got.err

@@ -41,7 +41,8 @@ type course struct {
 	attempts []time.Duration // when they began, since the start
 	events   []retry.Event
 	err      error
-	left     int // retries in the budget
+	first    time.Duration // the First of its State, since the start
+	left     int           // retries in the budget
 }
 
 // driver makes the attempts of an operation, and returns how it ended.
@@ -117,6 +118,9 @@ func (s *stage) play(drive driver) course {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.course.err = err
+	if e := s.course.gaveUp(); e != nil { // the start is not the same on every clock
+		s.course.first, e.State.First = e.State.First.Sub(s.begin), time.Time{}
+	}
 	for s.budget != nil && s.budget.TryWithdraw(now) {
 		s.course.left++
 	}
@@ -220,7 +224,8 @@ func (c *course) cutWait() bool {
 // The following functions remove what a driver cannot tell from both courses
 // before they are compared.
 
-func (c *course) forgetEvents() { c.events = nil }
+// forgetEvents removes the State's First too, which is not set if nothing asks for it.
+func (c *course) forgetEvents() { c.events, c.first = nil, 0 }
 
 func (c *course) forgetWaited() {
 	if e := c.gaveUp(); e != nil {
