@@ -20,7 +20,7 @@ func Example_row() {
 		fmt.Println(err)
 		return
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1) // all of them see the same memory
 	_, err = db.ExecContext(ctx, "CREATE TABLE job (id INT PRIMARY KEY, state TEXT, due INT); INSERT INTO job VALUES (7, '', 0)")
 	if err != nil {
