@@ -2,8 +2,11 @@ package clientstest_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +16,10 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
+	"github.com/elastic/go-elasticsearch/v9/esapi"
+	"github.com/go-resty/resty/v2"
 	"github.com/google/go-github/v88/github"
+	"github.com/imroc/req/v3"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/openai/openai-go/v3"
@@ -190,6 +196,115 @@ var clients = []client{
 			return e.StatusCode, "no luck" // the type is as far as the client reads
 		},
 	},
+	{
+		name: "go-elasticsearch",
+		read: func(ctx context.Context, t *testing.T, h *http.Client, url string) (string, error) {
+			t.Helper()
+			c, err := newElasticsearch(url, h)
+			require.NoError(t, err)
+			return elasticAnswer(c.Get("index", "id", c.Get.WithContext(ctx)))
+		},
+		write: func(ctx context.Context, t *testing.T, h *http.Client, url string) (string, error) {
+			t.Helper()
+			c, err := newElasticsearch(url, h)
+			require.NoError(t, err)
+			return elasticAnswer(c.Index("index", strings.NewReader(`{"text": "<b>"}`), c.Index.WithContext(ctx)))
+		},
+		found:    answer(200, "application/json", `{"_id": "hello", "found": true}`, "X-Elastic-Product", "Elasticsearch"),
+		written:  answer(201, "application/json", `{"_id": "hello", "result": "created"}`, "X-Elastic-Product", "Elasticsearch"),
+		failed:   plainFailed,
+		reported: reportedPlain,
+	},
+	{
+		name: "resty",
+		read: func(ctx context.Context, t *testing.T, h *http.Client, url string) (string, error) {
+			t.Helper()
+			return restyAnswer(newResty(h).R().SetContext(ctx).Get(url))
+		},
+		write: func(ctx context.Context, t *testing.T, h *http.Client, url string) (string, error) {
+			t.Helper()
+			return restyAnswer(newResty(h).R().SetContext(ctx).SetBody(map[string]string{"text": "<b>"}).Post(url))
+		},
+		found:    answer(200, "application/json", `{"_id": "hello"}`),
+		written:  answer(201, "application/json", `{"_id": "hello"}`),
+		failed:   plainFailed,
+		reported: reportedPlain,
+	},
+	{
+		name: "req",
+		read: func(ctx context.Context, t *testing.T, h *http.Client, url string) (string, error) {
+			t.Helper()
+			return reqAnswer(reqClient(t, h).R().SetContext(ctx).Get(url))
+		},
+		write: func(ctx context.Context, t *testing.T, h *http.Client, url string) (string, error) {
+			t.Helper()
+			return reqAnswer(reqClient(t, h).R().SetContext(ctx).SetBody(map[string]string{"text": "<b>"}).Post(url))
+		},
+		found:    answer(200, "application/json", `{"_id": "hello"}`),
+		written:  answer(201, "application/json", `{"_id": "hello"}`),
+		failed:   plainFailed,
+		reported: reportedPlain,
+	},
+}
+
+// plainError is the failure of a client that has no error for a status of 400 or more.
+type plainError struct {
+	status  int
+	message string
+}
+
+func (e plainError) Error() string { return fmt.Sprintf("%d: %s", e.status, e.message) }
+
+func plainFailed(status int, keysAndValues ...string) step {
+	return answer(status, "application/json", `{"error": {"reason": "no luck"}}`, keysAndValues...)
+}
+
+func reportedPlain(t *testing.T, err error) (int, string) {
+	t.Helper()
+	var e plainError
+	require.ErrorAs(t, err, &e)
+	return e.status, e.message
+}
+
+// plainAnswer returns what such a client got.
+func plainAnswer(status int, body []byte) (string, error) {
+	var got struct {
+		ID    string `json:"_id"`
+		Error struct{ Reason string }
+	}
+	if err := json.Unmarshal(body, &got); err != nil && status < 400 {
+		return "", err
+	}
+	if status >= 400 {
+		return "", plainError{status, got.Error.Reason}
+	}
+	return got.ID, nil
+}
+
+func elasticAnswer(resp *esapi.Response, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return "", err
+	}
+	return plainAnswer(resp.StatusCode, body)
+}
+
+func restyAnswer(resp *resty.Response, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	return plainAnswer(resp.StatusCode(), resp.Body())
+}
+
+func reqAnswer(resp *req.Response, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	return plainAnswer(resp.StatusCode, resp.Bytes())
 }
 
 // The clients, as their documentation makes them.

@@ -14,9 +14,12 @@ import (
 	anthropicoption "github.com/anthropics/anthropic-sdk-go/option"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/elastic/elastic-transport-go/v8/elastictransport"
+	"github.com/elastic/go-elasticsearch/v9"
 	"github.com/go-resty/resty/v2"
 	"github.com/google/go-github/v88/github"
 	"github.com/hashicorp/go-retryablehttp"
+	"github.com/imroc/req/v3"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/openai/openai-go/v3"
@@ -24,6 +27,7 @@ import (
 	"github.com/stripe/stripe-go/v85"
 	"google.golang.org/api/option"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
@@ -89,8 +93,26 @@ func newMinIO(id, secret string, httpClient *http.Client) (*minio.Client, error)
 	})
 }
 
+func newElasticsearch(address string, httpClient *http.Client) (*elasticsearch.Client, error) {
+	return elasticsearch.New(
+		elasticsearch.WithAddresses(address),
+		elasticsearch.WithTransportOptions(
+			elastictransport.WithTransport(httpClient.Transport),
+			elastictransport.WithDisableRetry(),
+		),
+	)
+}
+
 func newResty(httpClient *http.Client) *resty.Client {
 	return resty.NewWithClient(httpClient).SetRetryCount(0) // the default
+}
+
+func newReq(policy *retry.Policy) *req.Client {
+	client := req.C() // its own retries are off by default
+	client.GetTransport().WrapRoundTripFunc(func(base http.RoundTripper) req.HttpRoundTripFunc {
+		return (&retryhttp.Transport{Base: base, Policy: policy}).RoundTrip
+	})
+	return client
 }
 
 func newRetryable(httpClient *http.Client) *retryablehttp.Client {

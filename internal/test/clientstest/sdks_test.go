@@ -23,10 +23,13 @@ import (
 	anthropicoption "github.com/anthropics/anthropic-sdk-go/option"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/elastic/elastic-transport-go/v8/elastictransport"
+	"github.com/elastic/go-elasticsearch/v9"
 	"github.com/go-resty/resty/v2"
 	"github.com/google/go-github/v88/github"
 	"github.com/googleapis/gax-go/v2"
 	"github.com/hashicorp/go-retryablehttp"
+	"github.com/imroc/req/v3"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/openai/openai-go/v3"
@@ -36,6 +39,7 @@ import (
 	"github.com/stripe/stripe-go/v85"
 	"google.golang.org/api/option"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
@@ -171,11 +175,41 @@ var sdks = []sdk{
 		theirs: 10, both: 30, writes: 1,
 	},
 	{
+		name: "go-elasticsearch",
+		off: func(t *testing.T, h *http.Client) calls {
+			t.Helper()
+			client, err := newElasticsearch("https://example.com", h)
+			require.NoError(t, err)
+			return elasticCalls(client)
+		},
+		on: func(t *testing.T, h *http.Client) calls {
+			t.Helper()
+			client, err := elasticsearch.New(elasticsearch.WithAddresses("https://example.com"),
+				elasticsearch.WithTransportOptions(elastictransport.WithTransport(h.Transport)))
+			require.NoError(t, err)
+			return elasticCalls(client)
+		},
+		theirs: 4, both: 12, writes: 3,
+	},
+	{
 		name: "resty",
 		off:  func(_ *testing.T, h *http.Client) calls { return restyCalls(newResty(h)) },
 		on: func(_ *testing.T, h *http.Client) calls { // as its documentation has it
 			return restyCalls(resty.NewWithClient(h).SetRetryCount(3).SetRetryWaitTime(ms).SetRetryMaxWaitTime(ms).
 				AddRetryCondition(func(r *resty.Response, _ error) bool { return r.StatusCode() >= 500 }))
+		},
+		theirs: 4, both: 12, writes: 3,
+	},
+	{
+		name: "req",
+		off: func(t *testing.T, h *http.Client) calls {
+			t.Helper()
+			return reqCalls(reqClient(t, h))
+		},
+		on: func(t *testing.T, h *http.Client) calls { // as its documentation has it
+			t.Helper()
+			return reqCalls(reqClient(t, h).SetCommonRetryCount(3).SetCommonRetryFixedInterval(ms).
+				AddCommonRetryCondition(func(r *req.Response, err error) bool { return err != nil || r.StatusCode >= 500 }))
 		},
 		theirs: 4, both: 12, writes: 3,
 	},
@@ -398,22 +432,65 @@ func minioCalls(client *minio.Client) calls {
 	}
 }
 
-// A response with a status of 400 or more is none of resty's errors.
-func restyCalls(client *resty.Client) calls {
-	answered := func(resp *resty.Response, err error) error {
-		if err == nil && resp.IsError() {
-			return net.UnknownNetworkError(resp.Status())
-		}
-		return err
-	}
+func elasticCalls(client *elasticsearch.Client) calls {
 	return calls{
 		func(ctx context.Context) error {
-			return answered(client.R().SetContext(ctx).Get("https://example.com/"))
+			_, err := elasticAnswer(client.Get("index", "id", client.Get.WithContext(ctx)))
+			return err
 		},
 		func(ctx context.Context) error {
-			return answered(client.R().SetContext(ctx).SetBody(map[string]string{"text": content}).Post("https://example.com/"))
+			_, err := elasticAnswer(client.Index("index", strings.NewReader(`{"text": "hello"}`), client.Index.WithContext(ctx)))
+			return err
 		},
 	}
+}
+
+func restyCalls(client *resty.Client) calls {
+	return calls{
+		func(ctx context.Context) error {
+			_, err := restyAnswer(client.R().SetContext(ctx).Get("https://example.com/"))
+			return err
+		},
+		func(ctx context.Context) error {
+			body := map[string]string{"text": content}
+			_, err := restyAnswer(client.R().SetContext(ctx).SetBody(body).Post("https://example.com/"))
+			return err
+		},
+	}
+}
+
+func reqCalls(client *req.Client) calls {
+	return calls{
+		func(ctx context.Context) error {
+			_, err := reqAnswer(client.R().SetContext(ctx).Get("https://example.com/"))
+			return err
+		},
+		func(ctx context.Context) error {
+			body := map[string]string{"text": content}
+			_, err := reqAnswer(client.R().SetContext(ctx).SetBody(body).Post("https://example.com/"))
+			return err
+		},
+	}
+}
+
+// reqClient returns a client of req that leads where h leads. A client of req keeps its
+// own transport, and the one of h may be wrapped around that.
+func reqClient(t *testing.T, h *http.Client) *req.Client {
+	t.Helper()
+	client, base := req.C(), h.Transport
+	if ours, ok := base.(*retryhttp.Transport); ok {
+		policy := *ours.Policy
+		policy.Budget = &retry.Budget{Reserve: 1000} // which would hide a part of the requests that multiply
+		client, base = newReq(&policy), ours.Base
+	}
+	leads, ok := base.(*http.Transport)
+	require.True(t, ok)
+	client.SetDial(leads.DialContext)
+	if leads.DialTLSContext != nil {
+		client.SetDialTLS(leads.DialTLSContext)
+	}
+	t.Cleanup(client.GetTransport().CloseIdleConnections)
+	return client
 }
 
 func retryableCalls(client *retryablehttp.Client) calls {
