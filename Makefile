@@ -56,8 +56,8 @@ vet: ## go vet in every module
 	$(call each,go vet ./...)
 
 .PHONY: lint
-lint: actionlint ## golangci-lint, formatting included, in every module
-	$(call each,$(TOOL) golangci-lint run --allow-parallel-runners ./...)
+lint: actionlint ## golangci-lint, formatting included, in all modules at once
+	.ci/lint.sh $(MODULES)
 
 .PHONY: actionlint
 actionlint: ## check the workflows in .github
@@ -78,14 +78,20 @@ fmt: ## format every module
 NOWHERE := RETRY_TEST_POSTGRES=postgres://127.0.0.1:1/test RETRY_TEST_MARIADB='root@tcp(127.0.0.1:1)/test' \
 	RETRY_TEST_REDIS=127.0.0.1:1 RETRY_TEST_AMQP=amqp://127.0.0.1:1/ RETRY_TEST_NATS=nats://127.0.0.1:1
 
+# What these import, clients of clouds and of Kubernetes, takes minutes to compile; or all
+# of their tests need a server.
+HEAVY := ./adapters/retrykube ./adapters/retryprometheus/internal/telemetrytest \
+	./internal/test/clientstest ./internal/test/ormtest
+
 # The runner prints a line for every package, and at the end what was left out and why.
 # Tests that need no server wait for timers more than they compute, so modules run at once.
 .PHONY: test
-test: ## every test that needs nothing but Go
-	@RETRY_TEST_SERVERS=none $(NOWHERE) go run ./internal/test/runtests -modules 3 $(MODULES)
+test: ## every test that needs nothing but Go, except those of four heavy modules
+	@echo "test: left to test-all: $(HEAVY)"
+	@RETRY_TEST_SERVERS=none $(NOWHERE) go run ./internal/test/runtests -modules 3 $(filter-out $(HEAVY),$(MODULES))
 
 .PHONY: test-all
-test-all: ## those against servers too; FRESH=1 starts servers of its own
+test-all: ## every test, those against servers too; FRESH=1 starts servers of its own
 	@.ci/services.sh go run ./internal/test/runtests $(MODULES)
 
 .PHONY: race
