@@ -61,7 +61,7 @@ func TestOrderUnderOverload(t *testing.T) {
 					return nil
 				}
 				stop := s.start(t)
-				time.Sleep(10 * time.Minute)
+				time.Sleep(10*time.Minute + 5*time.Second) // in the middle of a job, not while the next one is claimed
 				insert(urgent, 5)
 				insert(ordinary, 0)
 				time.Sleep(20 * time.Minute)
