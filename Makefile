@@ -92,7 +92,7 @@ test: ## every test that needs nothing but Go, except those of four heavy module
 
 .PHONY: test-all
 test-all: ## every test, those against servers too; FRESH=1 starts servers of its own
-	@.ci/services.sh go run ./internal/test/runtests $(MODULES)
+	@.ci/services.sh go run ./internal/test/runtests -modules 2 $(MODULES)
 
 .PHONY: race
 race: ## the tests of the root module under the race detector
