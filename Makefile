@@ -118,8 +118,12 @@ arch: ## the same delays on every architecture: amd64, 386 and, emulated, arm64
 	.ci/arch.sh
 
 .PHONY: cross
-cross: ## compile for other systems
+cross: ## compile for Windows, macOS and browsers
 	.ci/cross.sh
+
+.PHONY: cross-all
+cross-all: ## compile for FreeBSD, Plan 9 and WASI too; not part of ci, but of the scheduled workflow
+	.ci/cross.sh all
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME

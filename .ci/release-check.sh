@@ -78,8 +78,35 @@ released "$PWD" "$dir/first" "$first"
 consumed "$dir/first" "$first"
 released "$dir/first" "$dir/second" "$second"
 consumed "$dir/second" "$second"
-"$dir/second/.ci/release.sh" "$second" >/dev/null 2>&1 && {
-	echo "release-check: a version was released twice" >&2
-	exit 1
+
+# refused tries to release version $1 of the second clone, and expects to be told $2. No tag
+# may be left behind.
+refused() {
+	local said before
+	before=$(git -C "$dir/second" tag)
+	if said=$("$dir/second/.ci/release.sh" "$1" 2>&1) || [[ $said != *"$2"* ]]; then
+		printf '%s\nrelease-check: %s is not refused with "%s"\n' "$said" "$1" "$2" >&2
+		exit 1
+	fi
+	[ "$(git -C "$dir/second" tag)" = "$before" ] || {
+		echo "release-check: a release that was refused has left a tag" >&2
+		exit 1
+	}
+	echo "ok   refused: $2"
 }
+
+third=v0.0.3-check.$$
+refused 0.0.3 "must be like"
+refused "$second" "is tagged already"
+echo >>"$dir/second/go.mod"
+refused "$third" "changes that are not committed"
+git -C "$dir/second" checkout --quiet .
+mkdir "$dir/second/forgotten"
+echo "module example.com/forgotten" >"$dir/second/forgotten/go.mod"
+git -C "$dir/second" add forgotten
+git -C "$dir/second" -c user.name=check -c user.email=check@localhost commit --quiet --message="a module"
+refused "$third" "forgotten has a go.mod"
+git -C "$dir/second" reset --quiet --hard HEAD~1
+git -C "$dir/second" remote set-url origin https://127.0.0.1:1/nobody
+PUSH=1 refused "$third" "nothing was pushed"
 echo "release-check: passed"

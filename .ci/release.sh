@@ -80,7 +80,7 @@ echo "release: $version of ${#modules[@]} modules and the root"
 mapfile -t tags < <(git tag --points-at HEAD~1)
 printf '\t%s\n' "${tags[@]}"
 if [ -n "${PUSH:-}" ]; then
-	git push --atomic origin HEAD:main "${tags[@]}"
+	git push --atomic origin HEAD:main "${tags[@]}" || refuse "nothing was pushed"
 else
 	echo "release: nothing was pushed; PUSH=1 does that"
 fi
