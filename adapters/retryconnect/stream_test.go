@@ -3,7 +3,6 @@ package retryconnect_test
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -182,15 +181,11 @@ func TestStream(t *testing.T) {
 // is opened again.
 func TestStreamUnsent(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	url := "http://" + listener.Addr().String()
-	require.NoError(t, listener.Close())
 	for protocol, opts := range protocols {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
 			retries, recorder := retrying(attempts)
-			_, err := drain(t.Context(), streaming(t, url, watch, retries, connect.IdempotencyUnknown, opts...))
+			_, err := drain(t.Context(), streaming(t, refused, watch, retries, connect.IdempotencyUnknown, opts...))
 			require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
 			assert.Len(t, recorder.Waits(), attempts-1)
 		})

@@ -103,12 +103,7 @@ func (s *server) count() int {
 
 func (s *server) start(t testing.TB, opts ...grpc.ServerOption) *server {
 	t.Helper()
-	return s.startAt(t, "127.0.0.1:0", opts...)
-}
-
-func (s *server) startAt(t testing.TB, address string, opts ...grpc.ServerOption) *server {
-	t.Helper()
-	listener, err := net.Listen("tcp", address)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	g := grpc.NewServer(opts...)
 	g.RegisterService(s.service(), nil)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -121,20 +122,15 @@ func TestServiceConfig(t *testing.T) {
 	})
 }
 
-// closedPort returns an address where nobody listens.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
-}
+// refused is an address where nobody listens. That of a listener that was closed may soon be
+// another test's.
+const refused = "127.0.0.1:1"
 
 // TestUnsent has a method that must not be repeated and a server that is not there.
 func TestUnsent(t *testing.T) {
 	t.Parallel()
 	retries, recorder := retrying(attempts)
-	conn := dial(t, closedPort(t), retries.DialOptions()...)
+	conn := dial(t, refused, retries.DialOptions()...)
 	_, err := call(t.Context(), conn, submit, "")
 	assert.Equal(t, codes.Unavailable, status.Code(err))
 	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
@@ -154,7 +150,7 @@ func TestUnsentUnproved(t *testing.T) {
 	drops := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, _ ...grpc.CallOption) error {
 		return invoker(ctx, method, req, reply, cc)
 	}
-	conn := dial(t, closedPort(t), append(retries.DialOptions(), grpc.WithChainUnaryInterceptor(drops))...)
+	conn := dial(t, refused, append(retries.DialOptions(), grpc.WithChainUnaryInterceptor(drops))...)
 	_, err := call(t.Context(), conn, submit, "")
 	require.ErrorIs(t, err, retry.ErrMaybeApplied)
 }
@@ -221,7 +217,7 @@ func TestUnsentLate(t *testing.T) {
 		}
 		return status.Error(codes.Unavailable, "the call goes on")
 	}
-	conn := dial(t, closedPort(t), append(retries.DialOptions(), grpc.WithChainUnaryInterceptor(returns))...)
+	conn := dial(t, refused, append(retries.DialOptions(), grpc.WithChainUnaryInterceptor(returns))...)
 	for n := range 20 {
 		_, err := call(t.Context(), conn, submit, "")
 		require.ErrorIs(t, err, retry.ErrMaybeApplied)
@@ -261,20 +257,24 @@ func TestAttemptTimeout(t *testing.T) {
 // count, however many they are, if the call is to wait.
 func TestWaitForReady(t *testing.T) {
 	t.Parallel()
-	address := closedPort(t)
 	s := failing(1, codes.Unavailable)
+	var address atomic.Value // where the server is
+	address.Store(refused)
+	dialer := func(ctx context.Context, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", address.Load().(string))
+	}
 	waits := 0
 	var late retry.ObserverFunc = func(_ context.Context, e retry.Event) {
 		if e.Kind == retry.Retrying && e.Verdict.Category == "grpc_not_ready" {
 			if waits++; waits == 5 {
-				s.startAt(t, address)
+				address.Store(s.start(t).address)
 			}
 		}
 	}
 	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{
 		MaxAttempts: 2, AttemptTimeout: 300 * time.Millisecond, Observer: late, Backoff: retry.Constant(0),
 	}}
-	conn := dial(t, address, retries.DialOptions()...)
+	conn := dial(t, "later", append(retries.DialOptions(), grpc.WithContextDialer(dialer))...)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err := call(ctx, conn, get, "job", grpc.WaitForReady(true))
@@ -283,7 +283,7 @@ func TestWaitForReady(t *testing.T) {
 	assert.GreaterOrEqual(t, waits, 5)
 
 	// Without it, the attempts are used up.
-	conn = dial(t, closedPort(t), retries.DialOptions()...)
+	conn = dial(t, refused, retries.DialOptions()...)
 	_, err = call(ctx, conn, get, "job")
 	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
 }
@@ -294,7 +294,7 @@ func TestWaitForReadyConfig(t *testing.T) {
 	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{
 		MaxAttempts: 2, AttemptTimeout: 50 * time.Millisecond, Backoff: retry.Constant(0), Timeout: 400 * time.Millisecond,
 	}}
-	conn := dial(t, closedPort(t), append(retries.DialOptions(),
+	conn := dial(t, refused, append(retries.DialOptions(),
 		grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "waitForReady": true}]}`))...)
 	_, err := call(t.Context(), conn, get, "job")
 	require.ErrorIs(t, err, retry.ErrTimeout, "and not that the attempts are used up")
@@ -392,7 +392,7 @@ func TestForeignErrors(t *testing.T) {
 				got++
 				return tt.err
 			}
-			conn := dial(t, closedPort(t), append(retries.DialOptions(), grpc.WithChainUnaryInterceptor(fails))...)
+			conn := dial(t, refused, append(retries.DialOptions(), grpc.WithChainUnaryInterceptor(fails))...)
 			_, err := call(t.Context(), conn, get, "")
 			require.ErrorIs(t, err, tt.err)
 			assert.Equal(t, tt.want, got)
@@ -445,7 +445,7 @@ func TestPanic(t *testing.T) {
 	boom := func(context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption) error {
 		panic("boom")
 	}
-	conn := dial(t, closedPort(t), append(retries.DialOptions(), grpc.WithChainUnaryInterceptor(boom))...)
+	conn := dial(t, refused, append(retries.DialOptions(), grpc.WithChainUnaryInterceptor(boom))...)
 	assert.PanicsWithValue(t, "boom", func() { _, _ = call(t.Context(), conn, get, "") })
 }
 

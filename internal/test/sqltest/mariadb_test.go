@@ -143,7 +143,7 @@ func TestMariaDBErrors(t *testing.T) {
 	}, retry.Final, "mysql_1045", "mysql_1698")
 	suite.Provoke(t, "refused", func(t *testing.T) error {
 		as := config.Clone()
-		as.Addr = closedAddress(t)
+		as.Addr = "127.0.0.1:1"
 		return openMariaDB(t, as).PingContext(t.Context())
 	}, retry.Retryable, "conn_refused")
 }

@@ -214,7 +214,7 @@ func TestPostgresErrors(t *testing.T) {
 		}, retry.Final, "sql_3D000")
 		suite.Provoke(t, "refused", func(t *testing.T) error {
 			u := pgURL(t, nil)
-			u.Host = closedAddress(t)
+			u.Host = "127.0.0.1:1"
 			return openPG(t, driver, u).PingContext(t.Context())
 		}, retry.Retryable, "conn_refused")
 	})
