@@ -14,19 +14,23 @@ set -euo pipefail
 
 answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
-# await waits up to a minute for a server.
+# await waits up to a minute for the server at a port, which is a process with a log.
 await() {
 	for _ in $(seq 600); do
 		! answers "$1" || return 0
+		kill -0 "$2" 2>/dev/null || break
 		sleep 0.1
 	done
+	tail -n 30 "$3" >&2
 	echo "services: a server that was started does not answer at port $1" >&2
-	exit 1
+	return 1
 }
 
+# free_port finds a port where nobody listens, below those of connections, which may be in
+# use although nobody listens there.
 free_port() {
 	local port
-	while port=$((RANDOM % 20000 + 20000)) && answers "$port"; do :; done
+	while port=$((RANDOM % 12000 + 20000)) && answers "$port"; do :; done
 	echo "$port"
 }
 
@@ -77,7 +81,7 @@ start_mariadb() {
 		--socket="$data/socket" --pid-file="$data/pid" >"$dir/mariadbd.log" 2>&1 &
 	pid=$!
 	stop+=("kill $pid" "wait $pid")
-	await "$port"
+	await "$port" "$pid" "$dir/mariadbd.log"
 	# The anonymous users would come before root.
 	mariadb --no-defaults --socket="$data/socket" --user=root \
 		--execute="DELETE FROM mysql.global_priv WHERE User = ''; FLUSH PRIVILEGES"
@@ -92,14 +96,18 @@ start_redis() {
 		>"$dir/redis.log" 2>&1 &
 	pid=$!
 	stop+=("kill $pid" "wait $pid")
-	await "$port"
+	await "$port" "$pid" "$dir/redis.log"
 	export RETRY_TEST_REDIS=127.0.0.1:$port
 	echo "services: Redis at port $port"
 }
 
-start_rabbitmq() {
-	local port dist epmd pid data=$dir/rabbitmq
+# start_rabbitmq needs three ports. If one of them was taken meanwhile, it tries others.
+start_rabbitmq() { rabbitmq_node || rabbitmq_node; }
+
+rabbitmq_node() {
+	local port dist epmd pid data
 	port=$(free_port)
+	data=$dir/rabbitmq$port
 	dist=$(free_port)
 	epmd=$(free_port)
 	mkdir "$data"
@@ -109,11 +117,11 @@ start_rabbitmq() {
 		RABBITMQ_NODE_IP_ADDRESS=127.0.0.1 RABBITMQ_MNESIA_BASE=$data RABBITMQ_LOG_BASE=$data \
 		RABBITMQ_PID_FILE=$data/pid RABBITMQ_ENABLED_PLUGINS_FILE=$data/plugins RABBITMQ_CONFIG_FILE=$data/none \
 		RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-setcookie retry" \
-		ERL_EPMD_PORT=$epmd ERL_EPMD_ADDRESS=127.0.0.1 \
+		ERL_EPMD_PORT=$epmd ERL_EPMD_ADDRESS=127.0.0.1 ERL_CRASH_DUMP_SECONDS=0 \
 		"$(ls /usr/lib/rabbitmq/bin/rabbitmq-server 2>/dev/null || command -v rabbitmq-server)" >"$dir/rabbitmq.log" 2>&1 &
 	pid=$!
 	stop+=("kill $pid" "wait $pid" "env ERL_EPMD_PORT=$epmd epmd -kill")
-	await "$port"
+	await "$port" "$pid" "$dir/rabbitmq.log" || return
 	export RETRY_TEST_AMQP=amqp://guest:guest@127.0.0.1:$port/
 	echo "services: RabbitMQ at port $port"
 }
@@ -124,7 +132,7 @@ start_nats() {
 	nats-server --addr 127.0.0.1 --port "$port" --jetstream --store_dir "$dir/nats" >"$dir/nats.log" 2>&1 &
 	pid=$!
 	stop+=("kill $pid" "wait $pid")
-	await "$port"
+	await "$port" "$pid" "$dir/nats.log"
 	export RETRY_TEST_NATS=nats://127.0.0.1:$port
 	echo "services: NATS at port $port"
 }
