@@ -473,10 +473,12 @@ func TestExtendWaits(t *testing.T) {
 			tx, err := s.db.BeginTx(t.Context(), nil)
 			require.NoError(t, err)
 			run(t, tx, lock)
-			time.AfterFunc(700*time.Millisecond, func() { assert.NoError(t, tx.Commit()) })
+			committed := make(chan error, 1)
+			time.AfterFunc(700*time.Millisecond, func() { committed <- tx.Commit() })
 			began := time.Now()
 			require.NoError(t, table.Extend(t.Context(), s.db, row.Lease, 500*time.Millisecond))
 			require.Greater(t, time.Since(began), 600*time.Millisecond, "it has waited")
+			require.NoError(t, <-committed)
 			assert.Greater(t, s.record(t, s.db, 1).lease, time.Now())
 		}
 	})
