@@ -20,8 +20,6 @@ func (s *shift[ID]) job(row Row[ID]) (*Job[ID], error) {
 }
 
 // work handles a claimed job, whose lease does not end before ends.
-//
-//nolint:contextcheck // what is stored is not canceled
 func (s *shift[ID]) work(ctx context.Context, row Row[ID], ends time.Time) {
 	job, err := s.job(row)
 	o := &Outcome[ID]{Job: job, Err: err, Released: true, Decision: retry.Decision{Delay: s.lease}}
@@ -45,7 +43,7 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 	one := retry.Stored{Policy: job.attemptPolicy(), State: job.State}
 	o := &Outcome[ID]{Job: job}
 	o.Released = one.Attempt(stopping{ctx}, func(ctx context.Context) error {
-		stop = s.beat(job.Lease, ends, cancel) //nolint:contextcheck // the lease is not canceled
+		stop = s.beat(job.Lease, ends, cancel)
 		return s.Work(ctx, job)
 	}) == retry.Handed
 	o.Err = cmp.Or(one.Err, one.Decision.Err)

@@ -53,6 +53,9 @@ type dialect interface {
 	// pick is the statement that updates some rows and returns them.
 	pick(b *builder, p *picking) statement
 
+	// group adds the forms of a finish for many rows that the database has; see storeAll.
+	group(b *builder, s *statement, assignments func(parameter func() string) string)
+
 	// extend is the statement that extends a lease, counted from when it has the row.
 	extend(b *builder) statement
 

@@ -87,10 +87,11 @@
 // run the part of the new Schema that adds generated columns and indexes, and drop the
 // old ones when no program uses them any more.
 //
-//   - Claim, Sweep and Promote lock rows with SKIP LOCKED, change them and read them, in a
-//     transaction that is READ COMMITTED: at other levels, workers wait for each other. A
-//     Tx in which you call them should be READ COMMITTED too. If your DB is a wrapper, it
-//     must have the method BeginTx, or be a transaction.
+//   - Claim, Sweep and Promote look whether there are rows for them. If so, they lock them
+//     with SKIP LOCKED, change them and read them, in a transaction that is READ COMMITTED:
+//     at other levels, workers wait for each other. A Tx in which you call them should be
+//     READ COMMITTED too. If your DB is a wrapper, it must have the method BeginTx, or be a
+//     transaction.
 //   - The methods wait for each other only at a row, and lock no gaps, so they have no
 //     deadlocks among themselves. Your transactions may have deadlocks: error 1213.
 //   - Instants are datetime(6) in UTC, whatever the time zone of the session and the

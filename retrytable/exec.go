@@ -14,7 +14,7 @@ import (
 )
 
 // pick runs s for n rows behind the first few, which it leaves alone, and returns what it
-// returns.
+// returns. Where that takes a transaction, it begins one only if there are such rows.
 func pick[ID, T any](
 	ctx context.Context, db DB, s *statement, n, behind int, args []any, scan func(*sql.Rows) (T, error),
 ) (all []T, err error) {
@@ -24,17 +24,19 @@ func pick[ID, T any](
 	if args, err = s.arguments(args); err != nil {
 		return nil, err
 	}
-	limit := strconv.Itoa(n)
-	if behind > 0 {
-		limit += " OFFSET " + strconv.Itoa(behind)
-	}
-	q := query{s.sql + limit + s.tail, s.order}
 	if s.update.sql == "" {
-		all, err = queryAll(ctx, db, q.sql, q.ordered(args), scan)
+		all, err = queryAll(ctx, db, s.limited(n, behind)+s.tail, s.ordered(args), scan)
 		return all, s.failed(err)
 	}
+	if _, ok := db.(beginner); ok {
+		seen, err := queryAll(ctx, db, s.limited(n, behind), s.ordered(args), scanID[ID])
+		if err != nil || len(seen) == 0 {
+			return nil, s.failed(err)
+		}
+		n = len(seen) // behind the last of its rows, a statement locks another
+	}
 	err = inTx(ctx, db, func(db DB) error {
-		ids, err := queryAll(ctx, db, q.sql, q.ordered(args), scanID[ID])
+		ids, err := queryAll(ctx, db, s.limited(n, behind)+s.tail, s.ordered(args), scanID[ID])
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -53,6 +55,14 @@ func pick[ID, T any](
 		return nil, s.failed(err)
 	}
 	return all, nil
+}
+
+// limited is the query for n rows behind the first few.
+func (s *statement) limited(n, behind int) string {
+	if behind > 0 {
+		return fmt.Sprintf("%s%d OFFSET %d", s.sql, n, behind)
+	}
+	return s.sql + strconv.Itoa(n)
 }
 
 // listed returns a list of parameters for the IDs, and those.
@@ -101,12 +111,15 @@ func change(ctx context.Context, db DB, sql string, args []any) (int64, error) {
 	return result.RowsAffected()
 }
 
+// beginner is a DB that is no transaction.
+type beginner interface {
+	BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error)
+}
+
 // inTx calls fn in a transaction of its own, unless db is one. It is READ COMMITTED,
 // because what locks gaps between rows as well, locks out other workers.
 func inTx(ctx context.Context, db DB, fn func(db DB) error) error {
-	outer, ok := db.(interface {
-		BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error)
-	})
+	outer, ok := db.(beginner)
 	if !ok {
 		return fn(db)
 	}

@@ -49,12 +49,21 @@ func rowFault(err error) bool {
 		code, _ := strconv.Atoi(v.Category[len("sqlite_"):])
 		return code&0xff == sqliteConstraint
 	}
+	state := sqlState(err)
+	return state != "" && !slices.Contains(stateOutages, state)
+}
+
+// formFault reports whether PostgreSQL does not understand a statement, which it may in
+// another form: a name that only this form uses may be that of a column, for example.
+func formFault(err error) bool { return sqlState(err) == "42" }
+
+// sqlState returns the class of an error of the database, or "".
+func sqlState(err error) string {
 	var e interface{ SQLState() string }
-	if !errors.As(err, &e) {
-		return false
+	if !errors.As(err, &e) || len(e.SQLState()) != 5 {
+		return ""
 	}
-	state := e.SQLState()
-	return len(state) == 5 && !slices.Contains(stateOutages, state[:2])
+	return e.SQLState()[:2]
 }
 
 // What says nothing about a row: that there is no access, or something is missing or was

@@ -9,28 +9,35 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
+// finishing is a statement about one claimed row, with its arguments.
+type finishing[ID any] struct {
+	*statement
+
+	lease Lease[ID]
+	users []any // those of the user's SQL
+	ours  []any // those of ours, before the ID and the fence
+}
+
+// exec runs f. It returns [ErrLeaseLost] if the row is not the caller's any more.
+func (f *finishing[ID]) exec(ctx context.Context, db DB) error {
+	return exec(ctx, db, f.statement, f.users, append(slices.Clip(f.ours), f.lease.ID, f.lease.Fence)...)
+}
+
 // Succeed ends a job that is done. Like Fail, Extend and Release, it returns
 // [ErrLeaseLost] if the caller has lost the lease. A lease that has run out is lost only
 // when somebody sweeps it.
 func (t *Table[ID]) Succeed(ctx context.Context, db DB, lease Lease[ID], args ...any) error {
-	s, err := t.prepared()
-	if err != nil {
-		return err
-	}
-	return exec(ctx, db, &s.succeed, args, s.done[0], lease.ID, lease.Fence)
+	return t.finish(ctx, db, lease, args, func(s *statements) (*statement, []any, error) {
+		return s.succeeding(s.done[0])
+	})
 }
 
 // SucceedAs is Succeed with another word for the status, one of Statuses.Done: for
 // jobs that may succeed in several ways.
 func (t *Table[ID]) SucceedAs(ctx context.Context, db DB, lease Lease[ID], word string, args ...any) error {
-	s, err := t.prepared()
-	if err != nil {
-		return err
-	}
-	if !slices.Contains(s.done, word) {
-		return refused("succeed: status: %q: must be one of Statuses.Done: %q", word, s.done)
-	}
-	return exec(ctx, db, &s.succeed, args, word, lease.ID, lease.Fence)
+	return t.finish(ctx, db, lease, args, func(s *statements) (*statement, []any, error) {
+		return s.succeeding(word)
+	})
 }
 
 // Fail stores d.State, and lets the job wait for d.Delay or ends it. The decision d comes
@@ -42,10 +49,53 @@ func (t *Table[ID]) SucceedAs(ctx context.Context, db DB, lease Lease[ID], word 
 // one of a [retry.Call] that ended because of its caller. In the second case use
 // [Table.Release].
 func (t *Table[ID]) Fail(ctx context.Context, db DB, lease Lease[ID], d retry.Decision, args ...any) error {
+	return t.finish(ctx, db, lease, args, func(s *statements) (*statement, []any, error) {
+		return s.failing(d)
+	})
+}
+
+// Extend makes the lease end in d, or in Table.Lease if d is 0 or less. It is the
+// heartbeat of work that may take longer than its lease; stop the work if it returns
+// [ErrLeaseLost].
+func (t *Table[ID]) Extend(ctx context.Context, db DB, lease Lease[ID], d time.Duration) error {
+	return t.finish(ctx, db, lease, nil, func(s *statements) (*statement, []any, error) {
+		return s.extending(d)
+	})
+}
+
+// Release gives back a row that was not worked on, for example when a worker stops: the
+// row is due at once, and its attempt does not count.
+func (t *Table[ID]) Release(ctx context.Context, db DB, lease Lease[ID], args ...any) error {
+	return t.finish(ctx, db, lease, args, func(s *statements) (*statement, []any, error) {
+		return s.releasing(0)
+	})
+}
+
+// finish runs one of the statements for one row.
+func (t *Table[ID]) finish(
+	ctx context.Context, db DB, lease Lease[ID], args []any, which func(*statements) (*statement, []any, error),
+) error {
 	s, err := t.prepared()
 	if err != nil {
 		return err
 	}
+	statement, ours, err := which(s)
+	if err != nil {
+		return err
+	}
+	return (&finishing[ID]{statement, lease, args, ours}).exec(ctx, db)
+}
+
+// succeeding returns the statement of a success, and its arguments.
+func (s *statements) succeeding(word string) (*statement, []any, error) {
+	if !slices.Contains(s.done, word) {
+		return nil, nil, refused("succeed: status: %q: must be one of Statuses.Done: %q", word, s.done)
+	}
+	return &s.succeed, []any{word}, nil
+}
+
+// failing returns the statement of a failure, and its arguments.
+func (s *statements) failing(d retry.Decision) (*statement, []any, error) {
 	ours := []any{int64(d.State.Failures)}
 	if s.columns.RateLimited != "" {
 		ours = append(ours, int64(d.State.RateLimited))
@@ -53,51 +103,35 @@ func (t *Table[ID]) Fail(ctx context.Context, db DB, lease Lease[ID], d retry.De
 	if s.columns.Pending != "" {
 		ours = append(ours, int64(d.State.Pending))
 	} else if d.State.Pending > 0 {
-		return refused("fail: State.Pending: %d: the table has no column for it: name one in Columns.Pending", d.State.Pending)
+		return nil, nil, refused("fail: State.Pending: %d: the table has no column for it: name one in Columns.Pending", d.State.Pending)
 	}
 	if s.columns.First != "" {
 		ours = append(ours, sql.NullInt64{Int64: d.State.First.UnixMicro(), Valid: !d.State.First.IsZero()})
 	}
-	statement := &s.end
 	switch {
 	case d.Retry:
-		statement = &s.retry
-		ours = append(ours, microseconds(d.Delay))
+		return &s.retry, append(ours, microseconds(d.Delay)), nil
 	case d.Stop == retry.StopNone, d.Stop == retry.StopDeadline, d.Stop == retry.StopCanceled, d.Stop == retry.StopBudget:
-		return refused("fail: Stop: %v: does not end a job", d.Stop)
+		return nil, nil, refused("fail: Stop: %v: does not end a job", d.Stop)
+	default:
+		return &s.end, ours, nil
 	}
-	return exec(ctx, db, statement, args, append(ours, lease.ID, lease.Fence)...)
 }
 
-// Extend makes the lease end in d, or in Table.Lease if d is 0 or less. It is the
-// heartbeat of work that may take longer than its lease; stop the work if it returns
-// [ErrLeaseLost].
-func (t *Table[ID]) Extend(ctx context.Context, db DB, lease Lease[ID], d time.Duration) error {
-	s, err := t.prepared()
-	if err != nil {
-		return err
-	}
+// extending returns the statement of a longer lease, and its arguments.
+func (s *statements) extending(d time.Duration) (*statement, []any, error) {
 	micros := s.lease
 	if d > 0 {
 		micros = microseconds(d)
 	}
-	return exec(ctx, db, &s.extend, nil, micros, lease.ID, lease.Fence)
+	return &s.extend, []any{micros}, nil
 }
 
-// Release gives back a row that was not worked on, for example when a worker stops: the
-// row is due at once, and its attempt does not count.
-func (t *Table[ID]) Release(ctx context.Context, db DB, lease Lease[ID], args ...any) error {
-	return t.release(ctx, db, lease, 0, args)
-}
-
-// release is Release of a row that is due in d.
-func (t *Table[ID]) release(ctx context.Context, db DB, lease Lease[ID], d time.Duration, args []any) error {
-	s, err := t.prepared()
-	if err != nil {
-		return err
-	}
+// releasing returns the statement that gives back a row, which is due in d, and its
+// arguments.
+func (s *statements) releasing(d time.Duration) (*statement, []any, error) {
 	if d > 0 {
-		return exec(ctx, db, &s.postpone, args, microseconds(d), lease.ID, lease.Fence)
+		return &s.postpone, []any{microseconds(d)}, nil
 	}
-	return exec(ctx, db, &s.release, args, lease.ID, lease.Fence)
+	return &s.release, nil, nil
 }

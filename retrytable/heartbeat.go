@@ -1,6 +1,7 @@
 package retrytable
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -8,44 +9,192 @@ import (
 	"time"
 )
 
-// beat extends a lease, which does not end before ends, until stop is called. If the
-// lease is lost, beat calls lost. stop returns when the lease ends now.
-func (s *shift[ID]) beat(lease Lease[ID], ends time.Time, lost context.CancelCauseFunc) (stop func() time.Time) {
-	ctx, cancel := context.WithCancel(s.ctx)
-	var heart sync.WaitGroup
-	heart.Go(func() { ends = s.extend(ctx, lease, ends, lost) })
-	return func() time.Time {
-		cancel()
-		heart.Wait()
-		return ends
-	}
+// heart extends the leases of the jobs at work: those that are to be extended soon in one
+// statement. A job that is over before that costs none.
+type heart[ID any] struct {
+	mu     sync.Mutex
+	pulses list.List // of *pulse[ID], in the order of their due
+	begun  bool
+	looks  time.Time     // when beat looks again
+	sooner chan struct{} // a pulse is due before that
+}
+
+// pulse is a lease that is extended.
+type pulse[ID any] struct {
+	lease Lease[ID]
+	ends  time.Time // at the earliest
+	due   time.Time // when it is to be extended
+	last  error     // why it was not
+	lost  context.CancelCauseFunc
+	place *list.Element // nil while it is being extended
+	over  bool
 }
 
 // errAsleep is the reason if the lease was not extended and the database reported no
 // error.
 var errAsleep = errors.New("this process did not run")
 
-func (s *shift[ID]) extend(ctx context.Context, lease Lease[ID], ends time.Time, lost context.CancelCauseFunc) time.Time {
-	pause, last := s.heartbeat, errAsleep
-	for sleep(ctx, min(pause, time.Until(ends))) == nil {
-		sent := time.Now()
-		if !sent.Before(ends) {
-			lost(fmt.Errorf("%w: it was not extended in time: %w", ErrLeaseLost, last))
-			return ends
+// beat extends a lease, which does not end before ends, until stop is called. If the
+// lease is lost, beat calls lost. stop returns when the lease ends now.
+func (s *shift[ID]) beat(lease Lease[ID], ends time.Time, lost context.CancelCauseFunc) (stop func() time.Time) {
+	h := &s.heart
+	p := &pulse[ID]{lease: lease, ends: ends, last: errAsleep, lost: lost}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.begun {
+		h.begun, h.sooner = true, make(chan struct{}, 1)
+		h.looks = time.Now().Add(s.heartbeat)
+		s.hearts.Go(s.beatAll)
+	}
+	h.add(p, s.heartbeat)
+	return func() time.Time {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if p.over = true; p.place != nil {
+			h.pulses.Remove(p.place)
 		}
-		_, err := within(ctx, s, s.limit(ends), func(ctx context.Context) (any, error) {
-			return nil, s.Table.Extend(ctx, s.DB, lease, 0)
-		})
-		switch {
-		case err == nil:
-			pause, last = s.heartbeat, errAsleep
-			ends = sent.Add(s.lease)
-		case errors.Is(err, ErrLeaseLost):
-			lost(err)
-			return ends
+		return p.ends
+	}
+}
+
+// add lets a lease be extended after a pause, or when it ends.
+func (h *heart[ID]) add(p *pulse[ID], pause time.Duration) {
+	p.due = time.Now().Add(pause)
+	if p.due.After(p.ends) {
+		p.due = p.ends
+	}
+	before := h.pulses.Back()
+	for before != nil && before.Value.(*pulse[ID]).due.After(p.due) { //nolint:forcetypeassert // nothing else is in it
+		before = before.Prev()
+	}
+	if before == nil {
+		p.place = h.pulses.PushFront(p)
+	} else {
+		p.place = h.pulses.InsertAfter(p, before)
+	}
+	if p.due.Before(h.looks) {
+		select {
+		case h.sooner <- struct{}{}:
 		default:
-			pause, last = s.heartbeat/4, err
 		}
 	}
-	return ends
+}
+
+// take takes the leases that are to be extended now, and with them those that would be
+// soon. If there is none, it returns how long there is nothing to do.
+func (h *heart[ID]) take(heartbeat time.Duration) (all []*pulse[ID], pause time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	h.looks = now.Add(heartbeat)
+	for e := h.pulses.Front(); e != nil && len(all) < mostGrouped; e = h.pulses.Front() {
+		p := e.Value.(*pulse[ID]) //nolint:forcetypeassert // nothing else is in it
+		if len(all) == 0 && p.due.After(now) {
+			h.looks = p.due
+			break
+		}
+		if p.due.After(now.Add(heartbeat / 2)) {
+			break
+		}
+		h.pulses.Remove(e)
+		p.place = nil
+		all = append(all, p)
+	}
+	return all, h.looks.Sub(now)
+}
+
+// beatAll extends leases until there are no more jobs.
+func (s *shift[ID]) beatAll() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		all, pause := s.heart.take(s.heartbeat)
+		if len(all) > 0 {
+			s.extendAll(all)
+			continue
+		}
+		timer.Reset(pause)
+		select {
+		case <-timer.C:
+		case <-s.heart.sooner:
+		case <-s.beating.Done():
+			return
+		}
+	}
+}
+
+// extendAll extends leases with one statement, and those that this leaves over each with
+// its own.
+func (s *shift[ID]) extendAll(all []*pulse[ID]) {
+	sent := time.Now()
+	all = s.inTime(all, sent)
+	var held []bool
+	var err error
+	if len(all) > 1 {
+		group := make([]*finishing[ID], len(all))
+		limit := s.limit(all[0].ends)
+		for i, p := range all {
+			group[i], limit = s.extending(p), min(limit, s.limit(p.ends))
+		}
+		held, err = within(s.beating, s, limit, func(ctx context.Context) ([]bool, error) { return storeAll(ctx, s.DB, group) })
+	}
+	for i, p := range all {
+		if held != nil && err == nil && held[i] {
+			s.extended(p, sent, nil)
+		} else if !s.heart.isOver(p) {
+			s.hearts.Go(func() { s.extendOne(p) })
+		}
+	}
+}
+
+// isOver reports whether the job has ended meanwhile.
+func (h *heart[ID]) isOver(p *pulse[ID]) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return p.over
+}
+
+// inTime returns the leases that have not ended, and reports the others.
+func (s *shift[ID]) inTime(all []*pulse[ID], now time.Time) (held []*pulse[ID]) {
+	for _, p := range all {
+		if now.Before(p.ends) {
+			held = append(held, p)
+		} else {
+			p.lost(fmt.Errorf("%w: it was not extended in time: %w", ErrLeaseLost, p.last))
+		}
+	}
+	return held
+}
+
+func (s *shift[ID]) extending(p *pulse[ID]) *finishing[ID] {
+	f := &finishing[ID]{lease: p.lease}
+	f.statement, f.ours, _ = s.statements.extending(0)
+	return f
+}
+
+func (s *shift[ID]) extendOne(p *pulse[ID]) {
+	sent := time.Now()
+	_, err := within(s.beating, s, s.limit(p.ends), func(ctx context.Context) (any, error) {
+		return nil, s.extending(p).exec(ctx, s.DB)
+	})
+	s.extended(p, sent, err)
+}
+
+// extended lets a lease be extended again, in a while if it was and sooner if it was not.
+func (s *shift[ID]) extended(p *pulse[ID], sent time.Time, err error) {
+	if errors.Is(err, ErrLeaseLost) {
+		p.lost(err)
+		return
+	}
+	s.heart.mu.Lock()
+	defer s.heart.mu.Unlock()
+	pause := s.heartbeat
+	if err == nil {
+		p.last, p.ends = errAsleep, sent.Add(s.lease)
+	} else {
+		p.last, pause = err, pause/4
+	}
+	if !p.over {
+		s.heart.add(p, pause)
+	}
 }

@@ -10,19 +10,21 @@ import (
 type idleness struct {
 	since  time.Time
 	closed int64 // by then
+	asked  int64 // by then: how many statements
 	told   bool
 }
 
 // tooMany connections within a minute, which are closed because too few may be idle, are
-// worth a word.
+// worth a word, if they are more than a tenth of the statements.
 const tooMany = 100
 
 // advise says once what to write.
 func advise[ID any](s *shift[ID], i *idleness) {
 	stats := s.DB.Stats()
+	asked := s.asked.Load()
 	switch closed := stats.MaxIdleClosed - i.closed; {
 	case i.told:
-	case closed >= tooMany:
+	case closed >= max(tooMany, (asked-i.asked)/10):
 		i.told = true
 		n := s.concurrency + 2 // to claim and to sweep
 		if stats.MaxOpenConnections > 0 {
@@ -32,6 +34,6 @@ func advise[ID any](s *shift[ID], i *idleness) {
 			"each job waits for new ones: call db.SetMaxIdleConns(%d)",
 			closed, time.Since(i.since).Round(time.Second), n))
 	case time.Since(i.since) > time.Minute:
-		i.since, i.closed = time.Now(), stats.MaxIdleClosed
+		i.since, i.closed, i.asked = time.Now(), stats.MaxIdleClosed, asked
 	}
 }

@@ -24,11 +24,10 @@ func (s *shift[ID]) patience() time.Duration { return min(longestPatience, s.lea
 // commit has none. The connection then is fn's for as long as that takes, so nobody else
 // gets it. If there was no answer, the idle connections are looked at: they may have
 // become silent together.
-//
-//nolint:contextcheck // a look at idle connections does not end with the statement
 func within[ID, T any](
 	ctx context.Context, s *shift[ID], d time.Duration, fn func(context.Context) (T, error),
 ) (T, error) {
+	s.asked.Add(1)
 	outer := ctx
 	ctx, cancel := context.WithTimeout(outer, d)
 	defer cancel()

@@ -3,13 +3,12 @@ package retrytable
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"time"
 )
 
 // claimAll claims jobs and has them done until ctx is done, and returns when they are.
-//
-//nolint:contextcheck // see claim
 func (s *shift[ID]) claimAll(ctx context.Context) {
 	var jobs sync.WaitGroup
 	defer jobs.Wait()
@@ -51,6 +50,7 @@ func reserve(ctx context.Context, busy chan struct{}) (n int) {
 	case busy <- struct{}{}:
 		n++
 	}
+	runtime.Gosched() // for those that are ending
 	for {
 		select {
 		case busy <- struct{}{}:

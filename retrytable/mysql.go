@@ -133,15 +133,32 @@ func (d mysql) pick(b *builder, p *picking) statement {
 	}
 }
 
+// group locks the rows first, without those that somebody else has locked. One UPDATE can
+// then write all rows if it writes the same into each.
+func (d mysql) group(b *builder, s *statement, assignments func(parameter func() string) string) {
+	s.lock = fmt.Sprintf("SELECT %s FROM %s WHERE %s AND ", b.id, b.table, b.running())
+	s.pair = fmt.Sprintf("%s = ? AND %s = ?", b.id, b.fence)
+	parameters := 0
+	changes := d.bind(assignments(func() string {
+		parameters++
+		return "?"
+	}))
+	if s.args == 0 && parameters == s.whole {
+		s.all = fmt.Sprintf("UPDATE %s SET %s WHERE ", b.table, changes.sql)
+	}
+}
+
 // extend locks the row first, because the instant of a statement is that before it waits
 // for a lock. It also tells a lease that has that end already from one that is lost.
 func (d mysql) extend(b *builder) statement {
-	return statement{
-		name:  "extend",
+	s := statement{
+		name: "extend", whole: 1,
 		query: d.bind(fmt.Sprintf("SELECT %s FROM %s WHERE %s FOR UPDATE", b.id, b.table, b.held(numbered(1)))),
 		update: d.bind(fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s = $2",
 			b.table, b.leaseUntil, b.instants.after("$1"), b.id)),
 	}
+	d.group(b, &s, func(parameter func() string) string { return b.leaseUntil + " = " + b.instants.after(parameter()) })
+	return s
 }
 
 const mysqlColumns = `SELECT c.COLUMN_NAME, c.COLUMN_TYPE, c.IS_NULLABLE = 'NO', c.PRIVILEGES,

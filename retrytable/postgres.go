@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -96,18 +97,54 @@ func (postgres) indexName(table, suffix string) string {
 func (d postgres) pick(b *builder, p *picking) statement {
 	return statement{
 		name: p.name, args: p.args, query: d.bind("WITH picked AS MATERIALIZED (" + p.selection(b)),
-		tail: fmt.Sprintf(" FOR NO KEY UPDATE SKIP LOCKED) UPDATE %s SET %s FROM picked WHERE %s = picked_id RETURNING %s",
+		tail: fmt.Sprintf(" FOR NO KEY UPDATE SKIP LOCKED) UPDATE %s SET %s WHERE %s = ANY (ARRAY(SELECT picked_id FROM picked)) RETURNING %s",
 			b.table, p.assignments, b.id, p.returning),
 	}
+}
+
+// group gets its rows as arrays, which are text here, so that any driver can send them.
+// The type of the IDs is that of the column: nobody else knows it. It goes past rows that
+// somebody else has locked. The condition of the status is one that no index has: the
+// planner takes that of the leases for empty, and would read it for each row.
+func (d postgres) group(b *builder, s *statement, assignments func(parameter func() string) string) {
+	if s.args > 0 { // whose types nobody knows
+		return
+	}
+	parameter := numbered(0)
+	columns := []string{"given_id", "given_fence"}
+	arrays := []string{
+		"coalesce(" + parameter() + ", (SELECT array_agg(" + b.id + ") FROM " + b.table + " WHERE false))",
+		parameter() + "::bigint[]",
+	}
+	n := 0
+	changes := assignments(func() string {
+		if n++; n <= s.whole {
+			return parameter()
+		}
+		column := "given_" + strconv.Itoa(n)
+		columns, arrays = append(columns, column), append(arrays, parameter()+"::bigint[]")
+		return column
+	})
+	name := b.name[strings.LastIndexByte(b.name, '.')+1:]
+	s.group = fmt.Sprintf("WITH held AS MATERIALIZED (SELECT %s AS held_id, given.*"+
+		" FROM unnest(%s) WITH ORDINALITY AS given(%s, given_place), %s"+
+		" WHERE %s = given_id AND %s = given_fence AND CASE WHEN %s THEN true END FOR NO KEY UPDATE OF %s SKIP LOCKED)"+
+		" UPDATE %s SET %s FROM held WHERE %s = held_id RETURNING given_place",
+		b.id, strings.Join(arrays, ", "), strings.Join(columns, ", "), b.table, b.id, b.fence, b.running(), d.quote(name),
+		b.table, changes, b.id)
 }
 
 // extend locks the row first. An assignment is computed before an UPDATE waits for a
 // lock, and the lease would be counted from then.
 func (d postgres) extend(b *builder) statement {
-	return statement{name: "extend", query: d.bind(fmt.Sprintf(
-		"WITH held AS MATERIALIZED (SELECT %s AS held_id FROM %s WHERE %s FOR NO KEY UPDATE) "+
+	s := statement{
+		name: "extend", whole: 1,
+		query: d.bind(fmt.Sprintf("WITH held AS MATERIALIZED (SELECT %s AS held_id FROM %s WHERE %s FOR NO KEY UPDATE) "+
 			"UPDATE %s SET %s = %s FROM held WHERE %s = held_id",
-		b.id, b.table, b.held(numbered(1)), b.table, b.leaseUntil, b.instants.after("$1"), b.id))}
+			b.id, b.table, b.held(numbered(1)), b.table, b.leaseUntil, b.instants.after("$1"), b.id)),
+	}
+	d.group(b, &s, func(parameter func() string) string { return b.leaseUntil + " = " + b.instants.after(parameter()) })
+	return s
 }
 
 const postgresColumns = `SELECT a.attname, format_type(a.atttypid, NULL), a.attnotnull,

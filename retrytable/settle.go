@@ -64,15 +64,28 @@ func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy
 			return &effectError{err}
 		}
 	}
+	finishing, err := s.finishing(o, args)
+	if err != nil {
+		return err
+	}
 	limit := ends
 	if least := time.Now().Add(s.lease / 10); least.After(limit) {
 		limit = least
 	}
 	ctx, cancel := context.WithDeadline(s.ctx, limit)
 	defer cancel()
+	alone := s.writesMore(o) || s.gathering.refused.Load()
 	failed := false
 	return how.Execute(ctx, func(ctx context.Context) error {
-		err := s.store(ctx, o, args, s.limit(ends))
+		err := errApart
+		if !alone {
+			err = s.together(finishing, ends)
+		}
+		if errors.Is(err, errApart) {
+			failed = failed || !alone
+			alone = true
+			err = s.store(ctx, o, finishing, s.limit(ends))
+		}
 		if failed && errors.Is(err, ErrLeaseLost) { // perhaps by a try that failed
 			return s.readBack(ctx, o, s.limit(ends))
 		}
@@ -81,11 +94,35 @@ func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy
 	})
 }
 
+// finishing returns the statement that stores an outcome.
+func (s *shift[ID]) finishing(o *Outcome[ID], args []any) (*finishing[ID], error) {
+	f := &finishing[ID]{lease: o.Job.Lease, users: args}
+	var err error
+	switch {
+	case o.Released:
+		f.statement, f.ours, err = s.statements.releasing(o.Decision.Delay)
+	case o.Err != nil:
+		f.statement, f.ours, err = s.statements.failing(o.Decision)
+	default:
+		f.statement, f.ours, err = s.statements.succeeding(cmp.Or(o.Job.status, s.statements.done[0]))
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.arguments(args) // as many as there must be
+	return f, err
+}
+
+// writesMore reports whether there is more to be written with an outcome.
+func (s *shift[ID]) writesMore(o *Outcome[ID]) bool {
+	return !o.Released && (s.InTx != nil || o.Err == nil && len(o.Job.effects) > 0)
+}
+
 // store stores an outcome, in a transaction if there is more to be written. Each
 // statement of ours may take limit, and the whole transaction twice that.
-func (s *shift[ID]) store(ctx context.Context, o *Outcome[ID], args []any, limit time.Duration) error {
-	if o.Released || s.InTx == nil && (o.Err != nil || len(o.Job.effects) == 0) {
-		return s.finish(ctx, s.DB, o, args, limit)
+func (s *shift[ID]) store(ctx context.Context, o *Outcome[ID], f *finishing[ID], limit time.Duration) error {
+	if !s.writesMore(o) {
+		return s.finish(ctx, s.DB, f, limit)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*limit)
 	defer cancel() // rolls back what is still open
@@ -93,7 +130,7 @@ func (s *shift[ID]) store(ctx context.Context, o *Outcome[ID], args []any, limit
 	if err != nil {
 		return err
 	}
-	err = s.write(ctx, tx, o, args, limit)
+	err = s.write(ctx, tx, o, f, limit)
 	end := tx.Commit
 	if err != nil {
 		end = tx.Rollback
@@ -108,8 +145,8 @@ func (s *shift[ID]) store(ctx context.Context, o *Outcome[ID], args []any, limit
 // write writes an outcome in a transaction. What we write comes first, so that a
 // transaction that took effect unnoticed is recognized before the program's part fails in
 // its repetition.
-func (s *shift[ID]) write(ctx context.Context, tx *sql.Tx, o *Outcome[ID], args []any, limit time.Duration) error {
-	if err := s.finish(ctx, tx, o, args, limit); err != nil {
+func (s *shift[ID]) write(ctx context.Context, tx *sql.Tx, o *Outcome[ID], f *finishing[ID], limit time.Duration) error {
+	if err := s.finish(ctx, tx, f, limit); err != nil {
 		return err
 	}
 	err := s.effects(ctx, tx, o)
@@ -138,20 +175,9 @@ func (s *shift[ID]) effects(ctx context.Context, tx *sql.Tx, o *Outcome[ID]) err
 	return guard("InTx", func() error { return s.InTx(ctx, tx, o) })
 }
 
-// finish calls the method of the Table.
-func (s *shift[ID]) finish(ctx context.Context, db DB, o *Outcome[ID], args []any, limit time.Duration) error {
-	_, err := within(ctx, s, limit, func(ctx context.Context) (any, error) {
-		switch lease := o.Job.Lease; {
-		case o.Released:
-			return nil, s.Table.release(ctx, db, lease, o.Decision.Delay, args)
-		case o.Err != nil:
-			return nil, s.Table.Fail(ctx, db, lease, o.Decision, args...)
-		case o.Job.status != "":
-			return nil, s.Table.SucceedAs(ctx, db, lease, o.Job.status, args...)
-		default:
-			return nil, s.Table.Succeed(ctx, db, lease, args...)
-		}
-	})
+// finish runs the statement that stores an outcome.
+func (s *shift[ID]) finish(ctx context.Context, db DB, f *finishing[ID], limit time.Duration) error {
+	_, err := within(ctx, s, limit, func(ctx context.Context) (any, error) { return nil, f.exec(ctx, db) })
 	return err
 }
 

@@ -31,7 +31,13 @@ type shift[ID any] struct {
 	tell    func(error)   // OnError, or what takes its place; see report
 	due     chan struct{} // a job of ours is due again at once
 
-	probing atomic.Bool // the idle connections are being looked at
+	gathering gathering[ID] // outcomes to be stored
+	heart     heart[ID]     // of the leases of jobs at work
+	hearts    sync.WaitGroup
+	beating   context.Context // done when there are no more jobs
+
+	probing atomic.Bool  // the idle connections are being looked at
+	asked   atomic.Int64 // how many statements there were
 
 	// What is in the way of the statements that take rows.
 	promoting, claiming, sweeping obstacle
@@ -72,6 +78,7 @@ func (w *Worker[ID]) shift(ctx context.Context) (*shift[ID], error) {
 func (s *shift[ID]) attend(ctx context.Context) (end func()) {
 	var attendant sync.WaitGroup
 	over, leave := context.WithCancel(s.ctx)
+	s.beating = over
 	attendant.Go(func() {
 		select {
 		case <-ctx.Done():
@@ -83,6 +90,8 @@ func (s *shift[ID]) attend(ctx context.Context) (end func()) {
 	return func() {
 		leave()
 		attendant.Wait()
+		s.gathering.running.Wait()
+		s.hearts.Wait()
 		s.cancel(nil)
 	}
 }

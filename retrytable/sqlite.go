@@ -70,8 +70,11 @@ func (d sqlite) pick(b *builder, p *picking) statement {
 	}
 }
 
+// group adds nothing: there is one writer at a time, and no network to go to and fro.
+func (sqlite) group(*builder, *statement, func(func() string) string) {}
+
 func (sqlite) extend(b *builder) statement {
-	return b.finish("extend", "", func(parameter func() string) string {
+	return b.finish("extend", "", 1, func(parameter func() string) string {
 		return b.leaseUntil + " = " + b.instants.after(parameter())
 	})
 }

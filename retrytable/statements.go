@@ -23,6 +23,10 @@ type statement struct {
 	// once. The query has then locked the rows and returned their IDs.
 	update query // what is done to them
 	read   query // what is returned of them, if anything
+
+	// The same for many rows at once, where a database has a form for that; see storeAll.
+	group, lock, pair, all string
+	whole                  int // how many of our arguments are the same for all rows
 }
 
 // statements are those of one Table.
@@ -191,11 +195,13 @@ func (p *picking) selection(b *builder) string {
 
 // finish is a statement that updates a row whose lease is still the caller's.
 // Its parameters are the user's, those of the assignments, the ID and the fence.
-func (b *builder) finish(name, addition string, assignments func(parameter func() string) string) statement {
+func (b *builder) finish(name, addition string, whole int, assignments func(parameter func() string) string) statement {
 	n, _ := b.parameters(addition)
 	parameter := numbered(n)
 	sql := fmt.Sprintf("UPDATE %s SET %s WHERE %s", b.table, set(addition, assignments(parameter)), b.held(parameter))
-	return statement{name: name, query: b.dialect.bind(sql), args: n}
+	s := statement{name: name, query: b.dialect.bind(sql), args: n, whole: whole}
+	b.dialect.group(b, &s, func(parameter func() string) string { return set(addition, assignments(parameter)) })
+	return s
 }
 
 // numbered returns a function that returns the parameters after the first n.
@@ -212,7 +218,7 @@ func (b *builder) held(parameter func() string) string {
 }
 
 func (b *builder) succeed() statement {
-	return b.finish("succeed", b.set.Succeed, func(parameter func() string) string {
+	return b.finish("succeed", b.set.Succeed, 1, func(parameter func() string) string {
 		return set(b.status+" = "+parameter(), b.leaseUntil+" = NULL")
 	})
 }
@@ -220,7 +226,7 @@ func (b *builder) succeed() statement {
 // fail stores a State as it is, because a claim counts in advance: the attempts
 // of a failure that costs none are those from before the claim.
 func (b *builder) fail(status, addition string, again bool) statement {
-	return b.finish("fail", set(b.set.Fail, addition), func(parameter func() string) string {
+	return b.finish("fail", set(b.set.Fail, addition), 0, func(parameter func() string) string {
 		assignments := set(b.status+" = "+literal(status), b.leaseUntil+" = NULL", b.attempts+" = "+parameter())
 		if b.columns.RateLimited != "" {
 			assignments = set(assignments, b.rateLimited+" = "+parameter())
@@ -244,7 +250,7 @@ func (b *builder) next(again bool, parameter func() string) string {
 }
 
 func (b *builder) release(status string, later bool) statement {
-	return b.finish("release", b.set.Release, func(parameter func() string) string {
+	return b.finish("release", b.set.Release, 0, func(parameter func() string) string {
 		return set(
 			b.status+" = "+literal(status),
 			b.forget(),

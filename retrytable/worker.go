@@ -31,6 +31,12 @@ import (
 // does not repeat finished work. The fence makes it safe to store an outcome twice. With
 // [Job.InTx], or the field InTx, other writes are committed together with it.
 //
+// An outcome that is alone is stored at once. Those that come meanwhile are stored together:
+// in PostgreSQL by one statement, unless Set has parameters, elsewhere in one transaction.
+// In PostgreSQL and MySQL a row that somebody else has locked holds up no other one. If the
+// database refuses a row, its group is stored in halves, and those in halves again, until
+// that row is alone. InTx is never called for a group.
+//
 // A statement may take a quarter of the rest of the lease. So a connection that has
 // become silent costs one try. Idle connections that do not answer a ping then are
 // closed. If a try without an answer may have stored the outcome, the Worker reads the
@@ -76,11 +82,10 @@ import (
 type Worker[ID any] struct {
 	Table *Table[ID]
 
-	// DB should keep as many idle connections as the Worker uses, Concurrency plus two:
-	// package sql keeps only two, unless [sql.DB.SetMaxIdleConns] says otherwise. On
-	// PostgreSQL, a Worker with a Concurrency of 16 did seven times as many jobs with 18 as
-	// with two. OnError is told once if 100 connections were closed for that reason within a
-	// minute.
+	// DB needs three connections or so, whatever the Concurrency, and one more for each
+	// outcome that is being stored with InTx. Package sql keeps only two idle connections,
+	// unless [sql.DB.SetMaxIdleConns] says otherwise: raise that for jobs with InTx. OnError
+	// is told once if 100 connections were closed for that reason within a minute.
 	DB *sql.DB
 
 	// Policy decides about failures; nil means the zero Policy. Its Observer is told
@@ -113,7 +118,8 @@ type Worker[ID any] struct {
 	Concurrency int
 
 	// Heartbeat is the time between two extensions of a lease; 0 means a third of
-	// Table.Lease. It must be less than Table.Lease.
+	// Table.Lease. It must be less than Table.Lease. One statement extends all leases that
+	// are to be extended in the next half of that time.
 	Heartbeat time.Duration
 
 	// Poll is the pause when no more jobs are due, and between two searches for leases that
@@ -242,8 +248,6 @@ func (w *Worker[ID]) Run(ctx context.Context) error {
 // Concurrency jobs, and returns the number of claimed jobs when they have ended. It is for
 // tests, and for programs that are started by a timer. The error has all errors that
 // OnError would have been told. A job that fails is not an error.
-//
-//nolint:contextcheck // what is claimed and stored is not canceled
 func (w *Worker[ID]) Once(ctx context.Context) (claimed int, err error) {
 	r, err := w.shift(ctx)
 	if err != nil {

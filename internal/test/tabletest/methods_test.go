@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -690,3 +691,36 @@ var (
 	_ retrytable.DB = (*sql.Conn)(nil)
 	_ retrytable.DB = (*sql.Tx)(nil)
 )
+
+// begins counts transactions.
+type begins struct {
+	*sql.DB
+
+	n atomic.Int32
+}
+
+func (b *begins) BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error) {
+	b.n.Add(1)
+	return b.DB.BeginTx(ctx, options)
+}
+
+// What takes nothing begins no transaction: InnoDB locks the row behind the last that it
+// looks at, so a sweep whose connection becomes silent would hold the end of another job.
+func TestNoTransactionForNothing(t *testing.T) {
+	t.Parallel()
+	forEach(t, of(kinds, retrytable.MySQL), func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, 1)
+		db := &begins{DB: s.db}
+		claimed, err := table.Claim(t.Context(), db, 2)
+		require.NoError(t, err)
+		assert.Len(t, claimed, 1)
+		assert.Equal(t, int32(1), db.n.Load())
+		for _, take := range []func(context.Context, retrytable.DB, int, ...any) ([]retrytable.Row[int64], error){table.Claim, table.Sweep} {
+			rows, err := take(t.Context(), db, 2)
+			require.NoError(t, err)
+			assert.Empty(t, rows)
+		}
+		assert.Equal(t, int32(1), db.n.Load())
+	})
+}
