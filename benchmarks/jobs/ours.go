@@ -11,7 +11,6 @@ import (
 
 // The jobs that a peer does in fewer lines. Those that we recommend are in examples/jobs.
 
-//nolint:contextcheck // ctx is handed on
 func oursJoined(ctx context.Context, op func(context.Context, int) error) error {
 	var all []error
 	call := retry.Call{}

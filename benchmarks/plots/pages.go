@@ -39,6 +39,9 @@ func pages(raw string, figures map[string]*figure) (map[string][]byte, error) {
 			}
 			return d.Tables(), nil
 		},
+		"pivot": func(file, unit, format string, titled ...string) (string, error) {
+			return pivot(filepath.Join(raw, file), unit, format, titled...)
+		},
 	}).ParseFS(pageFiles, "pages/*.md")
 	if err != nil {
 		return nil, err

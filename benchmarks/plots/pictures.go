@@ -9,6 +9,7 @@ import (
 // NAME-dark.svg. Those that show what was measured read it from a folder.
 var pictures = map[string]func(raw string) (*figure, error){
 	"backoffs": func(string) (*figure, error) { return backoffs(), nil },
+	"durable":  durable,
 	"jitters":  func(string) (*figure, error) { return jitters(), nil },
 	"storm":    func(string) (*figure, error) { return load() },
 	"success":  success,

@@ -39,7 +39,7 @@ func TestUpToDate(t *testing.T) {
 	files := generated(t)
 	again, err := generate(rawFolder)
 	require.NoError(t, err)
-	assert.Len(t, files, 2*len(pictures)+2)
+	assert.Len(t, files, 2*len(pictures)+3)
 	for name, content := range files {
 		assert.True(t, bytes.Equal(content, again[name]), "%s is another one every time", name)
 		if runtime.GOARCH != "amd64" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"image/color"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
@@ -17,14 +18,18 @@ const (
 	// Those of retrypool, which blocks no caller.
 	byPool    = "retrypool"
 	byPoolOwn = "retrypool, own contexts"
+
+	// Those of stored jobs: how their names begin.
+	byWorker = "Worker"
+	byLoops  = "loops by hand"
 )
 
 // of returns the color of a contestant.
 func (t *theme) of(by string) color.NRGBA {
-	switch by {
-	case byUs, byPool, byPoolOwn:
+	switch {
+	case by == byUs, by == byPool, by == byPoolOwn, strings.HasPrefix(by, byWorker):
 		return t.ours
-	case byHand:
+	case by == byHand, strings.HasPrefix(by, byLoops):
 		return t.ink
 	default:
 		return t.muted

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/seed-5ff3c98e/retry/benchmarks/table/rounds"
+)
+
+// column has a figure for each contestant.
+type column struct {
+	title  string
+	values map[string]float64
+}
+
+// columnsOf reads columns: title and workload in turns.
+func columnsOf(file, unit string, titled ...string) ([]column, error) {
+	data := rounds.New(unit)
+	if err := data.ReadFile(file); err != nil {
+		return nil, err
+	}
+	var all []column
+	for pair := range slices.Chunk(titled, 2) {
+		c := column{pair[0], map[string]float64{}}
+		for _, row := range data.Rows(pair[1]) {
+			c.values[strings.ReplaceAll(row.By, "_", " ")] = row.Medians[unit]
+		}
+		if len(c.values) == 0 {
+			return nil, fmt.Errorf("%s: no %s", file, pair[1])
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// contestants are those of the first column, the one with the most first.
+func contestants(all []column) []string {
+	var names []string
+	for name := range all[0].values {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(all[0].values[b], all[0].values[a]), cmp.Compare(a, b))
+	})
+	return names
+}
+
+// pivot is a table with a row for each contestant.
+func pivot(file, unit, format string, titled ...string) (string, error) {
+	all, err := columnsOf(file, unit, titled...)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for _, c := range all {
+		out.WriteString(" | " + c.title)
+	}
+	out.WriteString(" |\n|---" + strings.Repeat("|---", len(all)) + "|\n")
+	for _, name := range contestants(all) {
+		out.WriteString("| " + name)
+		for _, c := range all {
+			if v, ok := c.values[name]; ok {
+				fmt.Fprintf(&out, " | "+format, v)
+			} else {
+				out.WriteString(" | –")
+			}
+		}
+		out.WriteString(" |\n")
+	}
+	return "|" + out.String(), nil
+}
+
+// durable shows the jobs in a second.
+func durable(raw string) (*figure, error) {
+	all, err := columnsOf(filepath.Join(raw, "durable.txt"), "jobs/s",
+		"100 places", "Durable/places=100/failing=0", "10 of 100 jobs fail once", "Durable/places=100/failing=10")
+	if err != nil {
+		return nil, err
+	}
+	by, end := contestants(all), 0
+	for _, c := range all {
+		for _, v := range c.values {
+			end = max(end, (int(v)/tick+1)*tick)
+		}
+	}
+	return &figure{
+		title:  "Stored jobs that are done in a second",
+		notes:  []string{"Jobs that do nothing, 100 at a time, on one machine with its database; each outcome waits for the disk, but asynq's. Medians."},
+		height: 80 + rowHeight*float64(len(by)),
+		draw: func(t *theme, page draw.Canvas) {
+			const names = 120
+			page.Min.X += vg.Points(names)
+			page.Max.Y -= vg.Points(14)
+			tiles := draw.Tiles{Rows: 1, Cols: 2, PadX: vg.Points(60)}
+			for i := range all {
+				p := all[i].bars(t, by, end)
+				if i == 0 {
+					p.Add(t.names(by))
+				}
+				p.Draw(draw.Crop(tiles.At(page, i, 0), 0, -vg.Points(30), 0, 0))
+			}
+		},
+	}, nil
+}
+
+const tick = 20_000
+
+func (col *column) bars(t *theme, by []string, end int) *plot.Plot {
+	p := t.rows(len(by))
+	p.X.Min, p.X.Max = 0, float64(end)
+	p.X.Tick.Marker = every(tick, 0, end)
+	p.Add(t.verticals(values(p.X.Tick.Marker)...), plotter(func(c draw.Canvas, p *plot.Plot) {
+		x, y := p.Transforms(&c)
+		c.FillText(t.bold(normal, t.ink), vg.Point{X: c.Min.X, Y: c.Max.Y + vg.Points(5)}, col.title)
+		for i, name := range by {
+			v, ok := col.values[name]
+			if !ok {
+				continue
+			}
+			const half = 0.36
+			bottom, top := y(float64(-i)-half), y(float64(-i)+half)
+			fill(c, t.of(name), x(0), bottom, x(v), top)
+			at := vg.Point{X: x(v) + vg.Points(4), Y: (bottom + top) / 2}
+			c.FillText(centered(t.text(small, t.of(name)), text.XLeft), at, fmt.Sprintf("%.0f", v))
+		}
+	}))
+	return p
+}
