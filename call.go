@@ -123,8 +123,6 @@ func (c *Call) Begin(ctx context.Context) bool {
 }
 
 // under sets the context of the operation.
-//
-//nolint:contextcheck // nil is context.Background
 func (c *Call) under(ctx context.Context) {
 	if ctx == nil {
 		ctx = context.Background()

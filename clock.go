@@ -41,8 +41,6 @@ func (p *Policy) Now() time.Time { return p.orZero().now() }
 
 // Sleep waits on p.Clock. It returns nil when d has passed, or the cause of ctx when
 // ctx is done. If d is 0 or less, it returns at once.
-//
-//nolint:contextcheck // nil is context.Background
 func (p *Policy) Sleep(ctx context.Context, d time.Duration) error {
 	c := Call{Policy: p}
 	c.under(ctx)

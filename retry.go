@@ -48,8 +48,6 @@ func (p *Policy) Execute(ctx context.Context, fn func(context.Context) error) er
 // and there is no Observer. This frame stays on the stack while the caller waits, and
 // every byte counts: a goroutine starts with 2 KB. So rare work with a large frame is
 // in functions of its own that are not inlined.
-//
-//nolint:contextcheck // the context of an attempt is ctx or a child of it
 func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err error) error {
 	if fn == nil {
 		return errNilFunc

@@ -121,8 +121,6 @@ func Output(ctx context.Context, p *retry.Policy, newCmd func(context.Context) *
 // such as a pool. Input, output, cancellation and the text of the error are
 // as in Run, and [Classify] classifies the error. ctx is the context of the
 // attempt: if its deadline ends the command, the error says so.
-//
-//nolint:contextcheck // nil is context.Background
 func Once(ctx context.Context, newCmd func(context.Context) *exec.Cmd) error {
 	if newCmd == nil {
 		return errNoFactory
@@ -154,7 +152,7 @@ func (r *runner) run(ctx context.Context, p *retry.Policy) error {
 	call := retry.Call{Policy: p, Protocol: Classify}
 	defer call.Abort()
 	for call.Next(ctx) {
-		err := r.attempt(call.Context()) //nolint:contextcheck // it is ctx, or a child of it
+		err := r.attempt(call.Context())
 		if err != nil && call.TimedOut() {
 			err = &timeoutError{err: err}
 		}

@@ -28,7 +28,7 @@ func (t *trip) Value(key any) any {
 // tell returns a request like req with a trip as its context.
 func tell(req *http.Request, attempts int, gaveUp bool) *http.Request {
 	t := &trip{Context: req.Context(), attempts: attempts, gaveUp: gaveUp}
-	t.of = req.WithContext(t) //nolint:contextcheck // its parent is the request's
+	t.of = req.WithContext(t)
 	return t.of
 }
 
@@ -73,7 +73,7 @@ func GaveUp(resp *http.Response) bool {
 func outlive(caller context.Context, resp *http.Response) {
 	attempts, gaveUp := told(resp)
 	own := outliving{caller, resp.Request.Context()}
-	resp.Request = resp.Request.WithContext(own) //nolint:contextcheck // both are in it
+	resp.Request = resp.Request.WithContext(own)
 	if attempts > 0 {
 		resp.Request = tell(resp.Request, attempts, gaveUp)
 	}

@@ -113,8 +113,6 @@ type Pool struct {
 // The error is the cause of ctx if that ends first, or [ErrClosed]. A task that
 // submits others to its own pool should use TrySubmit: if every worker waits for
 // a place in the queue, no worker makes one.
-//
-//nolint:contextcheck // tasks run under their own
 func (p *Pool) Submit(ctx context.Context, fn func(context.Context) error) (*Task, error) {
 	t, err := p.newTask(ctx, fn)
 	if err != nil {
@@ -151,8 +149,6 @@ func (p *Pool) TrySubmit(ctx context.Context, fn func(context.Context) error) (*
 // in the last attempt, Resume returns the error that ends the task; see
 // [retry.Policy.Exhausted]. For a task that is still in memory, [Pool.ResumeTask] is
 // shorter.
-//
-//nolint:contextcheck // tasks run under their own
 func (p *Pool) Resume(
 	ctx context.Context, s retry.State, at time.Time, fn func(context.Context) error,
 ) (*Task, error) {

@@ -100,8 +100,6 @@ func (p *Pool) leave() {
 }
 
 // attempt runs a task once. Its context is a child of the task's, for Close to cancel.
-//
-//nolint:contextcheck // tasks run under their own
 func (p *Pool) attempt(t *Task) {
 	ctx, cancel := context.WithCancel((*taskContext)(t))
 	defer cancel()

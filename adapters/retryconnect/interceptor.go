@@ -111,7 +111,7 @@ func (i *Interceptor) unary(ctx context.Context, req connect.AnyRequest, next co
 	defer call.Abort()
 	for call.Next(ctx) {
 		attempt, connections := watched(&call)
-		resp, err := next(attempt, retryOf(req, call.Attempt())) //nolint:contextcheck // ctx or a child of it
+		resp, err := next(attempt, retryOf(req, call.Attempt()))
 		if err == nil {
 			call.End(nil)
 			return resp, nil

@@ -51,7 +51,7 @@ func (i *Interceptor) stream(ctx context.Context, spec connect.Spec, next connec
 	if !s.call.Next(ctx) {
 		return next(ctx, spec) // which says that ctx is done
 	}
-	s.current = s.begin() //nolint:contextcheck // s has it
+	s.current = s.begin()
 	s.header, s.own = s.current.RequestHeader(), map[string]bool{}
 	for key := range s.header {
 		s.own[key] = true

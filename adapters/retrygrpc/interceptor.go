@@ -99,8 +99,6 @@ func (i *Interceptor) openStream(
 }
 
 // invoke makes a unary call.
-//
-//nolint:contextcheck // the context of an attempt is ctx or a child of it
 func (i *Interceptor) invoke(
 	ctx context.Context, t target, req, reply any, invoker grpc.UnaryInvoker, opts []grpc.CallOption,
 ) error {

@@ -25,7 +25,7 @@ func (i *Interceptor) stream(
 		current, err := streamer(ctx, desc, t.cc, t.method, a.opts...)
 		return current, a, err
 	}
-	if err := s.reopen(); err != nil { //nolint:contextcheck // s has it
+	if err := s.reopen(); err != nil {
 		return nil, err
 	}
 	return s, nil

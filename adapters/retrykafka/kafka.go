@@ -325,7 +325,7 @@ func (w *worker) revoked(_ context.Context, _ *kgo.Client, partitions map[string
 	}()
 	<-patience.Done() // attempts that go on count as lost
 	// If this fails, what has ended since the last commit counts as lost.
-	_ = w.flush() //nolint:contextcheck // commits have the context of the worker
+	_ = w.flush()
 	w.each(partitions, (*partition).forget)
 }
 

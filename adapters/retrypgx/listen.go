@@ -47,7 +47,7 @@ func Listen(ctx context.Context, p *retry.Policy, l Listener) error {
 	call := retry.Call{Policy: p, Protocol: retrysql.Classify, Unknown: retry.Final}
 	defer call.Abort()
 	for call.Next(ctx) {
-		call.End(l.listen(call.Context())) //nolint:contextcheck // ctx or a child of it
+		call.End(l.listen(call.Context()))
 	}
 	return call.Err()
 }

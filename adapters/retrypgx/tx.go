@@ -86,7 +86,7 @@ func InTx(
 	call := retry.Call{Policy: p, Protocol: t.classify, Unknown: retry.Final}
 	defer call.Abort()
 	for call.Next(ctx) {
-		err := t.run(call.Context()) //nolint:contextcheck // ctx or a child of it
+		err := t.run(call.Context())
 		v := call.Verdict(err)
 		v.NotApplied = v.NotApplied || !t.open // it was rolled back, or never began
 		if t.demoted(v) {

@@ -94,8 +94,8 @@ func (h *Hook) run(ctx context.Context, cmds []redis.Cmder, pipeline bool, send 
 	defer call.Abort()
 	for call.Next(ctx) {
 		op.sent.Store(false)
-		unsent, err := reveal(send(context.WithValue(call.Context(), inside{}, op))) //nolint:contextcheck // ctx or a child of it
-		if err == nil || !unsent && errors.Is(err, redis.Nil) {                      // Nil of a sentinel means no master
+		unsent, err := reveal(send(context.WithValue(call.Context(), inside{}, op)))
+		if err == nil || !unsent && errors.Is(err, redis.Nil) { // Nil of a sentinel means no master
 			call.End(nil)
 			return err
 		}

@@ -8,8 +8,6 @@ import (
 
 // AllErrors gives the operation the number of its attempt. It returns the error of each
 // attempt, and the error of the call.
-//
-//nolint:contextcheck // ctx is handed on
 func AllErrors(ctx context.Context, op func(ctx context.Context, attempt int) error) (all []error, err error) {
 	call := retry.Call{}
 	for call.Next(ctx) {

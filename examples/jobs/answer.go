@@ -13,8 +13,6 @@ import (
 // Answer gets the result from a server that answers {"result": …} or, with the same
 // status of 200, {"error": …}. Only that error and the failures that a Transport
 // retries are retried.
-//
-//nolint:contextcheck // ctx is handed on
 func Answer(ctx context.Context, client *http.Client, url string) (string, error) {
 	var answer struct{ Result, Error string }
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

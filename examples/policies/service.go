@@ -50,7 +50,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var answer []byte
-	err = retryhttp.Do(nil, policy, req, func(resp *http.Response) error { //nolint:contextcheck // the request has it
+	err = retryhttp.Do(nil, policy, req, func(resp *http.Response) error {
 		answer, err = io.ReadAll(resp.Body)
 		return err
 	})

@@ -70,7 +70,7 @@ func (s *service) call(ctx context.Context, a *action, key string, about any) er
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", key)
-	return retryhttp.Do(s.client, nil, req, func(*http.Response) error { return nil }) //nolint:contextcheck // it is in req
+	return retryhttp.Do(s.client, nil, req, func(*http.Response) error { return nil })
 }
 
 // begin records that the on_start of a task is called now. It is not to be called

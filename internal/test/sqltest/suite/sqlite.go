@@ -137,8 +137,8 @@ func (s SQLite) snapshot(t *testing.T) {
 			return err
 		}
 		if attempts == 1 {
-			Exec(t, db, "UPDATE item SET n = n + 10") //nolint:contextcheck // of somebody else
-			for range 3 {                             // again and again
+			Exec(t, db, "UPDATE item SET n = n + 10")
+			for range 3 { // again and again
 				_, err := tx.ExecContext(ctx, "UPDATE item SET n = ?", n+1)
 				assert.Equal(t, "sqlite_517", retrysql.Classify(err).Category)
 			}
