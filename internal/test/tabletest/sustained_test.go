@@ -38,8 +38,8 @@ func TestSustained(t *testing.T) { //nolint:paralleltest // the variants must no
 	if long <= 0 {
 		t.Skip("takes minutes: RETRY_TEST_SUSTAINED says how many")
 	}
-	for _, done := range []int{0, 1_000_000} {
-		for _, variant := range sustained { //nolint:paralleltest // the variants must not disturb each other
+	for _, done := range []int{0, 1_000_000} { //nolint:paralleltest // the variants must not disturb each other
+		for _, variant := range sustained {
 			name := fmt.Sprintf("%s, %d done", variant.name, done)
 			if !strings.Contains(name, os.Getenv("RETRY_TEST_SUSTAINED_ONLY")) {
 				continue
