@@ -31,7 +31,7 @@ export GOWORK := off
 export GOFLAGS := $(GOFLAGS) -vet=off
 
 # A tenth of a compiler's time goes to its garbage, which these two have memory for.
-build lint: export GOGC := 400
+build lint: export GOGC := 200
 
 # each runs a command in every module, and stops at the first that fails.
 define each
@@ -44,15 +44,13 @@ endef
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# What CI runs, one after the other. golangci-lint has go vet and staticcheck in it.
-CI := build tidy lint apidiff arch cross allocs sleepers test-386 race fuzz test test-all release-check
+# Each lane runs its targets one after the other. The tests of test-all wait more than they
+# compute, and the second lane computes meanwhile.
+LANES := "build lint test-all" "tidy apidiff cross test-386 arch race allocs sleepers fuzz test release-check"
 
 .PHONY: ci
-ci: ## everything that CI runs, and how long each step took
-	@set -e; took=; for step in $(CI); do \
-		start=$$(date +%s); $(MAKE) --no-print-directory $$step; \
-		took="$$took $$step $$(($$(date +%s) - start))s"; \
-	done; echo "ci: passed:$$took"
+ci: ## everything that CI runs, and how long each target took
+	@.ci/lanes.sh $(LANES)
 
 .PHONY: build
 build: ## compile every module

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Runs the targets of each lane one after the other, and the lanes at the same time:
+#
+#	.ci/lanes.sh "build test" "tidy lint"
+#
+# The first lane is shown as it runs, a target of another when it has ended. After a failure
+# no lane begins another target. The last line says how long each took.
+set -uo pipefail
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+lane() {
+	local number=$1 target start
+	shift
+	for target; do
+		[ ! -e "$dir/failed" ] || return
+		start=$SECONDS
+		if [ "$number" = 1 ]; then
+			make --no-print-directory "$target"
+		else
+			make --no-print-directory "$target" >"$dir/$target" 2>&1
+		fi || echo "$target" >>"$dir/failed"
+		[ "$number" = 1 ] || cat "$dir/$target"
+		echo -n " $target $((SECONDS - start))s" >>"$dir/took"
+	done
+}
+
+number=1
+for targets; do
+	# shellcheck disable=SC2086 # a lane is a list
+	lane "$number" $targets &
+	((number++))
+done
+wait
+if [ -e "$dir/failed" ]; then
+	echo "ci: FAILED: $(tr '\n' ' ' <"$dir/failed")" >&2
+	exit 1
+fi
+echo "ci: passed in $((SECONDS / 60)) min:$(cat "$dir/took")"
