@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,7 +18,8 @@ type gathering[ID any] struct {
 	mu         sync.Mutex
 	waiting    []*outcome[ID]
 	committers int
-	latest     time.Time // when the latest statement began
+	latest     time.Time   // when the latest statement began
+	late       *time.Timer // looks whether that has ended; nil if nobody waits for it
 	running    sync.WaitGroup
 	refused    atomic.Bool // the database does not understand the form; everything goes alone
 }
@@ -42,39 +42,54 @@ const slow = 100 * time.Millisecond
 // together stores an outcome, with others that come meanwhile.
 func (s *shift[ID]) together(f *finishing[ID], ends time.Time) error {
 	o := &outcome[ID]{*f, ends, make(chan error, 1)}
-	s.gathering.add(o, s.commit)
-	timer := time.NewTimer(slow)
-	defer timer.Stop()
-	for {
-		select {
-		case err := <-o.stored:
-			return err
-		case <-timer.C:
-			s.gathering.add(nil, s.commit)
-			timer.Reset(slow)
-		}
-	}
+	g := &s.gathering
+	g.mu.Lock()
+	g.waiting = append(g.waiting, o)
+	g.staff(s.commit)
+	g.mu.Unlock()
+	return <-o.stored
 }
 
-// add adds an outcome, if there is one, and begins to commit unless somebody else soon
-// will have stored what waits.
-func (g *gathering[ID]) add(o *outcome[ID], commit func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if o != nil {
-		g.waiting = append(g.waiting, o)
+// staff begins to commit unless somebody else soon will have stored what waits.
+func (g *gathering[ID]) staff(commit func()) {
+	if len(g.waiting) == 0 {
+		return
 	}
-	if len(g.waiting) > 0 && (g.committers == 0 || time.Since(g.latest) >= slow) {
+	if g.committers == 0 || time.Since(g.latest) >= slow {
 		g.committers++
 		g.latest = time.Now()
 		g.running.Go(commit)
 	}
+	if g.late == nil {
+		g.late = time.AfterFunc(slow, func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.late = nil
+			g.staff(commit)
+		})
+	}
+}
+
+// end waits for the last statement.
+func (g *gathering[ID]) end() {
+	g.running.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.late != nil {
+		g.late.Stop()
+	}
+}
+
+func (g *gathering[ID]) size() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.waiting)
 }
 
 // commit stores what has gathered until nothing has.
 func (s *shift[ID]) commit() {
 	for {
-		runtime.Gosched() // to let those come that are ready to
+		yield(s.gathering.size)
 		group := s.gathering.take()
 		if group == nil {
 			return

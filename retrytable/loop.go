@@ -50,7 +50,7 @@ func reserve(ctx context.Context, busy chan struct{}) (n int) {
 	case busy <- struct{}{}:
 		n++
 	}
-	runtime.Gosched() // for those that are ending
+	yield(func() int { return len(busy) }) // to those that are ending
 	for {
 		select {
 		case busy <- struct{}{}:
@@ -66,6 +66,17 @@ func reserve(ctx context.Context, busy chan struct{}) (n int) {
 		}
 	}
 }
+
+// yield lets others go on that are ready to, as long as that changes a size, and not for
+// long: so that one statement is for all of them.
+func yield(size func() int) {
+	start, before := time.Now(), size()
+	for runtime.Gosched(); size() != before && time.Since(start) < longestYield; runtime.Gosched() {
+		before = size()
+	}
+}
+
+const longestYield = 100 * time.Microsecond
 
 // rest waits until it is time to look for jobs again, or somebody says that there are
 // some. It returns the channel to listen to the next time.

@@ -68,17 +68,25 @@ func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy
 	if err != nil {
 		return err
 	}
+	alone, failed := s.writesMore(o) || s.gathering.refused.Load(), false
+	var first error // the first try needs no policy if nothing is wrong
+	if !alone {
+		if first = s.together(finishing, ends); first == nil {
+			return nil
+		}
+	}
 	limit := ends
 	if least := time.Now().Add(s.lease / 10); least.After(limit) {
 		limit = least
 	}
 	ctx, cancel := context.WithDeadline(s.ctx, limit)
 	defer cancel()
-	alone := s.writesMore(o) || s.gathering.refused.Load()
-	failed := false
 	return how.Execute(ctx, func(ctx context.Context) error {
 		err := errApart
-		if !alone {
+		switch {
+		case first != nil:
+			err, first = first, nil
+		case !alone:
 			err = s.together(finishing, ends)
 		}
 		if errors.Is(err, errApart) {

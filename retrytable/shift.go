@@ -90,7 +90,7 @@ func (s *shift[ID]) attend(ctx context.Context) (end func()) {
 	return func() {
 		leave()
 		attendant.Wait()
-		s.gathering.running.Wait()
+		s.gathering.end()
 		s.hearts.Wait()
 		s.cancel(nil)
 	}
