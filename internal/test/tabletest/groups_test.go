@@ -149,6 +149,23 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// More outcomes than one statement stores are stored by several.
+func TestLargeGroups(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		const n = 2500
+		c := newCrew(t, s, jobs(), n)
+		claimed, err := c.Once(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, n, claimed)
+		for _, row := range query(t, s.db, "SELECT id, status FROM jobs") {
+			id, ok := row[0].(int64)
+			require.True(t, ok)
+			assert.Equal(t, ended(id).status, fmt.Sprintf("%s", row[1]))
+		}
+	})
+}
+
 // However a driver sends arguments, there are groups.
 func TestGroupsInOtherProtocols(t *testing.T) {
 	t.Parallel()
