@@ -39,6 +39,7 @@ func Main(run func(ctx context.Context, args []string, out io.Writer) error) {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		os.Exit(0)
 	case errors.Is(err, errUsage):
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(exitUsage)
 	default:
 		fmt.Fprintln(os.Stderr, err)

@@ -35,22 +35,29 @@ func TestMain(m *testing.M) {
 			return err
 		})
 	}
-	shared.Main(func(ctx context.Context, args []string, out io.Writer) error {
-		flags := flag.NewFlagSet("program", flag.ContinueOnError)
-		shared.DSN(flags)
-		if err := shared.Parse(flags, args); err != nil {
-			return err
-		}
-		fmt.Fprintln(out, "started")
-		switch what {
-		case "fail":
-			return errors.New("out of order")
-		case "wait":
-			<-ctx.Done()
-			return fmt.Errorf("in between: %w", ctx.Err())
-		}
-		return nil
-	})
+	ends := shared.Program{Name: "program", About: "ends as it is told.", Commands: []shared.Command{
+		{"serve", "works", func(flags *flag.FlagSet) shared.Action {
+			dsn := shared.DSN(flags)
+			return func(ctx context.Context, out io.Writer) error {
+				fmt.Fprintln(out, "started", *dsn)
+				switch what {
+				case "fail":
+					return errors.New("out of order")
+				case "wait":
+					<-ctx.Done()
+					return fmt.Errorf("in between: %w", ctx.Err())
+				}
+				return nil
+			}
+		}},
+		{"state retry", "is two words", func(*flag.FlagSet) shared.Action {
+			return func(_ context.Context, out io.Writer) error {
+				_, err := fmt.Fprintln(out, "retried")
+				return err
+			}
+		}},
+	}}
+	shared.Main(ends.Run)
 }
 
 func TestExitCodes(t *testing.T) {
@@ -62,12 +69,18 @@ func TestExitCodes(t *testing.T) {
 		code       int
 		out, err   string
 	}{
-		{"well", "end", nil, nil, 0, "started\n", ""},
-		{"failed", "fail", nil, nil, 1, "started\n", "out of order\n"},
-		{"interrupted", "wait", nil, os.Interrupt, 0, "started\n", ""},
-		{"help", "end", []string{"-help"}, nil, 0, "", "Usage of program:"},
-		{"unknown flag", "end", []string{"-x"}, nil, 2, "", "flag provided but not defined: -x\nUsage of program:"},
-		{"argument", "end", []string{"x"}, nil, 2, "", "unexpected argument: x\nUsage of program:"},
+		{"well", "end", []string{"serve", "-dsn", "x"}, nil, 0, "started x\n", ""},
+		{"failed", "fail", []string{"serve"}, nil, 1, "started \n", "out of order\n"},
+		{"interrupted", "wait", []string{"serve"}, os.Interrupt, 0, "started \n", ""},
+		{"two words", "end", []string{"state", "retry"}, nil, 0, "retried\n", ""},
+		{"help", "end", []string{"-help"}, nil, 0, "program ends as it is told.\n\n  program serve        works\n", ""},
+		{"help of a command", "end", []string{"serve", "-h"}, nil, 0, "program serve works\n\n  -dsn string\n", ""},
+		{"no command", "end", nil, nil, 2, "", "usage: program: a command is missing\nprogram ends"},
+		{"half a command", "end", []string{"state"}, nil, 2, "", "usage: program: \"state\" is no command\n"},
+		{"unknown flag", "end", []string{"serve", "-x"}, nil, 2, "", "usage: program serve: flag provided but not defined: -x\n"},
+		{"flag of another command", "end", []string{"state", "retry", "-dsn", "x"}, nil, 2, "",
+			"usage: program state retry: flag provided but not defined: -dsn\n"},
+		{"argument", "end", []string{"serve", "x"}, nil, 2, "", "usage: program serve: unexpected argument: x\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -126,7 +139,7 @@ func TestPositive(t *testing.T) {
 		flags.Duration("z", 1, "")
 		flags.String("s", "-1", "")
 		flags.Bool("b", false, "")
-		require.NoError(t, shared.Parse(flags, tt.args))
+		require.NoError(t, flags.Parse(tt.args))
 		if err := shared.Positive(flags, "z"); tt.wants == nil {
 			assert.NoError(t, err, name)
 		} else {

@@ -59,14 +59,14 @@ func TestSustained(t *testing.T) { //nolint:paralleltest // the variants must no
 	}
 }
 
-// sustain works on the jobs, each of which is due again five seconds after it has failed.
+// sustain works on the jobs, each of which is due again a second after it has failed.
 func (s *store) sustain(t *testing.T, long time.Duration) {
 	t.Helper()
 	const parts = 15
 	var jobs atomic.Int64
 	worker := &retrytable.Worker[int64]{
 		Table: &retrytable.Table[int64]{Name: "jobs"}, DB: s.db, Concurrency: 100,
-		Policy: &retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(5 * time.Second)},
+		Policy: &retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(time.Second)},
 		Work: func(context.Context, *retrytable.Job[int64]) error {
 			jobs.Add(1)
 			return errWork

@@ -1,0 +1,105 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Program is a program of several commands: runs serve -dsn runs.db. Each command has the
+// flags that it uses and no others, so that no flag is ignored.
+type Program struct {
+	Name     string
+	About    string // what the program does, in a sentence
+	Commands []Command
+}
+
+// Command is one of the commands of a [Program].
+type Command struct {
+	Name  string // a word, or several: "state retry"
+	About string // what it does, in a sentence
+
+	// Flags defines the flags, and returns what is done when they are parsed.
+	Flags func(flags *flag.FlagSet) Action
+}
+
+// Action is what a command does. It writes its results to out.
+type Action func(ctx context.Context, out io.Writer) error
+
+// Run runs the command that args begin with. Arguments that no command has a use for are an
+// error for [Main], and so is a program without a command. -h explains the program, or the
+// command that it comes after.
+func (p *Program) Run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) > 0 && (args[0] == "-h" || args[0] == "-help" || args[0] == "--help" || args[0] == "help") {
+		p.explain(out)
+		return nil
+	}
+	for _, c := range p.Commands {
+		if rest, ok := after(args, strings.Fields(c.Name)); ok {
+			return c.run(ctx, p.Name, rest, out)
+		}
+	}
+	if len(args) == 0 {
+		return p.usage("a command is missing")
+	}
+	return p.usage("%q is no command", args[0])
+}
+
+// after returns what follows the words in args, if args begin with them.
+func after(args, words []string) (rest []string, ok bool) {
+	if len(args) < len(words) {
+		return nil, false
+	}
+	for i, word := range words {
+		if args[i] != word {
+			return nil, false
+		}
+	}
+	return args[len(words):], true
+}
+
+func (p *Program) usage(format string, args ...any) error {
+	var commands strings.Builder
+	p.explain(&commands)
+	return fmt.Errorf("%w: %s: %s\n%s", errUsage, p.Name, fmt.Sprintf(format, args...), commands.String())
+}
+
+func (p *Program) explain(out io.Writer) {
+	fmt.Fprintf(out, "%s %s\n\n", p.Name, p.About)
+	for _, c := range p.Commands {
+		fmt.Fprintf(out, "  %s %-12s %s\n", p.Name, c.Name, c.About)
+	}
+	fmt.Fprintf(out, "\n%s COMMAND -h lists the flags of a command.\n", p.Name)
+}
+
+func (c *Command) run(ctx context.Context, program string, args []string, out io.Writer) error {
+	name := program + " " + c.Name
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // it is told in our words
+	action := c.Flags(flags)
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintf(out, "%s %s\n\n", name, c.About)
+		flags.SetOutput(out)
+		flags.PrintDefaults()
+		return nil
+	case err == nil && flags.NArg() > 0:
+		err = fmt.Errorf("unexpected argument: %s", flags.Arg(0))
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w\n%s -h lists the flags", errUsage, name, err, name)
+	}
+	return action(ctx, out)
+}
+
+// Sandbox adds the flag of a demonstration, and returns what opens a database for it, which
+// is removed when it is closed. A demonstration has no -dsn, which is for data that stays.
+func Sandbox(flags *flag.FlagSet) func(context.Context) (*DB, error) {
+	postgres := flags.String("postgres", "",
+		"the PostgreSQL in which to make a schema for the demonstration, postgres://user@host/name; without it, SQLite")
+	return func(ctx context.Context) (*DB, error) { return Temporary(ctx, *postgres) }
+}
