@@ -8,7 +8,8 @@
 //
 // The servers are those of the tests: RETRY_TEST_POSTGRES, RETRY_TEST_MARIADB and
 // RETRY_TEST_REDIS say where, or they are at their usual ports on loopback. SQLite is in a
-// temporary folder.
+// temporary folder. PostgreSQL must vacuum by itself, as it does unless somebody has turned
+// that off.
 package main
 
 import (
@@ -87,6 +88,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			if f == 0 || p == 100 {
 				tasks = append(tasks, task{*jobs, p, f})
 			}
+		}
+	}
+	if *minutes > 0 && *only == "" {
+		if err := vacuums(ctx); err != nil {
+			return err
 		}
 	}
 	fmt.Fprintf(out, "go: %s\ngoos: %s\ngoarch: %s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)

@@ -34,6 +34,22 @@ func sustained(ctx context.Context, out io.Writer, minutes int) error {
 	return nil
 }
 
+// vacuums returns an error if PostgreSQL does not vacuum by itself: what becomes of the speed
+// in minutes would then say nothing about the servers that people have.
+func vacuums(ctx context.Context) error {
+	_, err := onPostgres(func(ctx context.Context, b *bed, _ task) (time.Duration, error) {
+		var on string
+		if err := b.db.QueryRowContext(ctx, "SHOW autovacuum").Scan(&on); err != nil {
+			return 0, err
+		}
+		if on != "on" {
+			return 0, fmt.Errorf("PostgreSQL: autovacuum is %s: must be on, or -minutes 0", on)
+		}
+		return 0, nil
+	})(ctx, task{})
+	return err
+}
+
 // feed keeps about 20,000 jobs waiting, and prints how many were done in each minute.
 func feed(ctx context.Context, out io.Writer, by string, minutes int, done *atomic.Int64, insert func(n int) error) error {
 	const waiting, some = 20_000, 5_000

@@ -1,6 +1,7 @@
 package tabletest_test
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -27,14 +28,21 @@ import (
 const (
 	workerKind = "RETRY_TABLETEST_KIND"
 	workerDSN  = "RETRY_TABLETEST_DSN"
-	workerLoop = "RETRY_TABLETEST_LOOP" // "Worker", or "by hand"
+	workerLoop = "RETRY_TABLETEST_LOOP" // one of loops
 )
 
-const (
-	crashJobs    = 200
-	crashWorkers = 2
-	crashKills   = 50
-)
+// loops are those of the workers. In groups, a Worker has many places, and most outcomes are
+// stored with others.
+var loops = []string{"by hand", "Worker", "Worker, in groups"}
+
+// RETRY_TEST_CRASH says how many jobs, workers and kills there are: 2000,8,200, for example.
+var crashJobs, crashWorkers, crashKills = func() (jobs, workers, kills int) {
+	_, err := fmt.Sscanf(cmp.Or(os.Getenv("RETRY_TEST_CRASH"), "200,2,50"), "%d,%d,%d", &jobs, &workers, &kills)
+	if err != nil {
+		panic("RETRY_TEST_CRASH: " + err.Error())
+	}
+	return jobs, workers, kills
+}()
 
 // poison says whether a job kills its worker, and flaky how often it fails.
 func poison(id int64) bool { return id%40 == 7 }
@@ -49,7 +57,7 @@ func flaky(id int64) int {
 // slow says whether the first run of a job takes longer than its lease, so that
 // its worker comes too late. It is one job, so that there is another worker to
 // sweep it, and it is due when the kills are over.
-func slow(id int64) bool { return id == crashJobs-1 }
+func slow(id int64) bool { return id == int64(crashJobs)-1 }
 
 var crashPolicy = &retry.Policy{MaxAttempts: 8, Backoff: retry.Constant(20 * time.Millisecond)}
 
@@ -69,24 +77,61 @@ func TestMain(m *testing.M) {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
-	loop := worker
-	if os.Getenv(workerLoop) == "Worker" {
-		loop = readyMade
-	}
+	loop := map[string]func(context.Context, kind, string) error{
+		"by hand": worker, "Worker": readyMade, "Worker, in groups": inGroups,
+	}[os.Getenv(workerLoop)]
 	fmt.Fprintln(os.Stderr, "worker:", loop(context.Background(), kinds[n], os.Getenv(workerDSN)))
 	os.Exit(1)
 }
 
 // readyMade is worker with a [retrytable.Worker].
 func readyMade(ctx context.Context, k kind, dsn string) error {
-	db, err := sql.Open(k.driver, dsn)
+	w, err := newReadyMade(k, dsn)
 	if err != nil {
 		return err
+	}
+	return w.Run(ctx)
+}
+
+// inGroups is readyMade with many places, and jobs most of which have no effect in their
+// transaction. A worker that dies has lost an attempt at each of them.
+func inGroups(ctx context.Context, k kind, dsn string) error {
+	w, err := newReadyMade(k, dsn)
+	if err != nil {
+		return err
+	}
+	w.Concurrency = 16
+	w.Policy = &retry.Policy{MaxAttempts: retry.Unlimited, Backoff: crashPolicy.Backoff}
+	alone := w.Work
+	w.Work = func(ctx context.Context, job *retrytable.Job[int64]) error {
+		if !grouped(job.ID) {
+			return alone(ctx, job)
+		}
+		if _, err := w.DB.ExecContext(ctx, "INSERT INTO runs (job) VALUES ($1)", job.ID); err != nil {
+			return err
+		}
+		time.Sleep(5 * time.Millisecond) // they end together
+		if job.State.Failures < flaky(job.ID) {
+			return errWork
+		}
+		return nil
+	}
+	return w.Run(ctx)
+}
+
+// grouped says whether a job has no effect in the loop in groups. No job kills its worker
+// there.
+func grouped(id int64) bool { return id%4 != 0 && !slow(id) || poison(id) }
+
+func newReadyMade(k kind, dsn string) (*retrytable.Worker[int64], error) {
+	db, err := sql.Open(k.driver, dsn)
+	if err != nil {
+		return nil, err
 	}
 	if k.dialect == retrytable.SQLite {
 		db.SetMaxOpenConns(1)
 	}
-	w := &retrytable.Worker[int64]{
+	return &retrytable.Worker[int64]{
 		Table: crashTable(k), DB: db, Policy: crashPolicy, Poll: 5 * time.Millisecond,
 		OnError: func(context.Context, error) {}, // connections are cut
 		Work: func(ctx context.Context, job *retrytable.Job[int64]) error {
@@ -112,8 +157,7 @@ func readyMade(ctx context.Context, k kind, dsn string) error {
 			})
 			return nil
 		},
-	}
-	return w.Run(ctx)
+	}, nil
 }
 
 // worker works until it is killed.
@@ -200,13 +244,15 @@ func ignoreLost(err error) error {
 // Two workers are killed every 30 to 130 ms, and by some of the jobs. No job is
 // lost, none has its effect twice, none runs more often than it may, and those
 // that kill their worker end.
+//
+//	RETRY_TEST_CRASH=2000,8,200 go test -run 'TestCrash$' -timeout 1h
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	for n, k := range kinds {
 		if k != databases[0] && k != databases[2] && k != databases[3] {
 			continue
 		}
-		for _, loop := range []string{"by hand", "Worker"} {
+		for _, loop := range loops {
 			t.Run(k.name+"/"+loop, func(t *testing.T) {
 				t.Parallel()
 				s := k.open(t)
@@ -222,7 +268,7 @@ func TestCrash(t *testing.T) {
 				}
 				deaths := killWorkers(t, n, s, loop)
 				t.Logf("%d workers died", deaths)
-				assertCrash(t, s.db)
+				assertCrash(t, s.db, loop)
 			})
 		}
 	}
@@ -232,12 +278,12 @@ func TestCrash(t *testing.T) {
 // no more work, and returns how many died.
 func killWorkers(t *testing.T, n int, s *store, loop string) int {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute*time.Duration(max(crashJobs/200, 1)))
 	defer stop()
 	var (
 		wg     sync.WaitGroup
 		deaths atomic.Int32
-		alive  [crashWorkers]atomic.Pointer[os.Process]
+		alive  = make([]atomic.Pointer[os.Process], crashWorkers)
 	)
 	for i := range alive {
 		wg.Go(func() {
@@ -263,11 +309,11 @@ func killWorkers(t *testing.T, n int, s *store, loop string) int {
 		if p := alive[rand.N(crashWorkers)].Load(); kills < crashKills && p != nil && p.Kill() == nil {
 			kills++
 		}
-		if loop == "Worker" && s.dialect != retrytable.SQLite && rand.N(4) == 0 {
+		if kills < crashKills && loop != "by hand" && s.dialect != retrytable.SQLite && rand.N(4) == 0 {
 			cut += s.cutConnections(t)
 		}
 	}
-	if loop == "Worker" && s.dialect != retrytable.SQLite {
+	if loop != "by hand" && s.dialect != retrytable.SQLite {
 		assert.NotZero(t, cut, "no connection was cut")
 		t.Logf("%d connections cut", cut)
 	}
@@ -302,23 +348,28 @@ func left(t *testing.T, db *sql.DB) (n int) {
 	return n
 }
 
-func assertCrash(t *testing.T, db *sql.DB) {
+func assertCrash(t *testing.T, db *sql.DB, loop string) {
 	t.Helper()
-	jobs, again := 0, 0
+	jobs, again, limit, inGroups := 0, 0, crashPolicy.MaxAttempts, loop == "Worker, in groups"
+	if inGroups {
+		limit = retry.Unlimited
+	}
 	for _, row := range query(t, db, "SELECT id, status, attempts, "+
 		"(SELECT count(*) FROM runs WHERE job = id), (SELECT count(*) FROM effects WHERE job = id) FROM jobs ORDER BY id") {
 		id, status, attempts, ran, effects := row[0].(int64), row[1], int(row[2].(int64)), int(row[3].(int64)), row[4]
 		jobs++
 		assert.LessOrEqual(t, ran, attempts, "job %d: every run was counted", id)
-		assert.LessOrEqual(t, attempts, crashPolicy.MaxAttempts, "job %d", id)
-		if poison(id) {
+		assert.LessOrEqual(t, attempts, limit, "job %d", id)
+		if poison(id) && !inGroups {
 			assert.Equal(t, "dead", status, "job %d", id)
 			assert.Equal(t, crashPolicy.MaxAttempts, attempts, "job %d", id)
 			assert.Equal(t, int64(0), effects, "job %d", id)
 			continue
 		}
 		assert.Equal(t, "done", status, "job %d", id)
-		assert.Equal(t, int64(1), effects, "job %d", id)
+		if !inGroups || !grouped(id) {
+			assert.Equal(t, int64(1), effects, "job %d", id)
+		}
 		assert.Greater(t, attempts, flaky(id), "job %d", id)
 		if attempts > flaky(id)+1 {
 			again++

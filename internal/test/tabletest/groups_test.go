@@ -3,6 +3,7 @@ package tabletest_test
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"fmt"
 	"strings"
@@ -147,6 +148,73 @@ func TestGroups(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whatever has become of the rows meanwhile, a group leaves them as its outcomes would have
+// left them one after the other, and tells the same jobs that they are over. So groups lead
+// to no state that TestExplore, whose workers store one after the other, has not seen.
+func TestGroupsAsOneByOne(t *testing.T) {
+	t.Parallel()
+	const n = 6 * 2 * 6 // the ways to end, twice, and what may have become of the row
+	meanwhile := []string{
+		"note = NULL", "fence = fence + 1", "status = 'done'", "status = 'ready', lease_until = NULL",
+		"status = 'waiting', due_at = lease_until", "attempts = 5, limited = 3",
+	}
+	forEach(t, kinds, func(t *testing.T, s *store) {
+		left := func(alone bool) (rows []record, told map[int64]string) {
+			c := newCrew(t, s, jobs(), n)
+			if alone {
+				c.InTx = func(context.Context, *sql.Tx, *retrytable.Outcome[int64]) error { return nil }
+			}
+			c.meanwhile = func() {
+				for i, change := range meanwhile {
+					run(t, s.db, fmt.Sprintf("UPDATE jobs SET %s WHERE id %% 36 >= %d AND id %% 36 < %d", change, 6*i, 6*i+6))
+				}
+			}
+			_, err := c.Once(t.Context())
+			require.ErrorIs(t, err, retrytable.ErrLeaseLost)
+			for id := range int64(n) {
+				r := c.record(t, s.db, id+1)
+				for _, at := range []*time.Time{&r.due, &r.lease} { // only whether there is an instant is the same
+					if !at.IsZero() {
+						*at = time.Unix(0, 0)
+					}
+				}
+				rows = append(rows, r)
+			}
+			run(t, s.db, "DROP TABLE jobs")
+			told = map[int64]string{}
+			for id, err := range c.outcomes {
+				told[id] = fmt.Sprint(err)
+			}
+			return rows, told
+		}
+		together, told := left(false)
+		alone, toldAlone := left(true)
+		assert.Equal(t, alone, together)
+		assert.Equal(t, toldAlone, told)
+		assert.Len(t, told, n/3)
+	})
+}
+
+// A worker that stops stores what has gathered before Run returns: a success stays one, and a
+// job that failed because of the stop, or was not begun, is given back.
+func TestGroupsAtShutdown(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		const n = 24
+		c := newCrew(t, s, jobs(), n)
+		ctx, stop := context.WithCancel(t.Context())
+		c.meanwhile = stop
+		require.ErrorIs(t, c.Run(ctx), context.Canceled)
+		assert.Len(t, c.outcomes, n)
+		for id := range int64(n) {
+			if r := ended(id + 1); r.status == "done" || r.status == "sent" {
+				c.assertEnded(t, id+1, "")
+			}
+		}
+		assert.Empty(t, query(t, s.db, "SELECT id FROM jobs WHERE status = 'running'"))
+	})
 }
 
 // More outcomes than one statement stores are stored by several.
