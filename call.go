@@ -142,6 +142,14 @@ func (c *Call) deadline() (time.Time, bool) {
 	return c.caller.Deadline()
 }
 
+// room returns the time from now to the deadline; sat.Max stands for none.
+func (c *Call) room(now time.Time) time.Duration {
+	if deadline, ends := c.deadline(); ends {
+		return deadline.Sub(now) // saturates
+	}
+	return sat.Max
+}
+
 // lose ends an attempt that the caller has not ended.
 func (c *Call) lose() {
 	if c.phase == attempting {
@@ -180,7 +188,7 @@ func (c *Call) begin() bool {
 
 // timed reports whether p has a setting that needs the time or a timer.
 func (p *Policy) timed() bool {
-	return p.MaxElapsed > 0 || p.AttemptTimeout > 0 || p.Timeout > 0 || p.ResetAfter > 0
+	return p.MaxElapsed > 0 || p.AttemptTimeout != 0 || p.Timeout > 0 || p.ResetAfter > 0
 }
 
 // prepare gives an attempt its time, its context and its event. It returns false if
@@ -225,8 +233,13 @@ func (c *Call) limited() bool { return c.own != nil && c.own.cancel != nil }
 func (c *Call) limit() {
 	p, d := c.Policy.orZero(), c.Policy.orZero().AttemptTimeout
 	c.total = false
-	if p.Timeout > 0 {
-		if left := max(p.timeLeft(&c.State, p.now()), 1); d <= 0 || left <= d {
+	if p.Timeout > 0 || d == EqualShare {
+		now := p.now()
+		left := max(p.timeLeft(&c.State, now), 1)
+		if d == EqualShare {
+			d = p.equalShare(&c.State, min(left, c.room(now)))
+		}
+		if p.Timeout > 0 && (d <= 0 || left <= d) {
 			d, c.total = left, true
 		}
 	}

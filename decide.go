@@ -322,10 +322,7 @@ func (p *Policy) giveUp(j *judgment, s *State, err error) *Error {
 func (p *Policy) Exhausted(s State, now time.Time) (Decision, bool) {
 	p = p.orZero()
 	s.normalize()
-	d := Decision{State: s, Limit: p.limit()}
-	for _, o := range p.Overrides {
-		d.Limit = max(d.Limit, o.MaxAttempts)
-	}
+	d := Decision{State: s, Limit: p.largestLimit()}
 	switch {
 	case s.Failures >= d.Limit:
 		d.Stop = StopAttempts

@@ -638,6 +638,57 @@ func ExamplePolicy_timeout() {
 	// Output: true
 }
 
+// Attempts that hang share the ten seconds that the caller has. What one leaves belongs to
+// the others.
+func ExampleEqualShare() {
+	clock := &retrytest.Clock{} // tests only: waits take no time
+	policy := &retry.Policy{AttemptTimeout: retry.EqualShare, Backoff: retry.Constant(500 * time.Millisecond), Jitter: retry.NoJitter, Clock: clock}
+	fmt.Println(policy)
+
+	ctx, cancel := clock.WithDeadline(context.Background(), clock.Now().Add(10*time.Second))
+	defer cancel()
+	start := clock.Now()
+	fmt.Println(policy.Execute(ctx, func(ctx context.Context) error {
+		began := clock.Now().Sub(start)
+		err := clock.AdvanceContext(ctx, time.Hour) // an attempt that hangs
+		fmt.Println(began.Round(time.Millisecond), "to", clock.Now().Sub(start).Round(time.Millisecond))
+		return err
+	}))
+	// Output:
+	// 3 attempts, constant 500ms, no jitter: waits 500ms, 500ms; attempts share the time left
+	// 0s to 3.333s
+	// 3.833s to 6.917s
+	// 7.417s to 10s
+	// failed after 3 attempts: context deadline exceeded
+}
+
+// A server asks for three hours. By default the call ends there. To come back sooner than
+// the server says, let the Classifier shorten the hint. To come back then, store the state
+// and the time: see the example of Error.State.
+func ExamplePolicy_maxRetryAfter() {
+	clock := new(retrytest.Clock) // tests only: waits take no time
+	policy := &retry.Policy{Jitter: retry.NoJitter, Clock: clock}
+	call := func(context.Context) error { return quotaError{3 * time.Hour} }
+	ctx := context.Background()
+	fmt.Println(policy.Execute(ctx, call))
+
+	policy.Classifier = func(err error) retry.Verdict {
+		v := retry.Classify(err)
+		v.After = min(v.After, 30*time.Second)
+		return v
+	}
+	fmt.Println(policy.Execute(ctx, call), clock.Sleeps())
+	// Output:
+	// failed after 1 attempt (server asks to wait 3h0m0s): the quota is used up
+	// failed after 3 attempts: the quota is used up [30s 30s]
+}
+
+// quotaError is what a client returns: it knows when the server would take it back.
+type quotaError struct{ after time.Duration }
+
+func (quotaError) Error() string               { return "the quota is used up" }
+func (e quotaError) RetryAfter() time.Duration { return e.after }
+
 // The error has the exact delay.
 func ExampleVerdict_exact() {
 	policy := &retry.Policy{

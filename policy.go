@@ -52,7 +52,8 @@ type Policy struct {
 	MaxElapsed time.Duration
 
 	// AttemptTimeout limits one attempt through its context. An attempt that
-	// fails after it counts as Retryable. 0 or less means no limit. An
+	// fails after it counts as Retryable. 0 or less means no limit, except
+	// [EqualShare], which divides the time left among the attempts left. An
 	// operation that ignores its context cannot be interrupted.
 	AttemptTimeout time.Duration
 
@@ -89,6 +90,13 @@ type Policy struct {
 	// MaxRetryAfter is the longest server's hint that the policy waits for. A
 	// longer hint ends the call at once, with the hint in the error. 0 or less
 	// means 1 minute, or MaxDelay if that is longer.
+	//
+	// There are three ways to treat a hint of hours:
+	//   - Stop, without any code: Error.RetryAfter has the hint.
+	//   - Clamp: a Classifier that shortens Verdict.After. See the example MaxRetryAfter.
+	//   - Park: store Error.State, and go on after Error.RetryAfter. See the example
+	//     State of Error. A stored job waits in its row or queue anyway: give its policy
+	//     a MaxRetryAfter of a day.
 	MaxRetryAfter time.Duration
 
 	// FreeRateLimits is how many RateLimited failures with a hint cost no
@@ -207,6 +215,15 @@ func (p *Policy) limit() int {
 		return defaultMaxAttempts
 	}
 	return p.MaxAttempts
+}
+
+// largestLimit returns the largest number of attempts of p and its Overrides.
+func (p *Policy) largestLimit() int {
+	limit := p.limit()
+	for _, o := range p.Overrides {
+		limit = max(limit, o.MaxAttempts)
+	}
+	return limit
 }
 
 // backoff returns the wait before a retry, without cap and jitter. It is negative if
@@ -389,6 +406,7 @@ func (p *Policy) writeRest(b *strings.Builder) {
 		}
 	}
 	say(p.AttemptTimeout > 0, "attempt timeout %v", p.AttemptTimeout)
+	say(p.AttemptTimeout == EqualShare, "attempts share the time left")
 	say(p.Timeout > 0, "timeout %v", p.Timeout)
 	say(p.ResetAfter > 0, "reset after %v", p.ResetAfter)
 	say(p.MaxRetryAfter > 0, "hints ≤%v", p.MaxRetryAfter)

@@ -12,7 +12,10 @@ import (
 )
 
 // The words of the JSON form.
-const unlimitedText = "unlimited"
+const (
+	unlimitedText  = "unlimited"
+	equalShareText = "equal_share"
+)
 
 var jitterNames = [...]string{FullJitter: "full", EqualJitter: "equal", NoJitter: "none"}
 
@@ -48,7 +51,7 @@ type reader struct{ strictjson.Reader }
 // {"fibonacci": {"initial": "1s"}}, {"constant": "5s"} and
 // {"schedule": ["1s", "5s", "30s"]}; other jitters are "equal", "none",
 // {"proportional": 0.1} and {"plus_minus": "30s"}. Unlimited attempts are
-// "unlimited".
+// "unlimited", and the attempt timeout [EqualShare] is "equal_share".
 //
 // It fails if [Policy.Validate] finds a fault outside of the Budget, or if Backoff or Jitter
 // is not a built-in one: a policy that is read has those of the form, or the defaults.
@@ -125,7 +128,7 @@ func (p *Policy) object() (object, error) {
 	set(o, "name", p.Name)
 	setAttempts(o, p.MaxAttempts)
 	setDuration(o, "max_elapsed", p.MaxElapsed)
-	setDuration(o, "attempt_timeout", p.AttemptTimeout)
+	setAttemptTimeout(o, p.AttemptTimeout)
 	setDuration(o, "timeout", p.Timeout)
 	setDuration(o, "reset_after", p.ResetAfter)
 	setDuration(o, "max_delay", p.MaxDelay)
@@ -176,6 +179,14 @@ func setAttempts(o object, n int) {
 		return
 	}
 	set(o, "max_attempts", n)
+}
+
+func setAttemptTimeout(o object, d time.Duration) {
+	if d == EqualShare {
+		o["attempt_timeout"] = equalShareText
+		return
+	}
+	setDuration(o, "attempt_timeout", d)
 }
 
 func setBackoff(o object, path string, b Backoff, f *strictjson.Faults) {
@@ -232,7 +243,7 @@ func (r reader) policy(p *Policy) strictjson.Fields {
 		"max_attempts":     r.attempts(&p.MaxAttempts, 0),
 		"max_retries":      r.attempts(&p.MaxAttempts, 1),
 		"max_elapsed":      r.Duration(&p.MaxElapsed),
-		"attempt_timeout":  r.Duration(&p.AttemptTimeout),
+		"attempt_timeout":  r.attemptTimeout(&p.AttemptTimeout),
 		"timeout":          r.Duration(&p.Timeout),
 		"reset_after":      r.Duration(&p.ResetAfter),
 		"backoff":          r.backoff(&p.Backoff),
@@ -334,6 +345,18 @@ func (r reader) jitter(j *Jitter) strictjson.Field {
 				*j = PlusMinus(d)
 			},
 		})(path, v)
+	}
+}
+
+// attemptTimeout reads a duration or the word for EqualShare.
+func (r reader) attemptTimeout(d *time.Duration) strictjson.Field {
+	return func(path string, v any) {
+		if v == equalShareText {
+			*d = EqualShare
+			return
+		}
+		r.Duration(d)(path, v)
+		*d = max(*d, EqualShare+1) // as a number it is a negative duration like any other
 	}
 }
 

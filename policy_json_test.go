@@ -34,6 +34,7 @@ func TestPolicyJSONForms(t *testing.T) {
 		{retry.Policy{MaxAttempts: retry.Unlimited}, `{"max_attempts":"unlimited"}`},
 		{retry.Policy{MaxElapsed: 2 * time.Minute}, `{"max_elapsed":"2m0s"}`},
 		{retry.Policy{AttemptTimeout: 1500 * ms}, `{"attempt_timeout":"1.5s"}`},
+		{retry.Policy{AttemptTimeout: retry.EqualShare}, `{"attempt_timeout":"equal_share"}`},
 		{retry.Policy{MaxDelay: longestWait}, `{"max_delay":"2562047h47m16.854775807s"}`},
 		{retry.Policy{MaxDelay: 2*time.Second + 1}, `{"max_delay":"2.000000001s"}`},
 		{retry.Policy{MaxRetryAfter: time.Hour}, `{"max_retry_after":"1h0m0s"}`},

@@ -53,7 +53,12 @@ func (p *Policy) check(f *strictjson.Faults) {
 		f.Add("max_attempts", p.MaxAttempts, "must be at least 1, or 0 for the default")
 	}
 	checkDuration(f, "max_elapsed", p.MaxElapsed)
-	checkDuration(f, "attempt_timeout", p.AttemptTimeout)
+	switch {
+	case p.AttemptTimeout != EqualShare:
+		checkDuration(f, "attempt_timeout", p.AttemptTimeout)
+	case p.MaxAttempts == Unlimited:
+		f.Add("attempt_timeout", equalShareText, "has no share of unlimited attempts; set max_attempts")
+	}
 	checkDuration(f, "timeout", p.Timeout)
 	checkDuration(f, "reset_after", p.ResetAfter)
 	checkDuration(f, "max_delay", p.MaxDelay)

@@ -95,8 +95,8 @@ func (c *call) derives() bool {
 	return traced || c.limited()
 }
 
-// limited reports whether the context of an attempt has a timeout.
-func (c *call) limited() bool { return c.Policy.AttemptTimeout > 0 || c.Policy.Timeout > 0 }
+// limited reports whether the context of an attempt may have a timeout.
+func (c *call) limited() bool { return c.Policy.AttemptTimeout != 0 || c.Policy.Timeout > 0 }
 
 // sent watches whether anything of a request was written, and whether its body could be
 // read.

@@ -63,7 +63,7 @@ func (i *Interceptor) stream(ctx context.Context, spec connect.Spec, next connec
 func (s *stream) begin() *attempt {
 	ctx, connections := watched(&s.call)
 	a := &attempt{connections: connections}
-	if p := s.call.Policy; p.AttemptTimeout <= 0 && p.Timeout <= 0 {
+	if p := s.call.Policy; p.AttemptTimeout == 0 && p.Timeout <= 0 {
 		a.ctx, a.cancel = context.WithCancel(ctx)
 	} else {
 		own, cancel := context.WithCancel(opening{s.ctx, ctx})

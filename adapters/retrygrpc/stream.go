@@ -87,7 +87,7 @@ func (s *stream) reopen() error {
 // long as the stream is being opened. After unlimited, they have no effect on it.
 func (s *stream) limited() (ctx context.Context, unlimited func(), cancel context.CancelFunc) {
 	p := s.call.Policy
-	if p.AttemptTimeout <= 0 && p.Timeout <= 0 {
+	if p.AttemptTimeout == 0 && p.Timeout <= 0 {
 		ctx, cancel = context.WithCancel(outgoing(&s.call))
 		return ctx, func() {}, cancel
 	}

@@ -102,7 +102,7 @@ func (r *goReader) value(e ast.Expr, duration bool) any {
 
 // words are the names that stand for something in the JSON form.
 var words = func() map[string]any {
-	words := map[string]any{"true": true, "false": false, "Unlimited": "unlimited", "MaxInt": "unlimited"}
+	words := map[string]any{"true": true, "false": false, "Unlimited": "unlimited", "MaxInt": "unlimited", "EqualShare": "equal_share"}
 	for mode := retry.FullJitter; words[constantName(mode)] == nil; mode++ {
 		var form struct {
 			Jitter string `json:"jitter"`

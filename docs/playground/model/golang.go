@@ -76,6 +76,9 @@ func valueOf(v reflect.Value) string {
 		}
 		return strconv.FormatInt(v.Int(), 10)
 	case reflect.Int64:
+		if v.Int() == int64(retry.EqualShare) {
+			return "retry.EqualShare"
+		}
 		return duration(time.Duration(v.Int()))
 	case reflect.Float64:
 		return fmt.Sprint(v.Float())

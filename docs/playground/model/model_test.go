@@ -29,7 +29,7 @@ func random(r *rand.Rand) string {
 		`"max_delay": "1m"`,
 	}
 	for _, field := range []string{
-		`"name": "a \"b\" \\ c"`, `"max_elapsed": "1h2m3s"`, `"attempt_timeout": "1500µs"`, `"timeout": "2h"`, `"reset_after": "1007ns"`,
+		`"name": "a \"b\" \\ c"`, `"max_elapsed": "1h2m3s"`, `"attempt_timeout": ` + pick(`"1500µs"`, `"equal_share"`), `"timeout": "2h"`, `"reset_after": "1007ns"`,
 		`"max_retry_after": "90s"`, `"free_rate_limits": 3`, `"non_idempotent": true`,
 		`"overrides": {"unknown": {"max_attempts": 2, "jitter": "none"}, "http_503": {"backoff": {"schedule": ["1s", "1m"]}, "max_delay": "2m"}}`,
 	} {

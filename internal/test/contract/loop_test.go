@@ -135,7 +135,8 @@ func (r *run) attempt() outcome {
 		out.failure = failure{err: errInterrupted, unsent: a.failure.unsent, once: a.failure.once}
 	}
 	out.lasted = r.now.Sub(begin)
-	out.late = out.answer == 0 && r.policy.AttemptTimeout > 0 && out.lasted >= r.policy.AttemptTimeout
+	limit := r.attemptTimeout(begin)
+	out.late = out.answer == 0 && limit > 0 && out.lasted >= limit
 	r.answer = out.answer
 	return out
 }
@@ -150,13 +151,42 @@ func (r *run) attemptEnds(begin time.Time) (end time.Time) {
 	if !r.ends.IsZero() {
 		earlier(r.ends)
 	}
-	if r.policy.AttemptTimeout > 0 {
-		earlier(begin.Add(r.policy.AttemptTimeout))
+	if limit := r.attemptTimeout(begin); limit > 0 {
+		earlier(begin.Add(limit))
 	}
 	if r.policy.Timeout > 0 {
 		earlier(r.state.First.Add(r.policy.Timeout))
 	}
 	return end
+}
+
+// attemptTimeout is the timeout of an attempt, or 0.
+func (r *run) attemptTimeout(begin time.Time) time.Duration {
+	if r.policy.AttemptTimeout != retry.EqualShare {
+		return max(r.policy.AttemptTimeout, 0)
+	}
+	limit, largest := r.policy.MaxAttempts, 0
+	if limit <= 0 {
+		limit = 3
+	}
+	for _, o := range r.policy.Overrides {
+		largest = max(largest, o.MaxAttempts)
+	}
+	attempts := limit - r.state.Failures
+	if attempts <= 0 {
+		attempts = largest - r.state.Failures
+	}
+	end := time.Time{}
+	if r.policy.Timeout > 0 {
+		end = r.state.First.Add(r.policy.Timeout)
+	}
+	if r.context.deadline && !r.ends.IsZero() && (end.IsZero() || r.ends.Before(end)) {
+		end = r.ends
+	}
+	if attempts <= 1 || limit == retry.Unlimited || end.IsZero() {
+		return 0
+	}
+	return max(end.Sub(begin)/time.Duration(attempts), 1)
 }
 
 // decide is Call.End for a failure. It also returns RetryAfter of the error.

@@ -188,6 +188,9 @@ func (d *decoder) policy() retry.Policy {
 			MaxAttempts: pick(d, 0, 1, 2, 3, 6), Backoff: d.backoff(), MaxDelay: d.setting(), Jitter: d.jitter(),
 		}
 	}
+	if d.once(4) {
+		p.AttemptTimeout = retry.EqualShare
+	}
 	v := d.verdict()
 	p.Classifier = pick(d, nil, nil, func(error) retry.Verdict { return v },
 		retry.Chain(nil, retry.On(retry.Final, io.ErrUnexpectedEOF), retry.On(retry.Retryable, context.DeadlineExceeded)))
