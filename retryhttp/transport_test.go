@@ -408,3 +408,46 @@ func TestZeroHint(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "status 200", text(t, resp))
 }
+
+// A loop around a client whose Transport retries: three times three requests. Without the
+// Observer, the Transport is seen only if its attempts end with an error.
+func TestTransportInsideOfAPolicy(t *testing.T) {
+	t.Parallel()
+	quick := retry.Policy{Backoff: retry.Constant(0)}
+	for name, test := range map[string]struct {
+		inside  bool
+		handler http.HandlerFunc
+		want    []int
+	}{
+		"a response, with the Observer": {true, status(503), []int{3, 3}},
+		"a response":                    {false, status(503), nil},
+		"an error":                      {false, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, []int{3, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var requests atomic.Int32
+			s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				requests.Add(1)
+				test.handler(w, r)
+			})
+			var nesting retrytest.Nesting
+			inner, outer := quick, quick
+			outer.Observer, outer.Classifier = &nesting, retry.ThroughGiveUp
+			if test.inside {
+				inner.Observer = &nesting
+			}
+			client := &http.Client{Transport: &retryhttp.Transport{Policy: &inner, Budget: retryhttp.NoBudget}}
+			require.Error(t, outer.Execute(t.Context(), func(ctx context.Context) error {
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, http.NoBody)
+				require.NoError(t, err)
+				resp, err := client.Do(req)
+				if err != nil {
+					return err
+				}
+				return errors.New(text(t, resp))
+			}))
+			assert.EqualValues(t, 9, requests.Load())
+			assert.Equal(t, test.want, nesting.Attempts())
+		})
+	}
+}

@@ -14,5 +14,5 @@
 //
 // [Rand] is a repeatable source of jitter. [Script] makes an operation with
 // given outcomes. [Recorder] is a [retry.Observer] that compares the events
-// with the lines that a test expects.
+// with the lines that a test expects. [Nesting] is one that sees retries inside of retries.
 package retrytest

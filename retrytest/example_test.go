@@ -173,6 +173,18 @@ func ExampleRecorder() {
 	// 3: gave up (attempts): unavailable
 }
 
+// Two layers of a program retry the same failure.
+func ExampleNesting() {
+	var nesting retrytest.Nesting
+	inner := retry.Policy{Backoff: retry.Constant(0), Observer: &nesting}
+	outer := retry.Policy{MaxAttempts: 4, Backoff: retry.Constant(0), Observer: &nesting, Classifier: retry.ThroughGiveUp}
+	_ = outer.Execute(context.Background(), func(ctx context.Context) error {
+		return inner.Execute(ctx, func(context.Context) error { return errors.New("down") })
+	})
+	fmt.Println(nesting.Attempts(), nesting.Product())
+	// Output: [4 3] 12
+}
+
 // In a test, Expect compares the timeline with the expected one. This is its
 // report of a difference.
 func ExampleRecorder_Expect() {
