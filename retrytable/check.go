@@ -1,52 +1,75 @@
 package retrytable
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Check compares the table with what t says of it, and reports everything that does not
 // fit: the table, its columns and their types, an ID that is not unique, the words of an
 // enum, and privileges that the user of the connection does not have. Each fault names
-// the field of t. [Worker.Run] begins with Check, so that a missing column is an error at
-// the start, and not with every claim.
+// the field of t, and the statement to run if something is missing, see [Table.Missing].
+// [Worker.Run] begins with Check, so that a missing column is an error at the start, and
+// not with every claim. Check changes nothing.
 //
-// Indexes are not checked. The error for faults has [ErrTable] in it; a failure of the
-// database is returned alone.
+// Indexes are not checked, except in MySQL, where statements fail without them. The error
+// for faults has [ErrTable] in it; a failure of the database is returned alone.
 func (t *Table[ID]) Check(ctx context.Context, db DB) error {
-	if _, err := t.prepared(); err != nil {
+	c, err := t.inspect(ctx, db)
+	if err != nil || len(c.faults) == 0 {
 		return err
 	}
-	c := &checker{builder: t.definition().builder()}
-	columns, err := c.dialect.columns(ctx, db, c)
-	if err != nil {
-		return fmt.Errorf("retrytable: check: %w", err)
+	var faults []error
+	for _, f := range c.faults {
+		faults = append(faults, f)
 	}
-	if len(columns) == 0 {
-		c.fault("Name", c.name, "there is no such table")
-	} else {
-		c.compare(columns)
-	}
-	if len(c.faults) > 0 {
-		return fmt.Errorf("%w:\n%w", ErrTable, errors.Join(c.faults...))
-	}
-	return nil
+	return fmt.Errorf("%w:\n%w", ErrTable, errors.Join(faults...))
 }
 
 // ErrTable is the error of a table in the database that does not fit its [Table].
 var ErrTable = errors.New("retrytable: the table does not fit")
 
+// checker compares a table with what is in the database.
 type checker struct {
 	*builder
 
-	faults []error
+	found map[string]found  // the columns, by their folded names
+	built map[string]string // the indexes, and the statement that drops one that is of no use
+
+	faults  []fault
+	missing []string // the SQL of parts
 }
 
-func (c *checker) fault(field, name, problem string) {
-	c.faults = append(c.faults, fmt.Errorf("retrytable: %s: %q: %s", field, name, problem))
+// fault is something that does not fit.
+type fault struct {
+	error
+
+	mend string // the statement that adds what is missing; "" if there is none
+}
+
+// Error returns the error, and what to do about it.
+func (f fault) Error() string {
+	if f.mend == "" {
+		return f.error.Error()
+	}
+	return f.error.Error() + "; run: " + f.mend
+}
+
+// Unwrap returns the error.
+func (f fault) Unwrap() error { return f.error }
+
+func (c *checker) fault(field, name, problem string) { c.lack(field, name, problem, nil) }
+
+// lack is a fault that the SQL of parts mends.
+func (c *checker) lack(field, name, problem string, sql []string) {
+	mend := strings.Join(c.dialect.altering(c.builder, sql), "; ")
+	c.faults = append(c.faults, fault{fmt.Errorf("retrytable: %s: %q: %s", field, name, problem), mend})
+	c.missing = append(c.missing, sql...)
 }
 
 // found is a column that the table has.
@@ -56,40 +79,63 @@ type found struct {
 	unique  bool     // by itself
 	lacks   []string // privileges
 	words   []string // of an enum
+	more    string   // the rest of the definition of an enum, where it must be repeated
 }
 
-// compare compares the columns.
-func (c *checker) compare(columns map[string]found) {
+// inspect compares t with the table in the database.
+func (t *Table[ID]) inspect(ctx context.Context, db DB) (*checker, error) {
+	if _, err := t.prepared(); err != nil {
+		return nil, err
+	}
+	c := &checker{builder: t.definition().builder(), found: map[string]found{}, built: map[string]string{}}
+	if err := c.dialect.inspect(ctx, db, c); err != nil {
+		return nil, fmt.Errorf("retrytable: check: %w", err)
+	}
+	if len(c.found) == 0 {
+		c.fault("Name", c.name, "there is no such table")
+		return c, nil
+	}
+	parts := c.dialect.parts(c.builder)
 	for _, column := range c.columns.all() {
-		if column.name == "" {
+		if column.name != "" {
+			c.compare("Columns."+column.field, column, parts)
+		}
+	}
+	c.rest(parts)
+	return c, nil
+}
+
+// compare compares a column.
+func (c *checker) compare(field string, column column, parts []part) {
+	name := column.name
+	got, ok := c.found[c.dialect.fold(name)]
+	if !ok {
+		var sql []string
+		if i := slices.IndexFunc(parts, func(p part) bool { return p.column == name }); i >= 0 {
+			sql = []string{parts[i].sql}
+		}
+		c.lack(field, name, "there is no such column", sql)
+		return
+	}
+	for _, privilege := range got.lacks {
+		if privilege == "UPDATE" && (column.field == "ID" || column.field == "Kind") {
 			continue
 		}
-		field, name := "Columns."+column.field, column.name
-		got, ok := columns[c.dialect.fold(name)]
-		if !ok {
-			c.fault(field, name, "there is no such column")
-			continue
+		c.fault(field, name, "no privilege to "+privilege+" it")
+	}
+	if misfit := c.dialect.misfit(c.definition, column.field, got); misfit != "" {
+		c.fault(field, name, misfit)
+	}
+	switch column.field {
+	case "ID":
+		if !got.unique {
+			c.fault(field, name, "must be unique, by a primary key or an index of its own")
 		}
-		for _, privilege := range got.lacks {
-			if privilege == "UPDATE" && (column.field == "ID" || column.field == "Kind") {
-				continue
-			}
-			c.fault(field, name, "no privilege to "+privilege+" it")
-		}
-		if misfit := c.dialect.misfit(c.definition, column.field, got); misfit != "" {
-			c.fault(field, name, misfit)
-		}
-		switch column.field {
-		case "ID":
-			if !got.unique {
-				c.fault(field, name, "must be unique, by a primary key or an index of its own")
-			}
-		case "Status":
-			c.words(field, name, got)
-		case "Due", "Lease", "First":
-			if got.notNull {
-				c.fault(field, name, "must allow NULL")
-			}
+	case "Status":
+		c.words(field, name, got)
+	case "Due", "Lease", "First":
+		if got.notNull {
+			c.fault(field, name, "must allow NULL")
 		}
 	}
 }
@@ -99,9 +145,32 @@ func (c *checker) words(field, name string, got found) {
 	if got.words == nil {
 		return
 	}
+	var lacks []string
 	for _, word := range c.statuses.all() {
-		if !slices.Contains(got.words, word) {
-			c.fault(field, name, fmt.Sprintf("the type %s has no %q", got.sqlType, word))
+		if !slices.Contains(got.words, word) && !slices.Contains(lacks, word) {
+			lacks = append(lacks, word)
+		}
+	}
+	if len(lacks) > 0 {
+		c.lack(field, name, fmt.Sprintf("the type %s has no %q", got.sqlType, lacks), c.dialect.words(c.builder, got, lacks))
+	}
+}
+
+// rest looks for the parts that are no columns of [Columns].
+func (c *checker) rest(parts []part) {
+	named := map[string]bool{}
+	for _, column := range c.columns.all() {
+		named[column.name] = true
+	}
+	for _, p := range parts {
+		_, found := c.found[c.dialect.fold(p.column)]
+		drop, built := c.built[p.index]
+		switch {
+		case p.column != "" && (found || named[p.column]), p.index != "" && built && drop == "":
+		case p.dispensable:
+			c.missing = append(c.missing, present(drop, cmp.Or(p.online, p.sql))...)
+		default:
+			c.lack("Name", c.name, "has no "+cmp.Or(optional(p.column, "column "+p.column), "index "+p.index), []string{p.sql})
 		}
 	}
 }

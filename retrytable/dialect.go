@@ -47,8 +47,14 @@ type dialect interface {
 	// instants is the SQL for instants of a type, or none if it has no such type.
 	instants(as Instants) *instantSQL
 
-	// schema is the SQL of [Table.Schema].
-	schema(b *builder) string
+	// parts are what [Table.Schema] adds.
+	parts(b *builder) []part
+
+	// altering makes statements of the SQL of parts.
+	altering(b *builder, sql []string) []string
+
+	// words is the SQL that adds words to the enum of the status column, for altering.
+	words(b *builder, f found, words []string) []string
 
 	// pick is the statement that updates some rows and returns them.
 	pick(b *builder, p *picking) statement
@@ -59,9 +65,9 @@ type dialect interface {
 	// extend is the statement that extends a lease, counted from when it has the row.
 	extend(b *builder) statement
 
-	// columns reads the columns that the table has, by their folded names, and reports
-	// faults of other things that the table needs.
-	columns(ctx context.Context, db DB, c *checker) (map[string]found, error)
+	// inspect reads which columns and indexes the table has, and reports faults of other
+	// things that the table needs. Without columns, there is no table.
+	inspect(ctx context.Context, db DB, c *checker) error
 
 	// misfit says what is wrong with the type of a column, if anything.
 	misfit(d *definition, field string, f found) string

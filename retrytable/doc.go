@@ -84,8 +84,8 @@
 // instant at which a row is due or its lease ends. Their names have a digest of the
 // statuses, columns and Where that they depend on. A statement whose column is missing
 // fails, and [Table.Check] names the column. To change the statuses, columns or Where,
-// run the part of the new Schema that adds generated columns and indexes, and drop the
-// old ones when no program uses them any more.
+// run what [Table.Missing] returns, and drop the old generated columns when no program uses
+// them any more.
 //
 //   - Claim, Sweep and Promote look whether there are rows for them. If so, they lock them
 //     with SKIP LOCKED, change them and read them, in a transaction that is READ COMMITTED:

@@ -88,11 +88,12 @@ func (mysql) generated(b *builder, i index) (name, sqlType, expression string) {
 	return fmt.Sprintf("%s_%08x", i.suffix[1:], digest.Sum32()), sqlType, expression
 }
 
-// schema is one statement, which copies the table once. There is no IF NOT EXISTS.
-func (d mysql) schema(b *builder) string {
-	var added []string
-	for _, c := range b.added("varchar(255)", "bigint", " DEFAULT ("+b.instants.now+")") {
-		added = append(added, "ADD COLUMN "+c)
+// parts are clauses of one statement, which copies the table once. There is no IF NOT
+// EXISTS.
+func (d mysql) parts(b *builder) []part {
+	parts := b.added("varchar(255)", "bigint", " DEFAULT ("+b.instants.now+")")
+	for i := range parts {
+		parts[i].sql = "ADD COLUMN " + parts[i].sql
 	}
 	for _, i := range b.indexes() {
 		name, sqlType, expression := d.generated(b, i)
@@ -100,11 +101,31 @@ func (d mysql) schema(b *builder) string {
 		if i.due == "" {
 			key += ", " + b.orderBy
 		}
-		added = append(added,
-			fmt.Sprintf("ADD COLUMN %s %s GENERATED ALWAYS AS (%s) STORED INVISIBLE", name, sqlType, expression),
-			fmt.Sprintf("ADD INDEX %s (%s)", name, key))
+		parts = append(parts,
+			part{column: name, sql: fmt.Sprintf("ADD COLUMN %s %s GENERATED ALWAYS AS (%s) STORED INVISIBLE", name, sqlType, expression)},
+			part{index: name, sql: fmt.Sprintf("ADD INDEX %s (%s)", name, key)})
 	}
-	return fmt.Sprintf("ALTER TABLE %s\n\t%s;\n", b.table, strings.Join(added, ",\n\t"))
+	return parts
+}
+
+func (mysql) altering(b *builder, sql []string) []string {
+	switch len(sql) {
+	case 0:
+		return nil
+	case 1:
+		return []string{"ALTER TABLE " + b.table + " " + sql[0]}
+	default:
+		return []string{"ALTER TABLE " + b.table + "\n\t" + strings.Join(sql, ",\n\t")}
+	}
+}
+
+// words repeats all that the column has, because what MODIFY leaves out is lost.
+func (mysql) words(b *builder, f found, words []string) []string {
+	last := strings.TrimSuffix(f.sqlType, ")")
+	for _, word := range words {
+		last += "," + literal(word)
+	}
+	return []string{"MODIFY COLUMN " + b.status + " " + last + ")" + f.more}
 }
 
 // pick locks the rows, in the order of the index and no others: without the index, all
@@ -162,25 +183,25 @@ func (d mysql) extend(b *builder) statement {
 }
 
 const mysqlColumns = `SELECT c.COLUMN_NAME, c.COLUMN_TYPE, c.IS_NULLABLE = 'NO', c.PRIVILEGES,
-	coalesce(c.COLLATION_NAME, ''), coalesce(t.ENGINE, '') FROM information_schema.COLUMNS c
+	coalesce(c.COLLATION_NAME, ''), coalesce(c.CHARACTER_SET_NAME, ''), c.COLUMN_DEFAULT, c.COLUMN_COMMENT,
+	coalesce(t.ENGINE, '') FROM information_schema.COLUMNS c
 	JOIN information_schema.TABLES t ON t.TABLE_SCHEMA = c.TABLE_SCHEMA AND t.TABLE_NAME = c.TABLE_NAME
 	WHERE c.TABLE_SCHEMA = coalesce(?, DATABASE()) AND c.TABLE_NAME = ?`
 
 const mysqlIndexes = `SELECT INDEX_NAME, max(NON_UNIQUE) = 0 AND count(*) = 1 AND max(SUB_PART) IS NULL, max(COLUMN_NAME)
 	FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = coalesce(?, DATABASE()) AND TABLE_NAME = ? GROUP BY INDEX_NAME`
 
-func (d mysql) columns(ctx context.Context, db DB, c *checker) (map[string]found, error) {
+func (d mysql) inspect(ctx context.Context, db DB, c *checker) error {
 	schema, name := sql.NullString{}, c.name
 	if dot := strings.LastIndexByte(name, '.'); dot >= 0 {
 		schema, name = sql.NullString{String: name[:dot], Valid: true}, name[dot+1:]
 	}
-	columns := map[string]found{}
 	var engine string
-	var sameCase bool // to the column of the status, capitals are the same letters
 	err := each(ctx, db, func(rows *sql.Rows) error {
 		var f found
-		var column, privileges, collation string
-		err := rows.Scan(&column, &f.sqlType, &f.notNull, &privileges, &collation, &engine)
+		var column, privileges, collation, charset, comment string
+		var dflt sql.NullString
+		err := rows.Scan(&column, &f.sqlType, &f.notNull, &privileges, &collation, &charset, &dflt, &comment, &engine)
 		for _, privilege := range []string{"SELECT", "UPDATE"} {
 			if !strings.Contains(privileges, strings.ToLower(privilege)) {
 				f.lacks = append(f.lacks, privilege)
@@ -188,42 +209,52 @@ func (d mysql) columns(ctx context.Context, db DB, c *checker) (map[string]found
 		}
 		if strings.HasPrefix(f.sqlType, "enum(") {
 			f.words = mysqlWords(f.sqlType)
+			f.more = mysqlRest(charset, collation, f.notNull, dflt, comment)
 		}
-		if d.fold(column) == d.fold(c.columns.Status) {
-			sameCase = strings.HasSuffix(collation, "_ci")
+		if d.fold(column) == d.fold(c.columns.Status) && strings.HasSuffix(collation, "_ci") {
+			c.distinct()
 		}
-		columns[d.fold(column)] = f
+		c.found[d.fold(column)] = f
 		return err
 	}, mysqlColumns, schema, name)
-	if err != nil || len(columns) == 0 {
-		return nil, err
+	if err != nil || len(c.found) == 0 {
+		return err
 	}
 	if engine != "InnoDB" {
 		c.fault("Name", c.name, "is of the engine "+engine+", and must be InnoDB: others do not lock rows")
 	}
-	if sameCase {
-		c.distinct()
-	}
-	indexes := map[string]bool{}
-	err = each(ctx, db, func(rows *sql.Rows) error {
+	return each(ctx, db, func(rows *sql.Rows) error {
 		var index, column string
 		var unique bool
 		err := rows.Scan(&index, &unique, &column)
-		indexes[index] = true
+		c.built[index] = ""
 		if unique {
-			f := columns[d.fold(column)]
+			f := c.found[d.fold(column)]
 			f.unique = true
-			columns[d.fold(column)] = f
+			c.found[d.fold(column)] = f
 		}
 		return err
 	}, mysqlIndexes, schema, name)
-	for _, i := range c.indexes() {
-		name, _, _ := d.generated(c.builder, i)
-		if _, ok := columns[name]; !ok || !indexes[name] {
-			c.fault("Name", c.name, "has no column and index "+name+": add those of Schema")
-		}
+}
+
+// mysqlRest is what follows the type in the definition of a column. MariaDB says of a
+// default what SQL it is, and MySQL what value it is.
+func mysqlRest(charset, collation string, notNull bool, dflt sql.NullString, comment string) string {
+	rest := " CHARACTER SET " + charset + " COLLATE " + collation
+	if notNull {
+		rest += " NOT NULL"
 	}
-	return columns, err
+	switch value := dflt.String; {
+	case !dflt.Valid || value == "NULL":
+	case strings.HasPrefix(value, "'"):
+		rest += " DEFAULT " + value
+	default:
+		rest += " DEFAULT " + literal(value)
+	}
+	if comment != "" {
+		rest += " COMMENT '" + strings.NewReplacer("'", "''", `\`, `\\`).Replace(comment) + "'"
+	}
+	return rest
 }
 
 // distinct reports words that differ in nothing but capitals.

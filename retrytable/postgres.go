@@ -65,17 +65,29 @@ func (d postgres) instants(as Instants) *instantSQL {
 	return &s
 }
 
-func (d postgres) schema(b *builder) string {
-	var text strings.Builder
-	for _, c := range b.added("text", "bigint", " DEFAULT "+b.instants.now) {
-		fmt.Fprintf(&text, "ALTER TABLE %s ADD COLUMN IF NOT EXISTS %s;\n", b.table, c)
+func (d postgres) parts(b *builder) []part {
+	parts := b.added("text", "bigint", " DEFAULT "+b.instants.now)
+	for i := range parts {
+		parts[i].sql = "ALTER TABLE " + b.table + " ADD COLUMN IF NOT EXISTS " + parts[i].sql
 	}
 	table := b.name[strings.LastIndexByte(b.name, '.')+1:] // whose schema the index is in
 	for _, i := range b.indexes() {
-		fmt.Fprintf(&text, "CREATE INDEX IF NOT EXISTS %s ON %s (%s) WHERE %s;\n",
-			d.quote(d.indexName(table, i.suffix)), b.table, i.columns(b), i.rows(b))
+		name := d.indexName(table, i.suffix)
+		sql := fmt.Sprintf("IF NOT EXISTS %s ON %s (%s) WHERE %s", d.quote(name), b.table, i.columns(b), i.rows(b))
+		parts = append(parts, part{
+			index: name, sql: "CREATE INDEX " + sql, online: "CREATE INDEX CONCURRENTLY " + sql, dispensable: true,
+		})
 	}
-	return text.String()
+	return parts
+}
+
+func (postgres) altering(_ *builder, sql []string) []string { return sql }
+
+func (postgres) words(_ *builder, f found, words []string) (all []string) {
+	for _, word := range words {
+		all = append(all, "ALTER TYPE "+f.sqlType+" ADD VALUE IF NOT EXISTS "+literal(word))
+	}
+	return all
 }
 
 // indexName is a name that PostgreSQL does not cut off: two names that are cut off may be
@@ -154,8 +166,10 @@ const postgresColumns = `SELECT a.attname, format_type(a.atttypid, NULL), a.attn
 	coalesce((SELECT string_agg(e.enumlabel, chr(1)) FROM pg_enum e WHERE e.enumtypid = a.atttypid), '')
 	FROM pg_attribute a WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped`
 
-func (postgres) columns(ctx context.Context, db DB, c *checker) (map[string]found, error) {
-	columns := map[string]found{}
+const postgresIndexes = `SELECT c.relname, i.indexrelid::regclass::text, i.indisvalid
+	FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = to_regclass($1)`
+
+func (postgres) inspect(ctx context.Context, db DB, c *checker) error {
 	err := each(ctx, db, func(rows *sql.Rows) error {
 		var f found
 		var name, words string
@@ -172,10 +186,21 @@ func (postgres) columns(ctx context.Context, db DB, c *checker) (map[string]foun
 		if words != "" {
 			f.words = strings.Split(words, "\x01")
 		}
-		columns[name] = f
+		c.found[name] = f
 		return nil
 	}, postgresColumns, c.table)
-	return columns, err
+	if err != nil {
+		return err
+	}
+	return each(ctx, db, func(rows *sql.Rows) error {
+		var name, qualified string
+		var valid bool
+		err := rows.Scan(&name, &qualified, &valid)
+		if c.built[name] = ""; !valid {
+			c.built[name] = "DROP INDEX CONCURRENTLY IF EXISTS " + qualified
+		}
+		return err
+	}, postgresIndexes, c.table)
 }
 
 func (postgres) misfit(d *definition, field string, f found) string {

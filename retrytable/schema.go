@@ -1,45 +1,95 @@
 package retrytable
 
-// Schema returns the SQL that adds to an existing table the columns and indexes
-// that it lacks. SQLite and MySQL have no ADD COLUMN IF NOT EXISTS: there, leave out the
-// columns that the table has, and run it once. In MySQL it is one statement, which copies
-// the table. Elsewhere, columns and indexes that exist by their names stay as they are.
-// So drop an index when the statuses, Where or OrderBy have changed. A table or view
-// called "jobs_claim" keeps the index of that name from being made.
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Schema returns the SQL that adds all of its columns and indexes to a table that has none
+// of them, such as a new one. For a table that has some of them, see [Table.Missing]. In
+// PostgreSQL, and for indexes in SQLite, what exists by its name stays as it is. In MySQL,
+// Schema is one statement, which copies the table.
 //
 // The indexes keep the methods quick in a large table. Their conditions must stay word
-// for word. On a table in use, PostgreSQL needs CREATE INDEX CONCURRENTLY. If
+// for word, so drop an index when the statuses, Where or OrderBy have changed. A table or
+// view called "jobs_claim" keeps the index of that name from being made. If
 // [Table.Validate] finds a fault, Schema returns "".
 //
 // In PostgreSQL and MySQL, without an OrderBy, the default due time of a new row is the
-// time of its insertion. SQLite cannot add a column with such a default: insert rows
-// with a due time there.
+// time of its insertion, unless Waiting is the same word as Dead: then rows that exist
+// would be retried. SQLite cannot add a column with such a default: insert rows with a due
+// time there.
 func (t *Table[ID]) Schema() string {
 	d := t.definition()
 	if d.validate() != nil {
 		return ""
 	}
-	return d.dialect.schema(d.builder())
+	b := d.builder()
+	var all []string
+	for _, p := range d.dialect.parts(b) {
+		all = append(all, p.sql)
+	}
+	return strings.Join(d.dialect.altering(b, all), ";\n") + ";\n"
+}
+
+// Missing returns the statements that add what a table in the database lacks: columns,
+// words of an enum, and indexes. It changes nothing. It returns none if nothing is
+// missing, so a program may run what it returns at each of its starts. Run the statements
+// one by one, in their order, and not in a transaction: PostgreSQL refuses that.
+//
+// The statements are for a table in use. In PostgreSQL, indexes are made CONCURRENTLY, and
+// an index that an earlier attempt has left invalid is dropped first. In SQLite, making an
+// index locks out writers meanwhile, and in MySQL, adding generated columns does.
+//
+// What these statements do not mend, such as a column of another type, is an error, which
+// has [ErrTable] in it. Indexes are looked for by their names, as [Table.Schema] says.
+func (t *Table[ID]) Missing(ctx context.Context, db DB) ([]string, error) {
+	c, err := t.inspect(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	var faults []error
+	for _, f := range c.faults {
+		if f.mend == "" {
+			faults = append(faults, f)
+		}
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("%w:\n%w", ErrTable, errors.Join(faults...))
+	}
+	return c.dialect.altering(c.builder, c.missing), nil
+}
+
+// part is a column or an index that Schema adds.
+type part struct {
+	column, index string // the name of one of them, without quotes
+	sql           string // a statement, or a clause of one; see altering
+	online        string // the statement for a table in use, if it is another one
+	dispensable   bool   // the statements work without it, but take long in a large table
 }
 
 // added are the columns, of these types and with this default of a due time. Optional
-// ones may be NULL.
-func (b *builder) added(text, integer, dueDefault string) []string {
+// ones may be NULL. The SQL of each is what follows ADD COLUMN.
+func (b *builder) added(text, integer, dueDefault string) []part {
 	due := b.instants.column
-	if b.orderBy == "" {
+	if b.orderBy == "" && b.statuses.Waiting != b.statuses.Dead {
 		due += dueDefault
 	}
-	return present(
-		b.status+" "+text+" NOT NULL DEFAULT "+literal(b.statuses.Ready),
-		b.attempts+" "+integer+" NOT NULL DEFAULT 0",
-		b.due+" "+due,
-		b.leaseUntil+" "+b.instants.column,
-		b.fence+" "+integer+" NOT NULL DEFAULT 0",
-		optional(b.columns.RateLimited, b.rateLimited+" "+integer+" NOT NULL DEFAULT 0"),
-		optional(b.columns.Pending, b.pending+" "+integer+" NOT NULL DEFAULT 0"),
-		optional(b.columns.First, b.first+" "+b.instants.column),
-		optional(b.columns.Kind, b.kind+" "+text),
-	)
+	count := integer + " NOT NULL DEFAULT 0"
+	return slices.DeleteFunc([]part{
+		{column: b.columns.Status, sql: b.status + " " + text + " NOT NULL DEFAULT " + literal(b.statuses.Ready)},
+		{column: b.columns.Attempts, sql: b.attempts + " " + count},
+		{column: b.columns.Due, sql: b.due + " " + due},
+		{column: b.columns.Lease, sql: b.leaseUntil + " " + b.instants.column},
+		{column: b.columns.Fence, sql: b.fence + " " + count},
+		{column: b.columns.RateLimited, sql: b.rateLimited + " " + count},
+		{column: b.columns.Pending, sql: b.pending + " " + count},
+		{column: b.columns.First, sql: b.first + " " + b.instants.column},
+		{column: b.columns.Kind, sql: b.kind + " " + text},
+	}, func(p part) bool { return p.column == "" })
 }
 
 // index is what a statement finds its rows by, in their order.

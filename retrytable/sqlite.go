@@ -44,23 +44,30 @@ func (d sqlite) instants(as Instants) *instantSQL {
 	}
 }
 
-// schema has no IF NOT EXISTS for columns, and no default for due ones, because SQLite
+// parts have no IF NOT EXISTS for columns, and no default for due ones, because SQLite
 // has neither.
-func (d sqlite) schema(b *builder) string {
-	var text strings.Builder
-	for _, c := range b.added("TEXT", "INTEGER", "") {
-		fmt.Fprintf(&text, "ALTER TABLE %s ADD COLUMN %s;\n", b.table, c)
+func (d sqlite) parts(b *builder) []part {
+	parts := b.added("TEXT", "INTEGER", "")
+	for i := range parts {
+		parts[i].sql = "ALTER TABLE " + b.table + " ADD COLUMN " + parts[i].sql
 	}
 	schema, table := "", b.name
 	if dot := strings.LastIndexByte(table, '.'); dot >= 0 {
 		schema, table = d.quote(table[:dot])+".", table[dot+1:]
 	}
 	for _, i := range b.indexes() {
-		fmt.Fprintf(&text, "CREATE INDEX IF NOT EXISTS %s%s ON %s (%s) WHERE %s;\n",
-			schema, d.quote(table+i.suffix), d.quote(table), i.columns(b), i.rows(b))
+		name := table + i.suffix
+		sql := fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s%s ON %s (%s) WHERE %s",
+			schema, d.quote(name), d.quote(table), i.columns(b), i.rows(b))
+		parts = append(parts, part{index: name, sql: sql, dispensable: true})
 	}
-	return text.String()
+	return parts
 }
+
+func (sqlite) altering(_ *builder, sql []string) []string { return sql }
+
+// words adds nothing: there are no enums.
+func (sqlite) words(*builder, found, []string) []string { return nil }
 
 // pick needs no locks, because there is one writer at a time.
 func (d sqlite) pick(b *builder, p *picking) statement {
@@ -79,12 +86,11 @@ func (sqlite) extend(b *builder) statement {
 	})
 }
 
-func (d sqlite) columns(ctx context.Context, db DB, c *checker) (map[string]found, error) {
+func (d sqlite) inspect(ctx context.Context, db DB, c *checker) error {
 	schema, name := "main", c.name
 	if dot := strings.LastIndexByte(name, '.'); dot >= 0 {
 		schema, name = name[:dot], name[dot+1:]
 	}
-	columns := map[string]found{}
 	keys := 0
 	err := each(ctx, db, func(rows *sql.Rows) error {
 		var f found
@@ -95,26 +101,28 @@ func (d sqlite) columns(ctx context.Context, db DB, c *checker) (map[string]foun
 			keys++
 			f.unique = true
 		}
-		columns[d.fold(name)] = f
+		c.found[d.fold(name)] = f
 		return err
 	}, `SELECT name, type, "notnull", pk FROM pragma_table_info(?1, ?2)`, name, schema)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	id, ok := columns[d.fold(c.columns.ID)]
-	if !ok {
-		return columns, nil
-	}
+	id, exists := c.found[d.fold(c.columns.ID)]
 	id.unique = id.unique && keys == 1
 	err = each(ctx, db, func(rows *sql.Rows) error {
+		var index string
 		var column sql.NullString
-		err := rows.Scan(&column)
-		id.unique = id.unique || d.fold(column.String) == d.fold(c.columns.ID)
+		var whole bool
+		err := rows.Scan(&index, &column, &whole)
+		c.built[index] = ""
+		id.unique = id.unique || whole && d.fold(column.String) == d.fold(c.columns.ID)
 		return err
-	}, `SELECT max(i.name) FROM pragma_index_list(?1, ?2) l, pragma_index_info(l.name, ?2) i
-		WHERE l."unique" AND NOT l.partial GROUP BY l.name HAVING count(*) = 1`, name, schema)
-	columns[d.fold(c.columns.ID)] = id
-	return columns, err
+	}, `SELECT l.name, max(i.name), l."unique" AND NOT l.partial AND count(*) = 1
+		FROM pragma_index_list(?1, ?2) l, pragma_index_info(l.name, ?2) i GROUP BY l.name`, name, schema)
+	if exists {
+		c.found[d.fold(c.columns.ID)] = id
+	}
+	return err
 }
 
 // misfit finds types that make text of numbers, which would be compared as text.

@@ -1,0 +1,146 @@
+//nolint:thelper // what forEach calls is the test itself
+package tabletest_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+// missing runs what a table lacks, until it lacks nothing, and returns what was run first.
+func missing(t *testing.T, s *store, table *retrytable.Table[int64]) []string {
+	t.Helper()
+	statements, err := table.Missing(t.Context(), s.db)
+	require.NoError(t, err)
+	for _, statement := range statements {
+		run(t, s.db, statement)
+	}
+	left, err := table.Missing(t.Context(), s.db)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+	return statements
+}
+
+// A table has what is missing after the statements, and what was in it. Schema is the sum
+// of the same.
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	forEach(t, kinds, func(t *testing.T, s *store) {
+		for _, orderBy := range []string{"", "id"} {
+			table := jobs()
+			table.Dialect, table.Instants, table.OrderBy = s.dialect, s.instants, orderBy
+			run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY, STATUS "+s.text()+" NOT NULL DEFAULT 'ready', polls integer)")
+			run(t, s.db, "INSERT INTO jobs (id) VALUES (1), (2)")
+			if s.dialect == retrytable.PostgreSQL {
+				assert.Contains(t, strings.Join(missing(t, s, table), "\n"), "CREATE INDEX CONCURRENTLY")
+			} else {
+				missing(t, s, table)
+			}
+			require.NoError(t, table.Check(t.Context(), s.db))
+			assert.ElementsMatch(t, []int64{1, 2}, claimed(t, s, table, 3))
+			run(t, s.db, "DROP TABLE jobs")
+
+			s.create(t, table, 1)
+			assert.Empty(t, missing(t, s, table), "Schema adds all")
+			run(t, s.db, "DROP TABLE jobs")
+		}
+	})
+}
+
+// An index alone may be missing. In PostgreSQL, one that could not be made stays behind.
+func TestMissingIndex(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, 2)
+		switch s.dialect {
+		case retrytable.MySQL:
+			run(t, s.db, "ALTER TABLE jobs DROP INDEX sweep_3aab1c53")
+			assert.Equal(t, []string{"ALTER TABLE `jobs` ADD INDEX sweep_3aab1c53 (sweep_3aab1c53)"}, missing(t, s, table))
+			return
+		case retrytable.PostgreSQL:
+			run(t, s.db, "DROP INDEX jobs_claim")
+			_, err := s.db.ExecContext(t.Context(), "CREATE UNIQUE INDEX CONCURRENTLY jobs_claim ON jobs (status)")
+			require.Error(t, err, "not unique: it stays invalid")
+			statements := missing(t, s, table)
+			require.Len(t, statements, 2)
+			assert.Equal(t, "DROP INDEX CONCURRENTLY IF EXISTS jobs_claim", statements[0])
+		}
+		run(t, s.db, "DROP INDEX jobs_sweep")
+		require.NoError(t, table.Check(t.Context(), s.db), "it works without")
+		statements := missing(t, s, table)
+		require.Len(t, statements, 1)
+		assert.Contains(t, statements[0], "jobs_sweep")
+	})
+}
+
+// An enum gets its words, and keeps what it had besides.
+func TestMissingWords(t *testing.T) {
+	t.Parallel()
+	forEach(t, of(databases, retrytable.PostgreSQL, retrytable.MySQL), func(t *testing.T, s *store) {
+		status := "ENUM ('ready', 'it''s done') CHARACTER SET latin1 NOT NULL DEFAULT 'it''s done' COMMENT 'how''s it \\\\'"
+		if s.dialect == retrytable.PostgreSQL {
+			run(t, s.db, `CREATE TYPE "Word" AS ENUM ('ready', 'it''s done')`)
+			status = `"Word" NOT NULL DEFAULT 'it''s done'`
+		}
+		run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY, status "+status+")")
+		run(t, s.db, "INSERT INTO jobs (id) VALUES (1)")
+		run(t, s.db, "INSERT INTO jobs (id, status) VALUES (2, 'ready')")
+		table := jobs()
+		table.Dialect, table.Instants, table.Statuses.Done = s.dialect, s.instants, []string{"it's done"}
+		err := table.Check(t.Context(), s.db)
+		add := `ALTER TYPE "Word" ADD VALUE IF NOT EXISTS 'waiting'; ALTER TYPE "Word" ADD VALUE IF NOT EXISTS 'dead'`
+		if s.dialect == retrytable.MySQL {
+			add = "ALTER TABLE `jobs` MODIFY COLUMN `status` enum('ready','it''s done','waiting','dead','running')"
+		}
+		assert.ErrorContains(t, err, `has no ["waiting" "dead" "running"]; run: `+add)
+		missing(t, s, table)
+		require.NoError(t, table.Check(t.Context(), s.db))
+		run(t, s.db, "INSERT INTO jobs (id) VALUES (3)")
+		assert.Equal(t, [][]any{{"it's done", int64(2)}, {"ready", int64(1)}},
+			query(t, s.db, "SELECT trim(CAST(status AS char(9))), count(*) FROM jobs GROUP BY 1 ORDER BY 1"))
+		assert.Equal(t, []int64{2}, claimed(t, s, table, 3))
+		if s.dialect == retrytable.MySQL {
+			assert.Equal(t, [][]any{{`how's it \`, "latin1"}}, query(t, s.db, "SELECT COLUMN_COMMENT, CHARACTER_SET_NAME "+
+				"FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'jobs' AND COLUMN_NAME = 'status'"))
+		}
+	})
+}
+
+// Rows that have failed for good in the word of those that wait stay so when the table
+// gets a due time.
+func TestMissingDue(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		table := jobs()
+		table.Dialect, table.Instants = s.dialect, s.instants
+		table.Statuses.Waiting, table.Statuses.Dead = "error", "error"
+		run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY, status "+s.text()+")")
+		run(t, s.db, "INSERT INTO jobs (id, status) VALUES (1, 'error'), (2, 'ready')")
+		missing(t, s, table)
+		assert.Equal(t, []int64{2}, claimed(t, s, table, 3))
+	})
+}
+
+// What cannot be added is refused, and nothing is offered.
+func TestMissingRefuses(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		table := jobs()
+		table.Dialect, table.Instants = s.dialect, s.instants
+		statements, err := table.Missing(t.Context(), s.db)
+		require.ErrorIs(t, err, retrytable.ErrTable)
+		assert.ErrorContains(t, err, "there is no such table")
+		assert.Empty(t, statements)
+		run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY, due_at text)")
+		statements, err = table.Missing(t.Context(), s.db)
+		require.ErrorIs(t, err, retrytable.ErrTable)
+		assert.ErrorContains(t, err, `Columns.Due: "due_at": is `)
+		assert.NotContains(t, err.Error(), "lease_until", "which the statements would add")
+		assert.Empty(t, statements)
+	})
+}
