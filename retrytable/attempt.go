@@ -40,7 +40,7 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 	defer cancel(nil)
 	stop := func() time.Time { return ends }
 	defer func() { stop() }() // also in runtime.Goexit
-	one := retry.Stored{Policy: job.attemptPolicy(), State: job.State}
+	one := retry.Stored{Policy: job.attemptPolicy(), State: s.granted(job)}
 	o := &Outcome[ID]{Job: job}
 	o.Released = one.Attempt(stopping{ctx}, func(ctx context.Context) error {
 		stop = s.beat(job.Lease, ends, cancel)
@@ -58,6 +58,18 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 		return nil, stop()
 	}
 	return o, stop()
+}
+
+// granted is the state before an attempt. In a table that counts retries, a row that is due
+// has been granted its attempt, also if the limit is lower now or the row was made ready by
+// hand.
+func (s *shift[ID]) granted(job *Job[ID]) retry.State {
+	state := job.State
+	d, exhausted := job.policy.Exhausted(state, job.Now())
+	if exhausted && d.Stop == retry.StopAttempts && s.statements.columns.Retries != "" {
+		state.Failures = d.Limit - 1
+	}
+	return state
 }
 
 // stopping is a context whose deadline limits no attempt, but stops the worker.

@@ -123,7 +123,7 @@ func (c *checker) compare(field string, column column, parts []part) {
 		}
 		c.fault(field, name, "no privilege to "+privilege+" it")
 	}
-	if misfit := c.dialect.misfit(c.definition, column.field, got); misfit != "" {
+	if misfit := c.dialect.misfit(c.builder, column, got); misfit != "" {
 		c.fault(field, name, misfit)
 	}
 	switch column.field {

@@ -70,7 +70,7 @@ type dialect interface {
 	inspect(ctx context.Context, db DB, c *checker) error
 
 	// misfit says what is wrong with the type of a column, if anything.
-	misfit(d *definition, field string, f found) string
+	misfit(b *builder, column column, f found) string
 }
 
 // sql returns the dialect; one that is unknown, which Validate reports, is the first.
@@ -154,6 +154,8 @@ func (q query) ordered(all []any) []any {
 type instantSQL struct {
 	column string                     // the type of the columns
 	now    string                     // the instant of the statement, rounded down
+	key    func(column string) string // what is compared, and has an index; nil if it is the column
+	moment string                     // now as a key, if there are keys
 	always string                     // an instant that has passed
 	after  func(micros string) string // this moment and so many microseconds, rounded up
 	of     func(micros string) string // the instant of so many microseconds since 1970, which may be NULL

@@ -25,7 +25,7 @@ func pick[ID, T any](
 		return nil, err
 	}
 	if s.update.sql == "" {
-		all, err = queryAll(ctx, db, s.limited(n, behind)+s.tail, s.ordered(args), scan)
+		all, err = queryAll(ctx, db, s.limited(n, behind), s.ordered(args), scan)
 		return all, s.failed(err)
 	}
 	if _, ok := db.(beginner); ok {
@@ -57,12 +57,19 @@ func pick[ID, T any](
 	return all, nil
 }
 
+// mostMerged is how many retries a claim looks at, if it claims fewer: so many have their
+// place in the order, and they are still read quickly.
+const mostMerged = 1000
+
 // limited is the query for n rows behind the first few.
 func (s *statement) limited(n, behind int) string {
+	some := strconv.Itoa(n)
 	if behind > 0 {
-		return fmt.Sprintf("%s%d OFFSET %d", s.sql, n, behind)
+		some = fmt.Sprintf("%d OFFSET %d", n, behind)
 	}
-	return s.sql + strconv.Itoa(n)
+	return strings.NewReplacer(
+		someRows, some, upToThem, strconv.Itoa(n+behind), manyRows, strconv.Itoa(max(n+behind, mostMerged)),
+	).Replace(s.sql)
 }
 
 // listed returns a list of parameters for the IDs, and those.

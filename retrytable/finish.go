@@ -96,7 +96,10 @@ func (s *statements) succeeding(word string) (*statement, []any, error) {
 
 // failing returns the statement of a failure, and its arguments.
 func (s *statements) failing(d retry.Decision) (*statement, []any, error) {
-	ours := []any{int64(d.State.Failures)}
+	var ours []any
+	if d.Retry || s.columns.Attempts != "" {
+		ours = append(ours, int64(d.State.Failures))
+	}
 	if s.columns.RateLimited != "" {
 		ours = append(ours, int64(d.State.RateLimited))
 	}

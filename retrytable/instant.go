@@ -34,9 +34,12 @@ func (i *Instant) Scan(value any) error {
 	case string:
 		at, err := time.Parse(time.DateTime, v) // takes fractions of a second too
 		if err != nil {
+			at, err = time.Parse(time.RFC3339, v)
+		}
+		if err != nil {
 			return fmt.Errorf("retrytable: Instant: %q: is no instant", v)
 		}
-		i.Time = at
+		i.Time = at.UTC()
 	case int64:
 		switch i.As.unit() {
 		case 1_000:
@@ -62,6 +65,8 @@ func (i Instant) Value() (driver.Value, error) {
 		return nil, nil
 	case i.As == Timestamptz:
 		return i.Time, nil
+	case i.As == RFC3339:
+		return i.Add(time.Millisecond - 1).UTC().Format("2006-01-02T15:04:05.000-07:00"), nil
 	case i.As == Datetime: // as text, because a driver may put a time into another zone
 		return i.Add(time.Microsecond - 1).UTC().Format("2006-01-02 15:04:05.999999"), nil
 	}

@@ -137,16 +137,10 @@ func (d mysql) pick(b *builder, p *picking) statement {
 	if p.from.due != "" {
 		condition, order = column+" <= "+b.instants.now, column
 	}
-	conditions := []string{condition}
-	for _, where := range p.wheres {
-		if where != "" {
-			conditions = append(conditions, "("+where+")")
-		}
-	}
 	return statement{
 		name: p.name, args: p.args,
-		query: d.bind(fmt.Sprintf("SELECT %s FROM %s FORCE INDEX (%s) WHERE %s ORDER BY %s LIMIT ",
-			b.id, b.table, column, strings.Join(conditions, " AND "), order)),
+		query: d.bind(fmt.Sprintf("SELECT %s FROM %s FORCE INDEX (%s) WHERE %s ORDER BY %s LIMIT %s",
+			b.id, b.table, column, p.conditions(condition), order, someRows)),
 		tail: " FOR UPDATE SKIP LOCKED",
 		update: d.bind(fmt.Sprintf("UPDATE %s SET %s WHERE CASE WHEN %s THEN 1 END = 1 AND %s IN ",
 			b.table, p.assignments, condition, b.id)),
@@ -280,9 +274,9 @@ func mysqlWords(sqlType string) (words []string) {
 // mysqlType matches the parts of a type that matter here.
 var mysqlType = regexp.MustCompile(`^[a-z]+`)
 
-func (d mysql) misfit(def *definition, field string, f found) string {
+func (mysql) misfit(b *builder, column column, f found) string {
 	base := mysqlType.FindString(f.sqlType)
-	switch field {
+	switch column.field {
 	case "ID":
 		return ""
 	case "Status", "Kind":
@@ -290,8 +284,8 @@ func (d mysql) misfit(def *definition, field string, f found) string {
 			return "is " + f.sqlType + ", and must be text or an enum"
 		}
 	case "Due", "Lease", "First":
-		if def.instants.column != base && def.instants.column != f.sqlType {
-			return "is " + f.sqlType + ", but Instants wants " + def.instants.column
+		if b.instants.column != base && b.instants.column != f.sqlType {
+			return "is " + f.sqlType + ", but Instants wants " + b.instants.column
 		}
 	default:
 		if !strings.HasSuffix(base, "int") {

@@ -105,13 +105,21 @@ func (postgres) indexName(table, suffix string) string {
 
 // pick finds the rows in a common table expression: below IN, the planner may search for
 // them more than once and lock more than it should. How many is no parameter: a generic
-// plan would expect a tenth of the table, and sort it.
+// plan would expect a tenth of the table, and sort it. A claim that merges locks new rows
+// in the order of their index, so that it finds some if others lock the first ones. It
+// sorts the retries before it locks them.
 func (d postgres) pick(b *builder, p *picking) statement {
-	return statement{
-		name: p.name, args: p.args, query: d.bind("WITH picked AS MATERIALIZED (" + p.selection(b)),
-		tail: fmt.Sprintf(" FOR NO KEY UPDATE SKIP LOCKED) UPDATE %s SET %s WHERE %s = ANY (ARRAY(SELECT picked_id FROM picked)) RETURNING %s",
-			b.table, p.assignments, b.id, p.returning),
+	const lock = " FOR NO KEY UPDATE SKIP LOCKED)"
+	picked := "WITH picked AS MATERIALIZED (" + p.selection(b, p.from, someRows) + lock
+	if p.merged(b) {
+		picked = fmt.Sprintf("WITH fresh AS MATERIALIZED (%s%s, picked AS MATERIALIZED (SELECT %s AS picked_id FROM %s"+
+			" WHERE %s = ANY (ARRAY(SELECT picked_id FROM fresh UNION ALL (%s))) AND %s ORDER BY %s LIMIT %s%s",
+			p.selection(b, p.from, upToThem), lock, b.id, b.table,
+			b.id, p.selection(b, b.promoteIndex(), manyRows), p.either(b), b.orderBy, someRows, lock)
 	}
+	return statement{name: p.name, args: p.args, query: d.bind(fmt.Sprintf(
+		"%s UPDATE %s SET %s WHERE %s = ANY (ARRAY(SELECT picked_id FROM picked)) RETURNING %s",
+		picked, b.table, p.assignments, b.id, p.returning))}
 }
 
 // group gets its rows as arrays, which are text here, so that any driver can send them.
@@ -203,21 +211,25 @@ func (postgres) inspect(ctx context.Context, db DB, c *checker) error {
 	}, postgresIndexes, c.table)
 }
 
-func (postgres) misfit(d *definition, field string, f found) string {
-	switch field {
+func (d postgres) misfit(b *builder, column column, f found) string {
+	switch column.field {
 	case "ID":
 		return ""
 	case "Status", "Kind":
-		padded := field == "Status" && f.sqlType == "character"
+		padded := column.field == "Status" && f.sqlType == "character"
 		if f.words == nil && !padded && f.sqlType != "text" && f.sqlType != "character varying" {
 			return "is " + f.sqlType + ", and must be text or an enum"
 		}
 	case "Due", "Lease", "First":
 		wanted := "bigint"
-		if d.instants.column == "timestamptz" {
+		if b.instants.column == "timestamptz" {
 			wanted = "timestamp with time zone"
 		}
-		if f.sqlType != wanted {
+		switch name := d.quote(column.name); {
+		case f.sqlType == "text" && b.instants.column == "timestamptz":
+			return fmt.Sprintf("is text, but Instants wants %s; to convert it: ALTER TABLE %s ALTER COLUMN %s TYPE timestamptz USING %s::timestamptz",
+				wanted, b.table, name, name)
+		case f.sqlType != wanted:
 			return "is " + f.sqlType + ", but Instants wants " + wanted
 		}
 	default:

@@ -58,6 +58,8 @@ func (s *shift[ID]) endOf(o *Outcome[ID], found end) end {
 		want.status, want.state = statuses.Dead, o.Decision.State
 		if o.Decision.Retry {
 			want.status, want.due = statuses.Waiting, true
+		} else if s.statements.columns.Retries != "" {
+			want.state.Failures = found.state.Failures
 		}
 	}
 	want.state.First, want.state.Key = time.Time{}, ""

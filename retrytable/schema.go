@@ -1,6 +1,7 @@
 package retrytable
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,7 +82,7 @@ func (b *builder) added(text, integer, dueDefault string) []part {
 	count := integer + " NOT NULL DEFAULT 0"
 	return slices.DeleteFunc([]part{
 		{column: b.columns.Status, sql: b.status + " " + text + " NOT NULL DEFAULT " + literal(b.statuses.Ready)},
-		{column: b.columns.Attempts, sql: b.attempts + " " + count},
+		{column: cmp.Or(b.columns.Retries, b.columns.Attempts), sql: b.attempts + " " + count},
 		{column: b.columns.Due, sql: b.due + " " + due},
 		{column: b.columns.Lease, sql: b.leaseUntil + " " + b.instants.column},
 		{column: b.columns.Fence, sql: b.fence + " " + count},
@@ -99,7 +100,7 @@ type index struct {
 	due       string // an instant, which must have come; "" if the order is the user's
 }
 
-// indexes are those of Claim, Sweep and, with an order of the user's, Promote.
+// indexes are those of Claim, Sweep and, with an order of the user's, the retries.
 func (b *builder) indexes() []index {
 	if b.orderBy == "" {
 		return []index{b.claimIndex(), b.sweepIndex()}
@@ -108,17 +109,35 @@ func (b *builder) indexes() []index {
 }
 
 func (b *builder) claimIndex() index {
-	if b.orderBy != "" {
-		return index{"_claim", oneOf(b.status, b.statuses.Ready) + " AND " + b.due + " IS NULL", ""}
+	switch ready := oneOf(b.status, b.statuses.Ready); {
+	case b.merge:
+		return index{"_claim", ready, ""}
+	case b.orderBy != "":
+		return index{"_claim", ready + " AND " + b.due + " IS NULL", ""}
+	default:
+		return index{"_claim", b.live(), b.queue()}
 	}
-	return index{"_claim", b.live(), b.queue()}
 }
 
+// promoteIndex has the retries. If a claim merges them, ready rows are none, whatever due
+// time they have.
 func (b *builder) promoteIndex() index {
-	return index{"_promote", b.live() + " AND " + b.due + " IS NOT NULL", b.due}
+	suffix, rows := "_promote", b.live()
+	if b.merge {
+		suffix, rows = "_retry", oneOf(b.status, b.statuses.Waiting)
+	}
+	return index{suffix, rows + " AND " + b.due + " IS NOT NULL", b.key(b.due)}
 }
 
-func (b *builder) sweepIndex() index { return index{"_sweep", b.running(), b.leaseUntil} }
+func (b *builder) sweepIndex() index { return index{"_sweep", b.running(), b.key(b.leaseUntil)} }
+
+// key is what is compared of an instant in a column.
+func (b *builder) key(column string) string {
+	if b.instants.key == nil {
+		return column
+	}
+	return b.instants.key(column)
+}
 
 // columns are what the index consists of.
 func (i *index) columns(b *builder) string {
@@ -151,11 +170,11 @@ func (b *builder) live() string {
 // queue is when a row is due. It is what the index is made of, because an index
 // cannot be searched for "NULL or past" in order.
 func (b *builder) queue() string {
-	due := "coalesce(" + b.due + ", " + b.instants.always + ")"
+	due := "coalesce(" + b.key(b.due) + ", " + b.instants.always + ")"
 	if b.statuses.Ready == b.statuses.Waiting {
 		return due
 	}
-	return "CASE WHEN " + b.status + " = " + literal(b.statuses.Ready) + " THEN " + due + " ELSE " + b.due + " END"
+	return "CASE WHEN " + b.status + " = " + literal(b.statuses.Ready) + " THEN " + due + " ELSE " + b.key(b.due) + " END"
 }
 
 func (b *builder) running() string { return oneOf(b.status, b.statuses.Running...) }

@@ -31,16 +31,39 @@ func (d sqlite) bind(sql string) query {
 }
 
 // clock is one that any version knows, to the millisecond.
-func (sqlite) clock() string {
-	return "CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000"
-}
+func (d sqlite) clock() string { return d.millis("'now'") + " * 1000" }
 
 func (d sqlite) instants(as Instants) *instantSQL {
 	switch as {
 	case DefaultInstants, UnixMicros, UnixMillis, UnixSeconds:
 		return integers("INTEGER", d.clock(), d.clock(), "/", as)
+	case RFC3339:
+		return d.text()
 	default:
 		return nil
+	}
+}
+
+// millis is the SQL for an instant in milliseconds since 1970: of 'now', or of text.
+func (sqlite) millis(instant string) string {
+	return "CAST(round((julianday(" + instant + ") - 2440587.5) * 86400000.0) AS INTEGER)"
+}
+
+// text is the SQL for instants that are text. They are compared as what they mean, because
+// others may write them in other forms.
+func (d sqlite) text() *instantSQL {
+	format := func(millis string) string {
+		return "strftime('%Y-%m-%dT%H:%M:%f+00:00', (" + millis + ") / 1000.0, 'unixepoch')"
+	}
+	return &instantSQL{
+		column: "TEXT",
+		now:    format(d.millis("'now'")),
+		moment: d.millis("'now'"),
+		key:    d.millis,
+		always: "0",
+		after:  func(micros string) string { return format(d.millis("'now'") + " + (" + micros + " + 999) / 1000") },
+		of:     func(micros string) string { return format("(" + micros + " + 999) / 1000") },
+		micros: func(column string) string { return d.millis(column) + " * 1000" },
 	}
 }
 
@@ -69,12 +92,17 @@ func (sqlite) altering(_ *builder, sql []string) []string { return sql }
 // words adds nothing: there are no enums.
 func (sqlite) words(*builder, found, []string) []string { return nil }
 
-// pick needs no locks, because there is one writer at a time.
+// pick needs no locks, because there is one writer at a time. In a CROSS JOIN, the first
+// table is the outer loop: an index of the user's must not be read in the order instead.
 func (d sqlite) pick(b *builder, p *picking) statement {
-	return statement{
-		name: p.name, args: p.args, tail: ") RETURNING " + p.returning,
-		query: d.bind(fmt.Sprintf("UPDATE %s SET %s WHERE %s IN (%s", b.table, p.assignments, b.id, p.selection(b))),
+	picked := p.selection(b, p.from, someRows)
+	if p.merged(b) {
+		id := b.table + "." + b.id
+		picked = fmt.Sprintf("SELECT %s FROM (SELECT * FROM (%s) UNION ALL SELECT * FROM (%s)) CROSS JOIN %s ON %s = picked_id ORDER BY %s LIMIT %s",
+			id, p.selection(b, p.from, upToThem), p.selection(b, b.promoteIndex(), manyRows), b.table, id, b.orderBy, someRows)
 	}
+	return statement{name: p.name, args: p.args, query: d.bind(fmt.Sprintf(
+		"UPDATE %s SET %s WHERE %s IN (%s) RETURNING %s", b.table, p.assignments, b.id, picked, p.returning))}
 }
 
 // group adds nothing: there is one writer at a time, and no network to go to and fro.
@@ -122,12 +150,36 @@ func (d sqlite) inspect(ctx context.Context, db DB, c *checker) error {
 	if exists {
 		c.found[d.fold(c.columns.ID)] = id
 	}
-	return err
+	if _, exists := c.found[d.fold(c.columns.Due)]; err != nil || !exists || c.instants.key == nil {
+		return err
+	}
+	unreadable := c.due + " IS NOT NULL AND " + c.instants.key(c.due) + " IS NULL"
+	return each(ctx, db, func(rows *sql.Rows) error {
+		var text string
+		err := rows.Scan(&text)
+		c.fault("Columns.Due", c.columns.Due, fmt.Sprintf("has %q, which is no instant; to have such rows never run: "+
+			"UPDATE %s SET %s = NULL WHERE %s", text, c.table, c.due, unreadable))
+		return err
+	}, "SELECT "+c.due+" FROM "+c.table+" WHERE "+unreadable+" LIMIT 1")
 }
 
-// misfit finds types that make text of numbers, which would be compared as text.
-func (sqlite) misfit(_ *definition, field string, f found) string {
-	if field == "ID" || field == "Status" || field == "Kind" || strings.Contains(strings.ToUpper(f.sqlType), "INT") {
+// misfit finds types that make text of numbers, which would be compared as text, and the
+// other way round.
+func (sqlite) misfit(b *builder, column column, f found) string {
+	integer := strings.Contains(strings.ToUpper(f.sqlType), "INT")
+	switch column.field {
+	case "ID", "Status", "Kind":
+		return ""
+	case "Due", "Lease", "First":
+		if b.instants.column == "TEXT" && integer {
+			return "is " + f.sqlType + ", but Instants wants TEXT"
+		}
+		if b.instants.column == "TEXT" || integer {
+			return ""
+		}
+		return "is " + f.sqlType + ", and must be INTEGER, or Instants must be RFC3339"
+	}
+	if integer {
 		return ""
 	}
 	return "is " + f.sqlType + ", and must be INTEGER"

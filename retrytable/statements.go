@@ -17,7 +17,7 @@ type statement struct {
 	name string
 	args int // how many the user has to give
 	query
-	tail string // if not empty, the number of rows goes between query and tail
+	tail string // follows the query if that is to lock rows
 
 	// The steps that follow, in the same transaction, where a database cannot do all at
 	// once. The query has then locked the rows and returned their IDs.
@@ -60,7 +60,7 @@ func (d *definition) builder() *builder {
 		table:       strings.Join(parts, "."),
 		id:          quote(d.columns.ID),
 		status:      quote(d.columns.Status),
-		attempts:    quote(d.columns.Attempts),
+		attempts:    quote(cmp.Or(d.columns.Retries, d.columns.Attempts)),
 		due:         quote(d.columns.Due),
 		leaseUntil:  quote(d.columns.Lease),
 		fence:       quote(d.columns.Fence),
@@ -88,7 +88,7 @@ func (d *definition) build() *statements {
 		statuses: d.statuses,
 		lease:    microseconds(d.lease),
 		columns:  d.columns,
-		promotes: d.orderBy != "" && !d.noPromote,
+		promotes: d.orderBy != "" && !d.noPromote && !d.merge,
 	}
 }
 
@@ -117,9 +117,9 @@ func optional(name, sql string) string {
 
 func (b *builder) claim() statement {
 	return b.pick("claim", b.claimIndex(), []string{b.where, b.claimWhere}, b.set.Claim,
-		b.lead(), set(
+		b.lead(b.begun()), set(
 			b.status+" = "+literal(b.statuses.Running[0]),
-			b.attempts+" = coalesce("+b.attempts+", 0) + 1",
+			optional(b.columns.Attempts, b.attempts+" = "+b.counted()+" + 1"),
 			b.due+" = NULL",
 			b.take(),
 			optional(b.columns.First, b.first+" = coalesce("+b.first+", "+b.instants.now+")"),
@@ -129,7 +129,7 @@ func (b *builder) claim() statement {
 // sweep takes over the leases that have run out, and counts nothing: the claim
 // has. If the sweeper dies, its leases run out in turn.
 func (b *builder) sweep() statement {
-	return b.pick("sweep", b.sweepIndex(), []string{b.where}, "", b.lead(), b.take())
+	return b.pick("sweep", b.sweepIndex(), []string{b.where}, "", b.lead(b.begun()), b.take())
 }
 
 func (b *builder) promote() statement {
@@ -150,10 +150,21 @@ func (b *builder) take() string {
 	)
 }
 
+// counted is what the row has counted.
+func (b *builder) counted() string { return "coalesce(" + b.attempts + ", 0)" }
+
+// begun is how many attempts a claimed row has begun.
+func (b *builder) begun() string {
+	if b.columns.Retries != "" {
+		return b.counted() + " + 1"
+	}
+	return b.counted()
+}
+
 // lead is what a Row is read from.
-func (b *builder) lead() string {
+func (b *builder) lead(attempts string) string {
 	return set(
-		b.id, b.fence, "coalesce("+b.attempts+", 0)",
+		b.id, b.fence, attempts,
 		cmp.Or(optional(b.columns.RateLimited, "coalesce("+b.rateLimited+", 0)"), "0"),
 		cmp.Or(optional(b.columns.Pending, "coalesce("+b.pending+", 0)"), "0"),
 		cmp.Or(optional(b.columns.First, b.instants.micros(b.first)), "NULL"),
@@ -178,20 +189,46 @@ type picking struct {
 	returning   string
 }
 
-// selection is a query of the IDs. How many is to follow.
-func (p *picking) selection(b *builder) string {
-	conditions := []string{p.from.condition}
-	if p.from.due != "" {
-		conditions = append(conditions, p.from.due+" <= "+b.instants.now)
-	}
+// How many rows a query picks, which is put into it when it is run.
+const (
+	someRows = "\x00" // n, behind the first few
+	upToThem = "\x01" // those, and the first few
+	manyRows = "\x02" // those, or mostMerged if that is more
+)
+
+// selection is a query of the IDs in an index, in its order.
+func (p *picking) selection(b *builder, from index, rows string) string {
+	return fmt.Sprintf("SELECT %s AS picked_id FROM %s WHERE %s ORDER BY %s LIMIT %s",
+		b.id, b.table, p.conditions(from.passed(b)), cmp.Or(from.due, b.orderBy), rows)
+}
+
+// conditions are those of an index and of the user.
+func (p *picking) conditions(first string) string {
+	conditions := []string{first}
 	for _, where := range p.wheres {
 		if where != "" {
 			conditions = append(conditions, "("+where+")")
 		}
 	}
-	return fmt.Sprintf("SELECT %s AS picked_id FROM %s WHERE %s ORDER BY %s LIMIT ",
-		b.id, b.table, strings.Join(conditions, " AND "), cmp.Or(p.from.due, b.orderBy))
+	return strings.Join(conditions, " AND ")
 }
+
+// passed is the condition of the rows of an index whose instant has come.
+func (i *index) passed(b *builder) string {
+	if i.due == "" {
+		return i.condition
+	}
+	return i.condition + " AND " + i.due + " <= " + cmp.Or(b.instants.moment, b.instants.now)
+}
+
+// either is the condition of the rows that a claim merges.
+func (p *picking) either(b *builder) string {
+	waiting := b.promoteIndex()
+	return p.conditions("(" + p.from.condition + " OR " + waiting.passed(b) + ")")
+}
+
+// merged reports whether p is a claim that merges.
+func (p *picking) merged(b *builder) bool { return b.merge && p.from.due == "" }
 
 // finish is a statement that updates a row whose lease is still the caller's.
 // Its parameters are the user's, those of the assignments, the ID and the fence.
@@ -227,7 +264,10 @@ func (b *builder) succeed() statement {
 // of a failure that costs none are those from before the claim.
 func (b *builder) fail(status, addition string, again bool) statement {
 	return b.finish("fail", set(b.set.Fail, addition), 0, func(parameter func() string) string {
-		assignments := set(b.status+" = "+literal(status), b.leaseUntil+" = NULL", b.attempts+" = "+parameter())
+		assignments := set(b.status+" = "+literal(status), b.leaseUntil+" = NULL")
+		if again || b.columns.Attempts != "" { // a retry that is not granted does not count
+			assignments = set(assignments, b.attempts+" = "+parameter())
+		}
 		if b.columns.RateLimited != "" {
 			assignments = set(assignments, b.rateLimited+" = "+parameter())
 		}
@@ -254,7 +294,7 @@ func (b *builder) release(status string, later bool) statement {
 		return set(
 			b.status+" = "+literal(status),
 			b.forget(),
-			b.attempts+" = "+b.attempts+" - 1",
+			optional(b.columns.Attempts, b.attempts+" = "+b.attempts+" - 1"),
 			b.next(later, parameter),
 			b.leaseUntil+" = NULL",
 		)
@@ -264,7 +304,8 @@ func (b *builder) release(status string, later bool) statement {
 // forget clears the time of the first attempt, if the attempt that is taken back was the
 // first.
 func (b *builder) forget() string {
-	return optional(b.columns.First, b.first+" = CASE WHEN "+b.attempts+" <= 1"+
+	none := cmp.Or(optional(b.columns.Attempts, " <= 1"), " <= 0")
+	return optional(b.columns.First, b.first+" = CASE WHEN "+b.attempts+none+
 		optional(b.columns.RateLimited, " AND coalesce("+b.rateLimited+", 0) = 0")+
 		optional(b.columns.Pending, " AND coalesce("+b.pending+", 0) = 0")+" THEN NULL ELSE "+b.first+" END")
 }
@@ -273,5 +314,5 @@ func (b *builder) forget() string {
 func (b *builder) ended() statement {
 	number := func(column string) string { return "CASE WHEN " + column + " IS NULL THEN 0 ELSE 1 END" }
 	return statement{name: "read back", query: b.dialect.bind(fmt.Sprintf("SELECT %s, %s, %s, %s FROM %s WHERE %s = $1",
-		b.status, number(b.due), number(b.leaseUntil), b.lead(), b.table, b.id))}
+		b.status, number(b.due), number(b.leaseUntil), b.lead(b.counted()), b.table, b.id))}
 }

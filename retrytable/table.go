@@ -21,9 +21,9 @@ type DB interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// Instants is how a table stores instants. Text and PostgreSQL's timestamp without time
-// zone are not offered: both depend on the time zone of the program that wrote them.
-// MySQL's timestamp ends in 2038.
+// Instants is how a table stores instants. PostgreSQL's timestamp without time zone is not
+// offered, because it depends on the time zone of the program that wrote it. MySQL's
+// timestamp ends in 2038.
 type Instants uint8
 
 // The types of instants. An instant in whole units of a second is rounded up, so
@@ -35,9 +35,16 @@ const (
 	UnixMillis
 	UnixSeconds
 	Datetime // MySQL only: datetime(6), in UTC
+
+	// RFC3339 is text, for SQLite only, where many programs keep instants like this. It is
+	// written as "2006-01-02T15:04:05.000+00:00", in milliseconds, rounded up. It is read in
+	// any form that SQLite's date functions read: with another zone or Z, with a space, with
+	// other fractions of a second. Without a zone it is UTC. Instants are compared as what
+	// they mean. [Table.Check] reports a due time that is no instant; such a row is never due.
+	RFC3339
 )
 
-var instantsNames = [...]string{"DefaultInstants", "Timestamptz", "UnixMicros", "UnixMillis", "UnixSeconds", "Datetime"}
+var instantsNames = [...]string{"DefaultInstants", "Timestamptz", "UnixMicros", "UnixMillis", "UnixSeconds", "Datetime", "RFC3339"}
 
 // Table is a table of jobs with the state of their retries. Its ID column, which
 // must be unique, has the type ID: int64, string, []byte, or a type that is a
@@ -109,6 +116,16 @@ type Table[ID any] struct {
 	// retries are never claimed.
 	NoPromote bool
 
+	// Merge makes Claim take new rows and due retries together in the order of OrderBy,
+	// without promoting the retries first: a row keeps its status and its due time until it
+	// is claimed. It is for tables whose other programs look at both. A Ready row is then due
+	// at once, whatever its due time. A Waiting row is due at its due time.
+	//
+	// A claim looks at the 1000 retries that have been due for longest, or at as many as it
+	// claims if that is more. So the order is exact while no more retries are due. To look at
+	// them takes a millisecond or so, and no longer in a larger table. MySQL has no Merge.
+	Merge bool
+
 	Set Set // what else is written
 
 	once       sync.Once
@@ -128,6 +145,14 @@ type Columns struct {
 	// rate limit that costs no attempt, or found nothing yet. [Table.Release] subtracts it
 	// too. [Table.Succeed] does not.
 	Attempts string
+
+	// Retries takes the place of Attempts, for tables in which other programs count retries.
+	// It counts the retries so far, 0 during the first attempt: Fail raises it if the failure
+	// is retried and counts. Nothing else changes it, neither a claim nor the failure that
+	// ends the job. A worker that dies is counted when its row is swept. In such a table, a
+	// [Worker] makes an attempt with every row that is due, so a row that was made ready by
+	// hand runs once more, however many retries it has had.
+	Retries string
 
 	// Due is when a job is to be run: "due_at". In a Waiting row, NULL means never; in a
 	// Ready row, it means at once. It is NULL in claimed rows.
@@ -223,23 +248,27 @@ type definition struct {
 	claimWhere string
 	orderBy    string
 	noPromote  bool
+	merge      bool
 	set        Set
 }
 
 func (t *Table[ID]) definition() *definition {
 	d := &definition{
 		t.Dialect, t.Instants, t.Dialect.sql(), t.Instants.sql(t.Dialect),
-		t.Name, t.Columns, t.Statuses, t.Lease, t.Where, t.ClaimWhere, t.OrderBy, t.NoPromote, t.Set,
+		t.Name, t.Columns, t.Statuses, t.Lease, t.Where, t.ClaimWhere, t.OrderBy, t.NoPromote, t.Merge, t.Set,
 	}
 	c, s := &d.columns, &d.statuses
 	for field, name := range map[*string]string{
-		&c.ID: "id", &c.Status: "status", &c.Attempts: "attempts",
+		&c.ID: "id", &c.Status: "status",
 		&c.Due: "due_at", &c.Lease: "lease_until", &c.Fence: "fence",
 		&s.Ready: "ready", &s.Waiting: "waiting", &s.Dead: "dead",
 	} {
 		if *field == "" {
 			*field = name
 		}
+	}
+	if c.Attempts == "" && c.Retries == "" {
+		c.Attempts = "attempts"
 	}
 	if len(s.Running) == 0 {
 		s.Running = []string{"running"}

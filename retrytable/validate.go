@@ -37,6 +37,7 @@ func (d *definition) validate() error {
 	if d.lease < 0 {
 		f.add("Lease", d.lease, "must not be negative")
 	}
+	d.validateMerge(&f)
 	d.columns.validate(&f)
 	d.statuses.validate(&f)
 	for _, sql := range []struct{ field, text string }{
@@ -68,7 +69,24 @@ func (d *definition) validate() error {
 	return errors.Join(f...)
 }
 
+func (d *definition) validateMerge(f *faults) {
+	switch {
+	case !d.merge:
+	case d.kind == MySQL:
+		f.add("Merge", true, "MySQL has no such claim: its rows would be locked in another order")
+	case d.orderBy == "":
+		f.add("Merge", true, "needs an OrderBy")
+	case d.noPromote:
+		f.add("Merge", true, "must not be there with NoPromote: nothing is promoted")
+	case d.statuses.Ready == d.statuses.Waiting:
+		f.add("Merge", true, "needs a word for Waiting that is not the one for Ready")
+	}
+}
+
 func (c *Columns) validate(f *faults) {
+	if c.Retries != "" && c.Attempts != "" {
+		f.add("Columns.Retries", c.Retries, "must not be there with Attempts")
+	}
 	seen := map[string]string{}
 	for _, column := range c.all() {
 		field := "Columns." + column.field
@@ -93,6 +111,7 @@ func (c *Columns) all() []column {
 		{"ID", c.ID},
 		{"Status", c.Status},
 		{"Attempts", c.Attempts},
+		{"Retries", c.Retries},
 		{"Due", c.Due},
 		{"Lease", c.Lease},
 		{"Fence", c.Fence},

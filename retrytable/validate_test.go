@@ -41,7 +41,7 @@ func TestValidate(t *testing.T) {
 		{"no name in a schema", &table{Name: "app."}, `Name: "app.": must be the name of a table`},
 		{"zero byte", &table{Name: "a\x00"}, `Name: "a\x00": must not contain a zero byte`},
 		{"dialect", &table{Name: "jobs", Dialect: 3}, "Dialect: 3: unknown"},
-		{"instants", &table{Name: "jobs", Instants: 6}, "Instants: 6: unknown"},
+		{"instants", &table{Name: "jobs", Instants: 7}, "Instants: 7: unknown"},
 		{
 			"timestamptz in SQLite",
 			&table{Name: "jobs", Dialect: retrytable.SQLite, Instants: retrytable.Timestamptz},

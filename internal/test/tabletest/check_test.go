@@ -81,13 +81,13 @@ func TestCheckFaults(t *testing.T) {
 			assert.Equal(t, []string{
 				`Columns.ID: "id": must be unique, by a primary key or an index of its own`,
 				`Columns.Attempts: "attempts": is TEXT, and must be INTEGER`,
-				`Columns.Due: "due_at": is TEXT, and must be INTEGER`,
-				`Columns.Lease: "lease_until": is TEXT, and must be INTEGER`,
+				`Columns.Due: "due_at": is TEXT, and must be INTEGER, or Instants must be RFC3339`,
+				`Columns.Lease: "lease_until": is TEXT, and must be INTEGER, or Instants must be RFC3339`,
 				`Columns.Lease: "lease_until": must allow NULL`,
 				`Columns.Fence: "fence": there is no such column`,
 				`Columns.RateLimited: "limited": there is no such column`,
 				`Columns.Pending: "polls": there is no such column`,
-				`Columns.First: "first_at": is timestamp, and must be INTEGER`,
+				`Columns.First: "first_at": is timestamp, and must be INTEGER, or Instants must be RFC3339`,
 			}, upper(faults))
 			return
 		}
@@ -95,8 +95,10 @@ func TestCheckFaults(t *testing.T) {
 			`Columns.ID: "id": must be unique, by a primary key or an index of its own`,
 			`Columns.Status: "status": is integer, and must be text or an enum`,
 			`Columns.Attempts: "attempts": is text, and must be an integer`,
-			`Columns.Due: "due_at": is text, but Instants wants timestamp with time zone`,
-			`Columns.Lease: "lease_until": is text, but Instants wants timestamp with time zone`,
+			`Columns.Due: "due_at": is text, but Instants wants timestamp with time zone; to convert it: ` +
+				`ALTER TABLE "jobs" ALTER COLUMN "due_at" TYPE timestamptz USING "due_at"::timestamptz`,
+			`Columns.Lease: "lease_until": is text, but Instants wants timestamp with time zone; to convert it: ` +
+				`ALTER TABLE "jobs" ALTER COLUMN "lease_until" TYPE timestamptz USING "lease_until"::timestamptz`,
 			`Columns.Lease: "lease_until": must allow NULL`,
 			`Columns.Fence: "fence": there is no such column`,
 			`Columns.RateLimited: "limited": there is no such column`,

@@ -50,6 +50,7 @@ var kinds = []kind{
 		"mariadb/datetime elsewhere", retrytable.MySQL, "mariadb", retrytable.Datetime,
 		"parseTime=true&loc=America%2FSt_Johns&time_zone=%27%2B05%3A30%27&tx_isolation=%27SERIALIZABLE%27",
 	},
+	{"sqlite/text", retrytable.SQLite, "sqlite", retrytable.RFC3339, ""},
 }
 
 // databases are the kinds with their usual instants.
@@ -249,7 +250,7 @@ func (k kind) unit() time.Duration {
 	switch k.instants {
 	case retrytable.UnixSeconds:
 		return time.Second
-	case retrytable.UnixMillis:
+	case retrytable.UnixMillis, retrytable.RFC3339:
 		return time.Millisecond
 	default:
 		return time.Microsecond
@@ -263,7 +264,7 @@ func (k kind) time(t testing.TB, value any) time.Time {
 	case nil:
 		return time.Time{}
 	case time.Time, string:
-		require.Contains(t, []retrytable.Instants{retrytable.Timestamptz, retrytable.Datetime}, k.instants)
+		require.Contains(t, []retrytable.Instants{retrytable.Timestamptz, retrytable.Datetime, retrytable.RFC3339}, k.instants)
 		at := retrytable.Instant{As: k.instants}
 		require.NoError(t, at.Scan(v))
 		return at.Time
@@ -281,6 +282,8 @@ func (k kind) instant(at time.Time) any {
 	switch k.instants {
 	case retrytable.Timestamptz:
 		return at
+	case retrytable.RFC3339: // as others write it
+		return at.In(time.FixedZone("", 5400)).Format(time.RFC3339Nano)
 	case retrytable.Datetime:
 		return at.UTC().Format("2006-01-02 15:04:05.999999")
 	}

@@ -177,8 +177,31 @@ func ExampleTable_Check() {
 	fmt.Println(mails.Check(context.Background(), db))
 	// Output:
 	// retrytable: the table does not fit:
-	// retrytable: Columns.Due: "send_at": there is no such column
-	// retrytable: Columns.First: "first_at": there is no such column
+	// retrytable: Columns.Due: "send_at": there is no such column; run: ALTER TABLE `mails` ADD COLUMN `send_at` INTEGER
+	// retrytable: Columns.First: "first_at": there is no such column; run: ALTER TABLE `mails` ADD COLUMN `first_at` INTEGER
+}
+
+// A program adds what its table lacks.
+func ExampleTable_Missing() {
+	mails := newMails()
+	db, remove := exampleDB(mails)
+	defer remove()
+	mails = newMails()
+	mails.Columns.First = "first_at"
+	statements, err := mails.Missing(context.Background(), db)
+	if err != nil {
+		fmt.Println(err)
+	}
+	for _, statement := range statements {
+		fmt.Println(statement)
+		if _, err := db.ExecContext(context.Background(), statement); err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println(mails.Check(context.Background(), db))
+	// Output:
+	// ALTER TABLE `mails` ADD COLUMN `first_at` INTEGER
+	// <nil>
 }
 
 // An instant in a statement of the program's own.

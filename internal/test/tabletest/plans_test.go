@@ -105,6 +105,9 @@ func (s *store) fill(t testing.TB, table *retrytable.Table[int64], total, waitin
 		integer, step = "::timestamptz", "i * interval '1 microsecond'"
 	}
 	later, due := "$3"+integer+" + "+step, "$4"+integer+" - "+step
+	if s.instants == retrytable.RFC3339 {
+		later, due = "strftime('%FT%TZ', julianday($3) + i / 1e9)", "strftime('%FT%TZ', julianday($4) - i / 1e9)"
+	}
 	if table.OrderBy != "" {
 		due = "CASE WHEN i < 0 THEN " + due + " END" // NULL
 	}
