@@ -18,15 +18,17 @@
 // The same as with retry.Standard of the SDK, with these differences:
 //
 //   - A bare 429, 408, 421, 425, 529, and 520 to 599 as far as proxies use them, are
-//     retried, because a load balancer or a proxy answers without a code of AWS.
+//     retried, because a load balancer or a proxy answers without a code of AWS. The SDK
+//     retries a bare 429 too from v1.48.0 on.
 //   - An answer that was cut is retried: its connection was lost.
 //   - A certificate that is not trusted is Final. The SDK retries every error of its HTTP
 //     client.
 //
 // An X-Amz-Retry-After (milliseconds), a Retry-After or another header that
 // retryhttp.ParseHint reads is followed, in both modes of the SDK. The SDK itself reads
-// X-Amz-Retry-After only, and only with AWS_NEW_RETRIES_2026; it then waits at most 5 seconds
-// longer than its backoff. Here MaxRetryAfter is the limit, and a longer hint ends the call.
+// X-Amz-Retry-After only, from v1.48.0 on or with AWS_NEW_RETRIES_2026 before; it then waits
+// at most 5 seconds longer than its backoff. Here MaxRetryAfter is the limit, and a longer
+// hint ends the call.
 //
 // With NonIdempotent, a request is repeated if it had no effect:
 //
