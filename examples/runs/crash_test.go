@@ -36,8 +36,8 @@ func flaky(n int) int   { return n % 3 }
 // crashWorker works until it is killed.
 func crashWorker(ctx context.Context, db *shared.DB) error {
 	p := &processor{
-		store:  newStore(db, 400*time.Millisecond, nil),
-		policy: newPolicy(crashAttempts, 20*time.Millisecond, 20*time.Millisecond, 1),
+		store:  newStore(db, 400*time.Millisecond, ""),
+		policy: (&RetryConfig{crashAttempts, 20 * time.Millisecond, 20 * time.Millisecond, 1}).policy(),
 		poll:   5 * time.Millisecond, log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError + 1})),
 		replay: func(ctx context.Context, r *request) (outcome, error) { return crashReplay(ctx, db, r) },
 	}

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/examples/shared"
+	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
 // speed is how much faster than its settings a demonstration goes: a minute takes
@@ -28,10 +30,13 @@ func demonstrate(ctx context.Context, p *processor, workers int) error {
 	server := &http.Server{Handler: &troubled{}, ReadHeaderTimeout: time.Second}
 	defer func() { _ = server.Close() }()
 	go func() { _ = server.Serve(listener) }()
+	if err := p.migrate(ctx, io.Discard, false, false); err != nil {
+		return err
+	}
 	if err := p.seed(ctx, "http://"+listener.Addr().String()); err != nil {
 		return err
 	}
-	if _, err := p.next(ctx); err != nil { // by a processor that dies of it
+	if _, err := p.Claim(ctx, p.db, 1, p.categories...); err != nil { // by a processor that dies of it
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -60,9 +65,8 @@ func (s *store) seed(ctx context.Context, url string) error {
 		if path == "new" {
 			expected = nil
 		}
-		_, err := s.db.ExecContext(ctx, s.db.SQL(`INSERT INTO runs (id, category, url, expected, submitted_date)
-			VALUES ($1, $2, $3, $4, {now} - $5 * {microsecond})`),
-			path, category, url+"/"+path, expected, (time.Duration(9-i) * 24 * time.Hour).Microseconds())
+		_, err := s.db.ExecContext(ctx, "INSERT INTO runs (id, category, url, expected, submitted_date) VALUES ($1, $2, $3, $4, $5)",
+			path, category, url+"/"+path, expected, retrytable.Instant{Time: time.Now().AddDate(0, 0, i-9), As: s.Instants})
 		if err != nil {
 			return err
 		}

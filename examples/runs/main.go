@@ -1,73 +1,63 @@
 // Runs is a processor that replays recorded requests, and those that fail for a
 // passing reason again; see README.md.
 //
-//	go run .                             # a demonstration
-//	go run . -serve -dsn postgres://…    # work on the table runs until interrupted
+//	runs serve -dsn postgres://…      # works on the table runs until interrupted
+//	runs migrate -dsn postgres://…    # adds what that table lacks
+//	runs demo                         # a demonstration
 package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"io"
-	"log/slog"
-	"strings"
-	"time"
 
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 )
 
 func main() { shared.Main(run) }
 
-func run(ctx context.Context, args []string, out io.Writer) (err error) {
-	flags := flag.NewFlagSet("runs", flag.ContinueOnError)
-	dsn, serve := shared.DSN(flags), shared.Serve(flags)
-	maxAttempts := flags.Int("max-attempts", 8, "how often a run is attempted, the first time included")
-	initial := flags.Duration("initial-backoff", time.Minute, "the delay after the first failure")
-	longest := flags.Duration("max-backoff", time.Hour, "the longest delay, unless a service asks for more")
-	multiplier := flags.Float64("backoff-multiplier", 2, "how much longer every delay is than the one before")
-	maxElapsed := flags.Duration("max-elapsed", 0, "how long after its first attempt a run may still be retried; 0 is no limit")
-	lease := flags.Duration("lease", time.Minute, "after how long a run is taken from a processor that is dead; an attempt gets half of it")
-	poll := flags.Duration("poll", time.Second, "the pause when there is nothing to do")
-	workers := flags.Int("workers", 2, "how many runs are processed at a time")
-	categories := flags.String("categories", "", "the categories that may be processed, as in web,api; all if empty")
-	if err := shared.Parse(flags, args); err != nil {
-		return err
+func run(ctx context.Context, args []string, out io.Writer) error {
+	program := &shared.Program{
+		Name: "runs", About: "replays recorded requests, and those that fail for a passing reason again.",
+		Commands: []shared.Command{
+			{Name: "serve", About: "processes runs until interrupted", Flags: serve},
+			{Name: "migrate", About: "prints and runs what the table runs lacks", Flags: migrate},
+			{Name: "demo", About: "processes some runs that have trouble, 1000 times as fast", Flags: demo},
+		},
 	}
-	if err := shared.Positive(flags, "max-elapsed"); err != nil {
-		return err
-	}
-	open := shared.Open
-	if !*serve {
-		open = shared.Temporary
-		*initial, *longest, *poll = shared.Faster(*initial, speed), shared.Faster(*longest, speed), shared.Faster(*poll, speed)
-		*lease = shared.Faster(*lease, leaseSpeed)
-	}
-	policy := newPolicy(*maxAttempts, *initial, *longest, *multiplier)
-	policy.MaxElapsed = *maxElapsed
-	if err := policy.Validate(); err != nil {
-		return err
-	}
-	db, err := open(ctx, *dsn)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	p := &processor{
-		store: newStore(db, *lease, split(*categories)), policy: policy, replay: replay,
-		poll: *poll, log: slog.New(slog.NewTextHandler(out, nil)),
-	}
-	if err := p.create(ctx); err != nil {
-		return err
-	}
-	p.log.Info("processor", "policy", policy, "categories", *categories)
-	if !*serve {
-		return demonstrate(ctx, p, *workers)
-	}
-	return p.worker(*workers).Run(ctx)
+	return program.Run(ctx, args, out)
 }
 
-// split takes a list with commas apart.
-func split(list string) []string {
-	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+func serve(flags *flag.FlagSet) shared.Action {
+	c, dsn := newConfig(flags), shared.DSN(flags)
+	open := func(ctx context.Context) (*shared.DB, error) { return shared.OpenExisting(ctx, *dsn) }
+	return shared.With(c.checked(flags, open), func(ctx context.Context, db *shared.DB, out io.Writer) error {
+		p := newProcessor(db, c, out)
+		if err := p.check(ctx); err != nil {
+			return err
+		}
+		return p.worker(c.Workers).Run(ctx)
+	})
+}
+
+func demo(flags *flag.FlagSet) shared.Action {
+	c := newConfig(flags)
+	return shared.With(c.checked(flags, shared.Sandbox(flags)), func(ctx context.Context, db *shared.DB, out io.Writer) error {
+		return demonstrate(ctx, newProcessor(db, c.faster(), out), c.Workers)
+	})
+}
+
+func migrate(flags *flag.FlagSet) shared.Action {
+	dsn, onlyPrint := shared.DSN(flags), flags.Bool("print", false, "only print the statements: the database is opened to be read")
+	adopt := flags.Bool("adopt", false,
+		"also take over what is processing without a lease; only when no processor without leases runs any more")
+	open := func(ctx context.Context) (*shared.DB, error) {
+		if *onlyPrint {
+			return shared.OpenReadOnly(ctx, *dsn)
+		}
+		return shared.Open(ctx, *dsn)
+	}
+	return shared.With(open, func(ctx context.Context, db *shared.DB, out io.Writer) error {
+		return newStore(db, 0, "").migrate(ctx, out, *adopt, *onlyPrint)
+	})
 }

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
 	"github.com/seed-5ff3c98e/retry/retrytable"
@@ -18,9 +20,9 @@ func TestDemo(t *testing.T) {
 	for name, dsn := range map[string]string{"sqlite": "", "postgres": dbtest.New(t, retrytable.PostgreSQL).DSN} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out := dbtest.Run(t, run, "-dsn", dsn, "-max-attempts", "5")
+			out := dbtest.Run(t, run, "demo", "-postgres", dsn, "-max-attempts", "5", "-categories", "api")
 			for _, line := range []string{
-				`policy="run: 5 attempts, 60ms ×2 ≤3.6s, no jitter: waits 60ms, 120ms, 240ms, 480ms; hints ≤168h0m0s; 1000 free rate limits"`,
+				`policy="run: 5 attempts, 60ms ×2 ≤3.6s, no jitter: waits 60ms, 120ms, 240ms, 480ms; hints ≤168h0m0s; 1 free rate limits" categories=api`,
 				`level=WARN msg="retry scheduled" run=orphaned error="retry: worker lost" error_class=retryable attempt=2 delay=60ms`,
 				`level=INFO msg="retry succeeded" run=orphaned attempt=2 status=passed`,
 				`level=INFO msg="retry succeeded" run=flaky attempt=2 status=passed`,
@@ -38,21 +40,24 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// The defaults are 8 attempts, 60 s, ×2, at most 3600 s, and -serve ends when it is interrupted.
+// A new database is migrated, and then served. The defaults are 8 attempts, 60 s, ×2, at
+// most 3600 s. serve ends when it is interrupted.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	dsn := filepath.Join(t.TempDir(), "runs.db")
-	out, stop := dbtest.Start(t, run, "-serve", "-dsn", dsn, "-categories", "web,api")
-	out.Await(t, `policy="run: 8 attempts, 1m0s ×2 ≤1h0m0s, no jitter: waits 1m0s, 2m0s, 4m0s, 8m0s, 16m0s, …; hints ≤168h0m0s; 1000 free rate limits" categories=web,api`)
+	require.ErrorContains(t, run(t.Context(), []string{"migrate", "-print", "-dsn", dsn}, io.Discard), "no such file")
+	assert.Contains(t, dbtest.Run(t, run, "migrate", "-dsn", dsn), "CREATE INDEX idx_runs_retry ON runs (next_retry_at)")
+	assert.Equal(t, "-- nothing is missing\n", dbtest.Run(t, run, "migrate", "-dsn", dsn))
+	out, stop := dbtest.Start(t, run, "serve", "-dsn", dsn, "-categories", "web,api")
+	out.Await(t, `policy="run: 8 attempts, 1m0s ×2 ≤1h0m0s, no jitter: waits 1m0s, 2m0s, 4m0s, 8m0s, 16m0s, …; hints ≤168h0m0s; 1 free rate limits" categories=web,api`)
 	assert.ErrorIs(t, stop(), context.Canceled)
 	assert.NotContains(t, out.String(), "level=ERROR")
-	assert.FileExists(t, dsn)
 }
 
 // A demonstration that is too fast for its delays has the shortest there are.
 func TestShortDelays(t *testing.T) {
 	t.Parallel()
-	out, stop := dbtest.Start(t, run, "-initial-backoff", "500ns", "-max-backoff", "999ns")
+	out, stop := dbtest.Start(t, run, "demo", "-initial-backoff", "500us", "-max-backoff", "999us")
 	out.Await(t, "attempts, 1µs ×2 ≤1µs, no jitter")
 	assert.ErrorIs(t, stop(), context.Canceled)
 }
@@ -61,22 +66,28 @@ func TestShortDelays(t *testing.T) {
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"-max-attempts=0":         "-max-attempts: 0: must be positive",
-		"-max-attempts=-1":        "-max-attempts: -1: must be positive",
-		"-initial-backoff=0":      "-initial-backoff: 0s: must be positive",
-		"-max-backoff=-1s":        "-max-backoff: -1s: must be positive",
-		"-backoff-multiplier=0":   "-backoff-multiplier: 0: must be positive",
-		"-backoff-multiplier=0.5": "multiplier: 0.5",
-		"-backoff-multiplier=NaN": "multiplier: NaN",
-		"-lease=0":                "-lease: 0s: must be positive",
-		"-poll=0":                 "-poll: 0s: must be positive",
-		"-workers=0":              "-workers: 0: must be positive",
-		"-serve":                  "the DSN is missing",
-		"-serve -dsn=mysql://x":   "the DSN must be",
-		"-serve -dsn=dbname=x":    "the DSN must be",
-		"-dsn=x -categories=0":    "a temporary one needs postgres://", // so the category is fine
-		"-max-attempts=many":      `invalid value "many" for flag -max-attempts`,
-		"runs":                    "unexpected argument: runs",
+		"":                             "a command is missing",
+		"-serve":                       `"-serve" is no command`,
+		"demo -max-attempts=0":         "-max-attempts: 0: must be positive",
+		"serve -max-attempts=-1":       "-max-attempts: -1: must be positive",
+		"demo -initial-backoff=0":      "-initial-backoff: 0s: must be positive",
+		"demo -max-backoff=-1s":        "-max-backoff: -1s: must be positive",
+		"demo -backoff-multiplier=0":   "-backoff-multiplier: 0: must be positive",
+		"demo -backoff-multiplier=0.5": "multiplier: 0.5",
+		"demo -backoff-multiplier=NaN": "multiplier: NaN",
+		"demo -lease=0":                "-lease: 0s: must be positive",
+		"demo -poll=0":                 "-poll: 0s: must be positive",
+		"demo -workers=0":              "-workers: 0: must be positive",
+		"demo -dsn=x":                  "flag provided but not defined: -dsn",
+		"demo -postgres=x":             "a temporary one needs postgres://",
+		"serve":                        "the DSN is missing",
+		"serve -dsn=mysql://x":         "the DSN must be",
+		"serve -dsn=dbname=x":          "the DSN must be",
+		"serve -dsn=missing.db":        "missing.db: no such file",
+		"migrate -workers=1":           "flag provided but not defined: -workers",
+		"migrate":                      "the DSN is missing",
+		"demo -max-attempts=many":      `invalid value "many" for flag -max-attempts`,
+		"serve runs":                   "unexpected argument: runs",
 	} {
 		var out dbtest.Output
 		assert.ErrorContains(t, run(t.Context(), strings.Fields(args), &out), want, args)

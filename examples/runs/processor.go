@@ -2,11 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
+	"io"
 	"log/slog"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/examples/shared"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
@@ -20,71 +21,61 @@ type processor struct {
 	log    *slog.Logger
 }
 
+func newProcessor(db *shared.DB, c *DaemonConfig, out io.Writer) *processor {
+	p := &processor{newStore(db, c.Lease, c.Categories), c.Retry.policy(), replay, c.Poll, slog.New(slog.NewTextHandler(out, nil))}
+	p.log.Info("processor", "policy", p.policy, "categories", c.Categories)
+	return p
+}
+
 // worker processes so many runs at a time.
 func (p *processor) worker(n int) *retrytable.Worker[string] {
 	policy := *p.policy
 	policy.AttemptTimeout = p.Lease / 2
 	return &retrytable.Worker[string]{
 		Table: p.Table, DB: p.db.DB, Policy: &policy, Work: p.process, Concurrency: n, Poll: p.poll,
-		BeforeClaim: p.promote, ClaimArgs: p.categories, FinishArgs: finishArgs, After: p.tell,
-		OnError: func(_ context.Context, err error) {
-			if errors.Is(err, retrytable.ErrLeaseLost) {
-				p.log.Warn("too late", "error", err)
-			} else {
-				p.log.Error("processor", "error", err) // what was claimed comes back with its lease
-			}
-		},
+		ClaimArgs: p.categories, FinishArgs: finishArgs, After: p.tell,
+		// What was claimed comes back with its lease.
+		OnError: func(_ context.Context, err error) { p.log.Error("processor", "error", err) },
 	}
 }
 
 // process is process_run and process_replay_result.
 func (p *processor) process(ctx context.Context, job *retrytable.Job[string]) error {
-	r, err := p.load(ctx, job.Row)
+	r, err := p.load(ctx, job)
 	if err != nil {
 		return err
 	}
 	attempt := "initial attempt"
-	if r.previous != nil {
+	if job.Kind != "" {
 		attempt = "retry attempt"
 	}
-	p.log.Info(attempt, "run", r.ID, "attempt", r.State.Failures+1, "category", r.category)
-	if r.result, err = p.replay(ctx, r); err != nil {
-		return err
-	}
-	job.Data = r
-	return nil
+	p.log.Info(attempt, "run", r.ID, "attempt", job.State.Failures+1, "category", r.category)
+	result, err := p.replay(ctx, r)
+	job.Data = result
+	job.SucceedAs(string(result))
+	return err
 }
 
-// finishArgs is the status of a success, and the error_class of a failure with the delay
-// of its retry, if there is one.
+// finishArgs is the error_class of a failure.
 func finishArgs(o *retrytable.Outcome[string]) []any {
-	switch {
-	case o.Released:
+	if o.Released || o.Err == nil {
 		return nil
-	case o.Err == nil:
-		return []any{string(o.Job.Data.(*request).result)}
-	case o.Decision.Retry:
-		return []any{errorClass(o.Decision.Verdict), o.Decision.DelayCeil(time.Microsecond).Microseconds()}
-	default:
-		return []any{errorClass(o.Decision.Verdict), nil}
 	}
+	return []any{errorClass(o.Decision.Verdict)}
 }
 
 // tell logs what was stored about a run.
 func (p *processor) tell(_ context.Context, o *retrytable.Outcome[string]) {
-	d := o.Decision
-	log := p.log.With("run", o.Job.ID)
-	if o.Err != nil && !o.Released {
+	d, log, success := o.Decision, p.log.With("run", o.Job.ID), "succeeded"
+	if o.Err != nil {
 		log = log.With("error", o.Err, "error_class", errorClass(d.Verdict))
+	} else if o.Job.Kind != "" {
+		success = "retry succeeded"
 	}
 	switch {
-	case o.Released:
+	case o.Released: // as it was
 	case o.Err == nil:
-		r, message := o.Job.Data.(*request), "succeeded"
-		if r.previous != nil {
-			message = "retry succeeded"
-		}
-		log.Info(message, "attempt", r.State.Failures+1, "status", r.result)
+		log.Info(success, "attempt", o.Job.State.Failures+1, "status", o.Job.Data)
 	case d.Retry:
 		log.Warn("retry scheduled", "attempt", d.State.Failures+1, "delay", d.Delay)
 	case d.Stop == retry.StopAttempts:

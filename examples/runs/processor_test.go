@@ -75,23 +75,20 @@ func TestRetryWorkflowEndToEnd(t *testing.T) {
 		submit(t, db, "web", "a")
 		p.errs = []error{errPassing, limited(0), limited(2 * time.Hour), errPassing}
 		p.one(true)
-		assert.Equal(t, record{"error", 0, "retryable", time.Minute, false}, read(t, db, "a"))
+		assert.Equal(t, record{"error", 1, "retryable", time.Minute, false}, read(t, db, "a"))
 		p.one(false)
 
 		forward(t, db, time.Minute)
 		p.one(true)
-		assert.Equal(t, record{"error", 1, "rate_limited", 2 * time.Minute, false}, read(t, db, "a"))
+		assert.Equal(t, record{"error", 2, "rate_limited", 2 * time.Minute, false}, read(t, db, "a"))
 
 		forward(t, db, 2*time.Minute)
 		p.one(true)
-		r := read(t, db, "a")
-		assert.GreaterOrEqual(t, r.due, 2*time.Hour, "not cut to an hour")
-		r.due = 0
-		assert.Equal(t, record{"error", 2, "rate_limited", 0, false}, r, "retry_count as before")
+		assert.Equal(t, record{"error", 2, "rate_limited", 2 * time.Hour, false}, read(t, db, "a"), "retry_count as before, and what was asked for")
 
-		forward(t, db, 3*time.Hour)
+		forward(t, db, 2*time.Hour)
 		p.one(true)
-		assert.Equal(t, record{"error", 2, "retryable", 4 * time.Minute, false}, read(t, db, "a"), "not counted anew")
+		assert.Equal(t, record{"error", 3, "retryable", 4 * time.Minute, false}, read(t, db, "a"), "not counted anew")
 
 		forward(t, db, 4*time.Minute)
 		p.one(true)
@@ -132,7 +129,7 @@ func TestPermanentFailureAfterMaxAttempts(t *testing.T) {
 				return "", errPassing
 			}
 			p.one(true)
-			assert.Equal(t, attempt-1, read(t, db, "a").retryCount)
+			assert.Equal(t, min(attempt, 7), read(t, db, "a").retryCount, "retries granted")
 			forward(t, db, time.Hour)
 		}
 		assert.Equal(t, record{"error", 7, "retryable", 0, false}, read(t, db, "a"))
@@ -165,7 +162,7 @@ func TestSuccessfulRetryClearsRetryFields(t *testing.T) {
 			submit(t, db, "web", string(result))
 			p.errs = []error{errPassing}
 			p.one(true)
-			assert.Equal(t, record{"error", 0, "retryable", time.Minute, false}, read(t, db, string(result)))
+			assert.Equal(t, record{"error", 1, "retryable", time.Minute, false}, read(t, db, string(result)))
 			forward(t, db, time.Minute)
 			before := p.replay
 			p.replay = func(context.Context, *request) (outcome, error) { return result, nil }
@@ -183,7 +180,7 @@ func TestLogging(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		p := newTest(t, db)
-		p.policy = newPolicy(2, time.Minute, time.Hour, 2)
+		p.policy = (&RetryConfig{2, time.Minute, time.Hour, 2}).policy()
 		submit(t, db, "web", "a", "b", "c", "d")
 		p.errs = []error{errPassing, errBroken, limited(0)}
 		for range 4 {
@@ -212,45 +209,6 @@ func TestLogging(t *testing.T) {
 	})
 }
 
-// With -max-elapsed, a run ends some time after its first attempt, by the clock of the
-// database, whatever it has waited for. An interrupt before does not begin that time.
-func TestMaxElapsed(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		p := newTest(t, db)
-		limitedPolicy := *defaultPolicy
-		limitedPolicy.MaxElapsed = 2 * time.Hour
-		p.policy = &limitedPolicy
-		submit(t, db, "web", "a")
-		p.errs = []error{limited(time.Hour), limited(time.Hour)}
-		p.one(true)
-		forward(t, db, 90*time.Minute)
-		dbtest.Exec(t, db, "UPDATE runs SET first_attempt_at = first_attempt_at - 5400000000 * {microsecond}")
-		p.one(true)
-		assert.Equal(t, record{"error", 0, "rate_limited", 0, false}, read(t, db, "a"), "an hour more would be too late")
-		lines := p.logged()
-		assert.Contains(t, lines[len(lines)-1], "permanently failed")
-		assert.Contains(t, lines[len(lines)-1], "reason=elapsed")
-	})
-}
-
-// A service that says "later" for ever is no reason to wait for ever.
-func TestFreeRateLimitsEnd(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		p := newTest(t, db)
-		submit(t, db, "web", "a")
-		p.errs = []error{limited(time.Minute), limited(time.Minute), errPassing}
-		p.one(true)
-		dbtest.Exec(t, db, "UPDATE runs SET rate_limited_count = 1000")
-		for range 2 {
-			forward(t, db, time.Hour)
-			p.one(true)
-		}
-		assert.Equal(t, 1, read(t, db, "a").retryCount, "the last wait cost an attempt")
-	})
-}
-
 // A run whose processor died is taken over when its lease has run out, as a
 // failure like others.
 func TestDeadProcessor(t *testing.T) {
@@ -266,7 +224,7 @@ func TestDeadProcessor(t *testing.T) {
 			forward(t, db, 5*time.Second)
 			p.one(false)
 			if attempt < 8 {
-				assert.Equal(t, record{"error", attempt - 1, "retryable", min(time.Hour, time.Minute<<(attempt-1)), false}, read(t, db, "a"))
+				assert.Equal(t, record{"error", attempt, "retryable", min(time.Hour, time.Minute<<(attempt-1)), false}, read(t, db, "a"))
 			}
 			forward(t, db, time.Hour)
 		}
@@ -276,17 +234,18 @@ func TestDeadProcessor(t *testing.T) {
 	})
 }
 
-// A run that has had all its attempts under a limit that was lowered is not run.
+// A run that is due is processed, also under a limit that was lowered, and then it ends.
 func TestLoweredLimit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		p := newTest(t, db)
 		submit(t, db, "web", "a")
 		retryIn(t, db, 0, "true")
-		dbtest.Exec(t, db, "UPDATE runs SET attempts = 5, retry_count = 4")
-		p.policy = newPolicy(5, time.Minute, time.Hour, 2)
-		p.replay = func(context.Context, *request) (outcome, error) { panic("must not run") }
+		dbtest.Exec(t, db, "UPDATE runs SET retry_count = 5")
+		p.policy = (&RetryConfig{5, time.Minute, time.Hour, 2}).policy()
+		p.errs = []error{errPassing}
 		p.one(true)
+		assert.Empty(t, p.errs, "it was processed")
 		assert.Equal(t, record{"error", 5, "retryable", 0, false}, read(t, db, "a"))
 	})
 }
@@ -308,7 +267,7 @@ func TestLeaseLost(t *testing.T) {
 					return passed, err
 				}
 				p.one(true)
-				assert.Equal(t, record{"error", 0, "retryable", time.Minute, false}, taken)
+				assert.Equal(t, record{"error", 1, "retryable", time.Minute, false}, taken)
 				assert.Equal(t, taken, read(t, db, "a"))
 				assert.ErrorContains(t, p.late, "job a")
 				assert.Len(t, p.logged(), 1, "that it began")
@@ -322,7 +281,7 @@ func TestAttemptTimeout(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		p := newTest(t, db)
-		p.store = newStore(db, 400*time.Millisecond, nil)
+		p.store = newStore(db, 400*time.Millisecond, "")
 		submit(t, db, "web", "a")
 		p.replay = func(ctx context.Context, _ *request) (outcome, error) {
 			deadline, _ := ctx.Deadline()
@@ -331,12 +290,12 @@ func TestAttemptTimeout(t *testing.T) {
 			return "", ctx.Err()
 		}
 		p.one(true)
-		assert.Equal(t, record{"error", 0, "retryable", time.Minute, false}, read(t, db, "a"))
+		assert.Equal(t, record{"error", 1, "retryable", time.Minute, false}, read(t, db, "a"))
 	})
 }
 
-// A processor that is interrupted gives its run back as it was, and the attempt does not
-// count. If the run has come to an end, that is stored.
+// A processor that is interrupted gives its run back to be processed at once, and the
+// attempt does not count. If the run has come to an end, that is stored.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
@@ -352,18 +311,16 @@ func TestInterrupted(t *testing.T) {
 				return needsReview, err
 			}
 			assert.ErrorIs(t, p.worker(1).Run(ctx), context.Canceled)
-			got := read(t, db, id)
-			got.due = 0
-			assert.Equal(t, want, got)
+			assert.Equal(t, want, read(t, db, id))
 			dbtest.Exec(t, db, "DELETE FROM runs")
 		}
 		interrupt("new", context.Canceled, record{status: "discovered"})
-		interrupt("retry", context.Canceled, record{status: "error", errorClass: "retryable"})
+		interrupt("retry", context.Canceled, record{status: "discovered", retryCount: 1, errorClass: "retryable"})
 		interrupt("ended", nil, record{status: "needs_review"})
 
 		submit(t, db, "web", "a")
 		retryIn(t, db, 0, "true")
-		rows, err := p.next(t.Context())
+		rows, err := p.Claim(t.Context(), db, 1)
 		require.NoError(t, err)
 		require.NoError(t, p.Release(t.Context(), db, rows[0].Lease))
 		assert.Equal(t, []string{"a"}, claimed(t, p.store, 1), "due at once")
@@ -389,7 +346,7 @@ func TestDatabaseFails(t *testing.T) {
 		serving.Go(func() { assert.ErrorIs(t, p.worker(1).Run(ctx), context.Canceled) })
 		p.logs.Await(t, "succeeded run=first")
 		dbtest.Exec(t, db, "ALTER TABLE runs RENAME TO gone")
-		p.logs.Await(t, `level=ERROR msg=processor error="retrytable: (sweep|claim|promote): .*runs`)
+		p.logs.Await(t, `level=ERROR msg=processor error="retrytable: (sweep|claim): .*runs`)
 		dbtest.Exec(t, db, "ALTER TABLE gone RENAME TO runs")
 		submit(t, db, "web", "a")
 		serving.Wait()
@@ -451,7 +408,7 @@ func TestReplay(t *testing.T) {
 	for _, test := range tests {
 		t.Run(strings.ReplaceAll(test.url, server.URL, "server"), func(t *testing.T) {
 			t.Parallel()
-			got, err := replay(t.Context(), &request{url: test.url, expected: test.expected})
+			got, err := replay(t.Context(), &request{Job: &retrytable.Job[string]{}, url: test.url, expected: test.expected})
 			assert.Equal(t, test.want, got)
 			v := defaultPolicy.Classify(err)
 			assert.Equal(t, test.class, v.Class, err)

@@ -3,7 +3,7 @@ package main
 
 import (
 	"fmt"
-	"strings"
+	"io"
 	"testing"
 	"time"
 
@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
+	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
 // record is the state of a run in its row.
@@ -38,35 +39,41 @@ func read(t *testing.T, db *shared.DB, id string) (r record) {
 	return r
 }
 
+// at is an instant so far from now, as the table has it.
+func at(db *shared.DB, d time.Duration) retrytable.Instant {
+	return retrytable.Instant{Time: time.Now().Add(d), As: newStore(db, 0, "").Instants}
+}
+
 // submit submits runs, each a day after the one before.
 func submit(t *testing.T, db *shared.DB, category string, ids ...string) {
 	t.Helper()
 	for i, id := range ids {
-		dbtest.Exec(t, db, `INSERT INTO runs (id, category, url, submitted_date)
-			VALUES ($1, $2, '', {now} - $3 * {microsecond})`,
-			id, category, (time.Duration(len(ids)-i) * 24 * time.Hour).Microseconds())
+		dbtest.Exec(t, db, "INSERT INTO runs (id, category, url, submitted_date) VALUES ($1, $2, '', $3)",
+			id, category, at(db, -time.Duration(len(ids)-i)*24*time.Hour))
 	}
 }
 
 // forward lets time pass.
 func forward(t *testing.T, db *shared.DB, d time.Duration) {
 	t.Helper()
-	dbtest.Exec(t, db, `UPDATE runs SET next_retry_at = next_retry_at - $1 * {microsecond},
-		due_at = due_at - $1 * {microsecond}, lease_until = lease_until - $1 * {microsecond}`, d.Microseconds())
+	back := "%s = %[1]s - $1 * interval '1 second'"
+	if db.Dialect == retrytable.SQLite {
+		back = "%s = strftime('%%Y-%%m-%%dT%%H:%%M:%%f+00:00', julianday(%[1]s) - $1 / 86400.0)"
+	}
+	dbtest.Exec(t, db, "UPDATE runs SET "+fmt.Sprintf(back, "next_retry_at")+", "+fmt.Sprintf(back, "lease_until"), d.Seconds())
 }
 
 // retryIn has runs wait for their first retry.
 func retryIn(t *testing.T, db *shared.DB, d time.Duration, which string) {
 	t.Helper()
-	dbtest.Exec(t, db, `UPDATE runs SET status = 'error', state = 'waiting', attempts = 1, error_class = 'retryable',
-		next_retry_at = {now} + $1 * {microsecond}, due_at = {now} + $1 * {microsecond} WHERE `+which, d.Microseconds())
+	dbtest.Exec(t, db, "UPDATE runs SET status = 'error', retry_count = 1, error_class = 'retryable', next_retry_at = $1 WHERE "+which, at(db, d))
 }
 
 // newTestStore makes the table runs.
 func newTestStore(t *testing.T, db *shared.DB) *store {
 	t.Helper()
-	s := newStore(db, time.Minute, nil)
-	require.NoError(t, s.create(t.Context()))
+	s := newStore(db, time.Minute, "")
+	require.NoError(t, s.migrate(t.Context(), io.Discard, false, false))
 	return s
 }
 
@@ -74,7 +81,7 @@ func newTestStore(t *testing.T, db *shared.DB) *store {
 func claimed(t *testing.T, s *store, n int) (ids []string) {
 	t.Helper()
 	for range n {
-		rows, err := s.next(t.Context())
+		rows, err := s.Claim(t.Context(), s.db, 1, s.categories...)
 		require.NoError(t, err)
 		for _, row := range rows {
 			ids = append(ids, row.ID)
@@ -90,14 +97,14 @@ func TestGetNextRunToProcessOrdering(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		s := newTestStore(t, db)
 		submit(t, db, "web", "retry ready", "new 1", "new 2", "not ready yet", "failed for good")
-		retryIn(t, db, -time.Microsecond, "id = 'retry ready'")
+		retryIn(t, db, -time.Millisecond, "id = 'retry ready'")
 		retryIn(t, db, 24*time.Hour, "id = 'not ready yet'")
 		dbtest.Exec(t, db, `UPDATE runs SET submitted_date = (SELECT submitted_date FROM runs WHERE id = 'new 2')
 			WHERE id = 'not ready yet'`)
-		dbtest.Exec(t, db, `UPDATE runs SET status = 'error', state = 'dead', error_class = 'final',
-			submitted_date = {now} - 864000000000 * {microsecond} WHERE id = 'failed for good'`)
+		dbtest.Exec(t, db, "UPDATE runs SET status = 'error', error_class = 'final', submitted_date = $1 WHERE id = 'failed for good'",
+			at(db, -240*time.Hour))
 		assert.Equal(t, []string{"retry ready", "new 1", "new 2"}, claimed(t, s, 5))
-		assert.Equal(t, record{"error", 0, "retryable", 24 * time.Hour, false}, read(t, db, "not ready yet"))
+		assert.Equal(t, record{"error", 1, "retryable", 24 * time.Hour, false}, read(t, db, "not ready yet"))
 		forward(t, db, 25*time.Hour)
 		assert.Equal(t, []string{"not ready yet"}, claimed(t, s, 5))
 	})
@@ -116,7 +123,7 @@ func TestNoStarvation(t *testing.T) {
 		submit(t, db, "web", old...)
 		retryIn(t, db, time.Minute, "true")
 		submit(t, db, "web", "new 1", "new 2", "new 3", "new 4", "new 5")
-		dbtest.Exec(t, db, "UPDATE runs SET submitted_date = {now} WHERE id LIKE 'new%'")
+		dbtest.Exec(t, db, "UPDATE runs SET submitted_date = $1 WHERE id LIKE 'new%'", at(db, 0))
 		assert.Equal(t, []string{"new 1", "new 2"}, claimed(t, s, 2))
 		forward(t, db, time.Minute)
 		assert.Equal(t, append(old[:100:100], "new 3"), claimed(t, s, 101))
@@ -127,13 +134,12 @@ func TestFilteringByAllowedCategories(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		all := newTestStore(t, db)
-		some := newStore(db, time.Minute, []string{"web", "api"})
+		some := newStore(db, time.Minute, "web, api")
 		submit(t, db, "batch", "batch new", "batch due", "batch lost")
 		submit(t, db, "web", "web new", "web due", "web lost")
 		submit(t, db, "api", "api")
 		retryIn(t, db, 0, "id LIKE '%due'")
-		dbtest.Exec(t, db, `UPDATE runs SET status = 'processing', state = 'running', attempts = 1, lease_until = {now}
-			WHERE id LIKE '%lost'`)
+		dbtest.Exec(t, db, "UPDATE runs SET status = 'processing', lease_until = $1 WHERE id LIKE '%lost'", at(db, 0))
 		lost, err := some.Sweep(t.Context(), db, 10, some.categories...)
 		require.NoError(t, err)
 		require.Len(t, lost, 1)
@@ -144,39 +150,39 @@ func TestFilteringByAllowedCategories(t *testing.T) {
 	})
 }
 
-// However many retries of other categories are due, none of them is looked at.
-func TestCategoriesHaveAnIndex(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		s := newStore(db, time.Minute, []string{"1", "2"})
-		require.NoError(t, s.create(t.Context()))
-		fill(t, s, 20_000)
-		plan := dbtest.Explain(t, db)
-		require.NoError(t, s.promoteIn(t.Context(), plan))
-		assert.Equal(t, 2, strings.Count(plan.String(), "runs_promote_category"), plan)
-	})
-}
-
 // A retry that is due stays what it is to everybody, until it is processed: an error
-// whose next_retry_at has come. To make it ready is not seen.
+// whose next_retry_at has come.
 func TestStatusUnchangedUntilProcessed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		s := newTestStore(t, db)
 		submit(t, db, "web", "older", "a")
-		retryIn(t, db, 0, "id = 'a'")
+		retryIn(t, db, -time.Second, "id = 'a'")
 		before := read(t, db, "a")
-		assert.Equal(t, []string{"older"}, claimed(t, s, 1), "which makes the other one ready")
-		var state string
-		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT state FROM runs WHERE id = 'a'").Scan(&state))
-		assert.Equal(t, "ready", state)
+		assert.Equal(t, []string{"older"}, claimed(t, s, 1))
 		assert.Equal(t, before, read(t, db, "a"))
 		var found string // by the query of whoever looks from outside
-		require.NoError(t, db.QueryRowContext(t.Context(), db.SQL(`SELECT id FROM runs
-			WHERE status = 'discovered' OR status = 'error' AND next_retry_at <= {now} ORDER BY submitted_date`)).Scan(&found))
+		require.NoError(t, db.QueryRowContext(t.Context(), `SELECT id FROM runs
+			WHERE status = 'discovered' OR status = 'error' AND next_retry_at <= $1 ORDER BY submitted_date`, at(db, 0)).Scan(&found))
 		assert.Equal(t, "a", found)
 		assert.Equal(t, []string{"a"}, claimed(t, s, 1))
 		assert.Equal(t, record{"processing", 1, "retryable", 0, true}, read(t, db, "a"))
+	})
+}
+
+// The columns of the document decide, whoever writes them, and nothing else.
+func TestOneTruth(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		s := newTestStore(t, db)
+		submit(t, db, "web", "by hand", "now", "ahead", "final")
+		dbtest.Exec(t, db, "UPDATE runs SET status = 'error', error_class = 'final'")
+		dbtest.Exec(t, db, "UPDATE runs SET status = 'discovered', retry_count = 9 WHERE id = 'by hand'")
+		dbtest.Exec(t, db, "UPDATE runs SET next_retry_at = $1 WHERE id = 'now'", at(db, 0))
+		dbtest.Exec(t, db, "UPDATE runs SET next_retry_at = $1 WHERE id = 'ahead'", at(db, time.Hour))
+		assert.Equal(t, []string{"by hand", "now"}, claimed(t, s, 4))
+		dbtest.Exec(t, db, "UPDATE runs SET status = 'discovered', next_retry_at = $1 WHERE id = 'final'", at(db, time.Hour))
+		assert.Equal(t, []string{"final"}, claimed(t, s, 4))
 	})
 }
 
@@ -188,16 +194,16 @@ func TestRetryStatePersistence(t *testing.T) {
 		submit(t, db, "web", "a")
 		assert.Equal(t, record{status: "discovered"}, read(t, db, "a"))
 		for retryCount := range 3 {
-			rows, err := s.next(t.Context())
+			rows, err := s.Claim(t.Context(), s.db, 1)
 			require.NoError(t, err)
 			require.Len(t, rows, 1)
 			d := defaultPolicy.Next(rows[0].State, errPassing, rows[0].Now())
-			require.NoError(t, s.Fail(t.Context(), db, rows[0].Lease, d, errorClass(d.Verdict), d.Delay.Microseconds()))
+			require.NoError(t, s.Fail(t.Context(), db, rows[0].Lease, d, errorClass(d.Verdict)))
 			again := dbtest.Reopen(t, db)
-			want := record{"error", retryCount, "retryable", time.Minute << retryCount, false}
+			want := record{"error", retryCount + 1, "retryable", time.Minute << retryCount, false}
 			assert.Equal(t, want, read(t, again, "a"))
 			forward(t, db, d.Delay)
-			s = newStore(again, time.Minute, nil)
+			s = newStore(again, time.Minute, "")
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -208,24 +209,50 @@ func (db *DB) SQL(statement string) string {
 // Processes that start together take turns: the first does it.
 func (db *DB) Create(ctx context.Context, name, schema string) error {
 	err := retrysql.InTx(ctx, db.DB, nil, &retrysql.TxOptions{Idempotent: true}, func(ctx context.Context, tx *sql.Tx) error {
-		look := "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = $1)" // the transaction has locked the file
-		if db.Dialect == retrytable.PostgreSQL {
+		if db.Dialect == retrytable.PostgreSQL { // SQLite has locked the file
 			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(hashtext('retry examples'))"); err != nil {
 				return err
 			}
-			look = "SELECT to_regclass($1) IS NOT NULL"
 		}
-		var exists bool
-		if err := tx.QueryRowContext(ctx, look, name).Scan(&exists); err != nil || exists {
+		exists, err := db.exists(ctx, tx, name)
+		if err != nil || exists {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, db.SQL(schema))
+		_, err = tx.ExecContext(ctx, db.SQL(schema))
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("create %s: %w", name, err)
 	}
 	return nil
+}
+
+// Exists reports whether there is a table or an index of that name.
+func (db *DB) Exists(ctx context.Context, name string) (bool, error) {
+	return db.exists(ctx, db.DB, name)
+}
+
+func (db *DB) exists(ctx context.Context, in interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}, name string) (exists bool, err error) {
+	look := "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = $1)"
+	if db.Dialect == retrytable.PostgreSQL {
+		look = "SELECT to_regclass($1) IS NOT NULL"
+	}
+	err = in.QueryRowContext(ctx, look, name).Scan(&exists)
+	return exists, err
+}
+
+// With is an action with a database, which is opened for it and closed after it.
+func With(open func(context.Context) (*DB, error), action func(ctx context.Context, db *DB, out io.Writer) error) Action {
+	return func(ctx context.Context, out io.Writer) (err error) {
+		db, err := open(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, db.Close()) }()
+		return action(ctx, db, out)
+	}
 }
 
 // Query returns all rows of a query, each as scan reads it.
