@@ -33,7 +33,7 @@ func TestBatches(t *testing.T) {
 		var keys []string
 		for _, batch := range batches(all) {
 			for _, p := range batch {
-				keys = append(keys, p.key())
+				keys = append(keys, p.name())
 			}
 			keys = append(keys, "")
 		}
@@ -49,8 +49,8 @@ func TestRepeatedBatch(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t, retrytable.PostgreSQL)
 	require.NoError(t, create(t.Context(), db))
-	insert(t, db, partition{customer: "c", query: "q", day: "1", attempts: 1}, time.Hour, nil)
-	insert(t, db, partition{customer: "c", query: "q", day: "2", attempts: 1}, time.Hour, nil)
+	insert(t, db, partition{customer: "c", query: "q", key: "1", attempts: 1}, time.Hour, nil)
+	insert(t, db, partition{customer: "c", query: "q", key: "2", attempts: 1}, time.Hour, nil)
 	dbtest.Exec(t, db, "CREATE SEQUENCE updates") // which no rollback takes back
 	dbtest.Exec(t, db, `CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 		IF nextval('updates') = 2 THEN RAISE EXCEPTION 'conflict' USING ERRCODE = 'serialization_failure'; END IF;

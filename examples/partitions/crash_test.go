@@ -66,7 +66,7 @@ func TestCrash(t *testing.T) {
 		for i := range partitions {
 			p := nth(i)
 			for p.attempts = 1; p.attempts <= 3; p.attempts++ {
-				assert.GreaterOrEqual(t, waited[failure{p.key(), p.attempts}], d.delay(p), "early")
+				assert.GreaterOrEqual(t, waited[failure{p.name(), p.attempts}], d.delay(p), "early")
 			}
 		}
 	})

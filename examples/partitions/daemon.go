@@ -14,26 +14,6 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
-// schema is the given table of partition states. The daemon adds an index to
-// it.
-const schema = `
-CREATE TABLE IF NOT EXISTS partition_state (
-	customer      text NOT NULL,
-	query         text NOT NULL,
-	day           text NOT NULL,
-	status        text NOT NULL, -- pending, failed, success
-	attempt_count bigint NOT NULL DEFAULT 0,
-	run_id        text,
-	error_message text,
-	updated_at    {instant} NOT NULL,
-	PRIMARY KEY (customer, query, day)
-);
-CREATE INDEX partition_state_failed ON partition_state (updated_at) WHERE status = 'failed'`
-
-func create(ctx context.Context, db *shared.DB) error {
-	return db.Create(ctx, "partition_state_failed", schema)
-}
-
 // daemon has settings and no state: it decides from partition_state alone.
 type daemon struct {
 	db       *shared.DB
@@ -48,29 +28,15 @@ type daemon struct {
 // batches share what is spent on repeating them; the next sweep comes anyhow.
 func newRepeat() *retry.Policy { return &retry.Policy{Name: "batch", Budget: &retry.Budget{}} }
 
-// prepare creates the table and its index if they are missing and this user may.
-// The index is optional: without it, a sweep reads more rows.
-func (d *daemon) prepare(ctx context.Context) error {
-	err := create(ctx, d.db)
-	if err == nil {
-		return nil
-	}
-	if _, unusable := d.eligible(ctx, selection{}); unusable != nil {
-		return err
-	}
-	d.log.Warn("sweeps without an index", "error", err)
-	return nil
-}
-
 // partition is a failed partition.
 type partition struct {
-	customer, query, day string
+	customer, query, key string
 	attempts             int
 	age                  time.Duration // since updated_at, by the clock of the database
 	delay                time.Duration // from updated_at until it may be retried
 }
 
-func (p partition) key() string { return strings.Join([]string{p.customer, p.query, p.day}, "/") }
+func (p partition) name() string { return strings.Join([]string{p.customer, p.query, p.key}, "/") }
 
 // selection selects the partitions of a sweep. The zero selection means all.
 type selection struct {
@@ -98,7 +64,7 @@ func (d *daemon) sweep(ctx context.Context, s selection) (n int, err error) {
 		retried, failure := d.stateRetry(ctx, batch, s.force)
 		err = errors.Join(err, failure)
 		for _, p := range retried {
-			d.log.Info("retry", "partition", p.key(), "attempt_count", p.attempts, "delay", p.delay, "dry_run", d.dryRun)
+			d.log.Info("retry", "partition", p.name(), "attempt_count", p.attempts, "delay", p.delay, "dry_run", d.dryRun)
 		}
 		n += len(retried)
 	}
@@ -112,14 +78,15 @@ const notTerminal = `coalesce(replace(error_message, '[terminal]', '') = error_m
 const attemptCount = `CAST(coalesce(attempt_count, 0) AS bigint)`
 
 const selectFailed = `
-	SELECT customer, query, day, ` + attemptCount + `, updated_at, {now} FROM partition_state
+	SELECT CAST(customer AS text), CAST(query AS text), CAST(partition_key AS text), ` + attemptCount + `,
+		CAST(updated_at AS {instant}), {now} FROM partition_state
 	WHERE status = 'failed' AND updated_at <= {now} - $1 * {microsecond}
-		AND ($2 OR ` + notTerminal + `) AND ($3 = '' OR customer = $3) AND ($4 = '' OR query = $4)
-	ORDER BY customer, query, day`
+		AND ($2 OR ` + notTerminal + `) AND ($3 = '' OR CAST(customer AS text) = $3) AND ($4 = '' OR CAST(query AS text) = $4)
+	ORDER BY 1, 2, 3`
 
 const transition = `
 	UPDATE partition_state SET status = 'pending', updated_at = {now}
-	WHERE customer = $1 AND query = $2 AND day = $3 AND status = 'failed' AND ` + attemptCount + ` = $4
+	WHERE customer = $1 AND query = $2 AND partition_key = $3 AND status = 'failed' AND ` + attemptCount + ` = $4
 		AND updated_at <= {now} - $5 * {microsecond} AND ($6 OR ` + notTerminal + `)`
 
 // eligible returns the failed partitions whose delay has passed, in the order of
@@ -132,7 +99,7 @@ func (d *daemon) eligible(ctx context.Context, s selection) ([]partition, error)
 	}
 	failed, err := shared.Query(ctx, d.db, func(rows *sql.Rows) (p partition, err error) {
 		var updated, now shared.Instant
-		err = rows.Scan(&p.customer, &p.query, &p.day, &p.attempts, &updated, &now)
+		err = rows.Scan(&p.customer, &p.query, &p.key, &p.attempts, &updated, &now)
 		p.age = now.Sub(updated.Time)
 		if !s.force {
 			p.delay = d.delay(p)
@@ -146,7 +113,7 @@ func (d *daemon) eligible(ctx context.Context, s selection) ([]partition, error)
 // both databases. Its jitter depends only on the partition and its
 // attempt_count, so that every sweep of every instance gets the same delay.
 func (d *daemon) delay(p partition) time.Duration {
-	s := retry.State{Failures: max(p.attempts, 1), Key: p.key()}
+	s := retry.State{Failures: max(p.attempts, 1), Key: p.name()}
 	return d.policy.Delay(s).Truncate(time.Millisecond)
 }
 
@@ -178,7 +145,7 @@ func (d *daemon) stateRetry(ctx context.Context, batch []partition, force bool) 
 		retried = nil
 		for _, p := range batch {
 			result, err := tx.ExecContext(ctx, d.db.SQL(transition),
-				p.customer, p.query, p.day, p.attempts, p.delay.Microseconds(), force)
+				p.customer, p.query, p.key, p.attempts, p.delay.Microseconds(), force)
 			if err != nil {
 				return err
 			}

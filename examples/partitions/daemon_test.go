@@ -43,12 +43,14 @@ func newDaemon(db *shared.DB) (*daemon, *bytes.Buffer) {
 // insert stores a partition that failed some time ago.
 func insert(t testing.TB, db *shared.DB, p partition, ago time.Duration, message any) {
 	t.Helper()
-	dbtest.Exec(t, db, `INSERT INTO partition_state VALUES ($1, $2, $3, 'failed', $4, 'run-1', $5, {now} - $6 * {microsecond})`,
-		p.customer, p.query, p.day, p.attempts, message, ago.Microseconds())
+	dbtest.Exec(t, db, `INSERT INTO partition_state
+			(customer, query, partition_key, status, attempt_count, run_id, error_message, updated_at)
+		VALUES ($1, $2, $3, 'failed', $4, 'run-1', $5, {now} - $6 * {microsecond})`,
+		p.customer, p.query, p.key, p.attempts, message, ago.Microseconds())
 }
 
 func nth(i int) partition {
-	return partition{customer: fmt.Sprint("c", i%3), query: fmt.Sprint("q", i%2), day: fmt.Sprint("d", i), attempts: 1}
+	return partition{customer: fmt.Sprint("c", i%3), query: fmt.Sprint("q", i%2), key: fmt.Sprint("d", i), attempts: 1}
 }
 
 // record is a row without updated_at.
@@ -62,8 +64,8 @@ func records(t *testing.T, db *shared.DB) []record {
 	all, err := shared.Query(t.Context(), db, func(rows *sql.Rows) (r record, err error) {
 		err = rows.Scan(&r.key, &r.status, &r.run, &r.message, &r.attempts)
 		return r, err
-	}, `SELECT customer || '/' || query || '/' || day, status, run_id, coalesce(error_message, 'NULL'), attempt_count
-		FROM partition_state ORDER BY customer, query, day`)
+	}, `SELECT customer || '/' || query || '/' || partition_key, status, run_id, coalesce(error_message, 'NULL'), attempt_count
+		FROM partition_state ORDER BY customer, query, partition_key`)
 	require.NoError(t, err)
 	return all
 }
@@ -156,7 +158,7 @@ func TestEligibilityCondition(t *testing.T) {
 			p.attempts = i%10 + 1
 			insert(t, db, p, d.delay(p)-time.Duration(i%2)*time.Millisecond, nil)
 			if i%2 == 0 {
-				due = append(due, p.key())
+				due = append(due, p.name())
 			}
 		}
 		slices.Sort(due)
@@ -177,7 +179,7 @@ func TestOnlyFailed(t *testing.T) {
 		require.NoError(t, create(t.Context(), db))
 		for i, status := range []string{"pending", "success", "running"} {
 			insert(t, db, nth(i), 24*time.Hour, nil)
-			dbtest.Exec(t, db, "UPDATE partition_state SET status = $1 WHERE day = $2", status, nth(i).day)
+			dbtest.Exec(t, db, "UPDATE partition_state SET status = $1 WHERE partition_key = $2", status, nth(i).key)
 		}
 		before := records(t, db)
 		d, _ := newDaemon(db)
@@ -203,7 +205,7 @@ func TestTerminalIsSkipped(t *testing.T) {
 			"[terminal]", "policy: [terminal] no such column", "x [terminal]", // skipped
 			nil, "", "terminal", "[Terminal]", "[terminal", "no such column", // not
 		} {
-			insert(t, db, partition{customer: "c", query: "q", day: fmt.Sprint("d", i), attempts: 1}, 24*time.Hour, message)
+			insert(t, db, partition{customer: "c", query: "q", key: fmt.Sprint("d", i), attempts: 1}, 24*time.Hour, message)
 		}
 		d, _ := newDaemon(db)
 		assert.Equal(t, 6, sweep(t, d))
@@ -213,7 +215,7 @@ func TestTerminalIsSkipped(t *testing.T) {
 		assert.Equal(t, "policy: [terminal] no such column", records(t, db)[1].message)
 
 		// Cleared by hand.
-		dbtest.Exec(t, db, "UPDATE partition_state SET error_message = 'no such column' WHERE day = 'd1'")
+		dbtest.Exec(t, db, "UPDATE partition_state SET error_message = 'no such column' WHERE partition_key = 'd1'")
 		assert.Equal(t, 1, sweep(t, d))
 	})
 }
@@ -236,9 +238,9 @@ func TestSameTransitionAsCommand(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		require.NoError(t, create(t.Context(), db))
-		insert(t, db, partition{customer: "acme", query: "q", day: "d", attempts: 3}, time.Hour, "quota exceeded")
-		insert(t, db, partition{customer: "zeta", query: "q", day: "d", attempts: 3}, time.Hour, "quota exceeded")
-		assert.Contains(t, dbtest.Run(t, run, "state", "retry", "-dsn", db.DSN, "-customer", "acme"), "\n1 retried\n")
+		insert(t, db, partition{customer: "acme", query: "q", key: "d", attempts: 3}, time.Hour, "quota exceeded")
+		insert(t, db, partition{customer: "zeta", query: "q", key: "d", attempts: 3}, time.Hour, "quota exceeded")
+		assert.Contains(t, dbtest.Run(t, program.Run, "state", "retry", "-dsn", db.DSN, "-customer", "acme"), "\n1 retried\n")
 		d, _ := newDaemon(db)
 		assert.Equal(t, 1, sweep(t, d))
 		assert.Equal(t, []record{
@@ -273,16 +275,16 @@ func TestCommand(t *testing.T) {
 		require.NoError(t, create(t.Context(), db))
 		for _, tt := range tests {
 			dbtest.Exec(t, db, "DELETE FROM partition_state")
-			insert(t, db, partition{customer: "a", query: "x", day: "1", attempts: 1}, time.Hour, nil)
-			insert(t, db, partition{customer: "a", query: "x", day: "2", attempts: 1}, time.Minute, nil)
-			insert(t, db, partition{customer: "a", query: "x", day: "3", attempts: 1}, time.Hour, "[terminal]")
-			insert(t, db, partition{customer: "a", query: "y", day: "1", attempts: 1}, time.Hour, nil)
-			insert(t, db, partition{customer: "b", query: "x", day: "1", attempts: 1}, time.Hour, nil)
+			insert(t, db, partition{customer: "a", query: "x", key: "1", attempts: 1}, time.Hour, nil)
+			insert(t, db, partition{customer: "a", query: "x", key: "2", attempts: 1}, time.Minute, nil)
+			insert(t, db, partition{customer: "a", query: "x", key: "3", attempts: 1}, time.Hour, "[terminal]")
+			insert(t, db, partition{customer: "a", query: "y", key: "1", attempts: 1}, time.Hour, nil)
+			insert(t, db, partition{customer: "b", query: "x", key: "1", attempts: 1}, time.Hour, nil)
 			said := fmt.Sprintf("\n%d retried\n", len(tt.want))
 			if tt.want == nil {
 				said = "\n3 would be retried\n"
 			}
-			assert.Contains(t, dbtest.Run(t, run, append([]string{"state", "retry", "-dsn", db.DSN}, tt.args...)...), said, tt.name)
+			assert.Contains(t, dbtest.Run(t, program.Run, append([]string{"state", "retry", "-dsn", db.DSN}, tt.args...)...), said, tt.name)
 			assert.Equal(t, tt.want, pending(t, db), tt.name)
 		}
 	})
@@ -294,7 +296,7 @@ func TestLog(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		require.NoError(t, create(t.Context(), db))
-		p := partition{customer: "acme", query: "clicks", day: "2026-11-19", attempts: 2}
+		p := partition{customer: "acme", query: "clicks", key: "2026-11-19", attempts: 2}
 		insert(t, db, p, time.Hour, nil)
 		d, logged := newDaemon(db)
 		sweep(t, d)
@@ -320,44 +322,11 @@ func TestDryRun(t *testing.T) {
 	})
 }
 
-// A dry run changes nothing at all: it makes neither table nor index.
-func TestDryRunMakesNothing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		relations := func() (n int) {
-			count := "SELECT count(*) FROM sqlite_master"
-			if db.Dialect == retrytable.PostgreSQL {
-				count = "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
-			}
-			require.NoError(t, db.QueryRowContext(t.Context(), count).Scan(&n))
-			return n
-		}
-		var out bytes.Buffer
-		err := run(t.Context(), []string{"state", "retry", "-dsn", db.DSN, "-dry-run"}, &out)
-		assert.ErrorContains(t, err, "partition_state", "there is none")
-		assert.Zero(t, relations())
-
-		require.NoError(t, create(t.Context(), db))
-		dbtest.Exec(t, db, "DROP INDEX partition_state_failed")
-		insert(t, db, nth(0), time.Hour, nil)
-		before, rows := relations(), records(t, db)
-		assert.Contains(t, dbtest.Run(t, run, "state", "retry", "-dsn", db.DSN, "-dry-run"), "\n1 would be retried\n")
-		served, stop := dbtest.Start(t, run, "-serve", "-dry-run", "-dsn", db.DSN, "-interval", "1ms")
-		served.Await(t, "msg=retry .* dry_run=true")
-		assert.ErrorIs(t, stop(), context.Canceled)
-		assert.Equal(t, before, relations())
-		assert.Equal(t, rows, records(t, db))
-		assert.Contains(t, dbtest.Run(t, run, "state", "retry", "-dsn", db.DSN), "\n1 retried\n")
-		assert.Equal(t, before, relations(), "the command makes nothing either")
-	})
-}
-
 // A dry run needs SELECT, and a retry UPDATE besides: no more.
 func TestPrivileges(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t, retrytable.PostgreSQL)
 	require.NoError(t, create(t.Context(), db))
-	dbtest.Exec(t, db, "DROP INDEX partition_state_failed")
 	role := "retry_" + strings.ToLower(rand.Text()[:16])
 	dbtest.Exec(t, db, "CREATE ROLE "+role)
 	u, err := url.Parse(db.DSN)
@@ -373,18 +342,18 @@ func TestPrivileges(t *testing.T) {
 	u.RawQuery = settings.Encode()
 
 	insert(t, db, nth(0), time.Hour, nil)
-	assert.Contains(t, dbtest.Run(t, run, "state", "retry", "-dsn", u.String(), "-dry-run"), "\n1 would be retried\n")
-	served, stop := dbtest.Start(t, run, "-serve", "-dry-run", "-dsn", u.String(), "-interval", "1ms")
+	assert.Contains(t, dbtest.Run(t, program.Run, "state", "retry", "-dsn", u.String(), "-dry-run"), "\n1 would be retried\n")
+	served, stop := dbtest.Start(t, program.Run, "serve", "-dry-run", "-dsn", u.String(), "-interval", "1ms")
 	served.Await(t, "msg=retry .* dry_run=true")
 	assert.ErrorIs(t, stop(), context.Canceled)
-	assert.ErrorContains(t, run(t.Context(), []string{"state", "retry", "-dsn", u.String()}, io.Discard), "permission denied")
+	assert.ErrorContains(t, program.Run(t.Context(), []string{"state", "retry", "-dsn", u.String()}, io.Discard), "permission denied")
 
 	dbtest.Exec(t, db, "GRANT UPDATE ON partition_state TO "+role)
-	assert.Contains(t, dbtest.Run(t, run, "state", "retry", "-dsn", u.String()), "\n1 retried\n")
+	assert.Contains(t, dbtest.Run(t, program.Run, "state", "retry", "-dsn", u.String()), "\n1 retried\n")
 	insert(t, db, nth(1), time.Hour, nil)
-	served, stop = dbtest.Start(t, run, "-serve", "-dsn", u.String(), "-interval", "1ms")
-	served.Await(t, `level=WARN msg="sweeps without an index" error=".*permission denied`)
-	served.Await(t, "msg=retry partition="+nth(1).key())
+	served, stop = dbtest.Start(t, program.Run, "serve", "-dsn", u.String(), "-interval", "1ms")
+	served.Await(t, `level=WARN msg="sweeps without an index" statement="CREATE INDEX CONCURRENTLY`)
+	served.Await(t, "msg=retry partition="+nth(1).name())
 	assert.ErrorIs(t, stop(), context.Canceled)
 }
 
@@ -397,12 +366,12 @@ func TestNoAttemptCount(t *testing.T) {
 		if db.Dialect == retrytable.SQLite {
 			odd = "'many'"
 		}
-		dbtest.Exec(t, db, strings.ReplaceAll(schema, "attempt_count bigint NOT NULL", "attempt_count bigint"))
+		require.NoError(t, create(t.Context(), db))
 		for i := range 3 {
 			insert(t, db, nth(i), time.Hour, nil)
 		}
-		dbtest.Exec(t, db, "UPDATE partition_state SET attempt_count = NULL WHERE day = 'd0'")
-		dbtest.Exec(t, db, "UPDATE partition_state SET attempt_count = "+odd+" WHERE day = 'd1'")
+		dbtest.Exec(t, db, "UPDATE partition_state SET attempt_count = NULL WHERE partition_key = 'd0'")
+		dbtest.Exec(t, db, "UPDATE partition_state SET attempt_count = "+odd+" WHERE partition_key = 'd1'")
 		d, _ := newDaemon(db)
 		assert.Equal(t, 3, sweep(t, d))
 		var unchanged int
@@ -461,7 +430,7 @@ func TestWorkerClockOff(t *testing.T) {
 func watch(t *testing.T, db *shared.DB) {
 	t.Helper()
 	dbtest.Exec(t, db, "CREATE TABLE transitions (key text, attempt_count bigint, microseconds bigint)")
-	const key = "NEW.customer || '/' || NEW.query || '/' || NEW.day, NEW.attempt_count, "
+	const key = "NEW.customer || '/' || NEW.query || '/' || NEW.partition_key, NEW.attempt_count, "
 	if db.Dialect == retrytable.SQLite {
 		dbtest.Exec(t, db, `CREATE TRIGGER watch AFTER UPDATE ON partition_state WHEN NEW.status = 'pending'
 			BEGIN INSERT INTO transitions VALUES (`+key+`NEW.updated_at - OLD.updated_at); END`)

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"flag"
+	"io"
 	"sync"
 
 	"github.com/seed-5ff3c98e/retry/examples/shared"
@@ -12,18 +15,28 @@ import (
 // minutes take 300 ms.
 const speed = 1000
 
-// demonstrate lets three instances of the daemon and a validator work on the same
-// partitions until there is nothing left to retry. A dry run is a single sweep.
-func (d *daemon) demonstrate(ctx context.Context) error {
-	if err := seed(ctx, d.db); err != nil {
-		return err
-	}
-	if d.dryRun {
-		_, longest := d.policy.Bounds(1)
-		if err := shared.Wait(ctx, longest); err != nil {
+func demo(flags *flag.FlagSet) shared.Action {
+	open := shared.Sandbox(flags)
+	settings := policyFlags(flags, speed)
+	interval := intervalFlag(flags)
+	return func(ctx context.Context, out io.Writer) error {
+		d, err := settings(out)
+		if err != nil {
 			return err
 		}
-		_, err := d.sweep(ctx, selection{})
+		d.interval = shared.Faster(*interval, speed)
+		if d.db, err = open(ctx); err != nil {
+			return err
+		}
+		d.log.Info("partitions", "policy", d.policy)
+		return errors.Join(d.demonstrate(ctx), d.db.Close())
+	}
+}
+
+// demonstrate lets three instances of the daemon and a validator work on the same
+// partitions until there is nothing left to retry.
+func (d *daemon) demonstrate(ctx context.Context) error {
+	if err := seed(ctx, d.db); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -44,10 +57,19 @@ func (d *daemon) demonstrate(ctx context.Context) error {
 	return d.validate(ctx)
 }
 
+// create makes a table, which a user has already.
+func create(ctx context.Context, db *shared.DB) error {
+	return db.Create(ctx, "partition_state",
+		"CREATE TABLE partition_state ("+columns+", run_id text, PRIMARY KEY (customer, query, partition_key))")
+}
+
 // seed makes partitions that have just failed.
 func seed(ctx context.Context, db *shared.DB) error {
+	if err := create(ctx, db); err != nil {
+		return err
+	}
 	_, err := db.ExecContext(ctx, db.SQL(`
-		INSERT INTO partition_state (customer, query, day, status, attempt_count, run_id, error_message, updated_at) VALUES
+		INSERT INTO partition_state (customer, query, partition_key, status, attempt_count, run_id, error_message, updated_at) VALUES
 			('acme', 'campaigns', '2026-11-18', 'failed', 1, 'run-1', 'quota exceeded', {now}),
 			('acme', 'campaigns', '2026-11-19', 'failed', 1, 'run-2', 'quota exceeded', {now}),
 			('acme', 'keywords', '2026-11-19', 'failed', 2, 'run-3', 'row count differs', {now}),
@@ -76,24 +98,17 @@ func (d *daemon) validate(ctx context.Context) error {
 	return nil
 }
 
-// result is a result of the validator.
-type result struct {
-	partition
-
-	status string
-}
-
+// runPending logs the partitions as they are after their run.
 func (d *daemon) runPending(ctx context.Context) error {
-	ran, err := shared.Query(ctx, d.db, func(rows *sql.Rows) (r result, err error) {
-		err = rows.Scan(&r.customer, &r.query, &r.day, &r.attempts, &r.status)
-		return r, err
+	_, err := shared.Query(ctx, d.db, func(rows *sql.Rows) (p partition, err error) {
+		var status string
+		err = rows.Scan(&p.customer, &p.query, &p.key, &p.attempts, &status)
+		d.log.Info("validator", "partition", p.name(), "attempt_count", p.attempts, "status", status)
+		return p, err
 	}, d.db.SQL(`
 		UPDATE partition_state SET updated_at = {now},
 			status = CASE WHEN attempt_count < 3 THEN 'failed' ELSE 'success' END,
 			attempt_count = CASE WHEN attempt_count < 3 THEN attempt_count + 1 ELSE attempt_count END
-		WHERE status = 'pending' RETURNING customer, query, day, attempt_count, status`))
-	for _, r := range ran {
-		d.log.Info("validator", "partition", r.key(), "attempt_count", r.attempts, "status", r.status)
-	}
+		WHERE status = 'pending' RETURNING customer, query, partition_key, attempt_count, status`))
 	return err
 }

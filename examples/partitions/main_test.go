@@ -22,7 +22,7 @@ func TestDemonstration(t *testing.T) {
 	for _, dsn := range []string{"", dbtest.New(t, retrytable.PostgreSQL).DSN} {
 		t.Run(dsn, func(t *testing.T) {
 			t.Parallel()
-			out := dbtest.Run(t, run, "-dsn", dsn, "-base", "1m", "-interval", "10s")
+			out := dbtest.Run(t, program.Run, "demo", "-postgres", dsn, "-base", "1m", "-interval", "10s")
 			assert.Equal(t, 9, strings.Count(out, "msg=retry instance="), out)
 			assert.Equal(t, 5, strings.Count(out, "msg=validator")-strings.Count(out, "status=success"))
 			assert.Equal(t, 4, strings.Count(out, "status=success"))
@@ -32,25 +32,16 @@ func TestDemonstration(t *testing.T) {
 	}
 }
 
-func TestDemonstrationDryRun(t *testing.T) {
-	t.Parallel()
-	out := dbtest.Run(t, run, "-dry-run", "-base", "1m", "-jitter", "0")
-	assert.Equal(t, 2, strings.Count(out, "msg=retry partition=acme/campaigns/"), "the first failures")
-	assert.Equal(t, strings.Count(out, "msg=retry"), strings.Count(out, "msg=retry partition=")-
-		strings.Count(out, "dry_run=false"), "none of them real")
-	assert.NotContains(t, out, "validator")
-}
-
 // Automation Flow: sleep, fetch, retry, again and again, until interrupted. A sweep
 // that fails does not end the daemon.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t, retrytable.PostgreSQL)
 	require.NoError(t, create(t.Context(), db))
-	out, stop := dbtest.Start(t, run, "-serve", "-dsn", db.DSN, "-interval", "5ms")
+	out, stop := dbtest.Start(t, program.Run, "serve", "-dsn", db.DSN, "-interval", "5ms")
 	for i := range 3 {
 		insert(t, db, nth(i), time.Hour, nil)
-		out.Await(t, "msg=retry partition="+nth(i).key())
+		out.Await(t, "msg=retry partition="+nth(i).name())
 		dbtest.Exec(t, db, "ALTER TABLE partition_state RENAME TO away")
 		out.Await(t, "level=ERROR msg=sweep")
 		dbtest.Exec(t, db, "ALTER TABLE away RENAME TO partition_state")
@@ -63,29 +54,46 @@ func TestServe(t *testing.T) {
 // delays.
 func TestShortDelays(t *testing.T) {
 	t.Parallel()
-	out, stop := dbtest.Start(t, run, "-base", "999ns", "-cap", "999ns", "-jitter", "999us")
+	out, stop := dbtest.Start(t, program.Run, "demo", "-base", "999ns", "-cap", "999ns", "-jitter", "999us")
 	out.Await(t, "unlimited attempts, 1µs ×2 ≤1µs, ±0s jitter")
 	assert.ErrorIs(t, stop(), context.Canceled)
 }
 
+// A command has the flags that it uses: one that would be ignored is an error, and above
+// all a dry run that would not be dry.
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	for want, args := range map[string][]string{
-		"the DSN is missing":                                {"state", "retry"},
-		"the DSN is missing: postgres://…":                  {"-serve"},
-		"no such file or directory":                         {"state", "retry", "-dsn", filepath.Join(t.TempDir(), "typo.db")},
-		"typo.db: no such file or directory":                {"-serve", "-dry-run", "-dsn", filepath.Join(t.TempDir(), "typo.db")},
-		"a temporary one needs postgres://… or no DSN":      {"-dsn", filepath.Join(t.TempDir(), "test.db")},
-		"flag provided but not defined: -force":             {"-force"},
-		"unexpected argument: retry":                        {"retry"},
-		"the DSN must be postgres://… or the name of a fil": {"-serve", "-dsn", "mysql://x"},
-		"-base: 0s: must be positive":                       {"-base", "0"},
-		"-base: -5m0s: must be positive":                    {"state", "retry", "-dsn", "mysql://x", "-base", "-5m"},
-		"-cap: 0s: must be positive":                        {"-cap", "0"},
-		"-jitter: -5s: must not be negative":                {"-jitter", "-5s"},
-		"-interval: 0s: must be positive":                   {"-serve", "-dsn", "mysql://x", "-interval", "0"},
-		"-interval: -1s: must be positive":                  {"-serve", "-dsn", "mysql://x", "-interval", "-1s"},
+	missing := filepath.Join(t.TempDir(), "typo.db")
+	for _, tt := range []struct{ args, want string }{
+		{"", "a command is missing"},
+		{"-dsn x.db", `"-dsn" is no command`},
+		{"-dry-run -dsn x.db", `"-dry-run" is no command`},
+		{"state -dsn x.db", `"state" is no command`},
+		{"demo -dry-run", "flag provided but not defined: -dry-run"},
+		{"demo -dsn x.db", "flag provided but not defined: -dsn"},
+		{"index -dry-run", "flag provided but not defined: -dry-run"},
+		{"index -base 5m", "flag provided but not defined: -base"},
+		{"serve -force", "flag provided but not defined: -force"},
+		{"serve -customer acme", "flag provided but not defined: -customer"},
+		{"state retry -interval 5m", "flag provided but not defined: -interval"},
+		{"state retry -force -base 5m", "-base: with -force, nothing waits for it"},
+		{"serve now", "unexpected argument: now"},
+		{"state retry", "the DSN is missing"},
+		{"serve", "the DSN is missing: postgres://…"},
+		{"index", "the DSN is missing"},
+		{"state retry -dsn " + missing, "no such file or directory"},
+		{"serve -dsn " + missing, "no such file or directory"},
+		{"serve -dry-run -dsn " + missing, "no such file or directory"},
+		{"serve -dsn mysql://x", "the DSN must be postgres://… or the name of a file"},
+		{"demo -postgres test.db", "a temporary one needs postgres://…"},
+		{"demo -base 0", "-base: 0s: must be positive"},
+		{"state retry -dsn mysql://x -base -5m", "-base: -5m0s: must be positive"},
+		{"demo -cap 0", "-cap: 0s: must be positive"},
+		{"demo -jitter -5s", "-jitter: -5s: must not be negative"},
+		{"demo -interval 0", "-interval: 0s: must be positive"},
+		{"serve -dsn mysql://x -interval -1s", "-interval: -1s: must be positive"},
 	} {
-		assert.ErrorContains(t, run(t.Context(), args, io.Discard), want)
+		assert.ErrorContains(t, program.Run(t.Context(), strings.Fields(tt.args), io.Discard), tt.want, tt.args)
 	}
+	assert.NoFileExists(t, missing)
 }

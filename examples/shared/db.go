@@ -148,7 +148,7 @@ func source(dsn string, m mode) (driver, name string, err error) {
 	case m == readOnly:
 		return "sqlite", sqliteSource(dsn) + "&mode=rw&_pragma=query_only(1)", nil
 	case m == existing:
-		return "sqlite", SQLiteSource(dsn) + "&mode=rw", nil
+		return "sqlite", sqliteSource(dsn) + "&mode=rw", nil // its journal stays as it is
 	default:
 		return "sqlite", SQLiteSource(dsn), nil
 	}
