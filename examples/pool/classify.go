@@ -33,23 +33,26 @@ func verdict(class retry.Class, category string) retry.Verdict {
 	return retry.Verdict{Class: class, Category: category}
 }
 
-// shell returns a function that runs the command of a node once; the pool decides
-// about retries. All that the command writes goes to out, standard error too, because
-// the cause of a failure is seldom the last line, which is what the error has. The
-// command is killed with its group when the context ends, or after the timeout, if there
-// is one.
-func shell(dir string, out io.Writer, timeout time.Duration) func(context.Context, *Node) error {
-	return func(ctx context.Context, n *Node) error {
+// shell returns a function that runs the command of a node once, and returns its standard
+// output; the pool decides about retries. All that the command writes goes to out line by
+// line, standard error too, of which an error has the last line alone. The command is
+// killed with its group when the context ends, or after the timeout, if there is one.
+func shell(dir string, out io.Writer, timeout time.Duration) func(context.Context, *Node) (string, error) {
+	color := isTerminal(out)
+	return func(ctx context.Context, n *Node) (string, error) {
 		if timeout > 0 {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, timeout)
 			defer cancel()
 		}
-		return retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
+		stdout, stderr := &lines{out: out, label: label(n.Name, color)}, &lines{out: out, label: label(n.Name, color)}
+		err := retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
 			cmd := exec.CommandContext(ctx, "sh", "-c", n.Command)
-			cmd.Dir, cmd.Stdout = dir, out
-			cmd.Stderr = struct{ io.Writer }{out} // another writer, so that the rules see it alone
+			cmd.Dir, cmd.Stdout, cmd.Stderr = dir, stdout, stderr
 			return cmd
 		})
+		stdout.end()
+		stderr.end()
+		return string(stdout.kept), err
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,7 +90,7 @@ func TestClassifyCommands(t *testing.T) {
 			if test.category == "timeout" {
 				timeout = 100 * time.Millisecond
 			}
-			err := shell("", io.Discard, timeout)(t.Context(), &Node{Command: test.command})
+			_, err := shell("", io.Discard, timeout)(t.Context(), &Node{Command: test.command})
 			if test.text != "" {
 				require.EqualError(t, err, test.text)
 			}
@@ -102,19 +103,26 @@ func TestShell(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var out buffer
-	require.NoError(t, shell(dir, &out, 0)(t.Context(), &Node{Command: "echo hello; pwd > here"}))
-	assert.Equal(t, "hello\n", out.String())
+	output, err := shell(dir, &out, 0)(t.Context(), &Node{Name: "a", Command: "echo hello; pwd > here; echo why >&2; printf end"})
+	require.NoError(t, err)
+	assert.Equal(t, "hello\nend", output, "standard output, as it is")
+	assert.ElementsMatch(t, []string{"a          | hello", "a          | end", "a          | why"},
+		strings.Split(strings.TrimSpace(out.String()), "\n"))
 	text, err := os.ReadFile(filepath.Join(dir, "here"))
 	require.NoError(t, err)
 	assert.Contains(t, string(text), filepath.Base(dir))
 
-	require.Error(t, shell(dir, &out, 0)(t.Context(), &Node{Command: "echo x >> once; exit 1"}))
+	output, err = shell(dir, &out, 0)(t.Context(), &Node{Command: "echo x | tee -a once; exit 1"})
+	require.Error(t, err)
+	assert.Equal(t, "x\n", output, "of a failure too")
 	text, err = os.ReadFile(filepath.Join(dir, "once"))
 	require.NoError(t, err)
 	assert.Equal(t, "x\n", string(text), "the pool retries, not the shell")
 
+	before := out.String()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	assert.ErrorIs(t, shell(dir, &out, 0)(ctx, &Node{Command: "echo again"}), context.Canceled)
-	assert.Equal(t, "hello\n", out.String(), "it was not started")
+	_, err = shell(dir, &out, 0)(ctx, &Node{Command: "echo again"})
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.Equal(t, before, out.String(), "it was not started")
 }

@@ -18,6 +18,7 @@ type Node struct {
 	Name    string   `yaml:"name"`
 	Command string   `yaml:"command"`
 	Needs   []string `yaml:"needs"`
+	Output  string   `yaml:"-"` // of the last attempt, which after the run is the result
 
 	state   State
 	missing int     // how many of Needs are not completed yet
@@ -109,28 +110,31 @@ type end struct {
 }
 
 // Run runs the graph on a pool of its own, and returns when every node has ended,
-// has been skipped, or was canceled with the context.
+// has been skipped, or was canceled with the context. What command returns is then the
+// Output of the node.
 func (g *Graph) Run(
-	ctx context.Context, workers int, policy *retry.Policy, command func(context.Context, *Node) error,
+	ctx context.Context, workers int, policy *retry.Policy, command func(context.Context, *Node) (string, error),
 ) {
 	ends := make(chan end, len(g.nodes)) // so that OnEnd does not block
 	pool := &retrypool.Pool{Workers: workers, Policy: policy, OnEnd: func(ctx context.Context, t *retrypool.Task) {
 		n, _ := ctx.Value(nodeKey{}).(*Node)
 		state, err := outcome(policy.Name, t)
 		attempts, at := t.State()
-		ends <- end{n, state, err, NodeProgress{state == Completed, attempts, at}}
+		ends <- end{n, state, err, NodeProgress{state == Completed, n.Output, attempts, at}}
 	}}
 	going := 0
 	submit := func(n *Node) {
 		going++
 		before, err := g.progress[n.Name], error(nil)
 		ctx := context.WithValue(ctx, nodeKey{}, n)
-		work := func(ctx context.Context) error {
+		work := func(ctx context.Context) (err error) {
 			g.set(n, Running, nil)
-			return command(ctx, n)
+			n.Output, err = command(ctx, n)
+			return err
 		}
 		switch {
 		case before.Completed:
+			n.Output = before.Output
 			ends <- end{n, Completed, nil, before}
 		case before.State.Failures > 0:
 			_, err = pool.Resume(ctx, before.State, before.At, work)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -54,25 +55,27 @@ func (p *play) note(lines *[]string, n *Node, text string) {
 	*lines = append(*lines, strings.TrimSpace(fmt.Sprintf("%v %s %s", time.Since(p.start), n.Name, text)))
 }
 
-func (p *play) command(_ context.Context, n *Node) error {
+func (p *play) command(_ context.Context, n *Node) (string, error) {
 	p.note(&p.attempts, n, "")
 	p.mu.Lock()
 	i := p.made[n.Name]
 	p.made[n.Name]++
 	p.mu.Unlock()
 	words := strings.Fields(n.Command)
-	switch word := words[min(i, len(words)-1)]; word {
+	word := words[min(i, len(words)-1)]
+	output := fmt.Sprintf("%s %d", n.Name, i+1)
+	switch word {
 	case "ok":
-		return nil
+		return output, nil
 	case "second":
 		time.Sleep(time.Second)
-		return nil
+		return output, nil
 	case "connection":
-		return errConnection
+		return output, errConnection
 	case "final":
-		return retry.MarkFinal(errors.New("connection refused for good"))
+		return output, retry.MarkFinal(errors.New("connection refused for good"))
 	default:
-		return errors.New(word)
+		return output, errors.New(word)
 	}
 }
 
@@ -136,6 +139,34 @@ func TestAnyAttemptSucceeds(t *testing.T) {
 			assert.Equal(t, want, p.state("a"), command)
 		})
 	}
+}
+
+// TestOutput: the caller of Run gets what the last attempt of each node returned, also of
+// the nodes that an earlier run has completed.
+func TestOutput(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlay(t, Node{Name: "first", Command: "ok"}, Node{Name: "third", Command: "connection strange ok"},
+			Node{Name: "failed", Command: "final"}, Node{Name: "skipped", Command: "ok", Needs: []string{"failed"}})
+		p.graph.Run(t.Context(), 2, documented(nil), p.command)
+		outputs := func(g *Graph) (all []string) {
+			for _, n := range g.nodes {
+				all = append(all, n.Output)
+			}
+			return all
+		}
+		assert.Equal(t, []string{"first 1", "third 3", "failed 1", ""}, outputs(p.graph))
+
+		next := newPlay(t, Node{Name: "first", Command: "ok"}, Node{Name: "third", Command: "ok"})
+		file := filepath.Join(t.TempDir(), "state")
+		require.NoError(t, p.graph.progress.write(file, true))
+		var err error
+		next.graph.progress, err = readProgress(file)
+		require.NoError(t, err)
+		next.graph.Run(t.Context(), 2, documented(nil), next.command)
+		assert.Empty(t, next.attempts)
+		assert.Equal(t, []string{"first 1", "third 3"}, outputs(next.graph))
+	})
 }
 
 // TestNonRetriable: no attempt is wasted, and the error still counts them.
@@ -329,10 +360,10 @@ func TestParentDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		p := newPlay(t, Node{Name: "a", Command: "deadline"}, Node{Name: "b", Command: "connection"})
-		command := func(ctx context.Context, n *Node) error {
+		command := func(ctx context.Context, n *Node) (string, error) {
 			if n.Name == "a" {
 				<-ctx.Done()
-				return ctx.Err()
+				return "", ctx.Err()
 			}
 			return p.command(ctx, n)
 		}

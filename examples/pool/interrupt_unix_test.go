@@ -30,7 +30,7 @@ nodes:
   - {name: waits, command: "echo connection lost >&2; exit 1"}
   - {name: after, command: "true", needs: [parent]}
 `)
-	program := exec.CommandContext(t.Context(), os.Args[0], "-config", file)
+	program := exec.CommandContext(t.Context(), os.Args[0], "run", "-config", file)
 	program.Env = append(os.Environ(), "POOL_TEST_MAIN=1")
 	var out, audit buffer
 	program.Stdout, program.Stderr = &out, &audit
@@ -75,7 +75,7 @@ nodes:
 retry: {max_attempts: 2, init_delay_seconds: 1}
 workers: 2
 `)
-	program := exec.CommandContext(t.Context(), os.Args[0], "-config", file, "-resume", state)
+	program := exec.CommandContext(t.Context(), os.Args[0], "run", "-config", file, "-resume", state)
 	program.Env = append(os.Environ(), "POOL_TEST_MAIN=1")
 	var audit buffer
 	program.Stderr = &audit
@@ -91,7 +91,7 @@ workers: 2
 	rest := strings.Replace(read(t, file), "sleep 600", "true", 1)
 	require.NoError(t, os.WriteFile(file, []byte(rest), 0o600))
 	var out buffer
-	assert.Equal(t, 1, run(t.Context(), []string{"-config", file, "-resume", state}, &out, io.Discard))
+	assert.Equal(t, 1, run(t.Context(), []string{"run", "-config", file, "-resume", state}, &out, io.Discard))
 	text := stamp.ReplaceAllString(out.String(), "$1 ")
 	assert.Contains(t, text, "waits failed: task failed after 2 attempts: exit status 1: connection lost\n")
 	assert.Contains(t, text, "2 completed, 1 failed, 0 skipped, 0 canceled\n")
@@ -99,8 +99,12 @@ workers: 2
 	assert.NoFileExists(t, state)
 
 	require.NoError(t, os.WriteFile(state, []byte("no JSON"), 0o600))
-	assert.Equal(t, 2, run(t.Context(), []string{"-config", file, "-resume", state}, &out, io.Discard))
-	assert.Contains(t, out.String(), "-resume: "+state+": invalid character")
+	var errs buffer
+	assert.Equal(t, 2, run(t.Context(), []string{"run", "-config", file, "-resume", state}, io.Discard, &errs))
+	assert.Contains(t, errs.String(), "-resume: "+state+": invalid character")
+	require.NoError(t, os.WriteFile(state, []byte("null"), 0o600))
+	assert.Equal(t, 2, run(t.Context(), []string{"run", "-config", file, "-resume", state}, io.Discard, &errs))
+	assert.Contains(t, errs.String(), "-resume: "+state+": null: must be an object")
 }
 
 func read(t *testing.T, file string) string {
@@ -114,7 +118,7 @@ func read(t *testing.T, file string) string {
 func TestInterruptDemo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	program := exec.CommandContext(t.Context(), os.Args[0])
+	program := exec.CommandContext(t.Context(), os.Args[0], "demo")
 	program.Env = append(os.Environ(), "POOL_TEST_MAIN=1", "TMPDIR="+dir)
 	var out buffer
 	program.Stdout = &out

@@ -1,15 +1,8 @@
-// Pool runs a graph of shell commands, and retries commands that fail for a
-// transient reason:
+// Pool runs a graph of shell commands, and retries commands that fail for a transient
+// reason; README.md has what it prints, and the exit codes.
 //
-//	go run .                     # a demonstration
-//	go run . -config graph.yaml  # your own
-//	go run . -config graph.yaml -resume graph.state
-//
-// Changes of states go to standard output; the audit log, one line of JSON for every
-// attempt, goes to standard error. The exit code is 0 if all nodes are completed, 1 if
-// not, 2 if there is nothing to run, and 130 after ^C. With -resume, the next run goes on
-// where ^C ended this one. Some nodes of the demonstration
-// fail on purpose: its exit code is 0 if exactly these fail.
+//	go run . demo
+//	go run . run -config graph.yaml
 package main
 
 import (
@@ -25,6 +18,12 @@ import (
 	"time"
 )
 
+const usage = `pool runs a graph of shell commands, and retries those that fail for a transient reason.
+
+  pool run    runs the graph of a file; pool run -h lists its flags
+  pool demo   runs demo.yaml, of which three nodes fail on purpose
+`
+
 //go:embed demo.yaml
 var demo []byte
 
@@ -38,46 +37,51 @@ func main() {
 }
 
 // run returns the exit code.
-func run(ctx context.Context, args []string, out, audit io.Writer) int {
-	flags := flag.NewFlagSet("pool", flag.ContinueOnError)
-	flags.SetOutput(out)
-	file := flags.String("config", "", "the `file` with the graph; without any argument there is a demonstration")
-	resume := flags.String("resume", "", "the `file` for what an interrupted run leaves to the next")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+func run(ctx context.Context, args []string, out, errs io.Writer) int {
+	command, args := append(args, "")[0], args[min(len(args), 1):]
+	flags := flag.NewFlagSet("pool "+command, flag.ContinueOnError)
+	flags.SetOutput(errs)
+	file, resume := "", ""
+	switch command {
+	case "demo":
+	case "run":
+		flags.StringVar(&file, "config", "", "the `file` with the graph")
+		flags.StringVar(&resume, "resume", "", "the `file` for what an interrupted run leaves to the next")
+	case "-h", "-help", "--help", "help":
+		fmt.Fprint(out, usage)
 		return 0
-	} else if err != nil {
+	default:
+		fmt.Fprint(errs, usage)
 		return 2
 	}
-	isDemo := len(args) == 0
+	err := flags.Parse(args)
 	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil: // it was told
 	case flags.NArg() > 0:
-		fmt.Fprintf(out, "unexpected argument: %q; the file with the graph is given with -config\n", flags.Arg(0))
-		return 2
-	case *file == "" && !isDemo:
-		fmt.Fprintln(out, "-config: \"\": must be a file")
-		return 2
+		fmt.Fprintf(errs, "unexpected argument: %q\n", flags.Arg(0))
+	case command == "run" && file == "":
+		fmt.Fprintln(errs, `-config: "": must be a file`)
+	default:
+		return runGraph(ctx, file, resume, out, errs)
 	}
-	graph, config, err := load(*file, out)
-	if err != nil {
-		fmt.Fprintln(out, err)
-		return 2
-	}
-	if progress, err := readProgress(*resume); err != nil {
-		fmt.Fprintln(out, err)
-		return 2
-	} else if progress != nil {
-		graph.progress = progress
-	}
-	dir := "" // where the program was started
-	if isDemo {
-		if dir, err = os.MkdirTemp("", "pool-"); err != nil {
-			fmt.Fprintln(out, err)
-			return 2
-		}
+	return 2
+}
+
+// runGraph runs the graph of a file, or of the demonstration.
+func runGraph(ctx context.Context, file, resume string, out, errs io.Writer) int {
+	graph, config, err := load(file, resume, out)
+	dir, isDemo := "", file == "" // commands run where the program was started
+	if err == nil && isDemo {
+		dir, err = os.MkdirTemp("", "pool-")
 		defer os.RemoveAll(dir)
 	}
-
-	policy := config.Retry.Policy(newAudit(audit))
+	if err != nil {
+		fmt.Fprintln(errs, err)
+		return 2
+	}
+	policy := config.Retry.Policy(newAudit(errs))
 	fmt.Fprintf(out, "%v; workers: %v\n", policy, config.Workers)
 	graph.Run(ctx, int(config.Workers), policy, shell(dir, out, seconds(config.TimeoutSeconds)))
 
@@ -85,8 +89,8 @@ func run(ctx context.Context, args []string, out, audit io.Writer) int {
 	end := fmt.Sprintf("%d completed, %d failed, %d skipped, %d canceled",
 		completed, graph.count(Failed), graph.count(Skipped), canceled)
 	fmt.Fprintln(out, end)
-	if err := graph.progress.write(*resume, canceled > 0); err != nil {
-		fmt.Fprintln(out, err)
+	if err := graph.progress.write(resume, canceled > 0); err != nil {
+		fmt.Fprintln(errs, err)
 	}
 	switch {
 	case canceled > 0:
@@ -101,26 +105,29 @@ func run(ctx context.Context, args []string, out, audit io.Writer) int {
 	}
 }
 
-// load reads a configuration and makes a graph that prints its changes to out.
-func load(file string, out io.Writer) (*Graph, *Config, error) {
-	text := demo
+// load makes a graph that prints its changes to out.
+func load(file, resume string, out io.Writer) (*Graph, *Config, error) {
+	text, err := demo, error(nil)
 	if file != "" {
-		var err error
-		if text, err = os.ReadFile(file); err != nil {
-			return nil, nil, err
-		}
+		text, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	config, err := parse(text)
 	if err != nil {
 		return nil, nil, err
 	}
-	start := time.Now()
+	start, color := time.Now(), isTerminal(out)
 	graph, err := newGraph(config.Nodes, func(n *Node, s State, err error) {
-		fmt.Fprintf(out, "%5.2fs  %-10s %s", time.Since(start).Seconds(), n.Name, s)
+		text := string(s)
 		if err != nil {
-			fmt.Fprintf(out, ": %v", err)
+			text += ": " + err.Error()
 		}
-		fmt.Fprintln(out)
+		fmt.Fprintf(out, "%5.2fs  %s %s\n", time.Since(start).Seconds(), label(n.Name, color), text)
 	})
+	if err == nil {
+		graph.progress, err = readProgress(resume)
+	}
 	return graph, config, err
 }

@@ -44,7 +44,7 @@ var stamp = regexp.MustCompile(`(?m)^ *\d+\.\d\ds +(\S+) +`)
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	var out, audit buffer
-	assert.Equal(t, 0, run(t.Context(), nil, &out, &audit))
+	assert.Equal(t, 0, run(t.Context(), []string{"demo"}, &out, &audit))
 	text := stamp.ReplaceAllString(out.String(), "$1 ")
 	for _, line := range []string{
 		"task: 3 attempts, 1s ×2 ≤30s, no jitter: waits 1s, 2s; workers: 1",
@@ -73,7 +73,7 @@ func TestOwnConfig(t *testing.T) {
 	t.Parallel()
 	var out, audit buffer
 	file := write(t, "nodes:\n  - {name: a, command: echo from a}\n  - {name: b, command: echo from b, needs: [a]}\n")
-	assert.Equal(t, 0, run(t.Context(), []string{"-config", file}, &out, &audit))
+	assert.Equal(t, 0, run(t.Context(), []string{"run", "-config", file}, &out, &audit))
 	assert.Regexp(t, `(?s)a +running.*from a.*a +completed.*b +running.*from b.*b +completed.*2 completed`, out.String())
 }
 
@@ -81,7 +81,7 @@ func TestOwnConfig(t *testing.T) {
 func TestDemoAsOwnConfig(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var out, audit buffer
-	assert.Equal(t, 1, run(t.Context(), []string{"-config", write(t, string(demo))}, &out, &audit))
+	assert.Equal(t, 1, run(t.Context(), []string{"run", "-config", write(t, string(demo))}, &out, &audit))
 	assert.Contains(t, out.String(), "\n"+demoEnd+"\n")
 }
 
@@ -89,7 +89,7 @@ func TestDemoAsOwnConfig(t *testing.T) {
 func TestDemoFails(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var out, audit buffer
-	assert.Equal(t, 1, run(t.Context(), nil, &out, &audit))
+	assert.Equal(t, 1, run(t.Context(), []string{"demo"}, &out, &audit))
 	assert.NotContains(t, out.String(), "the demonstration is over")
 }
 
@@ -98,8 +98,8 @@ func TestStandardError(t *testing.T) {
 	t.Parallel()
 	var out, audit buffer
 	file := write(t, "retry: {max_attempts: 1}\nnodes: [{name: a, command: 'echo the cause >&2; echo aborted >&2; exit 1'}]")
-	assert.Equal(t, 1, run(t.Context(), []string{"-config", file}, &out, &audit))
-	assert.Contains(t, out.String(), "\nthe cause\naborted\n")
+	assert.Equal(t, 1, run(t.Context(), []string{"run", "-config", file}, &out, &audit))
+	assert.Contains(t, out.String(), "\na          | the cause\na          | aborted\n")
 	assert.Contains(t, out.String(), "failed: task failed after 1 attempt: exit status 1: aborted\n")
 	assert.NotContains(t, audit.String(), "the cause")
 }
@@ -108,7 +108,7 @@ func TestTimeoutSeconds(t *testing.T) {
 	t.Parallel()
 	var out, audit buffer
 	file := write(t, "timeout_seconds: 1\nretry: {max_attempts: 1}\nnodes: [{name: a, command: sleep 60}]")
-	assert.Equal(t, 1, run(t.Context(), []string{"-config", file}, &out, &audit))
+	assert.Equal(t, 1, run(t.Context(), []string{"run", "-config", file}, &out, &audit))
 	assert.Contains(t, out.String(), "a          failed: task failed after 1 attempt: attempt timed out")
 }
 
@@ -120,26 +120,32 @@ func TestNothingToRun(t *testing.T) {
 		code int
 		want string
 	}{
-		{"help", []string{"-h"}, 0, "-config file"},
-		{"unknown flag", []string{"-x"}, 2, "not defined: -x"},
-		{"flag forgotten", []string{"graph.yaml"}, 2, `unexpected argument: "graph.yaml"; the file with the graph is given with -config`},
-		{"second file", []string{"-config", write(t, nodes), "b.yaml"}, 2, `unexpected argument: "b.yaml"`},
-		{"empty name", []string{"-config", ""}, 2, `-config: "": must be a file`},
-		{"no graph", []string{"--"}, 2, `-config: "": must be a file`},
-		{"no file", []string{"-config", "no-such-file"}, 2, "no-such-file"},
-		{"bad setting", []string{"-config", write(t, "workers: 0"+nodes)}, 2, "workers: 0:"},
-		{"two documents", []string{"-config", write(t, nodes+"\n---"+nodes)}, 2, "a second document: there must be one"},
-		{"bad graph", []string{"-config", write(t, "nodes: [{name: a, command: b, needs: [a]}]")}, 2, `node "a"`},
+		{"nothing", nil, 2, "pool demo"},
+		{"no command", []string{"-config", write(t, nodes)}, 2, "pool run "},
+		{"help for a command", []string{"run", "-h"}, 0, "-config file"},
+		{"unknown flag", []string{"run", "-x"}, 2, "not defined: -x"},
+		{"a flag that the demonstration has no use for", []string{"demo", "-config", "x"}, 2, "not defined: -config"},
+		{"flag forgotten", []string{"run", "graph.yaml"}, 2, `unexpected argument: "graph.yaml"`},
+		{"second file", []string{"run", "-config", write(t, nodes), "b.yaml"}, 2, `unexpected argument: "b.yaml"`},
+		{"empty name", []string{"run", "-config", ""}, 2, `-config: "": must be a file`},
+		{"no graph", []string{"run"}, 2, `-config: "": must be a file`},
+		{"no file", []string{"run", "-config", "no-such-file"}, 2, "no-such-file"},
+		{"bad setting", []string{"run", "-config", write(t, "workers: 0"+nodes)}, 2, "workers: 0:"},
+		{"two documents", []string{"run", "-config", write(t, nodes+"\n---"+nodes)}, 2, "a second document: there must be one"},
+		{"bad graph", []string{"run", "-config", write(t, "nodes: [{name: a, command: b, needs: [a]}]")}, 2, `node "a"`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			var out, audit buffer
-			assert.Equal(t, test.code, run(t.Context(), test.args, &out, &audit))
-			assert.Contains(t, out.String(), test.want)
-			assert.Empty(t, audit.String())
+			var out, errs buffer
+			assert.Equal(t, test.code, run(t.Context(), test.args, &out, &errs))
+			assert.Contains(t, errs.String(), test.want)
+			assert.Empty(t, out.String())
 		})
 	}
+	var out, errs buffer
+	assert.Zero(t, run(t.Context(), []string{"-h"}, &out, &errs))
+	assert.Contains(t, out.String(), "pool run ")
 }
 
 func write(t *testing.T, text string) string {

@@ -18,21 +18,26 @@ type Progress map[string]NodeProgress
 // NodeProgress is how far a node has come. The attempt that the interrupt killed counts.
 type NodeProgress struct {
 	Completed bool        `json:"completed,omitempty"`
+	Output    string      `json:"output,omitempty"`
 	State     retry.State `json:"state,omitzero"`
 	At        time.Time   `json:"at,omitzero"` // when the next attempt is due
 }
 
 // readProgress reads the file of an earlier run, if there is one.
-func readProgress(file string) (p Progress, err error) {
+func readProgress(file string) (Progress, error) {
+	p := Progress{}
 	if file == "" {
-		return nil, nil
+		return p, nil
 	}
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return p, nil
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &p)
+	}
+	if err == nil && p == nil {
+		err = errors.New("null: must be an object")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("-resume: %s: %w", file, err)

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Nodes that run at once write whole lines, each with the name of its node, however the
+// command cuts them up.
+func TestNamesBeforeLines(t *testing.T) {
+	t.Parallel()
+	const command = "for i in 1 2 3 4 5 6 7 8 9; do printf 'from '; printf \"%s \" NAME; echo line $i; echo NAME error >&2; done; printf NAME"
+	text := "nodes:\n"
+	names := []string{"a", "bee", "a-long-name", "d"}
+	for _, name := range names {
+		text += "  - name: " + name + "\n    command: |\n      " + strings.ReplaceAll(command, "NAME", name) + "\n"
+	}
+	var out, audit buffer
+	require.Equal(t, 0, run(t.Context(), []string{"run", "-config", write(t, text)}, &out, &audit))
+	for _, name := range names {
+		lines := regexp.MustCompile(`(?m)^`+name+` *\| (from `+name+` line \d|`+name+` error|`+name+`)$`).FindAllString(out.String(), -1)
+		assert.Len(t, lines, 9+9+1, name)
+	}
+	assert.Equal(t, len(names)*19, strings.Count(out.String(), " | "))
+	assert.NotContains(t, out.String(), "\x1b", "no terminal")
+}
+
+// A line without an end does not fill the memory, and is not lost.
+func TestLongLine(t *testing.T) {
+	t.Parallel()
+	var out buffer
+	l := &lines{out: &out, label: "a"}
+	for range 300 {
+		n, err := l.Write([]byte(strings.Repeat("x", 10_000)))
+		require.NoError(t, err)
+		require.Equal(t, 10_000, n)
+	}
+	l.end()
+	assert.Equal(t, 3_000_000, strings.Count(out.String(), "x"))
+	assert.Greater(t, strings.Count(out.String(), "\n"), 30)
+	assert.Len(t, l.kept, mostKept)
+	assert.Less(t, cap(l.rest), 4*longestLine)
+	l.end()
+	assert.True(t, strings.HasSuffix(out.String(), "x\n"), "and no empty line")
+}
+
+// The null device passes for a terminal, as it does elsewhere.
+func TestColors(t *testing.T) {
+	terminal, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer func() { _ = terminal.Close() }()
+	file, err := os.Create(t.TempDir() + "/out")
+	require.NoError(t, err)
+	defer func() { _ = file.Close() }()
+	for _, tt := range []struct {
+		out           io.Writer
+		noColor, term string
+		want          bool
+	}{
+		{terminal, "", "xterm", true},
+		{terminal, "1", "xterm", false},
+		{terminal, "", "dumb", false},
+		{file, "", "xterm", false},
+		{io.Discard, "", "xterm", false},
+	} {
+		t.Setenv("NO_COLOR", tt.noColor)
+		t.Setenv("TERM", tt.term)
+		assert.Equal(t, tt.want, isTerminal(tt.out), tt)
+	}
+	assert.Equal(t, "a         ", label("a", false))
+	assert.Regexp(t, `^\x1b\[3[1-6]ma         \x1b\[0m$`, label("a", true))
+	assert.NotEqual(t, label("fetch", true)[:5], label("lint", true)[:5])
+}
