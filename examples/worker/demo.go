@@ -73,7 +73,7 @@ func play(ctx context.Context, name, file, last string, tell func(who, what stri
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, program, file)
+	cmd := exec.CommandContext(ctx, program, "work", "-db", file)
 	cmd.Stderr = os.Stderr
 	output, err := cmd.StdoutPipe()
 	if err != nil {

@@ -1,8 +1,8 @@
 // Worker works on the jobs of a SQLite database. A job outlives the process that works
 // on it:
 //
-//	go run .          # a demonstration: a worker is killed in the middle of a job
-//	go run . jobs.db  # a worker on jobs.db, until it is interrupted
+//	go run . demo              # a worker is killed in the middle of a job
+//	go run . work -db jobs.db  # a worker on jobs.db, until it is interrupted
 //
 // The worker is this file, and the demonstration is demo.go.
 package main
@@ -94,18 +94,26 @@ func open(ctx context.Context, file string) (*sql.DB, error) {
 	return db, err
 }
 
+const usage = `worker work -db jobs.db   works until it is interrupted; the file is made if it is missing
+worker demo               kills a worker in the middle of a job
+`
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	flag.Parse()
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage) }
+	flag.Parse() // ends the program after -h
+	work := flag.NewFlagSet("work", flag.ExitOnError)
+	file := work.String("db", "", "the `file` of the database")
 	var err error
-	switch flag.NArg() {
-	case 0:
+	switch command := flag.Arg(0); {
+	case command == "work" && work.Parse(flag.Args()[1:]) == nil && work.NArg() == 0 && *file != "":
+		err = serve(ctx, *file)
+	case command == "demo" && flag.NArg() == 1:
 		err = demonstrate(ctx, os.Stdout)
-	case 1:
-		err = serve(ctx, flag.Arg(0))
 	default:
-		err = fmt.Errorf("one database at a time: %q", flag.Args())
+		flag.Usage()
+		os.Exit(2)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		log.Fatal(err)

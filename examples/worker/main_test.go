@@ -15,7 +15,8 @@ import (
 
 // TestMain is the program itself where the demonstration or a test starts it.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
+	isWorker := len(os.Args) > 1 && os.Args[1] == "work"
+	if isWorker || os.Getenv("WORKER_TEST_MAIN") != "" {
 		main()
 		return
 	}
@@ -64,16 +65,30 @@ func TestStop(t *testing.T) {
 	assert.Equal(t, "ready 0", state())
 }
 
-// Only a database is an argument.
+// A command has its flags and no others; a program without a command explains itself.
 func TestArguments(t *testing.T) {
 	t.Parallel()
-	for args, want := range map[string]string{
-		"a.db b.db":              `one database at a time: ["a.db" "b.db"]`,
-		"postgres://x/y":         "unable to open database file",
-		t.TempDir() + "/no/file": "unable to open database file",
+	for _, tt := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"", 2, "worker work -db jobs.db"},
+		{"-h", 0, "worker demo"},
+		{"jobs.db", 2, "worker work -db jobs.db"},
+		{"-db jobs.db", 2, "flag provided but not defined: -db"},
+		{"work", 2, "worker work -db jobs.db"},
+		{"work -db", 2, "flag needs an argument: -db"},
+		{"work -db a.db b.db", 2, "worker work -db jobs.db"},
+		{"work -h", 0, "-db file"},
+		{"demo -db a.db", 2, "worker demo"},
+		{"work -db postgres://x/y", 1, "unable to open database file"},
+		{"work -db " + t.TempDir() + "/no/file", 1, "unable to open database file"},
 	} {
-		out, err := exec.CommandContext(t.Context(), os.Args[0], strings.Fields(args)...).CombinedOutput()
-		assert.EqualError(t, err, "exit status 1", args)
-		assert.Contains(t, string(out), want, args)
+		cmd := exec.CommandContext(t.Context(), os.Args[0], strings.Fields(tt.args)...)
+		cmd.Env = append(os.Environ(), "WORKER_TEST_MAIN=1")
+		out, _ := cmd.CombinedOutput()
+		assert.Equal(t, tt.code, cmd.ProcessState.ExitCode(), tt.args)
+		assert.Contains(t, string(out), tt.want, tt.args)
 	}
 }
