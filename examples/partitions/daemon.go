@@ -73,13 +73,13 @@ func (d *daemon) sweep(ctx context.Context, s selection) (n int, err error) {
 
 const notTerminal = `coalesce(replace(error_message, '[terminal]', '') = error_message, true)`
 
-// attemptCount is a number even if the row has NULL: a row that cannot be read
-// would stop the retries of all others.
+// attemptCount is a number even if the row has NULL, and a key is text: a row that cannot
+// be read would stop the retries of all others.
 const attemptCount = `CAST(coalesce(attempt_count, 0) AS bigint)`
 
 const selectFailed = `
-	SELECT CAST(customer AS text), CAST(query AS text), CAST(partition_key AS text), ` + attemptCount + `,
-		CAST(updated_at AS {instant}), {now} FROM partition_state
+	SELECT coalesce(CAST(customer AS text), ''), coalesce(CAST(query AS text), ''), coalesce(CAST(partition_key AS text), ''),
+		` + attemptCount + `, CAST(updated_at AS {instant}), {now} FROM partition_state
 	WHERE status = 'failed' AND updated_at <= {now} - $1 * {microsecond}
 		AND ($2 OR ` + notTerminal + `) AND ($3 = '' OR CAST(customer AS text) = $3) AND ($4 = '' OR CAST(query AS text) = $4)
 	ORDER BY 1, 2, 3`

@@ -381,6 +381,19 @@ func TestNoAttemptCount(t *testing.T) {
 	})
 }
 
+// A row without a key cannot be named: it stays, and does not stop the others.
+func TestNoKey(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		dbtest.Exec(t, db, "CREATE TABLE partition_state ("+columns+", run_id text)")
+		insert(t, db, nth(0), time.Hour, nil)
+		dbtest.Exec(t, db, "UPDATE partition_state SET customer = NULL, query = NULL, partition_key = NULL")
+		insert(t, db, nth(1), time.Hour, nil)
+		d, _ := newDaemon(db)
+		assert.Equal(t, 1, sweep(t, d))
+	})
+}
+
 // Crash Safety: the command is idempotent when status is already pending.
 func TestCommandIsIdempotent(t *testing.T) {
 	t.Parallel()

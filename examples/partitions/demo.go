@@ -7,6 +7,7 @@ import (
 	"flag"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 )
@@ -18,7 +19,7 @@ const speed = 1000
 func demo(flags *flag.FlagSet) shared.Action {
 	open := shared.Sandbox(flags)
 	settings := policyFlags(flags, speed)
-	interval := intervalFlag(flags)
+	interval := flags.Duration("interval", time.Minute, "the pause between sweeps")
 	return func(ctx context.Context, out io.Writer) error {
 		d, err := settings(out)
 		if err != nil {

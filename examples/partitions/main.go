@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -34,11 +33,11 @@ func main() { shared.Main(program.Run) }
 
 func serve(flags *flag.FlagSet) shared.Action {
 	onTable := tableFlags(flags)
-	interval := intervalFlag(flags)
+	interval := flags.Duration("interval", time.Minute, "the pause between sweeps")
 	return func(ctx context.Context, out io.Writer) error {
 		return onTable(ctx, out, func(d *daemon) error {
 			d.interval = *interval
-			return errors.Join(d.noteIndex(ctx), d.serve(ctx))
+			return d.serve(ctx)
 		})
 	}
 }
@@ -51,7 +50,7 @@ func stateRetry(flags *flag.FlagSet) shared.Action {
 	flags.BoolVar(&s.force, "force", false, "whatever their backoff, and terminal ones too")
 	return func(ctx context.Context, out io.Writer) (err error) {
 		flags.Visit(func(f *flag.Flag) {
-			if s.force && slices.Contains([]string{"base", "cap", "jitter"}, f.Name) {
+			if s.force && (f.Name == "base" || f.Name == "cap" || f.Name == "jitter") {
 				err = fmt.Errorf("-%s: with -force, nothing waits for it", f.Name)
 			}
 		})
@@ -101,10 +100,6 @@ func tableFlags(flags *flag.FlagSet) func(context.Context, io.Writer, func(*daem
 		}
 		return errors.Join(err, d.db.Close())
 	}
-}
-
-func intervalFlag(flags *flag.FlagSet) *time.Duration {
-	return flags.Duration("interval", time.Minute, "the pause between sweeps")
 }
 
 // policyFlags adds the flags of the policy, and returns what makes a daemon of it that is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/seed-5ff3c98e/retry/retrytable"
@@ -22,7 +23,8 @@ var checks = []struct{ column, sqlType, wrong, assignment string }{
 	{"error_message", "text", notTerminal + " IS NULL", ""},
 	{ // In 20 years, and as long ago, is the wrong unit, or text, which in SQLite is more than any number.
 		"updated_at", "timestamptz", "coalesce(updated_at NOT BETWEEN {now} - 630720000000000 * {microsecond} " +
-			"AND {now} + 630720000000000 * {microsecond}, true)", "updated_at = {now}",
+			"AND {now} + 630720000000000 * {microsecond}, true)",
+		"updated_at = {now}",
 	},
 }
 
@@ -54,27 +56,28 @@ func (d *daemon) check(ctx context.Context) error {
 	}
 	for _, c := range checks {
 		var n int
+		var server interface{ SQLState() string }
 		where := "status = 'failed' AND " + c.wrong
 		err := d.db.QueryRowContext(ctx, d.db.SQL("SELECT count(*) FROM partition_state WHERE "+where)).Scan(&n)
 		switch {
-		case err != nil && d.enum(ctx, c.column) != "":
-			fault(c.column, err, "ALTER TYPE %[1]s ADD VALUE IF NOT EXISTS 'failed'; ALTER TYPE %[1]s ADD VALUE IF NOT EXISTS 'pending'", d.enum(ctx, c.column))
+		case errors.As(err, &server) && slices.Contains([]string{"22", "42"}, server.SQLState()[:2]): // a type
+			fault(c.column, err, "ALTER TABLE partition_state ALTER COLUMN %[1]s TYPE %[2]s USING CAST(%[1]s AS %[2]s)",
+				c.column, c.sqlType)
 			return errors.Join(faults...)
 		case err != nil:
-			fault(c.column, err, "ALTER TABLE partition_state ALTER COLUMN %[1]s TYPE %[2]s USING CAST(%[1]s AS %[2]s)", c.column, c.sqlType)
-			return errors.Join(faults...)
+			return err
 		case n > 0:
-			fault(c.column, fmt.Sprintf("wrong in %d failed partitions", n), "UPDATE partition_state SET %s WHERE %s", c.assignment, where)
+			fault(c.column, fmt.Sprintf("wrong in %d failed partitions", n),
+				"UPDATE partition_state SET %s WHERE %s", c.assignment, where)
 		}
 	}
+	if types["updated_at"] == "TIMESTAMP" {
+		d.log.Warn("updated_at has no time zone: it is read in that of the connection, which timezone=UTC in -dsn sets")
+	}
+	if len(faults) == 0 {
+		return d.checkIndex(ctx)
+	}
 	return errors.Join(faults...)
-}
-
-// enum is the type of a column that is an enum.
-func (d *daemon) enum(ctx context.Context, column string) (name string) {
-	_ = d.db.QueryRowContext(ctx, `SELECT CAST(CAST(t.oid AS regtype) AS text) FROM pg_type t, pg_attribute
-		WHERE t.oid = atttypid AND typtype = 'e' AND attrelid = to_regclass('partition_state') AND attname = $1`, column).Scan(&name)
-	return name
 }
 
 // types returns the type of each column, as the driver calls it.
@@ -100,8 +103,8 @@ func indexOf(dialect retrytable.Dialect) string {
 	return statement
 }
 
-// noteIndex says if the index is missing. Without it, a sweep reads more rows.
-func (d *daemon) noteIndex(ctx context.Context) error {
+// checkIndex says if the index is missing. Without it, a sweep reads more rows.
+func (d *daemon) checkIndex(ctx context.Context) error {
 	look := "SELECT count(*) FROM sqlite_master WHERE name = 'partition_state_failed'"
 	if d.db.Dialect == retrytable.PostgreSQL {
 		look = "SELECT count(*) FROM pg_index WHERE indexrelid = to_regclass('partition_state_failed') AND indisvalid"
