@@ -59,6 +59,15 @@ func TestShortDelays(t *testing.T) {
 	assert.ErrorIs(t, stop(), context.Canceled)
 }
 
+// The settings that the document has are the defaults.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	help := dbtest.Run(t, program.Run, "serve", "-h")
+	for flag, value := range map[string]string{"base": "5m0s", "cap": "6h0m0s", "jitter": "30s", "interval": "1m0s"} {
+		assert.Regexp(t, `-`+flag+` duration\n.*\(default `+value+`\)`, help)
+	}
+}
+
 // A command has the flags that it uses: one that would be ignored is an error, and above
 // all a dry run that would not be dry.
 func TestUsage(t *testing.T) {
