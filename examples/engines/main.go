@@ -7,6 +7,7 @@
 //	go run . -engine kafka        # Kafka, with kfake in this process, or -server
 //	go run . -engine river        # PostgreSQL at 127.0.0.1:5432, or -server
 //	go run . -engine asynq        # Redis at 127.0.0.1:6379, or -server
+//	go run . -engine streams      # Redis Streams at 127.0.0.1:6379, or -server
 //	go run . -engine amqp         # RabbitMQ at 127.0.0.1:5672, or -server
 //
 // The policy is in policy.json. The job meets a refused connection, a rate limit that
@@ -50,6 +51,7 @@ var engines = map[string]engine{
 	"river":     riverQueue,
 	"asynq":     asynqQueue,
 	"amqp":      amqpQueue,
+	"streams":   redisStream,
 }
 
 func main() {

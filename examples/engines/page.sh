@@ -28,6 +28,8 @@ see 'JetStream 2.9' TestLoopback jetstream
 conform adapters/retryamqp '^TestConformance' rabbitmq
 see 'RabbitMQ, quorum' TestConformance rabbitmq
 see 'RabbitMQ, classic' TestConformanceOfClassicQueues rabbitmq
+conform adapters/retrystreams '^TestConformance$' streams
+see 'Redis Streams' TestConformance streams
 conform adapters/retrykafka '^TestConformance' kafka
 see Kafka TestConformance kafka
 see 'Kafka, parallel' TestConformanceInParallel kafka

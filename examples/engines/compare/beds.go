@@ -38,6 +38,7 @@ func engines() []*engine {
 		{"asynq", "15 to 45 s, 16 to 76 s, …; 25 retries", "commands", openAsynq},
 		{"JetStream", "Nak: at once, for ever", "messages", openJetStream},
 		{"RabbitMQ", "Nack: at once, for ever", "frames of methods", openAMQP},
+		{"Redis Streams", "XAUTOCLAIM: after a second, for ever", "commands", openStreams},
 	}
 }
 

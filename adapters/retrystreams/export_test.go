@@ -1,0 +1,4 @@
+package retrystreams
+
+// Slot is slot.
+var Slot = slot

@@ -1,0 +1,193 @@
+package retrystreams
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// The fields of copies.
+const (
+	ours       = "retry-" // they begin with it
+	stateField = ours + "state"
+	lostField  = ours + "lost" // the number of attempts that the State does not have
+	idField    = ours + "id"   // of the message in its stream
+	errorField = ours + "error"
+
+	maxError = 8 << 10 // how much of an error's text is kept
+)
+
+var (
+	//go:embed take.lua
+	takeScript string
+	//go:embed hold.lua
+	holdScript string
+	//go:embed done.lua
+	doneScript string
+	//go:embed move.lua
+	moveScript string
+
+	take, hold = redis.NewScript(takeScript), redis.NewScript(holdScript)
+	done, move = redis.NewScript(doneScript), redis.NewScript(moveScript)
+)
+
+// slot returns the key, or part of it, that has a stream and its other keys in one slot of a
+// cluster.
+func slot(stream string) string {
+	if _, tag, open := strings.Cut(stream, "{"); open && strings.Index(tag, "}") > 0 {
+		return stream
+	}
+	return "{" + stream + "}"
+}
+
+// message is one delivery of a message.
+type message struct {
+	redis.XMessage // as its function sees it
+
+	key   string // where it is
+	id    string // there
+	count int    // of deliveries
+	ours  map[string]string
+}
+
+// newMessage sorts the fields of a message.
+func newMessage(key string, count int, found redis.XMessage) *message {
+	m := &message{found, key, found.ID, count, map[string]string{}}
+	for name, value := range m.Values {
+		if strings.HasPrefix(name, ours) {
+			m.ours[name], _ = value.(string)
+			delete(m.Values, name)
+		}
+	}
+	m.ID = cmp.Or(m.ours[idField], m.id)
+	return m
+}
+
+// take takes a message that is there, and looks also for one of a dead consumer. If there is
+// none, it returns how long to wait for one that is due.
+func (w *worker) take(ctx context.Context, look bool) (m *message, pause time.Duration, err error) {
+	reply, err := take.Run(ctx, w.Redis, []string{w.Stream, w.retry, w.due},
+		w.Group, w.Consumer, w.idle.Milliseconds(), look).Result()
+	taken, _ := reply.([]any)
+	if due, waits := reply.(int64); err != nil || taken == nil {
+		if pause = poll; waits && due >= 0 {
+			pause = min(poll, time.Duration(max(due, 1))*time.Millisecond)
+		}
+		return nil, pause, err
+	}
+	key, _ := taken[0].(string)
+	id, _ := taken[1].(string)
+	count, _ := taken[2].(int64)
+	fields, _ := taken[3].([]any)
+	if len(fields) == 0 {
+		return nil, poll, fmt.Errorf("message %s was deleted from %s before it had ended", id, key)
+	}
+	values := map[string]any{}
+	for i := 0; i+1 < len(fields); i += 2 {
+		name, _ := fields[i].(string)
+		values[name] = fields[i+1]
+	}
+	return newMessage(key, int(count), redis.XMessage{ID: id, Values: values}), 0, nil
+}
+
+// stored returns the attempt that a message is due for.
+func (w *worker) stored(m *message) (job retry.Stored, err error) {
+	job = retry.Stored{Policy: w.Policy, PolicyFor: w.PolicyFor}
+	job.Kind, _ = m.Values[cmp.Or(w.KindField, "kind")].(string)
+	lost, err := strconv.Atoi(cmp.Or(m.ours[lostField], "0"))
+	if err = cmp.Or(job.State.UnmarshalText([]byte(m.ours[stateField])), err); err != nil {
+		return job, fmt.Errorf("the State of message %s: %w", m.ID, err)
+	}
+	job.Lost = m.count - 1 + max(lost, 0)
+	return job, nil
+}
+
+// handle runs the function for a message, and does what follows. The channel tells when the
+// message is due again.
+func (w *worker) handle(ctx context.Context, m *message) (due <-chan time.Time) {
+	outcome := retry.Ended
+	job, err := w.stored(m)
+	if job.Decision.Err = err; err == nil {
+		outcome = w.attempt(ctx, m, &job)
+	}
+	switch outcome {
+	case retry.Done:
+		err = done.Run(context.WithoutCancel(ctx), w.Redis, []string{m.key, w.retry}, w.Group, m.id).Err()
+	case retry.Ended:
+		err = w.bury(ctx, m, job.Decision.Err)
+	case retry.Again, retry.Handed:
+		if outcome == retry.Handed && ctx.Err() == nil { // there is no policy
+			w.failed(ctx, job.Err)
+		}
+		if err = w.wait(ctx, m, &job); err == nil {
+			due = time.After(job.Decision.Delay)
+		}
+	default:
+		err = errors.New("the function has called runtime.Goexit")
+	}
+	if err != nil {
+		w.failed(ctx, fmt.Errorf("message %s: %w", m.ID, err))
+	}
+	return due
+}
+
+// attempt runs the function, on a goroutine that it may end, and tells the server that it
+// does. It returns 0 if the function has ended its goroutine: the attempt is lost.
+func (w *worker) attempt(ctx context.Context, m *message, job *retry.Stored) (outcome retry.Outcome) {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		outcome = job.Attempt(ctx, func(ctx context.Context) error { return w.fn(ctx, m.XMessage) })
+	}()
+	beat := time.NewTicker(w.idle / 3)
+	defer beat.Stop()
+	for {
+		select {
+		case <-beat.C: // if it fails, the next one may not
+			_ = hold.Run(context.WithoutCancel(ctx), w.Redis, []string{m.key}, w.Group, w.Consumer, m.id, m.count).Err()
+		case <-over:
+			return outcome
+		}
+	}
+}
+
+// wait has a message come again after the delay of its outcome.
+func (w *worker) wait(ctx context.Context, m *message, job *retry.Stored) error {
+	state, err := job.State.MarshalText()
+	if err != nil {
+		return err
+	}
+	delay := (max(job.Decision.Delay, 0) + time.Millisecond - 1).Milliseconds()
+	return w.move(ctx, m, w.retry, delay, stateField, string(state), lostField, max(job.Lost, 0))
+}
+
+// bury moves a message to the dead letters. It goes without its State, so that it begins anew
+// if somebody moves it back.
+func (w *worker) bury(ctx context.Context, m *message, reason error) error {
+	text := reason.Error()
+	return w.move(ctx, m, w.dead, -1, errorField, strings.ToValidUTF8(text[:min(len(text), maxError)], ""))
+}
+
+// move moves a message, unless another delivery of it has gone on.
+func (w *worker) move(ctx context.Context, m *message, to string, delay int64, fields ...any) error {
+	moved, err := move.Run(context.WithoutCancel(ctx), w.Redis, []string{m.key, w.retry, to, w.due},
+		append([]any{w.Group, w.Consumer, m.id, m.count, delay, idField, m.ID}, fields...)...).Int()
+	switch {
+	case err != nil:
+		return err
+	case moved == 0:
+		return errors.New("another delivery of the message has gone on")
+	case moved < 0:
+		return fmt.Errorf("it was deleted from %s before it had ended", m.key)
+	}
+	return nil
+}

@@ -1,0 +1,332 @@
+package retrystreams_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retrystreams"
+	"github.com/seed-5ff3c98e/retry/retrytest"
+)
+
+// run is a Run of one message at a time, which collects what OnError is told.
+type run struct {
+	t      *testing.T
+	cancel context.CancelFunc
+	faults chan error
+	over   chan error
+}
+
+func retriesOf(q *queue, p *retry.Policy) *retrystreams.Retries {
+	return &retrystreams.Retries{
+		Policy: p, Redis: q.client, Stream: q.name, Group: "workers", Consumer: rand.Text(), MinIdle: time.Second,
+	}
+}
+
+func start(t *testing.T, r *retrystreams.Retries, fn func(context.Context, redis.XMessage) error) *run {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &run{t: t, cancel: cancel, faults: make(chan error, 1000), over: make(chan error, 1)}
+	r.OnError = func(_ context.Context, err error) { s.faults <- err }
+	go func() { s.over <- r.Run(ctx, fn) }()
+	t.Cleanup(cancel)
+	return s
+}
+
+// fault returns the next error.
+func (s *run) fault() error {
+	s.t.Helper()
+	select {
+	case err := <-s.faults:
+		return err
+	case err := <-s.over:
+		require.Fail(s.t, "Run has ended", err)
+	case <-time.After(30 * time.Second):
+		require.Fail(s.t, "there is no error")
+	}
+	return nil
+}
+
+func (s *run) stop() {
+	s.t.Helper()
+	s.cancel()
+	require.NoError(s.t, <-s.over)
+}
+
+// dead waits for a message that was given up.
+func (q *queue) dead(t *testing.T) (m redis.XMessage) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		all, err := q.client.XRange(t.Context(), q.key("dead"), "-", "+").Result()
+		if len(all) > 0 {
+			m = all[0]
+		}
+		return assert.NoError(t, err) && len(all) > 0
+	}, 30*time.Second, 10*time.Millisecond)
+	return m
+}
+
+// add submits a message with fields of the test's choice.
+func (q *queue) add(t *testing.T, fields ...string) (id string) {
+	t.Helper()
+	id, err := q.client.XAdd(t.Context(), &redis.XAddArgs{Stream: q.name, Values: fields}).Result()
+	require.NoError(t, err)
+	return id
+}
+
+func fail(context.Context, redis.XMessage) error { return assert.AnError }
+
+func TestRefuses(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	user := *q.client.Options()
+	user.Username, user.Password = "nobody", "wrong"
+	refused := redis.NewClient(&user)
+	t.Cleanup(func() { _ = refused.Close() })
+	for want, change := range map[string]func(*retrystreams.Retries){
+		"Redis or the function is nil, or Stream, Group or Consumer is empty": func(r *retrystreams.Retries) { r.Consumer = "" },
+		"-1s": func(r *retrystreams.Retries) { r.Policy = &retry.Policy{MaxDelay: -time.Second} },
+		"Retries.MinIdle is 999ms: must be at least 1s":                     func(r *retrystreams.Retries) { r.MinIdle = 999 * time.Millisecond },
+		"NOGROUP No such key 'enginetest-none' or consumer group 'workers'": func(r *retrystreams.Retries) { r.Stream = "enginetest-none" },
+		"NOGROUP No such key '" + q.name + "' or consumer group 'none'":     func(r *retrystreams.Retries) { r.Group = "none" },
+		"WRONGPASS": func(r *retrystreams.Retries) { r.Redis = refused },
+	} {
+		r := retriesOf(q, nil)
+		change(r)
+		err := r.Run(t.Context(), fail)
+		require.ErrorContains(t, err, "retrystreams: "+r.Stream+": ")
+		assert.ErrorContains(t, err, want)
+	}
+	keys, err := q.client.Keys(t.Context(), "*enginetest-none*").Result()
+	require.NoError(t, err)
+	assert.Empty(t, keys)
+}
+
+// A server that refuses the user of a Run ends it. The message is not lost.
+func TestRefusedLater(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	name := q.name + "-user"
+	require.NoError(t, q.client.Do(t.Context(), "ACL", "SETUSER", name, "on", ">secret", "~*", "+@all").Err())
+	user := *q.client.Options()
+	user.Username, user.Password = name, "secret"
+	client := redis.NewClient(&user)
+	defer func() { _ = client.Close() }()
+	r := retriesOf(q, nil)
+	r.Redis = client
+	id := q.add(t, "job", "a")
+	s := start(t, r, func(context.Context, redis.XMessage) error {
+		assert.NoError(t, q.client.Do(context.Background(), "ACL", "DELUSER", name).Err())
+		return nil
+	})
+	require.ErrorContains(t, <-s.over, "WRONGPASS")
+	events := &retrytest.Recorder{}
+	s = start(t, retriesOf(q, &retry.Policy{MaxAttempts: 2, Observer: events}), func(_ context.Context, msg redis.XMessage) error {
+		assert.Equal(t, id, msg.ID)
+		return assert.AnError
+	})
+	q.dead(t)
+	s.stop()
+	events.Expect(t, "2: gave up (attempts): "+assert.AnError.Error())
+}
+
+// A State of somebody else ends the message, or is none.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[string]string{
+		"":                               "failed after 3 attempts: " + assert.AnError.Error(), // of somebody who does not know of us
+		"f=1":                            "failed after 3 attempts: " + assert.AnError.Error(),
+		"f=1 x=2 t=2026-01-02T03:04:05Z": "failed after 3 attempts: " + assert.AnError.Error(), // of another version
+		"f=9999":                         "failed after 9999 attempts",
+		"f=many":                         `f=many: strconv.Atoi: parsing "many": invalid syntax`,
+		"f=-1":                           "failures: -1: must not be negative",
+		"\xff\x00":                       "want key=value",
+		"f=99999999999999999999":         "value out of range",
+	} {
+		q := open(t)
+		var attempts atomic.Int64
+		s := start(t, retriesOf(q, &retry.Policy{Backoff: retry.Constant(0)}), func(context.Context, redis.XMessage) error {
+			attempts.Add(1)
+			return assert.AnError
+		})
+		id := q.add(t, "retry-state", state, "job", "a")
+		m := q.dead(t)
+		s.stop()
+		assert.Contains(t, m.Values["retry-error"], want, state)
+		assert.Equal(t, map[string]any{"job": "a", "retry-id": id, "retry-error": m.Values["retry-error"]}, m.Values)
+		assert.Equal(t, map[string]int64{"": 3, "f=1": 2, "f=1 x=2 t=2026-01-02T03:04:05Z": 2}[state], attempts.Load(), state)
+		assert.Empty(t, s.faults)
+	}
+}
+
+// A message without a policy comes again, and has lost no attempt and no State. So does one
+// whose function ends its goroutine: this attempt is lost.
+func TestNoPolicy(t *testing.T) {
+	t.Parallel()
+	q, events := open(t), &retrytest.Recorder{}
+	r := retriesOf(q, nil)
+	r.KindField = "what"
+	var known atomic.Bool
+	r.PolicyFor = func(kind string) (*retry.Policy, error) {
+		if assert.Equal(t, "kind-1", kind); !known.Load() {
+			return nil, errors.New("unknown kind")
+		}
+		return &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0), Observer: events}, nil
+	}
+	q.add(t, "what", "kind-1")
+	const want = `retry: no policy for jobs of kind "kind-1": unknown kind`
+	calls := 0
+	s := start(t, r, func(context.Context, redis.XMessage) error {
+		if calls++; calls == 1 {
+			known.Store(false)
+			runtime.Goexit()
+		}
+		return assert.AnError
+	})
+	require.ErrorContains(t, s.fault(), want)
+	known.Store(true)
+	require.ErrorContains(t, s.fault(), "the function has called runtime.Goexit")
+	require.ErrorContains(t, s.fault(), want)
+	known.Store(true)
+	q.dead(t)
+	s.stop()
+	events.Expect(t, "2: "+assert.AnError.Error()+": retry in 0s", "3: gave up (attempts): "+assert.AnError.Error())
+}
+
+// What was given up and is moved back begins anew. The function sees the message as it was,
+// with the ID that it had at first, and other groups do not see the copies.
+func TestCopies(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	binary := "\xff\x00\"\n"
+	id := q.add(t, "b", binary, "a", "1", binary, "x", "retry-mine", "dropped")
+	require.NoError(t, q.client.XGroupCreate(t.Context(), q.name, "others", "0").Err())
+	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}
+	s := start(t, retriesOf(q, p), func(_ context.Context, msg redis.XMessage) error {
+		assert.Equal(t, redis.XMessage{ID: id, Values: map[string]any{"b": binary, "a": "1", binary: "x"}}, msg)
+		return assert.AnError
+	})
+	for i := range 3 {
+		q.dead(t)
+		length, err := q.client.XLen(t.Context(), q.name).Result()
+		require.NoError(t, err)
+		assert.EqualValues(t, i+1, length)
+		raw, err := q.client.Do(t.Context(), "XRANGE", q.key("dead"), "-", "+").Slice()
+		require.NoError(t, err)
+		assert.Equal(t, []any{
+			"retry-id", id, "retry-error", "failed after 2 attempts: " + assert.AnError.Error(), "b", binary, "a", "1", binary, "x",
+		}, raw[0].([]any)[1])
+		require.NoError(t, q.client.Del(t.Context(), q.key("dead")).Err())
+		require.NoError(t, q.client.XAdd(t.Context(), &redis.XAddArgs{Stream: q.name, Values: raw[0].([]any)[1]}).Err())
+	}
+	s.stop()
+}
+
+// A large message and a long error go where they should.
+func TestLarge(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	large := strings.Repeat("x", 8<<20)
+	s := start(t, retriesOf(q, &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}), func(_ context.Context, msg redis.XMessage) error {
+		assert.True(t, bytes.Equal([]byte(large), []byte(msg.Values["body"].(string))))
+		return errors.New(strings.Repeat("ä", 100_000))
+	})
+	args := []string{"body", large}
+	for i := range 3000 {
+		args = append(args, fmt.Sprint("field-", i), "x")
+	}
+	q.add(t, args...)
+	m := q.dead(t)
+	s.stop()
+	text := m.Values["retry-error"].(string)
+	assert.Greater(t, len(text), 8000)
+	assert.Less(t, len(text), 9000)
+	assert.True(t, utf8.ValidString(text))
+	assert.Len(t, m.Values, 3003)
+	assert.Empty(t, s.faults)
+}
+
+// A message that runs for longer than MinIdle stays with its worker. If the server has not
+// heard of it for that long, another worker gets it, and the first has no say any more.
+func TestOvertaken(t *testing.T) {
+	t.Parallel()
+	q, events := open(t), &retrytest.Recorder{}
+	q.ids["a"] = q.add(t, "job", "a")
+	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Hour), Observer: events}
+	begun, repeated, other := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	first := start(t, retriesOf(q, p), func(context.Context, redis.XMessage) error {
+		close(begun)
+		<-other
+		return assert.AnError
+	})
+	<-begun
+	second := start(t, retriesOf(q, p), func(context.Context, redis.XMessage) error {
+		select {
+		case <-repeated:
+		default:
+			assert.Fail(t, "the message was taken from a worker that lives")
+		}
+		close(other)
+		require.ErrorContains(t, first.fault(), "another delivery of the message has gone on")
+		return assert.AnError
+	})
+	time.Sleep(2500 * time.Millisecond)
+	close(repeated)
+	require.NoError(t, q.repeat(t.Context(), "a"))
+	assert.Contains(t, q.dead(t).Values["retry-error"], "failed after 2 attempts")
+	first.stop()
+	second.stop()
+}
+
+// Who deletes messages that have not ended is told.
+func TestDeleted(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	a := q.add(t, "job", "a")
+	s := start(t, retriesOf(q, nil), func(context.Context, redis.XMessage) error {
+		assert.NoError(t, q.client.XTrimMaxLen(context.Background(), q.name, 0).Err())
+		return assert.AnError
+	})
+	require.ErrorContains(t, s.fault(), "message "+a+": it was deleted from "+q.name+" before it had ended")
+	require.ErrorContains(t, s.fault(), "message "+a+" was deleted from "+q.name+" before it had ended")
+	s.stop()
+
+	b := q.add(t, "job", "b")
+	s = start(t, retriesOf(q, &retry.Policy{Backoff: retry.Constant(100 * time.Millisecond)}), fail)
+	require.Eventually(t, func() bool { return q.client.XTrimMaxLen(t.Context(), q.key("retry"), 0).Val() > 0 }, 10*time.Second, time.Millisecond)
+	require.ErrorContains(t, s.fault(), "was deleted from "+q.key("retry")+" before it had ended", b)
+	s.stop()
+}
+
+// A stream that is gone ends Run.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	s := start(t, retriesOf(q, nil), fail)
+	require.Eventually(t, func() bool { return q.client.Exists(t.Context(), q.key("retry")).Val() > 0 }, 10*time.Second, time.Millisecond)
+	require.NoError(t, q.client.Del(t.Context(), q.name).Err())
+	require.ErrorContains(t, <-s.over, "NOGROUP")
+}
+
+// All keys are in the slot of the stream.
+func TestSlot(t *testing.T) {
+	t.Parallel()
+	for stream, want := range map[string]string{
+		"jobs": "{jobs}", "a:{tenant}:jobs": "a:{tenant}:jobs", "a{": "{a{}",
+	} {
+		assert.Equal(t, want, retrystreams.Slot(stream))
+	}
+}

@@ -1,0 +1,154 @@
+package retrystreams_test
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/adapters/retrystreams"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for _, r := range enginetest.Run(t, &enginetest.Engine{
+		Grain: 5 * time.Second, Recovery: 10 * time.Second,
+		Open: func(t testing.TB) enginetest.Queue {
+			t.Helper()
+			return open(t)
+		},
+		Repeat: func(ctx context.Context, q enginetest.Queue, job string) error {
+			return q.(*queue).repeat(ctx, job) //nolint:forcetypeassert // see Open
+		},
+	}) {
+		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	}
+}
+
+func connect(t testing.TB, cable *enginetest.Cable) *redis.Client {
+	t.Helper()
+	testkit.Needs(t, "Redis")
+	return redis.NewClient(&redis.Options{
+		Addr: cmp.Or(os.Getenv("RETRY_TEST_REDIS"), "127.0.0.1:6379"), Dialer: cable.DialContext, DisableIdentity: true,
+		PoolSize: 60,
+	})
+}
+
+// queue is a stream with one group.
+type queue struct {
+	t      testing.TB
+	name   string
+	client *redis.Client
+	ids    map[string]string
+	single bool              // workers take one message at a time
+	cable  *enginetest.Cable // of all workers, which connect again when it is lost
+}
+
+func open(t testing.TB) *queue {
+	t.Helper()
+	q := &queue{t: t, name: "enginetest-" + strings.ToLower(rand.Text()[:10]), ids: map[string]string{}}
+	q.client = connect(t, &enginetest.Cable{})
+	require.NoError(t, q.client.XGroupCreateMkStream(t.Context(), q.name, "workers", "0").Err(), "Redis does not answer")
+	t.Cleanup(func() {
+		assert.NoError(t, q.client.Del(context.Background(), q.name, q.key("retry"), q.key("due"), q.key("dead")).Err())
+		assert.NoError(t, q.client.Close())
+	})
+	return q
+}
+
+// key returns a key that belongs to the stream.
+func (q *queue) key(of string) string { return "{" + q.name + "}:workers:" + of }
+
+func (q *queue) Submit(ctx context.Context, kind, job string) (err error) {
+	q.ids[job], err = q.client.XAdd(ctx, &redis.XAddArgs{Stream: q.name, Values: []string{"kind", kind, "job", job}}).Result()
+	return err
+}
+
+// outcome looks at one instant. A message that was delivered, and is nowhere, has succeeded.
+var outcome = redis.NewScript(`
+	local id = ARGV[1]
+	for i, key in ipairs({KEYS[3], KEYS[2]}) do
+		for _, copy in ipairs(redis.call('XRANGE', key, '-', '+')) do
+			local fields = {}
+			for i = 1, #copy[2], 2 do fields[copy[2][i]] = copy[2][i + 1] end
+			if fields['retry-id'] == id then
+				return {i == 1 and 2 or 0, fields['retry-error'] or ''}
+			end
+		end
+	end
+	if redis.call('XPENDING', KEYS[1], 'workers', id, id, 1)[1] then return {0, ''} end
+	local last = redis.call('XINFO', 'GROUPS', KEYS[1])[1][8]
+	if #redis.call('XRANGE', KEYS[1], id, id) == 1 and redis.call('XRANGE', KEYS[1], '(' .. last, id, 'COUNT', 1)[1] then
+		return {0, ''}
+	end
+	return {1, ''}`)
+
+func (q *queue) Outcome(ctx context.Context, job string) (enginetest.Outcome, error) {
+	reply, err := outcome.Run(ctx, q.client, []string{q.name, q.key("retry"), q.key("dead")}, q.ids[job]).Slice()
+	if err != nil {
+		return enginetest.Outcome{}, err
+	}
+	return enginetest.Outcome{
+		Status: map[int64]enginetest.Status{1: enginetest.Succeeded, 2: enginetest.GaveUp}[reply[0].(int64)], Err: reply[1].(string),
+	}, nil
+}
+
+// repeat makes the server take the worker of a job for dead.
+func (q *queue) repeat(ctx context.Context, job string) error {
+	pending, err := q.client.XPendingExt(ctx, &redis.XPendingExtArgs{
+		Stream: q.name, Group: "workers", Start: q.ids[job], End: q.ids[job], Count: 1,
+	}).Result()
+	if err != nil || len(pending) == 0 {
+		return fmt.Errorf("%s is not being worked on: %w", job, err)
+	}
+	return q.client.Do(ctx, "XCLAIM", q.name, "workers", pending[0].Consumer, 0, q.ids[job], "IDLE", 3_600_000, "JUSTID").Err()
+}
+
+func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &workers{cable: cmp.Or(q.cable, &enginetest.Cable{}), cancel: cancel, over: make(chan error, 1)}
+	client := connect(q.t, w.cable)
+	retries := &retrystreams.Retries{
+		Policy: p.Policy, PolicyFor: p.PolicyFor, Redis: client, Stream: q.name, Group: "workers", Consumer: rand.Text(),
+		Concurrency: 50, MinIdle: 3 * time.Second, OnError: func(context.Context, error) {},
+	}
+	if q.single {
+		retries.Concurrency = 1
+	}
+	go func() {
+		err := retries.Run(ctx, func(ctx context.Context, msg redis.XMessage) error {
+			return handle(ctx, msg.Values["job"].(string)) //nolint:forcetypeassert // see Submit
+		})
+		_ = client.Close()
+		w.over <- err
+	}()
+	return w, nil
+}
+
+type workers struct {
+	cable  *enginetest.Cable
+	cancel context.CancelFunc
+	over   chan error
+}
+
+func (w *workers) Stop(context.Context) error {
+	w.cancel()
+	err := <-w.over
+	w.over <- nil
+	return err
+}
+
+func (w *workers) Kill() error {
+	w.cable.Cut()
+	return nil
+}
