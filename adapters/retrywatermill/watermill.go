@@ -1,0 +1,247 @@
+package retrywatermill
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// Retries handles messages under a policy. A literal with a Publisher is ready to use. It is
+// safe for concurrent use.
+type Retries struct {
+	// Policy decides. nil means the zero Policy.
+	Policy *retry.Policy
+
+	// PolicyFor, if not nil, returns the policy for a kind of jobs, which is the topic of the
+	// message: see [retry.Policy.For]. The method Get of a retrypolicies.Policies is one. A
+	// message of a kind without a policy comes again after a second.
+	PolicyFor func(kind string) (*retry.Policy, error)
+
+	// Publisher publishes to the broker that the router subscribes to.
+	Publisher message.Publisher
+
+	// Poison is the topic for messages that are given up. Empty means the topic of the
+	// message and "_poison".
+	Poison string
+
+	// Hold is how long a message that waits is kept in memory, and its subscriber with it,
+	// until it is published again. 0 means 1 second. It has to be shorter than the time
+	// after which the subscriber takes a worker for dead.
+	Hold time.Duration
+
+	// Delayed, if not nil, publishes to a broker that heeds Watermill's delays, for waits
+	// that are longer than Hold. Something has to move the messages back from DelayedTopic,
+	// if that is not empty. Otherwise Delayed publishes to the topic of the message.
+	Delayed      message.Publisher
+	DelayedTopic string
+
+	// Lost, if not nil, says how many deliveries of the message have ended without an
+	// answer, this one not included: attempts whose workers died.
+	Lost func(msg *message.Message) int
+
+	// Logger is told of messages without a policy. nil means that nobody is.
+	Logger watermill.LoggerAdapter
+
+	begin sync.Once
+	fault error // of the fields
+
+	mu       sync.Mutex
+	closed   bool
+	stopping context.Context // ends with Close
+	stop     context.CancelFunc
+	running  sync.WaitGroup
+}
+
+// check checks the fields, at the first message.
+func (r *Retries) check() error {
+	switch {
+	case r.Publisher == nil:
+		return errors.New("the Publisher is nil")
+	case r.Hold < 0:
+		return fmt.Errorf("the Hold is %v: must not be negative", r.Hold)
+	case r.Delayed == nil && r.DelayedTopic != "":
+		return fmt.Errorf("the DelayedTopic is %s, and Delayed is nil", r.DelayedTopic)
+	}
+	return r.Policy.Validate()
+}
+
+func (r *Retries) hold() time.Duration { return cmp.Or(r.Hold, time.Second) }
+
+// Middleware is the middleware of a router, or of a handler. It acknowledges a message when
+// it has succeeded, or when the broker has what follows. An error says that there is no such
+// message for the broker, or that a field is wrong. The message then comes again, after a
+// second at the soonest, with the attempt not counted.
+func (r *Retries) Middleware(next message.HandlerFunc) message.HandlerFunc {
+	return func(msg *message.Message) (produced []*message.Message, err error) {
+		ctx := msg.Context()
+		d := &delivery{
+			Retries: r, msg: msg, next: next, ctx: ctx,
+			topic: message.SubscribeTopicFromCtx(ctx), handler: message.HandlerNameFromCtx(ctx),
+		}
+		if of := msg.Metadata.Get(handlerKey); of != "" && of != d.handler {
+			return nil, nil // a copy for another subscriber of the topic, who gets it too
+		}
+		returned := false
+		defer func() {
+			if !returned { // after runtime.Goexit
+				msg.Nack()
+			}
+		}()
+		err = d.handle()
+		if returned = true; err != nil {
+			return nil, fmt.Errorf("retrywatermill: %s: %w", d.topic, err)
+		}
+		return d.produced, nil
+	}
+}
+
+// delivery is one delivery of a message.
+type delivery struct {
+	*Retries
+
+	msg            *message.Message
+	next           message.HandlerFunc
+	ctx            context.Context // ends when the subscriber has done with the message
+	topic, handler string
+	produced       []*message.Message
+}
+
+func (d *delivery) handle() error {
+	attempt, end := d.start()
+	if attempt == nil { // the router will be closed
+		<-d.ctx.Done()
+		return context.Cause(d.ctx)
+	}
+	defer end()
+	d.begin.Do(func() { d.fault = d.check() })
+	err := d.fault
+	if err == nil && d.topic == "" {
+		err = errors.New("the message is not one of a router")
+	}
+	if err == nil {
+		err = d.attempt(attempt)
+	}
+	if err != nil {
+		wait(attempt, time.Second)
+	}
+	return err
+}
+
+// attempt makes the attempt, unless it is too early, and publishes what follows. ctx ends with
+// the delivery, or with Close.
+func (d *delivery) attempt(ctx context.Context) error {
+	job := retry.Stored{Policy: d.Policy, PolicyFor: d.PolicyFor, Kind: d.topic}
+	due, reason := load(d.msg, &job)
+	wait(ctx, min(time.Until(due), d.hold()))
+	delay := time.Until(due)
+	if reason == nil && delay <= 0 {
+		if d.Lost != nil {
+			job.Lost += d.Lost(d.msg)
+		}
+		outcome := job.Attempt(ctx, func(ctx context.Context) (err error) {
+			defer d.msg.SetContext(d.ctx)
+			d.msg.SetContext(ctx)
+			d.produced, err = d.next(d.msg)
+			return err
+		})
+		switch {
+		case outcome == retry.Done:
+			return nil
+		case outcome == retry.Ended:
+			reason = job.Decision.Err
+		case ctx.Err() == nil && outcome == retry.Handed && d.Logger != nil: // there is no policy
+			d.Logger.Error("retrywatermill: the message comes again", job.Err, watermill.LogFields{"message_uuid": d.msg.UUID})
+		}
+		d.produced, delay = nil, job.Decision.Delay
+	}
+	if d.ctx.Err() != nil {
+		return fmt.Errorf("the subscriber no longer waits for an answer: %w", errors.Join(context.Cause(d.ctx), job.Err))
+	}
+	if reason != nil {
+		return d.poison(reason)
+	}
+	return d.again(&job, delay)
+}
+
+// wait returns after a time, or when ctx is done.
+func wait(ctx context.Context, t time.Duration) {
+	if t <= 0 {
+		return
+	}
+	select {
+	case <-time.After(t):
+	case <-ctx.Done():
+	}
+}
+
+// load reads what a copy has of the job, and when it is due. The error says that somebody
+// has changed it.
+func load(msg *message.Message, job *retry.Stored) (due time.Time, err error) {
+	number := func(key string) (n int64) {
+		if text := msg.Metadata.Get(key); text != "" && err == nil {
+			if n, err = strconv.ParseInt(text, 10, 64); err != nil {
+				err = fmt.Errorf("%s: %w", key, err)
+			}
+		}
+		return n
+	}
+	job.Lost = int(number(lostKey))
+	due = time.UnixMilli(number(dueKey))
+	if err == nil {
+		err = job.State.UnmarshalText([]byte(msg.Metadata.Get(stateKey)))
+	}
+	msg.UUID = cmp.Or(msg.Metadata.Get(uuidKey), msg.UUID)
+	return due, err
+}
+
+// start returns the context of an attempt, or nil after Close.
+func (d *delivery) start() (context.Context, context.CancelFunc) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, nil
+	}
+	if d.stop == nil {
+		d.stopping, d.stop = context.WithCancel(context.Background())
+	}
+	d.running.Add(1)
+	context.AfterFunc(d.ctx, d.running.Done)
+	ctx, cancel := context.WithCancel(d.ctx)
+	forget := context.AfterFunc(d.stopping, cancel)
+	return ctx, func() {
+		forget()
+		cancel()
+	}
+}
+
+// Close ends the attempts in progress as the stop of a worker, and lets no other begin. It
+// returns when their subscribers have had the answers, or when ctx is done. Close r before the
+// router: a router that is closed leaves the answers of messages in progress alone, and they
+// come again.
+func (r *Retries) Close(ctx context.Context) error {
+	r.mu.Lock()
+	if r.closed = true; r.stop != nil {
+		r.stop()
+	}
+	r.mu.Unlock()
+	over := make(chan struct{})
+	go func() {
+		r.running.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("retrywatermill: messages are in progress: %w", context.Cause(ctx))
+	}
+}

@@ -1,0 +1,273 @@
+package retrywatermill_test
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retrywatermill"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	const why = "messages are in memory"
+	waits := []string{"1: boom: retry in 500ms"}
+	conform(t, &enginetest.Engine{
+		Grain: time.Second, Recovery: time.Second, Cannot: map[string]enginetest.Instead{
+			"crash":                         {Why: why, Endless: true},
+			"crash: poison":                 {Why: why, Endless: true},
+			"crash: not idempotent":         {Why: why, Endless: true},
+			"crash after a failure":         {Why: why, Told: []string{"1: boom: retry in 50ms"}, Endless: true},
+			"shutdown":                      {Why: why, Endless: true},
+			"policy change: fewer attempts": {Why: why, Told: waits, Endless: true},
+			"policy change: more attempts, other waits": {Why: why, Told: waits, Endless: true},
+		},
+		Open: func(t testing.TB) enginetest.Queue {
+			t.Helper()
+			return open(t, func(...string) broker { return openChannel() })
+		},
+	})
+}
+
+func TestConformanceOfNATS(t *testing.T) {
+	t.Parallel()
+	conform(t, &enginetest.Engine{
+		Grain: 5 * time.Second, Recovery: 10 * time.Second, Jobs: 2000, Cannot: uncounted(),
+		Open: func(t testing.TB) enginetest.Queue {
+			t.Helper()
+			return open(t, func(topics ...string) broker { return openNATS(t, many, topics...) })
+		},
+	})
+}
+
+// uncounted is for brokers that do not say how often they have delivered a message.
+func uncounted() map[string]enginetest.Instead {
+	const why = "Watermill does not say how often a message was delivered"
+	again := "gave up (final): an attempt too many"
+	return map[string]enginetest.Instead{
+		"crash":                 {Why: why, Told: []string{"1: boom: retry in 50ms", "2: succeeded"}},
+		"crash: poison":         {Why: why, Told: []string{"1: " + again}},
+		"crash: not idempotent": {Why: why, Told: []string{"1: " + again}},
+		"crash after a failure": {Why: why, Told: []string{"1: boom: retry in 50ms", "2: " + again}},
+	}
+}
+
+func TestConformanceOfRedis(t *testing.T) {
+	t.Parallel()
+	conform(t, &enginetest.Engine{
+		Grain: 5 * time.Second, Recovery: 10 * time.Second, Jobs: 1000, Cannot: uncounted(),
+		Open: func(t testing.TB) enginetest.Queue {
+			t.Helper()
+			return open(t, func(topics ...string) broker { return openRedis(t, topics...) })
+		},
+	})
+}
+
+// TestConformanceOfSQL has a broker that heeds delays, and publishes copies in the transaction
+// of the message.
+func TestConformanceOfSQL(t *testing.T) {
+	t.Parallel()
+	conform(t, &enginetest.Engine{
+		Grain: 5 * time.Second, Recovery: 10 * time.Second, Jobs: 300, Cannot: uncounted(),
+		Open: func(t testing.TB) enginetest.Queue {
+			t.Helper()
+			return open(t, func(...string) broker { return openSQL(t) })
+		},
+	})
+}
+
+func conform(t *testing.T, e *enginetest.Engine) {
+	t.Helper()
+	for _, r := range enginetest.Run(t, e) {
+		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	}
+}
+
+// queue is a topic for each kind of jobs.
+type queue struct {
+	t           testing.TB
+	name        string
+	broker      broker
+	publisher   message.Publisher
+	lost        func(*message.Message) int
+	concurrency int
+	cable       *enginetest.Cable // of all workers, which connect again when it is lost
+
+	mu   sync.Mutex
+	done map[string]bool
+	ends map[string]enginetest.Outcome
+}
+
+const (
+	poisoned = "_poison"
+	many     = 10 // messages at a time
+)
+
+func (q *queue) kinds() []string { return []string{"kind-1", "kind-2"} }
+
+func (q *queue) topic(kind string) string { return q.name + "_" + kind }
+
+func (q *queue) topics() (all []string) {
+	for _, kind := range q.kinds() {
+		all = append(all, q.topic(kind), q.topic(kind)+poisoned)
+	}
+	return all
+}
+
+func newQueue(t testing.TB, name string) *queue {
+	t.Helper()
+	return &queue{t: t, name: name, concurrency: many, done: map[string]bool{}, ends: map[string]enginetest.Outcome{}}
+}
+
+func open(t testing.TB, start func(topics ...string) broker) *queue {
+	t.Helper()
+	q := newQueue(t, random("enginetest-"))
+	q.attach(start(q.topics()...))
+	_, subscriber, err := q.broker.dial(&enginetest.Cable{}, 1)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(func() {
+		cancel()
+		assert.NoError(t, subscriber.Close())
+	})
+	for _, kind := range q.kinds() {
+		dead, err := subscriber.Subscribe(ctx, q.topic(kind)+poisoned)
+		require.NoError(t, err)
+		go func() {
+			for msg := range dead {
+				q.ended(jobOf(msg), enginetest.Outcome{Status: enginetest.GaveUp, Err: msg.Metadata.Get(middleware.ReasonForPoisonedKey)})
+				msg.Ack()
+			}
+		}()
+	}
+	return q
+}
+
+func (q *queue) attach(b broker) {
+	q.t.Helper()
+	q.broker = b
+	var err error
+	q.publisher, _, err = b.dial(&enginetest.Cable{}, 1)
+	require.NoError(q.t, err)
+	q.t.Cleanup(func() { assert.NoError(q.t, q.publisher.Close()) })
+}
+
+func (q *queue) ended(job string, o enginetest.Outcome) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ends[job] = o
+}
+
+// jobOf returns the job of a message. Its payload is JSON, as a table wants it.
+func jobOf(msg *message.Message) string {
+	job, _ := strconv.Unquote(string(msg.Payload))
+	return job
+}
+
+func (q *queue) Submit(_ context.Context, kind, job string) error {
+	return q.publisher.Publish(q.topic(kind), message.NewMessage(random(""), []byte(strconv.Quote(job))))
+}
+
+func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ends[job], nil
+}
+
+// await waits until a job has ended in a way.
+func (q *queue) await(job string, status enginetest.Status) (o enginetest.Outcome) {
+	q.t.Helper()
+	require.Eventually(q.t, func() bool {
+		o, _ = q.Outcome(q.t.Context(), job)
+		return o.Status == status
+	}, 30*time.Second, time.Millisecond)
+	return o
+}
+
+func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
+	w := &workers{cable: cmp.Or(q.cable, &enginetest.Cable{}), over: make(chan struct{})}
+	publisher, subscriber, err := q.broker.dial(w.cable, q.concurrency)
+	if err != nil {
+		return nil, err
+	}
+	w.retries = &retrywatermill.Retries{
+		Policy: p.Policy, PolicyFor: p.PolicyFor, Publisher: publisher, Lost: q.lost, Hold: 200 * time.Millisecond,
+	}
+	if p.PolicyFor != nil {
+		w.retries.PolicyFor = func(topic string) (*retry.Policy, error) {
+			return p.PolicyFor(topic[len(q.name)+1:])
+		}
+	}
+	w.router, err = message.NewRouter(message.RouterConfig{CloseTimeout: 2 * time.Second}, nil)
+	if err != nil {
+		return nil, err
+	}
+	w.router.AddMiddleware(q.record, w.retries.Middleware)
+	for _, kind := range q.kinds() {
+		w.router.AddConsumerHandler(kind, q.topic(kind), subscriber, func(msg *message.Message) error {
+			err := handle(msg.Context(), jobOf(msg))
+			if err == nil {
+				q.mu.Lock()
+				defer q.mu.Unlock()
+				q.done[jobOf(msg)] = true
+			}
+			return err
+		})
+	}
+	go func() {
+		defer close(w.over)
+		assert.NoError(q.t, w.router.Run(context.Background()))
+	}()
+	<-w.router.Running()
+	return w, nil
+}
+
+// record notes successes, of which a broker keeps no record.
+func (q *queue) record(next message.HandlerFunc) message.HandlerFunc {
+	return func(msg *message.Message) ([]*message.Message, error) {
+		produced, err := next(msg)
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if job := jobOf(msg); err == nil && q.done[job] {
+			q.ends[job] = enginetest.Outcome{Status: enginetest.Succeeded}
+		}
+		return produced, err
+	}
+}
+
+// workers are a process with a router.
+type workers struct {
+	cable   *enginetest.Cable
+	killed  bool
+	retries *retrywatermill.Retries
+	router  *message.Router
+	over    chan struct{}
+}
+
+func (w *workers) Stop(ctx context.Context) error {
+	if !w.killed {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		if err := w.retries.Close(ctx); err != nil {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond) // a subscriber of SQL commits when it has had the answer
+	}
+	return w.router.Close()
+}
+
+func (w *workers) Kill() error {
+	w.killed = true
+	w.cable.Cut()
+	return nil
+}
