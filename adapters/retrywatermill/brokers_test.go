@@ -76,7 +76,7 @@ func openNATS(t testing.TB, concurrency int, topics ...string) natsBroker {
 	for _, topic := range topics { // a subscriber that had to make one would delete it
 		_, err = js.AddConsumer(b.name, &nats.ConsumerConfig{
 			Durable: durable("", topic), FilterSubject: topic, DeliverSubject: nats.NewInbox(), DeliverGroup: "workers",
-			AckPolicy: nats.AckExplicitPolicy, AckWait: natsAckWait, MaxAckPending: concurrency,
+			AckPolicy: nats.AckExplicitPolicy, AckWait: natsAckWait(concurrency), MaxAckPending: concurrency,
 		})
 		require.NoError(t, err)
 	}
@@ -99,7 +99,13 @@ func (c *counted) Unmarshal(m *nats.Msg) (*message.Message, error) {
 	return msg, err
 }
 
-const natsAckWait = 2 * time.Second
+// natsAckWait is when the server delivers again what a dead worker has left.
+func natsAckWait(concurrency int) time.Duration {
+	if concurrency == 1 { // worker processes, which die often
+		return time.Second
+	}
+	return 3 * time.Second
+}
 
 func durable(_, topic string) string { return "workers-" + topic }
 
@@ -117,7 +123,7 @@ func (b natsBroker) dial(cable *enginetest.Cable, concurrency int) (message.Publ
 		return nil, nil, err
 	}
 	subscriber, err := wmnats.NewSubscriberWithNatsConn(conn, wmnats.SubscriberSubscriptionConfig{
-		Unmarshaler: &counted{}, SubscribersCount: concurrency, AckWaitTimeout: natsAckWait, QueueGroupPrefix: "workers",
+		Unmarshaler: &counted{}, SubscribersCount: concurrency, AckWaitTimeout: natsAckWait(concurrency), QueueGroupPrefix: "workers",
 		JetStream: wmnats.JetStreamConfig{
 			DurableCalculator: durable, SubscribeOptions: []nats.SubOpt{nats.ManualAck()},
 		},

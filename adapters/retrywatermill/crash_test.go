@@ -9,6 +9,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrytest"
@@ -65,29 +66,32 @@ func TestLost(t *testing.T) {
 		{retry.Policy{MaxAttempts: 2}, 2, "2: gave up (attempts)"},
 		{retry.Policy{NonIdempotent: true}, 1, "1: gave up (maybe_applied): retry: worker lost"},
 	} {
-		q, events := openCounted(t, 1), &retrytest.Recorder{}
-		test.policy.Observer = events
-		begun, release := make(chan struct{}, 10), make(chan struct{})
-		t.Cleanup(func() { close(release) })
-		start := func() enginetest.Workers {
-			w, err := q.Start(enginetest.Policies{Policy: &test.policy}, func(context.Context, string) error {
-				begun <- struct{}{}
-				<-release
-				return errors.New("nobody hears this")
-			})
-			assert.NoError(t, err)
-			t.Cleanup(func() { assert.NoError(t, w.Stop(context.Background())) })
-			return w
-		}
-		assert.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
-		for range test.deaths {
-			w := start()
-			<-begun
-			assert.NoError(t, w.Kill())
-		}
-		start()
-		q.await("a", enginetest.GaveUp)
-		assert.Empty(t, begun)
-		events.Expect(t, test.want)
+		t.Run(test.want, func(t *testing.T) {
+			t.Parallel()
+			q, events := openCounted(t, 1), &retrytest.Recorder{}
+			test.policy.Observer = events
+			begun, release := make(chan struct{}, 10), make(chan struct{})
+			defer close(release)
+			start := func() enginetest.Workers {
+				w, err := q.Start(enginetest.Policies{Policy: &test.policy}, func(context.Context, string) error {
+					begun <- struct{}{}
+					<-release
+					return errors.New("nobody hears this")
+				})
+				require.NoError(t, err)
+				t.Cleanup(func() { assert.NoError(t, w.Stop(context.Background())) })
+				return w
+			}
+			require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
+			for range test.deaths {
+				w := start()
+				<-begun
+				require.NoError(t, w.Kill())
+			}
+			start()
+			q.await("a", enginetest.GaveUp)
+			assert.Empty(t, begun)
+			events.Expect(t, test.want)
+		})
 	}
 }

@@ -110,20 +110,28 @@ type delivery struct {
 
 	msg            *message.Message
 	next           message.HandlerFunc
-	ctx            context.Context // ends when the subscriber has done with the message
+	ctx            context.Context // ends when the subscriber is done with the message
 	topic, handler string
 	produced       []*message.Message
 }
 
-func (d *delivery) handle() error {
+func (d *delivery) handle() (err error) {
 	attempt, end := d.start()
 	if attempt == nil { // the router will be closed
-		<-d.ctx.Done()
-		return context.Cause(d.ctx)
+		wait(d.ctx, d.hold())
+		return context.Canceled
 	}
 	defer end()
+	err = errors.New("the handler has called runtime.Goexit") // unless handle returns
+	defer func() {
+		if err == nil && d.ctx.Done() != nil {
+			context.AfterFunc(d.ctx, d.running.Done) // the subscriber has told the broker
+		} else {
+			d.running.Done()
+		}
+	}()
 	d.begin.Do(func() { d.fault = d.check() })
-	err := d.fault
+	err = d.fault
 	if err == nil && d.topic == "" {
 		err = errors.New("the message is not one of a router")
 	}
@@ -166,10 +174,11 @@ func (d *delivery) attempt(ctx context.Context) error {
 	if d.ctx.Err() != nil {
 		return fmt.Errorf("the subscriber no longer waits for an answer: %w", errors.Join(context.Cause(d.ctx), job.Err))
 	}
-	if reason != nil {
+	due, err := d.note(&job, delay)
+	if reason = cmp.Or(reason, err); reason != nil {
 		return d.poison(reason)
 	}
-	return d.again(&job, delay)
+	return d.again(due, delay)
 }
 
 // wait returns after a time, or when ctx is done.
@@ -214,7 +223,6 @@ func (d *delivery) start() (context.Context, context.CancelFunc) {
 		d.stopping, d.stop = context.WithCancel(context.Background())
 	}
 	d.running.Add(1)
-	context.AfterFunc(d.ctx, d.running.Done)
 	ctx, cancel := context.WithCancel(d.ctx)
 	forget := context.AfterFunc(d.stopping, cancel)
 	return ctx, func() {

@@ -1,0 +1,203 @@
+package retrywatermill_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill-redisstream/pkg/redisstream"
+	wmsql "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retrywatermill"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
+)
+
+// consume starts a router for a topic, and returns what it logs.
+func consume(
+	t *testing.T, r *retrywatermill.Retries, topic string, subscriber message.Subscriber, fn func(*message.Message) error,
+) *watermill.CaptureLoggerAdapter {
+	t.Helper()
+	log := watermill.NewCaptureLogger()
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 2 * time.Second}, log)
+	require.NoError(t, err)
+	router.AddMiddleware(r.Middleware)
+	router.AddConsumerHandler("import", topic, subscriber, fn)
+	go func() { assert.NoError(t, router.Run(context.Background())) }()
+	<-router.Running()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		assert.NoError(t, r.Close(ctx))
+		assert.NoError(t, router.Close())
+	})
+	return log
+}
+
+// next takes the next message.
+func next(t *testing.T, messages <-chan *message.Message) *message.Message {
+	t.Helper()
+	select {
+	case msg := <-messages:
+		return msg
+	case <-time.After(30 * time.Second):
+		require.Fail(t, "the message does not come")
+		return nil
+	}
+}
+
+func hasLogged(log *watermill.CaptureLoggerAdapter, part string) bool {
+	for _, m := range log.Captured()[watermill.ErrorLogLevel] {
+		if m.Err != nil && strings.Contains(m.Err.Error(), part) {
+			return true
+		}
+	}
+	return false
+}
+
+// A message near the limit of the broker has its State, and loses most of the error's text. One
+// at the limit has no room: it is not lost, and the log says why it comes again.
+func TestLimitOfSize(t *testing.T) {
+	t.Parallel()
+	topics := []string{random("big-"), random("dead-")}
+	b := openNATS(t, many, topics...)
+	publisher, subscriber, err := b.dial(&enginetest.Cable{}, many)
+	require.NoError(t, err)
+	dead, err := subscriber.Subscribe(t.Context(), topics[1])
+	require.NoError(t, err)
+	attempts := make(chan int, 100)
+	log := consume(t, &retrywatermill.Retries{
+		Publisher: publisher, Poison: topics[1], Policy: &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)},
+	}, topics[0], subscriber, func(msg *message.Message) error {
+		attempts <- len(msg.Payload)
+		return errors.New(strings.Repeat("x", 100_000))
+	})
+	const limit, headers, room = 1 << 20, 84, 500
+	near := bytes.Repeat([]byte{'x'}, limit-headers-room)
+	require.NoError(t, publisher.Publish(topics[0], message.NewMessage("some-id", near)))
+	var msg *message.Message
+	select {
+	case msg = <-dead:
+	case <-time.After(10 * time.Second):
+		t.Fatal(len(attempts), log.Captured()[watermill.ErrorLogLevel])
+	}
+	msg.Ack()
+	assert.Len(t, msg.Payload, len(near))
+	assert.Contains(t, msg.Metadata.Get("reason_poisoned"), "failed after 2 attempts: xxx")
+	assert.Len(t, attempts, 2)
+
+	at := bytes.Repeat([]byte{'x'}, limit-headers)
+	require.NoError(t, publisher.Publish(topics[0], message.NewMessage("other-id", at)))
+	for range 3 {
+		for len(at) != <-attempts { //nolint:revive // the first two are of the other message
+		}
+	}
+	assert.True(t, hasLogged(log, "retrywatermill: "+topics[0]+": sending message failed: nats: maximum payload exceeded"))
+	assert.Empty(t, dead)
+}
+
+// A message that cannot be given up, because there is no such topic, is not lost.
+func TestNoSuchTopic(t *testing.T) {
+	t.Parallel()
+	topic := random("jobs-")
+	b := openNATS(t, many, topic)
+	publisher, subscriber, err := b.dial(&enginetest.Cable{}, many)
+	require.NoError(t, err)
+	attempts := make(chan struct{}, 100)
+	log := consume(t, &retrywatermill.Retries{Publisher: publisher}, topic, subscriber, func(*message.Message) error {
+		attempts <- struct{}{}
+		return retry.MarkFinal(assert.AnError)
+	})
+	require.NoError(t, publisher.Publish(topic, message.NewMessage("some-id", nil)))
+	<-attempts
+	<-attempts
+	assert.True(t, hasLogged(log, "cannot publish message to poison queue: sending message failed: nats: no response from stream"))
+}
+
+// A publisher whose credentials are refused loses nothing. Redis keeps the State meanwhile, so
+// the attempts are counted.
+func TestRefusedCredentials(t *testing.T) {
+	t.Parallel()
+	topic := random("jobs-")
+	b := openRedis(t, topic, topic+poisoned)
+	_, subscriber, err := b.dial(&enginetest.Cable{}, 1)
+	require.NoError(t, err)
+	options := *redisClient(&enginetest.Cable{}).Options()
+	allowed, err := redisstream.NewPublisher(redisstream.PublisherConfig{Client: redis.NewClient(&options)}, nil)
+	require.NoError(t, err)
+	refused := options
+	refused.Username, refused.Password = "nobody", "wrong"
+	publisher, err := redisstream.NewPublisher(redisstream.PublisherConfig{Client: redis.NewClient(&refused)}, nil)
+	require.NoError(t, err)
+	attempts := make(chan struct{}, 100)
+	retries := &retrywatermill.Retries{Publisher: publisher, Policy: &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}}
+	log := consume(t, retries, topic, subscriber, func(*message.Message) error {
+		attempts <- struct{}{}
+		return assert.AnError
+	})
+	require.NoError(t, allowed.Publish(topic, message.NewMessage("some-id", []byte("x"))))
+	for !hasLogged(log, "cannot publish message to poison queue") {
+		time.Sleep(10 * time.Millisecond)
+	}
+	assert.True(t, hasLogged(log, "WRONGPASS"))
+	assert.Len(t, attempts, 2)
+}
+
+// Messages of a broker that cannot wait do so in PostgreSQL. Watermill's requeuer, without its
+// middleware, moves them back.
+func TestDelayed(t *testing.T) {
+	t.Parallel()
+	db, err := openSQL(t).open(&enginetest.Cable{})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, db.Close()) })
+	delayed, err := delayedSQL(db)
+	require.NoError(t, err)
+	subscriber, err := delayedSubscriber(db)
+	require.NoError(t, err)
+	require.NoError(t, subscriber.(message.SubscribeInitializer).SubscribeInitialize("requeue")) // two at a time fail
+	memory := openChannel()
+	requeuer, err := wmsql.NewPostgreSQLDelayedRequeuer(wmsql.DelayedRequeuerConfig{
+		DB: wmsql.BeginnerFromStdSQL(db), Publisher: memory,
+	})
+	require.NoError(t, err)
+	over := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer close(over)
+		assert.NoError(t, requeuer.Run(ctx))
+	}()
+	defer func() {
+		cancel()
+		<-over
+	}()
+	attempts := make(chan time.Time, 10)
+	retries := &retrywatermill.Retries{
+		Publisher: memory, Delayed: delayed, DelayedTopic: "requeue", Hold: time.Millisecond,
+		Policy: &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(500 * time.Millisecond), Jitter: retry.NoJitter},
+	}
+	consume(t, retries, "jobs", memory, func(*message.Message) error {
+		attempts <- time.Now()
+		return assert.AnError
+	})
+	dead, err := memory.Subscribe(t.Context(), "jobs_poison")
+	require.NoError(t, err)
+	require.NoError(t, memory.Publish("jobs", message.NewMessage("some-id", []byte("1"))))
+	msg := next(t, dead)
+	msg.Ack()
+	assert.Contains(t, msg.Metadata.Get("reason_poisoned"), "failed after 3 attempts")
+	assert.NotContains(t, msg.Metadata, "retry-state")
+	last := <-attempts
+	for range 2 {
+		next := <-attempts
+		assert.GreaterOrEqual(t, next.Sub(last), 500*time.Millisecond)
+		last = next
+	}
+}
