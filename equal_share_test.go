@@ -156,6 +156,23 @@ func TestEqualShareEnds(t *testing.T) {
 	assert.Equal(t, retry.Verdict{Class: retry.Retryable, Category: "timeout"}, events.Events()[0].Verdict)
 }
 
+// The last attempt has the context of the call, and so has one that a State from elsewhere
+// puts beyond the last.
+func TestEqualShareOfTheLastAttempt(t *testing.T) {
+	t.Parallel()
+	for _, failures := range []int{2, 3, 4, math.MaxInt} {
+		clock := &retrytest.Clock{}
+		ctx, cancel := clock.WithDeadline(t.Context(), clock.Now().Add(time.Minute))
+		defer cancel()
+		call := retry.Call{
+			Policy: &retry.Policy{AttemptTimeout: retry.EqualShare, Clock: clock}, State: retry.State{Failures: failures},
+		}
+		require.True(t, call.Next(ctx))
+		assert.Equal(t, ctx, call.Context(), failures)
+		call.Abort()
+	}
+}
+
 // A stored job divides the Timeout that its State began, and no deadline of a worker.
 func TestEqualShareOfAStoredJob(t *testing.T) {
 	t.Parallel()

@@ -56,7 +56,9 @@ func TestRescuedAttemptEndsNewer(t *testing.T) {
 			require.NoError(t, err)
 			second, err := q.Start(p, work)
 			require.NoError(t, err)
-			until(t, q, id, func(row *rivertype.JobRow) bool { return attempts.Load() == 2 && row.State == rivertype.JobStateRunning })
+			until(t, q, id, func(row *rivertype.JobRow) bool {
+				return attempts.Load() == 2 && row.State == rivertype.JobStateRunning
+			})
 
 			ended[0] <- test.old
 			row := until(t, q, id, func(row *rivertype.JobRow) bool { return row.State == test.want })
