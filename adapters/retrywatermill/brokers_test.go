@@ -168,7 +168,8 @@ func (redisBroker) dial(cable *enginetest.Cable, _ int) (message.Publisher, mess
 // sqlBroker is a schema of PostgreSQL, which heeds Watermill's delays.
 type sqlBroker struct{ schema string }
 
-func (b sqlBroker) open(cable *enginetest.Cable) (*sql.DB, error) {
+// open opens at most a number of connections.
+func (b sqlBroker) open(cable *enginetest.Cable, most int) (*sql.DB, error) {
 	config, err := pgx.ParseConfig(
 		cmp.Or(os.Getenv("RETRY_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test?sslmode=disable"))
 	if err != nil {
@@ -177,7 +178,7 @@ func (b sqlBroker) open(cable *enginetest.Cable) (*sql.DB, error) {
 	config.DialFunc = cable.DialContext
 	config.RuntimeParams["search_path"] = b.schema
 	db := stdlib.OpenDB(*config)
-	db.SetMaxOpenConns(3)
+	db.SetMaxOpenConns(most)
 	return db, nil
 }
 
@@ -185,7 +186,7 @@ func openSQL(t testing.TB) sqlBroker {
 	t.Helper()
 	testkit.Needs(t, "PostgreSQL")
 	b := sqlBroker{random("enginetest_")}
-	db, err := b.open(&enginetest.Cable{})
+	db, err := b.open(&enginetest.Cable{}, 1)
 	require.NoError(t, err)
 	_, err = db.ExecContext(t.Context(), "CREATE SCHEMA "+b.schema)
 	require.NoError(t, err, "PostgreSQL does not answer")
@@ -197,8 +198,8 @@ func openSQL(t testing.TB) sqlBroker {
 	return b
 }
 
-func (b sqlBroker) dial(cable *enginetest.Cable, _ int) (message.Publisher, message.Subscriber, error) {
-	db, err := b.open(cable)
+func (b sqlBroker) dial(cable *enginetest.Cable, concurrency int) (message.Publisher, message.Subscriber, error) {
+	db, err := b.open(cable, min(concurrency, 2)) // a message in progress has one
 	if err != nil {
 		return nil, nil, err
 	}
@@ -207,7 +208,7 @@ func (b sqlBroker) dial(cable *enginetest.Cable, _ int) (message.Publisher, mess
 		return nil, nil, err
 	}
 	subscriber, err := delayedSubscriber(db)
-	return inTx{publisher}, closing{subscriber, db}, err
+	return inTx{publisher, db}, closing{subscriber, db}, err
 }
 
 func delayedSQL(db *sql.DB) (message.Publisher, error) {
@@ -234,7 +235,17 @@ func delayedSubscriber(db *sql.DB) (message.Subscriber, error) {
 }
 
 // inTx publishes a copy in the transaction in which the subscriber has the message.
-type inTx struct{ message.Publisher }
+type inTx struct {
+	message.Publisher
+
+	db *sql.DB
+}
+
+// Close implements [message.Publisher].
+func (p inTx) Close() error {
+	err := p.Publisher.Close()
+	return cmp.Or(err, p.db.Close())
+}
 
 // Publish implements [message.Publisher].
 func (p inTx) Publish(topic string, messages ...*message.Message) error {

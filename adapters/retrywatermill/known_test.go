@@ -22,7 +22,7 @@ import (
 // A subscriber of SQL that is closed in a batch acknowledges what it has not come to.
 func TestWatermillSQLForgetsBatch(t *testing.T) {
 	t.Parallel()
-	db, err := openSQL(t).open(&enginetest.Cable{})
+	db, err := openSQL(t).open(&enginetest.Cable{}, 3)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, db.Close()) })
 	publisher, err := delayedSQL(db)

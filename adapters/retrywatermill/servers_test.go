@@ -155,7 +155,7 @@ func TestRefusedCredentials(t *testing.T) {
 // middleware, moves them back.
 func TestDelayed(t *testing.T) {
 	t.Parallel()
-	db, err := openSQL(t).open(&enginetest.Cable{})
+	db, err := openSQL(t).open(&enginetest.Cable{}, 3)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, db.Close()) })
 	delayed, err := delayedSQL(db)

@@ -3,6 +3,7 @@ package retrywatermill_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strconv"
 	"sync"
 	"testing"
@@ -228,8 +229,12 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 		defer close(w.over)
 		assert.NoError(q.t, w.router.Run(context.Background()))
 	}()
-	<-w.router.Running()
-	return w, nil
+	select {
+	case <-w.router.Running():
+		return w, nil
+	case <-w.over:
+		return nil, errors.New("the router does not run")
+	}
 }
 
 // record notes successes, of which a broker keeps no record.

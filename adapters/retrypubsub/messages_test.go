@@ -1,0 +1,234 @@
+package retrypubsub_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"cloud.google.com/go/pubsub/v2/pstest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retrypubsub"
+	"github.com/seed-5ff3c98e/retry/retrytest"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
+)
+
+// retriesOf returns Retries for a queue.
+func retriesOf(q *queue, p *retry.Policy) *retrypubsub.Retries {
+	return &retrypubsub.Retries{
+		Policy: p, Subscription: q.name, Publisher: publisher(q.client, q.name), Dead: publisher(q.client, q.name+"-dead"),
+	}
+}
+
+// receive handles the messages of a queue, and returns the errors of Handle.
+func receive(t *testing.T, q *queue, r *retrypubsub.Retries, fn func(ctx context.Context, msg *pubsub.Message) error) <-chan error {
+	t.Helper()
+	errs := make(chan error, 1000)
+	ctx, cancel := context.WithCancel(context.Background())
+	var receiving sync.WaitGroup
+	receiving.Go(func() {
+		_ = q.client.Subscriber(q.name).Receive(ctx, func(ctx context.Context, msg *pubsub.Message) {
+			err := errors.New("Goexit")
+			defer func() { errs <- err }()
+			err = r.Handle(ctx, msg, func(ctx context.Context) error { return fn(ctx, msg) })
+		})
+	})
+	t.Cleanup(func() {
+		cancel()
+		receiving.Wait()
+	})
+	return errs
+}
+
+func plain(*pubsubpb.Subscription) {}
+
+func (q *queue) publish(data string, attributes map[string]string) {
+	q.t.Helper()
+	_, err := q.topic.Publish(q.t.Context(), &pubsub.Message{Data: []byte(data), Attributes: attributes}).Get(q.t.Context())
+	require.NoError(q.t, err)
+}
+
+// firstError returns the first error of Handle.
+func firstError(t *testing.T, errs <-chan error) error {
+	t.Helper()
+	for {
+		select {
+		case err := <-errs:
+			if err != nil {
+				return err
+			}
+		case <-time.After(30 * time.Second):
+			require.Fail(t, "there is no error")
+		}
+	}
+}
+
+// What is wrong is said by every Handle, and the message comes again.
+func TestRefuses(t *testing.T) {
+	t.Parallel()
+	q := open(t, plain)
+	for want, change := range map[string]func(r *retrypubsub.Retries){
+		": the Publisher or Dead is nil":          func(r *retrypubsub.Retries) { r.Publisher = nil },
+		"retrypubsub: m":                          func(r *retrypubsub.Retries) { r.Subscription = "" },
+		": the Hold is -1s: must not be negative": func(r *retrypubsub.Retries) { r.Hold = -time.Second },
+		"-5s": func(r *retrypubsub.Retries) { r.Policy = &retry.Policy{MaxDelay: -5 * time.Second} },
+	} {
+		t.Run(want, func(t *testing.T) {
+			r := retriesOf(q, nil)
+			change(r)
+			q.publish("x", nil)
+			errs := receive(t, q, r, func(context.Context, *pubsub.Message) error {
+				assert.Fail(t, "the message is run")
+				return nil
+			})
+			require.ErrorContains(t, firstError(t, errs), want)
+			require.ErrorContains(t, firstError(t, errs), want)
+		})
+	}
+}
+
+// A message that nobody of us has seen before begins with the first attempt, one of an older
+// version goes on, one that was changed by somebody ends, and one of another subscription is
+// left to that.
+func TestForeignMessages(t *testing.T) {
+	t.Parallel()
+	q, events := open(t, plain), &retrytest.Recorder{}
+	errs := receive(t, q, retriesOf(q, &retry.Policy{MaxAttempts: 5, Observer: events}), func(context.Context, *pubsub.Message) error {
+		return retry.MarkFinal(errors.New("x"))
+	})
+	for _, test := range []struct {
+		attributes map[string]string
+		want, told string
+	}{
+		{nil, "x", "1: gave up (final): x"},
+		{map[string]string{"retry-state": "f=4"}, "x", "5: gave up (final): x"},
+		{map[string]string{"retry-state": "f=many"}, `retry: state: f=many: strconv.Atoi: parsing "many": invalid syntax`, ""},
+		{map[string]string{"retry-state": "f=-1"}, "retry: state: failures: -1: must not be negative", ""},
+		{map[string]string{"retry-due": "soon"}, `retry-due: strconv.ParseInt: parsing "soon": invalid syntax`, ""},
+		{map[string]string{"retry-lost": "-7"}, "x", "1: gave up (final): x"},
+		{map[string]string{"retry-lost": "9"}, "failed after 9 attempts", "9: gave up (attempts)"},
+	} {
+		before := len(events.Events())
+		q.publish("a", test.attributes)
+		require.NoError(t, <-errs)
+		assert.Equal(t, test.want, q.await("a", enginetest.GaveUp).Err)
+		if told := events.Timeline()[before:]; test.told != "" {
+			assert.Equal(t, []string{test.told}, told)
+		} else {
+			assert.Empty(t, told)
+		}
+		q.ended("a", enginetest.Outcome{})
+	}
+	before := len(events.Events())
+	q.publish("a", map[string]string{"retry-subscription": "other"})
+	require.NoError(t, <-errs)
+	assert.Len(t, events.Events(), before)
+}
+
+// A message without a policy comes again after a second, and has lost no attempt. So does one
+// whose function ends its goroutine, unless deliveries are counted.
+func TestNoPolicy(t *testing.T) {
+	t.Parallel()
+	q, events := open(t, plain), &retrytest.Recorder{}
+	p := &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0), Observer: events}
+	r, begun, calls := retriesOf(q, nil), time.Now(), 0
+	r.CountDeliveries = true
+	r.PolicyFor = func(kind string) (*retry.Policy, error) {
+		if assert.Equal(t, "kind-1", kind); time.Since(begun) < 2*time.Second {
+			return nil, errors.New("unknown kind")
+		}
+		return p, nil
+	}
+	errs := receive(t, q, r, func(context.Context, *pubsub.Message) error {
+		if calls++; calls == 1 {
+			runtime.Goexit()
+		}
+		return assert.AnError
+	})
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
+	require.ErrorContains(t, firstError(t, errs), `retry: no policy for jobs of kind "kind-1": unknown kind`)
+	q.await("a", enginetest.GaveUp)
+	events.Expect(t, "2: "+assert.AnError.Error()+": retry in 0s", "3: gave up (attempts): "+assert.AnError.Error())
+}
+
+// A message with an ordering key keeps its place while it waits.
+func TestOrderingKey(t *testing.T) {
+	t.Parallel()
+	q := open(t, func(s *pubsubpb.Subscription) { s.EnableMessageOrdering = true })
+	p := q.client.Publisher(q.name)
+	p.EnableMessageOrdering = true
+	for _, data := range []string{"a", "b", "c"} {
+		_, err := p.Publish(t.Context(), &pubsub.Message{Data: []byte(data), OrderingKey: "key"}).Get(t.Context())
+		require.NoError(t, err)
+	}
+	var mu sync.Mutex
+	var seen []string
+	errs := receive(t, q, retriesOf(q, &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(10 * time.Millisecond)}),
+		func(_ context.Context, msg *pubsub.Message) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if seen = append(seen, string(msg.Data)); string(msg.Data) == "b" {
+				return assert.AnError
+			}
+			if len(seen) < 2 {
+				return assert.AnError
+			}
+			return nil
+		})
+	for range 3 {
+		require.NoError(t, <-errs)
+	}
+	assert.Equal(t, []string{"a", "a", "b", "b", "b", "c"}, seen)
+	q.await("b", enginetest.GaveUp)
+}
+
+// The service has a limit of 10 MB. A message near it has its State; one at it has no room, and
+// is not lost: the server gives it up when it has been delivered too often.
+func TestLimitOfSize(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	q := openOn(t, s, front(t, s, &s.GServer), func(s *pubsubpb.Subscription) { s.DeadLetterPolicy.MaxDeliveryAttempts = 2 })
+	publish := func(data string) { s.Publish(project+"topics/"+q.name, []byte(data), nil) }
+	errs := receive(t, q, retriesOf(q, &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}), func(context.Context, *pubsub.Message) error {
+		return errors.New(strings.Repeat("ä", 100_000))
+	})
+	near := strings.Repeat("x", 1e7-2000)
+	publish(near)
+	require.NoError(t, <-errs)
+	require.NoError(t, <-errs)
+	assert.Contains(t, q.await(near, enginetest.GaveUp).Err, "failed after 2 attempts: ää")
+	at := strings.Repeat("x", 1e7-20)
+	publish(at)
+	require.ErrorContains(t, firstError(t, errs), "the copy for "+q.name+": item size exceeds bundle byte limit")
+	assert.Equal(t, "the server's own", q.await(at, enginetest.GaveUp).Err)
+}
+
+// A copy that has no topic to go to, or whose credentials are refused, leaves the message there.
+func TestPublisherRefuses(t *testing.T) {
+	t.Parallel()
+	refusing := startServer(t, pstest.WithErrorInjection("Publish", codes.PermissionDenied, "no"))
+	refused := connect(t, refusing.Addr, &enginetest.Cable{})
+	t.Cleanup(func() { _ = refused.Close() })
+	for want, client := range map[string]*pubsub.Client{"NotFound": nil, "PermissionDenied": refused} {
+		t.Run(want, func(t *testing.T) {
+			q := open(t, plain)
+			r := retriesOf(q, nil)
+			r.Dead = publisher(cmp.Or(client, q.client), "none")
+			errs := receive(t, q, r, func(context.Context, *pubsub.Message) error { return retry.MarkFinal(assert.AnError) })
+			q.publish("a", nil)
+			for range 2 {
+				require.ErrorContains(t, firstError(t, errs), "the copy for none: rpc error: code = "+want)
+			}
+		})
+	}
+}

@@ -1,0 +1,201 @@
+package retrypubsub
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// The attributes of a copy.
+const (
+	stateKey        = "retry-state"
+	lostKey         = "retry-lost"         // the number of attempts that the State does not have
+	dueKey          = "retry-due"          // in milliseconds of Unix time
+	subscriptionKey = "retry-subscription" // whose copy it is
+	errorKey        = "retry-error"
+
+	// maxError is how much of an error's text goes into an attribute.
+	maxError = 1024
+)
+
+// Retries handles the messages of a subscription under a policy. A literal with a
+// Subscription, a Publisher and a Dead is ready to use. It is safe for concurrent use.
+type Retries struct {
+	// Policy decides. nil means the zero Policy.
+	Policy *retry.Policy
+
+	// PolicyFor, if not nil, returns the policy for a kind of jobs, which is the attribute
+	// "type" of the message: see [retry.Policy.For]. The method Get of a
+	// retrypolicies.Policies is one. A message of a kind without a policy comes again after a
+	// second.
+	PolicyFor func(kind string) (*retry.Policy, error)
+
+	Subscription string            // a name for whose copies r handles; it acknowledges the others
+	Publisher    *pubsub.Publisher // of copies, to the topic of the subscription
+	Dead         *pubsub.Publisher // of messages that are given up
+
+	// Hold is how long a message that waits is kept in memory until it is published again.
+	// 0 means 10 minutes. It has to be shorter than MaxExtension of the subscriber.
+	Hold time.Duration
+
+	// CountDeliveries says that every delivery that has ended without an answer was an
+	// attempt whose worker died. The server counts deliveries if the subscription has a
+	// dead-letter policy.
+	CountDeliveries bool
+}
+
+func (r *Retries) check() error {
+	switch {
+	case r.Publisher == nil || r.Dead == nil:
+		return errors.New("the Publisher or Dead is nil")
+	case r.Subscription == "":
+		return errors.New("the Subscription has no name")
+	case r.Hold < 0:
+		return fmt.Errorf("the Hold is %v: must not be negative", r.Hold)
+	}
+	return r.Policy.Validate()
+}
+
+// Handle runs fn for a message, and tells the server what follows. ctx is that of Receive; fn
+// gets a child of it. The error says that a field is wrong, that there is no policy for the
+// message, or that the server could not be told. The message then comes again.
+func (r *Retries) Handle(ctx context.Context, msg *pubsub.Message, fn func(context.Context) error) (err error) {
+	if of := msg.Attributes[subscriptionKey]; of != "" && r.Subscription != "" && of != r.Subscription {
+		return acknowledge(ctx, msg) // a copy for another subscription of the topic, which gets it too
+	}
+	err = errors.New("the function has called runtime.Goexit") // unless Handle returns
+	var missing error
+	defer func() {
+		if err != nil {
+			wait(ctx, time.Second)
+			msg.Nack()
+		}
+		if err = errors.Join(missing, err); err != nil {
+			err = fmt.Errorf("retrypubsub: %s: %w", cmp.Or(r.Subscription, msg.ID), err)
+		}
+	}()
+	if err := r.check(); err != nil {
+		return err
+	}
+	job := retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: msg.Attributes["type"]}
+	due, reason := load(msg, &job)
+	early := time.Until(due)
+	wait(ctx, min(early, cmp.Or(r.Hold, 10*time.Minute)))
+	delay := time.Until(due)
+	if reason == nil && delay <= 0 {
+		if r.CountDeliveries && msg.DeliveryAttempt != nil && early <= 0 {
+			job.Lost += *msg.DeliveryAttempt - 1
+		}
+		outcome := r.attempt(ctx, msg, &job, fn)
+		switch {
+		case outcome == retry.Done:
+			return acknowledge(ctx, msg)
+		case outcome == retry.Ended:
+			reason = job.Decision.Err
+		case outcome == retry.Handed && ctx.Err() == nil: // there is no policy
+			missing = job.Err
+		case msg.OrderingKey != "": // it keeps its place, and has lost its State
+			return job.Err
+		}
+		delay = job.Decision.Delay
+	}
+	return r.move(ctx, msg, &job, delay, reason)
+}
+
+// attempt makes the attempt. Those that follow at a message with an ordering key are made in
+// its place, because a copy would come after later messages of the key.
+func (r *Retries) attempt(ctx context.Context, msg *pubsub.Message, job *retry.Stored, fn func(context.Context) error) retry.Outcome {
+	outcome := job.Attempt(ctx, fn)
+	for msg.OrderingKey != "" && ctx.Err() == nil && (outcome == retry.Again || outcome == retry.Handed) {
+		wait(ctx, job.Decision.Delay)
+		*job = retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: job.Kind, State: job.State, Lost: job.Lost}
+		outcome = job.Attempt(ctx, fn)
+	}
+	return outcome
+}
+
+// wait returns after a time, or when ctx is done.
+func wait(ctx context.Context, t time.Duration) {
+	if t <= 0 {
+		return
+	}
+	select {
+	case <-time.After(t):
+	case <-ctx.Done():
+	}
+}
+
+// load reads what a copy has of the job, and when it is due. The error says that somebody
+// has changed it.
+func load(msg *pubsub.Message, job *retry.Stored) (due time.Time, err error) {
+	number := func(key string) (n int64) {
+		if text := msg.Attributes[key]; text != "" && err == nil {
+			if n, err = strconv.ParseInt(text, 10, 64); err != nil {
+				err = fmt.Errorf("%s: %w", key, err)
+			}
+		}
+		return n
+	}
+	job.Lost = int(number(lostKey))
+	due = time.UnixMilli(number(dueKey))
+	if err == nil {
+		err = job.State.UnmarshalText([]byte(msg.Attributes[stateKey]))
+	}
+	return due, err
+}
+
+// move publishes a copy of a message that comes again after a delay, or that was given up for
+// a reason. A message that was given up goes without its State, so that it begins anew if
+// somebody moves it back.
+func (r *Retries) move(ctx context.Context, msg *pubsub.Message, job *retry.Stored, delay time.Duration, reason error) error {
+	m, to := &pubsub.Message{Data: msg.Data, Attributes: map[string]string{}}, r.Publisher
+	maps.Copy(m.Attributes, msg.Attributes)
+	for _, key := range []string{stateKey, lostKey, dueKey, subscriptionKey, errorKey} {
+		delete(m.Attributes, key)
+	}
+	if reason != nil {
+		text := reason.Error()
+		m.Attributes[errorKey] = strings.ToValidUTF8(text[:min(len(text), maxError)], "")
+		if to = r.Dead; to.EnableMessageOrdering {
+			m.OrderingKey = msg.OrderingKey
+		}
+	} else {
+		text, err := job.State.MarshalText()
+		if err != nil {
+			return err
+		}
+		m.Attributes[subscriptionKey], m.Attributes[stateKey] = r.Subscription, string(text)
+		m.Attributes[dueKey] = strconv.FormatInt(time.Now().Add(delay+time.Millisecond-1).UnixMilli(), 10)
+		if job.Lost > 0 {
+			m.Attributes[lostKey] = strconv.Itoa(job.Lost)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if _, err := to.Publish(ctx, m).Get(ctx); err != nil {
+		if m.OrderingKey != "" {
+			to.ResumePublish(m.OrderingKey) // or all that follows fails
+		}
+		return fmt.Errorf("the copy for %s: %w", to.ID(), err)
+	}
+	return acknowledge(ctx, msg)
+}
+
+// acknowledge acknowledges a message. If delivery is exactly once, the server answers.
+func acknowledge(ctx context.Context, msg *pubsub.Message) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if _, err := msg.AckWithResult().Get(ctx); err != nil {
+		return fmt.Errorf("the acknowledgement: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,276 @@
+package retrypubsub_test
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"cloud.google.com/go/pubsub/v2/pstest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/seed-5ff3c98e/retry/adapters/retrypubsub"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	conform(t, func(*pubsubpb.Subscription) {})
+}
+
+func TestConformanceExactlyOnce(t *testing.T) {
+	t.Parallel()
+	conform(t, func(s *pubsubpb.Subscription) { s.EnableExactlyOnceDelivery = true })
+}
+
+// unit is longer than the 100 ms that the library gathers acknowledgements for: a worker that
+// dies meanwhile leaves a message and its copy.
+const unit = 200 * time.Millisecond
+
+func conform(t *testing.T, change func(*pubsubpb.Subscription)) {
+	t.Helper()
+	const why = "a delivery is no attempt"
+	again := "gave up (final): an attempt too many"
+	boom := "1: boom: retry in " + unit.String()
+	for _, r := range enginetest.Run(t, &enginetest.Engine{
+		Unit: unit, Grain: 5 * time.Second, Recovery: 15 * time.Second, Jobs: 2000, Cannot: map[string]enginetest.Instead{
+			"crash":                 {Why: why, Told: []string{boom, "2: succeeded"}},
+			"crash: poison":         {Why: why, Told: []string{"1: " + again}},
+			"crash: not idempotent": {Why: why, Told: []string{"1: " + again}},
+			"crash after a failure": {Why: why, Told: []string{boom, "2: " + again}},
+		},
+		Open: func(t testing.TB) enginetest.Queue {
+			t.Helper()
+			return open(t, change)
+		},
+		Repeat: func(_ context.Context, q enginetest.Queue, _ string) error {
+			q.(*queue).server.forget() //nolint:forcetypeassert // see Open
+			return nil
+		},
+	}) {
+		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	}
+}
+
+// server is the fake server of the library, with a clock of its own.
+type server struct {
+	*pstest.Server
+
+	mu    sync.Mutex
+	start time.Time
+	ahead time.Duration
+}
+
+// faster is how fast the server's clock goes. The library asks for ack deadlines of ten
+// seconds and more, after which the messages of a dead worker come again.
+const faster = 5
+
+func startServer(t testing.TB, opts ...pstest.ServerReactorOption) *server {
+	t.Helper()
+	s := &server{Server: pstest.NewServer(opts...), start: time.Now()}
+	s.SetTimeNowFunc(func() time.Time {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.start.Add(s.ahead + faster*time.Since(s.start))
+	})
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// forget has all ack deadlines run out, so that messages are delivered again.
+func (s *server) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead += time.Minute
+}
+
+const project = "projects/enginetest/"
+
+// queue is a topic with a subscription, and a topic for dead messages.
+type queue struct {
+	t       testing.TB
+	address string
+	name    string
+	server  *server
+	client  *pubsub.Client
+	topic   *pubsub.Publisher
+	cable   *enginetest.Cable // of all workers, which connect again when it is lost
+	single  bool              // workers take one message at a time
+
+	mu   sync.Mutex
+	ends map[string]enginetest.Outcome
+}
+
+func connect(t testing.TB, address string, cable *enginetest.Cable) *pubsub.Client {
+	t.Helper()
+	client, err := pubsub.NewClient(context.Background(), "enginetest", option.WithEndpoint(address), option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
+		option.WithGRPCDialOption(grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return cable.DialContext(ctx, "tcp", address)
+		})), option.WithGRPCConnectionPool(1))
+	require.NoError(t, err)
+	return client
+}
+
+func attach(t testing.TB, address, name string) *queue {
+	t.Helper()
+	q := &queue{t: t, address: address, name: name, client: connect(t, address, &enginetest.Cable{}), ends: map[string]enginetest.Outcome{}}
+	q.topic = publisher(q.client, name)
+	t.Cleanup(func() { _ = q.client.Close() })
+	return q
+}
+
+// publisher returns one that does not wait for more messages.
+func publisher(client *pubsub.Client, topic string) *pubsub.Publisher {
+	p := client.Publisher(topic)
+	p.PublishSettings.DelayThreshold = time.Millisecond
+	return p
+}
+
+func open(t testing.TB, change func(*pubsubpb.Subscription)) *queue {
+	t.Helper()
+	s := startServer(t)
+	return openOn(t, s, s.Addr, change)
+}
+
+func openOn(t testing.TB, s *server, address string, change func(*pubsubpb.Subscription)) *queue {
+	t.Helper()
+	q := attach(t, address, "enginetest-"+strings.ToLower(rand.Text()[:10]))
+	q.server = s
+	ctx, cancel := context.WithCancel(context.Background())
+	for _, topic := range []string{q.name, q.name + "-dead"} {
+		_, err := q.client.TopicAdminClient.CreateTopic(ctx, &pubsubpb.Topic{Name: project + "topics/" + topic})
+		require.NoError(t, err)
+	}
+	sub := &pubsubpb.Subscription{
+		Name: project + "subscriptions/" + q.name, Topic: project + "topics/" + q.name,
+		DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{
+			DeadLetterTopic: project + "topics/" + q.name + "-dead", MaxDeliveryAttempts: 100,
+		},
+	}
+	change(sub)
+	_, err := q.client.SubscriptionAdminClient.CreateSubscription(ctx, sub)
+	require.NoError(t, err)
+	_, err = q.client.SubscriptionAdminClient.CreateSubscription(ctx, &pubsubpb.Subscription{
+		Name: project + "subscriptions/" + q.name + "-dead", Topic: project + "topics/" + q.name + "-dead",
+	})
+	require.NoError(t, err)
+	var receiving sync.WaitGroup
+	receiving.Go(func() {
+		_ = q.client.Subscriber(q.name+"-dead").Receive(ctx, func(_ context.Context, msg *pubsub.Message) {
+			q.ended(string(msg.Data), enginetest.Outcome{Status: enginetest.GaveUp, Err: cmp.Or(msg.Attributes["retry-error"], "the server's own")})
+			msg.Ack()
+		})
+	})
+	t.Cleanup(func() {
+		cancel()
+		receiving.Wait()
+	})
+	return q
+}
+
+func (q *queue) ended(job string, o enginetest.Outcome) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ends[job] = o
+}
+
+func (q *queue) Submit(ctx context.Context, kind, job string) error {
+	_, err := q.topic.Publish(ctx, &pubsub.Message{Data: []byte(job), Attributes: map[string]string{"type": kind}}).Get(ctx)
+	return err
+}
+
+func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ends[job], nil
+}
+
+// await waits until a job has ended in a way.
+func (q *queue) await(job string, status enginetest.Status) (o enginetest.Outcome) {
+	q.t.Helper()
+	require.Eventually(q.t, func() bool {
+		o, _ = q.Outcome(q.t.Context(), job)
+		return o.Status == status
+	}, 30*time.Second, time.Millisecond)
+	return o
+}
+
+func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
+	w := &workers{cable: cmp.Or(q.cable, &enginetest.Cable{})}
+	w.client = connect(q.t, q.address, w.cable)
+	w.retries = &retrypubsub.Retries{
+		Policy: p.Policy, PolicyFor: p.PolicyFor, Subscription: q.name, Hold: 200 * time.Millisecond, CountDeliveries: q.single,
+		Publisher: publisher(w.client, q.name), Dead: publisher(w.client, q.name+"-dead"),
+	}
+	subscriber := w.client.Subscriber(q.name)
+	if q.single {
+		subscriber.ReceiveSettings.MaxOutstandingMessages = 1
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w.cancel = cancel
+	w.wg.Go(func() {
+		err := subscriber.Receive(ctx, func(ctx context.Context, msg *pubsub.Message) { q.handle(ctx, w.retries, msg, handle) })
+		if err != nil && !w.killed.Load() {
+			assert.NoError(q.t, err)
+		}
+	})
+	return w, nil
+}
+
+// handle handles a message. The server keeps no record of a success.
+func (q *queue) handle(ctx context.Context, retries *retrypubsub.Retries, msg *pubsub.Message, handle enginetest.Handler) {
+	succeeded := false
+	err := retries.Handle(ctx, msg, func(ctx context.Context) error {
+		err := handle(ctx, string(msg.Data))
+		succeeded = err == nil
+		return err
+	})
+	if succeeded && err == nil {
+		q.ended(string(msg.Data), enginetest.Outcome{Status: enginetest.Succeeded})
+	}
+}
+
+type workers struct {
+	cable   *enginetest.Cable
+	client  *pubsub.Client
+	retries *retrypubsub.Retries
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	killed  atomic.Bool
+}
+
+func (w *workers) Stop(context.Context) error {
+	w.cancel()
+	if w.killed.Load() {
+		return nil
+	}
+	w.wg.Wait()
+	if w.client == nil {
+		return nil
+	}
+	client := w.client
+	w.client = nil
+	if err := client.Close(); err != nil {
+		return fmt.Errorf("close: %w", err)
+	}
+	return nil
+}
+
+func (w *workers) Kill() error {
+	w.killed.Store(true)
+	w.cable.Cut()
+	return nil
+}
