@@ -2,7 +2,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -120,8 +119,9 @@ func TestRefusal(t *testing.T) {
 				dbtest.Exec(t, db, tt.script)
 				before := contents(t, db)
 				for _, command := range []string{"serve", "serve -dry-run", "state retry", "state retry -force", "state retry -dry-run"} {
-					var out bytes.Buffer
-					err := program.Run(t.Context(), append(strings.Fields(command), "-dsn", db.DSN), &out)
+					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // serve has no end otherwise
+					err := program.Run(ctx, append(strings.Fields(command), "-dsn", db.DSN), io.Discard)
+					cancel()
 					for _, want := range tt.want {
 						assert.ErrorContains(t, err, want, command)
 					}
@@ -213,6 +213,23 @@ func TestNothingIsMade(t *testing.T) {
 		assert.ErrorIs(t, stop(), context.Canceled)
 		assert.NotContains(t, served.String(), "without an index")
 	})
+}
+
+// A dry run cannot write, whatever the table does: here, to read it is to write.
+func TestDryRunCannotWrite(t *testing.T) {
+	t.Parallel()
+	db := dbtest.New(t, retrytable.PostgreSQL)
+	dbtest.Exec(t, db, `CREATE TABLE reads (at timestamptz);
+		CREATE FUNCTION counted() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN
+			INSERT INTO reads VALUES (now()); RETURN 1; END $$;
+		CREATE VIEW partition_state AS SELECT 'c' AS customer, 'q' AS query, 'p' AS partition_key, 'failed' AS status,
+			counted() AS attempt_count, '' AS error_message, now() - interval '1 hour' AS updated_at`)
+	for _, command := range []string{"serve -dry-run", "state retry -dry-run", "state retry -dry-run -force"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		err := program.Run(ctx, append(strings.Fields(command), "-dsn", db.DSN), io.Discard)
+		cancel()
+		assert.ErrorContains(t, err, "read-only transaction", command)
+	}
 }
 
 // A file that somebody else made keeps its journal.
