@@ -69,6 +69,9 @@ func TestTableOfTheAuthor(t *testing.T) {
 	t.Parallel()
 	for _, instant := range []string{"timestamptz", "timestamp"} {
 		dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+			if db.Dialect == retrytable.PostgreSQL {
+				db = dbtest.Reopen(t, &shared.DB{DSN: db.DSN + "&timezone=Asia/Tokyo"})
+			}
 			author(t, db, instant)
 			want := rowsOf(t, db)
 			due := 0
