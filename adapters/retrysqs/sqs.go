@@ -1,0 +1,207 @@
+package retrysqs
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+const (
+	defaultVisibility = 30 * time.Second
+	most              = 10   // messages in one answer
+	mostReceipts      = 1000 // of a RedrivePolicy
+	longPoll          = 5 * time.Second
+	pause             = time.Second // after an error
+)
+
+// Retries handles the messages of a queue under a policy. A literal with a Client and a
+// QueueURL is ready to use. Its methods are safe for concurrent use.
+type Retries struct {
+	// Policy decides. nil means the zero Policy.
+	Policy *retry.Policy
+
+	// PolicyFor, if not nil, returns the policy for a kind of jobs, which is in KindAttribute
+	// of the message: see [retry.Policy.For]. The method Get of a retrypolicies.Policies is
+	// one. A message of a kind without a policy comes again after a second, and OnError is told.
+	PolicyFor     func(kind string) (*retry.Policy, error)
+	KindAttribute string // a message attribute; empty means "kind"
+
+	Client   *sqs.Client
+	QueueURL string
+
+	// Dead is the URL of the queue for messages that are given up, which has to be a FIFO queue
+	// if the queue is one. Empty means the dead-letter queue of the queue's RedrivePolicy.
+	Dead string
+
+	// Concurrency is how many messages run at a time; 0 or less means 1. No more are taken
+	// than run.
+	Concurrency int
+
+	// Visibility is after which time of silence SQS gives a message to another worker; 0 means
+	// 30 seconds. It is rounded up to seconds. While a message runs, Run tells SQS three times in
+	// that time. HandleLambda leaves it to Lambda.
+	Visibility time.Duration
+
+	// OnError is told what went wrong besides the messages: SQS could not be asked or told, or
+	// there is no policy for a message. It may be called by several goroutines at once. nil
+	// means slog.Default().
+	OnError func(ctx context.Context, err error)
+
+	mu    sync.Mutex
+	ready bool   // the fields and the queue have been checked
+	dead  string // URL
+}
+
+// Run calls fn, in Concurrency goroutines, for every message until ctx ends. fn gets a child of
+// ctx. When ctx ends, Run waits for fn, and for up to 5 seconds for SQS, and returns nil. It
+// returns an error if a field is wrong or the queue cannot be asked, or if SQS says that the
+// queue is gone, or refuses the credentials.
+func (r *Retries) Run(ctx context.Context, fn func(context.Context, types.Message) error) error {
+	if err := r.check(ctx); err != nil {
+		return fmt.Errorf("retrysqs: %s: %w", r.QueueURL, err)
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	free := make(chan struct{}, max(r.Concurrency, 1))
+	for range cap(free) {
+		free <- struct{}{}
+	}
+	for {
+		n := 0
+		select {
+		case <-free:
+			n++
+		case <-ctx.Done():
+			return nil
+		}
+		for n < most && !r.fifo() && len(free) > 0 {
+			<-free
+			n++
+		}
+		messages, err := r.receive(ctx, n)
+		if fatal(err) {
+			return fmt.Errorf("retrysqs: %s: %w", r.QueueURL, err)
+		} else if err != nil {
+			r.failed(ctx, err)
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			}
+		}
+		for _, msg := range messages {
+			all.Go(func() {
+				defer func() { free <- struct{}{} }()
+				r.handle(ctx, msg, fn)
+			})
+		}
+		for range n - len(messages) {
+			free <- struct{}{}
+		}
+	}
+}
+
+// receive takes up to n messages. Its request goes on when ctx has ended: the messages in an
+// answer that nobody hears lose an attempt.
+func (r *Retries) receive(ctx context.Context, n int) ([]types.Message, error) {
+	out, err := r.Client.ReceiveMessage(context.WithoutCancel(ctx), &sqs.ReceiveMessageInput{
+		QueueUrl: &r.QueueURL, MaxNumberOfMessages: int32(n), VisibilityTimeout: seconds(r.visibility()), //nolint:gosec // at most 10
+		// A worker that died while it waited does not take the message that it had, too.
+		WaitTimeSeconds:             int32(min(longPoll, r.visibility()/2) / time.Second),
+		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+		MessageAttributeNames:       []string{"All"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out.Messages, nil
+}
+
+func (r *Retries) fifo() bool { return strings.HasSuffix(r.QueueURL, ".fifo") }
+
+func (r *Retries) visibility() time.Duration { return cmp.Or(r.Visibility, defaultVisibility) }
+
+// seconds rounds up, so that nothing is early.
+func seconds(d time.Duration) int32 {
+	return int32((max(d, 0) + time.Second - 1) / time.Second) //nolint:gosec // within hours
+}
+
+// check checks the fields and the queue, until that has succeeded once.
+func (r *Retries) check(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.ready:
+		return nil
+	case r.Client == nil || r.QueueURL == "":
+		return errors.New("the Client is nil, or QueueURL is empty")
+	case r.visibility() < 2*time.Second || r.visibility() > longest:
+		return fmt.Errorf("Retries.Visibility is %v: must be from 2s to %v", r.Visibility, longest)
+	}
+	if err := r.Policy.Validate(); err != nil {
+		return err
+	}
+	out, err := r.Client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
+		QueueUrl: &r.QueueURL, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
+	})
+	if err != nil {
+		return err
+	}
+	var redrive struct {
+		Target string      `json:"deadLetterTargetArn"`
+		Limit  json.Number `json:"maxReceiveCount"`
+	}
+	if text := out.Attributes["RedrivePolicy"]; text != "" {
+		if err := json.Unmarshal([]byte(text), &redrive); err != nil {
+			return fmt.Errorf("RedrivePolicy %q: %w", text, err)
+		}
+		limit, _ := redrive.Limit.Int64()
+		_, over := r.Policy.Exhausted(retry.State{Failures: int(limit)}, r.Policy.Now())
+		if r.PolicyFor == nil && !over && limit < mostReceipts {
+			return fmt.Errorf("RedrivePolicy: maxReceiveCount is %d: must be at least MaxAttempts of the policy, or %d", limit, mostReceipts)
+		}
+	}
+	if r.dead = r.Dead; r.dead == "" {
+		parts := strings.Split(redrive.Target, ":")
+		if len(parts) < 6 {
+			return errors.New("no queue for messages that are given up: set Dead, or a RedrivePolicy of the queue")
+		}
+		found, err := r.Client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &parts[5], QueueOwnerAWSAccountId: &parts[4]})
+		if err != nil {
+			return fmt.Errorf("%s: %w", redrive.Target, err)
+		}
+		r.dead = *found.QueueUrl
+	}
+	r.ready = true
+	return nil
+}
+
+// fatal reports whether an error of SQS does not go away.
+func fatal(err error) bool {
+	var e smithy.APIError
+	return errors.As(err, &e) && slices.Contains([]string{
+		"QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue", "AccessDenied", "AccessDeniedException",
+		"InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch", "InvalidSecurity",
+	}, e.ErrorCode())
+}
+
+// failed tells of an error.
+func (r *Retries) failed(ctx context.Context, err error) {
+	if err = fmt.Errorf("retrysqs: %s: %w", r.QueueURL, err); r.OnError != nil {
+		r.OnError(ctx, err)
+		return
+	}
+	slog.ErrorContext(ctx, "retry", "error", err)
+}

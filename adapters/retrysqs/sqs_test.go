@@ -1,0 +1,270 @@
+package retrysqs_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/adapters/retrysqs"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	conform(t, "", nil)
+}
+
+// A FIFO queue keeps its order, and so has no place for a State.
+func TestConformanceOfFIFOQueues(t *testing.T) {
+	t.Parallel()
+	const why, over = "every delivery counts", "2: gave up (attempts)"
+	instead := func(told ...string) enginetest.Instead { return enginetest.Instead{Why: why, Told: told} }
+	const limited = ": limited: retry in 3s"
+	conform(t, ".fifo", map[string]enginetest.Instead{
+		"progress":                       instead("1: boom: retry in 1s", "2: boom: retry in 2s", "1: boom: retry in 1s", "3: gave up (attempts)"),
+		"pending":                        instead("1: not there yet: retry in 1s", "2: not there yet: retry in 1s", over),
+		"hint: free":                     instead("1"+limited, "2"+limited, over),
+		"hint: free on the last attempt": instead("1: boom: retry in 1s", "2"+limited, over),
+		"hint: free ones used up":        instead("1"+limited, "2"+limited, over),
+		"shutdown":                       instead(over),
+	})
+}
+
+func conform(t *testing.T, suffix string, cannot map[string]enginetest.Instead) {
+	t.Helper()
+	for _, r := range enginetest.Run(t, &enginetest.Engine{
+		Unit: time.Second, Grain: 5 * time.Second, Recovery: 15 * time.Second, Jobs: 1000, Cannot: cannot,
+		Open: func(t testing.TB) enginetest.Queue {
+			t.Helper()
+			return open(t, suffix)
+		},
+		Repeat: func(ctx context.Context, q enginetest.Queue, job string) error {
+			return q.(*queue).repeat(ctx, job) //nolint:forcetypeassert // see Open
+		},
+	}) {
+		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	}
+}
+
+func connect(t testing.TB, transport http.RoundTripper) *sqs.Client {
+	t.Helper()
+	testkit.Needs(t, "SQS")
+	return sqs.New(sqs.Options{
+		Region: "us-east-1", BaseEndpoint: aws.String(cmp.Or(os.Getenv("RETRY_TEST_SQS"), "http://127.0.0.1:4566")),
+		HTTPClient: &http.Client{Transport: transport, Timeout: 10 * time.Second},
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
+		}),
+	})
+}
+
+// queue is a queue of SQS, and one for dead letters.
+type queue struct {
+	t         testing.TB
+	suffix    string
+	url, dead string
+	client    *sqs.Client
+	single    bool              // workers take one message at a time
+	cable     *enginetest.Cable // of all workers
+
+	mu       sync.Mutex
+	ends     map[string]enginetest.Outcome
+	receipts map[string]string // of jobs
+	done     map[string]string // the jobs of receipts that have succeeded
+}
+
+func open(t testing.TB, suffix string) *queue {
+	t.Helper()
+	q := openIdle(t, suffix)
+	ctx, cancel := context.WithCancel(context.Background())
+	var collecting sync.WaitGroup
+	collecting.Go(func() {
+		for ctx.Err() == nil {
+			for _, msg := range receive(ctx, q.client, q.dead, 5) {
+				q.ended(*msg.Body, enginetest.Outcome{
+					Status: enginetest.GaveUp, Err: aws.ToString(msg.MessageAttributes["retry-error"].StringValue),
+				})
+			}
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		collecting.Wait()
+	})
+	return q
+}
+
+// openIdle leaves the dead letters alone.
+func openIdle(t testing.TB, suffix string) *queue {
+	t.Helper()
+	q := &queue{
+		t: t, suffix: suffix, client: connect(t, nil), ends: map[string]enginetest.Outcome{},
+		receipts: map[string]string{}, done: map[string]string{},
+	}
+	name := "enginetest-" + strings.ToLower(rand.Text()[:10])
+	q.dead, q.url = q.create(name+"-dead", nil), q.create(name, map[string]string{
+		"RedrivePolicy": fmt.Sprintf(`{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:%s-dead%s","maxReceiveCount":1000}`, name, suffix),
+	})
+	return q
+}
+
+func (q *queue) create(name string, attributes map[string]string) (url string) {
+	q.t.Helper()
+	if q.suffix != "" {
+		attributes = map[string]string{"FifoQueue": "true", "RedrivePolicy": attributes["RedrivePolicy"]}
+		if attributes["RedrivePolicy"] == "" {
+			delete(attributes, "RedrivePolicy")
+		}
+	}
+	out, err := q.client.CreateQueue(q.t.Context(), &sqs.CreateQueueInput{QueueName: aws.String(name + q.suffix), Attributes: attributes})
+	require.NoError(q.t, err, "SQS does not answer")
+	q.t.Cleanup(func() {
+		_, err := q.client.DeleteQueue(context.Background(), &sqs.DeleteQueueInput{QueueUrl: out.QueueUrl})
+		assert.NoError(q.t, err)
+	})
+	return *out.QueueUrl
+}
+
+// receive takes messages, and waits for that.
+func receive(ctx context.Context, client *sqs.Client, url string, wait int32) []types.Message {
+	out, err := client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+		QueueUrl: &url, MaxNumberOfMessages: 10, WaitTimeSeconds: wait, VisibilityTimeout: 30,
+		MessageSystemAttributeNames: []types.MessageSystemAttributeName{"All"}, MessageAttributeNames: []string{"All"},
+	})
+	if err != nil {
+		return nil
+	}
+	return out.Messages
+}
+
+func (q *queue) ended(job string, o enginetest.Outcome) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ends[job] = o
+}
+
+func (q *queue) Submit(ctx context.Context, kind, job string) error {
+	return q.send(ctx, job, map[string]string{"kind": kind})
+}
+
+func (q *queue) send(ctx context.Context, job string, attributes map[string]string) error {
+	in := &sqs.SendMessageInput{QueueUrl: &q.url, MessageBody: &job, MessageAttributes: map[string]types.MessageAttributeValue{}}
+	for name, value := range attributes {
+		in.MessageAttributes[name] = types.MessageAttributeValue{DataType: aws.String("String"), StringValue: &value}
+	}
+	if q.suffix != "" {
+		in.MessageGroupId, in.MessageDeduplicationId = &job, aws.String(rand.Text())
+	}
+	_, err := q.client.SendMessage(ctx, in)
+	return err
+}
+
+func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ends[job], nil
+}
+
+// repeat makes SQS take the worker of a job for dead.
+func (q *queue) repeat(ctx context.Context, job string) error {
+	q.mu.Lock()
+	receipt := q.receipts[job]
+	q.mu.Unlock()
+	_, err := q.client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: &q.url, ReceiptHandle: &receipt})
+	return err
+}
+
+// deletes is the transport of workers. SQS keeps no record of a message that was deleted, so
+// it notes those.
+type deletes struct {
+	http.Transport
+
+	queue *queue
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (d *deletes) RoundTrip(req *http.Request) (*http.Response, error) {
+	var in struct{ ReceiptHandle string }
+	if req.Header.Get("X-Amz-Target") == "AmazonSQS.DeleteMessage" {
+		body, err := io.ReadAll(req.Body)
+		if err == nil {
+			err = json.Unmarshal(body, &in)
+		}
+		if err != nil {
+			return nil, err
+		}
+		req.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	resp, err := d.Transport.RoundTrip(req)
+	if err == nil && resp.StatusCode == http.StatusOK && in.ReceiptHandle != "" {
+		d.queue.mu.Lock()
+		defer d.queue.mu.Unlock()
+		if job := d.queue.done[in.ReceiptHandle]; job != "" {
+			d.queue.ends[job] = enginetest.Outcome{Status: enginetest.Succeeded}
+		}
+	}
+	return resp, err
+}
+
+func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &workers{cable: cmp.Or(q.cable, &enginetest.Cable{}), cancel: cancel, over: make(chan error, 1)}
+	retries := &retrysqs.Retries{
+		Policy: p.Policy, PolicyFor: p.PolicyFor, QueueURL: q.url, Concurrency: 20, Visibility: 3 * time.Second,
+		Client:  connect(q.t, &deletes{Transport: http.Transport{DialContext: w.cable.DialContext, MaxIdleConnsPerHost: 30}, queue: q}),
+		OnError: func(context.Context, error) {},
+	}
+	if q.single {
+		retries.Concurrency = 1
+	}
+	go func() {
+		w.over <- retries.Run(ctx, func(ctx context.Context, msg types.Message) error {
+			q.mu.Lock()
+			q.receipts[*msg.Body] = *msg.ReceiptHandle
+			q.mu.Unlock()
+			err := handle(ctx, *msg.Body)
+			if err == nil {
+				q.mu.Lock()
+				defer q.mu.Unlock()
+				q.done[*msg.ReceiptHandle] = *msg.Body
+			}
+			return err
+		})
+	}()
+	return w, nil
+}
+
+type workers struct {
+	cable  *enginetest.Cable
+	cancel context.CancelFunc
+	over   chan error
+}
+
+func (w *workers) Stop(context.Context) error {
+	w.cancel()
+	err := <-w.over
+	w.over <- nil
+	return err
+}
+
+func (w *workers) Kill() error {
+	w.cable.Cut()
+	return nil
+}
