@@ -40,7 +40,8 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 	defer cancel(nil)
 	stop := func() time.Time { return ends }
 	defer func() { stop() }() // also in runtime.Goexit
-	one := retry.Stored{Policy: job.attemptPolicy(), State: s.granted(job)}
+	before := s.granted(job)
+	one := retry.Stored{Policy: job.attemptPolicy(), State: before}
 	o := &Outcome[ID]{Job: job}
 	o.Released = one.Attempt(stopping{ctx}, func(ctx context.Context) error {
 		stop = s.beat(job.Lease, ends, cancel)
@@ -49,6 +50,9 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 	o.Err = cmp.Or(one.Err, one.Decision.Err)
 	if !o.Released {
 		o.Decision = one.Decision
+		if after := &o.Decision.State; after.Failures == before.Failures { // it costs nothing
+			after.Failures = job.State.Failures
+		}
 	}
 	if panicked, ok := o.Err.(*retry.PanicError); ok && panicked.In != "" { //nolint:errorlint // of the policy itself
 		s.reportOf(job, panicked)

@@ -224,6 +224,13 @@ func TestRetriesWorker(t *testing.T) {
 			assert.Equal(t, [][]any{{"error", int64(count), nil}}, query(t, s.db, "SELECT status, retry_count, next_at FROM jobs"))
 		}
 		assert.Equal(t, 3, worked)
+
+		s.Policy.FreeRateLimits = 1
+		s.Work = func(context.Context, *retrytable.Job[int64]) error { return retry.MarkRateLimited(errWork, time.Minute) }
+		run(t, s.db, "UPDATE jobs SET status = 'new'")
+		_, err := s.Once(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, [][]any{{"error", int64(100), int64(1)}}, query(t, s.db, "SELECT status, retry_count, next_at IS NOT NULL FROM jobs"))
 	})
 }
 
