@@ -13,11 +13,10 @@ const (
 	esc = '\x1b'
 )
 
-// clean returns the last 8 KiB of s without terminal escape sequences and in
-// lower case. Only ASCII letters are lowered, since phrases have no others.
+// clean returns the first and the last 8 KiB of s without terminal escape sequences and
+// in lower case. Only ASCII letters are lowered, since phrases have no others.
 func clean(s string) string {
-	text := withoutEscapes(s)
-	text = text[max(len(text)-tailSize, 0):]
+	text := bothEnds(withoutEscapes(s))
 	for i, c := range text {
 		if 'A' <= c && c <= 'Z' {
 			text[i] += 'a' - 'A'

@@ -218,18 +218,25 @@ func TestNoPhrases(t *testing.T) {
 	}
 }
 
-func TestOnlyTheEndOfStderrCounts(t *testing.T) {
+func TestBothEndsOfStderrCount(t *testing.T) {
 	t.Parallel()
 	const size = 8 << 10
 	const phrase = "permission denied"
 	fill := func(n int) string { return strings.Repeat(".", n) }
-	want := verdict(retry.Final, "stderr_auth")
-	assert.Equal(t, want, retryexec.ClassifyExit(nil, 1, fill(100*size)+phrase))
-	assert.Equal(t, want, retryexec.ClassifyExit(nil, 1, phrase+fill(size-len(phrase))))
-	assert.Equal(t, verdict(retry.Unknown, "exit_1"), retryexec.ClassifyExit(nil, 1, phrase+fill(size-len(phrase)+1)))
+	want, none := verdict(retry.Final, "stderr_auth"), verdict(retry.Unknown, "exit_1")
+	classify := func(stderr string) retry.Verdict { return retryexec.ClassifyExit(nil, 1, stderr) }
+	assert.Equal(t, want, classify(fill(100*size)+phrase))
+	assert.Equal(t, want, classify(phrase+fill(100*size)))
+	assert.Equal(t, want, classify(fill(100*size)+phrase+fill(size-len(phrase))))
+	assert.Equal(t, none, classify(fill(100*size)+phrase+fill(size-len(phrase)+1)))
+	assert.Equal(t, want, classify(fill(size-len(phrase))+phrase+fill(100*size)))
+	assert.Equal(t, none, classify(fill(size-len(phrase)+1)+phrase+fill(100*size)))
+	assert.Equal(t, none, classify(fill(size-len("permission "))+"permission "+fill(100*size)+"denied"+fill(size-len("denied"))),
+		"a phrase is in one end")
 	// Text that a terminal does not show does not count toward the 8 KiB.
 	colors := strings.Repeat("\x1b[38;5;196m", size)
-	assert.Equal(t, want, retryexec.ClassifyExit(nil, 1, "permission"+colors+" denied"+fill(size-len(phrase))))
+	assert.Equal(t, want, classify(fill(100*size)+"permission"+colors+" denied"+fill(size-len(phrase))))
+	assert.Equal(t, want, classify("permission"+colors+" denied"+fill(100*size)))
 }
 
 // TestEndsSoonOnHostileText would take hours if every escape looked at all that follows.

@@ -4,7 +4,7 @@
 //	err := retryexec.Run(ctx, policy, retryexec.Command("git", "fetch"))
 //
 // [Run] and [Output] make a fresh [exec.Cmd] for every attempt, pass its output
-// through, keep the end of standard error, give the command the same input again
+// through, keep both ends of standard error, give the command the same input again
 // if they can, and kill the process with its group when the context ends. The
 // policy decides. This package classifies exit codes, signals and the end of
 // standard error.

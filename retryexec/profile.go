@@ -23,7 +23,7 @@ type Rule struct {
 	// by a signal has none. 0 or less means any.
 	MinCode int
 
-	// Stderr matches the end of standard error: its last 8 KiB, in lower case,
+	// Stderr matches standard error: its first and its last 8 KiB, in lower case,
 	// without terminal escape sequences. nil means any.
 	Stderr *regexp.Regexp
 
@@ -49,7 +49,7 @@ type Profile []Rule
 // [retry.Extend]. It abstains where p has no rule.
 //
 // It reads standard error from [exec.ExitError.Stderr], where [Run] and [Output]
-// keep the last 8 KiB of it, and [exec.Cmd.Output] keeps some. The Run of
+// keep the first and the last 8 KiB of it, and [exec.Cmd.Output] keeps some. The Run of
 // exec.Cmd keeps none.
 func (p Profile) Classify(err error) retry.Verdict {
 	return retry.Extend(p.node)(err)
@@ -151,7 +151,7 @@ func (f *failure) status() int {
 	return f.code
 }
 
-// text returns the end of standard error in the form that rules match.
+// text returns standard error in the form that rules match.
 func (f *failure) text() string {
 	if !f.cleaned {
 		f.stderr, f.cleaned = clean(f.stderr), true

@@ -42,12 +42,12 @@ var pipeDelay = 5 * time.Second
 // nil, the output is dropped, as in os/exec. StdoutPipe and StderrPipe cannot be
 // used.
 //
-// Standard error is a pipe to the command and never a terminal. The last 8 KiB of
-// it are in the [exec.ExitError] that [errors.As] finds in the error. If Stdout and
-// Stderr are the same writer, which keeps the two in order, both streams are in
-// these 8 KiB. The text of the error ends with their last line that is not blank,
-// up to 500 printable bytes: "exit status 1: connection refused". So a secret that
-// a command prints there appears wherever the error is logged.
+// Standard error is a pipe to the command and never a terminal. The first and the last
+// 8 KiB of it, with a line [...] for what is between them, are in the [exec.ExitError]
+// that [errors.As] finds in the error. If Stdout and Stderr are the same writer, which
+// keeps the two in order, both streams are in there. The text of the error ends with the
+// last line that is not blank, up to 500 printable bytes: "exit status 1: connection
+// refused". So a secret that a command prints there appears wherever the error is logged.
 //
 // # Input
 //
@@ -198,7 +198,7 @@ func execute(ctx context.Context, cmd *exec.Cmd, in *input) error {
 	// does neither.
 	copies := !isFile(cmd.Stdout) || !isFile(cmd.Stderr)
 	delayed := cmd.WaitDelay != 0
-	stderr := keepTail(cmd)
+	stderr := keepEnds(cmd)
 	if diesWithThread(cmd) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
