@@ -124,7 +124,7 @@ func (c *checker) compare(field string, column column, parts []part) {
 		c.fault(field, name, "no privilege to "+privilege+" it")
 	}
 	if misfit := c.dialect.misfit(c.builder, column, got); misfit != "" {
-		c.fault(field, name, misfit)
+		c.lack(field, name, misfit, c.dialect.convert(c.builder, column, got))
 	}
 	switch column.field {
 	case "ID":

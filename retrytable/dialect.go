@@ -71,6 +71,10 @@ type dialect interface {
 
 	// misfit says what is wrong with the type of a column, if anything.
 	misfit(b *builder, column column, f found) string
+
+	// convert is the SQL that gives a column its type, where programs that write the other
+	// type can go on, for altering.
+	convert(b *builder, column column, f found) []string
 }
 
 // sql returns the dialect; one that is unknown, which Validate reports, is the first.

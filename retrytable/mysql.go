@@ -274,6 +274,8 @@ func mysqlWords(sqlType string) (words []string) {
 // mysqlType matches the parts of a type that matter here.
 var mysqlType = regexp.MustCompile(`^[a-z]+`)
 
+func (mysql) convert(*builder, column, found) []string { return nil }
+
 func (mysql) misfit(b *builder, column column, f found) string {
 	base := mysqlType.FindString(f.sqlType)
 	switch column.field {

@@ -211,6 +211,16 @@ func (postgres) inspect(ctx context.Context, db DB, c *checker) error {
 	}, postgresIndexes, c.table)
 }
 
+// convert reads instants without a zone in the time zone of the session, as PostgreSQL does
+// where a program compares them with now(). If that is UTC, it rewrites nothing. Programs
+// go on: what they write and compare is converted in the same way, unless it has a zone.
+func (d postgres) convert(b *builder, column column, f found) []string {
+	if f.sqlType != "timestamp without time zone" || b.instants.column != "timestamptz" {
+		return nil
+	}
+	return []string{fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s TYPE timestamptz", b.table, d.quote(column.name))}
+}
+
 func (d postgres) misfit(b *builder, column column, f found) string {
 	switch column.field {
 	case "ID":

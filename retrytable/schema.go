@@ -42,7 +42,9 @@ func (t *Table[ID]) Schema() string {
 // one by one, in their order, and not in a transaction: PostgreSQL refuses that.
 //
 // The statements are for a table in use. In PostgreSQL, indexes are made CONCURRENTLY, and
-// an index that an earlier attempt has left invalid is dropped first. In SQLite, making an
+// an index that an earlier attempt has left invalid is dropped first; a timestamp without
+// time zone becomes one with it, which rewrites the table unless the time zone of the session
+// is UTC. In SQLite, making an
 // index locks out writers meanwhile, and in MySQL, adding generated columns does.
 //
 // What these statements do not mend, such as a column of another type, is an error, which

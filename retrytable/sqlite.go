@@ -163,6 +163,8 @@ func (d sqlite) inspect(ctx context.Context, db DB, c *checker) error {
 	}, "SELECT "+c.due+" FROM "+c.table+" WHERE "+unreadable+" LIMIT 1")
 }
 
+func (sqlite) convert(*builder, column, found) []string { return nil }
+
 // misfit finds types that make text of numbers, which would be compared as text, and the
 // other way round.
 func (sqlite) misfit(b *builder, column column, f found) string {

@@ -27,22 +27,25 @@ func shell(timeout time.Duration) func(context.Context, ticket) error {
 		}
 		return retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
 			cmd := exec.CommandContext(ctx, "sh", "-c", t.Definition)
-			cmd.Env = append(os.Environ(), "TICKET_ID="+strconv.FormatInt(t.ID, 10), "RETRY_COUNT="+strconv.Itoa(t.Retries))
+			cmd.Env = append(os.Environ(), "TICKET_ID="+t.ID, "RETRY_COUNT="+strconv.Itoa(t.Retries), "REJECTION_COUNT="+strconv.Itoa(t.Rejections))
 			retryexec.KillWithParent(cmd) // or it would run on beside its own retry
 			return cmd
 		})
 	}
 }
 
-// story is the text of an error, and below it the end of what its command wrote, if
+// story is the text of an error, and below it both ends of what its command wrote, if
 // that was more than the line in the text: the last line alone seldom says why.
 func story(err error) string {
-	const most = 2000
+	const end = 1000
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		return err.Error()
 	}
-	wrote := strings.TrimSpace(string(exit.Stderr[max(len(exit.Stderr)-most, 0):]))
+	wrote := strings.TrimSpace(string(exit.Stderr))
+	if len(wrote) > 2*end {
+		wrote = wrote[:end] + "\n[...]\n" + wrote[len(wrote)-end:]
+	}
 	if !strings.Contains(wrote, "\n") {
 		return err.Error()
 	}

@@ -22,7 +22,7 @@ import (
 func TestKilledEngineEndsItsCommand(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t, retrytable.SQLite)
-	require.NoError(t, createTables(t.Context(), db))
+	migrate(t, db)
 	dbtest.Exec(t, db, "CREATE TABLE runs (ticket_id bigint NOT NULL)") // of crashWorker
 	said, never := filepath.Join(t.TempDir(), "said"), filepath.Join(t.TempDir(), "never")
 	require.NoError(t, syscall.Mkfifo(said, 0o600))

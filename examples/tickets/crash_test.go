@@ -54,7 +54,7 @@ func crashWorker(ctx context.Context, db *shared.DB) error {
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		require.NoError(t, createTables(t.Context(), db))
+		migrate(t, db)
 		dbtest.Exec(t, db, "CREATE TABLE runs (ticket_id bigint NOT NULL)")
 		const tickets = 60
 		for i := range tickets {

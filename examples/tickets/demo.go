@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 )
@@ -16,19 +19,42 @@ import (
 // speed is how much faster than its settings a demonstration goes: 30 s take 300 ms.
 const speed = 100
 
-// demonstrate plays a day on which the API is rate limited, and a person who takes
+// demoCommand plays a day on which the API is rate limited, and a person who takes
 // care of what that has put on hold.
-func (s settings) demonstrate(ctx context.Context, db *shared.DB, out io.Writer) error {
+func demoCommand(flags *flag.FlagSet) shared.Action {
+	s := &settings{timeout: time.Minute, lease: time.Minute, interval: time.Second / speed, workers: 2, metrics: "127.0.0.1:0"}
+	s.policyFlags(flags)
+	open := shared.Sandbox(flags)
+	return func(ctx context.Context, out io.Writer) (err error) {
+		if err := shared.Positive(flags); err != nil {
+			return err
+		}
+		if _, err := s.readPolicy(); err != nil { // before its delays are scaled
+			return err
+		}
+		db, err := open(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, db.Close()) }()
+		return s.demonstrate(ctx, db, out)
+	}
+}
+
+func (s *settings) demonstrate(ctx context.Context, db *shared.DB, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "tickets-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if err := createTables(ctx, db); err != nil {
+	statements, err := lacks(ctx, db)
+	if err == nil {
+		err = db.Migrate(ctx, io.Discard, statements, false)
+	}
+	if err != nil {
 		return err
 	}
-	s.delay, s.maxDelay, s.interval = shared.Faster(s.delay, speed), shared.Faster(s.maxDelay, speed), shared.Faster(s.interval, speed)
-	s.workers = min(s.workers, 2)
+	s.delay, s.maxDelay = shared.Faster(s.delay, speed), shared.Faster(s.maxDelay, speed)
 	ctx, stop := context.WithCancel(ctx)
 	var serving sync.WaitGroup
 	defer serving.Wait()
@@ -68,7 +94,7 @@ func (s settings) demonstrate(ctx context.Context, db *shared.DB, out io.Writer)
 
 // seed adds a ticket of each kind, and returns the one that is rate limited until
 // the file is there.
-func seed(ctx context.Context, db *shared.DB, file string) (limited int64, err error) {
+func seed(ctx context.Context, db *shared.DB, file string) (limited string, err error) {
 	for i, d := range [][2]string{
 		{"translate", "test -e '" + file + "' || { echo '429: API rate limit exceeded' >&2; exit 1; }"},
 		{"summarize", "test $RETRY_COUNT -ge 1 || { echo 'request timed out' >&2; exit 1; }"},
@@ -80,7 +106,7 @@ func seed(ctx context.Context, db *shared.DB, file string) (limited int64, err e
 	} {
 		id, err := add(ctx, db, d[0], d[1], "agent", 10*(7-i))
 		if err != nil {
-			return 0, err
+			return "", err
 		}
 		if i == 0 {
 			limited = id

@@ -16,7 +16,7 @@ import (
 // engine has agents work on tickets.
 type engine struct {
 	db      *shared.DB
-	table   *retrytable.Table[int64]
+	table   *retrytable.Table[string]
 	policy  *retry.Policy
 	agent   func(context.Context, ticket) error
 	vm      string
@@ -30,7 +30,7 @@ type engine struct {
 
 // change is what notifyTicketStateChange tells of a ticket.
 type change struct {
-	Ticket            int64
+	Ticket            string
 	State             string
 	Category          string // of the error
 	Error             string
@@ -50,8 +50,8 @@ type decision struct {
 }
 
 // worker works on so many tickets at a time.
-func (e *engine) worker(n int) *retrytable.Worker[int64] {
-	return &retrytable.Worker[int64]{
+func (e *engine) worker(n int) *retrytable.Worker[string] {
+	return &retrytable.Worker[string]{
 		Table: e.table, DB: e.db.DB, Policy: e.policy, Work: e.work, Concurrency: n,
 		Poll: e.interval, Heartbeat: e.beat, Lost: errLost,
 		ClaimArgs: []any{e.vm}, FinishArgs: e.decided, InTx: e.logDecision, After: e.tell,
@@ -60,7 +60,7 @@ func (e *engine) worker(n int) *retrytable.Worker[int64] {
 }
 
 // work has the agent work on a claimed ticket.
-func (e *engine) work(ctx context.Context, job *retrytable.Job[int64]) error {
+func (e *engine) work(ctx context.Context, job *retrytable.Job[string]) error {
 	t, err := load(ctx, e.db, job.Row)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (e *engine) work(ctx context.Context, job *retrytable.Job[int64]) error {
 
 // decided is retryOrFailTicket: the ticket is ready again, after the delay of its
 // category, or on hold.
-func (e *engine) decided(o *retrytable.Outcome[int64]) []any {
+func (e *engine) decided(o *retrytable.Outcome[string]) []any {
 	d := &o.Decision
 	if o.Released || o.Err == nil {
 		return nil
@@ -86,7 +86,6 @@ func (e *engine) decided(o *retrytable.Outcome[int64]) []any {
 		if d.Stop == retry.StopAttempts {
 			c.Reason = "Max retries exceeded: " + category
 		}
-		d.State = o.Job.State // no retry follows, and the column counts retries
 	}
 	used, err := strategy(e.policy, category)
 	if err != nil {
@@ -103,7 +102,7 @@ type failed struct {
 }
 
 // logDecision logs a decision in the transaction that stores it.
-func (e *engine) logDecision(ctx context.Context, tx *sql.Tx, o *retrytable.Outcome[int64]) error {
+func (e *engine) logDecision(ctx context.Context, tx *sql.Tx, o *retrytable.Outcome[string]) error {
 	if o.Err == nil {
 		return nil
 	}
@@ -111,7 +110,7 @@ func (e *engine) logDecision(ctx context.Context, tx *sql.Tx, o *retrytable.Outc
 }
 
 // tell tells of what was stored.
-func (e *engine) tell(_ context.Context, o *retrytable.Outcome[int64]) {
+func (e *engine) tell(_ context.Context, o *retrytable.Outcome[string]) {
 	switch {
 	case o.Released:
 		return

@@ -28,7 +28,7 @@ func TestDeadVM(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, rows, 1)
 			s.idle("its lease holds")
-			dbtest.Exec(t, db, "UPDATE tickets SET lease_until = {now} WHERE id = $1", id)
+			s.set("lease_until", id, s.read("{now}", id))
 			s.idle("swept, and waiting")
 			assert.Equal(t, retrytable.ErrLeaseLost, s.table.Succeed(t.Context(), db, rows[0].Lease), "too late")
 		}
@@ -45,14 +45,10 @@ func TestHeartbeat(t *testing.T) {
 		s := newSystem(t, db)
 		id := s.add(0)
 		s.beat = 5 * time.Millisecond
-		left := func() time.Duration { // until the lease ends
-			var until, now shared.Instant
-			require.NoError(t, db.QueryRowContext(t.Context(), db.SQL("SELECT lease_until, {now} FROM tickets")).Scan(&until, &now))
-			return until.Sub(now.Time)
-		}
+		left := func() time.Duration { return s.read("lease_until", id).Sub(s.read("{now}", id)) }
 		s.agent = func(ctx context.Context, _ ticket) error {
 			for range 2 {
-				dbtest.Exec(t, db, "UPDATE tickets SET lease_until = {now} + 30000000 * {microsecond}")
+				s.set("lease_until", id, s.read("{now}", id).Add(30*time.Second))
 				eventually(t, func() bool { return left() > 40*time.Second }, "a lease is a minute")
 				assert.NoError(t, ctx.Err())
 			}

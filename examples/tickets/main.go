@@ -1,8 +1,9 @@
 // Tickets has agents work on tickets, and retries what they fail at by the kind of
 // the error, until a person is needed; see README.md.
 //
-//	go run .                                         # a demonstration
-//	go run . -serve -dsn tickets.db                  # the engine
+//	go run . demo
+//	go run . migrate -dsn tickets.db
+//	go run . work -dsn tickets.db
 //	go run . add -dsn tickets.db -name build -definition 'make build' -priority 5
 //	go run . list -dsn tickets.db -state on_hold
 //	go run . release -dsn tickets.db -ticket 1 -by alice
@@ -26,51 +27,34 @@ import (
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 )
 
-func main() { shared.Main(run) }
+func main() { shared.Main(program.Run) }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
-	if len(args) > 0 {
-		switch args[0] {
-		case "add", "list", "release":
-			return command(ctx, args[0], args[1:], out)
-		}
-	}
-	flags := flag.NewFlagSet("tickets", flag.ContinueOnError)
-	dsn := shared.DSN(flags)
-	serve := shared.Serve(flags)
-	s := settings{}
-	flags.DurationVar(&s.delay, "delay", 30*time.Second, "the first delay of a retry")
-	flags.DurationVar(&s.maxDelay, "max-delay", time.Hour, "the longest delay")
-	flags.DurationVar(&s.timeout, "timeout", 30*time.Minute, "how long an agent may work on a ticket")
-	flags.DurationVar(&s.lease, "lease", time.Minute, "how long after the last sign of life a VM is taken for dead")
-	flags.DurationVar(&s.interval, "interval", time.Second, "the pause between looks for work")
-	flags.IntVar(&s.workers, "workers", 10, "how many tickets are worked on at a time")
-	flags.StringVar(&s.policy, "policy", "", "a JSON `file` with the policy, in the place of -delay and -max-delay")
-	flags.StringVar(&s.metrics, "metrics", "127.0.0.1:0", "the loopback `address` for Prometheus")
-	if err := shared.Parse(flags, args); err != nil {
-		return err
-	}
-	if err := shared.Positive(flags); err != nil {
-		return err
-	}
-	if s.maxDelay < s.delay {
-		return fmt.Errorf("-max-delay: %v: must not be less than -delay: %v", s.maxDelay, s.delay)
-	}
-	if *serve {
-		return withDB(ctx, shared.Open, *dsn, func(db *shared.DB) error { return s.serve(ctx, db, out) })
-	}
-	return withDB(ctx, shared.Temporary, *dsn, func(db *shared.DB) error { return s.demonstrate(ctx, db, out) })
+var program = shared.Program{
+	Name: "tickets", About: "has agents work on tickets, and retries what they fail at until a person is needed.",
+	Commands: []shared.Command{
+		{Name: "work", About: "works on tickets until it is interrupted", Flags: workCommand},
+		{Name: "migrate", About: "adds what the tables lack, while others use them", Flags: migrateCommand},
+		{Name: "add", About: "adds a ticket with a design of its own", Flags: addCommand},
+		{Name: "list", About: "lists tickets", Flags: listCommand},
+		{Name: "release", About: "gives a ticket that is on hold back to the agents", Flags: releaseCommand},
+		{Name: "demo", About: "plays a day on which the API is rate limited, in a few seconds", Flags: demoCommand},
+	},
 }
 
-func withDB(
-	ctx context.Context, open func(context.Context, string) (*shared.DB, error), dsn string, fn func(*shared.DB) error,
-) (err error) {
-	db, err := open(ctx, dsn)
-	if err != nil {
-		return err
+// on returns the action of a command with a database, which its -dsn names.
+func on(
+	flags *flag.FlagSet, open func(context.Context, string) (*shared.DB, error),
+	act func(ctx context.Context, db *shared.DB, out io.Writer) error,
+) shared.Action {
+	dsn := shared.DSN(flags)
+	return func(ctx context.Context, out io.Writer) (err error) {
+		db, err := open(ctx, *dsn)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, db.Close()) }()
+		return act(ctx, db, out)
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return fn(db)
 }
 
 // settings are those of the flags.
@@ -80,13 +64,23 @@ type settings struct {
 	metrics, policy                           string
 }
 
+// policyFlags adds the flags of readPolicy.
+func (s *settings) policyFlags(flags *flag.FlagSet) {
+	flags.DurationVar(&s.delay, "delay", 30*time.Second, "the first delay of a retry")
+	flags.DurationVar(&s.maxDelay, "max-delay", time.Hour, "the longest delay")
+	flags.StringVar(&s.policy, "policy", "", "a JSON `file` with the policy, in the place of -delay and -max-delay")
+}
+
 // limits are those of a policy from a file. Whoever wrote it may not keep tickets from
 // people for longer.
 var limits = retry.Limits{MaxAttempts: 20, MaxDelay: 24 * time.Hour, MaxRetryAfter: 7 * 24 * time.Hour}
 
 // readPolicy returns the policy of the flags, or that of a file, with the classifier of
 // both.
-func (s settings) readPolicy() (*retry.Policy, error) {
+func (s *settings) readPolicy() (*retry.Policy, error) {
+	if s.maxDelay < s.delay {
+		return nil, fmt.Errorf("-max-delay: %v: must not be less than -delay: %v", s.maxDelay, s.delay)
+	}
 	p := newPolicy(s.delay, s.maxDelay)
 	if s.policy == "" {
 		return p, p.Validate()
@@ -102,7 +96,7 @@ func (s settings) readPolicy() (*retry.Policy, error) {
 }
 
 // engine returns an engine, with its metrics served until the context is done.
-func (s settings) engine(ctx context.Context, db *shared.DB, out io.Writer) (*engine, error) {
+func (s *settings) engine(ctx context.Context, db *shared.DB, out io.Writer) (*engine, error) {
 	log := slog.New(slog.NewTextHandler(out, nil))
 	host, _ := os.Hostname()
 	policy, err := s.readPolicy()
@@ -115,7 +109,7 @@ func (s settings) engine(ctx context.Context, db *shared.DB, out io.Writer) (*en
 		interval: s.interval, beat: s.lease / 3,
 	}
 	e.table.Lease = s.lease
-	if err := e.table.Validate(); err != nil {
+	if err := e.ready(ctx); err != nil {
 		return nil, err
 	}
 	if err := e.metrics.serve(ctx, s.metrics, log); err != nil {
@@ -123,17 +117,6 @@ func (s settings) engine(ctx context.Context, db *shared.DB, out io.Writer) (*en
 	}
 	log.Info("engine", "vm", e.vm, "workers", s.workers, "metrics", e.metrics.url)
 	return e, nil
-}
-
-func (s settings) serve(ctx context.Context, db *shared.DB, out io.Writer) error {
-	if err := createTables(ctx, db); err != nil {
-		return err
-	}
-	e, err := s.engine(ctx, db, out)
-	if err != nil {
-		return err
-	}
-	return e.worker(s.workers).Run(ctx)
 }
 
 // logged says what happens to tickets.
@@ -152,48 +135,74 @@ func logged(log *slog.Logger) func(change) {
 	}
 }
 
-// command is what a person does.
-func command(ctx context.Context, name string, args []string, out io.Writer) error {
-	flags := flag.NewFlagSet("tickets "+name, flag.ContinueOnError)
-	dsn := shared.DSN(flags)
-	open := shared.OpenExisting
-	var act func(*shared.DB) error
-	switch name {
-	case "add":
-		design := flags.String("name", "", "the name of the design")
-		definition := flags.String("definition", "", "its definition: what the agent runs with sh")
-		assignee := flags.String("assignee", "agent", "whose ticket it is: agent or human")
-		priority := flags.Int("priority", 0, "the highest goes first")
-		open = shared.Open // before any engine, too
-		act = func(db *shared.DB) error {
-			if *assignee != "agent" && *assignee != "human" {
-				return fmt.Errorf("add: -assignee: %q: must be agent or human", *assignee)
-			}
-			if err := createTables(ctx, db); err != nil {
-				return err
-			}
-			id, err := add(ctx, db, *design, *definition, *assignee, *priority)
-			if err == nil {
-				fmt.Fprintln(out, "ticket", id)
-			}
+func workCommand(flags *flag.FlagSet) shared.Action {
+	s := &settings{}
+	s.policyFlags(flags)
+	flags.DurationVar(&s.timeout, "timeout", 30*time.Minute, "how long an agent may work on a ticket")
+	flags.DurationVar(&s.lease, "lease", time.Minute, "how long after the last sign of life a VM is taken for dead")
+	flags.DurationVar(&s.interval, "interval", time.Second, "the pause between looks for work")
+	flags.IntVar(&s.workers, "workers", 10, "how many tickets are worked on at a time")
+	flags.StringVar(&s.metrics, "metrics", "127.0.0.1:0", "the loopback `address` for Prometheus")
+	return on(flags, shared.OpenExisting, func(ctx context.Context, db *shared.DB, out io.Writer) error {
+		if err := shared.Positive(flags); err != nil {
 			return err
 		}
-	case "list":
-		state := flags.String("state", "", "only tickets in this state")
-		open = shared.OpenReadOnly
-		act = func(db *shared.DB) error { return list(ctx, db, *state, out) }
-	case "release":
-		id := flags.Int64("ticket", 0, "the ticket that is on hold")
-		by := flags.String("by", os.Getenv("USER"), "who releases it")
-		act = func(db *shared.DB) error {
-			if *by == "" {
-				return fmt.Errorf("release: -by: %q: must name a person", *by)
-			}
-			return release(ctx, db, *id, *by)
+		e, err := s.engine(ctx, db, out)
+		if err != nil {
+			return err
 		}
+		return e.worker(s.workers).Run(ctx)
+	})
+}
+
+func migrateCommand(flags *flag.FlagSet) shared.Action {
+	onlyPrint := flags.Bool("print", false, "print the statements, and run none")
+	open := func(ctx context.Context, dsn string) (*shared.DB, error) {
+		if *onlyPrint {
+			return shared.OpenReadOnly(ctx, dsn)
+		}
+		return shared.Open(ctx, dsn)
 	}
-	if err := shared.Parse(flags, args); err != nil {
+	return on(flags, open, func(ctx context.Context, db *shared.DB, out io.Writer) error {
+		statements, err := lacks(ctx, db)
+		if err != nil {
+			return err
+		}
+		return db.Migrate(ctx, out, statements, *onlyPrint)
+	})
+}
+
+func addCommand(flags *flag.FlagSet) shared.Action {
+	design := flags.String("name", "", "the name of the design")
+	definition := flags.String("definition", "", "its definition: what the agent runs with sh")
+	assignee := flags.String("assignee", "agent", "whose ticket it is: agent or human")
+	priority := flags.Int("priority", 0, "the highest goes first")
+	return on(flags, shared.OpenExisting, func(ctx context.Context, db *shared.DB, out io.Writer) error {
+		if *assignee != "agent" && *assignee != "human" {
+			return fmt.Errorf("add: -assignee: %q: must be agent or human", *assignee)
+		}
+		id, err := add(ctx, db, *design, *definition, *assignee, *priority)
+		if err == nil {
+			fmt.Fprintln(out, "ticket", id)
+		}
 		return err
-	}
-	return withDB(ctx, open, *dsn, act)
+	})
+}
+
+func listCommand(flags *flag.FlagSet) shared.Action {
+	state := flags.String("state", "", "only tickets in this state")
+	return on(flags, shared.OpenReadOnly, func(ctx context.Context, db *shared.DB, out io.Writer) error {
+		return list(ctx, db, *state, out)
+	})
+}
+
+func releaseCommand(flags *flag.FlagSet) shared.Action {
+	id := flags.String("ticket", "", "the ID of the ticket")
+	by := flags.String("by", os.Getenv("USER"), "who releases it")
+	return on(flags, shared.OpenExisting, func(ctx context.Context, db *shared.DB, _ io.Writer) error {
+		if *by == "" {
+			return fmt.Errorf("release: -by: %q: must name a person", *by)
+		}
+		return release(ctx, db, *id, *by)
+	})
 }

@@ -27,11 +27,11 @@ import (
 	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
 )
 
-// serving runs the program with -serve until the test ends, and returns where its
-// metrics are.
-func serving(t *testing.T, dsn string, flags ...string) (url string) {
+// working migrates, runs the program until the test ends, and returns where its metrics are.
+func working(t *testing.T, dsn string, flags ...string) (url string) {
 	t.Helper()
-	out, stop := dbtest.Start(t, run, append([]string{"-serve", "-dsn", dsn}, flags...)...)
+	dbtest.Run(t, program.Run, "migrate", "-dsn", dsn)
+	out, stop := dbtest.Start(t, program.Run, append([]string{"work", "-dsn", dsn}, flags...)...)
 	t.Cleanup(func() { assert.ErrorIs(t, stop(), context.Canceled) })
 	return out.Await(t, `metrics=(\S+)\n`)[1]
 }
@@ -63,7 +63,7 @@ func scrape(t *testing.T, url string) map[string]float64 {
 func becomes(t *testing.T, dsn string, words ...string) {
 	t.Helper()
 	pattern := regexp.MustCompile(strings.Join(words, `\s+`))
-	eventually(t, func() bool { return pattern.MatchString(dbtest.Run(t, run, "list", "-dsn", dsn)) }, pattern)
+	eventually(t, func() bool { return pattern.MatchString(dbtest.Run(t, program.Run, "list", "-dsn", dsn)) }, pattern)
 }
 
 // eventually waits for what another process does. Unlike that of testify, it runs the
@@ -83,10 +83,11 @@ func TestE2ERateLimitBackoffOnHoldRelease(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		quota := filepath.Join(t.TempDir(), "quota")
-		assert.Equal(t, "ticket 1\n", dbtest.Run(t, run, "add", "-dsn", db.DSN, "-name", "translate",
+		dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN)
+		assert.Equal(t, "ticket 1\n", dbtest.Run(t, program.Run, "add", "-dsn", db.DSN, "-name", "translate",
 			"-definition", "test -e "+quota+" || { echo 'Error: 429 rate limit exceeded' >&2; exit 1; }"))
-		serving(t, db.DSN, "-delay", "100ms", "-interval", "10ms")
-		becomes(t, db.DSN, "1", "0", onHold, "3", "translate", "Max retries exceeded: transient", ".*rate limit exceeded")
+		working(t, db.DSN, "-delay", "100ms", "-interval", "10ms")
+		becomes(t, db.DSN, "1", "0", onHold, "3", "0", "translate", "Max retries exceeded: transient", ".*rate limit exceeded")
 
 		// By the clock of the database, no retry came before its delay.
 		at, err := shared.Query(t.Context(), db, func(rows *sql.Rows) (at time.Time, err error) {
@@ -105,8 +106,8 @@ func TestE2ERateLimitBackoffOnHoldRelease(t *testing.T) {
 		}
 
 		require.NoError(t, os.WriteFile(quota, nil, 0o600))
-		dbtest.Run(t, run, "release", "-dsn", db.DSN, "-ticket", "1", "-by", "alice")
-		becomes(t, db.DSN, "1", "0", needsReview, "0", "translate")
+		dbtest.Run(t, program.Run, "release", "-dsn", db.DSN, "-ticket", "1", "-by", "alice")
+		becomes(t, db.DSN, "1", "0", needsReview, "0", "0", "translate")
 	})
 }
 
@@ -115,9 +116,9 @@ func TestAgentLongerThanItsLease(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		runs := filepath.Join(t.TempDir(), "runs")
-		serving(t, db.DSN, "-lease", "2s", "-delay", "1ms", "-interval", "10ms")
-		dbtest.Run(t, run, "add", "-dsn", db.DSN, "-name", "long", "-definition", "echo once >> "+runs+"; sleep 3")
-		becomes(t, db.DSN, "1", "0", needsReview, "0", "long")
+		working(t, db.DSN, "-lease", "2s", "-delay", "1ms", "-interval", "10ms")
+		dbtest.Run(t, program.Run, "add", "-dsn", db.DSN, "-name", "long", "-definition", "echo once >> "+runs+"; sleep 3")
+		becomes(t, db.DSN, "1", "0", needsReview, "0", "0", "long")
 		text, err := os.ReadFile(runs)
 		require.NoError(t, err)
 		assert.Equal(t, "once\n", string(text))
@@ -128,7 +129,7 @@ func TestAgentLongerThanItsLease(t *testing.T) {
 func TestMetricsAreScraped(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		url := serving(t, db.DSN, "-delay", "20ms", "-interval", "10ms")
+		url := working(t, db.DSN, "-delay", "20ms", "-interval", "10ms")
 		assert.Regexp(t, `^http://127\.0\.0\.1:\d+/metrics$`, url)
 		before := scrape(t, url)
 		assert.Contains(t, before, "retry_success_rate")
@@ -136,16 +137,16 @@ func TestMetricsAreScraped(t *testing.T) {
 		assert.Contains(t, before, `tickets_retried_total{category="transient"}`, "from the start")
 
 		add := func(name, definition string) {
-			dbtest.Run(t, run, "add", "-dsn", db.DSN, "-name", name, "-definition", definition)
+			dbtest.Run(t, program.Run, "add", "-dsn", db.DSN, "-name", name, "-definition", definition)
 		}
 		add("limited", "echo 'rate limit' >&2; exit 1")                            // 3 retries of 20, 40, 80 ms
 		add("syntax", "if true; do")                                               // 1 of 0
 		add("flaky", "test $RETRY_COUNT = 1 || { echo 'timed out' >&2; exit 1; }") // 1 of 20 ms, which succeeds
 		add("fine", "true")
-		becomes(t, db.DSN, onHold, "3", "limited")
-		becomes(t, db.DSN, onHold, "1", "syntax")
-		becomes(t, db.DSN, needsReview, "1", "flaky")
-		becomes(t, db.DSN, needsReview, "0", "fine")
+		becomes(t, db.DSN, onHold, "3", "0", "limited")
+		becomes(t, db.DSN, onHold, "1", "0", "syntax")
+		becomes(t, db.DSN, needsReview, "1", "0", "flaky")
+		becomes(t, db.DSN, needsReview, "0", "0", "fine")
 
 		var got map[string]float64
 		eventually(t, func() bool { // counted just after the state
@@ -175,20 +176,20 @@ func TestMetricsAreScraped(t *testing.T) {
 func TestDemonstration(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		args := []string{"-delay", "5s"}
+		args := []string{"demo", "-delay", "5s"}
 		if strings.HasPrefix(db.DSN, "postgres") {
-			args = append(args, "-dsn", db.DSN)
+			args = append(args, "-postgres", db.DSN)
 		}
-		got := dbtest.Run(t, run, args...)
+		got := dbtest.Run(t, program.Run, args...)
 		for _, want := range []string{
-			`8 +100 +ready +0 +interview`,
-			`1 +70 +needs_review +0 +translate`,
-			`2 +60 +needs_review +1 +summarize`,
-			`3 +50 +on_hold +2 +publish +Max retries exceeded: api_error`,
-			`4 +40 +on_hold +1 +compile +Max retries exceeded: code_error`,
-			`5 +30 +on_hold +2 +deploy +Max retries exceeded: system_error`,
-			`6 +20 +on_hold +1 +puzzle +Max retries exceeded: unknown`,
-			`7 +10 +needs_review +0 +format`,
+			`8 +100 +ready +0 +0 +interview`,
+			`1 +70 +needs_review +0 +0 +translate`,
+			`2 +60 +needs_review +1 +0 +summarize`,
+			`3 +50 +on_hold +2 +0 +publish +Max retries exceeded: api_error`,
+			`4 +40 +on_hold +1 +0 +compile +Max retries exceeded: code_error`,
+			`5 +30 +on_hold +2 +0 +deploy +Max retries exceeded: system_error`,
+			`6 +20 +on_hold +1 +0 +puzzle +Max retries exceeded: unknown`,
+			`7 +10 +needs_review +0 +0 +format`,
 			`id=1 state=on_hold category=transient`,
 			`tickets_retried_total\{category="transient"\} 4`,
 			`retry_success_rate 10`,
@@ -201,7 +202,7 @@ func TestDemonstration(t *testing.T) {
 // A demonstration that is too fast for its delays has the shortest there are.
 func TestShortDelays(t *testing.T) {
 	t.Parallel()
-	got := dbtest.Run(t, run, "-delay", "50ns")
+	got := dbtest.Run(t, program.Run, "demo", "-delay", "50ns")
 	assert.Regexp(t, `retry_delay_seconds_sum [\d.]+e-0[56]`, got)
 }
 
@@ -210,32 +211,34 @@ func TestBadArguments(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "test.db")
 	missing := filepath.Join(t.TempDir(), "typo.db")
-	dbtest.Run(t, run, "add", "-dsn", file, "-assignee", "human")
+	dbtest.Run(t, program.Run, "migrate", "-dsn", file)
+	dbtest.Run(t, program.Run, "add", "-dsn", file, "-assignee", "human")
 	ctx, stop := context.WithTimeout(t.Context(), limit) // in case that something serves after all
 	defer stop()
 	for want, args := range map[string][]string{
-		"-delay: 0s: must be positive":                             {"-delay", "0"},
-		"-interval: -1s: must be positive":                         {"-interval", "-1s"},
-		"-lease: 0s: must be positive":                             {"-lease", "0"},
-		"-timeout: 0s: must be positive":                           {"-timeout", "0"},
-		"-workers: 0: must be positive":                            {"-workers", "0"},
-		"-max-delay: 1s: must not be less than -delay: 30s":        {"-max-delay", "1s"},
-		"-metrics: 0.0.0.0:0: must be a loopback address":          {"-metrics", "0.0.0.0:0"},
-		"-metrics: :0: must be a loopback address":                 {"-metrics", ":0", "-serve", "-dsn", file},
-		"-metrics: 127.0.0.1: address":                             {"-metrics", "127.0.0.1"},
+		"-delay: 0s: must be positive":                             {"demo", "-delay", "0"},
+		"-interval: -1s: must be positive":                         {"work", "-interval", "-1s", "-dsn", file},
+		"-lease: 0s: must be positive":                             {"work", "-lease", "0", "-dsn", file},
+		"-timeout: 0s: must be positive":                           {"work", "-timeout", "0", "-dsn", file},
+		"-workers: 0: must be positive":                            {"work", "-workers", "0", "-dsn", file},
+		"-max-delay: 1s: must not be less than -delay: 30s":        {"demo", "-max-delay", "1s"},
+		"-metrics: 0.0.0.0:0: must be a loopback address":          {"work", "-metrics", "0.0.0.0:0", "-dsn", file},
+		"-metrics: :0: must be a loopback address":                 {"work", "-metrics", ":0", "-dsn", file},
+		"-metrics: 127.0.0.1: address":                             {"work", "-metrics", "127.0.0.1", "-dsn", file},
 		missing + ": no such file":                                 {"list", "-dsn", missing},
 		missing + ": no such file or directory":                    {"release", "-ticket", "1", "-by", "alice", "-dsn", missing},
-		"the DSN must be postgres://… or the name of a file":       {"-serve", "-dsn", "host=127.0.0.1 dbname=x"},
+		"the DSN must be postgres://… or the name of a file":       {"work", "-dsn", "host=127.0.0.1 dbname=x"},
 		`release: -by: "": must name a person`:                     {"release", "-ticket", "1", "-by", "", "-dsn", file},
-		"release: -ticket: 7: must be on_hold":                     {"release", "-ticket", "7", "-by", "alice", "-dsn", file},
+		`release: -ticket: "7": must be on_hold`:                   {"release", "-ticket", "7", "-by", "alice", "-dsn", file},
 		`add: -assignee: "robot": must be agent or human`:          {"add", "-assignee", "robot", "-dsn", file},
+		"no such file or directory":                                {"migrate", "-print", "-dsn", missing},
 		`list: -state: "lost": must be ready, in_progress, needs_`: {"list", "-state", "lost", "-dsn", file},
 	} {
-		assert.ErrorContains(t, run(ctx, args, io.Discard), want, args)
+		assert.ErrorContains(t, program.Run(ctx, args, io.Discard), want, args)
 	}
 	assert.NoFileExists(t, missing)
-	for _, args := range [][]string{{"-serve"}, {"add"}, {"list"}, {"release", "-ticket", "1", "-by", "alice"}} {
-		assert.ErrorContains(t, run(ctx, args, io.Discard), "the DSN is missing", args)
+	for _, args := range [][]string{{"work"}, {"migrate"}, {"add"}, {"list"}, {"release", "-ticket", "1", "-by", "alice"}} {
+		assert.ErrorContains(t, program.Run(ctx, args, io.Discard), "the DSN is missing", args)
 	}
 }
 
@@ -292,7 +295,7 @@ func TestPolicyFile(t *testing.T) {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "policy.json")
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		return settings{delay: time.Second, maxDelay: time.Minute, policy: file}.readPolicy()
+		return (&settings{delay: time.Second, maxDelay: time.Minute, policy: file}).readPolicy()
 	}
 	p, err := read(`{"jitter": "none", "max_delay": "1m", "overrides": {"transient": {"max_attempts": 6, "backoff": {"exponential": {"initial": "10s"}}}}}`)
 	require.NoError(t, err)
@@ -313,6 +316,6 @@ func TestPolicyFile(t *testing.T) {
 		assert.ErrorContains(t, err, want)
 		assert.ErrorContains(t, err, "-policy: ")
 	}
-	_, err = settings{policy: filepath.Join(t.TempDir(), "none.json")}.readPolicy()
+	_, err = (&settings{policy: filepath.Join(t.TempDir(), "none.json")}).readPolicy()
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 }

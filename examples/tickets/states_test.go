@@ -23,8 +23,8 @@ func TestReadyQueryRespectsRetryAfterAndPriority(t *testing.T) {
 		low, high, alsoHigh := s.add(1), s.add(9), s.add(9)
 		human, err := add(t.Context(), db, "design", "definition", "human", 99)
 		require.NoError(t, err)
-		dbtest.Exec(t, db, "UPDATE tickets SET created_at = {now} - $1 * {microsecond} WHERE id = $2", time.Hour.Microseconds(), alsoHigh)
-		var order []int64
+		s.set("created_at", alsoHigh, s.read("{now}", alsoHigh).Add(-time.Hour))
+		var order []string
 		s.agent = func(_ context.Context, w ticket) error {
 			order = append(order, w.ID)
 			return s.outcome
@@ -34,7 +34,7 @@ func TestReadyQueryRespectsRetryAfterAndPriority(t *testing.T) {
 		s.pass(alsoHigh, time.Hour)
 		s.attempt(nil) // before low
 		s.attempt(nil)
-		assert.Equal(t, []int64{alsoHigh, high, alsoHigh, low}, order)
+		assert.Equal(t, []string{alsoHigh, high, alsoHigh, low}, order)
 		s.idle("the other is for a human")
 		assert.Equal(t, ready, s.state(human))
 	})
@@ -69,21 +69,21 @@ func TestStateTransitionValidation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		s := newSystem(t, db)
-		fail := func(row retrytable.Row[int64]) {
-			o := &retrytable.Outcome[int64]{Job: &retrytable.Job[int64]{Row: row}, Err: errLimited}
+		fail := func(row retrytable.Row[string]) {
+			o := &retrytable.Outcome[string]{Job: &retrytable.Job[string]{Row: row}, Err: errLimited}
 			o.Decision = s.policy.Next(row.State, o.Err, row.Now())
 			args := s.decided(o)
 			_ = s.table.Fail(t.Context(), db, row.Lease, o.Decision, args...)
 		}
-		actions := map[string]func(row retrytable.Row[int64]){
-			"claim":   func(retrytable.Row[int64]) { _, _ = s.table.Claim(t.Context(), db, 1, "vm-8") },
-			"success": func(row retrytable.Row[int64]) { _ = s.table.Succeed(t.Context(), db, row.Lease) },
+		actions := map[string]func(row retrytable.Row[string]){
+			"claim":   func(retrytable.Row[string]) { _, _ = s.table.Claim(t.Context(), db, 1, "vm-8") },
+			"success": func(row retrytable.Row[string]) { _ = s.table.Succeed(t.Context(), db, row.Lease) },
 			"retry":   fail,
-			"fail": func(row retrytable.Row[int64]) {
+			"fail": func(row retrytable.Row[string]) {
 				row.State.Failures = 3
 				fail(row)
 			},
-			"release": func(row retrytable.Row[int64]) { _ = release(t.Context(), db, row.ID, "alice") },
+			"release": func(row retrytable.Row[string]) { _ = release(t.Context(), db, row.ID, "alice") },
 		}
 		arrows := map[[2]string]string{
 			{ready, "claim"}:        inProgress,
@@ -118,7 +118,7 @@ func TestReleaseByHuman(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		s := newSystem(t, db)
 		id := s.add(0)
-		assert.ErrorContains(t, release(t.Context(), db, id, "alice"), "release: -ticket: 1: must be on_hold")
+		assert.ErrorContains(t, release(t.Context(), db, id, "alice"), `release: -ticket: "1": must be on_hold`)
 		s.attempt(errSyntax)
 		s.attempt(errSyntax)
 		require.NoError(t, release(t.Context(), db, id, "alice"))

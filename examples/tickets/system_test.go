@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
+	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
 var (
@@ -36,11 +38,19 @@ type system struct {
 
 func newSystem(t *testing.T, db *shared.DB) *system {
 	t.Helper()
-	require.NoError(t, createTables(t.Context(), db))
+	migrate(t, db)
 	s := &system{t: t}
 	s.engine = newTestEngine(t, db, func(context.Context, ticket) error { return s.outcome })
 	s.notify = func(c change) { s.changes = append(s.changes, c) }
 	return s
+}
+
+// migrate makes the tables.
+func migrate(t *testing.T, db *shared.DB) {
+	t.Helper()
+	statements, err := lacks(t.Context(), db)
+	require.NoError(t, err)
+	require.NoError(t, db.Migrate(t.Context(), io.Discard, statements, false))
 }
 
 func newTestEngine(t *testing.T, db *shared.DB, agent func(context.Context, ticket) error) *engine {
@@ -52,7 +62,7 @@ func newTestEngine(t *testing.T, db *shared.DB, agent func(context.Context, tick
 	}
 }
 
-func (s *system) add(priority int) int64 {
+func (s *system) add(priority int) string {
 	s.t.Helper()
 	id, err := add(s.t.Context(), s.db, "design", "definition", "agent", priority)
 	require.NoError(s.t, err)
@@ -85,9 +95,29 @@ func (s *system) idle(why string) {
 }
 
 // pass lets d pass for the ticket.
-func (s *system) pass(id int64, d time.Duration) {
+func (s *system) pass(id string, d time.Duration) {
 	s.t.Helper()
-	dbtest.Exec(s.t, s.db, "UPDATE tickets SET retry_after = retry_after - $1 * {microsecond} WHERE id = $2", d.Microseconds(), id)
+	if at := s.read("retry_after", id); !at.IsZero() {
+		s.set("retry_after", id, at.Add(-d))
+	}
+}
+
+// read returns the instant of an expression in a ticket.
+func (s *system) read(expression, id string) time.Time {
+	s.t.Helper()
+	var at shared.Instant
+	require.NoError(s.t, s.db.QueryRowContext(s.t.Context(), statement(s.db, "SELECT "+expression+" FROM tickets WHERE id = $1"), id).Scan(&at))
+	return at.Time
+}
+
+// set sets a column of a ticket.
+func (s *system) set(column, id string, at time.Time) {
+	s.t.Helper()
+	as := instants(s.db)
+	if s.db.Dialect == retrytable.PostgreSQL {
+		as = retrytable.Timestamptz
+	}
+	dbtest.Exec(s.t, s.db, "UPDATE tickets SET "+column+" = $1 WHERE id = $2", shared.Instant{Time: at, As: as}, id)
 }
 
 // record is a ticket in the database.
@@ -101,10 +131,10 @@ type record struct {
 	completed, hasUpdated bool
 }
 
-func (s *system) record(id int64) (r record) {
+func (s *system) record(id string) (r record) {
 	s.t.Helper()
 	var after, completed, updated, now shared.Instant
-	require.NoError(s.t, s.db.QueryRowContext(s.t.Context(), s.db.SQL("SELECT state, retry_count, retry_after, {now}, "+
+	require.NoError(s.t, s.db.QueryRowContext(s.t.Context(), statement(s.db, "SELECT state, retry_count, retry_after, {now}, "+
 		"coalesce(error, ''), coalesce(hold_reason, ''), coalesce(vm_id, ''), coalesce(CAST(retry_strategy AS text), ''), "+
 		"completed_at, updated_at FROM tickets WHERE id = $1"), id).
 		Scan(&r.state, &r.retries, &after, &now, &r.err, &r.reason, &r.vm, &r.strategy, &completed, &updated))
@@ -115,10 +145,10 @@ func (s *system) record(id int64) (r record) {
 	return r
 }
 
-func (s *system) state(id int64) string { s.t.Helper(); return s.record(id).state }
+func (s *system) state(id string) string { s.t.Helper(); return s.record(id).state }
 
 // waitsFor says that the ticket is ready, but not for about d.
-func (s *system) waitsFor(id int64, retries int, d time.Duration) {
+func (s *system) waitsFor(id string, retries int, d time.Duration) {
 	s.t.Helper()
 	r := s.record(id)
 	assert.Equal(s.t, ready, r.state)
@@ -129,7 +159,7 @@ func (s *system) waitsFor(id int64, retries int, d time.Duration) {
 }
 
 // decisions are the activity of a ticket.
-func (s *system) decisions(id int64) (all []decision) {
+func (s *system) decisions(id string) (all []decision) {
 	s.t.Helper()
 	all, err := shared.Query(s.t.Context(), s.db, func(rows *sql.Rows) (d decision, err error) {
 		var text []byte

@@ -4,6 +4,7 @@ package tabletest_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -123,6 +124,30 @@ func TestMissingDue(t *testing.T) {
 		run(t, s.db, "INSERT INTO jobs (id, status) VALUES (1, 'error'), (2, 'ready')")
 		missing(t, s, table)
 		assert.Equal(t, []int64{2}, claimed(t, s, table, 3))
+	})
+}
+
+// In PostgreSQL, a timestamp without time zone becomes one with it. It means the same to who
+// compares it with now(), is not rewritten in UTC, and is written as before.
+func TestMissingTimeZone(t *testing.T) {
+	t.Parallel()
+	forEach(t, of(databases, retrytable.PostgreSQL), func(t *testing.T, s *store) {
+		for _, zone := range []string{"UTC", "Asia/Kathmandu"} {
+			db := openDB(t, "pgx", pgDSN(t, pgDSN(t, s.dsn, "timezone", zone), "default_query_exec_mode", "exec"))
+			table := jobs()
+			table.Dialect = s.dialect
+			run(t, db, "CREATE TABLE jobs (id bigint PRIMARY KEY, due_at timestamp, status text)")
+			run(t, db, "INSERT INTO jobs VALUES (1, now() - interval '1 second', 'ready'), (2, now() + interval '1 hour', 'ready')")
+			file := query(t, db, "SELECT pg_relation_filenode('jobs')")
+			assert.ErrorContains(t, table.Check(t.Context(), db), `Columns.Due: "due_at": is timestamp without time zone, `+
+				`but Instants wants timestamp with time zone; run: ALTER TABLE "jobs" ALTER COLUMN "due_at" TYPE timestamptz`)
+			missing(t, &store{kind: s.kind, db: db}, table)
+			assert.Equal(t, zone == "UTC", assert.ObjectsAreEqual(file, query(t, db, "SELECT pg_relation_filenode('jobs')")))
+			run(t, db, "INSERT INTO jobs VALUES (3, LOCALTIMESTAMP - interval '1 second', 'ready')")
+			run(t, db, "INSERT INTO jobs VALUES (4, $1, 'ready')", time.Now().Add(-time.Second).In(time.FixedZone("", 3*3600)).Format(time.RFC3339))
+			assert.ElementsMatch(t, []int64{1, 3, 4}, claimed(t, s, table, 9))
+			run(t, db, "DROP TABLE jobs")
+		}
 	})
 }
 

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/seed-5ff3c98e/retry/examples/shared"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+// wanted are the columns that the program needs, besides id and those of retrytable.
+var wanted = []struct {
+	table   string
+	columns []string
+}{
+	{"designs", []string{"name text", "definition text"}},
+	{"tickets", []string{
+		"design_id {designs}", "assignee_type text", "priority integer", "rejection_count integer NOT NULL DEFAULT 0",
+		"vm_id text", "error text", "hold_reason text", "retry_strategy {json}",
+		"created_at {instant}", "updated_at {instant}", "completed_at {instant}",
+	}},
+	{"activity", []string{"ticket_id {tickets}", "action text", "details {json}", "actor text", "created_at {instant}"}},
+}
+
+// lacks returns the statements that add what the database lacks: tables, columns, and
+// indexes. They can be run while others use the tables. What they do not mend is an error,
+// with the statement that does.
+func lacks(ctx context.Context, db *shared.DB) (statements []string, err error) {
+	table, id, primary, json := newTable(db), "bigint", "bigint GENERATED ALWAYS AS IDENTITY", "jsonb"
+	if db.Dialect == retrytable.SQLite {
+		id, primary, json = "INTEGER", "INTEGER", "TEXT"
+	}
+	created := false // the table tickets, without the columns of retrytable
+	types := []string{"{json}", json, "{instant}", table.Instants.SQLType(db.Dialect)}
+	for _, w := range wanted {
+		have, err := columnsOf(ctx, db, w.table)
+		if err != nil {
+			return nil, err
+		}
+		if w.table == "tickets" {
+			if err := impossible(ctx, db, have); err != nil {
+				return nil, err
+			}
+		}
+		if have["id"] == "" {
+			have["id"], created = id, created || w.table == "tickets"
+			statements = append(statements, fmt.Sprintf("CREATE TABLE %s (id %s PRIMARY KEY)", w.table, primary))
+		}
+		for _, column := range w.columns {
+			if name, _, _ := strings.Cut(column, " "); have[name] == "" {
+				column = strings.NewReplacer(types...).Replace(column)
+				statements = append(statements, "ALTER TABLE "+w.table+" ADD COLUMN "+column)
+			}
+		}
+		types = append(types, "{"+w.table+"}", have["id"])
+	}
+	if created {
+		return append(statements, strings.Split(strings.TrimSuffix(table.Schema(), ";\n"), ";\n")...), nil
+	}
+	missing, err := table.Missing(ctx, db)
+	return append(statements, missing...), err
+}
+
+// columnsOf returns the types of the columns of a table.
+func columnsOf(ctx context.Context, db *shared.DB, table string) (map[string]string, error) {
+	query := "SELECT name, type FROM pragma_table_info($1)"
+	if db.Dialect == retrytable.PostgreSQL {
+		query = "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute " +
+			"WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped"
+	}
+	have := map[string]string{}
+	_, err := shared.Query(ctx, db, func(rows *sql.Rows) (any, error) {
+		var name, sqlType string
+		err := rows.Scan(&name, &sqlType)
+		have[name] = sqlType
+		return nil, err
+	}, query, table)
+	return have, err
+}
+
+// impossible returns an error for values that nobody can have meant.
+func impossible(ctx context.Context, db *shared.DB, have map[string]string) error {
+	var faults []error
+	for _, f := range []struct{ column, condition, value string }{
+		{"retry_count", "< 0", "0"},
+		{"rejection_count", "< 0", "0"},
+		{"retry_after", "< '2000-01-01'", "NULL"},
+	} {
+		if have[f.column] == "" {
+			continue
+		}
+		where := f.column + " " + f.condition
+		var id, value string
+		err := db.QueryRowContext(ctx, "SELECT id, CAST("+f.column+" AS text) FROM tickets WHERE "+where+" ORDER BY id LIMIT 1").Scan(&id, &value)
+		switch {
+		case err == nil:
+			faults = append(faults, fmt.Errorf("tickets.%s: %s in ticket %s: must not be %s; run: UPDATE tickets SET %s = %s WHERE %s",
+				f.column, value, id, f.condition, f.column, f.value, where))
+		case !errors.Is(err, sql.ErrNoRows):
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// ready returns an error that says what is missing, if anything is. Without an index, the
+// engine works, and says so.
+func (e *engine) ready(ctx context.Context) error {
+	statements, err := lacks(ctx, e.db)
+	var faults []error
+	for _, statement := range statements {
+		if strings.Contains(statement, "INDEX") {
+			e.log.Warn("an index is missing: looks for work take longer with every ticket", "run", statement)
+			continue
+		}
+		faults = append(faults, errors.New(statement))
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("the tables lack something; run tickets migrate, or:\n%w", errors.Join(faults...))
+	}
+	return err
+}
