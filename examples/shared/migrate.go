@@ -4,6 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrysql"
+	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
 // Migrate prints the statements of a migration, and runs each after it is printed, unless
@@ -18,9 +24,22 @@ func (db *DB) Migrate(ctx context.Context, out io.Writer, statements []string, o
 		if onlyPrint {
 			continue
 		}
-		if _, err := db.ExecContext(ctx, statement); err != nil {
+		if err := db.alter(ctx, statement); err != nil {
 			return fmt.Errorf("migrate: %w", err)
 		}
 	}
 	return nil
+}
+
+// alter runs a statement. In PostgreSQL, all others wait behind a statement that waits for the
+// lock of a table: so it gives up after a second, and tries again.
+func (db *DB) alter(ctx context.Context, statement string) error {
+	if db.Dialect == retrytable.PostgreSQL && !strings.Contains(statement, " CONCURRENTLY ") {
+		statement = "SET LOCAL lock_timeout = '1s'; " + statement
+	}
+	patience := &retry.Policy{MaxAttempts: 100, Backoff: retry.Constant(time.Second), Classifier: retrysql.Classify}
+	return patience.Execute(ctx, func(ctx context.Context) error {
+		_, err := db.ExecContext(ctx, statement)
+		return err
+	})
 }

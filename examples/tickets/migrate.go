@@ -119,7 +119,7 @@ func (e *engine) ready(ctx context.Context) error {
 		faults = append(faults, errors.New(statement))
 	}
 	if len(faults) > 0 {
-		return fmt.Errorf("the tables lack something; run tickets migrate, or:\n%w", errors.Join(faults...))
+		err = errors.Join(fmt.Errorf("the tables lack something; run tickets migrate, or:\n%w", errors.Join(faults...)), err)
 	}
 	return err
 }
