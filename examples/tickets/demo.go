@@ -6,12 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/prometheus/common/expfmt"
 
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 )
@@ -23,13 +23,10 @@ const speed = 100
 // care of what that has put on hold.
 func demoCommand(flags *flag.FlagSet) shared.Action {
 	s := &settings{timeout: time.Minute, lease: time.Minute, interval: time.Second / speed, workers: 2, metrics: "127.0.0.1:0"}
-	s.policyFlags(flags)
+	check := s.delays(flags)
 	open := shared.Sandbox(flags)
 	return func(ctx context.Context, out io.Writer) (err error) {
-		if err := shared.Positive(flags); err != nil {
-			return err
-		}
-		if _, err := s.readPolicy(); err != nil { // before its delays are scaled
+		if err := check(); err != nil {
 			return err
 		}
 		db, err := open(ctx)
@@ -54,42 +51,27 @@ func (s *settings) demonstrate(ctx context.Context, db *shared.DB, out io.Writer
 	if err != nil {
 		return err
 	}
-	s.delay, s.maxDelay = shared.Faster(s.delay, speed), shared.Faster(s.maxDelay, speed)
-	ctx, stop := context.WithCancel(ctx)
-	var serving sync.WaitGroup
-	defer serving.Wait()
-	defer stop()
 	limited, err := seed(ctx, db, filepath.Join(dir, "quota"))
 	if err != nil {
 		return err
 	}
+	s.delay, s.maxDelay = shared.Faster(s.delay, speed), shared.Faster(s.maxDelay, speed)
 	e, err := s.engine(ctx, db, out)
 	if err != nil {
 		return err
 	}
-	changes := make(chan struct{}, 1000)
-	tell := e.notify
-	e.notify = func(c change) { tell(c); changes <- struct{}{} }
-	serving.Go(func() { _ = e.worker(s.workers).Run(ctx) })
-	if err := settle(ctx, db, changes); err != nil {
+	if err := s.settle(ctx, e); err != nil {
 		return err
 	}
-
 	if err := os.WriteFile(filepath.Join(dir, "quota"), nil, 0o600); err != nil {
 		return err
 	}
 	e.log.Info("human: has raised the quota, and releases", "id", limited)
-	if err := release(ctx, db, limited, "alice"); err != nil {
-		return err
-	}
-	if err := settle(ctx, db, changes); err != nil {
+	if err := errors.Join(release(ctx, db, limited, "alice"), s.settle(ctx, e)); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)
-	if err := list(ctx, db, "", out); err != nil {
-		return err
-	}
-	return printMetrics(ctx, e.metrics.url, out)
+	return errors.Join(list(ctx, db, "", out), e.metrics.print(out))
 }
 
 // seed adds a ticket of each kind, and returns the one that is rate limited until
@@ -116,37 +98,30 @@ func seed(ctx context.Context, db *shared.DB, file string) (limited string, err 
 	return limited, err
 }
 
-// settle waits until the agents have nothing left to do.
-func settle(ctx context.Context, db *shared.DB, changes <-chan struct{}) error {
-	for {
-		var left int
-		err := db.QueryRowContext(ctx, "SELECT count(*) FROM tickets "+
-			"WHERE assignee_type = 'agent' AND state IN ('ready', 'in_progress')").Scan(&left)
-		if err != nil || left == 0 {
+// settle has the agents work until they have nothing left to do.
+func (s *settings) settle(ctx context.Context, e *engine) error {
+	for left := 1; left > 0; {
+		if _, err := e.worker(s.workers).Once(ctx); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-changes:
+		err := e.db.QueryRowContext(ctx, "SELECT count(*) FROM tickets WHERE assignee_type = 'agent' AND state = 'ready'").Scan(&left)
+		if err := errors.Join(err, shared.Wait(ctx, s.interval)); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
-// printMetrics prints what Prometheus would scrape, but for the buckets.
-func printMetrics(ctx context.Context, url string, out io.Writer) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
+// print prints what Prometheus would scrape, but for the buckets.
+func (m *metrics) print(out io.Writer) error {
+	var text strings.Builder
+	families, err := m.registry.Gather()
+	for _, family := range families {
+		_, wrong := expfmt.MetricFamilyToText(&text, family)
+		err = errors.Join(err, wrong)
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	fmt.Fprintf(out, "\n%s\n", url)
-	for line := range strings.Lines(string(text)) {
+	fmt.Fprintf(out, "\n%s\n", m.url)
+	for line := range strings.Lines(text.String()) {
 		if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_bucket") {
 			fmt.Fprint(out, line)
 		}

@@ -14,16 +14,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
-	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 )
 
@@ -61,56 +60,33 @@ func on(
 type settings struct {
 	delay, maxDelay, timeout, lease, interval time.Duration
 	workers                                   int
-	metrics, policy                           string
+	metrics                                   string
 }
 
-// policyFlags adds the flags of readPolicy.
-func (s *settings) policyFlags(flags *flag.FlagSet) {
+// delays adds the flags of the policy, and returns what checks all flags.
+func (s *settings) delays(flags *flag.FlagSet) func() error {
 	flags.DurationVar(&s.delay, "delay", 30*time.Second, "the first delay of a retry")
 	flags.DurationVar(&s.maxDelay, "max-delay", time.Hour, "the longest delay")
-	flags.StringVar(&s.policy, "policy", "", "a JSON `file` with the policy, in the place of -delay and -max-delay")
-}
-
-// limits are those of a policy from a file. Whoever wrote it may not keep tickets from
-// people for longer.
-var limits = retry.Limits{MaxAttempts: 20, MaxDelay: 24 * time.Hour, MaxRetryAfter: 7 * 24 * time.Hour}
-
-// readPolicy returns the policy of the flags, or that of a file, with the classifier of
-// both.
-func (s *settings) readPolicy() (*retry.Policy, error) {
-	if s.maxDelay < s.delay {
-		return nil, fmt.Errorf("-max-delay: %v: must not be less than -delay: %v", s.maxDelay, s.delay)
+	return func() error {
+		if s.maxDelay < s.delay {
+			return fmt.Errorf("-max-delay: %v: must not be less than -delay: %v", s.maxDelay, s.delay)
+		}
+		return shared.Positive(flags)
 	}
-	p := newPolicy(s.delay, s.maxDelay)
-	if s.policy == "" {
-		return p, p.Validate()
-	}
-	text, err := os.ReadFile(s.policy)
-	if err != nil {
-		return nil, fmt.Errorf("-policy: %w", err)
-	}
-	if err := errors.Join(json.Unmarshal(text, p), limits.Check(p)); err != nil {
-		return nil, fmt.Errorf("-policy: %s: %w", s.policy, err)
-	}
-	return p, nil
 }
 
 // engine returns an engine, with its metrics served until the context is done.
 func (s *settings) engine(ctx context.Context, db *shared.DB, out io.Writer) (*engine, error) {
 	log := slog.New(slog.NewTextHandler(out, nil))
 	host, _ := os.Hostname()
-	policy, err := s.readPolicy()
-	if err != nil {
-		return nil, err
-	}
 	e := &engine{
-		db: db, table: newTable(db), policy: policy, agent: shell(s.timeout),
+		db: db, table: newTable(db), policy: newPolicy(s.delay, s.maxDelay), agent: shell(s.timeout),
 		vm: fmt.Sprintf("%s-%d", host, os.Getpid()), metrics: newMetrics(), notify: logged(log), log: log,
 		interval: s.interval, beat: s.lease / 3,
 	}
 	e.table.Lease = s.lease
-	if err := e.ready(ctx); err != nil {
-		return nil, err
+	if statements, err := lacks(ctx, db); err != nil || len(statements) > 0 {
+		return nil, errors.Join(fmt.Errorf("the tables lack something; run tickets migrate, or:\n%s", strings.Join(statements, ";\n")), err)
 	}
 	if err := e.metrics.serve(ctx, s.metrics, log); err != nil {
 		return nil, err
@@ -137,14 +113,14 @@ func logged(log *slog.Logger) func(change) {
 
 func workCommand(flags *flag.FlagSet) shared.Action {
 	s := &settings{}
-	s.policyFlags(flags)
+	check := s.delays(flags)
 	flags.DurationVar(&s.timeout, "timeout", 30*time.Minute, "how long an agent may work on a ticket")
 	flags.DurationVar(&s.lease, "lease", time.Minute, "how long after the last sign of life a VM is taken for dead")
 	flags.DurationVar(&s.interval, "interval", time.Second, "the pause between looks for work")
 	flags.IntVar(&s.workers, "workers", 10, "how many tickets are worked on at a time")
 	flags.StringVar(&s.metrics, "metrics", "127.0.0.1:0", "the loopback `address` for Prometheus")
 	return on(flags, shared.OpenExisting, func(ctx context.Context, db *shared.DB, out io.Writer) error {
-		if err := shared.Positive(flags); err != nil {
+		if err := check(); err != nil {
 			return err
 		}
 		e, err := s.engine(ctx, db, out)

@@ -4,12 +4,12 @@ package main
 import (
 	"context"
 	"database/sql"
-	"errors"
+	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io"
-	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,7 +22,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
 )
@@ -172,6 +171,64 @@ func TestMetricsAreScraped(t *testing.T) {
 	})
 }
 
+// Every query of the dashboard is about metrics and labels that there are, and it shows all
+// four.
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	m := newMetrics()
+	require.NoError(t, m.serve(t.Context(), "127.0.0.1:0", slog.New(slog.DiscardHandler)))
+	labels := map[string]map[string]bool{} // by metric
+	for sample := range scrape(t, m.url) {
+		name, rest, _ := strings.Cut(sample, "{")
+		if labels[name] == nil {
+			labels[name] = map[string]bool{}
+		}
+		for _, match := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(rest, -1) {
+			labels[name][match[1]] = true
+		}
+	}
+	text, err := os.ReadFile("dashboard.json")
+	require.NoError(t, err)
+	var dashboard struct {
+		Panels []struct {
+			ID      int
+			Title   string
+			Targets []struct{ Expr, LegendFormat string }
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &dashboard))
+	shown, ids := map[string]bool{}, map[int]bool{}
+	for _, panel := range dashboard.Panels {
+		assert.False(t, ids[panel.ID], "panel %d is there twice", panel.ID)
+		ids[panel.ID] = true
+		require.NotEmpty(t, panel.Targets, panel.Title)
+		for _, target := range panel.Targets {
+			query := target.Expr
+			assert.Equal(t, strings.Count(query, "("), strings.Count(query, ")"), query)
+			legend := regexp.MustCompile(`\{\{(\w+)\}\}`).FindStringSubmatch(target.LegendFormat)
+			by := regexp.MustCompile(`by \((\w+)\)`).FindAllStringSubmatch(query, -1)
+			for _, metric := range regexp.MustCompile(`\b(?:tickets|retry)_\w+`).FindAllString(query, -1) {
+				require.Contains(t, labels, metric, query)
+				shown[regexp.MustCompile(`_(?:bucket|sum|count)$`).ReplaceAllString(metric, "")] = true
+				for _, label := range by {
+					assert.Contains(t, labels[metric], label[1], query)
+				}
+				if len(legend) > 0 && legend[1] != "instance" { // which Prometheus adds
+					assert.Contains(t, labels[metric], legend[1], target.LegendFormat)
+					assert.Contains(t, by, []string{"by (" + legend[1] + ")", legend[1]}, query)
+				}
+			}
+			rest := regexp.MustCompile(`\b(?:tickets|retry)_\w+|\[\w+\]|\[\$__rate_interval\]|by \(\w+\)`).ReplaceAllString(query, "")
+			for _, word := range regexp.MustCompile(`[a-z_]+`).FindAllString(rest, -1) {
+				assert.Contains(t, []string{"sum", "rate", "increase", "histogram_quantile"}, word, query)
+			}
+		}
+	}
+	assert.Equal(t, map[string]bool{
+		"tickets_retried_total": true, "tickets_retry_exhausted_total": true, "retry_delay_seconds": true, "retry_success_rate": true,
+	}, shown)
+}
+
 // The demonstration runs by itself and shows all there is.
 func TestDemonstration(t *testing.T) {
 	t.Parallel()
@@ -224,7 +281,7 @@ func TestBadArguments(t *testing.T) {
 		"-max-delay: 1s: must not be less than -delay: 30s":        {"demo", "-max-delay", "1s"},
 		"-metrics: 0.0.0.0:0: must be a loopback address":          {"work", "-metrics", "0.0.0.0:0", "-dsn", file},
 		"-metrics: :0: must be a loopback address":                 {"work", "-metrics", ":0", "-dsn", file},
-		"-metrics: 127.0.0.1: address":                             {"work", "-metrics", "127.0.0.1", "-dsn", file},
+		"-metrics: listen tcp: address 127.0.0.1: missing port":    {"work", "-metrics", "127.0.0.1", "-dsn", file},
 		missing + ": no such file":                                 {"list", "-dsn", missing},
 		missing + ": no such file or directory":                    {"release", "-ticket", "1", "-by", "alice", "-dsn", missing},
 		"the DSN must be postgres://… or the name of a file":       {"work", "-dsn", "host=127.0.0.1 dbname=x"},
@@ -286,36 +343,4 @@ func TestClockAnHourOff(t *testing.T) {
 			s.attempt(nil)
 		})
 	}
-}
-
-// A file has another policy, within limits. Errors are classified as ever.
-func TestPolicyFile(t *testing.T) {
-	t.Parallel()
-	read := func(text string) (*retry.Policy, error) {
-		t.Helper()
-		file := filepath.Join(t.TempDir(), "policy.json")
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		return (&settings{delay: time.Second, maxDelay: time.Minute, policy: file}).readPolicy()
-	}
-	p, err := read(`{"jitter": "none", "max_delay": "1m", "overrides": {"transient": {"max_attempts": 6, "backoff": {"exponential": {"initial": "10s"}}}}}`)
-	require.NoError(t, err)
-	d := p.Decide(retry.State{Failures: 4}, retry.Verdict{Category: transient}, time.Now())
-	assert.True(t, d.Retry)
-	assert.Equal(t, time.Minute, d.Delay)
-	assert.Equal(t, transient, p.Classify(retry.Mark(errors.New("x"), retry.Verdict{Category: transient})).Category)
-
-	for text, want := range map[string]string{
-		`{"max_attempts": 21}`:                               "max_attempts: 21: must be at most 20",
-		`{"max_delay": "25h"}`:                               "max_delay: 25h0m0s: must be at most 24h0m0s",
-		`{"max_attempts": 0}`:                                "max_attempts: 0",
-		`{"overrides": {"transient": {"max_attempts": 99}}}`: `99: must be at most 20`,
-		`{"attempts": 3}`:                                    "attempts",
-		`{`:                                                  "unexpected end",
-	} {
-		_, err := read(text)
-		assert.ErrorContains(t, err, want)
-		assert.ErrorContains(t, err, "-policy: ")
-	}
-	_, err = (&settings{policy: filepath.Join(t.TempDir(), "none.json")}).readPolicy()
-	assert.ErrorIs(t, err, fs.ErrNotExist)
 }

@@ -81,16 +81,12 @@ func (m *metrics) successRate() float64 {
 
 // serve exposes them to this machine until the context is done.
 func (m *metrics) serve(ctx context.Context, address string, log *slog.Logger) error {
-	resolved, err := net.ResolveTCPAddr("tcp", address)
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return fmt.Errorf("-metrics: %s: %w", address, err)
+		return fmt.Errorf("-metrics: %w", err)
 	}
-	if !resolved.IP.IsLoopback() {
-		return fmt.Errorf("-metrics: %s: must be a loopback address", address)
-	}
-	listener, err := net.ListenTCP("tcp", resolved)
-	if err != nil {
-		return fmt.Errorf("-metrics: %s: %w", address, err)
+	if !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
+		return errors.Join(fmt.Errorf("-metrics: %s: must be a loopback address", address), listener.Close())
 	}
 	m.url = "http://" + listener.Addr().String() + "/metrics"
 	mux := http.NewServeMux()

@@ -82,44 +82,23 @@ func columnsOf(ctx context.Context, db *shared.DB, table string) (map[string]str
 }
 
 // impossible returns an error for values that nobody can have meant.
-func impossible(ctx context.Context, db *shared.DB, have map[string]string) error {
-	var faults []error
-	for _, f := range []struct{ column, condition, value string }{
-		{"retry_count", "< 0", "0"},
-		{"rejection_count", "< 0", "0"},
-		{"retry_after", "< '2000-01-01'", "NULL"},
+func impossible(ctx context.Context, db *shared.DB, have map[string]string) (faults error) {
+	for _, f := range []struct{ column, least, instead string }{
+		{"retry_count", "0", "0"}, {"rejection_count", "0", "0"}, {"retry_after", "'2000-01-01'", "NULL"},
 	} {
 		if have[f.column] == "" {
 			continue
 		}
-		where := f.column + " " + f.condition
+		where := f.column + " < " + f.least
 		var id, value string
-		err := db.QueryRowContext(ctx, "SELECT id, CAST("+f.column+" AS text) FROM tickets WHERE "+where+" ORDER BY id LIMIT 1").Scan(&id, &value)
-		switch {
-		case err == nil:
-			faults = append(faults, fmt.Errorf("tickets.%s: %s in ticket %s: must not be %s; run: UPDATE tickets SET %s = %s WHERE %s",
-				f.column, value, id, f.condition, f.column, f.value, where))
-		case !errors.Is(err, sql.ErrNoRows):
-			faults = append(faults, err)
+		err := db.QueryRowContext(ctx, "SELECT id, CAST("+f.column+" AS text) FROM tickets WHERE "+where+" LIMIT 1").Scan(&id, &value)
+		if err == nil {
+			err = fmt.Errorf("tickets.%s: %s in ticket %s: must not be less than %s; run: UPDATE tickets SET %s = %s WHERE %s",
+				f.column, value, id, f.least, f.column, f.instead, where)
+		}
+		if !errors.Is(err, sql.ErrNoRows) {
+			faults = errors.Join(faults, err)
 		}
 	}
-	return errors.Join(faults...)
-}
-
-// ready returns an error that says what is missing, if anything is. Without an index, the
-// engine works, and says so.
-func (e *engine) ready(ctx context.Context) error {
-	statements, err := lacks(ctx, e.db)
-	var faults []error
-	for _, statement := range statements {
-		if strings.Contains(statement, "INDEX") {
-			e.log.Warn("an index is missing: looks for work take longer with every ticket", "run", statement)
-			continue
-		}
-		faults = append(faults, errors.New(statement))
-	}
-	if len(faults) > 0 {
-		err = errors.Join(fmt.Errorf("the tables lack something; run tickets migrate, or:\n%w", errors.Join(faults...)), err)
-	}
-	return err
+	return faults
 }
