@@ -18,7 +18,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry/adapters/retrysqs"
@@ -136,8 +135,7 @@ func (q *queue) create(name string, attributes map[string]string) (url string) {
 	out, err := q.client.CreateQueue(q.t.Context(), &sqs.CreateQueueInput{QueueName: aws.String(name + q.suffix), Attributes: attributes})
 	require.NoError(q.t, err, "SQS does not answer")
 	q.t.Cleanup(func() {
-		_, err := q.client.DeleteQueue(context.Background(), &sqs.DeleteQueueInput{QueueUrl: out.QueueUrl})
-		assert.NoError(q.t, err)
+		_, _ = q.client.DeleteQueue(context.Background(), &sqs.DeleteQueueInput{QueueUrl: out.QueueUrl}) // a test may have done so
 	})
 	return *out.QueueUrl
 }
@@ -199,18 +197,28 @@ type deletes struct {
 	queue *queue
 }
 
+// action returns what a request asks for.
+func action(req *http.Request) string {
+	return strings.TrimPrefix(req.Header.Get("X-Amz-Target"), "AmazonSQS.")
+}
+
+// peek reads a request, and leaves it as it was.
+func peek(req *http.Request, in any) error {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return err
+	}
+	req.Body = io.NopCloser(bytes.NewReader(body))
+	return json.Unmarshal(body, in)
+}
+
 // RoundTrip implements [http.RoundTripper].
 func (d *deletes) RoundTrip(req *http.Request) (*http.Response, error) {
 	var in struct{ ReceiptHandle string }
-	if req.Header.Get("X-Amz-Target") == "AmazonSQS.DeleteMessage" {
-		body, err := io.ReadAll(req.Body)
-		if err == nil {
-			err = json.Unmarshal(body, &in)
-		}
-		if err != nil {
+	if action(req) == "DeleteMessage" {
+		if err := peek(req, &in); err != nil {
 			return nil, err
 		}
-		req.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	resp, err := d.Transport.RoundTrip(req)
 	if err == nil && resp.StatusCode == http.StatusOK && in.ReceiptHandle != "" {
@@ -267,4 +275,9 @@ func (w *workers) Stop(context.Context) error {
 func (w *workers) Kill() error {
 	w.cable.Cut()
 	return nil
+}
+
+// name returns the name of the queue without its suffix.
+func (q *queue) name() string {
+	return strings.TrimSuffix(q.url[strings.LastIndex(q.url, "/")+1:], q.suffix)
 }

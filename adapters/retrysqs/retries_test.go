@@ -1,0 +1,476 @@
+package retrysqs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retrysqs"
+	"github.com/seed-5ff3c98e/retry/retrytest"
+)
+
+// run is a Run, which collects what OnError is told.
+type run struct {
+	t      *testing.T
+	cancel context.CancelFunc
+	faults chan error
+	over   chan error
+}
+
+func retriesOf(q *queue, p *retry.Policy) *retrysqs.Retries {
+	return &retrysqs.Retries{Policy: p, Client: q.client, QueueURL: q.url, Visibility: 2 * time.Second}
+}
+
+func start(t *testing.T, r *retrysqs.Retries, fn func(context.Context, types.Message) error) *run {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &run{t: t, cancel: cancel, faults: make(chan error, 1000), over: make(chan error, 1)}
+	r.OnError = func(_ context.Context, err error) { s.faults <- err }
+	go func() { s.over <- r.Run(ctx, fn) }()
+	t.Cleanup(cancel)
+	return s
+}
+
+// fault returns the next error.
+func (s *run) fault() error {
+	s.t.Helper()
+	select {
+	case err := <-s.faults:
+		return err
+	case err := <-s.over:
+		require.Fail(s.t, "Run has ended", err)
+	case <-time.After(30 * time.Second):
+		require.Fail(s.t, "there is no error")
+	}
+	return nil
+}
+
+func (s *run) stop() {
+	s.t.Helper()
+	s.cancel()
+	require.NoError(s.t, <-s.over)
+}
+
+// take takes at least n messages, and waits for them.
+func (q *queue) take(t *testing.T, url string, n int) (all []types.Message) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); len(all) < n; {
+		require.True(t, time.Now().Before(end), "there are %d messages, not %d", len(all), n)
+		all = append(all, receive(t.Context(), q.client, url, 5)...)
+	}
+	return all
+}
+
+// letter waits for a message that was given up.
+func (q *queue) letter(t *testing.T) types.Message {
+	t.Helper()
+	return q.take(t, q.dead, 1)[0]
+}
+
+// counts returns how many messages of the queue are there, hidden and delayed.
+func (q *queue) counts(t *testing.T) string {
+	t.Helper()
+	out, err := q.client.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: &q.url, AttributeNames: []types.QueueAttributeName{"All"}})
+	require.NoError(t, err)
+	const name = "ApproximateNumberOfMessages"
+	return strings.Join([]string{out.Attributes[name], out.Attributes[name+"NotVisible"], out.Attributes[name+"Delayed"]}, " ")
+}
+
+func fail(context.Context, types.Message) error { return assert.AnError }
+
+func reason(m types.Message) string {
+	return aws.ToString(m.MessageAttributes["retry-error"].StringValue)
+}
+
+// refuses answers as SQS does to credentials that it refuses, from the time on that it is told to.
+type refuses struct{ on atomic.Bool }
+
+// RoundTrip implements [http.RoundTripper].
+func (r *refuses) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !r.on.Load() {
+		return http.DefaultTransport.RoundTrip(req)
+	}
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	w.WriteHeader(http.StatusForbidden)
+	_, _ = io.WriteString(w, `{"__type":"com.amazon.coral.service#InvalidClientTokenId","message":"The security token included in the request is invalid."}`)
+	return w.Result(), nil
+}
+
+func TestRefuses(t *testing.T) {
+	t.Parallel()
+	q := openIdle(t, "")
+	refused := &refuses{}
+	refused.on.Store(true)
+	for want, change := range map[string]func(*retrysqs.Retries){
+		"the Client is nil, or QueueURL is empty": func(r *retrysqs.Retries) { r.Client = nil },
+		"-1s": func(r *retrysqs.Retries) { r.Policy = &retry.Policy{MaxDelay: -time.Second} },
+		"Retries.Visibility is 1s: must be from 2s to 11h0m0s": func(r *retrysqs.Retries) { r.Visibility = time.Second },
+		"NonExistentQueue":     func(r *retrysqs.Retries) { r.QueueURL += "-none" },
+		"InvalidClientTokenId": func(r *retrysqs.Retries) { r.Client = connect(t, refused) },
+		"RedrivePolicy: maxReceiveCount is 2: must be at least MaxAttempts of the policy, or 1000": func(r *retrysqs.Retries) {
+			r.QueueURL = q.create("enginetest-short-"+q.name(), map[string]string{
+				"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:` + q.name() + `-dead","maxReceiveCount":"2"}`,
+			})
+		},
+		"no queue for messages that are given up: set Dead, or a RedrivePolicy of the queue": func(r *retrysqs.Retries) {
+			r.QueueURL = q.create("enginetest-plain-"+q.name(), nil)
+		},
+	} {
+		r := retriesOf(q, nil)
+		change(r)
+		for range 2 {
+			err := r.Run(t.Context(), fail)
+			require.ErrorContains(t, err, "retrysqs: "+r.QueueURL+": ")
+			assert.ErrorContains(t, err, want)
+		}
+	}
+}
+
+// SQS that refuses the credentials of a Run ends it. The message is not lost.
+func TestRefusedLater(t *testing.T) {
+	t.Parallel()
+	q, refused := openIdle(t, ""), &refuses{}
+	r := retriesOf(q, nil)
+	r.Client = connect(t, refused)
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
+	s := start(t, r, func(context.Context, types.Message) error {
+		refused.on.Store(true)
+		return nil
+	})
+	require.ErrorContains(t, <-s.over, "InvalidClientTokenId")
+	events := &retrytest.Recorder{}
+	s = start(t, retriesOf(q, &retry.Policy{MaxAttempts: 2, Observer: events}), fail)
+	assert.Equal(t, "a", *q.letter(t).Body)
+	s.stop()
+	events.Expect(t, "2: gave up (attempts): "+assert.AnError.Error())
+}
+
+// A queue that is deleted ends Run.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	q := openIdle(t, "")
+	r := retriesOf(q, nil)
+	r.Dead, r.QueueURL = q.dead, q.create("enginetest-gone-"+q.name(), nil)
+	s := start(t, r, fail)
+	time.Sleep(100 * time.Millisecond)
+	_, err := q.client.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: &r.QueueURL})
+	require.NoError(t, err)
+	require.ErrorContains(t, <-s.over, "NonExistentQueue")
+}
+
+// A State of somebody else ends the message, or is none.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	const three = "failed after 3 attempts: "
+	for state, want := range map[string]string{
+		"":                               three, // of somebody who does not know of us
+		"f=1":                            three,
+		"f=1 x=2 t=2026-01-02T03:04:05Z": three, // of another version
+		"lost=1":                         three,
+		"lost=-1 due=-99":                three,
+		"f=9999":                         "failed after 9999 attempts",
+		"lost=9223372036854775807":       "failed after 2147483647 attempts",
+		"f=many":                         `f=many: strconv.Atoi: parsing "many": invalid syntax`,
+		"f=-1":                           "failures: -1: must not be negative",
+		"x":                              "want key=value",
+		"due=soon":                       `due=soon: strconv.ParseInt: parsing "soon": invalid syntax`,
+		"f=99999999999999999999":         "value out of range",
+	} {
+		t.Run(state, func(t *testing.T) {
+			t.Parallel()
+			q := openIdle(t, "")
+			var attempts atomic.Int64
+			s := start(t, retriesOf(q, &retry.Policy{Backoff: retry.Constant(0)}), func(context.Context, types.Message) error {
+				attempts.Add(1)
+				return assert.AnError
+			})
+			attributes := map[string]string{"tenant": "x"}
+			if state != "" {
+				attributes["retry-state"] = state
+			}
+			require.NoError(t, q.send(t.Context(), "a", attributes))
+			m := q.letter(t)
+			s.stop()
+			assert.Contains(t, reason(m), want)
+			assert.Len(t, m.MessageAttributes, 2)
+			assert.Equal(t, "x", *m.MessageAttributes["tenant"].StringValue)
+			assert.Equal(t, map[string]int64{
+				"": 3, "f=1": 2, "f=1 x=2 t=2026-01-02T03:04:05Z": 2, "lost=1": 2, "lost=-1 due=-99": 3,
+			}[state], attempts.Load())
+			assert.Empty(t, s.faults)
+			assert.Equal(t, "0 0 0", q.counts(t))
+		})
+	}
+}
+
+// A message without a policy comes again, and has lost no attempt and no State. So does one
+// whose function ends its goroutine: this attempt is lost.
+func TestNoPolicy(t *testing.T) {
+	t.Parallel()
+	q, events := openIdle(t, ""), &retrytest.Recorder{}
+	r := retriesOf(q, nil)
+	r.KindAttribute = "what"
+	var known atomic.Bool
+	r.PolicyFor = func(kind string) (*retry.Policy, error) {
+		if assert.Equal(t, "kind-1", kind); !known.Load() {
+			return nil, errors.New("unknown kind")
+		}
+		return &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0), Observer: events}, nil
+	}
+	require.NoError(t, q.send(t.Context(), "a", map[string]string{"what": "kind-1"}))
+	const want = `retry: no policy for jobs of kind "kind-1": unknown kind`
+	calls := 0
+	s := start(t, r, func(context.Context, types.Message) error {
+		if calls++; calls == 1 {
+			known.Store(false)
+			runtime.Goexit()
+		}
+		return assert.AnError
+	})
+	require.ErrorContains(t, s.fault(), want)
+	known.Store(true)
+	require.ErrorContains(t, s.fault(), "the function has called runtime.Goexit")
+	require.ErrorContains(t, s.fault(), want)
+	known.Store(true)
+	assert.Contains(t, reason(q.letter(t)), "failed after 3 attempts")
+	s.stop()
+	events.Expect(t, "2: "+assert.AnError.Error()+": retry in 0s", "3: gave up (attempts): "+assert.AnError.Error())
+}
+
+// What was given up and is moved back begins anew. A long error with what SQS does not take is
+// shortened.
+func TestMovedBack(t *testing.T) {
+	t.Parallel()
+	q := openIdle(t, "")
+	long := errors.New("\x1b[31m" + strings.Repeat("ä", 100_000))
+	s := start(t, retriesOf(q, &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}), func(context.Context, types.Message) error { return long })
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
+	for range 3 {
+		m := q.letter(t)
+		text := reason(m)
+		assert.Contains(t, text, "failed after 2 attempts: ?[31mä")
+		assert.Greater(t, len(text), 8000)
+		assert.Less(t, len(text), 9000)
+		assert.True(t, utf8.ValidString(text))
+		_, err := q.client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: &q.dead, ReceiptHandle: m.ReceiptHandle})
+		require.NoError(t, err)
+		_, err = q.client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &q.url, MessageBody: m.Body, MessageAttributes: m.MessageAttributes})
+		require.NoError(t, err)
+	}
+	s.stop()
+}
+
+// A message of the largest size has no room for a State: its attempts count. It is given up as
+// it is.
+func TestLarge(t *testing.T) {
+	t.Parallel()
+	q, events := openIdle(t, ""), &retrytest.Recorder{}
+	large := strings.Repeat("x", 1<<20)
+	require.NoError(t, q.send(t.Context(), large, nil))
+	p := &retry.Policy{MaxAttempts: 2, FreeRateLimits: 100, Observer: events, Rand: zero{}}
+	s := start(t, retriesOf(q, p), func(context.Context, types.Message) error {
+		return retry.MarkRateLimited(assert.AnError, time.Second)
+	})
+	require.ErrorContains(t, s.fault(), "no copy can be sent, so that the attempt counts")
+	require.ErrorContains(t, s.fault(), "no copy can be sent, so that the attempt counts")
+	m := q.letter(t)
+	s.stop()
+	assert.Equal(t, large, *m.Body)
+	assert.Empty(t, m.MessageAttributes)
+	const limited = ": assert.AnError general error for testing: retry in 1s"
+	events.Expect(t, "1"+limited, "2"+limited, "2: gave up (attempts)")
+	assert.Equal(t, "0 0 0", q.counts(t))
+}
+
+type zero struct{}
+
+func (zero) Uint64() uint64 { return 0 }
+
+// records notes requests.
+type records struct{ requests chan map[string]any }
+
+// RoundTrip implements [http.RoundTripper].
+func (r *records) RoundTrip(req *http.Request) (*http.Response, error) {
+	in := map[string]any{"Action": action(req)}
+	if err := peek(req, &in); err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if in["Action"] != "ReceiveMessage" && in["Action"] != "GetQueueAttributes" && in["Action"] != "GetQueueUrl" {
+		r.requests <- in
+	}
+	return resp, err
+}
+
+// next returns the action of the next request, the time in it, and its State.
+func (r *records) next() (action string, d time.Duration, state string) {
+	in := <-r.requests
+	for _, name := range []string{"VisibilityTimeout", "DelaySeconds"} {
+		if n, ok := in[name].(float64); ok {
+			d = time.Duration(n) * time.Second
+		}
+	}
+	if attributes, ok := in["MessageAttributes"].(map[string]any); ok {
+		state, _ = attributes["retry-state"].(map[string]any)["StringValue"].(string)
+	}
+	return in["Action"].(string), d, state
+}
+
+// SQS hides a message for 12 hours in all. A longer wait is that of a copy, which SQS delays for
+// 15 minutes. It is then hidden until it is due, or is copied again, and this costs no attempt.
+func TestLongWaits(t *testing.T) {
+	t.Parallel()
+	q := openIdle(t, "")
+	for _, test := range []struct {
+		state   string
+		delay   time.Duration
+		actions string
+	}{
+		{"", 11*time.Hour - time.Minute, "hides for 10h59m0s"},
+		{"", 11 * time.Hour, "hides for 2s, copies with f=1 due in 11h0m0s after 15m0s, deletes"},
+		{"f=1 due=", 10 * time.Hour, "hides for 10h0m0s"},
+		{"f=1 due=", 24 * time.Hour, "hides for 2s, copies with f=1 due in 24h0m0s after 15m0s, deletes"},
+		{"lost=2 due=", 24 * time.Hour, "hides for 2s, copies with lost=2 due in 24h0m0s after 15m0s, deletes"},
+	} {
+		r, seen := retriesOf(q, &retry.Policy{Backoff: retry.Constant(test.delay), Jitter: retry.NoJitter}), &records{make(chan map[string]any, 10)}
+		r.Client = connect(t, seen)
+		var attributes map[string]string
+		if test.state != "" {
+			attributes = map[string]string{"retry-state": test.state + fmt.Sprint(time.Now().Add(test.delay).UnixMilli())}
+		}
+		require.NoError(t, q.send(t.Context(), "a", attributes))
+		s := start(t, r, func(context.Context, types.Message) error {
+			assert.Empty(t, test.state, "early")
+			return assert.AnError
+		})
+		var actions []string
+		for len(actions) < strings.Count(test.actions, ", ")+1 {
+			switch action, d, state := seen.next(); action {
+			case "ChangeMessageVisibility":
+				actions = append(actions, fmt.Sprint("hides for ", d))
+			case "SendMessage":
+				before, due, _ := strings.Cut(state, "due=")
+				var ms int64
+				_, err := fmt.Sscan(due, &ms)
+				require.NoError(t, err)
+				before = strings.Fields(before)[0]
+				actions = append(actions, fmt.Sprintf("copies with %s due in %v after %v", before, time.Until(time.UnixMilli(ms)).Round(time.Minute), d))
+			case "DeleteMessage":
+				actions = append(actions, "deletes")
+			default:
+				actions = append(actions, action)
+			}
+		}
+		assert.Equal(t, test.actions, strings.Join(actions, ", "))
+		s.stop()
+		assert.Empty(t, s.faults)
+	}
+	assert.Equal(t, "0 2 3", q.counts(t))
+}
+
+// A copy that comes too early is run when it is due, and has lost no attempt by that.
+func TestEarly(t *testing.T) {
+	t.Parallel()
+	q, events := openIdle(t, ""), &retrytest.Recorder{}
+	due := time.Now().Add(2500 * time.Millisecond)
+	require.NoError(t, q.send(t.Context(), "a", map[string]string{"retry-state": fmt.Sprint("f=1 due=", due.UnixMilli())}))
+	s := start(t, retriesOf(q, &retry.Policy{Backoff: retry.Constant(0), Observer: events}), func(context.Context, types.Message) error {
+		assert.GreaterOrEqual(t, time.Now().UnixMilli(), due.UnixMilli())
+		return assert.AnError
+	})
+	q.letter(t)
+	s.stop()
+	events.Expect(t, "2: "+assert.AnError.Error()+": retry in 0s", "3: gave up (attempts): "+assert.AnError.Error())
+}
+
+// A message that runs for longer than Visibility stays with its worker. If SQS has given it to
+// another one, the first has no say any more.
+func TestOvertaken(t *testing.T) {
+	t.Parallel()
+	q, events := openIdle(t, ""), &retrytest.Recorder{}
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
+	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Hour), Observer: events}
+	begun, other := make(chan struct{}), make(chan struct{})
+	var repeated atomic.Bool
+	first := start(t, retriesOf(q, p), func(_ context.Context, msg types.Message) error {
+		q.mu.Lock()
+		q.receipts["a"] = *msg.ReceiptHandle
+		q.mu.Unlock()
+		close(begun)
+		<-other
+		return assert.AnError
+	})
+	<-begun
+	second := start(t, retriesOf(q, p), func(context.Context, types.Message) error {
+		assert.True(t, repeated.Load(), "the message was taken from a worker that lives")
+		close(other)
+		require.ErrorContains(t, first.fault(), "MessageNotInflight")
+		return assert.AnError
+	})
+	time.Sleep(5 * time.Second)
+	repeated.Store(true)
+	require.NoError(t, q.repeat(t.Context(), "a"))
+	assert.Contains(t, reason(q.letter(t)), "failed after 2 attempts")
+	first.stop()
+	second.stop()
+}
+
+// A message whose NonIdempotent attempt has proved that it did nothing goes on, and one that was
+// lost does not.
+func TestNonIdempotent(t *testing.T) {
+	t.Parallel()
+	q, events := openIdle(t, ""), &retrytest.Recorder{}
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
+	p := &retry.Policy{MaxAttempts: 5, NonIdempotent: true, Backoff: retry.Constant(0), Observer: events}
+	calls := 0
+	s := start(t, retriesOf(q, p), func(context.Context, types.Message) error {
+		if calls++; calls == 2 {
+			runtime.Goexit()
+		}
+		return retry.MarkRetryable(assert.AnError)
+	})
+	assert.Contains(t, reason(q.letter(t)), retry.ErrLost.Error())
+	s.stop()
+	assert.Equal(t, 2, calls)
+	assert.Equal(t, "1: "+assert.AnError.Error()+": retry in 0s", events.Timeline()[0])
+}
+
+// A RedrivePolicy ends a message whatever the policy says.
+func TestRedrive(t *testing.T) {
+	t.Parallel()
+	q := openIdle(t, "")
+	_, err := q.client.SetQueueAttributes(t.Context(), &sqs.SetQueueAttributesInput{QueueUrl: &q.url, Attributes: map[string]string{
+		"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:` + q.name() + `-dead","maxReceiveCount":2}`,
+	}})
+	require.NoError(t, err)
+	r := retriesOf(q, nil)
+	var attempts atomic.Int64
+	r.PolicyFor = func(string) (*retry.Policy, error) {
+		return &retry.Policy{MaxAttempts: 5, Backoff: retry.Constant(0)}, nil
+	}
+	s := start(t, r, func(context.Context, types.Message) error {
+		attempts.Add(1)
+		return assert.AnError
+	})
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
+	assert.Empty(t, reason(q.letter(t)))
+	s.stop()
+	assert.EqualValues(t, 2, attempts.Load())
+}
