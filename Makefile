@@ -81,7 +81,8 @@ fmt: ## format every module
 
 # A test that does not say what it needs must not find a server that happens to run.
 NOWHERE := RETRY_TEST_POSTGRES=postgres://127.0.0.1:1/test RETRY_TEST_MARIADB='root@tcp(127.0.0.1:1)/test' \
-	RETRY_TEST_REDIS=127.0.0.1:1 RETRY_TEST_AMQP=amqp://127.0.0.1:1/ RETRY_TEST_NATS=nats://127.0.0.1:1
+	RETRY_TEST_REDIS=127.0.0.1:1 RETRY_TEST_AMQP=amqp://127.0.0.1:1/ RETRY_TEST_NATS=nats://127.0.0.1:1 \
+	RETRY_TEST_SQS=http://127.0.0.1:1
 
 # What these import, clients of clouds and of Kubernetes, takes minutes to compile; or all
 # of their tests need a server.

@@ -3,10 +3,10 @@
 #
 #	.ci/services.sh go test ./...
 #
-# PostgreSQL, MariaDB, Redis, RabbitMQ and NATS are taken where RETRY_TEST_POSTGRES,
-# RETRY_TEST_MARIADB, RETRY_TEST_REDIS, RETRY_TEST_AMQP and RETRY_TEST_NATS say, or else at their usual
-# ports on loopback, where postgres, root and guest get in without a password of their
-# own. A server that does not answer there is installed if that is possible, started in a
+# PostgreSQL, MariaDB, Redis, RabbitMQ, NATS and an emulator of SQS are taken where
+# RETRY_TEST_POSTGRES, RETRY_TEST_MARIADB, RETRY_TEST_REDIS, RETRY_TEST_AMQP, RETRY_TEST_NATS and
+# RETRY_TEST_SQS say, or else at their usual ports on loopback, where postgres, root and guest
+# get in without a password of their own. A server that does not answer there is installed if that is possible, started in a
 # temporary folder and on a port of its own, and ended with the command. If one can be
 # neither installed nor started, nothing is run. FRESH=1 starts all of them in any case.
 # Chromium and PgBouncer, which the tests start themselves, are installed if they are missing.
@@ -137,6 +137,24 @@ start_nats() {
 	echo "services: NATS at port $port"
 }
 
+# start_sqs starts fauxqs on loopback, where its own program would listen everywhere. Version
+# 2 needs a newer Node.js.
+start_sqs() {
+	local port pid
+	port=$(free_port)
+	mkdir "$dir/sqs"
+	npm install --prefix "$dir/sqs" --silent --no-audit --no-fund fauxqs@1.9.2
+	cd "$dir/sqs"
+	node --input-type=module --eval "import { buildApp } from 'fauxqs'
+		await buildApp({ logger: false }).listen({ host: '127.0.0.1', port: $port })" >"$dir/sqs.log" 2>&1 &
+	pid=$!
+	cd "$OLDPWD"
+	stop+=("kill $pid" "wait $pid")
+	await "$port" "$pid" "$dir/sqs.log"
+	export RETRY_TEST_SQS=http://127.0.0.1:$port
+	echo "services: SQS at port $port"
+}
+
 # A server may answer and let nobody in without a password.
 postgres_ready() {
 	psql --no-password --quiet --command='SELECT 1' postgres://postgres@127.0.0.1:5432/test
@@ -147,6 +165,7 @@ mariadb_ready() {
 redis_ready() { answers 6379; }
 rabbitmq_ready() { answers 5672; }
 nats_ready() { answers 4222; }
+sqs_ready() { answers 4566; }
 
 # wanted says that there is no server where the tests look for one.
 wanted() {
@@ -167,6 +186,7 @@ want RETRY_TEST_MARIADB mariadb mariadb:mariadb-client mariadbd:mariadb-server m
 want RETRY_TEST_REDIS redis redis-server:redis-server
 want RETRY_TEST_AMQP rabbitmq rabbitmq-server:rabbitmq-server
 want RETRY_TEST_NATS nats nats-server:nats-server
+want RETRY_TEST_SQS sqs node:nodejs npm:npm
 # The playground is tested in it.
 command -v chromium >/dev/null || command -v google-chrome >/dev/null || programs+=(chromium:chromium)
 # Tests of transactions start one in front of PostgreSQL.
