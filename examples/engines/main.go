@@ -4,6 +4,8 @@
 //	go run .                      # JetStream, with the server in this process
 //	go run . -engine execute      # no engine: Policy.Execute
 //	go run . -engine pool         # retrypool
+//	go run . -engine watermill    # a router of Watermill, with its broker in memory
+//	go run . -engine pubsub       # Google Pub/Sub, with the fake server in this process, or -server
 //	go run . -engine kafka        # Kafka, with kfake in this process, or -server
 //	go run . -engine river        # PostgreSQL at 127.0.0.1:5432, or -server
 //	go run . -engine asynq        # Redis at 127.0.0.1:6379, or -server
@@ -52,6 +54,8 @@ var engines = map[string]engine{
 	"asynq":     asynqQueue,
 	"amqp":      amqpQueue,
 	"streams":   redisStream,
+	"watermill": watermillRouter,
+	"pubsub":    pubSub,
 }
 
 func main() {

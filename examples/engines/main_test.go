@@ -45,5 +45,5 @@ func TestBadInput(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	assert.EqualError(t, run(context.Background(), []string{"-engine", "cron"}, &out),
-		"-engine cron: must be one of amqp, asynq, execute, jetstream, kafka, pool, river, streams")
+		"-engine cron: must be one of amqp, asynq, execute, jetstream, kafka, pool, pubsub, river, streams, watermill")
 }

@@ -33,6 +33,14 @@ see 'Redis Streams' TestConformance streams
 conform adapters/retrykafka '^TestConformance' kafka
 see Kafka TestConformance kafka
 see 'Kafka, parallel' TestConformanceInParallel kafka
+conform adapters/retrywatermill '^TestConformance' watermill
+see 'Watermill, memory' TestConformance watermill
+see 'Watermill, NATS' TestConformanceOfNATS watermill
+see 'Watermill, Redis Streams' TestConformanceOfRedis watermill
+see 'Watermill, PostgreSQL' TestConformanceOfSQL watermill
+conform adapters/retrypubsub '^TestConformance' pubsub
+see Pub/Sub TestConformance pubsub
+see 'Pub/Sub, exactly once' TestConformanceExactlyOnce pubsub
 conform adapters/retrytemporal '^TestConformance$' temporal
 see Temporal TestConformance temporal
 conform adapters/retrykube '^Test(Controller|Workqueue)$' kubernetes

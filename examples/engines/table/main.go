@@ -127,8 +127,8 @@ func (shown) Attempts(n int) string {
 // adapters are the folders of the adapters of engines.
 var adapters = map[string]string{
 	"River": "retryriver", "asynq": "retryasynq", "JetStream": "retryjetstream", "RabbitMQ": "retryamqp",
-	"Redis Streams": "retrystreams",
-	"Kubernetes":    "retrykube", "Kafka": "retrykafka", "Temporal": "retrytemporal",
+	"Redis Streams": "retrystreams", "Watermill on NATS": "retrywatermill", "Pub/Sub": "retrypubsub",
+	"Kubernetes": "retrykube", "Kafka": "retrykafka", "Temporal": "retrytemporal",
 }
 
 // compared reads compare.json, and counts the lines of set-up.
