@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -315,9 +316,11 @@ func TestBesideOldWorkers(t *testing.T) {
 		for range 2 {
 			mine := dbtest.Reopen(t, db)
 			p := &test{t: t}
-			p.processor = newProcessor(mine, &DaemonConfig{
+			var err error
+			p.processor, err = newProcessor(flag.NewFlagSet("", flag.ContinueOnError), mine, &DaemonConfig{
 				Retry: RetryConfig{8, 20 * time.Millisecond, time.Second, 2}, Lease: time.Minute, Poll: 5 * time.Millisecond,
 			}, &p.logs)
+			require.NoError(t, err)
 			p.replay = func(ctx context.Context, r *request) (outcome, error) {
 				fails, err := work(context.WithoutCancel(ctx), mine, r.ID, r.State.Failures, "new")
 				if fails {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"flag"
 	"time"
 
@@ -28,39 +26,20 @@ type DaemonConfig struct {
 	Categories string
 }
 
-// newConfig returns the settings with their defaults, which the flags change.
-func newConfig(flags *flag.FlagSet) *DaemonConfig {
-	c := &DaemonConfig{}
+// newConfig returns the settings with their defaults, which the flags change. A demonstration
+// goes so many times as fast, but its requests are real, and need longer leases.
+func newConfig(flags *flag.FlagSet, speed int) *DaemonConfig {
+	c, fast := &DaemonConfig{}, func(d time.Duration) time.Duration { return shared.Faster(d, speed) }
 	flags.IntVar(&c.Retry.MaxAttempts, "max-attempts", 8, "how often a run is attempted, the first time included")
-	flags.DurationVar(&c.Retry.InitialBackoff, "initial-backoff", time.Minute, "the delay after the first failure")
-	flags.DurationVar(&c.Retry.MaxBackoff, "max-backoff", time.Hour, "the longest delay, unless a service asks for more")
+	flags.DurationVar(&c.Retry.InitialBackoff, "initial-backoff", fast(time.Minute), "the delay after the first failure")
+	flags.DurationVar(&c.Retry.MaxBackoff, "max-backoff", fast(time.Hour), "the longest delay, unless a service asks for more")
 	flags.Float64Var(&c.Retry.BackoffMultiplier, "backoff-multiplier", 2, "how much longer every delay is than the one before")
-	flags.DurationVar(&c.Lease, "lease", time.Minute, "after how long a run is taken from a processor that is dead; an attempt gets half of it")
-	flags.DurationVar(&c.Poll, "poll", time.Second, "the pause when there is nothing to do")
+	flags.DurationVar(&c.Lease, "lease", max(fast(time.Minute), 2*time.Second),
+		"after how long a run is taken from a processor that is dead; an attempt gets half of it")
+	flags.DurationVar(&c.Poll, "poll", fast(time.Second), "the pause when there is nothing to do")
 	flags.IntVar(&c.Workers, "workers", 2, "how many runs are processed at a time")
 	flags.StringVar(&c.Categories, "categories", "", "the categories that may be processed, as in web,api; all if empty")
 	return c
-}
-
-// checked opens a database if the settings are valid.
-func (c *DaemonConfig) checked(
-	flags *flag.FlagSet, open func(context.Context) (*shared.DB, error),
-) func(context.Context) (*shared.DB, error) {
-	return func(ctx context.Context) (*shared.DB, error) {
-		if err := errors.Join(shared.Positive(flags), c.Retry.policy().Validate()); err != nil {
-			return nil, err
-		}
-		return open(ctx)
-	}
-}
-
-// faster is the configuration of a demonstration.
-func (c *DaemonConfig) faster() *DaemonConfig {
-	f := *c
-	f.Retry.InitialBackoff = shared.Faster(f.Retry.InitialBackoff, speed)
-	f.Retry.MaxBackoff = shared.Faster(f.Retry.MaxBackoff, speed)
-	f.Poll, f.Lease = shared.Faster(f.Poll, speed), shared.Faster(f.Lease, leaseSpeed)
-	return &f
 }
 
 // policy is the policy whose Next is calculate_next_retry. The waits are to be exact, so

@@ -12,13 +12,6 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
-// speed is how much faster than its settings a demonstration goes: a minute takes
-// 60 ms. Its requests are real, and need longer leases.
-const (
-	speed      = 1000
-	leaseSpeed = 30
-)
-
 // demonstrate replays requests to a server that is having a bad time, until no run
 // is left.
 func demonstrate(ctx context.Context, p *processor, workers int) error {
@@ -39,12 +32,10 @@ func demonstrate(ctx context.Context, p *processor, workers int) error {
 	if _, err := p.Claim(ctx, p.db, 1, p.categories...); err != nil { // by a processor that dies of it
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	var processors sync.WaitGroup
-	processors.Go(func() { _ = p.worker(workers).Run(ctx) })
-	defer processors.Wait()
-	defer stop()
-	for {
+	for worker := p.worker(workers); ; {
+		if _, err := worker.Once(ctx); err != nil {
+			return err
+		}
 		if n, err := p.left(ctx); err != nil || n == 0 {
 			return err
 		}

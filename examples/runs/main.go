@@ -29,11 +29,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 }
 
 func serve(flags *flag.FlagSet) shared.Action {
-	c, dsn := newConfig(flags), shared.DSN(flags)
+	c, dsn := newConfig(flags, 1), shared.DSN(flags)
 	open := func(ctx context.Context) (*shared.DB, error) { return shared.OpenExisting(ctx, *dsn) }
-	return shared.With(c.checked(flags, open), func(ctx context.Context, db *shared.DB, out io.Writer) error {
-		p := newProcessor(db, c, out)
-		if err := p.check(ctx); err != nil {
+	return shared.With(open, func(ctx context.Context, db *shared.DB, out io.Writer) error {
+		p, err := newProcessor(flags, db, c, out)
+		if err == nil {
+			err = p.check(ctx)
+		}
+		if err != nil {
 			return err
 		}
 		return p.worker(c.Workers).Run(ctx)
@@ -41,9 +44,13 @@ func serve(flags *flag.FlagSet) shared.Action {
 }
 
 func demo(flags *flag.FlagSet) shared.Action {
-	c := newConfig(flags)
-	return shared.With(c.checked(flags, shared.Sandbox(flags)), func(ctx context.Context, db *shared.DB, out io.Writer) error {
-		return demonstrate(ctx, newProcessor(db, c.faster(), out), c.Workers)
+	c := newConfig(flags, 1000)
+	return shared.With(shared.Sandbox(flags), func(ctx context.Context, db *shared.DB, out io.Writer) error {
+		p, err := newProcessor(flags, db, c, out)
+		if err != nil {
+			return err
+		}
+		return demonstrate(ctx, p, c.Workers)
 	})
 }
 

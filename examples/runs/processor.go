@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"io"
 	"log/slog"
 	"time"
@@ -21,10 +23,13 @@ type processor struct {
 	log    *slog.Logger
 }
 
-func newProcessor(db *shared.DB, c *DaemonConfig, out io.Writer) *processor {
+func newProcessor(flags *flag.FlagSet, db *shared.DB, c *DaemonConfig, out io.Writer) (*processor, error) {
 	p := &processor{newStore(db, c.Lease, c.Categories), c.Retry.policy(), replay, c.Poll, slog.New(slog.NewTextHandler(out, nil))}
-	p.log.Info("processor", "policy", p.policy, "categories", c.Categories)
-	return p
+	err := errors.Join(shared.Positive(flags), p.policy.Validate())
+	if err == nil {
+		p.log.Info("processor", "policy", p.policy, "categories", c.Categories)
+	}
+	return p, err
 }
 
 // worker processes so many runs at a time.

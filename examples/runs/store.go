@@ -20,8 +20,6 @@ const schema = `CREATE TABLE runs (
 	submitted_date {instant} NOT NULL DEFAULT {now}
 )`
 
-const retryIndex = "CREATE INDEX idx_runs_retry ON runs (next_retry_at) WHERE next_retry_at IS NOT NULL"
-
 // outcome is what a run that was replayed has come to.
 type outcome string
 
@@ -82,7 +80,7 @@ func (s *store) migrate(ctx context.Context, out io.Writer, adopt, onlyPrint boo
 		return err
 	}
 	words := strings.NewReplacer("{instant}", s.Instants.SQLType(s.Dialect), "{now}", s.Instants.Now(s.Dialect))
-	statements := []string{words.Replace(schema), strings.TrimSuffix(s.Schema(), ";\n"), retryIndex}
+	statements := []string{words.Replace(schema), s.Schema() + "CREATE INDEX idx_runs_retry ON runs (next_retry_at) WHERE next_retry_at IS NOT NULL"}
 	if exists {
 		statements, err = s.Missing(ctx, s.db)
 	}
