@@ -148,6 +148,16 @@ func TestValidate(t *testing.T) {
 			"no number", &table{Name: "jobs", Set: retrytable.Set{Release: "a = $99999999999999999999"}},
 			`Set.Release: "a = $99999999999999999999": has no $1`,
 		},
+		{"two counts", &table{Name: "jobs", Columns: retrytable.Columns{Attempts: "a", Retries: "b"}}, `Columns.Retries: "b": must not be there with Attempts`},
+		{"merge", &table{Name: "jobs", OrderBy: "id", Merge: true}, ""},
+		{"merge in MySQL", &table{Name: "jobs", OrderBy: "id", Merge: true, Dialect: retrytable.MySQL}, "Merge: true: MySQL has no such claim"},
+		{"merge without an order", &table{Name: "jobs", Merge: true}, "Merge: true: needs an OrderBy"},
+		{"merge without promotion", &table{Name: "jobs", OrderBy: "id", Merge: true, NoPromote: true}, "Merge: true: must not be there with NoPromote"},
+		{
+			"merge of one word", &table{Name: "jobs", OrderBy: "id", Merge: true, Statuses: retrytable.Statuses{Waiting: "ready"}},
+			"Merge: true: needs a word for Waiting that is not the one for Ready",
+		},
+		{"text in PostgreSQL", &table{Name: "jobs", Instants: retrytable.RFC3339}, `Instants: "RFC3339": PostgreSQL has no such type`},
 		{"parameter in the order", &table{Name: "jobs", OrderBy: "a = $1"}, `OrderBy: "a = $1": must not have parameters`},
 	}
 	for _, test := range tests {
