@@ -5,10 +5,12 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -228,6 +230,43 @@ func TestCreate(t *testing.T) {
 		assert.ErrorContains(t, db.Create(t.Context(), "y", broken), "create y: ")
 		require.NoError(t, db.Create(t.Context(), "y", "CREATE TABLE y (id bigint)"))
 	})
+}
+
+// A migration is printed, and done unless it is only to be printed. One that fails goes on
+// when it is called again with what is then missing.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		exists := func() bool {
+			found, err := db.Exists(t.Context(), "x")
+			require.NoError(t, err)
+			return found
+		}
+		var out strings.Builder
+		statements := []string{"CREATE TABLE x (id bigint)", "ALTER TABLE x ADD COLUMN y bigint"}
+		require.NoError(t, db.Migrate(t.Context(), &out, statements, true))
+		assert.False(t, exists())
+		assert.Equal(t, "CREATE TABLE x (id bigint);\nALTER TABLE x ADD COLUMN y bigint;\n", out.String())
+		assert.ErrorContains(t, db.Migrate(t.Context(), &out, []string{statements[0], "nonsense", "DROP TABLE x"}, false), "migrate: ")
+		assert.True(t, exists())
+		require.NoError(t, db.Migrate(t.Context(), &out, statements[1:], false))
+		dbtest.Exec(t, db, "INSERT INTO x (y) VALUES (1)")
+		out.Reset()
+		require.NoError(t, db.Migrate(t.Context(), &out, nil, false))
+		assert.Equal(t, "-- nothing is missing\n", out.String())
+	})
+}
+
+// The database is closed when the action has ended.
+func TestWith(t *testing.T) {
+	t.Parallel()
+	var used *shared.DB
+	open := func(ctx context.Context) (*shared.DB, error) { return shared.Temporary(ctx, "") }
+	err := shared.With(open, func(_ context.Context, db *shared.DB, _ io.Writer) error { used = db; return context.Canceled })(t.Context(), nil)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.NoFileExists(t, used.DSN)
+	open = func(context.Context) (*shared.DB, error) { return nil, context.DeadlineExceeded }
+	assert.ErrorIs(t, shared.With(open, nil)(t.Context(), nil), context.DeadlineExceeded)
 }
 
 // All rows are read, from a transaction too, and none are half read.
