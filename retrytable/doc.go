@@ -26,7 +26,8 @@
 // # Leases
 //
 // A claimed row is leased to the worker that claimed it. The claim counts the attempt
-// before any work, so that a job that kills its worker ends too. The claim also raises
+// before any work, so that a job that kills its worker ends too; if the table counts
+// Retries instead, such a job is counted when it is swept. The claim also raises
 // the row's fence. By the fence, [Table.Succeed], [Table.Fail], [Table.Extend] and
 // [Table.Release] know whether the caller still has the lease. If it has not, they change
 // nothing and return [ErrLeaseLost].

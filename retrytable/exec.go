@@ -61,6 +61,9 @@ func pick[ID, T any](
 // place in the order, and they are still read quickly.
 const mostMerged = 1000
 
+// mostLocked is how many of the first retries others may hold before a claim finds none.
+const mostLocked = 100
+
 // limited is the query for n rows behind the first few.
 func (s *statement) limited(n, behind int) string {
 	some := strconv.Itoa(n)
@@ -69,6 +72,7 @@ func (s *statement) limited(n, behind int) string {
 	}
 	return strings.NewReplacer(
 		someRows, some, upToThem, strconv.Itoa(n+behind), manyRows, strconv.Itoa(max(n+behind, mostMerged)),
+		someMore, strconv.Itoa(n+behind+mostLocked),
 	).Replace(s.sql)
 }
 

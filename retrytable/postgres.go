@@ -107,7 +107,7 @@ func (postgres) indexName(table, suffix string) string {
 // them more than once and lock more than it should. How many is no parameter: a generic
 // plan would expect a tenth of the table, and sort it. A claim that merges locks new rows
 // in the order of their index, so that it finds some if others lock the first ones. It
-// sorts the retries before it locks them.
+// sorts the retries before it locks some of them.
 func (d postgres) pick(b *builder, p *picking) statement {
 	const lock = " FOR NO KEY UPDATE SKIP LOCKED)"
 	picked := "WITH picked AS MATERIALIZED (" + p.selection(b, p.from, someRows) + lock
@@ -115,7 +115,7 @@ func (d postgres) pick(b *builder, p *picking) statement {
 		picked = fmt.Sprintf("WITH fresh AS MATERIALIZED (%s%s, picked AS MATERIALIZED (SELECT %s AS picked_id FROM %s"+
 			" WHERE %s = ANY (ARRAY(SELECT picked_id FROM fresh UNION ALL (%s))) AND %s ORDER BY %s LIMIT %s%s",
 			p.selection(b, p.from, upToThem), lock, b.id, b.table,
-			b.id, p.selection(b, b.promoteIndex(), manyRows), p.either(b), b.orderBy, someRows, lock)
+			b.id, p.retries(b), p.either(b), b.orderBy, someRows, lock)
 	}
 	return statement{name: p.name, args: p.args, query: d.bind(fmt.Sprintf(
 		"%s UPDATE %s SET %s WHERE %s = ANY (ARRAY(SELECT picked_id FROM picked)) RETURNING %s",

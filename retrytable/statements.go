@@ -194,6 +194,7 @@ const (
 	someRows = "\x00" // n, behind the first few
 	upToThem = "\x01" // those, and the first few
 	manyRows = "\x02" // those, or mostMerged if that is more
+	someMore = "\x03" // those and mostLocked
 )
 
 // selection is a query of the IDs in an index, in its order.
@@ -219,6 +220,15 @@ func (i *index) passed(b *builder) string {
 		return i.condition
 	}
 	return i.condition + " AND " + i.due + " <= " + cmp.Or(b.instants.moment, b.instants.now)
+}
+
+// retries is a query of the IDs of retries, in the order of the user: of the first that
+// should be among them, and some more in case others hold the lock of those.
+func (p *picking) retries(b *builder) string {
+	waiting := b.promoteIndex()
+	name := b.dialect.quote(b.name[strings.LastIndexByte(b.name, '.')+1:]) // in case the order says it
+	return fmt.Sprintf("SELECT %s AS picked_id FROM (SELECT * FROM %s WHERE %s ORDER BY %s LIMIT %s) AS %s ORDER BY %s LIMIT %s",
+		b.id, b.table, p.conditions(waiting.passed(b)), waiting.due, manyRows, name, b.orderBy, someMore)
 }
 
 // either is the condition of the rows that a claim merges.

@@ -123,7 +123,7 @@ type Table[ID any] struct {
 	//
 	// A claim looks at the 1000 retries that have been due for longest, or at as many as it
 	// claims if that is more. So the order is exact while no more retries are due. To look at
-	// them takes a millisecond or so, and no longer in a larger table. MySQL has no Merge.
+	// them takes a few milliseconds, and no longer in a larger table. MySQL has no Merge.
 	Merge bool
 
 	Set Set // what else is written
