@@ -52,6 +52,7 @@ func TestLongLine(t *testing.T) {
 
 // The null device passes for a terminal, as it does elsewhere.
 func TestColors(t *testing.T) {
+	t.Setenv("NO_COLOR", "")
 	terminal, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer func() { _ = terminal.Close() }()
