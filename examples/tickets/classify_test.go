@@ -136,6 +136,7 @@ func TestClassificationOfRealCommands(t *testing.T) {
 		{"exit 3", unknown},
 		{"echo 'HTTP 429' >&2; echo '    at main (x.js:1:1)' >&2; exit 1", transient},
 		{"echo 'parsed 450 rows' >&2; exit 1", unknown},
+		{"echo 'Error: 429 Too Many Requests' >&2; yes '    at frame (/srv/x.js:1:1)' | head -n 2000 >&2; exit 1", transient},
 		{"sleep 5", transient}, // the timeout
 		{"echo 'HTTP 429' >&2; exit 1", transient},
 		{"echo 'API error: 401' >&2; exit 1", apiError},

@@ -50,15 +50,16 @@ func TestTicketsWithAndWithoutDesign(t *testing.T) {
 		s.agent = func(_ context.Context, w ticket) error {
 			assert.Equal(t, inProgress, s.state(w.ID))
 			assert.Equal(t, "vm-7", s.record(w.ID).vm)
+			assert.Equal(t, w.Retries, s.record(w.ID).retries, "raised when a retry is decided")
 			got = append(got, w)
 			return errSyntax
 		}
 		s.attempt(nil)
-		dbtest.Exec(t, db, "UPDATE tickets SET design_id = NULL")
+		dbtest.Exec(t, db, "UPDATE tickets SET design_id = NULL, rejection_count = 2")
 		s.attempt(nil)
 		assert.Equal(t, []ticket{
 			{ID: id, Design: "design", Definition: "definition"},
-			{ID: id, Retries: 1},
+			{ID: id, Retries: 1, Rejections: 2},
 		}, got)
 	})
 }
