@@ -8,10 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
-
-	"github.com/prometheus/common/expfmt"
 
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 )
@@ -71,7 +68,7 @@ func (s *settings) demonstrate(ctx context.Context, db *shared.DB, out io.Writer
 		return err
 	}
 	fmt.Fprintln(out)
-	return errors.Join(list(ctx, db, "", out), e.metrics.print(out))
+	return list(ctx, db, "", out)
 }
 
 // seed adds a ticket of each kind, and returns the one that is rate limited until
@@ -110,21 +107,4 @@ func (s *settings) settle(ctx context.Context, e *engine) error {
 		}
 	}
 	return nil
-}
-
-// print prints what Prometheus would scrape, but for the buckets.
-func (m *metrics) print(out io.Writer) error {
-	var text strings.Builder
-	families, err := m.registry.Gather()
-	for _, family := range families {
-		_, wrong := expfmt.MetricFamilyToText(&text, family)
-		err = errors.Join(err, wrong)
-	}
-	fmt.Fprintf(out, "\n%s\n", m.url)
-	for line := range strings.Lines(text.String()) {
-		if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_bucket") {
-			fmt.Fprint(out, line)
-		}
-	}
-	return err
 }

@@ -8,7 +8,6 @@ replace github.com/seed-5ff3c98e/retry/examples/shared => ../shared
 
 require (
 	github.com/prometheus/client_golang v1.24.1
-	github.com/prometheus/common v0.70.1
 	github.com/seed-5ff3c98e/retry v0.0.0-00010101000000-000000000000
 	github.com/seed-5ff3c98e/retry/examples/shared v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
@@ -27,6 +26,7 @@ require (
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/prometheus/client_model v0.6.2 // indirect
+	github.com/prometheus/common v0.70.1 // indirect
 	github.com/prometheus/procfs v0.21.1 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	go.yaml.in/yaml/v3 v3.0.6 // indirect

@@ -1,13 +1,6 @@
 // Tickets has agents work on tickets, and retries what they fail at by the kind of
 // the error, until a person is needed; see README.md.
 //
-//	go run . demo
-//	go run . migrate -dsn tickets.db
-//	go run . work -dsn tickets.db
-//	go run . add -dsn tickets.db -name build -definition 'make build' -priority 5
-//	go run . list -dsn tickets.db -state on_hold
-//	go run . release -dsn tickets.db -ticket 1 -by alice
-//
 // An agent is sh here, with the definition of the ticket's design: whoever can
 // write to the database can run commands.
 package main
