@@ -34,7 +34,7 @@ func (s *shift[ID]) claimAll(ctx context.Context) {
 			failures++
 			_ = sleep(ctx, s.pause(failures))
 			continue
-		case len(rows) < free:
+		case len(rows) < s.atOnce(free):
 			wake = s.rest(ctx, wake)
 		}
 		failures = 0

@@ -282,6 +282,9 @@ func (mysql) misfit(b *builder, column column, f found) string {
 	case "ID":
 		return ""
 	case "Status", "Kind":
+		if column.field == "Kind" && base == "json" {
+			return ""
+		}
 		if !slices.Contains([]string{"varchar", "char", "text", "tinytext", "mediumtext", "longtext", "enum"}, base) {
 			return "is " + f.sqlType + ", and must be text or an enum"
 		}

@@ -226,6 +226,9 @@ func (d postgres) misfit(b *builder, column column, f found) string {
 	case "ID":
 		return ""
 	case "Status", "Kind":
+		if column.field == "Kind" && (f.sqlType == "json" || f.sqlType == "jsonb") {
+			return ""
+		}
 		padded := column.field == "Status" && f.sqlType == "character"
 		if f.words == nil && !padded && f.sqlType != "text" && f.sqlType != "character varying" {
 			return "is " + f.sqlType + ", and must be text or an enum"

@@ -181,8 +181,8 @@ type Columns struct {
 	// Timeout.
 	First string
 
-	// Kind is optional. It is the kind of a job, for [Worker.PolicyFor]: text, or an enum.
-	// It is only read.
+	// Kind is optional. It is the kind of a job, for [Worker.PolicyFor]: text, an enum, or
+	// JSON if a job brings its policy itself. It is only read.
 	Kind string
 }
 

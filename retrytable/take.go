@@ -24,8 +24,36 @@ func (s *shift[ID]) claim(n int) (rows []Row[ID], ends time.Time, err error) {
 		}
 	}
 	ends = time.Now().Add(s.lease)
-	rows, err = take(s, &s.claiming, &s.statements.claim, n, s.ClaimArgs, scanRow[ID])
+	rows, err = take(s, &s.claiming, &s.statements.claim, s.atOnce(n), s.ClaimArgs, scanRow[ID])
 	return rows, ends, err
+}
+
+// atOnce is how many of n jobs one claim takes: those that it takes do not see each other.
+func (s *shift[ID]) atOnce(n int) int {
+	if s.Turn == nil {
+		return n
+	}
+	return min(n, 1)
+}
+
+// inTurn runs a statement that takes rows, after Turn if it is that of claims.
+func inTurn[ID, T any](
+	ctx context.Context, s *shift[ID], from *statement, n, behind int, args []any, scan func(*sql.Rows) (T, error),
+) (all []T, err error) {
+	if s.Turn == nil || from != &s.statements.claim {
+		return pick[ID](ctx, s.DB, from, n, behind, args, scan)
+	}
+	err = inTx(ctx, s.DB, func(db DB) error {
+		if err := guard("Turn", func() error { return s.Turn(ctx, db) }); err != nil {
+			return err
+		}
+		all, err = pick[ID](ctx, db, from, n, behind, args, scan)
+		return err
+	})
+	if err != nil { // of the commit too: what was claimed is lost until its lease runs out
+		return nil, err
+	}
+	return all, nil
 }
 
 // obstacle is one or several rows that the database lets nobody take, because of a
@@ -48,7 +76,7 @@ func take[ID, T any](
 ) ([]T, error) {
 	some := func(n, behind int) ([]T, error) {
 		return within(s.ctx, s, s.patience(), func(ctx context.Context) ([]T, error) {
-			return pick[ID](ctx, s.DB, from, n, behind, args, scan)
+			return inTurn(ctx, s, from, n, behind, args, scan)
 		})
 	}
 	behind := 0

@@ -61,7 +61,7 @@ import (
 //   - PolicyFor: there is no policy for the job.
 //   - InTx and FinishArgs for a failure: OnError is told, and the lease runs out.
 //   - After, and the Observer: OnError is told. What is stored stays.
-//   - BeforeClaim: there is no claim, and OnError is told.
+//   - BeforeClaim and Turn: there is no claim, and OnError is told.
 //   - OnError: slog.Default() logs the panic and the error.
 //
 // # Losing the lease
@@ -143,6 +143,12 @@ type Worker[ID any] struct {
 	// BeforeClaim, if not nil, is called before every claim. If it returns an error, there
 	// is no claim. It is for [Table.Promote] in a table with NoPromote.
 	BeforeClaim func(ctx context.Context) error
+
+	// Turn, if not nil, makes a limit in Table.ClaimWhere exact: the claims of all workers
+	// take turns. A claim is then of one job, in a transaction in which Turn is called first.
+	// Turn locks something in the database: "SELECT pg_advisory_xact_lock(1)". In SQLite, a
+	// transaction that begins as a writer has its turn already.
+	Turn func(ctx context.Context, db DB) error
 
 	// ClaimArgs are the args of [Table.Claim]. Sweep gets the first of them, which are the
 	// args of Table.Where.
