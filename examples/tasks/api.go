@@ -49,7 +49,7 @@ func (s *service) handler() http.Handler {
 	})
 	handle("GET /task/{id}", func(r *http.Request) (any, error) {
 		var t task
-		err := s.inTx(r.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
+		err := s.inTx(r.Context(), func(ctx context.Context, tx *tx) (err error) {
 			t, err = s.task(ctx, tx, r.PathValue("id"))
 			return err
 		})

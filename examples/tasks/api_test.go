@@ -46,7 +46,7 @@ func TestBadRequests(t *testing.T) {
 			},
 			{
 				"POST", "/task", `[{"id": "a", "retry": {"max_retries": 11}}]`, bad,
-				`task "a": retry: ` + `retry: invalid policy: max_attempts: 12: must be at most 11`,
+				`task "a": retry: max_retries: 11: must be at most 10`,
 			},
 			{
 				"POST", "/task", `[{"id": "a"}, {"id": "b", "retry": {"max_retries": 1, "initial_delay_secs": 0}}]`, bad,
@@ -137,8 +137,8 @@ func TestListPlans(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		dbtest.Exec(t, e.db, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
-			INSERT INTO task (id, batch_id, position, local_id, name, kind, timeout, max_concurrency, waiting_for, created_at, last_updated)
-			SELECT i, 'batch' || i / 10, 0, i, 'Name', 'x', 60, 0, 0, {now} + i * {microsecond}, {now} FROM n`)
+			INSERT INTO task (id, batch_id, position, local_id, name, kind, timeout, max_concurrency, created_at, last_updated)
+			SELECT i, 'batch' || i / 10, 0, i, 'Name', 'x', 60, 0, {now} + i * {microsecond}, {now} FROM n`)
 		dbtest.Exec(t, e.db, "ANALYZE task")
 		ofBatch, args := listQuery("", "batch7")
 		ofBoth, both := listQuery(failed, "batch7")
@@ -227,8 +227,8 @@ func TestDAGPageShowsCauses(t *testing.T) {
 	assert.Contains(t, html.UnescapeString(page), reason, "all of it, to point at")
 	assert.Contains(t, page, `http-equiv="refresh" content="1"`)
 	dbtest.Exec(t, e.db, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500)
-		INSERT INTO task (id, batch_id, position, local_id, name, kind, timeout, max_concurrency, waiting_for, created_at, last_updated)
-		SELECT i, 'large', 0, i, 'Name', 'x', 60, 0, 0, {now}, {now} FROM n`)
+		INSERT INTO task (id, batch_id, position, local_id, name, kind, timeout, max_concurrency, created_at, last_updated)
+		SELECT i, 'large', 0, i, 'Name', 'x', 60, 0, {now}, {now} FROM n`)
 	assert.Contains(t, e.text("/dag?batch=large"), `http-equiv="refresh" content="4"`)
 	assert.Equal(t, "a b", brief("a\n\tb"))
 	assert.Len(t, []rune(brief(strings.Repeat("é", 79))), 78)

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"database/sql"
 	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/google/uuid"
 )
 
 // validateBatch reports everything that is wrong with a batch.
@@ -33,7 +33,11 @@ func (s *service) validateBatch(batch []newTask) error {
 		if t.MaxRunning < 0 {
 			fail("", fmt.Errorf("max_concurrency: %d: must not be negative", t.MaxRunning))
 		}
-		fail("retry: ", t.Retry.validate(s.limits))
+		if len(t.Retry) > 0 {
+			var err error
+			t.policy, err = newPolicy(t.Retry, s.limits)
+			fail("retry: ", err)
+		}
 		fail("on_start: ", t.OnStart.validate())
 		fail("on_success: ", t.OnSuccess.validate())
 		fail("on_failure: ", t.OnFailure.validate())
@@ -79,11 +83,11 @@ func (s *service) create(ctx context.Context, batch []newTask) (created []task, 
 	if err := s.validateBatch(batch); err != nil {
 		return nil, &problem{http.StatusBadRequest, err.Error()}
 	}
-	batchID, ids := rand.Text(), map[string]string{}
+	batchID, ids := uuid.NewString(), map[string]string{}
 	for _, t := range batch {
-		ids[t.ID] = rand.Text()
+		ids[t.ID] = uuid.NewString()
 	}
-	err = s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.inTx(ctx, func(ctx context.Context, tx *tx) error {
 		created = nil
 		for i, t := range batch {
 			if err := s.insert(ctx, tx, batchID, i, t, ids); err != nil {
@@ -100,29 +104,27 @@ func (s *service) create(ctx context.Context, batch []newTask) (created []task, 
 	return created, err
 }
 
+// insert stores a task, if an earlier try of the transaction has not.
 func (s *service) insert(
-	ctx context.Context, tx *sql.Tx, batchID string, position int, t newTask, ids map[string]string,
+	ctx context.Context, tx *tx, batchID string, position int, t newTask, ids map[string]string,
 ) error {
-	parents := map[string]bool{}
-	for _, parent := range t.Dependencies {
-		parents[ids[parent]] = true
-	}
 	first, timeout := pending, t.Timeout
-	if len(parents) > 0 {
+	if len(t.Dependencies) > 0 {
 		first = waiting
 	}
 	if timeout == 0 {
 		timeout = 60
 	}
 	if _, err := tx.ExecContext(ctx, s.db.SQL(`INSERT INTO task (id, batch_id, position, local_id, name, kind, timeout,
-			max_concurrency, waiting_for, status, on_start, on_success, on_failure, retry_policy, created_at, last_updated)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, {now}, {now})`),
-		ids[t.ID], batchID, position, t.ID, t.Name, t.Kind, timeout, t.MaxRunning, len(parents), string(first),
-		column{t.OnStart}, column{t.OnSuccess}, column{t.OnFailure}, column{t.Retry}); err != nil {
+			max_concurrency, status, on_start, on_success, on_failure, retry_policy, created_at, last_updated)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, {now}, {now}) ON CONFLICT DO NOTHING`),
+		ids[t.ID], batchID, position, t.ID, t.Name, t.Kind, timeout, t.MaxRunning, string(first),
+		column{t.OnStart}, column{t.OnSuccess}, column{t.OnFailure}, column{t.policy}); err != nil {
 		return err
 	}
-	for parent := range parents {
-		if _, err := tx.ExecContext(ctx, "INSERT INTO task_link VALUES ($1, $2)", parent, ids[t.ID]); err != nil {
+	for _, parent := range t.Dependencies {
+		const link = "INSERT INTO task_link VALUES ($1, $2) ON CONFLICT DO NOTHING"
+		if _, err := tx.ExecContext(ctx, link, ids[parent], ids[t.ID]); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func BenchmarkStart(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/tasks=%d/held=%d", name, size.tasks, size.held), func(b *testing.B) {
 				s := crowded(b, dialect, size.tasks, size.held)
 				plan := dbtest.Explain(b, s.db)
-				_, err := s.tasks.Claim(b.Context(), plan, 1)
+				_, err := s.starts.Claim(b.Context(), plan, 1)
 				require.NoError(b, err)
 				b.Log("\n" + plan.String())
 				for b.Loop() {
@@ -55,7 +56,7 @@ func crowded(b *testing.B, dialect retrytable.Dialect, tasks, held int) *service
 	c, err := readConfig(func(string) string { return "" }, time.Second)
 	require.NoError(b, err)
 	s := newService(db, c, slog.New(slog.DiscardHandler))
-	require.NoError(b, s.createTables(b.Context()))
+	require.NoError(b, s.migrate(b.Context(), io.Discard, false))
 	const limit = 5
 	dbtest.Exec(b, db, `
 		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1),
@@ -63,10 +64,10 @@ func crowded(b *testing.B, dialect retrytable.Dialect, tasks, held int) *service
 			CASE WHEN i <= $3 THEN 'running' WHEN i <= $2 OR i % 10 = 0 THEN 'pending' WHEN i % 10 = 1 THEN 'waiting'
 				WHEN i % 10 = 2 THEN 'retry_pending' ELSE 'success' END AS status FROM n)
 		INSERT INTO task (id, batch_id, position, local_id, name, kind, max_concurrency, timeout, status,
-			waiting_for, next_retry_at, lease_until, created_at, last_updated)
+			next_retry_at, lease_until, created_at, last_updated)
 		SELECT 'task-' || i, 'batch-' || i / 100, i, 'local', 'Name', kind, CASE kind WHEN 'limited' THEN $3 ELSE 100 END, 60, status,
-			CASE status WHEN 'waiting' THEN 1 ELSE 0 END, CASE status WHEN 'retry_pending' THEN {now} + 3600000000 * {microsecond} END,
-			CASE status WHEN 'running' THEN {now} + 3600000000 * {microsecond} END, {now} + i * {microsecond}, {now}
+			CASE status WHEN 'retry_pending' THEN {now} + 3600000000 * {microsecond} END,
+			NULL, {now} + i * {microsecond}, {now}
 		FROM t`, held+limit+tasks, held+limit, limit)
 	if dialect == retrytable.PostgreSQL {
 		dbtest.Exec(b, db, "VACUUM task")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"net/http"
@@ -27,39 +26,38 @@ func (s *service) pause(ctx context.Context, id string) (task, error) {
 // unpause takes a task back to where it was.
 func (s *service) unpause(ctx context.Context, id string) (task, error) {
 	return s.command(ctx, id, `UPDATE task SET last_updated = {now}, status = CASE
-			WHEN next_retry_at IS NOT NULL THEN 'retry_pending' WHEN waiting_for > 0 THEN 'waiting' ELSE 'pending' END
+			WHEN next_retry_at IS NOT NULL THEN 'retry_pending' WHEN `+blocked+` THEN 'waiting' ELSE 'pending' END
 		WHERE id = $1 AND status = 'paused' RETURNING id`)
 }
 
 // command executes what a user wants of a task, if its status allows that.
-func (s *service) command(ctx context.Context, id, statement string) (t task, err error) {
-	err = s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+func (s *service) command(ctx context.Context, id, statement string) (task, error) {
+	return s.change(ctx, id, func(ctx context.Context, tx *tx, t task) error {
 		done, err := s.update(ctx, tx, statement, id)
 		if err != nil {
-			return err
-		}
-		if t, err = s.task(ctx, tx, id); err != nil {
 			return err
 		}
 		if len(done) == 0 {
 			return conflict(t, "does not allow that")
 		}
-		s.tell(ctx, t, t.Status, t.Attempt)
+		if t, err = s.task(ctx, tx, id); err != nil {
+			return err
+		}
+		tx.tell(s.log, t)
 		if t.Status == canceled {
-			return s.ended(ctx, tx, id, canceled)
+			return s.ended(ctx, tx, t)
 		}
 		return nil
 	})
-	return t, err
 }
 
 // stopBatch cancels what is not at its end, what waits for its retry included.
 func (s *service) stopBatch(ctx context.Context, batch string) (ids []string, err error) {
-	err = s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx *tx) (err error) {
 		ids, err = s.update(ctx, tx, cancellation+"batch_id = $1 RETURNING id", batch)
 		for _, id := range ids {
 			t, readErr := s.task(ctx, tx, id)
-			s.tell(ctx, t, canceled, t.Attempt)
+			tx.tell(s.log, t)
 			err = errors.Join(err, readErr)
 		}
 		if err != nil || len(ids) > 0 {
@@ -70,7 +68,7 @@ func (s *service) stopBatch(ctx context.Context, batch string) (ids []string, er
 	return ids, err
 }
 
-func (s *service) thereIsBatch(ctx context.Context, tx *sql.Tx, batch string) error {
+func (s *service) thereIsBatch(ctx context.Context, tx *tx, batch string) error {
 	var exists bool
 	err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM task WHERE batch_id = $1)", batch).Scan(&exists)
 	if err == nil && !exists {

@@ -14,7 +14,8 @@ type config struct {
 	limits   retryLimits   // of the policies that come with tasks
 	interval time.Duration // of the retry loop
 	second   time.Duration // how long a second of the tasks lasts: less in demonstrations and tests
-	lease    time.Duration // within which a claimed task must be running
+	lease    time.Duration // of a task whose on_start is called: two thirds of it may pass without the database
+	hookTime time.Duration // within which a webhook must answer
 	grace    time.Duration // for requests, when the service is to stop
 }
 
@@ -36,7 +37,8 @@ func readConfig(getenv func(string) string, second time.Duration) (config, error
 		limits:   retryLimits{read("RETRY_MAX_RETRIES_LIMIT", "10"), read("RETRY_MAX_DELAY_LIMIT", "3600")},
 		interval: time.Duration(read("RETRY_LOOP_INTERVAL_MS", "1000")) * second / 1000,
 		second:   second,
-		lease:    30 * time.Second,
+		lease:    2 * time.Minute,
+		hookTime: 15 * time.Second,
 		grace:    10 * time.Second,
 	}
 	return c, errors.Join(errs...)

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -30,7 +33,7 @@ const (
 // crashConfig is that of workers in a hurry.
 func crashConfig() config {
 	c, err := readConfig(func(string) string { return "" }, 10*time.Millisecond)
-	c.lease = 250 * time.Millisecond
+	c.lease, c.hookTime = 250*time.Millisecond, 120*time.Millisecond
 	c.interval = 30 * time.Millisecond
 	if err != nil {
 		panic(err)
@@ -51,7 +54,7 @@ func (poison) RoundTrip(req *http.Request) (*http.Response, error) {
 // crashWorker is what [dbtest.Kill] starts: the loops, without the API.
 func crashWorker(ctx context.Context, db *shared.DB) error {
 	s := newService(db, crashConfig(), slog.New(slog.DiscardHandler))
-	s.client.Transport = &retryhttp.Transport{Base: poison{}, Policy: once(s.lease), Budget: retryhttp.NoBudget}
+	s.client.Transport = &retryhttp.Transport{Base: poison{}, Policy: once(s.hookTime), Budget: retryhttp.NoBudget}
 	s.work(ctx)
 	return errors.New("work has ended")
 }
@@ -64,7 +67,7 @@ func TestCrash(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		t.Helper()
 		s := newService(db, crashConfig(), slog.New(slog.DiscardHandler))
-		require.NoError(t, s.createTables(t.Context()))
+		require.NoError(t, s.migrate(t.Context(), io.Discard, false))
 		var mu sync.Mutex
 		starts, keys := map[string]int{}, map[string]int{}
 		hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -101,7 +104,7 @@ func TestCrash(t *testing.T) {
 			start.Params.URL, start.Params.Verb = hook.URL+path+strconv.Itoa(i), "Post"
 			batch[i] = newTask{
 				ID: strconv.Itoa(i), Name: path, Kind: "crash", Timeout: 30, OnStart: start,
-				Retry: &retryPolicy{MaxRetries: crashRetries, InitialDelaySecs: 1, BackoffMultiplier: 1, MaxDelaySecs: 1},
+				Retry: json.RawMessage(fmt.Sprintf(`{"max_retries": %d, "initial_delay_secs": 1, "backoff_multiplier": 1, "max_delay_secs": 1}`, crashRetries)),
 			}
 		}
 		_, err := s.create(t.Context(), batch)
@@ -118,10 +121,10 @@ func TestCrash(t *testing.T) {
 		retried := 0
 		for _, task := range all {
 			ends[task.Name+task.Status.String()]++
-			assert.LessOrEqual(t, task.attempts, crashRetries+1, "%+v", task)
-			assert.LessOrEqual(t, starts[task.ID], task.attempts, "%+v", task)
+			assert.LessOrEqual(t, task.Attempt, crashRetries, "%+v", task)
+			assert.LessOrEqual(t, starts[task.ID], task.Attempt+1, "%+v", task)
 			if task.Status == failed {
-				assert.Equal(t, crashRetries+1, task.attempts, "%+v", task)
+				assert.Equal(t, crashRetries, task.Attempt, "%+v", task)
 			}
 			if task.Attempt > 0 {
 				retried++

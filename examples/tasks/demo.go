@@ -93,11 +93,10 @@ func (s *service) demoWork(w http.ResponseWriter, r *http.Request, url string) {
 	})
 }
 
-// busy reports whether there is a task or a webhook left to do. The record of an
-// on_start has no lease of its own.
+// busy reports whether there is a task or a webhook left to do.
 func (s *service) busy(ctx context.Context) (more bool, err error) {
 	err = s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM task WHERE status IN `+alive+`) OR
-		EXISTS (SELECT 1 FROM webhook_execution WHERE status IN ('ready', 'waiting') OR lease_until IS NOT NULL)`).Scan(&more)
+		EXISTS (SELECT 1 FROM webhook_execution WHERE status IN ('ready', 'waiting', 'running'))`).Scan(&more)
 	return more, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
+	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
 // epoch is when tests begin, by the clock of their database. It is not the time
@@ -63,7 +65,7 @@ func newEnv(t *testing.T, db *shared.DB) *env {
 	c, err := readConfig(func(string) string { return "" }, time.Second)
 	require.NoError(t, err)
 	e := &env{service: newService(db, c, slog.New(slog.NewTextHandler(t.Output(), nil))), t: t}
-	require.NoError(t, e.createTables(t.Context()))
+	require.NoError(t, e.migrate(t.Context(), io.Discard, false))
 	api := httptest.NewServer(e.handler())
 	t.Cleanup(api.Close)
 	e.url = api.URL
@@ -114,11 +116,28 @@ func (e *env) setClock(seconds float64) {
 func (e *env) startNext(ctx context.Context) (bool, error) { return startNext(ctx, e.service) }
 
 func startNext(ctx context.Context, s *service) (bool, error) {
-	rows, err := s.claim(ctx)
-	if err != nil || len(rows) == 0 {
-		return false, err
+	n, err := s.starter().Once(ctx)
+	if errors.Is(err, retrytable.ErrLeaseLost) { // by a report or a command that came in between
+		err = nil
 	}
-	return true, s.start(context.WithoutCancel(ctx), rows[0])
+	return n > 0, err
+}
+
+// lose claims a task for a starter that is not heard of again.
+func (e *env) lose() {
+	e.t.Helper()
+	rows, err := e.starts.Claim(e.t.Context(), e.db, 1)
+	require.NoError(e.t, err)
+	require.Len(e.t, rows, 1)
+}
+
+// retry lets the retry loop do what is due, so many seconds after epoch.
+func (e *env) retry(seconds float64) {
+	e.t.Helper()
+	e.setClock(seconds)
+	more, err := e.retries(e.t.Context())
+	require.NoError(e.t, err)
+	require.True(e.t, more)
 }
 
 func (e *env) step() {
@@ -127,7 +146,7 @@ func (e *env) step() {
 		n, err := e.deliverer().Once(ctx)
 		return n > 0, err
 	}
-	for _, loop := range []func(context.Context) (bool, error){e.timeouts, e.retries, e.startNext, deliver} {
+	for _, loop := range []func(context.Context) (bool, error){e.timeout, e.retries, e.startNext, deliver} {
 		for more := true; more; {
 			var err error
 			more, err = loop(e.t.Context())

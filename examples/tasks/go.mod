@@ -7,6 +7,7 @@ replace github.com/seed-5ff3c98e/retry => ../..
 replace github.com/seed-5ff3c98e/retry/examples/shared => ../shared
 
 require (
+	github.com/google/uuid v1.6.0
 	github.com/prometheus/client_golang v1.24.1
 	github.com/seed-5ff3c98e/retry v0.0.0-00010101000000-000000000000
 	github.com/seed-5ff3c98e/retry/examples/shared v0.0.0-00010101000000-000000000000
@@ -17,7 +18,6 @@ require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
-	github.com/google/uuid v1.6.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/pgx/v5 v5.12.0 // indirect

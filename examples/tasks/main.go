@@ -1,8 +1,9 @@
 // Tasks is a service that runs graphs of tasks by calling webhooks, and runs the
 // ones that fail again. Section numbers in comments are those of README.md.
 //
-//	go run .                        # a demonstration
-//	go run . -serve -dsn tasks.db   # the service
+//	go run . demo                   # a demonstration
+//	go run . migrate -dsn tasks.db  # makes the tables, or adds what yours lack
+//	go run . serve -dsn tasks.db    # the service
 package main
 
 import (
@@ -21,50 +22,92 @@ import (
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 )
 
-func main() { shared.Main(run) }
+func main() { shared.Main(program.Run) }
 
-func run(ctx context.Context, args []string, out io.Writer) (err error) {
-	flags := flag.NewFlagSet("tasks", flag.ContinueOnError)
-	dsn := shared.DSN(flags)
-	serve := shared.Serve(flags)
-	address := flags.String("address", "127.0.0.1:0", "where to listen")
-	second := flags.Duration("second", 0, "how long a second of the tasks lasts; 0 is 1s, and 50ms in the demonstration")
-	if err := shared.Parse(flags, args); err != nil {
-		return err
-	}
-	if err := shared.Positive(flags, "second"); err != nil {
-		return err
-	}
-	open, pace := shared.Open, time.Second
-	if !*serve {
-		open, pace = shared.Temporary, 50*time.Millisecond
-	}
-	if *second != 0 {
-		pace = *second
-	}
-	c, err := readConfig(os.Getenv, pace)
-	if err != nil {
-		return err
-	}
-	db, err := open(ctx, *dsn)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", *address)
-	if err != nil {
-		return err
-	}
-	url := "http://" + listener.Addr().String()
-	s := newService(db, c, slog.New(slog.NewTextHandler(out, nil)))
-	if err := s.createTables(ctx); err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	fmt.Fprintf(out, "%s/dag\n", url)
-	if *serve {
+var program = &shared.Program{
+	Name: "tasks", About: "runs graphs of tasks, and those that fail again",
+	Commands: []shared.Command{
+		{Name: "serve", About: "serves the API and works until interrupted", Flags: serveCommand},
+		{Name: "migrate", About: "makes the tables, or adds what existing ones lack; it may be run again, while others work", Flags: migrateCommand},
+		{Name: "demo", About: "plays the timeline of the specification, and more, in 8 seconds", Flags: demoCommand},
+	},
+}
+
+func serveCommand(flags *flag.FlagSet) shared.Action {
+	dsn, address := shared.DSN(flags), address(flags)
+	return func(ctx context.Context, out io.Writer) (err error) {
+		s, listener, err := open(ctx, out, *address, time.Second, func() (*shared.DB, error) { return shared.OpenExisting(ctx, *dsn) })
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.db.Close()) }()
+		if err := s.ready(ctx); err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		fmt.Fprintf(out, "http://%s/dag\n", listener.Addr())
 		return s.serve(ctx, listener, s.handler())
 	}
-	return demo(ctx, out, s, listener, url)
+}
+
+func migrateCommand(flags *flag.FlagSet) shared.Action {
+	dsn := shared.DSN(flags)
+	onlyPrint := flags.Bool("print", false, "print the statements, and change nothing")
+	return func(ctx context.Context, out io.Writer) (err error) {
+		open := shared.Open
+		if *onlyPrint {
+			open = shared.OpenReadOnly
+		}
+		db, err := open(ctx, *dsn)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, db.Close()) }()
+		return newService(db, config{}, slog.Default()).migrate(ctx, out, *onlyPrint)
+	}
+}
+
+func demoCommand(flags *flag.FlagSet) shared.Action {
+	sandbox, address := shared.Sandbox(flags), address(flags)
+	second := flags.Duration("second", 50*time.Millisecond, "how long a second of the tasks lasts")
+	return func(ctx context.Context, out io.Writer) (err error) {
+		if err := shared.Positive(flags); err != nil {
+			return err
+		}
+		s, listener, err := open(ctx, out, *address, *second, func() (*shared.DB, error) { return sandbox(ctx) })
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.db.Close()) }()
+		if err := s.migrate(ctx, io.Discard, false); err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		url := "http://" + listener.Addr().String()
+		fmt.Fprintf(out, "%s/dag\n", url)
+		return demo(ctx, out, s, listener, url)
+	}
+}
+
+func address(flags *flag.FlagSet) *string {
+	return flags.String("address", "127.0.0.1:0", "where to listen; port 0 is any that is free")
+}
+
+// open opens a database for the service, and a place where it can be reached.
+func open(
+	ctx context.Context, out io.Writer, address string, second time.Duration, database func() (*shared.DB, error),
+) (*service, net.Listener, error) {
+	c, err := readConfig(os.Getenv, second)
+	if err != nil {
+		return nil, nil, err
+	}
+	db, err := database()
+	if err != nil {
+		return nil, nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	return newService(db, c, slog.New(slog.NewTextHandler(out, nil))), listener, nil
 }
 
 // serve serves the API and works until the context is done.
@@ -95,11 +138,18 @@ func (s *service) serve(ctx context.Context, listener net.Listener, handler http
 // work runs the loops until the context is done, and what was begun is finished.
 func (s *service) work(ctx context.Context) {
 	var wg sync.WaitGroup
-	wg.Go(func() { s.loop(ctx, "start", s.second, s.starter(&wg)) })
-	wg.Go(func() { s.loop(ctx, "timeout", s.second, s.timeouts) })
+	wg.Go(func() { s.ends(ctx, "start", s.starter().Run(ctx)) })
+	wg.Go(func() { s.ends(ctx, "webhook", s.deliverer().Run(ctx)) })
+	wg.Go(func() { s.loop(ctx, "timeout", s.second, s.timeout) })
 	wg.Go(func() { s.loop(ctx, "retry", s.interval, s.retries) })
-	wg.Go(func() { _ = s.deliverer().Run(ctx) })
 	wg.Wait()
+}
+
+// ends tells why a worker has ended, if it was not told to.
+func (s *service) ends(ctx context.Context, name string, err error) {
+	if ctx.Err() == nil {
+		s.log.Error(name+" loop", "error", err)
+	}
 }
 
 // loop takes a step as long as there is something to do, and pauses otherwise.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) { dbtest.Main(m, crashWorker) }
 //
 //nolint:paralleltest // it is in a hurry: a timeout of its tasks lasts 600 ms
 func TestDemo(t *testing.T) {
-	text := dbtest.Run(t, run, "-second", "20ms")
+	text := dbtest.Run(t, program.Run, "demo", "-second", "20ms")
 	for _, want := range []string{
 		`msg="Import Data" status=Running attempt=0`,
 		`msg="Import Data" status=RetryPending attempt=1 delay=10s error="timeout: no word for 30 s"`,
@@ -44,7 +45,9 @@ func TestDemo(t *testing.T) {
 // The service serves until it is interrupted.
 func TestServe(t *testing.T) {
 	t.Parallel()
-	out, stop := dbtest.Start(t, run, "-serve", "-second", "10ms", "-dsn", filepath.Join(t.TempDir(), "tasks.db"))
+	dsn := filepath.Join(t.TempDir(), "tasks.db")
+	dbtest.Run(t, program.Run, "migrate", "-dsn", dsn)
+	out, stop := dbtest.Start(t, program.Run, "serve", "-dsn", dsn)
 	resp, err := http.Get(out.Await(t, "http://.*/dag")[0])
 	require.NoError(t, err)
 	defer resp.Body.Close()
@@ -166,13 +169,24 @@ func (e *env) working() (stop func()) {
 
 func TestRunFails(t *testing.T) {
 	t.Parallel()
-	for arg, want := range map[string]string{
-		"-dsn=mysql://x":   "open database: ",
-		"-second=-1s":      "-second: -1s: must not be negative",
-		"-address=nowhere": "nowhere",
+	missing := filepath.Join(t.TempDir(), "none.db")
+	for args, want := range map[string]string{
+		"":                           "tasks: ",
+		"play":                       "tasks: ",
+		"-dsn x":                     "tasks: ",
+		"serve":                      "the DSN is missing",
+		"serve -dsn mysql://x":       "open database: ",
+		"serve -dsn " + missing:      "no such file",
+		"migrate -dsn mysql://x":     "open database: ",
+		"demo -dsn x":                "flag provided but not defined: -dsn",
+		"demo -second=-1s":           "-second: -1s: must be positive",
+		"demo -address=nowhere":      "nowhere",
+		"demo -postgres=tasks.db":    "postgres://",
+		"migrate -address 127.0.0.1": "flag provided but not defined: -address",
 	} {
-		err := run(t.Context(), []string{arg}, io.Discard)
-		assert.ErrorContains(t, err, want)
+		err := program.Run(t.Context(), strings.Fields(args), io.Discard)
+		assert.ErrorContains(t, err, want, args)
 		assert.NotErrorIs(t, err, context.Canceled)
 	}
+	assert.NoFileExists(t, missing)
 }

@@ -26,7 +26,11 @@ const (
 	timedOut       trigger = "timeout"         // no word of the task for too long
 	webhookFailure trigger = "webhook_failure" // its on_start was refused
 	explicit       trigger = "explicit"        // somebody said so, by PATCH
+	lost           trigger = "lost"            // our fault, and in no retry_on: whoever called its on_start has died
 )
+
+// lostStarts is how many attempts a task without a policy has, if their callers die.
+const lostStarts = 3
 
 // failure is how an attempt ended.
 type failure struct {
@@ -64,7 +68,9 @@ func (t *trigger) UnmarshalJSON(data []byte) error {
 // that they ask for. A second is how long the seconds of r last. No policy is no retry.
 func (r *retryPolicy) policy(second time.Duration) *retry.Policy {
 	if r == nil {
-		return &retry.Policy{Name: "task", MaxAttempts: 1}
+		p := (&retryPolicy{InitialDelaySecs: 5, BackoffMultiplier: 2, MaxDelaySecs: 300}).policy(second)
+		p.Overrides = map[string]retry.Override{string(lost): {MaxAttempts: lostStarts}}
+		return p
 	}
 	return &retry.Policy{
 		Name:        "task",
@@ -85,17 +91,18 @@ func (r *retryPolicy) classify(err error) retry.Verdict {
 		return retry.Verdict{}
 	}
 	class := retry.Retryable
-	if r.RetryOn != nil && !slices.Contains(r.RetryOn, f.trigger) {
+	if r.RetryOn != nil && f.trigger != lost && !slices.Contains(r.RetryOn, f.trigger) {
 		class = retry.Final
 	}
 	return retry.Verdict{Class: class, Category: string(f.trigger)}
 }
 
-// validate reports everything that is wrong with r. The upper bounds are those of
-// the service.
-func (r *retryPolicy) validate(limits retryLimits) error {
-	if r == nil {
-		return nil
+// newPolicy reads the policy of a request, and reports everything that is wrong with it, in
+// the words of whoever has sent it. A default is never beyond the limits.
+func newPolicy(data json.RawMessage, limits retryLimits) (r *retryPolicy, err error) {
+	sent := map[string]any{}
+	if err := errors.Join(json.Unmarshal(data, &r), json.Unmarshal(data, &sent)); err != nil || r == nil {
+		return nil, err
 	}
 	var errs []error
 	check := func(ok bool, field string, value any, problem string) {
@@ -103,17 +110,28 @@ func (r *retryPolicy) validate(limits retryLimits) error {
 			errs = append(errs, fmt.Errorf("%s: %v: must be %s", field, value, problem))
 		}
 	}
-	check(r.MaxRetries >= 1, "max_retries", r.MaxRetries, "at least 1")
+	has := func(field string) bool { return sent[field] != nil }
+	for field, value := range map[string]*int32{"initial_delay_secs": &r.InitialDelaySecs, "max_delay_secs": &r.MaxDelaySecs} {
+		if !has(field) {
+			*value = min(*value, limits.maxDelaySecs)
+		}
+	}
+	if has("max_retries") {
+		check(r.MaxRetries >= 1, "max_retries", r.MaxRetries, "at least 1")
+		check(r.MaxRetries <= limits.maxRetries, "max_retries", r.MaxRetries, fmt.Sprintf("at most %d", limits.maxRetries))
+	} else {
+		errs = append(errs, errors.New("max_retries: must be there"))
+	}
 	check(r.InitialDelaySecs >= 1, "initial_delay_secs", r.InitialDelaySecs, "at least 1")
 	check(r.BackoffMultiplier >= 1, "backoff_multiplier", r.BackoffMultiplier, "at least 1.0")
-	check(r.MaxDelaySecs >= r.InitialDelaySecs, "max_delay_secs", r.MaxDelaySecs,
-		fmt.Sprintf("at least the initial_delay_secs of %d", r.InitialDelaySecs))
+	if has("max_delay_secs") {
+		check(r.MaxDelaySecs >= r.InitialDelaySecs, "max_delay_secs", r.MaxDelaySecs,
+			fmt.Sprintf("at least the initial_delay_secs of %d", r.InitialDelaySecs))
+		check(r.MaxDelaySecs <= limits.maxDelaySecs, "max_delay_secs", r.MaxDelaySecs, fmt.Sprintf("at most %d", limits.maxDelaySecs))
+	} else {
+		check(r.MaxDelaySecs >= r.InitialDelaySecs, "initial_delay_secs", r.InitialDelaySecs,
+			fmt.Sprintf("at most %d, the max_delay_secs if there is none", r.MaxDelaySecs))
+	}
 	check(r.RetryOn == nil || len(r.RetryOn) > 0, "retry_on", "[]", "absent or have a trigger")
-	bounds := retry.Limits{
-		MaxAttempts: int(limits.maxRetries) + 1, MaxDelay: time.Duration(limits.maxDelaySecs) * time.Second,
-	}
-	if len(errs) == 0 { // what the policy does, whatever its fields are called
-		errs = append(errs, bounds.Check(r.policy(time.Second)))
-	}
-	return errors.Join(errs...)
+	return r, errors.Join(errs...)
 }

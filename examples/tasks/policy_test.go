@@ -34,7 +34,8 @@ func TestShouldRetry(t *testing.T) {
 		want    time.Duration // 0 is no retry
 	}{
 		{"no policy", `null`, 0, &failure{timedOut, ""}, 0},
-		{"no policy, lost worker", `null`, 0, retry.ErrLost, 0},
+		{"no policy, lost worker", `null`, 0, &failure{lost, ""}, 5 * time.Second},
+		{"no policy, lost workers", `null`, 2, &failure{lost, ""}, 0},
 		{"all, timeout", all, 0, &failure{timedOut, ""}, 10 * time.Second},
 		{"all, webhook", all, 1, &failure{webhookFailure, ""}, 20 * time.Second},
 		{"all, explicit", all, 2, &failure{explicit, ""}, 40 * time.Second},
@@ -45,8 +46,8 @@ func TestShouldRetry(t *testing.T) {
 		{"not listed, explicit", timeouts, 0, &failure{explicit, ""}, 0},
 		{"second of two", both, 0, &failure{explicit, ""}, 5 * time.Second},
 		{"not of two", both, 0, &failure{timedOut, ""}, 0},
-		{"lost worker is no trigger", timeouts, 0, retry.ErrLost, 10 * time.Second},
-		{"lost worker, no retries left", timeouts, 3, retry.ErrLost, 0},
+		{"lost worker is no trigger", timeouts, 0, &failure{lost, ""}, 10 * time.Second},
+		{"lost worker, no retries left", timeouts, 3, &failure{lost, ""}, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -114,30 +115,45 @@ func TestValidatePolicy(t *testing.T) {
 		`{"max_retries": 1}`:          "",
 		`{"max_retries": 10}`:         "",
 		`{"max_retries": 0}`:          "max_retries: 0: must be at least 1",
-		`{}`:                          "max_retries: 0: must be at least 1",
+		`{}`:                          "max_retries: must be there",
 		`{"max_retries": -1}`:         "max_retries: -1: must be at least 1",
-		`{"max_retries": 11}`:         "retry: invalid policy: max_attempts: 12: must be at most 11",
-		`{"max_retries": 2147483647}`: "retry: invalid policy: max_attempts: 2147483648: must be at most 11",
+		`{"max_retries": 11}`:         "max_retries: 11: must be at most 10",
+		`{"max_retries": 2147483647}`: "max_retries: 2147483647: must be at most 10",
 		`{"max_retries": 1, "initial_delay_secs": 1}`:    "",
 		`{"max_retries": 1, "initial_delay_secs": 0}`:    "initial_delay_secs: 0: must be at least 1",
 		`{"max_retries": 1, "backoff_multiplier": 1.0}`:  "",
 		`{"max_retries": 1, "backoff_multiplier": 0.99}`: "backoff_multiplier: 0.99: must be at least 1.0",
 		`{"max_retries": 1, "initial_delay_secs": 300}`:  "",
-		`{"max_retries": 1, "initial_delay_secs": 301}`:  "max_delay_secs: 300: must be at least the initial_delay_secs of 301",
+		`{"max_retries": 1, "initial_delay_secs": 301}`:  "initial_delay_secs: 301: must be at most 300, the max_delay_secs if there is none",
 		`{"max_retries": 1, "max_delay_secs": 3600}`:     "",
-		`{"max_retries": 1, "max_delay_secs": 3601}`:     "retry: invalid policy: max_delay: 1h0m1s: must be at most 1h0m0s",
+		`{"max_retries": 1, "max_delay_secs": 3601}`:     "max_delay_secs: 3601: must be at most 3600",
+		`{"max_retries": 1, "max_delay_secs": 4}`:        "max_delay_secs: 4: must be at least the initial_delay_secs of 5",
 		`{"max_retries": 1, "retry_on": []}`:             "retry_on: []: must be absent or have a trigger",
 		`{"max_retries": 0, "initial_delay_secs": -1, "backoff_multiplier": 0, "max_delay_secs": -2}`: "max_retries: 0: must be at least 1\n" +
 			"initial_delay_secs: -1: must be at least 1\nbackoff_multiplier: 0: must be at least 1.0\n" +
 			"max_delay_secs: -2: must be at least the initial_delay_secs of -1",
 	} {
-		err := parsePolicy(t, text).validate(limits)
+		_, err := newPolicy([]byte(text), limits)
 		if want == "" {
 			assert.NoError(t, err, text)
 		} else {
 			assert.EqualError(t, err, want, text)
 		}
 	}
+}
+
+// Section 10: a limit never refuses a default.
+func TestLimitsOfDefaults(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[int32][2]int32{100: {5, 100}, 5: {5, 5}, 3: {3, 3}, 1: {1, 1}, 3600: {5, 300}} {
+		p, err := newPolicy([]byte(`{"max_retries": 2}`), retryLimits{2, limit})
+		require.NoError(t, err)
+		assert.Equal(t, want, [2]int32{p.InitialDelaySecs, p.MaxDelaySecs})
+	}
+	_, err := newPolicy([]byte(`{"max_retries": 2, "max_delay_secs": 300}`), retryLimits{2, 100})
+	assert.EqualError(t, err, "max_delay_secs: 300: must be at most 100")
+	_, err = newPolicy([]byte(`{"max_retries": 2, "initial_delay_secs": 200}`), retryLimits{2, 100})
+	assert.EqualError(t, err, "initial_delay_secs: 200: must be at most 100, the max_delay_secs if there is none")
 }
 
 // Section 10.

@@ -169,10 +169,7 @@ func TestReset(t *testing.T) {
 		assert.Equal(t, epoch.Add(time.Second), failed.EndedAt.UTC())
 		assert.Equal(t, "explicit: bad data", failed.FailureReason)
 
-		e.setClock(11)
-		more, err := e.retries(t.Context())
-		require.NoError(t, err)
-		require.True(t, more)
+		e.retry(11)
 		reset := e.get(id)
 		assert.Equal(t, "Pending", reset.Status)
 		assert.Zero(t, reset.StartedAt)

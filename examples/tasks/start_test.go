@@ -86,70 +86,82 @@ func TestExhaustedBeforeStart(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		id := e.post(`[{"id": "a", "name": "A", "kind": "etl", ` + retry1 + `,
 			"on_start": {"kind": "Webhook", "params": {"url": "HOOK/a", "verb": "Post"}}}]`)["a"]
-		dbtest.Exec(t, e.db, "UPDATE task SET attempts = 2, attempt = 1")
+		dbtest.Exec(t, e.db, "UPDATE task SET attempt = 2")
 		e.step()
-		e.is(id, "Failure", 1, 0)
+		e.is(id, "Failure", 2, 0)
 		assert.Empty(t, e.paths())
 	})
 }
 
-// A task whose worker died while it was claimed has its timeout, in which whoever was
-// called may still report about it. After that it has timed out, like one that runs.
+// A crash while Claimed is an attempt like others, whatever the policy is for, and it is said
+// what has happened.
 func TestLostWorker(t *testing.T) {
 	t.Parallel()
+	const reason = "lost: whoever called its on_start has died, or was cut off from the database"
 	each(t, func(t *testing.T, e *env) {
-		lose := func() {
-			t.Helper()
-			rows, err := e.claim(t.Context())
-			require.NoError(t, err)
-			require.Len(t, rows, 1)
-		}
-		post := func(retryOn string) string {
-			t.Helper()
-			return e.post(`[{"id": "a", "name": "A", "kind": "etl", "timeout": 40,
-				"retry": {"max_retries": 1, "retry_on": ["` + retryOn + `"]}}]`)["a"]
-		}
-		id := post("timeout")
-		lose()
-		e.advance(39)
+		id := e.post(`[{"id": "a", "name": "A", "kind": "etl", "timeout": 3,
+			"retry": {"max_retries": 1, "retry_on": ["explicit"]}}]`)["a"]
+		e.lose()
+		e.advance(119)
 		e.is(id, "Claimed", 0, 0)
-		e.advance(40)
-		e.is(id, "RetryPending", 1, 45)
-		e.setClock(45)
-		_, err := e.retries(t.Context())
-		require.NoError(t, err)
-		lose()
-		e.advance(84)
+		e.advance(120)
+		e.is(id, "RetryPending", 1, 125)
+		assert.Equal(t, reason, e.get(id).FailureReason)
+		e.retry(125)
+		e.lose()
+		e.advance(244)
 		e.is(id, "Claimed", 1, 0)
-		e.advance(85)
+		e.advance(245)
 		e.is(id, "Failure", 1, 0)
-		assert.Equal(t, "timeout: no word for 40 s", e.get(id).FailureReason)
-
-		other := post("explicit")
-		lose()
-		e.advance(125)
-		e.is(other, "Failure", 0, 0)
-
-		reported := post("timeout")
-		lose()
-		e.advance(160)
-		e.patch(reported, `{"status": "Success"}`)
-		e.is(reported, "Success", 0, 0)
+		assert.Equal(t, reason, e.get(id).FailureReason)
 	})
 }
 
-// To cancel what depends on a task leaves the task alone: it may be wanted for itself.
-func TestCancelLeavesAncestors(t *testing.T) {
+// That is no failure of a task without a policy: it is tried again, but not for ever, because
+// it may be what kills its starters.
+func TestLostWorkerWithoutPolicy(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
-		ids := e.post(parentAndChild)
-		e.step()
-		e.request(http.MethodPost, "/task/"+ids["child"]+"/cancel", "", http.StatusOK, nil)
-		e.step()
-		e.is(ids["parent"], "Running", 0, 0)
-		e.patch(ids["parent"], `{"status": "Success"}`)
-		e.is(ids["parent"], "Success", 0, 0)
-		e.is(ids["child"], "Canceled", 0, 0)
+		ids := e.post(`[{"id": "a", "name": "A", "kind": "x"}, {"id": "child", "name": "B", "kind": "x", "dependencies": ["a"]}]`)
+		e.lose()
+		e.advance(120)
+		e.is(ids["a"], "RetryPending", 1, 125)
+		e.is(ids["child"], "Waiting", 0, 0)
+		e.retry(125)
+		e.lose()
+		e.advance(245)
+		e.is(ids["a"], "RetryPending", 2, 255)
+		e.retry(255)
+		e.lose()
+		e.advance(375)
+		e.is(ids["a"], "Failure", 2, 0)
+		e.is(ids["child"], "Failure", 0, 0)
+
+		other := e.post(`[{"id": "a", "name": "A", "kind": "x"}]`)["a"]
+		e.lose()
+		e.advance(495)
+		e.advance(500)
+		e.is(other, "Running", 1, 0)
+		e.patch(other, explicitFailure)
+		e.is(other, "Failure", 1, 0)
+	})
+}
+
+// Whoever was called may report while the task is Claimed, also if its starter has died.
+func TestReportWhileClaimed(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		id := e.post(oneHook)["a"]
+		e.lose()
+		e.setClock(100)
+		e.patch(id, `{"new_success": 1}`)
+		e.is(id, "Running", 0, 0)
+		assert.Equal(t, epoch.Add(100*time.Second), e.get(id).StartedAt.UTC())
+		assert.Equal(t, "success ", e.record(id+":start:success:0"))
+		e.advance(159)
+		e.is(id, "Running", 0, 0)
+		e.patch(id, `{"status": "Success"}`)
+		e.is(id, "Success", 0, 0)
 	})
 }
 
@@ -184,7 +196,7 @@ func TestConcurrencyRulesPlan(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
 		plan := dbtest.Explain(t, e.db)
-		_, err := e.tasks.Claim(t.Context(), plan, 1)
+		_, err := e.starts.Claim(t.Context(), plan, 1)
 		require.NoError(t, err)
 		if e.db.Dialect == retrytable.PostgreSQL {
 			assert.Contains(t, plan.String(), "NOT (hashed SubPlan")
@@ -201,22 +213,18 @@ func TestLateStarter(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		for _, refused := range []bool{false, true} {
 			e.refuse = func(call) bool {
-				e.clock.Set(t, epoch.Add(60*time.Second))
-				_, err := e.timeouts(t.Context())
+				e.setClock(120)
+				_, err := e.starter().Once(t.Context())
 				assert.NoError(t, err)
-				e.clock.Set(t, epoch.Add(70*time.Second))
-				_, err = e.retries(t.Context())
-				assert.NoError(t, err)
-				rows, err := e.claim(t.Context())
-				assert.NoError(t, err)
-				assert.Len(t, rows, 1)
+				e.retry(130)
+				e.lose()
 				return refused
 			}
 			id := e.post(oneHook)["a"]
-			_, err := e.startNext(t.Context())
-			require.NoError(t, err)
+			_, err := e.starter().Once(t.Context())
+			require.ErrorIs(t, err, retrytable.ErrLeaseLost)
 			e.is(id, "Claimed", 1, 0)
-			assert.Equal(t, "failure timeout: no word for 60 s", e.record(id+":start:success:0"))
+			assert.Regexp(t, "^failure lost: ", e.record(id+":start:success:0"))
 			e.setClock(0)
 		}
 	})

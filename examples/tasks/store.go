@@ -6,54 +6,14 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"time"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
-
-// schema is what retrytable does not add.
-const schema = `
-CREATE TABLE task (
-	id              text PRIMARY KEY,
-	batch_id        text NOT NULL,
-	position        bigint NOT NULL, -- in the batch
-	local_id        text NOT NULL,
-	name            text NOT NULL,
-	kind            text NOT NULL,
-	timeout         bigint NOT NULL,
-	max_concurrency bigint NOT NULL,
-	waiting_for     bigint NOT NULL, -- so many dependencies
-	on_start        jsonb,
-	on_success      jsonb,
-	on_failure      jsonb,
-	retry_policy    jsonb,
-	attempt         bigint NOT NULL DEFAULT 0, -- what callers see: retries so far; attempts counts claims
-	success         bigint NOT NULL DEFAULT 0,
-	failures        bigint NOT NULL DEFAULT 0,
-	failure_reason  text,
-	created_at      {instant} NOT NULL,
-	started_at      {instant},
-	ended_at        {instant},
-	last_updated    {instant} NOT NULL
-);
-CREATE INDEX task_batch ON task (batch_id);
-CREATE INDEX task_created ON task (created_at);
-CREATE TABLE task_link (
-	parent_id text NOT NULL,
-	child_id  text NOT NULL,
-	PRIMARY KEY (parent_id, child_id)
-);
-CREATE TABLE webhook_execution (
-	idempotency_key text PRIMARY KEY,
-	task_id         text NOT NULL,
-	attempt         bigint NOT NULL,
-	action          jsonb NOT NULL,
-	error           text
-);
-CREATE INDEX webhook_execution_task ON webhook_execution (task_id);
-`
 
 // concurrencyRule is the condition of tasks that may start. Those of a kind that run
 // take its places 1, 2, …, and a task needs that of its max_concurrency to be free.
@@ -66,58 +26,127 @@ const concurrencyRule = `max_concurrency = 0 OR (kind, max_concurrency) NOT IN (
 type service struct {
 	config
 
-	db     *shared.DB
-	tasks  *retrytable.Table[string]
-	hooks  *retrytable.Table[string] // calls of webhooks at the end of tasks
-	client *http.Client
-	counts *metrics
-	log    *slog.Logger
+	db       *shared.DB
+	starts   *retrytable.Table[string] // tasks whose on_start is called
+	runs     *retrytable.Table[string] // tasks that run, and end by a PATCH
+	timeouts *retrytable.Table[string] // tasks that run, and have timed out
+	hooks    *retrytable.Table[string] // calls of webhooks at the end of tasks
+	client   *http.Client
+	counts   *metrics
+	log      *slog.Logger
+
+	hears time.Time // no task times out before: the database was away, and words of tasks may be on their way
 }
 
 func newService(db *shared.DB, c config, log *slog.Logger) *service {
-	return &service{
+	s := &service{
 		config: c, db: db, log: log, counts: newMetrics(),
-		tasks: &retrytable.Table[string]{
-			Dialect: db.Dialect, Name: "task", Lease: c.lease,
-			ClaimWhere: concurrencyRule, OrderBy: "created_at, batch_id, position", NoPromote: true, // see retries
-			Columns: retrytable.Columns{Due: "next_retry_at"},
-			Statuses: retrytable.Statuses{
-				Ready: string(pending), Waiting: string(retryPending), Running: []string{string(claimed), string(running)},
-				Done: []string{string(success)}, Dead: string(failed),
-			},
-			Set: retrytable.Set{
-				Claim:   db.SQL("last_updated = {now}"),
-				Succeed: db.SQL("ended_at = {now}, last_updated = {now}"),
-				Fail:    db.SQL("failure_reason = $1, ended_at = {now}, last_updated = {now}"),
-				Retry:   "attempt = attempt + 1",
-				Promote: db.SQL("started_at = NULL, ended_at = NULL, failure_reason = NULL, last_updated = {now}"),
-			},
-		},
 		hooks: &retrytable.Table[string]{
 			Dialect: db.Dialect, Name: "webhook_execution", Lease: c.lease,
 			Columns:  retrytable.Columns{ID: "idempotency_key"},
 			Statuses: retrytable.Statuses{Done: []string{"success"}, Dead: "failure"},
 			Set:      retrytable.Set{Fail: "error = $1", Succeed: "error = NULL"},
 		},
-		client: &http.Client{Transport: &retryhttp.Transport{Policy: once(c.lease), Budget: retryhttp.NoBudget}},
+		client: &http.Client{Transport: &retryhttp.Transport{Policy: once(c.hookTime), Budget: retryhttp.NoBudget}},
+	}
+	s.starts = s.table(claimed, running, "failure_reason = $1")
+	s.starts.ClaimWhere = concurrencyRule
+	s.starts.Set.Succeed = db.SQL("started_at = {now}, last_updated = {now}")
+	s.runs = s.table(running, success, "failure_reason = $1")
+	s.timeouts = s.table(running, success, "failure_reason = 'timeout: no word for ' || timeout || ' s'")
+	s.timeouts.Lease = timeoutLease
+	return s
+}
+
+// timeoutLease is within which it is stored that a task has timed out.
+const timeoutLease = 10 * time.Second
+
+// table is the table of tasks, for those who have some of them in hand. The columns of the
+// specification say what is due. Only who has a task in hand needs a lease and a fence.
+func (s *service) table(held, done status, fail string) *retrytable.Table[string] {
+	return &retrytable.Table[string]{
+		Dialect: s.db.Dialect, Name: "task", Lease: s.lease, ClaimWhere: "false",
+		OrderBy: "created_at, batch_id, position", NoPromote: true, // see retries
+		Columns: retrytable.Columns{Due: "next_retry_at", Kind: "retry_policy"},
+		Statuses: retrytable.Statuses{
+			Ready: string(pending), Waiting: string(retryPending), Running: []string{string(held)},
+			Done: []string{string(done)}, Dead: string(failed),
+		},
+		Set: retrytable.Set{
+			Claim:   s.db.SQL("last_updated = {now}"),
+			Succeed: s.db.SQL("ended_at = {now}, last_updated = {now}"),
+			Fail:    s.db.SQL(fail + ", ended_at = {now}, last_updated = {now}"),
+			Retry:   "attempt = attempt + 1",
+			Promote: s.db.SQL("started_at = NULL, ended_at = NULL, failure_reason = NULL, last_updated = {now}"),
+		},
 	}
 }
 
-// createTables makes the tables if they are not there.
-func (s *service) createTables(ctx context.Context) error {
-	return s.db.Create(ctx, "task", schema+s.tasks.Schema()+s.hooks.Schema()+
-		"CREATE INDEX task_running ON task (kind) WHERE status IN ('claimed', 'running')")
+// patience is how a request, or a step of a loop, waits for a database that is away.
+var patience = &retry.Policy{
+	Name: "database", MaxAttempts: retry.Unlimited, MaxElapsed: 90 * time.Second, AttemptTimeout: 5 * time.Second,
+	Backoff: retry.Exponential{Initial: 50 * time.Millisecond}, MaxDelay: time.Second, Jitter: retry.EqualJitter,
 }
 
-// inTx runs fn in a transaction, and again if it met with another one. What is to be told
-// is told once it is committed.
-func (s *service) inTx(ctx context.Context, fn func(ctx context.Context, tx *sql.Tx) error) error {
-	return retrysql.InTx(ctx, s.db.DB, nil, nil, fn)
+// tx is a transaction, and what is to be said once it is committed.
+type tx struct {
+	*sql.Tx
+
+	said []func()
+}
+
+// tell logs what became of a task.
+func (tx *tx) tell(log *slog.Logger, t task, more ...any) {
+	tx.said = append(tx.said, func() {
+		log.Info(t.Name, append([]any{"status", t.Status.String(), "attempt", t.Attempt}, more...)...)
+	})
+}
+
+func (tx *tx) say() {
+	for _, say := range tx.said {
+		say()
+	}
+}
+
+// inTx runs fn in a transaction, and again if it met with another one, if the database was
+// away, or if nobody knows whether it was committed: fn must see that it was.
+func (s *service) inTx(ctx context.Context, fn func(ctx context.Context, tx *tx) error) error {
+	return retrysql.InTx(ctx, s.db.DB, patience, &retrysql.TxOptions{Idempotent: true}, func(ctx context.Context, raw *sql.Tx) error {
+		tx := &tx{Tx: raw}
+		retrysql.AfterCommit(ctx, func(context.Context) { tx.say() })
+		return fn(ctx, tx)
+	})
+}
+
+// change changes a task, which nobody else changes meanwhile, and returns it as it is then.
+func (s *service) change(
+	ctx context.Context, id string, do func(ctx context.Context, tx *tx, t task) error,
+) (after task, err error) {
+	lock := ""
+	if s.db.Dialect == retrytable.PostgreSQL { // the transactions of SQLite have locked all of it
+		lock = " FOR UPDATE"
+	}
+	err = s.inTx(ctx, func(ctx context.Context, tx *tx) error {
+		t, err := s.read(ctx, tx, id, lock)
+		if err != nil || after.ID != "" && t.Status == after.Status && t.LastUpdated == after.LastUpdated {
+			return err // an earlier try was committed, unless err says otherwise
+		}
+		if err := do(ctx, tx, t); err != nil {
+			return err
+		}
+		after, err = s.task(ctx, tx, id)
+		return err
+	})
+	return after, err
 }
 
 // task reads a task.
-func (s *service) task(ctx context.Context, tx *sql.Tx, id string) (task, error) {
-	t, err := scanTask(tx.QueryRowContext(ctx, s.db.SQL("SELECT "+taskColumns+" FROM task WHERE id = $1"), id))
+func (s *service) task(ctx context.Context, tx *tx, id string) (task, error) {
+	return s.read(ctx, tx, id, "")
+}
+
+func (s *service) read(ctx context.Context, tx *tx, id, lock string) (task, error) {
+	t, err := scanTask(tx.QueryRowContext(ctx, s.db.SQL("SELECT "+taskColumns+" FROM task WHERE id = $1"+lock), id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return t, &problem{http.StatusNotFound, "task " + id + ": not found"}
 	}
@@ -125,7 +154,7 @@ func (s *service) task(ctx context.Context, tx *sql.Tx, id string) (task, error)
 }
 
 // update executes a statement that ends with RETURNING and an ID.
-func (s *service) update(ctx context.Context, tx *sql.Tx, statement string, args ...any) ([]string, error) {
+func (s *service) update(ctx context.Context, tx *tx, statement string, args ...any) ([]string, error) {
 	return shared.Query(ctx, tx, func(rows *sql.Rows) (id string, err error) {
 		return id, rows.Scan(&id)
 	}, s.db.SQL(statement), args...)

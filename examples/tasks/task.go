@@ -55,16 +55,18 @@ func parseStatus(word string) (status, error) {
 
 // newTask is a task of POST /task.
 type newTask struct {
-	ID           string       `json:"id"` // within the request
-	Name         string       `json:"name"`
-	Kind         string       `json:"kind"`
-	Timeout      int32        `json:"timeout"`                   // in seconds without a word of the task; 60 if it is 0
-	Dependencies []string     `json:"dependencies,omitempty"`    // IDs of tasks that must succeed before
-	MaxRunning   int32        `json:"max_concurrency,omitempty"` // start only if fewer of its kind run; 0 means any number
-	Retry        *retryPolicy `json:"retry"`
-	OnStart      *action      `json:"on_start,omitempty"`
-	OnSuccess    *action      `json:"on_success,omitempty"`
-	OnFailure    *action      `json:"on_failure,omitempty"`
+	ID           string          `json:"id"` // within the request
+	Name         string          `json:"name"`
+	Kind         string          `json:"kind"`
+	Timeout      int32           `json:"timeout"`                   // in seconds without a word of the task; 60 if it is 0
+	Dependencies []string        `json:"dependencies,omitempty"`    // IDs of tasks that must succeed before
+	MaxRunning   int32           `json:"max_concurrency,omitempty"` // start only if fewer of its kind run; 0 means any number
+	Retry        json.RawMessage `json:"retry,omitempty"`           // a retryPolicy
+	OnStart      *action         `json:"on_start,omitempty"`
+	OnSuccess    *action         `json:"on_success,omitempty"`
+	OnFailure    *action         `json:"on_failure,omitempty"`
+
+	policy *retryPolicy
 }
 
 // basicTask is a task in a list.
@@ -94,20 +96,19 @@ type task struct {
 	LastUpdated   shared.Instant `json:"last_updated"`
 	OnStart       *action        `json:"on_start,omitempty"`
 
-	attempts int // those of retrytable
-	fence    int64
-	now      shared.Instant // when this was read
+	fence int64
+	now   shared.Instant // when this was read
 }
 
 // taskColumns are what scan reads.
-const taskColumns = `id, batch_id, local_id, name, kind, status, attempt, timeout, retry_policy, next_retry_at,
-	coalesce(failure_reason, ''), success, failures, created_at, started_at, ended_at, last_updated, on_start,
-	attempts, fence, {now}`
+const taskColumns = `id, coalesce(CAST(batch_id AS text), ''), local_id, coalesce(name, ''), kind, status, attempt, timeout,
+	retry_policy, next_retry_at, coalesce(failure_reason, ''), success, failures, created_at, started_at, ended_at,
+	last_updated, on_start, coalesce(fence, 0), {now}`
 
 func scanTask(row interface{ Scan(into ...any) error }) (t task, err error) {
 	return t, row.Scan(&t.ID, &t.BatchID, &t.LocalID, &t.Name, &t.Kind, &t.Status, &t.Attempt, &t.Timeout,
 		column{&t.Retry}, &t.NextRetryAt, &t.FailureReason, &t.Success, &t.Failures, &t.CreatedAt, &t.StartedAt,
-		&t.EndedAt, &t.LastUpdated, column{&t.OnStart}, &t.attempts, &t.fence, &t.now)
+		&t.EndedAt, &t.LastUpdated, column{&t.OnStart}, &t.fence, &t.now)
 }
 
 // column is a value that is stored as JSON.

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -49,12 +48,12 @@ func key(taskID, trigger string, condition status, attempt int) string {
 
 // callsAtOnce is how many tasks may be starting, and how many webhooks of ends may be
 // called. It is far more than receivers are likely to hang: each one that does keeps a
-// goroutine for half a lease, and nothing else.
+// goroutine for its timeout, and nothing else.
 const callsAtOnce = 256
 
 // once is the policy of a call: what is tried again is the task.
-func once(lease time.Duration) *retry.Policy {
-	return &retry.Policy{Name: "webhook", MaxAttempts: 1, AttemptTimeout: lease / 2}
+func once(timeout time.Duration) *retry.Policy {
+	return &retry.Policy{Name: "webhook", MaxAttempts: 1, AttemptTimeout: timeout}
 }
 
 // call calls a webhook, once. The receiver learns what task it is and which
@@ -73,36 +72,33 @@ func (s *service) call(ctx context.Context, a *action, key string, about any) er
 	return retryhttp.Do(s.client, nil, req, func(*http.Response) error { return nil })
 }
 
-// begin records that the on_start of a task is called now. It is not to be called
-// if it was in this attempt: the key says so.
-func (s *service) begin(ctx context.Context, tx *sql.Tx, t task) (first bool, err error) {
-	ids, err := s.update(ctx, tx, `INSERT INTO webhook_execution (idempotency_key, task_id, attempt, action, status)
-		VALUES ($1, $2, $3, $4, 'running') ON CONFLICT DO NOTHING RETURNING idempotency_key`,
-		key(t.ID, "start", success, t.Attempt), t.ID, t.Attempt, column{t.OnStart})
-	return len(ids) > 0, err
-}
-
-// end records what became of it.
-func (s *service) end(ctx context.Context, tx *sql.Tx, t task, refused error) error {
+// record records what became of the on_start of an attempt, with what that means.
+func (s *service) record(ctx context.Context, tx *tx, t task, attempt int, refused error) error {
+	if t.OnStart == nil {
+		return nil
+	}
 	result, text := success, any(nil)
 	if refused != nil {
 		result, text = failed, refused.Error()
 	}
-	_, err := s.update(ctx, tx, "UPDATE webhook_execution SET status = $2, error = $3 WHERE idempotency_key = $1 RETURNING task_id",
-		key(t.ID, "start", success, t.Attempt), string(result), text)
+	_, err := s.update(ctx, tx, `INSERT INTO webhook_execution (idempotency_key, task_id, attempt, action, status, error)
+		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (idempotency_key)
+		DO UPDATE SET status = excluded.status, error = excluded.error RETURNING idempotency_key`,
+		key(t.ID, "start", success, attempt), t.ID, attempt, column{t.OnStart}, string(result), text)
 	return err
 }
 
 // enqueue has the webhook for the end of a task called, by [service.deliverer] and
 // once the transaction is committed.
-func (s *service) enqueue(ctx context.Context, tx *sql.Tx, id string, end status) error {
-	hook := map[status]string{success: "on_success", failed: "on_failure"}[end]
+func (s *service) enqueue(ctx context.Context, tx *tx, t task) error {
+	hook := map[status]string{success: "on_success", failed: "on_failure"}[t.Status]
 	if hook == "" {
 		return nil
 	}
 	_, err := s.update(ctx, tx, `INSERT INTO webhook_execution (idempotency_key, task_id, attempt, action, status)
-		SELECT id || ':end:`+string(end)+`:' || attempt, id, attempt, `+hook+`, 'ready' FROM task
-		WHERE id = $1 AND `+hook+` IS NOT NULL ON CONFLICT DO NOTHING RETURNING idempotency_key`, id)
+		SELECT $2, id, attempt, `+hook+`, 'ready' FROM task
+		WHERE id = $1 AND `+hook+` IS NOT NULL ON CONFLICT DO NOTHING RETURNING idempotency_key`,
+		t.ID, key(t.ID, "end", t.Status, t.Attempt))
 	return err
 }
 
@@ -115,7 +111,7 @@ func (s *service) deliverer() *retrytable.Worker[string] {
 		Policy: &retry.Policy{
 			Name: "webhook", Backoff: retry.Exponential{Initial: 5 * s.second}, Classifier: retry.ThroughGiveUp,
 		},
-		Grace: s.lease, // what was begun is finished
+		Grace: 2 * s.hookTime, // what was begun is finished
 		FinishArgs: func(o *retrytable.Outcome[string]) []any {
 			if o.Err == nil || o.Released {
 				return nil
@@ -130,7 +126,7 @@ func (s *service) deliverer() *retrytable.Worker[string] {
 func (s *service) deliver(ctx context.Context, job *retrytable.Job[string]) error {
 	var a action
 	var t task
-	err := s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+	err := s.inTx(ctx, func(ctx context.Context, tx *tx) (err error) {
 		var id string
 		if err = tx.QueryRowContext(ctx, "SELECT task_id, action FROM webhook_execution WHERE idempotency_key = $1", job.ID).
 			Scan(&id, column{&a}); err == nil {
