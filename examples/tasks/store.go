@@ -54,7 +54,7 @@ func newService(db *shared.DB, c config, log *slog.Logger) *service {
 	s.starts.Set.Succeed = db.SQL("started_at = {now}, last_updated = {now}")
 	s.runs = s.table(running, success, "failure_reason = $1")
 	s.timeouts = s.table(running, success, "failure_reason = 'timeout: no word for ' || timeout || ' s'")
-	s.timeouts.Lease = timeoutLease
+	s.timeouts.Lease = min(s.lease, timeoutLease)
 	return s
 }
 
