@@ -1,22 +1,27 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/examples/shared"
+	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
 const maxBody = 1 << 20
+
+// openAPI describes the API.
+//
+//go:embed openapi.json
+var openAPI []byte
 
 // problem is an error for whoever sent the request.
 type problem struct {
@@ -78,62 +83,33 @@ func (s *service) handler() http.Handler {
 	})
 	mux.HandleFunc("GET /dag", s.dag)
 	mux.Handle("GET /metrics", s.counts.handler())
-	return s.onlyStorable(s.inJSON(mux))
-}
-
-// inJSON answers in JSON what the mux has no pattern for: 404, 405 with its Allow.
-func (s *service) inJSON(mux *http.ServeMux) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, pattern := mux.Handler(r); pattern != "" {
-			mux.ServeHTTP(w, r)
-			return
-		}
-		said := &withoutBody{ResponseWriter: w}
-		mux.ServeHTTP(said, r)
-		s.answer(w, r, func(*http.Request) (any, error) {
-			return nil, &problem{said.code, fmt.Sprintf("%s %s: %s", r.Method, r.URL.Path, strings.ToLower(http.StatusText(said.code)))}
-		})
+	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(openAPI)
 	})
+	return mux
 }
-
-// withoutBody keeps the code of an answer, and its headers.
-type withoutBody struct {
-	http.ResponseWriter
-
-	code int
-}
-
-func (w *withoutBody) WriteHeader(code int)        { w.code = code }
-func (w *withoutBody) Write(p []byte) (int, error) { return len(p), nil }
-
-// onlyStorable lets nothing pass that cannot be the name of anything.
-func (s *service) onlyStorable(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		query, err := url.QueryUnescape(r.URL.RawQuery)
-		if err == nil && storable(r.URL.Path+query) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		s.answer(w, r, func(*http.Request) (any, error) {
-			return nil, &problem{http.StatusNotFound, fmt.Sprintf("%q: not found", r.URL.RequestURI())}
-		})
-	})
-}
-
-// storable reports whether PostgreSQL takes a text.
-func storable(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
 // answer writes what answer returns, as JSON.
 func (s *service) answer(w http.ResponseWriter, r *http.Request, answer func(r *http.Request) (any, error)) {
 	value, err := answer(r)
 	var p *problem
+	var refused interface{ SQLState() string }
 	code := http.StatusOK
 	switch {
+	case errors.As(err, &refused) && refused.SQLState() == "22P02": // an ID that is none
+		code, value = http.StatusNotFound, map[string]string{"error": r.URL.Path + ": not found"}
+	case errors.As(err, &refused) && strings.HasPrefix(refused.SQLState(), "22"): // a text that cannot be stored
+		code, value = http.StatusBadRequest, map[string]string{"error": err.Error()}
 	case errors.As(err, &p):
 		code, value = p.code, map[string]string{"error": p.text}
 	case err != nil:
 		s.log.Error(r.Method+" "+r.URL.Path, "error", err)
 		code, value = http.StatusInternalServerError, map[string]string{"error": "internal error"}
+		if retrysql.Classify(err).Class == retry.Retryable {
+			w.Header().Set("Retry-After", "1")
+			code, value = http.StatusServiceUnavailable, map[string]string{"error": "the database does not answer: send it again"}
+		}
 	case r.Pattern == "POST /task":
 		code = http.StatusCreated
 	}
@@ -146,9 +122,6 @@ func decode(r *http.Request, into any) error {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
 	if err == nil {
 		err = unmarshalStrict(body, into)
-	}
-	if err == nil && bytes.Contains(bytes.ReplaceAll(body, []byte(`\\`), nil), []byte(`\u0000`)) {
-		err = errors.New(`\u0000: must not be in a text`) // see storable; the decoder sees to UTF-8
 	}
 	if err != nil {
 		return &problem{http.StatusBadRequest, "body: " + err.Error()}

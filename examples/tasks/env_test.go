@@ -179,6 +179,7 @@ func (e *env) send(method, path, body string, code int) string {
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(e.t, err)
 	require.Equal(e.t, code, resp.StatusCode, string(text))
+	describes(e.t, req, body, resp, string(text))
 	return string(text)
 }
 

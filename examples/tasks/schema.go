@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -14,158 +15,105 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
-// relation is a table that the service needs. One that exists already gets the columns and
-// indexes that it lacks. In its SQL, {id} is the type of the IDs of tasks, and {added} the
-// instant of a row that is older than a column.
-type relation struct {
-	name, key string
-	columns   []string // what follows ADD COLUMN
-	indexes   []string // what follows CREATE INDEX
-	jobs      *retrytable.Table[string]
-}
-
-func (s *service) relations() []relation {
-	tasks := s.table(claimed, success, "failure_reason = $1")
-	tasks.Columns.Kind = "" // is one of ours
-	// An enum must have these words too.
-	tasks.Statuses.Done = append(tasks.Statuses.Done, string(running), string(canceled), string(waiting), string(paused))
-	return []relation{
-		{
-			name: "task", key: "id text PRIMARY KEY", jobs: tasks,
-			columns: []string{
-				"batch_id text NOT NULL DEFAULT ''",
-				"position bigint NOT NULL DEFAULT 0", // in the batch
-				"local_id text NOT NULL DEFAULT ''",
-				"name text NOT NULL DEFAULT ''",
-				"kind text NOT NULL DEFAULT ''",
-				"timeout int NOT NULL DEFAULT 60",
-				"max_concurrency int NOT NULL DEFAULT 0",
-				"on_start jsonb",
-				"on_success jsonb",
-				"on_failure jsonb",
-				"retry_policy jsonb",
-				"attempt int NOT NULL DEFAULT 0", // what callers see: retries so far; attempts counts claims
-				"success bigint NOT NULL DEFAULT 0",
-				"failures bigint NOT NULL DEFAULT 0",
-				"failure_reason text",
-				"created_at {instant} NOT NULL DEFAULT {added}",
-				"started_at {instant}",
-				"ended_at {instant}",
-				"last_updated {instant} NOT NULL DEFAULT {added}",
-			},
-			indexes: []string{
-				"task_batch ON task (batch_id)",
-				"task_created ON task (created_at)",
-				"task_running ON task (kind) WHERE status IN ('claimed', 'running')",
-				"task_timeouts ON task (lease_until) WHERE status IN ('running')",
-				"task_by_hand ON task (id) WHERE status = 'pending' AND (attempts <> attempt OR next_retry_at IS NOT NULL)",
-			},
-		},
-		{
-			name: "task_link", key: "parent_id {id} NOT NULL, child_id {id} NOT NULL, PRIMARY KEY (parent_id, child_id)",
-			indexes: []string{"task_link_child ON task_link (child_id)"},
-		},
-		{
-			name: "webhook_execution", key: "idempotency_key text PRIMARY KEY", jobs: s.hooks,
-			columns: []string{"task_id {id}", "attempt int NOT NULL DEFAULT 0", "action jsonb", "error text"},
-			indexes: []string{"webhook_execution_task ON webhook_execution (task_id)"},
-		},
-	}
-}
+// schema is what retrytable does not add: {id} is the type of the IDs of tasks, {added} the
+// instant of rows that are older than a column. A table that exists gets what it lacks.
+//
+//go:embed schema.sql
+var schema string
 
 // missing returns the statements that add what the database lacks. What they do not mend is
-// an error that has the statement to run. Nothing is changed.
+// an error with the statements to run. Nothing is changed.
 func (s *service) missing(ctx context.Context) (all []string, err error) {
-	words := []string{"{id}", "text", "{added}", "now()"}
+	tables, id, added := map[string]map[string]existing{}, "text", "now()"
 	if s.db.Dialect == retrytable.SQLite {
-		words[3] = "0"
+		added = "0" // must be constant there
 	}
-	for _, r := range s.relations() {
-		found, err := s.columns(ctx, r.name)
-		if err == nil && r.name == "task" && len(found) > 0 {
-			words[1] = found["id"].sqlType
-			err = s.misfits(ctx, found)
+	for statement := range strings.SplitSeq(schema, ";\n") {
+		words := strings.Fields(statement)
+		name := words[2]
+		var lacks []string
+		if words[1] == "INDEX" {
+			lacks, err = s.lacksIndex(ctx, statement, name, len(tables[words[4]]) == 0)
+		} else {
+			if tables[name], err = s.columns(ctx, name); err == nil {
+				lacks, err = s.lacks(ctx, name, statement, tables[name])
+			}
 		}
-		if err != nil {
-			return nil, err
-		}
-		lacks, err := s.lacks(ctx, r, found)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, lacks...)
 	}
+	if found, ok := tables["task"]["id"]; ok {
+		id = found.sqlType
+	}
 	for i := range all {
-		all[i] = s.db.SQL(strings.NewReplacer(words...).Replace(all[i]))
+		all[i] = s.db.SQL(strings.NewReplacer("{id}", id, "{added}", added).Replace(all[i]))
 	}
 	return all, nil
 }
 
-// lacks returns the statements for one table.
-func (s *service) lacks(ctx context.Context, r relation, found map[string]existing) (all []string, err error) {
+// lacks returns the statements for a table that create would make.
+func (s *service) lacks(ctx context.Context, name, create string, found map[string]existing) (all []string, err error) {
+	jobs := map[string]*retrytable.Table[string]{"task": s.all(), "webhook_execution": s.hooks}[name]
 	if len(found) == 0 {
-		all = append(all, "CREATE TABLE "+r.name+" ("+strings.Join(append([]string{r.key}, r.columns...), ", ")+")")
-		if r.jobs != nil {
-			all = append(all, strings.Split(strings.TrimSuffix(r.jobs.Schema(), ";\n"), ";\n")...)
-		}
-		for _, index := range r.indexes {
-			all = append(all, "CREATE INDEX "+index)
+		all = append(all, create)
+		if jobs != nil {
+			all = append(all, strings.Split(strings.TrimSuffix(jobs.Schema(), ";\n"), ";\n")...)
 		}
 		return all, nil
 	}
-	for _, c := range r.columns {
-		if name, _, _ := strings.Cut(c, " "); found[name] == (existing{}) {
-			all = append(all, "ALTER TABLE "+r.name+" ADD COLUMN "+c)
+	wanted := strings.Split(strings.TrimSuffix(create, "\n)"), "\n\t")[1:]
+	if err := s.misfits(ctx, name, append(wanted, "next_retry_at {instant}"), found); err != nil {
+		return nil, err
+	}
+	for _, definition := range wanted {
+		column, _, _ := strings.Cut(definition, " ")
+		if _, ok := found[column]; !ok && column != "PRIMARY" {
+			all = append(all, "ALTER TABLE "+name+" ADD COLUMN "+strings.TrimSuffix(definition, ","))
 		}
 	}
-	if r.jobs != nil {
-		more, err := r.jobs.Missing(ctx, s.db)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, more...)
+	if jobs == nil {
+		return all, nil
 	}
-	return s.lacksIndexes(ctx, r, all)
+	more, err := jobs.Missing(ctx, s.db)
+	return append(all, more...), err
 }
 
-// lacksIndexes adds to all what makes the indexes that there are not, beside those who write.
-func (s *service) lacksIndexes(ctx context.Context, r relation, all []string) ([]string, error) {
-	query, create := "SELECT name, true FROM pragma_index_list($1)", "CREATE INDEX "
+// all is the table of tasks with the words of all statuses, which an enum must have.
+func (s *service) all() *retrytable.Table[string] {
+	t := s.table(claimed, success, "failure_reason = $1")
+	t.Columns.Kind = "" // is in the schema
+	t.Statuses.Done = append(t.Statuses.Done, string(running), string(canceled), string(waiting), string(paused))
+	return t
+}
+
+// lacksIndex makes an index that there is not, or that was interrupted, beside those who write.
+func (s *service) lacksIndex(ctx context.Context, create, name string, fresh bool) ([]string, error) {
+	if fresh {
+		return []string{create}, nil
+	}
+	look, beside := "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = $1)", "INDEX"
 	if s.db.Dialect == retrytable.PostgreSQL {
-		query = `SELECT c.relname, indisvalid FROM pg_index JOIN pg_class c ON c.oid = indexrelid WHERE indrelid = to_regclass($1)`
-		create = "CREATE INDEX CONCURRENTLY "
+		look, beside = "SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass($1) AND indisvalid)", "INDEX CONCURRENTLY"
 	}
-	valid := map[string]bool{}
-	_, err := shared.Query(ctx, s.db, func(rows *sql.Rows) (_ any, err error) {
-		var name string
-		var ok bool
-		err = rows.Scan(&name, &ok)
-		valid[name] = ok
+	var exists bool
+	if err := s.db.QueryRowContext(ctx, look, name).Scan(&exists); err != nil || exists {
 		return nil, err
-	}, query, r.name)
-	for _, index := range r.indexes {
-		name, _, _ := strings.Cut(index, " ")
-		ok, there := valid[name]
-		if there && !ok { // it was interrupted
-			all = append(all, "DROP INDEX CONCURRENTLY "+name)
-		}
-		if !ok {
-			all = append(all, create+index)
-		}
 	}
-	return all, err
+	return []string{"DROP " + beside + " IF EXISTS " + name, strings.Replace(create, "INDEX", beside, 1)}, nil
 }
 
 // existing is a column that there is.
 type existing struct {
 	sqlType string
-	demands bool // a value of each new row
+	demands bool // a value in each new row
 }
 
 func (s *service) columns(ctx context.Context, table string) (map[string]existing, error) {
-	query := `SELECT name, type, "notnull" AND dflt_value IS NULL AND NOT pk FROM pragma_table_info($1)`
+	look := `SELECT name, type, "notnull" AND dflt_value IS NULL AND NOT pk FROM pragma_table_info($1)`
 	if s.db.Dialect == retrytable.PostgreSQL {
-		query = `SELECT attname, format_type(atttypid, NULL), attnotnull AND NOT atthasdef AND attidentity = ''
+		look = `SELECT attname, format_type(atttypid, NULL), attnotnull AND NOT atthasdef AND attidentity = ''
 			FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped`
 	}
 	found := map[string]existing{}
@@ -175,84 +123,70 @@ func (s *service) columns(ctx context.Context, table string) (map[string]existin
 		err = rows.Scan(&name, &c.sqlType, &c.demands)
 		found[name] = c
 		return nil, err
-	}, query, table)
+	}, look, table)
 	return found, err
 }
 
-// misfits reports what is wrong with the table task and its rows, and cannot be mended
-// without knowing more.
-func (s *service) misfits(ctx context.Context, found map[string]existing) error {
+// misfits reports columns and values of a table with which the service would fail, or do
+// what nobody wants.
+func (s *service) misfits(ctx context.Context, table string, wanted []string, found map[string]existing) error {
 	var faults []error
 	fault := func(column, problem, mend string) {
-		faults = append(faults, fmt.Errorf("task: %s: %s; run: %s", column, problem, s.db.SQL(mend)))
+		faults = append(faults, fmt.Errorf("%s.%s: %s; run: %s", table, column, problem, s.db.SQL(mend)))
 	}
-	if found["status"] == (existing{}) {
-		fault("status", "there is no such column", "ALTER TABLE task ADD COLUMN status text NOT NULL DEFAULT 'paused'")
+	look := func(column, condition, problem, value string) {
+		var n int
+		where := " WHERE " + condition
+		if err := s.db.QueryRowContext(ctx, s.db.SQL("SELECT count(*) FROM "+table+where)).Scan(&n); err != nil {
+			faults = append(faults, err)
+		} else if n > 0 {
+			fault(column, fmt.Sprintf("%s in %d rows", problem, n), "UPDATE "+table+" SET "+column+" = "+value+where)
+		}
 	}
-	given := []string{"id", "status"}
-	for _, c := range s.relations()[0].columns {
-		name, _, _ := strings.Cut(c, " ")
-		given = append(given, name)
+	sqlite, century := s.db.Dialect == retrytable.SQLite, "'2000-01-01Z'"
+	if sqlite {
+		century = "946684800000000"
+	}
+	ours := []string{"id", "status", "parent_id", "child_id", "idempotency_key"}
+	for _, definition := range wanted {
+		words := strings.Fields(strings.TrimSuffix(definition, ","))
+		name, types, instant := words[0], numbers[words[1]], words[1] == "{instant}"
+		ours = append(ours, name)
+		c, ok := found[name]
+		switch {
+		case !ok || types == nil:
+		case !sqlite && !slices.Contains(types, c.sqlType):
+			fault(name, "is "+c.sqlType, fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s USING %[2]s::%[3]s", table, name, words[1]))
+		case sqlite:
+			value := "CAST(" + name + " AS integer)"
+			if instant {
+				value = "unixepoch(" + name + ") * 1000000"
+			}
+			look(name, "typeof("+name+") NOT IN ('integer', 'null')", "is no integer", value)
+		}
+		switch {
+		case len(faults) > 0 || !ok || types == nil:
+		case name == "next_retry_at":
+			look(name, name+" < "+century, "is in a past century", "{now}")
+		case !instant:
+			look(name, "coalesce("+name+", -1) < 0", "is negative or NULL", "0")
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		if found[name].demands && !slices.Contains(given, name) {
-			fault(name, "is NOT NULL and has no default, so no task can be created", "ALTER TABLE task ALTER COLUMN "+name+" SET DEFAULT …")
+		if found[name].demands && !slices.Contains(ours, name) {
+			fault(name, "has no default, so no rows can be added", fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET DEFAULT …", table, name))
 		}
 	}
-	if s.db.Dialect == retrytable.PostgreSQL {
-		for _, name := range instants {
-			if c, ok := found[name]; ok && c.sqlType != "timestamp with time zone" {
-				fault(name, "is "+c.sqlType+", and must be timestamptz",
-					fmt.Sprintf("ALTER TABLE task ALTER COLUMN %s TYPE timestamptz USING %[1]s::timestamptz", name))
-			}
-		}
-		for _, name := range counts {
-			if c, ok := found[name]; ok && !slices.Contains([]string{"smallint", "integer", "bigint"}, c.sqlType) {
-				fault(name, "is "+c.sqlType+", and must be an integer",
-					fmt.Sprintf("ALTER TABLE task ALTER COLUMN %s TYPE int USING %[1]s::int", name))
-			}
-		}
+	if _, ok := found["status"]; !ok && table == "task" {
+		fault("status", "is not there", "ALTER TABLE task ADD COLUMN status text NOT NULL DEFAULT 'paused'")
 	}
-	if len(faults) > 0 {
-		return errors.Join(faults...)
-	}
-	return s.badRows(ctx, found)
+	return errors.Join(faults...)
 }
 
-var (
-	instants = []string{"next_retry_at", "created_at", "started_at", "ended_at", "last_updated"}
-	counts   = []string{"attempt", "success", "failures", "timeout"}
-)
-
-// badRows reports values that no service has written.
-func (s *service) badRows(ctx context.Context, found map[string]existing) error {
-	var faults []error
-	look := func(name, condition, problem, value string) error {
-		if _, ok := found[name]; !ok {
-			return nil
-		}
-		var n int
-		err := s.db.QueryRowContext(ctx, s.db.SQL("SELECT count(*) FROM task WHERE "+condition)).Scan(&n)
-		if n > 0 {
-			faults = append(faults, fmt.Errorf("task: %s: %s in %d rows; run: %s", name, problem, n,
-				s.db.SQL("UPDATE task SET "+name+" = "+value+" WHERE "+condition)))
-		}
-		return err
-	}
-	var errs []error
-	for _, name := range counts {
-		errs = append(errs, look(name, name+" < 0", "is negative", "0"))
-	}
-	long := "next_retry_at < '2000-01-01Z'"
-	if s.db.Dialect == retrytable.SQLite {
-		long = "next_retry_at < 946684800000000"
-		for _, name := range slices.Concat(instants, counts) {
-			errs = append(errs, look(name, "typeof("+name+") IN ('text', 'real', 'blob')",
-				"is no integer (an instant is in microseconds since 1970)", "CAST(unixepoch("+name+") AS integer) * 1000000"))
-		}
-	}
-	errs = append(errs, look("next_retry_at", long, "is in the past century", "{now}"))
-	return errors.Join(append(errs, faults...)...)
+// numbers are the types that columns of numbers and instants may have in PostgreSQL.
+var numbers = map[string][]string{
+	"int": {"smallint", "integer", "bigint"}, "bigint": {"smallint", "integer", "bigint"},
+	"{instant}": {"timestamp with time zone"},
 }
 
 // migrate prints and runs what is missing, or only prints it.
