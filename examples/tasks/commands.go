@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 )
 
@@ -63,16 +62,11 @@ func (s *service) stopBatch(ctx context.Context, batch string) (ids []string, er
 		if err != nil || len(ids) > 0 {
 			return err
 		}
-		return s.thereIsBatch(ctx, tx, batch)
+		exists, err := s.update(ctx, tx, "SELECT id FROM task WHERE batch_id = $1 LIMIT 1", batch)
+		if err == nil && len(exists) == 0 {
+			err = &problem{http.StatusNotFound, "batch " + batch + ": not found"}
+		}
+		return err
 	})
 	return ids, err
-}
-
-func (s *service) thereIsBatch(ctx context.Context, tx *tx, batch string) error {
-	var exists bool
-	err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM task WHERE batch_id = $1)", batch).Scan(&exists)
-	if err == nil && !exists {
-		err = &problem{http.StatusNotFound, fmt.Sprintf("batch %s: not found", batch)}
-	}
-	return err
 }

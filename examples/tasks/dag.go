@@ -4,10 +4,8 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
-	"fmt"
 	"html/template"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/examples/shared"
@@ -24,18 +22,13 @@ const (
 	columnWidth, lineHeight = nodeWidth + 70, nodeHeight + 24
 )
 
-// tasksPerSecond is how many tasks the page shows anew in each second: one with more
-// reloads itself less often.
-const tasksPerSecond = 500
-
 // node is a task on the page.
 type node struct {
 	task
 
-	X, Y     int
-	Progress string
-	Brief    string        // of the FailureReason
-	NextIn   time.Duration // if there is a NextRetryAt
+	X, Y   int
+	NextIn time.Duration // if there is a NextRetryAt
+	placed bool
 }
 
 // edge is a line from a task to one that depends on it.
@@ -79,10 +72,10 @@ func (s *service) layout(ctx context.Context, batch string) (*dagData, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := &dagData{Batch: batch, Reload: 1 + len(tasks)/tasksPerSecond, NodeWidth: nodeWidth, NodeHeight: nodeHeight}
+	page := &dagData{Batch: batch, Reload: 1 + len(tasks)/500, NodeWidth: nodeWidth, NodeHeight: nodeHeight}
 	nodes := map[string]*node{}
 	for _, t := range tasks {
-		n := &node{task: t, Progress: attempt(&t), Brief: brief(t.FailureReason), NextIn: nextIn(&t)}
+		n := &node{task: t, NextIn: max(0, t.NextRetryAt.Sub(t.now.Time)).Round(100 * time.Millisecond)}
 		nodes[t.ID], page.Nodes = n, append(page.Nodes, n)
 	}
 	arrange(nodes, links)
@@ -99,52 +92,26 @@ func (s *service) layout(ctx context.Context, batch string) (*dagData, error) {
 	return page, nil
 }
 
-// arrange gives each node the column after the last one that it depends on. A node is
-// done when all of these are, so that the time is in proportion to nodes and links.
+// arrange gives each node the column after the last one that it depends on.
 func arrange(nodes map[string]*node, links [][2]string) {
-	children, missing := map[string][]string{}, map[string]int{}
+	parents := map[string][]string{}
 	for _, l := range links {
-		children[l[0]] = append(children[l[0]], l[1])
-		missing[l[1]]++
+		parents[l[1]] = append(parents[l[1]], l[0])
 	}
-	var done []string
-	for id := range nodes {
-		if missing[id] == 0 {
-			done = append(done, id)
-		}
-	}
-	for i := 0; i < len(done); i++ {
-		for _, child := range children[done[i]] {
-			nodes[child].X = max(nodes[child].X, nodes[done[i]].X+columnWidth)
-			if missing[child]--; missing[child] == 0 {
-				done = append(done, child)
+	var place func(id string) int
+	place = func(id string) int {
+		n := nodes[id]
+		if !n.placed {
+			n.placed = true
+			for _, parent := range parents[id] {
+				n.X = max(n.X, place(parent)+columnWidth)
 			}
 		}
+		return n.X
 	}
-}
-
-// brief is the kind of a failure, which comes first, and its cause, which comes last:
-// between them is mostly a URL.
-func brief(reason string) string {
-	const most, head = 78, 24
-	all := []rune(strings.Join(strings.Fields(reason), " "))
-	if len(all) <= most {
-		return string(all)
+	for id := range nodes {
+		place(id)
 	}
-	return string(all[:head]) + "…" + string(all[len(all)-(most-head-1):])
-}
-
-// attempt says at which attempt a task is, the first being 0.
-func attempt(t *task) string {
-	if t.Retry == nil {
-		return "no retries"
-	}
-	return fmt.Sprintf("attempt %d of 0…%d", t.Attempt, t.Retry.MaxRetries)
-}
-
-// nextIn returns how long it is to the next retry.
-func nextIn(t *task) time.Duration {
-	return max(0, t.NextRetryAt.Sub(t.now.Time)).Round(100 * time.Millisecond)
 }
 
 // links returns the pairs of parent and child of a batch.

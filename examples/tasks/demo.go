@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,20 +17,9 @@ import (
 
 // demoBatch has the task of section 12, whose first two attempts time out, and
 // some that depend on it. URL stands for whoever does their work.
-const demoBatch = `[
-	{"id": "import", "name": "Import Data", "kind": "etl", "timeout": 30,
-		"retry": {"max_retries": 3, "initial_delay_secs": 10, "backoff_multiplier": 2.0, "max_delay_secs": 120},
-		"on_start": {"kind": "Webhook", "params": {"url": "URL/import", "verb": "Post"}}},
-	{"id": "index", "name": "Index", "kind": "etl", "dependencies": ["import"], "timeout": 30,
-		"retry": {"max_retries": 3, "retry_on": ["webhook_failure"]},
-		"on_start": {"kind": "Webhook", "params": {"url": "URL/index", "verb": "Post"}},
-		"on_success": {"kind": "Webhook", "params": {"url": "URL/told", "verb": "Post"}}},
-	{"id": "publish", "name": "Publish", "kind": "web", "dependencies": ["import"], "timeout": 30,
-		"retry": {"max_retries": 2, "backoff_multiplier": 1.0},
-		"on_start": {"kind": "Webhook", "params": {"url": "URL/publish", "verb": "Post"}},
-		"on_failure": {"kind": "Webhook", "params": {"url": "URL/told", "verb": "Post"}}},
-	{"id": "announce", "name": "Announce", "kind": "web", "dependencies": ["index", "publish"]}
-]`
+//
+//go:embed demo.json
+var demoBatch string
 
 // demo posts a batch to the service, does its work, and ends when that is done.
 func demo(ctx context.Context, out io.Writer, s *service, listener net.Listener, url string) error {

@@ -141,7 +141,7 @@ func (s *service) timeout(ctx context.Context) (more bool, err error) {
 	if time.Now().Before(s.hears) {
 		return false, s.db.PingContext(within)
 	}
-	if _, err := s.db.ExecContext(within, s.db.SQL(`UPDATE task SET lease_until = {now}, attempts = attempt + 1
+	if _, err := s.db.ExecContext(within, s.db.SQL(`UPDATE task SET lease_until = {now}
 		WHERE status IN ('claimed', 'running') AND lease_until IS NULL AND last_updated + {microsecond} * CASE status
 			WHEN 'running' THEN timeout * CAST($1 AS bigint) ELSE CAST($2 AS bigint) END <= {now}`),
 		s.second.Microseconds(), s.lease.Microseconds()); err != nil {
@@ -154,12 +154,12 @@ func (s *service) timeout(ctx context.Context) (more bool, err error) {
 // soon is within how long whoever could not reach us tries again.
 const soon = 5 * time.Second
 
-// retries is the retry loop's: what is due becomes pending. What was made pending by
-// others is so at once, at the attempt that they say.
+// retries is the retry loop's: what is due becomes pending. What others have made pending
+// is not due later.
 func (s *service) retries(ctx context.Context) (more bool, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx *tx) error {
-		if _, err := s.update(ctx, tx, `UPDATE task SET attempts = attempt, next_retry_at = NULL
-			WHERE status = 'pending' AND (attempts <> attempt OR next_retry_at IS NOT NULL) RETURNING id`); err != nil {
+		if _, err := s.update(ctx, tx, `UPDATE task SET next_retry_at = NULL
+			WHERE status = 'pending' AND next_retry_at IS NOT NULL RETURNING id`); err != nil {
 			return err
 		}
 		ids, err := s.starts.Promote(ctx, tx, 100)

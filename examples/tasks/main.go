@@ -138,18 +138,11 @@ func (s *service) serve(ctx context.Context, listener net.Listener, handler http
 // work runs the loops until the context is done, and what was begun is finished.
 func (s *service) work(ctx context.Context) {
 	var wg sync.WaitGroup
-	wg.Go(func() { s.ends(ctx, "start", s.starter().Run(ctx)) })
-	wg.Go(func() { s.ends(ctx, "webhook", s.deliverer().Run(ctx)) })
+	wg.Go(func() { _ = s.starter().Run(ctx) })
+	wg.Go(func() { _ = s.deliverer().Run(ctx) })
 	wg.Go(func() { s.loop(ctx, "timeout", s.second, s.timeout) })
 	wg.Go(func() { s.loop(ctx, "retry", s.interval, s.retries) })
 	wg.Wait()
-}
-
-// ends tells why a worker has ended, if it was not told to.
-func (s *service) ends(ctx context.Context, name string, err error) {
-	if ctx.Err() == nil {
-		s.log.Error(name+" loop", "error", err)
-	}
 }
 
 // loop takes a step as long as there is something to do, and pauses otherwise.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
@@ -24,7 +23,7 @@ var schema string
 // missing returns the statements that add what the database lacks. What they do not mend is
 // an error with the statements to run. Nothing is changed.
 func (s *service) missing(ctx context.Context) (all []string, err error) {
-	tables, id, added := map[string]map[string]existing{}, "text", "now()"
+	tables, id, added := map[string]map[string]string{}, "text", "now()"
 	if s.db.Dialect == retrytable.SQLite {
 		added = "0" // must be constant there
 	}
@@ -45,7 +44,7 @@ func (s *service) missing(ctx context.Context) (all []string, err error) {
 		all = append(all, lacks...)
 	}
 	if found, ok := tables["task"]["id"]; ok {
-		id = found.sqlType
+		id = found
 	}
 	for i := range all {
 		all[i] = s.db.SQL(strings.NewReplacer("{id}", id, "{added}", added).Replace(all[i]))
@@ -54,18 +53,25 @@ func (s *service) missing(ctx context.Context) (all []string, err error) {
 }
 
 // lacks returns the statements for a table that create would make.
-func (s *service) lacks(ctx context.Context, name, create string, found map[string]existing) (all []string, err error) {
-	jobs := map[string]*retrytable.Table[string]{"task": s.all(), "webhook_execution": s.hooks}[name]
-	if len(found) == 0 {
-		all = append(all, create)
-		if jobs != nil {
-			all = append(all, strings.Split(strings.TrimSuffix(jobs.Schema(), ";\n"), ";\n")...)
+func (s *service) lacks(ctx context.Context, name, create string, found map[string]string) (all []string, err error) {
+	var more []string
+	if jobs := map[string]*retrytable.Table[string]{"task": s.all(), "webhook_execution": s.hooks}[name]; jobs != nil {
+		more, err = strings.Split(strings.TrimSuffix(jobs.Schema(), ";\n"), ";\n"), nil
+		if len(found) > 0 {
+			more, err = jobs.Missing(ctx, s.db)
 		}
-		return all, nil
+		more = slices.DeleteFunc(more, func(statement string) bool { // it is in create
+			_, column, ok := strings.Cut(statement, " ADD COLUMN ")
+			column, _, _ = strings.Cut(strings.TrimPrefix(column, "IF NOT EXISTS "), " ")
+			return ok && strings.Contains(create, "\t"+strings.Trim(column, "\"`")+" ")
+		})
+	}
+	if len(found) == 0 {
+		return append([]string{create}, more...), err
 	}
 	wanted := strings.Split(strings.TrimSuffix(create, "\n)"), "\n\t")[1:]
-	if err := s.misfits(ctx, name, append(wanted, "next_retry_at {instant}"), found); err != nil {
-		return nil, err
+	if misfits := s.misfits(ctx, name, wanted, found); misfits != nil {
+		return nil, misfits // which say more than err
 	}
 	for _, definition := range wanted {
 		column, _, _ := strings.Cut(definition, " ")
@@ -73,17 +79,12 @@ func (s *service) lacks(ctx context.Context, name, create string, found map[stri
 			all = append(all, "ALTER TABLE "+name+" ADD COLUMN "+strings.TrimSuffix(definition, ","))
 		}
 	}
-	if jobs == nil {
-		return all, nil
-	}
-	more, err := jobs.Missing(ctx, s.db)
 	return append(all, more...), err
 }
 
 // all is the table of tasks with the words of all statuses, which an enum must have.
 func (s *service) all() *retrytable.Table[string] {
 	t := s.table(claimed, success, "failure_reason = $1")
-	t.Columns.Kind = "" // is in the schema
 	t.Statuses.Done = append(t.Statuses.Done, string(running), string(canceled), string(waiting), string(paused))
 	return t
 }
@@ -104,24 +105,18 @@ func (s *service) lacksIndex(ctx context.Context, create, name string, fresh boo
 	return []string{"DROP " + beside + " IF EXISTS " + name, strings.Replace(create, "INDEX", beside, 1)}, nil
 }
 
-// existing is a column that there is.
-type existing struct {
-	sqlType string
-	demands bool // a value in each new row
-}
-
-func (s *service) columns(ctx context.Context, table string) (map[string]existing, error) {
-	look := `SELECT name, type, "notnull" AND dflt_value IS NULL AND NOT pk FROM pragma_table_info($1)`
+// columns returns the columns that there are, and their types.
+func (s *service) columns(ctx context.Context, table string) (map[string]string, error) {
+	look := "SELECT name, type FROM pragma_table_info($1)"
 	if s.db.Dialect == retrytable.PostgreSQL {
-		look = `SELECT attname, format_type(atttypid, NULL), attnotnull AND NOT atthasdef AND attidentity = ''
-			FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped`
+		look = `SELECT attname, format_type(atttypid, NULL) FROM pg_attribute
+			WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped`
 	}
-	found := map[string]existing{}
+	found := map[string]string{}
 	_, err := shared.Query(ctx, s.db, func(rows *sql.Rows) (_ any, err error) {
-		var name string
-		var c existing
-		err = rows.Scan(&name, &c.sqlType, &c.demands)
-		found[name] = c
+		var name, sqlType string
+		err = rows.Scan(&name, &sqlType)
+		found[name] = sqlType
 		return nil, err
 	}, look, table)
 	return found, err
@@ -129,7 +124,7 @@ func (s *service) columns(ctx context.Context, table string) (map[string]existin
 
 // misfits reports columns and values of a table with which the service would fail, or do
 // what nobody wants.
-func (s *service) misfits(ctx context.Context, table string, wanted []string, found map[string]existing) error {
+func (s *service) misfits(ctx context.Context, table string, wanted []string, found map[string]string) error {
 	var faults []error
 	fault := func(column, problem, mend string) {
 		faults = append(faults, fmt.Errorf("%s.%s: %s; run: %s", table, column, problem, s.db.SQL(mend)))
@@ -147,16 +142,14 @@ func (s *service) misfits(ctx context.Context, table string, wanted []string, fo
 	if sqlite {
 		century = "946684800000000"
 	}
-	ours := []string{"id", "status", "parent_id", "child_id", "idempotency_key"}
 	for _, definition := range wanted {
 		words := strings.Fields(strings.TrimSuffix(definition, ","))
 		name, types, instant := words[0], numbers[words[1]], words[1] == "{instant}"
-		ours = append(ours, name)
 		c, ok := found[name]
 		switch {
 		case !ok || types == nil:
-		case !sqlite && !slices.Contains(types, c.sqlType):
-			fault(name, "is "+c.sqlType, fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s USING %[2]s::%[3]s", table, name, words[1]))
+		case !sqlite && !slices.Contains(types, c):
+			fault(name, "is "+c, fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s USING %[2]s::%[3]s", table, name, words[1]))
 		case sqlite:
 			value := "CAST(" + name + " AS integer)"
 			if instant {
@@ -170,11 +163,6 @@ func (s *service) misfits(ctx context.Context, table string, wanted []string, fo
 			look(name, name+" < "+century, "is in a past century", "{now}")
 		case !instant:
 			look(name, "coalesce("+name+", -1) < 0", "is negative or NULL", "0")
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		if found[name].demands && !slices.Contains(ours, name) {
-			fault(name, "has no default, so no rows can be added", fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET DEFAULT …", table, name))
 		}
 	}
 	if _, ok := found["status"]; !ok && table == "task" {

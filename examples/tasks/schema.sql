@@ -1,5 +1,6 @@
 CREATE TABLE task (
 	id text PRIMARY KEY,
+	status text NOT NULL DEFAULT 'pending',
 	batch_id text NOT NULL DEFAULT '',
 	position bigint NOT NULL DEFAULT 0,
 	local_id text NOT NULL DEFAULT '',
@@ -12,6 +13,7 @@ CREATE TABLE task (
 	on_failure jsonb,
 	retry_policy jsonb,
 	attempt int NOT NULL DEFAULT 0,
+	next_retry_at {instant},
 	success bigint NOT NULL DEFAULT 0,
 	failures bigint NOT NULL DEFAULT 0,
 	failure_reason text,
@@ -24,7 +26,6 @@ CREATE INDEX task_batch ON task (batch_id);
 CREATE INDEX task_created ON task (created_at);
 CREATE INDEX task_running ON task (kind) WHERE status IN ('claimed', 'running');
 CREATE INDEX task_timeouts ON task (lease_until) WHERE status IN ('running');
-CREATE INDEX task_by_hand ON task (id) WHERE status = 'pending' AND (attempts <> attempt OR next_retry_at IS NOT NULL);
 CREATE TABLE task_link (
 	parent_id {id} NOT NULL,
 	child_id {id} NOT NULL,

@@ -80,19 +80,6 @@ func TestConcurrencyRulesAtOnce(t *testing.T) {
 	})
 }
 
-// A task whose attempts are used up is not started, whoever has counted them.
-func TestExhaustedBeforeStart(t *testing.T) {
-	t.Parallel()
-	each(t, func(t *testing.T, e *env) {
-		id := e.post(`[{"id": "a", "name": "A", "kind": "etl", ` + retry1 + `,
-			"on_start": {"kind": "Webhook", "params": {"url": "HOOK/a", "verb": "Post"}}}]`)["a"]
-		dbtest.Exec(t, e.db, "UPDATE task SET attempt = 2")
-		e.step()
-		e.is(id, "Failure", 2, 0)
-		assert.Empty(t, e.paths())
-	})
-}
-
 // A crash while Claimed is an attempt like others, whatever the policy is for, and it is said
 // what has happened.
 func TestLostWorker(t *testing.T) {

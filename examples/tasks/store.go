@@ -67,7 +67,7 @@ func (s *service) table(held, done status, fail string) *retrytable.Table[string
 	return &retrytable.Table[string]{
 		Dialect: s.db.Dialect, Name: "task", Lease: s.lease, ClaimWhere: "false",
 		OrderBy: "created_at, batch_id, position", NoPromote: true, // see retries
-		Columns: retrytable.Columns{Due: "next_retry_at", Kind: "retry_policy"},
+		Columns: retrytable.Columns{Due: "next_retry_at", Retries: "attempt", Kind: "retry_policy"},
 		Statuses: retrytable.Statuses{
 			Ready: string(pending), Waiting: string(retryPending), Running: []string{string(held)},
 			Done: []string{string(done)}, Dead: string(failed),
@@ -76,7 +76,6 @@ func (s *service) table(held, done status, fail string) *retrytable.Table[string
 			Claim:   s.db.SQL("last_updated = {now}"),
 			Succeed: s.db.SQL("ended_at = {now}, last_updated = {now}"),
 			Fail:    s.db.SQL(fail + ", ended_at = {now}, last_updated = {now}"),
-			Retry:   "attempt = attempt + 1",
 			Promote: s.db.SQL("started_at = NULL, ended_at = NULL, failure_reason = NULL, last_updated = {now}"),
 		},
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
 	"errors"
@@ -125,16 +126,11 @@ func (c column) Value() (driver.Value, error) {
 
 // Scan implements [database/sql.Scanner].
 func (c column) Scan(value any) error {
-	switch v := value.(type) {
-	case nil:
-		return nil
-	case string:
-		return json.Unmarshal([]byte(v), c.value)
-	case []byte:
-		return json.Unmarshal(v, c.value)
-	default:
-		return fmt.Errorf("not JSON: %T", value)
+	var data sql.Null[[]byte]
+	if err := data.Scan(value); err != nil || !data.Valid {
+		return err
 	}
+	return json.Unmarshal(data.V, c.value)
 }
 
 // unmarshalStrict takes no fields that there are not, and nothing after the value.
