@@ -1,0 +1,100 @@
+// Package checks has the analyzers of retryvet, one for each mistake in code that retries.
+//
+// They share one notion, an attempt: code that is run again when it fails, either the body
+// of a loop written by hand or a function given to a library that retries. None of them
+// exports facts, so that no dependency has to be analyzed. Test files are left out: a test
+// that sleeps between two tries harms nobody. So are generated files, unless [Generated].
+package checks
+
+import (
+	"go/ast"
+	"go/token"
+	"reflect"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+// Generated makes the checks look at generated files too. It is set before the first run.
+var Generated bool
+
+// Default returns the checks that are on by default.
+func Default() []*analysis.Analyzer {
+	return []*analysis.Analyzer{
+		Overflow, Sleep, LastSleep, DeadCtx, Body, Leak, DeferLoop, Post, Unbounded, Lost, Nested,
+		PolicyChange, CallCopy, CallEnd, NonIdempotent, PastTimeout, Ignore,
+	}
+}
+
+// All returns every check, also those that are off by default because their findings are
+// advice and not mistakes.
+func All() []*analysis.Analyzer { return append(Default(), NoJitter) }
+
+// page is where a finding is explained.
+const page = "https://github.com/seed-5ff3c98e/retry/blob/main/docs/retryvet.md#"
+
+// newCheck returns an analyzer that calls run once for each package.
+func newCheck(name, doc string, run func(*unit)) *analysis.Analyzer {
+	return &analysis.Analyzer{
+		Name:     name,
+		Doc:      doc,
+		URL:      page + name,
+		Requires: []*analysis.Analyzer{sourceAnalyzer},
+		Run: func(pass *analysis.Pass) (any, error) {
+			run(&unit{Pass: pass, source: pass.ResultOf[sourceAnalyzer].(*source)})
+			return nil, nil
+		},
+	}
+}
+
+// unit is what one check sees of one package.
+type unit struct {
+	*analysis.Pass
+	*source
+}
+
+// report reports a mistake, unless a comment says that it is none.
+func (u *unit) report(at ast.Node, message string, fixes ...analysis.SuggestedFix) {
+	if u.ignored(at.Pos()) {
+		return
+	}
+	u.Report(analysis.Diagnostic{Pos: at.Pos(), End: at.End(), Message: message, SuggestedFixes: fixes})
+}
+
+// source is what the checks share about one package.
+type source struct {
+	pass     *analysis.Pass
+	files    []*ast.File // that are checked
+	attempts []*attempt
+	comments *comments
+	graphs   map[*ast.BlockStmt]*graph
+}
+
+var sourceAnalyzer = &analysis.Analyzer{
+	Name:       "retryattempts",
+	Doc:        "find the code that is run again when it fails",
+	Run:        newSource,
+	ResultType: reflect.TypeFor[*source](),
+}
+
+func newSource(pass *analysis.Pass) (any, error) {
+	s := &source{pass: pass, comments: newComments(pass), graphs: map[*ast.BlockStmt]*graph{}}
+	for _, file := range pass.Files {
+		if !s.skip(file) {
+			s.files = append(s.files, file)
+			s.findAttempts(file)
+		}
+	}
+	return s, nil
+}
+
+// skip reports whether a file is not checked.
+func (s *source) skip(file *ast.File) bool {
+	if ast.IsGenerated(file) && !Generated {
+		return true
+	}
+	name := s.pass.Fset.File(file.FileStart).Name()
+	const test = "_test.go"
+	return len(name) > len(test) && name[len(name)-len(test):] == test
+}
+
+func (s *source) ignored(pos token.Pos) bool { return s.comments.ignored(s.pass.Fset.Position(pos)) }

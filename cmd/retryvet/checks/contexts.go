@@ -1,0 +1,97 @@
+package checks
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+)
+
+// contextAt returns the name of a context that could interrupt what is at pos: "ctx", or
+// "req.Context()". It is one that is known before the loop, since one that is made for an
+// attempt ends with it. It is "" if there is none.
+func (s *source) contextAt(pos token.Pos, loop ast.Stmt) string {
+	scope := s.pass.Pkg.Scope().Innermost(pos)
+	request := ""
+	for ; scope != nil && scope != s.pass.Pkg.Scope(); scope = scope.Parent() {
+		for _, name := range scope.Names() {
+			v, ok := scope.Lookup(name).(*types.Var)
+			if !ok || name == "_" || v.Pos() >= loop.Pos() {
+				continue
+			}
+			// Of those with the same name, only the inmost is meant.
+			if _, obj := s.pass.Pkg.Scope().Innermost(pos).LookupParent(name, pos); obj != v {
+				continue
+			}
+			switch {
+			case isContext(v.Type()) && !s.endless(v):
+				return name
+			case isType(v.Type(), "net/http", "Request"):
+				request = name + ".Context()"
+			}
+		}
+	}
+	return request
+}
+
+// endless reports whether a variable has a context that never ends.
+func (s *source) endless(v *types.Var) bool {
+	background, others := false, false
+	for _, file := range s.pass.Files {
+		if v.Pos() < file.FileStart || file.FileEnd <= v.Pos() {
+			continue
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			assign, ok := n.(*ast.AssignStmt)
+			if !ok {
+				return true
+			}
+			for i, lhs := range assign.Lhs {
+				if variable(s.pass.TypesInfo, lhs) != v {
+					continue
+				}
+				if s.isBackground(assign.Rhs[min(i, len(assign.Rhs)-1)]) {
+					background = true
+				} else {
+					others = true
+				}
+			}
+			return true
+		})
+	}
+	return background && !others
+}
+
+func (s *source) isBackground(e ast.Expr) bool {
+	call, ok := ast.Unparen(e).(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	switch calleeName(s.pass.TypesInfo, call) {
+	case "context.Background", "context.TODO":
+		return true
+	case "context.WithValue", "context.WithoutCancel":
+		return s.isBackground(call.Args[0])
+	}
+	return false
+}
+
+// asksContext reports whether a node asks whether a context is done, or gives it to something
+// that waits.
+func (s *source) asksContext(n ast.Node) bool {
+	return contains(n, func(m ast.Node) bool {
+		switch m := m.(type) {
+		case *ast.CallExpr:
+			sel, ok := ast.Unparen(m.Fun).(*ast.SelectorExpr)
+			if ok && (sel.Sel.Name == "Done" || sel.Sel.Name == "Err" || sel.Sel.Name == "Deadline") &&
+				isContext(s.pass.TypesInfo.TypeOf(sel.X)) {
+				return true
+			}
+			return calleeName(s.pass.TypesInfo, m) == "context.Cause"
+		case *ast.SelectorExpr:
+			obj := s.pass.TypesInfo.ObjectOf(m.Sel)
+			return obj != nil && obj.Pkg() != nil && obj.Pkg().Path() == "context" &&
+				(obj.Name() == "Canceled" || obj.Name() == "DeadlineExceeded")
+		}
+		return false
+	})
+}

@@ -1,0 +1,170 @@
+package checks
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+)
+
+// LastSleep reports a wait after which no attempt follows.
+var LastSleep = newCheck("lastsleep", `report a wait after the last attempt
+
+A loop that counts attempts and waits at its end waits once more after the last of them, and
+returns the error that it has had since before the wait.`, lastSleep)
+
+func lastSleep(u *unit) {
+	for _, a := range u.attempts {
+		if a.loop == nil {
+			continue
+		}
+		counters, ok := u.counters(a)
+		if !ok || u.triesAfter(a) {
+			continue
+		}
+		for _, w := range a.waits {
+			if u.afterLast(a, w, counters) {
+				u.report(w.node, "waits after the last attempt too, when nothing is left to wait for")
+			}
+		}
+	}
+}
+
+// counters returns the variables that say how many attempts are left. It returns false if the
+// loop does not end by a count.
+func (s *source) counters(a *attempt) ([]types.Object, bool) {
+	info := s.pass.TypesInfo
+	var counters []types.Object
+	add := func(e ast.Expr) {
+		if v := variable(info, e); v != nil {
+			counters = append(counters, v)
+		}
+	}
+	switch loop := a.loop.(type) {
+	case *ast.RangeStmt:
+		add(loop.Key)
+		add(loop.Value)
+		return counters, isCounted(info.TypeOf(loop.X))
+	case *ast.ForStmt:
+		cond, ok := ast.Unparen(orNil(loop.Cond)).(*ast.BinaryExpr)
+		post, counts := loop.Post.(*ast.IncDecStmt)
+		if !ok || !counts || cond.Op == token.LAND || cond.Op == token.LOR {
+			return nil, false
+		}
+		v := variable(info, post.X)
+		if v == nil || variable(info, cond.X) != v && variable(info, cond.Y) != v {
+			return nil, false
+		}
+		return []types.Object{v}, true
+	}
+	return nil, false
+}
+
+// isCounted reports whether a range over t is a count or a list of waits.
+func isCounted(t types.Type) bool {
+	switch t := t.Underlying().(type) {
+	case *types.Basic:
+		return t.Info()&types.IsInteger != 0
+	case *types.Slice:
+		return isDuration(t.Elem())
+	case *types.Array:
+		return isDuration(t.Elem())
+	}
+	return false
+}
+
+// triesAfter reports whether a loop is followed by another attempt.
+func (s *source) triesAfter(a *attempt) bool {
+	names := map[string]bool{}
+	for _, t := range a.tries {
+		names[funcName(t.call)] = true
+	}
+	return contains(a.in, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		return ok && call.Pos() > a.loop.End() && names[funcName(call)]
+	})
+}
+
+// afterLast reports whether a wait follows an attempt also in the last iteration. Whatever asks
+// for the count on the way to the wait may have left the loop.
+func (s *source) afterLast(a *attempt, w wait, counters []types.Object) bool {
+	g := s.graph(a.in)
+	for _, t := range a.tries {
+		reached := false
+		g.walk(t.at, a.loop, scene{err: t.err, nilErr: notNil, resp: t.resp}, func(n ast.Node, _ scene) bool {
+			if n.Pos() >= w.node.Pos() && n.End() <= w.node.End() {
+				reached = true
+				return false
+			}
+			return !s.asksCount(n, counters)
+		})
+		if reached && !s.asksCountAround(a, w, counters) {
+			return s.waitedFor(a, w, t)
+		}
+	}
+	return false
+}
+
+// asksCount reports whether a node is a condition about the count.
+func (s *source) asksCount(n ast.Node, counters []types.Object) bool {
+	e, ok := n.(ast.Expr)
+	if !ok {
+		return false
+	}
+	t := s.pass.TypesInfo.TypeOf(e)
+	if t == nil || len(counters) == 0 {
+		return false
+	}
+	return mentions(s.pass.TypesInfo, n, counters...)
+}
+
+// asksCountAround reports whether a wait depends on the count in another way.
+func (s *source) asksCountAround(a *attempt, w wait, counters []types.Object) bool {
+	around := false
+	own(a.body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.IfStmt:
+			inside := n.Pos() <= w.node.Pos() && w.node.End() <= n.End()
+			around = around || inside && len(counters) > 0 && mentions(s.pass.TypesInfo, n.Cond, counters...)
+		case *ast.SwitchStmt:
+			inside := n.Pos() <= w.node.Pos() && w.node.End() <= n.End()
+			around = around || inside && len(counters) > 0 && mentions(s.pass.TypesInfo, n, counters...)
+		}
+		return true
+	})
+	return around
+}
+
+// waitedFor reports whether nothing but the next iteration follows the wait. In a loop that
+// waits and then looks, the wait is not in vain.
+func (s *source) waitedFor(a *attempt, w wait, t try) bool {
+	var next place
+	g := s.graph(a.in)
+	for _, b := range g.Blocks {
+		for i, n := range b.Nodes {
+			if n.Pos() >= w.node.Pos() && n.End() <= w.node.End() {
+				next = place{b, i}
+			}
+		}
+	}
+	if next.block == nil {
+		return false
+	}
+	working := false
+	g.walk(next, a.loop, scene{}, func(n ast.Node, _ scene) bool {
+		working = working || contains(n, func(m ast.Node) bool {
+			call, ok := m.(*ast.CallExpr)
+			return ok && (call == t.call || returnsError(s.pass.TypesInfo, call))
+		})
+		return !working
+	})
+	return !working
+}
+
+func returnsError(info *types.Info, call *ast.CallExpr) bool {
+	switch t := info.TypeOf(call).(type) {
+	case *types.Tuple:
+		return t.Len() > 0 && isError(t.At(t.Len()-1).Type())
+	default:
+		return isError(t)
+	}
+}

@@ -1,0 +1,133 @@
+package checks
+
+import (
+	"go/ast"
+	"go/types"
+	"regexp"
+)
+
+// Leak reports a response that is not closed before the next attempt.
+var Leak = newCheck("leak", `report a response that is not closed before the next attempt
+
+A response without an error has a body, also if its status is 503. A loop that goes on without
+closing it leaves a connection open for each attempt. bodyclose does not find this when the
+last response is closed.`, leak)
+
+func leak(u *unit) {
+	for _, a := range u.attempts {
+		for _, r := range u.responses(a) {
+			body, at := a.in, r.at
+			loop := a.loop
+			if a.lit != nil {
+				body = a.body
+			}
+			g := u.graph(body)
+			if u.leaks(g, r, at, loop) {
+				u.report(r.call, "the body of the response is not closed before the next attempt")
+			}
+		}
+	}
+}
+
+// responses returns the calls of an attempt that return an *http.Response.
+func (s *source) responses(a *attempt) []try {
+	body := a.in
+	if a.lit != nil {
+		body = a.body
+	}
+	var found []try
+	for _, b := range s.graph(body).Blocks {
+		for i, n := range b.Nodes {
+			if !b.Live || n.Pos() < a.body.Pos() || n.End() > a.body.End() || a.loop != nil && !inmost(a, n) {
+				continue
+			}
+			if t, ok := s.try(n, place{b, i}); ok && t.resp != nil {
+				found = append(found, t)
+			}
+		}
+	}
+	return found
+}
+
+// leaks reports whether a failed attempt ends with its response open.
+func (u *unit) leaks(g *graph, r try, at place, loop ast.Stmt) bool {
+	leaked := false
+	for _, status := range []int{429, 503} {
+		sc := scene{err: r.err, nilErr: isNil, resp: r.resp, status: status}
+		failed := false
+		out := g.walk(at, loop, sc, func(n ast.Node, sc scene) bool {
+			if u.takes(n, r.resp) {
+				return false
+			}
+			if ret, ok := n.(*ast.ReturnStmt); ok {
+				failed = failed || loop == nil && fails(g, ret)
+			}
+			return true
+		})
+		leaked = leaked || loop != nil && out&goesOn != 0 || failed
+	}
+	return leaked
+}
+
+// fails reports whether a return certainly returns an error.
+func fails(g *graph, ret *ast.ReturnStmt) bool {
+	return len(ret.Results) > 0 && g.nilness(ret.Results[len(ret.Results)-1]) == notNil
+}
+
+// takes reports whether a node closes a response, or gives it to something that may.
+func (u *unit) takes(n ast.Node, resp *types.Var) bool {
+	taken := false
+	var stack []ast.Node
+	ast.Inspect(n, func(m ast.Node) bool {
+		if m == nil {
+			stack = stack[:len(stack)-1]
+			return true
+		}
+		stack = append(stack, m)
+		id, ok := m.(*ast.Ident)
+		if ok && u.TypesInfo.Uses[id] == resp {
+			taken = taken || !u.onlyLooks(stack)
+		}
+		return true
+	})
+	return taken
+}
+
+// readers are functions that read a body and do not close it.
+var readers = map[string]bool{
+	"io.ReadAll": true, "io/ioutil.ReadAll": true, "io.Copy": true, "io.CopyN": true, "io.ReadFull": true,
+	"encoding/json.NewDecoder": true, "encoding/xml.NewDecoder": true, "io.LimitReader": true, "bufio.NewReader": true,
+	"bufio.NewScanner": true,
+}
+
+// onlyLooks reports whether the last node of a stack, a response, is only looked at: its
+// status, its header, or its body by one who does not close it.
+func (u *unit) onlyLooks(stack []ast.Node) bool {
+	if len(stack) < 2 {
+		return false
+	}
+	switch parent := stack[len(stack)-2].(type) {
+	case *ast.BinaryExpr: // resp != nil
+		return true
+	case *ast.SelectorExpr:
+		if parent.Sel.Name != "Body" {
+			return u.TypesInfo.Selections[parent] != nil && u.TypesInfo.Selections[parent].Kind() == types.FieldVal ||
+				parent.Sel.Name == "Cookies" || parent.Sel.Name == "Location"
+		}
+		if len(stack) < 3 {
+			return false
+		}
+		switch up := stack[len(stack)-3].(type) {
+		case *ast.CallExpr:
+			return readers[calleeName(u.TypesInfo, up)]
+		case *ast.BinaryExpr:
+			return true
+		}
+	case *ast.CallExpr:
+		return looksAt.MatchString(funcName(parent))
+	}
+	return false
+}
+
+// looksAt are names of functions that decide about a response and do not close it.
+var looksAt = regexp.MustCompile(`(?i)^(should|is|can|needs?|must|check)_?(retry|retri)|(?i)^(delay|backoff|wait)|(?i)retrydelay$|(?i)retryafter`)

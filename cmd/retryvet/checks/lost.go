@@ -1,0 +1,216 @@
+package checks
+
+import (
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/types"
+	"regexp"
+	"strings"
+)
+
+// Lost reports what somebody said about an error and nobody hears.
+var Lost = newCheck("lost", `report an error or a mark that is lost
+
+"max retries exceeded" without the last error does not say why. A mark, such as
+backoff.Permanent, is lost if it is formatted with %v, or given to another library. And a call
+that retries and whose result is thrown away fails in silence.`, lost)
+
+func lost(u *unit) {
+	for _, a := range u.attempts {
+		if a.loop != nil {
+			u.lastError(a)
+		} else {
+			u.foreignMarks(a)
+		}
+	}
+	for _, file := range u.files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				u.formatted(n)
+			case *ast.ExprStmt:
+				u.ignoredResult(n.X)
+			case *ast.GoStmt:
+				u.ignoredResult(n.Call)
+			case *ast.DeferStmt:
+				u.ignoredResult(n.Call)
+			}
+			return true
+		})
+	}
+}
+
+// lastError reports a return after a loop that does not say what the last attempt said.
+func (u *unit) lastError(a *attempt) {
+	ret := u.after(a)
+	if ret == nil || len(ret.Results) == 0 || len(a.tries) == 0 {
+		return
+	}
+	call, ok := ast.Unparen(ret.Results[len(ret.Results)-1]).(*ast.CallExpr)
+	if !ok {
+		return
+	}
+	name := calleeName(u.TypesInfo, call)
+	if name != "errors.New" && name != "fmt.Errorf" || len(call.Args) == 0 || !saysGivenUp(u.text(call.Args[0])) {
+		return
+	}
+	for _, arg := range call.Args {
+		if mentionsError(u.TypesInfo, arg) {
+			return
+		}
+	}
+	u.report(call, "the error of the last attempt is lost: wrap it, so that the caller learns why")
+}
+
+// after returns the return that follows a loop at once, or nil.
+func (u *unit) after(a *attempt) *ast.ReturnStmt {
+	var ret *ast.ReturnStmt
+	ast.Inspect(a.in, func(n ast.Node) bool {
+		var list []ast.Stmt
+		switch n := n.(type) {
+		case *ast.BlockStmt:
+			list = n.List
+		case *ast.CaseClause:
+			list = n.Body
+		case *ast.CommClause:
+			list = n.Body
+		}
+		for i := 0; i+1 < len(list); i++ {
+			stmt := list[i]
+			if labeled, ok := stmt.(*ast.LabeledStmt); ok {
+				stmt = labeled.Stmt
+			}
+			if stmt == a.loop {
+				ret, _ = list[i+1].(*ast.ReturnStmt)
+			}
+		}
+		return true
+	})
+	return ret
+}
+
+var givenUp = regexp.MustCompile(`(?i)retr|attempt|tries|exceed|gave up|giv(e|ing) up|timed? ?out|fail|unable|could ?n.t|could not|exhaust`)
+
+func saysGivenUp(text string) bool { return givenUp.MatchString(text) }
+
+func (s *source) text(e ast.Expr) string {
+	if v := s.pass.TypesInfo.Types[e].Value; v != nil && v.Kind() == constant.String {
+		return constant.StringVal(v)
+	}
+	return ""
+}
+
+// mentionsError reports whether a node has an error in it.
+func mentionsError(info *types.Info, n ast.Node) bool {
+	return contains(n, func(m ast.Node) bool {
+		e, ok := m.(ast.Expr)
+		if !ok {
+			return false
+		}
+		t := info.TypeOf(e)
+		if t == nil {
+			return false
+		}
+		if slice, ok := t.Underlying().(*types.Slice); ok {
+			t = slice.Elem()
+		}
+		return isError(t) || implementsError(t)
+	})
+}
+
+func implementsError(t types.Type) bool {
+	if b, ok := t.(*types.Basic); ok && b.Kind() == types.Invalid {
+		return true
+	}
+	return types.Implements(t, errorType.Underlying().(*types.Interface))
+}
+
+// foreignMarks reports a mark of another library, or one that its own does not see because it
+// is wrapped.
+func (u *unit) foreignMarks(a *attempt) {
+	own(a.body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		if lib := u.marker(call); lib != nil {
+			mark, loop := callee(u.TypesInfo, call).Pkg(), callee(u.TypesInfo, a.call).Pkg()
+			if lib != a.lib || mark != loop {
+				u.report(call, fmt.Sprintf("%s is retried by %s, which does not know this mark of %s", "this function", loop.Path(), mark.Path()))
+			}
+		}
+		return true
+	})
+}
+
+// formatted reports a mark that is formatted into the text of an error.
+func (u *unit) formatted(call *ast.CallExpr) {
+	if calleeName(u.TypesInfo, call) != "fmt.Errorf" || len(call.Args) < 2 || call.Ellipsis.IsValid() {
+		return
+	}
+	verbs := verbsOf(u.text(call.Args[0]))
+	for i, arg := range call.Args[1:] {
+		mark, ok := ast.Unparen(arg).(*ast.CallExpr)
+		if !ok || i >= len(verbs) {
+			continue
+		}
+		lib := u.marker(mark)
+		if lib == nil || funcName(mark) == "RetryAfter" {
+			continue
+		}
+		opaque := lib.opaque != nil && lib.opaque.MatchString(unvendored(callee(u.TypesInfo, mark).Pkg().Path()))
+		switch {
+		case verbs[i] != 'w':
+			u.report(arg, fmt.Sprintf("%%%c drops the mark: use %%w", verbs[i]))
+		case opaque:
+			u.report(arg, "this version of the library does not see a mark that is wrapped: mark the outer error")
+		}
+	}
+}
+
+// verbsOf returns the verbs of a format without explicit indexes, or nothing.
+func verbsOf(format string) []byte {
+	var verbs []byte
+	format = strings.ReplaceAll(format, "%%", "")
+	for i := 0; i < len(format); i++ {
+		if format[i] != '%' {
+			continue
+		}
+		for i++; i < len(format) && strings.IndexByte("+-# 0123456789.", format[i]) >= 0; i++ {
+		}
+		if i == len(format) || format[i] == '[' || format[i] == '*' {
+			return nil
+		}
+		verbs = append(verbs, format[i])
+	}
+	return verbs
+}
+
+// ignoredResult reports a call that retries and whose error goes nowhere.
+func (u *unit) ignoredResult(e ast.Expr) {
+	call, ok := ast.Unparen(e).(*ast.CallExpr)
+	if ok && u.doer(call) != nil && returnsError(u.TypesInfo, call) && !u.neverFails(call) {
+		u.report(call, "nobody learns that all attempts failed: the error is ignored")
+	}
+}
+
+// neverFails reports whether the function that is retried handles its error itself, as one that
+// always returns nil.
+func (u *unit) neverFails(call *ast.CallExpr) bool {
+	for _, a := range u.attempts {
+		if a.call != call {
+			continue
+		}
+		fails := false
+		own(a.body, func(n ast.Node) bool {
+			ret, ok := n.(*ast.ReturnStmt)
+			if ok && len(ret.Results) > 0 && !isNilExpr(u.TypesInfo, ret.Results[len(ret.Results)-1]) {
+				fails = true
+			}
+			return true
+		})
+		return !fails
+	}
+	return false
+}

@@ -1,0 +1,242 @@
+package checks
+
+import (
+	"go/ast"
+	"go/constant"
+	"go/token"
+	"go/types"
+	"regexp"
+)
+
+// Overflow reports a backoff that overflows before it is capped.
+var Overflow = newCheck("overflow", `report a backoff that overflows before it is capped
+
+1 << n and math.Pow(2, n) leave the range of a duration after some dozens of failures. The
+result is negative or zero, passes the cap that follows, and the loop does not wait any more.`, overflow)
+
+func overflow(u *unit) {
+	for _, file := range u.files {
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Body != nil {
+				u.overflows(f)
+			}
+		}
+	}
+}
+
+// power is an expression that grows exponentially with a count.
+type power struct {
+	expr  ast.Expr   // all of it, as a duration or a number
+	count ast.Expr   // the exponent
+	float bool       // by math.Pow
+	to    *types.Var // the variable it is assigned to, or nil
+}
+
+func (u *unit) overflows(f *ast.FuncDecl) {
+	for _, p := range u.powers(f.Body) {
+		if u.boundedBefore(f, p) || !u.isWait(f, p) {
+			continue
+		}
+		if u.cappedAfter(f.Body, p) {
+			u.report(p.expr, "overflows before it is capped: bound the exponent first")
+		} else if p.float && u.growsInLoop(f, p) {
+			u.report(p.expr, "grows without a bound, and overflows in the end")
+		}
+	}
+}
+
+// powers returns the largest expressions with a shift or a power, and where they go.
+func (u *unit) powers(body *ast.BlockStmt) []power {
+	var found []power
+	var stack []ast.Node
+	ast.Inspect(body, func(n ast.Node) bool {
+		if n == nil {
+			stack = stack[:len(stack)-1]
+			return true
+		}
+		stack = append(stack, n)
+		if p, ok := u.power(n); ok {
+			found = append(found, u.widest(stack, p))
+		}
+		return true
+	})
+	return found
+}
+
+// power returns what grows by itself: 1 << n, or math.Pow(2, n).
+func (u *unit) power(n ast.Node) (power, bool) {
+	switch n := n.(type) {
+	case *ast.BinaryExpr:
+		if n.Op == token.SHL && u.TypesInfo.Types[n.Y].Value == nil && u.isSmall(n.X) {
+			return power{count: n.Y}, true
+		}
+	case *ast.CallExpr:
+		switch calleeName(u.TypesInfo, n) {
+		case "math.Pow":
+			base := u.TypesInfo.Types[n.Args[0]].Value
+			if u.TypesInfo.Types[n.Args[1]].Value == nil && (base == nil || constant.Compare(base, token.GTR, constant.MakeInt64(1))) {
+				return power{count: n.Args[1], float: true}, true
+			}
+		case "math.Exp2", "math.Exp":
+			return power{count: n.Args[0], float: true}, true
+		}
+	}
+	return power{}, false
+}
+
+// isSmall reports whether what is shifted is a constant or a duration, and not a word whose bits
+// are moved.
+func (u *unit) isSmall(e ast.Expr) bool {
+	return u.TypesInfo.Types[e].Value != nil || isDuration(u.TypesInfo.TypeOf(e))
+}
+
+// widest extends an expression to the arithmetic and the conversions around it.
+func (u *unit) widest(stack []ast.Node, p power) power {
+	i := len(stack) - 1
+	for ; i > 0; i-- {
+		up := stack[i-1]
+		switch up := up.(type) {
+		case *ast.ParenExpr:
+			continue
+		case *ast.BinaryExpr:
+			if up.Op == token.MUL || up.Op == token.ADD || up.Op == token.SUB || up.Op == token.QUO {
+				continue
+			}
+		case *ast.CallExpr:
+			if u.TypesInfo.Types[up.Fun].IsType() && len(up.Args) == 1 {
+				continue
+			}
+		}
+		break
+	}
+	p.expr, _ = stack[i].(ast.Expr)
+	if i == 0 {
+		return p
+	}
+	switch up := stack[i-1].(type) {
+	case *ast.AssignStmt:
+		for j, rhs := range up.Rhs {
+			if rhs == p.expr && len(up.Lhs) == len(up.Rhs) {
+				p.to = variable(u.TypesInfo, up.Lhs[j])
+			}
+		}
+	case *ast.ValueSpec:
+		for j, rhs := range up.Values {
+			if rhs == p.expr && j < len(up.Names) {
+				p.to = variable(u.TypesInfo, up.Names[j])
+			}
+		}
+	}
+	return p
+}
+
+// isWait reports whether an expression is a duration, or a number that becomes one.
+func (u *unit) isWait(f *ast.FuncDecl, p power) bool {
+	if isDuration(u.TypesInfo.TypeOf(p.expr)) {
+		return true
+	}
+	return p.to != nil && contains(f.Body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		return ok && len(call.Args) == 1 && call.Pos() > p.expr.End() && isDuration(u.TypesInfo.TypeOf(call)) &&
+			u.TypesInfo.Types[call.Fun].IsType() && mentions(u.TypesInfo, call.Args[0], p.to)
+	})
+}
+
+// boundedBefore reports whether something keeps the exponent or the power small: a comparison
+// of the count, or one in floating point, which does not overflow.
+func (u *unit) boundedBefore(f *ast.FuncDecl, p power) bool {
+	counts := u.objects(p.count)
+	if len(counts) == 0 || contains(p.count, u.isMin) {
+		return true
+	}
+	return contains(f.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			name := calleeName(u.TypesInfo, n)
+			return name == "math.Min" || u.isMin(n) && mentions(u.TypesInfo, n, counts...) ||
+				name == "math.IsInf" || name == "math/bits.LeadingZeros64"
+		case *ast.BinaryExpr:
+			return isOrder(n.Op) && u.bounds(n, p, counts)
+		case *ast.AssignStmt: // n = n % 10
+			return n.Tok == token.REM_ASSIGN && mentions(u.TypesInfo, n.Lhs[0], counts...)
+		}
+		return false
+	})
+}
+
+func isOrder(op token.Token) bool {
+	return op == token.LSS || op == token.GTR || op == token.LEQ || op == token.GEQ
+}
+
+// bounds reports whether a comparison keeps the count small, or finds an overflow.
+func (u *unit) bounds(n *ast.BinaryExpr, p power, counts []types.Object) bool {
+	low := func(e ast.Expr) bool {
+		v := u.TypesInfo.Types[e].Value
+		return v != nil && (v.Kind() == constant.Int || v.Kind() == constant.Float) &&
+			constant.Compare(v, token.LEQ, constant.MakeInt64(1))
+	}
+	if mentions(u.TypesInfo, n, counts...) {
+		return !low(n.X) && !low(n.Y)
+	}
+	if p.to != nil && mentions(u.TypesInfo, n, p.to) {
+		if b, ok := p.to.Type().Underlying().(*types.Basic); ok && b.Info()&types.IsFloat != 0 {
+			return true
+		}
+		return low(n.X) || low(n.Y) // d <= 0
+	}
+	t, ok := u.TypesInfo.TypeOf(n.X).Underlying().(*types.Basic)
+	return ok && t.Info()&types.IsFloat != 0 && !low(n.X) && !low(n.Y)
+}
+
+// objects returns the variables and fields in an expression.
+func (u *unit) objects(e ast.Expr) []types.Object {
+	var objs []types.Object
+	ast.Inspect(e, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			if v, ok := u.TypesInfo.ObjectOf(id).(*types.Var); ok {
+				objs = append(objs, v)
+			}
+		}
+		return true
+	})
+	return objs
+}
+
+var minName = regexp.MustCompile(`(?i)^min|clamp|bound|limit|cap$`)
+
+func (u *unit) isMin(n ast.Node) bool {
+	call, ok := n.(*ast.CallExpr)
+	return ok && minName.MatchString(funcName(call))
+}
+
+// cappedAfter reports whether the result is compared with a limit.
+func (u *unit) cappedAfter(body *ast.BlockStmt, p power) bool {
+	return contains(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if !u.isMin(n) || len(n.Args) < 2 {
+				return false
+			}
+			for _, arg := range n.Args {
+				if arg == p.expr || p.to != nil && n.Pos() > p.expr.Pos() && variable(u.TypesInfo, arg) == p.to {
+					return true
+				}
+			}
+		case *ast.BinaryExpr:
+			return isOrder(n.Op) && p.to != nil && n.Pos() > p.expr.Pos() &&
+				(variable(u.TypesInfo, n.X) == p.to || variable(u.TypesInfo, n.Y) == p.to)
+		}
+		return false
+	})
+}
+
+// growsInLoop reports whether an attempt without a limit waits that long.
+func (u *unit) growsInLoop(f *ast.FuncDecl, p power) bool {
+	for _, a := range u.attempts {
+		loop, ok := a.loop.(*ast.ForStmt)
+		if ok && a.decl == f && loop.Cond == nil && loop.Pos() < p.expr.Pos() && p.expr.End() < loop.End() {
+			return true
+		}
+	}
+	return false
+}

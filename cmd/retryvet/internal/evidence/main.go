@@ -1,0 +1,212 @@
+// Command evidence runs retryvet over public modules, and writes what it finds.
+//
+//	go run ./internal/evidence -dir /tmp/evidence        # all of modules.tsv
+//	go run ./internal/evidence -dir /tmp/evidence heimdall
+//
+// modules.tsv lists modules and versions. The go command downloads each of them and what it
+// imports; nothing is compiled, and no test files are loaded. findings.tsv has every finding of
+// the checks that are on by default. judged.tsv, kept by hand, says of findings whether they are
+// true. table.md is made of the three.
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry/cmd/retryvet/checks"
+	"golang.org/x/mod/modfile"
+	"golang.org/x/tools/go/analysis/checker"
+	"golang.org/x/tools/go/packages"
+)
+
+func main() {
+	log.SetFlags(0)
+	dir := flag.String("dir", filepath.Join(os.TempDir(), "evidence"), "where to put the modules")
+	data := flag.String("data", "internal/evidence", "where modules.tsv is")
+	flag.Parse()
+	if err := run(*dir, *data, flag.Args()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// run looks at the modules whose path contains one of the words, or at all, and writes the
+// files anew. What was found in the other modules stays.
+func run(dir, data string, words []string) error {
+	modules, err := readRows(filepath.Join(data, "modules.tsv"), 3)
+	if err != nil {
+		return err
+	}
+	findings, err := readRows(filepath.Join(data, "findings.tsv"), 5)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, m := range modules {
+		module, version := m[0], m[1]
+		if len(words) > 0 && !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(module+"@"+version, w) }) {
+			continue
+		}
+		start := time.Now()
+		found, note, err := look(dir, module, version)
+		if err != nil {
+			note = "not analyzed: " + oneLine(err.Error())
+		}
+		log.Printf("%s@%s: %d findings in %s %s", module, version, len(found), time.Since(start).Round(time.Second), note)
+		findings = slices.DeleteFunc(findings, func(f []string) bool { return f[0] == module && f[1] == version })
+		findings = append(findings, found...)
+		findings = append(findings, []string{module, version, "", "", note})
+		if err := writeRows(filepath.Join(data, "findings.tsv"), findings); err != nil {
+			return err
+		}
+	}
+	judged, err := readRows(filepath.Join(data, "judged.tsv"), 6)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.WriteFile(filepath.Join(data, "table.md"), table(modules, findings, judged), 0o644)
+}
+
+// look returns the findings in a module.
+func look(dir, module, version string) (findings [][]string, note string, err error) {
+	root, err := unpack(dir, module, version)
+	if err != nil {
+		return nil, "", err
+	}
+	config := &packages.Config{
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedDeps |
+			packages.NeedTypes | packages.NeedTypesInfo | packages.NeedTypesSizes | packages.NeedSyntax | packages.NeedModule,
+		Dir: root,
+		Env: append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "CGO_ENABLED=0"),
+	}
+	loaded, err := packages.Load(config, "./...")
+	if err != nil {
+		return nil, "", err
+	}
+	broken := 0
+	for _, p := range loaded {
+		if p.IllTyped {
+			broken++
+		}
+	}
+	graph, err := checker.Analyze(checks.Default(), loaded, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	panics := 0
+	for action := range graph.All() {
+		if action.Err != nil && strings.Contains(action.Err.Error(), "panic") {
+			panics++
+			log.Print(action.Err)
+		}
+		for _, d := range action.Diagnostics {
+			at := action.Package.Fset.Position(d.Pos)
+			name, err := filepath.Rel(root, at.Filename)
+			if err != nil || !action.IsRoot {
+				continue
+			}
+			findings = append(findings, []string{module, version, action.Analyzer.Name, fmt.Sprintf("%s:%d", filepath.ToSlash(name), at.Line), d.Message})
+		}
+	}
+	slices.SortFunc(findings, slices.Compare)
+	findings = slices.CompactFunc(findings, slices.Equal)
+	note = fmt.Sprintf("%d packages", len(loaded))
+	if broken > 0 {
+		note += fmt.Sprintf(", %d do not compile here", broken)
+	}
+	if panics > 0 {
+		note += fmt.Sprintf(", %d panics", panics)
+	}
+	return findings, note, nil
+}
+
+// unpack downloads a module and makes a copy that the go command may change.
+func unpack(dir, module, version string) (string, error) {
+	root := filepath.Join(dir, strings.NewReplacer("/", "_", "@", "_").Replace(module+"@"+version))
+	if _, err := os.Stat(root); err == nil {
+		return root, nil
+	}
+	download := exec.Command("go", "mod", "download", "-json", module+"@"+version)
+	download.Dir, download.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	out, err := download.Output()
+	var got struct{ Dir, Error string }
+	if e := json.Unmarshal(out, &got); e != nil {
+		return "", cmp.Or(err, e)
+	}
+	if got.Error != "" {
+		return "", errors.New(got.Error)
+	}
+	if err := copyTree(root, got.Dir); err != nil {
+		return "", err
+	}
+	return root, dropReplaces(root, module)
+}
+
+// copyTree copies a folder, so that its files can be written. Vendored modules are left out: the
+// module path is what they are loaded by.
+func copyTree(to, from string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.MkdirAll(filepath.Join(to, rel), 0o755)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, rel), text, 0o644)
+	})
+}
+
+// dropReplaces takes out of go.mod what is replaced by a folder that the module does not contain,
+// and makes a go.mod if there is none.
+func dropReplaces(root, module string) error {
+	name := filepath.Join(root, "go.mod")
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.WriteFile(name, []byte("module "+module+"\n"), 0o644)
+	}
+	if err != nil {
+		return err
+	}
+	file, err := modfile.Parse(name, text, nil)
+	if err != nil {
+		return err
+	}
+	for _, r := range file.Replace {
+		if !modfile.IsDirectoryPath(r.New.Path) {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(root, r.New.Path, "go.mod")); err != nil {
+			if err := file.DropReplace(r.Old.Path, r.Old.Version); err != nil {
+				return err
+			}
+		}
+	}
+	file.Cleanup()
+	text, err = file.Format()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, text, 0o644)
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

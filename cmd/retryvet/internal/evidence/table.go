@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-5ff3c98e/retry/cmd/retryvet/checks"
+)
+
+// table writes what was found in each module, how many of the judged findings of each check are
+// true, and which of the known mistakes were found.
+func table(modules, findings, judged [][]string) []byte {
+	var b strings.Builder
+	b.WriteString("# Findings in public modules\n\nMade by `go run ./internal/evidence` in cmd/retryvet. Do not edit.\n\n")
+	b.WriteString("| module | version | findings | |\n|---|---|---:|---|\n")
+	for _, m := range modules {
+		counts, note, n := map[string]int{}, "not run", 0
+		for _, f := range findings {
+			if f[0] != m[0] || f[1] != m[1] {
+				continue
+			}
+			if f[2] == "" {
+				note = f[4]
+				continue
+			}
+			counts[f[2]]++
+			n++
+		}
+		var parts []string
+		for _, a := range checks.Default() {
+			if c := counts[a.Name]; c > 0 {
+				parts = append(parts, fmt.Sprintf("%s %d", a.Name, c))
+			}
+		}
+		parts = append(parts, note)
+		fmt.Fprintf(&b, "| %s | %s | %d | %s |\n", m[0], m[1], n, strings.Join(parts, ", "))
+	}
+	precision(&b, findings, judged)
+	recall(&b, modules, findings)
+	return []byte(b.String())
+}
+
+// precision counts the judged findings that are still reported.
+func precision(b *strings.Builder, findings, judged [][]string) {
+	b.WriteString("\n## Precision\n\nOf the findings in judged.tsv.\n\n| check | true | false | precision |\n|---|---:|---:|---:|\n")
+	var good, bad int
+	line := func(name string, good, bad int) {
+		if good+bad > 0 {
+			fmt.Fprintf(b, "| %s | %d | %d | %.0f %% |\n", name, good, bad, 100*float64(good)/float64(good+bad))
+		}
+	}
+	for _, a := range checks.Default() {
+		var g, f int
+		for _, j := range judged {
+			reported := slices.ContainsFunc(findings, func(f []string) bool { return slices.Equal(f[:4], j[:4]) })
+			switch {
+			case !reported || j[2] != a.Name:
+			case j[4] == "true":
+				g++
+			default:
+				f++
+			}
+		}
+		line(a.Name, g, f)
+		good, bad = good+g, bad+f
+	}
+	line("all", good, bad)
+}
+
+// recall lists the known mistakes: the third column of modules.tsv has the check, the file and
+// the reference of each.
+func recall(b *strings.Builder, modules, findings [][]string) {
+	b.WriteString("\n## Known mistakes\n\n| mistake | check | file | found |\n|---|---|---|---|\n")
+	known, found := 0, 0
+	for _, m := range modules {
+		for _, entry := range strings.Split(m[2], ";") {
+			part := strings.Fields(entry)
+			if len(part) != 3 {
+				continue
+			}
+			known++
+			hit := slices.ContainsFunc(findings, func(f []string) bool {
+				return f[0] == m[0] && f[1] == m[1] && f[2] == part[0] && strings.HasPrefix(f[3], part[1]+":")
+			})
+			answer := "no"
+			if hit {
+				found++
+				answer = "yes"
+			}
+			fmt.Fprintf(b, "| %s | %s | %s | %s |\n", part[2], part[0], part[1], answer)
+		}
+	}
+	fmt.Fprintf(b, "\n%d of %d.\n", found, known)
+}
