@@ -42,10 +42,11 @@ type try struct {
 	resp *types.Var // where its *http.Response goes, or nil
 }
 
-// wait is a wait in a loop that nothing can interrupt.
+// wait is a wait in a loop.
 type wait struct {
-	node ast.Node // the statement
-	dur  ast.Expr // nil if not known
+	node          ast.Node // the statement
+	dur           ast.Expr // nil if not known
+	interruptible bool     // by a context, or something else
 }
 
 // findAttempts finds the attempts in a file.
@@ -176,10 +177,10 @@ func isResponse(t types.Type) bool {
 	return pointer && isType(t, "net/http", "Response")
 }
 
-// retries reports whether a loop goes round when a call fails, and ends when it succeeds. A
+// retries reports whether a loop goes round when a call fails, and ends when all succeeds. A
 // response of a server that cannot answer now is a failure too.
 func retries(g *graph, a *attempt, t try) bool {
-	success := scene{err: t.err, nilErr: isNil, resp: t.resp}
+	success := scene{fine: true, err: t.err, nilErr: isNil, resp: t.resp}
 	if t.resp != nil {
 		success.status = 200
 	}
@@ -190,7 +191,7 @@ func retries(g *graph, a *attempt, t try) bool {
 		return true
 	}
 	for _, status := range []int{429, 503} {
-		success.status = status
+		success.status, success.fine = status, false
 		if t.resp != nil && g.walk(t.at, a.loop, success, nil)&goesOn != 0 {
 			return true
 		}
@@ -280,30 +281,26 @@ func (s *source) looksLikeRetry(a *attempt) bool {
 // waits returns the waits of a loop, those in loops and functions in it left out.
 func (s *source) waits(a *attempt) []wait {
 	var waits []wait
-	add := func(n ast.Node, dur ast.Expr) { waits = append(waits, wait{n, dur}) }
 	own(a.body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.ForStmt, *ast.RangeStmt:
 			return false
 		case *ast.SelectStmt:
-			if len(n.Body.List) == 1 {
-				if comm := n.Body.List[0].(*ast.CommClause); comm.Comm != nil {
-					if dur, ok := s.timer(comm.Comm); ok {
-						add(n, dur)
-					}
-				}
-			}
 			for _, clause := range n.Body.List {
-				for _, stmt := range clause.(*ast.CommClause).Body {
-					if dur, ok := s.sleeps(stmt); ok {
-						add(stmt, dur)
+				comm := clause.(*ast.CommClause)
+				if dur, ok := s.timer(comm.Comm); ok {
+					waits = append(waits, wait{n, dur, len(n.Body.List) > 1})
+				}
+				for _, stmt := range comm.Body {
+					if w, ok := s.sleeps(stmt); ok {
+						waits = append(waits, w)
 					}
 				}
 			}
 			return false
 		case ast.Stmt:
-			if dur, ok := s.sleeps(n); ok {
-				add(n, dur)
+			if w, ok := s.sleeps(n); ok {
+				waits = append(waits, w)
 			}
 		}
 		return true
@@ -311,18 +308,30 @@ func (s *source) waits(a *attempt) []wait {
 	return waits
 }
 
-// sleeps returns the duration of a statement that waits and does nothing else.
-func (s *source) sleeps(n ast.Stmt) (ast.Expr, bool) {
-	expr, ok := n.(*ast.ExprStmt)
+var pauses = regexp.MustCompile(`(?i)^(sleep|wait|pause)((with)?_?(ctx|context|cancel|for|or\w+))?$`)
+
+// sleeps returns the wait that a statement is: one that does nothing else.
+func (s *source) sleeps(n ast.Stmt) (wait, bool) {
+	var e ast.Expr
+	switch n := n.(type) {
+	case *ast.ExprStmt:
+		e = n.X
+	case *ast.AssignStmt: // err := sleep(ctx, d)
+		e = n.Rhs[0]
+	}
+	call, ok := ast.Unparen(orNil(e)).(*ast.CallExpr)
 	if !ok {
-		return nil, false
+		dur, ok := s.timer(n)
+		return wait{n, dur, false}, ok
 	}
-	if call, ok := ast.Unparen(expr.X).(*ast.CallExpr); ok && len(call.Args) == 1 {
-		if calleeName(s.pass.TypesInfo, call) == "time.Sleep" {
-			return call.Args[0], true
-		}
+	info := s.pass.TypesInfo
+	switch name := calleeName(info, call); {
+	case name == "time.Sleep":
+		return wait{n, call.Args[0], false}, true
+	case len(call.Args) == 2 && isContext(info.TypeOf(call.Args[0])) && isDuration(info.TypeOf(call.Args[1])) && pauses.MatchString(funcName(call)):
+		return wait{n, call.Args[1], true}, true
 	}
-	return s.timer(n)
+	return wait{}, false
 }
 
 // timer returns the duration of a statement that receives from a timer.

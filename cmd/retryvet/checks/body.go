@@ -44,9 +44,13 @@ func (u *unit) sendsAgain(a *attempt, call *ast.CallExpr) bool {
 	if calleeLib := callee(u.TypesInfo, call); calleeLib == nil || calleeLib.Pkg() != nil && calleeLib.Pkg().Path() != "net/http" {
 		return false
 	}
-	made := u.request(a.in, req)
-	if made != nil {
-		return !isNilExpr(u.TypesInfo, made.Args[len(made.Args)-1]) && !isNoBody(made.Args[len(made.Args)-1])
+	if made := u.requests(a.in, req); len(made) > 0 {
+		for _, m := range made {
+			if body := m.Args[len(m.Args)-1]; !isNilExpr(u.TypesInfo, body) && !isNoBody(body) {
+				return true
+			}
+		}
+		return false
 	}
 	// A parameter: only what anybody may call gets requests with a body.
 	return a.decl != nil && a.decl.Name.IsExported() && isParam(a.sig, req) && !u.rewinds(a.in, req) && !u.asksMethod(a.in, req)
@@ -79,7 +83,7 @@ func (u *unit) madeIn(a *attempt, v *types.Var) bool {
 	if a.lit != nil && isParam(u.signature(a.lit), v) {
 		return true
 	}
-	return contains(a.loop2(), func(n ast.Node) bool {
+	return contains(a.again(), func(n ast.Node) bool {
 		assign, ok := n.(*ast.AssignStmt)
 		if !ok {
 			return false
@@ -93,8 +97,8 @@ func (u *unit) madeIn(a *attempt, v *types.Var) bool {
 	})
 }
 
-// loop2 is all that runs for each attempt.
-func (a *attempt) loop2() ast.Node {
+// again is all that runs for each attempt.
+func (a *attempt) again() ast.Node {
 	if a.loop != nil {
 		return a.loop
 	}
@@ -127,16 +131,16 @@ func (u *unit) asksMethod(body ast.Node, req *types.Var) bool {
 	})
 }
 
-// request returns the call that made a request, or nil.
-func (u *unit) request(body ast.Node, req *types.Var) *ast.CallExpr {
-	var made *ast.CallExpr
+// requests returns the calls that may have made a request.
+func (u *unit) requests(body ast.Node, req *types.Var) []*ast.CallExpr {
+	var made []*ast.CallExpr
 	ast.Inspect(body, func(n ast.Node) bool {
 		assign, ok := n.(*ast.AssignStmt)
 		if !ok || len(assign.Rhs) != 1 || variable(u.TypesInfo, assign.Lhs[0]) != req {
 			return true
 		}
 		if call, ok := assign.Rhs[0].(*ast.CallExpr); ok && isNewRequest(u.TypesInfo, call) {
-			made = call
+			made = append(made, call)
 		}
 		return true
 	})

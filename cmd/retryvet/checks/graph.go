@@ -79,6 +79,7 @@ const (
 
 // scene is an assumption about the outcome of an attempt.
 type scene struct {
+	fine   bool       // no error is other than nil
 	err    *types.Var // of the attempt
 	nilErr nilness
 	resp   *types.Var // an *http.Response, or nil
@@ -181,7 +182,7 @@ func (g *graph) after(n ast.Node, sc scene) scene {
 		v := variable(g.info, lhs)
 		switch {
 		case v == nil:
-		case v == sc.err:
+		case v == sc.err && !sc.fine:
 			sc.nilErr = maybe
 			if len(assign.Rhs) == len(assign.Lhs) {
 				sc.nilErr = g.nilness(assign.Rhs[i])
@@ -343,6 +344,8 @@ func (g *graph) comparedToNil(x ast.Expr, op token.Token, sc scene) truth {
 	}
 	null := unknown
 	switch {
+	case sc.fine && isError(v.Type()):
+		null = yes
 	case v == sc.err && sc.nilErr != maybe:
 		null = truthOf(sc.nilErr == isNil)
 	case v == sc.resp && sc.status != 0:
@@ -361,7 +364,7 @@ func (g *graph) call(call *ast.CallExpr, sc scene) truth {
 		return unknown
 	}
 	for _, arg := range call.Args {
-		if v := variable(g.info, arg); v != nil && (v == sc.err || v == sc.resp) {
+		if v := variable(g.info, arg); v != nil && (v == sc.err || v == sc.resp || sc.fine && isError(v.Type())) {
 			return no
 		}
 		if sel, ok := ast.Unparen(arg).(*ast.SelectorExpr); ok && sc.resp != nil && variable(g.info, sel.X) == sc.resp {

@@ -21,6 +21,7 @@ func lastSleep(u *unit) {
 		if !ok || u.triesAfter(a) {
 			continue
 		}
+		counters = append(counters, u.computed(a, counters)...)
 		for _, w := range a.waits {
 			if u.afterLast(a, w, counters) {
 				u.report(w.node, "waits after the last attempt too, when nothing is left to wait for")
@@ -46,17 +47,59 @@ func (s *source) counters(a *attempt) ([]types.Object, bool) {
 		return counters, isCounted(info.TypeOf(loop.X))
 	case *ast.ForStmt:
 		cond, ok := ast.Unparen(orNil(loop.Cond)).(*ast.BinaryExpr)
-		post, counts := loop.Post.(*ast.IncDecStmt)
-		if !ok || !counts || cond.Op == token.LAND || cond.Op == token.LOR {
+		if !ok || !isOrder(cond.Op) && cond.Op != token.NEQ {
 			return nil, false
 		}
-		v := variable(info, post.X)
-		if v == nil || variable(info, cond.X) != v && variable(info, cond.Y) != v {
-			return nil, false
+		for _, e := range []ast.Expr{cond.X, cond.Y} {
+			if v := variable(info, e); v != nil && s.counts(loop, v) {
+				return []types.Object{v}, true
+			}
 		}
-		return []types.Object{v}, true
 	}
 	return nil, false
+}
+
+// counts reports whether each iteration of a loop counts with a variable.
+func (s *source) counts(loop *ast.ForStmt, v *types.Var) bool {
+	steps := append([]ast.Stmt{loop.Post}, loop.Body.List...)
+	for _, stmt := range steps {
+		switch step := stmt.(type) {
+		case *ast.IncDecStmt:
+			if variable(s.pass.TypesInfo, step.X) == v {
+				return true
+			}
+		case *ast.AssignStmt:
+			if (step.Tok == token.ADD_ASSIGN || step.Tok == token.SUB_ASSIGN) && variable(s.pass.TypesInfo, step.Lhs[0]) == v &&
+				!isDuration(v.Type()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// computed returns the variables of a loop that a function made of the count: it may say that
+// there is nothing more to wait for.
+func (s *source) computed(a *attempt, counters []types.Object) []types.Object {
+	var vars []types.Object
+	own(a.body, func(n ast.Node) bool {
+		assign, ok := n.(*ast.AssignStmt)
+		if !ok || len(assign.Rhs) != 1 {
+			return true
+		}
+		call, ok := ast.Unparen(assign.Rhs[0]).(*ast.CallExpr)
+		if !ok || len(call.Args) < 2 && len(assign.Lhs) < 2 || callee(s.pass.TypesInfo, call) == nil || len(counters) == 0 ||
+			!mentions(s.pass.TypesInfo, call, counters...) {
+			return true
+		}
+		for _, lhs := range assign.Lhs {
+			if v := variable(s.pass.TypesInfo, lhs); v != nil && !isError(v.Type()) {
+				vars = append(vars, v)
+			}
+		}
+		return true
+	})
+	return vars
 }
 
 // isCounted reports whether a range over t is a count or a list of waits.

@@ -22,7 +22,7 @@ const longEnough = 100 * time.Millisecond
 func sleep(u *unit) {
 	for _, a := range u.attempts {
 		for _, w := range a.waits {
-			if d, ok := u.duration(w.dur); ok && d < longEnough {
+			if d, ok := u.duration(w.dur); w.interruptible || ok && d < longEnough {
 				continue
 			}
 			if ctx := u.contextAt(w.node.Pos(), a.loop); ctx != "" {

@@ -33,7 +33,7 @@ func (k keyword) End() token.Pos { return k.Pos() + token.Pos(len("for")) }
 
 func (u *unit) endlessLoop(a *attempt) bool {
 	loop, ok := a.loop.(*ast.ForStmt)
-	if !ok || loop.Cond != nil || len(a.waits) == 0 || u.asksContext(loop) || u.receives(a) {
+	if !ok || loop.Cond != nil || !sleepsDeaf(a) || u.asksContext(loop) || u.receives(a) {
 		return false
 	}
 	if !u.couldEnd(a) {
@@ -46,6 +46,16 @@ func (u *unit) endlessLoop(a *attempt) bool {
 		}
 	}
 	return false
+}
+
+// sleepsDeaf reports whether a loop waits, and only in ways that nothing can interrupt.
+func sleepsDeaf(a *attempt) bool {
+	for _, w := range a.waits {
+		if w.interruptible {
+			return false
+		}
+	}
+	return len(a.waits) > 0
 }
 
 // receives reports whether a loop waits for a channel other than that of a timer.

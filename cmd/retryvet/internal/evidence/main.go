@@ -86,7 +86,7 @@ func look(dir, module, version string) (findings [][]string, note string, err er
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedDeps |
 			packages.NeedTypes | packages.NeedTypesInfo | packages.NeedTypesSizes | packages.NeedSyntax | packages.NeedModule,
 		Dir: root,
-		Env: append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "CGO_ENABLED=0"),
+		Env: append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off"),
 	}
 	loaded, err := packages.Load(config, "./...")
 	if err != nil {
