@@ -3,8 +3,12 @@ module github.com/seed-5ff3c98e/retry/cmd/retryvet
 go 1.26.0
 
 require (
+	github.com/stretchr/testify v1.12.1
 	golang.org/x/mod v0.43.0
 	golang.org/x/tools v0.52.0
 )
 
-require golang.org/x/sync v0.24.0 // indirect
+require (
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+)

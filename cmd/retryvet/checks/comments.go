@@ -41,7 +41,8 @@ func newComments(pass *analysis.Pass) *comments {
 				if !silences(comment.Text) {
 					continue
 				}
-				if strings.TrimSpace(comment.Text) == directive {
+				reason, ours := strings.CutPrefix(comment.Text, directive)
+				if reason = strings.TrimSpace(reason); ours && (reason == "" || strings.HasPrefix(reason, "//")) {
 					c.unexplained = append(c.unexplained, comment)
 				}
 				line := pass.Fset.Position(comment.Pos()).Line

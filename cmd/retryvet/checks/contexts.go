@@ -30,7 +30,26 @@ func (s *source) contextAt(pos token.Pos, loop ast.Stmt) string {
 			}
 		}
 	}
+	if request == "" {
+		return s.contextField(loop)
+	}
 	return request
+}
+
+// contextField returns the context that a loop takes out of a struct, or "": r.ctx.
+func (s *source) contextField(loop ast.Stmt) string {
+	field := ""
+	own(loop, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok || field != "" || !isContext(s.pass.TypesInfo.TypeOf(sel)) {
+			return true
+		}
+		if v := variable(s.pass.TypesInfo, sel.X); v != nil && v.Pos() < loop.Pos() {
+			field = types.ExprString(sel)
+		}
+		return true
+	})
+	return field
 }
 
 // endless reports whether a variable has a context that never ends.

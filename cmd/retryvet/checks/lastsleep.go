@@ -88,7 +88,7 @@ func (s *source) computed(a *attempt, counters []types.Object) []types.Object {
 			return true
 		}
 		call, ok := ast.Unparen(assign.Rhs[0]).(*ast.CallExpr)
-		if !ok || len(call.Args) < 2 && len(assign.Lhs) < 2 || callee(s.pass.TypesInfo, call) == nil || len(counters) == 0 ||
+		if !ok || len(call.Args) < 2 && len(assign.Lhs) < 2 || len(counters) == 0 ||
 			!mentions(s.pass.TypesInfo, call, counters...) {
 			return true
 		}

@@ -22,7 +22,7 @@ func leak(u *unit) {
 				body = a.body
 			}
 			g := u.graph(body)
-			if u.leaks(g, r, at, loop) {
+			if !u.closesFirst(a, r) && u.leaks(g, r, at, loop) {
 				u.report(r.call, "the body of the response is not closed before the next attempt")
 			}
 		}
@@ -47,6 +47,18 @@ func (s *source) responses(a *attempt) []try {
 		}
 	}
 	return found
+}
+
+// closesFirst reports whether an attempt begins with what the one before has left.
+func (u *unit) closesFirst(a *attempt, r try) bool {
+	closes := false
+	own(a.body, func(n ast.Node) bool {
+		if stmt, ok := n.(*ast.ExprStmt); ok && stmt.End() < r.call.Pos() {
+			closes = closes || u.takes(stmt, r.resp)
+		}
+		return true
+	})
+	return closes
 }
 
 // leaks reports whether a failed attempt ends with its response open.

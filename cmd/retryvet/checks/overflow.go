@@ -153,7 +153,8 @@ func (u *unit) boundedBefore(f *ast.FuncDecl, p power) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
 			name := calleeName(u.TypesInfo, n)
-			return name == "math.Min" || u.isMin(n) && mentions(u.TypesInfo, n, counts...) ||
+			around := n.Pos() <= p.expr.Pos() && p.expr.End() <= n.End()
+			return name == "math.Min" || u.isMin(n) && !around && mentions(u.TypesInfo, n, counts...) ||
 				name == "math.IsInf" || name == "math/bits.LeadingZeros64"
 		case *ast.BinaryExpr:
 			return isOrder(n.Op) && u.bounds(n, p, counts)

@@ -1,0 +1,124 @@
+package body
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+func sameRequest(ctx context.Context, client *http.Client, text string, d time.Duration) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://x", strings.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	for {
+		resp, err := client.Do(req) // want `sends the request again although its body was read`
+		if err == nil {
+			return resp, nil
+		}
+		time.Sleep(d)
+	}
+}
+
+func sameReader(client *http.Client, text []byte, d time.Duration) (*http.Response, error) {
+	body := bytes.NewBuffer(text)
+	for {
+		req, err := http.NewRequest(http.MethodPut, "http://x", body) // want `body was read by the first attempt`
+		if err != nil {
+			return nil, err
+		}
+		resp, err := client.Do(req)
+		if err == nil {
+			return resp, nil
+		}
+		time.Sleep(d)
+	}
+}
+
+func inFunction(text io.Reader) error {
+	return backoff.Retry(func() error {
+		resp, err := http.Post("http://x", "text/plain", text) // want `text was read by the first attempt`
+		if err != nil {
+			return err
+		}
+		return resp.Body.Close()
+	}, backoff.NewExponentialBackOff())
+}
+
+type transport struct{ next http.RoundTripper }
+
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	for attempt := 0; ; attempt++ {
+		resp, err := t.next.RoundTrip(req) // want `sends the request again`
+		if err == nil || attempt == 3 {
+			return resp, err
+		}
+	}
+}
+
+// What follows is in order.
+
+func rewinds(client *http.Client, text string, d time.Duration) (*http.Response, error) {
+	req, err := http.NewRequest(http.MethodPut, "http://x", strings.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if req.Body, err = req.GetBody(); err != nil {
+			return nil, err
+		}
+		resp, err := client.Do(req)
+		if err == nil {
+			return resp, nil
+		}
+		time.Sleep(d)
+	}
+}
+
+func without(client *http.Client, d time.Duration) (*http.Response, error) {
+	req, err := http.NewRequest(http.MethodGet, "http://x", nil)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		resp, err := client.Do(req)
+		if err == nil {
+			return resp, nil
+		}
+		time.Sleep(d)
+	}
+}
+
+func ownRequests(client *http.Client, text string, d time.Duration) (*http.Response, error) {
+	for {
+		req, err := http.NewRequest(http.MethodPut, "http://x", strings.NewReader(text))
+		if err != nil {
+			return nil, err
+		}
+		resp, err := client.Do(req)
+		if err == nil {
+			return resp, nil
+		}
+		time.Sleep(d)
+	}
+}
+
+func seeks(client *http.Client, body *bytes.Reader, d time.Duration) (*http.Response, error) {
+	for {
+		body.Seek(0, io.SeekStart)
+		req, err := http.NewRequest(http.MethodPut, "http://x", body)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := client.Do(req)
+		if err == nil {
+			return resp, nil
+		}
+		time.Sleep(d)
+	}
+}

@@ -1,0 +1,106 @@
+package leak
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+func again(client *http.Client, req *http.Request, d time.Duration) (*http.Response, error) {
+	for {
+		resp, err := client.Do(req) // want `the body of the response is not closed before the next attempt`
+		if err == nil && resp.StatusCode < 500 {
+			return resp, nil
+		}
+		time.Sleep(d)
+	}
+}
+
+func readOnly(client *http.Client, req *http.Request, d time.Duration) (*http.Response, error) {
+	for {
+		resp, err := client.Do(req) // want `not closed`
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode == http.StatusTooManyRequests {
+			io.Copy(io.Discard, resp.Body)
+			time.Sleep(d)
+			continue
+		}
+		return resp, nil
+	}
+}
+
+func shouldRetry(resp *http.Response, err error) bool { return err != nil || resp.StatusCode > 499 }
+
+func asks(client *http.Client, req *http.Request, d time.Duration) (resp *http.Response, err error) {
+	for retries := 0; retries < 4; retries++ {
+		resp, err = client.Do(req) // want `not closed`
+		if !shouldRetry(resp, err) {
+			break
+		}
+		time.Sleep(d)
+	}
+	return resp, err
+}
+
+func inFunction(client *http.Client, req *http.Request) (text []byte, err error) {
+	err = backoff.Retry(func() error {
+		resp, err := client.Do(req) // want `not closed`
+		if err != nil {
+			return err
+		}
+		if resp.StatusCode > 499 {
+			return errors.New(resp.Status)
+		}
+		defer resp.Body.Close()
+		text, err = io.ReadAll(resp.Body)
+		return err
+	}, backoff.NewExponentialBackOff())
+	return text, err
+}
+
+// What follows is in order.
+
+func closes(client *http.Client, req *http.Request, d time.Duration) (*http.Response, error) {
+	for {
+		resp, err := client.Do(req)
+		if err == nil && resp.StatusCode < 500 {
+			return resp, nil
+		}
+		if resp != nil {
+			resp.Body.Close()
+		}
+		time.Sleep(d)
+	}
+}
+
+func drain(*http.Response) {}
+
+func gives(client *http.Client, req *http.Request, d time.Duration) (*http.Response, error) {
+	for {
+		resp, err := client.Do(req)
+		if err == nil && resp.StatusCode < 500 {
+			return resp, nil
+		}
+		drain(resp)
+		time.Sleep(d)
+	}
+}
+
+func closesFirst(client *http.Client, req *http.Request, d time.Duration) (resp *http.Response, err error) {
+	for i := 0; i < 3; i++ {
+		if resp != nil {
+			resp.Body.Close()
+		}
+		resp, err = client.Do(req)
+		if err == nil && resp.StatusCode < 500 {
+			break
+		}
+		time.Sleep(d)
+	}
+	return resp, err
+}

@@ -1,0 +1,96 @@
+package lost
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	oldretry "github.com/avast/retry-go"
+	"github.com/avast/retry-go/v4"
+	"github.com/cenkalti/backoff/v4"
+)
+
+func call() error { return nil }
+
+func dropped(d time.Duration) error {
+	for i := 0; i < 3; i++ {
+		if i > 0 {
+			time.Sleep(d)
+		}
+		if err := call(); err == nil {
+			return nil
+		}
+	}
+	return errors.New("max retries exceeded") // want `the error of the last attempt is lost`
+}
+
+func format(n int, d time.Duration) (int, error) {
+	for i := 0; i < n; i++ {
+		if i > 0 {
+			time.Sleep(d)
+		}
+		if err := call(); err == nil {
+			return 1, nil
+		}
+	}
+	return 0, fmt.Errorf("failed after %d attempts", n) // want `the error of the last attempt is lost`
+}
+
+func marks() error {
+	return backoff.Retry(func() error {
+		err := call()
+		if err != nil {
+			return fmt.Errorf("call: %v", backoff.Permanent(err)) // want `%v drops the mark: use %w`
+		}
+		return retry.Unrecoverable(err) // want `which does not know this mark of github.com/avast/retry-go/v4`
+	}, backoff.NewExponentialBackOff())
+}
+
+func opaque() error {
+	return oldretry.Do(func() error {
+		return fmt.Errorf("call: %w", oldretry.Unrecoverable(call())) // want `does not see a mark that is wrapped`
+	})
+}
+
+func ignores() {
+	backoff.Retry(call, backoff.NewExponentialBackOff())                                // want `the error is ignored`
+	go retry.Do(func() error { return call() })                                         // want `the error is ignored`
+	backoff.Retry(func() error { call(); return nil }, backoff.NewExponentialBackOff()) // never fails
+	_ = retry.Do(call)
+}
+
+// What follows is in order.
+
+func kept(d time.Duration) error {
+	var last error
+	for i := 0; i < 3; i++ {
+		if i > 0 {
+			time.Sleep(d)
+		}
+		if last = call(); last == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("max retries exceeded: %w", last)
+}
+
+func joined(d time.Duration) error {
+	var all []error
+	for i := 0; i < 3; i++ {
+		if i > 0 {
+			time.Sleep(d)
+		}
+		err := call()
+		if err == nil {
+			return nil
+		}
+		all = append(all, err)
+	}
+	return fmt.Errorf("max retries exceeded: %v", all)
+}
+
+func wrapped() error {
+	return backoff.Retry(func() error {
+		return fmt.Errorf("call: %w", backoff.Permanent(call()))
+	}, backoff.NewExponentialBackOff())
+}

@@ -1,0 +1,99 @@
+package unbounded
+
+import (
+	"context"
+	"time"
+
+	"github.com/avast/retry-go/v4"
+	"github.com/cenkalti/backoff/v4"
+	goretry "github.com/sethvargo/go-retry"
+)
+
+func call() error { return nil }
+
+func endless(d time.Duration) error {
+	for { // want `nothing ends these attempts but a success`
+		err := call()
+		if err == nil {
+			return nil
+		}
+		time.Sleep(d)
+	}
+}
+
+func cenkalti() error {
+	b := backoff.NewExponentialBackOff()
+	b.MaxElapsedTime = 0
+	return backoff.Retry(func() error { return call() }, b) // want `nothing ends these attempts but a success`
+}
+
+func avast() error {
+	return retry.Do(func() error { return call() }, retry.Attempts(0)) // want `nothing ends these attempts`
+}
+
+func sethvargo() error {
+	b := goretry.NewExponential(time.Second)
+	return goretry.Do(context.Background(), b, func(context.Context) error { // want `nothing ends these attempts`
+		return goretry.RetryableError(call())
+	})
+}
+
+// What follows is in order.
+
+func limited(d time.Duration) error {
+	for i := 0; ; i++ {
+		err := call()
+		if err == nil || i == 9 {
+			return err
+		}
+		time.Sleep(d)
+	}
+}
+
+func stopped(stop chan struct{}, d time.Duration) error {
+	for {
+		err := call()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-stop:
+			return err
+		case <-time.After(d):
+		}
+	}
+}
+
+func inTime(deadline time.Time, d time.Duration) error {
+	for {
+		err := call()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(d)
+	}
+}
+
+func daemon(d time.Duration) {
+	for {
+		if call() == nil {
+			return
+		}
+		time.Sleep(d)
+	}
+}
+
+func withContext(ctx context.Context) error {
+	b := backoff.NewExponentialBackOff()
+	b.MaxElapsedTime = 0
+	return backoff.Retry(func() error { return call() }, backoff.WithContext(b, ctx))
+}
+
+func avastContext(ctx context.Context) error {
+	return retry.Do(func() error { return call() }, retry.Attempts(0), retry.Context(ctx))
+}
+
+func sethvargoLimit() error {
+	b := goretry.WithMaxRetries(3, goretry.NewExponential(time.Second))
+	return goretry.Do(context.Background(), b, func(context.Context) error { return goretry.RetryableError(call()) })
+}
