@@ -3,6 +3,7 @@ module github.com/seed-5ff3c98e/retry/cmd/retryvet
 go 1.26.0
 
 require (
+	codeberg.org/chavacava/garif v0.2.1
 	github.com/golangci/plugin-module-register v0.1.2
 	github.com/stretchr/testify v1.12.1
 	golang.org/x/mod v0.43.0
@@ -10,6 +11,6 @@ require (
 )
 
 require (
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	go.yaml.in/yaml/v3 v3.0.6 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 )

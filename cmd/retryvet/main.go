@@ -2,13 +2,15 @@
 //
 //	go run github.com/seed-5ff3c98e/retry/cmd/retryvet@latest ./...
 //
-// It is also a tool for go vet -vettool. See docs/retryvet.md for its checks.
+// It is also a tool for go vet -vettool. Its checks are explained in docs/retryvet.md.
 package main
 
 import (
 	"flag"
+	"log"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/seed-5ff3c98e/retry/cmd/retryvet/checks"
 	"golang.org/x/tools/go/analysis"
@@ -16,18 +18,36 @@ import (
 )
 
 func main() {
+	args := os.Args[1:]
+	if i := slices.IndexFunc(args, named("sarif")); i >= 0 {
+		log.SetFlags(0)
+		if err := sarif(slices.Delete(args, i, i+1), os.Stdout); err != nil {
+			log.Fatal("retryvet: ", err)
+		}
+		return
+	}
 	flag.BoolVar(&checks.Generated, "generated", false, "check generated files too")
 	flag.Bool("advice", false, "run the checks too that are advice and off by default: "+checks.NoJitter.Name)
-	multichecker.Main(analyzers(os.Args[1:])...)
+	flag.Bool("sarif", false, "emit SARIF output")
+	multichecker.Main(analyzers(args)...)
 }
 
 // analyzers returns the checks that the arguments ask for. Of those, multichecker runs the
 // ones that are named, if there are any. go vet asks for the flags first, to know all of them.
 func analyzers(args []string) []*analysis.Analyzer {
 	for _, name := range []string{"advice", checks.NoJitter.Name, "flags"} {
-		if slices.Contains(args, "-"+name) || slices.Contains(args, "--"+name) || slices.Contains(args, "-"+name+"=true") {
+		if slices.ContainsFunc(args, named(name)) {
 			return checks.All()
 		}
 	}
 	return checks.Default()
+}
+
+// named returns a function that reports whether an argument sets a flag.
+func named(name string) func(string) bool {
+	return func(arg string) bool {
+		flag, ok := strings.CutPrefix(arg, "-")
+		flag = strings.TrimPrefix(flag, "-")
+		return ok && (flag == name || flag == name+"=true")
+	}
 }

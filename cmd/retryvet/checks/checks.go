@@ -10,6 +10,8 @@ import (
 	"go/ast"
 	"go/token"
 	"reflect"
+	"regexp"
+	"strings"
 
 	"golang.org/x/tools/go/analysis"
 )
@@ -89,12 +91,21 @@ func newSource(pass *analysis.Pass) (any, error) {
 
 // skip reports whether a file is not checked.
 func (s *source) skip(file *ast.File) bool {
-	if ast.IsGenerated(file) && !Generated {
-		return true
+	return isGenerated(file) && !Generated || strings.HasSuffix(s.pass.Fset.Position(file.Package).Filename, "_test.go")
+}
+
+var generated = regexp.MustCompile(`^// Code generated .* DO NOT EDIT\.$`)
+
+// isGenerated is ast.IsGenerated, but for files that somebody wrote and cgo has translated.
+func isGenerated(file *ast.File) bool {
+	for _, group := range file.Comments {
+		for _, c := range group.List {
+			if c.Pos() < file.Package && generated.MatchString(c.Text) && !strings.Contains(c.Text, "by cmd/cgo;") {
+				return true
+			}
+		}
 	}
-	name := s.pass.Fset.File(file.FileStart).Name()
-	const test = "_test.go"
-	return len(name) > len(test) && name[len(name)-len(test):] == test
+	return false
 }
 
 func (s *source) ignored(pos token.Pos) bool { return s.comments.ignored(s.pass.Fset.Position(pos)) }

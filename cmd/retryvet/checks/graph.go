@@ -338,6 +338,9 @@ func (t truth) and(u truth) truth {
 }
 
 func (g *graph) comparedToNil(x ast.Expr, op token.Token, sc scene) truth {
+	if sel, ok := ast.Unparen(x).(*ast.SelectorExpr); ok && sel.Sel.Name == "Body" && sc.resp != nil {
+		x = sel.X // a response has a body
+	}
 	v := variable(g.info, x)
 	if v == nil || op != token.EQL && op != token.NEQ {
 		return unknown

@@ -12,8 +12,7 @@ import (
 var Unbounded = newCheck("unbounded", `report attempts without a limit and without a context
 
 A loop that goes on until it succeeds hangs its caller for as long as the server is down, and
-cannot be stopped. The check reports such a loop in a function that could return the error, or
-that has a context.`, unbounded)
+cannot be stopped. The check reports such a loop in a function that could return the error.`, unbounded)
 
 func unbounded(u *unit) {
 	for _, a := range u.attempts {
@@ -36,7 +35,7 @@ func (u *unit) endlessLoop(a *attempt) bool {
 	if !ok || loop.Cond != nil || !sleepsDeaf(a) || u.asksContext(loop) || u.receives(a) {
 		return false
 	}
-	if !u.couldEnd(a) {
+	if !u.returnsError(a) {
 		return false
 	}
 	g := u.graph(a.in)
@@ -66,14 +65,15 @@ func (u *unit) receives(a *attempt) bool {
 	})
 }
 
-// couldEnd reports whether the function returns an error, or has a context.
-func (u *unit) couldEnd(a *attempt) bool {
+// returnsError reports whether the function with the attempts could return their error. One that
+// has a context is left to the check of waits.
+func (u *unit) returnsError(a *attempt) bool {
 	for v := range a.sig.Results().Variables() {
 		if isError(v.Type()) {
-			return true
+			return u.contextAt(a.body.Pos(), a.loop) == ""
 		}
 	}
-	return u.contextAt(a.body.Pos(), a.loop) != ""
+	return false
 }
 
 func mentionsContext(info *types.Info, n ast.Node) bool {

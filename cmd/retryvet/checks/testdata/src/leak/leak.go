@@ -78,6 +78,19 @@ func closes(client *http.Client, req *http.Request, d time.Duration) (*http.Resp
 	}
 }
 
+func closesIfThere(client *http.Client, req *http.Request, d time.Duration) (*http.Response, error) {
+	for {
+		resp, err := client.Do(req)
+		if err == nil && resp.StatusCode == http.StatusOK {
+			return resp, nil
+		}
+		if resp != nil && resp.Body != nil {
+			resp.Body.Close()
+		}
+		time.Sleep(d)
+	}
+}
+
 func drain(*http.Response) {}
 
 func gives(client *http.Client, req *http.Request, d time.Duration) (*http.Response, error) {

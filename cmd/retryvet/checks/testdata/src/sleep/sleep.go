@@ -96,9 +96,9 @@ func closure(ctx context.Context, d time.Duration) {
 	}()
 }
 
-type request struct{ ctx context.Context }
+type holder struct{ ctx context.Context }
 
-func (r request) inField(d time.Duration) (int, error) {
+func (r holder) inField(d time.Duration) (int, error) {
 	for {
 		err := call(r.ctx)
 		if err == nil {
