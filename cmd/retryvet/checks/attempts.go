@@ -45,6 +45,7 @@ type try struct {
 // wait is a wait in a loop.
 type wait struct {
 	node          ast.Node // the statement
+	at            ast.Node // the same, or the clause of a select
 	dur           ast.Expr // nil if not known
 	interruptible bool     // by a context, or something else
 }
@@ -289,7 +290,7 @@ func (s *source) waits(a *attempt) []wait {
 			for _, clause := range n.Body.List {
 				comm := clause.(*ast.CommClause)
 				if dur, ok := s.timer(comm.Comm); ok {
-					waits = append(waits, wait{n, dur, len(n.Body.List) > 1})
+					waits = append(waits, wait{n, comm.Comm, dur, len(n.Body.List) > 1})
 				}
 				for _, stmt := range comm.Body {
 					if w, ok := s.sleeps(stmt); ok {
@@ -322,14 +323,14 @@ func (s *source) sleeps(n ast.Stmt) (wait, bool) {
 	call, ok := ast.Unparen(orNil(e)).(*ast.CallExpr)
 	if !ok {
 		dur, ok := s.timer(n)
-		return wait{n, dur, false}, ok
+		return wait{n, n, dur, false}, ok
 	}
 	info := s.pass.TypesInfo
 	switch name := calleeName(info, call); {
 	case name == "time.Sleep":
-		return wait{n, call.Args[0], false}, true
+		return wait{n, n, call.Args[0], false}, true
 	case len(call.Args) == 2 && isContext(info.TypeOf(call.Args[0])) && isDuration(info.TypeOf(call.Args[1])) && pauses.MatchString(funcName(call)):
-		return wait{n, call.Args[1], true}, true
+		return wait{n, n, call.Args[1], true}, true
 	}
 	return wait{}, false
 }

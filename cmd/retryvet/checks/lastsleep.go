@@ -134,7 +134,7 @@ func (s *source) afterLast(a *attempt, w wait, counters []types.Object) bool {
 	for _, t := range a.tries {
 		reached := false
 		g.walk(t.at, a.loop, scene{err: t.err, nilErr: notNil, resp: t.resp}, func(n ast.Node, _ scene) bool {
-			if n.Pos() >= w.node.Pos() && n.End() <= w.node.End() {
+			if n.Pos() >= w.at.Pos() && n.End() <= w.at.End() {
 				reached = true
 				return false
 			}
@@ -184,7 +184,7 @@ func (s *source) waitedFor(a *attempt, w wait, t try) bool {
 	g := s.graph(a.in)
 	for _, b := range g.Blocks {
 		for i, n := range b.Nodes {
-			if n.Pos() >= w.node.Pos() && n.End() <= w.node.End() {
+			if n.Pos() >= w.at.Pos() && n.End() <= w.at.End() {
 				next = place{b, i}
 			}
 		}

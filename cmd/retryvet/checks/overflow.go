@@ -6,6 +6,9 @@ import (
 	"go/token"
 	"go/types"
 	"regexp"
+	"slices"
+
+	"golang.org/x/tools/go/types/typeutil"
 )
 
 // Overflow reports a backoff that overflows before it is capped.
@@ -146,7 +149,7 @@ func (u *unit) isWait(f *ast.FuncDecl, p power) bool {
 // of the count, or one in floating point, which does not overflow.
 func (u *unit) boundedBefore(f *ast.FuncDecl, p power) bool {
 	counts := u.objects(p.count)
-	if len(counts) == 0 || contains(p.count, u.isMin) {
+	if len(counts) == 0 || contains(p.count, u.isMin) || u.boundedByCallers(counts) {
 		return true
 	}
 	return contains(f.Body, func(n ast.Node) bool {
@@ -160,6 +163,79 @@ func (u *unit) boundedBefore(f *ast.FuncDecl, p power) bool {
 			return isOrder(n.Op) && u.bounds(n, p, counts)
 		case *ast.AssignStmt: // n = n % 10
 			return n.Tok == token.REM_ASSIGN && mentions(u.TypesInfo, n.Lhs[0], counts...)
+		}
+		return false
+	})
+}
+
+// boundedByCallers reports whether the count is a parameter of a function that only this package
+// calls, and each caller bounds it.
+func (u *unit) boundedByCallers(counts []types.Object) bool {
+	f, index := u.parameter(counts[0])
+	if f == nil || f.Exported() {
+		return false
+	}
+	calls, bounded := 0, 0
+	for _, file := range u.files {
+		for _, decl := range file.Decls {
+			ast.Inspect(decl, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok || typeutil.Callee(u.TypesInfo, call) != f || index >= len(call.Args) {
+					return true
+				}
+				calls++
+				if u.isBounded(call.Args[index], decl) {
+					bounded++
+				}
+				return true
+			})
+		}
+	}
+	return calls > 0 && calls == bounded
+}
+
+// parameter returns the function or the variable with the function that a parameter belongs to,
+// and its index.
+func (u *unit) parameter(param types.Object) (f types.Object, index int) {
+	at := func(sig *types.Signature) int {
+		return slices.IndexFunc(slices.Collect(sig.Params().Variables()), func(v *types.Var) bool { return v == param })
+	}
+	for _, file := range u.files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if i := at(u.signature(n)); i >= 0 {
+					f, index = u.TypesInfo.Defs[n.Name], i
+				}
+			case *ast.AssignStmt:
+				if len(n.Lhs) != 1 || len(n.Rhs) != 1 {
+					return true
+				}
+				if lit, ok := n.Rhs[0].(*ast.FuncLit); ok {
+					if i := at(u.signature(lit)); i >= 0 && variable(u.TypesInfo, n.Lhs[0]) != nil {
+						f, index = variable(u.TypesInfo, n.Lhs[0]), i
+					}
+				}
+			}
+			return true
+		})
+	}
+	return f, index
+}
+
+// isBounded reports whether an argument is a constant, or a variable that is compared with a
+// limit or counts through a range.
+func (u *unit) isBounded(arg ast.Expr, caller ast.Decl) bool {
+	if u.TypesInfo.Types[arg].Value != nil {
+		return true
+	}
+	counts := u.objects(arg)
+	return len(counts) > 0 && contains(caller, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BinaryExpr:
+			return isOrder(n.Op) && u.bounds(n, power{}, counts)
+		case *ast.RangeStmt:
+			return n.Key != nil && mentions(u.TypesInfo, n.Key, counts...)
 		}
 		return false
 	})

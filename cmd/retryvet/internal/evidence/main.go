@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -61,7 +62,7 @@ func run(dir, data string, words []string) error {
 		if err != nil {
 			note = "not analyzed: " + oneLine(err.Error())
 		}
-		log.Printf("%s@%s: %d findings in %s %s", module, version, len(found), time.Since(start).Round(time.Second), note)
+		log.Printf("%s %s@%s: %d findings in %s %s", time.Now().Format("15:04"), module, version, len(found), time.Since(start).Round(time.Second), note)
 		findings = slices.DeleteFunc(findings, func(f []string) bool { return f[0] == module && f[1] == version })
 		findings = append(findings, found...)
 		findings = append(findings, []string{module, version, "", "", note})
@@ -88,7 +89,11 @@ func look(dir, module, version string) (findings [][]string, note string, err er
 		Dir: root,
 		Env: append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off"),
 	}
-	loaded, err := packages.Load(config, "./...")
+	paths, err := worthALook(config)
+	if err != nil || len(paths) == 0 {
+		return nil, "nothing about retries", err
+	}
+	loaded, err := packages.Load(config, paths...)
 	if err != nil {
 		return nil, "", err
 	}
@@ -127,6 +132,33 @@ func look(dir, module, version string) (findings [][]string, note string, err er
 		note += fmt.Sprintf(", %d panics", panics)
 	}
 	return findings, note, nil
+}
+
+var aboutRetries = regexp.MustCompile(`(?i)retr|attempt|backoff|tries|sleep|wait|pause|timer|time\.after|<<|math\.(pow|exp)`)
+
+// worthALook returns the packages with a word without which no check reports anything. The types
+// of what the others import need not be known.
+func worthALook(config *packages.Config) ([]string, error) {
+	quick := *config
+	quick.Mode = packages.NeedName | packages.NeedFiles
+	all, err := packages.Load(&quick, "./...")
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, p := range all {
+		for _, name := range p.GoFiles {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return nil, err
+			}
+			if aboutRetries.Match(text) {
+				paths = append(paths, p.PkgPath)
+				break
+			}
+		}
+	}
+	return paths, nil
 }
 
 // unpack downloads a module and makes a copy that the go command may change.

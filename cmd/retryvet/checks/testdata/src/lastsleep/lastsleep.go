@@ -110,6 +110,21 @@ func waitsFirst(d time.Duration) (err error) {
 	return err
 }
 
+func waitsFirstInSelect(ctx context.Context, n int, d time.Duration) (err error) {
+	for i := 0; i < n; i++ {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(d):
+			if err = call(); err != nil {
+				continue
+			}
+			return nil
+		}
+	}
+	return err
+}
+
 func onceMore(d time.Duration) error {
 	for i := 0; i < 3; i++ {
 		if err := call(); err == nil {

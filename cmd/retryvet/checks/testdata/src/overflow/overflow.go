@@ -105,6 +105,23 @@ func counted(max int, call func() error) (err error) {
 	return err
 }
 
+func unexported(attempt int) time.Duration {
+	d := time.Second << attempt
+	if d > limit {
+		d = limit
+	}
+	return d
+}
+
+func callsUnexported(max int, call func() error) {
+	for attempt := 0; attempt < max; attempt++ {
+		if call() == nil {
+			return
+		}
+		time.Sleep(unexported(attempt))
+	}
+}
+
 func halved(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * math.Pow(0.5, float64(d)))
 }
