@@ -19,24 +19,22 @@ const (
 	exitUsage  = 2 // as package flag has it
 )
 
-// errUsage is that of a command line that was explained already.
+// errUsage is the error of a command line that the program has no use for.
 var errUsage = errors.New("usage")
 
 // Main runs a program with its arguments and ends the process. The context is
 // done at an interrupt or SIGTERM, which is a way for run to end well; a second
 // one ends the process at once.
 //
-// The exit code is 0 if run returns nil, flag.ErrHelp or the error of the context
-// that was interrupted; 2 if [Parse] had no use for the arguments; and otherwise
-// 1, with the error on standard error.
+// The exit code is 0 if run returns nil or the error of the context that was interrupted; 2
+// if a [Program] had no use for the arguments; and otherwise 1. The error is on standard
+// error.
 func Main(run func(ctx context.Context, args []string, out io.Writer) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	err := run(ctx, os.Args[1:], os.Stdout)
 	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
-		os.Exit(0)
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+	case err == nil, ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		os.Exit(0)
 	case errors.Is(err, errUsage):
 		fmt.Fprintln(os.Stderr, err)
@@ -45,21 +43,6 @@ func Main(run func(ctx context.Context, args []string, out io.Writer) error) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(exitFailed)
 	}
-}
-
-// Parse parses args, which must be flags only. What is wrong with them has been
-// printed to the output of flags when it returns an error for [Main].
-func Parse(flags *flag.FlagSet, args []string) error {
-	err := flags.Parse(args)
-	if err == nil && flags.NArg() > 0 {
-		err = fmt.Errorf("unexpected argument: %s", flags.Arg(0))
-		fmt.Fprintln(flags.Output(), err)
-		flags.Usage()
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", errUsage, err)
-	}
-	return nil
 }
 
 // Positive returns an error that names every flag whose number is not positive, or
@@ -97,12 +80,7 @@ func number(f *flag.Flag) (n float64, ok bool) {
 
 // DSN adds the flag for [Open].
 func DSN(flags *flag.FlagSet) *string {
-	return flags.String("dsn", "", "the database: postgres://user@host/name, or a file for SQLite; a demonstration needs none")
-}
-
-// Serve adds the flag that tells a demonstration from the real thing.
-func Serve(flags *flag.FlagSet) *bool {
-	return flags.Bool("serve", false, "work until interrupted, instead of playing a demonstration")
+	return flags.String("dsn", "", "the database: postgres://user@host/name, or a file for SQLite")
 }
 
 // Wait waits for so long, or until the context is done; it returns its error then.
