@@ -4,12 +4,13 @@
 #	.ci/services.sh go test ./...
 #
 # PostgreSQL, MariaDB, Redis, RabbitMQ, NATS and an emulator of SQS are taken where
-# RETRY_TEST_POSTGRES, RETRY_TEST_MARIADB, RETRY_TEST_REDIS, RETRY_TEST_AMQP, RETRY_TEST_NATS and
-# RETRY_TEST_SQS say, or else at their usual ports on loopback, where postgres, root and guest
-# get in without a password of their own. A server that does not answer there is installed if that is possible, started in a
-# temporary folder and on a port of its own, and ended with the command. If one can be
-# neither installed nor started, nothing is run. FRESH=1 starts all of them in any case.
-# Chromium and PgBouncer, which the tests start themselves, are installed if they are missing.
+# RETRY_TEST_POSTGRES, RETRY_TEST_MARIADB, RETRY_TEST_REDIS, RETRY_TEST_AMQP, RETRY_TEST_NATS
+# and RETRY_TEST_SQS say, or else at their usual ports on loopback, where postgres, root and
+# guest get in without a password of their own. A server that does not answer there is
+# installed if that is possible, started in a temporary folder and on a port of its own, and
+# ended with the command. If one can be neither installed nor started, nothing is run. FRESH=1
+# starts all of them in any case. Chromium and PgBouncer, which the tests start themselves, are
+# installed if they are missing.
 set -euo pipefail
 
 answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
