@@ -87,12 +87,13 @@ NOWHERE := RETRY_TEST_POSTGRES=postgres://127.0.0.1:1/test RETRY_TEST_MARIADB='r
 # What these import, clients of clouds and of Kubernetes, takes minutes to compile; or all
 # of their tests need a server.
 HEAVY := ./adapters/retrykube ./adapters/retryprometheus/internal/telemetrytest \
+	./adapters/retrypubsub ./adapters/retrysqs ./adapters/retrywatermill \
 	./internal/test/clientstest ./internal/test/ormtest
 
 # The runner prints a line for every package, and at the end what was left out and why.
 # Tests that need no server wait for timers more than they compute, so modules run at once.
 .PHONY: test
-test: ## every test that needs nothing but Go, except those of four heavy modules
+test: ## every test that needs nothing but Go, except those of seven heavy modules
 	@echo "test: left to test-all: $(HEAVY)"
 	@RETRY_TEST_SERVERS=none $(NOWHERE) go run ./internal/test/runtests -modules 3 $(filter-out $(HEAVY),$(MODULES))
 
