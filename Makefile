@@ -46,7 +46,7 @@ help: ## print this list
 
 # Each lane runs its targets one after the other. The tests of test-all wait more than they
 # compute, and the second lane computes meanwhile.
-LANES := "build test-all release-check" "tidy apidiff cross test-386 arch race allocs sleepers fuzz lint test"
+LANES := "build test-all release-check" "tidy apidiff cross test-32 arch race allocs sleepers fuzz lint test"
 
 .PHONY: ci
 ci: ## everything that CI runs, and how long each target took
@@ -112,9 +112,10 @@ race: ## the tests of the root module under the race detector
 race-all: ## every test under the race detector; not part of ci, because it takes an hour
 	@.ci/services.sh go run ./internal/test/runtests -flags "-race -timeout 30m" $(MODULES)
 
-.PHONY: test-386
-test-386: ## the tests of the root module on a 32-bit processor
-	CGO_ENABLED=0 GOARCH=386 go test ./...
+.PHONY: test-32
+test-32: ## the tests of the root module on a 32-bit processor, emulated if there is none
+	@processor="$$(.ci/32-bit.sh)" && set -- $$processor && echo "test-32: $$1 by $$2" && \
+		CGO_ENABLED=0 GOARCH=$$1 go test -exec $$2 ./...
 
 # A test that is not there passes, so its name has to appear.
 .PHONY: allocs
@@ -124,7 +125,7 @@ allocs: ## the tests that pin allocations
 	@grep -q '^--- PASS: .*Alloc' allocs.out || { echo "allocs: no test ran"; exit 1; }
 
 .PHONY: arch
-arch: ## the same delays on every architecture: amd64, 386 and, emulated, arm64
+arch: ## the same delays on every architecture: amd64, arm64 and 32 bits
 	.ci/arch.sh
 
 .PHONY: cross
