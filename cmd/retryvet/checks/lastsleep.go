@@ -196,7 +196,7 @@ func (s *source) waitedFor(a *attempt, w wait, t try) bool {
 	g.walk(next, a.loop, scene{}, func(n ast.Node, _ scene) bool {
 		working = working || contains(n, func(m ast.Node) bool {
 			call, ok := m.(*ast.CallExpr)
-			return ok && (call == t.call || returnsError(s.pass.TypesInfo, call))
+			return ok && (call == t.call || returnsError(s.pass.TypesInfo, call) && !s.asksContext(call))
 		})
 		return !working
 	})

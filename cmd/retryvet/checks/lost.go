@@ -63,7 +63,22 @@ func (u *unit) lastError(a *attempt) {
 	u.report(call, "the error of the last attempt is lost: wrap it, so that the caller learns why")
 }
 
-// after returns the return that follows a loop at once, or nil.
+// firstReturn returns the return in a list, if there is nothing before it that could return or
+// handle an error.
+func firstReturn(list []ast.Stmt) *ast.ReturnStmt {
+	for _, stmt := range list {
+		switch stmt := stmt.(type) {
+		case *ast.ReturnStmt:
+			return stmt
+		case *ast.AssignStmt, *ast.DeclStmt, *ast.ExprStmt:
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// after returns the return that follows a loop, or nil.
 func (u *unit) after(a *attempt) *ast.ReturnStmt {
 	var ret *ast.ReturnStmt
 	ast.Inspect(a.in, func(n ast.Node) bool {
@@ -82,7 +97,7 @@ func (u *unit) after(a *attempt) *ast.ReturnStmt {
 				stmt = labeled.Stmt
 			}
 			if stmt == a.loop {
-				ret, _ = list[i+1].(*ast.ReturnStmt)
+				ret = firstReturn(list[i+1:])
 			}
 		}
 		return true

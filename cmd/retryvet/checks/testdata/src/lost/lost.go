@@ -36,6 +36,19 @@ func format(n int, d time.Duration) (int, error) {
 	return 0, fmt.Errorf("failed after %d attempts", n) // want `the error of the last attempt is lost`
 }
 
+func named(d time.Duration) error {
+	for i := 0; i < 3; i++ {
+		if i > 0 {
+			time.Sleep(d)
+		}
+		if err := call(); err == nil {
+			return nil
+		}
+	}
+	name := "call"
+	return fmt.Errorf("%s failed", name) // want `the error of the last attempt is lost`
+}
+
 func marks() error {
 	return backoff.Retry(func() error {
 		err := call()
