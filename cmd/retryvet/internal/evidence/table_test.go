@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTable(t *testing.T) {
+	t.Parallel()
+	modules := [][]string{
+		{"example.com/a", "v1.0.0", "sleep a.go a/a#1;leak b.go a/a#2"},
+		{"example.com/b", "v2.0.0", ""},
+	}
+	findings := [][]string{
+		{"example.com/a", "v1.0.0", "", "", "3 packages"},
+		{"example.com/a", "v1.0.0", "sleep", "a.go:7", "ignores ctx"},
+		{"example.com/a", "v1.0.0", "sleep", "c.go:9", "ignores ctx"},
+		{"example.com/a", "v0.9.0", "leak", "b.go:7", "of another version"},
+	}
+	judged := [][]string{
+		{"example.com/a", "v1.0.0", "sleep", "a.go:7", "true", "it does"},
+		{"example.com/a", "v1.0.0", "sleep", "c.go:9", "false", "it does not"},
+		{"example.com/a", "v1.0.0", "leak", "b.go:7", "false", "not reported any more"},
+	}
+	got := string(table(modules, findings, judged))
+	for _, want := range []string{
+		"| example.com/a | v1.0.0 | 2 | sleep 2, 3 packages |\n",
+		"| example.com/b | v2.0.0 | 0 | not run |\n",
+		"| sleep | 1 | 1 | 50 % |\n",
+		"| all | 1 | 1 | 50 % |\n",
+		"| a/a#1 | sleep | a.go | yes |\n| a/a#2 | leak | b.go | no |\n\n1 of 2.\n",
+	} {
+		assert.Contains(t, got, want)
+	}
+	assert.NotContains(t, got, "| leak |")
+}
+
+func TestDropReplaces(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "here"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "here", "go.mod"), []byte("module example.com/here\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte(
+		"module example.com/m\n\nreplace example.com/here => ./here\n\nreplace example.com/away => ../away\n\nreplace example.com/x => example.com/y v1.0.0\n"), 0o600))
+	require.NoError(t, dropReplaces(dir, "example.com/m"))
+	text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "./here")
+	assert.Contains(t, string(text), "example.com/y")
+	assert.NotContains(t, string(text), "away")
+}
+
+func TestReadRows(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "x.tsv")
+	require.NoError(t, os.WriteFile(name, []byte("a\tb\n1\t2\n3\n"), 0o600))
+	_, err := readRows(name, 2)
+	assert.ErrorContains(t, err, "x.tsv:3: 1 columns, not 2")
+}
