@@ -36,7 +36,7 @@ func TestTable(t *testing.T) {
 	} {
 		assert.Contains(t, got, want)
 	}
-	assert.NotContains(t, got, "| leak |")
+	assert.NotContains(t, got, "\n| leak |")
 }
 
 func TestDropReplaces(t *testing.T) {
