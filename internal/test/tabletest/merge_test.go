@@ -226,7 +226,9 @@ func TestRetriesWorker(t *testing.T) {
 		assert.Equal(t, 3, worked)
 
 		s.Policy.FreeRateLimits = 1
-		s.Work = func(context.Context, *retrytable.Job[int64]) error { return retry.MarkRateLimited(errWork, time.Minute) }
+		s.Work = func(context.Context, *retrytable.Job[int64]) error {
+			return retry.MarkRateLimited(errWork, time.Minute)
+		}
 		run(t, s.db, "UPDATE jobs SET status = 'new'")
 		_, err := s.Once(t.Context())
 		require.NoError(t, err)
