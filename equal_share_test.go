@@ -53,16 +53,22 @@ func TestEqualShare(t *testing.T) {
 		{"no limit", retry.Policy{Backoff: none}, 0, 0, []time.Duration{h, h, h}},
 		{"of unlimited attempts", retry.Policy{MaxAttempts: retry.Unlimited, Backoff: none}, h + s, 0, []time.Duration{h, s}},
 		{
-			"more by an Override", retry.Policy{MaxAttempts: 2, Timeout: 16 * s, Backoff: none, Overrides: map[string]retry.Override{"timeout": {MaxAttempts: 4}}},
-			0, 0, []time.Duration{8 * s, 8 * s},
+			"more by an Override",
+			retry.Policy{MaxAttempts: 2, Timeout: 16 * s, Backoff: none, Overrides: map[string]retry.Override{"timeout": {MaxAttempts: 4}}},
+			0, 0,
+			[]time.Duration{8 * s, 8 * s},
 		},
 		{
-			"more by an Override, after failures in time", retry.Policy{MaxAttempts: 2, Timeout: 10 * s, Backoff: none, Overrides: map[string]retry.Override{"unknown": {MaxAttempts: 4}}},
-			0, s, []time.Duration{s, s, s, s},
+			"more by an Override, after failures in time",
+			retry.Policy{MaxAttempts: 2, Timeout: 10 * s, Backoff: none, Overrides: map[string]retry.Override{"unknown": {MaxAttempts: 4}}},
+			0, s,
+			[]time.Duration{s, s, s, s},
 		},
 		{
-			"any number by an Override", retry.Policy{MaxAttempts: 1, Timeout: h + s, Backoff: none, Overrides: map[string]retry.Override{"unknown": {MaxAttempts: retry.Unlimited}}},
-			0, 0, []time.Duration{h, s},
+			"any number by an Override",
+			retry.Policy{MaxAttempts: 1, Timeout: h + s, Backoff: none, Overrides: map[string]retry.Override{"unknown": {MaxAttempts: retry.Unlimited}}},
+			0, 0,
+			[]time.Duration{h, s},
 		},
 	}
 	for _, tt := range tests {

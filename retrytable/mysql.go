@@ -122,9 +122,11 @@ func (mysql) altering(b *builder, sql []string) []string {
 // words repeats all that the column has, because what MODIFY leaves out is lost.
 func (mysql) words(b *builder, f found, words []string) []string {
 	last := strings.TrimSuffix(f.sqlType, ")")
+	var lastSb125 strings.Builder
 	for _, word := range words {
-		last += "," + literal(word)
+		lastSb125.WriteString("," + literal(word))
 	}
+	last += lastSb125.String()
 	return []string{"MODIFY COLUMN " + b.status + " " + last + ")" + f.more}
 }
 

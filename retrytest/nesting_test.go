@@ -3,6 +3,7 @@ package retrytest_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 
@@ -16,8 +17,8 @@ import (
 // layers wraps op in policies of three attempts each, with these Observers from the
 // outermost to the innermost. Each retries the error of the next one that gave up.
 func layers(op func(context.Context) error, observers ...retry.Observer) func(context.Context) error {
-	for i := len(observers) - 1; i >= 0; i-- {
-		p := &retry.Policy{Backoff: retry.Constant(0), Observer: observers[i], Classifier: func(error) retry.Verdict {
+	for _, observer := range slices.Backward(observers) {
+		p := &retry.Policy{Backoff: retry.Constant(0), Observer: observer, Classifier: func(error) retry.Verdict {
 			return retry.Verdict{Class: retry.Retryable}
 		}}
 		inner := op

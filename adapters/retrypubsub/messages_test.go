@@ -74,10 +74,10 @@ func firstError(t *testing.T, errs <-chan error) error {
 }
 
 // What is wrong is said by every Handle, and the message comes again.
-func TestRefuses(t *testing.T) {
+func TestRefuses(t *testing.T) { //nolint:tparallel // the cases share a topic
 	t.Parallel()
 	q := open(t, plain)
-	for want, change := range map[string]func(r *retrypubsub.Retries){
+	for want, change := range map[string]func(r *retrypubsub.Retries){ //nolint:paralleltest // they share it
 		": the Publisher or Dead is nil":          func(r *retrypubsub.Retries) { r.Publisher = nil },
 		"retrypubsub: m":                          func(r *retrypubsub.Retries) { r.Subscription = "" },
 		": the Hold is -1s: must not be negative": func(r *retrypubsub.Retries) { r.Hold = -time.Second },
@@ -214,12 +214,12 @@ func TestLimitOfSize(t *testing.T) {
 }
 
 // A copy that has no topic to go to, or whose credentials are refused, leaves the message there.
-func TestPublisherRefuses(t *testing.T) {
+func TestPublisherRefuses(t *testing.T) { //nolint:tparallel // the cases share a server
 	t.Parallel()
 	refusing := startServer(t, pstest.WithErrorInjection("Publish", codes.PermissionDenied, "no"))
 	refused := connect(t, refusing.Addr, &enginetest.Cable{})
 	t.Cleanup(func() { _ = refused.Close() })
-	for want, client := range map[string]*pubsub.Client{"NotFound": nil, "PermissionDenied": refused} {
+	for want, client := range map[string]*pubsub.Client{"NotFound": nil, "PermissionDenied": refused} { //nolint:paralleltest // they share it
 		t.Run(want, func(t *testing.T) {
 			q := open(t, plain)
 			r := retriesOf(q, nil)

@@ -202,7 +202,7 @@ func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, erro
 }
 
 // await waits until a job has ended in a way.
-func (q *queue) await(job string, status enginetest.Status) (o enginetest.Outcome) {
+func (q *queue) await(job string, status enginetest.Status) (o enginetest.Outcome) { //nolint:unparam // reads better
 	q.t.Helper()
 	require.Eventually(q.t, func() bool {
 		o, _ = q.Outcome(q.t.Context(), job)

@@ -84,9 +84,7 @@ var outcome = redis.NewScript(`
 			if fields['retry-id'] == id then
 				return {i == 1 and 2 or 0, fields['retry-error'] or ''}
 			end
-		end
-	end
-	if redis.call('XPENDING', KEYS[1], 'workers', id, id, 1)[1] then return {0, ''} end
+		if redis.call('XPENDING', KEYS[1], 'workers', id, 1)[1] then return {0, ''} end
 	local last = redis.call('XINFO', 'GROUPS', KEYS[1])[1][8]
 	if #redis.call('XRANGE', KEYS[1], id, id) == 1 and redis.call('XRANGE', KEYS[1], '(' .. last, id, 'COUNT', 1)[1] then
 		return {0, ''}

@@ -140,7 +140,7 @@ func redisClient(cable *enginetest.Cable) *redis.Client {
 	})
 }
 
-func openRedis(t testing.TB, topics ...string) redisBroker {
+func openRedis(t testing.TB, topics ...string) redisBroker { //nolint:unparam // as the others
 	t.Helper()
 	testkit.Needs(t, "Redis")
 	client := redisClient(&enginetest.Cable{})

@@ -1,3 +1,4 @@
+//nolint:thelper // what inBubble calls is the test itself
 package retrywatermill_test
 
 import (

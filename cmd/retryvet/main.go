@@ -12,9 +12,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-5ff3c98e/retry/cmd/retryvet/checks"
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/multichecker"
+
+	"github.com/seed-5ff3c98e/retry/cmd/retryvet/checks"
 )
 
 func main() {

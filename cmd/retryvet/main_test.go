@@ -95,7 +95,8 @@ func TestCode(t *testing.T) {
 	}{
 		{"a module of Go 1.18", map[string]string{"m.go": mistake("package m")}, nil, "m.go:13:3: " + finding, 3},
 		{
-			"generics", map[string]string{"m.go": mistake("package m") + "\nfunc Do[T any, E interface{ ~[]T }](e E, f func(T) error) {\n\tfor {\n\t\tif err := f(e[0]); err == nil {\n\t\t\treturn\n\t\t}\n\t\ttime.Sleep(time.Second)\n\t}\n}\n\nfunc use() { Do([]int{1}, func(int) error { return nil }) }\n"},
+			"generics",
+			map[string]string{"m.go": mistake("package m") + "\nfunc Do[T any, E interface{ ~[]T }](e E, f func(T) error) {\n\tfor {\n\t\tif err := f(e[0]); err == nil {\n\t\t\treturn\n\t\t}\n\t\ttime.Sleep(time.Second)\n\t}\n}\n\nfunc use() { Do([]int{1}, func(int) error { return nil }) }\n"},
 			nil, finding, 3,
 		},
 		{"cgo", map[string]string{"m.go": mistake("package m\n\n// int one() { return 1; }\nimport \"C\"") + "\nvar One = C.one()\n"}, nil, finding, 3},

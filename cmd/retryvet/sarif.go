@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"codeberg.org/chavacava/garif"
+
 	"github.com/seed-5ff3c98e/retry/cmd/retryvet/checks"
 )
 
@@ -24,7 +25,7 @@ func sarif(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(program, append([]string{"-json"}, args...)...)
+	cmd := exec.Command(program, append([]string{"-json"}, args...)...) //nolint:noctx // ends with the program
 	cmd.Stderr = os.Stderr
 	text, err := cmd.Output()
 	if err != nil {
@@ -110,7 +111,7 @@ func addResults(run *garif.Run, check string, text json.RawMessage, dir string) 
 }
 
 // position splits file:line:column; the file may have colons in it.
-func position(posn string) (file string, line, column int, err error) {
+func position(posn string) (file string, line, column int, err error) { //nolint:revive // a place has three parts
 	parts := strings.Split(posn, ":")
 	if len(parts) < 3 {
 		return "", 0, 0, fmt.Errorf("no position: %q", posn)

@@ -86,12 +86,13 @@ func (d *daemon) types(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = rows.Close() }()
 	all, err := rows.ColumnTypes()
 	types := map[string]string{}
 	for _, c := range all {
 		types[c.Name()] = c.DatabaseTypeName()
 	}
-	return types, errors.Join(err, rows.Close())
+	return types, errors.Join(err, rows.Err())
 }
 
 // indexOf is the statement for the index of sweeps. PostgreSQL builds it while others write.

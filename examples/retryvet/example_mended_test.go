@@ -82,17 +82,17 @@ func Example() {
 	ctx := context.Background()
 	var p retry.Policy
 
-	p = retry.Policy{Backoff: retry.Exponential{Initial: time.Second}, MaxDelay: time.Minute}
+	p = retry.Policy{Backoff: retry.Exponential{Initial: time.Second}, MaxDelay: time.Minute} //nolint:ineffassign // of the page
 
 	err := policy.Execute(ctx, call)
 
-	p = retry.Policy{MaxAttempts: 5, AttemptTimeout: 10 * time.Second, Timeout: time.Minute}
+	p = retry.Policy{MaxAttempts: 5, AttemptTimeout: 10 * time.Second, Timeout: time.Minute} //nolint:ineffassign // of the page
 
 	client := &http.Client{Transport: &retryhttp.Transport{}}
 
-	p = retry.Policy{NonIdempotent: true}
+	p = retry.Policy{NonIdempotent: true} //nolint:ineffassign // of the page
 
-	p = retry.Policy{MaxAttempts: retry.Unlimited, MaxDelay: time.Minute}
+	p = retry.Policy{MaxAttempts: retry.Unlimited, MaxDelay: time.Minute} //nolint:ineffassign // of the page
 
 	p = retry.Policy{Jitter: retry.FullJitter}
 

@@ -37,7 +37,7 @@ func authors(t *testing.T, db *shared.DB) {
 }
 
 // authorsRun is a run in the columns of the document.
-type authorsRun struct {
+type authorsRun struct { //nolint:recvcheck // Scan changes it
 	id, category, status string
 	submitted            retrytable.Instant
 	retryCount           int
@@ -245,7 +245,7 @@ func oldWorker(ctx context.Context, db *shared.DB, work func(id string, retryCou
 		}
 		if err != nil {
 			_ = tx.Rollback()
-			if err == sql.ErrNoRows { //nolint:errorlint // it is returned as it is
+			if err == sql.ErrNoRows {
 				time.Sleep(5 * time.Millisecond)
 				continue
 			}

@@ -234,7 +234,8 @@ func (db *DB) Exists(ctx context.Context, name string) (bool, error) {
 
 func (db *DB) exists(ctx context.Context, in interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}, name string) (exists bool, err error) {
+}, name string,
+) (exists bool, err error) {
 	look := "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = $1)"
 	if db.Dialect == retrytable.PostgreSQL {
 		look = "SELECT to_regclass($1) IS NOT NULL"

@@ -78,8 +78,12 @@ func TestExitCodes(t *testing.T) {
 		{"no command", "end", nil, nil, 2, "", "usage: program: a command is missing\nprogram ends"},
 		{"half a command", "end", []string{"state"}, nil, 2, "", "usage: program: \"state\" is no command\n"},
 		{"unknown flag", "end", []string{"serve", "-x"}, nil, 2, "", "usage: program serve: flag provided but not defined: -x\n"},
-		{"flag of another command", "end", []string{"state", "retry", "-dsn", "x"}, nil, 2, "",
-			"usage: program state retry: flag provided but not defined: -dsn\n"},
+		{
+			"flag of another command", "end",
+			[]string{"state", "retry", "-dsn", "x"},
+			nil, 2, "",
+			"usage: program state retry: flag provided but not defined: -dsn\n",
+		},
 		{"argument", "end", []string{"serve", "x"}, nil, 2, "", "usage: program serve: unexpected argument: x\n"},
 	}
 	for _, tt := range tests {

@@ -193,28 +193,46 @@ func TestUnfitTables(t *testing.T) {
 	t.Parallel()
 	const only, sqlite, postgres = 0, 1, 2
 	for _, tt := range []struct {
-		name, break_, want string
+		name, damage, want string
 		on                 int
 	}{
-		{"half of the columns", "ALTER TABLE task DROP COLUMN failures; ALTER TABLE task DROP COLUMN ended_at",
-			"ALTER TABLE task ADD COLUMN ended_at ", only},
-		{"no status", "DROP INDEX task_status; ALTER TABLE task DROP COLUMN status",
-			"task.status: is not there; run: ALTER TABLE task ADD COLUMN status text NOT NULL DEFAULT 'paused'", only},
+		{
+			"half of the columns", "ALTER TABLE task DROP COLUMN failures; ALTER TABLE task DROP COLUMN ended_at",
+			"ALTER TABLE task ADD COLUMN ended_at ", only,
+		},
+		{
+			"no status", "DROP INDEX task_status; ALTER TABLE task DROP COLUMN status",
+			"task.status: is not there; run: ALTER TABLE task ADD COLUMN status text NOT NULL DEFAULT 'paused'", only,
+		},
 		{"an enum without words", "", "ALTER TYPE status_kind ADD VALUE IF NOT EXISTS 'retry_pending'", postgres},
-		{"negative counts", "UPDATE task SET failures = -1 WHERE name = 'running'",
-			"task.failures: is negative or NULL in 100 rows; run: UPDATE task SET failures = 0 WHERE coalesce(failures, -1) < 0", only},
-		{"a negative attempt", "ALTER TABLE task ADD COLUMN attempt integer; UPDATE task SET attempt = -3 WHERE name = 'running'",
-			"task.attempt: is negative or NULL in 1000 rows; run: UPDATE task SET attempt = 0 WHERE coalesce(attempt, -1) < 0", only},
-		{"a retry in the past century", "ALTER TABLE task ADD COLUMN next_retry_at timestamptz; UPDATE task SET next_retry_at = '1926-11-24Z'",
-			"task.next_retry_at: is in a past century in 1000 rows; run: UPDATE task SET next_retry_at = ", postgres},
-		{"a retry in the past century", "ALTER TABLE task ADD COLUMN next_retry_at integer; UPDATE task SET next_retry_at = -1361000000000000",
-			"task.next_retry_at: is in a past century in 1000 rows; run: UPDATE task SET next_retry_at = ", sqlite},
-		{"text for an instant", "ALTER TABLE task ADD COLUMN next_retry_at text; UPDATE task SET next_retry_at = '2026-11-24 10:00:00Z'",
-			"task.next_retry_at: is text; run: ALTER TABLE task ALTER COLUMN next_retry_at TYPE timestamptz USING next_retry_at::timestamptz", postgres},
-		{"text for an instant", "UPDATE task SET last_updated = '2026-11-24 10:00:00'",
-			"task.last_updated: is no integer in 1000 rows; run: UPDATE task SET last_updated = unixepoch(last_updated) * 1000000", sqlite},
-		{"text for a count", "ALTER TABLE task ALTER COLUMN success DROP DEFAULT, ALTER COLUMN success TYPE text",
-			"task.success: is text; run: ALTER TABLE task ALTER COLUMN success TYPE bigint USING success::bigint", postgres},
+		{
+			"negative counts", "UPDATE task SET failures = -1 WHERE name = 'running'",
+			"task.failures: is negative or NULL in 100 rows; run: UPDATE task SET failures = 0 WHERE coalesce(failures, -1) < 0", only,
+		},
+		{
+			"a negative attempt", "ALTER TABLE task ADD COLUMN attempt integer; UPDATE task SET attempt = -3 WHERE name = 'running'",
+			"task.attempt: is negative or NULL in 1000 rows; run: UPDATE task SET attempt = 0 WHERE coalesce(attempt, -1) < 0", only,
+		},
+		{
+			"a retry in the past century", "ALTER TABLE task ADD COLUMN next_retry_at timestamptz; UPDATE task SET next_retry_at = '1926-11-24Z'",
+			"task.next_retry_at: is in a past century in 1000 rows; run: UPDATE task SET next_retry_at = ", postgres,
+		},
+		{
+			"a retry in the past century", "ALTER TABLE task ADD COLUMN next_retry_at integer; UPDATE task SET next_retry_at = -1361000000000000",
+			"task.next_retry_at: is in a past century in 1000 rows; run: UPDATE task SET next_retry_at = ", sqlite,
+		},
+		{
+			"text for an instant", "ALTER TABLE task ADD COLUMN next_retry_at text; UPDATE task SET next_retry_at = '2026-11-24 10:00:00Z'",
+			"task.next_retry_at: is text; run: ALTER TABLE task ALTER COLUMN next_retry_at TYPE timestamptz USING next_retry_at::timestamptz", postgres,
+		},
+		{
+			"text for an instant", "UPDATE task SET last_updated = '2026-11-24 10:00:00'",
+			"task.last_updated: is no integer in 1000 rows; run: UPDATE task SET last_updated = unixepoch(last_updated) * 1000000", sqlite,
+		},
+		{
+			"text for a count", "ALTER TABLE task ALTER COLUMN success DROP DEFAULT, ALTER COLUMN success TYPE text",
+			"task.success: is text; run: ALTER TABLE task ALTER COLUMN success TYPE bigint USING success::bigint", postgres,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -222,8 +240,8 @@ func TestUnfitTables(t *testing.T) {
 				if tt.on == postgres && db.Dialect != retrytable.PostgreSQL || tt.on == sqlite && db.Dialect != retrytable.SQLite {
 					return
 				}
-				if tt.break_ != "" {
-					dbtest.Exec(t, db, tt.break_)
+				if tt.damage != "" {
+					dbtest.Exec(t, db, tt.damage)
 				}
 				before := schemaOf(t, db)
 				s := newService(db, config{}, slog.New(slog.DiscardHandler))

@@ -180,23 +180,27 @@ func TestRefusedTables(t *testing.T) {
 		"half of the columns": {
 			"ALTER TABLE tickets DROP COLUMN hold_reason, DROP COLUMN retry_after",
 			"ALTER TABLE tickets DROP COLUMN hold_reason; ALTER TABLE tickets DROP COLUMN retry_after",
-			[]string{"ALTER TABLE tickets ADD COLUMN hold_reason text;\n", `ALTER TABLE .tickets. ADD COLUMN .*retry_after.`}, true,
+			[]string{"ALTER TABLE tickets ADD COLUMN hold_reason text;\n", `ALTER TABLE .tickets. ADD COLUMN .*retry_after.`},
+			true,
 		},
 		"negative counts": {
 			"UPDATE tickets SET retry_count = -3, rejection_count = -1 WHERE title = 'new'", "",
 			[]string{
 				`tickets.retry_count: -3 in ticket \S+: must not be less than 0; run: UPDATE tickets SET retry_count = 0 WHERE retry_count < 0\n`,
 				"tickets.rejection_count: -1 in ticket .* run: UPDATE tickets SET rejection_count = 0 WHERE rejection_count < 0$",
-			}, false,
+			},
+			false,
 		},
 		"the past century": {
 			"UPDATE tickets SET retry_after = '1970-01-01T00:00:01' WHERE title = 'due'", "",
-			[]string{"tickets.retry_after: 1970-01-01.* run: UPDATE tickets SET retry_after = NULL WHERE retry_after < '2000-01-01'$"}, false,
+			[]string{"tickets.retry_after: 1970-01-01.* run: UPDATE tickets SET retry_after = NULL WHERE retry_after < '2000-01-01'$"},
+			false,
 		},
 		"text": {
 			"ALTER TABLE tickets ALTER COLUMN retry_after TYPE text",
 			"UPDATE tickets SET retry_after = 'soon' WHERE title = 'due'",
-			[]string{`"retry_after": (?:is text.* ALTER TABLE|has "soon", which is no instant.* UPDATE)`}, false,
+			[]string{`"retry_after": (?:is text.* ALTER TABLE|has "soon", which is no instant.* UPDATE)`},
+			false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

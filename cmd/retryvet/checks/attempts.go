@@ -26,14 +26,6 @@ type attempt struct {
 	lit  *ast.FuncLit
 }
 
-// node is the loop, or the function.
-func (a *attempt) node() ast.Node {
-	if a.loop != nil {
-		return a.loop
-	}
-	return a.lit
-}
-
 // try is a call in a loop whose failure makes the loop go round, and whose success ends it.
 type try struct {
 	call *ast.CallExpr

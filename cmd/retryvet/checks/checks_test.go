@@ -3,10 +3,11 @@ package checks_test
 import (
 	"testing"
 
-	"github.com/seed-5ff3c98e/retry/cmd/retryvet/checks"
 	"github.com/stretchr/testify/assert"
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/analysistest"
+
+	"github.com/seed-5ff3c98e/retry/cmd/retryvet/checks"
 )
 
 // Each check has a package of its own name in testdata/src, with mistakes and with code that

@@ -130,7 +130,7 @@ func (u *unit) outerContext(call *ast.CallExpr) {
 	}
 	own(lit.Body, func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok && u.TypesInfo.Uses[id] == outer {
-			u.report(id, fmt.Sprintf("%s is the context around the attempts: the attempt has one of its own, which ends with it", id.Name))
+			u.report(id, id.Name+" is the context around the attempts: the attempt has one of its own, which ends with it")
 		}
 		return true
 	})

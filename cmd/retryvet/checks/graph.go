@@ -154,7 +154,7 @@ func head(b *cfg.Block, loop ast.Stmt) bool {
 	if loop == nil || b.Stmt != loop {
 		return false
 	}
-	switch b.Kind {
+	switch b.Kind { //nolint:exhaustive // no other belongs to a loop
 	case cfg.KindForPost, cfg.KindForLoop, cfg.KindForBody, cfg.KindRangeLoop, cfg.KindRangeBody:
 		return true
 	}

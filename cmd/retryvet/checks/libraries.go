@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/types"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -83,12 +84,7 @@ func (l *library) has(names []string, f *types.Func) bool {
 	if recv := receiver(f); recv != "" {
 		name = recv + "." + name
 	}
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(names, name)
 }
 
 // doer returns the library whose function a call calls to retry something, or nil.

@@ -192,8 +192,8 @@ func verbsOf(format string) []byte {
 		if format[i] != '%' {
 			continue
 		}
-		for i++; i < len(format) && strings.IndexByte("+-# 0123456789.", format[i]) >= 0; i++ {
-		}
+		i++
+		i = len(format) - len(strings.TrimLeft(format[i:], "+-# 0123456789."))
 		if i == len(format) || format[i] == '[' || format[i] == '*' {
 			return nil
 		}

@@ -1,7 +1,6 @@
 package checks
 
 import (
-	"fmt"
 	"go/ast"
 	"go/types"
 	"regexp"
@@ -25,7 +24,7 @@ func nested(u *unit) {
 				return true
 			}
 			if by := u.retriesItself(call); by != "" && (a.loop != nil || !u.selectiveBody(a)) {
-				u.report(call, fmt.Sprintf("%s, so attempts multiply: retry at one place", by))
+				u.report(call, by+", so attempts multiply: retry at one place")
 			}
 			return true
 		})

@@ -26,7 +26,7 @@ func sleep(u *unit) {
 				continue
 			}
 			if ctx := u.contextAt(w.node.Pos(), a.loop); ctx != "" {
-				u.report(w.node, fmt.Sprintf("the wait before the next attempt ignores %s", ctx), u.selectFix(a, w, ctx)...)
+				u.report(w.node, "the wait before the next attempt ignores "+ctx, u.selectFix(a, w, ctx)...)
 			}
 		}
 	}

@@ -4,10 +4,12 @@ package golangci
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/golangci/plugin-module-register/register"
-	"github.com/seed-5ff3c98e/retry/cmd/retryvet/checks"
 	"golang.org/x/tools/go/analysis"
+
+	"github.com/seed-5ff3c98e/retry/cmd/retryvet/checks"
 )
 
 func init() { register.Plugin("retryvet", New) } //nolint:gochecknoinits // how a plugin registers
@@ -62,12 +64,7 @@ func (p plugin) BuildAnalyzers() ([]*analysis.Analyzer, error) {
 }
 
 func (p plugin) disabled(name string) bool {
-	for _, d := range p.settings.Disable {
-		if d == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(p.settings.Disable, name)
 }
 
 // GetLoadMode says that the checks need types.

@@ -4,9 +4,10 @@ import (
 	"testing"
 
 	"github.com/golangci/plugin-module-register/register"
-	_ "github.com/seed-5ff3c98e/retry/cmd/retryvet/golangci"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	_ "github.com/seed-5ff3c98e/retry/cmd/retryvet/golangci"
 )
 
 func TestPlugin(t *testing.T) {

@@ -43,8 +43,15 @@ func TestMerge(t *testing.T) {
 	forEach(t, merging, func(t *testing.T, s *store) {
 		table := s.mergeTable(t)
 		for id, row := range [][]any{
-			{"new", nil}, {"error", -time.Second}, {"new", time.Hour}, {"error", time.Hour},
-			{"error", nil}, {"error", -time.Hour}, {"done", -time.Hour}, {"new", -time.Hour}, {"error", -150 * 365 * 24 * time.Hour},
+			{"new", nil},
+			{"error", -time.Second},
+			{"new", time.Hour},
+			{"error", time.Hour},
+			{"error", nil},
+			{"error", -time.Hour},
+			{"done", -time.Hour},
+			{"new", -time.Hour},
+			{"error", -150 * 365 * 24 * time.Hour},
 		} {
 			var due any
 			if in, ok := row[1].(time.Duration); ok {

@@ -41,7 +41,8 @@ func TestWorkerTurn(t *testing.T) {
 				},
 				Work: func(context.Context, *retrytable.Job[int64]) error {
 					n := atWork.Add(1)
-					for before := most.Load(); n > before && !most.CompareAndSwap(before, n); before = most.Load() {
+					for before := most.Load(); n > before; before = most.Load() {
+						most.CompareAndSwap(before, n)
 					}
 					time.Sleep(20 * time.Millisecond)
 					atWork.Add(-1)

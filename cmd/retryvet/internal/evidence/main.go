@@ -25,10 +25,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-5ff3c98e/retry/cmd/retryvet/checks"
 	"golang.org/x/mod/modfile"
 	"golang.org/x/tools/go/analysis/checker"
 	"golang.org/x/tools/go/packages"
+
+	"github.com/seed-5ff3c98e/retry/cmd/retryvet/checks"
 )
 
 func main() {
@@ -167,7 +168,7 @@ func unpack(dir, module, version string) (string, error) {
 	if _, err := os.Stat(root); err == nil {
 		return root, nil
 	}
-	download := exec.Command("go", "mod", "download", "-json", module+"@"+version)
+	download := exec.Command("go", "mod", "download", "-json", module+"@"+version) //nolint:noctx // ends with the program
 	download.Dir, download.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err

@@ -74,7 +74,7 @@ func recall(b *strings.Builder, modules, findings [][]string) {
 	b.WriteString("\n## Known mistakes\n\n| mistake | check | file | found |\n|---|---|---|---|\n")
 	known, found := 0, 0
 	for _, m := range modules {
-		for _, entry := range strings.Split(m[2], ";") {
+		for entry := range strings.SplitSeq(m[2], ";") {
 			part := strings.Fields(entry)
 			if len(part) != 3 {
 				continue
