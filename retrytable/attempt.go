@@ -69,8 +69,10 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 // hand.
 func (s *shift[ID]) granted(job *Job[ID]) retry.State {
 	state := job.State
-	d, exhausted := job.policy.Exhausted(state, job.Now())
-	if exhausted && d.Stop == retry.StopAttempts && s.statements.columns.Retries != "" {
+	if s.statements.columns.Retries == "" {
+		return state
+	}
+	if d, exhausted := job.policy.Exhausted(state, job.Now()); exhausted && d.Stop == retry.StopAttempts {
 		state.Failures = d.Limit - 1
 	}
 	return state

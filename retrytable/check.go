@@ -21,14 +21,10 @@ import (
 // for faults has [ErrTable] in it; a failure of the database is returned alone.
 func (t *Table[ID]) Check(ctx context.Context, db DB) error {
 	c, err := t.inspect(ctx, db)
-	if err != nil || len(c.faults) == 0 {
+	if err != nil {
 		return err
 	}
-	var faults []error
-	for _, f := range c.faults {
-		faults = append(faults, f)
-	}
-	return fmt.Errorf("%w:\n%w", ErrTable, errors.Join(faults...))
+	return c.refusal(func(fault) bool { return true })
 }
 
 // ErrTable is the error of a table in the database that does not fit its [Table].
@@ -62,6 +58,20 @@ func (f fault) Error() string {
 
 // Unwrap returns the error.
 func (f fault) Unwrap() error { return f.error }
+
+// refusal is the error for the faults that count, or nil if none does.
+func (c *checker) refusal(counts func(fault) bool) error {
+	var all []error
+	for _, f := range c.faults {
+		if counts(f) {
+			all = append(all, f)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w:\n%w", ErrTable, errors.Join(all...))
+}
 
 func (c *checker) fault(field, name, problem string) { c.lack(field, name, problem, nil) }
 

@@ -121,13 +121,11 @@ func (mysql) altering(b *builder, sql []string) []string {
 
 // words repeats all that the column has, because what MODIFY leaves out is lost.
 func (mysql) words(b *builder, f found, words []string) []string {
-	last := strings.TrimSuffix(f.sqlType, ")")
-	var lastSb125 strings.Builder
+	all := []string{strings.TrimSuffix(f.sqlType, ")")}
 	for _, word := range words {
-		lastSb125.WriteString("," + literal(word))
+		all = append(all, literal(word))
 	}
-	last += lastSb125.String()
-	return []string{"MODIFY COLUMN " + b.status + " " + last + ")" + f.more}
+	return []string{"MODIFY COLUMN " + b.status + " " + strings.Join(all, ",") + ")" + f.more}
 }
 
 // pick locks the rows, in the order of the index and no others: without the index, all

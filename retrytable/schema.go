@@ -3,8 +3,6 @@ package retrytable
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -44,8 +42,8 @@ func (t *Table[ID]) Schema() string {
 // The statements are for a table in use. In PostgreSQL, indexes are made CONCURRENTLY, and
 // an index that an earlier attempt has left invalid is dropped first; a timestamp without
 // time zone becomes one with it, which rewrites the table unless the time zone of the session
-// is UTC. In SQLite, making an
-// index locks out writers meanwhile, and in MySQL, adding generated columns does.
+// is UTC. In SQLite, making an index locks out writers meanwhile, and in MySQL, adding
+// generated columns does.
 //
 // What these statements do not mend, such as a column of another type, is an error, which
 // has [ErrTable] in it. Indexes are looked for by their names, as [Table.Schema] says.
@@ -54,14 +52,8 @@ func (t *Table[ID]) Missing(ctx context.Context, db DB) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var faults []error
-	for _, f := range c.faults {
-		if f.mend == "" {
-			faults = append(faults, f)
-		}
-	}
-	if len(faults) > 0 {
-		return nil, fmt.Errorf("%w:\n%w", ErrTable, errors.Join(faults...))
+	if err := c.refusal(func(f fault) bool { return f.mend == "" }); err != nil {
+		return nil, err
 	}
 	return c.dialect.altering(c.builder, c.missing), nil
 }
