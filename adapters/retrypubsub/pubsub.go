@@ -8,6 +8,7 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"cloud.google.com/go/pubsub/v2"
@@ -51,8 +52,12 @@ type Retries struct {
 	// attempt whose worker died. The server counts deliveries if the subscription has a
 	// dead-letter policy.
 	CountDeliveries bool
+
+	begin sync.Once
+	fault error // of the fields
 }
 
+// check checks the fields, at the first Handle.
 func (r *Retries) check() error {
 	switch {
 	case r.Publisher == nil || r.Dead == nil:
@@ -83,8 +88,9 @@ func (r *Retries) Handle(ctx context.Context, msg *pubsub.Message, fn func(conte
 			err = fmt.Errorf("retrypubsub: %s: %w", cmp.Or(r.Subscription, msg.ID), err)
 		}
 	}()
-	if err := r.check(); err != nil {
-		return err
+	r.begin.Do(func() { r.fault = r.check() })
+	if r.fault != nil {
+		return r.fault
 	}
 	job := retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: msg.Attributes["type"]}
 	due, reason := load(msg, &job)
