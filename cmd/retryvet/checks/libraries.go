@@ -16,9 +16,6 @@ type library struct {
 	does []string
 	// marks are the functions that give an error a meaning to the library.
 	marks []string
-	// derives is whether the function gets a context of its own, which ends before that
-	// of the caller.
-	derives func(*types.Func) bool
 	// opaque is whether a wrapped mark is not seen.
 	opaque *regexp.Regexp
 }
@@ -51,9 +48,6 @@ var libraries = []*library{{
 	path:  regexp.MustCompile(`^` + regexp.QuoteMeta(self) + `$`),
 	does:  []string{"Policy.Execute", "Do"},
 	marks: []string{"Mark", "MarkFinal", "MarkRetryable", "MarkRateLimited", "MarkProgress"},
-	derives: func(*types.Func) bool {
-		return true
-	},
 }}
 
 // libraryOf returns the library that a function belongs to, or nil.
@@ -78,28 +72,20 @@ func unvendored(path string) string {
 	return path
 }
 
-// name returns the name of a function or method as the tables have it.
-func (l *library) has(names []string, f *types.Func) bool {
-	name := f.Name()
-	if recv := receiver(f); recv != "" {
-		name = recv + "." + name
-	}
-	return slices.Contains(names, name)
-}
-
 // doer returns the library whose function a call calls to retry something, or nil.
 func (s *source) doer(call *ast.CallExpr) *library {
-	f := callee(s.pass.TypesInfo, call)
-	if lib := libraryOf(f); lib != nil && lib.has(lib.does, f) {
-		return lib
-	}
-	return nil
+	return s.library(call, func(lib *library) []string { return lib.does })
 }
 
 // marker returns the library one of whose marks a call gives to an error, or nil.
 func (s *source) marker(call *ast.CallExpr) *library {
+	return s.library(call, func(lib *library) []string { return lib.marks })
+}
+
+// library returns the library whose function a call calls, if it is one of the names.
+func (s *source) library(call *ast.CallExpr, names func(*library) []string) *library {
 	f := callee(s.pass.TypesInfo, call)
-	if lib := libraryOf(f); lib != nil && lib.has(lib.marks, f) {
+	if lib := libraryOf(f); lib != nil && slices.Contains(names(lib), localName(f)) {
 		return lib
 	}
 	return nil

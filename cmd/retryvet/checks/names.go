@@ -53,10 +53,15 @@ func calleeName(info *types.Info, call *ast.CallExpr) string {
 	if f == nil || f.Pkg() == nil {
 		return ""
 	}
+	return f.Pkg().Path() + "." + localName(f)
+}
+
+// localName returns the name of a function or method in its package: "Sleep", "Client.Do".
+func localName(f *types.Func) string {
 	if recv := receiver(f); recv != "" {
-		return f.Pkg().Path() + "." + recv + "." + f.Name()
+		return recv + "." + f.Name()
 	}
-	return f.Pkg().Path() + "." + f.Name()
+	return f.Name()
 }
 
 // receiver returns the name of the type whose method f is.
