@@ -66,15 +66,10 @@ func stateRetry(flags *flag.FlagSet) shared.Action {
 }
 
 func index(flags *flag.FlagSet) shared.Action {
-	dsn := shared.DSN(flags)
-	return func(ctx context.Context, out io.Writer) error {
-		db, err := shared.OpenReadOnly(ctx, *dsn)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(out, indexOf(db.Dialect)+";")
-		return db.Close()
-	}
+	return shared.On(flags, shared.OpenReadOnly, func(_ context.Context, db *shared.DB, out io.Writer) error {
+		_, err := fmt.Fprintln(out, indexOf(db.Dialect)+";")
+		return err
+	})
 }
 
 // tableFlags adds the flags of a daemon, and returns what runs one on the table of a user.

@@ -106,13 +106,8 @@ func indexOf(dialect retrytable.Dialect) string {
 
 // checkIndex says if the index is missing. Without it, a sweep reads more rows.
 func (d *daemon) checkIndex(ctx context.Context) error {
-	look := "SELECT count(*) FROM sqlite_master WHERE name = 'partition_state_failed'"
-	if d.db.Dialect == retrytable.PostgreSQL {
-		look = "SELECT count(*) FROM pg_index WHERE indexrelid = to_regclass('partition_state_failed') AND indisvalid"
-	}
-	var n int
-	err := d.db.QueryRowContext(ctx, look).Scan(&n)
-	if err == nil && n == 0 {
+	exists, err := d.db.Exists(ctx, "partition_state_failed")
+	if err == nil && !exists {
 		d.log.Warn("sweeps without an index", "statement", indexOf(d.db.Dialect))
 	}
 	return err

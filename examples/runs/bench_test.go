@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"testing"
 	"time"
 
@@ -24,7 +23,7 @@ func BenchmarkNext(b *testing.B) {
 			for _, rows := range []int{10_000, 100_000, 1_000_000} {
 				b.Run(fmt.Sprintf("%s/%s/%d", name, retries, rows), func(b *testing.B) {
 					s := newStore(dbtest.Quick(b, dbtest.New(b, dialect)), time.Minute, "")
-					require.NoError(b, s.migrate(b.Context(), io.Discard, false, false))
+					require.NoError(b, s.migrate(b.Context()))
 					fill(b, s, rows, in)
 					plan := dbtest.Explain(b, s.db)
 					_, err := s.Claim(b.Context(), plan, 1)

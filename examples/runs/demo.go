@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -23,7 +22,7 @@ func demonstrate(ctx context.Context, p *processor, workers int) error {
 	server := &http.Server{Handler: &troubled{}, ReadHeaderTimeout: time.Second}
 	defer func() { _ = server.Close() }()
 	go func() { _ = server.Serve(listener) }()
-	if err := p.migrate(ctx, io.Discard, false, false); err != nil {
+	if err := p.migrate(ctx); err != nil {
 		return err
 	}
 	if err := p.seed(ctx, "http://"+listener.Addr().String()); err != nil {

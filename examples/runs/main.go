@@ -29,9 +29,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 }
 
 func serve(flags *flag.FlagSet) shared.Action {
-	c, dsn := newConfig(flags, 1), shared.DSN(flags)
-	open := func(ctx context.Context) (*shared.DB, error) { return shared.OpenExisting(ctx, *dsn) }
-	return shared.With(open, func(ctx context.Context, db *shared.DB, out io.Writer) error {
+	c := newConfig(flags, 1)
+	return shared.On(flags, shared.OpenExisting, func(ctx context.Context, db *shared.DB, out io.Writer) error {
 		p, err := newProcessor(flags, db, c, out)
 		if err == nil {
 			err = p.check(ctx)
@@ -55,16 +54,9 @@ func demo(flags *flag.FlagSet) shared.Action {
 }
 
 func migrate(flags *flag.FlagSet) shared.Action {
-	dsn, onlyPrint := shared.DSN(flags), flags.Bool("print", false, "only print the statements: the database is opened to be read")
 	adopt := flags.Bool("adopt", false,
 		"also take over what is processing without a lease; only when no processor without leases runs any more")
-	open := func(ctx context.Context) (*shared.DB, error) {
-		if *onlyPrint {
-			return shared.OpenReadOnly(ctx, *dsn)
-		}
-		return shared.Open(ctx, *dsn)
-	}
-	return shared.With(open, func(ctx context.Context, db *shared.DB, out io.Writer) error {
-		return newStore(db, 0, "").migrate(ctx, out, *adopt, *onlyPrint)
+	return shared.Migration(flags, func(ctx context.Context, db *shared.DB) ([]string, error) {
+		return newStore(db, 0, "").missing(ctx, *adopt)
 	})
 }

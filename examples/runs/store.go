@@ -72,12 +72,12 @@ func newStore(db *shared.DB, lease time.Duration, categories string) *store {
 	return s
 }
 
-// migrate makes the table what a processor needs. With adopt, the runs without a lease that
-// are processing are taken from who left them.
-func (s *store) migrate(ctx context.Context, out io.Writer, adopt, onlyPrint bool) error {
+// missing returns the statements that make the table what a processor needs. With adopt, the
+// runs without a lease that are processing are taken from the processors that left them.
+func (s *store) missing(ctx context.Context, adopt bool) ([]string, error) {
 	exists, err := s.db.Exists(ctx, "runs")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	words := strings.NewReplacer("{instant}", s.Instants.SQLType(s.Dialect), "{now}", s.Instants.Now(s.Dialect))
 	statements := []string{words.Replace(schema), s.Schema() + "CREATE INDEX idx_runs_retry ON runs (next_retry_at) WHERE next_retry_at IS NOT NULL"}
@@ -87,10 +87,16 @@ func (s *store) migrate(ctx context.Context, out io.Writer, adopt, onlyPrint boo
 	if adopt {
 		statements = append(statements, words.Replace("UPDATE runs SET lease_until = {now} WHERE status = 'processing' AND lease_until IS NULL"))
 	}
+	return statements, err
+}
+
+// migrate runs what is missing.
+func (s *store) migrate(ctx context.Context) error {
+	statements, err := s.missing(ctx, false)
 	if err != nil {
 		return err
 	}
-	return s.db.Migrate(ctx, out, statements, onlyPrint)
+	return s.db.Migrate(ctx, io.Discard, statements, false)
 }
 
 // check says what is wrong with the table, and changes nothing.

@@ -3,7 +3,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"testing"
 	"time"
 
@@ -73,7 +72,7 @@ func retryIn(t *testing.T, db *shared.DB, d time.Duration, which string) {
 func newTestStore(t *testing.T, db *shared.DB) *store {
 	t.Helper()
 	s := newStore(db, time.Minute, "")
-	require.NoError(t, s.migrate(t.Context(), io.Discard, false, false))
+	require.NoError(t, s.migrate(t.Context()))
 	return s
 }
 

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -38,27 +39,15 @@ func (p *Program) Run(ctx context.Context, args []string, out io.Writer) error {
 		return nil
 	}
 	for _, c := range p.Commands {
-		if rest, ok := after(args, strings.Fields(c.Name)); ok {
-			return c.run(ctx, p.Name, rest, out)
+		words := strings.Fields(c.Name)
+		if n := len(words); len(args) >= n && slices.Equal(args[:n], words) {
+			return c.run(ctx, p.Name, args[n:], out)
 		}
 	}
 	if len(args) == 0 {
 		return p.usage("a command is missing")
 	}
 	return p.usage("%q is no command", args[0])
-}
-
-// after returns what follows the words in args, if args begin with them.
-func after(args, words []string) (rest []string, ok bool) {
-	if len(args) < len(words) {
-		return nil, false
-	}
-	for i, word := range words {
-		if args[i] != word {
-			return nil, false
-		}
-	}
-	return args[len(words):], true
 }
 
 func (p *Program) usage(format string, args ...any) error {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -227,7 +228,8 @@ func (db *DB) Create(ctx context.Context, name, schema string) error {
 	return nil
 }
 
-// Exists reports whether there is a table or an index of that name.
+// Exists reports whether there is a table or an index of that name. An index that was not
+// built to its end is none.
 func (db *DB) Exists(ctx context.Context, name string) (bool, error) {
 	return db.exists(ctx, db.DB, name)
 }
@@ -238,10 +240,37 @@ func (db *DB) exists(ctx context.Context, in interface {
 ) (exists bool, err error) {
 	look := "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = $1)"
 	if db.Dialect == retrytable.PostgreSQL {
-		look = "SELECT to_regclass($1) IS NOT NULL"
+		look = "SELECT to_regclass($1) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass($1) AND NOT indisvalid)"
 	}
 	err = in.QueryRowContext(ctx, look, name).Scan(&exists)
 	return exists, err
+}
+
+// ColumnTypes returns the columns of a table, and their types. There are none if there is no
+// such table.
+func (db *DB) ColumnTypes(ctx context.Context, table string) (map[string]string, error) {
+	look := "SELECT name, type FROM pragma_table_info($1)"
+	if db.Dialect == retrytable.PostgreSQL {
+		look = `SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
+			WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped`
+	}
+	types := map[string]string{}
+	_, err := Query(ctx, db, func(rows *sql.Rows) (_ any, err error) {
+		var name, sqlType string
+		err = rows.Scan(&name, &sqlType)
+		types[name] = sqlType
+		return nil, err
+	}, look, table)
+	return types, err
+}
+
+// On is With for the database that -dsn names, a flag that it adds.
+func On(
+	flags *flag.FlagSet, open func(ctx context.Context, dsn string) (*DB, error),
+	action func(ctx context.Context, db *DB, out io.Writer) error,
+) Action {
+	dsn := DSN(flags)
+	return With(func(ctx context.Context) (*DB, error) { return open(ctx, *dsn) }, action)
 }
 
 // With is an action with a database, which is opened for it and closed after it.

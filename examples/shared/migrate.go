@@ -2,6 +2,7 @@ package shared
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +12,25 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrysql"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
+
+// Migration is the command migrate on the database of -dsn: it runs the statements for what is
+// missing, or, with -print, only prints them.
+func Migration(flags *flag.FlagSet, missing func(ctx context.Context, db *DB) ([]string, error)) Action {
+	onlyPrint := flags.Bool("print", false, "print the statements, and change nothing: the database is opened to be read")
+	open := func(ctx context.Context, dsn string) (*DB, error) {
+		if *onlyPrint {
+			return OpenReadOnly(ctx, dsn)
+		}
+		return Open(ctx, dsn)
+	}
+	return On(flags, open, func(ctx context.Context, db *DB, out io.Writer) error {
+		statements, err := missing(ctx, db)
+		if err != nil {
+			return err
+		}
+		return db.Migrate(ctx, out, statements, *onlyPrint)
+	})
+}
 
 // Migrate prints the statements of a migration, and runs each after it is printed, unless
 // they are only to be printed. It says so if there are none. A migration that failed or was

@@ -50,20 +50,9 @@ func serveCommand(flags *flag.FlagSet) shared.Action {
 }
 
 func migrateCommand(flags *flag.FlagSet) shared.Action {
-	dsn := shared.DSN(flags)
-	onlyPrint := flags.Bool("print", false, "print the statements, and change nothing")
-	return func(ctx context.Context, out io.Writer) (err error) {
-		open := shared.Open
-		if *onlyPrint {
-			open = shared.OpenReadOnly
-		}
-		db, err := open(ctx, *dsn)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, db.Close()) }()
-		return newService(db, config{}, slog.Default()).migrate(ctx, out, *onlyPrint)
-	}
+	return shared.Migration(flags, func(ctx context.Context, db *shared.DB) ([]string, error) {
+		return newService(db, config{}, slog.Default()).missing(ctx)
+	})
 }
 
 func demoCommand(flags *flag.FlagSet) shared.Action {

@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	_ "embed"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/seed-5ff3c98e/retry/examples/shared"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
@@ -34,7 +33,7 @@ func (s *service) missing(ctx context.Context) (all []string, err error) {
 		if words[1] == "INDEX" {
 			lacks, err = s.lacksIndex(ctx, statement, name, len(tables[words[4]]) == 0)
 		} else {
-			if tables[name], err = s.columns(ctx, name); err == nil {
+			if tables[name], err = s.db.ColumnTypes(ctx, name); err == nil {
 				lacks, err = s.lacks(ctx, name, statement, tables[name])
 			}
 		}
@@ -94,32 +93,14 @@ func (s *service) lacksIndex(ctx context.Context, create, name string, fresh boo
 	if fresh {
 		return []string{create}, nil
 	}
-	look, beside := "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = $1)", "INDEX"
-	if s.db.Dialect == retrytable.PostgreSQL {
-		look, beside = "SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass($1) AND indisvalid)", "INDEX CONCURRENTLY"
-	}
-	var exists bool
-	if err := s.db.QueryRowContext(ctx, look, name).Scan(&exists); err != nil || exists {
+	if exists, err := s.db.Exists(ctx, name); err != nil || exists {
 		return nil, err
+	}
+	beside := "INDEX"
+	if s.db.Dialect == retrytable.PostgreSQL {
+		beside = "INDEX CONCURRENTLY"
 	}
 	return []string{"DROP " + beside + " IF EXISTS " + name, strings.Replace(create, "INDEX", beside, 1)}, nil
-}
-
-// columns returns the columns that there are, and their types.
-func (s *service) columns(ctx context.Context, table string) (map[string]string, error) {
-	look := "SELECT name, type FROM pragma_table_info($1)"
-	if s.db.Dialect == retrytable.PostgreSQL {
-		look = `SELECT attname, format_type(atttypid, NULL) FROM pg_attribute
-			WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped`
-	}
-	found := map[string]string{}
-	_, err := shared.Query(ctx, s.db, func(rows *sql.Rows) (_ any, err error) {
-		var name, sqlType string
-		err = rows.Scan(&name, &sqlType)
-		found[name] = sqlType
-		return nil, err
-	}, look, table)
-	return found, err
 }
 
 // misfits reports columns and values of a table with which the service would fail, or do
@@ -148,7 +129,7 @@ func (s *service) misfits(ctx context.Context, table string, wanted []string, fo
 		c, ok := found[name]
 		switch {
 		case !ok || types == nil:
-		case !sqlite && !slices.Contains(types, c):
+		case !sqlite && !slices.Contains(types, precision.ReplaceAllString(c, "")):
 			fault(name, "is "+c, fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s USING %[2]s::%[3]s", table, name, words[1]))
 		case sqlite:
 			value := "CAST(" + name + " AS integer)"
@@ -176,6 +157,9 @@ var numbers = map[string][]string{
 	"int": {"smallint", "integer", "bigint"}, "bigint": {"smallint", "integer", "bigint"},
 	"{instant}": {"timestamp with time zone"},
 }
+
+// precision is what a type may have that makes no difference: timestamp(3) with time zone.
+var precision = regexp.MustCompile(`\(\d+\)`)
 
 // migrate prints and runs what is missing, or only prints it.
 func (s *service) migrate(ctx context.Context, out io.Writer, onlyPrint bool) error {

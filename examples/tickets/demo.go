@@ -22,17 +22,12 @@ func demoCommand(flags *flag.FlagSet) shared.Action {
 	s := &settings{timeout: time.Minute, lease: time.Minute, interval: time.Second / speed, workers: 2, metrics: "127.0.0.1:0"}
 	check := s.delays(flags)
 	open := shared.Sandbox(flags)
-	return func(ctx context.Context, out io.Writer) (err error) {
+	return shared.With(open, func(ctx context.Context, db *shared.DB, out io.Writer) error {
 		if err := check(); err != nil {
 			return err
 		}
-		db, err := open(ctx)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, db.Close()) }()
 		return s.demonstrate(ctx, db, out)
-	}
+	})
 }
 
 func (s *settings) demonstrate(ctx context.Context, db *shared.DB, out io.Writer) error {

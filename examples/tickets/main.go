@@ -33,23 +33,7 @@ var program = shared.Program{
 	},
 }
 
-// on returns the action of a command with a database, which its -dsn names.
-func on(
-	flags *flag.FlagSet, open func(context.Context, string) (*shared.DB, error),
-	act func(ctx context.Context, db *shared.DB, out io.Writer) error,
-) shared.Action {
-	dsn := shared.DSN(flags)
-	return func(ctx context.Context, out io.Writer) (err error) {
-		db, err := open(ctx, *dsn)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, db.Close()) }()
-		return act(ctx, db, out)
-	}
-}
-
-// settings are those of the flags.
+// settings are what the flags say.
 type settings struct {
 	delay, maxDelay, timeout, lease, interval time.Duration
 	workers                                   int
@@ -112,7 +96,7 @@ func workCommand(flags *flag.FlagSet) shared.Action {
 	flags.DurationVar(&s.interval, "interval", time.Second, "the pause between looks for work")
 	flags.IntVar(&s.workers, "workers", 10, "how many tickets are worked on at a time")
 	flags.StringVar(&s.metrics, "metrics", "127.0.0.1:0", "the loopback `address` for Prometheus")
-	return on(flags, shared.OpenExisting, func(ctx context.Context, db *shared.DB, out io.Writer) error {
+	return shared.On(flags, shared.OpenExisting, func(ctx context.Context, db *shared.DB, out io.Writer) error {
 		if err := check(); err != nil {
 			return err
 		}
@@ -124,29 +108,14 @@ func workCommand(flags *flag.FlagSet) shared.Action {
 	})
 }
 
-func migrateCommand(flags *flag.FlagSet) shared.Action {
-	onlyPrint := flags.Bool("print", false, "print the statements, and run none")
-	open := func(ctx context.Context, dsn string) (*shared.DB, error) {
-		if *onlyPrint {
-			return shared.OpenReadOnly(ctx, dsn)
-		}
-		return shared.Open(ctx, dsn)
-	}
-	return on(flags, open, func(ctx context.Context, db *shared.DB, out io.Writer) error {
-		statements, err := lacks(ctx, db)
-		if err != nil {
-			return err
-		}
-		return db.Migrate(ctx, out, statements, *onlyPrint)
-	})
-}
+func migrateCommand(flags *flag.FlagSet) shared.Action { return shared.Migration(flags, lacks) }
 
 func addCommand(flags *flag.FlagSet) shared.Action {
 	design := flags.String("name", "", "the name of the design")
 	definition := flags.String("definition", "", "its definition: what the agent runs with sh")
 	assignee := flags.String("assignee", "agent", "whose ticket it is: agent or human")
 	priority := flags.Int("priority", 0, "the highest goes first")
-	return on(flags, shared.OpenExisting, func(ctx context.Context, db *shared.DB, out io.Writer) error {
+	return shared.On(flags, shared.OpenExisting, func(ctx context.Context, db *shared.DB, out io.Writer) error {
 		if *assignee != "agent" && *assignee != "human" {
 			return fmt.Errorf("add: -assignee: %q: must be agent or human", *assignee)
 		}
@@ -160,7 +129,7 @@ func addCommand(flags *flag.FlagSet) shared.Action {
 
 func listCommand(flags *flag.FlagSet) shared.Action {
 	state := flags.String("state", "", "only tickets in this state")
-	return on(flags, shared.OpenReadOnly, func(ctx context.Context, db *shared.DB, out io.Writer) error {
+	return shared.On(flags, shared.OpenReadOnly, func(ctx context.Context, db *shared.DB, out io.Writer) error {
 		return list(ctx, db, *state, out)
 	})
 }
@@ -168,7 +137,7 @@ func listCommand(flags *flag.FlagSet) shared.Action {
 func releaseCommand(flags *flag.FlagSet) shared.Action {
 	id := flags.String("ticket", "", "the ID of the ticket")
 	by := flags.String("by", os.Getenv("USER"), "who releases it")
-	return on(flags, shared.OpenExisting, func(ctx context.Context, db *shared.DB, _ io.Writer) error {
+	return shared.On(flags, shared.OpenExisting, func(ctx context.Context, db *shared.DB, _ io.Writer) error {
 		if *by == "" {
 			return fmt.Errorf("release: -by: %q: must name a person", *by)
 		}

@@ -36,7 +36,7 @@ func lacks(ctx context.Context, db *shared.DB) (statements []string, err error) 
 	created := false // the table tickets, without the columns of retrytable
 	types := []string{"{json}", json, "{instant}", table.Instants.SQLType(db.Dialect)}
 	for _, w := range wanted {
-		have, err := columnsOf(ctx, db, w.table)
+		have, err := db.ColumnTypes(ctx, w.table)
 		if err != nil {
 			return nil, err
 		}
@@ -62,23 +62,6 @@ func lacks(ctx context.Context, db *shared.DB) (statements []string, err error) 
 	}
 	missing, err := table.Missing(ctx, db)
 	return append(statements, missing...), err
-}
-
-// columnsOf returns the types of the columns of a table.
-func columnsOf(ctx context.Context, db *shared.DB, table string) (map[string]string, error) {
-	query := "SELECT name, type FROM pragma_table_info($1)"
-	if db.Dialect == retrytable.PostgreSQL {
-		query = "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute " +
-			"WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped"
-	}
-	have := map[string]string{}
-	_, err := shared.Query(ctx, db, func(rows *sql.Rows) (any, error) {
-		var name, sqlType string
-		err := rows.Scan(&name, &sqlType)
-		have[name] = sqlType
-		return nil, err
-	}, query, table)
-	return have, err
 }
 
 // impossible returns an error for values that nobody can have meant.
