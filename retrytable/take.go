@@ -36,7 +36,7 @@ func (s *shift[ID]) atOnce(n int) int {
 	return min(n, 1)
 }
 
-// inTurn runs a statement that takes rows, after Turn if it is that of claims.
+// inTurn runs a statement that takes rows, after Turn if it claims them.
 func inTurn[ID, T any](
 	ctx context.Context, s *shift[ID], from *statement, n, behind int, args []any, scan func(*sql.Rows) (T, error),
 ) (all []T, err error) {

@@ -27,7 +27,7 @@
 // delivered.
 //
 // Every subscription of the topic gets the copy. The attribute retry-subscription says whose
-// it is, and Handle acknowledges those of others. Another subscription without Handle should have the
+// it is, and Handle acknowledges the copies of others. Another subscription without Handle should have the
 // filter NOT attributes:"retry-subscription". Or let the Publisher publish to a topic of its
 // own, and receive from a subscription of that, too, with the same Retries.
 //

@@ -42,7 +42,7 @@
 // # How messages end
 //
 // A message that has succeeded is deleted. One that is given up is sent to the queue of
-// [Retries.Dead], or that of the RedrivePolicy, with the first 8 KiB of the error in the attribute
+// [Retries.Dead], or of the RedrivePolicy, with the first 8 KiB of the error in the attribute
 // retry-error if it has room for that, and is deleted. If it is moved back, it begins anew. A
 // panic ends the message; the error has its stack. A function that calls runtime.Goexit has lost
 // an attempt.

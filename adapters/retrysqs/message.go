@@ -196,7 +196,7 @@ func (r *Retries) bury(ctx context.Context, m *message, reason error) (_ retry.O
 	return retry.Handed, fmt.Errorf("%s: %w", r.dead, err)
 }
 
-// letter returns a copy of a message with an attribute of ours in place of those that it has.
+// letter returns a copy of a message with one attribute of ours, in place of all that it has.
 func (r *Retries) letter(m *message, queue, name, value string) *sqs.SendMessageInput {
 	in := &sqs.SendMessageInput{QueueUrl: &queue, MessageBody: m.Body, MessageAttributes: maps.Clone(m.MessageAttributes)}
 	delete(in.MessageAttributes, stateAttribute)

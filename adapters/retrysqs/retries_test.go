@@ -180,7 +180,7 @@ func TestStates(t *testing.T) {
 	t.Parallel()
 	const three = "failed after 3 attempts: "
 	for state, want := range map[string]string{
-		"":                               three, // of somebody who does not know of us
+		"":                               three, // from a publisher that does not know us
 		"f=1":                            three,
 		"f=1 x=2 t=2026-01-02T03:04:05Z": three, // of another version
 		"lost=1":                         three,
@@ -333,7 +333,7 @@ func (r *records) next() (action string, d time.Duration, state string) {
 	return in["Action"].(string), d, state
 }
 
-// SQS hides a message for 12 hours in all. A longer wait is that of a copy, which SQS delays for
+// SQS hides a message for 12 hours in all. A longer wait needs a copy, which SQS delays for
 // 15 minutes. It is then hidden until it is due, or is copied again, and this costs no attempt.
 func TestLongWaits(t *testing.T) {
 	t.Parallel()

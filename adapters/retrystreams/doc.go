@@ -31,7 +31,7 @@
 //
 // A message that has succeeded is acknowledged. It stays in its stream, for other groups:
 // trim the stream by age. A message that is deleted before its first attempt has ended is lost,
-// and OnError is told; the copies of those that have failed are safe.
+// and OnError is told; the copies of messages that have failed are safe.
 //
 // A message that is given up goes to the stream {jobs}:workers:dead, or the one in
 // [Retries.Dead], with the first 8 KiB of the error in the field retry-error. If it is moved

@@ -147,7 +147,7 @@ func TestRefusedLater(t *testing.T) {
 func TestStates(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[string]string{
-		"":                               "failed after 3 attempts: " + assert.AnError.Error(), // of somebody who does not know of us
+		"":                               "failed after 3 attempts: " + assert.AnError.Error(), // from a publisher that does not know us
 		"f=1":                            "failed after 3 attempts: " + assert.AnError.Error(),
 		"f=1 x=2 t=2026-01-02T03:04:05Z": "failed after 3 attempts: " + assert.AnError.Error(), // of another version
 		"f=9999":                         "failed after 9999 attempts",

@@ -223,7 +223,7 @@ func delayedSubscriber(db *sql.DB) (message.Subscriber, error) {
 		OverrideSubscriberConfig: func(config *wmsql.SubscriberConfig) error {
 			config.PollInterval, config.RetryInterval = 20*time.Millisecond, 20*time.Millisecond
 			config.SchemaAdapter = wmsql.PostgreSQLQueueSchema{
-				SubscribeBatchSize: 1, // of several, those that it has not come to when it is closed are lost
+				SubscribeBatchSize: 1, // when it is closed, the rest of a larger batch is lost
 				GenerateWhereClause: func(wmsql.GenerateWhereClauseParams) (string, []any) {
 					until := "(metadata->>'" + delay.DelayedUntilKey + "')::timestamptz"
 					return "(" + until + " < NOW() OR " + until + " IS NULL)", nil

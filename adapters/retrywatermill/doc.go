@@ -20,14 +20,14 @@
 // more: leave room for them below the broker's limit. It has a UUID of its own, because
 // brokers drop what they know; the handler sees the first one. Every subscriber of the topic
 // gets the copy. The metadata retry-handler says whose it is, and Middleware acknowledges
-// those of other handlers. So all subscribers of the topic need Middleware, and a handler that is
+// copies for other handlers. So all subscribers of the topic need Middleware, and a handler that is
 // renamed forgets what waits. The order of messages is lost.
 //
 // # How messages wait
 //
 // A copy that comes too early is held in memory until it is due, but no longer than
 // [Retries.Hold]; then it is published again. Meanwhile its subscriber takes no other message
-// if it takes one at a time, as those of Redis Streams and SQL do. Hold and the work must be
+// if it takes one at a time, as the subscribers of Redis Streams and SQL do. Hold and the work must be
 // shorter, taken together, than the time after which the subscriber delivers again:
 // AckWait of NATS, MaxIdleTime of Redis, AckDeadline of SQL.
 //

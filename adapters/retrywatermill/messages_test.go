@@ -306,7 +306,7 @@ func TestPublisherRefuses(t *testing.T) {
 	})
 }
 
-// The attempt has a context of its own, with what the router has put into that of the message.
+// The attempt has a context of its own, with what the router has put into the context of the message.
 // What it produces is published.
 func TestProduced(t *testing.T) {
 	t.Parallel()

@@ -88,7 +88,7 @@ func (r *Retries) Middleware(next message.HandlerFunc) message.HandlerFunc {
 			topic: message.SubscribeTopicFromCtx(ctx), handler: message.HandlerNameFromCtx(ctx),
 		}
 		if of := msg.Metadata.Get(handlerKey); of != "" && of != d.handler {
-			return nil, nil // a copy for another subscriber of the topic, who gets it too
+			return nil, nil // a copy for another subscriber of the topic, which gets it too
 		}
 		returned := false
 		defer func() {

@@ -42,7 +42,7 @@ func vacuums(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	var on string
 	if err := db.QueryRowContext(ctx, "SHOW autovacuum").Scan(&on); err != nil {
 		return err

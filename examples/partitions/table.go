@@ -16,7 +16,7 @@ const columns = "customer text, query text, partition_key text, status text, att
 	"error_message text, updated_at {instant}"
 
 // checks are conditions that no failed partition may meet, with an assignment that repairs
-// those that do. To PostgreSQL they are errors if the column has a type other than sqlType.
+// the ones that do. To PostgreSQL they are errors if the column has a type other than sqlType.
 var checks = []struct{ column, sqlType, wrong, assignment string }{
 	{"status", "text", "status = 'pending'", ""},
 	{"attempt_count", "bigint", "attempt_count < 0", "attempt_count = 1"},

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// lines writes whole lines, each after a label, so that those of nodes that run at once do
+// lines writes whole lines, each after a label, so that lines of nodes that run at once do
 // not mix: a line is one Write to out, which takes several at once, as an os.File does.
 type lines struct {
 	out   io.Writer

@@ -12,7 +12,7 @@ const blocked = `EXISTS (SELECT 1 FROM task_link JOIN task AS parent ON parent.i
 	WHERE child_id = task.id AND parent.status <> 'success')`
 
 // ended is for a task that has reached its end: its webhook is to be called, the tasks that
-// depend on it may start, or never will, and then nobody may need those that it depended on.
+// depend on it may start, or never will, and then the tasks that it depended on may be of no use.
 func (s *service) ended(ctx context.Context, tx *tx, t task) error {
 	if err := s.enqueue(ctx, tx, t); err != nil {
 		return err

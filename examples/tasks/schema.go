@@ -88,7 +88,7 @@ func (s *service) all() *retrytable.Table[string] {
 	return t
 }
 
-// lacksIndex makes an index that there is not, or that was interrupted, beside those who write.
+// lacksIndex makes an index that is missing, or was not built to its end, while others write.
 func (s *service) lacksIndex(ctx context.Context, create, name string, fresh bool) ([]string, error) {
 	if fresh {
 		return []string{create}, nil

@@ -61,8 +61,8 @@ func newService(db *shared.DB, c config, log *slog.Logger) *service {
 // timeoutLease is within which it is stored that a task has timed out.
 const timeoutLease = 10 * time.Second
 
-// table is the table of tasks, for those who have some of them in hand. The columns of the
-// specification say what is due. Only who has a task in hand needs a lease and a fence.
+// table is the table of tasks, for workers that have some of them in hand. The columns of the
+// specification say what is due. Only a worker with a task in hand needs a lease and a fence.
 func (s *service) table(held, done status, fail string) *retrytable.Table[string] {
 	return &retrytable.Table[string]{
 		Dialect: s.db.Dialect, Name: "task", Lease: s.lease, ClaimWhere: "false",

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
-// wanted are the columns that the program needs, besides id and those of retrytable.
+// wanted are the columns that the program needs, besides id and what retrytable adds.
 var wanted = []struct {
 	table   string
 	columns []string

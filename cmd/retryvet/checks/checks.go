@@ -27,7 +27,7 @@ func Default() []*analysis.Analyzer {
 	}
 }
 
-// All returns every check, also those that are off by default because their findings are
+// All returns every check, also the ones that are off by default because their findings are
 // advice and not mistakes.
 func All() []*analysis.Analyzer { return append(Default(), NoJitter) }
 

@@ -113,7 +113,7 @@ var readers = map[string]bool{
 }
 
 // onlyLooks reports whether the last node of a stack, a response, is only looked at: its
-// status, its header, or its body by one who does not close it.
+// status, its header, or its body without closing it.
 func (u *unit) onlyLooks(stack []ast.Node) bool {
 	if len(stack) < 2 {
 		return false

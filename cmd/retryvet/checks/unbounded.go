@@ -57,7 +57,7 @@ func sleepsDeaf(a *attempt) bool {
 	return len(a.waits) > 0
 }
 
-// receives reports whether a loop waits for a channel other than that of a timer.
+// receives reports whether a loop waits for a channel that no timer sends on.
 func (u *unit) receives(a *attempt) bool {
 	return contains(a.loop, func(n ast.Node) bool {
 		sel, ok := n.(*ast.SelectStmt)

@@ -31,7 +31,7 @@ const (
 	workerLoop = "RETRY_TABLETEST_LOOP" // one of loops
 )
 
-// loops are those of the workers. In groups, a Worker has many places, and most outcomes are
+// loops are the ways in which a worker works. In groups, a Worker has many places, and most outcomes are
 // stored with others.
 var loops = []string{"by hand", "Worker", "Worker, in groups"}
 

@@ -70,7 +70,7 @@ func TestMerge(t *testing.T) {
 	})
 }
 
-// Many retries are due. The order is that of the first 1000 of them, and the others come
+// Many retries are due. The order holds for the first 1000 of them, and the others come
 // after that.
 func TestMergeMany(t *testing.T) {
 	t.Parallel()
@@ -153,7 +153,7 @@ func TestMergePlan(t *testing.T) {
 	})
 }
 
-// A column of retries counts those that were granted: not at the claim, not at the end, and
+// A column of retries counts the retries that were granted: not at the claim, not at the end, and
 // not for a rate limit that is free.
 func TestRetriesColumn(t *testing.T) {
 	t.Parallel()

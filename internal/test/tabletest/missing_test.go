@@ -112,7 +112,7 @@ func TestMissingWords(t *testing.T) {
 	})
 }
 
-// Rows that have failed for good in the word of those that wait stay so when the table
+// Rows that have failed for good, and share their word with waiting rows, stay so when the table
 // gets a due time.
 func TestMissingDue(t *testing.T) {
 	t.Parallel()
