@@ -151,7 +151,7 @@ func (d mysql) pick(b *builder, p *picking) statement {
 // group locks the rows first, without those that somebody else has locked. One UPDATE can
 // then write all rows if it writes the same into each.
 func (d mysql) group(b *builder, s *statement, assignments func(parameter func() string) string) {
-	s.lock = fmt.Sprintf("SELECT %s FROM %s WHERE %s AND ", b.id, b.table, b.running())
+	s.lock = fmt.Sprintf("SELECT %s FROM %s WHERE %s AND ", b.id, b.table, b.leased())
 	s.pair = fmt.Sprintf("%s = ? AND %s = ?", b.id, b.fence)
 	parameters := 0
 	changes := d.bind(assignments(func() string {

@@ -150,7 +150,7 @@ func (d postgres) group(b *builder, s *statement, assignments func(parameter fun
 		" FROM unnest(%s) WITH ORDINALITY AS given(%s, given_place), %s"+
 		" WHERE %s = given_id AND %s = given_fence AND CASE WHEN %s THEN true END FOR NO KEY UPDATE OF %s SKIP LOCKED)"+
 		" UPDATE %s SET %s FROM held WHERE %s = held_id RETURNING given_place",
-		b.id, strings.Join(arrays, ", "), strings.Join(columns, ", "), b.table, b.id, b.fence, b.running(), d.quote(name),
+		b.id, strings.Join(arrays, ", "), strings.Join(columns, ", "), b.table, b.id, b.fence, b.leased(), d.quote(name),
 		b.table, changes, b.id)
 }
 

@@ -261,8 +261,12 @@ func numbered(n int) func() string {
 
 // held is the condition of a row whose lease is still the caller's.
 func (b *builder) held(parameter func() string) string {
-	return fmt.Sprintf("%s = %s AND %s = %s AND %s", b.id, parameter(), b.fence, parameter(), b.running())
+	return fmt.Sprintf("%s = %s AND %s = %s AND %s", b.id, parameter(), b.fence, parameter(), b.leased())
 }
+
+// leased is the condition of a row that has a lease. One that is running without it was taken
+// by a program that knows of no leases, and so has the fence of a claim before.
+func (b *builder) leased() string { return b.running() + " AND " + b.leaseUntil + " IS NOT NULL" }
 
 func (b *builder) succeed() statement {
 	return b.finish("succeed", b.set.Succeed, 1, func(parameter func() string) string {

@@ -25,19 +25,19 @@ SELECT `run id` FROM `app`.`run"s` FORCE INDEX (sweep_cf13dc98) WHERE sweep_cf13
 SELECT `run id` FROM `app`.`run"s` FORCE INDEX (promote_41375147) WHERE promote_41375147 <= TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000000 AND (category = ?) ORDER BY promote_41375147 LIMIT 10 FOR UPDATE SKIP LOCKED;
 
 -- succeed
-UPDATE `app`.`run"s` SET retry_count = 0, `select` = ?, `lease` = NULL WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running');
+UPDATE `app`.`run"s` SET retry_count = 0, `select` = ?, `lease` = NULL WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running') AND `lease` IS NOT NULL;
 
 -- succeed as
-UPDATE `app`.`run"s` SET retry_count = 0, `select` = ?, `lease` = NULL WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running');
+UPDATE `app`.`run"s` SET retry_count = 0, `select` = ?, `lease` = NULL WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running') AND `lease` IS NOT NULL;
 
 -- retry
-UPDATE `app`.`run"s` SET error = ?, hold_reason = NULL, `select` = 'error', `lease` = NULL, `retry_count` = ?, `limited` = ?, `polls` = ?, `first` = coalesce(? DIV 1000000, `first`), `next_retry_at` = (TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) + ? + 999999) DIV 1000000 WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running');
+UPDATE `app`.`run"s` SET error = ?, hold_reason = NULL, `select` = 'error', `lease` = NULL, `retry_count` = ?, `limited` = ?, `polls` = ?, `first` = coalesce(? DIV 1000000, `first`), `next_retry_at` = (TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) + ? + 999999) DIV 1000000 WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running') AND `lease` IS NOT NULL;
 
 -- end
-UPDATE `app`.`run"s` SET error = ?, hold_reason = ?, `select` = 'error', `lease` = NULL, `retry_count` = ?, `limited` = ?, `polls` = ?, `first` = coalesce(? DIV 1000000, `first`), `next_retry_at` = NULL WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running');
+UPDATE `app`.`run"s` SET error = ?, hold_reason = ?, `select` = 'error', `lease` = NULL, `retry_count` = ?, `limited` = ?, `polls` = ?, `first` = coalesce(? DIV 1000000, `first`), `next_retry_at` = NULL WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running') AND `lease` IS NOT NULL;
 
 -- extend
-SELECT `run id` FROM `app`.`run"s` WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running') FOR UPDATE;
+SELECT `run id` FROM `app`.`run"s` WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running') AND `lease` IS NOT NULL FOR UPDATE;
 
 -- release
-UPDATE `app`.`run"s` SET worker = NULL, `select` = 'it''s new', `first` = CASE WHEN `retry_count` <= 1 AND coalesce(`limited`, 0) = 0 AND coalesce(`polls`, 0) = 0 THEN NULL ELSE `first` END, `retry_count` = `retry_count` - 1, `next_retry_at` = NULL, `lease` = NULL WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running');
+UPDATE `app`.`run"s` SET worker = NULL, `select` = 'it''s new', `first` = CASE WHEN `retry_count` <= 1 AND coalesce(`limited`, 0) = 0 AND coalesce(`polls`, 0) = 0 THEN NULL ELSE `first` END, `retry_count` = `retry_count` - 1, `next_retry_at` = NULL, `lease` = NULL WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running') AND `lease` IS NOT NULL;

@@ -18,19 +18,19 @@ WITH picked AS MATERIALIZED (SELECT "id" AS picked_id FROM "app"."runs" WHERE "s
 WITH picked AS MATERIALIZED (SELECT "id" AS picked_id FROM "app"."runs" WHERE "status" IN ('error') AND "next_retry_at" IS NOT NULL AND "next_retry_at" <= statement_timestamp() ORDER BY "next_retry_at" LIMIT 10 FOR NO KEY UPDATE SKIP LOCKED) UPDATE "app"."runs" SET "status" = 'ready', "next_retry_at" = NULL WHERE "id" = ANY (ARRAY(SELECT picked_id FROM picked)) RETURNING "id";
 
 -- succeed
-UPDATE "app"."runs" SET "status" = $1, "lease_until" = NULL WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running');
+UPDATE "app"."runs" SET "status" = $1, "lease_until" = NULL WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running') AND "lease_until" IS NOT NULL;
 
 -- succeed as
-UPDATE "app"."runs" SET "status" = $1, "lease_until" = NULL WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running');
+UPDATE "app"."runs" SET "status" = $1, "lease_until" = NULL WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running') AND "lease_until" IS NOT NULL;
 
 -- retry
-UPDATE "app"."runs" SET "status" = 'error', "lease_until" = NULL, "retry_count" = $1, "first_at" = coalesce('epoch'::timestamptz + $2::bigint * interval '1 microsecond', "first_at"), "next_retry_at" = clock_timestamp() + $3::bigint * interval '1 microsecond' WHERE "id" = $4 AND "fence" = $5 AND "status" IN ('running');
+UPDATE "app"."runs" SET "status" = 'error', "lease_until" = NULL, "retry_count" = $1, "first_at" = coalesce('epoch'::timestamptz + $2::bigint * interval '1 microsecond', "first_at"), "next_retry_at" = clock_timestamp() + $3::bigint * interval '1 microsecond' WHERE "id" = $4 AND "fence" = $5 AND "status" IN ('running') AND "lease_until" IS NOT NULL;
 
 -- end
-UPDATE "app"."runs" SET "status" = 'error', "lease_until" = NULL, "first_at" = coalesce('epoch'::timestamptz + $1::bigint * interval '1 microsecond', "first_at"), "next_retry_at" = NULL WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running');
+UPDATE "app"."runs" SET "status" = 'error', "lease_until" = NULL, "first_at" = coalesce('epoch'::timestamptz + $1::bigint * interval '1 microsecond', "first_at"), "next_retry_at" = NULL WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running') AND "lease_until" IS NOT NULL;
 
 -- extend
-WITH held AS MATERIALIZED (SELECT "id" AS held_id FROM "app"."runs" WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running') FOR NO KEY UPDATE) UPDATE "app"."runs" SET "lease_until" = clock_timestamp() + $1::bigint * interval '1 microsecond' FROM held WHERE "id" = held_id;
+WITH held AS MATERIALIZED (SELECT "id" AS held_id FROM "app"."runs" WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running') AND "lease_until" IS NOT NULL FOR NO KEY UPDATE) UPDATE "app"."runs" SET "lease_until" = clock_timestamp() + $1::bigint * interval '1 microsecond' FROM held WHERE "id" = held_id;
 
 -- release
-UPDATE "app"."runs" SET "status" = 'ready', "first_at" = CASE WHEN "retry_count" <= 0 THEN NULL ELSE "first_at" END, "next_retry_at" = NULL, "lease_until" = NULL WHERE "id" = $1 AND "fence" = $2 AND "status" IN ('running');
+UPDATE "app"."runs" SET "status" = 'ready', "first_at" = CASE WHEN "retry_count" <= 0 THEN NULL ELSE "first_at" END, "next_retry_at" = NULL, "lease_until" = NULL WHERE "id" = $1 AND "fence" = $2 AND "status" IN ('running') AND "lease_until" IS NOT NULL;

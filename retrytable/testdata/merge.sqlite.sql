@@ -18,19 +18,19 @@ UPDATE `app`.`runs` SET `lease_until` = strftime('%Y-%m-%dT%H:%M:%f+00:00', (CAS
 UPDATE `app`.`runs` SET `status` = 'ready', `next_retry_at` = NULL WHERE `id` IN (SELECT `id` AS picked_id FROM `app`.`runs` WHERE `status` IN ('error') AND `next_retry_at` IS NOT NULL AND CAST(round((julianday(`next_retry_at`) - 2440587.5) * 86400000.0) AS INTEGER) <= CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) ORDER BY CAST(round((julianday(`next_retry_at`) - 2440587.5) * 86400000.0) AS INTEGER) LIMIT 10) RETURNING `id`;
 
 -- succeed
-UPDATE `app`.`runs` SET `status` = ?1, `lease_until` = NULL WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running');
+UPDATE `app`.`runs` SET `status` = ?1, `lease_until` = NULL WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running') AND `lease_until` IS NOT NULL;
 
 -- succeed as
-UPDATE `app`.`runs` SET `status` = ?1, `lease_until` = NULL WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running');
+UPDATE `app`.`runs` SET `status` = ?1, `lease_until` = NULL WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running') AND `lease_until` IS NOT NULL;
 
 -- retry
-UPDATE `app`.`runs` SET `status` = 'error', `lease_until` = NULL, `retry_count` = ?1, `first_at` = coalesce(strftime('%Y-%m-%dT%H:%M:%f+00:00', ((?2 + 999) / 1000) / 1000.0, 'unixepoch'), `first_at`), `next_retry_at` = strftime('%Y-%m-%dT%H:%M:%f+00:00', (CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) + (?3 + 999) / 1000) / 1000.0, 'unixepoch') WHERE `id` = ?4 AND `fence` = ?5 AND `status` IN ('running');
+UPDATE `app`.`runs` SET `status` = 'error', `lease_until` = NULL, `retry_count` = ?1, `first_at` = coalesce(strftime('%Y-%m-%dT%H:%M:%f+00:00', ((?2 + 999) / 1000) / 1000.0, 'unixepoch'), `first_at`), `next_retry_at` = strftime('%Y-%m-%dT%H:%M:%f+00:00', (CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) + (?3 + 999) / 1000) / 1000.0, 'unixepoch') WHERE `id` = ?4 AND `fence` = ?5 AND `status` IN ('running') AND `lease_until` IS NOT NULL;
 
 -- end
-UPDATE `app`.`runs` SET `status` = 'error', `lease_until` = NULL, `first_at` = coalesce(strftime('%Y-%m-%dT%H:%M:%f+00:00', ((?1 + 999) / 1000) / 1000.0, 'unixepoch'), `first_at`), `next_retry_at` = NULL WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running');
+UPDATE `app`.`runs` SET `status` = 'error', `lease_until` = NULL, `first_at` = coalesce(strftime('%Y-%m-%dT%H:%M:%f+00:00', ((?1 + 999) / 1000) / 1000.0, 'unixepoch'), `first_at`), `next_retry_at` = NULL WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running') AND `lease_until` IS NOT NULL;
 
 -- extend
-UPDATE `app`.`runs` SET `lease_until` = strftime('%Y-%m-%dT%H:%M:%f+00:00', (CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) + (?1 + 999) / 1000) / 1000.0, 'unixepoch') WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running');
+UPDATE `app`.`runs` SET `lease_until` = strftime('%Y-%m-%dT%H:%M:%f+00:00', (CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) + (?1 + 999) / 1000) / 1000.0, 'unixepoch') WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running') AND `lease_until` IS NOT NULL;
 
 -- release
-UPDATE `app`.`runs` SET `status` = 'ready', `first_at` = CASE WHEN `retry_count` <= 0 THEN NULL ELSE `first_at` END, `next_retry_at` = NULL, `lease_until` = NULL WHERE `id` = ?1 AND `fence` = ?2 AND `status` IN ('running');
+UPDATE `app`.`runs` SET `status` = 'ready', `first_at` = CASE WHEN `retry_count` <= 0 THEN NULL ELSE `first_at` END, `next_retry_at` = NULL, `lease_until` = NULL WHERE `id` = ?1 AND `fence` = ?2 AND `status` IN ('running') AND `lease_until` IS NOT NULL;

@@ -19,19 +19,19 @@ SELECT `id` FROM `tickets` FORCE INDEX (sweep_458d3090) WHERE sweep_458d3090 <= 
 SELECT `id` FROM `tickets` FORCE INDEX (claim_5a73466b) WHERE claim_5a73466b <= TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000 AND (`due_at` IS NOT NULL) ORDER BY claim_5a73466b LIMIT 10 FOR UPDATE SKIP LOCKED;
 
 -- succeed
-UPDATE `tickets` SET `status` = ?, `lease_until` = NULL WHERE `id` = ? AND `fence` = ? AND `status` IN ('running');
+UPDATE `tickets` SET `status` = ?, `lease_until` = NULL WHERE `id` = ? AND `fence` = ? AND `status` IN ('running') AND `lease_until` IS NOT NULL;
 
 -- succeed as
-UPDATE `tickets` SET `status` = ?, `lease_until` = NULL WHERE `id` = ? AND `fence` = ? AND `status` IN ('running');
+UPDATE `tickets` SET `status` = ?, `lease_until` = NULL WHERE `id` = ? AND `fence` = ? AND `status` IN ('running') AND `lease_until` IS NOT NULL;
 
 -- retry
-UPDATE `tickets` SET `status` = 'ready', `lease_until` = NULL, `attempts` = ?, `due_at` = (TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) + ? + 999) DIV 1000 WHERE `id` = ? AND `fence` = ? AND `status` IN ('running');
+UPDATE `tickets` SET `status` = 'ready', `lease_until` = NULL, `attempts` = ?, `due_at` = (TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) + ? + 999) DIV 1000 WHERE `id` = ? AND `fence` = ? AND `status` IN ('running') AND `lease_until` IS NOT NULL;
 
 -- end
-UPDATE `tickets` SET `status` = 'dead', `lease_until` = NULL, `attempts` = ?, `due_at` = NULL WHERE `id` = ? AND `fence` = ? AND `status` IN ('running');
+UPDATE `tickets` SET `status` = 'dead', `lease_until` = NULL, `attempts` = ?, `due_at` = NULL WHERE `id` = ? AND `fence` = ? AND `status` IN ('running') AND `lease_until` IS NOT NULL;
 
 -- extend
-SELECT `id` FROM `tickets` WHERE `id` = ? AND `fence` = ? AND `status` IN ('running') FOR UPDATE;
+SELECT `id` FROM `tickets` WHERE `id` = ? AND `fence` = ? AND `status` IN ('running') AND `lease_until` IS NOT NULL FOR UPDATE;
 
 -- release
-UPDATE `tickets` SET `status` = 'ready', `attempts` = `attempts` - 1, `due_at` = NULL, `lease_until` = NULL WHERE `id` = ? AND `fence` = ? AND `status` IN ('running');
+UPDATE `tickets` SET `status` = 'ready', `attempts` = `attempts` - 1, `due_at` = NULL, `lease_until` = NULL WHERE `id` = ? AND `fence` = ? AND `status` IN ('running') AND `lease_until` IS NOT NULL;

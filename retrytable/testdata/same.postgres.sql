@@ -16,19 +16,19 @@ WITH picked AS MATERIALIZED (SELECT "id" AS picked_id FROM "tickets" WHERE "stat
 WITH picked AS MATERIALIZED (SELECT "id" AS picked_id FROM "tickets" WHERE "status" IN ('ready') AND coalesce("due_at", 0) <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint / 1000 AND ("due_at" IS NOT NULL) ORDER BY coalesce("due_at", 0) LIMIT 10 FOR NO KEY UPDATE SKIP LOCKED) UPDATE "tickets" SET "status" = 'ready', "due_at" = NULL WHERE "id" = ANY (ARRAY(SELECT picked_id FROM picked)) RETURNING "id";
 
 -- succeed
-UPDATE "tickets" SET "status" = $1, "lease_until" = NULL WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running');
+UPDATE "tickets" SET "status" = $1, "lease_until" = NULL WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running') AND "lease_until" IS NOT NULL;
 
 -- succeed as
-UPDATE "tickets" SET "status" = $1, "lease_until" = NULL WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running');
+UPDATE "tickets" SET "status" = $1, "lease_until" = NULL WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running') AND "lease_until" IS NOT NULL;
 
 -- retry
-UPDATE "tickets" SET "status" = 'ready', "lease_until" = NULL, "attempts" = $1, "due_at" = ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint + $2::bigint + 999) / 1000 WHERE "id" = $3 AND "fence" = $4 AND "status" IN ('running');
+UPDATE "tickets" SET "status" = 'ready', "lease_until" = NULL, "attempts" = $1, "due_at" = ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint + $2::bigint + 999) / 1000 WHERE "id" = $3 AND "fence" = $4 AND "status" IN ('running') AND "lease_until" IS NOT NULL;
 
 -- end
-UPDATE "tickets" SET "status" = 'dead', "lease_until" = NULL, "attempts" = $1, "due_at" = NULL WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running');
+UPDATE "tickets" SET "status" = 'dead', "lease_until" = NULL, "attempts" = $1, "due_at" = NULL WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running') AND "lease_until" IS NOT NULL;
 
 -- extend
-WITH held AS MATERIALIZED (SELECT "id" AS held_id FROM "tickets" WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running') FOR NO KEY UPDATE) UPDATE "tickets" SET "lease_until" = ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint + $1::bigint + 999) / 1000 FROM held WHERE "id" = held_id;
+WITH held AS MATERIALIZED (SELECT "id" AS held_id FROM "tickets" WHERE "id" = $2 AND "fence" = $3 AND "status" IN ('running') AND "lease_until" IS NOT NULL FOR NO KEY UPDATE) UPDATE "tickets" SET "lease_until" = ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint + $1::bigint + 999) / 1000 FROM held WHERE "id" = held_id;
 
 -- release
-UPDATE "tickets" SET "status" = 'ready', "attempts" = "attempts" - 1, "due_at" = NULL, "lease_until" = NULL WHERE "id" = $1 AND "fence" = $2 AND "status" IN ('running');
+UPDATE "tickets" SET "status" = 'ready', "attempts" = "attempts" - 1, "due_at" = NULL, "lease_until" = NULL WHERE "id" = $1 AND "fence" = $2 AND "status" IN ('running') AND "lease_until" IS NOT NULL;

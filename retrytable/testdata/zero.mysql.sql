@@ -19,19 +19,19 @@ SELECT `id` FROM `jobs` FORCE INDEX (sweep_3aab1c53) WHERE sweep_3aab1c53 <= UTC
 SELECT `id` FROM `jobs` FORCE INDEX (claim_602cb9cf) WHERE claim_602cb9cf <= UTC_TIMESTAMP(6) AND (`due_at` IS NOT NULL) ORDER BY claim_602cb9cf LIMIT 10 FOR UPDATE SKIP LOCKED;
 
 -- succeed
-UPDATE `jobs` SET `status` = ?, `lease_until` = NULL WHERE `id` = ? AND `fence` = ? AND `status` IN ('running');
+UPDATE `jobs` SET `status` = ?, `lease_until` = NULL WHERE `id` = ? AND `fence` = ? AND `status` IN ('running') AND `lease_until` IS NOT NULL;
 
 -- succeed as
-UPDATE `jobs` SET `status` = ?, `lease_until` = NULL WHERE `id` = ? AND `fence` = ? AND `status` IN ('running');
+UPDATE `jobs` SET `status` = ?, `lease_until` = NULL WHERE `id` = ? AND `fence` = ? AND `status` IN ('running') AND `lease_until` IS NOT NULL;
 
 -- retry
-UPDATE `jobs` SET `status` = 'waiting', `lease_until` = NULL, `attempts` = ?, `due_at` = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND WHERE `id` = ? AND `fence` = ? AND `status` IN ('running');
+UPDATE `jobs` SET `status` = 'waiting', `lease_until` = NULL, `attempts` = ?, `due_at` = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND WHERE `id` = ? AND `fence` = ? AND `status` IN ('running') AND `lease_until` IS NOT NULL;
 
 -- end
-UPDATE `jobs` SET `status` = 'dead', `lease_until` = NULL, `attempts` = ?, `due_at` = NULL WHERE `id` = ? AND `fence` = ? AND `status` IN ('running');
+UPDATE `jobs` SET `status` = 'dead', `lease_until` = NULL, `attempts` = ?, `due_at` = NULL WHERE `id` = ? AND `fence` = ? AND `status` IN ('running') AND `lease_until` IS NOT NULL;
 
 -- extend
-SELECT `id` FROM `jobs` WHERE `id` = ? AND `fence` = ? AND `status` IN ('running') FOR UPDATE;
+SELECT `id` FROM `jobs` WHERE `id` = ? AND `fence` = ? AND `status` IN ('running') AND `lease_until` IS NOT NULL FOR UPDATE;
 
 -- release
-UPDATE `jobs` SET `status` = 'ready', `attempts` = `attempts` - 1, `due_at` = NULL, `lease_until` = NULL WHERE `id` = ? AND `fence` = ? AND `status` IN ('running');
+UPDATE `jobs` SET `status` = 'ready', `attempts` = `attempts` - 1, `due_at` = NULL, `lease_until` = NULL WHERE `id` = ? AND `fence` = ? AND `status` IN ('running') AND `lease_until` IS NOT NULL;

@@ -16,19 +16,19 @@ UPDATE `jobs` SET `lease_until` = CAST(round((julianday('now') - 2440587.5) * 86
 UPDATE `jobs` SET `status` = 'ready', `due_at` = NULL WHERE `id` IN (SELECT `id` AS picked_id FROM `jobs` WHERE `status` IN ('ready', 'waiting') AND CASE WHEN `status` = 'ready' THEN coalesce(`due_at`, 0) ELSE `due_at` END <= CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 AND (`due_at` IS NOT NULL) ORDER BY CASE WHEN `status` = 'ready' THEN coalesce(`due_at`, 0) ELSE `due_at` END LIMIT 10) RETURNING `id`;
 
 -- succeed
-UPDATE `jobs` SET `status` = ?1, `lease_until` = NULL WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running');
+UPDATE `jobs` SET `status` = ?1, `lease_until` = NULL WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running') AND `lease_until` IS NOT NULL;
 
 -- succeed as
-UPDATE `jobs` SET `status` = ?1, `lease_until` = NULL WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running');
+UPDATE `jobs` SET `status` = ?1, `lease_until` = NULL WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running') AND `lease_until` IS NOT NULL;
 
 -- retry
-UPDATE `jobs` SET `status` = 'waiting', `lease_until` = NULL, `attempts` = ?1, `due_at` = CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 + ?2 WHERE `id` = ?3 AND `fence` = ?4 AND `status` IN ('running');
+UPDATE `jobs` SET `status` = 'waiting', `lease_until` = NULL, `attempts` = ?1, `due_at` = CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 + ?2 WHERE `id` = ?3 AND `fence` = ?4 AND `status` IN ('running') AND `lease_until` IS NOT NULL;
 
 -- end
-UPDATE `jobs` SET `status` = 'dead', `lease_until` = NULL, `attempts` = ?1, `due_at` = NULL WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running');
+UPDATE `jobs` SET `status` = 'dead', `lease_until` = NULL, `attempts` = ?1, `due_at` = NULL WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running') AND `lease_until` IS NOT NULL;
 
 -- extend
-UPDATE `jobs` SET `lease_until` = CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 + ?1 WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running');
+UPDATE `jobs` SET `lease_until` = CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 + ?1 WHERE `id` = ?2 AND `fence` = ?3 AND `status` IN ('running') AND `lease_until` IS NOT NULL;
 
 -- release
-UPDATE `jobs` SET `status` = 'ready', `attempts` = `attempts` - 1, `due_at` = NULL, `lease_until` = NULL WHERE `id` = ?1 AND `fence` = ?2 AND `status` IN ('running');
+UPDATE `jobs` SET `status` = 'ready', `attempts` = `attempts` - 1, `due_at` = NULL, `lease_until` = NULL WHERE `id` = ?1 AND `fence` = ?2 AND `status` IN ('running') AND `lease_until` IS NOT NULL;
