@@ -37,7 +37,8 @@
 // message stays, and every receipt is an attempt: a failure that would cost none does, a worker
 // that stops costs one, progress does not begin a new count, and a NonIdempotent message is given
 // up at its second receipt. Only a wait of more than 11 hours sends a copy, behind the
-// others. Run receives one message at a time.
+// others. Run receives one message at a time. When its context ends, what it has comes again after
+// six seconds, when nothing that it asked for is open any more.
 //
 // # How messages end
 //

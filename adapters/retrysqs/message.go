@@ -123,7 +123,11 @@ func (r *Retries) attempt(ctx context.Context, msg types.Message, fn func(contex
 		counted.Failures += m.lost + m.receipts
 		counted.First = began
 		exact := outcome == retry.Again && job.State == counted && !nonIdempotent(job.Policy)
-		return r.again(ctx, m, job.State, job.Lost, job.Decision.Delay, exact)
+		delay := job.Decision.Delay
+		if r.fifo() && ctx.Err() != nil { // Run may still be receiving, and every receipt counts
+			delay = max(delay, r.poll()+time.Second)
+		}
+		return r.again(ctx, m, job.State, job.Lost, delay, exact)
 	default:
 		return retry.Handed, errors.New("the function has called runtime.Goexit")
 	}

@@ -79,7 +79,7 @@ func (r *Retries) Run(ctx context.Context, fn func(context.Context, types.Messag
 	for range cap(free) {
 		free <- struct{}{}
 	}
-	for {
+	for ctx.Err() == nil {
 		n := 0
 		select {
 		case <-free:
@@ -111,6 +111,7 @@ func (r *Retries) Run(ctx context.Context, fn func(context.Context, types.Messag
 			free <- struct{}{}
 		}
 	}
+	return nil
 }
 
 // receive takes up to n messages. Its request goes on when ctx has ended: the messages in an
@@ -118,8 +119,7 @@ func (r *Retries) Run(ctx context.Context, fn func(context.Context, types.Messag
 func (r *Retries) receive(ctx context.Context, n int) ([]types.Message, error) {
 	out, err := r.Client.ReceiveMessage(context.WithoutCancel(ctx), &sqs.ReceiveMessageInput{
 		QueueUrl: &r.QueueURL, MaxNumberOfMessages: int32(n), VisibilityTimeout: seconds(r.visibility()), //nolint:gosec // at most 10
-		// A worker that died while it waited does not take the message that it had, too.
-		WaitTimeSeconds:             int32(min(longPoll, r.visibility()/2) / time.Second),
+		WaitTimeSeconds:             int32(r.poll() / time.Second),
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
 		MessageAttributeNames:       []string{"All"},
 	})
@@ -128,6 +128,10 @@ func (r *Retries) receive(ctx context.Context, n int) ([]types.Message, error) {
 	}
 	return out.Messages, nil
 }
+
+// poll is how long SQS waits for a message. A worker that died meanwhile does not take the
+// message that it had, too.
+func (r *Retries) poll() time.Duration { return min(longPoll, r.visibility()/2) }
 
 func (r *Retries) fifo() bool { return strings.HasSuffix(r.QueueURL, ".fifo") }
 
