@@ -75,6 +75,8 @@ func (q *queue) Submit(ctx context.Context, kind, job string) (err error) {
 }
 
 // outcome looks at one instant. A message that was delivered, and is nowhere, has succeeded.
+//
+//nolint:dupword // it is Lua
 var outcome = redis.NewScript(`
 	local id = ARGV[1]
 	for i, key in ipairs({KEYS[3], KEYS[2]}) do
@@ -84,7 +86,9 @@ var outcome = redis.NewScript(`
 			if fields['retry-id'] == id then
 				return {i == 1 and 2 or 0, fields['retry-error'] or ''}
 			end
-		if redis.call('XPENDING', KEYS[1], 'workers', id, 1)[1] then return {0, ''} end
+		end
+	end
+	if redis.call('XPENDING', KEYS[1], 'workers', id, id, 1)[1] then return {0, ''} end
 	local last = redis.call('XINFO', 'GROUPS', KEYS[1])[1][8]
 	if #redis.call('XRANGE', KEYS[1], id, id) == 1 and redis.call('XRANGE', KEYS[1], '(' .. last, id, 'COUNT', 1)[1] then
 		return {0, ''}
