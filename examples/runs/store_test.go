@@ -137,7 +137,7 @@ func TestFilteringByAllowedCategories(t *testing.T) {
 		submit(t, db, "batch", "batch new", "batch due", "batch lost")
 		submit(t, db, "web", "web new", "web due", "web lost")
 		submit(t, db, "api", "api")
-		retryIn(t, db, 0, "id LIKE '%due'")
+		retryIn(t, db, -time.Millisecond, "id LIKE '%due'")
 		dbtest.Exec(t, db, "UPDATE runs SET status = 'processing', lease_until = $1 WHERE id LIKE '%lost'", at(db, 0))
 		lost, err := some.Sweep(t.Context(), db, 10, some.categories...)
 		require.NoError(t, err)
