@@ -113,8 +113,8 @@ race-all: ## every test under the race detector; not part of ci, because it take
 	@.ci/services.sh go run ./internal/test/runtests -flags "-race -timeout 30m" $(MODULES)
 
 # An emulator cannot run what a test starts, such as the test itself once more, and needs
-# minutes for simulations.
-NATIVE := /internal/test/drivers$$|/retryexec$$|/internal/storm/
+# minutes for simulations and storms of requests.
+NATIVE := /internal/test/drivers$$|/retryexec$$|/internal/storm/|/retryhttp$$|/retrypool$$
 
 .PHONY: test-32
 test-32: ## the tests of the root module on a 32-bit processor; where that is emulated, most of them
