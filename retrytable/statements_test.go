@@ -113,7 +113,8 @@ func full() *retrytable.Table[int64] {
 		Where:    "category = $1",
 		OrderBy:  "submitted_date",
 
-		NoPromote: true,
+		NoPromote:      true,
+		KeepAutovacuum: true,
 
 		ClaimWhere: "busy < $3 OR urgent",
 		Set: retrytable.Set{

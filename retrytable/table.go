@@ -128,6 +128,10 @@ type Table[ID any] struct {
 
 	Set Set // what else is written
 
+	// KeepAutovacuum has [Table.Schema] set nothing for autovacuum in PostgreSQL. A
+	// partitioned table needs it: only its partitions have such settings.
+	KeepAutovacuum bool
+
 	once       sync.Once
 	statements *statements
 	fault      error // of Validate

@@ -5,6 +5,7 @@ ALTER TABLE "tickets" ADD COLUMN IF NOT EXISTS "lease_until" bigint;
 ALTER TABLE "tickets" ADD COLUMN IF NOT EXISTS "fence" bigint NOT NULL DEFAULT 0;
 CREATE INDEX IF NOT EXISTS "tickets_claim" ON "tickets" ((coalesce("due_at", 0))) WHERE "status" IN ('ready');
 CREATE INDEX IF NOT EXISTS "tickets_sweep" ON "tickets" ("lease_until") WHERE "status" IN ('running');
+ALTER TABLE "tickets" SET (autovacuum_vacuum_scale_factor = 0.01);
 
 -- claim
 WITH picked AS MATERIALIZED (SELECT "id" AS picked_id FROM "tickets" WHERE "status" IN ('ready') AND coalesce("due_at", 0) <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint / 1000 ORDER BY coalesce("due_at", 0) LIMIT 10 FOR NO KEY UPDATE SKIP LOCKED) UPDATE "tickets" SET "status" = 'running', "attempts" = coalesce("attempts", 0) + 1, "due_at" = NULL, "lease_until" = ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint + 60000000::bigint + 999) / 1000, "fence" = coalesce("fence", 0) + 1 WHERE "id" = ANY (ARRAY(SELECT picked_id FROM picked)) RETURNING "id", "fence", coalesce("attempts", 0), 0, 0, NULL, NULL, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;

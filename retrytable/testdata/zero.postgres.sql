@@ -5,6 +5,7 @@ ALTER TABLE "jobs" ADD COLUMN IF NOT EXISTS "lease_until" timestamptz;
 ALTER TABLE "jobs" ADD COLUMN IF NOT EXISTS "fence" bigint NOT NULL DEFAULT 0;
 CREATE INDEX IF NOT EXISTS "jobs_claim" ON "jobs" ((CASE WHEN "status" = 'ready' THEN coalesce("due_at", '-infinity'::timestamptz) ELSE "due_at" END)) WHERE "status" IN ('ready', 'waiting');
 CREATE INDEX IF NOT EXISTS "jobs_sweep" ON "jobs" ("lease_until") WHERE "status" IN ('running');
+ALTER TABLE "jobs" SET (autovacuum_vacuum_scale_factor = 0.01);
 
 -- claim
 WITH picked AS MATERIALIZED (SELECT "id" AS picked_id FROM "jobs" WHERE "status" IN ('ready', 'waiting') AND CASE WHEN "status" = 'ready' THEN coalesce("due_at", '-infinity'::timestamptz) ELSE "due_at" END <= statement_timestamp() ORDER BY CASE WHEN "status" = 'ready' THEN coalesce("due_at", '-infinity'::timestamptz) ELSE "due_at" END LIMIT 10 FOR NO KEY UPDATE SKIP LOCKED) UPDATE "jobs" SET "status" = 'running', "attempts" = coalesce("attempts", 0) + 1, "due_at" = NULL, "lease_until" = clock_timestamp() + 60000000::bigint * interval '1 microsecond', "fence" = coalesce("fence", 0) + 1 WHERE "id" = ANY (ARRAY(SELECT picked_id FROM picked)) RETURNING "id", "fence", coalesce("attempts", 0), 0, 0, NULL, NULL, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;

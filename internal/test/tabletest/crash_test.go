@@ -292,7 +292,10 @@ func killWorkers(t *testing.T, n int, s *store, loop string) int {
 				cmd.Env = append(os.Environ(), workerKind+"="+strconv.Itoa(n), workerDSN+"="+s.dsn, workerLoop+"="+loop)
 				cmd.Stderr = t.Output()
 				stdin, err := cmd.StdinPipe()
-				if !assert.NoError(t, err) || !assert.NoError(t, cmd.Start()) {
+				if err == nil {
+					err = cmd.Start()
+				}
+				if ctx.Err() != nil && cmd.Process == nil || !assert.NoError(t, err) {
 					return
 				}
 				alive[i].Store(cmd.Process)
