@@ -27,9 +27,9 @@
 // delivered.
 //
 // Every subscription of the topic gets the copy. The attribute retry-subscription says whose
-// it is, and Handle acknowledges the copies of others. Another subscription without Handle should have the
-// filter NOT attributes:"retry-subscription". Or let the Publisher publish to a topic of its
-// own, and receive from a subscription of that, too, with the same Retries.
+// it is, and Handle acknowledges the copies of others. Another subscription without Handle
+// should have the filter NOT attributes:"retry-subscription". Or let the Publisher publish to a
+// topic of its own, and receive from a subscription of that, too, with the same Retries.
 //
 // # Ordering keys
 //
@@ -43,10 +43,11 @@
 // A message that is given up is published by Dead, with the first KiB of the error in the
 // attribute retry-error, and acknowledged. It has its ordering key if Dead has
 // EnableMessageOrdering. The dead-letter topic of the subscription will do. If it is moved
-// back, it begins anew. A panic ends the message; the error has its stack. A message that cannot be
-// published, because there is no such topic, the credentials are refused, or it is too large, is
-// nacked after a second, and comes again. The copy needs about 200 bytes and four attributes
-// below the limits of 10 MB and 100 attributes.
+// back, it begins anew. A panic ends the message; the error has its stack. A message that cannot
+// be published, because there is no such topic, or the credentials are refused, is nacked after a
+// second, and comes again. A copy needs four attributes below the limit of 100, and 500 bytes
+// below that of 10 MB. A message that leaves no such room is treated as one with an ordering
+// key, and its dead letter does not say why.
 //
 // # Crash, shutdown, and a new policy
 //

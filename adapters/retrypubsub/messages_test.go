@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -192,14 +193,15 @@ func TestOrderingKey(t *testing.T) {
 	q.await("b", enginetest.GaveUp)
 }
 
-// The service has a limit of 10 MB. A message near it has its State; one at it has no room, and
-// is not lost: the server gives it up when it has been delivered too often.
+// The service has a limit of 10 MB and one of 100 attributes. A message near them has its State
+// in a copy. One at them has no room for that, and its attempts are made in place.
 func TestLimitOfSize(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	q := openOn(t, s, front(t, s, &s.GServer), func(s *pubsubpb.Subscription) { s.DeadLetterPolicy.MaxDeliveryAttempts = 2 })
+	s, events := startServer(t), &retrytest.Recorder{}
+	q := openOn(t, s, front(t, s, &s.GServer), plain)
 	publish := func(data string) { s.Publish(project+"topics/"+q.name, []byte(data), nil) }
-	errs := receive(t, q, retriesOf(q, &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}), func(context.Context, *pubsub.Message) error {
+	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0), Observer: events}
+	errs := receive(t, q, retriesOf(q, p), func(context.Context, *pubsub.Message) error {
 		return errors.New(strings.Repeat("ä", 100_000))
 	})
 	near := strings.Repeat("x", 1e7-2000)
@@ -209,8 +211,16 @@ func TestLimitOfSize(t *testing.T) {
 	assert.Contains(t, q.await(near, enginetest.GaveUp).Err, "failed after 2 attempts: ää")
 	at := strings.Repeat("x", 1e7-20)
 	publish(at)
-	require.ErrorContains(t, firstError(t, errs), "the copy for "+q.name+": item size exceeds bundle byte limit")
-	assert.Equal(t, "the server's own", q.await(at, enginetest.GaveUp).Err)
+	require.NoError(t, <-errs)
+	assert.Empty(t, q.await(at, enginetest.GaveUp).Err)
+	attributes := map[string]string{}
+	for i := range 100 {
+		attributes[fmt.Sprint(i)] = "x"
+	}
+	q.publish("many", attributes)
+	require.NoError(t, <-errs)
+	assert.Empty(t, q.await("many", enginetest.GaveUp).Err)
+	assert.Len(t, events.Timeline(), 6)
 }
 
 // A copy that has no topic to go to, or whose credentials are refused, leaves the message there.

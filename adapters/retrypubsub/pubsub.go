@@ -26,6 +26,9 @@ const (
 
 	// maxError is how much of an error's text goes into an attribute.
 	maxError = 1024
+
+	// The limits of a message, without what a copy needs of them besides an error's text.
+	maxSize, maxAttributes = 10_000_000 - 500, 100 - 4
 )
 
 // Retries handles the messages of a subscription under a policy. A literal with a
@@ -109,7 +112,7 @@ func (r *Retries) Handle(ctx context.Context, msg *pubsub.Message, fn func(conte
 			reason = job.Decision.Err
 		case outcome == retry.Handed && ctx.Err() == nil: // there is no policy
 			missing = job.Err
-		case msg.OrderingKey != "": // it keeps its place, and has lost its State
+		case inPlace(msg): // and it has lost its State
 			return job.Err
 		}
 		delay = job.Decision.Delay
@@ -117,11 +120,27 @@ func (r *Retries) Handle(ctx context.Context, msg *pubsub.Message, fn func(conte
 	return r.move(ctx, msg, &job, delay, reason)
 }
 
-// attempt makes the attempt. Those that follow at a message with an ordering key are made in
-// its place, because a copy would come after later messages of the key.
+// inPlace reports whether a message is never copied: a copy would come after later messages of
+// its ordering key, or be too large.
+func inPlace(msg *pubsub.Message) bool { return msg.OrderingKey != "" || room(msg) < 0 }
+
+// room is for how many bytes of an error's text a copy of a message has room. If it is
+// negative, there is none for the copy.
+func room(msg *pubsub.Message) int {
+	if len(msg.Attributes) > maxAttributes {
+		return -1
+	}
+	n := maxSize - len(msg.Data)
+	for key, value := range msg.Attributes {
+		n -= len(key) + len(value) + 8 // at most, of its encoding
+	}
+	return n
+}
+
+// attempt makes the attempt, and those that follow if they are made in place.
 func (r *Retries) attempt(ctx context.Context, msg *pubsub.Message, job *retry.Stored, fn func(context.Context) error) retry.Outcome {
 	outcome := job.Attempt(ctx, fn)
-	for msg.OrderingKey != "" && ctx.Err() == nil && (outcome == retry.Again || outcome == retry.Handed) {
+	for inPlace(msg) && ctx.Err() == nil && (outcome == retry.Again || outcome == retry.Handed) {
 		wait(ctx, job.Decision.Delay)
 		*job = retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: job.Kind, State: job.State, Lost: job.Lost}
 		outcome = job.Attempt(ctx, fn)
@@ -170,7 +189,9 @@ func (r *Retries) move(ctx context.Context, msg *pubsub.Message, job *retry.Stor
 	}
 	if reason != nil {
 		text := reason.Error()
-		m.Attributes[errorKey] = strings.ToValidUTF8(text[:min(len(text), maxError)], "")
+		if text = text[:min(len(text), maxError, max(room(msg), 0))]; text != "" {
+			m.Attributes[errorKey] = strings.ToValidUTF8(text, "")
+		}
 		if to = r.Dead; to.EnableMessageOrdering {
 			m.OrderingKey = msg.OrderingKey
 		}
