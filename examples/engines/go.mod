@@ -10,6 +10,7 @@ replace (
 	github.com/seed-5ff3c98e/retry/adapters/retrykafka => ../../adapters/retrykafka
 	github.com/seed-5ff3c98e/retry/adapters/retrypubsub => ../../adapters/retrypubsub
 	github.com/seed-5ff3c98e/retry/adapters/retryriver => ../../adapters/retryriver
+	github.com/seed-5ff3c98e/retry/adapters/retrysqs => ../../adapters/retrysqs
 	github.com/seed-5ff3c98e/retry/adapters/retrystreams => ../../adapters/retrystreams
 	github.com/seed-5ff3c98e/retry/adapters/retrywatermill => ../../adapters/retrywatermill
 )
@@ -18,6 +19,8 @@ require (
 	cloud.google.com/go/pubsub/v2 v2.8.1
 	github.com/ThreeDotsLabs/watermill v1.5.1
 	github.com/ThreeDotsLabs/watermill-nats/v2 v2.1.3
+	github.com/aws/aws-sdk-go-v2 v1.47.7
+	github.com/aws/aws-sdk-go-v2/service/sqs v1.52.10
 	github.com/hibiken/asynq v0.26.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats-server/v2 v2.15.2
@@ -34,6 +37,7 @@ require (
 	github.com/seed-5ff3c98e/retry/adapters/retrykafka v0.0.0-00010101000000-000000000000
 	github.com/seed-5ff3c98e/retry/adapters/retrypubsub v0.0.0-00010101000000-000000000000
 	github.com/seed-5ff3c98e/retry/adapters/retryriver v0.0.0-00010101000000-000000000000
+	github.com/seed-5ff3c98e/retry/adapters/retrysqs v0.0.0-00010101000000-000000000000
 	github.com/seed-5ff3c98e/retry/adapters/retrystreams v0.0.0-00010101000000-000000000000
 	github.com/seed-5ff3c98e/retry/adapters/retrywatermill v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
@@ -51,6 +55,10 @@ require (
 	cloud.google.com/go/compute/metadata v0.10.0 // indirect
 	cloud.google.com/go/iam v1.14.0 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
+	github.com/aws/aws-lambda-go v1.55.1 // indirect
+	github.com/aws/aws-sdk-go-v2/internal/configsources v1.5.10 // indirect
+	github.com/aws/aws-sdk-go-v2/internal/endpoints/v2 v2.8.10 // indirect
+	github.com/aws/smithy-go v1.28.8 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/felixge/httpsnoop v1.1.0 // indirect

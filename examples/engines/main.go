@@ -10,6 +10,7 @@
 //	go run . -engine river        # PostgreSQL at 127.0.0.1:5432, or -server
 //	go run . -engine asynq        # Redis at 127.0.0.1:6379, or -server
 //	go run . -engine streams      # Redis Streams at 127.0.0.1:6379, or -server
+//	go run . -engine sqs          # SQS, or what speaks its protocol, at 127.0.0.1:4566, or -server
 //	go run . -engine amqp         # RabbitMQ at 127.0.0.1:5672, or -server
 //
 // The policy is in policy.json. The job meets a refused connection, a rate limit that
@@ -54,6 +55,7 @@ var engines = map[string]engine{
 	"asynq":     asynqQueue,
 	"amqp":      amqpQueue,
 	"streams":   redisStream,
+	"sqs":       sqsQueue,
 	"watermill": watermillRouter,
 	"pubsub":    pubSub,
 }

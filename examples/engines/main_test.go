@@ -22,7 +22,7 @@ attempt 4: succeeded
 // servers are the variables that say where the servers of engines are.
 var servers = map[string]string{
 	"river": "RETRY_TEST_POSTGRES", "asynq": "RETRY_TEST_REDIS", "amqp": "RETRY_TEST_AMQP",
-	"streams": "RETRY_TEST_REDIS",
+	"streams": "RETRY_TEST_REDIS", "sqs": "RETRY_TEST_SQS",
 }
 
 // TestTimeline shows that the timeline is the same everywhere.
@@ -45,5 +45,5 @@ func TestBadInput(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	assert.EqualError(t, run(context.Background(), []string{"-engine", "cron"}, &out),
-		"-engine cron: must be one of amqp, asynq, execute, jetstream, kafka, pool, pubsub, river, streams, watermill")
+		"-engine cron: must be one of amqp, asynq, execute, jetstream, kafka, pool, pubsub, river, sqs, streams, watermill")
 }

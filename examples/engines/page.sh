@@ -30,6 +30,9 @@ see 'RabbitMQ, quorum' TestConformance rabbitmq
 see 'RabbitMQ, classic' TestConformanceOfClassicQueues rabbitmq
 conform adapters/retrystreams '^TestConformance$' streams
 see 'Redis Streams' TestConformance streams
+conform adapters/retrysqs '^TestConformance' sqs
+see SQS TestConformance sqs
+see 'SQS, FIFO' TestConformanceOfFIFOQueues sqs
 conform adapters/retrykafka '^TestConformance' kafka
 see Kafka TestConformance kafka
 see 'Kafka, parallel' TestConformanceInParallel kafka

@@ -39,6 +39,7 @@ func engines() []*engine {
 		{"JetStream", "Nak: at once, for ever", "messages", openJetStream},
 		{"RabbitMQ", "Nack: at once, for ever", "frames of methods", openAMQP},
 		{"Redis Streams", "XAUTOCLAIM: after a second, for ever", "commands", openStreams},
+		{"SQS", "the visibility timeout: after 30 s, for ever", "requests", openSQS},
 		{"Watermill on NATS", "Nack: at once, for ever", "messages", openWatermill},
 		{"Pub/Sub", "Nack: at once, for ever", "calls", openPubSub},
 	}

@@ -127,7 +127,7 @@ func (shown) Attempts(n int) string {
 // adapters are the folders of the adapters of engines.
 var adapters = map[string]string{
 	"River": "retryriver", "asynq": "retryasynq", "JetStream": "retryjetstream", "RabbitMQ": "retryamqp",
-	"Redis Streams": "retrystreams", "Watermill on NATS": "retrywatermill", "Pub/Sub": "retrypubsub",
+	"Redis Streams": "retrystreams", "SQS": "retrysqs", "Watermill on NATS": "retrywatermill", "Pub/Sub": "retrypubsub",
 	"Kubernetes": "retrykube", "Kafka": "retrykafka", "Temporal": "retrytemporal",
 }
 
