@@ -272,16 +272,11 @@ func oldWorker(ctx context.Context, db *shared.DB, work func(id string, retryCou
 }
 
 // Two old workers and two new ones, one of which is migrating while the old ones work, share
-// a table for 3 seconds, or RUNS_BESIDE=1m. No attempt is made twice, and every run comes to
-// its end.
+// a table for as long as dbtest.Together says. No attempt is made twice, and every run comes
+// to its end.
 func TestBesideOldWorkers(t *testing.T) {
 	t.Parallel()
-	last := 3 * time.Second
-	if text := os.Getenv("RUNS_BESIDE"); text != "" {
-		var err error
-		last, err = time.ParseDuration(text)
-		require.NoError(t, err)
-	}
+	last := dbtest.Together(t)
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		authors(t, db)
 		dbtest.Exec(t, db, "DELETE FROM runs")

@@ -104,8 +104,8 @@ func TestAuthorsTable(t *testing.T) {
 	})
 }
 
-// The services of before and of now work on one table, which is migrated meanwhile: each
-// task is started once, and all of them end.
+// The services of before and of now work on one table for as long as dbtest.Together says, and
+// it is migrated meanwhile: each task is started once, and all of them end.
 func TestOldAndNewWorkers(t *testing.T) {
 	t.Parallel()
 	eachAuthors(t, func(t *testing.T, db *shared.DB) {
@@ -141,11 +141,11 @@ func TestOldAndNewWorkers(t *testing.T) {
 			WHERE status = 'pending'`)
 		e.second, e.interval = 20*time.Millisecond, 20*time.Millisecond
 		workers.Go(func() { e.work(ctx) })
-		const more = 200
-		for range more {
+		more := 0
+		for end := time.Now().Add(dbtest.Together(t)); time.Now().Before(end); more++ {
 			e.post(`[{"id": "a", "name": "A", "kind": "x", "timeout": 3600,
 				"on_start": {"kind": "Webhook", "params": {"url": "` + hook.URL + `", "verb": "Post"}}}]`)
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(15 * time.Millisecond)
 		}
 		require.Eventually(t, func() bool {
 			var n int

@@ -306,12 +306,11 @@ func (o *old) step(ctx context.Context) (bool, error) {
 	return true, err
 }
 
-// Old engines and new ones work on one table at once, which is migrated meanwhile: no
-// ticket is worked on twice, and all come to their end. RETRY_TICKETS_MIXED says for how long.
+// Old engines and new ones work on one table for as long as dbtest.Together says, and it is
+// migrated meanwhile: no ticket is worked on twice, and all come to their end.
 func TestOldAndNewEngines(t *testing.T) {
 	t.Parallel()
-	span, err := time.ParseDuration(cmp.Or(os.Getenv("RETRY_TICKETS_MIXED"), "3s"))
-	require.NoError(t, err)
+	span := dbtest.Together(t)
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		authors(t, db)
 		dbtest.Exec(t, db, "DELETE FROM tickets")

@@ -47,6 +47,15 @@ func New(t testing.TB, dialect retrytable.Dialect) *shared.DB {
 	return cleanUp(t, db, err)
 }
 
+// Together is for how long programs of before and of now work on one table: 3 seconds, or
+// RETRY_TEST_TOGETHER.
+func Together(t testing.TB) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(cmp.Or(os.Getenv("RETRY_TEST_TOGETHER"), "3s"))
+	require.NoError(t, err)
+	return d
+}
+
 // Reopen opens a database once more, as another process would.
 func Reopen(t testing.TB, db *shared.DB) *shared.DB {
 	t.Helper()
