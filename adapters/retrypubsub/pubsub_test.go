@@ -173,7 +173,7 @@ func openOn(t testing.TB, s *server, address string, change func(*pubsubpb.Subsc
 	var receiving sync.WaitGroup
 	receiving.Go(func() {
 		_ = q.client.Subscriber(q.name+"-dead").Receive(ctx, func(_ context.Context, msg *pubsub.Message) {
-			q.ended(string(msg.Data), enginetest.Outcome{Status: enginetest.GaveUp, Err: cmp.Or(msg.Attributes["retry-error"], "the server's own")})
+			q.ended(string(msg.Data), enginetest.Outcome{Status: enginetest.GaveUp, Err: cmp.Or(msg.Attributes["retry-error"], "no reason")})
 			msg.Ack()
 		})
 	})
