@@ -185,7 +185,7 @@ type patch struct {
 }
 
 // apply patches a task that runs. Any patch is a sign of life. By the new fence, nobody
-// else fails a task that gave one.
+// else fails a task that gave one. A patch that ends the task has a lease until report.
 func (s *service) apply(ctx context.Context, id string, p patch) (task, error) {
 	return s.change(ctx, id, func(ctx context.Context, tx *tx, t task) error {
 		switch {
@@ -196,8 +196,8 @@ func (s *service) apply(ctx context.Context, id string, p patch) (task, error) {
 		}
 		if _, err := s.update(ctx, tx, `UPDATE task SET success = success + $2, failures = failures + $3, last_updated = {now},
 			started_at = CASE status WHEN 'claimed' THEN {now} ELSE started_at END,
-			status = 'running', lease_until = NULL, fence = coalesce(fence, 0) + 1 WHERE id = $1 RETURNING id`,
-			id, p.NewSuccess, p.NewFailures); err != nil {
+			status = 'running', lease_until = CASE WHEN $4 THEN {now} END, fence = coalesce(fence, 0) + 1 WHERE id = $1 RETURNING id`,
+			id, p.NewSuccess, p.NewFailures, p.Status != ""); err != nil {
 			return err
 		}
 		if t.Status == claimed { // whoever says so was called
