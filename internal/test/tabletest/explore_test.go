@@ -73,8 +73,14 @@ var mutants = []mutant{
 	{"a promoted row keeps its due time", "ordered", isLost, promoting, "`due_at` = NULL", "`due_at` = `due_at`"},
 	{"a released row is waiting", "due", isLost, releasing, "'ready'", "'waiting'"},
 
-	{"a success does not compare the status", "due", succeedsTwice, succeeded, "AND `status` IN \\('running'\\)", ""},
-	{"a success keeps the status", "due", succeedsTwice, succeeded, "`status` = (\\?[0-9]+)", "`status` = coalesce(`status`, $1)"},
+	{
+		"a success asks for neither status nor lease", "due", succeedsTwice, succeeded,
+		"AND `status` IN \\('running'\\) AND `lease_until` IS NOT NULL", "",
+	},
+	{
+		"a success keeps status and lease", "due", succeedsTwice, succeeded,
+		"`status` = (\\?[0-9]+), `lease_until` = NULL", "`status` = coalesce(`status`, $1)",
+	},
 
 	{"a claim counts nothing", "due", overItsLimit, claiming, "(`attempts`, 0\\)) \\+ 1", "$1 + 0"},
 	{"a release gives two attempts back", "due", overItsLimit, releasing, "`attempts` - 1", "`attempts` - 2"},
