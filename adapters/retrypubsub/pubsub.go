@@ -188,10 +188,7 @@ func (r *Retries) move(ctx context.Context, msg *pubsub.Message, job *retry.Stor
 		delete(m.Attributes, key)
 	}
 	if reason != nil {
-		text := reason.Error()
-		if text = text[:min(len(text), maxError, max(room(msg), 0))]; text != "" {
-			m.Attributes[errorKey] = strings.ToValidUTF8(text, "")
-		}
+		explain(m, reason)
 		if to = r.Dead; to.EnableMessageOrdering {
 			m.OrderingKey = msg.OrderingKey
 		}
@@ -215,6 +212,14 @@ func (r *Retries) move(ctx context.Context, msg *pubsub.Message, job *retry.Stor
 		return fmt.Errorf("the copy for %s: %w", to.ID(), err)
 	}
 	return acknowledge(ctx, msg)
+}
+
+// explain puts the reason into a dead letter, as far as there is room.
+func explain(m *pubsub.Message, reason error) {
+	text := reason.Error()
+	if text = text[:min(len(text), maxError, max(room(m), 0))]; text != "" {
+		m.Attributes[errorKey] = strings.ToValidUTF8(text, "")
+	}
 }
 
 // acknowledge acknowledges a message. If delivery is exactly once, the server answers.

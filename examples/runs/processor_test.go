@@ -240,7 +240,7 @@ func TestLoweredLimit(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		p := newTest(t, db)
 		submit(t, db, "web", "a")
-		retryIn(t, db, -time.Millisecond, "true")
+		retryIn(t, db, 0, "true")
 		dbtest.Exec(t, db, "UPDATE runs SET retry_count = 5")
 		p.policy = (&RetryConfig{5, time.Minute, time.Hour, 2}).policy()
 		p.errs = []error{errPassing}
@@ -303,7 +303,7 @@ func TestInterrupted(t *testing.T) {
 		interrupt := func(id string, err error, want record) {
 			submit(t, db, "web", id)
 			if want.errorClass != "" {
-				retryIn(t, db, -time.Millisecond, "id = '"+id+"'")
+				retryIn(t, db, 0, "id = '"+id+"'")
 			}
 			ctx, stop := context.WithCancel(t.Context())
 			p.replay = func(context.Context, *request) (outcome, error) {
@@ -319,7 +319,7 @@ func TestInterrupted(t *testing.T) {
 		interrupt("ended", nil, record{status: "needs_review"})
 
 		submit(t, db, "web", "a")
-		retryIn(t, db, -time.Millisecond, "true")
+		retryIn(t, db, 0, "true")
 		rows, err := p.Claim(t.Context(), db, 1)
 		require.NoError(t, err)
 		require.NoError(t, p.Release(t.Context(), db, rows[0].Lease))

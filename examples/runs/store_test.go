@@ -38,9 +38,9 @@ func read(t *testing.T, db *shared.DB, id string) (r record) {
 	return r
 }
 
-// at is an instant so far from now, as the table has it.
+// at is an instant so far from now, as the table has it, which would round it up.
 func at(db *shared.DB, d time.Duration) retrytable.Instant {
-	return retrytable.Instant{Time: time.Now().Add(d), As: newStore(db, 0, "").Instants}
+	return retrytable.Instant{Time: time.Now().Add(d).Truncate(time.Millisecond), As: newStore(db, 0, "").Instants}
 }
 
 // submit submits runs, each a day after the one before.
@@ -137,7 +137,7 @@ func TestFilteringByAllowedCategories(t *testing.T) {
 		submit(t, db, "batch", "batch new", "batch due", "batch lost")
 		submit(t, db, "web", "web new", "web due", "web lost")
 		submit(t, db, "api", "api")
-		retryIn(t, db, -time.Millisecond, "id LIKE '%due'")
+		retryIn(t, db, 0, "id LIKE '%due'")
 		dbtest.Exec(t, db, "UPDATE runs SET status = 'processing', lease_until = $1 WHERE id LIKE '%lost'", at(db, 0))
 		lost, err := some.Sweep(t.Context(), db, 10, some.categories...)
 		require.NoError(t, err)
