@@ -38,9 +38,11 @@ consumed() (
 			exit 1
 		fi
 	done
-	# What @main is to who gets it: a replace does not count there.
+	# What @main is to who gets it: a replace does not count there. A module may do without
+	# the root.
 	for module in "${tags[@]%/*}"; do
-		[ ! -f "$module/go.mod" ] || [ "$module" = "$2" ] || grep -q "^	$root $2\$" "$module/go.mod" || {
+		[ ! -f "$module/go.mod" ] || [ "$module" = "$2" ] || ! grep -q "$root v" "$module/go.mod" ||
+			grep -q "^	$root $2\$" "$module/go.mod" || {
 			echo "release-check: $module does not require $root $2 on main" >&2
 			exit 1
 		}
