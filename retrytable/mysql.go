@@ -289,9 +289,18 @@ func (mysql) misfit(b *builder, column column, f found) string {
 			return "is " + f.sqlType + ", and must be text or an enum"
 		}
 	case "Due", "Lease", "First":
-		if b.instants.column != base && b.instants.column != f.sqlType {
-			return "is " + f.sqlType + ", but Instants wants " + b.instants.column
+		if b.instants.column == base || b.instants.column == f.sqlType {
+			return ""
 		}
+		misfit := "is " + f.sqlType + ", but Instants wants " + b.instants.column
+		if b.instants.column != "datetime(6)" || strings.HasSuffix(base, "int") { // which counts what?
+			return misfit
+		}
+		zone := ""
+		if base == "timestamp" { // which shows the time in the zone of the session
+			zone = "SET time_zone = '+00:00'; "
+		}
+		return misfit + fmt.Sprintf("; to convert it: %sALTER TABLE %s MODIFY COLUMN %s datetime(6)", zone, b.table, quoted("`", column.name))
 	default:
 		if !strings.HasSuffix(base, "int") {
 			return "is " + f.sqlType + ", and must be an integer"

@@ -7,12 +7,14 @@ replace github.com/seed-5ff3c98e/retry => ../..
 replace github.com/seed-5ff3c98e/retry/examples/shared => ../shared
 
 require (
+	github.com/go-sql-driver/mysql v1.10.1
 	github.com/seed-5ff3c98e/retry v0.0.0-00010101000000-000000000000
 	github.com/seed-5ff3c98e/retry/examples/shared v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect

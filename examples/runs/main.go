@@ -11,6 +11,8 @@ import (
 	"flag"
 	"io"
 
+	_ "github.com/go-sql-driver/mysql" // it runs on MariaDB too
+
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 )
 

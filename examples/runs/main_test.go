@@ -44,8 +44,21 @@ func TestDemo(t *testing.T) {
 // most 3600 s. serve ends when it is interrupted.
 func TestServe(t *testing.T) {
 	t.Parallel()
-	dsn := filepath.Join(t.TempDir(), "runs.db")
-	require.ErrorContains(t, run(t.Context(), []string{"migrate", "-print", "-dsn", dsn}, io.Discard), "no such file")
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		testServe(t, filepath.Join(t.TempDir(), "runs.db"))
+	})
+	t.Run("mariadb", func(t *testing.T) {
+		t.Parallel()
+		testServe(t, dbtest.New(t, retrytable.MySQL).DSN)
+	})
+}
+
+func testServe(t *testing.T, dsn string) {
+	t.Helper()
+	if strings.HasSuffix(dsn, ".db") {
+		require.ErrorContains(t, run(t.Context(), []string{"migrate", "-print", "-dsn", dsn}, io.Discard), "no such file")
+	}
 	assert.Contains(t, dbtest.Run(t, run, "migrate", "-dsn", dsn), "CREATE INDEX idx_runs_retry ON runs (next_retry_at)")
 	assert.Equal(t, "-- nothing is missing\n", dbtest.Run(t, run, "migrate", "-dsn", dsn))
 	out, stop := dbtest.Start(t, run, "serve", "-dsn", dsn, "-categories", "web,api")
@@ -73,7 +86,7 @@ func TestSettings(t *testing.T) {
 		"demo -dsn=x":                  "flag provided but not defined: -dsn",
 		"demo -postgres=x":             "a temporary one needs postgres://",
 		"serve":                        "the DSN is missing",
-		"serve -dsn=mysql://x":         "the DSN must be",
+		"serve -dsn=mysql://x":         "invalid DSN",
 		"serve -dsn=dbname=x":          "the DSN must be",
 		"serve -dsn=missing.db":        "missing.db: no such file",
 		"migrate -workers=1":           "flag provided but not defined: -workers",

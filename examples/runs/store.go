@@ -13,11 +13,11 @@ import (
 
 // schema is the table runs, if there is none. The other columns are in the Table.
 const schema = `CREATE TABLE runs (
-	id             text NOT NULL PRIMARY KEY,
+	id             varchar(255) NOT NULL PRIMARY KEY,
 	category       text NOT NULL,
 	url            text NOT NULL, -- what to replay
 	expected       text,          -- the recorded answer; NULL if somebody has to look at it
-	submitted_date {instant} NOT NULL DEFAULT {now}
+	submitted_date {instant} NOT NULL DEFAULT ({now})
 )`
 
 // outcome is what a run that was replayed has come to.
@@ -52,14 +52,17 @@ func newStore(db *shared.DB, lease time.Duration, categories string) *store {
 			Ready: "discovered", Waiting: "error", Running: []string{"processing"},
 			Done: []string{string(passed), string(needsReview), string(failed)}, Dead: "error",
 		},
-		OrderBy: "submitted_date, id", Merge: true,
+		OrderBy: "submitted_date, id", Merge: db.Dialect != retrytable.MySQL,
 		Set: retrytable.Set{
 			Succeed: "retry_count = 0, error_class = NULL", // clear_retry_fields
 			Fail:    "error_class = $1",                    // schedule_retry, mark_run_permanently_failed
 		},
 	}}
-	if db.Dialect == retrytable.SQLite {
+	switch db.Dialect {
+	case retrytable.SQLite:
 		s.Instants = retrytable.RFC3339
+	case retrytable.MySQL: // has no Merge: a claim makes the first 100 retries that are due discovered
+		s.Instants = retrytable.Datetime
 	}
 	var in []string
 	for category := range strings.FieldsFuncSeq(categories, func(r rune) bool { return r == ',' || r == ' ' }) {
@@ -79,8 +82,12 @@ func (s *store) missing(ctx context.Context, adopt bool) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	index := "CREATE INDEX idx_runs_retry ON runs (next_retry_at)"
+	if s.Dialect != retrytable.MySQL { // which has no such indexes
+		index += " WHERE next_retry_at IS NOT NULL"
+	}
 	words := strings.NewReplacer("{instant}", s.Instants.SQLType(s.Dialect), "{now}", s.Instants.Now(s.Dialect))
-	statements := []string{words.Replace(schema), s.Schema() + "CREATE INDEX idx_runs_retry ON runs (next_retry_at) WHERE next_retry_at IS NOT NULL"}
+	statements := []string{words.Replace(schema), s.Schema() + index}
 	if exists {
 		statements, err = s.Missing(ctx, s.db)
 	}
@@ -121,7 +128,7 @@ type request struct {
 
 func (s *store) load(ctx context.Context, job *retrytable.Job[string]) (*request, error) {
 	r := &request{Job: job}
-	err := s.db.QueryRowContext(ctx, "SELECT category, url, expected FROM runs WHERE id = $1", job.ID).Scan(&r.category, &r.url, &r.expected)
+	err := s.db.QueryRowContext(ctx, s.db.SQL("SELECT category, url, expected FROM runs WHERE id = $1"), job.ID).Scan(&r.category, &r.url, &r.expected)
 	return r, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -22,8 +23,8 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
-// DB is an open database: PostgreSQL or SQLite. Both take $1, $2, … in their
-// statements; what else differs is in [DB.SQL].
+// DB is an open database: PostgreSQL, SQLite or MariaDB. What differs in their statements
+// is in [DB.SQL].
 type DB struct {
 	*sql.DB
 
@@ -36,7 +37,8 @@ type DB struct {
 // Of PostgreSQL's, so that a few programs and their tests fit into the usual 100.
 const maxConnections = 8
 
-// Open opens the database that dsn names: postgres://…, or a file for SQLite. A file
+// Open opens the database that dsn names: postgres://…, or a file for SQLite, or, in a
+// program that imports github.com/go-sql-driver/mysql, mysql:// and what that takes. A file
 // that is missing is made if its name ends in .db, .sqlite or .sqlite3; any other
 // name is rather a mistake.
 //
@@ -53,33 +55,51 @@ func OpenExisting(ctx context.Context, dsn string) (*DB, error) { return open(ct
 func OpenReadOnly(ctx context.Context, dsn string) (*DB, error) { return open(ctx, dsn, readOnly) }
 
 // Temporary opens a place of its own in the database that dsn names, which Close
-// removes: a schema with a random name in PostgreSQL, a file if dsn is empty. It
+// removes: a schema with a random name, or a file if dsn is empty. It
 // is for demonstrations and tests, which must not meddle with what is there. A process
 // that is killed leaves it behind: its name begins with retry_ or retry-example-.
 func Temporary(ctx context.Context, dsn string) (*DB, error) {
 	if dsn == "" {
 		return temporaryFile(ctx)
 	}
-	u, err := url.Parse(dsn)
-	if err != nil || !isPostgreSQL(dsn) {
-		return nil, errors.New("open database: a temporary one needs postgres://… or no DSN at all")
-	}
 	schema := "retry_" + strings.ToLower(rand.Text()[:16])
-	query := u.Query()
-	query.Set("search_path", schema)
-	u.RawQuery = query.Encode()
-	db, err := Open(ctx, u.String())
+	inside, drop, err := within(dsn, schema)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	outside, err := Open(ctx, dsn)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := db.ExecContext(ctx, "CREATE SCHEMA "+schema); err != nil {
-		return nil, errors.Join(fmt.Errorf("open database: %w", err), db.Close())
+	if _, err := outside.ExecContext(ctx, "CREATE SCHEMA "+schema); err != nil {
+		return nil, errors.Join(fmt.Errorf("open database: %w", err), outside.Close())
 	}
-	db.remove = func() error {
-		_, err := db.ExecContext(context.WithoutCancel(ctx), "DROP SCHEMA "+schema+" CASCADE")
-		return errors.Join(err, db.DB.Close())
+	remove := func() error {
+		_, err := outside.ExecContext(context.WithoutCancel(ctx), drop)
+		return errors.Join(err, outside.Close())
 	}
+	db, err := Open(ctx, inside)
+	if err != nil {
+		return nil, errors.Join(err, remove())
+	}
+	db.remove = func() error { return errors.Join(db.DB.Close(), remove()) }
 	return db, nil
+}
+
+// within returns the DSN of a schema, and the statement that drops it.
+func within(dsn, schema string) (inside, drop string, err error) {
+	if isMySQL(dsn) {
+		address, settings, _ := strings.Cut(dsn, "?")
+		return address[:strings.LastIndexByte(address, '/')+1] + schema + "?" + settings, "DROP SCHEMA " + schema, nil
+	}
+	u, err := url.Parse(dsn)
+	if err != nil || !isPostgreSQL(dsn) {
+		return "", "", errors.New("a temporary one needs " + kinds() + " or no DSN at all")
+	}
+	query := u.Query()
+	query.Set("search_path", schema)
+	u.RawQuery = query.Encode()
+	return u.String(), "DROP SCHEMA " + schema + " CASCADE", nil
 }
 
 func temporaryFile(ctx context.Context) (*DB, error) {
@@ -94,6 +114,8 @@ func temporaryFile(ctx context.Context) (*DB, error) {
 	db.remove = func() error { return errors.Join(db.DB.Close(), os.RemoveAll(folder)) }
 	return db, nil
 }
+
+func isMySQL(dsn string) bool { return strings.HasPrefix(dsn, "mysql://") }
 
 func isPostgreSQL(dsn string) bool {
 	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
@@ -117,14 +139,17 @@ func open(ctx context.Context, dsn string, m mode) (*DB, error) {
 	if db.DB, err = sql.Open(driver, source); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	if driver == "pgx" {
+	connections := maxConnections
+	switch driver {
+	case "pgx":
 		db.Dialect = retrytable.PostgreSQL
-		db.SetMaxOpenConns(maxConnections)
-		db.SetMaxIdleConns(maxConnections)
-	} else {
-		db.Dialect = retrytable.SQLite
-		db.SetMaxOpenConns(1)
+	case "mysql":
+		db.Dialect = retrytable.MySQL
+	default:
+		db.Dialect, connections = retrytable.SQLite, 1
 	}
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
 	if err := db.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open database: %w", err), db.Close())
 	}
@@ -134,16 +159,19 @@ func open(ctx context.Context, dsn string, m mode) (*DB, error) {
 // source returns a driver and what it opens.
 func source(dsn string, m mode) (driver, name string, err error) {
 	if dsn == "" {
-		return "", "", errors.New("the DSN is missing: postgres://… or the name of a file")
+		return "", "", errors.New("the DSN is missing: " + kinds() + " or the name of a file")
 	}
 	if isPostgreSQL(dsn) {
 		return postgreSQLSource(dsn, m)
+	}
+	if isMySQL(dsn) && hasMySQL() {
+		return "mysql", mySQLSource(dsn, m), nil
 	}
 	_, err = os.Stat(dsn)
 	missing := errors.Is(err, fs.ErrNotExist)
 	switch known := slices.Contains([]string{".db", ".sqlite", ".sqlite3"}, filepath.Ext(dsn)); {
 	case missing && !known: // not shown: it may have a password
-		return "", "", errors.New("the DSN must be postgres://… or the name of a file; a new one ends in .db, .sqlite or .sqlite3")
+		return "", "", errors.New("the DSN must be " + kinds() + " or the name of a file; a new one ends in .db, .sqlite or .sqlite3")
 	case missing && m != create:
 		return "", "", err
 	case m == readOnly:
@@ -169,6 +197,29 @@ func postgreSQLSource(dsn string, m mode) (driver, name string, err error) {
 	return "pgx", u.String(), nil
 }
 
+func mySQLSource(dsn string, m mode) string {
+	settings := "multiStatements=true" // a schema is several
+	if m == readOnly {
+		settings += "&tx_read_only=1"
+	}
+	separator := "?"
+	if strings.Contains(dsn, "?") {
+		separator = "&"
+	}
+	return strings.TrimPrefix(dsn, "mysql://") + separator + settings
+}
+
+// hasMySQL reports whether the program is one that runs on MariaDB.
+func hasMySQL() bool { return slices.Contains(sql.Drivers(), "mysql") }
+
+// kinds is what the DSN of a server may begin with.
+func kinds() string {
+	if hasMySQL() {
+		return "postgres://…, mysql://…"
+	}
+	return "postgres://…"
+}
+
 // SQLiteSource is what [Open] has the driver open for a file.
 func SQLiteSource(file string) string {
 	return sqliteSource(file) + "&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)"
@@ -191,19 +242,25 @@ func (db *DB) Close() error {
 //
 //	{instant}      the type of a column with an instant
 //	{now}          the instant of the statement, by the clock of the database
-//	{microsecond}  what to add to an instant: {now} + $1 * {microsecond}
+//	{microsecond}  what to add to an instant, except in MariaDB: {now} + $1 * {microsecond}
+//	$1, $2, …      the arguments; for MariaDB, each stands there once, and in that order
 //
-// Instants are timestamptz in PostgreSQL and microseconds since 1970 in SQLite,
-// as in retrytable. Read them with an [Instant].
+// Instants are timestamptz in PostgreSQL, microseconds since 1970 in SQLite and datetime(6)
+// in MariaDB, as in retrytable. Read them with an [Instant].
 func (db *DB) SQL(statement string) string {
 	const instants = retrytable.DefaultInstants
 	microsecond := "interval '1 microsecond'"
-	if db.Dialect == retrytable.SQLite {
+	switch db.Dialect {
+	case retrytable.SQLite:
 		microsecond = "1"
+	case retrytable.MySQL:
+		statement = parameter.ReplaceAllString(statement, "?")
 	}
 	return strings.NewReplacer("{instant}", instants.SQLType(db.Dialect), "{now}", instants.Now(db.Dialect),
 		"{microsecond}", microsecond).Replace(statement)
 }
+
+var parameter = regexp.MustCompile(`\$[0-9]+`)
 
 // Create executes a schema, in the words of [DB.SQL], unless there is a table or an
 // index of that name, which the schema has to create. All of it is done or nothing.
@@ -239,8 +296,11 @@ func (db *DB) exists(ctx context.Context, in interface {
 }, name string,
 ) (exists bool, err error) {
 	look := "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = $1)"
-	if db.Dialect == retrytable.PostgreSQL {
+	switch db.Dialect {
+	case retrytable.PostgreSQL:
 		look = "SELECT to_regclass($1) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass($1) AND NOT indisvalid)"
+	case retrytable.MySQL:
+		look = "SELECT EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = database() AND table_name = ?)"
 	}
 	err = in.QueryRowContext(ctx, look, name).Scan(&exists)
 	return exists, err

@@ -80,7 +80,11 @@ func number(f *flag.Flag) (n float64, ok bool) {
 
 // DSN adds the flag for [Open].
 func DSN(flags *flag.FlagSet) *string {
-	return flags.String("dsn", "", "the database: postgres://user@host/name, or a file for SQLite")
+	servers := "postgres://user@host/name"
+	if hasMySQL() {
+		servers += ", mysql://user@tcp(host:3306)/name"
+	}
+	return flags.String("dsn", "", "the database: "+servers+", or a file for SQLite")
 }
 
 // Wait waits for so long, or until the context is done; it returns its error then.

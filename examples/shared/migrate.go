@@ -51,10 +51,13 @@ func (db *DB) Migrate(ctx context.Context, out io.Writer, statements []string, o
 	return nil
 }
 
-// alter runs a statement. In PostgreSQL, all others wait behind a statement that waits for the
-// lock of a table: so it gives up after a second, and tries again.
+// alter runs a statement. All others wait behind a statement that waits for the lock of a
+// table: so it gives up after a second, and tries again.
 func (db *DB) alter(ctx context.Context, statement string) error {
-	if db.Dialect == retrytable.PostgreSQL && !strings.Contains(statement, " CONCURRENTLY ") {
+	switch {
+	case db.Dialect == retrytable.MySQL:
+		statement = "SET STATEMENT lock_wait_timeout = 1 FOR " + statement
+	case db.Dialect == retrytable.PostgreSQL && !strings.Contains(statement, " CONCURRENTLY "):
 		statement = "SET LOCAL lock_timeout = '1s'; " + statement
 	}
 	patience := &retry.Policy{MaxAttempts: 100, Backoff: retry.Constant(time.Second), Classifier: retrysql.Classify}

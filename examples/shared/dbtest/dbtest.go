@@ -1,9 +1,9 @@
 // Package dbtest gives tests of the examples the databases that they run on, with
 // clocks that stand still and workers that are killed, and what they print.
 //
-// PostgreSQL is where RETRY_TEST_POSTGRES says, or else the database test on
-// loopback, where the user postgres gets in without a password. A test fails if
-// it is not there.
+// PostgreSQL and MariaDB are where RETRY_TEST_POSTGRES and RETRY_TEST_MARIADB say, or else
+// the databases test on loopback, where the users postgres and root get in without a
+// password. A test fails if its server is not there.
 package dbtest
 
 import (
@@ -20,28 +20,44 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
-// Each runs a test on both databases, in parallel. Each is empty and its own.
+// Each runs a test on PostgreSQL and SQLite, in parallel. Each database is empty and its own.
 func Each(t *testing.T, test func(t *testing.T, db *shared.DB)) {
 	t.Helper()
-	for name, dialect := range map[string]retrytable.Dialect{
-		"sqlite": retrytable.SQLite, "postgres": retrytable.PostgreSQL,
-	} {
-		t.Run(name, func(t *testing.T) {
+	each(t, test, retrytable.PostgreSQL, retrytable.SQLite)
+}
+
+// WithMariaDB is Each, and runs the test on MariaDB too, whose driver the program imports.
+func WithMariaDB(t *testing.T, test func(t *testing.T, db *shared.DB)) {
+	t.Helper()
+	each(t, test, retrytable.PostgreSQL, retrytable.SQLite, retrytable.MySQL)
+}
+
+func each(t *testing.T, test func(t *testing.T, db *shared.DB), dialects ...retrytable.Dialect) {
+	t.Helper()
+	for _, dialect := range dialects {
+		t.Run(names[dialect], func(t *testing.T) {
 			t.Parallel()
 			test(t, New(t, dialect))
 		})
 	}
 }
 
+var names = map[retrytable.Dialect]string{
+	retrytable.PostgreSQL: "postgres", retrytable.SQLite: "sqlite", retrytable.MySQL: "mariadb",
+}
+
 // New returns an empty database that goes with the test.
 func New(t testing.TB, dialect retrytable.Dialect) *shared.DB {
 	t.Helper()
+	if dialect != retrytable.SQLite && os.Getenv("RETRY_TEST_SERVERS") == "none" {
+		t.Skip("needs a server: " + names[dialect])
+	}
 	dsn := ""
-	if dialect == retrytable.PostgreSQL {
-		if os.Getenv("RETRY_TEST_SERVERS") == "none" {
-			t.Skip("needs PostgreSQL")
-		}
+	switch dialect {
+	case retrytable.PostgreSQL:
 		dsn = cmp.Or(os.Getenv("RETRY_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test")
+	case retrytable.MySQL:
+		dsn = "mysql://" + cmp.Or(os.Getenv("RETRY_TEST_MARIADB"), "root@tcp(127.0.0.1:3306)/test")
 	}
 	db, err := shared.Temporary(t.Context(), dsn)
 	return cleanUp(t, db, err)

@@ -64,13 +64,16 @@ func TestCheckFaults(t *testing.T) {
 				`Columns.ID: "id": must be unique, by a primary key or an index of its own`,
 				`Columns.Status: "status": is int(11), and must be text or an enum`,
 				`Columns.Attempts: "attempts": is text, and must be an integer`,
-				`Columns.Due: "due_at": is text, but Instants wants datetime(6)`,
-				`Columns.Lease: "lease_until": is text, but Instants wants datetime(6)`,
+				`Columns.Due: "due_at": is text, but Instants wants datetime(6); to convert it: ` +
+					"ALTER TABLE `jobs` MODIFY COLUMN `due_at` datetime(6)",
+				`Columns.Lease: "lease_until": is text, but Instants wants datetime(6); to convert it: ` +
+					"ALTER TABLE `jobs` MODIFY COLUMN `lease_until` datetime(6)",
 				`Columns.Lease: "lease_until": must allow NULL`,
 				`Columns.Fence: "fence": there is no such column`,
 				`Columns.RateLimited: "limited": there is no such column`,
 				`Columns.Pending: "polls": there is no such column`,
-				`Columns.First: "first_at": is timestamp, but Instants wants datetime(6)`,
+				`Columns.First: "first_at": is timestamp, but Instants wants datetime(6); to convert it: SET time_zone = '+00:00'; ` +
+					"ALTER TABLE `jobs` MODIFY COLUMN `first_at` datetime(6)",
 				`Name: "jobs": has no column claim_602cb9cf`,
 				`Name: "jobs": has no index claim_602cb9cf`,
 				`Name: "jobs": has no column sweep_3aab1c53`,
