@@ -194,6 +194,9 @@ func (s *source) waitedFor(a *attempt, w wait, t try) bool {
 	}
 	working := false
 	g.walk(next, a.loop, scene{}, func(n ast.Node, _ scene) bool {
+		if elsewhere(w, n) {
+			return false
+		}
 		working = working || contains(n, func(m ast.Node) bool {
 			call, ok := m.(*ast.CallExpr)
 			return ok && (call == t.call || returnsError(s.pass.TypesInfo, call) && !s.asksContext(call))
@@ -201,6 +204,22 @@ func (s *source) waitedFor(a *attempt, w wait, t try) bool {
 		return !working
 	})
 	return !working
+}
+
+// elsewhere reports whether a node is in a clause of a select other than that of the wait. In
+// a graph, all clauses follow what any of them waits for.
+func elsewhere(w wait, n ast.Node) bool {
+	sel, ok := w.node.(*ast.SelectStmt)
+	if !ok {
+		return false
+	}
+	for _, stmt := range sel.Body.List {
+		clause := stmt.(*ast.CommClause)
+		if clause.Comm != w.at && clause.Pos() <= n.Pos() && n.End() <= clause.End() {
+			return true
+		}
+	}
+	return false
 }
 
 func returnsError(info *types.Info, call *ast.CallExpr) bool {

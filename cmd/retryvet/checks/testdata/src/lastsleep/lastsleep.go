@@ -51,7 +51,7 @@ func inTheBody(ctx context.Context, n uint, d time.Duration) error {
 			select { // want `waits after the last attempt too`
 			case <-time.After(d):
 			case <-ctx.Done():
-				return ctx.Err()
+				return errors.New("canceled")
 			}
 		} else {
 			return nil
