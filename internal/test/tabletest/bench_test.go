@@ -3,6 +3,7 @@ package tabletest_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,6 +49,32 @@ func BenchmarkClaim(b *testing.B) {
 					})
 				}
 			}
+		}
+	}
+}
+
+// BenchmarkMerge claims in tables in which half of the rows are retries that are due, and new
+// ones compete with them.
+func BenchmarkMerge(b *testing.B) {
+	for _, k := range []kind{databases[0], databases[2]} {
+		for _, rows := range []int{200, 2000, 20_000, 200_000} {
+			b.Run(fmt.Sprintf("%s/due=%d", k.dialectName(), rows/2), func(b *testing.B) {
+				s := k.open(b)
+				if s.dialect == retrytable.PostgreSQL {
+					s.db = openDB(b, s.driver, pgDSN(b, s.dsn, "synchronous_commit", "off"))
+				}
+				table := &retrytable.Table[int64]{Name: "jobs", OrderBy: "priority DESC, id", Merge: true}
+				s.fill(b, table, rows, 50)
+				run(b, s.db, "UPDATE jobs SET due_at = $1 WHERE status = 'waiting'", s.instant(time.Now().Add(-time.Hour)))
+				s.analyze(b)
+				if s.dialect == retrytable.PostgreSQL {
+					run(b, s.db, "VACUUM jobs")
+				}
+				b.ResetTimer()
+				for range b.N {
+					cycle(b, s, table)
+				}
+			})
 		}
 	}
 }
