@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/constant"
+	"go/token"
 	"go/types"
 	"time"
 
@@ -25,11 +26,33 @@ func sleep(u *unit) {
 			if d, ok := u.duration(w.dur); w.interruptible || ok && d < longEnough {
 				continue
 			}
-			if ctx := u.contextAt(w.node.Pos(), a.loop); ctx != "" {
+			if ctx := u.contextAt(w.node.Pos(), a.loop); ctx != "" && !u.whereNil(a, w, ctx) {
 				u.report(w.node, "the wait before the next attempt ignores "+ctx, u.selectFix(a, w, ctx)...)
 			}
 		}
 	}
+}
+
+// whereNil reports whether a wait is in the branch for a context that is nil.
+func (s *source) whereNil(a *attempt, w wait, ctx string) bool {
+	isNil := false
+	own(a.body, func(n ast.Node) bool {
+		branch, ok := n.(*ast.IfStmt)
+		if !ok {
+			return true
+		}
+		cond, ok := ast.Unparen(branch.Cond).(*ast.BinaryExpr)
+		if !ok || types.ExprString(cond.X) != ctx || !isNilExpr(s.pass.TypesInfo, cond.Y) {
+			return true
+		}
+		var where ast.Node = branch.Body
+		if cond.Op == token.NEQ {
+			where = branch.Else
+		}
+		isNil = isNil || where != nil && where.Pos() <= w.node.Pos() && w.node.End() <= where.End()
+		return true
+	})
+	return isNil
 }
 
 // duration returns the value of a constant duration.

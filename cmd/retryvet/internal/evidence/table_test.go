@@ -18,20 +18,22 @@ func TestTable(t *testing.T) {
 	findings := [][]string{
 		{"example.com/a", "v1.0.0", "", "", "3 packages"},
 		{"example.com/a", "v1.0.0", "sleep", "a.go:7", "ignores ctx"},
+		{"example.com/a", "v1.0.0", "sleep", "a.go:8", "ignores ctx"},
 		{"example.com/a", "v1.0.0", "sleep", "c.go:9", "ignores ctx"},
 		{"example.com/a", "v0.9.0", "leak", "b.go:7", "of another version"},
 	}
 	judged := [][]string{
 		{"example.com/a", "v1.0.0", "sleep", "a.go:7", "true", "it does"},
+		{"example.com/a", "v1.0.0", "sleep", "a.go:8", "true", "as above"},
 		{"example.com/a", "v1.0.0", "sleep", "c.go:9", "false", "it does not"},
 		{"example.com/a", "v1.0.0", "leak", "b.go:7", "false", "not reported any more"},
 	}
 	got := string(table(modules, findings, judged))
 	for _, want := range []string{
-		"| example.com/a | v1.0.0 | 2 | sleep 2, 3 packages |\n",
+		"| example.com/a | v1.0.0 | 3 | sleep 3, 3 packages |\n",
 		"| example.com/b | v2.0.0 | 0 | not run |\n",
-		"| sleep | 1 | 1 | 50 % |\n",
-		"| all | 1 | 1 | 50 % |\n",
+		"| sleep | 2 | 1 | 67 % | 50 % |\n",
+		"| all | 2 | 1 | 67 % | 50 % |\n",
 		"| a/a#1 | sleep | a.go | yes |\n| a/a#2 | leak | b.go | no |\n\n1 of 2.\n",
 	} {
 		assert.Contains(t, got, want)

@@ -206,3 +206,23 @@ func linted(ctx context.Context, d time.Duration) error {
 		time.Sleep(d) //nolint:errcheck // want `ignores ctx`
 	}
 }
+
+type options struct{ ctx context.Context }
+
+func mayBeNil(o options, d time.Duration) error {
+	for {
+		err := call(o.ctx)
+		if err == nil {
+			return nil
+		}
+		if o.ctx != nil {
+			select {
+			case <-o.ctx.Done():
+				return o.ctx.Err()
+			case <-time.After(d):
+			}
+		} else {
+			time.Sleep(d)
+		}
+	}
+}
