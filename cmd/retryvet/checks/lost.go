@@ -205,27 +205,46 @@ func verbsOf(format string) []byte {
 // ignoredResult reports a call that retries and whose error goes nowhere.
 func (u *unit) ignoredResult(e ast.Expr) {
 	call, ok := ast.Unparen(e).(*ast.CallExpr)
-	if ok && u.doer(call) != nil && returnsError(u.TypesInfo, call) && !u.neverFails(call) {
-		u.report(call, "nobody learns that all attempts failed: the error is ignored")
+	if !ok || u.doer(call) == nil || !returnsError(u.TypesInfo, call) {
+		return
 	}
+	for _, a := range u.attempts {
+		if a.call == call && (u.neverFails(a) || u.leavesResult(a)) {
+			return
+		}
+	}
+	u.report(call, "nobody learns that all attempts failed: the error is ignored")
 }
 
 // neverFails reports whether the function that is retried handles its error itself, as one that
 // always returns nil.
-func (u *unit) neverFails(call *ast.CallExpr) bool {
-	for _, a := range u.attempts {
-		if a.call != call {
-			continue
+func (u *unit) neverFails(a *attempt) bool {
+	fails := false
+	own(a.body, func(n ast.Node) bool {
+		ret, ok := n.(*ast.ReturnStmt)
+		if ok && len(ret.Results) > 0 && !isNilExpr(u.TypesInfo, ret.Results[len(ret.Results)-1]) {
+			fails = true
 		}
-		fails := false
-		own(a.body, func(n ast.Node) bool {
-			ret, ok := n.(*ast.ReturnStmt)
-			if ok && len(ret.Results) > 0 && !isNilExpr(u.TypesInfo, ret.Results[len(ret.Results)-1]) {
-				fails = true
+		return true
+	})
+	return !fails
+}
+
+// leavesResult reports whether the function that is retried sets a variable from which others
+// learn after the call what has become of it.
+func (u *unit) leavesResult(a *attempt) bool {
+	var set []types.Object
+	own(a.body, func(n ast.Node) bool {
+		if assign, ok := n.(*ast.AssignStmt); ok {
+			for _, lhs := range assign.Lhs {
+				if v := variable(u.TypesInfo, lhs); v != nil && v.Pos() < a.lit.Pos() {
+					set = append(set, v)
+				}
 			}
-			return true
-		})
-		return !fails
-	}
-	return false
+		}
+		return true
+	})
+	return len(set) > 0 && contains(a.in, func(n ast.Node) bool {
+		return n.Pos() > a.call.End() && mentions(u.TypesInfo, n, set...)
+	})
 }

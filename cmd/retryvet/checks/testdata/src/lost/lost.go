@@ -70,6 +70,8 @@ func ignores() {
 	go retry.Do(func() error { return call() })                                         // want `the error is ignored`
 	backoff.Retry(func() error { call(); return nil }, backoff.NewExponentialBackOff()) // never fails
 	_ = retry.Do(call)
+	tries := 0
+	backoff.Retry(func() error { tries++; last := call(); return last }, backoff.NewExponentialBackOff()) // want `the error is ignored`
 }
 
 // What follows is in order.
@@ -106,4 +108,13 @@ func wrapped() error {
 	return backoff.Retry(func() error {
 		return fmt.Errorf("call: %w", backoff.Permanent(call()))
 	}, backoff.NewExponentialBackOff())
+}
+
+func leaves() error {
+	var err error
+	backoff.Retry(func() error {
+		err = call()
+		return err
+	}, backoff.NewExponentialBackOff())
+	return err
 }
