@@ -86,9 +86,9 @@ func (s *source) isBackground(e ast.Expr) bool {
 		return false
 	}
 	switch calleeName(s.pass.TypesInfo, call) {
-	case "context.Background", "context.TODO":
+	case "context.Background", "context.TODO", "context.WithoutCancel":
 		return true
-	case "context.WithValue", "context.WithoutCancel":
+	case "context.WithValue":
 		return s.isBackground(call.Args[0])
 	}
 	return false

@@ -132,7 +132,9 @@ func (g *graph) walk(from place, loop ast.Stmt, sc scene, visit func(ast.Node, s
 		}
 		switch len(b.Succs) {
 		case 0:
-			result |= leaves
+			if b.Kind != cfg.KindSelectAfterCase { // where a select would be that no case ends
+				result |= leaves
+			}
 		case 1:
 			enter(b.Succs[0], sc)
 		default:

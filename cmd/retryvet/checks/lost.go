@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/constant"
+	"go/token"
 	"go/types"
 	"regexp"
 	"strings"
@@ -60,7 +61,43 @@ func (u *unit) lastError(a *attempt) {
 			return
 		}
 	}
+	if u.goesOnByKind(a) {
+		return
+	}
 	u.report(call, "the error of the last attempt is lost: wrap it, so that the caller learns why")
+}
+
+// goesOnByKind reports whether one kind of error alone makes a loop go round, so that the text
+// after it can say which.
+func (u *unit) goesOnByKind(a *attempt) bool {
+	return contains(a.body, func(n ast.Node) bool {
+		branch, ok := n.(*ast.IfStmt)
+		if !ok || len(branch.Body.List) == 0 {
+			return false
+		}
+		switch last := branch.Body.List[len(branch.Body.List)-1].(type) {
+		case *ast.BranchStmt:
+			return last.Tok == token.CONTINUE && u.isKind(branch.Cond)
+		case *ast.ReturnStmt:
+			not, ok := ast.Unparen(branch.Cond).(*ast.UnaryExpr)
+			return ok && not.Op == token.NOT && u.isKind(not.X)
+		}
+		return false
+	})
+}
+
+// isKind reports whether a condition is true of one kind of error: errors.Is(err, x), or
+// status.Code(err) == x.
+func (u *unit) isKind(cond ast.Expr) bool {
+	cond = ast.Unparen(cond)
+	if equal, ok := cond.(*ast.BinaryExpr); ok && equal.Op == token.EQL {
+		cond = ast.Unparen(equal.X)
+	}
+	call, ok := cond.(*ast.CallExpr)
+	return ok && contains(call, func(n ast.Node) bool {
+		e, ok := n.(ast.Expr)
+		return ok && u.TypesInfo.TypeOf(e) != nil && isError(u.TypesInfo.TypeOf(e))
+	})
 }
 
 // firstReturn returns the return in a list, if there is nothing before it that could return or

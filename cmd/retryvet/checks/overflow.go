@@ -149,7 +149,7 @@ func (u *unit) isWait(f *ast.FuncDecl, p power) bool {
 // of the count, or one in floating point, which does not overflow.
 func (u *unit) boundedBefore(f *ast.FuncDecl, p power) bool {
 	counts := u.objects(p.count)
-	if len(counts) == 0 || contains(p.count, u.isMin) || u.boundedByCallers(counts) {
+	if len(counts) == 0 || contains(p.count, u.isMin) || u.boundedByCallers(counts) || u.boundedField(counts) {
 		return true
 	}
 	return contains(f.Body, func(n ast.Node) bool {
@@ -192,6 +192,22 @@ func (u *unit) boundedByCallers(counts []types.Object) bool {
 		}
 	}
 	return calls > 0 && calls == bounded
+}
+
+// boundedField reports whether the count is a field that this package compares with a limit.
+func (u *unit) boundedField(counts []types.Object) bool {
+	var fields []types.Object
+	for _, count := range counts {
+		if v, ok := count.(*types.Var); ok && v.IsField() {
+			fields = append(fields, v)
+		}
+	}
+	return len(fields) > 0 && slices.ContainsFunc(u.files, func(file *ast.File) bool {
+		return contains(file, func(n ast.Node) bool {
+			cond, ok := n.(*ast.BinaryExpr)
+			return ok && isOrder(cond.Op) && mentions(u.TypesInfo, cond, fields...) && u.bounds(cond, power{}, fields)
+		})
+	})
 }
 
 // parameter returns the function or the variable with the function that a parameter belongs to,

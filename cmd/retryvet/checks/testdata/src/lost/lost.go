@@ -118,3 +118,31 @@ func leaves() error {
 	}, backoff.NewExponentialBackOff())
 	return err
 }
+
+var errConflict = errors.New("conflict")
+
+func conflicts() error {
+	for i := 0; i < 3; i++ {
+		if err := call(); err != nil {
+			if errors.Is(err, errConflict) {
+				continue
+			}
+			return err
+		}
+		return nil
+	}
+	return errors.New("changed by others three times; please retry")
+}
+
+func otherwise() error {
+	for attempt := 0; attempt < 3; attempt++ {
+		err := call()
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, errConflict) {
+			return err
+		}
+	}
+	return fmt.Errorf("%d conflicts: too many attempts", 3)
+}

@@ -133,3 +133,18 @@ func mask(bit uint) int {
 	}
 	return m
 }
+
+type candidate struct{ attempts int }
+
+func (c *candidate) backoff() time.Duration {
+	d := time.Second << c.attempts
+	if d > limit {
+		d = limit
+	}
+	return d
+}
+
+func (c *candidate) again(most int) bool {
+	c.attempts++
+	return c.attempts < most
+}

@@ -226,3 +226,15 @@ func mayBeNil(o options, d time.Duration) error {
 		}
 	}
 }
+
+func detached(ctx context.Context, d time.Duration) {
+	ctx = context.WithoutCancel(ctx)
+	for i := 0; i < 3; i++ {
+		if i > 0 {
+			time.Sleep(d)
+		}
+		if call(ctx) == nil {
+			return
+		}
+	}
+}

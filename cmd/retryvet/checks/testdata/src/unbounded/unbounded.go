@@ -97,3 +97,17 @@ func sethvargoLimit() error {
 	b := goretry.WithMaxRetries(3, goretry.NewExponential(time.Second))
 	return goretry.Do(context.Background(), b, func(context.Context) error { return goretry.RetryableError(call()) })
 }
+
+func scheduler(d time.Duration, errs chan error) error {
+	for {
+		if call() == nil {
+			for {
+				select {
+				case <-errs:
+					break
+				}
+			}
+		}
+		time.Sleep(d)
+	}
+}
