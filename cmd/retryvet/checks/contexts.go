@@ -8,7 +8,7 @@ import (
 
 // contextAt returns the name of a context that could interrupt what is at pos: "ctx", or
 // "req.Context()". It is one that is known before the loop, since one that is made for an
-// attempt ends with it. It is "" if there is none.
+// attempt ends with it. It is "" if there is none, or if the attempts have one without an end.
 func (s *source) contextAt(pos token.Pos, loop ast.Stmt) string {
 	scope := s.pass.Pkg.Scope().Innermost(pos)
 	request := ""
@@ -25,6 +25,8 @@ func (s *source) contextAt(pos token.Pos, loop ast.Stmt) string {
 			switch {
 			case isContext(v.Type()) && !s.endless(v):
 				return name
+			case isContext(v.Type()) && mentions(s.pass.TypesInfo, loop, v):
+				return "" // the attempts are to go on whatever ends
 			case isType(v.Type(), "net/http", "Request"):
 				request = name + ".Context()"
 			}

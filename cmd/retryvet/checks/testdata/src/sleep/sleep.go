@@ -233,8 +233,19 @@ func detached(ctx context.Context, d time.Duration) {
 		if i > 0 {
 			time.Sleep(d)
 		}
-		if call(ctx) == nil {
+		if err := call(ctx); err == nil {
 			return
 		}
+	}
+}
+
+func whatever(req *http.Request, d time.Duration) {
+	ctx := context.WithoutCancel(req.Context())
+	for {
+		err := call(ctx)
+		if err == nil {
+			return
+		}
+		time.Sleep(d)
 	}
 }

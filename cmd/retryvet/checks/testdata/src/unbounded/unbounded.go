@@ -100,7 +100,7 @@ func sethvargoLimit() error {
 
 func scheduler(d time.Duration, errs chan error) error {
 	for {
-		if call() == nil {
+		if err := call(); err == nil {
 			for {
 				select {
 				case <-errs:
