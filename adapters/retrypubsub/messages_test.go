@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrypubsub"
@@ -174,10 +176,16 @@ func TestOrderingKey(t *testing.T) {
 	}
 	var mu sync.Mutex
 	var seen []string
-	errs := receive(t, q, retriesOf(q, &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(10 * time.Millisecond)}),
+	var last time.Time
+	const delay = 10 * time.Millisecond
+	errs := receive(t, q, retriesOf(q, &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(delay), Jitter: retry.NoJitter}),
 		func(_ context.Context, msg *pubsub.Message) error {
 			mu.Lock()
 			defer mu.Unlock()
+			if len(seen) > 0 && seen[len(seen)-1] == string(msg.Data) {
+				assert.GreaterOrEqual(t, time.Since(last), delay, "early")
+			}
+			last = time.Now()
 			if seen = append(seen, string(msg.Data)); string(msg.Data) == "b" {
 				return assert.AnError
 			}
@@ -241,4 +249,48 @@ func TestPublisherRefuses(t *testing.T) { //nolint:tparallel // the cases share 
 			}
 		})
 	}
+}
+
+// refuseOnce is a server that refuses the first message for a topic.
+type refuseOnce struct {
+	suffix string
+	done   atomic.Bool
+}
+
+func (r *refuseOnce) React(request any) (handled bool, answer any, err error) {
+	p, ok := request.(*pubsubpb.PublishRequest)
+	if !ok || !strings.HasSuffix(p.Topic, r.suffix) || r.done.Swap(true) {
+		return false, nil, nil
+	}
+	return true, nil, status.Error(codes.PermissionDenied, "no")
+}
+
+// A dead letter has what its message had, and the reason: moved back, it begins anew. A
+// publisher that keeps an order does not refuse all that follows what it could not send once.
+func TestDeadLetter(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, pstest.ServerReactorOption{FuncName: "Publish", Reactor: &refuseOnce{suffix: "-dead"}})
+	q := openOn(t, s, s.Addr, func(s *pubsubpb.Subscription) { s.EnableMessageOrdering = true })
+	r := retriesOf(q, &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)})
+	r.Dead.EnableMessageOrdering = true
+	in := q.client.Publisher(q.name)
+	in.EnableMessageOrdering = true
+	_, err := in.Publish(t.Context(), &pubsub.Message{Data: []byte("in order"), OrderingKey: "key"}).Get(t.Context())
+	require.NoError(t, err)
+	errs := receive(t, q, r, func(context.Context, *pubsub.Message) error { return assert.AnError })
+	require.ErrorContains(t, firstError(t, errs), "PermissionDenied")
+	q.await("in order", enginetest.GaveUp)
+
+	q.publish("copied", map[string]string{"type": "kind"})
+	q.await("copied", enginetest.GaveUp)
+	copies := 0
+	for _, m := range s.Messages() {
+		if m.Attributes["retry-state"] != "" {
+			copies++
+		}
+		if m.Attributes["retry-error"] != "" && string(m.Data) == "copied" {
+			assert.Equal(t, map[string]string{"type": "kind", "retry-error": "failed after 2 attempts: " + assert.AnError.Error()}, m.Attributes)
+		}
+	}
+	assert.Equal(t, 1, copies)
 }

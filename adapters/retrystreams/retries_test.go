@@ -235,6 +235,39 @@ func TestCopies(t *testing.T) {
 	s.stop()
 }
 
+// What has succeeded stays in its stream, where other groups may still read it. A copy is
+// nobody's, and goes.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	q.add(t, "job", "at once")
+	q.add(t, "job", "later")
+	var failed atomic.Bool
+	var succeeded atomic.Int64
+	s := start(t, retriesOf(q, &retry.Policy{Backoff: retry.Constant(0)}), func(_ context.Context, msg redis.XMessage) error {
+		if msg.Values["job"] == "later" && !failed.Swap(true) {
+			return assert.AnError
+		}
+		succeeded.Add(1)
+		return nil
+	})
+	copies := q.key("retry")
+	require.Eventually(t, func() bool {
+		pending := 0
+		for _, stream := range []string{q.name, copies} {
+			p, err := q.client.XPending(t.Context(), stream, "workers").Result()
+			if err != nil { // Run has not begun
+				return false
+			}
+			pending += int(p.Count)
+		}
+		return succeeded.Load() == 2 && pending == 0
+	}, 10*time.Second, time.Millisecond)
+	s.stop()
+	assert.EqualValues(t, 2, q.client.XLen(t.Context(), q.name).Val())
+	assert.Zero(t, q.client.XLen(t.Context(), copies).Val())
+}
+
 // A large message and a long error go where they should.
 func TestLarge(t *testing.T) {
 	t.Parallel()
