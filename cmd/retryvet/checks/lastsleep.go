@@ -178,7 +178,7 @@ func (s *source) asksCountAround(a *attempt, w wait, counters []types.Object) bo
 }
 
 // waitedFor reports whether nothing but the next iteration follows the wait. In a loop that
-// waits and then looks, the wait is not in vain.
+// waits and then looks, the wait is not in vain. A wait before a return is another kind of wait.
 func (s *source) waitedFor(a *attempt, w wait, t try) bool {
 	var next place
 	g := s.graph(a.in)
@@ -193,9 +193,9 @@ func (s *source) waitedFor(a *attempt, w wait, t try) bool {
 		return false
 	}
 	working := false
-	g.walk(next, a.loop, scene{}, func(n ast.Node, _ scene) bool {
-		if elsewhere(w, n) {
-			return false
+	ends := g.walk(next, a.loop, scene{}, func(n ast.Node, _ scene) bool {
+		if clause := elsewhere(w, n); clause != nil {
+			return n == clause.Comm // in the block before the clauses; the path goes on with that of the wait
 		}
 		working = working || contains(n, func(m ast.Node) bool {
 			call, ok := m.(*ast.CallExpr)
@@ -203,23 +203,23 @@ func (s *source) waitedFor(a *attempt, w wait, t try) bool {
 		})
 		return !working
 	})
-	return !working
+	return !working && ends&goesOn != 0
 }
 
-// elsewhere reports whether a node is in a clause of a select other than that of the wait. In
+// elsewhere returns the clause of a select that a node is in, if it is not that of the wait. In
 // a graph, all clauses follow what any of them waits for.
-func elsewhere(w wait, n ast.Node) bool {
+func elsewhere(w wait, n ast.Node) *ast.CommClause {
 	sel, ok := w.node.(*ast.SelectStmt)
 	if !ok {
-		return false
+		return nil
 	}
 	for _, stmt := range sel.Body.List {
 		clause := stmt.(*ast.CommClause)
 		if clause.Comm != w.at && clause.Pos() <= n.Pos() && n.End() <= clause.End() {
-			return true
+			return clause
 		}
 	}
-	return false
+	return nil
 }
 
 func returnsError(info *types.Info, call *ast.CallExpr) bool {

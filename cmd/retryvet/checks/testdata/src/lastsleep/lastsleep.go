@@ -158,3 +158,17 @@ func decided(max int, wait func(i, max int) time.Duration) (err error) {
 	}
 	return err
 }
+
+func settles(d time.Duration) error {
+	for i := 0; i < 3; i++ {
+		err := call()
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			continue
+		}
+		if d > 0 {
+			time.Sleep(d)
+		}
+		return nil
+	}
+	return errors.New("no")
+}
