@@ -147,7 +147,7 @@ func TestNoPolicy(t *testing.T) {
 	r, begun, calls := retriesOf(q, nil), time.Now(), 0
 	r.CountDeliveries = true
 	r.PolicyFor = func(kind string) (*retry.Policy, error) {
-		if assert.Equal(t, "kind-1", kind); time.Since(begun) < 2*time.Second {
+		if assert.Equal(t, "kind-1", kind); calls == 1 && time.Since(begun) < 2*time.Second {
 			return nil, errors.New("unknown kind")
 		}
 		return p, nil
@@ -159,6 +159,7 @@ func TestNoPolicy(t *testing.T) {
 		return assert.AnError
 	})
 	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
+	require.EqualError(t, firstError(t, errs), "Goexit")
 	require.ErrorContains(t, firstError(t, errs), `retry: no policy for jobs of kind "kind-1": unknown kind`)
 	q.await("a", enginetest.GaveUp)
 	events.Expect(t, "2: "+assert.AnError.Error()+": retry in 0s", "3: gave up (attempts): "+assert.AnError.Error())
@@ -205,7 +206,7 @@ func TestOrderingKey(t *testing.T) {
 // in a copy. One at them has no room for that, and its attempts are made in place.
 func TestLimitOfSize(t *testing.T) {
 	t.Parallel()
-	s, events := startServer(t), &retrytest.Recorder{}
+	s, events := startServer(t, pstest.ServerReactorOption{FuncName: "Publish", Reactor: limits{}}), &retrytest.Recorder{}
 	q := openOn(t, s, front(t, s, &s.GServer), plain)
 	publish := func(data string) { s.Publish(project+"topics/"+q.name, []byte(data), nil) }
 	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0), Observer: events}
@@ -229,6 +230,26 @@ func TestLimitOfSize(t *testing.T) {
 	require.NoError(t, <-errs)
 	assert.Equal(t, "no reason", q.await("many", enginetest.GaveUp).Err)
 	assert.Len(t, events.Timeline(), 6)
+}
+
+// limits has the server refuse what the service refuses.
+type limits struct{}
+
+func (limits) React(request any) (handled bool, answer any, err error) {
+	p, ok := request.(*pubsubpb.PublishRequest)
+	if !ok {
+		return false, nil, nil
+	}
+	for _, m := range p.Messages {
+		size := len(m.Data)
+		for key, value := range m.Attributes {
+			size += len(key) + len(value)
+		}
+		if size > 1e7 || len(m.Attributes) > 100 {
+			return true, nil, status.Errorf(codes.InvalidArgument, "%d bytes, %d attributes", size, len(m.Attributes))
+		}
+	}
+	return false, nil, nil
 }
 
 // A copy that has no topic to go to, or whose credentials are refused, leaves the message there.
