@@ -63,6 +63,7 @@ func newStore(db *shared.DB, lease time.Duration, categories string) *store {
 		s.Instants = retrytable.RFC3339
 	case retrytable.MySQL: // has no Merge: a claim makes the first 100 retries that are due discovered
 		s.Instants = retrytable.Datetime
+	default: // Timestamptz
 	}
 	var in []string
 	for category := range strings.FieldsFuncSeq(categories, func(r rune) bool { return r == ',' || r == ' ' }) {

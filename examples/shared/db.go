@@ -249,12 +249,14 @@ func (db *DB) Close() error {
 // in MariaDB, as in retrytable. Read them with an [Instant].
 func (db *DB) SQL(statement string) string {
 	const instants = retrytable.DefaultInstants
-	microsecond := "interval '1 microsecond'"
+	var microsecond string
 	switch db.Dialect {
 	case retrytable.SQLite:
 		microsecond = "1"
 	case retrytable.MySQL:
 		statement = parameter.ReplaceAllString(statement, "?")
+	default:
+		microsecond = "interval '1 microsecond'"
 	}
 	return strings.NewReplacer("{instant}", instants.SQLType(db.Dialect), "{now}", instants.Now(db.Dialect),
 		"{microsecond}", microsecond).Replace(statement)
@@ -295,12 +297,14 @@ func (db *DB) exists(ctx context.Context, in interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }, name string,
 ) (exists bool, err error) {
-	look := "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = $1)"
+	var look string
 	switch db.Dialect {
 	case retrytable.PostgreSQL:
 		look = "SELECT to_regclass($1) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass($1) AND NOT indisvalid)"
 	case retrytable.MySQL:
 		look = "SELECT EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = database() AND table_name = ?)"
+	default:
+		look = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = $1)"
 	}
 	err = in.QueryRowContext(ctx, look, name).Scan(&exists)
 	return exists, err

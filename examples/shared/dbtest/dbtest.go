@@ -52,12 +52,13 @@ func New(t testing.TB, dialect retrytable.Dialect) *shared.DB {
 	if dialect != retrytable.SQLite && os.Getenv("RETRY_TEST_SERVERS") == "none" {
 		t.Skip("needs a server: " + names[dialect])
 	}
-	dsn := ""
+	var dsn string
 	switch dialect {
 	case retrytable.PostgreSQL:
 		dsn = cmp.Or(os.Getenv("RETRY_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test")
 	case retrytable.MySQL:
 		dsn = "mysql://" + cmp.Or(os.Getenv("RETRY_TEST_MARIADB"), "root@tcp(127.0.0.1:3306)/test")
+	default: // a file
 	}
 	db, err := shared.Temporary(t.Context(), dsn)
 	return cleanUp(t, db, err)
