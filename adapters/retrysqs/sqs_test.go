@@ -260,19 +260,24 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 	if q.single {
 		retries.Concurrency = 1
 	}
-	go func() {
-		w.over <- retries.Run(ctx, func(ctx context.Context, msg types.Message) error {
+	job := func(ctx context.Context, msg types.Message) error {
+		q.mu.Lock()
+		q.receipts[*msg.Body] = *msg.ReceiptHandle
+		q.mu.Unlock()
+		err := handle(ctx, *msg.Body)
+		if err == nil {
 			q.mu.Lock()
-			q.receipts[*msg.Body] = *msg.ReceiptHandle
-			q.mu.Unlock()
-			err := handle(ctx, *msg.Body)
-			if err == nil {
-				q.mu.Lock()
-				defer q.mu.Unlock()
-				q.done[*msg.ReceiptHandle] = *msg.Body
-			}
-			return err
-		})
+			defer q.mu.Unlock()
+			q.done[*msg.ReceiptHandle] = *msg.Body
+		}
+		return err
+	}
+	go func() {
+		err := retries.Run(ctx, job)
+		for err != nil && q.cable != nil && ctx.Err() == nil { // it could not begin, and whoever runs it starts it again
+			err = retries.Run(ctx, job)
+		}
+		w.over <- err
 	}()
 	return w, nil
 }

@@ -128,9 +128,13 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 		retries.Concurrency = 1
 	}
 	go func() {
-		err := retries.Run(ctx, func(ctx context.Context, msg redis.XMessage) error {
+		job := func(ctx context.Context, msg redis.XMessage) error {
 			return handle(ctx, msg.Values["job"].(string)) //nolint:forcetypeassert // see Submit
-		})
+		}
+		err := retries.Run(ctx, job)
+		for err != nil && q.cable != nil && ctx.Err() == nil { // it could not begin, and whoever runs it starts it again
+			err = retries.Run(ctx, job)
+		}
 		_ = client.Close()
 		w.over <- err
 	}()
