@@ -116,7 +116,7 @@ func TestDoSlowBody(t *testing.T) {
 	}, answer)
 	var events retrytest.Recorder
 	p := atOnce(2)
-	p.AttemptTimeout = 50 * time.Millisecond
+	p.AttemptTimeout = 500 * time.Millisecond
 	p.Observer = &events
 	var body []byte
 	err := retryhttp.Do(plainClient(t), p, request(t, http.MethodGet, s.URL, nil), func(resp *http.Response) (err error) {

@@ -71,6 +71,7 @@ func Temporary(ctx context.Context, dsn string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	outside.SetMaxIdleConns(-1) // it is needed now, and at the end
 	if _, err := outside.ExecContext(ctx, "CREATE SCHEMA "+schema); err != nil {
 		return nil, errors.Join(fmt.Errorf("open database: %w", err), outside.Close())
 	}
