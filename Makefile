@@ -75,6 +75,11 @@ CHECKS := inherit,-ST1008
 staticcheck: ## staticcheck in every module; golangci-lint has it too, which is enough for ci
 	$(call each,$(TOOL) staticcheck -checks $(CHECKS) ./...)
 
+.PHONY: retryvet
+retryvet: ## our own analyzer, cmd/retryvet, in every module
+	cd cmd/retryvet && go build -o $(CURDIR)/retryvet.out .
+	$(call each,go vet -vettool=$(CURDIR)/retryvet.out ./...)
+
 .PHONY: fmt
 fmt: ## format every module
 	$(call each,$(TOOL) golangci-lint fmt ./...)
@@ -87,13 +92,13 @@ NOWHERE := RETRY_TEST_POSTGRES=postgres://127.0.0.1:1/test RETRY_TEST_MARIADB='r
 # What these import, clients of clouds and of Kubernetes, takes minutes to compile; or all
 # of their tests need a server.
 HEAVY := ./adapters/retrykube ./adapters/retryprometheus/internal/telemetrytest \
-	./adapters/retrypubsub ./adapters/retrysqs ./adapters/retrywatermill \
+	./adapters/retrypubsub ./adapters/retrysqs ./adapters/retrywatermill ./examples/engines \
 	./internal/test/clientstest ./internal/test/ormtest
 
 # The runner prints a line for every package, and at the end what was left out and why.
 # Tests that need no server wait for timers more than they compute, so modules run at once.
 .PHONY: test
-test: ## every test that needs nothing but Go, except those of seven heavy modules
+test: ## every test that needs nothing but Go, except those of eight heavy modules
 	@echo "test: left to test-all: $(HEAVY)"
 	@RETRY_TEST_SERVERS=none $(NOWHERE) go run ./internal/test/runtests -modules 3 $(filter-out $(HEAVY),$(MODULES))
 
