@@ -8,7 +8,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -62,11 +66,21 @@ func conform(t *testing.T, suffix string, cannot map[string]enginetest.Instead) 
 	}
 }
 
-func connect(t testing.TB, transport http.RoundTripper) *sqs.Client {
+// server is the URL of SQS.
+func server(t testing.TB) string {
 	t.Helper()
 	testkit.Needs(t, "SQS")
+	return cmp.Or(os.Getenv("RETRY_TEST_SQS"), "http://127.0.0.1:4566")
+}
+
+func connect(t testing.TB, transport http.RoundTripper) *sqs.Client {
+	t.Helper()
+	return connectTo(server(t), transport)
+}
+
+func connectTo(url string, transport http.RoundTripper) *sqs.Client {
 	return sqs.New(sqs.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String(cmp.Or(os.Getenv("RETRY_TEST_SQS"), "http://127.0.0.1:4566")),
+		Region: "us-east-1", BaseEndpoint: &url,
 		HTTPClient: &http.Client{Transport: transport, Timeout: 10 * time.Second},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
@@ -189,12 +203,20 @@ func (q *queue) repeat(ctx context.Context, job string) error {
 	return err
 }
 
-// deletes is the transport of workers. SQS keeps no record of a message that was deleted, so
-// it notes them.
-type deletes struct {
-	http.Transport
+// deletes is the transport of a proxy between workers and SQS, which keeps no record of a
+// message that was deleted. So it notes them, also if the worker never has the answer.
+type deletes struct{ queue *queue }
 
-	queue *queue
+// proxy starts one.
+func (q *queue) proxy() string {
+	q.t.Helper()
+	target, err := url.Parse(server(q.t))
+	require.NoError(q.t, err)
+	p := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: &deletes{q}, ErrorLog: log.New(io.Discard, "", 0),
+	})
+	q.t.Cleanup(p.Close)
+	return p.URL
 }
 
 // action returns what a request asks for.
@@ -238,7 +260,7 @@ func (d *deletes) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	resp, err := d.Transport.RoundTrip(req)
+	resp, err := http.DefaultTransport.RoundTrip(req)
 	if err == nil && resp.StatusCode == http.StatusOK && in.ReceiptHandle != "" {
 		d.queue.mu.Lock()
 		defer d.queue.mu.Unlock()
@@ -254,7 +276,7 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 	w := &workers{cable: cmp.Or(q.cable, &enginetest.Cable{}), cancel: cancel, over: make(chan error, 1)}
 	retries := &retrysqs.Retries{
 		Policy: p.Policy, PolicyFor: p.PolicyFor, QueueURL: q.url, Concurrency: 20, Visibility: 3 * time.Second,
-		Client:  connect(q.t, &deletes{Transport: http.Transport{DialContext: w.cable.DialContext, MaxIdleConnsPerHost: 30}, queue: q}),
+		Client:  connectTo(q.proxy(), &http.Transport{DialContext: w.cable.DialContext, MaxIdleConnsPerHost: 30}),
 		OnError: func(context.Context, error) {},
 	}
 	if q.single {
