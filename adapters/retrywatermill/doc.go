@@ -41,9 +41,13 @@
 //
 // A message that is given up goes to the topic in [Retries.Poison] with the metadata of
 // Watermill's PoisonQueue, and the first 8 KiB of the error. If it is moved back, it begins
-// anew. A panic ends the message; the error has its stack. A message that cannot be
-// published, because its topic does not exist, the credentials are refused, or it is too large, comes
-// again after a second, for as long as that takes, and the router logs why.
+// anew. A panic ends the message; the error has its stack. A message that has no room for more
+// metadata goes there as it came, and [Retries.Logger] is told the reason.
+//
+// If a copy cannot be published, because its topic does not exist, the credentials are refused,
+// or it is too large, the next attempts are made in its place while they are due within Hold.
+// After that the message comes again with these attempts not counted, a second later at the
+// soonest, for as long as that takes, and the router logs why.
 //
 // # Crash, shutdown, and a new policy
 //

@@ -36,6 +36,7 @@ type bench struct {
 	mu        sync.Mutex
 	published map[string][]*message.Message // by topic
 	refused   error                         // what Publish returns
+	limit     int                           // of bytes of metadata, for the broker; 0: none
 	held      time.Duration                 // the longest that a message was held
 }
 
@@ -75,6 +76,15 @@ func (b *bench) Publish(topic string, messages ...*message.Message) error {
 	defer b.mu.Unlock()
 	if b.refused != nil {
 		return b.refused
+	}
+	for _, msg := range messages {
+		size := 0
+		for key, value := range msg.Metadata {
+			size += len(key) + len(value)
+		}
+		if b.limit > 0 && size > b.limit {
+			return errors.New("the message is too large")
+		}
 	}
 	b.published[topic] = append(b.published[topic], messages...)
 	return b.channel.Publish(topic, messages...)
@@ -308,6 +318,26 @@ func TestPublisherRefuses(t *testing.T) {
 		assert.True(t, b.logged("cannot publish message to poison queue: no such topic"))
 		assert.InDelta(t, 60, calls, 2)
 		assert.Len(t, b.published["jobs_poison"], 1)
+	})
+}
+
+// A message that the broker has no room to add anything to goes on in its place, and ends as it
+// came. What its subscriber tells of lost attempts counts once.
+func TestNoRoom(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.limit = len("tenantx")
+		b.retries.Policy.MaxAttempts, b.retries.Policy.Backoff = 4, retry.Constant(300*time.Millisecond)
+		b.retries.Lost = func(*message.Message) int { return 1 }
+		b.run(failing)
+		b.submit(message.Metadata{"tenant": "x"})
+		boom := assert.AnError.Error()
+		b.events.Expect(t, "2: "+boom+": retry in 300ms", "3: "+boom+": retry in 300ms", "4: gave up (attempts): "+boom)
+		assert.Empty(t, b.published["jobs"])
+		require.Len(t, b.published["jobs_poison"], 1)
+		assert.Equal(t, message.Metadata{"tenant": "x"}, b.published["jobs_poison"][0].Metadata)
+		assert.True(t, b.logged("failed after 4 attempts: "+boom))
+		assert.Equal(t, 600*time.Millisecond, b.held)
 	})
 }
 

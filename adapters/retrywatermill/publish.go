@@ -3,6 +3,7 @@ package retrywatermill
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"strconv"
 	"strings"
@@ -69,26 +70,42 @@ func (d *delivery) again(due time.Time, wait time.Duration) error {
 	return d.Delayed.Publish(cmp.Or(d.DelayedTopic, d.topic), m)
 }
 
-// poison publishes the message as Watermill's poison queue does. It goes without its State, so
-// that it begins anew if somebody moves it back.
-func (d *delivery) poison(reason error) (err error) {
-	queue, err := middleware.PoisonQueue(d.Publisher, cmp.Or(d.Poison, d.topic+"_poison"))
+// poison publishes the message as Watermill's poison queue does, or as it came if there is no
+// room for more.
+func (d *delivery) poison(reason error) error {
+	topic := cmp.Or(d.Poison, d.topic+"_poison")
+	queue, err := middleware.PoisonQueue(d.Publisher, topic)
 	if err != nil {
 		return err
 	}
 	text := reason.Error()
-	for _, most := range []int{maxError, minError} { // the message may leave little room
+	for _, most := range []int{maxError, minError} {
 		text = strings.ToValidUTF8(text[:min(len(text), most)], "")
 		handler := func(*message.Message) ([]*message.Message, error) { return nil, errors.New(text) }
-		m := d.copied()
-		for _, key := range []string{
-			stateKey, lostKey, dueKey, handlerKey, delay.DelayedUntilKey, delay.DelayedForKey, middleware.PoisonedTopicKey,
-		} {
-			delete(m.Metadata, key)
-		}
-		if _, err = queue(handler)(m); err == nil {
-			break
+		if _, err = queue(handler)(d.dead()); err == nil {
+			return nil
 		}
 	}
-	return err
+	m := d.dead()
+	m.UUID = rand.Text()[:max(16, min(26, len(d.msg.UUID)))]
+	delete(m.Metadata, uuidKey)
+	if d.Publisher.Publish(topic, m) != nil {
+		return err
+	}
+	if d.Logger != nil {
+		d.Logger.Error("retrywatermill: the poisoned message has no room for its reason", reason,
+			watermill.LogFields{"message_uuid": d.msg.UUID})
+	}
+	return nil
+}
+
+// dead returns a copy without the State, so that it begins anew if somebody moves it back.
+func (d *delivery) dead() *message.Message {
+	m := d.copied()
+	for _, key := range []string{
+		stateKey, lostKey, dueKey, handlerKey, delay.DelayedUntilKey, delay.DelayedForKey, middleware.PoisonedTopicKey,
+	} {
+		delete(m.Metadata, key)
+	}
+	return m
 }

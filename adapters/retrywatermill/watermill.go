@@ -48,7 +48,8 @@ type Retries struct {
 	// answer, this one not included: attempts whose workers died.
 	Lost func(msg *message.Message) int
 
-	// Logger is told of messages without a policy. nil means that nobody is.
+	// Logger is told of messages without a policy, and of poisoned ones without room for
+	// the reason. nil means that nobody is.
 	Logger watermill.LoggerAdapter
 
 	begin sync.Once
@@ -136,7 +137,7 @@ func (d *delivery) handle() (err error) {
 		err = errors.New("the message is not one of a router")
 	}
 	if err == nil {
-		err = d.attempt(attempt)
+		err = d.attempts(attempt)
 	}
 	if err != nil {
 		wait(attempt, time.Second)
@@ -144,17 +145,32 @@ func (d *delivery) handle() (err error) {
 	return err
 }
 
-// attempt makes the attempt, unless it is too early, and publishes what follows. ctx ends with
+// attempts makes an attempt and publishes what follows. If the broker refuses the copy, the
+// next attempts are made in its place, for as long as the message may be held. ctx ends with
 // the delivery, or with Close.
-func (d *delivery) attempt(ctx context.Context) error {
+func (d *delivery) attempts(ctx context.Context) error {
+	patience, lost := time.Now().Add(d.hold()), 0
+	if d.Lost != nil {
+		lost = d.Lost(d.msg)
+	}
+	for {
+		due, err := d.attempt(ctx, lost)
+		if err == nil || ctx.Err() != nil || due.IsZero() || due.After(patience) {
+			return err
+		}
+		lost = 0 // they are in the State
+	}
+}
+
+// attempt makes the attempt, unless it is too early. due is when the next one is, if its copy
+// could not be published.
+func (d *delivery) attempt(ctx context.Context, lost int) (due time.Time, err error) {
 	job := retry.Stored{Policy: d.Policy, PolicyFor: d.PolicyFor, Kind: d.topic}
 	due, reason := load(d.msg, &job)
 	wait(ctx, min(time.Until(due), d.hold()))
 	delay := time.Until(due)
 	if reason == nil && delay <= 0 {
-		if d.Lost != nil {
-			job.Lost += d.Lost(d.msg)
-		}
+		job.Lost += lost
 		outcome := job.Attempt(ctx, func(ctx context.Context) (err error) {
 			defer d.msg.SetContext(d.ctx)
 			d.msg.SetContext(ctx)
@@ -163,7 +179,7 @@ func (d *delivery) attempt(ctx context.Context) error {
 		})
 		switch {
 		case outcome == retry.Done:
-			return nil
+			return time.Time{}, nil
 		case outcome == retry.Ended:
 			reason = job.Decision.Err
 		case ctx.Err() == nil && outcome == retry.Handed && d.Logger != nil: // there is no policy
@@ -172,13 +188,13 @@ func (d *delivery) attempt(ctx context.Context) error {
 		d.produced, delay = nil, job.Decision.Delay
 	}
 	if d.ctx.Err() != nil {
-		return fmt.Errorf("the subscriber no longer waits for an answer: %w", errors.Join(context.Cause(d.ctx), job.Err))
+		return time.Time{}, fmt.Errorf("the subscriber no longer waits for an answer: %w", errors.Join(context.Cause(d.ctx), job.Err))
 	}
-	due, err := d.note(&job, delay)
+	due, err = d.note(&job, delay)
 	if reason = cmp.Or(reason, err); reason != nil {
-		return d.poison(reason)
+		return time.Time{}, d.poison(reason)
 	}
-	return d.again(due, delay)
+	return due, d.again(due, delay)
 }
 
 // wait returns after a time, or when ctx is done.
