@@ -86,7 +86,7 @@ func (h *hand) delay(retry int) time.Duration {
 	if h.wait != exponential {
 		return h.wait
 	}
-	return time.Duration(rand.Int64N(int64(min(initial<<(retry-1), limit)) + 1))
+	return time.Duration(rand.Int64N(int64(min(initial<<(retry-1), limit)) + 1)) //retryvet:ignore there are few attempts
 }
 
 // sleep waits until d has passed or ctx has ended, and returns the timer for the

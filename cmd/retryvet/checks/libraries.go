@@ -18,6 +18,8 @@ type library struct {
 	marks []string
 	// opaque is whether a wrapped mark is not seen.
 	opaque *regexp.Regexp
+	// ends is whether it does not retry what it has given up itself.
+	ends bool
 }
 
 const self = "github.com/seed-5ff3c98e/retry"
@@ -48,6 +50,7 @@ var libraries = []*library{{
 	path:  regexp.MustCompile(`^` + regexp.QuoteMeta(self) + `$`),
 	does:  []string{"Policy.Execute", "Do"},
 	marks: []string{"Mark", "MarkFinal", "MarkRetryable", "MarkRateLimited", "MarkProgress"},
+	ends:  true,
 }}
 
 // libraryOf returns the library that a function belongs to, or nil.

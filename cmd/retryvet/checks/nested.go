@@ -23,7 +23,7 @@ func nested(u *unit) {
 			if !ok || a.loop != nil && !tried(a, call) {
 				return true
 			}
-			if by := u.retriesItself(call); by != "" && (a.loop != nil || !u.selectiveBody(a)) {
+			if by := u.retriesItself(a, call); by != "" && (a.loop != nil || !u.selectiveBody(a)) {
 				u.report(call, by+", so attempts multiply: retry at one place")
 			}
 			return true
@@ -72,9 +72,12 @@ var clients = []struct {
 	{regexp.MustCompile(`^cloud\.google\.com/go/storage$`), regexp.MustCompile(`Handle$`), "the storage client retries by itself"},
 }
 
-// retriesItself returns why a call is retried already, or "".
-func (u *unit) retriesItself(call *ast.CallExpr) string {
+// retriesItself returns why a call in an attempt is retried already, or "".
+func (u *unit) retriesItself(a *attempt, call *ast.CallExpr) string {
 	if lib := u.doer(call); lib != nil {
+		if lib == a.lib && lib.ends {
+			return ""
+		}
 		return lib.name + " retries by itself"
 	}
 	f := callee(u.TypesInfo, call)

@@ -30,12 +30,19 @@ func cache(ctx context.Context, client *redis.Client) error {
 }
 
 func twice(ctx context.Context, p *retry.Policy, call func(context.Context) error) error {
-	return p.Execute(ctx, func(ctx context.Context) error {
+	return backoff.Retry(func() error {
 		return p.Execute(ctx, call) // want `retry retries by itself`
-	})
+	}, backoff.NewExponentialBackOff())
 }
 
 // What follows is in order.
+
+// The error of the inner policy is final to the outer one.
+func ofOneLibrary(ctx context.Context, p *retry.Policy, call func(context.Context) error) error {
+	return p.Execute(ctx, func(ctx context.Context) error {
+		return p.Execute(ctx, call)
+	})
+}
 
 var errNotReady = errors.New("not ready")
 
