@@ -11,6 +11,7 @@ dir=$(mktemp -d)
 trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
 cache=$(go env GOMODCACHE)
 usual=$(go env GOPROXY)
+flags="${GOFLAGS:-} -modcacherw" # with other flags, all dependencies would be compiled anew
 
 # released releases a version of the clone $1 into the clone $2.
 released() {
@@ -53,13 +54,13 @@ consumed() (
 	cp -r "$cache/cache/download/$root" "$proxy/${root%/*}"
 	forget
 	unset GOPRIVATE GIT_CONFIG_COUNT
-	export GOPROXY="file://$proxy,file://$cache/cache/download,$usual" GOFLAGS='-mod=mod -modcacherw' GOBIN=$dir/bin
+	export GOPROXY="file://$proxy,file://$cache/cache/download,$usual" GOFLAGS="$flags -mod=mod" GOBIN=$dir/bin
 	for tag in "${tags[@]}"; do
 		module=$root$([ "$tag" = "$2" ] || echo "/${tag%/*}")
 		mkdir -p "$dir/consumer/$tag"
 		cd "$dir/consumer/$tag"
 		if [[ $tag == cmd/* ]]; then
-			GOFLAGS=-modcacherw go install "$module@$2"
+			GOFLAGS=$flags go install "$module@$2"
 			echo "ok   go install $module@$2"
 			continue
 		fi
