@@ -186,7 +186,7 @@ temporal: ## the conformance tests of retrytemporal against a Temporal server
 	cd internal/tools/temporal && go build -o $(CURDIR)/temporal.out .
 	cd adapters/retrytemporal && $(CURDIR)/temporal.out go test -count=1 -v -run TestTemporal .
 
-# With the servers that tests need: 10 minutes.
+# With the servers that tests need: 25 minutes.
 .PHONY: engines
 engines: ## docs/engines.md, from the tests of the adapters and a comparison with the engines' own policies
 	cd examples/engines && go run ./compare >compare.out && mv compare.out table/compare.json && ./page.sh
