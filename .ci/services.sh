@@ -61,8 +61,9 @@ start_postgres() {
 	own postgres "$data"
 	cd /
 	as postgres "$bin/initdb" --auth=trust --username=postgres --no-sync --pgdata="$data/data" >"$dir/initdb.log"
+	# Tests of several modules run at once, each with connections of its own.
 	as postgres "$bin/pg_ctl" start --wait --silent --pgdata="$data/data" --log="$data/log" \
-		-o "-p $port -c listen_addresses=127.0.0.1 -c fsync=off -c unix_socket_directories=$data"
+		-o "-p $port -c listen_addresses=127.0.0.1 -c fsync=off -c max_connections=300 -c unix_socket_directories=$data"
 	stop+=("as postgres $bin/pg_ctl stop --silent --mode=immediate --pgdata=$data/data")
 	createdb --host=127.0.0.1 --port="$port" --username=postgres test
 	cd "$OLDPWD"
