@@ -52,7 +52,7 @@ LANES := "build test-all release-check" "tidy apidiff cross test-32 arch race al
 ci: ## everything that CI runs, and how long each target took
 	@.ci/lanes.sh $(LANES)
 
-# go build would link all programs too, for minutes. Tests link those that they run.
+# go build would link all programs too. Tests link those that they run.
 .PHONY: build
 build: ## compile every module
 	$(call each,go list -export ./... >/dev/null)

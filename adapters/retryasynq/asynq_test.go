@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -21,12 +20,9 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
-// TestMain runs ten tests at a time, because they mostly wait for the engine.
 func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{}) // workers that are cut off complain
-	flag.Parse()
-	_ = flag.Set("test.parallel", "10")
-	os.Exit(m.Run())
+	testkit.AtOnce(m, 10)
 }
 
 type quiet struct{}

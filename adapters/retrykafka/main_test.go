@@ -1,14 +1,9 @@
 package retrykafka_test
 
 import (
-	"flag"
-	"os"
 	"testing"
+
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
-// TestMain runs ten tests at a time, because they mostly wait for the engine.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	_ = flag.Set("test.parallel", "10")
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testkit.AtOnce(m, 10) }

@@ -2,19 +2,16 @@ package retrywatermill_test
 
 import (
 	"context"
-	"flag"
-	"os"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
-// TestMain runs ten tests at a time, because they mostly wait for the engine.
 func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{}) // workers that are cut off complain
-	flag.Parse()
-	_ = flag.Set("test.parallel", "10")
-	os.Exit(m.Run())
+	testkit.AtOnce(m, 10)
 }
 
 type quiet struct{}

@@ -5,7 +5,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -52,6 +54,16 @@ func As[E error](t *testing.T, err error) (e E) {
 
 // Key is the key of a value in a context.
 type Key struct{}
+
+// AtOnce runs the tests of a package, so many at a time: tests that mostly wait, for the engine
+// of an adapter, need no processor of their own. It is for TestMain.
+func AtOnce(m *testing.M, n int) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // Needs skips a test that needs a server where the tests are to run without any: if
 // RETRY_TEST_SERVERS is "none", as `make test` has it. Otherwise a server that is missing
