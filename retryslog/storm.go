@@ -1,14 +1,16 @@
 package retryslog
 
 import (
+	"maps"
 	"sync"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// maxKinds bounds the memory, because a category may come from a server. The kinds of
-// further lines differ by their message only.
+// maxKinds bounds the memory, because a category may come from a server. Kinds of which
+// nothing was left out make room. If there are none, the kinds of further lines differ by message, policy and
+// stop reason, which are the program's, and at twice that many by message only.
 const maxKinds = 1000
 
 // kind has the fields that are equal in all lines of a kind.
@@ -24,6 +26,7 @@ type storm struct {
 
 	mu    sync.Mutex
 	kinds map[kind]*window
+	swept time.Time // when kinds made room
 }
 
 // window is the time after a line.
@@ -40,6 +43,13 @@ func (s *storm) admit(message string, e retry.Event, now time.Time) (suppressed 
 	defer s.mu.Unlock()
 	w := s.kinds[key]
 	if w == nil && len(s.kinds) >= maxKinds {
+		s.sweep(now)
+	}
+	if w == nil && len(s.kinds) >= maxKinds {
+		key.category, key.class = "", 0
+		w = s.kinds[key]
+	}
+	if w == nil && len(s.kinds) >= 2*maxKinds {
 		key = kind{message: message}
 		w = s.kinds[key]
 	}
@@ -57,4 +67,14 @@ func (s *storm) admit(message string, e retry.Event, now time.Time) (suppressed 
 	suppressed = w.suppressed
 	*w = window{ends: now.Add(s.interval)}
 	return suppressed, true
+}
+
+// sweep forgets kinds whose windows have ended with nothing left out, at most once in an
+// Interval.
+func (s *storm) sweep(now time.Time) {
+	if now.Before(s.swept.Add(s.interval)) {
+		return
+	}
+	s.swept = now
+	maps.DeleteFunc(s.kinds, func(_ kind, w *window) bool { return w.suppressed == 0 && !now.Before(w.ends) })
 }

@@ -79,6 +79,29 @@ func TestStormCategories(t *testing.T) {
 	assert.Len(t, lines(&out), 1001)
 }
 
+// TestStormFirstLine has a policy that has never failed before. Its first line is there, even if
+// lines of a thousand kinds of other policies have been left out.
+func TestStormFirstLine(t *testing.T) {
+	t.Parallel()
+	for _, lines := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			var out bytes.Buffer
+			o := retryslog.New(logger(&out), &retryslog.Options{Interval: time.Minute})
+			for n := range 1000 {
+				for range lines {
+					o.Observe(t.Context(), retry.Event{Kind: retry.GaveUp, Policy: "search", Verdict: retry.Verdict{Category: fmt.Sprint(n)}})
+				}
+				time.Sleep(time.Hour)
+			}
+			o.Observe(t.Context(), retry.Event{Kind: retry.GaveUp, Policy: "payments", Verdict: retry.Verdict{Category: "new"}})
+			time.Sleep(time.Second)
+			o.Observe(t.Context(), retry.Event{Kind: retry.GaveUp, Policy: "login", Verdict: retry.Verdict{Category: "new"}})
+			assert.Contains(t, out.String(), "policy=payments")
+			assert.Contains(t, out.String(), "policy=login")
+		})
+	}
+}
+
 // TestStormOff has no Interval: every line is logged.
 func TestStormOff(t *testing.T) {
 	t.Parallel()

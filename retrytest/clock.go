@@ -1,6 +1,8 @@
 package retrytest
 
 import (
+	"cmp"
+	"container/heap"
 	"context"
 	"slices"
 	"sync"
@@ -24,14 +26,45 @@ import (
 type Clock struct {
 	mu     sync.Mutex
 	now    time.Time // zero stands for start
-	events []*event  // in order of time; at the same instant, in order of arrival
+	events events
+	seen   int // events, which numbers them
 	sleeps []time.Duration
 }
 
 // event is something to be done at an instant in the future.
 type event struct {
-	at time.Time
-	fn func()
+	at     time.Time
+	number int // of its arrival
+	fn     func()
+	place  int // in the heap; -1 when it has left that
+}
+
+// events is a heap: in order of time, and at the same instant in order of arrival.
+type events []*event
+
+func (e events) Len() int { return len(e) }
+
+func (e events) Less(i, j int) bool {
+	return cmp.Or(e[i].at.Compare(e[j].at), cmp.Compare(e[i].number, e[j].number)) < 0
+}
+
+func (e events) Swap(i, j int) {
+	e[i], e[j] = e[j], e[i]
+	e[i].place, e[j].place = i, j
+}
+
+func (e *events) Push(x any) {
+	added := x.(*event) //nolint:forcetypeassert // nothing else is in it
+	added.place = len(*e)
+	*e = append(*e, added)
+}
+
+func (e *events) Pop() any {
+	last := len(*e) - 1
+	removed := (*e)[last]
+	(*e)[last], *e = nil, (*e)[:last]
+	removed.place = -1
+	return removed
 }
 
 // start is when a zero Clock starts.
@@ -154,7 +187,7 @@ func (c *Clock) step(d time.Duration) (fn func(), left time.Duration) {
 		return nil, 0
 	}
 	next := c.events[0]
-	c.events = slices.Delete(c.events, 0, 1)
+	heap.Remove(&c.events, 0)
 	c.now = next.at
 	return next.fn, end.Sub(next.at)
 }
@@ -166,20 +199,17 @@ func (c *Clock) schedule(t time.Time, fn func()) *event {
 	if !t.After(c.read()) {
 		return nil
 	}
-	e := &event{t, fn}
-	i := slices.IndexFunc(c.events, func(other *event) bool { return other.at.After(t) })
-	if i < 0 {
-		i = len(c.events)
-	}
-	c.events = slices.Insert(c.events, i, e)
+	c.seen++
+	e := &event{at: t, number: c.seen, fn: fn}
+	heap.Push(&c.events, e)
 	return e
 }
 
-// remove removes an event if it has not happened yet.
+// remove removes an event, if there is one and it has not happened yet.
 func (c *Clock) remove(e *event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if i := slices.Index(c.events, e); i >= 0 {
-		c.events = slices.Delete(c.events, i, i+1)
+	if e != nil && e.place >= 0 {
+		heap.Remove(&c.events, e.place)
 	}
 }

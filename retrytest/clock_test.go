@@ -467,3 +467,25 @@ func TestClockSleepAllocs(t *testing.T) { //nolint:paralleltest // see above
 	allocs := testing.AllocsPerRun(1000, func() { _ = c.SleepContext(ctx, time.Second) })
 	assert.Zero(t, allocs, "but for the record, which grows now and then")
 }
+
+// TestClockManyEvents has more events than a list could hold in order, and removes some.
+func TestClockManyEvents(t *testing.T) {
+	t.Parallel()
+	var c retrytest.Clock
+	random := rand.New(rand.NewPCG(1, 2))
+	last, ran := time.Duration(0), 0
+	for n := range 100_000 {
+		d := time.Duration(1 + random.IntN(1_000_000))
+		if n%3 == 0 {
+			_, cancel := c.WithTimeout(t.Context(), d)
+			cancel()
+			continue
+		}
+		c.At(d, func() {
+			assert.GreaterOrEqual(t, passed(&c), last)
+			last, ran = passed(&c), ran+1
+		})
+	}
+	c.Advance(time.Second)
+	assert.Equal(t, 66_666, ran)
+}
