@@ -25,7 +25,8 @@
 // When a copy is due is in the sorted set {jobs}:workers:due, by the clock of the server. Each
 // step is one script: a message waits, or a consumer has it, or it has ended, and never two of
 // these. Waits are rounded up to milliseconds, and attempts are never early. A worker that is
-// free takes what is due within a second, mostly at once. The order of messages is lost.
+// free takes what is due within a second, mostly at once. New messages, those that are due, and
+// those of dead consumers take turns. The order of messages is lost.
 //
 // # How messages end
 //
@@ -47,7 +48,8 @@
 // counts from the next attempt on.
 //
 // A consumer stays in its group when its process has ended. XGROUP DELCONSUMER removes it, and
-// with it the messages that it still has, so give a process the same name again if you can.
+// with it the new messages that it still has, so give a process the same name again if you can.
+// Copies are not lost with their consumer or their group: the next Run makes them due.
 //
 // # Lost connections
 //
@@ -56,4 +58,8 @@
 // If the server hears nothing of a message for MinIdle, another worker gets it; if the first
 // still runs it, its failure is not stored. A server that fails over to a replica may forget
 // what it has just stored, as with all that Redis stores.
+//
+// An outcome is told for at most MinIdle. So Run returns that long after its context has ended
+// and the functions have returned, even if the server is silent, plus the client's ReadTimeout
+// (3 seconds, unless you set it; 10 seconds while a worker waits for messages).
 package retrystreams

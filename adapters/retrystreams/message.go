@@ -35,9 +35,12 @@ var (
 	doneScript string
 	//go:embed move.lua
 	moveScript string
+	//go:embed adopt.lua
+	adoptScript string
 
-	take, hold = redis.NewScript(takeScript), redis.NewScript(holdScript)
-	done, move = redis.NewScript(doneScript), redis.NewScript(moveScript)
+	take, hold  = redis.NewScript(takeScript), redis.NewScript(holdScript)
+	done, move  = redis.NewScript(doneScript), redis.NewScript(moveScript)
+	adoptCopies = redis.NewScript(adoptScript)
 )
 
 // slot returns the key, or part of it, that has a stream and its other keys in one slot of a
@@ -76,7 +79,7 @@ func newMessage(key string, count int, found redis.XMessage) *message {
 // none, it returns how long to wait for one that is due.
 func (w *worker) take(ctx context.Context, look bool) (m *message, pause time.Duration, err error) {
 	reply, err := take.Run(ctx, w.Redis, []string{w.Stream, w.retry, w.due},
-		w.Group, w.Consumer, w.idle.Milliseconds(), look).Result()
+		w.Group, w.Consumer, w.idle.Milliseconds(), look, w.source.Load()).Result()
 	taken, _ := reply.([]any)
 	if due, waits := reply.(int64); err != nil || taken == nil {
 		if pause = poll; waits && due >= 0 {
@@ -88,6 +91,8 @@ func (w *worker) take(ctx context.Context, look bool) (m *message, pause time.Du
 	id, _ := taken[1].(string)
 	count, _ := taken[2].(int64)
 	fields, _ := taken[3].([]any)
+	next, _ := taken[4].(int64)
+	w.source.Store(next)
 	if len(fields) == 0 {
 		return nil, poll, fmt.Errorf("message %s was deleted from %s before it had ended", id, key)
 	}
@@ -97,6 +102,16 @@ func (w *worker) take(ctx context.Context, look bool) (m *message, pause time.Du
 		values[name] = fields[i+1]
 	}
 	return newMessage(key, int(count), redis.XMessage{ID: id, Values: values}), 0, nil
+}
+
+// script runs a script that has to be run although ctx has ended. After MinIdle, what it would
+// say is too late.
+func (w *worker) script(
+	ctx context.Context, s *redis.Script, limit time.Duration, keys []string, args ...any,
+) *redis.Cmd {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	return s.Run(ctx, w.Redis, keys, args...)
 }
 
 // stored returns the attempt that a message is due for.
@@ -121,7 +136,7 @@ func (w *worker) handle(ctx context.Context, m *message) (due <-chan time.Time) 
 	}
 	switch outcome {
 	case retry.Done:
-		err = done.Run(context.WithoutCancel(ctx), w.Redis, []string{m.key, w.retry}, w.Group, m.id).Err()
+		err = w.script(ctx, done, w.idle, []string{m.key, w.retry}, w.Group, m.id).Err()
 	case retry.Ended:
 		err = w.bury(ctx, m, job.Decision.Err)
 	case retry.Again, retry.Handed:
@@ -153,7 +168,7 @@ func (w *worker) attempt(ctx context.Context, m *message, job *retry.Stored) (ou
 	for {
 		select {
 		case <-beat.C: // if it fails, the next one may not
-			_ = hold.Run(context.WithoutCancel(ctx), w.Redis, []string{m.key}, w.Group, w.Consumer, m.id, m.count).Err()
+			_ = w.script(ctx, hold, w.idle/3, []string{m.key}, w.Group, w.Consumer, m.id, m.count).Err()
 		case <-over:
 			return outcome
 		}
@@ -179,7 +194,7 @@ func (w *worker) bury(ctx context.Context, m *message, reason error) error {
 
 // move moves a message, unless another delivery of it has gone on.
 func (w *worker) move(ctx context.Context, m *message, to string, delay int64, fields ...any) error {
-	moved, err := move.Run(context.WithoutCancel(ctx), w.Redis, []string{m.key, w.retry, to, w.due},
+	moved, err := w.script(ctx, move, w.idle, []string{m.key, w.retry, to, w.due},
 		append([]any{w.Group, w.Consumer, m.id, m.count, delay, idField, m.ID}, fields...)...).Int()
 	switch {
 	case err != nil:

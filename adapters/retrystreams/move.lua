@@ -10,6 +10,7 @@ if not pending or pending[2] ~= consumer or pending[4] ~= tonumber(count) then
 end
 local message = redis.call('XRANGE', KEYS[1], id, id)[1]
 if not message then
+	redis.call('XACK', KEYS[1], group, id)
 	return -1
 end
 local copy, fields = {unpack(ARGV, 6)}, message[2]
@@ -21,7 +22,11 @@ end
 local to = redis.call('XADD', KEYS[3], '*', unpack(copy))
 if tonumber(delay) >= 0 then
 	local time = redis.call('TIME')
-	redis.call('ZADD', KEYS[4], time[1] * 1000 + math.ceil(time[2] / 1000) + delay, to)
+	local waits = redis.pcall('ZADD', KEYS[4], time[1] * 1000 + math.ceil(time[2] / 1000) + delay, to)
+	if type(waits) == 'table' and waits.err then -- a copy that nobody waits for is one too many
+		redis.call('XDEL', KEYS[3], to)
+		return waits
+	end
 end
 redis.call('XACK', KEYS[1], group, id)
 if KEYS[1] == KEYS[2] then

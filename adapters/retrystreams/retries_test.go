@@ -331,11 +331,13 @@ func TestDeleted(t *testing.T) {
 	a := q.add(t, "job", "a")
 	s := start(t, retriesOf(q, nil), func(context.Context, redis.XMessage) error {
 		assert.NoError(t, q.client.XTrimMaxLen(context.Background(), q.name, 0).Err())
+		time.Sleep(500 * time.Millisecond) // the server hears of the message once more
 		return assert.AnError
 	})
 	require.ErrorContains(t, s.fault(), "message "+a+": it was deleted from "+q.name+" before it had ended")
-	require.ErrorContains(t, s.fault(), "message "+a+" was deleted from "+q.name+" before it had ended")
 	s.stop()
+	assert.Zero(t, q.client.XPending(t.Context(), q.name, "workers").Val().Count)
+	assert.Empty(t, s.faults)
 
 	b := q.add(t, "job", "b")
 	s = start(t, retriesOf(q, &retry.Policy{Backoff: retry.Constant(100 * time.Millisecond)}), fail)
@@ -352,6 +354,92 @@ func TestGone(t *testing.T) {
 	require.Eventually(t, func() bool { return q.client.Exists(t.Context(), q.key("retry")).Val() > 0 }, 10*time.Second, time.Millisecond)
 	require.NoError(t, q.client.Del(t.Context(), q.name).Err())
 	require.ErrorContains(t, <-s.over, "NOGROUP")
+}
+
+// A copy without its group or its consumer comes again when the next Run begins, whether it
+// waited or ran.
+func TestRemovedGroup(t *testing.T) {
+	t.Parallel()
+	for what, remove := range map[string]func(*queue, string) error{
+		"group": func(q *queue, _ string) error {
+			return q.client.XGroupDestroy(context.Background(), q.key("retry"), "workers").Err()
+		},
+		"consumer": func(q *queue, name string) error {
+			return q.client.XGroupDelConsumer(context.Background(), q.key("retry"), "workers", name).Err()
+		},
+	} {
+		q := open(t)
+		for i := range 150 { // more than one look finds
+			q.add(t, "job", fmt.Sprint(i))
+		}
+		p := &retry.Policy{MaxAttempts: 3, Backoff: retry.Schedule{0, 700 * time.Millisecond}, Jitter: retry.NoJitter}
+		r := retriesOf(q, p)
+		var calls, removed atomic.Int64
+		s := start(t, r, func(context.Context, redis.XMessage) error {
+			if calls.Add(1) == 200 { // some wait for their third attempt
+				assert.NoError(t, remove(q, r.Consumer), what)
+				removed.Store(1)
+			}
+			return assert.AnError
+		})
+		require.Eventually(t, func() bool { return removed.Load() > 0 }, 10*time.Second, time.Millisecond)
+		s.cancel()
+		<-s.over
+		s = start(t, retriesOf(q, p), fail)
+		require.Eventually(t, func() bool { return q.client.XLen(t.Context(), q.key("dead")).Val() == 150 }, 20*time.Second, 10*time.Millisecond, what)
+		s.stop()
+		assert.Zero(t, q.client.XLen(t.Context(), q.key("retry")).Val(), what)
+	}
+}
+
+// A key that somebody has made another thing ends Run. What has failed meanwhile is not lost,
+// and not there twice.
+func TestWrongType(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	q.add(t, "job", "a")
+	s := start(t, retriesOf(q, nil), func(context.Context, redis.XMessage) error {
+		assert.NoError(t, q.client.Set(context.Background(), q.key("due"), "x", 0).Err())
+		return assert.AnError
+	})
+	require.ErrorContains(t, <-s.over, "WRONGTYPE")
+	assert.Zero(t, q.client.XLen(t.Context(), q.key("retry")).Val())
+	require.ErrorContains(t, retriesOf(q, nil).Run(t.Context(), fail), "WRONGTYPE")
+	require.NoError(t, q.client.Del(t.Context(), q.key("due")).Err())
+	s = start(t, retriesOf(q, &retry.Policy{MaxAttempts: 2}), fail)
+	assert.Contains(t, q.dead(t).Values["retry-error"], "failed after 2 attempts")
+	s.stop()
+	require.NoError(t, q.client.Set(t.Context(), q.key("dead"), "x", 0).Err())
+	require.ErrorContains(t, retriesOf(q, nil).Run(t.Context(), fail), "WRONGTYPE")
+}
+
+// Messages that are always due do not keep new ones from their turn.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	q.add(t, "job", "fails")
+	q.add(t, "job", "fails")
+	var failed, before atomic.Int64
+	fresh := make(chan struct{})
+	p := &retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(0)}
+	s := start(t, retriesOf(q, p), func(_ context.Context, m redis.XMessage) error {
+		if m.Values["job"] == "new" {
+			close(fresh)
+			return nil
+		}
+		if failed.Add(1) == 10 {
+			q.add(t, "job", "new")
+		}
+		select {
+		case <-fresh:
+		default:
+			before.Add(1)
+		}
+		return assert.AnError
+	})
+	<-fresh
+	s.stop()
+	assert.LessOrEqual(t, before.Load(), int64(12))
 }
 
 // All keys are in the slot of the stream.

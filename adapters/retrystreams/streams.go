@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,7 +17,8 @@ import (
 
 const (
 	defaultMinIdle = 30 * time.Second
-	poll           = time.Second // at least as often is asked what is due
+	poll           = time.Second     // at least as often is asked what is due
+	patience       = 5 * time.Second // for an answer besides what the server waits for
 )
 
 // Retries handles the messages of a stream under a policy. A literal with a Redis, a Stream,
@@ -88,10 +90,11 @@ type worker struct {
 	dead       string
 	stop       context.CancelCauseFunc
 	turn       chan struct{} // has a token while a goroutine asks for messages
+	source     atomic.Int64  // which messages have their turn, see take.lua
 	looked     time.Time     // for messages of dead consumers, by whoever has the turn
 }
 
-// check checks the fields, and makes the group of the retry stream.
+// check checks the fields and the keys, and makes the group of the retry stream.
 func (w *worker) check(ctx context.Context) error {
 	switch w.idle = cmp.Or(w.MinIdle, defaultMinIdle); {
 	case w.Redis == nil || w.Stream == "" || w.Group == "" || w.Consumer == "" || w.fn == nil:
@@ -108,7 +111,21 @@ func (w *worker) check(ctx context.Context) error {
 		return err
 	}
 	err := w.Redis.XGroupCreateMkStream(ctx, w.retry, w.Group, "0").Err()
-	if redis.HasErrorPrefix(err, "BUSYGROUP") { // it exists
+	if err != nil && !redis.HasErrorPrefix(err, "BUSYGROUP") { // it exists
+		return err
+	}
+	if err := cmp.Or(w.Redis.XLen(ctx, w.dead).Err(), w.Redis.ZCard(ctx, w.due).Err()); err != nil {
+		return err
+	}
+	return w.adopt(ctx)
+}
+
+// adopt makes due the copies that nobody has and nobody waits for.
+func (w *worker) adopt(ctx context.Context) (err error) {
+	for after := "0-0"; err == nil; {
+		after, err = adoptCopies.Run(ctx, w.Redis, []string{w.retry, w.due}, w.Group, after).Text()
+	}
+	if errors.Is(err, redis.Nil) { // there are no more
 		return nil
 	}
 	return err
@@ -165,8 +182,11 @@ func (w *worker) next(ctx context.Context) *message {
 	}
 	if m == nil && err == nil {
 		var streams []redis.XStream
-		streams, err = w.Redis.XReadGroup(context.WithoutCancel(ctx), &redis.XReadGroupArgs{
-			Group: w.Group, Consumer: w.Consumer, Streams: []string{w.Stream, ">"}, Count: 1, Block: min(pause, w.idle/10),
+		block := min(pause, w.idle/10)
+		read, cancel := context.WithTimeout(context.WithoutCancel(ctx), block+patience)
+		defer cancel()
+		streams, err = w.Redis.XReadGroup(read, &redis.XReadGroupArgs{
+			Group: w.Group, Consumer: w.Consumer, Streams: []string{w.Stream, ">"}, Count: 1, Block: block,
 		}).Result()
 		if err == nil {
 			m = newMessage(w.Stream, 1, streams[0].Messages[0])
