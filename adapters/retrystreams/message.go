@@ -15,13 +15,12 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// The fields of copies.
+// The fields of copies, which move.lua knows too. All others are the user's.
 const (
-	ours       = "retry-" // they begin with it
-	stateField = ours + "state"
-	lostField  = ours + "lost" // the number of attempts that the State does not have
-	idField    = ours + "id"   // of the message in its stream
-	errorField = ours + "error"
+	stateField = "retry-state"
+	lostField  = "retry-lost" // the number of attempts that the State does not have
+	idField    = "retry-id"   // of the message in its stream
+	errorField = "retry-error"
 
 	maxError = 8 << 10 // how much of an error's text is kept
 )
@@ -65,11 +64,9 @@ type message struct {
 // newMessage sorts the fields of a message.
 func newMessage(key string, count int, found redis.XMessage) *message {
 	m := &message{found, key, found.ID, count, map[string]string{}}
-	for name, value := range m.Values {
-		if strings.HasPrefix(name, ours) {
-			m.ours[name], _ = value.(string)
-			delete(m.Values, name)
-		}
+	for _, name := range []string{stateField, lostField, idField, errorField} {
+		m.ours[name], _ = m.Values[name].(string)
+		delete(m.Values, name)
 	}
 	m.ID = cmp.Or(m.ours[idField], m.id)
 	return m

@@ -1,7 +1,7 @@
 -- Moves a message, if it is still this delivery's: to the retry stream, until it is due, or to
 -- the dead letters. KEYS: where it is, the retry stream, where it goes, what is due. ARGV: the
 -- group, the consumer, the ID, how often it was delivered, the delay in milliseconds or -1, and
--- fields that the copy has in place of the message's own with our prefix.
+-- fields that the copy has in place of those of the message that are ours.
 -- Returns 0 if another delivery has gone on, and -1 if the stream does not have the message.
 local group, consumer, id, count, delay = unpack(ARGV)
 local pending = redis.call('XPENDING', KEYS[1], group, id, id, 1)[1]
@@ -13,9 +13,10 @@ if not message then
 	redis.call('XACK', KEYS[1], group, id)
 	return -1
 end
+local ours = {['retry-state'] = true, ['retry-lost'] = true, ['retry-id'] = true, ['retry-error'] = true}
 local copy, fields = {unpack(ARGV, 6)}, message[2]
 for i = 1, #fields, 2 do
-	if fields[i]:sub(1, 6) ~= 'retry-' then
+	if not ours[fields[i]] then
 		copy[#copy + 1], copy[#copy + 2] = fields[i], fields[i + 1]
 	end
 end

@@ -212,11 +212,11 @@ func TestCopies(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	binary := "\xff\x00\"\n"
-	id := q.add(t, "b", binary, "a", "1", binary, "x", "retry-mine", "dropped")
+	id := q.add(t, "b", binary, "a", "1", binary, "x", "retry-mine", "kept")
 	require.NoError(t, q.client.XGroupCreate(t.Context(), q.name, "others", "0").Err())
 	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}
 	s := start(t, retriesOf(q, p), func(_ context.Context, msg redis.XMessage) error {
-		assert.Equal(t, redis.XMessage{ID: id, Values: map[string]any{"b": binary, "a": "1", binary: "x"}}, msg)
+		assert.Equal(t, redis.XMessage{ID: id, Values: map[string]any{"b": binary, "a": "1", binary: "x", "retry-mine": "kept"}}, msg)
 		return assert.AnError
 	})
 	for i := range 3 {
@@ -227,7 +227,7 @@ func TestCopies(t *testing.T) {
 		raw, err := q.client.Do(t.Context(), "XRANGE", q.key("dead"), "-", "+").Slice()
 		require.NoError(t, err)
 		assert.Equal(t, []any{
-			"retry-id", id, "retry-error", "failed after 2 attempts: " + assert.AnError.Error(), "b", binary, "a", "1", binary, "x",
+			"retry-id", id, "retry-error", "failed after 2 attempts: " + assert.AnError.Error(), "b", binary, "a", "1", binary, "x", "retry-mine", "kept",
 		}, raw[0].([]any)[1])
 		require.NoError(t, q.client.Del(t.Context(), q.key("dead")).Err())
 		require.NoError(t, q.client.XAdd(t.Context(), &redis.XAddArgs{Stream: q.name, Values: raw[0].([]any)[1]}).Err())

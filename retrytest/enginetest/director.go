@@ -125,13 +125,32 @@ func (d *director) act(ctx context.Context, i int) error {
 		if err := d.engine.Repeat(ctx, d.queue, job); err != nil {
 			return fmt.Errorf("repeat: %w", err)
 		}
-		close(d.play.repeated)
+		close(d.play.acted)
 		return nil
+	case refuses:
+		return d.refuse(ctx)
 	case returns, panics, confuses:
 		return nil
 	}
 	return d.start(p)
 }
+
+// refuse lets the place of dead jobs refuse a job for a while.
+func (d *director) refuse(ctx context.Context) error {
+	mend, err := d.engine.RefuseDead(ctx, d.queue)
+	if err != nil {
+		return fmt.Errorf("refuse: %w", err)
+	}
+	close(d.play.acted)
+	time.Sleep(refusal)
+	if err := mend(); err != nil {
+		return fmt.Errorf("mend: %w", err)
+	}
+	return nil
+}
+
+// refusal is how long dead jobs are refused.
+const refusal = 500 * time.Millisecond
 
 // decided waits until the policy has decided about the first failure.
 func (d *director) decided(ctx context.Context) error {

@@ -49,10 +49,47 @@ type Engine struct {
 	// script "arrives twice" is then left out, and [Result.Cannot] says so.
 	Repeat func(ctx context.Context, q Queue, job string) error
 
+	// SubmitLarge submits a job whose message is as large as the engine takes, for the script
+	// "largest message". SubmitWith submits a job with headers of the user's, and DeadHeaders
+	// returns those that the job has where it was given up, for the script "headers".
+	// RefuseDead makes the place of jobs that were given up refuse them until mend is called,
+	// for the script "refused dead letter". If one of them is nil, its script is left out, and
+	// Cannot has to say why.
+	SubmitLarge func(ctx context.Context, q Queue, kind, job string) error
+	SubmitWith  func(ctx context.Context, q Queue, kind, job string, headers map[string]string) error
+	DeadHeaders func(ctx context.Context, q Queue, job string) (map[string]string, error)
+	RefuseDead  func(ctx context.Context, q Queue) (mend func() error, err error)
+
 	// Cannot has the scripts whose promise the engine cannot keep, by name, and says what
 	// happens instead. Run fails if anything else happens. Every engine has to keep the
 	// promise of the script "many jobs".
 	Cannot map[string]Instead
+}
+
+// without returns whether the engine lacks what a script needs. Cannot has to say why.
+func (e *Engine) without(name string) bool {
+	switch name {
+	case largest:
+		return e.SubmitLarge == nil
+	case headers:
+		return e.SubmitWith == nil || e.DeadHeaders == nil
+	case refusedDead:
+		return e.RefuseDead == nil
+	default:
+		return false
+	}
+}
+
+// submit submits the job of a script.
+func (e *Engine) submit(ctx context.Context, q Queue, pl *play) error {
+	switch pl.script.name {
+	case largest:
+		return e.SubmitLarge(ctx, q, pl.kind, pl.job)
+	case headers:
+		return e.SubmitWith(ctx, q, pl.kind, pl.job, userHeaders)
+	default:
+		return q.Submit(ctx, pl.kind, pl.job)
+	}
 }
 
 // Instead is what happens in a script whose promise an engine cannot keep.

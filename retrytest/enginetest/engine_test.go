@@ -111,8 +111,18 @@ func (w *process) Kill() error {
 }
 
 func sketchEngine() *enginetest.Engine {
+	var labels map[string]string
 	return &enginetest.Engine{
-		Open:  func(testing.TB) enginetest.Queue { return newSketch() },
+		Open:        func(testing.TB) enginetest.Queue { return newSketch() },
+		SubmitLarge: func(ctx context.Context, q enginetest.Queue, kind, job string) error { return q.Submit(ctx, kind, job) },
+		SubmitWith: func(ctx context.Context, q enginetest.Queue, kind, job string, headers map[string]string) error {
+			labels = headers
+			return q.Submit(ctx, kind, job)
+		},
+		DeadHeaders: func(context.Context, enginetest.Queue, string) (map[string]string, error) { return labels, nil },
+		RefuseDead: func(context.Context, enginetest.Queue) (func() error, error) {
+			return func() error { return nil }, nil
+		},
 		Grain: 2 * time.Millisecond, Recovery: hidden + 2*time.Millisecond, Jobs: 1000,
 		Repeat: func(_ context.Context, q enginetest.Queue, job string) error {
 			q.(*sketch).again(job) //nolint:forcetypeassert // made by Open
@@ -175,4 +185,19 @@ func TestLeftOut(t *testing.T) {
 	e.Repeat = nil
 	r := inBubble(t, e, "arrives twice")
 	assert.Equal(t, enginetest.Result{Script: "arrives twice", Cannot: "no test can have the engine deliver twice"}, r)
+	e.RefuseDead = nil
+	r = inBubble(t, e, "refused dead letter")
+	assert.Equal(t, []string{"enginetest: the Engine lacks a function for this script, and Cannot does not say why"}, r.Faults)
+	e.Cannot = map[string]enginetest.Instead{"refused dead letter": {Why: "it has none"}}
+	assert.Equal(t, enginetest.Result{Script: "refused dead letter", Cannot: "it has none"}, inBubble(t, e, "refused dead letter"))
+}
+
+// TestHeadersAreLost shows that a header which an engine loses is a fault.
+func TestHeadersAreLost(t *testing.T) {
+	t.Parallel()
+	e := sketchEngine()
+	e.DeadHeaders = func(context.Context, enginetest.Queue, string) (map[string]string, error) {
+		return map[string]string{"x-request-id": "4711", "x-tenant": "a", "retry-mine": "b"}, nil
+	}
+	require.Len(t, inBubble(t, e, "headers").Faults, 1)
 }

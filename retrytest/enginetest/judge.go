@@ -104,6 +104,28 @@ func ended(_ *Engine, got, _ *record) []string {
 	return nil
 }
 
+// deadAfter is for a job that has to be given up, after some attempts at most.
+func deadAfter(most int) func(e *Engine, got, want *record) []string {
+	return func(_ *Engine, got, _ *record) []string {
+		n := len(got.attempts)
+		if got.outcome.Status != GaveUp || n > most {
+			return []string{fmt.Sprintf("the job %v after %d attempts (%.100s)", got.outcome.Status, n, got.outcome.Err)}
+		}
+		return nil
+	}
+}
+
+// labeled is for a job with headers of the user's.
+func labeled(e *Engine, got, want *record) []string {
+	faults := deadAfter(len(want.attempts))(e, got, want)
+	for name, value := range userHeaders {
+		if got.headers[name] != value {
+			faults = append(faults, fmt.Sprintf("the header %s is %q, and was %q", name, got.headers[name], value))
+		}
+	}
+	return faults
+}
+
 // once is for a job that arrives twice. The engine may run the second delivery, or leave
 // it. The job ends with a success, and is not run again when that is stored.
 func once(_ *Engine, got, _ *record) (faults []string) {

@@ -14,7 +14,7 @@ import (
 )
 
 // Outage says how to drive an engine whose workers lose their server again and again in
-// [Outage.Run].
+// [Outage.Run], or hear no more of it in [Outage.Silence].
 type Outage struct {
 	// Open returns an empty queue that no other test uses, whose workers reach the
 	// server over a cable, and connect again when a connection is lost. Submit and
@@ -29,6 +29,10 @@ type Outage struct {
 	// Forgets says that the engine keeps no record of successes. Run then relies on the
 	// handler's success.
 	Forgets bool
+
+	// Stops is within which time workers stop while their server is silent, as the adapter's
+	// documentation says, with the default settings of its client. It is for Silence.
+	Stops time.Duration
 
 	// Twice says that a job may go on twice when a connection is lost, each time with a
 	// count of its own, because the engine cannot move a job in one step. Run then only

@@ -16,8 +16,9 @@ type record struct {
 	events   []retry.Event
 	timeline []string
 	outcome  Outcome
-	over     time.Time // when the engine's records said first that the job has ended
-	other    *record   // of the job of another kind
+	headers  map[string]string // of the user's, where the job was given up
+	over     time.Time         // when the engine's records said first that the job has ended
+	other    *record           // of the job of another kind
 }
 
 // span is when an attempt ran.
@@ -99,7 +100,7 @@ func (r *reference) stored() error {
 			case shuts:
 				stop()
 				return context.Canceled
-			case returns, panics, confuses, switches, reloads, repeats:
+			case returns, panics, confuses, switches, reloads, repeats, refuses:
 			}
 			return err
 		})

@@ -82,6 +82,12 @@ func (e *Engine) check(t testing.TB, name string) Result {
 	if name == arrivesTwice && e.Repeat == nil {
 		return Result{Script: name, Cannot: "no test can have the engine deliver twice"}
 	}
+	if e.without(name) {
+		if why := e.Cannot[name].Why; why != "" {
+			return Result{Script: name, Cannot: why}
+		}
+		return Result{Script: name, Faults: []string{"enginetest: the Engine lacks a function for this script, and Cannot does not say why"}}
+	}
 	all := scripts(e)
 	s := &all[slices.IndexFunc(all, func(s script) bool { return s.name == name })]
 	want := s.expected(e)
@@ -118,14 +124,14 @@ func (e *Engine) faults(s *script, got, want *record, err error) []string {
 
 // play is a job of a script in progress on an engine.
 type play struct {
-	script   *script
-	kind     string
-	job      string
-	rec      *retrytest.Recorder
-	current  atomic.Pointer[retry.Policy] // what PolicyFor has for the kind
-	release  chan struct{}                // closed at the end of the test: lets attempts of killed workers go
-	entered  chan int                     // the attempts that have begun
-	repeated chan struct{}                // closed when the job has arrived once more
+	script  *script
+	kind    string
+	job     string
+	rec     *retrytest.Recorder
+	current atomic.Pointer[retry.Policy] // what PolicyFor has for the kind
+	release chan struct{}                // closed at the end of the test: lets attempts of killed workers go
+	entered chan int                     // the attempts that have begun
+	acted   chan struct{}                // closed when what the attempt waits for has happened
 
 	mu       sync.Mutex
 	attempts []span
@@ -143,7 +149,7 @@ func newPlay(s *script, kind, job string) *play {
 	const attemptsSeen = 1000
 	pl := &play{
 		script: s, kind: kind, job: job, rec: &retrytest.Recorder{},
-		release: make(chan struct{}), entered: make(chan int, attemptsSeen), repeated: make(chan struct{}),
+		release: make(chan struct{}), entered: make(chan int, attemptsSeen), acted: make(chan struct{}),
 	}
 	pl.current.Store(pl.policy(&s.policy))
 	return pl
@@ -176,7 +182,7 @@ func (e *Engine) run(t testing.TB, s *script, want *record) (got *record, err er
 		return nil, err
 	}
 	for _, pl := range d.plays {
-		if err := d.queue.Submit(ctx, pl.kind, pl.job); err != nil {
+		if err := e.submit(ctx, d.queue, pl); err != nil {
 			return nil, fmt.Errorf("submit: %w", err)
 		}
 	}
@@ -195,7 +201,10 @@ func (e *Engine) run(t testing.TB, s *script, want *record) (got *record, err er
 		d.plays[1].told(len(want.other.events), e.grain())
 		got.other = d.plays[1].record(other)
 	}
-	if err == nil && s.has(panics, confuses, repeats) {
+	if err == nil && s.name == headers {
+		got.headers, err = e.DeadHeaders(ctx, d.queue, job)
+	}
+	if err == nil && (s.has(panics, confuses, repeats, refuses) || s.name == largest) {
 		err = d.another(ctx) // the worker lives
 	}
 	return got, err
@@ -273,9 +282,9 @@ func (pl *play) attempt(ctx context.Context, i int) error {
 	case panics:
 		pl.finish(i)
 		panic("out of range")
-	case repeats:
+	case repeats, refuses:
 		select {
-		case <-pl.repeated:
+		case <-pl.acted:
 		case <-pl.release:
 		}
 	case returns, switches, confuses, reloads:

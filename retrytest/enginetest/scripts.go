@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -38,6 +39,7 @@ const (
 	switches            // it returns its error, and then the workers get another policy
 	reloads             // it returns its error, and then PolicyFor has another policy for its kind
 	repeats             // the job arrives once more in the middle, and then the attempt goes on
+	refuses             // the place of dead jobs begins to refuse them, and then the attempt returns its error
 )
 
 // has reports whether a step does one of the acts.
@@ -55,6 +57,7 @@ var (
 	errUnknown = errors.New("odd")
 	errBusy    = retry.Mark(errors.New("busy"), retry.Verdict{Class: retry.Retryable, Category: "busy"})
 	errPending = retry.MarkPending(errors.New("not there yet"))
+	errLong    = retry.MarkRetryable(errors.New(strings.Repeat("too long to read. ", 1000)))
 )
 
 // zero is a source of jitter without jitter: hinted waits are exactly the hint.
@@ -101,7 +104,17 @@ func Scripts() []string {
 const (
 	manyJobs     = "many jobs"
 	arrivesTwice = "arrives twice"
+	largest      = "largest message"
+	headers      = "headers"
+	refusedDead  = "refused dead letter"
 )
+
+// userHeaders are of those that programs put into messages: for traces, for routing, and one
+// whose name looks like ours.
+var userHeaders = map[string]string{
+	"x-request-id": "4711", "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+	"x-tenant": "a", "retry-mine": "b",
+}
 
 // scripts returns all scripts but the one with many jobs.
 func scripts(e *Engine) []script {
@@ -238,6 +251,12 @@ func deliveries(u time.Duration) []script {
 		{
 			name: arrivesTwice, policy: policy(u, 5), judge: once,
 			steps: []step{{act: repeats, took: 5 * u}, {took: 5 * u}},
+		},
+		{name: largest, policy: policy(u, 2), judge: deadAfter(2), steps: outcomes(errLong, errLong)},
+		{name: headers, policy: policy(u, 2), judge: labeled, steps: outcomes(errBoom, errBoom)},
+		{
+			name: refusedDead, policy: policy(u, 3), judge: deadAfter(3),
+			steps: []step{{act: refuses, err: errFinal}, {err: errFinal}, {err: errFinal}},
 		},
 	}
 }
