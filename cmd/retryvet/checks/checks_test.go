@@ -25,7 +25,9 @@ func TestChecks(t *testing.T) {
 		byName[check.Name] = check
 		all.Requires = check.Requires // the same of each
 	}
-	analysistest.RunWithSuggestedFixes(t, analysistest.TestData(), all, slices.Collect(maps.Keys(byName))...)
+	for _, result := range analysistest.RunWithSuggestedFixes(t, analysistest.TestData(), all, slices.Collect(maps.Keys(byName))...) {
+		compileFixes(t, result.Action)
+	}
 }
 
 func TestAllAreValid(t *testing.T) {

@@ -1,14 +1,11 @@
 package checks
 
 import (
-	"fmt"
 	"go/ast"
 	"go/constant"
 	"go/token"
 	"go/types"
 	"time"
-
-	"golang.org/x/tools/go/analysis"
 )
 
 // Sleep reports a wait between attempts that a context cannot interrupt.
@@ -66,37 +63,4 @@ func (s *source) duration(e ast.Expr) (time.Duration, bool) {
 	}
 	d, exact := constant.Int64Val(constant.ToInt(v))
 	return time.Duration(d), exact
-}
-
-// selectFix makes a select of a call of time.Sleep, where the function returns an error and
-// nothing else.
-func (u *unit) selectFix(a *attempt, w wait, ctx string) []analysis.SuggestedFix {
-	results := a.sig.Results()
-	if w.dur == nil || results.Len() != 1 || !isError(results.At(0).Type()) || !u.imports(w.node, "time") {
-		return nil
-	}
-	indent := u.indent(w.node)
-	text := fmt.Sprintf("select {\n%[1]scase <-%[2]s.Done():\n%[1]s\treturn %[2]s.Err()\n%[1]scase <-time.After(%[3]s):\n%[1]s}",
-		indent, ctx, types.ExprString(w.dur))
-	return []analysis.SuggestedFix{{
-		Message:   "wait for the context too",
-		TextEdits: []analysis.TextEdit{{Pos: w.node.Pos(), End: w.node.End(), NewText: []byte(text)}},
-	}}
-}
-
-// imports reports whether a name means an imported package where a node is.
-func (s *source) imports(n ast.Node, name string) bool {
-	_, obj := s.pass.Pkg.Scope().Innermost(n.Pos()).LookupParent(name, n.Pos())
-	_, ok := obj.(*types.PkgName)
-	return ok
-}
-
-// indent returns the tabs before a statement.
-func (s *source) indent(n ast.Node) string {
-	column := s.pass.Fset.Position(n.Pos()).Column
-	tabs := make([]byte, column-1)
-	for i := range tabs {
-		tabs[i] = '\t'
-	}
-	return string(tabs)
 }
