@@ -19,36 +19,63 @@ import (
 )
 
 func main() {
+	log.SetFlags(0)
+	log.SetPrefix("retryvet: ")
 	args := os.Args[1:]
-	if i := slices.IndexFunc(args, named("sarif")); i >= 0 {
-		log.SetFlags(0)
-		if err := sarif(slices.Delete(args, i, i+1), os.Stdout); err != nil {
-			log.Fatal("retryvet: ", err)
-		}
+	if byGoVet(args) || len(args) > 0 && args[0] == "help" {
+		multi()
 		return
 	}
-	flag.BoolVar(&checks.Generated, "generated", false, "check generated files too")
-	flag.Bool("advice", false, "run the checks too that are advice and off by default: "+checks.NoJitter.Name)
-	flag.Bool("sarif", false, "emit SARIF output")
-	multichecker.Main(analyzers(args)...)
+	o := parse(args)
+	if o.fix {
+		// A file is in its package and in the package with its tests. It is mended once.
+		os.Args = slices.Insert(os.Args, 1, "-test=false")
+		multi()
+		return
+	}
+	os.Exit(report(o))
 }
 
-// analyzers returns the checks that the arguments ask for. Of those, multichecker runs the
-// ones that are named, if there are any. go vet asks for the flags first, to know all of them.
-func analyzers(args []string) []*analysis.Analyzer {
-	for _, name := range []string{"advice", checks.NoJitter.Name, "flags"} {
-		if slices.ContainsFunc(args, named(name)) {
-			return checks.All()
+// byGoVet reports whether go vet runs this program: it asks for the version and the flags, and
+// has one package checked at a time.
+func byGoVet(args []string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool {
+		return arg == "-flags" || strings.HasPrefix(arg, "-V=") || strings.HasSuffix(arg, ".cfg")
+	})
+}
+
+// multi runs the driver of golang.org/x/tools, which knows the protocol of go vet and mends
+// files.
+func multi() {
+	flag.BoolVar(&checks.Generated, "generated", false, generatedUsage)
+	flag.Bool("advice", false, adviceUsage)
+	if !slices.ContainsFunc(os.Args, asksForAdvice) {
+		os.Args = slices.Insert(os.Args, 1, "-"+checks.NoJitter.Name+"=false") // unless a later flag sets it
+	}
+	all := checks.All()
+	for i, a := range all {
+		all[i] = labeled(a)
+	}
+	multichecker.Main(all...)
+}
+
+// asksForAdvice reports whether an argument is -advice.
+func asksForAdvice(arg string) bool {
+	name := strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-")
+	return arg != name && (name == "advice" || name == "advice=true")
+}
+
+// labeled returns a check whose findings name it: go vet prints only their text, and asks for
+// JSON to do so.
+func labeled(a *analysis.Analyzer) *analysis.Analyzer {
+	named := *a
+	named.Run = func(pass *analysis.Pass) (any, error) {
+		inner := *pass
+		inner.Report = func(d analysis.Diagnostic) {
+			d.Message = a.Name + ": " + d.Message
+			pass.Report(d)
 		}
+		return a.Run(&inner)
 	}
-	return checks.Default()
-}
-
-// named returns a function that reports whether an argument sets a flag.
-func named(name string) func(string) bool {
-	return func(arg string) bool {
-		flag, ok := strings.CutPrefix(arg, "-")
-		flag = strings.TrimPrefix(flag, "-")
-		return ok && (flag == name || flag == name+"=true")
-	}
+	return &named
 }

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,7 +51,7 @@ func Loop(ctx context.Context, call func() error) {
 `
 }
 
-const finding = "the wait before the next attempt ignores ctx"
+const finding = "sleep: the wait before the next attempt ignores ctx"
 
 // module writes a module and returns its folder.
 func module(t *testing.T, files map[string]string) string {
@@ -149,46 +150,128 @@ func TestVetTool(t *testing.T) {
 	assert.Contains(t, stderr, "m.go:13:3: "+finding)
 	_, stderr, code = run(t, dir, "go", "vet", "-vettool="+program, "-nojitter", "./...")
 	assert.Zero(t, code, stderr)
+	_, stderr, code = run(t, dir, "go", "vet", "-vettool="+program, "-advice", "-sleep=false", "./...")
+	assert.Zero(t, code, stderr)
 	dir = module(t, map[string]string{"m.go": "package m\n", "n.go": mistake("//go:build special\n\npackage m")})
 	_, stderr, code = run(t, dir, "go", "vet", "-vettool="+program, "-tags=special", "./...")
 	assert.Equal(t, 1, code)
 	assert.Contains(t, stderr, finding)
 }
 
-func TestSARIF(t *testing.T) {
-	t.Parallel()
-	dir := module(t, map[string]string{"sub/m.go": mistake("package m")})
-	stdout, _, code := run(t, dir, program, "-sarif", "-sleep", "./...")
-	assert.Zero(t, code)
-	var log struct {
-		Version string
-		Runs    []struct {
-			Results []struct {
-				RuleID    string
-				Message   struct{ Text string }
-				Locations []struct {
-					PhysicalLocation struct {
-						ArtifactLocation struct{ URI string }
-						Region           struct{ StartLine, StartColumn int }
-					}
-				}
-			}
+// sarif is what is tested of a SARIF log.
+type sarif struct {
+	Version string
+	Runs    []struct {
+		Invocations []struct {
+			ExecutionSuccessful        bool
+			ToolExecutionNotifications []result
+		}
+		Results []result
+	}
+}
+
+type result struct {
+	RuleID, Level string
+	Message       struct{ Text string }
+	Locations     []struct {
+		PhysicalLocation struct {
+			ArtifactLocation struct{ URI string }
+			Region           struct{ StartLine, StartColumn int }
 		}
 	}
+}
+
+// place returns where a result is: file:line:column.
+func (r result) place() string {
+	at := r.Locations[0].PhysicalLocation
+	return fmt.Sprintf("%s:%d:%d", at.ArtifactLocation.URI, at.Region.StartLine, at.Region.StartColumn)
+}
+
+func TestSARIF(t *testing.T) {
+	t.Parallel()
+	dir := module(t, map[string]string{"sub/m m.go": mistake("package m"), "sub/m_test.go": "package m\n"})
+	stdout, _, code := run(t, dir, program, "-sarif", "-sleep", "./...")
+	assert.Equal(t, 3, code)
+	var log sarif
 	require.NoError(t, json.Unmarshal([]byte(stdout), &log))
 	assert.Equal(t, "2.1.0", log.Version)
 	require.Len(t, log.Runs, 1)
+	assert.True(t, log.Runs[0].Invocations[0].ExecutionSuccessful)
 	require.Len(t, log.Runs[0].Results, 1)
-	result := log.Runs[0].Results[0]
-	assert.Equal(t, "sleep", result.RuleID)
-	assert.Equal(t, finding, result.Message.Text)
-	at := result.Locations[0].PhysicalLocation
-	assert.Equal(t, "sub/m.go", at.ArtifactLocation.URI)
-	assert.Equal(t, 13, at.Region.StartLine)
-	assert.Equal(t, 3, at.Region.StartColumn)
+	found := log.Runs[0].Results[0]
+	assert.Equal(t, finding, found.RuleID+": "+found.Message.Text)
+	assert.Equal(t, "sub/m%20m.go:13:3", found.place())
 
 	dir = module(t, map[string]string{"m.go": "package m\n"})
 	stdout, _, code = run(t, dir, program, "-sarif", "./...")
 	assert.Zero(t, code)
 	assert.Contains(t, stdout, `"results": []`)
+}
+
+// A package that does not compile takes away no finding in others, also not in those that import
+// it, in any format.
+func TestNotCompiling(t *testing.T) {
+	t.Parallel()
+	const failure, unchecked = `cannot use "" (untyped string constant)`, "example.com/m/bad was not checked"
+	dir := module(t, map[string]string{
+		"good/m.go":    mistake("package good"),
+		"bad/m.go":     mistake("package bad") + "\nvar X int = \"\"\n",
+		"imports/m.go": mistake("package imports\n\nimport _ \"example.com/m/bad\""),
+	})
+	check := func(args ...string) (stdout, stderr string) {
+		stdout, stderr, code := run(t, dir, program, append(args, "./...")...)
+		assert.Equal(t, 1, code)
+		assert.Equal(t, 1, strings.Count(stderr, failure), stderr)
+		assert.Equal(t, 1, strings.Count(stderr, unchecked), stderr)
+		return stdout, stderr
+	}
+
+	_, stderr := check()
+	assert.Contains(t, stderr, "good/m.go:13:3: "+finding)
+	assert.Contains(t, stderr, "imports/m.go:15:3: "+finding)
+	assert.NotContains(t, stderr, "bad/m.go:13:3")
+
+	stdout, _ := check("-json")
+	var tree map[string]map[string]any
+	require.NoError(t, json.Unmarshal([]byte(stdout), &tree))
+	assert.Len(t, tree["example.com/m/good"]["sleep"], 1)
+	assert.Len(t, tree["example.com/m/imports"]["sleep"], 1)
+	assert.Len(t, tree["example.com/m/bad"], 1)
+	assert.Contains(t, tree["example.com/m/bad"]["retryvet"].(map[string]any)["error"], failure)
+
+	stdout, _ = check("-sarif")
+	var log sarif
+	require.NoError(t, json.Unmarshal([]byte(stdout), &log))
+	require.Len(t, log.Runs[0].Results, 2)
+	assert.Equal(t, "good/m.go:13:3", log.Runs[0].Results[0].place())
+	assert.Equal(t, "imports/m.go:15:3", log.Runs[0].Results[1].place())
+	invocation := log.Runs[0].Invocations[0]
+	assert.False(t, invocation.ExecutionSuccessful)
+	require.Len(t, invocation.ToolExecutionNotifications, 1)
+	told := invocation.ToolExecutionNotifications[0]
+	assert.Equal(t, "error", told.Level)
+	assert.Contains(t, told.Message.Text, "example.com/m/bad: "+failure)
+	assert.Contains(t, told.place(), "bad/m.go:17:")
+}
+
+// The findings of a package are the same in all formats, and so is the exit code.
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	dir := module(t, map[string]string{"m.go": mistake("package m"), "m_test.go": "package m\n"})
+	stdout, _, code := run(t, dir, program, "-json", "./...")
+	assert.Equal(t, 3, code)
+	assert.Equal(t, 1, strings.Count(stdout, strings.TrimPrefix(finding, "sleep: ")))
+	stdout, _, code = run(t, dir, program, "-json", "-sleep=false", "./...")
+	assert.Zero(t, code)
+	assert.Equal(t, "{}\n", stdout)
+}
+
+func TestWrongArguments(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"", "-slep .", "-json -sarif .", "-fix -sarif .", "-fix -json .", "-diff ."} {
+		stdout, stderr, code := run(t, t.TempDir(), program, strings.Fields(args)...)
+		assert.Equal(t, 2, code, args)
+		assert.Empty(t, stdout, args)
+		assert.NotEmpty(t, stderr, args)
+	}
 }

@@ -2,14 +2,10 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
-	"maps"
+	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -18,32 +14,11 @@ import (
 	"github.com/seed-5ff3c98e/retry/cmd/retryvet/checks"
 )
 
-// sarif runs this program with -json, and writes what it prints as SARIF. The driver of
-// golang.org/x/tools has no such output. The exit code is 0 with findings too, as with -json.
-func sarif(args []string, out io.Writer) error {
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	cmd := exec.Command(program, append([]string{"-json"}, args...)...) //nolint:noctx // ends with the program
-	cmd.Stderr = os.Stderr
-	text, err := cmd.Output()
-	if err != nil {
-		return err
-	}
+// writeSARIF writes the findings, and the errors of packages as notifications of the tool.
+func (r *result) writeSARIF(w io.Writer) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return err
-	}
-	return convert(text, dir, out)
-}
-
-// convert makes SARIF of the JSON of multichecker: by package, by check, a list of findings or
-// an error.
-func convert(text []byte, dir string, out io.Writer) error {
-	var packages map[string]map[string]json.RawMessage
-	if err := json.Unmarshal(text, &packages); err != nil {
-		return fmt.Errorf("retryvet: -json printed no JSON: %w", err)
 	}
 	driver := garif.NewDriver("retryvet").WithInformationUri("https://github.com/seed-5ff3c98e/retry/blob/main/docs/retryvet.md")
 	for _, a := range checks.All() {
@@ -53,15 +28,30 @@ func convert(text []byte, dir string, out io.Writer) error {
 		driver.Rules = append(driver.Rules, rule)
 	}
 	run := garif.NewRun(garif.NewTool(driver))
-	var failed error
-	for _, id := range slices.Sorted(maps.Keys(packages)) {
-		for _, check := range slices.Sorted(maps.Keys(packages[id])) {
-			if err := addResults(run, check, packages[id][check], dir); err != nil {
-				failed = errors.Join(failed, fmt.Errorf("%s: %s: %w", id, check, err))
-			}
-		}
+	for _, f := range r.findings {
+		run.WithResult(f.check, f.message, uri(dir, f.at.Filename), f.at.Line, f.at.Column)
 	}
-	return errors.Join(failed, write(garif.NewLogFile([]*garif.Run{run}, garif.Version210), out))
+	invocation := garif.NewInvocation(len(r.faults) == 0)
+	for _, f := range r.faults {
+		invocation.ToolExecutionNotifications = append(invocation.ToolExecutionNotifications, notification(dir, f))
+	}
+	run.Invocations = []*garif.Invocation{invocation}
+	return write(garif.NewLogFile([]*garif.Run{run}, garif.Version210), w)
+}
+
+// notification says why a package was not checked.
+func notification(dir string, f fault) *garif.Notification {
+	message := garif.NewMessage()
+	message.Text = f.message
+	if f.pkg != "" {
+		message.Text = f.pkg + ": " + f.message
+	}
+	n := garif.NewNotification(message)
+	n.Level = "error"
+	if file, line, column, ok := position(f.at); ok {
+		n.Locations = []*garif.Location{garif.NewLocation().WithURI(uri(dir, file)).WithLineColumn(line, column)}
+	}
+	return n
 }
 
 // write writes a log with one run. The library leaves out results when there are none, but a run
@@ -87,37 +77,22 @@ func write(log *garif.LogFile, out io.Writer) error {
 	return encoder.Encode(all)
 }
 
-// addResults adds the findings of one check in one package.
-func addResults(run *garif.Run, check string, text json.RawMessage, dir string) error {
-	var findings []struct{ Posn, Message string }
-	if err := json.Unmarshal(text, &findings); err != nil {
-		var failed struct{ Error string }
-		if json.Unmarshal(text, &failed) != nil || failed.Error == "" {
-			return err
-		}
-		return errors.New(failed.Error)
+// uri returns a file as a reference, relative to the folder if it is in it.
+func uri(dir, file string) string {
+	if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
+		file = rel
 	}
-	for _, f := range findings {
-		file, line, column, err := position(f.Posn)
-		if err != nil {
-			return err
-		}
-		if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
-			file = rel
-		}
-		run.WithResult(check, f.Message, filepath.ToSlash(file), line, column)
-	}
-	return nil
+	return (&url.URL{Path: filepath.ToSlash(file)}).String()
 }
 
 // position splits file:line:column; the file may have colons in it.
-func position(posn string) (file string, line, column int, err error) { //nolint:revive // a place has three parts
-	parts := strings.Split(posn, ":")
-	if len(parts) < 3 {
-		return "", 0, 0, fmt.Errorf("no position: %q", posn)
-	}
+func position(at string) (file string, line, column int, ok bool) { //nolint:revive // a place has three parts
+	parts := strings.Split(at, ":")
 	n := len(parts)
+	if n < 3 {
+		return "", 0, 0, false
+	}
 	line, err1 := strconv.Atoi(parts[n-2])
 	column, err2 := strconv.Atoi(parts[n-1])
-	return strings.Join(parts[:n-2], ":"), line, column, errors.Join(err1, err2)
+	return strings.Join(parts[:n-2], ":"), line, column, err1 == nil && err2 == nil && line > 0 && column > 0
 }

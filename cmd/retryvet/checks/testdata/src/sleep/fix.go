@@ -17,7 +17,7 @@ func literal(ctx context.Context) error {
 		}
 		time.Sleep([]time.Duration{ // want `ignores ctx`
 			time.Second, // at first
-			2: 2 * time.Second,
+			2:           2 * time.Second,
 		}[i] /* at last */)
 	}
 }
@@ -83,13 +83,6 @@ func renamed(ctx context.Context, time delays) error {
 			return nil
 		}
 		clock.Sleep(time.base) // want `ignores ctx`
-	}
-}
-
-func oneLine(ctx context.Context, d time.Duration) error {
-	for {
-		if err := call(ctx); err != nil { time.Sleep(d); continue } // want `ignores ctx`
-		return nil
 	}
 }
 
