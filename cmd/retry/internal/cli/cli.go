@@ -12,6 +12,10 @@ import (
 
 // Main runs the command with its arguments, and returns the exit code.
 func Main(args []string) int {
+	return amongOrphans(func() int { return execute(args) })
+}
+
+func execute(args []string) int {
 	root := Command()
 	checkShell(root)
 	root.SetArgs(args)
@@ -21,10 +25,10 @@ func Main(args []string) int {
 	case err == nil:
 		return 0
 	case !errors.As(err, &exit):
-		fmt.Fprintf(os.Stderr, "retry: %v\nretry --help says more.\n", err)
+		fmt.Fprintf(os.Stderr, "retry: %s\nretry --help says more.\n", message(err))
 		return exitUsage
 	case exit.message != "":
-		fmt.Fprintln(os.Stderr, "retry:", exit.message)
+		fmt.Fprintln(os.Stderr, "retry:", plain(exit.message))
 	}
 	return exit.code
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,7 @@ const asRetry = "TEST_AS_RETRY"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asRetry) != "" {
+		prepare()
 		os.Exit(cli.Main(os.Args[1:]))
 	}
 	os.Exit(m.Run())
@@ -243,6 +245,26 @@ func TestHoldStdout(t *testing.T) {
 	assert.Equal(t, result{0, "out 3\n", ""}, got)
 	got = run(t, "", quick(append([]string{"-q", "--hold-stdout", "-n", "2"}, script...)...)...)
 	assert.Equal(t, result{75, "out 2\n", ""}, got, "the last run's, too, if it failed")
+}
+
+// TestHoldStdoutInAFile: what does not fit into memory is kept in a file, or not at all.
+func TestHoldStdoutInAFile(t *testing.T) {
+	t.Parallel()
+	const size = cli.InMemory + 1<<20
+	args := quick(append([]string{"-q", "--hold-stdout"}, counting(fmt.Sprintf("head -c %d /dev/zero; echo $n; test $n = 2", size))...)...)
+	got := run(t, "", args...)
+	assert.Equal(t, 0, got.code, got.stderr)
+	assert.Len(t, got.stdout, size+len("2\n"))
+	assert.Equal(t, "2\n", strings.TrimLeft(got.stdout, "\x00"))
+
+	args[len(args)-1] = "trap '' PIPE; " + args[len(args)-1] + "; exit 0"
+	cmd := command(t, args...)
+	cmd.Env = append(cmd.Env, "TMPDIR="+filepath.Join(cmd.Dir, "missing"))
+	got = finish(t, cmd)
+	assert.Equal(t, 125, got.code)
+	assert.Empty(t, got.stdout)
+	assert.Contains(t, got.stderr, "retry: standard output cannot be held back: open "+cmd.Dir+"/missing/retry-stdout-")
+	assert.Contains(t, got.stderr, ": no such file or directory; set TMPDIR to a folder with room\n")
 }
 
 func TestHelpFitsAScreen(t *testing.T) {

@@ -3,9 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os/exec"
 	"syscall"
+
+	"github.com/seed-5ff3c98e/retry"
 )
 
 // The exit codes of the command itself. Those from 124 on are those of timeout(1),
@@ -14,7 +17,7 @@ const (
 	exitFaults    = 1   // check has found faults
 	exitCondition = 123 // the command succeeded, and what --until or --until-fails asks for did not come
 	exitTimeout   = 124 // a time limit ended the last run
-	exitUsage     = 125 // retry itself failed: bad flags, a file that is no policy
+	exitUsage     = 125 // retry itself failed: bad flags, a file that is no policy, a fault
 	exitCannotRun = 126 // the command was found and cannot be run
 	exitNotFound  = 127 // the command was not found
 	exitSignal    = 128 // and the number of the signal that ended the command or retry
@@ -28,6 +31,26 @@ type exitCodeError struct {
 
 func (e *exitCodeError) Error() string { return e.message }
 
+// fault is why retry could not give a run all of its input, or keep all of its output. No
+// other run can help.
+type fault struct{ error }
+
+func (f *fault) Unwrap() error { return f.error }
+
+const roomAdvice = "set TMPDIR to a folder with room"
+
+// newFault says what failed, and what helps.
+func newFault(what string, err error, advice string) error {
+	return retry.Mark(&fault{fmt.Errorf("%s: %w; %s", what, err, advice)},
+		retry.Verdict{Class: retry.Final, Category: "fault"})
+}
+
+// isFault reports whether the failure of an attempt is a fault.
+func isFault(err error) bool {
+	var f *fault
+	return errors.As(err, &f)
+}
+
 // The failures of attempts whose command succeeded.
 var (
 	errCondition = errors.New("the command succeeded, but the condition of --until does not hold")
@@ -38,6 +61,8 @@ var (
 func exitCode(err error) int {
 	var exit *exec.ExitError
 	switch {
+	case isFault(err): // whatever has caused it
+		return exitUsage
 	case errors.Is(err, errCondition), errors.Is(err, errSucceeds):
 		return exitCondition
 	case errors.Is(err, context.DeadlineExceeded):

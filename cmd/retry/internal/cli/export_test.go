@@ -11,8 +11,8 @@ var NewSpool = newSpool
 
 const InMemory = inMemory
 
-// Reader is reader, for its test.
-func (s *spool) Reader() interface{ Read([]byte) (int, error) } { return s.reader() }
+// Reader reads from the beginning.
+func (s *spool) Reader() interface{ Read([]byte) (int, error) } { return &feed{spool: s} }
 
 // Close is close, for its test.
 func (s *spool) Close() { s.close() }
@@ -34,3 +34,6 @@ func ReadPolicy(file string) (*retry.Policy, error) { return policyFromFile(file
 
 // LongestHint is longestHint, for its test.
 var LongestHint = longestHint
+
+// Plain is plain, for its test.
+var Plain = plain

@@ -53,7 +53,7 @@ func (l *log) attempt(n int, err error, d retry.Decision, elapsed time.Duration)
 	switch {
 	case l.json:
 		l.record(n, err, d, elapsed)
-	case err == nil:
+	case err == nil, isFault(err): // a fault is said in the end, with --quiet too
 	case d.Retry:
 		progress := ""
 		if d.Verdict.Progress {
@@ -92,7 +92,7 @@ func (l *log) record(n int, err error, d retry.Decision, elapsed time.Duration) 
 	r := record{Time: time.Now().UTC(), Event: retry.Succeeded.String(), Attempt: n, Elapsed: elapsed.Seconds()}
 	if err != nil {
 		code := exitCode(err)
-		r.Exit, r.Error, r.Category, r.Class = &code, err.Error(), d.Verdict.Category, d.Verdict.Class.String()
+		r.Exit, r.Error, r.Category, r.Class = &code, plain(err.Error()), d.Verdict.Category, d.Verdict.Class.String()
 		r.Progress = d.Verdict.Progress
 		if r.Limit = d.Limit; r.Limit == retry.Unlimited {
 			r.Limit = 0
@@ -164,7 +164,7 @@ func describe(err error) string {
 	case errors.As(err, &exit):
 		return exit.Error()
 	default:
-		return err.Error()
+		return plain(err.Error())
 	}
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,10 +33,10 @@ type runner struct {
 	quiet       bool
 	log         string
 	args        []string
-	stdin       input // of each run
+	stdin       *input
 	signals     *forwarder
 	lastFailure error
-	held        *bytes.Buffer // the output of the last run, with hold
+	held        *held // the output of the last run, with hold
 }
 
 // register adds the flags.
@@ -105,9 +104,9 @@ func (r *runner) main(args []string) error {
 		return err
 	}
 	policy.Clock = log.clock()
-	var closeInput func()
-	r.stdin, closeInput = openStdin(r.noStdin)
-	defer closeInput()
+	r.stdin = openInput(r.noStdin)
+	defer r.stdin.close()
+	defer func() { r.held.close() }()
 
 	r.signals = forwardSignals()
 	call := retry.Call{Policy: policy, Protocol: retryexec.Classify}
@@ -119,10 +118,11 @@ func (r *runner) main(args []string) error {
 		log.attempt(call.Attempt(), r.lastFailure, decision, time.Since(began))
 	}
 	log.end()
-	if r.held != nil {
-		if _, err := os.Stdout.Write(r.held.Bytes()); err != nil {
-			return err
-		}
+	if isFault(r.lastFailure) {
+		return &exitCodeError{code: exitUsage, message: r.lastFailure.Error()}
+	}
+	if err := r.held.passOn(os.Stdout); err != nil {
+		return &exitCodeError{code: exitUsage, message: err.Error()}
 	}
 	return r.result(call.Err())
 }
@@ -149,24 +149,10 @@ func (r *runner) result(err error) error {
 
 // attempt runs the command once, and then the condition.
 func (r *runner) attempt(ctx context.Context) error {
-	stdin, release, err := r.stdin()
-	if err != nil {
-		return retry.MarkFinal(err)
-	}
-	err = retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
-		cmd := retryexec.Command(r.args[0], r.args[1:]...)(ctx)
-		if stdin != nil {
-			cmd.Stdin = stdin
-		}
-		if r.hold {
-			r.held = &bytes.Buffer{}
-			cmd.Stdout = r.held
-		}
-		return r.stoppable(cmd)
-	})
-	release()
-	err = r.ended(err)
+	err := r.ended(r.command(ctx))
 	switch {
+	case isFault(err):
+		return err
 	case r.untilFails:
 		return r.inverted(err)
 	case err != nil || r.until == "":
@@ -180,6 +166,38 @@ func (r *runner) attempt(ctx context.Context) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && ctx.Err() == nil {
 		return retry.Mark(errCondition, retry.Verdict{Class: retry.Retryable, Category: "until"})
+	}
+	return err
+}
+
+// command runs the command once. If its input fails, the run is told to end, and has
+// failed by a fault. So has a run whose output could not be kept, however it ended.
+func (r *runner) command(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	stdin, inputEnded, err := r.stdin.open(stop)
+	if err != nil {
+		return err
+	}
+	if r.hold {
+		r.held.close()
+		r.held = newHeld()
+	}
+	err = retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
+		cmd := retryexec.Command(r.args[0], r.args[1:]...)(ctx)
+		if stdin != nil {
+			cmd.Stdin = stdin
+		}
+		if r.hold {
+			cmd.Stdout = r.held
+		}
+		return r.stoppable(cmd)
+	})
+	if fault := inputEnded(); fault != nil && err != nil {
+		return fault // A run that has ended well by itself had all that it wanted: it saw no end of the input.
+	}
+	if r.hold && r.held.fault() != nil {
+		return newFault("standard output cannot be held back", r.held.fault(), roomAdvice)
 	}
 	return err
 }

@@ -1,34 +1,56 @@
 package cli
 
 import (
+	"context"
 	"io"
 	"os"
 	"sync"
 )
 
-// input returns what a run reads, nil for nothing, and a function for after the run.
-type input func() (file *os.File, release func(), err error)
+// input gives every run the standard input from its start.
+type input struct {
+	file  *os.File // which the runs read themselves; nil: they read nothing, or the spool
+	start int64    // where in the file they begin
+	seeks bool     // the file can be set back to there
+	spool *spool   // what was read of a pipe or a socket
+}
 
-// openStdin returns the input of the runs, and what cleans up after all of them.
-func openStdin(none bool) (in input, cleanup func()) {
-	nothing := func() {}
+// openInput returns the input of the runs. With none, they read nothing.
+func openInput(none bool) *input {
 	info, err := os.Stdin.Stat()
 	switch {
 	case none || err != nil:
-		return func() (*os.File, func(), error) { return nil, nothing, nil }, nothing
-	case info.Mode().IsRegular() || info.Mode()&os.ModeCharDevice != 0:
-		// retryexec puts a file back to its start. The other one is a terminal, or
-		// has no content.
-		return func() (*os.File, func(), error) { return os.Stdin, nothing, nil }, nothing
-	default:
-		s := newSpool(os.Stdin)
-		return s.pipe, s.close
+		return &input{}
+	case info.IsDir() || info.Mode()&os.ModeCharDevice != 0:
+		return &input{file: os.Stdin} // a terminal, or nothing that could be read again
 	}
+	if start, err := os.Stdin.Seek(0, io.SeekCurrent); err == nil {
+		return &input{file: os.Stdin, start: start, seeks: true}
+	}
+	return &input{spool: newSpool(os.Stdin)}
 }
 
-// inMemory is how much of the standard input is kept in memory. The rest goes to a
-// temporary file.
-const inMemory = 8 << 20
+// open returns what the next run reads, and a function for when the run has ended. stop is
+// to end the run because its input has failed.
+func (in *input) open(stop context.CancelFunc) (file *os.File, ended func() error, fault error) {
+	switch {
+	case in.spool != nil:
+		return in.spool.open(stop)
+	case in.seeks:
+		// The run before it has moved the position, whether it has failed or not.
+		if _, err := in.file.Seek(in.start, io.SeekStart); err != nil {
+			return nil, nil, newFault("standard input cannot be set back to its start", err, "use a pipe")
+		}
+	}
+	return in.file, func() error { return nil }, nil
+}
+
+// close removes what was kept.
+func (in *input) close() {
+	if in.spool != nil {
+		in.spool.close()
+	}
+}
 
 // spool keeps what was read from a source, so that every run reads the same from the
 // start. It reads no more than the runs want, so that a run sees its input as it
@@ -39,39 +61,16 @@ type spool struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	wanted  int64 // up to here, some run wants to read
-	size    int64 // what was read
-	memory  []byte
-	file    *os.File // what does not fit in the memory
-	err     error    // of the source, at its end io.EOF
+	kept    store
+	err     error // of the source or the store; at the end of the source io.EOF
 }
 
 // newSpool returns a spool, whose goroutine lives until the source ends.
 func newSpool(source io.Reader) *spool {
-	s := &spool{source: source}
+	s := &spool{source: source, kept: store{name: "stdin"}}
 	s.changed.L = &s.mu
 	go s.pump()
 	return s
-}
-
-// reader returns a reader that starts at the beginning.
-func (s *spool) reader() io.Reader { return &spoolReader{spool: s} }
-
-// pipe returns a pipe with the content from the beginning. If the process ends before the
-// input does, nobody waits for more input, in contrast to a process that reads
-// from a reader.
-func (s *spool) pipe() (*os.File, func(), error) {
-	out, in, err := os.Pipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	go func() {
-		_, _ = io.Copy(in, s.reader()) // the process may end before it has read all
-		_ = in.Close()
-	}()
-	return out, func() {
-		_ = out.Close()
-		_ = in.Close()
-	}, nil
 }
 
 // pump reads the source as far as somebody wants.
@@ -79,14 +78,17 @@ func (s *spool) pump() {
 	chunk := make([]byte, 64<<10)
 	for {
 		s.mu.Lock()
-		for s.wanted <= s.size {
+		for s.wanted <= s.kept.size {
 			s.changed.Wait()
 		}
 		s.mu.Unlock()
 		n, err := s.source.Read(chunk) // may take as long as it likes
 		s.mu.Lock()
-		if keepErr := s.keep(chunk[:n]); keepErr != nil {
-			err = keepErr
+		if err != nil && err != io.EOF {
+			err = newFault("standard input cannot be read to its end", err, "the command was told to end")
+		}
+		if _, keepErr := s.kept.Write(chunk[:n]); keepErr != nil {
+			err = newFault("standard input cannot be kept for the next run", keepErr, roomAdvice+", or use --no-stdin")
 		}
 		s.err = err
 		s.changed.Broadcast()
@@ -97,62 +99,93 @@ func (s *spool) pump() {
 	}
 }
 
-// keep adds what was read.
-func (s *spool) keep(data []byte) error {
-	fits := min(len(data), inMemory-len(s.memory))
-	s.memory = append(s.memory, data[:fits]...)
-	if rest := data[fits:]; len(rest) > 0 {
-		if s.file == nil {
-			file, err := os.CreateTemp("", "retry-stdin-*")
-			if err != nil {
-				return err
-			}
-			_ = os.Remove(file.Name()) // it lives as long as it is open, where the system allows that
-			s.file = file
-		}
-		if _, err := s.file.WriteAt(rest, s.size+int64(fits)-inMemory); err != nil {
-			return err
-		}
-	}
-	s.size += int64(len(data))
-	return nil
-}
-
-// close removes the temporary file. Nothing may be read after it.
+// close removes what was kept. Nothing may be read after it.
 func (s *spool) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.file != nil {
-		_ = s.file.Close()
-		_ = os.Remove(s.file.Name()) // for systems that do not remove what is open
-	}
+	s.kept.close()
 }
 
-type spoolReader struct {
+// open returns a pipe with the content from the beginning, for a run. In contrast to a
+// process that reads from a reader, nobody waits for more input once the process has
+// ended.
+func (s *spool) open(stop context.CancelFunc) (*os.File, func() error, error) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		return nil, nil, newFault("standard input cannot be passed on", err, "close files, or raise the limit of open files")
+	}
+	f := &feed{spool: s}
+	fed := make(chan error, 1)
+	go func() {
+		err := f.copyTo(in)
+		if err == nil {
+			_ = in.Close()
+		} else {
+			stop() // The pipe stays open: a run must not take a part of its input for all of it.
+		}
+		fed <- err
+	}()
+	return out, func() error {
+		f.end()
+		_ = out.Close()
+		_ = in.Close()
+		return <-fed
+	}, nil
+}
+
+// feed reads a spool for one run.
+type feed struct {
 	spool  *spool
 	offset int64
+	ended  bool // the run has; behind the lock of the spool
+}
+
+// end lets copyTo return, however long the source is silent.
+func (f *feed) end() {
+	f.spool.mu.Lock()
+	defer f.spool.mu.Unlock()
+	f.ended = true
+	f.spool.changed.Broadcast()
+}
+
+// copyTo passes the content on until it ends, or nobody wants to read it any more. It
+// returns why the content cannot be had.
+func (f *feed) copyTo(w io.Writer) error {
+	chunk := make([]byte, 32<<10)
+	for {
+		n, err := f.Read(chunk)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(chunk[:n]); err != nil {
+			return nil //nolint:nilerr // a run need not read all of its input
+		}
+	}
 }
 
 // Read waits until there is something at its place.
-func (r *spoolReader) Read(p []byte) (int, error) {
-	s := r.spool
+func (f *feed) Read(p []byte) (int, error) {
+	s := f.spool
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for r.offset >= s.size {
-		if s.err != nil {
-			return 0, s.err
-		}
-		s.wanted = max(s.wanted, r.offset+1)
+	for f.offset >= s.kept.size && !f.ended && s.err == nil {
+		s.wanted = max(s.wanted, f.offset+1)
 		s.changed.Broadcast()
 		s.changed.Wait()
 	}
-	var n int
-	var err error
-	if r.offset < int64(len(s.memory)) {
-		n = copy(p, s.memory[r.offset:])
-	} else {
-		n, err = s.file.ReadAt(p[:min(int64(len(p)), s.size-r.offset)], r.offset-inMemory)
+	switch {
+	case f.ended:
+		return 0, io.EOF
+	case f.offset >= s.kept.size:
+		return 0, s.err
 	}
-	r.offset += int64(n)
-	return n, err
+	n, err := s.kept.readAt(p, f.offset)
+	f.offset += int64(n)
+	if err != nil {
+		return n, newFault("standard input cannot be read again", err, roomAdvice)
+	}
+	return n, nil
 }

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,13 +24,128 @@ func TestStdinIsReplayed(t *testing.T) {
 	assert.Equal(t, result{0, strings.Repeat("hello\n", 3), ""}, got)
 
 	cmd := command(t, quick(append([]string{"-q"}, script...)...)...)
-	name := filepath.Join(cmd.Dir, "input")
-	require.NoError(t, os.WriteFile(name, []byte("hello\n"), 0o600))
-	file, err := os.Open(name)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, file.Close()) })
-	cmd.Stdin = file
+	cmd.Stdin = file(t, "hello\n", 0)
 	assert.Equal(t, result{0, strings.Repeat("hello\n", 3), ""}, finish(t, cmd))
+}
+
+// TestStdinIsReplayedAfterSuccess: a run that --until rejects has read it too.
+func TestStdinIsReplayedAfterSuccess(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		append([]string{"-q", "--until", "test $(wc -l <runs) = 3"}, counting("cat")...),
+		append([]string{"-q", "--until-fails"}, counting("cat; test $n -lt 3")...),
+	} {
+		cmd := command(t, quick(args...)...)
+		cmd.Stdin = file(t, "skipped hello\n", len("skipped "))
+		assert.Equal(t, result{0, strings.Repeat("hello\n", 3), ""}, finish(t, cmd), args)
+	}
+}
+
+// file returns a file that is read from an offset on.
+func file(t *testing.T, content string, offset int) *os.File {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "input")
+	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
+	f, err := os.Open(name)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, f.Close()) })
+	_, err = f.Seek(int64(offset), io.SeekStart)
+	require.NoError(t, err)
+	return f
+}
+
+// TestStdinThatCannotBeKept is a fault, also of a single run, and is said with -q too.
+func TestStdinThatCannotBeKept(t *testing.T) {
+	t.Parallel()
+	for _, n := range []string{"1", "3", "unlimited"} {
+		for _, script := range []string{"cat >part; echo whole", "trap 'exit 0' TERM; cat >part; echo whole"} {
+			cmd := command(t, quick("-q", "-n", n, "--", "sh", "-c", script)...)
+			cmd.Env = append(cmd.Env, "TMPDIR="+filepath.Join(cmd.Dir, "missing\a"))
+			cmd.Stdin = io.LimitReader(zeros{}, cli.InMemory+1<<20)
+			got := finish(t, cmd)
+			assert.Equal(t, 125, got.code, n)
+			assert.Empty(t, got.stdout, "it takes a part of its input for all of it")
+			assert.Regexp(t, `(^|\n)retry: standard input cannot be kept for the next run: open /.*/missing\\a/retry-stdin-\d+: `+
+				"no such file or directory; set TMPDIR to a folder with room, or use --no-stdin\n$", got.stderr)
+		}
+	}
+}
+
+// TestStdinThatNobodyWants is kept no further than it is read, so that nothing is wrong.
+func TestStdinThatNobodyWants(t *testing.T) {
+	t.Parallel()
+	for _, script := range []string{"exit 0", "head -c 9 >part", "exec <&-; sleep 0.1", "sleep 0.1"} {
+		cmd := command(t, "--", "sh", "-c", script)
+		cmd.Env = append(cmd.Env, "TMPDIR="+filepath.Join(cmd.Dir, "missing"))
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		go func() {
+			_, _ = io.Copy(w, zeros{}) // until nobody reads
+			_ = w.Close()
+		}()
+		cmd.Stdin = r
+		assert.Equal(t, result{0, "", ""}, finish(t, cmd), script)
+		require.NoError(t, r.Close())
+	}
+}
+
+// zeros has no end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// TestStdinThatIsReset ends the run, which does not get to know an end of its input.
+func TestStdinThatIsReset(t *testing.T) {
+	t.Parallel()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, listener.Close()) }()
+	peer, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", listener.Addr().String())
+	require.NoError(t, err)
+	conn, err := listener.Accept()
+	require.NoError(t, err)
+	stdin, err := conn.(*net.TCPConn).File()
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	_, err = io.WriteString(peer, "some\n")
+	require.NoError(t, err)
+
+	cmd := command(t, "--log", "json", "--", "sh", "-c", "trap 'exit 0' TERM; read line; echo $line; cat; echo whole")
+	cmd.Stdin = stdin
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	require.NoError(t, cmd.Start())
+	require.NoError(t, stdin.Close())
+	_, err = io.ReadFull(stdout, make([]byte, len("some\n")))
+	require.NoError(t, err)
+	require.NoError(t, peer.(*net.TCPConn).SetLinger(0))
+	require.NoError(t, peer.Close())
+	rest, err := io.ReadAll(stdout)
+	require.NoError(t, err)
+	require.Error(t, cmd.Wait())
+	assert.Equal(t, 125, cmd.ProcessState.ExitCode())
+	assert.Empty(t, string(rest))
+	assert.Contains(t, stderr.String(), `"category":"fault","stop":"final","exit_code":125,"error":"standard input cannot be read`)
+	assert.Contains(t, stderr.String(), "\nretry: standard input cannot be read to its end: read /dev/stdin: connection reset by peer; ")
+}
+
+// TestStdinThatIsHandedOver: what cannot be read again is the command's own, errors too.
+func TestStdinThatIsHandedOver(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]int{"/": 1, os.DevNull: 0} {
+		f, err := os.Open(name)
+		require.NoError(t, err)
+		cmd := command(t, "-n", "1", "--", "cat")
+		cmd.Stdin = f
+		assert.Equal(t, want, finish(t, cmd).code, name)
+		require.NoError(t, f.Close())
+	}
+	closed := command(t, "--", "cat")
+	closed.Args = append([]string{"sh", "-c", `exec "$@" <&-`, "sh"}, append([]string{os.Args[0]}, closed.Args[1:]...)...)
+	closed.Path = "/bin/sh"
+	assert.Equal(t, result{0, "", ""}, finish(t, closed), "as an empty one: Go opens the null device in its place")
 }
 
 // TestStdinOfARunThatReadsLittle: the next one starts at the beginning all the same.
@@ -91,8 +207,8 @@ func TestSpoolReadsWhatIsWanted(t *testing.T) {
 	}
 	_ = in.CloseWithError(io.ErrUnexpectedEOF)
 	_, err := reader.Read(p)
-	assert.Equal(t, io.ErrUnexpectedEOF, err)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	again, err := io.ReadAll(s.Reader())
 	assert.Equal(t, "ab", string(again))
-	assert.Equal(t, io.ErrUnexpectedEOF, err)
+	assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }

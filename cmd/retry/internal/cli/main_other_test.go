@@ -1,0 +1,5 @@
+//go:build !linux
+
+package cli_test
+
+func prepare() {}
