@@ -62,6 +62,10 @@ var pipeDelay = 5 * time.Second
 //
 // If Cmd.Stdin is nil, the input is empty, as in os/exec.
 //
+// If a Read of Cmd.Stdin fails, the command gets the end of its input there, as in
+// os/exec, and may take the part that it has for all of it. Run returns the failure
+// afterwards.
+//
 // # End
 //
 // An attempt ends when the process has ended, all processes that hold its output
@@ -76,6 +80,11 @@ var pipeDelay = 5 * time.Second
 // A Read of Cmd.Stdin or a Write to Cmd.Stdout or Cmd.Stderr that blocks does not
 // keep an attempt from ending. The goroutine in that call lives on until the call
 // returns, because nothing can interrupt it.
+//
+// So a Cmd.Stdin that is silent for long, such as a connection, costs each attempt the
+// wait for WaitDelay, and leaves a goroutine with a buffer of 32 KiB until data comes or
+// the reader is closed. An [os.File], such as an end of [os.Pipe], costs and leaves
+// nothing, because the command reads it itself.
 //
 // # Cancellation
 //

@@ -21,9 +21,10 @@ func openInput(none bool) *input {
 	switch {
 	case none || err != nil:
 		return &input{}
-	case info.IsDir() || info.Mode()&os.ModeCharDevice != 0:
-		return &input{file: os.Stdin} // a terminal, or nothing that could be read again
+	case info.Mode()&os.ModeCharDevice != 0:
+		return &input{file: os.Stdin} // a terminal, or a device without content or without an end
 	}
+	// A file; and a folder, so that what reads it gets the error of that.
 	if start, err := os.Stdin.Seek(0, io.SeekCurrent); err == nil {
 		return &input{file: os.Stdin, start: start, seeks: true}
 	}
