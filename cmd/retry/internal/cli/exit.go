@@ -31,23 +31,23 @@ type exitCodeError struct {
 
 func (e *exitCodeError) Error() string { return e.message }
 
-// fault is why retry could not give a run all of its input, or keep all of its output. No
+// faultError is why retry could not give a run all of its input, or keep all of its output. No
 // other run can help.
-type fault struct{ error }
+type faultError struct{ error }
 
-func (f *fault) Unwrap() error { return f.error }
+func (f *faultError) Unwrap() error { return f.error }
 
 const roomAdvice = "set TMPDIR to a folder with room"
 
 // newFault says what failed, and what helps.
 func newFault(what string, err error, advice string) error {
-	return retry.Mark(&fault{fmt.Errorf("%s: %w; %s", what, err, advice)},
+	return retry.Mark(&faultError{fmt.Errorf("%s: %w; %s", what, err, advice)},
 		retry.Verdict{Class: retry.Final, Category: "fault"})
 }
 
 // isFault reports whether the failure of an attempt is a fault.
 func isFault(err error) bool {
-	var f *fault
+	var f *faultError
 	return errors.As(err, &f)
 }
 
