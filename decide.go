@@ -68,7 +68,7 @@ func (d Decision) DelayCeil(unit time.Duration) time.Duration {
 //	retry=true delay=2s class=retryable category=http_503 limit=3 state.failures=1
 //	retry=false stop=attempts class=retryable category=http_503 limit=3 error="failed after …" state.failures=3
 //
-// The error is logged as it is; retryslog.Redact removes the secrets in its URLs.
+// The error is logged as it is; retryslog.Redact removes passwords, tokens and keys from it.
 func (d Decision) LogValue() slog.Value {
 	attrs := make([]slog.Attr, 1, 10)
 	attrs[0] = slog.Bool("retry", d.Retry)

@@ -26,8 +26,8 @@
 //   - retry_after (retrying, gave up): the server's hint, or the wait that the
 //     budget refused, if there is one.
 //   - elapsed: the time since the first attempt began, or since the last progress.
-//   - error (retrying, gave up): the text of the error, with the secrets taken
-//     out of its URLs; see [Redact].
+//   - error (retrying, gave up): the text of the error, without the secrets that
+//     [Redact] knows, and up to 64 KiB of it.
 //   - suppressed: how many lines of this kind were left out since the last one, if
 //     [Options] have an Interval and there were any.
 //

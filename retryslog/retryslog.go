@@ -165,16 +165,25 @@ func retryAfter(e retry.Event) time.Duration {
 	return e.Verdict.After
 }
 
-// Redact removes possible secrets from the URLs in a text, such as the text of an
-// error:
+// Redact removes possible secrets from a text, such as the text of an error:
 //
 //	Get "https://example.com/login?token=***": connection refused
+//	login: password=***, Authorization: Bearer ***
 //
-// User and password are dropped, or a token in their place; the values of the
+// The values of names that end like password, secret, token, api_key, Authorization or
+// Cookie are replaced, and so are tokens and keys that say so themselves: JSON web tokens,
+// what follows Bearer or Basic, private keys, keys with the prefixes of well-known services.
+// Prose stays: "token expired", "password must have 8 characters", "invalid api key". Behind
+// a colon and a space, a word is prose if it has no digit and no special character, and is
+// short; only behind a password, the last word of a line is replaced too.
+//
+// In URLs, user and password are dropped, or a token in their place; the values of the
 // query are replaced, and the fragment is dropped. Scheme, host and path stay, so
 // a secret in a path stays too. URLs are found anywhere in the text, also in the
 // path of another URL, and quoted as in the errors of net/url and net/http.
 // Relative URLs with a query are found too, and user:password@host without a
 // scheme. If the parts of a URL are ambiguous, Redact removes too much rather than
 // too little.
+//
+// Of a text of more than 64 KiB, Redact returns the beginning.
 func Redact(text string) string { return redact.Text(text) }

@@ -192,6 +192,9 @@ func TestErrorTexts(t *testing.T) {
 		{"panicking", panicking{}, `error="%!v(PANIC=Error method: oh)"`},
 		{"nil pointer", (*retry.Error)(nil), `error=<nil>`},
 		{"secret", errors.New("GET https://user:pass@h/x?token=t: 503"), `error="GET https://h/x?token=*** 503"`},
+		{"password", fmt.Errorf("login: %w", errors.New("password=hunter2")), `error="login: password=***"`},
+		{"header", errors.New("sent Authorization: Bearer abc"), `error="sent Authorization: Bearer ***"`},
+		{"prose", errors.New("token: expired"), `error="token: expired"`},
 		{"lines", errors.Join(errors.New("a"), errors.New("b")), `error="a\nb"`},
 	}
 	for _, test := range tests {

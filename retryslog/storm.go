@@ -2,16 +2,18 @@ package retryslog
 
 import (
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// maxKinds bounds the memory, because a category may come from a server. Kinds of which
-// nothing was left out make room. If there are none, the kinds of further lines differ by message, policy and
-// stop reason, which are the program's, and at twice that many by message only.
-const maxKinds = 1000
+// maxKinds and maxName bound the memory, because a category may come from a server. Kinds of
+// which nothing was left out make room. If there are none, the kinds of further lines differ by
+// message, policy and stop reason, which are the program's, and at twice that many by message
+// only. Longer names differ by their beginning.
+const maxKinds, maxName = 1000, 100
 
 // kind has the fields that are equal in all lines of a kind.
 type kind struct {
@@ -38,7 +40,7 @@ type window struct {
 // admit reports whether a line is to be logged now, and how many lines of its kind were
 // left out since the last one.
 func (s *storm) admit(message string, e retry.Event, now time.Time) (suppressed int, ok bool) {
-	key := kind{message, e.Policy, e.Verdict.Category, e.Verdict.Class, e.Stop}
+	key := kind{message, name(e.Policy), name(e.Verdict.Category), e.Verdict.Class, e.Stop}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.kinds[key]
@@ -58,6 +60,7 @@ func (s *storm) admit(message string, e retry.Event, now time.Time) (suppressed 
 			s.kinds = map[kind]*window{}
 		}
 		w = &window{}
+		key.policy, key.category = strings.Clone(key.policy), strings.Clone(key.category)
 		s.kinds[key] = w
 	}
 	if now.Before(w.ends) {
@@ -78,3 +81,5 @@ func (s *storm) sweep(now time.Time) {
 	s.swept = now
 	maps.DeleteFunc(s.kinds, func(_ kind, w *window) bool { return w.suppressed == 0 && !now.Before(w.ends) })
 }
+
+func name(text string) string { return text[:min(len(text), maxName)] }

@@ -22,15 +22,16 @@
 //	retry.delay        the wait in seconds; of "retry" only
 //	retry.stop_reason  the reason; of "retry.gave_up" only, a [retry.StopReason]
 //	error.type         the category of the failure, such as "timeout" or "http_503"
-//	exception.message  its text, with the secrets taken out of URLs
+//	exception.message  its text, without the secrets that [retryslog.Redact] knows
 //
 // With [Options].Spans every attempt has a span, a child of the caller's, with
 // retry.attempt and error.type, which is "_OTHER" there, because nobody has classified
-// the failure yet. Spans of calls that the attempt makes are its children. The semantic
-// conventions have no span for a call that is retried, and ask for one for each HTTP
-// request and each gRPC attempt: instrumentation of HTTP and gRPC makes such spans, and
-// does not need this one. If the attempt itself is the request, [HTTPAttributes] and
-// [GRPCAttributes] give its span the number by the conventions of HTTP and gRPC.
+// the failure yet. Its status has the text of the error, redacted likewise. Spans of calls
+// that the attempt makes are its children. The semantic conventions have no span for a call
+// that is retried, and ask for one for each HTTP request and each gRPC attempt:
+// instrumentation of HTTP and gRPC makes such spans, and does not need this one. If the
+// attempt itself is the request, [HTTPAttributes] and [GRPCAttributes] give its span the
+// number by the conventions of HTTP and gRPC.
 //
 // # Metrics
 //

@@ -9,6 +9,7 @@ import (
 
 const (
 	maxNames = 100
+	maxName  = 100      // bytes of a name: what is kept must not be as long as a server likes
 	other    = "_OTHER" // of the semantic conventions, for error.type
 )
 
@@ -33,13 +34,13 @@ func newNames[T any](most int, newValue func(name string) T) *names[T] {
 
 // of returns what there is for a name.
 func (n *names[T]) of(name string) T {
+	name = name[:min(len(name), maxName)]
 	if v, ok := n.find(name); ok {
 		return v
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	// Attributes are UTF-8, and what a server sends need not be.
-	name = strings.Clone(strings.ToValidUTF8(name, "\ufffd"))
+	name = strings.Clone(valid(name))
 	if v, ok := n.find(name); ok {
 		return v
 	}
@@ -63,3 +64,7 @@ func (n *names[T]) find(name string) (v T, ok bool) {
 
 // all returns what there is.
 func (n *names[T]) all() map[string]T { return *n.known.Load() }
+
+// valid returns a text as an attribute may have it. Exporters drop whole batches for a
+// text that is not UTF-8, and what a server sends need not be.
+func valid(text string) string { return strings.ToValidUTF8(text, "\ufffd") }

@@ -150,10 +150,10 @@ func addEvent(ctx context.Context, name string, e retry.Event, more attribute.Ke
 		attributes = append(attributes, progressKey.Bool(true))
 	}
 	if e.Policy != "" {
-		attributes = append(attributes, policyKey.String(e.Policy))
+		attributes = append(attributes, policyKey.String(valid(e.Policy)))
 	}
 	if e.Verdict.Category != "" {
-		attributes = append(attributes, errorKey.String(e.Verdict.Category))
+		attributes = append(attributes, errorKey.String(valid(e.Verdict.Category)))
 	}
 	if e.Err != nil {
 		attributes = append(attributes, messageKey.String(text(e.Err)))
@@ -163,7 +163,7 @@ func addEvent(ctx context.Context, name string, e retry.Event, more attribute.Ke
 
 // text returns what may be told of an error, by way of fmt because that survives an Error
 // method that panics.
-func text(err error) string { return retryslog.Redact(fmt.Sprint(err)) }
+func text(err error) string { return valid(retryslog.Redact(fmt.Sprint(err))) }
 
 // spanObserver makes spans of attempts, as the optional method of an Observer.
 type spanObserver struct {

@@ -9,6 +9,7 @@ import (
 
 const (
 	maxNames = 100
+	maxName  = 100 // bytes of a name: what is kept must not be as long as a server likes
 	other    = "other"
 )
 
@@ -33,6 +34,7 @@ func newNames[T any](most int, newValue func(name string) T) *names[T] {
 
 // of returns what there is for a name.
 func (n *names[T]) of(name string) T {
+	name = name[:min(len(name), maxName)]
 	if v, ok := n.find(name); ok {
 		return v
 	}

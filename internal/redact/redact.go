@@ -1,22 +1,32 @@
-// Package redact removes the secrets from the URLs in texts.
+// Package redact removes the secrets from texts, such as the texts of errors.
 package redact
 
 import (
 	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
 	hidden = "***"       // replaces a secret
 	spaces = " \t\r\n\f" // end a URL; other control characters make it unparsable
+	cut    = "…"         // stands for the rest of a text
+
+	// mostText is how many bytes of a text are kept. It bounds the work.
+	mostText = 64 << 10
 )
 
-// Text removes possible secrets from the URLs in a text, such as the text of an
-// error:
+// Text removes possible secrets from a text:
 //
 //	Get "https://example.com/login?token=***": connection refused
+//	login: password=***, Authorization: Bearer ***
 //
-// User and password are dropped, or a token in their place; the values of the
+// Values of names that end like password, secret, token, api_key, Authorization or Cookie
+// are replaced, and so are tokens and keys that say so themselves: JSON web tokens, what
+// follows Bearer, private keys, keys with the prefixes of well-known services. Prose stays:
+// "token expired", "password must have 8 characters", "invalid api key".
+//
+// In URLs, user and password are dropped, or a token in their place; the values of the
 // query are replaced, and the fragment is dropped. Scheme, host and path stay, so
 // a secret in a path stays too. URLs are found anywhere in the text, also in the
 // path of another URL, and quoted as in the errors of net/url and net/http.
@@ -24,17 +34,35 @@ const (
 // scheme. If the parts of a URL are ambiguous, Text removes too much rather than
 // too little.
 //
-// Text(Text(text)) is Text(text).
+// Of a text of more than 64 KiB, the beginning is returned. The secrets that are cut off
+// are dropped with the last word. Text(Text(text)) is Text(text).
 func Text(text string) string {
+	if len(text) > mostText {
+		text = text[:max(strings.LastIndexAny(text[:mostText-len(cut)], spaces)+1, 0)] + cut
+	}
 	const passes = 10 // far more than any known text needs
 	for range passes {
-		redacted := redact(text)
+		redacted := secrets(redact(text))
 		if redacted == text {
 			break
 		}
 		text = redacted // where quotes do not match, it may read differently now
 	}
 	return text
+}
+
+// Cut is [Text] for a place that takes no more than most bytes, which are at least 3. A
+// longer text ends with "…", and with a whole character before it.
+func Cut(text string, most int) string {
+	text = Text(text)
+	if len(text) <= most {
+		return text
+	}
+	end := max(most-len(cut), 0)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + cut
 }
 
 func redact(text string) string {

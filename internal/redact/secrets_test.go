@@ -1,0 +1,131 @@
+package redact_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/seed-5ff3c98e/retry/internal/redact"
+)
+
+const jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+
+// TestSecrets: everything that looks like a password, a token or a key is hidden.
+func TestSecrets(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ text, want string }{
+		{"password=hunter2", "password=***"},
+		{"login failed: password=hunter2, user=joe", "login failed: password=***, user=joe"},
+		{"(PASSWORD=hunter2)", "(PASSWORD=***)"},
+		{"password: hunter2", "password: ***"},
+		{"password: swordfish", "password: ***"},
+		{"password: swordfish\nuser: joe", "password: ***\nuser: joe"},
+		{"password: p@ssword for joe", "password: *** for joe"},
+		{"password = hunter2", "password = ***"},
+		{`password="two words" x`, `password="***" x`},
+		{`password='two words' x`, `password='***' x`},
+		{`password="two words`, `password="***`},
+		{`{"password":"hunter2","user":"joe"}`, `{"password":"***","user":"joe"}`},
+		{`{"password": "swordfish"}`, `{"password": "***"}`},
+		{`"{\"password\":\"hun\\\"ter2\"}"`, `"{\"password\":\"***\"}"`},
+		{`:password=>"swordfish"`, `:password=>"***"`},
+		{"{User:joe Password:swordfish}", "{User:joe Password:***}"},
+		{"map[password:swordfish user:joe]", "map[password:*** user:joe]"},
+		{"PGPASSWORD=swordfish psql", "PGPASSWORD=*** psql"},
+		{"DB_PASS=swordfish", "DB_PASS=***"},
+		{"Server=h;Uid=joe;Pwd=swordfish;Port=1", "Server=h;Uid=joe;Pwd=***;Port=1"},
+		{"host=h user=joe password=swordfish", "host=h user=joe password=***"},
+		{"psql --password hunter2 -h h", "psql --password *** -h h"},
+		{"curl --token=abc", "curl --token=***"},
+		{"api_key: abc123", "api_key: ***"},
+		{"api key: abc123", "api key: ***"},
+		{"apiKey=abc", "apiKey=***"},
+		{"X-Api-Key: 0123-4567", "X-Api-Key: ***"},
+		{"invalid token: abc123def", "invalid token: ***"},
+		{"AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "AWS_SECRET_ACCESS_KEY=***"},
+		{"AWS_SECRET=x", "AWS_SECRET=***"},
+		{"AccountName=a;AccountKey=abc==;Suffix=x", "AccountName=a;AccountKey=***;Suffix=x"},
+		{"grant_type=x&refresh_token=abc&client_secret=def", "grant_type=x&refresh_token=***&client_secret=***"},
+		{"Authorization: Bearer abc", "Authorization: Bearer ***"},
+		{"Authorization: Basic dTpw: 401", "Authorization: Basic ***: 401"},
+		{"Proxy-Authorization: abc123", "Proxy-Authorization: ***"},
+		{`authorization: Digest username="u", response="r"` + "\nHost: h", "authorization: Digest ***\nHost: h"},
+		{`{"Authorization":"Bearer abc"}`, `{"Authorization":"***"}`},
+		{"map[Authorization:[Bearer abc] Cookie:[a=b; c=d] Host:[h]]", "map[Authorization:[***] Cookie:[***] Host:[h]]"},
+		{"sent Bearer abcdefg123", "sent Bearer ***"},
+		{"sent Basic dXNlcjpwYXNz.", "sent Basic ***."},
+		{"Set-Cookie: sid=abc; Path=/\nHost: h", "Set-Cookie: ***\nHost: h"},
+		{"Cookie: a=b; c=d", "Cookie: ***"},
+		{"bad token " + jwt + ".", "bad token ***."},
+		{"push with ghp_16C7e42F292c6912E7710c838347Ae178B4a: refused", "push with ***: refused"},
+		{"key AKIAIOSFODNN7EXAMPLE is unknown", "key *** is unknown"},
+		{"Incorrect API key provided: sk-proj-abcDEF123456789012345", "Incorrect API key provided: ***"},
+		{"postgres://joe:swordfish@h/db?password=x", "postgres://h/db?password=***"},
+		{"joe:swordfish@tcp(h:3306)/db", "***"},
+		{"a\n-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nb", "a\n***\nb"},
+		{`"-----BEGIN PRIVATE KEY-----\nabc`, `"***`},
+	}
+	for _, tt := range tests {
+		got := redact.Text(tt.text)
+		assert.Equal(t, tt.want, got)
+		assert.Equal(t, got, redact.Text(got))
+	}
+}
+
+// TestProse: a text about secrets that has none stays as it is.
+func TestProse(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"token expired", "password must have 8 characters", "invalid api key", "Basic usage", "Bearer authentication required",
+		"token: expired", "password: must have 8 characters", "invalid api key: unauthorized", "Basic authentication: failed",
+		"get token: context deadline exceeded", `get token: Post "https://h/token": EOF`, "token: EOF", "fetch secret: 404 Not Found",
+		"fetch token: oauth2: cannot fetch token: 401 Unauthorized", "parse private key: x509: unknown curve",
+		"open /run/secrets/token: no such file or directory", "GET https://h/reset-password: 404", "read secret: /run/secrets/a1: denied",
+		"unexpected token: '}'", `unexpected token: "}"`, `unexpected token ";"`, "token == nil", "max_tokens: 4096", "8192 tokens",
+		`secret "db-credentials2" not found`, `secrets "db1" is forbidden: User "u1" cannot get resource`, "authorization: permission denied",
+		"PWD=/home/joe", "cookie: not found", "named cookie not present", "compass=3 bypass=1", "password authentication failed for user \"joe\"",
+		"use --password to set one", "flag needs an argument: --token", "ExpiredToken: The security token included in the request is expired",
+		"-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----", "sk-learn is missing", "password authentication",
+		"step 3: key: value, a=b", "token_type=bearer, token_count: 512",
+	} {
+		assert.Equal(t, text, redact.Text(text))
+	}
+}
+
+// TestBounds: a long text is cut before it is looked at, and no secret is cut in two.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	const most = 64 << 10
+	for _, text := range []string{
+		strings.Repeat("x ", 5<<20), strings.Repeat("x", 10<<20), strings.Repeat("x ", most/2-10) + "https://joe:" + strings.Repeat("s3cret", 10),
+		strings.Repeat("\xff", 10<<20),
+	} {
+		got := redact.Text(text)
+		assert.LessOrEqual(t, len(got), most)
+		assert.True(t, strings.HasSuffix(got, "…"))
+		assert.NotContains(t, got, "s3cret")
+	}
+	assert.Equal(t, "password=*** …", redact.Cut("password=hunter2 ééé", 16))
+	assert.Equal(t, "password=***", redact.Cut("password="+strings.Repeat("x", 100), 12))
+	assert.Equal(t, "éé…", redact.Cut("éééé", 7))
+}
+
+// FuzzSecrets: a secret is hidden in any surroundings, and the text stays the same the next time.
+func FuzzSecrets(f *testing.F) {
+	f.Add("login: ", ", x")
+	f.Add(`"\"`, "'\n")
+	f.Add("http://u:p@h/?a=b ", "#x")
+	f.Add("-----BEGIN PRIVATE KEY-----", "[")
+	f.Fuzz(func(t *testing.T, before, after string) {
+		if strings.Contains(before+after, "s3cret") || !utf8.ValidString(before+after) {
+			return
+		}
+		for _, form := range []string{" password=s3cret ", "\npassword: s3cret\n", ` "token": "a s3cret" `, "\nAuthorization: Basic s3cret\n", " " + jwt[:40] + "s3cret "} {
+			got := redact.Text(before + form + after)
+			assert.NotContains(t, got, "s3cret", "%q", before+form+after)
+			assert.Equal(t, got, redact.Text(got), "%q", before+form+after)
+		}
+	})
+}
