@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/errtree"
+	"github.com/seed-5ff3c98e/retry/internal/show"
 )
 
 // StopReason says why a call was given up. The zero StopReason means that it
@@ -113,14 +114,15 @@ type Error struct {
 // Error returns the form "task failed after 3 attempts: connection refused", where task is
 // the policy's name, or "task not started: context canceled". After the attempts, the stop
 // reason follows in parentheses, unless it is StopAttempts or the text of Err has it: a
-// context that ended an attempt is mentioned once.
+// context that ended an attempt is mentioned once. The name is escaped as in
+// [Policy.String]; the text of Err stays as it is.
 func (e *Error) Error() string {
 	if e == nil {
 		return "<nil>"
 	}
 	var b strings.Builder
 	if e.Policy != "" {
-		b.WriteString(e.Policy)
+		b.WriteString(show.Text(e.Policy))
 		b.WriteByte(' ')
 	}
 	reason := e.reason()
@@ -255,7 +257,7 @@ func (n names[T]) parse(what, text string) (T, error) {
 			return T(i), nil
 		}
 	}
-	return 0, fmt.Errorf("retry: unknown %s %q", what, text)
+	return 0, fmt.Errorf("retry: unknown %s %s", what, show.Quote(text))
 }
 
 // ask returns the answer of the outermost error of the tree that has one. method

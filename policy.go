@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry/internal/known"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
+	"github.com/seed-5ff3c98e/retry/internal/show"
 )
 
 // The defaults of the zero [Policy].
@@ -340,10 +341,13 @@ func (p *Policy) Bounds(retry int) (lo, hi time.Duration) {
 // are not the default follow, each after a semicolon, and the Overrides by kind:
 //
 //	…; timeout 5m0s; hints ≤1h0m0s; unknown: 2 attempts
+//
+// Of the name and of each kind, up to 200 bytes are shown. What cannot be printed in them is
+// escaped, because a policy may come from outside.
 func (p Policy) String() string {
 	var b strings.Builder
 	if p.Name != "" {
-		b.WriteString(p.Name + ": ")
+		b.WriteString(show.Text(p.Name) + ": ")
 	}
 	b.WriteString(attemptsOf(p.limit()))
 	if p.MaxElapsed > 0 {
@@ -413,7 +417,7 @@ func (p *Policy) writeRest(b *strings.Builder) {
 	say(p.FreeRateLimits > 0, "%s free rate limits", attemptsText(p.FreeRateLimits))
 	say(p.NonIdempotent, "only what is not applied")
 	for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
-		say(true, "%s: %v", kind, p.Overrides[kind])
+		say(true, "%s: %v", show.Text(kind), p.Overrides[kind])
 	}
 }
 

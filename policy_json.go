@@ -89,7 +89,7 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("retry: policy: %w", err)
 	}
 	p.set(v, &f)
-	f.Locate(data, v)
+	f.Locate(data)
 	return invalid(f)
 }
 
@@ -99,6 +99,10 @@ func (p *Policy) UnmarshalYAML(unmarshal func(any) error) error {
 	var v any
 	if err := unmarshal(&v); err != nil {
 		return err
+	}
+	v, err := strictjson.Plain(v)
+	if err != nil {
+		return fmt.Errorf("retry: policy: %w", err)
 	}
 	var f strictjson.Faults
 	p.set(v, &f)
@@ -113,7 +117,7 @@ func (p *Policy) set(v any, f *strictjson.Faults) {
 	q.Backoff, q.MaxDelay, q.Jitter, q.MaxRetryAfter = nil, 0, nil, 0
 	q.FreeRateLimits, q.NonIdempotent, q.Overrides = 0, false, nil
 	q.Timeout, q.ResetAfter = 0, 0
-	r.Object("", v, r.policy(&q))
+	r.Object(nil, v, r.policy(&q))
 	q.checkData(f) // unreadable settings are unset, and so not reported twice
 	if len(*f) == 0 {
 		*p = q
@@ -135,12 +139,12 @@ func (p *Policy) object() (object, error) {
 	setDuration(o, "max_retry_after", p.MaxRetryAfter)
 	set(o, "free_rate_limits", p.FreeRateLimits)
 	set(o, "non_idempotent", p.NonIdempotent)
-	setBackoff(o, "", p.Backoff, &f)
-	setJitter(o, "", p.Jitter, &f)
+	setBackoff(o, nil, p.Backoff, &f)
+	setJitter(o, nil, p.Jitter, &f)
 	if len(p.Overrides) > 0 {
 		overrides := object{}
 		for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
-			v, path := p.Overrides[kind], overridePath(kind)+"."
+			v, path := p.Overrides[kind], overridePath(kind)
 			override := object{}
 			setAttempts(override, v.MaxAttempts)
 			setDuration(override, "max_delay", v.MaxDelay)
@@ -189,7 +193,7 @@ func setAttemptTimeout(o object, d time.Duration) {
 	setDuration(o, "attempt_timeout", d)
 }
 
-func setBackoff(o object, path string, b Backoff, f *strictjson.Faults) {
+func setBackoff(o object, path *strictjson.Path, b Backoff, f *strictjson.Faults) {
 	var kind string
 	args := object{}
 	var value any = args
@@ -216,13 +220,13 @@ func setBackoff(o object, path string, b Backoff, f *strictjson.Faults) {
 		}
 		kind, value = "schedule", waits
 	default:
-		f.Add(path+"backoff", fmt.Sprintf("%T", b), "has no JSON form")
+		f.Add(path.Key("backoff"), fmt.Sprintf("%T", b), "has no JSON form")
 		return
 	}
 	o["backoff"] = object{kind: value}
 }
 
-func setJitter(o object, path string, j Jitter, f *strictjson.Faults) {
+func setJitter(o object, path *strictjson.Path, j Jitter, f *strictjson.Faults) {
 	switch j := j.(type) {
 	case nil:
 	case JitterMode:
@@ -232,7 +236,7 @@ func setJitter(o object, path string, j Jitter, f *strictjson.Faults) {
 	case PlusMinus:
 		o["jitter"] = object{"plus_minus": time.Duration(j).String()}
 	default:
-		f.Add(path+"jitter", fmt.Sprintf("%T", j), "has no JSON form")
+		f.Add(path.Key("jitter"), fmt.Sprintf("%T", j), "has no JSON form")
 	}
 }
 
@@ -257,7 +261,7 @@ func (r reader) policy(p *Policy) strictjson.Fields {
 }
 
 func (r reader) overrides(overrides *map[string]Override) strictjson.Field {
-	return func(path string, v any) {
+	return func(path *strictjson.Path, v any) {
 		for kind, v := range r.Entries(path, v) {
 			switch {
 			case *overrides == nil:
@@ -286,27 +290,27 @@ func (r reader) override(o *Override) strictjson.Fields {
 
 func (r reader) backoff(b *Backoff) strictjson.Field {
 	return r.OneOf("", strictjson.Fields{
-		"exponential": func(path string, v any) {
+		"exponential": func(path *strictjson.Path, v any) {
 			var e Exponential
 			r.Object(path, v, strictjson.Fields{"initial": r.Positive(&e.Initial), "multiplier": r.Multiplier(&e.Multiplier)})
 			*b = e
 		},
-		"linear": func(path string, v any) {
+		"linear": func(path *strictjson.Path, v any) {
 			var l Linear
 			r.Object(path, v, strictjson.Fields{"initial": r.Positive(&l.Initial), "step": r.Positive(&l.Step)})
 			*b = l
 		},
-		"fibonacci": func(path string, v any) {
+		"fibonacci": func(path *strictjson.Path, v any) {
 			var f Fibonacci
 			r.Object(path, v, strictjson.Fields{"initial": r.Positive(&f.Initial)})
 			*b = f
 		},
-		"constant": func(path string, v any) {
+		"constant": func(path *strictjson.Path, v any) {
 			var d time.Duration
 			r.Duration(&d)(path, v)
 			*b = Constant(d)
 		},
-		"schedule": func(path string, v any) {
+		"schedule": func(path *strictjson.Path, v any) {
 			list, ok := v.([]any)
 			if !ok {
 				r.Add(path, strictjson.Show(v), "must be a list of durations")
@@ -318,28 +322,28 @@ func (r reader) backoff(b *Backoff) strictjson.Field {
 }
 
 // schedule reads waits. Too many are left to the check of the policy.
-func (r reader) schedule(path string, list []any) Schedule {
+func (r reader) schedule(path *strictjson.Path, list []any) Schedule {
 	s := make(Schedule, len(list))
 	for i, v := range list[:min(len(list), mostWaits)] {
-		r.Duration(&s[i])(fmt.Sprintf("%s[%d]", path, i), v)
+		r.Duration(&s[i])(path.Index(i), v)
 	}
 	return s
 }
 
 func (r reader) jitter(j *Jitter) strictjson.Field {
-	return func(path string, v any) {
+	return func(path *strictjson.Path, v any) {
 		name, _ := v.(string)
 		if mode := slices.Index(jitterNames[:], name); mode >= 0 {
 			*j = JitterMode(mode)
 			return
 		}
 		r.OneOf(`"full", "equal", "none", or `, strictjson.Fields{
-			"proportional": func(path string, v any) {
+			"proportional": func(path *strictjson.Path, v any) {
 				if fraction, ok := r.Number(path, v); ok {
 					*j = Proportional(fraction)
 				}
 			},
-			"plus_minus": func(path string, v any) {
+			"plus_minus": func(path *strictjson.Path, v any) {
 				var d time.Duration
 				r.Duration(&d)(path, v)
 				*j = PlusMinus(d)
@@ -350,7 +354,7 @@ func (r reader) jitter(j *Jitter) strictjson.Field {
 
 // attemptTimeout reads a duration or the word for EqualShare.
 func (r reader) attemptTimeout(d *time.Duration) strictjson.Field {
-	return func(path string, v any) {
+	return func(path *strictjson.Path, v any) {
 		if v == equalShareText {
 			*d = EqualShare
 			return
@@ -362,7 +366,7 @@ func (r reader) attemptTimeout(d *time.Duration) strictjson.Field {
 
 // attempts reads a number and adds extra to get the number of attempts.
 func (r reader) attempts(n *int, extra int) strictjson.Field {
-	return func(path string, v any) {
+	return func(path *strictjson.Path, v any) {
 		if *n != 0 {
 			r.Add(path, strictjson.Show(v), "max_attempts and max_retries exclude each other")
 			return

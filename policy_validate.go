@@ -50,46 +50,46 @@ const (
 
 func (p *Policy) check(f *strictjson.Faults) {
 	if p.MaxAttempts < 0 {
-		f.Add("max_attempts", p.MaxAttempts, "must be at least 1, or 0 for the default")
+		f.Add(strictjson.At("max_attempts"), p.MaxAttempts, "must be at least 1, or 0 for the default")
 	}
-	checkDuration(f, "max_elapsed", p.MaxElapsed)
+	checkDuration(f, strictjson.At("max_elapsed"), p.MaxElapsed)
 	switch {
 	case p.AttemptTimeout != EqualShare:
-		checkDuration(f, "attempt_timeout", p.AttemptTimeout)
+		checkDuration(f, strictjson.At("attempt_timeout"), p.AttemptTimeout)
 	case p.MaxAttempts == Unlimited:
-		f.Add("attempt_timeout", equalShareText, "has no share of unlimited attempts; set max_attempts")
+		f.Add(strictjson.At("attempt_timeout"), equalShareText, "has no share of unlimited attempts; set max_attempts")
 	}
-	checkDuration(f, "timeout", p.Timeout)
-	checkDuration(f, "reset_after", p.ResetAfter)
-	checkDuration(f, "max_delay", p.MaxDelay)
-	checkDuration(f, "max_retry_after", p.MaxRetryAfter)
+	checkDuration(f, strictjson.At("timeout"), p.Timeout)
+	checkDuration(f, strictjson.At("reset_after"), p.ResetAfter)
+	checkDuration(f, strictjson.At("max_delay"), p.MaxDelay)
+	checkDuration(f, strictjson.At("max_retry_after"), p.MaxRetryAfter)
 	if p.FreeRateLimits < 0 {
-		f.Add("free_rate_limits", p.FreeRateLimits, "must not be negative")
+		f.Add(strictjson.At("free_rate_limits"), p.FreeRateLimits, "must not be negative")
 	}
-	checkBackoff(f, "backoff", p.Backoff, p.MaxDelay)
-	checkJitter(f, "jitter", p.Jitter)
+	checkBackoff(f, strictjson.At("backoff"), p.Backoff, p.MaxDelay)
+	checkJitter(f, strictjson.At("jitter"), p.Jitter)
 	if len(p.Overrides) > mostOverrides {
-		f.Add("overrides", len(p.Overrides), fmt.Sprintf("must have at most %d", mostOverrides))
+		f.Add(strictjson.At("overrides"), len(p.Overrides), fmt.Sprintf("must have at most %d", mostOverrides))
 	}
 	longestWait := written(p.Backoff)
 	for _, kind := range p.kinds() {
 		o, path := p.Overrides[kind], overridePath(kind)
 		switch {
 		case kind == "":
-			f.Add("overrides", strconv.Quote(kind), "needs a category or a class")
+			f.Add(strictjson.At("overrides"), strconv.Quote(kind), "needs a category or a class")
 		case kind == Final.String():
-			f.Add("overrides", kind, "final errors are not retried")
+			f.Add(strictjson.At("overrides"), kind, "final errors are not retried")
 		}
 		if o.MaxAttempts < 0 {
-			f.Add(path+".max_attempts", o.MaxAttempts, "must be at least 1, or 0 for the policy's")
+			f.Add(path.Key("max_attempts"), o.MaxAttempts, "must be at least 1, or 0 for the policy's")
 		}
-		checkDuration(f, path+".max_delay", o.MaxDelay)
+		checkDuration(f, path.Key("max_delay"), o.MaxDelay)
 		limit := orDefault(o.MaxDelay, p.MaxDelay)
-		checkBackoff(f, path+".backoff", o.Backoff, limit)
+		checkBackoff(f, path.Key("backoff"), o.Backoff, limit)
 		if o.Backoff == nil && o.MaxDelay > 0 && o.MaxDelay < longestWait {
-			f.Add(path+".max_delay", o.MaxDelay, fmt.Sprintf("is below the %v of the backoff", longestWait))
+			f.Add(path.Key("max_delay"), o.MaxDelay, fmt.Sprintf("is below the %v of the backoff", longestWait))
 		}
-		checkJitter(f, path+".jitter", o.Jitter)
+		checkJitter(f, path.Key("jitter"), o.Jitter)
 	}
 	if b, ok := p.Budget.(*Budget); ok {
 		b.check(f)
@@ -105,7 +105,7 @@ func (p *Policy) kinds() []string {
 }
 
 // checkDuration checks a duration for which 0 is allowed.
-func checkDuration(f *strictjson.Faults, path string, d time.Duration) {
+func checkDuration(f *strictjson.Faults, path *strictjson.Path, d time.Duration) {
 	switch {
 	case d < 0:
 		f.Add(path, d, "must not be negative")
@@ -114,43 +114,43 @@ func checkDuration(f *strictjson.Faults, path string, d time.Duration) {
 	}
 }
 
-func overridePath(kind string) string { return strictjson.Join("overrides", kind) }
+func overridePath(kind string) *strictjson.Path { return strictjson.At("overrides").Key(kind) }
 
-func checkBackoff(f *strictjson.Faults, path string, b Backoff, maxDelay time.Duration) {
+func checkBackoff(f *strictjson.Faults, path *strictjson.Path, b Backoff, maxDelay time.Duration) {
 	switch b := b.(type) {
 	case Exponential:
-		path += ".exponential"
-		checkDuration(f, path+".initial", b.Initial)
+		path = path.Key("exponential")
+		checkDuration(f, path.Key("initial"), b.Initial)
 		if m := b.Multiplier; m != 0 && !(m >= 1 && m <= math.MaxFloat64) {
-			f.Add(path+".multiplier", m, "must be a number of at least 1, or 0 for the default")
+			f.Add(path.Key("multiplier"), m, "must be a number of at least 1, or 0 for the default")
 		}
-		checkCap(f, path+".initial", b.Initial, maxDelay)
+		checkCap(f, path.Key("initial"), b.Initial, maxDelay)
 	case Linear:
-		path += ".linear"
-		checkDuration(f, path+".initial", b.Initial)
-		checkDuration(f, path+".step", b.Step)
-		checkCap(f, path+".initial", b.Initial, maxDelay)
+		path = path.Key("linear")
+		checkDuration(f, path.Key("initial"), b.Initial)
+		checkDuration(f, path.Key("step"), b.Step)
+		checkCap(f, path.Key("initial"), b.Initial, maxDelay)
 	case Fibonacci:
-		path += ".fibonacci"
-		checkDuration(f, path+".initial", b.Initial)
-		checkCap(f, path+".initial", b.Initial, maxDelay)
+		path = path.Key("fibonacci")
+		checkDuration(f, path.Key("initial"), b.Initial)
+		checkCap(f, path.Key("initial"), b.Initial, maxDelay)
 	case Constant:
-		path += ".constant"
+		path = path.Key("constant")
 		checkDuration(f, path, time.Duration(b))
 		checkCap(f, path, time.Duration(b), maxDelay)
 	case Schedule:
-		checkSchedule(f, path+".schedule", b, maxDelay)
+		checkSchedule(f, path.Key("schedule"), b, maxDelay)
 	}
 }
 
-func checkSchedule(f *strictjson.Faults, path string, s Schedule, maxDelay time.Duration) {
+func checkSchedule(f *strictjson.Faults, path *strictjson.Path, s Schedule, maxDelay time.Duration) {
 	if len(s) > mostWaits {
 		f.Add(path, len(s), fmt.Sprintf("must have at most %d waits", mostWaits))
 		return
 	}
 	for i, d := range s {
 		if d != 0 && d < strictjson.Shortest || maxDelay > 0 && d > maxDelay { // a path is worth its time only then
-			path := fmt.Sprintf("%s[%d]", path, i)
+			path := path.Index(i)
 			checkDuration(f, path, d)
 			checkCap(f, path, d, maxDelay)
 		}
@@ -173,20 +173,20 @@ func written(b Backoff) time.Duration {
 	}
 }
 
-func checkCap(f *strictjson.Faults, path string, d, maxDelay time.Duration) {
+func checkCap(f *strictjson.Faults, path *strictjson.Path, d, maxDelay time.Duration) {
 	if maxDelay > 0 && d > maxDelay {
 		f.Add(path, d, fmt.Sprintf("is above max_delay %v", maxDelay))
 	}
 }
 
-func checkJitter(f *strictjson.Faults, path string, j Jitter) {
+func checkJitter(f *strictjson.Faults, path *strictjson.Path, j Jitter) {
 	switch j := j.(type) {
 	case Proportional:
 		if !(j >= 0 && j <= 1) {
-			f.Add(path+".proportional", float64(j), "must be a fraction from 0 to 1")
+			f.Add(path.Key("proportional"), float64(j), "must be a fraction from 0 to 1")
 		}
 	case PlusMinus:
-		checkDuration(f, path+".plus_minus", time.Duration(j))
+		checkDuration(f, path.Key("plus_minus"), time.Duration(j))
 	}
 }
 
@@ -196,13 +196,13 @@ func (b *Budget) check(f *strictjson.Faults) {
 	}
 	switch {
 	case !(b.Ratio >= 0 && b.Ratio <= 1): // NaN too
-		f.Add("budget.ratio", b.Ratio, "must be a fraction from 0 to 1")
+		f.Add(strictjson.At("budget").Key("ratio"), b.Ratio, "must be a fraction from 0 to 1")
 	case b.Ratio > 0 && b.Ratio < minRatio:
-		f.Add("budget.ratio", b.Ratio, fmt.Sprintf("must be at least %v, or 0 for the default", minRatio))
+		f.Add(strictjson.At("budget").Key("ratio"), b.Ratio, fmt.Sprintf("must be at least %v, or 0 for the default", minRatio))
 	}
-	checkDuration(f, "budget.ttl", b.TTL)
+	checkDuration(f, strictjson.At("budget").Key("ttl"), b.TTL)
 	if b.Reserve < NoReserve {
-		f.Add("budget.reserve", b.Reserve, "must not be negative, or NoReserve")
+		f.Add(strictjson.At("budget").Key("reserve"), b.Reserve, "must not be negative, or NoReserve")
 	}
 }
 
@@ -229,25 +229,25 @@ func (l Limits) Check(p *Policy) error {
 	var f strictjson.Faults
 	p.check(&f)
 	l.checkAttempts(&f, p)
-	l.checkDelay(&f, "max_delay", p.ceiling())
+	l.checkDelay(&f, strictjson.At("max_delay"), p.ceiling())
 	hint := p.maxRetryAfter()
 	for _, kind := range p.kinds() {
 		q := *p
 		if q.apply(p.Overrides[kind]); q.ceiling() != p.ceiling() {
-			l.checkDelay(&f, overridePath(kind)+".max_delay", q.ceiling())
+			l.checkDelay(&f, overridePath(kind).Key("max_delay"), q.ceiling())
 		}
 		hint = max(hint, q.maxRetryAfter())
 	}
-	checkTotal(&f, "max_elapsed", p.MaxElapsed, l.MaxElapsed)
-	checkTotal(&f, "timeout", p.Timeout, l.Timeout)
+	checkTotal(&f, strictjson.At("max_elapsed"), p.MaxElapsed, l.MaxElapsed)
+	checkTotal(&f, strictjson.At("timeout"), p.Timeout, l.Timeout)
 	if l.MaxRetryAfter > 0 && hint > l.MaxRetryAfter {
-		f.Add("max_retry_after", hint, fmt.Sprintf("must be at most %v", l.MaxRetryAfter))
+		f.Add(strictjson.At("max_retry_after"), hint, fmt.Sprintf("must be at most %v", l.MaxRetryAfter))
 	}
 	return invalid(f)
 }
 
 // checkTotal checks a limit of a call; 0 or less means no limit.
-func checkTotal(f *strictjson.Faults, path string, d, bound time.Duration) {
+func checkTotal(f *strictjson.Faults, path *strictjson.Path, d, bound time.Duration) {
 	switch {
 	case bound <= 0:
 	case d <= 0:
@@ -257,7 +257,7 @@ func checkTotal(f *strictjson.Faults, path string, d, bound time.Duration) {
 	}
 }
 
-func (l Limits) checkDelay(f *strictjson.Faults, path string, d time.Duration) {
+func (l Limits) checkDelay(f *strictjson.Faults, path *strictjson.Path, d time.Duration) {
 	if l.MaxDelay > 0 && d > l.MaxDelay {
 		f.Add(path, d, fmt.Sprintf("must be at most %v", l.MaxDelay))
 	}
@@ -267,20 +267,20 @@ func (l Limits) checkAttempts(f *strictjson.Faults, p *Policy) {
 	if l.MaxAttempts <= 0 {
 		return
 	}
-	check := func(path string, attempts int) {
+	check := func(path *strictjson.Path, attempts int) {
 		calls := sat.Add(time.Duration(attempts), time.Duration(max(p.FreeRateLimits, 0)))
 		switch {
 		case attempts > l.MaxAttempts:
 			f.Add(path, attemptsText(attempts), fmt.Sprintf("must be at most %d", l.MaxAttempts))
 		case calls > time.Duration(l.MaxAttempts):
-			f.Add("free_rate_limits", p.FreeRateLimits,
+			f.Add(strictjson.At("free_rate_limits"), p.FreeRateLimits,
 				fmt.Sprintf("with %s %d, must make at most %d calls", path, attempts, l.MaxAttempts))
 		}
 	}
-	check("max_attempts", p.limit())
+	check(strictjson.At("max_attempts"), p.limit())
 	for _, kind := range p.kinds() {
 		if o := p.Overrides[kind]; o.MaxAttempts > 0 {
-			check(overridePath(kind)+".max_attempts", o.MaxAttempts)
+			check(overridePath(kind).Key("max_attempts"), o.MaxAttempts)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry/internal/known"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
+	"github.com/seed-5ff3c98e/retry/internal/show"
 )
 
 // State is the information about the failures so far that a [Policy] needs. It fits
@@ -76,7 +77,7 @@ func (s *State) counter(f *known.Fact, free int) *int {
 // counted.
 func (s *State) retry(counter *int) int {
 	if counter == &s.RateLimited {
-		return s.Failures + 1
+		return max(s.Failures, s.Failures+1) // it may be the largest number
 	}
 	return *counter
 }
@@ -100,16 +101,27 @@ func (s State) MarshalJSON() ([]byte, error) {
 	return json.Marshal(stateJSON{s.Failures, s.RateLimited, s.Pending, s.First})
 }
 
-// UnmarshalJSON reads the JSON form. It leaves Key as it is.
+// UnmarshalJSON reads the JSON form, of 64 KiB at most. It leaves Key as it is.
 func (s *State) UnmarshalJSON(data []byte) error {
 	if string(bytes.TrimSpace(data)) == "null" {
 		return nil // by convention
 	}
 	var j stateJSON
+	if len(data) > longestState {
+		return tooLong(len(data))
+	}
 	if err := json.Unmarshal(data, &j); err != nil {
-		return fmt.Errorf("retry: state: %w", err)
+		return fmt.Errorf("retry: state: %w", show.Error(err))
 	}
 	return s.set(j)
+}
+
+// longestState is how many bytes are read. A stored State may come from a stranger, and
+// has less than 200, even with keys of a version to come.
+const longestState = 64 << 10
+
+func tooLong(size int) error {
+	return fmt.Errorf("retry: state: %d bytes: must have at most %d", size, longestState)
 }
 
 // MarshalText returns the text form.
@@ -134,13 +146,16 @@ func (s State) MarshalText() ([]byte, error) {
 	return []byte(strings.Join(parts, " ")), nil
 }
 
-// UnmarshalText reads the text form. It leaves Key as it is.
+// UnmarshalText reads the text form, of 64 KiB at most. It leaves Key as it is.
 func (s *State) UnmarshalText(text []byte) (err error) {
 	var j stateJSON
+	if len(text) > longestState {
+		return tooLong(len(text))
+	}
 	for part := range strings.FieldsSeq(string(text)) {
 		key, value, ok := strings.Cut(part, "=")
 		if !ok {
-			return fmt.Errorf("retry: state: %q: want key=value", part)
+			return fmt.Errorf("retry: state: %s: want key=value", show.Quote(part))
 		}
 		switch key {
 		case "f":
@@ -153,7 +168,7 @@ func (s *State) UnmarshalText(text []byte) (err error) {
 			err = j.First.UnmarshalText([]byte(value))
 		}
 		if err != nil {
-			return fmt.Errorf("retry: state: %s: %w", part, err)
+			return fmt.Errorf("retry: state: %s: %w", show.Text(part), show.Error(err))
 		}
 	}
 	return s.set(j)

@@ -41,7 +41,7 @@ func (b builder) table(root any) table {
 			return nil
 		}
 		if key != defaultKey && key != policiesKey {
-			b.faults.add([]string{key}, strictjson.Join("", key)+": unknown key; must be default or policies")
+			b.faults.add([]string{key}, strictjson.At(key).String()+": unknown key; must be default or policies")
 		}
 	}
 	base, ok := document[defaultKey]
@@ -114,10 +114,11 @@ func size(v any) int {
 // the path of own.
 func (b builder) policy(name string, path []string, own any, base object) *retry.Policy {
 	p := &retry.Policy{}
-	prefix := ""
+	var at *strictjson.Path
 	for _, key := range path {
-		prefix = strictjson.Join(prefix, key)
+		at = at.Key(key)
 	}
+	prefix := at.String()
 	o, ok := own.(object)
 	if !ok {
 		b.faults.add(path, prefix+": "+strictjson.Show(own)+": must be an object")
@@ -139,7 +140,7 @@ func (b builder) policy(name string, path []string, own any, base object) *retry
 		return p
 	}
 	for _, fault := range each(err) {
-		b.faults.add(strictjson.Find(own, fault.Error(), path), prefix+"."+fault.Error())
+		b.faults.add(slices.Concat(path, strictjson.Follow(own, strictjson.PathOf(fault))), prefix+"."+fault.Error())
 	}
 	return p
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-5ff3c98e/retry/internal/show"
 	"github.com/seed-5ff3c98e/retry/internal/strictjson"
 )
 
@@ -28,17 +29,20 @@ type Fault struct {
 	Problem string
 }
 
-// String returns "policies.json:4:7: policies.payments.max_attempts: -1: must be at least 1…".
+// String returns "policies.json:4:7: policies.payments.max_attempts: -1: must be at least 1…",
+// in one line: what cannot be printed is escaped, and what is long is cut off.
 func (f Fault) String() string {
+	const most = 1000 // bytes: a file may be a stranger's, and its name too
+	file, problem := show.Cut(f.File, most), show.Cut(f.Problem, most)
 	switch {
 	case f.Line == 0 && f.File == "":
-		return f.Problem
+		return problem
 	case f.Line == 0:
-		return f.File + ": " + f.Problem
+		return file + ": " + problem
 	case f.File == "":
-		return fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, f.Problem)
+		return fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, problem)
 	default:
-		return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Column, f.Problem)
+		return fmt.Sprintf("%s:%d:%d: %s", file, f.Line, f.Column, problem)
 	}
 }
 

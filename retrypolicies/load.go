@@ -49,33 +49,12 @@ func (ps *Policies) UnmarshalYAML(unmarshal func(any) error) error {
 	if err := unmarshal(&v); err != nil {
 		return err
 	}
-	return ps.exchange(plain(v), &faults{})
-}
-
-// plain converts a value of a YAML library to the types that JSON libraries return.
-func plain(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		o := make(object, len(v))
-		for key, member := range v {
-			o[key] = plain(member)
-		}
-		return o
-	case map[any]any: // yaml.v2, and keys that are not strings
-		o := make(object, len(v))
-		for key, member := range v {
-			o[fmt.Sprint(key)] = plain(member)
-		}
-		return o
-	case []any:
-		list := make([]any, len(v))
-		for i, item := range v {
-			list[i] = plain(item)
-		}
-		return list
-	default:
-		return v
+	fs := &faults{}
+	v, err := strictjson.Plain(v)
+	if err != nil {
+		return fs.unreadable(&strictjson.Error{Err: err})
 	}
+	return ps.exchange(v, fs)
 }
 
 // load makes the policies of a JSON document the current ones.
@@ -86,7 +65,7 @@ func (ps *Policies) load(data []byte, fs *faults) error {
 		return fs.unreadable(broken)
 	}
 	for _, fault := range repeated {
-		fs.add(strictjson.Find(root, fault.Error(), nil), fault.Error())
+		fs.add(strictjson.PathOf(fault), fault.Error())
 	}
 	return ps.exchange(root, fs)
 }

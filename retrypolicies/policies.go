@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/show"
 )
 
 // Default is the name of the policy that the others inherit from.
@@ -51,16 +51,16 @@ type table map[string]*retry.Policy
 // every call.
 //
 // If the file does not have the name, the error wraps [ErrUnknown] and lists the names
-// of the file.
+// of the file, or the first twenty.
 func (ps *Policies) Get(name string) (*retry.Policy, error) {
 	t := ps.table()
 	if p, ok := t[name]; ok {
 		return p, nil
 	}
 	if len(t) == 0 {
-		return nil, fmt.Errorf("%w %q: no file was loaded", ErrUnknown, name)
+		return nil, fmt.Errorf("%w %s: no file was loaded", ErrUnknown, show.Quote(name))
 	}
-	return nil, fmt.Errorf("%w %q: must be one of %s", ErrUnknown, name, quoted(t.names()))
+	return nil, fmt.Errorf("%w %s: must be one of %s", ErrUnknown, show.Quote(name), quoted(t.names()))
 }
 
 // Names returns the names of all policies in their order, [Default] among them. It
@@ -76,10 +76,15 @@ func (ps *Policies) table() table {
 
 func (t table) names() []string { return slices.Sorted(maps.Keys(t)) }
 
+// quoted returns names for an error text, or the first of them.
 func quoted(names []string) string {
-	list := make([]string, len(names))
-	for i, name := range names {
-		list[i] = strconv.Quote(name)
+	const most = 20
+	list := make([]string, 0, most)
+	for _, name := range names[:min(len(names), most)] {
+		list = append(list, show.Quote(name))
+	}
+	if more := len(names) - most; more > 0 {
+		list = append(list, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(list, ", ")
 }

@@ -50,28 +50,8 @@ type decoder struct {
 	values int
 }
 
-// step leads from a value to one of its members. A path is built from its steps only
-// if there is a fault.
-type step struct {
-	from  *step
-	key   string
-	index int // of a list, if key is empty
-}
-
-// String returns the path.
-func (s *step) String() string {
-	switch {
-	case s == nil:
-		return ""
-	case s.index >= 0:
-		return fmt.Sprintf("%s[%d]", s.from, s.index)
-	default:
-		return Join(s.from.String(), s.key)
-	}
-}
-
 // value decodes the next value. After too many values, its result is of no use.
-func (d *decoder) value(path *step, depth int) any {
+func (d *decoder) value(path *Path, depth int) any {
 	if d.values++; d.values > mostValues {
 		return nil
 	}
@@ -99,25 +79,25 @@ func (d *decoder) value(path *step, depth int) any {
 	}
 }
 
-func (d *decoder) object(path *step, depth int) Object {
+func (d *decoder) object(path *Path, depth int) Object {
 	o := Object{}
 	d.at++ // behind the bracket
 	for d.member('}') && d.values <= mostValues {
-		at := step{path, d.text(), -1}
-		v := d.value(&at, depth+1)
+		at := path.Key(d.text())
+		v := d.value(at, depth+1)
 		if _, twice := o[at.key]; twice && !d.faults.full() {
-			d.faults.Add(at.String(), Show(v), "repeated key")
+			d.faults.Add(at, Show(v), "repeated key")
 		}
 		o[at.key] = v
 	}
 	return o
 }
 
-func (d *decoder) list(path *step, depth int) []any {
+func (d *decoder) list(path *Path, depth int) []any {
 	list := []any{}
 	d.at++ // behind the bracket
 	for d.member(']') && d.values <= mostValues {
-		list = append(list, d.value(&step{path, "", len(list)}, depth+1))
+		list = append(list, d.value(path.Index(len(list)), depth+1))
 	}
 	return list
 }

@@ -123,7 +123,8 @@ func TestShow(t *testing.T) {
 		{"a list", []any{1, json.Number("2.50"), nil, true}, `[1,2.50,null,true]`},
 		{"a long list", make([]any, 1_000_000), "[" + strings.Repeat("null,", 11) + "null…"},
 		{"deep", deep, strings.Repeat("[", 60) + "…"},
-		{"no JSON", map[any]any{1: 2}, "map[1:2]"},
+		{"no JSON", map[any]any{1: 2}, "a map[interface {}]interface {}"},
+		{"terminal", "\x1b[1m\u009b\u202e\xff", `"\u001b[1m\u009b\u202e\ufffd"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,9 +1,7 @@
 package strictjson
 
 import (
-	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -33,51 +31,6 @@ func Places(data []byte, paths [][]string) []Place {
 	}
 	return places
 }
-
-// Find follows a path as [Faults.Add] writes it before a value and its problem,
-// "backoff.schedule[2]: -1s: …", as far as it leads from v, whose own path is path. It
-// returns the path that it has reached.
-func Find(v any, text string, path []string) []string {
-	switch v := v.(type) {
-	case []any:
-		digits, rest, _ := strings.Cut(strings.TrimPrefix(text, "["), "]")
-		if i, err := strconv.Atoi(digits); err == nil && i >= 0 && i < len(v) {
-			return Find(v[i], rest, with(path, digits))
-		}
-	case Object:
-		text = strings.TrimPrefix(text, ".")
-		// A key may have a dot in it, and so begin like another key: the longest key
-		// is meant.
-		for end := len(text) - 1; end > 0; end-- {
-			if strings.IndexByte(".[:", text[end]) < 0 {
-				continue
-			}
-			if key, ok := written(v, text[:end]); ok {
-				return Find(v[key], text[end:], with(path, key))
-			}
-		}
-	}
-	return path
-}
-
-// written returns the key of an object that a path has as text: shortened if it is long.
-func written(o Object, text string) (key string, ok bool) {
-	if _, ok := o[text]; ok {
-		return text, true
-	}
-	if !strings.HasSuffix(text, "…") {
-		return "", false
-	}
-	for key := range o {
-		if len(key) >= len(text)-len("…") && Join("", key) == text {
-			return key, true
-		}
-	}
-	return "", false
-}
-
-// with returns path with one more key.
-func with(path []string, key string) []string { return append(slices.Clip(path), key) }
 
 // target is a value to look for, and those in it.
 type target struct {

@@ -3,7 +3,6 @@
 package strictjson
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -21,18 +20,18 @@ type Object = map[string]any
 type Reader struct{ *Faults }
 
 // Field reads the value at a path into its setting.
-type Field func(path string, v any)
+type Field func(path *Path, v any)
 
 // Fields has the fields of an object by their keys.
 type Fields map[string]Field
 
 // Object reads an object with the keys of fs.
-func (r Reader) Object(path string, v any, fs Fields) {
+func (r Reader) Object(path *Path, v any, fs Fields) {
 	for key, v := range r.Entries(path, v) {
 		if r.full() {
 			return
 		}
-		at := Join(path, key)
+		at := path.Key(key)
 		if f, ok := fs[key]; ok {
 			f(at, v)
 		} else if like := fs.similar(key); like != "" {
@@ -45,8 +44,8 @@ func (r Reader) Object(path string, v any, fs Fields) {
 
 // OneOf reads an object with exactly one key, which is one of fs.
 func (r Reader) OneOf(or string, fs Fields) Field {
-	return func(path string, v any) {
-		if o, ok := asObject(v); !ok || len(o) != 1 {
+	return func(path *Path, v any) {
+		if o, ok := v.(Object); !ok || len(o) != 1 {
 			r.Add(path, Show(v), "must be "+or+"an object with one key of "+
 				strings.Join(slices.Sorted(maps.Keys(fs)), ", "))
 			return
@@ -56,10 +55,10 @@ func (r Reader) OneOf(or string, fs Fields) Field {
 }
 
 // Entries iterates over an object in the order of its keys.
-func (r Reader) Entries(path string, v any) func(yield func(string, any) bool) {
-	o, ok := asObject(v)
+func (r Reader) Entries(path *Path, v any) func(yield func(string, any) bool) {
+	o, ok := v.(Object)
 	if !ok {
-		r.Add(cmp.Or(path, "policy"), Show(v), "must be an object")
+		r.Add(path, Show(v), "must be an object")
 	}
 	return func(yield func(string, any) bool) {
 		keys := make([]string, 0, len(o)) // [slices.Sorted] would let it grow
@@ -77,7 +76,7 @@ func (r Reader) Entries(path string, v any) func(yield func(string, any) bool) {
 
 // Text reads a string.
 func (r Reader) Text(s *string) Field {
-	return func(path string, v any) {
+	return func(path *Path, v any) {
 		var ok bool
 		if *s, ok = v.(string); !ok {
 			r.Add(path, Show(v), "must be a string")
@@ -87,7 +86,7 @@ func (r Reader) Text(s *string) Field {
 
 // Flag reads a boolean.
 func (r Reader) Flag(b *bool) Field {
-	return func(path string, v any) {
+	return func(path *Path, v any) {
 		var ok bool
 		if *b, ok = v.(bool); !ok {
 			r.Add(path, Show(v), "must be true or false")
@@ -97,7 +96,7 @@ func (r Reader) Flag(b *bool) Field {
 
 // Count reads a whole number into n.
 func (r Reader) Count(n *int) Field {
-	return func(path string, v any) { *n, _ = r.Whole(path, v) }
+	return func(path *Path, v any) { *n, _ = r.Whole(path, v) }
 }
 
 // Shortest is the shortest duration of a policy that is not 0.
@@ -106,7 +105,7 @@ const Shortest = time.Microsecond
 // Duration reads a string like "1m30s" or a number of seconds. The check of the setting
 // reports a negative one.
 func (r Reader) Duration(d *time.Duration) Field {
-	return func(path string, v any) {
+	return func(path *Path, v any) {
 		read, zero, ok := r.duration(path, v)
 		switch {
 		case !ok:
@@ -120,7 +119,7 @@ func (r Reader) Duration(d *time.Duration) Field {
 
 // duration reads a duration, which is rounded to nanoseconds. zero says that it was 0
 // before.
-func (r Reader) duration(path string, v any) (d time.Duration, zero, ok bool) {
+func (r Reader) duration(path *Path, v any) (d time.Duration, zero, ok bool) {
 	if s, ok := v.(string); ok {
 		d, err := time.ParseDuration(s)
 		if err != nil {
@@ -142,7 +141,7 @@ func (r Reader) duration(path string, v any) (d time.Duration, zero, ok bool) {
 
 // Positive reads a duration for which 0 would mean the default instead of 0.
 func (r Reader) Positive(d *time.Duration) Field {
-	return func(path string, v any) {
+	return func(path *Path, v any) {
 		before := len(*r.Faults)
 		if r.Duration(d)(path, v); *d == 0 && len(*r.Faults) == before {
 			r.Add(path, Show(v), "must be positive; leave it out for the default")
@@ -152,7 +151,7 @@ func (r Reader) Positive(d *time.Duration) Field {
 
 // Multiplier reads a number for which 0 would mean the default instead of 0.
 func (r Reader) Multiplier(m *float64) Field {
-	return func(path string, v any) {
+	return func(path *Path, v any) {
 		var ok bool
 		if *m, ok = r.Number(path, v); ok && *m == 0 {
 			r.Add(path, Show(v), "must be at least 1; leave it out for the default")
@@ -161,7 +160,7 @@ func (r Reader) Multiplier(m *float64) Field {
 }
 
 // Whole returns a whole number of any type that a JSON or YAML library uses.
-func (r Reader) Whole(path string, v any) (int, bool) {
+func (r Reader) Whole(path *Path, v any) (int, bool) {
 	text := digits(v)
 	if n, err := strconv.Atoi(text); err == nil {
 		return n, true
@@ -176,7 +175,7 @@ func (r Reader) Whole(path string, v any) (int, bool) {
 }
 
 // Number returns a number that is neither NaN nor infinite, nor -0.
-func (r Reader) Number(path string, v any) (float64, bool) {
+func (r Reader) Number(path *Path, v any) (float64, bool) {
 	if f, err := strconv.ParseFloat(digits(v), 64); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
 		return f + 0, true // -0 + 0 is 0
 	}
@@ -195,30 +194,4 @@ func digits(v any) string {
 	default:
 		return ""
 	}
-}
-
-// asObject converts the map types of JSON and YAML libraries.
-func asObject(v any) (Object, bool) {
-	switch m := v.(type) {
-	case Object:
-		return m, true
-	case map[any]any: // yaml.v2
-		o := make(Object, len(m))
-		for k, v := range m {
-			o[fmt.Sprint(k)] = v
-		}
-		return o, true
-	default:
-		return nil, false
-	}
-}
-
-// Join appends a key to a path. A path stays short even if the keys are long,
-// because they come from outside.
-func Join(path, key string) string {
-	const most = 60
-	if len(key) > most {
-		key = strings.ToValidUTF8(key[:most], "") + "…"
-	}
-	return strings.TrimPrefix(path+"."+key, ".")
 }

@@ -1,11 +1,13 @@
 package strictjson
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/show"
 )
 
 // shown is how much of a value an error text has, in bytes.
@@ -13,13 +15,7 @@ const shown = 60
 
 // Show returns a value for an error text, as JSON if possible, and cut off if it is long.
 // It takes no longer for a long value than for a short one.
-func Show(v any) string {
-	b := appendShort(nil, v)
-	if len(b) > shown {
-		b = append(bytes.ToValidUTF8(b[:shown], nil), "…"...)
-	}
-	return string(b)
-}
+func Show(v any) string { return show.Cut(string(appendShort(nil, v)), shown) }
 
 // appendShort appends v as JSON, and may stop after the bytes that are shown.
 func appendShort(b []byte, v any) []byte {
@@ -51,11 +47,15 @@ func appendShort(b []byte, v any) []byte {
 		if len(value) > 2*shown {
 			v = value[:2*shown] // may cut a character, behind what is shown
 		}
+	case json.Number:
+		return append(b, value[:min(len(value), 2*shown)]...)
+	case nil, bool, int, int64, uint64, time.Time, json.RawMessage:
+	case float64:
+		return fmt.Append(b, value) // JSON has no NaN
+	default: // its text may be of any length
+		return fmt.Appendf(b, "a %T", v)
 	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		text = fmt.Append(nil, v)
-	}
+	text, _ := json.Marshal(v)
 	return append(b, text...)
 }
 
