@@ -122,7 +122,7 @@ func (e *Error) Error() string {
 	}
 	var b strings.Builder
 	if e.Policy != "" {
-		b.WriteString(show.Text(e.Policy))
+		b.WriteString(show.Name(e.Policy, mostName))
 		b.WriteByte(' ')
 	}
 	reason := e.reason()

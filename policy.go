@@ -168,7 +168,7 @@ func (p *Policy) For(kind string, policyFor func(kind string) (*Policy, error)) 
 	case err == nil && own != nil:
 		return own, nil
 	case err != nil && p == nil:
-		return nil, fmt.Errorf("retry: no policy for jobs of kind %q: %w", kind, err)
+		return nil, fmt.Errorf("retry: no policy for jobs of kind %s: %w", show.Quote(kind), err)
 	default:
 		return p, nil
 	}
@@ -347,7 +347,7 @@ func (p *Policy) Bounds(retry int) (lo, hi time.Duration) {
 func (p Policy) String() string {
 	var b strings.Builder
 	if p.Name != "" {
-		b.WriteString(show.Text(p.Name) + ": ")
+		b.WriteString(show.Name(p.Name, mostName) + ": ")
 	}
 	b.WriteString(attemptsOf(p.limit()))
 	if p.MaxElapsed > 0 {
@@ -359,6 +359,9 @@ func (p Policy) String() string {
 	p.writeRest(&b)
 	return b.String()
 }
+
+// mostName is how many bytes of a name are shown.
+const mostName = 200
 
 func attemptsOf(limit int) string {
 	switch limit {
@@ -417,7 +420,7 @@ func (p *Policy) writeRest(b *strings.Builder) {
 	say(p.FreeRateLimits > 0, "%s free rate limits", attemptsText(p.FreeRateLimits))
 	say(p.NonIdempotent, "only what is not applied")
 	for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
-		say(true, "%s: %v", show.Text(kind), p.Overrides[kind])
+		say(true, "%s: %v", show.Name(kind, mostName), p.Overrides[kind])
 	}
 }
 

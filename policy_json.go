@@ -95,6 +95,11 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 
 // UnmarshalYAML reads the YAML form, which has the shape of the JSON form, from
 // any library that honors the method; see [Policy.UnmarshalJSON].
+//
+// The document may have a million values and 20 levels, what stands behind an alias counted
+// each time. What the library does before, it must bound itself: go.yaml.in/yaml and
+// sigs.k8s.io/yaml refuse excessive aliases; github.com/goccy/go-yaml merges keys (<<)
+// without a limit. Read YAML from strangers with one of the former, or take JSON.
 func (p *Policy) UnmarshalYAML(unmarshal func(any) error) error {
 	var v any
 	if err := unmarshal(&v); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
@@ -977,4 +979,48 @@ func TestPolicyYAMLFaults(t *testing.T) {
 	p := retry.Policy{Name: "before"}
 	assert.Equal(t, errRefused, p.UnmarshalYAML(func(any) error { return errRefused }), "the library's own error, as it is")
 	assert.Equal(t, retry.Policy{Name: "before"}, p)
+}
+
+// TestTextsFromStrangers: nothing in a policy begins a line of a log or moves a cursor, and an
+// error stays short.
+func TestTextsFromStrangers(t *testing.T) {
+	t.Parallel()
+	bad := "a\n::error ::b\x1b[2J\u202e\u009b" + strings.Repeat("x", 10_000)
+	key, err := json.Marshal(bad)
+	require.NoError(t, err)
+	for _, text := range []string{
+		`{KEY: 1}`, `{"overrides": {KEY: {KEY: KEY}}}`, `{"overrides": {KEY: {"max_attempts": 0}}}`, `{"name": {KEY: KEY}}`,
+		`{"backoff": {KEY: 1}}`, `{"jitter": KEY}`, `{"max_delay": KEY}`, `{KEY: 1, KEY: 2}`, `{"backoff": {"schedule": [KEY]}}`, `KEY`, "\x1b[2J", "{\x9b",
+	} {
+		p := retry.Policy{}
+		err := p.UnmarshalJSON([]byte(strings.ReplaceAll(text, "KEY", string(key))))
+		require.Error(t, err, text)
+		for line := range strings.SplitSeq(err.Error(), "\n") { // one for each fault
+			assertShown(t, line, 500)
+		}
+	}
+	for _, text := range []string{`{"a": 1, "::error ::b": 1}`, `{" ##[error]": 1, "a": 1}`} {
+		err := new(retry.Policy).UnmarshalJSON([]byte(text))
+		assert.NotRegexp(t, `(?m)^\s*(::|##)`, err.Error())
+	}
+	assert.Equal(t, `"::error ::b": 1 attempt`, retry.Policy{Name: "::error ::b", MaxAttempts: 1}.String())
+	p := retry.Policy{Name: bad, Overrides: map[string]retry.Override{bad: {MaxAttempts: 2}}}
+	assertShown(t, p.String(), 1000)
+	inner := errors.New("two\nlines")
+	e := &retry.Error{Policy: bad, Attempts: 1, Err: inner}
+	text, own := strings.CutSuffix(e.Error(), ": two\nlines")
+	assert.True(t, own, "the text of the operation's error stays")
+	assertShown(t, text, 500)
+	_, err = (*retry.Policy)(nil).For(bad, func(string) (*retry.Policy, error) { return nil, inner })
+	text, own = strings.CutSuffix(err.Error(), ": two\nlines")
+	assert.True(t, own)
+	assertShown(t, text, 500)
+	assertShown(t, new(retry.Class).UnmarshalText([]byte(bad)).Error(), 500)
+	assertShown(t, new(retry.StopReason).UnmarshalText([]byte(bad)).Error(), 500)
+}
+
+func assertShown(t *testing.T, text string, most int) {
+	t.Helper()
+	assert.LessOrEqual(t, len(text), most)
+	assert.Equal(t, -1, strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", text)
 }

@@ -39,7 +39,8 @@ type State struct {
 
 	// First is when the first attempt began, or when the last attempt that made
 	// progress ended. Zero means unknown; MaxElapsed and Timeout are then not
-	// checked.
+	// checked. They do not end anything before First, so where strangers can write a
+	// State, limit the attempts too.
 	First time.Time
 
 	// Key is not stored. If it is not empty, jitter is a hash of Key and the

@@ -8,11 +8,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 var firstAttempt = time.Date(2026, 11, 21, 6, 48, 0, 0, time.UTC)
@@ -218,6 +220,60 @@ func assertStateFault(t *testing.T, in, says string, read func(*retry.State) err
 	s := before
 	assert.ErrorContains(t, read(&s), says, "%q", in)
 	assert.Equal(t, before, s, "%q", in)
+}
+
+// TestStateFromStrangers: whatever a message says, the error is short and in one line, and no
+// work is done for what is too long.
+func TestStateFromStrangers(t *testing.T) { //nolint:paralleltest // it counts allocations
+	const size = 10 << 20
+	digits, lines := strings.Repeat("9", 60_000), strings.Repeat("\n::error ::\x1b[2J\u202e", 2000)
+	for _, text := range []string{
+		strings.Repeat("x", size), "f=" + strings.Repeat("9", size), strings.Repeat("f=1 ", size/4), "t=" + strings.Repeat("2", size),
+		"f=" + digits, "t=" + digits, lines, "f=" + strings.ReplaceAll(lines, "\n", "\x00"), "t=\u009b" + digits,
+	} {
+		for _, read := range []func(*retry.State) error{
+			func(s *retry.State) error { return s.UnmarshalText([]byte(text)) },
+			func(s *retry.State) error { return s.UnmarshalJSON([]byte(text)) },
+			func(s *retry.State) error { return s.UnmarshalJSON(fmt.Appendf(nil, `{"failures": %s}`, text)) },
+			func(s *retry.State) error { return s.UnmarshalJSON(fmt.Appendf(nil, `{"first": %q}`, text)) },
+		} {
+			var s retry.State
+			err := read(&s)
+			require.Error(t, err, "%.20q", text)
+			assert.Less(t, len(err.Error()), 1500, "%.20q", text)
+			assert.Equal(t, -1, strings.IndexFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }), "%q", err)
+		}
+		if big := []byte(text); len(big) == size {
+			var s retry.State
+			assert.Less(t, testing.AllocsPerRun(1, func() { _ = s.UnmarshalText(big) }), 10.0)
+		}
+	}
+}
+
+// TestForgedState: with limited attempts no State lets a job run for ever, whatever its counts are.
+func TestForgedState(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{MaxAttempts: 3, FreeRateLimits: 2, Timeout: time.Hour, Rand: retrytest.NewRand(1)}
+	hint := retry.Verdict{Class: retry.RateLimited, After: time.Second}
+	for _, n := range []int{math.MinInt, -1, math.MaxInt - 1, math.MaxInt} {
+		for _, s := range []retry.State{
+			{Failures: n}, {RateLimited: n}, {Pending: n}, {Failures: n, RateLimited: n, Pending: n},
+			{First: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), RateLimited: n}, {First: time.Unix(math.MinInt64, 0)},
+		} {
+			attempts, now := 0, firstAttempt
+			for d := p.Decide(s, hint, now); ; d = p.Decide(d.State, hint, now) {
+				attempts++
+				if !d.Retry {
+					break
+				}
+				require.Less(t, attempts, 10, "%+v", s)
+				require.GreaterOrEqual(t, d.Delay, time.Duration(0), "%+v", s)
+				now = d.At
+			}
+			assert.GreaterOrEqual(t, p.Delay(s), time.Duration(0))
+			assert.GreaterOrEqual(t, p.Next(s, errBoom, now).State.Failures, 0)
+		}
+	}
 }
 
 // A year that RFC 3339 has no room for cannot be written.

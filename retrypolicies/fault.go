@@ -33,7 +33,7 @@ type Fault struct {
 // in one line: what cannot be printed is escaped, and what is long is cut off.
 func (f Fault) String() string {
 	const most = 1000 // bytes: a file may be a stranger's, and its name too
-	file, problem := show.Cut(f.File, most), show.Cut(f.Problem, most)
+	file, problem := show.Name(f.File, most), show.Name(f.Problem, most)
 	switch {
 	case f.Line == 0 && f.File == "":
 		return problem

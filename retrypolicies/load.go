@@ -43,7 +43,8 @@ func (ps *Policies) UnmarshalJSON(data []byte) error {
 }
 
 // UnmarshalYAML is [Policies.Load] for YAML, from any library that honors the method.
-// Its faults have a path, from which the library can tell the line.
+// Its faults have a path, from which the library can tell the line. The limits are those
+// of [retry.Policy.UnmarshalYAML].
 func (ps *Policies) UnmarshalYAML(unmarshal func(any) error) error {
 	var v any
 	if err := unmarshal(&v); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
@@ -269,4 +270,37 @@ func FuzzLoad(f *testing.F) {
 			require.True(t, fault.Column >= 1 && fault.Column <= utf8.RuneCountInString(lines[fault.Line-1]), "%v", fault)
 		}
 	})
+}
+
+// TestTextsFromStrangers: every fault is one short line, whatever the names in a file are, and
+// that of the file.
+func TestTextsFromStrangers(t *testing.T) {
+	t.Parallel()
+	bad := "a\n::error ::b\x1b[2J\u202e" + strings.Repeat("x", 10_000)
+	key, err := json.Marshal(bad)
+	require.NoError(t, err)
+	for _, text := range []string{
+		`{KEY: 1}`, `{"policies": {KEY: KEY}}`, `{"policies": {KEY: {KEY: KEY}}}`, `{"default": {"overrides": {KEY: {"jitter": KEY}}}}`, "{\x1b[2J",
+	} {
+		var ps retrypolicies.Policies
+		err := ps.Load(bad+".json", []byte(strings.ReplaceAll(text, "KEY", string(key))))
+		var invalid *retrypolicies.InvalidError
+		require.ErrorAs(t, err, &invalid)
+		require.Len(t, invalid.Faults, 1)
+		assert.LessOrEqual(t, len(err.Error()), 2500)
+		assert.Equal(t, -1, strings.IndexFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }), "%q", err)
+	}
+	var ps retrypolicies.Policies
+	policies := map[string]any{bad: map[string]any{}}
+	for i := range 1000 {
+		policies[fmt.Sprint(i)] = map[string]any{}
+	}
+	data, err := json.Marshal(map[string]any{"policies": policies})
+	require.NoError(t, err)
+	require.NoError(t, ps.Load("x", data))
+	_, err = ps.Get(bad + "?")
+	require.ErrorIs(t, err, retrypolicies.ErrUnknown)
+	assert.Less(t, len(err.Error()), 1000)
+	assert.Contains(t, err.Error(), `"0", "1", "10"`)
+	assert.Contains(t, err.Error(), "and 982 more")
 }

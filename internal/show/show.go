@@ -5,6 +5,7 @@ package show
 
 import (
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -22,6 +23,16 @@ func Cut(s string, most int) string {
 		return Escape(s)
 	}
 	return Escape(s[:wholeRunes(s, most)]) + "…"
+}
+
+// Name is [Cut] for a name with which a line may begin. It is quoted if it looks like a
+// command to a CI, such as ::error or ##[group].
+func Name(s string, most int) string {
+	s = Cut(s, most)
+	if start := strings.TrimLeft(s, " "); start != "" && (start[0] == ':' || start[0] == '#') {
+		return `"` + s + `"`
+	}
+	return s
 }
 
 // Quote is [Text] in quotes, which are escaped too.

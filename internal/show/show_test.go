@@ -35,6 +35,9 @@ func TestText(t *testing.T) {
 	assert.Equal(t, `"a\"\n"`, show.Quote("a\"\n"))
 	assert.Equal(t, `"`+strings.Repeat("x", 200)+`"…`, show.Quote(strings.Repeat("x", 10<<20)))
 	assert.Equal(t, `x\n`, show.Escape("x\n"))
+	for name, want := range map[string]string{"": "", "a: #b": "a: #b", " ::error\n": `" ::error\n"`, "##[group]": `"##[group]"`, "::error ::x": `"::error ::…"`} {
+		assert.Equal(t, want, show.Name(name, 10))
+	}
 }
 
 func TestError(t *testing.T) {

@@ -133,3 +133,26 @@ func TestShow(t *testing.T) {
 		})
 	}
 }
+
+// TestPlain: what an alias stands for counts as often as it is met, and before anything is
+// made of it.
+func TestPlain(t *testing.T) { //nolint:paralleltest // it counts allocations
+	loop := []any{nil}
+	loop[0] = loop
+	var shared any = []any{1}
+	for range 7 {
+		shared = []any{shared, shared, shared, shared, shared, shared, shared, shared, shared}
+	}
+	for want, v := range map[string]any{
+		"must not have more than 1000000 values, those behind aliases included": shared,
+		"must not be deeper than 20 levels":                                     loop,
+	} {
+		var err error
+		allocs := testing.AllocsPerRun(1, func() { _, err = strictjson.Plain(v) })
+		require.EqualError(t, err, want)
+		assert.Less(t, allocs, 10.0)
+	}
+	v, err := strictjson.Plain(map[any]any{1: []any{map[any]any{true: nil}}, "a": strictjson.Object{"b": 2.5}})
+	require.NoError(t, err)
+	assert.Equal(t, strictjson.Object{"1": []any{strictjson.Object{"true": nil}}, "a": strictjson.Object{"b": 2.5}}, v)
+}

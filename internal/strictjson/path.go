@@ -34,7 +34,7 @@ func (p *Path) String() string {
 	case p.index >= 0:
 		return p.from.String() + "[" + strconv.Itoa(p.index) + "]"
 	default:
-		return strings.TrimPrefix(p.from.String()+"."+show.Cut(p.key, shown), ".")
+		return strings.TrimPrefix(p.from.String()+"."+show.Name(p.key, shown), ".")
 	}
 }
 

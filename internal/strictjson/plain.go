@@ -27,13 +27,13 @@ type plainer struct {
 func (p *plainer) value(v any, depth int) any {
 	switch p.values++; {
 	case p.err != nil:
-		return nil
+		return v
 	case p.values > mostValues:
 		p.err = fmt.Errorf("must not have more than %d values, those behind aliases included", mostValues)
-		return nil
+		return v
 	case depth > deepest:
 		p.err = fmt.Errorf("must not be deeper than %d levels", deepest)
-		return nil
+		return v
 	}
 	switch v := v.(type) {
 	case Object:
