@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
 
@@ -45,13 +47,17 @@ func readPolicies(name string) (*policyFile, error) {
 		}
 	}
 	data, err := os.ReadFile(name)
-	if err != nil {
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &path):
+		return nil, fmt.Errorf("%s %s: %w", path.Op, shown(path.Path), path.Err)
+	case err != nil:
 		return nil, err
 	}
 	if filepath.Ext(name) == ".json" {
-		return f, f.json(name, data)
+		return f, f.json(shownName(name), data)
 	}
-	return f, f.yaml(name, data)
+	return f, f.yaml(shownName(name), data)
 }
 
 // shownName returns the name of a file for texts.
@@ -59,7 +65,35 @@ func shownName(name string) string {
 	if name == standardInput {
 		return "stdin"
 	}
-	return name
+	return shown(name)
+}
+
+// shown returns a text that may be a stranger's, quoted if it has what cannot be printed or
+// would be a command to a CI at the beginning of a line, and cut off if it is long.
+func shown(text string) string {
+	const most = 200
+	plain := strings.TrimLeft(text, ":# ") == text
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	unprintable := func(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }
+	if !plain || strings.IndexFunc(text, unprintable) >= 0 {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// shownNames returns the names of policies for texts, or the first of them.
+func shownNames(names []string) string {
+	const most = 20
+	list := make([]string, 0, most+1)
+	for _, name := range names[:min(len(names), most)] {
+		list = append(list, shown(name))
+	}
+	if more := len(names) - most; more > 0 {
+		list = append(list, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(list, ", ")
 }
 
 // policyFromFile returns the policy of a file, or the one with a name.
@@ -71,9 +105,9 @@ func policyFromFile(file, name string) (*retry.Policy, error) {
 		return nil, err
 	case f.named && name == "":
 		return nil, fmt.Errorf("%s: has policies by name: say which with --policy-name: %s",
-			file, strings.Join(f.policies.Names(), ", "))
+			file, shownNames(f.policies.Names()))
 	case !f.named && name != "":
-		return nil, fmt.Errorf("--policy-name %s: %s has one policy, and no names", name, file)
+		return nil, fmt.Errorf("--policy-name %s: %s has one policy, and no names", shown(name), file)
 	case !f.named:
 		name = retrypolicies.Default
 	}

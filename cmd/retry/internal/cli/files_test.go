@@ -404,3 +404,36 @@ func TestLogJSON(t *testing.T) {
 	got = run(t, "", quick("--log", "json", "-n", "1", "--", "sh", "-c", "exit 9")...)
 	assert.Regexp(t, `"event":"gave_up","attempt":1,"limit":1,.*"stop":"attempts","exit_code":9,`, got.stderr)
 }
+
+// TestTextsFromStrangers: nothing in a file, nor its name, is a command to a terminal or a CI.
+func TestTextsFromStrangers(t *testing.T) {
+	t.Parallel()
+	const bad = "::error ::a\n::error ::b\x1b[2J\u202e"
+	key, err := json.Marshal(bad)
+	require.NoError(t, err)
+	for _, tt := range []struct{ text, args string }{
+		{`{KEY: 1, "a": 1}`, "check"},
+		{`{"default": {KEY: 1}}`, "check"},
+		{`{"policies": {KEY: {"jitter": "none"}}}`, "check"},
+		{`{"name": KEY}`, "check"},
+		{`{"name": KEY}`, "plan"},
+		{`{"overrides": {KEY: {"max_attempts": 2}}}`, "plan"},
+		{`{"policies": {KEY: {}, "a": {}}}`, "plan"},
+		{bad, "check"},
+		{"{" + bad, "check"},
+	} {
+		for _, ext := range []string{".json", ".yaml"} {
+			text := strings.ReplaceAll(tt.text, "KEY", string(key))
+			for _, name := range []string{"plain" + ext, bad + ext} {
+				got := in(t, map[string]string{name: text}, tt.args, name)
+				for line := range strings.SplitSeq(got.stdout+"\n"+got.stderr, "\n") {
+					assert.NotRegexp(t, `^\s*(::|##)`, line, text)
+					assert.NotRegexp(t, `[\x00-\x08\x0b-\x1f\x7f]|\x{202e}`, line, text)
+				}
+			}
+		}
+	}
+	missing := finish(t, command(t, "check", bad))
+	assert.NotContains(t, missing.stderr, "\x1b")
+	assert.NotContains(t, missing.stderr, "\n::")
+}
