@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -75,8 +74,7 @@ const peekTime = time.Second
 // peekHint looks for a hint in the body of a response, and puts the bytes that it
 // read back.
 func peekHint(resp *http.Response) (time.Duration, bool) {
-	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if mediaType != "application/json" && !strings.HasSuffix(mediaType, "+json") || resp.ContentLength > maxHintBody {
+	if resp.ContentLength > maxHintBody || !isJSON(get(resp.Header, "Content-Type")) {
 		return 0, false
 	}
 	timer := closeAfter(peekTime, resp.Body)
@@ -93,6 +91,16 @@ func peekHint(resp *http.Response) (time.Duration, bool) {
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(data), rest), resp.Body}
 	return ParseBodyHint(data)
+}
+
+// isJSON reports whether a media type is JSON or based on it. Its parameters, which may be
+// any number, do not matter.
+func isJSON(contentType string) bool {
+	mediaType, _, _ := strings.Cut(contentType, ";")
+	mediaType = trim(mediaType)
+	const suffix = "+json"
+	return strings.EqualFold(mediaType, "application/json") ||
+		len(mediaType) > len(suffix) && strings.EqualFold(mediaType[len(mediaType)-len(suffix):], suffix)
 }
 
 // failing replaces the rest of a body that could not be read.

@@ -22,8 +22,14 @@ var dateLayouts = []string{
 	time.RFC3339,
 }
 
+// maxDate is more than the longest date needs, also with a fraction of a second.
+const maxDate = 64
+
 // parseDate reads a date. It needs now for years of two digits.
 func parseDate(value string, now time.Time) (time.Time, bool) {
+	if len(value) > maxDate {
+		return time.Time{}, false
+	}
 	var leap time.Duration
 	if strings.Contains(value, ":60 ") { // time.Parse accepts no leap seconds
 		value = strings.Replace(value, ":60 ", ":59 ", 1)

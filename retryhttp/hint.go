@@ -32,33 +32,16 @@ import (
 // with now only if there is no valid Date. If a header has several values, the
 // largest counts.
 //
+// The work is bounded, whatever a server sends: only the first 8 KiB of each of these
+// headers are read, in whole lines, and a date has at most 64 characters.
+//
 // https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
 func ParseHint(status int, header http.Header, now time.Time) (time.Duration, bool) {
 	if !heeded(status) && (status < 400 || status > 599 || !envoyLimited(header)) {
 		return 0, false
 	}
-	h := hints{header, now, status}
-	for _, read := range hintReaders {
-		if d, ok := read(h); ok {
-			return d, true
-		}
-	}
-	return 0, false
-}
-
-// hintReaders read the headers, in order of precedence.
-var hintReaders = []func(hints) (time.Duration, bool){
-	func(h hints) (time.Duration, bool) { return h.largest("Retry-After-Ms", hints.milliseconds) },
-	func(h hints) (time.Duration, bool) { return h.largest("X-Ms-Retry-After-Ms", hints.milliseconds) },
-	func(h hints) (time.Duration, bool) { return h.largest("X-Amz-Retry-After", hints.milliseconds) },
-	func(h hints) (time.Duration, bool) { return h.largest("Retry-After", hints.seconds, hints.date) },
-	hints.rateLimit,
-	func(h hints) (time.Duration, bool) { return h.reset("Ratelimit-Reset", "Ratelimit-Remaining") },
-	func(h hints) (time.Duration, bool) {
-		return h.reset("X-Ratelimit-Reset-After", "X-Ratelimit-Remaining")
-	},
-	func(h hints) (time.Duration, bool) { return h.reset("X-Ratelimit-Reset", "X-Ratelimit-Remaining") },
-	hints.quotas,
+	h := hints{header: header, now: now, status: status}
+	return h.first()
 }
 
 // mayHint reports whether any header may have a hint. It is a shortcut: most responses
@@ -91,50 +74,138 @@ type hints struct {
 	header http.Header
 	now    time.Time // on the client's clock
 	status int
+
+	server time.Time // now on the server's clock, once it was read
+	read   bool
+}
+
+// first returns the hint of the first header that has one.
+func (h *hints) first() (time.Duration, bool) {
+	for _, name := range [...]string{"Retry-After-Ms", "X-Ms-Retry-After-Ms", "X-Amz-Retry-After"} {
+		if d, ok := h.largest(name, milliseconds); ok {
+			return d, true
+		}
+	}
+	if d, ok := h.largest("Retry-After", secondsOrDate); ok {
+		return d, true
+	}
+	if d, ok := h.rateLimit(); ok {
+		return d, true
+	}
+	for i := range resets {
+		if d, ok := h.reset(&resets[i]); ok {
+			return d, true
+		}
+	}
+	return h.quotas()
+}
+
+// maxHeader bounds how many bytes of one header are read. Servers and proxies rarely send
+// or accept more than that in all headers together; net/http takes 10 MB from a server.
+const maxHeader = 8 << 10
+
+// lines returns the values of a header within maxHeader, each a line of the response.
+func (h *hints) lines(name string) []string {
+	lines, size := h.header[name], 0
+	for i, line := range lines {
+		if size += len(line) + 1; size > maxHeader {
+			return lines[:i]
+		}
+	}
+	return lines
+}
+
+// line returns the first value of a header, or "".
+func (h *hints) line(name string) string {
+	if lines := h.lines(name); len(lines) > 0 {
+		return lines[0]
+	}
+	return ""
 }
 
 // serverTime returns the time on the server's clock.
 //
 // https://www.rfc-editor.org/rfc/rfc9110#section-6.6.1
-func (h hints) serverTime() time.Time {
-	date, ok := parseDate(get(h.header, "Date"), h.now)
-	if !ok {
-		return h.now
+func (h *hints) serverTime() time.Time {
+	if h.read {
+		return h.server
 	}
-	age, _ := decimal(get(h.header, "Age"), time.Second) // the time spent in a cache
-	return date.Add(age)
+	h.server, h.read = h.now, true
+	if date, ok := parseDate(h.line("Date"), h.now); ok {
+		age, _ := decimal(h.line("Age"), time.Second) // the time spent in a cache
+		h.server = date.Add(age)
+	}
+	return h.server
 }
 
-type parser func(h hints, value string) (time.Duration, bool)
+// form is how a header writes when to come back.
+type form uint8
 
-// largest returns the largest value of a header that is valid in one of several forms.
-func (h hints) largest(name string, forms ...parser) (most time.Duration, found bool) {
-	for _, value := range h.header[name] {
-		for _, parse := range forms {
-			if d, ok := parse(h, trim(value)); ok {
-				most, found = max(most, d), true
-				break
-			}
+const (
+	milliseconds form = iota
+	secondsOrDate
+	quotaSeconds
+	goDuration
+	date
+)
+
+// largest returns the largest value of a header that is valid in a form.
+func (h *hints) largest(name string, f form) (most time.Duration, found bool) {
+	for _, line := range h.lines(name) {
+		if d, ok := h.parse(trim(line), f); ok {
+			most, found = max(most, d), true
 		}
 	}
 	return most, found
 }
 
+func (h *hints) parse(value string, f form) (time.Duration, bool) {
+	switch f {
+	case milliseconds:
+		return decimal(value, time.Millisecond)
+	case secondsOrDate:
+		if d, ok := h.seconds(value); ok {
+			return d, true
+		}
+		return h.date(value)
+	case quotaSeconds:
+		return h.quotaSeconds(value)
+	case goDuration:
+		d, err := time.ParseDuration(value)
+		return d, err == nil && d >= 0
+	default:
+		return h.date(value)
+	}
+}
+
+// quota names the headers of a quota: when it is filled again, and what is left of it.
+type quota struct {
+	reset, remaining string
+	form             form
+}
+
+// resets are the headers of services with one quota, in order of precedence.
+var resets = []quota{
+	{"Ratelimit-Reset", "Ratelimit-Remaining", quotaSeconds},
+	{"X-Ratelimit-Reset-After", "X-Ratelimit-Remaining", quotaSeconds},
+	{"X-Ratelimit-Reset", "X-Ratelimit-Remaining", quotaSeconds},
+}
+
 // reset returns the largest valid value of a header that says when a quota is
 // filled again, if the quota is the one that is used up.
-func (h hints) reset(name, remaining string) (time.Duration, bool) {
-	left := get(h.header, remaining)
+func (h *hints) reset(q *quota) (time.Duration, bool) {
+	left := h.line(q.remaining)
 	// Some servers leave out the remaining quota on a 429, where it is plainly
 	// 0. With other statuses it has to be there and 0.
 	if left == "" && h.status == http.StatusTooManyRequests || isZero(left) {
-		return h.largest(name, hints.quotaSeconds)
+		return h.largest(q.reset, q.form)
 	}
 	return 0, false
 }
 
 // quotaSeconds is seconds for a quota. A number that is neither a plausible Unix time
 // nor at most a month in seconds is in an unknown unit.
-func (h hints) quotaSeconds(value string) (time.Duration, bool) {
+func (h *hints) quotaSeconds(value string) (time.Duration, bool) {
 	d, ok := h.seconds(value)
 	return d, ok && d <= 31*24*time.Hour
 }
@@ -146,8 +217,8 @@ func (h hints) quotaSeconds(value string) (time.Duration, bool) {
 // or a single one, in the older form limit=100, remaining=0, reset=30.
 //
 // https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
-func (h hints) rateLimit() (most time.Duration, found bool) {
-	values := h.header["Ratelimit"]
+func (h *hints) rateLimit() (most time.Duration, found bool) {
+	values := h.lines("Ratelimit")
 	if len(values) == 0 {
 		return 0, false
 	}
@@ -173,33 +244,31 @@ func (h hints) rateLimit() (most time.Duration, found bool) {
 	return most, found
 }
 
-// quotas reads the headers of services with several quotas.
-func (h hints) quotas() (most time.Duration, found bool) {
-	for _, q := range quotas {
-		if !isZero(get(h.header, q.remaining)) {
+// quotas returns the largest hint of services with several quotas.
+func (h *hints) quotas() (most time.Duration, found bool) {
+	for i := range quotas {
+		q := &quotas[i]
+		if !isZero(h.line(q.remaining)) {
 			continue
 		}
-		if d, ok := h.largest(q.reset, q.parse); ok {
+		if d, ok := h.largest(q.reset, q.form); ok {
 			most, found = max(most, d), true
 		}
 	}
 	return most, found
 }
 
-var quotas = []struct {
-	reset, remaining string
-	parse            parser
-}{
-	{"X-Ratelimit-Reset-Requests", "X-Ratelimit-Remaining-Requests", hints.goDuration},
-	{"X-Ratelimit-Reset-Tokens", "X-Ratelimit-Remaining-Tokens", hints.goDuration},
-	{"Anthropic-Ratelimit-Requests-Reset", "Anthropic-Ratelimit-Requests-Remaining", hints.date},
-	{"Anthropic-Ratelimit-Tokens-Reset", "Anthropic-Ratelimit-Tokens-Remaining", hints.date},
-	{"Anthropic-Ratelimit-Input-Tokens-Reset", "Anthropic-Ratelimit-Input-Tokens-Remaining", hints.date},
-	{"Anthropic-Ratelimit-Output-Tokens-Reset", "Anthropic-Ratelimit-Output-Tokens-Remaining", hints.date},
+var quotas = []quota{
+	{"X-Ratelimit-Reset-Requests", "X-Ratelimit-Remaining-Requests", goDuration},
+	{"X-Ratelimit-Reset-Tokens", "X-Ratelimit-Remaining-Tokens", goDuration},
+	{"Anthropic-Ratelimit-Requests-Reset", "Anthropic-Ratelimit-Requests-Remaining", date},
+	{"Anthropic-Ratelimit-Tokens-Reset", "Anthropic-Ratelimit-Tokens-Remaining", date},
+	{"Anthropic-Ratelimit-Input-Tokens-Reset", "Anthropic-Ratelimit-Input-Tokens-Remaining", date},
+	{"Anthropic-Ratelimit-Output-Tokens-Reset", "Anthropic-Ratelimit-Output-Tokens-Remaining", date},
 }
 
 // date reads a date as the time until then.
-func (h hints) date(value string) (time.Duration, bool) {
+func (h *hints) date(value string) (time.Duration, bool) {
 	now := h.serverTime()
 	t, ok := parseDate(value, now)
 	if !ok {
@@ -211,7 +280,7 @@ func (h hints) date(value string) (time.Duration, bool) {
 // seconds reads numbers of seconds: several if a proxy has joined header lines. A number
 // that is a plausible Unix time, in seconds or milliseconds, is the time until then: Docker
 // Hub sends one as Retry-After, GitHub as X-RateLimit-Reset.
-func (h hints) seconds(value string) (most time.Duration, ok bool) {
+func (h *hints) seconds(value string) (most time.Duration, ok bool) {
 	const (
 		plausible = 366 * 24 * time.Hour
 		earliest  = 1e9 * time.Second // 2001: fake clocks tend to start in 1970
@@ -235,15 +304,6 @@ func (h hints) seconds(value string) (most time.Duration, ok bool) {
 		most = max(most, d)
 	}
 	return most, true
-}
-
-func (hints) milliseconds(value string) (time.Duration, bool) {
-	return decimal(value, time.Millisecond)
-}
-
-func (hints) goDuration(value string) (time.Duration, bool) {
-	d, err := time.ParseDuration(value)
-	return d, err == nil && d >= 0
 }
 
 // decimal reads 1*DIGIT [ "." 1*DIGIT ] in a unit that is a power of ten. It

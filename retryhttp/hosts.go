@@ -2,6 +2,9 @@ package retryhttp
 
 import (
 	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +24,39 @@ type hosts struct {
 	young, old map[origin]*host
 }
 
+// origin is a server: the scheme, and the host and the port as a URL has them.
 type origin struct{ scheme, host string }
+
+// maxName bounds the memory of an origin, because a redirect can name any. It is more than
+// the DNS allows. Longer names that begin alike share what is known about them.
+const maxName = 512
+
+// clean returns the form that all spellings of an origin share: in lower case, without the
+// default port and the dot at the end of a name, and with the short form of an IPv6 address.
+// A name in Unicode and its xn-- form stay different: net/http does not export what it
+// translates them with.
+func (o origin) clean() origin {
+	o.scheme = strings.ToLower(o.scheme[:min(len(o.scheme), maxName)])
+	u := url.URL{Host: o.host[:min(len(o.host), maxName)]}
+	port := strings.TrimLeft(u.Port(), "0")
+	o.host = u.Hostname()
+	if !strings.Contains(o.host, ":") {
+		o.host = strings.ToLower(strings.TrimRight(o.host, "."))
+	} else if ip, err := netip.ParseAddr(o.host); err == nil {
+		o.host = ip.Unmap().String() // a zone keeps its case
+	}
+	if strings.Contains(o.host, ":") {
+		o.host = "[" + o.host + "]"
+	}
+	if port != "" && (o.scheme != "http" || port != "80") && (o.scheme != "https" || port != "443") {
+		o.host += ":" + port
+	}
+	return o
+}
+
+// clone returns an origin that keeps nothing else alive: the host of a URL is a part of its
+// text, which may be a megabyte.
+func (o origin) clone() origin { return origin{strings.Clone(o.scheme), strings.Clone(o.host)} }
 
 // host is what a Transport knows about one host.
 type host struct {
@@ -35,32 +70,36 @@ type host struct {
 // of returns the host of a request. reserve is the Reserve of the budget of a
 // new host.
 func (h *hosts) of(req *http.Request, reserve int) *host {
-	var key origin
+	var asked origin
 	if req.URL != nil {
-		key = origin{req.URL.Scheme, req.URL.Host}
+		asked = origin{req.URL.Scheme, req.URL.Host}
 	}
 	known := h.last.Load()
-	if known == nil || known.origin != key {
-		known = h.find(key, reserve)
+	if known == nil || known.origin != asked {
+		known = h.find(asked, reserve)
 		h.last.Store(known)
 	}
 	return known
 }
 
-func (h *hosts) find(key origin, reserve int) *host {
+func (h *hosts) find(asked origin, reserve int) *host {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if known := h.young[asked]; known != nil { // most URLs are clean
+		return known
+	}
+	key := asked.clean()
 	if known := h.young[key]; known != nil {
 		return known
 	}
 	known := h.old[key]
 	if known == nil {
-		known = &host{origin: key, budget: retry.Budget{Reserve: reserve}}
+		known = &host{origin: key.clone(), budget: retry.Budget{Reserve: reserve}}
 	}
 	if h.young == nil || len(h.young) >= maxHosts {
 		h.young, h.old = make(map[origin]*host), h.young
 	}
-	h.young[key] = known
+	h.young[known.origin] = known
 	return known
 }
 
