@@ -3,6 +3,8 @@ package retryhttp_test
 import (
 	"fmt"
 	"net/http"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -38,6 +40,98 @@ func TestBudgetPerHost(t *testing.T) {
 	}
 	assert.Equal(t, 3, sent("http://a/"), "forgotten")
 	assert.Equal(t, 2, sent("http://many-1023/"), "remembered")
+}
+
+// A host has one budget, however its name is spelled.
+func TestBudgetOfOneHostInManyForms(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		known  string
+		others []string
+		apart  []string // other servers
+	}{
+		{
+			"a name", "http://host.example/",
+			[]string{"http://HOST.Example/x", "http://host.example:80/", "http://host.example:/", "http://host.example.:0080/", "HTTP://host.example/"},
+			[]string{"http://host.example:443/", "http://host.example:8080/", "https://host.example/", "http://host2.example/"},
+		},
+		{
+			"a port", "https://host.example:8443/",
+			[]string{"https://HOST.example.:8443/", "https://host.example:08443/"},
+			[]string{"https://host.example/", "https://host.example:80/"},
+		},
+		{"TLS", "https://host.example/", []string{"https://host.example:443", "https://user:pass@HOST.EXAMPLE:443/"}, []string{"https://host.example:80"}},
+		{
+			"IPv6", "http://[fe80::a]/",
+			[]string{"http://[FE80::A]:80/", "http://[fe80:0:0:0:0:0:0:a]/"},
+			[]string{"http://[fe80::a]:81/", "http://[fe80::a%25eth0]/", "http://[fe80::b]/"},
+		},
+		{"a zone", "http://[fe80::a%25eth0]/", []string{"http://[FE80::A%25eth0]:80/"}, []string{"http://[fe80::a%25ETH0]/"}},
+		{"IPv4 in IPv6", "http://127.0.0.1/", []string{"http://[::ffff:127.0.0.1]:80/", "http://127.0.0.1:80"}, []string{"http://127.0.0.2/"}},
+		{"no DNS", "http://B\u00dcCHER.example/", []string{"http://b\u00fccher.example:80/"}, []string{"http://xn--bcher-kva.example/"}},
+		{
+			"too long to be one", "http://" + strings.Repeat("a", 512) + "b/",
+			[]string{"http://" + strings.Repeat("a", 600) + "/"}, []string{"http://" + strings.Repeat("a", 511) + "/"},
+		},
+		{"no name", "http:///", []string{"http://"}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			base, requests := always(503)
+			transport := &retryhttp.Transport{Base: base, Policy: atOnce(2)}
+			sent := func(url string) int {
+				before := *requests
+				_, err := get(t, transport, url)
+				require.NoError(t, err, url)
+				return *requests - before
+			}
+			for range 3 { // the reserve
+				require.Equal(t, 2, sent(tt.known))
+			}
+			for _, other := range tt.others {
+				assert.Equal(t, 1, sent(other), "%s is the same", other)
+			}
+			assert.Equal(t, 1, sent(tt.known))
+			for _, apart := range tt.apart {
+				assert.Equal(t, 2, sent(apart), "%s is another", apart)
+			}
+		})
+	}
+}
+
+// A Transport keeps no part of the URLs of redirects alive, and no long names.
+//
+//nolint:paralleltest // It measures.
+func TestHostsAreSmall(t *testing.T) {
+	for name, format := range map[string]string{
+		"long paths":   "http://host-%d/%s",
+		"long names":   "http://%d-%s/",
+		"long ports":   "http://host-%d:%s/",
+		"long schemes": "s%d-%s://host/",
+	} {
+		transport := &retryhttp.Transport{Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Body: http.NoBody, Request: req}, nil
+		})}
+		long := strings.Repeat("1", 32<<10)
+		before := liveHeap()
+		for i := range 300 {
+			_, err := get(t, transport, fmt.Sprintf(format, i, long))
+			require.NoError(t, err)
+		}
+		assert.Less(t, int64(liveHeap()-before), int64(2<<20), "%s: 9 MB were sent", name)
+		runtime.KeepAlive(transport)
+	}
+}
+
+// liveHeap returns the bytes that are in use.
+func liveHeap() uint64 {
+	runtime.GC()
+	runtime.GC() // and what finalizers and pools have let go
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
 
 // A host that is in use is not forgotten.

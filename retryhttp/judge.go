@@ -2,7 +2,6 @@ package retryhttp
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -18,7 +17,7 @@ import (
 func (c *call) fail(err error, resp *http.Response) {
 	c.expire()
 	v := c.Verdict(err)
-	interrupted := c.TimedOut() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	interrupted := c.TimedOut() || errtree.Is(err, context.DeadlineExceeded) || errtree.Is(err, context.Canceled)
 	unsent := c.sent.nothing(interrupted, c.byNetHTTP())
 	if v == (retry.Verdict{}) { // unknown, or not asked because Policy.Timeout is over
 		switch {

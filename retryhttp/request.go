@@ -3,7 +3,6 @@ package retryhttp
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/errtree"
 )
 
 // Idempotent reports whether a request may be sent again even if it had an
@@ -129,16 +129,16 @@ func (s *sent) denies(err error) bool {
 
 // dialed reports whether a dial or a lookup has failed somewhere in the tree of err.
 func dialed(err error) bool {
-	var lookup *net.DNSError
-	if errors.As(err, &lookup) {
-		return true
-	}
-	for op := (*net.OpError)(nil); errors.As(err, &op); err = op.Err {
-		if op.Op == "dial" {
+	return errtree.Any(err, func(node error) bool {
+		switch e := node.(type) {
+		case *net.DNSError:
 			return true
+		case *net.OpError:
+			return e != nil && e.Op == "dial"
+		default:
+			return false
 		}
-	}
-	return false
+	})
 }
 
 // body returns a body that watches whether it can be read.

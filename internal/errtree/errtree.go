@@ -44,19 +44,27 @@ func Try[T any](method func() T) (result T, ok bool) {
 // Is reports whether err or an error that it wraps is target, as [errors.Is]
 // does, but ends on every tree.
 func Is(err, target error) bool {
-	nodes := Nodes(MaxNodes)
-	return is(err, target, &nodes)
+	return Any(err, func(node error) bool { return Matches(node, target) })
 }
 
-func is(err, target error, nodes *Nodes) bool {
+// Any reports whether a node of the tree has a property. It ends on every tree.
+func Any(err error, has func(node error) bool) bool {
+	nodes := Nodes(MaxNodes)
+	return some(err, has, &nodes)
+}
+
+func some(err error, has func(error) bool, nodes *Nodes) bool {
 	for err != nil && nodes.Take() {
-		if Matches(err, target) {
+		if has(err) {
 			return true
 		}
 		one, several := Unwrap(err)
 		for _, leg := range several {
-			if is(leg, target, nodes) {
+			if some(leg, has, nodes) {
 				return true
+			}
+			if nodes.Exceeded() {
+				return false // the other legs may be a million
 			}
 		}
 		err = one

@@ -1,0 +1,173 @@
+package retryhttp_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryhttp"
+)
+
+// hostileHeaders make headers of about n bytes, as a server may send them to keep a client at
+// work. net/http accepts 10 MB.
+func hostileHeaders() map[string]func(n int) http.Header {
+	all := map[string]func(n int) http.Header{
+		"a long Date and many times": func(n int) http.Header {
+			return http.Header{
+				"Date": {strings.Repeat("x", n/2)}, "Retry-After": {strings.Repeat("2000000000,", n/22) + "1"},
+			}
+		},
+		"many names": func(n int) http.Header {
+			h := http.Header{}
+			for i := range n / 10 {
+				h["X-"+strconv.Itoa(1e6+i)] = []string{"1"}
+			}
+			return h
+		},
+	}
+	for _, name := range []string{
+		"Date", "Age", "Retry-After", "Retry-After-Ms", "Ratelimit", "X-Ratelimit-Reset", "X-Ratelimit-Reset-Tokens",
+	} {
+		for _, unit := range []string{
+			"9", "2000000000,", `"`, `"a";r=0;t=1,`, "a=1;", " ", "1h", ":60 ", "Fri, 20 Nov 2026 12:00:30 GMT,", "reset=1,",
+		} {
+			with := func(values ...string) http.Header {
+				h := headers("X-RateLimit-Remaining-Tokens", "0", "Date", "Fri, 20 Nov 2026 12:00:00 GMT")
+				if name == "Date" || name == "Age" {
+					h.Set("Retry-After", "Fri, 20 Nov 2026 12:00:30 GMT")
+				}
+				h[name] = values
+				return h
+			}
+			all[name+" of "+unit] = func(n int) http.Header { return with(strings.Repeat(unit, n/len(unit))) }
+			all[name+" in lines of "+unit] = func(n int) http.Header { return with(slices.Repeat([]string{unit}, n/len(unit))...) }
+		}
+	}
+	return all
+}
+
+// hostileBodies make bodies of about n bytes.
+func hostileBodies() map[string]func(n int) string {
+	all := map[string]func(n int) string{}
+	for name, parts := range map[string][3]string{
+		"deep":      {"", "[", ""},
+		"objects":   {"", `{"error":`, ""},
+		"keys":      {"{", `"retry_after":1,`, `"x":1}`},
+		"details":   {`{"error":{"details":[`, `{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"1s"},`, `{}]}}`},
+		"digits":    {`{"retry_after":`, "9", "}"},
+		"fraction":  {`{"retry_after":1.`, "9", "}"},
+		"exponents": {"[", "1e999999999,", "1]"},
+		"escapes":   {`{"`, `\u0065`, `":1}`},
+		"spaces":    {`{"retry_after":`, " ", "1}"},
+		"unclosed":  {`{"retry_after":"`, `\"`, ""},
+	} {
+		all[name] = func(n int) string { return parts[0] + strings.Repeat(parts[1], n/len(parts[1])) + parts[2] }
+	}
+	return all
+}
+
+// allocated returns the bytes that f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	f() // pools and caches are filled
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// What a server sends makes no work that grows faster than what it has sent: ten times as much
+// takes ten times the memory, with noise twelve, where quadratic work takes a hundred times.
+//
+//nolint:paralleltest // It measures.
+func TestWorkGrowsNoFasterThanTheInput(t *testing.T) {
+	const size = 6 << 10
+	check := func(name string, work func(n int) func()) {
+		small, large := allocated(work(size)), allocated(work(10*size))
+		assert.LessOrEqual(t, large, 12*small+16<<10, "%s: %d bytes for %d, %d for %d", name, small, size, large, 10*size)
+	}
+	for name, make := range hostileHeaders() {
+		check(name, func(n int) func() {
+			resp := &http.Response{StatusCode: http.StatusTooManyRequests, Header: make(n)}
+			return func() { _ = retryhttp.ClassifyResponse(resp, noon) } // with ParseHint
+		})
+	}
+	for name, make := range hostileBodies() {
+		check(name, func(n int) func() {
+			body := []byte(make(n))
+			return func() { _, _ = retryhttp.ParseBodyHint(body) }
+		})
+	}
+}
+
+// Half a megabyte in each of two headers does not keep a client at work.
+func TestHintsOverTheWire(t *testing.T) {
+	t.Parallel()
+	const size = 512 << 10
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", strings.Repeat("x", size))
+		w.Header().Set("Retry-After", strings.Repeat("2000000000,", size/11)+"1")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	resp, err := get(t, &retryhttp.Transport{Base: &http.Transport{}, Policy: atOnce(3)}, s.URL)
+	require.NoError(t, err)
+	_ = resp.Body.Close()
+	assert.EqualValues(t, 3, s.requests.Load(), "the header is beyond the limit, and no hint")
+}
+
+// Only the media type says that a body is JSON, whatever follows it.
+func TestBodyHintsOfMediaTypes(t *testing.T) {
+	t.Parallel()
+	for contentType, want := range map[string]bool{
+		"application/json": true, "Application/JSON ; charset=utf-8": true, "application/problem+json": true,
+		"application/json" + strings.Repeat(`; a="b"`, 10_000): true, "application/vnd.api+JSON;": true,
+		"": false, "+json": false, "text/json": false, "application/jsonp": false, "text/plain; x=application/json": false,
+	} {
+		waits := 0
+		p := atOnce(2)
+		p.Classifier = func(err error) retry.Verdict {
+			if e := (*retryhttp.StatusError)(nil); errors.As(err, &e) && e.After > 0 {
+				waits++
+			}
+			return retry.Verdict{Class: retry.Final}
+		}
+		base := roundTripper(func(req *http.Request) (*http.Response, error) {
+			return &http.Response{
+				StatusCode: 429, Header: http.Header{"Content-Type": {contentType}}, Request: req, ContentLength: -1,
+				Body: io.NopCloser(strings.NewReader(`{"retry_after":7}`)),
+			}, nil
+		})
+		_, err := get(t, &retryhttp.Transport{Base: base, Policy: p, BodyHints: true}, "http://a/")
+		require.NoError(t, err)
+		assert.Equal(t, want, waits == 1, "%.40q", contentType)
+	}
+}
+
+// endlessError wraps itself.
+type endlessError struct{}
+
+func (*endlessError) Error() string   { return "endless" }
+func (e *endlessError) Unwrap() error { return e }
+
+// An error that wraps itself ends a request too.
+func TestErrorsWithoutEnd(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		base := roundTripper(func(*http.Request) (*http.Response, error) { return nil, &endlessError{} })
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		req := request(t, method, "http://a/", nil).WithContext(ctx)
+		_, err := (&retryhttp.Transport{Base: base, Policy: atOnce(2)}).RoundTrip(req)
+		require.ErrorContains(t, err, "endless")
+	}
+}
