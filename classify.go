@@ -153,9 +153,9 @@ func explicitAmong(legs []error, nodes *errtree.Nodes) (f known.Fact, found find
 			f = f.Merge(g, true)
 		}
 		f.Flags |= progress
-	}
-	if nodes.Exceeded() {
-		return known.Fact{}, nothing
+		if nodes.Exceeded() { // the other legs may be a million
+			return known.Fact{}, nothing
+		}
 	}
 	return f, found
 }
@@ -235,7 +235,9 @@ func (o *opinion) inspectAmong(legs []error, nodes *errtree.Nodes) {
 	var all opinion
 	for _, leg := range legs {
 		one := opinion{traits: o.traits & (known.Unsent | known.Exchanging | known.Network), also: o.also}
-		one.inspect(leg, nodes)
+		if one.inspect(leg, nodes); nodes.Exceeded() {
+			return // the other legs may be a million, and there is no result
+		}
 		f := one.result()
 		switch {
 		case f == (known.Fact{}):

@@ -29,6 +29,9 @@ func throughGiveUp(err error, nodes *errtree.Nodes) (f known.Fact, found bool) {
 		one, several := errtree.Unwrap(err)
 		for _, leg := range several {
 			g, ok := throughGiveUp(leg, nodes)
+			if nodes.Exceeded() {
+				return known.Fact{}, false // the other legs may be a million
+			}
 			switch {
 			case ok && found:
 				f = f.Merge(g, false)

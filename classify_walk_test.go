@@ -664,6 +664,20 @@ type branchingError struct{}
 func (*branchingError) Error() string     { return "branching" }
 func (e *branchingError) Unwrap() []error { return []error{e, e} }
 
+// wideError joins itself with a million errors.
+type wideError struct{ legs []error }
+
+func newWideError() *wideError {
+	e := &wideError{make([]error, 1e6)}
+	for i := range e.legs {
+		e.legs[i] = e
+	}
+	return e
+}
+
+func (*wideError) Error() string     { return "wide" }
+func (e *wideError) Unwrap() []error { return e.legs }
+
 // chainOf wraps err until there are so many errors.
 func chainOf(length int, err error) error {
 	for range length - 1 {
@@ -689,6 +703,7 @@ func TestTreesWithoutEnd(t *testing.T) {
 		"10000 deep":    chainOf(10_000, syscall.ECONNREFUSED),
 		"10000 joins":   nest,
 		"5000 wide":     saysManyCausesError(wide),
+		"wide and deep": newWideError(), // takes minutes if all legs are looked at
 		"a known error": overTimeoutError{says(true), &endlessError{}},
 	} {
 		assert.Zero(t, retry.Classify(err), name)

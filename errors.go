@@ -125,8 +125,11 @@ func (e *Error) Error() string {
 		b.WriteString(show.Name(e.Policy, mostName))
 		b.WriteByte(' ')
 	}
-	reason := e.reason()
-	if e.Err != nil && (e.Stop == StopDeadline || e.Stop == StopCanceled) && strings.Contains(fmt.Sprint(e.Err), reason) {
+	reason, last := e.reason(), ""
+	if e.Err != nil {
+		last = fmt.Sprint(e.Err) // fmt, because it survives an Error method that panics; once, because it may be long
+	}
+	if (e.Stop == StopDeadline || e.Stop == StopCanceled) && strings.Contains(last, reason) {
 		reason = "" // it is said already
 	}
 	if e.Attempts == 0 {
@@ -144,8 +147,7 @@ func (e *Error) Error() string {
 		}
 	}
 	if e.Err != nil {
-		// fmt, because it survives an Error method that panics.
-		fmt.Fprintf(&b, ": %v", e.Err)
+		b.WriteString(": " + last)
 	}
 	return b.String()
 }
@@ -279,8 +281,8 @@ func ask(err error, method func(error) func() bool, nodes *errtree.Nodes) (yes, 
 		}
 		one, several := errtree.Unwrap(err)
 		for _, leg := range several {
-			if yes, answered = ask(leg, method, nodes); answered {
-				return yes, true
+			if yes, answered = ask(leg, method, nodes); answered || nodes.Exceeded() {
+				return yes, answered
 			}
 		}
 		err = one

@@ -230,6 +230,27 @@ func TestErrorReachesErrAndCause(t *testing.T) {
 	}
 }
 
+// countingError counts how often its text is asked for.
+type countingError struct{ asked int }
+
+func (e *countingError) Error() string {
+	e.asked++
+	return "boom"
+}
+
+// TestErrorAsksOnce checks that nested errors do not double the work of their texts with
+// each layer.
+func TestErrorAsksOnce(t *testing.T) {
+	t.Parallel()
+	inner := &countingError{}
+	err := error(inner)
+	for range 10 {
+		err = &retry.Error{Attempts: 1, Stop: retry.StopDeadline, Err: err}
+	}
+	assert.Contains(t, err.Error(), "boom")
+	assert.Equal(t, 1, inner.asked)
+}
+
 // TestErrorTellsWhoseContext checks that a deadline of the operation's own is
 // told apart from the end of the caller's context.
 func TestErrorTellsWhoseContext(t *testing.T) {

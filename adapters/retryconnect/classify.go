@@ -121,9 +121,19 @@ func hint(e *connect.Error) (after time.Duration, ok bool) {
 	return retryhttp.ParseHint(http.StatusServiceUnavailable, e.Meta(), time.Now())
 }
 
-// retryInfo returns the hint in the details.
+// maxDetails bounds how many details of an error are looked at: a server can send millions.
+const maxDetails = 100
+
+// retryInfoType is what details with a hint are called.
+var retryInfoType = string((&errdetails.RetryInfo{}).ProtoReflect().Descriptor().FullName())
+
+// retryInfo returns the hint in the first details.
 func retryInfo(e *connect.Error) (after time.Duration, ok bool) {
-	for _, detail := range e.Details() {
+	details := e.Details()
+	for _, detail := range details[:min(len(details), maxDetails)] {
+		if detail.Type() != retryInfoType {
+			continue
+		}
 		message, err := detail.Value()
 		info, is := message.(*errdetails.RetryInfo)
 		if err != nil || !is {

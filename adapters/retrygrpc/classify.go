@@ -140,10 +140,14 @@ func reset(message string) bool {
 	return slices.ContainsFunc(resets, func(text string) bool { return strings.Contains(message, text) })
 }
 
-// retryInfo returns the hint in the details of a status. A duration that is not valid is
-// none.
+// maxDetails bounds how many details of a status are looked at: a server can send millions.
+const maxDetails = 100
+
+// retryInfo returns the hint in the first details of a status. A duration that is not valid
+// is none.
 func retryInfo(s *status.Status) (after time.Duration, ok bool) {
-	for _, detail := range s.Proto().GetDetails() {
+	details := s.Proto().GetDetails()
+	for _, detail := range details[:min(len(details), maxDetails)] {
 		var info errdetails.RetryInfo
 		if !detail.MessageIs(&info) || detail.UnmarshalTo(&info) != nil {
 			continue

@@ -47,9 +47,10 @@ type Interceptor struct {
 
 	// Budget returns the budget for the retries of calls to a target, which is the target
 	// that was given to grpc.NewClient. nil means a budget with default settings for each
-	// target. With more than 512 targets, all budgets begin again, with their Reserve and
-	// no credit, whenever 512 are known and another one comes. [NoBudget] means none. A
-	// Budget in the Policy counts instead, for all targets together.
+	// target, however the case, the default port or the scheme dns are written. With more
+	// than 512 names of targets, all budgets begin again, with their Reserve and no credit,
+	// whenever 512 are known and another one comes. [NoBudget] means none. A Budget in the
+	// Policy counts instead, for all targets together.
 	Budget func(target string) retry.Throttle
 
 	targets targets
@@ -153,17 +154,13 @@ func (i *Interceptor) policy() *retry.Policy {
 
 // budget returns the budget for the retries of a call under p.
 func (i *Interceptor) budget(p *retry.Policy, cc *grpc.ClientConn) retry.Throttle {
-	target := ""
-	if cc != nil {
-		target = cc.Target()
-	}
 	switch {
 	case p.Budget != nil:
 		return p.Budget
 	case i.Budget != nil:
-		return i.Budget(target)
+		return i.Budget(targetOf(cc))
 	default:
-		return i.targets.budget(target)
+		return i.targets.budget(cc)
 	}
 }
 

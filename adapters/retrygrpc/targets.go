@@ -1,6 +1,7 @@
 package retrygrpc
 
 import (
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -11,31 +12,62 @@ import (
 // maxTargets bounds what an Interceptor remembers.
 const maxTargets = 512
 
-// targets have a budget each. When there are too many, all are forgotten: a budget that
-// begins anew has its reserve and no credit.
+// targets have a budget each. A budget is kept under the name that the program has for the
+// target and under the clean one. When there are too many names, all are forgotten: a budget
+// that begins anew has its reserve and no credit.
 type targets struct {
 	mu      sync.RWMutex
 	budgets map[string]*retry.Budget
 }
 
-func (t *targets) budget(target string) *retry.Budget {
+// budget returns the budget of the target of cc, which may be nil.
+func (t *targets) budget(cc *grpc.ClientConn) *retry.Budget {
+	target := targetOf(cc)
 	t.mu.RLock()
 	b := t.budgets[target]
 	t.mu.RUnlock()
 	if b != nil {
 		return b
 	}
+	key := ""
+	if cc != nil {
+		key = clean(cc.CanonicalTarget())
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if b := t.budgets[target]; b != nil {
-		return b
+	if b = t.budgets[key]; b == nil {
+		b = &retry.Budget{}
 	}
 	if t.budgets == nil || len(t.budgets) >= maxTargets {
 		t.budgets = make(map[string]*retry.Budget)
 	}
-	b = &retry.Budget{}
-	t.budgets[target] = b
+	t.budgets[target], t.budgets[key] = b, b
 	return b
+}
+
+// clean returns the form that all spellings of a target share. The names of hosts are in
+// lower case, without the default port and a dot at the end.
+//
+// https://github.com/grpc/grpc/blob/master/doc/naming.md
+func clean(canonical string) string {
+	host := strings.TrimPrefix(strings.TrimPrefix(canonical, "dns:///"), "passthrough:///")
+	if host == canonical {
+		return canonical
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ":443")
+	name, port, found := strings.Cut(host, ":")
+	if !found || strings.Contains(port, ":") { // none, or an IPv6 address
+		return strings.TrimRight(host, ".")
+	}
+	return strings.TrimRight(name, ".") + ":" + port
+}
+
+// targetOf returns the target as the program has named it.
+func targetOf(cc *grpc.ClientConn) string {
+	if cc == nil {
+		return ""
+	}
+	return cc.Target()
 }
 
 // target is where a call goes.

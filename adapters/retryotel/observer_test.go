@@ -214,6 +214,20 @@ func TestCardinality(t *testing.T) {
 	}
 }
 
+// TestLongCategories has a server that makes up long categories.
+func TestLongCategories(t *testing.T) {
+	t.Parallel()
+	o := observe(t, retryotel.Options{})
+	long := strings.Repeat("x", 256)
+	for _, category := range []string{long, long + "y", long + "z"} {
+		v := retry.Verdict{Class: retry.Retryable, Category: category}
+		o.Observe(t.Context(), retry.Event{Kind: retry.GaveUp, Attempt: 1, Verdict: v, Stop: retry.StopAttempts})
+	}
+	got := o.read(t)
+	assert.Equal(t, 1.0, got["retry.calls{error.type="+long+",retry.outcome=attempts,retry.policy=}"])
+	assert.Equal(t, 2.0, got["retry.calls{error.type=_OTHER,retry.outcome=attempts,retry.policy=}"])
+}
+
 // attributes returns those of a span or an event as text.
 func attributes(kvs []attribute.KeyValue) string {
 	set := attribute.NewSet(kvs...)

@@ -229,6 +229,20 @@ func TestCardinality(t *testing.T) {
 	assert.NotContains(t, text, strings.Repeat("x", 100))
 }
 
+// TestLongCategories has a server that makes up long categories.
+func TestLongCategories(t *testing.T) {
+	t.Parallel()
+	c := retryprometheus.New(nil)
+	long := strings.Repeat("x", 256)
+	for _, category := range []string{long, long + "y", long + "z"} {
+		v := retry.Verdict{Class: retry.Retryable, Category: category}
+		observe(c, retry.Event{Kind: retry.GaveUp, Attempt: 1, Verdict: v, Stop: retry.StopAttempts})
+	}
+	text := scrape(t, c)
+	assert.Contains(t, text, `retry_calls_total{category="`+long+`",outcome="attempts",policy=""} 1.0`)
+	assert.Contains(t, text, `retry_calls_total{category="other",outcome="attempts",policy=""} 2.0`)
+}
+
 // TestExemplars has calls with a trace.
 func TestExemplars(t *testing.T) {
 	t.Parallel()

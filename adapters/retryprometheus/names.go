@@ -9,7 +9,7 @@ import (
 
 const (
 	maxNames = 100
-	maxName  = 100 // bytes of a name: what is kept must not be as long as a server likes
+	longest  = 256 // bytes of a name: what a server sends may be of any length
 	other    = "other"
 )
 
@@ -34,7 +34,9 @@ func newNames[T any](most int, newValue func(name string) T) *names[T] {
 
 // of returns what there is for a name.
 func (n *names[T]) of(name string) T {
-	name = name[:min(len(name), maxName)]
+	if len(name) > longest {
+		name = other
+	}
 	if v, ok := n.find(name); ok {
 		return v
 	}

@@ -182,6 +182,19 @@ func TestIsLooksAtMaxNodes(t *testing.T) {
 	assert.False(t, errtree.Is(chain(errtree.MaxNodes+1), io.EOF))
 }
 
+func TestAny(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	has := func(err error) bool {
+		asked++
+		return err == io.EOF
+	}
+	assert.True(t, errtree.Any(fmt.Errorf("x: %w", errors.Join(fs.ErrExist, io.EOF, fs.ErrClosed)), has))
+	assert.Equal(t, 4, asked)
+	assert.False(t, errtree.Any(&fanError{}, has))
+	assert.Equal(t, 4+errtree.MaxNodes, asked)
+}
+
 func TestMatchesLooksAtOneNode(t *testing.T) {
 	t.Parallel()
 	assert.True(t, errtree.Matches(io.EOF, io.EOF))

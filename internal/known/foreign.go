@@ -134,7 +134,8 @@ func retryInfo(status reflect.Value) (after time.Duration) {
 		return 0
 	}
 	details, _ := reflect.TypeAssert[[]any](found)
-	for _, detail := range details {
+	const most = 100 // a server can send millions
+	for _, detail := range details[:min(len(details), most)] {
 		if detail == nil {
 			continue
 		}
