@@ -1,0 +1,73 @@
+package retryconnect_test
+
+import (
+	"errors"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/seed-5ff3c98e/retry/adapters/retryconnect"
+)
+
+// refusal is an error of a server with details.
+func refusal(t *testing.T, waits ...time.Duration) *connect.Error {
+	t.Helper()
+	e := connect.NewWireError(connect.CodeUnavailable, errors.New("no"))
+	for _, d := range waits {
+		detail, err := connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)})
+		require.NoError(t, err)
+		e.AddDetail(detail)
+	}
+	return e
+}
+
+// A server can send millions of details. The first hundred are read.
+func TestManyDetails(t *testing.T) {
+	t.Parallel()
+	most := slices.Repeat([]time.Duration{time.Second}, 99)
+	assert.Equal(t, time.Minute, retryconnect.Classify(refusal(t, append(most, time.Minute)...)).After)
+	assert.Equal(t, time.Second, retryconnect.Classify(refusal(t, append(most, time.Second, time.Minute)...)).After)
+}
+
+// What a server sends makes no work that grows faster than what it has sent.
+//
+//nolint:paralleltest // It measures.
+func TestWorkGrowsNoFasterThanTheInput(t *testing.T) {
+	const size = 20 << 10
+	with := func(h http.Header) *connect.Error {
+		e := refusal(t)
+		for name, values := range h {
+			e.Meta()[name] = values
+		}
+		return e
+	}
+	for name, make := range map[string]func(n int) *connect.Error{
+		"hints": func(n int) *connect.Error { return refusal(t, slices.Repeat([]time.Duration{1}, n/50)...) },
+		"headers": func(n int) *connect.Error {
+			return with(http.Header{"Date": {strings.Repeat("x", n/2)}, "Retry-After": {strings.Repeat("2000000000,", n/22) + "1"}})
+		},
+		"lines": func(n int) *connect.Error {
+			return with(http.Header{"Ratelimit": slices.Repeat([]string{`"a";r=0;t=1`}, n/12)})
+		},
+	} {
+		allocated := func(err error) uint64 {
+			var before, after runtime.MemStats
+			_ = retryconnect.Classify(err)
+			runtime.ReadMemStats(&before)
+			_ = retryconnect.Classify(err)
+			runtime.ReadMemStats(&after)
+			return after.TotalAlloc - before.TotalAlloc
+		}
+		small, large := allocated(make(size)), allocated(make(10*size))
+		assert.LessOrEqual(t, large, 12*small+16<<10, "%s: %d bytes for %d, %d for %d", name, small, size, large, 10*size)
+	}
+}
