@@ -12,7 +12,8 @@ import (
 // a Location that was not followed. A [*url.Error] stays a *url.Error. errors.Is
 // and errors.As find the same errors as before; those wrapped errors keep their
 // texts. A [Transport] and [Do] redact their errors, but an http.Client wraps the
-// errors of a Transport in its own. Redact(nil) is nil.
+// errors of a Transport in its own. A server can make a text as long as it likes: of more
+// than 64 KiB, only a part of the first 64 KiB is kept. Redact(nil) is nil.
 func Redact(err error) error {
 	if err == nil {
 		return nil

@@ -90,7 +90,8 @@ type Transport struct {
 	// for each scheme and host, with default settings except for the Reserve: the
 	// retries of one request under Policy, but at least 3 and at most 10. So with more
 	// than 11 attempts, a request to a new host may be refused its last retries. Budgets
-	// are kept for the last 512 hosts at least, and for 1,024 at most. [NoBudget] means no
+	// are kept for the last 512 hosts at least, and for 1,024 at most. How a host is spelled
+	// does not matter: the case, the default port, a dot at the end. [NoBudget] means no
 	// budget. A Budget in the Policy is used instead, for all hosts together.
 	Budget func(*http.Request) retry.Throttle
 

@@ -141,6 +141,34 @@ var (
 	queryValue = regexp.MustCompile(`://[^\s"#?]*\?(?:[^\s=&#"]*=(?:\*\*\*)?&)*[^\s=&#"]*=[^*&\s"]`)
 )
 
+// A text that a server has made as long as it liked is cut, but not where the rest would
+// look harmless.
+func TestLongTexts(t *testing.T) {
+	t.Parallel()
+	const limit = 64 << 10
+	for _, url := range []string{
+		`"http://me:123@host/x?q=123": no`, `http://me:123@host/x?q=123`, `"http://12:3 123@host/": no`, `"//me:123@host/"`,
+	} {
+		for at := range len(url) {
+			text := strings.Repeat("x", limit-at-1) + " " + url + " " + strings.Repeat("y", 100)
+			shown := redact.Text(text)
+			require.False(t, strings.Contains(shown, "123"), "%q, cut at %d: %q", url, at, shown[max(len(shown)-40, 0):])
+		}
+	}
+	long := strings.Repeat("x", limit)
+	for text, want := range map[string]string{
+		long:                                      long,
+		long + "x":                                "…",
+		"http://host/path?q=" + long:              "…",
+		`malformed HTTP response "` + long + `"`:  "malformed HTTP response …",
+		"no route to the host " + long:            "no route to the host …",
+		`Get "http://host/?q=a": ` + long + " no": `Get "http://host/?q=***": …`,
+	} {
+		assert.Equal(t, want, redact.Text(text), "%.60q", text)
+		assert.Equal(t, want, redact.Text(want))
+	}
+}
+
 func FuzzText(f *testing.F) {
 	for _, text := range []string{
 		`Get "https://user:pass@h/x?token=secret#f": EOF`, "a http://u:p@h/?a=b http://u@[::1]:80/x",
