@@ -90,6 +90,8 @@ type found struct {
 	lacks   []string // privileges
 	words   []string // of an enum
 	more    string   // the rest of the definition of an enum, where it must be repeated
+	length  int64    // of a text, in characters; less than 1 if there is no limit
+	charset string   // of a text, where each column has one
 }
 
 // inspect compares t with the table in the database.
@@ -133,7 +135,11 @@ func (c *checker) compare(field string, column column, parts []part) {
 		}
 		c.fault(field, name, "no privilege to "+privilege+" it")
 	}
-	if misfit := c.dialect.misfit(c.builder, column, got); misfit != "" {
+	misfit := c.dialect.misfit(c.builder, column, got)
+	if misfit == "" && column.field == "Error" && got.length > 0 && got.length < longestText {
+		misfit = fmt.Sprintf("has room for %d characters, and texts have up to %d", got.length, longestText)
+	}
+	if misfit != "" {
 		c.lack(field, name, misfit, c.dialect.convert(c.builder, column, got))
 	}
 	switch column.field {
@@ -143,7 +149,7 @@ func (c *checker) compare(field string, column column, parts []part) {
 		}
 	case "Status":
 		c.words(field, name, got)
-	case "Due", "Lease", "First":
+	case "Due", "Lease", "First", "Error":
 		if got.notNull {
 			c.fault(field, name, "must allow NULL")
 		}

@@ -23,6 +23,20 @@ func (f *finishing[ID]) exec(ctx context.Context, db DB) error {
 	return exec(ctx, db, f.statement, f.users, append(slices.Clip(f.ours), f.lease.ID, f.lease.Fence)...)
 }
 
+// others returns f with texts that the database may rather have.
+func (f *finishing[ID]) others() (all []*finishing[ID]) {
+	if !f.text {
+		return nil
+	}
+	before := f.ours[:len(f.ours)-1]
+	if text, ok := f.ours[len(before)].(string); ok {
+		for _, instead := range []any{plain(text), nil} {
+			all = append(all, &finishing[ID]{f.statement, f.lease, f.users, append(slices.Clone(before), instead)})
+		}
+	}
+	return all
+}
+
 // Succeed ends a job that is done. Like Fail, Extend and Release, it returns
 // [ErrLeaseLost] if the caller has lost the lease. A lease that has run out is lost only
 // when somebody sweeps it.
@@ -45,12 +59,23 @@ func (t *Table[ID]) SucceedAs(ctx context.Context, db DB, lease Lease[ID], word 
 // [Row]. A hint of a server that is longer than MaxRetryAfter ends the job too, so let a
 // stored job wait for long.
 //
+// In a table with Columns.Error, Fail stores the text of d.Err. A decision to retry has
+// none: use [Table.FailWith], or the text is NULL.
+//
 // Fail refuses a decision that says nothing about the job: a decision about a success, or
 // one of a [retry.Call] that ended because of its caller. In the second case use
 // [Table.Release].
 func (t *Table[ID]) Fail(ctx context.Context, db DB, lease Lease[ID], d retry.Decision, args ...any) error {
+	return t.FailWith(ctx, db, lease, d, nil, args...)
+}
+
+// FailWith is Fail with the failure that d is about, for Columns.Error. Fail knows it only
+// if it ends the job.
+func (t *Table[ID]) FailWith(
+	ctx context.Context, db DB, lease Lease[ID], d retry.Decision, failure error, args ...any,
+) error {
 	return t.finish(ctx, db, lease, args, func(s *statements) (*statement, []any, error) {
-		return s.failing(d)
+		return s.failing(d, failure)
 	})
 }
 
@@ -95,7 +120,7 @@ func (s *statements) succeeding(word string) (*statement, []any, error) {
 }
 
 // failing returns the statement of a failure, and its arguments.
-func (s *statements) failing(d retry.Decision) (*statement, []any, error) {
+func (s *statements) failing(d retry.Decision, failure error) (*statement, []any, error) {
 	var ours []any
 	if d.Retry || s.columns.Attempts != "" {
 		ours = append(ours, int64(d.State.Failures))
@@ -111,14 +136,17 @@ func (s *statements) failing(d retry.Decision) (*statement, []any, error) {
 	if s.columns.First != "" {
 		ours = append(ours, sql.NullInt64{Int64: d.State.First.UnixMicro(), Valid: !d.State.First.IsZero()})
 	}
+	which := &s.end
 	switch {
 	case d.Retry:
-		return &s.retry, append(ours, microseconds(d.Delay)), nil
+		which, ours = &s.retry, append(ours, microseconds(d.Delay))
 	case d.Stop == retry.StopNone, d.Stop == retry.StopDeadline, d.Stop == retry.StopCanceled, d.Stop == retry.StopBudget:
 		return nil, nil, refused("fail: Stop: %v: does not end a job", d.Stop)
-	default:
-		return &s.end, ours, nil
 	}
+	if which.text {
+		ours = append(ours, textOf(d, failure))
+	}
+	return which, ours, nil
 }
 
 // extending returns the statement of a longer lease, and its arguments.

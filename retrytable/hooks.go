@@ -42,6 +42,19 @@ func (s *shift[ID]) reportOf(job *Job[ID], err error) {
 	s.report(fmt.Errorf("retrytable: job %v: %w", job.ID, err))
 }
 
+// announce logs the end of a job that has failed, if nobody else is told.
+func (s *shift[ID]) announce(o *Outcome[ID]) {
+	if o.Err == nil || o.Released || o.Decision.Retry || o.Job.policy.Observer != nil || s.OnError != nil {
+		return
+	}
+	attrs := []any{"table", s.Table.Name, "id", storable(fmt.Sprint(o.Job.ID))}
+	if o.Job.Kind != "" {
+		attrs = append(attrs, "kind", storable(o.Job.Kind))
+	}
+	slog.Default().ErrorContext(s.ctx, "retrytable job has failed", append(attrs,
+		"attempts", attempts(o.Decision.State), "reason", o.Decision.Stop, "error", textOf(o.Decision, o.Err))...)
+}
+
 // log takes the place of OnError if it is nil.
 func (s *shift[ID]) log(err error) {
 	slog.Default().ErrorContext(s.ctx, "retrytable worker", "table", s.Table.Name, "error", err)

@@ -88,10 +88,13 @@ func (mysql) generated(b *builder, i index) (name, sqlType, expression string) {
 	return fmt.Sprintf("%s_%08x", i.suffix[1:], digest.Sum32()), sqlType, expression
 }
 
+// mysqlText is the type of texts that may have any character.
+const mysqlText = "text CHARACTER SET utf8mb4"
+
 // parts are clauses of one statement, which copies the table once. There is no IF NOT
 // EXISTS.
 func (d mysql) parts(b *builder) []part {
-	parts := b.added("varchar(255)", "bigint", " DEFAULT ("+b.instants.now+")")
+	parts := b.added("varchar(255)", mysqlText, "bigint", " DEFAULT ("+b.instants.now+")")
 	for i := range parts {
 		parts[i].sql = "ADD COLUMN " + parts[i].sql
 	}
@@ -178,7 +181,7 @@ func (d mysql) extend(b *builder) statement {
 
 const mysqlColumns = `SELECT c.COLUMN_NAME, c.COLUMN_TYPE, c.IS_NULLABLE = 'NO', c.PRIVILEGES,
 	coalesce(c.COLLATION_NAME, ''), coalesce(c.CHARACTER_SET_NAME, ''), c.COLUMN_DEFAULT, c.COLUMN_COMMENT,
-	coalesce(t.ENGINE, '') FROM information_schema.COLUMNS c
+	coalesce(c.CHARACTER_MAXIMUM_LENGTH, -1), coalesce(t.ENGINE, '') FROM information_schema.COLUMNS c
 	JOIN information_schema.TABLES t ON t.TABLE_SCHEMA = c.TABLE_SCHEMA AND t.TABLE_NAME = c.TABLE_NAME
 	WHERE c.TABLE_SCHEMA = coalesce(?, DATABASE()) AND c.TABLE_NAME = ?`
 
@@ -193,9 +196,9 @@ func (d mysql) inspect(ctx context.Context, db DB, c *checker) error {
 	var engine string
 	err := each(ctx, db, func(rows *sql.Rows) error {
 		var f found
-		var column, privileges, collation, charset, comment string
+		var column, privileges, collation, comment string
 		var dflt sql.NullString
-		err := rows.Scan(&column, &f.sqlType, &f.notNull, &privileges, &collation, &charset, &dflt, &comment, &engine)
+		err := rows.Scan(&column, &f.sqlType, &f.notNull, &privileges, &collation, &f.charset, &dflt, &comment, &f.length, &engine)
 		for _, privilege := range []string{"SELECT", "UPDATE"} {
 			if !strings.Contains(privileges, strings.ToLower(privilege)) {
 				f.lacks = append(f.lacks, privilege)
@@ -203,7 +206,7 @@ func (d mysql) inspect(ctx context.Context, db DB, c *checker) error {
 		}
 		if strings.HasPrefix(f.sqlType, "enum(") {
 			f.words = mysqlWords(f.sqlType)
-			f.more = mysqlRest(charset, collation, f.notNull, dflt, comment)
+			f.more = mysqlRest(f.charset, collation, f.notNull, dflt, comment)
 		}
 		if d.fold(column) == d.fold(c.columns.Status) && strings.HasSuffix(collation, "_ci") {
 			c.distinct()
@@ -287,6 +290,10 @@ func (mysql) misfit(b *builder, column column, f found) string {
 		}
 		if !slices.Contains([]string{"varchar", "char", "text", "tinytext", "mediumtext", "longtext", "enum"}, base) {
 			return "is " + f.sqlType + ", and must be text or an enum"
+		}
+	case "Error":
+		if !slices.Contains([]string{"varchar", "text", "mediumtext", "longtext"}, base) || f.charset != "utf8mb4" {
+			return fmt.Sprintf("is %s %s, and must be %s", f.sqlType, f.charset, mysqlText)
 		}
 	case "Due", "Lease", "First":
 		if b.instants.column == base || b.instants.column == f.sqlType {

@@ -66,7 +66,7 @@ func (d postgres) instants(as Instants) *instantSQL {
 }
 
 func (d postgres) parts(b *builder) []part {
-	parts := b.added("text", "bigint", " DEFAULT "+b.instants.now)
+	parts := b.added("text", "text", "bigint", " DEFAULT "+b.instants.now)
 	for i := range parts {
 		parts[i].sql = "ALTER TABLE " + b.table + " ADD COLUMN IF NOT EXISTS " + parts[i].sql
 	}
@@ -145,6 +145,9 @@ func (d postgres) group(b *builder, s *statement, assignments func(parameter fun
 		columns, arrays = append(columns, column), append(arrays, parameter()+"::bigint[]")
 		return column
 	})
+	if last := len(arrays) - 1; s.text {
+		arrays[last] = strings.TrimSuffix(arrays[last], "bigint[]") + "text[]"
+	}
 	name := b.name[strings.LastIndexByte(b.name, '.')+1:]
 	s.group = fmt.Sprintf("WITH held AS MATERIALIZED (SELECT %s AS held_id, given.*"+
 		" FROM unnest(%s) WITH ORDINALITY AS given(%s, given_place), %s"+
@@ -171,7 +174,8 @@ const postgresColumns = `SELECT a.attname, format_type(a.atttypid, NULL), a.attn
 	EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indisvalid
 		AND i.indpred IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum),
 	has_column_privilege(a.attrelid, a.attnum, 'SELECT'), has_column_privilege(a.attrelid, a.attnum, 'UPDATE'),
-	coalesce((SELECT string_agg(e.enumlabel, chr(1)) FROM pg_enum e WHERE e.enumtypid = a.atttypid), '')
+	coalesce((SELECT string_agg(e.enumlabel, chr(1)) FROM pg_enum e WHERE e.enumtypid = a.atttypid), ''),
+	CASE WHEN a.atttypid = 'varchar'::regtype THEN a.atttypmod - 4 ELSE -1 END
 	FROM pg_attribute a WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped`
 
 const postgresIndexes = `SELECT c.relname, i.indexrelid::regclass::text, i.indisvalid
@@ -182,7 +186,7 @@ func (postgres) inspect(ctx context.Context, db DB, c *checker) error {
 		var f found
 		var name, words string
 		var read, write bool
-		if err := rows.Scan(&name, &f.sqlType, &f.notNull, &f.unique, &read, &write, &words); err != nil {
+		if err := rows.Scan(&name, &f.sqlType, &f.notNull, &f.unique, &read, &write, &words, &f.length); err != nil {
 			return err
 		}
 		if !read {
@@ -213,8 +217,12 @@ func (postgres) inspect(ctx context.Context, db DB, c *checker) error {
 
 // convert reads instants without a zone in the time zone of the session, as PostgreSQL does
 // where a program compares them with now(). If that is UTC, it rewrites nothing. Programs
-// go on: what they write and compare is converted in the same way, unless it has a zone.
+// go on: what they write and compare is converted in the same way, unless it has a zone. It
+// removes the limit of a text, which rewrites nothing.
 func (d postgres) convert(b *builder, column column, f found) []string {
+	if column.field == "Error" && f.sqlType == "character varying" {
+		return []string{fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s TYPE text", b.table, d.quote(column.name))}
+	}
 	if f.sqlType != "timestamp without time zone" || b.instants.column != "timestamptz" {
 		return nil
 	}
@@ -232,6 +240,10 @@ func (d postgres) misfit(b *builder, column column, f found) string {
 		padded := column.field == "Status" && f.sqlType == "character"
 		if f.words == nil && !padded && f.sqlType != "text" && f.sqlType != "character varying" {
 			return "is " + f.sqlType + ", and must be text or an enum"
+		}
+	case "Error":
+		if f.sqlType != "text" && f.sqlType != "character varying" {
+			return "is " + f.sqlType + ", and must be text"
 		}
 	case "Due", "Lease", "First":
 		wanted := "bigint"

@@ -77,14 +77,14 @@ type part struct {
 
 // added are the columns, of these types and with this default of a due time. Optional
 // ones may be NULL. The SQL of each is what follows ADD COLUMN.
-func (b *builder) added(text, integer, dueDefault string) []part {
+func (b *builder) added(word, text, integer, dueDefault string) []part {
 	due := b.instants.column
 	if b.orderBy == "" && b.statuses.Waiting != b.statuses.Dead {
 		due += dueDefault
 	}
 	count := integer + " NOT NULL DEFAULT 0"
 	return slices.DeleteFunc([]part{
-		{column: b.columns.Status, sql: b.status + " " + text + " NOT NULL DEFAULT " + literal(b.statuses.Ready)},
+		{column: b.columns.Status, sql: b.status + " " + word + " NOT NULL DEFAULT " + literal(b.statuses.Ready)},
 		{column: cmp.Or(b.columns.Retries, b.columns.Attempts), sql: b.attempts + " " + count},
 		{column: b.columns.Due, sql: b.due + " " + due},
 		{column: b.columns.Lease, sql: b.leaseUntil + " " + b.instants.column},
@@ -92,7 +92,8 @@ func (b *builder) added(text, integer, dueDefault string) []part {
 		{column: b.columns.RateLimited, sql: b.rateLimited + " " + count},
 		{column: b.columns.Pending, sql: b.pending + " " + count},
 		{column: b.columns.First, sql: b.first + " " + b.instants.column},
-		{column: b.columns.Kind, sql: b.kind + " " + text},
+		{column: b.columns.Kind, sql: b.kind + " " + word},
+		{column: b.columns.Error, sql: b.text + " " + text},
 	}, func(p part) bool { return p.column == "" })
 }
 

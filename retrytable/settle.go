@@ -49,6 +49,7 @@ func (s *shift[ID]) settle(o *Outcome[ID], ends time.Time, how *retry.Policy) bo
 	if observer := o.Job.policy.Observer; observer != nil && e.Kind != 0 {
 		_ = s.guarded(o.Job, "Observer", func() error { observer.Observe(s.ctx, e); return nil })
 	}
+	s.announce(o)
 	if s.After != nil {
 		_ = s.guarded(o.Job, "After", func() error { s.After(s.ctx, o); return nil })
 	}
@@ -94,6 +95,11 @@ func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy
 			alone = true
 			err = s.store(ctx, o, finishing, s.limit(ends))
 		}
+		for _, other := range finishing.others() {
+			if classifyStoring(err).Category == rowCategory { // perhaps because of the text
+				err = s.store(ctx, o, other, s.limit(ends))
+			}
+		}
 		if failed && errors.Is(err, ErrLeaseLost) { // perhaps by a try that failed
 			return s.readBack(ctx, o, s.limit(ends))
 		}
@@ -110,7 +116,7 @@ func (s *shift[ID]) finishing(o *Outcome[ID], args []any) (*finishing[ID], error
 	case o.Released:
 		f.statement, f.ours, err = s.statements.releasing(o.Decision.Delay)
 	case o.Err != nil:
-		f.statement, f.ours, err = s.statements.failing(o.Decision)
+		f.statement, f.ours, err = s.statements.failing(o.Decision, o.Err)
 	default:
 		f.statement, f.ours, err = s.statements.succeeding(cmp.Or(o.Job.status, s.statements.done[0]))
 	}

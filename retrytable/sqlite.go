@@ -70,7 +70,7 @@ func (d sqlite) text() *instantSQL {
 // parts have no IF NOT EXISTS for columns, and no default for due ones, because SQLite
 // has neither.
 func (d sqlite) parts(b *builder) []part {
-	parts := b.added("TEXT", "INTEGER", "")
+	parts := b.added("TEXT", "TEXT", "INTEGER", "")
 	for i := range parts {
 		parts[i].sql = "ALTER TABLE " + b.table + " ADD COLUMN " + parts[i].sql
 	}
@@ -165,6 +165,9 @@ func (d sqlite) inspect(ctx context.Context, db DB, c *checker) error {
 
 func (sqlite) convert(*builder, column, found) []string { return nil }
 
+// sqliteText matches the types of which SQLite does not make numbers.
+var sqliteText = regexp.MustCompile("(?i)char|clob|text")
+
 // misfit finds types that make text of numbers, which would be compared as text, and the
 // other way round.
 func (sqlite) misfit(b *builder, column column, f found) string {
@@ -172,6 +175,11 @@ func (sqlite) misfit(b *builder, column column, f found) string {
 	switch column.field {
 	case "ID", "Status", "Kind":
 		return ""
+	case "Error":
+		if f.sqlType == "" || sqliteText.MatchString(f.sqlType) {
+			return ""
+		}
+		return "is " + f.sqlType + ", and must be TEXT"
 	case "Due", "Lease", "First":
 		if b.instants.column == "TEXT" && integer {
 			return "is " + f.sqlType + ", but Instants wants TEXT"

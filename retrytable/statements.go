@@ -27,6 +27,8 @@ type statement struct {
 	// The same for many rows at once, where a database has a form for that; see storeAll.
 	group, lock, pair, all string
 	whole                  int // how many of our arguments are the same for all rows
+
+	text bool // the last of our arguments is one
 }
 
 // statements are those of one Table.
@@ -46,7 +48,7 @@ type statements struct {
 // builder builds them, from the quoted names of the definition.
 type builder struct {
 	*definition
-	table, id, status, attempts, due, leaseUntil, fence, rateLimited, pending, first, kind string
+	table, id, status, attempts, due, leaseUntil, fence, rateLimited, pending, first, kind, text string
 }
 
 func (d *definition) builder() *builder {
@@ -68,6 +70,7 @@ func (d *definition) builder() *builder {
 		pending:     quote(d.columns.Pending),
 		first:       quote(d.columns.First),
 		kind:        quote(d.columns.Kind),
+		text:        quote(d.columns.Error),
 	}
 }
 
@@ -246,7 +249,7 @@ func (b *builder) finish(name, addition string, whole int, assignments func(para
 	n, _ := b.parameters(addition)
 	parameter := numbered(n)
 	sql := fmt.Sprintf("UPDATE %s SET %s WHERE %s", b.table, set(addition, assignments(parameter)), b.held(parameter))
-	s := statement{name: name, query: b.dialect.bind(sql), args: n, whole: whole}
+	s := statement{name: name, query: b.dialect.bind(sql), args: n, whole: whole, text: name == "fail" && b.columns.Error != ""}
 	b.dialect.group(b, &s, func(parameter func() string) string { return set(addition, assignments(parameter)) })
 	return s
 }
@@ -270,7 +273,7 @@ func (b *builder) leased() string { return b.running() + " AND " + b.leaseUntil 
 
 func (b *builder) succeed() statement {
 	return b.finish("succeed", b.set.Succeed, 1, func(parameter func() string) string {
-		return set(b.status+" = "+parameter(), b.leaseUntil+" = NULL")
+		return set(b.status+" = "+parameter(), b.leaseUntil+" = NULL", optional(b.columns.Error, b.text+" = NULL"))
 	})
 }
 
@@ -291,7 +294,11 @@ func (b *builder) fail(status, addition string, again bool) statement {
 		if b.columns.First != "" {
 			assignments = set(assignments, b.first+" = coalesce("+b.instants.of(parameter())+", "+b.first+")")
 		}
-		return set(assignments, b.next(again, parameter))
+		assignments = set(assignments, b.next(again, parameter))
+		if b.columns.Error != "" {
+			assignments = set(assignments, b.text+" = "+parameter())
+		}
+		return assignments
 	})
 }
 

@@ -188,6 +188,15 @@ type Columns struct {
 	// Kind is optional. It is the kind of a job, for [Worker.PolicyFor]: text, an enum, or
 	// JSON if a job brings its policy itself. It is only read.
 	Kind string
+
+	// Error is optional. It is the text of the last failure, so that a dead job says why. It
+	// is written with every failure, of lost attempts too, and if no attempt was left; a
+	// success makes it NULL. If something other than a Final error or the number of attempts
+	// ended the job, the text begins with that reason. Secrets in URLs and control characters
+	// other than new lines and tabs are removed, and the middle of a long text is left out,
+	// so that it has at most 2048 bytes. If the database refuses a row with the text, a
+	// [Worker] stores a short text in ASCII, or NULL.
+	Error string
 }
 
 // Statuses are the words that the status column has for the states of a job. An
@@ -213,8 +222,8 @@ type Statuses struct {
 // Claim has no others for it; with NoPromote it may have its own.
 type Set struct {
 	Claim   string // Status, Attempts, Due, Lease, Fence, First
-	Succeed string // Status, Lease: with "attempts = 0", a success resets the count
-	Fail    string // Status, Attempts, Due, Lease, RateLimited, Pending, First
+	Succeed string // Status, Lease, Error: with "attempts = 0", a success resets the count
+	Fail    string // Status, Attempts, Due, Lease, RateLimited, Pending, First, Error
 	Retry   string // as Fail
 	End     string // as Fail
 	Release string // Status, Attempts, Due, Lease, First

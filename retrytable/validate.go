@@ -3,6 +3,7 @@ package retrytable
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -40,6 +41,7 @@ func (d *definition) validate() error {
 	d.validateMerge(&f)
 	d.columns.validate(&f)
 	d.statuses.validate(&f)
+	d.validateError(&f)
 	for _, sql := range []struct{ field, text string }{
 		{"Where", d.where},
 		{"Where, ClaimWhere, Set.Claim", set(d.where, d.claimWhere, d.set.Claim)},
@@ -67,6 +69,22 @@ func (d *definition) validate() error {
 		f.add("OrderBy", d.orderBy, "must not have parameters")
 	}
 	return errors.Join(f...)
+}
+
+// validateError finds the mistake of a Set that writes the text itself, which PostgreSQL
+// refuses only when a job ends.
+func (d *definition) validateError(f *faults) {
+	if d.columns.Error == "" {
+		return
+	}
+	assignment := regexp.MustCompile("(?i)(?:^|,)\\s*[\"`]?" + regexp.QuoteMeta(d.columns.Error) + "[\"`]?\\s*=")
+	for _, sql := range []struct{ field, text string }{
+		{"Set.Succeed", d.set.Succeed}, {"Set.Fail", d.set.Fail}, {"Set.Retry", d.set.Retry}, {"Set.End", d.set.End},
+	} {
+		if assignment.MatchString(sql.text) {
+			f.add(sql.field, sql.text, fmt.Sprintf("must not set %q: Columns.Error is written already", d.columns.Error))
+		}
+	}
 }
 
 func (d *definition) validateMerge(f *faults) {
@@ -119,6 +137,7 @@ func (c *Columns) all() []column {
 		{"Pending", c.Pending},
 		{"First", c.First},
 		{"Kind", c.Kind},
+		{"Error", c.Error},
 	}
 }
 

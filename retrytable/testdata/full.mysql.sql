@@ -8,6 +8,7 @@ ALTER TABLE `app`.`run"s`
 	ADD COLUMN `polls` bigint NOT NULL DEFAULT 0,
 	ADD COLUMN `first` bigint,
 	ADD COLUMN `so"rt` varchar(255),
+	ADD COLUMN `why` text CHARACTER SET utf8mb4,
 	ADD COLUMN claim_4914734f tinyint GENERATED ALWAYS AS (CASE WHEN `select` IN ('it''s new') AND `next_retry_at` IS NULL THEN 1 END) STORED INVISIBLE,
 	ADD INDEX claim_4914734f (claim_4914734f, submitted_date),
 	ADD COLUMN promote_41375147 bigint GENERATED ALWAYS AS (CASE WHEN `select` IN ('it''s new', 'error') AND `next_retry_at` IS NOT NULL THEN `next_retry_at` END) STORED INVISIBLE,
@@ -25,16 +26,16 @@ SELECT `run id` FROM `app`.`run"s` FORCE INDEX (sweep_cf13dc98) WHERE sweep_cf13
 SELECT `run id` FROM `app`.`run"s` FORCE INDEX (promote_41375147) WHERE promote_41375147 <= TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000000 AND (category = ?) ORDER BY promote_41375147 LIMIT 10 FOR UPDATE SKIP LOCKED;
 
 -- succeed
-UPDATE `app`.`run"s` SET retry_count = 0, `select` = ?, `lease` = NULL WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running') AND `lease` IS NOT NULL;
+UPDATE `app`.`run"s` SET retry_count = 0, `select` = ?, `lease` = NULL, `why` = NULL WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running') AND `lease` IS NOT NULL;
 
 -- succeed as
-UPDATE `app`.`run"s` SET retry_count = 0, `select` = ?, `lease` = NULL WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running') AND `lease` IS NOT NULL;
+UPDATE `app`.`run"s` SET retry_count = 0, `select` = ?, `lease` = NULL, `why` = NULL WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running') AND `lease` IS NOT NULL;
 
 -- retry
-UPDATE `app`.`run"s` SET error = ?, hold_reason = NULL, `select` = 'error', `lease` = NULL, `retry_count` = ?, `limited` = ?, `polls` = ?, `first` = coalesce(? DIV 1000000, `first`), `next_retry_at` = (TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) + ? + 999999) DIV 1000000 WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running') AND `lease` IS NOT NULL;
+UPDATE `app`.`run"s` SET error = ?, hold_reason = NULL, `select` = 'error', `lease` = NULL, `retry_count` = ?, `limited` = ?, `polls` = ?, `first` = coalesce(? DIV 1000000, `first`), `next_retry_at` = (TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) + ? + 999999) DIV 1000000, `why` = ? WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running') AND `lease` IS NOT NULL;
 
 -- end
-UPDATE `app`.`run"s` SET error = ?, hold_reason = ?, `select` = 'error', `lease` = NULL, `retry_count` = ?, `limited` = ?, `polls` = ?, `first` = coalesce(? DIV 1000000, `first`), `next_retry_at` = NULL WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running') AND `lease` IS NOT NULL;
+UPDATE `app`.`run"s` SET error = ?, hold_reason = ?, `select` = 'error', `lease` = NULL, `retry_count` = ?, `limited` = ?, `polls` = ?, `first` = coalesce(? DIV 1000000, `first`), `next_retry_at` = NULL, `why` = ? WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running') AND `lease` IS NOT NULL;
 
 -- extend
 SELECT `run id` FROM `app`.`run"s` WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running') AND `lease` IS NOT NULL FOR UPDATE;

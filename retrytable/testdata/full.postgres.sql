@@ -7,6 +7,7 @@ ALTER TABLE "app"."run""s" ADD COLUMN IF NOT EXISTS "limited" bigint NOT NULL DE
 ALTER TABLE "app"."run""s" ADD COLUMN IF NOT EXISTS "polls" bigint NOT NULL DEFAULT 0;
 ALTER TABLE "app"."run""s" ADD COLUMN IF NOT EXISTS "first" bigint;
 ALTER TABLE "app"."run""s" ADD COLUMN IF NOT EXISTS "so""rt" text;
+ALTER TABLE "app"."run""s" ADD COLUMN IF NOT EXISTS "why" text;
 CREATE INDEX IF NOT EXISTS "run""s_claim" ON "app"."run""s" ("select", submitted_date) WHERE "select" IN ('it''s new') AND "next_retry_at" IS NULL;
 CREATE INDEX IF NOT EXISTS "run""s_promote" ON "app"."run""s" ("next_retry_at") WHERE "select" IN ('it''s new', 'error') AND "next_retry_at" IS NOT NULL;
 CREATE INDEX IF NOT EXISTS "run""s_sweep" ON "app"."run""s" ("lease") WHERE "select" IN ('claimed', 'running');
@@ -21,16 +22,16 @@ WITH picked AS MATERIALIZED (SELECT "run id" AS picked_id FROM "app"."run""s" WH
 WITH picked AS MATERIALIZED (SELECT "run id" AS picked_id FROM "app"."run""s" WHERE "select" IN ('it''s new', 'error') AND "next_retry_at" IS NOT NULL AND "next_retry_at" <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint / 1000000 AND (category = $1) ORDER BY "next_retry_at" LIMIT 10 FOR NO KEY UPDATE SKIP LOCKED) UPDATE "app"."run""s" SET promoted = true, "select" = 'it''s new', "next_retry_at" = NULL WHERE "run id" = ANY (ARRAY(SELECT picked_id FROM picked)) RETURNING "run id";
 
 -- succeed
-UPDATE "app"."run""s" SET retry_count = 0, "select" = $1, "lease" = NULL WHERE "run id" = $2 AND "f""e" = $3 AND "select" IN ('claimed', 'running') AND "lease" IS NOT NULL;
+UPDATE "app"."run""s" SET retry_count = 0, "select" = $1, "lease" = NULL, "why" = NULL WHERE "run id" = $2 AND "f""e" = $3 AND "select" IN ('claimed', 'running') AND "lease" IS NOT NULL;
 
 -- succeed as
-UPDATE "app"."run""s" SET retry_count = 0, "select" = $1, "lease" = NULL WHERE "run id" = $2 AND "f""e" = $3 AND "select" IN ('claimed', 'running') AND "lease" IS NOT NULL;
+UPDATE "app"."run""s" SET retry_count = 0, "select" = $1, "lease" = NULL, "why" = NULL WHERE "run id" = $2 AND "f""e" = $3 AND "select" IN ('claimed', 'running') AND "lease" IS NOT NULL;
 
 -- retry
-UPDATE "app"."run""s" SET error = $1, hold_reason = NULL, "select" = 'error', "lease" = NULL, "retry_count" = $2, "limited" = $3, "polls" = $4, "first" = coalesce($5::bigint / 1000000, "first"), "next_retry_at" = ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint + $6::bigint + 999999) / 1000000 WHERE "run id" = $7 AND "f""e" = $8 AND "select" IN ('claimed', 'running') AND "lease" IS NOT NULL;
+UPDATE "app"."run""s" SET error = $1, hold_reason = NULL, "select" = 'error', "lease" = NULL, "retry_count" = $2, "limited" = $3, "polls" = $4, "first" = coalesce($5::bigint / 1000000, "first"), "next_retry_at" = ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint + $6::bigint + 999999) / 1000000, "why" = $7 WHERE "run id" = $8 AND "f""e" = $9 AND "select" IN ('claimed', 'running') AND "lease" IS NOT NULL;
 
 -- end
-UPDATE "app"."run""s" SET error = $1, hold_reason = $1, "select" = 'error', "lease" = NULL, "retry_count" = $2, "limited" = $3, "polls" = $4, "first" = coalesce($5::bigint / 1000000, "first"), "next_retry_at" = NULL WHERE "run id" = $6 AND "f""e" = $7 AND "select" IN ('claimed', 'running') AND "lease" IS NOT NULL;
+UPDATE "app"."run""s" SET error = $1, hold_reason = $1, "select" = 'error', "lease" = NULL, "retry_count" = $2, "limited" = $3, "polls" = $4, "first" = coalesce($5::bigint / 1000000, "first"), "next_retry_at" = NULL, "why" = $6 WHERE "run id" = $7 AND "f""e" = $8 AND "select" IN ('claimed', 'running') AND "lease" IS NOT NULL;
 
 -- extend
 WITH held AS MATERIALIZED (SELECT "run id" AS held_id FROM "app"."run""s" WHERE "run id" = $2 AND "f""e" = $3 AND "select" IN ('claimed', 'running') AND "lease" IS NOT NULL FOR NO KEY UPDATE) UPDATE "app"."run""s" SET "lease" = ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint + $1::bigint + 999999) / 1000000 FROM held WHERE "run id" = held_id;

@@ -1,0 +1,68 @@
+package retrytable
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/redact"
+)
+
+const (
+	longestText = 2048      // in bytes; an index of PostgreSQL has room for it
+	longestRead = 64 * 1024 // of a text, because to redact it takes time
+	omission    = "\n[...]\n"
+	tail        = 512 // bytes of a long text's end, where errors have their causes
+)
+
+// textOf is what Columns.Error has after a decision about a failure: nil if the failure is
+// not known. Columns.Attempts tells already that no attempt is left.
+func textOf(d retry.Decision, failure error) any {
+	if !d.Retry && d.Err != nil {
+		failure = d.Err
+		gaveUp, ok := d.Err.(*retry.Error) //nolint:errorlint // an inner one is a failure like others
+		if ok && gaveUp.Stop == retry.StopAttempts && gaveUp.Err != nil {
+			failure = gaveUp.Err
+		}
+	}
+	if failure == nil {
+		return nil
+	}
+	return storable(fmt.Sprint(failure)) // fmt survives an Error method that panics
+}
+
+// storable is a text without secrets and control characters, and not too long.
+func storable(text string) string {
+	if len(text) > longestRead { // and no part of a word, which may be a part of a secret
+		text = text[:longestRead]
+		text = text[:max(strings.LastIndexAny(text, " \n"), 0)]
+	}
+	text = redact.Text(strings.Map(func(r rune) rune {
+		switch {
+		case r == utf8.RuneError:
+			return '?'
+		case unicode.IsControl(r) && r != '\n' && r != '\t':
+			return -1
+		}
+		return r
+	}, text))
+	if len(text) <= longestText {
+		return text
+	}
+	head := text[:longestText-tail-len(omission)]
+	return strings.ToValidUTF8(head, "") + omission + strings.ToValidUTF8(text[len(text)-tail:], "")
+}
+
+// plain is the part of a text that any column takes which takes texts at all.
+func plain(text string) string {
+	const most = 100
+	text = strings.Map(func(r rune) rune {
+		if r > unicode.MaxASCII {
+			return '?'
+		}
+		return r
+	}, text)
+	return text[:min(len(text), most)]
+}
