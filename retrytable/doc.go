@@ -3,7 +3,7 @@
 // until it is done or given up. It is for PostgreSQL, SQLite, MySQL and MariaDB,
 // and imports no driver.
 //
-//	var jobs = &retrytable.Table[int64]{Name: "jobs"}
+//	var jobs = &retrytable.Table[int64]{Name: "jobs", Columns: retrytable.Columns{Error: "error"}}
 //
 //	w := &retrytable.Worker[int64]{Table: jobs, DB: db, Policy: policy, Work: work}
 //	err := w.Run(ctx)
@@ -16,7 +16,7 @@
 //		if d, exhausted := policy.Exhausted(row.State, row.Now()); exhausted {
 //			err = jobs.Fail(ctx, db, row.Lease, d)
 //		} else if failure := work(ctx, row.ID); failure != nil {
-//			err = jobs.Fail(ctx, db, row.Lease, policy.Next(row.State, failure, row.Now()))
+//			err = jobs.FailWith(ctx, db, row.Lease, policy.Next(row.State, failure, row.Now()), failure)
 //		} else {
 //			err = jobs.Succeed(ctx, db, row.Lease)
 //		}
@@ -38,7 +38,7 @@
 //
 //	rows, err := jobs.Sweep(ctx, db, 100)
 //	for _, row := range rows {
-//		err = jobs.Fail(ctx, db, row.Lease, policy.Next(row.State, retry.ErrLost, row.Now()))
+//		err = jobs.FailWith(ctx, db, row.Lease, policy.Next(row.State, retry.ErrLost, row.Now()), retry.ErrLost)
 //		…
 //	}
 //

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/redact"
@@ -12,7 +11,7 @@ import (
 
 const (
 	longestText = 2048      // in bytes; an index of PostgreSQL has room for it
-	longestRead = 64 * 1024 // of a text, because to redact it takes time
+	longestRead = 16 * 1024 // of a text, because to redact it takes time
 	omission    = "\n[...]\n"
 	tail        = 512 // bytes of a long text's end, where errors have their causes
 )
@@ -37,16 +36,15 @@ func textOf(d retry.Decision, failure error) any {
 func storable(text string) string {
 	if len(text) > longestRead { // and no part of a word, which may be a part of a secret
 		text = text[:longestRead]
-		text = text[:max(strings.LastIndexAny(text, " \n"), 0)]
+		if end := strings.LastIndexAny(text, " \n\"<>{}"); end > 0 {
+			text = text[:end]
+		}
 	}
 	text = redact.Text(strings.Map(func(r rune) rune {
-		switch {
-		case r == utf8.RuneError:
-			return '?'
-		case unicode.IsControl(r) && r != '\n' && r != '\t':
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return -1
 		}
-		return r
+		return r // or U+FFFD, if it is none
 	}, text))
 	if len(text) <= longestText {
 		return text

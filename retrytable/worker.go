@@ -64,6 +64,12 @@ import (
 //   - BeforeClaim and Turn: there is no claim, and OnError is told.
 //   - OnError: slog.Default() logs the panic and the error.
 //
+// # Dead jobs
+//
+// With Columns.Error, the row of a job says why its last attempt failed. A job that has
+// failed for good is told to the Observer of its Policy. If there is no Observer and no
+// OnError, slog.Default() has one line with its ID, kind, attempts, reason and error.
+//
 // # Losing the lease
 //
 // If the lease is lost, because it could not be extended in time or the row was given
@@ -173,7 +179,8 @@ type Worker[ID any] struct {
 	// OnError is told what went wrong: the database failed, a lease was lost, an
 	// outcome was not stored, a function panicked, a kind has no policy; and, once, that
 	// the DB keeps too few connections. It may be called by several goroutines at once. nil
-	// means slog.Default().
+	// means slog.Default(), which then also has a line about each job that has failed for
+	// good, unless the Policy of the job has an Observer.
 	OnError func(ctx context.Context, err error)
 }
 

@@ -21,12 +21,6 @@ import (
 func (s *service) starter() *retrytable.Worker[string] {
 	w := s.worker(s.starts, &failure{lost, "whoever called its on_start has died, or was cut off from the database"})
 	w.Work, w.Turn, w.Concurrency = s.start, s.turn, callsAtOnce
-	w.FinishArgs = func(o *retrytable.Outcome[string]) []any {
-		if o.Err == nil || o.Released {
-			return nil
-		}
-		return []any{o.Err.Error()}
-	}
 	return w
 }
 

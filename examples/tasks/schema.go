@@ -83,7 +83,8 @@ func (s *service) lacks(ctx context.Context, name, create string, found map[stri
 
 // all is the table of tasks with the words of all statuses, which an enum must have.
 func (s *service) all() *retrytable.Table[string] {
-	t := s.table(claimed, success, "failure_reason = $1")
+	t := s.table(claimed, success, "")
+	t.Columns.Error = "failure_reason"
 	t.Statuses.Done = append(t.Statuses.Done, string(running), string(canceled), string(waiting), string(paused))
 	return t
 }

@@ -43,17 +43,17 @@ func newService(db *shared.DB, c config, log *slog.Logger) *service {
 		config: c, db: db, log: log, counts: newMetrics(),
 		hooks: &retrytable.Table[string]{
 			Dialect: db.Dialect, Name: "webhook_execution", Lease: c.lease,
-			Columns:  retrytable.Columns{ID: "idempotency_key"},
+			Columns:  retrytable.Columns{ID: "idempotency_key", Error: "error"},
 			Statuses: retrytable.Statuses{Done: []string{"success"}, Dead: "failure"},
-			Set:      retrytable.Set{Fail: "error = $1", Succeed: "error = NULL"},
 		},
 		client: &http.Client{Transport: &retryhttp.Transport{Policy: once(c.hookTime), Budget: retryhttp.NoBudget}},
 	}
-	s.starts = s.table(claimed, running, "failure_reason = $1")
+	s.starts = s.table(claimed, running, "")
+	s.starts.Columns.Error = "failure_reason"
 	s.starts.ClaimWhere = concurrencyRule
 	s.starts.Set.Succeed = db.SQL("started_at = {now}, last_updated = {now}")
-	s.runs = s.table(running, success, "failure_reason = $1")
-	s.timeouts = s.table(running, success, "failure_reason = 'timeout: no word for ' || timeout || ' s'")
+	s.runs = s.table(running, success, "failure_reason = $1, ") // the words of a PATCH, as they are
+	s.timeouts = s.table(running, success, "failure_reason = 'timeout: no word for ' || timeout || ' s', ")
 	s.timeouts.Lease = min(s.lease, timeoutLease)
 	return s
 }
@@ -75,7 +75,7 @@ func (s *service) table(held, done status, fail string) *retrytable.Table[string
 		Set: retrytable.Set{
 			Claim:   s.db.SQL("last_updated = {now}"),
 			Succeed: s.db.SQL("ended_at = {now}, last_updated = {now}"),
-			Fail:    s.db.SQL(fail + ", ended_at = {now}, last_updated = {now}"),
+			Fail:    s.db.SQL(fail + "ended_at = {now}, last_updated = {now}"),
 			Promote: s.db.SQL("started_at = NULL, ended_at = NULL, failure_reason = NULL, last_updated = {now}"),
 		},
 	}

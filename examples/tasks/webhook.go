@@ -111,13 +111,7 @@ func (s *service) deliverer() *retrytable.Worker[string] {
 		Policy: &retry.Policy{
 			Name: "webhook", Backoff: retry.Exponential{Initial: 5 * s.second}, Classifier: retry.ThroughGiveUp,
 		},
-		Grace: 2 * s.hookTime, // what was begun is finished
-		FinishArgs: func(o *retrytable.Outcome[string]) []any {
-			if o.Err == nil || o.Released {
-				return nil
-			}
-			return []any{o.Err.Error()}
-		},
+		Grace:   2 * s.hookTime, // what was begun is finished
 		OnError: func(_ context.Context, err error) { s.log.Error("webhook loop", "error", err) },
 	}
 }

@@ -34,10 +34,18 @@ func shell(timeout time.Duration) func(context.Context, ticket) error {
 	}
 }
 
-// story is the text of an error, and below it both ends of what its command wrote, if
-// that was more than the line in the text: the last line alone seldom says why.
-func story(err error) string {
-	const end = 1000
+// told is an error of an agent, whose text is what is stored of it: below its own text it
+// has both ends of what its command wrote, if that was more than the line in the text: the
+// last line alone seldom says why.
+type told struct{ error }
+
+// Unwrap returns the error of the agent.
+func (e *told) Unwrap() error { return e.error }
+
+// Error implements error.
+func (e *told) Error() string {
+	const end = 700
+	err := e.error
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		return err.Error()

@@ -116,11 +116,12 @@ func TestClassificationOfWholeStandardError(t *testing.T) {
 func TestStory(t *testing.T) {
 	t.Parallel()
 	err := shell(0)(t.Context(), ticket{ID: "1", Definition: "printf 'SyntaxError: x\\n  at y\\nNode.js v20\\n' >&2; exit 1"})
-	assert.Equal(t, "exit status 1: Node.js v20\nSyntaxError: x\n  at y\nNode.js v20", story(err))
+	assert.Equal(t, "exit status 1: Node.js v20\nSyntaxError: x\n  at y\nNode.js v20", (&told{err}).Error())
 	err = shell(0)(t.Context(), ticket{ID: "1", Definition: "echo why >&2; exit 1"})
-	assert.Equal(t, "exit status 1: why", story(err))
-	assert.Equal(t, "boom", story(errors.New("boom")))
-	assert.Len(t, story(&exec.ExitError{ProcessState: new(os.ProcessState), Stderr: bytes.Repeat([]byte("a\n"), 4000)}), len("exit status 0\n"+"\n[...]\n")+2000)
+	assert.Equal(t, "exit status 1: why", (&told{err}).Error())
+	assert.EqualError(t, &told{errors.New("boom")}, "boom")
+	long := &told{&exec.ExitError{ProcessState: new(os.ProcessState), Stderr: bytes.Repeat([]byte("a\n"), 4000)}}
+	assert.Len(t, long.Error(), len("exit status 0\n"+"\n[...]\n")+1400)
 }
 
 // The same with what real commands say.

@@ -65,7 +65,10 @@ func (e *engine) work(ctx context.Context, job *retrytable.Job[string]) error {
 	if err != nil {
 		return err
 	}
-	return e.agent(ctx, t)
+	if err = e.agent(ctx, t); err != nil {
+		err = &told{err}
+	}
+	return err
 }
 
 // decided is retryOrFailTicket: the ticket is ready again, after the delay of its
@@ -75,7 +78,7 @@ func (e *engine) decided(o *retrytable.Outcome[string]) []any {
 	if o.Released || o.Err == nil {
 		return nil
 	}
-	category, text := cmp.Or(d.Verdict.Category, unknown), storable(story(o.Err))
+	category, text := cmp.Or(d.Verdict.Category, unknown), storable(o.Err.Error())
 	c := change{
 		Ticket: o.Job.ID, State: ready, Category: category, Error: text,
 		RetryAfter: d.At, AttemptsRemaining: max(d.Limit-d.State.Failures, 0),
@@ -92,7 +95,7 @@ func (e *engine) decided(o *retrytable.Outcome[string]) []any {
 		e.log.Error("engine", "error", err)
 	}
 	o.Job.Data = failed{c, details}
-	return []any{text, sql.NullString{String: c.Reason, Valid: c.Reason != ""}, sql.NullString{String: used, Valid: err == nil}}
+	return []any{sql.NullString{String: c.Reason, Valid: c.Reason != ""}, sql.NullString{String: used, Valid: err == nil}}
 }
 
 // failed is what is told of a failure, and what is logged.

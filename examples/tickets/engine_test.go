@@ -157,7 +157,7 @@ func TestTextsThatNoDatabaseTakes(t *testing.T) {
 		id := s.add(0)
 		s.attempt(errors.New("rate limit \xff\x00"))
 		s.waitsFor(id, 1, 30*time.Second)
-		assert.Equal(t, "rate limit \uFFFD\uFFFD", s.record(id).err)
+		assert.Equal(t, "rate limit \uFFFD", s.record(id).err)
 		assert.Equal(t, "rate limit \uFFFD\uFFFD", s.decisions(id)[0].Error)
 
 		s.agent = shell(limit)

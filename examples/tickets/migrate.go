@@ -19,7 +19,7 @@ var wanted = []struct {
 	{"designs", []string{"name text", "definition text"}},
 	{"tickets", []string{
 		"design_id {designs}", "assignee_type text", "priority integer", "rejection_count integer NOT NULL DEFAULT 0",
-		"vm_id text", "error text", "hold_reason text", "retry_strategy {json}",
+		"vm_id text", "hold_reason text", "retry_strategy {json}",
 		"created_at {instant}", "updated_at {instant}", "completed_at {instant}",
 	}},
 	{"activity", []string{"ticket_id {tickets}", "action text", "details {json}", "actor text", "created_at {instant}"}},

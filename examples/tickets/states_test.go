@@ -74,7 +74,7 @@ func TestStateTransitionValidation(t *testing.T) {
 			o := &retrytable.Outcome[string]{Job: &retrytable.Job[string]{Row: row}, Err: errLimited}
 			o.Decision = s.policy.Next(row.State, o.Err, row.Now())
 			args := s.decided(o)
-			_ = s.table.Fail(t.Context(), db, row.Lease, o.Decision, args...)
+			_ = s.table.FailWith(t.Context(), db, row.Lease, o.Decision, o.Err, args...)
 		}
 		actions := map[string]func(row retrytable.Row[string]){
 			"claim":   func(retrytable.Row[string]) { _, _ = s.table.Claim(t.Context(), db, 1, "vm-8") },

@@ -41,7 +41,7 @@ func statement(db *shared.DB, sql string) string {
 func newTable(db *shared.DB) *retrytable.Table[string] {
 	return &retrytable.Table[string]{
 		Dialect: db.Dialect, Name: "tickets", Instants: instants(db),
-		Columns: retrytable.Columns{Status: "state", Retries: "retry_count", Due: "retry_after"},
+		Columns: retrytable.Columns{Status: "state", Retries: "retry_count", Due: "retry_after", Error: "error"},
 		Statuses: retrytable.Statuses{
 			Ready: ready, Waiting: ready, Running: []string{inProgress}, Done: []string{needsReview}, Dead: onHold,
 		},
@@ -51,8 +51,8 @@ func newTable(db *shared.DB) *retrytable.Table[string] {
 		OrderBy: "priority DESC, created_at, id",
 		Set: retrytable.Set{
 			Claim:   statement(db, "vm_id = $1, updated_at = {now}"),
-			Succeed: statement(db, "vm_id = NULL, error = NULL, completed_at = {now}, updated_at = {now}"),
-			Fail:    statement(db, "error = $1, hold_reason = $2, retry_strategy = $3, vm_id = NULL, updated_at = {now}"),
+			Succeed: statement(db, "vm_id = NULL, completed_at = {now}, updated_at = {now}"),
+			Fail:    statement(db, "hold_reason = $1, retry_strategy = $2, vm_id = NULL, updated_at = {now}"),
 			Retry:   "completed_at = NULL",
 			End:     statement(db, "completed_at = {now}"),
 			Release: statement(db, "vm_id = NULL, updated_at = {now}"),

@@ -28,7 +28,8 @@ import (
 var jobs = &retrytable.Table[int64]{
 	Dialect: retrytable.SQLite,
 	Name:    "jobs",
-	Lease:   3 * time.Second, // how long after its worker died a job is taken over; 0 means a minute
+	Columns: retrytable.Columns{Error: "error"}, // why an attempt failed
+	Lease:   3 * time.Second,                    // how long after its worker died a job is taken over; 0 means a minute
 }
 
 // work does a job. What it writes by InTx is committed together with the end of the job.

@@ -17,7 +17,7 @@ import (
 func main() {
 	ctx, stop := context.WithCancel(context.Background())
 	db, _ := sql.Open("sqlite", "file:mails?mode=memory&cache=shared") // or PostgreSQL, MySQL
-	table := &retrytable.Table[int64]{Dialect: retrytable.SQLite, Name: "mails"}
+	table := &retrytable.Table[int64]{Dialect: retrytable.SQLite, Name: "mails", Columns: retrytable.Columns{Error: "error"}}
 	setup := "CREATE TABLE mails (id INTEGER PRIMARY KEY);" + table.Schema() + "INSERT INTO mails (id) VALUES (7)"
 	if _, err := db.ExecContext(ctx, setup); err != nil {
 		log.Fatal(err)

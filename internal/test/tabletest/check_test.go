@@ -74,6 +74,7 @@ func TestCheckFaults(t *testing.T) {
 				`Columns.Pending: "polls": there is no such column`,
 				`Columns.First: "first_at": is timestamp, but Instants wants datetime(6); to convert it: SET time_zone = '+00:00'; ` +
 					"ALTER TABLE `jobs` MODIFY COLUMN `first_at` datetime(6)",
+				`Columns.Error: "error": there is no such column`,
 				`Name: "jobs": has no column claim_602cb9cf`,
 				`Name: "jobs": has no index claim_602cb9cf`,
 				`Name: "jobs": has no column sweep_3aab1c53`,
@@ -91,6 +92,7 @@ func TestCheckFaults(t *testing.T) {
 				`Columns.RateLimited: "limited": there is no such column`,
 				`Columns.Pending: "polls": there is no such column`,
 				`Columns.First: "first_at": is timestamp, and must be INTEGER, or Instants must be RFC3339`,
+				`Columns.Error: "error": there is no such column`,
 			}, upper(faults))
 			return
 		}
@@ -107,6 +109,7 @@ func TestCheckFaults(t *testing.T) {
 			`Columns.RateLimited: "limited": there is no such column`,
 			`Columns.Pending: "polls": there is no such column`,
 			`Columns.First: "first_at": is timestamp without time zone, but Instants wants timestamp with time zone`,
+			`Columns.Error: "error": there is no such column`,
 		}, faults)
 	})
 }
@@ -175,7 +178,7 @@ func TestCheckPostgres(t *testing.T) {
 		})
 		run(t, s.db, "GRANT USAGE ON SCHEMA "+schema+" TO "+role)
 		run(t, s.db, "GRANT SELECT ON jobs TO "+role)
-		run(t, s.db, "GRANT UPDATE (status, attempts, due_at, lease_until, limited, polls, first_at) ON jobs TO "+role)
+		run(t, s.db, "GRANT UPDATE (status, attempts, due_at, lease_until, limited, polls, first_at, error) ON jobs TO "+role)
 		tx, err := s.db.BeginTx(t.Context(), nil)
 		require.NoError(t, err)
 		run(t, tx, "SET LOCAL ROLE "+role)
@@ -208,7 +211,7 @@ func TestCheckMySQL(t *testing.T) {
 			_, err := s.db.ExecContext(context.WithoutCancel(t.Context()), "DROP USER "+user)
 			assert.NoError(t, err)
 		})
-		run(t, s.db, "GRANT SELECT, UPDATE (status, attempts, due_at, lease_until, limited, polls, first_at) ON jobs TO "+user)
+		run(t, s.db, "GRANT SELECT, UPDATE (status, attempts, due_at, lease_until, limited, polls, first_at, error) ON jobs TO "+user)
 		config, err := mysql.ParseDSN(s.dsn)
 		require.NoError(t, err)
 		config.User, config.Passwd = user, ""

@@ -64,6 +64,7 @@ var crashPolicy = &retry.Policy{MaxAttempts: 8, Backoff: retry.Constant(20 * tim
 func crashTable(k kind) *retrytable.Table[int64] {
 	return &retrytable.Table[int64]{
 		Dialect: k.dialect, Name: "jobs", Instants: k.instants, Lease: 300 * time.Millisecond,
+		Columns: retrytable.Columns{Error: "error"},
 	}
 }
 
@@ -231,7 +232,7 @@ func crashRun(ctx context.Context, db *sql.DB, table *retrytable.Table[int64], r
 }
 
 func crashFail(ctx context.Context, db *sql.DB, table *retrytable.Table[int64], row retrytable.Row[int64], err error) error {
-	return ignoreLost(table.Fail(ctx, db, row.Lease, crashPolicy.Next(row.State, err, row.Now())))
+	return ignoreLost(table.FailWith(ctx, db, row.Lease, crashPolicy.Next(row.State, err, row.Now()), err))
 }
 
 func ignoreLost(err error) error {
@@ -358,7 +359,7 @@ func assertCrash(t *testing.T, db *sql.DB, loop string) {
 		limit = retry.Unlimited
 	}
 	for _, row := range query(t, db, "SELECT id, status, attempts, "+
-		"(SELECT count(*) FROM runs WHERE job = id), (SELECT count(*) FROM effects WHERE job = id) FROM jobs ORDER BY id") {
+		"(SELECT count(*) FROM runs WHERE job = id), (SELECT count(*) FROM effects WHERE job = id), error FROM jobs ORDER BY id") {
 		id, status, attempts, ran, effects := row[0].(int64), row[1], int(row[2].(int64)), int(row[3].(int64)), row[4]
 		jobs++
 		assert.LessOrEqual(t, ran, attempts, "job %d: every run was counted", id)
@@ -367,9 +368,11 @@ func assertCrash(t *testing.T, db *sql.DB, loop string) {
 			assert.Equal(t, "dead", status, "job %d", id)
 			assert.Equal(t, crashPolicy.MaxAttempts, attempts, "job %d", id)
 			assert.Equal(t, int64(0), effects, "job %d", id)
+			assert.Equal(t, retry.ErrLost.Error(), row[5], "job %d", id)
 			continue
 		}
 		assert.Equal(t, "done", status, "job %d", id)
+		assert.Nil(t, row[5], "job %d", id)
 		if !inGroups || !grouped(id) {
 			assert.Equal(t, int64(1), effects, "job %d", id)
 		}

@@ -195,7 +195,7 @@ func (k kind) indexes(schema string) string {
 func jobs() *retrytable.Table[int64] {
 	return &retrytable.Table[int64]{
 		Name:    "jobs",
-		Columns: retrytable.Columns{RateLimited: "limited", Pending: "polls", First: "first_at"},
+		Columns: retrytable.Columns{RateLimited: "limited", Pending: "polls", First: "first_at", Error: "error"},
 	}
 }
 

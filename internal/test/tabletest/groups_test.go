@@ -96,6 +96,11 @@ func (c *crew) assertEnded(t *testing.T, id int64, note string) {
 	want, got := ended(id), c.record(t, c.db, id)
 	want.note, want.due = note, got.due
 	assert.Equal(t, want, got, "job %d", id)
+	if got.status == "done" || got.status == "sent" {
+		assert.Nil(t, c.why(t, id), "job %d", id)
+	} else {
+		assert.Equal(t, errWork.Error(), c.why(t, id), "job %d", id)
+	}
 	if got.status == "waiting" {
 		assert.False(t, got.due.IsZero())
 	}
