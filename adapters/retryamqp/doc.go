@@ -19,7 +19,8 @@
 // # What RabbitMQ counts, and where the State is
 //
 // The [retry.State] is in the header retry-state, in its text form, and the due time is in
-// retry-due, in milliseconds of Unix time. A quorum queue counts in x-delivery-count
+// retry-due, in milliseconds of Unix time, by the clock of the worker that wrote it. The worker
+// that gets the message compares that with its own clock, so keep the clocks in step. A quorum queue counts in x-delivery-count
 // how often a message came back without an answer. Each time is a lost attempt, and so a
 // failure. A classic queue says only that a message came back. There, Handle publishes a copy
 // with the failure counted, and the copy is run a second later.

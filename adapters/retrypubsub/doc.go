@@ -26,6 +26,10 @@
 // count towards MaxOutstandingMessages, 1000 by default: when so many are, no other is
 // delivered.
 //
+// The clocks of the workers decide when a copy is due: one worker writes the due time by its
+// clock, and the worker that gets the copy compares it with its own. If the two clocks differ
+// by a minute, an attempt is early or late by a minute. Keep the clocks in step, as NTP does.
+//
 // Every subscription of the topic gets the copy. The attribute retry-subscription says whose
 // it is, and Handle acknowledges the copies of others. Another subscription without Handle
 // should have the filter NOT attributes:"retry-subscription". Or let the Publisher publish to a

@@ -31,6 +31,10 @@
 // shorter, taken together, than the time after which the subscriber delivers again:
 // AckWait of NATS, MaxIdleTime of Redis, AckDeadline of SQL.
 //
+// The clocks of the workers decide when a copy is due: one worker writes the due time by its
+// clock, and the worker that gets the copy compares it with its own. If the two clocks differ
+// by a minute, an attempt is early or late by a minute. Keep the clocks in step, as NTP does.
+//
 // Copies have the metadata of Watermill's package delay. A broker that heeds it, which is
 // PostgreSQL or MySQL with a delayed publisher and subscriber, does not deliver the copy
 // before the full second after it is due. For other brokers, PostgreSQL can keep the long
