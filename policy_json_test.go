@@ -9,7 +9,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"regexp"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -1023,4 +1025,43 @@ func assertShown(t *testing.T, text string, most int) {
 	t.Helper()
 	assert.LessOrEqual(t, len(text), most)
 	assert.Equal(t, -1, strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", text)
+}
+
+// TestReadingIsLinear: ten times the text takes no more than ten times the memory, and so the
+// work, whatever is wrong with it.
+func TestReadingIsLinear(t *testing.T) { //nolint:paralleltest // it counts all allocations
+	list := func(form string) func(int) string {
+		return func(size int) string {
+			var b strings.Builder
+			for i := 0; b.Len() < size; i++ {
+				b.WriteString(strings.ReplaceAll(form, "#", strconv.Itoa(i)) + ",\n")
+			}
+			return b.String()
+		}
+	}
+	long := strings.Repeat("k", 100)
+	for name, text := range map[string]struct {
+		before, after string
+		form          func(int) string
+	}{
+		"unknown keys":       {"{", `"z":1}`, list(`"k#":1`)},
+		"long keys":          {"{", `"z":1}`, list(`"` + long + `…:.[#":1`)},
+		"repeated keys":      {"{", `"z":1}`, list(`"a":1`)},
+		"repeated objects":   {"{", `"z":1}`, list(`"overrides":{"a":{"x":1}}`)},
+		"overrides":          {`{"overrides":{`, `"z":{}}}`, list(`"k#":{"jitter":1}`)},
+		"waits":              {`{"backoff":{"schedule":[`, `1]}}`, list(`-1`)},
+		"lists":              {`{"name":[`, `[]]}`, list(`[]`)},
+		"one key":            {`{"`, `":1}`, func(size int) string { return strings.Repeat("k", size) }},
+		"a key above others": {`{"overrides":{"` + strings.Repeat(long, 300) + `":{`, `"z":1}}}`, list(`"k#":1`)},
+	} {
+		read := func(size int) float64 {
+			data := []byte(text.before + text.form(size) + text.after)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			require.Error(t, new(retry.Policy).UnmarshalJSON(data), name)
+			runtime.ReadMemStats(&after)
+			return float64(after.TotalAlloc - before.TotalAlloc)
+		}
+		assert.Less(t, read(500_000)/read(50_000), 12.0, name)
+	}
 }
