@@ -214,7 +214,7 @@ func TestCardinality(t *testing.T) {
 	t.Parallel()
 	c := retryprometheus.New(&retryprometheus.Options{MaxCategories: 5, MaxPolicies: 3})
 	for n := range 1000 {
-		v := retry.Verdict{Class: retry.Retryable, Category: fmt.Sprintf("made_up_%d\xff", n) + strings.Repeat("x", 1000)}
+		v := retry.Verdict{Class: retry.Retryable, Category: fmt.Sprintf("made_up_%d\xff", n)}
 		name := fmt.Sprintf("policy %d\xfe", n)
 		observe(c,
 			retry.Event{Kind: retry.Retrying, Policy: name, Attempt: 1, Verdict: v},
@@ -226,7 +226,6 @@ func TestCardinality(t *testing.T) {
 	assert.Contains(t, text, `policy="policy 0`+"\ufffd")
 	assert.Len(t, lines(text, "retry_attempts_total{"), 4)
 	assert.LessOrEqual(t, len(lines(text, "retry_retries_total{")), 4*6)
-	assert.NotContains(t, text, strings.Repeat("x", 100))
 }
 
 // TestLongCategories has a server that makes up long categories.
