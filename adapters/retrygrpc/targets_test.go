@@ -1,0 +1,51 @@
+package retrygrpc_test
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/seed-5ff3c98e/retry/adapters/retrygrpc"
+)
+
+// TestBudgetOfOneTargetInManyForms checks that the retries of a server have one budget,
+// however its name is spelled.
+func TestBudgetOfOneTargetInManyForms(t *testing.T) {
+	t.Parallel()
+	s := failing(1000, codes.Unavailable).start(t)
+	p, _ := quick(2)
+	retries := &retrygrpc.Interceptor{Policy: p}
+	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", s.address)
+	})
+	retried := func(target string) bool {
+		conn, err := grpc.NewClient(target, append(retries.DialOptions(), dialer,
+			grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+		require.NoError(t, err)
+		defer conn.Close()
+		before := s.count()
+		_, err = call(t.Context(), conn, get, "")
+		require.Error(t, err)
+		return s.count()-before > 1
+	}
+	for _, forms := range [][]string{
+		{"passthrough:///host.example", "passthrough:///Host.Example", "passthrough:///host.example.:443", "passthrough:///HOST.example"},
+		{"passthrough:///host.example:80", "passthrough:///host.EXAMPLE.:80", "passthrough:///host.example:80"},
+		{"127.0.0.1:80", "dns:///127.0.0.1:80", "dns:127.0.0.1:80", "passthrough:///127.0.0.1:80"},
+		{"[::1]:80", "dns:///[::1]:80"}, {"[::1]:443", "passthrough:///[::1]"},
+		{"unix:///Tmp/x"}, {"unix:///tmp/x"},
+	} {
+		for range 3 {
+			require.True(t, retried(forms[0]), forms[0])
+		}
+		for _, form := range forms {
+			assert.False(t, retried(form), form)
+		}
+	}
+}
