@@ -12,16 +12,18 @@ import (
 // job returns the job of a row. If there is no policy for its kind, that is reported.
 func (s *shift[ID]) job(row Row[ID]) (*Job[ID], error) {
 	p, err := s.Policy.For(row.Kind, s.PolicyFor)
-	job := &Job[ID]{Row: row, policy: cmp.Or(p, &retry.Policy{})}
+	job := &Job[ID]{Row: row, policy: cmp.Or(p, &retry.Policy{}), leave: func() {}}
 	if err != nil {
 		s.reportOf(job, err)
 	}
 	return job, err
 }
 
-// work handles a claimed job, whose lease does not end before ends.
-func (s *shift[ID]) work(ctx context.Context, row Row[ID], ends time.Time) {
+// work handles a claimed job, whose lease does not end before ends. It may call leave when
+// the work is done, and its outcome cannot be stored.
+func (s *shift[ID]) work(ctx context.Context, row Row[ID], ends time.Time, leave func()) {
 	job, err := s.job(row)
+	job.leave = leave
 	o := &Outcome[ID]{Job: job, Err: err, Released: true, Decision: retry.Decision{Delay: s.lease}}
 	switch {
 	case ctx.Err() != nil:

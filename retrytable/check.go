@@ -37,6 +37,8 @@ type checker struct {
 	found map[string]found  // the columns, by their folded names
 	built map[string]string // the indexes, and the statement that drops one that is of no use
 
+	partitioned bool // so that PostgreSQL makes and drops no index of it CONCURRENTLY
+
 	faults  []fault
 	missing []string // the SQL of parts
 }
@@ -184,7 +186,11 @@ func (c *checker) rest(parts []part) {
 		switch {
 		case p.column != "" && (found || named[p.column]), p.index != "" && built && drop == "":
 		case p.dispensable:
-			c.missing = append(c.missing, present(drop, cmp.Or(p.online, p.sql))...)
+			sql := cmp.Or(p.online, p.sql)
+			if c.partitioned {
+				sql = p.sql
+			}
+			c.missing = append(c.missing, present(drop, sql)...)
 		default:
 			c.lack("Name", c.name, "has no "+cmp.Or(optional(p.column, "column "+p.column), "index "+p.index), []string{p.sql})
 		}

@@ -65,7 +65,7 @@ func (t *Table[ID]) Claim(ctx context.Context, db DB, n int, args ...any) ([]Row
 			return nil, err
 		}
 	}
-	return pick[ID](ctx, db, &s.claim, n, 0, args, scanRow[ID])
+	return pick[ID](ctx, db, &s.claim, n, listed{}, args, scanRow[ID])
 }
 
 // promotions is how many rows a claim promotes at most, if it claims fewer: enough to be
@@ -82,7 +82,7 @@ func (t *Table[ID]) Sweep(ctx context.Context, db DB, n int, args ...any) ([]Row
 	if err != nil {
 		return nil, err
 	}
-	return pick[ID](ctx, db, &s.sweep, n, 0, args, scanRow[ID])
+	return pick[ID](ctx, db, &s.sweep, n, listed{}, args, scanRow[ID])
 }
 
 // Promote makes up to n due rows Ready, removes their due time, and returns their IDs,
@@ -93,7 +93,7 @@ func (t *Table[ID]) Promote(ctx context.Context, db DB, n int, args ...any) ([]I
 	if err != nil {
 		return nil, err
 	}
-	return pick[ID](ctx, db, &s.promote, n, 0, args, scanID[ID])
+	return pick[ID](ctx, db, &s.promote, n, listed{}, args, scanID[ID])
 }
 
 func scanID[ID any](rows *sql.Rows) (id ID, err error) {

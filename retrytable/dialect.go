@@ -62,6 +62,10 @@ type dialect interface {
 	// group adds the forms of a finish for many rows that the database has; see storeAll.
 	group(b *builder, s *statement, assignments func(parameter func() string) string)
 
+	// lock follows a query that is to lock its rows, without those that somebody else has
+	// locked.
+	lock() string
+
 	// extend is the statement that extends a lease, counted from when it has the row.
 	extend(b *builder) statement
 

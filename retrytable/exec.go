@@ -4,19 +4,22 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/sqlerr"
 )
 
-// pick runs s for n rows behind the first few, which it leaves alone, and returns what it
-// returns. Where that takes a transaction, it begins one only if there are such rows.
+// pick runs s for n rows, and returns what it returns. Where that takes a transaction, it
+// begins one only if there are such rows.
 func pick[ID, T any](
-	ctx context.Context, db DB, s *statement, n, behind int, args []any, scan func(*sql.Rows) (T, error),
+	ctx context.Context, db DB, s *statement, n int, which listed, args []any, scan func(*sql.Rows) (T, error),
 ) (all []T, err error) {
 	if n <= 0 {
 		return nil, nil
@@ -24,23 +27,25 @@ func pick[ID, T any](
 	if args, err = s.arguments(args); err != nil {
 		return nil, err
 	}
+	sql, given := s.narrow(s.query, n, which, args)
 	if s.update.sql == "" {
-		all, err = queryAll(ctx, db, s.limited(n, behind), s.ordered(args), scan)
+		all, err = queryAll(ctx, db, sql, given, scan)
 		return all, s.failed(err)
 	}
 	if _, ok := db.(beginner); ok {
-		seen, err := queryAll(ctx, db, s.limited(n, behind), s.ordered(args), scanID[ID])
+		seen, err := queryAll(ctx, db, sql, given, scanID[ID])
 		if err != nil || len(seen) == 0 {
 			return nil, s.failed(err)
 		}
 		n = len(seen) // behind the last of its rows, a statement locks another
+		sql, given = s.narrow(s.query, n, which, args)
 	}
 	err = inTx(ctx, db, func(db DB) error {
-		ids, err := queryAll(ctx, db, s.limited(n, behind)+s.tail, s.ordered(args), scanID[ID])
+		ids, err := queryAll(ctx, db, sql+s.tail, given, scanID[ID])
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		in, picked := listed(ids)
+		in, picked := inList(ids)
 		changed, err := change(ctx, db, s.update.sql+in, append(s.update.ordered(args), picked...))
 		if err != nil {
 			return err
@@ -64,20 +69,51 @@ const mostMerged = 1000
 // mostLocked is how many of the first retries others may hold before a claim finds none.
 const mostLocked = 100
 
-// limited is the query for n rows behind the first few.
-func (s *statement) limited(n, behind int) string {
-	some := strconv.Itoa(n)
-	if behind > 0 {
-		some = fmt.Sprintf("%d OFFSET %d", n, behind)
-	}
-	return strings.NewReplacer(
-		someRows, some, upToThem, strconv.Itoa(n+behind), manyRows, strconv.Itoa(max(n+behind, mostMerged)),
-		someMore, strconv.Itoa(n+behind+mostLocked),
-	).Replace(s.sql)
+// listed are the IDs of rows, of which a statement takes some, or none. Without IDs, it may
+// take all rows.
+type listed struct {
+	ids  []any
+	none bool
 }
 
-// listed returns a list of parameters for the IDs, and those.
-func listed[ID any](ids []ID) (in string, args []any) {
+// narrow returns q for n of those rows, and its arguments.
+func (s *statement) narrow(q query, n int, which listed, args []any) (sql string, all []any) {
+	all = q.ordered(args)
+	condition := ""
+	if len(which.ids) > 0 {
+		word := " IN ("
+		if which.none {
+			word = " NOT IN ("
+		}
+		condition = s.bind(" AND " + s.id + word + numbers(len(all), len(which.ids)) + ")").sql
+		all = append(slices.Clip(all), padded(which.ids)...)
+	}
+	return strings.NewReplacer(
+		someRows, strconv.Itoa(n), manyRows, strconv.Itoa(max(n, mostMerged)), someMore, strconv.Itoa(n+mostLocked),
+		theseRows, condition,
+	).Replace(q.sql), all
+}
+
+// numbers is a list of parameters for so many IDs, behind the first ones. IDs are padded to
+// a power of two, so that there are few such statements.
+func numbers(behind, ids int) string {
+	parameter := numbered(behind)
+	var all []string
+	for range paddedTo(ids) {
+		all = append(all, parameter())
+	}
+	return strings.Join(all, ", ")
+}
+
+func padded(ids []any) []any {
+	last := ids[len(ids)-1:]
+	return append(slices.Clip(ids), slices.Repeat(last, paddedTo(len(ids))-len(ids))...)
+}
+
+func paddedTo(n int) int { return 1 << bits.Len(uint(n-1)) }
+
+// inList returns a list of parameters for the IDs, and those.
+func inList[ID any](ids []ID) (in string, args []any) {
 	for _, id := range ids {
 		args = append(args, id)
 	}
@@ -174,7 +210,32 @@ func (s *statement) arguments(users []any, ours ...any) ([]any, error) {
 	if len(users) != s.args {
 		return nil, refused("%s: args: %d given, %d wanted by the SQL of the Table", s.name, len(users), s.args)
 	}
+	for i, arg := range users {
+		if _, ok := arg.(error); ok && !isValue(arg) {
+			return nil, refused("%s: args: $%d is an error, a %T: pass its text, which Error returns", s.name, i+1, arg)
+		}
+	}
 	return append(slices.Clip(users), ours...), nil
+}
+
+// unfit is the error of an argument of a type that the driver does not know, if err is about
+// that: it is of neither the database nor the network.
+func (s *statement) unfit(users []any, err error) error {
+	if err == nil || maybeOfRow(err) || sqlerr.Classify(err).Class != retry.Unknown {
+		return nil
+	}
+	for i, arg := range users {
+		if !isValue(arg) {
+			return refused("%s: args: $%d is a %T, which the driver does not take: %w", s.name, i+1, arg, err)
+		}
+	}
+	return nil
+}
+
+// isValue reports whether every driver takes an argument.
+func isValue(arg any) bool {
+	_, err := driver.DefaultParameterConverter.ConvertValue(arg)
+	return err == nil
 }
 
 func (s *statement) failed(err error) error {

@@ -1,12 +1,14 @@
 package retrytable
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/known"
 	"github.com/seed-5ff3c98e/retry/internal/sqlerr"
 )
 
@@ -17,9 +19,12 @@ const rowCategory = "row"
 // may pass. What the program itself says is left to its own policy.
 func classifyStoring(err error) retry.Verdict {
 	var effect *effectError
+	var group *leftOut
 	switch {
 	case errors.Is(err, ErrLeaseLost):
 		return retry.Verdict{Class: retry.Final}
+	case errors.As(err, &group): // nobody knows what is wrong with this one, if anything
+		return retry.Verdict{Class: retry.Retryable}
 	case errors.As(err, &effect):
 		if c := sqlerr.Classify(effect.error).Class; c != retry.Retryable && c != retry.RateLimited {
 			return retry.Verdict{Class: retry.Final}
@@ -51,6 +56,37 @@ func rowFault(err error) bool {
 	}
 	state := sqlState(err)
 	return state != "" && !slices.Contains(stateOutages, state)
+}
+
+// answered reports whether the database has answered with an error, which may be about a
+// row, whatever it says: a trigger may use any code. The row is at fault if the
+// database writes another one, or else there is an outage.
+func answered(err error) bool {
+	if sqlState(err) != "" {
+		return true
+	}
+	kind, code, _ := strings.Cut(sqlerr.Classify(err).Category, "_")
+	number, notNumber := strconv.Atoi(code)
+	switch {
+	case notNumber != nil:
+		return false
+	case kind == "sqlite": // another connection has the database: that is nobody's row
+		return number&0xff != known.SQLiteBusy && number&0xff != known.SQLiteLocked
+	default:
+		return kind == "mysql"
+	}
+}
+
+// maybeOfRow reports whether an error may be about a row: it was answered, or there was no
+// answer in time, as where a trigger waits for a lock, or the program cannot encode the row.
+func maybeOfRow(err error) bool {
+	var panicked *retry.PanicError
+	return answered(err) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &panicked)
+}
+
+// conflict reports whether a transaction was rolled back because of another one.
+func conflict(err error) bool {
+	return sqlState(err) == "40" || sqlerr.Classify(err).Category == "mysql_1213"
 }
 
 // formFault reports whether PostgreSQL does not understand a statement, which it may in

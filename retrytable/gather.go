@@ -3,45 +3,53 @@ package retrytable
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/seed-5ff3c98e/retry"
 )
 
 // gathering is what is to be stored. While a statement stores outcomes, others gather, and
-// the next statement stores all of them: an outcome that is alone goes at once.
+// the next statement stores all of them: an outcome that is alone goes at once. There are
+// two committers at most, each with a connection. The second one begins when the statement
+// of the first is held up by something, and never waits for the lock of a row.
 type gathering[ID any] struct {
 	mu         sync.Mutex
 	waiting    []*outcome[ID]
 	committers int
+	careless   bool        // a committer has something that may take long
 	latest     time.Time   // when the latest statement began
 	late       *time.Timer // looks whether that has ended; nil if nobody waits for it
 	running    sync.WaitGroup
-	refused    atomic.Bool // the database does not understand the form; everything goes alone
+	form       form
 }
+
+const mostCommitters = 2
 
 // outcome is one outcome on its way.
 type outcome[ID any] struct {
 	finishing[ID]
 
-	ends   time.Time  // of its lease, at the earliest
-	stored chan error // what has become of it; nil, ErrLeaseLost, or another error
+	ends   time.Time                   // of its lease, at the earliest
+	alone  bool                        // it is in no group, because something was wrong with it
+	ask    func(context.Context) error // is run in its place, if it is not nil
+	stored chan error                  // what has become of it; nil, ErrLeaseLost, or another error
 }
 
-// errApart is the error of an outcome that was in a group which has failed, or has not
-// found its row: it has to be stored alone, and that says why.
-var errApart = errors.New("retrytable: not stored with others")
+// errLocked is the error of an outcome whose row somebody else has locked.
+var errLocked = errors.New("retrytable: somebody else has locked the row")
+
+// leftOut is the error of an outcome of a group that was refused, which nobody has tried
+// alone.
+type leftOut struct{ error }
+
+// Unwrap returns what is known of the group.
+func (e *leftOut) Unwrap() error { return e.error }
 
 // slow is a statement that is held up by something. Others do not wait for it.
 const slow = 100 * time.Millisecond
 
 // together stores an outcome, with others that come meanwhile.
-func (s *shift[ID]) together(f *finishing[ID], ends time.Time) error {
-	o := &outcome[ID]{*f, ends, make(chan error, 1)}
+func (s *shift[ID]) together(o *outcome[ID]) error {
+	o.stored = make(chan error, 1)
 	g := &s.gathering
 	g.mu.Lock()
 	g.waiting = append(g.waiting, o)
@@ -55,7 +63,7 @@ func (g *gathering[ID]) staff(commit func()) {
 	if len(g.waiting) == 0 {
 		return
 	}
-	if g.committers == 0 || time.Since(g.latest) >= slow {
+	if g.committers == 0 || g.committers < mostCommitters && time.Since(g.latest) >= slow {
 		g.committers++
 		g.latest = time.Now()
 		g.running.Go(commit)
@@ -88,76 +96,46 @@ func (g *gathering[ID]) size() int {
 
 // commit stores what has gathered until nothing has.
 func (s *shift[ID]) commit() {
+	g := &s.gathering
 	for {
-		yield(s.gathering.size)
-		group := s.gathering.take()
+		yield(g.size)
+		group, careless := g.take()
 		if group == nil {
 			return
 		}
-		s.storeGroup(group)
+		s.storeGroup(group, careless)
+		if careless {
+			g.mu.Lock()
+			g.careless = false
+			g.mu.Unlock()
+		}
 	}
 }
 
-// take takes what has gathered for the statement of the oldest outcome.
-func (g *gathering[ID]) take() (group []*outcome[ID]) {
+// take takes what has gathered for the statement of the oldest outcome. An outcome that is
+// alone may take long, so only one committer has such a one.
+func (g *gathering[ID]) take() (group []*outcome[ID], careless bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.waiting) == 0 {
-		g.committers--
-		return nil
-	}
-	g.latest = time.Now()
-	first := g.waiting[0]
 	others := g.waiting[:0]
 	for _, o := range g.waiting {
-		if len(group) < mostGrouped && o.like(&first.finishing) {
+		switch {
+		case len(group) == 0 && !(o.alone && g.careless),
+			len(group) > 0 && len(group) < mostGrouped && !o.alone && !group[0].alone && o.like(&group[0].finishing):
 			group = append(group, o)
-		} else {
+		default:
 			others = append(others, o)
 		}
 	}
 	clear(g.waiting[len(others):])
 	g.waiting = others
-	return group
-}
-
-// storeGroup stores outcomes with one statement, and tells each what has become of it. If
-// the database refuses one of the rows, or does not say which it is, it is looked for in
-// halves of the group. Outages are everybody's.
-func (s *shift[ID]) storeGroup(group []*outcome[ID]) {
-	limit := s.limit(group[0].ends)
-	all := make([]*finishing[ID], len(group))
-	for i, o := range group {
-		all[i], limit = &o.finishing, min(limit, s.limit(o.ends))
+	if len(group) == 0 {
+		g.committers--
+		return nil, false
 	}
-	if len(group) == 1 {
-		_, err := within(s.ctx, s, limit, func(ctx context.Context) (any, error) { return nil, all[0].exec(ctx, s.DB) })
-		group[0].stored <- err
-		return
+	g.latest = time.Now()
+	if careless = len(group) == 1 && !g.careless; careless {
+		g.careless = true
 	}
-	held, err := within(s.ctx, s, limit, func(ctx context.Context) ([]bool, error) { return storeAll(ctx, s.DB, all) })
-	panicked := (*retry.PanicError)(nil) // of a Value method
-	switch {
-	case rowFault(err), errors.As(err, &panicked), err == nil && !slices.Contains(held, true):
-		for _, half := range [][]*outcome[ID]{group[:len(group)/2], group[len(group)/2:]} {
-			if len(half) > 1 {
-				s.storeGroup(half)
-			} else {
-				half[0].stored <- errApart
-			}
-		}
-		return
-	case formFault(err):
-		if s.gathering.refused.CompareAndSwap(false, true) {
-			s.report(fmt.Errorf("%w: each outcome is stored by a statement of its own from now on", err))
-		}
-		err = errApart
-	}
-	for i, o := range group {
-		if err == nil && !held[i] {
-			o.stored <- errApart
-		} else {
-			o.stored <- err
-		}
-	}
+	return group, careless
 }

@@ -2,8 +2,10 @@ package retrytable
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,17 +20,18 @@ func (f *finishing[ID]) like(other *finishing[ID]) bool {
 	return f.statement == other.statement && slices.Equal(f.ours[:f.whole], other.ours[:f.whole])
 }
 
-// storeAll runs the same statement for several rows, and says of which rows the caller
-// still has the lease, or of none if it cannot say. There are three forms of it:
+// storeAll runs the same statement for several rows, without those that somebody else has
+// locked, and says which rows it has written: of the others, the caller has lost the lease,
+// or the lock is somebody else's. There are three forms of it:
 //
 //   - One statement has lists of all arguments, and returns the places of its rows in them.
-//   - A transaction locks all rows, and writes them with one statement if that writes the
+//   - A transaction locks the rows, and writes them with one statement if that writes the
 //     same into each.
 //   - A transaction has a statement for each row.
-func storeAll[ID any](ctx context.Context, db DB, all []*finishing[ID]) (held []bool, err error) {
-	held = make([]bool, len(all))
+func storeAll[ID any](ctx context.Context, db DB, q *holding, all []*finishing[ID]) (held []bool, err error) {
 	s := all[0].statement
 	if args, ok := lists(all); ok {
+		held = make([]bool, len(all))
 		places, err := queryAll(ctx, db, s.group, args, scanID[int])
 		for _, place := range places {
 			held[place-1] = true
@@ -36,21 +39,27 @@ func storeAll[ID any](ctx context.Context, db DB, all []*finishing[ID]) (held []
 		return held, s.failed(err)
 	}
 	err = inTx(ctx, db, func(db DB) error {
-		if s.lock != "" {
-			rows, args := pairs(all)
-			locked, err := queryAll(ctx, db, s.lock+rows+" FOR UPDATE SKIP LOCKED", args, scanID[any])
-			if err != nil || len(locked) < len(all) {
-				return s.failed(err)
-			}
-			if s.all != "" {
-				_, err := change(ctx, db, s.all+rows, append(slices.Clip(all[0].ours), args...))
-				for i := range held {
-					held[i] = err == nil
+		if held, err = lockAll(ctx, db, q, all); err != nil {
+			return s.failed(err)
+		}
+		if s.all != "" {
+			var ids []ID
+			for i, f := range all {
+				if held[i] {
+					ids = append(ids, f.lease.ID)
 				}
-				return s.failed(err)
 			}
+			if len(ids) == 0 {
+				return nil
+			}
+			in, args := inList(ids)
+			_, err := change(ctx, db, s.all+in, append(slices.Clip(all[0].ours), args...))
+			return s.failed(err)
 		}
 		for i, f := range all {
+			if !held[i] {
+				continue
+			}
 			err := f.exec(ctx, db)
 			if err != nil && !errors.Is(err, ErrLeaseLost) {
 				return err
@@ -62,13 +71,57 @@ func storeAll[ID any](ctx context.Context, db DB, all []*finishing[ID]) (held []
 	return held, err
 }
 
-// pairs returns the condition of the rows, with its arguments.
-func pairs[ID any](all []*finishing[ID]) (condition string, args []any) {
-	for _, f := range all {
-		args = append(args, f.lease.ID, f.lease.Fence)
+// lockAll locks rows, as far as nobody else has locked them. SQLite has locked all already.
+func lockAll[ID any](ctx context.Context, db DB, q *holding, all []*finishing[ID]) (held []bool, err error) {
+	if q.lock == "" {
+		return slices.Repeat([]bool{true}, len(all)), nil
 	}
-	each := all[0].pair
-	return "(" + strings.TrimSuffix(strings.Repeat(each+" OR ", len(all)), " OR ") + ")", args
+	return holds(ctx, db, q, all, q.lock)
+}
+
+// holding is the query of rows whose leases are somebody's.
+type holding struct {
+	sql  string
+	bind func(string) query
+	lock string // follows the query, so that it locks the rows that nobody else has locked
+}
+
+// holds says of which rows the caller still has the lease.
+func holds[ID any](ctx context.Context, db DB, q *holding, all []*finishing[ID], lock string) (held []bool, err error) {
+	type row struct {
+		id    string
+		fence int64
+	}
+	var ids []any
+	for _, f := range all {
+		ids = append(ids, f.lease.ID)
+	}
+	found := map[row]bool{}
+	_, err = queryAll(ctx, db, q.bind(q.sql+"("+numbers(0, len(ids))+")"+lock).sql, padded(ids),
+		func(rows *sql.Rows) (r row, err error) {
+			var id ID
+			err = rows.Scan(&id, &r.fence)
+			r.id = keyOf(id)
+			found[r] = true
+			return r, err
+		})
+	held = make([]bool, len(all))
+	for i, f := range all {
+		held[i] = found[row{keyOf(f.lease.ID), f.lease.Fence}]
+	}
+	return held, err
+}
+
+// keyOf is what tells an ID from others, of whatever type it is.
+func keyOf(id any) string {
+	value, err := driver.DefaultParameterConverter.ConvertValue(id)
+	if err != nil {
+		return fmt.Sprint(id)
+	}
+	if bytes, ok := value.([]byte); ok {
+		return string(bytes)
+	}
+	return fmt.Sprint(value)
 }
 
 // lists returns the arguments of a group, each a list of those of all rows, if there is a

@@ -28,6 +28,7 @@ type pulse[ID any] struct {
 	lost  context.CancelCauseFunc
 	place *list.Element // nil while it is being extended
 	over  bool
+	alone bool // something was wrong with it: it is not extended with others
 }
 
 // errAsleep is the reason if the lease was not extended and the database reported no
@@ -123,35 +124,165 @@ func (s *shift[ID]) beatAll() {
 	}
 }
 
-// extendAll extends leases with one statement, and those that this leaves over each with
-// its own.
+// extendAll extends leases with one statement. If that fails, those are extended that can
+// be, on the same connection, and the others are tried again soon.
 func (s *shift[ID]) extendAll(all []*pulse[ID]) {
 	sent := time.Now()
-	all = s.inTime(all, sent)
-	var held []bool
-	var err error
-	if len(all) > 1 {
-		group := make([]*finishing[ID], len(all))
-		limit := s.limit(all[0].ends)
-		for i, p := range all {
-			group[i], limit = s.extending(p), min(limit, s.limit(p.ends))
+	var sound, alone []*pulse[ID] // those that something was wrong with would have others refused
+	for _, p := range s.inTime(all, sent) {
+		if p.alone {
+			alone = append(alone, p)
+		} else {
+			sound = append(sound, p)
 		}
-		held, err = within(s.beating, s, limit, func(ctx context.Context) ([]bool, error) { return storeAll(ctx, s.DB, group) })
 	}
+	if s.gathering.form.isRefused() {
+		s.extendEach(append(sound, alone...), sent)
+		return
+	}
+	if err := s.extendSome(sound, 1); err != nil {
+		s.extendApart(sound, err, sent)
+	}
+	if len(alone) > 0 {
+		s.extendInParts(alone, alone[0].last, sent)
+	}
+}
+
+// extendSome extends leases, and returns an error if none of them has been dealt with. The
+// statement has a part of the usual time.
+func (s *shift[ID]) extendSome(all []*pulse[ID], part time.Duration) error {
+	if len(all) == 0 {
+		return nil
+	}
+	sent := time.Now()
+	group := make([]*finishing[ID], len(all))
+	limit := s.limit(all[0].ends)
 	for i, p := range all {
-		if held != nil && err == nil && held[i] {
+		group[i], limit = s.extending(p), min(limit, s.limit(p.ends))
+	}
+	held, err := within(s.beating, s, limit/part, func(ctx context.Context) ([]bool, error) {
+		return storeAll(ctx, s.DB, &s.statements.held, group)
+	})
+	if err != nil {
+		return err
+	}
+	var rest []*pulse[ID]
+	for i, p := range all {
+		if held[i] {
+			p.alone = false
 			s.extended(p, sent, nil)
-		} else if !s.heart.isOver(p) {
-			s.hearts.Go(func() { s.extendOne(p) })
+		} else {
+			rest = append(rest, p)
+		}
+	}
+	s.locked(rest, limit/part)
+	return nil
+}
+
+// locked has those of some leases that are lost end, and the others extended soon: somebody
+// else has locked their rows.
+func (s *shift[ID]) locked(rest []*pulse[ID], limit time.Duration) {
+	if len(rest) == 0 {
+		return
+	}
+	sent := time.Now()
+	held, err := s.stillHeld(rest, limit)
+	for i, p := range rest {
+		switch {
+		case err != nil:
+			s.extended(p, sent, err)
+		case held[i]:
+			s.extended(p, sent, errLocked)
+		default:
+			s.extended(p, sent, ErrLeaseLost)
 		}
 	}
 }
 
-// isOver reports whether the job has ended meanwhile.
-func (h *heart[ID]) isOver(p *pulse[ID]) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return p.over
+// stillHeld looks which leases are still ours. It waits for no lock.
+func (s *shift[ID]) stillHeld(all []*pulse[ID], limit time.Duration) ([]bool, error) {
+	group := make([]*finishing[ID], len(all))
+	for i, p := range all {
+		group[i] = s.extending(p)
+	}
+	return within(s.beating, s, limit, func(ctx context.Context) ([]bool, error) {
+		return holds(ctx, s.DB, &s.statements.held, group, "")
+	})
+}
+
+// extendApart extends leases of which one or several were refused, without those.
+func (s *shift[ID]) extendApart(all []*pulse[ID], refusal error, sent time.Time) {
+	outage := !maybeOfRow(refusal)
+	if !outage {
+		_, err := s.stillHeld(all[:1], s.limit(all[0].ends)/4)
+		outage = err != nil
+	}
+	switch {
+	case outage:
+		s.postpone(all, sent, refusal)
+	case !formFault(refusal) || len(all) == 1:
+		s.extendInParts(all, refusal, sent)
+	case s.extendEach(all, sent):
+		s.giveUp(refusal)
+	}
+}
+
+// postpone has leases that were not extended be extended soon.
+func (s *shift[ID]) postpone(all []*pulse[ID], sent time.Time, err error) {
+	for _, p := range all {
+		s.extended(p, sent, err)
+	}
+}
+
+// extendEach extends leases each with a statement of its own, and reports whether the
+// database has refused none.
+func (s *shift[ID]) extendEach(all []*pulse[ID], sent time.Time) bool {
+	inRow, none := 0, true
+	for i, p := range all {
+		began := time.Now()
+		_, err := within(s.beating, s, s.limit(p.ends)/4, func(ctx context.Context) (any, error) {
+			return nil, s.extending(p).exec(ctx, s.DB)
+		})
+		s.extended(p, began, err)
+		if err == nil || errors.Is(err, ErrLeaseLost) {
+			p.alone, inRow = false, 0
+			continue
+		}
+		p.alone, none = answered(err), false
+		if inRow++; !answered(err) || inRow == mostRefused || time.Since(sent) > s.heartbeat/2 {
+			s.postpone(all[i+1:], sent, err)
+			break
+		}
+	}
+	return none
+}
+
+// extendInParts does not take long: there are other leases to extend.
+func (s *shift[ID]) extendInParts(all []*pulse[ID], refusal error, sent time.Time) {
+	slow := 0
+	sift(len(all), func(from, to int) answer {
+		if slow >= mostSlow || time.Since(sent) > s.heartbeat/2 {
+			return over
+		}
+		err := s.extendSome(all[from:to], 4)
+		switch {
+		case err == nil:
+			slow = 0
+			return fine
+		case !maybeOfRow(err):
+			refusal = err
+			return over
+		case !answered(err):
+			slow++
+		}
+		if to-from == 1 {
+			all[from].alone = true
+			s.extended(all[from], sent, err)
+		}
+		return amiss
+	}, func(from, to int) {
+		s.postpone(all[from:to], sent, refusal)
+	})
 }
 
 // inTime returns the leases that have not ended, and reports the others.
@@ -170,14 +301,6 @@ func (s *shift[ID]) extending(p *pulse[ID]) *finishing[ID] {
 	f := &finishing[ID]{lease: p.lease}
 	f.statement, f.ours, _ = s.statements.extending(0)
 	return f
-}
-
-func (s *shift[ID]) extendOne(p *pulse[ID]) {
-	sent := time.Now()
-	_, err := within(s.beating, s, s.limit(p.ends), func(ctx context.Context) (any, error) {
-		return nil, s.extending(p).exec(ctx, s.DB)
-	})
-	s.extended(p, sent, err)
 }
 
 // extended lets a lease be extended again, in a while if it was and sooner if it was not.

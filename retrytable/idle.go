@@ -26,7 +26,10 @@ func advise[ID any](s *shift[ID], i *idleness) {
 	case i.told:
 	case closed >= max(tooMany, (asked-i.asked)/10):
 		i.told = true
-		n := s.concurrency + 2 // to claim and to sweep
+		n := connections
+		if s.inTx.Load() {
+			n += s.concurrency
+		}
 		if stats.MaxOpenConnections > 0 {
 			n = min(n, stats.MaxOpenConnections)
 		}

@@ -16,6 +16,7 @@ type Job[ID any] struct {
 	Data any
 
 	policy  *retry.Policy // for its kind
+	leave   func()        // gives back its place
 	status  string
 	effects []func(context.Context, *sql.Tx) error
 }

@@ -10,6 +10,10 @@ import (
 
 const longestPatience = 10 * time.Second
 
+// connections is how many a Worker uses besides those of outcomes with other writes: one
+// for the statements that take rows, one for leases, and one for each committer.
+const connections = 2 + mostCommitters
+
 // limit is how long a statement may take under a lease that ends then. There is time for
 // several tries, so that a connection that is silent costs one of them.
 func (s *shift[ID]) limit(ends time.Time) time.Duration {

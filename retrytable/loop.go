@@ -12,7 +12,7 @@ import (
 func (s *shift[ID]) claimAll(ctx context.Context) {
 	var jobs sync.WaitGroup
 	defer jobs.Wait()
-	busy, wake, failures := make(chan struct{}, s.concurrency), s.Wake, 0
+	busy, wake, failures := make(chan struct{}, s.concurrency), s.Wake, failures[ID]{shift: s}
 	for {
 		free := reserve(ctx, busy)
 		if free == 0 {
@@ -21,23 +21,21 @@ func (s *shift[ID]) claimAll(ctx context.Context) {
 		rows, ends, err := s.claim(free)
 		for _, row := range rows {
 			jobs.Go(func() {
-				defer func() { <-busy }()
-				s.work(ctx, row, ends)
+				leave := sync.OnceFunc(func() { <-busy })
+				defer leave()
+				s.work(ctx, row, ends, leave)
 			})
 		}
 		for range free - len(rows) {
 			<-busy
 		}
+		failures.end(err)
 		switch {
 		case err != nil:
-			s.report(err)
-			failures++
-			_ = sleep(ctx, s.pause(failures))
-			continue
+			_ = sleep(ctx, failures.pause(err))
 		case len(rows) < s.atOnce(free):
 			wake = s.rest(ctx, wake)
 		}
-		failures = 0
 	}
 }
 
@@ -99,15 +97,52 @@ func (s *shift[ID]) rest(ctx context.Context, wake <-chan struct{}) <-chan struc
 }
 
 // pause returns how long to wait after so many failures in a row.
-func (s *shift[ID]) pause(failures int) time.Duration {
+func (s *shift[ID]) pause(failures int) time.Duration { return s.pauseUpTo(failures, longestPoll) }
+
+// pauseUpTo is pause with its longest value, unless Poll is longer.
+func (s *shift[ID]) pauseUpTo(failures int, longest time.Duration) time.Duration {
 	d := s.poll
 	for range failures {
-		if d >= longestPoll {
+		if d >= longest {
 			break
 		}
-		d = min(2*d, longestPoll)
+		d = min(2*d, longest)
 	}
 	return d - d/4 + rand.N(d/2+1)
+}
+
+// failures are those of a statement in a row.
+type failures[ID any] struct {
+	*shift[ID]
+
+	inRow int
+	told  string // the last error that was told, and when
+	at    time.Time
+}
+
+// end is called when the statement has run, and reports an error. What the database has
+// answered is not told again each time, because it is soon tried again: it may be mended.
+func (f *failures[ID]) end(err error) {
+	if err == nil {
+		f.inRow, f.told = 0, ""
+		return
+	}
+	f.inRow++
+	if text := err.Error(); !answered(err) || text != f.told || time.Since(f.at) > longestTold {
+		f.told, f.at = text, time.Now()
+		f.report(err)
+	}
+}
+
+// longestTold is how long an error that was told is known.
+const longestTold = 5 * time.Minute
+
+// pause is how long to wait after the last failure.
+func (f *failures[ID]) pause(err error) time.Duration {
+	if answered(err) {
+		return f.pauseUpTo(f.inRow, longestRefusal)
+	}
+	return f.shift.pause(f.inRow)
 }
 
 // sleep waits until d has passed, or ctx is done, whose error it returns.

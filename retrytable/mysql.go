@@ -144,25 +144,25 @@ func (d mysql) pick(b *builder, p *picking) statement {
 		name: p.name, args: p.args,
 		query: d.bind(fmt.Sprintf("SELECT %s FROM %s FORCE INDEX (%s) WHERE %s ORDER BY %s LIMIT %s",
 			b.id, b.table, column, p.conditions(condition), order, someRows)),
-		tail: " FOR UPDATE SKIP LOCKED",
+		tail: d.lock(),
 		update: d.bind(fmt.Sprintf("UPDATE %s SET %s WHERE CASE WHEN %s THEN 1 END = 1 AND %s IN ",
 			b.table, p.assignments, condition, b.id)),
 		read: d.bind(fmt.Sprintf("SELECT %s FROM %s WHERE %s IN ", p.returning, b.table, b.id)),
 	}
 }
 
-// group locks the rows first, without those that somebody else has locked. One UPDATE can
-// then write all rows if it writes the same into each.
+func (mysql) lock() string { return " FOR UPDATE SKIP LOCKED" }
+
+// group has one UPDATE write all rows, which are locked already, if it writes the same into
+// each.
 func (d mysql) group(b *builder, s *statement, assignments func(parameter func() string) string) {
-	s.lock = fmt.Sprintf("SELECT %s FROM %s WHERE %s AND ", b.id, b.table, b.leased())
-	s.pair = fmt.Sprintf("%s = ? AND %s = ?", b.id, b.fence)
 	parameters := 0
 	changes := d.bind(assignments(func() string {
 		parameters++
 		return "?"
 	}))
 	if s.args == 0 && parameters == s.whole {
-		s.all = fmt.Sprintf("UPDATE %s SET %s WHERE ", b.table, changes.sql)
+		s.all = fmt.Sprintf("UPDATE %s SET %s WHERE %s IN ", b.table, changes.sql, b.id)
 	}
 }
 

@@ -109,18 +109,20 @@ func (postgres) indexName(table, suffix string) string {
 // in the order of their index, so that it finds some if others lock the first ones. It
 // sorts the retries before it locks some of them.
 func (d postgres) pick(b *builder, p *picking) statement {
-	const lock = " FOR NO KEY UPDATE SKIP LOCKED)"
+	lock := d.lock() + ")"
 	picked := "WITH picked AS MATERIALIZED (" + p.selection(b, p.from, someRows) + lock
 	if p.merged(b) {
 		picked = fmt.Sprintf("WITH fresh AS MATERIALIZED (%s%s, picked AS MATERIALIZED (SELECT %s AS picked_id FROM %s"+
 			" WHERE %s = ANY (ARRAY(SELECT picked_id FROM fresh UNION ALL (%s))) AND %s ORDER BY %s LIMIT %s%s",
-			p.selection(b, p.from, upToThem), lock, b.id, b.table,
+			p.selection(b, p.from, someRows), lock, b.id, b.table,
 			b.id, p.retries(b), p.either(b), b.orderBy, someRows, lock)
 	}
 	return statement{name: p.name, args: p.args, query: d.bind(fmt.Sprintf(
 		"%s UPDATE %s SET %s WHERE %s = ANY (ARRAY(SELECT picked_id FROM picked)) RETURNING %s",
 		picked, b.table, p.assignments, b.id, p.returning))}
 }
+
+func (postgres) lock() string { return " FOR NO KEY UPDATE SKIP LOCKED" }
 
 // group gets its rows as arrays, which are text here, so that any driver can send them.
 // The type of the IDs is that of the column: nobody else knows it. It goes past rows that
@@ -178,6 +180,8 @@ const postgresColumns = `SELECT a.attname, format_type(a.atttypid, NULL), a.attn
 	CASE WHEN a.atttypid = 'varchar'::regtype THEN a.atttypmod - 4 ELSE -1 END
 	FROM pg_attribute a WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped`
 
+const postgresPartitioned = `SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass($1)`
+
 const postgresIndexes = `SELECT c.relname, i.indexrelid::regclass::text, i.indisvalid
 	FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = to_regclass($1)`
 
@@ -204,12 +208,19 @@ func (postgres) inspect(ctx context.Context, db DB, c *checker) error {
 	if err != nil {
 		return err
 	}
+	err = each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&c.partitioned) }, postgresPartitioned, c.table)
+	if err != nil {
+		return err
+	}
 	return each(ctx, db, func(rows *sql.Rows) error {
 		var name, qualified string
 		var valid bool
 		err := rows.Scan(&name, &qualified, &valid)
 		if c.built[name] = ""; !valid {
 			c.built[name] = "DROP INDEX CONCURRENTLY IF EXISTS " + qualified
+			if c.partitioned {
+				c.built[name] = "DROP INDEX IF EXISTS " + qualified
+			}
 		}
 		return err
 	}, postgresIndexes, c.table)

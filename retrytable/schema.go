@@ -51,7 +51,9 @@ func (t *Table[ID]) Schema() string {
 // The statements are for a table in use. In PostgreSQL, indexes are made CONCURRENTLY, and
 // an index that an earlier attempt has left invalid is dropped first; a timestamp without
 // time zone becomes one with it, which rewrites the table unless the time zone of the session
-// is UTC. In SQLite, making an index locks out writers meanwhile, and in MySQL, adding
+// is UTC. PostgreSQL makes no index of a partitioned table CONCURRENTLY, so this locks out
+// writers. The last statement is ANALYZE: without statistics, claims may read the whole
+// table. In SQLite, making an index locks out writers meanwhile, and in MySQL, adding
 // generated columns does.
 //
 // What these statements do not mend, such as a column of another type, is an error, which
@@ -64,7 +66,11 @@ func (t *Table[ID]) Missing(ctx context.Context, db DB) ([]string, error) {
 	if err := c.refusal(func(f fault) bool { return f.mend == "" }); err != nil {
 		return nil, err
 	}
-	return c.dialect.altering(c.builder, c.missing), nil
+	all := c.dialect.altering(c.builder, c.missing)
+	if t.Dialect == PostgreSQL && len(all) > 0 {
+		all = append(all, "ANALYZE "+c.table)
+	}
+	return all, nil
 }
 
 // part is a column or an index that Schema adds.

@@ -19,8 +19,12 @@ var storing = &retry.Policy{
 	MaxDelay:    2 * time.Second,
 	Jitter:      retry.EqualJitter,
 	Classifier:  classifyStoring,
-	Overrides:   map[string]retry.Override{rowCategory: {MaxAttempts: 8}},
+	Overrides:   map[string]retry.Override{rowCategory: {MaxAttempts: mostTries}},
 }
+
+// mostTries is how often an outcome is tried before its job gives back its place, so that
+// others can go on. That takes some seconds.
+const mostTries = 8
 
 // storingBriefly is storing where other rows wait for it.
 var storingBriefly = &retry.Policy{
@@ -69,13 +73,14 @@ func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy
 	if err != nil {
 		return err
 	}
-	alone, failed := s.writesMore(o) || s.gathering.refused.Load(), false
+	one, more := &outcome[ID]{finishing: *finishing, ends: ends}, s.writesMore(o)
 	var first error // the first try needs no policy if nothing is wrong
-	if !alone {
-		if first = s.together(finishing, ends); first == nil {
+	if !more {
+		if first = s.together(one); first == nil {
 			return nil
 		}
 	}
+	tries, failed := 0, false
 	limit := ends
 	if least := time.Now().Add(s.lease / 10); least.After(limit) {
 		limit = least
@@ -83,28 +88,36 @@ func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy
 	ctx, cancel := context.WithDeadline(s.ctx, limit)
 	defer cancel()
 	return how.Execute(ctx, func(ctx context.Context) error {
-		err := errApart
-		switch {
-		case first != nil:
-			err, first = first, nil
-		case !alone:
-			err = s.together(finishing, ends)
+		if tries++; tries == mostTries {
+			o.Job.leave()
 		}
-		if errors.Is(err, errApart) {
-			failed = failed || !alone
-			alone = true
+		err := first
+		switch first = nil; {
+		case err != nil:
+		case more:
 			err = s.store(ctx, o, finishing, s.limit(ends))
+		default:
+			err = s.together(one)
 		}
 		for _, other := range finishing.others() {
-			if classifyStoring(err).Category == rowCategory { // perhaps because of the text
+			if classifyStoring(err).Category != rowCategory { // not because of the text
+				break
+			}
+			if more {
 				err = s.store(ctx, o, other, s.limit(ends))
+			} else {
+				err = s.together(&outcome[ID]{finishing: *other, ends: ends, alone: true})
 			}
 		}
 		if failed && errors.Is(err, ErrLeaseLost) { // perhaps by a try that failed
-			return s.readBack(ctx, o, s.limit(ends))
+			read := func(ctx context.Context) error { return s.readBack(ctx, o, s.limit(ends)) }
+			if more {
+				return read(ctx)
+			}
+			return s.together(&outcome[ID]{ends: ends, alone: true, ask: read})
 		}
 		failed = failed || err != nil
-		return err
+		return cmp.Or(finishing.unfit(args, err), err)
 	})
 }
 

@@ -38,9 +38,11 @@ type shift[ID any] struct {
 
 	probing atomic.Bool  // the idle connections are being looked at
 	asked   atomic.Int64 // how many statements there were
+	inTx    atomic.Bool  // there was an outcome with other writes
 
-	// What is in the way of the statements that take rows.
-	promoting, claiming, sweeping obstacle
+	// What is in the way of the statements that take rows, which share a connection.
+	promoting, claiming, sweeping obstacles[ID]
+	lane                          sync.Mutex
 
 	stuck map[string]int // how often the end of a lost job could not be stored
 }
@@ -57,6 +59,9 @@ func (w *Worker[ID]) shift(ctx context.Context) (*shift[ID], error) {
 	if len(w.ClaimArgs) != statements.claim.args {
 		return nil, fmt.Errorf("retrytable: Worker.ClaimArgs: %d given, %d wanted by the SQL of the Table",
 			len(w.ClaimArgs), statements.claim.args)
+	}
+	if _, err := statements.claim.arguments(w.ClaimArgs); err != nil {
+		return nil, fmt.Errorf("Worker.ClaimArgs: %w", err)
 	}
 	lease := time.Duration(statements.lease) * time.Microsecond
 	s := &shift[ID]{

@@ -99,11 +99,13 @@ func (d sqlite) pick(b *builder, p *picking) statement {
 	if p.merged(b) {
 		id := b.table + "." + b.id
 		picked = fmt.Sprintf("SELECT %s FROM (SELECT * FROM (%s) UNION ALL SELECT * FROM (%s)) CROSS JOIN %s ON %s = picked_id ORDER BY %s LIMIT %s",
-			id, p.selection(b, p.from, upToThem), p.retries(b), b.table, id, b.orderBy, someRows)
+			id, p.selection(b, p.from, someRows), p.retries(b), b.table, id, b.orderBy, someRows)
 	}
 	return statement{name: p.name, args: p.args, query: d.bind(fmt.Sprintf(
 		"UPDATE %s SET %s WHERE %s IN (%s) RETURNING %s", b.table, p.assignments, b.id, picked, p.returning))}
 }
+
+func (sqlite) lock() string { return "" }
 
 // group adds nothing: there is one writer at a time, and no network to go to and fro.
 func (sqlite) group(*builder, *statement, func(func() string) string) {}

@@ -19,14 +19,20 @@ type statement struct {
 	query
 	tail string // follows the query if that is to lock rows
 
+	// What a statement that picks rows needs to pick others: the quoted name of the ID, how
+	// parameters are written, and the query of the IDs of its rows, which changes nothing.
+	id   string
+	bind func(string) query
+	look query
+
 	// The steps that follow, in the same transaction, where a database cannot do all at
 	// once. The query has then locked the rows and returned their IDs.
 	update query // what is done to them
 	read   query // what is returned of them, if anything
 
 	// The same for many rows at once, where a database has a form for that; see storeAll.
-	group, lock, pair, all string
-	whole                  int // how many of our arguments are the same for all rows
+	group, all string
+	whole      int // how many of our arguments are the same for all rows
 
 	text bool // the last of our arguments is one
 }
@@ -38,6 +44,7 @@ type statements struct {
 	extend                statement
 	release, postpone     statement
 	ended                 statement
+	held                  holding
 	done                  []string // the words for succeed
 	statuses              Statuses
 	lease                 int64   // in microseconds
@@ -87,6 +94,7 @@ func (d *definition) build() *statements {
 		release:  b.release(d.statuses.Ready, false),
 		postpone: b.release(d.statuses.Waiting, true),
 		ended:    b.ended(),
+		held:     b.holding(),
 		done:     d.statuses.Done,
 		statuses: d.statuses,
 		lease:    microseconds(d.lease),
@@ -179,7 +187,32 @@ func (b *builder) lead(attempts string) string {
 // another such statement is just updating.
 func (b *builder) pick(name string, from index, wheres []string, addition, returning, assignments string) statement {
 	n, _ := b.parameters(set(append(slices.Clone(wheres), addition)...))
-	return b.dialect.pick(b, &picking{name, n, from, wheres, set(addition, assignments), returning})
+	p := &picking{name, n, from, wheres, set(addition, assignments), returning}
+	s := b.dialect.pick(b, p)
+	s.id, s.bind, s.look = b.id, b.dialect.bind, s.query
+	if s.update.sql == "" { // the query changes the rows
+		s.look = p.look(b)
+	}
+	return s
+}
+
+// look is a query of the IDs of the rows, in their order. It numbers its parameters anew,
+// because PostgreSQL cannot tell the type of one that is not used.
+func (p *picking) look(b *builder) query {
+	sql := p.selection(b, p.from, someRows)
+	if p.merged(b) {
+		sql = fmt.Sprintf("SELECT picked_id FROM (%s) AS fresh UNION ALL SELECT picked_id FROM (%s) AS retries", sql, p.retries(b))
+	}
+	order := []int{}
+	sql = b.dialect.parameter().ReplaceAllStringFunc(sql, func(parameter string) string {
+		n, err := strconv.Atoi(parameter[1:])
+		if parameter[0] != '$' || err != nil {
+			return parameter
+		}
+		order = append(order, n)
+		return "$" + strconv.Itoa(len(order))
+	})
+	return query{b.dialect.bind(sql).sql, order}
 }
 
 // picking is what a statement picks and does with it.
@@ -192,12 +225,12 @@ type picking struct {
 	returning   string
 }
 
-// How many rows a query picks, which is put into it when it is run.
+// What is put into a query when it is run: how many rows it picks, and which.
 const (
-	someRows = "\x00" // n, behind the first few
-	upToThem = "\x01" // those, and the first few
-	manyRows = "\x02" // those, or mostMerged if that is more
-	someMore = "\x03" // those and mostLocked
+	someRows  = "\x00" // n
+	manyRows  = "\x01" // n, or mostMerged if that is more
+	someMore  = "\x02" // n and mostLocked
+	theseRows = "\x03" // the condition that they are listed, or not
 )
 
 // selection is a query of the IDs in an index, in its order.
@@ -214,7 +247,7 @@ func (p *picking) conditions(first string) string {
 			conditions = append(conditions, "("+where+")")
 		}
 	}
-	return strings.Join(conditions, " AND ")
+	return strings.Join(conditions, " AND ") + theseRows
 }
 
 // passed is the condition of the rows of an index whose instant has come.
@@ -270,6 +303,14 @@ func (b *builder) held(parameter func() string) string {
 // leased is the condition of a row that has a lease. One that is running without it was taken
 // by a program that knows of no leases, and so has the fence of a claim before.
 func (b *builder) leased() string { return b.running() + " AND " + b.leaseUntil + " IS NOT NULL" }
+
+// holding has a condition of the status that no index has, as in the groups of PostgreSQL.
+func (b *builder) holding() holding {
+	return holding{
+		sql:  fmt.Sprintf("SELECT %s, %s FROM %s WHERE CASE WHEN %s THEN 1 END = 1 AND %s IN ", b.id, b.fence, b.table, b.leased(), b.id),
+		bind: b.dialect.bind, lock: b.dialect.lock(),
+	}
+}
 
 func (b *builder) succeed() statement {
 	return b.finish("succeed", b.set.Succeed, 1, func(parameter func() string) string {

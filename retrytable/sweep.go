@@ -10,17 +10,14 @@ import (
 // sweepAll takes over leases that have run out until ctx is done.
 func (s *shift[ID]) sweepAll(ctx context.Context) {
 	idle := idleness{since: time.Now(), closed: s.DB.Stats().MaxIdleClosed}
-	failures := 0
+	failures := failures[ID]{shift: s}
 	for ctx.Err() == nil {
 		more, err := s.sweep()
 		advise(s, &idle)
-		if err != nil {
-			s.report(err)
-			failures++
-		} else if failures = 0; more {
+		if failures.end(err); err == nil && more {
 			continue
 		}
-		_ = sleep(ctx, s.pause(failures))
+		_ = sleep(ctx, failures.pause(err))
 	}
 }
 

@@ -36,83 +36,154 @@ func (s *shift[ID]) atOnce(n int) int {
 	return min(n, 1)
 }
 
-// inTurn runs a statement that takes rows, after Turn if it claims them.
-func inTurn[ID, T any](
-	ctx context.Context, s *shift[ID], from *statement, n, behind int, args []any, scan func(*sql.Rows) (T, error),
-) (all []T, err error) {
-	if s.Turn == nil || from != &s.statements.claim {
-		return pick[ID](ctx, s.DB, from, n, behind, args, scan)
-	}
-	err = inTx(ctx, s.DB, func(db DB) error {
-		if err := guard("Turn", func() error { return s.Turn(ctx, db) }); err != nil {
-			return err
+// taking is one statement that takes up to n rows, and what it has taken.
+type taking[ID, T any] struct {
+	*shift[ID]
+
+	from *statement
+	n    int
+	args []any
+	scan func(*sql.Rows) (T, error)
+
+	all  []T
+	slow int // how many tries in a row had no answer in time
+}
+
+// take runs a statement that takes up to n rows. If the database refuses that, take looks
+// for the rows that are at fault, and takes others. Only if there are none, the refusal is
+// an error.
+func take[ID, T any](
+	s *shift[ID], o *obstacles[ID], from *statement, n int, args []any, scan func(*sql.Rows) (T, error),
+) ([]T, error) {
+	t := &taking[ID, T]{shift: s, from: from, n: n, args: args, scan: scan}
+	if ids := o.due(n); len(ids) > 0 {
+		if err := t.again(o, ids); err != nil {
+			return t.all, err
 		}
-		all, err = pick[ID](ctx, db, from, n, behind, args, scan)
-		return err
+	}
+	if len(t.all) >= n {
+		return t.all, nil
+	}
+	err := t.some(listed{o.ids(), true}, s.patience())
+	if err == nil || !maybeOfRow(err) {
+		return t.all, err
+	}
+	ids, unanswered := t.look(listed{o.ids(), true})
+	if unanswered != nil || len(ids) == 0 {
+		return t.all, err
+	}
+	return t.all, t.past(o, ids, err)
+}
+
+// some takes some of those rows.
+func (t *taking[ID, T]) some(which listed, limit time.Duration) error {
+	t.lane.Lock()
+	defer t.lane.Unlock()
+	got, err := within(t.ctx, t.shift, limit, func(ctx context.Context) ([]T, error) {
+		return t.inTurn(ctx, which)
 	})
+	t.all = append(t.all, got...)
+	return err
+}
+
+// inTurn runs the statement, after Turn if it claims rows. If transactions of the database
+// are more isolated by default, a claim may conflict with another; READ COMMITTED has no
+// such conflicts.
+func (t *taking[ID, T]) inTurn(ctx context.Context, which listed) (all []T, err error) {
+	picked := func(db DB) (err error) {
+		all, err = pick[ID](ctx, db, t.from, t.n-len(t.all), which, t.args, t.scan)
+		return err
+	}
+	if t.Turn == nil || t.from != &t.statements.claim {
+		if err = picked(t.DB); err != nil && conflict(err) {
+			err = inTx(ctx, t.DB, picked)
+		}
+	} else {
+		err = inTx(ctx, t.DB, func(db DB) error {
+			if err := guard("Turn", func() error { return t.Turn(ctx, db) }); err != nil {
+				return err
+			}
+			return picked(db)
+		})
+	}
 	if err != nil { // of the commit too: what was claimed is lost until its lease runs out
 		return nil, err
 	}
 	return all, nil
 }
 
-// obstacle is one or several rows that the database lets nobody take, because of a
-// trigger or a constraint. They are first in the order of a statement; for a while, it
-// takes the rows behind them.
-type obstacle struct {
-	rows  int
-	times int       // that they were met in a row
-	until time.Time // when they are tried again
+// mostLooked is how many rows are looked at behind those that are refused.
+const mostLooked = 1000
+
+// look returns which rows are to be taken, in their order. It changes nothing.
+func (t *taking[ID, T]) look(which listed) ([]ID, error) {
+	t.lane.Lock()
+	defer t.lane.Unlock()
+	return within(t.ctx, t.shift, t.patience(), func(ctx context.Context) ([]ID, error) {
+		sql, args := t.from.narrow(t.from.look, mostLooked, which, t.args)
+		return queryAll(ctx, t.DB, sql, args, scanID[ID])
+	})
 }
 
-// mostObstacles is how many rows may be in the way. If more of them in a row cannot be
-// taken, the rows are not at fault.
-const mostObstacles = 10
-
-// take runs a statement that takes up to n rows. If the database refuses that because of
-// one of them, they are taken one by one.
-func take[ID, T any](
-	s *shift[ID], o *obstacle, from *statement, n int, args []any, scan func(*sql.Rows) (T, error),
-) ([]T, error) {
-	some := func(n, behind int) ([]T, error) {
-		return within(s.ctx, s, s.patience(), func(ctx context.Context) ([]T, error) {
-			return inTurn(ctx, s, from, n, behind, args, scan)
-		})
-	}
-	behind := 0
-	if time.Now().Before(o.until) {
-		behind = o.rows
-	}
-	all, err := some(n, behind)
+// again takes rows that were refused before, all at once if that is possible.
+func (t *taking[ID, T]) again(o *obstacles[ID], ids []ID) error {
+	err := t.some(listed{anys(ids), false}, t.patience()/4)
 	switch {
-	case err == nil && behind == 0:
-		*o = obstacle{}
-		return all, nil
-	case err == nil || !rowFault(err):
-		return all, err
+	case err == nil:
+		o.forget(ids)
+		return nil
+	case !maybeOfRow(err):
+		return err
 	}
-	rows := 0
-	for len(all) < n && rows <= mostObstacles {
-		one, another := some(1, rows)
-		switch {
-		case another == nil && len(one) == 0:
-			n = 0
-		case another == nil:
-			all = append(all, one...)
-		case rowFault(another):
-			rows++
-		default:
-			return all, another
+	_ = t.past(o, ids, err)
+	return nil
+}
+
+// past takes rows out of some of which the database refuses to take one, without those
+// that it refuses, and remembers these. It returns the refusal if there is no other row.
+func (t *taking[ID, T]) past(o *obstacles[ID], ids []ID, refusal error) error {
+	var found []ID
+	began, missed := time.Now(), false
+	sift(len(ids), func(from, to int) answer {
+		if len(t.all) >= t.n {
+			return over
 		}
-	}
+		err := t.some(listed{anys(ids[from:to]), false}, t.patience()/4)
+		switch {
+		case err == nil:
+			t.slow = 0
+			o.forget(ids[from:to])
+			return fine
+		case !maybeOfRow(err):
+			refusal, missed = err, true
+			return over
+		case to-from == 1:
+			refusal = err
+			found = append(found, ids[from])
+		}
+		if answered(err) {
+			t.slow = 0
+		} else if t.slow++; t.slow >= mostSlow {
+			return over
+		}
+		return amiss
+	}, func(from, to int) {
+		o.delay(ids[from:to], t.pauseUpTo(1, longestRefusal))
+		missed = true
+	})
+	news := o.add(found, func(times int) time.Duration {
+		// What takes long is tried more seldom.
+		return max(t.pauseUpTo(times, longestRefusal), min(10*time.Since(began), longestPoll))
+	})
 	switch {
-	case rows == 0: // it was something that passes
-		return all, nil
-	case rows > mostObstacles && len(all) == 0:
-		return nil, err
+	case missed && len(t.all) == 0:
+		return refusal
+	case len(news) > 0:
+		t.report(fmt.Errorf("%w: went past %d rows, such as %v, and tries them again later", refusal, len(news), news[0]))
 	}
-	o.rows, o.times = rows, o.times+1
-	o.until = time.Now().Add(s.pause(o.times))
-	s.report(fmt.Errorf("%w: went past %d rows", err, rows))
-	return all, nil
+	return nil
 }
+
+// mostSlow is how many tries in a row may have no answer in time before that is nobody's
+// fault.
+const mostSlow = 3

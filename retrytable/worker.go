@@ -187,7 +187,9 @@ type Worker[ID any] struct {
 const (
 	defaultPoll = time.Second
 	longestPoll = 30 * time.Second // after errors
-	sweepSize   = 100              // leases at a time
+
+	longestRefusal = 5 * time.Second // after those that the database has answered
+	sweepSize      = 100             // leases at a time
 )
 
 // Validate reports everything that is wrong with w, each with the field and its value.
@@ -287,7 +289,7 @@ func (w *Worker[ID]) Once(ctx context.Context) (claimed int, err error) {
 	}
 	var jobs sync.WaitGroup
 	for _, row := range rows {
-		jobs.Go(func() { r.work(ctx, row, ends) })
+		jobs.Go(func() { r.work(ctx, row, ends, func() {}) })
 	}
 	jobs.Wait()
 	return len(rows), errors.Join(errs...)

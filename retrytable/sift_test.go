@@ -1,0 +1,58 @@
+package retrytable_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+// Whatever is refused, each thing is passed to one of the functions once, nothing sound is
+// refused, and few tries are needed.
+func TestSift(t *testing.T) {
+	t.Parallel()
+	const n = 1000
+	for name, tt := range map[string]struct {
+		bad     func(i int) bool
+		tries   int // at most
+		skipped int
+	}{
+		"none":          {func(int) bool { return false }, 20, 0},
+		"the first":     {func(i int) bool { return i == 0 }, 12, 0},
+		"one":           {func(i int) bool { return i == 700 }, 40, 0},
+		"the last":      {func(i int) bool { return i == n-1 }, 30, 0},
+		"every tenth":   {func(i int) bool { return i%10 == 0 }, 700, 0},
+		"ten first":     {func(i int) bool { return i < 10 }, 25, 0},
+		"fifty first":   {func(i int) bool { return i < 50 }, 40, 40},
+		"all":           {func(int) bool { return true }, 30, n},
+		"all but a few": {func(i int) bool { return i < 900 }, 45, 990},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stored, alone, skipped, tries := retrytable.Sift(n, tt.bad)
+			all := slices.Sorted(slices.Values(slices.Concat(stored, alone, skipped)))
+			assert.Len(t, all, n)
+			assert.Len(t, slices.Compact(all), n)
+			assert.False(t, slices.ContainsFunc(stored, tt.bad))
+			assert.False(t, slices.ContainsFunc(alone, func(i int) bool { return !tt.bad(i) }))
+			assert.LessOrEqual(t, tries, tt.tries)
+			assert.LessOrEqual(t, len(skipped), tt.skipped)
+			if name != "all" {
+				assert.NotEmpty(t, stored)
+			}
+		})
+	}
+	for range 1000 {
+		n, share := rand.N(200), rand.Float64()
+		bad := make([]bool, n)
+		for i := range bad {
+			bad[i] = rand.Float64() < share*share
+		}
+		stored, alone, skipped, tries := retrytable.Sift(n, func(i int) bool { return bad[i] })
+		assert.Len(t, slices.Compact(slices.Sorted(slices.Values(slices.Concat(stored, alone, skipped)))), n)
+		assert.LessOrEqual(t, tries, 3*n+1)
+	}
+}
