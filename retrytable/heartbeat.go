@@ -259,12 +259,15 @@ func (s *shift[ID]) extendEach(all []*pulse[ID], sent time.Time) bool {
 
 // extendInParts does not take long: there are other leases to extend.
 func (s *shift[ID]) extendInParts(all []*pulse[ID], refusal error, sent time.Time) {
-	slow := 0
+	slow, part := 0, time.Duration(1)
+	if !answered(refusal) {
+		part = 4
+	}
 	sift(len(all), func(from, to int) answer {
 		if slow >= mostSlow || time.Since(sent) > s.heartbeat/2 {
 			return over
 		}
-		err := s.extendSome(all[from:to], 4)
+		err := s.extendSome(all[from:to], part)
 		switch {
 		case err == nil:
 			slow = 0

@@ -1,6 +1,7 @@
 package retrytable
 
 import (
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -14,7 +15,6 @@ type obstacles[ID any] struct {
 
 type obstacle[ID any] struct {
 	id    ID
-	times int       // that it was refused in a row
 	until time.Time // when it is tried again
 }
 
@@ -47,11 +47,10 @@ func (o *obstacles[ID]) due(n int) (some []ID) {
 }
 
 // mostOften is how long it takes at least until rows that were refused are tried again.
-const mostOften = 500 * time.Millisecond
+const mostOften = time.Second
 
-// add adds rows, or has those that were refused again wait for longer, and returns the new
-// ones.
-func (o *obstacles[ID]) add(ids []ID, pause func(times int) time.Duration) (news []ID) {
+// add adds rows, which wait for a pause, and returns those that are new.
+func (o *obstacles[ID]) add(ids []ID, pause time.Duration) (news []ID) {
 	if o.rows == nil {
 		o.rows = map[string]*obstacle[ID]{}
 	}
@@ -65,8 +64,7 @@ func (o *obstacles[ID]) add(ids []ID, pause func(times int) time.Duration) (news
 			o.rows[keyOf(id)] = row
 			news = append(news, id)
 		}
-		row.times++
-		row.until = time.Now().Add(pause(row.times))
+		row.until = time.Now().Add(pause/2 + rand.N(pause/2))
 	}
 	return news
 }
@@ -76,7 +74,7 @@ func (o *obstacles[ID]) add(ids []ID, pause func(times int) time.Duration) (news
 func (o *obstacles[ID]) delay(ids []ID, pause time.Duration) {
 	for _, id := range ids {
 		if row := o.rows[keyOf(id)]; row != nil {
-			row.until = time.Now().Add(pause)
+			row.until = time.Now().Add(pause/2 + rand.N(pause/2))
 		}
 	}
 }

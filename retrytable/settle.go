@@ -151,6 +151,7 @@ func (s *shift[ID]) store(ctx context.Context, o *Outcome[ID], f *finishing[ID],
 	if !s.writesMore(o) {
 		return s.finish(ctx, s.DB, f, limit)
 	}
+	s.inTx.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, 2*limit)
 	defer cancel() // rolls back what is still open
 	tx, err := within(ctx, s, limit, func(context.Context) (*sql.Tx, error) { return s.DB.BeginTx(ctx, nil) })

@@ -126,13 +126,13 @@ func (s *shift[ID]) storeApart(group []*outcome[ID], refusal error, limit time.D
 	lost := ErrLeaseLost
 	if !answered(refusal) {
 		lost = refusal // it may have been stored
+		limit = max(limit/4, slow)
 	}
 	group, err := s.ours(group, limit, lost)
 	if panicked := (*retry.PanicError)(nil); err != nil && !errors.As(err, &panicked) { // an outage
 		tell(group, refusal)
 		return
 	}
-	limit = max(limit/4, slow)
 	a := &apart[ID]{shift: s, group: group, limit: limit, form: formTest{pair: -1}}
 	a.form.failed(0, len(group), refusal)
 	sift(len(group), a.try, func(from, to int) { tell(group[from:to], &leftOut{cmp.Or(a.outage, refusal)}) })

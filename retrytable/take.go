@@ -1,6 +1,7 @@
 package retrytable
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -45,8 +46,10 @@ type taking[ID, T any] struct {
 	args []any
 	scan func(*sql.Rows) (T, error)
 
-	all  []T
-	slow int // how many tries in a row had no answer in time
+	began  time.Time
+	all    []T
+	slow   int // how many tries in a row had no answer in time
+	outage error
 }
 
 // take runs a statement that takes up to n rows. If the database refuses that, take looks
@@ -55,14 +58,15 @@ type taking[ID, T any] struct {
 func take[ID, T any](
 	s *shift[ID], o *obstacles[ID], from *statement, n int, args []any, scan func(*sql.Rows) (T, error),
 ) ([]T, error) {
-	t := &taking[ID, T]{shift: s, from: from, n: n, args: args, scan: scan}
+	t := &taking[ID, T]{shift: s, from: from, n: n, args: args, scan: scan, began: time.Now()}
 	if ids := o.due(n); len(ids) > 0 {
-		if err := t.again(o, ids); err != nil {
-			return t.all, err
+		_ = t.past(o, ids, nil) // they are known to be refused
+		if len(t.all) > 0 {
+			o.next = time.Time{} // others may be mended too
 		}
 	}
-	if len(t.all) >= n {
-		return t.all, nil
+	if t.outage != nil || t.isEnough() {
+		return t.all, t.outage
 	}
 	err := t.some(listed{o.ids(), true}, s.patience())
 	if err == nil || !maybeOfRow(err) {
@@ -75,12 +79,19 @@ func take[ID, T any](
 	return t.all, t.past(o, ids, err)
 }
 
+// isEnough reports whether what was taken should go on its way, because there are all rows
+// that were wanted, or the leases of the first ones have begun a while ago.
+func (t *taking[ID, T]) isEnough() bool {
+	return len(t.all) >= t.n || len(t.all) > 0 && time.Since(t.began) > t.lease/10
+}
+
 // some takes some of those rows.
 func (t *taking[ID, T]) some(which listed, limit time.Duration) error {
 	t.lane.Lock()
 	defer t.lane.Unlock()
+	n := t.n - len(t.all)
 	got, err := within(t.ctx, t.shift, limit, func(ctx context.Context) ([]T, error) {
-		return t.inTurn(ctx, which)
+		return t.inTurn(ctx, n, which)
 	})
 	t.all = append(t.all, got...)
 	return err
@@ -89,9 +100,9 @@ func (t *taking[ID, T]) some(which listed, limit time.Duration) error {
 // inTurn runs the statement, after Turn if it claims rows. If transactions of the database
 // are more isolated by default, a claim may conflict with another; READ COMMITTED has no
 // such conflicts.
-func (t *taking[ID, T]) inTurn(ctx context.Context, which listed) (all []T, err error) {
+func (t *taking[ID, T]) inTurn(ctx context.Context, n int, which listed) (all []T, err error) {
 	picked := func(db DB) (err error) {
-		all, err = pick[ID](ctx, db, t.from, t.n-len(t.all), which, t.args, t.scan)
+		all, err = pick[ID](ctx, db, t.from, n, which, t.args, t.scan)
 		return err
 	}
 	if t.Turn == nil || t.from != &t.statements.claim {
@@ -125,37 +136,26 @@ func (t *taking[ID, T]) look(which listed) ([]ID, error) {
 	})
 }
 
-// again takes rows that were refused before, all at once if that is possible.
-func (t *taking[ID, T]) again(o *obstacles[ID], ids []ID) error {
-	err := t.some(listed{anys(ids), false}, t.patience()/4)
-	switch {
-	case err == nil:
-		o.forget(ids)
-		return nil
-	case !maybeOfRow(err):
-		return err
-	}
-	_ = t.past(o, ids, err)
-	return nil
-}
-
 // past takes rows out of some of which the database refuses to take one, without those
 // that it refuses, and remembers these. It returns the refusal if there is no other row.
 func (t *taking[ID, T]) past(o *obstacles[ID], ids []ID, refusal error) error {
 	var found []ID
-	began, missed := time.Now(), false
+	missed, limit := false, t.patience()
+	if !answered(refusal) {
+		limit /= 4
+	}
 	sift(len(ids), func(from, to int) answer {
-		if len(t.all) >= t.n {
+		if t.isEnough() {
 			return over
 		}
-		err := t.some(listed{anys(ids[from:to]), false}, t.patience()/4)
+		err := t.some(listed{anys(ids[from:to]), false}, limit)
 		switch {
 		case err == nil:
 			t.slow = 0
 			o.forget(ids[from:to])
 			return fine
 		case !maybeOfRow(err):
-			refusal, missed = err, true
+			t.outage, missed = err, true
 			return over
 		case to-from == 1:
 			refusal = err
@@ -168,16 +168,14 @@ func (t *taking[ID, T]) past(o *obstacles[ID], ids []ID, refusal error) error {
 		}
 		return amiss
 	}, func(from, to int) {
-		o.delay(ids[from:to], t.pauseUpTo(1, longestRefusal))
+		o.delay(ids[from:to], longestRefusal)
 		missed = true
 	})
-	news := o.add(found, func(times int) time.Duration {
-		// What takes long is tried more seldom.
-		return max(t.pauseUpTo(times, longestRefusal), min(10*time.Since(began), longestPoll))
-	})
+	// What takes long is tried more seldom.
+	news := o.add(found, max(longestRefusal, min(10*time.Since(t.began), longestPoll)))
 	switch {
 	case missed && len(t.all) == 0:
-		return refusal
+		return cmp.Or(t.outage, refusal)
 	case len(news) > 0:
 		t.report(fmt.Errorf("%w: went past %d rows, such as %v, and tries them again later", refusal, len(news), news[0]))
 	}

@@ -267,7 +267,7 @@ func TestGroupsThatAreNotUnderstood(t *testing.T) {
 	c := newCrew(t, databases[0].open(t), jobs(), n)
 	run(t, c.db, "ALTER TABLE jobs ADD given_place bigint, ADD given_id bigint")
 	_, err := c.Once(t.Context())
-	assert.Equal(t, 1, strings.Count(fmt.Sprint(err), "a statement of its own from now on"))
+	assert.Equal(t, 1, strings.Count(fmt.Sprint(err), "a statement of its own for now"))
 	assert.NotContains(t, fmt.Sprint(err), "\n")
 	for id := range int64(n) {
 		c.assertEnded(t, id+1, "")
@@ -325,29 +325,46 @@ func TestGroupWithLostLeases(t *testing.T) {
 // A row that somebody else has locked holds up nobody but itself.
 func TestGroupWithALockedRow(t *testing.T) {
 	t.Parallel()
-	forEach(t, of(databases, retrytable.PostgreSQL, retrytable.MySQL), func(t *testing.T, s *store) {
-		const n, locked = 24, 12
-		c := newCrew(t, s, jobs(), n)
-		tx, err := s.db.BeginTx(t.Context(), nil)
-		require.NoError(t, err)
-		c.meanwhile = func() { run(t, tx, "UPDATE jobs SET note = 'mine' WHERE id = $1", locked) }
-		after := c.After
-		var others sync.WaitGroup
-		others.Add(n - 1)
-		c.After = func(ctx context.Context, o *retrytable.Outcome[int64]) {
-			after(ctx, o)
-			if o.Job.ID != locked {
-				others.Done()
-			}
+	for name, args := range map[string]func(*retrytable.Outcome[int64]) []any{
+		"alike": nil, "with args": func(o *retrytable.Outcome[int64]) []any { return []any{fmt.Sprint(o.Job.ID)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			forEach(t, of(databases, retrytable.PostgreSQL, retrytable.MySQL), func(t *testing.T, s *store) {
+				groupWithALockedRow(t, s, args)
+			})
+		})
+	}
+}
+
+func groupWithALockedRow(t *testing.T, s *store, args func(*retrytable.Outcome[int64]) []any) {
+	t.Helper()
+	const n, locked = 24, 12
+	table, note := jobs(), "mine"
+	if args != nil {
+		table.Set, note = retrytable.Set{Succeed: "note = $1", Fail: "note = $1"}, fmt.Sprint(locked)
+	}
+	c := newCrew(t, s, table, n)
+	c.FinishArgs = args
+	tx, err := s.db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	c.meanwhile = func() { run(t, tx, "UPDATE jobs SET note = 'mine' WHERE id = $1", locked) }
+	after := c.After
+	var others sync.WaitGroup
+	others.Add(n - 1)
+	c.After = func(ctx context.Context, o *retrytable.Outcome[int64]) {
+		after(ctx, o)
+		if o.Job.ID != locked {
+			others.Done()
 		}
-		go func() {
-			others.Wait()
-			assert.NoError(t, tx.Commit())
-		}()
-		_, err = c.Once(t.Context()) // which waits for the commit, and that for the others
-		require.NoError(t, err)
-		c.assertEnded(t, locked, "mine")
-	})
+	}
+	go func() {
+		others.Wait()
+		assert.NoError(t, tx.Commit())
+	}()
+	_, err = c.Once(t.Context()) // which waits for the commit, and that for the others
+	require.NoError(t, err)
+	c.assertEnded(t, locked, note)
 }
 
 // IDs go into groups whatever their type.

@@ -2,6 +2,7 @@
 package tabletest_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -68,15 +69,40 @@ func TestMissingIndex(t *testing.T) {
 			_, err := s.db.ExecContext(t.Context(), "CREATE UNIQUE INDEX CONCURRENTLY jobs_claim ON jobs (status)")
 			require.Error(t, err, "not unique: it stays invalid")
 			statements := missing(t, s, table)
-			require.Len(t, statements, 2)
+			require.Len(t, statements, 3)
 			assert.Equal(t, "DROP INDEX CONCURRENTLY IF EXISTS jobs_claim", statements[0])
+			assert.Equal(t, `ANALYZE "jobs"`, statements[2])
 		}
 		run(t, s.db, "DROP INDEX jobs_sweep")
 		require.NoError(t, table.Check(t.Context(), s.db), "it works without")
 		statements := missing(t, s, table)
-		require.Len(t, statements, 1)
 		assert.Contains(t, statements[0], "jobs_sweep")
+		if s.dialect == retrytable.SQLite {
+			assert.Len(t, statements, 1)
+		}
 	})
+}
+
+// PostgreSQL makes no index of a partitioned table CONCURRENTLY, and drops none.
+func TestMissingPartitioned(t *testing.T) {
+	t.Parallel()
+	s := databases[0].open(t)
+	run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY) PARTITION BY HASH (id)")
+	for i := range 2 {
+		run(t, s.db, fmt.Sprintf("CREATE TABLE jobs_%d PARTITION OF jobs FOR VALUES WITH (MODULUS 2, REMAINDER %d)", i, i))
+	}
+	run(t, s.db, "INSERT INTO jobs SELECT generate_series(1, 10)")
+	table := jobs()
+	table.KeepAutovacuum = true
+	missing(t, s, table)
+	run(t, s.db, "DROP INDEX jobs_sweep")
+	run(t, s.db, "CREATE INDEX jobs_sweep ON ONLY jobs (lease_until)") // which is not valid
+	assert.Contains(t, missing(t, s, table), "DROP INDEX IF EXISTS jobs_sweep")
+	w, _ := patient(s, table, 10)
+	claimed, err := w.Once(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 10, claimed)
+	assert.Equal(t, [][]any{{int64(10)}}, query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'done'"))
 }
 
 // An enum gets its words, and keeps what it had besides.

@@ -1,0 +1,280 @@
+package tabletest_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+// refusal is what a trigger does to a row, in the SQL of a database.
+type refusal struct {
+	name string
+	kind kind
+	body string
+}
+
+// refusals are of every class that a trigger can raise while the connection lives, and of the
+// ways in which a row is refused by mistake.
+func refusals() (all []refusal) {
+	for _, state := range []string{
+		"P0001", "08006", "0A000", "22012", "23514", "25006", "2F002", "38000", "40001", "42501", "42703", "42P01", "53100", "53300",
+		"54000", "55000", "55P03", "57014", "57P01", "58030", "H0001", "XX000",
+	} {
+		k := databases[len(all)%2]
+		all = append(all, refusal{k.name + "/" + state, k, "RAISE EXCEPTION 'no' USING ERRCODE = '" + state + "'"})
+	}
+	for name, body := range map[string]string{
+		"no such table": "INSERT INTO gone VALUES (NEW.id)", "no such column": "PERFORM NEW.gone", "cast": "PERFORM ('x' || NEW.id)::int",
+		"too slow": "PERFORM pg_sleep(60)",
+	} {
+		all = append(all, refusal{"pgx/" + name, databases[0], body})
+	}
+	for _, errno := range []string{"1644", "1020", "1040", "1053", "1114", "1142", "1146", "1205", "1213", "1290", "1969", "3024"} {
+		all = append(all, refusal{
+			"mariadb/" + errno, databases[3],
+			"SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = " + errno + ", MESSAGE_TEXT = 'no'",
+		})
+	}
+	all = append(all, refusal{"mariadb/no such table", databases[3], "INSERT INTO gone VALUES (1)"})
+	for _, how := range []string{"ABORT", "FAIL", "ROLLBACK"} {
+		all = append(all, refusal{"sqlite/" + how, databases[2], "SELECT RAISE(" + how + ", 'no')"})
+	}
+	return all
+}
+
+// refuse has a trigger refuse to write some rows, until mend is called.
+func (s *store) refuse(t testing.TB, condition, body string) (mend func()) {
+	t.Helper()
+	switch s.dialect {
+	case retrytable.PostgreSQL:
+		run(t, s.db, "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF "+condition+" THEN "+body+"; END IF; RETURN NEW; END $$")
+		run(t, s.db, "CREATE TRIGGER no BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION no()")
+	case retrytable.MySQL:
+		run(t, s.db, "CREATE TRIGGER no BEFORE UPDATE ON jobs FOR EACH ROW BEGIN IF "+condition+" THEN "+body+"; END IF; END")
+	default:
+		run(t, s.db, "CREATE TRIGGER no BEFORE UPDATE ON jobs WHEN "+condition+" BEGIN "+body+"; END")
+	}
+	return func() {
+		t.Helper()
+		on := ""
+		if s.dialect == retrytable.PostgreSQL {
+			on = " ON jobs"
+		}
+		run(t, s.db, "DROP TRIGGER no"+on)
+	}
+}
+
+// patient is a Worker that does nothing, and keeps what it reports.
+func patient(s *store, table *retrytable.Table[int64], places int) (w *retrytable.Worker[int64], told func() []string) {
+	var mu sync.Mutex
+	var all []string
+	w = &retrytable.Worker[int64]{
+		Table: table, DB: s.db, Concurrency: places, Poll: 50 * time.Millisecond,
+		Policy: &retry.Policy{MaxAttempts: 20, Backoff: retry.Constant(50 * time.Millisecond)},
+		Work:   func(context.Context, *retrytable.Job[int64]) error { return nil },
+		OnError: func(_ context.Context, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, err.Error())
+		},
+	}
+	return w, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]string(nil), all...)
+	}
+}
+
+// attended runs a Worker for as long as the test takes.
+func attended(t *testing.T, w *retrytable.Worker[int64]) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var over sync.WaitGroup
+	over.Go(func() { assert.ErrorIs(t, w.Run(ctx), context.Canceled) })
+	stop = func() { cancel(); over.Wait() }
+	t.Cleanup(stop)
+	return stop
+}
+
+// awaitCount waits until so many rows meet a condition.
+func (s *store) awaitCount(t *testing.T, n int, condition string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		var got int
+		err := s.db.QueryRowContext(t.Context(), "SELECT count(*) FROM jobs WHERE "+condition).Scan(&got)
+		return err == nil && got == n
+	}, time.Minute, 20*time.Millisecond, condition)
+}
+
+// What the database answers about some rows, whatever it is, holds up no others: neither
+// where a row is taken, nor where its end is stored. When that is mended, all rows end.
+func TestWorkerPastRefusals(t *testing.T) {
+	t.Parallel()
+	for _, r := range refusals() {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			s := r.kind.open(t)
+			table := jobs()
+			table.Lease = 12 * time.Second
+			s.create(t, table, 30)
+			// 7 and 8 cannot be claimed, 9 cannot end, and 10 was lost and cannot be swept.
+			run(t, s.db, "UPDATE jobs SET status = 'running', due_at = NULL WHERE id IN (10, 11)")
+			s.ago(t, s.db, "lease_until", 10, time.Hour)
+			s.ago(t, s.db, "lease_until", 11, time.Minute)
+			mend := s.refuse(t, "OLD.id IN (7, 8, 10) OR OLD.id = 9 AND NEW.status = 'done'", r.body)
+			w, told := patient(s, table, 5)
+			attended(t, w)
+			s.awaitCount(t, 26, "status = 'done'")
+			assert.Empty(t, query(t, s.db, "SELECT id FROM jobs WHERE status = 'done' AND id IN (7, 8, 9, 10)"))
+			mend()
+			s.awaitCount(t, 30, "status = 'done'")
+			assert.Less(t, len(told()), 12, "%q", told())
+			assert.Contains(t, strings.Join(told(), "\n"), "went past ")
+		})
+	}
+}
+
+// Fifty rows that are refused at the head of a table cost a statement each, and are told once.
+func TestWorkerPastManyRefused(t *testing.T) {
+	t.Parallel()
+	for _, orderBy := range []string{"", "id"} {
+		t.Run("by "+orderBy, func(t *testing.T) {
+			t.Parallel()
+			forEach(t, databases, func(t *testing.T, s *store) { //nolint:thelper // the test itself
+				table := jobs()
+				table.OrderBy = orderBy
+				s.create(t, table, 100)
+				if orderBy != "" {
+					run(t, s.db, "UPDATE jobs SET due_at = NULL")
+				}
+				body := map[retrytable.Dialect]string{
+					retrytable.PostgreSQL: "RAISE EXCEPTION 'no' USING ERRCODE = 'XX000'", retrytable.SQLite: "SELECT RAISE(ABORT, 'no')",
+					retrytable.MySQL: "SIGNAL SQLSTATE '45000'",
+				}[s.dialect]
+				mend := s.refuse(t, "OLD.id <= 50", body)
+				w, told := patient(s, table, 3)
+				attended(t, w)
+				s.awaitCount(t, 50, "status = 'done'")
+				time.Sleep(time.Second) // of polls
+				before := len(told())
+				assert.Less(t, before, 12, "%q", told())
+				time.Sleep(time.Second)
+				assert.Len(t, told(), before)
+				mend()
+				s.awaitCount(t, 100, "status = 'done'")
+			})
+		})
+	}
+}
+
+// A table whose rows are all refused is looked at seldom, and goes on soon after it is mended.
+func TestWorkerAllRefused(t *testing.T) {
+	t.Parallel()
+	s := databases[0].open(t)
+	s.create(t, jobs(), 2000)
+	run(t, s.db, "CREATE SEQUENCE tries")
+	mend := s.refuse(t, "true", "PERFORM nextval('tries'); RAISE EXCEPTION 'no' USING ERRCODE = '42P01'")
+	w, told := patient(s, jobs(), 200)
+	w.Table.Dialect, w.Table.Instants = s.dialect, s.instants
+	attended(t, w)
+	time.Sleep(10 * time.Second)
+	tries := query(t, s.db, "SELECT last_value FROM tries")[0][0].(int64)
+	assert.Less(t, tries, int64(400))
+	assert.Less(t, len(told()), 5, "%q", told())
+	mended := time.Now()
+	mend()
+	s.awaitCount(t, 2000, "status = 'done'")
+	t.Logf("%d tries in 10 s; all done %v after it was mended", tries, time.Since(mended))
+}
+
+// An attempt whose end is refused gives back its place, so that a Worker with one place goes
+// on, whatever the class of the refusal.
+func TestWorkerWithOnePlace(t *testing.T) {
+	t.Parallel()
+	s := databases[0].open(t)
+	s.create(t, jobs(), 3)
+	run(t, s.db, "UPDATE jobs SET due_at = due_at + id * interval '1 ms'")
+	s.refuse(t, "OLD.id = 1 AND NEW.status = 'done'", "RAISE EXCEPTION 'no' USING ERRCODE = '53100'")
+	w, _ := patient(s, jobs(), 1)
+	w.Table.Dialect = s.dialect
+	stop := attended(t, w)
+	s.awaitCount(t, 2, "status = 'done'")
+	assert.Equal(t, "running", s.record(t, s.db, 1).status, "it is still tried")
+	run(t, s.db, "DROP TRIGGER no ON jobs")
+	stop()
+	assert.Equal(t, "done", s.record(t, s.db, 1).status)
+}
+
+// Claims of transactions that are serializable by default conflict, which is no outage.
+func TestWorkerSerializable(t *testing.T) {
+	t.Parallel()
+	s := databases[0].open(t)
+	s.create(t, jobs(), 300)
+	db := openDB(t, s.driver, pgDSN(t, s.dsn, "default_transaction_isolation", "serializable"))
+	var claims atomic.Int32
+	for range 3 {
+		w, _ := patient(s, jobs(), 4)
+		w.Table.Dialect, w.DB = s.dialect, db
+		w.OnError = func(_ context.Context, err error) {
+			if strings.Contains(fmt.Sprint(err), "claim") {
+				claims.Add(1)
+			}
+		}
+		attended(t, w)
+	}
+	s.awaitCount(t, 300, "status = 'done'")
+	assert.Zero(t, claims.Load())
+}
+
+// An argument of a type that the driver does not take is an error of the program, which is
+// told once for each end, with the argument's number, and not tried again.
+func TestWorkerUnfitArgs(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		arg  any
+		told string
+	}{
+		"an error": {errWork, `args: \$1 is an error, a \*errors.errorString: pass its text, which Error returns$`},
+		"a struct": {struct{ A int }{1}, `args: \$1 is a struct { A int }, which the driver does not take: `},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			forEach(t, databases, func(t *testing.T, s *store) { //nolint:thelper // the test itself
+				table := jobs()
+				table.Set.Fail = "note = $1"
+				s.create(t, table, 1)
+				w, _ := patient(s, table, 1)
+				w.Work = func(context.Context, *retrytable.Job[int64]) error { return errWork }
+				w.FinishArgs = func(*retrytable.Outcome[int64]) []any { return []any{tt.arg} }
+				began := time.Now()
+				_, err := w.Once(t.Context())
+				require.Error(t, err)
+				assert.Regexp(t, "^retrytable: job 1: its end was not stored: retrytable: fail: "+tt.told, err.Error())
+				assert.Less(t, time.Since(began), table.Lease+30*time.Second)
+			})
+		})
+	}
+}
+
+// A group that is refused for one row, even with an error of class 42, is not given up.
+func TestGroupOfARefusedRowStays(t *testing.T) {
+	t.Parallel()
+	const n = 24
+	c := newCrew(t, databases[0].open(t), jobs(), n)
+	c.refuse(t, "OLD.id = 12 AND NEW.status = 'done'", "RAISE EXCEPTION 'no' USING ERRCODE = '42501'")
+	c.Table.Lease = 5 * time.Second
+	_, err := c.Once(t.Context())
+	require.ErrorContains(t, err, "job 12: its end was not stored")
+	assert.NotContains(t, err.Error(), "a statement of its own")
+	assert.Len(t, c.outcomes, n-1)
+}

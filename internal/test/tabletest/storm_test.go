@@ -1,0 +1,143 @@
+//go:build unix
+
+package tabletest_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+// A Worker with 250 jobs beside a neighbor on a server with 100 connections. Whatever becomes
+// of its heartbeats and outcomes, it has four connections at most, loses no lease, and the
+// neighbor always gets in.
+func TestWorkerConnections(t *testing.T) {
+	t.Parallel()
+	const n = 250
+	dsn, admin := testkit.Postgres(t, 100)
+	owner := openDB(t, "pgx", admin)
+	run(t, owner, "CREATE ROLE app LOGIN; GRANT ALL ON SCHEMA public TO app")
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var neighbor sync.WaitGroup
+	neighbor.Go(func() { visit(ctx, t, dsn) })
+	t.Cleanup(func() { stop(); neighbor.Wait() })
+	for how, spoil := range map[string]func(t *testing.T, s *store, w *wires, table string){
+		"cut": func(_ *testing.T, _ *store, w *wires, _ string) { w.cut() },
+		"ended": func(t *testing.T, s *store, _ *wires, table string) {
+			t.Helper()
+			s.refuseFor(t, table, "PERFORM pg_terminate_backend(pg_backend_pid())")
+		},
+		"refused": func(t *testing.T, s *store, _ *wires, table string) {
+			t.Helper()
+			s.refuseFor(t, table, "RAISE EXCEPTION 'full' USING ERRCODE = '53100'")
+		},
+		"some refused": func(t *testing.T, s *store, _ *wires, table string) {
+			t.Helper()
+			s.refuseFor(t, table, "IF NEW.id % 10 = 3 THEN RAISE EXCEPTION 'no' USING ERRCODE = '42501'; END IF")
+		},
+		"rows locked": func(t *testing.T, s *store, _ *wires, table string) {
+			t.Helper()
+			s.lockFor(t, "SELECT 1 FROM "+table+" WHERE id <= 120 FOR UPDATE")
+		},
+		"table locked": func(t *testing.T, s *store, _ *wires, table string) {
+			t.Helper()
+			s.lockFor(t, "LOCK TABLE "+table+" IN SHARE MODE")
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			table := "jobs_" + strings.ReplaceAll(how, " ", "_")
+			jobs := &retrytable.Table[int64]{Name: table, Lease: 6 * time.Second}
+			run(t, owner, "CREATE TABLE "+table+" (id bigint PRIMARY KEY); "+jobs.Schema()+"GRANT ALL ON "+table+" TO app")
+			run(t, owner, fmt.Sprintf("INSERT INTO %s (id) SELECT generate_series(1, %d)", table, n))
+			u, err := url.Parse(dsn)
+			require.NoError(t, err)
+			w := newWires(t, u.Host)
+			u.Host = w.listener.Addr().String()
+			s := &store{databases[0], owner, admin}
+			most := crowd(t, jobs, openDB(t, "pgx", u.String()), n, func() { spoil(t, s, w, table) })
+			assert.LessOrEqual(t, most, 4)
+			assert.Equal(t, [][]any{{"done", int64(1), int64(n)}},
+				query(t, owner, "SELECT status, attempts, count(*) FROM "+table+" GROUP BY status, attempts"))
+		})
+	}
+}
+
+// spoiled is how long something is in the way: longer than between two heartbeats, and for
+// less than what is left of a lease then.
+const spoiled = 2500 * time.Millisecond
+
+// crowd has a Worker do all jobs at once, which end long after their first lease, and returns
+// how many connections it had at most. Something is in the way of the first heartbeat.
+func crowd(t *testing.T, jobs *retrytable.Table[int64], db *sql.DB, n int, spoil func()) (most int) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var begun, done atomic.Int32
+	w := &retrytable.Worker[int64]{
+		Table: jobs, DB: db, Concurrency: n, Poll: 100 * time.Millisecond, Policy: &retry.Policy{},
+		Work: func(ctx context.Context, _ *retrytable.Job[int64]) error {
+			begun.Add(1)
+			return sleep(ctx, 9*time.Second)
+		},
+		After:   func(context.Context, *retrytable.Outcome[int64]) { done.Add(1) },
+		OnError: func(_ context.Context, err error) { t.Log(err) },
+	}
+	over := make(chan error, 1)
+	go func() { over <- w.Run(ctx) }()
+	require.Eventually(t, func() bool { return int(begun.Load()) == n }, time.Minute, time.Millisecond)
+	time.AfterFunc(1500*time.Millisecond, spoil) // the first heartbeat is half a second later
+	for end := time.Now().Add(time.Minute); int(done.Load()) < n && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		most = max(most, db.Stats().OpenConnections)
+	}
+	stop()
+	require.ErrorIs(t, <-over, context.Canceled)
+	return most
+}
+
+// refuseFor has a trigger do something to each heartbeat for a while.
+func (s *store) refuseFor(t *testing.T, table, body string) {
+	t.Helper()
+	until := time.Now().Add(spoiled).UTC().Format(time.RFC3339Nano)
+	run(t, s.db, "CREATE FUNCTION no_"+table+"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN IF clock_timestamp() < '"+until+
+		"' AND OLD.status = 'running' AND NEW.status = 'running' THEN "+body+"; END IF; RETURN NEW; END $$")
+	run(t, s.db, "CREATE TRIGGER no BEFORE UPDATE ON "+table+" FOR EACH ROW EXECUTE FUNCTION no_"+table+"()")
+}
+
+// lockFor has a transaction hold a lock for a while.
+func (s *store) lockFor(t *testing.T, statement string) {
+	t.Helper()
+	tx, err := s.db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	run(t, tx, statement)
+	time.AfterFunc(spoiled, func() { assert.NoError(t, tx.Commit()) })
+}
+
+// visit connects again and again, and must get in.
+func visit(ctx context.Context, t *testing.T, dsn string) {
+	t.Helper()
+	visits := 0
+	for ctx.Err() == nil {
+		db, err := sql.Open("pgx", dsn)
+		if assert.NoError(t, err) && ctx.Err() == nil {
+			assert.NoError(t, db.PingContext(context.WithoutCancel(ctx)), "the neighbor")
+			assert.NoError(t, db.Close())
+		}
+		visits++
+		_ = sleep(ctx, 20*time.Millisecond)
+	}
+	assert.NotZero(t, visits)
+}
