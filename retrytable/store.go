@@ -14,7 +14,6 @@ import (
 // the database refuses that, those that are at fault are looked for, and the others stored.
 // Only if careless may it wait for the lock of a row.
 func (s *shift[ID]) storeGroup(group []*outcome[ID], careless bool) {
-	limit := s.limitOf(group)
 	switch first := group[0]; {
 	case first.ask != nil:
 		first.stored <- first.ask(s.ctx)
@@ -22,9 +21,8 @@ func (s *shift[ID]) storeGroup(group []*outcome[ID], careless bool) {
 	case len(group) == 1 && careless && !first.alone, s.gathering.form.isRefused():
 		s.storeEach(group)
 		return
-	case first.alone:
-		limit = min(limit, max(s.lease/10, slow))
 	}
+	limit := s.limitOf(group)
 	err := s.storeTogether(group, limit)
 	switch {
 	case err == nil:

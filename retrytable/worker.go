@@ -34,8 +34,9 @@ import (
 // An outcome that is alone is stored at once. Those that come meanwhile are stored together:
 // in PostgreSQL by one statement, unless Set has parameters, elsewhere in one transaction.
 // In PostgreSQL and MySQL a row that somebody else has locked holds up no other one. If the
-// database refuses a row, its group is stored in halves, and those in halves again, until
-// that row is alone. InTx is never called for a group.
+// database refuses a group, it is stored in parts, without the rows that are at fault. InTx
+// is never called for a group. If PostgreSQL does not understand the statement for a group
+// and does understand those for its rows, each outcome has one of its own for a minute.
 //
 // A statement may take a quarter of the rest of the lease. So a connection that has
 // become silent costs one try. Idle connections that do not answer a ping then are
@@ -45,12 +46,21 @@ import (
 //
 // # What is in the way
 //
-// A row that cannot be written, because of a constraint or a trigger, does not stop
-// others. Claims and sweeps skip up to 10 of them at a time. An outcome that is refused
-// for such a reason is tried for some seconds; then the lease runs out. If the outcome of
-// a lost attempt cannot be stored, or InTx returns an error for it, the job is swept
-// again later each time: its lease is extended, by up to 10 minutes or Table.Lease,
-// whichever is longer. OnError is told each time.
+// A row that cannot be written does not stop others, whatever the database answers about
+// it: because of a constraint, a trigger, row-level security, or an index. If the database
+// refuses a statement, or does not answer it in time, the Worker tries the rows behind the
+// first one before it takes that for an outage. The rows that are refused are left out, up
+// to 1000 of them, and tried again every few seconds. OnError is told once of each, or of
+// several at once. If no row can be written, the Worker tries again every 5 seconds, or Poll
+// if that is longer, so that it goes on soon after that is mended.
+//
+// An outcome that is refused is tried again as well, and its job gives back its place after
+// some seconds. If the error says that the row is at fault, that is all, and the lease runs
+// out; if it may be an outage, the outcome is tried until the lease ends.
+//
+// If the outcome of a lost attempt cannot be stored, or InTx returns an error for it, the
+// job is swept again later each time: its lease is extended, by up to 10 minutes or
+// Table.Lease, whichever is longer. OnError is told each time.
 //
 // A panic of a function of the program does not end the process. It is an error of the
 // job, a [retry.PanicError], which is Final:
@@ -88,10 +98,13 @@ import (
 type Worker[ID any] struct {
 	Table *Table[ID]
 
-	// DB needs three connections or so, whatever the Concurrency, and one more for each
-	// outcome that is being stored with InTx. Package sql keeps only two idle connections,
-	// unless [sql.DB.SetMaxIdleConns] says otherwise: raise that for jobs with InTx. OnError
-	// is told once if 100 connections were closed for that reason within a minute.
+	// DB needs four connections at most, whatever the Concurrency and whatever fails: one to
+	// claim and to sweep, one to extend leases, and two to store outcomes. It needs one more
+	// for each outcome that is being stored with InTx. Connections that have become silent do
+	// not count: nobody knows when they end. Package sql keeps only two idle connections,
+	// unless [sql.DB.SetMaxIdleConns] says otherwise: raise that to 4, and further for jobs
+	// with InTx. OnError is told once if 100 connections were closed for that reason within a
+	// minute.
 	DB *sql.DB
 
 	// Policy decides about failures; nil means the zero Policy. Its Observer is told
@@ -162,7 +175,9 @@ type Worker[ID any] struct {
 
 	// FinishArgs, if not nil, returns the args of Set.Succeed, Set.Fail or Set.Release,
 	// whichever the outcome uses. It is called once for each outcome, before the outcome is
-	// stored. It may change Decision.State, which is then stored.
+	// stored. It may change Decision.State, which is then stored. An error is no arg: pass its
+	// text. With args of a type that the driver does not take, the outcome is not stored, and
+	// OnError is told which arg it is.
 	FinishArgs func(o *Outcome[ID]) []any
 
 	// InTx, if not nil, makes other writes for a success or a failure, in the transaction
