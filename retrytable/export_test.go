@@ -1,26 +1,31 @@
 package retrytable
 
-// Sift is sift for tests: bad says which of n things are refused, and nobody looks at more
-// than limit tries.
-func Sift(n int, bad func(i int) bool) (stored, alone, skipped []int, tries int) {
+// Sifted is what has become of things, and how many tries that took.
+type Sifted struct {
+	Stored, Alone, Skipped []int
+	Tries                  int
+}
+
+// Sift is sift for tests: bad says which of n things are refused.
+func Sift(n int, bad func(i int) bool) (s Sifted) {
 	sift(n, func(from, to int) answer {
-		tries++
+		s.Tries++
 		for i := from; i < to; i++ {
 			if bad(i) {
 				if to-from == 1 {
-					alone = append(alone, i)
+					s.Alone = append(s.Alone, i)
 				}
 				return amiss
 			}
 		}
 		for i := from; i < to; i++ {
-			stored = append(stored, i)
+			s.Stored = append(s.Stored, i)
 		}
 		return fine
 	}, func(from, to int) {
 		for i := from; i < to; i++ {
-			skipped = append(skipped, i)
+			s.Skipped = append(s.Skipped, i)
 		}
 	})
-	return stored, alone, skipped, tries
+	return s
 }

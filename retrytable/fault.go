@@ -19,7 +19,7 @@ const rowCategory = "row"
 // may pass. What the program itself says is left to its own policy.
 func classifyStoring(err error) retry.Verdict {
 	var effect *effectError
-	var group *leftOut
+	var group *leftOutError
 	switch {
 	case errors.Is(err, ErrLeaseLost):
 		return retry.Verdict{Class: retry.Final}

@@ -37,12 +37,12 @@ type outcome[ID any] struct {
 // errLocked is the error of an outcome whose row somebody else has locked.
 var errLocked = errors.New("retrytable: somebody else has locked the row")
 
-// leftOut is the error of an outcome of a group that was refused, which nobody has tried
+// leftOutError is the error of an outcome of a group that was refused, which nobody has tried
 // alone.
-type leftOut struct{ error }
+type leftOutError struct{ error }
 
 // Unwrap returns what is known of the group.
-func (e *leftOut) Unwrap() error { return e.error }
+func (e *leftOutError) Unwrap() error { return e.error }
 
 // slow is a statement that is held up by something. Others do not wait for it.
 const slow = 100 * time.Millisecond
@@ -120,7 +120,7 @@ func (g *gathering[ID]) take() (group []*outcome[ID], careless bool) {
 	others := g.waiting[:0]
 	for _, o := range g.waiting {
 		switch {
-		case len(group) == 0 && !(o.alone && g.careless),
+		case len(group) == 0 && (!o.alone || !g.careless),
 			len(group) > 0 && len(group) < mostGrouped && !o.alone && !group[0].alone && o.like(&group[0].finishing):
 			group = append(group, o)
 		default:

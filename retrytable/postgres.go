@@ -110,11 +110,11 @@ func (postgres) indexName(table, suffix string) string {
 // sorts the retries before it locks some of them.
 func (d postgres) pick(b *builder, p *picking) statement {
 	lock := d.lock() + ")"
-	picked := "WITH picked AS MATERIALIZED (" + p.selection(b, p.from, someRows) + lock
+	picked := "WITH picked AS MATERIALIZED (" + p.selection(b, p.from) + lock
 	if p.merged(b) {
 		picked = fmt.Sprintf("WITH fresh AS MATERIALIZED (%s%s, picked AS MATERIALIZED (SELECT %s AS picked_id FROM %s"+
 			" WHERE %s = ANY (ARRAY(SELECT picked_id FROM fresh UNION ALL (%s))) AND %s ORDER BY %s LIMIT %s%s",
-			p.selection(b, p.from, someRows), lock, b.id, b.table,
+			p.selection(b, p.from), lock, b.id, b.table,
 			b.id, p.retries(b), p.either(b), b.orderBy, someRows, lock)
 	}
 	return statement{name: p.name, args: p.args, query: d.bind(fmt.Sprintf(

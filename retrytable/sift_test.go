@@ -32,16 +32,16 @@ func TestSift(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			stored, alone, skipped, tries := retrytable.Sift(n, tt.bad)
-			all := slices.Sorted(slices.Values(slices.Concat(stored, alone, skipped)))
+			s := retrytable.Sift(n, tt.bad)
+			all := slices.Sorted(slices.Values(slices.Concat(s.Stored, s.Alone, s.Skipped)))
 			assert.Len(t, all, n)
 			assert.Len(t, slices.Compact(all), n)
-			assert.False(t, slices.ContainsFunc(stored, tt.bad))
-			assert.False(t, slices.ContainsFunc(alone, func(i int) bool { return !tt.bad(i) }))
-			assert.LessOrEqual(t, tries, tt.tries)
-			assert.LessOrEqual(t, len(skipped), tt.skipped)
+			assert.False(t, slices.ContainsFunc(s.Stored, tt.bad))
+			assert.False(t, slices.ContainsFunc(s.Alone, func(i int) bool { return !tt.bad(i) }))
+			assert.LessOrEqual(t, s.Tries, tt.tries)
+			assert.LessOrEqual(t, len(s.Skipped), tt.skipped)
 			if name != "all" {
-				assert.NotEmpty(t, stored)
+				assert.NotEmpty(t, s.Stored)
 			}
 		})
 	}
@@ -51,8 +51,8 @@ func TestSift(t *testing.T) {
 		for i := range bad {
 			bad[i] = rand.Float64() < share*share
 		}
-		stored, alone, skipped, tries := retrytable.Sift(n, func(i int) bool { return bad[i] })
-		assert.Len(t, slices.Compact(slices.Sorted(slices.Values(slices.Concat(stored, alone, skipped)))), n)
-		assert.LessOrEqual(t, tries, 3*n+1)
+		s := retrytable.Sift(n, func(i int) bool { return bad[i] })
+		assert.Len(t, slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.Stored, s.Alone, s.Skipped)))), n)
+		assert.LessOrEqual(t, s.Tries, 3*n+1)
 	}
 }

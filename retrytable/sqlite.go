@@ -95,11 +95,11 @@ func (sqlite) words(*builder, found, []string) []string { return nil }
 // pick needs no locks, because there is one writer at a time. In a CROSS JOIN, the first
 // table is the outer loop: an index of the user's must not be read in the order instead.
 func (d sqlite) pick(b *builder, p *picking) statement {
-	picked := p.selection(b, p.from, someRows)
+	picked := p.selection(b, p.from)
 	if p.merged(b) {
 		id := b.table + "." + b.id
 		picked = fmt.Sprintf("SELECT %s FROM (SELECT * FROM (%s) UNION ALL SELECT * FROM (%s)) CROSS JOIN %s ON %s = picked_id ORDER BY %s LIMIT %s",
-			id, p.selection(b, p.from, someRows), p.retries(b), b.table, id, b.orderBy, someRows)
+			id, p.selection(b, p.from), p.retries(b), b.table, id, b.orderBy, someRows)
 	}
 	return statement{name: p.name, args: p.args, query: d.bind(fmt.Sprintf(
 		"UPDATE %s SET %s WHERE %s IN (%s) RETURNING %s", b.table, p.assignments, b.id, picked, p.returning))}

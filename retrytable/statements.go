@@ -199,7 +199,7 @@ func (b *builder) pick(name string, from index, wheres []string, addition, retur
 // look is a query of the IDs of the rows, in their order. It numbers its parameters anew,
 // because PostgreSQL cannot tell the type of one that is not used.
 func (p *picking) look(b *builder) query {
-	sql := p.selection(b, p.from, someRows)
+	sql := p.selection(b, p.from)
 	if p.merged(b) {
 		sql = fmt.Sprintf("SELECT picked_id FROM (%s) AS fresh UNION ALL SELECT picked_id FROM (%s) AS retries", sql, p.retries(b))
 	}
@@ -234,9 +234,9 @@ const (
 )
 
 // selection is a query of the IDs in an index, in its order.
-func (p *picking) selection(b *builder, from index, rows string) string {
+func (p *picking) selection(b *builder, from index) string {
 	return fmt.Sprintf("SELECT %s AS picked_id FROM %s WHERE %s ORDER BY %s LIMIT %s",
-		b.id, b.table, p.conditions(from.passed(b)), cmp.Or(from.due, b.orderBy), rows)
+		b.id, b.table, p.conditions(from.passed(b)), cmp.Or(from.due, b.orderBy), someRows)
 }
 
 // conditions are those of an index and of the user.

@@ -133,7 +133,7 @@ func (s *shift[ID]) storeApart(group []*outcome[ID], refusal error, limit time.D
 	}
 	a := &apart[ID]{shift: s, group: group, limit: limit, form: formTest{pair: -1}}
 	a.form.failed(0, len(group), refusal)
-	sift(len(group), a.try, func(from, to int) { tell(group[from:to], &leftOut{cmp.Or(a.outage, refusal)}) })
+	sift(len(group), a.try, func(from, to int) { tell(group[from:to], &leftOutError{cmp.Or(a.outage, refusal)}) })
 	if a.form.atFault(len(group)) {
 		s.giveUp(refusal)
 	}
