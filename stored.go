@@ -2,17 +2,20 @@ package retry
 
 import (
 	"context"
-	"math"
 	"runtime/debug"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/done"
 	"github.com/seed-5ff3c98e/retry/internal/known"
+	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
 
 // handover is the delay of a job that is handed back. An engine that delivers it at once
 // might give it to the worker that stops.
 const handover = time.Second
+
+// mostCounted is more attempts than a job can have had.
+const mostCounted = 1 << 30
 
 // Stored is one attempt at a job whose State is kept elsewhere: in the queue of an
 // engine, or in a row of a table. Any worker of any process may make the next attempt. The
@@ -42,6 +45,13 @@ const handover = time.Second
 // effect; a panic; and a failure that a mark says is [Final]. The deadline of the context
 // does not limit the waits.
 //
+// # States that somebody has changed
+//
+// A stranger may write what is stored: the publisher of a message, for example. So the
+// attempt begins with what can be: counts from 0 to 2³⁰, and a First that is not in the
+// future. [Stored.Early] bounds the wait for the attempt. A State that cannot be decoded does
+// not say how often the job was tried: end the job, with an error that says so.
+//
 // # Panics
 //
 // A panic in the work is a failure with a [*PanicError]. In Attempt, a panic in a function
@@ -65,7 +75,8 @@ type Stored struct {
 	State State
 
 	// Lost is how many attempts have begun since State was stored and have no outcome.
-	// Less than 0 means 0. State includes them once the attempt has begun.
+	// Less than 0 means 0. State includes them once the attempt has begun. If the job was
+	// handed back because there is no policy, State includes all but one: Lost is 0 or 1.
 	Lost int
 
 	// Err is the error of the work, or nil after a success. If the job was handed back
@@ -137,12 +148,16 @@ func (s *Stored) Begin(ctx context.Context) (context.Context, bool) {
 	}
 	// To the Call, the context never ends: Stored handles its end.
 	c.Policy, c.Protocol, c.State, c.caller = s.Policy, s.Protocol, s.State, ctx
+	s.bound()
 	p, err := s.Policy.For(s.Kind, s.PolicyFor)
 	if err != nil {
 		s.handBack(err)
 		return ctx, false
 	}
 	s.Policy, c.Policy = p, p
+	if now := p.orZero().now(); c.State.First.After(now) {
+		c.State.First = now
+	}
 	switch {
 	case s.lost() || s.exhausted():
 	case done.Is(ctx):
@@ -156,15 +171,53 @@ func (s *Stored) Begin(ctx context.Context) (context.Context, bool) {
 	return ctx, false
 }
 
-// lost counts the lost attempts. It returns true if the job has ended because the last of
-// them may have taken effect.
+// Early returns wait, which is how much too early the job is by a due time that is stored
+// with it. A wait of less than 0 is 0. A wait that is longer than twice the longest of the
+// policy, hints included, is cut to that, because a stranger may have written the due time:
+// put the job back with a due time that follows from the result. If there is no policy, the
+// wait is not cut.
+func (s *Stored) Early(wait time.Duration) (early time.Duration) {
+	if early = max(wait, 0); early == 0 {
+		return 0
+	}
+	p, err := s.Policy.For(s.Kind, s.PolicyFor)
+	if err != nil {
+		return early
+	}
+	defer func() { _ = recover() }() // of a Backoff: it ends the job when the attempt begins
+	longest := p.orZero().longestWait()
+	return min(early, sat.Add(longest, longest))
+}
+
+// longestWait returns the longest wait without its jitter.
+func (p *Policy) longestWait() time.Duration {
+	d := max(handover, p.ceiling(), p.maxRetryAfter())
+	for _, o := range p.Overrides {
+		q := *p
+		q.apply(o)
+		d = max(d, q.ceiling(), q.maxRetryAfter())
+	}
+	return d
+}
+
+// bound makes the counts what can be. All lost attempts but the last become failures: only
+// the last one is asked about.
+func (s *Stored) bound() {
+	n := &s.call.State
+	n.Failures, n.RateLimited, n.Pending = min(n.Failures, mostCounted), min(n.RateLimited, mostCounted), min(n.Pending, mostCounted)
+	if n.normalize(); s.Lost > 1 {
+		n.Failures += min(s.Lost-1, mostCounted-n.Failures)
+	}
+	s.Lost = min(max(s.Lost, 0), 1)
+}
+
+// lost counts the lost attempt. It returns true if the job has ended because that attempt may
+// have taken effect.
 func (s *Stored) lost() bool {
 	n, c := s.Lost, &s.call
-	if s.Lost = 0; n <= 0 {
+	if s.Lost = 0; n == 0 {
 		return false
 	}
-	c.State.normalize()
-	c.State.Failures += min(n-1, math.MaxInt-1-c.State.Failures)
 	if !c.Policy.orZero().NonIdempotent {
 		c.State.Failures++
 		return false

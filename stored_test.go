@@ -144,7 +144,8 @@ func TestStoredLost(t *testing.T) {
 		{"less than none", retry.Policy{}, -1, retry.StopNone, 1},
 		{"one", retry.Policy{}, 1, retry.StopNone, 2},
 		{"too many", retry.Policy{}, 2, retry.StopAttempts, 3},
-		{"most", retry.Policy{MaxAttempts: retry.Unlimited}, math.MaxInt, retry.StopAttempts, math.MaxInt},
+		{"most", retry.Policy{MaxAttempts: 1 << 30}, math.MaxInt, retry.StopAttempts, 1<<30 + 1},
+		{"most without a limit", retry.Policy{MaxAttempts: retry.Unlimited}, math.MaxInt, retry.StopNone, 1<<30 + 1},
 		{"not idempotent", once, 1, retry.StopMaybeApplied, 2},
 		{"several", once, 2, retry.StopMaybeApplied, 3},
 	}
@@ -169,6 +170,67 @@ func TestStoredLost(t *testing.T) {
 		})
 	}
 }
+
+// TestStoredForged checks that a State that nobody has counted neither ends a job without a
+// limit, nor keeps one with a limit.
+func TestStoredForged(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for name, state := range map[string]retry.State{
+		"less than none": {Failures: math.MinInt, RateLimited: math.MinInt, Pending: math.MinInt},
+		"more than ever": {Failures: math.MaxInt, RateLimited: math.MaxInt, Pending: math.MaxInt},
+		"to come":        {First: now.AddDate(7000, 0, 0)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock := retrytest.NewClock(now)
+			p := &retry.Policy{
+				MaxAttempts: retry.Unlimited, MaxElapsed: time.Hour, Backoff: retry.Constant(time.Minute), FreeRateLimits: 3, Clock: clock,
+			}
+			var errs []error
+			o := retry.Again
+			for ; o == retry.Again && len(errs) < 100; clock.Advance(time.Minute) {
+				job := retry.Stored{Policy: p, State: state, Lost: math.MinInt}
+				o = job.Attempt(t.Context(), func(context.Context) error {
+					errs = append(errs, errBoom)
+					return errBoom
+				})
+				state = job.State
+			}
+			assert.Equal(t, retry.Ended, o)
+			assert.Greater(t, len(errs), 50, "attempts of an hour")
+		})
+	}
+}
+
+// TestStoredEarly checks that no due time keeps a job for ever, and that every wait that a
+// policy decides is kept.
+func TestStoredEarly(t *testing.T) {
+	t.Parallel()
+	hours := &retry.Policy{Overrides: map[string]retry.Override{"unknown": {MaxDelay: 5 * time.Hour}}}
+	tests := []struct {
+		name       string
+		job        retry.Stored
+		wait, want time.Duration
+	}{
+		{"late", retry.Stored{}, math.MinInt64, 0},
+		{"a hint", retry.Stored{}, 66 * time.Second, 66 * time.Second},
+		{"for ever", retry.Stored{}, math.MaxInt64, 2 * time.Minute},
+		{"an override", retry.Stored{Policy: hours}, 6 * time.Hour, 6 * time.Hour},
+		{"its end", retry.Stored{Policy: hours}, math.MaxInt64, 10 * time.Hour},
+		{"a policy without an end", retry.Stored{Policy: &retry.Policy{MaxRetryAfter: math.MaxInt64}}, math.MaxInt64, math.MaxInt64},
+		{"no policy", retry.Stored{PolicyFor: func(string) (*retry.Policy, error) { return nil, errBoom }}, math.MaxInt64, math.MaxInt64},
+		{"a panic", retry.Stored{PolicyFor: func(string) (*retry.Policy, error) { panic("odd") }}, time.Hour, time.Hour},
+		{"a panic of the backoff", retry.Stored{Policy: &retry.Policy{Backoff: oddBackoff{}}}, time.Hour, time.Hour},
+	}
+	for _, tt := range tests {
+		assert.Equal(t, tt.want, tt.job.Early(tt.wait), tt.name)
+	}
+}
+
+type oddBackoff struct{}
+
+func (oddBackoff) Delay(int) time.Duration { panic("odd") }
 
 // TestStoredDeadline checks that a job waits beyond the deadline of an attempt, but not in
 // the attempt.
@@ -462,13 +524,13 @@ func TestStoredPolicyFor(t *testing.T) {
 	t.Run("panic", func(t *testing.T) {
 		t.Parallel()
 		job := retry.Stored{
-			Policy: five, PolicyFor: func(string) (*retry.Policy, error) { panic("odd") }, State: retry.State{Failures: 1}, Lost: 1,
+			Policy: five, PolicyFor: func(string) (*retry.Policy, error) { panic("odd") }, State: retry.State{Failures: 1}, Lost: 3,
 		}
 		assert.Equal(t, retry.Handed, job.Attempt(t.Context(), noWork))
 		var e *retry.PanicError
 		require.ErrorAs(t, job.Err, &e)
 		assert.Equal(t, "PolicyFor", e.In)
-		assert.Equal(t, retry.State{Failures: 1}, job.State)
+		assert.Equal(t, retry.State{Failures: 3}, job.State, "all but the last are failures")
 		assert.Equal(t, 1, job.Lost)
 	})
 }
