@@ -4,24 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"math"
+	"strconv"
 	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/seed-5ff3c98e/retry"
-)
-
-const (
-	stateHeader = "retry-state"
-	lostHeader  = "retry-lost" // the number of attempts that the State does not have
-	dueHeader   = "retry-due"
-	errorHeader = "retry-error"
-
-	// maxError is how much of an error's text goes into a header: all headers share a
-	// frame, and the broker closes the connection of a client whose frame is too long.
-	maxError = 8 << 10
 )
 
 // Retries handles the messages of a queue under a policy. A literal with a Conn and a Queue
@@ -47,6 +37,9 @@ type Retries struct {
 	declared map[string]time.Time // queues
 	copies   int64
 
+	ask     sync.Once
+	counted bool // the queue counts deliveries
+
 	returned sync.Map      // the numbers of the copies that came back
 	seen     chan struct{} // taken by watch between two returns
 	over     chan struct{} // closed when watch has seen the last return
@@ -67,85 +60,98 @@ func (r *Retries) Close() error {
 // that the broker could not be told. The message then comes again: at once, or, if r has no
 // open channel, when the channel of the message is closed.
 func (r *Retries) Handle(ctx context.Context, msg amqp.Delivery, fn func(context.Context) error) (err error) {
-	if err := r.open(); err != nil {
+	if err := r.answered(r.open); err != nil {
 		return fmt.Errorf("retryamqp: %s: %w", r.Queue, err)
 	}
 	err = errors.New("the function has called runtime.Goexit") // unless Handle returns
 	var missing error
 	defer func() {
 		if err != nil && !r.channel.IsClosed() {
-			err = errors.Join(err, msg.Nack(false, true))
+			err = errors.Join(err, r.answered(func() error { return msg.Nack(false, true) }))
 		}
 		if err = errors.Join(missing, err); err != nil {
 			err = fmt.Errorf("retryamqp: %s: %w", r.Queue, err)
 		}
 	}()
-	job := retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: msg.Type}
-	text, _ := msg.Headers[stateHeader].(string)
-	reason := job.State.UnmarshalText([]byte(text))
-	if reason != nil {
-		reason = fmt.Errorf("%s: %w", stateHeader, reason)
+	d := &delivery{Delivery: msg, job: retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: msg.Type}}
+	reason := d.read()
+	delay := d.job.Early(time.Until(d.due))
+	if reason == nil && d.Headers[expiresHeader] != nil {
+		reason = d.expired(delay)
 	}
-	lost, _ := msg.Headers[lostHeader].(int64)
-	job.Lost = int(lost)
-	due, _ := msg.Headers[dueHeader].(int64)
-	delay := time.Until(time.UnixMilli(due))
-	if reason == nil && delay <= 0 {
-		count, counted := msg.Headers["x-delivery-count"].(int64)
-		job.Lost += int(count)
-		if msg.Redelivered && !counted {
-			// A copy with this attempt counted waits, so that the message is acknowledged
-			// before the next crash.
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithCancel(ctx)
-			cancel()
-			job.Lost++
-		}
-		switch outcome := job.Attempt(ctx, fn); {
+	if reason == nil && delay == 0 {
+		switch outcome := r.attempt(ctx, d, fn); {
 		case outcome == retry.Done:
-			return msg.Ack(false)
+			return r.answered(func() error { return msg.Ack(false) })
 		case outcome == retry.Ended:
-			reason = job.Decision.Err
-		case outcome == retry.Handed && ctx.Err() == nil: // there is no policy
-			missing = job.Err
+			reason = d.job.Decision.Err
+		case outcome == retry.Handed && ctx.Err() == nil && !errors.Is(d.job.Err, context.Canceled): // there is no policy
+			missing = d.job.Err
 		}
-		delay = job.Decision.Delay
+		if delay = d.job.Decision.Delay; reason == nil {
+			reason = d.expired(delay)
+		}
 	}
-	return r.move(ctx, &msg, &job, delay, reason)
+	return r.move(ctx, d, delay, reason)
+}
+
+// attempt makes the attempt. A message that the broker delivers again has lost one, or as many
+// as a quorum queue says. Where the queue does not count, a copy waits with the lost attempt in
+// its State, so that the message is acknowledged before the next crash.
+func (r *Retries) attempt(ctx context.Context, d *delivery, fn func(context.Context) error) retry.Outcome {
+	if d.Redelivered {
+		count, _ := d.Headers["x-delivery-count"].(int64)
+		d.job.Lost += int(min(max(count, 1), math.MaxInt32-1))
+		if count <= 0 || !r.counts() {
+			stopped, cancel := context.WithCancel(ctx)
+			cancel()
+			ctx = stopped
+		}
+	}
+	return d.job.Attempt(ctx, fn)
+}
+
+// expired returns why the message is worth nothing at its next attempt.
+func (d *delivery) expired(delay time.Duration) error {
+	left := time.Until(d.expires).Truncate(time.Millisecond)
+	if d.expires.IsZero() || left > 0 && delay < left {
+		return nil
+	}
+	return because(fmt.Sprintf("the message expires %v before its next attempt", delay-left), d.job.Err)
+}
+
+// because adds the error of the attempt, if there was one.
+func because(reason string, err error) error {
+	if err == nil {
+		return errors.New(reason)
+	}
+	return fmt.Errorf("%s: %w", reason, err)
 }
 
 // move publishes a copy of a message that comes again after a delay, or that was given up
 // for a reason. A message that was given up goes without its State, so that it begins anew
 // if somebody moves it back.
-func (r *Retries) move(ctx context.Context, msg *amqp.Delivery, job *retry.Stored, delay time.Duration, reason error) error {
-	headers, to := amqp.Table{}, queue{name: r.Queue}
-	for name, value := range msg.Headers {
-		// Not the broker's, and no further queues that the first publisher wanted.
-		if !strings.HasPrefix(name, "x-") && name != "CC" && name != "BCC" && !strings.HasPrefix(name, "retry-") {
-			headers[name] = value
+func (r *Retries) move(ctx context.Context, d *delivery, delay time.Duration, reason error) error {
+	copied, to := r.copied(&d.Delivery), r.dead()
+	if reason == nil {
+		if err := d.write(copied.Headers, delay); err != nil {
+			return err
+		}
+		switch {
+		case r.room(&copied) < 0:
+			copied = r.copied(&d.Delivery)
+			reason = because("the headers of the message leave no room for its State", d.job.Err)
+		case delay > 0:
+			to = r.waiting(delay)
+		case !d.expires.IsZero():
+			copied.Expiration = strconv.FormatInt(max(time.Until(d.expires).Milliseconds(), 0), 10)
+			fallthrough
+		default:
+			to = queue{name: r.Queue}
 		}
 	}
 	if reason != nil {
-		text := reason.Error()
-		headers[errorHeader] = strings.ToValidUTF8(text[:min(len(text), maxError)], "")
-		to = r.dead()
-	} else {
-		text, err := job.State.MarshalText()
-		if err != nil {
-			return err
-		}
-		headers[stateHeader] = string(text)
-		if job.Lost > 0 {
-			headers[lostHeader] = int64(job.Lost)
-		}
-		if delay > 0 {
-			headers[dueHeader] = time.Now().Add(delay + time.Millisecond - 1).UnixMilli()
-			to = r.waiting(delay)
-		}
+		r.explain(&copied, reason)
 	}
-	return r.publish(ctx, to, msg, amqp.Publishing{
-		Headers: headers, Body: msg.Body, DeliveryMode: amqp.Persistent, ContentType: msg.ContentType,
-		ContentEncoding: msg.ContentEncoding, Priority: msg.Priority, CorrelationId: msg.CorrelationId,
-		ReplyTo: msg.ReplyTo, MessageId: msg.MessageId, Timestamp: msg.Timestamp, Type: msg.Type, AppId: msg.AppId,
-	})
+	return r.publish(ctx, to, &d.Delivery, copied)
 }

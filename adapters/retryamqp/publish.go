@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	copyHeader = "retry-copy" // the number of a copy, by which it is known when it is returned
+	// patience is how long a request to the broker may take.
+	patience = time.Minute
 
 	// A wait queue goes when it was not declared for as long as its messages wait and
 	// idle more. It is declared again before half of idle has passed.
@@ -77,6 +78,24 @@ func (r *Retries) open() error {
 	return nil
 }
 
+// counts reports whether the queue is known to set x-delivery-count: on another queue, the
+// header is what the publisher says. The broker tells the type of a queue only by refusing to
+// declare it with another one. It also refuses if the queue has more arguments.
+func (r *Retries) counts() bool {
+	r.ask.Do(func() {
+		_ = r.answered(func() error {
+			channel, err := r.Conn.Channel()
+			if err != nil {
+				return err
+			}
+			_, err = channel.QueueDeclare(r.Queue, true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
+			r.counted = err == nil
+			return errors.Join(err, channel.Close())
+		})
+	})
+	return r.counted
+}
+
 // watch notes what comes back, until the channel is closed.
 func (r *Retries) watch(returns <-chan amqp.Return) {
 	defer close(r.over)
@@ -92,26 +111,25 @@ func (r *Retries) watch(returns <-chan amqp.Return) {
 	}
 }
 
+// answered makes a request. The library's requests have no deadline, and without heartbeats it
+// would wait for a broker that is silent for ever: then the connection is closed.
+func (r *Retries) answered(request func() error) error {
+	silent := time.AfterFunc(patience, func() {
+		if r.Conn != nil {
+			_ = r.Conn.CloseDeadline(time.Now())
+		}
+	})
+	defer silent.Stop()
+	return request()
+}
+
 // publish publishes a copy of a message, and acknowledges the message when a queue has the
 // copy. The broker confirms a copy that it has no queue for, too, after it has returned it.
 func (r *Retries) publish(ctx context.Context, to queue, msg *amqp.Delivery, copied amqp.Publishing) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	for range 2 { // a queue of ours may be gone although it was declared a moment ago
-		var confirmed *amqp.DeferredConfirmation
-		var err error
-		r.mu.Lock()
-		r.copies++
-		number := r.copies
-		copied.Headers[copyHeader] = number
-		if to.name != r.Queue && time.Since(r.declared[to.name]) >= idle/2 {
-			_, err = r.channel.QueueDeclare(to.name, true, false, false, false, to.args)
-			r.declared[to.name] = time.Now()
-		}
-		if err == nil {
-			confirmed, err = r.channel.PublishWithDeferredConfirm("", to.name, true, false, copied)
-		}
-		r.mu.Unlock()
+		confirmed, number, err := r.send(to, copied)
 		if err != nil {
 			return err
 		}
@@ -125,11 +143,33 @@ func (r *Retries) publish(ctx context.Context, to queue, msg *amqp.Delivery, cop
 		case <-r.over:
 		}
 		if _, back := r.returned.LoadAndDelete(number); !back {
-			return msg.Ack(false)
+			return r.answered(func() error { return msg.Ack(false) })
 		}
 		r.mu.Lock()
 		delete(r.declared, to.name)
 		r.mu.Unlock()
 	}
 	return fmt.Errorf("there is no queue %s", to.name)
+}
+
+// send sends a copy to a queue, which it declares if that is due.
+func (r *Retries) send(to queue, copied amqp.Publishing) (confirmed *amqp.DeferredConfirmation, number int64, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.copies++
+	if copied.Headers[copyHeader] = r.copies; r.room(&copied) < 0 { // it is not known if it is returned
+		delete(copied.Headers, copyHeader)
+		delete(r.declared, to.name)
+	}
+	err = r.answered(func() error {
+		if to.name != r.Queue && time.Since(r.declared[to.name]) >= idle/2 {
+			if _, err := r.channel.QueueDeclare(to.name, true, false, false, false, to.args); err != nil {
+				return err
+			}
+			r.declared[to.name] = time.Now()
+		}
+		confirmed, err = r.channel.PublishWithDeferredConfirm("", to.name, true, false, copied)
+		return err
+	})
+	return confirmed, r.copies, err
 }

@@ -91,12 +91,7 @@ func TestNoPolicy(t *testing.T) {
 			})
 		})
 		known = false
-		err := c.handle(assert.AnError)
-		if kind == "quorum" {
-			require.ErrorContains(t, err, want)
-		} else { // a copy that knows of the lost attempt
-			require.NoError(t, err)
-		}
+		require.ErrorContains(t, c.handle(assert.AnError), want)
 		known = true
 		require.NoError(t, c.handle(assert.AnError))
 		require.NoError(t, c.handle(assert.AnError))
@@ -108,20 +103,4 @@ func TestNoPolicy(t *testing.T) {
 		_, err = q.channel.QueueDelete(q.name+".given-up", false, false, false)
 		require.NoError(t, err)
 	}
-}
-
-// A State that cannot be read is no endless loop.
-func TestBrokenState(t *testing.T) {
-	t.Parallel()
-	q := open(t, "quorum")
-	w, err := q.Start(enginetest.Policies{}, nil)
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, w.Stop(t.Context())) }()
-	require.NoError(t, q.channel.Publish("", q.name, true, false, amqp.Publishing{
-		Body: []byte("x"), Headers: amqp.Table{"retry-state": "f=many"},
-	}))
-	require.Eventually(t, func() bool {
-		o, _ := q.Outcome(t.Context(), "x")
-		return o.Err == `retry-state: retry: state: f=many: strconv.Atoi: parsing "many": invalid syntax`
-	}, 5*time.Second, time.Millisecond)
 }

@@ -1,0 +1,162 @@
+package retryamqp
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// The headers of a copy.
+const (
+	stateHeader   = "retry-state"
+	lostHeader    = "retry-lost"    // 1 if there is an attempt that the State does not have
+	dueHeader     = "retry-due"     // in milliseconds of Unix time
+	expiresHeader = "retry-expires" // in milliseconds of Unix time
+	errorHeader   = "retry-error"
+	copyHeader    = "retry-copy" // the number of a copy, by which it is known when it is returned
+
+	// maxError is how much of an error's text goes into a header.
+	maxError = 8 << 10
+)
+
+// dropped has the headers that a copy does not have: ours, those that the broker sets, and
+// further queues that the first publisher wanted. With x-death, the broker would take a second
+// wait for a cycle, and drop the copy.
+var dropped = map[string]bool{
+	stateHeader: true, lostHeader: true, dueHeader: true, expiresHeader: true, errorHeader: true, copyHeader: true,
+	"x-death": true, "x-first-death-exchange": true, "x-first-death-queue": true, "x-first-death-reason": true,
+	"x-last-death-exchange": true, "x-last-death-queue": true, "x-last-death-reason": true,
+	"x-delivery-count": true, "x-acquired-count": true, "x-stream-offset": true, "CC": true, "BCC": true,
+}
+
+// delivery is a message with what its headers say of the job.
+type delivery struct {
+	amqp.Delivery
+
+	job     retry.Stored
+	due     time.Time
+	expires time.Time // zero means never
+}
+
+// read reads the headers of a message. The error says that somebody has changed them.
+func (d *delivery) read() (err error) {
+	number := func(name string) (n int64) {
+		switch v := reflect.ValueOf(d.Headers[name]); {
+		case !v.IsValid():
+		case v.CanInt():
+			n = v.Int()
+		case v.CanUint(): // another client has moved the message
+			n = int64(v.Uint()) //nolint:gosec // of 32 bits at most
+		default:
+			err = cmp.Or(err, fmt.Errorf("%s: is a %v: must be an integer", name, v.Type()))
+		}
+		return n
+	}
+	d.job.Lost = int(min(max(number(lostHeader), 0), 1))
+	d.due = time.UnixMilli(number(dueHeader))
+	if at := number(expiresHeader); at != 0 {
+		d.expires = time.UnixMilli(at)
+	} else if after, bad := time.ParseDuration(d.Expiration + "ms"); bad == nil {
+		d.expires = time.Now().Add(after)
+	}
+	switch text := d.Headers[stateHeader].(type) {
+	case nil:
+	case string:
+		if bad := d.job.State.UnmarshalText([]byte(text)); bad != nil {
+			err = cmp.Or(err, fmt.Errorf("%s: %w", stateHeader, bad))
+		}
+	default:
+		err = cmp.Or(err, fmt.Errorf("%s: is a %T: must be a string", stateHeader, text))
+	}
+	return err
+}
+
+// write writes into the headers of a copy what read reads.
+func (d *delivery) write(headers amqp.Table, delay time.Duration) error {
+	state, err := d.job.State.MarshalText()
+	headers[stateHeader] = string(state)
+	if d.job.Lost > 0 {
+		headers[lostHeader] = int64(d.job.Lost)
+	}
+	if !d.expires.IsZero() {
+		headers[expiresHeader] = d.expires.UnixMilli()
+	}
+	if delay > 0 {
+		headers[dueHeader] = time.Now().Add(delay + time.Millisecond - 1).UnixMilli()
+	}
+	return err
+}
+
+// copied returns a copy of the message without headers of ours but its number, which is to come.
+func (r *Retries) copied(msg *amqp.Delivery) amqp.Publishing {
+	p := amqp.Publishing{
+		Headers: amqp.Table{copyHeader: int64(0)}, Body: msg.Body, DeliveryMode: amqp.Persistent, ContentType: msg.ContentType,
+		ContentEncoding: msg.ContentEncoding, Priority: msg.Priority, CorrelationId: msg.CorrelationId,
+		ReplyTo: msg.ReplyTo, MessageId: msg.MessageId, Timestamp: msg.Timestamp, Type: msg.Type, AppId: msg.AppId,
+	}
+	for name, value := range msg.Headers {
+		if !dropped[name] {
+			p.Headers[name] = value
+		}
+	}
+	for _, auth := range r.Conn.Config.SASL { // the broker refuses the ID of another user
+		if plain, ok := auth.(*amqp.PlainAuth); ok && plain.Username == msg.UserId {
+			p.UserId = msg.UserId
+		}
+	}
+	return p
+}
+
+// explain puts the reason into a dead letter, as far as there is room.
+func (r *Retries) explain(p *amqp.Publishing, reason error) {
+	p.Headers[errorHeader] = ""
+	text := reason.Error()
+	if text = text[:min(len(text), maxError, max(r.room(p), 0))]; text == "" {
+		delete(p.Headers, errorHeader)
+	} else {
+		p.Headers[errorHeader] = strings.ToValidUTF8(text, "")
+	}
+}
+
+// room is how much longer the headers of a message may be. All have to be in one frame: the
+// broker closes the connection of a client that sends a longer one.
+func (r *Retries) room(p *amqp.Publishing) int {
+	if r.Conn.Config.FrameSize <= 0 {
+		return maxError
+	}
+	const overhead = 8 + 14 + 1 + 1 + 8 // of the frame, the content, and properties of a fixed size
+	n := r.Conn.Config.FrameSize - overhead - fieldSize(p.Headers)
+	for _, text := range []string{
+		p.ContentType, p.ContentEncoding, p.CorrelationId, p.ReplyTo, p.Expiration, p.MessageId, p.Type, p.UserId, p.AppId,
+	} {
+		n -= 1 + len(text)
+	}
+	return n
+}
+
+// fieldSize is how many bytes a value of a header takes at most.
+func fieldSize(value any) (n int) {
+	switch v := value.(type) {
+	case string:
+		n = len(v)
+	case []byte:
+		n = len(v)
+	case []any:
+		for _, e := range v {
+			n += fieldSize(e)
+		}
+	case amqp.Table:
+		for name, e := range v {
+			n += 1 + len(name) + fieldSize(e)
+		}
+	default:
+		return 1 + 8
+	}
+	return 1 + 4 + n
+}
