@@ -20,7 +20,7 @@
 // more: leave room for them below the broker's limit. It has a UUID of its own, because
 // brokers drop what they know; the handler sees the first one. Every subscriber of the topic
 // gets the copy. The metadata retry-handler says whose it is, and Middleware acknowledges
-// copies for other handlers. So all subscribers of the topic need Middleware, and a handler that is
+// copies for other handlers; the handler does not see this metadata, and does not pass it on. So all subscribers of the topic need Middleware, and a handler that is
 // renamed forgets what waits. The order of messages is lost.
 //
 // # How messages wait
@@ -61,6 +61,10 @@
 // deliveries, have [Retries.Lost] say how many there were: for JetStream, with an Unmarshaler
 // that puts NumDelivered into the metadata. Messages that a client has in a buffer are delivered, too:
 // set MaxAckPending to no more than run. A Lost attempt is a failure.
+//
+// The broker has a minute to answer when something is published. Middleware returns in that time
+// after the handler, and at once when the subscriber no longer waits for the message; Close of
+// the Retries returns when its context ends, whatever the broker does.
 //
 // A router that is closed leaves messages in progress unanswered, and they come again even if
 // they have succeeded. Close r first: what is in progress is handed back or acknowledged.

@@ -4,6 +4,7 @@ package retrywatermill_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"runtime"
 	"strings"
 	"sync"
@@ -173,10 +174,14 @@ func TestForeignMessages(t *testing.T) {
 		{message.Metadata{"retry-due": "soon"}, nil, `retry-due: strconv.ParseInt: parsing "soon": invalid syntax`},
 		{message.Metadata{"retry-lost": "99999999999999999999"}, nil, `retry-lost: strconv.ParseInt: parsing "99999999999999999999": value out of range`},
 		{message.Metadata{"retry-lost": "-7"}, []string{"1: gave up (attempts): x"}, "failed after 1 attempt: x"},
+		{message.Metadata{"retry-state": "f=4", "retry-lost": "-7"}, []string{"5: gave up (attempts): x"}, "failed after 5 attempts: x"},
+		{message.Metadata{"retry-state": "f=3", "retry-lost": "999999"}, []string{"5: gave up (attempts): x"}, "failed after 5 attempts: x"},
+		{message.Metadata{"retry-due": "253370764800000"}, []string{"1: gave up (attempts): x"}, "failed after 1 attempt: x"},
+		{message.Metadata{"retry-due": "9223372036854775807"}, []string{"1: gave up (attempts): x"}, "failed after 1 attempt: x"},
 	} {
 		inBubble(t, func(t *testing.T, b *bench) {
 			b.retries.Policy.MaxAttempts = 1
-			if strings.HasPrefix(test.metadata.Get("retry-state"), "f=4") {
+			if state := test.metadata.Get("retry-state"); state == "f=3" || state == "f=4" {
 				b.retries.Policy.MaxAttempts = 5
 			}
 			b.run(func(*message.Message) error { return errors.New("x") })
@@ -353,6 +358,7 @@ func TestProduced(t *testing.T) {
 			assert.True(t, ok)
 			assert.Equal(t, time.Second, time.Until(deadline))
 			all := []*message.Message{message.NewMessage("result", nil)}
+			all[0].Metadata = maps.Clone(msg.Metadata)
 			if len(b.events.Events()) == 0 {
 				return all, assert.AnError
 			}
@@ -360,7 +366,12 @@ func TestProduced(t *testing.T) {
 		})
 		b.start()
 		b.submit(nil)
-		assert.Len(t, b.published["results"], 1)
+		require.Len(t, b.published["results"], 1)
+		for key := range b.published["results"][0].Metadata {
+			assert.NotContains(t, key, "retry-", "or it would be a copy for another handler")
+		}
+		require.Len(t, b.published["jobs"], 1)
+		assert.Equal(t, "import", b.published["jobs"][0].Metadata.Get("retry-handler"))
 		b.events.Expect(t, "1: "+assert.AnError.Error()+": retry in 1s", "2: succeeded")
 	})
 }
@@ -382,6 +393,41 @@ func TestAbandoned(t *testing.T) {
 		b.events.Expect(t, "1: gave up (final): "+assert.AnError.Error())
 	})
 }
+
+// A Publisher that does not answer is given up on after a minute, or when the subscriber has been
+// closed.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{"again": assert.AnError, "poison": retry.MarkFinal(assert.AnError)} {
+		inBubble(t, func(t *testing.T, b *bench) {
+			silent := &silent{begun: make(chan struct{}, 100), over: make(chan struct{})}
+			b.retries.Publisher = silent
+			b.run(func(*message.Message) error { return err })
+			require.NoError(t, b.channel.Publish("jobs", message.NewMessage("x", nil)))
+			<-silent.begun
+			<-silent.begun // it has come again
+			assert.Equal(t, time.Minute+time.Second, b.held, name)
+			assert.True(t, b.logged("the Publisher has not answered in 1m0s"))
+			begun := time.Now()
+			assert.NoError(t, b.router.Close())
+			assert.NoError(t, b.channel.Close())
+			assert.NoError(t, b.retries.Close(t.Context()))
+			assert.Zero(t, time.Since(begun))
+			close(silent.over)
+		})
+	}
+}
+
+// silent is a Publisher that does not even look at contexts.
+type silent struct{ begun, over chan struct{} }
+
+func (s *silent) Publish(string, ...*message.Message) error {
+	s.begun <- struct{}{}
+	<-s.over
+	return nil
+}
+
+func (*silent) Close() error { return nil }
 
 // Close hands back what is in progress, and says when it cannot wait for that.
 func TestClose(t *testing.T) {

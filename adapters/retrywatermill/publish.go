@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -20,11 +22,14 @@ import (
 // The metadata of a copy.
 const (
 	stateKey   = "retry-state"
-	lostKey    = "retry-lost"    // the number of attempts that the State does not have
+	lostKey    = "retry-lost"    // 1 if there is an attempt that the State does not have
 	dueKey     = "retry-due"     // in milliseconds of Unix time
 	handlerKey = "retry-handler" // whose copy it is
 	uuidKey    = "retry-uuid"    // of the message: a broker may drop what has the same one
 )
+
+// patience is how long the broker may take to answer.
+const patience = time.Minute
 
 // How much of an error's text goes into the metadata.
 const (
@@ -47,34 +52,74 @@ func (d *delivery) note(job *retry.Stored, wait time.Duration) (due time.Time, e
 	return due, err
 }
 
+// outgoing returns the context of the messages that follow. It ends when the broker has not
+// answered in time, and not afterwards: the subscribers of a broker in memory may get it.
+func (d *delivery) outgoing() (ctx context.Context, stop func() bool) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(d.ctx)) // with what the subscriber put there, such as a transaction
+	return ctx, time.AfterFunc(patience, func() {
+		cancel(fmt.Errorf("the Publisher has not answered in %v", patience))
+	}).Stop
+}
+
+// answering is a Publisher that answers in time, whatever the broker does.
+type answering struct {
+	message.Publisher
+
+	delivery *delivery
+}
+
+// Publish returns when the message has been published, when its context ends, or when the
+// subscriber no longer waits for what becomes of the message that it follows.
+func (a answering) Publish(topic string, messages ...*message.Message) error {
+	answer := make(chan error, 1)
+	go func() {
+		defer func() {
+			if v := recover(); v != nil {
+				answer <- &retry.PanicError{Value: v, Stack: debug.Stack(), In: "Publisher"}
+			}
+		}()
+		answer <- a.Publisher.Publish(topic, messages...)
+	}()
+	ctx := messages[0].Context()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-a.delivery.ctx.Done():
+		return fmt.Errorf("the subscriber no longer waits for an answer: %w", context.Cause(a.delivery.ctx))
+	}
+}
+
 // copied returns a copy of the message for a publisher.
-func (d *delivery) copied() *message.Message {
+func (d *delivery) copied(ctx context.Context) *message.Message {
 	m := d.msg.Copy()
 	m.Metadata.Set(uuidKey, m.UUID)
 	m.UUID = watermill.NewUUID()
-	m.SetContext(context.WithoutCancel(d.ctx)) // with what the subscriber put there, such as a transaction
+	m.SetContext(ctx)
 	return m
 }
 
 // again publishes a copy that is due after a delay.
-func (d *delivery) again(due time.Time, wait time.Duration) error {
-	m := d.copied()
+func (d *delivery) again(ctx context.Context, due time.Time, wait time.Duration) error {
+	m := d.copied(ctx)
 	if wait > 0 {
 		due = due.Add(time.Second - 1) // Watermill's delays know seconds, and are rounded down
 	}
 	delay.Message(m, delay.Until(due))
 	if d.Delayed == nil || wait <= d.hold() {
-		return d.Publisher.Publish(d.topic, m)
+		return answering{d.Publisher, d}.Publish(d.topic, m)
 	}
 	m.Metadata.Set(middleware.PoisonedTopicKey, d.topic) // where requeuers move it back to
-	return d.Delayed.Publish(cmp.Or(d.DelayedTopic, d.topic), m)
+	return answering{d.Delayed, d}.Publish(cmp.Or(d.DelayedTopic, d.topic), m)
 }
 
 // poison publishes the message as Watermill's poison queue does, or as it came if there is no
 // room for more.
-func (d *delivery) poison(reason error) error {
+func (d *delivery) poison(ctx context.Context, reason error) error {
 	topic := cmp.Or(d.Poison, d.topic+"_poison")
-	queue, err := middleware.PoisonQueue(d.Publisher, topic)
+	publisher := answering{d.Publisher, d}
+	queue, err := middleware.PoisonQueue(publisher, topic)
 	if err != nil {
 		return err
 	}
@@ -82,14 +127,14 @@ func (d *delivery) poison(reason error) error {
 	for _, most := range []int{maxError, minError} {
 		text = strings.ToValidUTF8(text[:min(len(text), most)], "")
 		handler := func(*message.Message) ([]*message.Message, error) { return nil, errors.New(text) }
-		if _, err = queue(handler)(d.dead()); err == nil {
+		if _, err = queue(handler)(d.dead(ctx)); err == nil {
 			return nil
 		}
 	}
-	m := d.dead()
+	m := d.dead(ctx)
 	m.UUID = rand.Text()[:max(16, min(26, len(d.msg.UUID)))]
 	delete(m.Metadata, uuidKey)
-	if d.Publisher.Publish(topic, m) != nil {
+	if publisher.Publish(topic, m) != nil {
 		return err
 	}
 	if d.Logger != nil {
@@ -100,8 +145,8 @@ func (d *delivery) poison(reason error) error {
 }
 
 // dead returns a copy without the State, so that it begins anew if somebody moves it back.
-func (d *delivery) dead() *message.Message {
-	m := d.copied()
+func (d *delivery) dead(ctx context.Context) *message.Message {
+	m := d.copied(ctx)
 	for _, key := range []string{
 		stateKey, lostKey, dueKey, handlerKey, delay.DelayedUntilKey, delay.DelayedForKey, middleware.PoisonedTopicKey,
 	} {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -155,7 +156,8 @@ func (d *delivery) attempts(ctx context.Context) error {
 	}
 	for {
 		due, err := d.attempt(ctx, lost)
-		if err == nil || ctx.Err() != nil || due.IsZero() || due.After(patience) {
+		late := due.After(patience) || time.Now().After(patience)
+		if err == nil || ctx.Err() != nil || due.IsZero() || late {
 			return err
 		}
 		lost = 0 // they are in the State
@@ -167,13 +169,15 @@ func (d *delivery) attempts(ctx context.Context) error {
 func (d *delivery) attempt(ctx context.Context, lost int) (due time.Time, err error) {
 	job := retry.Stored{Policy: d.Policy, PolicyFor: d.PolicyFor, Kind: d.topic}
 	due, reason := load(d.msg, &job)
+	due = time.Now().Add(job.Early(time.Until(due)))
 	wait(ctx, min(time.Until(due), d.hold()))
 	delay := time.Until(due)
 	if reason == nil && delay <= 0 {
-		job.Lost += lost
+		job.Lost += max(lost, 0)
 		outcome := job.Attempt(ctx, func(ctx context.Context) (err error) {
 			defer d.msg.SetContext(d.ctx)
 			d.msg.SetContext(ctx)
+			defer maps.Copy(d.msg.Metadata, d.ours())
 			d.produced, err = d.next(d.msg)
 			return err
 		})
@@ -191,10 +195,12 @@ func (d *delivery) attempt(ctx context.Context, lost int) (due time.Time, err er
 		return time.Time{}, fmt.Errorf("the subscriber no longer waits for an answer: %w", errors.Join(context.Cause(d.ctx), job.Err))
 	}
 	due, err = d.note(&job, delay)
+	out, end := d.outgoing()
+	defer end()
 	if reason = cmp.Or(reason, err); reason != nil {
-		return time.Time{}, d.poison(reason)
+		return time.Time{}, d.poison(out, reason)
 	}
-	return due, d.again(due, delay)
+	return due, d.again(out, due, delay)
 }
 
 // wait returns after a time, or when ctx is done.
@@ -219,13 +225,26 @@ func load(msg *message.Message, job *retry.Stored) (due time.Time, err error) {
 		}
 		return n
 	}
-	job.Lost = int(number(lostKey))
+	job.Lost = int(min(max(number(lostKey), 0), 1))
 	due = time.UnixMilli(number(dueKey))
 	if err == nil {
 		err = job.State.UnmarshalText([]byte(msg.Metadata.Get(stateKey)))
 	}
 	msg.UUID = cmp.Or(msg.Metadata.Get(uuidKey), msg.UUID)
 	return due, err
+}
+
+// ours takes the metadata that is ours out of the message: what the handler makes of the message
+// would have the State, or be taken for a copy that another handler has to get.
+func (d *delivery) ours() message.Metadata {
+	all := message.Metadata{}
+	for _, key := range []string{stateKey, lostKey, dueKey, handlerKey, uuidKey} {
+		if value, ok := d.msg.Metadata[key]; ok {
+			all[key] = value
+			delete(d.msg.Metadata, key)
+		}
+	}
+	return all
 }
 
 // start returns the context of an attempt, or nil after Close.
