@@ -106,7 +106,9 @@ func TestRefuses(t *testing.T) { //nolint:tparallel // the cases share a topic
 func TestForeignMessages(t *testing.T) {
 	t.Parallel()
 	q, events := open(t, plain), &retrytest.Recorder{}
-	errs := receive(t, q, retriesOf(q, &retry.Policy{MaxAttempts: 5, Observer: events}), func(context.Context, *pubsub.Message) error {
+	errs := receive(t, q, retriesOf(q, &retry.Policy{
+		MaxAttempts: 5, Observer: events, Backoff: retry.Constant(0), MaxRetryAfter: time.Second,
+	}), func(context.Context, *pubsub.Message) error {
 		return retry.MarkFinal(errors.New("x"))
 	})
 	for _, test := range []struct {
@@ -119,7 +121,8 @@ func TestForeignMessages(t *testing.T) {
 		{map[string]string{"retry-state": "f=-1"}, "retry: state: failures: -1: must not be negative", ""},
 		{map[string]string{"retry-due": "soon"}, `retry-due: strconv.ParseInt: parsing "soon": invalid syntax`, ""},
 		{map[string]string{"retry-lost": "-7"}, "x", "1: gave up (final): x"},
-		{map[string]string{"retry-lost": "9"}, "failed after 9 attempts", "9: gave up (attempts)"},
+		{map[string]string{"retry-lost": "9"}, "x", "2: gave up (final): x"},
+		{map[string]string{"retry-due": "253370764800000"}, "x", "1: gave up (final): x"},
 	} {
 		before := len(events.Events())
 		q.publish("a", test.attributes)

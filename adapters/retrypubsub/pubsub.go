@@ -19,7 +19,7 @@ import (
 // The attributes of a copy.
 const (
 	stateKey        = "retry-state"
-	lostKey         = "retry-lost"         // the number of attempts that the State does not have
+	lostKey         = "retry-lost"         // 1 if there is an attempt that the State does not have
 	dueKey          = "retry-due"          // in milliseconds of Unix time
 	subscriptionKey = "retry-subscription" // whose copy it is
 	errorKey        = "retry-error"
@@ -97,12 +97,13 @@ func (r *Retries) Handle(ctx context.Context, msg *pubsub.Message, fn func(conte
 	}
 	job := retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: msg.Attributes["type"]}
 	due, reason := load(msg, &job)
-	early := time.Until(due)
+	early := job.Early(time.Until(due))
+	due = time.Now().Add(early)
 	wait(ctx, min(early, cmp.Or(r.Hold, 10*time.Minute)))
 	delay := time.Until(due)
 	if reason == nil && delay <= 0 {
-		if r.CountDeliveries && msg.DeliveryAttempt != nil && early <= 0 {
-			job.Lost += *msg.DeliveryAttempt - 1
+		if r.CountDeliveries && msg.DeliveryAttempt != nil && early == 0 {
+			job.Lost += max(*msg.DeliveryAttempt-1, 0)
 		}
 		outcome := r.attempt(ctx, msg, &job, fn)
 		switch {
@@ -170,7 +171,7 @@ func load(msg *pubsub.Message, job *retry.Stored) (due time.Time, err error) {
 		}
 		return n
 	}
-	job.Lost = int(number(lostKey))
+	job.Lost = int(min(max(number(lostKey), 0), 1))
 	due = time.UnixMilli(number(dueKey))
 	if err == nil {
 		err = job.State.UnmarshalText([]byte(msg.Attributes[stateKey]))

@@ -71,6 +71,10 @@ type answering struct {
 // Publish returns when the message has been published, when its context ends, or when the
 // subscriber no longer waits for what becomes of the message that it follows.
 func (a answering) Publish(topic string, messages ...*message.Message) error {
+	ctx := messages[0].Context()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	answer := make(chan error, 1)
 	go func() {
 		defer func() {
@@ -80,7 +84,6 @@ func (a answering) Publish(topic string, messages ...*message.Message) error {
 		}()
 		answer <- a.Publisher.Publish(topic, messages...)
 	}()
-	ctx := messages[0].Context()
 	select {
 	case err := <-answer:
 		return err
