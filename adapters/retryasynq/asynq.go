@@ -14,6 +14,9 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
+// patience is how long Redis may take to answer.
+const patience = 10 * time.Second
+
 // MaxRetry is the option to enqueue tasks with, so that the policy has the limit.
 func MaxRetry() asynq.Option { return asynq.MaxRetry(math.MaxInt32) }
 
@@ -143,7 +146,9 @@ func (r *Retries) load(ctx context.Context) (*attempt, error) {
 	if a.retried, _ = asynq.GetRetryCount(ctx); a.retried == 0 {
 		return a, nil
 	}
-	text, err := r.Redis.Get(ctx, a.key).Bytes()
+	asked, end := context.WithTimeout(ctx, patience)
+	defer end()
+	text, err := r.Redis.Get(asked, a.key).Bytes()
 	if errors.Is(err, redis.Nil) {
 		return a, nil
 	} else if err != nil {
@@ -151,7 +156,7 @@ func (r *Retries) load(ctx context.Context) (*attempt, error) {
 	} else if err := json.Unmarshal(text, &a.stored); err != nil {
 		return nil, fmt.Errorf("retryasynq: %s: %w: %w", a.key, err, asynq.SkipRetry)
 	}
-	if a.Retried > a.retried { // of an earlier task with the same ID
+	if a.Retried > a.retried || a.Retried < 0 { // of an earlier task with the same ID, or of a stranger
 		a.stored = stored{}
 	}
 	return a, nil
@@ -159,8 +164,10 @@ func (r *Retries) load(ctx context.Context) (*attempt, error) {
 
 // store stores s, for as long as asynq keeps archived tasks. If it fails, all of Retried counts.
 func (a *attempt) store(ctx context.Context, s stored) {
+	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer end()
 	if text, err := json.Marshal(s); err == nil {
-		a.Redis.Set(context.WithoutCancel(ctx), a.key, text, 90*24*time.Hour)
+		a.Redis.Set(ctx, a.key, text, 90*24*time.Hour)
 	}
 }
 
@@ -168,7 +175,9 @@ func (a *attempt) store(ctx context.Context, s stored) {
 func (a *attempt) end(ctx context.Context, err error) error {
 	over := err == nil || errors.Is(err, asynq.RevokeTask)
 	if a.retried > 0 && over {
-		a.Redis.Del(context.WithoutCancel(ctx), a.key) // if this fails, it expires
+		ctx, end := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer end()
+		a.Redis.Del(ctx, a.key) // if this fails, it expires
 	} else if a.retried > 0 { // is archived, and begins anew if somebody runs it again
 		a.store(ctx, stored{Retried: a.retried})
 	}

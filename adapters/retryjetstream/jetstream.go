@@ -17,6 +17,12 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
+// The server has this long to answer a request, and Dead to return.
+const (
+	patience     = 10 * time.Second
+	deadPatience = time.Minute
+)
+
 // maxReason is how much of an error's text the server is told; its max_payload is larger.
 const maxReason = 8 << 10
 
@@ -37,7 +43,8 @@ type Retries struct {
 	Consumer  jetstream.Consumer
 	States    jetstream.KeyValue // several consumers may share it; its TTL must be longer than any message takes
 
-	// Dead, if not nil, is told of a message that is given up, before it is terminated. If
+	// Dead, if not nil, is told of a message that is given up, before it is terminated. Its context
+	// ends after a minute. If
 	// Dead fails, the message comes again after a second, and Dead is called again, with an
 	// error of the same text, or its first 8 KiB.
 	Dead func(ctx context.Context, msg jetstream.Msg, reason error) error
@@ -113,15 +120,19 @@ type stored struct {
 
 func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) error {
 	s, err := d.load(ctx)
-	switch early := time.Until(s.Due); {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	job := retry.Stored{Policy: d.Policy, PolicyFor: d.PolicyFor, Kind: d.msg.Subject(), State: s.State}
+	switch early := job.Early(time.Until(s.Due)); {
+	case early > 0 && early < time.Until(s.Due): // no policy has decided that
+		s.Due = time.Now().Add(early)
+		return d.again(ctx, s, early)
 	case early > 0:
 		return d.msg.NakWithDelay(early)
 	case s.Ended != "":
 		return d.terminate(ctx, s.State, errors.New(s.Ended))
 	}
-	job := retry.Stored{Policy: d.Policy, PolicyFor: d.PolicyFor, Kind: d.msg.Subject(), State: s.State}
 	if s.Begun {
 		job.Lost = 1
 	}
@@ -138,7 +149,9 @@ func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) e
 	case err != nil: // the attempt could not begin, and the message comes again after AckWait
 		return err
 	case outcome == retry.Done:
-		return d.forget(ctx, d.msg.DoubleAck(context.WithoutCancel(ctx)))
+		asked, end := limited(ctx, patience)
+		defer end()
+		return d.forget(ctx, d.msg.DoubleAck(asked))
 	case outcome == retry.Ended:
 		return d.terminate(ctx, job.State, job.Decision.Err)
 	case outcome == retry.Handed && ctx.Err() == nil: // there is no policy
@@ -148,12 +161,19 @@ func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) e
 	return errors.Join(err, d.again(ctx, s, job.Decision.Delay))
 }
 
+// limited returns a context for what follows an attempt, which goes on when ctx has ended.
+func limited(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), most)
+}
+
 // load finds the State before the delivery. A first attempt leaves none if it is lost.
 func (d *delivery) load(ctx context.Context) (s stored, err error) {
 	if d.first && !d.recounts {
 		return s, nil
 	}
-	entry, err := d.States.Get(context.WithoutCancel(ctx), d.key)
+	ctx, end := limited(ctx, patience)
+	defer end()
+	entry, err := d.States.Get(ctx, d.key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return stored{Begun: !d.first}, nil
 	} else if err != nil {
@@ -173,7 +193,9 @@ func (d *delivery) store(ctx context.Context, s stored) error {
 	if err != nil {
 		return err
 	}
-	if ctx = context.WithoutCancel(ctx); d.revision == 0 {
+	ctx, end := limited(ctx, patience)
+	defer end()
+	if d.revision == 0 {
 		d.revision, err = d.States.Create(ctx, d.key, value)
 	} else {
 		d.revision, err = d.States.Update(ctx, d.key, value, d.revision)
@@ -228,7 +250,9 @@ func (d *delivery) terminate(ctx context.Context, state retry.State, reason erro
 		}
 	}()
 	if d.Dead != nil {
-		if err = d.Dead(context.WithoutCancel(ctx), d.msg, reason); err != nil {
+		told, end := limited(ctx, deadPatience)
+		defer end()
+		if err = d.Dead(told, d.msg, reason); err != nil {
 			return err
 		}
 	}
@@ -244,5 +268,7 @@ func (d *delivery) forget(ctx context.Context, err error) error {
 	if err != nil || d.revision == 0 {
 		return err
 	}
-	return d.States.Purge(context.WithoutCancel(ctx), d.key)
+	ctx, end := limited(ctx, patience)
+	defer end()
+	return d.States.Purge(ctx, d.key)
 }

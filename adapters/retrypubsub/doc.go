@@ -31,7 +31,7 @@
 // by a minute, an attempt is early or late by a minute. Keep the clocks in step, as NTP does.
 //
 // Every subscription of the topic gets the copy. The attribute retry-subscription says whose
-// it is, and Handle acknowledges the copies of others. Another subscription without Handle
+// it is, and Handle acknowledges the copies of others. The function does not see our attributes. Another subscription without Handle
 // should have the filter NOT attributes:"retry-subscription". Or let the Publisher publish to a
 // topic of its own, and receive from a subscription of that, too, with the same Retries.
 //

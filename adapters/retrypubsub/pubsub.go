@@ -140,13 +140,30 @@ func room(msg *pubsub.Message) int {
 
 // attempt makes the attempt, and those that follow if they are made in place.
 func (r *Retries) attempt(ctx context.Context, msg *pubsub.Message, job *retry.Stored, fn func(context.Context) error) retry.Outcome {
-	outcome := job.Attempt(ctx, fn)
+	visible := func(ctx context.Context) error {
+		defer maps.Copy(msg.Attributes, ours(msg))
+		return fn(ctx)
+	}
+	outcome := job.Attempt(ctx, visible)
 	for inPlace(msg) && ctx.Err() == nil && (outcome == retry.Again || outcome == retry.Handed) {
 		wait(ctx, job.Decision.Delay)
 		*job = retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: job.Kind, State: job.State, Lost: job.Lost}
-		outcome = job.Attempt(ctx, fn)
+		outcome = job.Attempt(ctx, visible)
 	}
 	return outcome
+}
+
+// ours takes the attributes that are ours out of a message: what the function publishes with
+// them would have the State, or be taken for a copy for another subscription.
+func ours(msg *pubsub.Message) map[string]string {
+	all := map[string]string{}
+	for _, key := range []string{stateKey, lostKey, dueKey, subscriptionKey, errorKey} {
+		if value, ok := msg.Attributes[key]; ok {
+			all[key] = value
+			delete(msg.Attributes, key)
+		}
+	}
+	return all
 }
 
 // wait returns after a time, or when ctx is done.
@@ -185,9 +202,7 @@ func load(msg *pubsub.Message, job *retry.Stored) (due time.Time, err error) {
 func (r *Retries) move(ctx context.Context, msg *pubsub.Message, job *retry.Stored, delay time.Duration, reason error) error {
 	m, to := &pubsub.Message{Data: msg.Data, Attributes: map[string]string{}}, r.Publisher
 	maps.Copy(m.Attributes, msg.Attributes)
-	for _, key := range []string{stateKey, lostKey, dueKey, subscriptionKey, errorKey} {
-		delete(m.Attributes, key)
-	}
+	ours(m)
 	if reason != nil {
 		explain(m, reason)
 		if to = r.Dead; to.EnableMessageOrdering {

@@ -172,7 +172,9 @@ func read(job *rivertype.JobRow) (s stored, lost int, err error) {
 	for n := range keys {
 		if text, ok := metadata[key+strconv.Itoa(n)]; ok && err == nil {
 			var one stored
-			if err = json.Unmarshal(text, &one); one.Attempt >= s.Attempt {
+			err = json.Unmarshal(text, &one)
+			// What another job had, or whoever has inserted this one has made up, is not of an attempt at it.
+			if possible := one.Attempt%keys == n && one.Attempt <= job.Attempt; possible && one.Attempt >= s.Attempt {
 				s = one
 			}
 		}
@@ -184,7 +186,10 @@ func read(job *rivertype.JobRow) (s stored, lost int, err error) {
 	if err != nil {
 		return stored{}, 0, fmt.Errorf("retryriver: job %d: metadata: %w", job.ID, err)
 	}
-	lost = max(rescues-s.Rescues, 0)
+	if s.Rescues < 0 || s.Rescues > rescues {
+		s.Rescues = 0
+	}
+	lost = min(max(rescues-s.Rescues, 0), job.Attempt)
 	s.Rescues += lost
 	told, later := map[int]bool{}, 0
 	for _, e := range job.Errors {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,7 +61,7 @@ func read(msg types.Message) (*message, error) {
 		n, err := strconv.ParseInt(value, 10, 64)
 		switch key {
 		case "lost":
-			m.lost = int(min(max(n, 0), math.MaxInt32))
+			m.lost = int(min(max(n, 0), 1)) // a stranger may have written it
 		case "due":
 			m.due = time.UnixMilli(n)
 		default:
@@ -93,11 +92,14 @@ func (r *Retries) attempt(ctx context.Context, msg types.Message, fn func(contex
 	if err != nil {
 		return r.bury(ctx, m, fmt.Errorf("%s: %w", stateAttribute, err))
 	}
-	if early := time.Until(m.due); early > 0 {
-		return r.again(ctx, m, m.base, m.lost+max(m.receipts-1, 0), early, m.receipts == 0)
-	}
 	job := retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, State: m.base, Lost: m.lost + m.receipts - 1}
 	job.Kind = aws.ToString(m.MessageAttributes[cmp.Or(r.KindAttribute, "kind")].StringValue)
+	wait := time.Until(m.due)
+	early := job.Early(wait)
+	cut := early > 0 && early < wait // no policy has decided that: the copy has another due time
+	if early > 0 && !(cut && r.fifo()) {
+		return r.again(ctx, m, m.base, m.lost+max(m.receipts-1, 0), early, m.receipts == 0 && !cut)
+	}
 	var began time.Time
 	var outcome retry.Outcome
 	end := make(chan struct{})

@@ -119,7 +119,7 @@ func (w *worker) stored(m *message) (job retry.Stored, err error) {
 	if err = cmp.Or(job.State.UnmarshalText([]byte(m.ours[stateField])), err); err != nil {
 		return job, fmt.Errorf("the State of message %s: %w", m.ID, err)
 	}
-	job.Lost = m.count - 1 + max(lost, 0)
+	job.Lost = m.count - 1 + min(max(lost, 0), 1) // a stranger may have written it
 	return job, nil
 }
 

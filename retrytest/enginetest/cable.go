@@ -24,6 +24,20 @@ type Cable struct {
 	toServer, toClient sync.RWMutex
 }
 
+// NewLink returns a Cable that can go silent. What it carries passes through this process.
+func NewLink() *Cable { return &Cable{faulty: true} }
+
+// Silence has the connections of a NewLink, and new ones, carry nothing until the returned
+// function is called. They stay open.
+func (c *Cable) Silence() (end func()) {
+	c.toServer.Lock()
+	c.toClient.Lock()
+	return func() {
+		c.toServer.Unlock()
+		c.toClient.Unlock()
+	}
+}
+
 // DialContext is a dial function for a client. It fails after Cut.
 func (c *Cable) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	c.mu.Lock()
