@@ -33,8 +33,7 @@
 // later, and after the policy's wait. A shutdown costs no attempt: asynq puts back tasks
 // that it ends by ShutdownTimeout, NonIdempotent or not, and they run again at once. A task
 // under way follows a new policy from its next attempt on. If Redis is silent, the handler
-// returns in 15 seconds after the work with the timeouts that go-redis has by default; asynq's own requests have their
-// own limits.
+// returns in 15 seconds after the work, with the timeouts that go-redis has by default.
 //
 // # What it cannot do
 //

@@ -7,9 +7,9 @@ import (
 
 	"cloud.google.com/go/pubsub/v2"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retrypubsub"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
