@@ -65,7 +65,9 @@
 //
 // A message that fails after the context of Receive has ended comes again after a second;
 // [retry.Stored] says which failures are still judged. A new policy counts from the next
-// attempt on.
+// attempt on. If the server is silent, Receive returns in two minutes and a few seconds after its
+// context and the functions have ended: the copy has a minute, and so has the library's answer.
+// A Timeout in ShutdownOptions of the subscriber makes that shorter.
 //
 // # What goes on twice
 //
