@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +17,12 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
+const (
+	startTime   = 30 * time.Second // of the brokers, until they answer the first question
+	leavingTime = 8 * time.Second  // of the brokers, after the last attempt has ended
+	pause       = time.Second      // after an error
+)
+
 var errExpelled = errors.New("the group has gone on without this worker") // and it joins again
 
 // Retries consumes records under a policy. A literal with Options is ready to use.
@@ -24,7 +32,7 @@ type Retries struct {
 
 	// PolicyFor, if not nil, returns the policy for a kind of jobs, which is the topic of the
 	// record: see [retry.Policy.For]. The method Get of a retrypolicies.Policies is one. A
-	// record of a kind without a policy ends Run.
+	// record of a kind without a policy comes again after a second, and OnError is told.
 	PolicyFor func(kind string) (*retry.Policy, error)
 
 	Options []kgo.Opt // of the client: at least the brokers, the group and the topics
@@ -35,13 +43,22 @@ type Retries struct {
 
 	// Dead returns the dead letter topic of a topic. nil means the name of the topic and ".dead".
 	Dead func(topic string) string
+
+	// OnError is told what went wrong besides the records: a poll or a commit failed, a dead
+	// letter did not have room for its error, there is no policy for a topic. It may be called
+	// by several goroutines at once. nil means slog.Default().
+	OnError func(ctx context.Context, err error)
 }
 
 // Run joins the group and calls fn, in several goroutines, for every record until ctx ends.
 // Cancel ctx to stop: a deadline is a limit of the attempts, which fail by it. fn gets a child
-// of ctx. Then Run waits for fn, for a third of the RebalanceTimeout at most, leaves the group,
-// and returns nil. It returns an error if it cannot go on: a field is wrong, the group or a
-// topic is forbidden, a topic has no policy, or a dead letter topic takes no record.
+// of ctx. When ctx has ended, Run waits for fn, for a third of the RebalanceTimeout at most,
+// then for the brokers, for 10 seconds at most, and returns nil.
+//
+// Run returns an error if it cannot begin, because a field is wrong, a topic is forbidden or a
+// dead letter topic is missing, or the brokers do not answer for 30 seconds. It returns an error
+// later if it cannot go on: the group is forbidden, or a dead letter topic has taken no record
+// for a minute. What goes wrong with one partition stops no other.
 func (r *Retries) Run(ctx context.Context, fn func(context.Context, *kgo.Record) error) error {
 	dead := r.Dead
 	if dead == nil {
@@ -72,6 +89,7 @@ type worker struct {
 	stop       context.CancelCauseFunc // ends ctx
 	life       context.Context         //nolint:containedctx // of requests, which go on after ctx has ended
 	changed    chan struct{}           // there is something to commit
+	alone      sync.RWMutex            // locked to send a dead letter in a batch of its own
 	commits    sync.Mutex              // held during a commit; locked before mu
 	mu         sync.Mutex              // guards all below, and the partitions
 	partitions map[topicPartition]*partition
@@ -82,21 +100,24 @@ type topicPartition struct {
 	partition int32
 }
 
+func (at topicPartition) String() string { return fmt.Sprintf("%s/%d", at.topic, at.partition) }
+
 // run is Run for one membership of the group. Only the first is checked.
 func (w *worker) run(ctx context.Context, first bool) (err error) {
+	var committer sync.WaitGroup
+	defer committer.Wait()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	w.ctx, w.stop, w.life = ctx, stop, life
 	w.mu.Lock() // callbacks wait until there is a client
-	w.client, err = kgo.NewClient(append(slices.Clone(w.Options),
+	w.client, err = kgo.NewClient(slices.Concat([]kgo.Opt{kgo.ProducerBatchMaxBytes(maxLetter)}, w.Options, []kgo.Opt{
 		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.AllowIdempotentProduceCancellation(), kgo.RecordRetries(7), kgo.WithContext(life),
 		kgo.OnOffsetsFetched(w.assigned), kgo.OnPartitionsRevoked(w.revoked),
-		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
-			w.each(lost, (*partition).forget)
-		}),
-	)...)
+		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { w.forget(lost) }),
+	})...)
 	if err == nil {
 		timeout, _ := w.client.OptValue(kgo.RebalanceTimeout).(time.Duration)
 		w.patience = timeout / 3
@@ -108,79 +129,99 @@ func (w *worker) run(ctx context.Context, first bool) (err error) {
 	defer w.client.CloseAllowingRebalance()
 	if first {
 		if err := w.check(); err != nil {
+			end()
 			return err
 		}
 	}
-	var committer sync.WaitGroup
 	committer.Go(w.commitChanges)
 	w.poll()
-	leaving, cancel := context.WithTimeout(life, w.patience+10*time.Second)
-	defer cancel()
-	_ = w.client.LeaveGroupContext(leaving) // if it fails, the session times out
-	end()
-	committer.Wait()
+	w.mu.Lock()
+	left := slices.Collect(maps.Values(w.partitions))
+	w.mu.Unlock()
+	w.await(left)
+	time.AfterFunc(leavingTime, end)
+	_ = w.client.LeaveGroupContext(life) // if it fails, the session times out
 	return context.Cause(ctx)
 }
 
 // check returns an error if a field is wrong, or there is nowhere to put dead letters.
 func (w *worker) check() error {
-	id, _ := w.client.OptValue(kgo.TransactionalID).(string)
 	regex, _ := w.client.OptValue(kgo.ConsumeRegex).(bool)
 	switch err := w.Policy.Validate(); {
 	case err != nil:
 		return err
 	case w.fn == nil:
 		return errors.New("the function is nil")
-	case id != "":
-		return fmt.Errorf("option TransactionalID is %q: must not be set", id)
 	case w.Parallel > most:
-		return fmt.Errorf("retries.Parallel is %d: must be at most %d", w.Parallel, most)
+		return fmt.Errorf("Retries.Parallel is %d: must be at most %d", w.Parallel, most)
 	case regex:
 		return nil // the topics are not known yet
 	}
-	request := kmsg.NewPtrMetadataRequest()
+	request, isDead := kmsg.NewPtrMetadataRequest(), map[string]bool{}
 	for _, topic := range w.client.GetConsumeTopics() {
-		t := kmsg.NewMetadataRequestTopic()
-		t.Topic = new(w.dead(topic))
-		request.Topics = append(request.Topics, t)
+		isDead[w.dead(topic)] = true
+		for _, name := range []string{topic, w.dead(topic)} {
+			t := kmsg.NewMetadataRequestTopic()
+			t.Topic = &name
+			request.Topics = append(request.Topics, t)
+		}
 	}
-	response, err := request.RequestWith(w.ctx, w.client)
+	ctx, cancel := context.WithTimeout(w.ctx, startTime)
+	defer cancel()
+	response, err := request.RequestWith(ctx, w.client)
 	if err != nil {
 		return err
 	}
 	for _, t := range response.Topics {
-		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
+		switch err := kerr.ErrorForCode(t.ErrorCode); {
+		case err != nil && t.Topic != nil && isDead[*t.Topic]:
 			return fmt.Errorf("topic %s, for records that are given up: %w", *t.Topic, err)
+		case errors.Is(err, kerr.TopicAuthorizationFailed) && t.Topic != nil:
+			return fmt.Errorf("topic %s: %w", *t.Topic, err)
 		}
 	}
 	return nil
 }
 
-// fatal reports whether an error of a broker does not go away.
+// fatal reports whether an error of a broker does not go away, and is not of one partition.
 func fatal(err error) bool {
 	return slices.ContainsFunc([]error{
-		kerr.GroupAuthorizationFailed, kerr.TopicAuthorizationFailed, kerr.SaslAuthenticationFailed,
-		kerr.FencedInstanceID, kerr.OffsetMetadataTooLarge, kerr.InvalidSessionTimeout, errExpelled,
+		kerr.GroupAuthorizationFailed, kerr.SaslAuthenticationFailed, kerr.FencedInstanceID,
+		kerr.OffsetMetadataTooLarge, kerr.InvalidSessionTimeout, errExpelled,
 	}, func(target error) bool { return errors.Is(err, target) })
+}
+
+// failed ends Run if an error is fatal, and tells of another one.
+func (w *worker) failed(err error) {
+	switch {
+	case fatal(err):
+		w.stop(err)
+	case w.OnError != nil:
+		w.OnError(w.ctx, fmt.Errorf("retrykafka: %w", err))
+	default:
+		slog.ErrorContext(w.ctx, "retry", "error", fmt.Errorf("retrykafka: %w", err))
+	}
 }
 
 // poll hands records to their partitions until ctx ends.
 func (w *worker) poll() {
 	for w.ctx.Err() == nil {
 		fetches := w.client.PollFetches(w.ctx)
-		fetches.EachError(func(topic string, _ int32, err error) {
-			if fatal(err) {
-				if topic != "" {
-					err = fmt.Errorf("topic %s: %w", topic, err)
+		if w.ctx.Err() == nil {
+			fetches.EachError(func(topic string, number int32, err error) {
+				if errors.Is(err, kerr.UnknownTopicID) {
+					w.renew(topic)
 				}
-				w.stop(err)
-			}
-		})
+				if topic != "" {
+					err = fmt.Errorf("%v: %w", topicPartition{topic, number}, err)
+				}
+				w.failed(fmt.Errorf("poll: %w", err))
+			})
+		}
 		w.mu.Lock()
 		fetches.EachPartition(func(f kgo.FetchTopicPartition) {
 			if p := w.partitions[topicPartition{f.Topic, f.Partition}]; p != nil {
-				p.queue = append(p.queue, f.Records...)
-				p.throttle()
+				p.add(f.Records)
 			}
 		})
 		w.mu.Unlock()
@@ -189,99 +230,13 @@ func (w *worker) poll() {
 	}
 }
 
-// wake starts a commit of what has changed.
-func (w *worker) wake() {
-	select {
-	case w.changed <- struct{}{}:
-	default:
-	}
-}
-
-// commitChanges commits what has changed, until life ends.
-func (w *worker) commitChanges() {
-	for {
-		select {
-		case <-w.changed:
-		case <-w.life.Done():
-			return
-		}
-		err := w.flush()
-		if fatal(err) {
-			w.stop(fmt.Errorf("commit: %w", err))
-		}
-		if err != nil {
-			time.AfterFunc(100*time.Millisecond, w.wake)
-		}
-	}
-}
-
-// flush begins what can begin, commits, and then starts the attempts that have begun. All
-// that happens during a commit is in the next one.
-func (w *worker) flush() error {
-	w.commits.Lock()
-	defer w.commits.Unlock()
-	offsets, of, begun := map[string]map[int32]kgo.EpochOffset{}, map[topicPartition]*partition{}, []*job(nil)
-	w.mu.Lock()
-	for at, p := range w.partitions {
-		begun = append(begun, p.begin()...)
-		if !p.dirty {
-			continue
-		}
-		var offset int64
-		offset, p.metadata = p.progress().commit()
-		if of[at], p.dirty = p, false; offsets[at.topic] == nil {
-			offsets[at.topic] = map[int32]kgo.EpochOffset{}
-		}
-		offsets[at.topic][at.partition] = kgo.EpochOffset{Epoch: -1, Offset: offset}
-	}
-	w.mu.Unlock()
-	if len(of) == 0 {
-		return nil
-	}
-	err := w.commit(offsets, of)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, p := range of {
-		p.dirty = p.dirty || err != nil
-	}
-	for _, j := range begun {
-		if err != nil || j.ctx.Err() != nil {
-			j.running, j.dirty = false, true
-			continue
-		}
-		j.attempts.Go(j.attempt)
-	}
-	return err
-}
-
-// commit commits the offsets of partitions. If the group has expelled this worker, and the
-// commit is the first to learn it, the client joins again as another member. It would then
-// commit old offsets, perhaps of a partition that it has lost. So that is refused.
-func (w *worker) commit(offsets map[string]map[int32]kgo.EpochOffset, of map[topicPartition]*partition) (err error) {
-	ctx := kgo.PreCommitFnContext(w.life, func(request *kmsg.OffsetCommitRequest) error {
-		for _, t := range request.Topics {
-			for i := range t.Partitions {
-				p := of[topicPartition{t.Topic, t.Partitions[i].Partition}]
-				if p.member != request.MemberID {
-					return errExpelled
-				}
-				t.Partitions[i].Metadata = &p.metadata
-			}
-		}
-		return nil
-	})
-	w.client.CommitOffsetsSync(ctx, offsets, func(
-		_ *kgo.Client, _ *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse, failed error,
-	) {
-		if err = failed; err == nil {
-			for _, t := range response.Topics {
-				for _, p := range t.Partitions {
-					err = errors.Join(err, kerr.ErrorForCode(p.ErrorCode))
-				}
-			}
-		}
-	})
-	return err
+// renew has the group assign the partitions of a topic again which the brokers do not know:
+// it was deleted, and perhaps another one has its name by now.
+func (w *worker) renew(topic string) {
+	go func() { // it waits for the callbacks
+		w.client.PurgeTopicsFromConsuming(topic)
+		w.client.AddConsumeTopics(topic)
+	}()
 }
 
 // assigned is called when partitions are assigned, with what was committed.
@@ -295,16 +250,7 @@ func (w *worker) assigned(_ context.Context, client *kgo.Client, response *kmsg.
 				return fmt.Errorf("retrykafka: the topic with ID %x has no name", t.TopicID)
 			}
 			for _, c := range t.Partitions {
-				left := progressOf(c.Offset, c.Metadata)
-				p := &partition{
-					worker: w, at: topicPartition{t.Topic, c.Partition}, member: member, under: map[int64]*job{},
-					marks: map[int64]mark{}, from: c.Offset, skip: left.Next, next: left.Next,
-				}
-				p.ctx, p.cancel = context.WithCancel(w.ctx) //nolint:fatcontext // each partition has its own
-				for _, m := range left.Marks {
-					p.marks[m.Offset] = m
-				}
-				w.partitions[p.at] = p
+				w.open(topicPartition{t.Topic, c.Partition}, member, c.Offset, progressOf(c.Offset, c.Metadata))
 			}
 		}
 	}
@@ -313,31 +259,51 @@ func (w *worker) assigned(_ context.Context, client *kgo.Client, response *kmsg.
 
 // revoked is called when partitions move to another worker, and when this one leaves.
 func (w *worker) revoked(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
-	var attempts sync.WaitGroup
-	w.each(partitions, func(p *partition) {
+	w.mu.Lock()
+	moving := w.among(partitions)
+	for _, p := range moving {
 		p.cancel()
-		attempts.Go(p.attempts.Wait)
-	})
-	patience, over := context.WithTimeout(w.life, w.patience)
-	go func() {
-		attempts.Wait()
-		over()
-	}()
-	<-patience.Done() // attempts that go on count as lost
-	// If this fails, what has ended since the last commit counts as lost.
-	_ = w.flush()
-	w.each(partitions, (*partition).forget)
+	}
+	w.mu.Unlock()
+	w.await(moving) // attempts that go on count as lost
+	w.mu.Lock()
+	for _, p := range moving {
+		p.again = time.Time{}
+	}
+	w.mu.Unlock()
+	w.flush() // if this fails, what has ended since the last commit counts as lost
+	w.forget(partitions)
 }
 
-// each calls f for the partitions among these that the worker has.
-func (w *worker) each(partitions map[string][]int32, f func(*partition)) {
+// await waits until the attempts of partitions have ended, but not for ever.
+func (w *worker) await(partitions []*partition) {
+	patience, over := context.WithTimeout(w.life, w.patience)
+	go func() {
+		defer over()
+		for _, p := range partitions {
+			p.attempts.Wait()
+		}
+	}()
+	<-patience.Done()
+}
+
+// forget drops partitions.
+func (w *worker) forget(partitions map[string][]int32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for _, p := range w.among(partitions) {
+		p.close()
+	}
+}
+
+// among returns the partitions among these that the worker has.
+func (w *worker) among(partitions map[string][]int32) (found []*partition) {
 	for topic, numbers := range partitions {
 		for _, number := range numbers {
 			if p := w.partitions[topicPartition{topic, number}]; p != nil {
-				f(p)
+				found = append(found, p)
 			}
 		}
 	}
+	return found
 }

@@ -51,10 +51,10 @@ func TestRefuses(t *testing.T) {
 			options: []kgo.Opt{group, jobs},
 			want:    "topic kind-1-dlq, for records that are given up: UNKNOWN_TOPIC_OR_PARTITION",
 		},
-		{retrykafka.Retries{Parallel: 33}, []kgo.Opt{group, jobs}, "retries.Parallel is 33: must be at most 32"},
+		{retrykafka.Retries{Parallel: 33}, []kgo.Opt{group, jobs}, "Retries.Parallel is 33: must be at most 32"},
 		{
 			options: []kgo.Opt{group, jobs, kgo.TransactionalID("t")},
-			want:    `option TransactionalID is "t": must not be set`,
+			want:    "transactional ID",
 		},
 	}
 	for _, test := range tests {
@@ -95,26 +95,25 @@ func runWith(t *testing.T, r *retrykafka.Retries, fn func(context.Context, *kgo.
 	return over
 }
 
-// refuseDead has the dead letter topic take nothing until the function returned is called.
-func refuseDead(q *queue) (accept func()) {
+// refuseDead has the dead letter topic refuse batches, which are given in bytes.
+func refuseDead(q *queue, reason error, refuses func(size int) bool) {
 	dead := q.cluster.TopicInfo("kind-1.dead").TopicID
-	var accepts atomic.Bool
 	q.cluster.ControlKey(int16(kmsg.Produce), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		q.cluster.KeepControl()
 		request := r.(*kmsg.ProduceRequest) //nolint:forcetypeassert // by its key
-		if topic := request.Topics[0]; accepts.Load() || topic.Topic != "kind-1.dead" && topic.TopicID != dead {
+		topic := request.Topics[0]
+		if topic.Topic != "kind-1.dead" && topic.TopicID != dead || !refuses(len(topic.Partitions[0].Records)) {
 			return nil, nil, false
 		}
 		response := request.ResponseKind().(*kmsg.ProduceResponse) //nolint:forcetypeassert // likewise
-		topic := kmsg.NewProduceResponseTopic()
-		topic.Topic, topic.TopicID = request.Topics[0].Topic, request.Topics[0].TopicID
+		refused := kmsg.NewProduceResponseTopic()
+		refused.Topic, refused.TopicID = topic.Topic, topic.TopicID
 		partition := kmsg.NewProduceResponseTopicPartition()
-		partition.ErrorCode = kerr.MessageTooLarge.Code
-		topic.Partitions = append(topic.Partitions, partition)
-		response.Topics = append(response.Topics, topic)
+		partition.ErrorCode = reason.(*kerr.Error).Code //nolint:errorlint,forcetypeassert // as it is
+		refused.Partitions = append(refused.Partitions, partition)
+		response.Topics = append(response.Topics, refused)
 		return response, nil, true
 	})
-	return func() { accepts.Store(true) }
 }
 
 // A dead letter that is not taken ends Run, and the record is not passed over. One that is
@@ -125,7 +124,8 @@ func TestNothingIsPassedOver(t *testing.T) {
 		t.Run(fmt.Sprintf("not idempotent=%v", once), func(t *testing.T) {
 			t.Parallel()
 			q := openWith(t, 1, 1)
-			accept := refuseDead(q)
+			var accepts atomic.Bool
+			refuseDead(q, kerr.MessageTooLarge, func(int) bool { return !accepts.Load() })
 			require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
 			p := &retry.Policy{NonIdempotent: once}
 			var called atomic.Int32
@@ -135,11 +135,11 @@ func TestNothingIsPassedOver(t *testing.T) {
 			}
 			err := <-run(t, q, p, fail)
 			require.ErrorIs(t, err, kerr.MessageTooLarge)
-			assert.Regexp(t, `^retrykafka: kind-1/0/0: topic kind-1\.dead: MESSAGE_TOO_LARGE`, err.Error())
+			assert.Regexp(t, `^retrykafka: kind-1/0/0: topic kind-1\.dead, for records that are given up: MESSAGE_TOO_LARGE`, err.Error())
 			o, err := q.Outcome(t.Context(), "job-1")
 			require.NoError(t, err)
 			assert.Zero(t, o)
-			accept()
+			accepts.Store(true)
 			run(t, q, p, fail)
 			require.Eventually(t, func() bool {
 				o, err = q.Outcome(t.Context(), "job-1")
@@ -210,21 +210,24 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A dead letter has the headers of the record, and our own once.
+// A dead letter has the headers and the time of the record, and our own headers once.
 func TestDeadLetter(t *testing.T) {
 	t.Parallel()
 	q := open(t, 1)
 	dead := connect(t, q.cluster, kgo.ConsumeTopics("kind-1.dead"))
-	r := &kgo.Record{Topic: "kind-1", Key: []byte("key"), Value: []byte("value"), Headers: []kgo.RecordHeader{
-		{Key: "trace", Value: []byte("t1")}, {Key: "retry-error", Value: []byte("old")},
-	}}
+	headers := []kgo.RecordHeader{{Key: "trace", Value: []byte("t1")}, {Key: "retry-policy"}, {Key: "trace", Value: []byte("t2")}}
+	r := &kgo.Record{
+		Topic: "kind-1", Key: []byte("key"), Value: []byte("value"), Timestamp: time.UnixMilli(1_700_000_000_000),
+		Headers: append(headers[:3:3], kgo.RecordHeader{Key: "retry-error", Value: []byte("old")}),
+	}
 	require.NoError(t, q.client.ProduceSync(t.Context(), r).FirstErr())
 	run(t, q, &retry.Policy{MaxAttempts: 1}, func(context.Context, *kgo.Record) error { return errors.New("boom") })
 	letter := dead.PollFetches(t.Context()).Records()[0]
 	assert.Equal(t, "key", string(letter.Key))
 	assert.Equal(t, "value", string(letter.Value))
-	require.Len(t, letter.Headers, 3)
-	assert.Equal(t, "t1", header(letter, "trace"))
+	assert.True(t, r.Timestamp.Equal(letter.Timestamp), letter.Timestamp)
+	require.Len(t, letter.Headers, 5)
+	assert.Equal(t, headers, letter.Headers[:3])
 	assert.Equal(t, "failed after 1 attempt: boom", header(letter, "retry-error"))
 	assert.Equal(t, fmt.Sprintf("kind-1/%d/0", r.Partition), header(letter, "retry-source"))
 }
@@ -424,36 +427,44 @@ func TestExpelled(t *testing.T) {
 	assert.Equal(t, "job-2", next(succeeded))
 }
 
-// A record without a policy ends Run, and has lost no attempt and no State.
+// A record without a policy waits for one, and has lost no attempt and no State. Other topics
+// go on.
 func TestNoPolicy(t *testing.T) {
 	t.Parallel()
 	q := openWith(t, 1, 1)
-	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
-	events := &retrytest.Recorder{}
+	events, told, others := &retrytest.Recorder{}, make(chan error, 100), make(chan string, 2)
 	var known atomic.Bool
-	r := retriesOf(q, nil)
+	r := retriesOf(q, nil, kgo.ConsumeTopics("kind-2"))
+	r.OnError = func(_ context.Context, err error) { told <- err }
 	r.PolicyFor = func(kind string) (*retry.Policy, error) {
-		if assert.Equal(t, "kind-1", kind); known.CompareAndSwap(true, false) { // for one attempt
-			return &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0), Observer: events}, nil
+		switch {
+		case kind == "kind-2":
+			return nil, nil //nolint:nilnil // the default
+		case known.CompareAndSwap(true, false): // for one attempt
+			return &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0), Observer: events, NonIdempotent: len(events.Events()) > 0}, nil
+		default:
+			return nil, errors.New("unknown kind")
 		}
-		return nil, errors.New("unknown kind")
 	}
-	fail := func(context.Context, *kgo.Record) error { return assert.AnError }
-	const want = `retrykafka: retry: no policy for jobs of kind "kind-1": unknown kind`
-	assert.EqualError(t, <-runWith(t, r, fail), want)
-	for range 2 {
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
+	runWith(t, r, func(_ context.Context, r *kgo.Record) error {
+		if r.Topic == "kind-1" {
+			return assert.AnError
+		}
+		others <- string(r.Value)
+		return nil
+	})
+	for n := range 2 {
+		for i := range 2 {
+			require.EqualError(t, <-told, `retrykafka: retry: no policy for jobs of kind "kind-1": unknown kind`)
+			job := fmt.Sprintf("job-%d-%d", n, i)
+			require.NoError(t, q.Submit(t.Context(), "kind-2", job))
+			require.Equal(t, job, <-others)
+		}
 		known.Store(true)
-		if len(events.Events()) == 0 {
-			assert.EqualError(t, <-runWith(t, r, fail), want)
-		} else {
-			runWith(t, r, fail)
-		}
+		require.Eventually(t, func() bool { return len(events.Events()) == n+1 }, time.Minute, 10*time.Millisecond)
 	}
-	require.Eventually(t, func() bool {
-		o, err := q.Outcome(t.Context(), "job-1")
-		return err == nil && o.Status == enginetest.GaveUp
-	}, time.Minute, 10*time.Millisecond)
-	events.Expect(t, "1: "+assert.AnError.Error()+": retry in 0s", "2: gave up (attempts): "+assert.AnError.Error())
+	events.Expect(t, "1: "+assert.AnError.Error()+": retry in 0s", "2: gave up (final): "+assert.AnError.Error())
 }
 
 // A function that ends its goroutine has lost an attempt, and the record runs again.

@@ -1,10 +1,10 @@
 package retrykafka
 
 import (
+	"bytes"
 	"context"
-	"fmt"
 	"maps"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,9 +13,11 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
+// No more records are fetched for a partition while this many wait in it, or while they have
+// its share of these bytes.
 const (
-	headers  = "retry-" // our headers begin with it
-	maxError = 8 << 10  // of an error's text: max.message.bytes limits a record
+	mostWaiting = 1000
+	mostBytes   = 64 << 20
 )
 
 // partition is a partition that the worker has.
@@ -23,23 +25,42 @@ type partition struct {
 	*worker
 	at       topicPartition
 	member   string          // of the group, to which it was assigned
-	metadata string          // of the last commit
 	ctx      context.Context //nolint:containedctx // of its attempts
 	cancel   context.CancelFunc
 	attempts sync.WaitGroup
 
 	queue  []*kgo.Record  // polled, not begun
+	bytes  int            // of the queue
 	paused bool           // no more are fetched
 	under  map[int64]*job // begun, not ended
 	marks  map[int64]mark // that an earlier worker has left, of records that were not polled yet
 	from   int64          // no record before it comes again
 	skip   int64          // records before it have ended, if they have no mark
 	next   int64          // the first that has not begun
-	dirty  bool           // something is to be committed
+
+	dirty    bool      // something is to be committed
+	begun    []*job    // by the commit in progress
+	offset   int64     // of the last commit
+	metadata string    // of the last commit
+	refused  int       // commits in a row
+	again    time.Time // no commit before it
 }
 
-// forget drops the partition.
-func (p *partition) forget() {
+// open adds a partition that goes on where an earlier worker has stopped.
+func (w *worker) open(at topicPartition, member string, offset int64, left progress) {
+	p := &partition{
+		worker: w, at: at, member: member, under: map[int64]*job{}, marks: map[int64]mark{},
+		from: offset, skip: left.Next, next: left.Next,
+	}
+	p.ctx, p.cancel = context.WithCancel(w.ctx)
+	for _, m := range left.Marks {
+		p.marks[m.Offset] = m
+	}
+	w.partitions[at] = p
+}
+
+// close drops the partition.
+func (p *partition) close() {
 	p.cancel()
 	for _, j := range p.under {
 		if j.timer != nil {
@@ -50,32 +71,72 @@ func (p *partition) forget() {
 	delete(p.partitions, p.at)
 }
 
+// add queues records.
+func (p *partition) add(records []*kgo.Record) {
+	for _, r := range records {
+		own(r)
+		p.queue = append(p.queue, r)
+		p.bytes += size(r)
+	}
+	p.throttle()
+}
+
+// own gives a record memory of its own. Otherwise a record that waits keeps all that was
+// fetched with it, also that of other partitions.
+func own(r *kgo.Record) {
+	r.Key, r.Value, r.Headers = bytes.Clone(r.Key), bytes.Clone(r.Value), slices.Clone(r.Headers)
+	for i := range r.Headers {
+		r.Headers[i].Value = bytes.Clone(r.Headers[i].Value)
+	}
+}
+
+func size(r *kgo.Record) int {
+	n := len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += len(h.Key) + len(h.Value)
+	}
+	return n
+}
+
+// throttle stops fetching when the queue is full, until half of it has begun.
+func (p *partition) throttle() {
+	which, share := map[string][]int32{p.at.topic: {p.at.partition}}, mostBytes/max(len(p.partitions), 1)
+	switch n := len(p.queue); {
+	case !p.paused && (n >= mostWaiting || p.bytes >= share):
+		p.paused = true
+		p.client.PauseFetchPartitions(which)
+	case p.paused && (n < mostWaiting/2 && p.bytes <= share/2 || p.ctx.Err() != nil):
+		p.paused = false
+		p.client.ResumeFetchPartitions(which)
+	}
+}
+
 // begin begins what is due, as far as Parallel allows.
-func (p *partition) begin() (begun []*job) {
+func (p *partition) begin() (err error) {
 	if p.ctx.Err() != nil {
 		return nil
 	}
 	for len(p.queue) > 0 && len(p.under) < max(p.Parallel, 1) {
-		p.take(p.queue[0])
-		p.queue = p.queue[1:]
+		r := p.queue[0]
+		p.queue[0], p.queue, p.bytes = nil, p.queue[1:], p.bytes-size(r)
+		p.take(r)
 	}
 	p.throttle()
 	for j := range maps.Values(p.under) {
 		if j.running || time.Until(j.due) > 0 {
 			continue
 		}
-		policy, err := p.Policy.For(p.at.topic, p.PolicyFor)
-		if err != nil {
-			p.stop(err)
-			break
+		if j.policy, err = p.Policy.For(p.at.topic, p.PolicyFor); err != nil {
+			j.wait(time.Now().Add(pause))
+			continue
 		}
-		if j.policy = policy; j.state.First.IsZero() {
-			j.state.First = policy.Now()
+		if j.state.First.IsZero() {
+			j.state.First = j.policy.Now()
 		}
 		j.running, p.dirty = true, true
-		begun = append(begun, j)
+		p.begun = append(p.begun, j)
 	}
-	return begun
+	return err
 }
 
 // take takes the next record. Records come in order.
@@ -99,19 +160,6 @@ func (p *partition) take(r *kgo.Record) {
 	}
 	p.under[r.Offset] = j
 	j.wait(time.UnixMilli(m.Due))
-}
-
-// throttle stops fetching when there are 1000 records, until half of them have begun.
-func (p *partition) throttle() {
-	which := map[string][]int32{p.at.topic: {p.at.partition}}
-	switch n := len(p.queue); {
-	case !p.paused && n >= 1000:
-		p.paused = true
-		p.client.PauseFetchPartitions(which)
-	case p.paused && (n < 500 || p.ctx.Err() != nil):
-		p.paused = false
-		p.client.ResumeFetchPartitions(which)
-	}
 }
 
 // progress returns what there is to commit.
@@ -176,25 +224,4 @@ func (j *job) attempt() {
 	case retry.Again, retry.Handed:
 		lost, due = 0, time.Now().Add(s.Decision.Delay)
 	}
-}
-
-// bury puts a copy of the record into the dead letter topic. It ends Run if that fails.
-func (j *job) bury(reason error) bool {
-	r := j.record
-	source := fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset)
-	text := reason.Error()
-	letter := &kgo.Record{Topic: j.dead(r.Topic), Key: r.Key, Value: r.Value, Headers: []kgo.RecordHeader{
-		{Key: headers + "error", Value: []byte(strings.ToValidUTF8(text[:min(len(text), maxError)], ""))},
-		{Key: headers + "source", Value: []byte(source)},
-	}}
-	for _, h := range r.Headers {
-		if !strings.HasPrefix(h.Key, headers) {
-			letter.Headers = append(letter.Headers, h)
-		}
-	}
-	err := j.client.ProduceSync(j.life, letter).FirstErr()
-	if err != nil {
-		j.stop(fmt.Errorf("%s: topic %s: %w", source, letter.Topic, err))
-	}
-	return err == nil
 }

@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// most is how many records may be under way: their marks fit into offset.metadata.max.bytes.
-const most = 32
+const (
+	most        = 32      // records may be under way: their marks fit into offset.metadata.max.bytes
+	mostCounted = 999_999 // failures of a record: further ones are not counted
+)
 
 // progress is what has become of the records of a partition. Its JSON is the metadata of
 // a commit, whose offset is that of the first mark, or Next. All records before Next have
@@ -30,8 +33,22 @@ type mark struct {
 // stateText is a State whose JSON is its text form, which is shorter.
 type stateText retry.State
 
-func (s stateText) MarshalText() ([]byte, error)     { return retry.State(s).MarshalText() }
-func (s *stateText) UnmarshalText(text []byte) error { return (*retry.State)(s).UnmarshalText(text) }
+func (s stateText) MarshalText() ([]byte, error) { return retry.State(s.bounded()).MarshalText() }
+
+func (s *stateText) UnmarshalText(text []byte) error {
+	err := (*retry.State)(s).UnmarshalText(text)
+	*s = s.bounded()
+	return err
+}
+
+// bounded bounds the text, and what others have written.
+func (s stateText) bounded() stateText {
+	s.Failures, s.RateLimited, s.Pending = min(s.Failures, mostCounted), min(s.RateLimited, mostCounted), min(s.Pending, mostCounted)
+	if s.First = s.First.UTC().Truncate(time.Millisecond); s.First.Year() > 9999 { // it has no text
+		s.First = time.Time{}
+	}
+	return s
+}
 
 // commit returns the offset and the metadata to commit.
 func (p progress) commit() (offset int64, metadata string) {

@@ -14,7 +14,7 @@ import (
 
 func TestProgress(t *testing.T) {
 	t.Parallel()
-	first := time.Date(2026, 11, 22, 9, 0, 0, 123456789, time.UTC)
+	first := time.Date(2026, 11, 22, 9, 0, 0, 123000000, time.UTC)
 	tests := []struct {
 		progress retrykafka.Progress
 		offset   int64
@@ -25,7 +25,7 @@ func TestProgress(t *testing.T) {
 			retrykafka.Progress{Next: 9, Marks: []retrykafka.Mark{{Offset: 8, Running: true}, {
 				Offset: 5, State: retrykafka.StateText{Failures: 2, RateLimited: 1, First: first}, Due: 1000,
 			}}},
-			5, `{"retry":[{"o":5,"s":"f=2 r=1 t=2026-11-22T09:00:00.123456789Z","d":1000},{"o":8,"r":true}],"next":9}`,
+			5, `{"retry":[{"o":5,"s":"f=2 r=1 t=2026-11-22T09:00:00.123Z","d":1000},{"o":8,"r":true}],"next":9}`,
 		},
 	}
 	for _, test := range tests {
@@ -46,6 +46,19 @@ func TestProgressOfOthers(t *testing.T) {
 	assert.Equal(t, retrykafka.Progress{}, retrykafka.ProgressOf(-1, nil))
 }
 
+// Counts that cannot be are as many as can be, and stay exhausted.
+func TestForgedProgress(t *testing.T) {
+	t.Parallel()
+	forged := `{"retry":[{"o":5,"s":"f=9223372036854775807 r=9223372036854775807 p=9223372036854775807"}],"next":9}`
+	p := retrykafka.ProgressOf(5, &forged)
+	want := retrykafka.StateText{Failures: 999_999, RateLimited: 999_999, Pending: 999_999}
+	assert.Equal(t, []retrykafka.Mark{{Offset: 5, State: want}}, p.Marks)
+	p.Marks[0].State.Failures++
+	p.Marks[0].State.First = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
+	_, metadata := retrykafka.Commit(p)
+	assert.Equal(t, []retrykafka.Mark{{Offset: 5, State: want}}, retrykafka.ProgressOf(5, &metadata).Marks)
+}
+
 // The largest metadata fits into what brokers take.
 func TestLargestProgress(t *testing.T) {
 	t.Parallel()
@@ -54,7 +67,8 @@ func TestLargestProgress(t *testing.T) {
 		p.Marks = append(p.Marks, retrykafka.Mark{
 			Offset: math.MaxInt64 - i, Due: math.MaxInt64 / int64(time.Millisecond), Running: true,
 			State: retrykafka.StateText(retry.State{
-				Failures: 9_999, RateLimited: 9_999, Pending: 9_999, First: time.Date(2026, 11, 22, 9, 0, 0, 123456789, time.UTC),
+				Failures: math.MaxInt, RateLimited: math.MaxInt, Pending: math.MaxInt,
+				First: time.Date(2026, 11, 22, 9, 0, 0, 123456789, time.FixedZone("", 7200)),
 			}),
 		})
 	}

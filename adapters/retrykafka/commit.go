@@ -1,0 +1,157 @@
+package retrykafka
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const (
+	commitTime = 15 * time.Second
+	unknown    = 10 // commits in a row are answered that a partition is not known: then it is renewed
+)
+
+// wake starts a commit of what has changed.
+func (w *worker) wake() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// commitChanges commits what has changed, until life ends.
+func (w *worker) commitChanges() {
+	for {
+		select {
+		case <-w.changed:
+			w.flush()
+		case <-w.life.Done():
+			return
+		}
+	}
+}
+
+// flush begins what can begin, commits, and then starts the attempts that have begun. All
+// that happens during a commit is in the next one.
+func (w *worker) flush() {
+	w.commits.Lock()
+	defer w.commits.Unlock()
+	of, problems := map[topicPartition]*partition{}, []error(nil)
+	w.mu.Lock()
+	for at, p := range w.partitions {
+		if time.Until(p.again) > 0 {
+			continue
+		}
+		if err := p.begin(); err != nil {
+			problems = append(problems, err)
+		}
+		if p.dirty {
+			of[at], p.dirty = p, false
+			p.offset, p.metadata = p.progress().commit()
+		}
+	}
+	w.mu.Unlock()
+	if len(of) > 0 {
+		problems = append(problems, w.settle(of, w.commit(of))...)
+	}
+	for _, err := range problems {
+		w.failed(err)
+	}
+}
+
+// settle starts the attempts of the partitions whose commit the broker has taken, and returns
+// the errors of the others, each once.
+func (w *worker) settle(of map[topicPartition]*partition, answers map[topicPartition]error) (problems []error) {
+	refused := map[error][]topicPartition{}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for at, p := range of {
+		err := answers[at]
+		if p.committed(err); err != nil {
+			refused[err] = append(refused[err], at)
+		}
+	}
+	for err, all := range refused {
+		problems = append(problems, fmt.Errorf("commit of %d partitions, as of %v: %w", len(all), all[0], err))
+	}
+	return problems
+}
+
+// commit commits the offsets of partitions, and returns what was answered for each. If the
+// group has expelled this worker, and the commit is the first to learn it, the client joins
+// again as another member. It would then commit old offsets, perhaps of a partition that it has
+// lost. So that is refused.
+func (w *worker) commit(of map[topicPartition]*partition) map[topicPartition]error {
+	offsets, answers := map[string]map[int32]kgo.EpochOffset{}, map[topicPartition]error{}
+	for at, p := range of {
+		if offsets[at.topic] == nil {
+			offsets[at.topic] = map[int32]kgo.EpochOffset{}
+		}
+		offsets[at.topic][at.partition] = kgo.EpochOffset{Epoch: -1, Offset: p.offset}
+	}
+	ctx, cancel := context.WithTimeout(w.life, commitTime)
+	defer cancel()
+	ctx = kgo.PreCommitFnContext(ctx, func(request *kmsg.OffsetCommitRequest) error {
+		for _, t := range request.Topics {
+			for i := range t.Partitions {
+				p := of[topicPartition{t.Topic, t.Partitions[i].Partition}]
+				if p.member != request.MemberID {
+					return errExpelled
+				}
+				t.Partitions[i].Metadata = &p.metadata
+			}
+		}
+		return nil
+	})
+	w.client.CommitOffsetsSync(ctx, offsets, func(
+		_ *kgo.Client, request *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse, failed error,
+	) {
+		failed = cmp.Or(failed, errNoAnswer)
+		for at := range of {
+			answers[at] = failed
+		}
+		if response == nil {
+			return
+		}
+		names := map[[16]byte]string{}
+		for _, t := range request.Topics {
+			names[t.TopicID] = t.Topic
+		}
+		for _, t := range response.Topics {
+			for _, p := range t.Partitions {
+				answers[topicPartition{cmp.Or(t.Topic, names[t.TopicID]), p.Partition}] = kerr.ErrorForCode(p.ErrorCode)
+			}
+		}
+	})
+	return answers
+}
+
+var errNoAnswer = errors.New("the broker has not answered for the partition")
+
+// committed ends a commit: the attempts that it begins start, unless it has failed.
+func (p *partition) committed(err error) {
+	for _, j := range p.begun {
+		if err != nil || p.ctx.Err() != nil {
+			j.running, p.dirty = false, true
+			continue
+		}
+		p.attempts.Go(j.attempt)
+	}
+	p.begun = nil
+	if err == nil {
+		p.refused = 0
+		return
+	}
+	p.refused++
+	p.dirty, p.again = true, time.Now().Add(pause)
+	time.AfterFunc(pause, p.wake)
+	if gone := errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID); gone && p.refused%unknown == 0 {
+		p.renew(p.at.topic)
+	}
+}
