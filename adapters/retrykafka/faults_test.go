@@ -159,20 +159,12 @@ func TestDeletedTopic(t *testing.T) {
 	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
 	require.Equal(t, "job-1", next())
 	<-failed
-	deletion := kmsg.NewPtrDeleteTopicsRequest()
-	deletion.TopicNames, deletion.Topics = []string{"kind-2"}, []kmsg.DeleteTopicsRequestTopic{{Topic: new("kind-2")}}
-	_, err := deletion.RequestWith(t.Context(), q.client)
-	require.NoError(t, err)
+	require.NoError(t, q.cluster.DeleteTopic("kind-2"))
 	require.Eventually(t, func() bool { return told("kind-2") != nil }, time.Minute, 10*time.Millisecond)
 	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-2"))
 	require.Equal(t, "job-2", next())
 
-	creation := kmsg.NewPtrCreateTopicsRequest()
-	topic := kmsg.NewCreateTopicsRequestTopic()
-	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "kind-2", 1, 1
-	creation.Topics = append(creation.Topics, topic)
-	_, err = creation.RequestWith(t.Context(), q.client)
-	require.NoError(t, err)
+	require.NoError(t, q.cluster.CreateTopic("kind-2", 1, nil))
 	require.NoError(t, connect(t, q.cluster).ProduceSync(t.Context(), &kgo.Record{Topic: "kind-2", Value: []byte("new")}).FirstErr())
 	require.Equal(t, "new", next())
 	assert.Nil(t, told("kind-1"))
