@@ -14,8 +14,10 @@ import (
 
 const (
 	commitTime = 15 * time.Second
-	unknown    = 10 // commits in a row are answered that a partition is not known: then it is renewed
+	renewAfter = 10 // commits in a row that the broker refused because it does not know the partition
 )
+
+var errNoAnswer = errors.New("the broker has not answered for the partition")
 
 // wake starts a commit of what has changed.
 func (w *worker) wake() {
@@ -41,7 +43,6 @@ func (w *worker) commitChanges() {
 // that happens during a commit is in the next one.
 func (w *worker) flush() {
 	w.commits.Lock()
-	defer w.commits.Unlock()
 	of, problems := map[topicPartition]*partition{}, []error(nil)
 	w.mu.Lock()
 	for at, p := range w.partitions {
@@ -58,27 +59,30 @@ func (w *worker) flush() {
 	}
 	w.mu.Unlock()
 	if len(of) > 0 {
-		problems = append(problems, w.settle(of, w.commit(of))...)
+		answers := w.commit(of)
+		w.mu.Lock()
+		for at, p := range of {
+			p.committed(answers[at])
+		}
+		w.mu.Unlock()
+		problems = append(problems, refusals(answers)...)
 	}
+	w.commits.Unlock()
 	for _, err := range problems {
 		w.failed(err)
 	}
 }
 
-// settle starts the attempts of the partitions whose commit the broker has taken, and returns
-// the errors of the others, each once.
-func (w *worker) settle(of map[topicPartition]*partition, answers map[topicPartition]error) (problems []error) {
-	refused := map[error][]topicPartition{}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for at, p := range of {
-		err := answers[at]
-		if p.committed(err); err != nil {
-			refused[err] = append(refused[err], at)
+// refusals returns each error among the answers once.
+func refusals(answers map[topicPartition]error) (problems []error) {
+	refused := map[string][]topicPartition{}
+	for at, err := range answers {
+		if err != nil {
+			refused[err.Error()] = append(refused[err.Error()], at)
 		}
 	}
-	for err, all := range refused {
-		problems = append(problems, fmt.Errorf("commit of %d partitions, as of %v: %w", len(all), all[0], err))
+	for _, all := range refused {
+		problems = append(problems, fmt.Errorf("commit of %d partitions, %v among them: %w", len(all), all[0], answers[all[0]]))
 	}
 	return problems
 }
@@ -132,8 +136,6 @@ func (w *worker) commit(of map[topicPartition]*partition) map[topicPartition]err
 	return answers
 }
 
-var errNoAnswer = errors.New("the broker has not answered for the partition")
-
 // committed ends a commit: the attempts that it begins start, unless it has failed.
 func (p *partition) committed(err error) {
 	for _, j := range p.begun {
@@ -151,7 +153,8 @@ func (p *partition) committed(err error) {
 	p.refused++
 	p.dirty, p.again = true, time.Now().Add(pause)
 	time.AfterFunc(pause, p.wake)
-	if gone := errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID); gone && p.refused%unknown == 0 {
+	gone := errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID)
+	if gone && p.refused%renewAfter == 0 {
 		p.renew(p.at.topic)
 	}
 }

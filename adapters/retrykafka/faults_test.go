@@ -137,7 +137,8 @@ func TestDeletedTopic(t *testing.T) {
 	t.Parallel()
 	q := openWith(t, 1, 1)
 	succeeded, failed := make(chan string, 100), make(chan struct{}, 100)
-	r := retriesOf(q, &retry.Policy{Backoff: retry.Constant(time.Second), NonIdempotent: true}, kgo.ConsumeTopics("kind-2"))
+	r := retriesOf(q, &retry.Policy{Backoff: retry.Constant(time.Second), NonIdempotent: true})
+	r.Options = append(r.Options, kgo.ConsumeTopics("kind-1", "kind-2"))
 	told := tell(r)
 	runWith(t, r, func(_ context.Context, r *kgo.Record) error {
 		if string(r.Value) == "waits" {

@@ -230,8 +230,8 @@ func (w *worker) poll() {
 	}
 }
 
-// renew has the group assign the partitions of a topic again which the brokers do not know:
-// it was deleted, and perhaps another one has its name by now.
+// renew has the group assign the partitions of a topic again because the brokers do not know
+// them: the topic was deleted, and perhaps another one has its name by now.
 func (w *worker) renew(topic string) {
 	go func() { // it waits for the callbacks
 		w.client.PurgeTopicsFromConsuming(topic)

@@ -434,7 +434,8 @@ func TestNoPolicy(t *testing.T) {
 	q := openWith(t, 1, 1)
 	events, told, others := &retrytest.Recorder{}, make(chan error, 100), make(chan string, 2)
 	var known atomic.Bool
-	r := retriesOf(q, nil, kgo.ConsumeTopics("kind-2"))
+	r := retriesOf(q, nil)
+	r.Options = append(r.Options, kgo.ConsumeTopics("kind-1", "kind-2"))
 	r.OnError = func(_ context.Context, err error) { told <- err }
 	r.PolicyFor = func(kind string) (*retry.Policy, error) {
 		switch {
@@ -464,7 +465,7 @@ func TestNoPolicy(t *testing.T) {
 		known.Store(true)
 		require.Eventually(t, func() bool { return len(events.Events()) == n+1 }, time.Minute, 10*time.Millisecond)
 	}
-	events.Expect(t, "1: "+assert.AnError.Error()+": retry in 0s", "2: gave up (final): "+assert.AnError.Error())
+	events.Expect(t, "1: "+assert.AnError.Error()+": retry in 0s", "2: gave up (maybe_applied): "+assert.AnError.Error())
 }
 
 // A function that ends its goroutine has lost an attempt, and the record runs again.
