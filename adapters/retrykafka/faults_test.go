@@ -69,8 +69,8 @@ func (c silentConn) Read(b []byte) (int, error) {
 	}
 }
 
-// However the brokers fall silent, Run returns within the documented time, with the
-// client's defaults: at once or after 10 seconds here, where no attempt ignores its context.
+// However the brokers fall silent, Run returns within the documented time, with the client's
+// defaults: after 10 seconds, or 30 if a dead letter is on the way.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []kmsg.Key{
@@ -104,8 +104,13 @@ func TestSilence(t *testing.T) {
 			}
 			begun := time.Now()
 			cancel()
-			require.NoError(t, <-over)
-			t.Logf("silent at %s: Run returned after %v", kind.Name(), time.Since(begun).Round(100*time.Millisecond))
+			select {
+			case err := <-over:
+				require.NoError(t, err)
+				t.Logf("silent at %s: Run returned after %v", kind.Name(), time.Since(begun).Round(100*time.Millisecond))
+			case <-time.After(40 * time.Second): // 30, and what a busy machine adds
+				assert.Fail(t, "Run has not returned")
+			}
 		})
 	}
 }
