@@ -173,7 +173,7 @@ func TestDeletedTopic(t *testing.T) {
 	require.NoError(t, q.cluster.CreateTopic("kind-2", 1, nil))
 	require.NoError(t, connect(t, q.cluster).ProduceSync(t.Context(), &kgo.Record{Topic: "kind-2", Value: []byte("new")}).FirstErr())
 	require.Equal(t, "new", next())
-	assert.Nil(t, told("kind-1"))
+	assert.NoError(t, told("kind-1"))
 }
 
 // A poll that fails is told, and another one follows.
@@ -283,7 +283,7 @@ func TestLargeLetterAmongOthers(t *testing.T) {
 func TestDeadLettersTakeNothing(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []error{kerr.TopicAuthorizationFailed, kerr.NotEnoughReplicas} {
-		t.Run(reason.(*kerr.Error).Message, func(t *testing.T) { //nolint:errorlint,forcetypeassert // as it is
+		t.Run(reason.(*kerr.Error).Message, func(t *testing.T) { //nolint:forcetypeassert // as it is
 			t.Parallel()
 			q := openWith(t, 1, 1)
 			refuseDead(q, reason, func(int) bool { return true })

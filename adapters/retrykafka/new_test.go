@@ -109,7 +109,7 @@ func refuseDead(q *queue, reason error, refuses func(size int) bool) {
 		refused := kmsg.NewProduceResponseTopic()
 		refused.Topic, refused.TopicID = topic.Topic, topic.TopicID
 		partition := kmsg.NewProduceResponseTopicPartition()
-		partition.ErrorCode = reason.(*kerr.Error).Code //nolint:errorlint,forcetypeassert // as it is
+		partition.ErrorCode = reason.(*kerr.Error).Code //nolint:forcetypeassert // as it is
 		refused.Partitions = append(refused.Partitions, partition)
 		response.Topics = append(response.Topics, refused)
 		return response, nil, true

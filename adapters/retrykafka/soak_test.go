@@ -74,9 +74,10 @@ func TestSoak(t *testing.T) { //nolint:paralleltest // it counts goroutines
 		s.round(duration / rounds)
 		goroutines, heap := s.measure()
 		t.Logf("%v: %d records, %d goroutines, %d kB", duration/rounds*time.Duration(n+1), s.sent, goroutines, heap/1000)
-		if n == 0 {
+		switch n {
+		case 0:
 			early = [2]int{goroutines, heap}
-		} else if n == rounds-1 {
+		case rounds - 1:
 			assert.LessOrEqual(t, goroutines, early[0]+5)
 			assert.LessOrEqual(t, heap, early[1]*21/20+4_000_000)
 		}
