@@ -184,10 +184,16 @@ func inTx(ctx context.Context, db DB, fn func(db DB) error) error {
 // errNoTx is the error if rows were locked and have changed nevertheless.
 var errNoTx = errors.New("the DB neither is a transaction nor has a method BeginTx")
 
-// queryAll reads all that a query returns: SQLite ends a statement only then.
+// queryAll reads all that a query returns: SQLite ends a statement only then. In a query, a
+// Value method that panics would keep its connection, so it is called before.
 func queryAll[T any](
 	ctx context.Context, db DB, query string, args []any, scan func(*sql.Rows) (T, error),
 ) (all []T, err error) {
+	for _, arg := range args {
+		if _, ok := arg.(driver.Valuer); ok {
+			_ = isValue(arg)
+		}
+	}
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func TestConformance(t *testing.T) {
 			t.Helper()
 			return open(t)
 		},
-		Unit: time.Second, Grain: 5 * time.Second, Recovery: 10 * time.Second, Repeat: repeat,
+		Unit: time.Second, Grain: 5 * time.Second, Recovery: 10 * time.Second, Repeat: repeat, InPlace: true,
 	}) {
 		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
 	}

@@ -65,7 +65,7 @@ func loopback(t *testing.T) string {
 func conform(t *testing.T, url string) {
 	t.Helper()
 	for _, r := range enginetest.Run(t, &enginetest.Engine{
-		Grain: 5 * time.Second, Recovery: 10 * time.Second,
+		Grain: 5 * time.Second, Recovery: 10 * time.Second, InPlace: true,
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return open(t, url)

@@ -31,7 +31,7 @@ func TestConformance(t *testing.T) {
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return open(t)
-		}, Grain: 10 * time.Second, Recovery: 20 * time.Second, Repeat: repeat,
+		}, Grain: 10 * time.Second, Recovery: 20 * time.Second, Repeat: repeat, InPlace: true,
 	}) {
 		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
 	}

@@ -28,7 +28,7 @@ func TestTemporal(t *testing.T) {
 		t.Skip("takes minutes: make temporal")
 	}
 	for _, r := range enginetest.Run(t, &enginetest.Engine{
-		Jobs: 300, Unit: time.Second, Grain: 10 * time.Second, Recovery: 30 * time.Second,
+		InPlace: true, Jobs: 300, Unit: time.Second, Grain: 10 * time.Second, Recovery: 30 * time.Second,
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return openReal(t, client.Options{HostPort: address, Namespace: namespace, Logger: quiet{}})

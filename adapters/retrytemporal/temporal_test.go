@@ -23,7 +23,7 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, r := range enginetest.Run(t, &enginetest.Engine{
-		Unit: 500 * time.Millisecond, Grain: 10 * time.Second, Recovery: 20 * time.Second, Repeat: repeat,
+		Unit: 500 * time.Millisecond, Grain: 10 * time.Second, Recovery: 20 * time.Second, Repeat: repeat, InPlace: true,
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return &queue{t: t, server: startServer(t, 8*time.Second, &commonpb.RetryPolicy{

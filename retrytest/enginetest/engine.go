@@ -54,11 +54,15 @@ type Engine struct {
 	// returns those that the job has where it was given up, for the script "headers".
 	// RefuseDead makes the place of jobs that were given up refuse them until mend is called,
 	// for the script "refused dead letter". If one of them is nil, its script is left out, and
-	// Cannot has to say why.
+	// InPlace or Cannot has to say why.
 	SubmitLarge func(ctx context.Context, q Queue, kind, job string) error
 	SubmitWith  func(ctx context.Context, q Queue, kind, job string, headers map[string]string) error
 	DeadHeaders func(ctx context.Context, q Queue, job string) (map[string]string, error)
 	RefuseDead  func(ctx context.Context, q Queue) (mend func() error, err error)
+
+	// InPlace says that jobs stay where they are, however they end: nothing is copied that
+	// could be too large, lose a header or be refused.
+	InPlace bool
 
 	// Cannot has the scripts whose promise the engine cannot keep, by name, and says what
 	// happens instead. Run fails if anything else happens. Every engine has to keep the
@@ -66,7 +70,7 @@ type Engine struct {
 	Cannot map[string]Instead
 }
 
-// without returns whether the engine lacks what a script needs. Cannot has to say why.
+// without reports whether the engine lacks what a script needs. It has to say why.
 func (e *Engine) without(name string) bool {
 	switch name {
 	case largest:

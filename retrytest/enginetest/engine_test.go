@@ -187,7 +187,7 @@ func TestLeftOut(t *testing.T) {
 	assert.Equal(t, enginetest.Result{Script: "arrives twice", Cannot: "no test can have the engine deliver twice"}, r)
 	e.RefuseDead = nil
 	r = inBubble(t, e, "refused dead letter")
-	assert.Equal(t, []string{"enginetest: the Engine lacks a function for this script, and Cannot does not say why"}, r.Faults)
+	assert.Equal(t, []string{"enginetest: the Engine lacks a function for this script, and does not say why"}, r.Faults)
 	e.Cannot = map[string]enginetest.Instead{"refused dead letter": {Why: "it has none"}}
 	assert.Equal(t, enginetest.Result{Script: "refused dead letter", Cannot: "it has none"}, inBubble(t, e, "refused dead letter"))
 }

@@ -96,11 +96,8 @@ const (
 func TestPool(t *testing.T) { //nolint:tparallel // bubbles cannot be parallel
 	t.Parallel()
 	testInBubbles(t, &enginetest.Engine{
-		Open: openPool, Grain: time.Nanosecond, Recovery: time.Nanosecond,
+		Open: openPool, Grain: time.Nanosecond, Recovery: time.Nanosecond, InPlace: true,
 		Cannot: map[string]enginetest.Instead{
-			"largest message":       {Why: inMemory},
-			"headers":               {Why: inMemory},
-			"refused dead letter":   {Why: inMemory},
 			"crash":                 {Why: inMemory, Endless: true},
 			"crash: poison":         {Why: inMemory, Endless: true},
 			"crash: not idempotent": {Why: inMemory, Endless: true},

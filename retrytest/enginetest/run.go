@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,10 +84,10 @@ func (e *Engine) check(t testing.TB, name string) Result {
 		return Result{Script: name, Cannot: "no test can have the engine deliver twice"}
 	}
 	if e.without(name) {
-		if why := e.Cannot[name].Why; why != "" {
-			return Result{Script: name, Cannot: why}
+		if why := e.Cannot[name].Why; why != "" || e.InPlace {
+			return Result{Script: name, Cannot: cmp.Or(why, "jobs stay where they are")}
 		}
-		return Result{Script: name, Faults: []string{"enginetest: the Engine lacks a function for this script, and Cannot does not say why"}}
+		return Result{Script: name, Faults: []string{"enginetest: the Engine lacks a function for this script, and does not say why"}}
 	}
 	all := scripts(e)
 	s := &all[slices.IndexFunc(all, func(s script) bool { return s.name == name })]

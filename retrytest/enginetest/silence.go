@@ -41,7 +41,7 @@ func (o *Outage) Silence(t *testing.T) {
 	for _, s := range silences {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			cable := &Cable{faulty: true}
+			cable := NewLink()
 			h := &hush{Outage: o, queue: o.Open(t, cable), work: s.work, want: s.want, begun: make(chan struct{}), quiet: make(chan struct{})}
 			h.run(t, cable)
 		})
@@ -69,8 +69,7 @@ func (h *hush) run(t *testing.T, cable *Cable) {
 	if <-h.begun; h.work == nil {
 		h.await(t)
 	}
-	cable.toServer.Lock()
-	cable.toClient.Lock()
+	end := cable.Silence()
 	close(h.quiet)
 	time.Sleep(silencePause) // until a request is under way
 	stopped := time.Now()
@@ -82,8 +81,7 @@ func (h *hush) run(t *testing.T, cable *Cable) {
 	if took > h.Stops {
 		t.Errorf("enginetest: stopped after %v, and Stops is %v", took, h.Stops)
 	}
-	cable.toServer.Unlock()
-	cable.toClient.Unlock()
+	end()
 	cable.reset()
 	if h.work == nil {
 		return

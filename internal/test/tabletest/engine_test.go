@@ -33,7 +33,7 @@ func TestConformance(t *testing.T) {
 					t.Helper()
 					return openTable(t, k)
 				},
-				AsksAboutLost: true, Early: early, Grain: 5 * time.Second, Recovery: 15 * time.Second, Repeat: repeat,
+				AsksAboutLost: true, Early: early, Grain: 5 * time.Second, Recovery: 15 * time.Second, Repeat: repeat, InPlace: true,
 			}) {
 				t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
 			}

@@ -25,7 +25,7 @@ func Postgres(t testing.TB, connections int) (dsn, admin string) {
 		t.Fatal(err)
 	}
 	port := listener.Addr().(*net.TCPAddr).Port
-	_ = listener.Close() // for the server to take
+	_ = listener.Close()                     // for the server to take
 	dir, err := os.MkdirTemp("", "postgres") //nolint:usetesting // whose parents the server may not enter
 	if err != nil {
 		t.Fatal(err)
