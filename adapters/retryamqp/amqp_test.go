@@ -32,9 +32,25 @@ func TestConformanceOfClassicQueues(t *testing.T) {
 func conform(t *testing.T, kind string) {
 	t.Helper()
 	for _, r := range enginetest.Run(t, &enginetest.Engine{
-		Grain: 5 * time.Second, Open: func(t testing.TB) enginetest.Queue {
+		Grain: 5 * time.Second, Recovery: 10 * time.Second, Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return open(t, kind)
+		},
+		SubmitLarge: func(ctx context.Context, q enginetest.Queue, kind, job string) error { // headers are limited, bodies hardly
+			return q.(*queue).submit(ctx, kind, job, amqp.Table{"x": strings.Repeat("x", 131_000)}) //nolint:forcetypeassert // see Open
+		},
+		SubmitWith: func(ctx context.Context, q enginetest.Queue, kind, job string, headers map[string]string) error {
+			table := amqp.Table{}
+			for name, value := range headers {
+				table[name] = value
+			}
+			return q.(*queue).submit(ctx, kind, job, table) //nolint:forcetypeassert // see Open
+		},
+		DeadHeaders: func(_ context.Context, q enginetest.Queue, job string) (map[string]string, error) {
+			return q.(*queue).headers(job), nil //nolint:forcetypeassert // see Open
+		},
+		RefuseDead: func(_ context.Context, q enginetest.Queue) (mend func() error, err error) {
+			return q.(*queue).refuseDead() //nolint:forcetypeassert // see Open
 		},
 	}) {
 		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
@@ -63,29 +79,21 @@ type queue struct {
 	single  bool              // workers take one message at a time
 	cable   *enginetest.Cable // of all workers, which connect again when it is lost
 
-	mu   sync.Mutex
-	ends map[string]enginetest.Outcome
+	mu      sync.Mutex
+	ends    map[string]enginetest.Outcome
+	letters map[string]amqp.Table // the headers of dead letters
 }
 
 func open(t testing.TB, kind string) *queue {
 	t.Helper()
-	q := &queue{t: t, name: "enginetest-" + strings.ToLower(rand.Text()[:10]), ends: map[string]enginetest.Outcome{}}
+	q := &queue{t: t, name: "enginetest-" + strings.ToLower(rand.Text()[:10]), ends: map[string]enginetest.Outcome{}, letters: map[string]amqp.Table{}}
 	var err error
 	q.channel, err = connect(t, &enginetest.Cable{}).Channel()
 	require.NoError(t, err)
 	_, err = q.channel.QueueDeclare(q.name, true, false, false, false, amqp.Table{"x-queue-type": kind})
 	require.NoError(t, err)
-	_, err = q.channel.QueueDeclare(q.name+".dead", true, false, false, false, nil)
-	require.NoError(t, err)
 	require.NoError(t, q.channel.Confirm(false))
-	dead, err := q.channel.Consume(q.name+".dead", "", true, true, false, false, nil)
-	require.NoError(t, err)
-	go func() {
-		for msg := range dead {
-			text, _ := msg.Headers["retry-error"].(string)
-			q.ended(string(msg.Body), enginetest.Outcome{Status: enginetest.GaveUp, Err: text})
-		}
-	}()
+	require.NoError(t, q.declareDead())
 	t.Cleanup(func() {
 		for _, name := range []string{q.name, q.name + ".dead"} { // wait queues expire
 			_, err := q.channel.QueueDelete(name, false, false, false)
@@ -95,6 +103,41 @@ func open(t testing.TB, kind string) *queue {
 	return q
 }
 
+// declareDead makes the queue of dead letters, and reads it.
+func (q *queue) declareDead() error {
+	if _, err := q.channel.QueueDeclare(q.name+".dead", true, false, false, false, nil); err != nil {
+		return err
+	}
+	dead, err := q.channel.Consume(q.name+".dead", "", true, true, false, false, nil)
+	go func() {
+		for msg := range dead {
+			q.mu.Lock()
+			q.letters[string(msg.Body)] = msg.Headers
+			q.mu.Unlock()
+			text, _ := msg.Headers["retry-error"].(string)
+			q.ended(string(msg.Body), enginetest.Outcome{Status: enginetest.GaveUp, Err: text})
+		}
+	}()
+	return err
+}
+
+// refuseDead removes the queue of dead letters until mend is called.
+func (q *queue) refuseDead() (mend func() error, err error) {
+	_, err = q.channel.QueueDelete(q.name+".dead", false, false, false)
+	return q.declareDead, err
+}
+
+// headers returns those of a dead letter that are texts.
+func (q *queue) headers(job string) map[string]string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	texts := map[string]string{}
+	for name, value := range q.letters[job] {
+		texts[name], _ = value.(string)
+	}
+	return texts
+}
+
 func (q *queue) ended(job string, o enginetest.Outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -102,8 +145,12 @@ func (q *queue) ended(job string, o enginetest.Outcome) {
 }
 
 func (q *queue) Submit(ctx context.Context, kind, job string) error {
+	return q.submit(ctx, kind, job, nil)
+}
+
+func (q *queue) submit(ctx context.Context, kind, job string, headers amqp.Table) error {
 	confirmed, err := q.channel.PublishWithDeferredConfirm("", q.name, true, false, amqp.Publishing{
-		Type: kind, Body: []byte(job), DeliveryMode: amqp.Persistent,
+		Type: kind, Body: []byte(job), DeliveryMode: amqp.Persistent, Headers: headers,
 	})
 	if err != nil {
 		return err

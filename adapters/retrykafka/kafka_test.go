@@ -35,6 +35,22 @@ func conform(t *testing.T, parallel, jobs int) {
 			t.Helper()
 			return open(t, parallel)
 		},
+		SubmitLarge: func(ctx context.Context, q enginetest.Queue, kind, job string) error {
+			return q.(*queue).submit(ctx, kind, job, kgo.RecordHeader{Key: "x", Value: make([]byte, 900_000)}) //nolint:forcetypeassert // see Open
+		},
+		SubmitWith: func(ctx context.Context, q enginetest.Queue, kind, job string, headers map[string]string) error {
+			var all []kgo.RecordHeader
+			for key, value := range headers {
+				all = append(all, kgo.RecordHeader{Key: key, Value: []byte(value)})
+			}
+			return q.(*queue).submit(ctx, kind, job, all...) //nolint:forcetypeassert // see Open
+		},
+		DeadHeaders: func(_ context.Context, q enginetest.Queue, job string) (map[string]string, error) {
+			return q.(*queue).headers(job), nil //nolint:forcetypeassert // see Open
+		},
+		Cannot: map[string]enginetest.Instead{
+			"refused dead letter": {Why: "it ends Run after a minute: TestDeadLettersTakeNothing"},
+		},
 	}) {
 		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
 	}
@@ -56,6 +72,7 @@ type queue struct {
 	mu        sync.Mutex
 	committed map[string]map[int32]kmsg.OffsetFetchResponseGroupTopicPartition
 	dead      map[string]string // the errors of dead letters
+	letters   map[string]*kgo.Record
 }
 
 func open(t testing.TB, parallel int) *queue {
@@ -66,7 +83,7 @@ func open(t testing.TB, parallel int) *queue {
 func openWith(t testing.TB, partitions int32, parallel int) *queue {
 	t.Helper()
 	q := &queue{
-		t: t, topics: []string{"kind-1", "kind-2", "kind-3"}, instance: "worker", parallel: parallel, records: map[string]*kgo.Record{}, dead: map[string]string{},
+		t: t, topics: []string{"kind-1", "kind-2", "kind-3"}, instance: "worker", parallel: parallel, records: map[string]*kgo.Record{}, dead: map[string]string{}, letters: map[string]*kgo.Record{},
 	}
 	var err error
 	q.cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, q.topics...),
@@ -80,7 +97,7 @@ func openWith(t testing.TB, partitions int32, parallel int) *queue {
 		for fetches := dead.PollFetches(context.Background()); !fetches.IsClientClosed(); {
 			q.mu.Lock()
 			for r := range fetches.RecordsAll() {
-				q.dead[string(r.Value)] = header(r, "retry-error")
+				q.dead[string(r.Value)], q.letters[string(r.Value)] = header(r, "retry-error"), r
 			}
 			q.mu.Unlock()
 			fetches = dead.PollFetches(context.Background())
@@ -106,9 +123,24 @@ func header(r *kgo.Record, key string) string {
 	return ""
 }
 
-func (q *queue) Submit(ctx context.Context, kind, job string) (err error) {
-	q.records[job], err = q.client.ProduceSync(ctx, &kgo.Record{Topic: kind, Key: []byte(job), Value: []byte(job)}).First()
+func (q *queue) Submit(ctx context.Context, kind, job string) error { return q.submit(ctx, kind, job) }
+
+func (q *queue) submit(ctx context.Context, kind, job string, headers ...kgo.RecordHeader) (err error) {
+	q.records[job], err = q.client.ProduceSync(ctx, &kgo.Record{
+		Topic: kind, Key: []byte(job), Value: []byte(job), Headers: headers,
+	}).First()
 	return err
+}
+
+// headers returns the headers of a dead letter.
+func (q *queue) headers(job string) map[string]string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := map[string]string{}
+	for _, h := range q.letters[job].Headers {
+		all[h.Key] = string(h.Value)
+	}
+	return all
 }
 
 // Outcome asks what was committed. A job that has ended has succeeded if it is no dead

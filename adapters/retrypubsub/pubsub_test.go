@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net"
 	"strings"
 	"sync"
@@ -52,10 +53,20 @@ func conform(t *testing.T, change func(*pubsubpb.Subscription)) {
 			"crash: poison":         {Why: why, Told: []string{"1: " + again}},
 			"crash: not idempotent": {Why: why, Told: []string{"1: " + again}},
 			"crash after a failure": {Why: why, Told: []string{boom, "2: " + again}},
+			"refused dead letter":   {Why: "the message comes again, also from another worker"},
 		},
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return open(t, change)
+		},
+		SubmitLarge: func(ctx context.Context, q enginetest.Queue, kind, job string) error { // 10 MB are the limit of the service
+			return q.(*queue).submit(ctx, kind, job, []byte(strings.Repeat(" ", 9_900_000)), nil) //nolint:forcetypeassert // see Open
+		},
+		SubmitWith: func(ctx context.Context, q enginetest.Queue, kind, job string, headers map[string]string) error {
+			return q.(*queue).submit(ctx, kind, job, nil, headers) //nolint:forcetypeassert // see Open
+		},
+		DeadHeaders: func(_ context.Context, q enginetest.Queue, job string) (map[string]string, error) {
+			return q.(*queue).headers(job), nil //nolint:forcetypeassert // see Open
 		},
 		Repeat: func(_ context.Context, q enginetest.Queue, _ string) error {
 			q.(*queue).server.forget() //nolint:forcetypeassert // see Open
@@ -111,9 +122,10 @@ type queue struct {
 	cable   *enginetest.Cable // of all workers, which connect again when it is lost
 	single  bool              // workers take one message at a time
 
-	mu   sync.Mutex
-	ends map[string]enginetest.Outcome
-	last map[string]string // the ID of the last message of a job
+	mu      sync.Mutex
+	ends    map[string]enginetest.Outcome
+	letters map[string]map[string]string // the attributes of dead messages
+	last    map[string]string            // the ID of the last message of a job
 }
 
 func connect(t testing.TB, address string, cable *enginetest.Cable) *pubsub.Client {
@@ -129,7 +141,7 @@ func connect(t testing.TB, address string, cable *enginetest.Cable) *pubsub.Clie
 
 func attach(t testing.TB, address, name string) *queue {
 	t.Helper()
-	q := &queue{t: t, address: address, name: name, client: connect(t, address, &enginetest.Cable{}), ends: map[string]enginetest.Outcome{}, last: map[string]string{}}
+	q := &queue{t: t, address: address, name: name, client: connect(t, address, &enginetest.Cable{}), letters: map[string]map[string]string{}, ends: map[string]enginetest.Outcome{}, last: map[string]string{}}
 	q.topic = publisher(q.client, name)
 	t.Cleanup(func() { _ = q.client.Close() })
 	return q
@@ -173,7 +185,10 @@ func openOn(t testing.TB, s *server, address string, change func(*pubsubpb.Subsc
 	var receiving sync.WaitGroup
 	receiving.Go(func() {
 		_ = q.client.Subscriber(q.name+"-dead").Receive(ctx, func(_ context.Context, msg *pubsub.Message) {
-			q.ended(string(msg.Data), enginetest.Outcome{Status: enginetest.GaveUp, Err: cmp.Or(msg.Attributes["retry-error"], "no reason")})
+			q.mu.Lock()
+			q.letters[jobOf(msg)] = msg.Attributes
+			q.mu.Unlock()
+			q.ended(jobOf(msg), enginetest.Outcome{Status: enginetest.GaveUp, Err: cmp.Or(msg.Attributes["retry-error"], "no reason")})
 			msg.Ack()
 		})
 	})
@@ -191,9 +206,25 @@ func (q *queue) ended(job string, o enginetest.Outcome) {
 }
 
 func (q *queue) Submit(ctx context.Context, kind, job string) error {
-	_, err := q.topic.Publish(ctx, &pubsub.Message{Data: []byte(job), Attributes: map[string]string{"type": kind}}).Get(ctx)
+	return q.submit(ctx, kind, job, nil, nil)
+}
+
+func (q *queue) submit(ctx context.Context, kind, job string, padding []byte, headers map[string]string) error {
+	attributes := map[string]string{"type": kind}
+	maps.Copy(attributes, headers)
+	_, err := q.topic.Publish(ctx, &pubsub.Message{Data: append([]byte(job), padding...), Attributes: attributes}).Get(ctx)
 	return err
 }
+
+// headers returns the attributes of a dead message.
+func (q *queue) headers(job string) map[string]string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.letters[job]
+}
+
+// jobOf returns the job of a message, without its padding.
+func jobOf(msg *pubsub.Message) string { return strings.TrimRight(string(msg.Data), " ") }
 
 func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, error) {
 	q.mu.Lock()
@@ -238,7 +269,7 @@ func (q *queue) handle(ctx context.Context, retries *retrypubsub.Retries, msg *p
 	succeeded := false
 	err := retries.Handle(ctx, msg, func(ctx context.Context) error {
 		q.acknowledged(ctx, msg)
-		err := handle(ctx, string(msg.Data))
+		err := handle(ctx, jobOf(msg))
 		succeeded = err == nil
 		return err
 	})
@@ -246,7 +277,7 @@ func (q *queue) handle(ctx context.Context, retries *retrypubsub.Retries, msg *p
 		q.t.Logf("%s: %v", msg.Data, err)
 	}
 	if succeeded && err == nil {
-		q.ended(string(msg.Data), enginetest.Outcome{Status: enginetest.Succeeded})
+		q.ended(jobOf(msg), enginetest.Outcome{Status: enginetest.Succeeded})
 	}
 }
 
@@ -254,8 +285,8 @@ func (q *queue) handle(ctx context.Context, retries *retrypubsub.Retries, msg *p
 // that dies earlier leaves both. It does not wait for long, in case one has died.
 func (q *queue) acknowledged(ctx context.Context, msg *pubsub.Message) {
 	q.mu.Lock()
-	before := q.last[string(msg.Data)]
-	q.last[string(msg.Data)] = msg.ID
+	before := q.last[jobOf(msg)]
+	q.last[jobOf(msg)] = msg.ID
 	q.mu.Unlock()
 	if q.server == nil || before == "" || before == msg.ID {
 		return

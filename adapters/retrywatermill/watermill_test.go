@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"strconv"
 	"sync"
 	"testing"
@@ -89,6 +90,14 @@ func TestConformanceOfSQL(t *testing.T) {
 
 func conform(t *testing.T, e *enginetest.Engine) {
 	t.Helper()
+	e.SubmitWith = func(_ context.Context, q enginetest.Queue, kind, job string, headers map[string]string) error {
+		return q.(*queue).submit(kind, job, headers) //nolint:forcetypeassert // made by Open
+	}
+	e.DeadHeaders = func(_ context.Context, q enginetest.Queue, job string) (map[string]string, error) {
+		return q.(*queue).headers(job), nil //nolint:forcetypeassert // made by Open
+	}
+	e.Cannot["largest message"] = enginetest.Instead{Why: "each broker has a limit of its own: TestLimitOfSize"}
+	e.Cannot["refused dead letter"] = enginetest.Instead{Why: "the message comes again: TestNoRoom"}
 	for _, r := range enginetest.Run(t, e) {
 		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
 	}
@@ -107,6 +116,8 @@ type queue struct {
 	mu   sync.Mutex
 	done map[string]bool
 	ends map[string]enginetest.Outcome
+
+	letters map[string]message.Metadata // of what was given up
 }
 
 const (
@@ -127,7 +138,7 @@ func (q *queue) topics() (all []string) {
 
 func newQueue(t testing.TB, name string) *queue {
 	t.Helper()
-	return &queue{t: t, name: name, concurrency: many, done: map[string]bool{}, ends: map[string]enginetest.Outcome{}}
+	return &queue{t: t, name: name, concurrency: many, done: map[string]bool{}, ends: map[string]enginetest.Outcome{}, letters: map[string]message.Metadata{}}
 }
 
 func open(t testing.TB, start func(topics ...string) broker) *queue {
@@ -146,6 +157,9 @@ func open(t testing.TB, start func(topics ...string) broker) *queue {
 		require.NoError(t, err)
 		go func() {
 			for msg := range dead {
+				q.mu.Lock()
+				q.letters[jobOf(msg)] = msg.Metadata
+				q.mu.Unlock()
 				q.ended(jobOf(msg), enginetest.Outcome{Status: enginetest.GaveUp, Err: msg.Metadata.Get(middleware.ReasonForPoisonedKey)})
 				msg.Ack()
 			}
@@ -175,8 +189,19 @@ func jobOf(msg *message.Message) string {
 	return job
 }
 
-func (q *queue) Submit(_ context.Context, kind, job string) error {
-	return q.publisher.Publish(q.topic(kind), message.NewMessage(random(""), []byte(strconv.Quote(job))))
+func (q *queue) Submit(_ context.Context, kind, job string) error { return q.submit(kind, job, nil) }
+
+func (q *queue) submit(kind, job string, headers map[string]string) error {
+	msg := message.NewMessage(random(""), []byte(strconv.Quote(job)))
+	maps.Copy(msg.Metadata, headers)
+	return q.publisher.Publish(q.topic(kind), msg)
+}
+
+// headers returns those of a message that was given up.
+func (q *queue) headers(job string) map[string]string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.letters[job]
 }
 
 func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, error) {
