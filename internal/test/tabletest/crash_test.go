@@ -321,20 +321,17 @@ func killWorkers(t *testing.T, n int, s *store, loop string) int {
 			}
 		})
 	}
-	cut := int64(0)
-	for kills := 0; ctx.Err() == nil && (kills < crashKills || left(t, s.db) > 0); {
+	cut, cuts := int64(0), loop != "by hand" && s.dialect != retrytable.SQLite
+	for kills := 0; ctx.Err() == nil && (kills < crashKills || cuts && cut == 0 || left(t, s.db) > 0); {
 		time.Sleep(30*time.Millisecond + rand.N(100*time.Millisecond))
 		if p := alive[rand.N(crashWorkers)].Load(); kills < crashKills && p != nil && p.Kill() == nil {
 			kills++
 		}
-		if kills < crashKills && loop != "by hand" && s.dialect != retrytable.SQLite && rand.N(4) == 0 {
+		if cuts && (kills < crashKills || cut == 0) && rand.N(4) == 0 {
 			cut += s.cutConnections(t)
 		}
 	}
-	if loop != "by hand" && s.dialect != retrytable.SQLite {
-		assert.NotZero(t, cut, "no connection was cut")
-		t.Logf("%d connections cut", cut)
-	}
+	t.Logf("%d connections cut", cut)
 	assert.NoError(t, ctx.Err(), "there is still work")
 	stop()
 	wg.Wait()

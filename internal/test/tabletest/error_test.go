@@ -187,7 +187,7 @@ func TestErrorTextsCheck(t *testing.T) {
 			}
 		}
 		run(t, s.db, "ALTER TABLE jobs DROP COLUMN error")
-		assert.Len(t, missing(t, s, table), 1)
+		assert.Contains(t, missing(t, s, table)[0], "ADD COLUMN")
 	})
 }
 
