@@ -35,7 +35,8 @@ func (s *stream) SendMsg(m any) error {
 		s.write.Lock()
 	}
 	defer s.write.Unlock()
-	current, _ := s.state()
+	current, _ := s.enter()
+	defer s.leave(current)
 	err := current.SendMsg(m)
 	if _, done := s.state(); done || err == nil {
 		return err
@@ -81,8 +82,9 @@ func (s *stream) CloseSend() error {
 	defer s.write.Unlock()
 	s.mu.Lock()
 	s.closed = true
-	current := s.current
 	s.mu.Unlock()
+	current, _ := s.enter()
+	defer s.leave(current)
 	return current.CloseSend()
 }
 
@@ -99,7 +101,9 @@ func (s *stream) resume(next *attempt) {
 		s.write.Unlock()
 		return
 	}
+	next.calls.Add(1)
 	go func() {
+		defer s.leave(next)
 		defer s.write.Unlock()
 		for _, m := range requests {
 			if next.SendMsg(m) != nil {

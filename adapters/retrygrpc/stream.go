@@ -3,6 +3,7 @@ package retrygrpc
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,12 +19,12 @@ func (i *Interceptor) stream(
 	ctx context.Context, t target, desc *grpc.StreamDesc, streamer grpc.Streamer, opts []grpc.CallOption,
 ) (grpc.ClientStream, error) {
 	s := &stream{ctx: ctx, desc: desc, call: i.call(t), room: room(opts)}
-	s.open = func(ctx context.Context) (grpc.ClientStream, *answer, error) {
+	s.open = func(a *attempt) (err error) {
 		// Each has its own: grpc may write to that of a stream that has ended.
-		a := newAnswer()
-		a.prepare(t, opts)
-		current, err := streamer(ctx, desc, t.cc, t.method, a.opts...)
-		return current, a, err
+		a.answer = newAnswer()
+		a.answer.prepare(t, append(slices.Clip(opts), grpc.OnFinish(func(err error) { s.finished(a, err) })))
+		a.ClientStream, err = streamer(a.ctx, desc, t.cc, t.method, a.answer.opts...)
+		return err
 	}
 	if err := s.reopen(); err != nil {
 		return nil, err
@@ -37,7 +38,7 @@ func (i *Interceptor) stream(
 type stream struct {
 	ctx  context.Context //nolint:containedctx // of the call
 	desc *grpc.StreamDesc
-	open func(context.Context) (grpc.ClientStream, *answer, error)
+	open func(*attempt) error
 
 	// turn is held by the goroutine that decides about the call, and while the stream is
 	// opened again. It is locked before write, and write before mu.
@@ -55,70 +56,19 @@ type stream struct {
 	closed   bool  // the sender has no more
 }
 
-// attempt is one stream of grpc.
-type attempt struct {
-	grpc.ClientStream
-
-	answer *answer
-	ctx    context.Context //nolint:containedctx // of this stream
-	cancel context.CancelFunc
-}
-
 // reopen opens the stream, again if it was open. It is called with turn held.
 func (s *stream) reopen() error {
 	for s.call.Next(s.ctx) {
-		ctx, unlimited, cancel := s.limited()
-		current, a, err := s.open(ctx)
+		a, err := s.begin()
 		if err == nil {
-			if s.desc.ClientStreams { // the server may wait for the caller, who may take any time
-				unlimited()
-			}
-			s.resume(&attempt{current, a, ctx, cancel})
+			s.resume(a)
+			s.leave(a)
 			return nil
 		}
-		err = s.expired(err)
-		s.call.EndVerdict(err, a.judge(&s.call, err, a.told()))
-		cancel()
+		s.fail(a, err, a.answer.told())
 	}
 	return ended(s.call.Err())
 }
-
-// limited returns the context of an attempt, which ends with the timeouts of the policy as
-// long as the stream is being opened. After unlimited, they have no effect on it.
-func (s *stream) limited() (ctx context.Context, unlimited func(), cancel context.CancelFunc) {
-	p := s.call.Policy
-	if p.AttemptTimeout == 0 && p.Timeout <= 0 {
-		ctx, cancel = context.WithCancel(outgoing(&s.call))
-		return ctx, func() {}, cancel
-	}
-	ctx, cancelOwn := context.WithCancel(opening{s.ctx, outgoing(&s.call)})
-	stop := context.AfterFunc(s.call.Context(), func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !s.done {
-			cancelOwn()
-		}
-	})
-	unlimited = func() {
-		if stop() {
-			s.call.Detach()()
-		}
-	}
-	return ctx, unlimited, func() {
-		stop()
-		cancelOwn()
-	}
-}
-
-// opening is the caller's context with the values of an attempt's context.
-type opening struct {
-	context.Context
-
-	values context.Context
-}
-
-// Value returns a value of the attempt's context.
-func (o opening) Value(key any) any { return o.values.Value(key) }
 
 // expired returns the error of an attempt, with the code that a unary call would have: a
 // timeout of the policy cancels a stream, because a context cannot lose its deadline when
@@ -138,25 +88,38 @@ func (s *stream) expired(err error) error {
 func (s *stream) settle(current *attempt, err error) (again bool, _ error) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	if _, done := s.state(); done {
+	if _, done := s.state(); done || s.succeeded(current, err) {
 		return false, err
 	}
-	if err == nil || err == io.EOF || s.committed(current) { //nolint:errorlint // grpc's own
-		s.opened()
-		return false, err
-	}
-	err = s.expired(err)
-	again = s.call.EndVerdict(err, current.answer.judge(&s.call, err, current.Trailer())).Retry
-	current.cancel()
-	if again {
+	s.fail(current, err, current.Trailer())
+	current.release()
+	if err = ended(s.call.Err()); err == nil {
 		err = s.reopen()
-	} else {
-		err = ended(s.call.Err())
 	}
 	if err != nil {
 		s.over()
 	}
 	return err == nil, err
+}
+
+// succeeded reports whether err, the end of an attempt or the error of its first message,
+// ends the opening with success. It is called with turn held.
+func (s *stream) succeeded(a *attempt, err error) bool {
+	if a.told || err != nil && err != io.EOF && !s.committed(a) { //nolint:errorlint // grpc's own
+		return false
+	}
+	s.opened()
+	return true
+}
+
+// fail tells the failure of an attempt, once. It is called with turn held.
+func (s *stream) fail(a *attempt, err error, trailer metadata.MD) {
+	if a.told {
+		return
+	}
+	a.told = true
+	err = s.expired(err)
+	s.call.EndVerdict(err, a.answer.judge(&s.call, err, trailer))
 }
 
 // committed reports whether a stream of requests that has failed had a header: the server
@@ -197,31 +160,44 @@ func (s *stream) state() (current *attempt, done bool) {
 // RecvMsg implements [grpc.ClientStream].
 func (s *stream) RecvMsg(m any) error {
 	for {
-		current, done := s.state()
-		err := current.RecvMsg(m)
-		if !done {
-			var again bool
-			if again, err = s.settle(current, err); again {
-				continue
-			}
+		if again, err := s.receive(m); !again {
+			return err
 		}
-		if err != nil || !s.desc.ServerStreams {
-			current.cancel()
-		}
-		return err
 	}
+}
+
+// receive receives from the stream that is open. It reports whether another one has taken
+// its place.
+func (s *stream) receive(m any) (again bool, err error) {
+	current, done := s.enter()
+	defer s.leave(current)
+	err = current.RecvMsg(m)
+	if !done {
+		again, err = s.settle(current, err)
+	}
+	if again || err != nil || !s.desc.ServerStreams {
+		current.release()
+	}
+	return again, err
 }
 
 // Header implements [grpc.ClientStream]. A header that the caller has seen ends the
 // opening. If a stream has failed without one, RecvMsg opens another.
 func (s *stream) Header() (metadata.MD, error) {
 	for {
-		current, done := s.state()
-		md, err := current.Header()
-		if done || err != nil || md == nil || s.seen(current) {
+		if md, current, err := s.header(); current {
 			return md, err
 		}
 	}
+}
+
+// header returns the header of the stream that is open, and false if another one has taken
+// its place.
+func (s *stream) header() (md metadata.MD, current bool, err error) {
+	a, done := s.enter()
+	defer s.leave(a)
+	md, err = a.Header()
+	return md, done || err != nil || md == nil || s.seen(a), err
 }
 
 // seen ends the opening because the caller gets the header of a stream. It returns false
