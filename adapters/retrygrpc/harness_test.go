@@ -152,8 +152,16 @@ func (s *server) service() *grpc.ServiceDesc {
 	}
 }
 
-// dial returns a connection that reconnects fast.
+// dial is connect for a connection that is closed when the test ends.
 func dial(t testing.TB, address string, opts ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	conn := connect(t, address, opts...)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// connect returns a connection that reconnects fast.
+func connect(t testing.TB, address string, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	require.NoError(t, definition())
 	conn, err := grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
@@ -164,7 +172,6 @@ func dial(t testing.TB, address string, opts ...grpc.DialOption) *grpc.ClientCon
 		}),
 	}, opts...)...)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
 

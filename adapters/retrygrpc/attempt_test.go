@@ -1,0 +1,333 @@
+package retrygrpc_test
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/adapters/retrygrpc"
+)
+
+// ledger is an Observer that counts the attempts that have begun, and the ends of them.
+type ledger struct{ begun, ended, events atomic.Int64 }
+
+func (l *ledger) Observe(context.Context, retry.Event) { l.events.Add(1) }
+
+func (l *ledger) Attempt(ctx context.Context, _ int) (context.Context, func(error)) {
+	l.begun.Add(1)
+	return ctx, func(error) { l.ended.Add(1) }
+}
+
+// parent is a context that counts who waits for its end.
+type parent struct {
+	context.Context //nolint:containedctx // a context of its own kind
+
+	children atomic.Int64
+}
+
+// AfterFunc implements what package context asks a parent for.
+func (p *parent) AfterFunc(f func()) (stop func() bool) {
+	p.children.Add(1)
+	stopped := sync.OnceFunc(func() { p.children.Add(-1) })
+	stopFunc := context.AfterFunc(p.Context, f)
+	return func() bool {
+		stopped()
+		return stopFunc()
+	}
+}
+
+// Value hides that p has a parent of package context, which would be asked in place of p.
+func (p *parent) Value(key any) any { return context.WithoutCancel(p.Context).Value(key) }
+
+// obey is a stream that does what its caller asks for in the metadata.
+func obey(_ int, stream grpc.ServerStream) error {
+	md, _ := metadata.FromIncomingContext(stream.Context())
+	switch md.Get("do")[0] {
+	case "fail":
+		return status.Error(codes.NotFound, "no")
+	case "again":
+		return status.Error(codes.Unavailable, "no")
+	case "answer":
+		return stream.SendMsg(wrapperspb.String("job"))
+	case "header":
+		if err := stream.SendHeader(nil); err != nil {
+			return err
+		}
+	}
+	<-stream.Context().Done()
+	return stream.Context().Err()
+}
+
+// streamEnds are the ways in which a stream ends for grpc, which documents the first four.
+var streamEnds = []struct {
+	name, do string
+	end      func(conn *grpc.ClientConn, cancel func(), stream grpc.ClientStream)
+}{
+	{"Close", "wait", func(conn *grpc.ClientConn, _ func(), _ grpc.ClientStream) { _ = conn.Close() }},
+	{"Close after the header", "header", func(conn *grpc.ClientConn, _ func(), stream grpc.ClientStream) {
+		_, _ = stream.Header()
+		_ = conn.Close()
+	}},
+	{"Close beside RecvMsg", "header", func(conn *grpc.ClientConn, _ func(), stream grpc.ClientStream) {
+		go func() { _ = conn.Close() }()
+		_, _ = receive(stream)
+	}},
+	{"cancel", "wait", func(_ *grpc.ClientConn, cancel func(), _ grpc.ClientStream) { cancel() }},
+	{"cancel after the header", "header", func(_ *grpc.ClientConn, cancel func(), stream grpc.ClientStream) {
+		_, _ = stream.Header()
+		cancel()
+	}},
+	{"cancel after CloseSend", "fail", func(_ *grpc.ClientConn, cancel func(), stream grpc.ClientStream) {
+		_ = stream.CloseSend()
+		cancel()
+	}},
+	{"RecvMsg", "answer", func(_ *grpc.ClientConn, _ func(), stream grpc.ClientStream) { _, _ = drain(stream) }},
+	{"RecvMsg fails", "again", func(_ *grpc.ClientConn, _ func(), stream grpc.ClientStream) { _, _ = receive(stream) }},
+	{"SendMsg fails", "wait", func(_ *grpc.ClientConn, _ func(), stream grpc.ClientStream) {
+		_ = stream.CloseSend()
+		_ = stream.SendMsg(wrapperspb.String("too late"))
+	}},
+	{"SendMsg fails after the header", "header", func(_ *grpc.ClientConn, _ func(), stream grpc.ClientStream) {
+		_, _ = stream.Header()
+		_ = stream.CloseSend()
+		_ = stream.SendMsg(wrapperspb.String("too late"))
+	}},
+	{"no header", "fail", func(_ *grpc.ClientConn, _ func(), stream grpc.ClientStream) { _, _ = stream.Header() }},
+	{"no header, may be repeated", "again", func(_ *grpc.ClientConn, _ func(), stream grpc.ClientStream) { _, _ = stream.Header() }},
+}
+
+// open opens a stream that shall do something, and sends a request.
+func open(ctx context.Context, conn *grpc.ClientConn, method, do string) (grpc.ClientStream, error) {
+	desc := &grpc.StreamDesc{ServerStreams: method != upload, ClientStreams: method != watch}
+	stream, err := conn.NewStream(metadata.AppendToOutgoingContext(ctx, "do", do), desc, method)
+	if err != nil {
+		return nil, err
+	}
+	return stream, stream.SendMsg(wrapperspb.String("job"))
+}
+
+// TestStreamEnds has streams that end in every way. The Observer hears the end of each attempt
+// once, and nothing is left that waits for the end of the caller's context.
+func TestStreamEnds(t *testing.T) {
+	t.Parallel()
+	s := (&server{stream: obey}).start(t)
+	for _, tt := range streamEnds {
+		for _, method := range []string{watch, talk, upload} {
+			for _, timeout := range []time.Duration{0, time.Minute} {
+				t.Run(tt.name+method+timeout.String(), func(t *testing.T) {
+					t.Parallel()
+					var told ledger
+					retries := &retrygrpc.Interceptor{Policy: &retry.Policy{
+						Backoff: retry.Constant(0), AttemptTimeout: timeout, Observer: &told,
+					}}
+					conn := dial(t, s.address, retries.DialOptions()...)
+					canceled, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					ctx := &parent{Context: canceled}
+					stream, err := open(ctx, conn, method, tt.do)
+					require.NoError(t, err)
+					tt.end(conn, cancel, stream)
+					over := func() bool {
+						begun := told.begun.Load()
+						return begun == told.ended.Load() && begun == told.events.Load() && (canceled.Err() != nil || ctx.children.Load() == 0)
+					}
+					assert.Eventually(t, over, 10*time.Second, time.Millisecond)
+				})
+			}
+		}
+	}
+}
+
+// TestStreamTimeoutWhileLeft has a caller who is elsewhere when AttemptTimeout ends the
+// attempt: another one follows when the caller receives.
+func TestStreamTimeoutWhileLeft(t *testing.T) {
+	t.Parallel()
+	s := (&server{stream: func(call int, stream grpc.ServerStream) error {
+		if call == 1 {
+			<-stream.Context().Done()
+			return stream.Context().Err()
+		}
+		return echo(0, 0, 0)(call, stream)
+	}}).start(t)
+	events := make(chan retry.Event, 9)
+	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{
+		Backoff: retry.Constant(0), AttemptTimeout: time.Second,
+		Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) { events <- e }),
+	}}
+	stream, err := watching(t.Context(), dial(t, s.address, retries.DialOptions()...), watch, "job")
+	require.NoError(t, err)
+	e := <-events
+	assert.Equal(t, retry.Retrying, e.Kind)
+	assert.Equal(t, codes.DeadlineExceeded, status.Code(e.Err))
+	got, err := drain(stream)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"job", "job"}, got)
+	assert.Equal(t, retry.Succeeded, (<-events).Kind)
+}
+
+// TestStreamOpenedBehind has an interceptor behind this one that opens another stream when one
+// has ended, such as one that renews a token: the attempt goes on.
+func TestStreamOpenedBehind(t *testing.T) {
+	t.Parallel()
+	s := (&server{stream: func(call int, stream grpc.ServerStream) error {
+		if call%2 == 1 {
+			return status.Error(codes.Unauthenticated, "renew")
+		}
+		return echo(0, 0, 0)(call, stream)
+	}}).start(t)
+	retries, recorder := retrying(attempts)
+	conn := dial(t, s.address, append(retries.DialOptions(), grpc.WithChainStreamInterceptor(
+		func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			open := func() (grpc.ClientStream, error) { return streamer(ctx, desc, cc, method, opts...) }
+			stream, err := open()
+			return &renewing{ClientStream: stream, open: open}, err
+		}))...)
+	for range 50 {
+		stream, err := watching(t.Context(), conn, watch, "job")
+		require.NoError(t, err)
+		got, err := drain(stream)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"job", "job"}, got)
+	}
+	assert.Len(t, recorder.Events(), 50)
+}
+
+// renewing is a stream that is opened again when it fails.
+type renewing struct {
+	grpc.ClientStream
+
+	open func() (grpc.ClientStream, error)
+}
+
+// RecvMsg implements [grpc.ClientStream].
+func (r *renewing) RecvMsg(m any) error {
+	err := r.ClientStream.RecvMsg(m)
+	if status.Code(err) != codes.Unauthenticated {
+		return err
+	}
+	if r.ClientStream, err = r.open(); err != nil {
+		return err
+	}
+	if err := r.SendMsg(wrapperspb.String("job")); err != nil {
+		return err
+	}
+	return r.ClientStream.RecvMsg(m)
+}
+
+// TestStreamPanics has an interceptor behind this one that panics.
+func TestStreamPanics(t *testing.T) {
+	t.Parallel()
+	var told ledger
+	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{AttemptTimeout: time.Minute, Observer: &told}}
+	ctx := &parent{Context: t.Context()}
+	assert.Panics(t, func() {
+		_, _ = retries.Stream(ctx, &grpc.StreamDesc{ServerStreams: true}, nil, watch,
+			func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+				panic("x")
+			})
+	})
+	assert.EqualValues(t, 1, told.ended.Load())
+	assert.Zero(t, ctx.children.Load())
+}
+
+// usage is what a process holds on to.
+func usage() (goroutines int, heap uint64) {
+	for range 3 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return runtime.NumGoroutine(), m.HeapAlloc
+}
+
+// TestStreamSoak opens streams, and leaves them in every way, under a context that lives on.
+// What ran for long holds on to no more than what has just begun. It takes a second, or as
+// long as RETRY_TEST_SOAK says: 10m, for example.
+//
+//nolint:paralleltest // It measures.
+func TestStreamSoak(t *testing.T) {
+	span, err := time.ParseDuration(cmp.Or(os.Getenv("RETRY_TEST_SOAK"), "1s"))
+	require.NoError(t, err)
+	var told ledger
+	var serving atomic.Int64
+	s := (&server{quiet: true, stream: func(n int, stream grpc.ServerStream) error {
+		serving.Add(1)
+		defer serving.Add(-1)
+		return obey(n, stream)
+	}}).start(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	retries := &retrygrpc.Interceptor{Budget: retrygrpc.NoBudget, Policy: &retry.Policy{
+		Backoff: retry.Constant(0), AttemptTimeout: time.Minute, Observer: &told,
+	}}
+	streams, conn := 0, dial(t, s.address, retries.DialOptions()...)
+	rounds := func(until func() bool) (goroutines int, heap uint64) {
+		for !until() {
+			streams += soak(ctx, t, s.address, conn, retries.DialOptions())
+		}
+		for told.begun.Load() != told.ended.Load() || serving.Load() > 0 {
+			runtime.Gosched()
+		}
+		return usage()
+	}
+	began := time.Now()
+	after := func(d time.Duration) func() bool { return func() bool { return time.Since(began) >= d } }
+	goroutines, heap := rounds(after(span / 5))
+	lateGoroutines, lateHeap := rounds(after(span))
+	t.Logf("%d streams, %d attempts: %d goroutines and %d bytes, %d and %d after a fifth of the time",
+		streams, told.begun.Load(), lateGoroutines, lateHeap, goroutines, heap)
+	assert.LessOrEqual(t, lateGoroutines, goroutines+20, "goroutines")
+	assert.LessOrEqual(t, float64(lateHeap), 1.05*float64(heap)+256<<10, "bytes of the heap")
+	assert.Equal(t, told.begun.Load(), told.ended.Load())
+	assert.Equal(t, told.begun.Load(), told.events.Load())
+}
+
+// soak leaves streams in every way. The connection conn stays open.
+func soak(ctx context.Context, t *testing.T, address string, conn *grpc.ClientConn, opts []grpc.DialOption) (streams int) {
+	t.Helper()
+	for n := range streamEnds {
+		for _, method := range []string{watch, talk, upload} {
+			own := conn
+			if strings.HasPrefix(streamEnds[n].name, "Close") {
+				own = connect(t, address, opts...)
+			}
+			streams += leave(ctx, t, own, method, n)
+		}
+	}
+	return streams
+}
+
+// leave leaves some streams in a way.
+func leave(ctx context.Context, t *testing.T, conn *grpc.ClientConn, method string, way int) (streams int) {
+	t.Helper()
+	cancel := func() {}
+	if strings.HasPrefix(streamEnds[way].name, "cancel") {
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+	}
+	var left [10]grpc.ClientStream
+	for n := range left {
+		var err error
+		left[n], err = open(ctx, conn, method, streamEnds[way].do)
+		require.NoError(t, err)
+	}
+	for _, stream := range left {
+		streamEnds[way].end(conn, cancel, stream)
+	}
+	return len(left)
+}
