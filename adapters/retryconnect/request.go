@@ -12,29 +12,42 @@ import (
 
 // Send implements [connect.StreamingClientConn].
 func (s *stream) Send(m any) error {
-	s.write.Lock() // so that the receiver does not open another stream meanwhile
-	defer s.write.Unlock()
-	s.request = m
-	if message, ok := m.(proto.Message); ok {
-		s.request = proto.Clone(message) // the caller may fill it anew
+	current, err := s.send(func(current *attempt) error {
+		s.request = m
+		if message, ok := m.(proto.Message); ok {
+			s.request = proto.Clone(message) // the caller may fill it anew
+		}
+		return current.Send(m)
+	})
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.refuse(current, err)
 	}
-	current, _ := s.state()
-	if err := current.Send(m); err != nil {
-		return s.later(current, err)
-	}
-	return nil
+	return err
 }
 
 // CloseRequest implements [connect.StreamingClientConn].
 func (s *stream) CloseRequest() error {
-	s.write.Lock()
-	defer s.write.Unlock()
-	s.closed = true
-	current, _ := s.state()
-	if err := current.CloseRequest(); err != nil && s.later(current, err) != io.EOF { //nolint:errorlint // ours
-		return err
+	current, err := s.send(func(current *attempt) error {
+		s.closed = true
+		return current.CloseRequest()
+	})
+	if err == nil || err == io.EOF { //nolint:errorlint // ours
+		return nil
 	}
-	return nil
+	s.refuse(current, err)
+	return err
+}
+
+// send calls fn to send something to the stream that is open.
+func (s *stream) send(fn func(*attempt) error) (current *attempt, err error) {
+	s.write.Lock() // so that the receiver does not open another stream meanwhile
+	defer s.write.Unlock()
+	current, _ = s.enter()
+	defer s.leave(current)
+	if err = fn(current); err != nil {
+		err = s.later(current, err)
+	}
+	return current, err
 }
 
 // later is the error of a request: io.EOF, which stands for what Receive will say, if a

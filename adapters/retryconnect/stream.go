@@ -37,21 +37,13 @@ type stream struct {
 	done    bool // the opening is over
 }
 
-// attempt is one stream of connect.
-type attempt struct {
-	connect.StreamingClientConn
-
-	ctx         context.Context //nolint:containedctx // of this stream
-	cancel      context.CancelFunc
-	connections *connections
-}
-
 func (i *Interceptor) stream(ctx context.Context, spec connect.Spec, next connect.StreamingClientFunc) connect.StreamingClientConn {
 	s := &stream{ctx: ctx, spec: spec, call: i.call(spec), next: next}
 	if !s.call.Next(ctx) {
 		return next(ctx, spec) // which says that ctx is done
 	}
 	s.current = s.begin()
+	defer s.leave(s.current)
 	s.header, s.own = s.current.RequestHeader(), map[string]bool{}
 	for key := range s.header {
 		s.own[key] = true
@@ -59,90 +51,79 @@ func (i *Interceptor) stream(ctx context.Context, spec connect.Spec, next connec
 	return s
 }
 
-// begin begins a stream. Its context ends with the attempt only while it is being opened.
-func (s *stream) begin() *attempt {
-	ctx, connections := watched(&s.call)
-	a := &attempt{connections: connections}
-	if p := s.call.Policy; p.AttemptTimeout == 0 && p.Timeout <= 0 {
-		a.ctx, a.cancel = context.WithCancel(ctx)
-	} else {
-		own, cancel := context.WithCancel(opening{s.ctx, ctx})
-		stop := context.AfterFunc(s.call.Context(), func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if !s.done {
-				cancel()
-			}
-		})
-		a.ctx, a.cancel = own, func() {
-			stop()
-			cancel()
-		}
-	}
-	a.StreamingClientConn = s.next(a.ctx, s.spec)
-	return a
-}
-
-// opening is the caller's context with the values of the context of an attempt.
-type opening struct {
-	context.Context
-
-	values context.Context
-}
-
-// Value returns a value of the attempt's context.
-func (o opening) Value(key any) any { return o.values.Value(key) }
-
 // reopen opens the stream again. It is called with turn held.
 func (s *stream) reopen() error {
 	for s.call.Next(s.ctx) {
-		current := s.begin()
-		err := s.resume(current)
-		if err == nil {
+		if s.again() {
 			return nil
 		}
-		s.failed(current, err)
 	}
 	return ended(s.call.Err())
 }
 
-// failed decides whether the stream is to be opened again after err. Otherwise, the caller
-// may look at its trailers still.
-func (s *stream) failed(current *attempt, err error) (again bool) {
+// again begins another stream and sends the request. It reports whether that went well.
+func (s *stream) again() bool {
+	a := s.begin()
+	defer s.leave(a)
+	err := s.resume(a)
+	if err != nil {
+		s.fail(a, err)
+		a.release()
+	}
+	return err == nil
+}
+
+// fail tells the failure of an attempt, once. It is called with turn held.
+func (s *stream) fail(a *attempt, err error) {
+	if a.told {
+		return
+	}
+	a.told = true
 	if s.call.TimedOut() && connect.CodeOf(err) == connect.CodeCanceled {
 		// A context cannot lose its deadline when the stream is open, so a timeout cancels it.
 		err = connect.NewError(connect.CodeDeadlineExceeded, context.DeadlineExceeded)
 	}
-	again = s.call.EndVerdict(err, judge(&s.call, err, current.connections)).Retry
-	if again {
-		_ = current.CloseResponse()
-	}
-	current.cancel()
-	return again
+	s.call.EndVerdict(err, judge(&s.call, err, a.connections))
 }
 
 // settle decides what follows from the first thing that was received from a stream. It
 // reports whether another stream has taken its place, and otherwise returns what the
-// caller gets.
+// caller gets. If none has, the caller may look at the trailers still.
 func (s *stream) settle(current *attempt, err error) (again bool, _ error) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	if _, done := s.state(); done {
 		return false, err
 	}
-	if err == nil || errors.Is(err, io.EOF) {
+	if !current.told && (err == nil || errors.Is(err, io.EOF)) {
 		s.opened()
 		return false, err
 	}
-	if s.failed(current, err) {
+	s.fail(current, err)
+	if err = ended(s.call.Err()); err == nil {
+		_ = current.CloseResponse()
+		current.release()
 		err = s.reopen()
-	} else {
-		err = ended(s.call.Err())
 	}
 	if err != nil {
 		s.over()
 	}
 	return err == nil, err
+}
+
+// refuse ends the call with the error of a request that the caller gets: the client of
+// connect does not come back then.
+func (s *stream) refuse(a *attempt, err error) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if !s.over() {
+		return
+	}
+	if !a.told {
+		a.told = true
+		s.call.EndVerdict(err, retry.Verdict{Class: retry.Final, Category: category(connect.CodeOf(err))})
+	}
+	a.release()
 }
 
 // opened ends the opening with success. It is called with turn held.
@@ -171,31 +152,44 @@ func (s *stream) state() (current *attempt, done bool) {
 // Receive implements [connect.StreamingClientConn].
 func (s *stream) Receive(m any) error {
 	for {
-		current, done := s.state()
-		err := current.Receive(m)
-		if !done {
-			var again bool
-			if again, err = s.settle(current, err); again {
-				continue
-			}
+		if again, err := s.receive(m); !again {
+			return err
 		}
-		if err != nil {
-			current.cancel()
-		}
-		return err
 	}
+}
+
+// receive receives from the stream that is open. It reports whether another one has taken
+// its place.
+func (s *stream) receive(m any) (again bool, err error) {
+	current, done := s.enter()
+	defer s.leave(current)
+	err = current.Receive(m)
+	if !done {
+		again, err = s.settle(current, err)
+	}
+	if again || err != nil {
+		current.release()
+	}
+	return again, err
 }
 
 // ResponseHeader implements [connect.StreamingClientConn]. A header that the caller has
 // seen ends the opening.
 func (s *stream) ResponseHeader() http.Header {
 	for {
-		current, done := s.state()
-		header := current.ResponseHeader()
-		if done || len(header) == 0 || s.seen(current) {
+		if header, current := s.responseHeader(); current {
 			return header
 		}
 	}
+}
+
+// responseHeader returns the header of the stream that is open, and false if another one has
+// taken its place.
+func (s *stream) responseHeader() (header http.Header, current bool) {
+	a, done := s.enter()
+	defer s.leave(a)
+	header = a.ResponseHeader()
+	return header, done || len(header) == 0 || s.seen(a)
 }
 
 // seen ends the opening because the caller gets the header of a stream. It returns false
@@ -218,9 +212,8 @@ func (s *stream) CloseResponse() error {
 	}
 	s.turn.Unlock()
 	current, _ := s.state()
-	err := current.CloseResponse()
-	current.cancel()
-	return err
+	defer current.release()
+	return current.CloseResponse()
 }
 
 // Spec implements [connect.StreamingClientConn].
