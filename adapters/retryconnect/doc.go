@@ -32,7 +32,14 @@
 // Of a stream of responses to one request, only the opening is retried, and never after a
 // message was delivered: a copy of the request is sent again if the stream fails before the
 // first response, and before the caller has looked at the header. AttemptTimeout bounds the
-// opening, and not the stream.
+// opening, and not the stream. When the caller has closed such a stream, has received its end,
+// or has canceled its context, it holds on to nothing, and the Observer has heard the end of
+// each attempt. If the context ends while the caller does not receive, the Observer hears so on
+// another goroutine.
+//
+// Neither connect nor the Interceptor gives a call a deadline of its own: a server that is
+// silent holds the caller until the context ends. Set AttemptTimeout or Timeout in the Policy,
+// or a deadline in the context.
 //
 // Streams of requests pass through, even if the server has refused one before it began:
 // the caller opens another and sends the requests again. (retrygrpc does so itself, with a

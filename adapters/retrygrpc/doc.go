@@ -54,6 +54,16 @@
 // requests, it bounds the time until grpc has accepted the call, because the server may
 // wait for the next request.
 //
+// A stream holds on to nothing when it has ended in one of the ways that [grpc.ClientConn]'s
+// NewStream documents, and the Observer has then heard the end of each attempt. If an attempt
+// ends while the caller does not receive, the Observer hears so on another goroutine.
+//
+// # Deadlines
+//
+// Neither grpc nor an Interceptor gives a call a deadline of its own: a server that is silent
+// holds the caller until the context ends. Set AttemptTimeout or Timeout in the Policy, or a
+// deadline in the context, and [grpc.WithKeepaliveParams] for connections that are dead.
+//
 // # Retries of grpc itself
 //
 // grpc-go retries by itself if a service config has a retryPolicy, and its attempts would
