@@ -6,18 +6,18 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrykube"
 )
 
-// Without a manager: a loop over a queue of client-go.
+// Without a manager: a loop of your own over a queue.
 func ExampleRetries_Try() {
 	retries := &retrykube.Retries[string]{Policy: &retry.Policy{
 		Backoff: retry.Constant(10 * time.Millisecond), Jitter: retry.NoJitter,
 	}}
-	queue := workqueue.NewTypedRateLimitingQueue[string](retries)
+	queue := priorityqueue.New("example", func(o *priorityqueue.Opts[string]) { o.RateLimiter = retries })
 	queue.Add("default/web")
 
 	attempts := 0

@@ -35,7 +35,7 @@ func (r *Retries[T]) decided(item T) (d retry.Decision) {
 }
 
 func (r *Retries[T]) stored(item T) retry.Stored {
-	s := retry.Stored{Policy: r.Policy, Kind: fmt.Sprint(item), State: r.decided(item).State}
+	s := retry.Stored{Policy: r.Policy, Kind: fmt.Sprint(item), Protocol: classify, State: r.decided(item).State}
 	if r.PolicyFor != nil {
 		s.PolicyFor = func(string) (*retry.Policy, error) { return r.PolicyFor(item) }
 	}

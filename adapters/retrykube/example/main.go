@@ -1,5 +1,4 @@
-// Example works on an item of a queue of client-go under a policy, and prints what
-// happens:
+// Example works on an item of a queue under a policy, and prints what happens:
 //
 //	go run .
 //
@@ -14,7 +13,7 @@ import (
 	"os"
 	"time"
 
-	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrykube"
@@ -42,7 +41,7 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	retries := &retrykube.Retries[string]{Policy: p}
-	queue := workqueue.NewTypedRateLimitingQueue[string](retries)
+	queue := priorityqueue.New("import", func(o *priorityqueue.Opts[string]) { o.RateLimiter = retries })
 	queue.Add("default/import")
 	go func() {
 		<-over
