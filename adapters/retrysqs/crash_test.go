@@ -17,7 +17,7 @@ func TestCrash(t *testing.T) {
 		},
 		Attach: func(t testing.TB, url string) enginetest.Queue {
 			t.Helper()
-			return &queue{t: t, url: url, single: true, ends: map[string]enginetest.Outcome{}, receipts: map[string]string{}, done: map[string]string{}}
+			return &queue{t: t, url: url, single: true, ends: map[string]enginetest.Outcome{}, labels: map[string]map[string]string{}, receipts: map[string]string{}, done: map[string]string{}}
 		},
 		Forgets: true,
 	}

@@ -27,9 +27,17 @@
 // which is then hidden until it is due, or is copied again. That costs no attempt. The clocks of
 // workers decide when such a copy is due.
 //
-// A message that has no room for the State, because it is of the largest size or has 10
-// attributes, is not copied: all its attempts count, OnError is told, and it waits for 11 hours at
-// most.
+// A message that has no room for the State is not copied: all its attempts count, OnError is
+// told, and it waits for 11 hours at most. There is no room if the message is of the largest
+// size, which is 1 MiB for SQS and may be less for a queue, or if it has 10 attributes, which SQS
+// counts without those of its own. Leave a kilobyte and one attribute to the adapter.
+//
+// A copy has all attributes of the message, with their types, and its X-Ray header. The function
+// does not see retry-state, so that a message that it makes of those attributes begins anew.
+//
+// A publisher may write anything into retry-state. What cannot be read ends the message, counts
+// are made what can be, and the message waits for a due time that no policy can have decided only
+// once, for twice the longest wait of its policy.
 //
 // # FIFO queues
 //
@@ -44,9 +52,15 @@
 //
 // A message that has succeeded is deleted. One that is given up is sent to the queue of
 // [Retries.Dead], or of the RedrivePolicy, with the first 8 KiB of the error in the attribute
-// retry-error if it has room for that, and is deleted. If it is moved back, it begins anew. A
-// panic ends the message; the error has its stack. A function that calls runtime.Goexit has lost
-// an attempt.
+// retry-error, and is deleted. If there is no room for that, it has the first 256 bytes; if there
+// is no room for these, it has none, and OnError is told the error. A message that is moved back
+// begins anew. A panic ends the message; the error has its stack. A function that calls
+// runtime.Goexit has lost an attempt.
+//
+// If the queue for dead letters refuses the message, OnError is told, other messages go on, and
+// the message comes again after Visibility, until it is taken or SQS removes it, which the
+// retention period of the queue decides. That counts as an attempt: the message is run again
+// until the policy is exhausted. The queue for dead letters has to take messages of the same size.
 //
 // The policy decides, and a RedrivePolicy is for what it cannot see: SQS moves a message at the
 // receipt after maxReceiveCount, without an error, and tells nobody. maxReceiveCount has to be
@@ -65,8 +79,19 @@
 // No message is lost. If SQS could not be told the outcome, the message comes again after
 // Visibility: a success is run again, and a failure has no other wait. SQS cannot send a copy and
 // delete the message in one step: if the worker dies between the two, or the answer to the first
-// is lost, both go on, each with a count of its own, or there are two dead letters. A standard
-// queue may deliver a message twice at any time.
+// is lost, both go on, each with a count of its own, or there are two dead letters. If the copy is
+// sent again because no answer came, a standard queue may have it twice, and a FIFO queue has it
+// once. A standard queue may deliver a message twice at any time.
+//
+// # Silence
+//
+// The client of AWS waits for an answer without an end by default. The adapter does not, and needs
+// no settings for that. After 10 seconds without an answer it asks again, over another
+// connection: for half a minute in all to delete a message or to ask for the queue, for Visibility
+// and half a minute at most to hide one, and for a minute for a copy or a dead letter. Meanwhile,
+// Run keeps the message hidden. A request for messages is given up 10 seconds after SQS should have
+// answered; messages in an answer that comes later have lost an attempt. [Retries.Run] and
+// [Retries.HandleLambda] say when they return.
 //
 // # What was tested
 //

@@ -109,6 +109,55 @@ func TestLambda(t *testing.T) {
 	assert.Contains(t, dead["panics"], "out of range")
 }
 
+// TestForeign checks what others have written into a message: counts that cannot be, ten
+// attributes, and the header of a trace.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	full := map[string]events.SQSMessageAttribute{}
+	for i := range 10 {
+		full[fmt.Sprint("a", i)] = events.SQSMessageAttribute{DataType: "String", StringValue: aws.String("x")}
+	}
+	const trace = "Root=1-5759e988-bd862e3fe1be46a994272793"
+	for name, test := range map[string]struct {
+		count      string
+		attributes map[string]events.SQSMessageAttribute
+		result     error
+		calls      int
+		sent, told []string // parts of what SQS and OnError are told
+	}{
+		"less than none":      {"-5", nil, errFinal, 1, []string{trace, `"retry-error":{"DataType":"String","StringValue":"invalid"}`}, nil},
+		"more than ever":      {"99999999999999999999", nil, nil, 0, []string{trace, "failed after 536870911 attempts"}, nil},
+		"no number":           {"many", nil, nil, 0, nil, []string{"no ApproximateReceiveCount"}},
+		"a copy":              {"1", nil, errLimited, 1, []string{trace, `"retry-state"`}, nil},
+		"full, and given up":  {"1", full, errFinal, 1, []string{trace, `"a9"`}, []string{"no room for the reason: invalid"}},
+		"full, and has waits": {"1", full, errLimited, 1, nil, []string{"has 10 attributes, and SQS allows no more"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &fake{}
+			r := f.retries(&retry.Policy{FreeRateLimits: 1})
+			var told []string
+			r.OnError = func(_ context.Context, err error) { told = append(told, err.Error()) }
+			calls := 0
+			_, err := r.HandleLambda(t.Context(), events.SQSEvent{Records: []events.SQSMessage{{
+				MessageId: "m", Body: "a", MessageAttributes: test.attributes,
+				Attributes: map[string]string{"ApproximateReceiveCount": test.count, "AWSTraceHeader": trace},
+			}}}, func(context.Context, events.SQSMessage) error {
+				calls++
+				return test.result
+			})
+			require.NoError(t, err)
+			assert.Equal(t, test.calls, calls)
+			for _, all := range []struct{ got, want []string }{{f.sent, test.sent}, {told, test.told}} {
+				assert.Len(t, all.got, min(len(all.want), 1))
+				for _, want := range all.want {
+					assert.Contains(t, fmt.Sprint(all.got), want)
+				}
+			}
+		})
+	}
+}
+
 // In a FIFO queue, messages behind one that comes again wait for it.
 func TestLambdaFIFO(t *testing.T) {
 	t.Parallel()

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -31,8 +31,14 @@ const (
 	stateAttribute = "retry-state"
 	errorAttribute = "retry-error"
 
-	maxError = 8 << 10 // how much of an error's text is kept
+	mostAttributes = 10      // of a message
+	mostCounted    = 1 << 29 // is more than a message can have had of anything
 )
+
+// reasons is how much of an error's text is kept, and how much of it if there is no room.
+var reasons = []int{8 << 10, 256, 0}
+
+var errAttributes = fmt.Errorf("the message has %d attributes, and SQS allows no more", mostAttributes)
 
 // message is one receipt of a message.
 type message struct {
@@ -42,63 +48,88 @@ type message struct {
 	base     retry.State
 	due      time.Time // zero means that it is
 	receipts int       // that were attempts, with this one
+	count    int       // of all receipts
 	lost     int       // attempts in base that have no outcome
+	release  func()    // ends what hides the message again and again
 }
 
-// read reads what SQS says of a message.
-func read(msg types.Message) (*message, error) {
-	m := &message{Message: msg, at: time.Now()}
-	count, err := strconv.Atoi(msg.Attributes["ApproximateReceiveCount"])
-	if err != nil {
-		return nil, errors.New("the message has no ApproximateReceiveCount: all system attributes have to be received")
+// foreign returns the attributes that are not a State. A function that sends a message with
+// them begins anew.
+func foreign[T any](attributes map[string]T) map[string]T {
+	all := maps.Clone(attributes)
+	delete(all, stateAttribute)
+	return all
+}
+
+// number reads a count, and makes it one that can be.
+func number(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if errors.Is(err, strconv.ErrRange) {
+		err = nil // Atoi returns what is next to it
 	}
-	text := aws.ToString(msg.MessageAttributes[stateAttribute].StringValue)
+	return min(max(n, 0), mostCounted), err
+}
+
+// read reads the State. Publishers may have written anything there.
+func (m *message) read() (err error) {
+	text := aws.ToString(m.MessageAttributes[stateAttribute].StringValue)
 	if err := m.base.UnmarshalText([]byte(text)); err != nil {
-		return m, err
+		return err
 	}
 	for part := range strings.FieldsSeq(text) {
 		key, value, _ := strings.Cut(part, "=")
-		n, err := strconv.ParseInt(value, 10, 64)
 		switch key {
 		case "lost":
-			m.lost = int(min(max(n, 0), 1)) // a stranger may have written it
+			m.lost, err = number(value)
 		case "due":
-			m.due = time.UnixMilli(n)
-		default:
-			err = nil
+			var ms int64
+			ms, err = strconv.ParseInt(value, 10, 64)
+			m.due = time.UnixMilli(ms)
 		}
 		if err != nil {
-			return m, fmt.Errorf("%s: %w", part, err)
+			return fmt.Errorf("%s: %w", part, err)
 		}
 	}
-	first, _ := strconv.ParseInt(msg.Attributes["ApproximateFirstReceiveTimestamp"], 10, 64)
-	received := time.UnixMilli(first)
-	if m.receipts = count; received.Before(m.due) {
+	first, _ := strconv.ParseInt(m.Attributes["ApproximateFirstReceiveTimestamp"], 10, 64)
+	received := time.UnixMilli(max(first, 0))
+	if m.receipts = m.count; received.Before(m.due) {
 		m.receipts-- // which only hid it until it is due
 	}
-	if count > 1 && m.base.First.IsZero() && first > 0 {
+	if m.count > 1 && m.base.First.IsZero() && first > 0 {
 		m.base.First = received
 	}
-	return m, nil
+	return nil
 }
 
-// attempt makes the attempt at a message, and does what follows. Done says that the message is
-// to be deleted, and Ended that it is gone. Otherwise it comes again.
-func (r *Retries) attempt(ctx context.Context, msg types.Message, fn func(context.Context) error) (retry.Outcome, error) {
-	m, err := read(msg)
-	if m == nil {
-		return retry.Handed, err
-	}
-	if err != nil {
-		return r.bury(ctx, m, fmt.Errorf("%s: %w", stateAttribute, err))
-	}
-	job := retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, State: m.base, Lost: m.lost + m.receipts - 1}
-	job.Kind = aws.ToString(m.MessageAttributes[cmp.Or(r.KindAttribute, "kind")].StringValue)
+// early returns how long the message has to wait until it is due. If no policy has decided
+// that wait, the message waits once, for as long as one might have decided.
+func (m *message) early(job *retry.Stored) time.Duration {
 	wait := time.Until(m.due)
 	early := job.Early(wait)
-	cut := early > 0 && early < wait // no policy has decided that: the copy has another due time
-	if early > 0 && !(cut && r.fifo()) {
-		return r.again(ctx, m, m.base, m.lost+max(m.receipts-1, 0), early, m.receipts == 0 && !cut)
+	if early < wait && m.count > 1 {
+		return 0
+	}
+	return early
+}
+
+// attempt makes the attempt at a message, and does what follows, which goes on in settle when
+// ctx has ended. Done says that the message is to be deleted, and Ended that it is gone.
+// Otherwise it comes again.
+func (r *Retries) attempt(ctx, settle context.Context, m *message, fn func(context.Context) error) (retry.Outcome, error) {
+	m.at = time.Now()
+	var err error
+	if m.count, err = number(m.Attributes["ApproximateReceiveCount"]); err != nil {
+		return retry.Handed, errors.New("the message has no ApproximateReceiveCount: all system attributes have to be received")
+	}
+	m.count = max(m.count, 1)
+	if err := m.read(); err != nil {
+		return r.bury(settle, m, fmt.Errorf("%s: %w", stateAttribute, err))
+	}
+	lost := m.lost + max(m.receipts-1, 0)
+	job := retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, State: m.base, Lost: lost}
+	job.Kind = aws.ToString(m.MessageAttributes[cmp.Or(r.KindAttribute, "kind")].StringValue)
+	if early := m.early(&job); early > 0 {
+		return r.again(settle, m, m.base, lost, early, m.receipts == 0)
 	}
 	var began time.Time
 	var outcome retry.Outcome
@@ -115,7 +146,7 @@ func (r *Retries) attempt(ctx context.Context, msg types.Message, fn func(contex
 	case retry.Done:
 		return outcome, nil
 	case retry.Ended:
-		return r.bury(ctx, m, job.Decision.Err)
+		return r.bury(settle, m, job.Decision.Err)
 	case retry.Again, retry.Handed:
 		if outcome == retry.Handed && ctx.Err() == nil { // there is no policy
 			r.failed(ctx, job.Err)
@@ -129,7 +160,7 @@ func (r *Retries) attempt(ctx context.Context, msg types.Message, fn func(contex
 		if r.fifo() && ctx.Err() != nil { // Run may still be receiving, and every receipt counts
 			delay = max(delay, r.poll()+time.Second)
 		}
-		return r.again(ctx, m, job.State, job.Lost, delay, exact)
+		return r.again(settle, m, job.State, job.Lost, delay, exact)
 	default:
 		return retry.Handed, errors.New("the function has called runtime.Goexit")
 	}
@@ -143,29 +174,24 @@ func (r *Retries) again(
 	ctx context.Context, m *message, state retry.State, lost int, delay time.Duration, exact bool,
 ) (retry.Outcome, error) {
 	var err error
-	if long := time.Since(m.at)+delay+time.Second > longest; long || !exact && !r.fifo() {
-		if err := r.hide(ctx, m.ReceiptHandle, r.visibility()); err != nil {
+	if long := delay > longest-time.Second-time.Since(m.at); long || !exact && !r.fifo() {
+		limited, cancel := context.WithTimeout(ctx, sending)
+		defer cancel()
+		if err := r.hide(limited, m.ReceiptHandle, r.visibility(), r.left()); err != nil {
 			return retry.Handed, err // another worker may have it
 		}
-		err = r.copy(ctx, m, state, lost, delay)
+		err = r.copy(limited, m, state, lost, delay)
 		var refused smithy.APIError
 		switch {
 		case err == nil:
-			return r.remove(ctx, m.ReceiptHandle)
-		case !errors.As(err, &refused) || refused.ErrorFault() != smithy.FaultClient:
+			return retry.Ended, r.remove(ctx, m.ReceiptHandle)
+		case !errors.Is(err, errAttributes) && (!errors.As(err, &refused) || refused.ErrorFault() != smithy.FaultClient):
 			return retry.Handed, err
 		}
 		err = fmt.Errorf("no copy can be sent, so that the attempt counts: %w", err) // too large, or too many attributes
 	}
-	return retry.Again, errors.Join(err, r.hide(ctx, m.ReceiptHandle, min(delay, longest)))
-}
-
-// remove deletes a message.
-func (r *Retries) remove(ctx context.Context, receipt *string) (retry.Outcome, error) {
-	_, err := r.Client.DeleteMessage(context.WithoutCancel(ctx), &sqs.DeleteMessageInput{
-		QueueUrl: &r.QueueURL, ReceiptHandle: receipt,
-	})
-	return retry.Ended, err
+	m.release()
+	return retry.Again, errors.Join(err, r.hide(ctx, m.ReceiptHandle, min(delay, longest), r.left()))
 }
 
 // copy sends a copy with a State.
@@ -179,27 +205,51 @@ func (r *Retries) copy(ctx context.Context, m *message, state retry.State, lost 
 		parts = append(parts, fmt.Sprint("lost=", lost))
 	}
 	if delay > longestDelay || r.fifo() && delay > 0 { // SQS cannot delay a message of a FIFO queue
-		parts = append(parts, fmt.Sprint("due=", time.Now().Add(delay+time.Millisecond-1).UnixMilli()))
+		parts = append(parts, fmt.Sprint("due=", time.Now().Add(delay).Add(time.Millisecond-1).UnixMilli()))
 	}
 	in := r.letter(m, r.QueueURL, stateAttribute, strings.TrimSpace(strings.Join(parts, " ")))
+	if len(in.MessageAttributes) > mostAttributes {
+		return errAttributes
+	}
 	if !r.fifo() {
 		in.DelaySeconds = seconds(min(delay, longestDelay))
 	}
-	_, err = r.Client.SendMessage(context.WithoutCancel(ctx), in)
-	return err
+	return r.send(ctx, in)
 }
 
 // bury sends a copy to the dead letters. It goes without its State, so that it begins anew if
-// somebody moves it back, and without the reason if SQS does not take it with that.
-func (r *Retries) bury(ctx context.Context, m *message, reason error) (_ retry.Outcome, err error) {
-	text := reason.Error()
-	for _, text := range []string{printable(text[:min(len(text), maxError)]), ""} {
-		_, err = r.Client.SendMessage(context.WithoutCancel(ctx), r.letter(m, r.dead, errorAttribute, text))
-		if err == nil {
-			return r.remove(ctx, m.ReceiptHandle)
+// somebody moves it back. If there is no room for the reason, OnError is told.
+func (r *Retries) bury(ctx context.Context, m *message, reason error) (retry.Outcome, error) {
+	limited, cancel := context.WithTimeout(ctx, sending)
+	defer cancel()
+	dead, text := *r.dead.Load(), reason.Error()
+	var told error
+	for _, most := range reasons {
+		part := printable(text[:min(len(text), most)])
+		in := r.letter(m, dead, errorAttribute, part)
+		if len(in.MessageAttributes) > mostAttributes {
+			continue
+		}
+		err := r.send(limited, in)
+		if most == 0 {
+			told = fmt.Errorf("given up, and has no room for the reason: %s", printable(text[:min(len(text), reasons[0])]))
+		}
+		switch {
+		case err == nil:
+			return retry.Ended, errors.Join(told, r.remove(ctx, m.ReceiptHandle))
+		case most == 0 || !noRoom(err):
+			return retry.Handed, fmt.Errorf("%s: %w", dead, err)
 		}
 	}
-	return retry.Handed, fmt.Errorf("%s: %w", r.dead, err)
+	return retry.Handed, fmt.Errorf("%s: %w", dead, errAttributes) // SQS has allowed more than it says
+}
+
+// noRoom reports whether SQS refuses a message for what it is.
+func noRoom(err error) bool {
+	var e smithy.APIError
+	return errors.As(err, &e) && slices.Contains([]string{
+		"InvalidParameterValue", "InvalidMessageContents", "InvalidAttributeValue", "BatchRequestTooLong",
+	}, strings.TrimSuffix(strings.TrimPrefix(e.ErrorCode(), "AWS.SimpleQueueService."), "Exception"))
 }
 
 // letter returns a copy of a message with one attribute of ours, in place of all that it has.
@@ -212,6 +262,11 @@ func (r *Retries) letter(m *message, queue, name, value string) *sqs.SendMessage
 			in.MessageAttributes = map[string]types.MessageAttributeValue{}
 		}
 		in.MessageAttributes[name] = types.MessageAttributeValue{DataType: aws.String("String"), StringValue: &value}
+	}
+	if trace := m.Attributes["AWSTraceHeader"]; trace != "" {
+		in.MessageSystemAttributes = map[string]types.MessageSystemAttributeValue{
+			"AWSTraceHeader": {DataType: aws.String("String"), StringValue: &trace},
+		}
 	}
 	if group := m.Attributes["MessageGroupId"]; group != "" {
 		in.MessageGroupId = &group
@@ -232,37 +287,17 @@ func printable(text string) string {
 	}, strings.ToValidUTF8(text, ""))
 }
 
-// hide hides a message for a time.
-func (r *Retries) hide(ctx context.Context, receipt *string, d time.Duration) error {
-	_, err := r.Client.ChangeMessageVisibility(context.WithoutCancel(ctx), &sqs.ChangeMessageVisibilityInput{
-		QueueUrl: &r.QueueURL, ReceiptHandle: receipt, VisibilityTimeout: seconds(d),
-	})
-	return err
-}
-
 // handle handles a message for Run.
 func (r *Retries) handle(ctx context.Context, msg types.Message, fn func(context.Context, types.Message) error) {
-	outcome, err := r.attempt(ctx, msg, func(ctx context.Context) error {
-		over := make(chan struct{})
-		var beat sync.WaitGroup
-		beat.Go(func() {
-			ticker := time.NewTicker(r.visibility() / 3)
-			defer ticker.Stop()
-			for {
-				select {
-				case <-ticker.C: // if it fails, the next one may not, unless the 12 hours are over
-					_ = r.hide(ctx, msg.ReceiptHandle, r.visibility())
-				case <-over:
-					return
-				}
-			}
-		})
-		defer beat.Wait() // or it would undo what follows
-		defer close(over)
+	settle := context.WithoutCancel(ctx)
+	release := r.keep(settle, msg.ReceiptHandle)
+	defer release()
+	outcome, err := r.attempt(ctx, settle, &message{Message: msg, release: release}, func(ctx context.Context) error {
+		msg.MessageAttributes = foreign(msg.MessageAttributes)
 		return fn(ctx, msg)
 	})
 	if outcome == retry.Done {
-		_, err = r.remove(ctx, msg.ReceiptHandle)
+		err = r.remove(settle, msg.ReceiptHandle)
 	}
 	if err != nil {
 		r.failed(ctx, fmt.Errorf("message %s: %w", aws.ToString(msg.MessageId), err))

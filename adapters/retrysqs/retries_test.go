@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -106,11 +107,16 @@ func (r *refuses) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !r.on.Load() {
 		return http.DefaultTransport.RoundTrip(req)
 	}
+	return refusal("InvalidClientTokenId"), nil
+}
+
+// refusal is how SQS refuses a request.
+func refusal(code string) *http.Response {
 	w := httptest.NewRecorder()
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 	w.WriteHeader(http.StatusForbidden)
-	_, _ = io.WriteString(w, `{"__type":"com.amazon.coral.service#InvalidClientTokenId","message":"The security token included in the request is invalid."}`)
-	return w.Result(), nil
+	_, _ = io.WriteString(w, `{"__type":"com.amazon.coral.service#`+code+`","message":"The request is refused."}`)
+	return w.Result()
 }
 
 func TestRefuses(t *testing.T) {
@@ -186,37 +192,41 @@ func TestStates(t *testing.T) {
 		"lost=1":                         three,
 		"lost=-1 due=-99":                three,
 		"f=9999":                         "failed after 9999 attempts",
-		"lost=9223372036854775807":       "failed after 2147483647 attempts",
+		"lost=9223372036854775807":       "failed after 536870912 attempts",
+		"due=9223372036854775807":        three, // after twice the longest wait
 		"f=many":                         `f=many: strconv.Atoi: parsing "many": invalid syntax`,
 		"f=-1":                           "failures: -1: must not be negative",
 		"x":                              "want key=value",
 		"due=soon":                       `due=soon: strconv.ParseInt: parsing "soon": invalid syntax`,
 		"f=99999999999999999999":         "value out of range",
 	} {
-		t.Run(state, func(t *testing.T) {
-			t.Parallel()
-			q := openIdle(t, "")
-			var attempts atomic.Int64
-			s := start(t, retriesOf(q, &retry.Policy{Backoff: retry.Constant(0)}), func(context.Context, types.Message) error {
-				attempts.Add(1)
-				return assert.AnError
+		for _, suffix := range []string{"", ".fifo"} {
+			t.Run(state+suffix, func(t *testing.T) {
+				t.Parallel()
+				q := openIdle(t, suffix)
+				var attempts atomic.Int64
+				s := start(t, retriesOf(q, &retry.Policy{Backoff: retry.Constant(0), MaxRetryAfter: time.Second}), func(_ context.Context, msg types.Message) error {
+					assert.NotContains(t, msg.MessageAttributes, "retry-state")
+					attempts.Add(1)
+					return assert.AnError
+				})
+				attributes := map[string]string{"tenant": "x"}
+				if state != "" {
+					attributes["retry-state"] = state
+				}
+				require.NoError(t, q.send(t.Context(), "a", attributes))
+				m := q.letter(t)
+				s.stop()
+				assert.Contains(t, reason(m), want)
+				assert.Len(t, m.MessageAttributes, 2)
+				assert.Equal(t, "x", *m.MessageAttributes["tenant"].StringValue)
+				assert.Equal(t, map[string]int64{
+					"": 3, "f=1": 2, "f=1 x=2 t=2026-01-02T03:04:05Z": 2, "lost=1": 2, "lost=-1 due=-99": 3, "due=9223372036854775807": 3,
+				}[state], attempts.Load())
+				assert.Empty(t, s.faults)
+				assert.Equal(t, "0 0 0", q.counts(t))
 			})
-			attributes := map[string]string{"tenant": "x"}
-			if state != "" {
-				attributes["retry-state"] = state
-			}
-			require.NoError(t, q.send(t.Context(), "a", attributes))
-			m := q.letter(t)
-			s.stop()
-			assert.Contains(t, reason(m), want)
-			assert.Len(t, m.MessageAttributes, 2)
-			assert.Equal(t, "x", *m.MessageAttributes["tenant"].StringValue)
-			assert.Equal(t, map[string]int64{
-				"": 3, "f=1": 2, "f=1 x=2 t=2026-01-02T03:04:05Z": 2, "lost=1": 2, "lost=-1 due=-99": 3,
-			}[state], attempts.Load())
-			assert.Empty(t, s.faults)
-			assert.Equal(t, "0 0 0", q.counts(t))
-		})
+		}
 	}
 }
 
@@ -290,6 +300,7 @@ func TestLarge(t *testing.T) {
 	})
 	require.ErrorContains(t, s.fault(), "no copy can be sent, so that the attempt counts")
 	require.ErrorContains(t, s.fault(), "no copy can be sent, so that the attempt counts")
+	require.ErrorContains(t, s.fault(), "given up, and has no room for the reason: failed after 2 attempts")
 	m := q.letter(t)
 	s.stop()
 	assert.Equal(t, large, *m.Body)
@@ -345,6 +356,7 @@ func TestLongWaits(t *testing.T) {
 	}{
 		{"", 11*time.Hour - time.Minute, "hides for 10h59m0s"},
 		{"", 11 * time.Hour, "hides for 2s, copies with f=1 due in 11h0m0s after 15m0s, deletes"},
+		{"", math.MaxInt64, "hides for 2s, copies with f=1 due in 2562047h47m0s after 15m0s, deletes"},
 		{"f=1 due=", 10 * time.Hour, "hides for 10h0m0s"},
 		{"f=1 due=", 24 * time.Hour, "hides for 2s, copies with f=1 due in 24h0m0s after 15m0s, deletes"},
 		{"lost=2 due=", 24 * time.Hour, "hides for 2s, copies with lost=2 due in 24h0m0s after 15m0s, deletes"},
@@ -382,7 +394,7 @@ func TestLongWaits(t *testing.T) {
 		s.stop()
 		assert.Empty(t, s.faults)
 	}
-	assert.Equal(t, "0 2 3", q.counts(t))
+	assert.Equal(t, "0 2 4", q.counts(t))
 }
 
 // A copy that comes too early is run when it is due, and has lost no attempt by that.

@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
@@ -60,14 +62,13 @@ type Retries struct {
 	// means slog.Default().
 	OnError func(ctx context.Context, err error)
 
-	mu    sync.Mutex
-	ready bool   // the fields and the queue have been checked
-	dead  string // URL
+	dead atomic.Pointer[string] // the URL; not nil if the fields and the queue have been checked
 }
 
 // Run calls fn, in Concurrency goroutines, for every message until ctx ends. fn gets a child of
-// ctx. When ctx ends, Run waits for fn, and for up to 5 seconds for SQS, and returns nil. It
-// returns an error if a field is wrong or the queue cannot be asked, or if SQS says that the
+// ctx, and the message without its State. When ctx ends, Run waits for fn, then for SQS, and
+// returns nil. If SQS does not answer, it waits for up to 15 seconds where no message was in
+// progress, and otherwise for up to 100. It returns an error if a field is wrong or the queue cannot be asked, or if SQS says that the
 // queue is gone, or refuses the credentials.
 func (r *Retries) Run(ctx context.Context, fn func(context.Context, types.Message) error) error {
 	if err := r.check(ctx); err != nil {
@@ -117,7 +118,9 @@ func (r *Retries) Run(ctx context.Context, fn func(context.Context, types.Messag
 // receive takes up to n messages. Its request goes on when ctx has ended: the messages in an
 // answer that nobody hears lose an attempt.
 func (r *Retries) receive(ctx context.Context, n int) ([]types.Message, error) {
-	out, err := r.Client.ReceiveMessage(context.WithoutCancel(ctx), &sqs.ReceiveMessageInput{
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.poll()+patience)
+	defer cancel()
+	out, err := r.Client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
 		QueueUrl: &r.QueueURL, MaxNumberOfMessages: int32(n), VisibilityTimeout: seconds(r.visibility()), //nolint:gosec // at most 10
 		WaitTimeSeconds:             int32(r.poll() / time.Second),
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
@@ -144,10 +147,8 @@ func seconds(d time.Duration) int32 {
 
 // check checks the fields and the queue, until that has succeeded once.
 func (r *Retries) check(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	switch {
-	case r.ready:
+	case r.dead.Load() != nil:
 		return nil
 	case r.Client == nil || r.QueueURL == "":
 		return errors.New("the Client is nil, or QueueURL is empty")
@@ -157,11 +158,24 @@ func (r *Retries) check(ctx context.Context) error {
 	if err := r.Policy.Validate(); err != nil {
 		return err
 	}
+	var dead string
+	err := ask(ctx, settling, func(ctx context.Context) (err error) {
+		dead, err = r.find(ctx)
+		return err
+	})
+	if err == nil {
+		r.dead.Store(&dead)
+	}
+	return err
+}
+
+// find asks for the RedrivePolicy, and returns the URL of the queue for dead letters.
+func (r *Retries) find(ctx context.Context) (dead string, err error) {
 	out, err := r.Client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
 		QueueUrl: &r.QueueURL, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	var redrive struct {
 		Target string      `json:"deadLetterTargetArn"`
@@ -169,27 +183,26 @@ func (r *Retries) check(ctx context.Context) error {
 	}
 	if text := out.Attributes["RedrivePolicy"]; text != "" {
 		if err := json.Unmarshal([]byte(text), &redrive); err != nil {
-			return fmt.Errorf("RedrivePolicy %q: %w", text, err)
+			return "", fmt.Errorf("RedrivePolicy %q: %w", text, err)
 		}
 		limit, _ := redrive.Limit.Int64()
 		_, over := r.Policy.Exhausted(retry.State{Failures: int(limit)}, r.Policy.Now())
 		if r.PolicyFor == nil && !over && limit < mostReceipts {
-			return fmt.Errorf("RedrivePolicy: maxReceiveCount is %d: must be at least MaxAttempts of the policy, or %d", limit, mostReceipts)
+			return "", fmt.Errorf("RedrivePolicy: maxReceiveCount is %d: must be at least MaxAttempts of the policy, or %d", limit, mostReceipts)
 		}
 	}
-	if r.dead = r.Dead; r.dead == "" {
-		parts := strings.Split(redrive.Target, ":")
-		if len(parts) < 6 {
-			return errors.New("no queue for messages that are given up: set Dead, or a RedrivePolicy of the queue")
-		}
-		found, err := r.Client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &parts[5], QueueOwnerAWSAccountId: &parts[4]})
-		if err != nil {
-			return fmt.Errorf("%s: %w", redrive.Target, err)
-		}
-		r.dead = *found.QueueUrl
+	if r.Dead != "" {
+		return r.Dead, nil
 	}
-	r.ready = true
-	return nil
+	parts := strings.Split(redrive.Target, ":")
+	if len(parts) < 6 {
+		return "", errors.New("no queue for messages that are given up: set Dead, or a RedrivePolicy of the queue")
+	}
+	found, err := r.Client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &parts[5], QueueOwnerAWSAccountId: &parts[4]})
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", redrive.Target, err)
+	}
+	return aws.ToString(found.QueueUrl), nil
 }
 
 // fatal reports whether an error of SQS does not go away.

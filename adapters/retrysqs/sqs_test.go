@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -16,10 +17,12 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/stretchr/testify/require"
@@ -61,6 +64,27 @@ func conform(t *testing.T, suffix string, cannot map[string]enginetest.Instead) 
 		Repeat: func(ctx context.Context, q enginetest.Queue, job string) error {
 			return q.(*queue).repeat(ctx, job) //nolint:forcetypeassert // see Open
 		},
+		SubmitLarge: func(ctx context.Context, q enginetest.Queue, kind, job string) error {
+			attribute := len("kind") + len("String") + len(kind) // is a part of the size
+			body := job + "\n" + strings.Repeat("x", mostBytes-len(job)-1-attribute)
+			return q.(*queue).send(ctx, body, map[string]string{"kind": kind}) //nolint:forcetypeassert // see Open
+		},
+		SubmitWith: func(ctx context.Context, q enginetest.Queue, kind, job string, headers map[string]string) error {
+			attributes := maps.Clone(headers)
+			attributes["kind"] = kind
+			return q.(*queue).send(ctx, job, attributes) //nolint:forcetypeassert // see Open
+		},
+		DeadHeaders: func(_ context.Context, q enginetest.Queue, job string) (map[string]string, error) {
+			dead := q.(*queue) //nolint:forcetypeassert // see Open
+			dead.mu.Lock()
+			defer dead.mu.Unlock()
+			return dead.labels[job], nil
+		},
+		RefuseDead: func(_ context.Context, q enginetest.Queue) (mend func() error, err error) {
+			refuses := &q.(*queue).refuses //nolint:forcetypeassert // see Open
+			refuses.Store(true)
+			return func() error { refuses.Store(false); return nil }, nil
+		},
 	}) {
 		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
 	}
@@ -78,10 +102,18 @@ func connect(t testing.TB, transport http.RoundTripper) *sqs.Client {
 	return connectTo(server(t), transport)
 }
 
+// connectTo makes a client with the default settings. transport may be nil.
 func connectTo(url string, transport http.RoundTripper) *sqs.Client {
+	var client sqs.HTTPClient
+	if transport != nil {
+		client = &http.Client{Transport: transport}
+	}
+	return clientOf(url, client)
+}
+
+func clientOf(url string, client sqs.HTTPClient) *sqs.Client {
 	return sqs.New(sqs.Options{
-		Region: "us-east-1", BaseEndpoint: &url,
-		HTTPClient: &http.Client{Transport: transport, Timeout: 10 * time.Second},
+		Region: "us-east-1", BaseEndpoint: &url, HTTPClient: client,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
 		}),
@@ -96,11 +128,13 @@ type queue struct {
 	client    *sqs.Client
 	single    bool              // workers take one message at a time
 	cable     *enginetest.Cable // of all workers
+	refuses   atomic.Bool       // dead letters
 
 	mu       sync.Mutex
 	ends     map[string]enginetest.Outcome
-	receipts map[string]string // of jobs
-	done     map[string]string // the jobs of receipts that have succeeded
+	labels   map[string]map[string]string // of dead letters
+	receipts map[string]string            // of jobs
+	done     map[string]string            // the jobs of receipts that have succeeded
 }
 
 func open(t testing.TB, suffix string) *queue {
@@ -111,8 +145,15 @@ func open(t testing.TB, suffix string) *queue {
 	collecting.Go(func() {
 		for ctx.Err() == nil {
 			for _, msg := range receive(ctx, q.client, q.dead, 5) {
-				q.ended(*msg.Body, enginetest.Outcome{
-					Status: enginetest.GaveUp, Err: aws.ToString(msg.MessageAttributes["retry-error"].StringValue),
+				labels := map[string]string{}
+				for name, a := range msg.MessageAttributes {
+					labels[name] = aws.ToString(a.StringValue)
+				}
+				q.mu.Lock()
+				q.labels[jobOf(msg)] = labels
+				q.mu.Unlock()
+				q.ended(jobOf(msg), enginetest.Outcome{
+					Status: enginetest.GaveUp, Err: labels["retry-error"],
 				})
 			}
 		}
@@ -128,7 +169,7 @@ func open(t testing.TB, suffix string) *queue {
 func openIdle(t testing.TB, suffix string) *queue {
 	t.Helper()
 	q := &queue{
-		t: t, suffix: suffix, client: connect(t, nil), ends: map[string]enginetest.Outcome{},
+		t: t, suffix: suffix, client: connect(t, nil), ends: map[string]enginetest.Outcome{}, labels: map[string]map[string]string{},
 		receipts: map[string]string{}, done: map[string]string{},
 	}
 	name := "enginetest-" + strings.ToLower(rand.Text()[:10])
@@ -152,6 +193,15 @@ func (q *queue) create(name string, attributes map[string]string) (url string) {
 		_, _ = q.client.DeleteQueue(context.Background(), &sqs.DeleteQueueInput{QueueUrl: out.QueueUrl}) // a test may have done so
 	})
 	return *out.QueueUrl
+}
+
+// mostBytes is how much a message may have, with its attributes.
+const mostBytes = 1 << 20
+
+// jobOf returns the job of a message, which may have more in its body.
+func jobOf(msg types.Message) string {
+	job, _, _ := strings.Cut(*msg.Body, "\n")
+	return job
 }
 
 // receive takes messages, and waits for that.
@@ -255,6 +305,9 @@ func (d *deletes) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
+	if action(req) == "SendMessage" && d.queue.refuses.Load() {
+		return refusal("AccessDeniedException"), nil
+	}
 	if action(req) == "DeleteMessage" {
 		if err := peek(req, &in); err != nil {
 			return nil, err
@@ -276,28 +329,31 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 	w := &workers{cable: cmp.Or(q.cable, &enginetest.Cable{}), cancel: cancel, over: make(chan error, 1)}
 	retries := &retrysqs.Retries{
 		Policy: p.Policy, PolicyFor: p.PolicyFor, QueueURL: q.url, Concurrency: 20, Visibility: 3 * time.Second,
-		Client:  connectTo(q.proxy(), &http.Transport{DialContext: w.cable.DialContext, MaxIdleConnsPerHost: 30}),
+		Client: clientOf(q.proxy(), awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+			t.DialContext = w.cable.DialContext
+		})),
 		OnError: func(context.Context, error) {},
 	}
 	if q.single {
 		retries.Concurrency = 1
 	}
-	job := func(ctx context.Context, msg types.Message) error {
+	fn := func(ctx context.Context, msg types.Message) error {
+		job := jobOf(msg)
 		q.mu.Lock()
-		q.receipts[*msg.Body] = *msg.ReceiptHandle
+		q.receipts[job] = *msg.ReceiptHandle
 		q.mu.Unlock()
-		err := handle(ctx, *msg.Body)
+		err := handle(ctx, job)
 		if err == nil {
 			q.mu.Lock()
 			defer q.mu.Unlock()
-			q.done[*msg.ReceiptHandle] = *msg.Body
+			q.done[*msg.ReceiptHandle] = job
 		}
 		return err
 	}
 	go func() {
-		err := retries.Run(ctx, job)
+		err := retries.Run(ctx, fn)
 		for err != nil && q.cable != nil && ctx.Err() == nil { // it could not begin, and whoever runs it starts it again
-			err = retries.Run(ctx, job)
+			err = retries.Run(ctx, fn)
 		}
 		w.over <- err
 	}()
