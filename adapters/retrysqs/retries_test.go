@@ -421,7 +421,12 @@ func TestOvertaken(t *testing.T) {
 	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Hour), Observer: events}
 	begun, other := make(chan struct{}), make(chan struct{})
 	var repeated atomic.Bool
-	first := start(t, retriesOf(q, p), func(_ context.Context, msg types.Message) error {
+	patient := func() *retrysqs.Retries {
+		r := retriesOf(q, p)
+		r.Visibility = 4 * time.Second
+		return r
+	}
+	first := start(t, patient(), func(_ context.Context, msg types.Message) error {
 		q.mu.Lock()
 		q.receipts["a"] = *msg.ReceiptHandle
 		q.mu.Unlock()
@@ -430,7 +435,7 @@ func TestOvertaken(t *testing.T) {
 		return assert.AnError
 	})
 	<-begun
-	second := start(t, retriesOf(q, p), func(context.Context, types.Message) error {
+	second := start(t, patient(), func(context.Context, types.Message) error {
 		assert.True(t, repeated.Load(), "the message was taken from a worker that lives")
 		close(other)
 		require.ErrorContains(t, first.fault(), "MessageNotInflight")
