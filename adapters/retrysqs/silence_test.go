@@ -151,6 +151,9 @@ func TestSilentBegin(t *testing.T) {
 		require.ErrorContains(t, f.retries(nil).Run(t.Context(), fail), "SQS has not answered in time")
 		assert.LessOrEqual(t, time.Since(begun), 30*time.Second)
 		assert.Equal(t, 3, f.requests["GetQueueAttributes"])
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		require.NoError(t, f.retries(nil).Run(ctx, fail), "its context has ended")
 	})
 }
 

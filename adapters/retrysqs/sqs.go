@@ -71,7 +71,9 @@ type Retries struct {
 // progress, and otherwise for up to 100. It returns an error if a field is wrong or the queue cannot be asked, or if SQS says that the
 // queue is gone, or refuses the credentials.
 func (r *Retries) Run(ctx context.Context, fn func(context.Context, types.Message) error) error {
-	if err := r.check(ctx); err != nil {
+	if err := r.check(ctx); err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	} else if err != nil {
 		return fmt.Errorf("retrysqs: %s: %w", r.QueueURL, err)
 	}
 	var all sync.WaitGroup

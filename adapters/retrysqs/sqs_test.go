@@ -312,6 +312,7 @@ func (d *deletes) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err := peek(req, &in); err != nil {
 			return nil, err
 		}
+		req = req.WithContext(context.WithoutCancel(req.Context())) // SQS goes on if the worker hangs up
 	}
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	if err == nil && resp.StatusCode == http.StatusOK && in.ReceiptHandle != "" {
