@@ -190,7 +190,7 @@ func TestLambdaEnds(t *testing.T) {
 	r := retriesOf(q, &retry.Policy{MaxAttempts: 1})
 	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 	messages := q.take(t, q.url, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 	defer cancel()
 	response, err := r.HandleLambda(ctx, eventOf(t, messages), func(attempt context.Context, _ events.SQSMessage) error {
 		<-attempt.Done()
