@@ -566,7 +566,7 @@ func TestNulls(t *testing.T) {
 		table.Dialect, table.Instants = s.dialect, s.instants
 		instant := s.instants.SQLType(s.dialect)
 		run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY, status text, attempts smallint, limited integer, polls integer, fence bigint, "+
-			"note text, due_at "+instant+", lease_until "+instant+", first_at "+instant+")")
+			"note text, error text, due_at "+instant+", lease_until "+instant+", first_at "+instant+")")
 		if s.dialect == retrytable.MySQL {
 			run(t, s.db, s.indexes(table.Schema()))
 		}
