@@ -64,7 +64,7 @@ func (o *obstacles[ID]) add(ids []ID, pause time.Duration) (news []ID) {
 			o.rows[keyOf(id)] = row
 			news = append(news, id)
 		}
-		row.until = time.Now().Add(pause/2 + rand.N(pause/2))
+		row.until = time.Now().Add(pause/2 + rand.N(pause/2+1))
 	}
 	return news
 }
@@ -74,7 +74,7 @@ func (o *obstacles[ID]) add(ids []ID, pause time.Duration) (news []ID) {
 func (o *obstacles[ID]) delay(ids []ID, pause time.Duration) {
 	for _, id := range ids {
 		if row := o.rows[keyOf(id)]; row != nil {
-			row.until = time.Now().Add(pause/2 + rand.N(pause/2))
+			row.until = time.Now().Add(pause/2 + rand.N(pause/2+1))
 		}
 	}
 }

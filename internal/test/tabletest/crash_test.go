@@ -242,15 +242,15 @@ func ignoreLost(err error) error {
 	return err
 }
 
-// crashRefusal is when a trigger refuses a row, and how: one in five times that one of a
+// crashRefusal is when a trigger refuses a row, and how: one in twenty times that one of a
 // tenth of the rows is written, whoever does that, with errors of several classes.
 var crashRefusal = map[retrytable.Dialect][2]string{
 	retrytable.PostgreSQL: {
-		"OLD.id % 10 = 3 AND random() < 0.2",
+		"OLD.id % 10 = 3 AND random() < 0.05",
 		"RAISE EXCEPTION 'no' USING ERRCODE = (ARRAY['42501', '53100', '40001', 'XX000', 'P0001', '57014'])[1 + floor(random() * 6)::int]",
 	},
-	retrytable.MySQL:  {"OLD.id % 10 = 3 AND rand() < 0.2", "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1114, MESSAGE_TEXT = 'no'"},
-	retrytable.SQLite: {"OLD.id % 10 = 3 AND abs(random()) % 5 = 0", "SELECT RAISE(ABORT, 'no')"},
+	retrytable.MySQL:  {"OLD.id % 10 = 3 AND rand() < 0.05", "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1114, MESSAGE_TEXT = 'no'"},
+	retrytable.SQLite: {"OLD.id % 10 = 3 AND abs(random()) % 20 = 0", "SELECT RAISE(ABORT, 'no')"},
 }
 
 // Two workers are killed every 30 to 130 ms, and by some of the jobs, connections are cut,
