@@ -257,8 +257,12 @@ func TestForgedState(t *testing.T) {
 	hint := retry.Verdict{Class: retry.RateLimited, After: time.Second}
 	for _, n := range []int{math.MinInt, -1, math.MaxInt - 1, math.MaxInt} {
 		for _, s := range []retry.State{
-			{Failures: n}, {RateLimited: n}, {Pending: n}, {Failures: n, RateLimited: n, Pending: n},
-			{First: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), RateLimited: n}, {First: time.Unix(math.MinInt64, 0)},
+			{Failures: n},
+			{RateLimited: n},
+			{Pending: n},
+			{Failures: n, RateLimited: n, Pending: n},
+			{First: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), RateLimited: n},
+			{First: time.Unix(math.MinInt64, 0)},
 		} {
 			attempts, now := 0, firstAttempt
 			for d := p.Decide(s, hint, now); ; d = p.Decide(d.State, hint, now) {

@@ -96,15 +96,15 @@ func TestWorkGrowsNoFasterThanTheInput(t *testing.T) {
 		small, large := allocated(work(size)), allocated(work(10*size))
 		assert.LessOrEqual(t, large, 12*small+16<<10, "%s: %d bytes for %d, %d for %d", name, small, size, large, 10*size)
 	}
-	for name, make := range hostileHeaders() {
+	for name, build := range hostileHeaders() {
 		check(name, func(n int) func() {
-			resp := &http.Response{StatusCode: http.StatusTooManyRequests, Header: make(n)}
+			resp := &http.Response{StatusCode: http.StatusTooManyRequests, Header: build(n)}
 			return func() { _ = retryhttp.ClassifyResponse(resp, noon) } // with ParseHint
 		})
 	}
-	for name, make := range hostileBodies() {
+	for name, build := range hostileBodies() {
 		check(name, func(n int) func() {
-			body := []byte(make(n))
+			body := []byte(build(n))
 			return func() { _, _ = retryhttp.ParseBodyHint(body) }
 		})
 	}
@@ -143,7 +143,7 @@ func TestBodyHintsOfMediaTypes(t *testing.T) {
 		}
 		base := roundTripper(func(req *http.Request) (*http.Response, error) {
 			return &http.Response{
-				StatusCode: 429, Header: http.Header{"Content-Type": {contentType}}, Request: req, ContentLength: -1,
+				StatusCode: http.StatusTooManyRequests, Header: http.Header{"Content-Type": {contentType}}, Request: req, ContentLength: -1,
 				Body: io.NopCloser(strings.NewReader(`{"retry_after":7}`)),
 			}, nil
 		})

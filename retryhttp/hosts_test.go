@@ -72,7 +72,8 @@ func TestBudgetOfOneHostInManyForms(t *testing.T) {
 		{"no DNS", "http://B\u00dcCHER.example/", []string{"http://b\u00fccher.example:80/"}, []string{"http://xn--bcher-kva.example/"}},
 		{
 			"too long to be one", "http://" + strings.Repeat("a", 512) + "b/",
-			[]string{"http://" + strings.Repeat("a", 600) + "/"}, []string{"http://" + strings.Repeat("a", 511) + "/"},
+			[]string{"http://" + strings.Repeat("a", 600) + "/"},
+			[]string{"http://" + strings.Repeat("a", 511) + "/"},
 		},
 		{"no name", "http:///", []string{"http://"}, nil},
 	}
@@ -112,7 +113,7 @@ func TestHostsAreSmall(t *testing.T) {
 		"long schemes": "s%d-%s://host/",
 	} {
 		transport := &retryhttp.Transport{Base: roundTripper(func(req *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Body: http.NoBody, Request: req}, nil
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: req}, nil
 		})}
 		long := strings.Repeat("1", 32<<10)
 		before := liveHeap()

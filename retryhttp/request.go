@@ -130,7 +130,7 @@ func (s *sent) denies(err error) bool {
 // dialed reports whether a dial or a lookup has failed somewhere in the tree of err.
 func dialed(err error) bool {
 	return errtree.Any(err, func(node error) bool {
-		switch e := node.(type) {
+		switch e := node.(type) { //nolint:errorlint // every node is asked
 		case *net.DNSError:
 			return true
 		case *net.OpError:

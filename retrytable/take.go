@@ -182,12 +182,6 @@ func (t *taking[ID, T]) past(o *obstacles[ID], ids []ID, refusal error) error {
 	return nil
 }
 
-// tryTime is how long a try may last that looks for the rows at fault: a busy database may
-// need a second for any of them.
-func (s *shift[ID]) tryTime() time.Duration {
-	return max(s.patience()/4, min(s.patience(), time.Second))
-}
-
 // mostSlow is how many tries in a row may have no answer in time before that is nobody's
 // fault.
 const mostSlow = 3

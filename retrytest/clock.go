@@ -42,15 +42,17 @@ type event struct {
 // events is a heap: in order of time, and at the same instant in order of arrival.
 type events []*event
 
-func (e events) Len() int { return len(e) }
+func (e *events) Len() int { return len(*e) }
 
-func (e events) Less(i, j int) bool {
-	return cmp.Or(e[i].at.Compare(e[j].at), cmp.Compare(e[i].number, e[j].number)) < 0
+func (e *events) Less(i, j int) bool {
+	a, b := (*e)[i], (*e)[j]
+	return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.number, b.number)) < 0
 }
 
-func (e events) Swap(i, j int) {
-	e[i], e[j] = e[j], e[i]
-	e[i].place, e[j].place = i, j
+func (e *events) Swap(i, j int) {
+	all := *e
+	all[i], all[j] = all[j], all[i]
+	all[i].place, all[j].place = i, j
 }
 
 func (e *events) Push(x any) {

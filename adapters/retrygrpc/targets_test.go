@@ -38,8 +38,10 @@ func TestBudgetOfOneTargetInManyForms(t *testing.T) {
 		{"passthrough:///host.example", "passthrough:///Host.Example", "passthrough:///host.example.:443", "passthrough:///HOST.example"},
 		{"passthrough:///host.example:80", "passthrough:///host.EXAMPLE.:80", "passthrough:///host.example:80"},
 		{"127.0.0.1:80", "dns:///127.0.0.1:80", "dns:127.0.0.1:80", "passthrough:///127.0.0.1:80"},
-		{"[::1]:80", "dns:///[::1]:80"}, {"[::1]:443", "passthrough:///[::1]"},
-		{"unix:///Tmp/x"}, {"unix:///tmp/x"},
+		{"[::1]:80", "dns:///[::1]:80"},
+		{"[::1]:443", "passthrough:///[::1]"},
+		{"unix:///Tmp/x"},
+		{"unix:///tmp/x"},
 	} {
 		for range 3 {
 			require.True(t, retried(forms[0]), forms[0])

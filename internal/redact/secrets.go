@@ -52,11 +52,27 @@ func kindOf(name string) kind {
 		name string
 		kind kind
 	}{
-		{"password", chosen}, {"passwd", chosen}, {"passphrase", chosen}, {"pwd", chosen}, {"secret", chosen},
-		{"token", random}, {"apikey", random}, {"accesskey", random}, {"secretkey", random}, {"privatekey", random},
-		{"accountkey", random}, {"signingkey", random}, {"encryptionkey", random}, {"masterkey", random},
-		{"accesskeyid", random}, {"credential", random}, {"credentials", random}, {"sessionid", random},
-		{"signature", random}, {"authorization", header}, {"cookie", cookies},
+		{"password", chosen},
+		{"passwd", chosen},
+		{"passphrase", chosen},
+		{"pwd", chosen},
+		{"secret", chosen},
+		{"token", random},
+		{"apikey", random},
+		{"accesskey", random},
+		{"secretkey", random},
+		{"privatekey", random},
+		{"accountkey", random},
+		{"signingkey", random},
+		{"encryptionkey", random},
+		{"masterkey", random},
+		{"accesskeyid", random},
+		{"credential", random},
+		{"credentials", random},
+		{"sessionid", random},
+		{"signature", random},
+		{"authorization", header},
+		{"cookie", cookies},
 	} {
 		if strings.HasSuffix(letters, secret.name) {
 			return secret.kind
@@ -253,7 +269,7 @@ func mixed(word string) bool {
 func privateKey(text string) int {
 	const longest = 64 // first line
 	first := text[:min(len(text), longest)]
-	if end := strings.Index(first, "PRIVATE KEY"); end < 0 || strings.ContainsAny(first[:end], "\r\n") {
+	if kind, _, found := strings.Cut(first, "PRIVATE KEY"); !found || strings.ContainsAny(kind, "\r\n") {
 		return 0
 	}
 	const last = "-----END "

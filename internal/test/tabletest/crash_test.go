@@ -63,7 +63,7 @@ var crashPolicy = &retry.Policy{MaxAttempts: 8, Backoff: retry.Constant(20 * tim
 
 func crashTable(k kind) *retrytable.Table[int64] {
 	return &retrytable.Table[int64]{
-		Dialect: k.dialect, Name: "jobs", Instants: k.instants, Lease: 300 * time.Millisecond,
+		Dialect: k.dialect, Name: "jobs", Instants: k.instants, Lease: 600 * time.Millisecond,
 		Columns: retrytable.Columns{Error: "error"},
 	}
 }

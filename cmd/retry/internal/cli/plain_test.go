@@ -27,11 +27,26 @@ func TestArgumentsAreShownEscaped(t *testing.T) {
 	t.Parallel()
 	const bad = "x\x1b[31m\n::error::x\u009b"
 	for _, args := range [][]string{
-		{bad}, {"--" + bad, "--", "true"}, {"-" + bad, "--", "true"}, {"-n", bad, "--", "true"}, {"-b", bad, "--", "true"},
-		{"--profile", bad, "--", "true"}, {"--log", bad, "--", "true"}, {"--on-exit", bad, "--", "true"},
-		{"-p", bad, "--", "true"}, {"--policy-name", bad, "--", "true"}, {"-t", bad, "--", "true"},
-		{"--", bad}, {"--", "./" + bad}, {"--log", "json", "--", "./" + bad}, {"completion", bad},
-		{"plan", bad}, {"check", bad}, {"storm", bad}, {"storm", "--clients", bad}, {"playground", bad},
+		{bad},
+		{"--" + bad, "--", "true"},
+		{"-" + bad, "--", "true"},
+		{"-n", bad, "--", "true"},
+		{"-b", bad, "--", "true"},
+		{"--profile", bad, "--", "true"},
+		{"--log", bad, "--", "true"},
+		{"--on-exit", bad, "--", "true"},
+		{"-p", bad, "--", "true"},
+		{"--policy-name", bad, "--", "true"},
+		{"-t", bad, "--", "true"},
+		{"--", bad},
+		{"--", "./" + bad},
+		{"--log", "json", "--", "./" + bad},
+		{"completion", bad},
+		{"plan", bad},
+		{"check", bad},
+		{"storm", bad},
+		{"storm", "--clients", bad},
+		{"playground", bad},
 	} {
 		got := run(t, "", args...)
 		assert.NotZero(t, got.code)
