@@ -2,6 +2,7 @@ package retryamqp_test
 
 import (
 	"context"
+	"maps"
 	"math"
 	"runtime"
 	"strings"
@@ -106,9 +107,7 @@ func TestCopiesKeep(t *testing.T) {
 		Body:    []byte("a"), ContentType: "text/plain", ContentEncoding: "gzip", Priority: 7, CorrelationId: "c", ReplyTo: "answers",
 		MessageId: "m", Timestamp: time.Unix(1_700_000_000, 0), Type: "kind-1", UserId: "guest", AppId: "app", DeliveryMode: amqp.Persistent,
 	}
-	for name, value := range own {
-		sent.Headers[name] = value
-	}
+	maps.Copy(sent.Headers, own)
 	q.publish(sent)
 	require.NoError(t, c.handle(assert.AnError))
 	second := c.next()

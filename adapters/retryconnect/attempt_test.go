@@ -239,7 +239,7 @@ func TestStreamSoak(t *testing.T) {
 		s.quiet = true
 		clients[do] = streaming(t, s.URL, watch, retries, connect.IdempotencyNoSideEffects, connect.WithGRPC())
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	streams := 0
 	rounds := func(began time.Time, d time.Duration) (goroutines int, heap uint64) {

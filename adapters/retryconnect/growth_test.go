@@ -2,6 +2,7 @@ package retryconnect_test
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"runtime"
 	"slices"
@@ -45,12 +46,10 @@ func TestWorkGrowsNoFasterThanTheInput(t *testing.T) {
 	const size = 20 << 10
 	with := func(h http.Header) *connect.Error {
 		e := refusal(t)
-		for name, values := range h {
-			e.Meta()[name] = values
-		}
+		maps.Copy(e.Meta(), h)
 		return e
 	}
-	for name, make := range map[string]func(n int) *connect.Error{
+	for name, build := range map[string]func(n int) *connect.Error{
 		"hints": func(n int) *connect.Error { return refusal(t, slices.Repeat([]time.Duration{1}, n/50)...) },
 		"headers": func(n int) *connect.Error {
 			return with(http.Header{"Date": {strings.Repeat("x", n/2)}, "Retry-After": {strings.Repeat("2000000000,", n/22) + "1"}})
@@ -67,7 +66,7 @@ func TestWorkGrowsNoFasterThanTheInput(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			return after.TotalAlloc - before.TotalAlloc
 		}
-		small, large := allocated(make(size)), allocated(make(10*size))
+		small, large := allocated(build(size)), allocated(build(10*size))
 		assert.LessOrEqual(t, large, 12*small+16<<10, "%s: %d bytes for %d, %d for %d", name, small, size, large, 10*size)
 	}
 }

@@ -293,7 +293,7 @@ func TestStreamSoak(t *testing.T) {
 		defer serving.Add(-1)
 		return obey(n, stream)
 	}}).start(t)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	retries := &retrygrpc.Interceptor{Budget: retrygrpc.NoBudget, Policy: &retry.Policy{
 		Backoff: retry.Constant(0), AttemptTimeout: time.Minute, Observer: &told,

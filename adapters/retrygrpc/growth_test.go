@@ -48,7 +48,7 @@ func TestManyDetails(t *testing.T) {
 func TestWorkGrowsNoFasterThanTheInput(t *testing.T) {
 	const size = 20 << 10
 	unknown := &anypb.Any{TypeUrl: "type.googleapis.com/no.Such", Value: []byte("x")}
-	for name, make := range map[string]func(n int) error{
+	for name, build := range map[string]func(n int) error{
 		"hints":   func(n int) error { return detailed(slices.Repeat([]*anypb.Any{wait(t, 1)}, n/50)...) },
 		"unknown": func(n int) error { return detailed(slices.Repeat([]*anypb.Any{unknown}, n/30)...) },
 		"a long hint": func(n int) error {
@@ -65,7 +65,7 @@ func TestWorkGrowsNoFasterThanTheInput(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			return after.TotalAlloc - before.TotalAlloc
 		}
-		small, large := allocated(make(size)), allocated(make(10*size))
+		small, large := allocated(build(size)), allocated(build(10*size))
 		assert.LessOrEqual(t, large, 12*small+16<<10, "%s: %d bytes for %d, %d for %d", name, small, size, large, 10*size)
 	}
 }

@@ -28,7 +28,7 @@ func TestBudgetOfOneTargetInManyForms(t *testing.T) {
 		conn, err := grpc.NewClient(target, append(retries.DialOptions(), dialer,
 			grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 		require.NoError(t, err)
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		before := s.count()
 		_, err = call(t.Context(), conn, get, "")
 		require.Error(t, err)

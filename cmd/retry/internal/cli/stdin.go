@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"sync"
@@ -85,7 +86,7 @@ func (s *spool) pump() {
 		s.mu.Unlock()
 		n, err := s.source.Read(chunk) // may take as long as it likes
 		s.mu.Lock()
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			err = newFault("standard input cannot be read to its end", err, "the command was told to end")
 		}
 		if _, keepErr := s.kept.Write(chunk[:n]); keepErr != nil {
@@ -155,7 +156,7 @@ func (f *feed) copyTo(w io.Writer) error {
 	chunk := make([]byte, 32<<10)
 	for {
 		n, err := f.Read(chunk)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
