@@ -41,8 +41,8 @@ func TestSilence(t *testing.T) {
 			at := time.Now()
 			cancel()
 			select {
-			case <-over:
-				t.Logf("returned after %v", time.Since(at))
+			case err := <-over:
+				t.Logf("returned %v after %v", err, time.Since(at))
 			case <-time.After(130 * time.Second):
 				assert.Fail(t, "Receive has not returned")
 			}
