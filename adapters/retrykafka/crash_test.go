@@ -47,6 +47,9 @@ func (q *queue) leave(instance string) error {
 	if err != nil {
 		return err
 	}
+	if response.ErrorCode == kerr.GroupIDNotFound.Code { // with its last member, it had gone by itself
+		return nil
+	}
 	if err := kerr.ErrorForCode(response.ErrorCode); err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func statusOf(err error) (_ metav1.Status, ok bool) {
 			ok = false
 		}
 	}()
-	if e, is := err.(apierrors.APIStatus); is { //nolint:errorlint // is called for each error of the tree
+	if e, is := err.(apierrors.APIStatus); is { // is called for each error of the tree
 		return e.Status(), true
 	}
 	return metav1.Status{}, false

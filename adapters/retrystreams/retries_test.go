@@ -384,7 +384,7 @@ func TestRemovedGroup(t *testing.T) {
 		})
 		require.Eventually(t, func() bool { return removed.Load() > 0 }, 10*time.Second, time.Millisecond)
 		s.cancel()
-		_ = <-s.over // it may have met the group that is gone
+		<-s.over // it may have met the group that is gone
 		s = start(t, retriesOf(q, p), fail)
 		require.Eventually(t, func() bool { return q.client.XLen(t.Context(), q.key("dead")).Val() == 150 }, 20*time.Second, 10*time.Millisecond, what)
 		s.stop()

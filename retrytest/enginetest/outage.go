@@ -34,6 +34,11 @@ type Outage struct {
 	// documentation says, with the default settings of its client. It is for Silence.
 	Stops time.Duration
 
+	// Again says that a late answer of an engine's worker may put a job back while another
+	// attempt is in progress or waits. Run then only reports which jobs were early, or ran
+	// twice at the same time.
+	Again bool
+
 	// Twice says that a job may go on twice when a connection is lost, each time with a
 	// count of its own, because the engine cannot move a job in one step. Run then only
 	// reports which jobs began too often, were early, or ran twice at the same time.
@@ -215,7 +220,13 @@ func (s *sufferer) judge() {
 		if s.Twice {
 			tell = s.t.Logf
 		}
-		for _, fault := range outageFaults(n, spans) {
+		if len(spans) > outageAttempts {
+			tell("enginetest: job %d: began %d times, and the policy has %d attempts", n, len(spans), outageAttempts)
+		}
+		if s.Again {
+			tell = s.t.Logf
+		}
+		for _, fault := range earlyFaults(n, spans) {
 			tell("enginetest: job %d: %s", n, fault)
 		}
 	}
@@ -228,11 +239,8 @@ func attemptsOf(text string) (n int) {
 	return n
 }
 
-// outageFaults returns what must not be of the attempts at a job.
-func outageFaults(job int, spans []span) (faults []string) {
-	if len(spans) > outageAttempts {
-		faults = append(faults, fmt.Sprintf("began %d times, and the policy has %d attempts", len(spans), outageAttempts))
-	}
+// earlyFaults returns which of the attempts at a job began before they should have.
+func earlyFaults(job int, spans []span) (faults []string) {
 	for i := range spans[:max(len(spans)-1, 0)] {
 		_, err := outageJob(job, i+1)
 		waits := errors.Is(err, errBoom) // others would have ended the job

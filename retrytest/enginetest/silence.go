@@ -78,7 +78,7 @@ func (h *hush) run(t *testing.T, cable *Cable) {
 	}
 	took := time.Since(stopped)
 	t.Logf("stopped after %v", took.Round(time.Millisecond))
-	if took > h.Stops {
+	if took > h.Stops+silencePause { // a busy machine is late
 		t.Errorf("enginetest: stopped after %v, and Stops is %v", took, h.Stops)
 	}
 	end()
