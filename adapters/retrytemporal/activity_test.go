@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
@@ -180,6 +181,143 @@ func TestHeartbeats(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "done", result)
 	assert.Equal(t, []string{"0", "0", "page7", "page7"}, seen)
+}
+
+// begin starts a worker for one job on a server.
+func begin(t *testing.T, s *server, kind string, p *retry.Policy, handle enginetest.Handler) *queue {
+	t.Helper()
+	q := &queue{t: t, server: s}
+	w, err := q.Start(enginetest.Policies{Policy: p}, handle)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, w.Stop(context.Background())) })
+	require.NoError(t, q.Submit(t.Context(), kind, "job"))
+	return q
+}
+
+// ended returns how the job ended.
+func (q *queue) ended(t *testing.T) (o enginetest.Outcome) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		var err error
+		o, err = q.Outcome(t.Context(), "job")
+		return err == nil && o.Status != enginetest.Open
+	}, time.Minute, time.Millisecond)
+	return o
+}
+
+// Who reads the details of the user's finds them where they were without a policy.
+func TestStateIsBehindTheDetails(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, time.Minute, nil)
+	q := begin(t, s, "kind-1", &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}, func(ctx context.Context, _ string) error {
+		activity.RecordHeartbeat(ctx, "page", 7)
+		return assert.AnError
+	})
+	assert.Equal(t, enginetest.GaveUp, q.ended(t).Status)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var texts []string
+	for _, p := range s.jobs["job"].details.GetPayloads() {
+		texts = append(texts, string(p.GetData()))
+	}
+	require.Len(t, texts, 3)
+	assert.Equal(t, []string{`"page"`, `7`}, texts[:2])
+	assert.Contains(t, texts[2], `"failures":1`)
+}
+
+// The details of a worker without a policy, however many, are the activity's.
+func TestDetailsOfAWorkerWithoutPolicy(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 1, 3, 4, 5, 17} {
+		s := startServer(t, time.Minute, nil)
+		var details, found []any
+		for i := range n {
+			details = append(details, i)
+		}
+		var err error
+		s.first, err = converter.GetDefaultDataConverter().ToPayloads(details...)
+		require.NoError(t, err)
+		q := begin(t, s, "kind-1", &retry.Policy{}, func(ctx context.Context, _ string) error {
+			all := make([]int, n+2)
+			into := make([]any, n+2)
+			for i := range all {
+				into[i] = &all[i]
+			}
+			if activity.HasHeartbeatDetails(ctx) {
+				assert.NoError(t, activity.GetHeartbeatDetails(ctx, into...))
+			}
+			for _, number := range all[:n] {
+				found = append(found, number)
+			}
+			return nil
+		})
+		assert.Equal(t, enginetest.Succeeded, q.ended(t).Status)
+		assert.Equal(t, details, found)
+	}
+}
+
+// An activity that somebody resets has all its attempts again, and a lost one is one of them.
+func TestReset(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, time.Minute, &commonpb.RetryPolicy{InitialInterval: durationpb.New(time.Millisecond)})
+	attempts := 0
+	var q *queue
+	q = begin(t, s, "kind-1", &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(300 * time.Millisecond)}, func(context.Context, string) error {
+		switch attempts++; attempts {
+		case 2:
+			time.AfterFunc(100*time.Millisecond, func() { s.reset("job") }) // it waits then
+		case 3:
+			s.timeOut("job")
+		}
+		return assert.AnError
+	})
+	assert.Contains(t, q.ended(t).Err, "failed after 3 attempts")
+	assert.Equal(t, 5, attempts)
+}
+
+// A pause costs no attempt, although the SDK drops the last heartbeat.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, time.Minute, nil)
+	attempts := 0
+	q := begin(t, s, "kind-1", &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}, func(ctx context.Context, _ string) error {
+		attempts++
+		s.mu.Lock()
+		s.jobs["job"].paused = attempts < 3
+		s.mu.Unlock()
+		if activity.RecordHeartbeat(ctx, attempts); attempts < 3 {
+			<-ctx.Done()
+			assert.ErrorIs(t, context.Cause(ctx), activity.ErrActivityPaused)
+			return ctx.Err()
+		}
+		return assert.AnError
+	})
+	assert.Contains(t, q.ended(t).Err, "failed after 2 attempts")
+	assert.Equal(t, 4, attempts)
+}
+
+// The server refuses what is too large, and ends the activity.
+func TestLongText(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, time.Minute, nil)
+	long := fmt.Errorf("%sé: %w", strings.Repeat("x", 8<<10-1), assert.AnError)
+	q := begin(t, s, "kind-1", &retry.Policy{}, func(context.Context, string) error { return retry.MarkFinal(long) })
+	assert.Len(t, q.ended(t).Err, 8<<10-1, "without half a character")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	assert.Less(t, s.jobs["job"].sent, 9<<10)
+}
+
+// The SDK's own activities are as they were without a policy.
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, time.Minute, &commonpb.RetryPolicy{NonRetryableErrorTypes: []string{"Bad"}})
+	q := begin(t, s, ofSessions, &retry.Policy{AttemptTimeout: time.Millisecond}, func(ctx context.Context, _ string) error {
+		deadline, _ := ctx.Deadline()
+		assert.Greater(t, time.Until(deadline), 30*time.Second)
+		return nil
+	})
+	assert.Equal(t, enginetest.Outcome{Status: enginetest.Succeeded}, q.ended(t))
 }
 
 // A RetryPolicy that would end the activity before the policy does is refused.

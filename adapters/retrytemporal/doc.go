@@ -15,16 +15,21 @@
 // # What Temporal counts, and where the State is
 //
 // Temporal counts every attempt of an activity. The [retry.State] is in the details of a
-// heartbeat, before the activity's own details; the activity does not see it. The server
-// hands the last heartbeat to the next attempt. So a failure costs one round trip more.
-// Attempts that the State does not know were lost, with their worker, by a timeout of the
-// server, or because the heartbeat failed. Each is a failure.
+// heartbeat, behind the activity's own details; the activity does not see it, and a workflow
+// that reads LastHeartbeatDetails need not. The server hands the last heartbeat to the next
+// attempt. So a failure costs one round trip more. Attempts that the State does not know were
+// lost, with their worker, by a timeout of the server, or because the heartbeat failed. Each is
+// a failure. Those of a worker without this adapter count as such too.
+//
+// An activity that somebody resets begins anew. One that is paused while it runs, and returns
+// an error because its context has ended, has not used an attempt.
 //
 // # How activities end
 //
 // An activity that is given up fails with an ApplicationError that is not retried. The error
 // of a panic has the stack. Type and Details are those of the ApplicationError that the
 // activity has returned. Without one, the Type is the category of the failure, or its class.
+// Its text is cut after 8 KiB, and it has no Cause.
 // A failure that costs no attempt has the category Benign. An ApplicationError of the
 // activity is Final if it is not retryable; otherwise its NextRetryDelay is a hint.
 //
@@ -40,6 +45,6 @@
 //
 // ScheduleToCloseTimeout ends an activity, and StartToCloseTimeout an attempt, without the
 // policy: set AttemptTimeout to less. The policy does not retry local activities, activities
-// that complete asynchronously, and child workflows. Heartbeats are sent at intervals; if one
-// waits when the worker stops, that attempt counts.
+// that complete asynchronously, child workflows, and the activities with which the SDK makes
+// sessions.
 package retrytemporal

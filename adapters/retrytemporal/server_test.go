@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
@@ -29,6 +30,7 @@ type server struct {
 	timeout time.Duration // StartToCloseTimeout
 	policy  *commonpb.RetryPolicy
 	due     chan *job
+	first   *commonpb.Payloads // details that jobs begin with
 
 	mu   sync.Mutex
 	jobs map[string]*job
@@ -44,6 +46,8 @@ type job struct {
 	details   *commonpb.Payloads
 	status    status
 	failure   string
+	sent      int  // the size of the last failure, in bytes
+	paused    bool // as a heartbeat hears
 	timer     *time.Timer
 }
 
@@ -77,7 +81,7 @@ func startServer(t testing.TB, timeout time.Duration, policy *commonpb.RetryPoli
 func (s *server) submit(kind, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	j := &job{kind: kind, name: name, scheduled: time.Now(), attempt: 1}
+	j := &job{kind: kind, name: name, scheduled: time.Now(), attempt: 1, details: s.first}
 	s.jobs[name] = j
 	s.due <- j
 }
@@ -110,6 +114,13 @@ func (s *server) failureOf(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.jobs[name].failure
+}
+
+// reset begins the count of a job anew, which waits for its next attempt.
+func (s *server) reset(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.jobs[name].attempt = 1
 }
 
 // find returns the job of a token, with the mutex held, unless the attempt is over.
@@ -211,7 +222,7 @@ func (s *server) RecordActivityTaskHeartbeat(
 	}
 	defer s.mu.Unlock()
 	j.details = request.GetDetails()
-	return &workflowservice.RecordActivityTaskHeartbeatResponse{}, nil
+	return &workflowservice.RecordActivityTaskHeartbeatResponse{ActivityPaused: j.paused}, nil
 }
 
 func (s *server) RespondActivityTaskCompleted(
@@ -230,6 +241,10 @@ func (s *server) RespondActivityTaskFailed(
 	_ context.Context, request *workflowservice.RespondActivityTaskFailedRequest,
 ) (*workflowservice.RespondActivityTaskFailedResponse, error) {
 	response := &workflowservice.RespondActivityTaskFailedResponse{}
+	if j, err := s.find(request.GetTaskToken()); err == nil {
+		j.sent = proto.Size(request.GetFailure())
+		s.mu.Unlock()
+	}
 	info := request.GetFailure().GetApplicationFailureInfo()
 	if info.GetNonRetryable() {
 		return response, s.end(request.GetTaskToken(), failed, request.GetFailure().GetMessage())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -39,6 +40,14 @@ func (r *Retries) Configure(options *worker.Options) error {
 	return nil
 }
 
+const (
+	// ownPrefix begins the names of the SDK's own activities, which make and end sessions: they
+	// have a RetryPolicy that they rely on.
+	ownPrefix = "internalSession"
+
+	maxText = 8 << 10 // how much of an error's text is sent: the server refuses what is too large
+)
+
 type adapter struct {
 	interceptor.WorkerInterceptorBase
 	*Retries
@@ -68,7 +77,7 @@ func (t *attempt) Init(outbound interceptor.ActivityOutboundInterceptor) error {
 func (t *attempt) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (result any, err error) {
 	info := activity.GetInfo(ctx)
 	switch p := cmp.Or(info.RetryPolicy, &temporal.RetryPolicy{}); {
-	case info.IsLocalActivity:
+	case info.IsLocalActivity, strings.HasPrefix(info.ActivityType.Name, ownPrefix):
 		return t.Next.ExecuteActivity(ctx, in)
 	case len(p.NonRetryableErrorTypes) > 0:
 		return nil, refuse("NonRetryableErrorTypes is %q: must be empty, because the policy decides", p.NonRetryableErrorTypes)
@@ -111,9 +120,10 @@ func refuse(format string, value any) error {
 	return temporal.NewNonRetryableApplicationError(fmt.Sprintf("retrytemporal: RetryPolicy."+format, value), "retrytemporal", nil)
 }
 
-// failure returns what tells the server what was decided about err.
+// failure returns what tells the server what was decided about err. It has no Cause, because
+// the text of an error has those of its causes.
 func failure(d retry.Decision, err error) error {
-	options := temporal.ApplicationErrorOptions{Cause: err, NonRetryable: !d.Retry}
+	options := temporal.ApplicationErrorOptions{NonRetryable: !d.Retry}
 	kind := cmp.Or(d.Verdict.Category, d.Verdict.Class.String())
 	if own, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		kind, options.Category, options.Details = own.Type(), own.Category(), details(own)
@@ -124,7 +134,8 @@ func failure(d retry.Decision, err error) error {
 			options.Category = temporal.ApplicationErrorCategoryBenign
 		}
 	}
-	return temporal.NewApplicationErrorWithOptions(err.Error(), kind, options)
+	text := err.Error()
+	return temporal.NewApplicationErrorWithOptions(strings.ToValidUTF8(text[:min(len(text), maxText)], ""), kind, options)
 }
 
 // details returns the details of an error of the activity's, of which the SDK says only

@@ -82,6 +82,9 @@ type sdkWorker struct {
 	stopped  bool
 }
 
+// ofSessions is the name of one of the SDK's own activities.
+const ofSessions = "internalSessionCreationActivity"
+
 // start starts the worker for a task queue under p.
 func (w *sdkWorker) start(options client.Options, tasks string, p enginetest.Policies, handle enginetest.Handler) (err error) {
 	settings := worker.Options{DisableWorkflowWorker: true}
@@ -100,7 +103,7 @@ func (w *sdkWorker) start(options client.Options, tasks string, p enginetest.Pol
 		return err
 	}
 	w.worker = worker.New(w.client, tasks, settings)
-	for _, kind := range []string{"kind-1", "kind-2", "kind-3"} {
+	for _, kind := range []string{"kind-1", "kind-2", "kind-3", ofSessions} {
 		w.worker.RegisterActivityWithOptions(func(ctx context.Context, job string) error { return handle(ctx, job) },
 			activity.RegisterOptions{Name: kind})
 	}
