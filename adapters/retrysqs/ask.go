@@ -78,7 +78,13 @@ func (r *Retries) keep(ctx context.Context, receipt *string) (release func()) {
 		defer ticker.Stop()
 		for {
 			select {
-			case <-ticker.C: // if it fails, the next one may not, unless the 12 hours are over
+			case <-ticker.C:
+				select {
+				case <-over: // a server that was silent to the last one keeps the outcome waiting no longer
+					return
+				default:
+				}
+				// If it fails, the next one may not, unless the 12 hours are over.
 				_ = r.hide(ctx, receipt, r.visibility(), min(third, patience))
 			case <-over:
 				return

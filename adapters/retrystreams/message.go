@@ -164,7 +164,13 @@ func (w *worker) attempt(ctx context.Context, m *message, job *retry.Stored) (ou
 	defer beat.Stop()
 	for {
 		select {
-		case <-beat.C: // if it fails, the next one may not
+		case <-beat.C:
+			select {
+			case <-over: // a server that was silent to the last one keeps the outcome waiting no longer
+				return outcome
+			default:
+			}
+			// If it fails, the next one may not.
 			_ = w.script(ctx, hold, w.idle/3, []string{m.key}, w.Group, w.Consumer, m.id, m.count).Err()
 		case <-over:
 			return outcome

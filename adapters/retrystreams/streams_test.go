@@ -141,13 +141,16 @@ func (q *queue) Outcome(ctx context.Context, job string) (enginetest.Outcome, er
 
 // repeat makes the server take the worker of a job for dead.
 func (q *queue) repeat(ctx context.Context, job string) error {
-	pending, err := q.client.XPendingExt(ctx, &redis.XPendingExtArgs{
-		Stream: q.name, Group: "workers", Start: q.ids[job], End: q.ids[job], Count: 1,
-	}).Result()
+	args := redis.XPendingExtArgs{Stream: q.name, Group: "workers", Start: q.ids[job], End: q.ids[job], Count: 1}
+	pending, err := q.client.XPendingExt(ctx, &args).Result()
 	if err != nil || len(pending) == 0 {
 		return fmt.Errorf("%s is not being worked on: %w", job, err)
 	}
-	return q.client.Do(ctx, "XCLAIM", q.name, "workers", pending[0].Consumer, 0, q.ids[job], "IDLE", 3_600_000, "JUSTID").Err()
+	err = q.client.Do(ctx, "XCLAIM", q.name, "workers", pending[0].Consumer, 0, q.ids[job], "IDLE", 3_600_000, "JUSTID").Err()
+	for count := pending[0].RetryCount; err == nil && len(pending) > 0 && pending[0].RetryCount == count; time.Sleep(time.Millisecond) {
+		pending, err = q.client.XPendingExt(ctx, &args).Result() // workers look for it now and then
+	}
+	return err
 }
 
 func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
