@@ -108,7 +108,7 @@ LONGEST := ./internal/test/tabletest
 
 .PHONY: test-all
 test-all: ## every test, those against servers too; FRESH=1 starts servers of its own
-	@.ci/services.sh go run ./internal/test/runtests -flags "-timeout 20m" -modules 2 $(LONGEST) $(filter-out $(LONGEST),$(MODULES))
+	@.ci/services.sh go run ./internal/test/runtests -flags "-timeout 20m" -modules 3 $(LONGEST) $(filter-out $(LONGEST),$(MODULES))
 
 .PHONY: race
 race: ## the tests of the root module under the race detector

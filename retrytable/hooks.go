@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/show"
 )
 
 // guard calls fn, which is a function of the program's or calls one, and returns its
@@ -39,7 +40,7 @@ func (s *shift[ID]) report(err error) {
 
 // reportOf is report for an error of a job.
 func (s *shift[ID]) reportOf(job *Job[ID], err error) {
-	s.report(fmt.Errorf("retrytable: job %v: %w", job.ID, err))
+	s.report(fmt.Errorf("retrytable: job %s: %w", show.Text(fmt.Sprint(job.ID)), err))
 }
 
 // announce logs the end of a job that has failed, if nobody else is told.

@@ -4,6 +4,8 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/show"
 )
 
 // Instant is an instant in a column, for the program's own statements about the table.
@@ -37,7 +39,7 @@ func (i *Instant) Scan(value any) error {
 			at, err = time.Parse(time.RFC3339, v)
 		}
 		if err != nil {
-			return fmt.Errorf("retrytable: Instant: %q: is no instant", v)
+			return fmt.Errorf("retrytable: Instant: %s: is no instant", show.Quote(v))
 		}
 		i.Time = at.UTC()
 	case int64:

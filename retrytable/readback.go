@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/show"
 )
 
 // end is how a row looks after a finish.
@@ -32,8 +33,8 @@ func (s *shift[ID]) readBack(ctx context.Context, o *Outcome[ID], limit time.Dur
 	case len(found) == 0:
 		return fmt.Errorf("%w: the row is gone, and whether it ended like this is unknown", ErrLeaseLost)
 	case found[0] != s.endOf(o, found[0]):
-		return fmt.Errorf("%w: the status is %q now, of claim %d, and this was claim %d",
-			ErrLeaseLost, found[0].status, found[0].fence, o.Job.Fence)
+		return fmt.Errorf("%w: the status is %s now, of claim %d, and this was claim %d",
+			ErrLeaseLost, show.Quote(found[0].status), found[0].fence, o.Job.Fence)
 	default:
 		return nil
 	}

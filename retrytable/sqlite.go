@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/seed-5ff3c98e/retry/internal/show"
 )
 
 // sqlite is SQLite.
@@ -159,8 +161,8 @@ func (d sqlite) inspect(ctx context.Context, db DB, c *checker) error {
 	return each(ctx, db, func(rows *sql.Rows) error {
 		var text string
 		err := rows.Scan(&text)
-		c.fault("Columns.Due", c.columns.Due, fmt.Sprintf("has %q, which is no instant; to have such rows never run: "+
-			"UPDATE %s SET %s = NULL WHERE %s", text, c.table, c.due, unreadable))
+		c.fault("Columns.Due", c.columns.Due, fmt.Sprintf("has %s, which is no instant; to have such rows never run: "+
+			"UPDATE %s SET %s = NULL WHERE %s", show.Quote(text), c.table, c.due, unreadable))
 		return err
 	}, "SELECT "+c.due+" FROM "+c.table+" WHERE "+unreadable+" LIMIT 1")
 }

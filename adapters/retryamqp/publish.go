@@ -134,6 +134,7 @@ func (r *Retries) publish(ctx context.Context, to queue, msg *amqp.Delivery, cop
 			return err
 		}
 		if ok, err := confirmed.WaitContext(ctx); err != nil || !ok {
+			r.returned.Delete(number)
 			return errors.Join(fmt.Errorf("the broker has not confirmed the copy in %s", to.name), err)
 		}
 		// The library gives returns to watch before it reads the confirmation, so they

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
@@ -72,7 +73,7 @@ func TestMain(m *testing.M) {
 	sql.Register("mariadb", dollars{})
 	n, err := strconv.Atoi(os.Getenv(workerKind))
 	if err != nil {
-		os.Exit(m.Run())
+		testkit.AtOnce(m, 8)
 	}
 	go func() { // not longer than the test
 		_, _ = io.Copy(io.Discard, os.Stdin)

@@ -53,10 +53,10 @@ func watch() {
 }
 
 // TestSoakOfASilentStdin: no run leaves anything behind, while nobody writes to the standard
-// input. RETRY_SOAK=10m is the long form.
+// input. RETRY_TEST_SOAK=10m is the long form.
 func TestSoakOfASilentStdin(t *testing.T) {
 	t.Parallel()
-	d, slack := os.Getenv("RETRY_SOAK"), 0
+	d, slack := os.Getenv("RETRY_TEST_SOAK"), 0
 	if d == "" {
 		d, slack = "3s", 1<<20 // for a start that is not over; 30 runs leave as much if they leave a buffer
 	}
