@@ -40,7 +40,35 @@ func main() {
 type column struct {
 	Engine  string
 	Late    time.Duration     // the most of all scripts
-	Results map[string]string // by script: "yes", why not, or why it was left out
+	Results map[string]string // by script: why it differs or was left out, or nothing
+}
+
+// Passed is the number of scripts that do not differ.
+func (c column) Passed() (n int) {
+	for _, why := range c.Results {
+		if why == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Nos are the scripts that differ, with their reasons.
+func (c column) Nos() (nos []string) {
+	scripts := map[string][]string{}
+	var reasons []string
+	for _, script := range enginetest.Scripts() {
+		if why := c.Results[script]; why != "" {
+			if scripts[why] == nil {
+				reasons = append(reasons, why)
+			}
+			scripts[why] = append(scripts[why], script)
+		}
+	}
+	for _, why := range reasons {
+		nos = append(nos, fmt.Sprintf("%s: *%s*", why, strings.Join(scripts[why], "*; *")))
+	}
+	return nos
 }
 
 func run(args []string, out io.Writer) error {
@@ -196,7 +224,7 @@ func read(engine, test string, in io.Reader) (column, error) {
 			now = m[1]
 		}
 		if m := declared.FindStringSubmatch(line); m != nil {
-			reasons[now] = "no: " + m[2]
+			reasons[now] = m[2]
 			if m[1] == "left out" {
 				reasons[now] = "left out: " + m[2]
 			}
@@ -209,10 +237,7 @@ func read(engine, test string, in io.Reader) (column, error) {
 			c.Late = max(c.Late, late)
 		}
 		if m := verdict.FindStringSubmatch(line); m != nil && m[2] == test && names[m[4]] != "" {
-			result := "yes"
-			if reason := reasons[test+m[3]+"/"+m[4]]; reason != "" {
-				result = reason
-			}
+			result := reasons[test+m[3]+"/"+m[4]]
 			if m[1] != "PASS" {
 				result = m[1]
 			}
