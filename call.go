@@ -64,6 +64,7 @@ type Call struct {
 	phase phase
 	plain bool // nothing has to happen around an attempt, and the time is not needed
 	total bool // the context of the attempt ends with Policy.Timeout
+	apart bool // no Budget is asked or told
 
 	// Budget is used if the Policy has none.
 	Budget Throttle
@@ -557,6 +558,9 @@ func (c *Call) observe(e Event, now time.Time) {
 
 // budget returns the Throttle of this operation, or nil.
 func (c *Call) budget() Throttle {
+	if c.apart {
+		return nil
+	}
 	if c.Policy != nil && c.Policy.Budget != nil {
 		return c.Policy.Budget
 	}

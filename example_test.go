@@ -545,7 +545,7 @@ func ExampleStored() {
 	// Output:
 	// busy: again later
 	// busy: done
-	// poison: dead: import failed after 2 attempts
+	// poison: dead: import failed after 2 attempts: retry: worker lost
 	// cut off: back in the queue
 }
 

@@ -36,7 +36,7 @@ const mostCounted = 1 << 30
 // # Workers that die and workers that stop
 //
 // An attempt whose worker died has no outcome. Count it in Lost: it becomes a failure with
-// [ErrLost] before the next attempt begins.
+// [ErrLost] before the next attempt begins. If no attempt is left, Decision.Err wraps ErrLost.
 //
 // The context of Attempt or Begin ends when the worker stops. If the work fails after
 // that, the job is handed back, because the stop may have caused the failure. Four failures
@@ -44,6 +44,13 @@ const mostCounted = 1 << 30
 // attempt; a failure under a NonIdempotent policy, because the attempt may have taken
 // effect; a panic; and a failure that a mark says is [Final]. The deadline of the context
 // does not limit the waits.
+//
+// # Budgets
+//
+// The Budget of the Policy is neither asked nor told. A [Budget] bounds the load of callers
+// that wait; where it refuses, the call ends. A stored job waits where it is, and its end is a
+// dead letter: one moment without a dependency would make dead letters of all that is due. The
+// backoff and the number of workers bound the load of jobs.
 //
 // # States that somebody has changed
 //
@@ -147,7 +154,7 @@ func (s *Stored) Begin(ctx context.Context) (context.Context, bool) {
 		return c.Context(), c.phase == attempting
 	}
 	// To the Call, the context never ends: Stored handles its end.
-	c.Policy, c.Protocol, c.State, c.caller = s.Policy, s.Protocol, s.State, ctx
+	c.Policy, c.Protocol, c.State, c.caller, c.apart = s.Policy, s.Protocol, s.State, ctx, true
 	s.bound()
 	p, err := s.Policy.For(s.Kind, s.PolicyFor)
 	if err != nil {
@@ -218,7 +225,7 @@ func (s *Stored) lost() bool {
 	if s.Lost = 0; n == 0 {
 		return false
 	}
-	if !c.Policy.orZero().NonIdempotent {
+	if c.Last = ErrLost; !c.Policy.orZero().NonIdempotent {
 		c.State.Failures++
 		return false
 	}

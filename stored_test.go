@@ -534,3 +534,46 @@ func TestStoredPolicyFor(t *testing.T) {
 		assert.Equal(t, 1, job.Lost)
 	})
 }
+
+// A dependency that is away for a moment makes no dead letters, whatever the Budget.
+func TestStoredAsksNoBudget(t *testing.T) {
+	t.Parallel()
+	budget := &counting{}
+	p := &retry.Policy{MaxAttempts: 2, Budget: budget}
+	for range 100 {
+		job := retry.Stored{Policy: p}
+		assert.Equal(t, retry.Again, job.Attempt(t.Context(), func(context.Context) error { return assert.AnError }))
+		again := retry.Stored{Policy: p, State: job.State}
+		assert.Equal(t, retry.Done, again.Attempt(t.Context(), func(context.Context) error { return nil }))
+	}
+	assert.Zero(t, *budget, "it is not told either")
+}
+
+// counting is a Throttle that refuses.
+type counting struct{ withdrawals, deposits int }
+
+func (c *counting) TryWithdraw(time.Time) bool {
+	c.withdrawals++
+	return false
+}
+
+func (c *counting) Deposit(time.Time) { c.deposits++ }
+
+// A dead letter says that workers died.
+func TestStoredSaysThatAttemptsWereLost(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []int{1, 3, 7} {
+		for _, once := range []bool{false, true} {
+			var told error
+			p := &retry.Policy{MaxAttempts: lost, NonIdempotent: once, Observer: retry.ObserverFunc(
+				func(_ context.Context, e retry.Event) { told = e.Err })}
+			job := retry.Stored{Policy: p, Lost: lost}
+			assert.Equal(t, retry.Ended, job.Attempt(t.Context(), func(context.Context) error { return nil }))
+			require.ErrorIs(t, job.Decision.Err, retry.ErrLost)
+			require.ErrorIs(t, told, retry.ErrLost)
+		}
+	}
+	job := retry.Stored{Policy: &retry.Policy{MaxAttempts: 2}, Lost: 1}
+	assert.Equal(t, retry.Ended, job.Attempt(t.Context(), func(context.Context) error { return assert.AnError }))
+	require.NotErrorIs(t, job.Decision.Err, retry.ErrLost, "the last one was not")
+}

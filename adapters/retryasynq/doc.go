@@ -8,7 +8,7 @@
 //	err := asynq.NewServerFromRedisClient(client, config).Run(retries.Handler(mux))
 //
 // Every failure is classified, hints of servers are followed, and waits have jitter.
-// [retry.Policy.AttemptTimeout], Budget and Observer work as in Execute.
+// [retry.Policy.AttemptTimeout] and Observer work as in Execute; no Budget is asked.
 //
 // # What asynq counts, and where the State is
 //

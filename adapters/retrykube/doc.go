@@ -7,7 +7,7 @@
 //		Complete(retries.Reconciler(reconciler))
 //
 // Every failure is classified, hints of servers are followed, and waits have jitter.
-// [retry.Policy.AttemptTimeout], Budget and Observer work as in Execute.
+// [retry.Policy.AttemptTimeout] and Observer work as in Execute; no Budget is asked.
 //
 // The same Retries is the rate limiter and wraps the reconciler. Set both: the rate limiter
 // alone does not see the error, and the reconciler alone does not set the wait. A loop of your

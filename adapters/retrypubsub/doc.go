@@ -10,7 +10,7 @@
 //	})
 //
 // Every failure is classified, hints of servers are followed, and waits have jitter.
-// [retry.Policy.AttemptTimeout], Budget and Observer work as in Execute.
+// [retry.Policy.AttemptTimeout] and Observer work as in Execute; no Budget is asked.
 //
 // Handle acknowledges the message when it has succeeded. With exactly-once delivery it waits
 // for the server's answer, and returns the error of an acknowledgement that came too late.

@@ -4,8 +4,8 @@
 //	return retries.Run(ctx, func(ctx context.Context, msg types.Message) error { return work(ctx, *msg.Body) })
 //
 // Every failure is classified, hints of servers are followed, and waits have jitter.
-// [retry.Policy.AttemptTimeout], Budget and Observer work as in Execute. In Lambda, the handler
-// is [Retries.HandleLambda].
+// [retry.Policy.AttemptTimeout] and Observer work as in Execute; no Budget is asked. In Lambda,
+// the handler is [Retries.HandleLambda].
 //
 // # What SQS counts, and where the State is
 //

@@ -7,7 +7,7 @@
 //	w := worker.New(client, "jobs", options)
 //
 // Every failure is classified, hints of servers are followed, and waits have jitter.
-// [retry.Policy.AttemptTimeout], Budget and Observer work as in Execute.
+// [retry.Policy.AttemptTimeout] and Observer work as in Execute; no Budget is asked.
 //
 // The server must be of version 1.24.2 or later: an earlier one does not know the delay of an
 // error, and waits by the activity's RetryPolicy.

@@ -8,8 +8,8 @@
 //
 // It works with every broker that Watermill has a publisher and a subscriber for. Every failure
 // is classified, hints of servers are followed, and waits have jitter.
-// [retry.Policy.AttemptTimeout], Budget and Observer work as in Execute. Middleware that is
-// added later runs in each attempt. Watermill's Retry has nothing left to do, and its
+// [retry.Policy.AttemptTimeout] and Observer work as in Execute; no Budget is asked. Middleware
+// that is added later runs in each attempt. Watermill's Retry has nothing left to do, and its
 // Deduplicator, which knows messages by their payload, drops the copies.
 //
 // # Where the State is
