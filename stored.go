@@ -26,6 +26,7 @@ const mostCounted = 1 << 30
 //	case retry.Done:   // remove the job
 //	case retry.Again:  // store job.State; the job is due after job.Decision.Delay
 //	case retry.Ended:  // put it where dead jobs go, with job.Decision.Err
+//	case retry.Refused: // tell job.Err, and go on as with Handed
 //	case retry.Handed: // store job.State; the job has not been tried
 //	}
 //
@@ -82,13 +83,13 @@ type Stored struct {
 	State State
 
 	// Lost is how many attempts have begun since State was stored and have no outcome.
-	// Less than 0 means 0. State includes them once the attempt has begun. If the job was
-	// handed back because there is no policy, State includes all but one: Lost is 0 or 1.
+	// Less than 0 means 0. State includes them once the attempt has begun. After [Refused],
+	// State includes all but one: Lost is 0 or 1.
 	Lost int
 
 	// Err is the error of the work, or nil after a success. If the job was handed back
-	// before its attempt, Err is the reason: the cause of the context, or the error of
-	// PolicyFor.
+	// before its attempt, Err is the cause of the context. After [Refused] it is the error of
+	// PolicyFor, also while the worker stops.
 	Err error
 
 	// Decision has the Delay, the Err and the Stop of the outcome. A job that is handed
@@ -109,11 +110,12 @@ const (
 	Again          // the attempt has failed, and there is another one
 	Ended          // the job has failed
 	Handed         // the job was not tried, or not to the end: another worker goes on with it
+	Refused        // there is no policy for the Kind: as Handed, and somebody has to hear of it
 )
 
-var outcomeNames = names[Outcome]{"none", "done", "again", "ended", "handed"}
+var outcomeNames = names[Outcome]{"none", "done", "again", "ended", "handed", "refused"}
 
-// String returns "none", "done", "again", "ended" or "handed".
+// String returns "none", "done", "again", "ended", "handed" or "refused".
 func (o Outcome) String() string { return outcomeNames.of(o) }
 
 // Attempt makes the attempt and returns its outcome. ctx ends when the worker stops; work
@@ -158,7 +160,7 @@ func (s *Stored) Begin(ctx context.Context) (context.Context, bool) {
 	s.bound()
 	p, err := s.Policy.For(s.Kind, s.PolicyFor)
 	if err != nil {
-		s.handBack(err)
+		s.handBack(Refused, err)
 		return ctx, false
 	}
 	s.Policy, c.Policy = p, p
@@ -168,7 +170,7 @@ func (s *Stored) Begin(ctx context.Context) (context.Context, bool) {
 	switch {
 	case s.lost() || s.exhausted():
 	case done.Is(ctx):
-		s.handBack(context.Cause(ctx))
+		s.handBack(Handed, context.Cause(ctx))
 	case !c.begin():
 		s.decided(Decision{Stop: StopTimeout}) // it has run out since
 	default:
@@ -262,10 +264,10 @@ func (s *Stored) decided(d Decision) {
 	}
 }
 
-// handBack makes the outcome Handed.
-func (s *Stored) handBack(err error) {
+// handBack makes the outcome Handed or Refused.
+func (s *Stored) handBack(o Outcome, err error) {
 	p := s.Policy.orZero()
-	s.Err, s.State, s.outcome = err, s.call.State, Handed
+	s.Err, s.State, s.outcome = err, s.call.State, o
 	s.Decision = Decision{Retry: true, At: wallTime(p.now(), handover), Delay: handover, Limit: p.limit(), State: s.State}
 }
 
@@ -283,7 +285,7 @@ func (s *Stored) End(err error) Outcome {
 	if s.Err = err; err != nil && s.interrupted(err) {
 		c.phase = between
 		c.release(err)
-		s.handBack(err)
+		s.handBack(Handed, err)
 		return s.outcome
 	}
 	s.decided(c.End(err))
@@ -317,7 +319,7 @@ func markedFinal(err error) bool {
 func (s *Stored) Abort() {
 	if s.call.phase == attempting {
 		s.call.Abort()
-		s.handBack(nil)
+		s.handBack(Handed, nil)
 	}
 }
 

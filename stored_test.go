@@ -515,7 +515,7 @@ func TestStoredPolicyFor(t *testing.T) {
 				assert.Equal(t, tt.limit, job.Decision.Limit)
 				return
 			}
-			assert.Equal(t, retry.Handed, o)
+			assert.Equal(t, retry.Refused, o)
 			require.ErrorIs(t, job.Err, tt.err)
 			assert.ErrorContains(t, job.Err, fmt.Sprintf("no policy for jobs of kind %q", tt.kind))
 			assert.Equal(t, 1, job.State.RateLimited)
@@ -526,7 +526,9 @@ func TestStoredPolicyFor(t *testing.T) {
 		job := retry.Stored{
 			Policy: five, PolicyFor: func(string) (*retry.Policy, error) { panic("odd") }, State: retry.State{Failures: 1}, Lost: 3,
 		}
-		assert.Equal(t, retry.Handed, job.Attempt(t.Context(), noWork))
+		stopped, cancel := context.WithCancel(t.Context())
+		cancel() // a worker that stops says so too
+		assert.Equal(t, retry.Refused, job.Attempt(stopped, noWork))
 		var e *retry.PanicError
 		require.ErrorAs(t, job.Err, &e)
 		assert.Equal(t, "PolicyFor", e.In)

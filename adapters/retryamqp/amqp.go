@@ -56,7 +56,7 @@ func (r *Retries) Close() error {
 }
 
 // Handle runs fn for a message, and tells the broker what follows. ctx ends with the
-// process; fn gets a child of it. The error says that there is no policy for the message, or
+// process; fn gets a child of it. The error says that no policy is known for the message, or
 // that the broker could not be told. The message then comes again: at once, or, if r has no
 // open channel, when the channel of the message is closed.
 func (r *Retries) Handle(ctx context.Context, msg amqp.Delivery, fn func(context.Context) error) (err error) {
@@ -85,7 +85,7 @@ func (r *Retries) Handle(ctx context.Context, msg amqp.Delivery, fn func(context
 			return r.answered(func() error { return msg.Ack(false) })
 		case outcome == retry.Ended:
 			reason = d.job.Decision.Err
-		case outcome == retry.Handed && ctx.Err() == nil && !errors.Is(d.job.Err, context.Canceled): // there is no policy
+		case outcome == retry.Refused:
 			missing = d.job.Err
 		}
 		if delay = d.job.Decision.Delay; reason == nil {

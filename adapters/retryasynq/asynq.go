@@ -107,7 +107,7 @@ func (r *Retries) Handler(next asynq.Handler) asynq.Handler {
 			return err
 		})
 		switch limit, _ := asynq.GetMaxRetry(ctx); {
-		case outcome == retry.Handed && ctx.Err() == nil: // there is no policy
+		case outcome == retry.Refused:
 			return &again{job.Err, job.Decision.Delay, true}
 		case outcome == retry.Handed:
 			return job.Err

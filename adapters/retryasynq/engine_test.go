@@ -96,7 +96,7 @@ func TestRunAgainByHand(t *testing.T) {
 	assert.Equal(t, enginetest.Succeeded, o.Status)
 }
 
-// A task is not run while there is no policy for its type, and has all attempts when there
+// A task is not run while no policy is known for its type, and has all attempts when there
 // is one. A policy counts from the next attempt on.
 func TestPolicyOfTheType(t *testing.T) {
 	t.Parallel()

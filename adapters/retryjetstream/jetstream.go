@@ -154,7 +154,7 @@ func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) e
 		return d.forget(ctx, d.msg.DoubleAck(asked))
 	case outcome == retry.Ended:
 		return d.terminate(ctx, job.State, job.Decision.Err)
-	case outcome == retry.Handed && ctx.Err() == nil: // there is no policy
+	case outcome == retry.Refused:
 		err = job.Err
 	}
 	s = stored{State: job.State, Begun: job.Lost > 0, Due: time.Now().Add(job.Decision.Delay)}

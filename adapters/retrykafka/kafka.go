@@ -45,7 +45,7 @@ type Retries struct {
 	Dead func(topic string) string
 
 	// OnError is told what went wrong besides the records: a poll or a commit failed, a dead
-	// letter did not have room for its error, there is no policy for a topic. It may be called
+	// letter did not have room for its error, no policy is known for a topic. It may be called
 	// by several goroutines at once. nil means slog.Default().
 	OnError func(ctx context.Context, err error)
 }

@@ -62,14 +62,14 @@ func (r *Retries[T]) NumRequeues(item T) int { return r.decided(item).State.Fail
 // Try runs fn for an item, see [retry.Stored.Attempt]. If again is true, call
 // AddRateLimited with the item. If not, it has ended: with success if err is nil, else it was
 // given up. err is the error of fn if again is true or err is Final. If fn was not called
-// because ctx is done or there is no policy, again is true, and err is the reason.
+// because ctx is done or PolicyFor has none, again is true, and err is the reason.
 func (r *Retries[T]) Try(ctx context.Context, item T, fn func(context.Context) error) (again bool, err error) {
 	s := r.stored(item)
 	switch s.Attempt(ctx, fn) {
 	case retry.Done, retry.Ended:
 		r.Forget(item)
 		return false, s.Decision.Err
-	default: // Again and Handed
+	default: // Again, Handed and Refused
 		r.items.Store(item, s.Decision)
 		return true, s.Err
 	}

@@ -74,7 +74,7 @@ func (r *Retries) check() error {
 }
 
 // Handle runs fn for a message, and tells the server what follows. ctx is that of Receive; fn
-// gets a child of it. The error says that a field is wrong, that there is no policy for the
+// gets a child of it. The error says that a field is wrong, that no policy is known for the
 // message, or that the server could not be told. The message then comes again.
 func (r *Retries) Handle(ctx context.Context, msg *pubsub.Message, fn func(context.Context) error) (err error) {
 	if of := msg.Attributes[subscriptionKey]; of != "" && r.Subscription != "" && of != r.Subscription {
@@ -111,10 +111,10 @@ func (r *Retries) Handle(ctx context.Context, msg *pubsub.Message, fn func(conte
 			return acknowledge(ctx, msg)
 		case outcome == retry.Ended:
 			reason = job.Decision.Err
-		case outcome == retry.Handed && ctx.Err() == nil: // there is no policy
-			missing = job.Err
 		case inPlace(msg): // and it has lost its State
 			return job.Err
+		case outcome == retry.Refused:
+			missing = job.Err
 		}
 		delay = job.Decision.Delay
 	}
@@ -145,7 +145,7 @@ func (r *Retries) attempt(ctx context.Context, msg *pubsub.Message, job *retry.S
 		return fn(ctx)
 	}
 	outcome := job.Attempt(ctx, visible)
-	for inPlace(msg) && ctx.Err() == nil && (outcome == retry.Again || outcome == retry.Handed) {
+	for inPlace(msg) && ctx.Err() == nil && outcome != retry.Done && outcome != retry.Ended {
 		wait(ctx, job.Decision.Delay)
 		*job = retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: job.Kind, State: job.State, Lost: job.Lost}
 		outcome = job.Attempt(ctx, visible)

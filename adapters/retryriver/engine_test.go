@@ -219,7 +219,7 @@ func TestEndNotStored(t *testing.T) {
 	}
 }
 
-// A job fails before its function while there is no policy for its kind, and has all
+// A job fails before its function while no policy is known for its kind, and has all
 // attempts when there is one. A policy counts from the next attempt on.
 func TestPolicyOfTheKind(t *testing.T) {
 	t.Parallel()

@@ -99,9 +99,11 @@ func (a *adapter) Work(ctx context.Context, row *rivertype.JobRow, work func(con
 	case retry.Again:
 		a.delays.Store(row.ID, job.Decision.DelayCeil(time.Microsecond)) // the column's unit
 		return s.settle(ctx, row, "", job.Err)
+	case retry.Refused:
+		return job.Err
 	case retry.Handed:
-		if ctx.Err() == nil || errors.Is(job.Err, &rivertype.JobSnoozeError{}) {
-			return job.Err // of the work, or there is no policy: nothing has changed
+		if errors.Is(job.Err, &rivertype.JobSnoozeError{}) {
+			return job.Err // nothing has changed
 		}
 		if job.Lost == 0 { // they are in the State
 			s.store(ctx, row.Attempt-1)

@@ -147,8 +147,8 @@ func (r *Retries) attempt(ctx, settle context.Context, m *message, fn func(conte
 		return outcome, nil
 	case retry.Ended:
 		return r.bury(settle, m, job.Decision.Err)
-	case retry.Again, retry.Handed:
-		if outcome == retry.Handed && ctx.Err() == nil { // there is no policy
+	case retry.Again, retry.Handed, retry.Refused:
+		if outcome == retry.Refused {
 			r.failed(ctx, job.Err)
 		}
 		// What SQS counts says the State if there were counted failures only.

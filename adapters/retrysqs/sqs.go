@@ -58,7 +58,7 @@ type Retries struct {
 	Visibility time.Duration
 
 	// OnError is told what went wrong besides the messages: SQS could not be asked or told, or
-	// there is no policy for a message. It may be called by several goroutines at once. nil
+	// no policy is known for a message. It may be called by several goroutines at once. nil
 	// means slog.Default().
 	OnError func(ctx context.Context, err error)
 

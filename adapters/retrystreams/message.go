@@ -136,8 +136,8 @@ func (w *worker) handle(ctx context.Context, m *message) (due <-chan time.Time) 
 		err = w.script(ctx, done, w.idle, []string{m.key, w.retry}, w.Group, m.id).Err()
 	case retry.Ended:
 		err = w.bury(ctx, m, job.Decision.Err)
-	case retry.Again, retry.Handed:
-		if outcome == retry.Handed && ctx.Err() == nil { // there is no policy
+	case retry.Again, retry.Handed, retry.Refused:
+		if outcome == retry.Refused {
 			w.failed(ctx, job.Err)
 		}
 		if err = w.wait(ctx, m, &job); err == nil {

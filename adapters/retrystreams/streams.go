@@ -52,7 +52,7 @@ type Retries struct {
 	Dead string
 
 	// OnError is told what went wrong besides the messages: the server could not be asked or
-	// told, a message was deleted before it had ended, there is no policy for a message. It may
+	// told, a message was deleted before it had ended, no policy is known for a message. It may
 	// be called by several goroutines at once. nil means slog.Default().
 	OnError func(ctx context.Context, err error)
 }

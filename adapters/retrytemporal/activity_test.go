@@ -373,7 +373,7 @@ func TestConfigureRefuses(t *testing.T) {
 	assert.ErrorContains(t, err, "-1s")
 }
 
-// An activity is not run while there is no policy for its type, and has all attempts when
+// An activity is not run while no policy is known for its type, and has all attempts when
 // there is one. A policy counts from the next attempt on.
 func TestPolicyOfTheType(t *testing.T) {
 	t.Parallel()

@@ -108,8 +108,8 @@ func (t *attempt) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteAc
 		return result, cmp.Or(err, job.Err)
 	case outcome == retry.Ended:
 		return nil, failure(d, d.Err)
-	case outcome == retry.Handed:
-		d.Counted = ctx.Err() == nil // there is no policy, which is to be seen
+	case outcome == retry.Refused:
+		d.Counted = true // which is to be seen
 	}
 	t.beats.store(ctx, job.State, job.Lost)
 	return nil, failure(d, job.Err)

@@ -186,7 +186,7 @@ func (d *delivery) attempt(ctx context.Context, lost int) (due time.Time, err er
 			return time.Time{}, nil
 		case outcome == retry.Ended:
 			reason = job.Decision.Err
-		case ctx.Err() == nil && outcome == retry.Handed && d.Logger != nil: // there is no policy
+		case outcome == retry.Refused && d.Logger != nil:
 			d.Logger.Error("retrywatermill: the message comes again", job.Err, watermill.LogFields{"message_uuid": d.msg.UUID})
 		}
 		d.produced, delay = nil, job.Decision.Delay

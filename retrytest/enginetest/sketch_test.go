@@ -47,7 +47,7 @@ func settle(m *message, s *retry.Stored, o retry.Outcome) {
 		m.outcome.Status = enginetest.Succeeded
 	case retry.Ended:
 		m.outcome = enginetest.Outcome{Status: enginetest.GaveUp, Err: s.Decision.Err.Error()}
-	default: // Again and Handed
+	default: // Again, Handed and Refused
 		m.state, m.known, m.visible = s.State, m.deliveries, time.Now().Add(s.Decision.Delay)
 	}
 }
