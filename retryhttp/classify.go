@@ -97,6 +97,7 @@ func get(h http.Header, name string) string {
 //
 // Retryable: connections that were refused, reset, or closed while idle, timeouts,
 // truncated headers and bodies, HTTP/2 streams and connections that the server ended.
+// RateLimited: HTTP/2 streams and connections that the server ended with ENHANCE_YOUR_CALM.
 // Final: invalid requests, responses that are not HTTP, invalid certificates, names that
 // do not exist, too many redirects, and net/http's other errors about misuse. If
 // golang.org/x/oauth2 could not get a token, the response to the token request decides.
@@ -122,8 +123,11 @@ func judgeNode(err error) retry.Verdict {
 		return retry.Verdict{}
 	}
 	text, _ := errtree.Try(err.Error)
-	if truncated(text) {
+	switch {
+	case truncated(text):
 		return verdict.Transient("truncated")
+	case calmed(text):
+		return verdict.Throttled("http2_calm")
 	}
 	for _, known := range texts {
 		if strings.HasPrefix(text, known.prefix) && strings.HasSuffix(text, known.suffix) {
@@ -168,13 +172,14 @@ func untyped(err error) bool {
 	}
 }
 
-// ownType reports whether an error is of a type of net/http.
+// ownType reports whether an error is of a type of net/http. Its HTTP/2 is a part of it up to
+// Go 1.26, and net/http/internal/http2 since; golang.org/x/net/http2 has the same types.
 func ownType(err error) bool {
-	switch pkgPath(err) {
-	case "net/http", "net/textproto", "golang.org/x/net/http2":
+	switch pkg := pkgPath(err); pkg {
+	case "net/http", "net/textproto":
 		return true
 	default:
-		return false
+		return strings.HasSuffix(pkg, "/http2")
 	}
 }
 
@@ -206,6 +211,16 @@ func truncated(text string) bool {
 	// A line that ends in a carriage return lacks its line feed.
 	return strings.HasPrefix(text, "malformed MIME header: missing colon") ||
 		strings.HasPrefix(text, "malformed MIME header line: ") && strings.HasSuffix(text, `\r"`)
+}
+
+// calmed reports whether a server closed a connection of HTTP/2 because of the client's load.
+// It may have processed the request. The debug data at the end may be anything.
+func calmed(text string) bool {
+	if !strings.HasPrefix(text, goAwayAndClosed) {
+		return false
+	}
+	_, code, _ := strings.Cut(text, "ErrCode=")
+	return strings.HasPrefix(code, "ENHANCE_YOUR_CALM,")
 }
 
 // texts has the errors for which net/http and its HTTP/2 have no exported type.
@@ -243,22 +258,28 @@ var texts = []struct {
 	{"http: unexpected EOF reading trailer", "", verdict.Transient("eof")},
 	{"http2: client connection lost", "", verdict.Transient("conn_closed")},
 	{"http2: client connection force closed", "", verdict.Transient("conn_closed")},
-	{"http2: server sent GOAWAY", "", verdict.Transient("http2_goaway")},
+	{goAwayAndClosed, "", verdict.Transient("http2_goaway")},
+
+	// Without the peer, it is the client's opinion of a malformed response.
+	{"stream error: ", "; PROTOCOL_ERROR; received from peer", verdict.Transient("http2_reset")},
 
 	// The server has not processed the request, except in one case in which
-	// net/http retries all the same.
+	// net/http retries all the same, up to Go 1.26.
 	{cannotRetry, "; PROTOCOL_ERROR; received from peer" + defineGetBody, verdict.Transient("http2_reset")},
 	{cannotRetry, defineGetBody, verdict.Unapplied("http2_refused")},
 	{"http2: Transport received Server's graceful shutdown GOAWAY", "", verdict.Unapplied("http2_goaway")},
-	{"http2: Transport received GOAWAY from server", "", verdict.Unapplied("http2_goaway")},
+	{goAwayAtFirst, "ENHANCE_YOUR_CALM", verdict.Rejected("http2_calm")},
+	{goAwayAtFirst, "", verdict.Unapplied("http2_goaway")},
 	{"http2: client conn not usable", "", verdict.Unapplied("conn_closed")},
 	{"http2: client conn could not be established", "", verdict.Unapplied("conn_closed")},
 }
 
 const (
-	socksSays     = "unknown error "
-	cannotRetry   = "http2: Transport: cannot retry err ["
-	defineGetBody = "] after Request.Body was written; define Request.GetBody to avoid this error"
+	socksSays       = "unknown error "
+	goAwayAndClosed = "http2: server sent GOAWAY and closed the connection; "
+	goAwayAtFirst   = "http2: Transport received GOAWAY from server ErrCode:"
+	cannotRetry     = "http2: Transport: cannot retry err ["
+	defineGetBody   = "] after Request.Body was written; define Request.GetBody to avoid this error"
 )
 
 // proxyTexts has the verdicts by status text: net/http keeps only the text of a proxy's

@@ -30,7 +30,7 @@ var overHTTP2 = []failure{
 	{name: "CANCEL", set: toH2(provoke.ResetEach(provoke.CancelStream)), want: again("http2_reset"), get: 2, post: 1},
 	{
 		name: "ENHANCE_YOUR_CALM", set: toH2(provoke.ResetEach(provoke.EnhanceYourCalm)),
-		want: retry.Verdict{Class: retry.RateLimited, Category: "http2_calm"}, get: 2, post: 1,
+		want: limited("http2_calm"), get: 2, post: 1,
 	},
 	{name: "HTTP_1_1_REQUIRED", set: toH2(provoke.ResetEach(provoke.HTTP11Required)), want: anew("http2_refused"), get: 2, post: 2},
 	{name: "INADEQUATE_SECURITY", set: toH2(provoke.ResetEach(provoke.InadequateSecurity)), want: again("http2_reset"), get: 2, post: 1},
@@ -46,11 +46,12 @@ var overHTTP2 = []failure{
 		name: "REFUSED_STREAM, body without GetBody", set: toH2(provoke.ResetEach(provoke.RefusedStream)), raw: http.MethodPost, once: true,
 		timeout: long, want: anew("http2_refused"), text: "define Request.GetBody", get: 2, post: 2,
 	},
-	{ // net/http may send this again too, but it proves nothing
+	{ // up to Go 1.26, net/http may send this again too, but it proves nothing
 		name: "PROTOCOL_ERROR, body without GetBody", set: toH2(provoke.ResetEach(provoke.ProtocolError)), raw: http.MethodPost, once: true,
-		timeout: long, want: again("http2_reset"), text: "define Request.GetBody", get: 2, post: 1,
+		timeout: long, want: again("http2_reset"), text: "PROTOCOL_ERROR; received from peer", get: 2, post: 1,
 	},
 	{name: "REFUSED_STREAM, in the body", set: toH2(provoke.ResetEachBody(provoke.RefusedStream)), byDo: true, want: anew("http2_refused"), get: 2, post: 1},
+	{name: "PROTOCOL_ERROR, in the body", set: toH2(provoke.ResetEachBody(provoke.ProtocolError)), byDo: true, want: again("http2_reset"), get: 2, post: 1},
 	{name: "INTERNAL_ERROR, in the body", set: toH2(provoke.ResetEachBody(provoke.InternalError)), byDo: true, want: again("http2_reset"), get: 2, post: 1},
 	{
 		name: "GOAWAY", set: toH2(func(c *provoke.HTTP2Conn) {
@@ -58,6 +59,13 @@ var overHTTP2 = []failure{
 			c.EndWrites()
 		}),
 		want: again("http2_goaway"), text: "http2: server sent GOAWAY", get: 2, post: 1,
+	},
+	{
+		name: "GOAWAY with ENHANCE_YOUR_CALM", set: toH2(func(c *provoke.HTTP2Conn) {
+			c.GoAway(c.Request(), provoke.EnhanceYourCalm)
+			c.EndWrites()
+		}),
+		want: limited("http2_calm"), text: "ErrCode=ENHANCE_YOUR_CALM", get: 2, post: 1,
 	},
 	{
 		name: "GOAWAY, in the body", set: toH2(func(c *provoke.HTTP2Conn) {
@@ -71,10 +79,31 @@ var overHTTP2 = []failure{
 		// The server says that it has not processed the request.
 		name: "GOAWAY with an error, first request", set: toH2(func(c *provoke.HTTP2Conn) {
 			c.Request()
+			c.GoAway(0, provoke.InternalError)
+			provoke.Ignore(c)
+		}),
+		want: anew("http2_goaway"), text: "received GOAWAY from server ErrCode:INTERNAL_ERROR", get: 2, post: 2,
+	},
+	{
+		name: "GOAWAY with ENHANCE_YOUR_CALM, first request", set: toH2(func(c *provoke.HTTP2Conn) {
+			c.Request()
 			c.GoAway(0, provoke.EnhanceYourCalm)
 			provoke.Ignore(c)
 		}),
-		want: anew("http2_goaway"), text: "received GOAWAY from server ErrCode:ENHANCE_YOUR_CALM", get: 2, post: 2,
+		want: unsent(limited("http2_calm")), text: "received GOAWAY from server ErrCode:ENHANCE_YOUR_CALM", get: 2, post: 2,
+	},
+	{ // of the client, about frames that the server must not send
+		name: "connection error", set: toH2(func(c *provoke.HTTP2Conn) {
+			c.Request()
+			c.Reset(0, provoke.NoError)
+		}),
+		text: "connection error: PROTOCOL_ERROR", get: 1, post: 1,
+	},
+	{ // likewise, about a response without a status
+		name: "no status", set: toH2(func(c *provoke.HTTP2Conn) {
+			c.Each(func(stream uint32) { c.Header(stream, 0, 1, 'a', 1, 'b') })
+		}),
+		text: "PROTOCOL_ERROR", get: 1, post: 1,
 	},
 	{
 		name: "EOF", set: toH2(func(c *provoke.HTTP2Conn) {

@@ -2,10 +2,12 @@ package retryhttp_test
 
 import (
 	"context"
+	"go/build"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -211,7 +213,8 @@ func TestTroubles(t *testing.T) {
 	t.Run("texts", func(t *testing.T) {
 		prefixes, suffixes := retryhttp.Texts()
 		for i, prefix := range prefixes {
-			found := prefix == "http2: client conn not usable" && !hasClientConn()
+			found := prefix == "http2: client conn not usable" && !hasClientConn() ||
+				strings.HasPrefix(suffixes[i], "; PROTOCOL_ERROR; received from peer] after") && hasGo("go1.27")
 			for _, text := range provoked.all {
 				found = found || strings.HasPrefix(text, prefix) && strings.HasSuffix(text, suffixes[i])
 			}
@@ -231,6 +234,13 @@ func again(category string) retry.Verdict {
 func anew(category string) retry.Verdict {
 	return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: category}
 }
+
+func limited(category string) retry.Verdict {
+	return retry.Verdict{Class: retry.RateLimited, Category: category}
+}
+
+// hasGo reports whether the tests run with this version of Go or a newer one.
+func hasGo(version string) bool { return slices.Contains(build.Default.ReleaseTags, version) }
 
 // unsent is v for something that failed before anything was sent.
 func unsent(v retry.Verdict) retry.Verdict {

@@ -124,7 +124,7 @@ func TestShow(t *testing.T) {
 		{"a long list", make([]any, 1_000_000), "[" + strings.Repeat("null,", 11) + "null…"},
 		{"deep", deep, strings.Repeat("[", 60) + "…"},
 		{"no JSON", map[any]any{1: 2}, "a map[interface {}]interface {}"},
-		{"terminal", "\x1b[1m\u009b\u202e\xff", `"\u001b[1m\u009b\u202e\ufffd"`},
+		{"terminal", "\x1b[1m\u009b\u202e\xff", `"\u001b[1m\u009b\u202e�"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

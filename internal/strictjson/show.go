@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/show"
@@ -44,9 +45,8 @@ func appendShort(b []byte, v any) []byte {
 		}
 		return append(b, ']')
 	case string:
-		if len(value) > 2*shown {
-			v = value[:2*shown] // may cut a character, behind what is shown
-		}
+		value = value[:min(len(value), 2*shown)] // may cut a character, behind what is shown
+		v = strings.ToValidUTF8(value, "\ufffd") // versions of Go differ in what they write for other bytes
 	case json.Number:
 		return append(b, value[:min(len(value), 2*shown)]...)
 	case nil, bool, int, int64, uint64, time.Time, json.RawMessage:

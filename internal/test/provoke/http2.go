@@ -143,6 +143,11 @@ func (c *HTTP2Conn) OK(stream uint32, flags byte, more ...byte) {
 	c.write(FrameHeaders, FlagEndHeaders|flags, stream, append([]byte{status200}, more...))
 }
 
+// Header answers with a block of headers, and ends the stream.
+func (c *HTTP2Conn) Header(stream uint32, block ...byte) {
+	c.write(FrameHeaders, FlagEndHeaders|FlagEndStream, stream, block)
+}
+
 // Reset ends a stream with an error code.
 func (c *HTTP2Conn) Reset(stream, code uint32) {
 	c.write(FrameReset, 0, stream, binary.BigEndian.AppendUint32(nil, code))
