@@ -105,10 +105,14 @@ func (c *call) close(returned bool) {
 func (c *call) try() {
 	ctx := c.Context()
 	c.Protocol = classifyAttempt
-	if c.sent = nil; c.NonIdempotent || c.Policy.NonIdempotent {
-		c.sent = &sent{}
-		c.Protocol = c.sent.classify
+	c.sent = nil
+	once := c.NonIdempotent || c.Policy.NonIdempotent
+	if once || c.mayFallSilent() {
+		c.sent = &sent{once: once}
 		ctx = c.sent.watch(ctx)
+	}
+	if once {
+		c.Protocol = c.sent.classify
 	}
 	req, err := c.request(ctx)
 	if err != nil {
@@ -155,6 +159,9 @@ func (c *call) transport() http.RoundTripper {
 			return base
 		}
 	}
+	if base, ok := c.base.(*http.Transport); ok {
+		return c.route(base, c.req)
+	}
 	return c.base
 }
 
@@ -164,10 +171,10 @@ func (c *call) transport() http.RoundTripper {
 func afresh(base http.RoundTripper, req *http.Request) (http.RoundTripper, bool) {
 	switch base := base.(type) {
 	case *http.Transport:
-		if req.URL == nil || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
-			return nil, false // Clone drops registered protocols
+		if !cloneable(req) {
+			return nil, false
 		}
-		once := base.Clone()
+		once := clone(base)
 		once.DisableKeepAlives = true
 		return once, true
 	case hops:

@@ -77,6 +77,9 @@ func (h hops) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method != h.call.req.Method {
 		h.call.served = true
 	}
+	if base, ok := h.base.(*http.Transport); ok && !h.call.fresh {
+		return h.call.route(base, req).RoundTrip(req)
+	}
 	return h.base.RoundTrip(req)
 }
 

@@ -18,6 +18,8 @@ const maxHosts = 512
 // hosts has the hosts that a Transport used lately, in two generations: when the
 // young generation is full, it replaces the old one.
 type hosts struct {
+	moved atomic.Bool // at least one host has something instead of Base
+
 	last atomic.Pointer[host] // most clients talk to one only
 
 	mu         sync.Mutex
@@ -63,6 +65,10 @@ type host struct {
 	origin origin
 	budget retry.Budget
 
+	answers  atomic.Uint64                  // that began while an attempt was watched
+	instead  atomic.Pointer[http.Transport] // of Base, since a connection fell silent; or nil
+	previous atomic.Pointer[http.Transport] // what was instead of Base before; or nil
+
 	mu    sync.Mutex
 	until time.Time // it wants no request before this
 }
@@ -80,6 +86,21 @@ func (h *hosts) of(req *http.Request, reserve int) *host {
 		h.last.Store(known)
 	}
 	return known
+}
+
+// closeIdle closes the idle connections of the transports that hosts have had instead of Base.
+func (h *hosts) closeIdle() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, generation := range []map[origin]*host{h.young, h.old} {
+		for _, known := range generation {
+			for _, own := range []*http.Transport{known.instead.Load(), known.previous.Load()} {
+				if own != nil {
+					own.CloseIdleConnections()
+				}
+			}
+		}
+	}
 }
 
 func (h *hosts) find(asked origin, reserve int) *host {

@@ -16,6 +16,7 @@ import (
 // redirect that the client refused to follow.
 func (c *call) fail(err error, resp *http.Response) {
 	c.expire()
+	c.suspect(err)
 	v := c.Verdict(err)
 	interrupted := c.TimedOut() || errtree.Is(err, context.DeadlineExceeded) || errtree.Is(err, context.Canceled)
 	unsent := c.sent.nothing(interrupted, c.byNetHTTP())

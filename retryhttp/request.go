@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -98,9 +99,14 @@ func (c *call) derives() bool {
 // limited reports whether the context of an attempt may have a timeout.
 func (c *call) limited() bool { return c.Policy.AttemptTimeout != 0 || c.Policy.Timeout > 0 }
 
-// sent watches whether anything of a request was written, and whether its body could be
-// read.
-type sent struct{ asked, got, wrote, broken atomic.Bool }
+// sent watches whether anything of a request was written, whether its body could be read,
+// and whether an answer began.
+type sent struct {
+	once bool // the request is not idempotent, so what was written matters
+
+	asked, got, wrote, broken atomic.Bool
+	answer
+}
 
 // nothing reports whether it is certain that nothing the server could act on was
 // written. A transport that calls no hook proves nothing, unless it is net/http's, which
@@ -109,7 +115,7 @@ type sent struct{ asked, got, wrote, broken atomic.Bool }
 // encoded header field counts, because HTTP/2 calls WroteHeaders only after it has
 // written them.
 func (s *sent) nothing(interrupted, tells bool) bool {
-	return s != nil && (tells || s.asked.Load()) && !s.wrote.Load() && (!interrupted || !s.got.Load())
+	return s != nil && s.once && (tells || s.asked.Load()) && !s.wrote.Load() && (!interrupted || !s.got.Load())
 }
 
 // classify is classifyAttempt for an attempt that is watched. A failed dial proves nothing
@@ -124,7 +130,7 @@ func (s *sent) classify(err error) retry.Verdict {
 // of err: the request's body could not be read, or the dial that failed came after the
 // first byte.
 func (s *sent) denies(err error) bool {
-	return s != nil && (s.broken.Load() || s.wrote.Load() && dialed(err))
+	return s != nil && s.once && (s.broken.Load() || s.wrote.Load() && dialed(err))
 }
 
 // dialed reports whether a dial or a lookup has failed somewhere in the tree of err.
@@ -143,7 +149,7 @@ func dialed(err error) bool {
 
 // body returns a body that watches whether it can be read.
 func (s *sent) body(body io.ReadCloser) io.ReadCloser {
-	if s == nil || body == nil || body == http.NoBody {
+	if s == nil || !s.once || body == nil || body == http.NoBody {
 		return body
 	}
 	return watched{body, s}
@@ -164,8 +170,17 @@ func (w watched) Read(p []byte) (int, error) {
 
 func (s *sent) watch(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn:          func(string) { s.asked.Store(true) },
-		GotConn:          func(httptrace.GotConnInfo) { s.got.Store(true) },
-		WroteHeaderField: func(string, []string) { s.wrote.Store(true) },
+		GetConn: func(string) { s.asked.Store(true) },
+		GotConn: func(info httptrace.GotConnInfo) {
+			s.got.Store(true)
+			s.reused.Store(info.Reused)
+		},
+		WroteHeaderField: func(name string, _ []string) {
+			s.wrote.Store(true)
+			if strings.HasPrefix(name, ":") {
+				s.http2.Store(true)
+			}
+		},
+		GotFirstResponseByte: s.begin,
 	})
 }

@@ -60,12 +60,31 @@ var defaultPolicy = DefaultPolicy()
 // # What it costs
 //
 // An idempotent request is sent without a copy, and the Transport allocates nothing if
-// it succeeds at once, unless the policy has a timeout or an Observer of attempts, or the
-// options below add a header. Further attempts get a copy if Base has changed the request, which it
-// should not, or if there is a body; the body itself is not copied. Each attempt of a
-// request that is not idempotent gets a copy, watched with [net/http/httptrace]. The body
-// of a failure is read so that its connection can be used again, if it has a
-// Content-Length of up to 4 KiB; with any other body the connection is closed.
+// it succeeds at once, unless the policy has a timeout or an Observer of attempts, Base has
+// a ResponseHeaderTimeout, or the options below add a header. Further attempts get a copy if
+// Base has changed the request, which it should not, or if there is a body; the body itself
+// is not copied. Each attempt of a request that is not idempotent, or that a timeout may
+// end, gets a copy, watched with [net/http/httptrace]. The body of a failure is read so that
+// its connection can be used again, if it has a Content-Length of up to 4 KiB; with any other
+// body the connection is closed.
+//
+// # Dead connections
+//
+// A connection can die without a sign, for example when a proxy or a NAT forgets it. With an
+// AttemptTimeout, or a ResponseHeaderTimeout of Base, such an attempt ends, and the next one
+// uses another connection if Base is an *http.Transport. Over HTTP/1.1, net/http closes the
+// connection itself. Over HTTP/2 it would use the connection for every request to the host,
+// for many minutes. So if no answer began since the attempt did, the Transport leaves the
+// connections to this host to the requests that use them, and sends the host's requests
+// through a clone of Base; it may have more connections than MaxConnsPerHost for a while.
+// Each attempt that waited for the dead connection costs a retry, later ones do not.
+//
+// Without these timeouts, and with another Base, let net/http ask whether the connection
+// lives; it does not by default:
+//
+//	base.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second}
+//
+// golang.org/x/net/http2.Transport calls the first of them ReadIdleTimeout.
 //
 // # Limits
 //
@@ -81,9 +100,8 @@ type Transport struct {
 
 	// Policy decides. nil means [DefaultPolicy]; a Policy without a Backoff has the
 	// waits of DefaultPolicy. Its AttemptTimeout and Timeout last until the
-	// response's body is read to the end or closed. Set an AttemptTimeout with
-	// HTTP/2: net/http itself waits up to a minute there before it gives up on a
-	// connection.
+	// response's body is read to the end or closed. Set an AttemptTimeout: see Dead
+	// connections above.
 	Policy *retry.Policy
 
 	// Budget returns the budget for the retries of a request. nil means one budget
@@ -167,12 +185,13 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.roundTrip()
 }
 
-// CloseIdleConnections closes the idle connections of Base, if it can.
+// CloseIdleConnections closes the idle connections of Base, if it can, and of its clones.
 // [http.Client.CloseIdleConnections] calls it.
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.orZero().base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
 	}
+	t.orZero().hosts.closeIdle()
 }
 
 var zeroTransport = &Transport{}

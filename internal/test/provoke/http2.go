@@ -57,17 +57,22 @@ func ServeHTTP2(t testing.TB, handlers ...func(*HTTP2Conn)) *Server {
 	t.Helper()
 	raw := make([]func(net.Conn), len(handlers))
 	for i, handler := range handlers {
-		raw[i] = func(conn net.Conn) {
-			if _, err := io.ReadFull(conn, make([]byte, len(HTTP2Preface))); err != nil {
-				return
-			}
-			c := &HTTP2Conn{Conn: conn}
-			c.write(FrameSettings, 0, 0, nil)
-			handler(c)
-			Ignore(conn)
-		}
+		raw[i] = HTTP2(handler)
 	}
 	return Serve(t, raw...)
+}
+
+// HTTP2 returns a handler that calls another one after the preface and the settings.
+func HTTP2(handler func(*HTTP2Conn)) func(net.Conn) {
+	return func(conn net.Conn) {
+		if _, err := io.ReadFull(conn, make([]byte, len(HTTP2Preface))); err != nil {
+			return
+		}
+		c := &HTTP2Conn{Conn: conn}
+		c.write(FrameSettings, 0, 0, nil)
+		handler(c)
+		Ignore(conn)
+	}
 }
 
 // HTTP2Transport returns a transport that speaks HTTP/2 to http URLs.
