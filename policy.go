@@ -120,8 +120,9 @@ type Policy struct {
 	// Overrides replaces settings for failures of one kind. Each field is taken
 	// from the Override of the verdict's Category, else from the Override of its
 	// class name ("unknown", "retryable", "rate_limited", "pending"), else from
-	// the policy. A limit is compared with State.Failures, or after a Pending
-	// attempt with State.Pending: see [MarkPending].
+	// the policy. Validate refuses a misspelled class name. A limit is compared
+	// with State.Failures, or after a Pending attempt with State.Pending: see
+	// [MarkPending].
 	Overrides map[string]Override
 
 	// Budget limits the extra load of retries, over all calls that share it: a

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/sat"
+	"github.com/seed-5ff3c98e/retry/internal/show"
 	"github.com/seed-5ff3c98e/retry/internal/strictjson"
 )
 
@@ -29,7 +30,9 @@ func invalid(f strictjson.Faults) error {
 //     NaN as 2, and a multiplier between 0 and 1 as 1,
 //   - the fraction of Proportional runs as 0 and the ratio of a Budget as 0.1
 //     if it is negative or NaN, and both as 1 if they are larger,
-//   - MaxDelay caps a first delay that is longer.
+//   - MaxDelay caps a first delay that is longer,
+//   - an Override for "RateLimited" or "retriable" is never used: the class is
+//     "rate_limited" or "retryable".
 //
 // A duration below a microsecond is a fault too, because it is nearly always a number
 // without its unit: Initial: 5 is 5 nanoseconds. It runs as it is. Where 0 is a wait, as
@@ -78,7 +81,9 @@ func (p *Policy) check(f *strictjson.Faults) {
 		case kind == "":
 			f.Add(strictjson.At("overrides"), strconv.Quote(kind), "needs a category or a class")
 		case kind == Final.String():
-			f.Add(strictjson.At("overrides"), kind, "final errors are not retried")
+			f.Add(strictjson.At("overrides"), kind, notRetried)
+		default:
+			checkSpelling(f, kind)
 		}
 		if o.MaxAttempts < 0 {
 			f.Add(path.Key("max_attempts"), o.MaxAttempts, "must be at least 1, or 0 for the policy's")
@@ -102,6 +107,28 @@ func (p *Policy) kinds() []string {
 		return nil
 	}
 	return slices.Sorted(maps.Keys(p.Overrides))
+}
+
+const notRetried = "final errors are not retried"
+
+// checkSpelling refuses the name of a class that is not written as [Class.String] writes
+// it: it would be taken for a category that no failure has.
+func checkSpelling(f *strictjson.Faults, kind string) {
+	path, value := strictjson.At("overrides"), show.Quote(kind)
+	for class, name := range classNames {
+		switch {
+		case name == kind:
+			return
+		case !strictjson.Misspells(kind, name):
+		case Class(class) == Final:
+			f.Add(path, value, notRetried)
+			return
+		default:
+			f.Add(path, value, fmt.Sprintf("is no class; write %q, or %q, %q, %q, %q, or a category", name,
+				Unknown, Retryable, RateLimited, Pending))
+			return
+		}
+	}
 }
 
 // checkDuration checks a duration for which 0 is allowed.

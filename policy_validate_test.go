@@ -1,6 +1,7 @@
 package retry_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,6 +15,37 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 )
+
+// A key that can only be a misspelled class would be a category that no failure has.
+func TestValidateMisspelledClass(t *testing.T) {
+	t.Parallel()
+	const rest = `, or "unknown", "retryable", "rate_limited", "pending", or a category`
+	for key, class := range map[string]string{
+		"ratelimited": "rate_limited", "RateLimited": "rate_limited", "RATE_LIMITED": "rate_limited",
+		"rate-limited": "rate_limited", "rate limited": "rate_limited", "rate_limitted": "rate_limited",
+		"Unknown": "unknown", "UNKNOWN": "unknown", "unkown": "unknown", "unknwon": "unknown",
+		"Retryable": "retryable", "retriable": "retryable", "retrayble": "retryable", "retryable ": "retryable",
+		"Pending": "pending", "pendign": "pending", "pendi\nng": "pending",
+	} {
+		p := &retry.Policy{Overrides: map[string]retry.Override{key: {MaxAttempts: 1}}}
+		want := "retry: invalid policy: overrides: " + strconv.Quote(key) + ": is no class; write " + strconv.Quote(class) + rest
+		require.EqualError(t, p.Validate(), want)
+		text, err := json.Marshal(map[string]any{"overrides": map[string]any{key: map[string]any{"max_attempts": 1}}})
+		require.NoError(t, err)
+		require.EqualError(t, json.Unmarshal(text, new(retry.Policy)), want)
+	}
+	for _, key := range []string{"Final", "FINAL", "fianl"} {
+		p := &retry.Policy{Overrides: map[string]retry.Override{key: {}}}
+		require.EqualError(t, p.Validate(), `retry: invalid policy: overrides: "`+key+`": final errors are not retried`)
+	}
+	for _, key := range []string{
+		"unknown", "retryable", "rate_limited", "pending", // as they are
+		"timeout", "http_429", "rate_limit", "sending", "spending", "known", "retry", "transient", "é", "-", "r",
+		strings.Repeat("pending", 1_000_000),
+	} {
+		require.NoError(t, (&retry.Policy{Overrides: map[string]retry.Override{key: {}}}).Validate(), "%.20s", key)
+	}
+}
 
 func manyOverrides(n int) map[string]retry.Override {
 	all := map[string]retry.Override{}

@@ -21,8 +21,37 @@ func (fs Fields) similar(unknown string) string {
 	return best
 }
 
+// Misspells reports whether text is name in another spelling: with other case, dashes,
+// underscores or spaces, with one letter that is wrong, missing or too many, or with two
+// neighbours swapped. The first letter is right: "sending" is a word of its own beside
+// "pending".
+func Misspells(text, name string) bool {
+	if len(text) > 2*len(name) {
+		return false
+	}
+	text, name = letters(text), letters(name)
+	if text == "" || name == "" || text[0] != name[0] {
+		return false
+	}
+	n := len(text) - len(name)
+	return n >= -1 && n <= 1 && (distance(text, name) <= 1 || swapped(text, name))
+}
+
+// swapped reports whether b is a with two neighbours swapped.
+func swapped(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) - 1 {
+		if a[i] != b[i] {
+			return a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
+		}
+	}
+	return false
+}
+
 func letters(key string) string {
-	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(key))
+	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(key))
 }
 
 // distance returns how many bytes must be changed, added or taken away to make b of a.
