@@ -16,16 +16,17 @@ import (
 )
 
 // Idempotent reports whether a request may be sent again even if it had an
-// effect: its method is GET, HEAD, OPTIONS, TRACE, PUT or DELETE, or it has an
-// Idempotency-Key or X-Idempotency-Key header. A header with an empty list of
-// values counts too, as in net/http: it marks a request without sending the
-// header.
+// effect: its method is PUT or DELETE, or one that only reads (GET, HEAD, OPTIONS, TRACE,
+// QUERY, and PROPFIND, REPORT and SEARCH of WebDAV), or it has an Idempotency-Key or
+// X-Idempotency-Key header. A header with an empty list of values counts too, as in
+// net/http: it marks a request without sending the header.
 //
-// https://www.rfc-editor.org/rfc/rfc9110#section-9.2.2
+// https://www.rfc-editor.org/rfc/rfc9110#section-9.2.2, RFC 10008 (QUERY),
+// https://www.iana.org/assignments/http-methods
 func Idempotent(req *http.Request) bool {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace,
-		http.MethodPut, http.MethodDelete:
+		http.MethodPut, http.MethodDelete, "QUERY", "PROPFIND", "REPORT", "SEARCH":
 		return true
 	default:
 		return hasKey(req)

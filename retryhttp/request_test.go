@@ -288,7 +288,8 @@ func TestMethods(t *testing.T) {
 	t.Parallel()
 	tests := map[string]bool{
 		"": true, "GET": true, "HEAD": true, "OPTIONS": true, "TRACE": true, "PUT": true, "DELETE": true,
-		"POST": false, "PATCH": false, "CONNECT": false, "PROPFIND": false, "get": false, "QUERY": false,
+		"QUERY": true, "PROPFIND": true, "REPORT": true, "SEARCH": true, // RFC 10008, 4918, 3253, 5323
+		"POST": false, "PATCH": false, "CONNECT": false, "PROPPATCH": false, "MOVE": false, "LOCK": false, "get": false,
 	}
 	for method, idempotent := range tests {
 		for _, key := range []string{"", "Idempotency-Key", "X-Idempotency-Key"} {

@@ -25,9 +25,12 @@ import (
 //     connection cures it. A BEGIN that a standby refuses is Retryable. Errors raised in
 //     PL/pgSQL (class P0) are Final. The commit of a transaction in which a statement
 //     had failed is Final.
-//   - PgBouncer has one code, 08P01, for all its failures: a server that is down or has
-//     crashed, but also a wrong password. They are Retryable. The same code with a
-//     severity other than FATAL is PostgreSQL's protocol violation, and Final.
+//   - A pooler has one code for all its failures, with the severity FATAL: 08P01 of
+//     PgBouncer, 58000 of PgCat, XX000 of Supavisor. It is a server that is down, or no
+//     free place, but also a wrong password. They are Retryable. With another severity,
+//     08P01 and XX000 are PostgreSQL's protocol violation and internal error, and Final,
+//     except "tuple concurrently updated": two sessions have changed one object, such as
+//     with GRANT, and the transaction only has to be repeated.
 //
 // Categories are "sql_40001" with the SQLSTATE, "mysql_1213" and "mssql_1205" with the
 // error number, and "sqlite_517" with the extended result code. Other codes of MySQL and

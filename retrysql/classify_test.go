@@ -39,6 +39,12 @@ type pgAnswer struct {
 func (e *pgAnswer) Error() string    { return e.Severity + ": (SQLSTATE " + e.Code + ")" }
 func (e *pgAnswer) SQLState() string { return e.Code }
 
+// pgxAnswer has the severity in English too.
+type pgxAnswer struct {
+	pgAnswer
+	SeverityUnlocalized string
+}
+
 // unsentError is an error of pgconn from before anything was sent.
 type unsentError struct{}
 
@@ -97,12 +103,29 @@ var classified = []struct {
 	{"short of resources", anew, states("53000", "53200", "53400")},
 	{"too many connections", limited, states("53300")},
 	{"disk full", final, states("53100")},
-	{"connection lost", again, states("08000", "08003", "08006")},
+	{"connection lost", again, states("08000", "08003", "08006", "08C00")},
 	{"range unavailable", again, states("58C00", "58C01")},
 	{"a pooler, or not", again, states("08P01")},
 	{"a pooler", again, map[string]error{
 		"sql_08P01": &pgAnswer{Severity: "FATAL", Code: "08P01"},
 		"sql_58000": &pgAnswer{Severity: "FATAL", Code: "58000"},
+		"sql_XX000": &pgAnswer{Severity: "FATAL", Code: "XX000"},
+	}},
+	{"a pooler, or a crash", again, map[string]error{"sql_XX000": &pgAnswer{Severity: "PANIC", Code: "XX000"}}},
+	{"a fatal error in the server's language", again, map[string]error{
+		"sql_XX000": &pgxAnswer{pgAnswer: pgAnswer{Severity: "ВАЖНО", Code: "XX000"}, SeverityUnlocalized: "FATAL"},
+	}},
+	{"one object changed by two", anew, map[string]error{
+		"sql_XX000": &pgAnswer{Severity: "ERROR", Code: "XX000", Routine: "simple_heap_update"},
+	}},
+	{"one object deleted by two", anew, map[string]error{
+		"sql_XX000": &pgAnswer{Severity: "ERREUR", Code: "XX000", Routine: "simple_heap_delete"},
+	}},
+	{"internal error", final, map[string]error{
+		"sql_XX000": &pgAnswer{Severity: "ERROR", Code: "XX000", Routine: "relation_open"},
+	}},
+	{"internal error, not fatal by the unlocalized severity", final, map[string]error{
+		"sql_XX000": &pgxAnswer{pgAnswer: pgAnswer{Severity: "FATAL", Code: "XX000"}, SeverityUnlocalized: "ERROR"},
 	}},
 	{"protocol violation", final, map[string]error{"sql_08P01": &pgAnswer{Severity: "ERROR", Code: "08P01"}}},
 	{"system error", unknown, map[string]error{"": &pgAnswer{Severity: "ERROR", Code: "58000"}}},
@@ -110,7 +133,8 @@ var classified = []struct {
 	{"on another connection", anew, states("25006", "26000")},
 	{"final", final, states(
 		"40000", "40002", "57014", "25P02", "25P04", "57P04", "23505", "23P01", "XX000", "22012", "23503", "28P01", "3D000",
-		"42601", "0A000", "P0001",
+		"42601", "0A000", "P0001", "XX001", "XX002", "21000", "44000", "54000", "54001", "2BP01", "3F000", "0LP01", "0P000",
+		"25001", "25P01", "55P02", "55P04",
 	)},
 	{"cached plan", anew, map[string]error{
 		"sql_0A000": &pgError{"0A000", "ERROR: cached plan must not change result type (SQLSTATE 0A000)"},

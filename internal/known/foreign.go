@@ -109,6 +109,14 @@ func number(v reflect.Value) int64 {
 	}
 }
 
+// text returns the value of a string, or "".
+func text(v reflect.Value) string {
+	if v.IsValid() && v.Kind() == reflect.String {
+		return v.String()
+	}
+	return ""
+}
+
 // grpcStatus classifies the status of a gRPC call, a *status.Status of grpc-go.
 func grpcStatus(status reflect.Value) Fact {
 	code, ok := result(status.MethodByName("Code"))

@@ -110,7 +110,7 @@ func code(err error) (f Fact) {
 	}
 	switch e := err.(type) {
 	case interface{ SQLState() string }: // pgx, pq
-		return SQLState(e.SQLState())
+		return Postgres(e.SQLState(), err)
 	case interface{ SQLErrorNumber() int32 }: // go-mssqldb
 		return SQLServer(e.SQLErrorNumber())
 	case interface{ HasErrorLabel(label string) bool }: // MongoDB

@@ -1,6 +1,9 @@
 package known
 
-import "slices"
+import (
+	"reflect"
+	"slices"
+)
 
 // sqlStates has the codes worth another attempt, if the unit of a retry is the
 // whole transaction. They are codes of PostgreSQL and CockroachDB, some shared
@@ -29,7 +32,8 @@ var sqlStates = map[string]Fact{
 	"08000": Transient("sql_08000"), // connection_exception
 	"08003": Transient("sql_08003"), // connection_does_not_exist
 	"08006": Transient("sql_08006"), // connection_failure
-	"08P01": Transient("sql_08P01"), // protocol_violation, and what PgBouncer says; retrysql tells them apart
+	"08P01": Transient("sql_08P01"), // protocol_violation, and what PgBouncer says; see Postgres
+	"08C00": Transient("sql_08C00"), // CockroachDB: its proxy has no connection
 	"58C00": Transient("sql_58C00"), // CockroachDB: a range is unavailable
 	"58C01": Transient("sql_58C01"), // CockroachDB: no connection between its nodes
 	"08001": Unapplied("sql_08001"), // sqlclient_unable_to_establish_sqlconnection
@@ -47,16 +51,63 @@ var (
 		"57P04",          // database_dropped
 		"53100",          // disk_full
 		"25P02",          // in_failed_sql_transaction: the error before it counts
-		"3D000", "XX000", // invalid_catalog_name, internal_error
+		"25001", "25P01", // active_sql_transaction, no_active_sql_transaction
+		"3D000", "3F000", // invalid_catalog_name, invalid_schema_name
+		"55P02", "55P04", // cant_change_runtime_param, unsafe_new_enum_value_usage
+		"XX000",          // internal_error; see Postgres
+		"XX001", "XX002", // data_corrupted, index_corrupted
 	}
 	finalSQLClasses = []string{
 		"0A", // feature_not_supported
+		"0L", // invalid_grantor
+		"0P", // invalid_role_specification
+		"21", // cardinality_violation
 		"22", // data_exception
 		"23", // integrity_constraint_violation
 		"28", // invalid_authorization_specification
+		"2B", // dependent_privilege_descriptors_still_exist
 		"42", // syntax_error_or_access_rule_violation
+		"44", // with_check_option_violation
+		"54", // program_limit_exceeded
 	}
 )
+
+// Postgres is [SQLState] for an error of pgx or lib/pq that has the state. The severity and
+// the function that failed are read too, where the state has more than one meaning. The text
+// may be in the language of the server.
+func Postgres(state string, err error) Fact {
+	switch state {
+	case "XX000", "08P01", "58000": // internal_error, protocol_violation, system_error
+	default:
+		return SQLState(state)
+	}
+	e := reflect.ValueOf(err)
+	severity := text(field(e, "SeverityUnlocalized"))
+	if severity == "" {
+		severity = text(field(e, "Severity"))
+	}
+	switch routine := text(field(e, "Routine")); {
+	case severity == "FATAL", severity == "PANIC":
+		// A pooler has no better code for its own failures: PgBouncer says 08P01, PgCat
+		// 58000, Supavisor XX000. A server that has ended the connection may start again.
+		return Transient("sql_" + state)
+	case state == "XX000" && slices.Contains(catalogWrites, routine):
+		return Unapplied("sql_XX000")
+	case state == "08P01" && severity != "":
+		return Permanent("sql_08P01")
+	default:
+		return SQLState(state)
+	}
+}
+
+// catalogWrites are the functions of PostgreSQL that say "tuple concurrently updated" or
+// "tuple concurrently deleted": two sessions have changed one row of a catalog, such as with
+// GRANT, REVOKE, ALTER or CREATE OR REPLACE.
+//
+// https://github.com/postgres/postgres/blob/master/src/backend/access/heap/heapam.c
+var catalogWrites = []string{
+	"simple_heap_update", "simple_heap_delete", "simple_table_tuple_update", "simple_table_tuple_delete",
+}
 
 // SQLState classifies a SQLSTATE, if the unit of a retry is the whole
 // transaction.

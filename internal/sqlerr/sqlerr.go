@@ -85,13 +85,6 @@ func stateVerdict(state string, err error) retry.Verdict {
 		if strings.Contains(text, "cached plan must not change result type") || onStandby(err) {
 			return verdict.Unapplied(NotHere)
 		}
-	case state == "08P01", state == "58000": // protocol_violation, system_error
-		switch severity := field(err, "Severity"); {
-		case severity == "FATAL": // PgBouncer and PgCat have no other codes for their own failures
-			return verdict.Transient("sql_" + state)
-		case severity != "" && state == "08P01":
-			return verdict.Permanent("sql_08P01")
-		}
 	case len(state) == 5 && state[:2] == "P0": // PL/pgSQL, RAISE EXCEPTION
 		return verdict.Permanent("sql_" + state)
 	}
