@@ -207,7 +207,14 @@ func TestClassifyTLSValues(t *testing.T) {
 		{internal, mayRetry("tls_alert")},
 		{tls.AlertError(90), mayRetry("tls_alert")}, // canceled by the user
 		{&tls.ECHRejectionError{}, wantFinal("tls")},
-		{&tls.RecordHeaderError{}, wantFinal("tls")},
+		{tls.AlertError(20), mayRetry("tls_alert")},        // bad_record_mac
+		{tls.AlertError(21), mayRetry("tls_alert")},        // decryption_failed
+		{tls.AlertError(22), mayRetry("tls_alert")},        // record_overflow
+		{tls.AlertError(50), mayRetry("tls_alert")},        // decode_error
+		{tls.AlertError(51), wantFinal("tls_alert")},       // decrypt_error: a wrong key
+		{&tls.RecordHeaderError{}, mayRetry("tls_record")}, // not the first record
+		{tls.RecordHeaderError{Conn: &net.TCPConn{}}, wantFinal("tls")},
+		{(*tls.RecordHeaderError)(nil), wantFinal("tls")},
 		{(*tls.CertificateVerificationError)(nil), wantFinal("tls_cert")},
 		{x509.SystemRootsError{}, wantFinal("tls_cert")},
 		{x509.InsecureAlgorithmError(x509.MD5WithRSA), wantFinal("tls_cert")},

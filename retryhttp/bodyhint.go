@@ -2,47 +2,69 @@ package retryhttp
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/hint"
+	"github.com/seed-5ff3c98e/retry/internal/known"
 )
 
 // maxHintBody is the largest number of bytes of a body that are searched for a
 // hint.
 const maxHintBody = 64 << 10
 
-// ParseBodyHint reads the server's hint from a JSON body: Discord's retry_after in
-// seconds, the google.rpc.RetryInfo in an error of a Google API, and
-// details.retryAfterSeconds of a Kubernetes Status. It returns false if there is
-// no hint. It ignores bodies of more than 64 KiB.
+// ParseBodyHint reads the server's hint from a JSON body, the first of these:
 //
-// Sources: Discord's documentation of rate limits, google/rpc/error_details.proto,
-// and metav1.StatusDetails.
+//   - retry_after of Discord, in seconds, and retry_after_ms of Matrix, in milliseconds,
+//   - the google.rpc.RetryInfo in an error of a Google API,
+//   - details.retryAfterSeconds of a Kubernetes Status,
+//   - parameters.retry_after of Telegram, and error.retry_after of Dropbox, in seconds.
+//
+// It returns false if there is no hint. It ignores bodies of more than 64 KiB.
+//
+// Sources: Discord's documentation of rate limits, the Matrix client-server API,
+// google/rpc/error_details.proto, metav1.StatusDetails, Telegram's ResponseParameters, and
+// RateLimitError in Dropbox's HTTP documentation.
 func ParseBodyHint(body []byte) (time.Duration, bool) {
 	var hints struct {
-		RetryAfter json.RawMessage `json:"retry_after"`
-		Error      json.RawMessage `json:"error"`
-		Details    json.RawMessage `json:"details"`
+		RetryAfter   json.RawMessage `json:"retry_after"`
+		RetryAfterMs json.RawMessage `json:"retry_after_ms"`
+		Error        json.RawMessage `json:"error"`
+		Details      json.RawMessage `json:"details"`
+		Parameters   json.RawMessage `json:"parameters"`
 	}
 	if len(body) > maxHintBody || json.Unmarshal(body, &hints) != nil {
 		return 0, false
 	}
-	if d, ok := decimal(string(hints.RetryAfter), time.Second); ok {
+	if d, ok := hint.Decimal(string(hints.RetryAfter), time.Second); ok {
+		return d, true
+	}
+	if d, ok := hint.Decimal(string(hints.RetryAfterMs), time.Millisecond); ok {
 		return d, true
 	}
 	if d, ok := retryInfo(hints.Error); ok {
 		return d, true
 	}
-	var status struct {
+	var inner struct {
 		RetryAfterSeconds json.RawMessage `json:"retryAfterSeconds"`
+		RetryAfter        json.RawMessage `json:"retry_after"`
 	}
-	if json.Unmarshal(hints.Details, &status) != nil {
-		return 0, false
+	_ = json.Unmarshal(hints.Details, &inner)
+	if d, ok := hint.Decimal(string(inner.RetryAfterSeconds), time.Second); ok && d > 0 { // Kubernetes writes no zero
+		return d, true
 	}
-	d, ok := decimal(string(status.RetryAfterSeconds), time.Second)
-	return d, ok && d > 0 // Kubernetes writes no zero
+	for _, raw := range []json.RawMessage{hints.Parameters, hints.Error} {
+		inner.RetryAfter = nil
+		_ = json.Unmarshal(raw, &inner)
+		if d, ok := hint.Decimal(string(inner.RetryAfter), time.Second); ok {
+			return d, true
+		}
+	}
+	return 0, false
 }
 
 // retryInfo reads the largest delay in the details of an error.
@@ -61,49 +83,88 @@ func retryInfo(raw json.RawMessage) (most time.Duration, found bool) {
 			continue
 		}
 		number, ok := strings.CutSuffix(detail.RetryDelay, "s")
-		if d, valid := decimal(number, time.Second); ok && valid {
+		if d, valid := hint.Decimal(number, time.Second); ok && valid {
 			most, found = max(most, d), true
 		}
 	}
 	return most, found
 }
 
-// peekTime is the longest time to wait for the body with a hint.
-const peekTime = time.Second
+// bodyAnswer is what a body says about retries.
+type bodyAnswer struct {
+	after  time.Duration
+	hinted bool
+	reason known.Fact
+}
 
-// peekHint looks for a hint in the body of a response, and puts the bytes that it
-// read back.
-func peekHint(resp *http.Response) (time.Duration, bool) {
-	if resp.ContentLength > maxHintBody || !isJSON(get(resp.Header, "Content-Type")) {
-		return 0, false
+// hint returns the hint of a body: its own, or the one that belongs to its reason.
+func (a *bodyAnswer) hint() (time.Duration, bool) {
+	if a.hinted {
+		return a.after, true
 	}
-	timer := closeAfter(peekTime, resp.Body)
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxHintBody+1))
-	rest := io.Reader(resp.Body)
-	if !timer.Stop() && err == nil {
-		err = http.ErrBodyReadAfterClose
+	return a.reason.After, a.reason.After > 0
+}
+
+// readAnswer reads a body of the type that the headers say.
+func readAnswer(header http.Header, body []byte) (says bodyAnswer) {
+	if body = decoded(header, body); len(body) > maxHintBody {
+		return says
 	}
+	contentType := get(header, "Content-Type")
+	switch {
+	case isJSON(contentType):
+		says.after, says.hinted = ParseBodyHint(body)
+		var document any
+		if json.Unmarshal(body, &document) == nil {
+			says.reason = known.ReasonIn(document)
+		}
+	case isXML(contentType): // of AWS and Azure Storage
+		_, rest, _ := bytes.Cut(body, []byte("<Code>"))
+		if code, _, ok := bytes.Cut(rest, []byte("</Code>")); ok {
+			says.reason = known.Reason(string(code))
+		}
+	}
+	return says
+}
+
+// decoded returns a body without its Content-Encoding, which net/http leaves if the request
+// asked for it. It is nil if that cannot be read.
+func decoded(header http.Header, body []byte) []byte {
+	switch encoding := get(header, "Content-Encoding"); {
+	case encoding == "", strings.EqualFold(encoding, "identity"):
+		return body
+	case !strings.EqualFold(encoding, "gzip"):
+		return nil
+	}
+	r, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {
-		rest = failing{err}
+		return nil
 	}
-	resp.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(data), rest), resp.Body}
-	return ParseBodyHint(data)
+	plain, _ := io.ReadAll(io.LimitReader(r, maxHintBody+1))
+	return plain
 }
 
 // isJSON reports whether a media type is JSON or based on it. Its parameters, which may be
 // any number, do not matter.
 func isJSON(contentType string) bool {
-	mediaType, _, _ := strings.Cut(contentType, ";")
-	mediaType = trim(mediaType)
-	const suffix = "+json"
-	return strings.EqualFold(mediaType, "application/json") ||
-		len(mediaType) > len(suffix) && strings.EqualFold(mediaType[len(mediaType)-len(suffix):], suffix)
+	mediaType := mediaType(contentType)
+	const amazon = "application/x-amz-json-"
+	return strings.EqualFold(mediaType, "application/json") || endsIn(mediaType, "+json") ||
+		len(mediaType) > len(amazon) && strings.EqualFold(mediaType[:len(amazon)], amazon)
 }
 
-// failing replaces the rest of a body that could not be read.
-type failing struct{ err error }
+// isXML is isJSON for XML.
+func isXML(contentType string) bool {
+	mediaType := mediaType(contentType)
+	return strings.EqualFold(mediaType, "application/xml") || strings.EqualFold(mediaType, "text/xml") || endsIn(mediaType, "+xml")
+}
 
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
+func mediaType(contentType string) string {
+	mediaType, _, _ := strings.Cut(contentType, ";")
+	return hint.Trim(mediaType)
+}
+
+func endsIn(mediaType, suffix string) bool {
+	n := len(mediaType) - len(suffix)
+	return n > 0 && strings.EqualFold(mediaType[n:], suffix)
+}

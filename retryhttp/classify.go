@@ -29,40 +29,64 @@ import (
 //     progress: Retryable.
 //   - All others, also statuses outside of 100 to 599, and any status with
 //     X-Should-Retry: false or Stripe-Should-Retry: false: Final.
+//
+// A code in X-Amzn-Errortype or X-Ms-Error-Code that says more counts before the status.
+// The body is not read. It counts if a Transport with BodyHints has read it; otherwise
+// [ClassifyBody] takes a body that the caller has read.
 func ClassifyResponse(resp *http.Response, now time.Time) retry.Verdict {
 	if resp == nil || resp.StatusCode >= 100 && resp.StatusCode < 400 {
 		return retry.Verdict{}
 	}
+	return classifyResponse(resp, now, said(resp.Body))
+}
+
+// ClassifyBody is [ClassifyResponse] for a caller that has read the body of the response: up
+// to 64 KiB of it, JSON or XML by its Content-Type, and gzip if the Content-Encoding says
+// so. The body itself is not read. See [ParseBodyHint] for its hints.
+//
+// A code in it that says more than the status counts before the status, among them codes of
+// OpenAI, Anthropic, GitHub, Google, AWS, Azure, Stripe, Slack, Shopify, X, Meta, Salesforce
+// and HubSpot, and of services that speak like one of them:
+//
+//   - what is used up until somebody raises the quota, or for a day, such as a 429 with
+//     insufficient_quota: Final, with the category "quota_exhausted"; until somebody pays:
+//     Final, with the category "billing",
+//   - a rate limit in a 400 or 403, such as userRateLimitExceeded, or a ThrottlingException
+//     of AWS: RateLimited. Without a hint, After is a minute for the secondary limit of
+//     GitHub, as its documentation asks.
+func ClassifyBody(resp *http.Response, body []byte, now time.Time) retry.Verdict {
+	if resp == nil || resp.StatusCode >= 100 && resp.StatusCode < 400 {
+		return retry.Verdict{}
+	}
+	return classifyResponse(resp, now, readAnswer(resp.Header, body))
+}
+
+// classifyResponse is ClassifyResponse for a response whose body says this.
+func classifyResponse(resp *http.Response, now time.Time, says bodyAnswer) retry.Verdict {
 	after, hinted := ParseHint(resp.StatusCode, resp.Header, now)
+	if !hinted {
+		after, hinted = says.hint()
+	}
 	keyed := resp.Request != nil && hasKey(resp.Request)
-	return judgeStatus(resp, after, hinted, keyed)
+	return judgeStatus(resp, after, hinted, keyed, says.reason)
 }
 
 // judgeStatus classifies a response with the status of a failure. hinted says
 // that there is a hint; after may still be 0. keyed says that the request has an
-// Idempotency-Key.
-func judgeStatus(resp *http.Response, after time.Duration, hinted, keyed bool) retry.Verdict {
-	status := resp.StatusCode
-	v := statusVerdict(status, hinted)
-	v.After = after
+// Idempotency-Key. reason is what the body says.
+func judgeStatus(resp *http.Response, after time.Duration, hinted, keyed bool, reason known.Fact) retry.Verdict {
+	f := known.Answer(resp.StatusCode, resp.Header, hinted, reason)
 	switch {
-	case status < 100 || status > 599: // the meaning of the headers is unknown
-	case !mayHint(resp.Header):
-		if status == http.StatusConflict && keyed {
-			v.Class = retry.Retryable
-		}
-	case shouldRetry(resp.Header) == "false":
-		v.Class = retry.Final
-	case envoyLimited(resp.Header),
-		status == http.StatusForbidden && isZero(get(resp.Header, "X-Ratelimit-Remaining")):
-		v.Class, v.NotApplied = retry.RateLimited, true
-	case status == http.StatusConflict && keyed:
-		v.Class = retry.Retryable
+	case f.Class == known.Unknown: // the meaning of the headers is unknown
+		f = known.Permanent("http_invalid")
+	case f.Class == known.Final && resp.StatusCode == http.StatusConflict && keyed &&
+		known.ShouldRetry(resp.Header) != "false":
+		f.Class = known.Retryable
 	}
-	if v.Class == retry.Final {
-		v.After = 0
+	if f.Class != known.Final {
+		f.After = after
 	}
-	return v
+	return verdict.Of(f)
 }
 
 // statusVerdict returns the verdict about the status of a failure, without After.
@@ -71,15 +95,6 @@ func statusVerdict(status int, hinted bool) retry.Verdict {
 		return verdict.Permanent("http_invalid")
 	}
 	return verdict.Of(known.Status(status, hinted))
-}
-
-// shouldRetry returns the value of X-Should-Retry or Stripe-Should-Retry, or
-// "".
-func shouldRetry(h http.Header) string {
-	if value := get(h, "X-Should-Retry"); value != "" {
-		return value
-	}
-	return get(h, "Stripe-Should-Retry")
 }
 
 // get is Header.Get for a name in canonical form. Get would canonicalize it every

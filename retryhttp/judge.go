@@ -9,6 +9,8 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/errtree"
+	"github.com/seed-5ff3c98e/retry/internal/hint"
+	"github.com/seed-5ff3c98e/retry/internal/known"
 	"github.com/seed-5ff3c98e/retry/internal/verdict"
 )
 
@@ -121,20 +123,24 @@ func (c *call) respond(req *http.Request, resp *http.Response) {
 func (c *call) refused(resp *http.Response, own retry.Verdict) {
 	var after time.Duration
 	hinted := false
-	if mayHint(resp.Header) {
+	if hint.May(resp.Header) {
 		status := resp.StatusCode
 		if status < 400 { // the status does not say that the request may be repeated
 			status = http.StatusServiceUnavailable
 		}
 		after, hinted = ParseHint(status, resp.Header, c.Policy.Now())
 	}
-	if !hinted && c.t.BodyHints && heeded(resp.StatusCode) {
-		after, hinted = peekHint(resp)
+	var says bodyAnswer
+	if (c.t.BodyHints || c.read != nil) && peeks(resp.StatusCode) {
+		says = peek(resp)
+	}
+	if !hinted {
+		after, hinted = says.hint()
 	}
 	err := c.statusError(resp, after)
 	switch err.verdict = own; {
 	case own == retry.Verdict{}:
-		err.verdict = c.judgeAnswer(resp, after, hinted)
+		err.verdict = c.judgeAnswer(resp, after, hinted, says.reason)
 	case own.After <= 0 && !own.Exact:
 		err.verdict.After = after
 	}
@@ -158,16 +164,16 @@ func (c *call) refused(resp *http.Response, own retry.Verdict) {
 	}
 }
 
-// judgeAnswer classifies a response by its status, its headers and the state of
-// this call.
-func (c *call) judgeAnswer(resp *http.Response, after time.Duration, hinted bool) retry.Verdict {
+// judgeAnswer classifies a response by its status, its headers, the reason in its body and
+// the state of this call.
+func (c *call) judgeAnswer(resp *http.Response, after time.Duration, hinted bool, reason known.Fact) retry.Verdict {
 	if _, gaveUp := told(resp); gaveUp { // an inner Transport has retried already
 		return verdict.Permanent("gave_up")
 	}
-	if c.t.TrustShouldRetry && shouldRetry(resp.Header) == "true" {
+	if c.t.TrustShouldRetry && known.ShouldRetry(resp.Header) == "true" {
 		return retry.Verdict{Class: retry.Retryable, NotApplied: true, After: after, Category: "should_retry"}
 	}
-	v := judgeStatus(resp, after, hinted, c.key != "" || hasKey(c.req))
+	v := judgeStatus(resp, after, hinted, c.key != "" || hasKey(c.req), reason)
 	if resp.StatusCode == http.StatusMisdirectedRequest {
 		// Another connection may reach another server. It is tried once.
 		if _, ok := afresh(c.base, c.req); !ok || c.fresh {

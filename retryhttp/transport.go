@@ -153,9 +153,14 @@ type Transport struct {
 	// call.
 	TrustShouldRetry bool
 
-	// BodyHints looks for a hint in the body of a failure whose headers have none:
-	// see [ParseBodyHint]. Up to 64 KiB of JSON are read for up to a second; the
-	// part of the body that has come by then stays readable.
+	// BodyHints reads the body of a failure whose status may mean more than one thing, for a
+	// hint where the headers have none, and for a code that decides the class: see
+	// [ClassifyBody]. Up to 64 KiB of JSON or XML are read for up to half a second. All of
+	// the body stays readable.
+	//
+	// It is an option because a Transport does not read bodies otherwise: a body belongs to
+	// the caller, and may come slowly. [Do] reads the bodies of failures anyway, and has this
+	// switched on.
 	BodyHints bool
 
 	// Prepare, if not nil, is called with the request of each attempt before it is

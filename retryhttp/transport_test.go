@@ -133,7 +133,8 @@ func TestWhatIsRetried(t *testing.T) {
 		{"POST", []string{"X-Idempotency-Key", "k1"}, status(500), true},
 		{"PATCH", nil, status(500), false},
 		{"PATCH", nil, status(429), true},
-		{"PROPFIND", nil, status(500), false},
+		{"PROPFIND", nil, status(500), true},
+		{"PROPPATCH", nil, status(500), false},
 	}
 	for _, test := range tests {
 		t.Run(test.method, func(t *testing.T) {

@@ -25,7 +25,24 @@ func foreign(err error, after time.Duration) (Fact, int, time.Duration) {
 			return amqpReply(number(field(v, "Code"))), 0, after
 		case "google.golang.org/api/googleapi":
 			return Fact{}, valid(number(field(v, "Code"))), after
+		case "net/textproto":
+			return reply(number(field(v, "Code"))), 0, after
 		}
+	}
+	switch t.PkgPath() {
+	case "google.golang.org/genai": // APIError
+		return Fact{}, valid(number(field(v, "Code"))), after
+	case "github.com/hashicorp/consul/api": // StatusError
+		return Fact{}, valid(number(field(v, "Code"))), after
+	case "github.com/emersion/go-smtp": // SMTPError
+		return reply(number(field(v, "Code"))), 0, after
+	case "github.com/wneessen/go-mail": // SendError
+		if code, ok := result(v.MethodByName("ErrorCode")); ok {
+			return reply(number(code)), 0, after
+		}
+	}
+	if after <= 0 {
+		after = retryAfter(v)
 	}
 	if v.NumMethod() > 1 { // more than Error
 		if status, ok := result(v.MethodByName("GRPCStatus")); ok {
@@ -38,15 +55,58 @@ func foreign(err error, after time.Duration) (Fact, int, time.Duration) {
 			}
 		}
 	}
-	// Many clients have an HTTP status in a field of the error, or of its Response.
-	status := number(field(v, "StatusCode"))
-	if status == 0 {
-		status = number(field(field(v, "Response"), "StatusCode"))
+	if status := statusIn(v); status >= 400 {
+		return Fact{}, status, after
 	}
-	if status < 400 {
-		return Fact{}, 0, after
+	if f := byName(err); f.Class != Unknown {
+		f.Category = "rate_limited"
+		return f, 0, after
 	}
-	return Fact{}, valid(status), after
+	return Fact{}, 0, after
+}
+
+// statusIn returns the HTTP status that many clients have in a field of the error, or of its
+// response, or 0.
+func statusIn(v reflect.Value) int {
+	for _, name := range [...]string{"StatusCode", "HTTPStatusCode", "Status"} { // the last is of twilio-go
+		if status := valid(number(field(v, name))); status != 0 {
+			return status
+		}
+	}
+	for _, name := range [...]string{"Response", "RawResponse", "HTTPResponse"} {
+		resp := field(v, name)
+		if !resp.IsValid() {
+			continue
+		}
+		if status := valid(number(field(resp, "StatusCode"))); status != 0 {
+			return status
+		}
+		if status := valid(number(field(field(resp, "RawResponse"), "StatusCode"))); status != 0 { // resty
+			return status
+		}
+	}
+	return 0
+}
+
+// reply classifies the reply of a mail server, or of a server for files or news, by its first
+// digit. A refusal says that the requested action did not occur, except that a transfer of a
+// file broke off in the middle.
+//
+// https://www.rfc-editor.org/rfc/rfc5321#section-4.2.1,
+// https://www.rfc-editor.org/rfc/rfc959#section-4.2
+func reply(code int64) Fact {
+	const brokeOff = 426
+	category := "reply_" + strconv.FormatInt(code, 10)
+	switch {
+	case code == brokeOff:
+		return Transient(category)
+	case code >= 400 && code < 500:
+		return Unapplied(category)
+	case code >= 500 && code < 600:
+		return Permanent(category)
+	default:
+		return Fact{}
+	}
 }
 
 // hopes reads methods whose true is a weak opinion and whose false is no opinion.
@@ -91,7 +151,7 @@ func result(method reflect.Value) (v reflect.Value, ok bool) {
 // field returns a field of a struct, or of the struct that v points to.
 func field(v reflect.Value, name string) (f reflect.Value) {
 	defer silence() // of a nil pointer that is embedded
-	if v = reflect.Indirect(v); v.Kind() == reflect.Struct {
+	if v = indirect(v); v.Kind() == reflect.Struct {
 		f = v.FieldByName(name)
 	}
 	return f

@@ -12,15 +12,15 @@ import (
 // typed nil pointer, gives no opinion, and the methods after it in the same function are
 // not asked.
 func methods(err error) (f Fact, status int, after time.Duration) {
-	after = hint(err)
+	after = wish(err)
 	if f = specific(err); f.Class == Unknown {
 		f, status = Fact{}, statusOf(err)
 	}
 	return f, status, after
 }
 
-// hint returns the wait that the error asks for.
-func hint(err error) (after time.Duration) {
+// wish returns the wait that the error asks for.
+func wish(err error) (after time.Duration) {
 	defer silence()
 	if e, ok := err.(interface{ RetryAfter() time.Duration }); ok {
 		after = max(e.RetryAfter(), 0)

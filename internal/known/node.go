@@ -85,16 +85,19 @@ func speaking(err error, outer Traits, hinted bool) (Fact, Traits) {
 		return f, 0
 	}
 	f, status, after := methods(err)
+	if f.Class == Retryable && after <= 0 {
+		f, after = named(f, err)
+	}
 	if f.Class == Unknown && status == 0 {
 		f, status, after = foreign(err, after)
 	}
 	var traits Traits
 	switch {
 	case f != (Fact{}):
+	case status >= 400:
+		return answered(err, status, after, hinted)
 	case status != 0:
-		// 400 may be any refusal. The AWS SDKs say which one in an inner error, which has
-		// the code of a throttled request.
-		f, traits = Status(status, hinted || after > 0), Traits(0).with(Weak, status == 400)
+		f = Status(status, hinted || after > 0)
 	default:
 		f, traits = hopes(err)
 	}

@@ -42,8 +42,10 @@ func unlinked(err error) Fact {
 		switch t.Name() {
 		case "CertificateVerificationError":
 			return Permanent("tls_cert")
-		case "RecordHeaderError", "ECHRejectionError":
+		case "ECHRejectionError":
 			return Permanent("tls")
+		case "RecordHeaderError":
+			return record(err)
 		case "alert", "AlertError":
 			return alert(err)
 		}
@@ -78,16 +80,31 @@ func unlinked(err error) Fact {
 	return Fact{}
 }
 
-// alert classifies a TLS alert. It is Final except for two alerts.
+// alert classifies a TLS alert, sent or received. It is Final, except for what the server
+// may get over, and for those that the RFCs say are seen only if the network has spoilt a
+// message.
 //
-// https://www.rfc-editor.org/rfc/rfc8446#section-6
+// https://www.rfc-editor.org/rfc/rfc8446#section-6,
+// https://www.rfc-editor.org/rfc/rfc5246#section-7.2.2
 func alert(err error) Fact {
-	const internalError, userCanceled = 80, 90
 	alert := reflect.ValueOf(err)
-	if alert.Kind() == reflect.Uint8 && (alert.Uint() == internalError || alert.Uint() == userCanceled) {
-		return Transient("tls_alert")
+	if alert.Kind() == reflect.Uint8 {
+		switch alert.Uint() {
+		case 80, 90, // internal_error, user_canceled
+			20, 21, 22, 50: // bad_record_mac, decryption_failed, record_overflow, decode_error
+			return Transient("tls_alert")
+		}
 	}
 	return Permanent("tls_alert")
+}
+
+// record classifies the header of a TLS record that is none. It has the connection only if it
+// is the first record: the server does not speak TLS. Later, the network has spoilt it.
+func record(err error) Fact {
+	if conn := field(reflect.ValueOf(err), "Conn"); conn.IsValid() && conn.IsNil() {
+		return Transient("tls_record")
+	}
+	return Permanent("tls")
 }
 
 // stream classifies a stream error of HTTP/2, from golang.org/x/net/http2 or the

@@ -1,13 +1,13 @@
-package retryhttp
+package hint
 
 import (
 	"strings"
 	"time"
 )
 
-// dateLayouts are the date forms of HTTP and RFC 3339. They also accept zones
-// and one-digit days that servers send although the grammar does not allow
-// them. No layout has a zone name to be parsed, because time.Parse takes
+// dateLayouts are the date forms of HTTP and RFC 3339, and of ISO 8601 with a zone. They
+// also accept zones and one-digit days that servers send although the grammar does not
+// allow them. No layout has a zone name to be parsed, because time.Parse takes
 // unknown zones for UTC.
 //
 // https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7
@@ -20,6 +20,10 @@ var dateLayouts = []string{
 	"Monday, 2-Jan-06 15:04:05 -0700",
 	time.ANSIC,
 	time.RFC3339,
+	"2006-01-02T15:04Z07:00",    // Atlassian
+	"2006-01-02T15:04:05Z0700",  // an offset without a colon
+	"2006-01-02 15:04:05Z07:00", // RFC 3339 allows the space
+	"2006-01-02 15:04:05 UTC",
 }
 
 // maxDate is more than the longest date needs, also with a fraction of a second.
@@ -40,7 +44,7 @@ func parseDate(value string, now time.Time) (time.Time, bool) {
 		if err != nil {
 			continue
 		}
-		if layout != time.RFC3339 && !rightCase(value, t) {
+		if value[0] > '9' && !rightCase(value, t) {
 			return time.Time{}, false
 		}
 		if strings.Contains(layout, "-06 ") {

@@ -1,0 +1,367 @@
+// Package hint reads when a server wants to be asked again.
+package hint
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/sat"
+)
+
+// Parse reads the hint in the headers of a failure, as package retryhttp documents it. It
+// does not ask whether a response with this status can be retried. A zero now means that the
+// time is not known: without a Date of the server, times are then ignored.
+func Parse(status int, header map[string][]string, now time.Time) (time.Duration, bool) {
+	h := hints{header: header, now: now, limited: status == tooManyRequests}
+	return h.first()
+}
+
+const tooManyRequests = 429
+
+// May reports whether any header may have a hint, or another answer about retries. It is a
+// shortcut: most responses have none, and reading all the headers takes longer.
+func May(header map[string][]string) bool {
+	for name := range header {
+		switch {
+		case name == "":
+		case name[0] == 'X', name[0] == 'R', name[0] == 'F':
+			return true
+		case name[0] == 'A' && strings.HasPrefix(name, "Anthropic-"), name[0] == 'S' && strings.HasPrefix(name, "Stripe-"):
+			return true
+		}
+	}
+	return false
+}
+
+// hints are the headers of one response.
+type hints struct {
+	header  map[string][]string
+	now     time.Time // on the client's clock
+	limited bool      // the status is 429
+
+	server time.Time // now on the server's clock, once it was read
+	read   bool
+}
+
+// first returns the hint of the first header that has one.
+func (h *hints) first() (time.Duration, bool) {
+	for _, name := range [...]string{"Retry-After-Ms", "X-Ms-Retry-After-Ms", "X-Amz-Retry-After"} {
+		if d, ok := h.largest(name, milliseconds); ok {
+			return d, true
+		}
+	}
+	if d, ok := h.largest("Retry-After", secondsOrDate); ok {
+		return d, true
+	}
+	if d, ok := h.rateLimit(); ok {
+		return d, true
+	}
+	for i := range resets {
+		if d, ok := h.reset(&resets[i]); ok {
+			return d, true
+		}
+	}
+	return h.others()
+}
+
+// maxHeader bounds how many bytes of one header are read. Servers and proxies rarely send
+// or accept more than that in all headers together; net/http takes 10 MB from a server.
+const maxHeader = 8 << 10
+
+// lines returns the values of a header within maxHeader, each a line of the response.
+func (h *hints) lines(name string) []string {
+	lines, size := h.header[name], 0
+	for i, line := range lines {
+		if size += len(line) + 1; size > maxHeader {
+			return lines[:i]
+		}
+	}
+	return lines
+}
+
+// line returns the first value of a header, or "".
+func (h *hints) line(name string) string {
+	if lines := h.lines(name); len(lines) > 0 {
+		return lines[0]
+	}
+	return ""
+}
+
+// serverTime returns the time on the server's clock.
+//
+// https://www.rfc-editor.org/rfc/rfc9110#section-6.6.1
+func (h *hints) serverTime() time.Time {
+	if h.read {
+		return h.server
+	}
+	h.server, h.read = h.now, true
+	if date, ok := parseDate(h.line("Date"), h.now); ok {
+		age, _ := Decimal(h.line("Age"), time.Second) // the time spent in a cache
+		h.server = date.Add(age)
+	}
+	return h.server
+}
+
+// form is how a header writes when to come back.
+type form uint8
+
+const (
+	milliseconds form = iota
+	secondsOrDate
+	quotaTime // seconds or a date; a Go duration
+	wallClock // hh:mm:ss
+)
+
+// largest returns the largest value of a header that is valid in a form.
+func (h *hints) largest(name string, f form) (most time.Duration, found bool) {
+	for _, line := range h.lines(name) {
+		if d, ok := h.parse(Trim(line), f); ok {
+			most, found = max(most, d), true
+		}
+	}
+	return most, found
+}
+
+func (h *hints) parse(value string, f form) (time.Duration, bool) {
+	switch f {
+	case milliseconds:
+		return Decimal(value, time.Millisecond)
+	case secondsOrDate:
+		if d, ok := h.seconds(value); ok {
+			return d, true
+		}
+		return h.date(value)
+	case wallClock:
+		return clockTime(value)
+	default:
+		return h.quotaTime(value)
+	}
+}
+
+// quota names the headers of a quota: when it is filled again, and what is left of it.
+type quota struct {
+	reset, remaining string
+	form             form
+}
+
+// resets are the headers of services with one quota, in order of precedence. Others, whose
+// two names differ only in that word, see others. The tests have the sources.
+var resets = [...]quota{
+	{"Ratelimit-Reset", "Ratelimit-Remaining", quotaTime},
+	{"X-Ratelimit-Reset-After", "X-Ratelimit-Remaining", quotaTime},
+	{"X-Ratelimit-Reset", "X-Ratelimit-Remaining", quotaTime},
+	{"X-Rate-Limit-Reset", "X-Rate-Limit-Remaining", quotaTime},
+	{"Ratelimit-Resettime", "Ratelimit-Remaining", quotaTime},
+	{"X-Contentful-Ratelimit-Reset", "X-Contentful-Ratelimit-Second-Remaining", quotaTime},
+	{"X-Rate-Limit-Time-Reset-Ms", "X-Rate-Limit-Requests-Left", milliseconds},
+	{"X-Next-Replenishment-Time", "X-Current-Token-Count", quotaTime},
+	{"X-Ms-User-Quota-Resets-After", "X-Ms-User-Quota-Remaining", wallClock},
+}
+
+// reset returns the largest valid value of a header that says when a quota is
+// filled again, if the quota is the one that is used up.
+func (h *hints) reset(q *quota) (time.Duration, bool) {
+	if h.header[q.reset] == nil {
+		return 0, false
+	}
+	left := h.line(q.remaining)
+	// Some servers leave out the remaining quota on a 429, where it is plainly
+	// 0. With other statuses it has to be there and 0.
+	if left == "" && h.limited || IsZero(left) {
+		return h.largest(q.reset, q.form)
+	}
+	return 0, false
+}
+
+// maxName is more than the longest name of a header about a quota has.
+const maxName = 64
+
+// others returns the largest hint of headers with names of their own: a quota that has
+// nothing left by the header with Remaining in place of Reset in its name, or a
+// Retry-After of a rate limit.
+func (h *hints) others() (most time.Duration, found bool) {
+	for name := range h.header {
+		if len(name) > maxName || !strings.Contains(name, "Ratelimit") && !strings.Contains(name, "Rate-Limit") {
+			continue
+		}
+		var form form
+		before, after, reset := strings.Cut(name, "Reset")
+		switch {
+		case strings.HasSuffix(name, "-Retry-After"):
+			form = secondsOrDate
+		case reset && IsZero(h.line(before+"Remaining"+after)):
+			form = quotaTime
+		default: // in canonical form, it is a part of a word: X-Ratelimit-Userreset
+			if before, after, reset = strings.Cut(name, "reset"); !reset || !IsZero(h.line(before+"remaining"+after)) {
+				continue
+			}
+			form = quotaTime
+		}
+		if d, ok := h.largest(name, form); ok {
+			most, found = max(most, d), true
+		}
+	}
+	return most, found
+}
+
+// quotaTime reads the time until a quota is filled again.
+func (h *hints) quotaTime(value string) (time.Duration, bool) {
+	if d, ok := h.quotaSeconds(value); ok {
+		return d, true
+	}
+	if d, err := time.ParseDuration(value); err == nil && len(value) <= maxDate {
+		return d, d >= 0
+	}
+	return h.date(value)
+}
+
+// clockTime reads hh:mm:ss.
+func clockTime(value string) (total time.Duration, ok bool) {
+	unit := time.Hour
+	for part := range strings.SplitSeq(value, ":") {
+		if len(part) != 2 || !isDigits(part) || unit < time.Second {
+			return 0, false
+		}
+		total += (time.Duration(part[0]-'0')*10 + time.Duration(part[1]-'0')) * unit //nolint:durationcheck // a number of units
+		unit /= 60
+	}
+	return total, unit < time.Second
+}
+
+// quotaSeconds is seconds for a quota. A number that is neither a plausible Unix time
+// nor at most a month in seconds is in an unknown unit.
+func (h *hints) quotaSeconds(value string) (time.Duration, bool) {
+	d, ok := h.seconds(value)
+	return d, ok && d <= 31*24*time.Hour
+}
+
+// rateLimit reads the RateLimit header: a list of quotas,
+//
+//	"burst";r=10;t=5, "daily";r=0;t=60
+//
+// or a single one, in the older form limit=100, remaining=0, reset=30.
+//
+// https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
+func (h *hints) rateLimit() (most time.Duration, found bool) {
+	values := h.lines("Ratelimit")
+	if len(values) == 0 {
+		return 0, false
+	}
+	quota := map[string]string{}
+	for _, item := range split(strings.Join(values, ","), ',') {
+		if !strings.HasPrefix(item, `"`) {
+			key, value, _ := strings.Cut(item, "=")
+			quota[key] = value
+			continue
+		}
+		params := map[string]string{}
+		for _, param := range split(item, ';') {
+			key, value, _ := strings.Cut(param, "=")
+			params[key] = value
+		}
+		if d, ok := h.quotaSeconds(params["t"]); ok && IsZero(params["r"]) {
+			most, found = max(most, d), true
+		}
+	}
+	if d, ok := h.quotaSeconds(quota["reset"]); ok && IsZero(quota["remaining"]) {
+		most, found = max(most, d), true
+	}
+	return most, found
+}
+
+// date reads a date as the time until then.
+func (h *hints) date(value string) (time.Duration, bool) {
+	now := h.serverTime()
+	t, ok := parseDate(value, now)
+	if !ok || now.IsZero() {
+		return 0, false
+	}
+	return max(t.Sub(now), 0), true // Sub saturates
+}
+
+// seconds reads numbers of seconds: several if a proxy has joined header lines. A number
+// that is a plausible Unix time, in seconds or milliseconds, is the time until then: Docker
+// Hub sends one as Retry-After, GitHub as X-RateLimit-Reset.
+func (h *hints) seconds(value string) (most time.Duration, ok bool) {
+	const (
+		plausible = 366 * 24 * time.Hour
+		earliest  = 1e9 * time.Second // 2001: fake clocks tend to start in 1970
+	)
+	for item := range strings.SplitSeq(value, ",") {
+		number := Trim(item)
+		d, ok := Decimal(number, time.Second)
+		if !ok {
+			return 0, false
+		}
+		for _, unit := range []time.Duration{time.Second, time.Millisecond} {
+			sinceEpoch, _ := Decimal(number, unit)
+			if sinceEpoch < earliest {
+				break // less still in milliseconds
+			}
+			now := h.serverTime()
+			if now.IsZero() {
+				return 0, false // a time or seconds
+			}
+			if until := time.Unix(0, 0).Add(sinceEpoch).Sub(now); until.Abs() <= plausible {
+				d = max(until, 0)
+				break
+			}
+		}
+		most = max(most, d)
+	}
+	return most, true
+}
+
+// Decimal reads 1*DIGIT [ "." 1*DIGIT ] in a unit that is a power of ten. It
+// saturates, and truncates to nanoseconds.
+func Decimal(s string, unit time.Duration) (time.Duration, bool) {
+	whole, fraction, dot := strings.Cut(s, ".")
+	if !isDigits(whole) || dot && !isDigits(fraction) {
+		return 0, false
+	}
+	var n time.Duration
+	for _, digit := range []byte(whole) {
+		if n > (sat.Max-9)/10 {
+			n = sat.Max
+			break
+		}
+		n = 10*n + time.Duration(digit-'0')
+	}
+	if n > math.MaxInt64/unit {
+		return sat.Max, true
+	}
+	n *= unit //nolint:durationcheck // a number of units so far
+	for _, digit := range []byte(fraction) {
+		unit /= 10
+		n = sat.Add(n, time.Duration(digit-'0')*unit)
+	}
+	return n, true
+}
+
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// IsZero reports whether nothing is left of a quota: 0, 0.0, or 0 with a parameter.
+func IsZero(s string) bool {
+	s, _, _ = strings.Cut(s, ";")
+	s = Trim(s)
+	return s != "" && s[0] == '0' && strings.Trim(s, "0.") == "" && strings.Count(s, ".") <= 1
+}
+
+// Trim removes what HTTP calls optional whitespace.
+func Trim(s string) string { return strings.Trim(s, " \t") }
+
+// split cuts s at a separator that is not in quotes, and trims the pieces.
+func split(s string, separator rune) []string {
+	quoted := false
+	pieces := strings.FieldsFunc(s, func(r rune) bool {
+		if r == '"' {
+			quoted = !quoted
+		}
+		return r == separator && !quoted
+	})
+	for i, piece := range pieces {
+		pieces[i] = Trim(piece)
+	}
+	return pieces
+}

@@ -1,0 +1,69 @@
+package known
+
+import "github.com/seed-5ff3c98e/retry/internal/hint"
+
+// Answer classifies a response by its status and its headers. hinted says that there is a
+// server's hint. reason is what the body says, or the zero Fact; it counts more than the
+// status, and less than a header that forbids retries. The fact has no wait. A number that is
+// not an HTTP status gives the zero Fact.
+func Answer(status int, header map[string][]string, hinted bool, reason Fact) Fact {
+	f := Status(status, hinted)
+	if f.Class == Unknown {
+		return f
+	}
+	if !hint.May(header) {
+		return f.because(reason)
+	}
+	if ShouldRetry(header) == "false" {
+		f.Class = Final
+		return f
+	}
+	for _, name := range reasonHeaders {
+		if reason.Class == Unknown {
+			reason = Reason(first(header, name))
+		}
+	}
+	if reason.Class == Unknown && (EnvoyLimited(header) || status == 403 && hint.IsZero(first(header, "X-Ratelimit-Remaining"))) {
+		reason = limited
+	}
+	return f.because(reason)
+}
+
+// reasonHeaders have the code of a failure.
+//
+// https://docs.aws.amazon.com/kms/latest/APIReference/CommonErrors.html,
+// https://learn.microsoft.com/rest/api/storageservices/status-and-error-codes2
+var reasonHeaders = [...]string{"X-Amzn-Errortype", "X-Ms-Error-Code"}
+
+// because returns f with what a reason says, if there is one.
+func (f Fact) because(reason Fact) Fact {
+	if reason.Class == Unknown {
+		return f
+	}
+	if reason.Category == "" {
+		reason.Category = f.Category
+	}
+	reason.After = 0
+	return reason
+}
+
+// EnvoyLimited reports whether a response is a rate limit of Envoy, whatever its status.
+//
+// https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/rate_limit_filter
+func EnvoyLimited(header map[string][]string) bool { return header["X-Envoy-Ratelimited"] != nil }
+
+// ShouldRetry returns the value of X-Should-Retry or Stripe-Should-Retry, or "".
+func ShouldRetry(header map[string][]string) string {
+	if value := first(header, "X-Should-Retry"); value != "" {
+		return value
+	}
+	return first(header, "Stripe-Should-Retry")
+}
+
+// first returns the first value of a header with this name in canonical form, or "".
+func first(header map[string][]string, name string) string {
+	if values := header[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}

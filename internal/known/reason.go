@@ -1,0 +1,241 @@
+package known
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The facts of reasons. A fact without a category has that of the response's status.
+var (
+	usedUp  = Permanent("quota_exhausted") // until somebody raises the quota, or for a day
+	unpaid  = Permanent("billing")         // until somebody pays
+	limited = Rejected("")                 // a rate limit, whatever the status
+	passing = Transient("")                // whatever the status
+)
+
+// Reason classifies a code with which a service says in a body, a header or an error why it
+// has refused a request. It has the codes that say more than the status does: a 429 that no
+// wait can help, and a 400 or 403 that is a rate limit. Codes are compared as they are
+// written, without the namespace of AWS. A code that is not known gives the zero Fact.
+func Reason(code string) Fact {
+	if f, ok := reasons[code]; ok {
+		return f
+	}
+	if strings.HasPrefix(code, "http") {
+		return page(code)
+	}
+	if before, _, ok := strings.Cut(code, ":"); ok { // X-Amzn-Errortype: Throttling:http://…
+		code = before
+	}
+	if _, name, ok := strings.Cut(code, "#"); ok { // com.amazonaws.dynamodb.v20120810#Throttling
+		code = name
+	}
+	if f, ok := reasons[code]; ok {
+		return f
+	}
+	return AWS(code)
+}
+
+// reasons has one row for each code, under the page that documents it.
+var reasons = map[string]Fact{
+	// OpenAI, and those who speak like it.
+	// https://platform.openai.com/docs/guides/error-codes
+	"insufficient_quota":         usedUp,
+	"billing_hard_limit_reached": unpaid,
+	"billing_not_active":         unpaid,
+	"access_terminated":          Permanent("access_terminated"),
+	"account_deactivated":        Permanent("access_terminated"),
+	"rate_limit_exceeded":        limited,
+	// https://developers.openai.com/codex/pricing
+	"usage_limit_reached": usedUp,
+	// https://platform.moonshot.ai/docs/api/chat
+	"exceeded_current_quota_error": usedUp,
+	"rate_limit_reached_error":     limited,
+	// https://help.aliyun.com/zh/model-studio/error-code
+	"Arrearage":                    unpaid,
+	"AllocationQuota.FreeTierOnly": usedUp,
+	"Throttling.RateQuota":         limited,
+	"Throttling.BurstRate":         limited,
+	// https://elevenlabs.io/docs/developers/resources/error-messages
+	"quota_exceeded": usedUp,
+
+	// Anthropic.
+	// https://docs.anthropic.com/en/api/errors
+	"billing_error":    unpaid,
+	"rate_limit_error": limited,
+	"overloaded_error": Throttled(""),
+
+	// Google: the reasons of the JSON APIs and, in capitals, of google.rpc.ErrorInfo.
+	// https://cloud.google.com/apis/design/errors,
+	// https://developers.google.com/workspace/drive/api/guides/handle-errors
+	"rateLimitExceeded":       limited,
+	"userRateLimitExceeded":   limited,
+	"RATE_LIMIT_EXCEEDED":     limited,
+	"dailyLimitExceeded":      usedUp,
+	"dailyLimitExceededUnreg": usedUp,
+	"storageQuotaExceeded":    usedUp,
+	// https://developers.google.com/youtube/v3/docs/errors,
+	// https://cloud.google.com/bigquery/docs/error-messages
+	"quotaExceeded":            usedUp,
+	"billingNotEnabled":        unpaid,
+	"billingTierLimitExceeded": unpaid,
+	"jobRateLimitExceeded":     limited,
+	"tableUnavailable":         passing,
+	"RESOURCE_QUOTA_EXCEEDED":  usedUp,
+	"QUOTA_EXHAUSTED":          usedUp,
+	"BILLING_DISABLED":         unpaid,
+	// https://developers.google.com/webmaster-tools/limits,
+	// https://developers.google.com/analytics/devguides/reporting/core/v3/errors
+	"concurrentLimitExceeded": limited,
+	"servingLimitExceeded":    limited,
+
+	// AWS, besides the codes of func AWS.
+	// https://docs.aws.amazon.com/general/latest/gr/api-retries.html
+	"ServiceQuotaExceededException": usedUp,
+	// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+	"InsufficientInstanceCapacity": passing,
+	"PendingVerification":          Permanent("access_terminated"),
+	// https://www.alibabacloud.com/help/en/ecs/developer-reference/error-code
+	"Throttling.User": limited,
+	"Throttling.Api":  limited,
+
+	// Azure.
+	// https://learn.microsoft.com/azure/azure-resource-manager/troubleshooting/common-deployment-errors
+	"QuotaExceeded":                 usedUp,
+	"ResourceQuotaExceeded":         usedUp,
+	"DeploymentQuotaExceeded":       usedUp,
+	"InsufficientQuota":             usedUp,
+	"AnotherOperationInProgress":    passing,
+	"RetryableError":                passing,
+	"TooManyRequests":               limited,
+	"SubscriptionRequestsThrottled": limited,
+	// https://learn.microsoft.com/rest/api/cosmos-db/http-status-codes-for-cosmosdb
+	"RequestRateTooLarge": limited,
+	// https://learn.microsoft.com/graph/errors
+	"activityLimitReached": limited,
+	"ApplicationThrottled": limited,
+
+	// Stripe.
+	// https://docs.stripe.com/error-codes
+	"rate_limit":             limited,
+	"lock_timeout":           limited,
+	"idempotency_key_in_use": passing,
+
+	// Slack.
+	// https://docs.slack.dev/apis/web-api/rate-limits
+	"ratelimited":  limited,
+	"rate_limited": limited,
+
+	// Shopify.
+	// https://shopify.dev/docs/api/usage/rate-limits
+	"THROTTLED": limited,
+
+	// X.
+	// https://docs.x.com/x-api/fundamentals/response-codes-and-errors
+	"https://api.twitter.com/2/problems/usage-capped": usedUp,
+	"https://api.x.com/2/problems/usage-capped":       usedUp,
+	"https://api.twitter.com/2/problems/credits":      unpaid,
+	"https://api.x.com/2/problems/credits":            unpaid,
+
+	// Meta: the type and the number.
+	// https://developers.facebook.com/docs/graph-api/overview/rate-limiting
+	"OAuthException/4":     limited,
+	"OAuthException/17":    limited,
+	"OAuthException/32":    limited,
+	"OAuthException/613":   limited,
+	"OAuthException/80000": limited,
+	"OAuthException/80001": limited,
+	"OAuthException/80002": limited,
+	"OAuthException/80003": limited,
+	"OAuthException/80004": limited,
+	"OAuthException/80005": limited,
+	"OAuthException/80006": limited,
+	"OAuthException/80008": limited,
+	"OAuthException/80009": limited,
+	"OAuthException/80014": limited,
+
+	// Salesforce.
+	// https://developer.salesforce.com/docs/atlas.en-us.api_rest.meta/api_rest/errorcodes.htm
+	"REQUEST_LIMIT_EXCEEDED": limited,
+
+	// HubSpot: the name of the policy.
+	// https://developers.hubspot.com/docs/developer-tooling/platform/usage-guidelines
+	"policyName/DAILY": usedUp,
+}
+
+// gitHubWait is how long to wait after a secondary rate limit without a Retry-After.
+//
+// https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api
+const gitHubWait = time.Minute
+
+// page classifies the documentation_url in an error of GitHub. Its message is prose.
+func page(url string) Fact {
+	if _, rest, ok := strings.Cut(url, "://"); ok &&
+		(strings.HasPrefix(rest, "docs.github.com/") || strings.HasPrefix(rest, "developer.github.com/")) {
+		_, fragment, _ := strings.Cut(rest, "#")
+		switch fragment {
+		case "about-secondary-rate-limits", "secondary-rate-limits", "abuse-rate-limits":
+			f := limited
+			f.After = gitHubWait
+			return f
+		case "rate-limiting", "about-primary-rate-limits", "primary-rate-limits":
+			return limited
+		}
+	}
+	return Fact{}
+}
+
+// PerDay reports whether the name of a Google quota is that of a quota for a day, such as
+// GenerateRequestsPerDayPerProjectPerModel-FreeTier: no wait of a minute helps, whatever the
+// RetryInfo beside it says.
+//
+// https://ai.google.dev/gemini-api/docs/rate-limits
+func PerDay(quota string) Fact {
+	if strings.Contains(quota, "PerDay") {
+		return usedUp
+	}
+	return Fact{}
+}
+
+// ReasonIn looks for the codes of an error in a JSON document, as encoding/json decodes it
+// into an any.
+func ReasonIn(document any) Fact { return reasonIn(document, 0) }
+
+// deepest is how deep the codes of errors are in a document: details in a list in an error
+// in a list.
+const deepest = 8
+
+func reasonIn(part any, depth int) (f Fact) {
+	if depth > deepest {
+		return f
+	}
+	switch part := part.(type) {
+	case []any:
+		for _, item := range part {
+			f = f.or(reasonIn(item, depth+1))
+		}
+	case map[string]any:
+		for key, value := range part {
+			code, ok := value.(string)
+			if !ok {
+				f = f.or(reasonIn(value, depth+1))
+				continue
+			}
+			switch key {
+			case "code", "type", "status", "reason", "error", "errorCode", "error_code", "errorType", "error_type",
+				"__type", "Code", "title", ".tag", "documentation_url":
+				f = f.or(Reason(code))
+			case "quotaId", "quota_limit":
+				f = f.or(PerDay(code))
+			case "policyName":
+				f = f.or(Reason(key + "/" + code))
+			}
+		}
+		kind, _ := part["type"].(string)
+		if number, ok := part["code"].(float64); ok && kind != "" {
+			f = f.or(Reason(kind + "/" + strconv.FormatFloat(number, 'f', -1, 64)))
+		}
+	}
+	return f
+}
