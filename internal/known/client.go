@@ -35,22 +35,80 @@ func answered(err error, status int, after time.Duration, hinted bool) (Fact, Tr
 	return f, Traits(0).with(Weak, f.Class == Final && (status == 400 || status == 403))
 }
 
+// parts are the fields of an error, or of what it embeds, that many clients have.
+type parts struct {
+	status   int // 0 if there is none
+	after    time.Duration
+	header   reflect.Value
+	response reflect.Value // the fields of a response
+}
+
+// partsOf reads the fields in one pass, because every error of an unknown type is asked.
+func partsOf(v reflect.Value) (p parts) {
+	defer silence()
+	p.scan(v, 0)
+	return p
+}
+
+// embedded is how deep embedded structs are searched.
+const embedded = 3
+
+func (p *parts) scan(v reflect.Value, depth int) {
+	v = indirect(v)
+	if v.Kind() != reflect.Struct {
+		return
+	}
+	t := v.Type()
+	for i := range t.NumField() {
+		f := t.Field(i)
+		switch f.Name {
+		case "StatusCode", "HTTPStatusCode", "Status": // the last is of twilio-go
+			if p.status == 0 {
+				p.status = valid(number(v.Field(i)))
+			}
+		case "Header":
+			if !p.header.IsValid() {
+				p.header = v.Field(i)
+			}
+		case "Response", "RawResponse", "LastResponse", "HTTPResponse":
+			if r := indirect(v.Field(i)); !p.response.IsValid() && r.IsValid() && r.Kind() == reflect.Struct {
+				p.response = r
+			}
+		case "RetryAfter":
+			if after := indirect(v.Field(i)); after.IsValid() && after.Type() == durationType {
+				p.after = max(time.Duration(after.Int()), 0)
+			}
+		}
+		if f.Anonymous && depth < embedded {
+			p.scan(v.Field(i), depth+1)
+		}
+	}
+}
+
+var durationType = reflect.TypeFor[time.Duration]()
+
+// statusCode returns the status, of the response if the error itself has none.
+func (p *parts) statusCode() int {
+	if p.status != 0 || !p.response.IsValid() {
+		return p.status
+	}
+	if status := valid(number(field(p.response, "StatusCode"))); status != 0 {
+		return status
+	}
+	return valid(number(field(field(p.response, "RawResponse"), "StatusCode"))) // resty
+}
+
 // headerOf returns the headers of the response that an error has, or nil.
 func headerOf(err error, v reflect.Value) map[string][]string {
-	if h := headers(field(v, "Header")); h != nil { // googleapi
+	p := partsOf(v)
+	if h := headers(p.header); h != nil { // googleapi
 		return h
 	}
-	for _, name := range [...]string{"Response", "RawResponse", "LastResponse", "HTTPResponse"} {
-		resp := field(v, name)
-		if !resp.IsValid() {
-			continue
-		}
-		if h := headers(field(resp, "Header")); h != nil {
+	if p.response.IsValid() {
+		if h := headers(field(p.response, "Header")); h != nil {
 			return h
 		}
-		if h := headers(field(field(resp, "RawResponse"), "Header")); h != nil { // resty
-			return h
-		}
+		return headers(field(field(p.response, "RawResponse"), "Header")) // resty
 	}
 	if reflect.TypeOf(err).NumMethod() < 2 { // only Error
 		return nil
@@ -67,11 +125,12 @@ func headerOf(err error, v reflect.Value) map[string][]string {
 var headerType = reflect.TypeFor[map[string][]string]()
 
 // headers returns a value that has the form of an http.Header, or nil.
-func headers(v reflect.Value) map[string][]string {
+func headers(v reflect.Value) (h map[string][]string) {
+	defer silence()
 	if !v.IsValid() || v.Kind() != reflect.Map || !v.CanInterface() || !v.CanConvert(headerType) {
 		return nil
 	}
-	h, _ := reflect.TypeAssert[map[string][]string](v.Convert(headerType))
+	h, _ = reflect.TypeAssert[map[string][]string](v.Convert(headerType))
 	return h
 }
 
@@ -153,18 +212,9 @@ func named(f Fact, err error) (Fact, time.Duration) {
 		return f, 0
 	}
 	g.Category = "rate_limited"
-	return g, retryAfter(reflect.ValueOf(err))
+	p := partsOf(reflect.ValueOf(err))
+	return g, p.after
 }
-
-// retryAfter returns the wait in a field RetryAfter, a time.Duration or a pointer to one.
-func retryAfter(v reflect.Value) time.Duration {
-	if after := indirect(field(v, "RetryAfter")); after.IsValid() && after.Type() == durationType {
-		return max(time.Duration(after.Int()), 0)
-	}
-	return 0
-}
-
-var durationType = reflect.TypeFor[time.Duration]()
 
 // indirect returns what a pointer or an interface has, or v itself.
 func indirect(v reflect.Value) reflect.Value {

@@ -41,9 +41,6 @@ func foreign(err error, after time.Duration) (Fact, int, time.Duration) {
 			return reply(number(code)), 0, after
 		}
 	}
-	if after <= 0 {
-		after = retryAfter(v)
-	}
 	if v.NumMethod() > 1 { // more than Error
 		if status, ok := result(v.MethodByName("GRPCStatus")); ok {
 			return grpcStatus(status), 0, after
@@ -55,7 +52,11 @@ func foreign(err error, after time.Duration) (Fact, int, time.Duration) {
 			}
 		}
 	}
-	if status := statusIn(v); status >= 400 {
+	p := partsOf(v)
+	if after <= 0 {
+		after = p.after
+	}
+	if status := p.statusCode(); status >= 400 {
 		return Fact{}, status, after
 	}
 	if f := byName(err); f.Class != Unknown {
@@ -63,29 +64,6 @@ func foreign(err error, after time.Duration) (Fact, int, time.Duration) {
 		return f, 0, after
 	}
 	return Fact{}, 0, after
-}
-
-// statusIn returns the HTTP status that many clients have in a field of the error, or of its
-// response, or 0.
-func statusIn(v reflect.Value) int {
-	for _, name := range [...]string{"StatusCode", "HTTPStatusCode", "Status"} { // the last is of twilio-go
-		if status := valid(number(field(v, name))); status != 0 {
-			return status
-		}
-	}
-	for _, name := range [...]string{"Response", "RawResponse", "HTTPResponse"} {
-		resp := field(v, name)
-		if !resp.IsValid() {
-			continue
-		}
-		if status := valid(number(field(resp, "StatusCode"))); status != 0 {
-			return status
-		}
-		if status := valid(number(field(field(resp, "RawResponse"), "StatusCode"))); status != 0 { // resty
-			return status
-		}
-	}
-	return 0
 }
 
 // reply classifies the reply of a mail server, or of a server for files or news, by its first

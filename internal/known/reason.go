@@ -19,6 +19,9 @@ var (
 // wait can help, and a 400 or 403 that is a rate limit. Codes are compared as they are
 // written, without the namespace of AWS. A code that is not known gives the zero Fact.
 func Reason(code string) Fact {
+	if code == "" {
+		return Fact{}
+	}
 	if f, ok := reasons[code]; ok {
 		return f
 	}
