@@ -27,6 +27,20 @@ func hostileHeaders() map[string]func(n int) http.Header {
 				"Date": {strings.Repeat("x", n/2)}, "Retry-After": {strings.Repeat("2000000000,", n/22) + "1"},
 			}
 		},
+		"many resets": func(n int) http.Header {
+			h := http.Header{}
+			for i := range n / 32 {
+				h["X-Ratelimit-Reset-"+strconv.Itoa(1e6+i)] = []string{"1h"}
+				h["X-Ratelimit-Remaining-"+strconv.Itoa(1e6+i)] = []string{"0"}
+			}
+			return h
+		},
+		"a long name": func(n int) http.Header {
+			return http.Header{"X-Ratelimit-" + strings.Repeat("Reset-", n/6): {"1"}}
+		},
+		"a long code": func(n int) http.Header {
+			return http.Header{"X-Amzn-Errortype": {strings.Repeat("#", n/2)}, "X-Ms-Error-Code": {strings.Repeat(":", n/2)}}
+		},
 		"many names": func(n int) http.Header {
 			h := http.Header{}
 			for i := range n / 10 {
@@ -37,9 +51,10 @@ func hostileHeaders() map[string]func(n int) http.Header {
 	}
 	for _, name := range []string{
 		"Date", "Age", "Retry-After", "Retry-After-Ms", "Ratelimit", "X-Ratelimit-Reset", "X-Ratelimit-Reset-Tokens",
+		"X-Ratelimit-Retry-After", "X-Ms-User-Quota-Resets-After",
 	} {
 		for _, unit := range []string{
-			"9", "2000000000,", `"`, `"a";r=0;t=1,`, "a=1;", " ", "1h", ":60 ", "Fri, 20 Nov 2026 12:00:30 GMT,", "reset=1,",
+			"9", "2000000000,", `"`, `"a";r=0;t=1,`, "a=1;", " ", "1h", "00:", ":60 ", "2026-11-20T12:01Z", "Fri, 20 Nov 2026 12:00:30 GMT,", "reset=1,",
 		} {
 			with := func(values ...string) http.Header {
 				h := headers("X-RateLimit-Remaining-Tokens", "0", "Date", "Fri, 20 Nov 2026 12:00:00 GMT")
@@ -70,6 +85,10 @@ func hostileBodies() map[string]func(n int) string {
 		"escapes":   {`{"`, `\u0065`, `":1}`},
 		"spaces":    {`{"retry_after":`, " ", "1}"},
 		"unclosed":  {`{"retry_after":"`, `\"`, ""},
+		"reasons":   {`[`, `{"code":"insufficient_quota","type":"x"},`, "0]"},
+		"errors":    {``, `{"error":`, ""},
+		"nested":    {strings.Repeat(`{"error":[`, 100), `{"code":"x"},`, "0" + strings.Repeat("]}", 100)},
+		"one code":  {`{"code":"https://docs.github.com/`, "#", `"}`},
 	} {
 		all[name] = func(n int) string { return parts[0] + strings.Repeat(parts[1], n/len(parts[1])) + parts[2] }
 	}
@@ -105,7 +124,8 @@ func TestWorkGrowsNoFasterThanTheInput(t *testing.T) {
 	for name, build := range hostileBodies() {
 		check(name, func(n int) func() {
 			body := []byte(build(n))
-			return func() { _, _ = retryhttp.ParseBodyHint(body) }
+			resp := &http.Response{StatusCode: http.StatusForbidden, Header: headers("Content-Type", "application/json")}
+			return func() { _, _ = retryhttp.ParseBodyHint(body); _ = retryhttp.ClassifyBody(resp, body, noon) }
 		})
 	}
 }

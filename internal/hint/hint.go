@@ -182,7 +182,8 @@ const maxName = 64
 // Retry-After of a rate limit.
 func (h *hints) others() (most time.Duration, found bool) {
 	for name := range h.header {
-		if len(name) > maxName || !strings.Contains(name, "Ratelimit") && !strings.Contains(name, "Rate-Limit") {
+		if len(name) > maxName || !strings.Contains(name, "Ratelimit") && !strings.Contains(name, "Rate-Limit") &&
+			!strings.HasPrefix(name, "Anthropic-") { // Anthropic-Priority-Input-Tokens-Reset
 			continue
 		}
 		var form form
