@@ -2,6 +2,7 @@ package retryhttp
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/url"
 
@@ -31,6 +32,7 @@ type call struct {
 	sent  *sent          // of the last attempt; nil if it is not watched
 	resp  *http.Response // of the last attempt, unread; nil if there is none or it was discarded
 	fresh bool           // the next attempt needs a connection of its own
+	final error          // what Why returns for a response that is Final; nil if its status says as much
 }
 
 // begin sets the policy of a call, and the settings that depend on the request.
@@ -211,8 +213,32 @@ func (c *call) result() (*http.Response, error) {
 		c.resp = nil
 		return nil, err
 	}
-	if c.Attempt() > 1 || ok {
-		c.resp.Request = tell(c.answered(c.resp), c.Attempt(), ok)
+	facts := trip{attempts: c.Attempt(), why: c.final, budget: c.Policy.Budget}
+	if ok {
+		facts.why = gaveUp
+		c.warn(gaveUp)
 	}
+	if facts.attempts <= 1 && facts.why == nil {
+		return c.resp, nil
+	}
+	if facts.why == nil {
+		facts.why = told(c.resp).why // by an inner Transport
+	}
+	if facts.budget == nil {
+		facts.budget = c.Budget
+	}
+	c.resp.Request = tell(c.answered(c.resp), facts)
 	return c.resp, nil
+}
+
+// warn logs, once per Transport, that the budget of a host has refused a retry: nothing else
+// tells a caller who only looks at the error, which is nil.
+func (c *call) warn(gaveUp *retry.Error) {
+	own := c.t.Budget == nil && c.Policy.Budget == nil
+	if gaveUp.Stop != retry.StopBudget || !own || c.Policy.Observer != nil || c.t.hosts.warned.Swap(true) {
+		return
+	}
+	slog.Default().WarnContext(c.req.Context(),
+		"retryhttp: no retry, because the retry budget of the host is used up (logged once); see docs/why.md",
+		"host", c.t.host(c.req).origin.String())
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/show"
 )
 
 // maxHosts bounds the memory of a Transport: a crawler meets hosts without end.
@@ -18,7 +19,8 @@ const maxHosts = 512
 // hosts has the hosts that a Transport used lately, in two generations: when the
 // young generation is full, it replaces the old one.
 type hosts struct {
-	moved atomic.Bool // at least one host has something instead of Base
+	moved  atomic.Bool // at least one host has something instead of Base
+	warned atomic.Bool // the log says that a budget has refused a retry
 
 	last atomic.Pointer[host] // most clients talk to one only
 
@@ -55,6 +57,9 @@ func (o origin) clean() origin {
 	}
 	return o
 }
+
+// String returns the form "https://example.com", escaped.
+func (o origin) String() string { return show.Text(o.scheme) + "://" + show.Text(o.host) }
 
 // clone returns an origin that keeps nothing else alive: the host of a URL is a part of its
 // text, which may be a megabyte.

@@ -157,17 +157,25 @@ func (c *call) refused(resp *http.Response, own retry.Verdict) {
 		c.resp = nil
 		decide(err, v)
 	case v.Class == retry.Final && isAnswer(resp.StatusCode):
+		if own != (retry.Verdict{}) || v != err.verdict { // Why cannot find it out by itself
+			c.final = &finalError{err, c.Attempt(), v.Category}
+		}
 		c.End(nil)
-	case decide(err, v).Retry: // its connection is free for others during the wait
-		c.drain(resp)
-		c.resp = nil
+	default:
+		switch d := decide(err, v); {
+		case d.Retry: // its connection is free for others during the wait
+			c.drain(resp)
+			c.resp = nil
+		case d.Stop == retry.StopFinal && !GaveUp(resp): // an inner Transport has said why
+			c.final = &finalError{err, c.Attempt(), d.Verdict.Category}
+		}
 	}
 }
 
 // judgeAnswer classifies a response by its status, its headers, the reason in its body and
 // the state of this call.
 func (c *call) judgeAnswer(resp *http.Response, after time.Duration, hinted bool, reason known.Fact) retry.Verdict {
-	if _, gaveUp := told(resp); gaveUp { // an inner Transport has retried already
+	if GaveUp(resp) { // an inner Transport has retried already
 		return verdict.Permanent("gave_up")
 	}
 	if c.t.TrustShouldRetry && known.ShouldRetry(resp.Header) == "true" {
