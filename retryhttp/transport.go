@@ -108,11 +108,13 @@ type Transport struct {
 	// Budget returns the budget for the retries of a request. nil means one budget
 	// for each scheme and host, with default settings except for the Reserve: the
 	// retries of one request under Policy, but at least 3 and at most 10. So with more
-	// than 11 attempts, a request to a new host may be refused its last retries. A test server
-	// that fails every request twice uses them up with its second page; [Why] and one line in
-	// the log of [log/slog] say so, the latter if the Policy has no Observer. Budgets are kept for the last 512 hosts at least, and for 1,024 at most. How a host is spelled
-	// does not matter: the case, the default port, a dot at the end. [NoBudget] means no
-	// budget. A Budget in the Policy is used instead, for all hosts together.
+	// than 11 attempts, a request to a new host may be refused its last retries. A test
+	// server that fails every request twice uses the budget up with its second page; [Why]
+	// says so, and so does one line in the log of [slog.Default] if the Policy has no
+	// Observer. Budgets are kept for the last 512 hosts at least, and for 1,024 at most. How
+	// a host is spelled does not matter: the case, the default port, a dot at the end.
+	// [NoBudget] means no budget. A Budget in the Policy is used instead, for all hosts
+	// together.
 	Budget func(*http.Request) retry.Throttle
 
 	// Cooldown, if positive, makes a rate limit hold back all requests to the

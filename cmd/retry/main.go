@@ -2,6 +2,7 @@
 //
 //	retry -- curl -fsS https://example.com
 //	retry plan policy.yaml
+//	retry why 503
 //	retry check policies.yaml
 //	retry storm policy.yaml
 //

@@ -43,7 +43,7 @@ const codes = `Exit code: the code of the last run; 123 --until or --until-fails
 
 // helpText is shorter than the usual one, and fits a screen.
 const helpText = `Usage: retry [flags] -- command [arguments]    run it until it succeeds
-       retry plan|check|storm|playground|completion --help
+       retry plan|why|check|storm|playground|completion --help
 {{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
 ` + codes + "\n"
 
@@ -86,7 +86,7 @@ func Command() *cobra.Command {
 	} {
 		_ = root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
-	for _, sub := range []*cobra.Command{planCommand(), checkCommand(), stormCommand(), playgroundCommand()} {
+	for _, sub := range []*cobra.Command{planCommand(), whyCommand(), checkCommand(), stormCommand(), playgroundCommand()} {
 		sub.SetHelpTemplate(subHelp)
 		root.AddCommand(sub)
 	}

@@ -38,8 +38,10 @@ func (p *policyFlags) register(flags *pflag.FlagSet) {
 }
 
 // policy returns what the flags say.
-func (p *policyFlags) policy() (*retry.Policy, error) {
-	policy := &retry.Policy{}
+func (p *policyFlags) policy() (*retry.Policy, error) { return p.over(&retry.Policy{}) }
+
+// over is policy with other settings than the defaults, unless there is a file.
+func (p *policyFlags) over(policy *retry.Policy) (*retry.Policy, error) {
 	switch {
 	case p.file != "":
 		var err error

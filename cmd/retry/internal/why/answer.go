@@ -1,0 +1,385 @@
+package why
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryexec"
+	"github.com/seed-5ff3c98e/retry/retryhttp"
+	"github.com/seed-5ff3c98e/retry/retrysql"
+)
+
+// page is where the answers are explained.
+const page = "docs/why.md"
+
+// Answer is what is known about one failure.
+type Answer struct {
+	About   string
+	Verdict retry.Verdict
+	Lines   []Line
+}
+
+// Line is one line of an answer.
+type Line struct{ Name, Text string }
+
+func (a *Answer) add(name, format string, args ...any) {
+	a.Lines = append(a.Lines, Line{name, fmt.Sprintf(format, args...)})
+}
+
+// String returns one line after the other.
+func (a *Answer) String() string {
+	width := 0
+	for _, l := range a.Lines {
+		width = max(width, len(l.Name))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", a.About)
+	for _, l := range a.Lines {
+		fmt.Fprintf(&b, "  %-*s  %s\n", width, l.Name, l.Text)
+	}
+	return b.String()
+}
+
+// classify adds the class of the failure.
+func (a *Answer) classify(v retry.Verdict) {
+	a.Verdict = v
+	text := v.Class.String()
+	switch v.Class {
+	case retry.Final:
+		text += ": another attempt cannot help"
+	case retry.Unknown:
+		text += ": retried, unless the policy says otherwise"
+	case retry.Retryable:
+		text += ": another attempt may help"
+	case retry.RateLimited:
+		text += ": another attempt will help later"
+	case retry.Pending:
+		text += ": not ready yet"
+	}
+	a.add("class", "%s", text)
+	if v.Category != "" {
+		a.add("category", "%s", v.Category)
+	}
+	if v.After > 0 {
+		a.add("hint", "%v", v.After)
+	}
+}
+
+// outcome adds what p does after a first failure with this verdict.
+func (a *Answer) outcome(name string, p *retry.Policy, v retry.Verdict, nonIdempotent bool) retry.StopReason {
+	asked := *p
+	asked.NonIdempotent = asked.NonIdempotent || nonIdempotent
+	asked.Jitter = retry.NoJitter
+	now := time.Now()
+	d := asked.Decide(retry.State{First: now}, v, now)
+	switch {
+	case !d.Retry:
+		a.add(name, "not retried: %s", stopped(d.Stop, v.After))
+	case v.After > 0:
+		a.add(name, "retried after the hint, %v, and up to 10 %% more", d.Delay)
+	default:
+		low, high := p.Bounds(1)
+		a.add(name, "retried after %v–%v, %d attempts in all", low, high, d.Limit)
+	}
+	return d.Stop
+}
+
+// stopped returns the text of an Error with this reason.
+func stopped(reason retry.StopReason, hint time.Duration) string {
+	if reason == retry.StopFinal {
+		return "final"
+	}
+	s := stop{reason: reason}
+	if text := s.text(); text != "" && reason != retry.StopRetryAfter {
+		return text
+	}
+	if reason == retry.StopRetryAfter {
+		return fmt.Sprintf("server asks to wait %v, which is longer than MaxRetryAfter", hint)
+	}
+	return reason.String()
+}
+
+func (a *Answer) changes(lines ...string) {
+	for _, line := range lines {
+		a.add("to change", "%s", line)
+	}
+}
+
+func (a *Answer) see(heading string) { a.add("more", "%s#%s", page, heading) }
+
+// Status answers about a response.
+func Status(status int, header http.Header, p *retry.Policy) *Answer {
+	a := &Answer{About: strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))}
+	if status < http.StatusBadRequest {
+		a.add("class", "none: a status below 400 is no failure")
+		a.changes("Transport.ClassifyResponse: return retry.Verdict{Class: retry.Retryable} for an error in such a response")
+		a.see("http-responses")
+		return a
+	}
+	resp := &http.Response{StatusCode: status, Header: header}
+	v := retryhttp.ClassifyResponse(resp, time.Now())
+	v.After = v.After.Round(time.Millisecond)
+	a.classify(v)
+	first := a.outcome("a GET", p, v, false)
+	posted := a.outcome("a POST", p, v, true)
+	switch {
+	case v.Class == retry.Final:
+		a.changes(changeFinalResponse)
+	case first == retry.StopRetryAfter:
+		a.changes(fmt.Sprintf("MaxRetryAfter: %s", literal(v.After)))
+	case posted == retry.StopMaybeApplied:
+		a.changes("for a POST, if the server knows such keys: Transport{IdempotencyKey: retryhttp.RandomKey}")
+	}
+	if v.Class != retry.Final {
+		a.changes("not to retry it: " + override(v))
+	}
+	if status == http.StatusConflict {
+		a.changes("with an Idempotency-Key it is Retryable: the first request is still in progress")
+	}
+	a.see("http-responses")
+	return a
+}
+
+const changeFinalResponse = "Transport.ClassifyResponse: return retry.Verdict{Class: retry.Retryable} for such a response"
+
+func override(v retry.Verdict) string {
+	name := v.Category
+	if name == "" {
+		name = v.Class.String()
+	}
+	return fmt.Sprintf("Overrides: map[string]retry.Override{%q: {MaxAttempts: 1}}", name)
+}
+
+// literal returns a duration that is a little longer, as Go code.
+func literal(d time.Duration) string {
+	switch {
+	case d > time.Hour:
+		return fmt.Sprintf("%d * time.Hour", int64(d/time.Hour)+1)
+	case d > time.Minute:
+		return fmt.Sprintf("%d * time.Minute", int64(d/time.Minute)+1)
+	default:
+		return fmt.Sprintf("%d * time.Second", int64(d/time.Second)+1)
+	}
+}
+
+// Exit answers about a command that has ended with a code.
+func Exit(code int, stderr string, profile retryexec.Profile, p *retry.Policy) *Answer {
+	a := &Answer{About: fmt.Sprintf("exit code %d", code)}
+	if stderr != "" {
+		a.About += " with standard error"
+	}
+	v := profile.ClassifyExit(nil, code, stderr)
+	a.classify(v)
+	a.outcome("retry", p, v, false)
+	if v.Class == retry.Final {
+		a.changes(fmt.Sprintf("retry --on-exit %d, or a retryexec.Rule before those of the profile", code))
+	} else {
+		a.changes(fmt.Sprintf("retry --final-exit %d, or a retryexec.Rule before those of the profile", code))
+	}
+	a.see("commands")
+	return a
+}
+
+// SQLState answers about a SQLSTATE.
+func SQLState(code string, p *retry.Policy) *Answer {
+	a := &Answer{About: "SQLSTATE " + code}
+	for _, s := range states {
+		if s.code == code {
+			a.About += ", " + s.name
+		}
+	}
+	err := sqlState(code)
+	v := retrysql.Classify(err)
+	a.classify(v)
+	if v.Class == retry.Unknown {
+		a.add("InTx", "not retried: InTx retries what it knows")
+	} else {
+		a.outcome("InTx", p, v, false)
+	}
+	a.outcome("Execute", p, p.Classify(err), false)
+	if v.Class == retry.Final || v.Class == retry.Unknown {
+		a.changes("Classifier: a function that returns retry.Verdict{Class: retry.Retryable} for this SQLState()")
+	} else {
+		a.changes("not to retry it: " + override(v))
+	}
+	a.see("databases")
+	return a
+}
+
+// Error answers about an error, by its name, its type or its text. It returns nil if
+// nothing of this name is known.
+func Error(name string, p *retry.Policy) *Answer {
+	if s, ok := findStop(name); ok {
+		return explain(s)
+	}
+	if n, ok := find(name); ok {
+		return about(n, p)
+	}
+	clean := clean(name)
+	for _, s := range shapes {
+		if same(clean, s.ends) {
+			a := &Answer{About: s.ends}
+			a.add("class", "as its code says")
+			a.add("read by", "%s", s.read)
+			a.see("errors")
+			return a
+		}
+	}
+	return nil
+}
+
+// Type answers about a type that nothing is known of.
+func Type(name string, p *retry.Policy) *Answer {
+	a := &Answer{About: clean(name)}
+	a.add("class", "not known by name; an error is asked for its methods (Retryable, RetryAfter, HTTPStatusCode, SQLState, Timeout, …)")
+	a.add("", "and its field StatusCode; if none of these says anything, it is unknown: retried")
+	a.outcome("Execute", p, retry.Verdict{}, false)
+	a.add("Transport", "retried if the request is idempotent and the error is not net/http's own; otherwise final")
+	a.changes("Classifier: retry.On(retry.Retryable, err), or retry.On(retry.Final, err); retry.MarkRetryable(err)",
+		`not to retry what is unknown: Overrides: map[string]retry.Override{"unknown": {MaxAttempts: 1}}`)
+	a.add("to ask", "policy.Classify(err) in your program")
+	a.see("errors")
+	return a
+}
+
+func explain(s stop) *Answer {
+	a := &Answer{About: strings.Join(s.texts(), "; ")}
+	if a.About == "" {
+		a.About = s.reason.String()
+	}
+	a.add("stop", "%s", s.reason)
+	a.add("meaning", "%s", plainText(s.means))
+	a.changes(plainText(s.change))
+	a.see("the-text-of-the-error")
+	return a
+}
+
+func about(n named, p *retry.Policy) *Answer {
+	a := &Answer{About: n.names[0]}
+	v := retry.Classify(n.err)
+	a.classify(v)
+	a.outcome("Execute", p, p.Classify(n.err), false)
+	for _, other := range protocols(n.err) {
+		if other.verdict != v && other.verdict.Class != v.Class {
+			a.add(other.name, "%s", other.verdict.Class)
+		}
+	}
+	target := "err"
+	if isSentinel(n) {
+		target = n.names[0]
+		if len(n.names) > 1 && !strings.Contains(target, ".Err") && !strings.HasPrefix(target, "io.") {
+			target = n.names[1]
+		}
+	}
+	if v.Class == retry.Final {
+		a.changes(fmt.Sprintf("Classifier: retry.On(retry.Retryable, %s), or retry.MarkRetryable(err)", target))
+	} else {
+		a.changes(fmt.Sprintf("Classifier: retry.On(retry.Final, %s), or retry.MarkFinal(err)", target))
+	}
+	if errors.Is(n.err, context.Canceled) || errors.Is(n.err, context.DeadlineExceeded) {
+		a.add("note", "if your own context has ended, the call stops before it looks at the error")
+	}
+	if v.Category == "gave_up" {
+		a.changes("Classifier: retry.ThroughGiveUp")
+	}
+	a.see("errors")
+	return a
+}
+
+// isSentinel reports whether errors.Is finds the error by a name of n.
+func isSentinel(n named) bool {
+	for _, name := range n.names {
+		if strings.Contains(name, ".Err") || strings.HasPrefix(name, "syscall.") ||
+			name == "io.EOF" || name == "context.Canceled" || name == "context.DeadlineExceeded" {
+			return name != "tls.RecordHeaderError"
+		}
+	}
+	return false
+}
+
+// protocol is the verdict of a package about an error.
+type protocol struct {
+	name    string
+	verdict retry.Verdict
+}
+
+// protocols returns the opinions of the packages that know more.
+func protocols(err error) []protocol {
+	return []protocol{
+		{"retryhttp", retryhttp.Classify(inHTTP(err))},
+		{"retrysql", retrysql.Classify(err)},
+		{"retryexec", retryexec.Classify(err)},
+	}
+}
+
+func clean(name string) string { return strings.TrimLeft(strings.TrimSpace(name), "*&") }
+
+// same reports whether a name is all of another, or its last part: DNSError is net.DNSError.
+func same(name, of string) bool {
+	name, of = strings.ToLower(name), strings.ToLower(of)
+	_, last, ok := strings.Cut(of, ".")
+	return name == of || ok && !strings.Contains(last, " ") && name == last
+}
+
+// find looks for an error by one of its names, and then by a name or a text within the question.
+func find(name string) (named, bool) {
+	clean := clean(name)
+	for _, n := range known {
+		for _, candidate := range n.names {
+			if same(clean, candidate) || same(clean, "gRPC."+strings.TrimPrefix(candidate, "gRPC ")) {
+				return n, true
+			}
+		}
+	}
+	for _, n := range known {
+		for _, candidate := range n.names {
+			if len(candidate) > len("io.EOF") && strings.Contains(strings.ToLower(name), strings.ToLower(candidate)) {
+				return n, true
+			}
+		}
+	}
+	return named{}, false
+}
+
+// findStop looks for a reason by its name or by its text within the question.
+func findStop(name string) (stop, bool) {
+	text := strings.ToLower(name)
+	for _, s := range stops {
+		if text == s.reason.String() || text == "stop"+strings.ReplaceAll(s.reason.String(), "_", "") {
+			return s, true
+		}
+	}
+	for _, s := range stops {
+		for _, part := range s.texts() {
+			part, _, _ = strings.Cut(part, "3h0m0s")
+			part, _, _ = strings.Cut(part, "http_404")
+			if strings.Contains(text, strings.TrimSpace(strings.ToLower(part))) {
+				return s, true
+			}
+		}
+	}
+	if strings.Contains(text, "failed after") { // and no reason
+		return stops[0], true
+	}
+	return stop{}, false
+}
+
+// plainText returns Markdown without its marks.
+func plainText(markdown string) string {
+	var b strings.Builder
+	for {
+		before, rest, ok := strings.Cut(markdown, "](")
+		b.WriteString(before)
+		if !ok {
+			break
+		}
+		_, markdown, _ = strings.Cut(rest, ")")
+	}
+	return strings.NewReplacer("`", "", "[", "").Replace(b.String())
+}
