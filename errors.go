@@ -14,7 +14,7 @@ import (
 )
 
 // StopReason says why a call was given up. The zero StopReason means that it
-// was not given up.
+// was not given up. docs/why.md explains each reason and its text, and what to set.
 type StopReason uint8
 
 // The reasons to stop.
@@ -100,6 +100,8 @@ func (r StopReason) sentinel() error {
 //
 // [errors.Unwrap] returns nil for an Error, because an Error may wrap two errors.
 // Code that follows a chain by errors.Unwrap alone therefore finds nothing in it.
+//
+// docs/why.md explains every text that an Error can have, and what to set.
 type Error struct {
 	Policy     string        // the name of the policy
 	Attempts   int           // calls of the operation since it last made progress, stored ones included; 0 if it was not started

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -64,6 +65,15 @@ func TestWhy(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The page shows what the command prints.
+func TestWhyInDocument(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../../docs/command.md")
+	require.NoError(t, err)
+	got := run(t, "", "why", "503", "-H", "Retry-After: 120")
+	assert.Contains(t, string(page), "$ retry why 503 -H 'Retry-After: 120'\n"+got.stdout)
 }
 
 func TestWhyRefuses(t *testing.T) {
