@@ -131,7 +131,8 @@ func TestWhy(t *testing.T) {
 		"attempts":        {"GET", nil, nil, []http.HandlerFunc{status(503)}, "failed after 2 attempts: "},
 		"maybe applied":   {"POST", nil, nil, []http.HandlerFunc{status(500)}, "failed after 1 attempt (it may have taken effect): "},
 		"a long hint": {
-			"GET", nil, nil, []http.HandlerFunc{status(503, "Retry-After", "3600")},
+			"GET", nil, nil,
+			[]http.HandlerFunc{status(503, "Retry-After", "3600")},
 			"failed after 1 attempt (server asks to wait 1h0m0s): ",
 		},
 		"a final answer":       {"GET", nil, nil, []http.HandlerFunc{status(404)}, "failed after 1 attempt (final: http_404): "},
@@ -144,16 +145,19 @@ func TestWhy(t *testing.T) {
 			"PUT", once(), nil, []http.HandlerFunc{status(503)}, "failed after 1 attempt (final: body_not_replayable): ",
 		},
 		"a hook": {
-			"GET", nil, &retryhttp.Transport{ClassifyResponse: final}, []http.HandlerFunc{status(429)},
+			"GET", nil, &retryhttp.Transport{ClassifyResponse: final},
+			[]http.HandlerFunc{status(429)},
 			`failed after 1 attempt (final: mine\n): `,
 		},
 		"a hook about an answer": {
-			"GET", nil, &retryhttp.Transport{ClassifyResponse: final}, []http.HandlerFunc{status(403, "Retry-After", "1")},
+			"GET", nil, &retryhttp.Transport{ClassifyResponse: final},
+			[]http.HandlerFunc{status(403, "Retry-After", "1")},
 			`failed after 1 attempt (final: mine\n): `,
 		},
 		"a hook about a success": {"GET", nil, &retryhttp.Transport{ClassifyResponse: final}, []http.HandlerFunc{status(200)}, ""},
 		"an inner Transport": {
-			"GET", nil, &retryhttp.Transport{Base: &retryhttp.Transport{Policy: atOnce(2)}}, []http.HandlerFunc{status(503)},
+			"GET", nil, &retryhttp.Transport{Base: &retryhttp.Transport{Policy: atOnce(2)}},
+			[]http.HandlerFunc{status(503)},
 			"failed after 2 attempts: ",
 		},
 	} {
@@ -183,8 +187,8 @@ func TestWhy(t *testing.T) {
 		})
 	}
 	require.NoError(t, retryhttp.Why(nil))
-	require.NoError(t, retryhttp.Why(&http.Response{StatusCode: 503}), "no Transport has decided that")
-	require.EqualError(t, retryhttp.Why(&http.Response{StatusCode: 404}), "failed after 1 attempt (final: http_404): GET : 404 Not Found")
+	require.NoError(t, retryhttp.Why(&http.Response{StatusCode: http.StatusServiceUnavailable}), "no Transport has decided that")
+	require.EqualError(t, retryhttp.Why(&http.Response{StatusCode: http.StatusNotFound}), "failed after 1 attempt (final: http_404): GET : 404 Not Found")
 }
 
 // A server that fails twice a page, and a zero Transport: what a first program meets. The

@@ -18,34 +18,35 @@ import (
 func TestWarning(t *testing.T) { //nolint:paralleltest // slog.Default is shared
 	original := slog.Default()
 	t.Cleanup(func() { slog.SetDefault(original) })
+	none := func(*http.Request) retry.Throttle { return &retry.Budget{Reserve: retry.NoReserve} }
 	for name, test := range map[string]struct {
-		transport retryhttp.Transport
+		transport *retryhttp.Transport
 		budget    retry.Throttle
-		observer  retry.Observer
+		observed  bool
 		status    int
 		want      int
 	}{
-		"the budget of the host":  {retryhttp.Transport{}, nil, nil, 503, 1},
-		"no budget":               {retryhttp.Transport{Budget: retryhttp.NoBudget}, nil, nil, 503, 0},
-		"a Budget of the policy":  {retryhttp.Transport{}, &retry.Budget{Reserve: retry.NoReserve}, nil, 503, 0},
-		"an Observer":             {retryhttp.Transport{}, nil, retry.ObserverFunc(nil), 503, 0},
-		"what is never retried":   {retryhttp.Transport{}, nil, nil, 404, 0},
-		"a Budget of a Transport": {retryhttp.Transport{Budget: func(*http.Request) retry.Throttle { return &retry.Budget{Reserve: -1} }}, nil, nil, 503, 0},
+		"the budget of the host":  {&retryhttp.Transport{}, nil, false, 503, 1},
+		"no budget":               {&retryhttp.Transport{Budget: retryhttp.NoBudget}, nil, false, 503, 0},
+		"a Budget of the policy":  {&retryhttp.Transport{}, none(nil), false, 503, 0},
+		"a Budget of a Transport": {&retryhttp.Transport{Budget: none}, nil, false, 503, 0},
+		"an Observer":             {&retryhttp.Transport{}, nil, true, 503, 0},
+		"what is never retried":   {&retryhttp.Transport{}, nil, false, 404, 0},
 	} {
 		var log strings.Builder
 		slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 		base, _ := always(test.status)
 		p := atOnce(3)
 		p.Budget = test.budget
-		if test.observer != nil {
+		if test.observed {
 			p.Observer = retry.Observers() // sees nothing
 		}
 		test.transport.Base, test.transport.Policy = base, p
 		for range 5 {
-			_, err := get(t, &test.transport, "http://user:secret@host/secret?secret")
+			_, err := get(t, test.transport, "http://user:secret@host/secret?secret")
 			require.NoError(t, err)
 		}
-		require.Error(t, retryhttp.Do(&http.Client{Transport: &test.transport}, nil, request(t, "GET", "http://host2/", nil), nothing))
+		require.Error(t, retryhttp.Do(&http.Client{Transport: test.transport}, nil, request(t, "GET", "http://host2/", nil), nothing))
 		assert.Equal(t, test.want, strings.Count(log.String(), "\n"), "%s: %s", name, log.String())
 		if test.want > 0 {
 			assert.Contains(t, log.String(), "level=WARN")
