@@ -132,7 +132,7 @@ func Status(status int, header http.Header, p *retry.Policy) *Answer {
 	case v.Class == retry.Final:
 		a.changes(changeFinalResponse)
 	case first == retry.StopRetryAfter:
-		a.changes(fmt.Sprintf("MaxRetryAfter: %s", literal(v.After)))
+		a.changes("MaxRetryAfter: " + literal(v.After))
 	case posted == retry.StopMaybeApplied:
 		a.changes("for a POST, if the server knows such keys: Transport{IdempotencyKey: retryhttp.RandomKey}")
 	}
@@ -194,7 +194,7 @@ func SQLState(code string, p *retry.Policy) *Answer {
 			a.About += ", " + s.name
 		}
 	}
-	err := sqlState(code)
+	err := sqlStateError(code)
 	v := retrysql.Classify(err)
 	a.classify(v)
 	if v.Class == retry.Unknown {

@@ -111,24 +111,40 @@ type grpcStatus uint32
 // Code returns the code.
 func (s grpcStatus) Code() uint32 { return uint32(s) }
 
-// sqlState has the method by which the errors of PostgreSQL's drivers are known.
-type sqlState string
+// sqlStateError has the method by which the errors of PostgreSQL's drivers are known.
+type sqlStateError string
 
-func (s sqlState) Error() string    { return "SQLSTATE " + string(s) }
-func (s sqlState) SQLState() string { return string(s) }
+func (s sqlStateError) Error() string    { return "SQLSTATE " + string(s) }
+func (s sqlStateError) SQLState() string { return string(s) }
 
 // state is a SQLSTATE with the name that PostgreSQL gives it.
 type state struct{ code, name string }
 
 // states has the codes that programs meet.
 var states = []state{
-	{"40001", "serialization_failure"}, {"40P01", "deadlock_detected"}, {"55P03", "lock_not_available"},
-	{"08000", "connection_exception"}, {"08006", "connection_failure"}, {"53300", "too_many_connections"},
-	{"53200", "out_of_memory"}, {"53100", "disk_full"}, {"57P01", "admin_shutdown"}, {"57P03", "cannot_connect_now"},
-	{"57014", "query_canceled"}, {"25006", "read_only_sql_transaction"}, {"25P02", "in_failed_sql_transaction"},
-	{"23505", "unique_violation"}, {"23503", "foreign_key_violation"}, {"22001", "string_data_right_truncation"},
-	{"42601", "syntax_error"}, {"42P01", "undefined_table"}, {"42501", "insufficient_privilege"},
-	{"28P01", "invalid_password"}, {"3D000", "invalid_catalog_name"}, {"P0001", "raise_exception"}, {"XX000", "internal_error"},
+	{"40001", "serialization_failure"},
+	{"40P01", "deadlock_detected"},
+	{"55P03", "lock_not_available"},
+	{"08000", "connection_exception"},
+	{"08006", "connection_failure"},
+	{"53300", "too_many_connections"},
+	{"53200", "out_of_memory"},
+	{"53100", "disk_full"},
+	{"57P01", "admin_shutdown"},
+	{"57P03", "cannot_connect_now"},
+	{"57014", "query_canceled"},
+	{"25006", "read_only_sql_transaction"},
+	{"25P02", "in_failed_sql_transaction"},
+	{"23505", "unique_violation"},
+	{"23503", "foreign_key_violation"},
+	{"22001", "string_data_right_truncation"},
+	{"42601", "syntax_error"},
+	{"42P01", "undefined_table"},
+	{"42501", "insufficient_privilege"},
+	{"28P01", "invalid_password"},
+	{"3D000", "invalid_catalog_name"},
+	{"P0001", "raise_exception"},
+	{"XX000", "internal_error"},
 }
 
 // shape is how errors of clients are read that have no name here.

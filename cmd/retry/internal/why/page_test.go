@@ -1,4 +1,4 @@
-package why
+package why_test
 
 import (
 	"flag"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/cmd/retry/internal/why"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/why.md")
@@ -22,7 +23,7 @@ func TestPage(t *testing.T) {
 	text, err := os.ReadFile(document)
 	require.NoError(t, err)
 	want, places := fill(t, string(text))
-	assert.Len(t, places, len(tables), "every table has a place, and every place a table")
+	assert.Len(t, places, len(why.Tables), "every table has a place, and every place a table")
 	if *update {
 		require.NoError(t, os.WriteFile(document, []byte(want), 0o644))
 		return
@@ -50,11 +51,11 @@ func fill(t *testing.T, text string) (filled string, places []string) {
 		}
 		name, rest, ok := strings.Cut(rest, " -->\n")
 		require.True(t, ok)
-		require.Contains(t, tables, name)
+		require.Contains(t, why.Tables, name)
 		_, text, ok = strings.Cut(rest, end)
 		require.True(t, ok, name)
 		places = append(places, name)
-		b.WriteString(begin + name + " -->\n" + tables[name]() + end)
+		b.WriteString(begin + name + " -->\n" + why.Tables[name]() + end)
 	}
 }
 
@@ -62,14 +63,15 @@ func fill(t *testing.T, text string) (filled string, places []string) {
 func TestStopsAreComplete(t *testing.T) {
 	t.Parallel()
 	explained := map[retry.StopReason]bool{}
-	for _, s := range stops {
-		assert.False(t, explained[s.reason], s.reason)
-		explained[s.reason] = true
+	reasons := why.Reasons()
+	for _, r := range reasons {
+		assert.False(t, explained[r], r)
+		explained[r] = true
 	}
 	n := 0
 	for r := retry.StopNone + 1; !strings.HasPrefix(r.String(), "none("); r++ {
 		assert.True(t, explained[r], "%v is missing from stops", r)
 		n++
 	}
-	assert.Len(t, stops, n)
+	assert.Len(t, reasons, n)
 }

@@ -145,7 +145,7 @@ func exitTable() string {
 func stateTable() string {
 	b := table("SQLSTATE", "PostgreSQL's name", "Class", "`InTx` repeats it")
 	for _, s := range states {
-		v := retrysql.Classify(sqlState(s.code))
+		v := retrysql.Classify(sqlStateError(s.code))
 		again := "no"
 		if v.Class != retry.Final && v.Class != retry.Unknown {
 			again = "yes"
