@@ -77,19 +77,29 @@ func (u *unit) goesOnByKind(a *attempt) bool {
 		}
 		switch last := branch.Body.List[len(branch.Body.List)-1].(type) {
 		case *ast.BranchStmt:
-			return last.Tok == token.CONTINUE && u.isKind(branch.Cond)
+			return last.Tok == token.CONTINUE && u.isKind(branch.Init, branch.Cond)
 		case *ast.ReturnStmt:
 			not, ok := ast.Unparen(branch.Cond).(*ast.UnaryExpr)
-			return ok && not.Op == token.NOT && u.isKind(not.X)
+			return ok && not.Op == token.NOT && u.isKind(branch.Init, not.X)
 		}
 		return false
 	})
 }
 
-// isKind reports whether a condition is true of one kind of error: errors.Is(err, x), or
-// status.Code(err) == x.
-func (u *unit) isKind(cond ast.Expr) bool {
+// isKind reports whether a condition is true of one kind of error: errors.Is(err, x),
+// status.Code(err) == x, or the ok of errors.AsType[T](err) in the statement before it.
+func (u *unit) isKind(init ast.Stmt, cond ast.Expr) bool {
 	cond = ast.Unparen(cond)
+	if ok, is := cond.(*ast.Ident); is {
+		assign, is := init.(*ast.AssignStmt)
+		if !is || len(assign.Lhs) != 2 || len(assign.Rhs) != 1 {
+			return false
+		}
+		if set, is := assign.Lhs[1].(*ast.Ident); !is || set.Name != ok.Name {
+			return false
+		}
+		cond = ast.Unparen(assign.Rhs[0])
+	}
 	if equal, ok := cond.(*ast.BinaryExpr); ok && equal.Op == token.EQL {
 		cond = ast.Unparen(equal.X)
 	}

@@ -52,8 +52,11 @@ func (u *unit) selectiveBody(a *attempt) bool {
 		if u.marker(call) != nil {
 			return true
 		}
-		name := calleeName(u.TypesInfo, call)
-		return name == "errors.Is" || name == "errors.As" || selects.MatchString(funcName(call))
+		switch calleeName(u.TypesInfo, call) {
+		case "errors.Is", "errors.As", "errors.AsType":
+			return true
+		}
+		return selects.MatchString(funcName(call))
 	})
 }
 

@@ -3,6 +3,8 @@ package checks
 import (
 	"go/ast"
 	"go/constant"
+	"go/types"
+	"slices"
 )
 
 // NonIdempotent reports a classifier that has no effect in a policy for operations that must not
@@ -29,24 +31,41 @@ proof, so nothing is retried. Return a Verdict with NotApplied, or mark the erro
 	})
 })
 
-// policies calls f with the fields of every literal of a retry.Policy.
+// policies calls f with the fields of every literal of a retry.Policy, or of a struct that
+// embeds one and names its fields, which Go allows since 1.27.
 func (u *unit) policies(f func(fields map[string]ast.Expr)) {
 	for _, file := range u.files {
 		ast.Inspect(file, func(n ast.Node) bool {
 			lit, ok := n.(*ast.CompositeLit)
-			if !ok || !isType(u.TypesInfo.TypeOf(lit), self, "Policy") {
+			if !ok {
 				return true
 			}
 			fields := map[string]ast.Expr{}
 			for _, elt := range lit.Elts {
 				if kv, ok := elt.(*ast.KeyValueExpr); ok {
-					if key, ok := kv.Key.(*ast.Ident); ok {
+					if key, ok := kv.Key.(*ast.Ident); ok && ofPolicy(u.TypesInfo.Uses[key]) {
 						fields[key.Name] = kv.Value
 					}
 				}
 			}
-			f(fields)
+			if len(fields) > 0 {
+				f(fields)
+			}
 			return true
 		})
 	}
+}
+
+// ofPolicy reports whether a key of a literal is a field of retry.Policy.
+func ofPolicy(key types.Object) bool {
+	field, ok := key.(*types.Var)
+	if !ok || !field.IsField() || field.Pkg() == nil || unvendored(field.Pkg().Path()) != self {
+		return false
+	}
+	policy := field.Pkg().Scope().Lookup("Policy")
+	if policy == nil {
+		return false
+	}
+	of, ok := policy.Type().Underlying().(*types.Struct)
+	return ok && slices.Contains(slices.Collect(of.Fields()), field)
 }

@@ -146,3 +146,20 @@ func otherwise() error {
 	}
 	return fmt.Errorf("%d conflicts: too many attempts", 3)
 }
+
+type conflict struct{}
+
+func (*conflict) Error() string { return "conflict" }
+
+func conflictsByType() error {
+	for attempt := 0; attempt < 3; attempt++ {
+		err := call()
+		if err == nil {
+			return nil
+		}
+		if _, ok := errors.AsType[*conflict](err); !ok {
+			return err
+		}
+	}
+	return errors.New("changed by others three times; please retry")
+}

@@ -64,3 +64,17 @@ func marked(ctx context.Context, client *redis.Client) error {
 		return errNotReady
 	}, backoff.NewExponentialBackOff())
 }
+
+type conflict struct{}
+
+func (*conflict) Error() string { return "conflict" }
+
+func ofOneType(ctx context.Context, client *redis.Client) error {
+	return backoff.Retry(func() error {
+		err := client.Get(ctx, "key").Err()
+		if _, ok := errors.AsType[*conflict](err); ok {
+			return err
+		}
+		return nil
+	}, backoff.NewExponentialBackOff())
+}
