@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -254,13 +255,23 @@ func TestStreamTimeoutCode(t *testing.T) {
 		unary:  func(ctx context.Context, _ int, _ string) (string, error) { <-ctx.Done(); return "", ctx.Err() },
 		stream: func(_ int, stream grpc.ServerStream) error { <-stream.Context().Done(); return stream.Context().Err() },
 	}).start(t)
-	for name, address := range map[string]string{"connected": s.address, "not connected": silent(t)} {
+	for name, test := range map[string]struct {
+		address string
+		state   connectivity.State // before the first call, because the text tells it
+	}{
+		"connected":     {s.address, connectivity.Ready},
+		"not connected": {silent(t), connectivity.Connecting},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			retries := &retrygrpc.Interceptor{Policy: &retry.Policy{
 				MaxAttempts: 2, AttemptTimeout: 50 * time.Millisecond, Backoff: retry.Constant(0),
 			}}
-			conn := dial(t, address, retries.DialOptions()...)
+			conn := dial(t, test.address, retries.DialOptions()...)
+			conn.Connect()
+			for state := conn.GetState(); state != test.state; state = conn.GetState() {
+				require.True(t, conn.WaitForStateChange(t.Context(), state))
+			}
 			_, err := call(t.Context(), conn, get, "job")
 			assert.Equal(t, codes.DeadlineExceeded, status.Code(err), err)
 			require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
