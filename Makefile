@@ -46,7 +46,7 @@ help: ## print this list
 
 # Each lane runs its targets one after the other. The tests of test-all wait more than they
 # compute, and the second lane computes meanwhile.
-LANES := "build test-all release-check" "tidy apidiff cross test-32 arch race allocs sleepers fuzz lint test"
+LANES := "build test-all release-check" "tidy apidiff cross test-32 arch race toolchains allocs sleepers fuzz lint test"
 
 .PHONY: ci
 ci: ## everything that CI runs, and how long each target took
@@ -113,6 +113,24 @@ test-all: ## every test, those against servers too; FRESH=1 starts servers of it
 .PHONY: race
 race: ## the tests of the root module under the race detector
 	go test -race ./...
+
+# The oldest Go that go.mod promises, in its newest release, and the newest Go. The go command
+# gets them from the module proxy.
+TOOLCHAINS := go1.25.14 go1.27.4
+
+# These take long, and ask nothing of the standard library that the others do not: pages,
+# simulations, checks of the repository's own files, and engines in memory.
+TIMELESS := /docs/|/examples/|/internal/storm/|/internal/test/|/internal/redact$$|/retrypool$$|/retrytest/enginetest$$
+
+# Stress tests run shorter, and a version that runs all other targets is left out.
+.PHONY: toolchains
+toolchains: ## the tests of the root module with the oldest and the newest Go
+	@for version in $(TOOLCHAINS); do \
+		[ "$$(go env GOVERSION)" != $$version ] || continue; \
+		echo "== $$version"; \
+		packages=$$(GOTOOLCHAIN=$$version go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...) && \
+		GOTOOLCHAIN=$$version go test -short $$(echo "$$packages" | grep -vE '$(TIMELESS)') ./internal/test/provoke || exit 1; \
+	done
 
 .PHONY: race-all
 race-all: ## every test under the race detector; not part of ci, because it takes an hour
