@@ -2,6 +2,7 @@ package retryhttp_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -92,6 +93,26 @@ func TestMisdirectedDo(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 2, s.requests.Load())
 	assert.EqualValues(t, 2, s.conns.Load())
+}
+
+// An HTTP/2 of the caller's own, such as that of golang.org/x/net, has its connections
+// outside of the http.Transport: the retry uses net/http's.
+func TestMisdirectedByOwnHTTP2(t *testing.T) {
+	t.Parallel()
+	s, base := serveTLS(t, true, status(200))
+	misdirected, requests := always(http.StatusMisdirectedRequest)
+	base.TLSClientConfig.NextProtos = []string{"h2"}
+	base.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{
+		"h2": func(_ string, conn *tls.Conn) http.RoundTripper {
+			_ = conn.Close()
+			return misdirected
+		},
+	}
+	resp, err := client(t, base, atOnce(2)).Get(s.URL)
+	require.NoError(t, err)
+	assert.Equal(t, "status 200", text(t, resp))
+	assert.Equal(t, 2, resp.ProtoMajor)
+	assert.Equal(t, 1, *requests)
 }
 
 // If a new connection is impossible, the 421 is returned.

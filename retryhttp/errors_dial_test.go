@@ -56,7 +56,7 @@ var unreachable = []failure{
 		name: "DNS: no answer", set: resolving(provoke.DNSSilence, 2*provoke.Soon), want: anew("dns"), text: "i/o timeout", get: 2, post: 2,
 	},
 	{
-		name: "attempt, in DNS", set: resolving(provoke.DNSSilence, 2*provoke.Soon), timeout: provoke.Soon,
+		name: "attempt, in DNS", set: resolving(provoke.DNSSilence, time.Minute), timeout: provoke.Soon,
 		want: again("timeout"), get: 2, post: 2, // it is known that nothing was sent
 	},
 	{

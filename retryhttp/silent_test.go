@@ -66,8 +66,8 @@ func (s *silent) dial(context.Context, string, string) (net.Conn, error) {
 	}()
 	go pass(front, back)
 	go func() {
-		defer server.Close()
 		s.serve(server)
+		_ = server.Close()
 	}()
 	return client, nil
 }
