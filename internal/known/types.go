@@ -3,12 +3,15 @@ package known
 import (
 	"encoding/base64"
 	"encoding/json"
+	"io"
 	"net"
 	"net/url"
 	"reflect"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/errtree"
 )
 
 // typed classifies errors by their types alone.
@@ -48,6 +51,14 @@ func unlinked(err error) Fact {
 			return record(err)
 		case "alert", "AlertError":
 			return alert(err)
+		}
+	case "encoding/json/v2", "encoding/json/jsontext":
+		// A text that ends too early may be a body that broke off, as it is to a json.Decoder.
+		switch t.Name() {
+		case "SemanticError", "SyntacticError":
+			if !errtree.Is(err, io.ErrUnexpectedEOF) {
+				return Permanent("invalid")
+			}
 		}
 	case "encoding/csv", "encoding/hex", "encoding/xml":
 		return Permanent("invalid")
