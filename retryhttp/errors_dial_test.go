@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -103,6 +104,20 @@ var untrusted = []failure{
 	{name: "alert: handshake failure", set: alert(40), want: final("tls_alert"), text: "handshake failure", get: 1, post: 1},
 	{name: "alert: internal error", set: alert(80), want: again("tls_alert"), text: "internal error", get: 2, post: 2},
 	{name: "alert: user canceled", set: alert(90), want: again("tls_alert"), text: "user canceled", get: 2, post: 2},
+	{name: "alert: bad record", set: alert(20), want: again("tls_alert"), text: "bad record MAC", get: 2, post: 2},
+	{name: "alert: decode error", set: alert(50), want: again("tls_alert"), text: "decoding message", get: 2, post: 2},
+	{
+		name: "a spoilt record", set: spoilt("\x17\x03\x03\x00\x20" + strings.Repeat("x", 32)),
+		want: again("tls_alert"), text: "local error: tls: bad record MAC", get: 2, post: 1,
+	},
+	{
+		name: "a spoilt record's header", set: spoilt("\x17\x09\x09\x00\x20" + strings.Repeat("x", 32)),
+		want: again("tls_record"), text: "tls: received record with version 909", get: 2, post: 1,
+	},
+	{
+		name: "a spoilt record's length", set: spoilt("\x17\x03\x03\xff\xff" + strings.Repeat("x", 32)),
+		want: again("tls_record"), text: "tls: oversized record", get: 2, post: 1,
+	},
 	{name: "client, TLS 1.2", set: clientCert(tls.VersionTLS12), want: final("tls_alert"), text: "remote error: tls", get: 1, post: 1},
 	{name: "client, TLS 1.3", set: clientCert(tls.VersionTLS13), want: final("tls_alert"), text: "certificate required", get: 1, post: 1},
 }
@@ -128,6 +143,25 @@ func clientCert(version uint16) func(*testing.T) (*http.Transport, string) {
 		s := provoke.Serve(t, func(conn net.Conn) {
 			_ = tls.Server(conn, config).HandshakeContext(t.Context())
 			provoke.Ignore(conn) // a connection that is closed with unread data would be reset
+		})
+		return provoke.Transport(t, &http.Transport{TLSClientConfig: client}), "https://" + s.Addr
+	}
+}
+
+// spoilt is a server whose answer the network has changed: after the request, it writes raw
+// bytes where a record of TLS should be.
+func spoilt(raw string) func(*testing.T) (*http.Transport, string) {
+	return func(t *testing.T) (*http.Transport, string) {
+		t.Helper()
+		with, client := provoke.ServeTLS(t, nil, nil) // for its certificate
+		s := provoke.Serve(t, func(conn net.Conn) {
+			server := tls.Server(conn, &tls.Config{Certificates: with.TLS.Certificates})
+			if server.HandshakeContext(t.Context()) != nil {
+				return
+			}
+			_, _ = server.Read(make([]byte, 1<<10))
+			_, _ = conn.Write([]byte(raw))
+			provoke.Ignore(conn)
 		})
 		return provoke.Transport(t, &http.Transport{TLSClientConfig: client}), "https://" + s.Addr
 	}

@@ -2,6 +2,7 @@ package known
 
 import (
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/hint"
@@ -23,9 +24,10 @@ func answered(err error, status int, after time.Duration, hinted bool) (Fact, Tr
 	}
 	var reason Fact
 	switch status {
-	case 400, 402, 403, 409, 429:
-		if reason = reasonOf(err, v); after <= 0 {
-			after, hinted = reason.After, hinted || reason.After > 0
+	case 400, 402, 403, 409, 429, 503:
+		var delay time.Duration
+		if reason, delay = reasonOf(err, v); after <= 0 {
+			after = max(delay, reason.After)
 		}
 	}
 	f := Answer(status, header, hinted || after > 0, reason)
@@ -127,37 +129,77 @@ var headerType = reflect.TypeFor[map[string][]string]()
 // headers returns a value that has the form of an http.Header, or nil.
 func headers(v reflect.Value) (h map[string][]string) {
 	defer silence()
-	if !v.IsValid() || v.Kind() != reflect.Map || !v.CanInterface() || !v.CanConvert(headerType) {
+	if !v.IsValid() || v.Kind() != reflect.Map || v.Len() == 0 || !v.CanInterface() || !v.CanConvert(headerType) {
 		return nil
 	}
 	h, _ = reflect.TypeAssert[map[string][]string](v.Convert(headerType))
 	return h
 }
 
-// reasonOf returns what the code in an error says.
-func reasonOf(err error, v reflect.Value) (f Fact) {
-	if f = byName(err); f.Class != Unknown {
-		return f
+// reasonOf returns what the code in an error says, and the wait in its details.
+func reasonOf(err error, v reflect.Value) (Fact, time.Duration) {
+	if f := byName(err); f.Class != Unknown {
+		return f, 0
 	}
-	for _, name := range [...]string{"Code", "Type", "ErrorCode", "Reason", "DocumentationURL"} {
-		f = f.or(Reason(text(indirect(field(v, name)))))
+	var r reasonParts
+	r.scan(v, 0)
+	return r.fact.or(Reason(said(err))), r.after
+}
+
+type reasonParts struct {
+	fact  Fact
+	after time.Duration
+}
+
+// scan reads the fields with codes in one pass, as partsOf does.
+func (r *reasonParts) scan(v reflect.Value, depth int) {
+	defer silence()
+	v = indirect(v)
+	if v.Kind() != reflect.Struct {
+		return
 	}
-	f = f.or(Reason(said(err)))
+	t := v.Type()
+	for i := range t.NumField() {
+		f := t.Field(i)
+		switch f.Name {
+		case "Code", "Type", "ErrorCode", "Reason", "DocumentationURL":
+			r.fact = r.fact.or(Reason(text(indirect(v.Field(i)))))
+		case "Errors", "Details": // googleapi, genai
+			r.items(v.Field(i))
+		}
+		if f.Anonymous && depth < embedded {
+			r.scan(v.Field(i), depth+1)
+		}
+	}
+}
+
+// items reads a list in an error: of structs with a Reason, or of parts of a JSON document.
+func (r *reasonParts) items(list reflect.Value) {
 	const most = 10 // more would be no error but a document
-	errs := field(v, "Errors")
-	if errs.IsValid() && errs.Kind() == reflect.Slice { // googleapi
-		for i := range min(errs.Len(), most) {
-			f = f.or(Reason(text(field(errs.Index(i), "Reason"))))
+	if list.Kind() != reflect.Slice {
+		return
+	}
+	for i := range min(list.Len(), most) {
+		item := list.Index(i)
+		if indirect(item).Kind() == reflect.Struct {
+			r.fact = r.fact.or(Reason(text(field(item, "Reason"))))
+		} else if item.CanInterface() {
+			r.fact = r.fact.or(ReasonIn(item.Interface()))
+			r.after = max(r.after, delayIn(item.Interface()))
 		}
 	}
-	if details := field(v, "Details"); details.IsValid() && details.Kind() == reflect.Slice { // googleapi, genai
-		for i := range min(details.Len(), most) {
-			if item := details.Index(i); item.CanInterface() {
-				f = f.or(ReasonIn(item.Interface()))
-			}
-		}
+}
+
+// delayIn returns the delay of a google.rpc.RetryInfo in JSON, or 0.
+func delayIn(detail any) time.Duration {
+	info, _ := detail.(map[string]any)
+	if info["@type"] != "type.googleapis.com/google.rpc.RetryInfo" {
+		return 0
 	}
-	return f
+	delay, _ := info["retryDelay"].(string)
+	number, _ := strings.CutSuffix(delay, "s")
+	d, _ := hint.Decimal(number, time.Second)
+	return d
 }
 
 // said returns the code that an error has a method for, or "".

@@ -32,8 +32,6 @@ func foreign(err error, after time.Duration) (Fact, int, time.Duration) {
 	switch t.PkgPath() {
 	case "google.golang.org/genai": // APIError
 		return Fact{}, valid(number(field(v, "Code"))), after
-	case "github.com/hashicorp/consul/api": // StatusError
-		return Fact{}, valid(number(field(v, "Code"))), after
 	case "github.com/emersion/go-smtp": // SMTPError
 		return reply(number(field(v, "Code"))), 0, after
 	case "github.com/wneessen/go-mail": // SendError
@@ -73,17 +71,17 @@ func foreign(err error, after time.Duration) (Fact, int, time.Duration) {
 // https://www.rfc-editor.org/rfc/rfc5321#section-4.2.1,
 // https://www.rfc-editor.org/rfc/rfc959#section-4.2
 func reply(code int64) Fact {
+	if code < 400 || code > 599 {
+		return Fact{}
+	}
 	const brokeOff = 426
-	category := "reply_" + strconv.FormatInt(code, 10)
-	switch {
+	switch category := "reply_" + strconv.FormatInt(code, 10); {
 	case code == brokeOff:
 		return Transient(category)
-	case code >= 400 && code < 500:
+	case code < 500:
 		return Unapplied(category)
-	case code >= 500 && code < 600:
-		return Permanent(category)
 	default:
-		return Fact{}
+		return Permanent(category)
 	}
 }
 

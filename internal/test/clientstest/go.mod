@@ -14,6 +14,7 @@ require (
 	github.com/aws/smithy-go v1.28.8
 	github.com/elastic/elastic-transport-go/v8 v8.9.0
 	github.com/elastic/go-elasticsearch/v9 v9.5.2
+	github.com/emersion/go-smtp v0.25.1
 	github.com/go-resty/resty/v2 v2.17.2
 	github.com/google/go-github/v88 v88.0.0
 	github.com/googleapis/gax-go/v2 v2.27.0
@@ -22,10 +23,13 @@ require (
 	github.com/minio/minio-go/v7 v7.3.0
 	github.com/openai/openai-go/v3 v3.73.0
 	github.com/seed-5ff3c98e/retry v0.0.0-00010101000000-000000000000
+	github.com/slack-go/slack v0.35.0
 	github.com/stretchr/testify v1.12.1
 	github.com/stripe/stripe-go/v85 v85.0.0
+	github.com/wneessen/go-mail v0.7.2
 	golang.org/x/oauth2 v0.37.0
 	google.golang.org/api v0.304.0
+	google.golang.org/genai v1.77.0
 )
 
 require (
@@ -57,6 +61,7 @@ require (
 	github.com/cncf/xds/go v0.0.0-20260202195803-dba9d589def2 // indirect
 	github.com/coder/websocket v1.8.15 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/emersion/go-sasl v0.0.0-20241020182733-b788ff22d5a6 // indirect
 	github.com/envoyproxy/go-control-plane/envoy v1.39.1-0.20260819172001-e6e3fd93e4be // indirect
 	github.com/envoyproxy/protoc-gen-validate v1.3.3 // indirect
 	github.com/felixge/httpsnoop v1.1.0 // indirect
@@ -65,10 +70,12 @@ require (
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/goccy/go-json v0.10.6 // indirect
 	github.com/google/flatbuffers v25.12.19+incompatible // indirect
+	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/google/go-querystring v1.2.0 // indirect
 	github.com/google/s2a-go v0.1.11 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/googleapis/enterprise-certificate-proxy v0.3.23 // indirect
+	github.com/gorilla/websocket v1.5.3 // indirect
 	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
 	github.com/icholy/digest v1.1.0 // indirect
 	github.com/invopop/jsonschema v0.14.0 // indirect

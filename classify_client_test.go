@@ -1,0 +1,242 @@
+package retry_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// The types below have the shapes of the errors of clients: the real ones are in clientstest.
+
+type (
+	headerError struct { // googleapi
+		StatusCode int
+		Header     http.Header
+		Errors     []struct{ Reason string }
+	}
+	exchangeError struct { // go-github, openai-go, godo, go-gitlab
+		Code             string
+		DocumentationURL string
+		Response         *http.Response
+	}
+	rawResponseError struct { // azcore
+		ErrorCode   string
+		StatusCode  int
+		RawResponse *http.Response
+	}
+	lastResponse struct{ LastResponse *struct{ Header http.Header } }
+	paymentCode  string
+	paymentError struct { // stripe-go
+		lastResponse
+		Code           paymentCode
+		HTTPStatusCode int
+	}
+	wrappedResponse struct{ *http.Response } // smithy
+	sdkError        struct{ Response *wrappedResponse }
+	restyError      struct {
+		Response *struct{ RawResponse *http.Response }
+	}
+	anyCodeError struct { // go-openai
+		Code           any
+		Type           string
+		HTTPStatusCode int
+	}
+	pointedCodeError struct { // generated clients
+		Code   *string
+		Status int
+	}
+	detailedError struct { // genai, googleapi
+		StatusCode int
+		Details    []map[string]any
+	}
+	statusMethodError struct {
+		status int
+		header func() http.Header
+	}
+	responseMethodError struct{ response *http.Response }
+
+	RateLimitError      struct{ Response *http.Response }
+	AbuseRateLimitError struct{ Response *http.Response }
+	RateLimitedError    struct{ RetryAfter time.Duration }
+	waitError           struct {
+		StatusCode int
+		RetryAfter *time.Duration
+	}
+	secondsError struct{ Status, RetryAfter int }
+)
+
+func (*headerError) Error() string                     { return "header" }
+func (*exchangeError) Error() string                   { return "exchange" }
+func (*rawResponseError) Error() string                { return "raw" }
+func (*paymentError) Error() string                    { return "payment" }
+func (*sdkError) Error() string                        { return "sdk" }
+func (e *sdkError) HTTPStatusCode() int                { return e.Response.StatusCode }
+func (*restyError) Error() string                      { return "resty" }
+func (*anyCodeError) Error() string                    { return "any" }
+func (pointedCodeError) Error() string                 { return "pointed" }
+func (detailedError) Error() string                    { return "detailed" }
+func (statusMethodError) Error() string                { return "status" }
+func (e statusMethodError) StatusCode() int            { return e.status }
+func (e statusMethodError) Header() http.Header        { return e.header() }
+func (responseMethodError) Error() string              { return "response" }
+func (e responseMethodError) StatusCode() int          { return e.response.StatusCode }
+func (e responseMethodError) Response() *http.Response { return e.response }
+func (*RateLimitError) Error() string                  { return "limit" }
+func (*AbuseRateLimitError) Error() string             { return "abuse" }
+func (*RateLimitedError) Error() string                { return "limited" }
+func (*RateLimitedError) Retryable() bool              { return true }
+func (*waitError) Error() string                       { return "wait" }
+func (*secondsError) Error() string                    { return "seconds" }
+
+// closed is the body of a response whose client has read it.
+type closed struct{}
+
+func (closed) Read([]byte) (int, error) { panic("the body of an error was read") }
+func (closed) Close() error             { panic("the body of an error was closed") }
+
+func TestErrorsOfClients(t *testing.T) {
+	t.Parallel()
+	wait := http.Header{"Retry-After": {"5"}}
+	response := func(status int, header http.Header) *http.Response {
+		return &http.Response{StatusCode: status, Header: header, Body: closed{}}
+	}
+	last := lastResponse{&struct{ Header http.Header }{wait}}
+	code, after := "insufficient_quota", aWhile
+	const secondary = "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"
+	reasons := func(reason string) []struct{ Reason string } { return []struct{ Reason string }{{"x"}, {reason}} }
+	minute := canLimit("http_403")
+	minute.After = time.Minute
+	tests := []struct {
+		name string
+		err  error
+		want retry.Verdict
+	}{
+		{"a header", &headerError{StatusCode: 429, Header: wait}, hinted(canLimit("http_429"))},
+		{"a header, and the status needs it", &headerError{StatusCode: 403, Header: wait}, hinted(canLimit("http_403"))},
+		{"a header, unavailable", &headerError{StatusCode: 503, Header: wait}, hinted(canRetry("http_503"))},
+		{"a header, not found", &headerError{StatusCode: 404, Header: wait}, wantFinal("http_404")},
+		{"a header, nil", &headerError{StatusCode: 429}, canLimit("http_429")},
+		{"a header without a hint", &headerError{StatusCode: 403, Header: http.Header{}}, wantFinal("http_403")},
+		{"a header that forbids retries", &headerError{StatusCode: 503, Header: http.Header{"X-Should-Retry": {"false"}}}, wantFinal("http_503")},
+		{"a header of Envoy", &headerError{StatusCode: 404, Header: http.Header{"X-Envoy-Ratelimited": {"true"}}}, canLimit("http_404")},
+		{"a quota that is used up", &headerError{StatusCode: 403, Header: http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"5"}}}, hinted(canLimit("http_403"))},
+		{"a date", &headerError{StatusCode: 429, Header: http.Header{
+			"Date": {"Fri, 20 Nov 2026 12:00:00 GMT"}, "Retry-After": {"Fri, 20 Nov 2026 12:00:05 GMT"},
+		}}, hinted(canLimit("http_429"))},
+		{"a date, without the server's", &headerError{StatusCode: 429, Header: http.Header{"Retry-After": {"Fri, 20 Nov 2026 12:00:05 GMT"}}}, canLimit("http_429")},
+		{"a Unix time", &headerError{StatusCode: 429, Header: http.Header{
+			"Date": {"Fri, 20 Nov 2026 12:00:00 GMT"}, "X-Ratelimit-Reset": {"1795176005"},
+		}}, hinted(canLimit("http_429"))},
+		{"a Unix time, without the server's", &headerError{StatusCode: 429, Header: http.Header{"X-Ratelimit-Reset": {"1795176005"}}}, canLimit("http_429")},
+
+		{"a reason", &headerError{StatusCode: 403, Errors: reasons("userRateLimitExceeded")}, canLimit("http_403")},
+		{"a reason, used up", &headerError{StatusCode: 403, Errors: reasons("dailyLimitExceeded")}, wantFinal("quota_exhausted")},
+		{"a reason, forbidden", &headerError{StatusCode: 403, Errors: reasons("insufficientPermissions")}, wantFinal("http_403")},
+		{"a code", &exchangeError{Code: "insufficient_quota", Response: response(429, wait)}, wantFinal("quota_exhausted")},
+		{"a code, a rate", &exchangeError{Code: "rate_limit_exceeded", Response: response(429, wait)}, hinted(canLimit("http_429"))},
+		{"a page", &exchangeError{DocumentationURL: secondary, Response: response(403, nil)}, minute},
+		{"a page, and a hint", &exchangeError{DocumentationURL: secondary, Response: response(403, wait)}, hinted(canLimit("http_403"))},
+		{"a raw response", &rawResponseError{StatusCode: 429, RawResponse: response(429, wait)}, hinted(canLimit("http_429"))},
+		{"a raw response alone", &rawResponseError{RawResponse: response(503, wait)}, hinted(canRetry("http_503"))},
+		{"an error's code", &rawResponseError{StatusCode: 403, ErrorCode: "QuotaExceeded"}, wantFinal("quota_exhausted")},
+		{"a payment", &paymentError{lastResponse: last, HTTPStatusCode: 429}, hinted(canLimit("http_429"))},
+		{"a payment, locked", &paymentError{HTTPStatusCode: 429, Code: "lock_timeout"}, canLimit("http_429")},
+		{"a payment, declined", &paymentError{HTTPStatusCode: 402, Code: "card_declined"}, wantFinal("http_402")},
+		{"an embedded response", &sdkError{&wrappedResponse{response(429, wait)}}, hinted(canLimit("http_429"))},
+		{"a response of a response", &restyError{&struct{ RawResponse *http.Response }{response(503, wait)}}, hinted(canRetry("http_503"))},
+		{"a code of any type", &anyCodeError{Code: "insufficient_quota", HTTPStatusCode: 429}, wantFinal("quota_exhausted")},
+		{"a number of any type", &anyCodeError{Code: 7, HTTPStatusCode: 429}, canLimit("http_429")},
+		{"no code of any type", &anyCodeError{HTTPStatusCode: 429}, canLimit("http_429")},
+		{"a pointer to a code", pointedCodeError{Code: &code, Status: 429}, wantFinal("quota_exhausted")},
+		{"details", detailedError{429, []map[string]any{{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "5s"}}}, hinted(canLimit("http_429"))},
+		{"details of a day", detailedError{429, []map[string]any{{"violations": []any{map[string]any{"quotaId": "RequestsPerDay"}}}}}, wantFinal("quota_exhausted")},
+		{"a method", statusMethodError{429, func() http.Header { return wait }}, hinted(canLimit("http_429"))},
+		{"a method, nil", statusMethodError{429, func() http.Header { return nil }}, canLimit("http_429")},
+		{"a method that panics", statusMethodError{429, func() http.Header { panic("header") }}, canLimit("http_429")},
+		{"a method with a response", responseMethodError{response(429, wait)}, hinted(canLimit("http_429"))},
+
+		{"a limit by its name", &RateLimitError{response(403, nil)}, canLimit("http_403")},
+		{"a limit by its name alone", &RateLimitError{}, canLimit("rate_limited")},
+		{"a secondary limit by its name", &AbuseRateLimitError{response(403, nil)}, minute},
+		{"a secondary limit, and a hint", &AbuseRateLimitError{response(403, wait)}, hinted(canLimit("http_403"))},
+		{"a limit that says it is retryable", &RateLimitedError{aWhile}, hinted(canLimit("rate_limited"))},
+		{"a field", &waitError{StatusCode: 429, RetryAfter: &after}, hinted(canLimit("http_429"))},
+		{"a field that is nil", &waitError{StatusCode: 429}, canLimit("http_429")},
+		{"a field without a status", &waitError{RetryAfter: &after}, hinted(mayLimit(""))},
+		{"a field in an unknown unit", &secondsError{429, 5}, canLimit("http_429")},
+
+		{"nil, a header", (*headerError)(nil), abstains},
+		{"nil, a response", (*exchangeError)(nil), abstains},
+		{"nil, a response inside", &exchangeError{}, abstains},
+		{"nil, an embedded response", &sdkError{}, abstains},
+		{"nil in an embedded response", &sdkError{&wrappedResponse{}}, abstains},
+		{"nil, embedded", (*paymentError)(nil), abstains},
+		{"nil, a last response", &paymentError{HTTPStatusCode: 503}, mayRetry("http_503")},
+		{"nil, by its name", (*RateLimitError)(nil), canLimit("rate_limited")},
+		{"nil, a method's response", responseMethodError{}, abstains},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			assertClassified(t, tt.want, tt.err)
+		})
+	}
+}
+
+// apiError is gax's: it has the status and wraps the error that has the reason.
+type apiError struct {
+	status int
+	reason string
+	cause  error
+}
+
+func (*apiError) Error() string    { return "api" }
+func (e *apiError) HTTPCode() int  { return e.status }
+func (e *apiError) Reason() string { return e.reason }
+func (e *apiError) Unwrap() error  { return e.cause }
+
+func TestReasonsOnAChain(t *testing.T) {
+	t.Parallel()
+	limit := &headerError{StatusCode: 403, Errors: []struct{ Reason string }{{"rateLimitExceeded"}}}
+	assert.Equal(t, canLimit("http_403"), retry.Classify(&apiError{403, "", limit}), "the inner error says which refusal")
+	assert.Equal(t, wantFinal("http_403"), retry.Classify(&apiError{403, "", errNobody}))
+	assert.Equal(t, canLimit("http_403"), retry.Classify(&apiError{403, "RATE_LIMIT_EXCEEDED", errNobody}))
+	assert.Equal(t, wantFinal("http_404"), retry.Classify(&apiError{404, "", limit}))
+}
+
+// A server's first digit says whether a reply is for good.
+//
+// https://www.rfc-editor.org/rfc/rfc5321#section-4.2.1
+func TestRepliesOfMailServers(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[int]func(string) retry.Verdict{
+		421: canRetry, 425: canRetry, 426: mayRetry, 450: canRetry, 451: canRetry, 452: canRetry, 454: canRetry, 499: canRetry,
+		500: wantFinal, 521: wantFinal, 530: wantFinal, 535: wantFinal, 550: wantFinal, 552: wantFinal, 554: wantFinal, 599: wantFinal,
+	} {
+		err := &textproto.Error{Code: code, Msg: "reply"}
+		assertClassified(t, want("reply_"+strconv.Itoa(code)), err)
+	}
+	for _, code := range []int{0, -450, 250, 354, 399, 600, 4500} {
+		assertClassified(t, abstains, &textproto.Error{Code: code})
+	}
+	assertClassified(t, abstains, (*textproto.Error)(nil))
+	assertClassified(t, abstains, textproto.ProtocolError("short response"))
+}
+
+// The unsaid fields of an error, and the shapes that are none, cost no allocation.
+func TestAllocsOfClientsErrors(t *testing.T) { //nolint:paralleltest // It measures.
+	for _, err := range []error{
+		&headerError{StatusCode: 503}, &exchangeError{}, &paymentError{HTTPStatusCode: 500}, errNobody, &textproto.Error{Code: 250},
+	} {
+		assertAllocs(t, 0, func() { sinkVerdict = retry.Classify(err) })
+	}
+	require.NotPanics(t, func() { _ = retry.Classify(fmt.Errorf("x: %w", (*headerError)(nil))) })
+}
