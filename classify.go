@@ -62,8 +62,11 @@ func (p *Policy) classify(err error, timedOut bool, protocol Classifier, unknown
 //  3. The errors themselves: by type (errno, net, DNS, TLS, x509, HTTP/2,
 //     encoding and file errors of the standard library), by method
 //     (RetryAfter, Retryable, HTTPStatusCode, SQLState, Timeout, and the like), and
-//     by code (gRPC, Connect, Kubernetes and AMQP errors, and the HTTP status in a
-//     field StatusCode). Every error of the tree is asked. On a chain the outermost
+//     by code (gRPC, Connect, Kubernetes and AMQP errors, replies of mail servers, and
+//     the HTTP status in a field StatusCode, HTTPStatusCode or Status). An error with an
+//     HTTP status and the headers of a response, in a field or method Header or in a
+//     Response, has the hint of these headers; a Code, Type, ErrorCode or Reason that says
+//     more than the status decides, such as insufficient_quota. Every error of the tree is asked. On a chain the outermost
 //     opinion counts, but an error that names its cause counts before one that only says
 //     Timeout or Temporary. Of joined errors the more retryable opinion counts, in any
 //     order.
@@ -76,6 +79,10 @@ func (p *Policy) classify(err error, timedOut bool, protocol Classifier, unknown
 // classifies, so these errors come from another context. The text of errors is never
 // read. A method that panics gives no opinion, and a tree of more than 1000 errors is
 // Unknown. Classify(nil) abstains.
+//
+// Some errors are Final because they are mistakes more often than not: a name that does not
+// exist, a certificate that is not valid yet. docs/recipes.md, "What is Final, and only not
+// there yet", shows how to wait for them.
 //
 // Packages retryhttp, retrysql and retryexec classify the errors that only
 // net/http, database/sql or os/exec can tell apart.

@@ -71,6 +71,20 @@ func TestClassifyConnections(t *testing.T) {
 	}
 }
 
+// A socket that is not there yet is like a port on which nobody listens yet.
+func TestClassifyUnixSockets(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	_, err := net.Dial("unix", filepath.Join(dir, "missing"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	assertClassified(t, canRetry("no_socket"), err)
+	_, err = net.Listen("unix", filepath.Join(dir, "no", "socket"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	assertClassified(t, wantFinal("not_found"), err)
+	assertClassified(t, wantFinal("not_found"), &net.OpError{Op: "dial", Net: "tcp", Err: fs.ErrNotExist})
+	assertClassified(t, wantFinal("permission"), &net.OpError{Op: "dial", Net: "unix", Err: fs.ErrPermission})
+}
+
 func TestClassifyHTTPResponses(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

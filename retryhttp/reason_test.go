@@ -189,7 +189,7 @@ func TestBodiesDecide(t *testing.T) {
 func TestBodiesDoNotDecide(t *testing.T) {
 	t.Parallel()
 	resp := &http.Response{
-		StatusCode: 429, Header: headers("Content-Type", "application/json"), Body: closedBody{t},
+		StatusCode: http.StatusTooManyRequests, Header: headers("Content-Type", "application/json"), Body: closedBody{t},
 	}
 	assert.Equal(t, retry.RateLimited, retryhttp.ClassifyResponse(resp, noon).Class)
 }
@@ -216,7 +216,7 @@ func TestReasonsInHeaders(t *testing.T) {
 		assert.Equal(t, test.class, v.Class, "%v", test.header)
 		assert.Equal(t, test.category, v.Category, "%v", test.header)
 	}
-	stopped := &http.Response{StatusCode: 403, Header: headers("Content-Type", "application/json", "X-Should-Retry", "false")}
+	stopped := &http.Response{StatusCode: http.StatusForbidden, Header: headers("Content-Type", "application/json", "X-Should-Retry", "false")}
 	v := retryhttp.ClassifyBody(stopped, []byte(`{"code":"rate_limit_exceeded"}`), noon)
 	assert.Equal(t, retry.Final, v.Class)
 }
@@ -226,7 +226,7 @@ func TestClassifyBodyOfAnything(t *testing.T) {
 	t.Parallel()
 	const limited = `{"code":"rate_limit_exceeded"}`
 	assert.Equal(t, retry.Verdict{}, retryhttp.ClassifyBody(nil, nil, noon))
-	assert.Equal(t, retry.Verdict{}, retryhttp.ClassifyBody(&http.Response{StatusCode: 200}, []byte(limited), noon))
+	assert.Equal(t, retry.Verdict{}, retryhttp.ClassifyBody(&http.Response{StatusCode: http.StatusOK}, []byte(limited), noon))
 	for name, test := range map[string]struct {
 		header []string
 		body   []byte
@@ -287,9 +287,9 @@ func (b *trickle) Read(p []byte) (int, error) {
 func (b *trickle) Close() error { return nil }
 
 // refusing makes a Transport that reads bodies, over a Base that answers with this one.
-func refusing(status int, header http.Header, body io.ReadCloser) *retryhttp.Transport {
+func refusing(header http.Header, body io.ReadCloser) *retryhttp.Transport {
 	base := roundTripper(func(req *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: status, Header: header, Body: body, Request: req, ContentLength: -1}, nil
+		return &http.Response{StatusCode: http.StatusTooManyRequests, Header: header, Body: body, Request: req, ContentLength: -1}, nil
 	})
 	return &retryhttp.Transport{Base: base, Policy: atOnce(1), BodyHints: true}
 }
@@ -308,7 +308,7 @@ func TestBodiesWithoutEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			body := &trickle{parts: []string{first, strings.Repeat("x", 1000)}}
-			transport := refusing(429, headers("Content-Type", "application/json"), body)
+			transport := refusing(headers("Content-Type", "application/json"), body)
 			resp, err := get(t, transport, "http://a/")
 			require.NoError(t, err)
 			assert.Less(t, body.reads, 200, "64 KiB at most")
@@ -327,7 +327,7 @@ func TestBodiesThatComeLate(t *testing.T) {
 	t.Parallel()
 	body := &trickle{parts: []string{`{"code":"insuffi`, `cient_quota"}`}, err: io.EOF, pause: make(chan struct{})}
 	began := time.Now()
-	resp, err := get(t, refusing(429, headers("Content-Type", "application/json"), body), "http://a/")
+	resp, err := get(t, refusing(headers("Content-Type", "application/json"), body), "http://a/")
 	require.NoError(t, err)
 	assert.Less(t, time.Since(began), 10*time.Second)
 	close(body.pause)
@@ -340,7 +340,7 @@ func TestBodiesThatBreakOff(t *testing.T) {
 	broken := errors.New("broken off")
 	for _, kind := range []string{"application/json", "text/xml"} {
 		body := &trickle{parts: []string{`{"code":"insufficient_quota"`}, err: broken}
-		resp, err := get(t, refusing(429, headers("Content-Type", kind), body), "http://a/")
+		resp, err := get(t, refusing(headers("Content-Type", kind), body), "http://a/")
 		require.NoError(t, err)
 		got, err := io.ReadAll(resp.Body)
 		require.ErrorIs(t, err, broken)
@@ -357,7 +357,7 @@ func (panicking) Close() error             { return nil }
 
 func TestBodiesThatPanic(t *testing.T) {
 	t.Parallel()
-	resp, err := get(t, refusing(429, headers("Content-Type", "application/json"), panicking{}), "http://a/")
+	resp, err := get(t, refusing(headers("Content-Type", "application/json"), panicking{}), "http://a/")
 	require.NoError(t, err)
 	assert.PanicsWithValue(t, "body", func() { _, _ = resp.Body.Read(nil) })
 	require.NoError(t, resp.Body.Close())

@@ -224,7 +224,7 @@ func clockTime(value string) (total time.Duration, ok bool) {
 		if len(part) != 2 || !isDigits(part) || unit < time.Second {
 			return 0, false
 		}
-		total += (time.Duration(part[0]-'0')*10 + time.Duration(part[1]-'0')) * unit //nolint:durationcheck // a number of units
+		total += (time.Duration(part[0]-'0')*10 + time.Duration(part[1]-'0')) * unit
 		unit /= 60
 	}
 	return total, unit < time.Second

@@ -9,6 +9,9 @@ import (
 	"net"
 	"net/url"
 	"reflect"
+	"strings"
+
+	"github.com/seed-5ff3c98e/retry/internal/errtree"
 )
 
 // Traits are what an error says about the errors that it wraps, and about how far its
@@ -67,7 +70,7 @@ func Node(err error, outer Traits, hinted bool) (Fact, Traits) {
 func speaking(err error, outer Traits, hinted bool) (Fact, Traits) {
 	switch e := err.(type) {
 	case *net.OpError:
-		return Fact{}, operation(e, outer)
+		return noSocket(e), operation(e, outer)
 	case *net.DNSError:
 		f, t := lookup(e)
 		return f, t.within(outer)
@@ -120,6 +123,15 @@ var (
 
 // The Timeout and Temporary methods of the errors of net and net/url only ask the
 // wrapped error, so operation, lookup and address do not call them.
+
+// noSocket classifies a dial to a Unix socket that is not there. Its server has not started
+// yet, which a dial by TCP calls refused.
+func noSocket(e *net.OpError) Fact {
+	if e != nil && e.Op == "dial" && strings.HasPrefix(e.Net, "unix") && errtree.Is(e.Err, fs.ErrNotExist) {
+		return Transient("no_socket")
+	}
+	return Fact{}
+}
 
 func operation(e *net.OpError, outer Traits) Traits {
 	switch {
