@@ -66,10 +66,10 @@ func (p *Policy) classify(err error, timedOut bool, protocol Classifier, unknown
 //     the HTTP status in a field StatusCode, HTTPStatusCode or Status). An error with an
 //     HTTP status and the headers of a response, in a field or method Header or in a
 //     Response, has the hint of these headers; a Code, Type, ErrorCode or Reason that says
-//     more than the status decides, such as insufficient_quota. Every error of the tree is asked. On a chain the outermost
-//     opinion counts, but an error that names its cause counts before one that only says
-//     Timeout or Temporary. Of joined errors the more retryable opinion counts, in any
-//     order.
+//     more than the status decides, such as insufficient_quota. Every error of the tree
+//     is asked. On a chain the outermost opinion counts, but an error that names its cause
+//     counts before one that only says Timeout or Temporary. Of joined errors the more
+//     retryable opinion counts, in any order.
 //
 // NotApplied is right for an operation of one step. It is set if a dial or a lookup
 // failed, or if the server says that it did nothing, but not for an errno alone.

@@ -132,6 +132,9 @@ func TestErrorsOfClients(t *testing.T) {
 			"Date": {"Fri, 20 Nov 2026 12:00:00 GMT"}, "Retry-After": {"Fri, 20 Nov 2026 12:00:05 GMT"},
 		}}, hinted(canLimit("http_429"))},
 		{"a date, without the server's", &headerError{StatusCode: 429, Header: http.Header{"Retry-After": {"Fri, 20 Nov 2026 12:00:05 GMT"}}}, canLimit("http_429")},
+		{"a Unix time as Retry-After, without the server's", &headerError{
+			StatusCode: 429, Header: http.Header{"Retry-After": {"1795176005"}},
+		}, canLimit("http_429")},
 		{"a Unix time", &headerError{StatusCode: 429, Header: http.Header{
 			"Date": {"Fri, 20 Nov 2026 12:00:00 GMT"}, "X-Ratelimit-Reset": {"1795176005"},
 		}}, hinted(canLimit("http_429"))},

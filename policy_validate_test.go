@@ -23,7 +23,7 @@ func TestValidateMisspelledClass(t *testing.T) {
 	for key, class := range map[string]string{
 		"ratelimited": "rate_limited", "RateLimited": "rate_limited", "RATE_LIMITED": "rate_limited",
 		"rate-limited": "rate_limited", "rate limited": "rate_limited", "rate_limitted": "rate_limited",
-		"Unknown": "unknown", "UNKNOWN": "unknown", "unknow": "unknown", "unknwon": "unknown",
+		"Unknown": "unknown", "UNKNOWN": "unknown", "unknow": "unknown", "unknonw": "unknown",
 		"Retryable": "retryable", "retriable": "retryable", "retrayble": "retryable", "retryable ": "retryable",
 		"Pending": "pending", "pendign": "pending", "pendi\nng": "pending",
 	} {

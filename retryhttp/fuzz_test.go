@@ -122,6 +122,12 @@ func FuzzBodyHintText(f *testing.F) {
 		if !ok {
 			assert.Zero(t, d)
 		}
+		for _, kind := range []string{"application/json", "text/xml"} {
+			resp := &http.Response{StatusCode: http.StatusForbidden, Header: headers("Content-Type", kind)}
+			v := retryhttp.ClassifyBody(resp, body, noon)
+			assert.NotEqual(t, retry.Unknown, v.Class)
+			assert.GreaterOrEqual(t, v.After, time.Duration(0))
+		}
 		assert.Equal(t, before, body)
 	})
 }

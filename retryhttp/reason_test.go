@@ -181,6 +181,9 @@ func TestBodiesDecide(t *testing.T) {
 			var failed *retryhttp.StatusError
 			require.ErrorAs(t, err, &failed)
 			assert.Equal(t, reason.body, string(failed.Body))
+			if reason.class == retry.Final {
+				assert.Equal(t, retry.Final, retry.Classify(err).Class, "a policy around Do does not repeat it")
+			}
 		})
 	}
 }

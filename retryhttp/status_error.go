@@ -66,3 +66,10 @@ func (e *StatusError) HTTPStatusCode() int { return e.StatusCode }
 
 // RetryAfter returns After. [retry.Classify] asks for it.
 func (e *StatusError) RetryAfter() time.Duration { return e.After }
+
+// NonRetryable reports whether the response says more than its status, and so ends the call:
+// with a code such as insufficient_quota, or X-Should-Retry: false. [retry.Classify] asks for
+// it, so that a policy around [Do] does not repeat what Do has ended.
+func (e *StatusError) NonRetryable() bool {
+	return e.verdict.Class == retry.Final && statusVerdict(e.StatusCode, true).Class != retry.Final
+}
