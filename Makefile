@@ -46,7 +46,7 @@ help: ## print this list
 
 # Each lane runs its targets one after the other. The tests of test-all wait more than they
 # compute, and the second lane computes meanwhile.
-LANES := "build test-all release-check" "tidy apidiff cross test-32 arch race toolchains allocs sleepers fuzz lint test"
+LANES := "build test-all release-check" "tidy apidiff lint cross test-32 arch race toolchains allocs sleepers fuzz test"
 
 .PHONY: ci
 ci: ## everything that CI runs, and how long each target took

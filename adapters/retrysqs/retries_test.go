@@ -306,7 +306,7 @@ func TestLarge(t *testing.T) {
 	assert.Equal(t, large, *m.Body)
 	assert.Empty(t, m.MessageAttributes)
 	const limited = ": assert.AnError general error for testing: retry in 1s"
-	events.Expect(t, "1"+limited, "2"+limited, "2: gave up (attempts)")
+	events.Expect(t, "1"+limited, "2"+limited, "2: gave up (attempts): "+retry.ErrLost.Error())
 	assert.Equal(t, "0 0 0", q.counts(t))
 }
 

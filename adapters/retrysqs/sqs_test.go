@@ -41,14 +41,15 @@ func TestConformance(t *testing.T) {
 func TestConformanceOfFIFOQueues(t *testing.T) {
 	t.Parallel()
 	const why, over = "every delivery counts", "2: gave up (attempts)"
+	const lost = ": retry: worker lost" // as for all that SQS knows
 	instead := func(told ...string) enginetest.Instead { return enginetest.Instead{Why: why, Told: told} }
 	const limited = ": limited: retry in 3s"
 	conform(t, ".fifo", map[string]enginetest.Instead{
-		"progress":                       instead("1: boom: retry in 1s", "2: boom: retry in 2s", "1: boom: retry in 1s", "3: gave up (attempts)"),
-		"pending":                        instead("1: not there yet: retry in 1s", "2: not there yet: retry in 1s", over),
-		"hint: free":                     instead("1"+limited, "2"+limited, over),
-		"hint: free on the last attempt": instead("1: boom: retry in 1s", "2"+limited, over),
-		"hint: free ones used up":        instead("1"+limited, "2"+limited, over),
+		"progress":                       instead("1: boom: retry in 1s", "2: boom: retry in 2s", "1: boom: retry in 1s", "3: gave up (attempts)"+lost),
+		"pending":                        instead("1: not there yet: retry in 1s", "2: not there yet: retry in 1s", over+lost),
+		"hint: free":                     instead("1"+limited, "2"+limited, over+lost),
+		"hint: free on the last attempt": instead("1: boom: retry in 1s", "2"+limited, over+lost),
+		"hint: free ones used up":        instead("1"+limited, "2"+limited, over+lost),
 		"shutdown":                       instead(over + ": boom"),
 	})
 }

@@ -64,7 +64,9 @@ type Retries struct {
 // the group is gone, or the server refuses its user.
 func (r *Retries) Run(ctx context.Context, fn func(context.Context, redis.XMessage) error) error {
 	w := &worker{Retries: r, fn: fn, turn: make(chan struct{}, 1)}
-	if err := w.check(ctx); err != nil {
+	if err := w.check(ctx); ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	} else if err != nil {
 		return fmt.Errorf("retrystreams: %s: %w", r.Stream, err)
 	}
 	ctx, w.stop = context.WithCancelCause(ctx)

@@ -63,7 +63,7 @@ func TestLost(t *testing.T) {
 		deaths int
 		want   string
 	}{
-		{retry.Policy{MaxAttempts: 2}, 2, "2: gave up (attempts)"},
+		{retry.Policy{MaxAttempts: 2}, 2, "2: gave up (attempts): retry: worker lost"},
 		{retry.Policy{NonIdempotent: true}, 1, "1: gave up (maybe_applied): retry: worker lost"},
 	} {
 		t.Run(test.want, func(t *testing.T) {

@@ -214,7 +214,11 @@ func (s *supervisor) run() {
 			pause = 3 * time.Second
 		}
 		time.Sleep(pause)
-		if p := alive[rand.N(crashProcesses)].Load(); p != nil && p.Kill() == nil {
+		p := alive[rand.N(crashProcesses)].Load()
+		for end := time.Now().Add(pause); kills%5 == 0 && p != nil && len(s.journal.begunBy(p.Pid)) == 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond) // a slow machine has hardly begun
+		}
+		if p != nil && p.Kill() == nil {
 			kills++
 		}
 		left = s.left(ctx)

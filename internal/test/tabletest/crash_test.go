@@ -73,7 +73,7 @@ func TestMain(m *testing.M) {
 	sql.Register("mariadb", dollars{})
 	n, err := strconv.Atoi(os.Getenv(workerKind))
 	if err != nil {
-		testkit.AtOnce(m, 8)
+		testkit.AtOnce(m, 5)
 	}
 	go func() { // not longer than the test
 		_, _ = io.Copy(io.Discard, os.Stdin)
