@@ -105,12 +105,12 @@ type Outcome uint8
 
 // The outcomes. The zero Outcome is none: the attempt has not ended.
 const (
-	_      Outcome = iota
-	Done           // the job has succeeded
-	Again          // the attempt has failed, and there is another one
-	Ended          // the job has failed
-	Handed         // the job was not tried, or not to the end: another worker goes on with it
-	Refused        // there is no policy for the Kind: as Handed, and somebody has to hear of it
+	_       Outcome = iota
+	Done            // the job has succeeded
+	Again           // the attempt has failed, and there is another one
+	Ended           // the job has failed
+	Handed          // the job was not tried, or not to the end: another worker goes on with it
+	Refused         // there is no policy for the Kind: as Handed, and somebody has to hear of it
 )
 
 var outcomeNames = names[Outcome]{"none", "done", "again", "ended", "handed", "refused"}

@@ -80,13 +80,14 @@ func (r *Retries) Handle(ctx context.Context, msg amqp.Delivery, fn func(context
 		reason = d.expired(delay)
 	}
 	if reason == nil && delay == 0 {
-		switch outcome := r.attempt(ctx, d, fn); {
-		case outcome == retry.Done:
+		switch r.attempt(ctx, d, fn) {
+		case retry.Done:
 			return r.answered(func() error { return msg.Ack(false) })
-		case outcome == retry.Ended:
+		case retry.Ended:
 			reason = d.job.Decision.Err
-		case outcome == retry.Refused:
+		case retry.Refused:
 			missing = d.job.Err
+		case retry.Again, retry.Handed:
 		}
 		if delay = d.job.Decision.Delay; reason == nil {
 			reason = d.expired(delay)

@@ -258,6 +258,7 @@ func (w *workers) Stop(context.Context) error {
 }
 
 func (w *workers) Kill() error {
+	time.Sleep(100 * time.Millisecond) // a busy machine is late to send the acknowledgement of the attempt before
 	w.cable.Cut()
 	return nil
 }

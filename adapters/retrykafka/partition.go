@@ -221,7 +221,7 @@ func (j *job) attempt() {
 		ended = true
 	case retry.Ended:
 		ended = j.bury(s.Decision.Err) // else it counts as lost
-	case retry.Again, retry.Handed:
+	case retry.Again, retry.Handed, retry.Refused:
 		lost, due = 0, time.Now().Add(s.Decision.Delay)
 	}
 }

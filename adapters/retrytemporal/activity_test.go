@@ -261,8 +261,7 @@ func TestReset(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, time.Minute, &commonpb.RetryPolicy{InitialInterval: durationpb.New(time.Millisecond)})
 	attempts := 0
-	var q *queue
-	q = begin(t, s, "kind-1", &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(300 * time.Millisecond)}, func(context.Context, string) error {
+	q := begin(t, s, "kind-1", &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(300 * time.Millisecond)}, func(context.Context, string) error {
 		switch attempts++; attempts {
 		case 2:
 			time.AfterFunc(100*time.Millisecond, func() { s.reset("job") }) // it waits then

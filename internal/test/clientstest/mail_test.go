@@ -30,7 +30,7 @@ func serveMail(t *testing.T, command string, reply int) string {
 				return
 			}
 			go func() {
-				defer conn.Close()
+				defer func() { _ = conn.Close() }()
 				_, _ = fmt.Fprint(conn, "220 mail.example ESMTP\r\n")
 				for lines := bufio.NewScanner(conn); lines.Scan(); {
 					if strings.HasPrefix(lines.Text(), command) {
@@ -66,7 +66,7 @@ func TestMailServers(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			defer c.Close()
+			defer func() { _ = c.Close() }()
 			return c.SendMail("from@example.com", []string{"to@example.com"}, strings.NewReader("hello\r\n"))
 		},
 		"go-mail": func(t *testing.T, addr string) error {
