@@ -1,6 +1,7 @@
 package retryhttp
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"io"
@@ -69,7 +70,7 @@ func (p *peeked) fill(value bool) {
 	defer func() { p.panic = recover() }()
 	if value {
 		var raw json.RawMessage
-		_ = json.NewDecoder(filling{p}).Decode(&raw)
+		_ = json.NewDecoder(bufio.NewReader(filling{p})).Decode(&raw) // which may ask for a few bytes only
 	} else {
 		_, _ = io.Copy(io.Discard, filling{p})
 	}
