@@ -30,13 +30,23 @@ type silent struct {
 	dials atomic.Int64
 	open  atomic.Int64 // what clients have not closed
 	dead  atomic.Int64 // the number of the last connection that is forgotten
+
+	mu    sync.Mutex
+	conns []net.Conn
 }
 
 func newSilent(t *testing.T, http2 bool, serve func(net.Conn)) (*silent, *http.Transport) {
 	t.Helper()
 	s := &silent{serve: serve}
 	base := &http.Transport{Protocols: protocols(http2), DialContext: s.dial}
-	t.Cleanup(base.CloseIdleConnections)
+	t.Cleanup(func() { // those too that net/http does not take for idle yet
+		base.CloseIdleConnections()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, conn := range s.conns {
+			_ = conn.Close()
+		}
+	})
 	return s, base
 }
 
@@ -60,6 +70,9 @@ func (s *silent) dial(context.Context, string, string) (net.Conn, error) {
 		}
 	}
 	s.open.Add(1)
+	s.mu.Lock()
+	s.conns = append(s.conns, client, server)
+	s.mu.Unlock()
 	go func() {
 		pass(back, front)
 		s.open.Add(-1)
@@ -152,11 +165,13 @@ func TestSilentConnection(t *testing.T) {
 				transport := &retryhttp.Transport{Base: base, Policy: p}
 				defer transport.CloseIdleConnections()
 				require.Equal(t, 1, tt.send(t, transport))
+				synctest.Wait() // until net/http takes the connection for idle
 				s.forget()
 				began := time.Now()
 				assert.Equal(t, 2, tt.send(t, transport))
 				assert.Equal(t, time.Second, time.Since(began).Truncate(10*time.Millisecond))
 				for range 3 {
+					synctest.Wait()
 					assert.Equal(t, tt.later, tt.send(t, transport))
 				}
 				assert.Equal(t, tt.dials, s.dials.Load())
@@ -285,9 +300,9 @@ func TestSilentIsClosed(t *testing.T) {
 		transport := &retryhttp.Transport{Base: base, Policy: p, Budget: retryhttp.NoBudget}
 		for range 5 {
 			byTransport(t, transport)
+			synctest.Wait() // until net/http takes the connection for idle
 			s.forget()
 		}
-		synctest.Wait()
 		require.EqualValues(t, 5, s.dials.Load())
 		require.EqualValues(t, 3, s.open.Load(), "that of Base, and the last two")
 		transport.CloseIdleConnections()
