@@ -100,7 +100,8 @@ func TestE2ERateLimitBackoffOnHoldRelease(t *testing.T) {
 		require.Len(t, at, 4)
 		for i, delay := range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond} {
 			gap := at[i+1].Sub(at[i])
-			assert.GreaterOrEqual(t, gap, delay-time.Millisecond, "retry %d", i+1) // SQLite's clock is rounded
+			// SQLite's clock is rounded, and a busy machine writes the activity a moment after the due time.
+			assert.GreaterOrEqual(t, gap, delay-20*time.Millisecond, "retry %d", i+1)
 			assert.Less(t, gap, delay+5*time.Second, "retry %d", i+1)
 		}
 
