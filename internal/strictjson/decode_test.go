@@ -156,3 +156,11 @@ func TestPlain(t *testing.T) { //nolint:paralleltest // it counts allocations
 	require.NoError(t, err)
 	assert.Equal(t, strictjson.Object{"1": []any{strictjson.Object{"true": nil}}, "a": strictjson.Object{"b": 2.5}}, v)
 }
+
+// Each key of a policy is compared with each name.
+//
+//nolint:paralleltest // It measures.
+func TestComparingNamesIsCheap(t *testing.T) {
+	n := testing.AllocsPerRun(100, func() { strictjson.Misspells("Rate-Limits", "rate_limited") })
+	assert.LessOrEqual(t, n, 5.0)
+}
