@@ -25,11 +25,11 @@ import (
 //
 // client makes the attempts, with its redirects, cookies and Timeout; nil means
 // [http.DefaultClient]. The body of a failure is read for [StatusError].Body anyway, so it
-// also gives hints and decides the class, as with BodyHints of a Transport. If client's transport is an unwrapped Transport, Do uses the
-// options and budgets of that Transport, and its policy if p is nil. Its Base then
-// makes the attempts, so the retries do not multiply. Otherwise a nil p is
-// [DefaultPolicy], and only p can have a budget. The errors do not contain the
-// secrets of URLs; see [Redact]. For Observer and budget, every status of 400 or
+// also gives hints and decides the class, as with BodyHints of a Transport. If client's
+// transport is an unwrapped Transport, Do uses the options and budgets of that Transport, and
+// its policy if p is nil. Its Base then makes the attempts, so the retries do not multiply.
+// Otherwise a nil p is [DefaultPolicy], and only p can have a budget. The errors do not
+// contain the secrets of URLs; see [Redact]. For Observer and budget, every status of 400 or
 // more is a failure.
 func Do(client *http.Client, p *retry.Policy, req *http.Request, read func(*http.Response) error) error {
 	if req == nil || read == nil {

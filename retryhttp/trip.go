@@ -74,9 +74,10 @@ func GaveUp(resp *http.Response) bool {
 // error that wraps a *[StatusError], or nil if resp is not a failure.
 //
 // If the Transport gave up, it is the [*retry.Error] of the call, with its Stop and its
-// RetryAfter; after StopBudget, [BudgetOf] returns the budget. Otherwise the failure was [retry.Final], and the text has its category: "final: http_404", or "final:
-// body_not_replayable" if the body of the request could not be read again. docs/why.md has
-// an explanation of every text.
+// RetryAfter; after StopBudget, [BudgetOf] returns the budget. Otherwise the failure was
+// [retry.Final], and the text has its category: "final: http_404", or "final:
+// body_not_replayable" if the body of the request could not be read again. docs/why.md has an
+// explanation of every text.
 //
 // It is read from the context of resp.Request. If that says nothing, as in a response from
 // another RoundTripper, [ClassifyResponse] decides what is Final.

@@ -109,9 +109,8 @@ func (s *shift[ID]) failed(job *Job[ID], err error) *Outcome[ID] {
 	return o
 }
 
-// attemptPolicy returns the policy for one attempt: in the time of the database, and
-// with an observer of attempts alone, because the outcome is told when it is
-// stored.
+// attemptPolicy returns the policy for one attempt: in the time of the database, and with an
+// observer of attempts alone, because the outcome is told when it is stored.
 func (j *Job[ID]) attemptPolicy() *retry.Policy {
 	p := *j.policy
 	p.Clock = &rowClock{p.Clock, j.Now}

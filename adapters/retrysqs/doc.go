@@ -18,7 +18,8 @@
 // under a NonIdempotent policy, to which a lost attempt is another thing than a failure.
 //
 // A receipt counts, also if its answer did not reach the worker. A message that has no attempt
-// left when it is received ends with [retry.ErrLost]. No more messages are received than run. A copy is a new message, with an ID of its own.
+// left when it is received ends with [retry.ErrLost]. No more messages are received than run.
+// A copy is a new message, with an ID of its own.
 //
 // # How messages wait
 //

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -33,14 +32,11 @@ type realServer struct {
 // onServer starts a worker for them, or skips the test.
 func onServer(t *testing.T, p *retry.Policy, act, wf any) *realServer {
 	t.Helper()
-	address, namespace, _ := strings.Cut(os.Getenv("RETRY_TEST_TEMPORAL"), "/")
-	if address == "" {
-		t.Skip("takes minutes: make temporal")
-	}
-	c, err := client.Dial(client.Options{HostPort: address, Namespace: namespace, Logger: quiet{}})
+	dial := serverOptions(t)
+	c, err := client.Dial(dial)
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
-	s := &realServer{c, namespace, "q-" + rand.Text()}
+	s := &realServer{c, dial.Namespace, "q-" + rand.Text()}
 	options := worker.Options{EnableSessionWorker: true}
 	require.NoError(t, (&retrytemporal.Retries{Policy: p}).Configure(&options))
 	w := worker.New(c, s.name, options)

@@ -23,19 +23,26 @@ import (
 // TestTemporal is for a server of Temporal's own, which takes minutes to compile.
 func TestTemporal(t *testing.T) {
 	t.Parallel()
-	address, namespace, _ := strings.Cut(os.Getenv("RETRY_TEST_TEMPORAL"), "/")
-	if address == "" {
-		t.Skip("takes minutes: make temporal")
-	}
+	options := serverOptions(t)
 	for _, r := range enginetest.Run(t, &enginetest.Engine{
 		InPlace: true, Jobs: 300, Unit: time.Second, Grain: 10 * time.Second, Recovery: 30 * time.Second,
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
-			return openReal(t, client.Options{HostPort: address, Namespace: namespace, Logger: quiet{}})
+			return openReal(t, options)
 		},
 	}) {
 		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
 	}
+}
+
+// serverOptions are those of a client of the server, or the test is skipped.
+func serverOptions(t *testing.T) client.Options {
+	t.Helper()
+	address, namespace, _ := strings.Cut(os.Getenv("RETRY_TEST_TEMPORAL"), "/")
+	if address == "" {
+		t.Skip("takes minutes: make temporal")
+	}
+	return client.Options{HostPort: address, Namespace: namespace, Logger: quiet{}}
 }
 
 // realQueue is a task queue of the server. Each job is a workflow that has one activity.

@@ -216,7 +216,7 @@ func (s *supervisor) run() {
 		time.Sleep(pause)
 		p := alive[rand.N(crashProcesses)].Load()
 		for end := time.Now().Add(pause); kills%5 == 0 && p != nil && len(s.journal.begunBy(p.Pid)) == 0 && time.Now().Before(end); {
-			time.Sleep(time.Millisecond) // a slow machine has hardly begun
+			time.Sleep(10 * time.Millisecond) // a slow machine has hardly begun; each look reads all journals
 		}
 		if p != nil && p.Kill() == nil {
 			kills++
