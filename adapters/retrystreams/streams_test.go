@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -139,18 +140,30 @@ func (q *queue) Outcome(ctx context.Context, job string) (enginetest.Outcome, er
 	}, nil
 }
 
-// repeat makes the server take the worker of a job for dead.
+// idle makes the server take whoever has a message for dead, and returns how often it was
+// delivered.
+var idle = redis.NewScript(`
+	local id = ARGV[1]
+	local pending = redis.call('XPENDING', KEYS[1], 'workers', id, id, 1)[1]
+	if not pending then return false end
+	redis.call('XCLAIM', KEYS[1], 'workers', pending[2], 0, id, 'IDLE', 3600000, 'JUSTID')
+	return pending[4]`)
+
+// repeat makes the server take the worker of a job for dead, until another one has it: the
+// first may have told the server that it lives, or has ended it.
 func (q *queue) repeat(ctx context.Context, job string) error {
-	args := redis.XPendingExtArgs{Stream: q.name, Group: "workers", Start: q.ids[job], End: q.ids[job], Count: 1}
-	pending, err := q.client.XPendingExt(ctx, &args).Result()
-	if err != nil || len(pending) == 0 {
-		return fmt.Errorf("%s is not being worked on: %w", job, err)
+	for before := 0; ; time.Sleep(time.Millisecond) {
+		count, err := idle.Run(ctx, q.client, []string{q.name}, q.ids[job]).Int()
+		switch {
+		case errors.Is(err, redis.Nil) && before > 0:
+			return nil
+		case err != nil:
+			return fmt.Errorf("%s is not being worked on: %w", job, err)
+		case before > 0 && count != before:
+			return nil
+		}
+		before = count
 	}
-	err = q.client.Do(ctx, "XCLAIM", q.name, "workers", pending[0].Consumer, 0, q.ids[job], "IDLE", 3_600_000, "JUSTID").Err()
-	for count := pending[0].RetryCount; err == nil && len(pending) > 0 && pending[0].RetryCount == count; time.Sleep(time.Millisecond) {
-		pending, err = q.client.XPendingExt(ctx, &args).Result() // workers look for it now and then
-	}
-	return err
 }
 
 func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
