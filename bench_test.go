@@ -467,13 +467,13 @@ func TestAllocsOfExhausted(t *testing.T) {
 		err  error
 		stop error
 	}{
-		{"attempts", ctx, retry.Policy{Backoff: retry.Constant(0)}, errBoom, retry.ErrAttemptsExhausted},
-		{"one attempt", ctx, retry.Policy{MaxAttempts: 1}, errBoom, retry.ErrAttemptsExhausted},
-		{"budget", ctx, retry.Policy{Budget: &retry.Budget{Reserve: retry.NoReserve}}, errBoom, retry.ErrBudgetExhausted},
-		{"elapsed", ctx, retry.Policy{MaxElapsed: time.Minute, Backoff: retry.Constant(time.Hour)}, errBoom, retry.ErrElapsed},
+		{"attempts", ctx, retry.Policy{Backoff: retry.Constant(0)}, errBoom, retry.StopAttempts},
+		{"one attempt", ctx, retry.Policy{MaxAttempts: 1}, errBoom, retry.StopAttempts},
+		{"budget", ctx, retry.Policy{Budget: &retry.Budget{Reserve: retry.NoReserve}}, errBoom, retry.StopBudget},
+		{"elapsed", ctx, retry.Policy{MaxElapsed: time.Minute, Backoff: retry.Constant(time.Hour)}, errBoom, retry.StopElapsed},
 		{"deadline", soon, retry.Policy{Backoff: retry.Constant(2 * time.Hour)}, errBoom, context.DeadlineExceeded},
-		{"hint", ctx, retry.Policy{}, hinted, retry.ErrRetryAfterTooLong},
-		{"non-idempotent", ctx, retry.Policy{NonIdempotent: true}, errBoom, retry.ErrMaybeApplied},
+		{"hint", ctx, retry.Policy{}, hinted, retry.StopRetryAfter},
+		{"non-idempotent", ctx, retry.Policy{NonIdempotent: true}, errBoom, retry.StopMaybeApplied},
 		{"not started", dead, retry.Policy{}, nil, context.Canceled},
 	}
 	for _, tt := range tests {
@@ -494,7 +494,7 @@ func TestAllocsOfExhausted(t *testing.T) {
 		p := &retry.Policy{}
 		s := retry.State{Failures: 2, First: now}
 		assertAllocs(t, 1, func() { sinkDecision = p.Next(s, errBoom, now) })
-		require.ErrorIs(t, sinkDecision.Err, retry.ErrAttemptsExhausted)
+		require.ErrorIs(t, sinkDecision.Err, retry.StopAttempts)
 	})
 }
 

@@ -209,7 +209,7 @@ func (c *Call) prepare() bool {
 			c.attempt().began = now.Sub(c.State.First)
 		}
 	}
-	if o, ok := p.Observer.(attemptObserver); ok {
+	if o, ok := p.Observer.(AttemptObserver); ok {
 		ctx, told := o.Attempt(c.caller, c.Attempt())
 		c.attempt().told = told
 		if ctx != nil {
@@ -266,7 +266,7 @@ func (c *Call) Context() context.Context {
 // count too.
 func (c *Call) Attempt() int {
 	c.State.normalize()
-	n := c.State.attempts()
+	n := c.State.Attempts()
 	if counted := c.phase == between || c.phase == over && c.Last != nil; !counted && n < math.MaxInt {
 		n++
 	}

@@ -372,7 +372,7 @@ func TestCallNilPolicyAndContext(t *testing.T) {
 					call.End(errBoom)
 				}
 				assert.Equal(t, 3, n)
-				assert.ErrorIs(t, call.Err(), retry.ErrAttemptsExhausted)
+				assert.ErrorIs(t, call.Err(), retry.StopAttempts)
 			})
 		})
 	}
@@ -1180,7 +1180,7 @@ func TestCallTimeoutOverEndsProgress(t *testing.T) {
 			return late
 		})
 		assert.Equal(t, 1, calls, "%v", attemptTimeout)
-		require.ErrorIs(t, err, retry.ErrTimeout, "%v", attemptTimeout)
+		require.ErrorIs(t, err, retry.StopTimeout, "%v", attemptTimeout)
 	}
 	p := &retry.Policy{Timeout: time.Second}
 	s := retry.State{Failures: 1, First: firstAttempt}

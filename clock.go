@@ -13,25 +13,25 @@ import (
 // concurrent use where the Policy is shared.
 //
 // A Policy calls After with a positive duration only, and looks at its context
-// again when the channel has fired. A Clock may have two more methods, which a
-// Policy then prefers:
-//
-//	SleepContext(ctx context.Context, d time.Duration) error
-//	AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
-//
-// SleepContext waits until d has passed or ctx is done. AttemptContext returns a child
-// of ctx that is done after d, for [Policy.AttemptTimeout] and Timeout; without this
-// method these timeouts follow the system's clock.
+// again when the channel has fired. If the Clock is a [SleepClock] or an [AttemptClock] too,
+// the Policy prefers its method.
 type Clock interface {
 	Now() time.Time
 	After(d time.Duration) <-chan time.Time
 }
 
-type sleeper interface {
+// SleepClock is a [Clock] that waits under a context.
+type SleepClock interface {
+	Clock
+	// SleepContext returns nil when d has passed, and an error when ctx is done.
 	SleepContext(ctx context.Context, d time.Duration) error
 }
 
-type attemptTimer interface {
+// AttemptClock is a [Clock] that limits attempts. Without it, [Policy.AttemptTimeout] and
+// Policy.Timeout end the contexts of attempts by the system's clock.
+type AttemptClock interface {
+	Clock
+	// AttemptContext returns a child of ctx that is done after d.
 	AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 }
 
@@ -60,7 +60,7 @@ func (p *Policy) now() time.Time {
 
 // withTimeout returns the context of one attempt.
 func (p *Policy) withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	if c, ok := p.Clock.(attemptTimer); ok {
+	if c, ok := p.Clock.(AttemptClock); ok {
 		return c.AttemptContext(ctx, d)
 	}
 	return context.WithTimeout(ctx, d)
@@ -69,7 +69,7 @@ func (p *Policy) withTimeout(ctx context.Context, d time.Duration) (context.Cont
 // pause is wait for the next attempt, with the Observer. It is a function of its own
 // because each byte counts on the stack of a plain call that waits.
 func (c *Call) pause() bool {
-	if o, ok := c.Policy.orZero().Observer.(waitObserver); ok {
+	if o, ok := c.Policy.orZero().Observer.(WaitObserver); ok {
 		if over := o.Wait(c.Policy.Name); over != nil {
 			defer over()
 		}
@@ -102,7 +102,7 @@ func (c *Call) wait(d time.Duration) bool {
 }
 
 func waitOn(ctx context.Context, c Clock, d time.Duration) bool {
-	if s, ok := c.(sleeper); ok {
+	if s, ok := c.(SleepClock); ok {
 		return s.SleepContext(ctx, d) == nil
 	}
 	select {

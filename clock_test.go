@@ -241,7 +241,7 @@ func TestClockMockThatMovesByItself(t *testing.T) {
 	err := twice(auto).Execute(t.Context(), failing(func() { at = append(at, mock.Now().Sub(start)) }))
 	assert.Equal(t, seconds(0, 1, 3), at)
 	assert.Equal(t, seconds(1, 2), auto.Sleeps())
-	assert.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	assert.ErrorIs(t, err, retry.StopAttempts)
 }
 
 // TestClockIsNotAskedToWaitForNothing checks that no clock is asked for a wait

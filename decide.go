@@ -1,7 +1,6 @@
 package retry
 
 import (
-	"log/slog" //nolint:depguard // LogValue returns its type
 	"math"
 	"time"
 
@@ -60,43 +59,6 @@ func (d Decision) DelayCeil(unit time.Duration) time.Duration {
 		return d.Delay
 	}
 	return sat.Add(d.Delay, unit-1)
-}
-
-// LogValue implements [slog.LogValuer]. It returns a group without zero values, with
-// the names of package retryslog:
-//
-//	retry=true delay=2s class=retryable category=http_503 limit=3 state.failures=1
-//	retry=false stop=attempts class=retryable category=http_503 limit=3 error="failed after …" state.failures=3
-//
-// The error is logged as it is; retryslog.Redact removes passwords, tokens and keys from it.
-func (d Decision) LogValue() slog.Value {
-	attrs := make([]slog.Attr, 1, 10)
-	attrs[0] = slog.Bool("retry", d.Retry)
-	if d.Stop != StopNone {
-		attrs = append(attrs, slog.String("stop", d.Stop.String()))
-	}
-	if d.Delay > 0 {
-		attrs = append(attrs, slog.Duration("delay", d.Delay))
-	}
-	if d.Verdict != (Verdict{}) {
-		attrs = append(attrs, slog.String("class", d.Verdict.Class.String()))
-	}
-	if d.Verdict.Category != "" {
-		attrs = append(attrs, slog.String("category", d.Verdict.Category))
-	}
-	if d.Verdict.Progress {
-		attrs = append(attrs, slog.Bool("progress", true))
-	}
-	if d.Verdict.After > 0 {
-		attrs = append(attrs, slog.Duration("retry_after", d.Verdict.After))
-	}
-	if d.Limit != 0 {
-		attrs = append(attrs, slog.Int("limit", d.Limit))
-	}
-	if d.Err != nil {
-		attrs = append(attrs, slog.Any("error", d.Err))
-	}
-	return slog.GroupValue(append(attrs, slog.Attr{Key: "state", Value: d.State.LogValue()})...)
 }
 
 // Next decides what follows the failure err of an operation whose earlier
@@ -302,7 +264,7 @@ func (p *Policy) timeLeft(s *State, now time.Time) time.Duration {
 func (p *Policy) giveUp(j *judgment, s *State, err error) *Error {
 	e := &Error{
 		Policy:     p.Name,
-		Attempts:   s.attempts(),
+		Attempts:   s.Attempts(),
 		Stop:       j.stop,
 		RetryAfter: j.fact.After,
 		Err:        err,
@@ -333,6 +295,6 @@ func (p *Policy) Exhausted(s State, now time.Time) (Decision, bool) {
 	default:
 		return Decision{}, false
 	}
-	d.Err = &Error{Policy: p.Name, Attempts: s.attempts(), Stop: d.Stop, State: s}
+	d.Err = &Error{Policy: p.Name, Attempts: s.Attempts(), Stop: d.Stop, State: s}
 	return d, true
 }

@@ -1,13 +1,10 @@
 package retry_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -862,70 +859,4 @@ func TestCallOfALivingCall(t *testing.T) {
 		assert.Equal(t, retry.StopDeadline, d.Stop)
 		assert.Zero(t, d.Delay, "the context is done, whatever the time is")
 	})
-}
-
-var (
-	_ slog.LogValuer = retry.State{}
-	_ slog.LogValuer = retry.Decision{}
-)
-
-func TestLogValue(t *testing.T) {
-	t.Parallel()
-	p := &retry.Policy{Name: "task", Jitter: retry.NoJitter, FreeRateLimits: 1}
-	first := time.Date(2026, time.November, 21, 6, 48, 0, 0, time.UTC)
-	limited := retry.Verdict{Class: retry.RateLimited, After: time.Minute, Category: "http_429"}
-	tests := []struct {
-		name  string
-		value any
-		text  string
-		json  string
-	}{
-		{"no state", retry.State{}, "", "{}"},
-		{
-			"state",
-			retry.State{Failures: 2, RateLimited: 1, Pending: 4, First: first, Key: "job 7"},
-			"v.failures=2 v.rate_limited=1 v.pending=4 v.first=2026-11-21T06:48:00.000Z",
-			`{"v":{"failures":2,"rate_limited":1,"pending":4,"first":"2026-11-21T06:48:00Z"}}`,
-		},
-		{"no decision", retry.Decision{}, "v.retry=false", `{"v":{"retry":false}}`},
-		{
-			"retry", p.Next(retry.State{}, errors.New("lost"), first),
-			"v.retry=true v.delay=2s v.limit=3 v.state.failures=1",
-			`{"v":{"retry":true,"delay":2000000000,"limit":3,"state":{"failures":1}}}`,
-		},
-		{
-			"progress", p.Next(retry.State{Failures: 2}, retry.MarkProgress(errors.New("lost")), first),
-			"v.retry=true v.delay=2s v.class=unknown v.progress=true v.limit=3 v.state.failures=1 v.state.first=2026-11-21T06:48:00.000Z",
-			`{"v":{"retry":true,"delay":2000000000,"class":"unknown","progress":true,"limit":3,"state":{"failures":1,"first":"2026-11-21T06:48:00Z"}}}`,
-		},
-		{
-			"end", p.Next(retry.State{Failures: 2, First: first}, retry.MarkRetryable(errors.New("lost")), first),
-			`v.retry=false v.stop=attempts v.class=retryable v.limit=3 v.error="task failed after 3 attempts: lost" ` +
-				"v.state.failures=3 v.state.first=2026-11-21T06:48:00.000Z",
-			`{"v":{"retry":false,"stop":"attempts","class":"retryable","limit":3,"error":"task failed after 3 attempts: lost",` +
-				`"state":{"failures":3,"first":"2026-11-21T06:48:00Z"}}}`,
-		},
-		{
-			"hint", (&retry.Policy{MaxRetryAfter: time.Second}).Decide(retry.State{}, limited, first),
-			"v.retry=false v.stop=retry_after v.delay=1m0s v.class=rate_limited v.category=http_429 v.retry_after=1m0s v.limit=3 v.state.failures=1",
-			`{"v":{"retry":false,"stop":"retry_after","delay":60000000000,"class":"rate_limited","category":"http_429",` +
-				`"retry_after":60000000000,"limit":3,"state":{"failures":1}}}`,
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			var text, json bytes.Buffer
-			only := &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-				if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == slog.MessageKey) {
-					return slog.Attr{}
-				}
-				return a
-			}}
-			slog.New(slog.NewTextHandler(&text, only)).Info("", "v", tt.value)
-			slog.New(slog.NewJSONHandler(&json, only)).Info("", "v", tt.value)
-			assert.Equal(t, tt.text, strings.TrimSpace(text.String()))
-			assert.JSONEq(t, tt.json, json.String())
-		})
-	}
 }

@@ -2,7 +2,6 @@ package retry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -15,6 +14,10 @@ import (
 
 // StopReason says why a call was given up. The zero StopReason means that it
 // was not given up. docs/why.md explains each reason and its text, and what to set.
+//
+// It is an error so that [errors.Is] can ask an [*Error] for it:
+//
+//	if errors.Is(err, retry.StopBudget) {
 type StopReason uint8
 
 // The reasons to stop.
@@ -51,40 +54,16 @@ func (r *StopReason) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// The sentinels of the stop reasons. [errors.Is] finds one in an [*Error] with
-// that [StopReason]. [context.Canceled] and [context.DeadlineExceeded] stand
-// for StopCanceled and StopDeadline.
-var (
-	ErrAttemptsExhausted = errors.New("retry: attempts exhausted")
-	ErrElapsed           = errors.New("retry: time limit reached")
-	ErrBudgetExhausted   = errors.New("retry: local retry budget exhausted")
-	ErrRetryAfterTooLong = errors.New("retry: the server asks for a longer wait than allowed")
-	ErrMaybeApplied      = errors.New("retry: a non-idempotent operation may have taken effect")
-	ErrTimeout           = errors.New("retry: timed out")
-	ErrBackoffStopped    = errors.New("retry: the backoff allows no other attempt")
-)
+// Error returns [StopReason.String].
+func (r StopReason) Error() string { return r.String() }
 
-// sentinel returns the error that errors.Is finds for r, or nil.
-func (r StopReason) sentinel() error {
-	switch r {
-	case StopAttempts:
-		return ErrAttemptsExhausted
-	case StopElapsed:
-		return ErrElapsed
+// ended returns the error with which a context of that end is done, or nil.
+func (r StopReason) ended() error {
+	switch r { //nolint:exhaustive // the others are no ends of a context
 	case StopDeadline:
 		return context.DeadlineExceeded
 	case StopCanceled:
 		return context.Canceled
-	case StopBudget:
-		return ErrBudgetExhausted
-	case StopRetryAfter:
-		return ErrRetryAfterTooLong
-	case StopMaybeApplied:
-		return ErrMaybeApplied
-	case StopTimeout:
-		return ErrTimeout
-	case StopBackoff:
-		return ErrBackoffStopped
 	default:
 		return nil
 	}
@@ -93,10 +72,10 @@ func (r StopReason) sentinel() error {
 // Error reports that a call was given up for any reason but a Final error. A
 // Final error is returned as it is.
 //
-// [errors.Is] and [errors.As] reach the last error of the operation, the
-// sentinel of the stop reason, and the context's cause. To tell whether the
-// caller's context ended or the operation merely returned a context error, look
-// at Stop. An Error keeps the last error only, however many attempts there were.
+// [errors.Is] and [errors.As] reach the last error of the operation and the context's cause.
+// errors.Is also finds Stop, and [context.Canceled] or [context.DeadlineExceeded] with
+// StopCanceled or StopDeadline. To tell whether the caller's context ended or the operation
+// merely returned a context error, ask for these two. An Error keeps the last error only, however many attempts there were.
 //
 // [errors.Unwrap] returns nil for an Error, because an Error may wrap two errors.
 // Code that follows a chain by errors.Unwrap alone therefore finds nothing in it.
@@ -176,7 +155,7 @@ func (e *Error) reason() string {
 }
 
 func (e *Error) contextReason() string {
-	end := e.Stop.sentinel()
+	end := e.Stop.ended()
 	switch {
 	case e.Cause == nil && e.Stop == StopDeadline:
 		return "next attempt would miss the context's deadline"
@@ -203,9 +182,12 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// Is reports whether target is the sentinel of the stop reason.
+// Is reports whether target is Stop, or the error of a context with that end.
 func (e *Error) Is(target error) bool {
-	return e != nil && target != nil && target == e.Stop.sentinel()
+	if e == nil || target == nil || e.Stop == StopNone {
+		return false
+	}
+	return target == e.Stop || target == e.Stop.ended()
 }
 
 // Timeout reports whether the context's deadline ended the call, or the last

@@ -25,23 +25,23 @@ var (
 	errShutdown = errors.New("shutting down")
 )
 
-// stopReasons has all of them, with their sentinels.
+// stopReasons has all of them, with the ends of contexts that two of them stand for.
 var stopReasons = []struct {
-	reason   retry.StopReason
-	name     string
-	sentinel error
+	reason retry.StopReason
+	name   string
+	end    error
 }{
 	{retry.StopNone, "none", nil},
 	{retry.StopFinal, "final", nil},
-	{retry.StopAttempts, "attempts", retry.ErrAttemptsExhausted},
-	{retry.StopElapsed, "elapsed", retry.ErrElapsed},
+	{retry.StopAttempts, "attempts", nil},
+	{retry.StopElapsed, "elapsed", nil},
 	{retry.StopDeadline, "deadline", context.DeadlineExceeded},
 	{retry.StopCanceled, "canceled", context.Canceled},
-	{retry.StopBudget, "budget", retry.ErrBudgetExhausted},
-	{retry.StopRetryAfter, "retry_after", retry.ErrRetryAfterTooLong},
-	{retry.StopMaybeApplied, "maybe_applied", retry.ErrMaybeApplied},
-	{retry.StopTimeout, "timeout", retry.ErrTimeout},
-	{retry.StopBackoff, "backoff", retry.ErrBackoffStopped},
+	{retry.StopBudget, "budget", nil},
+	{retry.StopRetryAfter, "retry_after", nil},
+	{retry.StopMaybeApplied, "maybe_applied", nil},
+	{retry.StopTimeout, "timeout", nil},
+	{retry.StopBackoff, "backoff", nil},
 }
 
 func TestErrorText(t *testing.T) {
@@ -184,16 +184,15 @@ func TestErrorTextOfEveryReason(t *testing.T) {
 
 func TestErrorIs(t *testing.T) {
 	t.Parallel()
-	sentinels := []error{
-		retry.ErrAttemptsExhausted, retry.ErrElapsed, retry.ErrBudgetExhausted, retry.ErrRetryAfterTooLong,
-		retry.ErrMaybeApplied, context.Canceled, context.DeadlineExceeded,
-	}
 	for _, r := range stopReasons {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
 			err := fmt.Errorf("wrapped: %w", &retry.Error{Attempts: 2, Stop: r.reason, Err: fmt.Errorf("get: %w", errRefused)})
-			for _, sentinel := range sentinels {
-				assert.Equal(t, r.sentinel != nil && r.sentinel.Error() == sentinel.Error(), errors.Is(err, sentinel), "%v", sentinel)
+			for _, other := range stopReasons {
+				assert.Equal(t, r.reason == other.reason && r.reason != retry.StopNone, errors.Is(err, other.reason), "%v", other.name)
+			}
+			for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
+				assert.Equal(t, r.end == end, errors.Is(err, end), "%v", end)
 			}
 			assert.ErrorIs(t, err, errRefused)
 			assert.NotErrorIs(t, err, io.EOF)
@@ -260,8 +259,8 @@ func TestErrorTellsWhoseContext(t *testing.T) {
 	require.ErrorIs(t, theirs, context.DeadlineExceeded)
 	require.ErrorIs(t, ours, context.DeadlineExceeded)
 	assert.NotEqual(t, theirs.Stop, ours.Stop)
-	assert.ErrorIs(t, theirs, retry.ErrAttemptsExhausted)
-	assert.NotErrorIs(t, ours, retry.ErrAttemptsExhausted)
+	assert.ErrorIs(t, theirs, retry.StopAttempts)
+	assert.NotErrorIs(t, ours, retry.StopAttempts)
 }
 
 func TestErrorUnwrap(t *testing.T) {
@@ -295,7 +294,7 @@ func TestErrorZeroAndNil(t *testing.T) {
 	assert.False(t, none.Is(io.EOF))
 	assert.False(t, none.Is(nil))
 	assert.NotErrorIs(t, none, io.EOF)
-	assert.NotErrorIs(t, fmt.Errorf("wrapped: %w", none), retry.ErrElapsed)
+	assert.NotErrorIs(t, fmt.Errorf("wrapped: %w", none), retry.StopElapsed)
 	assert.Equal(t, "failed after 1 attempt: <nil>", (&retry.Error{Attempts: 1, Err: none}).Error())
 
 	zero := &retry.Error{}
@@ -339,14 +338,12 @@ func TestErrorOfForeignErrors(t *testing.T) {
 	}
 }
 
-// TestSentinelTexts pins the texts of the sentinels for logs.
-func TestSentinelTexts(t *testing.T) {
+// The text of a StopReason is for logs and labels, and says the same as String.
+func TestStopReasonTexts(t *testing.T) {
 	t.Parallel()
-	assert.EqualError(t, retry.ErrAttemptsExhausted, "retry: attempts exhausted")
-	assert.EqualError(t, retry.ErrElapsed, "retry: time limit reached")
-	assert.EqualError(t, retry.ErrBudgetExhausted, "retry: local retry budget exhausted")
-	assert.EqualError(t, retry.ErrRetryAfterTooLong, "retry: the server asks for a longer wait than allowed")
-	assert.EqualError(t, retry.ErrMaybeApplied, "retry: a non-idempotent operation may have taken effect")
+	for _, r := range stopReasons {
+		require.EqualError(t, r.reason, r.name)
+	}
 	assert.EqualError(t, retry.ErrLost, "retry: worker lost")
 }
 

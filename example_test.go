@@ -65,7 +65,7 @@ func ExampleError() {
 	err := policy.Execute(context.Background(), func(context.Context) error { return refused })
 
 	fmt.Println(err)
-	fmt.Println(errors.Is(err, refused), errors.Is(err, retry.ErrAttemptsExhausted))
+	fmt.Println(errors.Is(err, refused), errors.Is(err, retry.StopAttempts))
 	// Output:
 	// task failed after 3 attempts: connection refused
 	// true true
@@ -634,7 +634,7 @@ func ExamplePolicy_timeout() {
 		<-ctx.Done() // an attempt that hangs
 		return ctx.Err()
 	})
-	fmt.Println(errors.Is(err, retry.ErrTimeout))
+	fmt.Println(errors.Is(err, retry.StopTimeout))
 	// Output: true
 }
 

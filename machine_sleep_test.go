@@ -47,7 +47,7 @@ func TestCallOnASleepingMachine(t *testing.T) {
 		at = append(at, c.now.Sub(firstAttempt))
 		return retry.MarkRateLimited(errNobody, 15*time.Second)
 	})
-	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, err, retry.StopAttempts)
 	assert.Equal(t, []time.Duration{15 * time.Second, 15 * time.Second, 15 * time.Second}, c.waits)
 	assert.Equal(t, []time.Duration{0, 15 * time.Second, 30 * time.Second, 45 * time.Second}, at)
 	assert.Equal(t, 3*asleep+45*time.Second, c.wall.Sub(firstAttempt))

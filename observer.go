@@ -41,34 +41,31 @@ type Event struct {
 // the goroutine of the call, with its context and without locks: it may use the
 // policy, and must not block. A panic in it passes through the call.
 //
-// An Observer may have two more methods. The first sees the attempts:
-//
-//	Attempt(ctx context.Context, n int) (context.Context, func(err error))
-//
-// Attempt is called before attempt n begins, with the context of the call. It returns a
-// child of ctx: the context of the attempt, or its parent if there is a timeout; nil
-// means ctx. The returned function, which may be nil, is called when the attempt ends,
-// with its error: nil after a success, [ErrLost] after an attempt without an outcome, such
-// as a panic. The event about the attempt comes after that.
-//
-// The second sees the waits for a next attempt in this process. It does not see the waits
-// of operations whose State is stored: another process may continue them.
-//
-//	Wait(policy string) (over func())
-//
-// Wait is called with the name of the policy when a wait begins. The returned function,
-// which may be nil, is called when the wait is over: its time has come, its context has
-// ended, or a pool has handed the task back. Both functions may run under a lock, and must
-// neither block nor panic.
+// An Observer that is an [AttemptObserver] or a [WaitObserver] too sees attempts or waits.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
 
-type attemptObserver interface {
-	Attempt(ctx context.Context, n int) (context.Context, func(error))
+// AttemptObserver is an [Observer] that sees attempts.
+type AttemptObserver interface {
+	Observer
+	// Attempt is called before attempt n begins, with the context of the call. It returns a
+	// child of ctx: the context of the attempt, or its parent if there is a timeout; nil
+	// means ctx. The returned function, which may be nil, is called when the attempt ends,
+	// with its error: nil after a success, [ErrLost] after an attempt without an outcome, such
+	// as a panic. The event about the attempt comes after that.
+	Attempt(ctx context.Context, n int) (attempt context.Context, ended func(err error))
 }
 
-type waitObserver interface {
+// WaitObserver is an [Observer] that sees the waits for a next attempt in this process. It
+// does not see the waits of operations whose State is stored: another process may continue
+// them.
+type WaitObserver interface {
+	Observer
+	// Wait is called with the name of the policy when a wait begins. The returned function,
+	// which may be nil, is called when the wait is over: its time has come, its context has
+	// ended, or a pool has handed the task back. Both functions may run under a lock, and must
+	// neither block nor panic.
 	Wait(policy string) (over func())
 }
 
@@ -84,7 +81,7 @@ func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 func Observers(os ...Observer) Observer {
 	all := slices.DeleteFunc(append([]Observer{}, os...), func(o Observer) bool { return o == nil })
 	for _, o := range all {
-		if _, ok := o.(attemptObserver); ok {
+		if _, ok := o.(AttemptObserver); ok {
 			return attemptObservers{all}
 		}
 	}
@@ -100,11 +97,11 @@ func (os observers) Observe(ctx context.Context, e Event) {
 	}
 }
 
-// Wait calls the Wait methods; see [Observer].
+// Wait implements [WaitObserver].
 func (os observers) Wait(policy string) func() {
 	var ends []func()
 	for _, o := range os {
-		if w, ok := o.(waitObserver); ok {
+		if w, ok := o.(WaitObserver); ok {
 			if over := w.Wait(policy); over != nil {
 				ends = append(ends, over)
 			}
@@ -123,11 +120,11 @@ func (os observers) Wait(policy string) func() {
 // attemptObservers are observers of which at least one has an Attempt method.
 type attemptObservers struct{ observers }
 
-// Attempt calls the Attempt methods; see [Observer].
+// Attempt implements [AttemptObserver].
 func (os attemptObservers) Attempt(ctx context.Context, n int) (context.Context, func(error)) {
 	var ends []func(error)
 	for _, o := range os.observers {
-		seer, ok := o.(attemptObserver)
+		seer, ok := o.(AttemptObserver)
 		if !ok {
 			continue
 		}

@@ -762,7 +762,7 @@ func TestTimeoutInterruptsAnAttempt(t *testing.T) {
 				}
 				e := testkit.As[*retry.Error](t, err)
 				assert.Equal(t, retry.StopTimeout, e.Stop)
-				require.ErrorIs(t, err, retry.ErrTimeout)
+				require.ErrorIs(t, err, retry.StopTimeout)
 				assert.True(t, e.Timeout())
 				require.NoError(t, t.Context().Err())
 				assert.Equal(t, 10*time.Second, time.Since(start))
@@ -791,7 +791,7 @@ func TestTimeoutOfAStoredJob(t *testing.T) {
 	assert.False(t, exhausted)
 	d, exhausted := p.Exhausted(s, firstAttempt.Add(time.Minute))
 	require.True(t, exhausted)
-	require.ErrorIs(t, d.Err, retry.ErrTimeout)
+	require.ErrorIs(t, d.Err, retry.StopTimeout)
 	require.EqualError(t, d.Err, "failed after 1 attempt (timed out)")
 
 	assert.True(t, p.Next(s, errBoom, firstAttempt.Add(56*time.Second-1)).Retry)
@@ -962,7 +962,7 @@ func TestBackoffThatSaysStop(t *testing.T) {
 		e := testkit.As[*retry.Error](t, p.Execute(t.Context(), func(context.Context) error { return err }))
 		assert.Equal(t, retry.StopBackoff, e.Stop)
 		assert.Equal(t, 3, e.Attempts)
-		require.ErrorIs(t, e, retry.ErrBackoffStopped)
+		require.ErrorIs(t, e, retry.StopBackoff)
 		require.EqualError(t, e, "failed after 3 attempts (stopped by the backoff): boom")
 	}
 	assert.Zero(t, p.Delay(retry.State{Failures: 3}))
@@ -988,16 +988,16 @@ func TestThrottleOfOnesOwn(t *testing.T) {
 	b := &breaker{}
 	p := &retry.Policy{Budget: b, Backoff: retry.Constant(0)}
 	fn, _ := testkit.Failing(errBoom)
-	require.ErrorIs(t, p.Execute(t.Context(), fn), retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, p.Execute(t.Context(), fn), retry.StopAttempts)
 	assert.Equal(t, 2, b.asked)
 	require.NoError(t, p.Execute(t.Context(), succeed))
 	assert.Equal(t, 1, b.successes)
 	b.open = true
-	require.ErrorIs(t, p.Execute(t.Context(), fn), retry.ErrBudgetExhausted)
+	require.ErrorIs(t, p.Execute(t.Context(), fn), retry.StopBudget)
 
 	var none *retry.Budget
 	p.Budget = none
-	require.ErrorIs(t, p.Execute(t.Context(), fn), retry.ErrAttemptsExhausted, "a nil *Budget is none")
+	require.ErrorIs(t, p.Execute(t.Context(), fn), retry.StopAttempts, "a nil *Budget is none")
 	require.NoError(t, p.Execute(t.Context(), succeed))
 	require.NoError(t, p.Validate())
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"log/slog" //nolint:depguard // LogValue returns its type
 	"math"
 	"strconv"
 	"strings"
@@ -83,8 +82,9 @@ func (s *State) retry(counter *int) int {
 	return *counter
 }
 
-// attempts returns how many failures there were in all.
-func (s *State) attempts() int {
+// Attempts returns how many attempts have failed or found nothing yet: the sum of the counts.
+func (s State) Attempts() int {
+	s.normalize()
 	n := sat.Add(time.Duration(s.Failures), time.Duration(s.RateLimited))
 	return int(min(sat.Add(n, time.Duration(s.Pending)), math.MaxInt))
 }
@@ -188,22 +188,4 @@ func (s *State) set(j stateJSON) error {
 	}
 	s.Failures, s.RateLimited, s.Pending, s.First = j.Failures, j.RateLimited, j.Pending, j.First
 	return nil
-}
-
-// LogValue implements [slog.LogValuer]. It returns a group with the names of the JSON
-// form, without zero values and without the key.
-func (s State) LogValue() slog.Value {
-	attrs := make([]slog.Attr, 0, 4)
-	for _, n := range []struct {
-		key   string
-		count int
-	}{{"failures", s.Failures}, {"rate_limited", s.RateLimited}, {"pending", s.Pending}} {
-		if n.count != 0 {
-			attrs = append(attrs, slog.Int(n.key, n.count))
-		}
-	}
-	if !s.First.IsZero() {
-		attrs = append(attrs, slog.Time("first", s.First))
-	}
-	return slog.GroupValue(attrs...)
 }

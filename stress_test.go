@@ -412,7 +412,7 @@ func assertPassesThrough(t *testing.T, install func(*retry.Policy, *trap), trap 
 	attempts = nil
 	assert.Nil(t, endOf(func() {
 		err := p.Execute(ctx, fn)
-		assert.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+		assert.ErrorIs(t, err, retry.StopAttempts)
 		assert.ErrorIs(t, err, errBoom)
 	}))
 	assert.Len(t, attempts, 3)
@@ -479,7 +479,7 @@ func TestBadInputNilPolicy(t *testing.T) {
 		fn, calls := bounded(t, errBoom)
 		_, err := retry.Do(t.Context(), p, func(ctx context.Context) (int, error) { return 0, fn(ctx) })
 		assert.Equal(t, 3, *calls)
-		assert.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+		assert.ErrorIs(t, err, retry.StopAttempts)
 
 		s, now := retry.State{}, time.Now()
 		for attempt := 1; attempt <= 3; attempt++ {
@@ -523,7 +523,7 @@ func TestBadInputNegativeFields(t *testing.T) {
 		err := p.Execute(t.Context(), fn)
 		assert.Equal(t, 3, *calls)
 		assert.Equal(t, 6*time.Second, time.Since(start))
-		assert.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+		assert.ErrorIs(t, err, retry.StopAttempts)
 
 		d := p.Next(retry.State{First: start.Add(-time.Hour)}, retry.MarkRateLimited(errBoom, time.Minute), start)
 		assert.True(t, d.Retry)
@@ -554,7 +554,7 @@ func TestBadInputNaN(t *testing.T) {
 			c := newCountingClock()
 			p := &retry.Policy{Backoff: tt.backoff, Jitter: tt.jitter, Clock: c}
 			fn, calls := bounded(t, errBoom)
-			assert.ErrorIs(t, p.Execute(t.Context(), fn), retry.ErrAttemptsExhausted)
+			assert.ErrorIs(t, p.Execute(t.Context(), fn), retry.StopAttempts)
 			assert.Equal(t, 3, *calls)
 			assert.Equal(t, tt.want, c.waited)
 		})
@@ -846,7 +846,7 @@ func TestBadInputBrokenClocks(t *testing.T) {
 		t.Parallel()
 		fn, calls := bounded(t, errBoom)
 		err := (&retry.Policy{MaxAttempts: 7, Clock: &hastyClock{}}).Execute(t.Context(), fn)
-		assert.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+		assert.ErrorIs(t, err, retry.StopAttempts)
 		assert.Equal(t, 7, *calls)
 	})
 	t.Run("a clock that starts at the zero time", func(t *testing.T) {
@@ -854,7 +854,7 @@ func TestBadInputBrokenClocks(t *testing.T) {
 		c := &countingClock{}
 		p := &retry.Policy{MaxAttempts: 5, MaxElapsed: time.Hour, Backoff: retry.Constant(time.Minute), Jitter: retry.NoJitter, Clock: c}
 		fn, calls := bounded(t, errBoom)
-		assert.ErrorIs(t, p.Execute(t.Context(), fn), retry.ErrAttemptsExhausted)
+		assert.ErrorIs(t, p.Execute(t.Context(), fn), retry.StopAttempts)
 		assert.Equal(t, 5, *calls)
 	})
 }
@@ -883,7 +883,7 @@ func TestBadInputUnknownClass(t *testing.T) {
 	for _, class := range []retry.Class{retry.Pending + 1, 200, 255} {
 		p := &retry.Policy{Clock: newCountingClock(), Classifier: func(error) retry.Verdict { return retry.Verdict{Class: class} }}
 		fn, calls := bounded(t, errBoom)
-		assert.ErrorIs(t, p.Execute(t.Context(), fn), retry.ErrAttemptsExhausted)
+		assert.ErrorIs(t, p.Execute(t.Context(), fn), retry.StopAttempts)
 		assert.Equal(t, 3, *calls)
 		d := p.Next(retry.State{}, retry.Mark(errBoom, retry.Verdict{Class: class}), firstAttempt)
 		assert.True(t, d.Retry)

@@ -19,7 +19,7 @@ import (
 func ExampleRun_timeout() {
 	policy := &retry.Policy{MaxAttempts: 2, AttemptTimeout: 50 * time.Millisecond, Backoff: retry.Constant(time.Millisecond)}
 	err := retryexec.Run(context.Background(), policy, retryexec.Command("sh", "-c", "sleep 1000; exit 1"))
-	fmt.Println(errors.Is(err, context.DeadlineExceeded), errors.Is(err, retry.ErrAttemptsExhausted))
+	fmt.Println(errors.Is(err, context.DeadlineExceeded), errors.Is(err, retry.StopAttempts))
 	// Output: true true
 }
 

@@ -139,7 +139,7 @@ func TestCancelThatFails(t *testing.T) {
 		cmd.Cancel, cmd.WaitDelay = func() error { return refused }, 10*time.Millisecond
 		return cmd
 	})
-	require.ErrorIs(t, err, retry.ErrMaybeApplied)
+	require.ErrorIs(t, err, retry.StopMaybeApplied)
 	assert.Equal(t, verdict(retry.Retryable, "timeout"), recorder.Events()[0].Verdict)
 }
 

@@ -62,7 +62,7 @@ func TestRunGivesUp(t *testing.T) {
 	p.Name = "fetch"
 	err := retryexec.Run(t.Context(), p, scripts([]string{"err:timed out", "exit:75"}))
 	require.EqualError(t, err, "fetch failed after 3 attempts: exit status 75: timed out")
-	assert.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	assert.ErrorIs(t, err, retry.StopAttempts)
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
 	assert.Equal(t, 75, exit.ExitCode())
@@ -110,7 +110,7 @@ func TestRunKeepsOverridesAndNonIdempotent(t *testing.T) {
 
 	p, recorder = policy()
 	p.NonIdempotent = true
-	assert.ErrorIs(t, retryexec.Run(t.Context(), p, scripts([]string{"exit:75"})), retry.ErrMaybeApplied)
+	assert.ErrorIs(t, retryexec.Run(t.Context(), p, scripts([]string{"exit:75"})), retry.StopMaybeApplied)
 	assert.Len(t, recorder.Events(), 1)
 }
 

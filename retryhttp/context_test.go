@@ -119,7 +119,7 @@ func TestTimeout(t *testing.T) {
 		p := &retry.Policy{Timeout: time.Minute}
 		begun := time.Now()
 		_, err := (&retryhttp.Transport{Base: base, Policy: p}).RoundTrip(request(t, http.MethodGet, "http://127.0.0.1", nil))
-		require.ErrorIs(t, err, retry.ErrTimeout)
+		require.ErrorIs(t, err, retry.StopTimeout)
 		assert.Equal(t, time.Minute, time.Since(begun))
 
 		var attempt context.Context
@@ -151,7 +151,7 @@ func TestInterruptedByAnotherTimeout(t *testing.T) {
 	})
 	c := &http.Client{Transport: base, Timeout: 10 * time.Millisecond}
 	err := retryhttp.Do(c, atOnce(3), request(t, http.MethodPost, "http://h", strings.NewReader("x")), nothing)
-	require.ErrorIs(t, err, retry.ErrMaybeApplied)
+	require.ErrorIs(t, err, retry.StopMaybeApplied)
 	assert.Equal(t, 1, writes)
 }
 

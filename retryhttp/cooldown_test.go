@@ -74,7 +74,7 @@ func TestCooldownTooLong(t *testing.T) {
 
 	body := &onceBody{Reader: strings.NewReader("hello")}
 	_, err = transport.RoundTrip(request(t, http.MethodPost, "http://a/?token=secret", body))
-	require.ErrorIs(t, err, retry.ErrRetryAfterTooLong)
+	require.ErrorIs(t, err, retry.StopRetryAfter)
 	require.EqualError(t, err, "failed after 1 attempt (server asks to wait 2m0s): retryhttp: http://a/ is rate limited: not sent")
 	var e *retry.Error
 	require.ErrorAs(t, err, &e)
@@ -125,9 +125,9 @@ func TestCooldownByThePolicy(t *testing.T) {
 		want   error
 	}{
 		{"within MaxElapsed", retry.Policy{MaxElapsed: time.Minute}, "30", nil},
-		{"beyond MaxElapsed", retry.Policy{MaxElapsed: time.Second}, "30", retry.ErrElapsed},
+		{"beyond MaxElapsed", retry.Policy{MaxElapsed: time.Second}, "30", retry.StopElapsed},
 		{"as long as the backoff", retry.Policy{Backoff: retry.Constant(2 * time.Minute)}, "90", nil},
-		{"too long", retry.Policy{}, "90", retry.ErrRetryAfterTooLong},
+		{"too long", retry.Policy{}, "90", retry.StopRetryAfter},
 		{"allowed", retry.Policy{MaxRetryAfter: 2 * time.Minute}, "90", nil},
 	}
 	for _, test := range tests {

@@ -65,11 +65,11 @@ func TestDoFailures(t *testing.T) {
 		want     error  // in the error's tree
 		body     string // of the StatusError
 	}{
-		{"status that outlives its retries", "GET", status(503), readAll, 3, retry.ErrAttemptsExhausted, "status 503"},
+		{"status that outlives its retries", "GET", status(503), readAll, 3, retry.StopAttempts, "status 503"},
 		{"final status", "GET", status(404), readAll, 1, nil, "status 404"},
-		{"status of a POST", "POST", status(500), readAll, 1, retry.ErrMaybeApplied, "status 500"},
-		{"body that breaks off", "GET", breakOff, readAll, 3, retry.ErrAttemptsExhausted, ""},
-		{"body of a POST that breaks off", "POST", breakOff, readAll, 1, retry.ErrMaybeApplied, ""},
+		{"status of a POST", "POST", status(500), readAll, 1, retry.StopMaybeApplied, "status 500"},
+		{"body that breaks off", "GET", breakOff, readAll, 3, retry.StopAttempts, ""},
+		{"body of a POST that breaks off", "POST", breakOff, readAll, 1, retry.StopMaybeApplied, ""},
 		{"error of the caller's", "GET", answer, func(*http.Response) error { return errBusiness }, 1, errBusiness, ""},
 		{"error of the caller's after the end of the body", "GET", answer, func(resp *http.Response) error {
 			_ = readAll(resp)
@@ -77,7 +77,7 @@ func TestDoFailures(t *testing.T) {
 		}, 1, errBusiness, ""},
 		{"marked error of the caller's", "POST", answer, func(*http.Response) error {
 			return retry.MarkRetryable(errBusiness)
-		}, 3, retry.ErrAttemptsExhausted, ""},
+		}, 3, retry.StopAttempts, ""},
 		{"redirects without end", "GET", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://user:s3cret@"+r.Host+"/?t=s3cret", http.StatusFound)
 		}, readAll, 10, nil, ""},
@@ -140,7 +140,7 @@ func TestDoOverTransport(t *testing.T) {
 		return http.DefaultTransport.RoundTrip(req)
 	})
 	err := retryhttp.Do(c, nil, request(t, http.MethodGet, s.URL, nil), nothing)
-	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, err, retry.StopAttempts)
 	assert.EqualValues(t, 3, s.requests.Load())
 	assert.Equal(t, "3", last)
 

@@ -153,7 +153,7 @@ func ExampleTransport_totalLimit() {
 	if err == nil {
 		_ = resp.Body.Close()
 	}
-	fmt.Println(errors.Is(err, retry.ErrTimeout))
+	fmt.Println(errors.Is(err, retry.StopTimeout))
 	// Output: true
 }
 

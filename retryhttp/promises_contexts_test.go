@@ -174,7 +174,7 @@ func TestB22_BodiesThatBreakOff(t *testing.T) {
 		assert.Equal(t, test.want, s.requests.Load(), test.method)
 		if test.want == 1 {
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-			assert.ErrorIs(t, err, retry.ErrMaybeApplied)
+			assert.ErrorIs(t, err, retry.StopMaybeApplied)
 			continue
 		}
 		require.NoError(t, err)
@@ -185,7 +185,7 @@ func TestB22_BodiesThatBreakOff(t *testing.T) {
 	err := retryhttp.Do(&http.Client{Transport: base}, atOnce(3), request(t, http.MethodGet, s.URL, nil),
 		func(resp *http.Response) error { _, err := io.ReadAll(resp.Body); return err })
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, err, retry.StopAttempts)
 	base.CloseIdleConnections()
 	assert.Eventually(t, func() bool { return s.open.Load() == 0 }, 10*time.Second, time.Millisecond)
 }
@@ -255,7 +255,7 @@ func TestB33_KeepAliveRace(t *testing.T) {
 		_ = text(t, resp)
 		resp, err = c.Do(request(t, test.method, s.URL, strings.NewReader("hello"), test.header...))
 		if !test.want {
-			require.ErrorIs(t, err, retry.ErrMaybeApplied, test.method)
+			require.ErrorIs(t, err, retry.StopMaybeApplied, test.method)
 			assert.EqualValues(t, 2, s.requests.Load())
 			continue
 		}

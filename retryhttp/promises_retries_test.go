@@ -36,7 +36,7 @@ func TestB05_PostIsNotRepeated(t *testing.T) {
 		assert.Equal(t, 1, attemptsOfThree(t, base, http.MethodPatch, s.URL), "%d", code)
 		err := retryhttp.Do(&http.Client{Transport: base}, atOnce(3), request(t, http.MethodPost, s.URL, nil),
 			nothing)
-		require.ErrorIs(t, err, retry.ErrMaybeApplied)
+		require.ErrorIs(t, err, retry.StopMaybeApplied)
 		assert.EqualValues(t, 3, s.requests.Load())
 	}
 	var mu sync.Mutex

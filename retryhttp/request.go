@@ -91,9 +91,7 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 
 // derives reports whether an attempt may have a context of its own.
 func (c *call) derives() bool {
-	_, traced := c.Policy.Observer.(interface {
-		Attempt(ctx context.Context, n int) (context.Context, func(error))
-	})
+	_, traced := c.Policy.Observer.(retry.AttemptObserver)
 	return traced || c.limited()
 }
 

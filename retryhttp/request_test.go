@@ -154,7 +154,7 @@ func TestHooksThatFail(t *testing.T) {
 				p.Observer = &events
 				_, err := client(t, base, p).Do(request(t, method, "http://127.0.0.1:1", strings.NewReader("hello")))
 				require.ErrorIs(t, err, errTunnel)
-				require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+				require.ErrorIs(t, err, retry.StopAttempts)
 				assert.EqualValues(t, 3, calls.Load())
 				want := retry.Verdict{Class: retry.Retryable, Category: "conn"} // the request is not watched
 				if method == http.MethodPost {
@@ -185,7 +185,7 @@ func TestConnectionsThatFailOddly(t *testing.T) {
 			})
 			_, err := client(t, base, atOnce(3)).Do(request(t, method, s.URL, nil))
 			require.ErrorIs(t, err, errOdd)
-			assert.Equal(t, method == http.MethodGet, errors.Is(err, retry.ErrAttemptsExhausted))
+			assert.Equal(t, method == http.MethodGet, errors.Is(err, retry.StopAttempts))
 		})
 	}
 }

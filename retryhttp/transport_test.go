@@ -224,7 +224,7 @@ func TestRetryAfterTooLong(t *testing.T) {
 			assert.Equal(t, "status 429", text(t, resp))
 			assert.Empty(t, clock.Sleeps())
 			require.Len(t, events.Events(), 1)
-			assert.ErrorIs(t, events.Events()[0].Err, retry.ErrRetryAfterTooLong)
+			assert.ErrorIs(t, events.Events()[0].Err, retry.StopRetryAfter)
 		})
 	}
 }
@@ -269,7 +269,7 @@ func TestNestedTransports(t *testing.T) {
 					require.NoError(t, err)
 					assert.Equal(t, "status 503", text(t, resp))
 				} else {
-					require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+					require.ErrorIs(t, err, retry.StopAttempts)
 				}
 				assert.EqualValues(t, 3, s.requests.Load())
 			})
@@ -397,7 +397,7 @@ func TestNilURL(t *testing.T) {
 	_, err := transport.RoundTrip(&http.Request{})
 	require.NoError(t, err)
 	_, err = transport.RoundTrip(&http.Request{})
-	require.ErrorIs(t, err, retry.ErrRetryAfterTooLong)
+	require.ErrorIs(t, err, retry.StopRetryAfter)
 	assert.Zero(t, retryhttp.ClassifyResponse(nil, time.Now()))
 }
 

@@ -196,7 +196,7 @@ func TestCallsKeepTheirPolicy(t *testing.T) {
 		require.NoError(t, ps.Load("", []byte(`{"default": {"max_attempts": 1}}`)))
 		return errors.New("busy")
 	})
-	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, err, retry.StopAttempts)
 	assert.Equal(t, 3, calls)
 	assert.Equal(t, 1, get(t, ps, "default").MaxAttempts)
 }

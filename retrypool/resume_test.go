@@ -156,7 +156,7 @@ func TestResumeTaskRefuses(t *testing.T) {
 		_, err := first.ResumeTask(left[0])
 		require.ErrorIs(t, err, retrypool.ErrClosed)
 		_, err = (&retrypool.Pool{Policy: &retry.Policy{MaxAttempts: 1}}).ResumeTask(left[0])
-		require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+		require.ErrorIs(t, err, retry.StopAttempts)
 		task, err := next.ResumeTask(left[0])
 		require.NoError(t, err, "after errors")
 		_, err = next.ResumeTask(left[0])

@@ -115,8 +115,7 @@ func (t *Task) call() retry.Call {
 
 // attempts is Attempts with the lock held, or for the task's worker.
 func (t *Task) attempts() int {
-	call := retry.Call{State: t.state}
-	n := call.Attempt()
+	n := t.state.Attempts()
 	if t.begun && n < math.MaxInt {
 		n++
 	}

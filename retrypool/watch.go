@@ -1,6 +1,10 @@
 package retrypool
 
-import "context"
+import (
+	"context"
+
+	"github.com/seed-5ff3c98e/retry"
+)
 
 // watch waits for the end of a context, for all the tasks that wait under it. If a
 // million tasks share a context, its end takes one goroutine and not a million.
@@ -13,9 +17,7 @@ type watch struct {
 // watch lets a task end with its context while it waits, and lets the Observer see the
 // wait. The lock is held.
 func (p *Pool) watch(t *Task) {
-	if o, ok := p.policy().Observer.(interface {
-		Wait(policy string) (over func())
-	}); ok {
+	if o, ok := p.policy().Observer.(retry.WaitObserver); ok {
 		t.over = o.Wait(p.policy().Name)
 	}
 	over := t.ctx.Done()

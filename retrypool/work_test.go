@@ -33,26 +33,26 @@ func TestErrorsAreThoseOfExecute(t *testing.T) {
 	}{
 		{
 			name: "attempts", policy: retry.Policy{Name: "task"}, fn: fails,
-			want: "task failed after 3 attempts: boom", is: retry.ErrAttemptsExhausted, stop: retry.StopAttempts,
+			want: "task failed after 3 attempts: boom", is: retry.StopAttempts, stop: retry.StopAttempts,
 			waited: 2 * time.Hour,
 		},
 		{
 			name: "elapsed", policy: retry.Policy{MaxElapsed: time.Minute}, fn: fails,
-			want: "failed after 1 attempt (time limit reached): boom", is: retry.ErrElapsed, stop: retry.StopElapsed,
+			want: "failed after 1 attempt (time limit reached): boom", is: retry.StopElapsed, stop: retry.StopElapsed,
 		},
 		{
 			name: "budget", policy: retry.Policy{Budget: &retry.Budget{Reserve: retry.NoReserve}}, fn: fails,
-			want: "failed after 1 attempt (local retry budget exhausted): boom", is: retry.ErrBudgetExhausted,
+			want: "failed after 1 attempt (local retry budget exhausted): boom", is: retry.StopBudget,
 			stop: retry.StopBudget, after: time.Hour,
 		},
 		{
 			name: "hint", fn: func(context.Context) error { return retry.MarkRateLimited(errBoom, 2*time.Hour) },
-			want: "failed after 1 attempt (server asks to wait 2h0m0s): boom", is: retry.ErrRetryAfterTooLong,
+			want: "failed after 1 attempt (server asks to wait 2h0m0s): boom", is: retry.StopRetryAfter,
 			stop: retry.StopRetryAfter, after: 2 * time.Hour,
 		},
 		{
 			name: "maybe applied", policy: retry.Policy{NonIdempotent: true}, fn: fails,
-			want: "failed after 1 attempt (it may have taken effect): boom", is: retry.ErrMaybeApplied, stop: retry.StopMaybeApplied,
+			want: "failed after 1 attempt (it may have taken effect): boom", is: retry.StopMaybeApplied, stop: retry.StopMaybeApplied,
 		},
 		{name: "final", fn: func(context.Context) error { return errFinal }, want: "final", is: errFinal},
 	}
@@ -128,7 +128,7 @@ func TestBudgetOfAllTasks(t *testing.T) {
 		attempts := 0
 		for _, task := range tasks {
 			err := task.Wait(t.Context())
-			require.ErrorIs(t, err, retry.ErrBudgetExhausted)
+			require.ErrorIs(t, err, retry.StopBudget)
 			var e *retry.Error
 			require.ErrorAs(t, err, &e)
 			attempts += e.Attempts

@@ -145,8 +145,7 @@ func attributes(e retry.Event) []slog.Attr {
 	}
 	attrs = append(attrs, slog.Duration("elapsed", e.Elapsed))
 	if e.Err != nil {
-		// fmt, because it survives an Error method that panics.
-		attrs = append(attrs, slog.String("error", Redact(fmt.Sprint(e.Err))))
+		attrs = append(attrs, errorAttr(e.Err))
 	}
 	return attrs
 }
@@ -164,6 +163,61 @@ func retryAfter(e retry.Event) time.Duration {
 	}
 	return e.Verdict.After
 }
+
+// Decision returns an attribute: a group without zero values, with the names of the messages:
+//
+//	retry=true delay=2s class=retryable category=http_503 limit=3 state.failures=1
+//	retry=false stop=attempts class=retryable category=http_503 limit=3 error="failed after …" state.failures=3
+func Decision(key string, d retry.Decision) slog.Attr {
+	attrs := []any{slog.Bool("retry", d.Retry)}
+	if d.Stop != retry.StopNone {
+		attrs = append(attrs, slog.String("stop", d.Stop.String()))
+	}
+	if d.Delay > 0 {
+		attrs = append(attrs, slog.Duration("delay", d.Delay))
+	}
+	if d.Verdict != (retry.Verdict{}) {
+		attrs = append(attrs, slog.String("class", d.Verdict.Class.String()))
+	}
+	if d.Verdict.Category != "" {
+		attrs = append(attrs, slog.String("category", d.Verdict.Category))
+	}
+	if d.Verdict.Progress {
+		attrs = append(attrs, slog.Bool("progress", true))
+	}
+	if d.Verdict.After > 0 {
+		attrs = append(attrs, slog.Duration("retry_after", d.Verdict.After))
+	}
+	if d.Limit != 0 {
+		attrs = append(attrs, slog.Int("limit", d.Limit))
+	}
+	if d.Err != nil {
+		attrs = append(attrs, errorAttr(d.Err))
+	}
+	return slog.Group(key, append(attrs, State("state", d.State))...)
+}
+
+// State returns an attribute: a group with the names of the JSON form, without zero values
+// and without the Key.
+func State(key string, s retry.State) slog.Attr {
+	var attrs []any
+	for _, n := range []struct {
+		key   string
+		count int
+	}{{"failures", s.Failures}, {"rate_limited", s.RateLimited}, {"pending", s.Pending}} {
+		if n.count != 0 {
+			attrs = append(attrs, slog.Int(n.key, n.count))
+		}
+	}
+	if !s.First.IsZero() {
+		attrs = append(attrs, slog.Time("first", s.First))
+	}
+	return slog.Group(key, attrs...)
+}
+
+// errorAttr returns the text of an error without secrets, by way of fmt, because that
+// survives an Error method that panics.
+func errorAttr(err error) slog.Attr { return slog.String("error", Redact(fmt.Sprint(err))) }
 
 // Redact removes possible secrets from a text, such as the text of an error:
 //

@@ -130,7 +130,7 @@ func TestCommitUnknownRepeated(t *testing.T) {
 	s, db := newServer(t)
 	s.on("commit", io.EOF, io.EOF, io.EOF)
 	err := retrysql.InTx(t.Context(), db, quick(), &retrysql.TxOptions{Idempotent: true}, update)
-	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, err, retry.StopAttempts)
 	require.ErrorIs(t, err, retrysql.ErrCommitUnknown)
 	require.ErrorIs(t, err, io.EOF)
 }

@@ -236,7 +236,7 @@ func TestDrainWaitsNotLong(t *testing.T) {
 		})
 		start := time.Now()
 		err := retrysql.InTx(t.Context(), db, &retry.Policy{MaxAttempts: 1}, nil, update)
-		require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+		require.ErrorIs(t, err, retry.StopAttempts)
 		assert.Equal(t, 100*time.Millisecond, time.Since(start))
 	})
 }

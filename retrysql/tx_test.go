@@ -345,7 +345,7 @@ func TestInTxAttemptTimeoutAtBegin(t *testing.T) {
 			p := &retry.Policy{Clock: clock, AttemptTimeout: time.Second, MaxAttempts: 1}
 			err := retrysql.InTx(t.Context(), db, p, nil, update)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+			require.ErrorIs(t, err, retry.StopAttempts)
 			p.MaxAttempts = 2
 			require.NoError(t, retrysql.InTx(t.Context(), db, p, nil, update))
 			assert.Contains(t, s.events(), "close 1", "nobody knows what is open there")

@@ -114,7 +114,7 @@ func (s *shift[ID]) failed(job *Job[ID], err error) *Outcome[ID] {
 func (j *Job[ID]) attemptPolicy() *retry.Policy {
 	p := *j.policy
 	p.Clock = &rowClock{p.Clock, j.Now}
-	if seer, ok := p.Observer.(attemptObserver); ok {
+	if seer, ok := p.Observer.(retry.AttemptObserver); ok {
 		p.Observer = attemptsOnly{seer}
 	} else {
 		p.Observer = nil
@@ -122,12 +122,7 @@ func (j *Job[ID]) attemptPolicy() *retry.Policy {
 	return &p
 }
 
-// attemptObserver is an observer of attempts; see [retry.Observer].
-type attemptObserver interface {
-	Attempt(ctx context.Context, n int) (context.Context, func(error))
-}
-
-type attemptsOnly struct{ attemptObserver }
+type attemptsOnly struct{ retry.AttemptObserver }
 
 // Observe implements [retry.Observer].
 func (attemptsOnly) Observe(context.Context, retry.Event) {}
@@ -144,11 +139,9 @@ func (c *rowClock) Now() time.Time { return c.now() }
 // After implements [retry.Clock]. Nobody waits by it.
 func (c *rowClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
-// AttemptContext limits an attempt as the clock of the policy does; see [retry.Clock].
+// AttemptContext implements [retry.AttemptClock], as the clock of the policy does.
 func (c *rowClock) AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	if timer, ok := c.clock.(interface {
-		AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
-	}); ok {
+	if timer, ok := c.clock.(retry.AttemptClock); ok {
 		return timer.AttemptContext(ctx, d)
 	}
 	return context.WithTimeout(ctx, d)

@@ -53,7 +53,7 @@ func (s *shift[ID]) announce(o *Outcome[ID]) {
 		attrs = append(attrs, "kind", storable(o.Job.Kind))
 	}
 	slog.Default().ErrorContext(s.ctx, "retrytable job has failed", append(attrs,
-		"attempts", attempts(o.Decision.State), "reason", o.Decision.Stop, "error", textOf(o.Decision, o.Err))...)
+		"attempts", o.Decision.State.Attempts(), "reason", o.Decision.Stop, "error", textOf(o.Decision, o.Err))...)
 }
 
 // log takes the place of OnError if it is nil.

@@ -23,7 +23,7 @@ type Job[ID any] struct {
 
 // Attempt returns the number of this attempt; the first has number 1. Attempts that do
 // not count towards MaxAttempts are included.
-func (j *Job[ID]) Attempt() int { return attempts(j.State) + 1 }
+func (j *Job[ID]) Attempt() int { return j.State.Attempts() + 1 }
 
 // SucceedAs sets the status with which the job ends if Work returns nil: one of
 // Statuses.Done. Any other word is reported to OnError, and the job is not finished.

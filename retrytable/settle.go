@@ -221,18 +221,12 @@ func (s *shift[ID]) event(o *Outcome[ID]) (e retry.Event) {
 	case o.Err == nil:
 		e.Kind, e.Attempt = retry.Succeeded, o.Job.Attempt()
 	case o.Decision.Retry:
-		e.Kind, e.Attempt, e.Delay, e.Err = retry.Retrying, attempts(o.Decision.State), o.Decision.Delay, o.Err
+		e.Kind, e.Attempt, e.Delay, e.Err = retry.Retrying, o.Decision.State.Attempts(), o.Decision.Delay, o.Err
 	default:
-		e.Kind, e.Attempt, e.Stop, e.Err = retry.GaveUp, attempts(o.Decision.State), o.Decision.Stop, o.Decision.Err
+		e.Kind, e.Attempt, e.Stop, e.Err = retry.GaveUp, o.Decision.State.Attempts(), o.Decision.Stop, o.Decision.Err
 	}
 	if !before.First.IsZero() {
 		e.Elapsed = max(now.Sub(before.First), 0)
 	}
 	return e
-}
-
-// attempts returns how many attempts have ended.
-func attempts(s retry.State) int {
-	call := retry.Call{State: s}
-	return call.Attempt()
 }

@@ -95,7 +95,7 @@ func TestClockInPolicy(t *testing.T) {
 			timeline: []string{"1: context deadline exceeded: retry in 2s", "2: gave up (attempts): context deadline exceeded"},
 			sleeps:   []time.Duration{2 * time.Second},
 			end:      4 * time.Second,
-			err:      retry.ErrAttemptsExhausted,
+			err:      retry.StopAttempts,
 		},
 		{
 			name:     "deadline in an attempt",
@@ -124,7 +124,7 @@ func TestClockInPolicy(t *testing.T) {
 			timeline: []string{"1: boom: retry in 2s", "2: boom: retry in 4s", "3: gave up (elapsed): boom"},
 			sleeps:   []time.Duration{2 * time.Second, 4 * time.Second},
 			end:      7500 * time.Millisecond,
-			err:      retry.ErrElapsed,
+			err:      retry.StopElapsed,
 		},
 	}
 	for _, tt := range tests {

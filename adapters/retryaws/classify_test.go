@@ -162,7 +162,7 @@ func TestHints(t *testing.T) { //nolint:paralleltest // sets the environment
 	})
 	far := answered(503, "SlowDown", http.Header{"X-Amz-Retry-After": {"9223372036854775807"}})
 	_, err := (&retryaws.Retryer{}).RetryDelay(1, far)
-	require.ErrorIs(t, err, retry.ErrRetryAfterTooLong)
+	require.ErrorIs(t, err, retry.StopRetryAfter)
 }
 
 // delays notes the waits, and does not wait.

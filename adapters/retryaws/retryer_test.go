@@ -128,7 +128,7 @@ func TestBudget(t *testing.T) { //nolint:paralleltest // sets the environment
 			_, err := client.GetCallerIdentity(t.Context(), nil)
 			assert.Equal(t, want, *budget, failures)
 			if want.most == 1 {
-				require.ErrorIs(t, err, retry.ErrBudgetExhausted)
+				require.ErrorIs(t, err, retry.StopBudget)
 				assert.EqualValues(t, 2, calls.Load())
 			}
 		}
@@ -150,7 +150,7 @@ func TestDeadline(t *testing.T) {
 
 	p.MaxRetryAfter = time.Second
 	_, err = client.GetCallerIdentity(t.Context(), nil)
-	require.ErrorIs(t, err, retry.ErrRetryAfterTooLong)
+	require.ErrorIs(t, err, retry.StopRetryAfter)
 }
 
 func TestMaxAttempts(t *testing.T) {

@@ -195,7 +195,7 @@ func TestUnsent(t *testing.T) {
 	retries, recorder := retrying(attempts)
 	_, err := call(t.Context(), t, refused, retries, connect.IdempotencyUnknown)
 	assert.Equal(t, connect.CodeUnavailable, connect.CodeOf(err))
-	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, err, retry.StopAttempts)
 	assert.Len(t, recorder.Waits(), attempts-1)
 
 	s := serve(t, func(context.Context, int) error { panic(http.ErrAbortHandler) })
@@ -210,7 +210,7 @@ func TestIdempotent(t *testing.T) {
 	retries, _ := retrying(attempts)
 	retries.Idempotent = func(name string) bool { return name == procedure }
 	_, err := call(t.Context(), t, s.URL, retries, connect.IdempotencyUnknown)
-	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, err, retry.StopAttempts)
 	assert.Equal(t, attempts, s.count())
 }
 
@@ -312,7 +312,7 @@ func TestPolicyWithoutBackoff(t *testing.T) {
 			i := &retryconnect.Interceptor{Policy: &tt.p}
 			for range 2 {
 				_, err := call(t.Context(), t, s.URL, i, connect.IdempotencyIdempotent)
-				require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+				require.ErrorIs(t, err, retry.StopAttempts)
 			}
 			recorder.ExpectWaits(t, append(tt.want, tt.want...)...)
 			assert.Equal(t, before, tt.p)

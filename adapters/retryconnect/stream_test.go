@@ -190,7 +190,7 @@ func TestStreamUnsent(t *testing.T) {
 			t.Parallel()
 			retries, recorder := retrying(attempts)
 			_, err := drain(t.Context(), streaming(t, refused, watch, retries, connect.IdempotencyUnknown, opts...))
-			require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+			require.ErrorIs(t, err, retry.StopAttempts)
 			assert.Len(t, recorder.Waits(), attempts-1)
 		})
 	}
@@ -268,7 +268,7 @@ func TestStreamTimeoutCode(t *testing.T) {
 			}}
 			_, err := drain(t.Context(), streaming(t, s.URL, watch, retries, connect.IdempotencyNoSideEffects, opts...))
 			assert.Equal(t, connect.CodeDeadlineExceeded, connect.CodeOf(err), err)
-			require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+			require.ErrorIs(t, err, retry.StopAttempts)
 		})
 	}
 }

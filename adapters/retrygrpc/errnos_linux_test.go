@@ -155,7 +155,7 @@ func outcome(t *testing.T, f *fault) string {
 		require.NotEmpty(t, f.recorder.Waits())
 		return "repeated"
 	}
-	require.ErrorIs(t, err, retry.ErrMaybeApplied)
+	require.ErrorIs(t, err, retry.StopMaybeApplied)
 	require.Equal(t, codes.Unavailable, status.Code(err))
 	return "once"
 }

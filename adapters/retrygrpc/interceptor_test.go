@@ -73,7 +73,7 @@ func TestWhich(t *testing.T) {
 			_, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), tt.method, "")
 			assert.Equal(t, codes.Unavailable, status.Code(err))
 			assert.Equal(t, tt.want, s.count())
-			assert.Equal(t, tt.want == 1, errors.Is(err, retry.ErrMaybeApplied))
+			assert.Equal(t, tt.want == 1, errors.Is(err, retry.StopMaybeApplied))
 		})
 	}
 }
@@ -133,13 +133,13 @@ func TestUnsent(t *testing.T) {
 	conn := dial(t, refused, retries.DialOptions()...)
 	_, err := call(t.Context(), conn, submit, "")
 	assert.Equal(t, codes.Unavailable, status.Code(err))
-	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, err, retry.StopAttempts)
 	assert.Len(t, recorder.Waits(), attempts-1)
 
 	_, err = conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, talk)
-	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, err, retry.StopAttempts)
 	_, err = watching(t.Context(), conn, follow, "")
-	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, err, retry.StopAttempts)
 }
 
 // TestUnsentUnproved has an interceptor that drops the options: what grpc does not tell is
@@ -152,7 +152,7 @@ func TestUnsentUnproved(t *testing.T) {
 	}
 	conn := dial(t, refused, append(retries.DialOptions(), grpc.WithChainUnaryInterceptor(drops))...)
 	_, err := call(t.Context(), conn, submit, "")
-	require.ErrorIs(t, err, retry.ErrMaybeApplied)
+	require.ErrorIs(t, err, retry.StopMaybeApplied)
 }
 
 // TestUnprovedBehind has interceptors behind ours that have an error of their own for what
@@ -220,7 +220,7 @@ func TestUnsentLate(t *testing.T) {
 	conn := dial(t, refused, append(retries.DialOptions(), grpc.WithChainUnaryInterceptor(returns))...)
 	for n := range 20 {
 		_, err := call(t.Context(), conn, submit, "")
-		require.ErrorIs(t, err, retry.ErrMaybeApplied)
+		require.ErrorIs(t, err, retry.StopMaybeApplied)
 		require.Equal(t, n+1, attempted)
 	}
 }
@@ -243,7 +243,7 @@ func TestAttemptTimeout(t *testing.T) {
 			out, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), method, "job")
 			if method == submit {
 				assert.Equal(t, codes.DeadlineExceeded, status.Code(err))
-				require.ErrorIs(t, err, retry.ErrMaybeApplied)
+				require.ErrorIs(t, err, retry.StopMaybeApplied)
 				return
 			}
 			require.NoError(t, err)
@@ -285,7 +285,7 @@ func TestWaitForReady(t *testing.T) {
 	// Without it, the attempts are used up.
 	conn = dial(t, refused, retries.DialOptions()...)
 	_, err = call(ctx, conn, get, "job")
-	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, err, retry.StopAttempts)
 }
 
 // TestWaitForReadyConfig asks for it in the service config.
@@ -297,10 +297,10 @@ func TestWaitForReadyConfig(t *testing.T) {
 	conn := dial(t, refused, append(retries.DialOptions(),
 		grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "waitForReady": true}]}`))...)
 	_, err := call(t.Context(), conn, get, "job")
-	require.ErrorIs(t, err, retry.ErrTimeout, "and not that the attempts are used up")
+	require.ErrorIs(t, err, retry.StopTimeout, "and not that the attempts are used up")
 	assert.Equal(t, codes.DeadlineExceeded, status.Code(err))
 	_, err = call(t.Context(), conn, get, "job", grpc.WaitForReady(false))
-	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, err, retry.StopAttempts)
 }
 
 // TestBudget has a server that only fails: each target has three retries.
@@ -317,7 +317,7 @@ func TestBudget(t *testing.T) {
 		}
 		assert.Equal(t, 20+3, s.count())
 		_, err := call(t.Context(), conn, get, "")
-		require.ErrorIs(t, err, retry.ErrBudgetExhausted)
+		require.ErrorIs(t, err, retry.StopBudget)
 	}
 }
 
@@ -490,7 +490,7 @@ func TestPolicyWithoutBackoff(t *testing.T) {
 			s := failing(100, codes.Unavailable).start(t)
 			for range 2 {
 				_, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), get, "")
-				require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+				require.ErrorIs(t, err, retry.StopAttempts)
 			}
 			recorder.ExpectWaits(t, append(tt.want, tt.want...)...)
 			assert.Equal(t, before, tt.p)

@@ -274,7 +274,7 @@ func TestStreamTimeoutCode(t *testing.T) {
 			}
 			_, err := call(t.Context(), conn, get, "job")
 			assert.Equal(t, codes.DeadlineExceeded, status.Code(err), err)
-			require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+			require.ErrorIs(t, err, retry.StopAttempts)
 			unary := err
 
 			stream, err := watching(t.Context(), conn, watch, "job")
@@ -282,7 +282,7 @@ func TestStreamTimeoutCode(t *testing.T) {
 				_, err = receive(stream)
 			}
 			assert.Equal(t, codes.DeadlineExceeded, status.Code(err), err)
-			require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+			require.ErrorIs(t, err, retry.StopAttempts)
 			if name == "connected" { // a unary call may also be ended by the server, which knows of its deadline
 				unary = errors.New("failed after 2 attempts: rpc error: code = DeadlineExceeded desc = context deadline exceeded")
 			}

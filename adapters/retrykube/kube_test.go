@@ -273,7 +273,7 @@ func TestPolicyFor(t *testing.T) {
 	policies["x"] = &retry.Policy{MaxAttempts: 2}
 	again, err = retries.Try(t.Context(), "x", fail)
 	assert.False(t, again)
-	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, err, retry.StopAttempts)
 	assert.Zero(t, retries.NumRequeues("x"))
 	assert.Positive(t, retries.When("y"), "the zero Policy's")
 }
@@ -325,7 +325,7 @@ func TestResults(t *testing.T) {
 	assert.Equal(t, 1, retries.NumRequeues("x"))
 	_, err = r.Reconcile(t.Context(), "x")
 	require.ErrorIs(t, err, reconcile.TerminalError(nil))
-	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, err, retry.StopAttempts)
 	assert.Zero(t, retries.NumRequeues("x"))
 
 	failure = own

@@ -62,7 +62,7 @@ func TestListenGivesUp(t *testing.T) {
 		Notified: func(context.Context, *pgconn.Notification) error { return nil },
 	}
 	err := retrypgx.Listen(t.Context(), policy, l)
-	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, err, retry.StopAttempts)
 	assert.Len(t, recorder.Waits(), 2)
 }
 

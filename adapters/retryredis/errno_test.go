@@ -196,7 +196,7 @@ func TestErrnos(t *testing.T) {
 				word = "again"
 				assert.Equal(t, 1, applied, name)
 				assert.Len(t, recorder.Waits(), 1, name)
-			case errors.Is(err, retry.ErrMaybeApplied):
+			case errors.Is(err, retry.StopMaybeApplied):
 				word = "maybe"
 			}
 			assert.LessOrEqual(t, applied, 1, name)

@@ -160,7 +160,7 @@ func TestHandshake(t *testing.T) {
 				applied, _ := c.Get(t.Context(), key).Int()
 				name := fmt.Sprintf("%s, %s, answered %v, pipelined %v: %s", network, word, answered, pipelined, recorder.Timeline())
 				if word == "incr" {
-					require.ErrorIs(t, err, retry.ErrMaybeApplied, name)
+					require.ErrorIs(t, err, retry.StopMaybeApplied, name)
 					assert.Equal(t, map[bool]int{false: 0, true: 1}[answered], applied, name)
 				} else {
 					require.NoError(t, err, name)
@@ -318,7 +318,7 @@ func TestCluster(t *testing.T) {
 			applied, _ := admin.Get(t.Context(), key).Int()
 			name := fmt.Sprintf("%s, answered %v: %s", word, answered, recorder.Timeline())
 			if word == "incr" {
-				require.ErrorIs(t, err, retry.ErrMaybeApplied, name)
+				require.ErrorIs(t, err, retry.StopMaybeApplied, name)
 				assert.Equal(t, map[bool]int{false: 0, true: 1}[answered], applied, name)
 				assert.EqualValues(t, 1, p.resets.Load(), name)
 			} else {
@@ -329,7 +329,7 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	c, recorder := cluster(t, "127.0.0.1:1")
-	require.ErrorIs(t, c.Incr(t.Context(), key).Err(), retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, c.Incr(t.Context(), key).Err(), retry.StopAttempts)
 	assert.Len(t, recorder.Waits(), 3, "the nodes have no policy of their own")
 }
 
@@ -371,6 +371,6 @@ func TestTimeoutBeforehand(t *testing.T) {
 	c := redis.NewClient(&redis.Options{Addr: listener.Addr().String(), MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
 	defer func() { _ = c.Close() }()
 	c.AddHook(&retryredis.Hook{Policy: &retry.Policy{Observer: r, AttemptTimeout: 50 * time.Millisecond, Backoff: retry.Constant(0)}})
-	require.ErrorIs(t, c.Incr(t.Context(), "k").Err(), retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, c.Incr(t.Context(), "k").Err(), retry.StopAttempts)
 	assert.Len(t, r.Events(), 3, r.Timeline())
 }

@@ -151,13 +151,13 @@ func TestCommands(t *testing.T) {
 		assert.EqualValues(t, 2, calls.Load())
 		address, calls = serve(t, hangUp, ok)
 		c, _ = client(t, address, reads)
-		require.ErrorIs(t, c.GetDel(t.Context(), "k").Err(), retry.ErrMaybeApplied)
+		require.ErrorIs(t, c.GetDel(t.Context(), "k").Err(), retry.StopMaybeApplied)
 		assert.EqualValues(t, 1, calls.Load())
 	})
 	t.Run("nobody there", func(t *testing.T) {
 		t.Parallel()
 		c, recorder := client(t, "127.0.0.1:1", nil)
-		require.ErrorIs(t, c.Incr(t.Context(), "k").Err(), retry.ErrAttemptsExhausted)
+		require.ErrorIs(t, c.Incr(t.Context(), "k").Err(), retry.StopAttempts)
 		assert.Len(t, recorder.Waits(), 2)
 	})
 	t.Run("NoRetry", func(t *testing.T) {
@@ -203,12 +203,12 @@ func TestPipelines(t *testing.T) {
 	address, calls = serve(t, "-LOADING wait\r\n")
 	c, _ = client(t, address, reads)
 	_, err = increment(c)
-	require.ErrorIs(t, err, retry.ErrMaybeApplied)
+	require.ErrorIs(t, err, retry.StopMaybeApplied)
 	assert.EqualValues(t, 2, calls.Load())
 
 	c, recorder := client(t, "127.0.0.1:1", reads)
 	cmds, err = increment(c)
-	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, err, retry.StopAttempts)
 	assert.Len(t, recorder.Waits(), 2)
 	for _, cmd := range cmds {
 		assert.Error(t, cmd.Err())

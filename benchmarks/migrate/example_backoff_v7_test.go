@@ -33,7 +33,7 @@ func afterBackoffV7(ctx context.Context, fetch func(context.Context) error) erro
 		Classifier:  retry.On(retry.Final, errNotFound),
 	}
 	err := policy.Execute(ctx, fetch)
-	if errors.Is(err, retry.ErrAttemptsExhausted) {
+	if errors.Is(err, retry.StopAttempts) {
 		return errGaveUp
 	}
 	return err

@@ -27,6 +27,6 @@ func Example_backoffThatStops() {
 	closed := untilClosing{now: time.Now, closing: time.Now()}
 	policy := &retry.Policy{MaxAttempts: retry.Unlimited, Backoff: closed}
 	err := policy.Execute(context.Background(), func(context.Context) error { return errors.New("sold out") })
-	fmt.Println(errors.Is(err, retry.ErrBackoffStopped))
+	fmt.Println(errors.Is(err, retry.StopBackoff))
 	// Output: true
 }

@@ -79,7 +79,7 @@ func TestBudget(t *testing.T) {
 	d, _ := newDaemon(db)
 	d.repeat.Clock = &retrytest.Clock{} // nobody waits
 	_, err := d.sweep(t.Context(), selection{})
-	assert.ErrorIs(t, err, retry.ErrBudgetExhausted)
+	assert.ErrorIs(t, err, retry.StopBudget)
 	var updates int
 	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT last_value FROM updates").Scan(&updates))
 	assert.Equal(t, failing+reserve, updates)

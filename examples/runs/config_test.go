@@ -55,7 +55,7 @@ func TestMaxAttemptsEnforcement(t *testing.T) {
 		assert.Equal(t, retryCount < 7, again, "without retry_after it is a failure like others")
 	}
 	d := defaultPolicy.Next(retry.State{Failures: 7}, errPassing, time.Time{})
-	assert.ErrorIs(t, d.Err, retry.ErrAttemptsExhausted)
+	assert.ErrorIs(t, d.Err, retry.StopAttempts)
 	assert.EqualError(t, d.Err, "run failed after 8 attempts: connection reset")
 }
 

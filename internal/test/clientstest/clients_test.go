@@ -229,7 +229,7 @@ func TestWriteIsSentOnceWhenItMayHaveHadAnEffect(t *testing.T) {
 
 				_, err := c.write(t.Context(), t, w.http, s.URL)
 
-				require.ErrorIs(t, err, retry.ErrMaybeApplied)
+				require.ErrorIs(t, err, retry.StopMaybeApplied)
 			})
 		}
 	})

@@ -139,7 +139,7 @@ func testPool(t *testing.T, d *decoder) {
 		}
 		task, err := submit()
 		if d, over := exhausted(&s.policy, s.state, s.start); over {
-			require.ErrorIs(t, err, sentinels[d.stop])
+			require.ErrorIs(t, err, d.stop)
 			return
 		}
 		require.NoError(t, err)

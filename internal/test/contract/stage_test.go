@@ -183,7 +183,7 @@ func (s *stage) returned(err error) {
 		}
 		s.log("returned %v, %d attempts, waited %v, retry after %v, failure %d, %v%s", e.Stop, e.Attempts, e.Waited, e.RetryAfter,
 			s.calls, e.Cause, s.untold(err)+differs("error", e.Err, s.last)+
-				differs("sentinel", errors.Is(err, sentinels[e.Stop]), true)+differs("name", e.Policy, s.policy.Name))
+				differs("reason", errors.Is(err, e.Stop), true)+differs("name", e.Policy, s.policy.Name))
 	default:
 		s.log("returned %v", err)
 	}
@@ -195,12 +195,6 @@ func (s *stage) untold(err error) string {
 		return ""
 	}
 	return differs("event", s.told, err)
-}
-
-var sentinels = map[retry.StopReason]error{
-	retry.StopAttempts: retry.ErrAttemptsExhausted, retry.StopElapsed: retry.ErrElapsed, retry.StopBudget: retry.ErrBudgetExhausted,
-	retry.StopRetryAfter: retry.ErrRetryAfterTooLong, retry.StopMaybeApplied: retry.ErrMaybeApplied, retry.StopTimeout: retry.ErrTimeout,
-	retry.StopBackoff: retry.ErrBackoffStopped, retry.StopDeadline: context.DeadlineExceeded, retry.StopCanceled: context.Canceled,
 }
 
 // differs says nothing if there is no difference.

@@ -41,7 +41,7 @@ func TestPanicIsNotCharged(t *testing.T) {
 				// The first attempt of an idle budget's 101st call panics no
 				// more, and gets its retries.
 				fn, calls := testkit.Failing(testkit.ErrPeer)
-				assert.ErrorIs(t, p.Execute(t.Context(), fn), retry.ErrAttemptsExhausted)
+				assert.ErrorIs(t, p.Execute(t.Context(), fn), retry.StopAttempts)
 				assert.Equal(t, 3, *calls)
 
 				// A panic in a retry costs that retry, and not for ever.
@@ -88,7 +88,7 @@ func TestRefusedBeforeTheWait(t *testing.T) {
 				e := testkit.As[*retry.Error](t, err)
 				assert.Equal(t, retry.StopBudget, e.Stop)
 				assert.Zero(t, e.Waited)
-				assert.ErrorIs(t, err, retry.ErrBudgetExhausted)
+				assert.ErrorIs(t, err, retry.StopBudget)
 				assert.ErrorIs(t, err, testkit.ErrPeer)
 				assert.ErrorContains(t, err, "local retry budget")
 				assert.ErrorContains(t, err, testkit.ErrPeer.Error())
@@ -177,7 +177,7 @@ func TestConcurrentUseKeepsTheLimit(t *testing.T) {
 				runtime.Gosched()
 				return testkit.ErrPeer
 			})
-			assert.ErrorIs(t, err, retry.ErrBudgetExhausted)
+			assert.ErrorIs(t, err, retry.StopBudget)
 		})
 		assert.EqualValues(t, goroutines+reserve, calls.Load())
 	})
@@ -224,7 +224,7 @@ func TestSuccessRefills(t *testing.T) {
 					p := &retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(0), Budget: b}
 					for range 3 { // again and again
 						fn, calls := testkit.Failing(testkit.ErrPeer)
-						require.ErrorIs(t, p.Execute(t.Context(), fn), retry.ErrBudgetExhausted)
+						require.ErrorIs(t, p.Execute(t.Context(), fn), retry.StopBudget)
 						require.Less(t, *calls, 100)
 						successes := 0
 						for !b.TryWithdraw(time.Now()) {
@@ -398,7 +398,7 @@ func TestLowTrafficGetsItsRetries(t *testing.T) {
 		t.Parallel()
 		fn, calls := testkit.Failing(testkit.ErrPeer)
 		p := &retry.Policy{Budget: &retry.Budget{}, Backoff: retry.Constant(0)}
-		assert.ErrorIs(t, p.Execute(t.Context(), fn), retry.ErrAttemptsExhausted)
+		assert.ErrorIs(t, p.Execute(t.Context(), fn), retry.StopAttempts)
 		assert.Equal(t, 3, *calls)
 	})
 	t.Run("after an idle day", func(t *testing.T) {

@@ -61,7 +61,7 @@ func TestZeroPolicy(t *testing.T) {
 					calls++
 					return calls, testkit.ErrPeer
 				})
-				assert.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+				assert.ErrorIs(t, err, retry.StopAttempts)
 				assert.Equal(t, 3, calls)
 				waited := time.Since(start)
 				assert.Positive(t, waited)
@@ -144,7 +144,7 @@ func TestIncomparableErrors(t *testing.T) {
 			assert.Equal(t, 4, calls)
 			assert.Equal(t, bad, testkit.As[*retry.Error](t, err).Err)
 			assert.NotErrorIs(t, err, other)
-			assert.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+			assert.ErrorIs(t, err, retry.StopAttempts)
 
 			ctx, cancel := context.WithCancelCause(t.Context())
 			err = p.Execute(ctx, func(context.Context) error { cancel(bad); return bad })
@@ -230,7 +230,7 @@ func TestAttemptsAreNotClamped(t *testing.T) {
 	calls := 0
 	p := retry.Policy{MaxAttempts: 10_000, Backoff: retry.Constant(0)}
 	err := p.Execute(t.Context(), func(context.Context) error { calls++; return testkit.ErrPeer })
-	require.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+	require.ErrorIs(t, err, retry.StopAttempts)
 	assert.Equal(t, 10_000, calls)
 
 	for _, n := range []int{1, 2, 5, 6, 100, 1_000_000, math.MaxInt32, math.MaxInt - 1} {

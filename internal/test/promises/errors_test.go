@@ -37,11 +37,11 @@ func TestTheLastErrorIsKept(t *testing.T) {
 		stop    retry.StopReason
 		more    []error // that are found as well
 	}{
-		{"attempts", retry.Policy{}, 0, never, 3, retry.StopAttempts, []error{retry.ErrAttemptsExhausted}},
-		{"one attempt", retry.Policy{MaxAttempts: 1}, 0, never, 1, retry.StopAttempts, []error{retry.ErrAttemptsExhausted}},
-		{"elapsed", retry.Policy{MaxElapsed: time.Second, Jitter: retry.NoJitter}, 0, never, 1, retry.StopElapsed, []error{retry.ErrElapsed}},
-		{"budget", retry.Policy{Budget: &retry.Budget{Reserve: 1}}, 0, never, 2, retry.StopBudget, []error{retry.ErrBudgetExhausted}},
-		{"may have been applied", retry.Policy{NonIdempotent: true}, 0, never, 1, retry.StopMaybeApplied, []error{retry.ErrMaybeApplied}},
+		{"attempts", retry.Policy{}, 0, never, 3, retry.StopAttempts, []error{retry.StopAttempts}},
+		{"one attempt", retry.Policy{MaxAttempts: 1}, 0, never, 1, retry.StopAttempts, []error{retry.StopAttempts}},
+		{"elapsed", retry.Policy{MaxElapsed: time.Second, Jitter: retry.NoJitter}, 0, never, 1, retry.StopElapsed, []error{retry.StopElapsed}},
+		{"budget", retry.Policy{Budget: &retry.Budget{Reserve: 1}}, 0, never, 2, retry.StopBudget, []error{retry.StopBudget}},
+		{"may have been applied", retry.Policy{NonIdempotent: true}, 0, never, 1, retry.StopMaybeApplied, []error{retry.StopMaybeApplied}},
 		{"deadline ahead", retry.Policy{Jitter: retry.NoJitter}, 3 * time.Second, never, 2, retry.StopDeadline, []error{context.DeadlineExceeded}},
 		{"deadline in fn", retry.Policy{}, time.Second, func(context.CancelCauseFunc, int) { time.Sleep(time.Minute) }, 1, retry.StopDeadline, []error{context.DeadlineExceeded}},
 		{"canceled in fn", retry.Policy{}, 0, func(cancel context.CancelCauseFunc, attempt int) {
@@ -59,7 +59,7 @@ func TestTheLastErrorIsKept(t *testing.T) {
 				cancel(cause)
 			}
 		}, 100, retry.StopCanceled, []error{context.Canceled, cause}},
-		{"hint", retry.Policy{Classifier: func(error) retry.Verdict { return retry.Verdict{After: time.Hour} }}, 0, never, 1, retry.StopRetryAfter, []error{retry.ErrRetryAfterTooLong}},
+		{"hint", retry.Policy{Classifier: func(error) retry.Verdict { return retry.Verdict{After: time.Hour} }}, 0, never, 1, retry.StopRetryAfter, []error{retry.StopRetryAfter}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestTheLastErrorIsKept(t *testing.T) {
 		p := &retry.Policy{}
 		d := p.Next(retry.State{Failures: 2}, testkit.ErrPeer, time.Unix(0, 0))
 		assert.ErrorIs(t, d.Err, testkit.ErrPeer)
-		assert.ErrorIs(t, d.Err, retry.ErrAttemptsExhausted)
+		assert.ErrorIs(t, d.Err, retry.StopAttempts)
 	})
 }
 
@@ -205,7 +205,7 @@ func TestWhoseContextEnded(t *testing.T) {
 		e := testkit.As[*retry.Error](t, err)
 		assert.Equal(t, retry.StopAttempts, e.Stop)
 		assert.NoError(t, e.Cause)
-		assert.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+		assert.ErrorIs(t, err, retry.StopAttempts)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 	t.Run("the caller's deadline", func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestWhoseContextEnded(t *testing.T) {
 			e := testkit.As[*retry.Error](t, err)
 			assert.Equal(t, retry.StopDeadline, e.Stop)
 			assert.Equal(t, context.DeadlineExceeded, e.Cause)
-			assert.NotErrorIs(t, err, retry.ErrAttemptsExhausted)
+			assert.NotErrorIs(t, err, retry.StopAttempts)
 		})
 	})
 	t.Run("an attempt's deadline", func(t *testing.T) {
@@ -300,7 +300,7 @@ func TestNestedPoliciesDoNotMultiply(t *testing.T) {
 				return (&retry.Policy{Backoff: retry.Constant(time.Minute)}).Execute(ctx, fn)
 			})
 			assert.Equal(t, 3, *calls)
-			assert.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+			assert.ErrorIs(t, err, retry.StopAttempts)
 		})
 	})
 	t.Run("verdicts", func(t *testing.T) {
@@ -449,11 +449,7 @@ func TestZeroErrorsAreSafe(t *testing.T) {
 		"lost":                  retry.ErrLost,
 		"mark of a nil *Error":  retry.MarkFinal((*retry.Error)(nil)),
 		"mark of a zero Error":  retry.MarkFinal(&retry.Error{}),
-		"ErrAttemptsExhausted":  retry.ErrAttemptsExhausted,
-		"ErrElapsed":            retry.ErrElapsed,
-		"ErrBudgetExhausted":    retry.ErrBudgetExhausted,
-		"ErrRetryAfterTooLong":  retry.ErrRetryAfterTooLong,
-		"ErrMaybeApplied":       retry.ErrMaybeApplied,
+		"reason":                retry.StopAttempts,
 		"Error around a nil *E": &retry.Error{Attempts: 1, Err: (*retry.Error)(nil), Cause: (*retry.Error)(nil)},
 	}
 	for stop := retry.StopNone; stop <= retry.StopBackoff+1; stop++ {
@@ -477,7 +473,7 @@ func TestZeroErrorsAreSafe(t *testing.T) {
 			assert.NotErrorIs(t, err, testkit.ErrPeer)
 		})
 	}
-	assert.NotErrorIs(t, &retry.Error{}, retry.ErrAttemptsExhausted)
+	assert.NotErrorIs(t, &retry.Error{}, retry.StopAttempts)
 	assert.Empty(t, (&retry.Error{}).Unwrap())
 	assert.Empty(t, (*retry.Error)(nil).Unwrap())
 	_, err := json.Marshal(&retry.Error{})
@@ -496,7 +492,7 @@ func TestAFailureIsNeverNil(t *testing.T) {
 		"inner":             &retry.Error{Stop: retry.StopCanceled, Cause: context.Canceled},
 		"zero inner":        &retry.Error{},
 		"typed nil":         (*retry.Error)(nil),
-		"sentinel":          retry.ErrAttemptsExhausted,
+		"reason":            retry.StopAttempts,
 	}
 	for name, opErr := range errs {
 		t.Run(name, func(t *testing.T) {

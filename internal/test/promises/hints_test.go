@@ -129,7 +129,7 @@ func TestLongHintEndsTheCall(t *testing.T) {
 				e := testkit.As[*retry.Error](t, err)
 				assert.Equal(t, retry.StopRetryAfter, e.Stop)
 				assert.Equal(t, tt.hint, e.RetryAfter)
-				assert.ErrorIs(t, err, retry.ErrRetryAfterTooLong)
+				assert.ErrorIs(t, err, retry.StopRetryAfter)
 				assert.ErrorIs(t, err, testkit.ErrPeer)
 				assert.ErrorContains(t, err, tt.hint.String())
 			})

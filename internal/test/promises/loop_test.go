@@ -71,7 +71,7 @@ func TestNoSleepPastDeadline(t *testing.T) {
 				assert.Equal(t, tt.calls, *calls)
 				assert.ErrorIs(t, err, testkit.ErrPeer)
 				if tt.calls == 2 {
-					assert.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+					assert.ErrorIs(t, err, retry.StopAttempts)
 					assert.Equal(t, deadline-1, time.Since(start))
 					return
 				}
@@ -566,7 +566,7 @@ func TestNoHiddenElapsedLimit(t *testing.T) {
 					return tt.err
 				})
 				assert.Equal(t, attempts, calls)
-				assert.ErrorIs(t, err, retry.ErrAttemptsExhausted)
+				assert.ErrorIs(t, err, retry.StopAttempts)
 			})
 			begun := time.Unix(0, 0)
 			if tt.p.MaxElapsed == 0 {
@@ -611,7 +611,7 @@ func TestElapsedCountsFromTheFirstAttempt(t *testing.T) {
 					return testkit.ErrPeer
 				})
 				assert.Equal(t, tt.calls, calls)
-				assert.ErrorIs(t, err, retry.ErrElapsed)
+				assert.ErrorIs(t, err, retry.StopElapsed)
 				assert.Equal(t, time.Since(start), last.Elapsed)
 
 				// A stored job is decided alike.
@@ -656,7 +656,7 @@ func TestNothingStartsAtConstruction(t *testing.T) {
 			for range 3 {
 				time.Sleep(time.Hour)
 				fn, calls := testkit.Failing(testkit.ErrPeer)
-				assert.ErrorIs(t, p.Execute(t.Context(), fn), retry.ErrElapsed)
+				assert.ErrorIs(t, p.Execute(t.Context(), fn), retry.StopElapsed)
 				assert.Equal(t, 4, *calls)
 			}
 		})
@@ -820,7 +820,7 @@ func TestHooksMayUseThePolicy(t *testing.T) {
 	go func() {
 		defer close(over)
 		fn, calls := testkit.Failing(testkit.ErrPeer)
-		assert.ErrorIs(t, p.Execute(t.Context(), fn), retry.ErrAttemptsExhausted)
+		assert.ErrorIs(t, p.Execute(t.Context(), fn), retry.StopAttempts)
 		assert.Equal(t, 3, *calls)
 		assert.Positive(t, inner)
 	}()

@@ -46,9 +46,8 @@ var notInCore = []string{
 	"sync", "sync/atomic", "os", "log", "unsafe", "C",
 }
 
-// exceptions are files of the root package with the one of them that they import. To
-// be a [slog.LogValuer], a type needs that package; it adds 50 kB to a program.
-var exceptions = map[string]string{"budget.go": "sync/atomic", "decide.go": "log/slog", "state.go": "log/slog"}
+// exceptions are files of the root package with the one of them that they import.
+var exceptions = map[string]string{"budget.go": "sync/atomic"}
 
 // wallClock are the functions that ask or wait for the system's clock. Only
 // clock.go may name them.
