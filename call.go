@@ -64,7 +64,7 @@ type Call struct {
 	phase phase
 	plain bool // nothing has to happen around an attempt, and the time is not needed
 	total bool // the context of the attempt ends with Policy.Timeout
-	apart bool // no Budget is asked or told
+	apart bool // from the Budget and from the Observer of ends, for a Stored
 
 	// Budget is used if the Policy has none.
 	Budget Throttle
@@ -84,6 +84,8 @@ type Call struct {
 	own    *attempt        // nil unless the policy wants to know or to limit attempts
 	timer  *time.Timer     // of the waits
 	delay  time.Duration   // before the next attempt
+
+	clock func() time.Time // of a Stored; nil means that of the policy
 }
 
 // attempt has what only some attempts need. It is not part of the Call because a Call is
@@ -187,6 +189,14 @@ func (c *Call) begin() bool {
 	return c.plain || c.prepare()
 }
 
+// now returns the time of the operation.
+func (c *Call) now() time.Time {
+	if c.clock != nil {
+		return c.clock()
+	}
+	return c.Policy.orZero().now()
+}
+
 // timed reports whether p has a setting that needs the time or a timer.
 func (p *Policy) timed() bool {
 	return p.MaxElapsed > 0 || p.AttemptTimeout != 0 || p.Timeout > 0 || p.ResetAfter > 0
@@ -197,7 +207,7 @@ func (p *Policy) timed() bool {
 func (c *Call) prepare() bool {
 	p := c.Policy.orZero()
 	if p.ResetAfter > 0 || p.Timeout > 0 || c.State.First.IsZero() && (p.MaxElapsed > 0 || p.Observer != nil) {
-		now := p.now()
+		now := c.now()
 		if c.State.First.IsZero() {
 			c.State.First = now
 		}
@@ -235,7 +245,7 @@ func (c *Call) limit() {
 	p, d := c.Policy.orZero(), c.Policy.orZero().AttemptTimeout
 	c.total = false
 	if p.Timeout > 0 || d == EqualShare {
-		now := p.now()
+		now := c.now()
 		left := max(p.timeLeft(&c.State, now), 1)
 		if d == EqualShare {
 			d = p.equalShare(&c.State, min(left, c.room(now)))
@@ -409,7 +419,7 @@ func (c *Call) rejoice() {
 	if budget == nil && p.Observer == nil {
 		return
 	}
-	now := p.now()
+	now := c.now()
 	if budget != nil {
 		budget.Deposit(now)
 	}
@@ -435,7 +445,7 @@ func (c *Call) failed(err error, f *known.Fact, d *Decision) {
 	switch {
 	case done.Closed(c.ended):
 		c.cutOff(&j)
-	case c.plain && !j.fact.Flags.Has(known.Progress):
+	case c.plain && !j.timed():
 		c.Policy.orZero().judge(&j, &c.State, now, sat.Max)
 		if !j.retry {
 			c.giveUp(&j)
@@ -461,8 +471,8 @@ func (c *Call) weigh(j *judgment) (now time.Time) {
 	p, budget, room := c.Policy.orZero(), c.budget(), sat.Max
 	deadline, ends := c.deadline()
 	if ends || p.MaxElapsed > 0 || p.Timeout > 0 || p.ResetAfter > 0 || p.Observer != nil || budget != nil ||
-		j.fact.Flags.Has(known.Progress) {
-		now = p.now()
+		j.timed() {
+		now = c.now()
 	}
 	if ends {
 		room = deadline.Sub(now) // saturates
@@ -491,7 +501,7 @@ func (c *Call) weigh(j *judgment) (now time.Time) {
 //go:noinline
 func (c *Call) report(d *Decision, j *judgment, now time.Time) {
 	if now.IsZero() && (j.retry || j.delay > 0) {
-		now = c.Policy.orZero().now()
+		now = c.now()
 	}
 	*d = j.decision(&c.State, now)
 	d.Err = c.Err()
@@ -533,7 +543,7 @@ func (c *Call) expire(stop StopReason, cause error) {
 	e.Waited, e.Cause = c.Waited, cause
 	c.phase, c.Last = over, e
 	if c.Policy.orZero().Observer != nil {
-		c.observe(Event{Kind: GaveUp, Stop: e.Stop, Err: e}, c.Policy.orZero().now())
+		c.observe(Event{Kind: GaveUp, Stop: e.Stop, Err: e}, c.now())
 	}
 }
 
@@ -549,6 +559,9 @@ func (c *Call) announce(j *judgment, now time.Time) {
 }
 
 func (c *Call) observe(e Event, now time.Time) {
+	if c.apart {
+		return // see Stored.Tell
+	}
 	e.Policy, e.Attempt = c.Policy.orZero().Name, c.Attempt()
 	if !c.State.First.IsZero() {
 		e.Elapsed = max(now.Sub(c.State.First), 0)

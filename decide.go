@@ -143,6 +143,11 @@ func wallTime(now time.Time, d time.Duration) time.Time {
 	return now // at the end of time
 }
 
+// timed reports whether the failure changes State.First.
+func (j *judgment) timed() bool {
+	return j.fact.Flags.Has(known.Progress) || unstarted(&j.fact)
+}
+
 // refuse refuses a retry and keeps its delay in the Decision.
 func (j *judgment) refuse(why StopReason) { j.retry, j.stop = false, why }
 
@@ -161,6 +166,8 @@ func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration)
 	j.limit = p.limit()
 	if s.normalize(); j.fact.Flags.Has(known.Progress) {
 		s.restart(now)
+	} else if unstarted(&j.fact) && s.First.IsZero() {
+		s.First = now // for its limit
 	}
 	counter := s.counter(&j.fact, p.FreeRateLimits)
 	if j.counted = counter == &s.Failures; *counter < math.MaxInt {

@@ -57,6 +57,25 @@ func MarkPending(err error) error {
 	return Mark(err, Verdict{Class: Pending, NotApplied: true})
 }
 
+// notStarted is the category of MarkNotStarted.
+const notStarted = "not_started"
+
+// unstarted reports whether a failure is that of an attempt that could not start.
+func unstarted(f *known.Fact) bool { return f.Class == known.Pending && f.Category == notStarted }
+
+// MarkNotStarted marks err as the failure of an attempt that could not start, because what it
+// needs could not be read: its own row, its configuration, a secret. It is [Pending] and
+// NotApplied, has the category "not_started", and does not count toward MaxAttempts. The waits
+// grow from 1 second to 10 minutes, and the job ends after a week, if the policy has neither
+// MaxElapsed nor Timeout. Overrides["not_started"] changes the waits, and may have a limit,
+// which is compared with State.Pending; Overrides["pending"] does not count. A [Stored] job is
+// [Refused], so that its driver reports err.
+//
+// MarkNotStarted(nil) is nil.
+func MarkNotStarted(err error) error {
+	return Mark(err, Verdict{Class: Pending, NotApplied: true, Category: notStarted})
+}
+
 // MarkProgress marks err as the failure of an attempt that made progress before it
 // failed, such as a connection that was up for a while. The counts of failures start
 // again with this failure as the first; the backoff, MaxElapsed and Timeout start again too. The

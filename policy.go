@@ -122,7 +122,7 @@ type Policy struct {
 	// class name ("unknown", "retryable", "rate_limited", "pending"), else from
 	// the policy. Validate refuses a misspelled class name. A limit is compared
 	// with State.Failures, or after a Pending attempt with State.Pending: see
-	// [MarkPending].
+	// [MarkPending] and [MarkNotStarted].
 	Overrides map[string]Override
 
 	// Budget limits the extra load of retries, over all calls that share it: a
@@ -186,10 +186,18 @@ func (p *Policy) orZero() *Policy {
 func (p *Policy) overridden(f *known.Fact) Policy {
 	q := *p
 	q.Overrides = nil
-	if f.Class == known.Pending {
+	switch {
+	case unstarted(f):
+		q.MaxAttempts, q.Backoff, q.MaxDelay = Unlimited, Exponential{Initial: time.Second}, longestStart
+		if q.MaxElapsed <= 0 && q.Timeout <= 0 {
+			q.MaxElapsed = mostStarting
+		}
+	case f.Class == known.Pending:
 		q.MaxAttempts = Unlimited
+		fallthrough
+	default:
+		q.apply(p.Overrides[Class(f.Class).String()])
 	}
-	q.apply(p.Overrides[Class(f.Class).String()])
 	if f.Category != "" {
 		q.apply(p.Overrides[f.Category])
 	}
@@ -211,6 +219,12 @@ func (p *Policy) apply(o Override) {
 	}
 }
 
+// The longest wait for an attempt that could not start, and how long it is tried.
+const (
+	longestStart = 10 * time.Minute
+	mostStarting = 7 * 24 * time.Hour
+)
+
 // limit returns the number of attempts.
 func (p *Policy) limit() int {
 	if p.MaxAttempts <= 0 {
@@ -222,8 +236,10 @@ func (p *Policy) limit() int {
 // largestLimit returns the largest number of attempts of p and its Overrides.
 func (p *Policy) largestLimit() int {
 	limit := p.limit()
-	for _, o := range p.Overrides {
-		limit = max(limit, o.MaxAttempts)
+	for kind, o := range p.Overrides {
+		if kind != Pending.String() && kind != notStarted { // which are counted apart
+			limit = max(limit, o.MaxAttempts)
+		}
 	}
 	return limit
 }

@@ -23,23 +23,22 @@ const mostCounted = 1 << 30
 //
 //	job := retry.Stored{Policy: policy, State: state, Lost: lost}
 //	switch job.Attempt(ctx, work) {
-//	case retry.Done:   // remove the job
-//	case retry.Again:  // store job.State; the job is due after job.Decision.Delay
-//	case retry.Ended:  // put it where dead jobs go, with job.Decision.Err
-//	case retry.Refused: // tell job.Err, and go on as with Handed
-//	case retry.Handed: // store job.State; the job has not been tried
+//	case retry.Done:    // remove the job
+//	case retry.Again:   // store job.State; the job is due after job.Decision.Delay
+//	case retry.Ended:   // put it where dead jobs go, with job.Decision.Err
+//	case retry.Handed:  // store job.State; the job has not been tried
+//	case retry.Refused: // report job.Err, and go on as with Handed
 //	}
+//	err := job.Tell(ctx) // when that is stored
 //
-// Attempt is the whole attempt. Begin and End are its two halves, for an engine that calls
-// the work itself. A literal is ready to use, serves one attempt, and is not safe for
-// concurrent use.
+// A literal is ready to use, serves one attempt, and is not safe for concurrent use.
 //
 // # Workers that die and workers that stop
 //
 // An attempt whose worker died has no outcome. Count it in Lost: it becomes a failure with
 // [ErrLost] before the next attempt begins. If no attempt is left, Decision.Err wraps ErrLost.
 //
-// The context of Attempt or Begin ends when the worker stops. If the work fails after
+// The context of Attempt ends when the worker stops. If the work fails after
 // that, the job is handed back, because the stop may have caused the failure. Four failures
 // are judged as usual: a failure after the deadline of the context, which is a limit of the
 // attempt; a failure under a NonIdempotent policy, because the attempt may have taken
@@ -62,8 +61,8 @@ const mostCounted = 1 << 30
 //
 // # Panics
 //
-// A panic in the work is a failure with a [*PanicError]. In Attempt, a panic in a function
-// of the Policy, such as its Classifier, ends the job with a *PanicError. If the work calls
+// A panic in the work is a failure with a [*PanicError]. A panic in a function of the Policy,
+// such as its Classifier, or in Now ends the job with a *PanicError. If one of them calls
 // runtime.Goexit, the goroutine ends without an outcome: the attempt is lost.
 type Stored struct {
 	// Policy decides. nil means the zero Policy.
@@ -74,6 +73,11 @@ type Stored struct {
 	// on. Policy is then set to the result.
 	PolicyFor func(kind string) (*Policy, error)
 	Kind      string
+
+	// Now, if not nil, tells the time of the engine, in place of the Policy's Clock. That
+	// limits attempts in any case. If the time goes back to before State.First, no time has
+	// passed.
+	Now func() time.Time
 
 	// Protocol is as in [Call].
 	Protocol Classifier
@@ -89,15 +93,17 @@ type Stored struct {
 
 	// Err is the error of the work, or nil after a success. If the job was handed back
 	// before its attempt, Err is the cause of the context. After [Refused] it is the error of
-	// PolicyFor, also while the worker stops.
+	// PolicyFor, also while the worker stops, or that of the work.
 	Err error
 
 	// Decision has the Delay, the Err and the Stop of the outcome. A job that is handed
-	// back has a Delay of 1 second, so that the stopping worker does not get it again.
+	// back, or that has no policy, has a Delay of 1 second, so that a stopping worker does
+	// not get it again.
 	Decision Decision
 
 	call    Call
 	outcome Outcome
+	told    bool
 }
 
 // Outcome says what happens to a stored job after an attempt.
@@ -110,7 +116,7 @@ const (
 	Again           // the attempt has failed, and there is another one
 	Ended           // the job has failed
 	Handed          // the job was not tried, or not to the end: another worker goes on with it
-	Refused         // there is no policy for the Kind: as Handed, and somebody has to hear of it
+	Refused         // as Handed, and somebody has to hear why: there is no policy for the Kind, or see MarkNotStarted
 )
 
 var outcomeNames = names[Outcome]{"none", "done", "again", "ended", "handed", "refused"}
@@ -128,11 +134,11 @@ func (s *Stored) Attempt(ctx context.Context, work func(context.Context) error) 
 		}
 		s.call.Abort() // after runtime.Goexit
 	}()
-	ctx, begun := s.Begin(ctx)
+	ctx, begun := s.begin(ctx)
 	if !begun {
 		return s.outcome
 	}
-	return s.End(attempted(ctx, work))
+	return s.end(attempted(ctx, work))
 }
 
 // attempted calls work and returns its panic as an error.
@@ -145,18 +151,18 @@ func attempted(ctx context.Context, work func(context.Context) error) (err error
 	return work(ctx)
 }
 
-// Begin begins the attempt and returns its context. It returns false if there is an
-// outcome already: End(nil) returns that outcome.
-func (s *Stored) Begin(ctx context.Context) (context.Context, bool) {
+// begin begins the attempt and returns its context. It returns false if there is an
+// outcome already.
+func (s *Stored) begin(ctx context.Context) (context.Context, bool) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	c := &s.call
 	if s.outcome != 0 || c.phase != between {
-		return c.Context(), c.phase == attempting
+		return ctx, false
 	}
 	// To the Call, the context never ends: Stored handles its end.
-	c.Policy, c.Protocol, c.State, c.caller, c.apart = s.Policy, s.Protocol, s.State, ctx, true
+	c.Policy, c.Protocol, c.State, c.caller, c.apart, c.clock = s.Policy, s.Protocol, s.State, ctx, true, s.Now
 	s.bound()
 	p, err := s.Policy.For(s.Kind, s.PolicyFor)
 	if err != nil {
@@ -164,7 +170,7 @@ func (s *Stored) Begin(ctx context.Context) (context.Context, bool) {
 		return ctx, false
 	}
 	s.Policy, c.Policy = p, p
-	if now := p.orZero().now(); c.State.First.After(now) {
+	if now := s.now(); c.State.First.After(now) {
 		c.State.First = now
 	}
 	switch {
@@ -195,6 +201,9 @@ func (s *Stored) Early(wait time.Duration) (early time.Duration) {
 	}
 	defer func() { _ = recover() }() // of a Backoff: it ends the job when the attempt begins
 	longest := p.orZero().longestWait()
+	if s.State.Pending > 0 {
+		longest = max(longest, longestStart)
+	}
 	return min(early, sat.Add(longest, longest))
 }
 
@@ -242,7 +251,7 @@ func (s *Stored) lost() bool {
 // exhausted ends a job that has no attempt left.
 func (s *Stored) exhausted() bool {
 	p := s.call.Policy.orZero()
-	d, exhausted := p.Exhausted(s.call.State, p.now())
+	d, exhausted := p.Exhausted(s.call.State, s.now())
 	if exhausted {
 		s.call.expire(d.Stop, nil)
 		s.decided(d)
@@ -266,15 +275,15 @@ func (s *Stored) decided(d Decision) {
 
 // handBack makes the outcome Handed or Refused.
 func (s *Stored) handBack(o Outcome, err error) {
-	p := s.Policy.orZero()
 	s.Err, s.State, s.outcome = err, s.call.State, o
-	s.Decision = Decision{Retry: true, At: wallTime(p.now(), handover), Delay: handover, Limit: p.limit(), State: s.State}
+	s.Decision = Decision{
+		Retry: true, At: wallTime(s.now(), handover), Delay: handover, Limit: s.Policy.orZero().limit(), State: s.State,
+	}
 }
 
-// End ends the attempt with the error of the work, nil for a success, and returns the
-// outcome. Without an attempt in progress the outcome stays the same; after Abort, err
-// becomes the Err.
-func (s *Stored) End(err error) Outcome {
+// end ends the attempt with the error of the work, nil for a success, and returns the
+// outcome. After Abort, err becomes the Err.
+func (s *Stored) end(err error) Outcome {
 	c := &s.call
 	if c.phase != attempting {
 		if s.outcome == Handed && s.Err == nil { // by Abort
@@ -289,6 +298,9 @@ func (s *Stored) End(err error) Outcome {
 		return s.outcome
 	}
 	s.decided(c.End(err))
+	if f := s.Decision.Verdict.fact(); s.outcome == Again && unstarted(&f) {
+		s.outcome = Refused
+	}
 	return s.outcome
 }
 
@@ -332,15 +344,50 @@ func (s *Stored) confused(v any) Outcome {
 	s.Err = &PanicError{Value: v, Stack: debug.Stack(), In: "a function of the Policy"}
 	c.phase, c.Last = over, s.Err
 	s.decided(Decision{Stop: StopFinal, Limit: c.Policy.orZero().limit()})
-	s.tellConfused()
+	defer func() { _ = recover() }() // the Observer may be what has panicked
+	c.release(s.Err)
 	return s.outcome
 }
 
-// tellConfused tells the Observer that the job has ended, unless the Observer panics.
-func (s *Stored) tellConfused() {
-	defer func() { _ = recover() }()
-	s.call.release(s.Err)
-	if p := s.call.Policy.orZero(); p.Observer != nil {
-		s.call.observe(Event{Kind: GaveUp, Stop: StopFinal, Err: s.Err}, p.now())
+// Tell tells the Observer of the Policy the outcome, with the context ctx. Call it when the
+// engine has stored the outcome, or has been given it: nobody should hear of a success that
+// another attempt repeats. A job that is handed back is not told, nor is an attempt without an
+// outcome. Only the first call tells. If the Observer panics, Tell returns a [*PanicError].
+//
+// Tell goes by Err and Decision. A driver that ends a job without an attempt, or for another
+// reason than that of Attempt, sets these two before.
+func (s *Stored) Tell(ctx context.Context) (err error) {
+	p, d := s.Policy.orZero(), &s.Decision
+	none := s.outcome == 0 && !d.Retry && d.Err == nil
+	if s.told || none || p.Observer == nil || s.outcome == Handed || s.outcome == Refused {
+		return nil
 	}
+	s.told = true
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack(), In: "Observer"}
+		}
+	}()
+	e := Event{Policy: p.Name, Attempt: d.State.Attempts(), Verdict: d.Verdict}
+	switch {
+	case d.Retry:
+		e.Kind, e.Delay, e.Err = Retrying, d.Delay, s.Err
+	case d.Err != nil:
+		e.Kind, e.Stop, e.Err = GaveUp, d.Stop, d.Err
+	default:
+		e.Kind, e.Attempt = Succeeded, max(e.Attempt, e.Attempt+1)
+	}
+	if first := d.State.First; !first.IsZero() {
+		e.Elapsed = max(s.now().Sub(first), 0)
+	}
+	p.Observer.Observe(ctx, e)
+	return nil
+}
+
+// now returns the time of the engine.
+func (s *Stored) now() time.Time {
+	if s.Now != nil {
+		return s.Now()
+	}
+	return s.Policy.orZero().now()
 }

@@ -69,14 +69,16 @@ func TestStoredOutcomes(t *testing.T) {
 			if o == retry.Ended {
 				assert.Equal(t, tt.err, job.Decision.Err)
 			}
+			assert.Empty(t, events.Events(), "nothing is stored yet")
+			require.NoError(t, job.Tell(t.Context()))
+			require.NoError(t, job.Tell(t.Context()), "once is enough")
 			if tt.events == "" {
 				assert.Empty(t, events.Events())
 			} else {
 				events.Expect(t, tt.events)
 			}
 			assert.Equal(t, tt.name, o.String())
-			assert.Equal(t, o, job.End(errBoom), "it has ended")
-			assert.Equal(t, o, job.Attempt(t.Context(), noWork))
+			assert.Equal(t, o, job.Attempt(t.Context(), noWork), "it has ended")
 			assert.Equal(t, tt.state, job.State)
 		})
 	}
@@ -104,17 +106,21 @@ func TestStoredExhausted(t *testing.T) {
 			var rec retrytest.Recorder
 			tt.policy.Name, tt.policy.Clock, tt.policy.Observer = "jobs", retrytest.NewClock(firstAttempt), &rec
 			job := retry.Stored{Policy: &tt.policy, State: tt.state}
-			_, begun := job.Begin(t.Context())
+			begun := false
+			outcome := job.Attempt(t.Context(), func(context.Context) error {
+				begun = true
+				return nil
+			})
 			want, wanted := tt.policy.Exhausted(tt.state, firstAttempt)
 			require.Equal(t, !wanted, begun)
 			assert.Equal(t, tt.stop, job.Decision.Stop)
 			if begun {
-				assert.Equal(t, retry.Decision{}, job.Decision)
-				assert.Empty(t, rec.Events())
+				assert.Equal(t, retry.Done, outcome)
 				return
 			}
 			assert.Equal(t, want, job.Decision)
-			assert.Equal(t, retry.Ended, job.End(nil))
+			assert.Equal(t, retry.Ended, outcome)
+			require.NoError(t, job.Tell(t.Context()))
 			assert.Equal(t, &retry.Error{Policy: "jobs", Attempts: tt.state.Failures, Stop: tt.stop, State: tt.state}, job.Decision.Err)
 			events := rec.Events()
 			require.Len(t, events, 1)
@@ -290,12 +296,13 @@ func TestStoredInterrupted(t *testing.T) {
 				p.Observer, p.Clock, p.AttemptTimeout = &o, &stillClock{countingClock{now: firstAttempt}}, timeout
 				job := retry.Stored{Policy: &p, State: state}
 				ctx := lateContext{tt.ctx, make(chan struct{})}
-				_, begun := job.Begin(ctx)
-				require.True(t, begun)
-				if tt.ctx.Err() != nil {
-					close(ctx.done)
-				}
-				assert.Equal(t, tt.outcome, job.End(tt.err))
+				assert.Equal(t, tt.outcome, job.Attempt(ctx, func(context.Context) error {
+					if tt.ctx.Err() != nil {
+						close(ctx.done)
+					}
+					return tt.err
+				}))
+				require.NoError(t, job.Tell(ctx))
 				assert.Equal(t, tt.stop, job.Decision.Stop)
 				assert.Equal(t, tt.err, job.Err)
 				told := []string{"begin 2", fmt.Sprint("end 2: ", tt.err)}
@@ -336,6 +343,7 @@ func TestStoredTimeouts(t *testing.T) {
 		if timeout == time.Second {
 			assert.Equal(t, "timeout", job.Decision.Verdict.Category)
 			assert.Equal(t, retry.Again, o)
+			require.NoError(t, job.Tell(t.Context()))
 			events.Expect(t, "1: context canceled: retry in 1s")
 		} else {
 			assert.Equal(t, retry.Classify(context.Canceled), job.Decision.Verdict)
@@ -374,10 +382,6 @@ func TestStoredPanics(t *testing.T) {
 			policy: retry.Policy{Backoff: panics{}, Classifier: retry.Classify},
 		},
 		{
-			name: "Observer", work: boom, outcome: retry.Ended, in: "a function of the Policy",
-			policy: retry.Policy{Observer: retry.ObserverFunc(func(context.Context, retry.Event) { panic(odd) })},
-		},
-		{
 			name: "Observer of attempts", work: boom, outcome: retry.Ended, in: "a function of the Policy",
 			policy: retry.Policy{Observer: panics{}},
 		},
@@ -407,11 +411,27 @@ func TestStoredPanics(t *testing.T) {
 		p.Classifier = func(error) retry.Verdict { panic("odd") }
 		job := retry.Stored{Policy: p}
 		assert.Equal(t, retry.Ended, job.Attempt(t.Context(), boom))
+		require.NoError(t, job.Tell(t.Context()))
 		seen := events.Events()
 		require.Len(t, seen, 1)
 		assert.Equal(t, retry.GaveUp, seen[0].Kind)
 		assert.Equal(t, 1, seen[0].Attempt)
 		assert.Equal(t, job.Decision.Err, seen[0].Err)
+	})
+	t.Run("the Observer", func(t *testing.T) {
+		t.Parallel()
+		job := retry.Stored{Policy: &retry.Policy{Observer: retry.ObserverFunc(func(context.Context, retry.Event) { panic(odd) })}}
+		assert.Equal(t, retry.Done, job.Attempt(t.Context(), noWork))
+		var e *retry.PanicError
+		require.ErrorAs(t, job.Tell(t.Context()), &e)
+		assert.Equal(t, []any{"Observer", odd}, []any{e.In, e.Value})
+		require.NoError(t, job.Tell(t.Context()), "it is told once")
+	})
+	t.Run("Now", func(t *testing.T) {
+		t.Parallel()
+		job := retry.Stored{Now: func() time.Time { panic(odd) }, State: retry.State{First: firstAttempt}}
+		assert.Equal(t, retry.Ended, job.Attempt(t.Context(), noWork))
+		require.ErrorIs(t, job.Decision.Err, odd)
 	})
 }
 
@@ -441,7 +461,7 @@ func TestStoredGoexit(t *testing.T) {
 	}()
 	<-over
 	require.Error(t, ctx.Err())
-	assert.Equal(t, retry.Outcome(0), job.End(errBoom))
+	require.NoError(t, job.Tell(t.Context()))
 	assert.Equal(t, []string{"begin 1", "end 1: " + retry.ErrLost.Error()}, o.log)
 }
 
@@ -462,24 +482,120 @@ func TestStoredAbort(t *testing.T) {
 	assert.Empty(t, events.Events())
 }
 
-// TestStoredHalves checks Begin and End without an order.
-func TestStoredHalves(t *testing.T) {
+// TestStoredAnew checks that a Stored serves one attempt, and that a nil context is none that
+// ends.
+func TestStoredAnew(t *testing.T) {
 	t.Parallel()
 	var job retry.Stored
-	assert.Equal(t, retry.Outcome(0), job.End(errBoom), "not begun")
-	assert.Equal(t, "none", job.End(errBoom).String())
-	ctx, begun := job.Begin(nil) //nolint:staticcheck // is context.Background
-	require.True(t, begun)
-	assert.Equal(t, context.Background(), ctx)
-	again, begun := job.Begin(t.Context())
-	assert.True(t, begun, "the same attempt")
-	assert.Equal(t, ctx, again)
-	job.Policy = &retry.Policy{MaxAttempts: 1} // is for the next attempt
-	assert.Equal(t, retry.Again, job.End(errBoom))
-	assert.Equal(t, retry.Again, job.End(nil), "it has ended")
+	require.NoError(t, job.Tell(t.Context()), "nothing has happened")
+	assert.Equal(t, retry.Again, job.Attempt(nil, func(ctx context.Context) error { //nolint:staticcheck // is context.Background
+		assert.Equal(t, context.Background(), ctx)
+		job.Policy = &retry.Policy{MaxAttempts: 1} // is for the next attempt
+		return errBoom
+	}))
+	assert.Equal(t, retry.Again, job.Attempt(t.Context(), noWork))
 	assert.Equal(t, 1, job.State.Failures)
-	_, begun = job.Begin(t.Context())
-	assert.False(t, begun)
+}
+
+// The engine's clock decides, and the policy's limits the attempt.
+func TestStoredNow(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{MaxElapsed: time.Hour, AttemptTimeout: time.Minute, Clock: retrytest.NewClock(firstAttempt.Add(time.Hour * 24))}
+	for _, passed := range []time.Duration{-time.Hour, 0, time.Hour - time.Minute, time.Hour} {
+		var events retrytest.Recorder
+		p.Observer = &events
+		job := retry.Stored{
+			Policy: p, State: retry.State{Failures: 1, First: firstAttempt},
+			Now: func() time.Time { return firstAttempt.Add(passed) },
+		}
+		outcome := job.Attempt(t.Context(), func(ctx context.Context) error {
+			_, limited := ctx.Deadline()
+			assert.True(t, limited)
+			return retry.MarkRetryable(errBoom)
+		})
+		require.NoError(t, job.Tell(t.Context()))
+		if passed == time.Hour {
+			assert.Equal(t, retry.Ended, outcome)
+			assert.Equal(t, retry.StopElapsed, job.Decision.Stop)
+			continue
+		}
+		assert.Equal(t, retry.Again, outcome, passed)
+		assert.Equal(t, firstAttempt.Add(min(passed, passed+time.Hour)).Add(job.Decision.Delay), job.Decision.At)
+		assert.Equal(t, max(passed, 0), events.Events()[0].Elapsed)
+		if passed < 0 {
+			assert.Equal(t, firstAttempt.Add(passed), job.State.First, "it is not in the future")
+		}
+	}
+}
+
+// A driver that ends a job by itself tells it by Err and Decision.
+func TestStoredTellsWhatTheDriverSays(t *testing.T) {
+	t.Parallel()
+	p, _, events := callPolicy()
+	job := retry.Stored{Policy: p}
+	assert.Equal(t, retry.Done, job.Attempt(t.Context(), noWork))
+	job.Err = errBoom
+	job.Decision = p.Next(job.State, errBoom, firstAttempt)
+	require.NoError(t, job.Tell(t.Context()))
+	events.Expect(t, "1: boom: retry in 1s")
+
+	p, _, events = callPolicy()
+	job = retry.Stored{Policy: p, Decision: retry.Decision{Err: errFinalMark}}
+	require.NoError(t, job.Tell(t.Context()))
+	assert.Equal(t, errFinalMark, events.Events()[0].Err)
+	assert.Equal(t, retry.GaveUp, events.Events()[0].Kind)
+}
+
+// An attempt that could not start is not counted, comes again later each time, is reported, and
+// is not tried for ever.
+func TestStoredNotStarted(t *testing.T) {
+	t.Parallel()
+	clock := retrytest.NewClock(firstAttempt)
+	var events retrytest.Recorder
+	polls := map[string]retry.Override{"pending": {MaxAttempts: 1, Backoff: retry.Constant(0)}}
+	p := &retry.Policy{MaxAttempts: 1, Overrides: polls, Jitter: retry.NoJitter, Clock: clock, Observer: &events}
+	var state retry.State
+	var waits []time.Duration
+	for {
+		job := retry.Stored{Policy: p, State: state}
+		outcome := job.Attempt(t.Context(), func(context.Context) error { return retry.MarkNotStarted(errBoom) })
+		require.NoError(t, job.Tell(t.Context()))
+		require.ErrorIs(t, job.Err, errBoom)
+		if state = job.State; outcome == retry.Ended {
+			assert.Equal(t, retry.StopElapsed, job.Decision.Stop)
+			require.ErrorIs(t, job.Decision.Err, errBoom)
+			break
+		}
+		require.Equal(t, retry.Refused, outcome)
+		assert.Equal(t, 0, state.Failures)
+		assert.Equal(t, firstAttempt, state.First)
+		assert.Empty(t, events.Events())
+		waits = append(waits, job.Decision.Delay)
+		late := retry.Stored{Policy: p, State: state}
+		assert.Equal(t, job.Decision.Delay, late.Early(job.Decision.Delay))
+		clock.Advance(job.Decision.Delay)
+	}
+	assert.Equal(t, []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600}, inSeconds(waits[:12]))
+	assert.InDelta(t, 7*24*time.Hour, clock.Now().Sub(firstAttempt), float64(10*time.Minute))
+	require.Len(t, events.Events(), 1, "the end")
+	assert.Equal(t, "not_started", events.Events()[0].Verdict.Category)
+
+	p.Overrides = map[string]retry.Override{"not_started": {MaxAttempts: 3, Backoff: retry.Constant(time.Minute)}}
+	job := retry.Stored{Policy: p, State: retry.State{Pending: 1}}
+	assert.Equal(t, retry.Refused, job.Attempt(t.Context(), func(context.Context) error { return retry.MarkNotStarted(errBoom) }))
+	assert.Equal(t, time.Minute, job.Decision.Delay)
+	job = retry.Stored{Policy: p, State: job.State}
+	assert.Equal(t, retry.Ended, job.Attempt(t.Context(), func(context.Context) error { return retry.MarkNotStarted(errBoom) }))
+	assert.Equal(t, retry.StopAttempts, job.Decision.Stop)
+	job = retry.Stored{Policy: p, State: retry.State{Failures: 2}}
+	assert.Equal(t, retry.Ended, job.Attempt(t.Context(), noWork), "its limit is not that of failures")
+}
+
+func inSeconds(waits []time.Duration) (all []time.Duration) {
+	for _, w := range waits {
+		all = append(all, w/time.Second)
+	}
+	return all
 }
 
 // TestStoredPolicyFor checks which policy decides about a kind of jobs.
@@ -572,6 +688,7 @@ func TestStoredSaysThatAttemptsWereLost(t *testing.T) {
 			job := retry.Stored{Policy: p, Lost: lost}
 			assert.Equal(t, retry.Ended, job.Attempt(t.Context(), func(context.Context) error { return nil }))
 			require.ErrorIs(t, job.Decision.Err, retry.ErrLost)
+			require.NoError(t, job.Tell(t.Context()))
 			require.ErrorIs(t, told, retry.ErrLost)
 		}
 	}

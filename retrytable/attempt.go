@@ -43,18 +43,25 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 	stop := func() time.Time { return ends }
 	defer func() { stop() }() // also in runtime.Goexit
 	before := s.granted(job)
-	one := retry.Stored{Policy: job.attemptPolicy(), State: before}
-	o := &Outcome[ID]{Job: job}
-	o.Released = one.Attempt(stopping{ctx}, func(ctx context.Context) error {
+	o := &Outcome[ID]{Job: job, stored: retry.Stored{Policy: job.policy, State: before, Now: job.Now}}
+	one := &o.stored
+	outcome := one.Attempt(stopping{ctx}, func(ctx context.Context) error {
 		stop = s.beat(job.Lease, ends, cancel)
 		return s.Work(ctx, job)
-	}) == retry.Handed
-	o.Err = cmp.Or(one.Err, one.Decision.Err)
-	if !o.Released {
+	})
+	switch o.Err = cmp.Or(one.Err, one.Decision.Err); {
+	case outcome == retry.Handed:
+		o.Released = true
+	case outcome == retry.Refused && s.statements.columns.Pending == "": // its wait cannot grow
+		o.Released, o.Decision.Delay = true, s.lease
+	default:
 		o.Decision = one.Decision
 		if after := &o.Decision.State; after.Failures == before.Failures { // it costs nothing
 			after.Failures = job.State.Failures
 		}
+	}
+	if outcome == retry.Refused {
+		s.reportOf(job, o.Err)
 	}
 	if panicked, ok := o.Err.(*retry.PanicError); ok && panicked.In != "" { //nolint:errorlint // of the policy itself
 		s.reportOf(job, panicked)
@@ -97,7 +104,7 @@ func (c stopping) Err() error {
 // failed is the outcome of a failure beside the work. A panic of a function of the policy
 // ends the job, as in an attempt.
 func (s *shift[ID]) failed(job *Job[ID], err error) *Outcome[ID] {
-	o := &Outcome[ID]{Job: job, Err: err}
+	o := &Outcome[ID]{Job: job, Err: err, stored: retry.Stored{Policy: job.policy, Now: job.Now}}
 	panicked := s.guarded(job, "a function of the Policy", func() error {
 		o.Decision = job.policy.Next(job.State, err, job.Now())
 		return nil
@@ -107,42 +114,4 @@ func (s *shift[ID]) failed(job *Job[ID], err error) *Outcome[ID] {
 		o.Decision = new(retry.Policy).Next(job.State, o.Err, job.Now())
 	}
 	return o
-}
-
-// attemptPolicy returns the policy for one attempt: in the time of the database, and with an
-// observer of attempts alone, because the outcome is told when it is stored.
-func (j *Job[ID]) attemptPolicy() *retry.Policy {
-	p := *j.policy
-	p.Clock = &rowClock{p.Clock, j.Now}
-	if seer, ok := p.Observer.(retry.AttemptObserver); ok {
-		p.Observer = attemptsOnly{seer}
-	} else {
-		p.Observer = nil
-	}
-	return &p
-}
-
-type attemptsOnly struct{ retry.AttemptObserver }
-
-// Observe implements [retry.Observer].
-func (attemptsOnly) Observe(context.Context, retry.Event) {}
-
-// rowClock is a clock with the time of the database.
-type rowClock struct {
-	clock retry.Clock // nil for that of the system
-	now   func() time.Time
-}
-
-// Now implements [retry.Clock].
-func (c *rowClock) Now() time.Time { return c.now() }
-
-// After implements [retry.Clock]. Nobody waits by it.
-func (c *rowClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
-
-// AttemptContext implements [retry.AttemptClock], as the clock of the policy does.
-func (c *rowClock) AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	if timer, ok := c.clock.(retry.AttemptClock); ok {
-		return timer.AttemptContext(ctx, d)
-	}
-	return context.WithTimeout(ctx, d)
 }

@@ -59,8 +59,11 @@ type Outcome[ID any] struct {
 	// Decision is what the policy has decided about Err.
 	Decision retry.Decision
 
-	// Released says that the job was given back: because the Worker has to stop, or
-	// because there is no policy for its kind, see Worker.PolicyFor. Err is then the reason,
-	// and of the Decision only the Delay is set.
+	// Released says that the job was given back: because the Worker has to stop, because
+	// there is no policy for its kind, see Worker.PolicyFor, or because its attempt could not
+	// start and the table has no Columns.Pending, see [retry.MarkNotStarted]. Err is then the
+	// reason, and of the Decision only the Delay is set.
 	Released bool
+
+	stored retry.Stored // what the Observer is told when it is stored
 }

@@ -35,7 +35,7 @@ var storingBriefly = &retry.Policy{
 // settle stores an outcome under a lease that does not end before ends, and tells the
 // Observer and After. It returns false if the outcome could not be stored.
 func (s *shift[ID]) settle(o *Outcome[ID], ends time.Time, how *retry.Policy) bool {
-	e := s.event(o) // FinishArgs may change the State
+	o.stored.Err, o.stored.Decision = o.Err, o.Decision // FinishArgs may change the State
 	err := s.storeUntil(o, ends, how)
 	if failed, ok := err.(*effectError); ok && o.Err == nil { //nolint:errorlint // a Final error is returned as it is
 		return s.settle(s.failed(o.Job, failed.error), ends, how)
@@ -50,8 +50,10 @@ func (s *shift[ID]) settle(o *Outcome[ID], ends time.Time, how *retry.Policy) bo
 		default: // it is known already
 		}
 	}
-	if observer := o.Job.policy.Observer; observer != nil && e.Kind != 0 {
-		_ = s.guarded(o.Job, "Observer", func() error { observer.Observe(s.ctx, e); return nil })
+	if !o.Released {
+		if err := o.stored.Tell(s.ctx); err != nil {
+			s.reportOf(o.Job, err)
+		}
 	}
 	s.announce(o)
 	if s.After != nil {
@@ -207,26 +209,4 @@ func (s *shift[ID]) effects(ctx context.Context, tx *sql.Tx, o *Outcome[ID]) err
 func (s *shift[ID]) finish(ctx context.Context, db DB, f *finishing[ID], limit time.Duration) error {
 	_, err := within(ctx, s, limit, func(ctx context.Context) (any, error) { return nil, f.exec(ctx, db) })
 	return err
-}
-
-// event returns what the Observer is told about an outcome: nothing if the job was
-// released.
-func (s *shift[ID]) event(o *Outcome[ID]) (e retry.Event) {
-	before, now := o.Job.State, o.Job.Now()
-	if o.Released {
-		return e
-	}
-	e.Policy, e.Verdict = o.Job.policy.Name, o.Decision.Verdict
-	switch {
-	case o.Err == nil:
-		e.Kind, e.Attempt = retry.Succeeded, o.Job.Attempt()
-	case o.Decision.Retry:
-		e.Kind, e.Attempt, e.Delay, e.Err = retry.Retrying, o.Decision.State.Attempts(), o.Decision.Delay, o.Err
-	default:
-		e.Kind, e.Attempt, e.Stop, e.Err = retry.GaveUp, o.Decision.State.Attempts(), o.Decision.Stop, o.Decision.Err
-	}
-	if !before.First.IsZero() {
-		e.Elapsed = max(now.Sub(before.First), 0)
-	}
-	return e
 }

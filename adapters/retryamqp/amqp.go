@@ -56,24 +56,28 @@ func (r *Retries) Close() error {
 }
 
 // Handle runs fn for a message, and tells the broker what follows. ctx ends with the
-// process; fn gets a child of it. The error says that no policy is known for the message, or
-// that the broker could not be told. The message then comes again: at once, or, if r has no
-// open channel, when the channel of the message is closed.
+// process; fn gets a child of it. The error says that no policy is known for the message, that
+// the broker could not be told, or that the Observer has panicked. Unless the broker has been
+// told, the message then comes again: at once, or, if r has no open channel, when the channel
+// of the message is closed.
 func (r *Retries) Handle(ctx context.Context, msg amqp.Delivery, fn func(context.Context) error) (err error) {
 	if err := r.answered(r.open); err != nil {
 		return fmt.Errorf("retryamqp: %s: %w", r.Queue, err)
 	}
 	err = errors.New("the function has called runtime.Goexit") // unless Handle returns
 	var missing error
+	d := &delivery{Delivery: msg, job: retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: msg.Type}}
 	defer func() {
-		if err != nil && !r.channel.IsClosed() {
+		switch {
+		case err == nil:
+			err = d.job.Tell(ctx)
+		case !r.channel.IsClosed():
 			err = errors.Join(err, r.answered(func() error { return msg.Nack(false, true) }))
 		}
 		if err = errors.Join(missing, err); err != nil {
 			err = fmt.Errorf("retryamqp: %s: %w", r.Queue, err)
 		}
 	}()
-	d := &delivery{Delivery: msg, job: retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: msg.Type}}
 	reason := d.read()
 	delay := d.job.Early(time.Until(d.due))
 	if reason == nil && d.Headers[expiresHeader] != nil {
@@ -152,6 +156,7 @@ func (r *Retries) move(ctx context.Context, d *delivery, delay time.Duration, re
 		}
 	}
 	if reason != nil {
+		d.job.Decision.Retry, d.job.Decision.Err = false, reason
 		r.explain(&copied, reason)
 	}
 	return r.publish(ctx, to, &d.Delivery, copied)

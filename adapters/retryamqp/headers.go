@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
-	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 // The headers of a copy.
@@ -117,10 +117,10 @@ func (r *Retries) copied(msg *amqp.Delivery) amqp.Publishing {
 func (r *Retries) explain(p *amqp.Publishing, reason error) {
 	p.Headers[errorHeader] = ""
 	text := reason.Error()
-	if text = text[:min(len(text), maxError, max(r.room(p), 0))]; text == "" {
+	if text = engine.Text(text, min(maxError, max(r.room(p), 0))); text == "" {
 		delete(p.Headers, errorHeader)
 	} else {
-		p.Headers[errorHeader] = strings.ToValidUTF8(text, "")
+		p.Headers[errorHeader] = text
 	}
 }
 

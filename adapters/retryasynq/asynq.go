@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 // patience is how long Redis may take to answer.
@@ -106,15 +107,18 @@ func (r *Retries) Handler(next asynq.Handler) asynq.Handler {
 			}
 			return err
 		})
+		defer engine.Tell(ctx, &job) // asynq stores it after the handler
 		switch limit, _ := asynq.GetMaxRetry(ctx); {
-		case outcome == retry.Refused:
+		case outcome == retry.Refused && job.Decision.Verdict == (retry.Verdict{}): // there is no policy
 			return &again{job.Err, job.Decision.Delay, true}
 		case outcome == retry.Handed:
 			return job.Err
-		case outcome != retry.Again:
+		case outcome == retry.Done, outcome == retry.Ended:
 			return a.end(ctx, job.Decision.Err)
 		case a.retried >= limit:
-			return a.end(ctx, fmt.Errorf("retryasynq: the task was enqueued with MaxRetry %d, not with retryasynq.MaxRetry: %w", limit, job.Err))
+			job.Decision.Retry = false
+			job.Decision.Err = fmt.Errorf("retryasynq: the task was enqueued with MaxRetry %d, not with retryasynq.MaxRetry: %w", limit, job.Err)
+			return a.end(ctx, job.Decision.Err)
 		}
 		a.store(ctx, stored{job.State, a.retried + 1})
 		return &again{job.Err, job.Decision.Delay, false}

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 // The server has this long to answer a request, and Dead to return.
@@ -79,7 +80,8 @@ func (r *Retries) check() error {
 
 // Handle runs fn for a message, and tells the server what follows. ctx ends with the process;
 // fn gets a child of it. The error says that the server, or Dead, could not be told, or that a
-// field is wrong, or that the message has no policy; the message then comes again. If it comes
+// field is wrong, or that the message has no policy; the message then comes again. It may also
+// say that the Observer has panicked. If it comes
 // while r handles it, because AckWait is over, the first Handle goes on.
 func (r *Retries) Handle(ctx context.Context, msg jetstream.Msg, fn func(context.Context) error) error {
 	r.begin.Do(func() { r.fault = r.check() })
@@ -124,6 +126,14 @@ func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) e
 		return err
 	}
 	job := retry.Stored{Policy: d.Policy, PolicyFor: d.PolicyFor, Kind: d.msg.Subject(), State: s.State}
+	if err := d.settle(ctx, &job, s, fn); err != nil {
+		return err
+	}
+	return job.Tell(ctx)
+}
+
+// settle makes the attempt, and tells the server what follows.
+func (d *delivery) settle(ctx context.Context, job *retry.Stored, s stored, fn func(context.Context) error) (err error) {
 	switch early := job.Early(time.Until(s.Due)); {
 	case early > 0 && early < time.Until(s.Due): // no policy has decided that
 		s.Due = time.Now().Add(early)
@@ -131,7 +141,8 @@ func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) e
 	case early > 0:
 		return d.msg.NakWithDelay(early)
 	case s.Ended != "":
-		return d.terminate(ctx, s.State, errors.New(s.Ended))
+		job.Decision = retry.Decision{Err: errors.New(s.Ended), State: s.State}
+		return d.terminate(ctx, s.State, job.Decision.Err)
 	}
 	if s.Begun {
 		job.Lost = 1
@@ -239,8 +250,7 @@ func (d *delivery) again(ctx context.Context, s stored, delay time.Duration) err
 
 // terminate ends the message. What fails, or panics, is done again when it comes again.
 func (d *delivery) terminate(ctx context.Context, state retry.State, reason error) (err error) {
-	text := reason.Error()
-	text = cmp.Or(strings.ToValidUTF8(text[:min(len(text), maxReason)], ""), "unknown")
+	text := cmp.Or(engine.Text(reason.Error(), maxReason), "unknown")
 	defer func() {
 		if v := recover(); v != nil {
 			err = &retry.PanicError{Value: v, Stack: debug.Stack(), In: "Dead"}

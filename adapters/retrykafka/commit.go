@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/seed-5ff3c98e/retry"
 )
 
 const (
@@ -43,7 +45,7 @@ func (w *worker) commitChanges() {
 // that happens during a commit is in the next one.
 func (w *worker) flush() {
 	w.commits.Lock()
-	of, problems := map[topicPartition]*partition{}, []error(nil)
+	of, problems, told := map[topicPartition]*partition{}, []error(nil), []*retry.Stored(nil)
 	w.mu.Lock()
 	for at, p := range w.partitions {
 		if time.Until(p.again) > 0 {
@@ -55,6 +57,7 @@ func (w *worker) flush() {
 		if p.dirty {
 			of[at], p.dirty = p, false
 			p.offset, p.metadata = p.progress().commit()
+			p.stored, p.outcomes = append(p.stored, p.outcomes...), nil
 		}
 	}
 	w.mu.Unlock()
@@ -62,12 +65,17 @@ func (w *worker) flush() {
 		answers := w.commit(of)
 		w.mu.Lock()
 		for at, p := range of {
-			p.committed(answers[at])
+			told = append(told, p.committed(answers[at])...)
 		}
 		w.mu.Unlock()
 		problems = append(problems, refusals(answers)...)
 	}
 	w.commits.Unlock()
+	for _, s := range told {
+		if err := s.Tell(w.ctx); err != nil {
+			problems = append(problems, err)
+		}
+	}
 	for _, err := range problems {
 		w.failed(err)
 	}
@@ -137,7 +145,8 @@ func (w *worker) commit(of map[topicPartition]*partition) map[topicPartition]err
 }
 
 // committed ends a commit: the attempts that it begins start, unless it has failed.
-func (p *partition) committed(err error) {
+// It returns the outcomes that it has stored.
+func (p *partition) committed(err error) (stored []*retry.Stored) {
 	for _, j := range p.begun {
 		if err != nil || p.ctx.Err() != nil {
 			j.running, p.dirty = false, true
@@ -148,7 +157,8 @@ func (p *partition) committed(err error) {
 	p.begun = nil
 	if err == nil {
 		p.refused = 0
-		return
+		stored, p.stored = p.stored, nil
+		return stored
 	}
 	p.refused++
 	p.dirty, p.again = true, time.Now().Add(pause)
@@ -157,4 +167,5 @@ func (p *partition) committed(err error) {
 	if gone && p.refused%renewAfter == 0 {
 		p.renew(p.at.topic)
 	}
+	return nil
 }

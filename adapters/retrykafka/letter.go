@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 const (
@@ -61,7 +61,7 @@ func (j *job) bury(reason error) bool {
 		j.stop(fmt.Errorf("%s: topic %s, for records that are given up: %w", j.source(), j.dead(j.at.topic), err))
 	case form > 0:
 		j.failed(fmt.Errorf("%s: topic %s has the dead letter %s, because a larger one was refused; its error: %s",
-			j.source(), j.dead(j.at.topic), forms[form].what, start(text, maxError)))
+			j.source(), j.dead(j.at.topic), forms[form].what, engine.Text(text, maxError)))
 	}
 	return err == nil
 }
@@ -107,7 +107,7 @@ func (j *job) letter(form int, text string) *kgo.Record {
 		}
 	}
 	if f.maxError > 0 {
-		letter.Headers = append(letter.Headers, kgo.RecordHeader{Key: errorHeader, Value: []byte(start(text, f.maxError))})
+		letter.Headers = append(letter.Headers, kgo.RecordHeader{Key: errorHeader, Value: []byte(engine.Text(text, f.maxError))})
 	}
 	if f.source {
 		letter.Headers = append(letter.Headers, kgo.RecordHeader{Key: sourceHeader, Value: []byte(j.source())})
@@ -117,8 +117,3 @@ func (j *job) letter(form int, text string) *kgo.Record {
 
 // source returns where the record is.
 func (j *job) source() string { return fmt.Sprintf("%v/%d", j.at, j.record.Offset) }
-
-// start returns the first bytes of a text.
-func start(text string, most int) string {
-	return strings.ToValidUTF8(text[:min(len(text), most)], "")
-}

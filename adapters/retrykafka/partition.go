@@ -3,6 +3,7 @@ package retrykafka
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -38,12 +39,14 @@ type partition struct {
 	skip   int64          // records before it have ended, if they have no mark
 	next   int64          // the first that has not begun
 
-	dirty    bool      // something is to be committed
-	begun    []*job    // by the commit in progress
-	offset   int64     // of the last commit
-	metadata string    // of the last commit
-	refused  int       // commits in a row
-	again    time.Time // no commit before it
+	dirty bool   // something is to be committed
+	begun []*job // by the commit in progress
+
+	outcomes, stored []*retry.Stored // what the next commit stores, and the one in progress
+	offset           int64           // of the last commit
+	metadata         string          // of the last commit
+	refused          int             // commits in a row
+	again            time.Time       // no commit before it
 }
 
 // open adds a partition that goes on where an earlier worker has stopped.
@@ -214,14 +217,22 @@ func (j *job) attempt() {
 		} else if j.under[j.record.Offset] == j {
 			delete(j.under, j.record.Offset)
 		}
+		if lost == 0 {
+			j.outcomes = append(j.outcomes, &s)
+		}
 		j.wake()
 	}()
 	switch s.Attempt(j.ctx, func(ctx context.Context) error { return j.fn(ctx, j.record) }) {
 	case retry.Done:
-		ended = true
+		ended, lost = true, 0
 	case retry.Ended:
-		ended = j.bury(s.Decision.Err) // else it counts as lost
-	case retry.Again, retry.Handed, retry.Refused:
+		if ended = j.bury(s.Decision.Err); ended { // else it counts as lost
+			lost = 0
+		}
+	case retry.Refused:
+		j.failed(fmt.Errorf("%s: %w", j.source(), s.Err))
+		fallthrough
+	case retry.Again, retry.Handed:
 		lost, due = 0, time.Now().Add(s.Decision.Delay)
 	}
 }

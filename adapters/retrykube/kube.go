@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 var errRequeue = retry.MarkPending(errors.New("retrykube: Result.Requeue"))
@@ -65,6 +66,7 @@ func (r *Retries[T]) NumRequeues(item T) int { return r.decided(item).State.Fail
 // because ctx is done or PolicyFor has none, again is true, and err is the reason.
 func (r *Retries[T]) Try(ctx context.Context, item T, fn func(context.Context) error) (again bool, err error) {
 	s := r.stored(item)
+	defer engine.Tell(ctx, &s)
 	switch s.Attempt(ctx, fn) {
 	case retry.Done, retry.Ended:
 		r.Forget(item)

@@ -5,22 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"cloud.google.com/go/pubsub/v2"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
-// The attributes of a copy.
+// The attributes of a copy, besides those of package engine.
 const (
-	stateKey        = "retry-state"
-	lostKey         = "retry-lost"         // 1 if there is an attempt that the State does not have
-	dueKey          = "retry-due"          // in milliseconds of Unix time
 	subscriptionKey = "retry-subscription" // whose copy it is
 	errorKey        = "retry-error"
 
@@ -75,16 +72,20 @@ func (r *Retries) check() error {
 
 // Handle runs fn for a message, and tells the server what follows. ctx is that of Receive; fn
 // gets a child of it. The error says that a field is wrong, that no policy is known for the
-// message, or that the server could not be told. The message then comes again.
+// message, or that the server could not be told; the message then comes again. It may also say
+// that the Observer has panicked.
 func (r *Retries) Handle(ctx context.Context, msg *pubsub.Message, fn func(context.Context) error) (err error) {
 	if of := msg.Attributes[subscriptionKey]; of != "" && r.Subscription != "" && of != r.Subscription {
 		return acknowledge(ctx, msg) // a copy for another subscription of the topic, which gets it too
 	}
 	err = errors.New("the function has called runtime.Goexit") // unless Handle returns
 	var missing error
+	job := retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: msg.Attributes["type"]}
 	defer func() {
-		if err != nil {
-			wait(ctx, time.Second)
+		if err == nil {
+			err = job.Tell(ctx)
+		} else {
+			engine.Wait(ctx, time.Second)
 			msg.Nack()
 		}
 		if err = errors.Join(missing, err); err != nil {
@@ -95,11 +96,10 @@ func (r *Retries) Handle(ctx context.Context, msg *pubsub.Message, fn func(conte
 	if r.fault != nil {
 		return r.fault
 	}
-	job := retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: msg.Attributes["type"]}
-	due, reason := load(msg, &job)
+	due, reason := engine.Load(func(name string) string { return msg.Attributes[name] }, &job)
 	early := job.Early(time.Until(due))
 	due = time.Now().Add(early)
-	wait(ctx, min(early, cmp.Or(r.Hold, 10*time.Minute)))
+	engine.Wait(ctx, min(early, cmp.Or(r.Hold, 10*time.Minute)))
 	delay := time.Until(due)
 	if reason == nil && delay <= 0 {
 		if r.CountDeliveries && msg.DeliveryAttempt != nil && early == 0 {
@@ -146,7 +146,10 @@ func (r *Retries) attempt(ctx context.Context, msg *pubsub.Message, job *retry.S
 	}
 	outcome := job.Attempt(ctx, visible)
 	for inPlace(msg) && ctx.Err() == nil && outcome != retry.Done && outcome != retry.Ended {
-		wait(ctx, job.Decision.Delay)
+		if engine.Tell(ctx, job); outcome == retry.Refused {
+			slog.ErrorContext(ctx, "retrypubsub: the message waits", "id", msg.ID, "error", job.Err)
+		}
+		engine.Wait(ctx, job.Decision.Delay)
 		*job = retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: job.Kind, State: job.State, Lost: job.Lost}
 		outcome = job.Attempt(ctx, visible)
 	}
@@ -157,43 +160,13 @@ func (r *Retries) attempt(ctx context.Context, msg *pubsub.Message, job *retry.S
 // them would have the State, or be taken for a copy for another subscription.
 func ours(msg *pubsub.Message) map[string]string {
 	all := map[string]string{}
-	for _, key := range []string{stateKey, lostKey, dueKey, subscriptionKey, errorKey} {
+	for _, key := range []string{engine.StateKey, engine.LostKey, engine.DueKey, subscriptionKey, errorKey} {
 		if value, ok := msg.Attributes[key]; ok {
 			all[key] = value
 			delete(msg.Attributes, key)
 		}
 	}
 	return all
-}
-
-// wait returns after a time, or when ctx is done.
-func wait(ctx context.Context, t time.Duration) {
-	if t <= 0 {
-		return
-	}
-	select {
-	case <-time.After(t):
-	case <-ctx.Done():
-	}
-}
-
-// load reads what a copy has of the job, and when it is due. The error says that somebody
-// has changed it.
-func load(msg *pubsub.Message, job *retry.Stored) (due time.Time, err error) {
-	number := func(key string) (n int64) {
-		if text := msg.Attributes[key]; text != "" && err == nil {
-			if n, err = strconv.ParseInt(text, 10, 64); err != nil {
-				err = fmt.Errorf("%s: %w", key, err)
-			}
-		}
-		return n
-	}
-	job.Lost = int(min(max(number(lostKey), 0), 1))
-	due = time.UnixMilli(number(dueKey))
-	if err == nil {
-		err = job.State.UnmarshalText([]byte(msg.Attributes[stateKey]))
-	}
-	return due, err
 }
 
 // move publishes a copy of a message that comes again after a delay, or that was given up for
@@ -204,19 +177,16 @@ func (r *Retries) move(ctx context.Context, msg *pubsub.Message, job *retry.Stor
 	maps.Copy(m.Attributes, msg.Attributes)
 	ours(m)
 	if reason != nil {
+		job.Decision.Retry, job.Decision.Err = false, reason
 		explain(m, reason)
 		if to = r.Dead; to.EnableMessageOrdering {
 			m.OrderingKey = msg.OrderingKey
 		}
 	} else {
-		text, err := job.State.MarshalText()
+		m.Attributes[subscriptionKey] = r.Subscription
+		err := engine.Save(func(name, value string) { m.Attributes[name] = value }, job, time.Now().Add(delay))
 		if err != nil {
 			return err
-		}
-		m.Attributes[subscriptionKey], m.Attributes[stateKey] = r.Subscription, string(text)
-		m.Attributes[dueKey] = strconv.FormatInt(time.Now().Add(delay+time.Millisecond-1).UnixMilli(), 10)
-		if job.Lost > 0 {
-			m.Attributes[lostKey] = strconv.Itoa(job.Lost)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -232,9 +202,8 @@ func (r *Retries) move(ctx context.Context, msg *pubsub.Message, job *retry.Stor
 
 // explain puts the reason into a dead letter, as far as there is room.
 func explain(m *pubsub.Message, reason error) {
-	text := reason.Error()
-	if text = text[:min(len(text), maxError, max(room(m), 0))]; text != "" {
-		m.Attributes[errorKey] = strings.ToValidUTF8(text, "")
+	if text := engine.Text(reason.Error(), min(maxError, max(room(m), 0))); text != "" {
+		m.Attributes[errorKey] = text
 	}
 }
 

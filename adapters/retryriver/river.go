@@ -14,6 +14,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 // A State is in a job's metadata at key + attempt % keys. If the answer of the database is
@@ -92,15 +93,18 @@ func (a *adapter) Work(ctx context.Context, row *rivertype.JobRow, work func(con
 		}
 		return err
 	})
+	engine.Tell(ctx, &job) // River stores it after Work
 	s.State = job.State
+	missing := outcome == retry.Refused && job.Decision.Verdict == (retry.Verdict{}) // the policy
 	switch err := job.Decision.Err; outcome {
 	case retry.Done:
 		return s.settle(ctx, row, rivertype.JobStateCompleted, nil)
-	case retry.Again:
+	case retry.Again, retry.Refused:
+		if missing {
+			return job.Err
+		}
 		a.delays.Store(row.ID, job.Decision.DelayCeil(time.Microsecond)) // the column's unit
 		return s.settle(ctx, row, "", job.Err)
-	case retry.Refused:
-		return job.Err
 	case retry.Handed:
 		if errors.Is(job.Err, &rivertype.JobSnoozeError{}) {
 			return job.Err // nothing has changed

@@ -135,8 +135,6 @@ func (r *Retries) handleRecord(
 		record.MessageAttributes = foreign(record.MessageAttributes)
 		return fn(ctx, record)
 	})
-	if err != nil {
-		r.failed(ctx, fmt.Errorf("message %s: %w", record.MessageId, err))
-	}
+	r.ended(ctx, m, err)
 	return outcome != retry.Done && outcome != retry.Ended
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 const (
@@ -51,6 +52,9 @@ type message struct {
 	count    int       // of all receipts
 	lost     int       // attempts in base that have no outcome
 	release  func()    // ends what hides the message again and again
+
+	job  retry.Stored
+	note error // that OnError is told, although the message went where it should
 }
 
 // foreign returns the attributes that are not a State. A function that sends a message with
@@ -122,13 +126,16 @@ func (r *Retries) attempt(ctx, settle context.Context, m *message, fn func(conte
 		return retry.Handed, errors.New("the message has no ApproximateReceiveCount: all system attributes have to be received")
 	}
 	m.count = max(m.count, 1)
+	job := &m.job
+	*job = retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor}
 	if err := m.read(); err != nil {
-		return r.bury(settle, m, fmt.Errorf("%s: %w", stateAttribute, err))
+		job.Decision.Err = fmt.Errorf("%s: %w", stateAttribute, err)
+		return r.bury(settle, m, job.Decision.Err)
 	}
 	lost := m.lost + max(m.receipts-1, 0)
-	job := retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, State: m.base, Lost: lost}
+	job.State, job.Lost = m.base, lost
 	job.Kind = aws.ToString(m.MessageAttributes[cmp.Or(r.KindAttribute, "kind")].StringValue)
-	if early := m.early(&job); early > 0 {
+	if early := m.early(job); early > 0 {
 		return r.again(settle, m, m.base, lost, early, m.receipts == 0)
 	}
 	var began time.Time
@@ -173,14 +180,13 @@ func nonIdempotent(p *retry.Policy) bool { return p != nil && p.NonIdempotent }
 func (r *Retries) again(
 	ctx context.Context, m *message, state retry.State, lost int, delay time.Duration, exact bool,
 ) (retry.Outcome, error) {
-	var err error
 	if long := delay > longest-time.Second-time.Since(m.at); long || !exact && !r.fifo() {
 		limited, cancel := context.WithTimeout(ctx, sending)
 		defer cancel()
 		if err := r.hide(limited, m.ReceiptHandle, r.visibility(), r.left()); err != nil {
 			return retry.Handed, err // another worker may have it
 		}
-		err = r.copy(limited, m, state, lost, delay)
+		err := r.copy(limited, m, state, lost, delay)
 		var refused smithy.APIError
 		switch {
 		case err == nil:
@@ -188,10 +194,10 @@ func (r *Retries) again(
 		case !errors.Is(err, errAttributes) && (!errors.As(err, &refused) || refused.ErrorFault() != smithy.FaultClient):
 			return retry.Handed, err
 		}
-		err = fmt.Errorf("no copy can be sent, so that the attempt counts: %w", err) // too large, or too many attributes
+		m.note = fmt.Errorf("no copy can be sent, so that the attempt counts: %w", err) // too large, or too many attributes
 	}
 	m.release()
-	return retry.Again, errors.Join(err, r.hide(ctx, m.ReceiptHandle, min(delay, longest), r.left()))
+	return retry.Again, r.hide(ctx, m.ReceiptHandle, min(delay, longest), r.left())
 }
 
 // copy sends a copy with a State.
@@ -223,7 +229,6 @@ func (r *Retries) bury(ctx context.Context, m *message, reason error) (retry.Out
 	limited, cancel := context.WithTimeout(ctx, sending)
 	defer cancel()
 	dead, text := *r.dead.Load(), reason.Error()
-	var told error
 	for _, most := range reasons {
 		part := printable(text[:min(len(text), most)])
 		in := r.letter(m, dead, errorAttribute, part)
@@ -232,11 +237,11 @@ func (r *Retries) bury(ctx context.Context, m *message, reason error) (retry.Out
 		}
 		err := r.send(limited, in)
 		if most == 0 {
-			told = fmt.Errorf("given up, and has no room for the reason: %s", printable(text[:min(len(text), reasons[0])]))
+			m.note = fmt.Errorf("given up, and has no room for the reason: %s", printable(text[:min(len(text), reasons[0])]))
 		}
 		switch {
 		case err == nil:
-			return retry.Ended, errors.Join(told, r.remove(ctx, m.ReceiptHandle))
+			return retry.Ended, r.remove(ctx, m.ReceiptHandle)
 		case most == 0 || !noRoom(err):
 			return retry.Handed, fmt.Errorf("%s: %w", dead, err)
 		}
@@ -284,7 +289,7 @@ func printable(text string) string {
 			return '?'
 		}
 		return c
-	}, strings.ToValidUTF8(text, ""))
+	}, engine.Text(text, len(text)))
 }
 
 // handle handles a message for Run.
@@ -292,14 +297,24 @@ func (r *Retries) handle(ctx context.Context, msg types.Message, fn func(context
 	settle := context.WithoutCancel(ctx)
 	release := r.keep(settle, msg.ReceiptHandle)
 	defer release()
-	outcome, err := r.attempt(ctx, settle, &message{Message: msg, release: release}, func(ctx context.Context) error {
+	m := &message{Message: msg, release: release}
+	outcome, err := r.attempt(ctx, settle, m, func(ctx context.Context) error {
 		msg.MessageAttributes = foreign(msg.MessageAttributes)
 		return fn(ctx, msg)
 	})
 	if outcome == retry.Done {
 		err = r.remove(settle, msg.ReceiptHandle)
 	}
-	if err != nil {
-		r.failed(ctx, fmt.Errorf("message %s: %w", aws.ToString(msg.MessageId), err))
+	r.ended(ctx, m, err)
+}
+
+// ended tells what became of a message: the Observer, if the queue has been told, and OnError
+// of what went wrong.
+func (r *Retries) ended(ctx context.Context, m *message, err error) {
+	if err == nil {
+		err = m.job.Tell(ctx)
+	}
+	if err = errors.Join(m.note, err); err != nil {
+		r.failed(ctx, fmt.Errorf("message %s: %w", aws.ToString(m.MessageId), err))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 // The fields of copies, which move.lua knows too. All others are the user's.
@@ -146,6 +147,9 @@ func (w *worker) handle(ctx context.Context, m *message) (due <-chan time.Time) 
 	default:
 		err = errors.New("the function has called runtime.Goexit")
 	}
+	if err == nil {
+		err = job.Tell(ctx)
+	}
 	if err != nil {
 		w.failed(ctx, fmt.Errorf("message %s: %w", m.ID, err))
 	}
@@ -191,8 +195,7 @@ func (w *worker) wait(ctx context.Context, m *message, job *retry.Stored) error 
 // bury moves a message to the dead letters. It goes without its State, so that it begins anew
 // if somebody moves it back.
 func (w *worker) bury(ctx context.Context, m *message, reason error) error {
-	text := reason.Error()
-	return w.move(ctx, m, w.dead, -1, errorField, strings.ToValidUTF8(text[:min(len(text), maxError)], ""))
+	return w.move(ctx, m, w.dead, -1, errorField, engine.Text(reason.Error(), maxError))
 }
 
 // move moves a message, unless another delivery of it has gone on.

@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 // Retries makes a Temporal server retry activities as a policy says. It is safe for
@@ -102,6 +103,7 @@ func (t *attempt) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteAc
 		}
 		return err
 	})
+	engine.Tell(ctx, &job) // the server stores it afterwards
 	d := job.Decision
 	switch {
 	case outcome == retry.Done || settled:
@@ -134,8 +136,7 @@ func failure(d retry.Decision, err error) error {
 			options.Category = temporal.ApplicationErrorCategoryBenign
 		}
 	}
-	text := err.Error()
-	return temporal.NewApplicationErrorWithOptions(strings.ToValidUTF8(text[:min(len(text), maxText)], ""), kind, options)
+	return temporal.NewApplicationErrorWithOptions(engine.Text(err.Error(), maxText), kind, options)
 }
 
 // details returns the details of an error of the activity's, of which the SDK says only

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
@@ -17,13 +15,11 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
-// The metadata of a copy.
+// The metadata of a copy, besides that of package engine.
 const (
-	stateKey   = "retry-state"
-	lostKey    = "retry-lost"    // 1 if there is an attempt that the State does not have
-	dueKey     = "retry-due"     // in milliseconds of Unix time
 	handlerKey = "retry-handler" // whose copy it is
 	uuidKey    = "retry-uuid"    // of the message: a broker may drop what has the same one
 )
@@ -40,16 +36,10 @@ const (
 // note puts what follows into the metadata of the message. Subscribers that deliver a message
 // again themselves keep it.
 func (d *delivery) note(job *retry.Stored, wait time.Duration) (due time.Time, err error) {
-	text, err := job.State.MarshalText()
 	due = time.Now().Add(max(wait, 0) + time.Millisecond - 1).Truncate(time.Millisecond)
 	d.msg.Metadata.Set(handlerKey, d.handler)
-	d.msg.Metadata.Set(stateKey, string(text))
-	d.msg.Metadata.Set(dueKey, strconv.FormatInt(due.UnixMilli(), 10))
-	delete(d.msg.Metadata, lostKey)
-	if job.Lost > 0 {
-		d.msg.Metadata.Set(lostKey, strconv.Itoa(job.Lost))
-	}
-	return due, err
+	delete(d.msg.Metadata, engine.LostKey)
+	return due, engine.Save(d.msg.Metadata.Set, job, due)
 }
 
 // outgoing returns the context of the messages that follow. It ends when the broker has not
@@ -128,7 +118,7 @@ func (d *delivery) poison(ctx context.Context, reason error) error {
 	}
 	text := reason.Error()
 	for _, most := range []int{maxError, minError} {
-		text = strings.ToValidUTF8(text[:min(len(text), most)], "")
+		text = engine.Text(text, most)
 		handler := func(*message.Message) ([]*message.Message, error) { return nil, errors.New(text) }
 		if _, err = queue(handler)(d.dead(ctx)); err == nil {
 			return nil
@@ -151,7 +141,7 @@ func (d *delivery) poison(ctx context.Context, reason error) error {
 func (d *delivery) dead(ctx context.Context) *message.Message {
 	m := d.copied(ctx)
 	for _, key := range []string{
-		stateKey, lostKey, dueKey, handlerKey, delay.DelayedUntilKey, delay.DelayedForKey, middleware.PoisonedTopicKey,
+		engine.StateKey, engine.LostKey, engine.DueKey, handlerKey, delay.DelayedUntilKey, delay.DelayedForKey, middleware.PoisonedTopicKey,
 	} {
 		delete(m.Metadata, key)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
 	"sync"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 // Retries handles messages under a policy. A literal with a Publisher is ready to use. It is
@@ -120,7 +120,7 @@ type delivery struct {
 func (d *delivery) handle() (err error) {
 	attempt, end := d.start()
 	if attempt == nil { // the router will be closed
-		wait(d.ctx, d.hold())
+		engine.Wait(d.ctx, d.hold())
 		return context.Canceled
 	}
 	defer end()
@@ -141,7 +141,7 @@ func (d *delivery) handle() (err error) {
 		err = d.attempts(attempt)
 	}
 	if err != nil {
-		wait(attempt, time.Second)
+		engine.Wait(attempt, time.Second)
 	}
 	return err
 }
@@ -168,9 +168,10 @@ func (d *delivery) attempts(ctx context.Context) error {
 // could not be published.
 func (d *delivery) attempt(ctx context.Context, lost int) (due time.Time, err error) {
 	job := retry.Stored{Policy: d.Policy, PolicyFor: d.PolicyFor, Kind: d.topic}
-	due, reason := load(d.msg, &job)
+	due, reason := engine.Load(d.msg.Metadata.Get, &job)
+	d.msg.UUID = cmp.Or(d.msg.Metadata.Get(uuidKey), d.msg.UUID)
 	due = time.Now().Add(job.Early(time.Until(due)))
-	wait(ctx, min(time.Until(due), d.hold()))
+	engine.Wait(ctx, min(time.Until(due), d.hold()))
 	delay := time.Until(due)
 	if reason == nil && delay <= 0 {
 		job.Lost += max(lost, 0)
@@ -183,6 +184,7 @@ func (d *delivery) attempt(ctx context.Context, lost int) (due time.Time, err er
 		})
 		switch {
 		case outcome == retry.Done:
+			engine.Tell(ctx, &job) // the router tells the broker
 			return time.Time{}, nil
 		case outcome == retry.Ended:
 			reason = job.Decision.Err
@@ -198,39 +200,14 @@ func (d *delivery) attempt(ctx context.Context, lost int) (due time.Time, err er
 	out, end := d.outgoing()
 	defer end()
 	if reason = cmp.Or(reason, err); reason != nil {
-		return time.Time{}, d.poison(out, reason)
+		job.Decision.Retry, job.Decision.Err, due = false, reason, time.Time{}
+		err = d.poison(out, reason)
+	} else {
+		err = d.again(out, due, delay)
 	}
-	return due, d.again(out, due, delay)
-}
-
-// wait returns after a time, or when ctx is done.
-func wait(ctx context.Context, t time.Duration) {
-	if t <= 0 {
-		return
-	}
-	select {
-	case <-time.After(t):
-	case <-ctx.Done():
-	}
-}
-
-// load reads what a copy has of the job, and when it is due. The error says that somebody
-// has changed it.
-func load(msg *message.Message, job *retry.Stored) (due time.Time, err error) {
-	number := func(key string) (n int64) {
-		if text := msg.Metadata.Get(key); text != "" && err == nil {
-			if n, err = strconv.ParseInt(text, 10, 64); err != nil {
-				err = fmt.Errorf("%s: %w", key, err)
-			}
-		}
-		return n
-	}
-	job.Lost = int(min(max(number(lostKey), 0), 1))
-	due = time.UnixMilli(number(dueKey))
 	if err == nil {
-		err = job.State.UnmarshalText([]byte(msg.Metadata.Get(stateKey)))
+		engine.Tell(ctx, &job)
 	}
-	msg.UUID = cmp.Or(msg.Metadata.Get(uuidKey), msg.UUID)
 	return due, err
 }
 
@@ -238,7 +215,7 @@ func load(msg *message.Message, job *retry.Stored) (due time.Time, err error) {
 // would have the State, or be taken for a copy that another handler has to get.
 func (d *delivery) ours() message.Metadata {
 	all := message.Metadata{}
-	for _, key := range []string{stateKey, lostKey, dueKey, handlerKey, uuidKey} {
+	for _, key := range []string{engine.StateKey, engine.LostKey, engine.DueKey, handlerKey, uuidKey} {
 		if value, ok := d.msg.Metadata[key]; ok {
 			all[key] = value
 			delete(d.msg.Metadata, key)

@@ -165,13 +165,12 @@ func (r *run) attemptTimeout(begin time.Time) time.Duration {
 	if r.policy.AttemptTimeout != retry.EqualShare {
 		return max(r.policy.AttemptTimeout, 0)
 	}
-	limit, largest := r.policy.MaxAttempts, 0
+	limit := r.policy.MaxAttempts
 	if limit <= 0 {
 		limit = 3
 	}
-	for _, o := range r.policy.Overrides {
-		largest = max(largest, o.MaxAttempts)
-	}
+	d, _ := exhausted(&r.policy, retry.State{}, time.Time{})
+	largest := d.limit
 	attempts := limit - r.state.Failures
 	if attempts <= 0 {
 		attempts = largest - r.state.Failures

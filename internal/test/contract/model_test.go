@@ -27,7 +27,11 @@ func settle(p *retry.Policy, v retry.Verdict) settings {
 	if v.Class == retry.Pending {
 		s.attempts = retry.Unlimited // "repeated without limit"
 	}
-	for _, key := range []string{v.Class.String(), v.Category} { // the category's fields win
+	keys := []string{v.Class.String(), v.Category} // the category's fields win
+	if unstarted(v) {                              // "from 1 second to 10 minutes"
+		s.backoff, s.maxDelay, keys = retry.Exponential{Initial: time.Second}, 10*time.Minute, keys[1:]
+	}
+	for _, key := range keys {
 		o := p.Overrides[key]
 		if o.MaxAttempts > 0 {
 			s.attempts = o.MaxAttempts
@@ -48,6 +52,8 @@ func settle(p *retry.Policy, v retry.Verdict) settings {
 	s.fillWaits()
 	return s
 }
+
+func unstarted(v retry.Verdict) bool { return v.Class == retry.Pending && v.Category == "not_started" }
 
 // fillWaits fills in the defaults that depend on the backoff.
 func (s *settings) fillWaits() {
@@ -255,6 +261,14 @@ func decide(p *retry.Policy, s retry.State, v retry.Verdict, now time.Time, draw
 		s.Failures++
 		exhausted, counted = s.Failures >= set.attempts, true
 	}
+	if unstarted(v) {
+		if s.First.IsZero() {
+			s.First = now
+		}
+		if p.MaxElapsed <= 0 && p.Timeout <= 0 { // "after a week"
+			p = &retry.Policy{NonIdempotent: p.NonIdempotent, MaxElapsed: 7 * 24 * time.Hour}
+		}
+	}
 	d := decision{counted: counted, limit: set.attempts, state: s, verdict: v}
 	wait, allowed := waitFor(set, v, n)
 	switch late := limited(p, s.First, now); {
@@ -282,8 +296,10 @@ func decide(p *retry.Policy, s retry.State, v retry.Verdict, now time.Time, draw
 // exhausted is Policy.Exhausted.
 func exhausted(p *retry.Policy, s retry.State, now time.Time) (decision, bool) {
 	d := decision{state: s, limit: settle(&retry.Policy{MaxAttempts: p.MaxAttempts}, retry.Verdict{}).attempts}
-	for _, o := range p.Overrides {
-		d.limit = max(d.limit, o.MaxAttempts)
+	for kind, o := range p.Overrides {
+		if kind != "pending" && kind != "not_started" {
+			d.limit = max(d.limit, o.MaxAttempts)
+		}
 	}
 	switch {
 	case s.Failures >= d.limit:

@@ -199,7 +199,7 @@ func (d *decoder) policy() retry.Policy {
 
 func (d *decoder) verdict() retry.Verdict {
 	return retry.Verdict{
-		Class: pick(d, retry.Retryable, retry.Unknown, retry.RateLimited, retry.Pending, retry.Final), Category: pick(d, "", "custom"),
+		Class: pick(d, retry.Retryable, retry.Unknown, retry.RateLimited, retry.Pending, retry.Final), Category: pick(d, "", "custom", "not_started"),
 		NotApplied: d.once(2), Progress: d.once(6), Exact: d.once(5), After: d.hint(),
 	}
 }
@@ -231,7 +231,7 @@ func (d *decoder) failure(n int) failure {
 	f := d.leaf(fmt.Errorf("failure %d", n))
 	for range d.n(3) {
 		after, v := d.hint(), d.verdict()
-		switch d.n(8) {
+		switch d.n(9) {
 		case 0:
 			f.err = fmt.Errorf("wrapped: %w", f.err)
 		case 1:
@@ -248,6 +248,8 @@ func (d *decoder) failure(n int) failure {
 			f.marked(retry.MarkPending(f.err), retry.Verdict{Class: retry.Pending, NotApplied: true})
 		case 7:
 			f.marked(retry.Mark(f.err, v), v)
+		case 8:
+			f.marked(retry.MarkNotStarted(f.err), retry.Verdict{Class: retry.Pending, NotApplied: true, Category: "not_started"})
 		}
 	}
 	return f
@@ -311,8 +313,8 @@ func (d *decoder) script() *script {
 	s.context = contextEnd{pick(d, -1, -1, -1, 0, d.duration(), d.duration()+d.duration(), forever/2), d.once(2)}
 	s.elsewhere, s.timed, s.text = d.once(4), d.once(2), d.once(2)
 	if d.once(3) {
-		s.state = retry.State{Failures: pick(d, 1, 2, 4), RateLimited: d.n(2), Pending: pick(d, 0, 3)}
-		s.age = d.duration()
+		s.state = retry.State{Failures: pick(d, 1, 2, 4), RateLimited: d.n(2), Pending: pick(d, 0, 3, 12)}
+		s.age = pick(d, d.duration(), 8*24*time.Hour)
 	}
 	switch d.n(4) {
 	case 0, 1:

@@ -416,7 +416,9 @@ func mayImport(dir, imported string, inRoot bool) (layer string, ok bool) {
 		return layer, true
 	case layer == "internal":
 		return layer, imported == modulePath || within(imported, internal)
-	case layer == "adapters", layer == "examples":
+	case layer == "adapters":
+		return layer, !within(imported, internal) || imported == internal+"/engine"
+	case layer == "examples":
 		return layer, !within(imported, internal)
 	case strings.HasPrefix(layer, "retry"):
 		return layer, imported == modulePath || within(imported, internal, modulePath+"/"+layer)

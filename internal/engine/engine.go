@@ -1,0 +1,73 @@
+// Package engine has what the adapters to engines share.
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+)
+
+// Text returns the beginning of a text, of that many bytes at most, in valid UTF-8.
+func Text(text string, most int) string {
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
+}
+
+// Wait returns after a time, or when ctx is done.
+func Wait(ctx context.Context, t time.Duration) {
+	if t <= 0 {
+		return
+	}
+	select {
+	case <-time.After(t):
+	case <-ctx.Done():
+	}
+}
+
+// Tell tells the Observer of a job in an engine that has no place for errors beside jobs.
+func Tell(ctx context.Context, job *retry.Stored) {
+	if err := job.Tell(ctx); err != nil {
+		slog.ErrorContext(ctx, "retry", "error", err)
+	}
+}
+
+// The names under which a copied message has its job.
+const (
+	StateKey = "retry-state"
+	LostKey  = "retry-lost" // 1 if there is an attempt that the State does not have
+	DueKey   = "retry-due"  // in milliseconds of Unix time
+)
+
+// Load reads what a copied message has of its job, and when it is due. The error says that
+// somebody has changed it.
+func Load(get func(name string) string, job *retry.Stored) (due time.Time, err error) {
+	number := func(name string) (n int64) {
+		if text := get(name); text != "" && err == nil {
+			if n, err = strconv.ParseInt(text, 10, 64); err != nil {
+				err = fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		return n
+	}
+	job.Lost = int(min(max(number(LostKey), 0), 1))
+	due = time.UnixMilli(number(DueKey))
+	if err == nil {
+		err = job.State.UnmarshalText([]byte(get(StateKey)))
+	}
+	return due, err
+}
+
+// Save writes what Load reads. No due time means that the job is due.
+func Save(set func(name, value string), job *retry.Stored, due time.Time) error {
+	text, err := job.State.MarshalText()
+	set(StateKey, string(text))
+	set(DueKey, strconv.FormatInt(due.Add(time.Millisecond-1).UnixMilli(), 10))
+	if job.Lost > 0 {
+		set(LostKey, strconv.Itoa(job.Lost))
+	}
+	return err
+}
