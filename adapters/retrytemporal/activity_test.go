@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -120,6 +122,46 @@ func TestErrors(t *testing.T) {
 			assert.Equal(t, test.kind, e.Type())
 			assert.Contains(t, e.Error(), test.says)
 			assert.Equal(t, test.calls, calls)
+		})
+	}
+}
+
+// Under a NonIdempotent policy, an activity is run again after the errors after which Execute
+// repeats an operation.
+func TestNotIdempotent(t *testing.T) {
+	t.Parallel()
+	dial := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	require.True(t, retry.Classify(dial).NotApplied)
+	limited := temporal.NewApplicationErrorWithOptions("later", "Busy", temporal.ApplicationErrorOptions{
+		NextRetryDelay: time.Second, Cause: dial,
+	})
+	for _, test := range []struct {
+		name string
+		err  error
+		want int
+	}{
+		{"a refused dial, perhaps after other steps", dial, 1},
+		{"a hint", limited, 1},
+		{"a mark", retry.MarkRetryable(dial), 2},
+		{"another mark", fmt.Errorf("x: %w", retry.MarkPending(dial)), 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := retry.Policy{NonIdempotent: true, MaxAttempts: 2, Backoff: retry.Constant(time.Millisecond)}
+			calls := 0
+			twice := func(context.Context) (string, error) {
+				if calls++; calls == 2 {
+					return "", retry.MarkFinal(test.err)
+				}
+				return "", test.err
+			}
+			_, err := retry.Do(t.Context(), &p, twice)
+			require.Error(t, err)
+			assert.Equal(t, test.want, calls, "by Execute")
+			calls = 0
+			_, _, err = once(t, &p, twice)
+			require.Error(t, err)
+			assert.Equal(t, test.want, calls)
 		})
 	}
 }

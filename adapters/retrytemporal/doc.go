@@ -31,7 +31,8 @@
 // activity has returned. Without one, the Type is the category of the failure, or its class.
 // Its text is cut after 8 KiB, and it has no Cause.
 // A failure that costs no attempt has the category Benign. An ApplicationError of the
-// activity is Final if it is not retryable; otherwise its NextRetryDelay is a hint.
+// activity is Final if it is not retryable; otherwise its NextRetryDelay is a hint. Under a
+// NonIdempotent policy only a mark or the Classifier says that an attempt had no effect.
 //
 // # Crash, shutdown, and a new policy
 //

@@ -155,8 +155,16 @@ func details(e *temporal.ApplicationError) (all []any) {
 	}
 }
 
-// classify knows what activities say with errors of the SDK.
-var classify = retry.Extend(func(err error) retry.Verdict {
+// classify is the Protocol of an attempt. It has the NotApplied that Execute would count: an
+// activity has steps, and an error that it returns is about one of them.
+func classify(err error) retry.Verdict {
+	v := ofSDK(err)
+	v.NotApplied = v.NotApplied && new(retry.Policy).Classify(err).NotApplied
+	return v
+}
+
+// ofSDK knows what activities say with errors of the SDK.
+var ofSDK = retry.Extend(func(err error) retry.Verdict {
 	switch e, ok := err.(*temporal.ApplicationError); { //nolint:errorlint // is called for each error of the tree
 	case ok && e.NonRetryable():
 		return retry.Verdict{Class: retry.Final}
