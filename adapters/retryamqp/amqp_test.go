@@ -49,6 +49,10 @@ func conform(t *testing.T, kind string) {
 		DeadHeaders: func(_ context.Context, q enginetest.Queue, job string) (map[string]string, error) {
 			return q.(*queue).headers(job), nil //nolint:forcetypeassert // see Open
 		},
+		OpenTwo: func(t testing.TB) (q enginetest.Queue, spoil func() (mend func() error, err error)) {
+			t.Helper()
+			return openTwo(t, kind)
+		},
 		RefuseDead: func(_ context.Context, q enginetest.Queue) (mend func() error, err error) {
 			return q.(*queue).refuseDead() //nolint:forcetypeassert // see Open
 		},
@@ -78,6 +82,7 @@ type queue struct {
 	channel *amqp.Channel
 	single  bool              // workers take one message at a time
 	cable   *enginetest.Cable // of all workers, which connect again when it is lost
+	shared  *amqp.Connection  // of all workers, which consume again when their channel is closed
 
 	mu      sync.Mutex
 	ends    map[string]enginetest.Outcome
@@ -101,6 +106,23 @@ func open(t testing.TB, kind string) *queue {
 		}
 	})
 	return q
+}
+
+// openTwo opens two queues whose workers have one connection. The first queue has no place for
+// copies that wait for a while.
+func openTwo(t testing.TB, kind string) (q enginetest.Queue, spoil func() (mend func() error, err error)) {
+	t.Helper()
+	bad, good := open(t, kind), open(t, kind)
+	bad.shared = connect(t, &enginetest.Cable{})
+	good.shared = bad.shared
+	wait := bad.name + ".wait.52" // for 50 ms, which is the Unit
+	return enginetest.Both(bad, good), func() (func() error, error) {
+		_, err := bad.channel.QueueDeclare(wait, true, false, false, false, nil) // another one than the adapter would declare
+		return func() error {
+			_, err := bad.channel.QueueDelete(wait, false, false, false)
+			return err
+		}, err
+	}
 }
 
 // declareDead makes the queue of dead letters, and reads it.
@@ -168,6 +190,16 @@ func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, erro
 func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &workers{cable: cmp.Or(q.cable, &enginetest.Cable{}), cancel: cancel}
+	if q.shared != nil {
+		w.wg.Go(func() {
+			for ; ctx.Err() == nil; time.Sleep(500 * time.Millisecond) {
+				if deliveries, err := q.consume(ctx, w, q.shared, p, handle); err == nil {
+					deliveries()
+				}
+			}
+		})
+		return w, nil
+	}
 	if q.cable == nil {
 		w.conn = connect(q.t, w.cable)
 		deliveries, err := q.consume(ctx, w, w.conn, p, handle)
@@ -217,15 +249,23 @@ func (q *queue) consume(
 		return nil, err
 	}
 	w.channel = channel
+	if q.shared != nil {
+		context.AfterFunc(ctx, func() { _ = channel.Close() })
+	}
 	return func() {
 		for msg := range deliveries {
-			w.wg.Go(func() { q.handle(ctx, retries, msg, handle) })
+			w.wg.Go(func() {
+				if err := q.handle(ctx, retries, msg, handle); err != nil && q.shared != nil {
+					_ = channel.Close() // what r has not answered comes again
+				}
+			})
 		}
+		_ = retries.Close()
 	}, nil
 }
 
 // handle handles a message. The broker keeps no record of a success.
-func (q *queue) handle(ctx context.Context, retries *retryamqp.Retries, msg amqp.Delivery, handle enginetest.Handler) {
+func (q *queue) handle(ctx context.Context, retries *retryamqp.Retries, msg amqp.Delivery, handle enginetest.Handler) error {
 	succeeded := false
 	err := retries.Handle(ctx, msg, func(ctx context.Context) error {
 		err := handle(ctx, string(msg.Body))
@@ -235,6 +275,7 @@ func (q *queue) handle(ctx context.Context, retries *retryamqp.Retries, msg amqp
 	if succeeded && err == nil {
 		q.ended(string(msg.Body), enginetest.Outcome{Status: enginetest.Succeeded})
 	}
+	return err
 }
 
 type workers struct {

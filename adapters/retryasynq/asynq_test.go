@@ -37,6 +37,7 @@ func TestConformance(t *testing.T) {
 			return open(t)
 		},
 		Unit: time.Second, Grain: 5 * time.Second, Recovery: 10 * time.Second, Repeat: repeat, InPlace: true,
+		OpenTwo: openTwo,
 	}) {
 		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
 	}
@@ -61,8 +62,36 @@ type queue struct {
 	inspector   *asynq.Inspector
 	redis       redis.UniversalClient
 	concurrency int
-	cable       *enginetest.Cable // of all workers, which connect again when it is lost
+	cable       *enginetest.Cable     // of all workers, which connect again when it is lost
+	shared      redis.UniversalClient // of all workers
 	again       func() (enginetest.Workers, error)
+}
+
+// openTwo opens two queues whose workers have one client. For a while, the first does not know
+// which tasks are worked on, and takes no outcome. asynq 0.26 tells none again, and finds the tasks
+// when their leases are over.
+func openTwo(t testing.TB) (q enginetest.Queue, spoil func() (mend func() error, err error)) {
+	t.Helper()
+	bad, good := open(t), open(t)
+	bad.shared, good.shared = bad.redis, bad.redis
+	active, ctx := "asynq:{"+bad.name+"}:active", context.Background()
+	return enginetest.Both(bad, good), func() (func() error, error) {
+		return func() error {
+			tasks, err := bad.redis.LRange(ctx, active+"-gone", 0, -1).Result()
+			for _, task := range tasks {
+				err = cmp.Or(err, bad.redis.RPush(ctx, active, task).Err())
+			}
+			if err = cmp.Or(err, bad.expire(ctx, tasks)); err != nil {
+				return err
+			}
+			w, err := bad.again() // a server that starts looks for leases that are over
+			if err != nil {
+				return err
+			}
+			time.Sleep(100 * time.Millisecond)
+			return w.Stop(ctx)
+		}, bad.redis.Rename(ctx, active, active+"-gone").Err()
+	}
 }
 
 func open(t testing.TB) *queue {
@@ -102,8 +131,12 @@ func (q *queue) Submit(ctx context.Context, kind, job string) error {
 func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
 	q.again = func() (enginetest.Workers, error) { return q.Start(p, handle) }
 	w := &workers{queue: q, cable: cmp.Or(q.cable, &enginetest.Cable{})}
-	w.redis = wire{w.cable}.MakeRedisClient().(redis.UniversalClient)
-	retries := &retryasynq.Retries{Policy: p.Policy, PolicyFor: p.PolicyFor, Redis: w.redis}
+	client := q.shared
+	if client == nil {
+		client = wire{w.cable}.MakeRedisClient().(redis.UniversalClient)
+		w.redis = client
+	}
+	retries := &retryasynq.Retries{Policy: p.Policy, PolicyFor: p.PolicyFor, Redis: client}
 	config := asynq.Config{
 		Concurrency: q.concurrency, Queues: map[string]int{q.name: 1}, LogLevel: asynq.FatalLevel,
 		TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: 50 * time.Millisecond,
@@ -112,7 +145,7 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 	if err := retries.Configure(&config); err != nil {
 		return nil, err
 	}
-	w.server = asynq.NewServerFromRedisClient(w.redis, config)
+	w.server = asynq.NewServerFromRedisClient(client, config)
 	return w, w.server.Start(retries.Handler(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		return handle(ctx, string(task.Payload()))
 	})))
@@ -142,6 +175,9 @@ type workers struct {
 
 func (w *workers) Stop(context.Context) error {
 	w.server.Shutdown()
+	if w.redis == nil {
+		return nil
+	}
 	return w.redis.Close()
 }
 

@@ -73,6 +73,10 @@ func conform(t *testing.T, url string) {
 		Repeat: func(_ context.Context, q enginetest.Queue, job string) error {
 			return q.(*queue).repeat(job) //nolint:forcetypeassert // see Open
 		},
+		OpenTwo: func(t testing.TB) (q enginetest.Queue, spoil func() (mend func() error, err error)) {
+			t.Helper()
+			return openTwo(t, url)
+		},
 	}) {
 		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
 	}
@@ -99,6 +103,7 @@ type queue struct {
 	replies   sync.Map          // where the deliveries of jobs are acknowledged
 	single    bool              // workers fetch one message at a time
 	cable     *enginetest.Cable // of all workers, which connect again when it is lost
+	shared    *nats.Conn        // of all workers
 
 	mu   sync.Mutex
 	ends map[uint64]enginetest.Outcome // as the server reports them
@@ -151,6 +156,28 @@ func (q *queue) ended(event []byte, status enginetest.Status) {
 	q.ends[e.Sequence] = enginetest.Outcome{Status: status, Err: e.Reason}
 }
 
+// openTwo opens two streams whose workers have one connection. The bucket of the first refuses
+// for a while what is put into it.
+func openTwo(t testing.TB, url string) (q enginetest.Queue, spoil func() (mend func() error, err error)) {
+	t.Helper()
+	bad, good := open(t, url), open(t, url)
+	bad.shared, _ = connect(t, url)
+	good.shared = bad.shared
+	limit := func(size int32) error {
+		stream, err := bad.js.Stream(context.Background(), "KV_"+bad.name)
+		if err != nil {
+			return err
+		}
+		config := stream.CachedInfo().Config
+		config.MaxMsgSize = size
+		_, err = bad.js.UpdateStream(context.Background(), config)
+		return err
+	}
+	return enginetest.Both(bad, good), func() (func() error, error) {
+		return func() error { return limit(-1) }, limit(1)
+	}
+}
+
 // repeat has the server deliver a job again that is being worked on.
 func (q *queue) repeat(job string) error {
 	reply, running := q.replies.Load(job)
@@ -180,9 +207,16 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 	if q.cable != nil {
 		again = -1 // without end
 	}
-	conn, js := connect(q.t, q.url, nats.SetCustomDialer(w.cable), nats.MaxReconnects(again),
-		nats.ReconnectWait(50*time.Millisecond), nats.PingInterval(500*time.Millisecond))
-	w.conn = conn
+	conn := q.shared
+	if conn == nil {
+		conn, _ = connect(q.t, q.url, nats.SetCustomDialer(w.cable), nats.MaxReconnects(again),
+			nats.ReconnectWait(50*time.Millisecond), nats.PingInterval(500*time.Millisecond))
+		w.conn = conn
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel
 	consumer, err := js.Consumer(ctx, q.name, "workers")
@@ -230,7 +264,9 @@ func (w *workers) Stop(context.Context) error {
 	<-w.consuming.Closed()
 	w.cancel()
 	w.wg.Wait()
-	w.conn.Close()
+	if w.conn != nil {
+		w.conn.Close()
+	}
 	return nil
 }
 

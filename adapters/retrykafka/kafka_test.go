@@ -3,7 +3,9 @@ package retrykafka_test
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +49,11 @@ func conform(t *testing.T, parallel, jobs int) {
 		},
 		DeadHeaders: func(_ context.Context, q enginetest.Queue, job string) (map[string]string, error) {
 			return q.(*queue).headers(job), nil //nolint:forcetypeassert // see Open
+		},
+		OpenTwo: func(t testing.TB) (enginetest.Queue, func() (func() error, error)) {
+			t.Helper()
+			q := open(t, parallel)
+			return q, q.refuseCommits
 		},
 		Cannot: map[string]enginetest.Instead{
 			"refused dead letter": {Why: "it ends Run after a minute: TestDeadLettersTakeNothing"},
@@ -104,6 +111,36 @@ func openWith(t testing.TB, partitions int32, parallel int) *queue {
 		}
 	}()
 	return q
+}
+
+// refuseCommits has the brokers refuse what is committed for the topic kind-1.
+func (q *queue) refuseCommits() (mend func() error, err error) {
+	var mended atomic.Bool
+	id := q.cluster.TopicInfo("kind-1").TopicID
+	q.cluster.ControlKey(int16(kmsg.OffsetCommit), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		if mended.Load() {
+			return nil, nil, false
+		}
+		q.cluster.KeepControl()
+		request := r.(*kmsg.OffsetCommitRequest) //nolint:forcetypeassert // by its key
+		of := func(topic kmsg.OffsetCommitRequestTopic) bool { return topic.Topic == "kind-1" || topic.TopicID == id }
+		if !slices.ContainsFunc(request.Topics, of) {
+			return nil, nil, false
+		}
+		response := request.ResponseKind().(*kmsg.OffsetCommitResponse) //nolint:forcetypeassert // by its key
+		for _, topic := range request.Topics {
+			answer := kmsg.NewOffsetCommitResponseTopic()
+			answer.Topic, answer.TopicID = topic.Topic, topic.TopicID
+			for _, p := range topic.Partitions {
+				one := kmsg.NewOffsetCommitResponseTopicPartition()
+				one.Partition, one.ErrorCode = p.Partition, kerr.UnknownTopicOrPartition.Code
+				answer.Partitions = append(answer.Partitions, one)
+			}
+			response.Topics = append(response.Topics, answer)
+		}
+		return response, nil, true
+	})
+	return func() error { mended.Store(true); return nil }, nil
 }
 
 func connect(t testing.TB, cluster *kfake.Cluster, options ...kgo.Opt) *kgo.Client {

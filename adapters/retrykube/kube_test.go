@@ -39,6 +39,7 @@ var cannot = map[string]enginetest.Instead{
 		"1: boom: retry in 500ms", "1: boom: retry in 200ms", "2: boom: retry in 200ms", "3: succeeded"),
 	"largest message":     noMessage,
 	"headers":             noMessage,
+	"bad queue":           {Why: "a queue is in memory, and refuses nothing"},
 	"refused dead letter": {Why: "the end of an object is an error, which is stored nowhere"},
 }
 

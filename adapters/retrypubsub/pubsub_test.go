@@ -20,7 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"github.com/seed-5ff3c98e/retry/adapters/retrypubsub"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
@@ -67,6 +69,10 @@ func conform(t *testing.T, change func(*pubsubpb.Subscription)) {
 		},
 		DeadHeaders: func(_ context.Context, q enginetest.Queue, job string) (map[string]string, error) {
 			return q.(*queue).headers(job), nil //nolint:forcetypeassert // see Open
+		},
+		OpenTwo: func(t testing.TB) (q enginetest.Queue, spoil func() (mend func() error, err error)) {
+			t.Helper()
+			return openTwo(t, change)
 		},
 		Repeat: func(_ context.Context, q enginetest.Queue, _ string) error {
 			q.(*queue).server.forget() //nolint:forcetypeassert // see Open
@@ -121,6 +127,7 @@ type queue struct {
 	topic   *pubsub.Publisher
 	cable   *enginetest.Cable // of all workers, which connect again when it is lost
 	single  bool              // workers take one message at a time
+	shared  *pubsub.Client    // of all workers
 
 	mu      sync.Mutex
 	ends    map[string]enginetest.Outcome
@@ -199,6 +206,33 @@ func openOn(t testing.TB, s *server, address string, change func(*pubsubpb.Subsc
 	return q
 }
 
+// forbidden is a topic to which nobody may publish.
+type forbidden struct{ topic atomic.Value }
+
+// React implements [pstest.Reactor].
+func (f *forbidden) React(request any) (handled bool, ret any, err error) {
+	if publish, ok := request.(*pubsubpb.PublishRequest); !ok || publish.GetTopic() != f.topic.Load() {
+		return false, nil, nil
+	}
+	return true, &pubsubpb.PublishResponse{}, status.Error(codes.PermissionDenied, "forbidden")
+}
+
+// openTwo opens two topics whose workers have one client. Nobody may publish to the first one
+// for a while.
+func openTwo(t testing.TB, change func(*pubsubpb.Subscription)) (q enginetest.Queue, spoil func() (mend func() error, err error)) {
+	t.Helper()
+	var f forbidden
+	f.topic.Store("")
+	s := startServer(t, pstest.ServerReactorOption{FuncName: "Publish", Reactor: &f})
+	bad, good := openOn(t, s, s.Addr, change), openOn(t, s, s.Addr, change)
+	bad.shared = bad.client
+	good.shared = bad.client
+	return enginetest.Both(bad, good), func() (func() error, error) {
+		f.topic.Store(project + "topics/" + bad.name)
+		return func() error { f.topic.Store(""); return nil }, nil
+	}
+}
+
 func (q *queue) ended(job string, o enginetest.Outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -244,12 +278,16 @@ func (q *queue) await(job string, status enginetest.Status) (o enginetest.Outcom
 
 func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
 	w := &workers{cable: cmp.Or(q.cable, &enginetest.Cable{})}
-	w.client = connect(q.t, q.address, w.cable)
+	client := q.shared
+	if client == nil {
+		client = connect(q.t, q.address, w.cable)
+		w.client = client
+	}
 	w.retries = &retrypubsub.Retries{
 		Policy: p.Policy, PolicyFor: p.PolicyFor, Subscription: q.name, Hold: 200 * time.Millisecond, CountDeliveries: q.single,
-		Publisher: publisher(w.client, q.name), Dead: publisher(w.client, q.name+"-dead"),
+		Publisher: publisher(client, q.name), Dead: publisher(client, q.name+"-dead"),
 	}
-	subscriber := w.client.Subscriber(q.name)
+	subscriber := client.Subscriber(q.name)
 	if q.single {
 		subscriber.ReceiveSettings.MaxOutstandingMessages = 1
 	}

@@ -32,6 +32,7 @@ func TestConformance(t *testing.T) {
 			t.Helper()
 			return open(t)
 		}, Grain: 10 * time.Second, Recovery: 20 * time.Second, Repeat: repeat, InPlace: true,
+		OpenTwo: openTwo,
 	}) {
 		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
 	}
@@ -62,6 +63,8 @@ type queue struct {
 	ids    map[string]int64
 	worker river.Config      // where it is not the usual one
 	cable  *enginetest.Cable // of all workers, which connect again when it is lost
+	name   string            // empty means River's default
+	shared *pgxpool.Pool     // of all workers
 }
 
 func attach(t testing.TB, schema string) *queue {
@@ -84,6 +87,29 @@ func open(t testing.TB) *queue {
 	_, err = migrator.Migrate(t.Context(), rivermigrate.DirectionUp, nil)
 	require.NoError(t, err)
 	return q
+}
+
+// openTwo opens two queues whose workers have one pool. The first one's outcomes cannot be
+// stored for a while. Each has a client: one that has both stores the outcomes of both in one
+// statement.
+func openTwo(t testing.TB) (q enginetest.Queue, spoil func() (mend func() error, err error)) {
+	t.Helper()
+	bad := open(t)
+	good := attach(t, bad.schema)
+	bad.name, good.name = "bad", "good"
+	bad.shared = connect(t, &enginetest.Cable{}, bad.schema)
+	good.shared = bad.shared
+	exec := func(statement string) error {
+		_, err := bad.pool.Exec(context.Background(), statement)
+		return err
+	}
+	return enginetest.Both(bad, good), func() (func() error, error) {
+		return func() error { return exec("DROP FUNCTION refuse CASCADE") }, exec(`
+			CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+				$$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = 'insufficient_privilege'; END $$;
+			CREATE TRIGGER refuse BEFORE UPDATE ON river_job FOR EACH ROW
+				WHEN (OLD.queue = 'bad' AND OLD.state = 'running') EXECUTE FUNCTION refuse()`)
+	}
 }
 
 type pgxTx = pgx.Tx
@@ -109,7 +135,7 @@ func (q *queue) Submit(ctx context.Context, kind, job string) error {
 	if err != nil {
 		return err
 	}
-	inserted, err := client.Insert(ctx, args{job, kind}, &river.InsertOpts{MaxAttempts: 1})
+	inserted, err := client.Insert(ctx, args{job, kind}, &river.InsertOpts{MaxAttempts: 1, Queue: q.name})
 	if err != nil {
 		return err
 	}
@@ -127,10 +153,14 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 	config := q.worker
 	config.FetchCooldown, config.FetchPollInterval = 5*time.Millisecond, 20*time.Millisecond
 	if config.Workers = all; config.Queues == nil {
-		config.Queues = map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 10}}
+		config.Queues = map[string]river.QueueConfig{cmp.Or(q.name, river.QueueDefault): {MaxWorkers: 10}}
+	}
+	pool := q.shared
+	if pool == nil {
+		pool = connect(q.t, w.cable, q.schema)
 	}
 	var err error
-	w.client, err = q.client(connect(q.t, w.cable, q.schema), p, &config)
+	w.client, err = q.client(pool, p, &config)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -81,6 +82,10 @@ func conform(t *testing.T, suffix string, cannot map[string]enginetest.Instead) 
 			defer dead.mu.Unlock()
 			return dead.labels[job], nil
 		},
+		OpenTwo: func(t testing.TB) (q enginetest.Queue, spoil func() (mend func() error, err error)) {
+			t.Helper()
+			return openTwo(t, suffix)
+		},
 		RefuseDead: func(_ context.Context, q enginetest.Queue) (mend func() error, err error) {
 			refuses := &q.(*queue).refuses //nolint:forcetypeassert // see Open
 			refuses.Store(true)
@@ -130,6 +135,8 @@ type queue struct {
 	single    bool              // workers take one message at a time
 	cable     *enginetest.Cable // of all workers
 	refuses   atomic.Bool       // dead letters
+	down      atomic.Bool       // whatever workers ask of it
+	shared    *sqs.Client       // of all workers
 
 	mu       sync.Mutex
 	ends     map[string]enginetest.Outcome
@@ -164,6 +171,19 @@ func open(t testing.TB, suffix string) *queue {
 		collecting.Wait()
 	})
 	return q
+}
+
+// openTwo opens two queues whose workers have one client. For a while, the first refuses all
+// requests.
+func openTwo(t testing.TB, suffix string) (q enginetest.Queue, spoil func() (mend func() error, err error)) {
+	t.Helper()
+	bad, good := open(t, suffix), open(t, suffix)
+	bad.shared = clientOf(proxy(t, bad, good), nil)
+	good.shared = bad.shared
+	return enginetest.Both(bad, good), func() (func() error, error) {
+		bad.down.Store(true)
+		return func() error { bad.down.Store(false); return nil }, nil
+	}
 }
 
 // openIdle leaves the dead letters alone.
@@ -256,18 +276,26 @@ func (q *queue) repeat(ctx context.Context, job string) error {
 
 // deletes is the transport of a proxy between workers and SQS, which keeps no record of a
 // message that was deleted. So it notes them, also if the worker never has the answer.
-type deletes struct{ queue *queue }
+type deletes struct{ queues []*queue }
 
-// proxy starts one.
-func (q *queue) proxy() string {
-	q.t.Helper()
-	target, err := url.Parse(server(q.t))
-	require.NoError(q.t, err)
+// proxy starts one for some queues.
+func proxy(t testing.TB, queues ...*queue) string {
+	t.Helper()
+	target, err := url.Parse(server(t))
+	require.NoError(t, err)
 	p := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: &deletes{q}, ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: &deletes{queues}, ErrorLog: log.New(io.Discard, "", 0),
 	})
-	q.t.Cleanup(p.Close)
+	t.Cleanup(p.Close)
 	return p.URL
+}
+
+// of returns the queue of a request.
+func (d *deletes) of(req *http.Request) (*queue, error) {
+	var in struct{ QueueUrl string } //nolint:revive // as SQS spells it
+	err := peek(req, &in)
+	i := slices.IndexFunc(d.queues, func(q *queue) bool { return in.QueueUrl == q.url || in.QueueUrl == q.dead })
+	return d.queues[max(i, 0)], err
 }
 
 // action returns what a request asks for.
@@ -300,13 +328,20 @@ func hurry(req *http.Request) error {
 
 // RoundTrip implements [http.RoundTripper].
 func (d *deletes) RoundTrip(req *http.Request) (*http.Response, error) {
+	q, err := d.of(req)
+	if err != nil {
+		return nil, err
+	}
+	if q.down.Load() {
+		return refusal("AccessDeniedException"), nil
+	}
 	var in struct{ ReceiptHandle string }
-	if d.queue.single && action(req) == "ReceiveMessage" { // a worker may be killed while it waits, and would be answered
+	if q.single && action(req) == "ReceiveMessage" { // a worker may be killed while it waits, and would be answered
 		if err := hurry(req); err != nil {
 			return nil, err
 		}
 	}
-	if action(req) == "SendMessage" && d.queue.refuses.Load() {
+	if action(req) == "SendMessage" && q.refuses.Load() {
 		return refusal("AccessDeniedException"), nil
 	}
 	if action(req) == "DeleteMessage" {
@@ -317,10 +352,10 @@ func (d *deletes) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	if err == nil && resp.StatusCode == http.StatusOK && in.ReceiptHandle != "" {
-		d.queue.mu.Lock()
-		defer d.queue.mu.Unlock()
-		if job := d.queue.done[in.ReceiptHandle]; job != "" {
-			d.queue.ends[job] = enginetest.Outcome{Status: enginetest.Succeeded}
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if job := q.done[in.ReceiptHandle]; job != "" {
+			q.ends[job] = enginetest.Outcome{Status: enginetest.Succeeded}
 		}
 	}
 	return resp, err
@@ -329,11 +364,14 @@ func (d *deletes) RoundTrip(req *http.Request) (*http.Response, error) {
 func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &workers{cable: cmp.Or(q.cable, &enginetest.Cable{}), cancel: cancel, over: make(chan error, 1)}
-	retries := &retrysqs.Retries{
-		Policy: p.Policy, PolicyFor: p.PolicyFor, QueueURL: q.url, Concurrency: 20, Visibility: 3 * time.Second,
-		Client: clientOf(q.proxy(), awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+	client := q.shared
+	if client == nil {
+		client = clientOf(proxy(q.t, q), awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 			t.DialContext = w.cable.DialContext
-		})),
+		}))
+	}
+	retries := &retrysqs.Retries{
+		Policy: p.Policy, PolicyFor: p.PolicyFor, QueueURL: q.url, Concurrency: 20, Visibility: 3 * time.Second, Client: client,
 		OnError: func(context.Context, error) {},
 	}
 	if q.single {
@@ -354,7 +392,8 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 	}
 	go func() {
 		err := retries.Run(ctx, fn)
-		for err != nil && q.cable != nil && ctx.Err() == nil { // it could not begin, and whoever runs it starts it again
+		for err != nil && (q.cable != nil || q.shared != nil) && ctx.Err() == nil { // whoever runs it starts it again
+			time.Sleep(50 * time.Millisecond)
 			err = retries.Run(ctx, fn)
 		}
 		w.over <- err

@@ -44,6 +44,7 @@ func TestConformance(t *testing.T) {
 		DeadHeaders: func(ctx context.Context, q enginetest.Queue, _ string) (map[string]string, error) {
 			return q.(*queue).deadFields(ctx) //nolint:forcetypeassert // see Open
 		},
+		OpenTwo: openTwo,
 		RefuseDead: func(ctx context.Context, q enginetest.Queue) (mend func() error, err error) {
 			client, dead := q.(*queue).client, q.(*queue).key("dead") //nolint:forcetypeassert // see Open
 			return func() error { return client.Del(ctx, dead).Err() }, client.Set(ctx, dead, "x", 0).Err()
@@ -70,6 +71,7 @@ type queue struct {
 	ids    map[string]string
 	single bool              // workers take one message at a time
 	cable  *enginetest.Cable // of all workers, which connect again when it is lost
+	shared *redis.Client     // of all workers
 }
 
 func open(t testing.TB) *queue {
@@ -82,6 +84,20 @@ func open(t testing.TB) *queue {
 		assert.NoError(t, q.client.Close())
 	})
 	return q
+}
+
+// openTwo opens two streams whose workers have one client. The first stream goes for a while.
+func openTwo(t testing.TB) (q enginetest.Queue, spoil func() (mend func() error, err error)) {
+	t.Helper()
+	bad, good := open(t), open(t)
+	bad.shared = connect(t, &enginetest.Cable{})
+	good.shared = bad.shared
+	t.Cleanup(func() { assert.NoError(t, bad.shared.Close()) })
+	ctx := context.Background()
+	return enginetest.Both(bad, good), func() (func() error, error) {
+		return func() error { return bad.client.Rename(ctx, bad.name+"-gone", bad.name).Err() },
+			bad.client.Rename(ctx, bad.name, bad.name+"-gone").Err()
+	}
 }
 
 // key returns a key that belongs to the stream.
@@ -169,7 +185,10 @@ func (q *queue) repeat(ctx context.Context, job string) error {
 func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &workers{cable: cmp.Or(q.cable, &enginetest.Cable{}), cancel: cancel, over: make(chan error, 1)}
-	client := connect(q.t, w.cable)
+	client := q.shared
+	if client == nil {
+		client = connect(q.t, w.cable)
+	}
 	retries := &retrystreams.Retries{
 		Policy: p.Policy, PolicyFor: p.PolicyFor, Redis: client, Stream: q.name, Group: "workers", Consumer: rand.Text(),
 		Concurrency: 50, MinIdle: 3 * time.Second, OnError: func(context.Context, error) {},
@@ -186,7 +205,9 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 			time.Sleep(50 * time.Millisecond)
 			err = retries.Run(ctx, job)
 		}
-		_ = client.Close()
+		if client != q.shared {
+			_ = client.Close()
+		}
 		w.over <- err
 	}()
 	return w, nil

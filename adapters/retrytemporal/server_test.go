@@ -32,8 +32,9 @@ type server struct {
 	due     chan *job
 	first   *commonpb.Payloads // details that jobs begin with
 
-	mu   sync.Mutex
-	jobs map[string]*job
+	mu      sync.Mutex
+	jobs    map[string]*job
+	refuses string // the kind of jobs about which it takes nothing from workers
 }
 
 // job is an activity.
@@ -123,6 +124,13 @@ func (s *server) reset(name string) {
 	s.jobs[name].attempt = 1
 }
 
+// refuse has the server take nothing about jobs of a kind.
+func (s *server) refuse(kind string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuses = kind
+}
+
 // find returns the job of a token, with the mutex held, unless the attempt is over.
 func (s *server) find(token []byte) (*job, error) {
 	var name string
@@ -137,8 +145,18 @@ func (s *server) find(token []byte) (*job, error) {
 	return j, nil
 }
 
-func (s *server) end(token []byte, now status, failure string) error {
+// told is find for what a worker says of an attempt.
+func (s *server) told(token []byte) (*job, error) {
 	j, err := s.find(token)
+	if err == nil && s.refuses == j.kind {
+		s.mu.Unlock()
+		return nil, serviceerror.NewPermissionDenied("refused", "")
+	}
+	return j, err
+}
+
+func (s *server) end(token []byte, now status, failure string) error {
+	j, err := s.told(token)
 	if err != nil {
 		return err
 	}
@@ -216,7 +234,7 @@ func (s *server) lose(token string) {
 func (s *server) RecordActivityTaskHeartbeat(
 	_ context.Context, request *workflowservice.RecordActivityTaskHeartbeatRequest,
 ) (*workflowservice.RecordActivityTaskHeartbeatResponse, error) {
-	j, err := s.find(request.GetTaskToken())
+	j, err := s.told(request.GetTaskToken())
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +267,7 @@ func (s *server) RespondActivityTaskFailed(
 	if info.GetNonRetryable() {
 		return response, s.end(request.GetTaskToken(), failed, request.GetFailure().GetMessage())
 	}
-	j, err := s.find(request.GetTaskToken())
+	j, err := s.told(request.GetTaskToken())
 	if err != nil {
 		return nil, err
 	}

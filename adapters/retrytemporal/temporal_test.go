@@ -26,9 +26,15 @@ func TestConformance(t *testing.T) {
 		Unit: 500 * time.Millisecond, Grain: 10 * time.Second, Recovery: 20 * time.Second, Repeat: repeat, InPlace: true,
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
-			return &queue{t: t, server: startServer(t, 8*time.Second, &commonpb.RetryPolicy{
-				InitialInterval: durationpb.New(50 * time.Millisecond), BackoffCoefficient: 2,
-			})}
+			return open(t)
+		},
+		OpenTwo: func(t testing.TB) (enginetest.Queue, func() (func() error, error)) {
+			t.Helper()
+			q := open(t)
+			return q, func() (func() error, error) {
+				q.server.refuse("kind-1")
+				return func() error { q.server.refuse(""); return nil }, nil
+			}
 		},
 	}) {
 		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
@@ -39,6 +45,13 @@ type queue struct {
 	t      testing.TB
 	server *server
 	cable  *enginetest.Cable // of all workers, which connect again when it is lost
+}
+
+func open(t testing.TB) *queue {
+	t.Helper()
+	return &queue{t: t, server: startServer(t, 8*time.Second, &commonpb.RetryPolicy{
+		InitialInterval: durationpb.New(50 * time.Millisecond), BackoffCoefficient: 2,
+	})}
 }
 
 // repeat has an attempt time out at once.

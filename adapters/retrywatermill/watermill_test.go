@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,6 +97,11 @@ func conform(t *testing.T, e *enginetest.Engine) {
 	e.DeadHeaders = func(_ context.Context, q enginetest.Queue, job string) (map[string]string, error) {
 		return q.(*queue).headers(job), nil //nolint:forcetypeassert // made by Open
 	}
+	e.OpenTwo = func(t testing.TB) (enginetest.Queue, func() (func() error, error)) {
+		t.Helper()
+		q := e.Open(t).(*queue) //nolint:forcetypeassert // made by Open
+		return q, q.refuse
+	}
 	e.Cannot["largest message"] = enginetest.Instead{Why: "each broker has a limit of its own: TestLimitOfSize"}
 	e.Cannot["refused dead letter"] = enginetest.Instead{Why: "the message comes again: TestNoRoom"}
 	for _, r := range enginetest.Run(t, e) {
@@ -112,6 +118,7 @@ type queue struct {
 	lost        func(*message.Message) int
 	concurrency int
 	cable       *enginetest.Cable // of all workers, which connect again when it is lost
+	refuses     atomic.Bool       // what workers publish to the topic of kind-1
 
 	mu   sync.Mutex
 	done map[string]bool
@@ -177,6 +184,27 @@ func (q *queue) attach(b broker) {
 	q.t.Cleanup(func() { assert.NoError(q.t, q.publisher.Close()) })
 }
 
+// refuse has the topic of kind-1 take nothing from workers until mend is called.
+func (q *queue) refuse() (mend func() error, err error) {
+	q.refuses.Store(true)
+	return func() error { q.refuses.Store(false); return nil }, nil
+}
+
+// refusing is a publisher of workers.
+type refusing struct {
+	message.Publisher
+
+	queue *queue
+}
+
+// Publish implements [message.Publisher].
+func (r refusing) Publish(topic string, messages ...*message.Message) error {
+	if topic == r.queue.topic("kind-1") && r.queue.refuses.Load() {
+		return errors.New("the topic takes nothing")
+	}
+	return r.Publisher.Publish(topic, messages...)
+}
+
 func (q *queue) ended(job string, o enginetest.Outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -227,7 +255,7 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 		return nil, err
 	}
 	w.retries = &retrywatermill.Retries{
-		Policy: p.Policy, PolicyFor: p.PolicyFor, Publisher: publisher, Lost: q.lost, Hold: 200 * time.Millisecond,
+		Policy: p.Policy, PolicyFor: p.PolicyFor, Publisher: refusing{publisher, q}, Lost: q.lost, Hold: 200 * time.Millisecond,
 	}
 	if p.PolicyFor != nil {
 		w.retries.PolicyFor = func(topic string) (*retry.Policy, error) {

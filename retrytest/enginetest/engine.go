@@ -60,6 +60,13 @@ type Engine struct {
 	DeadHeaders func(ctx context.Context, q Queue, job string) (map[string]string, error)
 	RefuseDead  func(ctx context.Context, q Queue) (mend func() error, err error)
 
+	// OpenTwo opens a queue for the script "bad queue", which is two of the engine's: one for
+	// jobs of the kind kind-1, and one for those of the kind kind-2, as [Both] returns. The
+	// workers of the two share what those of a process can: a client, a connection, and Run if
+	// it can have both. spoil makes the first queue refuse what its workers ask, until mend is
+	// called. If OpenTwo is nil, the script is left out, and Cannot has to say why.
+	OpenTwo func(t testing.TB) (q Queue, spoil func() (mend func() error, err error))
+
 	// InPlace says that jobs stay where they are, however they end: nothing is copied that
 	// could be too large, lose a header or be refused.
 	InPlace bool
@@ -79,6 +86,8 @@ func (e *Engine) without(name string) bool {
 		return e.SubmitWith == nil || e.DeadHeaders == nil
 	case refusedDead:
 		return e.RefuseDead == nil
+	case badQueue:
+		return e.OpenTwo == nil
 	default:
 		return false
 	}

@@ -123,7 +123,8 @@ func sketchEngine() *enginetest.Engine {
 		RefuseDead: func(context.Context, enginetest.Queue) (func() error, error) {
 			return func() error { return nil }, nil
 		},
-		Grain: 2 * time.Millisecond, Recovery: hidden + 2*time.Millisecond, Jobs: 1000,
+		OpenTwo: openTwo,
+		Grain:   2 * time.Millisecond, Recovery: hidden + 2*time.Millisecond, Jobs: 1000,
 		Repeat: func(_ context.Context, q enginetest.Queue, job string) error {
 			q.(*sketch).again(job) //nolint:forcetypeassert // made by Open
 			return nil

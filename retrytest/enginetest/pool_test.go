@@ -98,6 +98,7 @@ func TestPool(t *testing.T) { //nolint:tparallel // bubbles cannot be parallel
 	testInBubbles(t, &enginetest.Engine{
 		Open: openPool, Grain: time.Nanosecond, Recovery: time.Nanosecond, InPlace: true,
 		Cannot: map[string]enginetest.Instead{
+			"bad queue":             {Why: inMemory},
 			"crash":                 {Why: inMemory, Endless: true},
 			"crash: poison":         {Why: inMemory, Endless: true},
 			"crash: not idempotent": {Why: inMemory, Endless: true},

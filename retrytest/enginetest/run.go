@@ -37,6 +37,8 @@ func Run(t *testing.T, e *Engine) []Result {
 			t.Errorf("enginetest: Cannot[%q]: there is no such script; there are %q", name, names)
 		} else if name == arrivesTwice && e.Repeat == nil {
 			t.Errorf("enginetest: Cannot[%q]: it is left out, because Repeat is nil", name)
+		} else if name == badQueue && e.OpenTwo != nil {
+			t.Errorf("enginetest: Cannot[%q]: an engine that has OpenTwo has to do this", name)
 		}
 	}
 	results := make([]Result, len(names))
@@ -84,10 +86,13 @@ func (e *Engine) check(t testing.TB, name string) Result {
 		return Result{Script: name, Cannot: "no test can have the engine deliver twice"}
 	}
 	if e.without(name) {
-		if why := e.Cannot[name].Why; why != "" || e.InPlace {
+		if why := e.Cannot[name].Why; why != "" || e.InPlace && name != badQueue {
 			return Result{Script: name, Cannot: cmp.Or(why, "jobs stay where they are")}
 		}
 		return Result{Script: name, Faults: []string{"enginetest: the Engine lacks a function for this script, and does not say why"}}
+	}
+	if name == badQueue {
+		return Result{Script: name, Faults: e.runBeside(t)}
 	}
 	all := scripts(e)
 	s := &all[slices.IndexFunc(all, func(s script) bool { return s.name == name })]

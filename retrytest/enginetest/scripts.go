@@ -98,7 +98,7 @@ func Scripts() []string {
 	for _, s := range scripts(&Engine{}) {
 		names = append(names, s.name)
 	}
-	return append(names, manyJobs)
+	return append(names, badQueue, manyJobs)
 }
 
 const (
@@ -107,6 +107,7 @@ const (
 	largest      = "largest message"
 	headers      = "headers"
 	refusedDead  = "refused dead letter"
+	badQueue     = "bad queue"
 )
 
 // userHeaders are of those that programs put into messages: for traces, for routing, and one
@@ -116,7 +117,7 @@ var userHeaders = map[string]string{
 	"x-tenant": "a", "retry-mine": "b",
 }
 
-// scripts returns all scripts but the one with many jobs.
+// scripts returns all scripts but those with many jobs and with a bad queue.
 func scripts(e *Engine) []script {
 	all := failures(e.unit())
 	all = append(all, hints(e.unit())...)

@@ -33,6 +33,10 @@ func TestConformance(t *testing.T) {
 					t.Helper()
 					return openTable(t, k)
 				},
+				OpenTwo: func(t testing.TB) (q enginetest.Queue, spoil func() (mend func() error, err error)) {
+					t.Helper()
+					return openTwo(t, k)
+				},
 				AsksAboutLost: true, Early: early, Grain: 5 * time.Second, Recovery: 15 * time.Second, Repeat: repeat, InPlace: true,
 			}) {
 				t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
@@ -47,22 +51,45 @@ type tableQueue struct {
 
 	t     testing.TB
 	table *retrytable.Table[string]
+	own   *sql.DB // of all workers
 }
 
 func openTable(t testing.TB, k kind) *tableQueue {
 	t.Helper()
-	q := &tableQueue{store: k.open(t), t: t, table: &retrytable.Table[string]{
-		Dialect: k.dialect, Name: "jobs", Instants: k.instants, Lease: 3 * time.Second,
+	return newTable(t, k.open(t), "jobs")
+}
+
+// openTwo opens two tables whose workers have one pool of connections. The first table is gone
+// for a while.
+func openTwo(t testing.TB, k kind) (q enginetest.Queue, spoil func() (mend func() error, err error)) {
+	t.Helper()
+	bad := openTable(t, k)
+	good := newTable(t, bad.store, "others")
+	bad.own, _ = bad.connect()
+	good.own = bad.own
+	rename := func(from, to string) error {
+		_, err := bad.db.ExecContext(context.Background(), "ALTER TABLE "+from+" RENAME TO "+to)
+		return err
+	}
+	return enginetest.Both(bad, good), func() (func() error, error) {
+		return func() error { return rename("gone", "jobs") }, rename("jobs", "gone")
+	}
+}
+
+func newTable(t testing.TB, s *store, name string) *tableQueue {
+	t.Helper()
+	q := &tableQueue{store: s, t: t, table: &retrytable.Table[string]{
+		Dialect: s.dialect, Name: name, Instants: s.instants, Lease: 3 * time.Second,
 		Columns: retrytable.Columns{RateLimited: "limited", Pending: "polls", First: "first_at", Kind: "kind"},
 		Set:     retrytable.Set{Fail: "error = $1"},
 	}}
-	run(t, q.db, "CREATE TABLE jobs (id varchar(100) PRIMARY KEY, error text)")
+	run(t, q.db, "CREATE TABLE "+name+" (id varchar(100) PRIMARY KEY, error text)")
 	run(t, q.db, q.table.Schema())
 	return q
 }
 
 func (q *tableQueue) Submit(ctx context.Context, kind, job string) error {
-	_, err := q.db.ExecContext(ctx, "INSERT INTO jobs (id, kind) VALUES ($1, $2)", job, kind)
+	_, err := q.db.ExecContext(ctx, "INSERT INTO "+q.table.Name+" (id, kind) VALUES ($1, $2)", job, kind)
 	return err
 }
 
@@ -76,7 +103,7 @@ func repeat(ctx context.Context, queue enginetest.Queue, job string) error {
 func (q *tableQueue) Outcome(ctx context.Context, job string) (enginetest.Outcome, error) {
 	var status string
 	var text sql.NullString
-	if err := q.db.QueryRowContext(ctx, "SELECT status, error FROM jobs WHERE id = $1", job).Scan(&status, &text); err != nil {
+	if err := q.db.QueryRowContext(ctx, "SELECT status, error FROM "+q.table.Name+" WHERE id = $1", job).Scan(&status, &text); err != nil {
 		return enginetest.Outcome{}, err
 	}
 	switch status {
@@ -90,7 +117,10 @@ func (q *tableQueue) Outcome(ctx context.Context, job string) (enginetest.Outcom
 }
 
 func (q *tableQueue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
-	db, kill := q.connect()
+	db, kill := q.own, func() error { return nil }
+	if db == nil {
+		db, kill = q.connect()
+	}
 	w := &retrytable.Worker[string]{
 		Table: q.table, DB: db, Policy: p.Policy, PolicyFor: p.PolicyFor, Concurrency: 10, Poll: 20 * time.Millisecond,
 		Work:    func(ctx context.Context, job *retrytable.Job[string]) error { return handle(ctx, job.ID) },
