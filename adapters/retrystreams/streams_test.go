@@ -157,11 +157,12 @@ func (q *queue) Outcome(ctx context.Context, job string) (enginetest.Outcome, er
 }
 
 // idle makes the server take whoever has a message for dead, and returns how often it was
-// delivered.
+// delivered. If that is not as often as is given, another worker has it already.
 var idle = redis.NewScript(`
 	local id = ARGV[1]
 	local pending = redis.call('XPENDING', KEYS[1], 'workers', id, id, 1)[1]
 	if not pending then return false end
+	if tonumber(ARGV[2]) > 0 and pending[4] ~= tonumber(ARGV[2]) then return pending[4] end
 	redis.call('XCLAIM', KEYS[1], 'workers', pending[2], 0, id, 'IDLE', 3600000, 'JUSTID')
 	return pending[4]`)
 
@@ -169,7 +170,7 @@ var idle = redis.NewScript(`
 // first may have told the server that it lives, or has ended it.
 func (q *queue) repeat(ctx context.Context, job string) error {
 	for before := 0; ; time.Sleep(time.Millisecond) {
-		count, err := idle.Run(ctx, q.client, []string{q.name}, q.ids[job]).Int()
+		count, err := idle.Run(ctx, q.client, []string{q.name}, q.ids[job], before).Int()
 		switch {
 		case errors.Is(err, redis.Nil) && before > 0:
 			return nil
