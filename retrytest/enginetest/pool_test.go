@@ -89,8 +89,9 @@ func (w *poolWorkers) Stop(context.Context) error {
 func (w *poolWorkers) Kill() error { return nil }
 
 const (
-	inMemory  = "tasks are in memory"
-	onePolicy = "a pool has one policy"
+	inMemory   = "tasks are in memory"
+	onePolicy  = "a pool has one policy"
+	tellsWaits = "a pool tells a wait before it begins, and stores nothing"
 )
 
 func TestPool(t *testing.T) { //nolint:tparallel // bubbles cannot be parallel
@@ -103,6 +104,8 @@ func TestPool(t *testing.T) { //nolint:tparallel // bubbles cannot be parallel
 			"crash: poison":         {Why: inMemory, Endless: true},
 			"crash: not idempotent": {Why: inMemory, Endless: true},
 			"crash after a failure": {Why: inMemory, Endless: true, Told: []string{"1: boom: retry in 50ms"}},
+			"not started":           {Why: tellsWaits, Told: []string{"1: no row: retry in 50ms", "2: no row: retry in 100ms", "3: succeeded"}},
+			"panic of an observer":  {Why: tellsWaits, Told: []string{"1: boom: retry in 50ms"}},
 			"two kinds": {Why: onePolicy, Told: []string{
 				"1: boom: retry in 50ms", "1: boom: retry in 50ms", // of the two jobs
 				"2: boom: retry in 100ms", "2: boom: retry in 100ms",

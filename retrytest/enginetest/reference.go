@@ -50,7 +50,7 @@ func (s *script) expected(e *Engine) *record {
 }
 
 // plain reports whether nothing happens to the worker, and the policy stays the same.
-func (s *script) plain() bool { return !s.has(dies, shuts, switches, reloads) }
+func (s *script) plain() bool { return !s.has(dies, shuts, switches, reloads) && s.name != notStarted }
 
 // reference is a script in progress, without an engine.
 type reference struct {
@@ -105,8 +105,9 @@ func (r *reference) stored() error {
 			return err
 		})
 		stop()
+		_ = job.Tell(ctx)
 		switch state, lost = job.State, 0; outcome {
-		case retry.Again:
+		case retry.Again, retry.Refused:
 			r.clock.Advance(job.Decision.Delay)
 		case retry.Handed:
 			if r.act() == dies { // it is counted when the next worker finds the job

@@ -57,6 +57,7 @@ var (
 	errUnknown = errors.New("odd")
 	errBusy    = retry.Mark(errors.New("busy"), retry.Verdict{Class: retry.Retryable, Category: "busy"})
 	errPending = retry.MarkPending(errors.New("not there yet"))
+	errStart   = retry.MarkNotStarted(errors.New("no row"))
 	errLong    = retry.MarkRetryable(errors.New(strings.Repeat("too long to read. ", 1000)))
 )
 
@@ -108,6 +109,7 @@ const (
 	headers      = "headers"
 	refusedDead  = "refused dead letter"
 	badQueue     = "bad queue"
+	notStarted   = "not started"
 )
 
 // userHeaders are of those that programs put into messages: for traces, for routing, and one
@@ -219,7 +221,13 @@ func mishaps(u time.Duration) []script {
 	return []script{
 		{name: "panic", policy: policy(u, 3), steps: []step{{act: panics}}, judge: loosely},
 		{name: "panic of a classifier", policy: confused, steps: []step{{act: confuses, err: errUnknown}}, judge: ended},
-		{name: "panic of an observer", policy: watched, steps: []step{{act: confuses, err: errBoom}}, judge: ended},
+		{name: "panic of an observer", policy: watched, steps: []step{{act: confuses, err: errBoom}, {}}, judge: survived},
+		{
+			name: notStarted, steps: outcomes(errStart, errStart, nil),
+			policy: policy(u, 1, func(p *retry.Policy) {
+				p.Overrides = map[string]retry.Override{"not_started": {Backoff: retry.Exponential{Initial: u}}}
+			}),
+		},
 		{name: "crash", policy: policy(u, 3), steps: []step{{act: dies}, {err: errBoom}, {}}},
 		{name: "crash: poison", policy: policy(u, 2), steps: []step{{act: dies}, {act: dies}}},
 		{name: "crash: not idempotent", policy: once, steps: []step{{act: dies}}},

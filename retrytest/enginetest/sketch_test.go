@@ -36,8 +36,7 @@ type message struct {
 // stored makes the attempt of a delivery. The deliveries between those that the State
 // knows of and this one have no outcome.
 func stored(m message, p enginetest.Policies) retry.Stored {
-	lost := m.deliveries - m.known - 1
-	return retry.Stored{Policy: p.Policy, PolicyFor: p.PolicyFor, Kind: m.kind, State: m.state, Lost: lost}
+	return retry.Stored{Policy: p.Policy, PolicyFor: p.PolicyFor, Kind: m.kind, State: m.state, Lost: m.deliveries - m.known - 1}
 }
 
 // settle stores the outcome of an attempt.
@@ -50,6 +49,7 @@ func settle(m *message, s *retry.Stored, o retry.Outcome) {
 	default: // Again, Handed and Refused
 		m.state, m.known, m.visible = s.State, m.deliveries, time.Now().Add(s.Decision.Delay)
 	}
+	_ = s.Tell(context.Background()) // that it is stored
 }
 
 // worker is a process. It works on all messages that it receives at the same time.
