@@ -12,7 +12,8 @@
 //	}
 //
 // Every failure is classified, hints of servers are followed, and waits have jitter.
-// [retry.Policy.AttemptTimeout] and Observer work as in Execute; no Budget is asked.
+// [retry.Policy.AttemptTimeout] works as in Execute; the Observer is told of an outcome when
+// the broker has it; no Budget is asked.
 //
 // Handle acknowledges the message when it has succeeded.
 //

@@ -8,7 +8,8 @@
 //	err := asynq.NewServerFromRedisClient(client, config).Run(retries.Handler(mux))
 //
 // Every failure is classified, hints of servers are followed, and waits have jitter.
-// [retry.Policy.AttemptTimeout] and Observer work as in Execute; no Budget is asked.
+// [retry.Policy.AttemptTimeout] works as in Execute; the Observer is told of an outcome before
+// asynq stores it; no Budget is asked.
 //
 // # What asynq counts, and where the State is
 //

@@ -11,7 +11,8 @@
 //	})
 //
 // Every failure is classified, hints of servers are followed, and waits have jitter.
-// [retry.Policy.AttemptTimeout] and Observer work as in Execute; no Budget is asked.
+// [retry.Policy.AttemptTimeout] works as in Execute; the Observer is told of an outcome when
+// the server has it; no Budget is asked.
 //
 // Handle acknowledges the message, has it delivered again when the policy says, or
 // terminates it. While the function runs, Handle tells the server so: AckWait need not be as

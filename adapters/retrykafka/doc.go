@@ -6,8 +6,8 @@
 //	return retries.Run(ctx, func(ctx context.Context, r *kgo.Record) error { return work(ctx, r.Value) })
 //
 // The topic jobs.dead has to exist. Every failure is classified, hints of servers are followed,
-// and waits have jitter. [retry.Policy.AttemptTimeout] and Observer work as in Execute; no
-// Budget is asked.
+// and waits have jitter. [retry.Policy.AttemptTimeout] works as in Execute; the Observer is
+// told of an outcome when the commit has stored it; no Budget is asked.
 //
 // # What it cannot do
 //

@@ -7,7 +7,8 @@
 //		Complete(retries.Reconciler(reconciler))
 //
 // Every failure is classified, hints of servers are followed, and waits have jitter.
-// [retry.Policy.AttemptTimeout] and Observer work as in Execute; no Budget is asked.
+// [retry.Policy.AttemptTimeout] works as in Execute; the Observer is told of an outcome before
+// the item is queued again; no Budget is asked.
 //
 // The same Retries is the rate limiter and wraps the reconciler. Set both: the rate limiter
 // alone does not see the error, and the reconciler alone does not set the wait. A loop of your

@@ -7,7 +7,8 @@
 //	client, err := river.NewClient(riverpgxv5.New(pool), config)
 //
 // Every failure is classified, hints of servers are followed, and waits have jitter.
-// [retry.Policy.AttemptTimeout] and Observer work as in Execute; no Budget is asked.
+// [retry.Policy.AttemptTimeout] works as in Execute; the Observer is told of an outcome before
+// River stores it; no Budget is asked.
 //
 // Configure the clients that insert jobs too. Workers must not have a NextRetry of their
 // own. An attempt that River's JobTimeout ends is a failure like others.

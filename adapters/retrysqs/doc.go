@@ -4,8 +4,8 @@
 //	return retries.Run(ctx, func(ctx context.Context, msg types.Message) error { return work(ctx, *msg.Body) })
 //
 // Every failure is classified, hints of servers are followed, and waits have jitter.
-// [retry.Policy.AttemptTimeout] and Observer work as in Execute; no Budget is asked. In Lambda,
-// the handler is [Retries.HandleLambda].
+// [retry.Policy.AttemptTimeout] works as in Execute; the Observer is told of an outcome when
+// SQS has it; no Budget is asked. In Lambda, the handler is [Retries.HandleLambda].
 //
 // # What SQS counts, and where the State is
 //
@@ -13,9 +13,10 @@
 // Nothing else of a message can be changed. If all receipts were failures that count, or were
 // lost, then what SQS keeps is the [retry.State]: the message is hidden for the wait, with one
 // request. Otherwise a copy is sent, with the State in the attribute retry-state, and the message
-// is deleted. Otherwise means: after a failure that costs no attempt, after [retry.MarkPending]
-// and [retry.MarkProgress], when the worker stops, if PolicyFor has none, and after each failure
-// under a NonIdempotent policy, to which a lost attempt is another thing than a failure.
+// is deleted. Otherwise means: after a failure that costs no attempt, after [retry.MarkPending],
+// [retry.MarkNotStarted] and [retry.MarkProgress], when the worker stops, if PolicyFor has none,
+// and after each failure under a NonIdempotent policy, to which a lost attempt is another thing
+// than a failure.
 //
 // A receipt counts, also if its answer did not reach the worker. A message that has no attempt
 // left when it is received ends with [retry.ErrLost]. No more messages are received than run.

@@ -52,6 +52,7 @@ func TestConformanceOfFIFOQueues(t *testing.T) {
 		"hint: free on the last attempt": instead("1: boom: retry in 1s", "2"+limited, over+lost),
 		"hint: free ones used up":        instead("1"+limited, "2"+limited, over+lost),
 		"shutdown":                       instead(over + ": boom"),
+		"not started":                    instead("1: gave up (attempts)" + lost),
 	})
 }
 

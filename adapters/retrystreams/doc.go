@@ -7,7 +7,8 @@
 //	return retries.Run(ctx, func(ctx context.Context, msg redis.XMessage) error { return work(ctx, msg.Values) })
 //
 // Every failure is classified, hints of servers are followed, and waits have jitter.
-// [retry.Policy.AttemptTimeout] and Observer work as in Execute; no Budget is asked.
+// [retry.Policy.AttemptTimeout] works as in Execute; the Observer is told of an outcome when
+// Redis has it; no Budget is asked.
 //
 // The stream and its group have to exist: XGROUP CREATE jobs workers 0 MKSTREAM. The server
 // has to be Redis 7 or a relative of it.

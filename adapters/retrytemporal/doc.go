@@ -7,7 +7,8 @@
 //	w := worker.New(client, "jobs", options)
 //
 // Every failure is classified, hints of servers are followed, and waits have jitter.
-// [retry.Policy.AttemptTimeout] and Observer work as in Execute; no Budget is asked.
+// [retry.Policy.AttemptTimeout] works as in Execute; the Observer is told of an outcome before
+// the server stores it; no Budget is asked.
 //
 // The server must be of version 1.24.2 or later: an earlier one does not know the delay of an
 // error, and waits by the activity's RetryPolicy.

@@ -8,9 +8,10 @@
 //
 // It works with every broker that Watermill has a publisher and a subscriber for. Every failure
 // is classified, hints of servers are followed, and waits have jitter.
-// [retry.Policy.AttemptTimeout] and Observer work as in Execute; no Budget is asked. Middleware
-// that is added later runs in each attempt. Watermill's Retry has nothing left to do, and its
-// Deduplicator, which knows messages by their payload, drops the copies.
+// [retry.Policy.AttemptTimeout] works as in Execute; the Observer is told of an outcome when
+// the broker has the copy, or before the router acknowledges the message; no Budget is asked.
+// Middleware that is added later runs in each attempt. Watermill's Retry has nothing left to
+// do, and its Deduplicator, which knows messages by their payload, drops the copies.
 //
 // # Where the State is
 //
