@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"context"
 	"runtime/debug"
 	"time"
@@ -355,7 +356,7 @@ func (s *Stored) confused(v any) Outcome {
 // outcome. Only the first call tells. If the Observer panics, Tell returns a [*PanicError].
 //
 // Tell goes by Err and Decision. A driver that ends a job without an attempt, or for another
-// reason than that of Attempt, sets these two before.
+// reason than that of Attempt, sets these two before; a Stop that is not set is StopFinal.
 func (s *Stored) Tell(ctx context.Context) (err error) {
 	p, d := s.Policy.orZero(), &s.Decision
 	none := s.outcome == 0 && !d.Retry && d.Err == nil
@@ -373,7 +374,7 @@ func (s *Stored) Tell(ctx context.Context) (err error) {
 	case d.Retry:
 		e.Kind, e.Delay, e.Err = Retrying, d.Delay, s.Err
 	case d.Err != nil:
-		e.Kind, e.Stop, e.Err = GaveUp, d.Stop, d.Err
+		e.Kind, e.Stop, e.Err = GaveUp, cmp.Or(d.Stop, StopFinal), d.Err
 	default:
 		e.Kind, e.Attempt = Succeeded, max(e.Attempt, e.Attempt+1)
 	}

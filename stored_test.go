@@ -543,7 +543,7 @@ func TestStoredTellsWhatTheDriverSays(t *testing.T) {
 	job = retry.Stored{Policy: p, Decision: retry.Decision{Err: errFinalMark}}
 	require.NoError(t, job.Tell(t.Context()))
 	assert.Equal(t, errFinalMark, events.Events()[0].Err)
-	assert.Equal(t, retry.GaveUp, events.Events()[0].Kind)
+	assert.Equal(t, []any{retry.GaveUp, retry.StopFinal}, []any{events.Events()[0].Kind, events.Events()[0].Stop})
 }
 
 // An attempt that could not start is not counted, comes again later each time, is reported, and
