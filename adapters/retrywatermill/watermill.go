@@ -155,9 +155,13 @@ func (d *delivery) attempts(ctx context.Context) error {
 		lost = d.Lost(d.msg)
 	}
 	for {
-		due, err := d.attempt(ctx, lost)
+		job, due, err := d.attempt(ctx, lost)
 		late := due.After(patience) || time.Now().After(patience)
-		if err == nil || ctx.Err() != nil || due.IsZero() || late {
+		inPlace := err != nil && ctx.Err() == nil && !due.IsZero() && !late
+		if err == nil || inPlace {
+			engine.Tell(ctx, job)
+		}
+		if !inPlace {
 			return err
 		}
 		lost = 0 // they are in the State
@@ -166,9 +170,9 @@ func (d *delivery) attempts(ctx context.Context) error {
 
 // attempt makes the attempt, unless it is too early. due is when the next one is, if its copy
 // could not be published.
-func (d *delivery) attempt(ctx context.Context, lost int) (due time.Time, err error) {
-	job := retry.Stored{Policy: d.Policy, PolicyFor: d.PolicyFor, Kind: d.topic}
-	due, reason := engine.Load(d.msg.Metadata.Get, &job)
+func (d *delivery) attempt(ctx context.Context, lost int) (job *retry.Stored, due time.Time, err error) {
+	job = &retry.Stored{Policy: d.Policy, PolicyFor: d.PolicyFor, Kind: d.topic}
+	due, reason := engine.Load(d.msg.Metadata.Get, job)
 	d.msg.UUID = cmp.Or(d.msg.Metadata.Get(uuidKey), d.msg.UUID)
 	due = time.Now().Add(job.Early(time.Until(due)))
 	engine.Wait(ctx, min(time.Until(due), d.hold()))
@@ -184,8 +188,7 @@ func (d *delivery) attempt(ctx context.Context, lost int) (due time.Time, err er
 		})
 		switch {
 		case outcome == retry.Done:
-			engine.Tell(ctx, &job) // the router tells the broker
-			return time.Time{}, nil
+			return job, time.Time{}, nil // the router tells the broker
 		case outcome == retry.Ended:
 			reason = job.Decision.Err
 		case outcome == retry.Refused && d.Logger != nil:
@@ -194,21 +197,16 @@ func (d *delivery) attempt(ctx context.Context, lost int) (due time.Time, err er
 		d.produced, delay = nil, job.Decision.Delay
 	}
 	if d.ctx.Err() != nil {
-		return time.Time{}, fmt.Errorf("the subscriber no longer waits for an answer: %w", errors.Join(context.Cause(d.ctx), job.Err))
+		return job, time.Time{}, fmt.Errorf("the subscriber no longer waits for an answer: %w", errors.Join(context.Cause(d.ctx), job.Err))
 	}
-	due, err = d.note(&job, delay)
+	due, err = d.note(job, delay)
 	out, end := d.outgoing()
 	defer end()
 	if reason = cmp.Or(reason, err); reason != nil {
-		job.Decision.Retry, job.Decision.Err, due = false, reason, time.Time{}
-		err = d.poison(out, reason)
-	} else {
-		err = d.again(out, due, delay)
+		job.Decision.Retry, job.Decision.Err = false, reason
+		return job, time.Time{}, d.poison(out, reason)
 	}
-	if err == nil {
-		engine.Tell(ctx, &job)
-	}
-	return due, err
+	return job, due, d.again(out, due, delay)
 }
 
 // ours takes the metadata that is ours out of the message: what the handler makes of the message
