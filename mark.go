@@ -25,6 +25,16 @@ func Mark(err error, v Verdict) error {
 	return &marked{err: err, fact: f}
 }
 
+// Marked returns the verdict of the mark that decides about err, and whether there is one. A
+// driver asks it where a mark counts for more than what it knows by itself.
+func Marked(err error) (v Verdict, ok bool) {
+	f, found := explicit(err)
+	if found != mark {
+		return Verdict{}, false
+	}
+	return verdictOf(f), true
+}
+
 // MarkFinal marks err as [Final]. MarkFinal(nil) is nil.
 func MarkFinal(err error) error { return Mark(err, Verdict{Class: Final}) }
 

@@ -1,6 +1,7 @@
 package retry_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,34 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 )
+
+// Marked finds the mark that decides, and nothing else.
+func TestMarked(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		err  error
+		want retry.Verdict
+		ok   bool
+	}{
+		"none":            {errBoom, retry.Verdict{}, false},
+		"nil":             {nil, retry.Verdict{}, false},
+		"known otherwise": {context.Canceled, retry.Verdict{}, false},
+		"an inner end":    {&retry.Error{Err: retry.MarkFinal(errBoom)}, retry.Verdict{}, false},
+		"progress alone":  {retry.MarkProgress(errBoom), retry.Verdict{}, false},
+		"final":           {fmt.Errorf("x: %w", retry.MarkFinal(errBoom)), retry.Verdict{Class: retry.Final}, true},
+		"the outermost": {
+			retry.MarkRetryable(retry.MarkFinal(errBoom)), retry.Verdict{Class: retry.Retryable, NotApplied: true}, true,
+		},
+		"with progress": {
+			retry.MarkProgress(retry.MarkFinal(errBoom)), retry.Verdict{Class: retry.Final, Progress: true}, true,
+		},
+		"lost": {retry.ErrLost, retry.Verdict{Class: retry.Retryable, Category: "lost"}, true},
+	} {
+		v, ok := retry.Marked(tt.err)
+		assert.Equal(t, tt.ok, ok, name)
+		assert.Equal(t, tt.want, v, name)
+	}
+}
 
 func TestMarks(t *testing.T) {
 	t.Parallel()

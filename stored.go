@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/done"
-	"github.com/seed-5ff3c98e/retry/internal/known"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
 
@@ -319,10 +318,9 @@ func (s *Stored) interrupted(err error) bool {
 		!c.Policy.orZero().NonIdempotent && !panicked && !markedFinal(err)
 }
 
-// markedFinal reports whether a mark says that err is Final.
 func markedFinal(err error) bool {
-	f, found := explicit(err)
-	return found == mark && f.Class == known.Final
+	v, _ := Marked(err)
+	return v.Class == Final
 }
 
 // Abort hands the job back: the attempt in progress ends as if it had not been begun, and

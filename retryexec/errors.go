@@ -50,8 +50,8 @@ func (e *startError) Unwrap() error { return e.err }
 // failure: an error of the caller's reader or writer, of Cmd.Cancel, or of the wait for the
 // process.
 func ran(err error) error {
-	if err == nil || marked(err) {
-		return err
+	if _, marked := retry.Marked(err); err == nil || marked || errors.As(err, new(*retry.Error)) {
+		return err // no classifier is asked
 	}
 	return &ranError{err}
 }
@@ -66,17 +66,6 @@ func (e *ranError) Error() string { return e.err.Error() }
 func (e *ranError) Is(target error) bool { return errors.Is(e.err, target) }
 
 func (e *ranError) As(target any) bool { return errors.As(e.err, target) }
-
-// marked reports whether a mark of package retry decides about an error. Then no
-// classifier is asked.
-func marked(err error) bool {
-	asked := false
-	retry.Extend(func(error) retry.Verdict {
-		asked = true
-		return retry.Verdict{}
-	})(err)
-	return !asked
-}
 
 // exitError is the failure of a command that ran. Its text adds the reason to
 // the exit status.

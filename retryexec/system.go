@@ -70,6 +70,7 @@ func notStarted(v retry.Verdict) retry.Verdict {
 // that it had no effect.
 func ranVerdict(err error) retry.Verdict {
 	v := classifySystem(err)
-	v.NotApplied = v.NotApplied && marked(err)
+	mark, _ := retry.Marked(err)
+	v.NotApplied = mark.NotApplied
 	return v
 }

@@ -33,7 +33,7 @@ func (c *call) fail(err error, resp *http.Response) {
 			v.Class = retry.Final
 		}
 	}
-	v.NotApplied = unsent || v.NotApplied && (!c.sent.denies(err) || marked(err))
+	v.NotApplied = unsent || v.NotApplied && (!c.sent.denies(err) || harmless(err))
 	c.decide(err, v)
 }
 
@@ -56,9 +56,11 @@ func (c *call) expire() {
 // expiry is longer than it takes to end a context whose deadline has passed.
 const expiry = 100 * time.Millisecond
 
-// marked reports whether a mark says that the failed attempt had no effect: the zero policy
-// believes nothing else.
-func marked(err error) bool { return (*retry.Policy)(nil).Classify(err).NotApplied }
+// harmless reports whether a mark says that the failed attempt had no effect.
+func harmless(err error) bool {
+	v, _ := retry.Marked(err)
+	return v.NotApplied
+}
 
 // byNetHTTP reports whether an http.Transport itself makes the attempts, instead of a
 // protocol that was registered with it.

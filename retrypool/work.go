@@ -171,11 +171,9 @@ func (p *Pool) settle(t *Task, call *retry.Call, err error, halted bool) {
 // "file already closed".
 func isOwn(err error) bool {
 	_, panicked := err.(*retry.PanicError) //nolint:errorlint // of the task itself
-	return panicked || marks.Classify(err).Class == retry.Final
+	v, _ := retry.Marked(err)
+	return panicked || v.Class == retry.Final
 }
-
-// marks classifies marked errors only: marks are asked before its Classifier.
-var marks = &retry.Policy{Classifier: func(error) retry.Verdict { return retry.Verdict{Category: "unmarked"} }}
 
 // takeOut hands back a task whose attempt Close has canceled, as if it had not been
 // run.
