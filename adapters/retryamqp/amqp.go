@@ -45,6 +45,14 @@ type Retries struct {
 	over     chan struct{} // closed when watch has seen the last return
 }
 
+// Validate reports what is wrong with the fields. Handle calls it until it has found nothing.
+func (r *Retries) Validate() error {
+	if r.Conn == nil || r.Queue == "" {
+		return errors.New("the connection is nil, or the queue has no name")
+	}
+	return r.Policy.Validate()
+}
+
 // Close closes the channel of r.
 func (r *Retries) Close() error {
 	r.mu.Lock()

@@ -55,10 +55,8 @@ func (r *Retries) open() error {
 		return amqp.ErrClosed
 	case r.channel != nil:
 		return nil
-	case r.Conn == nil || r.Queue == "":
-		return errors.New("the connection is nil, or the queue has no name")
 	}
-	if err := r.Policy.Validate(); err != nil {
+	if err := r.Validate(); err != nil {
 		return err
 	}
 	channel, err := r.Conn.Channel()

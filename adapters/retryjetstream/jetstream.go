@@ -57,8 +57,8 @@ type Retries struct {
 	running  sync.Map // the keys of messages that are being handled
 }
 
-// check checks the fields, at the first Handle.
-func (r *Retries) check() error {
+// Validate reports what is wrong with the fields. The first Handle calls it.
+func (r *Retries) Validate() error {
 	if r.JetStream == nil || r.Consumer == nil || r.States == nil {
 		return errors.New("the JetStream, the Consumer, or States is nil")
 	}
@@ -71,11 +71,19 @@ func (r *Retries) check() error {
 	case c.AckPolicy != jetstream.AckExplicitPolicy:
 		return fmt.Errorf("consumer %s: AckPolicy is %v: must be explicit", info.Name, c.AckPolicy)
 	}
+	return r.Policy.Validate()
+}
+
+// check checks the fields, and asks what the server knows.
+func (r *Retries) check() error {
+	if err := r.Validate(); err != nil {
+		return err
+	}
 	var major, minor, patch int
 	_, _ = fmt.Sscanf(r.JetStream.Conn().ConnectedServerVersion(), "%d.%d.%d", &major, &minor, &patch)
 	version := major*1e6 + minor*1e3 + patch
 	r.reasons, r.recounts = version >= 2_010_004, version < 2_010_015
-	return r.Policy.Validate()
+	return nil
 }
 
 // Handle runs fn for a message, and tells the server what follows. ctx ends with the process;

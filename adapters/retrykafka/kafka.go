@@ -144,16 +144,22 @@ func (w *worker) run(ctx context.Context, first bool) (err error) {
 	return context.Cause(ctx)
 }
 
+// Validate reports what is wrong with the fields. Run calls it.
+func (r *Retries) Validate() error {
+	if r.Parallel > most {
+		return fmt.Errorf("Retries.Parallel is %d: must be at most %d", r.Parallel, most)
+	}
+	return r.Policy.Validate()
+}
+
 // check returns an error if a field is wrong, or there is nowhere to put dead letters.
 func (w *worker) check() error {
 	regex, _ := w.client.OptValue(kgo.ConsumeRegex).(bool)
-	switch err := w.Policy.Validate(); {
+	switch err := w.Validate(); {
 	case err != nil:
 		return err
 	case w.fn == nil:
 		return errors.New("the function is nil")
-	case w.Parallel > most:
-		return fmt.Errorf("Retries.Parallel is %d: must be at most %d", w.Parallel, most)
 	case regex:
 		return nil // the topics are not known yet
 	}

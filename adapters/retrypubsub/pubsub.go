@@ -57,8 +57,8 @@ type Retries struct {
 	fault error // of the fields
 }
 
-// check checks the fields, at the first Handle.
-func (r *Retries) check() error {
+// Validate reports what is wrong with the fields. The first Handle calls it.
+func (r *Retries) Validate() error {
 	switch {
 	case r.Publisher == nil || r.Dead == nil:
 		return errors.New("the Publisher or Dead is nil")
@@ -92,7 +92,7 @@ func (r *Retries) Handle(ctx context.Context, msg *pubsub.Message, fn func(conte
 			err = fmt.Errorf("retrypubsub: %s: %w", cmp.Or(r.Subscription, msg.ID), err)
 		}
 	}()
-	r.begin.Do(func() { r.fault = r.check() })
+	r.begin.Do(func() { r.fault = r.Validate() })
 	if r.fault != nil {
 		return r.fault
 	}

@@ -147,17 +147,24 @@ func seconds(d time.Duration) int32 {
 	return int32((max(d, 0) + time.Second - 1) / time.Second) //nolint:gosec // within hours
 }
 
-// check checks the fields and the queue, until that has succeeded once.
-func (r *Retries) check(ctx context.Context) error {
+// Validate reports what is wrong with the fields. Run and HandleLambda call it until nothing is
+// wrong.
+func (r *Retries) Validate() error {
 	switch {
-	case r.dead.Load() != nil:
-		return nil
 	case r.Client == nil || r.QueueURL == "":
 		return errors.New("the Client is nil, or QueueURL is empty")
 	case r.visibility() < 2*time.Second || r.visibility() > longest:
 		return fmt.Errorf("Retries.Visibility is %v: must be from 2s to %v", r.Visibility, longest)
 	}
-	if err := r.Policy.Validate(); err != nil {
+	return r.Policy.Validate()
+}
+
+// check checks the fields and the queue, until that has succeeded once.
+func (r *Retries) check(ctx context.Context) error {
+	if r.dead.Load() != nil {
+		return nil
+	}
+	if err := r.Validate(); err != nil {
 		return err
 	}
 	var dead string

@@ -97,7 +97,7 @@ func TestRefuses(t *testing.T) {
 	refused := redis.NewClient(&user)
 	t.Cleanup(func() { _ = refused.Close() })
 	for want, change := range map[string]func(*retrystreams.Retries){
-		"Redis or the function is nil, or Stream, Group or Consumer is empty": func(r *retrystreams.Retries) { r.Consumer = "" },
+		"the Redis is nil, or Stream, Group or Consumer is empty": func(r *retrystreams.Retries) { r.Consumer = "" },
 		"-1s": func(r *retrystreams.Retries) { r.Policy = &retry.Policy{MaxDelay: -time.Second} },
 		"Retries.MinIdle is 999ms: must be at least 1s":                     func(r *retrystreams.Retries) { r.MinIdle = 999 * time.Millisecond },
 		"NOGROUP No such key 'enginetest-none' or consumer group 'workers'": func(r *retrystreams.Retries) { r.Stream = "enginetest-none" },

@@ -82,6 +82,17 @@ func (r *Retries) Run(ctx context.Context, fn func(context.Context, redis.XMessa
 	return nil
 }
 
+// Validate reports what is wrong with the fields. Run calls it.
+func (r *Retries) Validate() error {
+	switch {
+	case r.Redis == nil || r.Stream == "" || r.Group == "" || r.Consumer == "":
+		return errors.New("the Redis is nil, or Stream, Group or Consumer is empty")
+	case r.MinIdle != 0 && r.MinIdle < time.Second:
+		return fmt.Errorf("Retries.MinIdle is %v: must be at least 1s", r.MinIdle)
+	}
+	return r.Policy.Validate()
+}
+
 // worker is a Run.
 type worker struct {
 	*Retries
@@ -98,17 +109,15 @@ type worker struct {
 
 // check checks the fields and the keys, and makes the group of the retry stream.
 func (w *worker) check(ctx context.Context) error {
-	switch w.idle = cmp.Or(w.MinIdle, defaultMinIdle); {
-	case w.Redis == nil || w.Stream == "" || w.Group == "" || w.Consumer == "" || w.fn == nil:
-		return errors.New("the Redis or the function is nil, or Stream, Group or Consumer is empty")
-	case w.idle < time.Second:
-		return fmt.Errorf("Retries.MinIdle is %v: must be at least 1s", w.MinIdle)
+	switch err := w.Validate(); {
+	case err != nil:
+		return err
+	case w.fn == nil:
+		return errors.New("the function is nil")
 	}
+	w.idle = cmp.Or(w.MinIdle, defaultMinIdle)
 	prefix := slot(w.Stream) + ":" + w.Group
 	w.retry, w.due, w.dead = prefix+":retry", prefix+":due", cmp.Or(w.Dead, prefix+":dead")
-	if err := w.Policy.Validate(); err != nil {
-		return err
-	}
 	if err := w.Redis.XPending(ctx, w.Stream, w.Group).Err(); err != nil {
 		return err
 	}

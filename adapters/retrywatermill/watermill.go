@@ -63,8 +63,8 @@ type Retries struct {
 	running  sync.WaitGroup
 }
 
-// check checks the fields, at the first message.
-func (r *Retries) check() error {
+// Validate reports what is wrong with the fields. Middleware calls it at the first message.
+func (r *Retries) Validate() error {
 	switch {
 	case r.Publisher == nil:
 		return errors.New("the Publisher is nil")
@@ -132,7 +132,7 @@ func (d *delivery) handle() (err error) {
 			d.running.Done()
 		}
 	}()
-	d.begin.Do(func() { d.fault = d.check() })
+	d.begin.Do(func() { d.fault = d.Validate() })
 	err = d.fault
 	if err == nil && d.topic == "" {
 		err = errors.New("the message is not one of a router")
