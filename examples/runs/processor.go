@@ -48,7 +48,7 @@ func (p *processor) worker(n int) *retrytable.Worker[string] {
 func (p *processor) process(ctx context.Context, job *retrytable.Job[string]) error {
 	r, err := p.load(ctx, job)
 	if err != nil {
-		return err
+		return retry.MarkNotStarted(err)
 	}
 	attempt := "initial attempt"
 	if job.Kind != "" {

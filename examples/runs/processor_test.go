@@ -354,6 +354,21 @@ func TestDatabaseFails(t *testing.T) {
 	})
 }
 
+// A run that cannot be read has not been tried.
+func TestUnreadableRun(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		p := newTest(t, db)
+		submit(t, db, "web", "a")
+		dbtest.Exec(t, db, "ALTER TABLE runs RENAME COLUMN url TO gone")
+		_, err := p.worker(1).Once(t.Context())
+		require.ErrorContains(t, err, "url")
+		assert.Zero(t, read(t, db, "a").retryCount)
+		dbtest.Exec(t, db, "ALTER TABLE runs RENAME COLUMN gone TO url")
+		p.one(false) // it waits for a lease
+	})
+}
+
 // large is the length of an answer that is compared whole.
 const large = 1<<20 + 4
 

@@ -128,10 +128,10 @@ func (s *service) deliver(ctx context.Context, job *retrytable.Job[string]) erro
 		}
 		return err
 	})
-	if err == nil {
-		err = s.call(ctx, &a, job.ID, t)
-	}
 	if err != nil {
+		return retry.MarkNotStarted(err)
+	}
+	if err = s.call(ctx, &a, job.ID, t); err != nil {
 		s.log.Warn(t.Name, "webhook", job.ID, "error", err)
 	}
 	return err

@@ -63,7 +63,7 @@ func (e *engine) worker(n int) *retrytable.Worker[string] {
 func (e *engine) work(ctx context.Context, job *retrytable.Job[string]) error {
 	t, err := load(ctx, e.db, job.Row)
 	if err != nil {
-		return err
+		return retry.MarkNotStarted(err)
 	}
 	if err = e.agent(ctx, t); err != nil {
 		err = &told{err}

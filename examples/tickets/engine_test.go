@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry/examples/shared"
 	"github.com/seed-5ff3c98e/retry/examples/shared/dbtest"
+	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
 // An API timeout → a retry with backoff.
@@ -38,6 +39,28 @@ func TestAPITimeoutIsRetriedWithBackoff(t *testing.T) {
 		assert.False(t, r.waits)
 		assert.Empty(t, r.err)
 		assert.True(t, r.completed)
+	})
+}
+
+// A ticket that the engine cannot read has not been tried: it waits for the length of a lease.
+func TestUnreadableTicketIsNotTried(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		s := newSystem(t, db)
+		id := s.add(0)
+		dbtest.Exec(t, db, "ALTER TABLE designs RENAME TO gone")
+		_, err := s.once()
+		require.ErrorContains(t, err, "designs")
+		s.waitsFor(id, 0, time.Minute) // a lease
+		assert.Empty(t, s.decisions(id))
+		dbtest.Exec(t, db, "ALTER TABLE gone RENAME TO designs")
+		if db.Dialect == retrytable.PostgreSQL {
+			dbtest.Exec(t, db, "ALTER TABLE designs ALTER COLUMN definition TYPE jsonb USING to_jsonb(definition)") // of an author
+		}
+		s.pass(id, time.Minute+time.Second)
+		s.attempt(nil)
+		assert.Equal(t, needsReview, s.state(id))
+		assert.Zero(t, s.record(id).retries)
 	})
 }
 

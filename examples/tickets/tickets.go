@@ -87,7 +87,7 @@ func add(ctx context.Context, db *shared.DB, design, definition, assignee string
 // load reads the ticket of a claimed row.
 func load(ctx context.Context, db *shared.DB, row retrytable.Row[string]) (ticket, error) {
 	t := ticket{ID: row.ID, Retries: row.State.Failures}
-	err := db.QueryRowContext(ctx, "SELECT coalesce(t.rejection_count, 0), coalesce(d.name, ''), coalesce(d.definition, '') "+
+	err := db.QueryRowContext(ctx, "SELECT coalesce(t.rejection_count, 0), coalesce(CAST(d.name AS text), ''), coalesce(CAST(d.definition AS text), '') "+
 		"FROM tickets t LEFT JOIN designs d ON t.design_id = d.id WHERE t.id = $1", row.ID).Scan(&t.Rejections, &t.Design, &t.Definition)
 	return t, err
 }
