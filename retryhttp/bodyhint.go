@@ -30,64 +30,23 @@ const maxHintBody = 64 << 10
 // google/rpc/error_details.proto, metav1.StatusDetails, Telegram's ResponseParameters, and
 // RateLimitError in Dropbox's HTTP documentation.
 func ParseBodyHint(body []byte) (time.Duration, bool) {
-	var hints struct {
-		RetryAfter   json.RawMessage `json:"retry_after"`
-		RetryAfterMs json.RawMessage `json:"retry_after_ms"`
-		Error        json.RawMessage `json:"error"`
-		Details      json.RawMessage `json:"details"`
-		Parameters   json.RawMessage `json:"parameters"`
-	}
-	if len(body) > maxHintBody || json.Unmarshal(body, &hints) != nil {
-		return 0, false
-	}
-	if d, ok := hint.Decimal(string(hints.RetryAfter), time.Second); ok {
-		return d, true
-	}
-	if d, ok := hint.Decimal(string(hints.RetryAfterMs), time.Millisecond); ok {
-		return d, true
-	}
-	if d, ok := retryInfo(hints.Error); ok {
-		return d, true
-	}
-	var inner struct {
-		RetryAfterSeconds json.RawMessage `json:"retryAfterSeconds"`
-		RetryAfter        json.RawMessage `json:"retry_after"`
-	}
-	_ = json.Unmarshal(hints.Details, &inner)
-	if d, ok := hint.Decimal(string(inner.RetryAfterSeconds), time.Second); ok && d > 0 { // Kubernetes writes no zero
-		return d, true
-	}
-	for _, raw := range []json.RawMessage{hints.Parameters, hints.Error} {
-		inner.RetryAfter = nil
-		_ = json.Unmarshal(raw, &inner)
-		if d, ok := hint.Decimal(string(inner.RetryAfter), time.Second); ok {
-			return d, true
-		}
-	}
-	return 0, false
+	return hint.InBody(document(body))
 }
 
-// retryInfo reads the largest delay in the details of an error.
-func retryInfo(raw json.RawMessage) (most time.Duration, found bool) {
-	var problem struct {
-		Details []struct {
-			Type       string `json:"@type"`
-			RetryDelay string `json:"retryDelay"`
-		} `json:"details"`
+// document decodes a JSON body of at most 64 KiB. It is nil for anything else.
+func document(body []byte) (document any) {
+	if len(body) > maxHintBody {
+		return nil
 	}
-	if json.Unmarshal(raw, &problem) != nil {
-		return 0, false
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber() // a hint is a decimal number, and may be any
+	if d.Decode(&document) != nil {
+		return nil
 	}
-	for _, detail := range problem.Details {
-		if detail.Type != "type.googleapis.com/google.rpc.RetryInfo" {
-			continue
-		}
-		number, ok := strings.CutSuffix(detail.RetryDelay, "s")
-		if d, valid := hint.Decimal(number, time.Second); ok && valid {
-			most, found = max(most, d), true
-		}
+	if _, err := d.Token(); err != io.EOF { //nolint:errorlint // Token does not wrap it
+		return nil
 	}
-	return most, found
+	return document
 }
 
 // bodyAnswer is what a body says about retries.
@@ -113,11 +72,9 @@ func readAnswer(header http.Header, body []byte) (says bodyAnswer) {
 	contentType := get(header, "Content-Type")
 	switch {
 	case isJSON(contentType):
-		says.after, says.hinted = ParseBodyHint(body)
-		var document any
-		if json.Unmarshal(body, &document) == nil {
-			says.reason = known.ReasonIn(document)
-		}
+		document := document(body)
+		says.after, says.hinted = hint.InBody(document)
+		says.reason = known.ReasonIn(document)
 	case isXML(contentType): // of AWS and Azure Storage
 		_, rest, _ := bytes.Cut(body, []byte("<Code>"))
 		if code, _, ok := bytes.Cut(rest, []byte("</Code>")); ok {

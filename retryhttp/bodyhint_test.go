@@ -102,6 +102,13 @@ func TestParseBodyHint(t *testing.T) {
 		{`{"error": "no"}`, 0, false},
 		{`{"kind": "Status", "details": {"retryAfterSeconds": 12}}`, 12 * time.Second, true},
 		{`{"kind": "Status", "details": {"retryAfterSeconds": 0}}`, 0, false},
+		{`{"retry_after": 5} {"retry_after": 6}`, 0, false},
+		{`{"retry_after": 5} x`, 0, false},
+		{` {"retry_after": 5} ` + "\n", 5 * time.Second, true},
+		{`{"Retry_After": 5}`, 0, false},
+		{`{"retry_after_ms": 1500}`, 1500 * time.Millisecond, true},
+		{`{"parameters": {"retry_after": 35}, "error": {"retry_after": 1}}`, 35 * time.Second, true},
+		{`{"error": {"details": {"retryDelay": "2s"}}, "details": [1], "parameters": "no"}`, 0, false},
 		{`{"error": {"message": "slow down", "retry_after": 1}, "details": {"retryAfterSeconds": 12}}`, 12 * time.Second, true},
 	}
 	for _, test := range tests {

@@ -106,14 +106,15 @@ func allocated(f func()) uint64 {
 }
 
 // What a server sends makes no work that grows faster than what it has sent: ten times as much
-// takes ten times the memory, with noise twelve, where quadratic work takes a hundred times.
+// takes ten times the memory, fifteen with noise and with what append wastes on longer slices,
+// where quadratic work takes a hundred times.
 //
 //nolint:paralleltest // It measures.
 func TestWorkGrowsNoFasterThanTheInput(t *testing.T) {
 	const size = 6 << 10
 	check := func(name string, work func(n int) func()) {
 		small, large := allocated(work(size)), allocated(work(10*size))
-		assert.LessOrEqual(t, large, 12*small+64<<10, "%s: %d bytes for %d, %d for %d", name, small, size, large, 10*size)
+		assert.LessOrEqual(t, large, 15*small+64<<10, "%s: %d bytes for %d, %d for %d", name, small, size, large, 10*size)
 	}
 	for name, build := range hostileHeaders() {
 		check(name, func(n int) func() {

@@ -1,7 +1,8 @@
 package known
 
 import (
-	"strconv"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -202,7 +203,7 @@ func PerDay(quota string) Fact {
 }
 
 // ReasonIn looks for the codes of an error in a JSON document, as encoding/json decodes it
-// into an any.
+// into an any, with or without UseNumber.
 func ReasonIn(document any) Fact { return reasonIn(document, 0) }
 
 // deepest is how deep the codes of errors are in a document: details in a list in an error
@@ -235,9 +236,11 @@ func reasonIn(part any, depth int) (f Fact) {
 				f = f.or(Reason(key + "/" + code))
 			}
 		}
-		kind, _ := part["type"].(string)
-		if number, ok := part["code"].(float64); ok && kind != "" {
-			f = f.or(Reason(kind + "/" + strconv.FormatFloat(number, 'f', -1, 64)))
+		if kind, _ := part["type"].(string); kind != "" {
+			switch part["code"].(type) {
+			case float64, json.Number:
+				f = f.or(Reason(fmt.Sprint(kind, "/", part["code"])))
+			}
 		}
 	}
 	return f
