@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -304,6 +305,47 @@ func BenchmarkClassifyUnknown(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		sinkVerdict = retry.Classify(errBoom)
+	}
+}
+
+type (
+	plainError struct { // no field of interest
+		Op, Host, Path, Detail, Hint string
+		Attempt                      int
+		Started, Ended               time.Time
+		Err                          error
+	}
+	statusOnlyError struct {
+		Op         string
+		StatusCode int
+	}
+)
+
+func (*plainError) Error() string      { return "plain" }
+func (*statusOnlyError) Error() string { return "status" }
+
+// The errors of clients are known by the fields of their types.
+func BenchmarkClassifyStruct(b *testing.B) {
+	response := &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"5"}}}
+	wrapped := error(&plainError{})
+	for range 3 {
+		wrapped = fmt.Errorf("wrapped: %w", wrapped)
+	}
+	for _, bb := range []struct {
+		name string
+		err  error
+	}{
+		{"plain", &plainError{}},
+		{"wrapped", wrapped},
+		{"status", &statusOnlyError{StatusCode: http.StatusServiceUnavailable}},
+		{"response", &exchangeError{Code: "rate_limit_exceeded", Response: response}},
+	} {
+		b.Run("fields="+bb.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				sinkVerdict = retry.Classify(bb.err)
+			}
+		})
 	}
 }
 

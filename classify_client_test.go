@@ -70,7 +70,8 @@ type (
 		StatusCode int
 		RetryAfter *time.Duration
 	}
-	secondsError struct{ Status, RetryAfter int }
+	secondsError     struct{ Status, RetryAfter int }
+	anyResponseError struct{ Response any }
 )
 
 func (*headerError) Error() string                     { return "header" }
@@ -95,6 +96,7 @@ func (*RateLimitedError) Error() string                { return "limited" }
 func (*RateLimitedError) Retryable() bool              { return true }
 func (*waitError) Error() string                       { return "wait" }
 func (*secondsError) Error() string                    { return "seconds" }
+func (*anyResponseError) Error() string                { return "any response" }
 
 // closed is the body of a response whose client has read it.
 type closed struct{}
@@ -112,6 +114,8 @@ func TestErrorsOfClients(t *testing.T) {
 	code, after := "insufficient_quota", aWhile
 	const secondary = "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"
 	reasons := func(reason string) []struct{ Reason string } { return []struct{ Reason string }{{"x"}, {reason}} }
+	loop := &anyResponseError{}
+	loop.Response = &loop.Response
 	minute := canLimit("http_403")
 	minute.After = time.Minute
 	tests := []struct {
@@ -176,6 +180,10 @@ func TestErrorsOfClients(t *testing.T) {
 		{"a field without a status", &waitError{RetryAfter: &after}, hinted(mayLimit(""))},
 		{"a field in an unknown unit", &secondsError{429, 5}, canLimit("http_429")},
 
+		{"a response of any type", &anyResponseError{response(503, wait)}, hinted(canRetry("http_503"))},
+		{"a response that is itself", loop, abstains},
+		{"a response whose header is nil", &anyResponseError{response(503, nil)}, mayRetry("http_503")},
+
 		{"nil, a header", (*headerError)(nil), abstains},
 		{"nil, a response", (*exchangeError)(nil), abstains},
 		{"nil, a response inside", &exchangeError{}, abstains},
@@ -237,7 +245,7 @@ func TestRepliesOfMailServers(t *testing.T) {
 // The unsaid fields of an error, and the shapes that are none, cost no allocation.
 func TestAllocsOfClientsErrors(t *testing.T) { //nolint:paralleltest // It measures.
 	for _, err := range []error{
-		&headerError{StatusCode: 503}, &exchangeError{}, &paymentError{HTTPStatusCode: 500}, errNobody, &textproto.Error{Code: 250},
+		&headerError{StatusCode: 503}, &exchangeError{}, &paymentError{HTTPStatusCode: 500}, &plainError{}, errNobody, &textproto.Error{Code: 250},
 	} {
 		assertAllocs(t, 0, func() { sinkVerdict = retry.Classify(err) })
 	}

@@ -1,8 +1,8 @@
 package known
 
 import (
+	"cmp"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/hint"
@@ -45,72 +45,49 @@ type parts struct {
 	response reflect.Value // the fields of a response
 }
 
-// partsOf reads the fields in one pass, because every error of an unknown type is asked.
-func partsOf(v reflect.Value) (p parts) {
-	defer silence()
-	p.scan(v, 0)
+// partsOf reads the fields of an error, and of its response what the error itself does not
+// have. resty's response has that of net/http in it.
+func partsOf(v reflect.Value) parts { return partsWithin(v, 2) }
+
+func partsWithin(v reflect.Value, responses int) (p parts) {
+	walk(v, 0, p.add)
+	if p.response.IsValid() && responses > 0 {
+		inner := partsWithin(p.response, responses-1)
+		p.status = cmp.Or(p.status, inner.status)
+		if !p.header.IsValid() {
+			p.header = inner.header
+		}
+	}
 	return p
 }
 
-// embedded is how deep embedded structs are searched.
-const embedded = 3
-
-func (p *parts) scan(v reflect.Value, depth int) {
-	v = indirect(v)
-	if v.Kind() != reflect.Struct {
-		return
-	}
-	t := v.Type()
-	for i := range t.NumField() {
-		f := t.Field(i)
-		switch f.Name {
-		case "StatusCode", "HTTPStatusCode", "Status": // the last is of twilio-go
-			if p.status == 0 {
-				p.status = valid(number(v.Field(i)))
-			}
-		case "Header":
-			if !p.header.IsValid() {
-				p.header = v.Field(i)
-			}
-		case "Response", "RawResponse", "LastResponse", "HTTPResponse":
-			if r := indirect(v.Field(i)); !p.response.IsValid() && r.IsValid() && r.Kind() == reflect.Struct {
-				p.response = r
-			}
-		case "RetryAfter":
-			if after := indirect(v.Field(i)); after.IsValid() && after.Type() == durationType {
-				p.after = max(time.Duration(after.Int()), 0)
-			}
+func (p *parts) add(r role, v reflect.Value) {
+	switch r {
+	case roleStatus:
+		if p.status == 0 {
+			p.status = valid(number(v))
 		}
-		if f.Anonymous && depth < embedded {
-			p.scan(v.Field(i), depth+1)
+	case roleHeader:
+		if !p.header.IsValid() && v.Kind() == reflect.Map && v.Len() > 0 {
+			p.header = v
+		}
+	case roleResponse:
+		if v = indirect(v); !p.response.IsValid() && v.IsValid() && v.Kind() == reflect.Struct {
+			p.response = v
+		}
+	case roleWait:
+		if v = indirect(v); v.IsValid() && v.Type() == durationType {
+			p.after = max(time.Duration(v.Int()), 0)
 		}
 	}
 }
 
 var durationType = reflect.TypeFor[time.Duration]()
 
-// statusCode returns the status, of the response if the error itself has none.
-func (p *parts) statusCode() int {
-	if p.status != 0 || !p.response.IsValid() {
-		return p.status
-	}
-	if status := valid(number(field(p.response, "StatusCode"))); status != 0 {
-		return status
-	}
-	return valid(number(field(field(p.response, "RawResponse"), "StatusCode"))) // resty
-}
-
 // headerOf returns the headers of the response that an error has, or nil.
 func headerOf(err error, v reflect.Value) map[string][]string {
-	p := partsOf(v)
-	if h := headers(p.header); h != nil { // googleapi
+	if h := headers(partsOf(v).header); h != nil {
 		return h
-	}
-	if p.response.IsValid() {
-		if h := headers(field(p.response, "Header")); h != nil {
-			return h
-		}
-		return headers(field(field(p.response, "RawResponse"), "Header")) // resty
 	}
 	if reflect.TypeOf(err).NumMethod() < 2 { // only Error
 		return nil
@@ -141,9 +118,9 @@ func reasonOf(err error, v reflect.Value) (Fact, time.Duration) {
 	if f := byName(err); f.Class != Unknown {
 		return f, 0
 	}
-	var r reasonParts
-	r.scan(v, 0)
-	return r.fact.or(Reason(said(err))), r.after
+	var p reasonParts
+	walk(v, 0, p.add)
+	return p.fact.or(Reason(said(err))), p.after
 }
 
 type reasonParts struct {
@@ -151,30 +128,17 @@ type reasonParts struct {
 	after time.Duration
 }
 
-// scan reads the fields with codes in one pass, as partsOf does.
-func (r *reasonParts) scan(v reflect.Value, depth int) {
-	defer silence()
-	v = indirect(v)
-	if v.Kind() != reflect.Struct {
-		return
-	}
-	t := v.Type()
-	for i := range t.NumField() {
-		f := t.Field(i)
-		switch f.Name {
-		case "Code", "Type", "ErrorCode", "Reason", "DocumentationURL":
-			r.fact = r.fact.or(Reason(text(indirect(v.Field(i)))))
-		case "Errors", "Details": // googleapi, genai
-			r.items(v.Field(i))
-		}
-		if f.Anonymous && depth < embedded {
-			r.scan(v.Field(i), depth+1)
-		}
+func (p *reasonParts) add(r role, v reflect.Value) {
+	switch r {
+	case roleReason:
+		p.fact = p.fact.or(Reason(text(indirect(v))))
+	case roleList:
+		p.items(v)
 	}
 }
 
 // items reads a list in an error: of structs with a Reason, or of parts of a JSON document.
-func (r *reasonParts) items(list reflect.Value) {
+func (p *reasonParts) items(list reflect.Value) {
 	const most = 10 // more would be no error but a document
 	if list.Kind() != reflect.Slice {
 		return
@@ -182,24 +146,13 @@ func (r *reasonParts) items(list reflect.Value) {
 	for i := range min(list.Len(), most) {
 		item := list.Index(i)
 		if indirect(item).Kind() == reflect.Struct {
-			r.fact = r.fact.or(Reason(text(field(item, "Reason"))))
+			p.fact = p.fact.or(Reason(text(field(item, "Reason"))))
 		} else if item.CanInterface() {
-			r.fact = r.fact.or(ReasonIn(item.Interface()))
-			r.after = max(r.after, delayIn(item.Interface()))
+			p.fact = p.fact.or(ReasonIn(item.Interface()))
+			after, _ := hint.RetryInfo(item.Interface())
+			p.after = max(p.after, after)
 		}
 	}
-}
-
-// delayIn returns the delay of a google.rpc.RetryInfo in JSON, or 0.
-func delayIn(detail any) time.Duration {
-	info, _ := detail.(map[string]any)
-	if info["@type"] != "type.googleapis.com/google.rpc.RetryInfo" {
-		return 0
-	}
-	delay, _ := info["retryDelay"].(string)
-	number, _ := strings.CutSuffix(delay, "s")
-	d, _ := hint.Decimal(number, time.Second)
-	return d
 }
 
 // said returns the code that an error has a method for, or "".
@@ -254,14 +207,5 @@ func named(f Fact, err error) (Fact, time.Duration) {
 		return f, 0
 	}
 	g.Category = "rate_limited"
-	p := partsOf(reflect.ValueOf(err))
-	return g, p.after
-}
-
-// indirect returns what a pointer or an interface has, or v itself.
-func indirect(v reflect.Value) reflect.Value {
-	for v.IsValid() && (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) {
-		v = v.Elem()
-	}
-	return v
+	return g, partsOf(reflect.ValueOf(err)).after
 }

@@ -54,8 +54,8 @@ func foreign(err error, after time.Duration) (Fact, int, time.Duration) {
 	if after <= 0 {
 		after = p.after
 	}
-	if status := p.statusCode(); status >= 400 {
-		return Fact{}, status, after
+	if p.status >= 400 {
+		return Fact{}, p.status, after
 	}
 	if f := byName(err); f.Class != Unknown {
 		f.Category = "rate_limited"

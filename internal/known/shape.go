@@ -1,0 +1,103 @@
+package known
+
+import (
+	"reflect"
+	"sync"
+)
+
+// role is what a field of an error means, by its name.
+type role uint8
+
+const (
+	roleNone role = iota
+	roleStatus
+	roleHeader
+	roleResponse
+	roleWait
+	roleReason
+	roleList // of reasons
+)
+
+var roles = map[string]role{
+	"StatusCode":     roleStatus,
+	"HTTPStatusCode": roleStatus,
+	"Status":         roleStatus, // twilio-go
+
+	"Header": roleHeader,
+
+	"Response":     roleResponse,
+	"RawResponse":  roleResponse,
+	"LastResponse": roleResponse,
+	"HTTPResponse": roleResponse,
+
+	"RetryAfter": roleWait,
+
+	"Code":             roleReason,
+	"Type":             roleReason,
+	"ErrorCode":        roleReason,
+	"Reason":           roleReason,
+	"DocumentationURL": roleReason,
+
+	"Errors":  roleList, // googleapi
+	"Details": roleList, // genai
+}
+
+// member is a field that has a role, or is embedded and may have fields that have one.
+type member struct {
+	index    int
+	role     role
+	embedded bool
+}
+
+// shapes has the members of the struct types that were asked about, because every error of an
+// unknown type is asked, and reading its type takes longer than reading its fields. It keeps
+// them for good, as reflect keeps the types that it makes.
+var shapes sync.Map // from reflect.Type to []member
+
+func shapeOf(t reflect.Type) []member {
+	if shape, ok := shapes.Load(t); ok {
+		return shape.([]member) //nolint:forcetypeassert // see shapes
+	}
+	var shape []member
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if m := (member{i, roles[f.Name], f.Anonymous}); m.role != roleNone || m.embedded {
+			shape = append(shape, m)
+		}
+	}
+	shapes.Store(t, shape)
+	return shape
+}
+
+// embedded is how deep embedded structs are searched.
+const embedded = 3
+
+// walk calls do with the fields of a struct, and of what it embeds, that have a role.
+func walk(v reflect.Value, depth int, do func(role, reflect.Value)) {
+	defer silence()
+	if v = indirect(v); v.Kind() != reflect.Struct {
+		return
+	}
+	for _, m := range shapeOf(v.Type()) {
+		f := v.Field(m.index)
+		if m.role != roleNone {
+			do(m.role, f)
+		}
+		if m.embedded && depth < embedded {
+			walk(f, depth+1, do)
+		}
+	}
+}
+
+// indirect returns what a pointer or an interface has, or v itself. A pointer may point to
+// itself.
+func indirect(v reflect.Value) reflect.Value {
+	const most = 10
+	for range most {
+		if !v.IsValid() || v.Kind() != reflect.Pointer && v.Kind() != reflect.Interface {
+			break
+		}
+		v = v.Elem()
+	}
+	return v
+}
