@@ -62,6 +62,10 @@ type (
 		header func() http.Header
 	}
 	responseMethodError struct{ response *http.Response }
+	codeMethodError     struct { // aws-sdk-go, alibaba-cloud-sdk-go
+		code   string
+		status int
+	}
 
 	RateLimitError      struct{ Response *http.Response }
 	AbuseRateLimitError struct{ Response *http.Response }
@@ -90,6 +94,9 @@ func (e statusMethodError) Header() http.Header        { return e.header() }
 func (responseMethodError) Error() string              { return "response" }
 func (e responseMethodError) StatusCode() int          { return e.response.StatusCode }
 func (e responseMethodError) Response() *http.Response { return e.response }
+func (codeMethodError) Error() string                  { return "code" }
+func (e codeMethodError) Code() string                 { return e.code }
+func (e codeMethodError) HttpStatus() int              { return e.status } //nolint:revive // alibaba-cloud-sdk-go
 func (*RateLimitError) Error() string                  { return "limit" }
 func (*AbuseRateLimitError) Error() string             { return "abuse" }
 func (*RateLimitedError) Error() string                { return "limited" }
@@ -169,6 +176,12 @@ func TestErrorsOfClients(t *testing.T) {
 		{"a method, nil", statusMethodError{429, func() http.Header { return nil }}, canLimit("http_429")},
 		{"a method that panics", statusMethodError{429, func() http.Header { panic("header") }}, canLimit("http_429")},
 		{"a method with a response", responseMethodError{response(429, wait)}, hinted(canLimit("http_429"))},
+
+		{"a method with a code", codeMethodError{"ThrottlingException", 400}, mayLimit("aws_ThrottlingException")},
+		{"a method with a code and no status", codeMethodError{"Throttling", 0}, mayLimit("aws_Throttling")},
+		{"a method with a code of another kind", codeMethodError{"Throttling.User", 400}, canLimit("http_400")},
+		{"a method with an unknown code", codeMethodError{"NotThere", 503}, mayRetry("http_503")},
+		{"a method with an unknown code and no status", codeMethodError{"NotThere", 0}, abstains},
 
 		{"a limit by its name", &RateLimitError{response(403, nil)}, canLimit("http_403")},
 		{"a limit by its name alone", &RateLimitError{}, canLimit("rate_limited")},

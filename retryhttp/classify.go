@@ -45,8 +45,8 @@ func ClassifyResponse(resp *http.Response, now time.Time) retry.Verdict {
 // so. The body itself is not read. See [ParseBodyHint] for its hints.
 //
 // A code in it that says more than the status counts before the status, among them codes of
-// OpenAI, Anthropic, GitHub, Google, AWS, Azure, Stripe, Slack, Shopify, X, Meta, Salesforce
-// and HubSpot, and of services that speak like one of them:
+// OpenAI, Anthropic, GitHub, Google, AWS, Azure, Stripe, Slack, Shopify, X, Meta, Salesforce,
+// HubSpot, Linear and Box, and of services that speak like one of them:
 //
 //   - what is used up until somebody raises the quota, or for a day, such as a 429 with
 //     insufficient_quota: Final, with the category "quota_exhausted"; until somebody pays:

@@ -163,6 +163,8 @@ func said(err error) string {
 		return e.Reason()
 	case interface{ ErrorCode() string }:
 		return e.ErrorCode()
+	case interface{ Code() string }: // aws-sdk-go, the first
+		return e.Code()
 	default:
 		return ""
 	}

@@ -1,6 +1,7 @@
 package known
 
 import (
+	"cmp"
 	"reflect"
 	"strconv"
 	"time"
@@ -11,33 +12,9 @@ import (
 // that the error asks for, or else after. The names of the methods are constants, so that
 // the linker still drops the methods that nobody calls.
 func foreign(err error, after time.Duration) (Fact, int, time.Duration) {
-	v, t := reflect.ValueOf(err), reflect.TypeOf(err)
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if t.Name() == "Error" {
-		switch t.PkgPath() {
-		case "connectrpc.com/connect":
-			if code, ok := result(v.MethodByName("Code")); ok {
-				return grpcCode(number(code)), 0, after
-			}
-		case "github.com/rabbitmq/amqp091-go", "github.com/streadway/amqp":
-			return amqpReply(number(field(v, "Code"))), 0, after
-		case "google.golang.org/api/googleapi":
-			return Fact{}, valid(number(field(v, "Code"))), after
-		case "net/textproto":
-			return reply(number(field(v, "Code"))), 0, after
-		}
-	}
-	switch t.PkgPath() {
-	case "google.golang.org/genai": // APIError
-		return Fact{}, valid(number(field(v, "Code"))), after
-	case "github.com/emersion/go-smtp": // SMTPError
-		return reply(number(field(v, "Code"))), 0, after
-	case "github.com/wneessen/go-mail": // SendError
-		if code, ok := result(v.MethodByName("ErrorCode")); ok {
-			return reply(number(code)), 0, after
-		}
+	v := reflect.ValueOf(err)
+	if f, status, wait := packaged(v); f != (Fact{}) || status != 0 {
+		return f, status, cmp.Or(after, wait)
 	}
 	if v.NumMethod() > 1 { // more than Error
 		if status, ok := result(v.MethodByName("GRPCStatus")); ok {
@@ -62,6 +39,49 @@ func foreign(err error, after time.Duration) (Fact, int, time.Duration) {
 		return f, 0, after
 	}
 	return Fact{}, 0, after
+}
+
+// packaged classifies the errors whose fields mean something only in their package: the fact,
+// or the HTTP status, and the wait.
+func packaged(v reflect.Value) (Fact, int, time.Duration) {
+	t := v.Type()
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.PkgPath() {
+	case "connectrpc.com/connect":
+		if code, ok := result(v.MethodByName("Code")); ok && t.Name() == "Error" {
+			return grpcCode(number(code)), 0, 0
+		}
+	case "github.com/rabbitmq/amqp091-go", "github.com/streadway/amqp":
+		return amqpReply(number(field(v, "Code"))), 0, 0
+	case "net/textproto", "github.com/emersion/go-smtp": // Error, SMTPError
+		return reply(number(field(v, "Code"))), 0, 0
+	case "github.com/wneessen/go-mail": // SendError
+		if code, ok := result(v.MethodByName("ErrorCode")); ok {
+			return reply(number(code)), 0, 0
+		}
+	case "github.com/go-ldap/ldap/v3":
+		return ldapResult(number(field(v, "ResultCode"))), 0, 0
+	case "github.com/twmb/franz-go/pkg/kerr":
+		return kafka(number(field(v, "Code"))), 0, 0
+	case "github.com/IBM/sarama", "github.com/segmentio/kafka-go": // KError, Error: the number itself
+		return kafka(number(v)), 0, 0
+	case "google.golang.org/api/googleapi", "google.golang.org/genai", // Error, APIError
+		"github.com/nats-io/nats.go", "github.com/nats-io/nats.go/jetstream", // APIError
+		"github.com/arangodb/go-driver", "github.com/arangodb/go-driver/v2/arangodb/shared", // ArangoError
+		"github.com/line/line-bot-sdk-go/v7/linebot", "github.com/line/line-bot-sdk-go/v8/linebot": // APIError
+		return Fact{}, valid(number(field(v, "Code"))), 0
+	case "github.com/mailgun/mailgun-go/v4", "github.com/mailgun/mailgun-go/v5": // UnexpectedResponseError
+		return Fact{}, valid(number(field(v, "Actual"))), 0
+	case "github.com/go-telegram-bot-api/telegram-bot-api/v5", "gopkg.in/telebot.v3", "gopkg.in/telebot.v4":
+		status, seconds := valid(number(field(v, "Code"))), number(field(v, "RetryAfter"))
+		if t.Name() == "FloodError" {
+			status = 429
+		}
+		return Fact{}, status, max(time.Duration(seconds)*time.Second, 0)
+	}
+	return Fact{}, 0, 0
 }
 
 // reply classifies the reply of a mail server, or of a server for files or news, by its first
@@ -222,6 +242,20 @@ func grpcCode(code int64) Fact {
 		return Fact{}
 	}
 	return grpcCodes[code]
+}
+
+// ldapResult classifies the result code of an LDAP server.
+//
+// https://www.rfc-editor.org/rfc/rfc4511#appendix-A
+func ldapResult(code int64) Fact {
+	switch category := "ldap_" + strconv.FormatInt(code, 10); code {
+	case 51, 52: // busy, unavailable
+		return Unapplied(category)
+	case 2, 7, 8, 12, 13, 16, 17, 18, 19, 20, 21, 32, 33, 34, 36, 48, 49, 50, 53, 54, 64, 65, 66, 67, 68, 69:
+		return Permanent(category)
+	default:
+		return Fact{}
+	}
 }
 
 // amqpReply classifies the reply code of an AMQP broker. 504 is also what the client says

@@ -86,6 +86,15 @@ func answer(err error) (f Fact) {
 		return yesOrNo(e.IsRetriable())
 	case interface{ ShouldRetry() bool }:
 		return yesOrNo(e.ShouldRetry())
+	// What follows is of Docker and containerd: having the method is the answer.
+	case interface{ Unavailable() }:
+		return Transient("unavailable")
+	case interface{ NotFound() }:
+		return Permanent("not_found")
+	case interface{ InvalidParameter() }:
+		return Permanent("invalid")
+	case interface{ Unauthorized() }, interface{ Forbidden() }:
+		return Permanent("permission")
 	default:
 		return Fact{}
 	}
@@ -103,10 +112,8 @@ func yesOrNo(retryable bool) Fact {
 // code reads a server's code from the error.
 func code(err error) (f Fact) {
 	defer silence()
-	if e, ok := err.(interface{ ErrorCode() string }); ok {
-		if f := AWS(e.ErrorCode()); f.Class != Unknown {
-			return f
-		}
+	if f := AWS(said(err)); f.Class != Unknown {
+		return f
 	}
 	switch e := err.(type) {
 	case interface{ SQLState() string }: // pgx, pq
@@ -130,6 +137,8 @@ func statusOf(err error) (status int) {
 		status = e.HTTPCode()
 	case interface{ StatusCode() int }:
 		status = e.StatusCode()
+	case interface{ HttpStatus() int }: //nolint:revive // alibaba-cloud-sdk-go
+		status = e.HttpStatus()
 	}
 	if status < lowestStatus || status > highestStatus {
 		return 0

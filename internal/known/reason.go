@@ -162,6 +162,15 @@ var reasons = map[string]Fact{
 	// Salesforce.
 	// https://developer.salesforce.com/docs/atlas.en-us.api_rest.meta/api_rest/errorcodes.htm
 	"REQUEST_LIMIT_EXCEEDED": limited,
+	"UNABLE_TO_LOCK_ROW":     passing,
+
+	// Linear, whose rate limit is a 400.
+	// https://linear.app/developers/rate-limiting
+	"RATELIMITED": limited,
+
+	// Box.
+	// https://developer.box.com/guides/api-calls/permissions-and-errors/common-errors
+	"operation_blocked_temporary": passing,
 
 	// HubSpot: the name of the policy.
 	// https://developers.hubspot.com/docs/developer-tooling/platform/usage-guidelines
