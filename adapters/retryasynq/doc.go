@@ -31,7 +31,8 @@
 // # Crash, shutdown, and a new policy
 //
 // A task whose worker died runs again when its lease is found to be over, a minute or two
-// later, and after the policy's wait. A shutdown costs no attempt: asynq puts back tasks
+// later, and after the policy's wait. So does a task whose outcome Redis could not be told, also a
+// success: asynq 0.26 does not tell it again. A shutdown costs no attempt: asynq puts back tasks
 // that it ends by ShutdownTimeout, NonIdempotent or not, and they run again at once. A task
 // under way follows a new policy from its next attempt on. If Redis is silent, the handler
 // returns in 15 seconds after the work, with the timeouts that go-redis has by default.
