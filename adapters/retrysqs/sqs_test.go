@@ -291,12 +291,13 @@ func proxy(t testing.TB, queues ...*queue) string {
 	return p.URL
 }
 
-// of returns the queue of a request.
-func (d *deletes) of(req *http.Request) (*queue, error) {
+// of returns the queue of a request, and whether it takes none. A request for a URL is of no queue.
+func (d *deletes) of(req *http.Request) (q *queue, down bool, err error) {
 	var in struct{ QueueUrl string } //nolint:revive // as SQS spells it
-	err := peek(req, &in)
+	err = peek(req, &in)
 	i := slices.IndexFunc(d.queues, func(q *queue) bool { return in.QueueUrl == q.url || in.QueueUrl == q.dead })
-	return d.queues[max(i, 0)], err
+	q = d.queues[max(i, 0)]
+	return q, i >= 0 && q.down.Load(), err
 }
 
 // action returns what a request asks for.
@@ -329,11 +330,11 @@ func hurry(req *http.Request) error {
 
 // RoundTrip implements [http.RoundTripper].
 func (d *deletes) RoundTrip(req *http.Request) (*http.Response, error) {
-	q, err := d.of(req)
+	q, down, err := d.of(req)
 	if err != nil {
 		return nil, err
 	}
-	if q.down.Load() {
+	if down {
 		return refusal("AccessDeniedException"), nil
 	}
 	var in struct{ ReceiptHandle string }

@@ -115,12 +115,6 @@ func (d *director) act(ctx context.Context, i int) error {
 		if err := d.workers.Stop(ctx); err != nil {
 			return fmt.Errorf("stop: %w", err)
 		}
-	case reloads:
-		if err := d.decided(ctx); err != nil {
-			return err
-		}
-		d.play.current.Store(d.play.policy(s.then))
-		return nil
 	case repeats:
 		if err := d.engine.Repeat(ctx, d.queue, job); err != nil {
 			return fmt.Errorf("repeat: %w", err)
@@ -129,7 +123,7 @@ func (d *director) act(ctx context.Context, i int) error {
 		return nil
 	case refuses:
 		return d.refuse(ctx)
-	case returns, panics, confuses:
+	case returns, panics, confuses, reloads:
 		return nil
 	}
 	return d.start(p)

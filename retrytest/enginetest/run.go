@@ -247,8 +247,17 @@ func (e *Engine) patience(s *script, want *record) time.Duration {
 
 func (pl *play) policy(p *retry.Policy) *retry.Policy {
 	q := *p
-	q.Observer = retry.Observers(pl.rec, p.Observer)
+	q.Observer = retry.Observers(pl.rec, p.Observer, retry.ObserverFunc(pl.reload))
 	return &q
+}
+
+// reload exchanges the policy of the kind when it has decided about a step that says so: the next
+// attempt may begin before anybody else hears of that, on a busy machine.
+func (pl *play) reload(context.Context, retry.Event) {
+	n := len(pl.rec.Events())
+	if steps := pl.script.steps; n <= len(steps) && steps[n-1].act == reloads {
+		pl.current.Store(pl.policy(pl.script.then))
+	}
 }
 
 // handler returns the handler of workers under p.
