@@ -253,13 +253,15 @@ func (q *queue) consume(
 		context.AfterFunc(ctx, func() { _ = channel.Close() })
 	}
 	return func() {
+		var handlers sync.WaitGroup
 		for msg := range deliveries {
-			w.wg.Go(func() {
+			handlers.Go(func() {
 				if err := q.handle(ctx, retries, msg, handle); err != nil && q.shared != nil {
-					_ = channel.Close() // what r has not answered comes again
+					_ = channel.Close() // what retries has not answered comes again
 				}
 			})
 		}
+		handlers.Wait()
 		_ = retries.Close()
 	}, nil
 }

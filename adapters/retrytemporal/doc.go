@@ -43,6 +43,9 @@
 // worker ends the contexts of activities after WorkerStopTimeout. A failure then costs no
 // attempt, except for the failures in [retry.Stored]. A new policy counts from the next attempt.
 //
+// The State has 5 seconds to reach the server: if that is silent, the attempt ends in that time
+// after the activity. The SDK's Stop takes 10 seconds then.
+//
 // # What it cannot do
 //
 // ScheduleToCloseTimeout ends an activity, and StartToCloseTimeout an attempt, without the
