@@ -158,6 +158,8 @@ func (q *queue) Outcome(ctx context.Context, job string) (enginetest.Outcome, er
 
 // idle makes the server take whoever has a message for dead, and returns how often it was
 // delivered. If that is not as often as is given, another worker has it already.
+//
+//nolint:dupword // it is Lua
 var idle = redis.NewScript(`
 	local id = ARGV[1]
 	local pending = redis.call('XPENDING', KEYS[1], 'workers', id, id, 1)[1]
