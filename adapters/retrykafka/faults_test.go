@@ -286,7 +286,7 @@ func TestDeadLettersTakeNothing(t *testing.T) {
 		kerr.TopicAuthorizationFailed: 20 * time.Second,
 		kerr.NotEnoughReplicas:        80 * time.Second, // a minute, and what a busy machine adds
 	} {
-		t.Run(reason.(*kerr.Error).Message, func(t *testing.T) { //nolint:forcetypeassert,errorlint // as it is
+		t.Run(reason.(*kerr.Error).Message, func(t *testing.T) { //nolint:forcetypeassert // as it is
 			t.Parallel()
 			q := openWith(t, 1, 1)
 			refuseDead(q, reason, func(int) bool { return true })
