@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Main runs the command with its arguments, and returns the exit code.
@@ -44,7 +45,7 @@ const codes = `Exit code: the code of the last run; 123 --until or --until-fails
 // helpText is shorter than the usual one, and fits a screen.
 const helpText = `Usage: retry [flags] -- command [arguments]    run it until it succeeds
        retry plan|why|check|storm|playground|completion --help
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
+{{usages .LocalFlags | trimTrailingWhitespaces}}
 ` + codes + "\n"
 
 // Command returns the root command.
@@ -68,6 +69,7 @@ func Command() *cobra.Command {
 		SilenceUsage: true,
 		RunE:         func(_ *cobra.Command, args []string) error { return r.main(args) },
 	}
+	cobra.AddTemplateFunc("usages", usages)
 	root.SetHelpTemplate(helpText)
 	root.Flags().SortFlags = false
 	r.policy.register(root.Flags())
@@ -98,8 +100,29 @@ const subHelp = `{{.Long}}
 
 Usage: {{.UseLine}}
 
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
+{{usages .LocalFlags | trimTrailingWhitespaces}}
 `
+
+// usages returns what FlagUsages does, without the [=true|false] after every switch. It
+// would widen the column of the names, and the help would not fit a screen.
+func usages(flags *pflag.FlagSet) string {
+	shown := pflag.NewFlagSet("", pflag.ContinueOnError)
+	shown.SortFlags = flags.SortFlags
+	flags.VisitAll(func(flag *pflag.Flag) {
+		shorter := *flag
+		if flag.Value.Type() == "bool" {
+			shorter.Value = toggle{flag.Value}
+		}
+		shown.AddFlag(&shorter)
+	})
+	return shown.FlagUsages()
+}
+
+// toggle is the value of a switch whose usage is its name.
+type toggle struct{ pflag.Value }
+
+// Type implements [pflag.Value]. The usage of a flag of this type has no values.
+func (toggle) Type() string { return "boolfunc" }
 
 // checkShell lets the completion command refuse a shell that it does not know. By itself
 // it prints its help then, as if all were well.
