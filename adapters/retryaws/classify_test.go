@@ -111,7 +111,7 @@ func TestStandard(t *testing.T) {
 		}
 	}
 	list := func(names []string) string { slices.Sort(names); return strings.Join(names, ", ") }
-	assert.Equal(t, "408, 421, 425, 429, 429 TooManyRequests, 520, 521, 522, 523, 524, 529, 530, 598, 599, answer cut", list(more))
+	assert.Equal(t, "408, 421, 425, 520, 521, 522, 523, 524, 529, 530, 598, 599, answer cut", list(more))
 	assert.Equal(t, "certificate", list(fewer))
 
 	refusals := slices.DeleteFunc(slices.Collect(maps.Keys(awsretry.DefaultThrottleErrorCodes)), func(code string) bool {
@@ -125,41 +125,39 @@ func TestStandard(t *testing.T) {
 }
 
 // TestHints has a server that says when to come back, and a real client.
-func TestHints(t *testing.T) { //nolint:paralleltest // sets the environment
-	modes(t, func(t *testing.T) {
-		t.Helper()
-		for _, tt := range []struct {
-			status              int
-			code, header, value string
-			want                time.Duration
-			proved              bool
-		}{
-			{503, "ServiceUnavailable", "Retry-After", "7", 7 * time.Second, true},
-			{503, "SlowDown", "Retry-After", "7", 7 * time.Second, true},
-			{503, "SlowDown", "X-Amz-Retry-After", "40", 40 * time.Millisecond, true},
-			{500, "InternalError", "X-Amz-Retry-After", "40", 40 * time.Millisecond, false},
-			{400, "ThrottlingException", "Retry-After", "7", 7 * time.Second, true},
-			{400, "ThrottlingException", "x-amz-retry-after", "40", 40 * time.Millisecond, true},
-			{429, "Other", "Retry-After", "7", 7 * time.Second, true},
-			{503, "SlowDown", "X-Amz-Retry-After", "soon", 0, true},
-			{503, "SlowDown", "X-Amz-Retry-After", "-1", 0, true},
-			{503, "SlowDown", "X-Amz-Retry-After", "0", 0, true},
-		} {
-			name := fmt.Sprint(tt.status, " ", tt.code, " ", tt.header, ": ", tt.value)
-			p := &retry.Policy{Backoff: retry.Constant(time.Millisecond), Jitter: retry.NoJitter}
-			recorder := &delays{Retryer: &retryaws.Retryer{Policy: p}}
-			client, calls := service(t, recorder, 1, tt.status, tt.code, tt.header, tt.value)
-			_, err := client.GetCallerIdentity(t.Context(), nil)
-			require.NoError(t, err, name)
-			assert.EqualValues(t, 2, calls.Load(), name)
-			require.Len(t, recorder.waits, 1, name)
-			assert.GreaterOrEqual(t, recorder.waits[0], tt.want, name)
-			assert.LessOrEqual(t, recorder.waits[0], tt.want+tt.want/10+time.Millisecond, name)
+func TestHints(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		status              int
+		code, header, value string
+		want                time.Duration
+		proved              bool
+	}{
+		{503, "ServiceUnavailable", "Retry-After", "7", 7 * time.Second, true},
+		{503, "SlowDown", "Retry-After", "7", 7 * time.Second, true},
+		{503, "SlowDown", "X-Amz-Retry-After", "40", 40 * time.Millisecond, true},
+		{500, "InternalError", "X-Amz-Retry-After", "40", 40 * time.Millisecond, false},
+		{400, "ThrottlingException", "Retry-After", "7", 7 * time.Second, true},
+		{400, "ThrottlingException", "x-amz-retry-after", "40", 40 * time.Millisecond, true},
+		{429, "Other", "Retry-After", "7", 7 * time.Second, true},
+		{503, "SlowDown", "X-Amz-Retry-After", "soon", 0, true},
+		{503, "SlowDown", "X-Amz-Retry-After", "-1", 0, true},
+		{503, "SlowDown", "X-Amz-Retry-After", "0", 0, true},
+	} {
+		name := fmt.Sprint(tt.status, " ", tt.code, " ", tt.header, ": ", tt.value)
+		p := &retry.Policy{Backoff: retry.Constant(time.Millisecond), Jitter: retry.NoJitter}
+		recorder := &delays{Retryer: &retryaws.Retryer{Policy: p}}
+		client, calls := service(t, recorder, 1, tt.status, tt.code, tt.header, tt.value)
+		_, err := client.GetCallerIdentity(t.Context(), nil)
+		require.NoError(t, err, name)
+		assert.EqualValues(t, 2, calls.Load(), name)
+		require.Len(t, recorder.waits, 1, name)
+		assert.GreaterOrEqual(t, recorder.waits[0], tt.want, name)
+		assert.LessOrEqual(t, recorder.waits[0], tt.want+tt.want/10+time.Millisecond, name)
 
-			p.NonIdempotent = true
-			assert.Equal(t, tt.proved, (&retryaws.Retryer{Policy: p}).IsErrorRetryable(recorder.err), name)
-		}
-	})
+		p.NonIdempotent = true
+		assert.Equal(t, tt.proved, (&retryaws.Retryer{Policy: p}).IsErrorRetryable(recorder.err), name)
+	}
 	far := answered(503, "SlowDown", http.Header{"X-Amz-Retry-After": {"9223372036854775807"}})
 	_, err := (&retryaws.Retryer{}).RetryDelay(1, far)
 	require.ErrorIs(t, err, retry.StopRetryAfter)

@@ -17,18 +17,17 @@
 //
 // The same as with retry.Standard of the SDK, with these differences:
 //
-//   - A bare 429, 408, 421, 425, 529, and 520 to 599 as far as proxies use them, are
-//     retried, because a load balancer or a proxy answers without a code of AWS. The SDK
-//     retries a bare 429 too from v1.48.0 on.
+//   - A bare 408, 421, 425, 529, and 520 to 599 as far as proxies use them, are retried,
+//     because a load balancer or a proxy answers without a code of AWS. The SDK does the
+//     same with a bare 429, from v1.48.0 on.
 //   - An answer that was cut is retried: its connection was lost.
 //   - A certificate that is not trusted is Final. The SDK retries every error of its HTTP
 //     client.
 //
 // An X-Amz-Retry-After (milliseconds), a Retry-After or another header that
-// retryhttp.ParseHint reads is followed, in both modes of the SDK. The SDK itself reads
-// X-Amz-Retry-After only, from v1.48.0 on or with AWS_NEW_RETRIES_2026 before; it then waits
-// at most 5 seconds longer than its backoff. Here MaxRetryAfter is the limit, and a longer
-// hint ends the call.
+// retryhttp.ParseHint reads is followed. The SDK itself reads X-Amz-Retry-After only, and
+// waits at most 5 seconds longer than its backoff. Here MaxRetryAfter is the limit, and a
+// longer hint ends the call.
 //
 // With NonIdempotent, a request is repeated if it had no effect:
 //
@@ -44,7 +43,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -58,8 +56,6 @@ import (
 type Retryer struct {
 	// Policy decides. nil means the zero Policy.
 	Policy *retry.Policy
-
-	zeroBased atomic.Bool // the SDK counts from 0, as it does with AWS_NEW_RETRIES_2026
 }
 
 var _ aws.RetryerV2 = (*Retryer)(nil)
@@ -82,15 +78,9 @@ func (r *Retryer) MaxAttempts() int {
 }
 
 // RetryDelay implements [aws.Retryer]. The SDK gives it the number of the attempt that
-// failed, from 1, or from 0 in its newer mode, whose first number of each call is a 0.
+// failed, from 1.
 func (r *Retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
-	if attempt == 0 {
-		r.zeroBased.Store(true)
-	}
-	if !r.zeroBased.Load() {
-		attempt--
-	}
-	d := r.policy().Next(retry.State{Failures: attempt}, err, time.Now())
+	d := r.policy().Next(retry.State{Failures: attempt - 1}, err, time.Now())
 	return d.Delay, d.Err
 }
 
@@ -104,26 +94,23 @@ func (r *Retryer) GetRetryToken(ctx context.Context, err error) (func(error) err
 	if p.Budget != nil && !p.Budget.TryWithdraw(now) {
 		return nil, &retry.Error{Policy: p.Name, Stop: retry.StopBudget, RetryAfter: after, Err: err}
 	}
-	// Only the newer mode settles a retry with nothing but this.
-	return func(err error) error { return r.settle(err, r.zeroBased.Load()) }, nil
+	// The attempt pays, by the token of its own.
+	return func(error) error { return nil }, nil
 }
 
-// GetInitialToken implements [aws.Retryer].
+// GetInitialToken implements [aws.Retryer]: a success pays into the Budget.
 func (r *Retryer) GetInitialToken() func(error) error {
-	return func(err error) error { return r.settle(err, true) }
+	return func(err error) error {
+		if budget := r.policy().Budget; err == nil && budget != nil {
+			budget.Deposit(time.Now())
+		}
+		return nil
+	}
 }
 
 // GetAttemptToken implements [aws.RetryerV2].
 func (r *Retryer) GetAttemptToken(context.Context) (func(error) error, error) {
 	return r.GetInitialToken(), nil
-}
-
-// settle pays a success into the Budget, once.
-func (r *Retryer) settle(err error, pays bool) error {
-	if budget := r.policy().Budget; err == nil && pays && budget != nil {
-		budget.Deposit(time.Now())
-	}
-	return nil
 }
 
 // policy returns the Policy with the SDK's knowledge.

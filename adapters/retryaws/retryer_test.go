@@ -45,17 +45,6 @@ func service(t testing.TB, r aws.Retryer, failures, status int, code string, hea
 	}), calls
 }
 
-// modes runs a test in both modes of the SDK, which count differently.
-func modes(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	for _, mode := range []string{"false", "true"} {
-		t.Run("AWS_NEW_RETRIES_2026="+mode, func(t *testing.T) {
-			t.Setenv("AWS_NEW_RETRIES_2026", mode)
-			test(t)
-		})
-	}
-}
-
 // waits is a Backoff that notes which retries it was asked about.
 type waits struct{ retries []int }
 
@@ -64,47 +53,45 @@ func (w *waits) Delay(n int) time.Duration {
 	return time.Millisecond
 }
 
-func TestRetryer(t *testing.T) { //nolint:paralleltest // sets the environment
-	modes(t, func(t *testing.T) {
-		t.Helper()
-		tests := []struct {
-			name     string
-			failures int
-			status   int
-			code     string
-			policy   retry.Policy
-			calls    int
-			retries  []int
-		}{
-			{"recovers", 2, 503, "ServiceUnavailable", retry.Policy{}, 3, []int{1, 2}},
-			{"exhausted", 9, 503, "ServiceUnavailable", retry.Policy{}, 3, []int{1, 2}},
-			{"more attempts", 9, 500, "Internal", retry.Policy{MaxAttempts: 5}, 5, []int{1, 2, 3, 4}},
-			{"throttled", 1, 400, "ThrottlingException", retry.Policy{}, 2, []int{1}},
-			{"final", 9, 400, "ValidationError", retry.Policy{}, 1, nil},
-			{"not idempotent", 9, 503, "ServiceUnavailable", retry.Policy{NonIdempotent: true}, 1, nil},
-			{"override", 9, 503, "ServiceUnavailable", retry.Policy{Overrides: map[string]retry.Override{"retryable": {MaxAttempts: 4}}}, 4, []int{1, 2, 3}},
-			{"override of fewer", 9, 503, "ServiceUnavailable", retry.Policy{
-				MaxAttempts: 4, Overrides: map[string]retry.Override{"retryable": {MaxAttempts: 2}},
-			}, 2, []int{1}},
-			{"classifier", 9, 503, "ServiceUnavailable", retry.Policy{Classifier: func(err error) retry.Verdict {
-				if e := smithy.APIError(nil); errors.As(err, &e) && e.ErrorCode() == "ServiceUnavailable" {
-					return retry.Verdict{Class: retry.Final}
-				}
-				return retry.Verdict{}
-			}}, 1, nil},
-		}
-		for _, tt := range tests {
-			t.Run(tt.name, func(t *testing.T) {
-				w := &waits{}
-				tt.policy.Backoff, tt.policy.MaxDelay = w, time.Second
-				client, calls := service(t, &retryaws.Retryer{Policy: &tt.policy}, tt.failures, tt.status, tt.code)
-				_, err := client.GetCallerIdentity(t.Context(), nil)
-				assert.Equal(t, tt.calls > tt.failures, err == nil, err)
-				assert.EqualValues(t, tt.calls, calls.Load())
-				assert.Equal(t, tt.retries, w.retries)
-			})
-		}
-	})
+func TestRetryer(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		failures int
+		status   int
+		code     string
+		policy   retry.Policy
+		calls    int
+		retries  []int
+	}{
+		{"recovers", 2, 503, "ServiceUnavailable", retry.Policy{}, 3, []int{1, 2}},
+		{"exhausted", 9, 503, "ServiceUnavailable", retry.Policy{}, 3, []int{1, 2}},
+		{"more attempts", 9, 500, "Internal", retry.Policy{MaxAttempts: 5}, 5, []int{1, 2, 3, 4}},
+		{"throttled", 1, 400, "ThrottlingException", retry.Policy{}, 2, []int{1}},
+		{"final", 9, 400, "ValidationError", retry.Policy{}, 1, nil},
+		{"not idempotent", 9, 503, "ServiceUnavailable", retry.Policy{NonIdempotent: true}, 1, nil},
+		{"override", 9, 503, "ServiceUnavailable", retry.Policy{Overrides: map[string]retry.Override{"retryable": {MaxAttempts: 4}}}, 4, []int{1, 2, 3}},
+		{"override of fewer", 9, 503, "ServiceUnavailable", retry.Policy{
+			MaxAttempts: 4, Overrides: map[string]retry.Override{"retryable": {MaxAttempts: 2}},
+		}, 2, []int{1}},
+		{"classifier", 9, 503, "ServiceUnavailable", retry.Policy{Classifier: func(err error) retry.Verdict {
+			if e := smithy.APIError(nil); errors.As(err, &e) && e.ErrorCode() == "ServiceUnavailable" {
+				return retry.Verdict{Class: retry.Final}
+			}
+			return retry.Verdict{}
+		}}, 1, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := &waits{}
+			tt.policy.Backoff, tt.policy.MaxDelay = w, time.Second
+			client, calls := service(t, &retryaws.Retryer{Policy: &tt.policy}, tt.failures, tt.status, tt.code)
+			_, err := client.GetCallerIdentity(t.Context(), nil)
+			assert.Equal(t, tt.calls > tt.failures, err == nil, err)
+			assert.EqualValues(t, tt.calls, calls.Load())
+			assert.Equal(t, tt.retries, w.retries)
+		})
+	}
 }
 
 // ledger is a Throttle that notes what it is asked.
@@ -117,22 +104,20 @@ func (l *ledger) TryWithdraw(time.Time) bool {
 	return l.withdrawals <= l.most
 }
 
-// TestBudget counts: a success pays once, whatever the mode and however late.
-func TestBudget(t *testing.T) { //nolint:paralleltest // sets the environment
-	modes(t, func(t *testing.T) {
-		t.Helper()
-		for failures, want := range []ledger{{1, 0, 9}, {1, 1, 9}, {1, 2, 9}, {0, 2, 9}, {0, 2, 1}} {
-			budget := &ledger{most: want.most}
-			p := &retry.Policy{Backoff: retry.Constant(0), Budget: budget}
-			client, calls := service(t, &retryaws.Retryer{Policy: p}, failures, 503, "ServiceUnavailable")
-			_, err := client.GetCallerIdentity(t.Context(), nil)
-			assert.Equal(t, want, *budget, failures)
-			if want.most == 1 {
-				require.ErrorIs(t, err, retry.StopBudget)
-				assert.EqualValues(t, 2, calls.Load())
-			}
+// TestBudget counts: a success pays once, however late.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	for failures, want := range []ledger{{1, 0, 9}, {1, 1, 9}, {1, 2, 9}, {0, 2, 9}, {0, 2, 1}} {
+		budget := &ledger{most: want.most}
+		p := &retry.Policy{Backoff: retry.Constant(0), Budget: budget}
+		client, calls := service(t, &retryaws.Retryer{Policy: p}, failures, 503, "ServiceUnavailable")
+		_, err := client.GetCallerIdentity(t.Context(), nil)
+		assert.Equal(t, want, *budget, failures)
+		if want.most == 1 {
+			require.ErrorIs(t, err, retry.StopBudget)
+			assert.EqualValues(t, 2, calls.Load())
 		}
-	})
+	}
 }
 
 // TestDeadline has a hint beyond the deadline of the context.
