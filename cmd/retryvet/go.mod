@@ -12,7 +12,7 @@ require (
 
 require (
 	go.yaml.in/yaml/v3 v3.0.6 // indirect
-	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sync v0.25.0 // indirect
 )
 
 replace github.com/seed-5ff3c98e/retry => ../..

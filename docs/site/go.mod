@@ -3,10 +3,10 @@ module github.com/seed-5ff3c98e/retry/docs/site
 go 1.25.0
 
 require (
-	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/cdproto v0.159.3
 	github.com/chromedp/chromedp v0.23.0
 	github.com/stretchr/testify v1.12.1
-	golang.org/x/net v0.55.0
+	golang.org/x/net v0.58.0
 )
 
 require (
