@@ -85,10 +85,6 @@ type contestant struct {
 	// overflowGrowth is the growth with which the waits of a policy without a
 	// limit are asked for; 0: twofold.
 	overflowGrowth float64
-	// mode switches to another mode of the library, named modeName, which is asked
-	// where the default fails.
-	mode     func() (restore func())
-	modeName string
 
 	value    func(context.Context, policy, func() (int, error)) (int, error)
 	timeout  func(policy, time.Duration) call // of an attempt

@@ -3,7 +3,6 @@ package behaviour_test
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -31,11 +30,6 @@ var awsSDK = &contestant{
 			return d
 		})
 	},
-	mode: func() func() {
-		_ = os.Setenv("AWS_NEW_RETRIES_2026", "true")
-		return func() { _ = os.Unsetenv("AWS_NEW_RETRIES_2026") }
-	},
-	modeName: "AWS_NEW_RETRIES_2026=true",
 	reason: func(err error) string {
 		if _, ok := errors.AsType[*retry.MaxAttemptsError](err); ok {
 			return "MaxAttemptsError"

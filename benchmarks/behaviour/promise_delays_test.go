@@ -34,16 +34,7 @@ var delayPromises = []promise[*contestant]{
 	{
 		"Jitter still spreads at the cap",
 		"The waits 101 to 1000 of the same: they differ, and spread over a quarter of the cap or more.",
-		func(t tester, c *contestant) cell {
-			got := atCap(t, c)
-			if got.mark == broken && c.mode != nil {
-				restore := c.mode()
-				defer restore()
-				with := atCap(t, c)
-				return cell{with.mark, fmt.Sprintf("%s; with %s: %s", got.seen, c.modeName, with.seen)}
-			}
-			return got
-		},
+		atCap,
 	},
 	{
 		"No overflow without a cap",
