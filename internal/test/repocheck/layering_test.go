@@ -33,7 +33,7 @@ const (
 )
 
 // newestModules take the newest versions of others, which may need a newer Go.
-var newestModules = []string{"benchmarks", "examples/engines", "internal/test/clientstest"}
+var newestModules = []string{"benchmarks", "examples/engines", "internal/test/clientstest", "internal/test/sqltest"}
 
 // testOnly are the third-party modules that tests of the root module may use.
 var testOnly = []string{"github.com/stretchr/testify", "github.com/benbjohnson/clock"}

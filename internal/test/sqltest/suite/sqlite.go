@@ -39,7 +39,8 @@ func (s SQLite) Run(t *testing.T) {
 }
 
 // open opens a new file. The drivers take their settings by different names, and
-// ignore those of others. A locked database is an error at once.
+// ignore those of others. A locked database is an error at once. A transaction takes its
+// lock when it writes first; ncruces/go-sqlite3 would take it at BEGIN.
 func (s SQLite) open(t *testing.T) *sql.DB {
 	t.Helper()
 	return s.reopen(t, filepath.Join(t.TempDir(), "test.db"), "&_journal_mode=wal&_pragma=journal_mode(wal)")
@@ -48,7 +49,7 @@ func (s SQLite) open(t *testing.T) *sql.DB {
 func (s SQLite) reopen(t *testing.T, path, settings string) *sql.DB {
 	t.Helper()
 	db, err := s.Open("file:" + filepath.ToSlash(path) +
-		"?_busy_timeout=0&_foreign_keys=1&_pragma=busy_timeout(0)&_pragma=foreign_keys(1)" + settings)
+		"?_txlock=deferred&_busy_timeout=0&_foreign_keys=1&_pragma=busy_timeout(0)&_pragma=foreign_keys(1)" + settings)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		testkit.Idle(t, db)
