@@ -49,7 +49,7 @@ func packaged(v reflect.Value) (Fact, int, time.Duration) {
 		t = t.Elem()
 	}
 	switch t.PkgPath() {
-	case "connectrpc.com/connect":
+	case "connectrpc.com/connect", "connectrpc.com/connect/v2":
 		if code, ok := result(v.MethodByName("Code")); ok && t.Name() == "Error" {
 			return grpcCode(number(code)), 0, 0
 		}

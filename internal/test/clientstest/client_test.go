@@ -18,7 +18,7 @@ import (
 	"github.com/aws/smithy-go"
 	"github.com/elastic/go-elasticsearch/v9/esapi"
 	"github.com/go-resty/resty/v2"
-	"github.com/google/go-github/v88/github"
+	"github.com/google/go-github/v92/github"
 	"github.com/imroc/req/v3"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -58,7 +58,7 @@ var clients = []client{
 		},
 		write: func(ctx context.Context, t *testing.T, h *http.Client, url string) (string, error) {
 			t.Helper()
-			issue, _, err := githubClient(t, h, url).Issues.Create(ctx, "octo", "cat", &github.IssueRequest{Title: new("a <title>")})
+			issue, _, err := githubClient(t, h, url).Issues.Create(ctx, "octo", "cat", github.CreateIssueRequest{Title: "a <title>"})
 			return issue.GetTitle(), err
 		},
 		found:   answer(200, "application/json", `{"name": "hello"}`),

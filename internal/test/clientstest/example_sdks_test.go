@@ -17,7 +17,7 @@ import (
 	"github.com/elastic/elastic-transport-go/v8/elastictransport"
 	"github.com/elastic/go-elasticsearch/v9"
 	"github.com/go-resty/resty/v2"
-	"github.com/google/go-github/v88/github"
+	"github.com/google/go-github/v92/github"
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/imroc/req/v3"
 	"github.com/minio/minio-go/v7"

@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/anthropics/anthropic-sdk-go"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/go-resty/resty/v2"
-	"github.com/google/go-github/v88/github"
+	"github.com/google/go-github/v92/github"
 	"github.com/googleapis/gax-go/v2/apierror"
 	"github.com/minio/minio-go/v7"
 	"github.com/openai/openai-go/v3"
@@ -43,6 +44,19 @@ func TestRootKnowsStatusesOfClients(t *testing.T) {
 		// Their Error methods need a whole exchange.
 		assert.Equal(t, class, retry.Classify(&openai.Error{StatusCode: status}).Class)
 		assert.Equal(t, class, retry.Classify(&anthropic.Error{StatusCode: status}).Class)
+	}
+}
+
+// TestRootKnowsConnect checks that retry.Classify knows the codes of version 2 of Connect.
+// retryconnect, which is for version 1, checks those of its errors.
+func TestRootKnowsConnect(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[connect.Code]retry.Verdict{
+		connect.CodeNotFound:    {Class: retry.Final, Category: "grpc_not_found"},
+		connect.CodeUnavailable: {Class: retry.Retryable, Category: "grpc_unavailable"},
+		connect.CodeInternal:    {Category: "grpc_internal"},
+	} {
+		assert.Equal(t, want, retry.Classify(fmt.Errorf("x: %w", connect.NewError(code, "y"))))
 	}
 }
 

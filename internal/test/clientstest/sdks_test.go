@@ -26,7 +26,7 @@ import (
 	"github.com/elastic/elastic-transport-go/v8/elastictransport"
 	"github.com/elastic/go-elasticsearch/v9"
 	"github.com/go-resty/resty/v2"
-	"github.com/google/go-github/v88/github"
+	"github.com/google/go-github/v92/github"
 	"github.com/googleapis/gax-go/v2"
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/imroc/req/v3"
@@ -413,7 +413,7 @@ func githubCalls(client *github.Client) calls {
 			return err
 		},
 		func(ctx context.Context) error {
-			_, _, err := client.Issues.Create(ctx, "octo", "cat", &github.IssueRequest{Title: new(content)})
+			_, _, err := client.Issues.Create(ctx, "octo", "cat", github.CreateIssueRequest{Title: content})
 			return err
 		},
 	}
