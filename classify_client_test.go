@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/textproto"
+	"reflect"
 	"strconv"
 	"testing"
 	"time"
@@ -212,6 +213,21 @@ func TestErrorsOfClients(t *testing.T) {
 			t.Parallel()
 			assertClassified(t, tt.want, tt.err)
 		})
+	}
+}
+
+// What is known of types is bounded, and types are many only if a program makes them.
+func TestManyTypesOfResponses(t *testing.T) {
+	t.Parallel()
+	for i := range 1200 {
+		response := reflect.New(reflect.StructOf([]reflect.StructField{
+			{Name: "X" + strconv.Itoa(i), Type: reflect.TypeFor[string]()},
+			{Name: "StatusCode", Type: reflect.TypeFor[int]()},
+		}))
+		response.Elem().Field(1).SetInt(503)
+		for range 2 {
+			assert.Equal(t, mayRetry("http_503"), retry.Classify(&anyResponseError{response.Interface()}))
+		}
 	}
 }
 

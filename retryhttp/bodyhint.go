@@ -43,7 +43,7 @@ func document(body []byte) (document any) {
 	if d.Decode(&document) != nil {
 		return nil
 	}
-	if _, err := d.Token(); err != io.EOF { //nolint:errorlint // Token does not wrap it
+	if _, err := d.Token(); err != io.EOF {
 		return nil
 	}
 	return document

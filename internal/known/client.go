@@ -79,6 +79,7 @@ func (p *parts) add(r role, v reflect.Value) {
 		if v = indirect(v); v.IsValid() && v.Type() == durationType {
 			p.after = max(time.Duration(v.Int()), 0)
 		}
+	default:
 	}
 }
 
@@ -134,6 +135,7 @@ func (p *reasonParts) add(r role, v reflect.Value) {
 		p.fact = p.fact.or(Reason(text(indirect(v))))
 	case roleList:
 		p.items(v)
+	default:
 	}
 }
 

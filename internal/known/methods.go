@@ -137,7 +137,7 @@ func statusOf(err error) (status int) {
 		status = e.HTTPCode()
 	case interface{ StatusCode() int }:
 		status = e.StatusCode()
-	case interface{ HttpStatus() int }: //nolint:revive // alibaba-cloud-sdk-go
+	case interface{ HttpStatus() int }: // alibaba-cloud-sdk-go
 		status = e.HttpStatus()
 	}
 	if status < lowestStatus || status > highestStatus {

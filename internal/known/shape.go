@@ -1,8 +1,9 @@
 package known
 
 import (
+	"maps"
 	"reflect"
-	"sync"
+	"sync/atomic"
 )
 
 // role is what a field of an error means, by its name.
@@ -50,13 +51,18 @@ type member struct {
 }
 
 // shapes has the members of the struct types that were asked about, because every error of an
-// unknown type is asked, and reading its type takes longer than reading its fields. It keeps
-// them for good, as reflect keeps the types that it makes.
-var shapes sync.Map // from reflect.Type to []member
+// unknown type is asked, and reading its type takes longer than reading its fields. The map is
+// replaced, and never changed.
+var shapes atomic.Pointer[map[reflect.Type][]member]
+
+// mostShapes is more than a program has types of errors, unless it makes them by reflection.
+// Then all are read again.
+const mostShapes = 500
 
 func shapeOf(t reflect.Type) []member {
-	if shape, ok := shapes.Load(t); ok {
-		return shape.([]member) //nolint:forcetypeassert // see shapes
+	known := shapes.Load()
+	if shape, ok := (*known)[t]; ok {
+		return shape
 	}
 	var shape []member
 	for i := range t.NumField() {
@@ -65,9 +71,15 @@ func shapeOf(t reflect.Type) []member {
 			shape = append(shape, m)
 		}
 	}
-	shapes.Store(t, shape)
+	more := map[reflect.Type][]member{t: shape}
+	if len(*known) < mostShapes {
+		maps.Copy(more, *known)
+	}
+	shapes.CompareAndSwap(known, &more) // or another has come first, and the next error has its turn
 	return shape
 }
+
+func init() { shapes.Store(&map[reflect.Type][]member{}) }
 
 // embedded is how deep embedded structs are searched.
 const embedded = 3
