@@ -53,7 +53,11 @@ type member struct {
 // shapes has the members of the struct types that were asked about, because every error of an
 // unknown type is asked, and reading its type takes longer than reading its fields. The map is
 // replaced, and never changed.
-var shapes atomic.Pointer[map[reflect.Type][]member]
+var shapes = func() *atomic.Pointer[map[reflect.Type][]member] {
+	var p atomic.Pointer[map[reflect.Type][]member]
+	p.Store(&map[reflect.Type][]member{})
+	return &p
+}()
 
 // mostShapes is more than a program has types of errors, unless it makes them by reflection.
 // Then all are read again.
@@ -78,8 +82,6 @@ func shapeOf(t reflect.Type) []member {
 	shapes.CompareAndSwap(known, &more) // or another has come first, and the next error has its turn
 	return shape
 }
-
-func init() { shapes.Store(&map[reflect.Type][]member{}) }
 
 // embedded is how deep embedded structs are searched.
 const embedded = 3
