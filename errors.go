@@ -59,7 +59,7 @@ func (r StopReason) Error() string { return r.String() }
 
 // ended returns the error with which a context of that end is done, or nil.
 func (r StopReason) ended() error {
-	switch r { //nolint:exhaustive // the others are no ends of a context
+	switch r {
 	case StopDeadline:
 		return context.DeadlineExceeded
 	case StopCanceled:
