@@ -203,14 +203,16 @@ func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, erro
 
 func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
 	w := &workers{cable: cmp.Or(q.cable, &enginetest.Cable{})}
-	again := 0
-	if q.cable != nil {
-		again = -1 // without end
+	options := []nats.Option{nats.SetCustomDialer(w.cable), nats.NoReconnect()}
+	if q.cable != nil { // it may be silent
+		options = []nats.Option{
+			nats.SetCustomDialer(w.cable), nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond),
+			nats.PingInterval(500 * time.Millisecond),
+		}
 	}
 	conn := q.shared
 	if conn == nil {
-		conn, _ = connect(q.t, q.url, nats.SetCustomDialer(w.cable), nats.MaxReconnects(again),
-			nats.ReconnectWait(50*time.Millisecond), nats.PingInterval(500*time.Millisecond))
+		conn, _ = connect(q.t, q.url, options...)
 		w.conn = conn
 	}
 	js, err := jetstream.New(conn)
