@@ -236,6 +236,9 @@ func (e *Engine) patience(s *script, want *record) time.Duration {
 			d += e.recovery()
 		}
 	}
+	if limit := s.policy.MaxElapsed; limit > 0 { // however many attempts fit into it
+		d = min(d, 2*limit+10*e.grain())
+	}
 	if s.has(repeats) { // the script lingers
 		d += e.grain() + 10*e.unit()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -235,6 +236,19 @@ func TestWrong(t *testing.T) {
 		e := newToy("loses failed jobs")
 		e.Jobs = 10
 		assert.Equal(t, []string{"job 0: has not ended in time", "and so on"}, inBubble(t, e, "many jobs").Faults)
+	})
+}
+
+// TestPatience shows that a job that does not end is given up on, also if many attempts might
+// come.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newToy("loses failed jobs")
+		e.Grain = 5 * time.Second
+		begun := time.Now()
+		assert.NotEmpty(t, e.Check(t, "max elapsed: adds up").Faults)
+		assert.Less(t, time.Since(begun), 2*time.Minute)
 	})
 }
 
