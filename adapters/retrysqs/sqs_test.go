@@ -378,6 +378,8 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 	}
 	if q.single {
 		retries.Concurrency = 1
+	} else if q.cable == nil {
+		retries.Visibility = 6 * time.Second // a busy machine is late to delete a message
 	}
 	fn := func(ctx context.Context, msg types.Message) error {
 		job := jobOf(msg)
