@@ -358,7 +358,8 @@ func (s *Stored) confused(v any) Outcome {
 func (s *Stored) Tell(ctx context.Context) (err error) {
 	p, d := s.Policy.orZero(), &s.Decision
 	none := s.outcome == 0 && !d.Retry && d.Err == nil
-	if s.told || none || p.Observer == nil || s.outcome == Handed || s.outcome == Refused {
+	handed := d.Retry && (s.outcome == Handed || s.outcome == Refused)
+	if s.told || none || handed || p.Observer == nil {
 		return nil
 	}
 	s.told = true

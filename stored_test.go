@@ -540,6 +540,15 @@ func TestStoredTellsWhatTheDriverSays(t *testing.T) {
 	events.Expect(t, "1: boom: retry in 1s")
 
 	p, _, events = callPolicy()
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	job = retry.Stored{Policy: p}
+	assert.Equal(t, retry.Handed, job.Attempt(stopped, noWork))
+	job.Decision.Retry, job.Decision.Err = false, errBoom // it has expired meanwhile
+	require.NoError(t, job.Tell(t.Context()))
+	events.Expect(t, "0: gave up (final): boom")
+
+	p, _, events = callPolicy()
 	job = retry.Stored{Policy: p, Decision: retry.Decision{Err: errFinalMark}}
 	require.NoError(t, job.Tell(t.Context()))
 	assert.Equal(t, errFinalMark, events.Events()[0].Err)

@@ -89,8 +89,8 @@ func (r *Retries) check() error {
 // Handle runs fn for a message, and tells the server what follows. ctx ends with the process;
 // fn gets a child of it. The error says that the server, or Dead, could not be told, or that a
 // field is wrong, or that the message has no policy; the message then comes again. It may also
-// say that the Observer has panicked. If it comes
-// while r handles it, because AckWait is over, the first Handle goes on.
+// say that the Observer has panicked. If the message comes while r handles it, because AckWait
+// is over, the first Handle goes on.
 func (r *Retries) Handle(ctx context.Context, msg jetstream.Msg, fn func(context.Context) error) error {
 	r.begin.Do(func() { r.fault = r.check() })
 	meta, err := msg.Metadata()

@@ -236,11 +236,11 @@ func (r *Retries) bury(ctx context.Context, m *message, reason error) (retry.Out
 			continue
 		}
 		err := r.send(limited, in)
-		if most == 0 {
-			m.note = fmt.Errorf("given up, and has no room for the reason: %s", printable(text[:min(len(text), reasons[0])]))
-		}
 		switch {
 		case err == nil:
+			if most == 0 {
+				m.note = fmt.Errorf("given up, and has no room for the reason: %s", printable(text[:min(len(text), reasons[0])]))
+			}
 			return retry.Ended, r.remove(ctx, m.ReceiptHandle)
 		case most == 0 || !noRoom(err):
 			return retry.Handed, fmt.Errorf("%s: %w", dead, err)
