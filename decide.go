@@ -52,15 +52,6 @@ type Decision struct {
 	State State
 }
 
-// DelayCeil returns Delay + unit - 1ns, for engines that truncate delays or
-// instants to a unit: they are then never early.
-func (d Decision) DelayCeil(unit time.Duration) time.Duration {
-	if unit <= 0 {
-		return d.Delay
-	}
-	return sat.Add(d.Delay, unit-1)
-}
-
 // Next decides what follows the failure err of an operation whose earlier
 // failures are counted in s. It is [Policy.Decide] with the verdict of [Policy.Classify].
 // Store [Decision.State] and [Decision.At], or end the operation with

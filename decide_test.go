@@ -718,33 +718,6 @@ func TestDecisionAt(t *testing.T) {
 	})
 }
 
-func TestDecisionDelayCeil(t *testing.T) {
-	t.Parallel()
-	const s = time.Second
-	tests := []struct{ delay, unit, want, cut time.Duration }{
-		{0, s, s - 1, 0},
-		{1, s, s, s},
-		{s - 1, s, 2*s - 2, s},
-		{s, s, 2*s - 1, s},
-		{s + 1, s, 2 * s, 2 * s},
-		{1500 * ms, s, 2500*ms - 1, 2 * s},
-		{1500*ms + 1, ms, 1501 * ms, 1501 * ms},
-		{1500 * ms, 1, 1500 * ms, 1500 * ms},
-		{1500 * ms, 0, 1500 * ms, 1500 * ms},
-		{1500 * ms, -s, 1500 * ms, 1500 * ms},
-		{math.MaxInt64, s, math.MaxInt64, math.MaxInt64},
-		{math.MaxInt64 - s, s, math.MaxInt64 - 1, math.MaxInt64 - 1},
-		{math.MaxInt64 - s + 2, s, math.MaxInt64, math.MaxInt64},
-	}
-	for _, tt := range tests {
-		got := retry.Decision{Delay: tt.delay}.DelayCeil(tt.unit)
-		assert.Equal(t, tt.want, got, "%v up to %v", tt.delay, tt.unit)
-		if tt.unit > 0 && tt.cut < math.MaxInt64-s {
-			assert.Equal(t, tt.cut, got.Truncate(tt.unit), "never early, and less than a unit late")
-		}
-	}
-}
-
 // TestNextNil checks that a success decides nothing, and asks no classifier.
 func TestNextNil(t *testing.T) {
 	t.Parallel()

@@ -441,13 +441,6 @@ func ExamplePolicy_Exhausted() {
 	// Output: true export failed after 3 attempts
 }
 
-// Engines that truncate times to whole seconds must not run a job early.
-func ExampleDecision_DelayCeil() {
-	d := retry.Decision{Delay: 1500 * time.Millisecond}
-	fmt.Println(d.DelayCeil(time.Second).Truncate(time.Second))
-	// Output: 2s
-}
-
 // A loop of your own can do work between two attempts.
 func ExampleCall() {
 	ctx := context.Background()

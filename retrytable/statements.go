@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
 
 // statement is the SQL of one method. The parameters of the user come first, so
@@ -105,7 +105,7 @@ func (d *definition) build() *statements {
 
 // microseconds rounds up, so that nothing is early.
 func microseconds(d time.Duration) int64 {
-	return int64(retry.Decision{Delay: max(d, 0)}.DelayCeil(time.Microsecond) / time.Microsecond)
+	return int64(sat.Add(max(d, 0), time.Microsecond-1) / time.Microsecond)
 }
 
 // set joins assignments, leaving out empty ones. Those of the user go before ours, and

@@ -76,7 +76,7 @@ func (r *Retries) delay(n int, err error, task *asynq.Task) (d time.Duration) {
 			d = new(retry.Policy).Delay(failed)
 		}
 		if d > 0 { // asynq knows seconds; no wait stays none
-			d = retry.Decision{Delay: d}.DelayCeil(time.Second)
+			d = engine.Ceil(d, time.Second)
 		}
 	}()
 	if a, ok := errors.AsType[*again](err); ok {

@@ -103,7 +103,7 @@ func (a *adapter) Work(ctx context.Context, row *rivertype.JobRow, work func(con
 		if missing {
 			return job.Err
 		}
-		a.delays.Store(row.ID, job.Decision.DelayCeil(time.Microsecond)) // the column's unit
+		a.delays.Store(row.ID, engine.Ceil(job.Decision.Delay, time.Microsecond)) // the column's unit
 		return s.settle(ctx, row, "", job.Err)
 	case retry.Handed:
 		if errors.Is(job.Err, &rivertype.JobSnoozeError{}) {

@@ -188,7 +188,7 @@ func (w *worker) wait(ctx context.Context, m *message, job *retry.Stored) error 
 	if err != nil {
 		return err
 	}
-	delay := (max(job.Decision.Delay, 0) + time.Millisecond - 1).Milliseconds()
+	delay := engine.Ceil(job.Decision.Delay, time.Millisecond).Milliseconds()
 	return w.move(ctx, m, w.retry, delay, stateField, string(state), lostField, max(job.Lost, 0))
 }
 

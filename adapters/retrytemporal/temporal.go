@@ -131,7 +131,7 @@ func failure(d retry.Decision, err error) error {
 		kind, options.Category, options.Details = own.Type(), own.Category(), details(own)
 	}
 	if d.Retry { // no delay would be the server's own
-		options.NextRetryDelay = max(d.DelayCeil(time.Millisecond), time.Millisecond)
+		options.NextRetryDelay = max(engine.Ceil(d.Delay, time.Millisecond), time.Millisecond)
 		if !d.Counted {
 			options.Category = temporal.ApplicationErrorCategoryBenign
 		}

@@ -10,12 +10,17 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
 
 // Text returns the beginning of a text, of that many bytes at most, in valid UTF-8.
 func Text(text string, most int) string {
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
+
+// Ceil returns d + unit - 1ns, for engines that truncate times to a unit: they are then never
+// early. A d of less than 0 is 0.
+func Ceil(d, unit time.Duration) time.Duration { return sat.Add(max(d, 0), unit-1) }
 
 // Wait returns after a time, or when ctx is done.
 func Wait(ctx context.Context, t time.Duration) {

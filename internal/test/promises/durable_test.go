@@ -95,15 +95,6 @@ func TestNextIsNeverInThePast(t *testing.T) {
 			assert.Equal(t, retry.StopElapsed, d.Stop)
 		}
 	})
-	t.Run("rounding up", func(t *testing.T) {
-		t.Parallel()
-		for _, delay := range []time.Duration{0, 1, time.Second, math.MaxInt64 - 1, math.MaxInt64} {
-			for _, unit := range []time.Duration{math.MinInt64, -1, 0, 1, time.Second, math.MaxInt64} {
-				up := retry.Decision{Delay: delay}.DelayCeil(unit)
-				assert.GreaterOrEqual(t, up, delay, "%v, %v", delay, unit)
-			}
-		}
-	})
 }
 
 // T-68.

@@ -1,0 +1,90 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
+)
+
+func TestCeil(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	for _, tt := range []struct{ delay, unit, cut time.Duration }{
+		{-1, s, 0},
+		{0, s, 0},
+		{1, s, s},
+		{s, s, s},
+		{s + 1, s, 2 * s},
+		{3*s/2 + 1, time.Millisecond, 3*s/2 + time.Millisecond},
+		{3 * s / 2, 1, 3 * s / 2},
+	} {
+		assert.Equal(t, tt.cut, engine.Ceil(tt.delay, tt.unit).Truncate(tt.unit), "%v up to %v", tt.delay, tt.unit)
+	}
+	assert.Equal(t, time.Duration(math.MaxInt64), engine.Ceil(math.MaxInt64, s))
+}
+
+func TestText(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "a", "\xff", strings.Repeat("ä", 10)} {
+		for most := range 25 {
+			got := engine.Text(text, most)
+			assert.LessOrEqual(t, len(got), most)
+			assert.True(t, utf8.ValidString(got))
+			assert.True(t, strings.HasPrefix(text, got))
+		}
+	}
+}
+
+// What is saved can be read, and what strangers write is an error or what can be.
+func TestSaveAndLoad(t *testing.T) {
+	t.Parallel()
+	fields := map[string]string{}
+	due := time.UnixMilli(1_800_000_000_123)
+	job := retry.Stored{State: retry.State{Failures: 2}, Lost: 1}
+	require.NoError(t, engine.Save(func(name, value string) { fields[name] = value }, &job, due.Add(-1)))
+	get := func(name string) string { return fields[name] }
+	var again retry.Stored
+	at, err := engine.Load(get, &again)
+	require.NoError(t, err)
+	assert.Equal(t, due, at, "rounded up")
+	assert.Equal(t, job, again)
+
+	fields[engine.LostKey] = "99"
+	_, err = engine.Load(get, &again)
+	require.NoError(t, err)
+	assert.Equal(t, 1, again.Lost)
+	for name, value := range map[string]string{engine.LostKey: "x", engine.DueKey: "soon", engine.StateKey: "f=-1"} {
+		was := fields[name]
+		fields[name] = value
+		_, err := engine.Load(get, &again)
+		require.Error(t, err, name)
+		fields[name] = was
+	}
+}
+
+func TestWait(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	engine.Wait(ctx, 0)
+	engine.Wait(ctx, time.Nanosecond)
+	cancel()
+	engine.Wait(ctx, time.Hour)
+}
+
+// An Observer that panics does not reach the engine.
+func TestTell(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{Observer: retry.ObserverFunc(func(context.Context, retry.Event) { panic("odd") })}
+	job := retry.Stored{Policy: p, Decision: retry.Decision{Err: errors.New("boom")}}
+	assert.NotPanics(t, func() { engine.Tell(t.Context(), &job) })
+}
