@@ -83,6 +83,7 @@ func TestRetryer(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			w := &waits{}
 			tt.policy.Backoff, tt.policy.MaxDelay = w, time.Second
 			client, calls := service(t, &retryaws.Retryer{Policy: &tt.policy}, tt.failures, tt.status, tt.code)

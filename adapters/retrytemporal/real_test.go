@@ -83,11 +83,11 @@ func (q *realQueue) Submit(ctx context.Context, kind, job string) error {
 }
 
 func (q *realQueue) Outcome(ctx context.Context, job string) (enginetest.Outcome, error) {
-	d, err := q.client.DescribeWorkflowExecution(ctx, q.id(job), "")
+	d, err := q.client.DescribeWorkflow(ctx, q.id(job), "")
 	if err != nil {
 		return enginetest.Outcome{}, err
 	}
-	switch d.GetWorkflowExecutionInfo().GetStatus() {
+	switch d.RawResponse.GetWorkflowExecutionInfo().GetStatus() {
 	case enums.WORKFLOW_EXECUTION_STATUS_COMPLETED:
 		return enginetest.Outcome{Status: enginetest.Succeeded}, nil
 	case enums.WORKFLOW_EXECUTION_STATUS_FAILED:
@@ -157,11 +157,11 @@ func (w *realWorkers) Stop(ctx context.Context) error {
 
 // runs reports whether the server waits for the end of an attempt of this worker.
 func (w *realWorkers) runs(ctx context.Context, job string) bool {
-	d, err := w.queue.client.DescribeWorkflowExecution(ctx, w.queue.id(job), "")
+	d, err := w.queue.client.DescribeWorkflow(ctx, w.queue.id(job), "")
 	if err != nil {
 		return false
 	}
-	for _, a := range d.GetPendingActivities() {
+	for _, a := range d.RawResponse.GetPendingActivities() {
 		if a.GetState() == enums.PENDING_ACTIVITY_STATE_STARTED && a.GetLastWorkerIdentity() == w.identity {
 			return true
 		}

@@ -30,7 +30,7 @@ var awsSDK = &Contestant{
 		},
 		note: "starts at 1 s; no jitter at the cap; cryptographic randomness",
 	},
-	differs: []*difference{timerForNothing, wrapsLast, startsTwice, keepsMark},
+	differs: []*difference{timerForNothing, wrapsLast, keepsMark},
 }
 
 // markedError says that it is final to the stock check, retry.RetryableError.
@@ -50,7 +50,8 @@ func newAWS(p policy) caller {
 		if p.marked {
 			o.Retryables = slices.Insert(o.Retryables, 0, retry.IsErrorRetryable(retry.RetryableError{}))
 		}
-		o.Timeouts, o.Throttles = nil, nil
+		o.Throttles = nil
+		o.BaseDelay = time.Second // as for throttles; others wait 50 ms at first
 		o.RateLimiter = ratelimit.None
 		o.MaxBackoff = limit
 		if p.wait != exponential {

@@ -21,6 +21,8 @@ import (
 )
 
 // overXNet is a Transport of golang.org/x/net/http2 without TLS, which pings the server.
+//
+//nolint:staticcheck // it is deprecated, and in use
 func overXNet(t *testing.T, every time.Duration) *http2.Transport {
 	t.Helper()
 	base := &http2.Transport{

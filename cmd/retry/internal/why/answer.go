@@ -72,7 +72,7 @@ func (a *Answer) classify(v retry.Verdict) {
 }
 
 // outcome adds what p does after a first failure with this verdict.
-func (a *Answer) outcome(name string, p *retry.Policy, v retry.Verdict, nonIdempotent bool) retry.StopReason {
+func (a *Answer) outcome(name string, p *retry.Policy, v retry.Verdict, nonIdempotent bool) retry.Decision {
 	asked := *p
 	asked.NonIdempotent = asked.NonIdempotent || nonIdempotent
 	asked.Jitter = retry.NoJitter
@@ -87,7 +87,7 @@ func (a *Answer) outcome(name string, p *retry.Policy, v retry.Verdict, nonIdemp
 		low, high := p.Bounds(1)
 		a.add(name, "retried after %v–%v, %d attempts in all", low, high, d.Limit)
 	}
-	return d.Stop
+	return d
 }
 
 // stopped returns the text of an Error with this reason.
@@ -131,9 +131,9 @@ func Status(status int, header http.Header, p *retry.Policy) *Answer {
 	switch {
 	case v.Class == retry.Final:
 		a.changes(changeFinalResponse)
-	case first == retry.StopRetryAfter:
+	case first.Stop == retry.StopRetryAfter:
 		a.changes("MaxRetryAfter: " + literal(v.After))
-	case posted == retry.StopMaybeApplied:
+	case posted.Stop == retry.StopMaybeApplied:
 		a.changes("for a POST, if the server knows such keys: Transport{IdempotencyKey: retryhttp.RandomKey}")
 	}
 	if v.Class != retry.Final {
