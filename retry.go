@@ -52,16 +52,11 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 	if fn == nil {
 		return errNilFunc
 	}
-	var f known.Fact
-	if err != nil {
-		var final bool // then there is nothing else to do, and no event
-		if f, final = p.first(ctx, err); final {
-			return err
-		}
-	}
-	c := Call{Policy: p} // which takes time to clear
-	if c.under(ctx); err != nil {
-		c.failed(err, &f, nil)
+	c := Call{Policy: p}
+	if err == nil {
+		c.under(ctx)
+	} else if c.first(ctx, err) {
+		return err
 	}
 	for {
 		// As in Call.Next, but a plain call, which has no Observer, is spared a frame.
@@ -82,16 +77,20 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 	}
 }
 
-// first classifies the error of a first attempt that was made without a Call, and reports
-// whether it is Final. If ctx is done, nothing is said of the error.
+// first ends a first attempt that was made without the Call. It returns true if the
+// error is Final: then there is nothing else to do, and no event.
 //
 //go:noinline
-func (p *Policy) first(ctx context.Context, err error) (f known.Fact, final bool) {
-	if done.Is(ctx) {
-		return f, false
+func (c *Call) first(ctx context.Context, err error) (final bool) {
+	var f known.Fact
+	if !done.Is(ctx) {
+		if f = c.Policy.classify(err, false, nil, Unknown); f.Class == known.Final {
+			return true
+		}
 	}
-	f = p.classify(err, false, nil, Unknown)
-	return f, f.Class == known.Final
+	c.under(ctx)
+	c.failed(err, &f, nil)
+	return false
 }
 
 // Do is [Policy.Execute] for a function with a result. It returns the result of
