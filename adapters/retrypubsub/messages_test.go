@@ -161,6 +161,7 @@ func TestNoPolicy(t *testing.T) {
 	require.EqualError(t, firstError(t, errs), "Goexit")
 	require.ErrorContains(t, firstError(t, errs), `retry: no policy for jobs of kind "kind-1": unknown kind`)
 	q.await("a", enginetest.GaveUp)
+	require.Eventually(t, func() bool { return len(events.Events()) == 2 }, 10*time.Second, time.Millisecond) // after it is stored
 	events.Expect(t, "2: "+assert.AnError.Error()+": retry in 0s", "3: gave up (attempts): "+assert.AnError.Error())
 }
 

@@ -91,6 +91,7 @@ func TestLost(t *testing.T) {
 			start()
 			q.await("a", enginetest.GaveUp)
 			assert.Empty(t, begun)
+			require.Eventually(t, func() bool { return len(events.Events()) > 0 }, 10*time.Second, time.Millisecond) // after it is stored
 			events.Expect(t, test.want)
 		})
 	}
