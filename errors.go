@@ -75,7 +75,8 @@ func (r StopReason) ended() error {
 // [errors.Is] and [errors.As] reach the last error of the operation and the context's cause.
 // errors.Is also finds Stop, and [context.Canceled] or [context.DeadlineExceeded] with
 // StopCanceled or StopDeadline. To tell whether the caller's context ended or the operation
-// merely returned a context error, ask for these two. An Error keeps the last error only, however many attempts there were.
+// merely returned a context error, ask for these two. An Error keeps the last error only,
+// however many attempts there were.
 //
 // [errors.Unwrap] returns nil for an Error, because an Error may wrap two errors.
 // Code that follows a chain by errors.Unwrap alone therefore finds nothing in it.

@@ -144,8 +144,8 @@ func (w *worker) commit(of map[topicPartition]*partition) map[topicPartition]err
 	return answers
 }
 
-// committed ends a commit: the attempts that it begins start, unless it has failed.
-// It returns the outcomes that it has stored.
+// committed ends a commit, and returns the outcomes that it has stored. The attempts that it
+// begins start, unless it has failed.
 func (p *partition) committed(err error) (stored []*retry.Stored) {
 	for _, j := range p.begun {
 		if err != nil || p.ctx.Err() != nil {

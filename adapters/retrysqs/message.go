@@ -18,7 +18,6 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 const (
@@ -289,7 +288,7 @@ func printable(text string) string {
 			return '?'
 		}
 		return c
-	}, engine.Text(text, len(text)))
+	}, strings.ToValidUTF8(text, ""))
 }
 
 // handle handles a message for Run.

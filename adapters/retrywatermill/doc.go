@@ -64,8 +64,8 @@
 // set MaxAckPending to no more than run. A Lost attempt is a failure.
 //
 // The broker has a minute to answer when something is published. Middleware returns a second
-// later than that after the handler, and at once when the subscriber no longer waits for the message; Close of
-// the Retries returns when its context ends, whatever the broker does.
+// later than that after the handler, and at once when the subscriber no longer waits for the
+// message; Close of the Retries returns when its context ends, whatever the broker does.
 //
 // A router that is closed leaves messages in progress unanswered, and they come again even if
 // they have succeeded. Close r first: what is in progress is handed back or acknowledged.
