@@ -381,6 +381,18 @@ func (c *Call) Abort() {
 	}
 }
 
+// Interrupted reports whether the failure err of the attempt in progress counts as an effect
+// of its worker's stop. Ask it after a stop that has canceled the attempt: if it returns true,
+// call Abort, and leave the operation to another worker. It returns false, and the failure is
+// for End, if the attempt may have taken effect under a NonIdempotent policy, if err is a
+// [*PanicError], or if a mark says that err is [Final]. Any other error may be an effect: "signal:
+// interrupt", "transaction has already been rolled back", "file already closed".
+func (c *Call) Interrupted(err error) bool {
+	_, panicked := err.(*PanicError) //nolint:errorlint // of the work itself
+	v, _ := Marked(err)
+	return err != nil && !c.NonIdempotent && !c.Policy.orZero().NonIdempotent && !panicked && v.Class != Final
+}
+
 // stop ends the context of the attempt.
 func (c *Call) stop() {
 	if c.limited() {

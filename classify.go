@@ -197,7 +197,10 @@ func (o *opinion) inspect(err error, nodes *errtree.Nodes) {
 	for err != nil && nodes.Take() {
 		mute := known.Mute(err) // wraps nothing
 		if o.also == nil || !o.ask(err) {
-			f, traits := known.Node(err, o.traits, o.fact.After > 0)
+			f, traits := known.Permanent("panic"), known.Traits(0)
+			if _, panicked := err.(*PanicError); !panicked {
+				f, traits = known.Node(err, o.traits, o.fact.After > 0)
+			}
 			o.traits |= traits &^ known.Weak
 			o.hear(f, traits.Has(known.Weak))
 		}

@@ -534,6 +534,10 @@ func TestClassifyRecoveredPanics(t *testing.T) {
 		err := provoke.Panic(fn)
 		assertClassified(t, wantFinal("panic"), err)
 		assertClassified(t, wantFinal("panic"), fmt.Errorf("%s: %w", name, err))
+		assertClassified(t, wantFinal("panic"), &retry.PanicError{Value: err})
+	}
+	for _, value := range []any{"text", io.ErrUnexpectedEOF, context.DeadlineExceeded} {
+		assertClassified(t, wantFinal("panic"), &retry.PanicError{Value: value})
 	}
 }
 

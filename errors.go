@@ -40,22 +40,19 @@ var stopNames = names[StopReason]{
 	"timeout", "backoff",
 }
 
-// String returns the reason in lower case: "none", "final", "attempts",
+// Error returns the reason in lower case: "none", "final", "attempts",
 // "elapsed", "deadline", "canceled", "budget", "retry_after", "maybe_applied",
 // "timeout", "backoff".
-func (r StopReason) String() string { return stopNames.of(r) }
+func (r StopReason) Error() string { return stopNames.of(r) }
 
-// MarshalText returns [StopReason.String].
-func (r StopReason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+// MarshalText returns [StopReason.Error].
+func (r StopReason) MarshalText() ([]byte, error) { return []byte(stopNames.of(r)), nil }
 
 // UnmarshalText is the inverse of [StopReason.MarshalText].
 func (r *StopReason) UnmarshalText(text []byte) (err error) {
 	*r, err = stopNames.parse("stop reason", string(text))
 	return err
 }
-
-// Error returns [StopReason.String].
-func (r StopReason) Error() string { return r.String() }
 
 // ended returns the error with which a context of that end is done, or nil.
 func (r StopReason) ended() error {
@@ -287,11 +284,11 @@ func passesOn(err error) bool {
 	}
 }
 
-// PanicError is the error of a function that panicked. It is Final, unless the policy's
-// Classifier or a mark on the Value says otherwise.
+// PanicError is the error of a function that panicked. It is Final, category "panic", unless
+// the policy's Classifier or a mark on the Value says otherwise.
 type PanicError struct {
 	Value any    // the argument of panic
-	Stack []byte // of the goroutine, as [debug.Stack] returns it
+	Stack []byte // of the goroutine, as [debug.Stack] writes it, from the function that panicked on
 	In    string // which function panicked; empty means the work
 }
 
@@ -313,6 +310,3 @@ func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
 }
-
-// NonRetryable returns true. [Classify] asks for it.
-func (e *PanicError) NonRetryable() bool { return true }

@@ -338,7 +338,7 @@ func TestErrorOfForeignErrors(t *testing.T) {
 	}
 }
 
-// The text of a StopReason is for logs and labels, and says the same as String.
+// The text of a StopReason is for logs and labels, and is its error text.
 func TestStopReasonTexts(t *testing.T) {
 	t.Parallel()
 	for _, r := range stopReasons {
@@ -351,7 +351,7 @@ func TestStopReasonText(t *testing.T) {
 	t.Parallel()
 	for i, r := range stopReasons {
 		assert.EqualValues(t, i, r.reason, "the numbers may be stored")
-		assert.Equal(t, r.name, r.reason.String())
+		assert.Equal(t, r.name, r.reason.Error())
 		text, err := r.reason.MarshalText()
 		require.NoError(t, err)
 		assert.Equal(t, r.name, string(text))
@@ -359,7 +359,7 @@ func TestStopReasonText(t *testing.T) {
 		require.NoError(t, back.UnmarshalText(text))
 		assert.Equal(t, r.reason, back)
 	}
-	assert.Equal(t, "none(200)", retry.StopReason(200).String())
+	assert.Equal(t, "none(200)", retry.StopReason(200).Error())
 	for _, text := range []string{"", "Final", "attempts ", "none(200)", "3", "StopFinal"} {
 		var r retry.StopReason
 		assert.EqualError(t, r.UnmarshalText([]byte(text)), fmt.Sprintf("retry: unknown stop reason %q", text))

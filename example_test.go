@@ -324,17 +324,6 @@ func ExamplePolicy_UnmarshalJSON() {
 	// backoff.exponential.initial: 2s: is above max_delay 1s (line 4 of the policy)
 }
 
-// An API that accepts a policy with every job should bound it.
-func ExampleLimits() {
-	limits := retry.Limits{MaxAttempts: 10, MaxDelay: time.Hour, MaxElapsed: 24 * time.Hour}
-	fmt.Println(limits.Check(&retry.Policy{MaxAttempts: 5, MaxElapsed: time.Hour}))
-	fmt.Println(limits.Check(&retry.Policy{MaxAttempts: retry.Unlimited}))
-	// Output:
-	// <nil>
-	// retry: invalid policy: max_attempts: unlimited: must be at most 10
-	// max_elapsed: none: must be at most 24h0m0s
-}
-
 // One Budget for all calls to a dependency bounds the load that retries add.
 func ExampleBudget() {
 	billing := &retry.Budget{} // 10 % of the successes, and a reserve of 3

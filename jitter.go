@@ -26,15 +26,15 @@ type Jitter interface {
 	Apply(delay, limit time.Duration, u uint64) time.Duration
 }
 
-// JitterMode is a [Jitter] without a parameter: one of the constants.
-type JitterMode uint8
+// jitterMode is a [Jitter] without a parameter: one of the constants.
+type jitterMode uint8
 
-// The jitters without a parameter.
+// Each of these is a [Jitter].
 const (
 	// FullJitter draws from [0, delay]. It is the default because it causes
 	// the least work under contention.
 	// See https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/.
-	FullJitter JitterMode = iota
+	FullJitter jitterMode = iota
 	// EqualJitter draws from [delay/2, delay].
 	EqualJitter
 	// NoJitter leaves the delay as it is, and a server's hint too.
@@ -42,7 +42,7 @@ const (
 )
 
 // Apply implements [Jitter].
-func (m JitterMode) Apply(delay, limit time.Duration, u uint64) time.Duration {
+func (m jitterMode) Apply(delay, limit time.Duration, u uint64) time.Duration {
 	delay = clamp(delay, limit)
 	switch m {
 	case FullJitter:
@@ -55,7 +55,7 @@ func (m JitterMode) Apply(delay, limit time.Duration, u uint64) time.Duration {
 }
 
 // String returns "full jitter", "equal jitter" or "no jitter".
-func (m JitterMode) String() string {
+func (m jitterMode) String() string {
 	switch m {
 	case FullJitter:
 		return "full jitter"

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/known"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
 	"github.com/seed-5ff3c98e/retry/internal/show"
+	"github.com/seed-5ff3c98e/retry/internal/stack"
 )
 
 // The defaults of the zero [Policy].
@@ -162,7 +162,7 @@ func (p *Policy) For(kind string, policyFor func(kind string) (*Policy, error)) 
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack(), In: "PolicyFor"}
+			err = &PanicError{Value: v, Stack: stack.OfPanic(), In: "PolicyFor"}
 		}
 	}()
 	switch own, err := policyFor(kind); {
@@ -437,12 +437,12 @@ func (p *Policy) writeRest(b *strings.Builder) {
 	say(p.FreeRateLimits > 0, "%s free rate limits", attemptsText(p.FreeRateLimits))
 	say(p.NonIdempotent, "only what is not applied")
 	for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
-		say(true, "%s: %v", show.Name(kind, mostName), p.Overrides[kind])
+		say(true, "%s: %s", show.Name(kind, mostName), p.Overrides[kind].text())
 	}
 }
 
-// String returns the settings that are set: "2 attempts, constant 5s".
-func (o Override) String() string {
+// text returns the settings that are set: "2 attempts, constant 5s".
+func (o Override) text() string {
 	var parts []string
 	if o.MaxAttempts > 0 {
 		parts = append(parts, attemptsOf(o.MaxAttempts))

@@ -234,8 +234,8 @@ func setBackoff(o object, path *strictjson.Path, b Backoff, f *strictjson.Faults
 func setJitter(o object, path *strictjson.Path, j Jitter, f *strictjson.Faults) {
 	switch j := j.(type) {
 	case nil:
-	case JitterMode:
-		o["jitter"] = jitterNames[min(j, NoJitter)]
+	case jitterMode:
+		o["jitter"] = jitterNames[j]
 	case Proportional:
 		o["jitter"] = object{"proportional": float64(j)}
 	case PlusMinus:
@@ -339,7 +339,7 @@ func (r reader) jitter(j *Jitter) strictjson.Field {
 	return func(path *strictjson.Path, v any) {
 		name, _ := v.(string)
 		if mode := slices.Index(jitterNames[:], name); mode >= 0 {
-			*j = JitterMode(mode)
+			*j = jitterMode(mode)
 			return
 		}
 		r.OneOf(`"full", "equal", "none", or `, strictjson.Fields{

@@ -609,7 +609,6 @@ func TestPolicyIsNotChanged(t *testing.T) {
 	_ = p.String()
 	_ = p.Validate()
 	_, _ = p.MarshalJSON()
-	_ = retry.Limits{MaxAttempts: 1}.Check(&p)
 	p.Bounds(2)
 	p.Delay(retry.State{Failures: 2})
 	decided(&p, 1, retry.Verdict{Category: "timeout"})

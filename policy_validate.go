@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/seed-5ff3c98e/retry/internal/sat"
 	"github.com/seed-5ff3c98e/retry/internal/show"
 	"github.com/seed-5ff3c98e/retry/internal/strictjson"
 )
@@ -230,85 +229,6 @@ func (b *Budget) check(f *strictjson.Faults) {
 	checkDuration(f, strictjson.At("budget").Key("ttl"), b.TTL)
 	if b.Reserve < NoReserve {
 		f.Add(strictjson.At("budget").Key("reserve"), b.Reserve, "must not be negative, or NoReserve")
-	}
-}
-
-// Limits bounds policies that come from untrusted callers, such as the callers
-// of an API that takes a policy with every job. A zero field sets no bound.
-// MaxAttempts does not bound Pending attempts: bound them by Timeout.
-//
-// Two bounds need no field: [Policy.Validate] allows at most 1,000 Overrides, and at most
-// 1,000 waits in a Schedule. The reader of the text must limit its size, for example by
-// [net/http.MaxBytesReader].
-type Limits struct {
-	MaxAttempts   int // all calls, free rate limits included
-	MaxDelay      time.Duration
-	MaxElapsed    time.Duration
-	Timeout       time.Duration
-	MaxRetryAfter time.Duration
-}
-
-// Check reports every setting of p that is above its bound, and all that
-// [Policy.Validate] reports. Check looks at what p would do: its defaults and its
-// Overrides are checked too, and a setting without a limit is above any bound.
-func (l Limits) Check(p *Policy) error {
-	p = p.orZero()
-	var f strictjson.Faults
-	p.check(&f)
-	l.checkAttempts(&f, p)
-	l.checkDelay(&f, strictjson.At("max_delay"), p.ceiling())
-	hint := p.maxRetryAfter()
-	for _, kind := range p.kinds() {
-		q := *p
-		if q.apply(p.Overrides[kind]); q.ceiling() != p.ceiling() {
-			l.checkDelay(&f, overridePath(kind).Key("max_delay"), q.ceiling())
-		}
-		hint = max(hint, q.maxRetryAfter())
-	}
-	checkTotal(&f, strictjson.At("max_elapsed"), p.MaxElapsed, l.MaxElapsed)
-	checkTotal(&f, strictjson.At("timeout"), p.Timeout, l.Timeout)
-	if l.MaxRetryAfter > 0 && hint > l.MaxRetryAfter {
-		f.Add(strictjson.At("max_retry_after"), hint, fmt.Sprintf("must be at most %v", l.MaxRetryAfter))
-	}
-	return invalid(f)
-}
-
-// checkTotal checks a limit of a call; 0 or less means no limit.
-func checkTotal(f *strictjson.Faults, path *strictjson.Path, d, bound time.Duration) {
-	switch {
-	case bound <= 0:
-	case d <= 0:
-		f.Add(path, "none", fmt.Sprintf("must be at most %v", bound))
-	case d > bound:
-		f.Add(path, d, fmt.Sprintf("must be at most %v", bound))
-	}
-}
-
-func (l Limits) checkDelay(f *strictjson.Faults, path *strictjson.Path, d time.Duration) {
-	if l.MaxDelay > 0 && d > l.MaxDelay {
-		f.Add(path, d, fmt.Sprintf("must be at most %v", l.MaxDelay))
-	}
-}
-
-func (l Limits) checkAttempts(f *strictjson.Faults, p *Policy) {
-	if l.MaxAttempts <= 0 {
-		return
-	}
-	check := func(path *strictjson.Path, attempts int) {
-		calls := sat.Add(time.Duration(attempts), time.Duration(max(p.FreeRateLimits, 0)))
-		switch {
-		case attempts > l.MaxAttempts:
-			f.Add(path, attemptsText(attempts), fmt.Sprintf("must be at most %d", l.MaxAttempts))
-		case calls > time.Duration(l.MaxAttempts):
-			f.Add(strictjson.At("free_rate_limits"), p.FreeRateLimits,
-				fmt.Sprintf("with %s %d, must make at most %d calls", path, attempts, l.MaxAttempts))
-		}
-	}
-	check(strictjson.At("max_attempts"), p.limit())
-	for _, kind := range p.kinds() {
-		if o := p.Overrides[kind]; o.MaxAttempts > 0 {
-			check(overridePath(kind).Key("max_attempts"), o.MaxAttempts)
-		}
 	}
 }
 

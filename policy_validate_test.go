@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -236,7 +235,6 @@ func TestValidate(t *testing.T) {
 			for range 5 { // Overrides is a map
 				assertFaults(t, tt.faults, tt.policy.Validate())
 			}
-			assertFaults(t, tt.faults, retry.Limits{}.Check(&tt.policy))
 		})
 	}
 }
@@ -277,165 +275,4 @@ func TestValidateFaultsAreSafe(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestLimitsCheck(t *testing.T) {
-	t.Parallel()
-	const s = time.Second
-	overrides := func(o retry.Override) map[string]retry.Override {
-		return map[string]retry.Override{"timeout": o}
-	}
-	tests := []struct {
-		name   string
-		limits retry.Limits
-		policy retry.Policy
-		faults []string
-	}{
-		{"no bounds", retry.Limits{}, retry.Policy{MaxAttempts: retry.Unlimited, MaxDelay: longestWait, MaxRetryAfter: longestWait}, nil},
-		{"negative bounds are none", retry.Limits{MaxAttempts: -1, MaxDelay: -1, MaxElapsed: -1, MaxRetryAfter: -1}, retry.Policy{MaxAttempts: retry.Unlimited}, nil},
-
-		{"attempts at the bound", retry.Limits{MaxAttempts: 5}, retry.Policy{MaxAttempts: 5}, nil},
-		{"attempts", retry.Limits{MaxAttempts: 5}, retry.Policy{MaxAttempts: 6}, []string{`max_attempts: 6: must be at most 5`}},
-		{"unlimited attempts", retry.Limits{MaxAttempts: 5}, retry.Policy{MaxAttempts: retry.Unlimited}, []string{`max_attempts: unlimited: must be at most 5`}},
-		{"no larger bound", retry.Limits{MaxAttempts: math.MaxInt - 1}, retry.Policy{MaxAttempts: retry.Unlimited}, []string{
-			`max_attempts: unlimited: must be at most ` + strconv.Itoa(math.MaxInt-1),
-		}},
-		{"default attempts", retry.Limits{MaxAttempts: 3}, retry.Policy{}, nil},
-		{"default attempts above", retry.Limits{MaxAttempts: 2}, retry.Policy{}, []string{`max_attempts: 3: must be at most 2`}},
-		{"override's attempts", retry.Limits{MaxAttempts: 5}, retry.Policy{Overrides: overrides(retry.Override{MaxAttempts: 6})}, []string{
-			`overrides.timeout.max_attempts: 6: must be at most 5`,
-		}},
-		{"override's unlimited attempts", retry.Limits{MaxAttempts: 5}, retry.Policy{Overrides: overrides(retry.Override{MaxAttempts: retry.Unlimited})}, []string{
-			`overrides.timeout.max_attempts: unlimited: must be at most 5`,
-		}},
-		{"both attempts", retry.Limits{MaxAttempts: 5}, retry.Policy{MaxAttempts: 7, Overrides: overrides(retry.Override{MaxAttempts: 6})}, []string{
-			`max_attempts: 7: must be at most 5`, `overrides.timeout.max_attempts: 6: must be at most 5`,
-		}},
-		{"free rate limits", retry.Limits{MaxAttempts: 5}, retry.Policy{FreeRateLimits: 2}, nil},
-		{"free rate limits above", retry.Limits{MaxAttempts: 5}, retry.Policy{FreeRateLimits: 3}, []string{
-			`free_rate_limits: 3: with max_attempts 3, must make at most 5 calls`,
-		}},
-		{"free rate limits far above", retry.Limits{MaxAttempts: 5}, retry.Policy{FreeRateLimits: math.MaxInt}, []string{
-			`free_rate_limits: ` + strconv.Itoa(math.MaxInt) + `: with max_attempts 3, must make at most 5 calls`,
-		}},
-		{"free rate limits with an override", retry.Limits{MaxAttempts: 5}, retry.Policy{FreeRateLimits: 2, Overrides: overrides(retry.Override{MaxAttempts: 4})}, []string{
-			`free_rate_limits: 2: with overrides.timeout.max_attempts 4, must make at most 5 calls`,
-		}},
-
-		{"delay at the bound", retry.Limits{MaxDelay: 10 * s}, retry.Policy{MaxDelay: 10 * s}, nil},
-		{"delay", retry.Limits{MaxDelay: 10 * s}, retry.Policy{MaxDelay: 11 * s}, []string{`max_delay: 11s: must be at most 10s`}},
-		{"default delay", retry.Limits{MaxDelay: 10 * s}, retry.Policy{}, []string{`max_delay: 30s: must be at most 10s`}},
-		{"long first delay", retry.Limits{MaxDelay: 40 * s}, retry.Policy{Backoff: retry.Exponential{Initial: 50 * s}}, []string{`max_delay: 50s: must be at most 40s`}},
-		{"constant", retry.Limits{MaxDelay: 40 * s}, retry.Policy{Backoff: retry.Constant(40 * s)}, nil},
-		{"constant above", retry.Limits{MaxDelay: 40 * s}, retry.Policy{Backoff: retry.Constant(50 * s)}, []string{`max_delay: 50s: must be at most 40s`}},
-		{"schedule", retry.Limits{MaxDelay: 40 * s}, retry.Policy{Backoff: retry.Schedule{s, 50 * s, s}}, []string{`max_delay: 50s: must be at most 40s`}},
-		{"custom", retry.Limits{MaxDelay: 30 * s}, retry.Policy{Backoff: constantOfUser{}}, nil},
-		{"override's delay", retry.Limits{MaxDelay: 40 * s}, retry.Policy{Overrides: overrides(retry.Override{MaxDelay: 50 * s})}, []string{
-			`overrides.timeout.max_delay: 50s: must be at most 40s`,
-		}},
-		{"override's long first delay", retry.Limits{MaxDelay: 40 * s}, retry.Policy{Overrides: overrides(retry.Override{Backoff: retry.Linear{Initial: 50 * s}})}, []string{
-			`overrides.timeout.max_delay: 50s: must be at most 40s`,
-		}},
-		{"override's schedule", retry.Limits{MaxDelay: 40 * s}, retry.Policy{Overrides: overrides(retry.Override{Backoff: retry.Schedule{50 * s}})}, []string{
-			`overrides.timeout.max_delay: 50s: must be at most 40s`,
-		}},
-		{"override within the policy's cap", retry.Limits{MaxDelay: 40 * s}, retry.Policy{MaxDelay: 40 * s, Overrides: overrides(retry.Override{Backoff: retry.Exponential{Initial: 2 * s}})}, nil},
-		{"override that drops the constant", retry.Limits{MaxDelay: 5 * s}, retry.Policy{Backoff: retry.Constant(s), Overrides: overrides(retry.Override{Backoff: retry.Exponential{}})}, []string{
-			`overrides.timeout.max_delay: 30s: must be at most 5s`,
-		}},
-
-		{"elapsed at the bound", retry.Limits{MaxElapsed: time.Hour}, retry.Policy{MaxElapsed: time.Hour}, nil},
-		{"elapsed", retry.Limits{MaxElapsed: time.Hour}, retry.Policy{MaxElapsed: 2 * time.Hour}, []string{`max_elapsed: 2h0m0s: must be at most 1h0m0s`}},
-		{"no elapsed", retry.Limits{MaxElapsed: time.Hour}, retry.Policy{}, []string{`max_elapsed: none: must be at most 1h0m0s`}},
-
-		{"hint at the bound", retry.Limits{MaxRetryAfter: time.Hour}, retry.Policy{MaxRetryAfter: time.Hour}, nil},
-		{"hint", retry.Limits{MaxRetryAfter: time.Hour}, retry.Policy{MaxRetryAfter: 2 * time.Hour}, []string{`max_retry_after: 2h0m0s: must be at most 1h0m0s`}},
-		{"default hint", retry.Limits{MaxRetryAfter: s}, retry.Policy{}, []string{`max_retry_after: 1m0s: must be at most 1s`}},
-		{"default hint of a long cap", retry.Limits{MaxRetryAfter: time.Hour}, retry.Policy{MaxDelay: 2 * time.Hour}, []string{`max_retry_after: 2h0m0s: must be at most 1h0m0s`}},
-
-		{"all", retry.Limits{MaxAttempts: 1, MaxDelay: 1, MaxElapsed: 1, MaxRetryAfter: 1}, retry.Policy{}, []string{
-			`max_attempts: 3: must be at most 1`,
-			`max_delay: 30s: must be at most 1ns`,
-			`max_elapsed: none: must be at most 1ns`,
-			`max_retry_after: 1m0s: must be at most 1ns`,
-		}},
-		{"with faults", retry.Limits{MaxAttempts: 2}, retry.Policy{MaxAttempts: -1, Jitter: retry.Proportional(2)}, []string{
-			`max_attempts: -1: must be at least 1, or 0 for the default`,
-			`jitter.proportional: 2: must be a fraction from 0 to 1`,
-			`max_attempts: 3: must be at most 2`,
-		}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			assertFaults(t, tt.faults, tt.limits.Check(&tt.policy))
-		})
-	}
-}
-
-// TestLimitsCheckOverrideHint checks that an override whose cap makes longer
-// hints acceptable is found, because the decider waits for them.
-func TestLimitsCheckOverrideHint(t *testing.T) {
-	t.Parallel()
-	p := &retry.Policy{Overrides: map[string]retry.Override{"http_429": {MaxDelay: 2 * time.Hour}}}
-	v := retry.Verdict{Class: retry.RateLimited, Category: "http_429", After: 90 * time.Minute}
-	require.True(t, decided(p, 0, v).Retry, "the hint is waited for")
-	assert.ErrorContains(t, retry.Limits{MaxRetryAfter: time.Hour}.Check(p), "max_retry_after: 2h0m0s: must be at most 1h0m0s")
-	assert.NoError(t, retry.Limits{MaxRetryAfter: 2 * time.Hour}.Check(p))
-}
-
-func TestLimitsCheckNil(t *testing.T) {
-	t.Parallel()
-	assert.NoError(t, retry.Limits{MaxAttempts: 3, MaxDelay: 30 * time.Second, MaxRetryAfter: time.Minute}.Check(nil))
-	assertFaults(t, []string{`max_attempts: 3: must be at most 2`}, retry.Limits{MaxAttempts: 2}.Check(nil))
-	assertFaults(t, []string{`max_elapsed: none: must be at most 1s`}, retry.Limits{MaxElapsed: time.Second}.Check(nil))
-}
-
-// TestLimitsHold checks that a policy that passes the check keeps the bounds,
-// whatever happens.
-func TestLimitsHold(t *testing.T) {
-	t.Parallel()
-	r := rand.New(rand.NewPCG(12, 48))
-	passed := 0
-	for range 10_000 {
-		p := randomPolicy(r)
-		limits := retry.Limits{
-			MaxAttempts:   sometimes(r, func(r *rand.Rand) int { return 1 + int(r.Uint64()%2000) }),
-			MaxDelay:      sometimes(r, randomDuration),
-			MaxElapsed:    sometimes(r, randomDuration),
-			MaxRetryAfter: sometimes(r, randomDuration),
-		}
-		if limits.Check(&p) != nil {
-			continue
-		}
-		passed++
-		kinds := []string{"", "none of them"}
-		for kind := range p.Overrides {
-			kinds = append(kinds, kind)
-		}
-		for _, kind := range kinds {
-			s := retry.State{Failures: int(r.Uint64() % 2000), RateLimited: int(r.Uint64() % 2000), First: firstAttempt}
-			v := retry.Verdict{Class: retry.Retryable, Category: kind, NotApplied: true}
-			at := firstAttempt.Add(sometimes(r, randomDuration))
-			d := p.Decide(s, v, at)
-			if d.Retry && limits.MaxDelay > 0 {
-				assert.LessOrEqual(t, d.Delay, limits.MaxDelay, "%+v: %v", limits, p)
-			}
-			if d.Retry && limits.MaxElapsed > 0 {
-				assert.LessOrEqual(t, d.At.Sub(firstAttempt), limits.MaxElapsed, "%+v: %v", limits, p)
-			}
-			if limits.MaxAttempts > 0 {
-				assert.LessOrEqual(t, d.Limit+p.FreeRateLimits, limits.MaxAttempts, "%+v: %v", limits, p)
-			}
-			v.Class, v.After = retry.RateLimited, randomDuration(r)
-			d = p.Decide(s, v, firstAttempt)
-			if d.Retry && limits.MaxRetryAfter > 0 {
-				assert.LessOrEqual(t, v.After, limits.MaxRetryAfter, "%+v: %v", limits, p)
-			}
-		}
-		if t.Failed() {
-			break
-		}
-	}
-	assert.Greater(t, passed, 500, "policies that passed")
 }

@@ -3,11 +3,11 @@ package retry
 import (
 	"cmp"
 	"context"
-	"runtime/debug"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/done"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
+	"github.com/seed-5ff3c98e/retry/internal/stack"
 )
 
 // handover is the delay of a job that is handed back. An engine that delivers it at once
@@ -145,7 +145,7 @@ func (s *Stored) Attempt(ctx context.Context, work func(context.Context) error) 
 func attempted(ctx context.Context, work func(context.Context) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
+			err = &PanicError{Value: v, Stack: stack.OfPanic()}
 		}
 	}()
 	return work(ctx)
@@ -313,14 +313,7 @@ func (s *Stored) interrupted(err error) bool {
 	if stopped || !timedOut { // and must not look like a timeout if the context ends now
 		c.stop()
 	}
-	_, panicked := err.(*PanicError) //nolint:errorlint // of the work itself
-	return stopped && contextStop(c.caller) == StopCanceled &&
-		!c.Policy.orZero().NonIdempotent && !panicked && !markedFinal(err)
-}
-
-func markedFinal(err error) bool {
-	v, _ := Marked(err)
-	return v.Class == Final
+	return stopped && contextStop(c.caller) == StopCanceled && c.Interrupted(err)
 }
 
 // Abort hands the job back: the attempt in progress ends as if it had not been begun, and
@@ -340,7 +333,7 @@ func (s *Stored) confused(v any) Outcome {
 	if c.State.normalize(); c.phase == attempting {
 		c.State.Failures = max(c.State.Failures, c.State.Failures+1)
 	}
-	s.Err = &PanicError{Value: v, Stack: debug.Stack(), In: "a function of the Policy"}
+	s.Err = &PanicError{Value: v, Stack: stack.OfPanic(), In: "a function of the Policy"}
 	c.phase, c.Last = over, s.Err
 	s.decided(Decision{Stop: StopFinal, Limit: c.Policy.orZero().limit()})
 	defer func() { _ = recover() }() // the Observer may be what has panicked
@@ -365,7 +358,7 @@ func (s *Stored) Tell(ctx context.Context) (err error) {
 	s.told = true
 	defer func() {
 		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack(), In: "Observer"}
+			err = &PanicError{Value: v, Stack: stack.OfPanic(), In: "Observer"}
 		}
 	}()
 	e := Event{Policy: p.Name, Attempt: d.State.Attempts(), Verdict: d.Verdict}

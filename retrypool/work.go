@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/done"
+	"github.com/seed-5ff3c98e/retry/internal/stack"
 )
 
 var errGoexit = retry.MarkFinal(errors.New("retrypool: task called runtime.Goexit"))
@@ -118,7 +118,7 @@ func (p *Pool) attempt(t *Task) {
 	err := errGoexit
 	defer func() { // also in runtime.Goexit
 		if r := recover(); r != nil {
-			err = &retry.PanicError{Value: r, Stack: debug.Stack()}
+			err = &retry.PanicError{Value: r, Stack: stack.OfPanic()}
 		}
 		p.settle(t, &call, err, done.Is(ctx) && !done.Is(t.ctx))
 	}()
@@ -141,38 +141,26 @@ func (p *Pool) enter(t *Task, call *retry.Call, cancel context.CancelFunc) bool 
 // settle decides what follows an attempt: nothing, or another one. halted says
 // that Close has canceled it.
 func (p *Pool) settle(t *Task, call *retry.Call, err error, halted bool) {
+	if halted && call.Interrupted(err) {
+		call.Last = err
+		p.takeOut(t, call)
+		return
+	}
 	var d retry.Decision
 	if !p.guard(t, func() {
-		if halted && err != nil {
-			if halted = !p.policy().NonIdempotent && !isOwn(err); halted {
-				return
-			}
+		if halted && err != nil { // to decide as without Close
 			call.Abort()
-			call.Begin(t.ctx) // so that the failure is decided as without Close
+			call.Begin(t.ctx)
 		}
 		d = call.End(err)
 	}) {
 		return
 	}
-	switch {
-	case halted && err != nil:
-		call.Last = err
-		p.takeOut(t, call)
-	case d.Retry:
+	if d.Retry {
 		p.again(t, call, d.Delay)
-	default:
+	} else {
 		p.end(t, call, d.Err)
 	}
-}
-
-// isOwn reports whether the failure of an attempt that Close has canceled is the
-// task's own: it panicked, or it marked the error. Other errors may be results of
-// the cancellation: "signal: interrupt", "transaction has already been rolled back",
-// "file already closed".
-func isOwn(err error) bool {
-	_, panicked := err.(*retry.PanicError) //nolint:errorlint // of the task itself
-	v, _ := retry.Marked(err)
-	return panicked || v.Class == retry.Final
 }
 
 // takeOut hands back a task whose attempt Close has canceled, as if it had not been
@@ -196,7 +184,7 @@ func (p *Pool) guard(t *Task, fn func()) (ok bool) {
 	err := errGoexit
 	defer func() {
 		if r := recover(); r != nil {
-			err = &retry.PanicError{Value: r, Stack: debug.Stack(), In: "a function of the Policy"}
+			err = &retry.PanicError{Value: r, Stack: stack.OfPanic(), In: "a function of the Policy"}
 		}
 		if !ok {
 			p.end(t, nil, err)
@@ -225,7 +213,7 @@ func (p *Pool) report(t *Task) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if r != nil {
-			t.err = alsoPanicked(t.err, &retry.PanicError{Value: r, Stack: debug.Stack(), In: "OnEnd"})
+			t.err = alsoPanicked(t.err, &retry.PanicError{Value: r, Stack: stack.OfPanic(), In: "OnEnd"})
 		}
 		t.phase = reported
 		if t.done != nil {

@@ -131,7 +131,7 @@ func attributes(e retry.Event) []slog.Attr {
 	case retry.Retrying:
 		attrs = append(attrs, slog.Duration("delay", e.Delay))
 	case retry.GaveUp:
-		attrs = append(attrs, slog.String("stop", e.Stop.String()))
+		attrs = append(attrs, slog.String("stop", e.Stop.Error()))
 	case retry.Succeeded: // nothing but the attempt
 	}
 	if e.Kind != retry.Succeeded && !endedByContext(e) {
@@ -171,7 +171,7 @@ func retryAfter(e retry.Event) time.Duration {
 func Decision(key string, d retry.Decision) slog.Attr {
 	attrs := []any{slog.Bool("retry", d.Retry)}
 	if d.Stop != retry.StopNone {
-		attrs = append(attrs, slog.String("stop", d.Stop.String()))
+		attrs = append(attrs, slog.String("stop", d.Stop.Error()))
 	}
 	if d.Delay > 0 {
 		attrs = append(attrs, slog.Duration("delay", d.Delay))

@@ -105,7 +105,7 @@ func (m *meters) record(ctx context.Context, e retry.Event) {
 	case e.Kind == retry.Succeeded:
 		m.calls.Add(ctx, 1, s.recovered...)
 	case e.Kind == retry.GaveUp:
-		m.calls.Add(ctx, 1, metric.WithAttributes(m.failure(e, s.policy, outcomeKey.String(e.Stop.String()))...))
+		m.calls.Add(ctx, 1, metric.WithAttributes(m.failure(e, s.policy, outcomeKey.String(e.Stop.Error()))...))
 	default:
 		return
 	}

@@ -127,7 +127,7 @@ func (o *observer) Observe(ctx context.Context, e retry.Event) {
 	case e.Kind == retry.Retrying:
 		addEvent(ctx, "retry", e, delayKey.Float64(e.Delay.Seconds()))
 	case e.Kind == retry.GaveUp && e.Stop != retry.StopFinal:
-		addEvent(ctx, "retry.gave_up", e, stopKey.String(e.Stop.String()))
+		addEvent(ctx, "retry.gave_up", e, stopKey.String(e.Stop.Error()))
 	}
 }
 

@@ -162,7 +162,7 @@ func (c *Collector) Observe(ctx context.Context, e retry.Event) {
 	case e.Kind == retry.Succeeded:
 		s.recovered.Inc()
 	case e.Kind == retry.GaveUp:
-		c.calls.WithLabelValues(s.policy, e.Stop.String(), c.category(e.Verdict)).Inc()
+		c.calls.WithLabelValues(s.policy, e.Stop.Error(), c.category(e.Verdict)).Inc()
 	default:
 		return
 	}

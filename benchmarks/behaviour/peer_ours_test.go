@@ -45,7 +45,7 @@ var ours = &contestant{
 	},
 	reason: func(err error) string {
 		if e, ok := errors.AsType[*retry.Error](err); ok {
-			return e.Stop.String()
+			return e.Stop.Error()
 		}
 		return "the error itself"
 	},

@@ -85,7 +85,7 @@ func (e *engine) decided(o *retrytable.Outcome[string]) []any {
 	}
 	details := decision{category, d.State.Failures, d.Limit - 1, d.Retry, d.Delay.Milliseconds(), text}
 	if !d.Retry {
-		c.State, c.Reason, c.RetryAfter = onHold, d.Stop.String()+": "+category, time.Time{}
+		c.State, c.Reason, c.RetryAfter = onHold, d.Stop.Error()+": "+category, time.Time{}
 		if d.Stop == retry.StopAttempts {
 			c.Reason = "Max retries exceeded: " + category
 		}

@@ -152,10 +152,10 @@ func spread(j retry.Jitter, d, limit time.Duration) span {
 	around := func(x float64) span {
 		return span{lo: whole(float64(d) - x), hi: min(whole(float64(d)+x), limit)}
 	}
+	if lo, ok := map[retry.Jitter]time.Duration{retry.FullJitter: 0, retry.EqualJitter: d / 2, retry.NoJitter: d}[j]; ok {
+		return span{lo: lo, hi: d}
+	}
 	switch j := j.(type) {
-	case retry.JitterMode:
-		lo := map[retry.JitterMode]time.Duration{retry.FullJitter: 0, retry.EqualJitter: d / 2, retry.NoJitter: d}
-		return span{lo: lo[j], hi: d}
 	case retry.Proportional:
 		if !(j > 0) { // "below 0 or NaN counts as 0"
 			j = 0

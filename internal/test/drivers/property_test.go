@@ -215,7 +215,7 @@ func requireSame(t *testing.T, sc *scenario, want, got *course) {
 type sights map[string]int
 
 func (s sights) add(c *course) {
-	s[c.stop().String()]++
+	s[c.stop().Error()]++
 	s["retries"] += len(c.waits())
 	if c.cutWait() {
 		s["a wait that is cut short"]++
@@ -257,7 +257,7 @@ func (s sights) expect(t *testing.T, cases int, never []string) {
 		least[pair] = cases/200 - 1 // a hundred commands are too few for all pairs
 	}
 	for stop := range retry.StopBackoff + 1 {
-		least[stop.String()] = cases / 50
+		least[stop.Error()] = cases / 50
 	}
 	for name, n := range least {
 		if !slices.Contains(never, name) {

@@ -453,7 +453,7 @@ func TestZeroErrorsAreSafe(t *testing.T) {
 		"Error around a nil *E": &retry.Error{Attempts: 1, Err: (*retry.Error)(nil), Cause: (*retry.Error)(nil)},
 	}
 	for stop := retry.StopNone; stop <= retry.StopBackoff+1; stop++ {
-		zeros["stop "+stop.String()] = &retry.Error{Stop: stop}
+		zeros["stop "+stop.Error()] = &retry.Error{Stop: stop}
 	}
 	targets := []error{nil, testkit.ErrPeer, context.Canceled, peerIncomparable{"x"}, &retry.Error{}, (*retry.Error)(nil), retry.ErrLost}
 	for name, err := range zeros {

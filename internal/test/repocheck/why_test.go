@@ -20,9 +20,9 @@ func TestWhyHasEveryText(t *testing.T) {
 	t.Parallel()
 	page := read(t, "docs/why.md")
 	n := 0
-	for r := retry.StopNone + 1; !strings.HasPrefix(r.String(), "none("); r++ {
+	for r := retry.StopNone + 1; !strings.HasPrefix(r.Error(), "none("); r++ {
 		n++
-		assert.Contains(t, page, "| `"+r.String()+"` |", "a row for %v", r)
+		assert.Contains(t, page, "| `"+r.Error()+"` |", "a row for %v", r)
 		for _, cause := range []error{nil, context.Canceled, context.DeadlineExceeded} {
 			if cause != nil && r != retry.StopCanceled && r != retry.StopDeadline {
 				continue

@@ -235,7 +235,7 @@ func TestDrivers(t *testing.T) {
 				case e.Kind == retry.Succeeded:
 					want.add("calls", "recovered", "", 1)
 				default:
-					want.add("calls", e.Stop.String(), category, 1)
+					want.add("calls", e.Stop.Error(), category, 1)
 				}
 				want.add("attempts", "", "", float64(e.Attempt))
 				want.add("ended", "", "", 1)

@@ -101,7 +101,7 @@ func (l *log) record(n int, err error, d retry.Decision, elapsed time.Duration) 
 			delay := d.Delay.Seconds()
 			r.Event, r.Delay = retry.Retrying.String(), &delay
 		} else {
-			r.Stop = d.Stop.String()
+			r.Stop = d.Stop.Error()
 		}
 	}
 	_ = json.NewEncoder(l.out).Encode(r)

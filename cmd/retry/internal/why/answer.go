@@ -251,7 +251,7 @@ func Type(name string, p *retry.Policy) *Answer {
 func explain(s stop) *Answer {
 	a := &Answer{About: strings.Join(s.texts(), "; ")}
 	if a.About == "" {
-		a.About = s.reason.String()
+		a.About = s.reason.Error()
 	}
 	a.add("stop", "%s", s.reason)
 	a.add("meaning", "%s", plainText(s.means))
@@ -351,7 +351,7 @@ func find(name string) (named, bool) {
 func findStop(name string) (stop, bool) {
 	text := strings.ToLower(name)
 	for _, s := range stops {
-		if text == s.reason.String() || text == "stop"+strings.ReplaceAll(s.reason.String(), "_", "") {
+		if text == s.reason.Error() || text == "stop"+strings.ReplaceAll(s.reason.String(), "_", "") {
 			return s, true
 		}
 	}
