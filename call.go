@@ -111,7 +111,7 @@ const (
 // the context of the operation, the same each time; nil is context.Background().
 func (c *Call) Next(ctx context.Context) bool {
 	c.under(ctx)
-	c.lose()
+	c.endLost()
 	if c.delay > 0 && c.pause() {
 		c.Waited = sat.Add(c.Waited, c.delay)
 	}
@@ -121,7 +121,7 @@ func (c *Call) Next(ctx context.Context) bool {
 // Begin is Next without the wait, for a caller that has waited by other means.
 func (c *Call) Begin(ctx context.Context) bool {
 	c.under(ctx)
-	c.lose()
+	c.endLost()
 	return c.begin()
 }
 
@@ -153,17 +153,17 @@ func (c *Call) room(now time.Time) time.Duration {
 	return sat.Max
 }
 
-// lose ends an attempt that the caller has not ended.
-func (c *Call) lose() {
+// endLost ends an attempt that the caller has not ended.
+func (c *Call) endLost() {
 	if c.phase == attempting {
-		c.forgotten()
+		c.lost()
 	}
 }
 
-// forgotten is apart from lose, which is inlined.
+// lost is apart from endLost, which is inlined.
 //
 //go:noinline
-func (c *Call) forgotten() { c.failed(unended(c.Attempt()), nil, nil) }
+func (c *Call) lost() { c.failed(unended(c.Attempt()), nil, nil) }
 
 // unended is the failure of the attempt with this number, which the caller has not ended.
 type unended int
@@ -418,15 +418,15 @@ func (c *Call) succeeded() {
 	c.Last = nil
 	if !c.plain {
 		c.release(nil)
-		c.rejoice()
+		c.tellSuccess()
 	}
 	c.phase = over
 }
 
-// rejoice tells the Budget and the Observer about a success.
+// tellSuccess tells the Budget and the Observer about a success.
 //
 //go:noinline
-func (c *Call) rejoice() {
+func (c *Call) tellSuccess() {
 	p, budget := c.Policy.orZero(), c.budget()
 	if budget == nil && p.Observer == nil {
 		return
@@ -463,7 +463,7 @@ func (c *Call) failed(err error, f *known.Fact, d *Decision) {
 			c.giveUp(&j)
 		}
 	default:
-		now = c.weigh(&j)
+		now = c.decide(&j)
 	}
 	if j.retry {
 		c.delay = j.delay
@@ -473,11 +473,11 @@ func (c *Call) failed(err error, f *known.Fact, d *Decision) {
 	}
 }
 
-// weigh decides about a failure where the decision needs more than the policy and
+// decide decides about a failure where the decision needs more than the policy and
 // the state. It returns the time if it had to read the clock.
 //
 //go:noinline
-func (c *Call) weigh(j *judgment) (now time.Time) {
+func (c *Call) decide(j *judgment) (now time.Time) {
 	j.timeUp = c.timeUp()
 	c.release(c.Last)
 	p, budget, room := c.Policy.orZero(), c.budget(), sat.Max

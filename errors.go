@@ -1,7 +1,6 @@
 package retry
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/url"
@@ -11,60 +10,6 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/errtree"
 	"github.com/seed-5ff3c98e/retry/internal/show"
 )
-
-// StopReason says why a call was given up. The zero StopReason means that it
-// was not given up. docs/why.md explains each reason and its text, and what to set.
-//
-// It is an error so that [errors.Is] can ask an [*Error] for it:
-//
-//	if errors.Is(err, retry.StopBudget) {
-type StopReason uint8
-
-// The reasons to stop.
-const (
-	StopNone         StopReason = iota
-	StopFinal                   // the error is Final
-	StopAttempts                // MaxAttempts failures were counted
-	StopElapsed                 // the next attempt would start later than MaxElapsed
-	StopDeadline                // the context's deadline has passed, or comes before the next attempt
-	StopCanceled                // the context was canceled
-	StopBudget                  // the local Budget has no retry left
-	StopRetryAfter              // the server's hint is longer than MaxRetryAfter
-	StopMaybeApplied            // NonIdempotent, and the failed attempt may have taken effect
-	StopTimeout                 // Timeout has passed, or comes before the next attempt
-	StopBackoff                 // the Backoff says that there is no other attempt
-)
-
-var stopNames = names[StopReason]{
-	"none", "final", "attempts", "elapsed", "deadline", "canceled", "budget", "retry_after", "maybe_applied",
-	"timeout", "backoff",
-}
-
-// Error returns the reason in lower case: "none", "final", "attempts",
-// "elapsed", "deadline", "canceled", "budget", "retry_after", "maybe_applied",
-// "timeout", "backoff".
-func (r StopReason) Error() string { return stopNames.of(r) }
-
-// MarshalText returns [StopReason.Error].
-func (r StopReason) MarshalText() ([]byte, error) { return []byte(stopNames.of(r)), nil }
-
-// UnmarshalText is the inverse of [StopReason.MarshalText].
-func (r *StopReason) UnmarshalText(text []byte) (err error) {
-	*r, err = stopNames.parse("stop reason", string(text))
-	return err
-}
-
-// ended returns the error with which a context of that end is done, or nil.
-func (r StopReason) ended() error {
-	switch r {
-	case StopDeadline:
-		return context.DeadlineExceeded
-	case StopCanceled:
-		return context.Canceled
-	default:
-		return nil
-	}
-}
 
 // Error reports that a call was given up for any reason but a Final error. A
 // Final error is returned as it is.
@@ -225,25 +170,6 @@ func (e *Error) says(method func(error) func() bool) bool {
 	return yes
 }
 
-// names has the names of a small enumeration, in the order of its values.
-type names[T ~uint8] []string
-
-func (n names[T]) of(v T) string {
-	if int(v) < len(n) {
-		return n[v]
-	}
-	return fmt.Sprintf("%s(%d)", n[0], uint8(v))
-}
-
-func (n names[T]) parse(what, text string) (T, error) {
-	for i, name := range n {
-		if name == text {
-			return T(i), nil
-		}
-	}
-	return 0, fmt.Errorf("retry: unknown %s %s", what, show.Quote(text))
-}
-
 // ask returns the answer of the outermost error of the tree that has one. method
 // returns the method of an error that answers the question, or nil. A method that
 // panics does not answer.
@@ -282,31 +208,4 @@ func passesOn(err error) bool {
 	default:
 		return false
 	}
-}
-
-// PanicError is the error of a function that panicked. It is Final, category "panic", unless
-// the policy's Classifier or a mark on the Value says otherwise.
-type PanicError struct {
-	Value any    // the argument of panic
-	Stack []byte // of the goroutine, as [debug.Stack] writes it, from the function that panicked on
-	In    string // which function panicked; empty means the work
-}
-
-// Error returns the form "panic: index out of range" or "panic in OnEnd: …", with the
-// stack on the lines that follow.
-func (e *PanicError) Error() string {
-	in := e.In
-	if in != "" {
-		in = " in " + in
-	}
-	if len(e.Stack) == 0 {
-		return fmt.Sprintf("panic%s: %v", in, e.Value)
-	}
-	return fmt.Sprintf("panic%s: %v\n\n%s", in, e.Value, e.Stack)
-}
-
-// Unwrap returns the Value if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
 }

@@ -2,7 +2,6 @@ package retry_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,25 +23,6 @@ var (
 	errRefused  = errors.New("connection refused")
 	errShutdown = errors.New("shutting down")
 )
-
-// stopReasons has all of them, with the ends of contexts that two of them stand for.
-var stopReasons = []struct {
-	reason retry.StopReason
-	name   string
-	end    error
-}{
-	{retry.StopNone, "none", nil},
-	{retry.StopFinal, "final", nil},
-	{retry.StopAttempts, "attempts", nil},
-	{retry.StopElapsed, "elapsed", nil},
-	{retry.StopDeadline, "deadline", context.DeadlineExceeded},
-	{retry.StopCanceled, "canceled", context.Canceled},
-	{retry.StopBudget, "budget", nil},
-	{retry.StopRetryAfter, "retry_after", nil},
-	{retry.StopMaybeApplied, "maybe_applied", nil},
-	{retry.StopTimeout, "timeout", nil},
-	{retry.StopBackoff, "backoff", nil},
-}
 
 func TestErrorText(t *testing.T) {
 	t.Parallel()
@@ -338,79 +318,6 @@ func TestErrorOfForeignErrors(t *testing.T) {
 	}
 }
 
-// The text of a StopReason is for logs and labels, and is its error text.
-func TestStopReasonTexts(t *testing.T) {
-	t.Parallel()
-	for _, r := range stopReasons {
-		require.EqualError(t, r.reason, r.name)
-	}
-	assert.EqualError(t, retry.ErrLost, "retry: worker lost")
-}
-
-func TestStopReasonText(t *testing.T) {
-	t.Parallel()
-	for i, r := range stopReasons {
-		assert.EqualValues(t, i, r.reason, "the numbers may be stored")
-		assert.Equal(t, r.name, r.reason.Error())
-		text, err := r.reason.MarshalText()
-		require.NoError(t, err)
-		assert.Equal(t, r.name, string(text))
-		back := retry.StopReason(99)
-		require.NoError(t, back.UnmarshalText(text))
-		assert.Equal(t, r.reason, back)
-	}
-	assert.Equal(t, "none(200)", retry.StopReason(200).Error())
-	for _, text := range []string{"", "Final", "attempts ", "none(200)", "3", "StopFinal"} {
-		var r retry.StopReason
-		assert.EqualError(t, r.UnmarshalText([]byte(text)), fmt.Sprintf("retry: unknown stop reason %q", text))
-	}
-}
-
-func TestClassText(t *testing.T) {
-	t.Parallel()
-	classes := []struct {
-		class retry.Class
-		name  string
-	}{
-		{retry.Unknown, "unknown"},
-		{retry.Final, "final"},
-		{retry.Retryable, "retryable"},
-		{retry.RateLimited, "rate_limited"},
-	}
-	for i, c := range classes {
-		assert.EqualValues(t, i, c.class, "the numbers may be stored")
-		assert.Equal(t, c.name, c.class.String())
-		text, err := c.class.MarshalText()
-		require.NoError(t, err)
-		assert.Equal(t, c.name, string(text))
-		back := retry.Class(99)
-		require.NoError(t, back.UnmarshalText(text))
-		assert.Equal(t, c.class, back)
-	}
-	assert.Equal(t, "unknown(9)", retry.Class(9).String())
-	for _, text := range []string{"", "FINAL", "rate limited", "unknown(9)", "1"} {
-		var c retry.Class
-		assert.EqualError(t, c.UnmarshalText([]byte(text)), fmt.Sprintf("retry: unknown class %q", text))
-	}
-}
-
-// TestTextFormsInJSON checks that both serve as values and as map keys.
-func TestTextFormsInJSON(t *testing.T) {
-	t.Parallel()
-	type record struct {
-		Stop   retry.StopReason
-		Counts map[retry.Class]int
-	}
-	in := record{retry.StopBudget, map[retry.Class]int{retry.RateLimited: 3, retry.Final: 1}}
-	data, err := json.Marshal(in)
-	require.NoError(t, err)
-	assert.JSONEq(t, `{"Stop": "budget", "Counts": {"rate_limited": 3, "final": 1}}`, string(data))
-	var out record
-	require.NoError(t, json.Unmarshal(data, &out))
-	assert.Equal(t, in, out)
-	assert.Error(t, json.Unmarshal([]byte(`{"Stop": "soon"}`), &out))
-}
-
 func TestErrorTimeoutAndTemporary(t *testing.T) {
 	t.Parallel()
 	last := func(err error) *retry.Error { return &retry.Error{Attempts: 3, Stop: retry.StopAttempts, Err: err} }
@@ -549,13 +456,4 @@ func TestErrorIsANetError(t *testing.T) {
 		assertClassified(t, want, &retry.Error{Attempts: 1, Stop: r.reason, Err: os.ErrDeadlineExceeded})
 	}
 	assertClassified(t, abstains, (*retry.Error)(nil))
-}
-
-// TestPanicError checks its forms.
-func TestPanicError(t *testing.T) {
-	t.Parallel()
-	assert.EqualError(t, &retry.PanicError{Value: "odd"}, "panic: odd")
-	assert.EqualError(t, &retry.PanicError{Value: "odd", In: "OnEnd", Stack: []byte("main.go:1")}, "panic in OnEnd: odd\n\nmain.go:1")
-	assert.ErrorIs(t, &retry.PanicError{Value: errBoom}, errBoom)
-	assert.Equal(t, retry.Final, retry.Classify(&retry.PanicError{Value: errors.New("odd")}).Class)
 }

@@ -1,18 +1,12 @@
 package retry
 
 import (
-	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/known"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
-	"github.com/seed-5ff3c98e/retry/internal/show"
-	"github.com/seed-5ff3c98e/retry/internal/stack"
 )
 
 // The defaults of the zero [Policy].
@@ -151,29 +145,6 @@ type Override struct {
 }
 
 var zeroPolicy = &Policy{}
-
-// For returns the policy for a kind of jobs: the policy that policyFor returns, or p if
-// policyFor returns nil or an error. If p is nil too, For returns that error. If policyFor
-// is nil, For returns p. If policyFor panics, the error is a [*PanicError]. The method Get
-// of a retrypolicies.Policies can be the policyFor.
-func (p *Policy) For(kind string, policyFor func(kind string) (*Policy, error)) (_ *Policy, err error) {
-	if policyFor == nil {
-		return p, nil
-	}
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: stack.OfPanic(), In: "PolicyFor"}
-		}
-	}()
-	switch own, err := policyFor(kind); {
-	case err == nil && own != nil:
-		return own, nil
-	case err != nil && p == nil:
-		return nil, fmt.Errorf("retry: no policy for jobs of kind %s: %w", show.Quote(kind), err)
-	default:
-		return p, nil
-	}
-}
 
 func (p *Policy) orZero() *Policy {
 	if p == nil {
@@ -348,116 +319,4 @@ func (p *Policy) Bounds(retry int) (lo, hi time.Duration) {
 	p = p.orZero()
 	delay := p.backoff(retry)
 	return p.draw(delay, 0), p.draw(delay, math.MaxUint64)
-}
-
-// String returns the behavior of the policy in one line:
-//
-//	3 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s
-//
-// The waits are the results of [Policy.Bounds], at most the first five. Settings that
-// are not the default follow, each after a semicolon, and the Overrides by kind:
-//
-//	…; timeout 5m0s; hints ≤1h0m0s; unknown: 2 attempts
-//
-// Of the name and of each kind, up to 200 bytes are shown. What cannot be printed in them is
-// escaped, because a policy may come from outside.
-func (p Policy) String() string {
-	var b strings.Builder
-	if p.Name != "" {
-		b.WriteString(show.Name(p.Name, mostName) + ": ")
-	}
-	b.WriteString(attemptsOf(p.limit()))
-	if p.MaxElapsed > 0 {
-		fmt.Fprintf(&b, " within %v", p.MaxElapsed)
-	}
-	if p.limit() > 1 {
-		p.writeWaits(&b)
-	}
-	p.writeRest(&b)
-	return b.String()
-}
-
-// mostName is how many bytes of a name are shown.
-const mostName = 200
-
-func attemptsOf(limit int) string {
-	switch limit {
-	case Unlimited:
-		return "unlimited attempts"
-	case 1:
-		return "1 attempt"
-	default:
-		return fmt.Sprintf("%d attempts", limit)
-	}
-}
-
-// writeWaits says how long p waits.
-func (p *Policy) writeWaits(b *strings.Builder) {
-	backoff := p.Backoff
-	if backoff == nil {
-		backoff = Exponential{}
-	}
-	fmt.Fprintf(b, ", %v", backoff)
-	if _, written := longest(backoff); !written || p.MaxDelay > 0 {
-		fmt.Fprintf(b, " ≤%v", p.ceiling())
-	}
-	fmt.Fprintf(b, ", %v: waits ", p.jitter())
-	const shown = 5
-	for retry := 1; retry < p.limit() && retry <= shown; retry++ {
-		if retry > 1 {
-			b.WriteString(", ")
-		}
-		lo, hi := p.Bounds(retry)
-		switch lo {
-		case hi:
-			b.WriteString(hi.String())
-		case 0:
-			b.WriteString("0–" + hi.String())
-		default:
-			b.WriteString(lo.String() + "–" + hi.String())
-		}
-	}
-	if p.limit()-1 > shown {
-		b.WriteString(", …")
-	}
-}
-
-// writeRest writes the other settings.
-func (p *Policy) writeRest(b *strings.Builder) {
-	say := func(set bool, format string, args ...any) {
-		if set {
-			fmt.Fprintf(b, "; "+format, args...)
-		}
-	}
-	say(p.AttemptTimeout > 0, "attempt timeout %v", p.AttemptTimeout)
-	say(p.AttemptTimeout == EqualShare, "attempts share the time left")
-	say(p.Timeout > 0, "timeout %v", p.Timeout)
-	say(p.ResetAfter > 0, "reset after %v", p.ResetAfter)
-	say(p.MaxRetryAfter > 0, "hints ≤%v", p.MaxRetryAfter)
-	say(p.FreeRateLimits > 0, "%s free rate limits", attemptsText(p.FreeRateLimits))
-	say(p.NonIdempotent, "only what is not applied")
-	for _, kind := range slices.Sorted(maps.Keys(p.Overrides)) {
-		say(true, "%s: %s", show.Name(kind, mostName), p.Overrides[kind].text())
-	}
-}
-
-// text returns the settings that are set: "2 attempts, constant 5s".
-func (o Override) text() string {
-	var parts []string
-	if o.MaxAttempts > 0 {
-		parts = append(parts, attemptsOf(o.MaxAttempts))
-	}
-	if o.Backoff != nil {
-		parts = append(parts, fmt.Sprint(o.Backoff))
-	}
-	if o.MaxDelay > 0 {
-		parts = append(parts, "≤"+o.MaxDelay.String())
-	}
-	if o.Jitter != nil {
-		parts = append(parts, fmt.Sprint(o.Jitter))
-	}
-	if len(parts) == 0 {
-		return "as the policy"
-	}
-	return strings.Join(parts, ", ")
 }

@@ -3,11 +3,12 @@ package retry
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/done"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
-	"github.com/seed-5ff3c98e/retry/internal/stack"
+	"github.com/seed-5ff3c98e/retry/internal/show"
 )
 
 // handover is the delay of a job that is handed back. An engine that delivers it at once
@@ -130,7 +131,7 @@ func (o Outcome) String() string { return outcomeNames.of(o) }
 func (s *Stored) Attempt(ctx context.Context, work func(context.Context) error) (o Outcome) {
 	defer func() {
 		if v := recover(); v != nil {
-			o = s.confused(v)
+			o = s.policyPanicked(v)
 		}
 		s.call.Abort() // after runtime.Goexit
 	}()
@@ -139,16 +140,6 @@ func (s *Stored) Attempt(ctx context.Context, work func(context.Context) error) 
 		return s.outcome
 	}
 	return s.end(attempted(ctx, work))
-}
-
-// attempted calls work and returns its panic as an error.
-func attempted(ctx context.Context, work func(context.Context) error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: stack.OfPanic()}
-		}
-	}()
-	return work(ctx)
 }
 
 // begin begins the attempt and returns its context. It returns false if there is an
@@ -327,13 +318,13 @@ func (s *Stored) Abort() {
 	}
 }
 
-// confused ends the job because a function of the policy has panicked.
-func (s *Stored) confused(v any) Outcome {
+// policyPanicked ends the job because a function of the policy has panicked.
+func (s *Stored) policyPanicked(v any) Outcome {
 	c := &s.call
 	if c.State.normalize(); c.phase == attempting {
 		c.State.Failures = max(c.State.Failures, c.State.Failures+1)
 	}
-	s.Err = &PanicError{Value: v, Stack: stack.OfPanic(), In: "a function of the Policy"}
+	s.Err = panicked(v, "a function of the Policy")
 	c.phase, c.Last = over, s.Err
 	s.decided(Decision{Stop: StopFinal, Limit: c.Policy.orZero().limit()})
 	defer func() { _ = recover() }() // the Observer may be what has panicked
@@ -358,7 +349,7 @@ func (s *Stored) Tell(ctx context.Context) (err error) {
 	s.told = true
 	defer func() {
 		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: stack.OfPanic(), In: "Observer"}
+			err = panicked(v, "Observer")
 		}
 	}()
 	e := Event{Policy: p.Name, Attempt: d.State.Attempts(), Verdict: d.Verdict}
@@ -383,4 +374,27 @@ func (s *Stored) now() time.Time {
 		return s.Now()
 	}
 	return s.Policy.orZero().now()
+}
+
+// For returns the policy for a kind of jobs: the policy that policyFor returns, or p if
+// policyFor returns nil or an error. If p is nil too, For returns that error. If policyFor
+// is nil, For returns p. If policyFor panics, the error is a [*PanicError]. The method Get
+// of a retrypolicies.Policies can be the policyFor.
+func (p *Policy) For(kind string, policyFor func(kind string) (*Policy, error)) (_ *Policy, err error) {
+	if policyFor == nil {
+		return p, nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicked(v, "PolicyFor")
+		}
+	}()
+	switch own, err := policyFor(kind); {
+	case err == nil && own != nil:
+		return own, nil
+	case err != nil && p == nil:
+		return nil, fmt.Errorf("retry: no policy for jobs of kind %s: %w", show.Quote(kind), err)
+	default:
+		return p, nil
+	}
 }

@@ -73,12 +73,12 @@ func classifyBody(err error) retry.Verdict {
 func (c *call) roundTrip() (*http.Response, error) {
 	returned := false
 	defer func() { c.close(returned) }() // also after a panic
-	ctx, polite := c.req.Context(), c.t.Cooldown > 0
-	if polite {
-		c.held(ctx) // so that no attempt is begun in vain, where an Observer may see it
+	ctx, cools := c.req.Context(), c.t.Cooldown > 0
+	if cools {
+		c.held(ctx) // before an attempt is begun, which an Observer may see
 	}
 	for c.Next(ctx) {
-		if !polite || !c.held(ctx) {
+		if !cools || !c.held(ctx) {
 			c.try()
 		}
 	}

@@ -35,10 +35,10 @@ func (c *call) held(ctx context.Context) bool {
 // requests that wait for a quota of five, and an end if a server never keeps its word.
 const freeCooldowns = 100
 
-// excuse is decide for a rate limit after which the host cools down. The retry waits with
+// decideCooling is decide for a rate limit after which the host cools down. The retry waits with
 // all other requests until the host takes them, so it is no load that a budget has to limit;
 // and whoever comes next is a matter of luck, so it costs no attempt.
-func (c *call) excuse(err error, v retry.Verdict) retry.Decision {
+func (c *call) decideCooling(err error, v retry.Verdict) retry.Decision {
 	own, budget := c.Policy, c.Budget
 	defer func() { c.Policy, c.Budget = own, budget }()
 	c.Budget = nil

@@ -151,7 +151,7 @@ func (c *call) refused(resp *http.Response, own retry.Verdict) {
 	decide := c.decide
 	if v.Class == retry.RateLimited && v.After > 0 && c.t.Cooldown > 0 {
 		c.t.host(c.answered(resp)).coolDown(c.Policy.Now().Add(min(v.After, c.t.Cooldown)))
-		decide = c.excuse
+		decide = c.decideCooling
 	}
 	switch {
 	case c.read != nil:

@@ -34,7 +34,7 @@ var promisedElsewhere = []struct{ row, file, test, why string }{
 	{"B16", "../classify_walk_test.go", "TestClassifyDNS", "names that are not found, and resolvers in trouble"},
 	{"B17", "../classify_test.go", "TestErrnosOnDialing", "every errno, after dialing and later"},
 	{"B24", "../internal/test/promises/hints_test.go", "TestHintOverflow", "hints in errors"},
-	{"B26", "hint_test.go", "TestParseHint", "milliseconds that do not fit"},
+	{"B26", "answer_test.go", "TestParseHint", "milliseconds that do not fit"},
 	{"B31", "../classify_test.go", "TestErrnosOfWindows", "the numbers of Winsock, on every system"},
 	{"B32", "../classify_test.go", "TestMethodsThatAreNoConvention", "Recoverable"},
 	{"B36", "../internal/test/promises/delay_test.go", "TestAttemptHuge", "backoffs without end"},

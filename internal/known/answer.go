@@ -5,18 +5,18 @@ import "github.com/seed-5ff3c98e/retry/internal/hint"
 // Answer classifies a response by its status and its headers. hinted says that there is a
 // server's hint. reason is what the body says, or the zero Fact; it counts more than the
 // status, and less than a header that forbids retries. The fact has no wait. A number that is
-// not an HTTP status gives the zero Fact.
-func Answer(status int, header map[string][]string, hinted bool, reason Fact) Fact {
+// not an HTTP status gives the zero Fact. keyed says that the request had an Idempotency-Key:
+// then a conflict means that its first request is still in progress.
+func Answer(status int, header map[string][]string, hinted, keyed bool, reason Fact) Fact {
 	f := Status(status, hinted)
-	if f.Class == Unknown {
+	switch {
+	case f.Class == Unknown:
 		return f
-	}
-	if !hint.May(header) {
-		return f.because(reason)
-	}
-	if ShouldRetry(header) == "false" {
+	case ShouldRetry(header) == "false":
 		f.Class = Final
 		return f
+	case keyed && status == conflict:
+		f.Class = Retryable
 	}
 	for _, name := range reasonHeaders {
 		if reason.Class == Unknown {
@@ -28,6 +28,17 @@ func Answer(status int, header map[string][]string, hinted bool, reason Fact) Fa
 	}
 	return f.because(reason)
 }
+
+// Heeded reports whether a failure with this status and these headers can be retried if there
+// is a hint.
+func Heeded(status int, header map[string][]string) bool {
+	if status < 400 || status > highestStatus {
+		return false
+	}
+	return status == conflict || Status(status, true).Class != Final || EnvoyLimited(header)
+}
+
+const conflict = 409
 
 // reasonHeaders have the code of a failure.
 //

@@ -30,7 +30,7 @@ func answered(err error, status int, after time.Duration, hinted bool) (Fact, Tr
 			after = max(delay, reason.After)
 		}
 	}
-	f := Answer(status, header, hinted || after > 0, reason)
+	f := Answer(status, header, hinted || after > 0, false, reason)
 	f.After = after
 	// 400 and 403 may be any refusal. The SDKs of AWS and Google say which one in an inner
 	// error, which has the code.

@@ -38,7 +38,7 @@ func TestWhyHasEveryText(t *testing.T) {
 		}
 	}
 	assert.GreaterOrEqual(t, n, 10)
-	for _, m := range regexp.MustCompile(`errors\.New\("retry: (.*)"\)`).FindAllStringSubmatch(read(t, "errors.go"), -1) {
+	for _, m := range regexp.MustCompile(`errors\.New\("retry: (.*)"\)`).FindAllStringSubmatch(read(t, "mark.go"), -1) {
 		assert.Contains(t, page, m[1])
 	}
 }
@@ -47,7 +47,7 @@ func TestWhyIsLinked(t *testing.T) {
 	t.Parallel()
 	for file, link := range map[string]string{
 		"README.md": "(docs/why.md)", "docs/README.md": "(why.md)", "docs/guide.md": "(why.md", "docs/command.md": "(why.md)",
-		"errors.go": "docs/why.md explains each", "retryhttp/transport.go": "docs/why.md", "retryhttp/trip.go": "docs/why.md",
+		"stop.go": "docs/why.md explains each", "errors.go": "docs/why.md explains every", "retryhttp/transport.go": "docs/why.md", "retryhttp/trip.go": "docs/why.md",
 	} {
 		assert.Contains(t, read(t, file), link, file)
 	}

@@ -102,7 +102,7 @@ func stopped(reason retry.StopReason, hint time.Duration) string {
 	if reason == retry.StopRetryAfter {
 		return fmt.Sprintf("server asks to wait %v, which is longer than MaxRetryAfter", hint)
 	}
-	return reason.String()
+	return reason.Error()
 }
 
 func (a *Answer) changes(lines ...string) {
@@ -351,7 +351,7 @@ func find(name string) (named, bool) {
 func findStop(name string) (stop, bool) {
 	text := strings.ToLower(name)
 	for _, s := range stops {
-		if text == s.reason.Error() || text == "stop"+strings.ReplaceAll(s.reason.String(), "_", "") {
+		if text == s.reason.Error() || text == "stop"+strings.ReplaceAll(s.reason.Error(), "_", "") {
 			return s, true
 		}
 	}

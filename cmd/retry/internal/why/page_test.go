@@ -69,7 +69,7 @@ func TestStopsAreComplete(t *testing.T) {
 		explained[r] = true
 	}
 	n := 0
-	for r := retry.StopNone + 1; !strings.HasPrefix(r.String(), "none("); r++ {
+	for r := retry.StopNone + 1; !strings.HasPrefix(r.Error(), "none("); r++ {
 		assert.True(t, explained[r], "%v is missing from stops", r)
 		n++
 	}

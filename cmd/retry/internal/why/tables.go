@@ -43,7 +43,7 @@ func stopTable() string {
 		if s.reason == retry.StopAttempts {
 			text = "“failed after 3 attempts” and no more<br>" + text
 		}
-		row(b, text, "`"+s.reason.String()+"`", s.means, s.change)
+		row(b, text, "`"+s.reason.Error()+"`", s.means, s.change)
 	}
 	return b.String()
 }
