@@ -66,6 +66,10 @@ type Call struct {
 	total bool // the context of the attempt ends with Policy.Timeout
 	apart bool // from the Budget and from the Observer of ends, for a Stored
 
+	// Turn is the turn for the next attempt, if the caller has taken it from Policy.Quota
+	// already. Otherwise the Call takes one.
+	Turn Turn
+
 	// Budget is used if the Policy has none.
 	Budget Throttle
 
@@ -115,15 +119,23 @@ func (c *Call) Next(ctx context.Context) bool {
 	if c.delay > 0 && c.pause() {
 		c.Waited = sat.Add(c.Waited, c.delay)
 	}
+	if !c.plain {
+		c.queue()
+	}
 	return c.begin()
 }
 
-// Begin is Next without the wait, for a caller that has waited by other means.
+// Begin is Next without the wait, for a caller that has waited by other means. If the policy
+// has a Quota, and the turn of the attempt has not come, Begin returns false, and Delay says
+// when to try again; Err is nil then.
 func (c *Call) Begin(ctx context.Context) bool {
 	c.under(ctx)
 	c.endLost()
-	return c.begin()
+	return (c.plain || c.take()) && c.begin()
 }
+
+// Delay returns how long to wait before the next attempt.
+func (c *Call) Delay() time.Duration { return c.delay }
 
 // under sets the context of the operation.
 func (c *Call) under(ctx context.Context) {
@@ -133,7 +145,7 @@ func (c *Call) under(ctx context.Context) {
 	p := c.Policy.orZero()
 	c.caller, c.ended = ctx, ctx.Done()
 	_, timed := c.deadline()
-	c.plain = !timed && !p.timed() && p.Observer == nil && c.budget() == nil
+	c.plain = !timed && !p.timed() && p.Observer == nil && p.Quota == nil && c.budget() == nil
 }
 
 // deadline returns the deadline of a context that can end. To the Call of a [Stored],
@@ -180,6 +192,7 @@ func (c *Call) begin() bool {
 		return false
 	}
 	if done.Closed(c.ended) {
+		c.giveBack()
 		c.canceled()
 		return false
 	}
@@ -212,7 +225,7 @@ func (c *Call) prepare() bool {
 			c.State.First = now
 		}
 		if p.timeLeft(&c.State, now) <= 0 {
-			c.expire(StopTimeout, nil)
+			c.expire(StopTimeout, 0, nil)
 			return false
 		}
 		if p.ResetAfter > 0 {
@@ -376,7 +389,7 @@ func (c *Call) Detach() context.CancelFunc {
 // [ErrLost].
 func (c *Call) Abort() {
 	if c.phase == attempting {
-		c.phase = between
+		c.phase, c.Turn = between, 0
 		c.release(ErrLost)
 	}
 }
@@ -423,15 +436,19 @@ func (c *Call) succeeded() {
 	c.phase = over
 }
 
-// tellSuccess tells the Budget and the Observer about a success.
+// tellSuccess tells the Quota, the Budget and the Observer about a success.
 //
 //go:noinline
 func (c *Call) tellSuccess() {
 	p, budget := c.Policy.orZero(), c.budget()
-	if budget == nil && p.Observer == nil {
+	quota := c.Turn != 0 && !p.unlimited()
+	if !quota && budget == nil && p.Observer == nil {
 		return
 	}
 	now := c.now()
+	if quota {
+		c.tellQuota(now, nil, Verdict{})
+	}
 	if budget != nil {
 		budget.Deposit(now)
 	}
@@ -483,7 +500,7 @@ func (c *Call) decide(j *judgment) (now time.Time) {
 	p, budget, room := c.Policy.orZero(), c.budget(), sat.Max
 	deadline, ends := c.deadline()
 	if ends || p.MaxElapsed > 0 || p.Timeout > 0 || p.ResetAfter > 0 || p.Observer != nil || budget != nil ||
-		j.timed() {
+		c.Turn != 0 || j.timed() {
 		now = c.now()
 	}
 	if ends {
@@ -492,11 +509,14 @@ func (c *Call) decide(j *judgment) (now time.Time) {
 	if p.ResetAfter > 0 && now.Sub(c.State.First)-c.own.began >= p.ResetAfter {
 		j.fact.Flags |= known.Progress
 	}
+	if c.Turn != 0 {
+		c.tellQuota(now, c.Last, verdictOf(j.fact))
+	}
 	p.judge(j, &c.State, now, room)
 	if j.fact.Flags.Has(known.Progress) {
 		c.Waited = 0
 	}
-	if j.retry && budget != nil && j.fact.Class != known.Pending && !budget.TryWithdraw(now) {
+	if j.retry && budget != nil && !p.spares(&j.fact) && !budget.TryWithdraw(now) {
 		j.refuse(StopBudget)
 	}
 	if !j.retry {
@@ -535,6 +555,7 @@ func (c *Call) giveUp(j *judgment) {
 //
 //go:noinline
 func (c *Call) cutOff(j *judgment) {
+	c.Turn = 0
 	c.release(c.Last)
 	c.State.normalize()
 	c.State.Failures = max(c.State.Failures, c.State.Failures+1) // at the largest it stays
@@ -543,16 +564,16 @@ func (c *Call) cutOff(j *judgment) {
 }
 
 // canceled ends an operation whose context is done.
-func (c *Call) canceled() { c.expire(contextStop(c.caller), context.Cause(c.caller)) }
+func (c *Call) canceled() { c.expire(contextStop(c.caller), 0, context.Cause(c.caller)) }
 
 // expire ends an operation between two attempts, or without regard to the error
-// of the last one.
+// of the last one. The operation may come back after a time, if it is not 0.
 //
 //go:noinline
-func (c *Call) expire(stop StopReason, cause error) {
+func (c *Call) expire(stop StopReason, after time.Duration, cause error) {
 	c.State.normalize()
 	e := c.Policy.orZero().giveUp(&judgment{stop: stop}, &c.State, c.Last)
-	e.Waited, e.Cause = c.Waited, cause
+	e.Waited, e.RetryAfter, e.Cause = c.Waited, after, cause
 	c.phase, c.Last = over, e
 	if c.Policy.orZero().Observer != nil {
 		c.observe(Event{Kind: GaveUp, Stop: e.Stop, Err: e}, c.now())

@@ -160,7 +160,7 @@ func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration)
 	} else if unstarted(&j.fact) && s.First.IsZero() {
 		s.First = now // for its limit
 	}
-	counter := s.counter(&j.fact, p.FreeRateLimits)
+	counter := s.counter(&j.fact, p.freeLimits(&j.fact))
 	if j.counted = counter == &s.Failures; *counter < math.MaxInt {
 		*counter++
 	}

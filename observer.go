@@ -14,11 +14,12 @@ const (
 	Retrying  EventKind = iota + 1 // an attempt failed or found nothing yet, and another one follows after Delay
 	Succeeded                      // the call succeeded
 	GaveUp                         // the call failed
+	Held                           // the Quota holds all calls for Delay: the attempt was the first to be refused
 )
 
-var eventNames = names[EventKind]{"none", "retrying", "succeeded", "gave_up"}
+var eventNames = names[EventKind]{"none", "retrying", "succeeded", "gave_up", "held"}
 
-// String returns "retrying", "succeeded" or "gave_up".
+// String returns "retrying", "succeeded", "gave_up" or "held".
 func (k EventKind) String() string { return eventNames.of(k) }
 
 // Event is one event of a call, for an [Observer]. A call makes a Retrying

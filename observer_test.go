@@ -247,7 +247,7 @@ func TestEventElapsedAfterAClockJump(t *testing.T) {
 func TestEventKindText(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[retry.EventKind]string{
-		0: "none", retry.Retrying: "retrying", retry.Succeeded: "succeeded", retry.GaveUp: "gave_up", 4: "none(4)", 255: "none(255)",
+		0: "none", retry.Retrying: "retrying", retry.Succeeded: "succeeded", retry.GaveUp: "gave_up", retry.Held: "held", 5: "none(5)", 255: "none(255)",
 	} {
 		assert.Equal(t, want, kind.String())
 	}

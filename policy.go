@@ -25,7 +25,7 @@ const Unlimited = math.MaxInt
 //
 // A Policy holds no state. It may be shared by any number of goroutines, copied,
 // compared field by field, printed, validated, and stored as JSON or YAML, which leave out
-// Classifier, Budget, Observer, Clock and Rand. It must not be changed while in use. A nil
+// Classifier, Budget, Quota, Observer, Clock and Rand. It must not be changed while in use. A nil
 // *Policy is the zero Policy.
 //
 // Use [Policy.Execute] or [Do] to run an operation under it, and [Policy.Next]
@@ -123,6 +123,12 @@ type Policy struct {
 	// [*Budget], or a Throttle of your own. nil means none.
 	Budget Throttle
 
+	// Quota gives the attempts of all calls that share a limit their turns: a [*Quota], or a
+	// Pacer of your own. nil means none. With it, a RateLimited failure is a matter of luck:
+	// it takes nothing from the Budget, and costs no attempt up to 100 times per call, or
+	// FreeRateLimits times.
+	Quota Pacer
+
 	// Observer is told about every retry and the end of every call. nil means
 	// none.
 	Observer Observer
@@ -213,6 +219,27 @@ func (p *Policy) largestLimit() int {
 		}
 	}
 	return limit
+}
+
+// freeTurns is the FreeRateLimits of a policy with a Quota: an end if a server never keeps its
+// word.
+const freeTurns = 100
+
+// freeLimits returns how many failures of a kind cost no attempt.
+func (p *Policy) freeLimits(f *known.Fact) int {
+	switch {
+	case f.Class != known.RateLimited || f.After <= 0 && p.Quota == nil:
+		return 0
+	case p.FreeRateLimits == 0 && p.Quota != nil && p.limit() > 1:
+		return freeTurns
+	default:
+		return p.FreeRateLimits
+	}
+}
+
+// spares reports whether the Budget is not asked about a retry after a failure of this kind.
+func (p *Policy) spares(f *known.Fact) bool {
+	return f.Class == known.Pending || f.Class == known.RateLimited && p.Quota != nil
 }
 
 // backoff returns the wait before a retry, without cap and jitter. It is negative if

@@ -28,7 +28,7 @@ func (p *Policy) Execute(ctx context.Context, fn func(context.Context) error) er
 	// The usual call succeeds at once: nothing has to happen around its only
 	// attempt. fn is called and never stored, here and below, so that a
 	// closure stays on the stack of the caller.
-	if p.timed() || p.Observer != nil || ctx == nil || fn == nil {
+	if p.timed() || p.Observer != nil || p.Quota != nil || ctx == nil || fn == nil {
 		return p.run(ctx, fn, nil)
 	}
 	if done.Closed(ctx.Done()) { // inlined, where done.Is is not
@@ -62,6 +62,9 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 		// As in Call.Next, but a plain call, which has no Observer, is spared a frame.
 		if c.delay > 0 && (c.plain && c.wait(c.delay) || !c.plain && c.pause()) {
 			c.Waited = sat.Add(c.Waited, c.delay)
+		}
+		if !c.plain {
+			c.queue()
 		}
 		if !c.begin() {
 			return c.Last

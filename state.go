@@ -66,7 +66,7 @@ func (s *State) counter(f *known.Fact, free int) *int {
 	switch {
 	case f.Class == known.Pending:
 		return &s.Pending
-	case f.Class == known.RateLimited && f.After > 0 && s.RateLimited < free:
+	case f.Class == known.RateLimited && s.RateLimited < free:
 		return &s.RateLimited
 	default:
 		return &s.Failures

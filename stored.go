@@ -53,6 +53,13 @@ const mostCounted = 1 << 30
 // dead letter: one moment without a dependency would make dead letters of all that is due. The
 // backoff and the number of workers bound the load of jobs.
 //
+// # Quotas
+//
+// If the Policy has a [Quota], the attempt needs a turn. A job whose turn has not come is
+// [Handed]: nothing is counted, and the job is due again when the hold is over, spread over some
+// cycles. A worker that takes turns before it takes jobs out of their queue, by Take of the
+// Quota, sets Turn.
+//
 // # States that somebody has changed
 //
 // A stranger may write what is stored: the publisher of a message, for example. So the
@@ -83,6 +90,10 @@ type Stored struct {
 	// Protocol is as in [Call].
 	Protocol Classifier
 
+	// Turn is the turn of the attempt, if the worker has taken it from the Quota of the Policy
+	// already.
+	Turn Turn
+
 	// State is the state before the attempt and, when there is an outcome, the state to
 	// store.
 	State State
@@ -93,13 +104,13 @@ type Stored struct {
 	Lost int
 
 	// Err is the error of the work, or nil after a success. If the job was handed back
-	// before its attempt, Err is the cause of the context. After [Refused] it is the error of
+	// before its attempt, Err is the cause of the context, or nil if its turn has not come. After [Refused] it is the error of
 	// PolicyFor, also while the worker stops, or that of the work.
 	Err error
 
 	// Decision has the Delay, the Err and the Stop of the outcome. A job that is handed
 	// back, or that has no policy, has a Delay of 1 second, so that a stopping worker does
-	// not get it again.
+	// not get it again. A job whose turn has not come is due when it may ask again.
 	Decision Decision
 
 	call    Call
@@ -154,10 +165,11 @@ func (s *Stored) begin(ctx context.Context) (context.Context, bool) {
 	}
 	// To the Call, the context never ends: Stored handles its end.
 	c.Policy, c.Protocol, c.State, c.caller, c.apart, c.clock = s.Policy, s.Protocol, s.State, ctx, true, s.Now
+	c.Turn = s.Turn
 	s.bound()
 	p, err := s.Policy.For(s.Kind, s.PolicyFor)
 	if err != nil {
-		s.handBack(Refused, err)
+		s.handBack(Refused, handover, err)
 		return ctx, false
 	}
 	s.Policy, c.Policy = p, p
@@ -167,7 +179,10 @@ func (s *Stored) begin(ctx context.Context) (context.Context, bool) {
 	switch {
 	case s.lost() || s.exhausted():
 	case done.Is(ctx):
-		s.handBack(Handed, context.Cause(ctx))
+		c.giveBack()
+		s.handBack(Handed, handover, context.Cause(ctx))
+	case !c.take():
+		s.handBack(Handed, c.delay, nil)
 	case !c.begin():
 		s.decided(Decision{Stop: StopTimeout}) // it has run out since
 	default:
@@ -244,7 +259,7 @@ func (s *Stored) exhausted() bool {
 	p := s.call.Policy.orZero()
 	d, exhausted := p.Exhausted(s.call.State, s.now())
 	if exhausted {
-		s.call.expire(d.Stop, nil)
+		s.call.expire(d.Stop, 0, nil)
 		s.decided(d)
 	}
 	return exhausted
@@ -265,10 +280,10 @@ func (s *Stored) decided(d Decision) {
 }
 
 // handBack makes the outcome Handed or Refused.
-func (s *Stored) handBack(o Outcome, err error) {
+func (s *Stored) handBack(o Outcome, delay time.Duration, err error) {
 	s.Err, s.State, s.outcome = err, s.call.State, o
 	s.Decision = Decision{
-		Retry: true, At: wallTime(s.now(), handover), Delay: handover, Limit: s.Policy.orZero().limit(), State: s.State,
+		Retry: true, At: wallTime(s.now(), delay), Delay: delay, Limit: s.Policy.orZero().limit(), State: s.State,
 	}
 }
 
@@ -283,9 +298,9 @@ func (s *Stored) end(err error) Outcome {
 		return s.outcome
 	}
 	if s.Err = err; err != nil && s.interrupted(err) {
-		c.phase = between
+		c.phase, c.Turn = between, 0
 		c.release(err)
-		s.handBack(Handed, err)
+		s.handBack(Handed, handover, err)
 		return s.outcome
 	}
 	s.decided(c.End(err))
@@ -314,7 +329,7 @@ func (s *Stored) interrupted(err error) bool {
 func (s *Stored) Abort() {
 	if s.call.phase == attempting {
 		s.call.Abort()
-		s.handBack(Handed, nil)
+		s.handBack(Handed, handover, nil)
 	}
 }
 

@@ -46,9 +46,11 @@ var notInCore = []string{
 	"sync", "sync/atomic", "os", "log", "unsafe", "C",
 }
 
-// exceptions are files of the core with the one of them that they import. What is read of the
+// exceptions are files of the core with those of them that they import. What is read of the
 // types of errors is kept, because reading it takes longer than all the rest.
-var exceptions = map[string]string{"budget.go": "sync/atomic", "internal/known/shape.go": "sync/atomic"}
+var exceptions = map[string][]string{
+	"budget.go": {"sync/atomic"}, "quota.go": {"sync", "sync/atomic"}, "internal/known/shape.go": {"sync/atomic"},
+}
 
 // wallClock are the functions that ask or wait for the system's clock. Only
 // clock.go, and wait.go for its timer, may name them.
@@ -58,7 +60,7 @@ var wallClock = map[string][]string{
 }
 
 // blocking are the files of the root package that may wait.
-var blocking = []string{"wait.go"}
+var blocking = []string{"wait.go", "turn.go"}
 
 func TestLayering(t *testing.T) {
 	t.Parallel()
@@ -441,7 +443,7 @@ func (s *sources) checkCore(f source) {
 	names := map[string]string{}
 	for _, i := range f.imports {
 		names[i.name] = i.path
-		if within(i.path, notInCore...) && i.path != exceptions[f.name] {
+		if within(i.path, notInCore...) && !slices.Contains(exceptions[f.name], i.path) {
 			s.fault(i.at, "imports %s, which the core does without", i.path)
 		}
 		if i.name == "." {
