@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/done"
 )
@@ -66,7 +67,10 @@ func (p *Pool) Close(ctx context.Context) ([]*Task, error) {
 // halt hands back the queued tasks and cancels the attempts in progress.
 func (p *Pool) halt() []*Task {
 	p.mu.Lock()
-	p.halted = true
+	p.halted, p.held = true, time.Time{}
+	if p.wake != nil {
+		p.wake()
+	}
 	left := p.takeBack(append(p.fresh.empty(), p.due.empty()...))
 	for _, cancel := range p.running {
 		cancel()

@@ -45,6 +45,11 @@ const defaultQueue = 1000
 // slows down, and ready retries do not pile up. Even then a new task waits for no more
 // retries than are ready.
 //
+// # Quotas
+//
+// If the Policy has a Quota, a worker takes a turn before it takes a task. While there is no
+// turn, the tasks stay in their queues, and no worker and no goroutine waits for each.
+//
 // # Cost
 //
 // To submit a task, to let it wait, or to start a retry that is due takes time at most in
@@ -89,11 +94,12 @@ type Pool struct {
 	shut  chan struct{} // closed by Close
 
 	mu      sync.Mutex
-	number  uint64 // of the last task
-	fresh   line   // tasks to be run for the first time, in order of submission
-	due     line   // tasks to be run again, in the order in which they became due
-	retries int    // taken since the last fresh task
-	waiting agenda // tasks that are not due yet
+	number  uint64    // of the last task
+	fresh   line      // tasks to be run for the first time, in order of submission
+	due     line      // tasks to be run again, in the order in which they became due
+	retries int       // taken since the last fresh task
+	waiting agenda    // tasks that are not due yet
+	held    time.Time // when to ask the Quota for a turn again; zero if it may be asked now
 	watches map[<-chan struct{}]*watch
 	running map[*Task]context.CancelFunc
 	left    []*Task       // handed back by workers

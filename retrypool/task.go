@@ -27,6 +27,7 @@ type Task struct {
 	phase   phase
 	started bool // it has left its place in the queue
 	begun   bool // an attempt has begun that state does not count yet
+	turn    retry.Turn
 	state   retry.State
 	at      time.Time     // when it is due; zero if it does not wait
 	delay   time.Duration // how long it waits until then
@@ -110,7 +111,7 @@ func (t *Task) State() (retry.State, time.Time) {
 // call returns a Call in the current state of the task, for its next attempt or
 // its end.
 func (t *Task) call() retry.Call {
-	return retry.Call{Policy: t.pool.Policy, State: t.state, Last: t.err, Waited: t.waited}
+	return retry.Call{Policy: t.pool.Policy, State: t.state, Last: t.err, Waited: t.waited, Turn: t.turn}
 }
 
 // attempts is Attempts with the lock held, or for the task's worker.

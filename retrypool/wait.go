@@ -38,13 +38,42 @@ func (p *Pool) postpone(t *Task, now time.Time, delay time.Duration) {
 	t.phase, t.at, t.delay = waits, now.Add(delay), delay
 	p.waiting.push(t)
 	p.watch(t)
-	switch {
-	case p.wake == nil:
+	if p.wake == nil || p.waiting.first() == t {
+		p.wakeUp()
+	}
+}
+
+// wakeUp wakes the goroutine that waits for what is due next, or starts it. The lock is held.
+func (p *Pool) wakeUp() {
+	if p.wake == nil {
 		p.wake = func() {} // it looks before it sleeps
 		p.goroutines++
 		go p.await()
-	case p.waiting.first() == t:
+	} else {
 		p.wake()
+	}
+}
+
+// takeTurn asks the Quota for a turn. Without one, held is how long to wait.
+func (p *Pool) takeTurn() (turn retry.Turn, now time.Time, held time.Duration) {
+	quota := p.policy().Quota
+	if quota == nil {
+		return 0, now, 0
+	}
+	now = p.policy().Now()
+	defer func() { _ = recover() }() // of a Pacer: it ends the task whose attempt begins
+	turn, granted, held := quota.Take(now, 1)
+	if granted > 0 {
+		return turn, now, 0
+	}
+	return 0, now, max(held, time.Millisecond)
+}
+
+// hold lets no task begin for a time. The lock is held.
+func (p *Pool) hold(now time.Time, d time.Duration) {
+	if p.fresh.len()+p.due.len() > 0 {
+		p.held = now.Add(d)
+		p.wakeUp()
 	}
 }
 
@@ -72,16 +101,26 @@ func (p *Pool) release(now time.Time, wake context.CancelFunc) (next time.Durati
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.wake = wake
+	left := sat.Max // of the hold
+	if !p.held.IsZero() {
+		if left = p.held.Sub(now); left <= 0 {
+			p.held, left = time.Time{}, sat.Max
+			p.hire()
+		}
+	}
 	for range releaseBatch {
 		t := p.waiting.first()
-		if t == nil {
+		if t == nil && left == sat.Max {
 			p.wake = nil
 			p.watches = map[<-chan struct{}]*watch{} // the old map would keep its memory
 			p.leave()
 			return 0, false
 		}
-		if left := t.at.Sub(now); left > 0 {
+		if t == nil {
 			return left, true
+		}
+		if due := t.at.Sub(now); due > 0 {
+			return min(due, left), true
 		}
 		p.waiting.pop()
 		p.unwatch(t)

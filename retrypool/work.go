@@ -22,11 +22,16 @@ func (p *Pool) enlist(t *Task) {
 	} else {
 		p.fresh.push(t)
 	}
+	p.hire()
+}
+
+// hire starts a worker if one is needed and may be started. The lock is held.
+func (p *Pool) hire() {
 	limit := p.Workers
 	if limit <= 0 {
 		limit = runtime.GOMAXPROCS(0)
 	}
-	if p.workers < limit {
+	if p.workers < limit && p.fresh.len()+p.due.len() > 0 && p.held.IsZero() {
 		p.workers++
 		p.goroutines++
 		go p.work()
@@ -49,20 +54,30 @@ func (p *Pool) work() {
 
 // next returns the task to run now, or nil if the worker may end.
 func (p *Pool) next() *Task {
+	turn, now, held := p.takeTurn()
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	t := p.turn()
+	var t *Task
+	if held > 0 {
+		p.hold(now, held)
+	} else if t = p.pick(); t != nil {
+		t.phase, t.turn = runs, turn
+		p.vacate(t)
+		if turn != 0 {
+			p.hire() // which asks for the next turn
+		}
+	}
 	if t == nil {
 		p.workers--
 		p.leave()
-		return nil
 	}
-	t.phase = runs
-	p.vacate(t)
+	p.mu.Unlock()
+	if t == nil && turn != 0 {
+		p.Policy.Quota.Return(now, turn, 1)
+	}
 	return t
 }
 
-// turn takes out the task whose turn it is. It returns nil if there is none. The lock
+// pick takes out the task that is to run next. It returns nil if there is none. The lock
 // is held.
 //
 // While both fresh tasks and retries are ready, they take turns, so neither can keep
@@ -70,7 +85,7 @@ func (p *Pool) next() *Task {
 // bound while most work fails, because each fresh task then adds more retries than
 // are made. So if there are more retries than the queue has places, retries get more
 // turns, as many as in a single line.
-func (p *Pool) turn() *Task {
+func (p *Pool) pick() *Task {
 	if p.fresh.len() > 0 && (p.due.len() == 0 || p.retries >= max(1, p.due.len()/cap(p.slots))) {
 		p.retries = 0
 		return p.fresh.pop()
@@ -104,11 +119,16 @@ func (p *Pool) attempt(t *Task) {
 	ctx, cancel := context.WithCancel((*taskContext)(t))
 	defer cancel()
 	call, begun := t.call(), false
+	t.turn = 0
 	if !p.guard(t, func() { begun = call.Begin(ctx) }) {
 		return
 	}
 	if !begun {
-		p.end(t, &call, call.Err())
+		if err := call.Err(); err != nil {
+			p.end(t, &call, err)
+		} else { // its turn has not come
+			p.again(t, &call, call.Delay())
+		}
 		return
 	}
 	if !p.enter(t, &call, cancel) {

@@ -1,0 +1,100 @@
+package retrypool_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrypool"
+)
+
+// Behind a quota of 10 in 2 s, 100 tasks are refused a few times, and hold no worker meanwhile.
+func TestQuota(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pool := &retrypool.Pool{Workers: 8, Policy: &retry.Policy{Quota: &retry.Quota{}, Jitter: retry.NoJitter}}
+		start := time.Now()
+		var left, refused atomic.Int64
+		left.Store(10)
+		window := time.NewTicker(2 * time.Second)
+		defer window.Stop()
+		done := make(chan struct{})
+		go func() {
+			for {
+				select {
+				case <-window.C:
+					left.Store(10)
+				case <-done:
+					return
+				}
+			}
+		}()
+		var tasks []*retrypool.Task
+		for range 100 {
+			tasks = append(tasks, submit(t.Context(), t, pool, func(context.Context) error {
+				time.Sleep(10 * time.Millisecond)
+				if left.Add(-1) >= 0 {
+					return nil
+				}
+				refused.Add(1)
+				return retry.MarkRateLimited(errors.New("limited"), 2*time.Second-time.Since(start)%(2*time.Second))
+			}))
+		}
+		for _, task := range tasks {
+			require.NoError(t, task.Wait(t.Context()))
+		}
+		close(done)
+		assert.LessOrEqual(t, refused.Load(), int64(30))
+		assert.LessOrEqual(t, time.Since(start), 26*time.Second, "18 s are needed")
+		assert.Empty(t, shut(t, pool))
+	})
+}
+
+// Close hands back what the hold keeps from its worker, and does not wait for the hold.
+func TestQuotaClose(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		quota := &retry.Quota{}
+		pool := &retrypool.Pool{Workers: 2, Policy: &retry.Policy{Quota: quota}}
+		turn, _, _ := quota.Take(time.Now(), 1)
+		quota.Tell(time.Now(), turn, errors.New("limited"), retry.Verdict{Class: retry.RateLimited, After: time.Minute})
+		for range 10 {
+			submit(t.Context(), t, pool, func(context.Context) error { return nil })
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		left, err := pool.Close(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Len(t, left, 10)
+		assert.Equal(t, time.Second, time.Since(start))
+		for _, task := range left {
+			assert.Zero(t, task.Attempts())
+		}
+	})
+}
+
+type panickingPacer struct{}
+
+func (panickingPacer) Take(time.Time, int) (retry.Turn, int, time.Duration) { panic("pacer") }
+func (panickingPacer) Return(time.Time, retry.Turn, int)                    {}
+func (panickingPacer) Tell(time.Time, retry.Turn, error, retry.Verdict) time.Duration {
+	return 0
+}
+
+// A Pacer that panics ends the task.
+func TestPacerPanics(t *testing.T) {
+	t.Parallel()
+	pool := &retrypool.Pool{Policy: &retry.Policy{Quota: panickingPacer{}}}
+	task := submit(t.Context(), t, pool, func(context.Context) error { return nil })
+	var panicked *retry.PanicError
+	require.ErrorAs(t, task.Wait(t.Context()), &panicked)
+	assert.Equal(t, "pacer", panicked.Value)
+}
