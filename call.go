@@ -340,9 +340,13 @@ func (c *Call) End(err error) (d Decision) {
 }
 
 // EndVerdict is End for a failure that the caller has classified: usually the
-// result of [Call.Verdict] with a hint or a category added.
+// result of [Call.Verdict] with a hint or a category added. A success, with nil for err, may
+// have the class RateLimited: the Quota has nothing left for the time of After.
 func (c *Call) EndVerdict(err error, v Verdict) (d Decision) {
 	if c.phase != attempting || err == nil {
+		if c.phase == attempting && c.Turn != 0 && v.Class == RateLimited {
+			c.tellQuota(c.now(), nil, v)
+		}
 		return c.End(err)
 	}
 	f := v.fact()

@@ -98,7 +98,7 @@ func (c *call) consume(resp *http.Response) {
 	err := Redact(c.read(resp))
 	if err == nil {
 		c.drain(resp)
-		c.End(nil)
+		c.succeed(resp)
 		return
 	}
 	c.Protocol = classifyBody

@@ -116,8 +116,20 @@ func (c *call) respond(req *http.Request, resp *http.Response) {
 	case c.read != nil:
 		c.consume(resp)
 	default:
-		c.End(nil)
+		c.succeed(resp)
 	}
+}
+
+// succeed ends an attempt with a response that is no failure. It may say that the quota is
+// used up.
+func (c *call) succeed(resp *http.Response) {
+	var v retry.Verdict
+	if c.Turn != 0 && hint.May(resp.Header) {
+		if after, ok := hint.UsedUp(resp.Header, c.Policy.Now()); ok {
+			v = retry.Verdict{Class: retry.RateLimited, After: after}
+		}
+	}
+	c.EndVerdict(nil, v)
 }
 
 // refused ends an attempt whose response is a failure because of its status or the

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -202,5 +203,48 @@ func TestQuotasOfTenants(t *testing.T) {
 		require.NoError(t, resp.Body.Close())
 		assert.Equal(t, http.StatusOK, resp.StatusCode)
 		assert.Equal(t, shared, len(clock.Sleeps()) > 0)
+	}
+}
+
+// Calls with a Quota in their policy share what each hears: also that a success has used up
+// the quota, before anybody is refused.
+func TestQuotaOfThePolicy(t *testing.T) {
+	t.Parallel()
+	for name, headers := range map[string][]string{
+		"refusals":  nil,
+		"successes": {"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "30"},
+		"ietf":      {"RateLimit", `"default";r=0;t=30`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var served, refused atomic.Int64
+			s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if served.Add(1) > 1 {
+					refused.Add(1)
+					status(http.StatusTooManyRequests, "Retry-After", "30")(w, r)
+					return
+				}
+				status(http.StatusOK, headers...)(w, r)
+			})
+			clock := new(retrytest.Clock)
+			policy := *retryhttp.DefaultPolicy()
+			policy.Quota, policy.Clock = &retry.Quota{}, clock
+			client := &http.Client{Transport: &retryhttp.Transport{Policy: &policy}}
+			for range 3 {
+				ctx, cancel := clock.WithTimeout(t.Context(), 10*time.Second)
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, http.NoBody)
+				require.NoError(t, err)
+				resp, err := client.Do(req)
+				if err == nil {
+					_ = resp.Body.Close()
+				}
+				cancel()
+			}
+			want := int64(0)
+			if headers == nil {
+				want = 1
+			}
+			assert.Equal(t, want, refused.Load())
+		})
 	}
 }

@@ -19,6 +19,13 @@ func Parse(status int, header map[string][]string, now time.Time) (time.Duration
 
 const tooManyRequests = 429
 
+// UsedUp returns when a quota is filled again of which a response, a success too, says that
+// nothing is left.
+func UsedUp(header map[string][]string, now time.Time) (time.Duration, bool) {
+	h := hints{header: header, now: now}
+	return h.quota()
+}
+
 // May reports whether any header may have a hint, or another answer about retries. It is a
 // shortcut: most responses have none, and reading all the headers takes longer.
 func May(header map[string][]string) bool {
@@ -54,6 +61,11 @@ func (h *hints) first() (time.Duration, bool) {
 	if d, ok := h.largest("Retry-After", secondsOrDate); ok {
 		return d, true
 	}
+	return h.quota()
+}
+
+// quota returns when a quota is filled again that has nothing left.
+func (h *hints) quota() (time.Duration, bool) {
 	if d, ok := h.rateLimit(); ok {
 		return d, true
 	}
