@@ -104,7 +104,7 @@ var phrases = sync.OnceValue(func() phraseSet {
 		auth: regexp.MustCompile(words(
 			`permission denied`, `access denied`, `unauthorized`, `authentication failed`, `forbidden`,
 			`denied: requested access`, `bad credentials`, `host key verification failed`,
-			`certificate verify failed`,
+			`certificate verify failed`, `ssl certificate problem`, `unable to locate credentials`,
 		) + `|\bx509:`),
 
 		transient: regexp.MustCompile(words(
@@ -117,6 +117,10 @@ var phrases = sync.OnceValue(func() phraseSet {
 			`service unavailable`, `bad gateway`, `internal server error`,
 			`temporarily unavailable`, `try again`,
 			`resource busy`, `could not get lock`, `database is locked`, `deadlock`, `index\.lock`,
+			`(?:connection|operation) (?:[^\n]{1,80} )?(?:was refused|is in progress)`, `acquiring the state lock`,
+			`(?:error|code|errno) (?:eai_again|econnreset|econnrefused|etimedout|enetunreach|ehostunreach|epipe)`,
+			`object has been modified`, `connection unexpectedly closed`,
+			`database system is (?:starting up|shutting down|in recovery mode)`,
 		)),
 
 		usage: regexp.MustCompile(words(`unknown (?:flag|option|command)`, `unrecognized option`) +
@@ -127,7 +131,7 @@ var phrases = sync.OnceValue(func() phraseSet {
 		invalid: regexp.MustCompile(words(
 			`command not found`, `no such file or directory`, `not found`, `does not exist`, `invalid`,
 			`syntax error`, `no space left on device`, `unsupported`, `already exists`,
-			`not a git repository`,
+			`not a git repository`, `unable to locate package`, `no matching distribution`, `fetch first`, `non-fast-forward`,
 		)),
 	}
 })

@@ -26,7 +26,57 @@ func InBody(document any) (time.Duration, bool) {
 	if d, ok := number(object(body["parameters"])["retry_after"], time.Second); ok {
 		return d, true
 	}
-	return number(problem["retry_after"], time.Second)
+	return within(document, 0)
+}
+
+// names has the names under which services write a hint anywhere in a body, and its unit.
+var names = map[string]time.Duration{
+	"retry_after":         time.Second, // Dropbox, Todoist
+	"retry_after_ms":      time.Millisecond,
+	"retry_after_seconds": time.Second,
+	"retryAfterSeconds":   time.Second,
+	"retry_in_seconds":    time.Second, // monday.com
+	"backoff_seconds":     time.Second, // Infura
+}
+
+// deepest is how deep a hint is in a document.
+const deepest = 8
+
+// within returns the largest hint anywhere in a document.
+func within(part any, depth int) (most time.Duration, found bool) {
+	if depth > deepest {
+		return 0, false
+	}
+	switch part := part.(type) {
+	case []any:
+		for _, item := range part {
+			if d, ok := within(item, depth+1); ok {
+				most, found = max(most, d), true
+			}
+		}
+	case map[string]any:
+		for name, value := range part {
+			if d, ok := named(name, value, depth); ok {
+				most, found = max(most, d), true
+			}
+		}
+	}
+	return most, found
+}
+
+func named(name string, value any, depth int) (time.Duration, bool) {
+	if unit, ok := names[name]; ok {
+		return number(value, unit)
+	}
+	text, ok := value.(string)
+	switch {
+	case !ok:
+		return within(value, depth+1)
+	case name == "retryDelay": // Google Ads
+		return protoDuration(text)
+	default:
+		return 0, false
+	}
 }
 
 // retryInfo reads the largest delay in the details of an error.
@@ -47,7 +97,12 @@ func RetryInfo(detail any) (time.Duration, bool) {
 		return 0, false
 	}
 	delay, _ := info["retryDelay"].(string)
-	seconds, ok := strings.CutSuffix(delay, "s")
+	return protoDuration(delay)
+}
+
+// protoDuration reads a google.protobuf.Duration, as JSON has it.
+func protoDuration(text string) (time.Duration, bool) {
+	seconds, ok := strings.CutSuffix(text, "s")
 	if !ok {
 		return 0, false
 	}

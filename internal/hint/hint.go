@@ -34,7 +34,8 @@ func May(header map[string][]string) bool {
 		case name == "":
 		case name[0] == 'X', name[0] == 'R', name[0] == 'F':
 			return true
-		case name[0] == 'A' && strings.HasPrefix(name, "Anthropic-"), name[0] == 'S' && strings.HasPrefix(name, "Stripe-"):
+		case name[0] == 'A' && strings.HasPrefix(name, "Anthropic-"), name[0] == 'S' && strings.HasPrefix(name, "Stripe-"),
+			name[0] == 'G' && strings.HasPrefix(name, "Gw-"):
 			return true
 		}
 	}
@@ -169,6 +170,9 @@ var resets = [...]quota{
 	{"X-Rate-Limit-Time-Reset-Ms", "X-Rate-Limit-Requests-Left", milliseconds},
 	{"X-Next-Replenishment-Time", "X-Current-Token-Count", quotaTime},
 	{"X-Ms-User-Quota-Resets-After", "X-Ms-User-Quota-Remaining", wallClock},
+	{"Gw-Ratelimit-Reset", "Gw-Ratelimit-Remaining", milliseconds},
+	{"X-Bapi-Limit-Reset-Timestamp", "X-Bapi-Limit-Status", quotaTime},
+	{"X-Gate-Ratelimit-Reset-Timestamp", "X-Gate-Ratelimit-Requests-Remain", quotaTime},
 }
 
 // reset returns the largest valid value of a header that says when a quota is
@@ -201,7 +205,7 @@ func (h *hints) others() (most time.Duration, found bool) {
 		var form form
 		before, after, reset := strings.Cut(name, "Reset")
 		switch {
-		case strings.HasSuffix(name, "-Retry-After"):
+		case strings.HasSuffix(name, "-Retry-After"), strings.HasSuffix(name, "-Retry-After-Seconds"):
 			form = secondsOrDate
 		case reset && IsZero(h.line(before+"Remaining"+after)):
 			form = quotaTime

@@ -23,8 +23,8 @@ func Answer(status int, header map[string][]string, hinted, keyed bool, reason F
 			reason = Reason(first(header, name))
 		}
 	}
-	if reason.Class == Unknown && (EnvoyLimited(header) || status == 403 && hint.IsZero(first(header, "X-Ratelimit-Remaining"))) {
-		reason = limited
+	if g := byHeader(status, header); g.Class != Unknown && (reason.Class == Unknown || status == 429) {
+		reason = g
 	}
 	return f.because(reason)
 }
@@ -40,11 +40,35 @@ func Heeded(status int, header map[string][]string) bool {
 
 const conflict = 409
 
+// byHeader returns what a header says by being there, or that nothing is left.
+func byHeader(status int, header map[string][]string) Fact {
+	switch {
+	case EnvoyLimited(header):
+		return limited
+	case status == 403 && hint.IsZero(first(header, "X-Ratelimit-Remaining")):
+		return limited
+	case status == 429 && header["X-Amzn-Ratelimit-Limit"] != nil:
+		// Amazon's Selling Partner API calls a rate QuotaExceeded, as Azure does a quota.
+		// https://developer-docs.amazon.com/sp-api/docs/usage-plans-and-rate-limits
+		return limited
+	case status == 503 && header["X-Envoy-Overloaded"] != nil:
+		// Envoy has not passed the request on.
+		// https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/router_filter
+		return limited
+	case status == 410 && header["X-Ms-Substatus"] != nil:
+		// A partition of Cosmos DB has moved.
+		// https://learn.microsoft.com/azure/cosmos-db/nosql/conceptual-resilient-sdk-applications
+		return passing
+	default:
+		return Fact{}
+	}
+}
+
 // reasonHeaders have the code of a failure.
 //
 // https://docs.aws.amazon.com/kms/latest/APIReference/CommonErrors.html,
 // https://learn.microsoft.com/rest/api/storageservices/status-and-error-codes2
-var reasonHeaders = [...]string{"X-Amzn-Errortype", "X-Ms-Error-Code"}
+var reasonHeaders = [...]string{"X-Amzn-Errortype", "X-Ms-Error-Code", "X-Mashery-Error-Code"}
 
 // because returns f with what a reason says, if there is one.
 func (f Fact) because(reason Fact) Fact {
@@ -55,6 +79,9 @@ func (f Fact) because(reason Fact) Fact {
 		reason.Category = f.Category
 	}
 	reason.After = 0
+	if f.Class == RateLimited && reason.Class == RateLimited { // that of a 429 was not processed
+		reason.Flags |= f.Flags
+	}
 	return reason
 }
 

@@ -3,6 +3,7 @@ package known
 import (
 	"cmp"
 	"reflect"
+	"strconv"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/hint"
@@ -24,7 +25,7 @@ func answered(err error, status int, after time.Duration, hinted bool) (Fact, Tr
 	}
 	var reason Fact
 	switch status {
-	case 400, 402, 403, 409, 429, 503:
+	case 400, 402, 403, 409, 410, 422, 423, 429, 500, 503:
 		var delay time.Duration
 		if reason, delay = reasonOf(err, v); after <= 0 {
 			after = max(delay, reason.After)
@@ -32,15 +33,18 @@ func answered(err error, status int, after time.Duration, hinted bool) (Fact, Tr
 	}
 	f := Answer(status, header, hinted || after > 0, false, reason)
 	f.After = after
-	// 400 and 403 may be any refusal. The SDKs of AWS and Google say which one in an inner
+	// 400, 403 and 409 may be any refusal. The SDKs of AWS and Google say which one in an inner
 	// error, which has the code.
-	return f, Traits(0).with(Weak, f.Class == Final && (status == 400 || status == 403))
+	return f, Traits(0).with(Weak, f.Class == Final && (status == 400 || status == 403 || status == 409))
 }
 
 // parts are the fields of an error, or of what it embeds, that many clients have.
 type parts struct {
 	status   int // 0 if there is none
 	after    time.Duration
+	code     string
+	sqlState string
+	cause    reflect.Value // an error that Unwrap does not show
 	header   reflect.Value
 	response reflect.Value // the fields of a response
 }
@@ -68,19 +72,67 @@ func (p *parts) add(r role, v reflect.Value) {
 			p.status = valid(number(v))
 		}
 	case roleHeader:
-		if !p.header.IsValid() && v.Kind() == reflect.Map && v.Len() > 0 {
-			p.header = v
+		if !p.header.IsValid() {
+			p.header = headerMap(v)
 		}
 	case roleResponse:
 		if v = indirect(v); !p.response.IsValid() && v.IsValid() && v.Kind() == reflect.Struct {
 			p.response = v
 		}
 	case roleWait:
-		if v = indirect(v); v.IsValid() && v.Type() == durationType {
-			p.after = max(time.Duration(v.Int()), 0)
+		p.after = max(p.after, wait(v))
+	case roleSeconds:
+		seconds, _ := hint.Decimal(digits(v), time.Second)
+		p.after = max(p.after, seconds)
+	case roleSQLState:
+		p.sqlState = text(v)
+	case roleCause:
+		if !p.cause.IsValid() {
+			p.cause = v
+		}
+	case roleReason:
+		if p.code == "" {
+			p.code = text(indirect(v))
 		}
 	default:
 	}
+}
+
+// headerMap returns a map of headers that has something, or a map with the one header that
+// counts of kiota's, which has a method for each.
+func headerMap(v reflect.Value) (m reflect.Value) {
+	switch {
+	case v.Kind() == reflect.Map && v.Len() > 0:
+		return v
+	case v.Kind() != reflect.Pointer || v.IsNil() || !v.CanInterface():
+		return m
+	}
+	const name = "Retry-After"
+	if h, ok := v.Interface().(interface{ Get(name string) []string }); ok {
+		if values := h.Get(name); len(values) > 0 {
+			return reflect.ValueOf(map[string][]string{name: values})
+		}
+	}
+	return m
+}
+
+// wait reads a RetryAfter: a duration, or the text of the header. A number has an unknown unit.
+func wait(v reflect.Value) time.Duration {
+	v = indirect(v)
+	if v.IsValid() && v.Type() == durationType {
+		return max(time.Duration(v.Int()), 0)
+	}
+	seconds, _ := hint.Decimal(text(v), time.Second)
+	return seconds
+}
+
+// digits returns a number, or the text of one.
+func digits(v reflect.Value) string {
+	v = indirect(v)
+	if s := text(v); s != "" {
+		return s
+	}
+	return strconv.FormatInt(number(v), 10)
 }
 
 var durationType = reflect.TypeFor[time.Duration]()

@@ -13,8 +13,10 @@ import (
 // the linker still drops the methods that nobody calls.
 func foreign(err error, after time.Duration) (Fact, int, time.Duration) {
 	v := reflect.ValueOf(err)
-	if f, status, wait := packaged(v); f != (Fact{}) || status != 0 {
-		return f, status, cmp.Or(after, wait)
+	if judge, name := packaged(v.Type()); judge != nil {
+		if f, status, wait := judge(v, name); f != (Fact{}) || status != 0 {
+			return f, status, cmp.Or(after, wait)
+		}
 	}
 	if v.NumMethod() > 1 { // more than Error
 		if status, ok := result(v.MethodByName("GRPCStatus")); ok {
@@ -26,6 +28,9 @@ func foreign(err error, after time.Duration) (Fact, int, time.Duration) {
 				return Fact{}, valid(number(field(status, "Code"))), max(after, time.Duration(seconds)*time.Second)
 			}
 		}
+		if code, ok := result(v.MethodByName("Code")); ok && code.Type().PkgPath() == "google.golang.org/grpc/codes" { // etcd
+			return grpcCode(number(code)), 0, after
+		}
 	}
 	p := partsOf(v)
 	if after <= 0 {
@@ -34,54 +39,36 @@ func foreign(err error, after time.Duration) (Fact, int, time.Duration) {
 	if p.status >= 400 {
 		return Fact{}, p.status, after
 	}
-	if f := byName(err); f.Class != Unknown {
-		f.Category = "rate_limited"
-		return f, 0, after
+	f := byName(err)
+	if f.Class == Unknown {
+		f = Reason(p.code).or(Reason(said(err))).or(SQLState(p.sqlState))
 	}
-	return Fact{}, 0, after
+	if f == (Fact{}) && p.cause.IsValid() {
+		return hidden(err, p.cause, after)
+	}
+	if f.Class != Unknown && f.Category == "" {
+		f.Category = categories[f.Class]
+	}
+	return f, 0, after
 }
 
-// packaged classifies the errors whose fields mean something only in their package: the fact,
-// or the HTTP status, and the wait.
-func packaged(v reflect.Value) (Fact, int, time.Duration) {
-	t := v.Type()
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
+// categories are those of a code without a status.
+var categories = [...]string{Retryable: "temporary", RateLimited: "rate_limited"}
+
+// hidden classifies an error by the one in its field, if Unwrap does not return it.
+func hidden(err error, field reflect.Value, after time.Duration) (Fact, int, time.Duration) {
+	switch err.(type) {
+	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
+		return Fact{}, 0, after
 	}
-	switch t.PkgPath() {
-	case "connectrpc.com/connect", "connectrpc.com/connect/v2":
-		if code, ok := result(v.MethodByName("Code")); ok && t.Name() == "Error" {
-			return grpcCode(number(code)), 0, 0
-		}
-	case "github.com/rabbitmq/amqp091-go", "github.com/streadway/amqp":
-		return amqpReply(number(field(v, "Code"))), 0, 0
-	case "net/textproto", "github.com/emersion/go-smtp": // Error, SMTPError
-		return reply(number(field(v, "Code"))), 0, 0
-	case "github.com/wneessen/go-mail": // SendError
-		if code, ok := result(v.MethodByName("ErrorCode")); ok {
-			return reply(number(code)), 0, 0
-		}
-	case "github.com/go-ldap/ldap/v3":
-		return ldapResult(number(field(v, "ResultCode"))), 0, 0
-	case "github.com/twmb/franz-go/pkg/kerr":
-		return kafka(number(field(v, "Code"))), 0, 0
-	case "github.com/IBM/sarama", "github.com/segmentio/kafka-go": // KError, Error: the number itself
-		return kafka(number(v)), 0, 0
-	case "google.golang.org/api/googleapi", "google.golang.org/genai", // Error, APIError
-		"github.com/nats-io/nats.go", "github.com/nats-io/nats.go/jetstream", // APIError
-		"github.com/arangodb/go-driver", "github.com/arangodb/go-driver/v2/arangodb/shared", // ArangoError
-		"github.com/line/line-bot-sdk-go/v7/linebot", "github.com/line/line-bot-sdk-go/v8/linebot": // APIError
-		return Fact{}, valid(number(field(v, "Code"))), 0
-	case "github.com/mailgun/mailgun-go/v4", "github.com/mailgun/mailgun-go/v5": // UnexpectedResponseError
-		return Fact{}, valid(number(field(v, "Actual"))), 0
-	case "github.com/go-telegram-bot-api/telegram-bot-api/v5", "gopkg.in/telebot.v3", "gopkg.in/telebot.v4":
-		status, seconds := valid(number(field(v, "Code"))), number(field(v, "RetryAfter"))
-		if t.Name() == "FloodError" {
-			status = 429
-		}
-		return Fact{}, status, max(time.Duration(seconds)*time.Second, 0)
+	if !field.CanInterface() || field.Kind() != reflect.Interface || field.IsNil() {
+		return Fact{}, 0, after
 	}
-	return Fact{}, 0, 0
+	cause, ok := field.Interface().(error)
+	if !ok || Mute(cause) || reflect.TypeOf(cause) == reflect.TypeOf(err) {
+		return Fact{}, 0, after
+	}
+	return foreign(cause, after)
 }
 
 // reply classifies the reply of a mail server, or of a server for files or news, by its first
@@ -173,45 +160,6 @@ func text(v reflect.Value) string {
 	return ""
 }
 
-// grpcStatus classifies the status of a gRPC call, a *status.Status of grpc-go.
-func grpcStatus(status reflect.Value) Fact {
-	code, ok := result(status.MethodByName("Code"))
-	if !ok {
-		return Fact{}
-	}
-	f := grpcCode(number(code))
-	switch number(code) {
-	case grpcResourceExhausted, grpcUnavailable:
-		if after := retryInfo(status); after > 0 {
-			f = Rejected(f.Category)
-			f.After = after
-		}
-	}
-	return f
-}
-
-// retryInfo returns the wait that a google.rpc.RetryInfo among the details asks for.
-func retryInfo(status reflect.Value) (after time.Duration) {
-	defer silence()
-	found, ok := result(status.MethodByName("Details"))
-	if !ok {
-		return 0
-	}
-	details, _ := reflect.TypeAssert[[]any](found)
-	const most = 100 // a server can send millions
-	for _, detail := range details[:min(len(details), most)] {
-		if detail == nil {
-			continue
-		}
-		if delay, ok := result(reflect.ValueOf(detail).MethodByName("GetRetryDelay")); ok {
-			if d, ok := reflect.TypeAssert[interface{ AsDuration() time.Duration }](delay); ok {
-				after = max(after, d.AsDuration())
-			}
-		}
-	}
-	return after
-}
-
 // grpcCodes has the facts of the codes of gRPC and Connect. INTERNAL and UNKNOWN stay
 // Unknown: proxies and broken connections cause them too. ABORTED asks to repeat the whole.
 //
@@ -235,7 +183,7 @@ var grpcCodes = [...]Fact{
 	16: Permanent("grpc_unauthenticated"),
 }
 
-const grpcResourceExhausted, grpcUnavailable = 8, 14
+const grpcPermissionDenied, grpcResourceExhausted, grpcAborted, grpcUnavailable = 7, 8, 10, 14
 
 func grpcCode(code int64) Fact {
 	if code < 0 || code >= int64(len(grpcCodes)) {

@@ -139,6 +139,14 @@ func statusOf(err error) (status int) {
 		status = e.StatusCode()
 	case interface{ HttpStatus() int }: // alibaba-cloud-sdk-go
 		status = e.HttpStatus()
+	case interface{ GetHTTPStatusCode() int }: // oci-go-sdk
+		status = e.GetHTTPStatusCode()
+	case interface{ GetStatusCode() int }: // kiota
+		status = e.GetStatusCode()
+	case interface{ HTTPStatus() int }:
+		status = e.HTTPStatus()
+	case interface{ Status() int }: // go-auth0, go-zendesk
+		status = e.Status()
 	}
 	if status < lowestStatus || status > highestStatus {
 		return 0

@@ -23,6 +23,8 @@ var mysqlNumbers = map[int]func(category string) Fact{
 	3101: Unapplied, // rolled back by the group at the commit
 	3572: Unapplied, // NOWAIT, and the row is locked
 	1206: Unapplied, // the table of locks is full
+	1637: Unapplied, // too many concurrent transactions
+	3168: Transient, // the server is not available
 	1020: Unapplied, // MariaDB: changed since last read, with snapshot isolation
 	1412: Unapplied, // the table's definition changed after the snapshot
 	1615: Unapplied, // a prepared statement whose tables changed too often meanwhile
@@ -83,6 +85,11 @@ var mysqlNumbers = map[int]func(category string) Fact{
 // mysqlFinals has error numbers that another attempt cannot help: those whose
 // SQLSTATE does not tell, and common ones for drivers without the SQLSTATE.
 var mysqlFinals = []int{
+	1153, // a packet larger than max_allowed_packet, with the SQLSTATE of a lost connection
+	1129, // a host is blocked until FLUSH HOSTS
+	1021, // the disk is full
+	1114, // a table is full
+	1093, // a table that is updated and read
 	1317, // interrupted by KILL QUERY
 	3024, // max_execution_time
 	1969, // MariaDB: max_statement_time

@@ -18,7 +18,8 @@ var (
 // Reason classifies a code with which a service says in a body, a header or an error why it
 // has refused a request. It has the codes that say more than the status does: a 429 that no
 // wait can help, and a 400 or 403 that is a rate limit. Codes are compared as they are
-// written, without the namespace of AWS. A code that is not known gives the zero Fact.
+// written, without the namespace of AWS; then by the words at their end, see word. A code that
+// is not known gives the zero Fact.
 func Reason(code string) Fact {
 	if code == "" {
 		return Fact{}
@@ -38,7 +39,10 @@ func Reason(code string) Fact {
 	if f, ok := reasons[code]; ok {
 		return f
 	}
-	return AWS(code)
+	if f := AWS(code); f.Class != Unknown {
+		return f
+	}
+	return word(code)
 }
 
 // reasons has one row for each code, under the page that documents it.
@@ -93,6 +97,8 @@ var reasons = map[string]Fact{
 	// https://developers.google.com/analytics/devguides/reporting/core/v3/errors
 	"concurrentLimitExceeded": limited,
 	"servingLimitExceeded":    limited,
+	// https://google.aip.dev/194: the whole transaction is repeated
+	"ABORTED": passing,
 
 	// AWS, besides the codes of func AWS.
 	// https://docs.aws.amazon.com/general/latest/gr/api-retries.html
@@ -100,6 +106,8 @@ var reasons = map[string]Fact{
 	// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 	"InsufficientInstanceCapacity": passing,
 	"PendingVerification":          Permanent("access_terminated"),
+	// https://docs.aws.amazon.com/rdsdataservice/latest/APIReference/CommonErrors.html
+	"DatabaseResumingException": passing,
 	// https://www.alibabacloud.com/help/en/ecs/developer-reference/error-code
 	"Throttling.User": limited,
 	"Throttling.Api":  limited,
@@ -158,6 +166,10 @@ var reasons = map[string]Fact{
 	"OAuthException/80008": limited,
 	"OAuthException/80009": limited,
 	"OAuthException/80014": limited,
+	// https://developers.facebook.com/docs/whatsapp/cloud-api/support/error-codes
+	"OAuthException/80007":  limited,
+	"OAuthException/130429": limited,
+	"OAuthException/131056": limited,
 
 	// Salesforce.
 	// https://developer.salesforce.com/docs/atlas.en-us.api_rest.meta/api_rest/errorcodes.htm
@@ -171,6 +183,24 @@ var reasons = map[string]Fact{
 	// Box.
 	// https://developer.box.com/guides/api-calls/permissions-and-errors/common-errors
 	"operation_blocked_temporary": passing,
+
+	// Notion.
+	// https://developers.notion.com/reference/status-codes
+	"conflict_error": passing,
+
+	// Plaid.
+	// https://plaid.com/docs/errors/institution/
+	"INSTITUTION_DOWN":           passing,
+	"INSTITUTION_NOT_RESPONDING": passing,
+
+	// Zhipu: an account in arrears.
+	// https://docs.bigmodel.cn/cn/api/api-code
+	"1113": unpaid,
+
+	// Mashery, in a header.
+	// https://support.mashery.com/docs/read/mashery_api/20/Error_Codes
+	"ERR_403_DEVELOPER_OVER_QPS": limited,
+	"ERR_403_SERVICE_OVER_QPS":   limited,
 
 	// HubSpot: the name of the policy.
 	// https://developers.hubspot.com/docs/developer-tooling/platform/usage-guidelines
@@ -229,6 +259,9 @@ func reasonIn(part any, depth int) (f Fact) {
 			f = f.or(reasonIn(item, depth+1))
 		}
 	case map[string]any:
+		if part["is_transient"] == true { // https://developers.facebook.com/docs/graph-api/guides/error-handling
+			f = passing
+		}
 		for key, value := range part {
 			code, ok := value.(string)
 			if !ok {
@@ -236,8 +269,8 @@ func reasonIn(part any, depth int) (f Fact) {
 				continue
 			}
 			switch key {
-			case "code", "type", "status", "reason", "error", "errorCode", "error_code", "errorType", "error_type",
-				"__type", "Code", "title", ".tag", "documentation_url":
+			case "code", "type", "status", "reason", "error", "message", "errorCode", "error_code", "errorType", "error_type",
+				"__type", "Code", "title", ".tag", "documentation_url", "errorcode", "error_name":
 				f = f.or(Reason(code))
 			case "quotaId", "quota_limit":
 				f = f.or(PerDay(code))

@@ -15,29 +15,50 @@ const (
 	roleHeader
 	roleResponse
 	roleWait
+	roleSeconds
 	roleReason
 	roleList // of reasons
+	roleSQLState
+	roleCause
 )
 
 var roles = map[string]role{
 	"StatusCode":     roleStatus,
 	"HTTPStatusCode": roleStatus,
 	"Status":         roleStatus, // twilio-go
+	"HTTPStatus":     roleStatus,
+	"HttpStatus":     roleStatus,
+	"HttpStatusCode": roleStatus,
+	"HTTPCode":       roleStatus,
+	"HttpCode":       roleStatus, // qiniu
 
-	"Header": roleHeader,
+	"ResponseStatusCode": roleStatus, // kiota, of Microsoft Graph
+
+	"Header":          roleHeader,
+	"Headers":         roleHeader,
+	"ResponseHeader":  roleHeader, // gophercloud
+	"ResponseHeaders": roleHeader,
 
 	"Response":     roleResponse,
 	"RawResponse":  roleResponse,
 	"LastResponse": roleResponse,
 	"HTTPResponse": roleResponse,
+	"HttpResponse": roleResponse,
 
-	"RetryAfter": roleWait,
+	"RetryAfter":        roleWait,
+	"RetryAfterSeconds": roleSeconds,
 
 	"Code":             roleReason,
 	"Type":             roleReason,
 	"ErrorCode":        roleReason,
 	"Reason":           roleReason,
 	"DocumentationURL": roleReason,
+
+	"SQLState": roleSQLState, // of drivers that have no method for it
+
+	"Err":        roleCause, // go-git
+	"InnerError": roleCause, // gocb
+	"Cause":      roleCause,
 
 	"Errors":  roleList, // googleapi
 	"Details": roleList, // genai

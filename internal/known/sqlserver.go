@@ -17,6 +17,7 @@ var (
 	sqlServerConflicts = []int32{1204, 1205, 1222, 3960, 3961, 3966, 41301, 41302, 41305, 41325, 41839}
 
 	sqlServerTransient = []int32{
+		1807,                     // a database that is copied, such as model, is in use
 		976, 978, 982, 983, 3906, // an Always On replica that is not the primary, a read-only database: new connection
 		596, 3303, 3948, 6005, // a session that was killed, a commit without its replica, a changed role, a shutdown
 		904, 913, 922, 955, 956, // starting, recovering, without a partner or a quorum
@@ -25,6 +26,12 @@ var (
 		64, 121, 233, 997, 10053, 10054, 10060, 11001, // transport
 		701, 8628, 8645, 8651, // waiting for memory or the optimizer
 		539, 601, 617, 669, 10922, 42108, 42109,
+	}
+
+	// Names, keys, data, permissions, logins, full disks and quotas.
+	sqlServerFinals = []int32{
+		102, 137, 156, 201, 207, 208, 213, 229, 230, 241, 242, 245, 262, 297, 300, 334, 515, 544, 547, 916, 1105, 2601,
+		2627, 2628, 2714, 2812, 3701, 4104, 8114, 8115, 8134, 8152, 8178, 9002, 15151, 18452, 18456, 18486, 18488, 40544,
 	}
 
 	sqlServerLimits = []int32{
@@ -40,6 +47,8 @@ func SQLServer(number int32) Fact {
 		return Unapplied(category)
 	case slices.Contains(sqlServerTransient, number):
 		return Transient(category)
+	case slices.Contains(sqlServerFinals, number):
+		return Permanent(category)
 	case slices.Contains(sqlServerLimits, number):
 		v := Throttled(category)
 		if number == 40501 { // "Retry the request after 10 seconds."

@@ -36,6 +36,7 @@ var sqlStates = map[string]Fact{
 	"08C00": Transient("sql_08C00"), // CockroachDB: its proxy has no connection
 	"58C00": Transient("sql_58C00"), // CockroachDB: a range is unavailable
 	"58C01": Transient("sql_58C01"), // CockroachDB: no connection between its nodes
+	"HV00N": Transient("sql_HV00N"), // fdw_unable_to_establish_connection
 	"08001": Unapplied("sql_08001"), // sqlclient_unable_to_establish_sqlconnection
 	"08004": Unapplied("sql_08004"), // sqlserver_rejected_establishment_of_sqlconnection
 	"53300": Rejected("sql_53300"),  // too_many_connections
@@ -52,20 +53,30 @@ var (
 		"53100",          // disk_full
 		"25P02",          // in_failed_sql_transaction: the error before it counts
 		"25001", "25P01", // active_sql_transaction, no_active_sql_transaction
+		"55000", "3B001", // object_not_in_prerequisite_state, invalid_savepoint_specification
 		"3D000", "3F000", // invalid_catalog_name, invalid_schema_name
 		"55P02", "55P04", // cant_change_runtime_param, unsafe_new_enum_value_usage
 		"XX000",          // internal_error; see Postgres
 		"XX001", "XX002", // data_corrupted, index_corrupted
 	}
 	finalSQLClasses = []string{
+		"09", // triggered_action_exception
 		"0A", // feature_not_supported
+		"0B", // invalid_transaction_initiation
+		"0F", // locator_exception
 		"0L", // invalid_grantor
 		"0P", // invalid_role_specification
 		"21", // cardinality_violation
 		"22", // data_exception
 		"23", // integrity_constraint_violation
+		"24", // invalid_cursor_state
 		"28", // invalid_authorization_specification
 		"2B", // dependent_privilege_descriptors_still_exist
+		"2D", // invalid_transaction_termination
+		"2F", // sql_routine_exception
+		"34", // invalid_cursor_name
+		"38", // external_routine_exception
+		"39", // external_routine_invocation_exception
 		"42", // syntax_error_or_access_rule_violation
 		"44", // with_check_option_violation
 		"54", // program_limit_exceeded
@@ -91,7 +102,8 @@ func Postgres(state string, err error) Fact {
 		// A pooler has no better code for its own failures: PgBouncer says 08P01, PgCat
 		// 58000, Supavisor XX000. A server that has ended the connection may start again.
 		return Transient("sql_" + state)
-	case state == "XX000" && slices.Contains(catalogWrites, routine):
+	case state == "XX000" && text(field(e, "Message")) == redshiftConflict,
+		state == "XX000" && slices.Contains(catalogWrites, routine):
 		return Unapplied("sql_XX000")
 	case state == "08P01" && severity != "":
 		return Permanent("sql_08P01")
@@ -99,6 +111,12 @@ func Postgres(state string, err error) Fact {
 		return SQLState(state)
 	}
 }
+
+// redshiftConflict is the number of a serializable isolation violation, which Amazon Redshift
+// has instead of a text.
+//
+// https://docs.aws.amazon.com/redshift/latest/dg/c_serial_isolation.html
+const redshiftConflict = "1023"
 
 // catalogWrites are the functions of PostgreSQL that say "tuple concurrently updated" or
 // "tuple concurrently deleted": two sessions have changed one row of a catalog, such as with

@@ -21,9 +21,19 @@ func Status(status int, hinted bool) Fact {
 		}
 	case 529: // Anthropic, Cloudflare: overloaded
 		return Throttled(category)
+	case 420: // Statuspage, and X in its old days: https://developer.statuspage.io/
+		return Rejected(category)
+	case 418: // Binance, to who goes on after a 429: https://developers.binance.com/docs/binance-spot-api-docs/rest-api/limits
+		if hinted {
+			return Rejected(category)
+		}
+	case 449: // Microsoft, Retry With: https://learn.microsoft.com/rest/api/cosmos-db/http-status-codes-for-cosmosdb
+		return Transient(category)
 	case 408, 421, 425: // 425: RFC 8470 section 5.2
 		return Unapplied(category)
-	case 413, 423:
+	case 509: // https://learn.microsoft.com/graph/errors: a limit of the bandwidth
+		return Throttled(category)
+	case 413, 423, 477: // 477: HubSpot moves an account, https://developers.hubspot.com/docs/api-reference/error-handling
 		if hinted {
 			return Transient(category)
 		}

@@ -60,11 +60,14 @@ func unlinked(err error) Fact {
 				return Permanent("invalid")
 			}
 		}
-	case "encoding/csv", "encoding/hex", "encoding/xml":
+	case "encoding/csv", "encoding/hex", "encoding/xml", "encoding/base32", "encoding/asn1", "net/netip",
+		"compress/flate", "compress/bzip2", "regexp/syntax":
 		return Permanent("invalid")
+	case "os/user": // UnknownUserError and the like
+		return Permanent("not_found")
 	case "net/http":
 		switch t.Name() {
-		case "ProtocolError":
+		case "ProtocolError", "MaxBytesError":
 			return Permanent("invalid")
 		case "tlsHandshakeTimeoutError":
 			return Unapplied("timeout")
@@ -98,15 +101,20 @@ func unlinked(err error) Fact {
 // https://www.rfc-editor.org/rfc/rfc8446#section-6,
 // https://www.rfc-editor.org/rfc/rfc5246#section-7.2.2
 func alert(err error) Fact {
-	alert := reflect.ValueOf(err)
-	if alert.Kind() == reflect.Uint8 {
-		switch alert.Uint() {
-		case 80, 90, // internal_error, user_canceled
-			20, 21, 22, 50: // bad_record_mac, decryption_failed, record_overflow, decode_error
-			return Transient("tls_alert")
-		}
+	if alert := reflect.ValueOf(err); alert.Kind() == reflect.Uint8 {
+		return alertFact(alert.Uint())
 	}
 	return Permanent("tls_alert")
+}
+
+func alertFact(alert uint64) Fact {
+	switch alert {
+	case 80, 90, // internal_error, user_canceled
+		20, 21, 22, 50: // bad_record_mac, decryption_failed, record_overflow, decode_error
+		return Transient("tls_alert")
+	default:
+		return Permanent("tls_alert")
+	}
 }
 
 // record classifies the header of a TLS record that is none. It has the connection only if it

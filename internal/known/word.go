@@ -1,0 +1,95 @@
+package known
+
+import "strings"
+
+// word classifies a code that is in no row by the words at its end. Services spell the same
+// few words in every way: TOO_MANY_REQUESTS, TooManyRequests, tooManyRequestsException. A text
+// with spaces is prose, and not read.
+func word(code string) Fact {
+	var letters [longestCode]byte
+	n := 0
+	for i := range len(code) {
+		switch c := code[i]; {
+		case n == len(letters), c == ' ':
+			return Fact{}
+		case 'A' <= c && c <= 'Z':
+			letters[n] = c - 'A' + 'a'
+			n++
+		case 'a' <= c && c <= 'z':
+			letters[n] = c
+			n++
+		}
+	}
+	end := string(letters[:n])
+	for _, kind := range [...]string{"exception", "error", "fault"} {
+		end = strings.TrimSuffix(end, kind)
+	}
+	for i := range endings {
+		if strings.HasSuffix(end, endings[i].word) {
+			return endings[i].fact
+		}
+	}
+	return Fact{}
+}
+
+// longestCode is more letters than a code has.
+const longestCode = 64
+
+// endings has what the codes of many services end in, without the words for an error.
+//
+// https://google.aip.dev/194, https://docs.aws.amazon.com/general/latest/gr/api-retries.html,
+// https://learn.microsoft.com/azure/architecture/best-practices/retry-service-specific
+var endings = [...]struct {
+	word string
+	fact Fact
+}{
+	{"insufficientquota", usedUp},
+	{"quotaexhausted", usedUp},
+	{"dailylimitexceeded", usedUp},
+	{"dailyquotaexceeded", usedUp},
+	{"monthlylimitexceeded", usedUp},
+	{"monthlyquotaexceeded", usedUp},
+	{"billinglimitexceeded", unpaid},
+	{"insufficientcredits", unpaid},
+	{"insufficientbalance", unpaid},
+	{"accountoverdue", unpaid},
+
+	{"ratelimit", limited},
+	{"ratelimited", limited},
+	{"ratelimiting", limited},
+	{"ratelimitexceeded", limited},
+	{"ratelimitreached", limited},
+	{"toomanyrequests", limited},
+	{"toomanyconcurrentrequests", limited},
+	{"toomanywriteoperations", limited},
+	{"requestlimitexceeded", limited},
+	{"concurrencylimitexceeded", limited},
+	{"concurrentlimitexceeded", limited},
+	{"concurrentrunsexceeded", limited},
+	{"activestatementsexceeded", limited},
+	{"throttled", limited},
+	{"throttling", limited},
+	{"throttle", limited},
+	{"throttleviolation", limited},
+	{"spikearrestviolation", limited},
+	{"overqps", limited},
+
+	{"temporarilyunavailable", passing},
+	{"temporarilyunmodifiable", passing},
+	{"serverbusy", passing},
+	{"notready", passing},
+	{"beingcreated", passing},
+	{"beingdeleted", passing},
+	{"unavailableentity", passing},
+	{"toomanyupdates", limited},
+	{"inprogress", passing},
+	{"operationaborted", passing},
+	{"concurrentmodification", passing},
+	{"concurrentupdate", passing},
+	{"conditionalrequestconflict", passing},
+	{"transactionconflict", passing},
+	{"writeconflict", passing},
+	{"tryagain", passing},
+	{"trylater", passing},
+	{"tryagainlater", passing},
+}
