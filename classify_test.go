@@ -183,11 +183,11 @@ func TestHTTPStatuses(t *testing.T) {
 	t.Parallel()
 	var (
 		anyMethod  = []int{408, 421, 425}
-		idempotent = []int{500, 502, 503, 504, 520, 521, 522, 523, 524, 530, 598, 599}
+		idempotent = []int{449, 500, 502, 503, 504, 520, 521, 522, 523, 524, 530, 598, 599}
 
 		// With a hint, more statuses are retried, and 503 is NotApplied.
 		hintedAny        = []int{408, 421, 425, 503}
-		hintedIdempotent = []int{413, 423, 500, 502, 504, 520, 521, 522, 523, 524, 530, 598, 599}
+		hintedIdempotent = []int{413, 423, 449, 477, 500, 502, 504, 520, 521, 522, 523, 524, 530, 598, 599}
 	)
 	for status := 100; status <= 599; status++ {
 		category := "http_" + strconv.Itoa(status)
@@ -198,9 +198,9 @@ func TestHTTPStatuses(t *testing.T) {
 			want = canRetry(category)
 		case slices.Contains(idempotent, status):
 			want = mayRetry(category)
-		case status == 429:
+		case status == 420, status == 429:
 			want = canLimit(category)
-		case status == 529:
+		case status == 509, status == 529:
 			want = mayLimit(category)
 		}
 		assertVerdict(t, want, retry.Classify(saysStatusCodeError(says(status))), "%d", status)
@@ -211,9 +211,9 @@ func TestHTTPStatuses(t *testing.T) {
 			want = hinted(canRetry(category))
 		case slices.Contains(hintedIdempotent, status):
 			want = hinted(mayRetry(category))
-		case status == 403, status == 429:
+		case status == 403, status == 418, status == 420, status == 429:
 			want = hinted(canLimit(category))
-		case status == 529:
+		case status == 509, status == 529:
 			want = hinted(mayLimit(category))
 		}
 		withHint := statusHintError{says(status), says(aWhile)}
@@ -301,11 +301,14 @@ func TestSQLServerNumbers(t *testing.T) {
 	}
 	others := []int32{
 		-2,                  // a timeout of the client: the operation may have completed
-		20, 926, 2627, 2601, // no encryption, suspect database, duplicate keys
-		0, -1, 1, 102, 208, 547, 18456, 1<<31 - 1, -1 << 31,
+		20, 926, // no encryption, suspect database
+		0, -1, 1, 50000, 1<<31 - 1, -1 << 31,
 	}
 	for _, number := range others {
 		assertClassified(t, abstains, saysSQLNumberError(says(number)))
+	}
+	for _, number := range []int32{2627, 2601, 102, 208, 547, 8152, 18456, 40544} { // keys, syntax, names, data, a login, a quota
+		assertClassified(t, wantFinal("mssql_"+strconv.Itoa(int(number))), saysSQLNumberError(says(number)))
 	}
 }
 
@@ -325,7 +328,7 @@ func TestAWSCodes(t *testing.T) {
 		tests[code] = mayLimit("aws_" + code)
 	}
 	for _, code := range []string{
-		"", "throttling", "Throttling ", "ThrottlingExceptionX", "NoSuchKey", "AccessDenied",
+		"", "Throttling ", "ThrottlingExceptionX", "NoSuchKey", "AccessDenied",
 		"InvalidSignatureException", "ExpiredToken",
 	} {
 		tests[code] = abstains // only exact names

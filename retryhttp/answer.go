@@ -51,11 +51,12 @@ func ParseHint(status int, header http.Header, now time.Time) (time.Duration, bo
 //
 // A hint is a result of [ParseHint], and becomes After.
 //
-//   - 429, 403 with a hint or with X-RateLimit-Remaining: 0, and any status with
-//     X-Envoy-Ratelimited: RateLimited and NotApplied. 529: RateLimited.
+//   - 429, 420, 403 with a hint or with X-RateLimit-Remaining: 0, 418 with a hint, 503 with
+//     X-Envoy-Overloaded, and any status with X-Envoy-Ratelimited: RateLimited and NotApplied.
+//     509 and 529: RateLimited.
 //   - 408, 421, 425, and 503 with a hint: Retryable and NotApplied. A Transport sends
 //     the request once more after a 421, on another connection.
-//   - 500, 502, 503, 504, 520 to 524, 530, 598, 599; 413 and 423 with a hint; 409
+//   - 449, 500, 502, 503, 504, 520 to 524, 530, 598, 599; 413, 423 and 477 with a hint; 409
 //     if the request has an Idempotency-Key, because the first request is still in
 //     progress: Retryable.
 //   - All others, also statuses outside of 100 to 599, and any status with
@@ -77,7 +78,9 @@ func ClassifyResponse(resp *http.Response, now time.Time) retry.Verdict {
 //
 // A code in it that says more than the status counts before the status, among them codes of
 // OpenAI, Anthropic, GitHub, Google, AWS, Azure, Stripe, Slack, Shopify, X, Meta, Salesforce,
-// HubSpot, Linear and Box, and of services that speak like one of them:
+// HubSpot, Linear, Box, Notion, Plaid and Stack Exchange, and of services that speak like one
+// of them. A code that is not known counts by the words at its end, such as TooManyRequests or
+// rate_limited, in any spelling:
 //
 //   - what is used up until somebody raises the quota, or for a day, such as a 429 with
 //     insufficient_quota: Final, with the category "quota_exhausted"; until somebody pays:

@@ -22,7 +22,9 @@ const maxHintBody = 64 << 10
 //   - retry_after of Discord, in seconds, and retry_after_ms of Matrix, in milliseconds,
 //   - the google.rpc.RetryInfo in an error of a Google API,
 //   - details.retryAfterSeconds of a Kubernetes Status,
-//   - parameters.retry_after of Telegram, and error.retry_after of Dropbox, in seconds.
+//   - parameters.retry_after of Telegram, in seconds, and the largest retry_after,
+//     retry_after_ms, retry_after_seconds, retryAfterSeconds, retry_in_seconds or
+//     backoff_seconds anywhere else, as of Dropbox, Todoist, monday.com and Infura.
 //
 // It returns false if there is no hint. It ignores bodies of more than 64 KiB.
 //

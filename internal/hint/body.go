@@ -64,19 +64,17 @@ func within(part any, depth int) (most time.Duration, found bool) {
 	return most, found
 }
 
+// named reads a member of an object. A zero is as good as none.
 func named(name string, value any, depth int) (time.Duration, bool) {
 	if unit, ok := names[name]; ok {
-		return number(value, unit)
+		d, _ := number(value, unit)
+		return d, d > 0
 	}
-	text, ok := value.(string)
-	switch {
-	case !ok:
-		return within(value, depth+1)
-	case name == "retryDelay": // Google Ads
-		return protoDuration(text)
-	default:
-		return 0, false
+	if name == "quotaErrorDetails" { // Google Ads
+		delay, _ := object(value)["retryDelay"].(string)
+		return protoDuration(delay)
 	}
+	return within(value, depth+1)
 }
 
 // retryInfo reads the largest delay in the details of an error.

@@ -23,8 +23,8 @@ func Answer(status int, header map[string][]string, hinted, keyed bool, reason F
 			reason = Reason(first(header, name))
 		}
 	}
-	if g := byHeader(status, header); g.Class != Unknown && (reason.Class == Unknown || status == 429) {
-		reason = g
+	if reason.Class == Unknown || sellingPartner(status, header) {
+		reason = byHeader(status, header)
 	}
 	return f.because(reason)
 }
@@ -40,6 +40,14 @@ func Heeded(status int, header map[string][]string) bool {
 
 const conflict = 409
 
+// sellingPartner reports whether a response is a rate limit of Amazon's Selling Partner API,
+// which calls it QuotaExceeded, as Azure does a quota that is used up.
+//
+// https://developer-docs.amazon.com/sp-api/docs/usage-plans-and-rate-limits
+func sellingPartner(status int, header map[string][]string) bool {
+	return status == 429 && header["X-Amzn-Ratelimit-Limit"] != nil
+}
+
 // byHeader returns what a header says by being there, or that nothing is left.
 func byHeader(status int, header map[string][]string) Fact {
 	switch {
@@ -47,9 +55,7 @@ func byHeader(status int, header map[string][]string) Fact {
 		return limited
 	case status == 403 && hint.IsZero(first(header, "X-Ratelimit-Remaining")):
 		return limited
-	case status == 429 && header["X-Amzn-Ratelimit-Limit"] != nil:
-		// Amazon's Selling Partner API calls a rate QuotaExceeded, as Azure does a quota.
-		// https://developer-docs.amazon.com/sp-api/docs/usage-plans-and-rate-limits
+	case sellingPartner(status, header):
 		return limited
 	case status == 503 && header["X-Envoy-Overloaded"] != nil:
 		// Envoy has not passed the request on.
