@@ -218,8 +218,9 @@ func imapCode(code string) Fact {
 	switch category := "imap_" + strings.ToLower(code); code {
 	case "UNAVAILABLE", "INUSE", "SERVERBUG":
 		return Transient(category)
-	case "AUTHENTICATIONFAILED", "AUTHORIZATIONFAILED", "EXPIRED", "PRIVACYREQUIRED", "CONTACTADMIN", "NOPERM", "CORRUPTION",
-		"CLIENTBUG", "CANNOT", "LIMIT", "OVERQUOTA", "ALREADYEXISTS", "NONEXISTENT", "BADCHARSET", "PARSE", "TRYCREATE", "TOOBIG":
+	case "AUTHENTICATIONFAILED", "AUTHORIZATIONFAILED", "EXPIRED", "PRIVACYREQUIRED", "CONTACTADMIN", "NOPERM",
+		"CORRUPTION", "CLIENTBUG", "CANNOT", "LIMIT", "OVERQUOTA", "ALREADYEXISTS", "NONEXISTENT", "BADCHARSET",
+		"PARSE", "TRYCREATE", "TOOBIG":
 		return Permanent(category)
 	default:
 		return Fact{}
@@ -367,7 +368,8 @@ func clickHouse(code int64) Fact {
 	case 3, 159, 203, 209, 210, 225, 236, 241, 242, 279, 285, 319, 425, 439, 999, 1000:
 		// a broken connection, timeouts, no ZooKeeper, memory, read-only replicas, too few replicas live
 		return Transient(category)
-	case 6, 16, 20, 27, 36, 42, 43, 44, 46, 47, 53, 57, 60, 62, 81, 82, 115, 164, 192, 193, 194, 195, 215, 291, 386, 497, 516:
+	case 6, 16, 20, 27, 36, 42, 43, 44, 46, 47, 53, 57, 60, 62, 81, 82, 115, 164, 192, 193, 194, 195, 215, 291, 386,
+		497, 516:
 		return Permanent(category)
 	default:
 		return Fact{}
@@ -407,14 +409,13 @@ func couchbase(_ reflect.Value, name string) (Fact, int, time.Duration) {
 // https://learn.microsoft.com/azure/service-bus-messaging/service-bus-amqp-troubleshoot
 func amqpCondition(condition string) Fact {
 	switch condition {
-	case "amqp:connection:forced", "amqp:link:detach-forced", "amqp:internal-error", "amqp:link:stolen", "amqp:resource-locked":
-		return Transient(condition)
-	case "com.microsoft:timeout", "com.microsoft:operation-cancelled":
+	case "amqp:connection:forced", "amqp:link:detach-forced", "amqp:internal-error", "amqp:link:stolen",
+		"amqp:resource-locked", "com.microsoft:timeout", "com.microsoft:operation-cancelled":
 		return Transient(condition)
 	case "com.microsoft:server-busy":
 		return Rejected(condition)
-	case "amqp:unauthorized-access", "amqp:not-found", "amqp:not-allowed", "amqp:not-implemented", "amqp:precondition-failed",
-		"amqp:resource-deleted", "amqp:invalid-field", "amqp:decode-error", "amqp:link:message-size-exceeded",
+	case "amqp:unauthorized-access", "amqp:not-found", "amqp:not-allowed", "amqp:not-implemented",
+		"amqp:precondition-failed", "amqp:resource-deleted", "amqp:invalid-field", "amqp:decode-error", "amqp:link:message-size-exceeded",
 		"amqp:resource-limit-exceeded", "com.microsoft:auth-failed", "com.microsoft:entity-disabled":
 		return Permanent(condition)
 	default:

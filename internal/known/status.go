@@ -23,7 +23,7 @@ func Status(status int, hinted bool) Fact {
 		return Throttled(category)
 	case 420: // Statuspage, and X in its old days: https://developer.statuspage.io/
 		return Rejected(category)
-	case 418: // Binance, to who goes on after a 429: https://developers.binance.com/docs/binance-spot-api-docs/rest-api/limits
+	case 418: // Binance, to who goes on after a 429: https://developers.binance.com/docs/binance-spot-api-docs
 		if hinted {
 			return Rejected(category)
 		}
