@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
 
 // Lease is the right to a row for a while. [Table.Claim] and [Table.Sweep] give it, and
@@ -56,16 +57,16 @@ func (r *Row[ID]) Now() time.Time {
 //
 // An error does not mean that nothing was claimed; see the package comment.
 func (t *Table[ID]) Claim(ctx context.Context, db DB, n int, args ...any) ([]Row[ID], error) {
-	s, err := t.prepared()
+	s, err := t.sql()
 	if err != nil {
 		return nil, err
 	}
-	if s.promotes && n > 0 && len(args) == s.claim.args {
-		if _, err := t.Promote(ctx, db, max(n, promotions), args[:s.promote.args]...); err != nil {
+	if s.Promotes && n > 0 && len(args) == s.Claim.Args() {
+		if _, err := t.Promote(ctx, db, max(n, promotions), args[:s.Promote.Args()]...); err != nil {
 			return nil, err
 		}
 	}
-	return pick[ID](ctx, db, &s.claim, n, listed{}, args, scanRow[ID])
+	return picked(ctx, db, s.Claim, n, args, scanRow[ID])
 }
 
 // promotions is how many rows a claim promotes at most, if it claims fewer: enough to be
@@ -78,22 +79,35 @@ const promotions = 100
 // nothing is counted anew, so a sweeper may die too. Every worker may
 // sweep.
 func (t *Table[ID]) Sweep(ctx context.Context, db DB, n int, args ...any) ([]Row[ID], error) {
-	s, err := t.prepared()
+	s, err := t.sql()
 	if err != nil {
 		return nil, err
 	}
-	return pick[ID](ctx, db, &s.sweep, n, listed{}, args, scanRow[ID])
+	return picked(ctx, db, s.Sweep, n, args, scanRow[ID])
 }
 
 // Promote makes up to n due rows Ready, removes their due time, and returns their IDs,
 // oldest first. In a table with an OrderBy, [Table.Claim] does that with 100 rows, or as
 // many as it claims if that is more, unless NoPromote is set.
 func (t *Table[ID]) Promote(ctx context.Context, db DB, n int, args ...any) ([]ID, error) {
-	s, err := t.prepared()
+	s, err := t.sql()
 	if err != nil {
 		return nil, err
 	}
-	return pick[ID](ctx, db, &s.promote, n, listed{}, args, scanID[ID])
+	return picked(ctx, db, s.Promote, n, args, scanID[ID])
+}
+
+// picked runs p for n rows with the args of the user.
+func picked[T any](
+	ctx context.Context, db DB, p *sqltable.Pick, n int, args []any, scan func(*sql.Rows) (T, error),
+) ([]T, error) {
+	if n <= 0 {
+		return nil, nil
+	}
+	if err := p.CheckArgs(args); err != nil {
+		return nil, retry.MarkFinal(err)
+	}
+	return sqltable.Rows(ctx, db, p, sqltable.Some{N: n}, args, scan)
 }
 
 func scanID[ID any](rows *sql.Rows) (id ID, err error) {

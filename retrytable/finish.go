@@ -2,55 +2,27 @@ package retrytable
 
 import (
 	"context"
-	"database/sql"
-	"slices"
+	"fmt"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
-
-// finishing is a statement about one claimed row, with its arguments.
-type finishing[ID any] struct {
-	*statement
-
-	lease Lease[ID]
-	users []any // those of the user's SQL
-	ours  []any // those of ours, before the ID and the fence
-}
-
-// exec runs f. It returns [ErrLeaseLost] if the row is not the caller's any more.
-func (f *finishing[ID]) exec(ctx context.Context, db DB) error {
-	return exec(ctx, db, f.statement, f.users, append(slices.Clip(f.ours), f.lease.ID, f.lease.Fence)...)
-}
-
-// others returns f with texts that the database may rather have.
-func (f *finishing[ID]) others() (all []*finishing[ID]) {
-	if !f.text {
-		return nil
-	}
-	before := f.ours[:len(f.ours)-1]
-	if text, ok := f.ours[len(before)].(string); ok {
-		for _, instead := range []any{plain(text), nil} {
-			all = append(all, &finishing[ID]{f.statement, f.lease, f.users, append(slices.Clone(before), instead)})
-		}
-	}
-	return all
-}
 
 // Succeed ends a job that is done. Like Fail, Extend and Release, it returns
 // [ErrLeaseLost] if the caller has lost the lease. A lease that has run out is lost only
 // when somebody sweeps it.
 func (t *Table[ID]) Succeed(ctx context.Context, db DB, lease Lease[ID], args ...any) error {
-	return t.finish(ctx, db, lease, args, func(s *statements) (*statement, []any, error) {
-		return s.succeeding(s.done[0])
+	return t.finish(ctx, db, lease, args, func(s *sqltable.Statements) (*sqltable.Values, error) {
+		return succeeding(s, s.Statuses.Done[0])
 	})
 }
 
 // SucceedAs is Succeed with another word for the status, one of Statuses.Done: for
 // jobs that may succeed in several ways.
 func (t *Table[ID]) SucceedAs(ctx context.Context, db DB, lease Lease[ID], word string, args ...any) error {
-	return t.finish(ctx, db, lease, args, func(s *statements) (*statement, []any, error) {
-		return s.succeeding(word)
+	return t.finish(ctx, db, lease, args, func(s *sqltable.Statements) (*sqltable.Values, error) {
+		return succeeding(s, word)
 	})
 }
 
@@ -74,8 +46,8 @@ func (t *Table[ID]) Fail(ctx context.Context, db DB, lease Lease[ID], d retry.De
 func (t *Table[ID]) FailWith(
 	ctx context.Context, db DB, lease Lease[ID], d retry.Decision, failure error, args ...any,
 ) error {
-	return t.finish(ctx, db, lease, args, func(s *statements) (*statement, []any, error) {
-		return s.failing(d, failure)
+	return t.finish(ctx, db, lease, args, func(s *sqltable.Statements) (*sqltable.Values, error) {
+		return failing(s, d, failure)
 	})
 }
 
@@ -83,86 +55,101 @@ func (t *Table[ID]) FailWith(
 // heartbeat of work that may take longer than its lease; stop the work if it returns
 // [ErrLeaseLost].
 func (t *Table[ID]) Extend(ctx context.Context, db DB, lease Lease[ID], d time.Duration) error {
-	return t.finish(ctx, db, lease, nil, func(s *statements) (*statement, []any, error) {
-		return s.extending(d)
+	return t.finish(ctx, db, lease, nil, func(s *sqltable.Statements) (*sqltable.Values, error) {
+		return s.Extend(d), nil
 	})
 }
 
 // Release gives back a row that was not worked on, for example when a worker stops: the
 // row is due at once, and its attempt does not count.
 func (t *Table[ID]) Release(ctx context.Context, db DB, lease Lease[ID], args ...any) error {
-	return t.finish(ctx, db, lease, args, func(s *statements) (*statement, []any, error) {
-		return s.releasing(0)
+	return t.finish(ctx, db, lease, args, func(s *sqltable.Statements) (*sqltable.Values, error) {
+		return s.Release(0), nil
 	})
 }
 
-// finish runs one of the statements for one row.
+// finish runs an update of one row, which values chooses.
 func (t *Table[ID]) finish(
-	ctx context.Context, db DB, lease Lease[ID], args []any, which func(*statements) (*statement, []any, error),
+	ctx context.Context, db DB, lease Lease[ID], args []any, values func(*sqltable.Statements) (*sqltable.Values, error),
 ) error {
-	s, err := t.prepared()
+	s, err := t.sql()
 	if err != nil {
 		return err
 	}
-	statement, ours, err := which(s)
+	v, err := values(s)
 	if err != nil {
 		return err
 	}
-	return (&finishing[ID]{statement, lease, args, ours}).exec(ctx, db)
+	c, err := changeOf(v, lease, args)
+	if err != nil {
+		return err
+	}
+	return exec(ctx, db, c)
 }
 
-// succeeding returns the statement of a success, and its arguments.
-func (s *statements) succeeding(word string) (*statement, []any, error) {
-	if !slices.Contains(s.done, word) {
-		return nil, nil, refused("succeed: status: %q: must be one of Statuses.Done: %q", word, s.done)
+// changeOf is the update of one row by v, with the args of the user.
+func changeOf[ID any](v *sqltable.Values, lease Lease[ID], args []any) (*sqltable.Change, error) {
+	c := v.Of(lease.ID, lease.Fence, args)
+	if err := c.CheckArgs(); err != nil {
+		return nil, retry.MarkFinal(err) // another attempt is no better
 	}
-	return &s.succeed, []any{word}, nil
+	return c, nil
 }
 
-// failing returns the statement of a failure, and its arguments.
-func (s *statements) failing(d retry.Decision, failure error) (*statement, []any, error) {
-	var ours []any
-	if d.Retry || s.columns.Attempts != "" {
-		ours = append(ours, int64(d.State.Failures))
+// exec runs c. It returns [ErrLeaseLost] if the row is not the caller's any more.
+func exec(ctx context.Context, db DB, c *sqltable.Change) error {
+	held, err := c.Exec(ctx, db)
+	if err == nil && !held {
+		return ErrLeaseLost
 	}
-	if s.columns.RateLimited != "" {
-		ours = append(ours, int64(d.State.RateLimited))
+	return err
+}
+
+// succeeding is the update of a success, with this word for the status.
+func succeeding(s *sqltable.Statements, word string) (*sqltable.Values, error) {
+	v := s.Succeed(word)
+	if v == nil {
+		return nil, refused("succeed: status: %q: must be one of Statuses.Done: %q", word, s.Statuses.Done)
 	}
-	if s.columns.Pending != "" {
-		ours = append(ours, int64(d.State.Pending))
-	} else if d.State.Pending > 0 {
-		return nil, nil, refused("fail: State.Pending: %d: the table has no column for it: name one in Columns.Pending", d.State.Pending)
+	return v, nil
+}
+
+// failing is the update of a failure, about which d was decided.
+func failing(s *sqltable.Statements, d retry.Decision, failure error) (*sqltable.Values, error) {
+	f := sqltable.Failure{
+		Retry: d.Retry, Delay: d.Delay,
+		Failures: d.State.Failures, RateLimited: d.State.RateLimited, Pending: d.State.Pending, First: d.State.First,
 	}
-	if s.columns.First != "" {
-		ours = append(ours, sql.NullInt64{Int64: d.State.First.UnixMicro(), Valid: !d.State.First.IsZero()})
-	}
-	which := &s.end
 	switch {
+	case f.Pending > 0 && s.Columns.Pending == "":
+		return nil, refused("fail: State.Pending: %d: the table has no column for it: name one in Columns.Pending", f.Pending)
 	case d.Retry:
-		which, ours = &s.retry, append(ours, microseconds(d.Delay))
 	case d.Stop == retry.StopNone, d.Stop == retry.StopDeadline, d.Stop == retry.StopCanceled, d.Stop == retry.StopBudget:
-		return nil, nil, refused("fail: Stop: %v: does not end a job", d.Stop)
+		return nil, refused("fail: Stop: %v: does not end a job", d.Stop)
 	}
-	if which.text {
-		ours = append(ours, textOf(d, failure))
+	if s.Columns.Error != "" {
+		f.Text = textOf(d, failure)
 	}
-	return which, ours, nil
+	return s.Fail(f), nil
 }
 
-// extending returns the statement of a longer lease, and its arguments.
-func (s *statements) extending(d time.Duration) (*statement, []any, error) {
-	micros := s.lease
-	if d > 0 {
-		micros = microseconds(d)
+// textOf is what Columns.Error has after a decision about a failure: nil if the failure is
+// not known. Columns.Attempts tells already that no attempt is left.
+func textOf(d retry.Decision, failure error) any {
+	if !d.Retry && d.Err != nil {
+		failure = d.Err
+		gaveUp, ok := d.Err.(*retry.Error) //nolint:errorlint // an inner one is a failure like others
+		if ok && gaveUp.Stop == retry.StopAttempts && gaveUp.Err != nil {
+			failure = gaveUp.Err
+		}
 	}
-	return &s.extend, []any{micros}, nil
+	if failure == nil {
+		return nil
+	}
+	return sqltable.Storable(fmt.Sprint(failure)) // fmt survives an Error method that panics
 }
 
-// releasing returns the statement that gives back a row, which is due in d, and its
-// arguments.
-func (s *statements) releasing(d time.Duration) (*statement, []any, error) {
-	if d > 0 {
-		return &s.postpone, []any{microseconds(d)}, nil
-	}
-	return &s.release, nil, nil
+// refused is the error of a call that another attempt does not make better.
+func refused(format string, args ...any) error {
+	return retry.MarkFinal(fmt.Errorf("retrytable: "+format, args...))
 }

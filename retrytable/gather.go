@@ -3,63 +3,59 @@ package retrytable
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
 
-// gathering is what is to be stored. While a statement stores outcomes, others gather, and
-// the next statement stores all of them: an outcome that is alone goes at once. There are
-// two committers at most, each with a connection. The second one begins when the statement
-// of the first is held up by something, and never waits for the lock of a row.
-type gathering[ID any] struct {
+// gathering is what is to be stored. While a statement stores a group of outcomes, others
+// gather, and the next statement stores all of them: an outcome that comes alone is stored at
+// once. Two committers at most store groups, each with a connection. The second one begins
+// when the statement of the first one is held up, and does not wait for the lock of a row.
+type gathering struct {
 	mu         sync.Mutex
-	waiting    []*outcome[ID]
+	waiting    []*queued
 	committers int
-	careless   bool        // a committer has something that may take long
+	patient    bool        // a committer stores an outcome for which it may wait for a lock
 	latest     time.Time   // when the latest statement began
 	late       *time.Timer // looks whether that has ended; nil if nobody waits for it
 	running    sync.WaitGroup
-	form       form
+	groups     groupRest
 }
 
 const mostCommitters = 2
 
-// outcome is one outcome on its way.
-type outcome[ID any] struct {
-	finishing[ID]
+// queued is an outcome that waits to be stored.
+type queued struct {
+	*sqltable.Change
 
-	ends   time.Time                   // of its lease, at the earliest
-	alone  bool                        // it is in no group, because something was wrong with it
-	ask    func(context.Context) error // is run in its place, if it is not nil
-	stored chan error                  // what has become of it; nil, ErrLeaseLost, or another error
+	ends   time.Time                   // when its lease ends, at the earliest
+	alone  bool                        // it is stored in no group, because something was wrong with it
+	ask    func(context.Context) error // runs in its place, if it is not nil
+	stored chan error                  // gets the result: nil, ErrLeaseLost, or another error
 }
 
 // errLocked is the error of an outcome whose row somebody else has locked.
 var errLocked = errors.New("retrytable: somebody else has locked the row")
 
-// leftOutError is the error of an outcome of a group that was refused, which nobody has tried
-// alone.
-type leftOutError struct{ error }
-
-// Unwrap returns what is known of the group.
-func (e *leftOutError) Unwrap() error { return e.error }
-
-// slow is a statement that is held up by something. Others do not wait for it.
+// slow is how long a statement takes that is held up by something. Others do not wait for it.
 const slow = 100 * time.Millisecond
 
 // together stores an outcome, with others that come meanwhile.
-func (s *shift[ID]) together(o *outcome[ID]) error {
-	o.stored = make(chan error, 1)
+func (s *shift[ID]) together(q *queued) error {
+	q.stored = make(chan error, 1)
 	g := &s.gathering
 	g.mu.Lock()
-	g.waiting = append(g.waiting, o)
+	g.waiting = append(g.waiting, q)
 	g.staff(s.commit)
 	g.mu.Unlock()
-	return <-o.stored
+	return <-q.stored
 }
 
-// staff begins to commit unless somebody else soon will have stored what waits.
-func (g *gathering[ID]) staff(commit func()) {
+// staff begins to commit, unless a committer is there that will soon store what waits.
+func (g *gathering) staff(commit func()) {
 	if len(g.waiting) == 0 {
 		return
 	}
@@ -78,8 +74,8 @@ func (g *gathering[ID]) staff(commit func()) {
 	}
 }
 
-// end waits for the last statement.
-func (g *gathering[ID]) end() {
+// wait waits for the last statement.
+func (g *gathering) wait() {
 	g.running.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -88,7 +84,7 @@ func (g *gathering[ID]) end() {
 	}
 }
 
-func (g *gathering[ID]) size() int {
+func (g *gathering) size() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.waiting)
@@ -99,32 +95,32 @@ func (s *shift[ID]) commit() {
 	g := &s.gathering
 	for {
 		yield(g.size)
-		group, careless := g.take()
+		group, patient := g.take()
 		if group == nil {
 			return
 		}
-		s.storeGroup(group, careless)
-		if careless {
+		s.storeGroup(group, patient)
+		if patient {
 			g.mu.Lock()
-			g.careless = false
+			g.patient = false
 			g.mu.Unlock()
 		}
 	}
 }
 
-// take takes what has gathered for the statement of the oldest outcome. An outcome that is
-// alone may take long, so only one committer has such a one.
-func (g *gathering[ID]) take() (group []*outcome[ID], careless bool) {
+// take takes the oldest outcome and those that can be stored with it. A single outcome may
+// wait for the lock of its row, but only one committer may wait so at a time.
+func (g *gathering) take() (group []*queued, patient bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	others := g.waiting[:0]
-	for _, o := range g.waiting {
+	for _, q := range g.waiting {
 		switch {
-		case len(group) == 0 && (!o.alone || !g.careless),
-			len(group) > 0 && len(group) < mostGrouped && !o.alone && !group[0].alone && o.like(&group[0].finishing):
-			group = append(group, o)
+		case len(group) == 0 && (!q.alone || !g.patient),
+			len(group) > 0 && len(group) < sqltable.MostGrouped && !q.alone && !group[0].alone && q.GroupsWith(group[0].Change):
+			group = append(group, q)
 		default:
-			others = append(others, o)
+			others = append(others, q)
 		}
 	}
 	clear(g.waiting[len(others):])
@@ -134,8 +130,19 @@ func (g *gathering[ID]) take() (group []*outcome[ID], careless bool) {
 		return nil, false
 	}
 	g.latest = time.Now()
-	if careless = len(group) == 1 && !g.careless; careless {
-		g.careless = true
+	if patient = len(group) == 1 && !g.patient; patient {
+		g.patient = true
 	}
-	return group, careless
+	return group, patient
 }
+
+// yield lets other goroutines run, so that those that are about to add something can add it
+// before the next statement. It returns when the size has stopped to change, or soon.
+func yield(size func() int) {
+	start, before := time.Now(), size()
+	for runtime.Gosched(); size() != before && time.Since(start) < longestYield; runtime.Gosched() {
+		before = size()
+	}
+}
+
+const longestYield = 100 * time.Microsecond

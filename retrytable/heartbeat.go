@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/dberr"
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/sift"
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
 
 // heart extends the leases of the jobs at work: those that are to be extended soon in one
@@ -88,7 +92,7 @@ func (h *heart[ID]) take(heartbeat time.Duration) (all []*pulse[ID], pause time.
 	defer h.mu.Unlock()
 	now := time.Now()
 	h.looks = now.Add(heartbeat)
-	for e := h.pulses.Front(); e != nil && len(all) < mostGrouped; e = h.pulses.Front() {
+	for e := h.pulses.Front(); e != nil && len(all) < sqltable.MostGrouped; e = h.pulses.Front() {
 		p := e.Value.(*pulse[ID]) //nolint:forcetypeassert // nothing else is in it
 		if len(all) == 0 && p.due.After(now) {
 			h.looks = p.due
@@ -136,7 +140,7 @@ func (s *shift[ID]) extendAll(all []*pulse[ID]) {
 			sound = append(sound, p)
 		}
 	}
-	if s.gathering.form.isRefused() {
+	if s.gathering.groups.areOff() {
 		s.extendEach(append(sound, alone...), sent)
 		return
 	}
@@ -155,13 +159,13 @@ func (s *shift[ID]) extendSome(all []*pulse[ID], part time.Duration) error {
 		return nil
 	}
 	sent := time.Now()
-	group := make([]*finishing[ID], len(all))
+	group := make([]*sqltable.Change, len(all))
 	limit := s.limit(all[0].ends)
 	for i, p := range all {
 		group[i], limit = s.extending(p), min(limit, s.limit(p.ends))
 	}
-	held, err := within(s.beating, s, limit/part, func(ctx context.Context) ([]bool, error) {
-		return storeAll(ctx, s.DB, &s.statements.held, group)
+	held, err := answerWithin(s.beating, s, limit/part, func(ctx context.Context) ([]bool, error) {
+		return sqltable.ExecAll(ctx, s.DB, group)
 	})
 	if err != nil {
 		return err
@@ -201,18 +205,18 @@ func (s *shift[ID]) locked(rest []*pulse[ID], limit time.Duration) {
 
 // stillHeld looks which leases are still ours. It waits for no lock.
 func (s *shift[ID]) stillHeld(all []*pulse[ID], limit time.Duration) ([]bool, error) {
-	group := make([]*finishing[ID], len(all))
+	group := make([]*sqltable.Change, len(all))
 	for i, p := range all {
 		group[i] = s.extending(p)
 	}
-	return within(s.beating, s, limit, func(ctx context.Context) ([]bool, error) {
-		return holds(ctx, s.DB, &s.statements.held, group, "")
+	return answerWithin(s.beating, s, limit, func(ctx context.Context) ([]bool, error) {
+		return s.statements.Held(ctx, s.DB, group)
 	})
 }
 
 // extendApart extends leases of which one or several were refused, without those.
 func (s *shift[ID]) extendApart(all []*pulse[ID], refusal error, sent time.Time) {
-	outage := !maybeOfRow(refusal)
+	outage := !dberr.MaybeOfRow(refusal)
 	if !outage {
 		_, err := s.stillHeld(all[:1], s.limit(all[0].ends)/4)
 		outage = err != nil
@@ -220,10 +224,10 @@ func (s *shift[ID]) extendApart(all []*pulse[ID], refusal error, sent time.Time)
 	switch {
 	case outage:
 		s.postpone(all, sent, refusal)
-	case !formFault(refusal) || len(all) == 1:
+	case !dberr.RefusesForm(refusal) || len(all) == 1:
 		s.extendInParts(all, refusal, sent)
 	case s.extendEach(all, sent):
-		s.giveUp(refusal)
+		s.switchGroupsOff(refusal)
 	}
 }
 
@@ -240,16 +244,16 @@ func (s *shift[ID]) extendEach(all []*pulse[ID], sent time.Time) bool {
 	inRow, none := 0, true
 	for i, p := range all {
 		began := time.Now()
-		_, err := within(s.beating, s, s.limit(p.ends)/4, func(ctx context.Context) (any, error) {
-			return nil, s.extending(p).exec(ctx, s.DB)
+		err := s.within(s.beating, s.limit(p.ends)/4, func(ctx context.Context) error {
+			return exec(ctx, s.DB, s.extending(p))
 		})
 		s.extended(p, began, err)
 		if err == nil || errors.Is(err, ErrLeaseLost) {
 			p.alone, inRow = false, 0
 			continue
 		}
-		p.alone, none = answered(err), false
-		if inRow++; !answered(err) || inRow == mostRefused || time.Since(sent) > s.heartbeat/2 {
+		p.alone, none = dberr.Answered(err), false
+		if inRow++; !dberr.Answered(err) || inRow == sift.MostRefused || time.Since(sent) > s.heartbeat/2 {
 			s.postpone(all[i+1:], sent, err)
 			break
 		}
@@ -260,29 +264,29 @@ func (s *shift[ID]) extendEach(all []*pulse[ID], sent time.Time) bool {
 // extendInParts does not take long: there are other leases to extend.
 func (s *shift[ID]) extendInParts(all []*pulse[ID], refusal error, sent time.Time) {
 	slow, part := 0, time.Duration(1)
-	if !answered(refusal) {
+	if !dberr.Answered(refusal) {
 		part = 4
 	}
-	sift(len(all), func(from, to int) answer {
+	sift.Sift(len(all), func(from, to int) sift.Answer {
 		if slow >= mostSlow || time.Since(sent) > s.heartbeat/2 {
-			return over
+			return sift.Stop
 		}
 		err := s.extendSome(all[from:to], part)
 		switch {
 		case err == nil:
 			slow = 0
-			return fine
-		case !maybeOfRow(err):
+			return sift.Done
+		case !dberr.MaybeOfRow(err):
 			refusal = err
-			return over
-		case !answered(err):
+			return sift.Stop
+		case !dberr.Answered(err):
 			slow++
 		}
 		if to-from == 1 {
 			all[from].alone = true
 			s.extended(all[from], sent, err)
 		}
-		return amiss
+		return sift.Refused
 	}, func(from, to int) {
 		s.postpone(all[from:to], sent, refusal)
 	})
@@ -300,10 +304,9 @@ func (s *shift[ID]) inTime(all []*pulse[ID], now time.Time) (held []*pulse[ID]) 
 	return held
 }
 
-func (s *shift[ID]) extending(p *pulse[ID]) *finishing[ID] {
-	f := &finishing[ID]{lease: p.lease}
-	f.statement, f.ours, _ = s.statements.extending(0)
-	return f
+// extending is the update that extends a lease.
+func (s *shift[ID]) extending(p *pulse[ID]) *sqltable.Change {
+	return s.statements.Extend(0).Of(p.lease.ID, p.lease.Fence, nil)
 }
 
 // extended lets a lease be extended again, in a while if it was and sooner if it was not.

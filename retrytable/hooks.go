@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/show"
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
 
 // guard calls fn, which is a function of the program's or calls one, and returns its
@@ -48,9 +49,9 @@ func (s *shift[ID]) announce(o *Outcome[ID]) {
 	if o.Err == nil || o.Released || o.Decision.Retry || o.Job.policy.Observer != nil || s.OnError != nil {
 		return
 	}
-	attrs := []any{"table", s.Table.Name, "id", storable(fmt.Sprint(o.Job.ID))}
+	attrs := []any{"table", s.Table.Name, "id", sqltable.Storable(fmt.Sprint(o.Job.ID))}
 	if o.Job.Kind != "" {
-		attrs = append(attrs, "kind", storable(o.Job.Kind))
+		attrs = append(attrs, "kind", sqltable.Storable(o.Job.Kind))
 	}
 	slog.Default().ErrorContext(s.ctx, "retrytable job has failed", append(attrs,
 		"attempts", o.Decision.State.Attempts(), "reason", o.Decision.Stop, "error", textOf(o.Decision, o.Err))...)

@@ -6,6 +6,30 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/show"
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
+)
+
+// Instants is how a table stores instants. PostgreSQL's timestamp without time zone is not
+// offered, because it depends on the time zone of the program that wrote it. MySQL's
+// timestamp ends in 2038.
+type Instants uint8
+
+// The types of instants. An instant in whole units of a second is rounded up, so
+// that nothing is early.
+const (
+	DefaultInstants Instants = iota // Timestamptz in PostgreSQL, UnixMicros in SQLite, Datetime in MySQL
+	Timestamptz                     // PostgreSQL only
+	UnixMicros                      // an integer, in microseconds since 1970
+	UnixMillis
+	UnixSeconds
+	Datetime // MySQL only: datetime(6), in UTC
+
+	// RFC3339 is text, for SQLite only, where many programs keep instants like this. It is
+	// written as "2006-01-02T15:04:05.000+00:00", in milliseconds, rounded up. It is read in
+	// any form that SQLite's date functions read: with another zone or Z, with a space, with
+	// other fractions of a second. Without a zone it is UTC. Instants are compared as what
+	// they mean. [Table.Check] reports a due time that is no instant; such a row is never due.
+	RFC3339
 )
 
 // Instant is an instant in a column, for the program's own statements about the table.
@@ -43,7 +67,7 @@ func (i *Instant) Scan(value any) error {
 		}
 		i.Time = at.UTC()
 	case int64:
-		switch i.As.unit() {
+		switch sqltable.Instants(i.As).Unit() {
 		case 1_000:
 			i.Time = time.UnixMilli(v).UTC()
 		case 1_000_000:
@@ -61,7 +85,7 @@ func (i *Instant) Scan(value any) error {
 // nothing is early.
 func (i Instant) Value() (driver.Value, error) {
 	switch {
-	case i.As == DefaultInstants || int(i.As) >= len(instantsNames):
+	case i.As == DefaultInstants || i.As > RFC3339:
 		return nil, fmt.Errorf("retrytable: Instant.As: %d: must be a type", i.As)
 	case i.IsZero():
 		return nil, nil
@@ -72,7 +96,7 @@ func (i Instant) Value() (driver.Value, error) {
 	case i.As == Datetime: // as text, because a driver may put a time into another zone
 		return i.Add(time.Microsecond - 1).UTC().Format("2006-01-02 15:04:05.999999"), nil
 	}
-	unit := int64(i.As.unit())
+	unit := int64(sqltable.Instants(i.As).Unit())
 	micros := i.UnixMicro()
 	if i.Nanosecond()%1000 > 0 {
 		micros++
@@ -87,16 +111,7 @@ func (i Instant) Value() (driver.Value, error) {
 // Now returns the SQL for the instant of the statement by the clock of the database, in
 // the form of columns of the type, rounded down. It may be compared with such columns,
 // and be assigned to them. DefaultInstants is the dialect's default.
-func (i Instants) Now(d Dialect) string { return "(" + i.sql(d).now + ")" }
+func (i Instants) Now(d Dialect) string { return sqltable.Instants(i).Now(sqltable.Dialect(d)) }
 
 // SQLType returns the type of the columns.
-func (i Instants) SQLType(d Dialect) string { return i.sql(d).column }
-
-// sql is the SQL for instants of the type, or of the dialect's default if it has no such
-// type.
-func (i Instants) sql(d Dialect) *instantSQL {
-	if s := d.sql().instants(i); s != nil {
-		return s
-	}
-	return d.sql().instants(DefaultInstants)
-}
+func (i Instants) SQLType(d Dialect) string { return sqltable.Instants(i).SQLType(sqltable.Dialect(d)) }

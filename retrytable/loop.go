@@ -3,9 +3,10 @@ package retrytable
 import (
 	"context"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/dberr"
 )
 
 // claimAll claims jobs and has them done until ctx is done, and returns when they are.
@@ -29,7 +30,7 @@ func (s *shift[ID]) claimAll(ctx context.Context) {
 		for range free - len(rows) {
 			<-busy
 		}
-		failures.end(err)
+		failures.note(err)
 		switch {
 		case err != nil:
 			_ = sleep(ctx, failures.pause(err))
@@ -48,7 +49,7 @@ func reserve(ctx context.Context, busy chan struct{}) (n int) {
 	case busy <- struct{}{}:
 		n++
 	}
-	yield(func() int { return len(busy) }) // to those that are ending
+	yield(func() int { return len(busy) }) // jobs that are about to end free more places
 	for {
 		select {
 		case busy <- struct{}{}:
@@ -64,17 +65,6 @@ func reserve(ctx context.Context, busy chan struct{}) (n int) {
 		}
 	}
 }
-
-// yield lets others go on that are ready to, as long as that changes a size, and not for
-// long: so that one statement is for all of them.
-func yield(size func() int) {
-	start, before := time.Now(), size()
-	for runtime.Gosched(); size() != before && time.Since(start) < longestYield; runtime.Gosched() {
-		before = size()
-	}
-}
-
-const longestYield = 100 * time.Microsecond
 
 // rest waits until it is time to look for jobs again, or somebody says that there are
 // some. It returns the channel to listen to the next time.
@@ -120,26 +110,26 @@ type failures[ID any] struct {
 	at    time.Time
 }
 
-// end is called when the statement has run, and reports an error. What the database has
-// answered is not told again each time, because it is soon tried again: it may be mended.
-func (f *failures[ID]) end(err error) {
+// note is told how the statement went, and reports an error. The same answer of the database
+// is not reported each time, because the statement is tried again every few seconds.
+func (f *failures[ID]) note(err error) {
 	if err == nil {
 		f.inRow, f.told = 0, ""
 		return
 	}
 	f.inRow++
-	if text := err.Error(); !answered(err) || text != f.told || time.Since(f.at) > longestTold {
+	if text := err.Error(); !dberr.Answered(err) || text != f.told || time.Since(f.at) > longestTold {
 		f.told, f.at = text, time.Now()
 		f.report(err)
 	}
 }
 
-// longestTold is how long an error that was told is known.
+// longestTold is how long the same answer is not reported again.
 const longestTold = 5 * time.Minute
 
 // pause is how long to wait after the last failure.
 func (f *failures[ID]) pause(err error) time.Duration {
-	if answered(err) {
+	if dberr.Answered(err) {
 		return f.pauseUpTo(f.inRow, longestRefusal)
 	}
 	return f.shift.pause(f.inRow)

@@ -9,6 +9,10 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/show"
+	"github.com/seed-5ff3c98e/retry/internal/sqlerr"
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/dberr"
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
 
 // storing is the policy by which an outcome is stored: until the lease ends, unless the
@@ -71,18 +75,17 @@ func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy
 			return &effectError{err}
 		}
 	}
-	finishing, err := s.finishing(o, args)
+	change, err := s.changeOf(o, args)
 	if err != nil {
 		return err
 	}
-	one, more := &outcome[ID]{finishing: *finishing, ends: ends}, s.writesMore(o)
+	t := &storingTries[ID]{shift: s, outcome: o, queued: queued{Change: change, ends: ends}}
 	var first error // the first try needs no policy if nothing is wrong
-	if !more {
-		if first = s.together(one); first == nil {
+	if !s.writesMore(o) {
+		if first = s.together(&t.queued); first == nil {
 			return nil
 		}
 	}
-	tries, failed := 0, false
 	limit := ends
 	if least := time.Now().Add(s.lease / 10); least.After(limit) {
 		limit = least
@@ -90,56 +93,136 @@ func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy
 	ctx, cancel := context.WithDeadline(s.ctx, limit)
 	defer cancel()
 	return how.Execute(ctx, func(ctx context.Context) error {
-		if tries++; tries == mostTries {
-			o.Job.leave()
-		}
 		err := first
-		switch first = nil; {
-		case err != nil:
-		case more:
-			err = s.store(ctx, o, finishing, s.limit(ends))
-		default:
-			err = s.together(one)
-		}
-		for _, other := range finishing.others() {
-			if classifyStoring(err).Category != rowCategory { // not because of the text
-				break
-			}
-			if more {
-				err = s.store(ctx, o, other, s.limit(ends))
-			} else {
-				err = s.together(&outcome[ID]{finishing: *other, ends: ends, alone: true})
-			}
-		}
-		if failed && errors.Is(err, ErrLeaseLost) { // perhaps by a try that failed
-			read := func(ctx context.Context) error { return s.readBack(ctx, o, s.limit(ends)) }
-			if more {
-				return read(ctx)
-			}
-			return s.together(&outcome[ID]{ends: ends, alone: true, ask: read})
-		}
-		failed = failed || err != nil
-		return cmp.Or(finishing.unfit(args, err), err)
+		first = nil
+		return t.try(ctx, err)
 	})
 }
 
-// finishing returns the statement that stores an outcome.
-func (s *shift[ID]) finishing(o *Outcome[ID], args []any) (*finishing[ID], error) {
-	f := &finishing[ID]{lease: o.Job.Lease, users: args}
+// changeOf is the update that stores an outcome.
+func (s *shift[ID]) changeOf(o *Outcome[ID], args []any) (*sqltable.Change, error) {
+	var v *sqltable.Values
 	var err error
 	switch {
 	case o.Released:
-		f.statement, f.ours, err = s.statements.releasing(o.Decision.Delay)
+		v = s.statements.Release(o.Decision.Delay)
 	case o.Err != nil:
-		f.statement, f.ours, err = s.statements.failing(o.Decision, o.Err)
+		v, err = failing(s.statements, o.Decision, o.Err)
 	default:
-		f.statement, f.ours, err = s.statements.succeeding(cmp.Or(o.Job.status, s.statements.done[0]))
+		v, err = succeeding(s.statements, cmp.Or(o.Job.status, s.statements.Statuses.Done[0]))
 	}
 	if err != nil {
 		return nil, err
 	}
-	_, err = f.arguments(args) // as many as there must be
-	return f, err
+	return changeOf(v, o.Job.Lease, args)
+}
+
+// storingTries are the tries to store one outcome.
+type storingTries[ID any] struct {
+	*shift[ID]
+
+	outcome *Outcome[ID]
+	queued  queued
+	n       int  // how many there were
+	failed  bool // one of them did, and may have stored the outcome nevertheless
+}
+
+// try stores the outcome, unless a try before has failed with err already. If the row is
+// refused, it is tried with other texts.
+func (t *storingTries[ID]) try(ctx context.Context, err error) error {
+	if t.n++; t.n == mostTries {
+		t.outcome.Job.leave()
+	}
+	if err == nil {
+		err = t.store(ctx, &t.queued)
+	}
+	for _, other := range t.queued.WithOtherTexts() {
+		if classifyStoring(err).Category != rowCategory { // not because of the text
+			break
+		}
+		err = t.store(ctx, &queued{Change: other, ends: t.queued.ends, alone: true})
+	}
+	if t.failed && errors.Is(err, ErrLeaseLost) { // perhaps a try that failed has stored it
+		return t.readBack(ctx)
+	}
+	if err == nil {
+		return nil
+	}
+	t.failed = true
+	if !dberr.MaybeOfRow(err) && sqlerr.Classify(err).Class == retry.Unknown {
+		if unknown := t.queued.UnknownArg(err); unknown != nil {
+			return retry.MarkFinal(unknown)
+		}
+	}
+	return err
+}
+
+// store stores the outcome, in a transaction if there is more to be written.
+func (t *storingTries[ID]) store(ctx context.Context, q *queued) error {
+	if t.writesMore(t.outcome) {
+		return t.storeInTx(ctx, t.outcome, q.Change, t.limit(q.ends))
+	}
+	return t.together(q)
+}
+
+// readBack finds out whether the outcome was stored by a try that had no answer, once
+// another one has found that the lease is not ours any more. It was stored if the row
+// looks as the outcome leaves it. Otherwise somebody has given the row another status,
+// before or after that, and the error says what is there.
+func (t *storingTries[ID]) readBack(ctx context.Context) error {
+	if t.writesMore(t.outcome) {
+		return t.readRow(ctx)
+	}
+	return t.together(&queued{ends: t.queued.ends, alone: true, ask: t.readRow})
+}
+
+func (t *storingTries[ID]) readRow(ctx context.Context) error {
+	job := t.outcome.Job
+	row, err := answerWithin(ctx, t.shift, t.limit(t.queued.ends), func(ctx context.Context) (*sqltable.RowState, error) {
+		return t.statements.State(ctx, t.DB, job.ID)
+	})
+	switch {
+	case err != nil:
+		return err
+	case row == nil:
+		return fmt.Errorf("%w: the row is gone, and whether it ended like this is unknown", ErrLeaseLost)
+	case *row != t.rowAfter(t.outcome, *row):
+		return fmt.Errorf("%w: the status is %s now, of claim %d, and this was claim %d",
+			ErrLeaseLost, show.Quote(row.Status), row.Fence, job.Fence)
+	default:
+		return nil
+	}
+}
+
+// rowAfter is what a row must have if the outcome was stored. What the outcome does not store
+// is as it was found.
+func (s *shift[ID]) rowAfter(o *Outcome[ID], found sqltable.RowState) sqltable.RowState {
+	statuses, columns := s.statements.Statuses, s.statements.Columns
+	want, state := sqltable.RowState{Fence: o.Job.Fence}, o.Job.State
+	switch {
+	case o.Released && o.Decision.Delay > 0:
+		want.Status, want.Due = statuses.Waiting, true
+	case o.Released:
+		want.Status = statuses.Ready
+	case o.Err == nil:
+		found.Fence, found.Status, found.Leased = o.Job.Fence, cmp.Or(o.Job.status, statuses.Done[0]), false
+		return found
+	case o.Decision.Retry:
+		want.Status, want.Due, state = statuses.Waiting, true, o.Decision.State
+	default:
+		want.Status, state = statuses.Dead, o.Decision.State
+		if columns.Retries != "" {
+			state.Failures = found.Failures
+		}
+	}
+	want.Failures = state.Failures
+	if columns.RateLimited != "" {
+		want.RateLimited = state.RateLimited
+	}
+	if columns.Pending != "" {
+		want.Pending = state.Pending
+	}
+	return want
 }
 
 // writesMore reports whether there is more to be written with an outcome.
@@ -147,36 +230,33 @@ func (s *shift[ID]) writesMore(o *Outcome[ID]) bool {
 	return !o.Released && (s.InTx != nil || o.Err == nil && len(o.Job.effects) > 0)
 }
 
-// store stores an outcome, in a transaction if there is more to be written. Each
-// statement of ours may take limit, and the whole transaction twice that.
-func (s *shift[ID]) store(ctx context.Context, o *Outcome[ID], f *finishing[ID], limit time.Duration) error {
-	if !s.writesMore(o) {
-		return s.finish(ctx, s.DB, f, limit)
-	}
+// storeInTx stores an outcome together with what else is written. Each statement of ours may
+// take limit, and the whole transaction twice that.
+func (s *shift[ID]) storeInTx(ctx context.Context, o *Outcome[ID], c *sqltable.Change, limit time.Duration) error {
 	s.inTx.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, 2*limit)
 	defer cancel() // rolls back what is still open
-	tx, err := within(ctx, s, limit, func(context.Context) (*sql.Tx, error) { return s.DB.BeginTx(ctx, nil) })
+	tx, err := answerWithin(ctx, s, limit, func(context.Context) (*sql.Tx, error) { return s.DB.BeginTx(ctx, nil) })
 	if err != nil {
 		return err
 	}
-	err = s.write(ctx, tx, o, f, limit)
-	end := tx.Commit
+	err = s.write(ctx, tx, o, c, limit)
+	finishTx := tx.Commit
 	if err != nil {
-		end = tx.Rollback
+		finishTx = tx.Rollback
 	}
-	_, ended := within(ctx, s, limit, func(context.Context) (any, error) { return nil, end() })
-	if err == nil && rowFault(ended) { // by a constraint that is deferred
-		return &effectError{ended}
+	finished := s.within(ctx, limit, func(context.Context) error { return finishTx() })
+	if err == nil && dberr.RefusesRow(finished) { // by a constraint that is deferred
+		return &effectError{finished}
 	}
-	return cmp.Or(err, ended)
+	return cmp.Or(err, finished)
 }
 
 // write writes an outcome in a transaction. What we write comes first, so that a
 // transaction that took effect unnoticed is recognized before the program's part fails in
 // its repetition.
-func (s *shift[ID]) write(ctx context.Context, tx *sql.Tx, o *Outcome[ID], f *finishing[ID], limit time.Duration) error {
-	if err := s.finish(ctx, tx, f, limit); err != nil {
+func (s *shift[ID]) write(ctx context.Context, tx *sql.Tx, o *Outcome[ID], c *sqltable.Change, limit time.Duration) error {
+	if err := s.within(ctx, limit, func(ctx context.Context) error { return exec(ctx, tx, c) }); err != nil {
 		return err
 	}
 	err := s.effects(ctx, tx, o)
@@ -205,8 +285,33 @@ func (s *shift[ID]) effects(ctx context.Context, tx *sql.Tx, o *Outcome[ID]) err
 	return guard("InTx", func() error { return s.InTx(ctx, tx, o) })
 }
 
-// finish runs the statement that stores an outcome.
-func (s *shift[ID]) finish(ctx context.Context, db DB, f *finishing[ID], limit time.Duration) error {
-	_, err := within(ctx, s, limit, func(ctx context.Context) (any, error) { return nil, f.exec(ctx, db) })
-	return err
+// rowCategory is the category of an outcome that the database refuses to have in its row.
+const rowCategory = "row"
+
+// classifyStoring classifies why an outcome could not be stored. It is tried again, whatever
+// the database has answered, because that may be mended. An error of the program itself is
+// tried again only if it is a passing one, such as a deadlock.
+func classifyStoring(err error) retry.Verdict {
+	var effect *effectError
+	var leftOut *leftOutError
+	switch {
+	case errors.Is(err, ErrLeaseLost):
+		return retry.Verdict{Class: retry.Final}
+	case errors.As(err, &leftOut): // the refusal is about others of its group
+		return retry.Verdict{Class: retry.Retryable}
+	case errors.As(err, &effect):
+		if c := sqlerr.Classify(effect.error).Class; c != retry.Retryable && c != retry.RateLimited {
+			return retry.Verdict{Class: retry.Final}
+		}
+	case dberr.RefusesRow(err):
+		return retry.Verdict{Class: retry.Retryable, Category: rowCategory}
+	}
+	return retry.Verdict{Class: retry.Retryable}
 }
+
+// effectError is an error of what a program writes in the transaction of an outcome, or
+// of what it says about it.
+type effectError struct{ error }
+
+// Unwrap returns the program's error.
+func (e *effectError) Unwrap() error { return e.error }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
 
 // shift is one Run or Once of a Worker: its settings with their defaults, and what lasts
@@ -22,7 +23,7 @@ type shift[ID any] struct {
 	lease       time.Duration
 	heartbeat   time.Duration
 	poll        time.Duration
-	statements  *statements
+	statements  *sqltable.Statements
 	sweepArgs   []any
 
 	ctx     context.Context // of what is stored: not canceled
@@ -31,8 +32,8 @@ type shift[ID any] struct {
 	tell    func(error)   // OnError, or what takes its place; see report
 	due     chan struct{} // a job of ours is due again at once
 
-	gathering gathering[ID] // outcomes to be stored
-	heart     heart[ID]     // of the leases of jobs at work
+	gathering gathering // outcomes to be stored
+	heart     heart[ID] // of the leases of jobs at work
 	hearts    sync.WaitGroup
 	beating   context.Context // done when there are no more jobs
 
@@ -52,22 +53,21 @@ func (w *Worker[ID]) shift(ctx context.Context) (*shift[ID], error) {
 	if err := w.Validate(); err != nil {
 		return nil, err
 	}
-	statements, err := w.Table.prepared()
+	statements, err := w.Table.sql()
 	if err != nil {
 		return nil, err
 	}
-	if len(w.ClaimArgs) != statements.claim.args {
-		return nil, fmt.Errorf("retrytable: Worker.ClaimArgs: %d given, %d wanted by the SQL of the Table",
-			len(w.ClaimArgs), statements.claim.args)
+	if args := statements.Claim.Args(); len(w.ClaimArgs) != args {
+		return nil, fmt.Errorf("retrytable: Worker.ClaimArgs: %d given, %d wanted by the SQL of the Table", len(w.ClaimArgs), args)
 	}
-	if _, err := statements.claim.arguments(w.ClaimArgs); err != nil {
+	if err := statements.Claim.CheckArgs(w.ClaimArgs); err != nil {
 		return nil, fmt.Errorf("Worker.ClaimArgs: %w", err)
 	}
-	lease := time.Duration(statements.lease) * time.Microsecond
+	lease := statements.Lease
 	s := &shift[ID]{
 		Worker: w, lost: cmp.Or(w.Lost, retry.ErrLost), concurrency: max(w.Concurrency, 1),
 		lease: lease, heartbeat: cmp.Or(w.Heartbeat, lease/3), poll: cmp.Or(w.Poll, defaultPoll),
-		statements: statements, sweepArgs: w.ClaimArgs[:statements.sweep.args],
+		statements: statements, sweepArgs: w.ClaimArgs[:statements.Sweep.Args()],
 		ctx: context.WithoutCancel(ctx), due: make(chan struct{}, 1), stuck: map[string]int{},
 	}
 	s.working = s.ctx
@@ -78,24 +78,24 @@ func (w *Worker[ID]) shift(ctx context.Context) (*shift[ID], error) {
 	return s, nil
 }
 
-// attend cancels the work when ctx is done and the grace is over. end stops waiting for
-// that.
-func (s *shift[ID]) attend(ctx context.Context) (end func()) {
+// attend cancels the work when ctx is done and the grace is over. leave ends that, and waits
+// for all goroutines.
+func (s *shift[ID]) attend(ctx context.Context) (leave func()) {
 	var attendant sync.WaitGroup
-	over, leave := context.WithCancel(s.ctx)
-	s.beating = over
+	attending, stop := context.WithCancel(s.ctx)
+	s.beating = attending
 	attendant.Go(func() {
 		select {
 		case <-ctx.Done():
-			_ = sleep(over, s.Grace)
+			_ = sleep(attending, s.Grace)
 			s.cancel(context.Cause(ctx))
-		case <-over.Done():
+		case <-attending.Done():
 		}
 	})
 	return func() {
-		leave()
+		stop()
 		attendant.Wait()
-		s.gathering.end()
+		s.gathering.wait()
 		s.hearts.Wait()
 		s.cancel(nil)
 	}
@@ -107,9 +107,7 @@ func (s *shift[ID]) check(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		_, err := within(ctx, s, longestPatience, func(ctx context.Context) (any, error) {
-			return nil, s.Table.Check(ctx, s.DB)
-		})
+		err := s.within(ctx, longestPatience, func(ctx context.Context) error { return s.Table.Check(ctx, s.DB) })
 		if err == nil || errors.Is(err, ErrTable) {
 			return err
 		}

@@ -9,12 +9,12 @@ import (
 
 // sweepAll takes over leases that have run out until ctx is done.
 func (s *shift[ID]) sweepAll(ctx context.Context) {
-	idle := idleness{since: time.Now(), closed: s.DB.Stats().MaxIdleClosed}
+	churn := churn{since: time.Now(), closed: s.DB.Stats().MaxIdleClosed}
 	failures := failures[ID]{shift: s}
 	for ctx.Err() == nil {
 		more, err := s.sweep()
-		advise(s, &idle)
-		if failures.end(err); err == nil && more {
+		s.adviseMoreIdle(&churn)
+		if failures.note(err); err == nil && more {
 			continue
 		}
 		_ = sleep(ctx, failures.pause(err))
@@ -24,7 +24,7 @@ func (s *shift[ID]) sweepAll(ctx context.Context) {
 // sweep takes over some leases that have run out, and reports whether there may be more.
 func (s *shift[ID]) sweep() (more bool, err error) {
 	ends := time.Now().Add(s.lease)
-	rows, err := take(s, &s.sweeping, &s.statements.sweep, sweepSize, s.sweepArgs, scanRow[ID])
+	rows, err := take(s, &s.sweeping, s.statements.Sweep, sweepSize, s.sweepArgs, scanRow[ID])
 	for _, row := range rows {
 		if !time.Now().Before(ends) {
 			return false, err // the others run out again
@@ -62,8 +62,8 @@ func (s *shift[ID]) remember(lease Lease[ID], stored bool) {
 	for range times {
 		pause = min(2*pause, max(longestStuck, s.lease))
 	}
-	_, err := within(s.ctx, s, s.patience(), func(ctx context.Context) (any, error) {
-		return nil, s.Table.Extend(ctx, s.DB, lease, pause)
+	err := s.within(s.ctx, s.patience(), func(ctx context.Context) error {
+		return s.Table.Extend(ctx, s.DB, lease, pause)
 	})
 	if errors.Is(err, ErrLeaseLost) {
 		delete(s.stuck, id) // it is somebody else's

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
 
 // ErrLeaseLost is the error of a finish that came too late: the row is claimed
@@ -21,30 +23,15 @@ type DB interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// Instants is how a table stores instants. PostgreSQL's timestamp without time zone is not
-// offered, because it depends on the time zone of the program that wrote it. MySQL's
-// timestamp ends in 2038.
-type Instants uint8
+// Dialect is the SQL of a database.
+type Dialect uint8
 
-// The types of instants. An instant in whole units of a second is rounded up, so
-// that nothing is early.
+// The dialects.
 const (
-	DefaultInstants Instants = iota // Timestamptz in PostgreSQL, UnixMicros in SQLite, Datetime in MySQL
-	Timestamptz                     // PostgreSQL only
-	UnixMicros                      // an integer, in microseconds since 1970
-	UnixMillis
-	UnixSeconds
-	Datetime // MySQL only: datetime(6), in UTC
-
-	// RFC3339 is text, for SQLite only, where many programs keep instants like this. It is
-	// written as "2006-01-02T15:04:05.000+00:00", in milliseconds, rounded up. It is read in
-	// any form that SQLite's date functions read: with another zone or Z, with a space, with
-	// other fractions of a second. Without a zone it is UTC. Instants are compared as what
-	// they mean. [Table.Check] reports a due time that is no instant; such a row is never due.
-	RFC3339
+	PostgreSQL Dialect = iota // 12 or later
+	SQLite                    // 3.35 or later; its clock has milliseconds, so a retry may be early by less than 1 ms
+	MySQL                     // 8.0.23 or later, or MariaDB 10.6 or later; with InnoDB
 )
-
-var instantsNames = [...]string{"DefaultInstants", "Timestamptz", "UnixMicros", "UnixMillis", "UnixSeconds", "Datetime", "RFC3339"}
 
 // Table is a table of jobs with the state of their retries. Its ID column, which
 // must be unique, has the type ID: int64, string, []byte, or a type that is a
@@ -133,8 +120,8 @@ type Table[ID any] struct {
 	KeepAutovacuum bool
 
 	once       sync.Once
-	statements *statements
-	fault      error // of Validate
+	statements *sqltable.Statements
+	invalid    error // of Validate
 }
 
 // Columns are the names of columns. An empty name means the default; for an optional
@@ -230,67 +217,41 @@ type Set struct {
 	Promote string // Status, Due
 }
 
-const defaultLease = time.Minute
-
-// prepared returns the statements of the table, built by the first call.
-func (t *Table[ID]) prepared() (*statements, error) {
+// sql returns the statements of the table, built by the first call, or the error of Validate.
+func (t *Table[ID]) sql() (*sqltable.Statements, error) {
 	t.once.Do(func() {
-		d := t.definition()
-		if t.fault = d.validate(); t.fault == nil {
-			t.statements = d.build()
+		lower := t.lower()
+		if t.invalid = lower.Validate(); t.invalid == nil {
+			t.statements = lower.Statements()
 		}
 	})
-	return t.statements, t.fault
+	return t.statements, t.invalid
 }
 
 // Validate reports everything that is wrong with t, each with the field and its
 // value.
-func (t *Table[ID]) Validate() error { return t.definition().validate() }
+func (t *Table[ID]) Validate() error { return t.lower().Validate() }
 
-// definition is a Table with its defaults, without its type parameter.
-type definition struct {
-	kind       Dialect
-	as         Instants
-	dialect    dialect     // of the kind
-	instants   *instantSQL // as that
-	name       string
-	columns    Columns
-	statuses   Statuses
-	lease      time.Duration
-	where      string
-	claimWhere string
-	orderBy    string
-	noPromote  bool
-	merge      bool
-	set        Set
-}
-
-func (t *Table[ID]) definition() *definition {
-	d := &definition{
-		t.Dialect, t.Instants, t.Dialect.sql(), t.Instants.sql(t.Dialect),
-		t.Name, t.Columns, t.Statuses, t.Lease, t.Where, t.ClaimWhere, t.OrderBy, t.NoPromote, t.Merge, t.Set,
-	}
-	c, s := &d.columns, &d.statuses
-	for field, name := range map[*string]string{
-		&c.ID: "id", &c.Status: "status",
-		&c.Due: "due_at", &c.Lease: "lease_until", &c.Fence: "fence",
-		&s.Ready: "ready", &s.Waiting: "waiting", &s.Dead: "dead",
-	} {
-		if *field == "" {
-			*field = name
-		}
-	}
-	if c.Attempts == "" && c.Retries == "" {
-		c.Attempts = "attempts"
-	}
-	if len(s.Running) == 0 {
-		s.Running = []string{"running"}
-	}
-	if len(s.Done) == 0 {
-		s.Done = []string{"done"}
-	}
-	if d.lease == 0 {
-		d.lease = defaultLease
-	}
-	return d
+// lower returns what package sqltable has to know of t, with the defaults.
+func (t *Table[ID]) lower() *sqltable.Table {
+	return sqltable.Table{
+		Dialect:        sqltable.Dialect(t.Dialect),
+		Name:           t.Name,
+		Columns:        sqltable.Columns(t.Columns),
+		Statuses:       sqltable.Statuses(t.Statuses),
+		Instants:       sqltable.Instants(t.Instants),
+		Lease:          t.Lease,
+		Where:          t.Where,
+		ClaimWhere:     t.ClaimWhere,
+		OrderBy:        t.OrderBy,
+		NoPromote:      t.NoPromote,
+		Merge:          t.Merge,
+		Set:            sqltable.Set(t.Set),
+		KeepAutovacuum: t.KeepAutovacuum,
+		ScanID: func(rows *sql.Rows, more ...any) (any, error) {
+			var id ID
+			err := rows.Scan(append([]any{&id}, more...)...)
+			return id, err
+		},
+	}.WithDefaults()
 }

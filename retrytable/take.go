@@ -5,7 +5,12 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math/rand/v2"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/dberr"
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/sift"
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
 
 // claim claims up to n jobs, and returns when their leases end at the earliest, by the
@@ -19,13 +24,13 @@ func (s *shift[ID]) claim(n int) (rows []Row[ID], ends time.Time, err error) {
 			return nil, ends, err
 		}
 	}
-	if p := &s.statements.promote; s.statements.promotes {
-		if _, err := take(s, &s.promoting, p, max(n, promotions), s.ClaimArgs[:p.args], scanID[ID]); err != nil {
+	if p := s.statements.Promote; s.statements.Promotes {
+		if _, err := take(s, &s.promoting, p, max(n, promotions), s.ClaimArgs[:p.Args()], scanID[ID]); err != nil {
 			return nil, ends, err
 		}
 	}
 	ends = time.Now().Add(s.lease)
-	rows, err = take(s, &s.claiming, &s.statements.claim, s.atOnce(n), s.ClaimArgs, scanRow[ID])
+	rows, err = take(s, &s.claiming, s.statements.Claim, s.atOnce(n), s.ClaimArgs, scanRow[ID])
 	return rows, ends, err
 }
 
@@ -41,7 +46,7 @@ func (s *shift[ID]) atOnce(n int) int {
 type taking[ID, T any] struct {
 	*shift[ID]
 
-	from *statement
+	from *sqltable.Pick
 	n    int
 	args []any
 	scan func(*sql.Rows) (T, error)
@@ -56,7 +61,7 @@ type taking[ID, T any] struct {
 // for the rows that are at fault, and takes others. Only if there are none, the refusal is
 // an error.
 func take[ID, T any](
-	s *shift[ID], o *obstacles[ID], from *statement, n int, args []any, scan func(*sql.Rows) (T, error),
+	s *shift[ID], o *obstacles[ID], from *sqltable.Pick, n int, args []any, scan func(*sql.Rows) (T, error),
 ) ([]T, error) {
 	t := &taking[ID, T]{shift: s, from: from, n: n, args: args, scan: scan, began: time.Now()}
 	if ids := o.due(n); len(ids) > 0 {
@@ -68,11 +73,11 @@ func take[ID, T any](
 	if t.outage != nil || t.isEnough() {
 		return t.all, t.outage
 	}
-	err := t.some(listed{o.ids(), true}, s.patience())
-	if err == nil || !maybeOfRow(err) {
+	err := t.some(without(o), s.patience())
+	if err == nil || !dberr.MaybeOfRow(err) {
 		return t.all, err
 	}
-	ids, unanswered := t.look(listed{o.ids(), true})
+	ids, unanswered := t.look(without(o))
 	if unanswered != nil || len(ids) == 0 {
 		return t.all, err
 	}
@@ -85,13 +90,13 @@ func (t *taking[ID, T]) isEnough() bool {
 	return len(t.all) >= t.n || len(t.all) > 0 && time.Since(t.began) > t.lease/10
 }
 
-// some takes some of those rows.
-func (t *taking[ID, T]) some(which listed, limit time.Duration) error {
+// some takes some of those rows, and no more than are still wanted.
+func (t *taking[ID, T]) some(which sqltable.Some, limit time.Duration) error {
 	t.lane.Lock()
 	defer t.lane.Unlock()
-	n := t.n - len(t.all)
-	got, err := within(t.ctx, t.shift, limit, func(ctx context.Context) ([]T, error) {
-		return t.inTurn(ctx, n, which)
+	which.N = t.n - len(t.all)
+	got, err := answerWithin(t.ctx, t.shift, limit, func(ctx context.Context) ([]T, error) {
+		return t.inTurn(ctx, which)
 	})
 	t.all = append(t.all, got...)
 	return err
@@ -100,21 +105,21 @@ func (t *taking[ID, T]) some(which listed, limit time.Duration) error {
 // inTurn runs the statement, after Turn if it claims rows. If transactions of the database
 // are more isolated by default, a claim may conflict with another; READ COMMITTED has no
 // such conflicts.
-func (t *taking[ID, T]) inTurn(ctx context.Context, n int, which listed) (all []T, err error) {
-	picked := func(db DB) (err error) {
-		all, err = pick[ID](ctx, db, t.from, n, which, t.args, t.scan)
+func (t *taking[ID, T]) inTurn(ctx context.Context, which sqltable.Some) (all []T, err error) {
+	pick := func(db sqltable.DB) (err error) {
+		all, err = sqltable.Rows(ctx, db, t.from, which, t.args, t.scan)
 		return err
 	}
-	if t.Turn == nil || t.from != &t.statements.claim {
-		if err = picked(t.DB); err != nil && conflict(err) {
-			err = inTx(ctx, t.DB, picked)
+	if t.Turn == nil || t.from != t.statements.Claim {
+		if err = pick(t.DB); err != nil && dberr.Conflict(err) {
+			err = sqltable.InTx(ctx, t.DB, pick)
 		}
 	} else {
-		err = inTx(ctx, t.DB, func(db DB) error {
+		err = sqltable.InTx(ctx, t.DB, func(db sqltable.DB) error {
 			if err := guard("Turn", func() error { return t.Turn(ctx, db) }); err != nil {
 				return err
 			}
-			return picked(db)
+			return pick(db)
 		})
 	}
 	if err != nil { // of the commit too: what was claimed is lost until its lease runs out
@@ -123,50 +128,50 @@ func (t *taking[ID, T]) inTurn(ctx context.Context, n int, which listed) (all []
 	return all, nil
 }
 
-// mostLooked is how many rows are looked at behind those that are refused.
+// mostLooked is how many rows are looked at, besides those that are known to be refused.
 const mostLooked = 1000
 
 // look returns which rows are to be taken, in their order. It changes nothing.
-func (t *taking[ID, T]) look(which listed) ([]ID, error) {
+func (t *taking[ID, T]) look(which sqltable.Some) ([]ID, error) {
 	t.lane.Lock()
 	defer t.lane.Unlock()
-	return within(t.ctx, t.shift, t.patience(), func(ctx context.Context) ([]ID, error) {
-		sql, args := t.from.narrow(t.from.look, mostLooked, which, t.args)
-		return queryAll(ctx, t.DB, sql, args, scanID[ID])
+	which.N = mostLooked
+	return answerWithin(t.ctx, t.shift, t.patience(), func(ctx context.Context) ([]ID, error) {
+		return sqltable.Look(ctx, t.DB, t.from, which, t.args, scanID[ID])
 	})
 }
 
-// past takes rows out of some of which the database refuses to take one, without those
-// that it refuses, and remembers these. It returns the refusal if there is no other row.
+// past takes rows with those IDs, after the database has refused to take them together. It
+// remembers the rows that are refused alone. It returns the refusal if no row can be taken.
 func (t *taking[ID, T]) past(o *obstacles[ID], ids []ID, refusal error) error {
 	var found []ID
 	missed, limit := false, t.patience()
-	if !answered(refusal) {
+	if !dberr.Answered(refusal) {
 		limit /= 4
 	}
-	sift(len(ids), func(from, to int) answer {
+	sift.Sift(len(ids), func(from, to int) sift.Answer {
 		if t.isEnough() {
-			return over
+			return sift.Stop
 		}
-		err := t.some(listed{anys(ids[from:to]), false}, limit)
+		err := t.some(sqltable.Some{IDs: anys(ids[from:to])}, limit)
 		switch {
 		case err == nil:
 			t.slow = 0
 			o.forget(ids[from:to])
-			return fine
-		case !maybeOfRow(err):
+			return sift.Done
+		case !dberr.MaybeOfRow(err):
 			t.outage, missed = err, true
-			return over
+			return sift.Stop
 		case to-from == 1:
 			refusal = err
 			found = append(found, ids[from])
 		}
-		if answered(err) {
+		if dberr.Answered(err) {
 			t.slow = 0
 		} else if t.slow++; t.slow >= mostSlow {
-			return over
+			return sift.Stop
 		}
-		return amiss
+		return sift.Refused
 	}, func(from, to int) {
 		o.delay(ids[from:to], longestRefusal)
 		missed = true
@@ -182,6 +187,95 @@ func (t *taking[ID, T]) past(o *obstacles[ID], ids []ID, refusal error) error {
 	return nil
 }
 
-// mostSlow is how many tries in a row may have no answer in time before that is nobody's
-// fault.
+// mostSlow is how many tries in a row may have no answer in time before that is an outage,
+// and not the fault of the rows.
 const mostSlow = 3
+
+// obstacles are rows that the database has refused to let us take, because of a trigger,
+// for example. A statement leaves them out, and they are tried again in a while.
+type obstacles[ID any] struct {
+	rows map[string]*obstacle[ID]
+	next time.Time // when some of them may be tried again
+}
+
+type obstacle[ID any] struct {
+	id    ID
+	until time.Time // when it is tried again
+}
+
+// mostObstacles is how many rows are left out. A table that has more of them is refused.
+const mostObstacles = 1000
+
+// without is all rows but the obstacles.
+func without[ID any](o *obstacles[ID]) sqltable.Some {
+	all := sqltable.Some{None: true}
+	for _, row := range o.rows {
+		all.IDs = append(all.IDs, row.id)
+	}
+	return all
+}
+
+// due returns up to n rows that are to be tried again, which they are once in a while.
+func (o *obstacles[ID]) due(n int) (some []ID) {
+	now := time.Now()
+	if now.Before(o.next) {
+		return nil
+	}
+	for _, row := range o.rows {
+		if len(some) < n && !now.Before(row.until) {
+			some = append(some, row.id)
+		}
+	}
+	if len(some) > 0 {
+		o.next = now.Add(mostOften)
+	}
+	return some
+}
+
+// mostOften is how long it takes at least until rows that were refused are tried again.
+const mostOften = time.Second
+
+// add adds rows, which wait for a pause, and returns those that are new.
+func (o *obstacles[ID]) add(ids []ID, pause time.Duration) (news []ID) {
+	if o.rows == nil {
+		o.rows = map[string]*obstacle[ID]{}
+	}
+	for _, id := range ids {
+		row := o.rows[sqltable.KeyOf(id)]
+		if row == nil {
+			if len(o.rows) >= mostObstacles {
+				continue
+			}
+			row = &obstacle[ID]{id: id}
+			o.rows[sqltable.KeyOf(id)] = row
+			news = append(news, id)
+		}
+		row.until = time.Now().Add(pause/2 + rand.N(pause/2+1))
+	}
+	return news
+}
+
+// delay has rows wait that are left out, and of which nobody knows whether they still are
+// refused.
+func (o *obstacles[ID]) delay(ids []ID, pause time.Duration) {
+	for _, id := range ids {
+		if row := o.rows[sqltable.KeyOf(id)]; row != nil {
+			row.until = time.Now().Add(pause/2 + rand.N(pause/2+1))
+		}
+	}
+}
+
+// forget forgets rows that were taken, or are not to be taken any more.
+func (o *obstacles[ID]) forget(ids []ID) {
+	for _, id := range ids {
+		delete(o.rows, sqltable.KeyOf(id))
+	}
+}
+
+// anys are IDs as arguments.
+func anys[ID any](ids []ID) (all []any) {
+	for _, id := range ids {
+		all = append(all, id)
+	}
+	return all
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
 
 // Worker works on the jobs of a [Table] until it is told to stop:
@@ -48,8 +49,8 @@ import (
 //
 // A row that cannot be written does not stop others, whatever the database answers about
 // it: because of a constraint, a trigger, row-level security, or an index. If the database
-// refuses a statement, or does not answer it in time, the Worker tries the rows behind the
-// first one before it takes that for an outage. The rows that are refused are left out, up
+// refuses a statement, or does not answer it in time, the Worker tries the next rows
+// before it takes that for an outage. The rows that are refused are left out, up
 // to 1000 of them, and tried again every few seconds. OnError is told once of each, or of
 // several at once. If no row can be written, the Worker tries again every 5 seconds, or Poll
 // if that is longer, so that it goes on soon after that is mended.
@@ -209,43 +210,43 @@ const (
 
 // Validate reports everything that is wrong with w, each with the field and its value.
 func (w *Worker[ID]) Validate() error {
-	var f faults
+	var p sqltable.Problems
 	if w.Table == nil {
-		f.add("Worker.Table", nil, "must be there")
+		p.Add("Worker.Table", nil, "must be there")
 	} else {
 		if err := w.Table.Validate(); err != nil {
-			f = append(f, err)
+			p = append(p, err)
 		}
-		if lease := w.Table.definition().lease; w.Heartbeat >= lease && lease > 0 {
-			f.add("Worker.Heartbeat", w.Heartbeat, fmt.Sprintf("must be less than Table.Lease, %v", lease))
+		if lease := w.Table.lower().Lease; w.Heartbeat >= lease && lease > 0 {
+			p.Add("Worker.Heartbeat", w.Heartbeat, fmt.Sprintf("must be less than Table.Lease, %v", lease))
 		}
 	}
 	if w.DB == nil {
-		f.add("Worker.DB", nil, "must be there")
+		p.Add("Worker.DB", nil, "must be there")
 	}
 	if w.Work == nil {
-		f.add("Worker.Work", nil, "must be there")
+		p.Add("Worker.Work", nil, "must be there")
 	}
 	if w.PolicyFor != nil && w.Table != nil && w.Table.Columns.Kind == "" {
-		f = append(f, errors.New("retrytable: Worker.PolicyFor: the table has no column for kinds: name one in Table.Columns.Kind"))
+		p = append(p, errors.New("retrytable: Worker.PolicyFor: the table has no column for kinds: name one in Table.Columns.Kind"))
 	}
 	if w.Policy != nil {
 		if err := w.Policy.Validate(); err != nil {
-			f = append(f, fmt.Errorf("retrytable: Worker.Policy: %w", err))
+			p = append(p, fmt.Errorf("retrytable: Worker.Policy: %w", err))
 		}
 	}
 	if w.Concurrency < 0 {
-		f.add("Worker.Concurrency", w.Concurrency, "must not be negative")
+		p.Add("Worker.Concurrency", w.Concurrency, "must not be negative")
 	}
 	for _, d := range []struct {
 		field string
 		value time.Duration
 	}{{"Heartbeat", w.Heartbeat}, {"Poll", w.Poll}, {"Grace", w.Grace}} {
 		if d.value < 0 {
-			f.add("Worker."+d.field, d.value, "must not be negative")
+			p.Add("Worker."+d.field, d.value, "must not be negative")
 		}
 	}
-	return errors.Join(f...)
+	return errors.Join(p...)
 }
 
 // Run works until ctx is done, and returns the cause of ctx. If the Worker is not valid,
@@ -265,12 +266,12 @@ func (w *Worker[ID]) Run(ctx context.Context) error {
 	if err := r.check(ctx); err != nil {
 		return err
 	}
-	end := r.attend(ctx)
+	leave := r.attend(ctx)
 	var sweeper sync.WaitGroup
 	sweeper.Go(func() { r.sweepAll(ctx) })
 	r.claimAll(ctx)
 	sweeper.Wait()
-	end()
+	leave()
 	return context.Cause(ctx)
 }
 
@@ -290,8 +291,7 @@ func (w *Worker[ID]) Once(ctx context.Context) (claimed int, err error) {
 		defer mu.Unlock()
 		errs = append(errs, err)
 	}
-	end := r.attend(ctx)
-	defer end()
+	defer r.attend(ctx)()
 	if err := context.Cause(ctx); err != nil {
 		return 0, err
 	}

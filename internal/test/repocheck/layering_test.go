@@ -32,6 +32,10 @@ const (
 	toolsModule = "internal/tools"
 )
 
+// sqlStorey is the SQL of retrytable. It knows nothing of policies, so it imports only those
+// of the internal packages that do not import the root package either.
+const sqlStorey = "retrytable/internal/sqltable"
+
 // newestModules take the newest versions of others, which may need a newer Go.
 var newestModules = []string{"benchmarks", "examples/engines", "internal/test/clientstest", "internal/test/sqltest"}
 
@@ -121,6 +125,12 @@ func TestLayeringFaults(t *testing.T) {
 		{"a package beside", map[string]string{
 			"retryexec/exec.go": `package retryexec; import "` + root + `/retryhttp"`,
 		}, "retryexec/exec.go:1: imports " + root + "/retryhttp from the layer of retryexec"},
+		{"the root package below the SQL of retrytable", map[string]string{
+			"retrytable/internal/sqltable/pick.go": `package sqltable; import ("database/sql"; "` + root + `/internal/sat"; "` + root + `")`,
+		}, "retrytable/internal/sqltable/pick.go:1: imports " + root + " from the layer of the SQL of retrytable"},
+		{"an internal package that knows the root below the SQL of retrytable", map[string]string{
+			"retrytable/internal/sqltable/pick.go": `package sqltable; import "` + root + `/internal/sqlerr"`,
+		}, "retrytable/internal/sqltable/pick.go:1: imports " + root + "/internal/sqlerr from the layer of the SQL of retrytable"},
 		{"a package above the root", map[string]string{
 			"config.go": `package retry; import "` + root + `/retryhttp"`,
 		}, "config.go:1: imports " + root + "/retryhttp from the layer of the root package"},
@@ -424,6 +434,8 @@ func mayImport(dir, imported string, inRoot bool) (layer string, ok bool) {
 		return layer, !within(imported, internal) || imported == internal+"/engine"
 	case layer == "examples":
 		return layer, !within(imported, internal)
+	case within(dir, sqlStorey):
+		return "the SQL of retrytable", within(imported, internal+"/redact", internal+"/sat", internal+"/show")
 	case strings.HasPrefix(layer, "retry"):
 		return layer, imported == modulePath || within(imported, internal, modulePath+"/"+layer)
 	default:

@@ -84,7 +84,7 @@ func TestCheckFaults(t *testing.T) {
 		case retrytable.SQLite:
 			assert.Equal(t, []string{
 				`Columns.ID: "id": must be unique, by a primary key or an index of its own`,
-				`Columns.Attempts: "attempts": is TEXT, and must be INTEGER`,
+				`Columns.Attempts: "attempts": is TEXT, and must be an integer`,
 				`Columns.Due: "due_at": is TEXT, and must be INTEGER, or Instants must be RFC3339`,
 				`Columns.Lease: "lease_until": is TEXT, and must be INTEGER, or Instants must be RFC3339`,
 				`Columns.Lease: "lease_until": must allow NULL`,

@@ -1,8 +1,9 @@
-package retrytable
+package sqltable
 
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"hash/fnv"
 	"regexp"
@@ -65,12 +66,14 @@ func (d postgres) instants(as Instants) *instantSQL {
 	return &s
 }
 
+func (postgres) types() types { return types{word: "text", text: "text", integer: "bigint"} }
+
 func (d postgres) parts(b *builder) []part {
-	parts := b.added("text", "text", "bigint", " DEFAULT "+b.instants.now)
+	parts := b.columnParts(" DEFAULT " + b.instants.now)
 	for i := range parts {
 		parts[i].sql = "ALTER TABLE " + b.table + " ADD COLUMN IF NOT EXISTS " + parts[i].sql
 	}
-	table := b.name[strings.LastIndexByte(b.name, '.')+1:] // whose schema the index is in
+	_, table := b.schemaAndName() // an index is in the schema of its table
 	for _, i := range b.indexes() {
 		name := d.indexName(table, i.suffix)
 		sql := fmt.Sprintf("IF NOT EXISTS %s ON %s (%s) WHERE %s", d.quote(name), b.table, i.columns(b), i.rows(b))
@@ -103,35 +106,44 @@ func (postgres) indexName(table, suffix string) string {
 	return strings.ToValidUTF8(table[:longest-len(suffix)], "") + suffix
 }
 
-// pick finds the rows in a common table expression: below IN, the planner may search for
-// them more than once and lock more than it should. How many is no parameter: a generic
-// plan would expect a tenth of the table, and sort it. A claim that merges locks new rows
-// in the order of their index, so that it finds some if others lock the first ones. It
-// sorts the retries before it locks some of them.
-func (d postgres) pick(b *builder, p *picking) statement {
+// picker finds the rows in a common table expression. Below IN, the planner might search for
+// them more than once, and lock more rows than it updates. The number of rows is no parameter:
+// with a generic plan, PostgreSQL expects a tenth of the table, and sorts it.
+//
+// A claim that merges locks new rows in the order of their index, so that it finds some if
+// others lock the first ones. It sorts the retries before it locks some of them.
+func (d postgres) picker(p *picking) (run picker, look string) {
 	lock := d.lock() + ")"
-	picked := "WITH picked AS MATERIALIZED (" + p.selection(b, p.from) + lock
-	if p.merged(b) {
+	picked := "WITH picked AS MATERIALIZED (" + p.selection() + lock
+	if p.merges() {
 		picked = fmt.Sprintf("WITH fresh AS MATERIALIZED (%s%s, picked AS MATERIALIZED (SELECT %s AS picked_id FROM %s"+
 			" WHERE %s = ANY (ARRAY(SELECT picked_id FROM fresh UNION ALL (%s))) AND %s ORDER BY %s LIMIT %s%s",
-			p.selection(b, p.from), lock, b.id, b.table,
-			b.id, p.retries(b), p.either(b), b.orderBy, someRows, lock)
+			p.selection(), lock, p.id, p.table,
+			p.id, p.retries(), p.either(), p.OrderBy, someRows, lock)
 	}
-	return statement{name: p.name, args: p.args, query: d.bind(fmt.Sprintf(
-		"%s UPDATE %s SET %s WHERE %s = ANY (ARRAY(SELECT picked_id FROM picked)) RETURNING %s",
-		picked, b.table, p.assignments, b.id, p.returning))}
+	return d.bind(fmt.Sprintf("%s UPDATE %s SET %s WHERE %s = ANY (ARRAY(SELECT picked_id FROM picked)) RETURNING %s",
+		picked, p.table, p.assignments, p.id, p.returning)), p.look()
 }
 
 func (postgres) lock() string { return " FOR NO KEY UPDATE SKIP LOCKED" }
 
-// group gets its rows as arrays, which are text here, so that any driver can send them.
-// The type of the IDs is that of the column: nobody else knows it. It goes past rows that
-// somebody else has locked. The condition of the status is one that no index has: the
-// planner takes that of the leases for empty, and would read it for each row.
-func (d postgres) group(b *builder, s *statement, assignments func(parameter func() string) string) {
-	if s.args > 0 { // whose types nobody knows
-		return
+// grouper has one statement for a group, unless the user's SQL has parameters, whose types
+// nobody knows.
+func (d postgres) grouper(b *builder, u *Update, assignments assignments) grouper {
+	if u.n > 0 {
+		return b.locking()
 	}
+	return postgresGroup{d.group(b, u, assignments), b.locking()}
+}
+
+// group is a statement that has an array for the IDs, for the fences, and for each value
+// that differs between the rows. It returns the places in the arrays of the rows it has changed.
+//
+// Arrays are sent as text, so that every driver can send them. PostgreSQL finds the type of
+// the IDs from an empty array of the column. The condition of the leases is one for which no
+// index is used: the planner takes the index of the leases for nearly empty, and would read
+// it anew for each row of the group.
+func (d postgres) group(b *builder, u *Update, assignments assignments) string {
 	parameter := numbered(0)
 	columns := []string{"given_id", "given_fence"}
 	arrays := []string{
@@ -140,18 +152,18 @@ func (d postgres) group(b *builder, s *statement, assignments func(parameter fun
 	}
 	n := 0
 	changes := assignments(func() string {
-		if n++; n <= s.whole {
+		if n++; n <= u.same {
 			return parameter()
 		}
 		column := "given_" + strconv.Itoa(n)
 		columns, arrays = append(columns, column), append(arrays, parameter()+"::bigint[]")
 		return column
 	})
-	if last := len(arrays) - 1; s.text {
+	if last := len(arrays) - 1; u.hasText {
 		arrays[last] = strings.TrimSuffix(arrays[last], "bigint[]") + "text[]"
 	}
-	name := b.name[strings.LastIndexByte(b.name, '.')+1:]
-	s.group = fmt.Sprintf("WITH held AS MATERIALIZED (SELECT %s AS held_id, given.*"+
+	_, name := b.schemaAndName()
+	return fmt.Sprintf("WITH held AS MATERIALIZED (SELECT %s AS held_id, given.*"+
 		" FROM unnest(%s) WITH ORDINALITY AS given(%s, given_place), %s"+
 		" WHERE %s = given_id AND %s = given_fence AND CASE WHEN %s THEN true END FOR NO KEY UPDATE OF %s SKIP LOCKED)"+
 		" UPDATE %s SET %s FROM held WHERE %s = held_id RETURNING given_place",
@@ -159,17 +171,94 @@ func (d postgres) group(b *builder, s *statement, assignments func(parameter fun
 		b.table, changes, b.id)
 }
 
+// postgresGroup is a grouper with one statement for all rows.
+type postgresGroup struct {
+	sql string
+
+	oneByOne // for values that cannot be in an array
+}
+
+func (g postgresGroup) updateAll(ctx context.Context, db DB, all []*Change) (changed []bool, err error) {
+	args, ok := arrays(all)
+	if !ok {
+		return g.oneByOne.updateAll(ctx, db, all)
+	}
+	changed = make([]bool, len(all))
+	err = each(ctx, db, func(rows *sql.Rows) error {
+		var place int
+		err := rows.Scan(&place)
+		if err == nil {
+			changed[place-1] = true
+		}
+		return err
+	}, g.sql, args...)
+	return changed, err
+}
+
+// arrays returns the arguments of a group, if all its values can be in arrays.
+func arrays(all []*Change) (args []any, ok bool) {
+	first := all[0]
+	columns := make([]array, 2+len(first.values)-first.same)
+	for _, c := range all {
+		columns[0].add(c.id)
+		columns[1].add(c.fence)
+		for i, value := range c.values[c.same:] {
+			columns[2+i].add(value)
+		}
+	}
+	for i := range columns {
+		if columns[i].unfit {
+			return nil, false
+		}
+		args = append(args, columns[i].String())
+	}
+	return slices.Insert(args, 2, first.values[:first.same]...), true
+}
+
+// array is an array as PostgreSQL reads it.
+type array struct {
+	text  strings.Builder
+	unfit bool // it has a value that needs its type
+}
+
+// add adds a number, a text, or what becomes one of them for the driver.
+func (a *array) add(value any) {
+	if a.text.Len() > 0 {
+		a.text.WriteByte(',')
+	}
+	value, err := driver.DefaultParameterConverter.ConvertValue(value)
+	switch value := value.(type) {
+	case int64:
+		a.text.Write(strconv.AppendInt(nil, value, 10))
+	case string:
+		a.text.WriteByte('"')
+		_, _ = arrayEscapes.WriteString(&a.text, value)
+		a.text.WriteByte('"')
+	case nil:
+		a.text.WriteString("NULL")
+		a.unfit = a.unfit || err != nil
+	default:
+		a.unfit = true
+	}
+}
+
+var arrayEscapes = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
+
+// String returns the array.
+func (a *array) String() string { return "{" + a.text.String() + "}" }
+
 // extend locks the row first. An assignment is computed before an UPDATE waits for a
 // lock, and the lease would be counted from then.
-func (d postgres) extend(b *builder) statement {
-	s := statement{
-		name: "extend", whole: 1,
-		query: d.bind(fmt.Sprintf("WITH held AS MATERIALIZED (SELECT %s AS held_id FROM %s WHERE %s FOR NO KEY UPDATE) "+
-			"UPDATE %s SET %s = %s FROM held WHERE %s = held_id",
-			b.id, b.table, b.held(numbered(1)), b.table, b.leaseUntil, b.instants.after("$1"), b.id)),
+func (d postgres) extend(b *builder) *Update {
+	longer := func(parameter func() string) string { return b.leaseUntil + " = " + b.instants.after(parameter()) }
+	u := &Update{
+		userArgs: userArgs{name: "extend"}, same: 1,
+		updater: d.bind(fmt.Sprintf("WITH held AS MATERIALIZED (SELECT %s AS held_id FROM %s WHERE %s FOR NO KEY UPDATE) "+
+			"UPDATE %s SET %s FROM held WHERE %s = held_id",
+			b.id, b.table, b.held(numbered(1)), b.table, longer(numbered(0)), b.id)),
 	}
-	d.group(b, &s, func(parameter func() string) string { return b.leaseUntil + " = " + b.instants.after(parameter()) })
-	return s
+	u.grouper = d.grouper(b, u, longer)
+	return u
 }
 
 const postgresColumns = `SELECT a.attname, format_type(a.atttypid, NULL), a.attnotnull,
@@ -185,7 +274,7 @@ const postgresPartitioned = `SELECT relkind = 'p' FROM pg_class WHERE oid = to_r
 const postgresIndexes = `SELECT c.relname, i.indexrelid::regclass::text, i.indisvalid
 	FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = to_regclass($1)`
 
-func (postgres) inspect(ctx context.Context, db DB, c *checker) error {
+func (postgres) inspect(ctx context.Context, db DB, c *Comparison) error {
 	err := each(ctx, db, func(rows *sql.Rows) error {
 		var f found
 		var name, words string
@@ -240,38 +329,35 @@ func (d postgres) convert(b *builder, column column, f found) []string {
 	return []string{fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s TYPE timestamptz", b.table, d.quote(column.name))}
 }
 
-func (d postgres) misfit(b *builder, column column, f found) string {
-	switch column.field {
-	case "ID":
-		return ""
-	case "Status", "Kind":
-		if column.field == "Kind" && (f.sqlType == "json" || f.sqlType == "jsonb") {
-			return ""
-		}
-		padded := column.field == "Status" && f.sqlType == "character"
-		if f.words == nil && !padded && f.sqlType != "text" && f.sqlType != "character varying" {
-			return "is " + f.sqlType + ", and must be text or an enum"
-		}
-	case "Error":
-		if f.sqlType != "text" && f.sqlType != "character varying" {
-			return "is " + f.sqlType + ", and must be text"
-		}
-	case "Due", "Lease", "First":
-		wanted := "bigint"
-		if b.instants.column == "timestamptz" {
-			wanted = "timestamp with time zone"
-		}
-		switch name := d.quote(column.name); {
-		case f.sqlType == "text" && b.instants.column == "timestamptz":
-			return fmt.Sprintf("is text, but Instants wants %s; to convert it: ALTER TABLE %s ALTER COLUMN %s TYPE timestamptz USING %s::timestamptz",
-				wanted, b.table, name, name)
-		case f.sqlType != wanted:
-			return "is " + f.sqlType + ", but Instants wants " + wanted
-		}
+func (postgres) takes(f found) content {
+	switch {
+	case slices.Contains([]string{"smallint", "integer", "bigint"}, f.sqlType):
+		return anInteger
+	case f.sqlType == "text", f.sqlType == "character varying":
+		return aStatus | aKind | aText
+	case f.words != nil:
+		return aStatus | aKind
+	case f.sqlType == "character": // padded with spaces, which a comparison leaves out
+		return aStatus
+	case f.sqlType == "json", f.sqlType == "jsonb":
+		return aKind
 	default:
-		if !slices.Contains([]string{"smallint", "integer", "bigint"}, f.sqlType) {
-			return "is " + f.sqlType + ", and must be an integer"
-		}
+		return 0
 	}
-	return ""
+}
+
+func (d postgres) instantMisfit(b *builder, name string, f found) string {
+	wanted := "bigint"
+	if b.instants.column == "timestamptz" {
+		wanted = "timestamp with time zone"
+	}
+	switch name := d.quote(name); {
+	case f.sqlType == wanted:
+		return ""
+	case f.sqlType == "text" && b.instants.column == "timestamptz":
+		return fmt.Sprintf("is text, but Instants wants %s; to convert it: ALTER TABLE %s ALTER COLUMN %s TYPE timestamptz USING %s::timestamptz",
+			wanted, b.table, name, name)
+	default:
+		return "is " + f.sqlType + ", but Instants wants " + wanted
+	}
 }

@@ -1,11 +1,9 @@
-package retrytable
+package sqltable
 
 import (
-	"fmt"
 	"strings"
 	"unicode"
 
-	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/redact"
 )
 
@@ -16,24 +14,8 @@ const (
 	tail        = 512 // bytes of a long text's end, where errors have their causes
 )
 
-// textOf is what Columns.Error has after a decision about a failure: nil if the failure is
-// not known. Columns.Attempts tells already that no attempt is left.
-func textOf(d retry.Decision, failure error) any {
-	if !d.Retry && d.Err != nil {
-		failure = d.Err
-		gaveUp, ok := d.Err.(*retry.Error) //nolint:errorlint // an inner one is a failure like others
-		if ok && gaveUp.Stop == retry.StopAttempts && gaveUp.Err != nil {
-			failure = gaveUp.Err
-		}
-	}
-	if failure == nil {
-		return nil
-	}
-	return storable(fmt.Sprint(failure)) // fmt survives an Error method that panics
-}
-
-// storable is a text without secrets and control characters, and not too long.
-func storable(text string) string {
+// Storable is a text without secrets and control characters, and not too long.
+func Storable(text string) string {
 	if len(text) > longestRead { // and no part of a word, which may be a part of a secret
 		text = text[:longestRead]
 		if end := strings.LastIndexAny(text, " \n\"<>{}"); end > 0 {

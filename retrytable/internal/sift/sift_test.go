@@ -1,4 +1,4 @@
-package retrytable_test
+package sift_test
 
 import (
 	"math/rand/v2"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/seed-5ff3c98e/retry/retrytable"
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/sift"
 )
 
 // Whatever is refused, each thing is passed to one of the functions once, nothing sound is
@@ -32,7 +32,7 @@ func TestSift(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := retrytable.Sift(n, tt.bad)
+			s := run(n, tt.bad)
 			all := slices.Sorted(slices.Values(slices.Concat(s.Stored, s.Alone, s.Skipped)))
 			assert.Len(t, all, n)
 			assert.Len(t, slices.Compact(all), n)
@@ -51,8 +51,38 @@ func TestSift(t *testing.T) {
 		for i := range bad {
 			bad[i] = rand.Float64() < share*share
 		}
-		s := retrytable.Sift(n, func(i int) bool { return bad[i] })
+		s := run(n, func(i int) bool { return bad[i] })
 		assert.Len(t, slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.Stored, s.Alone, s.Skipped)))), n)
 		assert.LessOrEqual(t, s.Tries, 3*n+1)
 	}
+}
+
+// result is what has become of things, and how many tries that took.
+type result struct {
+	Stored, Alone, Skipped []int
+	Tries                  int
+}
+
+// run sifts n things, of which bad says which are refused.
+func run(n int, bad func(i int) bool) (r result) {
+	sift.Sift(n, func(from, to int) sift.Answer {
+		r.Tries++
+		for i := from; i < to; i++ {
+			if bad(i) {
+				if to-from == 1 {
+					r.Alone = append(r.Alone, i)
+				}
+				return sift.Refused
+			}
+		}
+		for i := from; i < to; i++ {
+			r.Stored = append(r.Stored, i)
+		}
+		return sift.Done
+	}, func(from, to int) {
+		for i := from; i < to; i++ {
+			r.Skipped = append(r.Skipped, i)
+		}
+	})
+	return r
 }

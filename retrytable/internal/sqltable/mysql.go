@@ -1,4 +1,4 @@
-package retrytable
+package sqltable
 
 import (
 	"cmp"
@@ -91,10 +91,12 @@ func (mysql) generated(b *builder, i index) (name, sqlType, expression string) {
 // mysqlText is the type of texts that may have any character.
 const mysqlText = "text CHARACTER SET utf8mb4"
 
+func (mysql) types() types { return types{word: "varchar(255)", text: mysqlText, integer: "bigint"} }
+
 // parts are clauses of one statement, which copies the table once. There is no IF NOT
 // EXISTS.
 func (d mysql) parts(b *builder) []part {
-	parts := b.added("varchar(255)", mysqlText, "bigint", " DEFAULT ("+b.instants.now+")")
+	parts := b.columnParts(" DEFAULT (" + b.instants.now + ")")
 	for i := range parts {
 		parts[i].sql = "ADD COLUMN " + parts[i].sql
 	}
@@ -102,7 +104,7 @@ func (d mysql) parts(b *builder) []part {
 		name, sqlType, expression := d.generated(b, i)
 		key := name
 		if i.due == "" {
-			key += ", " + b.orderBy
+			key += ", " + b.OrderBy
 		}
 		parts = append(parts,
 			part{column: name, sql: fmt.Sprintf("ADD COLUMN %s %s GENERATED ALWAYS AS (%s) STORED INVISIBLE", name, sqlType, expression)},
@@ -131,52 +133,145 @@ func (mysql) words(b *builder, f found, words []string) []string {
 	return []string{"MODIFY COLUMN " + b.status + " " + strings.Join(all, ",") + ")" + f.more}
 }
 
-// pick locks the rows, in the order of the index and no others: without the index, all
-// rows that are looked at would be locked. The UPDATE checks the condition again, in case
-// there is no transaction, in a form for which no index is used.
-func (d mysql) pick(b *builder, p *picking) statement {
-	column, _, _ := d.generated(b, p.from)
-	condition, order := column+" = 1", b.orderBy
+// picker locks the rows in the order of the index: without the index, all rows that are
+// looked at would be locked. The UPDATE has the condition again, in case there is no
+// transaction, in a form for which no index is used.
+func (d mysql) picker(p *picking) (run picker, look string) {
+	column, _, _ := d.generated(p.builder, p.from)
+	condition, order := column+" = 1", p.OrderBy
 	if p.from.due != "" {
-		condition, order = column+" <= "+b.instants.now, column
+		condition, order = column+" <= "+p.instants.now, column
 	}
-	return statement{
-		name: p.name, args: p.args,
-		query: d.bind(fmt.Sprintf("SELECT %s FROM %s FORCE INDEX (%s) WHERE %s ORDER BY %s LIMIT %s",
-			b.id, b.table, column, p.conditions(condition), order, someRows)),
-		tail: d.lock(),
+	look = fmt.Sprintf("SELECT %s FROM %s FORCE INDEX (%s) WHERE %s ORDER BY %s LIMIT %s",
+		p.id, p.table, column, p.conditions(condition), order, someRows)
+	return mysqlPicker{
+		look: d.bind(look),
+		lock: d.bind(look + d.lock()),
 		update: d.bind(fmt.Sprintf("UPDATE %s SET %s WHERE CASE WHEN %s THEN 1 END = 1 AND %s IN ",
-			b.table, p.assignments, condition, b.id)),
-		read: d.bind(fmt.Sprintf("SELECT %s FROM %s WHERE %s IN ", p.returning, b.table, b.id)),
-	}
+			p.table, p.assignments, condition, p.id)),
+		read: fmt.Sprintf("SELECT %s FROM %s WHERE %s IN ", p.returning, p.table, p.id),
+	}, look
 }
 
 func (mysql) lock() string { return " FOR UPDATE SKIP LOCKED" }
 
-// group has one UPDATE write all rows, which are locked already, if it writes the same into
-// each.
-func (d mysql) group(b *builder, s *statement, assignments func(parameter func() string) string) {
-	parameters := 0
-	changes := d.bind(assignments(func() string {
-		parameters++
-		return "?"
-	}))
-	if s.args == 0 && parameters == s.whole {
-		s.all = fmt.Sprintf("UPDATE %s SET %s WHERE %s IN ", b.table, changes.sql, b.id)
-	}
+// mysqlPicker locks rows, updates them and reads them, with a statement for each step.
+type mysqlPicker struct {
+	look, lock query  // of the IDs of the rows
+	update     query  // up to the list of IDs
+	read       string // up to the list of IDs
 }
 
-// extend locks the row first, because the instant of a statement is that before it waits
-// for a lock. It also tells a lease that has that end already from one that is lost.
-func (d mysql) extend(b *builder) statement {
-	s := statement{
-		name: "extend", whole: 1,
-		query: d.bind(fmt.Sprintf("SELECT %s FROM %s WHERE %s FOR UPDATE", b.id, b.table, b.held(numbered(1)))),
-		update: d.bind(fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s = $2",
-			b.table, b.leaseUntil, b.instants.after("$1"), b.id)),
+// pick begins a transaction only if it sees rows to pick, and then picks no more than it saw:
+// a statement also locks the next row after its last one.
+func (m mysqlPicker) pick(ctx context.Context, db DB, some narrowing, scan func(*sql.Rows) error) error {
+	if _, ok := db.(beginner); ok {
+		sql, args := some.of(m.look)
+		seen, err := some.table.ids(ctx, db, sql, args...)
+		if err != nil || len(seen) == 0 {
+			return err
+		}
+		some.N = len(seen)
 	}
-	d.group(b, &s, func(parameter func() string) string { return b.leaseUntil + " = " + b.instants.after(parameter()) })
-	return s
+	return InTx(ctx, db, func(db DB) error {
+		sql, args := some.of(m.lock)
+		ids, err := some.table.ids(ctx, db, sql, args...)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		in := mysqlList(len(ids))
+		changed, err := query{sql: m.update.sql + in}.change(ctx, db, append(m.update.ordered(some.args), ids...))
+		if err != nil {
+			return err
+		}
+		if changed != int64(len(ids)) {
+			return errNoTx
+		}
+		return each(ctx, db, scan, m.read+in, ids...)
+	})
+}
+
+// mysqlList is a list of parameters.
+func mysqlList(n int) string {
+	return "(" + strings.TrimSuffix(strings.Repeat("?, ", n), ", ") + ")"
+}
+
+// grouper has one UPDATE for all rows, if that writes the same into each.
+func (d mysql) grouper(b *builder, u *Update, assignments assignments) grouper {
+	values := 0
+	changes := assignments(func() string {
+		values++
+		return "?"
+	})
+	if u.n > 0 || values > u.same {
+		return b.locking()
+	}
+	return mysqlGroup{fmt.Sprintf("UPDATE %s SET %s WHERE %s IN ", b.table, changes, b.id), b.locking()}
+}
+
+// mysqlGroup locks the rows of a group, and updates them with one statement.
+type mysqlGroup struct {
+	sql string // up to the list of IDs
+
+	oneByOne // which locks the rows
+}
+
+func (g mysqlGroup) updateAll(ctx context.Context, db DB, all []*Change) (held []bool, err error) {
+	err = InTx(ctx, db, func(db DB) error {
+		if held, err = g.lock(ctx, db, all); err != nil {
+			return err
+		}
+		var ids []any
+		for i, c := range all {
+			if held[i] {
+				ids = append(ids, c.id)
+			}
+		}
+		if len(ids) == 0 {
+			return nil
+		}
+		_, err := query{sql: g.sql + mysqlList(len(ids))}.change(ctx, db, slices.Concat(all[0].values, ids))
+		return err
+	})
+	return held, err
+}
+
+// extend locks the row first, because the instant of a statement is the one before it waits
+// for a lock.
+func (d mysql) extend(b *builder) *Update {
+	longer := func(parameter func() string) string { return b.leaseUntil + " = " + b.instants.after(parameter()) }
+	u := &Update{
+		userArgs: userArgs{name: "extend"}, same: 1,
+		updater: mysqlExtend{
+			table:  b.Table,
+			lock:   d.bind(fmt.Sprintf("SELECT %s FROM %s WHERE %s FOR UPDATE", b.id, b.table, b.held(numbered(1)))),
+			extend: d.bind(fmt.Sprintf("UPDATE %s SET %s WHERE %s = $2", b.table, longer(numbered(0)), b.id)),
+		},
+	}
+	u.grouper = d.grouper(b, u, longer)
+	return u
+}
+
+// mysqlExtend locks a row and extends its lease.
+type mysqlExtend struct {
+	table  *Table
+	lock   query
+	extend query
+}
+
+// update looks whether there is a row to lock: an UPDATE does not count a row whose lease had
+// the same end before.
+func (m mysqlExtend) update(ctx context.Context, db DB, args []any) (held bool, err error) {
+	err = InTx(ctx, db, func(db DB) error {
+		locked, err := m.table.ids(ctx, db, m.lock.sql, m.lock.ordered(args)...)
+		if err != nil || len(locked) == 0 {
+			return err
+		}
+		held = true
+		_, err = m.extend.change(ctx, db, args)
+		return err
+	})
+	return held, err
 }
 
 const mysqlColumns = `SELECT c.COLUMN_NAME, c.COLUMN_TYPE, c.IS_NULLABLE = 'NO', c.PRIVILEGES,
@@ -188,11 +283,9 @@ const mysqlColumns = `SELECT c.COLUMN_NAME, c.COLUMN_TYPE, c.IS_NULLABLE = 'NO',
 const mysqlIndexes = `SELECT INDEX_NAME, max(NON_UNIQUE) = 0 AND count(*) = 1 AND max(SUB_PART) IS NULL, max(COLUMN_NAME)
 	FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = coalesce(?, DATABASE()) AND TABLE_NAME = ? GROUP BY INDEX_NAME`
 
-func (d mysql) inspect(ctx context.Context, db DB, c *checker) error {
-	schema, name := sql.NullString{}, c.name
-	if dot := strings.LastIndexByte(name, '.'); dot >= 0 {
-		schema, name = sql.NullString{String: name[:dot], Valid: true}, name[dot+1:]
-	}
+func (d mysql) inspect(ctx context.Context, db DB, c *Comparison) error {
+	in, name := c.schemaAndName()
+	schema := sql.NullString{String: in, Valid: in != ""}
 	var engine string
 	err := each(ctx, db, func(rows *sql.Rows) error {
 		var f found
@@ -208,7 +301,7 @@ func (d mysql) inspect(ctx context.Context, db DB, c *checker) error {
 			f.words = mysqlWords(f.sqlType)
 			f.more = mysqlRest(f.charset, collation, f.notNull, dflt, comment)
 		}
-		if d.fold(column) == d.fold(c.columns.Status) && strings.HasSuffix(collation, "_ci") {
+		if d.fold(column) == d.fold(c.Columns.Status) && strings.HasSuffix(collation, "_ci") {
 			c.distinct()
 		}
 		c.found[d.fold(column)] = f
@@ -218,7 +311,7 @@ func (d mysql) inspect(ctx context.Context, db DB, c *checker) error {
 		return err
 	}
 	if engine != "InnoDB" {
-		c.fault("Name", c.name, "is of the engine "+engine+", and must be InnoDB: others do not lock rows")
+		c.misfit("Name", c.Name, "is of the engine "+engine+", and must be InnoDB: others do not lock rows")
 	}
 	return each(ctx, db, func(rows *sql.Rows) error {
 		var index, column string
@@ -255,12 +348,12 @@ func mysqlRest(charset, collation string, notNull bool, dflt sql.NullString, com
 }
 
 // distinct reports words that differ in nothing but capitals.
-func (c *checker) distinct() {
+func (c *Comparison) distinct() {
 	seen := map[string]string{}
-	for _, word := range c.statuses.all() {
+	for _, word := range c.Statuses.all() {
 		folded := strings.ToLower(word)
 		if other, ok := seen[folded]; ok && other != word {
-			c.fault("Columns.Status", c.columns.Status, fmt.Sprintf("has a collation to which %q is %q", word, other))
+			c.misfit("Columns.Status", c.Columns.Status, fmt.Sprintf("has a collation to which %q is %q", word, other))
 		}
 		seen[folded] = word
 	}
@@ -274,44 +367,42 @@ func mysqlWords(sqlType string) (words []string) {
 	return words
 }
 
-// mysqlType matches the parts of a type that matter here.
+// mysqlType matches the part of a type that matters here.
 var mysqlType = regexp.MustCompile(`^[a-z]+`)
 
 func (mysql) convert(*builder, column, found) []string { return nil }
 
-func (mysql) misfit(b *builder, column column, f found) string {
-	base := mysqlType.FindString(f.sqlType)
-	switch column.field {
-	case "ID":
-		return ""
-	case "Status", "Kind":
-		if column.field == "Kind" && base == "json" {
-			return ""
+func (mysql) takes(f found) content {
+	switch base := mysqlType.FindString(f.sqlType); base {
+	case "varchar", "text", "mediumtext", "longtext":
+		if f.charset == "utf8mb4" {
+			return aStatus | aKind | aText
 		}
-		if !slices.Contains([]string{"varchar", "char", "text", "tinytext", "mediumtext", "longtext", "enum"}, base) {
-			return "is " + f.sqlType + ", and must be text or an enum"
-		}
-	case "Error":
-		if !slices.Contains([]string{"varchar", "text", "mediumtext", "longtext"}, base) || f.charset != "utf8mb4" {
-			return fmt.Sprintf("is %s %s, and must be %s", f.sqlType, f.charset, mysqlText)
-		}
-	case "Due", "Lease", "First":
-		if b.instants.column == base || b.instants.column == f.sqlType {
-			return ""
-		}
-		misfit := "is " + f.sqlType + ", but Instants wants " + b.instants.column
-		if b.instants.column != "datetime(6)" || strings.HasSuffix(base, "int") { // which counts what?
-			return misfit
-		}
-		zone := ""
-		if base == "timestamp" { // which shows the time in the zone of the session
-			zone = "SET time_zone = '+00:00'; "
-		}
-		return misfit + fmt.Sprintf("; to convert it: %sALTER TABLE %s MODIFY COLUMN %s datetime(6)", zone, b.table, quoted("`", column.name))
+		return aStatus | aKind
+	case "char", "tinytext", "enum":
+		return aStatus | aKind
+	case "json":
+		return aKind
 	default:
-		if !strings.HasSuffix(base, "int") {
-			return "is " + f.sqlType + ", and must be an integer"
+		if strings.HasSuffix(base, "int") {
+			return anInteger
 		}
+		return 0
 	}
-	return ""
+}
+
+func (d mysql) instantMisfit(b *builder, name string, f found) string {
+	base := mysqlType.FindString(f.sqlType)
+	if b.instants.column == base || b.instants.column == f.sqlType {
+		return ""
+	}
+	misfit := "is " + f.sqlType + ", but Instants wants " + b.instants.column
+	if b.instants.column != "datetime(6)" || strings.HasSuffix(base, "int") { // nobody knows what it counts
+		return misfit
+	}
+	zone := ""
+	if base == "timestamp" { // it is shown in the time zone of the session
+		zone = "SET time_zone = '+00:00'; "
+	}
+	return misfit + fmt.Sprintf("; to convert it: %sALTER TABLE %s MODIFY COLUMN %s datetime(6)", zone, b.table, d.quote(name))
 }

@@ -1,6 +1,7 @@
-package retrytable
+package sqltable
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -69,16 +70,18 @@ func (d sqlite) text() *instantSQL {
 	}
 }
 
+func (sqlite) types() types { return types{word: "TEXT", text: "TEXT", integer: "INTEGER"} }
+
 // parts have no IF NOT EXISTS for columns, and no default for due ones, because SQLite
 // has neither.
 func (d sqlite) parts(b *builder) []part {
-	parts := b.added("TEXT", "TEXT", "INTEGER", "")
+	parts := b.columnParts("")
 	for i := range parts {
 		parts[i].sql = "ALTER TABLE " + b.table + " ADD COLUMN " + parts[i].sql
 	}
-	schema, table := "", b.name
-	if dot := strings.LastIndexByte(table, '.'); dot >= 0 {
-		schema, table = d.quote(table[:dot])+".", table[dot+1:]
+	schema, table := b.schemaAndName()
+	if schema != "" {
+		schema = d.quote(schema) + "."
 	}
 	for _, i := range b.indexes() {
 		name := table + i.suffix
@@ -94,35 +97,34 @@ func (sqlite) altering(_ *builder, sql []string) []string { return sql }
 // words adds nothing: there are no enums.
 func (sqlite) words(*builder, found, []string) []string { return nil }
 
-// pick needs no locks, because there is one writer at a time. In a CROSS JOIN, the first
+// picker needs no locks, because there is one writer at a time. In a CROSS JOIN, the first
 // table is the outer loop: an index of the user's must not be read in the order instead.
-func (d sqlite) pick(b *builder, p *picking) statement {
-	picked := p.selection(b, p.from)
-	if p.merged(b) {
-		id := b.table + "." + b.id
+func (d sqlite) picker(p *picking) (run picker, look string) {
+	picked := p.selection()
+	if p.merges() {
+		id := p.table + "." + p.id
 		picked = fmt.Sprintf("SELECT %s FROM (SELECT * FROM (%s) UNION ALL SELECT * FROM (%s)) CROSS JOIN %s ON %s = picked_id ORDER BY %s LIMIT %s",
-			id, p.selection(b, p.from), p.retries(b), b.table, id, b.orderBy, someRows)
+			id, p.selection(), p.retries(), p.table, id, p.OrderBy, someRows)
 	}
-	return statement{name: p.name, args: p.args, query: d.bind(fmt.Sprintf(
-		"UPDATE %s SET %s WHERE %s IN (%s) RETURNING %s", b.table, p.assignments, b.id, picked, p.returning))}
+	return d.bind(fmt.Sprintf("UPDATE %s SET %s WHERE %s IN (%s) RETURNING %s",
+		p.table, p.assignments, p.id, picked, p.returning)), p.look()
 }
 
 func (sqlite) lock() string { return "" }
 
-// group adds nothing: there is one writer at a time, and no network to go to and fro.
-func (sqlite) group(*builder, *statement, func(func() string) string) {}
+// grouper has a statement for each row, because there is no network to wait for. There is
+// one writer at a time, so the transaction has all locks already.
+func (sqlite) grouper(*builder, *Update, assignments) grouper { return oneByOne{} }
 
-func (sqlite) extend(b *builder) statement {
-	return b.finish("extend", "", 1, func(parameter func() string) string {
+func (sqlite) extend(b *builder) *Update {
+	return b.update("extend", "", 1, func(parameter func() string) string {
 		return b.leaseUntil + " = " + b.instants.after(parameter())
 	})
 }
 
-func (d sqlite) inspect(ctx context.Context, db DB, c *checker) error {
-	schema, name := "main", c.name
-	if dot := strings.LastIndexByte(name, '.'); dot >= 0 {
-		schema, name = name[:dot], name[dot+1:]
-	}
+func (d sqlite) inspect(ctx context.Context, db DB, c *Comparison) error {
+	schema, name := c.schemaAndName()
+	schema = cmp.Or(schema, "main")
 	keys := 0
 	err := each(ctx, db, func(rows *sql.Rows) error {
 		var f found
@@ -139,7 +141,7 @@ func (d sqlite) inspect(ctx context.Context, db DB, c *checker) error {
 	if err != nil {
 		return err
 	}
-	id, exists := c.found[d.fold(c.columns.ID)]
+	id, exists := c.found[d.fold(c.Columns.ID)]
 	id.unique = id.unique && keys == 1
 	err = each(ctx, db, func(rows *sql.Rows) error {
 		var index string
@@ -147,21 +149,21 @@ func (d sqlite) inspect(ctx context.Context, db DB, c *checker) error {
 		var whole bool
 		err := rows.Scan(&index, &column, &whole)
 		c.built[index] = ""
-		id.unique = id.unique || whole && d.fold(column.String) == d.fold(c.columns.ID)
+		id.unique = id.unique || whole && d.fold(column.String) == d.fold(c.Columns.ID)
 		return err
 	}, `SELECT l.name, max(i.name), l."unique" AND NOT l.partial AND count(*) = 1
 		FROM pragma_index_list(?1, ?2) l, pragma_index_info(l.name, ?2) i GROUP BY l.name`, name, schema)
 	if exists {
-		c.found[d.fold(c.columns.ID)] = id
+		c.found[d.fold(c.Columns.ID)] = id
 	}
-	if _, exists := c.found[d.fold(c.columns.Due)]; err != nil || !exists || c.instants.key == nil {
+	if _, exists := c.found[d.fold(c.Columns.Due)]; err != nil || !exists || c.instants.key == nil {
 		return err
 	}
 	unreadable := c.due + " IS NOT NULL AND " + c.instants.key(c.due) + " IS NULL"
 	return each(ctx, db, func(rows *sql.Rows) error {
 		var text string
 		err := rows.Scan(&text)
-		c.fault("Columns.Due", c.columns.Due, fmt.Sprintf("has %s, which is no instant; to have such rows never run: "+
+		c.misfit("Columns.Due", c.Columns.Due, fmt.Sprintf("has %s, which is no instant; to have such rows never run: "+
 			"UPDATE %s SET %s = NULL WHERE %s", show.Quote(text), c.table, c.due, unreadable))
 		return err
 	}, "SELECT "+c.due+" FROM "+c.table+" WHERE "+unreadable+" LIMIT 1")
@@ -170,31 +172,30 @@ func (d sqlite) inspect(ctx context.Context, db DB, c *checker) error {
 func (sqlite) convert(*builder, column, found) []string { return nil }
 
 // sqliteText matches the types of which SQLite does not make numbers.
-var sqliteText = regexp.MustCompile("(?i)char|clob|text")
+var sqliteText = regexp.MustCompile("(?i)char|clob|text|^$")
 
-// misfit finds types that make text of numbers, which would be compared as text, and the
+// takes finds types that make text of numbers, which would be compared as text, and the
 // other way round.
-func (sqlite) misfit(b *builder, column column, f found) string {
-	integer := strings.Contains(strings.ToUpper(f.sqlType), "INT")
-	switch column.field {
-	case "ID", "Status", "Kind":
-		return ""
-	case "Error":
-		if f.sqlType == "" || sqliteText.MatchString(f.sqlType) {
-			return ""
-		}
-		return "is " + f.sqlType + ", and must be TEXT"
-	case "Due", "Lease", "First":
-		if b.instants.column == "TEXT" && integer {
-			return "is " + f.sqlType + ", but Instants wants TEXT"
-		}
-		if b.instants.column == "TEXT" || integer {
-			return ""
-		}
+func (sqlite) takes(f found) content {
+	c := aStatus | aKind
+	if sqliteInteger(f) {
+		c |= anInteger
+	}
+	if sqliteText.MatchString(f.sqlType) {
+		c |= aText
+	}
+	return c
+}
+
+func sqliteInteger(f found) bool { return strings.Contains(strings.ToUpper(f.sqlType), "INT") }
+
+func (sqlite) instantMisfit(b *builder, _ string, f found) string {
+	switch texts, integer := b.instants.column == "TEXT", sqliteInteger(f); {
+	case texts && integer:
+		return "is " + f.sqlType + ", but Instants wants TEXT"
+	case !texts && !integer:
 		return "is " + f.sqlType + ", and must be INTEGER, or Instants must be RFC3339"
-	}
-	if integer {
+	default:
 		return ""
 	}
-	return "is " + f.sqlType + ", and must be INTEGER"
 }

@@ -1,0 +1,88 @@
+// Package dberr reads from an error whether a database has refused a row, or there is an
+// outage.
+package dberr
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/known"
+	"github.com/seed-5ff3c98e/retry/internal/sqlerr"
+)
+
+// RefusesRow reports whether the database has answered that it does not write this row, as
+// a constraint or a trigger says. All other errors may be those of an outage.
+func RefusesRow(err error) bool {
+	v := sqlerr.Classify(err)
+	number, mysql := strings.CutPrefix(v.Category, "mysql_")
+	switch {
+	case mysql:
+		return number == mysqlSignal || v.Class == retry.Final && !slices.Contains(mysqlOutages, number)
+	case strings.HasPrefix(v.Category, "sqlite_"):
+		code, _ := strconv.Atoi(v.Category[len("sqlite_"):])
+		return code&0xff == sqliteConstraint
+	}
+	state := sqlState(err)
+	return state != "" && !slices.Contains(stateOutages, state)
+}
+
+// Answered reports whether err is an answer of the database, and so may be about a row: a
+// trigger may use any code. If the database then writes another row, this row was refused.
+// If it writes none, there is an outage.
+func Answered(err error) bool {
+	if sqlState(err) != "" {
+		return true
+	}
+	kind, code, _ := strings.Cut(sqlerr.Classify(err).Category, "_")
+	number, notNumber := strconv.Atoi(code)
+	switch {
+	case notNumber != nil:
+		return false
+	case kind == "sqlite": // another connection has the database, which says nothing about the row
+		return number&0xff != known.SQLiteBusy && number&0xff != known.SQLiteLocked
+	default:
+		return kind == "mysql"
+	}
+}
+
+// MaybeOfRow reports whether err may be about a row. Either the database answered, or it did
+// not answer in time, as where a trigger waits for a lock, or the program could not encode
+// the row.
+func MaybeOfRow(err error) bool {
+	var panicked *retry.PanicError
+	return Answered(err) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &panicked)
+}
+
+// Conflict reports whether a transaction was rolled back because of another one.
+func Conflict(err error) bool {
+	return sqlState(err) == "40" || sqlerr.Classify(err).Category == "mysql_1213"
+}
+
+// RefusesForm reports whether PostgreSQL did not understand a statement. It may understand
+// another statement that does the same: one of them may use a name that a column has too.
+func RefusesForm(err error) bool { return sqlState(err) == "42" }
+
+// sqlState returns the class of the SQLSTATE of an error, its first two characters, or "".
+func sqlState(err error) string {
+	var e interface{ SQLState() string }
+	if !errors.As(err, &e) || len(e.SQLState()) != 5 {
+		return ""
+	}
+	return e.SQLState()[:2]
+}
+
+// Codes that say nothing about a row: there is no access, or something is missing or was
+// stopped.
+var (
+	stateOutages = []string{"08", "0A", "25", "26", "28", "3D", "40", "42", "53", "54", "55", "57", "58", "XX"}
+	mysqlOutages = []string{"1044", "1045", "1049", "1054", "1064", "1142", "1143", "1146", "1317", "1969", "3024"}
+)
+
+const (
+	mysqlSignal      = "1644" // SIGNAL in a trigger
+	sqliteConstraint = 19     // RAISE in a trigger too
+)

@@ -1,0 +1,219 @@
+package sqltable
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Comparison compares a table with what is in the database.
+type Comparison struct {
+	*builder
+
+	found map[string]found  // the columns, by their folded names
+	built map[string]string // the indexes, and the statement that drops one that is of no use
+
+	partitioned bool // so that PostgreSQL makes and drops no index of it CONCURRENTLY
+
+	misfits []*misfit
+	missing []string // the SQL of parts
+}
+
+// misfit is something of the table that does not fit.
+type misfit struct {
+	problem string
+	mend    string // the statement that adds what is missing; "" if there is none
+}
+
+// Error returns the problem, and what to do about it.
+func (m *misfit) Error() string {
+	if m.mend == "" {
+		return m.problem
+	}
+	return m.problem + "; run: " + m.mend
+}
+
+// Misfits is the error of everything that does not fit, or nil.
+func (c *Comparison) Misfits() error {
+	return c.misfitsThat(func(*misfit) bool { return true })
+}
+
+// Unmended is the error of what Mends do not mend, or nil.
+func (c *Comparison) Unmended() error {
+	return c.misfitsThat(func(m *misfit) bool { return m.mend == "" })
+}
+
+func (c *Comparison) misfitsThat(count func(*misfit) bool) error {
+	var all []error
+	for _, m := range c.misfits {
+		if count(m) {
+			all = append(all, m)
+		}
+	}
+	return errors.Join(all...)
+}
+
+// Mends are the statements that add what is missing.
+func (c *Comparison) Mends() []string {
+	all := c.dialect.altering(c.builder, c.missing)
+	if c.Dialect == PostgreSQL && len(all) > 0 {
+		all = append(all, "ANALYZE "+c.table)
+	}
+	return all
+}
+
+func (c *Comparison) misfit(field, name, problem string) { c.lack(field, name, problem, nil) }
+
+// lack is a misfit that the SQL of parts mends.
+func (c *Comparison) lack(field, name, problem string, sql []string) {
+	c.misfits = append(c.misfits, &misfit{
+		problem: fmt.Sprintf("retrytable: %s: %q: %s", field, name, problem),
+		mend:    strings.Join(c.dialect.altering(c.builder, sql), "; "),
+	})
+	c.missing = append(c.missing, sql...)
+}
+
+// found is a column that the table has.
+type found struct {
+	sqlType string
+	notNull bool
+	unique  bool     // by itself
+	lacks   []string // privileges
+	words   []string // of an enum
+	more    string   // the rest of the definition of an enum, where it must be repeated
+	length  int64    // of a text, in characters; less than 1 if there is no limit
+	charset string   // of a text, where each column has one
+}
+
+// content is what a column can have because of its type.
+type content uint8
+
+const (
+	anInteger content = 1 << iota
+	aStatus           // a word of Statuses
+	aKind             // a word or a policy
+	aText             // a text of any length, with any characters
+)
+
+// Compare compares t with the table in the database.
+func (t *Table) Compare(ctx context.Context, db DB) (*Comparison, error) {
+	c := &Comparison{builder: t.builder(), found: map[string]found{}, built: map[string]string{}}
+	if err := c.dialect.inspect(ctx, db, c); err != nil {
+		return nil, fmt.Errorf("retrytable: check: %w", err)
+	}
+	if len(c.found) == 0 {
+		c.misfit("Name", c.Name, "there is no such table")
+		return c, nil
+	}
+	parts := c.dialect.parts(c.builder)
+	for _, column := range c.Columns.all() {
+		if column.name != "" {
+			c.compare("Columns."+column.field, column, parts)
+		}
+	}
+	c.rest(parts)
+	return c, nil
+}
+
+// compare compares a column.
+func (c *Comparison) compare(field string, column column, parts []part) {
+	name := column.name
+	got, ok := c.found[c.dialect.fold(name)]
+	if !ok {
+		var sql []string
+		if i := slices.IndexFunc(parts, func(p part) bool { return p.column == name }); i >= 0 {
+			sql = []string{parts[i].sql}
+		}
+		c.lack(field, name, "there is no such column", sql)
+		return
+	}
+	for _, privilege := range got.lacks {
+		if privilege == "UPDATE" && (column.field == "ID" || column.field == "Kind") {
+			continue
+		}
+		c.misfit(field, name, "no privilege to "+privilege+" it")
+	}
+	if misfit := c.typeMisfit(column, got); misfit != "" {
+		c.lack(field, name, misfit, c.dialect.convert(c.builder, column, got))
+	}
+	switch column.field {
+	case "ID":
+		if !got.unique {
+			c.misfit(field, name, "must be unique, by a primary key or an index of its own")
+		}
+	case "Status":
+		c.words(field, name, got)
+	case "Due", "Lease", "First", "Error":
+		if got.notNull {
+			c.misfit(field, name, "must allow NULL")
+		}
+	}
+}
+
+// typeMisfit says why a column does not fit because of its type, or nothing if it fits.
+func (c *Comparison) typeMisfit(column column, got found) string {
+	takes := c.dialect.takes(got)
+	switch column.field {
+	case "ID":
+	case "Status", "Kind":
+		if column.field == "Status" && takes&aStatus == 0 || column.field == "Kind" && takes&aKind == 0 {
+			return "is " + got.sqlType + ", and must be text or an enum"
+		}
+	case "Error":
+		switch {
+		case takes&aText == 0:
+			return "is " + strings.TrimSpace(got.sqlType+" "+got.charset) + ", and must be " + c.dialect.types().text
+		case got.length > 0 && got.length < longestText:
+			return fmt.Sprintf("has room for %d characters, and texts have up to %d", got.length, longestText)
+		}
+	case "Due", "Lease", "First":
+		return c.dialect.instantMisfit(c.builder, column.name, got)
+	default:
+		if takes&anInteger == 0 {
+			return "is " + got.sqlType + ", and must be an integer"
+		}
+	}
+	return ""
+}
+
+// words checks that an enum has all words.
+func (c *Comparison) words(field, name string, got found) {
+	if got.words == nil {
+		return
+	}
+	var lacks []string
+	for _, word := range c.Statuses.all() {
+		if !slices.Contains(got.words, word) && !slices.Contains(lacks, word) {
+			lacks = append(lacks, word)
+		}
+	}
+	if len(lacks) > 0 {
+		c.lack(field, name, fmt.Sprintf("the type %s has no %q", got.sqlType, lacks), c.dialect.words(c.builder, got, lacks))
+	}
+}
+
+// rest looks for the parts that are no columns of [Columns].
+func (c *Comparison) rest(parts []part) {
+	named := map[string]bool{}
+	for _, column := range c.Columns.all() {
+		named[column.name] = true
+	}
+	for _, p := range parts {
+		_, found := c.found[c.dialect.fold(p.column)]
+		drop, built := c.built[p.index]
+		switch {
+		case p.column != "" && (found || named[p.column]), p.index != "" && built && drop == "":
+		case p.dispensable:
+			sql := cmp.Or(p.online, p.sql)
+			if c.partitioned {
+				sql = p.sql
+			}
+			c.missing = append(c.missing, present(drop, sql)...)
+		default:
+			c.lack("Name", c.Name, "has no "+cmp.Or(optional(p.column, "column "+p.column), "index "+p.index), []string{p.sql})
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package sqltable
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Dialect is the SQL of a database. The constants have the order of those of
+// retrytable.Dialect, where they are described.
+type Dialect uint8
+
+// The dialects.
+const (
+	PostgreSQL Dialect = iota
+	SQLite
+	MySQL
+)
+
+// dialects has what differs between databases: each in a file that is named for it.
+var dialects = []dialect{PostgreSQL: postgres{}, SQLite: sqlite{}, MySQL: mysql{}}
+
+// sql returns the dialect; one that is unknown, which Validate reports, is the first.
+func (d Dialect) sql() dialect {
+	if int(d) < len(dialects) {
+		return dialects[d]
+	}
+	return dialects[0]
+}
+
+// dialect is what differs between databases.
+type dialect interface {
+	// name is what its makers call it.
+	name() string
+
+	// quote quotes the name of a table, a column or an index.
+	quote(name string) string
+
+	// fold returns what the database makes of a quoted name of a column: two names mean the
+	// same column if their folds are equal.
+	fold(name string) string
+
+	// parameter matches the $1, $2, … of SQL. It also matches strings, quoted names and
+	// comments, because a dollar in them is no parameter.
+	parameter() *regexp.Regexp
+
+	// bind turns the $1, $2, … into the parameters that the database knows.
+	bind(sql string) query
+
+	// clock is the SQL for this moment, in microseconds since 1970.
+	clock() string
+
+	// instants is the SQL for instants of a type, or nil if it has no such type.
+	instants(as Instants) *instantSQL
+
+	// picker updates some rows and returns them. look is the query of their IDs, which
+	// changes nothing.
+	picker(p *picking) (run picker, look string)
+
+	// lock follows a query that locks its rows, without the rows that somebody else has locked.
+	lock() string
+
+	// grouper runs an update for many rows. The assignments may be made again, with other parameters.
+	grouper(b *builder, u *Update, assignments assignments) grouper
+
+	// extend is the update that extends a lease, counted from when it has the row.
+	extend(b *builder) *Update
+
+	schemaDialect
+}
+
+// schemaDialect is what differs in how a table is made and checked.
+type schemaDialect interface {
+	// types are the types of the columns.
+	types() types
+
+	// parts are what Schema adds.
+	parts(b *builder) []part
+
+	// altering makes statements of the SQL of parts.
+	altering(b *builder, sql []string) []string
+
+	// words is the SQL that adds words to the enum of the status column, for altering.
+	words(b *builder, f found, words []string) []string
+
+	// inspect reads which columns and indexes the table has, and reports misfits of other
+	// things that the table needs. Without columns, there is no table.
+	inspect(ctx context.Context, db DB, c *Comparison) error
+
+	// takes says what a column of such a type can have, besides instants.
+	takes(f found) content
+
+	// instantMisfit says why a column of such a type cannot have the instants of the table,
+	// or nothing if it can.
+	instantMisfit(b *builder, name string, f found) string
+
+	// convert is the SQL that gives a column its type, where programs that write the other
+	// type can go on, for altering.
+	convert(b *builder, column column, f found) []string
+}
+
+// quoted quotes a name with such quotes, which are doubled within it.
+func quoted(quote, name string) string {
+	return quote + strings.ReplaceAll(name, quote, quote+quote) + quote
+}
+
+// literal quotes a word that is part of a statement, so that the planner can
+// match it with the condition of an index; as a parameter it could not.
+func literal(word string) string { return quoted("'", word) }
+
+// oneOf is the condition that column, quoted, is one of words.
+func oneOf(column string, words ...string) string {
+	var all []string
+	for _, word := range words {
+		if word := literal(word); !slices.Contains(all, word) {
+			all = append(all, word)
+		}
+	}
+	return column + " IN (" + strings.Join(all, ", ") + ")"
+}
+
+// standardParameter is for SQL whose strings have no escapes but doubled quotes.
+var standardParameter = regexp.MustCompile("\\$[0-9]+|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|--[^\\n]*|(?s:/\\*.*?\\*/)")
+
+// parameters returns how many parameters sql has, and the lowest that is missing
+// among them, or 0. PostgreSQL cannot tell the type of one that is not used.
+func (t *Table) parameters(sql string) (n, missing int) {
+	used := map[int]bool{}
+	for _, p := range t.Dialect.sql().parameter().FindAllString(sql, -1) {
+		if p[0] != '$' {
+			continue
+		}
+		i, err := strconv.Atoi(p[1:])
+		if err != nil || i < 1 || i > maxParameters {
+			return 0, 1
+		}
+		used[i], n = true, max(n, i)
+	}
+	for i := 1; i <= n; i++ {
+		if !used[i] {
+			return n, i
+		}
+	}
+	return n, 0
+}
+
+// maxParameters is what PostgreSQL allows.
+const maxParameters = 65535
+
+// numbered returns a function that returns $1, $2, … without the first few.
+func numbered(skip int) func() string {
+	return func() string {
+		skip++
+		return "$" + strconv.Itoa(skip)
+	}
+}

@@ -1,0 +1,169 @@
+package sqltable
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// DB is a *sql.DB, a *sql.Conn or a *sql.Tx.
+type DB interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// query is SQL that is ready to be run.
+type query struct {
+	sql string
+
+	// order has the number of the argument of each parameter, for a database whose parameters
+	// have no numbers. nil means that they have numbers.
+	order []int
+}
+
+// ordered returns the arguments of q out of all arguments.
+func (q query) ordered(all []any) []any {
+	if q.order == nil {
+		return all
+	}
+	args := make([]any, len(q.order))
+	for i, n := range q.order {
+		args[i] = all[n-1]
+	}
+	return args
+}
+
+// change runs q, and returns how many rows it has changed.
+func (q query) change(ctx context.Context, db DB, args []any) (int64, error) {
+	result, err := db.ExecContext(ctx, q.sql, q.ordered(args)...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// each calls scan for every row that a query returns. It reads all rows even after an error
+// of scan, because SQLite ends a statement only then. A Value method that panics within the
+// query would keep its connection, so it is called before.
+func each(ctx context.Context, db DB, scan func(*sql.Rows) error, query string, args ...any) (err error) {
+	for _, arg := range args {
+		if _, ok := arg.(driver.Valuer); ok {
+			_ = IsValue(arg)
+		}
+	}
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		err = cmp.Or(err, scan(rows))
+	}
+	return cmp.Or(err, rows.Err())
+}
+
+// ids returns the IDs that a query returns.
+func (t *Table) ids(ctx context.Context, db DB, query string, args ...any) (all []any, err error) {
+	err = each(ctx, db, func(rows *sql.Rows) error {
+		id, err := t.ScanID(rows)
+		all = append(all, id)
+		return err
+	}, query, args...)
+	return all, err
+}
+
+// beginner is a DB that is no transaction.
+type beginner interface {
+	BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error)
+}
+
+// InTx calls fn in a transaction of its own, unless db is one. It is READ COMMITTED,
+// because an isolation that locks gaps between rows too locks out other workers.
+func InTx(ctx context.Context, db DB, fn func(db DB) error) error {
+	outer, ok := db.(beginner)
+	if !ok {
+		return fn(db)
+	}
+	tx, err := outer.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if err := fn(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// errNoTx is the error if rows were locked and have changed nevertheless.
+var errNoTx = errors.New("the DB neither is a transaction nor has a method BeginTx")
+
+// userArgs are how many arguments the SQL of the user has in a statement, which has a name.
+type userArgs struct {
+	name string
+	n    int
+}
+
+// Args returns how many arguments the SQL of the user has.
+func (u *userArgs) Args() int { return u.n }
+
+// CheckArgs says what is wrong with the user's arguments.
+func (u *userArgs) CheckArgs(args []any) error {
+	if len(args) != u.n {
+		return fmt.Errorf("retrytable: %s: args: %d given, %d wanted by the SQL of the Table", u.name, len(args), u.n)
+	}
+	for i, arg := range args {
+		if _, ok := arg.(error); ok && !IsValue(arg) {
+			return fmt.Errorf("retrytable: %s: args: $%d is an error, a %T: pass its text, which Error returns", u.name, i+1, arg)
+		}
+	}
+	return nil
+}
+
+// UnknownArg says which of the user's arguments has a type that the driver may not take, if
+// one has.
+func (u *userArgs) UnknownArg(args []any, err error) error {
+	for i, arg := range args {
+		if !IsValue(arg) {
+			return fmt.Errorf("retrytable: %s: args: $%d is a %T, which the driver does not take: %w", u.name, i+1, arg, err)
+		}
+	}
+	return nil
+}
+
+func (u *userArgs) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("retrytable: %s: %w", u.name, err)
+}
+
+// IsValue reports whether every driver takes an argument.
+func IsValue(arg any) bool {
+	_, err := driver.DefaultParameterConverter.ConvertValue(arg)
+	return err == nil
+}
+
+// numbers is a list of parameters for so many IDs, without the first few parameters. IDs are
+// padded to a power of two, so that there are few such statements.
+func numbers(skip, ids int) string {
+	parameter := numbered(skip)
+	var all []string
+	for range paddedTo(ids) {
+		all = append(all, parameter())
+	}
+	return strings.Join(all, ", ")
+}
+
+func padded(ids []any) []any {
+	last := ids[len(ids)-1:]
+	return append(slices.Clip(ids), slices.Repeat(last, paddedTo(len(ids))-len(ids))...)
+}
+
+func paddedTo(n int) int { return 1 << bits.Len(uint(n-1)) }

@@ -1,0 +1,190 @@
+package sqltable
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Pick is a statement that updates the first few rows of an index and returns them: a claim,
+// for example. It leaves out the rows that another Pick is just updating.
+type Pick struct {
+	userArgs
+	picker
+
+	table *Table
+	id    string // the quoted name
+	look  query  // the query of the IDs of its rows, which changes nothing
+}
+
+// picker is how a dialect picks rows.
+type picker interface {
+	// pick picks some rows, and calls scan for each.
+	pick(ctx context.Context, db DB, some narrowing, scan func(*sql.Rows) error) error
+}
+
+// Some says which rows a Pick takes: up to N of its rows. If there are IDs, it takes only
+// rows that have one of them, or with None, only rows that have none of them.
+type Some struct {
+	N    int
+	IDs  []any
+	None bool
+}
+
+// Rows runs p, and returns what it returns. The args must have passed CheckArgs.
+func Rows[T any](
+	ctx context.Context, db DB, p *Pick, some Some, args []any, scan func(*sql.Rows) (T, error),
+) (all []T, err error) {
+	if some.N <= 0 {
+		return nil, nil
+	}
+	if err = p.pick(ctx, db, narrowing{p, some, args}, into(&all, scan)); err != nil { // also of the commit: the rows are not the caller's
+		return nil, p.failed(err)
+	}
+	return all, nil
+}
+
+// into appends what is read of rows to all.
+func into[T any](all *[]T, scan func(*sql.Rows) (T, error)) func(*sql.Rows) error {
+	return func(rows *sql.Rows) error {
+		one, err := scan(rows)
+		*all = append(*all, one)
+		return err
+	}
+}
+
+// Look returns the IDs of the rows that p would take, in their order. It changes nothing.
+func Look[ID any](
+	ctx context.Context, db DB, p *Pick, some Some, args []any, scan func(*sql.Rows) (ID, error),
+) (all []ID, err error) {
+	sql, args := narrowing{p, some, args}.of(p.look)
+	err = each(ctx, db, into(&all, scan), sql, args...)
+	return all, err
+}
+
+// narrowing narrows the queries of a Pick to some rows.
+type narrowing struct {
+	*Pick
+	Some
+
+	args []any
+}
+
+// What stands in a query for what is known only when it runs. As comments, they are no part
+// of any name or word.
+const (
+	someRows  = "/*retrytable: n*/"        // how many rows
+	manyRows  = "/*retrytable: many*/"     // as many, or mostMerged if that is more
+	moreRows  = "/*retrytable: n + more*/" // as many and mostLocked
+	theseRows = "/*retrytable: these*/"    // the condition of the IDs
+)
+
+// mostMerged is how many retries a claim looks at, if it claims fewer: so many have their
+// place in the order, and they are still read quickly.
+const mostMerged = 1000
+
+// mostLocked is how many of the first retries others may hold before a claim finds none.
+const mostLocked = 100
+
+// of returns the SQL of q for those rows, and its arguments.
+func (r narrowing) of(q query) (sql string, args []any) {
+	args = q.ordered(r.args)
+	condition := ""
+	if len(r.IDs) > 0 {
+		word := " IN ("
+		if r.None {
+			word = " NOT IN ("
+		}
+		condition = r.table.Dialect.sql().bind(" AND " + r.id + word + numbers(len(args), len(r.IDs)) + ")").sql
+		args = append(slices.Clip(args), padded(r.IDs)...)
+	}
+	return strings.NewReplacer(
+		someRows, strconv.Itoa(r.N), manyRows, strconv.Itoa(max(r.N, mostMerged)), moreRows, strconv.Itoa(r.N+mostLocked),
+		theseRows, condition,
+	).Replace(q.sql), args
+}
+
+// pick makes q a picker, where a database updates rows and returns them with one statement.
+func (q query) pick(ctx context.Context, db DB, some narrowing, scan func(*sql.Rows) error) error {
+	sql, args := some.of(q)
+	return each(ctx, db, scan, sql, args...)
+}
+
+// picking is what a Pick picks and does with it.
+type picking struct {
+	*builder
+
+	from        index
+	wheres      []string // further conditions, of the user; some may be empty
+	assignments string
+	returning   string
+}
+
+func (b *builder) pick(name string, from index, wheres []string, addition, returning, assignments string) *Pick {
+	n, _ := b.parameters(set(append(slices.Clone(wheres), addition)...))
+	run, look := b.dialect.picker(&picking{b, from, wheres, set(addition, assignments), returning})
+	return &Pick{userArgs: userArgs{name, n}, picker: run, table: b.Table, id: b.id, look: b.renumbered(look)}
+}
+
+// renumbered is a query with new numbers for its parameters, because PostgreSQL cannot tell
+// the type of one that is not used.
+func (b *builder) renumbered(sql string) query {
+	order := []int{}
+	sql = b.dialect.parameter().ReplaceAllStringFunc(sql, func(parameter string) string {
+		n, err := strconv.Atoi(parameter[1:])
+		if parameter[0] != '$' || err != nil {
+			return parameter
+		}
+		order = append(order, n)
+		return "$" + strconv.Itoa(len(order))
+	})
+	return query{b.dialect.bind(sql).sql, order}
+}
+
+// look is a query of the IDs of the rows, in their order.
+func (p *picking) look() string {
+	if !p.merges() {
+		return p.selection()
+	}
+	return fmt.Sprintf("SELECT picked_id FROM (%s) AS fresh UNION ALL SELECT picked_id FROM (%s) AS retries",
+		p.selection(), p.retries())
+}
+
+// selection is a query of the IDs in the index, in its order.
+func (p *picking) selection() string {
+	return fmt.Sprintf("SELECT %s AS picked_id FROM %s WHERE %s ORDER BY %s LIMIT %s",
+		p.id, p.table, p.conditions(p.from.passed(p.builder)), cmp.Or(p.from.due, p.OrderBy), someRows)
+}
+
+// conditions are those of an index and of the user.
+func (p *picking) conditions(first string) string {
+	conditions := []string{first}
+	for _, where := range p.wheres {
+		if where != "" {
+			conditions = append(conditions, "("+where+")")
+		}
+	}
+	return strings.Join(conditions, " AND ") + theseRows
+}
+
+// merges reports whether p is a claim that merges.
+func (p *picking) merges() bool { return p.Merge && p.from.due == "" }
+
+// retries is a query of the IDs of retries, in the order of the user: of the first that
+// should be among them, and some more in case others hold the lock of those.
+func (p *picking) retries() string {
+	waiting := p.promoteIndex()
+	_, name := p.schemaAndName() // the order may say it
+	return fmt.Sprintf("SELECT %s AS picked_id FROM (SELECT * FROM %s WHERE %s ORDER BY %s LIMIT %s) AS %s ORDER BY %s LIMIT %s",
+		p.id, p.table, p.conditions(waiting.passed(p.builder)), waiting.due, manyRows, p.dialect.quote(name), p.OrderBy, moreRows)
+}
+
+// either is the condition of the rows that a claim merges.
+func (p *picking) either() string {
+	waiting := p.promoteIndex()
+	return p.conditions("(" + p.from.condition + " OR " + waiting.passed(p.builder) + ")")
+}

@@ -1,0 +1,148 @@
+package sqltable
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Schema is the SQL that adds all columns and indexes to a table that has none of them.
+func (t *Table) Schema() string {
+	b := t.builder()
+	var all []string
+	for _, p := range b.dialect.parts(b) {
+		all = append(all, p.sql)
+	}
+	all = b.dialect.altering(b, all)
+	if t.Dialect == PostgreSQL && !t.KeepAutovacuum {
+		all = append(all, "ALTER TABLE "+b.table+" SET (autovacuum_vacuum_scale_factor = 0.01)")
+	}
+	return strings.Join(all, ";\n") + ";\n"
+}
+
+// part is a column or an index that Schema adds.
+type part struct {
+	column, index string // the name of one of them, without quotes
+	sql           string // a statement, or a clause of one; see altering
+	online        string // the statement for a table in use, if it is another one
+	dispensable   bool   // the statements work without it, but take long in a large table
+}
+
+// types are the types that a dialect has for columns, besides those of instants.
+type types struct{ word, text, integer string }
+
+// columnParts are the columns, with this default of the due time. Optional ones may be NULL.
+// The SQL of each is what follows ADD COLUMN.
+func (b *builder) columnParts(dueDefault string) []part {
+	types, due := b.dialect.types(), b.instants.column
+	if b.OrderBy == "" && b.Statuses.Waiting != b.Statuses.Dead {
+		due += dueDefault
+	}
+	count := types.integer + " NOT NULL DEFAULT 0"
+	return slices.DeleteFunc([]part{
+		{column: b.Columns.Status, sql: b.status + " " + types.word + " NOT NULL DEFAULT " + literal(b.Statuses.Ready)},
+		{column: cmp.Or(b.Columns.Retries, b.Columns.Attempts), sql: b.attempts + " " + count},
+		{column: b.Columns.Due, sql: b.due + " " + due},
+		{column: b.Columns.Lease, sql: b.leaseUntil + " " + b.instants.column},
+		{column: b.Columns.Fence, sql: b.fence + " " + count},
+		{column: b.Columns.RateLimited, sql: b.rateLimited + " " + count},
+		{column: b.Columns.Pending, sql: b.pending + " " + count},
+		{column: b.Columns.First, sql: b.first + " " + b.instants.column},
+		{column: b.Columns.Kind, sql: b.kind + " " + types.word},
+		{column: b.Columns.Error, sql: b.text + " " + types.text},
+	}, func(p part) bool { return p.column == "" })
+}
+
+// index is what a statement finds its rows by, in their order.
+type index struct {
+	suffix    string // of its name
+	condition string // of the rows that are in it
+	due       string // an instant, which must have come; "" if the order is the user's
+}
+
+// indexes are those of Claim, Sweep and, with an order of the user's, the retries.
+func (b *builder) indexes() []index {
+	if b.OrderBy == "" {
+		return []index{b.claimIndex(), b.sweepIndex()}
+	}
+	return []index{b.claimIndex(), b.promoteIndex(), b.sweepIndex()}
+}
+
+func (b *builder) claimIndex() index {
+	switch ready := oneOf(b.status, b.Statuses.Ready); {
+	case b.Merge:
+		return index{"_claim", ready, ""}
+	case b.OrderBy != "":
+		return index{"_claim", ready + " AND " + b.due + " IS NULL", ""}
+	default:
+		return index{"_claim", b.live(), b.queue()}
+	}
+}
+
+// promoteIndex has the retries. If a claim merges them, ready rows are none, whatever due
+// time they have.
+func (b *builder) promoteIndex() index {
+	suffix, rows := "_promote", b.live()
+	if b.Merge {
+		suffix, rows = "_retry", oneOf(b.status, b.Statuses.Waiting)
+	}
+	return index{suffix, rows + " AND " + b.due + " IS NOT NULL", b.key(b.due)}
+}
+
+func (b *builder) sweepIndex() index { return index{"_sweep", b.running(), b.key(b.leaseUntil)} }
+
+// key is what is compared of an instant in a column.
+func (b *builder) key(column string) string {
+	if b.instants.key == nil {
+		return column
+	}
+	return b.instants.key(column)
+}
+
+// columns are what the index consists of.
+func (i *index) columns(b *builder) string {
+	switch i.due {
+	case "":
+		// The status is the same for all entries. Without it, SQLite may take a
+		// table that is full of ready rows for quicker to sort.
+		return b.status + ", " + b.OrderBy
+	case b.due, b.leaseUntil:
+		return i.due
+	default: // an expression
+		return "(" + i.due + ")"
+	}
+}
+
+// rows is the condition of the rows in the index. A Where is part of it only as far as it
+// is the same for every call.
+func (i *index) rows(b *builder) string {
+	if n, _ := b.parameters(b.Where); b.Where == "" || n > 0 {
+		return i.condition
+	}
+	return i.condition + " AND (" + b.Where + ")"
+}
+
+// passed is the condition of the rows of an index whose instant has come.
+func (i *index) passed(b *builder) string {
+	if i.due == "" {
+		return i.condition
+	}
+	return i.condition + " AND " + i.due + " <= " + cmp.Or(b.instants.moment, b.instants.now)
+}
+
+// live is the condition of rows that are or will be due, if they have a due time.
+func (b *builder) live() string {
+	return oneOf(b.status, b.Statuses.Ready, b.Statuses.Waiting)
+}
+
+// queue is when a row is due. It is what the index is made of, because an index
+// cannot be searched for "NULL or past" in order.
+func (b *builder) queue() string {
+	due := "coalesce(" + b.key(b.due) + ", " + b.instants.always + ")"
+	if b.Statuses.Ready == b.Statuses.Waiting {
+		return due
+	}
+	return "CASE WHEN " + b.status + " = " + literal(b.Statuses.Ready) + " THEN " + due + " ELSE " + b.key(b.due) + " END"
+}
+
+func (b *builder) running() string { return oneOf(b.status, b.Statuses.Running...) }

@@ -1,0 +1,279 @@
+package sqltable
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/sat"
+)
+
+// Statements are those of one Table. The parameters of the user come first, so that those of
+// ours do not change their numbers.
+type Statements struct {
+	*Table // with its defaults
+
+	Claim, Sweep, Promote *Pick
+	Promotes              bool // a claim promotes first
+
+	succeed, retry, die, extend, release, postpone *Update
+
+	state  query // what a row has
+	leases *leases
+}
+
+// Statements builds them.
+func (t *Table) Statements() *Statements {
+	b := t.builder()
+	return &Statements{
+		Table:    t,
+		Claim:    b.claim(),
+		Sweep:    b.sweep(),
+		Promote:  b.promote(),
+		Promotes: t.OrderBy != "" && !t.NoPromote && !t.Merge,
+		succeed:  b.succeed(),
+		retry:    b.fail(t.Statuses.Waiting, t.Set.Retry, true),
+		die:      b.fail(t.Statuses.Dead, t.Set.End, false),
+		extend:   b.dialect.extend(b),
+		release:  b.release(t.Statuses.Ready, false),
+		postpone: b.release(t.Statuses.Waiting, true),
+		state:    b.state(),
+		leases:   b.leases(),
+	}
+}
+
+// microseconds rounds up, so that nothing is early.
+func microseconds(d time.Duration) int64 {
+	return int64(sat.Add(max(d, 0), time.Microsecond-1) / time.Microsecond)
+}
+
+// set joins assignments, leaving out empty ones. Those of the user go before ours, and
+// what reads a column before what changes it: in MySQL, an assignment sees what those
+// before it have done.
+func set(assignments ...string) string { return strings.Join(present(assignments...), ", ") }
+
+// present returns those that are not empty.
+func present(all ...string) []string {
+	return slices.DeleteFunc(all, func(one string) bool { return one == "" })
+}
+
+// optional is the SQL for an optional column.
+func optional(name, sql string) string {
+	if name == "" {
+		return ""
+	}
+	return sql
+}
+
+func (b *builder) claim() *Pick {
+	return b.pick("claim", b.claimIndex(), []string{b.Where, b.ClaimWhere}, b.Set.Claim,
+		b.lead(b.begun()), set(
+			b.status+" = "+literal(b.Statuses.Running[0]),
+			optional(b.Columns.Attempts, b.attempts+" = "+b.counted()+" + 1"),
+			b.due+" = NULL",
+			b.take(),
+			optional(b.Columns.First, b.first+" = coalesce("+b.first+", "+b.instants.now+")"),
+		))
+}
+
+// sweep takes over the leases that have run out, and counts nothing: the claim
+// has. If the sweeper dies, its leases run out in turn.
+func (b *builder) sweep() *Pick {
+	return b.pick("sweep", b.sweepIndex(), []string{b.Where}, "", b.lead(b.begun()), b.take())
+}
+
+func (b *builder) promote() *Pick {
+	from, wheres := b.promoteIndex(), []string{b.Where}
+	if b.OrderBy == "" { // the index of claims has them too
+		from, wheres = b.claimIndex(), []string{b.due + " IS NOT NULL", b.Where}
+	}
+	return b.pick("promote", from, wheres, b.Set.Promote,
+		b.id, set(b.status+" = "+literal(b.Statuses.Ready), b.due+" = NULL"))
+}
+
+// take makes a row the caller's.
+func (b *builder) take() string {
+	lease := strconv.FormatInt(microseconds(b.Lease), 10)
+	return set(
+		b.leaseUntil+" = "+b.instants.after(lease),
+		b.fence+" = coalesce("+b.fence+", 0) + 1",
+	)
+}
+
+// counted is what the row has counted.
+func (b *builder) counted() string { return "coalesce(" + b.attempts + ", 0)" }
+
+// begun is how many attempts a claimed row has begun.
+func (b *builder) begun() string {
+	if b.Columns.Retries != "" {
+		return b.counted() + " + 1"
+	}
+	return b.counted()
+}
+
+// lead is what a Row is read from.
+func (b *builder) lead(attempts string) string {
+	return set(
+		b.id, b.fence, attempts,
+		cmp.Or(optional(b.Columns.RateLimited, "coalesce("+b.rateLimited+", 0)"), "0"),
+		cmp.Or(optional(b.Columns.Pending, "coalesce("+b.pending+", 0)"), "0"),
+		cmp.Or(optional(b.Columns.First, b.instants.micros(b.first)), "NULL"),
+		cmp.Or(optional(b.Columns.Kind, b.kind), "NULL"), b.dialect.clock(),
+	)
+}
+
+func (b *builder) succeed() *Update {
+	return b.update("succeed", b.Set.Succeed, 1, func(parameter func() string) string {
+		return set(b.status+" = "+parameter(), b.leaseUntil+" = NULL", optional(b.Columns.Error, b.text+" = NULL"))
+	})
+}
+
+// Succeed ends a job that is done, with this word for its status. It returns nil if no job
+// may succeed with this word.
+func (s *Statements) Succeed(word string) *Values {
+	if !slices.Contains(s.Statuses.Done, word) {
+		return nil
+	}
+	return &Values{s.succeed, []any{word}}
+}
+
+// fail stores the counts as they are, because a claim counts in advance: if the failure
+// costs no attempt, the caller has subtracted the attempt already.
+func (b *builder) fail(status, addition string, again bool) *Update {
+	return b.update("fail", set(b.Set.Fail, addition), 0, func(parameter func() string) string {
+		assignments := set(b.status+" = "+literal(status), b.leaseUntil+" = NULL")
+		if again || b.Columns.Attempts != "" { // a retry that is not granted does not count
+			assignments = set(assignments, b.attempts+" = "+parameter())
+		}
+		if b.Columns.RateLimited != "" {
+			assignments = set(assignments, b.rateLimited+" = "+parameter())
+		}
+		if b.Columns.Pending != "" {
+			assignments = set(assignments, b.pending+" = "+parameter())
+		}
+		if b.Columns.First != "" {
+			assignments = set(assignments, b.first+" = coalesce("+b.instants.of(parameter())+", "+b.first+")")
+		}
+		assignments = set(assignments, b.next(again, parameter))
+		if b.Columns.Error != "" {
+			assignments = set(assignments, b.text+" = "+parameter())
+		}
+		return assignments
+	})
+}
+
+// Failure is what is stored of a failure.
+type Failure struct {
+	Retry                          bool
+	Delay                          time.Duration // of the retry
+	Failures, RateLimited, Pending int
+	First                          time.Time
+	Text                           any // a string or nil; only for a table with Columns.Error
+}
+
+// Fail stores a failure.
+func (s *Statements) Fail(f Failure) *Values {
+	u, c := s.die, s.Columns
+	var values []any // in the order of the parameters of fail
+	if f.Retry || c.Attempts != "" {
+		values = append(values, int64(f.Failures))
+	}
+	if c.RateLimited != "" {
+		values = append(values, int64(f.RateLimited))
+	}
+	if c.Pending != "" {
+		values = append(values, int64(f.Pending))
+	}
+	if c.First != "" {
+		values = append(values, sql.NullInt64{Int64: f.First.UnixMicro(), Valid: !f.First.IsZero()})
+	}
+	if f.Retry {
+		u, values = s.retry, append(values, microseconds(f.Delay))
+	}
+	if c.Error != "" {
+		values = append(values, f.Text)
+	}
+	return &Values{u, values}
+}
+
+// next is when a row is due that is not claimed any more.
+func (b *builder) next(again bool, parameter func() string) string {
+	if again {
+		return b.due + " = " + b.instants.after(parameter())
+	}
+	return b.due + " = NULL"
+}
+
+func (b *builder) release(status string, later bool) *Update {
+	return b.update("release", b.Set.Release, 0, func(parameter func() string) string {
+		return set(
+			b.status+" = "+literal(status),
+			b.forget(),
+			optional(b.Columns.Attempts, b.attempts+" = "+b.attempts+" - 1"),
+			b.next(later, parameter),
+			b.leaseUntil+" = NULL",
+		)
+	})
+}
+
+// forget clears the time of the first attempt, if the attempt that is taken back was the
+// first.
+func (b *builder) forget() string {
+	none := cmp.Or(optional(b.Columns.Attempts, " <= 1"), " <= 0")
+	return optional(b.Columns.First, b.first+" = CASE WHEN "+b.attempts+none+
+		optional(b.Columns.RateLimited, " AND coalesce("+b.rateLimited+", 0) = 0")+
+		optional(b.Columns.Pending, " AND coalesce("+b.pending+", 0) = 0")+" THEN NULL ELSE "+b.first+" END")
+}
+
+// Release gives back a row, which is due again after a delay.
+func (s *Statements) Release(delay time.Duration) *Values {
+	if delay > 0 {
+		return &Values{s.postpone, []any{microseconds(delay)}}
+	}
+	return &Values{s.release, nil}
+}
+
+// Extend makes a lease end after d, or after Table.Lease if d is 0 or less.
+func (s *Statements) Extend(d time.Duration) *Values {
+	if d <= 0 {
+		d = s.Lease
+	}
+	return &Values{s.extend, []any{microseconds(d)}}
+}
+
+// state reads what a row has.
+func (b *builder) state() query {
+	flag := func(column string) string { return "CASE WHEN " + column + " IS NULL THEN 0 ELSE 1 END" }
+	return b.dialect.bind(fmt.Sprintf("SELECT %s, %s, %s, %s FROM %s WHERE %s = $1",
+		b.status, flag(b.due), flag(b.leaseUntil), b.lead(b.counted()), b.table, b.id))
+}
+
+// RowState is what a row has, besides instants.
+type RowState struct {
+	Fence                          int64
+	Status                         string
+	Due, Leased                    bool
+	Failures, RateLimited, Pending int
+}
+
+// State reads a row. It returns nil if there is no such row.
+func (s *Statements) State(ctx context.Context, db DB, id any) (row *RowState, err error) {
+	err = each(ctx, db, func(rows *sql.Rows) error {
+		row = &RowState{}
+		var due, leased int64
+		var first, kind, now any
+		err := rows.Scan(&row.Status, &due, &leased, new(any), &row.Fence,
+			&row.Failures, &row.RateLimited, &row.Pending, &first, &kind, &now)
+		row.Due, row.Leased = due == 1, leased == 1
+		return err
+	}, s.state.sql, s.state.ordered([]any{id})...)
+	if err != nil {
+		return nil, fmt.Errorf("retrytable: read back: %w", err)
+	}
+	return row, nil
+}

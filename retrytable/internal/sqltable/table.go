@@ -1,0 +1,117 @@
+// Package sqltable is the SQL of package retrytable, and what runs it: for each dialect, how
+// rows are picked, changed and stored in groups, and how a table is made and checked. It
+// knows tables and rows. It does not know policies, jobs and workers.
+package sqltable
+
+import (
+	"cmp"
+	"database/sql"
+	"strings"
+	"time"
+)
+
+// Table describes a table. Its fields are those of retrytable.Table; see there.
+type Table struct {
+	Dialect        Dialect
+	Name           string
+	Columns        Columns
+	Statuses       Statuses
+	Instants       Instants
+	Lease          time.Duration
+	Where          string
+	ClaimWhere     string
+	OrderBy        string
+	NoPromote      bool
+	Merge          bool
+	Set            Set
+	KeepAutovacuum bool
+
+	// ScanID reads an ID, and what follows it in the row. Only the caller knows the type of IDs.
+	ScanID func(rows *sql.Rows, more ...any) (id any, err error)
+}
+
+// Columns are the names of columns, without quotes. Those of optional columns may be empty.
+type Columns struct {
+	ID, Status, Attempts, Retries, Due, Lease, Fence, RateLimited, Pending, First, Kind, Error string
+}
+
+// Statuses are the words of the status column.
+type Statuses struct {
+	Ready   string
+	Waiting string
+	Running []string
+	Done    []string
+	Dead    string
+}
+
+// Set has the user's assignments.
+type Set struct {
+	Claim, Succeed, Fail, Retry, End, Release, Promote string
+}
+
+const defaultLease = time.Minute
+
+// WithDefaults returns t with the defaults of its empty fields.
+func (t Table) WithDefaults() *Table {
+	c, s := &t.Columns, &t.Statuses
+	for field, name := range map[*string]string{
+		&c.ID: "id", &c.Status: "status", &c.Due: "due_at", &c.Lease: "lease_until", &c.Fence: "fence",
+		&s.Ready: "ready", &s.Waiting: "waiting", &s.Dead: "dead",
+	} {
+		*field = cmp.Or(*field, name)
+	}
+	if c.Retries == "" {
+		c.Attempts = cmp.Or(c.Attempts, "attempts")
+	}
+	if len(s.Running) == 0 {
+		s.Running = []string{"running"}
+	}
+	if len(s.Done) == 0 {
+		s.Done = []string{"done"}
+	}
+	t.Lease = cmp.Or(t.Lease, defaultLease)
+	return &t
+}
+
+// builder builds the SQL of a table. It has the quoted names, and embeds the names without quotes.
+type builder struct {
+	*Table
+
+	dialect  dialect
+	instants *instantSQL
+
+	table, id, status, attempts, due, leaseUntil, fence, rateLimited, pending, first, kind, text string
+}
+
+func (t *Table) builder() *builder {
+	d := t.Dialect.sql()
+	parts := strings.Split(t.Name, ".")
+	for i, part := range parts {
+		parts[i] = d.quote(part)
+	}
+	return &builder{
+		Table:       t,
+		dialect:     d,
+		instants:    t.Instants.sql(t.Dialect),
+		table:       strings.Join(parts, "."),
+		id:          d.quote(t.Columns.ID),
+		status:      d.quote(t.Columns.Status),
+		attempts:    d.quote(cmp.Or(t.Columns.Retries, t.Columns.Attempts)),
+		due:         d.quote(t.Columns.Due),
+		leaseUntil:  d.quote(t.Columns.Lease),
+		fence:       d.quote(t.Columns.Fence),
+		rateLimited: d.quote(t.Columns.RateLimited),
+		pending:     d.quote(t.Columns.Pending),
+		first:       d.quote(t.Columns.First),
+		kind:        d.quote(t.Columns.Kind),
+		text:        d.quote(t.Columns.Error),
+	}
+}
+
+// schemaAndName splits the name of a table at its last dot. The schema may be empty.
+func (t *Table) schemaAndName() (schema, name string) {
+	if dot := strings.LastIndexByte(t.Name, '.'); dot >= 0 {
+		return t.Name[:dot], t.Name[dot+1:]
+	}
+	return "", t.Name
+}
