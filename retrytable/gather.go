@@ -1,8 +1,6 @@
 package retrytable
 
 import (
-	"context"
-	"errors"
 	"runtime"
 	"sync"
 	"time"
@@ -16,42 +14,29 @@ import (
 // when the statement of the first one is held up, and does not wait for the lock of a row.
 type gathering struct {
 	mu         sync.Mutex
-	waiting    []*queued
+	waiting    []*write
 	committers int
 	patient    bool        // a committer stores an outcome for which it may wait for a lock
 	latest     time.Time   // when the latest statement began
 	late       *time.Timer // looks whether that has ended; nil if nobody waits for it
 	running    sync.WaitGroup
-	groups     groupRest
 }
 
 const mostCommitters = 2
-
-// queued is an outcome that waits to be stored.
-type queued struct {
-	*sqltable.Change
-
-	ends   time.Time                   // when its lease ends, at the earliest
-	alone  bool                        // it is stored in no group, because something was wrong with it
-	ask    func(context.Context) error // runs in its place, if it is not nil
-	stored chan error                  // gets the result: nil, ErrLeaseLost, or another error
-}
-
-// errLocked is the error of an outcome whose row somebody else has locked.
-var errLocked = errors.New("retrytable: somebody else has locked the row")
 
 // slow is how long a statement takes that is held up by something. Others do not wait for it.
 const slow = 100 * time.Millisecond
 
 // together stores an outcome, with others that come meanwhile.
-func (s *shift[ID]) together(q *queued) error {
-	q.stored = make(chan error, 1)
+func (s *shift[ID]) together(w *write) error {
+	stored := make(chan error, 1)
+	w.tell = func(err error) { stored <- err }
 	g := &s.gathering
 	g.mu.Lock()
-	g.waiting = append(g.waiting, q)
+	g.waiting = append(g.waiting, w)
 	g.staff(s.commit)
 	g.mu.Unlock()
-	return <-q.stored
+	return <-stored
 }
 
 // staff begins to commit, unless a committer is there that will soon store what waits.
@@ -110,17 +95,17 @@ func (s *shift[ID]) commit() {
 
 // take takes the oldest outcome and those that can be stored with it. A single outcome may
 // wait for the lock of its row, but only one committer may wait so at a time.
-func (g *gathering) take() (group []*queued, patient bool) {
+func (g *gathering) take() (group []*write, patient bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	others := g.waiting[:0]
-	for _, q := range g.waiting {
+	for _, w := range g.waiting {
 		switch {
-		case len(group) == 0 && (!q.alone || !g.patient),
-			len(group) > 0 && len(group) < sqltable.MostGrouped && !q.alone && !group[0].alone && q.GroupsWith(group[0].Change):
-			group = append(group, q)
+		case len(group) == 0 && (!w.alone || !g.patient),
+			len(group) > 0 && len(group) < sqltable.MostGrouped && !w.alone && !group[0].alone && w.GroupsWith(group[0].Change):
+			group = append(group, w)
 		default:
-			others = append(others, q)
+			others = append(others, w)
 		}
 	}
 	clear(g.waiting[len(others):])

@@ -79,10 +79,10 @@ func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy
 	if err != nil {
 		return err
 	}
-	t := &storingTries[ID]{shift: s, outcome: o, queued: queued{Change: change, ends: ends}}
+	t := &storingTries[ID]{shift: s, outcome: o, write: write{Change: change, ends: ends}}
 	var first error // the first try needs no policy if nothing is wrong
 	if !s.writesMore(o) {
-		if first = s.together(&t.queued); first == nil {
+		if first = s.together(&t.write); first == nil {
 			return nil
 		}
 	}
@@ -122,7 +122,7 @@ type storingTries[ID any] struct {
 	*shift[ID]
 
 	outcome *Outcome[ID]
-	queued  queued
+	write   write
 	n       int  // how many there were
 	failed  bool // one of them did, and may have stored the outcome nevertheless
 }
@@ -134,13 +134,13 @@ func (t *storingTries[ID]) try(ctx context.Context, err error) error {
 		t.outcome.Job.leave()
 	}
 	if err == nil {
-		err = t.store(ctx, &t.queued)
+		err = t.store(ctx, &t.write)
 	}
-	for _, other := range t.queued.WithOtherTexts() {
+	for _, other := range t.write.WithOtherTexts() {
 		if classifyStoring(err).Category != rowCategory { // not because of the text
 			break
 		}
-		err = t.store(ctx, &queued{Change: other, ends: t.queued.ends, alone: true})
+		err = t.store(ctx, &write{Change: other, ends: t.write.ends, alone: true})
 	}
 	if t.failed && errors.Is(err, ErrLeaseLost) { // perhaps a try that failed has stored it
 		return t.readBack(ctx)
@@ -150,7 +150,7 @@ func (t *storingTries[ID]) try(ctx context.Context, err error) error {
 	}
 	t.failed = true
 	if !dberr.MaybeOfRow(err) && sqlerr.Classify(err).Class == retry.Unknown {
-		if unknown := t.queued.UnknownArg(err); unknown != nil {
+		if unknown := t.write.UnknownArg(err); unknown != nil {
 			return retry.MarkFinal(unknown)
 		}
 	}
@@ -158,11 +158,11 @@ func (t *storingTries[ID]) try(ctx context.Context, err error) error {
 }
 
 // store stores the outcome, in a transaction if there is more to be written.
-func (t *storingTries[ID]) store(ctx context.Context, q *queued) error {
+func (t *storingTries[ID]) store(ctx context.Context, w *write) error {
 	if t.writesMore(t.outcome) {
-		return t.storeInTx(ctx, t.outcome, q.Change, t.limit(q.ends))
+		return t.storeInTx(ctx, t.outcome, w.Change, t.limit(w.ends))
 	}
-	return t.together(q)
+	return t.together(w)
 }
 
 // readBack finds out whether the outcome was stored by a try that had no answer, once
@@ -173,12 +173,12 @@ func (t *storingTries[ID]) readBack(ctx context.Context) error {
 	if t.writesMore(t.outcome) {
 		return t.readRow(ctx)
 	}
-	return t.together(&queued{ends: t.queued.ends, alone: true, ask: t.readRow})
+	return t.together(&write{ends: t.write.ends, alone: true, instead: t.readRow})
 }
 
 func (t *storingTries[ID]) readRow(ctx context.Context) error {
 	job := t.outcome.Job
-	row, err := answerWithin(ctx, t.shift, t.limit(t.queued.ends), func(ctx context.Context) (*sqltable.RowState, error) {
+	row, err := answerWithin(ctx, t.shift, t.limit(t.write.ends), func(ctx context.Context) (*sqltable.RowState, error) {
 		return t.statements.State(ctx, t.DB, job.ID)
 	})
 	switch {
@@ -240,7 +240,7 @@ func (s *shift[ID]) storeInTx(ctx context.Context, o *Outcome[ID], c *sqltable.C
 	if err != nil {
 		return err
 	}
-	err = s.write(ctx, tx, o, c, limit)
+	err = s.writeAll(ctx, tx, o, c, limit)
 	finishTx := tx.Commit
 	if err != nil {
 		finishTx = tx.Rollback
@@ -252,10 +252,10 @@ func (s *shift[ID]) storeInTx(ctx context.Context, o *Outcome[ID], c *sqltable.C
 	return cmp.Or(err, finished)
 }
 
-// write writes an outcome in a transaction. What we write comes first, so that a
+// writeAll writes an outcome in a transaction. What we write comes first, so that a
 // transaction that took effect unnoticed is recognized before the program's part fails in
 // its repetition.
-func (s *shift[ID]) write(ctx context.Context, tx *sql.Tx, o *Outcome[ID], c *sqltable.Change, limit time.Duration) error {
+func (s *shift[ID]) writeAll(ctx context.Context, tx *sql.Tx, o *Outcome[ID], c *sqltable.Change, limit time.Duration) error {
 	if err := s.within(ctx, limit, func(ctx context.Context) error { return exec(ctx, tx, c) }); err != nil {
 		return err
 	}

@@ -32,8 +32,9 @@ type shift[ID any] struct {
 	tell    func(error)   // OnError, or what takes its place; see report
 	due     chan struct{} // a job of ours is due again at once
 
-	gathering gathering // outcomes to be stored
-	heart     heart[ID] // of the leases of jobs at work
+	gathering gathering   // outcomes to be stored
+	groups    groupSwitch // of outcomes and leases
+	heart     heart       // of the leases of jobs at work
 	hearts    sync.WaitGroup
 	beating   context.Context // done when there are no more jobs
 

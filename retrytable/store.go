@@ -14,25 +14,55 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
 
-// storeGroup stores outcomes with one statement, and tells each what has become of it. If
-// the database refuses that, those that are at fault are looked for, and the others stored.
-// Only if it is patient may it wait for the lock of a row.
-func (s *shift[ID]) storeGroup(group []*queued, patient bool) {
+// write is an update of a row that is to be stored, alone or in a group.
+type write struct {
+	*sqltable.Change
+
+	ends    time.Time                   // when its lease ends, at the earliest
+	alone   bool                        // it is stored in no group, because something was wrong with it
+	tell    func(error)                 // is told what has become of it: nil, ErrLeaseLost, or another error
+	instead func(context.Context) error // runs instead of the update, if it is not nil, on its connection
+}
+
+// errLocked is the error of a write whose row somebody else has locked.
+var errLocked = errors.New("retrytable: somebody else has locked the row")
+
+func tell(group []*write, err error) {
+	for _, w := range group {
+		w.tell(err)
+	}
+}
+
+// earliest is when the first lease of a group ends.
+func earliest(group []*write) time.Time {
+	ends := group[0].ends
+	for _, w := range group[1:] {
+		if w.ends.Before(ends) {
+			ends = w.ends
+		}
+	}
+	return ends
+}
+
+// storeGroup stores outcomes with one statement. If the database refuses that, it looks for
+// those that are at fault, and stores the others. Only if it is patient may it wait for the
+// lock of a row.
+func (s *shift[ID]) storeGroup(group []*write, patient bool) {
 	switch first := group[0]; {
-	case first.ask != nil:
-		first.stored <- first.ask(s.ctx)
+	case first.instead != nil:
+		first.tell(first.instead(s.ctx))
 		return
-	case len(group) == 1 && patient && !first.alone, s.gathering.groups.areOff():
+	case len(group) == 1 && patient && !first.alone, s.groups.areOff():
 		s.storeEach(group)
 		return
 	}
 	limit := s.limit(earliest(group))
-	err := s.storeTogether(group, limit)
+	err := s.storeTogether(s.ctx, group, limit)
 	switch {
 	case err == nil:
 	case len(group) == 1:
 		group[0].alone = dberr.MaybeOfRow(err)
-		group[0].stored <- err
+		group[0].tell(err)
 	case !dberr.MaybeOfRow(err):
 		tell(group, err)
 	default:
@@ -40,115 +70,123 @@ func (s *shift[ID]) storeGroup(group []*queued, patient bool) {
 	}
 }
 
-// earliest is when the first lease of a group ends.
-func earliest(group []*queued) time.Time {
-	ends := group[0].ends
-	for _, q := range group[1:] {
-		if q.ends.Before(ends) {
-			ends = q.ends
+// storeEach stores outcomes each with a statement of its own, until there is no answer. It
+// reports whether the database has refused none.
+func (s *shift[ID]) storeEach(group []*write) (all bool) {
+	all = true
+	for i, w := range group {
+		err := s.storeOne(s.ctx, w, s.limit(w.ends))
+		w.tell(err)
+		if err == nil || errors.Is(err, ErrLeaseLost) {
+			continue
 		}
-	}
-	return ends
-}
-
-func tell(group []*queued, err error) {
-	for _, q := range group {
-		q.stored <- err
-	}
-}
-
-// storeEach stores outcomes each with a statement of its own, until there is no answer.
-func (s *shift[ID]) storeEach(group []*queued) {
-	for i, q := range group {
-		err := s.storeOne(q, s.limit(q.ends))
-		q.stored <- err
-		if err != nil && !errors.Is(err, ErrLeaseLost) && !dberr.Answered(err) {
+		if all = false; !dberr.Answered(err) {
 			tell(group[i+1:], err)
-			return
+			break
 		}
 	}
+	return all
 }
 
-func (s *shift[ID]) storeOne(q *queued, limit time.Duration) error {
-	err := s.within(s.ctx, limit, func(ctx context.Context) error { return exec(ctx, s.DB, q.Change) })
-	q.alone = err != nil && !errors.Is(err, ErrLeaseLost) && dberr.MaybeOfRow(err)
+func (s *shift[ID]) storeOne(ctx context.Context, w *write, limit time.Duration) error {
+	err := s.within(ctx, limit, func(ctx context.Context) error { return exec(ctx, s.DB, w.Change) })
+	w.alone = err != nil && !errors.Is(err, ErrLeaseLost) && dberr.MaybeOfRow(err)
 	return err
 }
 
-// storeTogether stores a group with one statement. If that returns no error, all have been
-// told: those that are not stored, that their leases are lost or their rows are locked.
-func (s *shift[ID]) storeTogether(group []*queued, limit time.Duration) error {
+// storeTogether stores a group with one statement. If it returns no error, all have been
+// told. A row that was not written has lost its lease, or is locked.
+func (s *shift[ID]) storeTogether(ctx context.Context, group []*write, limit time.Duration) error {
 	all := changes(group)
-	stored, err := answerWithin(s.ctx, s, limit, func(ctx context.Context) ([]bool, error) {
+	stored, err := answerWithin(ctx, s, limit, func(ctx context.Context) ([]bool, error) {
 		return sqltable.ExecAll(ctx, s.DB, all)
 	})
 	if err != nil {
 		return err
 	}
-	var rest []*queued
-	for i, q := range group {
+	var rest []*write
+	for i, w := range group {
 		if stored[i] {
-			q.stored <- nil
+			w.tell(nil)
 		} else {
-			rest = append(rest, q)
+			rest = append(rest, w)
 		}
 	}
-	ours, err := s.ours(rest, limit, ErrLeaseLost)
-	if err == nil {
-		err = errLocked
-	}
-	tell(ours, err)
+	ours, err := s.ours(ctx, rest, limit, ErrLeaseLost)
+	tell(ours, cmp.Or(err, errLocked))
 	return nil
 }
 
-// ours returns the outcomes of a group that still have their leases, and tells the others
-// the error lost. If the database does not answer, it returns the whole group, and the error.
-func (s *shift[ID]) ours(group []*queued, limit time.Duration, lost error) (ours []*queued, err error) {
+// ours returns those of a group that still have their leases, and tells the others the error
+// lost. If the database does not answer, it returns the whole group, and the error.
+func (s *shift[ID]) ours(ctx context.Context, group []*write, limit time.Duration, lost error) (ours []*write, err error) {
 	if len(group) == 0 {
 		return nil, nil
 	}
 	all := changes(group)
-	held, err := answerWithin(s.ctx, s, limit, func(ctx context.Context) ([]bool, error) {
+	held, err := answerWithin(ctx, s, limit, func(ctx context.Context) ([]bool, error) {
 		return s.statements.Held(ctx, s.DB, all)
 	})
 	if err != nil {
 		return group, err
 	}
-	for i, q := range group {
+	for i, w := range group {
 		if held[i] {
-			ours = append(ours, q)
+			ours = append(ours, w)
 		} else {
-			q.stored <- lost
+			w.tell(lost)
 		}
 	}
 	return ours, nil
 }
 
-func changes(group []*queued) (all []*sqltable.Change) {
-	for _, q := range group {
-		all = append(all, q.Change)
+func changes(group []*write) (all []*sqltable.Change) {
+	for _, w := range group {
+		all = append(all, w.Change)
 	}
 	return all
 }
 
 // storeApart stores those of a refused group that are not at fault.
-func (s *shift[ID]) storeApart(group []*queued, refusal error, limit time.Duration) {
+func (s *shift[ID]) storeApart(group []*write, refusal error, limit time.Duration) {
 	lost := ErrLeaseLost
 	if !dberr.Answered(refusal) {
 		lost = refusal // it may have been stored
 		limit = max(limit/4, slow)
 	}
-	group, err := s.ours(group, limit, lost)
+	group, err := s.ours(s.ctx, group, limit, lost)
 	if panicked := (*retry.PanicError)(nil); err != nil && !errors.As(err, &panicked) { // an outage
 		tell(group, refusal)
 		return
 	}
-	a := &apart[ID]{shift: s, group: group, limit: limit, test: groupTest{pair: -1}}
-	a.test.failed(0, len(group), refusal)
-	sift.Sift(len(group), a.try, func(from, to int) { tell(group[from:to], &leftOutError{cmp.Or(a.outage, refusal)}) })
-	if a.test.blamesAll(len(group)) {
-		s.switchGroupsOff(refusal)
+	if dberr.RefusesForm(refusal) {
+		if s.storeEach(group) {
+			s.switchGroupsOff(refusal)
+		}
+		return
 	}
+	var t tries
+	sift.Sift(len(group), func(from, to int) sift.Answer {
+		return t.answer(func() error {
+			if to-from == 1 {
+				return s.storeApartOne(group[from], limit)
+			}
+			return s.storeTogether(s.ctx, group[from:to], limit)
+		})
+	}, func(from, to int) { tell(group[from:to], &leftOutError{cmp.Or(t.outage, refusal)}) })
+}
+
+// storeApartOne stores one of a refused group. An outage is told to all that are left.
+func (s *shift[ID]) storeApartOne(w *write, limit time.Duration) error {
+	err := s.storeOne(s.ctx, w, limit)
+	switch {
+	case errors.Is(err, ErrLeaseLost):
+		w.tell(err)
+		return nil
+	case err == nil, dberr.MaybeOfRow(err):
+		w.tell(err)
+	}
+	return err
 }
 
 // leftOutError is the error of an outcome of a refused group that was not tried alone.
@@ -157,131 +195,62 @@ type leftOutError struct{ error }
 // Unwrap returns what is known of the group.
 func (e *leftOutError) Unwrap() error { return e.error }
 
-// apart is a group that was refused.
-type apart[ID any] struct {
-	*shift[ID]
-
-	group  []*queued
-	limit  time.Duration // of a try
-	slow   int           // how many tries in a row had no answer in time
+// tries are those of a sift.
+type tries struct {
+	slow   int // how many in a row had no answer in time
 	outage error
-	test   groupTest
 }
 
-// try stores some of the group.
-func (a *apart[ID]) try(from, to int) sift.Answer {
-	switch {
-	case a.slow >= mostSlow:
+// mostSlow is how many tries in a row may have no answer in time before that is an outage,
+// and not the fault of the rows.
+const mostSlow = 3
+
+// answer tries, and says what the error means for the sift.
+func (t *tries) answer(try func() error) sift.Answer {
+	if t.slow >= mostSlow {
 		return sift.Stop
-	case a.gathering.groups.areOff():
-		a.storeEach(a.group[from:to])
-		return sift.Done
 	}
-	var err error
-	if to-from == 1 {
-		err = a.one(from)
-	} else if err = a.storeTogether(a.group[from:to], a.limit); err != nil {
-		a.test.failed(from, to, err)
-	}
+	err := try()
 	switch {
 	case err == nil:
-		a.slow = 0
+		t.slow = 0
 		return sift.Done
 	case !dberr.MaybeOfRow(err):
-		a.outage = err
+		t.outage = err
 		return sift.Stop
 	case dberr.Answered(err):
-		a.slow = 0
+		t.slow = 0
 	default:
-		a.slow++
+		t.slow++
 	}
 	return sift.Refused
 }
 
-// one stores one of them, and tells it what has become of it, unless there is an outage.
-func (a *apart[ID]) one(at int) error {
-	q := a.group[at]
-	err := a.storeOne(q, a.limit)
-	if errors.Is(err, ErrLeaseLost) {
-		q.stored <- err
-		return nil
-	}
-	if err == nil || dberr.MaybeOfRow(err) {
-		q.stored <- err
-	}
-	if a.test.single(at, err); a.test.blamesPair() {
-		a.switchGroupsOff(a.test.err)
-	}
-	return err
-}
-
-// switchGroupsOff has each outcome stored with a statement of its own for a while, because the
-// database does not understand the statement for groups.
-func (s *shift[ID]) switchGroupsOff(err error) {
-	if s.gathering.groups.switchOff() {
-		s.report(fmt.Errorf("%w: each outcome is stored by a statement of its own for now", err))
-	}
-}
-
-// groupRest knows whether groups are switched off. PostgreSQL does not understand their
-// statement if it has a name that is also that of a column, for example. After a minute,
-// groups are tried again.
-type groupRest struct {
+// groupSwitch switches groups off for a while, if PostgreSQL does not understand their
+// statement: it may have a name that is also that of a column, for example.
+type groupSwitch struct {
 	mu    sync.Mutex
 	until time.Time
 	told  bool
 }
 
-const longestGroupRest = time.Minute
+const groupsAreOff = time.Minute
 
-func (r *groupRest) areOff() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Now().Before(r.until)
+func (g *groupSwitch) areOff() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Now().Before(g.until)
 }
 
-// switchOff reports whether it is the first time.
-func (r *groupRest) switchOff() (first bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.until = time.Now().Add(longestGroupRest)
-	first, r.told = !r.told, true
-	return first
-}
-
-// groupTest finds out whether the statement for groups is at fault, and no row: every group
-// is refused, and each outcome of the groups is stored alone.
-type groupTest struct {
-	err     error // of a group
-	pair    int   // where a group of two was refused; -1 if none was
-	stored  int   // how many of the pair were stored alone
-	singles int   // how many outcomes were stored alone
-}
-
-// failed notes a group that was refused.
-func (t *groupTest) failed(from, to int, err error) {
-	if t.pair = -1; dberr.RefusesForm(err) {
-		t.err, t.stored = err, 0
-		if to-from == 2 {
-			t.pair = from
-		}
+// switchGroupsOff has each row written by a statement of its own for a while. The first time,
+// it reports that.
+func (s *shift[ID]) switchGroupsOff(err error) {
+	g := &s.groups
+	g.mu.Lock()
+	told := g.told
+	g.until, g.told = time.Now().Add(groupsAreOff), true
+	g.mu.Unlock()
+	if !told {
+		s.report(fmt.Errorf("%w: each outcome is stored by a statement of its own for now", err))
 	}
 }
-
-// single notes an outcome that was tried alone.
-func (t *groupTest) single(at int, err error) {
-	if err != nil {
-		t.pair, t.singles = -1, -1<<30
-		return
-	}
-	t.singles++
-	if t.pair >= 0 && at-t.pair == t.stored {
-		t.stored++
-	}
-}
-
-// blamesPair reports whether both of a pair were stored alone.
-func (t *groupTest) blamesPair() bool { return t.pair >= 0 && t.stored == 2 }
-
-// blamesAll reports whether all of a group were stored alone.
-func (t *groupTest) blamesAll(group int) bool { return t.err != nil && t.singles == group }

@@ -51,10 +51,10 @@ type taking[ID, T any] struct {
 	args []any
 	scan func(*sql.Rows) (T, error)
 
-	began  time.Time
-	all    []T
-	slow   int // how many tries in a row had no answer in time
-	outage error
+	tries
+
+	began time.Time
+	all   []T
 }
 
 // take runs a statement that takes up to n rows. If the database refuses that, take looks
@@ -153,25 +153,17 @@ func (t *taking[ID, T]) past(o *obstacles[ID], ids []ID, refusal error) error {
 		if t.isEnough() {
 			return sift.Stop
 		}
-		err := t.some(sqltable.Some{IDs: anys(ids[from:to])}, limit)
-		switch {
-		case err == nil:
-			t.slow = 0
-			o.forget(ids[from:to])
-			return sift.Done
-		case !dberr.MaybeOfRow(err):
-			t.outage, missed = err, true
-			return sift.Stop
-		case to-from == 1:
-			refusal = err
-			found = append(found, ids[from])
-		}
-		if dberr.Answered(err) {
-			t.slow = 0
-		} else if t.slow++; t.slow >= mostSlow {
-			return sift.Stop
-		}
-		return sift.Refused
+		return t.answer(func() error {
+			err := t.some(sqltable.Some{IDs: anys(ids[from:to])}, limit)
+			switch {
+			case err == nil:
+				o.forget(ids[from:to])
+			case to-from == 1 && dberr.MaybeOfRow(err):
+				refusal = err
+				found = append(found, ids[from])
+			}
+			return err
+		})
 	}, func(from, to int) {
 		o.delay(ids[from:to], longestRefusal)
 		missed = true
@@ -186,10 +178,6 @@ func (t *taking[ID, T]) past(o *obstacles[ID], ids []ID, refusal error) error {
 	}
 	return nil
 }
-
-// mostSlow is how many tries in a row may have no answer in time before that is an outage,
-// and not the fault of the rows.
-const mostSlow = 3
 
 // obstacles are rows that the database has refused to let us take, because of a trigger,
 // for example. A statement leaves them out, and they are tried again in a while.

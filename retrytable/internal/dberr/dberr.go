@@ -62,17 +62,24 @@ func Conflict(err error) bool {
 	return sqlState(err) == "40" || sqlerr.Classify(err).Category == "mysql_1213"
 }
 
-// RefusesForm reports whether PostgreSQL did not understand a statement. It may understand
-// another statement that does the same: one of them may use a name that a column has too.
-func RefusesForm(err error) bool { return sqlState(err) == "42" }
+// RefusesForm reports whether PostgreSQL may have not understood a statement, where another
+// one that does the same would do: one of them may use a name that a column has too. 42501 is
+// about privileges, which row-level security takes for single rows.
+func RefusesForm(err error) bool { return sqlState(err) == "42" && fullState(err) != insufficientPrivilege }
 
 // sqlState returns the class of the SQLSTATE of an error, its first two characters, or "".
 func sqlState(err error) string {
+	state := fullState(err)
+	return state[:min(2, len(state))]
+}
+
+// fullState returns the SQLSTATE of an error, or "".
+func fullState(err error) string {
 	var e interface{ SQLState() string }
 	if !errors.As(err, &e) || len(e.SQLState()) != 5 {
 		return ""
 	}
-	return e.SQLState()[:2]
+	return e.SQLState()
 }
 
 // Codes that say nothing about a row: there is no access, or something is missing or was
@@ -83,6 +90,8 @@ var (
 )
 
 const (
+	insufficientPrivilege = "42501"
+
 	mysqlSignal      = "1644" // SIGNAL in a trigger
 	sqliteConstraint = 19     // RAISE in a trigger too
 )
