@@ -3,6 +3,7 @@ package retrytable
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -13,16 +14,16 @@ import (
 // [ErrLeaseLost] if the caller has lost the lease. A lease that has run out is lost only
 // when somebody sweeps it.
 func (t *Table[ID]) Succeed(ctx context.Context, db DB, lease Lease[ID], args ...any) error {
-	return t.finish(ctx, db, lease, args, func(s *sqltable.Statements) (*sqltable.Values, error) {
-		return succeeding(s, s.Statuses.Done[0])
+	return t.finish(ctx, db, lease, args, func(s *sqltable.Statements, row sqltable.Claimed) (*sqltable.Change, error) {
+		return succeed(s, row, s.Statuses.Done[0])
 	})
 }
 
 // SucceedAs is Succeed with another word for the status, one of Statuses.Done: for
 // jobs that may succeed in several ways.
 func (t *Table[ID]) SucceedAs(ctx context.Context, db DB, lease Lease[ID], word string, args ...any) error {
-	return t.finish(ctx, db, lease, args, func(s *sqltable.Statements) (*sqltable.Values, error) {
-		return succeeding(s, word)
+	return t.finish(ctx, db, lease, args, func(s *sqltable.Statements, row sqltable.Claimed) (*sqltable.Change, error) {
+		return succeed(s, row, word)
 	})
 }
 
@@ -46,8 +47,8 @@ func (t *Table[ID]) Fail(ctx context.Context, db DB, lease Lease[ID], d retry.De
 func (t *Table[ID]) FailWith(
 	ctx context.Context, db DB, lease Lease[ID], d retry.Decision, failure error, args ...any,
 ) error {
-	return t.finish(ctx, db, lease, args, func(s *sqltable.Statements) (*sqltable.Values, error) {
-		return failing(s, d, failure)
+	return t.finish(ctx, db, lease, args, func(s *sqltable.Statements, row sqltable.Claimed) (*sqltable.Change, error) {
+		return fail(s, row, d, failure)
 	})
 }
 
@@ -55,45 +56,40 @@ func (t *Table[ID]) FailWith(
 // heartbeat of work that may take longer than its lease; stop the work if it returns
 // [ErrLeaseLost].
 func (t *Table[ID]) Extend(ctx context.Context, db DB, lease Lease[ID], d time.Duration) error {
-	return t.finish(ctx, db, lease, nil, func(s *sqltable.Statements) (*sqltable.Values, error) {
-		return s.Extend(d), nil
+	return t.finish(ctx, db, lease, nil, func(s *sqltable.Statements, row sqltable.Claimed) (*sqltable.Change, error) {
+		return s.Extend(row, d), nil
 	})
 }
 
 // Release gives back a row that was not worked on, for example when a worker stops: the
 // row is due at once, and its attempt does not count.
 func (t *Table[ID]) Release(ctx context.Context, db DB, lease Lease[ID], args ...any) error {
-	return t.finish(ctx, db, lease, args, func(s *sqltable.Statements) (*sqltable.Values, error) {
-		return s.Release(0), nil
+	return t.finish(ctx, db, lease, args, func(s *sqltable.Statements, row sqltable.Claimed) (*sqltable.Change, error) {
+		return s.Release(row, 0), nil
 	})
 }
 
-// finish runs an update of one row, which values chooses.
+// finish runs an update of one row, which change chooses.
 func (t *Table[ID]) finish(
-	ctx context.Context, db DB, lease Lease[ID], args []any, values func(*sqltable.Statements) (*sqltable.Values, error),
+	ctx context.Context, db DB, lease Lease[ID], args []any,
+	change func(*sqltable.Statements, sqltable.Claimed) (*sqltable.Change, error),
 ) error {
 	s, err := t.sql()
 	if err != nil {
 		return err
 	}
-	v, err := values(s)
+	c, err := change(s, lease.claimed(args))
 	if err != nil {
 		return err
 	}
-	c, err := changeOf(v, lease, args)
-	if err != nil {
-		return err
+	if err := c.CheckArgs(); err != nil {
+		return retry.MarkFinal(err)
 	}
 	return exec(ctx, db, c)
 }
 
-// changeOf is the update of one row by v, with the args of the user.
-func changeOf[ID any](v *sqltable.Values, lease Lease[ID], args []any) (*sqltable.Change, error) {
-	c := v.Of(lease.ID, lease.Fence, args)
-	if err := c.CheckArgs(); err != nil {
-		return nil, retry.MarkFinal(err) // another attempt is no better
-	}
-	return c, nil
+func (l Lease[ID]) claimed(args []any) sqltable.Claimed {
+	return sqltable.Claimed{ID: l.ID, Fence: l.Fence, Args: args}
 }
 
 // exec runs c. It returns [ErrLeaseLost] if the row is not the caller's any more.
@@ -105,17 +101,16 @@ func exec(ctx context.Context, db DB, c *sqltable.Change) error {
 	return err
 }
 
-// succeeding is the update of a success, with this word for the status.
-func succeeding(s *sqltable.Statements, word string) (*sqltable.Values, error) {
-	v := s.Succeed(word)
-	if v == nil {
+// succeed is the update of a success, with this word for the status.
+func succeed(s *sqltable.Statements, row sqltable.Claimed, word string) (*sqltable.Change, error) {
+	if !slices.Contains(s.Statuses.Done, word) {
 		return nil, refused("succeed: status: %q: must be one of Statuses.Done: %q", word, s.Statuses.Done)
 	}
-	return v, nil
+	return s.Succeed(row, word), nil
 }
 
-// failing is the update of a failure, about which d was decided.
-func failing(s *sqltable.Statements, d retry.Decision, failure error) (*sqltable.Values, error) {
+// fail is the update of a failure, about which d was decided.
+func fail(s *sqltable.Statements, row sqltable.Claimed, d retry.Decision, failure error) (*sqltable.Change, error) {
 	f := sqltable.Failure{
 		Retry: d.Retry, Delay: d.Delay,
 		Failures: d.State.Failures, RateLimited: d.State.RateLimited, Pending: d.State.Pending, First: d.State.First,
@@ -130,7 +125,7 @@ func failing(s *sqltable.Statements, d retry.Decision, failure error) (*sqltable
 	if s.Columns.Error != "" {
 		f.Text = textOf(d, failure)
 	}
-	return s.Fail(f), nil
+	return s.Fail(row, f), nil
 }
 
 // textOf is what Columns.Error has after a decision about a failure: nil if the failure is

@@ -84,7 +84,7 @@ func (s *shift[ID]) commit() {
 		if group == nil {
 			return
 		}
-		s.storeGroup(group, patient)
+		s.storeOutcomes(group, patient)
 		if patient {
 			g.mu.Lock()
 			g.patient = false

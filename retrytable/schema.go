@@ -55,7 +55,7 @@ func (t *Table[ID]) Missing(ctx context.Context, db DB) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Unmended(); err != nil {
+	if err := c.Misfits(true); err != nil {
 		return nil, fmt.Errorf("%w:\n%w", ErrTable, err)
 	}
 	return c.Mends(), nil
@@ -75,7 +75,7 @@ func (t *Table[ID]) Check(ctx context.Context, db DB) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Misfits(); err != nil {
+	if err := c.Misfits(false); err != nil {
 		return fmt.Errorf("%w:\n%w", ErrTable, err)
 	}
 	return nil

@@ -75,7 +75,7 @@ func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy
 			return &effectError{err}
 		}
 	}
-	change, err := s.changeOf(o, args)
+	change, err := s.changeFor(o, args)
 	if err != nil {
 		return err
 	}
@@ -99,22 +99,23 @@ func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy
 	})
 }
 
-// changeOf is the update that stores an outcome.
-func (s *shift[ID]) changeOf(o *Outcome[ID], args []any) (*sqltable.Change, error) {
-	var v *sqltable.Values
-	var err error
-	switch {
+// changeFor is the update that stores an outcome.
+func (s *shift[ID]) changeFor(o *Outcome[ID], args []any) (c *sqltable.Change, err error) {
+	switch row := o.Job.Lease.claimed(args); {
 	case o.Released:
-		v = s.statements.Release(o.Decision.Delay)
+		c = s.statements.Release(row, o.Decision.Delay)
 	case o.Err != nil:
-		v, err = failing(s.statements, o.Decision, o.Err)
+		c, err = fail(s.statements, row, o.Decision, o.Err)
 	default:
-		v, err = succeeding(s.statements, cmp.Or(o.Job.status, s.statements.Statuses.Done[0]))
+		c, err = succeed(s.statements, row, cmp.Or(o.Job.status, s.statements.Statuses.Done[0]))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return changeOf(v, o.Job.Lease, args)
+	if err := c.CheckArgs(); err != nil {
+		return nil, retry.MarkFinal(err)
+	}
+	return c, nil
 }
 
 // storingTries are the tries to store one outcome.

@@ -32,15 +32,16 @@ type shift[ID any] struct {
 	tell    func(error)   // OnError, or what takes its place; see report
 	due     chan struct{} // a job of ours is due again at once
 
-	gathering gathering   // outcomes to be stored
-	groups    groupSwitch // of outcomes and leases
-	heart     heart       // of the leases of jobs at work
+	gathering gathering // outcomes to be stored
+	heart     heart     // of the leases of jobs at work
 	hearts    sync.WaitGroup
 	beating   context.Context // done when there are no more jobs
 
 	probing atomic.Bool  // the idle connections are being looked at
 	asked   atomic.Int64 // how many statements there were
 	inTx    atomic.Bool  // there was an outcome with other writes
+
+	groupsOff atomic.Int64 // until when, in nanoseconds since 1970; see switchGroupsOff
 
 	// What is in the way of the statements that take rows, which share a connection.
 	promoting, claiming, sweeping obstacles[ID]

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -33,72 +32,67 @@ func tell(group []*write, err error) {
 	}
 }
 
-// earliest is when the first lease of a group ends.
-func earliest(group []*write) time.Time {
-	ends := group[0].ends
-	for _, w := range group[1:] {
-		if w.ends.Before(ends) {
-			ends = w.ends
-		}
-	}
-	return ends
+// storer runs writes. It tells each write what has become of it.
+type storer[ID any] struct {
+	*shift[ID]
+
+	ctx    context.Context
+	part   time.Duration // a statement may take the usual time divided by it
+	isLate func() bool   // there is no time for more statements
 }
 
-// storeGroup stores outcomes with one statement. If the database refuses that, it looks for
+// storeOutcomes stores outcomes with one statement. If the database refuses that, it looks for
 // those that are at fault, and stores the others. Only if it is patient may it wait for the
 // lock of a row.
-func (s *shift[ID]) storeGroup(group []*write, patient bool) {
+func (s *shift[ID]) storeOutcomes(group []*write, patient bool) {
+	st := storer[ID]{s, s.ctx, 1, func() bool { return false }}
 	switch first := group[0]; {
 	case first.instead != nil:
 		first.tell(first.instead(s.ctx))
-		return
-	case len(group) == 1 && patient && !first.alone, s.groups.areOff():
-		s.storeEach(group)
-		return
-	}
-	limit := s.limit(earliest(group))
-	err := s.storeTogether(s.ctx, group, limit)
-	switch {
-	case err == nil:
-	case len(group) == 1:
-		group[0].alone = dberr.MaybeOfRow(err)
-		group[0].tell(err)
-	case !dberr.MaybeOfRow(err):
-		tell(group, err)
+	case len(group) == 1 && patient && !first.alone, s.groupsAreOff():
+		st.each(group)
 	default:
-		s.storeApart(group, err, limit)
+		st.group(group)
 	}
 }
 
-// storeEach stores outcomes each with a statement of its own, until there is no answer. It
-// reports whether the database has refused none.
-func (s *shift[ID]) storeEach(group []*write) (all bool) {
+// group stores a group with one statement, or if the database refuses that, those that are
+// not at fault.
+func (s *storer[ID]) group(group []*write) {
+	err := s.together(group)
+	switch {
+	case err == nil:
+	case !dberr.MaybeOfRow(err):
+		tell(group, err)
+	case len(group) == 1:
+		group[0].alone = true
+		group[0].tell(err)
+	default:
+		s.refused(group, err)
+	}
+}
+
+// each stores each with a statement of its own, until there is no answer. It reports whether
+// the database has refused none.
+func (s *storer[ID]) each(group []*write) (all bool) {
 	all = true
 	for i, w := range group {
-		err := s.storeOne(s.ctx, w, s.limit(w.ends))
+		err := s.within(s.ctx, s.limit(w.ends)/s.part, func(ctx context.Context) error { return exec(ctx, s.DB, w.Change) })
+		failed := err != nil && !errors.Is(err, ErrLeaseLost)
+		w.alone = failed && dberr.MaybeOfRow(err)
 		w.tell(err)
-		if err == nil || errors.Is(err, ErrLeaseLost) {
-			continue
-		}
-		if all = false; !dberr.Answered(err) {
+		if all = all && !failed; failed && (!dberr.Answered(err) || s.isLate()) {
 			tell(group[i+1:], err)
-			break
+			return false
 		}
 	}
 	return all
 }
 
-func (s *shift[ID]) storeOne(ctx context.Context, w *write, limit time.Duration) error {
-	err := s.within(ctx, limit, func(ctx context.Context) error { return exec(ctx, s.DB, w.Change) })
-	w.alone = err != nil && !errors.Is(err, ErrLeaseLost) && dberr.MaybeOfRow(err)
-	return err
-}
-
-// storeTogether stores a group with one statement. If it returns no error, all have been
-// told. A row that was not written has lost its lease, or is locked.
-func (s *shift[ID]) storeTogether(ctx context.Context, group []*write, limit time.Duration) error {
-	all := changes(group)
-	stored, err := answerWithin(ctx, s, limit, func(ctx context.Context) ([]bool, error) {
+// together stores a group with one statement. If it returns no error, all have been told. A
+// row that was not written has lost its lease, or is locked.
+func (s *storer[ID]) together(group []*write) error {
+	stored, err := s.ask(group, func(ctx context.Context, all []*sqltable.Change) ([]bool, error) {
 		return sqltable.ExecAll(ctx, s.DB, all)
 	})
 	if err != nil {
@@ -112,19 +106,17 @@ func (s *shift[ID]) storeTogether(ctx context.Context, group []*write, limit tim
 			rest = append(rest, w)
 		}
 	}
-	ours, err := s.ours(ctx, rest, limit, ErrLeaseLost)
-	tell(ours, cmp.Or(err, errLocked))
+	if len(rest) > 0 {
+		ours, err := s.ours(rest, ErrLeaseLost)
+		tell(ours, cmp.Or(err, errLocked))
+	}
 	return nil
 }
 
 // ours returns those of a group that still have their leases, and tells the others the error
 // lost. If the database does not answer, it returns the whole group, and the error.
-func (s *shift[ID]) ours(ctx context.Context, group []*write, limit time.Duration, lost error) (ours []*write, err error) {
-	if len(group) == 0 {
-		return nil, nil
-	}
-	all := changes(group)
-	held, err := answerWithin(ctx, s, limit, func(ctx context.Context) ([]bool, error) {
+func (s *storer[ID]) ours(group []*write, lost error) (ours []*write, err error) {
+	held, err := s.ask(group, func(ctx context.Context, all []*sqltable.Change) ([]bool, error) {
 		return s.statements.Held(ctx, s.DB, all)
 	})
 	if err != nil {
@@ -140,53 +132,59 @@ func (s *shift[ID]) ours(ctx context.Context, group []*write, limit time.Duratio
 	return ours, nil
 }
 
-func changes(group []*write) (all []*sqltable.Change) {
+// ask runs a statement about a group, which may take as long as its first lease allows.
+func (s *storer[ID]) ask(
+	group []*write, statement func(context.Context, []*sqltable.Change) ([]bool, error),
+) ([]bool, error) {
+	var all []*sqltable.Change
+	ends := group[0].ends
 	for _, w := range group {
 		all = append(all, w.Change)
+		if w.ends.Before(ends) {
+			ends = w.ends
+		}
 	}
-	return all
+	limit := s.limit(ends)
+	return answerWithin(s.ctx, s.shift, max(limit/s.part, min(limit, slow)), func(ctx context.Context) ([]bool, error) {
+		return statement(ctx, all)
+	})
 }
 
-// storeApart stores those of a refused group that are not at fault.
-func (s *shift[ID]) storeApart(group []*write, refusal error, limit time.Duration) {
+// refused stores those of a refused group that are not at fault.
+func (s *storer[ID]) refused(group []*write, refusal error) {
 	lost := ErrLeaseLost
 	if !dberr.Answered(refusal) {
 		lost = refusal // it may have been stored
-		limit = max(limit/4, slow)
+		s.part = 4
 	}
-	group, err := s.ours(s.ctx, group, limit, lost)
-	if panicked := (*retry.PanicError)(nil); err != nil && !errors.As(err, &panicked) { // an outage
+	group, err := s.ours(group, lost)
+	panicked := (*retry.PanicError)(nil)
+	switch {
+	case err != nil && !errors.As(err, &panicked): // an outage
 		tell(group, refusal)
-		return
+	case !dberr.RefusesForm(refusal):
+		s.apart(group, refusal)
+	case s.each(group):
+		s.switchGroupsOff(refusal)
 	}
-	if dberr.RefusesForm(refusal) {
-		if s.storeEach(group) {
-			s.switchGroupsOff(refusal)
-		}
-		return
-	}
-	var t tries
-	sift.Sift(len(group), func(from, to int) sift.Answer {
-		return t.answer(func() error {
-			if to-from == 1 {
-				return s.storeApartOne(group[from], limit)
-			}
-			return s.storeTogether(s.ctx, group[from:to], limit)
-		})
-	}, func(from, to int) { tell(group[from:to], &leftOutError{cmp.Or(t.outage, refusal)}) })
 }
 
-// storeApartOne stores one of a refused group. An outage is told to all that are left.
-func (s *shift[ID]) storeApartOne(w *write, limit time.Duration) error {
-	err := s.storeOne(s.ctx, w, limit)
-	switch {
-	case errors.Is(err, ErrLeaseLost):
-		w.tell(err)
-		return nil
-	case err == nil, dberr.MaybeOfRow(err):
-		w.tell(err)
-	}
-	return err
+// apart stores those of a group that the database does not refuse, in smaller groups.
+func (s *storer[ID]) apart(group []*write, refusal error) {
+	var t tries
+	sift.Sift(len(group), func(from, to int) sift.Answer {
+		if s.isLate() {
+			return sift.Stop
+		}
+		return t.answer(func() error {
+			err := s.together(group[from:to])
+			if to-from == 1 && err != nil && dberr.MaybeOfRow(err) {
+				group[from].alone = true
+				group[from].tell(err)
+			}
+			return err
+		})
+	}, func(from, to int) { tell(group[from:to], &leftOutError{cmp.Or(t.outage, refusal)}) })
 }
 
 // leftOutError is the error of an outcome of a refused group that was not tried alone.
@@ -226,31 +224,13 @@ func (t *tries) answer(try func() error) sift.Answer {
 	return sift.Refused
 }
 
-// groupSwitch switches groups off for a while, if PostgreSQL does not understand their
-// statement: it may have a name that is also that of a column, for example.
-type groupSwitch struct {
-	mu    sync.Mutex
-	until time.Time
-	told  bool
-}
+// groupsAreOff reports whether each row is to be written by a statement of its own.
+func (s *shift[ID]) groupsAreOff() bool { return time.Now().UnixNano() < s.groupsOff.Load() }
 
-const groupsAreOff = time.Minute
-
-func (g *groupSwitch) areOff() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return time.Now().Before(g.until)
-}
-
-// switchGroupsOff has each row written by a statement of its own for a while. The first time,
-// it reports that.
+// switchGroupsOff is for when PostgreSQL does not understand the statement for groups: it may
+// have a name that is also that of a column, for example. After a minute, groups are tried again.
 func (s *shift[ID]) switchGroupsOff(err error) {
-	g := &s.groups
-	g.mu.Lock()
-	told := g.told
-	g.until, g.told = time.Now().Add(groupsAreOff), true
-	g.mu.Unlock()
-	if !told {
+	if s.groupsOff.Swap(time.Now().Add(time.Minute).UnixNano()) == 0 { // told once
 		s.report(fmt.Errorf("%w: each outcome is stored by a statement of its own for now", err))
 	}
 }

@@ -234,7 +234,7 @@ func (t *Table[ID]) Validate() error { return t.lower().Validate() }
 
 // lower returns what package sqltable has to know of t, with the defaults.
 func (t *Table[ID]) lower() *sqltable.Table {
-	return sqltable.Table{
+	lower := &sqltable.Table{
 		Dialect:        sqltable.Dialect(t.Dialect),
 		Name:           t.Name,
 		Columns:        sqltable.Columns(t.Columns),
@@ -253,5 +253,7 @@ func (t *Table[ID]) lower() *sqltable.Table {
 			err := rows.Scan(append([]any{&id}, more...)...)
 			return id, err
 		},
-	}.WithDefaults()
+	}
+	lower.SetDefaults()
+	return lower
 }

@@ -154,7 +154,11 @@ func (t *taking[ID, T]) past(o *obstacles[ID], ids []ID, refusal error) error {
 			return sift.Stop
 		}
 		return t.answer(func() error {
-			err := t.some(sqltable.Some{IDs: anys(ids[from:to])}, limit)
+			some := sqltable.Some{}
+			for _, id := range ids[from:to] {
+				some.IDs = append(some.IDs, id)
+			}
+			err := t.some(some, limit)
 			switch {
 			case err == nil:
 				o.forget(ids[from:to])
@@ -168,8 +172,8 @@ func (t *taking[ID, T]) past(o *obstacles[ID], ids []ID, refusal error) error {
 		o.delay(ids[from:to], longestRefusal)
 		missed = true
 	})
-	// What takes long is tried more seldom.
-	news := o.add(found, max(longestRefusal, min(10*time.Since(t.began), longestPoll)))
+	news := o.add(found)
+	o.delay(found, max(longestRefusal, min(10*time.Since(t.began), longestPoll))) // longer if it took long
 	switch {
 	case missed && len(t.all) == 0:
 		return cmp.Or(t.outage, refusal)
@@ -191,8 +195,10 @@ type obstacle[ID any] struct {
 	until time.Time // when it is tried again
 }
 
-// mostObstacles is how many rows are left out. A table that has more of them is refused.
-const mostObstacles = 1000
+const (
+	mostObstacles = 1000        // are left out; a table that has more of them is refused
+	mostOften     = time.Second // is the shortest time until some are tried again
+)
 
 // without is all rows but the obstacles.
 func without[ID any](o *obstacles[ID]) sqltable.Some {
@@ -220,31 +226,21 @@ func (o *obstacles[ID]) due(n int) (some []ID) {
 	return some
 }
 
-// mostOften is how long it takes at least until rows that were refused are tried again.
-const mostOften = time.Second
-
-// add adds rows, which wait for a pause, and returns those that are new.
-func (o *obstacles[ID]) add(ids []ID, pause time.Duration) (news []ID) {
+// add adds rows, and returns those that are new.
+func (o *obstacles[ID]) add(ids []ID) (news []ID) {
 	if o.rows == nil {
 		o.rows = map[string]*obstacle[ID]{}
 	}
 	for _, id := range ids {
-		row := o.rows[sqltable.KeyOf(id)]
-		if row == nil {
-			if len(o.rows) >= mostObstacles {
-				continue
-			}
-			row = &obstacle[ID]{id: id}
-			o.rows[sqltable.KeyOf(id)] = row
+		if key := sqltable.KeyOf(id); o.rows[key] == nil && len(o.rows) < mostObstacles {
+			o.rows[key] = &obstacle[ID]{id: id}
 			news = append(news, id)
 		}
-		row.until = time.Now().Add(pause/2 + rand.N(pause/2+1))
 	}
 	return news
 }
 
-// delay has rows wait that are left out, and of which nobody knows whether they still are
-// refused.
+// delay has those of the rows that are obstacles wait for a pause.
 func (o *obstacles[ID]) delay(ids []ID, pause time.Duration) {
 	for _, id := range ids {
 		if row := o.rows[sqltable.KeyOf(id)]; row != nil {
@@ -258,12 +254,4 @@ func (o *obstacles[ID]) forget(ids []ID) {
 	for _, id := range ids {
 		delete(o.rows, sqltable.KeyOf(id))
 	}
-}
-
-// anys are IDs as arguments.
-func anys[ID any](ids []ID) (all []any) {
-	for _, id := range ids {
-		all = append(all, id)
-	}
-	return all
 }

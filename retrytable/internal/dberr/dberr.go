@@ -17,36 +17,39 @@ import (
 // RefusesRow reports whether the database has answered that it does not write this row, as
 // a constraint or a trigger says. All other errors may be those of an outage.
 func RefusesRow(err error) bool {
-	v := sqlerr.Classify(err)
-	number, mysql := strings.CutPrefix(v.Category, "mysql_")
-	switch {
-	case mysql:
-		return number == mysqlSignal || v.Class == retry.Final && !slices.Contains(mysqlOutages, number)
-	case strings.HasPrefix(v.Category, "sqlite_"):
-		code, _ := strconv.Atoi(v.Category[len("sqlite_"):])
-		return code&0xff == sqliteConstraint
+	switch database, number := code(err); database {
+	case "mysql":
+		return number == mysqlSignal || sqlerr.Classify(err).Class == retry.Final && !slices.Contains(mysqlOutages, number)
+	case "sqlite":
+		return number&0xff == sqliteConstraint
+	default:
+		class := sqlState(err)[:2]
+		return class != noState[:2] && !slices.Contains(stateOutages, class)
 	}
-	state := sqlState(err)
-	return state != "" && !slices.Contains(stateOutages, state)
 }
 
 // Answered reports whether err is an answer of the database, and so may be about a row: a
 // trigger may use any code. If the database then writes another row, this row was refused.
 // If it writes none, there is an outage.
 func Answered(err error) bool {
-	if sqlState(err) != "" {
+	if sqlState(err) != noState {
 		return true
 	}
-	kind, code, _ := strings.Cut(sqlerr.Classify(err).Category, "_")
-	number, notNumber := strconv.Atoi(code)
-	switch {
-	case notNumber != nil:
-		return false
-	case kind == "sqlite": // another connection has the database, which says nothing about the row
+	database, number := code(err)
+	if database == "sqlite" { // another connection may have the database, which says nothing about the row
 		return number&0xff != known.SQLiteBusy && number&0xff != known.SQLiteLocked
-	default:
-		return kind == "mysql"
 	}
+	return database == "mysql"
+}
+
+// code returns the number of an error in MySQL or SQLite, or no database.
+func code(err error) (database string, number int) {
+	database, digits, _ := strings.Cut(sqlerr.Classify(err).Category, "_")
+	number, notNumber := strconv.Atoi(digits)
+	if notNumber != nil || database != "mysql" && database != "sqlite" {
+		return "", 0
+	}
+	return database, number
 }
 
 // MaybeOfRow reports whether err may be about a row. Either the database answered, or it did
@@ -59,39 +62,38 @@ func MaybeOfRow(err error) bool {
 
 // Conflict reports whether a transaction was rolled back because of another one.
 func Conflict(err error) bool {
-	return sqlState(err) == "40" || sqlerr.Classify(err).Category == "mysql_1213"
+	return sqlState(err)[:2] == "40" || sqlerr.Classify(err).Category == "mysql_1213"
 }
 
 // RefusesForm reports whether PostgreSQL may have not understood a statement, where another
 // one that does the same would do: one of them may use a name that a column has too. 42501 is
 // about privileges, which row-level security takes for single rows.
-func RefusesForm(err error) bool { return sqlState(err) == "42" && fullState(err) != insufficientPrivilege }
-
-// sqlState returns the class of the SQLSTATE of an error, its first two characters, or "".
-func sqlState(err error) string {
-	state := fullState(err)
-	return state[:min(2, len(state))]
+func RefusesForm(err error) bool {
+	state := sqlState(err)
+	return state[:2] == "42" && state != insufficientPrivilege
 }
 
-// fullState returns the SQLSTATE of an error, or "".
-func fullState(err error) string {
+// sqlState returns the SQLSTATE of an error, or noState.
+func sqlState(err error) string {
 	var e interface{ SQLState() string }
-	if !errors.As(err, &e) || len(e.SQLState()) != 5 {
-		return ""
+	if !errors.As(err, &e) || len(e.SQLState()) != len(noState) {
+		return noState
 	}
 	return e.SQLState()
 }
+
+const noState = "     "
 
 // Codes that say nothing about a row: there is no access, or something is missing or was
 // stopped.
 var (
 	stateOutages = []string{"08", "0A", "25", "26", "28", "3D", "40", "42", "53", "54", "55", "57", "58", "XX"}
-	mysqlOutages = []string{"1044", "1045", "1049", "1054", "1064", "1142", "1143", "1146", "1317", "1969", "3024"}
+	mysqlOutages = []int{1044, 1045, 1049, 1054, 1064, 1142, 1143, 1146, 1317, 1969, 3024}
 )
 
 const (
 	insufficientPrivilege = "42501"
 
-	mysqlSignal      = "1644" // SIGNAL in a trigger
-	sqliteConstraint = 19     // RAISE in a trigger too
+	mysqlSignal      = 1644 // SIGNAL in a trigger
+	sqliteConstraint = 19   // RAISE in a trigger too
 )

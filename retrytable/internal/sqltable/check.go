@@ -36,20 +36,12 @@ func (m *misfit) Error() string {
 	return m.problem + "; run: " + m.mend
 }
 
-// Misfits is the error of everything that does not fit, or nil.
-func (c *Comparison) Misfits() error {
-	return c.misfitsThat(func(*misfit) bool { return true })
-}
-
-// Unmended is the error of what Mends do not mend, or nil.
-func (c *Comparison) Unmended() error {
-	return c.misfitsThat(func(m *misfit) bool { return m.mend == "" })
-}
-
-func (c *Comparison) misfitsThat(count func(*misfit) bool) error {
+// Misfits is the error of everything that does not fit, or with unmended only of what Mends do
+// not mend.
+func (c *Comparison) Misfits(unmended bool) error {
 	var all []error
 	for _, m := range c.misfits {
-		if count(m) {
+		if m.mend == "" || !unmended {
 			all = append(all, m)
 		}
 	}
@@ -137,7 +129,7 @@ func (c *Comparison) compare(field string, column column, parts []part) {
 		c.misfit(field, name, "no privilege to "+privilege+" it")
 	}
 	if misfit := c.typeMisfit(column, got); misfit != "" {
-		c.lack(field, name, misfit, c.dialect.convert(c.builder, column, got))
+		c.lack(field, name, misfit, c.dialect.mend(c.builder, column, got, nil))
 	}
 	switch column.field {
 	case "ID":
@@ -145,7 +137,7 @@ func (c *Comparison) compare(field string, column column, parts []part) {
 			c.misfit(field, name, "must be unique, by a primary key or an index of its own")
 		}
 	case "Status":
-		c.words(field, name, got)
+		c.words(field, column, got)
 	case "Due", "Lease", "First", "Error":
 		if got.notNull {
 			c.misfit(field, name, "must allow NULL")
@@ -180,7 +172,7 @@ func (c *Comparison) typeMisfit(column column, got found) string {
 }
 
 // words checks that an enum has all words.
-func (c *Comparison) words(field, name string, got found) {
+func (c *Comparison) words(field string, column column, got found) {
 	if got.words == nil {
 		return
 	}
@@ -191,7 +183,7 @@ func (c *Comparison) words(field, name string, got found) {
 		}
 	}
 	if len(lacks) > 0 {
-		c.lack(field, name, fmt.Sprintf("the type %s has no %q", got.sqlType, lacks), c.dialect.words(c.builder, got, lacks))
+		c.lack(field, column.name, fmt.Sprintf("the type %s has no %q", got.sqlType, lacks), c.dialect.mend(c.builder, column, got, lacks))
 	}
 }
 

@@ -22,6 +22,8 @@ const (
 // dialects has what differs between databases: each in a file that is named for it.
 var dialects = []dialect{PostgreSQL: postgres{}, SQLite: sqlite{}, MySQL: mysql{}}
 
+var dialectNames = []string{PostgreSQL: "PostgreSQL", SQLite: "SQLite", MySQL: "MySQL"}
+
 // sql returns the dialect; one that is unknown, which Validate reports, is the first.
 func (d Dialect) sql() dialect {
 	if int(d) < len(dialects) {
@@ -32,9 +34,6 @@ func (d Dialect) sql() dialect {
 
 // dialect is what differs between databases.
 type dialect interface {
-	// name is what its makers call it.
-	name() string
-
 	// quote quotes the name of a table, a column or an index.
 	quote(name string) string
 
@@ -65,14 +64,9 @@ type dialect interface {
 	// grouper runs an update for many rows. The assignments may be made again, with other parameters.
 	grouper(b *builder, u *Update, assignments assignments) grouper
 
-	// extend is the update that extends a lease, counted from when it has the row.
-	extend(b *builder) *Update
+	// extender extends the lease of one row, counted from when it has the lock of the row.
+	extender(b *builder, longer assignments) updater
 
-	schemaDialect
-}
-
-// schemaDialect is what differs in how a table is made and checked.
-type schemaDialect interface {
 	// types are the types of the columns.
 	types() types
 
@@ -81,9 +75,6 @@ type schemaDialect interface {
 
 	// altering makes statements of the SQL of parts.
 	altering(b *builder, sql []string) []string
-
-	// words is the SQL that adds words to the enum of the status column, for altering.
-	words(b *builder, f found, words []string) []string
 
 	// inspect reads which columns and indexes the table has, and reports misfits of other
 	// things that the table needs. Without columns, there is no table.
@@ -96,9 +87,9 @@ type schemaDialect interface {
 	// or nothing if it can.
 	instantMisfit(b *builder, name string, f found) string
 
-	// convert is the SQL that gives a column its type, where programs that write the other
-	// type can go on, for altering.
-	convert(b *builder, column column, f found) []string
+	// mend is the SQL that gives a column its type, and its enum these words too, for altering.
+	// It is none where programs that write the other type could not go on.
+	mend(b *builder, column column, f found, words []string) []string
 }
 
 // quoted quotes a name with such quotes, which are doubled within it.

@@ -150,20 +150,15 @@ func IsValue(arg any) bool {
 	return err == nil
 }
 
-// numbers is a list of parameters for so many IDs, without the first few parameters. IDs are
-// padded to a power of two, so that there are few such statements.
-func numbers(skip, ids int) string {
+// idList is a list of parameters for IDs, after the first few parameters, and the arguments
+// for it. They are padded to a power of two, so that there are few such statements.
+func idList(skip int, ids []any) (list string, args []any) {
+	n := 1 << bits.Len(uint(len(ids)-1))
 	parameter := numbered(skip)
 	var all []string
-	for range paddedTo(ids) {
+	for range n {
 		all = append(all, parameter())
 	}
-	return strings.Join(all, ", ")
-}
-
-func padded(ids []any) []any {
 	last := ids[len(ids)-1:]
-	return append(slices.Clip(ids), slices.Repeat(last, paddedTo(len(ids))-len(ids))...)
+	return "(" + strings.Join(all, ", ") + ")", slices.Concat(ids, slices.Repeat(last, n-len(ids)))
 }
-
-func paddedTo(n int) int { return 1 << bits.Len(uint(n-1)) }

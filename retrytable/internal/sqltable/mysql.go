@@ -18,8 +18,6 @@ import (
 // to pick rows takes a transaction.
 type mysql struct{}
 
-func (mysql) name() string { return "MySQL" }
-
 func (mysql) quote(name string) string { return quoted("`", name) }
 
 func (mysql) fold(name string) string { return strings.ToLower(name) }
@@ -124,8 +122,11 @@ func (mysql) altering(b *builder, sql []string) []string {
 	}
 }
 
-// words repeats all that the column has, because what MODIFY leaves out is lost.
-func (mysql) words(b *builder, f found, words []string) []string {
+// mend repeats all that the column has, because what MODIFY leaves out is lost.
+func (mysql) mend(b *builder, _ column, f found, words []string) []string {
+	if len(words) == 0 {
+		return nil
+	}
 	all := []string{strings.TrimSuffix(f.sqlType, ")")}
 	for _, word := range words {
 		all = append(all, literal(word))
@@ -224,7 +225,7 @@ func (g mysqlGroup) updateAll(ctx context.Context, db DB, all []*Change) (held [
 		var ids []any
 		for i, c := range all {
 			if held[i] {
-				ids = append(ids, c.id)
+				ids = append(ids, c.ID)
 			}
 		}
 		if len(ids) == 0 {
@@ -236,20 +237,14 @@ func (g mysqlGroup) updateAll(ctx context.Context, db DB, all []*Change) (held [
 	return held, err
 }
 
-// extend locks the row first, because the instant of a statement is the one before it waits
-// for a lock.
-func (d mysql) extend(b *builder) *Update {
-	longer := func(parameter func() string) string { return b.leaseUntil + " = " + b.instants.after(parameter()) }
-	u := &Update{
-		userArgs: userArgs{name: "extend"}, same: 1,
-		updater: mysqlExtend{
-			table:  b.Table,
-			lock:   d.bind(fmt.Sprintf("SELECT %s FROM %s WHERE %s FOR UPDATE", b.id, b.table, b.held(numbered(1)))),
-			extend: d.bind(fmt.Sprintf("UPDATE %s SET %s WHERE %s = $2", b.table, longer(numbered(0)), b.id)),
-		},
+// extender locks the row first, because the instant of a statement is the one before it
+// waits for a lock.
+func (d mysql) extender(b *builder, longer assignments) updater {
+	return mysqlExtend{
+		table:  b.Table,
+		lock:   d.bind(fmt.Sprintf("SELECT %s FROM %s WHERE %s FOR UPDATE", b.id, b.table, b.held(numbered(1)))),
+		extend: d.bind(fmt.Sprintf("UPDATE %s SET %s WHERE %s = $2", b.table, longer(numbered(0)), b.id)),
 	}
-	u.grouper = d.grouper(b, u, longer)
-	return u
 }
 
 // mysqlExtend locks a row and extends its lease.
@@ -369,8 +364,6 @@ func mysqlWords(sqlType string) (words []string) {
 
 // mysqlType matches the part of a type that matters here.
 var mysqlType = regexp.MustCompile(`^[a-z]+`)
-
-func (mysql) convert(*builder, column, found) []string { return nil }
 
 func (mysql) takes(f found) content {
 	switch base := mysqlType.FindString(f.sqlType); base {

@@ -95,12 +95,13 @@ func (r narrowing) of(q query) (sql string, args []any) {
 	args = q.ordered(r.args)
 	condition := ""
 	if len(r.IDs) > 0 {
-		word := " IN ("
+		word := " IN "
 		if r.None {
-			word = " NOT IN ("
+			word = " NOT IN "
 		}
-		condition = r.table.Dialect.sql().bind(" AND " + r.id + word + numbers(len(args), len(r.IDs)) + ")").sql
-		args = append(slices.Clip(args), padded(r.IDs)...)
+		list, ids := idList(len(args), r.IDs)
+		condition = r.table.Dialect.sql().bind(" AND " + r.id + word + list).sql
+		args = slices.Concat(args, ids)
 	}
 	return strings.NewReplacer(
 		someRows, strconv.Itoa(r.N), manyRows, strconv.Itoa(max(r.N, mostMerged)), moreRows, strconv.Itoa(r.N+mostLocked),

@@ -15,8 +15,6 @@ import (
 // postgres is PostgreSQL.
 type postgres struct{}
 
-func (postgres) name() string { return "PostgreSQL" }
-
 func (postgres) quote(name string) string { return quoted(`"`, name) }
 
 func (postgres) fold(name string) string { return name }
@@ -85,13 +83,6 @@ func (d postgres) parts(b *builder) []part {
 }
 
 func (postgres) altering(_ *builder, sql []string) []string { return sql }
-
-func (postgres) words(_ *builder, f found, words []string) (all []string) {
-	for _, word := range words {
-		all = append(all, "ALTER TYPE "+f.sqlType+" ADD VALUE IF NOT EXISTS "+literal(word))
-	}
-	return all
-}
 
 // indexName is a name that PostgreSQL does not cut off: two names that are cut off may be
 // equal.
@@ -198,67 +189,46 @@ func (g postgresGroup) updateAll(ctx context.Context, db DB, all []*Change) (cha
 // arrays returns the arguments of a group, if all its values can be in arrays.
 func arrays(all []*Change) (args []any, ok bool) {
 	first := all[0]
-	columns := make([]array, 2+len(first.values)-first.same)
+	columns := make([][]string, 2+len(first.values)-first.same)
 	for _, c := range all {
-		columns[0].add(c.id)
-		columns[1].add(c.fence)
-		for i, value := range c.values[c.same:] {
-			columns[2+i].add(value)
+		for i, value := range append([]any{c.ID, c.Fence}, c.values[c.same:]...) {
+			element, ok := arrayElement(value)
+			if !ok {
+				return nil, false
+			}
+			columns[i] = append(columns[i], element)
 		}
 	}
-	for i := range columns {
-		if columns[i].unfit {
-			return nil, false
-		}
-		args = append(args, columns[i].String())
+	for _, elements := range columns {
+		args = append(args, "{"+strings.Join(elements, ",")+"}")
 	}
 	return slices.Insert(args, 2, first.values[:first.same]...), true
 }
 
-// array is an array as PostgreSQL reads it.
-type array struct {
-	text  strings.Builder
-	unfit bool // it has a value that needs its type
-}
-
-// add adds a number, a text, or what becomes one of them for the driver.
-func (a *array) add(value any) {
-	if a.text.Len() > 0 {
-		a.text.WriteByte(',')
-	}
+// arrayElement is a number, a text, or what becomes one of them for the driver, as in an
+// array. Other values need their type.
+func arrayElement(value any) (element string, ok bool) {
 	value, err := driver.DefaultParameterConverter.ConvertValue(value)
 	switch value := value.(type) {
 	case int64:
-		a.text.Write(strconv.AppendInt(nil, value, 10))
+		return strconv.FormatInt(value, 10), true
 	case string:
-		a.text.WriteByte('"')
-		_, _ = arrayEscapes.WriteString(&a.text, value)
-		a.text.WriteByte('"')
+		return `"` + arrayEscapes.Replace(value) + `"`, true
 	case nil:
-		a.text.WriteString("NULL")
-		a.unfit = a.unfit || err != nil
+		return "NULL", err == nil
 	default:
-		a.unfit = true
+		return "", false
 	}
 }
 
 var arrayEscapes = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
 
-// String returns the array.
-func (a *array) String() string { return "{" + a.text.String() + "}" }
-
-// extend locks the row first. An assignment is computed before an UPDATE waits for a
+// extender locks the row first. An assignment is computed before an UPDATE waits for a
 // lock, and the lease would be counted from then.
-func (d postgres) extend(b *builder) *Update {
-	longer := func(parameter func() string) string { return b.leaseUntil + " = " + b.instants.after(parameter()) }
-	u := &Update{
-		userArgs: userArgs{name: "extend"}, same: 1,
-		updater: d.bind(fmt.Sprintf("WITH held AS MATERIALIZED (SELECT %s AS held_id FROM %s WHERE %s FOR NO KEY UPDATE) "+
-			"UPDATE %s SET %s FROM held WHERE %s = held_id",
-			b.id, b.table, b.held(numbered(1)), b.table, longer(numbered(0)), b.id)),
-	}
-	u.grouper = d.grouper(b, u, longer)
-	return u
+func (d postgres) extender(b *builder, longer assignments) updater {
+	return d.bind(fmt.Sprintf("WITH held AS MATERIALIZED (SELECT %s AS held_id FROM %s WHERE %s FOR NO KEY UPDATE) "+
+		"UPDATE %s SET %s FROM held WHERE %s = held_id",
+		b.id, b.table, b.held(numbered(1)), b.table, longer(numbered(0)), b.id))
 }
 
 const postgresColumns = `SELECT a.attname, format_type(a.atttypid, NULL), a.attnotnull,
@@ -315,18 +285,22 @@ func (postgres) inspect(ctx context.Context, db DB, c *Comparison) error {
 	}, postgresIndexes, c.table)
 }
 
-// convert reads instants without a zone in the time zone of the session, as PostgreSQL does
+// mend reads instants without a zone in the time zone of the session, as PostgreSQL does
 // where a program compares them with now(). If that is UTC, it rewrites nothing. Programs
 // go on: what they write and compare is converted in the same way, unless it has a zone. It
 // removes the limit of a text, which rewrites nothing.
-func (d postgres) convert(b *builder, column column, f found) []string {
-	if column.field == "Error" && f.sqlType == "character varying" {
-		return []string{fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s TYPE text", b.table, d.quote(column.name))}
+func (d postgres) mend(b *builder, column column, f found, words []string) (all []string) {
+	for _, word := range words {
+		all = append(all, "ALTER TYPE "+f.sqlType+" ADD VALUE IF NOT EXISTS "+literal(word))
 	}
-	if f.sqlType != "timestamp without time zone" || b.instants.column != "timestamptz" {
-		return nil
+	alter := fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s TYPE ", b.table, d.quote(column.name))
+	switch {
+	case column.field == "Error" && f.sqlType == "character varying":
+		all = append(all, alter+"text")
+	case f.sqlType == "timestamp without time zone" && b.instants.column == "timestamptz":
+		all = append(all, alter+"timestamptz")
 	}
-	return []string{fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s TYPE timestamptz", b.table, d.quote(column.name))}
+	return all
 }
 
 func (postgres) takes(f found) content {

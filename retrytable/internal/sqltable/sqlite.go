@@ -14,8 +14,6 @@ import (
 // sqlite is SQLite.
 type sqlite struct{}
 
-func (sqlite) name() string { return "SQLite" }
-
 // quote uses grave accents, because SQLite reads a name in double quotes that it does
 // not know as a string.
 func (sqlite) quote(name string) string { return quoted("`", name) }
@@ -94,8 +92,8 @@ func (d sqlite) parts(b *builder) []part {
 
 func (sqlite) altering(_ *builder, sql []string) []string { return sql }
 
-// words adds nothing: there are no enums.
-func (sqlite) words(*builder, found, []string) []string { return nil }
+// mend does nothing: a column cannot be changed.
+func (sqlite) mend(*builder, column, found, []string) []string { return nil }
 
 // picker needs no locks, because there is one writer at a time. In a CROSS JOIN, the first
 // table is the outer loop: an index of the user's must not be read in the order instead.
@@ -116,11 +114,8 @@ func (sqlite) lock() string { return "" }
 // one writer at a time, so the transaction has all locks already.
 func (sqlite) grouper(*builder, *Update, assignments) grouper { return oneByOne{} }
 
-func (sqlite) extend(b *builder) *Update {
-	return b.update("extend", "", 1, func(parameter func() string) string {
-		return b.leaseUntil + " = " + b.instants.after(parameter())
-	})
-}
+// extender needs no lock: nobody else writes meanwhile.
+func (sqlite) extender(b *builder, longer assignments) updater { return b.plain(longer, 0) }
 
 func (d sqlite) inspect(ctx context.Context, db DB, c *Comparison) error {
 	schema, name := c.schemaAndName()
@@ -168,8 +163,6 @@ func (d sqlite) inspect(ctx context.Context, db DB, c *Comparison) error {
 		return err
 	}, "SELECT "+c.due+" FROM "+c.table+" WHERE "+unreadable+" LIMIT 1")
 }
-
-func (sqlite) convert(*builder, column, found) []string { return nil }
 
 // sqliteText matches the types of which SQLite does not make numbers.
 var sqliteText = regexp.MustCompile("(?i)char|clob|text|^$")

@@ -39,7 +39,7 @@ func (t *Table) Statements() *Statements {
 		succeed:  b.succeed(),
 		retry:    b.fail(t.Statuses.Waiting, t.Set.Retry, true),
 		die:      b.fail(t.Statuses.Dead, t.Set.End, false),
-		extend:   b.dialect.extend(b),
+		extend:   b.extend(),
 		release:  b.release(t.Statuses.Ready, false),
 		postpone: b.release(t.Statuses.Waiting, true),
 		state:    b.state(),
@@ -133,13 +133,9 @@ func (b *builder) succeed() *Update {
 	})
 }
 
-// Succeed ends a job that is done, with this word for its status. It returns nil if no job
-// may succeed with this word.
-func (s *Statements) Succeed(word string) *Values {
-	if !slices.Contains(s.Statuses.Done, word) {
-		return nil
-	}
-	return &Values{s.succeed, []any{word}}
+// Succeed ends a job that is done, with this word for its status.
+func (s *Statements) Succeed(c Claimed, word string) *Change {
+	return &Change{s.succeed, c, []any{word}}
 }
 
 // fail stores the counts as they are, because a claim counts in advance: if the failure
@@ -177,28 +173,28 @@ type Failure struct {
 }
 
 // Fail stores a failure.
-func (s *Statements) Fail(f Failure) *Values {
-	u, c := s.die, s.Columns
+func (s *Statements) Fail(c Claimed, f Failure) *Change {
+	u, columns := s.die, s.Columns
 	var values []any // in the order of the parameters of fail
-	if f.Retry || c.Attempts != "" {
+	if f.Retry || columns.Attempts != "" {
 		values = append(values, int64(f.Failures))
 	}
-	if c.RateLimited != "" {
+	if columns.RateLimited != "" {
 		values = append(values, int64(f.RateLimited))
 	}
-	if c.Pending != "" {
+	if columns.Pending != "" {
 		values = append(values, int64(f.Pending))
 	}
-	if c.First != "" {
+	if columns.First != "" {
 		values = append(values, sql.NullInt64{Int64: f.First.UnixMicro(), Valid: !f.First.IsZero()})
 	}
 	if f.Retry {
 		u, values = s.retry, append(values, microseconds(f.Delay))
 	}
-	if c.Error != "" {
+	if columns.Error != "" {
 		values = append(values, f.Text)
 	}
-	return &Values{u, values}
+	return &Change{u, c, values}
 }
 
 // next is when a row is due that is not claimed any more.
@@ -231,19 +227,26 @@ func (b *builder) forget() string {
 }
 
 // Release gives back a row, which is due again after a delay.
-func (s *Statements) Release(delay time.Duration) *Values {
+func (s *Statements) Release(c Claimed, delay time.Duration) *Change {
 	if delay > 0 {
-		return &Values{s.postpone, []any{microseconds(delay)}}
+		return &Change{s.postpone, c, []any{microseconds(delay)}}
 	}
-	return &Values{s.release, nil}
+	return &Change{s.release, c, nil}
+}
+
+func (b *builder) extend() *Update {
+	longer := func(parameter func() string) string { return b.leaseUntil + " = " + b.instants.after(parameter()) }
+	u := b.update("extend", "", 1, longer)
+	u.updater = b.dialect.extender(b, longer)
+	return u
 }
 
 // Extend makes a lease end after d, or after Table.Lease if d is 0 or less.
-func (s *Statements) Extend(d time.Duration) *Values {
+func (s *Statements) Extend(c Claimed, d time.Duration) *Change {
 	if d <= 0 {
 		d = s.Lease
 	}
-	return &Values{s.extend, []any{microseconds(d)}}
+	return &Change{s.extend, c, []any{microseconds(d)}}
 }
 
 // state reads what a row has.

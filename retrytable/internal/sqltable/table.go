@@ -51,8 +51,8 @@ type Set struct {
 
 const defaultLease = time.Minute
 
-// WithDefaults returns t with the defaults of its empty fields.
-func (t Table) WithDefaults() *Table {
+// SetDefaults sets the empty fields.
+func (t *Table) SetDefaults() {
 	c, s := &t.Columns, &t.Statuses
 	for field, name := range map[*string]string{
 		&c.ID: "id", &c.Status: "status", &c.Due: "due_at", &c.Lease: "lease_until", &c.Fence: "fence",
@@ -70,42 +70,34 @@ func (t Table) WithDefaults() *Table {
 		s.Done = []string{"done"}
 	}
 	t.Lease = cmp.Or(t.Lease, defaultLease)
-	return &t
 }
 
-// builder builds the SQL of a table. It has the quoted names, and embeds the names without quotes.
+// builder builds the SQL of a table.
 type builder struct {
 	*Table
 
 	dialect  dialect
 	instants *instantSQL
 
+	// The quoted names.
 	table, id, status, attempts, due, leaseUntil, fence, rateLimited, pending, first, kind, text string
 }
 
 func (t *Table) builder() *builder {
-	d := t.Dialect.sql()
+	b := &builder{Table: t, dialect: t.Dialect.sql(), instants: t.Instants.sql(t.Dialect)}
 	parts := strings.Split(t.Name, ".")
 	for i, part := range parts {
-		parts[i] = d.quote(part)
+		parts[i] = b.dialect.quote(part)
 	}
-	return &builder{
-		Table:       t,
-		dialect:     d,
-		instants:    t.Instants.sql(t.Dialect),
-		table:       strings.Join(parts, "."),
-		id:          d.quote(t.Columns.ID),
-		status:      d.quote(t.Columns.Status),
-		attempts:    d.quote(cmp.Or(t.Columns.Retries, t.Columns.Attempts)),
-		due:         d.quote(t.Columns.Due),
-		leaseUntil:  d.quote(t.Columns.Lease),
-		fence:       d.quote(t.Columns.Fence),
-		rateLimited: d.quote(t.Columns.RateLimited),
-		pending:     d.quote(t.Columns.Pending),
-		first:       d.quote(t.Columns.First),
-		kind:        d.quote(t.Columns.Kind),
-		text:        d.quote(t.Columns.Error),
+	b.table = strings.Join(parts, ".")
+	c := &t.Columns
+	for quoted, name := range map[*string]string{
+		&b.id: c.ID, &b.status: c.Status, &b.attempts: cmp.Or(c.Retries, c.Attempts), &b.due: c.Due, &b.leaseUntil: c.Lease,
+		&b.fence: c.Fence, &b.rateLimited: c.RateLimited, &b.pending: c.Pending, &b.first: c.First, &b.kind: c.Kind, &b.text: c.Error,
+	} {
+		*quoted = b.dialect.quote(name)
 	}
+	return b
 }
 
 // schemaAndName splits the name of a table at its last dot. The schema may be empty.

@@ -2,6 +2,8 @@ package sqltable
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"slices"
 )
@@ -32,16 +34,20 @@ func (q query) update(ctx context.Context, db DB, args []any) (held bool, err er
 	return changed > 0, err
 }
 
+// update has the assignments of the user and ours.
 func (b *builder) update(name, addition string, same int, ours assignments) *Update {
 	n, _ := b.parameters(addition)
 	all := func(parameter func() string) string { return set(addition, ours(parameter)) }
-	parameter := numbered(n)
-	u := &Update{
-		userArgs: userArgs{name, n}, same: same, hasText: name == "fail" && b.Columns.Error != "",
-		updater: b.dialect.bind(fmt.Sprintf("UPDATE %s SET %s WHERE %s", b.table, all(parameter), b.held(parameter))),
-	}
+	u := &Update{userArgs: userArgs{name, n}, updater: b.plain(all, n), same: same}
+	u.hasText = name == "fail" && b.Columns.Error != ""
 	u.grouper = b.dialect.grouper(b, u, all)
 	return u
+}
+
+// plain is an updater with one statement, of which the user has the first few parameters.
+func (b *builder) plain(assignments assignments, users int) updater {
+	parameter := numbered(users)
+	return b.dialect.bind(fmt.Sprintf("UPDATE %s SET %s WHERE %s", b.table, assignments(parameter), b.held(parameter)))
 }
 
 // held is the condition of a row whose lease is still the caller's.
@@ -53,24 +59,18 @@ func (b *builder) held(parameter func() string) string {
 // program that knows nothing of leases, so its fence is that of an earlier claim.
 func (b *builder) leased() string { return b.running() + " AND " + b.leaseUntil + " IS NOT NULL" }
 
-// Values are the values of an update.
-type Values struct {
-	update *Update
-	values []any
-}
-
-// Of returns the update of a row by v, with the arguments of the user.
-func (v *Values) Of(id any, fence int64, users []any) *Change {
-	return &Change{v.update, id, fence, users, v.values}
+// Claimed is a claimed row, with the user's arguments for an update.
+type Claimed struct {
+	ID    any
+	Fence int64
+	Args  []any
 }
 
 // Change is an update of one row.
 type Change struct {
 	*Update
+	Claimed
 
-	id     any
-	fence  int64
-	users  []any
 	values []any
 }
 
@@ -81,13 +81,13 @@ func (c *Change) Exec(ctx context.Context, db DB) (held bool, err error) {
 	return held, c.failed(err)
 }
 
-func (c *Change) args() []any { return slices.Concat(c.users, c.values, []any{c.id, c.fence}) }
+func (c *Change) args() []any { return slices.Concat(c.Args, c.values, []any{c.ID, c.Fence}) }
 
 // CheckArgs says what is wrong with the user's arguments.
-func (c *Change) CheckArgs() error { return c.userArgs.CheckArgs(c.users) }
+func (c *Change) CheckArgs() error { return c.userArgs.CheckArgs(c.Args) }
 
 // UnknownArg says which of the user's arguments the driver may not take, if there is one.
-func (c *Change) UnknownArg(err error) error { return c.userArgs.UnknownArg(c.users, err) }
+func (c *Change) UnknownArg(err error) error { return c.userArgs.UnknownArg(c.Args, err) }
 
 // WithOtherTexts returns c with texts that the database takes more likely.
 func (c *Change) WithOtherTexts() (all []*Change) {
@@ -103,4 +103,121 @@ func (c *Change) WithOtherTexts() (all []*Change) {
 		}
 	}
 	return all
+}
+
+// MostGrouped is how many rows a group has at most: enough that the costs of a statement do
+// not count, and few enough that nobody waits for it for long.
+const MostGrouped = 1000
+
+// GroupsWith reports whether c and other can be in one group.
+func (c *Change) GroupsWith(other *Change) bool {
+	return c.Update == other.Update && slices.Equal(c.values[:c.same], other.values[:c.same])
+}
+
+// grouper is how a dialect runs an update for several rows at once.
+type grouper interface {
+	// updateAll leaves out rows that somebody else has locked, and says which rows it has
+	// changed. Of the others, the caller has lost the lease, or somebody else has the lock.
+	updateAll(ctx context.Context, db DB, all []*Change) (changed []bool, err error)
+}
+
+// ExecAll runs changes that can be in one group; see grouper.
+func ExecAll(ctx context.Context, db DB, all []*Change) (changed []bool, err error) {
+	changed, err = all[0].updateAll(ctx, db, all)
+	return changed, all[0].failed(err)
+}
+
+// oneByOne is a grouper with a statement for each row, in one transaction.
+type oneByOne struct {
+	locked *leases // the rows are locked first; nil means that all rows are locked already
+}
+
+func (o oneByOne) updateAll(ctx context.Context, db DB, all []*Change) (changed []bool, err error) {
+	err = InTx(ctx, db, func(db DB) error {
+		if changed, err = o.lock(ctx, db, all); err != nil {
+			return err
+		}
+		for i, c := range all {
+			if !changed[i] {
+				continue
+			}
+			if changed[i], err = c.update(ctx, db, c.args()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return changed, err
+}
+
+// lock says which rows it has locked.
+func (o oneByOne) lock(ctx context.Context, db DB, all []*Change) ([]bool, error) {
+	if o.locked == nil {
+		return slices.Repeat([]bool{true}, len(all)), nil
+	}
+	return o.locked.held(ctx, db, all)
+}
+
+// leases looks which leases are still the caller's.
+type leases struct {
+	table *Table
+	sql   string // up to the list of IDs
+	lock  string // what follows
+}
+
+// leases has a condition of the status that no index has, as in the groups of PostgreSQL.
+func (b *builder) leases() *leases {
+	return &leases{
+		table: b.Table,
+		sql:   fmt.Sprintf("SELECT %s, %s FROM %s WHERE CASE WHEN %s THEN 1 END = 1 AND %s IN ", b.id, b.fence, b.table, b.leased(), b.id),
+	}
+}
+
+// locking is leases that locks the rows, without those that somebody else has locked.
+func (b *builder) locking() oneByOne {
+	l := b.leases()
+	l.lock = b.dialect.lock()
+	return oneByOne{l}
+}
+
+// Held says of which rows the caller still has the lease. It waits for no lock.
+func (s *Statements) Held(ctx context.Context, db DB, all []*Change) ([]bool, error) {
+	return s.leases.held(ctx, db, all)
+}
+
+func (l *leases) held(ctx context.Context, db DB, all []*Change) (held []bool, err error) {
+	type row struct {
+		id    string
+		fence int64
+	}
+	var ids []any
+	for _, c := range all {
+		ids = append(ids, c.ID)
+	}
+	found := map[row]bool{}
+	list, args := idList(0, ids)
+	err = each(ctx, db, func(rows *sql.Rows) error {
+		var r row
+		id, err := l.table.ScanID(rows, &r.fence)
+		r.id = KeyOf(id)
+		found[r] = true
+		return err
+	}, l.table.Dialect.sql().bind(l.sql+list+l.lock).sql, args...)
+	held = make([]bool, len(all))
+	for i, c := range all {
+		held[i] = found[row{KeyOf(c.ID), c.Fence}]
+	}
+	return held, err
+}
+
+// KeyOf is what tells an ID from others, of whatever type it is.
+func KeyOf(id any) string {
+	value, err := driver.DefaultParameterConverter.ConvertValue(id)
+	if err != nil {
+		return fmt.Sprint(id)
+	}
+	if bytes, ok := value.([]byte); ok {
+		return string(bytes)
+	}
+	return fmt.Sprint(value)
 }

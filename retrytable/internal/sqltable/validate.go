@@ -40,8 +40,8 @@ func (t *Table) validateFields(p *Problems) {
 	switch {
 	case int(t.Instants) >= len(instantsNames):
 		p.Add("Instants", uint8(t.Instants), "unknown")
-	case t.Dialect.sql().instants(t.Instants) == nil:
-		p.Add("Instants", instantsNames[t.Instants], t.Dialect.sql().name()+" has no such type")
+	case int(t.Dialect) < len(dialects) && t.Dialect.sql().instants(t.Instants) == nil:
+		p.Add("Instants", instantsNames[t.Instants], dialectNames[t.Dialect]+" has no such type")
 	}
 	if t.Lease < 0 {
 		p.Add("Lease", t.Lease, "must not be negative")
