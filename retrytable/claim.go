@@ -61,12 +61,12 @@ func (t *Table[ID]) Claim(ctx context.Context, db DB, n int, args ...any) ([]Row
 	if err != nil {
 		return nil, err
 	}
-	if s.Promotes && n > 0 && len(args) == s.Claim.Args() {
-		if _, err := t.Promote(ctx, db, max(n, promotions), args[:s.Promote.Args()]...); err != nil {
+	if s.Promotes && n > 0 && len(args) == s.Claim.NArgs {
+		if _, err := t.Promote(ctx, db, max(n, promotions), args[:s.Promote.NArgs]...); err != nil {
 			return nil, err
 		}
 	}
-	return picked(ctx, db, s.Claim, n, args, scanRow[ID])
+	return picked(ctx, t, db, func(s *sqltable.Statements) *sqltable.Pick { return s.Claim }, n, args, scanRow[ID])
 }
 
 // promotions is how many rows a claim promotes at most, if it claims fewer: enough to be
@@ -79,31 +79,26 @@ const promotions = 100
 // nothing is counted anew, so a sweeper may die too. Every worker may
 // sweep.
 func (t *Table[ID]) Sweep(ctx context.Context, db DB, n int, args ...any) ([]Row[ID], error) {
-	s, err := t.sql()
-	if err != nil {
-		return nil, err
-	}
-	return picked(ctx, db, s.Sweep, n, args, scanRow[ID])
+	return picked(ctx, t, db, func(s *sqltable.Statements) *sqltable.Pick { return s.Sweep }, n, args, scanRow[ID])
 }
 
 // Promote makes up to n due rows Ready, removes their due time, and returns their IDs,
 // oldest first. In a table with an OrderBy, [Table.Claim] does that with 100 rows, or as
 // many as it claims if that is more, unless NoPromote is set.
 func (t *Table[ID]) Promote(ctx context.Context, db DB, n int, args ...any) ([]ID, error) {
-	s, err := t.sql()
-	if err != nil {
-		return nil, err
-	}
-	return picked(ctx, db, s.Promote, n, args, scanID[ID])
+	return picked(ctx, t, db, func(s *sqltable.Statements) *sqltable.Pick { return s.Promote }, n, args, scanID[ID])
 }
 
-// picked runs p for n rows with the args of the user.
-func picked[T any](
-	ctx context.Context, db DB, p *sqltable.Pick, n int, args []any, scan func(*sql.Rows) (T, error),
+// picked runs one of the statements for n rows, with the args of the user.
+func picked[ID, T any](
+	ctx context.Context, t *Table[ID], db DB, which func(*sqltable.Statements) *sqltable.Pick, n int, args []any,
+	scan func(*sql.Rows) (T, error),
 ) ([]T, error) {
-	if n <= 0 {
-		return nil, nil
+	s, err := t.sql()
+	if err != nil || n <= 0 {
+		return nil, err
 	}
+	p := which(s)
 	if err := p.CheckArgs(args); err != nil {
 		return nil, retry.MarkFinal(err)
 	}

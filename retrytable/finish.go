@@ -82,7 +82,7 @@ func (t *Table[ID]) finish(
 	if err != nil {
 		return err
 	}
-	if err := c.CheckArgs(); err != nil {
+	if err := c.CheckArgs(args); err != nil {
 		return retry.MarkFinal(err)
 	}
 	return exec(ctx, db, c)

@@ -121,8 +121,9 @@ func (s *shift[ID]) beatAll() {
 // be, on the same connection, and the others are tried again soon.
 func (s *shift[ID]) extendAll(all []*pulse) {
 	now := time.Now()
-	st := storer[ID]{s, s.beating, 1, func() bool { return time.Since(now) > s.heartbeat/2 }} // then there are others to extend
-	var sound, alone []*write                                                                 // those that something was wrong with would have others refused
+	isLate := func() bool { return time.Since(now) > s.heartbeat/2 } // and other leases should be extended
+	st := storer[ID]{s, s.beating, 1, isLate}
+	var sound, alone []*write // those that something was wrong with would have others refused
 	var wrong error
 	for _, p := range all {
 		switch p.sent = now; {

@@ -69,7 +69,7 @@ func reserve(ctx context.Context, busy chan struct{}) (n int) {
 // rest waits until it is time to look for jobs again, or somebody says that there are
 // some. It returns the channel to listen to the next time.
 func (s *shift[ID]) rest(ctx context.Context, wake <-chan struct{}) <-chan struct{} {
-	timer := time.NewTimer(s.pause(0))
+	timer := time.NewTimer(s.pause(0, longestPoll))
 	defer timer.Stop()
 	for {
 		select {
@@ -86,11 +86,9 @@ func (s *shift[ID]) rest(ctx context.Context, wake <-chan struct{}) <-chan struc
 	}
 }
 
-// pause returns how long to wait after so many failures in a row.
-func (s *shift[ID]) pause(failures int) time.Duration { return s.pauseUpTo(failures, longestPoll) }
-
-// pauseUpTo is pause with its longest value, unless Poll is longer.
-func (s *shift[ID]) pauseUpTo(failures int, longest time.Duration) time.Duration {
+// pause returns how long to wait after so many failures in a row, up to the longest pause, or
+// Poll if that is longer.
+func (s *shift[ID]) pause(failures int, longest time.Duration) time.Duration {
 	d := s.poll
 	for range failures {
 		if d >= longest {
@@ -129,10 +127,11 @@ const longestTold = 5 * time.Minute
 
 // pause is how long to wait after the last failure.
 func (f *failures[ID]) pause(err error) time.Duration {
+	longest := longestPoll
 	if dberr.Answered(err) {
-		return f.pauseUpTo(f.inRow, longestRefusal)
+		longest = longestRefusal
 	}
-	return f.shift.pause(f.inRow)
+	return f.shift.pause(f.inRow, longest)
 }
 
 // sleep waits until d has passed, or ctx is done, whose error it returns.

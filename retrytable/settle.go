@@ -112,7 +112,7 @@ func (s *shift[ID]) changeFor(o *Outcome[ID], args []any) (c *sqltable.Change, e
 	if err != nil {
 		return nil, err
 	}
-	if err := c.CheckArgs(); err != nil {
+	if err := c.CheckArgs(args); err != nil {
 		return nil, retry.MarkFinal(err)
 	}
 	return c, nil
@@ -151,7 +151,7 @@ func (t *storingTries[ID]) try(ctx context.Context, err error) error {
 	}
 	t.failed = true
 	if !dberr.MaybeOfRow(err) && sqlerr.Classify(err).Class == retry.Unknown {
-		if unknown := t.write.UnknownArg(err); unknown != nil {
+		if unknown := t.write.UnknownArg(t.write.Args, err); unknown != nil {
 			return retry.MarkFinal(unknown)
 		}
 	}

@@ -59,7 +59,7 @@ func (w *Worker[ID]) shift(ctx context.Context) (*shift[ID], error) {
 	if err != nil {
 		return nil, err
 	}
-	if args := statements.Claim.Args(); len(w.ClaimArgs) != args {
+	if args := statements.Claim.NArgs; len(w.ClaimArgs) != args {
 		return nil, fmt.Errorf("retrytable: Worker.ClaimArgs: %d given, %d wanted by the SQL of the Table", len(w.ClaimArgs), args)
 	}
 	if err := statements.Claim.CheckArgs(w.ClaimArgs); err != nil {
@@ -69,7 +69,7 @@ func (w *Worker[ID]) shift(ctx context.Context) (*shift[ID], error) {
 	s := &shift[ID]{
 		Worker: w, lost: cmp.Or(w.Lost, retry.ErrLost), concurrency: max(w.Concurrency, 1),
 		lease: lease, heartbeat: cmp.Or(w.Heartbeat, lease/3), poll: cmp.Or(w.Poll, defaultPoll),
-		statements: statements, sweepArgs: w.ClaimArgs[:statements.Sweep.Args()],
+		statements: statements, sweepArgs: w.ClaimArgs[:statements.Sweep.NArgs],
 		ctx: context.WithoutCancel(ctx), due: make(chan struct{}, 1), stuck: map[string]int{},
 	}
 	s.working = s.ctx
@@ -116,6 +116,6 @@ func (s *shift[ID]) check(ctx context.Context) error {
 		if ctx.Err() == nil {
 			s.report(err)
 		}
-		_ = sleep(ctx, s.pause(failures))
+		_ = sleep(ctx, s.pause(failures, longestPoll))
 	}
 }

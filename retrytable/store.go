@@ -117,7 +117,7 @@ func (s *storer[ID]) together(group []*write) error {
 // lost. If the database does not answer, it returns the whole group, and the error.
 func (s *storer[ID]) ours(group []*write, lost error) (ours []*write, err error) {
 	held, err := s.ask(group, func(ctx context.Context, all []*sqltable.Change) ([]bool, error) {
-		return s.statements.Held(ctx, s.DB, all)
+		return s.statements.Leases.Held(ctx, s.DB, all)
 	})
 	if err != nil {
 		return group, err

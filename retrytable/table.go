@@ -99,8 +99,8 @@ type Table[ID any] struct {
 	OrderBy string
 
 	// NoPromote makes Claim leave the retries of a table with an OrderBy to [Table.Promote],
-	// for programs that do something with them. If the program does not call Promote, the
-	// retries are never claimed.
+	// for programs that do something with them: they call Promote in a loop of their own.
+	// Otherwise the retries are never claimed.
 	NoPromote bool
 
 	// Merge makes Claim take new rows and due retries together in the order of OrderBy,

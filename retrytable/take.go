@@ -17,15 +17,8 @@ import (
 // clock of this process. It is not canceled: rows that a canceled statement has claimed
 // would be lost until their leases run out.
 func (s *shift[ID]) claim(n int) (rows []Row[ID], ends time.Time, err error) {
-	if s.BeforeClaim != nil {
-		ctx, cancel := context.WithTimeout(s.ctx, s.patience())
-		defer cancel()
-		if err := guard("BeforeClaim", func() error { return s.BeforeClaim(ctx) }); err != nil {
-			return nil, ends, err
-		}
-	}
 	if p := s.statements.Promote; s.statements.Promotes {
-		if _, err := take(s, &s.promoting, p, max(n, promotions), s.ClaimArgs[:p.Args()], scanID[ID]); err != nil {
+		if _, err := take(s, &s.promoting, p, max(n, promotions), s.ClaimArgs[:p.NArgs], scanID[ID]); err != nil {
 			return nil, ends, err
 		}
 	}

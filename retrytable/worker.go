@@ -72,7 +72,7 @@ import (
 //   - PolicyFor: there is no policy for the job.
 //   - InTx and FinishArgs for a failure: OnError is told, and the lease runs out.
 //   - After, and the Observer: OnError is told. What is stored stays.
-//   - BeforeClaim and Turn: there is no claim, and OnError is told.
+//   - Turn: there is no claim, and OnError is told.
 //   - OnError: slog.Default() logs the panic and the error.
 //
 // # Dead jobs
@@ -159,10 +159,6 @@ type Worker[ID any] struct {
 	// Lost is the error of an attempt whose lease has run out; nil means
 	// [retry.ErrLost]. [retry.Mark] gives it a category.
 	Lost error
-
-	// BeforeClaim, if not nil, is called before every claim. If it returns an error, there
-	// is no claim. It is for [Table.Promote] in a table with NoPromote.
-	BeforeClaim func(ctx context.Context) error
 
 	// Turn, if not nil, makes a limit in Table.ClaimWhere exact: the claims of all workers
 	// take turns. A claim is then of one job, in a transaction in which Turn is called first.

@@ -246,7 +246,7 @@ func TestWorkerHooksPanic(t *testing.T) {
 	for hook, want := range map[string]string{
 		"Work": ended, "Job.InTx": ended, "InTx": ended, "FinishArgs": left, "After": again, "OnError": ended,
 		"Observer": again, "Observer.Attempt": ended, "the end of Observer.Attempt": ended,
-		"Classifier": ended, "Backoff": ended, "Jitter": ended, "Rand": ended, "BeforeClaim": done,
+		"Classifier": ended, "Backoff": ended, "Jitter": ended, "Rand": ended, "Turn": done,
 	} {
 		t.Run(hook, func(t *testing.T) {
 			t.Parallel()
@@ -256,13 +256,14 @@ func TestWorkerHooksPanic(t *testing.T) {
 					Backoff: p, Jitter: p, Rand: p, Observer: p,
 					Classifier: func(error) retry.Verdict { p.at("Classifier"); return retry.Verdict{} },
 				}
-				first := true
-				s.BeforeClaim = func(context.Context) error {
-					if first && hook == "BeforeClaim" {
-						first = false
-						panic("boom")
+				if first := true; hook == "Turn" {
+					s.Turn = func(context.Context, retrytable.DB) error {
+						if first {
+							first = false
+							panic("boom")
+						}
+						return nil
 					}
-					return nil
 				}
 				s.Work = func(_ context.Context, job *retrytable.Job[int64]) error {
 					p.hook.Store("")
@@ -273,7 +274,7 @@ func TestWorkerHooksPanic(t *testing.T) {
 					p.at("Work")
 					job.InTx(func(context.Context, *sql.Tx) error { p.at("Job.InTx"); return nil })
 					switch hook {
-					case "Job.InTx", "InTx", "FinishArgs", "BeforeClaim":
+					case "Job.InTx", "InTx", "FinishArgs", "Turn":
 						return nil
 					case "OnError":
 						return retry.MarkFinal(errWork)

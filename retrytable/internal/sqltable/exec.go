@@ -104,19 +104,16 @@ func InTx(ctx context.Context, db DB, fn func(db DB) error) error {
 // errNoTx is the error if rows were locked and have changed nevertheless.
 var errNoTx = errors.New("the DB neither is a transaction nor has a method BeginTx")
 
-// userArgs are how many arguments the SQL of the user has in a statement, which has a name.
+// userArgs are the arguments of the user in a statement.
 type userArgs struct {
-	name string
-	n    int
+	name  string // of the statement
+	NArgs int    // how many there must be
 }
-
-// Args returns how many arguments the SQL of the user has.
-func (u *userArgs) Args() int { return u.n }
 
 // CheckArgs says what is wrong with the user's arguments.
 func (u *userArgs) CheckArgs(args []any) error {
-	if len(args) != u.n {
-		return fmt.Errorf("retrytable: %s: args: %d given, %d wanted by the SQL of the Table", u.name, len(args), u.n)
+	if len(args) != u.NArgs {
+		return fmt.Errorf("retrytable: %s: args: %d given, %d wanted by the SQL of the Table", u.name, len(args), u.NArgs)
 	}
 	for i, arg := range args {
 		if _, ok := arg.(error); ok && !IsValue(arg) {

@@ -94,10 +94,7 @@ func (mysql) types() types { return types{word: "varchar(255)", text: mysqlText,
 // parts are clauses of one statement, which copies the table once. There is no IF NOT
 // EXISTS.
 func (d mysql) parts(b *builder) []part {
-	parts := b.columnParts(" DEFAULT (" + b.instants.now + ")")
-	for i := range parts {
-		parts[i].sql = "ADD COLUMN " + parts[i].sql
-	}
+	parts := b.columnParts("ADD COLUMN ", " DEFAULT ("+b.instants.now+")")
 	for _, i := range b.indexes() {
 		name, sqlType, expression := d.generated(b, i)
 		key := name
@@ -204,7 +201,7 @@ func (d mysql) grouper(b *builder, u *Update, assignments assignments) grouper {
 		values++
 		return "?"
 	})
-	if u.n > 0 || values > u.same {
+	if u.NArgs > 0 || values > u.same {
 		return b.locking()
 	}
 	return mysqlGroup{fmt.Sprintf("UPDATE %s SET %s WHERE %s IN ", b.table, changes, b.id), b.locking()}

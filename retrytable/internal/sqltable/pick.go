@@ -39,10 +39,8 @@ type Some struct {
 func Rows[T any](
 	ctx context.Context, db DB, p *Pick, some Some, args []any, scan func(*sql.Rows) (T, error),
 ) (all []T, err error) {
-	if some.N <= 0 {
-		return nil, nil
-	}
-	if err = p.pick(ctx, db, narrowing{p, some, args}, into(&all, scan)); err != nil { // also of the commit: the rows are not the caller's
+	err = p.pick(ctx, db, narrowing{p, some, args}, into(&all, scan))
+	if err != nil { // also of the commit: the rows are not the caller's
 		return nil, p.failed(err)
 	}
 	return all, nil

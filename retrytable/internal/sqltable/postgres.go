@@ -67,10 +67,7 @@ func (d postgres) instants(as Instants) *instantSQL {
 func (postgres) types() types { return types{word: "text", text: "text", integer: "bigint"} }
 
 func (d postgres) parts(b *builder) []part {
-	parts := b.columnParts(" DEFAULT " + b.instants.now)
-	for i := range parts {
-		parts[i].sql = "ALTER TABLE " + b.table + " ADD COLUMN IF NOT EXISTS " + parts[i].sql
-	}
+	parts := b.columnParts("ALTER TABLE "+b.table+" ADD COLUMN IF NOT EXISTS ", " DEFAULT "+b.instants.now)
 	_, table := b.schemaAndName() // an index is in the schema of its table
 	for _, i := range b.indexes() {
 		name := d.indexName(table, i.suffix)
@@ -121,7 +118,7 @@ func (postgres) lock() string { return " FOR NO KEY UPDATE SKIP LOCKED" }
 // grouper has one statement for a group, unless the user's SQL has parameters, whose types
 // nobody knows.
 func (d postgres) grouper(b *builder, u *Update, assignments assignments) grouper {
-	if u.n > 0 {
+	if u.NArgs > 0 {
 		return b.locking()
 	}
 	return postgresGroup{d.group(b, u, assignments), b.locking()}

@@ -31,25 +31,25 @@ type part struct {
 // types are the types that a dialect has for columns, besides those of instants.
 type types struct{ word, text, integer string }
 
-// columnParts are the columns, with this default of the due time. Optional ones may be NULL.
-// The SQL of each is what follows ADD COLUMN.
-func (b *builder) columnParts(dueDefault string) []part {
+// columnParts are the columns, with what begins the SQL of each, and with this default of the
+// due time. Optional ones may be NULL.
+func (b *builder) columnParts(add, dueDefault string) []part {
 	types, due := b.dialect.types(), b.instants.column
 	if b.OrderBy == "" && b.Statuses.Waiting != b.Statuses.Dead {
 		due += dueDefault
 	}
 	count := types.integer + " NOT NULL DEFAULT 0"
 	return slices.DeleteFunc([]part{
-		{column: b.Columns.Status, sql: b.status + " " + types.word + " NOT NULL DEFAULT " + literal(b.Statuses.Ready)},
-		{column: cmp.Or(b.Columns.Retries, b.Columns.Attempts), sql: b.attempts + " " + count},
-		{column: b.Columns.Due, sql: b.due + " " + due},
-		{column: b.Columns.Lease, sql: b.leaseUntil + " " + b.instants.column},
-		{column: b.Columns.Fence, sql: b.fence + " " + count},
-		{column: b.Columns.RateLimited, sql: b.rateLimited + " " + count},
-		{column: b.Columns.Pending, sql: b.pending + " " + count},
-		{column: b.Columns.First, sql: b.first + " " + b.instants.column},
-		{column: b.Columns.Kind, sql: b.kind + " " + types.word},
-		{column: b.Columns.Error, sql: b.text + " " + types.text},
+		{column: b.Columns.Status, sql: add + b.status + " " + types.word + " NOT NULL DEFAULT " + literal(b.Statuses.Ready)},
+		{column: cmp.Or(b.Columns.Retries, b.Columns.Attempts), sql: add + b.attempts + " " + count},
+		{column: b.Columns.Due, sql: add + b.due + " " + due},
+		{column: b.Columns.Lease, sql: add + b.leaseUntil + " " + b.instants.column},
+		{column: b.Columns.Fence, sql: add + b.fence + " " + count},
+		{column: b.Columns.RateLimited, sql: add + b.rateLimited + " " + count},
+		{column: b.Columns.Pending, sql: add + b.pending + " " + count},
+		{column: b.Columns.First, sql: add + b.first + " " + b.instants.column},
+		{column: b.Columns.Kind, sql: add + b.kind + " " + types.word},
+		{column: b.Columns.Error, sql: add + b.text + " " + types.text},
 	}, func(p part) bool { return p.column == "" })
 }
 

@@ -73,10 +73,7 @@ func (sqlite) types() types { return types{word: "TEXT", text: "TEXT", integer: 
 // parts have no IF NOT EXISTS for columns, and no default for due ones, because SQLite
 // has neither.
 func (d sqlite) parts(b *builder) []part {
-	parts := b.columnParts("")
-	for i := range parts {
-		parts[i].sql = "ALTER TABLE " + b.table + " ADD COLUMN " + parts[i].sql
-	}
+	parts := b.columnParts("ALTER TABLE "+b.table+" ADD COLUMN ", "")
 	schema, table := b.schemaAndName()
 	if schema != "" {
 		schema = d.quote(schema) + "."

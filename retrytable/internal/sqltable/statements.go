@@ -20,11 +20,11 @@ type Statements struct {
 
 	Claim, Sweep, Promote *Pick
 	Promotes              bool // a claim promotes first
+	Leases                *leases
 
 	succeed, retry, die, extend, release, postpone *Update
 
-	state  query // what a row has
-	leases *leases
+	state query // what a row has
 }
 
 // Statements builds them.
@@ -36,6 +36,7 @@ func (t *Table) Statements() *Statements {
 		Sweep:    b.sweep(),
 		Promote:  b.promote(),
 		Promotes: t.OrderBy != "" && !t.NoPromote && !t.Merge,
+		Leases:   b.leases(),
 		succeed:  b.succeed(),
 		retry:    b.fail(t.Statuses.Waiting, t.Set.Retry, true),
 		die:      b.fail(t.Statuses.Dead, t.Set.End, false),
@@ -43,7 +44,6 @@ func (t *Table) Statements() *Statements {
 		release:  b.release(t.Statuses.Ready, false),
 		postpone: b.release(t.Statuses.Waiting, true),
 		state:    b.state(),
-		leases:   b.leases(),
 	}
 }
 

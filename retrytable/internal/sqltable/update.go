@@ -83,12 +83,6 @@ func (c *Change) Exec(ctx context.Context, db DB) (held bool, err error) {
 
 func (c *Change) args() []any { return slices.Concat(c.Args, c.values, []any{c.ID, c.Fence}) }
 
-// CheckArgs says what is wrong with the user's arguments.
-func (c *Change) CheckArgs() error { return c.userArgs.CheckArgs(c.Args) }
-
-// UnknownArg says which of the user's arguments the driver may not take, if there is one.
-func (c *Change) UnknownArg(err error) error { return c.userArgs.UnknownArg(c.Args, err) }
-
 // WithOtherTexts returns c with texts that the database takes more likely.
 func (c *Change) WithOtherTexts() (all []*Change) {
 	if !c.hasText {
@@ -155,7 +149,7 @@ func (o oneByOne) lock(ctx context.Context, db DB, all []*Change) ([]bool, error
 	if o.locked == nil {
 		return slices.Repeat([]bool{true}, len(all)), nil
 	}
-	return o.locked.held(ctx, db, all)
+	return o.locked.Held(ctx, db, all)
 }
 
 // leases looks which leases are still the caller's.
@@ -181,11 +175,7 @@ func (b *builder) locking() oneByOne {
 }
 
 // Held says of which rows the caller still has the lease. It waits for no lock.
-func (s *Statements) Held(ctx context.Context, db DB, all []*Change) ([]bool, error) {
-	return s.leases.held(ctx, db, all)
-}
-
-func (l *leases) held(ctx context.Context, db DB, all []*Change) (held []bool, err error) {
+func (l *leases) Held(ctx context.Context, db DB, all []*Change) (held []bool, err error) {
 	type row struct {
 		id    string
 		fence int64

@@ -3,6 +3,7 @@ package sqltable
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -135,21 +136,12 @@ func (c *Columns) validate(p *Problems) {
 type column struct{ field, name string }
 
 // all are the columns; the name of an optional one may be empty.
-func (c *Columns) all() []column {
-	return []column{
-		{"ID", c.ID},
-		{"Status", c.Status},
-		{"Attempts", c.Attempts},
-		{"Retries", c.Retries},
-		{"Due", c.Due},
-		{"Lease", c.Lease},
-		{"Fence", c.Fence},
-		{"RateLimited", c.RateLimited},
-		{"Pending", c.Pending},
-		{"First", c.First},
-		{"Kind", c.Kind},
-		{"Error", c.Error},
+func (c *Columns) all() (all []column) {
+	names := reflect.ValueOf(*c)
+	for i := range names.NumField() {
+		all = append(all, column{names.Type().Field(i).Name, names.Field(i).String()})
 	}
+	return all
 }
 
 // all are the words.
