@@ -64,11 +64,13 @@ type Outcome[ID any] struct {
 
 	// Released says that the job was given back: because the Worker has to stop, because
 	// there is no policy for its kind, see Worker.PolicyFor, or because its attempt could not
-	// start and the table has no Columns.Pending, see [retry.MarkNotStarted]. Err is then the
-	// reason, and of the Decision only the Delay is set.
+	// start and the table has no Columns.Pending, see [retry.MarkNotStarted]: such a job ends
+	// by MaxElapsed or Timeout, if the table has Columns.First. Err is the reason, and of the
+	// Decision only the Delay is set.
 	Released bool
 
-	stored retry.Stored // what the Observer is told when it is stored
+	unstarted bool         // given back because its attempt could not start
+	stored    retry.Stored // what the Observer is told when it is stored
 }
 
 // job returns the job of a row. If there is no policy for its kind, that is reported.
@@ -115,7 +117,7 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 	case result == retry.Handed:
 		o.Released = true
 	case result == retry.Refused && s.statements.Columns.Pending == "": // its wait cannot grow
-		o.Released, o.Decision.Delay = true, s.lease
+		o.Released, o.unstarted, o.Decision.Delay = true, true, s.lease
 	default:
 		o.Decision = one.Decision
 		if after := &o.Decision.State; after.Failures == before.Failures { // it costs nothing

@@ -275,3 +275,24 @@ func TestCheckKinds(t *testing.T) {
 		}
 	})
 }
+
+// A job whose attempts cannot start ends by the time since the first of them, also in a table
+// that does not count them.
+func TestWorkerNeverStarts(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(t *testing.T, s *shop) {
+		table := jobs()
+		table.Dialect, table.Instants = s.dialect, s.instants
+		table.Columns.Pending = ""
+		s.Table = table
+		s.Policy.MaxElapsed = 10 * time.Minute
+		s.Work = func(context.Context, *retrytable.Job[int64]) error { return retry.MarkNotStarted(errWork) }
+		stop := s.start(t)
+		time.Sleep(5 * time.Minute)
+		assert.Equal(t, "waiting", s.of(t, 1).status)
+		assert.Zero(t, s.of(t, 1).attempts)
+		time.Sleep(6 * time.Minute)
+		assert.Equal(t, "dead", s.of(t, 1).status)
+		assert.ErrorIs(t, stop(), errStop)
+	})
+}

@@ -22,7 +22,7 @@ type Statements struct {
 	Promotes              bool // a claim promotes first
 	Leases                *leases
 
-	succeed, retry, die, extend, release, postpone *Update
+	succeed, retry, die, extend, release, postpone, unstarted *Update
 
 	state query // what a row has
 }
@@ -31,19 +31,20 @@ type Statements struct {
 func (t *Table) Statements() *Statements {
 	b := t.builder()
 	return &Statements{
-		Table:    t,
-		Claim:    b.claim(),
-		Sweep:    b.sweep(),
-		Promote:  b.promote(),
-		Promotes: t.OrderBy != "" && !t.NoPromote && !t.Merge,
-		Leases:   b.leases(),
-		succeed:  b.succeed(),
-		retry:    b.fail(t.Statuses.Waiting, t.Set.Retry, true),
-		die:      b.fail(t.Statuses.Dead, t.Set.End, false),
-		extend:   b.extend(),
-		release:  b.release(t.Statuses.Ready, false),
-		postpone: b.release(t.Statuses.Waiting, true),
-		state:    b.state(),
+		Table:     t,
+		Claim:     b.claim(),
+		Sweep:     b.sweep(),
+		Promote:   b.promote(),
+		Promotes:  t.OrderBy != "" && !t.NoPromote && !t.Merge,
+		Leases:    b.leases(),
+		succeed:   b.succeed(),
+		retry:     b.fail(t.Statuses.Waiting, t.Set.Retry, true),
+		die:       b.fail(t.Statuses.Dead, t.Set.End, false),
+		extend:    b.extend(),
+		release:   b.release(t.Statuses.Ready, b.forget(), false),
+		postpone:  b.release(t.Statuses.Waiting, b.forget(), true),
+		unstarted: b.release(t.Statuses.Waiting, "", true),
+		state:     b.state(),
 	}
 }
 
@@ -205,11 +206,11 @@ func (b *builder) next(again bool, parameter func() string) string {
 	return b.due + " = NULL"
 }
 
-func (b *builder) release(status string, later bool) *Update {
+func (b *builder) release(status, forget string, later bool) *Update {
 	return b.update("release", b.Set.Release, 0, func(parameter func() string) string {
 		return set(
 			b.status+" = "+literal(status),
-			b.forget(),
+			forget,
 			optional(b.Columns.Attempts, b.attempts+" = "+b.attempts+" - 1"),
 			b.next(later, parameter),
 			b.leaseUntil+" = NULL",
@@ -232,6 +233,12 @@ func (s *Statements) Release(c Claimed, delay time.Duration) *Change {
 		return &Change{s.postpone, c, []any{microseconds(delay)}}
 	}
 	return &Change{s.release, c, nil}
+}
+
+// Unstarted is Release after an attempt that could not start. It keeps the time of the first
+// such attempt, so that the job ends some day.
+func (s *Statements) Unstarted(c Claimed, delay time.Duration) *Change {
+	return &Change{s.unstarted, c, []any{microseconds(delay)}}
 }
 
 func (b *builder) extend() *Update {
