@@ -18,22 +18,15 @@ type Comparison struct {
 
 	partitioned bool // so that PostgreSQL makes and drops no index of it CONCURRENTLY
 
-	misfits []*misfit
+	misfits []misfit
 	missing []string // the SQL of parts
 }
 
-// misfit is something of the table that does not fit.
+// misfit is the error of something that does not fit, with the statement that mends it.
 type misfit struct {
-	problem string
-	mend    string // the statement that adds what is missing; "" if there is none
-}
+	error
 
-// Error returns the problem, and what to do about it.
-func (m *misfit) Error() string {
-	if m.mend == "" {
-		return m.problem
-	}
-	return m.problem + "; run: " + m.mend
+	mended bool // there is such a statement
 }
 
 // Misfits is the error of everything that does not fit, or with unmended only of what Mends do
@@ -41,8 +34,8 @@ func (m *misfit) Error() string {
 func (c *Comparison) Misfits(unmended bool) error {
 	var all []error
 	for _, m := range c.misfits {
-		if m.mend == "" || !unmended {
-			all = append(all, m)
+		if !unmended || !m.mended {
+			all = append(all, m.error)
 		}
 	}
 	return errors.Join(all...)
@@ -61,10 +54,11 @@ func (c *Comparison) misfit(field, name, problem string) { c.lack(field, name, p
 
 // lack is a misfit that the SQL of parts mends.
 func (c *Comparison) lack(field, name, problem string, sql []string) {
-	c.misfits = append(c.misfits, &misfit{
-		problem: fmt.Sprintf("retrytable: %s: %q: %s", field, name, problem),
-		mend:    strings.Join(c.dialect.altering(c.builder, sql), "; "),
-	})
+	mend := strings.Join(c.dialect.altering(c.builder, sql), "; ")
+	if mend != "" {
+		problem += "; run: " + mend
+	}
+	c.misfits = append(c.misfits, misfit{fmt.Errorf("retrytable: %s: %q: %s", field, name, problem), mend != ""})
 	c.missing = append(c.missing, sql...)
 }
 

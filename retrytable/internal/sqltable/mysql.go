@@ -216,7 +216,7 @@ type mysqlGroup struct {
 
 func (g mysqlGroup) updateAll(ctx context.Context, db DB, all []*Change) (held []bool, err error) {
 	err = InTx(ctx, db, func(db DB) error {
-		if held, err = g.lock(ctx, db, all); err != nil {
+		if held, err = g.locked.Held(ctx, db, all); err != nil {
 			return err
 		}
 		var ids []any

@@ -128,7 +128,7 @@ type oneByOne struct {
 
 func (o oneByOne) updateAll(ctx context.Context, db DB, all []*Change) (changed []bool, err error) {
 	err = InTx(ctx, db, func(db DB) error {
-		if changed, err = o.lock(ctx, db, all); err != nil {
+		if changed, err = o.locked.Held(ctx, db, all); err != nil {
 			return err
 		}
 		for i, c := range all {
@@ -142,14 +142,6 @@ func (o oneByOne) updateAll(ctx context.Context, db DB, all []*Change) (changed 
 		return nil
 	})
 	return changed, err
-}
-
-// lock says which rows it has locked.
-func (o oneByOne) lock(ctx context.Context, db DB, all []*Change) ([]bool, error) {
-	if o.locked == nil {
-		return slices.Repeat([]bool{true}, len(all)), nil
-	}
-	return o.locked.Held(ctx, db, all)
 }
 
 // leases looks which leases are still the caller's.
@@ -174,8 +166,12 @@ func (b *builder) locking() oneByOne {
 	return oneByOne{l}
 }
 
-// Held says of which rows the caller still has the lease. It waits for no lock.
+// Held says of which rows the caller still has the lease, and has the lock, if it locks. It
+// waits for no lock.
 func (l *leases) Held(ctx context.Context, db DB, all []*Change) (held []bool, err error) {
+	if l == nil {
+		return slices.Repeat([]bool{true}, len(all)), nil
+	}
 	type row struct {
 		id    string
 		fence int64
