@@ -44,7 +44,7 @@ type shift[ID any] struct {
 	groupsOff atomic.Int64 // until when, in nanoseconds since 1970; see switchGroupsOff
 
 	// What is in the way of the statements that take rows, which share a connection.
-	promoting, claiming, sweeping obstacles[ID]
+	promoting, claiming, sweeping obstacles
 	lane                          sync.Mutex
 
 	stuck map[string]int // how often the end of a lost job could not be stored

@@ -14,8 +14,8 @@ import (
 )
 
 // claim claims up to n jobs, and returns when their leases end at the earliest, by the
-// clock of this process. It is not canceled: rows that a canceled statement has claimed
-// would be lost until their leases run out.
+// clock of this process. It is not canceled, because a canceled statement may have claimed
+// rows, which nobody would work on until their leases run out.
 func (s *shift[ID]) claim(n int) (rows []Row[ID], ends time.Time, err error) {
 	if p := s.statements.Promote; s.statements.Promotes {
 		if _, err := take(s, &s.promoting, p, max(n, promotions), s.ClaimArgs[:p.NArgs], scanID[ID]); err != nil {
@@ -27,7 +27,8 @@ func (s *shift[ID]) claim(n int) (rows []Row[ID], ends time.Time, err error) {
 	return rows, ends, err
 }
 
-// atOnce is how many of n jobs one claim takes: those that it takes do not see each other.
+// atOnce is how many of n jobs one claim takes. With Turn it takes one, because the limit in
+// ClaimWhere does not count the other rows of the same claim.
 func (s *shift[ID]) atOnce(n int) int {
 	if s.Turn == nil {
 		return n
@@ -50,11 +51,10 @@ type taking[ID, T any] struct {
 	all   []T
 }
 
-// take runs a statement that takes up to n rows. If the database refuses that, take looks
-// for the rows that are at fault, and takes others. Only if there are none, the refusal is
-// an error.
+// take runs a statement that takes up to n rows. If the database refuses that, take finds out
+// which rows are refused, and takes others. The refusal is an error only if there are no others.
 func take[ID, T any](
-	s *shift[ID], o *obstacles[ID], from *sqltable.Pick, n int, args []any, scan func(*sql.Rows) (T, error),
+	s *shift[ID], o *obstacles, from *sqltable.Pick, n int, args []any, scan func(*sql.Rows) (T, error),
 ) ([]T, error) {
 	t := &taking[ID, T]{shift: s, from: from, n: n, args: args, scan: scan, began: time.Now()}
 	if ids := o.due(n); len(ids) > 0 {
@@ -66,19 +66,19 @@ func take[ID, T any](
 	if t.outage != nil || t.isEnough() {
 		return t.all, t.outage
 	}
-	err := t.some(without(o), s.patience())
+	err := t.some(o.without(), s.patience())
 	if err == nil || !dberr.MaybeOfRow(err) {
 		return t.all, err
 	}
-	ids, unanswered := t.look(without(o))
+	ids, unanswered := t.look(o.without())
 	if unanswered != nil || len(ids) == 0 {
 		return t.all, err
 	}
 	return t.all, t.past(o, ids, err)
 }
 
-// isEnough reports whether what was taken should go on its way, because there are all rows
-// that were wanted, or the leases of the first ones have begun a while ago.
+// isEnough reports whether to stop taking rows: all that were wanted are taken, or the first
+// of them have waited for a while, and their leases run.
 func (t *taking[ID, T]) isEnough() bool {
 	return len(t.all) >= t.n || len(t.all) > 0 && time.Since(t.began) > t.lease/10
 }
@@ -95,27 +95,29 @@ func (t *taking[ID, T]) some(which sqltable.Some, limit time.Duration) error {
 	return err
 }
 
-// inTurn runs the statement, after Turn if it claims rows. If transactions of the database
-// are more isolated by default, a claim may conflict with another; READ COMMITTED has no
-// such conflicts.
+// inTurn runs the statement, after Turn if it claims rows. Where transactions are more isolated
+// by default, a claim may conflict with another one. It then runs again in a transaction that
+// is READ COMMITTED, which has no such conflicts.
 func (t *taking[ID, T]) inTurn(ctx context.Context, which sqltable.Some) (all []T, err error) {
 	pick := func(db sqltable.DB) (err error) {
 		all, err = sqltable.Rows(ctx, db, t.from, which, t.args, t.scan)
 		return err
 	}
-	if t.Turn == nil || t.from != t.statements.Claim {
-		if err = pick(t.DB); err != nil && dberr.Conflict(err) {
-			err = sqltable.InTx(ctx, t.DB, pick)
-		}
-	} else {
+	takesTurns := t.Turn != nil && t.from == t.statements.Claim
+	if !takesTurns {
+		err = pick(t.DB)
+	}
+	if takesTurns || err != nil && dberr.Conflict(err) {
 		err = sqltable.InTx(ctx, t.DB, func(db sqltable.DB) error {
-			if err := guard("Turn", func() error { return t.Turn(ctx, db) }); err != nil {
-				return err
+			if takesTurns {
+				if err := guard("Turn", func() error { return t.Turn(ctx, db) }); err != nil {
+					return err
+				}
 			}
 			return pick(db)
 		})
 	}
-	if err != nil { // of the commit too: what was claimed is lost until its lease runs out
+	if err != nil { // perhaps of the commit: then the rows are not ours
 		return nil, err
 	}
 	return all, nil
@@ -125,19 +127,19 @@ func (t *taking[ID, T]) inTurn(ctx context.Context, which sqltable.Some) (all []
 const mostLooked = 1000
 
 // look returns which rows are to be taken, in their order. It changes nothing.
-func (t *taking[ID, T]) look(which sqltable.Some) ([]ID, error) {
+func (t *taking[ID, T]) look(which sqltable.Some) (ids []any, err error) {
 	t.lane.Lock()
 	defer t.lane.Unlock()
 	which.N = mostLooked
-	return answerWithin(t.ctx, t.shift, t.patience(), func(ctx context.Context) ([]ID, error) {
-		return sqltable.Look(ctx, t.DB, t.from, which, t.args, scanID[ID])
+	return answerWithin(t.ctx, t.shift, t.patience(), func(ctx context.Context) ([]any, error) {
+		return t.from.Look(ctx, t.DB, which, t.args)
 	})
 }
 
 // past takes rows with those IDs, after the database has refused to take them together. It
 // remembers the rows that are refused alone. It returns the refusal if no row can be taken.
-func (t *taking[ID, T]) past(o *obstacles[ID], ids []ID, refusal error) error {
-	var found []ID
+func (t *taking[ID, T]) past(o *obstacles, ids []any, refusal error) error {
+	var found []any
 	missed, limit := false, t.patience()
 	if !dberr.Answered(refusal) {
 		limit /= 4
@@ -147,11 +149,7 @@ func (t *taking[ID, T]) past(o *obstacles[ID], ids []ID, refusal error) error {
 			return sift.Stop
 		}
 		return t.answer(func() error {
-			some := sqltable.Some{}
-			for _, id := range ids[from:to] {
-				some.IDs = append(some.IDs, id)
-			}
-			err := t.some(some, limit)
+			err := t.some(sqltable.Some{IDs: ids[from:to]}, limit)
 			switch {
 			case err == nil:
 				o.forget(ids[from:to])
@@ -178,13 +176,13 @@ func (t *taking[ID, T]) past(o *obstacles[ID], ids []ID, refusal error) error {
 
 // obstacles are rows that the database has refused to let us take, because of a trigger,
 // for example. A statement leaves them out, and they are tried again in a while.
-type obstacles[ID any] struct {
-	rows map[string]*obstacle[ID]
+type obstacles struct {
+	rows map[string]*obstacle
 	next time.Time // when some of them may be tried again
 }
 
-type obstacle[ID any] struct {
-	id    ID
+type obstacle struct {
+	id    any
 	until time.Time // when it is tried again
 }
 
@@ -194,7 +192,7 @@ const (
 )
 
 // without is all rows but the obstacles.
-func without[ID any](o *obstacles[ID]) sqltable.Some {
+func (o *obstacles) without() sqltable.Some {
 	all := sqltable.Some{None: true}
 	for _, row := range o.rows {
 		all.IDs = append(all.IDs, row.id)
@@ -203,7 +201,7 @@ func without[ID any](o *obstacles[ID]) sqltable.Some {
 }
 
 // due returns up to n rows that are to be tried again, which they are once in a while.
-func (o *obstacles[ID]) due(n int) (some []ID) {
+func (o *obstacles) due(n int) (some []any) {
 	now := time.Now()
 	if now.Before(o.next) {
 		return nil
@@ -220,13 +218,13 @@ func (o *obstacles[ID]) due(n int) (some []ID) {
 }
 
 // add adds rows, and returns those that are new.
-func (o *obstacles[ID]) add(ids []ID) (news []ID) {
+func (o *obstacles) add(ids []any) (news []any) {
 	if o.rows == nil {
-		o.rows = map[string]*obstacle[ID]{}
+		o.rows = map[string]*obstacle{}
 	}
 	for _, id := range ids {
 		if key := sqltable.KeyOf(id); o.rows[key] == nil && len(o.rows) < mostObstacles {
-			o.rows[key] = &obstacle[ID]{id: id}
+			o.rows[key] = &obstacle{id: id}
 			news = append(news, id)
 		}
 	}
@@ -234,7 +232,7 @@ func (o *obstacles[ID]) add(ids []ID) (news []ID) {
 }
 
 // delay has those of the rows that are obstacles wait for a pause.
-func (o *obstacles[ID]) delay(ids []ID, pause time.Duration) {
+func (o *obstacles) delay(ids []any, pause time.Duration) {
 	for _, id := range ids {
 		if row := o.rows[sqltable.KeyOf(id)]; row != nil {
 			row.until = time.Now().Add(pause/2 + rand.N(pause/2+1))
@@ -243,7 +241,7 @@ func (o *obstacles[ID]) delay(ids []ID, pause time.Duration) {
 }
 
 // forget forgets rows that were taken, or are not to be taken any more.
-func (o *obstacles[ID]) forget(ids []ID) {
+func (o *obstacles) forget(ids []any) {
 	for _, id := range ids {
 		delete(o.rows, sqltable.KeyOf(id))
 	}

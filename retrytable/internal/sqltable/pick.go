@@ -39,29 +39,21 @@ type Some struct {
 func Rows[T any](
 	ctx context.Context, db DB, p *Pick, some Some, args []any, scan func(*sql.Rows) (T, error),
 ) (all []T, err error) {
-	err = p.pick(ctx, db, narrowing{p, some, args}, into(&all, scan))
+	err = p.pick(ctx, db, narrowing{p, some, args}, func(rows *sql.Rows) error {
+		one, err := scan(rows)
+		all = append(all, one)
+		return err
+	})
 	if err != nil { // also of the commit: the rows are not the caller's
 		return nil, p.failed(err)
 	}
 	return all, nil
 }
 
-// into appends what is read of rows to all.
-func into[T any](all *[]T, scan func(*sql.Rows) (T, error)) func(*sql.Rows) error {
-	return func(rows *sql.Rows) error {
-		one, err := scan(rows)
-		*all = append(*all, one)
-		return err
-	}
-}
-
 // Look returns the IDs of the rows that p would take, in their order. It changes nothing.
-func Look[ID any](
-	ctx context.Context, db DB, p *Pick, some Some, args []any, scan func(*sql.Rows) (ID, error),
-) (all []ID, err error) {
+func (p *Pick) Look(ctx context.Context, db DB, some Some, args []any) ([]any, error) {
 	sql, args := narrowing{p, some, args}.of(p.look)
-	err = each(ctx, db, into(&all, scan), sql, args...)
-	return all, err
+	return p.table.ids(ctx, db, sql, args...)
 }
 
 // narrowing narrows the queries of a Pick to some rows.
