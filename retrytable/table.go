@@ -200,7 +200,7 @@ type Statuses struct {
 
 // Set has assignments that a statement makes in addition to its own: "error = $1,
 // updated_at = now()". They are for other columns of the table, and for those of
-// [Columns] that the statement does not set. The columns that it sets are named behind
+// [Columns] that the statement does not set. The columns that it sets are named at
 // each field; they cannot be set twice.
 //
 // Retry is made in addition to Fail if the failure is retried, and End if it ends the

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"math/bits"
 	"slices"
 	"strings"
@@ -54,7 +53,7 @@ func (q query) change(ctx context.Context, db DB, args []any) (int64, error) {
 func each(ctx context.Context, db DB, scan func(*sql.Rows) error, query string, args ...any) (err error) {
 	for _, arg := range args {
 		if _, ok := arg.(driver.Valuer); ok {
-			_ = IsValue(arg)
+			_ = isValue(arg)
 		}
 	}
 	rows, err := db.QueryContext(ctx, query, args...)
@@ -104,45 +103,8 @@ func InTx(ctx context.Context, db DB, fn func(db DB) error) error {
 // errNoTx is the error if rows were locked and have changed nevertheless.
 var errNoTx = errors.New("the DB neither is a transaction nor has a method BeginTx")
 
-// userArgs are the arguments of the user in a statement.
-type userArgs struct {
-	name  string // of the statement
-	NArgs int    // how many there must be
-}
-
-// CheckArgs says what is wrong with the user's arguments.
-func (u *userArgs) CheckArgs(args []any) error {
-	if len(args) != u.NArgs {
-		return fmt.Errorf("retrytable: %s: args: %d given, %d wanted by the SQL of the Table", u.name, len(args), u.NArgs)
-	}
-	for i, arg := range args {
-		if _, ok := arg.(error); ok && !IsValue(arg) {
-			return fmt.Errorf("retrytable: %s: args: $%d is an error, a %T: pass its text, which Error returns", u.name, i+1, arg)
-		}
-	}
-	return nil
-}
-
-// UnknownArg says which of the user's arguments has a type that the driver may not take, if
-// one has.
-func (u *userArgs) UnknownArg(args []any, err error) error {
-	for i, arg := range args {
-		if !IsValue(arg) {
-			return fmt.Errorf("retrytable: %s: args: $%d is a %T, which the driver does not take: %w", u.name, i+1, arg, err)
-		}
-	}
-	return nil
-}
-
-func (u *userArgs) failed(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("retrytable: %s: %w", u.name, err)
-}
-
-// IsValue reports whether every driver takes an argument.
-func IsValue(arg any) bool {
+// isValue reports whether every driver takes an argument.
+func isValue(arg any) bool {
 	_, err := driver.DefaultParameterConverter.ConvertValue(arg)
 	return err == nil
 }

@@ -48,6 +48,43 @@ func (t *Table) Statements() *Statements {
 	}
 }
 
+// userArgs are the arguments of the user in a statement.
+type userArgs struct {
+	name  string // of the statement
+	NArgs int    // how many there must be
+}
+
+// CheckArgs says what is wrong with the user's arguments.
+func (u *userArgs) CheckArgs(args []any) error {
+	if len(args) != u.NArgs {
+		return fmt.Errorf("retrytable: %s: args: %d given, %d wanted by the SQL of the Table", u.name, len(args), u.NArgs)
+	}
+	for i, arg := range args {
+		if _, ok := arg.(error); ok && !isValue(arg) {
+			return fmt.Errorf("retrytable: %s: args: $%d is an error, a %T: pass its text, which Error returns", u.name, i+1, arg)
+		}
+	}
+	return nil
+}
+
+// UnknownArg says which of the user's arguments has a type that the driver may not take, if
+// one has.
+func (u *userArgs) UnknownArg(args []any, err error) error {
+	for i, arg := range args {
+		if !isValue(arg) {
+			return fmt.Errorf("retrytable: %s: args: $%d is a %T, which the driver does not take: %w", u.name, i+1, arg, err)
+		}
+	}
+	return nil
+}
+
+func (u *userArgs) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("retrytable: %s: %w", u.name, err)
+}
+
 // microseconds rounds up, so that nothing is early.
 func microseconds(d time.Duration) int64 {
 	return int64(sat.Add(max(d, 0), time.Microsecond-1) / time.Microsecond)
