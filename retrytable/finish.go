@@ -65,7 +65,7 @@ func (t *Table[ID]) Extend(ctx context.Context, db DB, lease Lease[ID], d time.D
 // row is due at once, and its attempt does not count.
 func (t *Table[ID]) Release(ctx context.Context, db DB, lease Lease[ID], args ...any) error {
 	return t.finish(ctx, db, lease, args, func(s *sqltable.Statements, row sqltable.Claimed) (*sqltable.Change, error) {
-		return s.Release(row, 0), nil
+		return s.Release(row, 0, false), nil
 	})
 }
 

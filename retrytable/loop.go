@@ -33,7 +33,7 @@ func (s *shift[ID]) claimAll(ctx context.Context) {
 		failures.note(err)
 		switch {
 		case err != nil:
-			_ = sleep(ctx, failures.pause(err))
+			sleep(ctx, failures.pause(err))
 		case len(rows) < s.atOnce(free):
 			wake = s.rest(ctx, wake)
 		}
@@ -134,13 +134,12 @@ func (f *failures[ID]) pause(err error) time.Duration {
 	return f.shift.pause(f.inRow, longest)
 }
 
-// sleep waits until d has passed, or ctx is done, whose error it returns.
-func sleep(ctx context.Context, d time.Duration) error {
+// sleep waits until d has passed, or ctx is done.
+func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	return ctx.Err()
 }

@@ -102,10 +102,8 @@ func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy
 // changeFor is the update that stores an outcome.
 func (s *shift[ID]) changeFor(o *Outcome[ID], args []any) (c *sqltable.Change, err error) {
 	switch row := o.Job.claimed(args); {
-	case o.unstarted:
-		c = s.statements.Unstarted(row, o.Decision.Delay)
 	case o.Released:
-		c = s.statements.Release(row, o.Decision.Delay)
+		c = s.statements.Release(row, o.Decision.Delay, o.unstarted)
 	case o.Err != nil:
 		c, err = fail(s.statements, row, o.Decision, o.Err)
 	default:

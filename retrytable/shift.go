@@ -89,7 +89,7 @@ func (s *shift[ID]) attend(ctx context.Context) (leave func()) {
 	attendant.Go(func() {
 		select {
 		case <-ctx.Done():
-			_ = sleep(attending, s.Grace)
+			sleep(attending, s.Grace)
 			s.cancel(context.Cause(ctx))
 		case <-attending.Done():
 		}
@@ -116,6 +116,6 @@ func (s *shift[ID]) check(ctx context.Context) error {
 		if ctx.Err() == nil {
 			s.report(err)
 		}
-		_ = sleep(ctx, s.pause(failures, longestPoll))
+		sleep(ctx, s.pause(failures, longestPoll))
 	}
 }

@@ -17,7 +17,7 @@ func (s *shift[ID]) sweepAll(ctx context.Context) {
 		if failures.note(err); err == nil && more {
 			continue
 		}
-		_ = sleep(ctx, failures.pause(err))
+		sleep(ctx, failures.pause(err))
 	}
 }
 

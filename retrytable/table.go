@@ -235,19 +235,10 @@ func (t *Table[ID]) Validate() error { return t.lower().Validate() }
 // lower returns what package sqltable has to know of t, with the defaults.
 func (t *Table[ID]) lower() *sqltable.Table {
 	lower := &sqltable.Table{
-		Dialect:        sqltable.Dialect(t.Dialect),
-		Name:           t.Name,
-		Columns:        sqltable.Columns(t.Columns),
-		Statuses:       sqltable.Statuses(t.Statuses),
-		Instants:       sqltable.Instants(t.Instants),
-		Lease:          t.Lease,
-		Where:          t.Where,
-		ClaimWhere:     t.ClaimWhere,
-		OrderBy:        t.OrderBy,
-		NoPromote:      t.NoPromote,
-		Merge:          t.Merge,
-		Set:            sqltable.Set(t.Set),
-		KeepAutovacuum: t.KeepAutovacuum,
+		Dialect: sqltable.Dialect(t.Dialect), Instants: sqltable.Instants(t.Instants), Name: t.Name, Lease: t.Lease,
+		Columns: sqltable.Columns(t.Columns), Statuses: sqltable.Statuses(t.Statuses), Set: sqltable.Set(t.Set),
+		Where: t.Where, ClaimWhere: t.ClaimWhere, OrderBy: t.OrderBy,
+		NoPromote: t.NoPromote, Merge: t.Merge, KeepAutovacuum: t.KeepAutovacuum,
 		ScanID: func(rows *sql.Rows, more ...any) (any, error) {
 			var id ID
 			err := rows.Scan(append([]any{&id}, more...)...)

@@ -131,9 +131,7 @@ func (i *index) passed(b *builder) string {
 }
 
 // live is the condition of rows that are or will be due, if they have a due time.
-func (b *builder) live() string {
-	return oneOf(b.status, b.Statuses.Ready, b.Statuses.Waiting)
-}
+func (b *builder) live() string { return oneOf(b.status, b.Statuses.Ready, b.Statuses.Waiting) }
 
 // queue is when a row is due. It is what the index is made of, because an index
 // cannot be searched for "NULL or past" in order.

@@ -264,18 +264,17 @@ func (b *builder) forget() string {
 		optional(b.Columns.Pending, " AND coalesce("+b.pending+", 0) = 0")+" THEN NULL ELSE "+b.first+" END")
 }
 
-// Release gives back a row, which is due again after a delay.
-func (s *Statements) Release(c Claimed, delay time.Duration) *Change {
-	if delay > 0 {
+// Release gives back a row, which is due again after a delay. If its attempt could not start,
+// the row keeps the time of the first such attempt, so that the job ends some day.
+func (s *Statements) Release(c Claimed, delay time.Duration, unstarted bool) *Change {
+	switch {
+	case unstarted:
+		return &Change{s.unstarted, c, []any{microseconds(delay)}}
+	case delay > 0:
 		return &Change{s.postpone, c, []any{microseconds(delay)}}
+	default:
+		return &Change{s.release, c, nil}
 	}
-	return &Change{s.release, c, nil}
-}
-
-// Unstarted is Release after an attempt that could not start. It keeps the time of the first
-// such attempt, so that the job ends some day.
-func (s *Statements) Unstarted(c Claimed, delay time.Duration) *Change {
-	return &Change{s.unstarted, c, []any{microseconds(delay)}}
 }
 
 func (b *builder) extend() *Update {

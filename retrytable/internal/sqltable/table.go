@@ -12,19 +12,16 @@ import (
 
 // Table describes a table. Its fields are those of retrytable.Table; see there.
 type Table struct {
-	Dialect        Dialect
-	Name           string
-	Columns        Columns
-	Statuses       Statuses
-	Instants       Instants
-	Lease          time.Duration
-	Where          string
-	ClaimWhere     string
-	OrderBy        string
-	NoPromote      bool
-	Merge          bool
-	Set            Set
-	KeepAutovacuum bool
+	Dialect  Dialect
+	Instants Instants
+	Name     string
+	Columns  Columns
+	Statuses Statuses
+	Lease    time.Duration
+	Set      Set
+
+	Where, ClaimWhere, OrderBy       string
+	NoPromote, Merge, KeepAutovacuum bool
 
 	// ScanID reads an ID, and what follows it in the row. Only the caller knows the type of IDs.
 	ScanID func(rows *sql.Rows, more ...any) (id any, err error)
@@ -37,11 +34,9 @@ type Columns struct {
 
 // Statuses are the words of the status column.
 type Statuses struct {
-	Ready   string
-	Waiting string
-	Running []string
-	Done    []string
-	Dead    string
+	Ready, Waiting string
+	Running, Done  []string
+	Dead           string
 }
 
 // Set has the user's assignments.
