@@ -144,7 +144,10 @@ func (t *storingTries[ID]) try(ctx context.Context, err error) error {
 		err = t.store(ctx, &write{Change: other, ends: t.write.ends, alone: true})
 	}
 	if t.failed && errors.Is(err, ErrLeaseLost) { // perhaps a try that failed has stored it
-		return t.readBack(ctx)
+		if t.writesMore(t.outcome) {
+			return t.readBack(ctx)
+		}
+		return t.together(&write{ends: t.write.ends, alone: true, instead: t.readBack})
 	}
 	if err == nil {
 		return nil
@@ -171,13 +174,6 @@ func (t *storingTries[ID]) store(ctx context.Context, w *write) error {
 // looks as the outcome leaves it. Otherwise somebody has given the row another status,
 // before or after that, and the error says what is there.
 func (t *storingTries[ID]) readBack(ctx context.Context) error {
-	if t.writesMore(t.outcome) {
-		return t.readRow(ctx)
-	}
-	return t.together(&write{ends: t.write.ends, alone: true, instead: t.readRow})
-}
-
-func (t *storingTries[ID]) readRow(ctx context.Context) error {
 	job := t.outcome.Job
 	row, err := answerWithin(ctx, t.shift, t.limit(t.write.ends), func(ctx context.Context) (*sqltable.RowState, error) {
 		return t.statements.State(ctx, t.DB, job.ID)
