@@ -234,7 +234,7 @@ func (t *Table[ID]) Validate() error { return t.lower().Validate() }
 
 // lower returns what package sqltable has to know of t, with the defaults.
 func (t *Table[ID]) lower() *sqltable.Table {
-	lower := &sqltable.Table{
+	return (&sqltable.Table{
 		Dialect: sqltable.Dialect(t.Dialect), Instants: sqltable.Instants(t.Instants), Name: t.Name, Lease: t.Lease,
 		Columns: sqltable.Columns(t.Columns), Statuses: sqltable.Statuses(t.Statuses), Set: sqltable.Set(t.Set),
 		Where: t.Where, ClaimWhere: t.ClaimWhere, OrderBy: t.OrderBy,
@@ -244,7 +244,5 @@ func (t *Table[ID]) lower() *sqltable.Table {
 			err := rows.Scan(append([]any{&id}, more...)...)
 			return id, err
 		},
-	}
-	lower.SetDefaults()
-	return lower
+	}).WithDefaults()
 }

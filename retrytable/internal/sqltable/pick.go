@@ -173,9 +173,3 @@ func (p *picking) retries() string {
 	return fmt.Sprintf("SELECT %s AS picked_id FROM (SELECT * FROM %s WHERE %s ORDER BY %s LIMIT %s) AS %s ORDER BY %s LIMIT %s",
 		p.id, p.table, p.conditions(waiting.passed(p.builder)), waiting.due, manyRows, p.dialect.quote(name), p.OrderBy, moreRows)
 }
-
-// either is the condition of the rows that a claim merges.
-func (p *picking) either() string {
-	waiting := p.promoteIndex()
-	return p.conditions("(" + p.from.condition + " OR " + waiting.passed(p.builder) + ")")
-}

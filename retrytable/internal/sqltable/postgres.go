@@ -104,10 +104,12 @@ func (d postgres) picker(p *picking) (run picker, look string) {
 	lock := d.lock() + ")"
 	picked := "WITH picked AS MATERIALIZED (" + p.selection() + lock
 	if p.merges() {
+		waiting := p.promoteIndex()
+		either := p.conditions("(" + p.from.condition + " OR " + waiting.passed(p.builder) + ")")
 		picked = fmt.Sprintf("WITH fresh AS MATERIALIZED (%s%s, picked AS MATERIALIZED (SELECT %s AS picked_id FROM %s"+
 			" WHERE %s = ANY (ARRAY(SELECT picked_id FROM fresh UNION ALL (%s))) AND %s ORDER BY %s LIMIT %s%s",
 			p.selection(), lock, p.id, p.table,
-			p.id, p.retries(), p.either(), p.OrderBy, someRows, lock)
+			p.id, p.retries(), either, p.OrderBy, someRows, lock)
 	}
 	return d.bind(fmt.Sprintf("%s UPDATE %s SET %s WHERE %s = ANY (ARRAY(SELECT picked_id FROM picked)) RETURNING %s",
 		picked, p.table, p.assignments, p.id, p.returning)), p.look()

@@ -46,8 +46,8 @@ type Set struct {
 
 const defaultLease = time.Minute
 
-// SetDefaults sets the empty fields.
-func (t *Table) SetDefaults() {
+// WithDefaults sets the empty fields of t, and returns it.
+func (t *Table) WithDefaults() *Table {
 	c, s := &t.Columns, &t.Statuses
 	for field, name := range map[*string]string{
 		&c.ID: "id", &c.Status: "status", &c.Due: "due_at", &c.Lease: "lease_until", &c.Fence: "fence",
@@ -65,6 +65,7 @@ func (t *Table) SetDefaults() {
 		s.Done = []string{"done"}
 	}
 	t.Lease = cmp.Or(t.Lease, defaultLease)
+	return t
 }
 
 // builder builds the SQL of a table.
