@@ -27,8 +27,8 @@ const mostCommitters = 2
 // slow is how long a statement takes that is held up by something. Others do not wait for it.
 const slow = 100 * time.Millisecond
 
-// together stores an outcome, with others that come meanwhile.
-func (s *shift[ID]) together(w *write) error {
+// gather stores an outcome, with others that come meanwhile.
+func (s *shift[ID]) gather(w *write) error {
 	stored := make(chan error, 1)
 	w.tell = func(err error) { stored <- err }
 	g := &s.gathering

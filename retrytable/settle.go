@@ -82,7 +82,7 @@ func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy
 	t := &storingTries[ID]{shift: s, outcome: o, write: write{Change: change, ends: ends}}
 	var first error // the first try needs no policy if nothing is wrong
 	if !s.writesMore(o) {
-		if first = s.together(&t.write); first == nil {
+		if first = s.gather(&t.write); first == nil {
 			return nil
 		}
 	}
@@ -147,7 +147,7 @@ func (t *storingTries[ID]) try(ctx context.Context, err error) error {
 		if t.writesMore(t.outcome) {
 			return t.readBack(ctx)
 		}
-		return t.together(&write{ends: t.write.ends, alone: true, instead: t.readBack})
+		return t.gather(&write{ends: t.write.ends, alone: true, instead: t.readBack})
 	}
 	if err == nil {
 		return nil
@@ -166,7 +166,7 @@ func (t *storingTries[ID]) store(ctx context.Context, w *write) error {
 	if t.writesMore(t.outcome) {
 		return t.storeInTx(ctx, t.outcome, w.Change, t.limit(w.ends))
 	}
-	return t.together(w)
+	return t.gather(w)
 }
 
 // readBack finds out whether the outcome was stored by a try that had no answer, once
