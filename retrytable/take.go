@@ -111,7 +111,7 @@ func (t *taking[ID, T]) inTurn(ctx context.Context, which sqltable.Some) (all []
 		err = sqltable.InTx(ctx, t.DB, func(db sqltable.DB) error {
 			if takesTurns {
 				if err := guard("Turn", func() error { return t.Turn(ctx, db) }); err != nil {
-					return dberr.NotOfRow{Err: err}
+					return dberr.BesideRowsError{Err: err}
 				}
 			}
 			return pick(db)

@@ -57,17 +57,17 @@ func code(err error) (database string, number int) {
 // the row.
 func MaybeOfRow(err error) bool {
 	var panicked *retry.PanicError
-	return (Answered(err) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &panicked)) && !errors.As(err, new(NotOfRow))
+	return (Answered(err) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &panicked)) && !errors.As(err, new(BesideRowsError))
 }
 
-// NotOfRow is an error of something that the program does beside its rows.
-type NotOfRow struct{ Err error }
+// BesideRowsError is an error of something that the program does beside its rows.
+type BesideRowsError struct{ Err error }
 
 // Error returns the text of Err.
-func (e NotOfRow) Error() string { return e.Err.Error() }
+func (e BesideRowsError) Error() string { return e.Err.Error() }
 
 // Unwrap returns Err.
-func (e NotOfRow) Unwrap() error { return e.Err }
+func (e BesideRowsError) Unwrap() error { return e.Err }
 
 // Conflict reports whether a transaction was rolled back because of another one.
 func Conflict(err error) bool {
