@@ -110,7 +110,8 @@ type Stored struct {
 
 	// Decision has the Delay, the Err and the Stop of the outcome. A job that is handed
 	// back, or that has no policy, has a Delay of 1 second, so that a stopping worker does
-	// not get it again. A job whose turn has not come is due when it may ask again.
+	// not get it again, and no Verdict. A job whose turn has not come is due when it may ask
+	// again.
 	Decision Decision
 
 	call    Call

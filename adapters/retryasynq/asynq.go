@@ -109,7 +109,7 @@ func (r *Retries) Handler(next asynq.Handler) asynq.Handler {
 		})
 		defer engine.Tell(ctx, &job) // asynq stores it after the handler
 		switch limit, _ := asynq.GetMaxRetry(ctx); {
-		case outcome == retry.Refused && job.Decision.Verdict == (retry.Verdict{}): // there is no policy
+		case engine.NoPolicy(outcome, &job):
 			return &again{job.Err, job.Decision.Delay, true}
 		case outcome == retry.Handed:
 			return job.Err

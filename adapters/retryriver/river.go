@@ -95,12 +95,11 @@ func (a *adapter) Work(ctx context.Context, row *rivertype.JobRow, work func(con
 	})
 	engine.Tell(ctx, &job) // River stores it after Work
 	s.State = job.State
-	missing := outcome == retry.Refused && job.Decision.Verdict == (retry.Verdict{}) // the policy
 	switch err := job.Decision.Err; outcome {
 	case retry.Done:
 		return s.settle(ctx, row, rivertype.JobStateCompleted, nil)
 	case retry.Again, retry.Refused:
-		if missing {
+		if engine.NoPolicy(outcome, &job) {
 			return job.Err
 		}
 		a.delays.Store(row.ID, engine.Ceil(job.Decision.Delay, time.Microsecond)) // the column's unit

@@ -40,6 +40,12 @@ func Tell(ctx context.Context, job *retry.Stored) {
 	}
 }
 
+// NoPolicy reports whether an outcome is Refused because the job has no policy. If it is Refused
+// because its attempt could not start, its State has changed.
+func NoPolicy(outcome retry.Outcome, job *retry.Stored) bool {
+	return outcome == retry.Refused && job.Decision.Verdict == (retry.Verdict{})
+}
+
 // The names under which a copied message has its job.
 const (
 	StateKey = "retry-state"

@@ -88,3 +88,21 @@ func TestTell(t *testing.T) {
 	job := retry.Stored{Policy: p, Decision: retry.Decision{Err: errors.New("boom")}}
 	assert.NotPanics(t, func() { engine.Tell(t.Context(), &job) })
 }
+
+func TestNoPolicy(t *testing.T) {
+	t.Parallel()
+	nobody := func(string) (*retry.Policy, error) { return nil, errors.New("nobody") }
+	for _, tt := range []struct {
+		job  retry.Stored
+		err  error
+		want bool
+	}{
+		{retry.Stored{PolicyFor: nobody}, nil, true},
+		{retry.Stored{}, retry.MarkNotStarted(errors.New("locked")), false},
+		{retry.Stored{}, errors.New("boom"), false},
+		{retry.Stored{}, nil, false},
+	} {
+		outcome := tt.job.Attempt(t.Context(), func(context.Context) error { return tt.err })
+		assert.Equal(t, tt.want, engine.NoPolicy(outcome, &tt.job), "%v", tt.err)
+	}
+}
