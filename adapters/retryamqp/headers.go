@@ -88,7 +88,7 @@ func (d *delivery) write(headers amqp.Table, delay time.Duration) error {
 		headers[expiresHeader] = d.expires.UnixMilli()
 	}
 	if delay > 0 {
-		headers[dueHeader] = time.Now().Add(delay + time.Millisecond - 1).UnixMilli()
+		headers[dueHeader] = engine.Milli(time.Now().Add(delay))
 	}
 	return err
 }

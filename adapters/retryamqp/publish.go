@@ -10,6 +10,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 const (
@@ -37,7 +39,7 @@ func (r *Retries) dead() queue { return queue{name: cmp.Or(r.Dead, r.Queue+".dea
 // waiting is the queue whose messages come back after a delay, which is rounded up to an
 // eighth of the power of two below it, in milliseconds.
 func (r *Retries) waiting(delay time.Duration) queue {
-	ms := min(uint64(max(delay, 1)-1)/uint64(time.Millisecond)+1, maxWait)
+	ms := min(uint64(max(engine.Ceil(delay, time.Millisecond)/time.Millisecond, 1)), maxWait)
 	unit := uint64(1) << max(bits.Len64(ms)-4, 0)
 	rounded := int64((ms + unit - 1) / unit * unit) //nolint:gosec // at most maxWait
 	return queue{r.Queue + ".wait." + strconv.FormatInt(rounded, 10), amqp.Table{

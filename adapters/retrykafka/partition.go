@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 // No more records are fetched for a partition while this many wait in it, or while they have
@@ -177,7 +178,7 @@ func (p *partition) progress() progress {
 			m.State.Failures += j.lost
 		}
 		if time.Until(j.due) > 0 {
-			m.Due = j.due.Add(time.Millisecond - 1).UnixMilli()
+			m.Due = engine.Milli(j.due)
 		}
 		now.Marks = append(now.Marks, m)
 	}

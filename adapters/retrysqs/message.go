@@ -18,6 +18,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 const (
@@ -210,7 +211,7 @@ func (r *Retries) copy(ctx context.Context, m *message, state retry.State, lost 
 		parts = append(parts, fmt.Sprint("lost=", lost))
 	}
 	if delay > longestDelay || r.fifo() && delay > 0 { // SQS cannot delay a message of a FIFO queue
-		parts = append(parts, fmt.Sprint("due=", time.Now().Add(delay).Add(time.Millisecond-1).UnixMilli()))
+		parts = append(parts, fmt.Sprint("due=", engine.Milli(time.Now().Add(delay))))
 	}
 	in := r.letter(m, r.QueueURL, stateAttribute, strings.TrimSpace(strings.Join(parts, " ")))
 	if len(in.MessageAttributes) > mostAttributes {

@@ -19,6 +19,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 const (
@@ -144,7 +145,7 @@ func (r *Retries) visibility() time.Duration { return cmp.Or(r.Visibility, defau
 
 // seconds rounds up, so that nothing is early.
 func seconds(d time.Duration) int32 {
-	return int32((max(d, 0) + time.Second - 1) / time.Second) //nolint:gosec // within hours
+	return int32(engine.Ceil(d, time.Second) / time.Second) //nolint:gosec // within hours
 }
 
 // Validate reports what is wrong with the fields. Run and HandleLambda call it until nothing is

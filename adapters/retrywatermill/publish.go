@@ -36,7 +36,7 @@ const (
 // note puts what follows into the metadata of the message. Subscribers that deliver a message
 // again themselves keep it.
 func (d *delivery) note(job *retry.Stored, wait time.Duration) (due time.Time, err error) {
-	due = time.Now().Add(max(wait, 0) + time.Millisecond - 1).Truncate(time.Millisecond)
+	due = time.Now().Add(max(wait, 0))
 	d.msg.Metadata.Set(handlerKey, d.handler)
 	delete(d.msg.Metadata, engine.LostKey)
 	return due, engine.Save(d.msg.Metadata.Set, job, due)

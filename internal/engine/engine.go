@@ -22,6 +22,9 @@ func Text(text string, most int) string {
 // early. A d of less than 0 is 0.
 func Ceil(d, unit time.Duration) time.Duration { return sat.Add(max(d, 0), unit-1) }
 
+// Milli returns a time in milliseconds of Unix time, rounded up: what is due then is never early.
+func Milli(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
+
 // Wait returns after a time, or when ctx is done.
 func Wait(ctx context.Context, t time.Duration) {
 	if t <= 0 {
@@ -76,7 +79,7 @@ func Load(get func(name string) string, job *retry.Stored) (due time.Time, err e
 func Save(set func(name, value string), job *retry.Stored, due time.Time) error {
 	text, err := job.State.MarshalText()
 	set(StateKey, string(text))
-	set(DueKey, strconv.FormatInt(due.Add(time.Millisecond-1).UnixMilli(), 10))
+	set(DueKey, strconv.FormatInt(Milli(due), 10))
 	if job.Lost > 0 {
 		set(LostKey, strconv.Itoa(job.Lost))
 	}

@@ -33,6 +33,14 @@ func TestCeil(t *testing.T) {
 	assert.Equal(t, time.Duration(math.MaxInt64), engine.Ceil(math.MaxInt64, s))
 }
 
+func TestMilli(t *testing.T) {
+	t.Parallel()
+	due := time.UnixMilli(1_800_000_000_123)
+	assert.Equal(t, due.UnixMilli(), engine.Milli(due))
+	assert.Equal(t, due.UnixMilli()+1, engine.Milli(due.Add(1)))
+	assert.Equal(t, due.UnixMilli()+1, engine.Milli(due.Add(time.Millisecond)))
+}
+
 func TestText(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "a", "\xff", strings.Repeat("ä", 10)} {
