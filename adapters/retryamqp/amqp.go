@@ -12,6 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 // Retries handles the messages of a queue under a policy. A literal with a Conn and a Queue
@@ -164,7 +165,7 @@ func (r *Retries) move(ctx context.Context, d *delivery, delay time.Duration, re
 		}
 	}
 	if reason != nil {
-		d.job.Decision.Retry, d.job.Decision.Err = false, reason
+		engine.End(&d.job, reason)
 		r.explain(&copied, reason)
 	}
 	return r.publish(ctx, to, &d.Delivery, copied)

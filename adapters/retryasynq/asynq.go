@@ -116,8 +116,7 @@ func (r *Retries) Handler(next asynq.Handler) asynq.Handler {
 		case outcome == retry.Done, outcome == retry.Ended:
 			return a.end(ctx, job.Decision.Err)
 		case a.retried >= limit:
-			job.Decision.Retry = false
-			job.Decision.Err = fmt.Errorf("retryasynq: the task was enqueued with MaxRetry %d, not with retryasynq.MaxRetry: %w", limit, job.Err)
+			engine.End(&job, fmt.Errorf("retryasynq: the task was enqueued with MaxRetry %d, not with retryasynq.MaxRetry: %w", limit, job.Err))
 			return a.end(ctx, job.Decision.Err)
 		}
 		a.store(ctx, stored{job.State, a.retried + 1})

@@ -156,17 +156,10 @@ func (r *Retries) attempt(ctx context.Context, msg *pubsub.Message, job *retry.S
 	return outcome
 }
 
-// ours takes the attributes that are ours out of a message: what the function publishes with
-// them would have the State, or be taken for a copy for another subscription.
+// ours takes the attributes that are ours out of a message. What the function publishes with
+// them would be taken for a copy for another subscription, too.
 func ours(msg *pubsub.Message) map[string]string {
-	all := map[string]string{}
-	for _, key := range []string{engine.StateKey, engine.LostKey, engine.DueKey, subscriptionKey, errorKey} {
-		if value, ok := msg.Attributes[key]; ok {
-			all[key] = value
-			delete(msg.Attributes, key)
-		}
-	}
-	return all
+	return engine.Take(msg.Attributes, subscriptionKey, errorKey)
 }
 
 // move publishes a copy of a message that comes again after a delay, or that was given up for
@@ -177,7 +170,7 @@ func (r *Retries) move(ctx context.Context, msg *pubsub.Message, job *retry.Stor
 	maps.Copy(m.Attributes, msg.Attributes)
 	ours(m)
 	if reason != nil {
-		job.Decision.Retry, job.Decision.Err = false, reason
+		engine.End(job, reason)
 		explain(m, reason)
 		if to = r.Dead; to.EnableMessageOrdering {
 			m.OrderingKey = msg.OrderingKey

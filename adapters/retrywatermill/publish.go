@@ -140,10 +140,6 @@ func (d *delivery) poison(ctx context.Context, reason error) error {
 // dead returns a copy without the State, so that it begins anew if somebody moves it back.
 func (d *delivery) dead(ctx context.Context) *message.Message {
 	m := d.copied(ctx)
-	for _, key := range []string{
-		engine.StateKey, engine.LostKey, engine.DueKey, handlerKey, delay.DelayedUntilKey, delay.DelayedForKey, middleware.PoisonedTopicKey,
-	} {
-		delete(m.Metadata, key)
-	}
+	engine.Take(m.Metadata, handlerKey, delay.DelayedUntilKey, delay.DelayedForKey, middleware.PoisonedTopicKey)
 	return m
 }

@@ -182,7 +182,8 @@ func (d *delivery) attempt(ctx context.Context, lost int) (job *retry.Stored, du
 		outcome := job.Attempt(ctx, func(ctx context.Context) (err error) {
 			defer d.msg.SetContext(d.ctx)
 			d.msg.SetContext(ctx)
-			defer maps.Copy(d.msg.Metadata, d.ours())
+			// What the handler publishes with them would be taken for a copy for another handler, too.
+			defer maps.Copy(d.msg.Metadata, engine.Take(d.msg.Metadata, handlerKey, uuidKey))
 			d.produced, err = d.next(d.msg)
 			return err
 		})
@@ -203,23 +204,10 @@ func (d *delivery) attempt(ctx context.Context, lost int) (job *retry.Stored, du
 	out, end := d.outgoing()
 	defer end()
 	if reason = cmp.Or(reason, err); reason != nil {
-		job.Decision.Retry, job.Decision.Err = false, reason
+		engine.End(job, reason)
 		return job, time.Time{}, d.poison(out, reason)
 	}
 	return job, due, d.again(out, due, delay)
-}
-
-// ours takes the metadata that is ours out of the message: what the handler makes of the message
-// would have the State, or be taken for a copy that another handler has to get.
-func (d *delivery) ours() message.Metadata {
-	all := message.Metadata{}
-	for _, key := range []string{engine.StateKey, engine.LostKey, engine.DueKey, handlerKey, uuidKey} {
-		if value, ok := d.msg.Metadata[key]; ok {
-			all[key] = value
-			delete(d.msg.Metadata, key)
-		}
-	}
-	return all
 }
 
 // start returns the context of an attempt, or nil after Close.

@@ -3,9 +3,7 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 	"time"
 
@@ -43,45 +41,11 @@ func Tell(ctx context.Context, job *retry.Stored) {
 	}
 }
 
+// End ends a job for a reason of its adapter, or one that Attempt has given already.
+func End(job *retry.Stored, reason error) { job.Decision.Retry, job.Decision.Err = false, reason }
+
 // NoPolicy reports whether an outcome is Refused because the job has no policy. If it is Refused
 // because its attempt could not start, its State has changed.
 func NoPolicy(outcome retry.Outcome, job *retry.Stored) bool {
 	return outcome == retry.Refused && job.Decision.Verdict == (retry.Verdict{})
-}
-
-// The names under which a copied message has its job.
-const (
-	StateKey = "retry-state"
-	LostKey  = "retry-lost" // 1 if there is an attempt that the State does not have
-	DueKey   = "retry-due"  // in milliseconds of Unix time
-)
-
-// Load reads what a copied message has of its job, and when it is due. The error says that
-// somebody has changed it.
-func Load(get func(name string) string, job *retry.Stored) (due time.Time, err error) {
-	number := func(name string) (n int64) {
-		if text := get(name); text != "" && err == nil {
-			if n, err = strconv.ParseInt(text, 10, 64); err != nil {
-				err = fmt.Errorf("%s: %w", name, err)
-			}
-		}
-		return n
-	}
-	job.Lost = int(min(max(number(LostKey), 0), 1))
-	due = time.UnixMilli(number(DueKey))
-	if err == nil {
-		err = job.State.UnmarshalText([]byte(get(StateKey)))
-	}
-	return due, err
-}
-
-// Save writes what Load reads. No due time means that the job is due.
-func Save(set func(name, value string), job *retry.Stored, due time.Time) error {
-	text, err := job.State.MarshalText()
-	set(StateKey, string(text))
-	set(DueKey, strconv.FormatInt(Milli(due), 10))
-	if job.Lost > 0 {
-		set(LostKey, strconv.Itoa(job.Lost))
-	}
-	return err
 }

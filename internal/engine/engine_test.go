@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/engine"
@@ -53,33 +52,6 @@ func TestText(t *testing.T) {
 	}
 }
 
-// What is saved can be read, and what strangers write is an error or what can be.
-func TestSaveAndLoad(t *testing.T) {
-	t.Parallel()
-	fields := map[string]string{}
-	due := time.UnixMilli(1_800_000_000_123)
-	job := retry.Stored{State: retry.State{Failures: 2}, Lost: 1}
-	require.NoError(t, engine.Save(func(name, value string) { fields[name] = value }, &job, due.Add(-1)))
-	get := func(name string) string { return fields[name] }
-	var again retry.Stored
-	at, err := engine.Load(get, &again)
-	require.NoError(t, err)
-	assert.Equal(t, due, at, "rounded up")
-	assert.Equal(t, job, again)
-
-	fields[engine.LostKey] = "99"
-	_, err = engine.Load(get, &again)
-	require.NoError(t, err)
-	assert.Equal(t, 1, again.Lost)
-	for name, value := range map[string]string{engine.LostKey: "x", engine.DueKey: "soon", engine.StateKey: "f=-1"} {
-		was := fields[name]
-		fields[name] = value
-		_, err := engine.Load(get, &again)
-		require.Error(t, err, name)
-		fields[name] = was
-	}
-}
-
 func TestWait(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -113,4 +85,12 @@ func TestNoPolicy(t *testing.T) {
 		outcome := tt.job.Attempt(t.Context(), func(context.Context) error { return tt.err })
 		assert.Equal(t, tt.want, engine.NoPolicy(outcome, &tt.job), "%v", tt.err)
 	}
+}
+
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	reason := errors.New("too large")
+	job := retry.Stored{Decision: retry.Decision{Retry: true, Delay: time.Second}}
+	engine.End(&job, reason)
+	assert.Equal(t, retry.Decision{Err: reason, Delay: time.Second}, job.Decision)
 }
