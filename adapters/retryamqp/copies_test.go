@@ -3,6 +3,7 @@ package retryamqp_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -148,7 +149,9 @@ func TestFurtherQueues(t *testing.T) {
 	msg := c.next()
 	assert.Contains(t, msg.Headers, "retry-due")
 	assert.Equal(t, "x", msg.Headers["tenant"])
-	assert.WithinRange(t, time.Now(), time.UnixMilli(msg.Headers["retry-due"].(int64)), time.Now().Add(time.Hour))
+	due, err := strconv.ParseInt(msg.Headers["retry-due"].(string), 10, 64)
+	require.NoError(t, err)
+	assert.WithinRange(t, time.Now(), time.UnixMilli(due), time.Now().Add(time.Hour))
 	state, err := q.channel.QueueInspect(q.name) //nolint:staticcheck // no other call has the count
 	require.NoError(t, err)
 	assert.Zero(t, state.Messages)

@@ -3,7 +3,7 @@ package retryamqp
 import (
 	"cmp"
 	"fmt"
-	"reflect"
+	"strconv"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -12,11 +12,8 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
-// The headers of a copy.
+// The headers of a copy, besides those of package engine.
 const (
-	stateHeader   = "retry-state"
-	lostHeader    = "retry-lost"    // 1 if there is an attempt that the State does not have
-	dueHeader     = "retry-due"     // in milliseconds of Unix time
 	expiresHeader = "retry-expires" // in milliseconds of Unix time
 	errorHeader   = "retry-error"
 	copyHeader    = "retry-copy" // the number of a copy, by which it is known when it is returned
@@ -29,7 +26,7 @@ const (
 // further queues that the first publisher wanted. With x-death, the broker would take a second
 // wait for a cycle, and drop the copy.
 var dropped = map[string]bool{
-	stateHeader: true, lostHeader: true, dueHeader: true, expiresHeader: true, errorHeader: true, copyHeader: true,
+	engine.StateKey: true, engine.LostKey: true, engine.DueKey: true, expiresHeader: true, errorHeader: true, copyHeader: true,
 	"x-death": true, "x-first-death-exchange": true, "x-first-death-queue": true, "x-first-death-reason": true,
 	"x-last-death-exchange": true, "x-last-death-queue": true, "x-last-death-reason": true,
 	"x-delivery-count": true, "x-acquired-count": true, "x-stream-offset": true, "CC": true, "BCC": true,
@@ -46,51 +43,36 @@ type delivery struct {
 
 // read reads the headers of a message. The error says that somebody has changed them.
 func (d *delivery) read() (err error) {
-	number := func(name string) (n int64) {
-		switch v := reflect.ValueOf(d.Headers[name]); {
-		case !v.IsValid():
-		case v.CanInt():
-			n = v.Int()
-		case v.CanUint(): // another client has moved the message
-			n = int64(v.Uint()) //nolint:gosec // of 32 bits at most
-		default:
-			err = cmp.Or(err, fmt.Errorf("%s: is a %v: must be an integer", name, v.Type()))
+	d.due, err = engine.Load(d.header, &d.job)
+	if at := d.header(expiresHeader); at != "" {
+		ms, bad := strconv.ParseInt(at, 10, 64)
+		if d.expires = time.UnixMilli(ms); bad != nil {
+			err = cmp.Or(err, fmt.Errorf("%s: %w", expiresHeader, bad))
 		}
-		return n
-	}
-	d.job.Lost = int(min(max(number(lostHeader), 0), 1))
-	d.due = time.UnixMilli(number(dueHeader))
-	if at := number(expiresHeader); at != 0 {
-		d.expires = time.UnixMilli(at)
 	} else if after, bad := time.ParseDuration(d.Expiration + "ms"); bad == nil {
 		d.expires = time.Now().Add(after)
-	}
-	switch text := d.Headers[stateHeader].(type) {
-	case nil:
-	case string:
-		if bad := d.job.State.UnmarshalText([]byte(text)); bad != nil {
-			err = cmp.Or(err, fmt.Errorf("%s: %w", stateHeader, bad))
-		}
-	default:
-		err = cmp.Or(err, fmt.Errorf("%s: is a %T: must be a string", stateHeader, text))
 	}
 	return err
 }
 
+// header returns the text of a header. Other clients may have moved the message.
+func (d *delivery) header(name string) string {
+	if value := d.Headers[name]; value != nil {
+		return fmt.Sprint(value)
+	}
+	return ""
+}
+
 // write writes into the headers of a copy what read reads.
 func (d *delivery) write(headers amqp.Table, delay time.Duration) error {
-	state, err := d.job.State.MarshalText()
-	headers[stateHeader] = string(state)
-	if d.job.Lost > 0 {
-		headers[lostHeader] = int64(d.job.Lost)
-	}
 	if !d.expires.IsZero() {
-		headers[expiresHeader] = d.expires.UnixMilli()
+		headers[expiresHeader] = strconv.FormatInt(d.expires.UnixMilli(), 10)
 	}
+	var due time.Time
 	if delay > 0 {
-		headers[dueHeader] = engine.Milli(time.Now().Add(delay))
+		due = time.Now().Add(delay)
 	}
-	return err
+	return engine.Save(func(name, value string) { headers[name] = value }, &d.job, due)
 }
 
 // copied returns a copy of the message without headers of ours but its number, which is to come.

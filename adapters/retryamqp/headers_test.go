@@ -37,13 +37,13 @@ func TestBrokenHeaders(t *testing.T) {
 	q := silentDead(t, "classic")
 	c := consume(t, q, nil)
 	for want, headers := range map[string]amqp.Table{
-		"retry-state: retry: state: f=many":              {"retry-state": "f=many"},
-		`retry-state: retry: state: "\xff\xfe"`:          {"retry-state": "\xff\xfe"},
-		"retry-state: is a int64: must be a string":      {"retry-state": int64(7)},
-		"retry-lost: is a string: must be an integer":    {"retry-lost": "7"},
-		"retry-due: is a []interface {}: must be an int": {"retry-due": []any{int64(1), int64(2)}},
-		"retry-expires: is a bool: must be an integer":   {"retry-expires": true},
-		"before its next attempt":                        {"retry-expires": int32(1)},
+		"retry-state: retry: state: f=many":               {"retry-state": "f=many"},
+		`retry-state: retry: state: "\xff\xfe"`:           {"retry-state": "\xff\xfe"},
+		`retry-state: retry: state: "7"`:                  {"retry-state": int64(7)},
+		`retry-lost: strconv.ParseInt: parsing "many"`:    {"retry-lost": "many"},
+		`retry-due: strconv.ParseInt: parsing "[1 2]"`:    {"retry-due": []any{int64(1), int64(2)}},
+		`retry-expires: strconv.ParseInt: parsing "true"`: {"retry-expires": true},
+		"before its next attempt":                         {"retry-expires": int32(1)},
 	} {
 		q.publish(amqp.Publishing{Headers: headers})
 		require.NoError(t, c.handle(nil))

@@ -117,8 +117,8 @@ func TestForeignMessages(t *testing.T) {
 	}{
 		{nil, "x", "1: gave up (final): "},
 		{map[string]string{"retry-state": "f=4"}, "x", "5: gave up (final): "},
-		{map[string]string{"retry-state": "f=many"}, `retry: state: f=many: strconv.Atoi: parsing "many": invalid syntax`, "0: gave up (final): "},
-		{map[string]string{"retry-state": "f=-1"}, "retry: state: failures: -1: must not be negative", "0: gave up (final): "},
+		{map[string]string{"retry-state": "f=many"}, `retry-state: retry: state: f=many: strconv.Atoi: parsing "many": invalid syntax`, "0: gave up (final): "},
+		{map[string]string{"retry-state": "f=-1"}, "retry-state: retry: state: failures: -1: must not be negative", "0: gave up (final): "},
 		{map[string]string{"retry-due": "soon"}, `retry-due: strconv.ParseInt: parsing "soon": invalid syntax`, "0: gave up (final): "},
 		{map[string]string{"retry-lost": "-7"}, "x", "1: gave up (final): "},
 		{map[string]string{"retry-lost": "9"}, "x", "2: gave up (final): "},

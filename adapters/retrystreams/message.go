@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,11 +15,10 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
-// The fields of copies, which move.lua knows too. All others are the user's.
+// The fields of copies, besides two of package engine. move.lua knows them too. All others are
+// the user's.
 const (
-	stateField = "retry-state"
-	lostField  = "retry-lost" // the number of attempts that the State does not have
-	idField    = "retry-id"   // of the message in its stream
+	idField    = "retry-id" // of the message in its stream
 	errorField = "retry-error"
 
 	maxError = 8 << 10 // how much of an error's text is kept
@@ -65,7 +63,7 @@ type message struct {
 // newMessage sorts the fields of a message.
 func newMessage(key string, count int, found redis.XMessage) *message {
 	m := &message{found, key, found.ID, count, map[string]string{}}
-	for _, name := range []string{stateField, lostField, idField, errorField} {
+	for _, name := range []string{engine.StateKey, engine.LostKey, idField, errorField} {
 		m.ours[name], _ = m.Values[name].(string)
 		delete(m.Values, name)
 	}
@@ -116,12 +114,11 @@ func (w *worker) script(
 func (w *worker) stored(m *message) (job retry.Stored, err error) {
 	job = retry.Stored{Policy: w.Policy, PolicyFor: w.PolicyFor}
 	job.Kind, _ = m.Values[cmp.Or(w.KindField, "kind")].(string)
-	lost, err := strconv.Atoi(cmp.Or(m.ours[lostField], "0"))
-	if err = cmp.Or(job.State.UnmarshalText([]byte(m.ours[stateField])), err); err != nil {
-		return job, fmt.Errorf("the State of message %s: %w", m.ID, err)
+	if _, err = engine.Load(func(name string) string { return m.ours[name] }, &job); err != nil {
+		err = fmt.Errorf("message %s: %w", m.ID, err)
 	}
-	job.Lost = m.count - 1 + min(max(lost, 0), 1) // a stranger may have written it
-	return job, nil
+	job.Lost += m.count - 1
+	return job, err
 }
 
 // handle runs the function for a message, and does what follows. The channel tells when the
@@ -189,7 +186,7 @@ func (w *worker) wait(ctx context.Context, m *message, job *retry.Stored) error 
 		return err
 	}
 	delay := engine.Ceil(job.Decision.Delay, time.Millisecond).Milliseconds()
-	return w.move(ctx, m, w.retry, delay, stateField, string(state), lostField, max(job.Lost, 0))
+	return w.move(ctx, m, w.retry, delay, engine.StateKey, string(state), engine.LostKey, max(job.Lost, 0))
 }
 
 // bury moves a message to the dead letters. It goes without its State, so that it begins anew

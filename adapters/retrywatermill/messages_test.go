@@ -169,8 +169,8 @@ func TestForeignMessages(t *testing.T) {
 	}{
 		{nil, []string{"1: gave up (attempts): x"}, "failed after 1 attempt: x"},
 		{message.Metadata{"retry-state": "f=4"}, []string{"5: gave up (attempts): x"}, "failed after 5 attempts: x"},
-		{message.Metadata{"retry-state": "f=many"}, nil, `retry: state: f=many: strconv.Atoi: parsing "many": invalid syntax`},
-		{message.Metadata{"retry-state": "f=-1"}, nil, "retry: state: failures: -1: must not be negative"},
+		{message.Metadata{"retry-state": "f=many"}, nil, `retry-state: retry: state: f=many: strconv.Atoi: parsing "many": invalid syntax`},
+		{message.Metadata{"retry-state": "f=-1"}, nil, "retry-state: retry: state: failures: -1: must not be negative"},
 		{message.Metadata{"retry-due": "soon"}, nil, `retry-due: strconv.ParseInt: parsing "soon": invalid syntax`},
 		{message.Metadata{"retry-lost": "99999999999999999999"}, nil, `retry-lost: strconv.ParseInt: parsing "99999999999999999999": value out of range`},
 		{message.Metadata{"retry-lost": "-7"}, []string{"1: gave up (attempts): x"}, "failed after 1 attempt: x"},

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -28,8 +29,8 @@ func Load(get func(name string) string, job *retry.Stored) (due time.Time, err e
 	}
 	job.Lost = int(min(max(number(LostKey), 0), 1))
 	due = time.UnixMilli(number(DueKey))
-	if err == nil {
-		err = job.State.UnmarshalText([]byte(get(StateKey)))
+	if bad := job.State.UnmarshalText([]byte(get(StateKey))); bad != nil {
+		err = cmp.Or(err, fmt.Errorf("%s: %w", StateKey, bad))
 	}
 	return due, err
 }
