@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -225,22 +224,10 @@ func (d *delivery) store(ctx context.Context, s stored) error {
 	return err
 }
 
-// run runs fn, and tells the server that it does.
+// run runs fn, and tells the server that it does. If that fails, the message comes again.
 func (d *delivery) run(ctx context.Context, fn func(context.Context) error) error {
-	var beat sync.WaitGroup
-	over := make(chan struct{})
-	beat.Go(func() {
-		for {
-			select {
-			case <-time.After(max(d.Consumer.CachedInfo().Config.AckWait/3, time.Millisecond)):
-				_ = d.msg.InProgress() // if it fails, the message comes again
-			case <-over:
-				return
-			}
-		}
-	})
-	defer beat.Wait()
-	defer close(over)
+	third := max(d.Consumer.CachedInfo().Config.AckWait/3, time.Millisecond)
+	defer engine.Beat(third, func() { _ = d.msg.InProgress() })()
 	return fn(ctx)
 }
 
@@ -257,27 +244,27 @@ func (d *delivery) again(ctx context.Context, s stored, delay time.Duration) err
 }
 
 // terminate ends the message. What fails, or panics, is done again when it comes again.
-func (d *delivery) terminate(ctx context.Context, state retry.State, reason error) (err error) {
+func (d *delivery) terminate(ctx context.Context, state retry.State, reason error) error {
 	text := cmp.Or(engine.Text(reason.Error(), maxReason), "unknown")
-	defer func() {
-		if v := recover(); v != nil {
-			err = &retry.PanicError{Value: v, Stack: debug.Stack(), In: "Dead"}
+	err := engine.Guard("Dead", func() error {
+		if d.Dead == nil {
+			return nil
 		}
-		if err != nil {
-			err = errors.Join(err, d.again(ctx, stored{State: state, Ended: text}, time.Second))
-		}
-	}()
-	if d.Dead != nil {
 		told, end := limited(ctx, deadPatience)
 		defer end()
-		if err = d.Dead(told, d.msg, reason); err != nil {
-			return err
-		}
+		return d.Dead(told, d.msg, reason)
+	})
+	switch {
+	case err != nil:
+	case d.reasons:
+		err = d.forget(ctx, d.msg.TermWithReason(text))
+	default:
+		err = d.forget(ctx, d.msg.Term())
 	}
-	if d.reasons {
-		return d.forget(ctx, d.msg.TermWithReason(text))
+	if err != nil {
+		err = errors.Join(err, d.again(ctx, stored{State: state, Ended: text}, time.Second))
 	}
-	return d.forget(ctx, d.msg.Term())
+	return err
 }
 
 // forget removes the State of a message that has ended, unless the server could not be

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 const (
@@ -199,13 +199,10 @@ func fatal(err error) bool {
 
 // failed ends Run if an error is fatal, and tells of another one.
 func (w *worker) failed(err error) {
-	switch {
-	case fatal(err):
+	if fatal(err) {
 		w.stop(err)
-	case w.OnError != nil:
-		w.OnError(w.ctx, fmt.Errorf("retrykafka: %w", err))
-	default:
-		slog.ErrorContext(w.ctx, "retry", "error", fmt.Errorf("retrykafka: %w", err))
+	} else {
+		engine.Report(w.ctx, w.OnError, fmt.Errorf("retrykafka: %w", err))
 	}
 }
 

@@ -3,10 +3,11 @@ package retrysqs
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 // The client of AWS waits for an answer without an end. So every request has an end here.
@@ -67,32 +68,9 @@ func (r *Retries) send(ctx context.Context, in *sqs.SendMessageInput) error {
 	})
 }
 
-// keep hides a message three times in Visibility, until release is called. This waits for the
-// last request, which would undo what follows.
+// keep hides a message three times in Visibility, until release is called. If that fails, the next
+// time may not, unless the 12 hours are over.
 func (r *Retries) keep(ctx context.Context, receipt *string) (release func()) {
-	over := make(chan struct{})
-	var beat sync.WaitGroup
-	beat.Go(func() {
-		third := r.visibility() / 3
-		ticker := time.NewTicker(third)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				select {
-				case <-over: // a server that was silent to the last one keeps the outcome waiting no longer
-					return
-				default:
-				}
-				// If it fails, the next one may not, unless the 12 hours are over.
-				_ = r.hide(ctx, receipt, r.visibility(), min(third, patience))
-			case <-over:
-				return
-			}
-		}
-	})
-	return sync.OnceFunc(func() {
-		close(over)
-		beat.Wait()
-	})
+	third := r.visibility() / 3
+	return engine.Beat(third, func() { _ = r.hide(ctx, receipt, r.visibility(), min(third, patience)) })
 }

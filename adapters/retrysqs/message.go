@@ -139,16 +139,10 @@ func (r *Retries) attempt(ctx, settle context.Context, m *message, fn func(conte
 		return r.again(settle, m, m.base, lost, early, m.receipts == 0)
 	}
 	var began time.Time
-	var outcome retry.Outcome
-	end := make(chan struct{})
-	go func() { // which the function may end
-		defer close(end)
-		outcome = job.Attempt(ctx, func(ctx context.Context) error {
-			began = job.State.First
-			return fn(ctx)
-		})
-	}()
-	<-end
+	outcome := engine.Attempt(ctx, job, func(ctx context.Context) error {
+		began = job.State.First
+		return fn(ctx)
+	})
 	switch outcome {
 	case retry.Done:
 		return outcome, nil

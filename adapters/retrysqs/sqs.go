@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -100,10 +99,7 @@ func (r *Retries) Run(ctx context.Context, fn func(context.Context, types.Messag
 			return fmt.Errorf("retrysqs: %s: %w", r.QueueURL, err)
 		} else if err != nil {
 			r.failed(ctx, err)
-			select {
-			case <-time.After(pause):
-			case <-ctx.Done():
-			}
+			engine.Wait(ctx, pause)
 		}
 		for _, msg := range messages {
 			all.Go(func() {
@@ -226,9 +222,5 @@ func fatal(err error) bool {
 
 // failed tells of an error.
 func (r *Retries) failed(ctx context.Context, err error) {
-	if err = fmt.Errorf("retrysqs: %s: %w", r.QueueURL, err); r.OnError != nil {
-		r.OnError(ctx, err)
-		return
-	}
-	slog.ErrorContext(ctx, "retry", "error", err)
+	engine.Report(ctx, r.OnError, fmt.Errorf("retrysqs: %s: %w", r.QueueURL, err))
 }

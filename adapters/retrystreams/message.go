@@ -153,30 +153,14 @@ func (w *worker) handle(ctx context.Context, m *message) (due <-chan time.Time) 
 	return due
 }
 
-// attempt runs the function, on a goroutine that it may end, and tells the server that it
-// does. It returns 0 if the function has ended its goroutine: the attempt is lost.
-func (w *worker) attempt(ctx context.Context, m *message, job *retry.Stored) (outcome retry.Outcome) {
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		outcome = job.Attempt(ctx, func(ctx context.Context) error { return w.fn(ctx, m.XMessage) })
-	}()
-	beat := time.NewTicker(w.idle / 3)
-	defer beat.Stop()
-	for {
-		select {
-		case <-beat.C:
-			select {
-			case <-over: // a server that was silent to the last one keeps the outcome waiting no longer
-				return outcome
-			default:
-			}
-			// If it fails, the next one may not.
-			_ = w.script(ctx, hold, w.idle/3, []string{m.key}, w.Group, w.Consumer, m.id, m.count).Err()
-		case <-over:
-			return outcome
-		}
-	}
+// attempt runs the function, and tells the server that it does. If that fails, the next time may
+// not.
+func (w *worker) attempt(ctx context.Context, m *message, job *retry.Stored) retry.Outcome {
+	third := w.idle / 3
+	defer engine.Beat(third, func() {
+		_ = w.script(ctx, hold, third, []string{m.key}, w.Group, w.Consumer, m.id, m.count).Err()
+	})()
+	return engine.Attempt(ctx, job, func(ctx context.Context) error { return w.fn(ctx, m.XMessage) })
 }
 
 // wait has a message come again after the delay of its outcome.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 const (
@@ -152,10 +152,8 @@ func fatal(err error) bool {
 func (w *worker) failed(ctx context.Context, err error) {
 	if err = fmt.Errorf("retrystreams: %s: %w", w.Stream, err); fatal(err) {
 		w.stop(err)
-	} else if w.OnError != nil {
-		w.OnError(ctx, err)
 	} else {
-		slog.ErrorContext(ctx, "retry", "error", err)
+		engine.Report(ctx, w.OnError, err)
 	}
 }
 
@@ -205,10 +203,7 @@ func (w *worker) next(ctx context.Context) *message {
 	}
 	if err != nil && !errors.Is(err, redis.Nil) {
 		w.failed(ctx, err)
-		select {
-		case <-time.After(poll):
-		case <-ctx.Done():
-		}
+		engine.Wait(ctx, poll)
 	}
 	return m
 }

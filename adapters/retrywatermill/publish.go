@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
@@ -67,12 +66,7 @@ func (a answering) Publish(topic string, messages ...*message.Message) error {
 	}
 	answer := make(chan error, 1)
 	go func() {
-		defer func() {
-			if v := recover(); v != nil {
-				answer <- &retry.PanicError{Value: v, Stack: debug.Stack(), In: "Publisher"}
-			}
-		}()
-		answer <- a.Publisher.Publish(topic, messages...)
+		answer <- engine.Guard("Publisher", func() error { return a.Publisher.Publish(topic, messages...) })
 	}()
 	select {
 	case err := <-answer:

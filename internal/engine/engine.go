@@ -4,7 +4,9 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -37,8 +39,67 @@ func Wait(ctx context.Context, t time.Duration) {
 // Tell tells the Observer of a job in an engine that has no place for errors beside jobs.
 func Tell(ctx context.Context, job *retry.Stored) {
 	if err := job.Tell(ctx); err != nil {
-		slog.ErrorContext(ctx, "retry", "error", err)
+		Report(ctx, nil, err)
 	}
+}
+
+// Report tells onError of an error, or the default logger if onError is nil.
+func Report(ctx context.Context, onError func(context.Context, error), err error) {
+	if onError != nil {
+		onError(ctx, err)
+		return
+	}
+	slog.ErrorContext(ctx, "retry", "error", err)
+}
+
+// Guard calls fn, which is the program's, and returns its panic as an error. in says what it is.
+func Guard(in string, fn func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &retry.PanicError{Value: v, Stack: debug.Stack(), In: in}
+		}
+	}()
+	return fn()
+}
+
+// Attempt makes the attempt on a goroutine that the function may end. There is then no outcome,
+// which is 0: the attempt is lost.
+func Attempt(ctx context.Context, job *retry.Stored, fn func(context.Context) error) (outcome retry.Outcome) {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		outcome = job.Attempt(ctx, fn)
+	}()
+	<-over
+	return outcome
+}
+
+// Beat calls beat again and again, to tell the engine that the worker lives, until end is
+// called. That waits for the last beat, which would undo what follows.
+func Beat(every time.Duration, beat func()) (end func()) {
+	over := make(chan struct{})
+	var beats sync.WaitGroup
+	beats.Go(func() {
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				select {
+				case <-over: // an engine that was silent to the last beat keeps the outcome waiting no longer
+					return
+				default:
+					beat()
+				}
+			case <-over:
+				return
+			}
+		}
+	})
+	return sync.OnceFunc(func() {
+		close(over)
+		beats.Wait()
+	})
 }
 
 // End ends a job for a reason of its adapter, or one that Attempt has given already.

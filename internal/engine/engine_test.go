@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/engine"
@@ -85,6 +88,55 @@ func TestNoPolicy(t *testing.T) {
 		outcome := tt.job.Attempt(t.Context(), func(context.Context) error { return tt.err })
 		assert.Equal(t, tt.want, engine.NoPolicy(outcome, &tt.job), "%v", tt.err)
 	}
+}
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	var told error
+	engine.Report(t.Context(), func(_ context.Context, err error) { told = err }, assert.AnError)
+	assert.Equal(t, assert.AnError, told)
+}
+
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	assert.NoError(t, engine.Guard("it", func() error { return nil }))
+	assert.Equal(t, assert.AnError, engine.Guard("it", func() error { return assert.AnError }))
+	var panicked *retry.PanicError
+	require.ErrorAs(t, engine.Guard("it", func() error { panic("odd") }), &panicked)
+	assert.Equal(t, "odd", panicked.Value)
+	assert.Equal(t, "it", panicked.In)
+	assert.NotEmpty(t, panicked.Stack)
+}
+
+// A function that ends its goroutine leaves no outcome.
+func TestAttempt(t *testing.T) {
+	t.Parallel()
+	var job, lost retry.Stored
+	assert.Equal(t, retry.Done, engine.Attempt(t.Context(), &job, func(context.Context) error { return nil }))
+	assert.Zero(t, engine.Attempt(t.Context(), &lost, func(context.Context) error {
+		runtime.Goexit()
+		return nil
+	}))
+}
+
+// The end waits for the last beat, and no other one begins.
+func TestBeat(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		beats, begun := 0, time.Now()
+		end := engine.Beat(time.Minute, func() {
+			if beats++; beats == 3 {
+				time.Sleep(time.Hour) // the engine is silent
+			}
+		})
+		time.Sleep(150 * time.Second)
+		assert.Equal(t, 2, beats)
+		time.Sleep(time.Minute)
+		end()
+		end()
+		assert.Equal(t, 3, beats)
+		assert.Equal(t, 63*time.Minute, time.Since(begun))
+	})
 }
 
 func TestEnd(t *testing.T) {
