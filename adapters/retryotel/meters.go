@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/names"
 )
 
 // meters are the instruments.
@@ -18,8 +19,8 @@ type meters struct {
 	calls, retries  metric.Int64Counter
 	delay, duration metric.Float64Histogram
 
-	policies   *names[*series]
-	categories *names[string]
+	policies   *names.Names[*series]
+	categories *names.Names[string]
 }
 
 // series is what is known of one policy. The options are made once, because they are most
@@ -35,8 +36,8 @@ type series struct {
 
 func newMeters(meter metric.Meter, opts *Options) (*meters, error) {
 	m := &meters{
-		policies:   newNames(opts.MaxPolicies, newSeries),
-		categories: newNames(opts.MaxCategories, func(category string) string { return category }),
+		policies:   names.New(opts.MaxPolicies, other, newSeries),
+		categories: names.New(opts.MaxCategories, other, func(category string) string { return category }),
 	}
 	budgets := maps.Clone(opts.Budgets)
 	var errs [7]error
@@ -45,7 +46,7 @@ func newMeters(meter metric.Meter, opts *Options) (*meters, error) {
 	_, errs[1] = meter.Int64ObservableCounter("retry.attempts", metric.WithUnit("{attempt}"),
 		metric.WithDescription("Attempts of the calls that ended."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			for _, s := range m.policies.all() {
+			for _, s := range m.policies.All() {
 				o.Observe(s.attempts.Load(), metric.WithAttributes(s.policy))
 			}
 			return nil
@@ -60,7 +61,7 @@ func newMeters(meter metric.Meter, opts *Options) (*meters, error) {
 	_, errs[5] = meter.Int64ObservableUpDownCounter("retry.calls.waiting", metric.WithUnit("{call}"),
 		metric.WithDescription("Calls that wait for their next attempt."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			for _, s := range m.policies.all() {
+			for _, s := range m.policies.All() {
 				o.Observe(s.waiting.Load(), metric.WithAttributes(s.policy))
 			}
 			return nil
@@ -94,7 +95,7 @@ func newSeries(policy string) *series {
 
 // record counts an event.
 func (m *meters) record(ctx context.Context, e retry.Event) {
-	s := m.policies.of(e.Policy)
+	s := m.policies.Of(e.Policy)
 	switch {
 	case e.Kind == retry.Retrying:
 		m.retries.Add(ctx, 1, metric.WithAttributes(m.failure(e, s.policy)...))
@@ -117,7 +118,7 @@ func (m *meters) record(ctx context.Context, e retry.Event) {
 func (m *meters) failure(e retry.Event, attributes ...attribute.KeyValue) []attribute.KeyValue {
 	switch {
 	case e.Verdict.Category != "":
-		return append(attributes, errorKey.String(m.categories.of(e.Verdict.Category)))
+		return append(attributes, errorKey.String(m.categories.Of(e.Verdict.Category)))
 	case e.Verdict == (retry.Verdict{}):
 		return attributes
 	default:

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/names"
 	"github.com/seed-5ff3c98e/retry/retryslog"
 )
 
@@ -30,6 +31,9 @@ func version() string {
 	}
 	return "(devel)"
 }
+
+// other is for names beyond the limits, as in the semantic conventions for error.type.
+const other = "_OTHER"
 
 // The names of the attributes.
 const (
@@ -133,7 +137,7 @@ func (o *observer) Observe(ctx context.Context, e retry.Event) {
 
 // Wait counts a call that waits, until the returned function is called; see [retry.Observer].
 func (o *observer) Wait(policy string) func() {
-	s := o.meters.policies.of(policy)
+	s := o.meters.policies.Of(policy)
 	s.waiting.Add(1)
 	return s.waited
 }
@@ -150,10 +154,10 @@ func addEvent(ctx context.Context, name string, e retry.Event, more attribute.Ke
 		attributes = append(attributes, progressKey.Bool(true))
 	}
 	if e.Policy != "" {
-		attributes = append(attributes, policyKey.String(valid(e.Policy)))
+		attributes = append(attributes, policyKey.String(names.Valid(e.Policy)))
 	}
 	if e.Verdict.Category != "" {
-		attributes = append(attributes, errorKey.String(valid(e.Verdict.Category)))
+		attributes = append(attributes, errorKey.String(names.Valid(e.Verdict.Category)))
 	}
 	if e.Err != nil {
 		attributes = append(attributes, messageKey.String(text(e.Err)))
@@ -163,7 +167,7 @@ func addEvent(ctx context.Context, name string, e retry.Event, more attribute.Ke
 
 // text returns what may be told of an error, by way of fmt because that survives an Error
 // method that panics.
-func text(err error) string { return valid(retryslog.Redact(fmt.Sprint(err))) }
+func text(err error) string { return names.Valid(retryslog.Redact(fmt.Sprint(err))) }
 
 // spanObserver makes spans of attempts, as the optional method of an Observer.
 type spanObserver struct {

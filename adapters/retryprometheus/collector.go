@@ -9,7 +9,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/names"
 )
+
+// other is the label of what is beyond the limits.
+const other = "other"
 
 // Options are settings of a [Collector]. The zero Options are the defaults.
 type Options struct {
@@ -53,8 +57,8 @@ type Collector struct {
 	duration *prometheus.HistogramVec
 	exemplar func(context.Context) prometheus.Labels
 
-	policies   *names[*series]
-	categories *names[string]
+	policies   *names.Names[*series]
+	categories *names.Names[string]
 }
 
 // series are those of one policy.
@@ -102,8 +106,8 @@ func New(opts *Options) *Collector {
 		duration: histogram("retry_call_duration_seconds", "Time from the first attempt of a call to its end.", opts.DurationBuckets, durationBuckets),
 		exemplar: opts.Exemplar,
 	}
-	c.policies = newNames(opts.MaxPolicies, c.series)
-	c.categories = newNames(opts.MaxCategories, func(category string) string { return category })
+	c.policies = names.New(opts.MaxPolicies, other, c.series)
+	c.categories = names.New(opts.MaxCategories, other, func(category string) string { return category })
 	return c
 }
 
@@ -131,7 +135,7 @@ func (c *Collector) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
-	for policy, s := range c.policies.all() {
+	for policy, s := range c.policies.All() {
 		n := float64(s.waiting.Load())
 		metrics <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, n, policy)
 	}
@@ -150,7 +154,7 @@ func (c *Collector) metrics() []prometheus.Collector {
 
 // Observe implements [retry.Observer].
 func (c *Collector) Observe(ctx context.Context, e retry.Event) {
-	s := c.policies.of(e.Policy)
+	s := c.policies.Of(e.Policy)
 	if e.Kind == retry.Retrying {
 		c.retries.WithLabelValues(s.policy, c.category(e.Verdict)).Inc()
 		c.observe(ctx, s.delay, e.Delay)
@@ -172,7 +176,7 @@ func (c *Collector) Observe(ctx context.Context, e retry.Event) {
 
 // Wait counts a call that waits, until the returned function is called; see [retry.Observer].
 func (c *Collector) Wait(policy string) func() {
-	s := c.policies.of(policy)
+	s := c.policies.Of(policy)
 	s.waiting.Add(1)
 	return s.waited
 }
@@ -181,7 +185,7 @@ func (c *Collector) Wait(policy string) func() {
 func (c *Collector) category(v retry.Verdict) string {
 	switch {
 	case v.Category != "":
-		return c.categories.of(v.Category)
+		return c.categories.Of(v.Category)
 	case v == (retry.Verdict{}):
 		return ""
 	default:

@@ -431,7 +431,7 @@ func mayImport(dir, imported string, inRoot bool) (layer string, ok bool) {
 	case layer == "internal":
 		return layer, imported == modulePath || within(imported, internal)
 	case layer == "adapters":
-		return layer, !within(imported, internal) || imported == internal+"/engine"
+		return layer, !within(imported, internal) || within(imported, internal+"/engine", internal+"/names")
 	case layer == "examples":
 		return layer, !within(imported, internal)
 	case within(dir, sqlStorey):
