@@ -3,23 +3,17 @@ package retrygrpc
 import (
 	"context"
 	"strconv"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
 // DefaultPolicy returns the policy of an [Interceptor] without one, for a caller to
-// change: 3 attempts, waits of up to 200ms and 400ms, full jitter, and waits of up to a
-// minute where the server asks for them. Every call returns a new one.
-func DefaultPolicy() *retry.Policy {
-	return &retry.Policy{
-		Backoff:  retry.Exponential{Initial: 200 * time.Millisecond},
-		MaxDelay: 10 * time.Second,
-	}
-}
+// change: [retryhttp.DefaultPolicy].
+func DefaultPolicy() *retry.Policy { return retryhttp.DefaultPolicy() }
 
 var defaultPolicy = DefaultPolicy()
 
