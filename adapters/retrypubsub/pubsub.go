@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"sync"
 	"time"
@@ -147,7 +146,7 @@ func (r *Retries) attempt(ctx context.Context, msg *pubsub.Message, job *retry.S
 	outcome := job.Attempt(ctx, visible)
 	for inPlace(msg) && ctx.Err() == nil && outcome != retry.Done && outcome != retry.Ended {
 		if engine.Tell(ctx, job); outcome == retry.Refused {
-			slog.ErrorContext(ctx, "retrypubsub: the message waits", "id", msg.ID, "error", job.Err)
+			engine.Report(ctx, nil, fmt.Errorf("retrypubsub: message %s waits: %w", msg.ID, job.Err))
 		}
 		engine.Wait(ctx, job.Decision.Delay)
 		*job = retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: job.Kind, State: job.State, Lost: job.Lost}
