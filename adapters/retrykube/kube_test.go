@@ -31,6 +31,7 @@ var cannot = map[string]enginetest.Instead{
 	"crash":                 forgets("1: boom: retry in 50ms", "2: succeeded"),
 	"crash: poison":         forgets(tooMany(1)),
 	"crash: not idempotent": forgets(tooMany(1)),
+	"success not stored":    forgets("1: succeeded", "1: succeeded"), // a success is stored nowhere
 	"crash after a failure": forgets("1: boom: retry in 50ms", tooMany(1)),
 	"shutdown":              forgets("1: boom: retry in 50ms", "1: boom: retry in 50ms", tooMany(2)),
 	"policy change: fewer attempts": forgets(

@@ -30,20 +30,25 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	conform(t, func(*pubsubpb.Subscription) {})
+	conform(t, func(*pubsubpb.Subscription) {}, enginetest.Instead{
+		Why: "the server answers acknowledgements only if delivery is exactly once", Told: []string{"1: succeeded", "1: succeeded"},
+	})
 }
 
 func TestConformanceExactlyOnce(t *testing.T) {
 	t.Parallel()
-	conform(t, func(s *pubsubpb.Subscription) { s.EnableExactlyOnceDelivery = true })
+	conform(t, func(s *pubsubpb.Subscription) { s.EnableExactlyOnceDelivery = true },
+		enginetest.Instead{Why: noAttempt, Told: []string{"1: succeeded"}})
 }
 
 // unit is longer than the 100 ms that the library gathers acknowledgements for.
 const unit = 200 * time.Millisecond
 
-func conform(t *testing.T, change func(*pubsubpb.Subscription)) {
+const noAttempt = "a delivery is no attempt" // and so not counted
+
+func conform(t *testing.T, change func(*pubsubpb.Subscription), unstored enginetest.Instead) {
 	t.Helper()
-	const why = "a delivery is no attempt"
+	const why = noAttempt
 	again := "gave up (final): an attempt too many"
 	boom := "1: boom: retry in " + unit.String()
 	// The fake server delivers a message in 10 ms, and stands still if a client pings, which it
@@ -54,6 +59,7 @@ func conform(t *testing.T, change func(*pubsubpb.Subscription)) {
 			"crash":                 {Why: why, Told: []string{boom, "2: succeeded"}},
 			"crash: poison":         {Why: why, Told: []string{"1: " + again}},
 			"crash: not idempotent": {Why: why, Told: []string{"1: " + again}},
+			"success not stored":    unstored,
 			"crash after a failure": {Why: why, Told: []string{boom, "2: " + again}},
 			"refused dead letter":   {Why: "the message comes again, also from another worker"},
 		},
@@ -294,7 +300,7 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel
 	w.wg.Go(func() {
-		err := subscriber.Receive(ctx, func(ctx context.Context, msg *pubsub.Message) { q.handle(ctx, w.retries, msg, handle) })
+		err := subscriber.Receive(ctx, func(ctx context.Context, msg *pubsub.Message) { q.handle(ctx, w, msg, handle) })
 		if err != nil && !w.killed.Load() {
 			assert.NoError(q.t, err)
 		}
@@ -302,10 +308,11 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 	return w, nil
 }
 
-// handle handles a message. The server keeps no record of a success.
-func (q *queue) handle(ctx context.Context, retries *retrypubsub.Retries, msg *pubsub.Message, handle enginetest.Handler) {
+// handle handles a message. The server keeps no record of a success, and one of a worker that is
+// dead does not reach it.
+func (q *queue) handle(ctx context.Context, w *workers, msg *pubsub.Message, handle enginetest.Handler) {
 	succeeded := false
-	err := retries.Handle(ctx, msg, func(ctx context.Context) error {
+	err := w.retries.Handle(ctx, msg, func(ctx context.Context) error {
 		q.acknowledged(ctx, msg)
 		err := handle(ctx, jobOf(msg))
 		succeeded = err == nil
@@ -314,7 +321,7 @@ func (q *queue) handle(ctx context.Context, retries *retrypubsub.Retries, msg *p
 	if err != nil && ctx.Err() == nil {
 		q.t.Logf("%s: %v", msg.Data, err)
 	}
-	if succeeded && err == nil {
+	if succeeded && err == nil && !w.killed.Load() {
 		q.ended(jobOf(msg), enginetest.Outcome{Status: enginetest.Succeeded})
 	}
 }

@@ -31,6 +31,7 @@ func TestConformance(t *testing.T) {
 			"crash: poison":                 {Why: why, Endless: true},
 			"crash: not idempotent":         {Why: why, Endless: true},
 			"crash after a failure":         {Why: why, Told: []string{"1: boom: retry in 50ms"}, Endless: true},
+			"success not stored":            {Why: why, Told: []string{"1: succeeded"}, Endless: true},
 			"shutdown":                      {Why: why, Endless: true},
 			"policy change: fewer attempts": {Why: why, Told: waits, Endless: true},
 			"policy change: more attempts, other waits": {Why: why, Told: waits, Endless: true},
@@ -62,6 +63,9 @@ func uncounted() map[string]enginetest.Instead {
 		"crash: poison":         {Why: why, Told: []string{"1: " + again}},
 		"crash: not idempotent": {Why: why, Told: []string{"1: " + again}},
 		"crash after a failure": {Why: why, Told: []string{"1: boom: retry in 50ms", "2: " + again}},
+		"success not stored": {
+			Why: "the router tells the broker after the middleware", Told: []string{"1: succeeded", "1: succeeded"},
+		},
 	}
 }
 
@@ -249,7 +253,7 @@ func (q *queue) await(job string, status enginetest.Status) (o enginetest.Outcom
 }
 
 func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
-	w := &workers{cable: cmp.Or(q.cable, &enginetest.Cable{}), over: make(chan struct{})}
+	w := &workers{queue: q, cable: cmp.Or(q.cable, &enginetest.Cable{}), over: make(chan struct{})}
 	publisher, subscriber, err := q.broker.dial(w.cable, q.concurrency)
 	if err != nil {
 		return nil, err
@@ -266,7 +270,7 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 	if err != nil {
 		return nil, err
 	}
-	w.router.AddMiddleware(q.record, w.retries.Middleware)
+	w.router.AddMiddleware(w.record, w.retries.Middleware)
 	for _, kind := range q.kinds() {
 		w.router.AddConsumerHandler(kind, q.topic(kind), subscriber, func(msg *message.Message) error {
 			err := handle(msg.Context(), jobOf(msg))
@@ -290,13 +294,15 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 	}
 }
 
-// record notes successes, of which a broker keeps no record.
-func (q *queue) record(next message.HandlerFunc) message.HandlerFunc {
+// record notes successes, of which a broker keeps no record. One of a worker that is dead does not
+// reach it.
+func (w *workers) record(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		produced, err := next(msg)
+		q := w.queue
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		if job := jobOf(msg); err == nil && q.done[job] {
+		if job := jobOf(msg); err == nil && q.done[job] && !w.killed.Load() {
 			q.ends[job] = enginetest.Outcome{Status: enginetest.Succeeded}
 		}
 		return produced, err
@@ -305,15 +311,16 @@ func (q *queue) record(next message.HandlerFunc) message.HandlerFunc {
 
 // workers are a process with a router.
 type workers struct {
+	queue   *queue
 	cable   *enginetest.Cable
-	killed  bool
+	killed  atomic.Bool
 	retries *retrywatermill.Retries
 	router  *message.Router
 	over    chan struct{}
 }
 
 func (w *workers) Stop(ctx context.Context) error {
-	if !w.killed {
+	if !w.killed.Load() {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		if err := w.retries.Close(ctx); err != nil {
@@ -325,7 +332,7 @@ func (w *workers) Stop(ctx context.Context) error {
 }
 
 func (w *workers) Kill() error {
-	w.killed = true
+	w.killed.Store(true)
 	w.cable.Cut()
 	return nil
 }

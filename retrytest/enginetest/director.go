@@ -105,6 +105,11 @@ func (d *director) act(ctx context.Context, i int) error {
 		if err := d.workers.Kill(); err != nil {
 			return fmt.Errorf("kill: %w", err)
 		}
+	case outlives:
+		if err := d.workers.Kill(); err != nil {
+			return fmt.Errorf("kill: %w", err)
+		}
+		close(d.play.acted)
 	case switches:
 		if err := d.decided(ctx); err != nil {
 			return err

@@ -100,6 +100,7 @@ func TestPool(t *testing.T) { //nolint:tparallel // bubbles cannot be parallel
 		Open: openPool, Grain: time.Nanosecond, Recovery: time.Nanosecond, InPlace: true,
 		Cannot: map[string]enginetest.Instead{
 			"bad queue":             {Why: inMemory},
+			"success not stored":    {Why: inMemory, Told: []string{"1: succeeded"}},
 			"crash":                 {Why: inMemory, Endless: true},
 			"crash: poison":         {Why: inMemory, Endless: true},
 			"crash: not idempotent": {Why: inMemory, Endless: true},

@@ -50,7 +50,9 @@ func (s *script) expected(e *Engine) *record {
 }
 
 // plain reports whether nothing happens to the worker, and the policy stays the same.
-func (s *script) plain() bool { return !s.has(dies, shuts, switches, reloads) && s.name != notStarted }
+func (s *script) plain() bool {
+	return !s.has(dies, outlives, shuts, switches, reloads) && s.name != notStarted
+}
 
 // reference is a script in progress, without an engine.
 type reference struct {
@@ -92,7 +94,7 @@ func (r *reference) stored() error {
 		outcome := job.Attempt(ctx, func(ctx context.Context) error {
 			err := r.attempt(ctx)
 			switch r.act() {
-			case dies:
+			case dies, outlives:
 				if r.engine.AsksAboutLost {
 					return retry.ErrLost
 				}
@@ -110,7 +112,7 @@ func (r *reference) stored() error {
 		case retry.Again, retry.Refused:
 			r.clock.Advance(job.Decision.Delay)
 		case retry.Handed:
-			if r.act() == dies { // it is counted when the next worker finds the job
+			if r.act() == dies || r.act() == outlives { // it is counted when the next worker finds the job
 				lost = 1
 			}
 		default:

@@ -300,7 +300,7 @@ func (pl *play) attempt(ctx context.Context, i int) error {
 	case panics:
 		pl.finish(i)
 		panic("out of range")
-	case repeats, refuses:
+	case repeats, refuses, outlives:
 		select {
 		case <-pl.acted:
 		case <-pl.release:

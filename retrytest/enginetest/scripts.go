@@ -35,6 +35,7 @@ const (
 	panics              // it panics
 	confuses            // it returns its error, at which a function of the policy panics
 	dies                // its worker is killed in the middle
+	outlives            // its worker is killed in the middle, and then the attempt returns its error
 	shuts               // its worker is shut down, and the attempt fails when its context ends
 	switches            // it returns its error, and then the workers get another policy
 	reloads             // it returns its error, and then PolicyFor has another policy for its kind
@@ -110,6 +111,7 @@ const (
 	refusedDead  = "refused dead letter"
 	badQueue     = "bad queue"
 	notStarted   = "not started"
+	unstored     = "success not stored"
 )
 
 // userHeaders are of those that programs put into messages: for traces, for routing, and one
@@ -231,6 +233,7 @@ func mishaps(u time.Duration) []script {
 		{name: "crash", policy: policy(u, 3), steps: []step{{act: dies}, {err: errBoom}, {}}},
 		{name: "crash: poison", policy: policy(u, 2), steps: []step{{act: dies}, {act: dies}}},
 		{name: "crash: not idempotent", policy: once, steps: []step{{act: dies}}},
+		{name: unstored, policy: policy(u, 3), steps: []step{{act: outlives}, {}}},
 		{name: "crash after a failure", policy: policy(u, 2), steps: []step{{err: errBoom}, {act: dies}}},
 		{name: "shutdown", policy: policy(u, 2), steps: []step{{act: shuts}, {err: errBoom}, {act: shuts}, {err: errBoom}}},
 		{

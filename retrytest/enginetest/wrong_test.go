@@ -138,6 +138,14 @@ func (q *toy) Start(p enginetest.Policies, handle enginetest.Handler) (enginetes
 	switch q.wrong {
 	case "does not start":
 		return nil, assert.AnError
+	case "tells what is not stored":
+		handle = func(ctx context.Context, job string) error {
+			err := q.handle(ctx, job)
+			if err == nil {
+				p.Policy.Observer.Observe(ctx, retry.Event{Kind: retry.Succeeded, Attempt: 1})
+			}
+			return err
+		}
 	case "counts shutdowns":
 		handle = func(_ context.Context, job string) error { return q.handle(w.ctx, job) }
 	case "retries panics":
@@ -215,6 +223,7 @@ func TestWrong(t *testing.T) {
 		"forgets crashes":                "crash: poison",
 		"counts shutdowns":               "shutdown",
 		"loses jobs of the dead":         "crash",
+		"tells what is not stored":       "success not stored",
 		"one policy for all kinds":       "two kinds",
 		"knows no kinds":                 "two kinds",
 		"keeps the old policy":           "reload",
