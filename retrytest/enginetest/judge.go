@@ -45,7 +45,8 @@ func (r *record) inOrder() []string {
 	return rec.Timeline()
 }
 
-// punctual is a fault for every attempt that was later than the engine's grain.
+// punctual is a fault for every attempt that was later than the engine's grain, on a machine whose
+// plain timers were not late.
 func punctual(e *Engine, s *script, got, want *record) (faults []string) {
 	if len(got.attempts) != len(want.attempts) {
 		return nil
@@ -55,6 +56,7 @@ func punctual(e *Engine, s *script, got, want *record) (faults []string) {
 		if s.steps[i-1].act != returns {
 			most += e.recovery()
 		}
+		most = got.machine.stretch(most, got.attempts[i-1].end, got.attempts[i].start)
 		if late := got.wait(i) - want.wait(i); late > most {
 			faults = append(faults, fmt.Sprintf("attempt %d came %v late, more than %v", i+1, late, most))
 		}

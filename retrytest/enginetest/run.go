@@ -169,6 +169,8 @@ func (pl *play) record(outcome Outcome) *record {
 // run runs a script on the engine. After an error, got is nil if the job was not submitted.
 func (e *Engine) run(t testing.TB, s *script, want *record) (got *record, err error) {
 	t.Helper()
+	m := watch()
+	defer m.end()
 	pl := newPlay(s, kind, job)
 	d := &director{engine: e, play: pl, plays: []*play{pl}, queue: e.Open(t)}
 	if s.other != nil {
@@ -202,10 +204,11 @@ func (e *Engine) run(t testing.TB, s *script, want *record) (got *record, err er
 		pl.told(len(want.events), e.grain())
 	}
 	got = pl.record(outcome)
-	got.over = d.over
+	got.over, got.machine = d.over, m
 	if s.other != nil {
 		d.plays[1].told(len(want.other.events), e.grain())
 		got.other = d.plays[1].record(other)
+		got.other.machine = m
 	}
 	if err == nil && s.name == headers {
 		got.headers, err = e.DeadHeaders(ctx, d.queue, job)
