@@ -12,10 +12,11 @@
 //	}
 //
 // Every failure is classified, hints of servers are followed, and waits have jitter.
-// [retry.Policy.AttemptTimeout] works as in Execute; the Observer is told of an outcome when
-// the broker has it; no Budget is asked.
+// [retry.Policy.AttemptTimeout] works as in Execute; the Observer is told of a failure when the
+// broker has it; no Budget is asked.
 //
-// Handle acknowledges the message when it has succeeded.
+// Handle acknowledges the message when it has succeeded, and then the Observer is told. The
+// broker does not answer an acknowledgement: it may be lost with the connection.
 //
 // # What RabbitMQ counts, and where the State is
 //

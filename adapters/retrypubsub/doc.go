@@ -15,6 +15,8 @@
 //
 // Handle acknowledges the message when it has succeeded. With exactly-once delivery it waits
 // for the server's answer, and returns the error of an acknowledgement that came too late.
+// Without, the server does not answer, and the Observer is told of a success that may be lost
+// with the connection.
 //
 // # Where the State is, and how messages wait
 //

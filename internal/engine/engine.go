@@ -4,13 +4,13 @@ package engine
 import (
 	"context"
 	"log/slog"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
+	"github.com/seed-5ff3c98e/retry/internal/stack"
 )
 
 // Text returns the beginning of a text, of that many bytes at most, in valid UTF-8.
@@ -56,7 +56,7 @@ func Report(ctx context.Context, onError func(context.Context, error), err error
 func Guard(in string, fn func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &retry.PanicError{Value: v, Stack: debug.Stack(), In: in}
+			err = &retry.PanicError{Value: v, Stack: stack.OfPanic(), In: in}
 		}
 	}()
 	return fn()
