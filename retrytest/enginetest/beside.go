@@ -116,7 +116,7 @@ func (b *beside) handleBad(ctx context.Context, name string) error {
 // runBeside spoils a queue while another one has jobs.
 func (e *Engine) runBeside(t testing.TB) (faults []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), e.besidePatience()+2*time.Minute)
+	ctx, cancel := e.machine.within(e.besidePatience() + 2*time.Minute)
 	defer cancel()
 	b := &beside{spoiled: make(chan struct{}), begun: make(chan struct{}, 1), calls: map[string]int{}}
 	q, spoil := e.OpenTwo(t)
@@ -147,7 +147,7 @@ func (e *Engine) runBeside(t testing.TB) (faults []string) {
 	if err := submitAll(ctx, q, otherKind, "good"); err != nil {
 		return []string{err.Error()}
 	}
-	faults = awaitAll(ctx, q, "good", e.besidePatience(), func(n int) Status {
+	faults = e.awaitAll(ctx, q, "good", e.besidePatience(), func(n int) Status {
 		if n == 1 {
 			return GaveUp
 		}
@@ -157,7 +157,7 @@ func (e *Engine) runBeside(t testing.TB) (faults []string) {
 	if err := mend(); err != nil {
 		return append(faults, "mend: "+err.Error())
 	}
-	return append(faults, awaitAll(ctx, q, "bad", 2*time.Minute, func(int) Status { return Succeeded })...)
+	return append(faults, e.awaitAll(ctx, q, "bad", 2*time.Minute, func(int) Status { return Succeeded })...)
 }
 
 // besidePatience is how long the jobs of the good queue may take: they fail once.
@@ -173,12 +173,15 @@ func submitAll(ctx context.Context, q Queue, kind, prefix string) error {
 }
 
 // awaitAll waits for the ends of all jobs of a queue, for a limited time in all.
-func awaitAll(ctx context.Context, q Queue, prefix string, limit time.Duration, want func(n int) Status) (faults []string) {
-	end := time.Now().Add(limit)
+func (e *Engine) awaitAll(
+	ctx context.Context, q Queue, prefix string, limit time.Duration, want func(n int) Status,
+) (faults []string) {
+	begun := time.Now()
+	early := func() bool { return time.Since(begun) < e.machine.stretch(limit, begun, time.Now()) }
 	for n := range besides {
 		name := fmt.Sprintf("%s-%d", prefix, n)
 		o, err := q.Outcome(ctx, name)
-		for ; (err != nil || o.Status == Open) && time.Now().Before(end); o, err = q.Outcome(ctx, name) {
+		for ; (err != nil || o.Status == Open) && early(); o, err = q.Outcome(ctx, name) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if o.Status != want(n) || err != nil {

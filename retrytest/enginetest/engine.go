@@ -75,6 +75,8 @@ type Engine struct {
 	// happens instead. Run fails if anything else happens. Every engine has to keep the
 	// promise of the script "many jobs".
 	Cannot map[string]Instead
+
+	machine *machine // on which Run is; nil means one that is not busy
 }
 
 // without reports whether the engine lacks what a script needs. It has to say why.

@@ -56,7 +56,7 @@ func punctual(e *Engine, s *script, got, want *record) (faults []string) {
 		if s.steps[i-1].act != returns {
 			most += e.recovery()
 		}
-		most = got.machine.stretch(most, got.attempts[i-1].end, got.attempts[i].start)
+		most = e.machine.stretch(most, got.attempts[i-1].end, got.attempts[i].start)
 		if late := got.wait(i) - want.wait(i); late > most {
 			faults = append(faults, fmt.Sprintf("attempt %d came %v late, more than %v", i+1, late, most))
 		}

@@ -1,32 +1,44 @@
 package enginetest
 
 import (
+	"context"
+	"crypto/sha256"
 	"sync"
 	"time"
 )
 
-// tick is how long the timers of a machine are.
-const tick = 50 * time.Millisecond
+const (
+	tick = 100 * time.Millisecond // between two looks at the machine
+	work = 256 << 10              // bytes that a look hashes, which takes a millisecond at most
+)
 
-// machine notes when the timers of this process fire. If they are late, so is all that a test
-// measures: the machine is busy.
+// machine notes how long a plain timer and some work take. If that is longer than it can be, so is
+// all that a test measures: the machine is busy.
 type machine struct {
 	over chan struct{}
 
 	mu    sync.Mutex
-	ticks []time.Time
+	looks []look
+	best  time.Duration // the shortest work
+}
+
+type look struct {
+	at   time.Time
+	took time.Duration // the work, and how late the timer was
 }
 
 // watch watches the machine until its end is called.
 func watch() *machine {
 	m := &machine{over: make(chan struct{})}
 	go func() {
+		data := make([]byte, work)
 		for {
+			due := time.Now().Add(tick)
 			select {
 			case <-time.After(tick):
-				m.mu.Lock()
-				m.ticks = append(m.ticks, time.Now())
-				m.mu.Unlock()
+				began := time.Now()
+				sha256.Sum256(data)
+				m.note(time.Now(), time.Since(due), time.Since(began))
 			case <-m.over:
 				return
 			}
@@ -37,19 +49,46 @@ func watch() *machine {
 
 func (m *machine) end() { close(m.over) }
 
-// stretch returns how long d may take where a plain timer was late, too: d, times as much longer
-// as the timers between two moments took than they should have.
+func (m *machine) note(at time.Time, took, worked time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.looks = append(m.looks, look{at, took})
+	if m.best == 0 || worked < m.best {
+		m.best = worked
+	}
+}
+
+// allowance is how much more a look may take on a machine that is not busy: timers are not exact.
+const allowance = 2 * time.Millisecond
+
+// stretch returns how long d may take between two moments: as many times longer as the looks took.
 func (m *machine) stretch(d time.Duration, from, to time.Time) time.Duration {
 	if m == nil {
 		return d
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	asked := tick // of a timer that has begun before
-	for _, at := range m.ticks {
-		if at.After(from) && !at.After(to) {
-			asked += tick
+	n, sum := time.Duration(0), time.Duration(0)
+	for _, l := range m.looks {
+		if l.at.After(from) && !l.at.After(to) {
+			n, sum = n+1, sum+l.took
 		}
 	}
-	return max(d, time.Duration(float64(d)*float64(to.Sub(from))/float64(asked)))
+	return max(d, time.Duration(float64(d)*float64(sum)/float64(max(n, 1)*(m.best+allowance))))
+}
+
+// within returns a context that ends after d, or later on a busy machine.
+func (m *machine) within(d time.Duration) (context.Context, context.CancelFunc) {
+	if m == nil {
+		return context.WithTimeout(context.Background(), d)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		begun := time.Now()
+		for ctx.Err() == nil && time.Since(begun) < m.stretch(d, begun, time.Now()) {
+			time.Sleep(tick)
+		}
+		cancel()
+	}()
+	return ctx, cancel
 }

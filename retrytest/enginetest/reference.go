@@ -19,7 +19,6 @@ type record struct {
 	headers  map[string]string // of the user's, where the job was given up
 	over     time.Time         // when the engine's records said first that the job has ended
 	other    *record           // of the job of another kind
-	machine  *machine          // on which it happened
 }
 
 // span is when an attempt ran.

@@ -25,8 +25,9 @@ type Result struct {
 
 // Run runs all scripts, each as a parallel subtest, and returns what it saw when all of
 // them have ended. The script with many jobs runs after the others, because it keeps the
-// machine busy, and the others measure time. A script fails if the engine differs from
-// Execute, or from [Engine.Cannot] if the script is there.
+// machine busy, and the others measure time. On a machine that others keep busy, all may take
+// longer. A script fails if the engine differs from Execute, or from [Engine.Cannot] if the
+// script is there.
 func Run(t *testing.T, e *Engine) []Result {
 	t.Helper()
 	names := Scripts()
@@ -41,6 +42,10 @@ func Run(t *testing.T, e *Engine) []Result {
 			t.Errorf("enginetest: Cannot[%q]: an engine that has OpenTwo has to do this", name)
 		}
 	}
+	watched := *e
+	watched.machine = watch()
+	defer watched.machine.end()
+	e = &watched
 	results := make([]Result, len(names))
 	check := func(t *testing.T, i int) {
 		t.Helper()
@@ -169,14 +174,12 @@ func (pl *play) record(outcome Outcome) *record {
 // run runs a script on the engine. After an error, got is nil if the job was not submitted.
 func (e *Engine) run(t testing.TB, s *script, want *record) (got *record, err error) {
 	t.Helper()
-	m := watch()
-	defer m.end()
 	pl := newPlay(s, kind, job)
 	d := &director{engine: e, play: pl, plays: []*play{pl}, queue: e.Open(t)}
 	if s.other != nil {
 		d.plays = append(d.plays, newPlay(s.other, otherKind, otherJob))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), e.patience(s, want))
+	ctx, cancel := e.machine.within(e.patience(s, want))
 	defer cancel()
 	t.Cleanup(func() {
 		for _, pl := range d.plays {
@@ -204,11 +207,10 @@ func (e *Engine) run(t testing.TB, s *script, want *record) (got *record, err er
 		pl.told(len(want.events), e.grain())
 	}
 	got = pl.record(outcome)
-	got.over, got.machine = d.over, m
+	got.over = d.over
 	if s.other != nil {
 		d.plays[1].told(len(want.other.events), e.grain())
 		got.other = d.plays[1].record(other)
-		got.other.machine = m
 	}
 	if err == nil && s.name == headers {
 		got.headers, err = e.DeadHeaders(ctx, d.queue, job)
