@@ -3,6 +3,9 @@
 //
 //	go run ./compare >table/compare.json
 //	./page.sh
+//
+// On a machine that is not quiet, LATE=docs/engines.md ./page.sh keeps how late the attempts were
+// on that page, and sees all else again.
 package main
 
 import (
@@ -10,6 +13,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -72,11 +76,20 @@ func (c column) Nos() (nos []string) {
 }
 
 func run(args []string, out io.Writer) error {
-	if len(args) == 0 {
-		return errors.New("usage: table ENGINE=TEST=FILE…")
+	flags := flag.NewFlagSet("table", flag.ContinueOnError)
+	quiet := flags.String("late", "", "the page from which to take how late attempts were")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() == 0 {
+		return errors.New("usage: table [-late PAGE] ENGINE=TEST=FILE…")
+	}
+	late, err := kept(*quiet)
+	if err != nil {
+		return err
 	}
 	var columns []column
-	for _, arg := range args {
+	for _, arg := range flags.Args() {
 		parts := strings.SplitN(arg, "=", 3)
 		if len(parts) < 3 {
 			return fmt.Errorf("%s: want ENGINE=TEST=FILE", arg)
@@ -90,6 +103,9 @@ func run(args []string, out io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", parts[2], err)
 		}
+		if d, ok := late[c.Engine]; ok {
+			c.Late = d
+		}
 		columns = append(columns, c)
 	}
 	compared, err := compared()
@@ -99,6 +115,26 @@ func run(args []string, out io.Writer) error {
 	return template.Must(template.New("").Parse(page)).Execute(out, map[string]any{
 		"Columns": columns, "Scripts": enginetest.Scripts(), "Compared": compared,
 	})
+}
+
+var seen = regexp.MustCompile(`(?m)^\| ([^|]+) \| \d+ \| (\S+) \|`)
+
+// kept returns how late the attempts of each engine were on a page. No page has none.
+func kept(path string) (map[string]time.Duration, error) {
+	if path == "" {
+		return nil, nil
+	}
+	page, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	late := map[string]time.Duration{}
+	for _, m := range seen.FindAllStringSubmatch(string(page), -1) {
+		if late[m[1]], err = time.ParseDuration(m[2]); err != nil {
+			return nil, err
+		}
+	}
+	return late, nil
 }
 
 // row is what compare has measured of an engine.
