@@ -68,13 +68,13 @@ func (m *machine) stretch(d time.Duration, from, to time.Time) time.Duration {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n, sum := time.Duration(0), time.Duration(0)
+	var took, quiet time.Duration
 	for _, l := range m.looks {
 		if l.at.After(from) && !l.at.After(to) {
-			n, sum = n+1, sum+l.took
+			took, quiet = took+l.took, quiet+m.best+allowance
 		}
 	}
-	return max(d, time.Duration(float64(d)*float64(sum)/float64(max(n, 1)*(m.best+allowance))))
+	return max(d, time.Duration(d.Seconds()*float64(took)/max(quiet.Seconds(), 1e-9)))
 }
 
 // within returns a context that ends after d, or later on a busy machine.
