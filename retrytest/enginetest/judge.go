@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -37,7 +38,13 @@ func (r *record) inOrder() []string {
 	if slices.ContainsFunc(events, func(e retry.Event) bool { return e.Verdict.Progress }) {
 		return r.timeline
 	}
-	slices.SortStableFunc(events, func(a, b retry.Event) int { return a.Attempt - b.Attempt })
+	end := func(e retry.Event) int { // which comes after the failure, if there was no further attempt
+		if e.Kind == retry.Retrying {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(events, func(a, b retry.Event) int { return cmp.Or(a.Attempt-b.Attempt, end(a)-end(b)) })
 	var rec retrytest.Recorder
 	for _, e := range events {
 		rec.Observe(context.Background(), e)
@@ -185,7 +192,9 @@ func boundedBy(limit time.Duration) func(e *Engine, got, want *record) []string 
 				faults = append(faults, fmt.Sprintf("the last attempt began %v after the first, later than %v", took, limit))
 			}
 		}
-		if last := len(got.events) - 1; last < 0 || got.events[last].Stop != retry.StopElapsed {
+		// The worker of a failure may tell of it after that of the end.
+		ends := slices.DeleteFunc(slices.Clone(got.events), func(e retry.Event) bool { return e.Kind == retry.Retrying })
+		if len(ends) != 1 || ends[0].Stop != retry.StopElapsed {
 			faults = append(faults, fmt.Sprintf("the Observer was told %q", got.timeline))
 		}
 		return faults

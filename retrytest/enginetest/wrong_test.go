@@ -248,6 +248,32 @@ func TestWrong(t *testing.T) {
 	})
 }
 
+// TestToldLate shows that the worker of a failure may tell of it when another one has told of the
+// end already.
+func TestToldLate(t *testing.T) {
+	t.Parallel()
+	e := sketchEngine()
+	e.Open = func(testing.TB) enginetest.Queue {
+		q := newSketch()
+		q.settle = func(m *message, s *retry.Stored, o retry.Outcome) {
+			if o != retry.Again {
+				settle(m, s, o)
+				return
+			}
+			late, quiet := *s, *s.Policy
+			quiet.Observer = nil
+			s.Policy = &quiet
+			settle(m, s, o)
+			go func() {
+				time.Sleep(60 * time.Millisecond) // longer than the wait
+				_ = late.Tell(context.Background())
+			}()
+		}
+		return q
+	}
+	assert.Empty(t, inBubble(t, e, "max elapsed: adds up").Faults)
+}
+
 // TestPatience shows that a job that does not end is given up on, also if many attempts might
 // come.
 func TestPatience(t *testing.T) {
