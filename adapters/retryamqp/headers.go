@@ -15,18 +15,14 @@ import (
 // The headers of a copy, besides those of package engine.
 const (
 	expiresHeader = "retry-expires" // in milliseconds of Unix time
-	errorHeader   = "retry-error"
-	copyHeader    = "retry-copy" // the number of a copy, by which it is known when it is returned
-
-	// maxError is how much of an error's text goes into a header.
-	maxError = 8 << 10
+	copyHeader    = "retry-copy"    // the number of a copy, by which it is known when it is returned
 )
 
 // dropped has the headers that a copy does not have: ours, those that the broker sets, and
 // further queues that the first publisher wanted. With x-death, the broker would take a second
 // wait for a cycle, and drop the copy.
 var dropped = map[string]bool{
-	engine.StateKey: true, engine.LostKey: true, engine.DueKey: true, expiresHeader: true, errorHeader: true, copyHeader: true,
+	engine.StateKey: true, engine.LostKey: true, engine.DueKey: true, expiresHeader: true, engine.ErrorKey: true, copyHeader: true,
 	"x-death": true, "x-first-death-exchange": true, "x-first-death-queue": true, "x-first-death-reason": true,
 	"x-last-death-exchange": true, "x-last-death-queue": true, "x-last-death-reason": true,
 	"x-delivery-count": true, "x-acquired-count": true, "x-stream-offset": true, "CC": true, "BCC": true,
@@ -97,12 +93,12 @@ func (r *Retries) copied(msg *amqp.Delivery) amqp.Publishing {
 
 // explain puts the reason into a dead letter, as far as there is room.
 func (r *Retries) explain(p *amqp.Publishing, reason error) {
-	p.Headers[errorHeader] = ""
+	p.Headers[engine.ErrorKey] = ""
 	text := reason.Error()
-	if text = engine.Text(text, min(maxError, max(r.room(p), 0))); text == "" {
-		delete(p.Headers, errorHeader)
+	if text = engine.Text(text, min(engine.MaxError, max(r.room(p), 0))); text == "" {
+		delete(p.Headers, engine.ErrorKey)
 	} else {
-		p.Headers[errorHeader] = text
+		p.Headers[engine.ErrorKey] = text
 	}
 }
 
@@ -110,7 +106,7 @@ func (r *Retries) explain(p *amqp.Publishing, reason error) {
 // broker closes the connection of a client that sends a longer one.
 func (r *Retries) room(p *amqp.Publishing) int {
 	if r.Conn.Config.FrameSize <= 0 {
-		return maxError
+		return engine.MaxError
 	}
 	const overhead = 8 + 14 + 1 + 1 + 8 // of the frame, the content, and properties of a fixed size
 	n := r.Conn.Config.FrameSize - overhead - fieldSize(p.Headers)

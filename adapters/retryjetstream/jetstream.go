@@ -23,9 +23,6 @@ const (
 	deadPatience = time.Minute
 )
 
-// maxReason is how much of an error's text the server is told; its max_payload is larger.
-const maxReason = 8 << 10
-
 var errOvertaken = errors.New("another delivery of the message has gone on")
 
 // Retries handles the messages of a consumer under a policy. A literal is ready to use; only
@@ -245,7 +242,7 @@ func (d *delivery) again(ctx context.Context, s stored, delay time.Duration) err
 
 // terminate ends the message. What fails, or panics, is done again when it comes again.
 func (d *delivery) terminate(ctx context.Context, state retry.State, reason error) error {
-	text := cmp.Or(engine.Text(reason.Error(), maxReason), "unknown")
+	text := cmp.Or(engine.Text(reason.Error(), engine.MaxError), "unknown")
 	err := engine.Guard("Dead", func() error {
 		if d.Dead == nil {
 			return nil

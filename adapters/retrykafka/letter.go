@@ -16,9 +16,7 @@ import (
 )
 
 const (
-	errorHeader  = "retry-error"
 	sourceHeader = "retry-source"
-	maxError     = 8 << 10  // of an error's text
 	maxLetter    = 32 << 20 // of a dead letter; topics have limits of their own
 	deadTime     = time.Minute
 )
@@ -29,7 +27,7 @@ var forms = []struct {
 	maxError       int
 	source, record bool
 }{
-	{"complete", maxError, true, true},
+	{"complete", engine.MaxError, true, true},
 	{"with the beginning of its error", 256, true, true},
 	{"without its error", 0, true, true},
 	{"without retry-error and retry-source", 0, false, true},
@@ -61,7 +59,7 @@ func (j *job) bury(reason error) bool {
 		j.stop(fmt.Errorf("%s: topic %s, for records that are given up: %w", j.source(), j.dead(j.at.topic), err))
 	case form > 0:
 		j.failed(fmt.Errorf("%s: topic %s has the dead letter %s, because a larger one was refused; its error: %s",
-			j.source(), j.dead(j.at.topic), forms[form].what, engine.Text(text, maxError)))
+			j.source(), j.dead(j.at.topic), forms[form].what, engine.Text(text, engine.MaxError)))
 	}
 	return err == nil
 }
@@ -101,13 +99,13 @@ func (j *job) letter(form int, text string) *kgo.Record {
 	if f.record {
 		letter.Key, letter.Value, letter.Timestamp = r.Key, r.Value, r.Timestamp
 		for _, h := range r.Headers {
-			if h.Key != errorHeader && h.Key != sourceHeader {
+			if h.Key != engine.ErrorKey && h.Key != sourceHeader {
 				letter.Headers = append(letter.Headers, h)
 			}
 		}
 	}
 	if f.maxError > 0 {
-		letter.Headers = append(letter.Headers, kgo.RecordHeader{Key: errorHeader, Value: []byte(engine.Text(text, f.maxError))})
+		letter.Headers = append(letter.Headers, kgo.RecordHeader{Key: engine.ErrorKey, Value: []byte(engine.Text(text, f.maxError))})
 	}
 	if f.source {
 		letter.Headers = append(letter.Headers, kgo.RecordHeader{Key: sourceHeader, Value: []byte(j.source())})

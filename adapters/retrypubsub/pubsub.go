@@ -18,7 +18,6 @@ import (
 // The attributes of a copy, besides those of package engine.
 const (
 	subscriptionKey = "retry-subscription" // whose copy it is
-	errorKey        = "retry-error"
 
 	// maxError is how much of an error's text goes into an attribute.
 	maxError = 1024
@@ -158,7 +157,7 @@ func (r *Retries) attempt(ctx context.Context, msg *pubsub.Message, job *retry.S
 // ours takes the attributes that are ours out of a message. What the function publishes with
 // them would be taken for a copy for another subscription, too.
 func ours(msg *pubsub.Message) map[string]string {
-	return engine.Take(msg.Attributes, subscriptionKey, errorKey)
+	return engine.Take(msg.Attributes, subscriptionKey, engine.ErrorKey)
 }
 
 // move publishes a copy of a message that comes again after a delay, or that was given up for
@@ -195,7 +194,7 @@ func (r *Retries) move(ctx context.Context, msg *pubsub.Message, job *retry.Stor
 // explain puts the reason into a dead letter, as far as there is room.
 func explain(m *pubsub.Message, reason error) {
 	if text := engine.Text(reason.Error(), min(maxError, max(room(m), 0))); text != "" {
-		m.Attributes[errorKey] = text
+		m.Attributes[engine.ErrorKey] = text
 	}
 }
 

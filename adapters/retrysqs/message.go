@@ -30,14 +30,13 @@ const (
 	// A State is an attribute in its text form, which ignores the keys that are ours: lost is the
 	// number of attempts that the State does not have, due is in milliseconds of Unix time.
 	stateAttribute = "retry-state"
-	errorAttribute = "retry-error"
 
 	mostAttributes = 10      // of a message
 	mostCounted    = 1 << 29 // is more than a message can have had of anything
 )
 
 // reasons is how much of an error's text is kept, and how much of it if there is no room.
-var reasons = []int{8 << 10, 256, 0}
+var reasons = []int{engine.MaxError, 256, 0}
 
 var errAttributes = fmt.Errorf("the message has %d attributes, and SQS allows no more", mostAttributes)
 
@@ -225,7 +224,7 @@ func (r *Retries) bury(ctx context.Context, m *message, reason error) (retry.Out
 	dead, text := *r.dead.Load(), reason.Error()
 	for _, most := range reasons {
 		part := printable(text[:min(len(text), most)])
-		in := r.letter(m, dead, errorAttribute, part)
+		in := r.letter(m, dead, engine.ErrorKey, part)
 		if len(in.MessageAttributes) > mostAttributes {
 			continue
 		}
@@ -255,7 +254,7 @@ func noRoom(err error) bool {
 func (r *Retries) letter(m *message, queue, name, value string) *sqs.SendMessageInput {
 	in := &sqs.SendMessageInput{QueueUrl: &queue, MessageBody: m.Body, MessageAttributes: maps.Clone(m.MessageAttributes)}
 	delete(in.MessageAttributes, stateAttribute)
-	delete(in.MessageAttributes, errorAttribute)
+	delete(in.MessageAttributes, engine.ErrorKey)
 	if value != "" {
 		if in.MessageAttributes == nil {
 			in.MessageAttributes = map[string]types.MessageAttributeValue{}

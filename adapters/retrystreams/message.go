@@ -15,14 +15,9 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
-// The fields of copies, besides two of package engine. move.lua knows them too. All others are
-// the user's.
-const (
-	idField    = "retry-id" // of the message in its stream
-	errorField = "retry-error"
-
-	maxError = 8 << 10 // how much of an error's text is kept
-)
+// idField is the field of copies, besides three of package engine, for the ID of the message in its
+// stream. move.lua knows them too. All others are the user's.
+const idField = "retry-id"
 
 var (
 	//go:embed take.lua
@@ -63,7 +58,7 @@ type message struct {
 // newMessage sorts the fields of a message.
 func newMessage(key string, count int, found redis.XMessage) *message {
 	m := &message{found, key, found.ID, count, map[string]string{}}
-	for _, name := range []string{engine.StateKey, engine.LostKey, idField, errorField} {
+	for _, name := range []string{engine.StateKey, engine.LostKey, idField, engine.ErrorKey} {
 		m.ours[name], _ = m.Values[name].(string)
 		delete(m.Values, name)
 	}
@@ -176,7 +171,7 @@ func (w *worker) wait(ctx context.Context, m *message, job *retry.Stored) error 
 // bury moves a message to the dead letters. It goes without its State, so that it begins anew
 // if somebody moves it back.
 func (w *worker) bury(ctx context.Context, m *message, reason error) error {
-	return w.move(ctx, m, w.dead, -1, errorField, engine.Text(reason.Error(), maxError))
+	return w.move(ctx, m, w.dead, -1, engine.ErrorKey, engine.Text(reason.Error(), engine.MaxError))
 }
 
 // move moves a message, unless another delivery of it has gone on.

@@ -41,13 +41,9 @@ func (r *Retries) Configure(options *worker.Options) error {
 	return nil
 }
 
-const (
-	// ownPrefix begins the names of the SDK's own activities, which make and end sessions: they
-	// have a RetryPolicy that they rely on.
-	ownPrefix = "internalSession"
-
-	maxText = 8 << 10 // how much of an error's text is sent: the server refuses what is too large
-)
+// ownPrefix begins the names of the SDK's own activities, which make and end sessions: they
+// have a RetryPolicy that they rely on.
+const ownPrefix = "internalSession"
 
 type adapter struct {
 	interceptor.WorkerInterceptorBase
@@ -136,7 +132,7 @@ func failure(d retry.Decision, err error) error {
 			options.Category = temporal.ApplicationErrorCategoryBenign
 		}
 	}
-	return temporal.NewApplicationErrorWithOptions(engine.Text(err.Error(), maxText), kind, options)
+	return temporal.NewApplicationErrorWithOptions(engine.Text(err.Error(), engine.MaxError), kind, options)
 }
 
 // details returns the details of an error of the activity's, of which the SDK says only

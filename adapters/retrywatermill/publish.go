@@ -26,12 +26,6 @@ const (
 // patience is how long the broker may take to answer.
 const patience = time.Minute
 
-// How much of an error's text goes into the metadata.
-const (
-	maxError = 8 << 10
-	minError = 64
-)
-
 // note puts what follows into the metadata of the message. Subscribers that deliver a message
 // again themselves keep it.
 func (d *delivery) note(job *retry.Stored, wait time.Duration) (due time.Time, err error) {
@@ -111,7 +105,7 @@ func (d *delivery) poison(ctx context.Context, reason error) error {
 		return err
 	}
 	text := reason.Error()
-	for _, most := range []int{maxError, minError} {
+	for _, most := range []int{engine.MaxError, 64} {
 		text = engine.Text(text, most)
 		handler := func(*message.Message) ([]*message.Message, error) { return nil, errors.New(text) }
 		if _, err = queue(handler)(d.dead(ctx)); err == nil {

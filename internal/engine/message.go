@@ -9,12 +9,16 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// The names under which a copied message has its job.
+// The names under which a copied message has its job, and a dead letter its end.
 const (
 	StateKey = "retry-state"
-	LostKey  = "retry-lost" // 1 if there is an attempt that the State does not have
-	DueKey   = "retry-due"  // in milliseconds of Unix time
+	LostKey  = "retry-lost"  // 1 if there is an attempt that the State does not have
+	DueKey   = "retry-due"   // in milliseconds of Unix time
+	ErrorKey = "retry-error" // why the job was given up
 )
+
+// MaxError is how much of an error's text an engine keeps, if it has room for so much.
+const MaxError = 8 << 10
 
 // Load reads what a copied message has of its job, and when it is due. The error says that
 // somebody has changed it.
