@@ -249,29 +249,45 @@ func TestWrong(t *testing.T) {
 }
 
 // TestToldLate shows that the worker of a failure may tell of it when another one has told of the
-// end already.
+// end already, also on an engine that differs.
 func TestToldLate(t *testing.T) {
 	t.Parallel()
 	e := sketchEngine()
+	e.Open = func(testing.TB) enginetest.Queue { return lateTeller() }
+	assert.Empty(t, inBubble(t, e, "max elapsed: adds up").Faults)
+
 	e.Open = func(testing.TB) enginetest.Queue {
-		q := newSketch()
-		q.settle = func(m *message, s *retry.Stored, o retry.Outcome) {
-			if o != retry.Again {
-				settle(m, s, o)
-				return
-			}
-			late, quiet := *s, *s.Policy
-			quiet.Observer = nil
-			s.Policy = &quiet
-			settle(m, s, o)
-			go func() {
-				time.Sleep(60 * time.Millisecond) // longer than the wait
-				_ = late.Tell(context.Background())
-			}()
+		q := lateTeller()
+		q.stored = func(m message, p enginetest.Policies) retry.Stored {
+			s := stored(m, p)
+			s.Lost = 0
+			return s
 		}
 		return q
 	}
-	assert.Empty(t, inBubble(t, e, "max elapsed: adds up").Faults)
+	e.Cannot = map[string]enginetest.Instead{"crash": {Why: "no counts", Told: []string{"1: boom: retry in 50ms", "2: succeeded"}}}
+	r := inBubble(t, e, "crash")
+	assert.Equal(t, "no counts", r.Cannot, "%q", r.Faults)
+}
+
+// lateTeller returns a sketch that tells of a failure when the next attempt may have ended.
+func lateTeller() *sketch {
+	q := newSketch()
+	q.settle = func(m *message, s *retry.Stored, o retry.Outcome) {
+		if o != retry.Again {
+			settle(m, s, o)
+			return
+		}
+		late, quiet := *s, *s.Policy
+		quiet.Observer = nil
+		s.Policy = &quiet
+		settle(m, s, o)
+		go func() {
+			time.Sleep(60 * time.Millisecond)
+			_ = late.Tell(context.Background())
+		}()
+	}
+	return q
 }
 
 // TestPatience shows that a job that does not end is given up on, also if many attempts might
