@@ -424,7 +424,7 @@ func TestQuotaBegin(t *testing.T) {
 	job := retry.Stored{Policy: p, State: state, Lost: 1}
 	work := func(context.Context) error { return nil }
 	assert.Equal(t, retry.Handed, job.Attempt(t.Context(), work))
-	require.NoError(t, job.Err)
+	require.EqualError(t, job.Err, "retry: the turn of the job has not come")
 	assert.Equal(t, 10*time.Second, job.Decision.Delay)
 	assert.Equal(t, retry.State{Failures: 2, First: firstAttempt}, job.State, "the lost attempt counts")
 

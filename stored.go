@@ -3,6 +3,7 @@ package retry
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 // handover is the delay of a job that is handed back. An engine that delivers it at once
 // might give it to the worker that stops.
 const handover = time.Second
+
+var errHeld = errors.New("retry: the turn of the job has not come")
 
 // mostCounted is more attempts than a job can have had.
 const mostCounted = 1 << 30
@@ -104,7 +107,7 @@ type Stored struct {
 	Lost int
 
 	// Err is the error of the work, or nil after a success. If the job was handed back
-	// before its attempt, Err is the cause of the context, or nil if its turn has not come. After [Refused] it is the error of
+	// before its attempt, Err is the cause of the context, or that its turn has not come. After [Refused] it is the error of
 	// PolicyFor, also while the worker stops, or that of the work.
 	Err error
 
@@ -183,7 +186,7 @@ func (s *Stored) begin(ctx context.Context) (context.Context, bool) {
 		c.giveBack()
 		s.handBack(Handed, handover, context.Cause(ctx))
 	case !c.take():
-		s.handBack(Handed, c.delay, nil)
+		s.handBack(Handed, c.delay, errHeld)
 	case !c.begin():
 		s.decided(Decision{Stop: StopTimeout}) // it has run out since
 	default:

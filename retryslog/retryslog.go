@@ -21,6 +21,9 @@ type Options struct {
 	// default is Warn.
 	Retrying slog.Leveler
 
+	// Held is for a Quota that holds all calls. The default is Warn.
+	Held slog.Leveler
+
 	// GaveUp is for the end of a call that failed. The default is Error.
 	GaveUp slog.Leveler
 
@@ -98,6 +101,8 @@ func (o *observer) describe(e retry.Event) (message string, level slog.Level) {
 	switch {
 	case e.Kind == retry.Retrying:
 		return "retrying", or(o.options.Retrying, slog.LevelWarn)
+	case e.Kind == retry.Held:
+		return "held", or(o.options.Held, slog.LevelWarn)
 	case e.Kind == retry.GaveUp && e.Stop == retry.StopCanceled:
 		return "gave up", or(o.options.Canceled, slog.LevelInfo)
 	case e.Kind == retry.GaveUp:
@@ -128,7 +133,7 @@ func attributes(e retry.Event) []slog.Attr {
 		attrs = append(attrs, slog.Bool("progress", true))
 	}
 	switch e.Kind {
-	case retry.Retrying:
+	case retry.Retrying, retry.Held:
 		attrs = append(attrs, slog.Duration("delay", e.Delay))
 	case retry.GaveUp:
 		attrs = append(attrs, slog.String("stop", e.Stop.Error()))

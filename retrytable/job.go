@@ -19,6 +19,7 @@ type Job[ID any] struct {
 	Data any
 
 	policy  *retry.Policy // for its kind
+	turn    retry.Turn    // of the attempt, if it was taken before the claim
 	leave   func()        // gives back its place
 	status  string
 	effects []func(context.Context, *sql.Tx) error
@@ -63,7 +64,8 @@ type Outcome[ID any] struct {
 	Decision retry.Decision
 
 	// Released says that the job was given back: because the Worker has to stop, because
-	// there is no policy for its kind, see Worker.PolicyFor, or because its attempt could not
+	// there is no policy for its kind, see Worker.PolicyFor, because its turn has not come, see
+	// Policy.Quota, or because its attempt could not
 	// start and the table has no Columns.Pending, see [retry.MarkNotStarted]: such a job ends
 	// by MaxElapsed or Timeout, if the table has Columns.First. Err is the reason, and of the
 	// Decision only the Delay is set.
@@ -83,11 +85,12 @@ func (s *shift[ID]) job(row Row[ID]) (*Job[ID], error) {
 	return job, err
 }
 
-// work handles a claimed job, whose lease does not end before ends. It calls leave early, to
-// give back the place of the job, if the work is done and its outcome cannot be stored.
-func (s *shift[ID]) work(ctx context.Context, row Row[ID], ends time.Time, leave func()) {
+// work handles a claimed job, whose lease does not end before ends, and for which turn was taken.
+// It calls leave early, to give back the place of the job, if the work is done and its outcome
+// cannot be stored.
+func (s *shift[ID]) work(ctx context.Context, row Row[ID], ends time.Time, turn retry.Turn, leave func()) {
 	job, err := s.job(row)
-	job.leave = leave
+	job.leave, job.turn = leave, turn
 	o := &Outcome[ID]{Job: job, Err: err, Released: true, Decision: retry.Decision{Delay: s.lease}}
 	switch {
 	case ctx.Err() != nil:
@@ -107,7 +110,7 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 	stopBeat := func() time.Time { return ends }
 	defer func() { stopBeat() }() // also in runtime.Goexit
 	before := s.granted(job)
-	o := &Outcome[ID]{Job: job, stored: retry.Stored{Policy: job.policy, State: before, Now: job.Now}}
+	o := &Outcome[ID]{Job: job, stored: retry.Stored{Policy: job.policy, State: before, Turn: job.turn, Now: job.Now}}
 	one := &o.stored
 	result := one.Attempt(stopping{ctx}, func(ctx context.Context) error {
 		stopBeat = s.beat(job.Lease, ends, cancel)
@@ -115,7 +118,9 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 	})
 	switch o.Err = cmp.Or(one.Err, one.Decision.Err); {
 	case result == retry.Handed:
-		o.Released = true
+		if o.Released = true; ctx.Err() == nil { // its turn has not come
+			o.Decision.Delay = one.Decision.Delay
+		}
 	case result == retry.Refused && s.statements.Columns.Pending == "": // its wait cannot grow
 		o.Released, o.unstarted, o.Decision.Delay = true, true, s.lease
 	default:

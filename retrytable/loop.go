@@ -19,22 +19,24 @@ func (s *shift[ID]) claimAll(ctx context.Context) {
 		if free == 0 {
 			return
 		}
-		rows, ends, err := s.claim(free)
-		for _, row := range rows {
+		b, err := s.claim(free)
+		for _, row := range b.rows {
 			jobs.Go(func() {
 				leave := sync.OnceFunc(func() { <-busy })
 				defer leave()
-				s.work(ctx, row, ends, leave)
+				s.work(ctx, row, b.ends, b.turn, leave)
 			})
 		}
-		for range free - len(rows) {
+		for range free - len(b.rows) {
 			<-busy
 		}
 		failures.note(err)
 		switch {
 		case err != nil:
 			sleep(ctx, failures.pause(err))
-		case len(rows) < s.atOnce(free):
+		case b.held > 0:
+			sleep(ctx, b.held)
+		case len(b.rows) < s.atOnce(free):
 			wake = s.rest(ctx, wake)
 		}
 	}

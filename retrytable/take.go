@@ -8,23 +8,66 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/dberr"
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/sift"
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
 
-// claim claims up to n jobs, and returns when their leases end at the earliest, by the
-// clock of this process. It is not canceled, because a canceled statement may have claimed
+// batch is what one claim has taken.
+type batch[ID any] struct {
+	rows []Row[ID]
+	ends time.Time     // of the leases at the earliest, by the clock of this process
+	turn retry.Turn    // of the attempts; 0 if they take their own
+	held time.Duration // until there are turns for more jobs
+}
+
+// claim claims up to n jobs. It is not canceled, because a canceled statement may have claimed
 // rows, which nobody would work on until their leases run out.
-func (s *shift[ID]) claim(n int) (rows []Row[ID], ends time.Time, err error) {
+func (s *shift[ID]) claim(n int) (b batch[ID], err error) {
+	if b.turn, n, b.held = s.turns(s.atOnce(n)); n == 0 {
+		return b, nil
+	}
+	defer func() { s.giveBack(b.turn, n-len(b.rows)) }()
 	if p := s.statements.Promote; s.statements.Promotes {
 		if _, err := take(s, &s.promoting, p, max(n, promotions), s.ClaimArgs[:p.NArgs], scanID[ID]); err != nil {
-			return nil, ends, err
+			return b, err
 		}
 	}
-	ends = time.Now().Add(s.lease)
-	rows, err = take(s, &s.claiming, s.statements.Claim, s.atOnce(n), s.ClaimArgs, scanRow[ID])
-	return rows, ends, err
+	b.ends = time.Now().Add(s.lease)
+	b.rows, err = take(s, &s.claiming, s.statements.Claim, n, s.ClaimArgs, scanRow[ID])
+	return b, err
+}
+
+// turns takes turns for up to n jobs before they are claimed, if all jobs have the same policy
+// and it has a Quota. So jobs without a turn cost nothing, and keep their order.
+func (s *shift[ID]) turns(n int) (turn retry.Turn, granted int, held time.Duration) {
+	p := s.Policy
+	if s.PolicyFor != nil || p == nil || p.Quota == nil {
+		return 0, n, 0
+	}
+	err := guard("Quota", func() error {
+		turn, granted, held = p.Quota.Take(p.Now(), n)
+		return nil
+	})
+	if err != nil {
+		s.report(err)
+		return 0, 0, longestPoll
+	}
+	if granted = min(max(granted, 0), n); granted == n {
+		return turn, n, 0
+	}
+	return turn, granted, max(held, time.Millisecond)
+}
+
+// giveBack returns turns that were not used.
+func (s *shift[ID]) giveBack(turn retry.Turn, n int) {
+	if turn == 0 || n == 0 {
+		return
+	}
+	if err := guard("Quota", func() error { s.Policy.Quota.Return(s.Policy.Now(), turn, n); return nil }); err != nil {
+		s.report(err)
+	}
 }
 
 // atOnce is how many of n jobs one claim takes. With Turn it takes one, because the limit in

@@ -294,14 +294,14 @@ func (w *Worker[ID]) Once(ctx context.Context) (claimed int, err error) {
 	if _, err := r.sweep(); err != nil {
 		r.report(err)
 	}
-	rows, ends, err := r.claim(r.concurrency)
+	b, err := r.claim(r.concurrency)
 	if err != nil {
 		r.report(err)
 	}
 	var jobs sync.WaitGroup
-	for _, row := range rows {
-		jobs.Go(func() { r.work(ctx, row, ends, func() {}) })
+	for _, row := range b.rows {
+		jobs.Go(func() { r.work(ctx, row, b.ends, b.turn, func() {}) })
 	}
 	jobs.Wait()
-	return len(rows), errors.Join(errs...)
+	return len(b.rows), errors.Join(errs...)
 }

@@ -42,6 +42,8 @@ func (r *Recorder) Events() []retry.Event {
 //	1: boom: retry in 2s
 //	2: succeeded
 //
+// A Quota that holds all calls is told as "1: too many: all are held for 30s".
+//
 // A call that fails ends with a line of one of these forms, where the word in
 // parentheses is the [retry.StopReason]. The error is the last error of the
 // operation, without the *retry.Error around it.
@@ -71,6 +73,8 @@ func line(e retry.Event) string {
 			gaveUp += ": " + text(err)
 		}
 		return gaveUp
+	case retry.Held:
+		return fmt.Sprintf("%d: %s: all are held for %v", e.Attempt, text(e.Err), e.Delay)
 	default:
 		return fmt.Sprintf("%d: %v", e.Attempt, e.Kind)
 	}

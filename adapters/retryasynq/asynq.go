@@ -111,6 +111,8 @@ func (r *Retries) Handler(next asynq.Handler) asynq.Handler {
 		switch limit, _ := asynq.GetMaxRetry(ctx); {
 		case engine.NoPolicy(outcome, &job):
 			return &again{job.Err, job.Decision.Delay, true}
+		case outcome == retry.Handed && ctx.Err() == nil: // its turn has not come
+			return &again{job.Err, job.Decision.Delay, true}
 		case outcome == retry.Handed:
 			return job.Err
 		case outcome == retry.Done, outcome == retry.Ended:

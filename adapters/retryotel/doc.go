@@ -42,12 +42,15 @@
 //	retry.calls.waiting   up-down counter     {call}     retry.policy
 //	retry.budget.balance  gauge               {retry}    retry.budget
 //	retry.delay           histogram           s          retry.policy
+//	retry.hold            histogram           s          retry.policy
 //	retry.call.duration   histogram           s          retry.policy
 //
 // retry.outcome is "succeeded", "recovered" (a success after retries), or the reason of the
 // failure, a [retry.StopReason]. Attempts are counted when a call ends, retries when they
 // are decided on. retry.calls.waiting counts the calls and the tasks of pools that wait
 // in this process now; operations whose State is stored wait elsewhere.
+//
+// retry.hold is how long a [retry.Quota] has held all calls, once for each hold.
 //
 // The balance of a budget of [Options].Budgets is how many retries it would allow now,
 // fractions included: below 1, the next retry is refused.

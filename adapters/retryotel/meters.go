@@ -16,8 +16,8 @@ import (
 
 // meters are the instruments.
 type meters struct {
-	calls, retries  metric.Int64Counter
-	delay, duration metric.Float64Histogram
+	calls, retries        metric.Int64Counter
+	delay, hold, duration metric.Float64Histogram
 
 	policies   *names.Names[*series]
 	categories *names.Names[string]
@@ -40,7 +40,7 @@ func newMeters(meter metric.Meter, opts *Options) (*meters, error) {
 		categories: names.New(opts.MaxCategories, other, func(category string) string { return category }),
 	}
 	budgets := maps.Clone(opts.Budgets)
-	var errs [7]error
+	var errs [8]error
 	m.calls, errs[0] = meter.Int64Counter("retry.calls", metric.WithUnit("{call}"),
 		metric.WithDescription("Calls that ended, by outcome and kind of the last failure."))
 	_, errs[1] = meter.Int64ObservableCounter("retry.attempts", metric.WithUnit("{attempt}"),
@@ -66,6 +66,8 @@ func newMeters(meter metric.Meter, opts *Options) (*meters, error) {
 			}
 			return nil
 		}))
+	m.hold, errs[7] = meter.Float64Histogram("retry.hold", metric.WithUnit("s"),
+		metric.WithDescription("How long a quota has held all calls."), metric.WithExplicitBucketBoundaries(seconds...))
 	_, errs[6] = meter.Float64ObservableGauge("retry.budget.balance", metric.WithUnit("{retry}"),
 		metric.WithDescription("Retries that the budget would allow now."),
 		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
@@ -100,6 +102,9 @@ func (m *meters) record(ctx context.Context, e retry.Event) {
 	case e.Kind == retry.Retrying:
 		m.retries.Add(ctx, 1, metric.WithAttributes(m.failure(e, s.policy)...))
 		m.delay.Record(ctx, e.Delay.Seconds(), s.record...)
+		return
+	case e.Kind == retry.Held:
+		m.hold.Record(ctx, e.Delay.Seconds(), s.record...)
 		return
 	case e.Kind == retry.Succeeded && e.Attempt <= 1:
 		m.calls.Add(ctx, 1, s.succeeded...)

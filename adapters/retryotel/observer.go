@@ -130,6 +130,8 @@ func (o *observer) Observe(ctx context.Context, e retry.Event) {
 	switch {
 	case e.Kind == retry.Retrying:
 		addEvent(ctx, "retry", e, delayKey.Float64(e.Delay.Seconds()))
+	case e.Kind == retry.Held:
+		addEvent(ctx, "retry.held", e, delayKey.Float64(e.Delay.Seconds()))
 	case e.Kind == retry.GaveUp && e.Stop != retry.StopFinal:
 		addEvent(ctx, "retry.gave_up", e, stopKey.String(e.Stop.Error()))
 	}

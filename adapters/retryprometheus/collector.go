@@ -47,15 +47,15 @@ var (
 // Collector is a [retry.Observer] that is a [prometheus.Collector]. It is safe for
 // concurrent use.
 type Collector struct {
-	calls    *prometheus.CounterVec
-	attempts *prometheus.CounterVec
-	retries  *prometheus.CounterVec
-	waiting  *prometheus.Desc
-	balance  *prometheus.Desc
-	budgets  map[string]*retry.Budget
-	delay    *prometheus.HistogramVec
-	duration *prometheus.HistogramVec
-	exemplar func(context.Context) prometheus.Labels
+	calls       *prometheus.CounterVec
+	attempts    *prometheus.CounterVec
+	retries     *prometheus.CounterVec
+	waiting     *prometheus.Desc
+	balance     *prometheus.Desc
+	budgets     map[string]*retry.Budget
+	hold, delay *prometheus.HistogramVec
+	duration    *prometheus.HistogramVec
+	exemplar    func(context.Context) prometheus.Labels
 
 	policies   *names.Names[*series]
 	categories *names.Names[string]
@@ -102,6 +102,7 @@ func New(opts *Options) *Collector {
 		balance: prometheus.NewDesc("retry_budget_balance", "Retries that the budget would allow now.",
 			[]string{"budget"}, opts.Labels),
 		budgets:  maps.Clone(opts.Budgets),
+		hold:     histogram("retry_hold_seconds", "How long a quota has held all calls.", opts.DelayBuckets, delayBuckets),
 		delay:    histogram("retry_delay_seconds", "Waits before retries.", opts.DelayBuckets, delayBuckets),
 		duration: histogram("retry_call_duration_seconds", "Time from the first attempt of a call to its end.", opts.DurationBuckets, durationBuckets),
 		exemplar: opts.Exemplar,
@@ -149,7 +150,7 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 }
 
 func (c *Collector) metrics() []prometheus.Collector {
-	return []prometheus.Collector{c.calls, c.attempts, c.retries, c.delay, c.duration}
+	return []prometheus.Collector{c.calls, c.attempts, c.retries, c.hold, c.delay, c.duration}
 }
 
 // Observe implements [retry.Observer].
@@ -161,6 +162,9 @@ func (c *Collector) Observe(ctx context.Context, e retry.Event) {
 		return
 	}
 	switch {
+	case e.Kind == retry.Held:
+		c.hold.WithLabelValues(s.policy).Observe(e.Delay.Seconds())
+		return
 	case e.Kind == retry.Succeeded && e.Attempt <= 1:
 		s.succeeded.Inc()
 	case e.Kind == retry.Succeeded:

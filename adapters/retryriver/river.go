@@ -108,6 +108,9 @@ func (a *adapter) Work(ctx context.Context, row *rivertype.JobRow, work func(con
 		if errors.Is(job.Err, &rivertype.JobSnoozeError{}) {
 			return job.Err // nothing has changed
 		}
+		if ctx.Err() == nil { // its turn has not come
+			return river.JobSnooze(job.Decision.Delay)
+		}
 		if job.Lost == 0 { // they are in the State
 			s.store(ctx, row.Attempt-1)
 		}

@@ -124,6 +124,8 @@ func timeline(out io.Writer, over chan<- struct{}) retry.Observer {
 			fmt.Fprintf(out, "attempt %d: succeeded\n", e.Attempt)
 		case retry.GaveUp:
 			fmt.Fprintf(out, "attempt %d: %v\n", e.Attempt, e.Err)
+		case retry.Held:
+			return
 		}
 		close(over)
 	})

@@ -99,6 +99,7 @@ func (t *timeline) Observe(_ context.Context, e retry.Event) {
 		t.print(e.Attempt, e.Verdict.Category, e.Verdict.Class, milliseconds(e.Delay), innermost(e.Err))
 	case retry.GaveUp:
 		t.print(e.Attempt, e.Verdict.Category, e.Verdict.Class, "gave up", innermost(e.Err))
+	case retry.Held: // there is no Quota
 	case retry.Succeeded:
 		t.print(e.Attempt, "success", "", "", "")
 	}
