@@ -83,8 +83,8 @@ func TestPrograms(t *testing.T) {
 func TestStatusesOfPrograms(t *testing.T) {
 	t.Parallel()
 	classes := map[retry.Class][]int{
-		retry.RateLimited: {429, 529},
-		retry.Retryable:   {408, 421, 425, 500, 502, 503, 504, 520, 521, 522, 523, 524, 530, 598, 599},
+		retry.RateLimited: {420, 429, 509, 529},
+		retry.Retryable:   {408, 421, 425, 449, 500, 502, 503, 504, 520, 521, 522, 523, 524, 530, 598, 599},
 	}
 	names := map[retry.Class]string{
 		retry.RateLimited: "stderr_rate_limit", retry.Retryable: "stderr_transient", retry.Final: "stderr_invalid",

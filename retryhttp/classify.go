@@ -164,18 +164,10 @@ var texts = []struct {
 	{"malformed HTTP ", "", verdict.Permanent("malformed")}, // response, version, status code
 	{"malformed MIME header", "", verdict.Permanent("malformed")},
 	{"net/http: server response headers exceeded", "", verdict.Permanent("malformed")},
-	{"bad Content-Length ", "", verdict.Permanent("malformed")},
-	{"http: message cannot contain multiple Content-Length headers", "", verdict.Permanent("malformed")},
-	{"http: suspiciously long trailer", "", verdict.Permanent("malformed")},
-	{"unsupported transfer encoding: ", "", verdict.Permanent("malformed")},
-	{"too many transfer encodings: ", "", verdict.Permanent("malformed")},
-	{"http: invalid Content-Length ", "", verdict.Permanent("malformed")},
 	{"stream error: ", "; http2: response header list larger than advertised limit", verdict.Permanent("malformed")},
 
 	// The replies of a SOCKS proxy.
 	// https://www.rfc-editor.org/rfc/rfc1928#section-6
-	{"no acceptable authentication methods", "", verdict.Permanent("socks")},
-	{"username/password authentication failed", "", verdict.Permanent("socks")},
 	{socksSays, "connection not allowed by ruleset", verdict.Permanent("socks")},
 	{socksSays, " not supported", verdict.Permanent("socks")}, // command, address type
 	{socksSays, "", verdict.Unapplied("socks")},               // refused, unreachable, expired, general failure

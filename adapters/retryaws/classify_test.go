@@ -111,7 +111,7 @@ func TestStandard(t *testing.T) {
 		}
 	}
 	list := func(names []string) string { slices.Sort(names); return strings.Join(names, ", ") }
-	assert.Equal(t, "408, 421, 425, 520, 521, 522, 523, 524, 529, 530, 598, 599, answer cut", list(more))
+	assert.Equal(t, "408, 420, 421, 425, 449, 509, 520, 521, 522, 523, 524, 529, 530, 598, 599, answer cut", list(more))
 	assert.Equal(t, "certificate", list(fewer))
 
 	refusals := slices.DeleteFunc(slices.Collect(maps.Keys(awsretry.DefaultThrottleErrorCodes)), func(code string) bool {
@@ -120,7 +120,7 @@ func TestStandard(t *testing.T) {
 	for i, code := range refusals {
 		refusals[i] = "400 " + code
 	}
-	assert.Equal(t, list(append(refusals, "408", "421", "425", "429", "429 TooManyRequests", "503 SlowDown",
+	assert.Equal(t, list(append(refusals, "408", "420", "421", "425", "429", "429 TooManyRequests", "503 SlowDown",
 		"clock corrected", "dial: refused", "dial: timeout", "lookup failed")), list(again))
 }
 

@@ -17,7 +17,7 @@
 //
 // The same as with retry.Standard of the SDK, with these differences:
 //
-//   - A bare 408, 421, 425, 529, and 520 to 599 as far as proxies use them, are retried,
+//   - A bare 408, 420, 421, 425, 449, 509, 529, and 520 to 599 as far as proxies use them, are retried,
 //     because a load balancer or a proxy answers without a code of AWS. The SDK does the
 //     same with a bare 429, from v1.48.0 on.
 //   - An answer that was cut is retried: its connection was lost.
@@ -34,7 +34,7 @@
 //   - The server throttled it, by a code such as ThrottlingException or SlowDown, whatever
 //     the status. TransactionInProgressException is not one of these, since the transaction
 //     that it is about may succeed.
-//   - The status says so: 408, 421, 425, 429, or 503 with a Retry-After.
+//   - The status says so: 408, 420, 421, 425, 429, or 503 with a Retry-After.
 //   - The server refused its signature, and the SDK has corrected the clock since.
 //   - It failed before it was sent: at the lookup of the host or at the dial.
 package retryaws

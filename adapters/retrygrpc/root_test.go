@@ -32,7 +32,7 @@ func TestRootKnowsStatuses(t *testing.T) {
 			case codes.Unknown, codes.Internal:
 				want.Class, want.After = retry.Unknown, 0
 			case codes.Aborted:
-				want.NotApplied, want.After = false, 0
+				want.NotApplied = false
 			case codes.Unavailable, codes.ResourceExhausted:
 			default:
 				want.After = 0
