@@ -324,6 +324,19 @@ func ExamplePolicy_UnmarshalJSON() {
 	// backoff.exponential.initial: 2s: is above max_delay 1s (line 4 of the policy)
 }
 
+// A Quota learns the limit that calls share: if one of them is refused, all wait, and then go
+// one by one.
+func ExampleQuota() {
+	ctx := context.Background()
+	ask := func(context.Context) error { return nil }
+
+	quota := &retry.Quota{} // one for all calls with this API key
+	policy := &retry.Policy{Name: "prompt", Quota: quota}
+	err := policy.Execute(ctx, ask)
+	fmt.Println(err)
+	// Output: <nil>
+}
+
 // One Budget for all calls to a dependency bounds the load that retries add.
 func ExampleBudget() {
 	billing := &retry.Budget{} // 10 % of the successes, and a reserve of 3
