@@ -251,7 +251,7 @@ var classified = []struct {
 		servers(10928, 10929, 10930, 10936, 49918, 49919, 49920, 40642, 40648, 40675, 40903, 40189),
 	},
 	{"SQL Server overloaded, with a hint", hinted, servers(40501)},
-	{"SQL Server, nobody's opinion", unknown, servers(-2, 926, 20, 2627)},
+	{"SQL Server, nobody's opinion", unknown, servers(-2, 926, 20, 50000)},
 
 	{"database/sql", final, map[string]error{"sql_no_rows": sql.ErrNoRows, "sql_tx_done": sql.ErrTxDone}},
 	{"connection done", anew, map[string]error{"sql_conn_done": sql.ErrConnDone}},

@@ -48,7 +48,7 @@ func TestCommitFails(t *testing.T) {
 			&pgAnswer{Severity: "FATAL", Code: "08P01"}, &pgAnswer{Severity: "ERROR", Code: "08P01"},
 			errors.New("invalid connection"),
 			codes(10)["sqlite_10"], codes(1034)["sqlite_1034"], codes(11)["sqlite_11"], codes(26)["sqlite_26"],
-			serverError(10054), serverError(40197), serverError(40501), serverError(2627),
+			serverError(10054), serverError(40197), serverError(40501), serverError(50000),
 			driver.ErrBadConn,
 			unsentError{},
 			badConnError{io.EOF},
