@@ -22,7 +22,7 @@ func TestSQLServerErrors(t *testing.T) {
 	}{
 		{mssql.Error{Number: 1205}, retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: "mssql_1205"}},
 		{mssql.Error{Number: 40613}, retry.Verdict{Class: retry.Retryable, Category: "mssql_40613"}},
-		{mssql.Error{Number: 2627}, retry.Verdict{}},
+		{mssql.Error{Number: 2627}, retry.Verdict{Class: retry.Final, Category: "mssql_2627"}},
 		{mssql.ServerError{}, retry.Verdict{}},
 		{mssql.StreamError{InnerError: io.EOF}, retry.Verdict{}},
 		{mssql.RetryableError{}, retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: "sql_bad_conn"}},
