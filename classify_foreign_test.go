@@ -132,3 +132,19 @@ func TestForeignErrors(t *testing.T) {
 	assert.Equal(t, wantFinal(""), retry.Classify(retry.MarkFinal(rpc(14))))
 	assert.Equal(t, wantFinal("grpc_not_found"), retry.Classify(errors.Join(errNobody, rpc(5))))
 }
+
+// Errors whose fields lead in a circle, which Unwrap does not show.
+type (
+	roundError struct{ Err error }
+	aboutError struct{ Err error }
+)
+
+func (roundError) Error() string { return "round" }
+func (aboutError) Error() string { return "about" }
+
+func TestClassifyCircleOfFields(t *testing.T) {
+	t.Parallel()
+	a, b := &roundError{}, &aboutError{}
+	a.Err, b.Err = b, a
+	assert.Zero(t, retry.Classify(a))
+}

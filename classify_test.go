@@ -300,7 +300,7 @@ func TestSQLServerNumbers(t *testing.T) {
 		}
 	}
 	others := []int32{
-		-2,                  // a timeout of the client: the operation may have completed
+		-2,      // a timeout of the client: the operation may have completed
 		20, 926, // no encryption, suspect database
 		0, -1, 1, 50000, 1<<31 - 1, -1 << 31,
 	}

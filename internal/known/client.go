@@ -108,7 +108,7 @@ func headerMap(v reflect.Value) (m reflect.Value) {
 		return m
 	}
 	const name = "Retry-After"
-	if h, ok := v.Interface().(interface{ Get(name string) []string }); ok {
+	if h, ok := reflect.TypeAssert[interface{ Get(name string) []string }](v); ok {
 		if values := h.Get(name); len(values) > 0 {
 			return reflect.ValueOf(map[string][]string{name: values})
 		}

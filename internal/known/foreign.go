@@ -12,6 +12,14 @@ import (
 // that the error asks for, or else after. The names of the methods are constants, so that
 // the linker still drops the methods that nobody calls.
 func foreign(err error, after time.Duration) (Fact, int, time.Duration) {
+	return foreignWithin(err, after, mostHidden)
+}
+
+// mostHidden is how many causes are looked for that Unwrap does not return. Errors may refer to
+// each other.
+const mostHidden = 3
+
+func foreignWithin(err error, after time.Duration, hidden int) (Fact, int, time.Duration) {
 	v := reflect.ValueOf(err)
 	if judge, name := packaged(v.Type()); judge != nil {
 		if f, status, wait := judge(v, name); f != (Fact{}) || status != 0 {
@@ -22,11 +30,9 @@ func foreign(err error, after time.Duration) (Fact, int, time.Duration) {
 		if status, ok := result(v.MethodByName("GRPCStatus")); ok {
 			return grpcStatus(status), 0, after
 		}
-		if status, ok := result(v.MethodByName("Status")); ok && status.Kind() == reflect.Struct {
-			if reason := field(status, "Reason"); reason.IsValid() && reason.Kind() == reflect.String { // Kubernetes
-				seconds := number(field(field(status, "Details"), "RetryAfterSeconds"))
-				return Fact{}, valid(number(field(status, "Code"))), max(after, time.Duration(seconds)*time.Second)
-			}
+		if status, ok := result(v.MethodByName("Status")); ok && isKubernetes(status) {
+			seconds := number(field(field(status, "Details"), "RetryAfterSeconds"))
+			return Fact{}, valid(number(field(status, "Code"))), max(after, time.Duration(seconds)*time.Second)
 		}
 		if code, ok := result(v.MethodByName("Code")); ok && code.Type().PkgPath() == "google.golang.org/grpc/codes" { // etcd
 			return grpcCode(number(code)), 0, after
@@ -43,8 +49,8 @@ func foreign(err error, after time.Duration) (Fact, int, time.Duration) {
 	if f.Class == Unknown {
 		f = Reason(p.code).or(Reason(said(err))).or(SQLState(p.sqlState))
 	}
-	if f == (Fact{}) && p.cause.IsValid() {
-		return hidden(err, p.cause, after)
+	if cause := hiddenCause(err, p.cause); f == (Fact{}) && cause != nil && hidden > 0 {
+		return foreignWithin(cause, after, hidden-1)
 	}
 	if f.Class != Unknown && f.Category == "" {
 		f.Category = categories[f.Class]
@@ -55,20 +61,29 @@ func foreign(err error, after time.Duration) (Fact, int, time.Duration) {
 // categories are those of a code without a status.
 var categories = [...]string{Retryable: "temporary", RateLimited: "rate_limited"}
 
-// hidden classifies an error by the one in its field, if Unwrap does not return it.
-func hidden(err error, field reflect.Value, after time.Duration) (Fact, int, time.Duration) {
+// isKubernetes reports whether a status is a Status of Kubernetes.
+func isKubernetes(status reflect.Value) bool {
+	if status.Kind() != reflect.Struct {
+		return false
+	}
+	reason := field(status, "Reason")
+	return reason.IsValid() && reason.Kind() == reflect.String
+}
+
+// hiddenCause returns the error in a field of another one, if Unwrap does not return it.
+func hiddenCause(err error, field reflect.Value) error {
 	switch err.(type) {
 	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
-		return Fact{}, 0, after
+		return nil
 	}
-	if !field.CanInterface() || field.Kind() != reflect.Interface || field.IsNil() {
-		return Fact{}, 0, after
+	if !field.IsValid() || !field.CanInterface() || field.Kind() != reflect.Interface || field.IsNil() {
+		return nil
 	}
-	cause, ok := field.Interface().(error)
+	cause, ok := reflect.TypeAssert[error](field)
 	if !ok || Mute(cause) || reflect.TypeOf(cause) == reflect.TypeOf(err) {
-		return Fact{}, 0, after
+		return nil
 	}
-	return foreign(cause, after)
+	return cause
 }
 
 // reply classifies the reply of a mail server, or of a server for files or news, by its first
