@@ -3,10 +3,10 @@ package retrytable
 import (
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/show"
+	"github.com/seed-5ff3c98e/retry/internal/stack"
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
 
@@ -15,7 +15,7 @@ import (
 func guard(hook string, fn func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &retry.PanicError{Value: v, Stack: debug.Stack(), In: hook}
+			err = &retry.PanicError{Value: v, Stack: stack.OfPanic(), In: hook}
 		}
 	}()
 	return fn()
