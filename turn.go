@@ -163,6 +163,7 @@ func (c *Call) tellQuota(now time.Time, err error, v Verdict) {
 	p, turn := c.Policy.orZero(), c.Turn
 	c.Turn = 0
 	if held := p.Quota.Tell(now, turn, err, v); held > 0 && p.Observer != nil {
-		p.Observer.Observe(c.caller, Event{Kind: Held, Policy: p.Name, Attempt: c.Attempt(), Delay: held, Verdict: v, Err: err})
+		n := c.State.Attempts() // without this one
+		p.Observer.Observe(c.caller, Event{Kind: Held, Policy: p.Name, Attempt: max(n, n+1), Delay: held, Verdict: v, Err: err})
 	}
 }
