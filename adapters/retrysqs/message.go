@@ -138,10 +138,16 @@ func (r *Retries) attempt(ctx, settle context.Context, m *message, fn func(conte
 		return r.again(settle, m, m.base, lost, early, m.receipts == 0)
 	}
 	var began time.Time
-	outcome := engine.Attempt(ctx, job, func(ctx context.Context) error {
+	work := func(ctx context.Context) error {
 		began = job.State.First
 		return fn(ctx)
-	})
+	}
+	outcome := engine.Attempt(ctx, job, work)
+	for outcome == retry.Handed && r.fifo() && ctx.Err() == nil { // it waits for its turn here: every receipt counts
+		engine.Wait(ctx, job.Decision.Delay)
+		*job = retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: job.Kind, State: job.State, Lost: job.Lost}
+		outcome = engine.Attempt(ctx, job, work)
+	}
 	switch outcome {
 	case retry.Done:
 		return outcome, nil

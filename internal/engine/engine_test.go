@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,18 +124,19 @@ func TestAttempt(t *testing.T) {
 func TestBeat(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		beats, begun := 0, time.Now()
+		var beats atomic.Int64
+		begun := time.Now()
 		end := engine.Beat(time.Minute, func() {
-			if beats++; beats == 3 {
+			if beats.Add(1) == 3 {
 				time.Sleep(time.Hour) // the engine is silent
 			}
 		})
 		time.Sleep(150 * time.Second)
-		assert.Equal(t, 2, beats)
+		assert.EqualValues(t, 2, beats.Load())
 		time.Sleep(time.Minute)
 		end()
 		end()
-		assert.Equal(t, 3, beats)
+		assert.EqualValues(t, 3, beats.Load())
 		assert.Equal(t, 63*time.Minute, time.Since(begun))
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -112,6 +113,7 @@ const (
 	badQueue     = "bad queue"
 	notStarted   = "not started"
 	unstored     = "success not stored"
+	heldBack     = "quota held"
 )
 
 // userHeaders are of those that programs put into messages: for traces, for routing, and one
@@ -172,8 +174,37 @@ func hints(u time.Duration) []script {
 			name: "hint: too long", policy: policy(u, 3),
 			steps: outcomes(errBoom, retry.MarkRateLimited(errors.New("limited"), 11*u)),
 		},
+		{
+			name: heldBack, policy: policy(u, 2, func(p *retry.Policy) { p.Quota = &holding{asks: 3, wait: u} }),
+			steps: outcomes(errBoom, nil),
+		},
 	}
 }
+
+// holding is a limit that gives no turn to the first that ask for one. The Execute to which an
+// engine is compared has a clock of its own, and always gets its turn.
+type holding struct {
+	mu   sync.Mutex
+	asks int
+	wait time.Duration
+}
+
+// Take implements [retry.Pacer].
+func (h *holding) Take(now time.Time, n int) (turn retry.Turn, granted int, wait time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.asks > 0 && time.Since(now).Abs() < time.Hour {
+		h.asks--
+		return 0, 0, h.wait
+	}
+	return 1, n, 0
+}
+
+// Return implements [retry.Pacer].
+func (*holding) Return(time.Time, retry.Turn, int) {}
+
+// Tell implements [retry.Pacer].
+func (*holding) Tell(time.Time, retry.Turn, error, retry.Verdict) time.Duration { return 0 }
 
 // times are the scripts about limits of time.
 func times(e *Engine) []script {
