@@ -144,6 +144,9 @@ func (c *Call) under(ctx context.Context) {
 	}
 	p := c.Policy.orZero()
 	c.caller, c.ended = ctx, ctx.Done()
+	if p.Quota == nil {
+		c.Turn = 0 // of a policy that was exchanged
+	}
 	_, timed := c.deadline()
 	c.plain = !timed && !p.timed() && p.Observer == nil && p.Quota == nil && c.budget() == nil
 }

@@ -25,16 +25,17 @@ func (k EventKind) String() string { return eventNames.of(k) }
 // Event is one event of a call, for an [Observer]. A call makes a Retrying
 // event before every wait and one Succeeded or GaveUp event at its end. If the
 // context ends during a wait, GaveUp follows Retrying without an attempt
-// between them. If the failed attempt had made progress, Verdict.Progress says so: Attempt
+// between them. Held comes before the other event of the attempt, and once for each hold of a
+// [Quota], whatever the number of calls. If the failed attempt had made progress, Verdict.Progress says so: Attempt
 // and Elapsed have begun again with it.
 type Event struct {
 	Kind    EventKind
 	Policy  string        // the name of the policy
 	Attempt int           // calls of the operation so far, since it last made progress; 0 if the context was done before the first
-	Delay   time.Duration // Retrying: the wait that follows
+	Delay   time.Duration // Retrying: the wait that follows. Held: how long the hold is
 	Verdict Verdict       // of the last failure; zero on success and where the context ended the call
 	Stop    StopReason    // GaveUp: why
-	Err     error         // Retrying: the failure. GaveUp: the error of the call
+	Err     error         // Retrying, Held: the failure. GaveUp: the error of the call
 	Elapsed time.Duration // since State.First: the start of the first attempt, or the last progress
 }
 

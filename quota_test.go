@@ -484,3 +484,24 @@ func TestPacerOfOnesOwn(t *testing.T) {
 	require.NoError(t, p.Execute(t.Context(), func(context.Context) error { return nil }))
 	assert.Equal(t, []time.Duration{time.Millisecond, time.Millisecond}, clock.Sleeps())
 }
+
+// A turn of a policy that was exchanged for one without a Quota is forgotten, and one of
+// another Quota is of an old cycle.
+func TestTurnOfAnotherPolicy(t *testing.T) {
+	t.Parallel()
+	for _, p := range []*retry.Policy{nil, {}, {Quota: &retry.Quota{}}, {Quota: (*retry.Quota)(nil)}} {
+		for _, err := range []error{nil, retry.MarkRateLimited(errLimited, time.Second), errBoom} {
+			job := retry.Stored{Policy: p, Turn: 7}
+			outcome := job.Attempt(t.Context(), func(context.Context) error { return err })
+			assert.Equal(t, err == nil, outcome == retry.Done)
+			assert.Equal(t, err != nil, outcome == retry.Again)
+			call := retry.Call{Policy: p, Turn: 7}
+			require.True(t, call.Begin(t.Context()))
+			call.End(err)
+			stopped, cancel := context.WithCancel(t.Context())
+			cancel()
+			job = retry.Stored{Policy: p, Turn: 7}
+			assert.Equal(t, retry.Handed, job.Attempt(stopped, func(context.Context) error { return err }))
+		}
+	}
+}

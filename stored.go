@@ -176,7 +176,9 @@ func (s *Stored) begin(ctx context.Context) (context.Context, bool) {
 		s.handBack(Refused, handover, err)
 		return ctx, false
 	}
-	s.Policy, c.Policy = p, p
+	if s.Policy, c.Policy = p, p; p.orZero().Quota == nil {
+		c.Turn = 0 // of a policy that was exchanged
+	}
 	if now := s.now(); c.State.First.After(now) {
 		c.State.First = now
 	}
