@@ -358,6 +358,32 @@ func BenchmarkBudgetSuccess(b *testing.B) {
 	}
 }
 
+// openQuota is a Quota that knows no limit.
+func openQuota() *retry.Quota {
+	q := &retry.Quota{}
+	turn, _, _ := q.Take(firstAttempt, 1)
+	for range 500 {
+		q.Tell(firstAttempt, turn, nil, retry.Verdict{})
+	}
+	return q
+}
+
+func BenchmarkQuotaSuccess(b *testing.B) {
+	b.ReportAllocs()
+	ctx := context.Background()
+	p := &retry.Policy{Quota: openQuota()}
+	for b.Loop() {
+		_ = p.Execute(ctx, succeed)
+	}
+}
+
+func TestAllocsOfQuota(t *testing.T) {
+	p := &retry.Policy{Quota: openQuota()}
+	assertAllocs(t, 0, func() { _ = p.Execute(t.Context(), succeed) })
+	start := &retry.Policy{Quota: &retry.Quota{}}
+	assertAllocs(t, 0, func() { _ = start.Execute(t.Context(), succeed) })
+}
+
 // assertAllocs checks that a call of fn allocates nothing, or want times.
 func assertAllocs(t *testing.T, want int, fn func()) {
 	t.Helper()
