@@ -134,13 +134,19 @@ func (c *Call) take() bool {
 	return false
 }
 
+// open returns the turn of everybody, if the Quota knows no limit.
+func (p *Policy) open() Turn {
+	if q, ok := p.Quota.(*Quota); ok && q != nil {
+		return Turn(q.open.Load())
+	}
+	return 0
+}
+
 // free takes a turn if there is nothing to ask for: there is no Quota, or it knows no limit.
 func (c *Call) free() bool {
 	p := c.Policy.orZero()
 	q, ok := p.Quota.(*Quota)
-	if ok && q != nil {
-		c.Turn = Turn(q.open.Load())
-	}
+	c.Turn = p.open()
 	return c.Turn != 0 || ok && q == nil || p.Quota == nil
 }
 
