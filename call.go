@@ -405,8 +405,8 @@ func (c *Call) Abort() {
 // of its worker's stop. Ask it after a stop that has canceled the attempt: if it returns true,
 // call Abort, and leave the operation to another worker. It returns false, and the failure is
 // for End, if the attempt may have taken effect under a NonIdempotent policy, if err is a
-// [*PanicError], or if a mark says that err is [Final]. Any other error may be an effect: "signal:
-// interrupt", "transaction has already been rolled back", "file already closed".
+// [*PanicError], or if a mark says that err is [Final]. Any other error may be an effect:
+// "signal: interrupt", "transaction has already been rolled back", "file already closed".
 func (c *Call) Interrupted(err error) bool {
 	_, panicked := err.(*PanicError) //nolint:errorlint // of the work itself
 	v, _ := Marked(err)
@@ -448,7 +448,7 @@ func (c *Call) succeeded() {
 //go:noinline
 func (c *Call) tellSuccess() {
 	p, budget := c.Policy.orZero(), c.budget()
-	quota := c.Turn != 0 && !p.unlimited()
+	quota := c.Turn != 0 && p.open() == 0 // else a success tells it nothing
 	if !quota && budget == nil && p.Observer == nil {
 		return
 	}

@@ -26,8 +26,8 @@ func (k EventKind) String() string { return eventNames.of(k) }
 // event before every wait and one Succeeded or GaveUp event at its end. If the
 // context ends during a wait, GaveUp follows Retrying without an attempt
 // between them. Held comes before the other event of the attempt, and once for each hold of a
-// [Quota], whatever the number of calls. If the failed attempt had made progress, Verdict.Progress says so: Attempt
-// and Elapsed have begun again with it.
+// [Quota], whatever the number of calls. If the failed attempt had made progress,
+// Verdict.Progress says so: Attempt and Elapsed have begun again with it.
 type Event struct {
 	Kind    EventKind
 	Policy  string        // the name of the policy

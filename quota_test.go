@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -288,31 +288,18 @@ func TestQuotaExecute(t *testing.T) {
 			}),
 		}
 		start := time.Now()
-		var refused, done atomic.Int64
-		window, left := start, 10
-		work := func(context.Context) error {
-			mu.Lock()
-			defer mu.Unlock()
-			if now := time.Now(); now.Sub(window) >= 2*time.Second {
-				window, left = window.Add(now.Sub(window).Truncate(2*time.Second)), 10
-			}
-			if left == 0 {
-				refused.Add(1)
-				return retry.MarkRateLimited(errLimited, time.Until(window.Add(2*time.Second)))
-			}
-			left--
-			done.Add(1)
-			return nil
-		}
+		api := &testkit.Window{Limit: 10, Length: 2 * time.Second}
+		work := func(context.Context) error { return api.Ask() }
 		var all sync.WaitGroup
 		for range 100 {
 			all.Go(func() { assert.NoError(t, p.Execute(t.Context(), work)) })
 		}
 		all.Wait()
-		assert.EqualValues(t, 100, done.Load())
-		assert.LessOrEqual(t, refused.Load(), int64(25), "of 100 calls; each alone would be refused 4 times")
+		done, refused := api.Answers()
+		assert.Equal(t, 100, done)
+		assert.LessOrEqual(t, refused, 25, "of 100 calls; each alone would be refused 4 times")
 		assert.LessOrEqual(t, time.Since(start), 24*time.Second, "18 s are needed")
-		assert.LessOrEqual(t, len(events), int(refused.Load()))
+		assert.LessOrEqual(t, len(events), refused)
 		require.NotEmpty(t, events)
 		assert.Equal(t, 2*time.Second, events[0].Delay)
 		assert.Equal(t, retry.RateLimited, events[0].Verdict.Class)

@@ -107,8 +107,9 @@ type Stored struct {
 	Lost int
 
 	// Err is the error of the work, or nil after a success. If the job was handed back
-	// before its attempt, Err is the cause of the context, or that its turn has not come. After [Refused] it is the error of
-	// PolicyFor, also while the worker stops, or that of the work.
+	// before its attempt, Err is the cause of the context, or says that its turn has not come.
+	// After [Refused] it is the error of PolicyFor, also while the worker stops, or the error of
+	// the work.
 	Err error
 
 	// Decision has the Delay, the Err and the Stop of the outcome. A job that is handed
@@ -169,15 +170,14 @@ func (s *Stored) begin(ctx context.Context) (context.Context, bool) {
 	}
 	// To the Call, the context never ends: Stored handles its end.
 	c.Policy, c.Protocol, c.State, c.caller, c.apart, c.clock = s.Policy, s.Protocol, s.State, ctx, true, s.Now
-	c.Turn = s.Turn
 	s.bound()
 	p, err := s.Policy.For(s.Kind, s.PolicyFor)
 	if err != nil {
 		s.handBack(Refused, handover, err)
 		return ctx, false
 	}
-	if s.Policy, c.Policy = p, p; p.orZero().Quota == nil {
-		c.Turn = 0 // of a policy that was exchanged
+	if s.Policy, c.Policy = p, p; p.orZero().Quota != nil { // else it is of a policy that was exchanged
+		c.Turn = s.Turn
 	}
 	if now := s.now(); c.State.First.After(now) {
 		c.State.First = now

@@ -145,15 +145,9 @@ func (p *Policy) open() Turn {
 // free takes a turn if there is nothing to ask for: there is no Quota, or it knows no limit.
 func (c *Call) free() bool {
 	p := c.Policy.orZero()
-	q, ok := p.Quota.(*Quota)
 	c.Turn = p.open()
-	return c.Turn != 0 || ok && q == nil || p.Quota == nil
-}
-
-// unlimited reports whether the Quota knows no limit: a success does not tell it anything.
-func (p *Policy) unlimited() bool {
 	q, ok := p.Quota.(*Quota)
-	return ok && (q == nil || q.open.Load() != 0)
+	return c.Turn != 0 || ok && q == nil || p.Quota == nil
 }
 
 // giveBack returns a turn that is not used.

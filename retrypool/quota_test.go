@@ -3,7 +3,6 @@ package retrypool_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrypool"
 )
 
@@ -21,37 +21,19 @@ func TestQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := &retrypool.Pool{Workers: 8, Policy: &retry.Policy{Quota: &retry.Quota{}, Jitter: retry.NoJitter}}
 		start := time.Now()
-		var left, refused atomic.Int64
-		left.Store(10)
-		window := time.NewTicker(2 * time.Second)
-		defer window.Stop()
-		done := make(chan struct{})
-		go func() {
-			for {
-				select {
-				case <-window.C:
-					left.Store(10)
-				case <-done:
-					return
-				}
-			}
-		}()
+		api := &testkit.Window{Limit: 10, Length: 2 * time.Second}
 		var tasks []*retrypool.Task
 		for range 100 {
 			tasks = append(tasks, submit(t.Context(), t, pool, func(context.Context) error {
 				time.Sleep(10 * time.Millisecond)
-				if left.Add(-1) >= 0 {
-					return nil
-				}
-				refused.Add(1)
-				return retry.MarkRateLimited(errors.New("limited"), 2*time.Second-time.Since(start)%(2*time.Second))
+				return api.Ask()
 			}))
 		}
 		for _, task := range tasks {
 			require.NoError(t, task.Wait(t.Context()))
 		}
-		close(done)
-		assert.LessOrEqual(t, refused.Load(), int64(30))
+		_, refused := api.Answers()
+		assert.LessOrEqual(t, refused, 30)
 		assert.LessOrEqual(t, time.Since(start), 26*time.Second, "18 s are needed")
 		assert.Empty(t, shut(t, pool))
 	})

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 // connections is how many connections a Worker uses besides those of outcomes with other
@@ -47,7 +49,7 @@ func answerWithin[ID, T any](
 	answers := make(chan answer, 1)
 	go func() {
 		var a answer
-		a.err = guard("a Scan or Value method", func() (err error) {
+		a.err = engine.Guard("a Scan or Value method", func() (err error) {
 			a.value, err = fn(ctx)
 			return err
 		})

@@ -4,26 +4,14 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 	"github.com/seed-5ff3c98e/retry/internal/show"
-	"github.com/seed-5ff3c98e/retry/internal/stack"
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
 
-// guard calls fn, which is a function of the program's or calls one, and returns its
-// panic as an error.
-func guard(hook string, fn func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &retry.PanicError{Value: v, Stack: stack.OfPanic(), In: hook}
-		}
-	}()
-	return fn()
-}
-
-// guarded is guard for a function that is called for a job. It reports the error.
+// guarded is [engine.Guard] for a function that is called for a job. It reports the error.
 func (s *shift[ID]) guarded(job *Job[ID], hook string, fn func() error) error {
-	err := guard(hook, fn)
+	err := engine.Guard(hook, fn)
 	if err != nil {
 		s.reportOf(job, err)
 	}
@@ -33,7 +21,7 @@ func (s *shift[ID]) guarded(job *Job[ID], hook string, fn func() error) error {
 // report tells OnError. If that panics, the log has both, because nobody else is left to
 // be told.
 func (s *shift[ID]) report(err error) {
-	if panicked := guard("OnError", func() error { s.tell(err); return nil }); panicked != nil {
+	if panicked := engine.Guard("OnError", func() error { s.tell(err); return nil }); panicked != nil {
 		s.log(err)
 		s.log(panicked)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 	"github.com/seed-5ff3c98e/retry/internal/show"
 	"github.com/seed-5ff3c98e/retry/internal/sqlerr"
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/dberr"
@@ -71,7 +72,7 @@ func (s *shift[ID]) settle(o *Outcome[ID], ends time.Time, how *retry.Policy) bo
 func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy) error {
 	var args []any
 	if s.FinishArgs != nil {
-		if err := guard("FinishArgs", func() error { args = s.FinishArgs(o); return nil }); err != nil {
+		if err := engine.Guard("FinishArgs", func() error { args = s.FinishArgs(o); return nil }); err != nil {
 			return &effectError{err}
 		}
 	}
@@ -271,7 +272,7 @@ func (s *shift[ID]) writeAll(ctx context.Context, tx *sql.Tx, o *Outcome[ID], c 
 func (s *shift[ID]) effects(ctx context.Context, tx *sql.Tx, o *Outcome[ID]) error {
 	if o.Err == nil {
 		for _, effect := range o.Job.effects {
-			if err := guard("Job.InTx", func() error { return effect(ctx, tx) }); err != nil {
+			if err := engine.Guard("Job.InTx", func() error { return effect(ctx, tx) }); err != nil {
 				return err
 			}
 		}
@@ -279,7 +280,7 @@ func (s *shift[ID]) effects(ctx context.Context, tx *sql.Tx, o *Outcome[ID]) err
 	if s.InTx == nil {
 		return nil
 	}
-	return guard("InTx", func() error { return s.InTx(ctx, tx, o) })
+	return engine.Guard("InTx", func() error { return s.InTx(ctx, tx, o) })
 }
 
 // rowCategory is the category of an outcome that the database refuses to have in its row.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/dberr"
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/sift"
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
@@ -46,7 +47,7 @@ func (s *shift[ID]) turns(n int) (turn retry.Turn, granted int, held time.Durati
 	if s.PolicyFor != nil || p == nil || p.Quota == nil {
 		return 0, n, 0
 	}
-	err := guard("Quota", func() error {
+	err := engine.Guard("Quota", func() error {
 		turn, granted, held = p.Quota.Take(p.Now(), n)
 		return nil
 	})
@@ -65,7 +66,7 @@ func (s *shift[ID]) giveBack(turn retry.Turn, n int) {
 	if turn == 0 || n == 0 {
 		return
 	}
-	if err := guard("Quota", func() error { s.Policy.Quota.Return(s.Policy.Now(), turn, n); return nil }); err != nil {
+	if err := engine.Guard("Quota", func() error { s.Policy.Quota.Return(s.Policy.Now(), turn, n); return nil }); err != nil {
 		s.report(err)
 	}
 }
@@ -153,7 +154,7 @@ func (t *taking[ID, T]) inTurn(ctx context.Context, which sqltable.Some) (all []
 	if takesTurns || err != nil && dberr.Conflict(err) {
 		err = sqltable.InTx(ctx, t.DB, func(db sqltable.DB) error {
 			if takesTurns {
-				if err := guard("Turn", func() error { return t.Turn(ctx, db) }); err != nil {
+				if err := engine.Guard("Turn", func() error { return t.Turn(ctx, db) }); err != nil {
 					return dberr.BesideRowsError{Err: err}
 				}
 			}

@@ -109,9 +109,7 @@ func (r *Retries) Handler(next asynq.Handler) asynq.Handler {
 		})
 		defer engine.Tell(ctx, &job) // asynq stores it after the handler
 		switch limit, _ := asynq.GetMaxRetry(ctx); {
-		case engine.NoPolicy(outcome, &job):
-			return &again{job.Err, job.Decision.Delay, true}
-		case outcome == retry.Handed && ctx.Err() == nil: // its turn has not come
+		case engine.NoPolicy(outcome, &job), outcome == retry.Handed && ctx.Err() == nil: // or its turn has not come
 			return &again{job.Err, job.Decision.Delay, true}
 		case outcome == retry.Handed:
 			return job.Err

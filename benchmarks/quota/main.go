@@ -66,9 +66,7 @@ func scenarios() []scenario {
 
 const seeds = 5
 
-// page has the table between two comments.
-const page = "../../docs/quota.md"
-
+// A page has the table between these.
 const before, after = "<!-- from benchmarks/quota -->\n", "<!-- end -->\n"
 
 // splice puts the table into the text of the page.

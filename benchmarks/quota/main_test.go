@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+const page = "../../docs/quota.md"
+
 // The page shows what the simulation finds.
 func TestPage(t *testing.T) {
 	t.Parallel()

@@ -49,8 +49,10 @@ func foreignWithin(err error, after time.Duration, hidden int) (Fact, int, time.
 	if f.Class == Unknown {
 		f = Reason(p.code).or(Reason(said(err))).or(SQLState(p.sqlState))
 	}
-	if cause := hiddenCause(err, p.cause); f == (Fact{}) && cause != nil && hidden > 0 {
-		return foreignWithin(cause, after, hidden-1)
+	if f == (Fact{}) && p.cause.IsValid() && hidden > 0 {
+		if cause := hiddenCause(err, p.cause); cause != nil {
+			return foreignWithin(cause, after, hidden-1)
+		}
 	}
 	if f.Class != Unknown && f.Category == "" {
 		f.Category = categories[f.Class]
@@ -76,7 +78,7 @@ func hiddenCause(err error, field reflect.Value) error {
 	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
 		return nil
 	}
-	if !field.IsValid() || !field.CanInterface() || field.Kind() != reflect.Interface || field.IsNil() {
+	if !field.CanInterface() || field.Kind() != reflect.Interface || field.IsNil() {
 		return nil
 	}
 	cause, ok := reflect.TypeAssert[error](field)

@@ -4,10 +4,10 @@
 // stop and kill workers, and read how a job ended. [Run] drives scripts through it:
 // failures of every kind, hints of servers, panics, crashes, shutdowns, a policy that
 // changes, two kinds of jobs, a job that arrives twice, a bad queue beside a good one, a success
-// that is not stored, many jobs at once. The same script runs in [retry.Policy.Execute] on a fake clock. The number of
-// attempts, the events of the Observer, the end, and every wait have to agree: a retry is never
-// early, and late by no more than the engine's Grain, or by more where the machine is so busy that
-// plain work takes longer, too.
+// that is not stored, many jobs at once. The same script runs in [retry.Policy.Execute] on a
+// fake clock. The number of attempts, the events of the Observer, the end, and every wait have
+// to agree: a retry is never early, and late by no more than the engine's Grain, or by more
+// where the machine is so busy that plain work takes longer, too.
 //
 //	func TestConformance(t *testing.T) {
 //		enginetest.Run(t, &enginetest.Engine{Grain: 100 * time.Millisecond, Open: open})

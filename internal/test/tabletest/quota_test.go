@@ -12,37 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
-
-// api takes so many requests in a window.
-type api struct {
-	mu              sync.Mutex
-	limit           int
-	window          time.Duration
-	began           time.Time
-	used            int
-	served, refused int
-}
-
-func (a *api) ask() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now := time.Now()
-	if a.began.IsZero() {
-		a.began = now
-	}
-	if passed := now.Sub(a.began); passed >= a.window {
-		a.began, a.used = a.began.Add(passed.Truncate(a.window)), 0
-	}
-	if a.used == a.limit {
-		a.refused++
-		return retry.MarkRateLimited(errors.New("too many"), a.window-now.Sub(a.began))
-	}
-	a.used++
-	a.served++
-	return nil
-}
 
 // Jobs behind a quota are refused once in a window, and not each job in each window.
 func TestWorkerQuota(t *testing.T) {
@@ -51,7 +23,7 @@ func TestWorkerQuota(t *testing.T) {
 	refused := map[bool]int{}
 	for _, quota := range []bool{false, true} {
 		inBubble(t, jobs, func(t *testing.T, s *shop) {
-			a := &api{limit: 20, window: 2 * time.Second}
+			a := &testkit.Window{Limit: 20, Length: 2 * time.Second}
 			s.Policy = &retry.Policy{MaxAttempts: 3, FreeRateLimits: 100, Jitter: retry.NoJitter}
 			if quota {
 				s.Policy.FreeRateLimits, s.Policy.Quota = 0, &retry.Quota{}
@@ -60,19 +32,18 @@ func TestWorkerQuota(t *testing.T) {
 			s.Concurrency, s.Poll = 25, 20*time.Millisecond
 			s.Work = func(context.Context, *retrytable.Job[int64]) error {
 				time.Sleep(50 * time.Millisecond)
-				return a.ask()
+				return a.Ask()
 			}
 			stop := s.start(t)
-			for a.mu.Lock(); a.served < jobs; a.mu.Lock() {
-				a.mu.Unlock()
+			served, refusals := a.Answers()
+			for ; served < jobs; served, refusals = a.Answers() {
 				time.Sleep(10 * time.Millisecond)
 			}
-			a.mu.Unlock()
 			require.ErrorIs(t, stop(), errStop)
 			assert.Empty(t, s.errs)
-			refused[quota] = a.refused
+			refused[quota] = refusals
 			if quota {
-				assert.LessOrEqual(t, a.refused, jobs*15/100)
+				assert.LessOrEqual(t, refusals, jobs*15/100)
 				assert.LessOrEqual(t, time.Since(start), 21*time.Second, "18 s are needed")
 			}
 		})
