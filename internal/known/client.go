@@ -13,11 +13,32 @@ import (
 // with which the service says why. They are known by the shape of their type, because there
 // are hundreds.
 
+// client is an error of a client, and what it has of a response.
+type client struct {
+	err   error
+	v     reflect.Value
+	shape *shape
+	parts
+}
+
+func clientOf(err error, s *shape) client {
+	c := client{err: err, v: reflect.ValueOf(err), shape: s}
+	c.fields(c.parts.add)
+	c.parts.ofResponse(2)
+	return c
+}
+
+// fields calls do with the fields of the error that have a role.
+func (c *client) fields(do func(role, reflect.Value)) {
+	if v := reflect.Indirect(c.v); v.Kind() == reflect.Struct {
+		c.shape.walk(v, 0, do)
+	}
+}
+
 // answered classifies the error of a client that has this status of a response. after is the
 // wait that the error itself asks for, and hinted says that an outer error asks for one.
-func answered(err error, status int, after time.Duration, hinted bool) (Fact, Traits) {
-	v := reflect.Indirect(reflect.ValueOf(err))
-	header := headerOf(err, v)
+func (c *client) answered(status int, after time.Duration, hinted bool) (Fact, Traits) {
+	header := c.headers()
 	if after <= 0 && header != nil && (Status(status, true).Class != Final || EnvoyLimited(header)) {
 		var ok bool
 		after, ok = hint.Parse(status, header, time.Time{})
@@ -27,7 +48,7 @@ func answered(err error, status int, after time.Duration, hinted bool) (Fact, Tr
 	switch status {
 	case 400, 402, 403, 409, 410, 422, 423, 429, 500, 503:
 		var delay time.Duration
-		if reason, delay = reasonOf(err, v); after <= 0 {
+		if reason, delay = c.reason(); after <= 0 {
 			after = max(delay, reason.After)
 		}
 	}
@@ -49,20 +70,19 @@ type parts struct {
 	response reflect.Value // the fields of a response
 }
 
-// partsOf reads the fields of an error, and of its response what the error itself does not
-// have. resty's response has that of net/http in it.
-func partsOf(v reflect.Value) parts { return partsWithin(v, 2) }
-
-func partsWithin(v reflect.Value, responses int) (p parts) {
-	walk(v, 0, p.add)
-	if p.response.IsValid() && responses > 0 {
-		inner := partsWithin(p.response, responses-1)
-		p.status = cmp.Or(p.status, inner.status)
-		if !p.header.IsValid() {
-			p.header = inner.header
-		}
+// ofResponse reads what the error itself does not have from its response. resty's has that of
+// net/http in it.
+func (p *parts) ofResponse(depth int) {
+	if !p.response.IsValid() || depth == 0 {
+		return
 	}
-	return p
+	var inner parts
+	walk(p.response, 0, inner.add)
+	inner.ofResponse(depth - 1)
+	p.status = cmp.Or(p.status, inner.status)
+	if !p.header.IsValid() {
+		p.header = inner.header
+	}
 }
 
 func (p *parts) add(r role, v reflect.Value) {
@@ -137,18 +157,15 @@ func digits(v reflect.Value) string {
 
 var durationType = reflect.TypeFor[time.Duration]()
 
-// headerOf returns the headers of the response that an error has, or nil.
-func headerOf(err error, v reflect.Value) map[string][]string {
-	if h := headers(partsOf(v).header); h != nil {
+// headers returns the headers of the response that the error has, or nil.
+func (c *client) headers() map[string][]string {
+	if h := headers(c.header); h != nil || c.shape.silent {
 		return h
 	}
-	if reflect.TypeOf(err).NumMethod() < 2 { // only Error
-		return nil
-	}
-	if h, ok := result(reflect.ValueOf(err).MethodByName("Header")); ok {
+	if h, ok := result(c.v.MethodByName("Header")); ok {
 		return headers(h)
 	}
-	if resp, ok := result(reflect.ValueOf(err).MethodByName("Response")); ok {
+	if resp, ok := result(c.v.MethodByName("Response")); ok {
 		return headers(field(resp, "Header"))
 	}
 	return nil
@@ -159,21 +176,30 @@ var headerType = reflect.TypeFor[map[string][]string]()
 // headers returns a value that has the form of an http.Header, or nil.
 func headers(v reflect.Value) (h map[string][]string) {
 	defer silence()
-	if !v.IsValid() || v.Kind() != reflect.Map || v.Len() == 0 || !v.CanInterface() || !v.CanConvert(headerType) {
+	if !v.IsValid() || v.Kind() != reflect.Map || v.Len() == 0 || !v.CanInterface() {
 		return nil
 	}
-	h, _ = reflect.TypeAssert[map[string][]string](v.Convert(headerType))
+	// What is addressable would be copied.
+	h, _ = reflect.ValueOf(v.Interface()).Convert(headerType).Interface().(map[string][]string)
 	return h
 }
 
-// reasonOf returns what the code in an error says, and the wait in its details.
-func reasonOf(err error, v reflect.Value) (Fact, time.Duration) {
-	if f := byName(err); f.Class != Unknown {
-		return f, 0
+// reason returns what the code in the error says, and the wait in its details.
+func (c *client) reason() (Fact, time.Duration) {
+	if c.shape.limited.Class != Unknown {
+		return c.shape.limited, 0
 	}
 	var p reasonParts
-	walk(v, 0, p.add)
-	return p.fact.or(Reason(said(err))), p.after
+	c.fields(p.add)
+	return p.fact.or(c.said()), p.after
+}
+
+// said returns what the code says for which the error has a method.
+func (c *client) said() Fact {
+	if c.shape.silent {
+		return Fact{}
+	}
+	return Reason(said(c.err))
 }
 
 type reasonParts struct {
@@ -238,12 +264,8 @@ func (f Fact) or(g Fact) Fact {
 
 // byName knows the errors about rate limits whose types say so: of go-github, slack-go,
 // discordgo, go-shopify, cloudflare-go and others.
-func byName(err error) Fact {
-	t := reflect.TypeOf(err)
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	switch t.Name() {
+func byName(name string) Fact {
+	switch name {
 	case "AbuseRateLimitError": // go-github: the secondary limit
 		f := limited
 		f.After = gitHubWait
@@ -253,15 +275,4 @@ func byName(err error) Fact {
 	default:
 		return Fact{}
 	}
-}
-
-// named returns the fact about an error that says it is retryable, and the wait in its field,
-// if its type says that it is about a rate limit.
-func named(f Fact, err error) (Fact, time.Duration) {
-	g := byName(err)
-	if g.Class == Unknown {
-		return f, 0
-	}
-	g.Category = "rate_limited"
-	return g, partsOf(reflect.ValueOf(err)).after
 }

@@ -7,52 +7,41 @@ import (
 	"time"
 )
 
-// foreign classifies an error by types, methods and fields of modules that this package
-// does not import. It returns the fact about the error, or its HTTP status, and the wait
-// that the error asks for, or else after. The names of the methods are constants, so that
-// the linker still drops the methods that nobody calls.
-func foreign(err error, after time.Duration) (Fact, int, time.Duration) {
-	return foreignWithin(err, after, mostHidden)
-}
-
 // mostHidden is how many causes are looked for that Unwrap does not return. Errors may refer to
 // each other.
 const mostHidden = 3
 
-func foreignWithin(err error, after time.Duration, hidden int) (Fact, int, time.Duration) {
-	v := reflect.ValueOf(err)
-	if judge, name := packaged(v.Type()); judge != nil {
-		if f, status, wait := judge(v, name); f != (Fact{}) || status != 0 {
+// says classifies the error by types, methods and fields of modules that this package does not
+// import. It returns the fact about the error, or its HTTP status, and the wait that the error
+// asks for, or else after. The names of the methods are constants, so that the linker still
+// drops the methods that nobody calls.
+func (c *client) says(after time.Duration) (Fact, int, time.Duration) {
+	if judge := c.shape.judge; judge != nil {
+		if f, status, wait := judge(c.v, c.shape.name); f != (Fact{}) || status != 0 {
 			return f, status, cmp.Or(after, wait)
 		}
 	}
-	if v.NumMethod() > 1 { // more than Error
-		if status, ok := result(v.MethodByName("GRPCStatus")); ok {
+	if !c.shape.silent {
+		if status, ok := result(c.v.MethodByName("GRPCStatus")); ok {
 			return grpcStatus(status), 0, after
 		}
-		if status, ok := result(v.MethodByName("Status")); ok && isKubernetes(status) {
+		if status, ok := result(c.v.MethodByName("Status")); ok && isKubernetes(status) {
 			seconds := number(field(field(status, "Details"), "RetryAfterSeconds"))
 			return Fact{}, valid(number(field(status, "Code"))), max(after, time.Duration(seconds)*time.Second)
 		}
-		if code, ok := result(v.MethodByName("Code")); ok && code.Type().PkgPath() == "google.golang.org/grpc/codes" { // etcd
+		if code, ok := result(c.v.MethodByName("Code")); ok && code.Type().PkgPath() == "google.golang.org/grpc/codes" { // etcd
 			return grpcCode(number(code)), 0, after
 		}
 	}
-	p := partsOf(v)
 	if after <= 0 {
-		after = p.after
+		after = c.after
 	}
-	if p.status >= 400 {
-		return Fact{}, p.status, after
+	if c.status >= 400 {
+		return Fact{}, c.status, after
 	}
-	f := byName(err)
+	f := c.shape.limited
 	if f.Class == Unknown {
-		f = Reason(p.code).or(Reason(said(err))).or(SQLState(p.sqlState))
-	}
-	if f == (Fact{}) && p.cause.IsValid() && hidden > 0 {
-		if cause := hiddenCause(err, p.cause); cause != nil {
-			return foreignWithin(cause, after, hidden-1)
-		}
+		f = Reason(c.code).or(c.said()).or(SQLState(c.sqlState))
 	}
 	if f.Class != Unknown && f.Category == "" {
 		f.Category = categories[f.Class]
@@ -72,20 +61,19 @@ func isKubernetes(status reflect.Value) bool {
 	return reason.IsValid() && reason.Kind() == reflect.String
 }
 
-// hiddenCause returns the error in a field of another one, if Unwrap does not return it.
-func hiddenCause(err error, field reflect.Value) error {
-	switch err.(type) {
+// hidden returns the error in a field of the error, if Unwrap does not return it, or nil.
+func (c *client) hidden() error {
+	switch c.err.(type) {
 	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
 		return nil
 	}
-	if !field.CanInterface() || field.Kind() != reflect.Interface || field.IsNil() {
-		return nil
+	if field := c.cause; field.IsValid() && field.CanInterface() && field.Kind() == reflect.Interface && !field.IsNil() {
+		cause, ok := reflect.TypeAssert[error](field)
+		if ok && !Mute(cause) && reflect.TypeOf(cause) != c.v.Type() {
+			return cause
+		}
 	}
-	cause, ok := reflect.TypeAssert[error](field)
-	if !ok || Mute(cause) || reflect.TypeOf(cause) == reflect.TypeOf(err) {
-		return nil
-	}
-	return cause
+	return nil
 }
 
 // reply classifies the reply of a mail server, or of a server for files or news, by its first

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/errtree"
 )
@@ -87,21 +88,50 @@ func speaking(err error, outer Traits, hinted bool) (Fact, Traits) {
 	if f := typed(err); f != (Fact{}) {
 		return f, 0
 	}
-	f, status, after := methods(err)
-	if f.Class == Retryable && after <= 0 {
-		f, after = named(f, err)
+	s := shapeOf(t)
+	if s.wraps {
+		return Fact{}, 0
 	}
-	if f.Class == Unknown && status == 0 {
-		f, status, after = foreign(err, after)
+	var f Fact
+	var status int
+	var after time.Duration
+	if !s.silent {
+		if f, status, after = methods(err); f.Class == Retryable && after <= 0 && s.limited.Class != Unknown {
+			f, after = s.limited, clientOf(err, s).after
+			f.Category = "rate_limited"
+		}
 	}
-	var traits Traits
+	if f == (Fact{}) {
+		return ofClient(err, s, status, after, hinted)
+	}
+	if after > 0 {
+		f.After = after // the error's own, rather than what its code usually means
+	}
+	return f, 0
+}
+
+// ofClient is speaking for an error whose methods give no class, but perhaps a status and a
+// wait.
+func ofClient(err error, s *shape, status int, after time.Duration, hinted bool) (f Fact, traits Traits) {
+	c := clientOf(err, s)
+	if status == 0 {
+		f, status, after = c.says(after)
+		for hidden := 0; f == (Fact{}) && status == 0 && hidden < mostHidden; hidden++ {
+			cause := c.hidden()
+			if cause == nil {
+				break
+			}
+			c = clientOf(cause, shapeOf(reflect.TypeOf(cause)))
+			f, status, after = c.says(after)
+		}
+	}
 	switch {
 	case f != (Fact{}):
 	case status >= 400:
-		return answered(err, status, after, hinted)
+		return c.answered(status, after, hinted)
 	case status != 0:
 		f = Status(status, hinted || after > 0)
-	default:
+	case !s.silent:
 		f, traits = hopes(err)
 	}
 	if after > 0 {
@@ -121,8 +151,8 @@ var (
 	joiner  = reflect.TypeOf(fmt.Errorf("%w %w", io.EOF, io.EOF))
 )
 
-// The Timeout and Temporary methods of the errors of net and net/url only ask the
-// wrapped error, so operation, lookup and address do not call them.
+// The Timeout and Temporary methods of the errors of net, net/url and os only ask the wrapped
+// error, so they are not called.
 
 // noSocket classifies a dial to a Unix socket that is not there. Its server has not started
 // yet, which a dial by TCP calls refused.

@@ -83,14 +83,6 @@ var packages = map[string]judge{
 	"github.com/dropbox/dropbox-sdk-go-unofficial/v6/dropbox/auth": dropbox,
 }
 
-// packaged returns what knows the errors of a type by its package, and the type's name.
-func packaged(t reflect.Type) (judge, string) {
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	return packages[t.PkgPath()], t.Name()
-}
-
 // by classifies by the number in a field.
 func by(name string, of func(int64) Fact) judge {
 	return func(v reflect.Value, _ string) (Fact, int, time.Duration) { return of(number(field(v, name))), 0, 0 }

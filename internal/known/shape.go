@@ -71,12 +71,22 @@ type member struct {
 	embedded bool
 }
 
-// shapes has the members of the struct types that were asked about, because every error of an
-// unknown type is asked, and reading its type takes longer than reading its fields. The map is
+// shape is what a type of errors, or of a struct in them, is known by.
+type shape struct {
+	judge   judge    // what knows the errors of its package, or nil
+	name    string   // without the package
+	limited Fact     // what the name says; see byName
+	members []member // of the struct, or of that which it points to
+	silent  bool     // it has no method but Error
+	wraps   bool     // it only wraps, and its other methods only ask what it wraps
+}
+
+// shapes has the shapes of the types that were asked about, because every error of an unknown
+// type is asked, and reading its type takes longer than reading its fields. The map is
 // replaced, and never changed.
-var shapes = func() *atomic.Pointer[map[reflect.Type][]member] {
-	var p atomic.Pointer[map[reflect.Type][]member]
-	p.Store(&map[reflect.Type][]member{})
+var shapes = func() *atomic.Pointer[map[reflect.Type]*shape] {
+	var p atomic.Pointer[map[reflect.Type]*shape]
+	p.Store(&map[reflect.Type]*shape{})
 	return &p
 }()
 
@@ -84,24 +94,38 @@ var shapes = func() *atomic.Pointer[map[reflect.Type][]member] {
 // Then all are read again.
 const mostShapes = 500
 
-func shapeOf(t reflect.Type) []member {
+func shapeOf(t reflect.Type) *shape {
 	known := shapes.Load()
-	if shape, ok := (*known)[t]; ok {
-		return shape
+	if s, ok := (*known)[t]; ok {
+		return s
 	}
-	var shape []member
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if m := (member{i, roles[f.Name], f.Anonymous}); m.role != roleNone || m.embedded {
-			shape = append(shape, m)
-		}
-	}
-	more := map[reflect.Type][]member{t: shape}
+	s := readShape(t)
+	more := map[reflect.Type]*shape{t: s}
 	if len(*known) < mostShapes {
 		maps.Copy(more, *known)
 	}
 	shapes.CompareAndSwap(known, &more) // or another has come first, and the next error has its turn
-	return shape
+	return s
+}
+
+func readShape(t reflect.Type) *shape {
+	s := &shape{silent: t.NumMethod() < 2}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	s.judge, s.name = packages[t.PkgPath()], t.Name()
+	s.limited = byName(s.name)
+	s.wraps = t.PkgPath() == "os" && s.name == "SyscallError" || t.PkgPath() == "io/fs" && s.name == "PathError"
+	if t.Kind() != reflect.Struct {
+		return s
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if m := (member{i, roles[f.Name], f.Anonymous}); m.role != roleNone || m.embedded {
+			s.members = append(s.members, m)
+		}
+	}
+	return s
 }
 
 // embedded is how deep embedded structs are searched.
@@ -109,11 +133,15 @@ const embedded = 3
 
 // walk calls do with the fields of a struct, and of what it embeds, that have a role.
 func walk(v reflect.Value, depth int, do func(role, reflect.Value)) {
-	defer silence()
-	if v = indirect(v); v.Kind() != reflect.Struct {
-		return
+	if v = indirect(v); v.Kind() == reflect.Struct {
+		shapeOf(v.Type()).walk(v, depth, do)
 	}
-	for _, m := range shapeOf(v.Type()) {
+}
+
+// walk is walk for a struct of this shape.
+func (s *shape) walk(v reflect.Value, depth int, do func(role, reflect.Value)) {
+	defer silence()
+	for _, m := range s.members {
 		f := v.Field(m.index)
 		if m.role != roleNone {
 			do(m.role, f)
