@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -21,7 +22,7 @@ func classifyCall(err error) retry.Verdict {
 	v := classifyTree(err)
 	if v.NotApplied {
 		var e *connect.Error
-		v.NotApplied = errors.As(err, &e) && refused(e)
+		v.NotApplied = errors.As(err, &e) && judgeCall(e).NotApplied
 	}
 	return v
 }
@@ -60,16 +61,26 @@ func judgeCall(err error) retry.Verdict {
 		if hinted {
 			v.Class = retry.RateLimited
 		}
-	case connect.CodeResourceExhausted:
-		if hinted {
-			v.Class = retry.RateLimited
-		}
+	case connect.CodeResourceExhausted, connect.CodePermissionDenied:
+		v = reasoned(v, e, hinted)
 	case connect.CodeDeadlineExceeded:
 		v.Class = retry.Retryable
 	default:
 		if lost(e) {
 			v.Class = retry.Retryable
 		}
+	}
+	return v
+}
+
+// reasoned is the verdict about a refusal with what its details say: that it is a rate limit,
+// by RetryInfo or ErrorInfo, or that a quota is used up for good.
+func reasoned(v retry.Verdict, e *connect.Error, hinted bool) retry.Verdict {
+	switch says := retry.Classify(e); {
+	case says.Class == retry.Final && !strings.HasPrefix(says.Category, "grpc_"):
+		v.Category, v.After, v.NotApplied = says.Category, 0, false
+	case says.Class == retry.RateLimited, hinted && e.Code() == connect.CodeResourceExhausted:
+		v.Class, v.NotApplied = retry.RateLimited, connect.IsWireError(e)
 	}
 	return v
 }
@@ -93,15 +104,8 @@ func refused(e *connect.Error) bool {
 	if !connect.IsWireError(e) {
 		return false
 	}
-	switch _, detailed := retryInfo(e); e.Code() {
-	case connect.CodeUnavailable:
-		return detailed
-	case connect.CodeResourceExhausted:
-		_, hinted := hint(e)
-		return hinted
-	default:
-		return false
-	}
+	_, detailed := retryInfo(e)
+	return detailed && e.Code() == connect.CodeUnavailable
 }
 
 // category returns the label of a code. Codes that connect does not know share one.

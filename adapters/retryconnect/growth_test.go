@@ -16,6 +16,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryconnect"
 )
 
@@ -37,6 +38,27 @@ func TestManyDetails(t *testing.T) {
 	most := slices.Repeat([]time.Duration{time.Second}, 99)
 	assert.Equal(t, time.Minute, retryconnect.Classify(refusal(t, append(most, time.Minute)...)).After)
 	assert.Equal(t, time.Second, retryconnect.Classify(refusal(t, append(most, time.Second, time.Minute)...)).After)
+}
+
+// A refusal is what its ErrorInfo says.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		code   connect.Code
+		reason string
+		want   retry.Verdict
+	}{
+		{connect.CodeResourceExhausted, "RATE_LIMIT_EXCEEDED", retry.Verdict{Class: retry.RateLimited, NotApplied: true, Category: "connect_resource_exhausted"}},
+		{connect.CodePermissionDenied, "RATE_LIMIT_EXCEEDED", retry.Verdict{Class: retry.RateLimited, NotApplied: true, Category: "connect_permission_denied"}},
+		{connect.CodePermissionDenied, "IAM_PERMISSION_DENIED", retry.Verdict{Class: retry.Final, Category: "connect_permission_denied"}},
+		{connect.CodeResourceExhausted, "QUOTA_EXHAUSTED", retry.Verdict{Class: retry.Final, Category: "quota_exhausted"}},
+	} {
+		e := connect.NewWireError(tt.code, errors.New("no"))
+		detail, err := connect.NewErrorDetail(&errdetails.ErrorInfo{Reason: tt.reason})
+		require.NoError(t, err)
+		e.AddDetail(detail)
+		assert.Equal(t, tt.want, retryconnect.Classify(e), tt)
+	}
 }
 
 // What a server sends makes no work that grows faster than what it has sent.

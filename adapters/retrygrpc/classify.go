@@ -50,8 +50,7 @@ func classifyCall(err error) retry.Verdict {
 	v := classifyTree(err)
 	if v.NotApplied {
 		s, ok := status.FromError(err)
-		_, hinted := retryInfo(s)
-		v.NotApplied = ok && hinted && refusal(s.Code())
+		v.NotApplied = ok && judgeCall(s.Err()).NotApplied
 	}
 	return v
 }
@@ -113,10 +112,8 @@ func judgeCall(err error) retry.Verdict {
 		if hinted {
 			v.Class, v.NotApplied = retry.RateLimited, true
 		}
-	case codes.ResourceExhausted:
-		if hinted {
-			v.Class, v.NotApplied = retry.RateLimited, true
-		}
+	case codes.ResourceExhausted, codes.PermissionDenied:
+		v = reasoned(v, s, hinted)
 	case codes.DeadlineExceeded:
 		v.Class = retry.Retryable
 	case codes.Internal:
@@ -126,6 +123,21 @@ func judgeCall(err error) retry.Verdict {
 	default: // Final
 	}
 	return v
+}
+
+// reasoned is the verdict about a refusal with what its details say: that it is a rate limit,
+// by RetryInfo or ErrorInfo, or that a quota is used up for the day, by QuotaFailure.
+//
+// https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto
+func reasoned(v retry.Verdict, s *status.Status, hinted bool) retry.Verdict {
+	if len(s.Proto().GetDetails()) == 0 {
+		return v
+	}
+	says := retry.Classify(s.Err())
+	if hinted && s.Code() == codes.ResourceExhausted && says.Category == v.Category { // perhaps after no time
+		says.Class, says.NotApplied = retry.RateLimited, true
+	}
+	return says
 }
 
 // resets are the texts of grpc-go for streams that a broken connection or a proxy has

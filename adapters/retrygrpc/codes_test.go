@@ -117,27 +117,37 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// TestDetails looks at the Unavailable and ResourceExhausted of single details.
+// TestDetails looks at refusals with single details.
 func TestDetails(t *testing.T) {
 	t.Parallel()
 	info := func(d *durationpb.Duration) protoadapt.MessageV1 { return &errdetails.RetryInfo{RetryDelay: d} }
+	reason := func(reason string) protoadapt.MessageV1 {
+		return &errdetails.ErrorInfo{Reason: reason, Domain: "googleapis.com"}
+	}
+	daily := &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{QuotaId: "RequestsPerDayPerProject"}}}
 	tests := []struct {
 		name    string
+		code    codes.Code
 		details []protoadapt.MessageV1
 		want    int // attempts
 	}{
-		{"quota of the day", []protoadapt.MessageV1{&errdetails.QuotaFailure{}}, 1},
-		{"quota with a time", []protoadapt.MessageV1{&errdetails.QuotaFailure{}, info(durationpb.New(1))}, attempts},
-		{"info without a time", []protoadapt.MessageV1{info(nil)}, 1},
-		{"info with an invalid time", []protoadapt.MessageV1{info(&durationpb.Duration{Seconds: 1, Nanos: -1})}, 1},
-		{"info that is negative", []protoadapt.MessageV1{info(durationpb.New(-time.Hour))}, attempts},
-		{"info beyond MaxRetryAfter", []protoadapt.MessageV1{info(durationpb.New(time.Hour))}, 1},
+		{"quota of the day", codes.ResourceExhausted, []protoadapt.MessageV1{&errdetails.QuotaFailure{}}, 1},
+		{"quota with a time", codes.ResourceExhausted, []protoadapt.MessageV1{&errdetails.QuotaFailure{}, info(durationpb.New(1))}, attempts},
+		{"info without a time", codes.ResourceExhausted, []protoadapt.MessageV1{info(nil)}, 1},
+		{"info with an invalid time", codes.ResourceExhausted, []protoadapt.MessageV1{info(&durationpb.Duration{Seconds: 1, Nanos: -1})}, 1},
+		{"info that is negative", codes.ResourceExhausted, []protoadapt.MessageV1{info(durationpb.New(-time.Hour))}, attempts},
+		{"a rate limit", codes.ResourceExhausted, []protoadapt.MessageV1{reason("RATE_LIMIT_EXCEEDED")}, attempts},
+		{"a rate limit that denies", codes.PermissionDenied, []protoadapt.MessageV1{reason("RATE_LIMIT_EXCEEDED")}, attempts},
+		{"denied", codes.PermissionDenied, []protoadapt.MessageV1{reason("IAM_PERMISSION_DENIED")}, 1},
+		{"denied with a time", codes.PermissionDenied, []protoadapt.MessageV1{info(durationpb.New(1))}, 1},
+		{"used up for the day", codes.ResourceExhausted, []protoadapt.MessageV1{daily, info(durationpb.New(1))}, 1},
+		{"info beyond MaxRetryAfter", codes.ResourceExhausted, []protoadapt.MessageV1{info(durationpb.New(time.Hour))}, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := (&server{unary: func(context.Context, int, string) (string, error) {
-				st, err := status.New(codes.ResourceExhausted, "no").WithDetails(tt.details...)
+				st, err := status.New(tt.code, "no").WithDetails(tt.details...)
 				if err != nil {
 					return "", err
 				}
@@ -146,7 +156,7 @@ func TestDetails(t *testing.T) {
 			retries, _ := retrying(attempts)
 			conn := dial(t, s.address, retries.DialOptions()...)
 			_, err := call(t.Context(), conn, submit, "")
-			assert.Equal(t, codes.ResourceExhausted, status.Code(err))
+			assert.Equal(t, tt.code, status.Code(err))
 			assert.Equal(t, tt.want, s.count())
 			assert.Len(t, status.Convert(err).Details(), len(tt.details), "details reach the caller")
 		})

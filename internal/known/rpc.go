@@ -71,6 +71,10 @@ func (d *details) add(detail any) {
 	}
 	v := reflect.ValueOf(detail)
 	if delay, ok := result(v.MethodByName("GetRetryDelay")); ok {
+		check, ok := reflect.TypeAssert[interface{ CheckValid() error }](delay)
+		if ok && check.CheckValid() != nil {
+			return
+		}
 		if e, ok := reflect.TypeAssert[interface{ AsDuration() time.Duration }](delay); ok {
 			d.after = max(d.after, e.AsDuration())
 		}
