@@ -74,6 +74,8 @@ var services = []struct {
 	{"Mailgun", "https://documentation.mailgun.com/docs/mailgun/api-reference/send/mailgun", []string{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1795176060000"}, time.Minute},
 	{"Figma", "https://developers.figma.com/docs/rest-api/rate-limits/", []string{"Retry-After", "25", "X-Figma-Rate-Limit-Type", "low"}, 25 * time.Second},
 	{"bucket4j", "https://bucket4j.com/", []string{"X-Rate-Limit-Retry-After-Seconds", "59"}, 59 * time.Second},
+	{"EVE Online", "https://developers.eveonline.com/docs/services/esi/best-practices/", []string{"X-ESI-Error-Limit-Remain", "0", "X-ESI-Error-Limit-Reset", "37"}, 37 * time.Second},
+	{"Zendesk", "https://developer.zendesk.com/api-reference/introduction/rate-limits/", []string{"Zendesk-RateLimit-Tickets-Index", "total=100; remaining=0; resets=41"}, 41 * time.Second},
 	{"KuCoin", "https://www.kucoin.com/docs-new/rate-limit", []string{"gw-ratelimit-remaining", "0", "gw-ratelimit-reset", "14990"}, 14990 * time.Millisecond},
 	{"Bybit", "https://bybit-exchange.github.io/docs/v5/rate-limit", []string{"X-Bapi-Limit-Status", "0", "X-Bapi-Limit-Reset-Timestamp", "1795176002000"}, 2 * time.Second},
 	{"Gate.io", "https://www.gate.io/docs/developers/apiv4/", []string{"X-Gate-RateLimit-Requests-Remain", "0", "X-Gate-RateLimit-Reset-Timestamp", "1795176001"}, time.Second},

@@ -1,6 +1,7 @@
 package retryhttp
 
 import (
+	"fmt"
 	"net/http"
 	"reflect"
 	"strings"
@@ -41,6 +42,9 @@ func judgeNode(err error) retry.Verdict {
 		return v
 	}
 	if !untyped(err) {
+		if reflect.TypeOf(err) == wrapper && strings.HasSuffix(err.Error(), looksLikeHTTP1) {
+			return verdict.Permanent("malformed")
+		}
 		return retry.Verdict{}
 	}
 	text, _ := errtree.Try(err.Error)
@@ -163,6 +167,10 @@ var texts = []struct {
 
 	{"malformed HTTP ", "", verdict.Permanent("malformed")}, // response, version, status code
 	{"malformed MIME header", "", verdict.Permanent("malformed")},
+	{"stream error: ", " status pseudo header", verdict.Permanent("malformed")}, // a response without a status
+	{"bad Content-Length ", "", verdict.Permanent("malformed")},
+	{"unsupported transfer encoding: ", "", verdict.Permanent("malformed")},
+	{"too many transfer encodings: ", "", verdict.Permanent("malformed")},
 	{"net/http: server response headers exceeded", "", verdict.Permanent("malformed")},
 	{"stream error: ", "; http2: response header list larger than advertised limit", verdict.Permanent("malformed")},
 
@@ -195,8 +203,12 @@ var texts = []struct {
 	{"http2: client conn could not be established", "", verdict.Unapplied("conn_closed")},
 }
 
+// wrapper is the type of errors that wrap one with %w.
+var wrapper = reflect.TypeOf(fmt.Errorf("%w", http.ErrBodyNotAllowed))
+
 const (
 	socksSays       = "unknown error "
+	looksLikeHTTP1  = ", note that the frame header looked like an HTTP/1.1 header"
 	goAwayAndClosed = "http2: server sent GOAWAY and closed the connection; "
 	goAwayAtFirst   = "http2: Transport received GOAWAY from server ErrCode:"
 	cannotRetry     = "http2: Transport: cannot retry err ["

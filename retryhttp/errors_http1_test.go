@@ -81,6 +81,25 @@ var malformed = []failure{
 	{name: "version", set: to(provoke.Respond("HTTP/x 200 OK\r\n\r\n")), want: final("malformed"), text: "malformed HTTP version", get: 1, post: 1},
 	{name: "status", set: to(provoke.Respond("HTTP/1.1 abc OK\r\n\r\n")), want: final("malformed"), text: "malformed HTTP status code", get: 1, post: 1},
 	{name: "header", set: to(provoke.Respond("HTTP/1.1 200 OK\r\n a: b\r\n\r\n")), want: final("malformed"), text: "malformed MIME header initial line", get: 1, post: 1},
+	{name: "length", set: to(provoke.Respond("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n")), want: final("malformed"), text: "bad Content-Length", get: 1, post: 1},
+	{name: "coding", set: to(provoke.Respond("HTTP/1.1 200 OK\r\nTransfer-Encoding: x\r\n\r\n")), want: final("malformed"), text: "unsupported transfer encoding", get: 1, post: 1},
+	{
+		name: "codings", set: to(provoke.Respond("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n")),
+		want: final("malformed"), text: "too many transfer encodings", get: 1, post: 1,
+	},
+	{
+		name: "no status", set: toH2(func(c *provoke.HTTP2Conn) {
+			c.Each(func(stream uint32) { c.Header(stream, 0x00, 1, 'x', 1, 'y') })
+		}),
+		want: final("malformed"), text: "missing status pseudo header", get: 1, post: 1,
+	},
+	{
+		name: "HTTP/1.1 for HTTP/2", set: toH2(func(c *provoke.HTTP2Conn) {
+			c.Request()
+			_, _ = c.Conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+		}),
+		want: final("malformed"), text: "looked like an HTTP/1.1 header", get: 1, post: 1,
+	},
 	{
 		name: "too large header",
 		set: with(func(base *http.Transport) { base.MaxResponseHeaderBytes = 100 },

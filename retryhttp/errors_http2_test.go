@@ -33,7 +33,7 @@ var overHTTP2 = []failure{
 		want: limited("http2_calm"), get: 2, post: 1,
 	},
 	{name: "HTTP_1_1_REQUIRED", set: toH2(provoke.ResetEach(provoke.HTTP11Required)), want: anew("http2_refused"), get: 2, post: 2},
-	{name: "INADEQUATE_SECURITY", set: toH2(provoke.ResetEach(provoke.InadequateSecurity)), want: again("http2_reset"), get: 2, post: 1},
+	{name: "INADEQUATE_SECURITY", set: toH2(provoke.ResetEach(provoke.InadequateSecurity)), want: final("http2_security"), get: 1, post: 1},
 	{name: "NO_ERROR", set: toH2(provoke.ResetEach(provoke.NoError)), want: again("http2_reset"), get: 2, post: 1},
 	{name: "COMPRESSION_ERROR", set: toH2(provoke.ResetEach(provoke.CompressionError)), want: again("http2_reset"), get: 2, post: 1},
 	// net/http itself sends these requests again, and waits between the
@@ -98,12 +98,6 @@ var overHTTP2 = []failure{
 			c.Reset(0, provoke.NoError)
 		}),
 		text: "connection error: PROTOCOL_ERROR", get: 1, post: 1,
-	},
-	{ // likewise, about a response without a status
-		name: "no status", set: toH2(func(c *provoke.HTTP2Conn) {
-			c.Each(func(stream uint32) { c.Header(stream, 0, 1, 'a', 1, 'b') })
-		}),
-		text: "PROTOCOL_ERROR", get: 1, post: 1,
 	},
 	{
 		name: "EOF", set: toH2(func(c *provoke.HTTP2Conn) {

@@ -145,7 +145,7 @@ func (c *call) refused(resp *http.Response, own retry.Verdict) {
 		after, hinted = ParseHint(status, resp.Header, c.Policy.Now())
 	}
 	var says bodyAnswer
-	if (c.t.BodyHints || c.read != nil) && peeks(resp.StatusCode) {
+	if (c.t.BodyHints || c.read != nil) && known.MoreInBody(resp.StatusCode) {
 		says = peek(resp)
 	}
 	if !hinted {

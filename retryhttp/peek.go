@@ -8,16 +8,11 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
-
-	"github.com/seed-5ff3c98e/retry/internal/known"
 )
 
 // peekTime is the longest time to wait for the body that may say why a request failed. Bodies
 // of failures nearly always come with the headers.
 const peekTime = 500 * time.Millisecond
-
-// peeks reports whether the body of a failure with this status may say more than the status.
-func peeks(status int) bool { return status == http.StatusBadRequest || known.Heeded(status, nil) }
 
 // peek reads the body of a response for what it says about retries. All of the body stays
 // readable: what has come is kept, and what has not come in time is read by the caller.

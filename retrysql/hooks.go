@@ -2,7 +2,8 @@ package retrysql
 
 import (
 	"context"
-	"sync"
+
+	"github.com/seed-5ff3c98e/retry/internal/aftercommit"
 )
 
 // AfterCommit registers do, which [InTx] calls once its transaction is committed. ctx is
@@ -22,30 +23,14 @@ import (
 // a step must not be lost, store it in the same transaction, as a job of package
 // retrytable.
 //
+// It works with the context of Worker.InTx and Job.InTx of package retrytable too: there, do
+// is called once the outcome of the job is stored.
+//
 // AfterCommit is safe for concurrent use while fn runs.
 func AfterCommit(ctx context.Context, do func(ctx context.Context)) {
-	h, ok := ctx.Value(hooksKey{}).(*hooks)
-	if !ok {
+	h := aftercommit.Of(ctx)
+	if h == nil {
 		panic("retrysql: AfterCommit: the context is not that of a function of InTx")
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.all = append(h.all, do)
-}
-
-type hooksKey struct{}
-
-// hooks are the functions that one attempt has registered.
-type hooks struct {
-	mu  sync.Mutex
-	all []func(context.Context)
-}
-
-func (h *hooks) call(ctx context.Context) {
-	h.mu.Lock()
-	all := h.all
-	h.mu.Unlock()
-	for _, do := range all {
-		do(ctx)
-	}
+	h.Add(do)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/aftercommit"
 )
 
 // TxOptions are the options of a transaction of InTx.
@@ -100,7 +101,7 @@ func InTx(
 	}
 	err := call.Err()
 	if err == nil {
-		t.hooks.call(ctx)
+		t.hooks.Call(ctx)
 	}
 	return err
 }
@@ -112,7 +113,7 @@ type transaction struct {
 	fn   func(context.Context, *sql.Tx) error
 
 	open  bool   // the last attempt may have taken effect
-	hooks *hooks // of the last attempt
+	hooks *aftercommit.Hooks // of the last attempt
 }
 
 // run runs the transaction once.
@@ -124,8 +125,8 @@ func (t *transaction) run(ctx context.Context) error {
 	}
 	// On panics and Goexit too.
 	defer s.close()
-	t.hooks = &hooks{}
-	if err := t.fn(context.WithValue(ctx, hooksKey{}, t.hooks), s.tx); err != nil {
+	t.hooks, ctx = aftercommit.New(ctx)
+	if err := t.fn(ctx, s.tx); err != nil {
 		return t.failed(s, err)
 	}
 	return t.commit(ctx, s)

@@ -64,9 +64,6 @@ func ExampleWorker() {
 			return nil
 		},
 		FinishArgs: func(o *retrytable.Outcome[string]) []any {
-			if o.Err == nil || o.Released {
-				return nil
-			}
 			return []any{o.Err.Error()} // of Set.Fail
 		},
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/aftercommit"
 )
 
 // Job is what a [Worker] works on: a claimed row. Its methods are for Work, and are not
@@ -45,6 +46,8 @@ func (j *Job[ID]) SucceedAs(word string) { j.status = word }
 // serialization failure are such errors. Return the errors of statements: in MySQL,
 // statements after a deadlock are in no transaction any more.
 //
+// retrysql.AfterCommit, with the ctx of fn, calls a function once all that is stored.
+//
 // The whole transaction has half of the rest of the lease: with the default
 // Heartbeat, a third of Table.Lease. fn should pass its ctx to every statement.
 func (j *Job[ID]) InTx(fn func(ctx context.Context, tx *sql.Tx) error) {
@@ -71,8 +74,9 @@ type Outcome[ID any] struct {
 	// Decision only the Delay is set.
 	Released bool
 
-	unstarted bool         // given back because its attempt could not start
-	stored    retry.Stored // what the Observer is told when it is stored
+	unstarted bool               // given back because its attempt could not start
+	stored    retry.Stored       // what the Observer is told when it is stored
+	hooks     *aftercommit.Hooks // of the last transaction
 }
 
 // job returns the job of a row. If there is no policy for its kind, that is reported.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/aftercommit"
 	"github.com/seed-5ff3c98e/retry/internal/engine"
 	"github.com/seed-5ff3c98e/retry/internal/show"
 	"github.com/seed-5ff3c98e/retry/internal/sqlerr"
@@ -61,6 +62,9 @@ func (s *shift[ID]) settle(o *Outcome[ID], ends time.Time, how *retry.Policy) bo
 		}
 	}
 	s.announce(o)
+	if o.hooks != nil {
+		_ = s.guarded(o.Job, "AfterCommit", func() error { o.hooks.Call(s.ctx); return nil })
+	}
 	if s.After != nil {
 		_ = s.guarded(o.Job, "After", func() error { s.After(s.ctx, o); return nil })
 	}
@@ -70,13 +74,7 @@ func (s *shift[ID]) settle(o *Outcome[ID], ends time.Time, how *retry.Policy) bo
 // storeUntil tries to store an outcome until the lease ends. It also tries if the lease
 // has ended already, because perhaps nobody has taken the row over.
 func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy) error {
-	var args []any
-	if s.FinishArgs != nil {
-		if err := engine.Guard("FinishArgs", func() error { args = s.FinishArgs(o); return nil }); err != nil {
-			return &effectError{err}
-		}
-	}
-	change, err := s.changeFor(o, args)
+	change, err := s.changeFor(o)
 	if err != nil {
 		return err
 	}
@@ -101,22 +99,44 @@ func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy
 }
 
 // changeFor is the update that stores an outcome.
-func (s *shift[ID]) changeFor(o *Outcome[ID], args []any) (c *sqltable.Change, err error) {
+func (s *shift[ID]) changeFor(o *Outcome[ID]) (c *sqltable.Change, err error) {
+	var args []any
+	failed := o.Err != nil && !o.Released
+	if failed { // FinishArgs may change the State
+		if args, err = s.finishArgs(o); err != nil {
+			return nil, err
+		}
+	}
 	switch row := o.Job.claimed(args); {
+	case failed:
+		c, err = fail(s.statements, row, o.Decision, o.Err)
 	case o.Released:
 		c = s.statements.Release(row, o.Decision.Delay, o.unstarted)
-	case o.Err != nil:
-		c, err = fail(s.statements, row, o.Decision, o.Err)
 	default:
 		c, err = succeed(s.statements, row, cmp.Or(o.Job.status, s.statements.Statuses.Done[0]))
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := c.CheckArgs(args); err != nil {
+	if !failed && c.NArgs > 0 {
+		if c.Args, err = s.finishArgs(o); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.CheckArgs(c.Args); err != nil {
 		return nil, retry.MarkFinal(err)
 	}
 	return c, nil
+}
+
+func (s *shift[ID]) finishArgs(o *Outcome[ID]) (args []any, err error) {
+	if s.FinishArgs == nil {
+		return nil, nil
+	}
+	if err := engine.Guard("FinishArgs", func() error { args = s.FinishArgs(o); return nil }); err != nil {
+		return nil, &effectError{err}
+	}
+	return args, nil
 }
 
 // storingTries are the tries to store one outcome.
@@ -270,6 +290,7 @@ func (s *shift[ID]) writeAll(ctx context.Context, tx *sql.Tx, o *Outcome[ID], c 
 
 // effects calls what the program has to write with an outcome.
 func (s *shift[ID]) effects(ctx context.Context, tx *sql.Tx, o *Outcome[ID]) error {
+	o.hooks, ctx = aftercommit.New(ctx)
 	if o.Err == nil {
 		for _, effect := range o.Job.effects {
 			if err := engine.Guard("Job.InTx", func() error { return effect(ctx, tx) }); err != nil {

@@ -170,16 +170,18 @@ type Worker[ID any] struct {
 	// args of Table.Where.
 	ClaimArgs []any
 
-	// FinishArgs, if not nil, returns the args of Set.Succeed, Set.Fail or Set.Release,
-	// whichever the outcome uses. It is called once for each outcome, before the outcome is
-	// stored. It may change Decision.State, which is then stored. An error is no arg: pass its
+	// FinishArgs, if not nil, returns the args of Set.Fail for a failure. It may change
+	// Decision.State, which is then stored. It is called for a success or a release only if
+	// Set.Succeed or Set.Release has parameters, and returns the args of that then. It is
+	// called once for each outcome, before the outcome is stored. An error is no arg: pass its
 	// text. With args of a type that the driver does not take, the outcome is not stored, and
 	// OnError is told which arg it is.
 	FinishArgs func(o *Outcome[ID]) []any
 
 	// InTx, if not nil, makes other writes for a success or a failure, in the transaction
 	// that stores it. It is called again if the transaction is repeated, so it must do
-	// nothing outside of the transaction. See [Job.InTx] for its errors and its time limit.
+	// nothing outside of the transaction; retrysql.AfterCommit, with its ctx, calls a function
+	// once the outcome is stored. See [Job.InTx] for its errors and its time limit.
 	// If InTx returns an error for a failure, the failure is not stored: the lease runs out,
 	// and the next worker takes over.
 	InTx func(ctx context.Context, tx *sql.Tx, o *Outcome[ID]) error

@@ -22,7 +22,6 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -130,18 +129,8 @@ var classify = retry.Extend(func(err error) retry.Verdict {
 	if _, ok := err.(redis.Error); !ok { //nolint:errorlint // asked about every error of the tree
 		return retry.Verdict{}
 	}
-	code, rest, _ := strings.Cut(err.Error(), " ")
-	switch code {
-	case "LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "NOREPLICAS", "BUSY":
-		return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: "redis_" + strings.ToLower(code)}
-	case "MOVED", "ASK": // a cluster client follows them
-		return retry.Verdict{Class: retry.Final, NotApplied: true, Category: "redis"}
-	case "OOM":
-		return retry.Verdict{Class: retry.RateLimited, NotApplied: true, Category: "redis_oom"}
-	case "ERR":
-		if strings.HasPrefix(rest, "max number of clients reached") {
-			return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: "redis_max_clients"}
-		}
+	if v := retry.Classify(err); v.Class != retry.Unknown {
+		return v
 	}
 	return retry.Verdict{Class: retry.Final, Category: "redis"}
 })

@@ -63,9 +63,6 @@ func (p *processor) process(ctx context.Context, job *retrytable.Job[string]) er
 
 // finishArgs is the error_class of a failure.
 func finishArgs(o *retrytable.Outcome[string]) []any {
-	if o.Released || o.Err == nil {
-		return nil
-	}
 	return []any{errorClass(o.Decision.Verdict)}
 }
 

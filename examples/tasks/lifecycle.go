@@ -39,11 +39,6 @@ func (s *service) worker(table *retrytable.Table[string], lost error) *retrytabl
 			return p.policy(s.second), err
 		},
 		InTx: s.outcome,
-		After: func(_ context.Context, o *retrytable.Outcome[string]) {
-			if tx, ok := o.Job.Data.(*tx); ok {
-				tx.say()
-			}
-		},
 		OnError: func(_ context.Context, err error) {
 			if errors.Is(err, retrytable.ErrLeaseLost) { // it was ended or canceled, which is told by whoever did it
 				s.log.Debug("worker", "error", err)
@@ -85,8 +80,7 @@ func (s *service) start(ctx context.Context, job *retrytable.Job[string]) error 
 
 // outcome writes what a start, a refusal, a lost starter or a timeout means, with it.
 func (s *service) outcome(ctx context.Context, raw *sql.Tx, o *retrytable.Outcome[string]) error {
-	tx := &tx{Tx: raw}
-	o.Job.Data = tx
+	tx := speaking(ctx, raw)
 	t, err := s.task(ctx, tx, o.Job.ID)
 	switch {
 	case err != nil:

@@ -94,6 +94,13 @@ type tx struct {
 	said []func()
 }
 
+// speaking is a transaction of retrysql or of a worker, whose context this is.
+func speaking(ctx context.Context, raw *sql.Tx) *tx {
+	tx := &tx{Tx: raw}
+	retrysql.AfterCommit(ctx, func(context.Context) { tx.say() })
+	return tx
+}
+
 // tell logs what became of a task.
 func (tx *tx) tell(log *slog.Logger, t task, more ...any) {
 	tx.said = append(tx.said, func() {
@@ -111,9 +118,7 @@ func (tx *tx) say() {
 // away, or if nobody knows whether it was committed: fn must see that it was.
 func (s *service) inTx(ctx context.Context, fn func(ctx context.Context, tx *tx) error) error {
 	return retrysql.InTx(ctx, s.db.DB, patience, &retrysql.TxOptions{Idempotent: true}, func(ctx context.Context, raw *sql.Tx) error {
-		tx := &tx{Tx: raw}
-		retrysql.AfterCommit(ctx, func(context.Context) { tx.say() })
-		return fn(ctx, tx)
+		return fn(ctx, speaking(ctx, raw))
 	})
 }
 

@@ -75,9 +75,6 @@ func (e *engine) work(ctx context.Context, job *retrytable.Job[string]) error {
 // category, or on hold.
 func (e *engine) decided(o *retrytable.Outcome[string]) []any {
 	d := &o.Decision
-	if o.Released || o.Err == nil {
-		return nil
-	}
 	category, text := cmp.Or(d.Verdict.Category, unknown), storable(o.Err.Error())
 	c := change{
 		Ticket: o.Job.ID, State: ready, Category: category, Error: text,

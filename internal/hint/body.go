@@ -37,6 +37,7 @@ var names = map[string]time.Duration{
 	"retryAfterSeconds":   time.Second,
 	"retry_in_seconds":    time.Second, // monday.com
 	"backoff_seconds":     time.Second, // Infura
+	"estimated_time":      time.Second, // Hugging Face, of a model that is loaded
 }
 
 // deepest is how deep a hint is in a document.

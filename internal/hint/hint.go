@@ -172,6 +172,7 @@ var resets = [...]quota{
 	{"X-Ms-User-Quota-Resets-After", "X-Ms-User-Quota-Remaining", wallClock},
 	{"Gw-Ratelimit-Reset", "Gw-Ratelimit-Remaining", milliseconds},
 	{"X-Bapi-Limit-Reset-Timestamp", "X-Bapi-Limit-Status", quotaTime},
+	{"X-Esi-Error-Limit-Reset", "X-Esi-Error-Limit-Remain", quotaTime},
 	{"X-Gate-Ratelimit-Reset-Timestamp", "X-Gate-Ratelimit-Requests-Remain", quotaTime},
 }
 
@@ -204,6 +205,12 @@ func (h *hints) others() (most time.Duration, found bool) {
 		}
 		var form form
 		before, after, reset := strings.Cut(name, "Reset")
+		if line := h.line(name); strings.Contains(line, "remaining=") && name != "Ratelimit" {
+			if d, ok := h.members(line); ok { // Zendesk-RateLimit-Endpoint: total=100; remaining=0; resets=41
+				most, found = max(most, d), true
+			}
+			continue
+		}
 		switch {
 		case strings.HasSuffix(name, "-Retry-After"), strings.HasSuffix(name, "-Retry-After-Seconds"):
 			form = secondsOrDate
@@ -220,6 +227,21 @@ func (h *hints) others() (most time.Duration, found bool) {
 		}
 	}
 	return most, found
+}
+
+// members reads a list of name=value.
+func (h *hints) members(line string) (time.Duration, bool) {
+	quota := map[string]string{}
+	for item := range strings.FieldsFuncSeq(line, func(r rune) bool { return r == ';' || r == ',' }) {
+		name, value, _ := strings.Cut(Trim(item), "=")
+		quota[name] = value
+	}
+	reset := quota["reset"]
+	if reset == "" {
+		reset = quota["resets"]
+	}
+	d, ok := h.quotaSeconds(reset)
+	return d, ok && IsZero(quota["remaining"])
 }
 
 // quotaTime reads the time until a quota is filled again.
@@ -265,13 +287,8 @@ func (h *hints) rateLimit() (most time.Duration, found bool) {
 	if len(values) == 0 {
 		return 0, false
 	}
-	quota := map[string]string{}
-	for _, item := range split(strings.Join(values, ","), ',') {
-		if !strings.HasPrefix(item, `"`) {
-			key, value, _ := strings.Cut(item, "=")
-			quota[key] = value
-			continue
-		}
+	line := strings.Join(values, ",")
+	for _, item := range split(line, ',') {
 		params := map[string]string{}
 		for _, param := range split(item, ';') {
 			key, value, _ := strings.Cut(param, "=")
@@ -281,7 +298,7 @@ func (h *hints) rateLimit() (most time.Duration, found bool) {
 			most, found = max(most, d), true
 		}
 	}
-	if d, ok := h.quotaSeconds(quota["reset"]); ok && IsZero(quota["remaining"]) {
+	if d, ok := h.members(line); ok {
 		most, found = max(most, d), true
 	}
 	return most, found

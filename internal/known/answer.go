@@ -38,6 +38,17 @@ func Heeded(status int, header map[string][]string) bool {
 	return status == conflict || Status(status, true).Class != Final || EnvoyLimited(header)
 }
 
+// MoreInBody reports whether a failure with this status may have a code that says more than the
+// status does.
+func MoreInBody(status int) bool {
+	switch status {
+	case 400, 402, 403, 410, 422, 498, 500:
+		return true
+	default:
+		return Heeded(status, nil)
+	}
+}
+
 const conflict = 409
 
 // sellingPartner reports whether a response is a rate limit of Amazon's Selling Partner API,

@@ -45,8 +45,7 @@ func (c *client) answered(status int, after time.Duration, hinted bool) (Fact, T
 		hinted = hinted || ok
 	}
 	var reason Fact
-	switch status {
-	case 400, 402, 403, 409, 410, 422, 423, 429, 500, 503:
+	if MoreInBody(status) {
 		var delay time.Duration
 		if reason, delay = c.reason(); after <= 0 {
 			after = max(delay, reason.After)
@@ -107,7 +106,9 @@ func (p *parts) add(r role, v reflect.Value) {
 	case roleSQLState:
 		p.sqlState = text(v)
 	case roleCause:
-		if !p.cause.IsValid() {
+		if v.Kind() == reflect.String { // of slack-go: the code
+			p.add(roleReason, v)
+		} else if !p.cause.IsValid() {
 			p.cause = v
 		}
 	case roleReason:
@@ -202,6 +203,10 @@ func (c *client) said() Fact {
 	return Reason(said(c.err))
 }
 
+// mostItems is how many items of a list in an error are read: more would be no error but a
+// document.
+const mostItems = 10
+
 type reasonParts struct {
 	fact  Fact
 	after time.Duration
@@ -219,11 +224,10 @@ func (p *reasonParts) add(r role, v reflect.Value) {
 
 // items reads a list in an error: of structs with a Reason, or of parts of a JSON document.
 func (p *reasonParts) items(list reflect.Value) {
-	const most = 10 // more would be no error but a document
 	if list.Kind() != reflect.Slice {
 		return
 	}
-	for i := range min(list.Len(), most) {
+	for i := range min(list.Len(), mostItems) {
 		item := list.Index(i)
 		if indirect(item).Kind() == reflect.Struct {
 			p.fact = p.fact.or(Reason(text(field(item, "Reason"))))
@@ -262,16 +266,23 @@ func (f Fact) or(g Fact) Fact {
 	}
 }
 
-// byName knows the errors about rate limits whose types say so: of go-github, slack-go,
-// discordgo, go-shopify, cloudflare-go and others.
+// byName knows the errors whose types say what they are: of go-github, slack-go, discordgo,
+// go-shopify, cloudflare-go, scaleway-sdk-go and others.
 func byName(name string) Fact {
 	switch name {
 	case "AbuseRateLimitError": // go-github: the secondary limit
 		f := limited
 		f.After = gitHubWait
 		return f
-	case "RateLimitError", "RateLimitedError", "RatelimitError", "RateLimitExceededError":
+	case "RateLimitError", "RateLimitedError", "RatelimitError", "RateLimitExceededError", "TooManyRequestsError",
+		"ThrottledError", "ThrottlingError":
 		return limited
+	case "AcceptedError": // go-github: the answer is not ready yet
+		return Transient("not_ready")
+	case "TransientStateError": // scaleway-sdk-go
+		return Transient("temporary")
+	case "QuotasExceededError": // scaleway-sdk-go
+		return usedUp
 	default:
 		return Fact{}
 	}

@@ -43,6 +43,9 @@ func (c *client) says(after time.Duration) (Fact, int, time.Duration) {
 	if f.Class == Unknown {
 		f = Reason(c.code).or(c.said()).or(SQLState(c.sqlState))
 	}
+	if f.Class == Unknown {
+		f = refused(c.code)
+	}
 	if f.Class != Unknown && f.Category == "" {
 		f.Category = categories[f.Class]
 	}
@@ -67,7 +70,15 @@ func (c *client) hidden() error {
 	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
 		return nil
 	}
-	if field := c.cause; field.IsValid() && field.CanInterface() && field.Kind() == reflect.Interface && !field.IsNil() {
+	field := c.cause
+	if c.v.Kind() == reflect.Slice { // of kafka-go
+		for i := range min(c.v.Len(), mostItems) {
+			if field = c.v.Index(i); field.Kind() == reflect.Interface && !field.IsNil() {
+				break
+			}
+		}
+	}
+	if field.IsValid() && field.CanInterface() && field.Kind() == reflect.Interface && !field.IsNil() {
 		cause, ok := reflect.TypeAssert[error](field)
 		if ok && !Mute(cause) && reflect.TypeOf(cause) != c.v.Type() {
 			return cause
@@ -202,6 +213,10 @@ func grpcCode(code int64) Fact {
 // https://www.rfc-editor.org/rfc/rfc4511#appendix-A
 func ldapResult(code int64) Fact {
 	switch category := "ldap_" + strconv.FormatInt(code, 10); code {
+	case 200, 204, 205: // of go-ldap: the network, a response that does not fit
+		return Transient(category)
+	case 201, 202, 206: // of go-ldap: a filter, a password
+		return Permanent(category)
 	case 51, 52: // busy, unavailable
 		return Unapplied(category)
 	case 2, 7, 8, 12, 13, 16, 17, 18, 19, 20, 21, 32, 33, 34, 36, 48, 49, 50, 53, 54, 64, 65, 66, 67, 68, 69:

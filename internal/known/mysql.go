@@ -69,6 +69,9 @@ var mysqlNumbers = map[int]func(category string) Fact{
 	8002: Unapplied, // TiDB: SELECT FOR UPDATE cannot be retried inside
 	8022: Unapplied, // TiDB: commit failed and was rolled back
 	8028: Unapplied, // TiDB: the schema changed
+	8020: Unapplied, // TiDB: a table is locked
+	8229: Unapplied, // TiDB: the transaction was idle for too long
+	9501: Unapplied, // RDS Proxy: no connection within the time to borrow one
 	9001: Transient, // TiDB: PD timeout
 	9002: Transient, // TiDB: TiKV timeout
 	9003: Transient, // TiDB: TiKV is busy
@@ -95,6 +98,13 @@ var mysqlFinals = []int{
 	1969, // MariaDB: max_statement_time
 	1364, // no default value
 	1366, // not a value of that type
+	3819, // a CHECK, which has the SQLSTATE HY000
+	4025, // MariaDB: a CHECK
+	3140, // not a JSON document
+	1292, 1305, 1418, 1419, 3105, 3730, 3780,
+	8004, // TiDB: a transaction that is too large
+	8025, // TiDB: a row that is too large
+	8175, // TiDB: a query beyond its memory
 
 	1044, 1045, 1048, 1049, 1054, 1062, 1064, 1142, 1143, 1146, 1169, 1216, 1217, 1264, 1406, 1451, 1452,
 }

@@ -33,8 +33,8 @@ var packages = map[string]judge{
 	"github.com/segmentio/kafka-go":     itself(kafka), // Error
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/internal/exported": byText("Code", serviceBus),
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azeventhubs/internal/exported":  byText("Code", serviceBus),
-	"github.com/pkg/sftp":                by("Code", sftpStatus),   // StatusError
-	"golang.org/x/crypto/ssh":            by("Reason", sshChannel), // OpenChannelError
+	"github.com/pkg/sftp":                by("Code", sftpStatus), // StatusError
+	"golang.org/x/crypto/ssh":            sshError,
 	"golang.org/x/crypto/ssh/knownhosts": always(Permanent("ssh_host_key")),
 
 	"github.com/Azure/go-amqp/internal/encoding": byText("Condition", amqpCondition), // Error
@@ -47,6 +47,13 @@ var packages = map[string]judge{
 	"github.com/quic-go/quic-go/http3":         by("ErrorCode", http3Code),
 
 	// Databases.
+	"go.mongodb.org/mongo-driver/mongo":                mongoError,
+	"go.mongodb.org/mongo-driver/v2/mongo":             mongoError,
+	"github.com/redis/go-redis/v9/internal/proto":      redisReply,
+	"github.com/redis/go-redis/v9":                     redisReply,
+	"github.com/gomodule/redigo/redis":                 redisReply,
+	"github.com/redis/rueidis":                         redisReply,
+	"github.com/valkey-io/valkey-go":                   redisReply,
 	"github.com/sijms/go-ora/v2/network":               by("ErrCode", Oracle),
 	"github.com/godror/godror":                         byMethod("Code", Oracle),
 	"github.com/apache/cassandra-gocql-driver/v2":      byMethod("Code", cassandra),
@@ -73,6 +80,7 @@ var packages = map[string]judge{
 	"github.com/gophercloud/gophercloud":                           status("Actual"), // ErrUnexpectedResponseCode
 	"github.com/gophercloud/gophercloud/v2":                        status("Actual"),
 	"github.com/hashicorp/consul/api":                              status("Code"), // StatusError
+	"github.com/hashicorp/vault/api":                               vault,          // ResponseError
 	"github.com/go-openapi/runtime":                                status("Code"), // APIError
 	"github.com/Nerzal/gocloak/v13":                                status("Code"), // APIError
 	"github.com/pinecone-io/go-pinecone/v4/pinecone":               status("Code"), // PineconeError
@@ -257,6 +265,31 @@ func sftpStatus(code int64) Fact {
 		return Permanent("unsupported")
 	default:
 		return Fact{}
+	}
+}
+
+// vault classifies the statuses that mean something else in Vault: a node has not got yet what
+// the request needs, or is a standby.
+//
+// https://developer.hashicorp.com/vault/api-docs#http-status-codes
+func vault(v reflect.Value, _ string) (Fact, int, time.Duration) {
+	switch code := number(field(v, "StatusCode")); code {
+	case 412, 472, 473:
+		return Unapplied("http_" + strconv.FormatInt(code, 10)), 0, 0
+	default:
+		return Fact{}, 0, 0
+	}
+}
+
+// sshError classifies an OpenChannelError, or what the two sides could not agree on.
+func sshError(v reflect.Value, name string) (Fact, int, time.Duration) {
+	switch name {
+	case "OpenChannelError":
+		return sshChannel(number(field(v, "Reason"))), 0, 0
+	case "AlgorithmNegotiationError", "PassphraseMissingError", "ServerAuthError", "BannerError":
+		return Permanent("ssh"), 0, 0
+	default:
+		return Fact{}, 0, 0
 	}
 }
 

@@ -30,7 +30,9 @@ func Reason(code string) Fact {
 	if strings.HasPrefix(code, "http") {
 		return page(code)
 	}
-	if before, _, ok := strings.Cut(code, ":"); ok { // X-Amzn-Errortype: Throttling:http://…
+	if urn, ok := strings.CutPrefix(code, "urn:"); ok {
+		code = urn[strings.LastIndexByte(urn, ':')+1:]
+	} else if before, _, ok := strings.Cut(code, ":"); ok { // X-Amzn-Errortype: Throttling:http://…
 		code = before
 	}
 	if _, name, ok := strings.Cut(code, "#"); ok { // com.amazonaws.dynamodb.v20120810#Throttling
@@ -90,6 +92,9 @@ var reasons = map[string]Fact{
 	"billingTierLimitExceeded": unpaid,
 	"jobRateLimitExceeded":     limited,
 	"tableUnavailable":         passing,
+	"backendError":             passing,
+	"jobBackendError":          passing,
+	"jobInternalError":         passing,
 	"RESOURCE_QUOTA_EXCEEDED":  usedUp,
 	"QUOTA_EXHAUSTED":          usedUp,
 	"BILLING_DISABLED":         unpaid,
@@ -193,6 +198,17 @@ var reasons = map[string]Fact{
 	"INSTITUTION_DOWN":           passing,
 	"INSTITUTION_NOT_RESPONDING": passing,
 
+	// The device flow of OAuth, and ACME, whose type is a URN.
+	// https://www.rfc-editor.org/rfc/rfc8628#section-3.5,
+	// https://www.rfc-editor.org/rfc/rfc8555#section-6.5
+	"slow_down":             limited,
+	"authorization_pending": passing,
+	"badNonce":              passing,
+
+	// Cloudflare's Workers AI: the neurons of the day.
+	// https://developers.cloudflare.com/workers-ai/platform/errors/
+	"3036": usedUp,
+
 	// Zhipu: an account in arrears.
 	// https://docs.bigmodel.cn/cn/api/api-code
 	"1113": unpaid,
@@ -212,8 +228,12 @@ var reasons = map[string]Fact{
 // https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api
 const gitHubWait = time.Minute
 
-// page classifies the documentation_url in an error of GitHub. Its message is prose.
+// page classifies the documentation_url in an error of GitHub, whose message is prose, and the
+// more_info of Twilio.
 func page(url string) Fact {
+	if strings.HasSuffix(url, "twilio.com/docs/errors/63038") { // a limit of the day
+		return usedUp
+	}
 	if _, rest, ok := strings.Cut(url, "://"); ok &&
 		(strings.HasPrefix(rest, "docs.github.com/") || strings.HasPrefix(rest, "developer.github.com/")) {
 		_, fragment, _ := strings.Cut(rest, "#")
@@ -264,13 +284,17 @@ func reasonIn(part any, depth int) (f Fact) {
 		}
 		for key, value := range part {
 			code, ok := value.(string)
+			if number, isNumber := value.(json.Number); isNumber {
+				code, ok = string(number), true
+			}
 			if !ok {
 				f = f.or(reasonIn(value, depth+1))
 				continue
 			}
 			switch key {
 			case "code", "type", "status", "reason", "error", "message", "errorCode", "error_code", "errorType", "error_type",
-				"__type", "Code", "title", ".tag", "documentation_url", "errorcode", "error_name":
+				"__type", "Code", "title", ".tag", "documentation_url", "errorcode", "error_name",
+				"issue", "name", "more_info":
 				f = f.or(Reason(code))
 			case "quotaId", "quota_limit":
 				f = f.or(PerDay(code))

@@ -58,6 +58,7 @@ var (
 		"55P02", "55P04", // cant_change_runtime_param, unsafe_new_enum_value_usage
 		"XX000",          // internal_error; see Postgres
 		"XX001", "XX002", // data_corrupted, index_corrupted
+		"XXC01", "XXC02", // CockroachDB: a feature that needs a license, or a valid one
 	}
 	finalSQLClasses = []string{
 		"09", // triggered_action_exception

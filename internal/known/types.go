@@ -20,6 +20,7 @@ func typed(err error) Fact {
 	case Errno:
 		return OfErrno(e)
 	case *json.SyntaxError, *json.UnmarshalTypeError, *json.InvalidUnmarshalError,
+		*json.UnsupportedValueError, *json.UnsupportedTypeError,
 		base64.CorruptInputError, *strconv.NumError, *time.ParseError,
 		*net.ParseError, *net.AddrError, net.UnknownNetworkError, net.InvalidAddrError,
 		url.EscapeError, url.InvalidHostError:
@@ -144,6 +145,8 @@ func stream(err error) Fact {
 		return Unapplied("http2_refused")
 	case 0xb: // ENHANCE_YOUR_CALM
 		return Throttled("http2_calm")
+	case 0xc: // INADEQUATE_SECURITY
+		return Permanent("http2_security")
 	case 0x1: // PROTOCOL_ERROR: it may be the client's opinion of the response
 		return Fact{}
 	default:

@@ -6,6 +6,19 @@ import "strings"
 // few words in every way: TOO_MANY_REQUESTS, TooManyRequests, tooManyRequestsException. A text
 // with spaces is prose, and not read.
 func word(code string) Fact {
+	return ends(code, endings[:])
+}
+
+// refused classifies a code without a status that another attempt cannot help. With a status,
+// the status says so.
+func refused(code string) Fact { return ends(code, refusals[:]) }
+
+type ending struct {
+	word string
+	fact Fact
+}
+
+func ends(code string, endings []ending) Fact {
 	var letters [longestCode]byte
 	n := 0
 	for i := range len(code) {
@@ -39,11 +52,9 @@ const longestCode = 64
 //
 // https://google.aip.dev/194, https://docs.aws.amazon.com/general/latest/gr/api-retries.html,
 // https://learn.microsoft.com/azure/architecture/best-practices/retry-service-specific
-var endings = [...]struct {
-	word string
-	fact Fact
-}{
+var endings = [...]ending{
 	{"insufficientquota", usedUp},
+	{"quotasexceeded", usedUp},
 	{"quotaexhausted", usedUp},
 	{"dailylimitexceeded", usedUp},
 	{"dailyquotaexceeded", usedUp},
@@ -67,6 +78,11 @@ var endings = [...]struct {
 	{"concurrentlimitexceeded", limited},
 	{"concurrentrunsexceeded", limited},
 	{"activestatementsexceeded", limited},
+	{"capacityexceeded", limited}, // Groq, with its status 498
+	{"toomanyattemptstrylater", limited},
+	{"slowdown", limited},
+	{"slowdownread", limited},
+	{"slowdownwrite", limited},
 	{"throttled", limited},
 	{"throttling", limited},
 	{"throttle", limited},
@@ -74,6 +90,8 @@ var endings = [...]struct {
 	{"spikearrestviolation", limited},
 	{"overqps", limited},
 
+	{"temporary", passing},
+	{"transientstate", passing},
 	{"temporarilyunavailable", passing},
 	{"temporarilyunmodifiable", passing},
 	{"serverbusy", passing},
@@ -92,4 +110,34 @@ var endings = [...]struct {
 	{"tryagain", passing},
 	{"trylater", passing},
 	{"tryagainlater", passing},
+}
+
+// refusals are the words of the statuses from 400 to 404 and 409.
+var refusals = [...]ending{
+	{"notfound", Permanent("not_found")},
+	{"nosuchkey", Permanent("not_found")},
+	{"alreadyexists", Permanent("exists")},
+	{"unauthorized", Permanent("permission")},
+	{"unauthenticated", Permanent("permission")},
+	{"authenticationfailed", Permanent("permission")},
+	{"invalidauth", Permanent("permission")},
+	{"notauthed", Permanent("permission")},
+	{"accountinactive", Permanent("permission")},
+	{"tokenexpired", Permanent("permission")},
+	{"expiredtoken", Permanent("permission")},
+	{"tokenrevoked", Permanent("permission")},
+	{"invalidtoken", Permanent("permission")},
+	{"missingscope", Permanent("permission")},
+	{"accessdenied", Permanent("permission")},
+	{"permissiondenied", Permanent("permission")},
+	{"forbidden", Permanent("permission")},
+	{"badrequest", Permanent("invalid")},
+	{"invalidrequest", Permanent("invalid")},
+	{"invalidargument", Permanent("invalid")},
+	{"invalidarguments", Permanent("invalid")},
+	{"invalidparameter", Permanent("invalid")},
+	{"invalidparametervalue", Permanent("invalid")},
+	{"validation", Permanent("invalid")},
+	{"unsupportedoperation", Permanent("unsupported")},
+	{"notimplemented", Permanent("unsupported")},
 }

@@ -8,9 +8,12 @@ import (
 	containerd "github.com/containerd/errdefs"
 	"github.com/go-ldap/ldap/v3"
 	telegram "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+	"github.com/google/go-github/v92/github"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/slack-go/slack"
 	"github.com/stretchr/testify/assert"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"golang.org/x/crypto/ssh"
 
 	"github.com/seed-5ff3c98e/retry"
 )
@@ -33,6 +36,13 @@ func TestErrorsOfPackages(t *testing.T) {
 		{ldap.NewError(ldap.LDAPResultBusy, assert.AnError), retry.Retryable, "ldap_51", 0},
 		{ldap.NewError(ldap.LDAPResultInvalidCredentials, assert.AnError), retry.Final, "ldap_49", 0},
 		{ldap.NewError(ldap.LDAPResultOperationsError, assert.AnError), retry.Unknown, "", 0},
+		{ldap.NewError(ldap.ErrorNetwork, assert.AnError), retry.Retryable, "ldap_200", 0},
+		{ldap.NewError(ldap.ErrorFilterCompile, assert.AnError), retry.Final, "ldap_201", 0},
+		{&ssh.OpenChannelError{Reason: ssh.ResourceShortage}, retry.Retryable, "ssh_4", 0},
+		{&ssh.AlgorithmNegotiationError{}, retry.Final, "ssh", 0},
+		{&slack.SlackErrorResponse{Err: "invalid_auth"}, retry.Final, "permission", 0},
+		{&slack.SlackErrorResponse{Err: "ratelimited"}, retry.RateLimited, "rate_limited", 0},
+		{&github.AcceptedError{}, retry.Retryable, "not_ready", 0},
 		{kerr.NotLeaderForPartition, retry.Retryable, "kafka_6", 0},
 		{kerr.ThrottlingQuotaExceeded, retry.RateLimited, "kafka_89", 0},
 		{kerr.TopicAuthorizationFailed, retry.Final, "kafka_29", 0},

@@ -1,6 +1,7 @@
 package tabletest_test
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"testing"
@@ -126,14 +127,7 @@ func (q *tableQueue) Start(p enginetest.Policies, handle enginetest.Handler) (en
 		Work:    func(ctx context.Context, job *retrytable.Job[string]) error { return handle(ctx, job.ID) },
 		OnError: func(context.Context, error) {}, // those that are killed complain
 		FinishArgs: func(o *retrytable.Outcome[string]) []any {
-			switch {
-			case o.Err == nil || o.Released:
-				return nil
-			case o.Decision.Err != nil:
-				return []any{o.Decision.Err.Error()}
-			default:
-				return []any{o.Err.Error()}
-			}
+			return []any{cmp.Or(o.Decision.Err, o.Err).Error()}
 		},
 	}
 	if err := w.Validate(); err != nil {

@@ -78,9 +78,6 @@ func ExampleWorker() {
 			return deliver(job.ID, job.State.Failures)
 		},
 		FinishArgs: func(o *retrytable.Outcome[string]) []any {
-			if o.Err == nil || o.Released {
-				return nil
-			}
 			return []any{o.Err.Error()} // of Set.Fail
 		},
 		After: func(_ context.Context, o *retrytable.Outcome[string]) {
@@ -149,9 +146,6 @@ func ExampleWorker_pending() {
 			return nil
 		},
 		FinishArgs: func(o *retrytable.Outcome[string]) []any {
-			if o.Err == nil || o.Released {
-				return nil
-			}
 			return []any{o.Err.Error()}
 		},
 	}

@@ -274,7 +274,7 @@ func TestWorkerHooksPanic(t *testing.T) {
 					p.at("Work")
 					job.InTx(func(context.Context, *sql.Tx) error { p.at("Job.InTx"); return nil })
 					switch hook {
-					case "Job.InTx", "InTx", "FinishArgs", "Turn":
+					case "Job.InTx", "InTx", "Turn":
 						return nil
 					case "OnError":
 						return retry.MarkFinal(errWork)
