@@ -151,8 +151,10 @@ func (c *call) refused(resp *http.Response, own retry.Verdict) {
 	if !hinted {
 		after, hinted = says.hint()
 	}
-	err := c.statusError(resp, after)
+	err, gaveUp := c.statusError(resp, after), GaveUp(resp) // by an inner Transport, which has said why
 	switch err.verdict = own; {
+	case own == retry.Verdict{} && gaveUp:
+		err.verdict = verdict.Permanent("gave_up")
 	case own == retry.Verdict{}:
 		err.verdict = c.judgeAnswer(resp, after, hinted, says.reason)
 	case own.After <= 0 && !own.Exact:
@@ -180,7 +182,7 @@ func (c *call) refused(resp *http.Response, own retry.Verdict) {
 		case d.Retry: // its connection is free for others during the wait
 			c.drain(resp)
 			c.resp = nil
-		case d.Stop == retry.StopFinal && !GaveUp(resp): // an inner Transport has said why
+		case d.Stop == retry.StopFinal && !gaveUp:
 			c.final = &finalError{err, c.Attempt(), d.Verdict.Category}
 		}
 	}
@@ -189,9 +191,6 @@ func (c *call) refused(resp *http.Response, own retry.Verdict) {
 // judgeAnswer classifies a response by its status, its headers, the reason in its body and
 // the state of this call.
 func (c *call) judgeAnswer(resp *http.Response, after time.Duration, hinted bool, reason known.Fact) retry.Verdict {
-	if GaveUp(resp) { // an inner Transport has retried already
-		return verdict.Permanent("gave_up")
-	}
 	if c.t.TrustShouldRetry && known.ShouldRetry(resp.Header) == "true" {
 		return retry.Verdict{Class: retry.Retryable, NotApplied: true, After: after, Category: "should_retry"}
 	}

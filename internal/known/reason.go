@@ -47,6 +47,23 @@ func Reason(code string) Fact {
 	return word(code)
 }
 
+// AWS classifies a code of AWS: the codes that the AWS SDKs retry, by their
+// exact names.
+func AWS(code string) Fact {
+	switch code {
+	case "RequestTimeout", "RequestTimeoutException":
+		return Transient("aws_" + code)
+	case "BandwidthLimitExceeded", "EC2ThrottledException", "LimitExceededException",
+		"PriorRequestNotComplete", "ProvisionedThroughputExceededException",
+		"RequestLimitExceeded", "RequestThrottled", "RequestThrottledException", "SlowDown",
+		"ThrottledException", "Throttling", "ThrottlingException", "TooManyRequestsException",
+		"TransactionInProgressException":
+		return Throttled("aws_" + code)
+	default:
+		return Fact{}
+	}
+}
+
 // reasons has one row for each code, under the page that documents it.
 var reasons = map[string]Fact{
 	// OpenAI, and those who speak like it.

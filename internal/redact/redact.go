@@ -115,15 +115,6 @@ func (f *finder) from(text string, pos int) int {
 	return f.next
 }
 
-// index returns i as [strings.Index] returns it, or the length of s if it is
-// negative.
-func index(s string, i int) int {
-	if i < 0 {
-		return len(s)
-	}
-	return i
-}
-
 // wordEnd returns the end of the word at pos. A word ends before a space or a
 // quote; but a quoted URL may contain spaces, and an unquoted URL may contain
 // quotes.
@@ -148,20 +139,6 @@ func (r *redactor) wordEnd(pos int) int {
 	default:
 		return pos + min(len(word), closing)
 	}
-}
-
-// closingQuote returns where a quoted text ends, or -1: before a quote that is
-// not escaped more often than the opening one.
-func closingQuote(s string, escapes int) int {
-	for i := range len(s) {
-		if s[i] != '"' {
-			continue
-		}
-		if text := strings.TrimRight(s[:i], `\`); i-len(text) <= escapes {
-			return len(text)
-		}
-	}
-	return -1
 }
 
 var (

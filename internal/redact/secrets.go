@@ -306,3 +306,26 @@ func wordByte(c byte) bool {
 func runByte(c byte) bool { return wordByte(c) || c == '-' || c == '.' }
 
 func alphanumeric(r rune) bool { return r > 0x7f || wordByte(byte(r)) && r != '_' }
+
+// closingQuote returns where a quoted text ends, or -1: before a quote that is
+// not escaped more often than the opening one.
+func closingQuote(s string, escapes int) int {
+	for i := range len(s) {
+		if s[i] != '"' {
+			continue
+		}
+		if text := strings.TrimRight(s[:i], `\`); i-len(text) <= escapes {
+			return len(text)
+		}
+	}
+	return -1
+}
+
+// index returns i as [strings.Index] returns it, or the length of s if it is
+// negative.
+func index(s string, i int) int {
+	if i < 0 {
+		return len(s)
+	}
+	return i
+}
