@@ -178,7 +178,9 @@ var texts = []struct {
 	// https://www.rfc-editor.org/rfc/rfc1928#section-6
 	{socksSays, "connection not allowed by ruleset", verdict.Permanent("socks")},
 	{socksSays, " not supported", verdict.Permanent("socks")}, // command, address type
-	{socksSays, "", verdict.Unapplied("socks")},               // refused, unreachable, expired, general failure
+	{"no acceptable authentication methods", "", verdict.Permanent("socks")},
+	{"username/password authentication failed", "", verdict.Permanent("socks")},
+	{socksSays, "", verdict.Unapplied("socks")}, // refused, unreachable, expired, general failure
 
 	{"net/http: request canceled", "request canceled", verdict.Permanent("canceled")}, // by the deprecated Request.Cancel
 

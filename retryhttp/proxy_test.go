@@ -41,31 +41,32 @@ var behindProxies = []failure{
 		proxy := http.ProxyURL(&url.URL{Scheme: "http", Host: provoke.ClosedPort(t)})
 		return provoke.Transport(t, &http.Transport{Proxy: proxy}), "http://retry.invalid"
 	}, want: anew("conn_refused"), get: 2, post: 2},
-	{name: "SOCKS, failure", set: throughSOCKS(1), want: anew("socks"), get: 2, post: 2},
-	{name: "SOCKS, not allowed", set: throughSOCKS(2), want: final("socks"), get: 1, post: 1},
-	{name: "SOCKS, network unreachable", set: throughSOCKS(3), want: anew("socks"), get: 2, post: 2},
-	{name: "SOCKS, host unreachable", set: throughSOCKS(4), want: anew("socks"), get: 2, post: 2},
-	{name: "SOCKS, refused", set: throughSOCKS(5), want: anew("socks"), get: 2, post: 2},
-	{name: "SOCKS, TTL expired", set: throughSOCKS(6), want: anew("socks"), get: 2, post: 2},
-	{name: "SOCKS, command", set: throughSOCKS(7), want: final("socks"), get: 1, post: 1},
-	{name: "SOCKS, address", set: throughSOCKS(8), want: final("socks"), get: 1, post: 1},
+	{name: "SOCKS, no method", set: throughSOCKS([]byte{5, 0xff}), want: final("socks"), get: 1, post: 1},
+	{name: "SOCKS, a wrong password", set: throughSOCKS([]byte{5, 2}, []byte{1, 1}), want: final("socks"), get: 1, post: 1},
+	{name: "SOCKS, failure", set: throughSOCKS([]byte{5, 0}, []byte{5, 1, 0, 1, 0, 0, 0, 0, 0, 0}), want: anew("socks"), get: 2, post: 2},
+	{name: "SOCKS, not allowed", set: throughSOCKS([]byte{5, 0}, []byte{5, 2, 0, 1, 0, 0, 0, 0, 0, 0}), want: final("socks"), get: 1, post: 1},
+	{name: "SOCKS, network unreachable", set: throughSOCKS([]byte{5, 0}, []byte{5, 3, 0, 1, 0, 0, 0, 0, 0, 0}), want: anew("socks"), get: 2, post: 2},
+	{name: "SOCKS, host unreachable", set: throughSOCKS([]byte{5, 0}, []byte{5, 4, 0, 1, 0, 0, 0, 0, 0, 0}), want: anew("socks"), get: 2, post: 2},
+	{name: "SOCKS, refused", set: throughSOCKS([]byte{5, 0}, []byte{5, 5, 0, 1, 0, 0, 0, 0, 0, 0}), want: anew("socks"), get: 2, post: 2},
+	{name: "SOCKS, TTL expired", set: throughSOCKS([]byte{5, 0}, []byte{5, 6, 0, 1, 0, 0, 0, 0, 0, 0}), want: anew("socks"), get: 2, post: 2},
+	{name: "SOCKS, command", set: throughSOCKS([]byte{5, 0}, []byte{5, 7, 0, 1, 0, 0, 0, 0, 0, 0}), want: final("socks"), get: 1, post: 1},
+	{name: "SOCKS, address", set: throughSOCKS([]byte{5, 0}, []byte{5, 8, 0, 1, 0, 0, 0, 0, 0, 0}), want: final("socks"), get: 1, post: 1},
 	{name: "without end", set: through("HTTP/1.1 200 OK\r\n", false), timeout: provoke.Soon, want: again("timeout"), get: 2, post: 2},
 }
 
 // throughSOCKS is a SOCKS proxy that answers every CONNECT with a reply code.
 //
 // https://www.rfc-editor.org/rfc/rfc1928
-func throughSOCKS(reply byte) func(*testing.T) (*http.Transport, string) {
+func throughSOCKS(replies ...[]byte) func(*testing.T) (*http.Transport, string) {
 	return func(t *testing.T) (*http.Transport, string) {
 		t.Helper()
 		s := provoke.Serve(t, func(conn net.Conn) {
-			b := make([]byte, 300)
-			_, _ = conn.Read(b) // the methods
-			_, _ = conn.Write([]byte{5, 0})
-			_, _ = conn.Read(b) // CONNECT
-			_, _ = conn.Write([]byte{5, reply, 0, 1, 0, 0, 0, 0, 0, 0})
+			for _, reply := range replies { // to the methods, to the credentials, to CONNECT
+				_, _ = conn.Read(make([]byte, 300))
+				_, _ = conn.Write(reply)
+			}
 		})
-		proxy := http.ProxyURL(&url.URL{Scheme: "socks5", Host: s.Addr})
+		proxy := http.ProxyURL(&url.URL{Scheme: "socks5", Host: s.Addr, User: url.UserPassword("me", "secret")})
 		return provoke.Transport(t, &http.Transport{Proxy: proxy}), "http://retry.invalid"
 	}
 }

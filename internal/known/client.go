@@ -25,8 +25,14 @@ func clientOf(err error, s *shape) client {
 	c := client{err: err, v: reflect.ValueOf(err), shape: s}
 	c.fields(c.parts.add)
 	c.parts.ofResponse(2)
+	if s.limited.Class == RateLimited && c.after <= 0 { // of go-shopify, and a bot of Telegram: seconds
+		c.after = time.Duration(min(max(number(field(c.v, "RetryAfter")), 0), mostSeconds)) * time.Second
+	}
 	return c
 }
+
+// mostSeconds is more than a wait that is written in seconds: a week.
+const mostSeconds = 7 * 24 * 60 * 60
 
 // fields calls do with the fields of the error that have a role.
 func (c *client) fields(do func(role, reflect.Value)) {
@@ -53,9 +59,10 @@ func (c *client) answered(status int, after time.Duration, hinted bool) (Fact, T
 	}
 	f := Answer(status, header, hinted || after > 0, false, reason)
 	f.After = after
-	// 400, 403 and 409 may be any refusal. The SDKs of AWS and Google say which one in an inner
-	// error, which has the code.
-	return f, Traits(0).with(Weak, f.Class == Final && (status == 400 || status == 403 || status == 409))
+	// 400, 403 and 409 may be any refusal, and 503 one for load. The SDKs of AWS and Google say
+	// which one in an inner error, which has the code.
+	vague := f.Class == Final && (status == 400 || status == 403 || status == 409) || f.Class == Retryable && status == 503
+	return f, Traits(0).with(Weak, vague)
 }
 
 // parts are the fields of an error, or of what it embeds, that many clients have.

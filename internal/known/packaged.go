@@ -40,6 +40,8 @@ var packages = map[string]judge{
 	"github.com/Azure/go-amqp/internal/encoding": byText("Condition", amqpCondition), // Error
 	"github.com/eclipse/paho.golang/autopaho":    by("ReasonCode", mqttReason),       // ConnackError
 
+	"github.com/go-playground/validator/v10": always(Permanent("invalid")),
+
 	// Connections.
 	"github.com/gorilla/websocket":             by("Code", closeCode), // CloseError
 	"github.com/coder/websocket":               by("Code", closeCode),

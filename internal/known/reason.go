@@ -121,6 +121,7 @@ var reasons = map[string]Fact{
 	"servingLimitExceeded":    limited,
 	// https://google.aip.dev/194: the whole transaction is repeated
 	"ABORTED": passing,
+	"aborted": passing, // Connect
 
 	// AWS, besides the codes of func AWS.
 	// https://docs.aws.amazon.com/general/latest/gr/api-retries.html

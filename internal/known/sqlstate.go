@@ -3,6 +3,7 @@ package known
 import (
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // sqlStates has the codes worth another attempt, if the unit of a retry is the
@@ -103,7 +104,7 @@ func Postgres(state string, err error) Fact {
 		// A pooler has no better code for its own failures: PgBouncer says 08P01, PgCat
 		// 58000, Supavisor XX000. A server that has ended the connection may start again.
 		return Transient("sql_" + state)
-	case state == "XX000" && text(field(e, "Message")) == redshiftConflict,
+	case state == "XX000" && strings.HasPrefix(text(field(e, "Message")), redshiftConflict),
 		state == "XX000" && slices.Contains(catalogWrites, routine):
 		return Unapplied("sql_XX000")
 	case state == "08P01" && severity != "":
@@ -113,8 +114,8 @@ func Postgres(state string, err error) Fact {
 	}
 }
 
-// redshiftConflict is the number of a serializable isolation violation, which Amazon Redshift
-// has instead of a text.
+// redshiftConflict is the number of a serializable isolation violation, with which the text of
+// Amazon Redshift begins.
 //
 // https://docs.aws.amazon.com/redshift/latest/dg/c_serial_isolation.html
 const redshiftConflict = "1023"

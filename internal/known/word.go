@@ -134,6 +134,8 @@ var refusals = [...]ending{
 	{"badrequest", Permanent("invalid")},
 	{"invalidrequest", Permanent("invalid")},
 	{"invalidargument", Permanent("invalid")},
+	{"invalidquery", Permanent("invalid")},
+	{"invalidinput", Permanent("invalid")},
 	{"invalidarguments", Permanent("invalid")},
 	{"invalidparameter", Permanent("invalid")},
 	{"invalidparametervalue", Permanent("invalid")},
