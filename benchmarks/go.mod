@@ -20,11 +20,15 @@ require (
 	github.com/hashicorp/go-retryablehttp v0.7.8
 	github.com/hibiken/asynq v0.26.0
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/redis/go-redis/v9 v9.23.0
 	github.com/riverqueue/river v0.51.2
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.2
 	github.com/riverqueue/river/rivertype v0.51.2
 	github.com/seed-5ff3c98e/retry v0.0.0
+	github.com/seed-5ff3c98e/retry/adapters/retryasynq v0.0.0-00010101000000-000000000000
 	github.com/seed-5ff3c98e/retry/adapters/retrygrpc v0.0.0-00010101000000-000000000000
+	github.com/seed-5ff3c98e/retry/adapters/retryriver v0.0.0-00010101000000-000000000000
+	github.com/seed-5ff3c98e/retry/adapters/retrystreams v0.0.0-00010101000000-000000000000
 	github.com/sethvargo/go-retry v0.5.0
 	github.com/sony/gobreaker/v2 v2.4.0
 	github.com/stretchr/testify v1.12.1
@@ -61,7 +65,6 @@ require (
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/ncruces/go-strftime v1.1.0 // indirect
-	github.com/redis/go-redis/v9 v9.23.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/riverqueue/river/riverdriver v0.51.2 // indirect
 	github.com/riverqueue/river/rivershared v0.51.2 // indirect
@@ -92,3 +95,9 @@ require (
 replace github.com/seed-5ff3c98e/retry => ../
 
 replace github.com/seed-5ff3c98e/retry/adapters/retrygrpc => ../adapters/retrygrpc
+
+replace github.com/seed-5ff3c98e/retry/adapters/retryasynq => ../adapters/retryasynq
+
+replace github.com/seed-5ff3c98e/retry/adapters/retryriver => ../adapters/retryriver
+
+replace github.com/seed-5ff3c98e/retry/adapters/retrystreams => ../adapters/retrystreams
