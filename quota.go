@@ -94,7 +94,8 @@ type Quota struct {
 	blindSince time.Time     // the first of them
 	blindFor   time.Duration // how long they lasted the last time
 
-	line list.List // of *waiter
+	line  list.List     // of *waiter
+	apart time.Duration // see spread
 }
 
 // Take implements [Pacer].
@@ -110,6 +111,7 @@ func (q *Quota) Take(now time.Time, n int) (turn Turn, granted int, wait time.Du
 	for granted < n && wait == 0 {
 		if wait = q.take(now); wait == 0 {
 			granted++
+			q.apart -= q.apart / 16
 		}
 	}
 	return q.turn, granted, wait
@@ -364,9 +366,11 @@ func (q *Quota) held(now time.Time) time.Duration {
 }
 
 // spread is over how long those are spread that ask again by themselves and have no place in
-// the line: some cycles.
+// the line. It grows when one asks in vain, and shrinks with each turn, so that it fits their
+// number: about two ask in vain for each turn. It is some cycles at most.
 func (q *Quota) spread() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return min(4*max(q.period, shortestPeriod), mostSpread)
+	q.apart = min(max(q.apart+q.apart/32, startPoll), 4*max(q.period, shortestPeriod), mostSpread)
+	return q.apart
 }

@@ -1,123 +1,129 @@
 // Command quota simulates a backlog of jobs behind an API with a limit that nobody knows: 1,000
 // jobs, four processes with 25 places each. Each job heeds the hint of its own refusal, or each
-// process has a retry.Quota. It prints the table, or writes it into the page of its argument.
+// process has a retry.Quota. It prints the table, and one of what was measured in real processes,
+// or writes both into the page of its argument.
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
-	"time"
-)
 
-// scenarios are the limits of APIs, and what they say.
-func scenarios() []scenario {
-	const ms = time.Millisecond
-	fixedOf := func(n func(time.Duration) int) func() limit {
-		return func() limit { return &fixed{n: n, window: window} }
-	}
-	usual := fixedOf(always(quota))
-	changed := func(from, to int) func() limit {
-		return fixedOf(func(began time.Duration) int {
-			if began >= 6*window && began < 12*window {
-				return to
-			}
-			return from
-		})
-	}
-	raised := func(by int) func() limit {
-		return fixedOf(func(began time.Duration) int {
-			if began >= 6*window {
-				return quota
-			}
-			return quota / by
-		})
-	}
-	slide := func() limit { return &sliding{n: quota, window: window} }
-	fill := func() limit { return newBucket(quota, window) }
-	return []scenario{
-		{name: "50 in a window of 2 s, Retry-After", limit: usual, service: 50 * ms},
-		{name: "25 in a window of 2 s", limit: fixedOf(always(quota / 2)), service: 50 * ms},
-		{name: "the rest and the reset in every answer", limit: usual, tells: true, service: 50 * ms},
-		{name: "no hint", limit: usual, blind: true, service: 50 * ms},
-		{name: "a sliding window, Retry-After", limit: slide, service: 50 * ms},
-		{name: "a sliding window, the rest in every answer", limit: slide, tells: true, service: 50 * ms},
-		{name: "a sliding window, no hint", limit: slide, blind: true, service: 50 * ms},
-		{name: "a bucket, Retry-After", limit: fill, service: 50 * ms},
-		{name: "a bucket, no hint", limit: fill, blind: true, service: 50 * ms},
-		{name: "50, and 25 from 12 s to 24 s", limit: changed(quota, quota/2), service: 50 * ms},
-		{name: "25, and 50 from 12 s on", limit: raised(2), service: 50 * ms},
-		{name: "6, and 50 from 12 s on", limit: raised(8), service: 50 * ms},
-		{name: "who is refused 80 times in a window is banned for 10 s", service: 50 * ms, ideal: 38*time.Second + 50*ms, limit: func() limit {
-			return &fixed{n: always(quota), window: window, ban: 80}
-		}},
-		{name: "the first refusal asks for a day", service: 50 * ms, limit: func() limit {
-			return &once{limit: &fixed{n: always(quota), window: window}}
-		}},
-		{name: "two limits: 50 in 2 s, and 400 in 30 s", service: 50 * ms, limit: func() limit {
-			return both{&fixed{n: always(quota), window: window}, &fixed{n: always(8 * quota), window: 15 * window}}
-		}},
-		{name: "tokens: a job takes 1 to 9 of 250 in 2 s", weights: true, service: 50 * ms, limit: fixedOf(always(5 * quota))},
-		{name: "20 at once, Retry-After: 1", service: 500 * ms, ideal: jobs / 20 * 500 * ms, limit: func() limit {
-			return &concurrent{n: 20}
-		}},
-	}
-}
+	"github.com/seed-5ff3c98e/retry/benchmarks/quota/backlog"
+	"github.com/seed-5ff3c98e/retry/benchmarks/table/rounds"
+)
 
 const seeds = 5
 
-// A page has the table between these.
-const before, after = "<!-- from benchmarks/quota -->\n", "<!-- end -->\n"
+// rawFile is what was measured.
+const rawFile = "raw/quota.txt"
 
-// splice puts the table into the text of the page.
-func splice(text string) (string, bool) {
-	head, rest, found := strings.Cut(text, before)
-	_, tail, ended := strings.Cut(rest, after)
-	return head + before + "\n" + table() + "\n" + after + tail, found && ended
+// A page has each table between its source and this.
+const end = "<!-- end -->\n"
+
+// splice puts the tables into the text of the page.
+func splice(text, raw string) (string, error) {
+	measured, err := processes(raw)
+	if err != nil {
+		return "", err
+	}
+	for _, t := range []struct{ from, table string }{
+		{"<!-- from benchmarks/quota -->\n", simulated()}, {"<!-- from benchmarks/" + rawFile + " -->\n", measured},
+	} {
+		head, rest, found := strings.Cut(text, t.from)
+		_, tail, ended := strings.Cut(rest, end)
+		if !found || !ended {
+			return "", fmt.Errorf("no place for a table: %s", t.from)
+		}
+		text = head + t.from + "\n" + t.table + "\n" + end + tail
+	}
+	return text, nil
 }
 
-// table is the table of the page: means of five seeds.
-func table() string {
+// simulated is a table of means of five seeds.
+func simulated() string {
 	var b strings.Builder
 	b.WriteString("| 1,000 jobs, 4 processes × 25 places | alone: refused a job | time / ideal | with a `Quota` | time / ideal |\n")
 	b.WriteString("|---|--:|--:|--:|--:|\n")
-	for _, s := range scenarios() {
+	for _, s := range backlog.Scenarios() {
 		alone, shared := mean(s, false), mean(s, true)
-		fmt.Fprintf(&b, "| %s | %.1f | %.2f | **%.2f** | %.2f |\n", s.name, alone.refused, alone.time, shared.refused, shared.time)
+		fmt.Fprintf(&b, "| %s | %.1f | %.2f | **%.2f** | %.2f |\n", s.Name, alone.Refused, alone.Time, shared.Refused, shared.Time)
 	}
 	return b.String()
 }
 
-func mean(s scenario, withQuota bool) (m result) {
+func mean(s backlog.Scenario, withQuota bool) (m backlog.Result) {
 	for seed := range uint64(seeds) {
-		r := run(s, withQuota, seed)
-		m.refused += r.refused / seeds
-		m.time += r.time / seeds
+		r := backlog.Run(s, withQuota, seed)
+		m.Refused += r.Refused / seeds
+		m.Time += r.Time / seeds
 	}
 	return m
 }
 
-func main() {
-	if len(os.Args) < 2 {
-		fmt.Fprint(os.Stdout, table())
-		return
-	}
-	err := update(os.Args[1])
+// processes is a table of medians, by limit, and who is refused most comes first.
+func processes(raw string) (string, error) {
+	const refused, time, transactions, others = "refused/job", "of-ideal", "transactions/job", "of-others-alone"
+	data, err := rounds.Load(refused, raw)
 	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, t := range []struct{ workload, title string }{
+		{"Quota/jobs=1000/limit=50_in_2s", "1,000 jobs, 50 in 2 s"},
+		{"Quota/jobs=1000/limit=25_in_2s", "1,000 jobs, 25 in 2 s"},
+		{"Quota/jobs=10000/limit=500_in_20s", "10,000 jobs, 500 in 20 s"},
+	} {
+		rows := data.Rows(t.workload)
+		if len(rows) == 0 {
+			return "", fmt.Errorf("%s: no %s", raw, t.workload)
+		}
+		slices.SortStableFunc(rows, func(a, b rounds.Row) int { return cmp.Compare(b.Medians[refused], a.Medians[refused]) })
+		if b.Len() == 0 {
+			fmt.Fprintf(&b, "%s\n\n| | refused a job | time / ideal | transactions a job | other jobs: speed / alone |\n|---|--:|--:|--:|--:|\n", data.Machine()+".")
+		}
+		fmt.Fprintf(&b, "| *%s* | | | | |\n", t.title)
+		for _, r := range rows {
+			by := strings.ReplaceAll(r.By, "_", " ")
+			fmt.Fprintf(&b, "| %s | %.2f | %.2f | %s | %s |\n", by, r.Medians[refused], r.Medians[time],
+				figure(r, transactions), figure(r, others))
+		}
+	}
+	return b.String(), nil
+}
+
+// figure is a median, if there is one.
+func figure(r rounds.Row, unit string) string {
+	v, ok := r.Medians[unit]
+	if !ok {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "quota:", err)
 		os.Exit(1)
 	}
 }
 
-// update writes the table into a page.
-func update(file string) error {
-	text, err := os.ReadFile(file)
+// run prints the tables, or writes them into a page.
+func run(pages []string) error {
+	if len(pages) == 0 {
+		measured, err := processes(rawFile)
+		fmt.Fprint(os.Stdout, simulated()+"\n"+measured)
+		return err
+	}
+	text, err := os.ReadFile(pages[0])
 	if err != nil {
 		return err
 	}
-	now, ok := splice(string(text))
-	if !ok {
-		return fmt.Errorf("%s: has no place for the table", file)
+	now, err := splice(string(text), rawFile)
+	if err != nil {
+		return fmt.Errorf("%s: %w", pages[0], err)
 	}
-	return os.WriteFile(file, []byte(now), 0o600)
+	return os.WriteFile(pages[0], []byte(now), 0o600)
 }

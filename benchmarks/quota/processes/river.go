@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
@@ -136,5 +135,3 @@ func riverAt(ctx context.Context, t *task, done *tally, config *river.Config, re
 	defer cancel()
 	return client.StopAndCancel(stopping)
 }
-
-var _ *river.Client[pgx.Tx]

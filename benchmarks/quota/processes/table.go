@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -30,7 +31,10 @@ type place interface {
 // table is a table in PostgreSQL.
 type table struct{}
 
-var jobs = retrytable.Table[int64]{Name: "jobs", Columns: retrytable.Columns{Kind: "kind"}}
+// jobs is the table, or a part of it.
+func jobs(where string) *retrytable.Table[int64] {
+	return &retrytable.Table[int64]{Name: "jobs", Columns: retrytable.Columns{Kind: "kind"}, ClaimWhere: where}
+}
 
 func (table) prepare(ctx context.Context, t *task) (func(context.Context) error, error) {
 	remove, err := newDatabase(ctx, t)
@@ -43,7 +47,7 @@ func (table) prepare(ctx context.Context, t *task) (func(context.Context) error,
 	}
 	defer func() { _ = db.Close() }()
 	for _, s := range []string{
-		"CREATE TABLE jobs (id bigserial PRIMARY KEY, kind text NOT NULL)", jobs.Schema(),
+		"CREATE TABLE jobs (id bigserial PRIMARY KEY, kind text NOT NULL)", jobs("").Schema(),
 		fmt.Sprintf("INSERT INTO jobs (kind) SELECT '%s' FROM generate_series(1, %d)", prompt, t.Prompts),
 		fmt.Sprintf("INSERT INTO jobs (kind) SELECT '%s' FROM generate_series(1, %d)", other, t.Others),
 		"VACUUM ANALYZE jobs",
@@ -119,19 +123,15 @@ func workerLimiter(ctx context.Context, t *task, done *tally) error {
 func workerQuota(ctx context.Context, t *task, done *tally) error {
 	policy := newPolicy()
 	policy.Quota = &retry.Quota{}
-	kind := jobs
-	kind.ClaimWhere = "kind = '" + prompt + "'"
-	ended := make(chan error, 1)
-	go func() {
-		ended <- workAt(ctx, t, done, &retrytable.Worker[int64]{Table: &kind, Policy: policy}, http.DefaultClient, nil)
-	}()
-	if t.Others == 0 {
-		return <-ended
+	workers := []*retrytable.Worker[int64]{{Table: jobs("kind = '" + prompt + "'"), Policy: policy}}
+	if t.Others > 0 {
+		workers = append(workers, &retrytable.Worker[int64]{Table: jobs("kind <> '" + prompt + "'"), Policy: newPolicy()})
 	}
-	rest := jobs
-	rest.ClaimWhere = "kind <> '" + prompt + "'"
-	err := workAt(ctx, t, done, &retrytable.Worker[int64]{Table: &rest, Policy: newPolicy()}, http.DefaultClient, nil)
-	return errors.Join(err, <-ended)
+	var all errgroup.Group
+	for _, w := range workers {
+		all.Go(func() error { return workAt(ctx, t, done, w, http.DefaultClient, nil) })
+	}
+	return all.Wait()
 }
 
 // workerQuotaOfAKind has one Worker for both kinds.
@@ -156,7 +156,7 @@ func workAt(
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	w.DB, w.Table, w.Concurrency = db, cmp.Or(w.Table, &jobs), t.Places
+	w.DB, w.Table, w.Concurrency = db, cmp.Or(w.Table, jobs("")), t.Places
 	w.Work = func(ctx context.Context, job *retrytable.Job[int64]) error {
 		if job.Kind != prompt {
 			return nil

@@ -1,4 +1,6 @@
-package main
+// Package backlog simulates a backlog of 1,000 jobs behind an API with a limit that nobody knows,
+// done by four processes with 25 places each.
+package backlog
 
 import (
 	"errors"
@@ -9,9 +11,10 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/storm/events"
 )
 
-// scenario is a backlog of jobs that worker processes do behind a limit.
-type scenario struct {
-	name    string
+// Scenario is a backlog of jobs that worker processes do behind a limit.
+type Scenario struct {
+	Name string // what the limit is
+
 	limit   func() limit
 	ideal   time.Duration // of a client that knows the limit; 0: found by asking each millisecond
 	blind   bool          // refusals say nothing
@@ -29,11 +32,16 @@ const (
 	way       = 2 * time.Millisecond // to the API
 )
 
-type result struct {
-	refused float64       // requests per job
-	time    float64       // by the ideal
-	took    time.Duration // in all
+// Result is what comes of a backlog.
+type Result struct {
+	Refused float64 // requests per job
+	Time    float64 // by the ideal
+
+	Requests []Requests // in each window
 }
+
+// Requests are those of a time.
+type Requests struct{ Served, Refused int }
 
 var (
 	epoch      = time.Unix(1e9, 0)
@@ -42,7 +50,7 @@ var (
 
 // simulation is one run in virtual time.
 type simulation struct {
-	scenario
+	Scenario
 
 	events.Queue[func()]
 
@@ -56,11 +64,12 @@ type simulation struct {
 
 	refused, done int
 	last          time.Duration
+	requests      []Requests
 }
 
-// run runs a scenario. With a Quota, each process has one; else each job heeds its own hint.
-func run(s scenario, withQuota bool, seed uint64) result {
-	m := &simulation{scenario: s, api: s.limit(), random: rand.New(rand.NewPCG(seed, 1))}
+// Run runs a scenario. With a Quota, each process has one; else each job heeds its own hint.
+func Run(s Scenario, withQuota bool, seed uint64) Result {
+	m := &simulation{Scenario: s, api: s.limit(), random: rand.New(rand.NewPCG(seed, 1))}
 	for p := range m.free {
 		m.free[p] = places
 		if withQuota {
@@ -86,7 +95,7 @@ func run(s scenario, withQuota bool, seed uint64) result {
 	if ideal == 0 {
 		ideal = m.greedy()
 	}
-	return result{float64(m.refused) / jobs, m.last.Seconds() / ideal.Seconds(), m.last}
+	return Result{float64(m.refused) / jobs, m.last.Seconds() / ideal.Seconds(), m.requests}
 }
 
 // greedy is how long it takes to ask for all jobs each millisecond.
@@ -134,11 +143,23 @@ func (m *simulation) claim(p int) {
 // ask is the request of a job.
 func (m *simulation) ask(p, j int, turn retry.Turn) {
 	a := m.api.ask(m.Now(), m.weight[j])
+	at := m.window()
 	took := way
-	if a.ok {
+	if at.Refused++; a.ok {
+		at.Refused--
+		at.Served++
 		took = time.Duration(float64(m.service) * (0.5 + m.random.Float64()))
 	}
 	m.After(took, func() { m.end(p, j, turn, a) })
+}
+
+// window is what there was in this window.
+func (m *simulation) window() *Requests {
+	n := int(m.Now() / window)
+	for len(m.requests) <= n {
+		m.requests = append(m.requests, Requests{})
+	}
+	return &m.requests[n]
 }
 
 // end is the end of an attempt.
