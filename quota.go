@@ -42,6 +42,7 @@ const (
 	idlePeriods    = 30               // after which a limit is forgotten
 	shortestGap    = time.Microsecond // between two turns; a limit that allows more is none
 	mostSpread     = 30 * time.Second // of those that ask again by themselves
+	mostGathered   = time.Second / 2  // of turns that nobody took: some ask once a second
 	shortestAsk    = time.Millisecond // before a Pacer is asked again
 )
 
@@ -141,8 +142,8 @@ func (q *Quota) take(now time.Time) (wait time.Duration) {
 	switch wait = q.next.Sub(now); {
 	case wait > q.gap: // the clock went back
 		q.next, wait = now.Add(q.gap), q.gap
-	case wait < 0 && now.Sub(q.hold) > q.period: // turns that nobody took do not gather for ever
-		q.next = now
+	case wait < -mostGathered && now.Sub(q.hold) > q.period: // turns that nobody took do not gather for ever
+		q.next = now.Add(-mostGathered)
 	}
 	if wait > 0 {
 		return q.wait(now, wait)

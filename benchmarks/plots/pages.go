@@ -25,7 +25,7 @@ func pages(raw string, figures map[string]*figure) (map[string][]byte, error) {
 			if !ok {
 				return "", fmt.Errorf("no picture %s", name)
 			}
-			return embedded(name, f.title), nil
+			return embedded(name, f), nil
 		},
 		"machine": func(file string) (string, error) {
 			d := rounds.New("")
@@ -58,9 +58,9 @@ func pages(raw string, figures map[string]*figure) (map[string][]byte, error) {
 }
 
 // embedded shows the variant of a picture that fits the page.
-func embedded(name, alt string) string {
+func embedded(name string, f *figure) string {
 	return fmt.Sprintf(`<picture>
   <source media="(prefers-color-scheme: dark)" srcset="%[1]s-dark.svg">
-  <img alt="%[2]s" src="%[1]s-light.svg" width="800">
-</picture>`, name, html.EscapeString(alt))
+  <img alt="%[2]s" src="%[1]s-light.svg" width="%[3]d">
+</picture>`, name, html.EscapeString(f.title), f.pixels())
 }

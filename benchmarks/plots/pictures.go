@@ -11,6 +11,7 @@ var pictures = map[string]func(raw string) (*figure, error){
 	"backoffs": func(string) (*figure, error) { return backoffs(), nil },
 	"durable":  durable,
 	"jitters":  func(string) (*figure, error) { return jitters(), nil },
+	"quota":    func(string) (*figure, error) { return behindQuota() },
 	"storm":    func(string) (*figure, error) { return load() },
 	"success":  success,
 	"waiting":  waiting,

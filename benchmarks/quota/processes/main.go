@@ -51,15 +51,13 @@ type contestant struct {
 	name  string
 	place place
 	work  func(ctx context.Context, t *task, done *tally) error // in each process, until ctx ends
-	knows bool                                                  // the limit; or it may wait for it in a place
-	also  bool                                                  // takes part in all cases
 }
 
 var contestants = []contestant{
-	{name: "Worker", place: table{}, work: worker, also: true},
+	{name: "Worker", place: table{}, work: worker},
 	{name: "Worker, Cooldown in the client", place: table{}, work: workerCooldown},
 	{name: "Worker, x/time/rate: a quarter each", place: table{}, work: workerLimiter},
-	{name: "Worker, Quota", place: table{}, work: workerQuota, also: true},
+	{name: "Worker, Quota", place: table{}, work: workerQuota},
 	{name: "Worker, Quota of a kind", place: table{}, work: workerQuotaOfAKind},
 	{name: "River, JobSnooze by hand", place: riverTables{}, work: riverByHand},
 	{name: "River, retryriver with a Quota", place: riverTables{}, work: riverQuota},

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -58,7 +59,10 @@ func asynqQuota(ctx context.Context, t *task, done *tally) error {
 	defer func() { _ = connection.Close() }()
 	policyFor := quotaOfPrompts()
 	retries := &retryasynq.Retries{Redis: connection, Policy: newPolicy(), PolicyFor: policyFor}
-	config := asynq.Config{Concurrency: t.Places, Queues: map[string]int{t.Queue: 1}, LogLevel: asynq.FatalLevel}
+	config := asynq.Config{
+		Concurrency: t.Places, Queues: map[string]int{t.Queue: 1}, LogLevel: asynq.FatalLevel,
+		DelayedTaskCheckInterval: time.Second,
+	}
 	if err := retries.Configure(&config); err != nil {
 		return err
 	}

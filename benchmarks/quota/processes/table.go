@@ -138,7 +138,7 @@ func workerQuota(ctx context.Context, t *task, done *tally) error {
 func workerQuotaOfAKind(ctx context.Context, t *task, done *tally) error {
 	policy := newPolicy()
 	policy.Quota = &retry.Quota{}
-	w := &retrytable.Worker[int64]{Policy: newPolicy(), PolicyFor: func(kind string) (*retry.Policy, error) {
+	w := &retrytable.Worker[int64]{Poll: 100 * time.Millisecond, Policy: newPolicy(), PolicyFor: func(kind string) (*retry.Policy, error) {
 		if kind == prompt {
 			return policy, nil
 		}
