@@ -91,7 +91,8 @@ func TestTexts(t *testing.T) {
 		wellFormed(t, name, svg)
 		assert.NotContains(t, string(svg), "font-family:", name)
 		assert.Contains(t, string(svg), "sans-serif", name)
-		height, err := strconv.ParseFloat(string(regexp.MustCompile(`viewBox="0 0 600 ([\d.]+)"`).FindSubmatch(svg)[1]), 64)
+		var width, height float64
+		_, err := fmt.Sscanf(string(regexp.MustCompile(`viewBox="[^"]*"`).Find(svg)), `viewBox="0 0 %g %g"`, &width, &height)
 		require.NoError(t, err)
 		boxes := textBoxes(t, svg)
 		assert.Greater(t, len(boxes), 10, name)
@@ -114,6 +115,19 @@ func wellFormed(t *testing.T, name string, svg []byte) {
 			return
 		}
 		require.NoError(t, err, name)
+	}
+}
+
+// A picture that is narrow can be read on a phone, which is 390 pixels wide.
+func TestNarrow(t *testing.T) {
+	t.Parallel()
+	svg := generated(t)["quota-light.svg"]
+	sizes := regexp.MustCompile(`font-size:([\d.]+)px`).FindAllSubmatch(svg, -1)
+	require.NotEmpty(t, sizes)
+	for _, m := range sizes {
+		size, err := strconv.ParseFloat(string(m[1]), 64)
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, size*390/narrow, 9.0)
 	}
 }
 

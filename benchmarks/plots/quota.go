@@ -18,7 +18,7 @@ func behindQuota() (*figure, error) {
 		return nil, fmt.Errorf("%d requests are refused without a Quota, %d with one: not what the picture says", alone.Refused, shared.Refused)
 	}
 	return &figure{
-		title:  "1,000 jobs behind a quota of 50 requests in 2 seconds",
+		title:  "1,000 jobs behind 50 requests in 2 seconds",
 		notes:  []string{"Requests in each window. Four processes with 25 places each, simulated."},
 		width:  narrow,
 		height: 290,
