@@ -374,9 +374,11 @@ func TestQuotaTooLate(t *testing.T) {
 		state  retry.State
 		stop   retry.StopReason
 	}{
-		"deadline": {10 * time.Second, retry.Policy{}, retry.State{}, retry.StopDeadline},
-		"elapsed":  {time.Hour, retry.Policy{MaxElapsed: 10 * time.Second}, retry.State{First: firstAttempt}, retry.StopElapsed},
-		"timeout":  {time.Hour, retry.Policy{Timeout: 10 * time.Second}, retry.State{First: firstAttempt}, retry.StopTimeout},
+		"deadline":                   {10 * time.Second, retry.Policy{}, retry.State{}, retry.StopDeadline},
+		"elapsed":                    {time.Hour, retry.Policy{MaxElapsed: 10 * time.Second}, retry.State{First: firstAttempt}, retry.StopElapsed},
+		"timeout":                    {time.Hour, retry.Policy{Timeout: 10 * time.Second}, retry.State{First: firstAttempt}, retry.StopTimeout},
+		"elapsed, the first attempt": {time.Hour, retry.Policy{MaxElapsed: 10 * time.Second}, retry.State{}, retry.StopElapsed},
+		"timeout, the first attempt": {time.Hour, retry.Policy{Timeout: 10 * time.Second}, retry.State{}, retry.StopTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

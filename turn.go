@@ -19,6 +19,9 @@ func (c *Call) queue() {
 		return
 	}
 	began := c.now()
+	if c.State.First.IsZero() {
+		c.State.First = began // the wait is part of the call
+	}
 	if o, ok := p.Observer.(WaitObserver); ok {
 		if over := o.Wait(p.Name); over != nil {
 			defer over()
