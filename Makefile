@@ -214,6 +214,14 @@ engines: ## docs/engines.md, from the tests of the adapters and a comparison wit
 durable: ## measure stored jobs, by library: benchmarks/raw/durable.txt
 	cd benchmarks && go run ./durable >durable.out && mv durable.out raw/durable.txt
 
+# With PostgreSQL and Redis, on a machine that does nothing else: an hour.
+QUOTA := go run ./quota/processes
+.PHONY: quota
+quota: ## measure a backlog behind a limit in real processes: benchmarks/raw/quota.txt and docs/quota.md
+	cd benchmarks && { $(QUOTA) && $(QUOTA) -limit 25 -others 0 -only 'Worker;Worker, Quota' && \
+		$(QUOTA) -jobs 10000 -limit 500 -window 20s -others 0 -only 'Worker, Quota'; } >quota.out && \
+		mv quota.out raw/quota.txt && go run ./quota ../docs/quota.md
+
 .PHONY: playground
 playground: ## build the playground into the folder playground; go run ./docs/playground/serve shows it
 	go run ./docs/playground/serve -o playground
