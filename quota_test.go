@@ -426,6 +426,29 @@ func TestQuotaBegin(t *testing.T) {
 	assert.Equal(t, retry.Done, job.Attempt(t.Context(), work))
 }
 
+// The clock of an engine may be wrong by hours. A Quota goes by that of the policy.
+func TestQuotaOfAnEngineWithAClock(t *testing.T) {
+	t.Parallel()
+	for _, off := range []time.Duration{-time.Hour, time.Hour} {
+		clock := retrytest.NewClock(firstAttempt)
+		p := &retry.Policy{Quota: &retry.Quota{}, Clock: clock, Rand: word(0)}
+		job := func() *retry.Stored {
+			return &retry.Stored{Policy: p, Now: func() time.Time { return clock.Now().Add(off) }}
+		}
+		refused := job()
+		assert.Equal(t, retry.Again, refused.Attempt(t.Context(), func(context.Context) error {
+			return retry.MarkRateLimited(errLimited, 10*time.Second)
+		}))
+		held := job()
+		assert.Equal(t, retry.Handed, held.Attempt(t.Context(), func(context.Context) error { return nil }))
+		assert.Equal(t, 10*time.Second, held.Decision.Delay.Round(time.Second))
+		_, _, wait := p.Quota.Take(p.Now(), 1) // as a Worker does before a claim
+		assert.Equal(t, 10*time.Second, wait)
+		clock.Advance(10 * time.Second)
+		assert.Equal(t, retry.Done, job().Attempt(t.Context(), func(context.Context) error { return nil }))
+	}
+}
+
 // A refusal costs no attempt, with a hint or without, and nothing of the budget.
 func TestQuotaRefusalsAreFree(t *testing.T) {
 	t.Parallel()

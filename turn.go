@@ -122,8 +122,7 @@ func (c *Call) take() bool {
 	if c.Turn != 0 || c.phase == over || done.Closed(c.ended) || c.free() {
 		return true
 	}
-	now := c.now()
-	turn, granted, wait := p.Quota.Take(now, 1)
+	turn, granted, wait := p.Quota.Take(p.now(), 1)
 	if granted > 0 {
 		c.Turn = turn
 		return true
@@ -156,7 +155,8 @@ func (c *Call) free() bool {
 // giveBack returns a turn that is not used.
 func (c *Call) giveBack() {
 	if c.Turn != 0 {
-		c.Policy.orZero().Quota.Return(c.now(), c.Turn, 1)
+		p := c.Policy.orZero()
+		p.Quota.Return(p.now(), c.Turn, 1)
 		c.Turn = 0
 	}
 }
@@ -165,6 +165,9 @@ func (c *Call) giveBack() {
 func (c *Call) tellQuota(now time.Time, err error, v Verdict) {
 	p, turn := c.Policy.orZero(), c.Turn
 	c.Turn = 0
+	if c.clock != nil { // of an engine; the calls and workers that share the Quota have this one
+		now = p.now()
+	}
 	if held := p.Quota.Tell(now, turn, err, v); held > 0 && p.Observer != nil {
 		n := c.State.Attempts() // without this one
 		p.Observer.Observe(c.caller, Event{Kind: Held, Policy: p.Name, Attempt: max(n, n+1), Delay: held, Verdict: v, Err: err})

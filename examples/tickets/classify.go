@@ -55,21 +55,41 @@ var errLost = retry.Mark(retry.ErrLost, retry.Verdict{Class: retry.Retryable, Ca
 // standard error, all of it: the cause is seldom the last line. Other errors have
 // nothing but their text.
 func classify(err error) retry.Verdict {
-	v := retry.Classify(err)
+	v := judge(err)
+	if v.Class = retry.Retryable; v.Category == unknown {
+		v.Class = retry.Unknown
+	}
+	return v
+}
+
+// judge is classify, but a rate limit has the class RateLimited.
+func judge(err error) retry.Verdict {
+	v, said := retry.Classify(err), retry.Verdict{}
 	var exit *exec.ExitError
 	category := ofType(err, v)
 	switch {
 	case category != "":
+		said = retry.Verdict{Class: v.Class, Category: category}
 	case errors.As(err, &exit):
-		category = rules.Classify(exit).Category
+		said = rules.Classify(exit)
 	default:
-		category = rules.ClassifyExit(nil, -1, err.Error()).Category
+		said = rules.ClassifyExit(nil, -1, err.Error())
 	}
-	v.Class, v.Category = retry.Retryable, category
-	if category == unknown {
-		v.Class = retry.Unknown
-	}
+	v.Class, v.Category = said.Class, said.Category
 	return v
+}
+
+// quota is what all agents share: the API that they call. When it is rate limited, no ticket is
+// claimed that would fail too. The policy counts a rate limit like other transient errors, so
+// that the Quota has to be told which it was.
+type quota struct{ retry.Quota }
+
+// Tell implements [retry.Pacer].
+func (q *quota) Tell(now time.Time, turn retry.Turn, err error, v retry.Verdict) time.Duration {
+	if err != nil {
+		v.Class = judge(err).Class
+	}
+	return q.Quota.Tell(now, turn, err, v)
 }
 
 // ofType is the category of an error whose type says it, or else "".
@@ -95,9 +115,12 @@ func ofType(err error, v retry.Verdict) string {
 // number is a status only where something says so: lines and rows have numbers too.
 var rules = retryexec.Profile{
 	{Codes: []int{126, 127}, Verdict: is(systemError)}, // the shell: cannot be run, not found
+	{Verdict: limited, Stderr: anyOf(
+		status+`429\b`, `\btoo many requests`, `\boverloaded_?error`,
+		`\brate[ -]limit(?:ed|ing| was| is)?(?: exceeded| reached| hit)`, `\brate_?limit(?:_?error|_?exceeded|ed\b)`,
+	)},
 	{Verdict: is(transient), Stderr: anyOf(
-		status+`(?:429|503|504)\b`, `\btoo many requests`, `\bservice (?:temporarily )?unavailable`, `\bgateway time-?out`,
-		`\brate[ -]limit(?:ed|ing| was| is)?(?: exceeded| reached| hit)`, `\brate_?limit(?:_?error|_?exceeded|ed\b)`, `\boverloaded_?error`,
+		status+`50[34]\b`, `\bservice (?:temporarily )?unavailable`, `\bgateway time-?out`,
 		`\beconn(?:reset|refused|aborted)\b`, `\betimedout\b`, `\beai_again\b`, `\bsocket hang up`, `\bfetch failed`,
 		`\bconnection (?:reset|refused|closed|aborted|timed out)`,
 		`\bfailed to connect`, `\bcould(?: not|n't) (?:connect|resolve)`, `\btemporary failure in name resolution`,
@@ -111,8 +134,9 @@ var rules = retryexec.Profile{
 		`\b(?:enoent|eacces|eperm|enospc|erofs|enotdir)\b`, `\bno such file`, `\bnot a directory`, `\bno space left`,
 		`\b(?:command|executable file) not found`, `\bexit status 12[67]\b`,
 	)},
+	{Verdict: limited, Stderr: anyOf(`\brate[ -]?limit`, `\boverloaded\b`)},
 	{Verdict: is(transient), Stderr: anyOf(
-		`\brate[ -]?limit`, `\boverloaded\b`, word+`timed?[ -]?out(?:[^\w.]|\.?$|\. )`, `timeout_?error\b`,
+		word+`timed?[ -]?out(?:[^\w.]|\.?$|\. )`, `timeout_?error\b`,
 	)},
 	{Verdict: is(systemError), Stderr: anyOf(`\bpermission denied`, word+`git(?:[ :]|$)`, `\bfatal: `)},
 	{Verdict: is(apiError), Stderr: anyOf(
@@ -131,6 +155,8 @@ const (
 func is(category string) retry.Verdict {
 	return retry.Verdict{Class: retry.Retryable, Category: category}
 }
+
+var limited = retry.Verdict{Class: retry.RateLimited, Category: transient}
 
 // anyOf matches a line that has one of the patterns, which are in lower case.
 func anyOf(patterns ...string) *regexp.Regexp {

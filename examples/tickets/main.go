@@ -61,7 +61,7 @@ func (s *settings) engine(ctx context.Context, db *shared.DB, out io.Writer) (*e
 		vm: fmt.Sprintf("%s-%d", host, os.Getpid()), metrics: newMetrics(), notify: logged(log), log: log,
 		interval: s.interval, beat: s.lease / 3,
 	}
-	e.table.Lease = s.lease
+	e.table.Lease, e.policy.Quota = s.lease, &quota{}
 	if statements, err := lacks(ctx, db); err != nil || len(statements) > 0 {
 		return nil, errors.Join(fmt.Errorf("the tables lack something; run tickets migrate, or:\n%s", strings.Join(statements, ";\n")), err)
 	}
