@@ -157,10 +157,12 @@ func (c *contestant) do(ctx context.Context, t task, limit time.Duration) (r res
 	defer func() { err = errors.Join(err, stop()) }()
 	t.API = url
 	remove, err := c.place.prepare(ctx, &t)
+	if remove != nil {
+		defer func() { err = errors.Join(err, remove(context.WithoutCancel(ctx))) }()
+	}
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, remove(context.WithoutCancel(ctx))) }()
 	before, err := c.place.transactions(ctx, &t)
 	if err != nil {
 		return r, err
