@@ -14,6 +14,9 @@ length is not what the header says.`, body)
 
 func body(u *unit) {
 	for _, a := range u.attempts {
+		if a.kind != retrying {
+			continue
+		}
 		own(a.body, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok {

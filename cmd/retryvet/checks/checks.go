@@ -9,6 +9,7 @@ package checks
 import (
 	"go/ast"
 	"go/token"
+	"go/types"
 	"reflect"
 	"regexp"
 	"strings"
@@ -69,6 +70,11 @@ type source struct {
 	attempts []*attempt
 	comments *comments
 	graphs   map[*ast.BlockStmt]*graph
+	decls    map[*types.Func]*ast.FuncDecl // of the package
+
+	// What outcomes.go is looking at: the arguments of the functions that it is in, and how many.
+	bound map[*types.Var]ast.Expr
+	depth int
 }
 
 var sourceAnalyzer = &analysis.Analyzer{
@@ -79,7 +85,19 @@ var sourceAnalyzer = &analysis.Analyzer{
 }
 
 func newSource(pass *analysis.Pass) (any, error) {
-	s := &source{pass: pass, comments: newComments(pass), graphs: map[*ast.BlockStmt]*graph{}}
+	s := &source{
+		pass: pass, comments: newComments(pass), graphs: map[*ast.BlockStmt]*graph{},
+		decls: map[*types.Func]*ast.FuncDecl{}, bound: map[*types.Var]ast.Expr{},
+	}
+	for _, file := range pass.Files {
+		for _, decl := range file.Decls {
+			if d, ok := decl.(*ast.FuncDecl); ok && d.Body != nil {
+				if f, ok := pass.TypesInfo.Defs[d.Name].(*types.Func); ok {
+					s.decls[f] = d
+				}
+			}
+		}
+	}
 	for _, file := range pass.Files {
 		if !s.skip(file) {
 			s.files = append(s.files, file)
@@ -87,6 +105,14 @@ func newSource(pass *analysis.Pass) (any, error) {
 		}
 	}
 	return s, nil
+}
+
+// decl returns the declaration of a function of this package, or nil.
+func (s *source) decl(f *types.Func) *ast.FuncDecl {
+	if f == nil {
+		return nil
+	}
+	return s.decls[f.Origin()]
 }
 
 // skip reports whether a file is not checked.

@@ -83,7 +83,7 @@ var logs = regexp.MustCompile(`(?i)log|print|debug|info|warn|error|wrap|errorf|t
 // selective reports whether the loop looks at what kind of error it was.
 func (s *source) selective(a *attempt) bool {
 	for _, t := range a.tries {
-		if contains(a.loop, func(n ast.Node) bool {
+		if t.err != nil && contains(a.loop, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.CallExpr:
 				if n == t.call || logs.MatchString(funcName(n)) {

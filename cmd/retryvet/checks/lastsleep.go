@@ -14,7 +14,7 @@ returns the error that it has had since before the wait.`, lastSleep)
 
 func lastSleep(u *unit) {
 	for _, a := range u.attempts {
-		if a.loop == nil {
+		if a.loop == nil || a.kind == reconnecting {
 			continue
 		}
 		counters, ok := u.counters(a)
@@ -23,6 +23,9 @@ func lastSleep(u *unit) {
 		}
 		counters = append(counters, u.computed(a, counters)...)
 		for _, w := range a.waits {
+			if a.kind == polling && u.short(w) {
+				continue
+			}
 			if u.afterLast(a, w, counters) {
 				u.report(w.node, "waits after the last attempt too, when nothing is left to wait for")
 			}
@@ -133,13 +136,15 @@ func (s *source) afterLast(a *attempt, w wait, counters []types.Object) bool {
 	g := s.graph(a.in)
 	for _, t := range a.tries {
 		reached := false
-		g.walk(t.at, a.loop, scene{err: t.err, nilErr: notNil, resp: t.resp}, func(n ast.Node, _ scene) bool {
-			if n.Pos() >= w.at.Pos() && n.End() <= w.at.End() {
-				reached = true
-				return false
-			}
-			return !s.asksCount(n, counters)
-		})
+		for _, sc := range t.fails {
+			g.walk(t.at, a.loop, sc, func(n ast.Node, _ scene) bool {
+				if n.Pos() >= w.at.Pos() && n.End() <= w.at.End() {
+					reached = true
+					return false
+				}
+				return !s.asksCount(n, counters)
+			})
+		}
 		if reached && !s.asksCountAround(a, w, counters) {
 			return s.waitedFor(a, w, t)
 		}
@@ -179,7 +184,7 @@ func (s *source) asksCountAround(a *attempt, w wait, counters []types.Object) bo
 
 // waitedFor reports whether nothing but the next iteration follows the wait. In a loop that
 // waits and then looks, the wait is not in vain. A wait before a return is another kind of wait.
-func (s *source) waitedFor(a *attempt, w wait, t try) bool {
+func (s *source) waitedFor(a *attempt, w wait, t *try) bool {
 	var next place
 	g := s.graph(a.in)
 	for _, b := range g.Blocks {

@@ -15,10 +15,13 @@ last response is closed.`, leak)
 
 func leak(u *unit) {
 	for _, a := range u.attempts {
+		if a.kind == polling && len(a.tries) == 0 {
+			continue
+		}
 		for _, r := range u.responses(a) {
 			body, at := a.in, r.at
 			loop := a.loop
-			if a.lit != nil {
+			if a.lib != nil {
 				body = a.body
 			}
 			g := u.graph(body)
@@ -30,18 +33,18 @@ func leak(u *unit) {
 }
 
 // responses returns the calls of an attempt that return an *http.Response.
-func (s *source) responses(a *attempt) []try {
+func (s *source) responses(a *attempt) []*try {
 	body := a.in
-	if a.lit != nil {
+	if a.lib != nil {
 		body = a.body
 	}
-	var found []try
+	var found []*try
 	for _, b := range s.graph(body).Blocks {
 		for i, n := range b.Nodes {
 			if !b.Live || n.Pos() < a.body.Pos() || n.End() > a.body.End() || a.loop != nil && !inmost(a, n) {
 				continue
 			}
-			if t, ok := s.try(n, place{b, i}); ok && t.resp != nil {
+			if t := s.try(n, place{b, i}); t != nil && t.resp != nil {
 				found = append(found, t)
 			}
 		}
@@ -50,7 +53,7 @@ func (s *source) responses(a *attempt) []try {
 }
 
 // closesFirst reports whether an attempt begins with what the one before has left.
-func (u *unit) closesFirst(a *attempt, r try) bool {
+func (u *unit) closesFirst(a *attempt, r *try) bool {
 	closes := false
 	own(a.body, func(n ast.Node) bool {
 		if stmt, ok := n.(*ast.ExprStmt); ok && stmt.End() < r.call.Pos() {
@@ -62,10 +65,10 @@ func (u *unit) closesFirst(a *attempt, r try) bool {
 }
 
 // leaks reports whether a failed attempt ends with its response open.
-func (u *unit) leaks(g *graph, r try, at place, loop ast.Stmt) bool {
+func (u *unit) leaks(g *graph, r *try, at place, loop ast.Stmt) bool {
 	leaked := false
-	for _, status := range []int{429, 503} {
-		sc := scene{err: r.err, nilErr: isNil, resp: r.resp, status: status}
+	for _, status := range unavailable {
+		sc := r.answers(status)
 		failed := false
 		out := g.walk(at, loop, sc, func(n ast.Node, sc scene) bool {
 			if u.takes(n, r.resp) {

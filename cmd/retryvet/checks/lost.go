@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"go/types"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -45,7 +46,7 @@ func lost(u *unit) {
 // lastError reports a return after a loop that does not say what the last attempt said.
 func (u *unit) lastError(a *attempt) {
 	ret := u.after(a)
-	if ret == nil || len(ret.Results) == 0 || len(a.tries) == 0 {
+	if ret == nil || len(ret.Results) == 0 || a.kind != retrying || !slices.ContainsFunc(a.tries, (*try).onError) {
 		return
 	}
 	call, ok := ast.Unparen(ret.Results[len(ret.Results)-1]).(*ast.CallExpr)
@@ -284,7 +285,7 @@ func (u *unit) leavesResult(a *attempt) bool {
 	own(a.body, func(n ast.Node) bool {
 		if assign, ok := n.(*ast.AssignStmt); ok {
 			for _, lhs := range assign.Lhs {
-				if v := variable(u.TypesInfo, lhs); v != nil && v.Pos() < a.lit.Pos() {
+				if v := variable(u.TypesInfo, lhs); v != nil && v.Pos() < a.body.Pos() {
 					set = append(set, v)
 				}
 			}

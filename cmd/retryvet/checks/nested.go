@@ -15,7 +15,7 @@ may have a reason.`, nested)
 
 func nested(u *unit) {
 	for _, a := range u.attempts {
-		if a.loop != nil && u.selective(a) {
+		if a.kind != retrying || a.loop != nil && u.selective(a) {
 			continue
 		}
 		own(a.body, func(n ast.Node) bool {
@@ -34,7 +34,7 @@ func nested(u *unit) {
 // tried reports whether a call is an attempt of a loop, or in one.
 func tried(a *attempt, call *ast.CallExpr) bool {
 	for _, t := range a.tries {
-		if t.call.Pos() <= call.Pos() && call.End() <= t.call.End() {
+		if t.onError() && t.call.Pos() <= call.Pos() && call.End() <= t.call.End() {
 			return true
 		}
 	}

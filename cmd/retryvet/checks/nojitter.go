@@ -11,7 +11,7 @@ var NoJitter = newCheck("nojitter", `report waits without jitter in a loop that 
 Clients that failed together wait the same time and come back together, and the server fails
 again. The check is advice: one process that calls one server does no harm.`, func(u *unit) {
 	for _, a := range u.attempts {
-		if a.loop == nil || !u.callsServer(a) || jitters(u.scopeOf(a)) {
+		if a.loop == nil || a.kind != retrying || !u.callsServer(a) || jitters(u.scopeOf(a)) {
 			continue
 		}
 		for _, w := range a.waits {

@@ -16,6 +16,9 @@ header tells the server that it is the same request again.`, post)
 
 func post(u *unit) {
 	for _, a := range u.attempts {
+		if a.kind != retrying {
+			continue
+		}
 		scope := u.scopeOf(a)
 		if hasKey(scope) {
 			continue

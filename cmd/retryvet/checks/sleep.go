@@ -3,8 +3,7 @@ package checks
 import (
 	"go/ast"
 	"go/constant"
-	"go/token"
-	"go/types"
+	"strings"
 	"time"
 )
 
@@ -14,42 +13,40 @@ var Sleep = newCheck("sleep", `report a wait between attempts that ignores the c
 A loop that retries and waits with time.Sleep goes on waiting when its context has ended: the
 program does not stop, and the caller of a request that was canceled waits for nothing.`, sleep)
 
-// longEnough is the shortest wait that is worth an interruption.
-const longEnough = 100 * time.Millisecond
-
 func sleep(u *unit) {
 	for _, a := range u.attempts {
 		for _, w := range a.waits {
-			if d, ok := u.duration(w.dur); w.interruptible || ok && d < longEnough {
+			if w.interruptible || u.short(w) || !u.reached(a, w) {
 				continue
 			}
-			if ctx := u.contextAt(w.node.Pos(), a.loop); ctx != "" && !u.whereNil(a, w, ctx) {
-				u.report(w.node, "the wait before the next attempt ignores "+ctx, u.selectFix(a, w, ctx)...)
+			ctx := u.contextAt(w.node.Pos(), a.loop)
+			if ctx == "" || a.kind == polling && !u.near(a, ctx) {
+				continue
 			}
+			u.report(w.node, "the wait before the next "+a.kind.round()+" ignores "+ctx, u.selectFix(a, w, ctx)...)
 		}
 	}
 }
 
-// whereNil reports whether a wait is in the branch for a context that is nil.
-func (s *source) whereNil(a *attempt, w wait, ctx string) bool {
-	isNil := false
-	own(a.body, func(n ast.Node) bool {
-		branch, ok := n.(*ast.IfStmt)
-		if !ok {
-			return true
-		}
-		cond, ok := ast.Unparen(branch.Cond).(*ast.BinaryExpr)
-		if !ok || types.ExprString(cond.X) != ctx || !isNilExpr(s.pass.TypesInfo, cond.Y) {
-			return true
-		}
-		var where ast.Node = branch.Body
-		if cond.Op == token.NEQ {
-			where = branch.Else
-		}
-		isNil = isNil || where != nil && where.Pos() <= w.node.Pos() && w.node.End() <= where.End()
-		return true
-	})
-	return isNil
+// reached reports whether a wait is reached at all: it may be for a context that is nil.
+func (s *source) reached(a *attempt, w wait) bool {
+	g := s.graph(a.in)
+	start, ok := g.start(a.loop)
+	return !ok || w.at.Pos() < a.body.Pos() || g.reaches(start, a.loop, scene{}, w.at)
+}
+
+// near reports whether a context belongs to the function with a loop, or is used in the loop.
+func (s *source) near(a *attempt, ctx string) bool {
+	name, _, _ := strings.Cut(ctx, ".")
+	v := s.lookup(name, a.loop.Pos())
+	if v == nil {
+		return false
+	}
+	inside := a.in.Pos() <= v.Pos() && v.Pos() < a.in.End()
+	for p := range a.sig.Params().Variables() {
+		inside = inside || p == v
+	}
+	return inside || mentions(s.pass.TypesInfo, a.loop, v)
 }
 
 // duration returns the value of a constant duration.

@@ -17,7 +17,7 @@ cannot be stopped. The check reports such a loop in a function that could return
 func unbounded(u *unit) {
 	for _, a := range u.attempts {
 		switch {
-		case a.loop != nil && u.endlessLoop(a):
+		case a.loop != nil && a.kind == retrying && u.endlessLoop(a):
 			u.report(keyword{a.loop}, "nothing ends these attempts but a success: there is no limit, and no context is asked")
 		case a.lib != nil && u.endlessCall(a):
 			u.report(a.call, "nothing ends these attempts but a success: there is no limit, and no context that can end")
@@ -40,7 +40,7 @@ func (u *unit) endlessLoop(a *attempt) bool {
 	}
 	g := u.graph(a.in)
 	for _, t := range a.tries {
-		if g.walk(t.at, loop, scene{err: t.err, nilErr: notNil, resp: t.resp}, nil) == goesOn {
+		if t.onError() && g.walk(t.at, loop, t.failsWith(), nil) == goesOn {
 			return !mentionsContext(u.TypesInfo, loop)
 		}
 	}

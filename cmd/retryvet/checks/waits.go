@@ -1,0 +1,188 @@
+package checks
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"regexp"
+	"time"
+)
+
+// longEnough is the shortest wait that is worth an interruption.
+const longEnough = 100 * time.Millisecond
+
+// wait is a wait in a loop.
+type wait struct {
+	node          ast.Node // the statement, or the keyword of a loop that waits in its header
+	at            ast.Node // the same, or the clause of a select
+	dur           ast.Expr // nil if not known
+	interruptible bool     // by a context, or something else
+}
+
+// short reports whether a wait is certainly too short to matter.
+func (s *source) short(w wait) bool {
+	d, ok := s.duration(w.dur)
+	return ok && d < longEnough
+}
+
+// waits returns the waits of a loop, those in loops and functions in it left out.
+func (s *source) waits(a *attempt) []wait {
+	var waits []wait
+	if loop, ok := a.loop.(*ast.RangeStmt); ok { // for range ticker.C
+		if dur, ok := s.ticks(a, loop.X); ok {
+			waits = append(waits, wait{node: keyword{loop}, at: loop.X, dur: dur})
+		}
+	}
+	own(a.body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ForStmt, *ast.RangeStmt:
+			return false
+		case *ast.SelectStmt:
+			for _, clause := range n.Body.List {
+				comm := clause.(*ast.CommClause)
+				if dur, ok := s.received(a, comm.Comm); ok {
+					waits = append(waits, wait{n, comm.Comm, dur, len(n.Body.List) > 1})
+				}
+				for _, stmt := range comm.Body {
+					if w, ok := s.sleeps(a, stmt); ok {
+						waits = append(waits, w)
+					}
+				}
+			}
+			return false
+		case ast.Stmt:
+			if w, ok := s.sleeps(a, n); ok {
+				waits = append(waits, w)
+			}
+		}
+		return true
+	})
+	return waits
+}
+
+var pauses = regexp.MustCompile(`(?i)^(sleep|wait|pause)((with)?_?(ctx|context|cancel|for|or\w+))?$`)
+
+// sleeps returns the wait that a statement is: one that does nothing else.
+func (s *source) sleeps(a *attempt, n ast.Stmt) (wait, bool) {
+	var e ast.Expr
+	switch n := n.(type) {
+	case *ast.ExprStmt:
+		e = n.X
+	case *ast.AssignStmt: // err := sleep(ctx, d)
+		e = n.Rhs[0]
+	}
+	call, ok := ast.Unparen(orNil(e)).(*ast.CallExpr)
+	if !ok {
+		dur, ok := s.received(a, n)
+		return wait{n, n, dur, false}, ok
+	}
+	info := s.pass.TypesInfo
+	f := callee(info, call)
+	if dur, interruptible, ok := s.pause(f, call); ok {
+		return wait{n, n, dur, interruptible}, true
+	}
+	switch {
+	case calleeName(info, call) == "time.Sleep":
+		return wait{n, n, call.Args[0], false}, true
+	case len(call.Args) == 1 && isDuration(info.TypeOf(call.Args[0])) && funcName(call) == "Sleep" && s.decl(f) == nil: // of a clock
+		return wait{n, n, call.Args[0], false}, true
+	case len(call.Args) == 2 && isContext(info.TypeOf(call.Args[0])) && isDuration(info.TypeOf(call.Args[1])) && pauses.MatchString(funcName(call)):
+		return wait{n, n, call.Args[1], true}, true
+	}
+	return wait{}, false
+}
+
+// pause returns what a call waits for, if it calls a function of this package that does nothing
+// but wait: it sleeps once, and calls nothing else that could fail or take time.
+func (s *source) pause(f *types.Func, call *ast.CallExpr) (dur ast.Expr, interruptible, ok bool) {
+	decl := s.decl(f)
+	if decl == nil || len(decl.Body.List) > 8 {
+		return nil, false, false
+	}
+	sleeps, busy := 0, false
+	own(decl.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ForStmt, *ast.RangeStmt, *ast.GoStmt:
+			busy = true
+		case *ast.SelectStmt:
+			interruptible = true
+		case *ast.CallExpr:
+			switch {
+			case calleeName(s.pass.TypesInfo, n) == "time.Sleep":
+				sleeps++
+				dur = argument(s.pass.TypesInfo, f, call, n.Args[0])
+			case returnsError(s.pass.TypesInfo, n) || f == callee(s.pass.TypesInfo, n):
+				busy = true
+			}
+		}
+		return true
+	})
+	return dur, interruptible, sleeps == 1 && !busy
+}
+
+// argument returns what a call gives for an expression of the function that it calls, or the
+// expression itself if that is no parameter.
+func argument(info *types.Info, f *types.Func, call *ast.CallExpr, e ast.Expr) ast.Expr {
+	v := variable(info, e)
+	i := 0
+	for p := range f.Signature().Params().Variables() {
+		if v != nil && p == v && i < len(call.Args) && !f.Signature().Variadic() {
+			return call.Args[i]
+		}
+		i++
+	}
+	return e
+}
+
+// received returns the duration of a statement that receives from a timer or a ticker.
+func (s *source) received(a *attempt, n ast.Stmt) (ast.Expr, bool) {
+	var e ast.Expr
+	switch n := n.(type) {
+	case *ast.ExprStmt:
+		e = n.X
+	case *ast.AssignStmt: // now := <-ticker.C
+		e = n.Rhs[0]
+	}
+	recv, ok := ast.Unparen(orNil(e)).(*ast.UnaryExpr)
+	if !ok || recv.Op != token.ARROW {
+		return nil, false
+	}
+	return s.ticks(a, recv.X)
+}
+
+// ticks returns the time after which a channel of a timer or a ticker receives something.
+func (s *source) ticks(a *attempt, channel ast.Expr) (ast.Expr, bool) {
+	info := s.pass.TypesInfo
+	switch x := ast.Unparen(channel).(type) {
+	case *ast.CallExpr:
+		name := calleeName(info, x)
+		if (name == "time.After" || name == "time.Tick") && len(x.Args) == 1 {
+			return x.Args[0], true
+		}
+	case *ast.SelectorExpr:
+		if x.Sel.Name == "C" && (isType(info.TypeOf(x.X), "time", "Timer") || isType(info.TypeOf(x.X), "time", "Ticker")) {
+			return s.setTo(a, x.X), true
+		}
+	case *ast.Ident:
+		if made, ok := ast.Unparen(orNil(s.graph(a.in).defs[variable(info, x)])).(*ast.CallExpr); ok {
+			return s.ticks(a, made)
+		}
+	}
+	return nil, false
+}
+
+// setTo returns the duration of a timer or a ticker if it has only one.
+func (s *source) setTo(a *attempt, timer ast.Expr) ast.Expr {
+	made, ok := ast.Unparen(orNil(s.graph(a.in).defs[variable(s.pass.TypesInfo, timer)])).(*ast.CallExpr)
+	if !ok || len(made.Args) != 1 {
+		return nil
+	}
+	resets := contains(a.in, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		return ok && sel.Sel.Name == "Reset" && variable(s.pass.TypesInfo, sel.X) == variable(s.pass.TypesInfo, timer)
+	})
+	if resets {
+		return nil
+	}
+	return made.Args[0]
+}
