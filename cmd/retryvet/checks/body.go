@@ -4,6 +4,9 @@ import (
 	"go/ast"
 	"go/types"
 	"regexp"
+	"slices"
+
+	"golang.org/x/tools/go/types/typeutil"
 )
 
 // Body reports a request that is sent again with a body that was read.
@@ -37,26 +40,84 @@ var sends = regexp.MustCompile(`^(Do|RoundTrip|DoRequest|Send)$`)
 // sendsAgain reports whether a call sends a request with a body that was made before the
 // attempt.
 func (u *unit) sendsAgain(a *attempt, call *ast.CallExpr) bool {
-	if !sends.MatchString(funcName(call)) || len(call.Args) == 0 || !returnsResponse(u.TypesInfo, call) {
+	i := u.sent(call)
+	if i < 0 {
 		return false
 	}
-	req := variable(u.TypesInfo, call.Args[0])
-	if req == nil || !isType(req.Type(), "net/http", "Request") || u.madeIn(a, req) || u.rewinds(a.body, req) {
+	req := variable(u.TypesInfo, call.Args[i])
+	if req == nil || u.madeIn(a, req) || u.rewinds(a.body, req) {
 		return false
 	}
-	if calleeLib := callee(u.TypesInfo, call); calleeLib == nil || calleeLib.Pkg() != nil && calleeLib.Pkg().Path() != "net/http" {
-		return false
+	if isParam(a.sig, req) {
+		return a.decl != nil && !u.rewinds(a.in, req) && !u.asksMethod(a.in, req) && u.getsBody(a, req)
 	}
-	if made := u.requests(a.in, req); len(made) > 0 {
-		for _, m := range made {
-			if body := m.Args[len(m.Args)-1]; !isNilExpr(u.TypesInfo, body) && !isNoBody(body) {
-				return true
-			}
+	return u.hasBody(a.in, req)
+}
+
+// sent returns the index of the argument of a call that is a request which it sends, or -1. The
+// function may be one of this package that does nothing but that with its request.
+func (u *unit) sent(call *ast.CallExpr) int {
+	if !returnsResponse(u.TypesInfo, call) {
+		return -1
+	}
+	i := slices.IndexFunc(call.Args, func(e ast.Expr) bool { return isType(u.TypesInfo.TypeOf(e), "net/http", "Request") })
+	f := callee(u.TypesInfo, call)
+	if i < 0 || f == nil || f.Signature().Variadic() {
+		return -1
+	}
+	if decl := u.decl(f); decl != nil {
+		req := f.Signature().Params().At(i)
+		sends := contains(decl.Body, func(n ast.Node) bool {
+			inner, ok := n.(*ast.CallExpr)
+			return ok && sends.MatchString(funcName(inner)) && len(inner.Args) > 0 && variable(u.TypesInfo, inner.Args[0]) == req
+		})
+		if sends && !u.rewinds(decl.Body, req) {
+			return i
 		}
-		return false
+		return -1
 	}
-	// A parameter: only what anybody may call gets requests with a body.
-	return a.decl != nil && a.decl.Name.IsExported() && isParam(a.sig, req) && !u.rewinds(a.in, req) && !u.asksMethod(a.in, req)
+	ours := f.Pkg() != nil && (f.Pkg().Path() == "net/http" || f.Pkg() == u.Pkg) // an interface of this package
+	if !ours || !sends.MatchString(f.Name()) {
+		return -1
+	}
+	return i
+}
+
+// hasBody reports whether code makes a request with a body, or gives it one.
+func (u *unit) hasBody(body ast.Node, req *types.Var) bool {
+	isBody := func(e ast.Expr) bool { return !isNilExpr(u.TypesInfo, e) && !isNoBody(e) }
+	return contains(body, func(n ast.Node) bool {
+		assign, ok := n.(*ast.AssignStmt)
+		if !ok || len(assign.Rhs) != 1 {
+			return false
+		}
+		if sel, ok := assign.Lhs[0].(*ast.SelectorExpr); ok {
+			return sel.Sel.Name == "Body" && variable(u.TypesInfo, sel.X) == req && isBody(assign.Rhs[0])
+		}
+		call, ok := assign.Rhs[0].(*ast.CallExpr)
+		return ok && variable(u.TypesInfo, assign.Lhs[0]) == req && isNewRequest(u.TypesInfo, call) && isBody(call.Args[len(call.Args)-1])
+	})
+}
+
+// getsBody reports whether a parameter of the function with the attempts gets requests with a
+// body: anybody may call what is exported, and of other functions the callers are known.
+func (u *unit) getsBody(a *attempt, req *types.Var) bool {
+	if a.decl.Name.IsExported() {
+		return true
+	}
+	f, index := u.parameter(req)
+	return f != nil && slices.ContainsFunc(u.files, func(file *ast.File) bool {
+		return slices.ContainsFunc(file.Decls, func(decl ast.Decl) bool {
+			return contains(decl, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok || typeutil.Callee(u.TypesInfo, call) != f || index >= len(call.Args) {
+					return false
+				}
+				arg := variable(u.TypesInfo, call.Args[index])
+				return arg != nil && u.hasBody(decl, arg)
+			})
+		})
+	})
 }
 
 func returnsResponse(info *types.Info, call *ast.CallExpr) bool {
@@ -134,22 +195,6 @@ func (u *unit) asksMethod(body ast.Node, req *types.Var) bool {
 	})
 }
 
-// requests returns the calls that may have made a request.
-func (u *unit) requests(body ast.Node, req *types.Var) []*ast.CallExpr {
-	var made []*ast.CallExpr
-	ast.Inspect(body, func(n ast.Node) bool {
-		assign, ok := n.(*ast.AssignStmt)
-		if !ok || len(assign.Rhs) != 1 || variable(u.TypesInfo, assign.Lhs[0]) != req {
-			return true
-		}
-		if call, ok := assign.Rhs[0].(*ast.CallExpr); ok && isNewRequest(u.TypesInfo, call) {
-			made = append(made, call)
-		}
-		return true
-	})
-	return made
-}
-
 func isNewRequest(info *types.Info, call *ast.CallExpr) bool {
 	name := calleeName(info, call)
 	return name == "net/http.NewRequest" || name == "net/http.NewRequestWithContext"
@@ -162,15 +207,42 @@ func (u *unit) readAgain(a *attempt, call *ast.CallExpr) *types.Var {
 	if !isNewRequest(u.TypesInfo, call) && name != "net/http.Post" && name != "net/http.Client.Post" {
 		return nil
 	}
-	v := variable(u.TypesInfo, call.Args[len(call.Args)-1])
+	v := variable(u.TypesInfo, u.unwrapped(call.Args[len(call.Args)-1]))
 	if v == nil || u.madeIn(a, v) || !isReader(v.Type()) || u.seeks(a.in, v) {
 		return nil
 	}
 	return v
 }
 
+// unwrapped returns the reader inside of others: r of io.NopCloser(bufio.NewReader(r)).
+func (u *unit) unwrapped(e ast.Expr) ast.Expr {
+	for {
+		call, ok := ast.Unparen(e).(*ast.CallExpr)
+		if !ok || len(call.Args) == 0 || rewinding.MatchString(funcName(call)) {
+			return e
+		}
+		i := slices.IndexFunc(call.Args, func(arg ast.Expr) bool { return reads(u.TypesInfo.TypeOf(arg)) })
+		if i < 0 || !reads(u.TypesInfo.TypeOf(call)) {
+			return e
+		}
+		e = call.Args[i]
+	}
+}
+
+var rewinding = regexp.MustCompile(`(?i)seek|rewind|reset|clone|copy|reopen|fresh`)
+
+// reads reports whether a type has the method of an io.Reader.
+func reads(t types.Type) bool {
+	if t == nil {
+		return false
+	}
+	obj, _, _ := types.LookupFieldOrMethod(t, true, nil, "Read")
+	f, ok := obj.(*types.Func)
+	return ok && f.Signature().Params().Len() == 1 && f.Signature().Results().Len() == 2
+}
+
 func isReader(t types.Type) bool {
-	return isType(t, "bytes", "Buffer") || isType(t, "bytes", "Reader") || isType(t, "strings", "Reader") || isType(t, "io", "Reader")
+	return isType(t, "bytes", "Buffer") || isType(t, "bytes", "Reader") || isType(t, "strings", "Reader") || isType(t, "io", "Reader") || isType(t, "io", "ReadCloser")
 }
 
 // seeks reports whether a reader is set back, or read whole before.

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 )
 
 // LastSleep reports a wait after which no attempt follows.
@@ -174,12 +175,19 @@ func (s *source) asksCountAround(a *attempt, w wait, counters []types.Object) bo
 			inside := n.Pos() <= w.node.Pos() && w.node.End() <= n.End()
 			around = around || inside && len(counters) > 0 && mentions(s.pass.TypesInfo, n.Cond, counters...)
 		case *ast.SwitchStmt:
-			inside := n.Pos() <= w.node.Pos() && w.node.End() <= n.End()
-			around = around || inside && len(counters) > 0 && mentions(s.pass.TypesInfo, n, counters...)
+			around = around || n.Pos() <= w.node.Pos() && w.node.End() <= n.End() && s.switchAsks(n, counters)
 		}
 		return true
 	})
 	return around
+}
+
+// switchAsks reports whether a switch is about the count.
+func (s *source) switchAsks(sw *ast.SwitchStmt, counters []types.Object) bool {
+	asks := func(e ast.Expr) bool { return len(counters) > 0 && mentions(s.pass.TypesInfo, e, counters...) }
+	return sw.Tag != nil && asks(sw.Tag) || slices.ContainsFunc(sw.Body.List, func(clause ast.Stmt) bool {
+		return slices.ContainsFunc(clause.(*ast.CaseClause).List, asks)
+	})
 }
 
 // waitedFor reports whether nothing but the next iteration follows the wait. In a loop that

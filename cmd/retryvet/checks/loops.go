@@ -251,11 +251,22 @@ func (s *source) waitsAfterFailure(g *graph, a *attempt, t *try) bool {
 
 var iterators = regexp.MustCompile(`^(Next|HasNext|Scan|More|Advance|Valid|Pop|Len|len)$`)
 
+// places are names of counters that say where something is.
+var places = regexp.MustCompile(`(?i)page|offset|cursor|index|^pos`)
+
 // iterates reports whether a loop goes through items of something: what it does is another
 // thing each time.
 func (s *source) iterates(loop ast.Stmt) bool {
 	f, ok := loop.(*ast.ForStmt)
-	return ok && f.Cond != nil && contains(f.Cond, func(n ast.Node) bool {
+	if !ok {
+		return false
+	}
+	if init, ok := f.Init.(*ast.AssignStmt); ok {
+		if id, ok := init.Lhs[0].(*ast.Ident); ok && places.MatchString(id.Name) {
+			return true
+		}
+	}
+	return f.Cond != nil && contains(f.Cond, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		return ok && iterators.MatchString(funcName(call))
 	})

@@ -20,9 +20,19 @@ result is negative or zero, passes the cap that follows, and the loop does not w
 func overflow(u *unit) {
 	for _, file := range u.files {
 		for _, decl := range file.Decls {
-			if f, ok := decl.(*ast.FuncDecl); ok && f.Body != nil {
-				u.overflows(f)
+			if f, ok := decl.(*ast.FuncDecl); ok {
+				if f.Body != nil {
+					u.overflows(f.Body)
+				}
+				continue
 			}
+			ast.Inspect(decl, func(n ast.Node) bool { // var delay = func…
+				lit, ok := n.(*ast.FuncLit)
+				if ok {
+					u.overflows(lit.Body)
+				}
+				return !ok
+			})
 		}
 	}
 }
@@ -35,14 +45,14 @@ type power struct {
 	to    *types.Var // the variable it is assigned to, or nil
 }
 
-func (u *unit) overflows(f *ast.FuncDecl) {
-	for _, p := range u.powers(f.Body) {
-		if u.boundedBefore(f, p) || !u.isWait(f, p) {
+func (u *unit) overflows(body *ast.BlockStmt) {
+	for _, p := range u.powers(body) {
+		if u.boundedBefore(body, p) || !u.isWait(body, p) {
 			continue
 		}
-		if u.cappedAfter(f.Body, p) {
+		if u.cappedAfter(body, p) {
 			u.report(p.expr, "overflows before it is capped: bound the exponent first")
-		} else if p.float && u.growsInLoop(f, p) {
+		} else if p.float && u.growsInLoop(p) {
 			u.report(p.expr, "grows without a bound, and overflows in the end")
 		}
 	}
@@ -134,11 +144,11 @@ func (u *unit) widest(stack []ast.Node, p power) power {
 }
 
 // isWait reports whether an expression is a duration, or a number that becomes one.
-func (u *unit) isWait(f *ast.FuncDecl, p power) bool {
+func (u *unit) isWait(body *ast.BlockStmt, p power) bool {
 	if isDuration(u.TypesInfo.TypeOf(p.expr)) {
 		return true
 	}
-	return p.to != nil && contains(f.Body, func(n ast.Node) bool {
+	return p.to != nil && contains(body, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		return ok && len(call.Args) == 1 && call.Pos() > p.expr.End() && isDuration(u.TypesInfo.TypeOf(call)) &&
 			u.TypesInfo.Types[call.Fun].IsType() && mentions(u.TypesInfo, call.Args[0], p.to)
@@ -147,12 +157,12 @@ func (u *unit) isWait(f *ast.FuncDecl, p power) bool {
 
 // boundedBefore reports whether something keeps the exponent or the power small: a comparison
 // of the count, or one in floating point, which does not overflow.
-func (u *unit) boundedBefore(f *ast.FuncDecl, p power) bool {
+func (u *unit) boundedBefore(body *ast.BlockStmt, p power) bool {
 	counts := u.objects(p.count)
 	if len(counts) == 0 || contains(p.count, u.isMin) || u.boundedByCallers(counts) || u.boundedField(counts) {
 		return true
 	}
-	return contains(f.Body, func(n ast.Node) bool {
+	return contains(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
 			name := calleeName(u.TypesInfo, n)
@@ -222,6 +232,14 @@ func (u *unit) parameter(param types.Object) (f types.Object, index int) {
 			case *ast.FuncDecl:
 				if i := at(u.signature(n)); i >= 0 {
 					f, index = u.TypesInfo.Defs[n.Name], i
+				}
+			case *ast.ValueSpec: // var delay = func…
+				for j, value := range n.Values {
+					if lit, ok := value.(*ast.FuncLit); ok && j < len(n.Names) {
+						if i := at(u.signature(lit)); i >= 0 {
+							f, index = u.TypesInfo.Defs[n.Names[j]], i
+						}
+					}
 				}
 			case *ast.AssignStmt:
 				if len(n.Lhs) != 1 || len(n.Rhs) != 1 {
@@ -324,10 +342,10 @@ func (u *unit) cappedAfter(body *ast.BlockStmt, p power) bool {
 }
 
 // growsInLoop reports whether an attempt without a limit waits that long.
-func (u *unit) growsInLoop(f *ast.FuncDecl, p power) bool {
+func (u *unit) growsInLoop(p power) bool {
 	for _, a := range u.attempts {
 		loop, ok := a.loop.(*ast.ForStmt)
-		if ok && a.decl == f && loop.Cond == nil && loop.Pos() < p.expr.Pos() && p.expr.End() < loop.End() {
+		if ok && loop.Cond == nil && loop.Pos() < p.expr.Pos() && p.expr.End() < loop.End() {
 			return true
 		}
 	}

@@ -157,7 +157,7 @@ func poll(ctx context.Context, d time.Duration) error {
 		if err := call(ctx); err != nil {
 			return err
 		}
-		time.Sleep(d)
+		time.Sleep(d) // want `the wait before the next look ignores ctx`
 	}
 }
 
