@@ -214,6 +214,9 @@ func (s *source) classify(g *graph, a *attempt, t *try) (kind, bool) {
 			failures = append(failures, t.answers(status))
 		}
 		t.fails = slices.DeleteFunc(failures, func(sc scene) bool { return g.walk(t.at, a.loop, sc, nil)&goesOn == 0 })
+		if s.observes(t) {
+			return polling, len(t.fails) > 0
+		}
 		return retrying, len(t.fails) > 0
 	}
 	for _, guess := range []truth{yes, no} {
@@ -232,6 +235,18 @@ func (s *source) classify(g *graph, a *attempt, t *try) (kind, bool) {
 		return reconnecting, true
 	}
 	return 0, false
+}
+
+// observes reports whether a call says yes or no, and not why: a loop asks it until something is so.
+func (s *source) observes(t *try) bool {
+	isBool := func(t types.Type) bool {
+		b, ok := orInvalid(t).Underlying().(*types.Basic)
+		return ok && b.Info()&types.IsBoolean != 0
+	}
+	if len(t.outs) == 0 {
+		return t.err == nil && t.resp == nil && isBool(s.pass.TypesInfo.TypeOf(t.call))
+	}
+	return t.err == nil && t.resp == nil && !slices.ContainsFunc(t.outs, func(v *types.Var) bool { return !isBool(v.Type()) })
 }
 
 // waitsAfterFailure reports whether a loop without an end waits after an error of a call, and goes

@@ -1,0 +1,66 @@
+package deferloop
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+)
+
+type answer struct{ failed bool }
+
+func (a *answer) Failed() bool { return a.failed }
+
+func counted(send func(context.Context) (*answer, error)) error {
+	for try := 0; try < 3; try++ {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel() // want `deferred in a loop that retries`
+		a, err := send(ctx)
+		if err != nil || a.Failed() {
+			continue
+		}
+		return nil
+	}
+	return errors.New("gave up")
+}
+
+func reconnects(dial func() (net.Conn, error), serve func(net.Conn)) {
+	for {
+		conn, err := dial()
+		if err != nil {
+			time.Sleep(time.Second)
+			continue
+		}
+		defer conn.Close() // want `deferred in a loop that retries`
+		serve(conn)
+	}
+}
+
+// What follows is in order.
+
+func first(send func() error, unlock func()) error {
+	for try := 0; try < 3; try++ {
+		if try == 0 {
+			defer unlock()
+		}
+		if err := send(); err == nil {
+			return nil
+		}
+	}
+	return errors.New("gave up")
+}
+
+func onceOnly(send func() error, lock, unlock func()) error {
+	locked := false
+	for try := 0; try < 3; try++ {
+		if !locked {
+			lock()
+			defer unlock()
+			locked = true
+		}
+		if err := send(); err == nil {
+			return nil
+		}
+	}
+	return errors.New("gave up")
+}

@@ -1,0 +1,114 @@
+package lastsleep
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"time"
+)
+
+func status(client *http.Client) error {
+	for range 3 {
+		resp, err := client.Get("http://x.test")
+		if err != nil {
+			return err
+		}
+		resp.Body.Close()
+		if resp.StatusCode < 300 {
+			return nil
+		}
+		time.Sleep(time.Second) // want `waits after the last attempt too`
+	}
+	return errors.New("gave up")
+}
+
+func inSwitch(ctx context.Context, call func(context.Context) error) (err error) {
+	for try := 0; try < 6; try++ {
+		err = call(ctx)
+		switch {
+		case errors.Is(err, context.Canceled):
+			return err
+		case err != nil:
+			time.Sleep(time.Second * time.Duration(math.Pow(2, float64(try)))) // want `waits after the last attempt too`
+			continue
+		default:
+			return nil
+		}
+	}
+	return err
+}
+
+func ofStatus(get func() (int, error)) error {
+	for i := 0; i < 3; i++ {
+		status, err := get()
+		switch {
+		case err != nil:
+			return err
+		case status == 200:
+			return nil
+		case status == 429, status >= 500:
+			time.Sleep(time.Second) // want `waits after the last attempt too`
+		default:
+			return errors.New("no")
+		}
+	}
+	return errors.New("gave up")
+}
+
+func until(ready func() bool) error {
+	for i := 0; i < 30; i++ {
+		if ready() {
+			return nil
+		}
+		time.Sleep(time.Second) // want `waits after the last attempt too`
+	}
+	return errors.New("it did not start")
+}
+
+func ticks(call func() error) (err error) {
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for range 5 {
+		if err = call(); err == nil {
+			return nil
+		}
+		<-t.C // want `waits after the last attempt too`
+	}
+	return err
+}
+
+// What follows is in order.
+
+func countInSwitch(call func() error) (err error) {
+	for try := 0; try < 6; try++ {
+		err = call()
+		switch {
+		case err == nil, try == 5:
+			return err
+		default:
+			time.Sleep(time.Second)
+		}
+	}
+	return err
+}
+
+func soon(ready func() bool) error {
+	for i := 0; i < 30; i++ {
+		if ready() {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return errors.New("it did not start")
+}
+
+func looksAgain(ready func() bool) error {
+	for i := 0; i < 30; i++ {
+		time.Sleep(time.Second)
+		if ready() {
+			return nil
+		}
+	}
+	return errors.New("it did not start")
+}

@@ -1,0 +1,54 @@
+package leak
+
+import (
+	"errors"
+	"net/http"
+)
+
+func ok(code int) bool { return code >= 200 && code < 300 }
+
+func ofHelper(client *http.Client) error {
+	for i := 0; i < 3; i++ {
+		resp, err := client.Get("http://x.test") // want `the body of the response is not closed`
+		if err == nil && ok(resp.StatusCode) {
+			return resp.Body.Close()
+		}
+	}
+	return errors.New("gave up")
+}
+
+func noName(client *http.Client) (*http.Response, error) {
+	for range 3 {
+		resp, err := client.Get("http://x.test") // want `the body of the response is not closed`
+		if err == nil && resp.StatusCode < 500 {
+			return resp, nil
+		}
+	}
+	return nil, errors.New("no answer")
+}
+
+// What follows is in order.
+
+func closesThem(client *http.Client) (*http.Response, error) {
+	for range 3 {
+		resp, err := client.Get("http://x.test")
+		if err != nil {
+			continue
+		}
+		if ok(resp.StatusCode) {
+			return resp, nil
+		}
+		resp.Body.Close()
+	}
+	return nil, errors.New("no answer")
+}
+
+func candidates(client *http.Client, urls []string) (*http.Response, error) {
+	for i := 0; i < len(urls); i++ {
+		resp, err := client.Get(urls[i])
+		if err == nil && ok(resp.StatusCode) {
+			return resp, nil
+		}
+	}
+	return nil, errors.New("no answer")
+}

@@ -1,0 +1,29 @@
+package overflow
+
+import (
+	"math"
+	"time"
+)
+
+var delay = func(n int) time.Duration {
+	d := time.Duration(math.Pow(2, float64(n))) * time.Second // want `overflows before it is capped`
+	if d > time.Minute {
+		d = time.Minute
+	}
+	return d
+}
+
+type options struct{ delay func(int) time.Duration }
+
+var defaults = options{delay: func(n int) time.Duration {
+	return min(time.Minute, time.Second<<n) // want `overflows before it is capped`
+}}
+
+// What follows is in order.
+
+var bounded = func(n int) time.Duration {
+	if n > 5 {
+		return time.Minute
+	}
+	return min(time.Minute, time.Second<<n)
+}

@@ -1,0 +1,257 @@
+package sleep
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"time"
+)
+
+type answer struct{ status int }
+
+func (a *answer) IsError() bool { return a.status > 399 }
+
+func is2xx(resp *http.Response) bool {
+	switch resp.StatusCode / 100 {
+	case 2:
+		return true
+	}
+	return false
+}
+
+func helper(ctx context.Context, client *http.Client, req *http.Request) (*http.Response, error) {
+	for i := 0; i < 3; i++ {
+		resp, err := client.Do(req)
+		if err == nil && is2xx(resp) {
+			return resp, nil
+		}
+		time.Sleep(time.Second) // want `the wait before the next attempt ignores ctx`
+	}
+	return nil, errors.New("no answer")
+}
+
+func asked(ctx context.Context, send func() *answer) {
+	for {
+		a := send()
+		if !a.IsError() {
+			return
+		}
+		time.Sleep(time.Second) // want `attempt ignores ctx`
+	}
+}
+
+func statusAlone(ctx context.Context, get func() int) {
+	for {
+		code := get()
+		if code == http.StatusOK {
+			return
+		}
+		time.Sleep(time.Second) // want `attempt ignores ctx`
+	}
+}
+
+func inHeader(ctx context.Context, ready func() bool) {
+	for !ready() {
+		time.Sleep(time.Second) // want `the wait before the next look ignores ctx`
+	}
+}
+
+func reconnect(ctx context.Context, dial func() (io.Closer, error), serve func(io.Closer)) {
+	for ctx.Err() == nil {
+		conn, err := dial()
+		if err != nil {
+			time.Sleep(time.Second) // want `attempt ignores ctx`
+			continue
+		}
+		serve(conn)
+	}
+}
+
+func accept(ctx context.Context, l net.Listener, handle func(net.Conn)) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			log.Print(err)
+			time.Sleep(time.Second) // want `attempt ignores ctx`
+			continue
+		}
+		go handle(conn)
+	}
+}
+
+func ticker(ctx context.Context) {
+	t := time.NewTicker(time.Minute)
+	defer t.Stop()
+	for {
+		_ = call(ctx)
+		log.Print("done")
+		<-t.C // want `look ignores ctx`
+	}
+}
+
+func tickerRange(ctx context.Context) {
+	t := time.NewTicker(time.Minute)
+	for range t.C { // want `look ignores ctx`
+		_ = call(ctx)
+	}
+}
+
+func tickRange(ctx context.Context) error {
+	for range time.Tick(time.Minute) { // want `attempt ignores ctx`
+		if err := call(ctx); err == nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+type backoff struct{ next time.Duration }
+
+func (b *backoff) wait() {
+	b.next *= 2
+	log.Printf("waits for %s", b.next)
+	time.Sleep(b.next)
+}
+
+func sleepFor(_ context.Context, d time.Duration) { time.Sleep(d) }
+
+func helpers(ctx context.Context, b *backoff) {
+	for {
+		if err := call(ctx); err == nil {
+			return
+		}
+		b.wait() // want `attempt ignores ctx`
+	}
+}
+
+func deafHelper(ctx context.Context) {
+	for {
+		if err := call(ctx); err == nil {
+			return
+		}
+		sleepFor(ctx, time.Second) // want `attempt ignores ctx`
+	}
+}
+
+type aClock interface{ Sleep(time.Duration) }
+
+func ofClock(ctx context.Context, c aClock) {
+	for {
+		if err := call(ctx); err == nil {
+			return
+		}
+		c.Sleep(time.Second) // want `attempt ignores ctx`
+	}
+}
+
+// What follows is in order.
+
+func shortTicker(ctx context.Context, ready func() bool) {
+	t := time.NewTicker(time.Millisecond)
+	for range t.C {
+		if ready() {
+			return
+		}
+	}
+}
+
+func shortHelper(ctx context.Context) {
+	for {
+		if err := call(ctx); err == nil {
+			return
+		}
+		sleepFor(ctx, time.Millisecond)
+	}
+}
+
+func (b *backoff) listen(stop chan struct{}) {
+	select {
+	case <-stop:
+	case <-time.After(b.next):
+	}
+}
+
+func listens(ctx context.Context, b *backoff, stop chan struct{}) {
+	for {
+		if err := call(ctx); err == nil {
+			return
+		}
+		b.listen(stop)
+	}
+}
+
+// paced slows down work on items.
+func paced(ctx context.Context, names []string, send func(string)) {
+	for _, name := range names {
+		send(name)
+		time.Sleep(time.Second)
+	}
+	for i := 0; i < len(names); i++ {
+		send(names[i])
+		time.Sleep(time.Second)
+	}
+	for len(names) > 0 {
+		send(names[0])
+		names = names[1:]
+		time.Sleep(time.Second)
+	}
+}
+
+func fromChannel(ctx context.Context, in chan string, send func(string)) {
+	for {
+		send(<-in)
+		time.Sleep(time.Second)
+	}
+}
+
+type page struct{ next string }
+
+func tokens(ctx context.Context, list func(string) (page, error)) error {
+	token := ""
+	for {
+		p, err := list(token)
+		if err != nil {
+			return err
+		}
+		if p.next == "" {
+			return nil
+		}
+		token = p.next
+		time.Sleep(time.Second)
+	}
+}
+
+func doneIsNil(ctx context.Context) error {
+	for {
+		err := call(ctx)
+		if err == nil {
+			return nil
+		}
+		if done := ctx.Done(); done != nil {
+			t := time.NewTimer(time.Second)
+			select {
+			case <-done:
+				return err
+			case <-t.C:
+				continue
+			}
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// A goroutine has no context of its own, and does not use the one around it.
+func inGoroutine(ctx context.Context, refresh func()) {
+	go func() {
+		for {
+			refresh()
+			time.Sleep(time.Second)
+		}
+	}()
+}
