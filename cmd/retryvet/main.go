@@ -65,14 +65,14 @@ func asksForAdvice(arg string) bool {
 	return arg != name && (name == "advice" || name == "advice=true")
 }
 
-// labeled returns a check whose findings name it: go vet prints only their text, and asks for
-// JSON to do so.
+// labeled returns a check whose findings name it and where it is explained: go vet prints only
+// their text, and asks for JSON to do so.
 func labeled(a *analysis.Analyzer) *analysis.Analyzer {
 	named := *a
 	named.Run = func(pass *analysis.Pass) (any, error) {
 		inner := *pass
 		inner.Report = func(d analysis.Diagnostic) {
-			d.Message = a.Name + ": " + d.Message
+			d.Message = a.Name + ": " + d.Message + " (" + a.URL + ")"
 			pass.Report(d)
 		}
 		return a.Run(&inner)

@@ -102,6 +102,10 @@ func TestCode(t *testing.T) {
 		},
 		{"cgo", map[string]string{"m.go": mistake("package m\n\n// int one() { return 1; }\nimport \"C\"") + "\nvar One = C.one()\n"}, nil, finding, 3},
 		{"code that does not compile", map[string]string{"m.go": mistake("package m") + "\nvar x int = \"\"\n"}, nil, "cannot use \"\"", 1},
+		{"code that half compiles", map[string]string{"m.go": mistake("package m") + "\nvar x int = \"\"\n"}, nil, finding, 1},
+		{"a function half written", map[string]string{"m.go": "package m\n\nfunc f() error {\n\tfor i := 0; i < 3; i++ {\n\t\tif x, err := missing(y...); err == nil {\n\t\t\treturn z\n\t\t}\n\t\ttime.Sleep(\n\t}\n}\n"}, nil, "expected", 1},
+		{"unknown types", map[string]string{"m.go": "package m\n\nfunc f(c missing.Client, r missing.Request) error {\n\tfor i := range 3 {\n\t\tresp, err := c.Do(r)\n\t\tif err == nil && resp.StatusCode == 200 {\n\t\t\treturn nil\n\t\t}\n\t\ttime.Sleep(d << i)\n\t}\n\treturn fmt.Errorf(\"failed\")\n}\n"}, nil, "undefined: missing", 1},
+		{"cgo without its header", map[string]string{"m.go": mistake("package m\n\n// #include <missing-header.h>\nimport \"C\"") + "\nvar One = C.one()\n"}, nil, "missing-header.h", 1},
 		{"code that is no Go", map[string]string{"m.go": "package m\n\nfunc {"}, nil, "expected", 1},
 		{"a missing import", map[string]string{"m.go": "package m\n\nimport _ \"example.com/missing\"\n"}, nil, "example.com/missing", 1},
 		{"no such folder", map[string]string{"m.go": "package m\n"}, []string{"./x"}, "directory not found", 1},
@@ -137,6 +141,9 @@ func TestCode(t *testing.T) {
 			if tt.want == "" {
 				assert.Empty(t, stderr)
 			}
+			if tt.want == finding {
+				assert.Equal(t, 1, strings.Count(stderr, "docs/retryvet.md#sleep"))
+			}
 			assert.Contains(t, stderr, tt.want)
 		})
 	}
@@ -148,6 +155,7 @@ func TestVetTool(t *testing.T) {
 	_, stderr, code := run(t, dir, "go", "vet", "-vettool="+program, "./...")
 	assert.Equal(t, 1, code)
 	assert.Contains(t, stderr, "m.go:13:3: "+finding)
+	assert.Contains(t, stderr, "docs/retryvet.md#sleep")
 	_, stderr, code = run(t, dir, "go", "vet", "-vettool="+program, "-nojitter", "./...")
 	assert.Zero(t, code, stderr)
 	_, stderr, code = run(t, dir, "go", "vet", "-vettool="+program, "-advice", "-sleep=false", "./...")
@@ -208,11 +216,11 @@ func TestSARIF(t *testing.T) {
 	assert.Contains(t, stdout, `"results": []`)
 }
 
-// A package that does not compile takes away no finding in others, also not in those that import
-// it, in any format.
+// A package that does not compile is checked as far as it has types, and says so. It takes away no
+// finding in others, also not in those that import it, in any format.
 func TestNotCompiling(t *testing.T) {
 	t.Parallel()
-	const failure, unchecked = `cannot use "" (untyped string constant)`, "example.com/m/bad was not checked"
+	const failure, partly = `cannot use "" (untyped string constant)`, "example.com/m/bad was checked only as far as it compiles"
 	dir := module(t, map[string]string{
 		"good/m.go":    mistake("package good"),
 		"bad/m.go":     mistake("package bad") + "\nvar X int = \"\"\n",
@@ -222,29 +230,30 @@ func TestNotCompiling(t *testing.T) {
 		stdout, stderr, code := run(t, dir, program, append(args, "./...")...)
 		assert.Equal(t, 1, code)
 		assert.Equal(t, 1, strings.Count(stderr, failure), stderr)
-		assert.Equal(t, 1, strings.Count(stderr, unchecked), stderr)
+		assert.Equal(t, 1, strings.Count(stderr, partly), stderr)
 		return stdout, stderr
 	}
 
 	_, stderr := check()
 	assert.Contains(t, stderr, "good/m.go:13:3: "+finding)
 	assert.Contains(t, stderr, "imports/m.go:15:3: "+finding)
-	assert.NotContains(t, stderr, "bad/m.go:13:3")
+	assert.Contains(t, stderr, "bad/m.go:13:3: "+finding+" (seen in code that does not compile)")
 
 	stdout, _ := check("-json")
 	var tree map[string]map[string]any
 	require.NoError(t, json.Unmarshal([]byte(stdout), &tree))
 	assert.Len(t, tree["example.com/m/good"]["sleep"], 1)
 	assert.Len(t, tree["example.com/m/imports"]["sleep"], 1)
-	assert.Len(t, tree["example.com/m/bad"], 1)
+	assert.Len(t, tree["example.com/m/bad"]["sleep"], 1)
 	assert.Contains(t, tree["example.com/m/bad"]["retryvet"].(map[string]any)["error"], failure)
 
 	stdout, _ = check("-sarif")
 	var log sarif
 	require.NoError(t, json.Unmarshal([]byte(stdout), &log))
-	require.Len(t, log.Runs[0].Results, 2)
-	assert.Equal(t, "good/m.go:13:3", log.Runs[0].Results[0].place())
-	assert.Equal(t, "imports/m.go:15:3", log.Runs[0].Results[1].place())
+	require.Len(t, log.Runs[0].Results, 3)
+	assert.Equal(t, "bad/m.go:13:3", log.Runs[0].Results[0].place())
+	assert.Equal(t, "good/m.go:13:3", log.Runs[0].Results[1].place())
+	assert.Equal(t, "imports/m.go:15:3", log.Runs[0].Results[2].place())
 	invocation := log.Runs[0].Invocations[0]
 	assert.False(t, invocation.ExecutionSuccessful)
 	require.Len(t, invocation.ToolExecutionNotifications, 1)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -12,8 +11,11 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/checker"
 	"golang.org/x/tools/go/packages"
+
+	"github.com/seed-5ff3c98e/retry/cmd/retryvet/checks"
 )
 
 // The exit codes, whatever the format.
@@ -26,15 +28,24 @@ const (
 
 // result is what a run found, and what kept it from checking packages.
 type result struct {
-	graph      *checker.Graph
-	findings   []finding // by position
-	faults     []fault
-	notChecked []string // packages
+	findings []finding // by position
+	faults   []fault
+	notes    []string // on packages that were not checked, or not in whole
 }
 
 type finding struct {
-	at             token.Position
+	pkg            string
+	at, end        token.Position
 	check, message string
+	partly         bool // the package does not compile
+}
+
+// text is what a finding says, also of itself.
+func (f finding) text() string {
+	if f.partly {
+		return f.message + " (seen in code that does not compile)"
+	}
+	return f.message
 }
 
 // fault is an error of a package. Its position is as packages has it, and may be empty.
@@ -53,8 +64,8 @@ func report(o *options) int {
 	for _, f := range r.faults {
 		fmt.Fprintln(os.Stderr, f)
 	}
-	for _, pkg := range r.notChecked {
-		fmt.Fprintf(os.Stderr, "retryvet: %s was not checked: see its errors above\n", pkg)
+	for _, note := range r.notes {
+		fmt.Fprintln(os.Stderr, "retryvet: "+note)
 	}
 	var err error
 	switch {
@@ -77,10 +88,10 @@ func report(o *options) int {
 	return clean
 }
 
-// run checks the packages that compile. The others do not keep it from that: a package that
-// imports one of them is checked if it has no error of its own.
+// run checks packages. One that does not compile is checked as far as it has types, and keeps
+// none that imports it from being checked.
 func run(o *options) *result {
-	r := &result{graph: &checker.Graph{}}
+	r := &result{}
 	config := &packages.Config{Mode: packages.LoadSyntax | packages.NeedModule}
 	loaded, err := packages.Load(config, o.patterns...)
 	if err == nil && len(loaded) == 0 {
@@ -91,24 +102,32 @@ func run(o *options) *result {
 		return r
 	}
 	packages.Visit(loaded, nil, r.addFaults)
-	var sound []*packages.Package
+	var checked []*packages.Package
 	for _, p := range loaded {
-		if len(p.Errors) > 0 {
-			r.notChecked = append(r.notChecked, p.ID)
+		switch {
+		case len(p.Errors) == 0:
+		case p.Types == nil || p.TypesInfo == nil || len(p.Syntax) == 0:
+			r.notes = append(r.notes, p.ID+" was not checked: see its errors above")
 			continue
+		default:
+			r.notes = append(r.notes, p.ID+" was checked only as far as it compiles: see its errors above")
 		}
-		p.IllTyped = false // what it imports may be
-		sound = append(sound, p)
+		p.IllTyped = false // it is checked nevertheless
+		checked = append(checked, p)
 	}
-	if r.graph, err = checker.Analyze(o.checks(), sound, nil); err != nil {
+	graph, err := checker.Analyze(o.checks(), checked, nil)
+	if err != nil {
 		log.Fatal(err) // a check is wrong, and not what it checks
 	}
-	for _, act := range r.graph.Roots {
-		if act.Err != nil {
-			r.faults = append(r.faults, fault{pkg: act.Package.ID, message: act.Analyzer.Name + ": " + act.Err.Error()})
+	for _, act := range graph.Roots {
+		p := act.Package
+		if act.Err != nil && len(p.Errors) == 0 {
+			r.faults = append(r.faults, fault{pkg: p.ID, message: act.Analyzer.Name + ": " + act.Err.Error()})
 		}
 		for _, d := range act.Diagnostics {
-			r.findings = append(r.findings, finding{act.Package.Fset.Position(d.Pos), act.Analyzer.Name, d.Message})
+			r.findings = append(r.findings, finding{
+				pkg: p.ID, at: p.Fset.Position(d.Pos), end: p.Fset.Position(d.End), check: act.Analyzer.Name, message: d.Message, partly: len(p.Errors) > 0,
+			})
 		}
 	}
 	slices.SortStableFunc(r.findings, func(a, b finding) int {
@@ -135,36 +154,62 @@ func repeats(e packages.Error, all []packages.Error) bool {
 	})
 }
 
+// writeText writes a line for each finding, and then where each of their checks is explained.
 func (r *result) writeText(w io.Writer) error {
 	var text strings.Builder
+	found := map[string]bool{}
 	for _, f := range r.findings {
-		fmt.Fprintf(&text, "%s: %s: %s\n", f.at, f.check, f.message)
+		fmt.Fprintf(&text, "%s: %s: %s\n", f.at, f.check, f.text())
+		found[f.check] = true
+	}
+	for _, a := range checks.All() {
+		if found[a.Name] {
+			fmt.Fprintf(&text, "retryvet: %s is explained at %s\n", a.Name, a.URL)
+		}
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
 }
 
+// jsonFinding is a finding in the form of golang.org/x/tools, and where its check is explained.
+type jsonFinding struct {
+	Category string `json:"category"`
+	Posn     string `json:"posn"`
+	End      string `json:"end"`
+	Message  string `json:"message"`
+	URL      string `json:"url"`
+}
+
 // writeJSON writes the form of golang.org/x/tools: by package, by check, a list of findings or
-// an error. A package that was not checked has one error, by the name of this program.
+// an error. A package that was not checked, or not in whole, has an error by the name of this
+// program.
 func (r *result) writeJSON(w io.Writer) error {
-	var text bytes.Buffer
-	if err := r.graph.PrintJSON(&text); err != nil {
-		return err
-	}
 	tree := map[string]map[string]any{}
-	if err := json.Unmarshal(text.Bytes(), &tree); err != nil {
-		return err
+	of := func(pkg string) map[string]any {
+		if tree[pkg] == nil {
+			tree[pkg] = map[string]any{}
+		}
+		return tree[pkg]
+	}
+	for _, f := range r.findings {
+		list, _ := of(f.pkg)[f.check].([]jsonFinding)
+		of(f.pkg)[f.check] = append(list, jsonFinding{f.check, f.at.String(), f.end.String(), f.text(), pageOf(f.check)})
 	}
 	for _, f := range r.faults {
-		errs := tree[f.pkg]["retryvet"]
 		message := f.String()
-		if e, ok := errs.(map[string]string); ok {
+		if e, ok := of(f.pkg)["retryvet"].(map[string]string); ok {
 			message = e["error"] + "\n" + message
 		}
-		tree[f.pkg] = map[string]any{"retryvet": map[string]string{"error": message}}
+		of(f.pkg)["retryvet"] = map[string]string{"error": message}
 	}
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "\t")
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(tree)
+}
+
+// pageOf returns the address of the text that explains a check.
+func pageOf(check string) string {
+	all := checks.All()
+	return all[slices.IndexFunc(all, func(a *analysis.Analyzer) bool { return a.Name == check })].URL
 }

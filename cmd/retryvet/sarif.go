@@ -29,7 +29,7 @@ func (r *result) writeSARIF(w io.Writer) error {
 	}
 	run := garif.NewRun(garif.NewTool(driver))
 	for _, f := range r.findings {
-		run.WithResult(f.check, f.message, uri(dir, f.at.Filename), f.at.Line, f.at.Column)
+		run.WithResult(f.check, f.text(), uri(dir, f.at.Filename), f.at.Line, f.at.Column)
 	}
 	invocation := garif.NewInvocation(len(r.faults) == 0)
 	for _, f := range r.faults {

@@ -7,6 +7,7 @@
 package checks
 
 import (
+	"fmt"
 	"go/ast"
 	"go/token"
 	"go/types"
@@ -42,10 +43,22 @@ func newCheck(name, doc string, run func(*unit)) *analysis.Analyzer {
 		Doc:      doc,
 		URL:      page + name,
 		Requires: []*analysis.Analyzer{sourceAnalyzer},
-		Run: func(pass *analysis.Pass) (any, error) {
+		Run: func(pass *analysis.Pass) (_ any, err error) {
+			defer recovered(pass, &err)
 			run(&unit{Pass: pass, source: pass.ResultOf[sourceAnalyzer].(*source)})
 			return nil, nil
 		},
+	}
+}
+
+// recovered makes an error of a panic in a package that does not compile: there may be no type where
+// a check expects one. Elsewhere a panic is a mistake of the check.
+func recovered(pass *analysis.Pass, err *error) {
+	if len(pass.TypeErrors) == 0 {
+		return
+	}
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("the code that does not compile could not be read: %v", r)
 	}
 }
 
@@ -84,7 +97,8 @@ var sourceAnalyzer = &analysis.Analyzer{
 	ResultType: reflect.TypeFor[*source](),
 }
 
-func newSource(pass *analysis.Pass) (any, error) {
+func newSource(pass *analysis.Pass) (_ any, err error) {
+	defer recovered(pass, &err)
 	s := &source{
 		pass: pass, comments: newComments(pass), graphs: map[*ast.BlockStmt]*graph{},
 		decls: map[*types.Func]*ast.FuncDecl{}, bound: map[*types.Var]ast.Expr{},
