@@ -27,7 +27,6 @@ import (
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/tools/go/analysis/checker"
-	"golang.org/x/tools/go/packages"
 
 	"github.com/seed-5ff3c98e/retry/cmd/retryvet/checks"
 )
@@ -45,7 +44,7 @@ func main() {
 // run looks at the modules whose path contains one of the words, or at all, and writes the
 // files anew. What was found in the other modules stays.
 func run(dir, data string, words []string) error {
-	modules, err := readRows(filepath.Join(data, "modules.tsv"), 3)
+	modules, err := readRows(filepath.Join(data, "modules.tsv"), 4)
 	if err != nil {
 		return err
 	}
@@ -53,13 +52,14 @@ func run(dir, data string, words []string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	l := newLoader()
 	for _, m := range modules {
 		module, version := m[0], m[1]
 		if len(words) > 0 && !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(module+"@"+version, w) }) {
 			continue
 		}
 		start := time.Now()
-		found, note, err := look(dir, module, version)
+		found, note, err := l.look(dir, module, version)
 		if err != nil {
 			note = "not analyzed: " + oneLine(err.Error())
 		}
@@ -79,29 +79,19 @@ func run(dir, data string, words []string) error {
 }
 
 // look returns the findings in a module.
-func look(dir, module, version string) (findings [][]string, note string, err error) {
+func (l *loader) look(dir, module, version string) (findings [][]string, note string, err error) {
 	root, err := unpack(dir, module, version)
 	if err != nil {
 		return nil, "", err
 	}
-	config := &packages.Config{
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedDeps |
-			packages.NeedTypes | packages.NeedTypesInfo | packages.NeedTypesSizes | packages.NeedSyntax | packages.NeedModule,
-		Dir: root,
-		Env: append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off"),
-	}
-	paths, err := worthALook(config)
-	if err != nil || len(paths) == 0 {
+	loaded, err := l.load(root, aboutRetries.Match)
+	if err != nil || len(loaded) == 0 {
 		return nil, "nothing about retries", err
-	}
-	loaded, err := packages.Load(config, paths...)
-	if err != nil {
-		return nil, "", err
 	}
 	broken := 0
 	for _, p := range loaded {
-		if p.IllTyped {
-			broken++
+		if len(p.Errors) > 0 {
+			broken++ // checked as far as it compiles, as retryvet does
 		}
 	}
 	graph, err := checker.Analyze(checks.Default(), loaded, nil)
@@ -135,32 +125,9 @@ func look(dir, module, version string) (findings [][]string, note string, err er
 	return findings, note, nil
 }
 
+// aboutRetries are words without which no check reports anything. The packages without one of them
+// are not loaded.
 var aboutRetries = regexp.MustCompile(`(?i)retr|attempt|backoff|tries|sleep|wait|pause|timer|time\.after|<<|math\.(pow|exp)`)
-
-// worthALook returns the packages with a word without which no check reports anything. The types
-// of what the others import need not be known.
-func worthALook(config *packages.Config) ([]string, error) {
-	quick := *config
-	quick.Mode = packages.NeedName | packages.NeedFiles
-	all, err := packages.Load(&quick, "./...")
-	if err != nil {
-		return nil, err
-	}
-	var paths []string
-	for _, p := range all {
-		for _, name := range p.GoFiles {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				return nil, err
-			}
-			if aboutRetries.Match(text) {
-				paths = append(paths, p.PkgPath)
-				break
-			}
-		}
-	}
-	return paths, nil
-}
 
 // unpack downloads a module and makes a copy that the go command may change.
 func unpack(dir, module, version string) (string, error) {

@@ -12,8 +12,8 @@ import (
 func TestTable(t *testing.T) {
 	t.Parallel()
 	modules := [][]string{
-		{"example.com/a", "v1.0.0", "sleep a.go a/a#1;leak b.go a/a#2"},
-		{"example.com/b", "v2.0.0", ""},
+		{"example.com/a", "v1.0.0", "made", "sleep a.go a/a#1;leak b.go a/a#2"},
+		{"example.com/b", "v2.0.0", "unseen", ""},
 	}
 	findings := [][]string{
 		{"example.com/a", "v1.0.0", "", "", "3 packages"},
