@@ -99,13 +99,34 @@ func (u *unit) takes(n ast.Node, resp *types.Var) bool {
 			return true
 		}
 		stack = append(stack, m)
-		id, ok := m.(*ast.Ident)
-		if ok && u.TypesInfo.Uses[id] == resp {
-			taken = taken || !u.onlyLooks(stack)
+		switch m := m.(type) {
+		case *ast.Ident:
+			if u.TypesInfo.Uses[m] == resp {
+				taken = taken || !u.onlyLooks(stack)
+			}
+		case *ast.CallExpr: // a function in the same function may close it
+			if lit := u.closure(m); lit != nil {
+				taken = taken || u.takes(lit.Body, resp)
+			}
 		}
 		return true
 	})
 	return taken
+}
+
+// closure returns the function literal that a call calls, if the variable it names has no other, and
+// does not call itself.
+func (u *unit) closure(call *ast.CallExpr) *ast.FuncLit {
+	v := variable(u.TypesInfo, call.Fun)
+	if v == nil {
+		return nil
+	}
+	for _, g := range u.graphs {
+		if lit, ok := ast.Unparen(orNil(g.defs[v])).(*ast.FuncLit); ok && (call.Pos() < lit.Pos() || lit.End() < call.Pos()) {
+			return lit
+		}
+	}
+	return nil
 }
 
 // readers are functions that read a body and do not close it.

@@ -3,10 +3,11 @@
 //	go run ./internal/evidence -dir /tmp/evidence        # all of modules.tsv
 //	go run ./internal/evidence -dir /tmp/evidence heimdall
 //
-// modules.tsv lists modules and versions. The go command downloads each of them and what it
-// imports; nothing is compiled, and no test files are loaded. findings.tsv has every finding of
-// the checks that are on by default. judged.tsv, kept by hand, says of findings whether they are
-// true. table.md is made of the three.
+// modules.tsv lists modules and versions, and which of them the checks were made with. The go
+// command downloads each of them and what it imports; nothing is compiled, and no test files are
+// loaded. findings.tsv has every finding of the checks that are on by default. Two files are kept
+// by hand: judged.tsv says of findings whether they are true, and loops.tsv says of loops which
+// mistake is in them, written before the checks ran over them. table.md is made of the four.
 package main
 
 import (
@@ -75,7 +76,11 @@ func run(dir, data string, words []string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return os.WriteFile(filepath.Join(data, "table.md"), table(modules, findings, judged), 0o644)
+	loops, err := readRows(filepath.Join(data, "loops.tsv"), 5)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.WriteFile(filepath.Join(data, "table.md"), table(modules, findings, judged, loops), 0o644)
 }
 
 // look returns the findings in a module.

@@ -8,12 +8,22 @@ import (
 	"github.com/seed-5ff3c98e/retry/cmd/retryvet/checks"
 )
 
-// table writes what was found in each module, how many of the judged findings of each check are
-// true, and which of the known mistakes were found.
-func table(modules, findings, judged [][]string) []byte {
+// table writes how many of the judged findings are true, how many mistakes in loops that were read
+// are found, and what was found in each module.
+func table(modules, findings, judged, loops [][]string) []byte {
 	var b strings.Builder
-	b.WriteString("# Findings in public modules\n\nMade by `go run ./internal/evidence` in cmd/retryvet. Do not edit.\n\n")
-	b.WriteString("| module | version | findings | |\n|---|---|---:|---|\n")
+	b.WriteString("# Findings in public modules\n\nMade by `go run ./internal/evidence` in cmd/retryvet. Do not edit.\n\n" +
+		"The checks were made with the modules of the set *made*. The list of the others stood before the checks ran over them. " +
+		"In the modules of the set *read*, loops were drawn by lot and read by hand before that.\n")
+	set := map[string]string{}
+	for _, m := range modules {
+		set[m[0]+"@"+m[1]] = m[2]
+	}
+	precision(&b, "code that nobody had looked at", findings, in(judged, func(r []string) bool { return set[r[0]+"@"+r[1]] != "made" }), true)
+	precision(&b, "the code that the checks were made with", findings, in(judged, func(r []string) bool { return set[r[0]+"@"+r[1]] == "made" }), false)
+	readLoops(&b, modules, findings, loops)
+	recall(&b, modules, findings)
+	b.WriteString("\n## Modules\n\n| module | version | set | findings | |\n|---|---|---|---:|---|\n")
 	for _, m := range modules {
 		counts, note, n := map[string]int{}, "not run", 0
 		for _, f := range findings {
@@ -34,24 +44,32 @@ func table(modules, findings, judged [][]string) []byte {
 			}
 		}
 		parts = append(parts, note)
-		fmt.Fprintf(&b, "| %s | %s | %d | %s |\n", m[0], m[1], n, strings.Join(parts, ", "))
+		fmt.Fprintf(&b, "| %s | %s | %s | %d | %s |\n", m[0], m[1], m[2], n, strings.Join(parts, ", "))
 	}
-	precision(&b, findings, judged)
-	recall(&b, modules, findings)
 	return []byte(b.String())
 }
 
-// precision counts the judged findings that are still reported, and the files that they are in:
-// one generator may have made the same mistake fifty times. A file with a false finding is false.
-func precision(b *strings.Builder, findings, judged [][]string) {
-	b.WriteString("\n## Precision\n\nOf the findings in judged.tsv that are still reported. What was judged false and led to a better " +
-		"check is not: so this says how good the checks are on the code that they were made with.\n\n" +
-		"| check | true | false | precision | by file |\n|---|---:|---:|---:|---:|\n")
+// in returns the rows for which keep says so.
+func in(rows [][]string, keep func([]string) bool) [][]string {
+	return slices.DeleteFunc(slices.Clone(rows), func(r []string) bool { return !keep(r) })
+}
+
+// precision counts judged findings, and the files that they are in: one generator may have made the
+// same mistake fifty times. A file with a false finding is false. Where the checks were new to the
+// code, what they do not report any more counts too.
+func precision(b *strings.Builder, code string, findings, judged [][]string, gone bool) {
+	fmt.Fprintf(b, "\n## Precision on %s\n\n", code)
+	if gone {
+		b.WriteString("Of all findings of the first run, also those that led to a better check.\n\n")
+	} else {
+		b.WriteString("Of the judged findings that are still reported. What was false and led to a better check is not.\n\n")
+	}
+	b.WriteString("| check | true | false | precision | by file |\n|---|---:|---:|---:|---:|\n")
 	all := &count{}
 	for _, a := range checks.Default() {
 		one := &count{}
 		for _, j := range judged {
-			reported := slices.ContainsFunc(findings, func(f []string) bool { return slices.Equal(f[:4], j[:4]) })
+			reported := gone || slices.ContainsFunc(findings, func(f []string) bool { return slices.Equal(f[:4], j[:4]) })
 			if reported && j[2] == a.Name {
 				one.add(j)
 				all.add(j)
@@ -97,6 +115,53 @@ func (c *count) write(b *strings.Builder, name string) {
 	}
 	percent := func(good, of int) string { return fmt.Sprintf("%.0f %%", 100*float64(good)/float64(of)) }
 	fmt.Fprintf(b, "| %s | %d | %d | %s | %s |\n", name, c.good, c.bad, percent(c.good, c.good+c.bad), percent(goodFiles, len(c.files)))
+}
+
+// readLoops lists the mistakes in loops that were read by hand, and counts what is found.
+func readLoops(b *strings.Builder, modules, findings, loops [][]string) {
+	if len(loops) == 0 {
+		return
+	}
+	b.WriteString("\n## Loops that were read by hand\n\nDrawn by lot from the loops with a wait or a word for retries. " +
+		"A loop without a mistake is not listed; loops.tsv has all.\n\n| module | loop | mistake | found |\n|---|---|---|---|\n")
+	mistakes, found, clean, quiet := 0, 0, 0, 0
+	for _, l := range loops {
+		if !slices.ContainsFunc(modules, func(m []string) bool { return m[0] == l[0] && m[1] == l[1] }) {
+			continue
+		}
+		checks := map[string]bool{}
+		for _, f := range findings {
+			if f[0] == l[0] && f[1] == l[1] && within(f[3], l[2]) {
+				checks[f[2]] = true
+			}
+		}
+		if l[3] == "" {
+			clean++
+			if len(checks) == 0 {
+				quiet++
+			}
+			continue
+		}
+		mistakes++
+		answer := "no"
+		if checks[l[3]] {
+			found++
+			answer = "yes"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", l[0], l[2], l[3], answer)
+	}
+	fmt.Fprintf(b, "\n%d of %d mistakes are found. In %d of the %d loops without one, nothing is reported.\n", found, mistakes, quiet, clean)
+}
+
+// within reports whether file:line is in file:first-last.
+func within(place, loop string) bool {
+	file, line, _ := strings.Cut(place, ":")
+	in, lines, _ := strings.Cut(loop, ":")
+	var n, first, last int
+	if _, err := fmt.Sscanf(line+" "+lines, "%d %d-%d", &n, &first, &last); err != nil {
+		return false
+	}
+	return file == in && first <= n && n <= last
 }
 
 // recall lists the known mistakes: the last column of modules.tsv has the check, the file and

@@ -28,10 +28,17 @@ func TestTable(t *testing.T) {
 		{"example.com/a", "v1.0.0", "sleep", "c.go:9", "false", "it does not"},
 		{"example.com/a", "v1.0.0", "leak", "b.go:7", "false", "not reported any more"},
 	}
-	got := string(table(modules, findings, judged))
+	loops := [][]string{
+		{"example.com/a", "v1.0.0", "a.go:5-9", "sleep", "ignores ctx"},
+		{"example.com/a", "v1.0.0", "b.go:5-9", "leak", "left open"},
+		{"example.com/a", "v1.0.0", "c.go:1-8", "", "works on items"},
+	}
+	got := string(table(modules, findings, judged, loops))
 	for _, want := range []string{
-		"| example.com/a | v1.0.0 | 3 | sleep 3, 3 packages |\n",
-		"| example.com/b | v2.0.0 | 0 | not run |\n",
+		"| example.com/a | v1.0.0 | made | 3 | sleep 3, 3 packages |\n",
+		"| example.com/b | v2.0.0 | unseen | 0 | not run |\n",
+		"| example.com/a | a.go:5-9 | sleep | yes |\n| example.com/a | b.go:5-9 | leak | no |\n\n1 of 2 mistakes",
+		"In 1 of the 1 loops without one, nothing is reported.",
 		"| sleep | 2 | 1 | 67 % | 50 % |\n",
 		"| all | 2 | 1 | 67 % | 50 % |\n",
 		"| a/a#1 | sleep | a.go | yes |\n| a/a#2 | leak | b.go | no |\n\n1 of 2.\n",

@@ -52,3 +52,24 @@ func candidates(client *http.Client, urls []string) (*http.Response, error) {
 	}
 	return nil, errors.New("no answer")
 }
+
+func closedInside(client *http.Client, req *http.Request) error {
+	var resp *http.Response
+	var err error
+	handle := func() error {
+		defer resp.Body.Close()
+		if resp.StatusCode > 299 {
+			return errors.New(resp.Status)
+		}
+		return nil
+	}
+	for range 3 {
+		resp, err = client.Do(req)
+		if err == nil {
+			if err = handle(); err == nil {
+				return nil
+			}
+		}
+	}
+	return err
+}
