@@ -24,7 +24,7 @@ func lastSleep(u *unit) {
 		}
 		counters = append(counters, u.computed(a, counters)...)
 		for _, w := range a.waits {
-			if a.kind == polling && u.short(w) {
+			if a.kind == polling && (u.short(w) || !u.givesUp(a)) {
 				continue
 			}
 			if u.afterLast(a, w, counters) {
@@ -32,6 +32,42 @@ func lastSleep(u *unit) {
 			}
 		}
 	}
+}
+
+// givesUp reports whether a loop that looks for something is followed by what happens when it is
+// not so. If the function goes on either way, the last wait may have helped.
+func (s *source) givesUp(a *attempt) bool {
+	next := s.next(a)
+	switch next := next.(type) {
+	case *ast.ReturnStmt, *ast.IfStmt:
+		return true
+	case *ast.ExprStmt:
+		call, ok := next.X.(*ast.CallExpr)
+		return ok && (!mayReturn(s.pass.TypesInfo, call) || logs.MatchString(funcName(call)))
+	}
+	return false
+}
+
+// next returns the statement after a loop, or nil.
+func (s *source) next(a *attempt) ast.Stmt {
+	var next ast.Stmt
+	ast.Inspect(a.in, func(n ast.Node) bool {
+		block, ok := n.(*ast.BlockStmt)
+		if !ok {
+			return true
+		}
+		for i := 0; i+1 < len(block.List); i++ {
+			stmt := block.List[i]
+			if labeled, ok := stmt.(*ast.LabeledStmt); ok {
+				stmt = labeled.Stmt
+			}
+			if stmt == a.loop {
+				next = block.List[i+1]
+			}
+		}
+		return true
+	})
+	return next
 }
 
 // counters returns the variables that say how many attempts are left. It returns false if the

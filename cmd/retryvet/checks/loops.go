@@ -384,6 +384,16 @@ func (s *source) varies(a *attempt, tries []*try) map[types.Object]bool {
 			outs = append(outs, t.resp)
 		}
 	}
+	for before := -1; before != len(varies); { // what varies makes other things vary
+		before = len(varies)
+		s.variesFrom(a, tries, outs, varies)
+	}
+	return varies
+}
+
+// variesFrom adds the variables that are set to something that varies, or to a part of an answer.
+func (s *source) variesFrom(a *attempt, tries []*try, outs []types.Object, varies map[types.Object]bool) {
+	info := s.pass.TypesInfo
 	own(a.body, func(n ast.Node) bool {
 		assign, ok := n.(*ast.AssignStmt)
 		if !ok {
@@ -407,7 +417,6 @@ func (s *source) varies(a *attempt, tries []*try) map[types.Object]bool {
 		}
 		return true
 	})
-	return varies
 }
 
 func addVar(varies map[types.Object]bool, v *types.Var) {

@@ -72,6 +72,9 @@ func (u *unit) lastError(a *attempt) {
 // after it can say which.
 func (u *unit) goesOnByKind(a *attempt) bool {
 	return contains(a.body, func(n ast.Node) bool {
+		if sw, ok := n.(*ast.SwitchStmt); ok && u.switchesKind(sw) {
+			return true
+		}
 		branch, ok := n.(*ast.IfStmt)
 		if !ok || len(branch.Body.List) == 0 {
 			return false
@@ -84,6 +87,21 @@ func (u *unit) goesOnByKind(a *attempt) bool {
 			return ok && not.Op == token.NOT && u.isKind(branch.Init, not.X)
 		}
 		return false
+	})
+}
+
+// switchesKind reports whether a switch over an error goes round for one kind, and returns others.
+func (u *unit) switchesKind(sw *ast.SwitchStmt) bool {
+	if sw.Tag == nil || !isError(u.TypesInfo.TypeOf(sw.Tag)) {
+		return false
+	}
+	return slices.ContainsFunc(sw.Body.List, func(stmt ast.Stmt) bool {
+		clause := stmt.(*ast.CaseClause)
+		if clause.List == nil || len(clause.Body) == 0 {
+			return false
+		}
+		last, ok := clause.Body[len(clause.Body)-1].(*ast.BranchStmt)
+		return ok && last.Tok == token.CONTINUE
 	})
 }
 

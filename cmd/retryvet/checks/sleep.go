@@ -20,7 +20,7 @@ func sleep(u *unit) {
 				continue
 			}
 			ctx := u.contextAt(w.node.Pos(), a.loop)
-			if ctx == "" || a.kind == polling && !u.near(a, ctx) {
+			if ctx == "" || a.kind != retrying && !u.near(a, ctx) {
 				continue
 			}
 			u.report(w.node, "the wait before the next "+a.kind.round()+" ignores "+ctx, u.selectFix(a, w, ctx)...)
