@@ -67,7 +67,7 @@ lint: actionlint ## golangci-lint, formatting included, in all modules at once
 
 .PHONY: actionlint
 actionlint: ## check the workflows in .github
-	go tool -modfile=internal/tools/actionlint/go.mod actionlint
+	$(TOOL) actionlint
 
 # ST1008 is left to golangci-lint, which can except a single package.
 CHECKS := inherit,-ST1008
@@ -94,21 +94,21 @@ NOWHERE := RETRY_TEST_POSTGRES=postgres://127.0.0.1:1/test RETRY_TEST_MARIADB='r
 # of their tests need a server.
 HEAVY := ./adapters/retrykube ./adapters/retryprometheus/internal/telemetrytest \
 	./adapters/retrypubsub ./adapters/retrysqs ./adapters/retrywatermill ./examples/engines \
-	./internal/test/clientstest ./internal/test/ormtest
+	./internal/test/clientstest
 
 # The runner prints a line for every package, and at the end what was left out and why.
 # Tests that need no server wait for timers more than they compute, so modules run at once.
 .PHONY: test
-test: ## every test that needs nothing but Go, except those of eight heavy modules
+test: ## every test that needs nothing but Go, except those of seven heavy modules
 	@echo "test: left to test-all: $(HEAVY)"
-	@RETRY_TEST_SERVERS=none $(NOWHERE) go run ./internal/test/runtests -modules 3 $(filter-out $(HEAVY),$(MODULES))
+	@RETRY_TEST_SERVERS=none $(NOWHERE) go run ./internal/runtests -modules 3 $(filter-out $(HEAVY),$(MODULES))
 
 # What takes longest comes first, and the others run beside it.
 LONGEST := ./internal/test/tabletest
 
 .PHONY: test-all
 test-all: ## every test, those against servers too; FRESH=1 starts servers of its own
-	@.ci/services.sh go run ./internal/test/runtests -flags "-timeout 20m" -modules 3 $(LONGEST) $(filter-out $(LONGEST),$(MODULES))
+	@.ci/services.sh go run ./internal/runtests -flags "-timeout 20m" -modules 3 $(LONGEST) $(filter-out $(LONGEST),$(MODULES))
 
 .PHONY: race
 race: ## the tests of the root module under the race detector
@@ -134,11 +134,11 @@ toolchains: ## the tests of the root module with the oldest and the newest Go
 
 .PHONY: race-all
 race-all: ## every test under the race detector; not part of ci, because it takes an hour
-	@.ci/services.sh go run ./internal/test/runtests -flags "-race -timeout 30m" $(MODULES)
+	@.ci/services.sh go run ./internal/runtests -flags "-race -timeout 30m" $(MODULES)
 
 # An emulator cannot run what a test starts, such as the test itself once more, and needs
 # minutes for simulations and storms of requests.
-NATIVE := /internal/test/drivers$$|/retryexec$$|/internal/storm/|/retryhttp$$|/retrypool$$
+NATIVE := /internal/test/contract$$|/retryexec$$|/internal/storm/|/retryhttp$$|/retrypool$$
 
 .PHONY: test-32
 test-32: ## the tests of the root module on a 32-bit processor; where that is emulated, most of them
@@ -177,7 +177,7 @@ bench: ## what a call costs, compared with a loop by hand
 	@for i in $$(seq $(BENCHCOUNT)); do \
 		./retry.test -test.run '^$$' -test.bench . -test.skip Sleepers -test.benchtime $(BENCHTIME) || exit 1; \
 	done > bench.out || { cat bench.out; exit 1; }
-	@go run ./internal/test/benchratio < bench.out
+	@go run ./internal/benchratio < bench.out
 
 # Each in a process of its own, because stacks that have grown are used again.
 .PHONY: sleepers
@@ -268,7 +268,6 @@ generate: ## write the generated files anew
 tidy: ## check that every go.mod is tidy, that of the tools too
 	$(call each,go mod tidy -diff)
 	cd internal/tools && go mod tidy -diff
-	cd internal/tools/actionlint && go mod tidy -diff
 	cd internal/tools/hugo && go mod tidy -diff
 
 .PHONY: versions

@@ -15,7 +15,6 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
-	"github.com/seed-5ff3c98e/retry/internal/test/teststat"
 )
 
 // The constants of the doc comment of Budget, on purpose not shared with the
@@ -173,7 +172,7 @@ func TestBudgetAgreesWithLedger(t *testing.T) {
 	t.Parallel()
 	const calls = 150
 	sequences := uint64(3000)
-	if teststat.Race {
+	if testkit.Race {
 		sequences = 500
 	}
 	ratios := []float64{
@@ -749,7 +748,7 @@ func TestBudgetContention(t *testing.T) {
 	t.Parallel()
 	const goroutines = 50
 	rounds, calls := 5, 20_000
-	if teststat.Race {
+	if testkit.Race {
 		rounds, calls = 2, 5000
 	}
 	// The settings wear out one or the other: the credit, or the reserve.

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/test/teststat"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // significance is the level of the tests for uniformity: uniform numbers fail
@@ -225,7 +225,7 @@ func uniformity(j retry.Jitter, delay, limit time.Duration, seed uint64) float64
 		d := j.Apply(delay, limit, r.Uint64())
 		counts[part(d, lo, hi, len(counts))]++
 	}
-	return teststat.PValue(counts)
+	return testkit.PValue(counts)
 }
 
 // part returns which of n equal parts of [lo, hi] d is in.
@@ -396,7 +396,7 @@ func TestKeyedJitterUniform(t *testing.T) {
 			d := keyed.Delay(retry.State{Key: "job-" + strconv.Itoa(n), Failures: failures})
 			counts[part(d, 0, longestWait, len(counts))]++
 		}
-		assert.Greater(t, teststat.PValue(counts), significance, "failure %d", failures)
+		assert.Greater(t, testkit.PValue(counts), significance, "failure %d", failures)
 	}
 }
 
@@ -430,7 +430,7 @@ func TestKeyedJitterIndependent(t *testing.T) {
 				b := part(keyed.Delay(tt.next(n)), 0, longestWait, 10)
 				pairs[10*a+b]++
 			}
-			assert.Greater(t, teststat.PValue(pairs), significance)
+			assert.Greater(t, testkit.PValue(pairs), significance)
 		})
 	}
 }

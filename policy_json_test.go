@@ -364,7 +364,7 @@ func TestPolicyInsideOthers(t *testing.T) {
 }
 
 // TestPolicyYAMLForm checks the two methods that YAML libraries call, without
-// one. The nested module yamltest has the libraries.
+// one. Package cmd/retry/internal/yamltest has the libraries.
 func TestPolicyYAMLForm(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(13, 4))

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/test/teststat"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrypool"
 )
 
@@ -77,7 +77,7 @@ func settle(tb testing.TB, pool *retrypool.Pool) {
 // TestMemoryOfAWaitingTask is BenchmarkWaitingMemory in small. Not parallel: it
 // measures the memory in use.
 func TestMemoryOfAWaitingTask(t *testing.T) { //nolint:paralleltest // see above
-	if teststat.Race {
+	if testkit.Race {
 		t.Skip("the race detector needs memory of its own")
 	}
 	for _, c := range contexts { //nolint:paralleltest // see above
@@ -91,7 +91,7 @@ func TestMemoryOfAWaitingTask(t *testing.T) { //nolint:paralleltest // see above
 
 // When a flood is over, its memory is free. Not parallel, likewise.
 func TestMemoryIsGivenBack(t *testing.T) { //nolint:paralleltest // see above
-	if teststat.Race {
+	if testkit.Race {
 		t.Skip("the race detector needs memory of its own")
 	}
 	const n = 100_000
@@ -124,7 +124,7 @@ func TestMemoryIsGivenBack(t *testing.T) { //nolint:paralleltest // see above
 
 // Likewise the room of a queue.
 func TestMemoryOfTheQueueIsGivenBack(t *testing.T) { //nolint:paralleltest // see above
-	if teststat.Race {
+	if testkit.Race {
 		t.Skip("the race detector needs memory of its own")
 	}
 	const n = 100_000

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/test/treetest"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 	"github.com/seed-5ff3c98e/retry/retrysql/internal/fake/mysql"
 	modernc "github.com/seed-5ff3c98e/retry/retrysql/internal/fake/sqlite"
@@ -65,7 +65,7 @@ var allLeaves = leaves()
 
 // kinds has the parts of random error trees. A byte does not reach all of the
 // leaves.
-var kinds = treetest.Kinds{
+var kinds = testkit.Kinds{
 	Leaves: []func(detail byte) error{
 		func(detail byte) error { return allLeaves[int(detail)%len(allLeaves)] },
 		func(detail byte) error { return allLeaves[(256+int(detail))%len(allLeaves)] },
@@ -91,7 +91,7 @@ func checkTree(t *testing.T, data []byte) {
 func TestClassifyRandomTrees(t *testing.T) {
 	t.Parallel()
 	assert.LessOrEqual(t, len(allLeaves), 512, "two functions are enough")
-	treetest.Random(t, 3000, func(data []byte) { checkTree(t, data) })
+	testkit.Random(t, 3000, func(data []byte) { checkTree(t, data) })
 }
 
 func FuzzClassify(f *testing.F) {

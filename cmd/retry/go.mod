@@ -3,10 +3,12 @@ module github.com/seed-5ff3c98e/retry/cmd/retry
 go 1.25.0
 
 require (
+	github.com/goccy/go-yaml v1.19.2
 	github.com/seed-5ff3c98e/retry v0.0.0-00010101000000-000000000000
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.1.0
 	github.com/stretchr/testify v1.12.1
+	go.yaml.in/yaml/v3 v3.0.6
 	go.yaml.in/yaml/v4 v4.0.0
 )
 
@@ -14,7 +16,6 @@ require (
 	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
-	go.yaml.in/yaml/v3 v3.0.6 // indirect
 )
 
 replace github.com/seed-5ff3c98e/retry => ../..

@@ -1,5 +1,5 @@
 // Package sqltest tests package retrysql with real databases and real drivers:
-// PostgreSQL, MariaDB and SQLite. It has a module of its own, so that the drivers
+// PostgreSQL, MariaDB and SQLite, and with GORM, sqlx and ent. It has a module of its own, so that the drivers
 // are not requirements of the library, which knows their errors by shape only.
 //
 // The tests need PostgreSQL on 127.0.0.1:5432 with a database "test" for user

@@ -1,4 +1,6 @@
-// Package testkit has what tests of several packages need.
+// Package testkit has what tests of several packages need: stand-ins for operations and servers,
+// the statistics of random numbers, and random trees of errors with what every classification of
+// a tree keeps to.
 package testkit
 
 import (

@@ -1,4 +1,4 @@
-package teststat_test
+package testkit_test
 
 import (
 	"math"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/seed-5ff3c98e/retry/internal/test/teststat"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 func TestChiSquare(t *testing.T) {
@@ -27,7 +27,7 @@ func TestChiSquare(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			assert.InDelta(t, tt.want, teststat.ChiSquare(tt.counts), 1e-12)
+			assert.InDelta(t, tt.want, testkit.ChiSquare(tt.counts), 1e-12)
 		})
 	}
 }
@@ -55,7 +55,7 @@ func TestUpperTail(t *testing.T) {
 		{100, 149.449, 0.001},
 	}
 	for _, tt := range tests {
-		assert.InEpsilon(t, tt.want, teststat.UpperTail(tt.x, tt.degrees), 1e-3,
+		assert.InEpsilon(t, tt.want, testkit.UpperTail(tt.x, tt.degrees), 1e-3,
 			"P(χ²(%d) ≥ %v)", tt.degrees, tt.x)
 	}
 }
@@ -65,20 +65,20 @@ func TestUpperTail(t *testing.T) {
 func TestUpperTailOfTwo(t *testing.T) {
 	t.Parallel()
 	for x := 0.01; x < 200; x *= 1.3 {
-		assert.InEpsilon(t, math.Exp(-x/2), teststat.UpperTail(x, 2), 1e-12, "x = %v", x)
+		assert.InEpsilon(t, math.Exp(-x/2), testkit.UpperTail(x, 2), 1e-12, "x = %v", x)
 	}
 }
 
 func TestUpperTailEdges(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, 1.0, teststat.UpperTail(0, 5), "nothing is more even than even")
-	assert.Equal(t, 1.0, teststat.UpperTail(-1, 5))
-	assert.Equal(t, 1.0, teststat.UpperTail(5, 0), "one bucket holds everything")
-	assert.Less(t, teststat.UpperTail(1e6, 9), 1e-300)
+	assert.Equal(t, 1.0, testkit.UpperTail(0, 5), "nothing is more even than even")
+	assert.Equal(t, 1.0, testkit.UpperTail(-1, 5))
+	assert.Equal(t, 1.0, testkit.UpperTail(5, 0), "one bucket holds everything")
+	assert.Less(t, testkit.UpperTail(1e6, 9), 1e-300)
 	for _, degrees := range []int{1, 9, 99, 999} {
 		last := 1.0
 		for x := 1.0; x < 3*float64(degrees); x++ {
-			p := teststat.UpperTail(x, degrees)
+			p := testkit.UpperTail(x, degrees)
 			assert.LessOrEqual(t, p, last, "χ²(%d) at %v", degrees, x)
 			assert.GreaterOrEqual(t, p, 0.0)
 			last = p
@@ -97,10 +97,10 @@ func TestPValueIsUniform(t *testing.T) {
 		for range 5000 {
 			counts[r.Uint64()%50]++
 		}
-		p := teststat.PValue(counts)
+		p := testkit.PValue(counts)
 		pValues[min(int(p*20), 19)]++
 	}
-	assert.Greater(t, teststat.PValue(pValues), 0.001, "%v", pValues)
+	assert.Greater(t, testkit.PValue(pValues), 0.001, "%v", pValues)
 }
 
 func TestPValueRejectsBias(t *testing.T) {
@@ -115,5 +115,5 @@ func TestPValueRejectsBias(t *testing.T) {
 			counts[u/10%50]++
 		}
 	}
-	assert.Less(t, teststat.PValue(counts), 1e-6, "%v", counts)
+	assert.Less(t, testkit.PValue(counts), 1e-6, "%v", counts)
 }

@@ -1,4 +1,4 @@
-package treetest_test
+package testkit_test
 
 import (
 	"errors"
@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/test/treetest"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
-var kinds = treetest.Kinds{
+var kinds = testkit.Kinds{
 	Leaves: []func(byte) error{
 		func(byte) error { return nil },
 		func(byte) error { return io.EOF },
@@ -107,7 +107,7 @@ func TestCheck(t *testing.T) {
 func TestRandom(t *testing.T) {
 	t.Parallel()
 	seen := map[string]int{}
-	treetest.Random(t, 2000, func(data []byte) {
+	testkit.Random(t, 2000, func(data []byte) {
 		tree := kinds.Tree(data)
 		tree.Check(t, retry.Classify)
 		switch err := tree.Err(); {

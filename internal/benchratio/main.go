@@ -1,7 +1,7 @@
 // Command benchratio reads the output of go test -bench and prints what things
 // done by this library cost in comparison with the same done by hand:
 //
-//	go test -run '^$' -bench . | go run ./internal/test/benchratio
+//	go test -run '^$' -bench . | go run ./internal/benchratio
 //
 // A benchmark is compared if it has the two sub-benchmarks by=hand and by=retry.
 // Where the input has several rounds, the ratio is the median of the ratios

@@ -1,5 +1,4 @@
-// Package teststat has the statistics that tests of random numbers need.
-package teststat
+package testkit
 
 import "math"
 

@@ -1,4 +1,4 @@
-package ormtest_test
+package sqltest_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package ormtest_test
+package sqltest_test
 
 import (
 	"cmp"
@@ -165,20 +165,20 @@ func database(t *testing.T) (db, other *sql.DB) {
 		return db
 	}
 	other = open()
-	exec(t, other, "CREATE SCHEMA "+schema)
+	execute(t, other, "CREATE SCHEMA "+schema)
 	t.Cleanup(func() {
 		_, err := other.ExecContext(context.WithoutCancel(t.Context()), "DROP SCHEMA "+schema+" CASCADE")
 		assert.NoError(t, err)
 	})
-	exec(t, other, "CREATE TABLE accounts (id INT PRIMARY KEY, n INT NOT NULL)")
-	exec(t, other, "CREATE TABLE notes (id INT PRIMARY KEY, text TEXT NOT NULL)")
-	exec(t, other, "INSERT INTO accounts VALUES (1, 0)")
+	execute(t, other, "CREATE TABLE accounts (id INT PRIMARY KEY, n INT NOT NULL)")
+	execute(t, other, "CREATE TABLE notes (id INT PRIMARY KEY, text TEXT NOT NULL)")
+	execute(t, other, "INSERT INTO accounts VALUES (1, 0)")
 	db = open()
 	db.SetMaxOpenConns(1)
 	return db, other
 }
 
-func exec(t *testing.T, db *sql.DB, statement string) {
+func execute(t *testing.T, db *sql.DB, statement string) {
 	t.Helper()
 	_, err := db.ExecContext(t.Context(), statement)
 	require.NoError(t, err)
@@ -206,7 +206,7 @@ func TestSerializationFailureIsRetried(t *testing.T) {
 				note: Note{1, "one"},
 				afterRead: func() {
 					if attempts++; attempts == 1 {
-						exec(t, other, "UPDATE accounts SET n = n + 10")
+						execute(t, other, "UPDATE accounts SET n = n + 10")
 					}
 				},
 			})
@@ -227,7 +227,7 @@ func TestConstraintIsFinal(t *testing.T) {
 			db, other := database(t)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			exec(t, other, "INSERT INTO notes VALUES (1, 'taken')")
+			execute(t, other, "INSERT INTO notes VALUES (1, 'taken')")
 			attempts := 0
 			err := orm.run(ctx, db, &retry.Policy{Clock: &retrytest.Clock{}}, nil, work{
 				note: Note{1, "one"}, afterRead: func() { attempts++ },

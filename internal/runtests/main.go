@@ -2,7 +2,7 @@
 // for every package as it ends, a line at least every 15 seconds, and the output of
 // failed tests. Its last line says what passed, what was left out, and why.
 //
-//	go run ./internal/test/runtests [-flags "-race"] [-modules 3] module ...
+//	go run ./internal/runtests [-flags "-race"] [-modules 3] module ...
 //
 // It ends with status 1 if a test failed or did not compile.
 package main

@@ -1,6 +1,4 @@
-// Package treetest makes random trees of errors, and checks what every classification
-// of a tree keeps to.
-package treetest
+package testkit
 
 import (
 	"errors"
