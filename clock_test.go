@@ -402,6 +402,14 @@ func TestClockWithoutAttemptContext(t *testing.T) {
 	})
 }
 
+// untilContext has a deadline that it does not keep.
+type untilContext struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c untilContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
 // TestClockDeadlineIsInItsTime checks that a deadline is compared with the clock
 // of the policy.
 func TestClockDeadlineIsInItsTime(t *testing.T) {

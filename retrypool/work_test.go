@@ -15,7 +15,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-// The pool is one more driver of the decider. internal/test/drivers checks that it
+// The pool is one more driver of the decider. internal/test/contract checks that it
 // does the same as Execute.
 
 func TestErrorsAreThoseOfExecute(t *testing.T) {

@@ -11,6 +11,7 @@ const scripts = 3000
 
 var drivers = map[string]func(*testing.T, *decoder){
 	"Execute": testExecute, "Call": testCall, "Next": testNext, "Pool": testPool, "Transport": testTransport,
+	"Stored": testStored, "InTx": testInTx, "Run": testRun,
 }
 
 // Every driver does what the documents say. The scripts are the same in every run.
@@ -34,6 +35,8 @@ func FuzzExecute(f *testing.F) { fuzz(f, testExecute) }
 func FuzzCall(f *testing.F) { fuzz(f, testCall) }
 
 func FuzzNext(f *testing.F) { fuzz(f, testNext) }
+
+func FuzzStored(f *testing.F) { fuzz(f, testStored) }
 
 func FuzzPool(f *testing.F) { fuzz(f, testPool) }
 

@@ -6,7 +6,8 @@
 // has a random policy, what the attempts of an operation do, and when its context ends.
 // The model and a driver write down every event of the script, with its instant, and
 // both must write the same lines. Waits are exact where the random words are known, and
-// otherwise within the range of the jitter.
+// otherwise within the range of the jitter. The drivers are the loops of packages retry, retryhttp,
+// retrysql and retryexec, a Pool, a Stored, and a loop over Next.
 //
 // If a test fails, either the driver or a sentence of the documents is wrong.
 //
@@ -29,4 +30,6 @@
 //   - A response that comes after AttemptTimeout has the verdict of its status.
 //   - Final responses with the statuses 408, 425, 429 and from 500 on are failures to an
 //     Observer and a Budget.
+//   - A job whose NonIdempotent attempt was lost, and whose Timeout is over, ends without
+//     counting that attempt.
 package contract

@@ -11,6 +11,7 @@ import (
 type run struct {
 	*script
 	call  bool // the driver is a Call, which tells its decisions
+	apart bool // the driver is a Stored: no Budget, and the deadline of the context limits nothing
 	lines []string
 
 	// What only the driver knows: the waits that it drew, and why it stopped.
@@ -179,7 +180,7 @@ func (r *run) attemptTimeout(begin time.Time) time.Duration {
 	if r.policy.Timeout > 0 {
 		end = r.state.First.Add(r.policy.Timeout)
 	}
-	if r.context.deadline && !r.ends.IsZero() && (end.IsZero() || r.ends.Before(end)) {
+	if r.context.deadline && !r.apart && !r.ends.IsZero() && (end.IsZero() || r.ends.Before(end)) {
 		end = r.ends
 	}
 	if attempts <= 1 || limit == retry.Unlimited || end.IsZero() {
@@ -210,7 +211,7 @@ func (r *run) decide(f outcome) (d decision, hint time.Duration) {
 	if d.stop == retry.StopNone && r.context.deadline && !r.ends.IsZero() && !r.now.Add(d.delay).Before(r.ends) {
 		d.stop = retry.StopDeadline
 	}
-	if d.stop == retry.StopNone && v.Class != retry.Pending {
+	if d.stop == retry.StopNone && v.Class != retry.Pending && !r.apart {
 		allowed := r.watch == nobody || r.withdrawals != r.refuse
 		r.withdrawals++
 		r.tell("withdraw: %v", allowed)
