@@ -2,9 +2,13 @@ package retryjetstream_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log"
+	"os"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -12,14 +16,20 @@ import (
 	"github.com/seed-5ff3c98e/retry/adapters/retryjetstream"
 )
 
-func ExampleRetries_Handle() { //nolint:testableexamples // it needs a server
+func ExampleRetries_Handle() {
+	address, stop := exampleServer()
+	defer stop()
 	ctx := context.Background()
-	conn, err := nats.Connect("nats://127.0.0.1:4222")
+	conn, err := nats.Connect(address)
 	if err != nil {
 		panic(err)
 	}
 	defer conn.Close()
 	js, err := jetstream.New(conn)
+	if err != nil {
+		panic(err)
+	}
+	_, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: "jobs", Subjects: []string{"jobs"}})
 	if err != nil {
 		panic(err)
 	}
@@ -34,21 +44,60 @@ func ExampleRetries_Handle() { //nolint:testableexamples // it needs a server
 		panic(err)
 	}
 	retries := &retryjetstream.Retries{JetStream: js, Consumer: consumer, States: states, Policy: &retry.Policy{
-		Name: "import", MaxAttempts: 8, Backoff: retry.Exponential{Initial: time.Second}, FreeRateLimits: 100,
+		Name: "import", MaxAttempts: 8, Backoff: retry.Constant(0), FreeRateLimits: 100,
 	}}
+	over, attempts := make(chan struct{}), 0
 	consuming, err := consumer.Consume(func(msg jetstream.Msg) {
 		go func() {
 			err := retries.Handle(ctx, msg, func(context.Context) error {
-				return nil // an error is classified, and the message comes again when the policy says
+				attempts++
+				fmt.Println("attempt", attempts)
+				if attempts < 3 {
+					return errors.New("connection refused") // classified, and the message comes again when the policy says
+				}
+				return nil
 			})
 			if err != nil {
 				log.Print(err)
+			}
+			if attempts == 3 {
+				close(over) // the example ends here
 			}
 		}()
 	})
 	if err != nil {
 		panic(err)
 	}
-	<-ctx.Done()
+	if _, err := js.Publish(ctx, "jobs", nil); err != nil {
+		panic(err)
+	}
+	<-over
 	consuming.Drain()
+	// Output:
+	// attempt 1
+	// attempt 2
+	// attempt 3
+}
+
+// exampleServer starts a server in this process.
+func exampleServer() (url string, stop func()) {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		panic(err)
+	}
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true,
+	})
+	if err != nil {
+		panic(err)
+	}
+	s.Start()
+	if !s.ReadyForConnections(10 * time.Second) {
+		panic("the server does not start")
+	}
+	return s.ClientURL(), func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+		_ = os.RemoveAll(dir)
+	}
 }

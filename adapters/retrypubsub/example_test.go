@@ -2,37 +2,63 @@ package retrypubsub_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log"
-	"time"
 
 	"cloud.google.com/go/pubsub/v2"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"cloud.google.com/go/pubsub/v2/pstest"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrypubsub"
 )
 
-func ExampleRetries_Handle() { //nolint:testableexamples // it needs a server
-	ctx := context.Background()
-	client, err := pubsub.NewClient(ctx, "project")
+// The server is the library's fake, in this process; for the service, leave the options out.
+func ExampleRetries_Handle() {
+	ctx, stop := context.WithCancel(context.Background())
+	client, err := pubsub.NewClient(ctx, "example", option.WithEndpoint(pstest.NewServer().Addr),
+		option.WithoutAuthentication(), option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
 	if err != nil {
 		panic(err)
 	}
-	defer func() { _ = client.Close() }()
-	retries := &retrypubsub.Retries{
-		Subscription: "import", Publisher: client.Publisher("jobs"), Dead: client.Publisher("dead"),
-		Policy: &retry.Policy{
-			Name: "import", MaxAttempts: 8, Backoff: retry.Exponential{Initial: time.Second}, FreeRateLimits: 100,
-		},
+	const topic, subscription = "projects/example/topics/jobs", "projects/example/subscriptions/import"
+	_, topicErr := client.TopicAdminClient.CreateTopic(ctx, &pubsubpb.Topic{Name: topic})
+	_, err = client.SubscriptionAdminClient.CreateSubscription(ctx, &pubsubpb.Subscription{Name: subscription, Topic: topic})
+	jobs := client.Publisher(topic)
+	_, jobErr := jobs.Publish(ctx, &pubsub.Message{Data: []byte("x")}).Get(ctx)
+	if err := errors.Join(topicErr, err, jobErr); err != nil {
+		panic(err)
 	}
-	err = client.Subscriber("import").Receive(ctx, func(ctx context.Context, msg *pubsub.Message) {
+
+	retries := &retrypubsub.Retries{
+		Subscription: "import", Publisher: jobs, Dead: client.Publisher("dead"),
+		Policy: &retry.Policy{Name: "import", MaxAttempts: 8, Backoff: retry.Constant(0), FreeRateLimits: 100},
+	}
+	attempts := 0
+	err = client.Subscriber(subscription).Receive(ctx, func(ctx context.Context, msg *pubsub.Message) {
 		err := retries.Handle(ctx, msg, func(context.Context) error {
-			return nil // an error is classified, and the message comes again when the policy says
+			attempts++
+			fmt.Println("attempt", attempts)
+			if attempts < 3 {
+				return errors.New("connection refused") // classified, and the message comes again when the policy says
+			}
+			return nil
 		})
 		if err != nil {
 			log.Print(err)
 		}
+		if attempts == 3 {
+			stop() // the example ends here
+		}
 	})
-	if err != nil {
-		panic(err)
-	}
+	fmt.Println(err)
+	// Output:
+	// attempt 1
+	// attempt 2
+	// attempt 3
+	// <nil>
 }

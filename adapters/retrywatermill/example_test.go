@@ -2,8 +2,8 @@ package retrywatermill_test
 
 import (
 	"context"
-	"log"
-	"time"
+	"errors"
+	"fmt"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
@@ -12,7 +12,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/adapters/retrywatermill"
 )
 
-func ExampleRetries_Middleware() { //nolint:testableexamples // it runs for ever
+func ExampleRetries_Middleware() {
 	ctx := context.Background()
 	broker := gochannel.NewGoChannel(gochannel.Config{}, nil) // or any other
 	router, err := message.NewRouter(message.RouterConfig{}, nil)
@@ -20,20 +20,32 @@ func ExampleRetries_Middleware() { //nolint:testableexamples // it runs for ever
 		panic(err)
 	}
 	retries := &retrywatermill.Retries{Publisher: broker, Poison: "poison", Policy: &retry.Policy{
-		Name: "import", MaxAttempts: 8, Backoff: retry.Exponential{Initial: time.Second}, FreeRateLimits: 100,
+		Name: "import", MaxAttempts: 8, Backoff: retry.Constant(0), FreeRateLimits: 100,
 	}}
 	router.AddMiddleware(retries.Middleware)
+	over, attempts := make(chan struct{}), 0
 	router.AddConsumerHandler("import", "jobs", broker, func(*message.Message) error {
-		return nil // an error is classified, and the message comes again when the policy says
+		attempts++
+		fmt.Println("attempt", attempts)
+		if attempts < 3 {
+			return errors.New("connection refused") // classified, and the message comes again when the policy says
+		}
+		close(over)
+		return nil
 	})
 	go func() {
-		<-ctx.Done()
-		if err := retries.Close(context.WithoutCancel(ctx)); err != nil {
-			log.Print(err)
+		<-router.Running()
+		if err := broker.Publish("jobs", message.NewMessage("id", nil)); err != nil {
+			panic(err)
 		}
-		_ = router.Close()
+		<-over // the example ends here
+		fmt.Println(errors.Join(retries.Close(ctx), router.Close()))
 	}()
-	if err := router.Run(context.WithoutCancel(ctx)); err != nil {
-		log.Print(err)
-	}
+	fmt.Println(router.Run(ctx))
+	// Output:
+	// attempt 1
+	// attempt 2
+	// attempt 3
+	// <nil>
+	// <nil>
 }
