@@ -31,7 +31,7 @@ var everyStop = map[retry.StopReason]retry.Verdict{
 	retry.StopRetryAfter:   mayLimit("gave_up"),
 }
 
-// TestInnerPolicies is a part of T-28: policies within policies do not multiply
+// TestInnerPolicies: policies within policies do not multiply
 // their attempts, whatever the inner one failed with.
 func TestInnerPolicies(t *testing.T) {
 	t.Parallel()

@@ -121,7 +121,7 @@ type slicedError []string
 
 func (slicedError) Error() string { return "incomparable" }
 
-// TestOn has a part of T-27, the errors that cannot be compared.
+// TestOn has the errors that cannot be compared.
 func TestOn(t *testing.T) {
 	t.Parallel()
 	other := errors.New("other")

@@ -541,7 +541,7 @@ func TestClassifyRecoveredPanics(t *testing.T) {
 	}
 }
 
-// TestClassifyNeverByText is T-58.
+// TestClassifyNeverByText: the text of an error says nothing.
 func TestClassifyNeverByText(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

@@ -84,7 +84,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// TestMarksBindClassifiers is T-20: no classifier overrules a mark, or is asked
+// TestMarksBindClassifiers: no classifier overrules a mark, or is asked
 // about one.
 func TestMarksBindClassifiers(t *testing.T) {
 	t.Parallel()
@@ -107,7 +107,7 @@ func TestMarksBindClassifiers(t *testing.T) {
 	}
 }
 
-// TestMarksOfNothing is T-10.
+// TestMarksOfNothing: a mark of nil is nil.
 func TestMarksOfNothing(t *testing.T) {
 	t.Parallel()
 	assert.NoError(t, retry.Mark(nil, wantFinal("x")))

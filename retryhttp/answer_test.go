@@ -51,7 +51,7 @@ func TestParseHintTable(t *testing.T) {
 	}
 }
 
-// T-37 fractions, T-38 dates, T-40 overflow, and cases that are not in the
+// Fractions, dates, overflow, and cases that are not in the
 // table.
 func TestParseHint(t *testing.T) {
 	t.Parallel()
@@ -64,17 +64,17 @@ func TestParseHint(t *testing.T) {
 	}{
 		{"no header", nil, 0, false},
 		{"empty", headers("Retry-After", ""), 0, false},
-		{"T-37 fraction", headers("Retry-After", "0.25"), 250 * time.Millisecond, true},
+		{"fraction", headers("Retry-After", "0.25"), 250 * time.Millisecond, true},
 		{"below a nanosecond", headers("Retry-After", "0.00000000099"), 0, true},
 		{"nanoseconds", headers("Retry-After", "1.000000001"), time.Second + 1, true},
-		{"T-38 IMF-fixdate", headers("Retry-After", "Fri, 20 Nov 2026 12:01:00 GMT"), time.Minute, true},
-		{"T-38 RFC 850", headers("Retry-After", "Friday, 20-Nov-26 12:01:00 GMT"), time.Minute, true},
-		{"T-38 asctime", headers("Retry-After", "Fri Nov 20 12:01:00 2026"), time.Minute, true},
+		{"IMF-fixdate", headers("Retry-After", "Fri, 20 Nov 2026 12:01:00 GMT"), time.Minute, true},
+		{"RFC 850", headers("Retry-After", "Friday, 20-Nov-26 12:01:00 GMT"), time.Minute, true},
+		{"asctime", headers("Retry-After", "Fri Nov 20 12:01:00 2026"), time.Minute, true},
 		{"one-digit day", headers("Retry-After", "Tue, 1 Dec 2026 12:00:00 GMT"), 11 * 24 * time.Hour, true},
 		{"UTC", headers("Retry-After", "Fri, 20 Nov 2026 12:01:00 UTC"), time.Minute, true},
 		{"month in capitals", headers("Retry-After", "Fri, 20 NOV 2026 12:01:00 GMT"), 0, false},
 		{
-			"T-38 relative to Date",
+			"relative to Date",
 			headers("Retry-After", "Fri, 20 Nov 2026 09:00:05 GMT", "Date", "Fri, 20 Nov 2026 09:00:00 GMT"),
 			5 * time.Second, true,
 		},
@@ -83,14 +83,14 @@ func TestParseHint(t *testing.T) {
 			headers("Retry-After", "Fri, 20 Nov 2026 12:01:00 GMT", "Date", "yesterday"),
 			time.Minute, true,
 		},
-		{"T-40 one second more than fits", headers("Retry-After", "9223372037"), longest, true},
-		{"T-40 fraction more than fits", headers("Retry-After", "9223372036.9"), longest, true},
-		{"T-40 1e30 in digits", headers("Retry-After", "1000000000000000000000000000000"), longest, true},
+		{"one second more than fits", headers("Retry-After", "9223372037"), longest, true},
+		{"fraction more than fits", headers("Retry-After", "9223372036.9"), longest, true},
+		{"1e30 in digits", headers("Retry-After", "1000000000000000000000000000000"), longest, true},
 		{"milliseconds of AWS", headers("X-Amz-Retry-After", "1500", "Retry-After", "7"), 1500 * time.Millisecond, true},
 		{"a quota of 3000 years", headers("RateLimit", `"d";r=0;t=99999999999`), 0, false},
 		{"a quota of 3000 years, older form", headers("RateLimit", "limit=1, remaining=0, reset=99999999999"), 0, false},
 		{"the quota that can be waited for", headers("RateLimit", `"d";r=0;t=99999999999, "m";r=0;t=60`), time.Minute, true},
-		{"T-40 milliseconds", headers("Retry-After-Ms", "9223372036854775807"), longest, true},
+		{"milliseconds", headers("Retry-After-Ms", "9223372036854775807"), longest, true},
 		{"distant date", headers("Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"), longest, true},
 		{"digits that are not ASCII", headers("Retry-After", "١٢"), 0, false},
 		{"epoch in milliseconds", headers("X-RateLimit-Reset", "1795176060000"), time.Minute, true},

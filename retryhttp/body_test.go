@@ -1,53 +1,15 @@
 package retryhttp_test
 
 import (
-	"context"
 	"io"
 	"net/http"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
-
-// T-32: the bodies of discarded responses are drained and closed.
-func TestOneConnection(t *testing.T) {
-	t.Parallel()
-	s := serve(t, status(503))
-	resp, err := client(t, nil, atOnce(10)).Get(s.URL)
-	require.NoError(t, err)
-	assert.Equal(t, 503, resp.StatusCode)
-	assert.Equal(t, "status 503", text(t, resp), "the last response is unread")
-	assert.EqualValues(t, 10, s.requests.Load())
-	assert.EqualValues(t, 1, s.conns.Load())
-}
-
-// T-36: the context of the attempt lives until the body is closed.
-func TestBodyIsReadableUnderAttemptTimeout(t *testing.T) {
-	t.Parallel()
-	large := strings.Repeat("x", 1<<20)
-	s := serve(t, status(503), func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, large) })
-	p := atOnce(3)
-	p.AttemptTimeout = time.Hour
-	var attempts []context.Context
-	base := provoke.Transport(t, &http.Transport{})
-	resp, err := client(t, roundTripper(func(req *http.Request) (*http.Response, error) {
-		attempts = append(attempts, req.Context())
-		return base.RoundTrip(req)
-	}), p).Get(s.URL)
-	require.NoError(t, err)
-	require.Len(t, attempts, 2)
-	assert.Error(t, attempts[0].Err(), "discarded")
-	assert.NoError(t, attempts[1].Err())
-	assert.Equal(t, large, text(t, resp))
-	assert.Error(t, attempts[1].Err())
-	assert.Equal(t, time.Hour, p.AttemptTimeout, "the policy stays as it is")
-}
 
 // A server that answers and then says no more does not hold up the retry.
 func TestSlowBodyIsNotDrained(t *testing.T) {

@@ -2,7 +2,6 @@ package retryhttp_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -19,79 +18,6 @@ import (
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
-
-func TestAttemptTimeout(t *testing.T) {
-	t.Parallel()
-	s := serve(t, hang, status(200))
-	var events retrytest.Recorder
-	p := atOnce(3)
-	p.AttemptTimeout = 50 * time.Millisecond
-	p.Observer = &events
-	resp, err := client(t, nil, p).Get(s.URL)
-	require.NoError(t, err)
-	assert.Equal(t, "status 200", text(t, resp))
-	require.NotEmpty(t, events.Events())
-	assert.Equal(t, retry.Verdict{Class: retry.Retryable, Category: "timeout"}, events.Events()[0].Verdict)
-}
-
-// A wait that would miss the deadline is not begun; the context lives, so there
-// is a response.
-func TestRetryAfterPastDeadline(t *testing.T) {
-	t.Parallel()
-	s := serve(t, status(503, "Retry-After", "50"))
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	t.Cleanup(cancel)
-	req := request(t, http.MethodGet, s.URL, nil).WithContext(ctx)
-	resp, err := client(t, nil, &retry.Policy{}).Do(req)
-	require.NoError(t, err)
-	assert.Equal(t, "status 503", text(t, resp))
-	assert.EqualValues(t, 1, s.requests.Load())
-}
-
-func TestContextDoneBefore(t *testing.T) {
-	t.Parallel()
-	body := &onceBody{Reader: strings.NewReader("hello")}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	transport := &retryhttp.Transport{Base: roundTripper(func(*http.Request) (*http.Response, error) {
-		assert.Fail(t, "called")
-		return nil, errors.ErrUnsupported
-	})}
-	_, err := transport.RoundTrip(request(t, http.MethodPut, "http://127.0.0.1", body).WithContext(ctx))
-	require.ErrorIs(t, err, context.Canceled)
-	assert.EqualValues(t, 1, body.closed.Load())
-}
-
-func TestContextEndsInAttempt(t *testing.T) {
-	t.Parallel()
-	errStop := errors.New("user left")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	t.Cleanup(func() { cancel(nil) })
-	s := serve(t, func(_ http.ResponseWriter, r *http.Request) {
-		cancel(errStop)
-		<-r.Context().Done()
-	})
-	_, err := client(t, nil, atOnce(3)).Do(request(t, http.MethodGet, s.URL, nil).WithContext(ctx))
-	require.ErrorIs(t, err, errStop)
-	assert.ErrorIs(t, err, context.Canceled)
-	assert.EqualValues(t, 1, s.requests.Load())
-}
-
-func TestContextEndsInWait(t *testing.T) {
-	t.Parallel()
-	s := serve(t, status(503))
-	ctx, cancel := context.WithCancel(t.Context())
-	t.Cleanup(cancel)
-	p := &retry.Policy{
-		Backoff:  retry.Constant(time.Hour),
-		Observer: retry.ObserverFunc(func(context.Context, retry.Event) { cancel() }),
-	}
-	_, err := client(t, nil, p).Do(request(t, http.MethodGet, s.URL, nil).WithContext(ctx))
-	require.ErrorIs(t, err, context.Canceled)
-	var status *retryhttp.StatusError
-	require.ErrorAs(t, err, &status, "what came before is in the error")
-	assert.EqualValues(t, 1, s.requests.Load())
-}
 
 // The context ends between the response and the decision.
 func TestContextEndsWithResponse(t *testing.T) {

@@ -20,7 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
@@ -412,41 +411,6 @@ func TestOldBodyTakesNothing(t *testing.T) {
 	}
 }
 
-// T-35: the body is sent again, and the caller's request stays as it was.
-func TestBodyIsReplayed(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	var bodies []string
-	record := func(next http.HandlerFunc) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			body, err := io.ReadAll(r.Body)
-			assert.NoError(t, err)
-			mu.Lock()
-			bodies = append(bodies, fmt.Sprint(string(body), " ", r.ContentLength, r.Header["X-Once"]))
-			mu.Unlock()
-			next(w, r)
-		}
-	}
-	s := serve(t, record(status(429)), record(reset), record(status(503)), record(status(200)))
-	req := request(t, http.MethodPut, s.URL, strings.NewReader("hello"), "X-Once", "1")
-	body := req.Body
-	base := provoke.Transport(t, &http.Transport{})
-	greedy := roundTripper(func(req *http.Request) (*http.Response, error) {
-		resp, err := base.RoundTrip(req)
-		req.Header.Add("X-Once", "2") // as only a bad transport would
-		return resp, err
-	})
-	transport := &retryhttp.Transport{Base: greedy, Policy: atOnce(4)}
-	resp, err := transport.RoundTrip(req)
-	require.NoError(t, err)
-	assert.Equal(t, "status 200", text(t, resp))
-	const want = "hello 5 [1]"
-	assert.Equal(t, []string{want, want, want, want}, bodies)
-	assert.Equal(t, body, req.Body)
-	assert.NoError(t, resp.Request.Context().Err(), "it outlives the attempt")
-	assert.Equal(t, 4, retryhttp.Attempts(resp))
-}
-
 func TestBodyThatCannotBeReplayed(t *testing.T) {
 	t.Parallel()
 	s := serve(t, status(429))
@@ -459,21 +423,6 @@ func TestBodyThatCannotBeReplayed(t *testing.T) {
 	assert.Equal(t, "status 429", text(t, resp))
 	assert.EqualValues(t, 1, s.requests.Load())
 	assert.NotZero(t, body.closed.Load())
-}
-
-func TestGetBodyFails(t *testing.T) {
-	t.Parallel()
-	s := serve(t, status(503))
-	errGone := errors.New("file is gone")
-	req := request(t, http.MethodPut, s.URL, strings.NewReader("hello"))
-	req.GetBody = func() (io.ReadCloser, error) { return nil, errGone }
-	_, err := client(t, nil, atOnce(3)).Do(req)
-	require.ErrorIs(t, err, errGone)
-	assert.ErrorContains(t, err, "cannot send the body again: file is gone; after: PUT "+s.URL+": 503 Service Unavailable")
-	var status *retryhttp.StatusError
-	require.ErrorAs(t, err, &status, "with the failure before it")
-	assert.Equal(t, 503, status.StatusCode)
-	assert.EqualValues(t, 1, s.requests.Load())
 }
 
 // Trailers get their values while the body is read.

@@ -282,38 +282,3 @@ func TestAttemptHeader(t *testing.T) {
 	assert.Equal(t, []string{"1", "2", "3"}, numbers)
 	assert.Equal(t, 3, retryhttp.Attempts(resp))
 }
-
-// a3: which methods may be sent again after a failure that may have had an effect.
-func TestMethods(t *testing.T) {
-	t.Parallel()
-	tests := map[string]bool{
-		"": true, "GET": true, "HEAD": true, "OPTIONS": true, "TRACE": true, "PUT": true, "DELETE": true,
-		"QUERY": true, "PROPFIND": true, "REPORT": true, "SEARCH": true, // RFC 10008, 4918, 3253, 5323
-		"POST": false, "PATCH": false, "CONNECT": false, "PROPPATCH": false, "MOVE": false, "LOCK": false, "get": false,
-	}
-	for method, idempotent := range tests {
-		for _, key := range []string{"", "Idempotency-Key", "X-Idempotency-Key"} {
-			t.Run(method+key, func(t *testing.T) {
-				t.Parallel()
-				requests := 0
-				base := roundTripper(func(*http.Request) (*http.Response, error) {
-					requests++
-					return &http.Response{StatusCode: http.StatusInternalServerError, Body: http.NoBody}, nil
-				})
-				req := &http.Request{Method: method, URL: &url.URL{Scheme: "http", Host: "h"}, Header: http.Header{}}
-				if key != "" {
-					req.Header.Set(key, "1")
-				}
-				assert.Equal(t, idempotent || key != "", retryhttp.Idempotent(req))
-				transport := &retryhttp.Transport{Base: base, Policy: atOnce(2), Budget: retryhttp.NoBudget}
-				_, err := transport.RoundTrip(req)
-				require.NoError(t, err)
-				want := 1
-				if idempotent || key != "" {
-					want = 2
-				}
-				assert.Equal(t, want, requests)
-			})
-		}
-	}
-}

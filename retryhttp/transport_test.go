@@ -78,94 +78,6 @@ func TestHTTP2(t *testing.T) {
 	assert.NoError(t, resp.Body.Close())
 }
 
-// T-33, and the statuses.
-func TestWhatIsRetried(t *testing.T) {
-	t.Parallel()
-	key := []string{"Idempotency-Key", "k1"}
-	tests := []struct {
-		method  string
-		header  []string
-		answer  http.HandlerFunc
-		retried bool
-	}{
-		{"GET", nil, status(200), false},
-		{"GET", nil, status(304), false},
-		{"GET", nil, status(400), false},
-		{"GET", nil, status(404, "Retry-After", "1"), false},
-		{"GET", nil, status(408), true},
-		{"GET", nil, status(409), false},
-		{"GET", nil, status(413), false},
-		{"GET", nil, status(413, "Retry-After", "1"), true},
-		{"GET", nil, status(403), false},
-		{"GET", nil, status(403, "Retry-After", "1"), true},
-		{"GET", nil, status(403, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1"), true},
-		{"GET", nil, status(425), true},
-		{"GET", nil, status(429), true},
-		{"GET", nil, status(500), true},
-		{"GET", nil, status(501), false},
-		{"GET", nil, status(502), true},
-		{"GET", nil, status(503), true},
-		{"GET", nil, status(504), true},
-		{"GET", nil, status(507), false},
-		{"GET", nil, status(529), true},
-		{"GET", nil, status(600), false},
-		{"GET", nil, status(503, "X-Should-Retry", "false"), false},
-		{"GET", nil, status(404, "X-Should-Retry", "true"), false},
-		{"GET", nil, reset, true},
-		{"HEAD", nil, status(503), true},
-		{"OPTIONS", nil, status(503), true},
-		{"TRACE", nil, status(503), true},
-		{"PUT", nil, status(500), true},
-		{"DELETE", nil, status(500), true},
-		{"POST", nil, status(500), false},
-		{"POST", nil, status(502), false},
-		{"POST", nil, status(503), false},
-		{"POST", nil, status(503, "Retry-After", "1"), true},
-		{"POST", nil, status(529), false},
-		{"POST", nil, status(408), true},
-		{"POST", nil, status(425), true},
-		{"POST", nil, status(429), true},
-		{"POST", nil, reset, false},
-		{"POST", key, status(500), true},
-		{"POST", key, status(409), true},
-		{"POST", key, status(404), false},
-		{"POST", key, reset, true},
-		{"POST", []string{"X-Idempotency-Key", "k1"}, status(500), true},
-		{"PATCH", nil, status(500), false},
-		{"PATCH", nil, status(429), true},
-		{"PROPFIND", nil, status(500), true},
-		{"PROPPATCH", nil, status(500), false},
-	}
-	for _, test := range tests {
-		t.Run(test.method, func(t *testing.T) {
-			t.Parallel()
-			s := serve(t, test.answer)
-			p := atOnce(3)
-			p.Clock = &retrytest.Clock{}
-			resp, err := client(t, nil, p).Do(request(t, test.method, s.URL, nil, test.header...))
-			if err == nil {
-				assert.NoError(t, resp.Body.Close())
-			}
-			want := 1
-			if test.retried {
-				want = 3
-			}
-			assert.EqualValues(t, want, s.requests.Load(), "%s, %v", test.method, test.header)
-		})
-	}
-}
-
-// T-34: an untrusted certificate is not worth another handshake.
-func TestCertificateErrorsAreFinal(t *testing.T) {
-	t.Parallel()
-	s, _ := serveTLS(t, false, status(200))
-	_, err := client(t, nil, atOnce(3)).Get(s.URL)
-	require.Error(t, err)
-	var gaveUp *retry.Error
-	assert.NotErrorAs(t, err, &gaveUp, "Final errors are returned as they are")
-	assert.EqualValues(t, 1, s.conns.Load())
-}
-
 // A connection that is refused has transmitted nothing, so even a POST goes again.
 func TestRefusedThenUp(t *testing.T) {
 	t.Parallel()
@@ -189,44 +101,6 @@ func TestRefusedThenUp(t *testing.T) {
 	require.Len(t, events.Events(), 2)
 	assert.Equal(t, "conn_refused", events.Events()[0].Verdict.Category)
 	assert.True(t, events.Events()[0].Verdict.NotApplied)
-}
-
-func TestRetryAfterIsHonored(t *testing.T) {
-	t.Parallel()
-	s := serve(t, status(429, "Retry-After", "7"), status(503, "Retry-After", "2.5"), status(200))
-	clock := &retrytest.Clock{}
-	p := &retry.Policy{Clock: clock}
-	resp, err := client(t, nil, p).Get(s.URL)
-	require.NoError(t, err)
-	assert.Equal(t, "status 200", text(t, resp))
-	sleeps := clock.Sleeps()
-	require.Len(t, sleeps, 2)
-	assert.GreaterOrEqual(t, sleeps[0], 7*time.Second)
-	assert.LessOrEqual(t, sleeps[0], 7700*time.Millisecond)
-	assert.GreaterOrEqual(t, sleeps[1], 2500*time.Millisecond)
-	assert.LessOrEqual(t, sleeps[1], 2750*time.Millisecond)
-}
-
-// T-39, T-40: a hint that is too long to wait for ends the call at once, with the
-// response that carries it.
-func TestRetryAfterTooLong(t *testing.T) {
-	t.Parallel()
-	for _, hint := range []string{"61", "9223372037", "1000000000000000000000000000000"} {
-		t.Run(hint, func(t *testing.T) {
-			t.Parallel()
-			s := serve(t, status(429, "Retry-After", hint))
-			var events retrytest.Recorder
-			clock := &retrytest.Clock{}
-			p := &retry.Policy{Clock: clock, Observer: &events}
-			resp, err := client(t, nil, p).Get(s.URL)
-			require.NoError(t, err)
-			assert.Equal(t, hint, resp.Header.Get("Retry-After"))
-			assert.Equal(t, "status 429", text(t, resp))
-			assert.Empty(t, clock.Sleeps())
-			require.Len(t, events.Events(), 1)
-			assert.ErrorIs(t, events.Events()[0].Err, retry.StopRetryAfter)
-		})
-	}
 }
 
 func TestBaseWithoutResponse(t *testing.T) {
@@ -299,18 +173,6 @@ func TestClassifierAndObserver(t *testing.T) {
 		"3: GET " + s.URL + "/a%2Fb: 404 Not Found: retry in 0s",
 		"4: gave up (final): GET " + s.URL + "/a%2Fb: 501 Not Implemented",
 	}, events.Timeline())
-}
-
-func TestGaveUpEvent(t *testing.T) {
-	t.Parallel()
-	s := serve(t, status(503))
-	var events retrytest.Recorder
-	p := atOnce(1)
-	p.Observer = &events
-	resp, err := client(t, nil, p).Get(s.URL)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	assert.Equal(t, []string{"1: gave up (attempts): GET " + s.URL + ": 503 Service Unavailable"}, events.Timeline())
 }
 
 func TestSharedTransport(t *testing.T) {

@@ -1,4 +1,3 @@
-// Package promises has a test for each defect of other retry libraries that this one
-// promises not to have. Each test is named by the promise; the number of the defect is in
-// its comment.
+// Package promises is the list of what this library promises because another retry library breaks
+// it. Each test is named by its promise, and is the shortest program that fails on such a library.
 package promises

@@ -140,8 +140,8 @@ func secretScenes(t *testing.T) map[string]struct {
 	}
 }
 
-// B2 too: the log, the events and the error of giving up.
-func TestB01_SecretsOfURLs(t *testing.T) {
+// The log, the events and the error of giving up do not show them either.
+func TestSecretsOfURLs(t *testing.T) {
 	t.Parallel()
 	for name, scene := range secretScenes(t) {
 		t.Run(name, func(t *testing.T) {
@@ -160,18 +160,8 @@ func TestB01_SecretsOfURLs(t *testing.T) {
 	}
 }
 
-// A token may stand where the user belongs, without a password.
-func TestB02_TokensInPlaceOfUsers(t *testing.T) {
-	t.Parallel()
-	s := serve(t, status(503))
-	_, address, _ := strings.Cut(s.URL, "://")
-	err := retryhttp.Do(nil, atOnce(1), request(t, http.MethodGet, "http://ghp_x@"+address+"/a?b=t0ken", nil),
-		nothing)
-	assert.EqualError(t, err, "failed after 1 attempt: GET "+s.URL+"/a: 503 Service Unavailable")
-}
-
-// T15: net/http tells the Location that it does not follow, with its password.
-func TestB02_SecretsOfLocations(t *testing.T) {
+// net/http tells the Location that it does not follow, with its password.
+func TestSecretsOfLocations(t *testing.T) {
 	t.Parallel()
 	for _, location := range []string{
 		"http://user:s3cret@%s/?token=t0ken", "http://ghp_x@%s/", "/?token=t0ken#fr4gment",
@@ -189,14 +179,14 @@ func TestB02_SecretsOfLocations(t *testing.T) {
 				w.WriteHeader(http.StatusFound)
 			})
 			p := &told{t: t, texts: map[string]string{}}
-			p.request(counting(t, &http.Transport{}), http.MethodGet, s.URL)
+			p.request(provoke.Transport(t, &http.Transport{}), http.MethodGet, s.URL)
 			p.check("client, redacted", "Do", "Do without Transport")
 		})
 	}
 }
 
 // The user and the password of a proxy are in its URL.
-func TestB02_SecretsOfProxies(t *testing.T) {
+func TestSecretsOfProxies(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{407, 403, 503} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
@@ -205,7 +195,7 @@ func TestB02_SecretsOfProxies(t *testing.T) {
 			proxy, err := url.Parse(s.URL)
 			require.NoError(t, err)
 			proxy.User, proxy.RawQuery = url.UserPassword("user", "s3cret"), "t0ken"
-			base := counting(t, &http.Transport{
+			base := provoke.Transport(t, &http.Transport{
 				Proxy: http.ProxyURL(proxy), OnProxyConnectResponse: retryhttp.ProxyConnectError,
 			})
 			p := &told{t: t, texts: map[string]string{}}
