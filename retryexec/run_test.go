@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -40,42 +39,6 @@ func TestRunSucceeds(t *testing.T) {
 	require.NoError(t, retryexec.Run(t.Context(), p, scripts([]string{"err:permission denied"})))
 	assert.Len(t, recorder.Events(), 1)
 	require.NoError(t, retryexec.Run(t.Context(), nil, scripts([]string{"exit:0"})))
-}
-
-func TestRunRetries(t *testing.T) {
-	t.Parallel()
-	clock := &retrytest.Clock{}
-	p, recorder := policy()
-	p.Clock = clock
-	require.NoError(t, retryexec.Run(t.Context(), p, scripts(
-		[]string{"err:boom", "exit:1"},
-		[]string{"err:connection refused", "exit:1"},
-		[]string{"exit:0"},
-	)))
-	assert.Equal(t, []string{"unknown exit_1", "retryable stderr_transient"}, categories(recorder))
-	assert.Equal(t, []time.Duration{2 * time.Second, 4 * time.Second}, clock.Sleeps())
-}
-
-func TestRunGivesUp(t *testing.T) {
-	t.Parallel()
-	p, _ := policy()
-	p.Name = "fetch"
-	err := retryexec.Run(t.Context(), p, scripts([]string{"err:timed out", "exit:75"}))
-	require.EqualError(t, err, "fetch failed after 3 attempts: exit status 75: timed out")
-	assert.ErrorIs(t, err, retry.StopAttempts)
-	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit)
-	assert.Equal(t, 75, exit.ExitCode())
-	assert.Equal(t, "timed out\n", strings.ReplaceAll(string(exit.Stderr), "\r", ""))
-}
-
-func TestRunReturnsFinalErrorsAsTheyAre(t *testing.T) {
-	t.Parallel()
-	p, recorder := policy()
-	err := retryexec.Run(t.Context(), p, scripts([]string{"err:Permission denied (publickey).", "exit:128"}))
-	require.EqualError(t, err, "exit status 128: Permission denied (publickey).")
-	assert.NotErrorAs(t, err, new(*retry.Error))
-	assert.Equal(t, []string{"final stderr_auth"}, categories(recorder))
 }
 
 func TestRunAsksThePolicysClassifierFirst(t *testing.T) {
@@ -136,19 +99,6 @@ func TestPanicsPassThrough(t *testing.T) {
 	assert.PanicsWithValue(t, "boom", func() {
 		_ = retryexec.Run(t.Context(), nil, func(context.Context) *exec.Cmd { panic("boom") })
 	})
-}
-
-func TestContextDoneBefore(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	out, err := retryexec.Output(ctx, nil, func(context.Context) *exec.Cmd {
-		panic("called")
-	})
-	assert.ErrorIs(t, err, context.Canceled)
-	assert.Nil(t, out)
-	var none context.Context
-	assert.NoError(t, retryexec.Run(none, nil, scripts(nil)))
 }
 
 // TestCancel is the vector (-1 SIGKILL, context of the caller dead): the error

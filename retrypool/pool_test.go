@@ -154,16 +154,6 @@ func TestResume(t *testing.T) {
 	}
 }
 
-func TestResumeExhausted(t *testing.T) {
-	t.Parallel()
-	pool := &retrypool.Pool{Policy: &retry.Policy{Name: "task", MaxElapsed: time.Hour}}
-	_, err := pool.Resume(t.Context(), retry.State{Failures: 3}, time.Time{}, succeeds)
-	require.EqualError(t, err, "task failed after 3 attempts")
-	require.ErrorIs(t, err, retry.StopAttempts)
-	_, err = pool.Resume(t.Context(), retry.State{Failures: 1, First: time.Now().Add(-2 * time.Hour)}, time.Time{}, succeeds)
-	require.ErrorIs(t, err, retry.StopElapsed)
-}
-
 // A key makes the waits repeatable.
 func TestResumeWithAKey(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@ package retrypool_test
 import (
 	"context"
 	"errors"
-	"math"
 	"runtime"
 	"slices"
 	"testing"
@@ -45,74 +44,6 @@ func TestWaitPrefersTheEnd(t *testing.T) {
 	<-task.Done()
 	for range 50 { // which of two things that have happened is seen first is left to chance
 		require.EqualError(t, task.Wait(ended()), "boom")
-	}
-}
-
-func TestAttempts(t *testing.T) {
-	t.Parallel()
-	errFinal := retry.MarkFinal(errBoom)
-	limited := retry.MarkRateLimited(errBoom, time.Second)
-	failing := func(kind retry.EventKind) retry.Policy {
-		return retry.Policy{Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
-			if e.Kind == kind {
-				panic("ouch")
-			}
-		})}
-	}
-	tests := []struct {
-		name   string
-		policy retry.Policy
-		before retry.State // in another pool
-		script []error     // nil is a success, and the last one is repeated
-		want   int
-	}{
-		{name: "success", script: []error{nil}, want: 1},
-		{name: "success at last", script: []error{errBoom, errBoom, nil}, want: 3},
-		{name: "failure", script: []error{errBoom}, want: 3},
-		{name: "final", script: []error{errFinal}, want: 1},
-		{name: "final at last", script: []error{errBoom, errFinal}, want: 2},
-		{name: "free", policy: retry.Policy{FreeRateLimits: 2}, script: []error{limited, limited, errFinal}, want: 3},
-		{name: "pending", script: []error{retry.MarkPending(errBoom), retry.MarkPending(errBoom), errBoom, nil}, want: 4},
-		{name: "no time", policy: retry.Policy{MaxElapsed: time.Minute}, script: []error{errBoom}, want: 1},
-		{name: "may not be repeated", policy: retry.Policy{NonIdempotent: true}, script: []error{errBoom}, want: 1},
-		{name: "resumed", before: retry.State{Failures: 1, RateLimited: 4}, script: []error{errBoom, nil}, want: 7},
-		{name: "resumed, absurd", before: retry.State{RateLimited: math.MaxInt}, script: []error{nil}, want: math.MaxInt},
-		{name: "resumed, nonsense", before: retry.State{Failures: -3, RateLimited: -1}, script: []error{nil}, want: 1},
-		{
-			name: "the Classifier panics", script: []error{errBoom}, want: 1,
-			policy: retry.Policy{Classifier: func(error) retry.Verdict { panic("ouch") }},
-		},
-		{name: "the Observer panics", policy: failing(retry.Retrying), script: []error{errBoom}, want: 1},
-		{name: "the Observer panics at the end", policy: failing(retry.GaveUp), script: []error{errBoom}, want: 3},
-		{name: "the Observer panics after a success", policy: failing(retry.Succeeded), script: []error{nil}, want: 1},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				policy := tt.policy
-				policy.Backoff = retry.Constant(time.Hour)
-				told := -1
-				pool := &retrypool.Pool{Policy: &policy, OnEnd: func(_ context.Context, task *retrypool.Task) { told = task.Attempts() }}
-				var task *retrypool.Task
-				calls := 0
-				task, err := pool.Resume(t.Context(), tt.before, time.Now().Add(time.Minute), func(context.Context) error {
-					earlier := max(tt.before.Failures, 0) + max(tt.before.RateLimited, 0)
-					assert.Equal(t, min(earlier, math.MaxInt-calls-1)+calls+1, task.Attempts(), "the one in progress counts")
-					calls++
-					return tt.script[min(calls, len(tt.script))-1]
-				})
-				require.NoError(t, err)
-				assert.Equal(t, max(tt.before.Failures, 0)+max(tt.before.RateLimited, 0), task.Attempts())
-				_ = task.Wait(t.Context())
-				assert.Equal(t, tt.want, task.Attempts())
-				assert.Equal(t, tt.want, told)
-				var e *retry.Error
-				if errors.As(task.Err(), &e) {
-					assert.Equal(t, e.Attempts, task.Attempts())
-				}
-			})
-		})
 	}
 }
 

@@ -51,19 +51,6 @@ func TestInTx(t *testing.T) {
 	assert.Nil(t, p.Classifier, "the policy of the caller")
 }
 
-func TestInTxGivesUp(t *testing.T) {
-	t.Parallel()
-	s, db := newServer(t)
-	last := pg("40001")
-	s.on("exec", pg("40P01"), pg("55P03"), last)
-	err := retrysql.InTx(t.Context(), db, quick(), nil, update)
-	var gaveUp *retry.Error
-	require.ErrorAs(t, err, &gaveUp)
-	assert.Equal(t, retry.StopAttempts, gaveUp.Stop)
-	assert.Equal(t, last, gaveUp.Err)
-	assert.Equal(t, 3, gaveUp.Attempts)
-}
-
 // TestInTxVerdicts judges errors of fn.
 func TestInTxVerdicts(t *testing.T) {
 	t.Parallel()
@@ -292,42 +279,6 @@ func TestInTxPanicInCallback(t *testing.T) {
 		_ = retrysql.InTx(t.Context(), db, p, nil, func(context.Context, *sql.Tx) error { return errBusiness })
 	})
 	assert.Equal(t, []string{"open 1", "begin 1", "rollback 1"}, s.events())
-}
-
-// TestInTxAttemptTimeout retries whatever fails after it, with a context of its
-// own for each attempt.
-func TestInTxAttemptTimeout(t *testing.T) {
-	t.Parallel()
-	s, db := newServer(t)
-	clock := &retrytest.Clock{}
-	p := &retry.Policy{Clock: clock, AttemptTimeout: time.Second, NonIdempotent: true}
-	calls := 0
-	err := retrysql.InTx(t.Context(), db, p, nil, func(ctx context.Context, tx *sql.Tx) error {
-		switch calls++; calls {
-		case 1:
-			clock.Advance(2 * time.Second)
-			return pg("57014") // Final, if it had another cause
-		case 2:
-			clock.Advance(2 * time.Second)
-			return nil // too late: it is not committed
-		}
-		return update(ctx, tx)
-	})
-	require.NoError(t, err)
-	assert.Equal(t, []string{
-		"open 1", "begin 1", "rollback 1", "begin 1", "rollback 1", "begin 1", "exec 1 UPDATE", "commit 1",
-	}, s.events())
-
-	// It is over with the call, and with the attempt.
-	calls = 0
-	err = retrysql.InTx(t.Context(), db, p, nil, func(context.Context, *sql.Tx) error {
-		if calls++; calls == 1 {
-			clock.Advance(2 * time.Second)
-		}
-		return errBusiness
-	})
-	assert.Equal(t, errBusiness, err)
-	assert.Equal(t, 2, calls)
 }
 
 func TestInTxAttemptTimeoutAtBegin(t *testing.T) {
