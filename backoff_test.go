@@ -37,43 +37,6 @@ func seconds(ss ...float64) []time.Duration {
 	return all
 }
 
-// TestBackoffSequences pins the documented sequences.
-func TestBackoffSequences(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		backoff retry.Backoff
-		want    []time.Duration
-	}{
-		{retry.Exponential{}, seconds(2, 4, 8, 16, 32, 64)},
-		{retry.Exponential{Initial: 100 * ms}, seconds(0.1, 0.2, 0.4, 0.8, 1.6)},
-		{retry.Exponential{Initial: time.Second, Multiplier: 3}, seconds(1, 3, 9, 27, 81)},
-		{retry.Exponential{Initial: time.Second, Multiplier: 1}, seconds(1, 1, 1, 1)},
-		{retry.Exponential{Initial: time.Second, Multiplier: 1.5}, seconds(1, 1.5, 2.25, 3.375, 5.0625)},
-		{retry.Exponential{Multiplier: 10}, seconds(2, 20, 200, 2000)},
-		{retry.Exponential{Initial: 7}, []time.Duration{7, 14, 28, 56, 112}},
-		{retry.Exponential{Initial: 3, Multiplier: 1.5}, []time.Duration{3, 4, 6, 10, 15, 22}}, // cut, from 4.5, 6.75, …
-		{retry.Linear{}, seconds(2, 4, 6, 8, 10)},
-		{retry.Linear{Initial: time.Second}, seconds(1, 2, 3, 4)},
-		{retry.Linear{Initial: time.Second, Step: 500 * ms}, seconds(1, 1.5, 2, 2.5)},
-		{retry.Linear{Step: 5 * time.Second}, seconds(2, 7, 12, 17)},
-		{retry.Fibonacci{}, seconds(2, 2, 4, 6, 10, 16, 26)},
-		{retry.Fibonacci{Initial: 100 * ms}, seconds(0.1, 0.1, 0.2, 0.3, 0.5, 0.8, 1.3, 2.1)},
-		{retry.Constant(0), seconds(0, 0, 0)},
-		{retry.Constant(5 * time.Second), seconds(5, 5, 5)},
-		{retry.Schedule{}, seconds(2, 4, 8, 16)},
-		{retry.Schedule(nil), seconds(2, 4, 8, 16)},
-		{retry.Schedule{5 * time.Second}, seconds(5, 5, 5)},
-		{retry.Schedule{time.Second, 5 * time.Second, 30 * time.Second}, seconds(1, 5, 30, 30, 30)},
-		{retry.Schedule{time.Minute, 0, time.Second}, seconds(60, 0, 1, 1)},
-	}
-	for _, tt := range tests {
-		t.Run(fmt.Sprintf("%#v", tt.backoff), func(t *testing.T) {
-			t.Parallel()
-			assert.Equal(t, tt.want, waits(tt.backoff, len(tt.want)))
-		})
-	}
-}
-
 // TestBackoffOutOfRange checks that fields out of range run as the documented
 // value.
 func TestBackoffOutOfRange(t *testing.T) {
@@ -113,26 +76,6 @@ func TestBackoffOutOfRange(t *testing.T) {
 	}
 }
 
-// An infinite multiplier does not run as a default: the second wait is the
-// longest possible, and MaxDelay caps it.
-func TestExponentialInfiniteMultiplier(t *testing.T) {
-	t.Parallel()
-	for _, multiplier := range []float64{math.Inf(1), math.MaxFloat64} {
-		e := retry.Exponential{Initial: ms, Multiplier: multiplier}
-		assert.Equal(t, []time.Duration{ms, longestWait, longestWait}, waits(e, 3))
-	}
-}
-
-// TestBackoffSmallRetry checks that retry numbers below 1 count as 1.
-func TestBackoffSmallRetry(t *testing.T) {
-	t.Parallel()
-	for _, b := range manyBackoffs() {
-		for _, n := range []int{0, -1, -1 << 20, math.MinInt} {
-			assert.Equal(t, b.Delay(1), b.Delay(n), "%#v, retry %d", b, n)
-		}
-	}
-}
-
 // TestBackoffSaturates checks that no retry number overflows.
 func TestBackoffSaturates(t *testing.T) {
 	t.Parallel()
@@ -158,27 +101,6 @@ func TestBackoffSaturates(t *testing.T) {
 				assert.Equal(t, longestWait, tt.backoff.Delay(n), "retry %d", n)
 			}
 		})
-	}
-}
-
-// TestBackoffMonotone checks that the growing backoffs never fall, and that no
-// wait is negative.
-func TestBackoffMonotone(t *testing.T) {
-	t.Parallel()
-	for _, b := range manyBackoffs() {
-		if _, varies := b.(retry.Schedule); varies {
-			continue
-		}
-		last := time.Duration(0)
-		for n := 1; n > 0; n += 1 + n/100 { // up to where an int overflows
-			d := b.Delay(n)
-			if d < last {
-				assert.GreaterOrEqual(t, d, last, "%#v, retry %d", b, n)
-				break
-			}
-			last = d
-		}
-		assert.GreaterOrEqual(t, b.Delay(math.MaxInt), last, "%#v", b)
 	}
 }
 

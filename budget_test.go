@@ -1,11 +1,9 @@
 package retry_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -280,82 +278,6 @@ func TestBudgetBalance(t *testing.T) {
 	assert.Equal(t, 0.25, b.Balance(anInstant), "less Reserve than was spent")
 }
 
-func TestBudgetReserve(t *testing.T) {
-	t.Parallel()
-	tests := []struct{ reserve, want int }{
-		{math.MinInt, 0},
-		{-2, 0},
-		{retry.NoReserve, 0},
-		{0, 3},
-		{1, 1},
-		{2, 2},
-		{4, 4},
-		{100_000, 100_000},
-	}
-	for _, tt := range tests {
-		t.Run(fmt.Sprint(tt.reserve), func(t *testing.T) {
-			t.Parallel()
-			b := &retry.Budget{Reserve: tt.reserve}
-			assert.Equal(t, tt.want, testkit.Drain(b, anInstant))
-			// Only successes refill it, and only until it is full.
-			assert.Equal(t, 0, testkit.Drain(b, anInstant.AddDate(50, 0, 0)))
-			deposit(b, anInstant, tt.want, 1)
-			assert.Equal(t, tt.want, testkit.Drain(b, anInstant.AddDate(50, 0, 0)))
-		})
-	}
-	// A product of the largest ones and of the units in a retry would wrap
-	// around, in the second case to nothing.
-	for _, huge := range []int{math.MaxInt, int(min(int64(1)<<52, math.MaxInt)), math.MaxInt32} {
-		t.Run(fmt.Sprint(huge), func(t *testing.T) {
-			t.Parallel()
-			b := &retry.Budget{Reserve: huge}
-			for range 100_000 {
-				require.True(t, b.TryWithdraw(anInstant))
-			}
-			assert.Equal(t, -100_000*perRetry, balance(b, anInstant))
-		})
-	}
-}
-
-func TestBudgetRatio(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		ratio float64
-		units int // that a success earns
-	}{
-		{0, 400},
-		{math.Copysign(0, -1), 400},
-		{-1, 400},
-		{math.NaN(), 400},
-		{math.Inf(-1), 400},
-		{0.1, 400},
-		{unit, 1},
-		{0.001, 4},
-		{0.01, 40},
-		{0.07, 280}, // 280.00000000000006 in a float64
-		{0.25, 1000},
-		{0.29, 1160}, // 1159.9999999999998 in a float64
-		{0.3, 1200},
-		{0.5, 2000},
-		{1 - unit, 3999},
-		{1, 4000},
-		{math.Nextafter(1, 2), 4000},
-		{2, 4000},
-		{math.MaxFloat64, 4000},
-		{math.Inf(1), 4000},
-	}
-	for _, tt := range tests {
-		t.Run(fmt.Sprint(tt.ratio), func(t *testing.T) {
-			t.Parallel()
-			b := &retry.Budget{Ratio: tt.ratio, Reserve: retry.NoReserve}
-			b.Deposit(anInstant)
-			assert.Equal(t, tt.units, balance(b, anInstant))
-			deposit(b, anInstant, 100, tt.ratio)
-			assert.Equal(t, 100*tt.units, balance(b, anInstant))
-		})
-	}
-}
-
 // TestBudgetRatioOfFractions checks that a fraction of a unit is neither lost
 // nor counted as a unit.
 func TestBudgetRatioOfFractions(t *testing.T) {
@@ -457,69 +379,6 @@ func TestBudgetInASteadyState(t *testing.T) {
 	}
 }
 
-// One retry of credit is enough for a retry, and a unit less is not.
-func TestBudgetOneRetry(t *testing.T) {
-	t.Parallel()
-	t.Run("credit", func(t *testing.T) {
-		t.Parallel()
-		b := &retry.Budget{Ratio: unit, Reserve: retry.NoReserve}
-		for range 3 { // nothing of the price is left, and no more is taken
-			deposit(b, anInstant, perRetry-1, unit)
-			require.False(t, b.TryWithdraw(anInstant))
-			b.Deposit(anInstant)
-			require.True(t, b.TryWithdraw(anInstant))
-		}
-		assert.Zero(t, balance(b, anInstant))
-	})
-	t.Run("reserve", func(t *testing.T) {
-		t.Parallel()
-		b := &retry.Budget{Ratio: unit, Reserve: 1}
-		require.True(t, b.TryWithdraw(anInstant))
-		for range 3 {
-			deposit(b, anInstant, perRetry-1, unit)
-			require.False(t, b.TryWithdraw(anInstant))
-			b.Deposit(anInstant)
-			require.True(t, b.TryWithdraw(anInstant))
-		}
-		assert.Equal(t, -perRetry, balance(b, anInstant))
-	})
-}
-
-func TestBudgetFades(t *testing.T) {
-	t.Parallel()
-	const (
-		ttl     = 64 * time.Second
-		step    = ttl / perTTL
-		credits = 1000
-	)
-	b := &retry.Budget{TTL: ttl, Reserve: retry.NoReserve}
-	tests := []struct {
-		after time.Duration
-		share float64
-	}{
-		{0, 1},
-		{step - 1, 1},
-		{step, math.Exp(-1.0 / 64)},
-		{2*step - 1, math.Exp(-1.0 / 64)},
-		{2 * step, math.Exp(-2.0 / 64)},
-		{ttl - 1, math.Exp(-63.0 / 64)},
-		{ttl, 1 / math.E},
-		{2 * ttl, 1 / (math.E * math.E)},
-		{10 * ttl, math.Exp(-10)},
-		{15 * ttl, math.Exp(-15)}, // one unit
-		{16 * ttl, 0},
-		{1000 * ttl, 0},
-		{100_000 * ttl, 0},
-		{-1, 1},
-		{-step, 1},
-		{-100_000 * ttl, 1},
-	}
-	for _, tt := range tests { // one after the other, on one Budget
-		deposit(b, anInstant, credits, 1)
-		assert.Equal(t, int(credits*perRetry*tt.share), balance(b, anInstant.Add(tt.after)), tt.after)
-	}
-}
-
 // Faded credit does not come back, and credit that a backward jump has kept
 // fades from then on.
 func TestBudgetClockJumps(t *testing.T) {
@@ -610,103 +469,6 @@ func TestBudgetStepsWrapAround(t *testing.T) {
 	assert.Zero(t, balance(b, anInstant.Add((1<<31-1)*step)))
 }
 
-func TestBudgetTTLs(t *testing.T) {
-	t.Parallel()
-	const credits = 1000
-	tests := []struct {
-		ttl, after time.Duration
-		left       float64
-	}{
-		{1, 0, 1},
-		{1, time.Microsecond, math.Exp(-1000.0 / 64)}, // a step is a nanosecond at least
-		{1, time.Second, 0},
-		{64, 64, 1 / math.E},
-		{127, 64, 1 / math.E},
-		{128, 128, 1 / math.E},
-		{time.Millisecond, time.Millisecond, 1 / math.E},
-		{0, 5 * time.Second, 1 / math.E},
-		{-1, 5 * time.Second, 1 / math.E},
-		{math.MinInt64, 5 * time.Second, 1 / math.E},
-		{24 * time.Hour, 10 * time.Second, 1},
-		{math.MaxInt64, 24 * time.Hour, 1},
-	}
-	for _, tt := range tests {
-		t.Run(fmt.Sprintf("%v after %v", tt.ttl, tt.after), func(t *testing.T) {
-			t.Parallel()
-			b := &retry.Budget{TTL: tt.ttl, Reserve: retry.NoReserve}
-			deposit(b, anInstant, credits, 1)
-			assert.Equal(t, int(credits*perRetry*tt.left), balance(b, anInstant.Add(tt.after)))
-		})
-	}
-}
-
-// A success pays once: the part for the reserve does not become credit.
-func TestBudgetRefillsReserveFirst(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name      string
-		withdrawn int // of 3
-		ratio     float64
-		deposits  int
-		balance   int
-	}{
-		{"not yet full", 3, 1, 2, -perRetry},
-		{"just full", 3, 1, 3, 0},
-		{"over full", 3, 1, 4, perRetry},
-		{"was full", 0, 1, 4, 4 * perRetry},
-		{"a success for both", 1, 0.75, 2, perRetry / 2},
-		{"in units", 1, unit, perRetry - 1, -1},
-		{"in units, full", 1, unit, perRetry, 0},
-		{"in units, over full", 1, unit, perRetry + 1, 1},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			b := &retry.Budget{Ratio: tt.ratio}
-			for range tt.withdrawn {
-				require.True(t, b.TryWithdraw(anInstant))
-			}
-			deposit(b, anInstant, tt.deposits, tt.ratio)
-			assert.Equal(t, tt.balance, balance(b, anInstant))
-			assert.Equal(t, 3, testkit.Drain(b, anInstant), "the reserve is full now")
-		})
-	}
-	t.Run("credit is spent first", func(t *testing.T) {
-		t.Parallel()
-		b := &retry.Budget{Ratio: 1, Reserve: 1}
-		b.Deposit(anInstant)
-		require.True(t, b.TryWithdraw(anInstant))
-		// Only a reserve outlasts this.
-		assert.Equal(t, 1, testkit.Drain(b, anInstant.Add(time.Hour)))
-	})
-}
-
-// If a refusal rounded the credit or moved its time, many of them would cost
-// something.
-func TestBudgetRefusalChangesNothing(t *testing.T) {
-	t.Parallel()
-	b := &retry.Budget{TTL: 64 * time.Second, Reserve: 1}
-	require.True(t, b.TryWithdraw(anInstant))
-	deposit(b, anInstant, 2*perRetry-1, unit)
-	require.True(t, b.TryWithdraw(anInstant), "from the reserve, although there is credit of almost a retry")
-	for i := range 64 {
-		for range 10 {
-			require.False(t, b.TryWithdraw(anInstant.Add(time.Duration(i)*time.Second)))
-		}
-	}
-	for i := range 64 {
-		require.False(t, b.TryWithdraw(anInstant.Add(-time.Duration(i)*time.Hour)))
-	}
-	credit := perRetry - 1.0
-	assert.Equal(t, int(credit/math.E), balanceAfterRefill(b, anInstant.Add(64*time.Second)))
-}
-
-// balanceAfterRefill is balance without the missing part of a reserve of one
-// retry.
-func balanceAfterRefill(b *retry.Budget, now time.Time) int {
-	return balance(b, now) + perRetry
-}
-
 func TestBudgetCap(t *testing.T) {
 	t.Parallel()
 	b := &retry.Budget{Reserve: retry.NoReserve}
@@ -717,29 +479,6 @@ func TestBudgetCap(t *testing.T) {
 	deposit(b, anInstant, 10, 1)
 	assert.Equal(t, most/perRetry, testkit.Drain(b, anInstant))
 	assert.Equal(t, most%perRetry, balance(b, anInstant))
-}
-
-// Whatever the clock says, there are no more retries than were paid for.
-func TestBudgetNeverGrantsMoreThanEarned(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(300) {
-		r := rand.New(rand.NewPCG(seed, 2))
-		b := &retry.Budget{Ratio: 0.25, TTL: time.Duration(r.Uint64() >> 1 >> r.IntN(63)), Reserve: 5}
-		earned, granted := 5*perRetry, 0
-		for range 500 {
-			now := time.Unix(int64(r.Uint64())>>r.IntN(64), r.Int64N(1e9))
-			if r.IntN(2) == 0 {
-				b.Deposit(now)
-				earned += perRetry / 4
-			} else if b.TryWithdraw(now) {
-				granted++
-			}
-			if granted*perRetry > earned { // without an assertion, which is slow
-				require.Failf(t, "granted more than earned", "seed %d: %d for %d", seed, granted, earned)
-			}
-		}
-		require.GreaterOrEqual(t, granted, 5, "seed %d", seed)
-	}
 }
 
 // Nothing is lost, and nothing is given twice, however many goroutines are at
@@ -805,64 +544,4 @@ func contend(b *retry.Budget, random uint64, calls int) (deposits, granted int) 
 		}
 	}
 	return deposits, granted
-}
-
-// The same with a clock that every goroutine sees differently: what fades is
-// lost, but still nothing is given twice.
-func TestBudgetContentionWithClockJumps(t *testing.T) {
-	t.Parallel()
-	const goroutines, calls, reserve = 50, 2000, 10
-	b := &retry.Budget{Ratio: 0.25, Reserve: reserve}
-	var wg sync.WaitGroup
-	earned, granted := make([]int, goroutines), make([]int, goroutines)
-	for i := range goroutines {
-		wg.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(i), 4))
-			for range calls {
-				now := anInstant.Add(time.Duration(r.Int64N(int64(10 * time.Second))))
-				if r.IntN(2) == 0 {
-					b.Deposit(now)
-					earned[i] += perRetry / 4
-				} else if b.TryWithdraw(now) {
-					granted[i] += perRetry
-				}
-			}
-		})
-	}
-	wg.Wait()
-	totalEarned, totalGranted := reserve*perRetry, 0
-	for i := range goroutines {
-		totalEarned += earned[i]
-		totalGranted += granted[i]
-	}
-	assert.LessOrEqual(t, totalGranted, totalEarned)
-	assert.GreaterOrEqual(t, totalGranted, reserve*perRetry)
-}
-
-// A call that panics or exits has paid for the retries that it made and for
-// nothing else.
-func TestBudgetAfterPanics(t *testing.T) {
-	t.Parallel()
-	for name, end := range map[string]func(){
-		"panic":  func() { panic("boom") },
-		"goexit": runtime.Goexit,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := &retry.Budget{Reserve: 10, TTL: math.MaxInt64}
-			p := &retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(0), Budget: b}
-			for retries := range 3 {
-				testkit.Isolated(func() {
-					calls := 0
-					_ = p.Execute(t.Context(), func(context.Context) error {
-						if calls++; calls > retries {
-							end()
-						}
-						return testkit.ErrPeer
-					})
-				})
-			}
-			assert.Equal(t, -(0+1+2)*perRetry, balance(b, time.Now()))
-		})
-	}
 }

@@ -2,13 +2,11 @@ package retry_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"runtime"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -111,25 +109,6 @@ func TestCallLoop(t *testing.T) {
 	assert.Equal(t, 3*time.Second, call.Waited)
 	assert.Equal(t, retry.State{Failures: 2, First: firstAttempt}, call.State)
 	events.Expect(t, "1: boom: retry in 1s", "2: peer refused: retry in 2s", "3: succeeded")
-}
-
-// TestCallZero checks that the zero Call has the zero Policy.
-func TestCallZero(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var call retry.Call
-		var at []time.Time
-		for call.Next(t.Context()) {
-			at = append(at, time.Now())
-			call.End(errBoom)
-		}
-		require.Len(t, at, 3)
-		assert.LessOrEqual(t, at[1].Sub(at[0]), 2*time.Second)
-		assert.LessOrEqual(t, at[2].Sub(at[1]), 4*time.Second)
-		assert.Equal(t, &retry.Error{
-			Attempts: 3, Waited: at[2].Sub(at[0]), Stop: retry.StopAttempts, Err: errBoom, State: retry.State{Failures: 3},
-		}, call.Err())
-	})
 }
 
 // callEnds are all the ways in which an operation ends.
@@ -353,162 +332,6 @@ func TestCallForgottenEnd(t *testing.T) {
 	})
 }
 
-func TestCallNilPolicyAndContext(t *testing.T) {
-	t.Parallel()
-	var none context.Context
-	for name, begin := range map[string]func(*retry.Call) bool{
-		"Next":  func(call *retry.Call) bool { return call.Next(none) },
-		"Begin": func(call *retry.Call) bool { return call.Begin(none) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var call retry.Call
-				n := 0
-				for begin(&call) {
-					n++
-					assert.Equal(t, context.Background(), call.Context())
-					assert.False(t, call.TimedOut())
-					call.End(errBoom)
-				}
-				assert.Equal(t, 3, n)
-				assert.ErrorIs(t, call.Err(), retry.StopAttempts)
-			})
-		})
-	}
-}
-
-// TestCallContextEndsInAttempt checks that the context is asked before the error: the
-// failure counts, and is not classified.
-func TestCallContextEndsInAttempt(t *testing.T) {
-	t.Parallel()
-	asked := func(error) retry.Verdict { panic("asked") }
-	ends := map[retry.StopReason]func(*retrytest.Clock, context.Context) context.Context{
-		retry.StopCanceled: func(c *retrytest.Clock, ctx context.Context) context.Context {
-			ctx, cancel := context.WithCancelCause(ctx)
-			c.At(5*time.Second, func() { cancel(testkit.ErrPeer) })
-			return ctx
-		},
-		retry.StopDeadline: func(c *retrytest.Clock, ctx context.Context) context.Context {
-			ctx, cancel := c.WithTimeout(ctx, 5*time.Second)
-			t.Cleanup(cancel)
-			return ctx
-		},
-	}
-	for stop, end := range ends {
-		for _, err := range []error{errBoom, errFinalMark, retry.MarkRateLimited(errBoom, time.Second)} {
-			t.Run(fmt.Sprintf("%v, %v", stop, err), func(t *testing.T) {
-				t.Parallel()
-				p, clock, events := callPolicy()
-				p.Classifier, p.FreeRateLimits, p.AttemptTimeout = asked, 5, time.Hour
-				ctx := end(clock, t.Context())
-				call := retry.Call{Policy: p, Protocol: asked, State: retry.State{Failures: 1, RateLimited: 1}}
-				require.True(t, call.Next(ctx))
-				clock.Advance(5 * time.Second)
-				assert.Zero(t, call.Verdict(err))
-				assert.False(t, call.TimedOut())
-				d := call.End(err)
-
-				state := retry.State{Failures: 2, RateLimited: 1, First: firstAttempt}
-				want := &retry.Error{Attempts: 3, Stop: stop, Err: err, Cause: context.Cause(ctx), State: state}
-				assert.Equal(t, want, call.Err())
-				assert.Equal(t, retry.Decision{Counted: true, Limit: 3, Stop: stop, Err: want, State: state}, d)
-				assertSameError(t, call.Err(), d.Err, "Err")
-				assert.False(t, call.Next(ctx))
-				assert.Equal(t, []retry.Event{{
-					Kind: retry.GaveUp, Attempt: 3, Stop: stop, Err: want, Elapsed: 5 * time.Second,
-				}}, events.Events(), "told once")
-			})
-		}
-	}
-	t.Run("its timeout is released", func(t *testing.T) {
-		t.Parallel()
-		clock := &attemptClock{}
-		p := twice(clock)
-		p.AttemptTimeout = time.Minute
-		ctx, cancel := context.WithCancel(t.Context())
-		call := retry.Call{Policy: p, State: retry.State{Failures: -2, RateLimited: -2}}
-		require.True(t, call.Next(ctx))
-		cancel()
-		call.End(errBoom)
-		assert.Equal(t, 1, clock.canceled)
-		assert.Equal(t, 1, testkit.As[*retry.Error](t, call.Err()).Attempts, "a negative count is 0")
-	})
-	t.Run("a success is one", func(t *testing.T) {
-		t.Parallel()
-		ctx, cancel := context.WithCancel(t.Context())
-		var call retry.Call
-		require.True(t, call.Next(ctx))
-		cancel()
-		assert.Equal(t, retry.Decision{}, call.End(nil))
-		assert.NoError(t, call.Err())
-		assert.False(t, call.Next(ctx))
-		assert.NoError(t, call.Err())
-	})
-}
-
-// TestCallContextDone checks a context that is done before an attempt begins.
-func TestCallContextDone(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name  string
-		state retry.State
-		last  error
-	}{
-		{"before the first attempt", retry.State{}, nil},
-		{"before the first attempt here", retry.State{Failures: 2, RateLimited: 1}, nil},
-		{"with a last error", retry.State{Failures: 1}, errBoom},
-	}
-	for _, tt := range tests {
-		for name, begin := range map[string]func(*retry.Call, context.Context) bool{
-			"Next": (*retry.Call).Next, "Begin": (*retry.Call).Begin,
-		} {
-			t.Run(tt.name+", "+name, func(t *testing.T) {
-				t.Parallel()
-				p, _, events := callPolicy()
-				p.AttemptTimeout = time.Hour
-				ctx, cancel := context.WithCancelCause(t.Context())
-				cancel(testkit.ErrPeer)
-				call := retry.Call{Policy: p, State: tt.state, Last: tt.last, Waited: time.Minute}
-				assert.False(t, begin(&call, ctx))
-				attempts := tt.state.Failures + tt.state.RateLimited
-				want := &retry.Error{
-					Attempts: attempts, Waited: time.Minute, Stop: retry.StopCanceled, Err: tt.last, Cause: testkit.ErrPeer,
-					State: tt.state,
-				}
-				assert.Equal(t, want, call.Err())
-				assert.Equal(t, ctx, call.Context())
-				assert.Equal(t, attempts, call.Attempt())
-				assert.Equal(t, tt.state, call.State)
-				assert.False(t, begin(&call, ctx))
-				assert.Equal(t, []retry.Event{{
-					Kind: retry.GaveUp, Attempt: attempts, Stop: retry.StopCanceled, Err: want,
-				}}, events.Events())
-			})
-		}
-	}
-}
-
-// TestCallContextEndsInWait checks that a wait which is cut short does not count as
-// one, and leads to no attempt.
-func TestCallContextEndsInWait(t *testing.T) {
-	t.Parallel()
-	p, clock, events := callPolicy()
-	ctx, cancel := context.WithCancelCause(t.Context())
-	clock.At(2*time.Second, func() { cancel(testkit.ErrPeer) })
-	call := retry.Call{Policy: p}
-	for call.Next(ctx) {
-		call.End(errBoom)
-	}
-	assert.Equal(t, &retry.Error{
-		Attempts: 2, Waited: time.Second, Stop: retry.StopCanceled, Err: errBoom, Cause: testkit.ErrPeer,
-		State: retry.State{Failures: 2, First: firstAttempt},
-	}, call.Err())
-	assert.Equal(t, time.Second, call.Waited)
-	assert.Equal(t, firstAttempt.Add(2*time.Second), clock.Now())
-	events.Expect(t, "1: boom: retry in 1s", "2: boom: retry in 2s", "2: gave up (canceled): boom")
-}
-
 // TestCallAbort leaves an attempt in every way. Nothing is counted, there is no
 // event, and the timeout of the attempt is released.
 func TestCallAbort(t *testing.T) {
@@ -562,31 +385,6 @@ func TestCallAbort(t *testing.T) {
 		require.True(t, call.Next(t.Context()))
 		assert.Equal(t, seconds(1), clock.Sleeps(), "the wait was not forgotten")
 		events.Expect(t, "1: boom: retry in 1s")
-	})
-}
-
-// TestCallLeavesNothingBehind checks on the system's clock that an attempt which
-// panics leaves no context and no goroutine behind: a bubble waits for goroutines.
-func TestCallLeavesNothingBehind(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := &retry.Policy{AttemptTimeout: time.Hour, Backoff: retry.Constant(time.Second)}
-		var contexts []context.Context
-		testkit.Isolated(func() {
-			call := retry.Call{Policy: p}
-			defer call.Abort()
-			for call.Next(t.Context()) {
-				contexts = append(contexts, call.Context())
-				if len(contexts) == 2 {
-					panic("boom")
-				}
-				call.End(errBoom)
-			}
-		})
-		require.Len(t, contexts, 2)
-		for _, ctx := range contexts {
-			assert.Equal(t, context.Canceled, ctx.Err(), "so its timer has stopped")
-		}
 	})
 }
 
@@ -657,31 +455,6 @@ func TestCallTimedOut(t *testing.T) {
 	assert.False(t, untimed.TimedOut(), "there is no timeout")
 }
 
-// TestCallPolicyTimeout checks that Policy.Timeout ends the operation with the attempt,
-// and that the error is not classified.
-func TestCallPolicyTimeout(t *testing.T) {
-	t.Parallel()
-	for _, attempt := range []time.Duration{0, time.Minute} {
-		p, clock, events := callPolicy()
-		p.Timeout, p.AttemptTimeout = 5*time.Second, attempt
-		p.Classifier = func(error) retry.Verdict { panic("asked") }
-		call := retry.Call{Policy: p}
-		require.True(t, call.Next(t.Context()))
-		clock.Advance(5*time.Second - 1)
-		assert.False(t, call.TimedOut())
-		clock.Advance(1)
-		assert.True(t, call.TimedOut())
-		assert.Zero(t, call.Verdict(errFinalMark))
-		d := call.End(errFinalMark)
-		state := retry.State{Failures: 1, First: firstAttempt}
-		want := &retry.Error{Attempts: 1, Stop: retry.StopTimeout, Err: errFinalMark, State: state}
-		assert.Equal(t, retry.Decision{Counted: true, Limit: 3, Stop: retry.StopTimeout, Err: want, State: state}, d)
-		assert.Equal(t, want, call.Err())
-		assert.False(t, call.Next(t.Context()))
-		events.Expect(t, "1: gave up (timeout): bad request")
-	}
-}
-
 // TestCallContextIsAChild checks when the context of an attempt is a child of the
 // caller's.
 func TestCallContextIsAChild(t *testing.T) {
@@ -711,26 +484,6 @@ func TestCallContextIsAChild(t *testing.T) {
 			assert.Equal(t, traced, call.Context().Value(spanKey{}) == 1)
 		})
 	}
-}
-
-// TestCallTellsTheEndsOfAttempts checks that an Observer of attempts is told the end of
-// each attempt, also of an aborted one.
-func TestCallTellsTheEndsOfAttempts(t *testing.T) {
-	t.Parallel()
-	var o tracer
-	p := &retry.Policy{Backoff: retry.Constant(0), Observer: &o}
-	call := retry.Call{Policy: p}
-	require.True(t, call.Begin(t.Context()))
-	call.Abort()
-	call.Abort()
-	require.True(t, call.Begin(t.Context()))
-	require.True(t, call.Begin(t.Context()), "it was forgotten")
-	call.End(nil)
-	assert.Equal(t, []string{
-		"begin 1", "end 1: retry: worker lost",
-		"begin 1", "end 1: retry: Call.End was not called for attempt 1", "retrying 1",
-		"begin 2", "end 2: <nil>", "succeeded 2",
-	}, o.log)
 }
 
 // TestCallDetach checks that a detached context lives on until its function is
@@ -902,24 +655,6 @@ func TestCallEndVerdict(t *testing.T) {
 	require.NoError(t, call.Err())
 }
 
-func TestCallNonIdempotent(t *testing.T) {
-	t.Parallel()
-	for _, ofPolicy := range []bool{false, true} {
-		for _, ofCall := range []bool{false, true} {
-			for _, err := range []error{errBoom, retry.MarkRetryable(errBoom)} {
-				call := retry.Call{Policy: &retry.Policy{NonIdempotent: ofPolicy}, NonIdempotent: ofCall}
-				require.True(t, call.Begin(t.Context()))
-				d := call.End(err)
-				want := retry.StopNone
-				if err == errBoom && (ofPolicy || ofCall) {
-					want = retry.StopMaybeApplied
-				}
-				assert.Equal(t, want, d.Stop, "policy %v, call %v, %v", ofPolicy, ofCall, err)
-			}
-		}
-	}
-}
-
 // TestCallOwnBudget checks that the Budget of a Call serves if the Policy has none.
 func TestCallOwnBudget(t *testing.T) {
 	t.Parallel()
@@ -993,127 +728,6 @@ func TestCallAttempt(t *testing.T) {
 	assert.Equal(t, 2, free.Attempt(), "a free attempt is one")
 }
 
-// TestCallWaited checks that the sum of the waits starts at the given value, and
-// never becomes negative.
-func TestCallWaited(t *testing.T) {
-	t.Parallel()
-	for before, want := range map[time.Duration]time.Duration{
-		0: 3 * time.Second, time.Minute: time.Minute + 3*time.Second, math.MaxInt64 - 1: math.MaxInt64,
-	} {
-		p, _, _ := callPolicy()
-		call := retry.Call{Policy: p, Waited: before}
-		for call.Next(t.Context()) {
-			call.End(errBoom)
-		}
-		assert.Equal(t, want, call.Waited)
-		assert.Equal(t, want, testkit.As[*retry.Error](t, call.Err()).Waited)
-	}
-}
-
-// TestCallEventsAreExecutes compares the events of a Call with the events of
-// Execute.
-func TestCallEventsAreExecutes(t *testing.T) {
-	t.Parallel()
-	limited := retry.MarkRateLimited(errBoom, 5*time.Second)
-	scripts := map[string][]error{
-		"success":     {nil},
-		"late":        {errBoom, testkit.ErrPeer, nil},
-		"final":       {errBoom, errFinalMark},
-		"attempts":    {errBoom, testkit.ErrPeer, errBoom},
-		"hints":       {limited, errBoom, limited, limited},
-		"long hint":   {errBoom, retry.MarkRateLimited(errBoom, time.Hour)},
-		"deadline":    {errBoom, retry.MarkRateLimited(errBoom, time.Minute)},
-		"not started": {},
-	}
-	for name, script := range scripts {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			run := func(drive func(context.Context, *retry.Policy, func(context.Context) error) error) ([]retry.Event, error) {
-				p, clock, events := callPolicy()
-				p.Name, p.FreeRateLimits, p.MaxElapsed, p.Rand = "task", 2, time.Hour, retrytest.NewRand(7)
-				ctx, cancel := clock.WithTimeout(t.Context(), 50*time.Second)
-				defer cancel()
-				if len(script) == 0 {
-					cancel()
-				}
-				op := retrytest.Script(script...)
-				err := drive(ctx, p, clock.Taking(time.Second, op.Run))
-				return events.Events(), err
-			}
-			want, wantErr := run(func(ctx context.Context, p *retry.Policy, fn func(context.Context) error) error {
-				return p.Execute(ctx, fn)
-			})
-			require.NotEmpty(t, want)
-			got, err := run(func(ctx context.Context, p *retry.Policy, fn func(context.Context) error) error {
-				call := retry.Call{Policy: p}
-				for call.Next(ctx) {
-					call.End(fn(call.Context()))
-				}
-				return call.Err()
-			})
-			assert.Equal(t, want, got)
-			assert.Equal(t, wantErr, err)
-		})
-	}
-}
-
-// TestCallGoesOnElsewhere checks that an operation whose State goes through JSON
-// between any two attempts, to a new Call, makes the same attempts after the same
-// waits and ends the same way. With a Key, even jitter is the same.
-func TestCallGoesOnElsewhere(t *testing.T) {
-	t.Parallel()
-	limited := retry.MarkRateLimited(errBoom, 5*time.Second)
-	scripts := map[string][]error{
-		"success":  {errBoom, testkit.ErrPeer, nil},
-		"final":    {errBoom, testkit.ErrPeer, errBoom, errFinalMark},
-		"attempts": {errBoom, testkit.ErrPeer, errBoom, testkit.ErrPeer, errBoom, testkit.ErrPeer, errBoom, testkit.ErrPeer, errBoom, testkit.ErrPeer},
-		"hints":    {limited, errBoom, limited, limited, limited, limited, nil},
-		"elapsed":  {errBoom, limited, limited, limited, retry.MarkRateLimited(errBoom, 50*time.Second)},
-	}
-	for name, script := range scripts {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			policy := func() (*retry.Policy, *retrytest.Clock) {
-				clock := retrytest.NewClock(firstAttempt)
-				return &retry.Policy{MaxAttempts: 10, MaxElapsed: time.Minute, FreeRateLimits: 3, Clock: clock}, clock
-			}
-			p, clock := policy()
-			one := retry.Call{Policy: p, State: retry.State{Key: "job 7"}}
-			var want []retry.Decision
-			var at, atElsewhere []time.Time
-			for i := 0; one.Next(t.Context()); i++ {
-				at = append(at, clock.Now())
-				clock.Advance(time.Second)
-				want = append(want, one.End(script[i]))
-			}
-
-			p, clock = policy()
-			stored, due := "{}", clock.Now()
-			var got []retry.Decision
-			var end error
-			for i := 0; i == 0 || got[i-1].Retry; i++ {
-				clock.Advance(due.Sub(clock.Now()))
-				there := retry.Call{Policy: p, State: retry.State{Key: "job 7"}}
-				require.NoError(t, json.Unmarshal([]byte(stored), &there.State))
-				require.True(t, there.Begin(t.Context()))
-				atElsewhere = append(atElsewhere, clock.Now())
-				clock.Advance(time.Second)
-				d := there.End(script[i])
-				data, err := json.Marshal(d.State)
-				require.NoError(t, err)
-				stored, due, end, got = string(data), d.At, there.Err(), append(got, d)
-			}
-			require.Greater(t, len(want), 2)
-			assert.Equal(t, at, atElsewhere)
-			if e, ok := end.(*retry.Error); ok {
-				e.Waited = one.Waited // which was not stored
-			}
-			assert.Equal(t, want, got)
-			assert.Equal(t, one.Err(), end)
-		})
-	}
-}
-
 //nolint:paralleltest // Allocations are counted for the whole process.
 func TestAllocsOfCall(t *testing.T) {
 	cancelable, cancel := context.WithCancel(t.Context())
@@ -1161,49 +775,6 @@ func TestAllocsOfCall(t *testing.T) {
 				})
 				require.True(t, sinkDecision.Retry)
 			})
-		}
-	}
-}
-
-// TestCallTimeoutOverEndsProgress checks that an attempt that fails after Timeout ends the
-// call although it made progress: with and without a shorter AttemptTimeout, and in Next.
-func TestCallTimeoutOverEndsProgress(t *testing.T) {
-	t.Parallel()
-	late := retry.MarkProgress(errBoom)
-	for _, attemptTimeout := range []time.Duration{0, time.Millisecond, time.Hour} {
-		clock := &retrytest.Clock{}
-		p := &retry.Policy{Timeout: time.Second, AttemptTimeout: attemptTimeout, Clock: clock, Backoff: retry.Constant(0)}
-		calls := 0
-		err := p.Execute(t.Context(), func(context.Context) error {
-			calls++
-			clock.Advance(time.Second)
-			return late
-		})
-		assert.Equal(t, 1, calls, "%v", attemptTimeout)
-		require.ErrorIs(t, err, retry.StopTimeout, "%v", attemptTimeout)
-	}
-	p := &retry.Policy{Timeout: time.Second}
-	s := retry.State{Failures: 1, First: firstAttempt}
-	d := p.Next(s, late, firstAttempt.Add(time.Second))
-	assert.Equal(t, retry.StopTimeout, d.Stop)
-	assert.Equal(t, retry.State{Failures: 2, First: firstAttempt}, d.State)
-	d = p.Next(s, late, firstAttempt.Add(time.Second-1))
-	assert.Equal(t, retry.State{Failures: 1, First: firstAttempt.Add(time.Second - 1)}, d.State)
-}
-
-// TestCallFirstAfterProgress checks that progress sets State.First in a Call as in Next,
-// whether or not the Call had to know the time before.
-func TestCallFirstAfterProgress(t *testing.T) {
-	t.Parallel()
-	for _, first := range []time.Time{{}, firstAttempt} {
-		for name, p := range map[string]retry.Policy{"plain": {}, "timed": {MaxElapsed: time.Hour}} {
-			now := firstAttempt.Add(time.Minute)
-			p.Clock = &countingClock{now: now}
-			call := retry.Call{Policy: &p, State: retry.State{Failures: 1, First: first}, Waited: time.Second}
-			require.True(t, call.Begin(t.Context()))
-			d := call.End(retry.MarkProgress(errBoom))
-			assert.Equal(t, retry.State{Failures: 1, First: now}, d.State, name)
-			assert.Zero(t, call.Waited, name)
 		}
 	}
 }

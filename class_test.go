@@ -35,15 +35,6 @@ func TestClassNames(t *testing.T) {
 	}
 }
 
-func TestVerdictZeroAbstains(t *testing.T) {
-	t.Parallel()
-	assert.Zero(t, retry.Classify(nil))
-	assert.Zero(t, retry.Classify(errNobody))
-	assert.Zero(t, retry.ThroughGiveUp(nil))
-	assert.Zero(t, (&retry.Policy{}).Classify(nil))
-	assert.Zero(t, (*retry.Policy)(nil).Classify(errNobody))
-}
-
 func TestClassText(t *testing.T) {
 	t.Parallel()
 	classes := []struct {

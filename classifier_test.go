@@ -19,49 +19,6 @@ func gaveUp(stop retry.StopReason, err error) *retry.Error {
 	return &retry.Error{Attempts: 3, Stop: stop, Err: err}
 }
 
-var everyStop = map[retry.StopReason]retry.Verdict{
-	retry.StopNone:         wantFinal("gave_up"),
-	retry.StopFinal:        wantFinal("gave_up"),
-	retry.StopAttempts:     wantFinal("gave_up"),
-	retry.StopElapsed:      wantFinal("gave_up"),
-	retry.StopBudget:       wantFinal("gave_up"),
-	retry.StopMaybeApplied: wantFinal("gave_up"),
-	retry.StopDeadline:     mayRetry("gave_up"),
-	retry.StopCanceled:     mayRetry("gave_up"),
-	retry.StopRetryAfter:   mayLimit("gave_up"),
-}
-
-// TestInnerPolicies: policies within policies do not multiply
-// their attempts, whatever the inner one failed with.
-func TestInnerPolicies(t *testing.T) {
-	t.Parallel()
-	for stop, want := range everyStop {
-		for _, cause := range []error{nil, errNobody, syscall.ECONNREFUSED, fs.ErrNotExist, retry.MarkRetryable(errNobody)} {
-			assertClassified(t, want, gaveUp(stop, cause))
-		}
-		// The outermost decides.
-		assertClassified(t, want, gaveUp(stop, gaveUp(retry.StopAttempts, errNobody)))
-		assertClassified(t, want, gaveUp(stop, gaveUp(retry.StopCanceled, errNobody)))
-		assertClassified(t, want, overRetryableError{says(true), gaveUp(stop, errNobody)})
-	}
-	late := gaveUp(retry.StopRetryAfter, errNobody)
-	late.RetryAfter = aWhile
-	assertClassified(t, hinted(mayLimit("gave_up")), late)
-	late.RetryAfter = -aWhile
-	assertClassified(t, mayLimit("gave_up"), late)
-
-	// Of several the more retryable one counts, but an explicit Final wins.
-	assertClassified(t, wantFinal("gave_up"),
-		errors.Join(gaveUp(retry.StopCanceled, errNobody), gaveUp(retry.StopAttempts, errNobody)))
-	assertClassified(t, mayLimit("gave_up"),
-		errors.Join(gaveUp(retry.StopCanceled, errNobody), gaveUp(retry.StopRetryAfter, errNobody)))
-
-	itself := gaveUp(retry.StopAttempts, nil)
-	itself.Err = itself
-	assertVerdict(t, wantFinal("gave_up"), retry.Classify(itself)) // its text would have no end
-	assertClassified(t, abstains, (*retry.Error)(nil))
-}
-
 func TestThroughGiveUp(t *testing.T) {
 	t.Parallel()
 	const attempts = retry.StopAttempts

@@ -154,30 +154,6 @@ func TestOn(t *testing.T) {
 	}
 }
 
-func TestPolicyClassifyOrder(t *testing.T) {
-	t.Parallel()
-	mine := &retry.Policy{Classifier: func(error) retry.Verdict { return mayLimit("mine") }}
-	shy := &retry.Policy{Classifier: func(error) retry.Verdict { return retry.Verdict{} }}
-	tests := []struct {
-		name      string
-		err       error
-		mine, shy retry.Verdict
-	}{
-		{"mark", retry.MarkFinal(errNobody), wantFinal(""), wantFinal("")},
-		{"inner policy", gaveUp(retry.StopAttempts, errNobody), mayLimit("mine"), wantFinal("gave_up")},
-		{"known error", fs.ErrNotExist, mayLimit("mine"), wantFinal("not_found")},
-		{"unknown error", errNobody, mayLimit("mine"), abstains},
-	}
-	for _, tt := range tests {
-		assert.Equal(t, tt.mine, mine.Classify(tt.err), tt.name)
-		assert.Equal(t, tt.shy, shy.Classify(tt.err), tt.name)
-	}
-
-	// A bug in a Classifier is not hidden.
-	broken := &retry.Policy{Classifier: func(error) retry.Verdict { panic("bug") }}
-	assert.PanicsWithValue(t, "bug", func() { broken.Classify(errNobody) })
-}
-
 // TestHTTPStatuses checks all statuses: those that are not listed are Final.
 func TestHTTPStatuses(t *testing.T) {
 	t.Parallel()

@@ -541,20 +541,6 @@ func TestClassifyRecoveredPanics(t *testing.T) {
 	}
 }
 
-// TestClassifyNeverByText: the text of an error says nothing.
-func TestClassifyNeverByText(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{
-		"", "timeout", "i/o timeout", "connection refused", "connection reset by peer", "EOF", "unexpected EOF",
-		"too many requests", "rate limit exceeded", "HTTP 503 Service Unavailable", "permission denied",
-		"context canceled", "database is locked", "x509: certificate signed by unknown authority",
-		"rpc error: code = Unavailable desc = x", "no such host", "deadlock detected (SQLSTATE 40P01)",
-		"retry: attempts exhausted", "retry: worker lost",
-	} {
-		assertClassified(t, abstains, errors.New(text))
-	}
-}
-
 // joins has pairs of joined errors.
 var joins = []struct {
 	name string
@@ -639,14 +625,6 @@ type saysManyCausesError []error
 
 func (saysManyCausesError) Error() string     { return "x" }
 func (e saysManyCausesError) Unwrap() []error { return e }
-
-func TestJoinOfNothingIsSuccess(t *testing.T) {
-	t.Parallel()
-	p := &retry.Policy{}
-	require.NoError(t, p.Execute(t.Context(), func(context.Context) error { return errors.Join(nil, nil) }))
-	state := retry.State{Failures: 2}
-	assert.Equal(t, retry.Decision{State: state}, p.Next(state, errors.Join(), time.Time{}))
-}
 
 // TestDeadlineOfTheCaller is the same error under a context that lives and
 // under one that is done.
@@ -776,42 +754,3 @@ func (throwingError) Retryable() bool           { panic("Retryable") }
 func (throwingError) StatusCode() int           { panic("StatusCode") }
 func (throwingError) Timeout() bool             { panic("Timeout") }
 func (throwingError) Temporary() bool           { panic("Temporary") }
-
-// strictIsError makes the usual mistake in Is: it expects only errors of its
-// own type.
-type strictIsError struct {
-	saysStatusCodeError
-	code int
-}
-
-func (strictIsError) Error() string { return "x" }
-
-func (e strictIsError) Is(target error) bool {
-	return target.(strictIsError).code == e.code
-}
-
-func TestMethodsThatPanic(t *testing.T) {
-	t.Parallel()
-	assert.Zero(t, retry.Classify(throwingError{}))
-	assert.Zero(t, retry.Classify(&throwingError{}))
-	assert.Zero(t, retry.Classify((*throwingError)(nil)))
-	assert.Zero(t, retry.ThroughGiveUp(throwingError{}))
-	assert.Zero(t, retry.On(retry.Final, errNobody)(throwingError{}))
-	assertVerdict(t, mayRetry("http_503"), retry.Classify(strictIsError{says(503), 1}), "a panic in Is")
-
-	// Texts survive as well.
-	assert.NotPanics(t, func() {
-		_ = retry.MarkFinal(throwingError{}).Error()
-		_ = gaveUp(retry.StopAttempts, throwingError{}).Error()
-	})
-}
-
-func TestIncomparableErrors(t *testing.T) {
-	t.Parallel()
-	err := slicedError{"x"}
-	assert.Zero(t, retry.Classify(err))
-	assert.Zero(t, retry.Classify(errors.Join(err, err)))
-	assert.Equal(t, wantFinal(""), retry.Classify(retry.MarkFinal(err)))
-	assert.Equal(t, "incomparable", retry.MarkFinal(err).Error())
-	assert.Equal(t, retry.Verdict{Category: "gave_up"}, retry.ThroughGiveUp(gaveUp(retry.StopAttempts, err)))
-}

@@ -232,18 +232,6 @@ func TestClockThatStandsStill(t *testing.T) {
 	}
 }
 
-func TestClockMockThatMovesByItself(t *testing.T) {
-	t.Parallel()
-	mock := clock.NewMock()
-	auto := retrytest.Auto(mock)
-	start := mock.Now()
-	var at []time.Duration
-	err := twice(auto).Execute(t.Context(), failing(func() { at = append(at, mock.Now().Sub(start)) }))
-	assert.Equal(t, seconds(0, 1, 3), at)
-	assert.Equal(t, seconds(1, 2), auto.Sleeps())
-	assert.ErrorIs(t, err, retry.StopAttempts)
-}
-
 // TestClockIsNotAskedToWaitForNothing checks that no clock is asked for a wait
 // of 0: mocks have panicked and hung on it.
 func TestClockIsNotAskedToWaitForNothing(t *testing.T) {
@@ -409,19 +397,6 @@ type untilContext struct {
 }
 
 func (c untilContext) Deadline() (time.Time, bool) { return c.deadline, true }
-
-// TestClockDeadlineIsInItsTime checks that a deadline is compared with the clock
-// of the policy.
-func TestClockDeadlineIsInItsTime(t *testing.T) {
-	t.Parallel()
-	c := newCountingClock()
-	for room, want := range map[time.Duration]int{time.Second: 1, time.Second + 1: 2, 3 * time.Second: 2, 3*time.Second + 1: 3} {
-		ctx := untilContext{t.Context(), c.now.Add(room)}
-		e := testkit.As[*retry.Error](t, twice(c).Execute(ctx, failing(nil)))
-		assert.Equal(t, want, e.Attempts, "%v before the deadline", room)
-		assert.Equal(t, want < 3, e.Stop == retry.StopDeadline)
-	}
-}
 
 // The methods for drivers of users.
 func TestDriverClock(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -218,41 +217,6 @@ func TestCallPrecedence(t *testing.T) {
 		assert.Equal(t, 1, d.State.Failures, "%v: it was a failure", step.stop)
 		assert.True(t, d.Counted, "%v", step.stop)
 		step.avoid()
-	}
-}
-
-// TestCallDone checks the decision when the context is done: no classifier is
-// asked, and the failure counts.
-func TestCallDone(t *testing.T) {
-	t.Parallel()
-	canceled, cancel := context.WithCancelCause(t.Context())
-	cancel(context.DeadlineExceeded) // a cause, and not the reason
-	expired, cancelExpired := context.WithDeadlineCause(t.Context(), time.Unix(1, 0), context.Canceled)
-	t.Cleanup(cancelExpired)
-	verdicts := []retry.Verdict{{}, retryable, {Class: retry.Final}, hintOf(time.Second), hintOf(time.Hour)}
-	for _, tt := range []struct {
-		ctx  context.Context
-		want retry.StopReason
-	}{{canceled, retry.StopCanceled}, {expired, retry.StopDeadline}} {
-		budget := &retry.Budget{Reserve: 1}
-		p := &retry.Policy{
-			MaxAttempts:    7,
-			FreeRateLimits: 3,
-			Overrides:      map[string]retry.Override{"retryable": {MaxAttempts: 2}},
-			Budget:         budget,
-			Rand:           wordsOf(nil),
-		}
-		for _, v := range verdicts {
-			s := retry.State{Failures: 1, RateLimited: 1, First: firstAttempt, Key: "k"}
-			assert.Equal(t, retry.Decision{
-				Counted: true,
-				Limit:   7,
-				Verdict: v,
-				Stop:    tt.want,
-				State:   retry.State{Failures: 2, RateLimited: 1, First: firstAttempt, Key: "k"},
-			}, decideInCall(p, tt.ctx, s, v, firstAttempt))
-		}
-		assert.True(t, budget.TryWithdraw(firstAttempt), "the budget was charged")
 	}
 }
 
@@ -494,97 +458,6 @@ func TestDecideHintedWaits(t *testing.T) {
 	})
 }
 
-// TestDecideCounts checks which failures cost an attempt, and the stored state.
-func TestDecideCounts(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name    string
-		free    int
-		before  retry.State
-		v       retry.Verdict
-		counted bool
-		after   retry.State
-	}{
-		{"a failure", 2, retry.State{}, retryable, true, retry.State{Failures: 1}},
-		{"an unknown failure", 2, retry.State{Failures: 1}, retry.Verdict{}, true, retry.State{Failures: 2}},
-		{"a hint", 2, retry.State{Failures: 1}, hintOf(1), false, retry.State{Failures: 1, RateLimited: 1}},
-		{"the last free hint", 2, retry.State{RateLimited: 1}, hintOf(1), false, retry.State{RateLimited: 2}},
-		{"one hint too many", 2, retry.State{RateLimited: 2}, hintOf(1), true, retry.State{Failures: 1, RateLimited: 2}},
-		{"far too many", 2, retry.State{RateLimited: 9}, hintOf(1), true, retry.State{Failures: 1, RateLimited: 9}},
-		{"none is free", 0, retry.State{}, hintOf(1), true, retry.State{Failures: 1}},
-		{"less than none is free", -3, retry.State{}, hintOf(1), true, retry.State{Failures: 1}},
-		{"a rate limit without a hint", 2, retry.State{}, hintOf(0), true, retry.State{Failures: 1}},
-		{"a rate limit with a negative hint", 2, retry.State{}, hintOf(-1), true, retry.State{Failures: 1}},
-		{"a retryable failure with a hint", 2, retry.State{}, retry.Verdict{Class: retry.Retryable, After: 1}, true, retry.State{Failures: 1}},
-		{"an unknown failure with a hint", 2, retry.State{}, retry.Verdict{After: 1}, false, retry.State{RateLimited: 1}},
-		{"a class of the future with a hint", 2, retry.State{}, retry.Verdict{Class: 99, After: 1}, false, retry.State{RateLimited: 1}},
-		{"a final failure", 2, retry.State{}, retry.Verdict{Class: retry.Final}, true, retry.State{Failures: 1}},
-		{"a final failure with a hint", 2, retry.State{}, retry.Verdict{Class: retry.Final, After: 1}, true, retry.State{Failures: 1}},
-		{"negative counts", 1, retry.State{Failures: -7, RateLimited: -7}, retryable, true, retry.State{Failures: 1}},
-		{"a negative count of free ones", 1, retry.State{RateLimited: -7}, hintOf(1), false, retry.State{RateLimited: 1}},
-		{"a negative count where none is free", 0, retry.State{RateLimited: -7}, hintOf(1), true, retry.State{Failures: 1}},
-		{"a negative count where less than none is free", -9, retry.State{RateLimited: -7}, hintOf(1), true, retry.State{Failures: 1}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			p := &retry.Policy{MaxAttempts: 9, FreeRateLimits: tt.free}
-			before := tt.before
-			before.Key, before.First = "job", firstAttempt
-			after := tt.after
-			after.Key, after.First = before.Key, before.First
-			d := p.Decide(before, tt.v, firstAttempt)
-			assert.Equal(t, tt.counted, d.Counted)
-			assert.Equal(t, after, d.State)
-			assert.Equal(t, 9, d.Limit)
-		})
-	}
-	t.Run("free ones go on after the last attempt", func(t *testing.T) {
-		t.Parallel()
-		p := &retry.Policy{MaxAttempts: 2, FreeRateLimits: 1}
-		d := p.Decide(retry.State{Failures: 1}, hintOf(1), firstAttempt)
-		assert.True(t, d.Retry, "the second attempt was not one")
-		d = p.Decide(d.State, hintOf(1), firstAttempt)
-		assert.Equal(t, retry.StopAttempts, d.Stop)
-	})
-}
-
-// TestDecideAttempts checks the number of failures for every limit.
-func TestDecideAttempts(t *testing.T) {
-	t.Parallel()
-	for limit, want := range map[int]int{math.MinInt: 3, -1: 3, 0: 3, 1: 1, 2: 2, 3: 3, 100: 100} {
-		p := &retry.Policy{MaxAttempts: limit}
-		for failures := range 105 {
-			d := p.Decide(retry.State{Failures: failures}, retryable, firstAttempt)
-			assert.Equal(t, failures+1 < want, d.Retry, "failure %d of %d", failures+1, want)
-			assert.Equal(t, !d.Retry, d.Stop == retry.StopAttempts)
-			assert.Equal(t, want, d.Limit)
-		}
-	}
-}
-
-// TestDecideNonIdempotent checks after which failures a non-idempotent operation
-// is repeated.
-func TestDecideNonIdempotent(t *testing.T) {
-	t.Parallel()
-	for class := retry.Unknown; class <= retry.RateLimited; class++ {
-		for _, notApplied := range []bool{false, true} {
-			for _, nonIdempotent := range []bool{false, true} {
-				p := &retry.Policy{NonIdempotent: nonIdempotent}
-				d := p.Decide(retry.State{}, retry.Verdict{Class: class, NotApplied: notApplied}, firstAttempt)
-				want := retry.StopNone
-				switch {
-				case class == retry.Final:
-					want = retry.StopFinal
-				case nonIdempotent && !notApplied:
-					want = retry.StopMaybeApplied
-				}
-				assert.Equal(t, want, d.Stop, "%v, not applied: %v, non-idempotent: %v", class, notApplied, nonIdempotent)
-			}
-		}
-	}
-}
-
 // TestDecideOverrides checks which layer a setting comes from: the category
 // before the class before the policy, every field by itself.
 func TestDecideOverrides(t *testing.T) {
@@ -715,121 +588,5 @@ func TestDecisionAt(t *testing.T) {
 		d := p.Decide(retry.State{}, retryable, firstAttempt)
 		assert.Equal(t, firstAttempt, d.At)
 		assert.Zero(t, d.Delay)
-	})
-}
-
-// TestNextNil checks that a success decides nothing, and asks no classifier.
-func TestNextNil(t *testing.T) {
-	t.Parallel()
-	s := retry.State{Failures: 9, RateLimited: 9, First: firstAttempt.Add(-time.Hour), Key: "job"}
-	p := &retry.Policy{
-		MaxElapsed: 1,
-		Classifier: func(error) retry.Verdict { panic("asked") },
-		Rand:       wordsOf(nil),
-	}
-	assert.Equal(t, retry.Decision{State: s}, p.Next(s, nil, firstAttempt))
-	var none *retry.Policy
-	assert.Equal(t, retry.Decision{State: s}, none.Next(s, nil, firstAttempt))
-}
-
-// TestNextAsksTheClassifier checks that Next is Decide with the verdict of
-// Classify.
-func TestNextAsksTheClassifier(t *testing.T) {
-	t.Parallel()
-	p := &retry.Policy{Classifier: retry.On(retry.Final, errBoom), Jitter: retry.NoJitter}
-	wrapped := fmt.Errorf("call: %w", errBoom)
-	d := p.Next(retry.State{}, wrapped, firstAttempt)
-	assert.Equal(t, retry.StopFinal, d.Stop)
-	assert.Equal(t, wrapped, d.Err)
-	for _, err := range []error{errBoom, errNobody, retry.MarkRetryable(errBoom), retry.MarkRateLimited(errBoom, time.Second), context.Canceled} {
-		s := retry.State{Failures: 1, Key: "k"}
-		want, got := p.Decide(s, p.Classify(err), firstAttempt), p.Next(s, err, firstAttempt)
-		got.Err = nil
-		assert.Equal(t, want, got)
-	}
-}
-
-func TestExhausted(t *testing.T) {
-	t.Parallel()
-	overridden := retry.Policy{
-		MaxAttempts: 4,
-		Overrides:   map[string]retry.Override{"unknown": {MaxAttempts: 2}, "busy": {MaxAttempts: 6}, "locked": {MaxDelay: time.Second}},
-	}
-	below := retry.Policy{MaxAttempts: 4, Overrides: map[string]retry.Override{"unknown": {MaxAttempts: 2}, "busy": {MaxAttempts: -1}}}
-	hour := retry.Policy{MaxElapsed: time.Hour}
-	tests := []struct {
-		name  string
-		p     retry.Policy
-		state retry.State
-		limit int
-		want  retry.StopReason
-	}{
-		{"a first attempt", retry.Policy{}, retry.State{}, 3, retry.StopNone},
-		{"one attempt left", retry.Policy{}, retry.State{Failures: 2}, 3, retry.StopNone},
-		{"no attempt left", retry.Policy{}, retry.State{Failures: 3}, 3, retry.StopAttempts},
-		{"fewer than none", retry.Policy{}, retry.State{Failures: 4}, 3, retry.StopAttempts},
-		{"free ones do not count", retry.Policy{}, retry.State{Failures: 2, RateLimited: 100}, 3, retry.StopNone},
-		{"free ones are told", retry.Policy{}, retry.State{Failures: 3, RateLimited: 4}, 3, retry.StopAttempts},
-		{"a single attempt", retry.Policy{MaxAttempts: 1}, retry.State{Failures: 1}, 1, retry.StopAttempts},
-		{"a negative count", retry.Policy{MaxAttempts: 1}, retry.State{Failures: -1}, 1, retry.StopNone},
-		{"a negative count of free ones", retry.Policy{}, retry.State{Failures: 3, RateLimited: -4}, 3, retry.StopAttempts},
-		{"a negative count when the time is up", hour, retry.State{Failures: -4, RateLimited: 1, First: firstAttempt.Add(-2 * time.Hour)}, 3, retry.StopElapsed},
-		{"unlimited", retry.Policy{MaxAttempts: retry.Unlimited}, retry.State{Failures: math.MaxInt - 1}, retry.Unlimited, retry.StopNone},
-		{"the largest limit has one left", overridden, retry.State{Failures: 5}, 6, retry.StopNone},
-		{"the largest limit has none left", overridden, retry.State{Failures: 6}, 6, retry.StopAttempts},
-		{"smaller limits do not count", below, retry.State{Failures: 3}, 4, retry.StopNone},
-		{"only the largest does", below, retry.State{Failures: 4}, 4, retry.StopAttempts},
-		{"the time is up", hour, elapsedState(time.Hour + 1), 3, retry.StopElapsed},
-		{"the time is just up", hour, elapsedState(time.Hour), 3, retry.StopNone},
-		{"no beginning", hour, retry.State{Failures: 2}, 3, retry.StopNone},
-		{"no limit of time", retry.Policy{}, elapsedState(1000 * time.Hour), 3, retry.StopNone},
-		{"a negative limit of time", retry.Policy{MaxElapsed: -1}, elapsedState(time.Hour), 3, retry.StopNone},
-		{"the clock went back", hour, elapsedState(-2 * time.Hour), 3, retry.StopNone},
-		{"both", hour, retry.State{Failures: 3, First: firstAttempt.Add(-2 * time.Hour)}, 3, retry.StopAttempts},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			p := tt.p
-			p.Name = "task"
-			s := tt.state
-			s.Key = "job"
-			d, exhausted := p.Exhausted(s, firstAttempt)
-			assert.Equal(t, tt.want != retry.StopNone, exhausted)
-			if !exhausted {
-				assert.Equal(t, retry.Decision{}, d)
-				return
-			}
-			s.Failures, s.RateLimited = max(s.Failures, 0), max(s.RateLimited, 0)
-			assert.Equal(t, retry.Decision{
-				Limit: tt.limit,
-				Stop:  tt.want,
-				Err:   &retry.Error{Policy: "task", Attempts: s.Failures + s.RateLimited, Stop: tt.want, State: s},
-				State: s,
-			}, d)
-		})
-	}
-}
-
-// TestCallOfALivingCall checks the context of a real call: the deadline is
-// compared with the given time, not with the system's.
-func TestCallOfALivingCall(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		p := &retry.Policy{Backoff: retry.Constant(10 * time.Second), Jitter: retry.NoJitter}
-		start := time.Now()
-		assert.True(t, decideInCall(p, ctx, retry.State{}, retryable, start).Retry)
-		assert.True(t, decideInCall(p, ctx, retry.State{}, retryable, start.Add(50*time.Second-1)).Retry)
-		d := decideInCall(p, ctx, retry.State{}, retryable, start.Add(50*time.Second))
-		assert.Equal(t, retry.StopDeadline, d.Stop)
-		assert.Equal(t, 10*time.Second, d.Delay)
-
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		d = decideInCall(p, ctx, retry.State{}, retryable, start)
-		assert.Equal(t, retry.StopDeadline, d.Stop)
-		assert.Zero(t, d.Delay, "the context is done, whatever the time is")
 	})
 }

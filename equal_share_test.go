@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -94,25 +93,6 @@ func TestEqualShare(t *testing.T) {
 	}
 }
 
-// An Override that allows more attempts than MaxAttempts divides what is left after those.
-func TestEqualShareBeyondMaxAttempts(t *testing.T) {
-	t.Parallel()
-	clock := &retrytest.Clock{}
-	p := &retry.Policy{
-		MaxAttempts: 2, AttemptTimeout: retry.EqualShare, Timeout: 10 * time.Second, Backoff: retry.Constant(0), Clock: clock,
-		Overrides: map[string]retry.Override{"unknown": {MaxAttempts: 4}},
-	}
-	var lasted []time.Duration
-	calls := 0
-	_ = p.Execute(t.Context(), func(ctx context.Context) error {
-		if calls++; calls <= 2 {
-			return errBoom // at once
-		}
-		return slow(clock, time.Hour, &lasted)(ctx)
-	})
-	assert.Equal(t, []time.Duration{5 * time.Second}, lasted, "of the 4 attempts 2 are left; the class retryable has 2 in all")
-}
-
 // All attempts take place, and together they take exactly the time left, whatever the
 // numbers are, if there are no waits. With waits they never take more.
 func TestEqualShareFits(t *testing.T) {
@@ -145,37 +125,6 @@ func TestEqualShareFits(t *testing.T) {
 		}
 		require.LessOrEqual(t, took, left, "%v of %v", p, left)
 		require.NotContains(t, lasted, time.Duration(0), "%v of %v", p, left)
-	}
-}
-
-// An attempt that its share ends is Retryable; the last ends with the call.
-func TestEqualShareEnds(t *testing.T) {
-	t.Parallel()
-	clock, events := &retrytest.Clock{}, &retrytest.Recorder{}
-	p := &retry.Policy{
-		MaxAttempts: 2, AttemptTimeout: retry.EqualShare, Timeout: 4 * time.Second, Backoff: retry.Constant(0),
-		Clock: clock, Observer: events,
-	}
-	var lasted []time.Duration
-	err := p.Execute(t.Context(), slow(clock, time.Hour, &lasted))
-	assert.Equal(t, retry.StopTimeout, testkit.As[*retry.Error](t, err).Stop)
-	assert.Equal(t, retry.Verdict{Class: retry.Retryable, Category: "timeout"}, events.Events()[0].Verdict)
-}
-
-// The last attempt has the context of the call, and so has one that a State from elsewhere
-// puts beyond the last.
-func TestEqualShareOfTheLastAttempt(t *testing.T) {
-	t.Parallel()
-	for _, failures := range []int{2, 3, 4, math.MaxInt} {
-		clock := &retrytest.Clock{}
-		ctx, cancel := clock.WithDeadline(t.Context(), clock.Now().Add(time.Minute))
-		defer cancel()
-		call := retry.Call{
-			Policy: &retry.Policy{AttemptTimeout: retry.EqualShare, Clock: clock}, State: retry.State{Failures: failures},
-		}
-		require.True(t, call.Next(ctx))
-		assert.Equal(t, ctx, call.Context(), failures)
-		call.Abort()
 	}
 }
 

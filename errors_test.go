@@ -183,32 +183,6 @@ func TestErrorIs(t *testing.T) {
 	}
 }
 
-// TestErrorReachesErrAndCause checks that errors.Is and errors.As look into the
-// last error and the cause, whatever the reason to stop.
-func TestErrorReachesErrAndCause(t *testing.T) {
-	t.Parallel()
-	for _, r := range stopReasons {
-		err := &retry.Error{
-			Attempts: 2,
-			Stop:     r.reason,
-			Err:      errors.Join(io.EOF, &fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}),
-			Cause:    fmt.Errorf("stop: %w", errShutdown),
-		}
-		for _, target := range []error{io.EOF, fs.ErrNotExist, errShutdown, err.Err, err.Cause, err} {
-			assert.ErrorIs(t, err, target, "%v", r.reason)
-		}
-		var path *fs.PathError
-		if assert.ErrorAs(t, err, &path) {
-			assert.Equal(t, "open", path.Op)
-		}
-	}
-	shutdown := &retry.Error{Stop: retry.StopCanceled, Cause: &fs.PathError{Op: "shut", Path: "x", Err: errShutdown}}
-	var path *fs.PathError
-	if assert.ErrorAs(t, shutdown, &path) {
-		assert.Equal(t, "shut", path.Op)
-	}
-}
-
 // countingError counts how often its text is asked for.
 type countingError struct{ asked int }
 
@@ -228,41 +202,6 @@ func TestErrorAsksOnce(t *testing.T) {
 	}
 	assert.Contains(t, err.Error(), "boom")
 	assert.Equal(t, 1, inner.asked)
-}
-
-// TestErrorTellsWhoseContext checks that a deadline of the operation's own is
-// told apart from the end of the caller's context.
-func TestErrorTellsWhoseContext(t *testing.T) {
-	t.Parallel()
-	theirs := &retry.Error{Attempts: 3, Stop: retry.StopAttempts, Err: context.DeadlineExceeded}
-	ours := &retry.Error{Attempts: 3, Stop: retry.StopDeadline, Err: io.EOF, Cause: context.DeadlineExceeded}
-	require.ErrorIs(t, theirs, context.DeadlineExceeded)
-	require.ErrorIs(t, ours, context.DeadlineExceeded)
-	assert.NotEqual(t, theirs.Stop, ours.Stop)
-	assert.ErrorIs(t, theirs, retry.StopAttempts)
-	assert.NotErrorIs(t, ours, retry.StopAttempts)
-}
-
-func TestErrorUnwrap(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name string
-		err  *retry.Error
-		want []error
-	}{
-		{"nil", nil, nil},
-		{"zero", &retry.Error{}, []error{}},
-		{"last error", &retry.Error{Err: errRefused}, []error{errRefused}},
-		{"cause", &retry.Error{Cause: errShutdown}, []error{errShutdown}},
-		{"both", &retry.Error{Err: errRefused, Cause: errShutdown}, []error{errRefused, errShutdown}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			assert.Equal(t, tt.want, tt.err.Unwrap())
-			assert.NoError(t, errors.Unwrap(tt.err), "as with every error that wraps several")
-		})
-	}
 }
 
 // TestErrorZeroAndNil checks that neither the zero value nor a nil pointer

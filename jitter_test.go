@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -128,28 +127,6 @@ func TestJitterStaysInLimit(t *testing.T) {
 	}
 }
 
-// TestJitterGrowsWithWord is the same with random arguments.
-func TestJitterGrowsWithWord(t *testing.T) {
-	t.Parallel()
-	r := rand.New(rand.NewPCG(1, 25))
-	jitters := manyJitters()
-	for range 20_000 {
-		j := jitters[r.Uint64()%uint64(len(jitters))]
-		limit := time.Duration(r.Uint64() >> (1 + r.Uint64()%63))
-		delay := time.Duration(r.Uint64() >> (1 + r.Uint64()%63))
-		words := []uint64{r.Uint64(), r.Uint64(), r.Uint64() >> 20, r.Uint64() >> 40}
-		slices.Sort(words)
-		last := j.Apply(delay, limit, leastWord)
-		for _, u := range append(words, largestWord) {
-			d := j.Apply(delay, limit, u)
-			if d < last || d > limit {
-				t.Fatalf("%v of %v up to %v: %v at u = %#x, after %v", j, delay, limit, d, u, last)
-			}
-			last = d
-		}
-	}
-}
-
 // TestJitterSmallRangeIsFair checks that every duration of a small range is
 // drawn by an equal share of the random words.
 func TestJitterSmallRangeIsFair(t *testing.T) {
@@ -233,32 +210,6 @@ func part(d, lo, hi time.Duration, n int) int {
 	return min(int(float64(d-lo)/float64(hi-lo)*float64(n)), n-1)
 }
 
-// TestJitterSurvivesCap checks that clients whose backoff has reached the cap do
-// not all wait the same time.
-func TestJitterSurvivesCap(t *testing.T) {
-	t.Parallel()
-	jitters := []retry.Jitter{
-		nil, retry.FullJitter, retry.EqualJitter, retry.Proportional(0.5), retry.Proportional(0.1), retry.PlusMinus(10 * time.Second),
-	}
-	for _, j := range jitters {
-		t.Run(fmt.Sprint(j), func(t *testing.T) {
-			t.Parallel()
-			p := retry.Policy{Jitter: j, Rand: rand.New(rand.NewPCG(25, 25))}
-			seen := map[time.Duration]bool{}
-			shortest, longest := longestWait, time.Duration(0)
-			for range 1000 {
-				d := p.Delay(retry.State{Failures: 50})
-				seen[d] = true
-				shortest, longest = min(shortest, d), max(longest, d)
-			}
-			assert.GreaterOrEqual(t, len(seen), 990, "distinct waits")
-			assert.LessOrEqual(t, longest, 30*time.Second)
-			lo, hi := p.Bounds(50)
-			assert.Greater(t, longest-shortest, (hi-lo)*9/10, "the whole range is used")
-		})
-	}
-}
-
 func TestJitterText(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -314,32 +265,6 @@ var keyed = &retry.Policy{
 	Rand:    wordsOf(nil), // panics when it is asked
 }
 
-// TestKeyedJitterGolden must never be changed: processes of different versions
-// that share a table draw the same wait from a row of it.
-func TestKeyedJitterGolden(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		state retry.State
-		want  time.Duration
-	}{
-		{retry.State{Key: "a", Failures: 1}, 1407856552969795902},
-		{retry.State{Key: "a", Failures: 2}, 8334151114929347165},
-		{retry.State{Key: "b", Failures: 1}, 5497820318523932410},
-		{retry.State{Key: "a", Failures: 1, RateLimited: 1}, 870364501433345590},
-		{retry.State{Key: "job-1", Failures: 1}, 629621762496739953},
-		{retry.State{Key: "job-1", Failures: 300}, 9181701449902105698},
-		{retry.State{Key: "job-1", Failures: 3, RateLimited: 70000}, 3666578191269862182},
-		{retry.State{Key: "job-1", Failures: math.MaxInt32, RateLimited: math.MaxInt32}, 7106198596023027334},
-		{retry.State{Key: "job-1", Failures: 1, RateLimited: -1}, 5339111203372032426},
-		{retry.State{Key: "0b9c1e6a-8f5e-4a57-9d0c-3f1d3b8a7c11", Failures: 4}, 4621577213796829892},
-		{retry.State{Key: "日本 / ☃ \x00\xff", Failures: 4}, 7534709084773234415},
-	}
-	for _, tt := range tests {
-		assert.Equal(t, int64(tt.want), int64(keyed.Delay(tt.state)), "%+v", tt.state)
-		assert.Equal(t, int64(tt.want), int64(keyedWordByHand(tt.state)>>1), "%+v, by hand", tt.state)
-	}
-}
-
 // TestKeyedJitterFormula checks the documented formula for many states.
 func TestKeyedJitterFormula(t *testing.T) {
 	t.Parallel()
@@ -368,36 +293,6 @@ func keyedWordByHand(s retry.State) uint64 {
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
 	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
 	return z ^ (z >> 31)
-}
-
-// TestKeyedJitterIgnoresTheRest checks that the wait depends only on Key,
-// Failures and RateLimited.
-func TestKeyedJitterIgnoresTheRest(t *testing.T) {
-	t.Parallel()
-	s := retry.State{Key: "job-1", Failures: 2, RateLimited: 1}
-	want := keyed.Delay(s)
-	for range 100 {
-		assert.Equal(t, want, keyed.Delay(s))
-	}
-	s.First = time.Unix(1_800_000_000, 0)
-	assert.Equal(t, want, keyed.Delay(s))
-	p := *keyed
-	p.Name, p.MaxAttempts, p.Rand = "other", 77, wordsOf([]uint64{1, 2, 3})
-	assert.Equal(t, want, p.Delay(s))
-}
-
-// TestKeyedJitterUniform checks that the waits of many keys that look alike are
-// uniform, at each of the first retries.
-func TestKeyedJitterUniform(t *testing.T) {
-	t.Parallel()
-	for failures := 1; failures <= 4; failures++ {
-		counts := make([]int, 100)
-		for n := range 50_000 {
-			d := keyed.Delay(retry.State{Key: "job-" + strconv.Itoa(n), Failures: failures})
-			counts[part(d, 0, longestWait, len(counts))]++
-		}
-		assert.Greater(t, testkit.PValue(counts), significance, "failure %d", failures)
-	}
 }
 
 // TestKeyedJitterIndependent checks that neighbors are independent: all pairs
@@ -432,24 +327,6 @@ func TestKeyedJitterIndependent(t *testing.T) {
 			}
 			assert.Greater(t, testkit.PValue(pairs), significance)
 		})
-	}
-}
-
-// TestKeyedJitterFewCollisions checks that states that differ draw different
-// words, in particular that the two counters are not mixed up.
-func TestKeyedJitterFewCollisions(t *testing.T) {
-	t.Parallel()
-	seen := map[time.Duration]retry.State{}
-	for _, key := range []string{"a", "b", "ab", "ba", "a\x01", "\x01a", "1", "11"} {
-		for failures := 1; failures <= 40; failures++ {
-			for limited := range 40 {
-				s := retry.State{Key: key, Failures: failures, RateLimited: limited}
-				d := keyed.Delay(s)
-				other, twice := seen[d]
-				assert.False(t, twice, "%+v and %+v", s, other)
-				seen[d] = s
-			}
-		}
 	}
 }
 

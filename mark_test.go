@@ -84,44 +84,6 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// TestMarksBindClassifiers: no classifier overrules a mark, or is asked
-// about one.
-func TestMarksBindClassifiers(t *testing.T) {
-	t.Parallel()
-	marks := map[string]error{
-		"final":        retry.MarkFinal(errNobody),
-		"retryable":    retry.MarkRetryable(errNobody),
-		"rate limited": retry.MarkRateLimited(errNobody, aWhile),
-		"unknown":      retry.Mark(errNobody, retry.Verdict{}),
-		"lost":         retry.ErrLost,
-	}
-	for name, err := range marks {
-		for _, opinion := range []retry.Verdict{{}, wantFinal("mine"), mayRetry("mine"), mayLimit("mine")} {
-			asked := false
-			p := &retry.Policy{Classifier: func(error) retry.Verdict { asked = true; return opinion }}
-			for _, err := range []error{err, fmt.Errorf("x: %w", err), errors.Join(errNobody, err)} {
-				assert.Equal(t, retry.Classify(err), p.Classify(err), name)
-			}
-			assert.False(t, asked, name)
-		}
-	}
-}
-
-// TestMarksOfNothing: a mark of nil is nil.
-func TestMarksOfNothing(t *testing.T) {
-	t.Parallel()
-	assert.NoError(t, retry.Mark(nil, wantFinal("x")))
-	assert.NoError(t, retry.MarkFinal(nil))
-	assert.NoError(t, retry.MarkRetryable(nil))
-	assert.NoError(t, retry.MarkRateLimited(nil, time.Second))
-
-	// A typed nil pointer is an error.
-	marked := retry.MarkFinal((*fs.PathError)(nil))
-	require.Error(t, marked)
-	assert.Equal(t, "<nil>", marked.Error())
-	assert.Equal(t, wantFinal(""), retry.Classify(marked))
-}
-
 func TestMarksAreTransparent(t *testing.T) {
 	t.Parallel()
 	cause := &fs.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}
@@ -141,13 +103,4 @@ func TestMarksAreTransparent(t *testing.T) {
 		assert.Same(t, cause, found)
 	}
 	assert.Equal(t, "a\nb", retry.MarkFinal(errors.Join(errors.New("a"), errors.New("b"))).Error())
-}
-
-func TestErrLost(t *testing.T) {
-	t.Parallel()
-	assertClassified(t, mayRetry("lost"), retry.ErrLost)
-	assert.Equal(t, "retry: worker lost", retry.ErrLost.Error())
-	require.ErrorIs(t, fmt.Errorf("job 7: %w", retry.ErrLost), retry.ErrLost)
-	assert.NotErrorIs(t, errNobody, retry.ErrLost)
-	assertClassified(t, wantFinal(""), retry.MarkFinal(retry.ErrLost))
 }

@@ -261,18 +261,3 @@ func TestValidateDefaultBackoff(t *testing.T) {
 	override := &retry.Policy{Overrides: map[string]retry.Override{"timeout": {MaxDelay: time.Second}}}
 	assert.NoError(t, override.Validate())
 }
-
-// TestValidateFaultsAreSafe checks that a policy with faults runs within its
-// documented bounds nevertheless.
-func TestValidateFaultsAreSafe(t *testing.T) {
-	t.Parallel()
-	for _, b := range manyBackoffs() {
-		for _, j := range manyJitters() {
-			p := &retry.Policy{MaxAttempts: -1, MaxElapsed: -1, MaxDelay: -1, Backoff: b, Jitter: j, FreeRateLimits: -1, Rand: word(largestWord)}
-			d := decided(p, 0, retryable)
-			if !d.Retry || d.Delay < 0 || d.Limit != 3 {
-				t.Fatalf("%#v, %v: %+v", b, j, d)
-			}
-		}
-	}
-}

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 var firstAttempt = time.Date(2026, 11, 21, 6, 48, 0, 0, time.UTC)
@@ -250,46 +249,6 @@ func TestStateFromStrangers(t *testing.T) { //nolint:paralleltest // it counts a
 	}
 }
 
-// TestForgedState: with limited attempts no State lets a job run for ever, whatever its counts are.
-func TestForgedState(t *testing.T) {
-	t.Parallel()
-	p := &retry.Policy{MaxAttempts: 3, FreeRateLimits: 2, Timeout: time.Hour, Rand: retrytest.NewRand(1)}
-	hint := retry.Verdict{Class: retry.RateLimited, After: time.Second}
-	for _, n := range []int{math.MinInt, -1, math.MaxInt - 1, math.MaxInt} {
-		for _, s := range []retry.State{
-			{Failures: n},
-			{RateLimited: n},
-			{Pending: n},
-			{Failures: n, RateLimited: n, Pending: n},
-			{First: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), RateLimited: n},
-			{First: time.Unix(math.MinInt64, 0)},
-		} {
-			attempts, now := 0, firstAttempt
-			for d := p.Decide(s, hint, now); ; d = p.Decide(d.State, hint, now) {
-				attempts++
-				if !d.Retry {
-					break
-				}
-				require.Less(t, attempts, 10, "%+v", s)
-				require.GreaterOrEqual(t, d.Delay, time.Duration(0), "%+v", s)
-				now = d.At
-			}
-			assert.GreaterOrEqual(t, p.Delay(s), time.Duration(0))
-			assert.GreaterOrEqual(t, p.Next(s, errBoom, now).State.Failures, 0)
-		}
-	}
-}
-
-// A year that RFC 3339 has no room for cannot be written.
-func TestStateUnwritableTime(t *testing.T) {
-	t.Parallel()
-	s := retry.State{First: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}
-	_, err := json.Marshal(s)
-	assert.Error(t, err)
-	_, err = s.MarshalText()
-	assert.ErrorContains(t, err, "retry: state: ")
-}
-
 // TestStateInsideOthers checks that a State serves as a field, behind a pointer,
 // in a map and, through its text form, where only strings fit.
 func TestStateInsideOthers(t *testing.T) {
@@ -339,57 +298,6 @@ func TestStateCountSaturates(t *testing.T) {
 	assert.GreaterOrEqual(t, d.Delay, time.Second)
 	d = p.Decide(d.State, limited, now)
 	assert.Equal(t, math.MaxInt, d.State.RateLimited)
-}
-
-// TestStateNegativeCounts checks that counts below 0, which a column may hold
-// after a manual repair, run as 0 and heal.
-func TestStateNegativeCounts(t *testing.T) {
-	t.Parallel()
-	p := &retry.Policy{FreeRateLimits: 1, Jitter: retry.NoJitter}
-	for _, n := range []int{-1, -5, math.MinInt} {
-		s := retry.State{Failures: n, RateLimited: n}
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			t.Parallel()
-			assert.Zero(t, p.Delay(s))
-			_, exhausted := p.Exhausted(s, firstAttempt)
-			assert.False(t, exhausted)
-
-			d := p.Decide(s, retry.Verdict{Class: retry.Retryable}, firstAttempt)
-			assert.True(t, d.Retry)
-			assert.Equal(t, 1, d.State.Failures)
-			assert.Equal(t, 2*time.Second, d.Delay)
-
-			d = p.Decide(s, retry.Verdict{Class: retry.RateLimited, After: time.Second}, firstAttempt)
-			assert.Equal(t, 1, d.State.RateLimited)
-			assert.False(t, d.Counted)
-			d = p.Decide(d.State, retry.Verdict{Class: retry.RateLimited, After: time.Second}, firstAttempt)
-			assert.True(t, d.Counted, "one was free")
-		})
-	}
-}
-
-// TestStateOfADecisionCanBeStored checks that every state of a decision can be
-// written and read again.
-func TestStateOfADecisionCanBeStored(t *testing.T) {
-	t.Parallel()
-	p := &retry.Policy{FreeRateLimits: 2}
-	verdicts := []retry.Verdict{
-		{},
-		{Class: retry.Final},
-		{Class: retry.Retryable},
-		{Class: retry.RateLimited, After: time.Second},
-	}
-	for _, n := range []int{math.MinInt, -1, 0, 1, math.MaxInt} {
-		for _, m := range []int{math.MinInt, -1, 0, 1, math.MaxInt} {
-			for _, v := range verdicts {
-				d := p.Decide(retry.State{Failures: n, RateLimited: m}, v, firstAttempt)
-				data, err := json.Marshal(d.State)
-				require.NoError(t, err)
-				var back retry.State
-				assert.NoError(t, json.Unmarshal(data, &back), "%d failures, %d rate limits, %v: %s", n, m, v, data)
-			}
-		}
-	}
 }
 
 // TestStateTextFitsAHeader checks that the text form has no character that a

@@ -30,15 +30,6 @@ var stopReasons = []struct {
 	{retry.StopBackoff, "backoff", nil},
 }
 
-// The text of a StopReason is for logs and labels, and is its error text.
-func TestStopReasonTexts(t *testing.T) {
-	t.Parallel()
-	for _, r := range stopReasons {
-		require.EqualError(t, r.reason, r.name)
-	}
-	assert.EqualError(t, retry.ErrLost, "retry: worker lost")
-}
-
 func TestStopReasonText(t *testing.T) {
 	t.Parallel()
 	for i, r := range stopReasons {

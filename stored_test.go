@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"runtime"
 	"testing"
@@ -84,99 +83,6 @@ func TestStoredOutcomes(t *testing.T) {
 	}
 }
 
-// TestStoredExhausted checks that a job ends before an attempt that it has not.
-func TestStoredExhausted(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name   string
-		policy retry.Policy
-		state  retry.State
-		stop   retry.StopReason // or StopNone
-	}{
-		{"new", retry.Policy{}, retry.State{}, retry.StopNone},
-		{"one attempt left", retry.Policy{}, retry.State{Failures: 2}, retry.StopNone},
-		{"lost attempts", retry.Policy{}, retry.State{Failures: 3}, retry.StopAttempts},
-		{"Timeout", retry.Policy{Timeout: time.Hour}, retry.State{Failures: 1, First: firstAttempt.Add(-time.Hour)}, retry.StopTimeout},
-		{"MaxElapsed", retry.Policy{MaxElapsed: time.Hour}, retry.State{Failures: 1, First: firstAttempt.Add(-2 * time.Hour)}, retry.StopElapsed},
-		{"from the future", retry.Policy{MaxElapsed: time.Hour}, retry.State{Failures: 1, First: firstAttempt.Add(time.Hour)}, retry.StopNone},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			var rec retrytest.Recorder
-			tt.policy.Name, tt.policy.Clock, tt.policy.Observer = "jobs", retrytest.NewClock(firstAttempt), &rec
-			job := retry.Stored{Policy: &tt.policy, State: tt.state}
-			begun := false
-			outcome := job.Attempt(t.Context(), func(context.Context) error {
-				begun = true
-				return nil
-			})
-			want, wanted := tt.policy.Exhausted(tt.state, firstAttempt)
-			require.Equal(t, !wanted, begun)
-			assert.Equal(t, tt.stop, job.Decision.Stop)
-			if begun {
-				assert.Equal(t, retry.Done, outcome)
-				return
-			}
-			assert.Equal(t, want, job.Decision)
-			assert.Equal(t, retry.Ended, outcome)
-			require.NoError(t, job.Tell(t.Context()))
-			assert.Equal(t, &retry.Error{Policy: "jobs", Attempts: tt.state.Failures, Stop: tt.stop, State: tt.state}, job.Decision.Err)
-			events := rec.Events()
-			require.Len(t, events, 1)
-			assert.Equal(t, retry.GaveUp, events[0].Kind)
-			assert.Equal(t, tt.stop, events[0].Stop)
-			assert.Equal(t, tt.state.Failures, events[0].Attempt)
-			if !tt.state.First.IsZero() {
-				assert.Equal(t, firstAttempt.Sub(tt.state.First), events[0].Elapsed)
-			}
-		})
-	}
-}
-
-// TestStoredLost checks that attempts without an outcome are failures, and that the last
-// of them may have taken effect.
-func TestStoredLost(t *testing.T) {
-	t.Parallel()
-	once := retry.Policy{NonIdempotent: true}
-	tests := []struct {
-		name     string
-		policy   retry.Policy
-		n        int
-		stop     retry.StopReason // or StopNone
-		failures int
-	}{
-		{"none", once, 0, retry.StopNone, 1},
-		{"less than none", retry.Policy{}, -1, retry.StopNone, 1},
-		{"one", retry.Policy{}, 1, retry.StopNone, 2},
-		{"too many", retry.Policy{}, 2, retry.StopAttempts, 3},
-		{"most", retry.Policy{MaxAttempts: 1 << 30}, math.MaxInt, retry.StopAttempts, 1<<30 + 1},
-		{"most without a limit", retry.Policy{MaxAttempts: retry.Unlimited}, math.MaxInt, retry.StopNone, 1<<30 + 1},
-		{"not idempotent", once, 1, retry.StopMaybeApplied, 2},
-		{"several", once, 2, retry.StopMaybeApplied, 3},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel() // does not matter to what is over
-			job := retry.Stored{Policy: &tt.policy, State: retry.State{Failures: 1}, Lost: tt.n}
-			o := job.Attempt(ctx, noWork)
-			if tt.stop == retry.StopNone {
-				assert.Equal(t, retry.Handed, o)
-			} else {
-				assert.Equal(t, retry.Ended, o)
-			}
-			assert.Equal(t, tt.stop, job.Decision.Stop)
-			assert.Equal(t, tt.failures, job.State.Failures)
-			assert.Zero(t, job.Lost, "they are in the State")
-			if tt.stop == retry.StopMaybeApplied {
-				assert.ErrorIs(t, job.Decision.Err, retry.ErrLost)
-			}
-		})
-	}
-}
-
 // TestStoredForged checks that a State that nobody has counted neither ends a job without a
 // limit, nor keeps one with a limit.
 func TestStoredForged(t *testing.T) {
@@ -237,120 +143,6 @@ func TestStoredEarly(t *testing.T) {
 type oddBackoff struct{}
 
 func (oddBackoff) Delay(int) time.Duration { panic("odd") }
-
-// TestStoredDeadline checks that a job waits beyond the deadline of an attempt, but not in
-// the attempt.
-func TestStoredDeadline(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for _, timeout := range []time.Duration{0, time.Second} {
-		job := retry.Stored{Policy: &retry.Policy{
-			Backoff: retry.Constant(time.Hour), MaxDelay: time.Hour, AttemptTimeout: timeout,
-		}}
-		o := job.Attempt(ctx, func(ctx context.Context) error {
-			_, dated := ctx.Deadline()
-			assert.True(t, dated)
-			return errBoom
-		})
-		assert.Equal(t, retry.Again, o, "%v", job.Decision.Err)
-	}
-}
-
-// TestStoredInterrupted checks which failures are the worker's, and that the others are
-// judged as if the context lived on.
-func TestStoredInterrupted(t *testing.T) {
-	t.Parallel()
-	canceled, cancel := context.WithCancelCause(context.Background())
-	cancel(testkit.ErrPeer)
-	late, cancelLate := context.WithDeadline(context.Background(), time.Unix(0, 0))
-	t.Cleanup(cancelLate)
-	alive, once := context.Background(), retry.Policy{NonIdempotent: true}
-	tests := []struct {
-		name    string
-		ctx     context.Context //nolint:containedctx // how it ends
-		policy  retry.Policy
-		err     error
-		outcome retry.Outcome
-		stop    retry.StopReason
-	}{
-		{name: "canceled", ctx: canceled, err: errBoom, outcome: retry.Handed},
-		{name: "its error", ctx: canceled, err: context.Canceled, outcome: retry.Handed},
-		{name: "hinted", ctx: canceled, err: retry.MarkRateLimited(errBoom, time.Second), outcome: retry.Handed},
-		{name: "final by itself", ctx: canceled, err: fs.ErrNotExist, outcome: retry.Handed},
-		{name: "of an inner policy", ctx: canceled, err: &retry.Error{Stop: retry.StopAttempts, Err: errBoom}, outcome: retry.Handed},
-		{name: "no failure", ctx: canceled, outcome: retry.Done},
-		{name: "alive", ctx: alive, err: errBoom, outcome: retry.Again},
-		{name: "deadline", ctx: late, err: errBoom, outcome: retry.Again},
-		{name: "marked final", ctx: canceled, err: errFinalMark, outcome: retry.Ended, stop: retry.StopFinal},
-		{name: "panic", ctx: canceled, err: &retry.PanicError{Value: "boom"}, outcome: retry.Ended, stop: retry.StopFinal},
-		{name: "not idempotent", ctx: canceled, policy: once, err: errBoom, outcome: retry.Ended, stop: retry.StopMaybeApplied},
-		{name: "without effect", ctx: canceled, policy: once, err: retry.MarkRetryable(errBoom), outcome: retry.Again},
-	}
-	for _, tt := range tests {
-		for _, timeout := range []time.Duration{0, time.Hour} {
-			t.Run(fmt.Sprint(tt.name, " ", timeout), func(t *testing.T) {
-				t.Parallel()
-				var o tracer
-				p, state := tt.policy, retry.State{Failures: 1, First: firstAttempt}
-				p.Observer, p.Clock, p.AttemptTimeout = &o, &stillClock{countingClock{now: firstAttempt}}, timeout
-				job := retry.Stored{Policy: &p, State: state}
-				ctx := lateContext{tt.ctx, make(chan struct{})}
-				assert.Equal(t, tt.outcome, job.Attempt(ctx, func(context.Context) error {
-					if tt.ctx.Err() != nil {
-						close(ctx.done)
-					}
-					return tt.err
-				}))
-				require.NoError(t, job.Tell(ctx))
-				assert.Equal(t, tt.stop, job.Decision.Stop)
-				assert.Equal(t, tt.err, job.Err)
-				told := []string{"begin 2", fmt.Sprint("end 2: ", tt.err)}
-				switch tt.outcome {
-				case retry.Again:
-					told = append(told, "retrying 2")
-				case retry.Ended:
-					told = append(told, "gave_up 2")
-				case retry.Done:
-					told = append(told, "succeeded 2")
-				case retry.Handed:
-					assert.Equal(t, state, job.State)
-				}
-				assert.Equal(t, told, o.log)
-			})
-		}
-	}
-}
-
-// TestStoredTimeouts checks that a timeout of the policy stays one, and that the end of
-// the context does not look like one.
-func TestStoredTimeouts(t *testing.T) {
-	t.Parallel()
-	for _, timeout := range []time.Duration{time.Second, time.Hour} {
-		p, clock, events := callPolicy()
-		p.AttemptTimeout = timeout
-		ctx, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
-		defer cancel()
-		late := lateContext{ctx, make(chan struct{})}
-		job := retry.Stored{Policy: p}
-		o := job.Attempt(late, func(context.Context) error {
-			clock.Advance(time.Minute)
-			if timeout == time.Hour {
-				close(late.done)
-			}
-			return context.Canceled
-		})
-		if timeout == time.Second {
-			assert.Equal(t, "timeout", job.Decision.Verdict.Category)
-			assert.Equal(t, retry.Again, o)
-			require.NoError(t, job.Tell(t.Context()))
-			events.Expect(t, "1: context canceled: retry in 1s")
-		} else {
-			assert.Equal(t, retry.Classify(context.Canceled), job.Decision.Verdict)
-			assert.Equal(t, context.Canceled, job.Decision.Err, "of the work itself")
-		}
-	}
-}
 
 // TestStoredPanics checks that a panic of the work is a failure, and one of the policy the
 // end.
@@ -497,37 +289,6 @@ func TestStoredAnew(t *testing.T) {
 	assert.Equal(t, 1, job.State.Failures)
 }
 
-// The engine's clock decides, and the policy's limits the attempt.
-func TestStoredNow(t *testing.T) {
-	t.Parallel()
-	p := &retry.Policy{MaxElapsed: time.Hour, AttemptTimeout: time.Minute, Clock: retrytest.NewClock(firstAttempt.Add(time.Hour * 24))}
-	for _, passed := range []time.Duration{-time.Hour, 0, time.Hour - time.Minute, time.Hour} {
-		var events retrytest.Recorder
-		p.Observer = &events
-		job := retry.Stored{
-			Policy: p, State: retry.State{Failures: 1, First: firstAttempt},
-			Now: func() time.Time { return firstAttempt.Add(passed) },
-		}
-		outcome := job.Attempt(t.Context(), func(ctx context.Context) error {
-			_, limited := ctx.Deadline()
-			assert.True(t, limited)
-			return retry.MarkRetryable(errBoom)
-		})
-		require.NoError(t, job.Tell(t.Context()))
-		if passed == time.Hour {
-			assert.Equal(t, retry.Ended, outcome)
-			assert.Equal(t, retry.StopElapsed, job.Decision.Stop)
-			continue
-		}
-		assert.Equal(t, retry.Again, outcome, passed)
-		assert.Equal(t, firstAttempt.Add(min(passed, passed+time.Hour)).Add(job.Decision.Delay), job.Decision.At)
-		assert.Equal(t, max(passed, 0), events.Events()[0].Elapsed)
-		if passed < 0 {
-			assert.Equal(t, firstAttempt.Add(passed), job.State.First, "it is not in the future")
-		}
-	}
-}
-
 // A driver that ends a job by itself tells it by Err and Decision.
 func TestStoredTellsWhatTheDriverSays(t *testing.T) {
 	t.Parallel()
@@ -661,30 +422,6 @@ func TestStoredPolicyFor(t *testing.T) {
 		assert.Equal(t, 1, job.Lost)
 	})
 }
-
-// A dependency that is away for a moment makes no dead letters, whatever the Budget.
-func TestStoredAsksNoBudget(t *testing.T) {
-	t.Parallel()
-	budget := &counting{}
-	p := &retry.Policy{MaxAttempts: 2, Budget: budget}
-	for range 100 {
-		job := retry.Stored{Policy: p}
-		assert.Equal(t, retry.Again, job.Attempt(t.Context(), func(context.Context) error { return assert.AnError }))
-		again := retry.Stored{Policy: p, State: job.State}
-		assert.Equal(t, retry.Done, again.Attempt(t.Context(), func(context.Context) error { return nil }))
-	}
-	assert.Zero(t, *budget, "it is not told either")
-}
-
-// counting is a Throttle that refuses.
-type counting struct{ withdrawals, deposits int }
-
-func (c *counting) TryWithdraw(time.Time) bool {
-	c.withdrawals++
-	return false
-}
-
-func (c *counting) Deposit(time.Time) { c.deposits++ }
 
 // A dead letter says that workers died.
 func TestStoredSaysThatAttemptsWereLost(t *testing.T) {
