@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -290,3 +291,39 @@ func TestObserverOfAttempts(t *testing.T) {
 type shyTracer struct{ retry.ObserverFunc }
 
 func (shyTracer) Attempt(context.Context, int) (context.Context, func(error)) { return nil, nil }
+
+// breaker is a Throttle of another library.
+type breaker struct {
+	successes, asked int
+	open             bool
+}
+
+func (b *breaker) Deposit(time.Time) { b.successes++ }
+
+func (b *breaker) TryWithdraw(time.Time) bool {
+	b.asked++
+	return !b.open
+}
+
+func TestThrottleOfOnesOwn(t *testing.T) {
+	t.Parallel()
+	b := &breaker{}
+	p := &retry.Policy{Budget: b, Backoff: retry.Constant(0)}
+	fn, _ := testkit.Failing(errBoom)
+	require.ErrorIs(t, p.Execute(t.Context(), fn), retry.StopAttempts)
+	assert.Equal(t, 2, b.asked)
+	require.NoError(t, p.Execute(t.Context(), succeed))
+	assert.Equal(t, 1, b.successes)
+	b.open = true
+	require.ErrorIs(t, p.Execute(t.Context(), fn), retry.StopBudget)
+
+	var none *retry.Budget
+	p.Budget = none
+	require.ErrorIs(t, p.Execute(t.Context(), fn), retry.StopAttempts, "a nil *Budget is none")
+	require.NoError(t, p.Execute(t.Context(), succeed))
+	require.NoError(t, p.Validate())
+
+	p.Budget = panicking{}
+	assert.PanicsWithValue(t, "ouch", func() { _ = p.Execute(t.Context(), fn) })
+	assert.PanicsWithValue(t, "ouch", func() { _ = p.Execute(t.Context(), succeed) })
+}

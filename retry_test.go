@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -177,5 +178,30 @@ func assertRepeats(t *testing.T, want bool, classifier retry.Classifier, err err
 		call = retry.Call{Policy: p, Protocol: func(error) retry.Verdict { return canRetry("") }}
 		require.True(t, call.Next(context.Background()))
 		assert.True(t, call.End(err).Retry, "a Call with Classify, %#v", err)
+	}
+}
+
+func TestExecuteNilContext(t *testing.T) {
+	t.Parallel()
+	var none context.Context
+	for name, p := range everyWay() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				calls := 0
+				v, err := retry.Do(none, p, func(ctx context.Context) (int, error) {
+					if !assert.NotNil(t, ctx) {
+						return 0, errFinalMark
+					}
+					assert.NoError(t, ctx.Err())
+					if calls++; calls == 1 {
+						return 0, errBoom
+					}
+					return calls, nil
+				})
+				assert.NoError(t, err)
+				assert.Equal(t, 2, v)
+			})
+		})
 	}
 }

@@ -442,3 +442,46 @@ func TestStoredSaysThatAttemptsWereLost(t *testing.T) {
 	assert.Equal(t, retry.Ended, job.Attempt(t.Context(), func(context.Context) error { return assert.AnError }))
 	require.NotErrorIs(t, job.Decision.Err, retry.ErrLost, "the last one was not")
 }
+
+// TestStoredLost checks that attempts without an outcome are failures, and that the last
+// of them may have taken effect.
+func TestStoredLost(t *testing.T) {
+	t.Parallel()
+	once := retry.Policy{NonIdempotent: true}
+	tests := []struct {
+		name     string
+		policy   retry.Policy
+		n        int
+		stop     retry.StopReason // or StopNone
+		failures int
+	}{
+		{"none", once, 0, retry.StopNone, 1},
+		{"less than none", retry.Policy{}, -1, retry.StopNone, 1},
+		{"one", retry.Policy{}, 1, retry.StopNone, 2},
+		{"too many", retry.Policy{}, 2, retry.StopAttempts, 3},
+		{"most", retry.Policy{MaxAttempts: 1 << 30}, math.MaxInt, retry.StopAttempts, 1<<30 + 1},
+		{"most without a limit", retry.Policy{MaxAttempts: retry.Unlimited}, math.MaxInt, retry.StopNone, 1<<30 + 1},
+		{"not idempotent", once, 1, retry.StopMaybeApplied, 2},
+		{"several", once, 2, retry.StopMaybeApplied, 3},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel() // does not matter to what is over
+			job := retry.Stored{Policy: &tt.policy, State: retry.State{Failures: 1}, Lost: tt.n}
+			o := job.Attempt(ctx, noWork)
+			if tt.stop == retry.StopNone {
+				assert.Equal(t, retry.Handed, o)
+			} else {
+				assert.Equal(t, retry.Ended, o)
+			}
+			assert.Equal(t, tt.stop, job.Decision.Stop)
+			assert.Equal(t, tt.failures, job.State.Failures)
+			assert.Zero(t, job.Lost, "they are in the State")
+			if tt.stop == retry.StopMaybeApplied {
+				assert.ErrorIs(t, job.Decision.Err, retry.ErrLost)
+			}
+		})
+	}
+}

@@ -273,6 +273,45 @@ func TestDiscardedBodiesAreDrained(t *testing.T) {
 	assert.Len(t, peers, 1)
 }
 
+// drip is a body that never comes to its end.
+type drip struct {
+	closed <-chan struct{}
+	end    func()
+}
+
+func (d drip) Read(p []byte) (int, error) {
+	select {
+	case <-d.closed:
+		return 0, http.ErrBodyReadAfterClose
+	case <-time.After(10 * time.Millisecond):
+		p[0] = ' '
+		return 1, nil
+	}
+}
+
+func (d drip) Close() error {
+	d.end()
+	return nil
+}
+
+// The rest of a discarded response is not waited for.
+func TestSlowBodiesAreNotDrained(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, start := answers(503), time.Now()
+		b.answer = func(*http.Request) (*http.Response, error) {
+			ctx, cancel := context.WithCancel(context.Background())
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, ContentLength: -1, Body: drip{ctx.Done(), cancel}}, nil
+		}
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1", nil)
+		resp, err := (&retryhttp.Transport{Base: b, Policy: exact(0)}).RoundTrip(req)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, time.Since(start), 200*time.Millisecond)
+		assert.NoError(t, resp.Body.Close())
+		assert.Equal(t, 3, b.calls)
+	})
+}
+
 // The timeout of an attempt does not end the call; the deadline of the caller does.
 func TestWhoseTimeout(t *testing.T) {
 	t.Parallel()
