@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -84,7 +85,7 @@ func (r *backlogRun) plot(t *theme, name string) *plot.Plot {
 // thousands prints a number with a comma.
 func thousands(n int) string {
 	if n < 1000 {
-		return fmt.Sprint(n)
+		return strconv.Itoa(n)
 	}
 	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }

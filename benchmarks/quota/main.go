@@ -66,8 +66,8 @@ func mean(s backlog.Scenario, withQuota bool) (m backlog.Result) {
 // processes is a table of medians, by limit, and who is refused most comes first.
 func processes(raw string) (string, error) {
 	const refused, time, transactions, others = "refused/job", "of-ideal", "transactions/job", "of-others-alone"
-	data, err := rounds.Load(refused, raw)
-	if err != nil {
+	data := rounds.New(refused)
+	if err := data.ReadFile(raw); err != nil {
 		return "", err
 	}
 	var b strings.Builder

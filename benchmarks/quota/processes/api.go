@@ -66,8 +66,8 @@ func (a *api) ask(now time.Time) (left time.Duration, ok bool) {
 	if a.first.IsZero() {
 		a.first, a.began = now, now
 	}
-	if passed := now.Sub(a.began) / a.window; passed > 0 {
-		a.began, a.used = a.began.Add(passed*a.window), 0
+	if passed := now.Sub(a.began); passed >= a.window {
+		a.began, a.used = a.began.Add(passed.Truncate(a.window)), 0
 	}
 	if a.used == a.limit {
 		a.refused++

@@ -56,7 +56,7 @@ type contestant struct {
 var contestants = []contestant{
 	{name: "Worker", place: table{}, work: worker},
 	{name: "Worker, Cooldown in the client", place: table{}, work: workerCooldown},
-	{name: "Worker, x/time/rate: a quarter each", place: table{}, work: workerLimiter},
+	{name: "Worker, a rate.Limiter with a quarter", place: table{}, work: workerLimiter},
 	{name: "Worker, Quota", place: table{}, work: workerQuota},
 	{name: "Worker, Quota of a kind", place: table{}, work: workerQuotaOfAKind},
 	{name: "River, JobSnooze by hand", place: riverTables{}, work: riverByHand},

@@ -85,7 +85,7 @@ func start(ctx context.Context, t *task, limit time.Duration) (last time.Time, a
 	all.began = time.Now()
 	last = all.watch(ctx, t, limit, news)
 	go func() { // what they tell meanwhile
-		for range news { //nolint:revive // counts no more
+		for range news {
 		}
 	}()
 	for _, in := range ends {
