@@ -27,6 +27,15 @@ type inRedis struct{}
 
 func (inRedis) transactions(context.Context, *task) (int, error) { return 0, nil }
 
+// forget deletes all keys of a queue, which has a random name.
+func forget(ctx context.Context, client *redis.Client, queue string) error {
+	keys, err := client.Keys(ctx, "*"+queue+"*").Result()
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	return client.Del(ctx, keys...).Err()
+}
+
 // asynqQueue is a queue of asynq.
 type asynqQueue struct{ inRedis }
 
@@ -34,8 +43,9 @@ func (asynqQueue) prepare(ctx context.Context, t *task) (func(context.Context) e
 	t.Queue = "quota_" + rand.Text()
 	connection := newRedis(1)
 	client := asynq.NewClientFromRedisClient(connection)
-	remove := func(context.Context) error {
-		return errors.Join(asynq.NewInspectorFromRedisClient(connection).DeleteQueue(t.Queue, true), connection.Close())
+	remove := func(ctx context.Context) error {
+		err := asynq.NewInspectorFromRedisClient(connection).DeleteQueue(t.Queue, true)
+		return errors.Join(err, forget(ctx, connection, t.Queue), connection.Close())
 	}
 	for n := range t.Prompts + t.Others {
 		job := asynq.NewTask(kindOf(t, n), nil, asynq.Queue(t.Queue), retryasynq.MaxRetry())
@@ -104,10 +114,7 @@ const group = "workers"
 func (stream) prepare(ctx context.Context, t *task) (func(context.Context) error, error) {
 	t.Queue = "quota-" + rand.Text()
 	client := newRedis(1)
-	remove := func(ctx context.Context) error {
-		keys, err := client.Keys(ctx, "*"+t.Queue+"*").Result()
-		return errors.Join(err, client.Del(ctx, keys...).Err(), client.Close())
-	}
+	remove := func(ctx context.Context) error { return errors.Join(forget(ctx, client, t.Queue), client.Close()) }
 	if err := client.XGroupCreateMkStream(ctx, t.Queue, group, "0").Err(); err != nil {
 		return remove, err
 	}
