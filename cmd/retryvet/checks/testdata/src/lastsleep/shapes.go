@@ -112,3 +112,14 @@ func looksAgain(ready func() bool) error {
 	}
 	return errors.New("it did not start")
 }
+
+// warmsUp goes on either way: the last wait may help.
+func warmsUp(ready func() bool, run func()) {
+	for range 10 {
+		if ready() {
+			break
+		}
+		time.Sleep(time.Second)
+	}
+	run()
+}

@@ -163,3 +163,35 @@ func conflictsByType() error {
 	}
 	return errors.New("changed by others three times; please retry")
 }
+
+var errAgain = errors.New("again")
+
+func switchedKind(call func() error) error {
+	for range 3 {
+		switch err := call(); err {
+		case nil:
+			return nil
+		case errAgain:
+			continue
+		default:
+			return err
+		}
+	}
+	return errors.New("max retries reached")
+}
+
+func shrinks(keys []string, encode func([]string) ([]byte, error), check func([]byte) error) ([]byte, error) {
+	kept := keys
+	for i := len(keys); i >= 0; i-- {
+		raw, err := encode(kept)
+		if err != nil {
+			return nil, err
+		}
+		if err = check(raw); err != nil {
+			kept = kept[:i]
+			continue
+		}
+		return raw, nil
+	}
+	return nil, errors.New("failed to make it fit")
+}

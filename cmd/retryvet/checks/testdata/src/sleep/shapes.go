@@ -255,3 +255,21 @@ func inGoroutine(ctx context.Context, refresh func()) {
 		}
 	}()
 }
+
+// The context is that of the constructor, and the goroutine goes on after it.
+func constructor(ctx context.Context, next func() (int, error), update func(int)) error {
+	if _, err := next(); err != nil || ctx.Err() != nil {
+		return err
+	}
+	go func() {
+		for {
+			n, err := next()
+			if err != nil {
+				time.Sleep(time.Second)
+				continue
+			}
+			update(n)
+		}
+	}()
+	return nil
+}
