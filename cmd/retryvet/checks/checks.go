@@ -25,7 +25,7 @@ var Generated bool
 func Default() []*analysis.Analyzer {
 	return []*analysis.Analyzer{
 		Overflow, Sleep, LastSleep, DeadCtx, Body, Leak, DeferLoop, Post, Unbounded, Lost, Nested,
-		PolicyChange, CallCopy, CallEnd, NonIdempotent, PastTimeout, Ignore,
+		PolicyChange, CallCopy, CallEnd, NonIdempotent, PastTimeout, TwoTurns, Ignore,
 	}
 }
 
