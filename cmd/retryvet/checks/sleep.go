@@ -3,6 +3,7 @@ package checks
 import (
 	"go/ast"
 	"go/constant"
+	"go/types"
 	"strings"
 	"time"
 )
@@ -35,18 +36,16 @@ func (s *source) reached(a *attempt, w wait) bool {
 	return !ok || w.at.Pos() < a.body.Pos() || g.reaches(start, a.loop, scene{}, w.at)
 }
 
-// near reports whether a context belongs to the function with a loop, or is used in the loop.
+// near reports whether a context is a parameter of the function with a loop, or is used in the loop.
+// Another may be there for something else.
 func (s *source) near(a *attempt, ctx string) bool {
 	name, _, _ := strings.Cut(ctx, ".")
 	v := s.lookup(name, a.loop.Pos())
 	if v == nil {
 		return false
 	}
-	inside := a.in.Pos() <= v.Pos() && v.Pos() < a.in.End()
-	for p := range a.sig.Params().Variables() {
-		inside = inside || p == v
-	}
-	return inside || mentions(s.pass.TypesInfo, a.loop, v)
+	param, ok := v.(*types.Var)
+	return ok && isParam(a.sig, param) || mentions(s.pass.TypesInfo, a.loop, v)
 }
 
 // duration returns the value of a constant duration.

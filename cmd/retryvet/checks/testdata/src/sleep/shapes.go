@@ -273,3 +273,16 @@ func constructor(ctx context.Context, next func() (int, error), update func(int)
 	}()
 	return nil
 }
+
+// Nothing ends the context while the loop runs, and nothing in the loop uses it.
+func forSomethingElse(start func(context.Context), get func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	start(ctx)
+	for {
+		if err := get(); err != nil {
+			panic(err)
+		}
+		time.Sleep(time.Second)
+	}
+}
