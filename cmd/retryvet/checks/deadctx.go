@@ -219,13 +219,16 @@ func (u *unit) usedOnlyByTries(a *attempt, ctx *types.Var) bool {
 
 var logs = regexp.MustCompile(`(?i)log|print|debug|info|warn|error|wrap|errorf|trace|fatal|fields?$|append|join|string|record|event|observe|report`)
 
+// converts are names of functions that look into an error: status.FromError(err).
+var converts = regexp.MustCompile(`^(From|As|Is|Code|Cause)`)
+
 // selective reports whether the loop looks at what kind of error it was.
 func (s *source) selective(a *attempt) bool {
 	for _, t := range a.tries {
 		if t.err != nil && contains(a.loop, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.CallExpr:
-				if n == t.call || logs.MatchString(funcName(n)) {
+				if n == t.call || logs.MatchString(funcName(n)) && !converts.MatchString(funcName(n)) {
 					return false
 				}
 				for _, arg := range n.Args {

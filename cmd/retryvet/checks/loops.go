@@ -220,6 +220,9 @@ func (s *source) classify(g *graph, a *attempt, t *try) (kind, bool) {
 		return retrying, len(t.fails) > 0
 	}
 	for _, guess := range []truth{yes, no} {
+		if s.givesNew(a, t) {
+			break
+		}
 		for _, status := range []int{200, 0} {
 			success = t.succeeds(guess)
 			success.status = status
@@ -235,6 +238,14 @@ func (s *source) classify(g *graph, a *attempt, t *try) (kind, bool) {
 		return reconnecting, true
 	}
 	return 0, false
+}
+
+// givesNew reports whether a call gets something that the iteration has made: it is work on an item.
+func (s *source) givesNew(a *attempt, t *try) bool {
+	return slices.ContainsFunc(t.call.Args, func(arg ast.Expr) bool {
+		v := variable(s.pass.TypesInfo, arg)
+		return v != nil && !isContext(v.Type()) && !isDuration(v.Type()) && a.body.Pos() <= v.Pos() && v.Pos() < a.body.End()
+	})
 }
 
 // observes reports whether a call says yes or no, and not why: a loop asks it until something is so.

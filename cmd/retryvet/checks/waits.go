@@ -19,9 +19,15 @@ type wait struct {
 	interruptible bool     // by a context, or something else
 }
 
-// short reports whether a wait is certainly too short to matter.
+// short reports whether a wait is certainly too short to matter: a constant, or the time until a
+// short one is over.
 func (s *source) short(w wait) bool {
 	d, ok := s.duration(w.dur)
+	if until, is := ast.Unparen(orNil(w.dur)).(*ast.CallExpr); is && calleeName(s.pass.TypesInfo, until) == "time.Until" {
+		if add, is := ast.Unparen(until.Args[0]).(*ast.CallExpr); is && calleeName(s.pass.TypesInfo, add) == "time.Time.Add" {
+			d, ok = s.duration(add.Args[0])
+		}
+	}
 	return ok && d < longEnough
 }
 

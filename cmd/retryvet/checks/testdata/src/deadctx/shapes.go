@@ -94,3 +94,23 @@ func asksFirst(ctx context.Context, get func(context.Context) (int, error)) (int
 		return n, err
 	}
 }
+
+func fromError(error) (int, bool) { return 0, false }
+
+func looksInside(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for {
+		err := call(ctx)
+		if err == nil {
+			return nil
+		}
+		if status, ok := FromError(err); ok && status == 14 {
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		return err
+	}
+}
+
+func FromError(err error) (int, bool) { return fromError(err) }

@@ -286,3 +286,24 @@ func forSomethingElse(start func(context.Context), get func() error) {
 		time.Sleep(time.Second)
 	}
 }
+
+func untilSoon(ctx context.Context, last time.Time, get func() error) {
+	for {
+		if err := get(); err == nil {
+			return
+		}
+		time.Sleep(time.Until(last.Add(10 * time.Millisecond)))
+	}
+}
+
+func broadcasts(ctx context.Context, n int, make func(int) string, send func(string) error) error {
+	for i := 1; i <= n; i++ {
+		text := make(i)
+		err := send(text)
+		if (text != "") != (err == nil) {
+			return err
+		}
+		time.Sleep(time.Second)
+	}
+	return nil
+}
