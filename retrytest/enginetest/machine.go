@@ -85,8 +85,12 @@ func (m *machine) within(d time.Duration) (context.Context, context.CancelFunc) 
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		begun := time.Now()
-		for ctx.Err() == nil && time.Since(begun) < m.stretch(d, begun, time.Now()) {
-			time.Sleep(tick)
+		for time.Since(begun) < m.stretch(d, begun, time.Now()) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(tick):
+			}
 		}
 		cancel()
 	}()
