@@ -27,10 +27,10 @@ import (
 
 // assertSameError checks that an error is this very one, and not only equal to
 // it.
-func assertSameError(t *testing.T, want, got error, about string, args ...any) {
+func assertSameError(t *testing.T, want, got error, about string) {
 	t.Helper()
 	same := want == got
-	assert.True(t, same, "%v is not %v: %s", got, want, fmt.Sprintf(about, args...))
+	assert.True(t, same, "%v is not %v: %s", got, want, about)
 }
 
 // delayDigest is the SHA-256 of 300,000 delays with their bounds. It is the same

@@ -84,7 +84,7 @@ func (s *stage) original(t *testing.T, err error) error {
 	}
 	var exit *exec.ExitError
 	switch {
-	case err == nil || err == s.last: //nolint:errorlint // restored already
+	case err == nil || err == s.last:
 		return err
 	case errors.As(err, &exit):
 		assert.Equal(t, firstCode+s.calls-1, exit.ExitCode())

@@ -50,16 +50,18 @@ func TestDelayTotal(t *testing.T) {
 	t.Parallel()
 	r := seeded(12)
 	for range 50_000 {
-		d, f := edges[r.IntN(len(edges))], reals[r.IntN(len(reals))]
-		p := retry.Policy{
-			Backoff: []retry.Backoff{
-				nil, retry.Exponential{Initial: d, Multiplier: f}, retry.Linear{Initial: d, Step: edges[r.IntN(len(edges))]},
-				retry.Fibonacci{Initial: d}, retry.Constant(d), retry.Schedule{1, d}, greedy{},
-			}[r.IntN(7)],
-			Jitter:   []retry.Jitter{nil, retry.EqualJitter, retry.Proportional(f), retry.PlusMinus(d), greedy{}}[r.IntN(5)],
-			MaxDelay: edges[r.IntN(len(edges))], Rand: word(r.Uint64()),
+		d, f, n := edges[r.IntN(len(edges))], reals[r.IntN(len(reals))], []int{math.MinInt, 0, 1, 2, 62, 63, 64, 1 << 30, math.MaxInt}[r.IntN(9)]
+		backoffs := []retry.Backoff{
+			nil,
+			retry.Exponential{Initial: d, Multiplier: f},
+			retry.Linear{Initial: d, Step: edges[r.IntN(len(edges))]},
+			retry.Fibonacci{Initial: d},
+			retry.Constant(d),
+			retry.Schedule{1, d},
+			greedy{},
 		}
-		n := []int{math.MinInt, 0, 1, 2, 62, 63, 64, 1 << 30, math.MaxInt}[r.IntN(9)]
+		jitters := []retry.Jitter{nil, retry.EqualJitter, retry.Proportional(f), retry.PlusMinus(d), greedy{}}
+		p := retry.Policy{Backoff: backoffs[r.IntN(7)], Jitter: jitters[r.IntN(5)], MaxDelay: edges[r.IntN(len(edges))], Rand: word(r.Uint64())}
 		limit := p.MaxDelay
 		if limit <= 0 {
 			limit = math.MaxInt64

@@ -102,8 +102,10 @@ func TestNestedPoliciesDoNotMultiply(t *testing.T) {
 		err   error
 		calls int
 	}{
-		{exact(0), testkit.ErrPeer, 3}, {exact(0), retry.MarkRetryable(testkit.ErrPeer), 3},
-		{exact(0), retry.MarkFinal(testkit.ErrPeer), 1}, {through, testkit.ErrPeer, 9},
+		{exact(0), testkit.ErrPeer, 3},
+		{exact(0), retry.MarkRetryable(testkit.ErrPeer), 3},
+		{exact(0), retry.MarkFinal(testkit.ErrPeer), 1},
+		{through, testkit.ErrPeer, 9},
 	} {
 		fn, calls := testkit.Failing(tt.err)
 		err := tt.outer.Execute(t.Context(), func(ctx context.Context) error {
@@ -200,8 +202,10 @@ func TestClassifiersDoNotOverruleMarks(t *testing.T) {
 		err        error
 		calls      int
 	}{
-		{retry.Retryable, retry.MarkFinal(testkit.ErrPeer), 1}, {retry.Retryable, errors.Join(io.EOF, retry.MarkFinal(testkit.ErrPeer)), 1},
-		{retry.Final, retry.MarkRetryable(testkit.ErrPeer), 3}, {retry.Final, retry.Mark(testkit.ErrPeer, retry.Verdict{}), 3},
+		{retry.Retryable, retry.MarkFinal(testkit.ErrPeer), 1},
+		{retry.Retryable, errors.Join(io.EOF, retry.MarkFinal(testkit.ErrPeer)), 1},
+		{retry.Final, retry.MarkRetryable(testkit.ErrPeer), 3},
+		{retry.Final, retry.Mark(testkit.ErrPeer, retry.Verdict{}), 3},
 		{retry.Final, testkit.ErrPeer, 1},
 	} {
 		p := exact(0)
@@ -236,10 +240,10 @@ func TestFiniteAndUnlimitedAreOnePath(t *testing.T) {
 // The Observer hears of each retry once, and of the end once.
 func TestEventsAreExact(t *testing.T) {
 	t.Parallel()
-	for at, want := range map[int]string{1: "succeeded", 3: "retrying retrying succeeded", 9: "retrying retrying gave_up"} {
+	for at, want := range map[int]string{1: "1 succeeded", 3: "1 retrying, 2 retrying, 3 succeeded", 9: "1 retrying, 2 retrying, 3 gave_up"} {
 		got, calls := "", 0
 		p := &retry.Policy{Backoff: retry.Constant(0), Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
-			got += " " + e.Kind.String()
+			got += fmt.Sprintf(", %d %v", e.Attempt, e.Kind)
 			assert.Equal(t, calls, e.Attempt)
 		})}
 		_ = p.Execute(t.Context(), func(context.Context) error {
@@ -248,6 +252,6 @@ func TestEventsAreExact(t *testing.T) {
 			}
 			return testkit.ErrPeer
 		})
-		assert.Equal(t, " "+want, got)
+		assert.Equal(t, ", "+want, got)
 	}
 }

@@ -112,7 +112,7 @@ func TestTheLastResponseIsKept(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = io.WriteString(w, "maintenance")
 	})
-	resp, err := (&http.Client{Transport: &retryhttp.Transport{Policy: exact(0)}}).Get(s.URL) //nolint:noctx // as users do
+	resp, err := (&http.Client{Transport: &retryhttp.Transport{Policy: exact(0)}}).Get(s.URL)
 	require.NoError(t, err)
 	text, err := io.ReadAll(resp.Body)
 	assert.NoError(t, err)
@@ -181,7 +181,7 @@ func TestCertificatesAreFinal(t *testing.T) {
 	for name, config := range provoke.Distrusting(trusting) {
 		network := provoke.Transport(t, &http.Transport{TLSClientConfig: config})
 		b := &base{answer: network.RoundTrip}
-		_, err := (&http.Client{Transport: &retryhttp.Transport{Base: b, Policy: exact(0)}}).Get(s.URL) //nolint:noctx,bodyclose // it fails
+		_, err := (&http.Client{Transport: &retryhttp.Transport{Base: b, Policy: exact(0)}}).Get(s.URL)
 		require.Error(t, err, name)
 		assert.Equal(t, 1, b.calls, "%s: %v", name, err)
 		assert.Equal(t, retry.Final, retryhttp.Classify(fmt.Errorf("outer: %w", err)).Class)
@@ -205,7 +205,7 @@ func TestWhatCannotHelp(t *testing.T) {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
 		change(req)
 		b := &base{answer: http.DefaultTransport.RoundTrip}
-		_, err := (&retryhttp.Transport{Base: b, Policy: exact(0)}).RoundTrip(req) //nolint:bodyclose // it fails
+		_, err := (&retryhttp.Transport{Base: b, Policy: exact(0)}).RoundTrip(req)
 		assert.Error(t, err, name)
 		assert.Equal(t, 1, b.calls, "%s: %v", name, err)
 	}
@@ -248,7 +248,7 @@ func TestBodyIsReadableAfterwards(t *testing.T) {
 	s := serve(t, status(503), func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 1<<20)) })
 	p := exact(0)
 	p.AttemptTimeout = time.Hour
-	resp, err := (&http.Client{Transport: &retryhttp.Transport{Policy: p}}).Get(s.URL) //nolint:noctx // as users do
+	resp, err := (&http.Client{Transport: &retryhttp.Transport{Policy: p}}).Get(s.URL)
 	require.NoError(t, err)
 	body, err := io.ReadAll(resp.Body)
 	assert.NoError(t, err)
@@ -267,7 +267,7 @@ func TestDiscardedBodiesAreDrained(t *testing.T) {
 	})
 	p := exact(0)
 	p.MaxAttempts = 10
-	resp, err := (&http.Client{Transport: &retryhttp.Transport{Base: provoke.Transport(t, &http.Transport{}), Policy: p, Budget: retryhttp.NoBudget}}).Get(s.URL) //nolint:noctx // as users do
+	resp, err := (&http.Client{Transport: &retryhttp.Transport{Base: provoke.Transport(t, &http.Transport{}), Policy: p, Budget: retryhttp.NoBudget}}).Get(s.URL)
 	require.NoError(t, err)
 	assert.NoError(t, resp.Body.Close())
 	assert.Len(t, peers, 1)
@@ -326,7 +326,7 @@ func TestWhoseTimeout(t *testing.T) {
 			p := exact(0)
 			p.AttemptTimeout = timeout
 			req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1", nil)
-			_, err := (&retryhttp.Transport{Base: b, Policy: p}).RoundTrip(req) //nolint:bodyclose // it fails
+			_, err := (&retryhttp.Transport{Base: b, Policy: p}).RoundTrip(req)
 			assert.Equal(t, want, b.calls)
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 			assert.ErrorContains(t, err, "too slow for me")
