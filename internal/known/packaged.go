@@ -54,8 +54,6 @@ var packages = map[string]judge{
 	"github.com/redis/go-redis/v9/internal/proto":      redisReply,
 	"github.com/redis/go-redis/v9":                     redisReply,
 	"github.com/gomodule/redigo/redis":                 redisReply,
-	"github.com/redis/rueidis":                         redisReply,
-	"github.com/valkey-io/valkey-go":                   redisReply,
 	"github.com/sijms/go-ora/v2/network":               by("ErrCode", Oracle),
 	"github.com/godror/godror":                         byMethod("Code", Oracle),
 	"github.com/apache/cassandra-gocql-driver/v2":      byMethod("Code", cassandra),

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// redisReply classifies an error that a server of Redis or Valkey has replied. Its text begins
-// with a code, and the server has done nothing.
+// redisReply classifies an error that a server of Redis or Valkey has replied: a string that
+// begins with a code. The server has done nothing.
 //
 // https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors
 func redisReply(v reflect.Value, _ string) (f Fact, _ int, _ time.Duration) {
-	e, ok := reflect.TypeAssert[error](v)
-	if !ok {
-		return f, 0, 0
+	reply := text(v)
+	if reply == "" {
+		reply = text(field(v, "msg")) // of the types of go-redis since 9.17
 	}
-	code, rest, _ := strings.Cut(e.Error(), " ")
+	code, rest, _ := strings.Cut(reply, " ")
 	switch code {
 	case "LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "NOREPLICAS", "BUSY":
 		f = Unapplied("redis_" + strings.ToLower(code))
