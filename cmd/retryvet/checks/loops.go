@@ -395,10 +395,11 @@ func (s *source) varies(a *attempt, tries []*try) map[types.Object]bool {
 			outs = append(outs, t.resp)
 		}
 	}
-	for before := -1; before != len(varies); { // what varies makes other things vary
+	for before := -1; before != len(varies); { // what a loop counts makes other things vary
 		before = len(varies)
-		s.variesFrom(a, tries, outs, varies)
+		s.variesFrom(a, tries, nil, varies)
 	}
+	s.variesFrom(a, tries, outs, varies)
 	return varies
 }
 

@@ -50,8 +50,7 @@ func (l *loader) load(root string, look func(text []byte) bool) ([]*packages.Pac
 	list.Dir, list.Env = root, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "CGO_ENABLED=0")
 	out, err := list.Output()
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			err = fmt.Errorf("%w: %s", err, exit.Stderr)
 		}
 		return nil, err
@@ -109,8 +108,7 @@ func (m *module) whole(p *listed) *packages.Package {
 	config := m.config(p)
 	config.Error = func(err error) {
 		pkg.Errors = append(pkg.Errors, packages.Error{Msg: err.Error()})
-		var e types.Error
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[types.Error](err); ok {
 			pkg.TypeErrors = append(pkg.TypeErrors, e)
 		}
 	}
