@@ -590,3 +590,79 @@ func TestDecisionAt(t *testing.T) {
 		assert.Zero(t, d.Delay)
 	})
 }
+
+func TestExhausted(t *testing.T) {
+	t.Parallel()
+	overridden := retry.Policy{
+		MaxAttempts: 4,
+		Overrides:   map[string]retry.Override{"unknown": {MaxAttempts: 2}, "busy": {MaxAttempts: 6}, "locked": {MaxDelay: time.Second}},
+	}
+	below := retry.Policy{MaxAttempts: 4, Overrides: map[string]retry.Override{"unknown": {MaxAttempts: 2}, "busy": {MaxAttempts: -1}}}
+	hour := retry.Policy{MaxElapsed: time.Hour}
+	tests := []struct {
+		name  string
+		p     retry.Policy
+		state retry.State
+		limit int
+		want  retry.StopReason
+	}{
+		{"a first attempt", retry.Policy{}, retry.State{}, 3, retry.StopNone},
+		{"one attempt left", retry.Policy{}, retry.State{Failures: 2}, 3, retry.StopNone},
+		{"no attempt left", retry.Policy{}, retry.State{Failures: 3}, 3, retry.StopAttempts},
+		{"fewer than none", retry.Policy{}, retry.State{Failures: 4}, 3, retry.StopAttempts},
+		{"free ones do not count", retry.Policy{}, retry.State{Failures: 2, RateLimited: 100}, 3, retry.StopNone},
+		{"free ones are told", retry.Policy{}, retry.State{Failures: 3, RateLimited: 4}, 3, retry.StopAttempts},
+		{"a single attempt", retry.Policy{MaxAttempts: 1}, retry.State{Failures: 1}, 1, retry.StopAttempts},
+		{"a negative count", retry.Policy{MaxAttempts: 1}, retry.State{Failures: -1}, 1, retry.StopNone},
+		{"a negative count of free ones", retry.Policy{}, retry.State{Failures: 3, RateLimited: -4}, 3, retry.StopAttempts},
+		{"a negative count when the time is up", hour, retry.State{Failures: -4, RateLimited: 1, First: firstAttempt.Add(-2 * time.Hour)}, 3, retry.StopElapsed},
+		{"unlimited", retry.Policy{MaxAttempts: retry.Unlimited}, retry.State{Failures: math.MaxInt - 1}, retry.Unlimited, retry.StopNone},
+		{"the largest limit has one left", overridden, retry.State{Failures: 5}, 6, retry.StopNone},
+		{"the largest limit has none left", overridden, retry.State{Failures: 6}, 6, retry.StopAttempts},
+		{"smaller limits do not count", below, retry.State{Failures: 3}, 4, retry.StopNone},
+		{"only the largest does", below, retry.State{Failures: 4}, 4, retry.StopAttempts},
+		{"the time is up", hour, elapsedState(time.Hour + 1), 3, retry.StopElapsed},
+		{"the time is just up", hour, elapsedState(time.Hour), 3, retry.StopNone},
+		{"no beginning", hour, retry.State{Failures: 2}, 3, retry.StopNone},
+		{"no limit of time", retry.Policy{}, elapsedState(1000 * time.Hour), 3, retry.StopNone},
+		{"a negative limit of time", retry.Policy{MaxElapsed: -1}, elapsedState(time.Hour), 3, retry.StopNone},
+		{"the clock went back", hour, elapsedState(-2 * time.Hour), 3, retry.StopNone},
+		{"both", hour, retry.State{Failures: 3, First: firstAttempt.Add(-2 * time.Hour)}, 3, retry.StopAttempts},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := tt.p
+			p.Name = "task"
+			s := tt.state
+			s.Key = "job"
+			d, exhausted := p.Exhausted(s, firstAttempt)
+			assert.Equal(t, tt.want != retry.StopNone, exhausted)
+			if !exhausted {
+				assert.Equal(t, retry.Decision{}, d)
+				return
+			}
+			s.Failures, s.RateLimited = max(s.Failures, 0), max(s.RateLimited, 0)
+			assert.Equal(t, retry.Decision{
+				Limit: tt.limit,
+				Stop:  tt.want,
+				Err:   &retry.Error{Policy: "task", Attempts: s.Failures + s.RateLimited, Stop: tt.want, State: s},
+				State: s,
+			}, d)
+		})
+	}
+}
+
+// TestNextNil checks that a success decides nothing, and asks no classifier.
+func TestNextNil(t *testing.T) {
+	t.Parallel()
+	s := retry.State{Failures: 9, RateLimited: 9, First: firstAttempt.Add(-time.Hour), Key: "job"}
+	p := &retry.Policy{
+		MaxElapsed: 1,
+		Classifier: func(error) retry.Verdict { panic("asked") },
+		Rand:       wordsOf(nil),
+	}
+	assert.Equal(t, retry.Decision{State: s}, p.Next(s, nil, firstAttempt))
+	var none *retry.Policy
+	assert.Equal(t, retry.Decision{State: s}, none.Next(s, nil, firstAttempt))
+}

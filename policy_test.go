@@ -2,10 +2,12 @@ package retry_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -326,4 +328,242 @@ func TestThrottleOfOnesOwn(t *testing.T) {
 	p.Budget = panicking{}
 	assert.PanicsWithValue(t, "ouch", func() { _ = p.Execute(t.Context(), fn) })
 	assert.PanicsWithValue(t, "ouch", func() { _ = p.Execute(t.Context(), succeed) })
+}
+
+func TestPendingHasAnEnd(t *testing.T) {
+	t.Parallel()
+	errNotReady := retry.MarkPending(errors.New("not ready"))
+	poll := map[string]retry.Override{"pending": {Backoff: retry.Constant(5 * time.Second), MaxAttempts: 7}}
+	tests := []struct {
+		name  string
+		p     retry.Policy
+		calls int
+		stop  retry.StopReason
+	}{
+		{"by a limit of its own", retry.Policy{Overrides: poll}, 7, retry.StopAttempts},
+		{"by Timeout", retry.Policy{Timeout: time.Minute, Backoff: retry.Constant(10 * time.Second)}, 6, retry.StopTimeout},
+		{"by MaxElapsed", retry.Policy{MaxElapsed: time.Minute, Backoff: retry.Constant(10 * time.Second)}, 7, retry.StopElapsed},
+		{"by a hint", retry.Policy{MaxRetryAfter: time.Nanosecond}, 1, retry.StopRetryAfter},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := tt.p
+			p.Jitter, p.Clock = retry.NoJitter, newCountingClock()
+			err := errNotReady
+			if tt.stop == retry.StopRetryAfter {
+				err = retry.Mark(errBoom, retry.Verdict{Class: retry.Pending, NotApplied: true, After: time.Second})
+			}
+			e := testkit.As[*retry.Error](t, p.Execute(t.Context(), func(context.Context) error { return err }))
+			assert.Equal(t, tt.stop, e.Stop)
+			assert.Equal(t, tt.calls, e.Attempts)
+		})
+	}
+	// Without any limit it goes on until the context ends.
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		calls := 0
+		err := (&retry.Policy{MaxAttempts: 2}).Execute(ctx, func(context.Context) error { calls++; return errNotReady })
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Greater(t, calls, 1000)
+		assert.Less(t, calls, 20_000, "it waits")
+	})
+}
+
+// Polls do not use up the attempts of real errors, and real errors do not use up the
+// attempts of polls.
+func TestPending(t *testing.T) {
+	t.Parallel()
+	errNotReady := errors.New("not ready")
+	var script []error
+	for range 50 {
+		script = append(script, retry.MarkPending(errNotReady))
+	}
+	script = append(script, errBoom, retry.MarkPending(errNotReady), errBoom, retry.MarkPending(errNotReady), nil)
+	clock := newCountingClock()
+	var events retrytest.Recorder
+	p := &retry.Policy{
+		Jitter:    retry.NoJitter,
+		Overrides: map[string]retry.Override{"pending": {Backoff: retry.Constant(5 * time.Second)}},
+		Budget:    &retry.Budget{Reserve: 2},
+		Observer:  &events, Clock: clock,
+	}
+	n := 0
+	require.NoError(t, p.Execute(t.Context(), func(context.Context) error { n++; return script[n-1] }))
+	assert.Equal(t, len(script), n)
+	want := make([]time.Duration, 50)
+	for i := range want {
+		want[i] = 5 * time.Second
+	}
+	assert.Equal(t, append(want, seconds(2, 5, 4, 5)...), clock.waited)
+	assert.Equal(t, retry.Pending, events.Events()[0].Verdict.Class)
+	assert.Equal(t, len(script), events.Events()[len(events.Events())-1].Attempt)
+
+	// In a table.
+	s := retry.State{First: firstAttempt}
+	for i, err := range script[:len(script)-1] {
+		d := p.Next(s, err, firstAttempt)
+		require.True(t, d.Retry, "%d", i)
+		assert.Equal(t, err == errBoom, d.Counted)
+		s = throughText(t, throughJSON(t, d.State))
+	}
+	assert.Equal(t, retry.State{Failures: 2, Pending: 52, First: firstAttempt}, s)
+}
+
+func TestTimeoutOfAStoredJob(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{Timeout: time.Minute, Jitter: retry.NoJitter}
+	s := retry.State{Failures: 1, First: firstAttempt}
+	_, exhausted := p.Exhausted(s, firstAttempt.Add(time.Minute-1))
+	assert.False(t, exhausted)
+	d, exhausted := p.Exhausted(s, firstAttempt.Add(time.Minute))
+	require.True(t, exhausted)
+	require.ErrorIs(t, d.Err, retry.StopTimeout)
+	require.EqualError(t, d.Err, "failed after 1 attempt (timed out)")
+
+	assert.True(t, p.Next(s, errBoom, firstAttempt.Add(56*time.Second-1)).Retry)
+	assert.Equal(t, retry.StopTimeout, p.Next(s, errBoom, firstAttempt.Add(56*time.Second)).Stop)
+	assert.Equal(t, retry.StopTimeout, p.Next(s, retry.MarkFinal(errBoom), firstAttempt.Add(time.Minute)).Stop)
+	s.First = time.Time{}
+	assert.True(t, p.Next(s, errBoom, firstAttempt.Add(time.Hour)).Retry, "nobody knows when it began")
+}
+
+// A ported backoff that stops by a negative delay does not become a hot loop.
+func TestBackoffThatSaysStop(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{
+		MaxAttempts: retry.Unlimited,
+		Backoff:     backoffFunc(func(n int) time.Duration { return time.Duration(2-n) * time.Second }),
+		Jitter:      retry.NoJitter,
+		Clock:       newCountingClock(),
+	}
+	for _, err := range []error{errBoom, retry.MarkRateLimited(errBoom, time.Millisecond)} {
+		e := testkit.As[*retry.Error](t, p.Execute(t.Context(), func(context.Context) error { return err }))
+		assert.Equal(t, retry.StopBackoff, e.Stop)
+		assert.Equal(t, 3, e.Attempts)
+		require.ErrorIs(t, e, retry.StopBackoff)
+		require.EqualError(t, e, "failed after 3 attempts (stopped by the backoff): boom")
+	}
+	assert.Zero(t, p.Delay(retry.State{Failures: 3}))
+	exact := p.Decide(retry.State{Failures: 9}, retry.Verdict{Class: retry.Retryable, Exact: true}, firstAttempt)
+	assert.True(t, exact.Retry, "an exact wait asks no backoff")
+}
+
+func TestMarkProgressStartsANewCount(t *testing.T) {
+	t.Parallel()
+	wrapped := fmt.Errorf("wrapped: %w", retry.MarkProgress(errBoom))
+	for name, err := range map[string]error{
+		"plain":            retry.MarkProgress(errBoom),
+		"wrapped":          wrapped,
+		"beneath a mark":   retry.MarkRetryable(wrapped),
+		"above a mark":     retry.MarkProgress(retry.MarkRetryable(errBoom)),
+		"in a join":        errors.Join(errBoom, wrapped),
+		"as a verdict":     retry.Mark(errBoom, retry.Verdict{Class: retry.Retryable, Progress: true}),
+		"of a known error": retry.MarkProgress(errRefused),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := &retry.Policy{MaxElapsed: time.Hour}
+			now := firstAttempt.Add(2 * time.Hour)
+			d := p.Next(retry.State{Failures: 2, RateLimited: 1, Pending: 4, First: firstAttempt, Key: "k"}, err, now)
+			require.True(t, d.Retry, "%v", d.Stop)
+			assert.True(t, d.Verdict.Progress)
+			assert.Equal(t, retry.State{Failures: 1, First: now, Key: "k"}, d.State)
+		})
+	}
+	require.NoError(t, retry.MarkProgress(nil))
+	require.EqualError(t, retry.MarkProgress(errBoom), "boom")
+	assert.ErrorIs(t, retry.MarkProgress(errBoom), errBoom)
+}
+
+// The README's loop: 1 s, 2 s, 4 s … up to 30 s, and from the start again after a
+// healthy minute.
+func TestResetAfter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		p := &retry.Policy{
+			MaxAttempts: retry.Unlimited,
+			Backoff:     retry.Exponential{Initial: time.Second},
+			Jitter:      retry.NoJitter,
+			ResetAfter:  time.Minute,
+		}
+		lived := []time.Duration{0, 0, 0, 0, 0, 0, 0, time.Minute - 1, time.Minute, 0, 0, time.Hour, 0}
+		want := seconds(1, 2, 4, 8, 16, 30, 30, 30, 1, 2, 4, 1, 2)
+		var waits []time.Duration
+		ended := time.Now()
+		n := 0
+		err := p.Execute(ctx, func(context.Context) error {
+			if n > 0 {
+				waits = append(waits, time.Since(ended))
+			}
+			if n == len(lived) {
+				cancel()
+				return errBoom
+			}
+			time.Sleep(lived[n])
+			n++
+			ended = time.Now()
+			return errBoom
+		})
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, want, waits)
+	})
+}
+
+// An attempt that would begin too late, because its turn has come late, is not begun.
+func TestTimeoutBeforeTheAttempt(t *testing.T) {
+	t.Parallel()
+	var events retrytest.Recorder
+	clock := newCountingClock()
+	call := retry.Call{
+		Policy: &retry.Policy{Timeout: time.Minute, Clock: clock, Observer: &events},
+		State:  retry.State{Failures: 1, First: firstAttempt}, Last: errBoom,
+	}
+	clock.now = firstAttempt.Add(time.Minute)
+	assert.False(t, call.Begin(t.Context()))
+	require.EqualError(t, call.Err(), "failed after 1 attempt (timed out): boom")
+	assert.False(t, call.Begin(t.Context()))
+	require.Len(t, events.Events(), 1)
+	assert.Equal(t, retry.StopTimeout, events.Events()[0].Stop)
+}
+
+// An exact wait is the wait itself: no bound, no spread, no backoff; but within limits.
+func TestExact(t *testing.T) {
+	t.Parallel()
+	for _, d := range []time.Duration{0, 1, time.Millisecond, 59 * time.Second, time.Minute} {
+		for _, u := range []word{0, 1 << 63, ^word(0)} {
+			p := &retry.Policy{Rand: u, Backoff: retry.Constant(time.Hour)}
+			for _, class := range []retry.Class{retry.Unknown, retry.Retryable, retry.RateLimited, retry.Pending} {
+				v := retry.Verdict{Class: class, After: d, Exact: true}
+				got := p.Decide(retry.State{}, v, firstAttempt)
+				require.True(t, got.Retry)
+				assert.Equal(t, d, got.Delay)
+				assert.Equal(t, class, got.Verdict.Class)
+			}
+		}
+	}
+	v := retry.Verdict{Class: retry.Retryable, After: time.Minute + 1, Exact: true}
+	assert.Equal(t, retry.StopRetryAfter, (&retry.Policy{}).Decide(retry.State{}, v, firstAttempt).Stop)
+	v.After = time.Minute
+	assert.Equal(t, retry.StopAttempts, (&retry.Policy{}).Decide(retry.State{Failures: 2}, v, firstAttempt).Stop)
+	p := &retry.Policy{Timeout: time.Minute}
+	assert.Equal(t, retry.StopTimeout, p.Decide(retry.State{First: firstAttempt}, v, firstAttempt).Stop)
+}
+
+func throughText(t *testing.T, s retry.State) (back retry.State) {
+	t.Helper()
+	text, err := s.MarshalText()
+	require.NoError(t, err)
+	require.NoError(t, back.UnmarshalText(text))
+	return back
+}
+
+func throughJSON(t *testing.T, s retry.State) (back retry.State) {
+	t.Helper()
+	data, err := s.MarshalJSON()
+	require.NoError(t, err)
+	require.NoError(t, back.UnmarshalJSON(data))
+	return back
 }

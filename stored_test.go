@@ -485,3 +485,34 @@ func TestStoredLost(t *testing.T) {
 		})
 	}
 }
+
+// The engine's clock decides, and the policy's limits the attempt.
+func TestStoredNow(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{MaxElapsed: time.Hour, AttemptTimeout: time.Minute, Clock: retrytest.NewClock(firstAttempt.Add(time.Hour * 24))}
+	for _, passed := range []time.Duration{-time.Hour, 0, time.Hour - time.Minute, time.Hour} {
+		var events retrytest.Recorder
+		p.Observer = &events
+		job := retry.Stored{
+			Policy: p, State: retry.State{Failures: 1, First: firstAttempt},
+			Now: func() time.Time { return firstAttempt.Add(passed) },
+		}
+		outcome := job.Attempt(t.Context(), func(ctx context.Context) error {
+			_, limited := ctx.Deadline()
+			assert.True(t, limited)
+			return retry.MarkRetryable(errBoom)
+		})
+		require.NoError(t, job.Tell(t.Context()))
+		if passed == time.Hour {
+			assert.Equal(t, retry.Ended, outcome)
+			assert.Equal(t, retry.StopElapsed, job.Decision.Stop)
+			continue
+		}
+		assert.Equal(t, retry.Again, outcome, passed)
+		assert.Equal(t, firstAttempt.Add(min(passed, passed+time.Hour)).Add(job.Decision.Delay), job.Decision.At)
+		assert.Equal(t, max(passed, 0), events.Events()[0].Elapsed)
+		if passed < 0 {
+			assert.Equal(t, firstAttempt.Add(passed), job.State.First, "it is not in the future")
+		}
+	}
+}
