@@ -795,3 +795,97 @@ func TestCallFirstAfterProgress(t *testing.T) {
 		}
 	}
 }
+
+// TestCallPolicyTimeout checks that Policy.Timeout ends the operation with the attempt,
+// and that the error is not classified.
+func TestCallPolicyTimeout(t *testing.T) {
+	t.Parallel()
+	for _, attempt := range []time.Duration{0, time.Minute} {
+		p, clock, events := callPolicy()
+		p.Timeout, p.AttemptTimeout = 5*time.Second, attempt
+		p.Classifier = func(error) retry.Verdict { panic("asked") }
+		call := retry.Call{Policy: p}
+		require.True(t, call.Next(t.Context()))
+		clock.Advance(5*time.Second - 1)
+		assert.False(t, call.TimedOut())
+		clock.Advance(1)
+		assert.True(t, call.TimedOut())
+		assert.Zero(t, call.Verdict(errFinalMark))
+		d := call.End(errFinalMark)
+		state := retry.State{Failures: 1, First: firstAttempt}
+		want := &retry.Error{Attempts: 1, Stop: retry.StopTimeout, Err: errFinalMark, State: state}
+		assert.Equal(t, retry.Decision{Counted: true, Limit: 3, Stop: retry.StopTimeout, Err: want, State: state}, d)
+		assert.Equal(t, want, call.Err())
+		assert.False(t, call.Next(t.Context()))
+		events.Expect(t, "1: gave up (timeout): bad request")
+	}
+}
+
+// TestCallContextEndsInAttempt checks that the context is asked before the error: the
+// failure counts, and is not classified.
+func TestCallContextEndsInAttempt(t *testing.T) {
+	t.Parallel()
+	asked := func(error) retry.Verdict { panic("asked") }
+	ends := map[retry.StopReason]func(*retrytest.Clock, context.Context) context.Context{
+		retry.StopCanceled: func(c *retrytest.Clock, ctx context.Context) context.Context {
+			ctx, cancel := context.WithCancelCause(ctx)
+			c.At(5*time.Second, func() { cancel(testkit.ErrPeer) })
+			return ctx
+		},
+		retry.StopDeadline: func(c *retrytest.Clock, ctx context.Context) context.Context {
+			ctx, cancel := c.WithTimeout(ctx, 5*time.Second)
+			t.Cleanup(cancel)
+			return ctx
+		},
+	}
+	for stop, end := range ends {
+		for _, err := range []error{errBoom, errFinalMark, retry.MarkRateLimited(errBoom, time.Second)} {
+			t.Run(fmt.Sprintf("%v, %v", stop, err), func(t *testing.T) {
+				t.Parallel()
+				p, clock, events := callPolicy()
+				p.Classifier, p.FreeRateLimits, p.AttemptTimeout = asked, 5, time.Hour
+				ctx := end(clock, t.Context())
+				call := retry.Call{Policy: p, Protocol: asked, State: retry.State{Failures: 1, RateLimited: 1}}
+				require.True(t, call.Next(ctx))
+				clock.Advance(5 * time.Second)
+				assert.Zero(t, call.Verdict(err))
+				assert.False(t, call.TimedOut())
+				d := call.End(err)
+
+				state := retry.State{Failures: 2, RateLimited: 1, First: firstAttempt}
+				want := &retry.Error{Attempts: 3, Stop: stop, Err: err, Cause: context.Cause(ctx), State: state}
+				assert.Equal(t, want, call.Err())
+				assert.Equal(t, retry.Decision{Counted: true, Limit: 3, Stop: stop, Err: want, State: state}, d)
+				assertSameError(t, call.Err(), d.Err, "Err")
+				assert.False(t, call.Next(ctx))
+				assert.Equal(t, []retry.Event{{
+					Kind: retry.GaveUp, Attempt: 3, Stop: stop, Err: want, Elapsed: 5 * time.Second,
+				}}, events.Events(), "told once")
+			})
+		}
+	}
+	t.Run("its timeout is released", func(t *testing.T) {
+		t.Parallel()
+		clock := &attemptClock{}
+		p := twice(clock)
+		p.AttemptTimeout = time.Minute
+		ctx, cancel := context.WithCancel(t.Context())
+		call := retry.Call{Policy: p, State: retry.State{Failures: -2, RateLimited: -2}}
+		require.True(t, call.Next(ctx))
+		cancel()
+		call.End(errBoom)
+		assert.Equal(t, 1, clock.canceled)
+		assert.Equal(t, 1, testkit.As[*retry.Error](t, call.Err()).Attempts, "a negative count is 0")
+	})
+	t.Run("a success is one", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithCancel(t.Context())
+		var call retry.Call
+		require.True(t, call.Next(ctx))
+		cancel()
+		assert.Equal(t, retry.Decision{}, call.End(nil))
+		assert.NoError(t, call.Err())
+		assert.False(t, call.Next(ctx))
+		assert.NoError(t, call.Err())
+	})
+}

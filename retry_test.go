@@ -205,3 +205,25 @@ func TestExecuteNilContext(t *testing.T) {
 		})
 	}
 }
+
+// TestExecuteFinalBeforeTheContextEnds checks that an error which was judged
+// before the context ended does not change.
+func TestExecuteFinalBeforeTheContextEnds(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(cancel func()) retry.Policy{
+		"in the classifier": func(cancel func()) retry.Policy {
+			return retry.Policy{Classifier: func(error) retry.Verdict { cancel(); return retry.Verdict{Class: retry.Final} }}
+		},
+		"in the observer": func(cancel func()) retry.Policy {
+			return retry.Policy{
+				Classifier: retry.On(retry.Final, errBoom),
+				Observer:   retry.ObserverFunc(func(context.Context, retry.Event) { cancel() }),
+			}
+		},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		p := end(cancel)
+		assert.Equal(t, errBoom, p.Execute(ctx, failing(nil)), name)
+		assert.Error(t, ctx.Err(), name)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"runtime"
 	"testing"
@@ -513,6 +514,71 @@ func TestStoredNow(t *testing.T) {
 		assert.Equal(t, max(passed, 0), events.Events()[0].Elapsed)
 		if passed < 0 {
 			assert.Equal(t, firstAttempt.Add(passed), job.State.First, "it is not in the future")
+		}
+	}
+}
+
+// TestStoredInterrupted checks which failures are the worker's, and that the others are
+// judged as if the context lived on.
+func TestStoredInterrupted(t *testing.T) {
+	t.Parallel()
+	canceled, cancel := context.WithCancelCause(context.Background())
+	cancel(testkit.ErrPeer)
+	late, cancelLate := context.WithDeadline(context.Background(), time.Unix(0, 0))
+	t.Cleanup(cancelLate)
+	alive, once := context.Background(), retry.Policy{NonIdempotent: true}
+	tests := []struct {
+		name    string
+		ctx     context.Context //nolint:containedctx // how it ends
+		policy  retry.Policy
+		err     error
+		outcome retry.Outcome
+		stop    retry.StopReason
+	}{
+		{name: "canceled", ctx: canceled, err: errBoom, outcome: retry.Handed},
+		{name: "its error", ctx: canceled, err: context.Canceled, outcome: retry.Handed},
+		{name: "hinted", ctx: canceled, err: retry.MarkRateLimited(errBoom, time.Second), outcome: retry.Handed},
+		{name: "final by itself", ctx: canceled, err: fs.ErrNotExist, outcome: retry.Handed},
+		{name: "of an inner policy", ctx: canceled, err: &retry.Error{Stop: retry.StopAttempts, Err: errBoom}, outcome: retry.Handed},
+		{name: "no failure", ctx: canceled, outcome: retry.Done},
+		{name: "alive", ctx: alive, err: errBoom, outcome: retry.Again},
+		{name: "deadline", ctx: late, err: errBoom, outcome: retry.Again},
+		{name: "marked final", ctx: canceled, err: errFinalMark, outcome: retry.Ended, stop: retry.StopFinal},
+		{name: "panic", ctx: canceled, err: &retry.PanicError{Value: "boom"}, outcome: retry.Ended, stop: retry.StopFinal},
+		{name: "not idempotent", ctx: canceled, policy: once, err: errBoom, outcome: retry.Ended, stop: retry.StopMaybeApplied},
+		{name: "without effect", ctx: canceled, policy: once, err: retry.MarkRetryable(errBoom), outcome: retry.Again},
+	}
+	for _, tt := range tests {
+		for _, timeout := range []time.Duration{0, time.Hour} {
+			t.Run(fmt.Sprint(tt.name, " ", timeout), func(t *testing.T) {
+				t.Parallel()
+				var o tracer
+				p, state := tt.policy, retry.State{Failures: 1, First: firstAttempt}
+				p.Observer, p.Clock, p.AttemptTimeout = &o, &stillClock{countingClock{now: firstAttempt}}, timeout
+				job := retry.Stored{Policy: &p, State: state}
+				ctx := lateContext{tt.ctx, make(chan struct{})}
+				assert.Equal(t, tt.outcome, job.Attempt(ctx, func(context.Context) error {
+					if tt.ctx.Err() != nil {
+						close(ctx.done)
+					}
+					return tt.err
+				}))
+				require.NoError(t, job.Tell(ctx))
+				assert.Equal(t, tt.stop, job.Decision.Stop)
+				assert.Equal(t, tt.err, job.Err)
+				told := []string{"begin 2", fmt.Sprint("end 2: ", tt.err)}
+				switch tt.outcome {
+				case retry.Again:
+					told = append(told, "retrying 2")
+				case retry.Ended:
+					told = append(told, "gave_up 2")
+				case retry.Done:
+					told = append(told, "succeeded 2")
+				case retry.Handed:
+					assert.Equal(t, state, job.State)
+				}
+				assert.Equal(t, told, o.log)
+			})
 		}
 	}
 }
