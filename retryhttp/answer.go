@@ -126,12 +126,3 @@ func statusVerdict(status int, hinted bool) retry.Verdict {
 	}
 	return verdict.Of(known.Status(status, hinted))
 }
-
-// get is Header.Get for a name in canonical form. Get would canonicalize it every
-// time.
-func get(h http.Header, name string) string {
-	if values := h[name]; len(values) > 0 {
-		return values[0]
-	}
-	return ""
-}

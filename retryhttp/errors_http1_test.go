@@ -96,7 +96,7 @@ var malformed = []failure{
 	{
 		name: "HTTP/1.1 for HTTP/2", set: toH2(func(c *provoke.HTTP2Conn) {
 			c.Request()
-			_, _ = c.Conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+			_, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
 		}),
 		want: final("malformed"), text: "looked like an HTTP/1.1 header", get: 1, post: 1,
 	},

@@ -112,7 +112,7 @@ type transaction struct {
 	opts TxOptions
 	fn   func(context.Context, *sql.Tx) error
 
-	open  bool   // the last attempt may have taken effect
+	open  bool               // the last attempt may have taken effect
 	hooks *aftercommit.Hooks // of the last attempt
 }
 

@@ -23,8 +23,8 @@ type client struct {
 
 func clientOf(err error, s *shape) client {
 	c := client{err: err, v: reflect.ValueOf(err), shape: s}
-	c.fields(c.parts.add)
-	c.parts.ofResponse(2)
+	c.fields(c.add)
+	c.ofResponse(2)
 	if s.limited.Class == RateLimited && c.after <= 0 { // of go-shopify, and a bot of Telegram: seconds
 		c.after = time.Duration(min(max(number(field(c.v, "RetryAfter")), 0), mostSeconds)) * time.Second
 	}
@@ -188,7 +188,7 @@ func headers(v reflect.Value) (h map[string][]string) {
 		return nil
 	}
 	// What is addressable would be copied.
-	h, _ = reflect.ValueOf(v.Interface()).Convert(headerType).Interface().(map[string][]string)
+	h, _ = reflect.TypeAssert[map[string][]string](reflect.ValueOf(v.Interface()).Convert(headerType))
 	return h
 }
 
