@@ -12,10 +12,10 @@ import (
 )
 
 // claimed claims up to n rows one by one, and returns their IDs in that order.
-func claimed(t *testing.T, s *store, table *retrytable.Table[int64], n int, args ...any) (ids []int64) {
+func claimed(t *testing.T, s *store, table *retrytable.Table[int64], n int) (ids []int64) {
 	t.Helper()
 	for range n {
-		rows, err := table.Claim(t.Context(), s.db, 1, args...)
+		rows, err := table.Claim(t.Context(), s.db, 1)
 		require.NoError(t, err)
 		for _, row := range rows {
 			ids = append(ids, row.ID)
