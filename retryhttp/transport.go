@@ -133,6 +133,10 @@ type Transport struct {
 	//
 	// If the requests belong to several tenants with quotas of their own, one tenant's rate
 	// limit would hold back all others: give each tenant a Transport, with the same Base.
+	//
+	// In the work of a pool or of a retrytable.Worker, the requests wait in the places of their
+	// jobs, and jobs of other kinds wait with them: there, a Policy.Quota of the jobs holds them
+	// back before they begin.
 	Cooldown time.Duration
 
 	// BufferBody is the largest number of bytes of a request's body that are
