@@ -67,7 +67,7 @@ lint: actionlint ## golangci-lint, formatting included, in all modules at once
 
 .PHONY: actionlint
 actionlint: ## check the workflows in .github
-	$(TOOL) actionlint
+	go tool -modfile=internal/tools/actionlint/go.mod actionlint
 
 # ST1008 is left to golangci-lint, which can except a single package.
 CHECKS := inherit,-ST1008
@@ -268,6 +268,7 @@ generate: ## write the generated files anew
 tidy: ## check that every go.mod is tidy, that of the tools too
 	$(call each,go mod tidy -diff)
 	cd internal/tools && go mod tidy -diff
+	cd internal/tools/actionlint && go mod tidy -diff
 	cd internal/tools/hugo && go mod tidy -diff
 
 .PHONY: versions
