@@ -70,7 +70,7 @@ func firstError(t *testing.T, errs <-chan error) error {
 			if err != nil {
 				return err
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(2 * time.Minute):
 			require.Fail(t, "there is no error")
 		}
 	}

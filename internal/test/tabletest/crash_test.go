@@ -294,7 +294,7 @@ func TestCrash(t *testing.T) {
 // no more work, and returns how many died.
 func killWorkers(t *testing.T, n int, s *store, loop string) int {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute*time.Duration(max(crashJobs/200, 1)))
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute*time.Duration(max(crashJobs/200, 1)))
 	defer stop()
 	var (
 		wg     sync.WaitGroup
