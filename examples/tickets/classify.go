@@ -64,7 +64,8 @@ func classify(err error) retry.Verdict {
 
 // judge is classify, but a rate limit has the class RateLimited.
 func judge(err error) retry.Verdict {
-	v, said := retry.Classify(err), retry.Verdict{}
+	v := retry.Classify(err)
+	var said retry.Verdict
 	var exit *exec.ExitError
 	category := ofType(err, v)
 	switch {
