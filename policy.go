@@ -126,8 +126,8 @@ type Policy struct {
 	// Quota gives the attempts of all calls that share a limit their turns: a [*Quota], or a
 	// Pacer of your own. nil means none. With it, a RateLimited failure is a matter of luck:
 	// it takes nothing from the Budget, and costs no attempt up to 100 times per call, or
-	// FreeRateLimits times. Of two policies on the way of one call, such as that of a Worker
-	// and that of the HTTP client in it, only one may have it: two would take two turns.
+	// FreeRateLimits times. Only one policy on the way of a call may have it, either the Worker's or
+	// the HTTP client's in its work: two would take two turns.
 	Quota Pacer
 
 	// Observer is told about every retry and the end of every call. nil means

@@ -76,8 +76,8 @@ type parts struct {
 	response reflect.Value // the fields of a response
 }
 
-// ofResponse reads what the error itself does not have from its response. resty's has that of
-// net/http in it.
+// ofResponse reads what the error itself does not have from its response. A response of resty
+// has one of net/http in it.
 func (p *parts) ofResponse(depth int) {
 	if !p.response.IsValid() || depth == 0 {
 		return

@@ -101,12 +101,12 @@ var mysqlFinals = []int{
 	3819, // a CHECK, which has the SQLSTATE HY000
 	4025, // MariaDB: a CHECK
 	3140, // not a JSON document
-	1292, 1305, 1418, 1419, 3105, 3730, 3780,
 	8004, // TiDB: a transaction that is too large
 	8025, // TiDB: a row that is too large
 	8175, // TiDB: a query beyond its memory
 
-	1044, 1045, 1048, 1049, 1054, 1062, 1064, 1142, 1143, 1146, 1169, 1216, 1217, 1264, 1406, 1451, 1452,
+	1044, 1045, 1048, 1049, 1054, 1062, 1064, 1142, 1143, 1146, 1169, 1216, 1217, 1264, 1292, 1305, 1406, 1418, 1419, 1451,
+	1452, 3105, 3730, 3780,
 }
 
 // mysqlStates has the first characters of the SQLSTATEs that another attempt

@@ -104,10 +104,16 @@ func speaking(err error, outer Traits, hinted bool) (Fact, Traits) {
 	if f == (Fact{}) {
 		return ofClient(err, s, status, after, hinted)
 	}
-	if after > 0 {
-		f.After = after // the error's own, rather than what its code usually means
+	return f.waiting(after), 0
+}
+
+// waiting returns f with the wait that the error itself asks for, if it does, rather than the
+// one that its code usually means.
+func (f Fact) waiting(own time.Duration) Fact {
+	if own > 0 {
+		f.After = own
 	}
-	return f, 0
+	return f
 }
 
 // ofClient is speaking for an error whose methods give no class, but perhaps a status and a
@@ -134,10 +140,7 @@ func ofClient(err error, s *shape, status int, after time.Duration, hinted bool)
 	case !s.silent:
 		f, traits = hopes(err)
 	}
-	if after > 0 {
-		f.After = after // the error's own, rather than what its code usually means
-	}
-	return f, traits
+	return f.waiting(after), traits
 }
 
 // Mute reports whether an error has only a text.
