@@ -44,9 +44,9 @@ endef
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Each lane runs its targets one after the other. The tests of test-all wait more than they
-# compute, and the second lane computes meanwhile.
-LANES := "build test-all release-check" "tidy apidiff lint cross test-32 arch race toolchains allocs sleepers fuzz test"
+# Once all is compiled, each lane runs its targets one after the other. The tests of test-all
+# wait more than they compute, and the second lane computes meanwhile.
+LANES := build "test-all release-check" "tidy apidiff lint cross test-32 arch race toolchains allocs sleepers fuzz test"
 
 .PHONY: ci
 ci: ## everything that CI runs, and how long each target took
@@ -54,8 +54,8 @@ ci: ## everything that CI runs, and how long each target took
 
 # go build would link all programs too. Tests link those that they run.
 .PHONY: build
-build: ## compile every module
-	$(call each,go list -export ./... >/dev/null)
+build: ## compile every module and its tests
+	$(call each,go list -test -export ./... >/dev/null)
 
 .PHONY: vet
 vet: ## go vet in every module

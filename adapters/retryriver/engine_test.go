@@ -142,7 +142,7 @@ func TestOutcomeStoredAgain(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	p := enginetest.Policies{Policy: &retry.Policy{
-		MaxAttempts: 5, Backoff: retry.Constant(300 * time.Millisecond), Jitter: retry.NoJitter,
+		MaxAttempts: 5, Backoff: retry.Constant(2 * time.Second), Jitter: retry.NoJitter,
 	}}
 	first := ""
 	var attempts atomic.Int32

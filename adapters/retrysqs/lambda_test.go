@@ -72,7 +72,7 @@ func TestLambda(t *testing.T) {
 	t.Parallel()
 	q := openIdle(t, "")
 	r := retriesOf(q, &retry.Policy{MaxAttempts: 2, FreeRateLimits: 5, Backoff: retry.Constant(2 * time.Second), Jitter: retry.NoJitter, Rand: zero{}})
-	r.Concurrency = 3
+	r.Concurrency, r.Visibility = 3, 30*time.Second
 	for _, job := range []string{"done", "fails", "final", "limited", "panics"} {
 		require.NoError(t, q.send(t.Context(), job, map[string]string{"tenant": "x"}))
 	}

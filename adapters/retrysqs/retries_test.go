@@ -355,14 +355,14 @@ func TestLongWaits(t *testing.T) {
 		actions string
 	}{
 		{"", 11*time.Hour - time.Minute, "hides for 10h59m0s"},
-		{"", 11 * time.Hour, "hides for 2s, copies with f=1 due in 11h0m0s after 15m0s, deletes"},
-		{"", math.MaxInt64, "hides for 2s, copies with f=1 due in 2562047h47m0s after 15m0s, deletes"},
+		{"", 11 * time.Hour, "hides for 30s, copies with f=1 due in 11h0m0s after 15m0s, deletes"},
+		{"", math.MaxInt64, "hides for 30s, copies with f=1 due in 2562047h47m0s after 15m0s, deletes"},
 		{"f=1 due=", 10 * time.Hour, "hides for 10h0m0s"},
-		{"f=1 due=", 24 * time.Hour, "hides for 2s, copies with f=1 due in 24h0m0s after 15m0s, deletes"},
-		{"lost=2 due=", 24 * time.Hour, "hides for 2s, copies with lost=2 due in 24h0m0s after 15m0s, deletes"},
+		{"f=1 due=", 24 * time.Hour, "hides for 30s, copies with f=1 due in 24h0m0s after 15m0s, deletes"},
+		{"lost=2 due=", 24 * time.Hour, "hides for 30s, copies with lost=2 due in 24h0m0s after 15m0s, deletes"},
 	} {
 		r, seen := retriesOf(q, &retry.Policy{Backoff: retry.Constant(test.delay), Jitter: retry.NoJitter}), &records{make(chan map[string]any, 10)}
-		r.Client = connect(t, seen)
+		r.Client, r.Visibility = connect(t, seen), 30*time.Second
 		var attributes map[string]string
 		if test.state != "" {
 			attributes = map[string]string{"retry-state": test.state + fmt.Sprint(time.Now().Add(test.delay).UnixMilli())}

@@ -64,7 +64,7 @@ func TestErrorsOfXNetHTTP2(t *testing.T) {
 		{"http2.StreamError, HTTP_1_1_REQUIRED", provoke.ResetEach(provoke.HTTP11Required), "HTTP_1_1_REQUIRED", retry.Retryable, "http2_refused", 2, 2},
 		{"http2.StreamError, of the client", func(c *provoke.HTTP2Conn) {
 			c.Each(func(stream uint32) { c.Header(stream, 0, 1, 'a', 1, 'b') })
-		}, "PROTOCOL_ERROR", retry.Unknown, "", 1, 1},
+		}, "PROTOCOL_ERROR", retry.Final, "malformed", 1, 1},
 		{"http2.StreamError, in the body", provoke.ResetEachBody(provoke.InternalError), "INTERNAL_ERROR", retry.Retryable, "http2_reset", 1, 1},
 		{"http2.GoAwayError, NO_ERROR", goAway(same, provoke.NoError, true), "server sent GOAWAY and closed", retry.Retryable, "http2_goaway", 2, 1},
 		{"http2.GoAwayError, ENHANCE_YOUR_CALM", goAway(same, provoke.EnhanceYourCalm, true), "server sent GOAWAY and closed", retry.RateLimited, "http2_calm", 2, 1},

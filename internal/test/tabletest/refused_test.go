@@ -113,7 +113,7 @@ func (s *store) awaitDone(t *testing.T, n int) {
 		var got int
 		err := s.db.QueryRowContext(t.Context(), "SELECT count(*) FROM jobs WHERE status = 'done'").Scan(&got)
 		return err == nil && got == n
-	}, time.Minute, 20*time.Millisecond)
+	}, 5*time.Minute, 20*time.Millisecond)
 }
 
 // What the database answers about some rows, whatever it is, holds up no others: neither
