@@ -104,7 +104,7 @@ test: ## every test that needs nothing but Go, except those of seven heavy modul
 	@RETRY_TEST_SERVERS=none $(NOWHERE) go run ./internal/runtests -modules 3 $(filter-out $(HEAVY),$(MODULES))
 
 # What takes longest comes first, and the others run beside it.
-LONGEST := ./internal/test/tabletest
+LONGEST := ./internal/test/tabletest ./systems
 
 .PHONY: test-all
 test-all: ## every test, those against servers too; FRESH=1 starts servers of its own

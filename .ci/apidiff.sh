@@ -14,7 +14,7 @@ trap 'git worktree remove --force "$old"' EXIT
 git worktree add --quiet --detach "$old" "$last"
 tool=(go tool "-modfile=$PWD/internal/tools/go.mod" apidiff)
 incompatible=
-for package in $(go list ./... | grep -vE '/(internal|examples|docs)(/|$)'); do
+for package in $(go list ./... | grep -vE '/(internal|examples|docs|systems)(/|$)'); do
 	(cd "$old" && "${tool[@]}" -w "$old/api" "$package") 2>/dev/null || continue # it is new
 	changes=$("${tool[@]}" "$old/api" "$package")
 	[ -z "$changes" ] || printf '%s\n%s\n' "$package" "$changes"

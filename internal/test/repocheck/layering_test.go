@@ -147,6 +147,9 @@ func TestLayeringFaults(t *testing.T) {
 		{"an example in internal affairs", map[string]string{
 			"examples/loop/x.go": `package main; import "` + root + `/internal/sat"`,
 		}, "examples/loop/x.go:1: imports " + root + "/internal/sat from the layer of examples"},
+		{"a system in internal affairs", map[string]string{
+			"systems/x/x.go": `package main; import "` + root + `/internal/sat"`,
+		}, "systems/x/x.go:1: imports " + root + "/internal/sat from the layer of systems"},
 
 		// What the core must do without.
 		{"a large package", map[string]string{
@@ -432,7 +435,7 @@ func mayImport(dir, imported string, inRoot bool) (layer string, ok bool) {
 		return layer, imported == modulePath || within(imported, internal)
 	case layer == "adapters":
 		return layer, !within(imported, internal) || within(imported, internal+"/engine", internal+"/names")
-	case layer == "examples":
+	case layer == "examples", layer == "systems":
 		return layer, !within(imported, internal)
 	case within(dir, sqlStorey):
 		return "the SQL of retrytable", within(imported, internal+"/redact", internal+"/sat", internal+"/show")

@@ -16,14 +16,14 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Each of these examples is built for the document of a system. Its README says where each
-// requirement of the document is, and which test fails when it no longer holds.
+// Each of these is built for the document of a system. Its README says where each requirement
+// of the document is, and which test fails when it no longer holds.
 var systems = []string{"runs", "partitions", "tickets", "tasks", "pool"}
 
 func TestRequirements(t *testing.T) {
 	t.Parallel()
 	for _, system := range systems {
-		assert.Empty(t, requirementFaults(os.DirFS("../../.."), path.Join("examples", system)))
+		assert.Empty(t, requirementFaults(os.DirFS("../../.."), path.Join("systems", system)))
 	}
 }
 
@@ -39,42 +39,42 @@ func TestRequirementFaults(t *testing.T) {
 			"| `a \\| b` | `run` | none: a choice of the document |\n\nSee `TestRun`.\n", nil},
 		{"a requirement in two words", "| Requirement, by section | Code | Test |\n|---|---|---|\n| It runs | | `TestRun` |\n", nil},
 		{"no table", "# System\n\n| Decision | Test |\n|---|---|\n| x | y |\n", []string{
-			"examples/x/README.md:1: has no table | Requirement | Where | Test |",
+			"systems/x/README.md:1: has no table | Requirement | Where | Test |",
 		}},
-		{"no row", header + "\nNothing.\n", []string{"examples/x/README.md:1: has no requirement"}},
+		{"no row", header + "\nNothing.\n", []string{"systems/x/README.md:1: has no requirement"}},
 		{"no test", header + "| It runs | `run` | |\n", []string{
-			"examples/x/README.md:5: names neither a test nor, after none:, a reason",
+			"systems/x/README.md:5: names neither a test nor, after none:, a reason",
 		}},
 		{"no reason", header + "| It runs | `run` | none: |\n", []string{
-			"examples/x/README.md:5: names neither a test nor, after none:, a reason",
+			"systems/x/README.md:5: names neither a test nor, after none:, a reason",
 		}},
 		{"code in the place of a test", header + "| It runs | `TestRun` | `run` |\n", []string{
-			"examples/x/README.md:5: names neither a test nor, after none:, a reason",
+			"systems/x/README.md:5: names neither a test nor, after none:, a reason",
 		}},
 		{"a test that is gone", header + "| It runs | `run` | `TestRun`, `TestGone` |\n", []string{
-			"examples/x/README.md:5: there is no TestGone",
+			"systems/x/README.md:5: there is no TestGone",
 		}},
 		{"a comment in the place of a test", header + "| It runs | `run` | `TestComment` |\n", []string{
-			"examples/x/README.md:5: there is no TestComment",
+			"systems/x/README.md:5: there is no TestComment",
 		}},
 		{"a test of another system", header + "| It runs | `run` | `TestOther` |\n", []string{
-			"examples/x/README.md:5: there is no TestOther",
+			"systems/x/README.md:5: there is no TestOther",
 		}},
 		{"a test that is gone, in the text", header + "| It runs | `run` | `TestRun` |\n\nSee `TestGone/once`.\n", []string{
-			"examples/x/README.md:7: there is no TestGone",
+			"systems/x/README.md:7: there is no TestGone",
 		}},
-		{"two cells", header + "| It runs | `TestRun` |\n", []string{"examples/x/README.md:5: has 2 cells"}},
+		{"two cells", header + "| It runs | `TestRun` |\n", []string{"systems/x/README.md:5: has 2 cells"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			assert.Equal(t, tt.want, requirementFaults(fstest.MapFS{
-				"examples/x/README.md":    &fstest.MapFile{Data: []byte(tt.readme)},
-				"examples/x/main.go":      &fstest.MapFile{Data: []byte("package main\n\nfunc TestGone() {}\n")},
-				"examples/x/main_test.go": &fstest.MapFile{Data: []byte("package main\n\nfunc TestRun() {}\n\n/*\nfunc TestComment() {}\n*/\n")},
-				"examples/x/more_test.go": &fstest.MapFile{Data: []byte("package main\n\nfunc BenchmarkRun() {}\n")},
-				"examples/y/main_test.go": &fstest.MapFile{Data: []byte("package main\n\nfunc TestOther() {}\n")},
-			}, "examples/x"))
+				"systems/x/README.md":    &fstest.MapFile{Data: []byte(tt.readme)},
+				"systems/x/main.go":      &fstest.MapFile{Data: []byte("package main\n\nfunc TestGone() {}\n")},
+				"systems/x/main_test.go": &fstest.MapFile{Data: []byte("package main\n\nfunc TestRun() {}\n\n/*\nfunc TestComment() {}\n*/\n")},
+				"systems/x/more_test.go": &fstest.MapFile{Data: []byte("package main\n\nfunc BenchmarkRun() {}\n")},
+				"systems/y/main_test.go": &fstest.MapFile{Data: []byte("package main\n\nfunc TestOther() {}\n")},
+			}, "systems/x"))
 		})
 	}
 }

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry/retrytable"
+	"github.com/seed-5ff3c98e/retry/systems/shared"
+)
+
+// schema is the table runs, if there is none. The other columns are in the Table.
+const schema = `CREATE TABLE runs (
+	id             varchar(255) NOT NULL PRIMARY KEY,
+	category       text NOT NULL,
+	url            text NOT NULL, -- what to replay
+	expected       text,          -- the recorded answer; NULL if somebody has to look at it
+	submitted_date {instant} NOT NULL DEFAULT ({now})
+)`
+
+// outcome is what a run that was replayed has come to.
+type outcome string
+
+const (
+	passed      outcome = "passed"
+	needsReview outcome = "needs_review"
+	failed      outcome = "failed" // the answer was another one: no error, and no retry
+)
+
+// store is the table runs, as far as a processor may see it.
+type store struct {
+	*retrytable.Table[string]
+
+	db         *shared.DB
+	categories []any // those allowed; all if empty
+}
+
+// newStore says what the columns mean. A claim is get_next_run_to_process: of the runs that
+// are discovered, and those in error whose next_retry_at has come, it takes the one that was
+// submitted first. It clears next_retry_at and preserves retry_count. What is added to the
+// table, a lease and a fence, has no say in what is due.
+func newStore(db *shared.DB, lease time.Duration, categories string) *store {
+	s := &store{db: db, Table: &retrytable.Table[string]{
+		Dialect: db.Dialect, Name: "runs", Lease: lease, Instants: retrytable.Timestamptz,
+		Columns: retrytable.Columns{
+			Retries: "retry_count", Due: "next_retry_at",
+			Kind: "error_class", // a run is of the kind of its last failure
+		},
+		Statuses: retrytable.Statuses{
+			Ready: "discovered", Waiting: "error", Running: []string{"processing"},
+			Done: []string{string(passed), string(needsReview), string(failed)}, Dead: "error",
+		},
+		OrderBy: "submitted_date, id", Merge: db.Dialect != retrytable.MySQL,
+		Set: retrytable.Set{
+			Succeed: "retry_count = 0, error_class = NULL", // clear_retry_fields
+			Fail:    "error_class = $1",                    // schedule_retry, mark_run_permanently_failed
+		},
+	}}
+	switch db.Dialect {
+	case retrytable.SQLite:
+		s.Instants = retrytable.RFC3339
+	case retrytable.MySQL: // has no Merge: a claim makes the first 100 retries that are due discovered
+		s.Instants = retrytable.Datetime
+	default: // Timestamptz
+	}
+	var in []string
+	for category := range strings.FieldsFuncSeq(categories, func(r rune) bool { return r == ',' || r == ' ' }) {
+		s.categories = append(s.categories, category)
+		in = append(in, fmt.Sprintf("$%d", len(s.categories)))
+	}
+	if len(in) > 0 {
+		s.Where = "category IN (" + strings.Join(in, ", ") + ")"
+	}
+	return s
+}
+
+// missing returns the statements that make the table what a processor needs. With adopt, the
+// runs without a lease that are processing are taken from the processors that left them.
+func (s *store) missing(ctx context.Context, adopt bool) ([]string, error) {
+	exists, err := s.db.Exists(ctx, "runs")
+	if err != nil {
+		return nil, err
+	}
+	index := "CREATE INDEX idx_runs_retry ON runs (next_retry_at)"
+	if s.Dialect != retrytable.MySQL { // which has no such indexes
+		index += " WHERE next_retry_at IS NOT NULL"
+	}
+	words := strings.NewReplacer("{instant}", s.Instants.SQLType(s.Dialect), "{now}", s.Instants.Now(s.Dialect))
+	statements := []string{words.Replace(schema), s.Schema() + index}
+	if exists {
+		statements, err = s.Missing(ctx, s.db)
+	}
+	if adopt {
+		statements = append(statements, words.Replace("UPDATE runs SET lease_until = {now} WHERE status = 'processing' AND lease_until IS NULL"))
+	}
+	return statements, err
+}
+
+// migrate runs what is missing.
+func (s *store) migrate(ctx context.Context) error {
+	statements, err := s.missing(ctx, false)
+	if err != nil {
+		return err
+	}
+	return s.db.Migrate(ctx, io.Discard, statements, false)
+}
+
+// check says what is wrong with the table, and changes nothing.
+func (s *store) check(ctx context.Context) error {
+	err := s.Check(ctx, s.db)
+	if err == nil {
+		_, err = s.db.ExecContext(ctx, "SELECT category, url, expected, submitted_date FROM runs WHERE 1 = 0")
+	}
+	if err != nil {
+		return fmt.Errorf("%w\nruns migrate adds what is missing", err)
+	}
+	return nil
+}
+
+// request is what to replay.
+type request struct {
+	*retrytable.Job[string]
+
+	category, url string
+	expected      *string
+}
+
+func (s *store) load(ctx context.Context, job *retrytable.Job[string]) (*request, error) {
+	r := &request{Job: job}
+	err := s.db.QueryRowContext(ctx, s.db.SQL("SELECT category, url, expected FROM runs WHERE id = $1"), job.ID).Scan(&r.category, &r.url, &r.expected)
+	return r, err
+}
+
+// left is how many runs may still be processed, by anybody.
+func (s *store) left(ctx context.Context) (n int, err error) {
+	err = s.db.QueryRowContext(ctx, `SELECT count(*) FROM runs
+		WHERE status IN ('discovered', 'processing') OR next_retry_at IS NOT NULL`).Scan(&n)
+	return n, err
+}

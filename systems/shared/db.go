@@ -1,0 +1,373 @@
+package shared
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	_ "modernc.org/sqlite"             // the driver "sqlite"
+
+	"github.com/seed-5ff3c98e/retry/retrysql"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+// DB is an open database: PostgreSQL, SQLite or MariaDB. What differs in their statements
+// is in [DB.SQL].
+type DB struct {
+	*sql.DB
+
+	Dialect retrytable.Dialect
+	DSN     string // opens this database again, in another process too
+
+	remove func() error // closes, and removes what is temporary
+}
+
+// Of PostgreSQL's, so that a few programs and their tests fit into the usual 100.
+const maxConnections = 8
+
+// Open opens the database that dsn names: postgres://…, or a file for SQLite, or, in a
+// program that imports github.com/go-sql-driver/mysql, mysql:// and what that takes. A file
+// that is missing is made if its name ends in .db, .sqlite or .sqlite3; any other
+// name is rather a mistake.
+//
+// SQLite is opened for many processes at once: with a write-ahead log, a busy
+// timeout of 10 seconds and transactions that lock at their begin. As it has one
+// writer at a time anyhow, it gets one connection: finish reading rows before the
+// next statement, and use the transaction while there is one.
+func Open(ctx context.Context, dsn string) (*DB, error) { return open(ctx, dsn, create) }
+
+// OpenExisting is Open for a database that has to be there: no file is made.
+func OpenExisting(ctx context.Context, dsn string) (*DB, error) { return open(ctx, dsn, existing) }
+
+// OpenReadOnly is OpenExisting for a database that refuses statements that write.
+func OpenReadOnly(ctx context.Context, dsn string) (*DB, error) { return open(ctx, dsn, readOnly) }
+
+// Temporary opens a place of its own in the database that dsn names, which Close
+// removes: a schema with a random name, or a file if dsn is empty. It
+// is for demonstrations and tests, which must not meddle with what is there. A process
+// that is killed leaves it behind: its name begins with retry_ or retry-example-.
+func Temporary(ctx context.Context, dsn string) (*DB, error) {
+	if dsn == "" {
+		return temporaryFile(ctx)
+	}
+	schema := "retry_" + strings.ToLower(rand.Text()[:16])
+	inside, drop, err := within(dsn, schema)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	outside, err := Open(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	outside.SetMaxIdleConns(-1) // it is needed now, and at the end
+	if _, err := outside.ExecContext(ctx, "CREATE SCHEMA "+schema); err != nil {
+		return nil, errors.Join(fmt.Errorf("open database: %w", err), outside.Close())
+	}
+	remove := func() error {
+		_, err := outside.ExecContext(context.WithoutCancel(ctx), drop)
+		return errors.Join(err, outside.Close())
+	}
+	db, err := Open(ctx, inside)
+	if err != nil {
+		return nil, errors.Join(err, remove())
+	}
+	db.remove = func() error { return errors.Join(db.DB.Close(), remove()) }
+	return db, nil
+}
+
+// within returns the DSN of a schema, and the statement that drops it.
+func within(dsn, schema string) (inside, drop string, err error) {
+	if isMySQL(dsn) {
+		address, settings, _ := strings.Cut(dsn, "?")
+		return address[:strings.LastIndexByte(address, '/')+1] + schema + "?" + settings, "DROP SCHEMA " + schema, nil
+	}
+	u, err := url.Parse(dsn)
+	if err != nil || !isPostgreSQL(dsn) {
+		return "", "", errors.New("a temporary one needs " + kinds() + " or no DSN at all")
+	}
+	query := u.Query()
+	query.Set("search_path", schema)
+	u.RawQuery = query.Encode()
+	return u.String(), "DROP SCHEMA " + schema + " CASCADE", nil
+}
+
+func temporaryFile(ctx context.Context) (*DB, error) {
+	folder, err := os.MkdirTemp("", "retry-example-")
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	db, err := Open(ctx, filepath.Join(folder, "example.db"))
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	db.remove = func() error { return errors.Join(db.DB.Close(), os.RemoveAll(folder)) }
+	return db, nil
+}
+
+func isMySQL(dsn string) bool { return strings.HasPrefix(dsn, "mysql://") }
+
+func isPostgreSQL(dsn string) bool {
+	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
+}
+
+// mode is what opening a database may do to it.
+type mode int
+
+const (
+	create   mode = iota // make it, if it is a file
+	existing             // write to what is there
+	readOnly
+)
+
+func open(ctx context.Context, dsn string, m mode) (*DB, error) {
+	driver, source, err := source(dsn, m)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	db := &DB{DSN: dsn}
+	if db.DB, err = sql.Open(driver, source); err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	connections := maxConnections
+	switch driver {
+	case "pgx":
+		db.Dialect = retrytable.PostgreSQL
+	case "mysql":
+		db.Dialect = retrytable.MySQL
+	default:
+		db.Dialect, connections = retrytable.SQLite, 1
+	}
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	if err := db.PingContext(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open database: %w", err), db.Close())
+	}
+	return db, nil
+}
+
+// source returns a driver and what it opens.
+func source(dsn string, m mode) (driver, name string, err error) {
+	if dsn == "" {
+		return "", "", errors.New("the DSN is missing: " + kinds() + " or the name of a file")
+	}
+	if isPostgreSQL(dsn) {
+		return postgreSQLSource(dsn, m)
+	}
+	if isMySQL(dsn) && hasMySQL() {
+		return "mysql", mySQLSource(dsn, m), nil
+	}
+	_, err = os.Stat(dsn)
+	missing := errors.Is(err, fs.ErrNotExist)
+	switch known := slices.Contains([]string{".db", ".sqlite", ".sqlite3"}, filepath.Ext(dsn)); {
+	case missing && !known: // not shown: it may have a password
+		return "", "", errors.New("the DSN must be " + kinds() + " or the name of a file; a new one ends in .db, .sqlite or .sqlite3")
+	case missing && m != create:
+		return "", "", err
+	case m == readOnly:
+		return "sqlite", sqliteSource(dsn) + "&mode=rw&_pragma=query_only(1)", nil
+	case m == existing:
+		return "sqlite", sqliteSource(dsn) + "&mode=rw", nil // its journal stays as it is
+	default:
+		return "sqlite", SQLiteSource(dsn), nil
+	}
+}
+
+func postgreSQLSource(dsn string, m mode) (driver, name string, err error) {
+	if m != readOnly {
+		return "pgx", dsn, nil
+	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return "", "", errors.New("the DSN must be a URL: postgres://user@host/name") // err shows its password
+	}
+	settings := u.Query()
+	settings.Set("default_transaction_read_only", "on")
+	u.RawQuery = settings.Encode()
+	return "pgx", u.String(), nil
+}
+
+func mySQLSource(dsn string, m mode) string {
+	settings := "multiStatements=true" // a schema is several
+	if m == readOnly {
+		settings += "&tx_read_only=1"
+	}
+	separator := "?"
+	if strings.Contains(dsn, "?") {
+		separator = "&"
+	}
+	return strings.TrimPrefix(dsn, "mysql://") + separator + settings
+}
+
+// hasMySQL reports whether the program is one that runs on MariaDB.
+func hasMySQL() bool { return slices.Contains(sql.Drivers(), "mysql") }
+
+// kinds is what the DSN of a server may begin with.
+func kinds() string {
+	if hasMySQL() {
+		return "postgres://…, mysql://…"
+	}
+	return "postgres://…"
+}
+
+// SQLiteSource is what [Open] has the driver open for a file.
+func SQLiteSource(file string) string {
+	return sqliteSource(file) + "&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)"
+}
+
+func sqliteSource(file string) string {
+	u := url.URL{Path: file} // escapes what is special in a URI
+	return "file:" + u.EscapedPath() + "?_txlock=immediate&_pragma=busy_timeout(10000)"
+}
+
+// Close closes the database, and removes it if it is temporary.
+func (db *DB) Close() error {
+	if db.remove != nil {
+		return db.remove()
+	}
+	return db.DB.Close()
+}
+
+// SQL returns a statement for this database, in which these stand for:
+//
+//	{instant}      the type of a column with an instant
+//	{now}          the instant of the statement, by the clock of the database
+//	{microsecond}  what to add to an instant, except in MariaDB: {now} + $1 * {microsecond}
+//	$1, $2, …      the arguments; for MariaDB, each stands there once, and in that order
+//
+// Instants are timestamptz in PostgreSQL, microseconds since 1970 in SQLite and datetime(6)
+// in MariaDB, as in retrytable. Read them with an [Instant].
+func (db *DB) SQL(statement string) string {
+	const instants = retrytable.DefaultInstants
+	var microsecond string
+	switch db.Dialect {
+	case retrytable.SQLite:
+		microsecond = "1"
+	case retrytable.MySQL:
+		statement = parameter.ReplaceAllString(statement, "?")
+	default:
+		microsecond = "interval '1 microsecond'"
+	}
+	return strings.NewReplacer("{instant}", instants.SQLType(db.Dialect), "{now}", instants.Now(db.Dialect),
+		"{microsecond}", microsecond).Replace(statement)
+}
+
+var parameter = regexp.MustCompile(`\$[0-9]+`)
+
+// Create executes a schema, in the words of [DB.SQL], unless there is a table or an
+// index of that name, which the schema has to create. All of it is done or nothing.
+// Processes that start together take turns: the first does it.
+func (db *DB) Create(ctx context.Context, name, schema string) error {
+	err := retrysql.InTx(ctx, db.DB, nil, &retrysql.TxOptions{Idempotent: true}, func(ctx context.Context, tx *sql.Tx) error {
+		if db.Dialect == retrytable.PostgreSQL { // SQLite has locked the file
+			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(hashtext('retry systems'))"); err != nil {
+				return err
+			}
+		}
+		exists, err := db.exists(ctx, tx, name)
+		if err != nil || exists {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, db.SQL(schema))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("create %s: %w", name, err)
+	}
+	return nil
+}
+
+// Exists reports whether there is a table or an index of that name. An index that was not
+// built to its end is none.
+func (db *DB) Exists(ctx context.Context, name string) (bool, error) {
+	return db.exists(ctx, db.DB, name)
+}
+
+func (db *DB) exists(ctx context.Context, in interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}, name string,
+) (exists bool, err error) {
+	var look string
+	switch db.Dialect {
+	case retrytable.PostgreSQL:
+		look = "SELECT to_regclass($1) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass($1) AND NOT indisvalid)"
+	case retrytable.MySQL:
+		look = "SELECT EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = database() AND table_name = ?)"
+	default:
+		look = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = $1)"
+	}
+	err = in.QueryRowContext(ctx, look, name).Scan(&exists)
+	return exists, err
+}
+
+// ColumnTypes returns the columns of a table, and their types. There are none if there is no
+// such table.
+func (db *DB) ColumnTypes(ctx context.Context, table string) (map[string]string, error) {
+	look := "SELECT name, type FROM pragma_table_info($1)"
+	if db.Dialect == retrytable.PostgreSQL {
+		look = `SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
+			WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped`
+	}
+	types := map[string]string{}
+	_, err := Query(ctx, db, func(rows *sql.Rows) (_ any, err error) {
+		var name, sqlType string
+		err = rows.Scan(&name, &sqlType)
+		types[name] = sqlType
+		return nil, err
+	}, look, table)
+	return types, err
+}
+
+// On is With for the database that -dsn names, a flag that it adds.
+func On(
+	flags *flag.FlagSet, open func(ctx context.Context, dsn string) (*DB, error),
+	action func(ctx context.Context, db *DB, out io.Writer) error,
+) Action {
+	dsn := DSN(flags)
+	return With(func(ctx context.Context) (*DB, error) { return open(ctx, *dsn) }, action)
+}
+
+// With is an action with a database, which is opened for it and closed after it.
+func With(open func(context.Context) (*DB, error), action func(ctx context.Context, db *DB, out io.Writer) error) Action {
+	return func(ctx context.Context, out io.Writer) (err error) {
+		db, err := open(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, db.Close()) }()
+		return action(ctx, db, out)
+	}
+}
+
+// Query returns all rows of a query, each as scan reads it.
+func Query[T any](
+	ctx context.Context, db retrytable.DB, scan func(*sql.Rows) (T, error), query string, args ...any,
+) (all []T, err error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		one, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, rows.Err()
+}
+
+// Instant reads an instant of either database, in UTC. NULL is the zero Time.
+type Instant = retrytable.Instant

@@ -1,0 +1,308 @@
+//nolint:thelper // what Each calls is the test itself
+package shared_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/retrytable"
+	"github.com/seed-5ff3c98e/retry/systems/shared"
+	"github.com/seed-5ff3c98e/retry/systems/shared/dbtest"
+)
+
+// A plan names the index, and the query is done as well.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		jobs := &retrytable.Table[int64]{Dialect: db.Dialect, Name: "jobs"}
+		require.NoError(t, db.Create(t.Context(), "jobs", "CREATE TABLE jobs (id bigint PRIMARY KEY);"+jobs.Schema()))
+		dbtest.Exec(t, db, "INSERT INTO jobs (id, due_at) VALUES (1, {now})")
+		plan := dbtest.Explain(t, db)
+		rows, err := jobs.Claim(t.Context(), plan, 1)
+		require.NoError(t, err)
+		assert.Len(t, rows, 1)
+		assert.Contains(t, plan.String(), "jobs_claim")
+	})
+}
+
+// The database of a demonstration goes with it.
+func TestTemporary(t *testing.T) {
+	t.Parallel()
+	db, err := shared.Temporary(t.Context(), "")
+	require.NoError(t, err)
+	dbtest.Exec(t, db, "CREATE TABLE x (id bigint)")
+	assert.FileExists(t, db.DSN)
+	require.NoError(t, db.Close())
+	assert.NoDirExists(t, filepath.Dir(db.DSN))
+	_, err = shared.Temporary(t.Context(), filepath.Join(t.TempDir(), "test.db"))
+	assert.ErrorContains(t, err, "a temporary one needs postgres://")
+}
+
+// A temporary schema hides what is in the database, and goes with all it has.
+func TestTemporarySchema(t *testing.T) {
+	t.Parallel()
+	outer := dbtest.New(t, retrytable.PostgreSQL)
+	schemas := func() (n int) {
+		u, err := url.Parse(outer.DSN)
+		require.NoError(t, err)
+		require.NoError(t, outer.QueryRowContext(t.Context(),
+			"SELECT count(*) FROM pg_namespace WHERE nspname = $1", u.Query().Get("search_path")).Scan(&n))
+		return n
+	}
+	require.Equal(t, 1, schemas())
+	dbtest.Exec(t, outer, "CREATE TABLE x (id bigint)")
+	dbtest.Exec(t, dbtest.Reopen(t, outer), "INSERT INTO x VALUES (1)")
+	db, err := shared.Temporary(t.Context(), outer.DSN)
+	require.NoError(t, err)
+	dbtest.Exec(t, db, "CREATE TABLE x (id bigint)")
+	require.NoError(t, db.Close())
+	db, err = shared.Open(t.Context(), db.DSN)
+	require.NoError(t, err)
+	_, err = db.ExecContext(t.Context(), "SELECT 1 FROM x")
+	assert.ErrorContains(t, err, "does not exist")
+	require.NoError(t, db.Close())
+}
+
+// A database that was named stays.
+func TestFile(t *testing.T) {
+	t.Parallel()
+	dsn := filepath.Join(t.TempDir(), "a ? & %20 #.db")
+	for range 2 {
+		db, err := shared.Open(t.Context(), dsn)
+		require.NoError(t, err)
+		dbtest.Exec(t, db, "CREATE TABLE IF NOT EXISTS x (id bigint)")
+		var mode string
+		require.NoError(t, db.QueryRowContext(t.Context(), "PRAGMA journal_mode").Scan(&mode))
+		assert.Equal(t, "wal", mode)
+		require.NoError(t, db.Close())
+		assert.FileExists(t, dsn)
+	}
+}
+
+// opener is Open, OpenExisting or OpenReadOnly.
+type opener = func(context.Context, string) (*shared.DB, error)
+
+// A DSN that cannot be right is an error, which does not show it, and no new file of
+// that name.
+func TestOpenFails(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	text := filepath.Join(folder, "text")
+	require.NoError(t, os.WriteFile(text, []byte("this is a text, and no database"), 0o600))
+	for dsn, want := range map[string]string{
+		"":                                            "the DSN is missing: postgres://… or the name of a file",
+		"mysql://root:secret@h/test":                  "the DSN must be postgres://… or the name of a file",
+		"host=h password=secret":                      "the DSN must be postgres://… or the name of a file; a new one ends in .db, .sqlite or .sqlite3",
+		filepath.Join(folder, "host=h"):               "the DSN must be",
+		filepath.Join(folder, "data"):                 "the DSN must be",
+		filepath.Join(folder, ".db5"):                 "the DSN must be",
+		"postgres://postgres:secret@127.0.0.1:1/test": "",
+		"postgres://postgres:secret@127.0.0.1:x/test": "",
+		text:   "file is not a database",
+		folder: "unable to open database file",
+	} {
+		for _, open := range []opener{shared.Open, shared.OpenExisting, shared.OpenReadOnly} {
+			_, err := open(t.Context(), dsn)
+			assert.ErrorContains(t, err, "open database: "+want, dsn)
+			assert.NotContains(t, fmt.Sprint(err), "secret")
+		}
+	}
+	missing := filepath.Join(folder, "no", "test.db")
+	_, err := shared.Open(t.Context(), missing)
+	assert.ErrorContains(t, err, "open database: unable to open database file")
+	for _, open := range []opener{shared.OpenExisting, shared.OpenReadOnly} {
+		_, err := open(t.Context(), missing)
+		assert.ErrorIs(t, err, fs.ErrNotExist)
+		_, err = open(t.Context(), filepath.Join(folder, "typo.db"))
+		assert.ErrorIs(t, err, fs.ErrNotExist)
+	}
+	files, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	assert.Len(t, files, 1, "none is made")
+}
+
+// One that has to be there can be written to, if it is not for reading only.
+func TestOpenExisting(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		dbtest.Exec(t, db, "CREATE TABLE x (id bigint)")
+		again, err := shared.OpenExisting(t.Context(), db.DSN)
+		require.NoError(t, err)
+		dbtest.Exec(t, again, "INSERT INTO x VALUES (7)")
+		require.NoError(t, again.Close())
+
+		again, err = shared.OpenReadOnly(t.Context(), db.DSN)
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, again.Close()) }()
+		for _, statement := range []string{"INSERT INTO x VALUES (8)", "DROP TABLE x", "CREATE INDEX y ON x (id)"} {
+			_, err = again.ExecContext(t.Context(), statement)
+			assert.ErrorContains(t, err, map[retrytable.Dialect]string{
+				retrytable.PostgreSQL: "read-only transaction", retrytable.SQLite: "readonly database",
+			}[db.Dialect])
+		}
+		var id int
+		require.NoError(t, again.QueryRowContext(t.Context(), "SELECT id FROM x").Scan(&id))
+		assert.Equal(t, 7, id)
+	})
+}
+
+// Instants are written and read, compared, and moved by microseconds.
+func TestInstants(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		dbtest.Exec(t, db, "CREATE TABLE x (at {instant})")
+		var at, later shared.Instant
+		require.NoError(t, db.QueryRowContext(t.Context(),
+			db.SQL("INSERT INTO x VALUES ({now}) RETURNING at, at + $1 * {microsecond}"), 90_000_001).Scan(&at, &later))
+		assert.WithinDuration(t, time.Now(), at.Time, 10*time.Second)
+		assert.Equal(t, 90*time.Second+time.Microsecond, later.Sub(at.Time))
+		assert.Equal(t, time.UTC, at.Location())
+
+		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT NULL").Scan(&at))
+		assert.True(t, at.IsZero())
+		assert.ErrorContains(t, db.QueryRowContext(t.Context(), "SELECT 'soon'").Scan(&at), "is no instant")
+	})
+}
+
+// A clock that a test has stopped is that of {now} and of retrytable.
+func TestStopClock(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		epoch := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
+		db, clock := dbtest.StopClock(t, db, epoch)
+		jobs := &retrytable.Table[int64]{Dialect: db.Dialect, Name: "jobs"}
+		require.NoError(t, db.Create(t.Context(), "jobs", "CREATE TABLE jobs (id bigint PRIMARY KEY);"+jobs.Schema()))
+		for i, since := range []time.Duration{0, time.Millisecond, -time.Hour} {
+			at := epoch.Add(since)
+			clock.Set(t, at)
+			dbtest.Exec(t, db, "INSERT INTO jobs (id, due_at) VALUES ($1, {now})", i)
+			rows, err := jobs.Claim(t.Context(), db, 2)
+			require.NoError(t, err)
+			require.Len(t, rows, 1)
+			assert.Equal(t, at, rows[0].Claimed)
+			var now, lease shared.Instant
+			require.NoError(t, db.QueryRowContext(t.Context(), db.SQL("SELECT {now}, lease_until FROM jobs WHERE id = $1"), i).
+				Scan(&now, &lease))
+			assert.Equal(t, at, now.Time)
+			assert.Equal(t, at.Add(time.Minute), lease.Time)
+		}
+	})
+}
+
+// Processes that start together create a schema once, which is left alone after
+// that. One that fails leaves nothing behind.
+func TestCreate(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		var wg sync.WaitGroup
+		start := make(chan struct{})
+		for range 6 {
+			process := dbtest.Reopen(t, db)
+			wg.Go(func() {
+				<-start
+				assert.NoError(t, process.Create(t.Context(), "x_at", `
+					CREATE TABLE x (id bigint PRIMARY KEY, at {instant});
+					INSERT INTO x VALUES (1, {now});
+					CREATE INDEX x_at ON x (at)`))
+			})
+		}
+		close(start)
+		wg.Wait()
+		require.NoError(t, db.Create(t.Context(), "x", "DROP TABLE x"), "it is there")
+		var n int
+		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM x").Scan(&n))
+		assert.Equal(t, 1, n)
+
+		const broken = "CREATE TABLE y (id bigint); CREATE TABLE y (id bigint)"
+		assert.ErrorContains(t, db.Create(t.Context(), "y", broken), "create y: ")
+		require.NoError(t, db.Create(t.Context(), "y", "CREATE TABLE y (id bigint)"))
+	})
+}
+
+// A migration is printed, and done unless it is only to be printed. One that fails goes on
+// when it is called again with what is then missing.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		exists := func() bool {
+			found, err := db.Exists(t.Context(), "x")
+			require.NoError(t, err)
+			return found
+		}
+		var out strings.Builder
+		statements := []string{"CREATE TABLE x (id bigint)", "ALTER TABLE x ADD COLUMN y bigint"}
+		require.NoError(t, db.Migrate(t.Context(), &out, statements, true))
+		assert.False(t, exists())
+		assert.Equal(t, "CREATE TABLE x (id bigint);\nALTER TABLE x ADD COLUMN y bigint;\n", out.String())
+		assert.ErrorContains(t, db.Migrate(t.Context(), &out, []string{statements[0], "nonsense", "DROP TABLE x"}, false), "migrate: ")
+		assert.True(t, exists())
+		require.NoError(t, db.Migrate(t.Context(), &out, statements[1:], false))
+		dbtest.Exec(t, db, "INSERT INTO x (y) VALUES (1)")
+		out.Reset()
+		require.NoError(t, db.Migrate(t.Context(), &out, nil, false))
+		assert.Equal(t, "-- nothing is missing\n", out.String())
+	})
+}
+
+// The database is closed when the action has ended.
+func TestWith(t *testing.T) {
+	t.Parallel()
+	var used *shared.DB
+	open := func(ctx context.Context) (*shared.DB, error) { return shared.Temporary(ctx, "") }
+	err := shared.With(open, func(_ context.Context, db *shared.DB, _ io.Writer) error { used = db; return context.Canceled })(t.Context(), nil)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.NoFileExists(t, used.DSN)
+	open = func(context.Context) (*shared.DB, error) { return nil, context.DeadlineExceeded }
+	assert.ErrorIs(t, shared.With(open, nil)(t.Context(), nil), context.DeadlineExceeded)
+}
+
+// All rows are read, from a transaction too, and none are half read.
+func TestQuery(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		scan := func(rows *sql.Rows) (n int, err error) {
+			err = rows.Scan(&n)
+			return n, err
+		}
+		tx, err := db.BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		all, err := shared.Query(t.Context(), tx, scan, "SELECT 1 UNION SELECT $1 ORDER BY 1", 2)
+		require.NoError(t, err)
+		assert.Equal(t, []int{1, 2}, all)
+		require.NoError(t, tx.Rollback())
+
+		_, err = shared.Query(t.Context(), db, scan, "SELECT 'one' UNION SELECT 'two'")
+		assert.ErrorContains(t, err, "Scan error")
+		_, err = shared.Query(t.Context(), db, scan, "SELECT FROM WHERE")
+		assert.Error(t, err)
+		_, err = db.ExecContext(t.Context(), "CREATE TABLE x (id bigint)") // the connection is free
+		assert.NoError(t, err)
+	})
+}
+
+// Workers are killed so many times, and there are new ones.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		dbtest.Exec(t, db, "CREATE TABLE starts (n bigint)")
+		starts := func() (n int) {
+			require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM starts").Scan(&n))
+			return n
+		}
+		dbtest.Kill(t, db, 2, 5, func() bool { return starts() >= 2 })
+		assert.LessOrEqual(t, starts(), 7, "those at the end and those that were killed")
+	})
+}

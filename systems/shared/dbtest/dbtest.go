@@ -1,0 +1,120 @@
+// Package dbtest gives tests of the systems the databases that they run on, with
+// clocks that stand still and workers that are killed, and what they print.
+//
+// PostgreSQL and MariaDB are where RETRY_TEST_POSTGRES and RETRY_TEST_MARIADB say, or else
+// the databases test on loopback, where the users postgres and root get in without a
+// password. A test fails if its server is not there.
+package dbtest
+
+import (
+	"cmp"
+	"net/url"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/retrytable"
+	"github.com/seed-5ff3c98e/retry/systems/shared"
+)
+
+// Each runs a test on PostgreSQL and SQLite, in parallel. Each database is empty and its own.
+func Each(t *testing.T, test func(t *testing.T, db *shared.DB)) {
+	t.Helper()
+	each(t, test, retrytable.PostgreSQL, retrytable.SQLite)
+}
+
+// WithMariaDB is Each, and runs the test on MariaDB too, whose driver the program imports.
+func WithMariaDB(t *testing.T, test func(t *testing.T, db *shared.DB)) {
+	t.Helper()
+	each(t, test, retrytable.PostgreSQL, retrytable.SQLite, retrytable.MySQL)
+}
+
+func each(t *testing.T, test func(t *testing.T, db *shared.DB), dialects ...retrytable.Dialect) {
+	t.Helper()
+	for _, dialect := range dialects {
+		t.Run(names[dialect], func(t *testing.T) {
+			t.Parallel()
+			test(t, New(t, dialect))
+		})
+	}
+}
+
+var names = map[retrytable.Dialect]string{
+	retrytable.PostgreSQL: "postgres", retrytable.SQLite: "sqlite", retrytable.MySQL: "mariadb",
+}
+
+// New returns an empty database that goes with the test.
+func New(t testing.TB, dialect retrytable.Dialect) *shared.DB {
+	t.Helper()
+	if dialect != retrytable.SQLite && os.Getenv("RETRY_TEST_SERVERS") == "none" {
+		t.Skip("needs a server: " + names[dialect])
+	}
+	var dsn string
+	switch dialect {
+	case retrytable.PostgreSQL:
+		dsn = cmp.Or(os.Getenv("RETRY_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test")
+	case retrytable.MySQL:
+		dsn = "mysql://" + cmp.Or(os.Getenv("RETRY_TEST_MARIADB"), "root@tcp(127.0.0.1:3306)/test")
+	default: // a file
+	}
+	db, err := shared.Temporary(t.Context(), dsn)
+	return cleanUp(t, db, err)
+}
+
+// Together is for how long programs of before and of now work on one table: 3 seconds, or
+// RETRY_TEST_TOGETHER.
+func Together(t testing.TB) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(cmp.Or(os.Getenv("RETRY_TEST_TOGETHER"), "3s"))
+	require.NoError(t, err)
+	return d
+}
+
+// Reopen opens a database once more, as another process would.
+func Reopen(t testing.TB, db *shared.DB) *shared.DB {
+	t.Helper()
+	again, err := shared.Open(t.Context(), db.DSN)
+	return cleanUp(t, again, err)
+}
+
+// Quick opens a database once more that does not wait for the disk at the end of a
+// transaction: for benchmarks, of which that would be most.
+func Quick(t testing.TB, db *shared.DB) *shared.DB {
+	t.Helper()
+	if db.Dialect == retrytable.SQLite {
+		return db // it does not anyhow
+	}
+	return reopenWith(t, db, func(settings url.Values) { settings.Set("synchronous_commit", "off") })
+}
+
+// reopenWith opens a PostgreSQL database once more, with other settings.
+func reopenWith(t testing.TB, db *shared.DB, change func(settings url.Values)) *shared.DB {
+	t.Helper()
+	u, err := url.Parse(db.DSN)
+	require.NoError(t, err)
+	settings := u.Query()
+	change(settings)
+	u.RawQuery = settings.Encode()
+	return Reopen(t, &shared.DB{DSN: u.String()})
+}
+
+func cleanUp(t testing.TB, db *shared.DB, err error) *shared.DB {
+	t.Helper()
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		// Package sql gives a connection back on a goroutine of its own when a context ends.
+		assert.Eventually(t, func() bool { return db.Stats().InUse == 0 }, 10*time.Second, time.Millisecond, "connections in use")
+		assert.NoError(t, db.Close())
+	})
+	return db
+}
+
+// Exec executes a statement of [shared.DB.SQL].
+func Exec(t testing.TB, db *shared.DB, statement string, args ...any) {
+	t.Helper()
+	_, err := db.ExecContext(t.Context(), db.SQL(statement), args...)
+	require.NoError(t, err, statement)
+}

@@ -1,0 +1,192 @@
+//nolint:thelper // what each calls is the test itself
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/retrytable"
+	"github.com/seed-5ff3c98e/retry/systems/shared/dbtest"
+)
+
+func TestMain(m *testing.M) { dbtest.Main(m, crashWorker) }
+
+// The demonstration shows the timeline of section 12, and ends.
+//
+//nolint:paralleltest // it is in a hurry: a timeout of its tasks lasts 600 ms
+func TestDemo(t *testing.T) {
+	text := dbtest.Run(t, program.Run, "demo", "-second", "20ms")
+	for _, want := range []string{
+		`msg="Import Data" status=Running attempt=0`,
+		`msg="Import Data" status=RetryPending attempt=1 delay=10s error="timeout: no word for 30 s"`,
+		`msg="Import Data" status=Pending attempt=1`,
+		`msg="Import Data" status=RetryPending attempt=2 delay=20s`,
+		`msg="Import Data" status=Success attempt=2`,
+		`msg=Index status=RetryPending attempt=1 delay=5s error="webhook_failure: `,
+		`msg=Publish status=RetryPending attempt=1 delay=5s error="explicit: no space left"`,
+		`msg=Publish status=Failure attempt=2 stop=attempts`,
+		`msg=Announce status=Failure attempt=0`,
+	} {
+		assert.Contains(t, text, want)
+	}
+	assert.NotContains(t, text, "level=")
+}
+
+// The service serves until it is interrupted.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	dsn := filepath.Join(t.TempDir(), "tasks.db")
+	dbtest.Run(t, program.Run, "migrate", "-dsn", dsn)
+	out, stop := dbtest.Start(t, program.Run, "serve", "-dsn", dsn)
+	resp, err := http.Get(out.Await(t, "http://.*/dag")[0])
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.ErrorIs(t, stop(), context.Canceled)
+	assert.NotContains(t, out.Rest(), "error")
+}
+
+// What was asked before the interrupt is answered, and so is not lost, if that does
+// not take too long. Here it has to wait for a lock.
+func TestStopDuringRequest(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		grace time.Duration
+		stuck bool
+	}{
+		{"answered", time.Minute, false},
+		{"stuck", 50 * time.Millisecond, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, e *env) { stopDuringRequest(t, e, tt.grace, tt.stuck) })
+		})
+	}
+}
+
+func stopDuringRequest(t *testing.T, e *env, grace time.Duration, stuck bool) {
+	t.Helper()
+	e.grace = grace
+	id := e.post(parentAndChild)["parent"]
+	e.step()
+	if stuck && e.db.Dialect == retrytable.SQLite {
+		// The loops wait for the lock too, each in its turn. With 10 seconds for each, the
+		// end of the service would be a race with the end of the request's patience.
+		dbtest.Exec(t, e.db, "PRAGMA busy_timeout = 100")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	asked, answered := make(chan struct{}), make(chan struct{})
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(asked)
+		defer close(answered)
+		e.handler().ServeHTTP(w, r)
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	served := make(chan error, 1)
+	go func() { served <- e.serve(ctx, listener, handler) }()
+
+	lock, err := dbtest.Reopen(t, e.db).BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = lock.ExecContext(t.Context(), "UPDATE task SET position = position WHERE id = $1", id)
+	require.NoError(t, err)
+	patched := make(chan error, 1)
+	url := "http://" + listener.Addr().String() + "/task/" + id
+	go func() { patched <- request(t.Context(), http.MethodPatch, url, `{"status": "Success"}`) }()
+	<-asked
+	stop()
+	if stuck {
+		assert.ErrorContains(t, <-served, "shutdown: context deadline exceeded")
+		require.NoError(t, lock.Rollback())
+		assert.Error(t, <-patched)
+		<-answered
+		return
+	}
+	select {
+	case err := <-served:
+		assert.Fail(t, "ended before it had answered")
+		served <- err
+	case <-time.After(200 * time.Millisecond):
+	}
+	require.NoError(t, lock.Rollback())
+	assert.NoError(t, <-patched)
+	assert.ErrorIs(t, <-served, context.Canceled)
+	e.is(id, "Success", 0, 0)
+}
+
+// Section 5: the pace of the retry loop is its own.
+func TestIntervals(t *testing.T) {
+	t.Parallel()
+	const slow, quick = time.Hour, 5 * time.Millisecond
+	becomes := func(e *env, id string, is func(status string) bool) {
+		e.t.Helper()
+		require.Eventually(e.t, func() bool { return is(e.get(id).Status) }, 20*time.Second, quick)
+	}
+	each(t, func(t *testing.T, e *env) {
+		e.second, e.interval = quick, slow
+		defer e.working()()
+		for range 2 { // what was there at the first look is no proof
+			becomes(e, e.post(parentAndChild)["parent"], func(status string) bool { return status == "Running" })
+		}
+	})
+	each(t, func(t *testing.T, e *env) {
+		e.second, e.interval = slow, quick
+		a, b := e.post(parentAndChild)["parent"], e.post(parentAndChild)["parent"]
+		e.step()
+		e.patch(a, explicitFailure)
+		e.setClock(1)
+		e.patch(b, explicitFailure)
+		defer e.working()()
+		for _, id := range []string{a, b} {
+			e.clock.Set(t, e.get(id).NextRetryAt)
+			becomes(e, id, func(status string) bool { return status != "RetryPending" })
+		}
+	})
+}
+
+// working has the loops work until stop is called.
+func (e *env) working() (stop func()) {
+	ctx, cancel := context.WithCancel(e.t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { e.work(ctx) })
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+func TestRunFails(t *testing.T) {
+	t.Parallel()
+	missing := filepath.Join(t.TempDir(), "none.db")
+	for args, want := range map[string]string{
+		"":                           "tasks: ",
+		"play":                       "tasks: ",
+		"-dsn x":                     "tasks: ",
+		"serve":                      "the DSN is missing",
+		"serve -dsn mysql://x":       "open database: ",
+		"serve -dsn " + missing:      "no such file",
+		"migrate -dsn mysql://x":     "open database: ",
+		"demo -dsn x":                "flag provided but not defined: -dsn",
+		"demo -second=-1s":           "-second: -1s: must be positive",
+		"demo -address=nowhere":      "nowhere",
+		"demo -postgres=tasks.db":    "postgres://",
+		"migrate -address 127.0.0.1": "flag provided but not defined: -address",
+	} {
+		err := program.Run(t.Context(), strings.Fields(args), io.Discard)
+		assert.ErrorContains(t, err, want, args)
+		assert.NotErrorIs(t, err, context.Canceled)
+	}
+	assert.NoFileExists(t, missing)
+}

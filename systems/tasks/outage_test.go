@@ -1,0 +1,218 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/retrytable"
+	"github.com/seed-5ff3c98e/retry/systems/shared"
+	"github.com/seed-5ff3c98e/retry/systems/shared/dbtest"
+)
+
+// proxy is the way to a server, which may be away: it refuses and resets connections, or
+// takes what it is sent and says nothing.
+type proxy struct {
+	away, silent atomic.Bool
+	mu           sync.Mutex
+	open         map[net.Conn]bool
+}
+
+// between returns the DSN of a database by way of a proxy.
+func between(t *testing.T, dsn string) (string, *proxy) {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	require.NoError(t, err)
+	host := net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "5432"))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &proxy{open: map[net.Conn]bool{}}
+	t.Cleanup(func() {
+		_ = listener.Close()
+		p.reset()
+	})
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", host)
+			if err != nil || p.away.Load() {
+				_ = client.Close()
+				continue
+			}
+			p.mu.Lock()
+			p.open[client], p.open[server] = true, true
+			p.mu.Unlock()
+			go p.pass(client, server)
+			go p.pass(server, client)
+		}
+	}()
+	u.Host = listener.Addr().String()
+	return u.String(), p
+}
+
+// pass passes on what one says to the other, if the proxy is not silent.
+func (p *proxy) pass(from, to net.Conn) {
+	defer func() { _ = from.Close() }()
+	defer func() { _ = to.Close() }()
+	for buffer := make([]byte, 1<<16); ; {
+		n, err := from.Read(buffer)
+		if err == nil && !p.silent.Load() {
+			_, err = to.Write(buffer[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *proxy) reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for conn := range p.open {
+		_ = conn.(*net.TCPConn).SetLinger(0)
+		_ = conn.Close()
+	}
+	clear(p.open)
+}
+
+// PostgreSQL goes away while 200 tasks start, are refused, report and time out. Nothing is
+// lost: each attempt is made once, and no task fails or is retried for the outage, not even
+// one whose timeout is shorter. RETRY_TEST_OUTAGE=60s has it last longer.
+//
+//nolint:paralleltest // in the time of others, it would measure them
+func TestOutage(t *testing.T) {
+	outages := map[string]time.Duration{"refuses": 4 * time.Second, "silent": 7 * time.Second}
+	if long, err := time.ParseDuration(os.Getenv("RETRY_TEST_OUTAGE")); err == nil {
+		outages = map[string]time.Duration{"refuses": long, "silent": long}
+	}
+	for how, d := range outages {
+		t.Run(how, func(t *testing.T) { outage(t, how == "silent", d) })
+	}
+}
+
+const (
+	outageTasks   = 200
+	outageTimeout = 3 // seconds
+)
+
+//nolint:thelper // it is the test
+func outage(t *testing.T, silent bool, d time.Duration) {
+	direct := dbtest.New(t, retrytable.PostgreSQL)
+	dsn, p := between(t, direct.DSN)
+	db, err := shared.Open(t.Context(), dsn)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, db.Close()) }()
+	c, err := readConfig(func(string) string { return "" }, time.Second)
+	require.NoError(t, err)
+	c.lease = max(20*time.Second, 2*d) // for one claim whose answer is lost
+	s := newService(db, c, slog.New(slog.DiscardHandler))
+	require.NoError(t, s.migrate(t.Context(), io.Discard, false))
+	api := httptest.NewServer(s.handler())
+	defer api.Close()
+
+	var mu sync.Mutex
+	calls := map[string]int{} // by their keys
+	begun := make(chan bool, 1)
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, _, _ := strings.Cut(r.Header.Get("Idempotency-Key"), ":")
+		first := strings.HasSuffix(r.Header.Get("Idempotency-Key"), ":0")
+		mu.Lock()
+		calls[r.Header.Get("Idempotency-Key")]++
+		if len(calls) == outageTasks/4 {
+			begun <- true
+		}
+		mu.Unlock()
+		time.Sleep(300 * time.Millisecond)
+		if first && r.URL.Path == "/refused" {
+			http.Error(w, "busy", http.StatusServiceUnavailable)
+			return
+		}
+		if first && r.URL.Path == "/silent" {
+			return
+		}
+		go func() {
+			time.Sleep(300 * time.Millisecond)
+			body := `{"status": "Success"}`
+			if first && r.URL.Path == "/fails" {
+				body = explicitFailure
+			}
+			// Refused, a reporter tries again; a conflict says that a report was stored.
+			err := request(context.WithoutCancel(r.Context()), http.MethodPatch, api.URL+"/task/"+id, body)
+			for err != nil && !strings.Contains(err.Error(), "409") {
+				time.Sleep(time.Second)
+				err = request(context.WithoutCancel(r.Context()), http.MethodPatch, api.URL+"/task/"+id, body)
+			}
+		}()
+	}))
+	defer hook.Close()
+
+	kinds := []string{"works", "refused", "fails", "silent"}
+	batch := make([]string, outageTasks)
+	for i := range batch {
+		kind := kinds[i%len(kinds)]
+		retries := `, "retry": {"max_retries": 1, "initial_delay_secs": 1}`
+		if kind == "works" {
+			retries = ""
+		}
+		batch[i] = fmt.Sprintf(`{"id": "%d", "name": "%s", "kind": "x", "timeout": %d%s,
+			"on_start": {"kind": "Webhook", "params": {"url": "%s/%[2]s", "verb": "Post"}}}`, i, kind, outageTimeout, retries, hook.URL)
+	}
+	require.NoError(t, request(t.Context(), http.MethodPost, api.URL+"/task", "["+strings.Join(batch, ",")+"]"))
+	stop := (&env{service: s, t: t}).working()
+	defer stop()
+
+	<-begun
+	p.silent.Store(silent)
+	p.away.Store(!silent)
+	if !silent {
+		p.reset()
+	}
+	time.Sleep(d)
+	p.silent.Store(false)
+	p.away.Store(false)
+	p.reset()
+
+	require.Eventually(t, func() bool {
+		var alive int
+		assert.NoError(t, direct.QueryRowContext(t.Context(), "SELECT count(*) FROM task WHERE status <> 'success'").Scan(&alive))
+		return alive == 0
+	}, 2*time.Minute+c.lease, 200*time.Millisecond)
+	lostClaims := 0
+	all, err := s.list(t.Context(), "", "")
+	require.NoError(t, err)
+	for _, task := range all {
+		want := 1
+		if task.Name == "works" {
+			want = 0
+		}
+		if task.Attempt > want {
+			lostClaims++
+			t.Logf("%+v", task)
+		}
+		assert.GreaterOrEqual(t, task.Attempt, want, "%+v", task)
+	}
+	assert.LessOrEqual(t, lostClaims, 1, "claims take turns")
+	mu.Lock()
+	defer mu.Unlock()
+	for key, n := range calls {
+		assert.Equal(t, 1, n, key)
+	}
+}

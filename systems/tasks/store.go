@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryhttp"
+	"github.com/seed-5ff3c98e/retry/retrysql"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+	"github.com/seed-5ff3c98e/retry/systems/shared"
+)
+
+// concurrencyRule is the condition of tasks that may start. Those of a kind that run
+// take its places 1, 2, …, and a task needs that of its max_concurrency to be free.
+// What waits for its retry has none. A claim numbers the places once, and not for
+// each task that it holds back.
+const concurrencyRule = `max_concurrency = 0 OR (kind, max_concurrency) NOT IN (
+	SELECT kind, row_number() OVER (PARTITION BY kind) FROM task WHERE status IN ('claimed', 'running'))`
+
+// service is the HTTP API and the loops. Any number of them may share a database.
+type service struct {
+	config
+
+	db       *shared.DB
+	starts   *retrytable.Table[string] // tasks whose on_start is called
+	runs     *retrytable.Table[string] // tasks that run, and end by a PATCH
+	timeouts *retrytable.Table[string] // tasks that run, and have timed out
+	hooks    *retrytable.Table[string] // calls of webhooks at the end of tasks
+	client   *http.Client
+	counts   *metrics
+	log      *slog.Logger
+
+	hears time.Time // no task times out before: the database was away, and words of tasks may be on their way
+}
+
+func newService(db *shared.DB, c config, log *slog.Logger) *service {
+	s := &service{
+		config: c, db: db, log: log, counts: newMetrics(),
+		hooks: &retrytable.Table[string]{
+			Dialect: db.Dialect, Name: "webhook_execution", Lease: c.lease,
+			Columns:  retrytable.Columns{ID: "idempotency_key", Error: "error"},
+			Statuses: retrytable.Statuses{Done: []string{"success"}, Dead: "failure"},
+		},
+		client: &http.Client{Transport: &retryhttp.Transport{Policy: once(c.hookTime), Budget: retryhttp.NoBudget}},
+	}
+	s.starts = s.table(claimed, running, "")
+	s.starts.Columns.Error = "failure_reason"
+	s.starts.ClaimWhere = concurrencyRule
+	s.starts.Set.Succeed = db.SQL("started_at = {now}, last_updated = {now}")
+	s.runs = s.table(running, success, "failure_reason = $1, ") // the words of a PATCH, as they are
+	s.timeouts = s.table(running, success, "failure_reason = 'timeout: no word for ' || timeout || ' s', ")
+	s.timeouts.Lease = min(s.lease, timeoutLease)
+	return s
+}
+
+// timeoutLease is within which it is stored that a task has timed out.
+const timeoutLease = 10 * time.Second
+
+// table is the table of tasks, for workers that have some of them in hand. The columns of the
+// specification say what is due. Only a worker with a task in hand needs a lease and a fence.
+func (s *service) table(held, done status, fail string) *retrytable.Table[string] {
+	return &retrytable.Table[string]{
+		Dialect: s.db.Dialect, Name: "task", Lease: s.lease, ClaimWhere: "false",
+		OrderBy: "created_at, batch_id, position", NoPromote: true, // see retries
+		Columns: retrytable.Columns{Due: "next_retry_at", Retries: "attempt", Kind: "retry_policy"},
+		Statuses: retrytable.Statuses{
+			Ready: string(pending), Waiting: string(retryPending), Running: []string{string(held)},
+			Done: []string{string(done)}, Dead: string(failed),
+		},
+		Set: retrytable.Set{
+			Claim:   s.db.SQL("last_updated = {now}"),
+			Succeed: s.db.SQL("ended_at = {now}, last_updated = {now}"),
+			Fail:    s.db.SQL(fail + "ended_at = {now}, last_updated = {now}"),
+			Promote: s.db.SQL("started_at = NULL, ended_at = NULL, failure_reason = NULL, last_updated = {now}"),
+		},
+	}
+}
+
+// patience is how a request, or a step of a loop, waits for a database that is away.
+var patience = &retry.Policy{
+	Name: "database", MaxAttempts: retry.Unlimited, MaxElapsed: 90 * time.Second, AttemptTimeout: 5 * time.Second,
+	Backoff: retry.Exponential{Initial: 50 * time.Millisecond}, MaxDelay: time.Second, Jitter: retry.EqualJitter,
+}
+
+// tx is a transaction, and what is to be said once it is committed.
+type tx struct {
+	*sql.Tx
+
+	said []func()
+}
+
+// speaking is a transaction of retrysql or of a worker, whose context this is.
+func speaking(ctx context.Context, raw *sql.Tx) *tx {
+	tx := &tx{Tx: raw}
+	retrysql.AfterCommit(ctx, func(context.Context) { tx.say() })
+	return tx
+}
+
+// tell logs what became of a task.
+func (tx *tx) tell(log *slog.Logger, t task, more ...any) {
+	tx.said = append(tx.said, func() {
+		log.Info(t.Name, append([]any{"status", t.Status.String(), "attempt", t.Attempt}, more...)...)
+	})
+}
+
+func (tx *tx) say() {
+	for _, say := range tx.said {
+		say()
+	}
+}
+
+// inTx runs fn in a transaction, and again if it met with another one, if the database was
+// away, or if nobody knows whether it was committed: fn must see that it was.
+func (s *service) inTx(ctx context.Context, fn func(ctx context.Context, tx *tx) error) error {
+	return retrysql.InTx(ctx, s.db.DB, patience, &retrysql.TxOptions{Idempotent: true}, func(ctx context.Context, raw *sql.Tx) error {
+		return fn(ctx, speaking(ctx, raw))
+	})
+}
+
+// change changes a task, which nobody else changes meanwhile, and returns it as it is then.
+func (s *service) change(
+	ctx context.Context, id string, do func(ctx context.Context, tx *tx, t task) error,
+) (after task, err error) {
+	lock := ""
+	if s.db.Dialect == retrytable.PostgreSQL { // the transactions of SQLite have locked all of it
+		lock = " FOR UPDATE"
+	}
+	err = s.inTx(ctx, func(ctx context.Context, tx *tx) error {
+		t, err := s.read(ctx, tx, id, lock)
+		if err != nil || after.ID != "" && t.Status == after.Status && t.LastUpdated == after.LastUpdated {
+			return err // an earlier try was committed, unless err says otherwise
+		}
+		if err := do(ctx, tx, t); err != nil {
+			return err
+		}
+		after, err = s.task(ctx, tx, id)
+		return err
+	})
+	return after, err
+}
+
+// task reads a task.
+func (s *service) task(ctx context.Context, tx *tx, id string) (task, error) {
+	return s.read(ctx, tx, id, "")
+}
+
+func (s *service) read(ctx context.Context, tx *tx, id, lock string) (task, error) {
+	t, err := scanTask(tx.QueryRowContext(ctx, s.db.SQL("SELECT "+taskColumns+" FROM task WHERE id = $1"+lock), id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return t, &problem{http.StatusNotFound, "task " + id + ": not found"}
+	}
+	return t, err
+}
+
+// update executes a statement that ends with RETURNING and an ID.
+func (s *service) update(ctx context.Context, tx *tx, statement string, args ...any) ([]string, error) {
+	return shared.Query(ctx, tx, func(rows *sql.Rows) (id string, err error) {
+		return id, rows.Scan(&id)
+	}, s.db.SQL(statement), args...)
+}

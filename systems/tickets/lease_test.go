@@ -1,0 +1,135 @@
+//nolint:thelper // what Each calls is the test itself
+package main
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/retrytable"
+	"github.com/seed-5ff3c98e/retry/systems/shared"
+	"github.com/seed-5ff3c98e/retry/systems/shared/dbtest"
+)
+
+// A ticket whose VM is gone is a system_error, and one that kills every VM ends.
+func TestDeadVM(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		s := newSystem(t, db)
+		id := s.add(0)
+		for range 3 {
+			s.pass(id, time.Hour)
+			rows, err := s.table.Claim(t.Context(), db, 1, "vm-dead")
+			require.NoError(t, err)
+			require.Len(t, rows, 1)
+			s.idle("its lease holds")
+			s.set("lease_until", id, s.read("{now}", id))
+			s.idle("swept, and waiting")
+			assert.Equal(t, retrytable.ErrLeaseLost, s.table.Succeed(t.Context(), db, rows[0].Lease), "too late")
+		}
+		assert.Equal(t, "Max retries exceeded: system_error", s.record(id).reason)
+		assert.Len(t, s.decisions(id), 3)
+	})
+}
+
+// An agent that works for longer than a lease keeps it: the lease is a whole one again
+// and again. One that has lost it is told to stop, and what it says has no effect.
+func TestHeartbeat(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		s := newSystem(t, db)
+		id := s.add(0)
+		s.beat = 5 * time.Millisecond
+		left := func() time.Duration { return s.read("lease_until", id).Sub(s.read("{now}", id)) }
+		s.agent = func(ctx context.Context, _ ticket) error {
+			for range 2 {
+				s.set("lease_until", id, s.read("{now}", id).Add(30*time.Second))
+				eventually(t, func() bool { return left() > 40*time.Second }, "a lease is a minute")
+				assert.NoError(t, ctx.Err())
+			}
+			dbtest.Exec(t, db, "UPDATE tickets SET state = 'on_hold'") // by a person
+			select {
+			case <-ctx.Done():
+			case <-time.After(limit):
+			}
+			return ctx.Err()
+		}
+		worked, err := s.once()
+		assert.True(t, worked)
+		assert.ErrorIs(t, err, retrytable.ErrLeaseLost)
+		assert.Equal(t, onHold, s.state(id))
+		assert.Empty(t, s.decisions(id))
+	})
+}
+
+// An engine that is told to stop gives back what it was working on, uncounted, unless
+// the agent comes to an end after all.
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		s := newSystem(t, db)
+		id := s.add(0)
+		ctx, stop := context.WithTimeout(t.Context(), limit)
+		s.agent = func(ctx context.Context, _ ticket) error {
+			stop()
+			return ctx.Err()
+		}
+		defer stop()
+		assert.Error(t, s.worker(1).Run(ctx))
+		r := s.record(id)
+		assert.Equal(t, ready, r.state)
+		assert.Zero(t, r.retries)
+		assert.Empty(t, r.vm)
+		assert.Empty(t, s.decisions(id))
+
+		ctx, stop = context.WithTimeout(t.Context(), limit)
+		s.agent = func(context.Context, ticket) error {
+			stop()
+			return nil
+		}
+		defer stop()
+		assert.Error(t, s.worker(1).Run(ctx))
+		assert.Equal(t, needsReview, s.state(id))
+	})
+}
+
+// Several engines at once run each attempt once.
+func TestSeveralEngines(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		s := newSystem(t, db)
+		const tickets = 30
+		for range tickets {
+			s.add(0)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), limit)
+		defer stop()
+		var runs, done atomic.Int64
+		agent := func(_ context.Context, w ticket) error {
+			runs.Add(1)
+			if w.Retries == 0 {
+				return errSyntax
+			}
+			if done.Add(1) == tickets {
+				stop()
+			}
+			return nil
+		}
+		var wg sync.WaitGroup
+		for range 3 {
+			e := newTestEngine(t, dbtest.Reopen(t, db), agent)
+			wg.Go(func() { assert.Error(t, e.worker(2).Run(ctx)) })
+		}
+		wg.Wait()
+		assert.Equal(t, int64(2*tickets), runs.Load())
+		var n int
+		require.NoError(t, db.QueryRowContext(t.Context(),
+			"SELECT count(*) FROM tickets WHERE state = 'needs_review' AND retry_count = 1").Scan(&n))
+		assert.Equal(t, tickets, n)
+	})
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrysql"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+	"github.com/seed-5ff3c98e/retry/systems/shared"
+)
+
+// The states of a ticket.
+const (
+	ready       = "ready" // with a retry_after while it waits for its retry
+	inProgress  = "in_progress"
+	needsReview = "needs_review"
+	onHold      = "on_hold"
+)
+
+// instants is how the author's program writes them: in SQLite as text.
+func instants(db *shared.DB) retrytable.Instants {
+	if db.Dialect == retrytable.SQLite {
+		return retrytable.RFC3339
+	}
+	return retrytable.DefaultInstants
+}
+
+// statement is SQL with the instant of the database for {now}.
+func statement(db *shared.DB, sql string) string {
+	return strings.ReplaceAll(sql, "{now}", instants(db).Now(db.Dialect))
+}
+
+// newTable is the ready query, by priority and age, and the updates. Tickets that people
+// are assigned to are none of ours.
+func newTable(db *shared.DB) *retrytable.Table[string] {
+	return &retrytable.Table[string]{
+		Dialect: db.Dialect, Name: "tickets", Instants: instants(db),
+		Columns: retrytable.Columns{Status: "state", Retries: "retry_count", Due: "retry_after", Error: "error"},
+		Statuses: retrytable.Statuses{
+			Ready: ready, Waiting: ready, Running: []string{inProgress}, Done: []string{needsReview}, Dead: onHold,
+		},
+		Where: "assignee_type = 'agent'",
+		// Under overload, retries of old tickets and all urgent ones come before the others
+		// for as long as there are any; the comment of OrderBy has an order that ages.
+		OrderBy: "priority DESC, created_at, id",
+		Set: retrytable.Set{
+			Claim:   statement(db, "vm_id = $1, updated_at = {now}"),
+			Succeed: statement(db, "vm_id = NULL, completed_at = {now}, updated_at = {now}"),
+			Fail:    statement(db, "hold_reason = $1, retry_strategy = $2, vm_id = NULL, updated_at = {now}"),
+			Retry:   "completed_at = NULL",
+			End:     statement(db, "completed_at = {now}"),
+			Release: statement(db, "vm_id = NULL, updated_at = {now}"),
+		},
+	}
+}
+
+// ticket is what there is to do.
+type ticket struct {
+	ID         string
+	Retries    int    // so far
+	Rejections int    // of its results, in review
+	Design     string // name and definition are empty without one
+	Definition string
+}
+
+// add makes a ticket with a design of its own.
+func add(ctx context.Context, db *shared.DB, design, definition, assignee string, priority int) (id string, err error) {
+	err = retrysql.InTx(ctx, db.DB, nil, nil, func(ctx context.Context, tx *sql.Tx) error {
+		var designID string
+		err := tx.QueryRowContext(ctx, "INSERT INTO designs (name, definition) VALUES ($1, $2) RETURNING id",
+			design, definition).Scan(&designID)
+		if err != nil {
+			return err
+		}
+		return tx.QueryRowContext(ctx, statement(db, "INSERT INTO tickets (state, design_id, assignee_type, priority, created_at, updated_at) "+
+			"VALUES ('ready', $1, $2, $3, {now}, {now}) RETURNING id"), designID, assignee, priority).Scan(&id)
+	})
+	return id, err
+}
+
+// load reads the ticket of a claimed row.
+func load(ctx context.Context, db *shared.DB, row retrytable.Row[string]) (ticket, error) {
+	t := ticket{ID: row.ID, Retries: row.State.Failures}
+	err := db.QueryRowContext(ctx, "SELECT coalesce(t.rejection_count, 0), coalesce(CAST(d.name AS text), ''), coalesce(CAST(d.definition AS text), '') "+
+		"FROM tickets t LEFT JOIN designs d ON t.design_id = d.id WHERE t.id = $1", row.ID).Scan(&t.Rejections, &t.Design, &t.Definition)
+	return t, err
+}
+
+// release is how a person gives a ticket that is on hold back to the agents, with
+// all its retries.
+func release(ctx context.Context, db *shared.DB, id, by string) error {
+	return retrysql.InTx(ctx, db.DB, nil, nil, func(ctx context.Context, tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, statement(db, "UPDATE tickets SET state = 'ready', retry_count = 0, retry_after = NULL, "+
+			"hold_reason = NULL, completed_at = NULL, updated_at = {now} WHERE id = $1 AND state = 'on_hold'"), id)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil {
+			return err
+		} else if n == 0 {
+			return fmt.Errorf("release: -ticket: %q: must be on_hold", id)
+		}
+		return logActivity(ctx, tx, db, id, "released", struct{}{}, by)
+	})
+}
+
+// logActivity says in the activity of a ticket what was decided and why.
+func logActivity(ctx context.Context, tx *sql.Tx, db *shared.DB, id, action string, details any, actor string) error {
+	text, err := json.Marshal(details)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, statement(db, "INSERT INTO activity (ticket_id, action, details, actor, created_at) "+
+		"VALUES ($1, $2, $3, $4, {now})"), id, action, string(text), actor)
+	return err
+}
+
+// strategy is the JSON for the column retry_strategy: the policy for one category.
+func strategy(p *retry.Policy, category string) (string, error) {
+	o := p.Overrides[category]
+	text, err := json.Marshal(retry.Policy{Name: category, MaxAttempts: o.MaxAttempts, Backoff: o.Backoff})
+	return string(text), err
+}
+
+// list prints the tickets in a state, or all.
+func list(ctx context.Context, db *shared.DB, state string, out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ID\tPRIORITY\tSTATE\tRETRIES\tREJECTIONS\tDESIGN\tHOLD REASON\tERROR")
+	rows, err := shared.Query(ctx, db, func(rows *sql.Rows) (string, error) {
+		var priority, retries, rejections int64
+		var id, state, design, reason, problem string
+		err := rows.Scan(&id, &priority, &state, &retries, &rejections, &design, &reason, &problem)
+		problem = strings.Join(strings.Fields(problem), " ") // one line, with no tab of its own
+		return fmt.Sprintf("%s\t%d\t%s\t%d\t%d\t%s\t%s\t%s", id, priority, state, retries, rejections, design, reason, problem), err
+	}, "SELECT t.id, coalesce(t.priority, 0), t.state, coalesce(t.retry_count, 0), coalesce(t.rejection_count, 0), coalesce(d.name, ''), coalesce(t.hold_reason, ''), coalesce(t.error, '') "+
+		"FROM tickets t LEFT JOIN designs d ON t.design_id = d.id "+
+		"WHERE $1 = '' OR CAST(t.state AS text) = $1 ORDER BY t.priority DESC, t.created_at, t.id", state)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		fmt.Fprintln(table, row)
+	}
+	return table.Flush()
+}
