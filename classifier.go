@@ -126,15 +126,18 @@ func (e *Error) cause(nodes *errtree.Nodes) known.Fact {
 const categoryGaveUp = "gave_up"
 
 // fact classifies the error of an inner policy for an outer one.
-func (e *Error) fact() known.Fact {
+func (e *Error) fact() (f known.Fact) {
 	switch e.Stop {
 	case StopDeadline, StopCanceled, StopTimeout:
-		return known.Transient(categoryGaveUp)
+		f = known.Transient(categoryGaveUp)
 	case StopRetryAfter:
-		f := known.Throttled(categoryGaveUp)
+		f = known.Throttled(categoryGaveUp)
 		f.After = max(e.RetryAfter, 0)
-		return f
 	default:
-		return known.Permanent(categoryGaveUp)
+		f = known.Permanent(categoryGaveUp)
 	}
+	if e.Attempts == 0 && e.Err == nil {
+		f.Flags |= known.NotApplied
+	}
+	return f
 }

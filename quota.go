@@ -80,6 +80,7 @@ type Quota struct {
 	served int           // successes in it
 	period time.Duration // the length of a cycle
 	gap    time.Duration // between two turns; 0 at the start
+	sure   time.Duration // the gap before holds that were too short; 0 if the last was not
 	next   time.Time     // when the next turn is
 	out    int           // turns taken at the start
 	back   int           // attempts that have come back
@@ -160,7 +161,7 @@ func (q *Quota) wait(now time.Time, wait time.Duration) time.Duration {
 
 // start forgets what is known.
 func (q *Quota) start(now time.Time) {
-	q.gap, q.out, q.back, q.began, q.served = 0, 0, 0, now, 0
+	q.gap, q.sure, q.out, q.back, q.began, q.served = 0, 0, 0, 0, now, 0
 }
 
 // Return implements [Pacer].
@@ -211,10 +212,14 @@ func (q *Quota) serve(now time.Time, turn Turn) {
 		}
 		return
 	}
-	if q.blind > 0 {
+	switch {
+	case q.blind > 0:
 		q.blind, q.blindFor = 0, max(now.Sub(q.blindSince), 0)
 		q.period = max(q.period, min(q.blindFor, q.maxHold()))
+	case q.sure > 0:
+		q.gap = q.sure
 	}
+	q.sure = 0
 	q.late = false
 	q.served++
 	q.back++
@@ -236,7 +241,7 @@ func (q *Quota) serve(now time.Time, turn Turn) {
 
 // pace sets twice the rate of n in d. Nobody waits for a turn longer than for a hold.
 func (q *Quota) pace(n int, d time.Duration) {
-	q.gap = min(max(d/time.Duration(2*n), shortestGap), q.maxHold())
+	q.gap, q.sure = min(max(d/time.Duration(2*n), shortestGap), q.maxHold()), 0
 }
 
 // refuse begins a hold, and returns how long it is, unless the refusal belongs to the last one.
@@ -271,9 +276,10 @@ func (q *Quota) refuse(now time.Time, turn Turn, after time.Duration) (held time
 func (q *Quota) learn(d, held time.Duration) {
 	d = max(d, shortestCycle)
 	known := q.open.Swap(0) == 0 // else nobody has counted
-	if known && q.gap == 0 {
-		q.gap, q.period = min(d, q.maxHold()), max(held, min(d, q.maxHold()), shortestPeriod)
+	if known && q.gap == 0 {     // the start goes on after the hold, if nobody was served
+		q.period = max(held, min(d, q.maxHold()), shortestPeriod)
 	} else if q.gap > 0 && q.served == 0 { // the hold was too short
+		q.sure = orDefault(q.sure, q.gap)
 		q.gap = min(2*q.gap, q.maxHold())
 	}
 	q.late, q.before, q.lasted = known, q.served, d

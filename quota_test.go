@@ -128,6 +128,41 @@ func TestQuotaRises(t *testing.T) {
 	assert.Equal(t, 10*time.Millisecond, a.waits(), "the limit is forgotten")
 }
 
+// What is refused before anybody was served says nothing about the rate: the start goes on.
+func TestQuotaUsedUpByOthers(t *testing.T) {
+	t.Parallel()
+	a := newAsks(t, &retry.Quota{})
+	a.refused(a.take(1), 20*time.Second)
+	a.pass(20 * time.Second)
+	turn := a.take(1)
+	assert.Equal(t, 10*time.Millisecond, a.waits(), "the first has to come back")
+	a.served(turn)
+	a.take(2)
+}
+
+// While every attempt is refused, holds are too short, and turns come more rarely. After that they
+// come as often as before.
+func TestQuotaOutage(t *testing.T) {
+	t.Parallel()
+	a := newAsks(t, &retry.Quota{})
+	for turn := a.take(1); a.now.Sub(firstAttempt) < 2*time.Second; a.pass(100 * time.Millisecond) {
+		a.served(turn)
+	}
+	a.refused(a.take(1), time.Second)
+	a.pass(time.Second)
+	turn := a.take(1)
+	pace := a.waits()
+	assert.Equal(t, 3*time.Second/40, pace)
+	for n := range 10 {
+		assert.Equal(t, min(pace<<n, time.Minute), a.waits())
+		a.refused(turn, time.Second)
+		a.pass(time.Second)
+		turn = a.take(1)
+	}
+	a.served(turn)
+	assert.Equal(t, pace, a.waits())
+}
+
 // Without a hint, the hold doubles until there is a success.
 func TestQuotaBlind(t *testing.T) {
 	t.Parallel()

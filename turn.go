@@ -97,11 +97,14 @@ func (c *Call) waitFirst(q *Quota, place *list.Element, wait time.Duration) {
 	c.wait(wait)
 }
 
-// tooLate ends the call if nobody may go for so long that its time is over by then.
+// tooLate ends the call if nobody may go for longer than it waits for a hint, or until its
+// time is over.
 func (c *Call) tooLate(now time.Time, held time.Duration) bool {
 	p, stop := c.Policy.orZero(), StopNone
 	switch {
 	case held <= 0:
+	case held > p.maxRetryAfter():
+		stop = StopRetryAfter
 	case held > p.elapsedLeft(&c.State, now):
 		stop = StopElapsed
 	case held >= p.timeLeft(&c.State, now):

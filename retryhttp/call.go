@@ -37,10 +37,12 @@ type call struct {
 
 // begin sets the policy of a call, and the settings that depend on the request.
 func (c *call) begin(p *retry.Policy, budget retry.Throttle) {
-	if p.Backoff == nil {
-		p = complete(p)
+	if c.t.Cooldown > 0 && p.Quota == nil {
+		c.Policy = c.t.host(c.req).pace(p)
+	} else {
+		c.Policy = complete(p)
 	}
-	c.Policy, c.Budget = p, budget
+	c.Budget = budget
 	if !Idempotent(c.req) {
 		if c.t.IdempotencyKey != nil {
 			c.key = c.t.IdempotencyKey(c.req)
@@ -73,14 +75,8 @@ func classifyBody(err error) retry.Verdict {
 func (c *call) roundTrip() (*http.Response, error) {
 	returned := false
 	defer func() { c.close(returned) }() // also after a panic
-	ctx, cools := c.req.Context(), c.t.Cooldown > 0
-	if cools {
-		c.held(ctx) // before an attempt is begun, which an Observer may see
-	}
-	for c.Next(ctx) {
-		if !cools || !c.held(ctx) {
-			c.try()
-		}
+	for c.Next(c.req.Context()) {
+		c.try()
 	}
 	resp, err := c.result()
 	returned = true

@@ -3,11 +3,9 @@ package retryhttp_test
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -19,43 +17,47 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-// A 429 with a hint holds back the other requests to that host.
+// A 429 holds back the other requests to that host, and nobody else. After it they go, as many
+// as come back.
 func TestCooldown(t *testing.T) {
 	t.Parallel()
-	limited := true
-	var hosts []string
+	clock := &retrytest.Clock{}
+	began, limited := clock.Now(), true
+	var sent []string
 	base := roundTripper(func(req *http.Request) (*http.Response, error) {
-		hosts = append(hosts, req.URL.Host)
+		sent = append(sent, fmt.Sprint(req.URL.Host, " ", clock.Now().Sub(began)))
 		if req.URL.Host == "a" && limited {
 			limited = false
 			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: headers("Retry-After", "20"), Body: http.NoBody}, nil
 		}
 		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 	})
-	clock := &retrytest.Clock{}
+
 	transport := &retryhttp.Transport{
 		Base: base, Cooldown: time.Minute, Policy: &retry.Policy{MaxAttempts: 1, Clock: clock},
 	}
-	resp, err := get(t, transport, "http://a/")
-	require.NoError(t, err)
-	assert.Equal(t, 429, resp.StatusCode)
-	assert.Empty(t, clock.Sleeps())
+	var statuses []int
+	for _, host := range []string{"a", "b", "a", "A:80", "a", "b"} {
+		resp, err := get(t, transport, "http://"+host+"/")
+		require.NoError(t, err)
+		statuses = append(statuses, resp.StatusCode)
+	}
+	assert.Equal(t, []int{429, 200, 200, 200, 200, 200}, statuses)
+	assert.Equal(t, []string{"a 0s", "b 0s", "a 20s", "A:80 20s", "a 20s", "b 20s"}, sent)
+}
 
-	_, err = get(t, transport, "http://b/")
+// A Quota of the Policy, which other clients may share, is not replaced.
+func TestCooldownBesideAQuota(t *testing.T) {
+	t.Parallel()
+	quota := &retry.Quota{}
+	policy := &retry.Policy{MaxAttempts: 1, Clock: &retrytest.Clock{}, Quota: quota}
+	transport := &retryhttp.Transport{
+		Policy: policy, Cooldown: time.Hour, Base: provoke.Transport(t, &http.Transport{}),
+	}
+	_, err := get(t, transport, serve(t, status(429, "Retry-After", "20")).URL)
 	require.NoError(t, err)
-	assert.Empty(t, clock.Sleeps(), "another host")
-
-	resp, err = get(t, transport, "http://a/")
-	require.NoError(t, err)
-	assert.Equal(t, 200, resp.StatusCode)
-	assert.Equal(t, 1, retryhttp.Attempts(resp))
-	require.Len(t, clock.Sleeps(), 1)
-	assert.GreaterOrEqual(t, clock.Sleeps()[0], 20*time.Second)
-	assert.LessOrEqual(t, clock.Sleeps()[0], 22*time.Second)
-	_, err = get(t, transport, "http://a/")
-	require.NoError(t, err)
-	assert.Len(t, clock.Sleeps(), 1, "it has passed")
-	assert.Equal(t, []string{"a", "b", "a", "a"}, hosts)
+	_, _, wait := quota.Take(policy.Now(), 1)
+	assert.Equal(t, 20*time.Second, wait.Round(time.Second))
 }
 
 // A request that cannot wait so long is not sent.
@@ -75,7 +77,8 @@ func TestCooldownTooLong(t *testing.T) {
 	body := &onceBody{Reader: strings.NewReader("hello")}
 	_, err = transport.RoundTrip(request(t, http.MethodPost, "http://a/?token=secret", body))
 	require.ErrorIs(t, err, retry.StopRetryAfter)
-	require.EqualError(t, err, "failed after 1 attempt (server asks to wait 2m0s): retryhttp: http://a/ is rate limited: not sent")
+	require.EqualError(t, err, "not started: server asks to wait 2m0s")
+	assert.True(t, retry.Classify(err).NotApplied)
 	var e *retry.Error
 	require.ErrorAs(t, err, &e)
 	assert.Equal(t, 2*time.Minute, e.RetryAfter, "the cooldown, not the hint")
@@ -115,64 +118,6 @@ func cooled(t *testing.T, p *retry.Policy, seconds string) (transport *retryhttp
 	return transport, &n
 }
 
-// A request waits for a cooldown as for a hint.
-func TestCooldownByThePolicy(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name   string
-		policy retry.Policy
-		hint   string
-		want   error
-	}{
-		{"within MaxElapsed", retry.Policy{MaxElapsed: time.Minute}, "30", nil},
-		{"beyond MaxElapsed", retry.Policy{MaxElapsed: time.Second}, "30", retry.StopElapsed},
-		{"as long as the backoff", retry.Policy{Backoff: retry.Constant(2 * time.Minute)}, "90", nil},
-		{"too long", retry.Policy{}, "90", retry.StopRetryAfter},
-		{"allowed", retry.Policy{MaxRetryAfter: 2 * time.Minute}, "90", nil},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				once, twice := test.policy, test.policy
-				once.MaxAttempts, twice.MaxAttempts = 1, 2
-				transport, sent := cooled(t, &once, test.hint)
-				transport.Policy = &twice
-				_, err := get(t, transport, "http://h/")
-				require.ErrorIs(t, err, test.want)
-				want := 2
-				if test.want != nil {
-					want = 1
-				}
-				assert.Equal(t, want, *sent)
-			})
-		})
-	}
-}
-
-// The requests that a rate limit holds back wait as long as it lasts, not longer.
-func TestChaosCooldown(t *testing.T) {
-	t.Parallel()
-	s := serve(t, status(429, "Retry-After-Ms", "20"), status(200))
-	clock := &retrytest.Clock{}
-	p := atOnce(1)
-	p.Clock = clock
-	c := client(t, nil, p)
-	c.Transport.(*retryhttp.Transport).Cooldown = time.Minute
-	for _, want := range []int{429, 200} {
-		resp, err := c.Do(request(t, http.MethodGet, s.URL, nil))
-		require.NoError(t, err)
-		assert.Equal(t, want, resp.StatusCode)
-		require.NoError(t, resp.Body.Close())
-	}
-	waited := time.Duration(0)
-	for _, d := range clock.Sleeps() {
-		waited += d
-	}
-	assert.GreaterOrEqual(t, waited, 20*time.Millisecond)
-	assert.LessOrEqual(t, waited, 30*time.Millisecond)
-}
-
 // After a redirect, the cooldown is for the other host.
 func TestDoBlamesTheHostThatAnswered(t *testing.T) {
 	t.Parallel()
@@ -188,135 +133,8 @@ func TestDoBlamesTheHostThatAnswered(t *testing.T) {
 	require.ErrorContains(t, err, "GET "+other.URL+": 429")
 	require.NoError(t, retryhttp.Do(c, nil, request(t, http.MethodGet, s.URL+"/here", nil), nothing))
 	err = retryhttp.Do(c, nil, request(t, http.MethodGet, other.URL, nil), nothing)
-	require.ErrorContains(t, err, "not sent")
+	require.ErrorIs(t, err, retry.StopRetryAfter)
 	assert.EqualValues(t, 1, other.requests.Load())
-}
-
-// word is a Rand that always has the same word.
-type word uint64
-
-func (w word) Uint64() uint64 { return uint64(w) }
-
-// How long the first attempt waits depends on the limits of the policy, and not on what it
-// says about failures.
-func TestCooldownWaits(t *testing.T) {
-	t.Parallel()
-	const s = time.Second
-	tests := []struct {
-		name   string
-		policy retry.Policy
-		room   time.Duration // until the deadline; 0 means none
-		lo, hi time.Duration // both 0: it is not sent
-	}{
-		{"the hint", retry.Policy{}, 0, 10 * s, 11 * s},
-		{"one attempt", retry.Policy{MaxAttempts: 1}, 0, 10 * s, 11 * s},
-		{"not idempotent", retry.Policy{NonIdempotent: true}, 0, 10 * s, 11 * s},
-		{"an Override", retry.Policy{Overrides: map[string]retry.Override{
-			"rate_limited": {MaxAttempts: 1, Jitter: retry.NoJitter},
-		}}, 0, 10 * s, 11 * s},
-		{"the jitter of the policy", retry.Policy{Jitter: retry.PlusMinus(9 * s)}, 0, 10 * s, 11 * s},
-		{"no jitter", retry.Policy{Jitter: retry.NoJitter}, 0, 10 * s, 10 * s},
-		{"MaxDelay", retry.Policy{MaxDelay: s}, 0, 10 * s, 11 * s},
-
-		{"MaxRetryAfter", retry.Policy{MaxRetryAfter: 10 * s}, 0, 10 * s, 11 * s},
-		{"beyond MaxRetryAfter", retry.Policy{MaxRetryAfter: 10*s - 1}, 0, 0, 0},
-		{"MaxElapsed", retry.Policy{MaxElapsed: 10*s + 1}, 0, 10 * s, 10*s + 1},
-		{"beyond MaxElapsed", retry.Policy{MaxElapsed: 10*s - 1}, 0, 0, 0},
-		{"Timeout", retry.Policy{Timeout: 10*s + 3}, 0, 10 * s, 10*s + 2},
-		{"not until the Timeout", retry.Policy{Timeout: 10 * s}, 0, 0, 0},
-		{"the deadline", retry.Policy{}, 10*s + 3, 10 * s, 10*s + 2},
-		{"not until the deadline", retry.Policy{}, 10 * s, 0, 0},
-	}
-	for _, test := range tests {
-		for rand, want := range map[word]time.Duration{0: test.lo, math.MaxUint64: test.hi} {
-			t.Run(fmt.Sprint(test.name, ", ", want), func(t *testing.T) {
-				t.Parallel()
-				clock, p := &retrytest.Clock{}, test.policy
-				transport, sent := cooled(t, &retry.Policy{MaxAttempts: 1, Clock: clock}, "10")
-				p.Clock, p.Rand = clock, rand
-				transport.Policy = &p
-				ctx := t.Context()
-				if test.room > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = clock.WithTimeout(ctx, test.room)
-					defer cancel()
-				}
-				before := clock.Now()
-				resp, err := transport.RoundTrip(request(t, http.MethodGet, "http://h/", nil).WithContext(ctx))
-				if want == 0 {
-					require.ErrorContains(t, err, "not sent")
-					assert.Equal(t, 1, *sent)
-				} else {
-					require.NoError(t, err)
-					require.NoError(t, resp.Body.Close())
-					assert.Equal(t, 2, *sent)
-				}
-				assert.Equal(t, want, clock.Now().Sub(before))
-			})
-		}
-	}
-}
-
-// attempts is an Observer of attempts.
-type attempts struct{ log []string }
-
-func (*attempts) Observe(context.Context, retry.Event) {}
-
-func (a *attempts) Attempt(_ context.Context, n int) (context.Context, func(error)) {
-	a.log = append(a.log, fmt.Sprint("begin ", n))
-	return nil, func(err error) { a.log = append(a.log, fmt.Sprintf("end %d: %v", n, err)) }
-}
-
-// The timeout of an attempt does not run while the host cools down. An Observer sees that a
-// second attempt is begun anew; a first one is not begun before.
-func TestCooldownOfAttempts(t *testing.T) {
-	t.Parallel()
-	var seen attempts
-	clock := &retrytest.Clock{}
-	sent := 0
-	transport := &retryhttp.Transport{Cooldown: time.Minute}
-	transport.Policy = &retry.Policy{
-		AttemptTimeout: 5 * time.Second, Backoff: retry.Constant(time.Second), Jitter: retry.NoJitter,
-		Clock: clock, Observer: &seen,
-	}
-	transport.Base = roundTripper(func(req *http.Request) (*http.Response, error) {
-		if req.URL.Path == "/limited" {
-			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: headers("Retry-After", "20"), Body: http.NoBody}, nil
-		}
-		deadline, ok := req.Context().Deadline()
-		assert.True(t, ok)
-		assert.Equal(t, 5*time.Second, deadline.Sub(clock.Now()))
-		if sent++; sent > 1 {
-			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
-		}
-		limitHost(t, transport, clock)
-		return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
-	})
-	limitHost(t, transport, clock)
-	seen.log = nil
-	resp, err := get(t, transport, "http://h/")
-	require.NoError(t, err)
-	assert.Equal(t, 2, retryhttp.Attempts(resp))
-	assert.Equal(t, []time.Duration{20 * time.Second, time.Second, 19 * time.Second}, clock.Sleeps())
-	log := seen.log
-	require.Len(t, log, 8)
-	assert.Equal(t, "begin 1", log[0])
-	assert.Equal(t, []string{
-		"begin 2", "end 2: retry: worker lost",
-		"begin 2", "end 2: <nil>",
-	}, log[len(log)-4:])
-}
-
-// limitHost lets the host of transport ask for 20 seconds. The request does not wait for
-// them.
-func limitHost(t *testing.T, transport *retryhttp.Transport, clock *retrytest.Clock) {
-	t.Helper()
-	ctx, cancel := clock.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	resp, err := transport.RoundTrip(request(t, http.MethodGet, "http://h/limited", nil).WithContext(ctx))
-	if assert.NoError(t, err) {
-		assert.NoError(t, resp.Body.Close())
-	}
 }
 
 // A context that ends while the host cools down ends the call, which has made no attempt.
@@ -342,8 +160,7 @@ func TestCooldownContext(t *testing.T) {
 	}
 }
 
-// A rate limit after which the host cools down costs nothing, but not without end, and not
-// against the policy.
+// A rate limit costs nothing, but not without end, and not against the policy.
 func TestCooldownIsFree(t *testing.T) {
 	t.Parallel()
 	limited := func(attempts int) map[string]retry.Override {
@@ -364,8 +181,8 @@ func TestCooldownIsFree(t *testing.T) {
 		{"an Override of one attempt", retry.Policy{Overrides: limited(1)}, status(429, "Retry-After", "1"), 1},
 		{"an Override", retry.Policy{MaxAttempts: 1, Overrides: limited(2)}, status(429, "Retry-After", "1"), 102},
 		{"Timeout", retry.Policy{Timeout: 10 * time.Second, Jitter: retry.NoJitter}, status(429, "Retry-After", "1"), 10},
-		{"a Budget of the policy", retry.Policy{Budget: none}, status(429, "Retry-After", "1"), 1},
-		{"no hint", retry.Policy{}, status(429), 1},
+		{"a Budget of the policy", retry.Policy{Budget: none}, status(429, "Retry-After", "1"), 103},
+		{"no hint", retry.Policy{}, status(429), 103},
 		{"not a rate limit", retry.Policy{}, status(503, "Retry-After", "1"), 1},
 	}
 	for _, test := range tests {

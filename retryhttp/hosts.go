@@ -74,20 +74,26 @@ type host struct {
 	instead  atomic.Pointer[http.Transport] // of Base, since a connection fell silent; or nil
 	previous atomic.Pointer[http.Transport] // what was instead of Base before; or nil
 
-	mu    sync.Mutex
-	until time.Time // it wants no request before this
+	quota retry.Quota // of a Transport with a Cooldown
+	paced atomic.Pointer[paced]
 }
 
-// of returns the host of a request. reserve is the Reserve of the budget of a
-// new host.
-func (h *hosts) of(req *http.Request, reserve int) *host {
+// paced is a policy with the Quota of a host.
+type paced struct {
+	from *retry.Policy
+	retry.Policy
+}
+
+// of returns the host of a request. reserve is the Reserve of the budget of a new host, and
+// cooldown the MaxHold of its quota.
+func (h *hosts) of(req *http.Request, reserve int, cooldown time.Duration) *host {
 	var asked origin
 	if req.URL != nil {
 		asked = origin{req.URL.Scheme, req.URL.Host}
 	}
 	known := h.last.Load()
 	if known == nil || known.origin != asked {
-		known = h.find(asked, reserve)
+		known = h.find(asked, reserve, cooldown)
 		h.last.Store(known)
 	}
 	return known
@@ -108,7 +114,7 @@ func (h *hosts) closeIdle() {
 	}
 }
 
-func (h *hosts) find(asked origin, reserve int) *host {
+func (h *hosts) find(asked origin, reserve int, cooldown time.Duration) *host {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if known := h.young[asked]; known != nil { // most URLs are clean
@@ -120,7 +126,8 @@ func (h *hosts) find(asked origin, reserve int) *host {
 	}
 	known := h.old[key]
 	if known == nil {
-		known = &host{origin: key.clone(), budget: retry.Budget{Reserve: reserve}}
+		known = &host{origin: key.clone()}
+		known.budget.Reserve, known.quota.MaxHold = reserve, cooldown
 	}
 	if h.young == nil || len(h.young) >= maxHosts {
 		h.young, h.old = make(map[origin]*host), h.young
@@ -129,18 +136,14 @@ func (h *hosts) find(asked origin, reserve int) *host {
 	return known
 }
 
-// coolDown holds back requests until then, if nothing holds them back for longer.
-func (h *host) coolDown(until time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if until.After(h.until) {
-		h.until = until
+// pace returns p with the quota of the host. All calls have the same copy, because a Policy
+// is large.
+func (h *host) pace(p *retry.Policy) *retry.Policy {
+	last := h.paced.Load()
+	if last == nil || last.from != p {
+		last = &paced{p, *complete(p)}
+		last.Quota = &h.quota
+		h.paced.Store(last)
 	}
-}
-
-// cooling returns how long requests are held back.
-func (h *host) cooling(now time.Time) time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return max(h.until.Sub(now), 0)
+	return &last.Policy
 }

@@ -162,23 +162,21 @@ func (c *call) refused(resp *http.Response, own retry.Verdict) {
 	}
 	v := c.Verdict(err)
 	c.fresh = c.fresh || resp.StatusCode == http.StatusMisdirectedRequest
-	decide := c.decide
-	if v.Class == retry.RateLimited && v.After > 0 && c.t.Cooldown > 0 {
-		c.t.host(c.answered(resp)).coolDown(c.Policy.Now().Add(min(v.After, c.t.Cooldown)))
-		decide = c.decideCooling
+	if v.Class == retry.RateLimited {
+		c.blame(c.t.host(c.answered(resp)))
 	}
 	switch {
 	case c.read != nil:
 		err.Body = excerpt(resp, v.Class == retry.Final)
 		c.resp = nil
-		decide(err, v)
+		c.decide(err, v)
 	case v.Class == retry.Final && isAnswer(resp.StatusCode):
 		if own != (retry.Verdict{}) || v != err.verdict { // Why cannot find it out by itself
 			c.final = &finalError{err, c.Attempt(), v.Category}
 		}
 		c.End(nil)
 	default:
-		switch d := decide(err, v); {
+		switch d := c.decide(err, v); {
 		case d.Retry: // its connection is free for others during the wait
 			c.drain(resp)
 			c.resp = nil
@@ -186,6 +184,21 @@ func (c *call) refused(resp *http.Response, own retry.Verdict) {
 			c.final = &finalError{err, c.Attempt(), d.Verdict.Category}
 		}
 	}
+}
+
+// blame lets a rate limit hold the host that has answered. After a redirect in Do, that is not
+// the one whose turn the attempt has taken.
+func (c *call) blame(answered *host) {
+	asked := c.t.host(c.req)
+	if c.Policy.Quota != &asked.quota || answered == asked {
+		return
+	}
+	now := c.Policy.Now()
+	asked.quota.Return(now, c.Turn, 1)
+	other := *c.Policy
+	other.Quota = &answered.quota
+	c.Turn, _, _ = other.Quota.Take(now, 1)
+	c.Policy = &other
 }
 
 // judgeAnswer classifies a response by its status, its headers, the reason in its body and

@@ -1,16 +1,15 @@
 package retryhttp_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -22,72 +21,8 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-// crowd is a clock for several goroutines: the time moves to the next end of a sleep when
-// all of them sleep. So it stands still while requests travel over a real network, and no
-// machine is too slow. A server that sleeps does so in place of the goroutine that waits
-// for it.
-type crowd struct {
-	mu     sync.Mutex
-	now    time.Time
-	awake  int
-	asleep []sleeper // in order of time
-}
-
-type sleeper struct {
-	until time.Time
-	woken chan struct{}
-}
-
-func (c *crowd) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-// After is not used, because there is SleepContext.
-func (*crowd) After(time.Duration) <-chan time.Time { panic("not used") }
-
-// SleepContext sleeps to the end. The contexts of these tests do not end.
-func (c *crowd) SleepContext(_ context.Context, d time.Duration) error {
-	<-c.lieDown(d)
-	return nil
-}
-
-func (c *crowd) lieDown(d time.Duration) <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := sleeper{c.now.Add(d), make(chan struct{})}
-	i := slices.IndexFunc(c.asleep, func(other sleeper) bool { return other.until.After(s.until) })
-	if i < 0 {
-		i = len(c.asleep)
-	}
-	c.asleep = slices.Insert(c.asleep, i, s)
-	c.rest()
-	return s.woken
-}
-
-// leave is called by a goroutine that ends.
-func (c *crowd) leave() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.rest()
-}
-
-// rest moves the time if nobody is awake any more.
-func (c *crowd) rest() {
-	if c.awake--; c.awake > 0 || len(c.asleep) == 0 {
-		return
-	}
-	next := c.asleep[0]
-	c.asleep = slices.Delete(c.asleep, 0, 1)
-	c.now, c.awake = next.until, 1
-	close(next.woken)
-}
-
 // quota is a server that takes so many requests in each second.
 type quota struct {
-	*server
-	clock   *crowd
 	latency time.Duration // of a request, half of it before the decision
 	exact   bool          // only the headers x-ratelimit-*
 
@@ -98,25 +33,27 @@ type quota struct {
 
 const perSecond = 5
 
-func (q *quota) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_ = q.clock.SleepContext(r.Context(), q.latency/2)
+func (q *quota) RoundTrip(*http.Request) (*http.Response, error) {
+	time.Sleep(q.latency / 2)
+	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}
 	if left := q.take(); left > 0 {
 		if !q.exact {
-			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(left.Seconds()))))
+			resp.Header.Set("Retry-After", strconv.Itoa(int(math.Ceil(left.Seconds()))))
 		}
-		w.Header().Set("X-Ratelimit-Limit-Requests", strconv.Itoa(perSecond))
-		w.Header().Set("X-Ratelimit-Remaining-Requests", "0")
-		w.Header().Set("X-Ratelimit-Reset-Requests", left.String())
-		w.WriteHeader(http.StatusTooManyRequests)
+		resp.Header.Set("X-Ratelimit-Limit-Requests", strconv.Itoa(perSecond))
+		resp.Header.Set("X-Ratelimit-Remaining-Requests", "0")
+		resp.Header.Set("X-Ratelimit-Reset-Requests", left.String())
+		resp.StatusCode = http.StatusTooManyRequests
 	}
-	_ = q.clock.SleepContext(r.Context(), q.latency/2)
+	time.Sleep(q.latency / 2)
+	return resp, nil
 }
 
 // take returns how long the quota is used up, or 0 if it takes the request.
 func (q *quota) take() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	now := q.clock.Now()
+	now := time.Now()
 	if second := now.Truncate(time.Second); second.After(q.second) {
 		q.second, q.used = second, 0
 	}
@@ -130,21 +67,16 @@ func (q *quota) take() time.Duration {
 
 // contend sends three POSTs from each of ten goroutines. It returns how many got through,
 // and how long that took.
-func contend(t *testing.T, q *quota, transport *retryhttp.Transport, p retry.Policy) (through int, took time.Duration) {
+func contend(t *testing.T, q *quota, transport *retryhttp.Transport) (through int, took time.Duration) {
 	t.Helper()
-	const goroutines, posts = 10, 3
-	q.clock = &crowd{now: noon, awake: goroutines}
-	q.server = serve(t, q.ServeHTTP)
-	p.Clock = q.clock
-	transport.Policy = &p
-	transport.Base = provoke.Transport(t, &http.Transport{})
+	began := time.Now()
+	transport.Base = q
 	client := &http.Client{Transport: transport}
 	var wg sync.WaitGroup
-	for range goroutines {
+	for range 10 {
 		wg.Go(func() {
-			defer q.clock.leave()
-			for range posts {
-				resp, err := client.Post(q.URL, "text/plain", strings.NewReader("hello"))
+			for range 3 {
+				resp, err := client.Post("http://quota.example", "text/plain", strings.NewReader("hello"))
 				if assert.NoError(t, err) {
 					assert.NoError(t, resp.Body.Close())
 				}
@@ -152,7 +84,7 @@ func contend(t *testing.T, q *quota, transport *retryhttp.Transport, p retry.Pol
 		})
 	}
 	wg.Wait()
-	return q.taken, q.clock.Now().Sub(noon)
+	return q.taken, time.Since(began)
 }
 
 // With a Cooldown, all goroutines get through the quota that they share, however far away
@@ -163,15 +95,15 @@ func TestQuota(t *testing.T) {
 		for _, latency := range []time.Duration{0, 50 * time.Millisecond, 500 * time.Millisecond} {
 			t.Run(fmt.Sprint(name, ", ", latency), func(t *testing.T) {
 				t.Parallel()
-				policy := *retryhttp.DefaultPolicy()
-				q := &quota{exact: exact, latency: latency}
-				through, took := contend(t, q, &retryhttp.Transport{Cooldown: time.Minute}, policy)
-				assert.Equal(t, 30, through)
-				assert.GreaterOrEqual(t, took, 5*time.Second, "six seconds' quotas")
-				assert.Less(t, took, time.Minute)
+				synctest.Test(t, func(t *testing.T) {
+					through, took := contend(t, &quota{exact: exact, latency: latency}, &retryhttp.Transport{Cooldown: time.Minute})
+					assert.Equal(t, 30, through)
+					assert.GreaterOrEqual(t, took, 5*time.Second, "six seconds' quotas")
+					assert.Less(t, took, 10*time.Second)
 
-				through, _ = contend(t, &quota{exact: exact, latency: latency}, &retryhttp.Transport{}, policy)
-				assert.Less(t, through, 20)
+					through, _ = contend(t, &quota{exact: exact, latency: latency}, &retryhttp.Transport{})
+					assert.Less(t, through, 20)
+				})
 			})
 		}
 	}

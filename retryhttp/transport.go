@@ -117,19 +117,17 @@ type Transport struct {
 	// together.
 	Budget func(*http.Request) retry.Throttle
 
-	// Cooldown, if positive, makes a rate limit hold back all requests to the
-	// same scheme and host: after a RateLimited failure with a hint, such as a
-	// 429 with Retry-After, no request is sent until the hint or this time has
-	// passed, whichever is shorter. The requests wait before they are sent, as for
-	// their own hint, and fail at once with a hint if the wait is too long. The
-	// Observer does not see that wait; an attempt after the first that has to wait is
-	// aborted and begun again.
+	// Cooldown, if positive, gives each scheme and host a [retry.Quota] with this MaxHold,
+	// unless the Policy has a Quota: a 429 that one request hears holds back all others to
+	// the same host, until the hint or this time has passed, whichever is shorter, and then
+	// they go at the rate that the host lets through. They wait before they are sent, and
+	// fail at once if their time is over before the hold is. A success whose headers say that
+	// nothing is left holds them too.
 	//
-	// A retry after such a failure takes nothing from the budget of the Transport, and the
-	// failure costs no attempt, up to 100 times per request, or FreeRateLimits times if the
-	// Policy has that. So all requests get through a quota that they share, each in its
-	// time; limit that time with the Policy's Timeout or a context. A Budget in the Policy
-	// counts these retries too, and a limit of one attempt stays one.
+	// A retry after a rate limit takes nothing from the budget, and costs no attempt, up to
+	// 100 times per request, or FreeRateLimits times if the Policy has that. So all requests
+	// get through a quota that they share, each in its time; limit that time with the
+	// Policy's Timeout or a context.
 	//
 	// If the requests belong to several tenants with quotas of their own, one tenant's rate
 	// limit would hold back all others: give each tenant a Transport, with the same Base.
@@ -230,8 +228,11 @@ func (t *Transport) policy() *retry.Policy {
 	return t.Policy
 }
 
-// complete returns a copy of p, which has no Backoff, with the waits of DefaultPolicy.
+// complete returns p, or if p has no Backoff, a copy with the waits of DefaultPolicy.
 func complete(p *retry.Policy) *retry.Policy {
+	if p.Backoff != nil {
+		return p
+	}
 	own := *p
 	own.Backoff = defaultPolicy.Backoff
 	if own.MaxDelay <= 0 {
@@ -261,7 +262,7 @@ const leastReserve, mostReserve = 3, 10
 
 // host returns the host of a request.
 func (t *Transport) host(req *http.Request) *host {
-	return t.hosts.of(req, max(leastReserve, min(t.policy().MaxAttempts-1, mostReserve)))
+	return t.hosts.of(req, max(leastReserve, min(t.policy().MaxAttempts-1, mostReserve)), t.Cooldown)
 }
 
 // NoBudget is a [Transport]'s Budget function for retries without a budget.

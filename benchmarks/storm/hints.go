@@ -18,7 +18,7 @@ func hinted() []service.Strategy {
 		return s
 	}
 	free := func(s *service.Strategy) { s.FreeHints = true }
-	cooldown := func(s *service.Strategy) { s.Cooldown, s.Policy.FreeRateLimits = time.Minute, 100 }
+	cooldown := func(s *service.Strategy) { s.Cooldown = time.Minute }
 	return []service.Strategy{
 		service.NoRetries(),
 		strategy("ours: 3 attempts, zero Budget", func(*service.Strategy) {}),

@@ -281,7 +281,7 @@ func TestAttemptTimeout(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		p := newTest(t, db)
-		p.store = newStore(db, 400*time.Millisecond, "")
+		p.store = newStore(db, 4*time.Second, "")
 		submit(t, db, "web", "a")
 		p.replay = func(ctx context.Context, _ *request) (outcome, error) {
 			deadline, _ := ctx.Deadline()

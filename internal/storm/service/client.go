@@ -16,8 +16,7 @@ type Strategy struct {
 	Budget   func() *retry.Budget     // of this library
 	Throttle func() throttle.Throttle // a model of others
 
-	// Cooldown is that of retryhttp.Transport: a rate limit with a hint holds back all
-	// calls of the client, and its retry takes nothing from the Budget.
+	// Cooldown is that of retryhttp.Transport: each client has a Quota with this MaxHold.
 	Cooldown time.Duration
 	// FreeHints lets every retry with a hint take nothing from the Budget.
 	FreeHints bool
@@ -32,12 +31,15 @@ type client struct {
 	policy    retry.Policy
 	throttle  throttle.Throttle
 	freeHints bool
-	cooldown  time.Duration
-	cool      time.Duration // it sends nothing before this
+	line      []int32       // calls that wait for a turn
+	asks      time.Duration // when the first of them asks again
 }
 
 func (s *Strategy) newClient(jitter *rand.Rand) client {
-	c := client{policy: s.Policy, throttle: throttle.None{}, cooldown: s.Cooldown, freeHints: s.FreeHints}
+	c := client{policy: s.Policy, throttle: throttle.None{}, freeHints: s.FreeHints}
+	if s.Cooldown > 0 {
+		c.policy.Quota = &retry.Quota{MaxHold: s.Cooldown}
+	}
 	c.policy.Rand = jitter
 	if s.Budget != nil {
 		c.policy.Budget = s.Budget()
@@ -54,20 +56,31 @@ func (c *client) begin(call *call, now time.Duration) bool {
 	return c.throttle.Allow(1, now)
 }
 
-// held returns how long the client holds a call back: as long as for a hint. It returns
-// false if the policy does not allow that.
-func (c *client) held(call *call, now time.Duration) (time.Duration, bool) {
-	if now >= c.cool {
-		return 0, true
+// take takes a turn for a call, or returns how long to wait for it.
+func (c *client) take(call *call, now time.Duration) (wait time.Duration) {
+	if c.policy.Quota == nil {
+		return 0
 	}
-	v := retry.Verdict{Class: retry.RateLimited, After: c.cool - now}
-	d := c.policy.Decide(retry.State{First: call.state.First}, v, epoch.Add(now))
-	return d.Delay, d.Retry
+	call.turn, _, wait = c.policy.Quota.Take(epoch.Add(now), 1)
+	return wait
+}
+
+// late reports whether the time of a call that waits for its turn is over.
+func (c *client) late(call *call, now time.Duration) bool {
+	return c.policy.Timeout > 0 && now-call.begun >= c.policy.Timeout
+}
+
+// tell tells the Quota how an attempt has ended.
+func (c *client) tell(call *call, err error, v retry.Verdict, now time.Duration) {
+	if c.policy.Quota != nil {
+		c.policy.Quota.Tell(epoch.Add(now), call.turn, err, v)
+	}
 }
 
 // succeeded settles an attempt that succeeded.
 func (c *client) succeeded(call *call, now time.Duration) {
 	c.throttle.Done(int(call.attempts), true, now)
+	c.tell(call, nil, retry.Verdict{}, now)
 	if c.policy.Budget != nil {
 		c.policy.Budget.Deposit(epoch.Add(now))
 	}
@@ -81,11 +94,8 @@ func (c *client) failed(call *call, err error, now time.Duration) (time.Duration
 	verdict := c.policy.Classify(err)
 	d := c.policy.Decide(call.state, verdict, epoch.Add(now))
 	call.state = d.State
-	free := c.freeHints && verdict.After > 0
-	if c.cooldown > 0 && verdict.Class == retry.RateLimited && verdict.After > 0 {
-		c.cool = max(c.cool, now+min(verdict.After, c.cooldown))
-		free = true
-	}
+	c.tell(call, err, verdict, now)
+	free := c.freeHints && verdict.After > 0 || c.policy.Quota != nil && verdict.Class == retry.RateLimited
 	if !d.Retry || !free && !c.withdraw(now) || !c.throttle.Allow(attempt+1, now) {
 		return 0, false
 	}

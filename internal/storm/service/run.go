@@ -18,6 +18,7 @@ type call struct {
 	begun    time.Duration
 	ended    time.Duration
 	state    retry.State
+	turn     retry.Turn
 }
 
 type outcome uint8
@@ -32,9 +33,9 @@ const (
 type attempt struct{ call, number int32 }
 
 type event struct {
-	kind kind
-	why  failure // of notServed
-	attempt
+	kind    kind
+	why     failure // of notServed
+	attempt         // of turn, the call is the number of the client
 }
 
 type kind uint8
@@ -42,6 +43,7 @@ type kind uint8
 const (
 	arrival   kind = iota // the next call begins
 	due                   // a wait is over: the call makes its next attempt
+	turn                  // the first call in the line of a client asks again
 	served                // a worker is done
 	notServed             // the attempt failed
 	faultBegin
@@ -129,6 +131,8 @@ func (r *run) happen(e event) {
 		r.nextArrival()
 	case due:
 		r.attempt(e.call)
+	case turn:
+		r.serveLine(&r.clients[e.call], e.call)
 	case served:
 		r.server.busy--
 		r.startWork()
@@ -169,17 +173,42 @@ func (r *run) begin() {
 	r.attempt(id)
 }
 
-// attempt makes the next attempt of a call, if its client does not hold it back.
+// attempt makes the next attempt of a call, when it has a turn.
 func (r *run) attempt(id int32) {
-	c := &r.calls[id]
-	switch wait, ok := r.clients[c.client].held(c, r.events.Now()); {
-	case !ok:
-		c.outcome, c.ended = failed, r.events.Now()
-		return
-	case wait > 0:
-		r.events.After(wait, event{kind: due, attempt: attempt{call: id}})
+	number := r.calls[id].client
+	c := &r.clients[number]
+	if len(c.line) == 0 && c.take(&r.calls[id], r.events.Now()) == 0 {
+		r.send(id)
 		return
 	}
+	if c.line = append(c.line, id); len(c.line) == 1 {
+		r.serveLine(c, number)
+	}
+}
+
+// serveLine lets those of a client go whose turn has come, and notes when the next one asks.
+func (r *run) serveLine(c *client, number int32) {
+	now := r.events.Now()
+	for ; len(c.line) > 0; c.line = c.line[1:] {
+		id := c.line[0]
+		if call := &r.calls[id]; c.late(call, now) {
+			call.outcome, call.ended = failed, call.begun+c.policy.Timeout
+			continue
+		}
+		if wait := c.take(&r.calls[id], now); wait > 0 {
+			if c.asks <= now || c.asks > now+wait {
+				c.asks = now + wait
+				r.events.After(wait, event{kind: turn, attempt: attempt{call: number}})
+			}
+			return
+		}
+		r.send(id)
+	}
+}
+
+// send makes the next attempt of a call.
+func (r *run) send(id int32) {
+	c := &r.calls[id]
 	c.attempts++
 	c.open = true
 	r.total++
@@ -226,12 +255,14 @@ func (r *run) succeed(id int32) {
 	c.open = false
 	c.outcome, c.ended = succeeded, r.events.Now()
 	r.clients[c.client].succeeded(c, c.ended)
+	r.serveLine(&r.clients[c.client], c.client)
 }
 
 func (r *run) fail(id int32, why failure) {
 	c := &r.calls[id]
 	c.open = false
 	wait, again := r.clients[c.client].failed(c, why.err(r.scenario.Hint), r.events.Now())
+	defer r.serveLine(&r.clients[c.client], c.client)
 	if !again {
 		c.outcome, c.ended = failed, r.events.Now()
 		return
