@@ -3,6 +3,7 @@ package tabletest_test
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -260,4 +261,49 @@ func sendOne(ctx context.Context, db *sql.DB, mails *retrytable.Table[string], r
 		fmt.Printf("%s: failed, for good: %v\n", row.ID, d.Err)
 	}
 	return mails.Fail(ctx, db, row.Lease, d, failure.Error())
+}
+
+// A mail that somebody asks for by its ID is claimed, and sent by another program, which has
+// the lease and ends the job by a call. If it never calls, the lease runs out, and a Worker
+// of the same table sweeps the job.
+func ExampleLease() {
+	mails := newMails()
+	mails.ClaimWhere = "recipient = $1"
+	db, remove := exampleDB(mails)
+	defer remove()
+	ctx := context.Background()
+
+	claim := func(recipient string) (message []byte, err error) {
+		rows, err := mails.Claim(ctx, db, 1, recipient)
+		if err != nil || len(rows) == 0 {
+			return nil, errors.Join(err, errors.New("it is not due, or another has it"))
+		}
+		return json.Marshal(rows[0])
+	}
+	// end is the handler of the call.
+	end := func(message []byte, failure error) error {
+		var row retrytable.Row[string]
+		if err := json.Unmarshal(message, &row); err != nil {
+			return err
+		}
+		if failure == nil {
+			return mails.Succeed(ctx, db, row.Lease)
+		}
+		return mails.FailWith(ctx, db, row.Lease, mailPolicy.Next(row.State, failure, row.Now()), failure, failure.Error())
+	}
+
+	message, err := claim("carol")
+	fmt.Println("claimed:", err)
+	_, err = claim("carol")
+	fmt.Println("again:", err)
+	fmt.Println("ended:", end(message, deliver("carol", 0)))
+	fmt.Println("twice:", errors.Is(end(message, nil), retrytable.ErrLeaseLost))
+	var status string
+	fmt.Println(db.QueryRow("SELECT status FROM mails WHERE recipient = 'carol'").Scan(&status), status)
+	// Output:
+	// claimed: <nil>
+	// again: it is not due, or another has it
+	// ended: <nil>
+	// twice: true
+	// <nil> dead
 }
