@@ -63,7 +63,7 @@ start_postgres() {
 	as postgres "$bin/initdb" --auth=trust --username=postgres --no-sync --pgdata="$data/data" >"$dir/initdb.log"
 	# Tests of several modules run at once, each with connections of its own.
 	as postgres "$bin/pg_ctl" start --wait --silent --pgdata="$data/data" --log="$data/log" \
-		-o "-p $port -c listen_addresses=127.0.0.1 -c fsync=off -c max_connections=300 -c unix_socket_directories=$data"
+		-o "-p $port -c listen_addresses=127.0.0.1 -c fsync=off -c max_connections=500 -c unix_socket_directories=$data"
 	stop+=("as postgres $bin/pg_ctl stop --silent --mode=immediate --pgdata=$data/data")
 	createdb --host=127.0.0.1 --port="$port" --username=postgres test
 	cd "$OLDPWD"
@@ -80,7 +80,7 @@ start_mariadb() {
 	mariadb-install-db --no-defaults --user="$user" --datadir="$data/data" \
 		--auth-root-authentication-method=normal >"$dir/mariadb-install-db.log"
 	mariadbd --no-defaults --user="$user" --datadir="$data/data" --port="$port" --bind-address=127.0.0.1 \
-		--socket="$data/socket" --pid-file="$data/pid" >"$dir/mariadbd.log" 2>&1 &
+		--max-connections=500 --socket="$data/socket" --pid-file="$data/pid" >"$dir/mariadbd.log" 2>&1 &
 	pid=$!
 	stop+=("kill $pid" "wait $pid")
 	await "$port" "$pid" "$dir/mariadbd.log"

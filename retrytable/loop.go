@@ -3,6 +3,7 @@ package retrytable
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ func (s *shift[ID]) claimAll(ctx context.Context) {
 		if free == 0 {
 			return
 		}
+		asked := time.Now()
 		b, err := s.claim(free)
 		for _, row := range b.rows {
 			jobs.Go(func() {
@@ -37,7 +39,7 @@ func (s *shift[ID]) claimAll(ctx context.Context) {
 		case b.held > 0:
 			sleep(ctx, b.held)
 		case len(b.rows) < s.atOnce(free):
-			wake = s.rest(ctx, wake)
+			wake = s.rest(ctx, asked, wake)
 		}
 	}
 }
@@ -68,10 +70,12 @@ func reserve(ctx context.Context, busy chan struct{}) (n int) {
 	}
 }
 
-// rest waits until it is time to look for jobs again, or somebody says that there are
-// some. It returns the channel to listen to the next time.
-func (s *shift[ID]) rest(ctx context.Context, wake <-chan struct{}) <-chan struct{} {
-	timer := time.NewTimer(s.pause(0, longestPoll))
+// rest waits until it is time to look for jobs again, as was last done at asked, one of our own
+// is due again, or somebody says that there are some. It returns the channel to listen to the
+// next time.
+func (s *shift[ID]) rest(ctx context.Context, asked time.Time, wake <-chan struct{}) <-chan struct{} {
+	end := time.Now().Add(s.pause(0, longestPoll))
+	timer := time.NewTimer(time.Until(s.back.next(asked, end)))
 	defer timer.Stop()
 	for {
 		select {
@@ -80,12 +84,67 @@ func (s *shift[ID]) rest(ctx context.Context, wake <-chan struct{}) <-chan struc
 				wake = nil // a closed channel would be ready for ever
 				continue
 			}
-		case <-s.due:
+		case <-s.back.news:
+			timer.Reset(time.Until(s.back.next(asked, end)))
+			continue
 		case <-timer.C:
 		case <-ctx.Done():
 		}
 		return wake
 	}
+}
+
+// comebacks are when jobs of this Worker are due again, so that they are not late by a Poll.
+// Those that are due within a tenth of a Poll of each other are claimed together.
+type comebacks struct {
+	news chan struct{} // there is one more
+
+	mu    sync.Mutex
+	poll  time.Duration
+	round time.Duration // up to which the table rounds instants
+	at    []time.Time   // sorted
+}
+
+// spare is for the clocks, which are not compared.
+const spare = 10 * time.Millisecond
+
+// comebacksWithin is how many Polls ahead is noted. A longer wait is late by a tenth at most.
+const comebacksWithin = 10
+
+// add notes that a job is due again after d.
+func (c *comebacks) add(now time.Time, d time.Duration) {
+	if d > comebacksWithin*c.poll {
+		return
+	}
+	at := now.Add(max(d, 0) + c.round)
+	if width := c.poll / 10; d > 0 && width > 0 {
+		at = at.Add(width + spare).Truncate(width)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i, known := slices.BinarySearchFunc(c.at, at, time.Time.Compare)
+	if known {
+		return
+	}
+	c.at = slices.Insert(c.at, i, at)
+	select {
+	case c.news <- struct{}{}:
+	default: // it is known already
+	}
+}
+
+// next returns when the next job is due, or end if that is sooner. It forgets what was due when
+// jobs were last asked for.
+func (c *comebacks) next(asked, end time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.at) > 0 && c.at[0].Before(asked) {
+		c.at = slices.Delete(c.at, 0, 1)
+	}
+	if len(c.at) > 0 && c.at[0].Before(end) {
+		return c.at[0]
+	}
+	return end
 }
 
 // pause returns how long to wait after so many failures in a row, up to the longest pause, or

@@ -50,11 +50,8 @@ func (s *shift[ID]) settle(o *Outcome[ID], ends time.Time, how *retry.Policy) bo
 		s.reportOf(o.Job, fmt.Errorf("its end was not stored: %w", err))
 		return false
 	}
-	if o.Decision.Retry && o.Decision.Delay <= 0 {
-		select {
-		case s.due <- struct{}{}:
-		default: // it is known already
-		}
+	if o.Decision.Retry {
+		s.back.add(time.Now(), o.Decision.Delay)
 	}
 	if !o.Released {
 		if err := o.stored.Tell(s.ctx); err != nil {

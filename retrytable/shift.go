@@ -29,8 +29,8 @@ type shift[ID any] struct {
 	ctx     context.Context // of what is stored: not canceled
 	working context.Context // of the work: canceled in the second stage of stopping
 	cancel  context.CancelCauseFunc
-	tell    func(error)   // OnError, or what takes its place; see report
-	due     chan struct{} // a job of ours is due again at once
+	tell    func(error) // OnError, or what takes its place; see report
+	back    comebacks   // of jobs of ours
 
 	gathering gathering // outcomes to be stored
 	heart     heart     // of the leases of jobs at work
@@ -70,7 +70,11 @@ func (w *Worker[ID]) shift(ctx context.Context) (*shift[ID], error) {
 		Worker: w, lost: cmp.Or(w.Lost, retry.ErrLost), concurrency: max(w.Concurrency, 1),
 		lease: lease, heartbeat: cmp.Or(w.Heartbeat, lease/3), poll: cmp.Or(w.Poll, defaultPoll),
 		statements: statements, sweepArgs: w.ClaimArgs[:statements.Sweep.NArgs],
-		ctx: context.WithoutCancel(ctx), due: make(chan struct{}, 1), stuck: map[string]int{},
+		ctx: context.WithoutCancel(ctx), stuck: map[string]int{},
+	}
+	s.back.poll, s.back.news = s.poll, make(chan struct{}, 1)
+	if w.Table.Instants == UnixSeconds {
+		s.back.round = time.Second
 	}
 	s.working = s.ctx
 	if s.Grace == 0 { // at the same moment, and not by way of a goroutine

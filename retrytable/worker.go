@@ -143,8 +143,9 @@ type Worker[ID any] struct {
 	Heartbeat time.Duration
 
 	// Poll is the pause when no more jobs are due, and between two searches for leases that
-	// have run out; 0 means 1 second. A retry with a delay may be late by such a pause. Each
-	// pause is random, within ±25 % of Poll. After an error of the database the pause
+	// have run out; 0 means 1 second. A retry is late by a tenth of it at most, or of its wait
+	// if that is longer than 10 Polls, while the Worker that has stored it runs, and by such a
+	// pause otherwise. Each pause is random, within ±25 % of Poll. After an error of the database the pause
 	// doubles each time, up to 30 seconds, or Poll if that is longer.
 	Poll time.Duration
 

@@ -486,3 +486,26 @@ func (a *attemptsSeen) Attempt(ctx context.Context, n int) (context.Context, fun
 	a.lines = append(a.lines, fmt.Sprint(n, " begins"))
 	return context.WithValue(ctx, a, "span"), func(err error) { a.lines = append(a.lines, fmt.Sprint(n, " ends: ", err)) }
 }
+
+// A job that is due again before the next Poll does not wait for that, alone or with others.
+func TestWorkerComebacks(t *testing.T) {
+	t.Parallel()
+	forEach(t, kinds, func(t *testing.T, s *store) {
+		t.Helper()
+		table := jobs()
+		s.create(t, table, 3)
+		attended(t, &retrytable.Worker[int64]{
+			Table: table, DB: s.db, Concurrency: 3, Poll: time.Minute,
+			Policy: &retry.Policy{Backoff: retry.Schedule{0, 2 * time.Second, 4 * time.Second}, MaxAttempts: 4},
+			Work: func(_ context.Context, job *retrytable.Job[int64]) error {
+				if job.State.Failures < int(job.ID) {
+					return assert.AnError
+				}
+				return nil
+			},
+		})
+		began := time.Now()
+		s.awaitDone(t, 3)
+		assert.Less(t, time.Since(began), 40*time.Second, "the shortest Poll is 45 s")
+	})
+}
