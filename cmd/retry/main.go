@@ -1,6 +1,6 @@
 // Retry runs a command until it succeeds, and looks at retry policies:
 //
-//	retry -- curl -fsS https://example.com
+//	retry curl -fsS https://example.com
 //	retry plan policy.yaml
 //	retry why 503
 //	retry check policies.yaml

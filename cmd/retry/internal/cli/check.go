@@ -35,7 +35,12 @@ prints every fault with its file, line and column, and warnings about what is
 allowed and seldom meant. The file - is standard input. The exit code is 0 if
 there are no faults, 1 if there are (with --strict, also if there are warnings),
 125 if a file cannot be read.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("check: name the files with policies, or - for standard input, as in: retry check policies.yaml")
+			}
+			return nil
+		},
 		RunE: func(_ *cobra.Command, args []string) error { return k.main(os.Stdout, args) },
 	}
 	c.Flags().SortFlags = false

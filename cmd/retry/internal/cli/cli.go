@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -18,8 +17,12 @@ func Main(args []string) int {
 
 func execute(args []string) int {
 	root := Command()
-	checkShell(root)
-	root.SetArgs(args)
+	addCompletion(root)
+	if len(args) > 0 && args[0] == commandOffset {
+		fmt.Println(offset(root, args[1:]))
+		return 0
+	}
+	root.SetArgs(asCommand(root, args))
 	err := root.Execute()
 	var exit *exitCodeError
 	switch {
@@ -30,6 +33,9 @@ func execute(args []string) int {
 		return exitUsage
 	case exit.message != "":
 		fmt.Fprintln(os.Stderr, "retry:", plain(exit.message))
+	}
+	if exit.signal != nil {
+		dieBy(exit.signal)
 	}
 	return exit.code
 }
@@ -43,7 +49,7 @@ const codes = `Exit code: the code of the last run; 123 --until or --until-fails
 124 out of time, 125 retry failed, 126, 127 it cannot be run, 128+n signal n.`
 
 // helpText is shorter than the usual one, and fits a screen.
-const helpText = `Usage: retry [flags] -- command [arguments]    run it until it succeeds
+const helpText = `Usage: retry [flags] [--] command [arguments]    run it until it succeeds
        retry plan|why|check|storm|playground|completion --help
 {{usages .LocalFlags | trimTrailingWhitespaces}}
 ` + codes + "\n"
@@ -52,23 +58,27 @@ const helpText = `Usage: retry [flags] -- command [arguments]    run it until it
 func Command() *cobra.Command {
 	r := runner{}
 	root := &cobra.Command{
-		Use:     "retry [flags] -- command [arguments]",
+		Use:     "retry [flags] [--] command [arguments]",
 		Short:   "Run a command until it succeeds",
 		Long:    long + "\n\n" + codes,
 		Version: version(),
-		Example: `  retry -- curl -fsS https://example.com
-  retry -n 10 -b constant:5s --until 'test -f ready' -- make ready
-  retry -n unlimited -T 5m -b 1s --until-fails -- pgrep -x backup
-  retry -n unlimited -T 10m --on-exit 75,111 -- deliver < mail
-  retry -p policies.yaml --policy-name upload -- rsync -a . host:backup`,
-		Args:          commandAfterDashes,
+		Example: `  retry curl -fsS https://example.com
+  retry sh -c 'pg_dump shop | gzip > shop.gz'
+  retry -n 10 -b constant:5s --until 'test -f ready' make ready
+  retry -n unlimited -T 5m -b 1s --until-fails pgrep -x backup
+  retry -n unlimited -T 10m --on-exit 75,111 deliver < mail
+  retry -p policies.yaml --policy-name upload rsync -a . host:backup`,
+		Args:          aCommand,
 		SilenceErrors: true,
 		// Of names that are likely to be mistyped.
 		SuggestionsMinimumDistance: 2,
 
 		SilenceUsage: true,
 		RunE:         func(_ *cobra.Command, args []string) error { return r.main(args) },
+
+		ValidArgsFunction: programs,
 	}
+	r.advice = func(err error) string { return advice(root, r.args, err) }
 	cobra.AddTemplateFunc("usages", usages)
 	root.SetHelpTemplate(helpText)
 	root.Flags().SortFlags = false
@@ -124,37 +134,13 @@ type toggle struct{ pflag.Value }
 // Type implements [pflag.Value]. The usage of a flag of this type has no values.
 func (toggle) Type() string { return "boolfunc" }
 
-// checkShell lets the completion command refuse a shell that it does not know. By itself
-// it prints its help then, as if all were well.
-func checkShell(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	completion, _, err := root.Find([]string{"completion"})
-	if err != nil {
-		return // there is none
+// aCommand asks for a command.
+func aCommand(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return errors.New("no command: write it after the flags, as in: retry -n 5 curl -fsS https://example.com")
 	}
-	var shells []string
-	for _, shell := range completion.Commands() {
-		shells = append(shells, shell.Name())
-	}
-	completion.Args = cobra.ArbitraryArgs
-	completion.RunE = func(_ *cobra.Command, args []string) error {
-		return fmt.Errorf("%s: must be one of %s", strings.Join(append([]string{"completion"}, args...), " "), strings.Join(shells, ", "))
-	}
-	completion.SetHelpTemplate(subHelp)
-}
-
-// commandAfterDashes asks for "--", so that no command is taken for a subcommand, nor
-// its flags for those of retry.
-func commandAfterDashes(c *cobra.Command, args []string) error {
-	switch dash := c.ArgsLenAtDash(); {
-	case len(args) == 0:
-		return errors.New("no command: write it after --, as in: retry -- true")
-	case dash != 0:
-		hint := ""
-		if names := c.SuggestionsFor(args[0]); len(names) > 0 {
-			hint = "; or did you mean: retry " + names[0]
-		}
-		return fmt.Errorf("%q: write the command after --, as in: retry -- %s%s", args[0], args[0], hint)
+	if args[0] == "" {
+		return errors.New("the command is empty: is a variable not set?")
 	}
 	return nil
 }

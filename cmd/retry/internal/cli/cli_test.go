@@ -148,11 +148,11 @@ func TestWrongUse(t *testing.T) {
 		args string
 		want string
 	}{
-		{"", "no command: write it after --"},
-		{"true", `"true": write the command after --, as in: retry -- true`},
+		{"", "no command: write it after the flags, as in: retry -n 5 curl -fsS"},
 		{"--", "no command"},
-		{"pln", `"pln": write the command after --, as in: retry -- pln; or did you mean: retry plan`},
-		{"x -- true", `"x": write the command after --`},
+		{"-n 5", "no command"},
+		{"-fsS http://localhost", "unknown shorthand flag: 'f' in -fsS"},
+		{"-p / true", "read /: is a directory"},
 		{"--bogus -- true", "unknown flag: --bogus"},
 		{"-n 0 -- true", `invalid argument "0" for "-n, --attempts" flag: max_attempts: 0: must be at least 1; leave it out for the default`},
 		{"-b fast -- true", `"fast" for "-b, --backoff" flag: backoff.fast: {}: unknown key`},
@@ -174,7 +174,8 @@ func TestWrongUse(t *testing.T) {
 		{"plan --failure 2", "must be a share from 0 to 1"},
 		{"plan --rows 0", "must be a number from 1 to 1000"},
 		{"plan a b c", "accepts at most 2 arg(s)"},
-		{"check", "requires at least 1 arg(s)"},
+		{"check", "check: name the files with policies, or - for standard input, as in: retry check policies.yaml"},
+		{"check /", "read /: is a directory"},
 		{"--until-fails --until true -- true", "--until and --until-fails exclude each other"},
 		{"-p - -- true", "--policy -: standard input is that of the command; name a file"},
 		{"completion nosh", "completion nosh: must be one of bash, fish, powershell, zsh"},
@@ -298,4 +299,44 @@ func TestCompletion(t *testing.T) {
 	}
 	got = run(t, "", "__complete", "p")
 	assert.Contains(t, got.stdout, "plan\t")
+	assert.NotContains(t, run(t, "", "__complete", "-n", "5", "true", "--prof").stdout, "--profile", "the flags of the command are its own")
+}
+
+// TestCompletionOfTheCommand: a shell is told where the command begins, if what is being
+// completed belongs to it.
+func TestCompletionOfTheCommand(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]string{
+		"git|sta": "1", "-n|3|git|sta": "3", "-n3|git|": "2", "-qn|3|git|sta": "3", "--attempts=3|git|": "2",
+		"--|git|sta": "2", "-q|--|git|sta": "3", "--until|test -f x|git|sta": "3", "-n|3|check|": "3",
+		"-b|constant|:|5s|git|": "5", "--attempts|=|3|git|": "4",
+		"": "", "git": "", "-n|3": "", "-n|3|git": "", "--": "", "check|x|y": "", "completion|bash": "",
+	} {
+		got := run(t, "", append([]string{"__command"}, strings.Split(words, "|")...)...)
+		assert.Equal(t, result{stdout: want + "\n"}, got, words)
+	}
+	for shell, line := range map[string]string{"bash": `_command_offset "$at"`, "zsh": "_normal\n", "fish": "complete -C"} {
+		for _, args := range [][]string{{"completion", shell}, {"completion", shell, "--no-descriptions"}} {
+			assert.Contains(t, run(t, "", args...).stdout, line, args)
+		}
+	}
+}
+
+// TestCompletionInBash: a function takes the place of the package bash-completion.
+func TestCompletionInBash(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("needs bash")
+	}
+	script := command(t, "completion", "bash")
+	text, err := script.Output()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), bash, "-c", string(text)+`
+_command_offset() { echo "offset $1"; }
+COMP_WORDS=("$0" -b constant : 5s git sta) COMP_CWORD=6; __start_retry
+COMP_WORDS=("$0" git sta) COMP_CWORD=2; __start_retry`, os.Args[0])
+	cmd.Env = append(os.Environ(), asRetry+"=1")
+	got := finish(t, cmd)
+	assert.Equal(t, "offset 5\noffset 1\n", got.stdout, got.stderr)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 	"syscall"
 
@@ -27,6 +28,7 @@ const (
 type exitCodeError struct {
 	code    int
 	message string
+	signal  os.Signal // the program dies by it, where it can; code is for where it cannot
 }
 
 func (e *exitCodeError) Error() string { return e.message }

@@ -132,7 +132,11 @@ func (f *policyFile) json(name string, data []byte) error {
 	f.where = positions(&document)
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(data, &keys); err != nil && !json.Valid(data) {
-		return f.policies.Load(name, data) // which says where
+		err := f.policies.Load(name, data) // which says where
+		if invalid := (*retrypolicies.InvalidError)(nil); errors.As(err, &invalid) && isYAML(&document) {
+			invalid.Faults[0].Problem += "; the file is YAML: call it .yaml"
+		}
+		return err
 	}
 	if f.named = isNamed(keys); f.named {
 		return f.policies.Load(name, data)
@@ -150,6 +154,15 @@ func (f *policyFile) json(name string, data []byte) error {
 		}
 	}
 	return err
+}
+
+// isYAML reports whether a file that is no JSON is YAML with keys, and without braces.
+func isYAML(document *yaml.Node) bool {
+	if document.Kind != yaml.DocumentNode || len(document.Content) == 0 {
+		return false
+	}
+	root := document.Content[0]
+	return root.Kind == yaml.MappingNode && root.Style&yaml.FlowStyle == 0
 }
 
 // isNamed tells a file with policies by name from one with a single policy, which has

@@ -72,6 +72,22 @@ func (l *log) attempt(n int, err error, d retry.Decision, elapsed time.Duration)
 	}
 }
 
+// warn says what may help.
+func (l *log) warn(text string) {
+	if l.json {
+		_ = json.NewEncoder(l.out).Encode(notice{time.Now().UTC(), "warning", plain(text)})
+		return
+	}
+	fmt.Fprintf(l.out, "retry: %s\n", plain(text))
+}
+
+// notice is a line of --log json that is about no run.
+type notice struct {
+	Time    time.Time `json:"time"`
+	Event   string    `json:"event"` // warning
+	Warning string    `json:"warning"`
+}
+
 // record is a line of --log json.
 type record struct {
 	Time     time.Time `json:"time"`
@@ -141,7 +157,7 @@ func (c countdown) SleepContext(ctx context.Context, d time.Duration) error {
 	defer wait.Stop()
 	for {
 		// Back to the start of the line, of which nothing is left.
-		fmt.Fprintf(c.log.out, "\r\x1b[K%s%.1fs", c.log.line, max(time.Until(until), 0).Seconds())
+		fmt.Fprintf(c.log.out, "\r\x1b[K%s", fitting(fmt.Sprintf("%s%.1fs", c.log.line, max(time.Until(until), 0).Seconds())))
 		select {
 		case <-wait.C:
 			fmt.Fprintf(c.log.out, "\r\x1b[K%s%v\n", c.log.line, round(d))
@@ -152,6 +168,16 @@ func (c countdown) SleepContext(ctx context.Context, d time.Duration) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// fitting returns the end of a line that is longer than the terminal is wide: a line that is
+// wrapped cannot be written again.
+func fitting(line string) string {
+	width, text := columns(os.Stderr), []rune(line)
+	if width < 2 || len(text) < width {
+		return line
+	}
+	return "…" + string(text[len(text)-width+2:])
 }
 
 // describe says what a failure is without the end of standard error, which has been

@@ -37,6 +37,7 @@ type runner struct {
 	signals     *forwarder
 	lastFailure error
 	held        *held // the output of the last run, with hold
+	advice      func(err error) string
 }
 
 // register adds the flags.
@@ -104,6 +105,9 @@ func (r *runner) main(args []string) error {
 		return err
 	}
 	policy.Clock = log.clock()
+	if r.until == "" && !r.untilFails && failsNot(args) {
+		log.warn(curlWarning)
+	}
 	r.stdin = openInput(r.noStdin)
 	defer r.stdin.close()
 	defer func() { r.held.close() }()
@@ -118,6 +122,9 @@ func (r *runner) main(args []string) error {
 		log.attempt(call.Attempt(), r.lastFailure, decision, time.Since(began))
 	}
 	log.end()
+	if text := r.advice(r.lastFailure); text != "" {
+		log.warn(text)
+	}
 	if isFault(r.lastFailure) {
 		return &exitCodeError{code: exitUsage, message: r.lastFailure.Error()}
 	}
@@ -133,10 +140,12 @@ func (r *runner) result(err error) error {
 		return nil
 	}
 	var gaveUp *retry.Error
-	switch code, signaled := r.signals.code(); {
-	case signaled && !r.signals.passedOn():
-		return &exitCodeError{code: code} // it came between two runs
-	case signaled:
+	switch code, signal := r.signals.code(); {
+	case signal != nil && (!r.signals.passedOn() || exitCode(r.lastFailure) == code):
+		// It came between two runs, or the run has died by it. A shell ends its script only if
+		// it sees that retry has died by the signal, too.
+		return &exitCodeError{code: code, signal: signal}
+	case signal != nil:
 		return &exitCodeError{code: exitCode(r.lastFailure)}
 	case errors.As(err, &gaveUp) && r.giveUpExit != 0:
 		return &exitCodeError{code: r.giveUpExit}

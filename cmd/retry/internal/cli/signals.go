@@ -27,7 +27,12 @@ type forwarder struct {
 func forwardSignals() *forwarder {
 	f := &forwarder{caught: make(chan os.Signal, 8)}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
-	signal.Notify(f.caught, endSignals...)
+	for _, s := range endSignals {
+		// nohup, and a shell for a job in the background, let it ignore a signal: then it does.
+		if !signal.Ignored(s) {
+			signal.Notify(f.caught, s)
+		}
+	}
 	go func() {
 		for s := range f.caught {
 			f.receive(s)
@@ -73,12 +78,12 @@ func (f *forwarder) forget() {
 	f.target = nil
 }
 
-// code returns the exit code for the signal that has come, if one has.
-func (f *forwarder) code() (code int, signaled bool) {
+// code returns the signal that has come, or nil, and its exit code.
+func (f *forwarder) code() (code int, came os.Signal) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s, ok := f.first.(syscall.Signal)
-	return exitSignal + int(s), ok
+	s, _ := f.first.(syscall.Signal)
+	return exitSignal + int(s), f.first
 }
 
 // passedOn reports whether a run has got the signal.

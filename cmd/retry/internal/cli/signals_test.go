@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -98,9 +99,51 @@ func TestSignalKillsTheCommand(t *testing.T) {
 	s := start(t, "--", "sh", "-c", "echo ready; sleep 60; echo never")
 	s.expect("ready")
 	s.signal(syscall.SIGTERM)
-	code, rest := s.end()
-	assert.Equal(t, 128+15, code)
+	_, rest := s.end()
+	assert.Equal(t, syscall.SIGTERM, s.diedBy())
 	assert.Empty(t, rest)
+}
+
+// TestDiesByTheSignal: the parent sees what has ended retry, as if the command had been its
+// own child; also if the command says so by its exit code, as a shell does for its child.
+func TestDiesByTheSignal(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		for _, script := range []string{"echo ready; exec sleep 60", "trap 'exit %d' INT TERM HUP; echo ready; while :; do sleep 0.05; done"} {
+			s := start(t, "sh", "-c", strings.ReplaceAll(script, "%d", strconv.Itoa(128+int(sig))))
+			s.expect("ready")
+			s.signal(sig)
+			s.end()
+			assert.Equal(t, sig, s.diedBy(), "%s: %s", script, s.stderr.String())
+		}
+	}
+	s := start(t, "sh", "-c", "echo ready; exec sleep 60")
+	s.expect("ready")
+	s.signal(syscall.SIGQUIT)
+	code, _ := s.end()
+	assert.Equal(t, 128+int(syscall.SIGQUIT), code)
+	assert.NotContains(t, s.stderr.String(), "goroutine")
+}
+
+// diedBy returns the signal that has ended the process.
+func (s *started) diedBy() syscall.Signal {
+	return s.ProcessState.Sys().(syscall.WaitStatus).Signal()
+}
+
+// TestIgnoredSignal: under nohup, SIGHUP ends neither retry nor its command.
+func TestIgnoredSignal(t *testing.T) {
+	t.Parallel()
+	cmd := command(t)
+	sh := exec.CommandContext(t.Context(), "sh", "-c",
+		`trap '' HUP; "$0" sh -c 'echo ready >&2; sleep 0.3; echo done' & while ! test -s err; do sleep 0.01; done; kill -HUP $!; wait $!; echo code $?`, os.Args[0])
+	sh.Env, sh.Dir = cmd.Env, cmd.Dir
+	file, err := os.Create(filepath.Join(cmd.Dir, "err"))
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, file.Close()) }()
+	sh.Stderr = file
+	got, err := sh.Output()
+	require.NoError(t, err)
+	assert.Equal(t, "done\ncode 0\n", string(got))
 }
 
 // TestSignalThatTheCommandSurvives: the next one is passed on, too, and a command that
@@ -151,7 +194,7 @@ func TestSignalDuringAWait(t *testing.T) {
 	began := time.Now()
 	_, _ = io.Copy(io.Discard, stderr)
 	_ = cmd.Wait() // the exit code tells
-	assert.Equal(t, 128+15, cmd.ProcessState.ExitCode())
+	assert.Equal(t, syscall.SIGTERM, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
 	assert.Less(t, time.Since(began), 20*time.Second)
 }
 
@@ -235,6 +278,63 @@ func TestCtrlC(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, "got\n", string(got))
 		})
+	}
+}
+
+// TestCtrlCEndsALoop: a shell goes on with its script if the command has ended by a code.
+func TestCtrlCEndsALoop(t *testing.T) {
+	t.Parallel()
+	script := terminal(t)
+	for _, shell := range []string{"sh", "bash", "zsh"} {
+		if _, err := exec.LookPath(shell); err != nil {
+			continue
+		}
+		for name, line := range map[string]string{
+			"a run": "RETRY sh -c 'echo ready; exec sleep 60'", "a wait": "RETRY -b 1h -m 1h sh -c 'echo ready; exit 1'",
+			"a run with a pipe": "echo x | RETRY sh -c 'echo ready; exec sleep 60'",
+		} {
+			t.Run(shell+", "+name, func(t *testing.T) {
+				t.Parallel()
+				loop := filepath.Join(t.TempDir(), "loop")
+				text := "for i in 1 2 3; do " + strings.ReplaceAll(line, "RETRY", os.Args[0]) + "; done; echo went on\n"
+				require.NoError(t, os.WriteFile(loop, []byte(text), 0o600))
+				cmd := exec.CommandContext(t.Context(), script, "-qec", shell+" "+loop, os.DevNull)
+				cmd.Env = append(os.Environ(), asRetry+"=1", "SHELL=/bin/sh", "TERM=dumb")
+				keys, err := cmd.StdinPipe()
+				require.NoError(t, err)
+				stdout, err := cmd.StdoutPipe()
+				require.NoError(t, err)
+				require.NoError(t, cmd.Start())
+				want := "ready\r\n"
+				if strings.Contains(line, "exit 1") {
+					want += "retry: attempt 1 of 3" // the wait follows
+				}
+				_, err = io.ReadFull(stdout, make([]byte, len(want)))
+				require.NoError(t, err)
+				time.Sleep(50 * time.Millisecond) // exec, and what the terminal still has to do
+				_, err = keys.Write([]byte{3})
+				require.NoError(t, err)
+				rest, _ := io.ReadAll(stdout) // a terminal that is gone is an error
+				_ = cmd.Wait()                // by a signal
+				assert.NotContains(t, string(rest), "ready")
+				assert.NotContains(t, string(rest), "went on")
+			})
+		}
+	}
+}
+
+// TestNarrowTerminal: a wait is counted down in one line, which does not wrap.
+func TestNarrowTerminal(t *testing.T) {
+	t.Parallel()
+	script := terminal(t)
+	cmd := exec.CommandContext(t.Context(), script, "-qec", "stty cols 20; "+os.Args[0]+" -n 2 -b 350ms -j none sh -c 'exit 9'", os.DevNull)
+	cmd.Env = append(os.Environ(), asRetry+"=1", "SHELL=/bin/sh", "TERM=xterm", "NO_COLOR=")
+	cmd.Stdin = strings.NewReader("")
+	frames := strings.Split(finish(t, cmd).stdout, "\r\x1b[K")
+	require.GreaterOrEqual(t, len(frames), 4)
+	assert.Equal(t, "…s 9; again in 0.3s", frames[1])
+	for _, frame := range frames[1 : len(frames)-1] {
+		assert.Less(t, len([]rune(frame)), 20)
 	}
 }
 

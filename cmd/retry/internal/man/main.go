@@ -11,7 +11,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: man DIRECTORY")
 		os.Exit(2)
 	}
-	if err := write(os.Args[1]); err != nil {
+	if err := write(os.Args[1], changelog); err != nil {
 		fmt.Fprintln(os.Stderr, "man:", err)
 		os.Exit(1)
 	}
