@@ -559,6 +559,10 @@ func TestPolicyJSONMaxRetriesAtTheEnd(t *testing.T) {
 	}
 }
 
+// topKeys follows an unknown key of a policy.
+const topKeys = "; the keys here are attempt_timeout, backoff, free_rate_limits, jitter, max_attempts, max_delay, max_elapsed, " +
+	"max_retries, max_retry_after, name, non_idempotent, overrides, reset_after, timeout"
+
 // policyFaults has JSON forms with their faults: path, value and problem, all
 // of them in one error and in a fixed order.
 var policyFaults = []struct {
@@ -673,19 +677,19 @@ var policyFaults = []struct {
 		`non-idempotent: true: unknown key; did you mean non_idempotent?`, `retries: 3: unknown key; did you mean max_retries?`,
 	}},
 	{`{"max_": 3, "delays": 1, "` + strings.Repeat("name", 1000) + `": 1}`, []string{
-		`delays: 1: unknown key`, `max_: 3: unknown key`, strings.Repeat("name", 15) + `…: 1: unknown key`,
+		`delays: 1: unknown key` + topKeys, `max_: 3: unknown key` + topKeys, strings.Repeat("name", 15) + `…: 1: unknown key` + topKeys,
 	}},
 	{`{"backoff": {"constnat": 3}}`, []string{`backoff.constnat: 3: unknown key; did you mean constant?`}},
 	{`{"overrides": {"unknown": {"jiter": 1}}}`, []string{`overrides.unknown.jiter: 1: unknown key; did you mean jitter?`}},
-	{`{"": {"a": [1, 2]}}`, []string{`: {"a":[1,2]}: unknown key`}},
+	{`{"": {"a": [1, 2]}}`, []string{`: {"a":[1,2]}: unknown key` + topKeys}},
 	{`{"clock": null, "rand": null, "budget": {}, "classifier": "x", "observer": 1}`, []string{
-		`budget: {}: unknown key`, `classifier: "x": unknown key`, `clock: null: unknown key`, `observer: 1: unknown key`, `rand: null: unknown key`,
+		`budget: {}: unknown key` + topKeys, `classifier: "x": unknown key` + topKeys, `clock: null: unknown key` + topKeys, `observer: 1: unknown key` + topKeys, `rand: null: unknown key` + topKeys,
 	}},
-	{`{"backoff": {"decorrelated": {}}}`, []string{`backoff.decorrelated: {}: unknown key`}},
-	{`{"backoff": {"exponential": {"initial": "1s", "max": "5s"}}}`, []string{`backoff.exponential.max: "5s": unknown key`}},
-	{`{"backoff": {"fibonacci": {"step": 1}}}`, []string{`backoff.fibonacci.step: 1: unknown key`}},
+	{`{"backoff": {"decorrelated": {}}}`, []string{`backoff.decorrelated: {}: unknown key; the keys here are constant, exponential, fibonacci, linear, schedule`}},
+	{`{"backoff": {"exponential": {"initial": "1s", "max": "5s"}}}`, []string{`backoff.exponential.max: "5s": unknown key; the keys here are initial, multiplier`}},
+	{`{"backoff": {"fibonacci": {"step": 1}}}`, []string{`backoff.fibonacci.step: 1: unknown key; the keys here are initial`}},
 	{`{"jitter": {"plusminus": 1}}`, []string{`jitter.plusminus: 1: unknown key; did you mean plus_minus?`}},
-	{`{"overrides": {"timeout": {"max_elapsed": 1}}}`, []string{`overrides.timeout.max_elapsed: 1: unknown key`}},
+	{`{"overrides": {"timeout": {"max_elapsed": 1}}}`, []string{`overrides.timeout.max_elapsed: 1: unknown key; the keys here are backoff, jitter, max_attempts, max_delay, max_retries`}},
 
 	// Repeated keys.
 	{`{"max_attempts": 3, "max_attempts": 3}`, []string{`max_attempts: 3: repeated key`}},
@@ -737,7 +741,7 @@ var policyFaults = []struct {
 			`max_attempts: 1.5: must be a whole number`,
 			`overrides.a.jitter: 1: must be "full", "equal", "none", or an object with one key of plus_minus, proportional`,
 			`overrides.b.max_attempts: 0: must be at least 1; leave it out for the default`,
-			`title: "x": unknown key`,
+			`title: "x": unknown key` + topKeys,
 			`max_delay: -1s: must not be negative`,
 			`jitter.proportional: 2: must be a fraction from 0 to 1`,
 		},
@@ -966,7 +970,7 @@ func TestPolicyYAMLFaults(t *testing.T) {
 		{"too many", m{"free_rate_limits": uint64(math.MaxUint64)}, []string{`free_rate_limits: 18446744073709551615: must be a whole number`}},
 		{"a date", m{"max_delay": firstAttempt}, []string{`max_delay: "2026-11-21T06:48:00Z": must be a number`}},
 		{"a list of maps", m{"overrides": []any{m{"a": 1}}}, []string{`overrides: [{"a":1}]: must be an object`}},
-		{"a key that is no text", map[any]any{1: 2}, []string{`1: 2: unknown key`}},
+		{"a key that is no text", map[any]any{1: 2}, []string{`1: 2: unknown key` + topKeys}},
 		{"nothing", nil, []string{`policy: null: must be an object`}},
 	}
 	for _, tt := range tests {

@@ -1,6 +1,7 @@
 package retrypolicies
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -114,6 +115,15 @@ func (fs *faults) unreadable(err *strictjson.Error) error {
 	if fs.data != nil {
 		place := strictjson.PlaceOf(fs.data, err.Offset)
 		f.Line, f.Column = place.Line, place.Column
+		if looksLikeYAML(fs.data) {
+			f.Problem += "; YAML is read by a YAML library, as yaml.Unmarshal(data, &policies)"
+		}
 	}
 	return &InvalidError{[]Fault{f}}
+}
+
+// looksLikeYAML reports whether a text that is no JSON begins with a key, a comment or the like.
+func looksLikeYAML(data []byte) bool {
+	text := bytes.TrimSpace(data)
+	return len(text) > 0 && bytes.IndexByte([]byte(`{["`), text[0]) < 0 && bytes.Contains(text, []byte(":"))
 }

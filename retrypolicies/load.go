@@ -9,7 +9,8 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/strictjson"
 )
 
-// LoadFile is [Policies.Load] with the content of a file.
+// LoadFile is [Policies.Load] with the content of a JSON file. YAML needs a library, which
+// calls [Policies.UnmarshalYAML]: yaml.Unmarshal(data, &policies).
 func (ps *Policies) LoadFile(name string) error {
 	data, err := os.ReadFile(name)
 	if err != nil {

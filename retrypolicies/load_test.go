@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,10 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrypolicies"
 )
+
+// keys follows an unknown key of a policy.
+const keys = "; the keys here are attempt_timeout, backoff, free_rate_limits, jitter, max_attempts, max_delay, max_elapsed, " +
+	"max_retries, max_retry_after, name, non_idempotent, overrides, reset_after, timeout"
 
 func TestFaults(t *testing.T) {
 	t.Parallel()
@@ -78,10 +84,10 @@ func TestFaults(t *testing.T) {
 			`f.json:4:5: policies.a.overrides.timeout.backoff.constant: 20s: is above max_delay 5s`,
 		}},
 		{"long keys", `{"default": {"` + long + `": 1}}`, []string{
-			`f.json:1:14: default.` + long[:60] + `…: 1: unknown key`,
+			`f.json:1:14: default.` + long[:60] + `…: 1: unknown key` + keys,
 		}},
 		{"too deep", `{"default": {"a": ` + strings.Repeat("[", 30) + strings.Repeat("]", 30) + `}}`, []string{
-			`f.json:1:14: default.a: [[[[[[[[[[[[[[[[[[["…"]]]]]]]]]]]]]]]]]]]: unknown key`,
+			`f.json:1:14: default.a: [[[[[[[[[[[[[[[[[[["…"]]]]]]]]]]]]]]]]]]]: unknown key` + keys,
 		}},
 	}
 	for _, tt := range tests {
@@ -103,6 +109,22 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestYAML: a file of the other format says what reads it.
+func TestYAML(t *testing.T) {
+	t.Parallel()
+	const advice = "; YAML is read by a YAML library, as yaml.Unmarshal(data, &policies)"
+	for text, says := range map[string]bool{
+		"default:\n  max_attempts: 4\n": true, "# policies\npolicies: {}\n": true, "---\nname: x\n": true,
+		`{"default": {}`: false, `["a:b"`: false, `"a:`: false, "": false, "x": false,
+	} {
+		file := filepath.Join(t.TempDir(), "policies.yaml")
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		err := new(retrypolicies.Policies).LoadFile(file)
+		require.Error(t, err, text)
+		assert.Equal(t, says, strings.HasSuffix(err.Error(), advice), "%v", err)
+	}
+}
+
 func TestFaultOfAFileWithoutANameOfParts(t *testing.T) {
 	t.Parallel()
 	ps := &retrypolicies.Policies{Parts: map[string]retrypolicies.Parts{
@@ -119,8 +141,8 @@ func TestManyFaults(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, text, first string }{
 		{"unknown keys", "{" + members(5000, `"a%d": 1`) + "}", "f.json:1:2: a0: unknown key; must be default or policies"},
-		{"in the default", `{"default": {` + members(5000, `"a%d": 1`) + "}}", "f.json:1:14: default.a0: 1: unknown key"},
-		{"policies", `{"policies": {` + members(5000, `"a%d": {"x": 1, "max_attempts": 0}`) + "}}", "f.json:1:22: policies.a0.x: 1: unknown key"},
+		{"in the default", `{"default": {` + members(5000, `"a%d": 1`) + "}}", "f.json:1:14: default.a0: 1: unknown key" + keys},
+		{"policies", `{"policies": {` + members(5000, `"a%d": {"x": 1, "max_attempts": 0}`) + "}}", "f.json:1:22: policies.a0.x: 1: unknown key" + keys},
 		{"repeated keys", `{"default": {` + strings.Repeat(`"name": "a", `, 5000) + `"name": "b"}}`, `f.json:1:65014: default.name: "a": repeated key`},
 		{"waits", `{"default": {"backoff": {"schedule": [` + strings.Repeat(`"soon", `, 900) + `1]}}}`, `f.json:1:39: default.backoff.schedule[0]: "soon": must be a duration`},
 	}

@@ -25,6 +25,9 @@ type Field func(path *Path, v any)
 // Fields has the fields of an object by their keys.
 type Fields map[string]Field
 
+// keys returns the keys for texts.
+func (fs Fields) keys() string { return strings.Join(slices.Sorted(maps.Keys(fs)), ", ") }
+
 // Object reads an object with the keys of fs.
 func (r Reader) Object(path *Path, v any, fs Fields) {
 	for key, v := range r.Entries(path, v) {
@@ -37,7 +40,7 @@ func (r Reader) Object(path *Path, v any, fs Fields) {
 		} else if like := fs.similar(key); like != "" {
 			r.Add(at, Show(v), "unknown key; did you mean "+like+"?")
 		} else {
-			r.Add(at, Show(v), "unknown key")
+			r.Add(at, Show(v), "unknown key; the keys here are "+fs.keys())
 		}
 	}
 }
@@ -47,7 +50,7 @@ func (r Reader) OneOf(or string, fs Fields) Field {
 	return func(path *Path, v any) {
 		if o, ok := v.(Object); !ok || len(o) != 1 {
 			r.Add(path, Show(v), "must be "+or+"an object with one key of "+
-				strings.Join(slices.Sorted(maps.Keys(fs)), ", "))
+				fs.keys())
 			return
 		}
 		r.Object(path, v, fs)

@@ -134,7 +134,8 @@ func (f *policyFile) json(name string, data []byte) error {
 	if err := json.Unmarshal(data, &keys); err != nil && !json.Valid(data) {
 		err := f.policies.Load(name, data) // which says where
 		if invalid := (*retrypolicies.InvalidError)(nil); errors.As(err, &invalid) && isYAML(&document) {
-			invalid.Faults[0].Problem += "; the file is YAML: call it .yaml"
+			problem, _, _ := strings.Cut(invalid.Faults[0].Problem, "; ") // which is advice to a program
+			invalid.Faults[0].Problem = problem + "; the file is YAML: call it .yaml"
 		}
 		return err
 	}
