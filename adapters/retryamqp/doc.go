@@ -1,8 +1,8 @@
 // Package retryamqp lets a [retry.Policy] decide when RabbitMQ delivers a message again:
 //
-//	retries := &retryamqp.Retries{Policy: policy, Conn: connection, Queue: "jobs"}
-//	defer retries.Close()
-//	for msg := range deliveries { // of the queue jobs
+//	retries := &retryamqp.Retries{Policy: policy, Conn: conn, Queue: "jobs"}
+//	defer func() { _ = retries.Close() }()
+//	for msg := range deliveries {
 //		go func() {
 //			err := retries.Handle(ctx, msg, func(ctx context.Context) error { return work(ctx, msg.Body) })
 //			if err != nil {

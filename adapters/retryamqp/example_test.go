@@ -29,17 +29,20 @@ func ExampleRetries_Handle() { //nolint:testableexamples // it needs a server
 	if err != nil {
 		panic(err)
 	}
-	retries := &retryamqp.Retries{Conn: conn, Queue: "jobs", Policy: &retry.Policy{
+	policy := &retry.Policy{
 		Name: "import", MaxAttempts: 8, Backoff: retry.Exponential{Initial: time.Second}, FreeRateLimits: 100,
-	}}
+	}
+	work := func(context.Context, []byte) error {
+		return nil // an error is classified, and the message comes again when the policy says
+	}
+
+	retries := &retryamqp.Retries{Policy: policy, Conn: conn, Queue: "jobs"}
 	defer func() { _ = retries.Close() }()
 	for msg := range deliveries {
 		go func() {
-			err := retries.Handle(ctx, msg, func(context.Context) error {
-				return nil // an error is classified, and the message comes again when the policy says
-			})
+			err := retries.Handle(ctx, msg, func(ctx context.Context) error { return work(ctx, msg.Body) })
 			if err != nil {
-				log.Print(err)
+				log.Print(err) // the broker could not be told, and the message comes again
 			}
 		}()
 	}

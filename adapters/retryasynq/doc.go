@@ -3,9 +3,11 @@
 //	retries := &retryasynq.Retries{Policy: policy, Redis: client}
 //	config := asynq.Config{Concurrency: 10}
 //	if err := retries.Configure(&config); err != nil {
-//		return err
+//		panic(err)
 //	}
-//	err := asynq.NewServerFromRedisClient(client, config).Run(retries.Handler(mux))
+//	if err := asynq.NewServerFromRedisClient(client, config).Run(retries.Handler(mux)); err != nil {
+//		panic(err)
+//	}
 //
 // Every failure is classified, hints of servers are followed, and waits have jitter.
 // [retry.Policy.AttemptTimeout] works as in Execute; the Observer is told of an outcome before

@@ -15,17 +15,19 @@ import (
 func ExampleRetries() { //nolint:testableexamples // it needs a server
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
 	defer func() { _ = client.Close() }()
-	retries := &retryasynq.Retries{Redis: client, Policy: &retry.Policy{
+	policy := &retry.Policy{
 		Name: "import", MaxAttempts: 8, Backoff: retry.Exponential{Initial: time.Second}, FreeRateLimits: 100,
-	}}
-	config := asynq.Config{Concurrency: 10}
-	if err := retries.Configure(&config); err != nil {
-		panic(err)
 	}
 	mux := asynq.NewServeMux()
 	mux.HandleFunc("import", func(context.Context, *asynq.Task) error {
 		return nil // an error is classified, and the task runs again when the policy says
 	})
+
+	retries := &retryasynq.Retries{Policy: policy, Redis: client}
+	config := asynq.Config{Concurrency: 10}
+	if err := retries.Configure(&config); err != nil {
+		panic(err)
+	}
 	if err := asynq.NewServerFromRedisClient(client, config).Run(retries.Handler(mux)); err != nil {
 		panic(err)
 	}

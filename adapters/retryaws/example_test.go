@@ -16,8 +16,9 @@ func ExampleRetryer() {
 		Backoff:     retry.Exponential{Initial: 100 * time.Millisecond},
 		Budget:      &retry.Budget{},
 	}
-	// config.LoadDefaultConfig with config.WithRetryer makes such a Config.
-	cfg := aws.Config{Retryer: func() aws.Retryer { return &retryaws.Retryer{Policy: policy} }}
+	var cfg aws.Config // of config.LoadDefaultConfig
+
+	cfg.Retryer = func() aws.Retryer { return &retryaws.Retryer{Policy: policy} }
 	fmt.Println(cfg.Retryer().MaxAttempts())
 	// Output: 5
 }

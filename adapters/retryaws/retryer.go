@@ -1,8 +1,8 @@
 // Package retryaws makes a [retry.Policy] the retryer of an AWS client:
 //
-//	cfg, err := config.LoadDefaultConfig(ctx, config.WithRetryer(func() aws.Retryer {
-//		return &retryaws.Retryer{Policy: policy}
-//	}))
+//	cfg.Retryer = func() aws.Retryer { return &retryaws.Retryer{Policy: policy} }
+//
+// where cfg is the [aws.Config] of config.LoadDefaultConfig, before a client is made of it.
 //
 // The SDK owns the loop, and some of a policy is lost in it: AttemptTimeout, MaxElapsed,
 // Timeout, ResetAfter, FreeRateLimits, Clock and the Observer have no effect, and a hint is

@@ -1,8 +1,14 @@
 // Package retryconnect retries the calls of [connectrpc.com/connect] clients: its
 // [Interceptor] makes them under a [retry.Policy].
 //
-//	retries := &retryconnect.Interceptor{}
-//	client := jobsv1connect.NewJobsClient(httpClient, url, connect.WithInterceptors(retries))
+//	retries := &retryconnect.Interceptor{
+//		Idempotent: func(procedure string) bool { return procedure == "/jobs.v1.Jobs/Get" },
+//	}
+//	client := newJobsClient(http.DefaultClient, server.URL, connect.WithInterceptors(retries))
+//
+// A procedure that may change something is sent again only with proof that nothing has happened, so say
+// which may be repeated: by Idempotent, or by an idempotency_level in their definition. The function
+// newJobsClient stands for one that connect has generated.
 //
 // A procedure whose definition has an idempotency_level is retried after the failures in
 // this table. Others are retried only if the failed attempt is proved to have had no

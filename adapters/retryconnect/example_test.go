@@ -25,10 +25,14 @@ func ExampleInterceptor() {
 		}))
 	defer server.Close()
 
-	// Generated code makes this client, and gives it the level from the definition.
-	client := connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](http.DefaultClient, server.URL+procedure,
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithInterceptors(&retryconnect.Interceptor{}))
+	newJobsClient := func(client connect.HTTPClient, url string, opts ...connect.ClientOption) *connect.Client[wrapperspb.StringValue, wrapperspb.StringValue] {
+		return connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](client, url+procedure, opts...) // as generated code does
+	}
+
+	retries := &retryconnect.Interceptor{
+		Idempotent: func(procedure string) bool { return procedure == "/jobs.v1.Jobs/Get" },
+	}
+	client := newJobsClient(http.DefaultClient, server.URL, connect.WithInterceptors(retries))
 	resp, err := client.CallUnary(context.Background(), connect.NewRequest(wrapperspb.String("job 7")))
 	fmt.Println(resp.Msg.GetValue(), err, calls)
 	// Output: job 7 <nil> 2

@@ -1,6 +1,8 @@
 // Package retrygax makes a [retry.Policy] the retryer of a Google Cloud client call:
 //
-//	job, err := client.GetJob(ctx, req, gax.WithRetry(retrygax.New(policy)))
+//	err := getJob(ctx, gax.WithRetry(retrygax.New(policy)))
+//
+// where getJob stands for a method of a client, such as client.GetJob.
 //
 // gax owns the loop, and some of a policy is lost in it. It asks after the first failure,
 // without the context: so MaxElapsed and Timeout count from the first failure, and a wait

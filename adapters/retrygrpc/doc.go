@@ -1,8 +1,11 @@
 // Package retrygrpc retries gRPC calls: its [Interceptor] makes the calls of a
 // [google.golang.org/grpc] client under a [retry.Policy].
 //
-//	retries := &retrygrpc.Interceptor{}
-//	conn, err := grpc.NewClient(target, append(retries.DialOptions(), credentials)...)
+//	retries := &retrygrpc.Interceptor{Policy: policy, Idempotent: retrygrpc.Methods("/grpc.health.v1.Health/*")}
+//	conn, err := grpc.NewClient(address, append(retries.DialOptions(), security)...)
+//
+// A call that may change something is sent again only with proof that nothing has happened, so say which
+// methods may be repeated: by Idempotent, as here, or in the proto definition, as below.
 //
 // # What is retried
 //

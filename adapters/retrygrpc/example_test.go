@@ -48,17 +48,16 @@ func ExampleInterceptor() {
 	address, stop := serve(&busy{refusals: 2})
 	defer stop()
 
-	retries := &retrygrpc.Interceptor{
-		Policy: &retry.Policy{
-			Name: "health",
-			Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
-				fmt.Printf("%v: attempt %d\n", e.Kind, e.Attempt)
-			}),
-		},
-		Idempotent: retrygrpc.Methods("/grpc.health.v1.Health/*"),
+	policy := &retry.Policy{
+		Name: "health",
+		Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+			fmt.Printf("%v: attempt %d\n", e.Kind, e.Attempt)
+		}),
 	}
-	conn, err := grpc.NewClient(address, append(retries.DialOptions(),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	security := grpc.WithTransportCredentials(insecure.NewCredentials())
+
+	retries := &retrygrpc.Interceptor{Policy: policy, Idempotent: retrygrpc.Methods("/grpc.health.v1.Health/*")}
+	conn, err := grpc.NewClient(address, append(retries.DialOptions(), security)...)
 	if err != nil {
 		panic(err)
 	}

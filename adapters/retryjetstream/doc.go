@@ -1,6 +1,6 @@
 // Package retryjetstream lets a [retry.Policy] decide when NATS JetStream redelivers a message:
 //
-//	retries := &retryjetstream.Retries{Policy: policy, JetStream: js, Consumer: consumer, States: bucket}
+//	retries := &retryjetstream.Retries{Policy: policy, JetStream: js, Consumer: consumer, States: states}
 //	consuming, err := consumer.Consume(func(msg jetstream.Msg) {
 //		go func() {
 //			err := retries.Handle(ctx, msg, func(ctx context.Context) error { return work(ctx, msg.Data()) })

@@ -43,25 +43,30 @@ func ExampleRetries_Handle() {
 	if err != nil {
 		panic(err)
 	}
-	retries := &retryjetstream.Retries{JetStream: js, Consumer: consumer, States: states, Policy: &retry.Policy{
-		Name: "import", MaxAttempts: 8, Backoff: retry.Constant(0), FreeRateLimits: 100,
-	}}
 	over, attempts := make(chan struct{}), 0
+	policy := &retry.Policy{
+		Name: "import", MaxAttempts: 8, Backoff: retry.Constant(0), FreeRateLimits: 100,
+		Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+			if e.Kind == retry.Succeeded {
+				close(over) // the example ends here
+			}
+		}),
+	}
+	work := func(context.Context, []byte) error {
+		attempts++
+		fmt.Println("attempt", attempts)
+		if attempts < 3 {
+			return errors.New("connection refused") // classified, and the message comes again when the policy says
+		}
+		return nil
+	}
+
+	retries := &retryjetstream.Retries{Policy: policy, JetStream: js, Consumer: consumer, States: states}
 	consuming, err := consumer.Consume(func(msg jetstream.Msg) {
 		go func() {
-			err := retries.Handle(ctx, msg, func(context.Context) error {
-				attempts++
-				fmt.Println("attempt", attempts)
-				if attempts < 3 {
-					return errors.New("connection refused") // classified, and the message comes again when the policy says
-				}
-				return nil
-			})
+			err := retries.Handle(ctx, msg, func(ctx context.Context) error { return work(ctx, msg.Data()) })
 			if err != nil {
-				log.Print(err)
-			}
-			if attempts == 3 {
-				close(over) // the example ends here
+				log.Print(err) // the server could not be told, and the message comes again
 			}
 		}()
 	})

@@ -1,9 +1,9 @@
 // Package retrykafka lets a [retry.Policy] decide when a record of Kafka is handled again:
 //
 //	retries := &retrykafka.Retries{Policy: policy, Options: []kgo.Opt{
-//		kgo.SeedBrokers("localhost:9092"), kgo.ConsumerGroup("workers"), kgo.ConsumeTopics("jobs"),
+//		kgo.SeedBrokers(brokers...), kgo.ConsumerGroup("workers"), kgo.ConsumeTopics("jobs"),
 //	}}
-//	return retries.Run(ctx, func(ctx context.Context, r *kgo.Record) error { return work(ctx, r.Value) })
+//	err = retries.Run(ctx, func(ctx context.Context, r *kgo.Record) error { return work(ctx, r.Value) })
 //
 // The topic jobs.dead has to exist. Every failure is classified, hints of servers are followed,
 // and waits have jitter. [retry.Policy.AttemptTimeout] works as in Execute; the Observer is

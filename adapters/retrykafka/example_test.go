@@ -31,19 +31,21 @@ func Example() {
 		}),
 	}
 
-	retries := &retrykafka.Retries{Policy: policy, Options: []kgo.Opt{
-		kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumerGroup("workers"), kgo.ConsumeTopics("jobs"),
-	}}
-	go send(ctx, cluster)
-	calls := 0
-	err = retries.Run(ctx, func(_ context.Context, r *kgo.Record) error {
+	brokers, calls := cluster.ListenAddrs(), 0
+	work := func(_ context.Context, value []byte) error {
 		calls++
 		if calls < 3 {
 			return errors.New("503 Service Unavailable")
 		}
-		fmt.Printf("handled %s\n", r.Value)
+		fmt.Printf("handled %s\n", value)
 		return nil
-	})
+	}
+	go send(ctx, cluster)
+
+	retries := &retrykafka.Retries{Policy: policy, Options: []kgo.Opt{
+		kgo.SeedBrokers(brokers...), kgo.ConsumerGroup("workers"), kgo.ConsumeTopics("jobs"),
+	}}
+	err = retries.Run(ctx, func(ctx context.Context, r *kgo.Record) error { return work(ctx, r.Value) })
 	fmt.Println("stopped:", err)
 	// Output:
 	// attempt 1 retrying 503 Service Unavailable

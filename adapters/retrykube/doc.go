@@ -1,7 +1,7 @@
 // Package retrykube lets a [retry.Policy] decide when a Kubernetes controller tries again:
 //
 //	retries := &retrykube.Retries[reconcile.Request]{Policy: policy}
-//	err := ctrl.NewControllerManagedBy(mgr).
+//	err = ctrl.NewControllerManagedBy(mgr).
 //		For(&corev1.Pod{}).
 //		WithOptions(controller.Options{RateLimiter: retries}).
 //		Complete(retries.Reconciler(reconciler))

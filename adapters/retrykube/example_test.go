@@ -6,11 +6,38 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrykube"
 )
+
+func ExampleRetries() { //nolint:testableexamples // it needs a cluster
+	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{})
+	if err != nil {
+		panic(err)
+	}
+	policy := &retry.Policy{Name: "pods", MaxAttempts: 8, Backoff: retry.Exponential{Initial: time.Second}}
+	reconciler := reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+		return reconcile.Result{}, nil // an error is classified, and the object comes again when the policy says
+	})
+
+	retries := &retrykube.Retries[reconcile.Request]{Policy: policy}
+	err = ctrl.NewControllerManagedBy(mgr).
+		For(&corev1.Pod{}).
+		WithOptions(controller.Options{RateLimiter: retries}).
+		Complete(retries.Reconciler(reconciler))
+	if err != nil {
+		panic(err)
+	}
+	if err := mgr.Start(ctrl.SetupSignalHandler()); err != nil {
+		panic(err)
+	}
+}
 
 // Without a manager: a loop of your own over a queue.
 func ExampleRetries_Try() {

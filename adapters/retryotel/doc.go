@@ -1,7 +1,10 @@
 // Package retryotel tells OpenTelemetry what a [retry.Policy] does: events in the
 // caller's span, spans of attempts if wanted, and metrics.
 //
-//	observer, err := retryotel.New(nil)
+//	observer, err := retryotel.New(nil) // of the global providers
+//	if err != nil {
+//		panic(err)
+//	}
 //	policy := &retry.Policy{Name: "fetch", Observer: observer}
 //
 // One Observer serves any number of policies, and everything that drives them: loops,

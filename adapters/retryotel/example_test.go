@@ -14,6 +14,19 @@ import (
 )
 
 func ExampleNew() {
+	ctx := context.Background()
+
+	observer, err := retryotel.New(nil) // of the global providers
+	if err != nil {
+		panic(err)
+	}
+	policy := &retry.Policy{Name: "fetch", Observer: observer}
+	fmt.Println(policy.Execute(ctx, func(context.Context) error { return nil }))
+	// Output: <nil>
+}
+
+// With spans of the attempts.
+func ExampleOptions() {
 	spans := tracetest.NewSpanRecorder() // a program has an exporter here
 	tracers := trace.NewTracerProvider(trace.WithSpanProcessor(spans))
 	observer, err := retryotel.New(&retryotel.Options{TracerProvider: tracers, Spans: true})

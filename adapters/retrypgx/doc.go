@@ -1,7 +1,7 @@
 // Package retrypgx retries transactions of PostgreSQL over pgx, without database/sql:
 //
-//	err := retrypgx.InTx(ctx, pool, policy, nil, func(ctx context.Context, tx pgx.Tx) error {
-//		_, err := tx.Exec(ctx, "UPDATE …")
+//	err = retrypgx.InTx(ctx, pool, policy, nil, func(ctx context.Context, tx pgx.Tx) error {
+//		_, err := tx.Exec(ctx, "NOTIFY transfers")
 //		return err
 //	})
 //

@@ -11,8 +11,25 @@ import (
 	"github.com/seed-5ff3c98e/retry/adapters/retrypgx"
 )
 
-// A batch is made anew for every attempt.
 func ExampleInTx() {
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, dsn())
+	if err != nil {
+		panic(err)
+	}
+	defer pool.Close()
+	policy := &retry.Policy{Name: "transfer"}
+
+	err = retrypgx.InTx(ctx, pool, policy, nil, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "NOTIFY transfers")
+		return err
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+// A batch is made anew for every attempt.
+func ExampleInTx_batch() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, dsn())
 	if err != nil {

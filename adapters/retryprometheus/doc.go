@@ -2,7 +2,7 @@
 // [Collector] is both a [retry.Observer] and a [prometheus.Collector]:
 //
 //	retries := retryprometheus.New(nil)
-//	prometheus.MustRegister(retries)
+//	registry.MustRegister(retries)
 //	policy := &retry.Policy{Name: "fetch", Observer: retries}
 //
 // One Collector serves any number of policies, and everything that drives them: loops,

@@ -15,15 +15,13 @@ import (
 )
 
 func ExampleNew() {
-	retries := retryprometheus.New(nil)
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(retries)
+	registry := prometheus.NewRegistry() // or prometheus.DefaultRegisterer
 
-	policy := &retry.Policy{
-		Name:     "fetch",
-		Observer: retries,
-		Clock:    &retrytest.Clock{}, // so that the example does not wait
-	}
+	retries := retryprometheus.New(nil)
+	registry.MustRegister(retries)
+	policy := &retry.Policy{Name: "fetch", Observer: retries}
+
+	policy.Clock = &retrytest.Clock{} // so that the example does not wait
 	_ = policy.Execute(context.Background(), func(context.Context) error {
 		return retry.Mark(errors.New("no answer"), retry.Verdict{Class: retry.Retryable, Category: "timeout"})
 	})

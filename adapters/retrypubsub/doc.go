@@ -2,7 +2,7 @@
 // again:
 //
 //	retries := &retrypubsub.Retries{Policy: policy, Subscription: "import", Publisher: jobs, Dead: dead}
-//	err := subscriber.Receive(ctx, func(ctx context.Context, msg *pubsub.Message) {
+//	err = subscriber.Receive(ctx, func(ctx context.Context, msg *pubsub.Message) {
 //		err := retries.Handle(ctx, msg, func(ctx context.Context) error { return work(ctx, msg.Data) })
 //		if err != nil {
 //			log.Print(err) // the server could not be told, and the message comes again

@@ -34,25 +34,29 @@ func ExampleRetries_Handle() {
 		panic(err)
 	}
 
-	retries := &retrypubsub.Retries{
-		Subscription: "import", Publisher: jobs, Dead: client.Publisher("dead"),
-		Policy: &retry.Policy{Name: "import", MaxAttempts: 8, Backoff: retry.Constant(0), FreeRateLimits: 100},
-	}
-	attempts := 0
-	err = client.Subscriber(subscription).Receive(ctx, func(ctx context.Context, msg *pubsub.Message) {
-		err := retries.Handle(ctx, msg, func(context.Context) error {
-			attempts++
-			fmt.Println("attempt", attempts)
-			if attempts < 3 {
-				return errors.New("connection refused") // classified, and the message comes again when the policy says
+	subscriber, dead, attempts := client.Subscriber(subscription), client.Publisher("dead"), 0
+	policy := &retry.Policy{
+		Name: "import", MaxAttempts: 8, Backoff: retry.Constant(0), FreeRateLimits: 100,
+		Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+			if e.Kind == retry.Succeeded {
+				stop() // the example ends here
 			}
-			return nil
-		})
-		if err != nil {
-			log.Print(err)
+		}),
+	}
+	work := func(context.Context, []byte) error {
+		attempts++
+		fmt.Println("attempt", attempts)
+		if attempts < 3 {
+			return errors.New("connection refused") // classified, and the message comes again when the policy says
 		}
-		if attempts == 3 {
-			stop() // the example ends here
+		return nil
+	}
+
+	retries := &retrypubsub.Retries{Policy: policy, Subscription: "import", Publisher: jobs, Dead: dead}
+	err = subscriber.Receive(ctx, func(ctx context.Context, msg *pubsub.Message) {
+		err := retries.Handle(ctx, msg, func(ctx context.Context) error { return work(ctx, msg.Data) })
+		if err != nil {
+			log.Print(err) // the server could not be told, and the message comes again
 		}
 	})
 	fmt.Println(err)

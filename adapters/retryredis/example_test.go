@@ -11,12 +11,16 @@ import (
 )
 
 func ExampleHook() {
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1}) // nobody is there
-	defer func() { _ = client.Close() }()
+	const addr = "127.0.0.1:1" // nobody is there
+	policy := &retry.Policy{Name: "cache", Backoff: retry.Constant(0)}
+
+	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1})
 	client.AddHook(&retryredis.Hook{
-		Policy:     &retry.Policy{Name: "cache", Backoff: retry.Constant(0)},
+		Policy:     policy,
 		Idempotent: func(cmd redis.Cmder) bool { return cmd.Name() == "get" },
 	})
+	defer func() { _ = client.Close() }()
+
 	fmt.Println(client.Get(context.Background(), "job").Err())
 	// Output: cache failed after 3 attempts: dial tcp 127.0.0.1:1: connect: connection refused
 }

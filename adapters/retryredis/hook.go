@@ -1,7 +1,12 @@
 // Package retryredis retries the commands of go-redis under a [retry.Policy]:
 //
 //	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1})
-//	client.AddHook(&retryredis.Hook{Policy: policy})
+//	client.AddHook(&retryredis.Hook{
+//		Policy:     policy,
+//		Idempotent: func(cmd redis.Cmder) bool { return cmd.Name() == "get" },
+//	})
+//
+// Without Idempotent, a command is sent again only if the first one was certainly not sent.
 //
 // MaxRetries: -1 switches off the retries of go-redis, which would multiply with these and
 // repeat every command, INCR too, after a lost connection. DialerRetries: 1 does the same

@@ -1,8 +1,8 @@
 // Package retryriver lets a [retry.Policy] decide when River retries a job:
 //
-//	config := &river.Config{Queues: queues, Workers: workers}
-//	if err := (&retryriver.Retries{Policy: policy}).Configure(config); err != nil {
-//		return err
+//	retries := &retryriver.Retries{Policy: policy}
+//	if err := retries.Configure(config); err != nil {
+//		panic(err)
 //	}
 //	client, err := river.NewClient(riverpgxv5.New(pool), config)
 //

@@ -34,7 +34,9 @@ func ExampleRetries() {
 	policy := &retry.Policy{
 		Name: "import", MaxAttempts: 8, Backoff: retry.Exponential{Initial: time.Second}, FreeRateLimits: 100,
 	}
-	if err := (&retryriver.Retries{Policy: policy}).Configure(config); err != nil {
+
+	retries := &retryriver.Retries{Policy: policy}
+	if err := retries.Configure(config); err != nil {
 		panic(err)
 	}
 	client, err := river.NewClient(riverpgxv5.New(pool), config)

@@ -1,7 +1,7 @@
 // Package retrysqs lets a [retry.Policy] decide when a message of AWS SQS is handled again:
 //
 //	retries := &retrysqs.Retries{Policy: policy, Client: client, QueueURL: url, Concurrency: 10}
-//	return retries.Run(ctx, func(ctx context.Context, msg types.Message) error { return work(ctx, *msg.Body) })
+//	err := retries.Run(ctx, func(ctx context.Context, msg types.Message) error { return work(ctx, *msg.Body) })
 //
 // Every failure is classified, hints of servers are followed, and waits have jitter.
 // [retry.Policy.AttemptTimeout] works as in Execute; the Observer is told of an outcome when

@@ -15,16 +15,18 @@ import (
 )
 
 func ExampleRetries_Run() { //nolint:testableexamples // it needs a server
+	const url = "https://sqs.eu-central-1.amazonaws.com/123456789012/jobs"
 	var config aws.Config // of package config
-	retries := &retrysqs.Retries{
-		Client: sqs.NewFromConfig(config), QueueURL: "https://sqs.eu-central-1.amazonaws.com/123456789012/jobs", Concurrency: 10,
-		Policy: &retry.Policy{
-			Name: "import", MaxAttempts: 8, Backoff: retry.Exponential{Initial: time.Second}, FreeRateLimits: 100,
-		},
+	ctx, client := context.Background(), sqs.NewFromConfig(config)
+	policy := &retry.Policy{
+		Name: "import", MaxAttempts: 8, Backoff: retry.Exponential{Initial: time.Second}, FreeRateLimits: 100,
 	}
-	err := retries.Run(context.Background(), func(context.Context, types.Message) error {
+	work := func(context.Context, string) error {
 		return nil // an error is classified, and the message comes again when the policy says
-	})
+	}
+
+	retries := &retrysqs.Retries{Policy: policy, Client: client, QueueURL: url, Concurrency: 10}
+	err := retries.Run(ctx, func(ctx context.Context, msg types.Message) error { return work(ctx, *msg.Body) })
 	if err != nil {
 		panic(err)
 	}

@@ -4,7 +4,7 @@
 //	retries := &retrystreams.Retries{
 //		Policy: policy, Redis: client, Stream: "jobs", Group: "workers", Consumer: hostname, Concurrency: 10,
 //	}
-//	return retries.Run(ctx, func(ctx context.Context, msg redis.XMessage) error { return work(ctx, msg.Values) })
+//	err = retries.Run(ctx, func(ctx context.Context, msg redis.XMessage) error { return work(ctx, msg.Values) })
 //
 // Every failure is classified, hints of servers are followed, and waits have jitter.
 // [retry.Policy.AttemptTimeout] works as in Execute; the Observer is told of an outcome when

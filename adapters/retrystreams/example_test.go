@@ -19,15 +19,17 @@ func ExampleRetries_Run() { //nolint:testableexamples // it needs a server
 	if err != nil {
 		panic(err)
 	}
-	retries := &retrystreams.Retries{
-		Redis: client, Stream: "jobs", Group: "workers", Consumer: hostname, Concurrency: 10,
-		Policy: &retry.Policy{
-			Name: "import", MaxAttempts: 8, Backoff: retry.Exponential{Initial: time.Second}, FreeRateLimits: 100,
-		},
+	policy := &retry.Policy{
+		Name: "import", MaxAttempts: 8, Backoff: retry.Exponential{Initial: time.Second}, FreeRateLimits: 100,
 	}
-	err = retries.Run(ctx, func(context.Context, redis.XMessage) error {
+	work := func(context.Context, map[string]any) error {
 		return nil // an error is classified, and the message comes again when the policy says
-	})
+	}
+
+	retries := &retrystreams.Retries{
+		Policy: policy, Redis: client, Stream: "jobs", Group: "workers", Consumer: hostname, Concurrency: 10,
+	}
+	err = retries.Run(ctx, func(ctx context.Context, msg redis.XMessage) error { return work(ctx, msg.Values) })
 	if err != nil {
 		panic(err)
 	}

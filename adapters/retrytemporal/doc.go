@@ -1,10 +1,11 @@
 // Package retrytemporal lets a [retry.Policy] decide when a Temporal server retries an activity:
 //
+//	retries := &retrytemporal.Retries{Policy: policy}
 //	options := worker.Options{}
-//	if err := (&retrytemporal.Retries{Policy: policy}).Configure(&options); err != nil {
-//		return err
+//	if err := retries.Configure(&options); err != nil {
+//		panic(err)
 //	}
-//	w := worker.New(client, "jobs", options)
+//	w := worker.New(c, "jobs", options)
 //
 // Every failure is classified, hints of servers are followed, and waits have jitter.
 // [retry.Policy.AttemptTimeout] works as in Execute; the Observer is told of an outcome before

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -13,6 +14,25 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrytemporal"
 )
+
+func ExampleRetries_Configure() { //nolint:testableexamples // it needs a server
+	c, err := client.Dial(client.Options{})
+	if err != nil {
+		panic(err)
+	}
+	defer c.Close()
+	policy := &retry.Policy{Name: "charge", MaxAttempts: 8, Backoff: retry.Exponential{Initial: time.Second}}
+
+	retries := &retrytemporal.Retries{Policy: policy}
+	options := worker.Options{}
+	if err := retries.Configure(&options); err != nil {
+		panic(err)
+	}
+	w := worker.New(c, "jobs", options)
+	if err := w.Run(worker.InterruptCh()); err != nil {
+		panic(err)
+	}
+}
 
 // The SDK's test suite stands for the server here, and skips the waits. In a worker of
 // your own, the options are those of worker.New.

@@ -1,10 +1,10 @@
 // Package retrywatermill lets a [retry.Policy] decide when a router of Watermill handles a
 // message again:
 //
-//	retries := &retrywatermill.Retries{Policy: policy, Publisher: publisher}
+//	retries := &retrywatermill.Retries{Policy: policy, Publisher: broker, Poison: "poison"}
 //	router.AddMiddleware(retries.Middleware)
-//	defer router.Close()
-//	defer retries.Close(ctx)
+//
+// When the program ends, call Close of the Retries, and then of the router.
 //
 // It works with every broker that Watermill has a publisher and a subscriber for. Every failure
 // is classified, hints of servers are followed, and waits have jitter.

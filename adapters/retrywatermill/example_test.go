@@ -19,9 +19,9 @@ func ExampleRetries_Middleware() {
 	if err != nil {
 		panic(err)
 	}
-	retries := &retrywatermill.Retries{Publisher: broker, Poison: "poison", Policy: &retry.Policy{
-		Name: "import", MaxAttempts: 8, Backoff: retry.Constant(0), FreeRateLimits: 100,
-	}}
+	policy := &retry.Policy{Name: "import", MaxAttempts: 8, Backoff: retry.Constant(0), FreeRateLimits: 100}
+
+	retries := &retrywatermill.Retries{Policy: policy, Publisher: broker, Poison: "poison"}
 	router.AddMiddleware(retries.Middleware)
 	over, attempts := make(chan struct{}), 0
 	router.AddConsumerHandler("import", "jobs", broker, func(*message.Message) error {
