@@ -291,8 +291,7 @@ func (c *Call) Context() context.Context {
 // first attempt has number 1. It is 0 before the first. If State was set, its attempts
 // count too.
 func (c *Call) Attempt() int {
-	c.State.normalize()
-	n := c.State.Attempts()
+	n := c.State.attempts()
 	if counted := c.phase == between || c.phase == over && c.Last != nil; !counted && n < math.MaxInt {
 		n++
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/known"
-	"github.com/seed-5ff3c98e/retry/internal/sat"
 	"github.com/seed-5ff3c98e/retry/internal/show"
 )
 
@@ -83,10 +82,17 @@ func (s *State) retry(counter *int) int {
 }
 
 // Attempts returns how many attempts have failed or found nothing yet: the sum of the counts.
-func (s State) Attempts() int {
-	s.normalize()
-	n := sat.Add(time.Duration(s.Failures), time.Duration(s.RateLimited))
-	return int(min(sat.Add(n, time.Duration(s.Pending)), math.MaxInt))
+func (s State) Attempts() int { return s.attempts() }
+
+func (s *State) attempts() int {
+	n := max(s.Failures, 0) + max(s.RateLimited, 0)
+	if n < 0 { // beyond what an int can be
+		return math.MaxInt
+	}
+	if n += max(s.Pending, 0); n < 0 {
+		return math.MaxInt
+	}
+	return n
 }
 
 // stateJSON is the JSON form of a State.

@@ -209,13 +209,14 @@ func (c *call) result() (*http.Response, error) {
 		c.resp = nil
 		return nil, err
 	}
-	facts := trip{attempts: c.Attempt(), why: c.final, budget: c.Policy.Budget}
+	attempts := c.Attempt()
+	if attempts <= 1 && !ok && c.final == nil {
+		return c.resp, nil
+	}
+	facts := trip{attempts: attempts, why: c.final, budget: c.Policy.Budget}
 	if ok {
 		facts.why = gaveUp
 		c.warn(gaveUp)
-	}
-	if facts.attempts <= 1 && facts.why == nil {
-		return c.resp, nil
 	}
 	if facts.why == nil {
 		facts.why = told(c.resp).why // by an inner Transport

@@ -123,13 +123,13 @@ func (c *call) respond(req *http.Request, resp *http.Response) {
 // succeed ends an attempt with a response that is no failure. It may say that the quota is
 // used up.
 func (c *call) succeed(resp *http.Response) {
-	var v retry.Verdict
 	if c.Turn != 0 && hint.May(resp.Header) {
 		if after, ok := hint.UsedUp(resp.Header, c.Policy.Now()); ok {
-			v = retry.Verdict{Class: retry.RateLimited, After: after}
+			c.EndVerdict(nil, retry.Verdict{Class: retry.RateLimited, After: after})
+			return
 		}
 	}
-	c.EndVerdict(nil, v)
+	c.End(nil)
 }
 
 // refused ends an attempt whose response is a failure because of its status or the
