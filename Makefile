@@ -195,7 +195,7 @@ peers: ## measure every library that we compare with: benchmarks/raw
 
 .PHONY: plots
 plots: ## the pictures and tables of docs, from benchmarks/raw and simulations
-	cd benchmarks && go run ./plots && go run ./storm -reproduce ../docs/storms.md && \
+	cd benchmarks && go run ./plots && go run ./storm -reproduce ../docs/evidence/storms.md && \
 		go test -count=1 ./behaviour -update
 
 # The server takes minutes to compile, and so is not part of test-all.
@@ -206,7 +206,7 @@ temporal: ## the conformance tests of retrytemporal against a Temporal server
 
 # With the servers that tests need: 25 minutes.
 .PHONY: engines
-engines: ## docs/engines.md, from the tests of the adapters and a comparison with the engines' own policies
+engines: ## docs/evidence/engines.md, from the tests of the adapters and a comparison with the engines' own policies
 	cd examples/engines && go run ./compare >compare.out && mv compare.out table/compare.json && ./page.sh
 
 # With PostgreSQL, MariaDB and Redis, on a machine that does nothing else: 40 minutes.
@@ -217,10 +217,10 @@ durable: ## measure stored jobs, by library: benchmarks/raw/durable.txt
 # With PostgreSQL and Redis, on a machine that does nothing else: an hour.
 QUOTA := go run ./quota/processes
 .PHONY: quota
-quota: ## measure a backlog behind a limit in real processes: benchmarks/raw/quota.txt and docs/quota.md
+quota: ## measure a backlog behind a limit in real processes: benchmarks/raw/quota.txt and docs/evidence/quota.md
 	cd benchmarks && { $(QUOTA) && $(QUOTA) -limit 25 -others 0 -only 'Worker;Worker, Quota' && \
 		$(QUOTA) -jobs 10000 -limit 500 -window 20s -others 0 -only 'Worker, Quota'; } >quota.out && \
-		mv quota.out raw/quota.txt && go run ./quota ../docs/quota.md
+		mv quota.out raw/quota.txt && go run ./quota ../docs/evidence/quota.md
 
 .PHONY: playground
 playground: ## build the playground into the folder playground; go run ./docs/playground/serve shows it

@@ -41,7 +41,7 @@ const NoReserve = -1
 //
 // and they delay the recovery by the time that the service needs for them. With
 // thousands of clients the reserves are the largest part: give each client a
-// Reserve of 1, or NoReserve. docs/storms.md has figures.
+// Reserve of 1, or NoReserve. docs/evidence/storms.md has figures.
 //
 // A refused retry ends the call before it waits. Do not put a loop that
 // reconnects forever under a Budget: the loop is the only load, and the backoff

@@ -254,7 +254,7 @@ func (t *Transport) budget(p *retry.Policy, req *http.Request) retry.Throttle {
 }
 
 // The Reserve of the budget of a host: large enough for all attempts of a request
-// to a new host, but small enough to avoid a storm. In the simulation of docs/storms.md,
+// to a new host, but small enough to avoid a storm. In the simulation of docs/evidence/storms.md,
 // a stall of 10 s makes 1.38 attempts per call of 1000 clients with a Reserve of 3, 1.63 with
 // 5, 2.17 with 10. Ten more retries for the first minute of a host make 2.40, if the stall
 // is in that minute, as after a deployment.

@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write docs/behaviour.md")
+var update = flag.Bool("update", false, "write docs/evidence/behaviour.md")
 
 // TestTable asks everybody everything, and compares the answers with those in
-// docs/behaviour.md.
+// docs/evidence/behaviour.md.
 func TestTable(t *testing.T) { //nolint:paralleltest // Some probes count goroutines, and one sets the environment.
 	if runtime.GOARCH != "amd64" {
 		t.Skip("what overflows in a float64 is another wait on another processor")
@@ -36,7 +36,7 @@ func TestTable(t *testing.T) { //nolint:paralleltest // Some probes count gorout
 		ask(probes, "More than retries", "What a library brings beside retries, and what it asks for. Most of it we do not have.", contestants, name, featurePromises(probes)),
 	}
 	got := document(t, groups)
-	path := filepath.Join("..", "..", "docs", "behaviour.md")
+	path := filepath.Join("..", "..", "docs", "evidence", "behaviour.md")
 	if *update {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
@@ -62,6 +62,14 @@ A library is set up as its documentation advises for the promise that is asked
 for; a promise that some documented setting keeps is kept. The promises are ours,
 and so is the choice: whoever thinks that one is unfair, or that a library can do
 better, may change its adapter, a page of Go, and run the command.
+
+What to read from it:
+
+1. The first table counts what each library keeps of our promises, so it says how well a library suits them, and not how good it is.
+2. Look at the row of the promise that your program depends on, and not at the sums.
+3. ~ is code that you would have to write, and "What was seen" says which.
+4. "Where a peer does better" is the list of reasons to take another library.
+5. The last table, I, is about what we do not have.
 
 `)
 	summary(&b, groups[:8])

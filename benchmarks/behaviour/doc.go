@@ -1,5 +1,5 @@
 // Package behaviour checks promises about retrying by running every library: who
-// keeps which, and what was seen. Its test writes docs/behaviour.md anew and
+// keeps which, and what was seen. Its test writes docs/evidence/behaviour.md anew and
 // compares; nothing in that file but its frame is written by hand.
 //
 //	go test ./behaviour            # from benchmarks/: compare

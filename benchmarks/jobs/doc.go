@@ -1,6 +1,6 @@
 // Package jobs does the jobs of examples/jobs with other libraries. Every version is held
 // to the same checks, those of package jobstest, and the test of this package counts lines
-// and tokens and writes docs/jobs.md:
+// and tokens and writes docs/evidence/jobs.md:
 //
 //	go test ./jobs            # from benchmarks/: compare
 //	go test ./jobs -update    # write the file

@@ -36,10 +36,16 @@ func run(args []string, out io.Writer) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := os.WriteFile(filepath.Join(*docs, name), files[name], 0o644); err != nil {
+		path := filepath.Join(*docs, name)
+		if filepath.Dir(name) != "." {
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				return err
+			}
+		}
+		if err := os.WriteFile(path, files[name], 0o644); err != nil {
 			return err
 		}
-		fmt.Fprintln(out, filepath.Join(*docs, name))
+		fmt.Fprintln(out, path)
 	}
 	return nil
 }

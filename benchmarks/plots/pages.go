@@ -11,7 +11,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/benchmarks/table/rounds"
 )
 
-// The pages of docs/, as templates: what is measured is never written by hand.
+// The pages of docs/evidence/, as templates: what is measured is never written by hand.
 //
 //go:embed pages/*.md
 var pageFiles embed.FS
@@ -52,7 +52,7 @@ func pages(raw string, figures map[string]*figure) (map[string][]byte, error) {
 		if err := t.Execute(&page, nil); err != nil {
 			return nil, err
 		}
-		all[t.Name()] = append(bytes.TrimRight(page.Bytes(), "\n"), '\n')
+		all["evidence/"+t.Name()] = append(bytes.TrimRight(page.Bytes(), "\n"), '\n')
 	}
 	return all, nil
 }
@@ -60,7 +60,7 @@ func pages(raw string, figures map[string]*figure) (map[string][]byte, error) {
 // embedded shows the variant of a picture that fits the page.
 func embedded(name string, f *figure) string {
 	return fmt.Sprintf(`<picture>
-  <source media="(prefers-color-scheme: dark)" srcset="%[1]s-dark.svg">
-  <img alt="%[2]s" src="%[1]s-light.svg" width="%[3]d">
+  <source media="(prefers-color-scheme: dark)" srcset="../%[1]s-dark.svg">
+  <img alt="%[2]s" src="../%[1]s-light.svg" width="%[3]d">
 </picture>`, name, html.EscapeString(f.title), f.pixels())
 }

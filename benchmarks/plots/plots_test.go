@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image/color"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -39,7 +40,7 @@ func TestUpToDate(t *testing.T) {
 	files := generated(t)
 	again, err := generate(rawFolder)
 	require.NoError(t, err)
-	assert.Len(t, files, 2*len(pictures)+3)
+	assert.Len(t, files, 2*len(pictures)+2)
 	for name, content := range files {
 		assert.True(t, bytes.Equal(content, again[name]), "%s is another one every time", name)
 		if runtime.GOARCH != "amd64" {
@@ -155,20 +156,29 @@ func luminance(c color.NRGBA) float64 {
 	return 0.2126*linear(c.R) + 0.7152*linear(c.G) + 0.0722*linear(c.B)
 }
 
-// The pages show every picture, and nothing that is not there.
+// The documents show every picture, and nothing that is not there.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	files := generated(t)
-	index := string(files["README.md"])
-	for name := range pictures {
-		assert.Contains(t, index, `srcset="`+name+`-dark.svg"`)
-		assert.Contains(t, index, `src="`+name+`-light.svg"`)
+	shown := map[string]bool{}
+	for _, pattern := range []string{"*.md", "evidence/*.md"} {
+		documents, err := filepath.Glob("../../docs/" + pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, documents)
+		for _, document := range documents {
+			text, err := os.ReadFile(document)
+			require.NoError(t, err)
+			for _, m := range regexp.MustCompile(`(?:src|srcset)="(?:\.\./)?([^"]*)"`).FindAllStringSubmatch(string(text), -1) {
+				assert.Contains(t, files, m[1], document)
+				shown[m[1]] = true
+			}
+		}
 	}
-	for _, m := range regexp.MustCompile(`(?:src|srcset)="([^"]*)"`).FindAllStringSubmatch(index+string(files["performance.md"]), -1) {
-		assert.Contains(t, files, m[1])
+	for name := range pictures {
+		assert.True(t, shown[name+"-dark.svg"] && shown[name+"-light.svg"], name)
 	}
 	for _, workload := range []string{"Success", "LayerGet503", "Sleepers", "Pool/context=own", "Cancel", "Accuracy"} {
-		assert.Contains(t, string(files["performance.md"]), "\n### "+workload+"\n")
+		assert.Contains(t, string(files["evidence/performance.md"]), "\n### "+workload+"\n")
 	}
 }
 
@@ -186,9 +196,14 @@ func TestRun(t *testing.T) {
 	docs := t.TempDir()
 	var out strings.Builder
 	require.NoError(t, run([]string{"-raw", rawFolder, "-docs", docs}, &out))
-	entries, err := os.ReadDir(docs)
-	require.NoError(t, err)
-	assert.Len(t, entries, strings.Count(out.String(), "\n"))
+	written := 0
+	require.NoError(t, filepath.WalkDir(docs, func(_ string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			written++
+		}
+		return err
+	}))
+	assert.Equal(t, strings.Count(out.String(), "\n"), written)
 	assert.Contains(t, out.String(), filepath.Join(docs, "storm-dark.svg"))
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/benchmarks/quota/backlog"
 )
 
-const page = "../../docs/quota.md"
+const page = "../../docs/evidence/quota.md"
 
 // The page shows what the simulation finds, and what was measured.
 func TestPage(t *testing.T) {
@@ -19,7 +19,7 @@ func TestPage(t *testing.T) {
 	require.NoError(t, err)
 	now, err := splice(string(text), "../"+rawFile)
 	require.NoError(t, err)
-	assert.Equal(t, now, string(text), "run go run ./quota ../docs/quota.md in benchmarks")
+	assert.Equal(t, now, string(text), "run go run ./quota ../docs/evidence/quota.md in benchmarks")
 }
 
 // Whatever the limit is, a job is seldom refused, and the backlog takes little longer than it

@@ -8,7 +8,7 @@
 // without a budget. It prints what came of it, and draws the load with -plot.
 // The same flags give the same result, to the byte, on the same architecture.
 //
-// -reproduce writes the tables of docs/storms.md.
+// -reproduce writes the tables of docs/evidence/storms.md.
 package main
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var full = flag.Bool("storm.full", false, "compare docs/storms.md with all that makes it")
+var full = flag.Bool("storm.full", false, "compare docs/evidence/storms.md with all that makes it")
 
 // quick makes a run short.
 var quick = []string{"-rate", "80", "-workers", "1", "-seeds", "2", "-after", "1m"}
@@ -183,7 +183,7 @@ func TestDocumentIsUpToDate(t *testing.T) {
 	if !*full {
 		t.Skip("needs -storm.full")
 	}
-	want, err := os.ReadFile("../../docs/storms.md")
+	want, err := os.ReadFile("../../docs/evidence/storms.md")
 	require.NoError(t, err)
 	var got strings.Builder
 	require.NoError(t, reproduce(&got))

@@ -26,7 +26,7 @@ func parse(args []string, help io.Writer) (options, error) {
 	f.StringVar(&policy, "policy", "", "`file` with the JSON form of a retry.Policy (default: "+o.Policy.String()+")")
 	o.Flags(f)
 	f.StringVar(&o.plot, "plot", "", "`file` for a drawing of the load, in SVG")
-	f.StringVar(&o.reproduce, "reproduce", "", "write the tables of docs/storms.md to `file`, and nothing else")
+	f.StringVar(&o.reproduce, "reproduce", "", "write the tables of docs/evidence/storms.md to `file`, and nothing else")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			f.SetOutput(help)

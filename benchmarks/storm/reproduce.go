@@ -10,7 +10,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/storm/service"
 )
 
-// The text of docs/storms.md. A line {{name}} stands for the table of that name.
+// The text of docs/evidence/storms.md. A line {{name}} stands for the table of that name.
 //
 //go:embed storms.md
 var document string

@@ -4,6 +4,7 @@ package site_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,15 +23,21 @@ func TestSite(t *testing.T) {
 	dir, err := filepath.Abs("../../site")
 	require.NoError(t, err)
 
-	documents, err := filepath.Glob("../*.md")
+	front, err := os.ReadFile(filepath.Join(dir, "index.html"))
 	require.NoError(t, err)
-	require.Greater(t, len(documents), 10)
-	for _, document := range documents {
-		name := strings.TrimSuffix(filepath.Base(document), ".md")
-		if name == "README" {
-			name = "index"
+	for _, pattern := range []string{"*.md", "evidence/*.md"} {
+		documents, err := filepath.Glob("../" + pattern)
+		require.NoError(t, err)
+		require.Greater(t, len(documents), 5)
+		for _, document := range documents {
+			name, err := filepath.Rel("..", strings.TrimSuffix(document, ".md")+".html")
+			require.NoError(t, err)
+			if name == "README.html" {
+				name = "index.html"
+			}
+			assert.FileExists(t, filepath.Join(dir, "docs", name))
+			assert.Contains(t, string(front), "docs/"+filepath.ToSlash(name), "in the menu")
 		}
-		assert.FileExists(t, filepath.Join(dir, "docs", name+".html"))
 	}
 
 	var problems []string

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes docs/engines.md: runs the conformance tests of all engines, one after the other,
+# Makes docs/evidence/engines.md: runs the conformance tests of all engines, one after the other,
 # and has ./table make the page of what they print. It needs the servers that the tests
-# need. On a machine that is not quiet, LATE=docs/engines.md keeps how late attempts were.
+# need. On a machine that is not quiet, LATE=docs/evidence/engines.md keeps how late attempts were.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -56,4 +56,4 @@ see 'retrytable, SQLite' TestConformance/sqlite/micros table
 conform retrytest/enginetest '^TestPool$' pool
 see retrypool TestPool pool
 go run ./table ${LATE:+-late "../../$LATE"} "${columns[@]}" >"$dir/engines.md"
-mv "$dir/engines.md" ../../docs/engines.md
+mv "$dir/engines.md" ../../docs/evidence/engines.md

@@ -29,7 +29,7 @@ type Line struct {
 	Everyday      float64 `json:"everyday"` // share of the calls that succeed on a day without the fault
 }
 
-// background is that of the contract of the Budget in docs/storms.md.
+// background is that of the contract of the Budget in docs/evidence/storms.md.
 const background = 0.02
 
 // MakeStorm simulates a fault under a policy in its JSON form, with and without a

@@ -1,5 +1,5 @@
 // Compare runs the same jobs on each engine, once under the engine's own policy and once
-// under ours, and prints what it has measured, for docs/engines.md:
+// under ours, and prints what it has measured, for docs/evidence/engines.md:
 //
 //	go run ./compare >table/compare.json
 //

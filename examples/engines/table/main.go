@@ -1,10 +1,10 @@
-// Table makes docs/engines.md from what the conformance tests of the adapters print, and
+// Table makes docs/evidence/engines.md from what the conformance tests of the adapters print, and
 // from what compare has measured:
 //
 //	go run ./compare >table/compare.json
 //	./page.sh
 //
-// On a machine that is not quiet, LATE=docs/engines.md ./page.sh keeps how late the attempts were
+// On a machine that is not quiet, LATE=docs/evidence/engines.md ./page.sh keeps how late the attempts were
 // on that page, and sees all else again.
 package main
 
@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -57,22 +58,34 @@ func (c column) Passed() (n int) {
 	return n
 }
 
-// Nos are the scripts that differ, with their reasons.
-func (c column) Nos() (nos []string) {
-	scripts := map[string][]string{}
-	var reasons []string
-	for _, script := range enginetest.Scripts() {
-		if why := c.Results[script]; why != "" {
-			if scripts[why] == nil {
-				reasons = append(reasons, why)
+// difference is a reason for which scripts differ on some engines.
+type difference struct{ Engines, Scripts, Why string }
+
+// differences has a line for each reason and the scripts that differ for it, with all engines
+// of which it is true.
+func differences(columns []column) (all []difference) {
+	for _, c := range columns {
+		scripts := map[string][]string{}
+		var reasons []string
+		for _, script := range enginetest.Scripts() {
+			if why := c.Results[script]; why != "" {
+				if scripts[why] == nil {
+					reasons = append(reasons, why)
+				}
+				scripts[why] = append(scripts[why], script)
 			}
-			scripts[why] = append(scripts[why], script)
+		}
+		for _, why := range reasons {
+			d := difference{c.Engine, strings.Join(scripts[why], "; "), why}
+			same := func(other difference) bool { return other.Scripts == d.Scripts && other.Why == d.Why }
+			if i := slices.IndexFunc(all, same); i >= 0 {
+				all[i].Engines += "; " + c.Engine
+			} else {
+				all = append(all, d)
+			}
 		}
 	}
-	for _, why := range reasons {
-		nos = append(nos, fmt.Sprintf("%s: *%s*", why, strings.Join(scripts[why], "*; *")))
-	}
-	return nos
+	return all
 }
 
 func run(args []string, out io.Writer) error {
@@ -113,7 +126,7 @@ func run(args []string, out io.Writer) error {
 		return err
 	}
 	return template.Must(template.New("").Parse(page)).Execute(out, map[string]any{
-		"Columns": columns, "Scripts": enginetest.Scripts(), "Compared": compared,
+		"Columns": columns, "Differences": differences(columns), "Scripts": enginetest.Scripts(), "Compared": compared,
 	})
 }
 

@@ -67,6 +67,11 @@ func TestReadmeFaults(t *testing.T) {
 		},
 		{"no CHANGELOG", "CHANGELOG.md", "", "open CHANGELOG.md: file does not exist"},
 
+		{"short code that another document shows", "docs/other.md", block("go", "use(p)"), ""},
+		{
+			"code that another document shows", "docs/other.md", "\n" + block("go", "p := retry.Policy{\n\tMaxAttempts: 5,\n}\nuse(p)"),
+			"docs/other.md:2: shows the code of README.md:3",
+		},
 		{
 			"code from nowhere", "docs/other.md", block("go", "panic(1)"),
 			"docs/other.md:1: is in no Example and no main.go of examples: panic(1)",
@@ -167,10 +172,14 @@ func TestReadmeFaults(t *testing.T) {
 	}
 }
 
+// shown is a block of code in a document.
+type shown struct{ code, place string }
+
 // documents is what is known while documents are checked.
 type documents struct {
 	repository fs.FS
 	compiled   string // code that the documents may show
+	shown      []shown
 	makefile   string
 	faults     []string
 }
@@ -180,9 +189,13 @@ func documentFaults(repository fs.FS) []string {
 	d := documents{repository: repository}
 	d.makefile = d.read("Makefile")
 	d.compiled = d.examples()
-	docs, err := fs.Glob(repository, "docs/*.md")
-	d.check(err)
-	for _, name := range slices.Concat(rootDocuments, docs) {
+	documents := rootDocuments
+	for _, pattern := range []string{"docs/*.md", "docs/evidence/*.md", "examples/README.md", "systems/*.md", "systems/*/*.md"} {
+		found, err := fs.Glob(repository, pattern)
+		d.check(err)
+		documents = slices.Concat(documents, found)
+	}
+	for _, name := range documents {
 		d.document(name, d.read(name))
 	}
 	if n := strings.Count(d.read("README.md"), "\n"); n > longestReadme {
@@ -208,7 +221,7 @@ func (d *documents) read(name string) string {
 }
 
 // examples returns the code of all Examples, of test files that hold nothing
-// but an example, and of the main.go files in examples.
+// but an example, of the main.go files in examples, and of the recipes in examples/jobs.
 func (d *documents) examples() string {
 	var b strings.Builder
 	d.check(fs.WalkDir(d.repository, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -220,7 +233,7 @@ func (d *documents) examples() string {
 			if name != "." && (base == "testdata" || strings.ContainsAny(base[:1], "._")) {
 				return fs.SkipDir
 			}
-		case base == "main.go" && strings.HasPrefix(name, "examples/"):
+		case base == "main.go" && strings.HasPrefix(name, "examples/"), strings.HasPrefix(name, "examples/jobs/") && path.Ext(name) == ".go":
 			b.WriteString(words(d.read(name)))
 		case strings.HasSuffix(base, "_test.go"):
 			text := d.read(name)
@@ -299,12 +312,24 @@ func (d *documents) block(name string, line int, language, code string) {
 		if strings.TrimSpace(code) == "" || !strings.Contains(d.compiled, code) {
 			d.fault(name, line, "is in no Example and no main.go of examples: %s", strings.TrimSpace(code))
 		}
+		if len(strings.Fields(code)) <= shortCode {
+			return
+		}
+		for _, other := range d.shown {
+			if strings.Contains(other.code, code) || strings.Contains(code, other.code) {
+				d.fault(name, line, "shows the code of %s", other.place)
+			}
+		}
+		d.shown = append(d.shown, shown{code, fmt.Sprintf("%s:%d", name, line)})
 	case "sh", "bash", "console":
 		for command := range strings.SplitSeq(code, "\n") {
 			d.command(name, line, command)
 		}
 	}
 }
+
+// shortCode is how many words of code two documents may both show.
+const shortCode = 6
 
 var commandEnd = regexp.MustCompile(`&&|\|\|?|;`)
 
