@@ -30,6 +30,11 @@ func generate(raw string) (map[string][]byte, error) {
 			files[name+"-"+t.name+".svg"] = f.svg(t)
 		}
 	}
+	for name, figureOf := range diagrams {
+		for _, t := range themes {
+			files[name+"-"+t.name+".svg"] = figureOf().svg(t)
+		}
+	}
 	pages, err := pages(raw, figures)
 	maps.Copy(files, pages)
 	return files, err

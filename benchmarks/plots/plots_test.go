@@ -40,7 +40,7 @@ func TestUpToDate(t *testing.T) {
 	files := generated(t)
 	again, err := generate(rawFolder)
 	require.NoError(t, err)
-	assert.Len(t, files, 2*len(pictures)+2)
+	assert.Len(t, files, 2*len(pictures)+2*len(diagrams)+2)
 	for name, content := range files {
 		assert.True(t, bytes.Equal(content, again[name]), "%s is another one every time", name)
 		if runtime.GOARCH != "amd64" {
@@ -122,13 +122,16 @@ func wellFormed(t *testing.T, name string, svg []byte) {
 // A picture that is narrow can be read on a phone, which is 390 pixels wide.
 func TestNarrow(t *testing.T) {
 	t.Parallel()
-	svg := generated(t)["quota-light.svg"]
-	sizes := regexp.MustCompile(`font-size:([\d.]+)px`).FindAllSubmatch(svg, -1)
-	require.NotEmpty(t, sizes)
-	for _, m := range sizes {
-		size, err := strconv.ParseFloat(string(m[1]), 64)
-		require.NoError(t, err)
-		assert.GreaterOrEqual(t, size*390/narrow, 9.0)
+	for _, name := range []string{"quota", "storm", "error", "job"} {
+		svg := generated(t)[name+"-light.svg"]
+		assert.Contains(t, string(svg), fmt.Sprintf(`viewBox="0 0 %d `, narrow), name)
+		sizes := regexp.MustCompile(`font-size:([\d.]+)px`).FindAllSubmatch(svg, -1)
+		require.NotEmpty(t, sizes, name)
+		for _, m := range sizes {
+			size, err := strconv.ParseFloat(string(m[1]), 64)
+			require.NoError(t, err)
+			assert.GreaterOrEqual(t, size*390/narrow, 9.0, name)
+		}
 	}
 }
 
@@ -186,6 +189,7 @@ func TestStormCheck(t *testing.T) {
 	t.Parallel()
 	well, never := service.Result{Recovery: 1}, service.Result{Recovery: service.Never}
 	require.NoError(t, (&storm{none: well, budgeted: well, unbudgeted: never}).check())
+	require.Error(t, (&storm{none: well, budgeted: well, unbudgeted: never, usual: [3]int{200, 1, 21}}).check())
 	require.Error(t, (&storm{none: well, budgeted: well, unbudgeted: well}).check())
 	require.Error(t, (&storm{none: well, budgeted: never, unbudgeted: never}).check())
 	require.Error(t, (&storm{none: never, budgeted: well, unbudgeted: never}).check())
