@@ -80,6 +80,10 @@ func TestPolicyOfAFile(t *testing.T) {
 	}
 }
 
+// policyKeys is what the decoder says of the keys that it knows.
+const policyKeys = "the keys here are attempt_timeout, backoff, free_rate_limits, jitter, max_attempts, max_delay, max_elapsed, " +
+	"max_retries, max_retry_after, name, non_idempotent, overrides, reset_after, timeout"
+
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -112,9 +116,9 @@ p.yaml:12:17: policies.b.c.overrides.timeout.max_attempts: -1: must be at least 
 p.yaml:13:1: other: unknown key; must be default or policies
 `},
 		{"every fault of one policy", "p.yaml", "max_delay: 1s\nbackoff:\n  constant: 2s\nx: 1\n", nil, 1, `p.yaml:3:3: backoff.constant: 2s: is above max_delay 1s
-p.yaml:4:1: x: 1: unknown key
+p.yaml:4:1: x: 1: unknown key; ` + policyKeys + `
 `},
-		{"every fault of JSON", "p.json", "{\"x\": 1,\n  \"max_attempts\": 0}", nil, 1, `p.json:1:2: x: 1: unknown key
+		{"every fault of JSON", "p.json", "{\"x\": 1,\n  \"max_attempts\": 0}", nil, 1, `p.json:1:2: x: 1: unknown key; ` + policyKeys + `
 p.json:2:3: max_attempts: 0: must be at least 1; leave it out for the default
 `},
 		{"no policy", "p.json", "[]", nil, 1, "p.json:1:1: policy: []: must be an object\n"},
@@ -180,7 +184,7 @@ func TestStandardInput(t *testing.T) {
 	}{
 		{named, 0, "stdin: ok\n"},
 		{`{"max_attempts": 4}`, 0, "stdin: ok\n"},
-		{"{\n\t\"max_attempts\": 4,\n\t\"x\": 1\n}", 1, "stdin:3:2: x: 1: unknown key\n"},
+		{"{\n\t\"max_attempts\": 4,\n\t\"x\": 1\n}", 1, "stdin:3:2: x: 1: unknown key; " + policyKeys + "\n"},
 		{"max_delay: 1s\nbackoff: {constant: 2s}\n", 1, "stdin:2:11: backoff.constant: 2s: is above max_delay 1s\n"},
 		{"", 1, "stdin:1:1: policy: null: must be an object\n"},
 	}
