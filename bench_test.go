@@ -754,8 +754,8 @@ func compile(t *testing.T, args ...string) string {
 	return string(said)
 }
 
-// BenchmarkSleepers reports the memory of a caller that waits for its retry,
-// and of one that waits in a hand-written loop.
+// BenchmarkSleepers reports the memory of a caller that waits for its retry, of one that waits
+// in a hand-written loop, and of one that stands in the line of a Quota.
 func BenchmarkSleepers(b *testing.B) {
 	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Hour)}
 	failing := func(context.Context) error { return errBoom }
@@ -776,6 +776,13 @@ func BenchmarkSleepers(b *testing.B) {
 		})
 	}, func(b *testing.B) {
 		sleepers(b, func(ctx context.Context) { _ = p.Execute(ctx, failing) })
+	})
+	b.Run("by=line", func(b *testing.B) {
+		limited := *p
+		limited.Quota, limited.MaxRetryAfter = &retry.Quota{MaxHold: time.Hour}, time.Hour
+		limited.MaxAttempts = 1
+		_ = limited.Execute(b.Context(), func(context.Context) error { return retry.MarkRateLimited(errBoom, time.Hour) })
+		sleepers(b, func(ctx context.Context) { _ = limited.Execute(ctx, failing) })
 	})
 }
 

@@ -88,12 +88,17 @@ type Call struct {
 	own    *attempt        // nil unless the policy wants to know or to limit attempts
 	timer  *time.Timer     // of the waits
 	delay  time.Duration   // before the next attempt
-
-	clock func() time.Time // of a Stored; nil means that of the policy
+	rare   *rare           // nil if there is nothing of it
 }
 
-// attempt has what only some attempts need. It is not part of the Call because a Call is
-// on the stack of every caller that waits.
+// rare has what few calls need. It is not part of the Call because a Call is on the stack of
+// every caller that waits.
+type rare struct {
+	clock func() time.Time // of a Stored; nil means that of the policy
+	line  *waiter          // the place of the caller that waits for a turn of a Quota
+}
+
+// attempt has what only some attempts need, as rare has.
 type attempt struct {
 	ctx    context.Context    //nolint:containedctx // a child of the caller's; nil if the attempt has the caller's
 	cancel context.CancelFunc // ends the context; nil if it has no timeout, or is detached
@@ -119,8 +124,8 @@ func (c *Call) Next(ctx context.Context) bool {
 	if c.delay > 0 && c.pause() {
 		c.Waited = sat.Add(c.Waited, c.delay)
 	}
-	if !c.plain {
-		c.queue()
+	for !c.plain && c.queue() {
+		c.stand()
 	}
 	return c.begin()
 }
@@ -207,8 +212,8 @@ func (c *Call) begin() bool {
 
 // now returns the time of the operation.
 func (c *Call) now() time.Time {
-	if c.clock != nil {
-		return c.clock()
+	if c.rare != nil && c.rare.clock != nil {
+		return c.rare.clock()
 	}
 	return c.Policy.orZero().now()
 }

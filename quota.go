@@ -1,7 +1,6 @@
 package retry
 
 import (
-	"container/list"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -96,8 +95,8 @@ type Quota struct {
 	blindSince time.Time     // the first of them
 	blindFor   time.Duration // how long they lasted the last time
 
-	line  list.List     // of *waiter
-	apart time.Duration // see spread
+	first, last *waiter       // of the line
+	apart       time.Duration // see spread
 }
 
 // Take implements [Pacer].
@@ -296,72 +295,85 @@ func (q *Quota) maxHold() time.Duration { return orDefault(q.MaxHold, defaultMax
 
 // waiter is a caller in the line.
 type waiter struct {
+	before, after *waiter
+
 	first chan struct{}      // closed when it is the first of the line
 	again context.CancelFunc // wakes the first of the line, because its turn may come sooner
+
+	// Of the caller.
+	began time.Time
+	end   func()        // tells the Observer
+	wait  time.Duration // until it asks again
 }
 
-// enter takes a turn, or a place in the line.
-func (q *Quota) enter(now time.Time) (turn Turn, place *list.Element) {
+// enter takes a turn, or if there is none, a place in the line for w, which may be nil.
+func (q *Quota) enter(now time.Time, w *waiter) Turn {
 	if turn := q.open.Load(); turn != 0 {
-		return Turn(turn), nil
+		return Turn(turn)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.line.Len() == 0 && q.take(now) == 0 {
-		return q.turn, nil
-	}
-	w := &waiter{first: make(chan struct{})}
-	place = q.line.PushBack(w)
-	if q.line.Len() == 1 {
+	switch {
+	case q.first == nil && q.take(now) == 0:
+		return q.turn
+	case w == nil:
+	case q.first == nil:
+		q.first, q.last = w, w
 		close(w.first)
+	default:
+		w.before, q.last.after = q.last, w
+		q.last = w
 	}
-	return 0, place
+	return 0
 }
 
 // ask takes a turn for the first of the line, which leaves it then.
-func (q *Quota) ask(place *list.Element, now time.Time) (turn Turn, wait time.Duration) {
+func (q *Quota) ask(w *waiter, now time.Time) (turn Turn, wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if turn := q.open.Load(); turn != 0 {
-		q.remove(place)
+		q.remove(w)
 		return Turn(turn), 0
 	}
 	if wait = q.take(now); wait > 0 {
 		return 0, wait
 	}
-	q.remove(place)
+	q.remove(w)
 	return q.turn, 0
 }
 
 // lead notes how to wake the first of the line.
-func (q *Quota) lead(place *list.Element, again context.CancelFunc) {
+func (q *Quota) lead(w *waiter, again context.CancelFunc) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	place.Value.(*waiter).again = again //nolint:forcetypeassert // there is nothing else
+	w.again = again
 }
 
 // leave takes a caller out of the line that has no turn.
-func (q *Quota) leave(place *list.Element) {
+func (q *Quota) leave(w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.remove(place)
+	q.remove(w)
 }
 
 // remove takes a caller out of the line, and makes the next one the first.
-func (q *Quota) remove(place *list.Element) {
-	next := place.Next()
-	if place.Prev() == nil && next != nil {
-		close(next.Value.(*waiter).first) //nolint:forcetypeassert // there is nothing else
+func (q *Quota) remove(w *waiter) {
+	if w.after != nil {
+		w.after.before = w.before
+	} else {
+		q.last = w.before
 	}
-	q.line.Remove(place)
+	if w.before != nil {
+		w.before.after = w.after
+	} else if q.first = w.after; q.first != nil {
+		close(q.first.first)
+	}
 }
 
 // wake wakes the first of the line.
 func (q *Quota) wake() {
-	if first := q.line.Front(); first != nil {
-		if again := first.Value.(*waiter).again; again != nil { //nolint:forcetypeassert // there is nothing else
-			again()
-		}
+	if q.first != nil && q.first.again != nil {
+		q.first.again()
 	}
 }
 

@@ -69,8 +69,8 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 		if c.delay > 0 && (c.plain && c.wait(c.delay) || !c.plain && c.pause()) {
 			c.Waited = sat.Add(c.Waited, c.delay)
 		}
-		if !c.plain {
-			c.queue()
+		for !c.plain && c.queue() {
+			c.stand()
 		}
 		if !c.begin() {
 			return c.Last

@@ -169,7 +169,10 @@ func (s *Stored) begin(ctx context.Context) (context.Context, bool) {
 		return ctx, false
 	}
 	// To the Call, the context never ends: Stored handles its end.
-	c.Policy, c.Protocol, c.State, c.caller, c.apart, c.clock = s.Policy, s.Protocol, s.State, ctx, true, s.Now
+	c.Policy, c.Protocol, c.State, c.caller, c.apart = s.Policy, s.Protocol, s.State, ctx, true
+	if s.Now != nil {
+		c.rare = &rare{clock: s.Now}
+	}
 	s.bound()
 	p, err := s.Policy.For(s.Kind, s.PolicyFor)
 	if err != nil {

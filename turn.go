@@ -1,7 +1,6 @@
 package retry
 
 import (
-	"container/list"
 	"context"
 	"time"
 
@@ -9,36 +8,119 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
 
-// queue waits for the turn of the next attempt. The call ends if the limit holds for longer
-// than the call may last.
+// queue asks for the turn of the next attempt. It returns true if the call has to stand in line
+// until it asks again. It ends the call if the limit holds for longer than the call may last.
+//
+// The loop over a Call calls queue and stand one after the other, because a frame that stays on
+// the stack while the caller waits costs memory, and so do those that were there before.
 //
 //go:noinline
-func (c *Call) queue() {
-	p := c.Policy.orZero()
-	if c.Turn != 0 || c.phase == over || done.Closed(c.ended) || c.free() {
+func (c *Call) queue() (stands bool) {
+	q, ok := c.Policy.orZero().Quota.(*Quota)
+	switch {
+	case c.rare != nil && c.rare.line != nil:
+		defer c.leave(&stands)
+		return c.ask(q, c.rare.line)
+	case c.Turn != 0, c.phase == over, done.Closed(c.ended), c.free():
+		return false
+	case !ok:
+		c.poll()
+		return false
+	}
+	now := c.now()
+	if c.Turn = q.enter(now, nil); c.Turn != 0 {
+		return false
+	}
+	w := &waiter{first: make(chan struct{}), began: now}
+	c.rare = &rare{line: w}
+	defer c.leave(&stands)
+	w.end = c.Policy.orZero().tellWait()
+	if c.State.First.IsZero() {
+		c.State.First = now // the wait is part of the call
+	}
+	c.Turn = q.enter(now, w)
+	return c.Turn == 0 && !c.tooLate(now, q.held(now))
+}
+
+// ask takes a turn for the first of the line.
+func (c *Call) ask(q *Quota, w *waiter) (stands bool) {
+	if done.Closed(c.ended) {
+		return false
+	}
+	now := c.now()
+	c.Turn, w.wait = q.ask(w, now)
+	return c.Turn == 0 && !c.tooLate(now, q.held(now))
+}
+
+// leave ends a wait, unless the caller still stands in line. A clock that panics ends it too.
+func (c *Call) leave(stands *bool) {
+	if *stands {
 		return
 	}
-	began := c.now()
-	if c.State.First.IsZero() {
-		c.State.First = began // the wait is part of the call
+	w := c.rare.line
+	c.rare = nil
+	if q, ok := c.Policy.orZero().Quota.(*Quota); ok && c.Turn == 0 {
+		q.leave(w)
 	}
+	if w.end != nil {
+		defer w.end()
+	}
+	c.waitedSince(w.began)
+}
+
+// stand waits in the line. Only the first of it has a timer.
+//
+//go:noinline
+func (c *Call) stand() {
+	if c.rare.line.wait > 0 {
+		c.waitFirst()
+		return
+	}
+	select {
+	case <-c.rare.line.first:
+	case <-c.ended:
+	}
+}
+
+// waitFirst is wait for the first of a line, which may be woken.
+//
+//go:noinline
+func (c *Call) waitFirst() {
+	w, caller, stands := c.rare.line, c.caller, false
+	ctx, again := context.WithCancel(caller)
+	defer func() {
+		again()
+		c.caller = caller
+		c.leave(&stands)
+	}()
+	c.Policy.orZero().Quota.(*Quota).lead(w, again) //nolint:forcetypeassert // there is a line
+	c.caller = ctx
+	c.wait(w.wait)
+	stands = true
+}
+
+// tellWait tells the Observer that a wait for a turn begins, and returns how to tell its end.
+func (p *Policy) tellWait() (end func()) {
 	if o, ok := p.Observer.(WaitObserver); ok {
-		if over := o.Wait(p.Name); over != nil {
-			defer over()
+		if end := o.Wait(p.Name); end != nil {
+			return end
 		}
 	}
-	if q, ok := p.Quota.(*Quota); ok {
-		c.line(q, began)
-	} else {
-		c.poll(p.Quota, began)
-	}
-	c.Waited = sat.Add(c.Waited, max(c.now().Sub(began), 0))
+	return func() {}
 }
 
 // poll asks a Pacer for a turn until there is one.
-func (c *Call) poll(q Pacer, now time.Time) {
-	for {
-		turn, granted, wait := q.Take(now, 1)
+//
+//go:noinline
+func (c *Call) poll() {
+	p, began := c.Policy.orZero(), c.now()
+	if c.State.First.IsZero() {
+		c.State.First = began
+	}
+	defer p.tellWait()()
+	defer c.waitedSince(began)
+	for now := began; ; now = c.now() {
+		turn, granted, wait := p.Quota.Take(now, 1)
 		if granted > 0 {
 			c.Turn = turn
 			return
@@ -47,54 +129,12 @@ func (c *Call) poll(q Pacer, now time.Time) {
 		if c.tooLate(now, wait) || !c.wait(wait) {
 			return
 		}
-		now = c.now()
 	}
 }
 
-// line waits in the line of a Quota. Only the first of the line has a timer.
-func (c *Call) line(q *Quota, now time.Time) {
-	turn, place := q.enter(now)
-	if place == nil {
-		c.Turn = turn
-		return
-	}
-	defer func() {
-		if c.Turn == 0 { // the context has ended, or the clock has panicked
-			q.leave(place)
-		}
-	}()
-	if c.tooLate(now, q.held(now)) {
-		return
-	}
-	select {
-	case <-place.Value.(*waiter).first: //nolint:forcetypeassert // there is nothing else
-	case <-c.ended:
-		return
-	}
-	for {
-		now = c.now()
-		var wait time.Duration
-		if c.Turn, wait = q.ask(place, now); wait == 0 || c.tooLate(now, q.held(now)) {
-			return
-		}
-		c.waitFirst(q, place, wait)
-		if done.Closed(c.ended) {
-			return
-		}
-	}
-}
-
-// waitFirst is wait for the first of a line, which may be woken.
-func (c *Call) waitFirst(q *Quota, place *list.Element, wait time.Duration) {
-	caller := c.caller
-	ctx, again := context.WithCancel(caller)
-	defer func() {
-		again()
-		c.caller = caller
-	}()
-	q.lead(place, again)
-	c.caller = ctx
-	c.wait(wait)
+// waitedSince counts a wait.
+func (c *Call) waitedSince(began time.Time) {
+	c.Waited = sat.Add(c.Waited, max(c.now().Sub(began), 0))
 }
 
 // tooLate ends the call if nobody may go for longer than it waits for a hint, or until its
@@ -168,7 +208,7 @@ func (c *Call) giveBack() {
 func (c *Call) tellQuota(now time.Time, err error, v Verdict) {
 	p, turn := c.Policy.orZero(), c.Turn
 	c.Turn = 0
-	if c.clock != nil { // of an engine; the calls and workers that share the Quota have this one
+	if c.rare != nil && c.rare.clock != nil { // of an engine; the calls and workers that share the Quota have this one
 		now = p.now()
 	}
 	if held := p.Quota.Tell(now, turn, err, v); held > 0 && p.Observer != nil {

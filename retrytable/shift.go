@@ -73,8 +73,12 @@ func (w *Worker[ID]) shift(ctx context.Context) (*shift[ID], error) {
 		ctx: context.WithoutCancel(ctx), stuck: map[string]int{},
 	}
 	s.back.poll, s.back.news = s.poll, make(chan struct{}, 1)
-	if w.Table.Instants == UnixSeconds {
+	switch w.Table.Instants {
+	case UnixSeconds:
 		s.back.round = time.Second
+	case UnixMillis:
+		s.back.round = 2 * time.Millisecond // of the due time, and of the time that it is compared with
+	default:
 	}
 	s.working = s.ctx
 	if s.Grace == 0 { // at the same moment, and not by way of a goroutine
