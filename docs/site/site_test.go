@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
@@ -40,6 +42,31 @@ func TestSite(t *testing.T) {
 		}
 	}
 
+	ctx := browser(t)
+	require.NoError(t, chromedp.Do(ctx, chromedp.Navigate(page(dir, "docs/guide.html")),
+		chromedp.SendKeys("#search", "retry-after"), chromedp.WaitVisible("#results a")))
+	found := evaluate[[]string](t, ctx, `[...document.querySelectorAll("#results a")].map((a) => a.href)`)
+	require.NotEmpty(t, found)
+	require.NoError(t, chromedp.Do(ctx, chromedp.Navigate(found[0]), chromedp.WaitVisible("main h1")))
+
+	// What a stranger looks for, and a word of the first three that are found.
+	for words, heading := range map[string]string{
+		"adapters": "Adapters", "gRPC": "retrygrpc", "websocket": "Forever, and until", "SKIP LOCKED": "Durable decisions", "budget": "Budgets",
+		"max_attempts": "The form of a policy", "Kafka": "retrykafka", "idempotency key": "HTTP", "poll": "Choose",
+	} {
+		got := evaluate[[]string](t, ctx, `(() => { const field = document.getElementById("search"); field.value = `+"`"+words+"`"+`;
+			field.dispatchEvent(new Event("input"));
+			return [...document.querySelectorAll("#results a")].map((a) => a.textContent); })()`)
+		assert.Contains(t, strings.Join(got, "\n"), heading, words)
+	}
+}
+
+// page returns the address of a page.
+func page(dir, name string) string { return "file://" + filepath.Join(dir, filepath.FromSlash(name)) }
+
+// browser returns a tab. A test fails if a page throws.
+func browser(t *testing.T) context.Context {
+	t.Helper()
 	var problems []string
 	listen := func(event any) {
 		if e, ok := event.(*runtime.EventExceptionThrown); ok {
@@ -48,16 +75,58 @@ func TestSite(t *testing.T) {
 	}
 	options := append([]chromedp.ExecAllocatorOption{chromedp.NoSandbox}, chromedp.DefaultExecAllocatorOptions[:]...)
 	allocator, end := chromedp.NewExecAllocator(t.Context(), options...)
-	defer end()
+	t.Cleanup(end)
 	ctx, end := chromedp.NewContext(allocator, chromedp.WithListener(listen))
-	defer end()
+	t.Cleanup(end)
 	ctx, end = context.WithTimeout(ctx, 5*time.Minute)
-	defer end()
-	require.NoError(t, chromedp.Do(ctx, chromedp.Navigate("file://"+filepath.Join(dir, "docs", "guide.html")),
-		chromedp.SendKeys("#search", "retry-after"), chromedp.WaitVisible("#results a")))
-	found, err := chromedp.Run(ctx, chromedp.Evaluate[[]string](`[...document.querySelectorAll("#results a")].map((a) => a.href)`))
+	t.Cleanup(end)
+	t.Cleanup(func() { assert.Empty(t, problems) })
+	return ctx
+}
+
+func evaluate[T any](t *testing.T, ctx context.Context, script string) T { //nolint:revive // t comes first
+	t.Helper()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
+	require.NoError(t, err, script)
+	return v
+}
+
+// TestLooks: wide and narrow, light and dark, axe finds nothing to complain about, nothing is wider
+// than the window, and what scrolls can be reached by the keyboard. On a phone the menu is closed.
+func TestLooks(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.Abs("../../site")
 	require.NoError(t, err)
-	require.NotEmpty(t, found)
-	require.NoError(t, chromedp.Do(ctx, chromedp.Navigate(found[0]), chromedp.WaitVisible("main h1")))
-	assert.Empty(t, problems)
+	axe, err := os.ReadFile(filepath.Join("browsertest", "testdata", "axe.min.js"))
+	require.NoError(t, err)
+	pages, err := filepath.Glob(filepath.Join(dir, "docs", "*.html"))
+	require.NoError(t, err)
+	ctx := browser(t)
+	for _, look := range []struct {
+		scheme string
+		width  int64
+		whole  bool // all pages, which takes a while
+	}{{"light", 1280, true}, {"dark", 1280, false}, {"light", 390, false}, {"dark", 390, true}} {
+		_, err := chromedp.Run(ctx, func(ctx context.Context, _ *chromedp.Target) (cdp.Empty, error) {
+			return chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: look.scheme}},
+			})
+		})
+		require.NoError(t, err)
+		require.NoError(t, chromedp.Do(ctx, chromedp.EmulateViewport(look.width, 900)))
+		few := []string{filepath.Join(dir, "index.html"), filepath.Join(dir, "adapters", "index.html")}
+		if look.whole {
+			few = append(few, pages...)
+		}
+		for _, name := range few {
+			require.NoError(t, chromedp.Do(ctx, chromedp.Navigate("file://"+name), chromedp.WaitVisible("main h1")))
+			assert.Equal(t, look.width > 800, evaluate[bool](t, ctx, `document.querySelector(".pages details").open`))
+			assert.LessOrEqual(t, evaluate[int64](t, ctx, `document.documentElement.scrollWidth`), look.width, name)
+			assert.Empty(t, evaluate[[]string](t, ctx, `[...document.querySelectorAll("main .scroll, main pre")]
+				.filter((e) => e.scrollWidth > e.clientWidth && (e.tabIndex < 0 || !e.ariaLabel)).map((e) => e.textContent)`), name)
+			evaluate[int](t, ctx, string(axe)+"\n;0")
+			assert.Empty(t, evaluate[string](t, ctx, `axe.run(document, {resultTypes: ["violations"]}).then(({violations}) => violations.map((v) =>
+				v.id + ": " + v.help + "\n" + v.nodes.slice(0, 5).map((n) => n.html + "\n" + n.failureSummary).join("\n")).join("\n\n"))`), "%s, %v", name, look)
+		}
+	}
 }

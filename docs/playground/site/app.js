@@ -99,7 +99,7 @@ function showCode() {
   $("code").textContent = {
     call: `policy := &${plan.go}\nerr := policy.Execute(ctx, func(ctx context.Context) error {\n\treturn call(ctx)\n})`,
     http: `client := &http.Client{Transport: &retryhttp.Transport{\n\tPolicy: &${indented},\n}}`,
-    command: `cat > policy.yaml <<'END'\n${jsyaml.dump(policy)}END\nretry -p policy.yaml -- curl -fsS https://example.com`,
+    command: `cat > policy.yaml <<'END'\n${jsyaml.dump(policy)}END\nretry -p policy.yaml curl -fsS https://example.com`,
   }[$("use").value];
 }
 
@@ -188,6 +188,8 @@ function listenToTabs() {
       other.tabIndex = other === tab ? 0 : -1;
       $(other.getAttribute("aria-controls")).hidden = other !== tab;
     }
+    $("copy-text").textContent = "Copy " + tab.textContent;
+    $("copied-text").textContent = "";
   };
   tabs.forEach((tab, i) => {
     tab.addEventListener("click", () => select(tab));
@@ -201,14 +203,15 @@ function listenToTabs() {
 }
 
 function listenToCopying() {
-  const copy = async (text) => {
+  const copy = async (text, status = "copied") => {
     try {
       await navigator.clipboard.writeText(text);
-      $("copied").textContent = "Copied.";
+      $(status).textContent = "Copied.";
     } catch {
-      $("copied").textContent = "The browser does not allow that.";
+      $(status).textContent = "The browser does not allow that.";
     }
   };
+  $("copy-text").addEventListener("click", () => copy($(editors.find((id) => !$("panel-" + id).hidden)).value, "copied-text"));
   $("copy").addEventListener("click", () => copy($("code").textContent));
   $("copy-link").addEventListener("click", () => copy(location.href));
 }

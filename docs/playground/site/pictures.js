@@ -194,14 +194,14 @@ function drawStorm(answer) {
       return row;
     }),
   );
-  $("storm-text").textContent = stormText(lines, well);
+  $("storm-text").textContent = stormText(lines, well, answer.background);
 }
 
 // mark returns a piece of a line of a plot.
 const mark = (styles) => Object.assign(document.createElement("span"), { className: ["line", ...styles].join(" ") });
 
 // stormText says what is to be seen.
-function stormText([budget, without, none], well) {
+function stormText([budget, without, none], well, background) {
   const when = (line) => well(line) + (line.recovery > 0 ? " after the fault" : "");
   const later = budget.recovery - none.recovery;
   const seen =
@@ -210,7 +210,7 @@ function stormText([budget, without, none], well) {
       : without.recovery < 0
         ? `Without a budget, the retries keep the service down. With one, it is well again ${later > 0 ? `${later} s later than` : "as soon as"} without retries.`
         : `The service is well again ${when(budget)} with a budget, and ${without.recovery === budget.recovery ? "as soon" : when(without)} without one.`;
-  return seen + " The last column is what retries are for.";
+  return `${seen} The last column is what retries are for: with ${percent(background)} errors, ${percent(none.everyday)} of the calls succeed without them, and ${percent(budget.everyday)} with them.`;
 }
 
 // drawPreset draws a preset's card: the range of every wait, and a thousand clients.

@@ -140,7 +140,29 @@ func TestType(t *testing.T) {
 	assert.Equal(t, "2s", p.value("initial"))
 
 	p.choose("use", "command")
-	assert.Equal(t, "cat > policy.yaml <<'END'\nmax_attempts: 4\nbackoff:\n  constant: 2s\nEND\nretry -p policy.yaml -- curl -fsS https://example.com", p.text("code"))
+	assert.Equal(t, "cat > policy.yaml <<'END'\nmax_attempts: 4\nbackoff:\n  constant: 2s\nEND\nretry -p policy.yaml curl -fsS https://example.com", p.text("code"))
+}
+
+// TestCopy: each form of the policy can be copied, and the page leads to the documents.
+func TestCopy(t *testing.T) {
+	t.Parallel()
+	p := open(t, static(t), "", 1280)
+	eval[any](p, `navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }`)
+	p.change("json", `{"max_attempts": 4}`)
+	for _, form := range []struct{ id, name, text string }{
+		{"json", "JSON", "{\n  \"max_attempts\": 4\n}"}, {"yaml", "YAML", "max_attempts: 4\n"}, {"go", "Go", "retry.Policy{\n\tMaxAttempts: 4,\n}"},
+	} {
+		p.run(chromedp.Click("#tab-" + form.id))
+		assert.Equal(t, "Copy "+form.name, p.text("copy-text"))
+		if form.id == "json" { // what was typed is left alone
+			p.change("max_attempts", "4")
+		}
+		p.run(chromedp.Click("#copy-text"))
+		p.await(`document.getElementById("copied-text").textContent === "Copied."`)
+		assert.Equal(t, form.text, eval[string](p, "window.copied"))
+	}
+	links := eval[[]string](p, `[...document.querySelectorAll("header a")].map((a) => a.href)`)
+	assert.Contains(t, links, "https://github.com/seed-5ff3c98e/retry/blob/main/docs/policy.md")
 }
 
 // TestInvalid: an error is clear, and the old picture stays.
