@@ -52,5 +52,8 @@
 // Package retryhttp retries HTTP requests, retrysql retries transactions, and retryexec
 // retries commands. Package retrypool runs tasks; a task that waits holds no worker.
 // Package retrytable keeps jobs in your own table. Package retryslog logs the events, and
-// retrytest has a fake clock and scripted failures for tests.
+// retrytest has a fake clock and scripted failures for tests. Modules of their own, listed in
+// adapters/README.md, are for gRPC, Connect, pgx, go-redis, AWS and Google Cloud; for River, asynq,
+// JetStream, RabbitMQ, Kafka, SQS, Pub/Sub, Redis Streams, Watermill, Temporal and Kubernetes; and for
+// OpenTelemetry and Prometheus.
 package retry

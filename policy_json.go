@@ -51,7 +51,8 @@ type reader struct{ strictjson.Reader }
 // {"fibonacci": {"initial": "1s"}}, {"constant": "5s"} and
 // {"schedule": ["1s", "5s", "30s"]}; other jitters are "equal", "none",
 // {"proportional": 0.1} and {"plus_minus": "30s"}. Unlimited attempts are
-// "unlimited", and the attempt timeout [EqualShare] is "equal_share".
+// "unlimited", and the attempt timeout [EqualShare] is "equal_share". docs/policy.md has every key,
+// its type and its default.
 //
 // It fails if [Policy.Validate] finds a fault outside of the Budget, or if Backoff or Jitter
 // is not a built-in one: a policy that is read has those of the form, or the defaults.

@@ -40,7 +40,7 @@ var uses = []use{
 	{line: `retry sh -c 'echo "$1"' sh --help`, like: `timeout 9 sh -c 'echo "$1"' sh --help`, stdout: "--help\n"},
 	{line: `retry env -i A=1 env`, like: `timeout 9 env -i A=1 env`, stdout: "A=1\n"},
 	{line: `retry timeout 5 echo hi`, like: `timeout 9 timeout 5 echo hi`, stdout: "hi\n"},
-	{line: `retry retry echo hi`, like: `timeout 9 timeout 9 echo hi`, stdout: "hi\n"},
+	{line: `retry -n 2 retry echo hi`, like: `timeout 9 timeout 9 echo hi`, stdout: "hi\n"},
 	{line: `retry sh -c 'echo a | tr a b'`, like: `timeout 9 sh -c 'echo a | tr a b'`, stdout: "b\n"},
 	{line: `retry sh -c 'echo "$@"' -- "a b" c`, like: `timeout 9 sh -c 'echo "$@"' -- "a b" c`, stdout: "a b c\n"},
 	{line: `echo x | retry cat`, like: `echo x | timeout 9 cat`, stdout: "x\n"},

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -141,7 +140,7 @@ func advice(root *cobra.Command, args []string, err error) string {
 	}
 	word := args[0]
 	if isSubcommand(root, word) {
-		return fmt.Sprintf("the subcommand must be the first word: retry %s", word)
+		return "the subcommand must be the first word: retry " + word
 	}
 	name, _, assigns := strings.Cut(word, "=")
 	switch similar := root.SuggestionsFor(word); {

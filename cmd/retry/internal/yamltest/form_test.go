@@ -120,9 +120,11 @@ func plain(n *yaml.Node) {
 
 var formTables = map[string]func(t *testing.T) string{
 	"keys": func(t *testing.T) string {
+		t.Helper()
 		return table(t, "%s", policyKeys, true)
 	},
 	"overrides": func(t *testing.T) string {
+		t.Helper()
 		const place = `{"overrides": {"timeout": %s}}`
 		keys := map[string]key{}
 		for _, name := range keysAt(t, place) {
@@ -131,6 +133,7 @@ var formTables = map[string]func(t *testing.T) string{
 		return table(t, place, keys, false)
 	},
 	"backoffs": func(t *testing.T) string {
+		t.Helper()
 		const place = `{"backoff": %s}`
 		rows := "| Name | JSON | YAML | It waits |\n| --- | --- | --- | --- |\n"
 		names := keysAt(t, place)
@@ -148,6 +151,7 @@ var formTables = map[string]func(t *testing.T) string{
 		return rows
 	},
 	"jitters": func(t *testing.T) string {
+		t.Helper()
 		_, must, ok := strings.Cut(faults(t, `{"jitter": null}`), "null: must be ")
 		require.True(t, ok)
 		words, objects, ok := strings.Cut(must, ", or an object with one key of ")
@@ -170,6 +174,7 @@ var formTables = map[string]func(t *testing.T) string{
 		return rows
 	},
 	"file": func(t *testing.T) string {
+		t.Helper()
 		const file = `default:
   max_attempts: 4
   attempt_timeout: 5s
