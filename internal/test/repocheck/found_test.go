@@ -1,7 +1,6 @@
 package repocheck_test
 
 import (
-	"fmt"
 	"go/ast"
 	"go/token"
 	"io/fs"
@@ -245,7 +244,7 @@ func TestLinksLeadToTheExample(t *testing.T) {
 				target := m[1] + m[2] + m[3]
 				if strings.HasSuffix(target, "_test.go") {
 					n := strings.Count(read(t, path.Join(path.Dir(name), target)), "\nfunc Example")
-					assert.LessOrEqual(t, n, mostExamples, fmt.Sprintf("%s:%d: %s has %d examples: name the line or the type", name, i+1, target, n))
+					assert.LessOrEqual(t, n, mostExamples, "%s:%d: %s has %d examples: name the line or the type", name, i+1, target, n)
 				}
 			}
 		}
