@@ -28,8 +28,7 @@ type storm struct {
 // What is shown of a run, in seconds from the beginning of the stall.
 const stormFrom, stormTo = -10, 70
 
-// usualErrors is the share of the attempts that fail on a usual day, as in the contract of the Budget
-// in docs/evidence/storms.md.
+// usualErrors is the share of the attempts that fail on a usual day, as in the playground.
 const usualErrors = 0.02
 
 func simulate() (*storm, error) {
