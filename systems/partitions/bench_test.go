@@ -33,7 +33,7 @@ func BenchmarkSweep(b *testing.B) {
 				d, _ := newDaemon(db)
 				plan := dbtest.Explain(b, db)
 				_, err := shared.Query(b.Context(), plan, func(*sql.Rows) (any, error) { return nil, nil },
-					db.SQL(selectFailed), base.Microseconds(), false, "", "")
+					(&daemon{db: db}).sql(selectFailed), base.Microseconds(), false, "", "")
 				require.NoError(b, err)
 				b.Log("\n" + plan.String())
 				for b.Loop() {

@@ -21,6 +21,7 @@ type daemon struct {
 	repeat   *retry.Policy // of transactions
 	interval time.Duration
 	dryRun   bool
+	text     bool // updated_at is text, as SQLite may have it
 	log      *slog.Logger
 }
 
@@ -79,15 +80,15 @@ const attemptCount = `CAST(coalesce(attempt_count, 0) AS bigint)`
 
 const selectFailed = `
 	SELECT coalesce(CAST(customer AS text), ''), coalesce(CAST(query AS text), ''), coalesce(CAST(partition_key AS text), ''),
-		` + attemptCount + `, CAST(updated_at AS {instant}), {now} FROM partition_state
-	WHERE status = 'failed' AND updated_at <= {now} - $1 * {microsecond}
+		` + attemptCount + `, CAST({updated} AS {instant}), {now} FROM partition_state
+	WHERE status = 'failed' AND {updated} <= {now} - $1 * {microsecond}
 		AND ($2 OR ` + notTerminal + `) AND ($3 = '' OR CAST(customer AS text) = $3) AND ($4 = '' OR CAST(query AS text) = $4)
 	ORDER BY 1, 2, 3`
 
 const transition = `
-	UPDATE partition_state SET status = 'pending', updated_at = {now}
+	UPDATE partition_state SET status = 'pending', updated_at = {stamp}
 	WHERE customer = $1 AND query = $2 AND partition_key = $3 AND status = 'failed' AND ` + attemptCount + ` = $4
-		AND updated_at <= {now} - $5 * {microsecond} AND ($6 OR ` + notTerminal + `)`
+		AND {updated} <= {now} - $5 * {microsecond} AND ($6 OR ` + notTerminal + `)`
 
 // eligible returns the failed partitions whose delay has passed, in the order of
 // their keys. The query leaves out partitions younger than the shortest possible
@@ -105,7 +106,7 @@ func (d *daemon) eligible(ctx context.Context, s selection) ([]partition, error)
 			p.delay = d.delay(p)
 		}
 		return p, err
-	}, d.db.SQL(selectFailed), shortest.Microseconds(), s.force, s.customer, s.query)
+	}, d.sql(selectFailed), shortest.Microseconds(), s.force, s.customer, s.query)
 	return slices.DeleteFunc(failed, func(p partition) bool { return p.age < p.delay }), err
 }
 
@@ -144,7 +145,7 @@ func (d *daemon) stateRetry(ctx context.Context, batch []partition, force bool) 
 	err = retrysql.InTx(ctx, d.db.DB, d.repeat, idempotent, func(ctx context.Context, tx *sql.Tx) error {
 		retried = nil
 		for _, p := range batch {
-			result, err := tx.ExecContext(ctx, d.db.SQL(transition),
+			result, err := tx.ExecContext(ctx, d.sql(transition),
 				p.customer, p.query, p.key, p.attempts, p.delay.Microseconds(), force)
 			if err != nil {
 				return err

@@ -385,7 +385,7 @@ func TestNoAttemptCount(t *testing.T) {
 func TestNoKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		dbtest.Exec(t, db, "CREATE TABLE partition_state ("+columns+", run_id text)")
+		dbtest.Exec(t, db, "CREATE TABLE partition_state ("+definitions()+", run_id text)")
 		insert(t, db, nth(0), time.Hour, nil)
 		dbtest.Exec(t, db, "UPDATE partition_state SET customer = NULL, query = NULL, partition_key = NULL")
 		insert(t, db, nth(1), time.Hour, nil)

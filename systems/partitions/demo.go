@@ -60,8 +60,9 @@ func (d *daemon) demonstrate(ctx context.Context) error {
 
 // create makes a table, which a user has already.
 func create(ctx context.Context, db *shared.DB) error {
-	return db.Create(ctx, "partition_state",
-		"CREATE TABLE partition_state ("+columns+", run_id text, PRIMARY KEY (customer, query, partition_key))")
+	_, err := db.ExecContext(ctx, db.SQL("CREATE TABLE partition_state ("+definitions()+
+		", run_id text, PRIMARY KEY (customer, query, partition_key))"))
+	return err
 }
 
 // seed makes partitions that have just failed.

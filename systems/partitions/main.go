@@ -51,7 +51,7 @@ func stateRetry(flags *flag.FlagSet) shared.Action {
 	return func(ctx context.Context, out io.Writer) (err error) {
 		flags.Visit(func(f *flag.Flag) {
 			if s.force && (f.Name == "base" || f.Name == "cap" || f.Name == "jitter") {
-				err = fmt.Errorf("-%s: with -force, nothing waits for it", f.Name)
+				err = shared.Usage(fmt.Errorf("-%s: with -force, nothing waits for it", f.Name))
 			}
 		})
 		if err != nil {
@@ -112,7 +112,7 @@ func policyFlags(flags *flag.FlagSet, speed int) func(out io.Writer) (*daemon, e
 			policy: newPolicy(shared.Faster(*base, speed), shared.Faster(*limit, speed), spread),
 			repeat: newRepeat(), log: slog.New(slog.NewTextHandler(out, nil)),
 		}
-		return d, d.policy.Validate()
+		return d, shared.Usage(d.policy.Validate())
 	}
 }
 

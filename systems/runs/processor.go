@@ -25,7 +25,7 @@ type processor struct {
 
 func newProcessor(flags *flag.FlagSet, db *shared.DB, c *DaemonConfig, out io.Writer) (*processor, error) {
 	p := &processor{newStore(db, c.Lease, c.Categories), c.Retry.policy(), replay, c.Poll, slog.New(slog.NewTextHandler(out, nil))}
-	err := errors.Join(shared.Positive(flags), p.policy.Validate())
+	err := shared.Usage(errors.Join(shared.Positive(flags), p.policy.Validate()))
 	if err == nil {
 		p.log.Info("processor", "policy", p.policy, "categories", c.Categories)
 	}

@@ -79,7 +79,7 @@ func newStore(db *shared.DB, lease time.Duration, categories string) *store {
 // missing returns the statements that make the table what a processor needs. With adopt, the
 // runs without a lease that are processing are taken from the processors that left them.
 func (s *store) missing(ctx context.Context, adopt bool) ([]string, error) {
-	exists, err := s.db.Exists(ctx, "runs")
+	have, err := s.db.ColumnTypes(ctx, "runs")
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (s *store) missing(ctx context.Context, adopt bool) ([]string, error) {
 	}
 	words := strings.NewReplacer("{instant}", s.Instants.SQLType(s.Dialect), "{now}", s.Instants.Now(s.Dialect))
 	statements := []string{words.Replace(schema), s.Schema() + index}
-	if exists {
+	if len(have) > 0 {
 		statements, err = s.Missing(ctx, s.db)
 	}
 	if adopt {
@@ -100,11 +100,7 @@ func (s *store) missing(ctx context.Context, adopt bool) ([]string, error) {
 
 // migrate runs what is missing.
 func (s *store) migrate(ctx context.Context) error {
-	statements, err := s.missing(ctx, false)
-	if err != nil {
-		return err
-	}
-	return s.db.Migrate(ctx, io.Discard, statements, false)
+	return s.db.Migrate(ctx, io.Discard, func(ctx context.Context, _ *shared.DB) ([]string, error) { return s.missing(ctx, false) }, false)
 }
 
 // check says what is wrong with the table, and changes nothing.

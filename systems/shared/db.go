@@ -19,7 +19,6 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	_ "modernc.org/sqlite"             // the driver "sqlite"
 
-	"github.com/seed-5ff3c98e/retry/retrysql"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
@@ -264,70 +263,6 @@ func (db *DB) SQL(statement string) string {
 }
 
 var parameter = regexp.MustCompile(`\$[0-9]+`)
-
-// Create executes a schema, in the words of [DB.SQL], unless there is a table or an
-// index of that name, which the schema has to create. All of it is done or nothing.
-// Processes that start together take turns: the first does it.
-func (db *DB) Create(ctx context.Context, name, schema string) error {
-	err := retrysql.InTx(ctx, db.DB, nil, &retrysql.TxOptions{Idempotent: true}, func(ctx context.Context, tx *sql.Tx) error {
-		if db.Dialect == retrytable.PostgreSQL { // SQLite has locked the file
-			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(hashtext('retry systems'))"); err != nil {
-				return err
-			}
-		}
-		exists, err := db.exists(ctx, tx, name)
-		if err != nil || exists {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, db.SQL(schema))
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("create %s: %w", name, err)
-	}
-	return nil
-}
-
-// Exists reports whether there is a table or an index of that name. An index that was not
-// built to its end is none.
-func (db *DB) Exists(ctx context.Context, name string) (bool, error) {
-	return db.exists(ctx, db.DB, name)
-}
-
-func (db *DB) exists(ctx context.Context, in interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}, name string,
-) (exists bool, err error) {
-	var look string
-	switch db.Dialect {
-	case retrytable.PostgreSQL:
-		look = "SELECT to_regclass($1) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass($1) AND NOT indisvalid)"
-	case retrytable.MySQL:
-		look = "SELECT EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = database() AND table_name = ?)"
-	default:
-		look = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = $1)"
-	}
-	err = in.QueryRowContext(ctx, look, name).Scan(&exists)
-	return exists, err
-}
-
-// ColumnTypes returns the columns of a table, and their types. There are none if there is no
-// such table.
-func (db *DB) ColumnTypes(ctx context.Context, table string) (map[string]string, error) {
-	look := "SELECT name, type FROM pragma_table_info($1)"
-	if db.Dialect == retrytable.PostgreSQL {
-		look = `SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
-			WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped`
-	}
-	types := map[string]string{}
-	_, err := Query(ctx, db, func(rows *sql.Rows) (_ any, err error) {
-		var name, sqlType string
-		err = rows.Scan(&name, &sqlType)
-		types[name] = sqlType
-		return nil, err
-	}, look, table)
-	return types, err
-}
 
 // On is With for the database that -dsn names, a flag that it adds.
 func On(

@@ -28,7 +28,7 @@ func TestExplain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		jobs := &retrytable.Table[int64]{Dialect: db.Dialect, Name: "jobs"}
-		require.NoError(t, db.Create(t.Context(), "jobs", "CREATE TABLE jobs (id bigint PRIMARY KEY);"+jobs.Schema()))
+		dbtest.Exec(t, db, "CREATE TABLE jobs (id bigint PRIMARY KEY);"+jobs.Schema())
 		dbtest.Exec(t, db, "INSERT INTO jobs (id, due_at) VALUES (1, {now})")
 		plan := dbtest.Explain(t, db)
 		rows, err := jobs.Claim(t.Context(), plan, 1)
@@ -184,7 +184,7 @@ func TestStopClock(t *testing.T) {
 		epoch := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
 		db, clock := dbtest.StopClock(t, db, epoch)
 		jobs := &retrytable.Table[int64]{Dialect: db.Dialect, Name: "jobs"}
-		require.NoError(t, db.Create(t.Context(), "jobs", "CREATE TABLE jobs (id bigint PRIMARY KEY);"+jobs.Schema()))
+		dbtest.Exec(t, db, "CREATE TABLE jobs (id bigint PRIMARY KEY);"+jobs.Schema())
 		for i, since := range []time.Duration{0, time.Millisecond, -time.Hour} {
 			at := epoch.Add(since)
 			clock.Set(t, at)
@@ -202,33 +202,35 @@ func TestStopClock(t *testing.T) {
 	})
 }
 
-// Processes that start together create a schema once, which is left alone after
-// that. One that fails leaves nothing behind.
-func TestCreate(t *testing.T) {
+// Migrations that run together do what is missing once. The one beside which another has done it
+// goes on.
+func TestMigrateTogether(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		dbtest.Exec(t, db, "CREATE TABLE y (id bigint PRIMARY KEY)")
+		lacks := func(ctx context.Context, db *shared.DB) ([]string, error) {
+			jobs := &retrytable.Table[int64]{Dialect: db.Dialect, Name: "x"}
+			columns := shared.Columns("a", "bigint", "at", "{instant}")
+			return db.Lacks(ctx, []shared.Table{
+				{Name: "x", New: "id bigint PRIMARY KEY", ID: "bigint", Jobs: jobs, Columns: columns, Indexes: shared.Columns("x_at", "(at)")},
+				{Name: "y", Columns: shared.Columns("x_id", "{x}"), Indexes: shared.Columns("y_x", "(x_id)")},
+			})
+		}
 		var wg sync.WaitGroup
 		start := make(chan struct{})
 		for range 6 {
 			process := dbtest.Reopen(t, db)
 			wg.Go(func() {
 				<-start
-				assert.NoError(t, process.Create(t.Context(), "x_at", `
-					CREATE TABLE x (id bigint PRIMARY KEY, at {instant});
-					INSERT INTO x VALUES (1, {now});
-					CREATE INDEX x_at ON x (at)`))
+				assert.NoError(t, process.Migrate(t.Context(), io.Discard, lacks, false))
 			})
 		}
 		close(start)
 		wg.Wait()
-		require.NoError(t, db.Create(t.Context(), "x", "DROP TABLE x"), "it is there")
-		var n int
-		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM x").Scan(&n))
-		assert.Equal(t, 1, n)
-
-		const broken = "CREATE TABLE y (id bigint); CREATE TABLE y (id bigint)"
-		assert.ErrorContains(t, db.Create(t.Context(), "y", broken), "create y: ")
-		require.NoError(t, db.Create(t.Context(), "y", "CREATE TABLE y (id bigint)"))
+		left, err := lacks(t.Context(), db)
+		require.NoError(t, err)
+		assert.Empty(t, left)
+		dbtest.Exec(t, db, "INSERT INTO x (id, a, at) VALUES (1, 2, {now})")
 	})
 }
 
@@ -243,16 +245,19 @@ func TestMigrate(t *testing.T) {
 			return found
 		}
 		var out strings.Builder
+		of := func(statements ...string) func(context.Context, *shared.DB) ([]string, error) {
+			return func(context.Context, *shared.DB) ([]string, error) { return statements, nil }
+		}
 		statements := []string{"CREATE TABLE x (id bigint)", "ALTER TABLE x ADD COLUMN y bigint"}
-		require.NoError(t, db.Migrate(t.Context(), &out, statements, true))
+		require.NoError(t, db.Migrate(t.Context(), &out, of(statements...), true))
 		assert.False(t, exists())
 		assert.Equal(t, "CREATE TABLE x (id bigint);\nALTER TABLE x ADD COLUMN y bigint;\n", out.String())
-		assert.ErrorContains(t, db.Migrate(t.Context(), &out, []string{statements[0], "nonsense", "DROP TABLE x"}, false), "migrate: ")
+		assert.ErrorContains(t, db.Migrate(t.Context(), &out, of(statements[0], "nonsense", "DROP TABLE x"), false), "migrate: ")
 		assert.True(t, exists())
-		require.NoError(t, db.Migrate(t.Context(), &out, statements[1:], false))
+		require.NoError(t, db.Migrate(t.Context(), &out, of(statements[1]), false))
 		dbtest.Exec(t, db, "INSERT INTO x (y) VALUES (1)")
 		out.Reset()
-		require.NoError(t, db.Migrate(t.Context(), &out, nil, false))
+		require.NoError(t, db.Migrate(t.Context(), &out, of(), false))
 		assert.Equal(t, "-- nothing is missing\n", out.String())
 	})
 }

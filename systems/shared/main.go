@@ -13,36 +13,46 @@ import (
 	"time"
 )
 
-// The exit codes of [Main].
+// The exit codes of all systems.
 const (
 	exitFailed = 1
-	exitUsage  = 2 // as package flag has it
+	exitUsage  = 2 // as package flag has it: an argument, a flag or its value is wrong
 )
 
 // errUsage is the error of a command line that the program has no use for.
 var errUsage = errors.New("usage")
+
+// Usage makes an error one about the command line. Its text stays.
+func Usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{err}
+}
+
+type usageError struct{ error }
+
+func (usageError) Is(target error) bool { return target == errUsage }
+func (e usageError) Unwrap() error      { return e.error }
 
 // Main runs a program with its arguments and ends the process. The context is
 // done at an interrupt or SIGTERM, which is a way for run to end well; a second
 // one ends the process at once.
 //
 // The exit code is 0 if run returns nil or the error of the context that was interrupted; 2
-// if a [Program] had no use for the arguments; and otherwise 1. The error is on standard
-// error.
+// if the command line is wrong, see [Usage]; and otherwise 1. The error is on standard error.
 func Main(run func(ctx context.Context, args []string, out io.Writer) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	err := run(ctx, os.Args[1:], os.Stdout)
-	switch {
-	case err == nil, ctx.Err() != nil && errors.Is(err, ctx.Err()):
+	if err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		os.Exit(0)
-	case errors.Is(err, errUsage):
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(exitUsage)
-	default:
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(exitFailed)
 	}
+	fmt.Fprintln(os.Stderr, err)
+	if errors.Is(err, errUsage) {
+		os.Exit(exitUsage)
+	}
+	os.Exit(exitFailed)
 }
 
 // Positive returns an error that names every flag whose number is not positive, or
@@ -60,7 +70,7 @@ func Positive(flags *flag.FlagSet, mayBeZero ...string) error {
 			faults = append(faults, fmt.Errorf("-%s: %v: must be positive", f.Name, f.Value))
 		}
 	})
-	return errors.Join(faults...)
+	return Usage(errors.Join(faults...))
 }
 
 func number(f *flag.Flag) (n float64, ok bool) {

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,31 +25,52 @@ func Migration(flags *flag.FlagSet, missing func(ctx context.Context, db *DB) ([
 		return Open(ctx, dsn)
 	}
 	return On(flags, open, func(ctx context.Context, db *DB, out io.Writer) error {
-		statements, err := missing(ctx, db)
-		if err != nil {
-			return err
-		}
-		return db.Migrate(ctx, out, statements, *onlyPrint)
+		return db.Migrate(ctx, out, missing, *onlyPrint)
 	})
 }
 
-// Migrate prints the statements of a migration, and runs each after it is printed, unless
+// Migrate prints the statements for what is missing, and runs each after it is printed, unless
 // they are only to be printed. It says so if there are none. A migration that failed or was
-// interrupted goes on when it is called again with what is then missing.
-func (db *DB) Migrate(ctx context.Context, out io.Writer, statements []string, onlyPrint bool) error {
-	if len(statements) == 0 {
+// interrupted goes on when it is called again. Those that run together take turns, or, where the
+// database has no such lock, go on with what another has left.
+func (db *DB) Migrate(
+	ctx context.Context, out io.Writer, missing func(ctx context.Context, db *DB) ([]string, error), onlyPrint bool,
+) error {
+	if db.Dialect == retrytable.PostgreSQL && !onlyPrint {
+		turn, err := db.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = turn.Close() }()
+		const lock = "advisory_lock(hashtext('retry systems ' || current_schema()))"
+		for mine := false; !mine; { // to wait in a statement would hold up an index that is made CONCURRENTLY
+			if err := turn.QueryRowContext(ctx, "SELECT pg_try_"+lock).Scan(&mine); err != nil {
+				return err
+			}
+			if err := Wait(ctx, 20*time.Millisecond); err != nil {
+				return err
+			}
+		}
+		defer func() { _, _ = turn.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock_all()") }()
+	}
+	statements, err := missing(ctx, db)
+	if err == nil && len(statements) == 0 {
 		fmt.Fprintln(out, "-- nothing is missing")
 	}
-	for _, statement := range statements {
+	for err == nil && len(statements) > 0 {
+		statement := statements[0]
+		statements = statements[1:]
 		fmt.Fprintf(out, "%s;\n", statement)
 		if onlyPrint {
 			continue
 		}
-		if err := db.alter(ctx, statement); err != nil {
-			return fmt.Errorf("migrate: %w", err)
+		if failure := db.alter(ctx, statement); failure != nil {
+			if statements, err = missing(ctx, db); err == nil && slices.Contains(statements, statement) {
+				err = fmt.Errorf("migrate: %w", failure)
+			}
 		}
 	}
-	return nil
+	return err
 }
 
 // alter runs a statement. All others wait behind a statement that waits for the lock of a

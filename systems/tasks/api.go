@@ -54,7 +54,7 @@ func (s *service) handler() http.Handler {
 	})
 	handle("GET /task/{id}", func(r *http.Request) (any, error) {
 		var t task
-		err := s.inTx(r.Context(), func(ctx context.Context, tx *tx) (err error) {
+		err := s.inTx(r.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
 			t, err = s.task(ctx, tx, r.PathValue("id"))
 			return err
 		})
@@ -106,6 +106,10 @@ func (s *service) answer(w http.ResponseWriter, r *http.Request, answer func(r *
 	case err != nil:
 		s.log.Error(r.Method+" "+r.URL.Path, "error", err)
 		code, value = http.StatusInternalServerError, map[string]string{"error": "internal error"}
+		var gaveUp *retry.Error
+		if errors.As(err, &gaveUp) { // patience did; why the database was away decides
+			err = gaveUp.Err
+		}
 		if retrysql.Classify(err).Class == retry.Retryable {
 			w.Header().Set("Retry-After", "1")
 			code, value = http.StatusServiceUnavailable, map[string]string{"error": "the database does not answer: send it again"}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"net/http"
@@ -87,7 +88,7 @@ func (s *service) create(ctx context.Context, batch []newTask) (created []task, 
 	for _, t := range batch {
 		ids[t.ID] = uuid.NewString()
 	}
-	err = s.inTx(ctx, func(ctx context.Context, tx *tx) error {
+	err = s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		created = nil
 		for i, t := range batch {
 			if err := s.insert(ctx, tx, batchID, i, t, ids); err != nil {
@@ -106,7 +107,7 @@ func (s *service) create(ctx context.Context, batch []newTask) (created []task, 
 
 // insert stores a task, if an earlier try of the transaction has not.
 func (s *service) insert(
-	ctx context.Context, tx *tx, batchID string, position int, t newTask, ids map[string]string,
+	ctx context.Context, tx *sql.Tx, batchID string, position int, t newTask, ids map[string]string,
 ) error {
 	first, timeout := pending, t.Timeout
 	if len(t.Dependencies) > 0 {

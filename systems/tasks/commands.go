@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"net/http"
 )
@@ -31,7 +32,7 @@ func (s *service) unpause(ctx context.Context, id string) (task, error) {
 
 // command executes what a user wants of a task, if its status allows that.
 func (s *service) command(ctx context.Context, id, statement string) (task, error) {
-	return s.change(ctx, id, func(ctx context.Context, tx *tx, t task) error {
+	return s.change(ctx, id, func(ctx context.Context, tx *sql.Tx, t task) error {
 		done, err := s.update(ctx, tx, statement, id)
 		if err != nil {
 			return err
@@ -42,7 +43,7 @@ func (s *service) command(ctx context.Context, id, statement string) (task, erro
 		if t, err = s.task(ctx, tx, id); err != nil {
 			return err
 		}
-		tx.tell(s.log, t)
+		s.tell(ctx, t)
 		if t.Status == canceled {
 			return s.ended(ctx, tx, t)
 		}
@@ -52,11 +53,11 @@ func (s *service) command(ctx context.Context, id, statement string) (task, erro
 
 // stopBatch cancels what is not at its end, what waits for its retry included.
 func (s *service) stopBatch(ctx context.Context, batch string) (ids []string, err error) {
-	err = s.inTx(ctx, func(ctx context.Context, tx *tx) (err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		ids, err = s.update(ctx, tx, cancellation+"batch_id = $1 RETURNING id", batch)
 		for _, id := range ids {
 			t, readErr := s.task(ctx, tx, id)
-			tx.tell(s.log, t)
+			s.tell(ctx, t)
 			err = errors.Join(err, readErr)
 		}
 		if err != nil || len(ids) > 0 {

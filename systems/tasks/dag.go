@@ -55,7 +55,7 @@ type dagData struct {
 	Width, Height, NodeWidth, NodeHeight int
 }
 
-const lastBatch = "SELECT coalesce((SELECT batch_id FROM task ORDER BY created_at DESC LIMIT 1), 'none')"
+const lastBatch = "SELECT coalesce((SELECT CAST(batch_id AS text) FROM task ORDER BY created_at DESC LIMIT 1), 'none')"
 
 // layout puts each task to the right of all that it depends on.
 func (s *service) layout(ctx context.Context, batch string) (*dagData, error) {

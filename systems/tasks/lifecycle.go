@@ -62,12 +62,12 @@ func (s *service) turn(ctx context.Context, db retrytable.DB) error {
 // start calls the on_start of a task.
 func (s *service) start(ctx context.Context, job *retrytable.Job[string]) error {
 	var t task
-	err := s.inTx(ctx, func(ctx context.Context, tx *tx) (err error) {
+	err := s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		t, err = s.task(ctx, tx, job.ID)
 		return err
 	})
 	if err != nil {
-		return &failure{lost, err.Error()} // nobody was called
+		return retry.MarkNotStarted(err) // nobody was called
 	}
 	if t.OnStart == nil {
 		return nil
@@ -79,14 +79,13 @@ func (s *service) start(ctx context.Context, job *retrytable.Job[string]) error 
 }
 
 // outcome writes what a start, a refusal, a lost starter or a timeout means, with it.
-func (s *service) outcome(ctx context.Context, raw *sql.Tx, o *retrytable.Outcome[string]) error {
-	tx := speaking(ctx, raw)
+func (s *service) outcome(ctx context.Context, tx *sql.Tx, o *retrytable.Outcome[string]) error {
 	t, err := s.task(ctx, tx, o.Job.ID)
 	switch {
 	case err != nil:
 		return err
 	case t.Status == running:
-		tx.tell(s.log, t)
+		s.tell(ctx, t)
 		return s.record(ctx, tx, t, t.Attempt, nil)
 	}
 	var f *failure
@@ -103,14 +102,14 @@ func (s *service) outcome(ctx context.Context, raw *sql.Tx, o *retrytable.Outcom
 // decided is what follows from a decision, which is stored. It is the only way in which a
 // task fails by itself, and so the only one by which a retry might be told to others: it
 // is not.
-func (s *service) decided(ctx context.Context, tx *tx, t task, d retry.Decision) error {
+func (s *service) decided(ctx context.Context, tx *sql.Tx, t task, d retry.Decision) error {
 	if d.Retry {
-		tx.tell(s.log, t, "delay", d.Delay, "error", t.FailureReason)
+		s.tell(ctx, t, "delay", d.Delay, "error", t.FailureReason)
 		return nil
 	}
-	tx.tell(s.log, t, "stop", d.Stop, "error", t.FailureReason)
+	s.tell(ctx, t, "stop", d.Stop, "error", t.FailureReason)
 	if t.Retry != nil && d.Stop == retry.StopAttempts {
-		tx.said = append(tx.said, s.counts.exhausted.Inc)
+		retrysql.AfterCommit(ctx, func(context.Context) { s.counts.exhausted.Inc() })
 	}
 	return s.ended(ctx, tx, t)
 }
@@ -145,7 +144,7 @@ const soon = 5 * time.Second
 // retries is the retry loop's: what is due becomes pending. What others have made pending
 // is not due later.
 func (s *service) retries(ctx context.Context) (more bool, err error) {
-	err = s.inTx(ctx, func(ctx context.Context, tx *tx) error {
+	err = s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := s.update(ctx, tx, `UPDATE task SET next_retry_at = NULL
 			WHERE status = 'pending' AND next_retry_at IS NOT NULL RETURNING id`); err != nil {
 			return err
@@ -154,8 +153,8 @@ func (s *service) retries(ctx context.Context) (more bool, err error) {
 		for _, id := range ids {
 			t, readErr := s.task(ctx, tx, id)
 			err = errors.Join(err, readErr)
-			tx.tell(s.log, t)
-			tx.said = append(tx.said, s.counts.retries.WithLabelValues(strconv.Itoa(t.Attempt)).Inc)
+			s.tell(ctx, t)
+			retrysql.AfterCommit(ctx, func(context.Context) { s.counts.retries.WithLabelValues(strconv.Itoa(t.Attempt)).Inc() })
 		}
 		more = len(ids) > 0
 		return err
@@ -175,7 +174,7 @@ type patch struct {
 // apply patches a task that runs. Any patch is a sign of life. By the new fence, nobody
 // else fails a task that gave one. A patch that ends the task has a lease until report.
 func (s *service) apply(ctx context.Context, id string, p patch) (task, error) {
-	return s.change(ctx, id, func(ctx context.Context, tx *tx, t task) error {
+	return s.change(ctx, id, func(ctx context.Context, tx *sql.Tx, t task) error {
 		switch {
 		case t.Status != running && t.Status != claimed:
 			return conflict(t, "must be Claimed or Running")
@@ -198,14 +197,14 @@ func (s *service) apply(ctx context.Context, id string, p patch) (task, error) {
 }
 
 // report ends a task, if a patch says so.
-func (s *service) report(ctx context.Context, tx *tx, t task, lease retrytable.Lease[string], p patch) error {
+func (s *service) report(ctx context.Context, tx *sql.Tx, t task, lease retrytable.Lease[string], p patch) error {
 	switch status(p.Status) {
 	case success:
 		if err := s.runs.Succeed(ctx, tx, lease); err != nil {
 			return err
 		}
 		t.Status = success
-		tx.tell(s.log, t)
+		s.tell(ctx, t)
 		return s.ended(ctx, tx, t)
 	case failed:
 		f := &failure{explicit, p.FailureReason}

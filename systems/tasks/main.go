@@ -50,9 +50,7 @@ func serveCommand(flags *flag.FlagSet) shared.Action {
 }
 
 func migrateCommand(flags *flag.FlagSet) shared.Action {
-	return shared.Migration(flags, func(ctx context.Context, db *shared.DB) ([]string, error) {
-		return newService(db, config{}, slog.Default()).missing(ctx)
-	})
+	return shared.Migration(flags, missing)
 }
 
 func demoCommand(flags *flag.FlagSet) shared.Action {
@@ -67,7 +65,7 @@ func demoCommand(flags *flag.FlagSet) shared.Action {
 			return err
 		}
 		defer func() { err = errors.Join(err, s.db.Close()) }()
-		if err := s.migrate(ctx, io.Discard, false); err != nil {
+		if err := s.db.Migrate(ctx, io.Discard, missing, false); err != nil {
 			return errors.Join(err, listener.Close())
 		}
 		url := "http://" + listener.Addr().String()

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"database/sql/driver"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 	"github.com/seed-5ff3c98e/retry/systems/shared"
 	"github.com/seed-5ff3c98e/retry/systems/shared/dbtest"
@@ -124,7 +126,7 @@ func outage(t *testing.T, silent bool, d time.Duration) {
 	require.NoError(t, err)
 	c.lease = max(20*time.Second, 2*d) // for one claim whose answer is lost
 	s := newService(db, c, slog.New(slog.DiscardHandler))
-	require.NoError(t, s.migrate(t.Context(), io.Discard, false))
+	require.NoError(t, s.db.Migrate(t.Context(), io.Discard, missing, false))
 	api := httptest.NewServer(s.handler())
 	defer api.Close()
 
@@ -215,4 +217,16 @@ func outage(t *testing.T, silent bool, d time.Duration) {
 	for key, n := range calls {
 		assert.Equal(t, 1, n, key)
 	}
+}
+
+// Whoever asks while the database is away is told to come back, also when our own patience is over.
+func TestAnswerWhenPatienceIsOver(t *testing.T) {
+	t.Parallel()
+	s := newService(&shared.DB{Dialect: retrytable.SQLite}, config{}, slog.New(slog.DiscardHandler))
+	w := httptest.NewRecorder()
+	s.answer(w, httptest.NewRequest(http.MethodGet, "/task", nil), func(*http.Request) (any, error) {
+		return nil, &retry.Error{Stop: retry.StopElapsed, Attempts: 9, Err: driver.ErrBadConn}
+	})
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+	assert.Equal(t, "1", w.Header().Get("Retry-After"))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 
 	"github.com/seed-5ff3c98e/retry/retrytable"
@@ -13,7 +14,7 @@ const blocked = `EXISTS (SELECT 1 FROM task_link JOIN task AS parent ON parent.i
 
 // ended is for a task that has reached its end: its webhook is to be called, the tasks that
 // depend on it may start, or never will, and then the tasks that it depended on may be of no use.
-func (s *service) ended(ctx context.Context, tx *tx, t task) error {
+func (s *service) ended(ctx context.Context, tx *sql.Tx, t task) error {
 	if err := s.enqueue(ctx, tx, t); err != nil {
 		return err
 	}
@@ -28,7 +29,7 @@ func (s *service) ended(ctx context.Context, tx *tx, t task) error {
 		t.ID, string(t.Status), "dependency "+t.ID+": "+t.Status.String())
 	for _, id := range below {
 		child, readErr := s.task(ctx, tx, id)
-		tx.tell(s.log, child)
+		s.tell(ctx, child)
 		err = errors.Join(err, readErr, s.enqueue(ctx, tx, child))
 	}
 	if err != nil {
@@ -39,7 +40,7 @@ func (s *service) ended(ctx context.Context, tx *tx, t task) error {
 
 // release lets the tasks start that depended on a task that has succeeded, and depend on no
 // other. Locked, they see what the one has done that had the lock before.
-func (s *service) release(ctx context.Context, tx *tx, id string) error {
+func (s *service) release(ctx context.Context, tx *sql.Tx, id string) error {
 	const children = "id IN (SELECT child_id FROM task_link WHERE parent_id = $1)"
 	if s.db.Dialect == retrytable.PostgreSQL {
 		if _, err := s.update(ctx, tx, "SELECT id FROM task WHERE "+children+" ORDER BY id FOR UPDATE", id); err != nil {
@@ -53,7 +54,7 @@ func (s *service) release(ctx context.Context, tx *tx, id string) error {
 
 // deadEnds cancels the ancestors of a task that has failed or was canceled, if all tasks
 // that depend on them have ended. What waits for its retry has not.
-func (s *service) deadEnds(ctx context.Context, tx *tx, id string) error {
+func (s *service) deadEnds(ctx context.Context, tx *sql.Tx, id string) error {
 	ids, err := s.update(ctx, tx, `WITH RECURSIVE below(id) AS (SELECT id FROM task WHERE id = $1
 			UNION SELECT child_id FROM task_link JOIN below ON parent_id = below.id)
 		UPDATE task SET status = 'canceled', failure_reason = 'all tasks that depend on it have ended',
@@ -63,7 +64,7 @@ func (s *service) deadEnds(ctx context.Context, tx *tx, id string) error {
 				WHERE parent_id = task.id AND child.status IN `+alive+`) RETURNING id`, id)
 	for _, id := range ids {
 		t, readErr := s.task(ctx, tx, id)
-		tx.tell(s.log, t)
+		s.tell(ctx, t)
 		err = errors.Join(err, readErr, s.ended(ctx, tx, t))
 	}
 	return err

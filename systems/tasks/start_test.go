@@ -216,3 +216,20 @@ func TestLateStarter(t *testing.T) {
 		}
 	})
 }
+
+// A task that cannot be read is not started, and no attempt of it is used up.
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		id := e.post(oneHook)["a"]
+		dbtest.Exec(t, e.db, `UPDATE task SET on_start = '"nonsense"'`)
+		_, err := e.starter().Once(t.Context())
+		require.ErrorContains(t, err, "cannot unmarshal")
+		assert.Empty(t, e.paths())
+		e.none("attempt <> 0 OR status NOT IN ('pending', 'retry_pending')")
+		dbtest.Exec(t, e.db, `UPDATE task SET on_start = NULL`)
+		e.setClock(600)
+		e.step()
+		e.is(id, "Running", 0, 0)
+	})
+}

@@ -87,50 +87,28 @@ var patience = &retry.Policy{
 	Backoff: retry.Exponential{Initial: 50 * time.Millisecond}, MaxDelay: time.Second, Jitter: retry.EqualJitter,
 }
 
-// tx is a transaction, and what is to be said once it is committed.
-type tx struct {
-	*sql.Tx
-
-	said []func()
-}
-
-// speaking is a transaction of retrysql or of a worker, whose context this is.
-func speaking(ctx context.Context, raw *sql.Tx) *tx {
-	tx := &tx{Tx: raw}
-	retrysql.AfterCommit(ctx, func(context.Context) { tx.say() })
-	return tx
-}
-
-// tell logs what became of a task.
-func (tx *tx) tell(log *slog.Logger, t task, more ...any) {
-	tx.said = append(tx.said, func() {
-		log.Info(t.Name, append([]any{"status", t.Status.String(), "attempt", t.Attempt}, more...)...)
+// tell logs what became of a task, once the transaction is committed whose context this is.
+func (s *service) tell(ctx context.Context, t task, more ...any) {
+	retrysql.AfterCommit(ctx, func(context.Context) {
+		s.log.Info(t.Name, append(append([]any{"status", t.Status.String(), "attempt", t.Attempt}, more...), "id", t.ID)...)
 	})
-}
-
-func (tx *tx) say() {
-	for _, say := range tx.said {
-		say()
-	}
 }
 
 // inTx runs fn in a transaction, and again if it met with another one, if the database was
 // away, or if nobody knows whether it was committed: fn must see that it was.
-func (s *service) inTx(ctx context.Context, fn func(ctx context.Context, tx *tx) error) error {
-	return retrysql.InTx(ctx, s.db.DB, patience, &retrysql.TxOptions{Idempotent: true}, func(ctx context.Context, raw *sql.Tx) error {
-		return fn(ctx, speaking(ctx, raw))
-	})
+func (s *service) inTx(ctx context.Context, fn func(ctx context.Context, tx *sql.Tx) error) error {
+	return retrysql.InTx(ctx, s.db.DB, patience, &retrysql.TxOptions{Idempotent: true}, fn)
 }
 
 // change changes a task, which nobody else changes meanwhile, and returns it as it is then.
 func (s *service) change(
-	ctx context.Context, id string, do func(ctx context.Context, tx *tx, t task) error,
+	ctx context.Context, id string, do func(ctx context.Context, tx *sql.Tx, t task) error,
 ) (after task, err error) {
 	lock := ""
 	if s.db.Dialect == retrytable.PostgreSQL { // the transactions of SQLite have locked all of it
 		lock = " FOR UPDATE"
 	}
-	err = s.inTx(ctx, func(ctx context.Context, tx *tx) error {
+	err = s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		t, err := s.read(ctx, tx, id, lock)
 		if err != nil || after.ID != "" && t.Status == after.Status && t.LastUpdated == after.LastUpdated {
 			return err // an earlier try was committed, unless err says otherwise
@@ -145,11 +123,11 @@ func (s *service) change(
 }
 
 // task reads a task.
-func (s *service) task(ctx context.Context, tx *tx, id string) (task, error) {
+func (s *service) task(ctx context.Context, tx *sql.Tx, id string) (task, error) {
 	return s.read(ctx, tx, id, "")
 }
 
-func (s *service) read(ctx context.Context, tx *tx, id, lock string) (task, error) {
+func (s *service) read(ctx context.Context, tx *sql.Tx, id, lock string) (task, error) {
 	t, err := scanTask(tx.QueryRowContext(ctx, s.db.SQL("SELECT "+taskColumns+" FROM task WHERE id = $1"+lock), id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return t, &problem{http.StatusNotFound, "task " + id + ": not found"}
@@ -158,7 +136,7 @@ func (s *service) read(ctx context.Context, tx *tx, id, lock string) (task, erro
 }
 
 // update executes a statement that ends with RETURNING and an ID.
-func (s *service) update(ctx context.Context, tx *tx, statement string, args ...any) ([]string, error) {
+func (s *service) update(ctx context.Context, tx *sql.Tx, statement string, args ...any) ([]string, error) {
 	return shared.Query(ctx, tx, func(rows *sql.Rows) (id string, err error) {
 		return id, rows.Scan(&id)
 	}, s.db.SQL(statement), args...)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -73,7 +74,7 @@ func (s *service) call(ctx context.Context, a *action, key string, about any) er
 }
 
 // record records what became of the on_start of an attempt, with what that means.
-func (s *service) record(ctx context.Context, tx *tx, t task, attempt int, refused error) error {
+func (s *service) record(ctx context.Context, tx *sql.Tx, t task, attempt int, refused error) error {
 	if t.OnStart == nil {
 		return nil
 	}
@@ -90,7 +91,7 @@ func (s *service) record(ctx context.Context, tx *tx, t task, attempt int, refus
 
 // enqueue has the webhook for the end of a task called, by [service.deliverer] and
 // once the transaction is committed.
-func (s *service) enqueue(ctx context.Context, tx *tx, t task) error {
+func (s *service) enqueue(ctx context.Context, tx *sql.Tx, t task) error {
 	hook := map[status]string{success: "on_success", failed: "on_failure"}[t.Status]
 	if hook == "" {
 		return nil
@@ -120,7 +121,7 @@ func (s *service) deliverer() *retrytable.Worker[string] {
 func (s *service) deliver(ctx context.Context, job *retrytable.Job[string]) error {
 	var a action
 	var t task
-	err := s.inTx(ctx, func(ctx context.Context, tx *tx) (err error) {
+	err := s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		var id string
 		if err = tx.QueryRowContext(ctx, "SELECT task_id, action FROM webhook_execution WHERE idempotency_key = $1", job.ID).
 			Scan(&id, column{&a}); err == nil {

@@ -36,11 +36,7 @@ func (s *settings) demonstrate(ctx context.Context, db *shared.DB, out io.Writer
 		return err
 	}
 	defer os.RemoveAll(dir)
-	statements, err := lacks(ctx, db)
-	if err == nil {
-		err = db.Migrate(ctx, io.Discard, statements, false)
-	}
-	if err != nil {
+	if err := db.Migrate(ctx, io.Discard, lacks, false); err != nil {
 		return err
 	}
 	limited, err := seed(ctx, db, filepath.Join(dir, "quota"))

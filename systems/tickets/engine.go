@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ type engine struct {
 	log     *slog.Logger
 
 	interval time.Duration // between looks for work
+	grace    time.Duration // for the agents, when the engine has to stop
 	beat     time.Duration // between two extensions of a lease, which must be shorter than that
 }
 
@@ -55,8 +57,17 @@ func (e *engine) worker(n int) *retrytable.Worker[string] {
 		Table: e.table, DB: e.db.DB, Policy: e.policy, Work: e.work, Concurrency: n,
 		Poll: e.interval, Heartbeat: e.beat, Lost: errLost,
 		ClaimArgs: []any{e.vm}, FinishArgs: e.decided, InTx: e.logDecision, After: e.tell,
-		OnError: func(_ context.Context, err error) { e.log.Error("engine", "error", err) },
+		Grace: e.grace, OnError: e.failed,
 	}
+}
+
+// failed logs what went wrong. That a lease is lost did not, if a person has cancelled the ticket.
+func (e *engine) failed(ctx context.Context, err error) {
+	level := slog.LevelError
+	if errors.Is(err, retrytable.ErrLeaseLost) {
+		level = slog.LevelWarn
+	}
+	e.log.Log(ctx, level, "engine", "error", err)
 }
 
 // work has the agent work on a claimed ticket.

@@ -133,3 +133,23 @@ func TestSeveralEngines(t *testing.T) {
 		assert.Equal(t, tickets, n)
 	})
 }
+
+// An engine that is told to stop lets its agents finish, for as long as -grace says.
+func TestGrace(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		migrate(t, db)
+		for grace, want := range map[string]string{"20s": needsReview, "0s": ready} {
+			id, err := add(t.Context(), db, "slow", "sleep 1", "agent", 0)
+			require.NoError(t, err)
+			is := func(state string) func() bool {
+				return func() bool { return count(t, db, "id = "+id+" AND state = '"+state+"'") == 1 }
+			}
+			_, stop := dbtest.Start(t, program.Run, "work", "-dsn", db.DSN, "-grace", grace, "-interval", "10ms")
+			eventually(t, is(inProgress), "begun")
+			require.ErrorIs(t, stop(), context.Canceled)
+			assert.True(t, is(want)(), grace)
+			dbtest.Exec(t, db, "DELETE FROM tickets WHERE state = 'ready'")
+		}
+	})
+}

@@ -35,9 +35,9 @@ var program = shared.Program{
 
 // settings are what the flags say.
 type settings struct {
-	delay, maxDelay, timeout, lease, interval time.Duration
-	workers                                   int
-	metrics                                   string
+	delay, maxDelay, timeout, lease, interval, grace time.Duration
+	workers                                          int
+	metrics                                          string
 }
 
 // delays adds the flags of the policy, and returns what checks all flags.
@@ -46,9 +46,9 @@ func (s *settings) delays(flags *flag.FlagSet) func() error {
 	flags.DurationVar(&s.maxDelay, "max-delay", time.Hour, "the longest delay")
 	return func() error {
 		if s.maxDelay < s.delay {
-			return fmt.Errorf("-max-delay: %v: must not be less than -delay: %v", s.maxDelay, s.delay)
+			return shared.Usage(fmt.Errorf("-max-delay: %v: must not be less than -delay: %v", s.maxDelay, s.delay))
 		}
-		return shared.Positive(flags)
+		return shared.Positive(flags, "grace")
 	}
 }
 
@@ -59,7 +59,7 @@ func (s *settings) engine(ctx context.Context, db *shared.DB, out io.Writer) (*e
 	e := &engine{
 		db: db, table: newTable(db), policy: newPolicy(s.delay, s.maxDelay), agent: shell(s.timeout),
 		vm: fmt.Sprintf("%s-%d", host, os.Getpid()), metrics: newMetrics(), notify: logged(log), log: log,
-		interval: s.interval, beat: s.lease / 3,
+		interval: s.interval, grace: s.grace, beat: s.lease / 3,
 	}
 	e.table.Lease, e.policy.Quota = s.lease, &quota{}
 	if statements, err := lacks(ctx, db); err != nil || len(statements) > 0 {
@@ -94,6 +94,7 @@ func workCommand(flags *flag.FlagSet) shared.Action {
 	flags.DurationVar(&s.timeout, "timeout", 30*time.Minute, "how long an agent may work on a ticket")
 	flags.DurationVar(&s.lease, "lease", time.Minute, "how long after the last sign of life a VM is taken for dead")
 	flags.DurationVar(&s.interval, "interval", time.Second, "the pause between looks for work")
+	flags.DurationVar(&s.grace, "grace", 0, "how long agents may go on when the engine is told to stop")
 	flags.IntVar(&s.workers, "workers", 10, "how many tickets are worked on at a time")
 	flags.StringVar(&s.metrics, "metrics", "127.0.0.1:0", "the loopback `address` for Prometheus")
 	return shared.On(flags, shared.OpenExisting, func(ctx context.Context, db *shared.DB, out io.Writer) error {
@@ -117,7 +118,7 @@ func addCommand(flags *flag.FlagSet) shared.Action {
 	priority := flags.Int("priority", 0, "the highest goes first")
 	return shared.On(flags, shared.OpenExisting, func(ctx context.Context, db *shared.DB, out io.Writer) error {
 		if *assignee != "agent" && *assignee != "human" {
-			return fmt.Errorf("add: -assignee: %q: must be agent or human", *assignee)
+			return shared.Usage(fmt.Errorf("add: -assignee: %q: must be agent or human", *assignee))
 		}
 		id, err := add(ctx, db, *design, *definition, *assignee, *priority)
 		if err == nil {
@@ -139,7 +140,7 @@ func releaseCommand(flags *flag.FlagSet) shared.Action {
 	by := flags.String("by", os.Getenv("USER"), "who releases it")
 	return shared.On(flags, shared.OpenExisting, func(ctx context.Context, db *shared.DB, _ io.Writer) error {
 		if *by == "" {
-			return fmt.Errorf("release: -by: %q: must name a person", *by)
+			return shared.Usage(fmt.Errorf("release: -by: %q: must name a person", *by))
 		}
 		return release(ctx, db, *id, *by)
 	})

@@ -186,14 +186,14 @@ func TestRefusedTables(t *testing.T) {
 		"negative counts": {
 			"UPDATE tickets SET retry_count = -3, rejection_count = -1 WHERE title = 'new'", "",
 			[]string{
-				`tickets.retry_count: -3 in ticket \S+: must not be less than 0; run: UPDATE tickets SET retry_count = 0 WHERE retry_count < 0\n`,
-				"tickets.rejection_count: -1 in ticket .* run: UPDATE tickets SET rejection_count = 0 WHERE rejection_count < 0$",
+				`tickets.retry_count: is negative in \d+ rows; run: UPDATE tickets SET retry_count = 0 WHERE retry_count < 0\n`,
+				"tickets.rejection_count: is negative in .* run: UPDATE tickets SET rejection_count = 0 WHERE rejection_count < 0$",
 			},
 			false,
 		},
 		"the past century": {
 			"UPDATE tickets SET retry_after = '1970-01-01T00:00:01' WHERE title = 'due'", "",
-			[]string{"tickets.retry_after: 1970-01-01.* run: UPDATE tickets SET retry_after = NULL WHERE retry_after < '2000-01-01'$"},
+			[]string{"tickets.retry_after: is in a past century in .* run: UPDATE tickets SET retry_after = NULL WHERE retry_after < '2000-01-01'$"},
 			false,
 		},
 		"text": {

@@ -48,9 +48,7 @@ func newSystem(t *testing.T, db *shared.DB) *system {
 // migrate makes the tables.
 func migrate(t *testing.T, db *shared.DB) {
 	t.Helper()
-	statements, err := lacks(t.Context(), db)
-	require.NoError(t, err)
-	require.NoError(t, db.Migrate(t.Context(), io.Discard, statements, false))
+	require.NoError(t, db.Migrate(t.Context(), io.Discard, lacks, false))
 }
 
 func newTestEngine(t *testing.T, db *shared.DB, agent func(context.Context, ticket) error) *engine {
