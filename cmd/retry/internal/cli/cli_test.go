@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +27,13 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asRetry) != "" {
 		prepare()
 		os.Exit(cli.Main(os.Args[1:]))
+	}
+	// What nohup or a shell has the tests ignore, every process that they start would ignore
+	// too. A signal that is caught is a usual one to them.
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
 	}
 	os.Exit(m.Run())
 }
