@@ -12,10 +12,6 @@ require (
 	go.yaml.in/yaml/v4 v4.0.0
 )
 
-require (
-	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
-	github.com/inconshreveable/mousetrap v1.1.0 // indirect
-	github.com/russross/blackfriday/v2 v2.1.0 // indirect
-)
+require github.com/inconshreveable/mousetrap v1.1.0 // indirect
 
 replace github.com/seed-5ff3c98e/retry => ../..
