@@ -154,6 +154,20 @@ func (db *DB) misfits(ctx context.Context, t *Table, have map[string]string) err
 	return errors.Join(faults...)
 }
 
+// Probe executes a statement that the program will execute later, and rolls it back: a column
+// that others have added, or a trigger, may refuse it, and then that is known at the start.
+func (db *DB) Probe(ctx context.Context, statement string) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(ctx, db.SQL(statement)); err != nil {
+		return fmt.Errorf("a row that has to be written is refused: %w", err)
+	}
+	return nil
+}
+
 // Exists reports whether there is a table or an index of that name. An index that was not
 // built to its end is none.
 func (db *DB) Exists(ctx context.Context, name string) (exists bool, err error) {

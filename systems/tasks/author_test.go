@@ -263,6 +263,20 @@ func TestUnfitTables(t *testing.T) {
 	}
 }
 
+// A table of calls in which others have columns that need a value is refused at the start, and not
+// when a webhook has been called.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	eachAuthors(t, func(t *testing.T, db *shared.DB) {
+		e := newEnv(t, db)
+		dbtest.Exec(t, db, "DROP TABLE webhook_execution")
+		dbtest.Exec(t, db, "CREATE TABLE webhook_execution (trigger text NOT NULL, idempotency_key text PRIMARY KEY, task_id text, "+
+			"attempt int, action text, status text, attempts bigint, due_at {instant}, lease_until {instant}, fence bigint, error text)")
+		require.NoError(t, db.Migrate(t.Context(), io.Discard, missing, false))
+		assert.ErrorContains(t, e.ready(t.Context()), "a row that has to be written is refused: ")
+	})
+}
+
 // schemaOf is what a table and its rows are.
 func schemaOf(t *testing.T, db *shared.DB) string {
 	t.Helper()

@@ -74,5 +74,9 @@ func (s *service) ready(ctx context.Context) error {
 	if err == nil && len(statements) > 0 {
 		err = fmt.Errorf("the database is not ready; tasks migrate runs, and with -print prints:\n%s;", strings.Join(statements, ";\n"))
 	}
+	if err == nil {
+		err = s.db.Probe(ctx, `INSERT INTO webhook_execution (idempotency_key, task_id, attempt, action, status)
+			VALUES ('probe', (SELECT id FROM task LIMIT 1), 0, NULL, 'success')`)
+	}
 	return err
 }

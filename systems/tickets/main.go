@@ -65,6 +65,10 @@ func (s *settings) engine(ctx context.Context, db *shared.DB, out io.Writer) (*e
 	if statements, err := lacks(ctx, db); err != nil || len(statements) > 0 {
 		return nil, errors.Join(fmt.Errorf("the tables lack something; run tickets migrate, or:\n%s", strings.Join(statements, ";\n")), err)
 	}
+	if err := db.Probe(ctx, statement(db, "INSERT INTO activity (ticket_id, action, details, actor, created_at) "+
+		"VALUES ((SELECT id FROM tickets LIMIT 1), 'probe', '{}', 'system', {now})")); err != nil {
+		return nil, err
+	}
 	if err := e.metrics.serve(ctx, s.metrics, log); err != nil {
 		return nil, err
 	}

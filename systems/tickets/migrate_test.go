@@ -239,6 +239,20 @@ func TestRefusedTables(t *testing.T) {
 	}
 }
 
+// A table of activities in which others have columns that need a value is refused at the start, and
+// not when an agent has done its work.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		authors(t, db)
+		dbtest.Exec(t, db, "CREATE TABLE activity (kind text NOT NULL)")
+		dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN)
+		err := program.Run(t.Context(), []string{"work", "-dsn", db.DSN}, io.Discard)
+		assert.ErrorContains(t, err, "a row that has to be written is refused: ")
+		assert.ErrorContains(t, err, "kind")
+	})
+}
+
 // Whoever uses the tables is not held up by a migration that waits for somebody else.
 func TestMigrationHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
