@@ -24,6 +24,7 @@ type Node struct {
 	missing int     // how many of Needs are not completed yet
 	next    []*Node // need this one
 	checked bool    // leads into no cycle
+	killed  bool    // its last attempt was ended by an interrupt, and is no failure of the node
 }
 
 // State is the state of a node. Between its attempts a node stays Running: the
@@ -120,6 +121,9 @@ func (g *Graph) Run(
 		n, _ := ctx.Value(nodeKey{}).(*Node)
 		state, err := outcome(policy.Name, t)
 		attempts, at := t.State()
+		if n.killed && state == Canceled {
+			attempts.Failures--
+		}
 		ends <- end{n, state, err, NodeProgress{state == Completed, n.Output, attempts, at}}
 	}}
 	going := 0
@@ -130,6 +134,7 @@ func (g *Graph) Run(
 		work := func(ctx context.Context) (err error) {
 			g.set(n, Running, nil)
 			n.Output, err = command(ctx, n)
+			n.killed = err != nil && ctx.Err() != nil
 			return err
 		}
 		switch {

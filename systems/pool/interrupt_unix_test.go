@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -105,6 +106,25 @@ workers: 2
 	require.NoError(t, os.WriteFile(state, []byte("null"), 0o600))
 	assert.Equal(t, 2, run(t.Context(), []string{"run", "-config", file, "-resume", state}, io.Discard, &errs))
 	assert.Contains(t, errs.String(), "-resume: "+state+": null: must be an object")
+}
+
+// TestInterruptedOften: a node that never failed does not fail of interrupts.
+func TestInterruptedOften(t *testing.T) {
+	t.Parallel()
+	state := filepath.Join(t.TempDir(), "state")
+	file := write(t, "nodes: [{name: slow, command: 'sleep 600'}]\nretry: {max_attempts: 2, init_delay_seconds: 1}\n")
+	for range 3 {
+		ctx, interrupt := context.WithCancel(t.Context())
+		defer interrupt()
+		var out buffer
+		code := make(chan int, 1)
+		go func() { code <- run(ctx, []string{"run", "-config", file, "-resume", state}, &out, io.Discard) }()
+		require.Eventually(t, func() bool { return strings.Contains(out.String(), "running") }, 10*time.Second, time.Millisecond)
+		interrupt()
+		assert.Equal(t, 130, <-code, out.String())
+	}
+	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(read(t, file), "sleep 600", "true", 1)), 0o600))
+	assert.Equal(t, 0, run(t.Context(), []string{"run", "-config", file, "-resume", state}, io.Discard, io.Discard))
 }
 
 func read(t *testing.T, file string) string {

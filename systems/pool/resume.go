@@ -15,7 +15,7 @@ import (
 // leaves for the next one. A node that failed is not in it, and so begins anew.
 type Progress map[string]NodeProgress
 
-// NodeProgress is how far a node has come. The attempt that the interrupt killed counts.
+// NodeProgress is how far a node has come. The attempt that the interrupt killed does not count.
 type NodeProgress struct {
 	Completed bool        `json:"completed,omitempty"`
 	Output    string      `json:"output,omitempty"`
