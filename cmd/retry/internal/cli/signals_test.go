@@ -4,6 +4,7 @@ package cli_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -298,7 +299,10 @@ func TestCtrlCEndsALoop(t *testing.T) {
 				loop := filepath.Join(t.TempDir(), "loop")
 				text := "for i in 1 2 3; do " + strings.ReplaceAll(line, "RETRY", os.Args[0]) + "; done; echo went on\n"
 				require.NoError(t, os.WriteFile(loop, []byte(text), 0o600))
-				cmd := exec.CommandContext(t.Context(), script, "-qec", shell+" "+loop, os.DevNull)
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // of a loop that goes on
+				defer cancel()
+				cmd := exec.CommandContext(ctx, script, "-qec", shell+" "+loop, os.DevNull)
+				cmd.WaitDelay = time.Second
 				cmd.Env = append(os.Environ(), asRetry+"=1", "SHELL=/bin/sh", "TERM=dumb")
 				keys, err := cmd.StdinPipe()
 				require.NoError(t, err)
@@ -316,6 +320,7 @@ func TestCtrlCEndsALoop(t *testing.T) {
 				require.NoError(t, err)
 				rest, _ := io.ReadAll(stdout) // a terminal that is gone is an error
 				_ = cmd.Wait()                // by a signal
+				require.NoError(t, ctx.Err(), "the loop goes on: %s", rest)
 				assert.NotContains(t, string(rest), "ready")
 				assert.NotContains(t, string(rest), "went on")
 			})
