@@ -20,7 +20,7 @@ func (s *shift[ID]) claimAll(ctx context.Context) {
 		if free == 0 {
 			return
 		}
-		last := s.back.look()
+		s.back.looking()
 		b, err := s.claim(free)
 		for _, row := range b.rows {
 			jobs.Go(func() {
@@ -39,7 +39,7 @@ func (s *shift[ID]) claimAll(ctx context.Context) {
 		case b.held > 0:
 			sleep(ctx, b.held)
 		case len(b.rows) < s.atOnce(free):
-			wake = s.rest(ctx, last, wake)
+			wake = s.rest(ctx, wake)
 		}
 	}
 }
@@ -72,9 +72,9 @@ func reserve(ctx context.Context, busy chan struct{}) (n int) {
 
 // rest waits until it is time to look for jobs again, one of our own is due again, or somebody
 // says that there are some. It returns the channel to listen to the next time.
-func (s *shift[ID]) rest(ctx context.Context, last looked, wake <-chan struct{}) <-chan struct{} {
+func (s *shift[ID]) rest(ctx context.Context, wake <-chan struct{}) <-chan struct{} {
 	end := time.Now().Add(s.pause(0, longestPoll))
-	timer := time.NewTimer(time.Until(s.back.next(last, end)))
+	timer := time.NewTimer(time.Until(s.back.next(end)))
 	defer timer.Stop()
 	for {
 		select {
@@ -84,7 +84,7 @@ func (s *shift[ID]) rest(ctx context.Context, last looked, wake <-chan struct{})
 				continue
 			}
 		case <-s.back.news:
-			timer.Reset(time.Until(s.back.next(last, end)))
+			timer.Reset(time.Until(s.back.next(end)))
 			continue
 		case <-timer.C:
 		case <-ctx.Done():
@@ -101,13 +101,7 @@ type comebacks struct {
 	mu    sync.Mutex
 	poll  time.Duration
 	round time.Duration // up to which the table rounds instants
-	noted int           // how many there were in all
-	all   []comeback    // sorted by time
-}
-
-type comeback struct {
-	at     time.Time
-	number int // of the last one at this time
+	at    []time.Time   // sorted
 }
 
 // spare is for the clocks, which are not compared.
@@ -118,7 +112,7 @@ const comebacksWithin = 10
 
 // add notes that a job is due again after d.
 func (c *comebacks) add(now time.Time, d time.Duration) {
-	if d > comebacksWithin*c.poll {
+	if d/comebacksWithin > c.poll {
 		return
 	}
 	at := now.Add(max(d, 0) + c.round)
@@ -127,40 +121,29 @@ func (c *comebacks) add(now time.Time, d time.Duration) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.noted++
-	i, known := slices.BinarySearchFunc(c.all, at, func(one comeback, at time.Time) int { return one.at.Compare(at) })
-	if !known {
-		c.all = slices.Insert(c.all, i, comeback{at: at})
+	if i, known := slices.BinarySearchFunc(c.at, at, time.Time.Compare); !known {
+		c.at = slices.Insert(c.at, i, at)
 	}
-	c.all[i].number = c.noted
 	select {
 	case c.news <- struct{}{}:
 	default: // it is known already
 	}
 }
 
-// looked is when jobs were looked for, and how many comebacks had been noted by then.
-type looked struct {
-	at    time.Time
-	noted int
-}
-
-func (c *comebacks) look() looked {
+// looking forgets what is due, because jobs are looked for now.
+func (c *comebacks) looking() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return looked{time.Now(), c.noted}
+	i, _ := slices.BinarySearchFunc(c.at, time.Now().Add(1), time.Time.Compare)
+	c.at = slices.Delete(c.at, 0, i)
 }
 
-// next returns when the next job is due, or end if that is sooner. It forgets what was noted and
-// due when jobs were last looked for.
-func (c *comebacks) next(last looked, end time.Time) time.Time {
+// next returns when the next job is due, or end if that is sooner.
+func (c *comebacks) next(end time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.all) > 0 && !c.all[0].at.After(last.at) && c.all[0].number <= last.noted {
-		c.all = slices.Delete(c.all, 0, 1)
-	}
-	if len(c.all) > 0 && c.all[0].at.Before(end) {
-		return c.all[0].at
+	if len(c.at) > 0 && c.at[0].Before(end) {
+		return c.at[0]
 	}
 	return end
 }
