@@ -3,8 +3,10 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,6 +49,20 @@ func (a *asks) waits() time.Duration {
 	require.Zero(a.t, got)
 	require.Positive(a.t, wait)
 	return wait
+}
+
+// gap takes what turns there are, and returns how long it is from one to the next.
+func (a *asks) gap() time.Duration {
+	a.t.Helper()
+	for {
+		_, got, wait := a.Take(a.now, 1)
+		if got > 0 {
+			continue
+		}
+		a.pass(wait)
+		a.take(1)
+		return a.waits()
+	}
 }
 
 func (a *asks) served(turn retry.Turn) { a.Tell(a.now, turn, nil, retry.Verdict{}) }
@@ -161,6 +177,28 @@ func TestQuotaOutage(t *testing.T) {
 	}
 	a.served(turn)
 	assert.Equal(t, pace, a.waits())
+	a.pass(10 * time.Second) // a whole cycle in which somebody had to wait
+	a.served(turn)
+	a.served(a.take(1))
+	assert.Equal(t, pace/2, a.gap())
+}
+
+// A success of the cycle before says more than the rate that it had before that.
+func TestQuotaOutageIsNone(t *testing.T) {
+	t.Parallel()
+	a := newAsks(t, &retry.Quota{})
+	first := a.take(1)
+	a.served(first)
+	a.refused(first, time.Second)
+	a.pass(time.Second)
+	second := a.take(1)
+	a.refused(second, time.Second)
+	a.pass(time.Second)
+	third := a.take(1)
+	a.served(second)
+	learned := a.waits()
+	a.served(third)
+	assert.Equal(t, learned, a.waits())
 }
 
 // Without a hint, the hold doubles until there is a success.
@@ -551,4 +589,88 @@ func TestTurnOfAnotherPolicy(t *testing.T) {
 			assert.Equal(t, retry.Handed, job.Attempt(stopped, func(context.Context) error { return err }))
 		}
 	}
+}
+
+// A wait in the line is counted, and the Observer hears of its beginning and its end. Who cannot
+// wait so long does not stand in line for it.
+func TestQuotaWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, told := &retry.Quota{}, &lineWaits{}
+		began := time.Now()
+		turn, _, _ := q.Take(began, 1)
+		q.Tell(began, turn, errLimited, retry.Verdict{Class: retry.RateLimited, After: 10 * time.Second})
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				p := &retry.Policy{MaxAttempts: 1, Quota: q, Observer: told}
+				var e *retry.Error
+				if assert.ErrorAs(t, p.Execute(t.Context(), func(context.Context) error { return errLimited }), &e) {
+					assert.InDelta(t, 10*time.Second, e.Waited, float64(time.Second))
+				}
+			})
+		}
+		synctest.Wait()
+		assert.Equal(t, "3 0", told.String())
+		p := &retry.Policy{Quota: q, Timeout: 5 * time.Second, Observer: told}
+		assert.ErrorIs(t, p.Execute(t.Context(), func(context.Context) error { return nil }), retry.StopTimeout)
+		assert.Equal(t, began, time.Now())
+		assert.Equal(t, "4 1", told.String())
+		all.Wait()
+		assert.Equal(t, "4 4", told.String())
+	})
+}
+
+// lineWaits counts the waits that it was told of, and those that are over.
+type lineWaits struct{ all, over atomic.Int32 }
+
+func (*lineWaits) Observe(context.Context, retry.Event) {}
+
+func (w *lineWaits) Wait(string) func() {
+	w.all.Add(1)
+	return func() { w.over.Add(1) }
+}
+
+func (w *lineWaits) String() string { return fmt.Sprint(w.all.Load(), " ", w.over.Load()) }
+
+// Who leaves the end of the line takes nobody along who comes later.
+func TestQuotaLastOfTheLineLeaves(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := &retry.Quota{}
+		turn, _, _ := q.Take(time.Now(), 1)
+		q.Tell(time.Now(), turn, errLimited, retry.Verdict{Class: retry.RateLimited, After: 10 * time.Second})
+		p := &retry.Policy{Quota: q}
+		var all sync.WaitGroup
+		stand := func(ctx context.Context, want error) {
+			all.Go(func() {
+				assert.ErrorIs(t, p.Execute(ctx, func(context.Context) error { return nil }), want)
+			})
+			synctest.Wait()
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		stand(t.Context(), nil)
+		stand(ctx, context.Canceled)
+		leave()
+		synctest.Wait()
+		stand(t.Context(), nil)
+		all.Wait()
+	})
+}
+
+// Jobs that ask again by themselves are spread over as long as the hold was, if there are many.
+func TestQuotaSpreads(t *testing.T) {
+	t.Parallel()
+	a := newAsks(t, &retry.Quota{})
+	a.refused(a.take(1), 20*time.Second)
+	clock := retrytest.NewClock(a.now)
+	p := &retry.Policy{Quota: a.Quota, Clock: clock}
+	var longest time.Duration
+	for range 500 {
+		call := retry.Call{Policy: p}
+		assert.False(t, call.Begin(t.Context()))
+		longest = max(longest, call.Delay())
+	}
+	assert.Greater(t, longest, 25*time.Second)
+	assert.LessOrEqual(t, longest, 50*time.Second)
 }

@@ -127,7 +127,10 @@ func TestDoBlamesTheHostThatAnswered(t *testing.T) {
 			http.Redirect(w, r, other.URL, http.StatusFound)
 		}
 	})
-	c := client(t, nil, atOnce(1))
+	clock := &retrytest.Clock{}
+	policy := *atOnce(1)
+	policy.Clock = clock
+	c := client(t, nil, &policy)
 	c.Transport.(*retryhttp.Transport).Cooldown = time.Hour
 	err := retryhttp.Do(c, nil, request(t, http.MethodGet, s.URL+"/there", nil), nothing)
 	require.ErrorContains(t, err, "GET "+other.URL+": 429")
@@ -135,6 +138,7 @@ func TestDoBlamesTheHostThatAnswered(t *testing.T) {
 	err = retryhttp.Do(c, nil, request(t, http.MethodGet, other.URL, nil), nothing)
 	require.ErrorIs(t, err, retry.StopRetryAfter)
 	assert.EqualValues(t, 1, other.requests.Load())
+	assert.Empty(t, clock.Sleeps(), "the first host has its turn back")
 }
 
 // A context that ends while the host cools down ends the call, which has made no attempt.
