@@ -310,3 +310,18 @@ func TestStateTextFitsAHeader(t *testing.T) {
 	assert.Less(t, len(text), 100)
 	assert.Empty(t, strings.Trim(string(text), "frt= 0123456789-:.TZ"), "%s", text)
 }
+
+func TestStateAttempts(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[retry.State]int{
+		{}: 0,
+		{Failures: 2, RateLimited: 3, Pending: 4}:           9,
+		{Failures: 2, Pending: -3}:                          2,
+		{Failures: -1, RateLimited: -1, Pending: 1}:         1,
+		{Failures: math.MaxInt, RateLimited: 1}:             math.MaxInt,
+		{Failures: 1, RateLimited: 1, Pending: math.MaxInt}: math.MaxInt,
+		{Failures: math.MaxInt, RateLimited: math.MaxInt}:   math.MaxInt,
+	} {
+		assert.Equal(t, want, state.Attempts(), "%+v", state)
+	}
+}

@@ -158,7 +158,9 @@ func TestStates(t *testing.T) {
 	} {
 		q := open(t)
 		var attempts atomic.Int64
-		s := start(t, retriesOf(q, &retry.Policy{Backoff: retry.Constant(0)}), func(context.Context, redis.XMessage) error {
+		r := retriesOf(q, &retry.Policy{Backoff: retry.Constant(0)})
+		r.MinIdle = 10 * time.Second // longer than a busy machine stalls
+		s := start(t, r, func(context.Context, redis.XMessage) error {
 			attempts.Add(1)
 			return assert.AnError
 		})

@@ -177,9 +177,9 @@ func TestPostgresErrors(t *testing.T) {
 		}, retry.Retryable, "sql_26000")
 		suite.Provoke(t, "idle in a transaction", func(t *testing.T) error {
 			tx := suite.Begin(t, db, sql.LevelDefault)
-			suite.Exec(t, tx, "SET idle_in_transaction_session_timeout = '20ms'")
 			var pid int
 			require.NoError(t, tx.QueryRowContext(t.Context(), "SELECT pg_backend_pid()").Scan(&pid))
+			suite.Exec(t, tx, "SET idle_in_transaction_session_timeout = '20ms'")
 			awaitBackendEnd(t, db, pid)
 			return suite.Try(t, tx, "SELECT 1")
 		}, retry.Retryable, lost("sql_25P03")...)
