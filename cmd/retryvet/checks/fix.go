@@ -45,19 +45,42 @@ func (u *unit) selectFix(a *attempt, w wait, ctx string) []analysis.SuggestedFix
 	return []analysis.SuggestedFix{{Message: "wait for the context too", TextEdits: []analysis.TextEdit{head, tail}}}
 }
 
-// sleepName returns the identifier Sleep in a call of time.Sleep if After in its place is
-// time.After. With a dot import, After may be something else.
+// sleepName returns the identifier Sleep in a call of time.Sleep, or of the Sleep of a clock, if
+// After in its place is a function that does what time.After does. With a dot import, After may be
+// something else, and a function of the package that only sleeps has none.
 func (s *source) sleepName(call *ast.CallExpr) *ast.Ident {
+	ofTime := calleeName(s.pass.TypesInfo, call) == "time.Sleep"
 	switch fun := ast.Unparen(call.Fun).(type) {
 	case *ast.SelectorExpr:
-		return fun.Sel
+		ofClock := fun.Sel.Name == "Sleep" && s.decl(callee(s.pass.TypesInfo, call)) == nil
+		if ofTime || ofClock && s.hasAfter(fun.X) {
+			return fun.Sel
+		}
 	case *ast.Ident:
+		if !ofTime {
+			return nil
+		}
 		after, ok := s.lookup("After", fun.Pos()).(*types.Func)
 		if ok && after.Pkg().Path() == "time" {
 			return fun
 		}
 	}
 	return nil
+}
+
+// hasAfter reports whether an expression is a clock with the method After.
+func (s *source) hasAfter(clock ast.Expr) bool {
+	t := s.pass.TypesInfo.TypeOf(clock)
+	if t == nil {
+		return false
+	}
+	obj, _, _ := types.LookupFieldOrMethod(t, true, s.pass.Pkg, "After")
+	after, ok := obj.(*types.Func)
+	if !ok || after.Signature().Params().Len() != 1 || !isDuration(after.Signature().Params().At(0).Type()) || after.Signature().Results().Len() != 1 {
+		return false
+	}
+	_, ok = after.Signature().Results().At(0).Type().Underlying().(*types.Chan)
+	return ok
 }
 
 // inList reports whether a statement is one of a list or has a label. A select cannot be in

@@ -218,6 +218,23 @@ func requestMade(client *http.Client, d time.Duration) error {
 	}
 }
 
+// pauser only sleeps, and has no method After.
+type pauser struct{ base time.Duration }
+
+func (p pauser) pause(d time.Duration) { time.Sleep(d) }
+
+func (p pauser) rest() { time.Sleep(p.base) }
+
+func pausers(ctx context.Context, p pauser) error {
+	for {
+		if err := call(ctx); err == nil {
+			return nil
+		}
+		p.pause(time.Second) // want `ignores ctx`
+		p.rest()             // want `ignores ctx`
+	}
+}
+
 func elsewhere(ctx context.Context, d time.Duration) error {
 	for {
 		if err := call(ctx); err == nil {
