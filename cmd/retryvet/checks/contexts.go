@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 )
 
 // contextAt returns the name of a context that could interrupt what is at pos: "ctx", or
@@ -54,13 +55,14 @@ func (s *source) contextField(loop ast.Stmt) string {
 	return field
 }
 
-// endless reports whether a variable has a context that never ends.
+// endless reports whether a variable has a context that never ends while its function runs.
 func (s *source) endless(v *types.Var) bool {
 	background, others := false, false
 	for _, file := range s.pass.Files {
 		if v.Pos() < file.FileStart || file.FileEnd <= v.Pos() {
 			continue
 		}
+		others = v.Kind() == types.ParamVar && !s.replaced(file, v)
 		ast.Inspect(file, func(n ast.Node) bool {
 			assign, ok := n.(*ast.AssignStmt)
 			if !ok {
@@ -70,7 +72,7 @@ func (s *source) endless(v *types.Var) bool {
 				if variable(s.pass.TypesInfo, lhs) != v {
 					continue
 				}
-				if s.isBackground(assign.Rhs[min(i, len(assign.Rhs)-1)]) {
+				if s.isBackground(assign.Rhs[min(i, len(assign.Rhs)-1)]) || s.endsByDefer(file, assign) {
 					background = true
 				} else {
 					others = true
@@ -80,6 +82,52 @@ func (s *source) endless(v *types.Var) bool {
 		})
 	}
 	return background && !others
+}
+
+// replaced reports whether a function gives a parameter another value in any case.
+func (s *source) replaced(file *ast.File, param *types.Var) bool {
+	return contains(file, func(n ast.Node) bool {
+		var body *ast.BlockStmt
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			body = n.Body
+		case *ast.FuncLit:
+			body = n.Body
+		}
+		return body != nil && isParam(s.signature(n), param) && slices.ContainsFunc(body.List, func(stmt ast.Stmt) bool {
+			assign, ok := stmt.(*ast.AssignStmt)
+			return ok && sets(s.pass.TypesInfo, assign, param)
+		})
+	})
+}
+
+// endsByDefer reports whether an assignment makes a context of one without an end, and nothing
+// cancels it before the function returns: ctx, cancel := context.WithCancel(context.Background()).
+func (s *source) endsByDefer(file *ast.File, assign *ast.AssignStmt) bool {
+	call, ok := ast.Unparen(assign.Rhs[0]).(*ast.CallExpr)
+	if !ok || len(assign.Lhs) != 2 {
+		return false
+	}
+	if name := calleeName(s.pass.TypesInfo, call); name != "context.WithCancel" && name != "context.WithCancelCause" || !s.isBackground(call.Args[0]) {
+		return false
+	}
+	cancel := variable(s.pass.TypesInfo, assign.Lhs[1])
+	if cancel == nil {
+		return true
+	}
+	others := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.DeferStmt:
+			return variable(s.pass.TypesInfo, n.Call.Fun) != cancel
+		case *ast.Ident:
+			if s.pass.TypesInfo.Uses[n] == cancel {
+				others++
+			}
+		}
+		return true
+	})
+	return others == 0
 }
 
 func (s *source) isBackground(e ast.Expr) bool {

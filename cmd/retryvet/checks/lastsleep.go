@@ -24,7 +24,7 @@ func lastSleep(u *unit) {
 		}
 		counters = append(counters, u.computed(a, counters)...)
 		for _, w := range a.waits {
-			if a.kind == polling && (u.short(w) || !u.givesUp(a)) {
+			if u.short(a, w) || a.kind == polling && !u.givesUp(a) {
 				continue
 			}
 			if u.afterLast(a, w, counters) {

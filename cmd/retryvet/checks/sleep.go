@@ -17,7 +17,7 @@ program does not stop, and the caller of a request that was canceled waits for n
 func sleep(u *unit) {
 	for _, a := range u.attempts {
 		for _, w := range a.waits {
-			if w.interruptible || u.short(w) || !u.reached(a, w) {
+			if w.interruptible || u.short(a, w) || !u.reached(a, w) {
 				continue
 			}
 			ctx := u.contextAt(w.node.Pos(), a.loop)

@@ -19,16 +19,17 @@ type wait struct {
 	interruptible bool     // by a context, or something else
 }
 
-// short reports whether a wait is certainly too short to matter: a constant, or the time until a
-// short one is over.
-func (s *source) short(w wait) bool {
-	d, ok := s.duration(w.dur)
-	if until, is := ast.Unparen(orNil(w.dur)).(*ast.CallExpr); is && calleeName(s.pass.TypesInfo, until) == "time.Until" {
+// short reports whether a wait is certainly too short to matter, or is the time until a short one is
+// over.
+func (s *source) short(a *attempt, w wait) bool {
+	dur := w.dur
+	if until, is := ast.Unparen(orNil(dur)).(*ast.CallExpr); is && calleeName(s.pass.TypesInfo, until) == "time.Until" {
 		if add, is := ast.Unparen(until.Args[0]).(*ast.CallExpr); is && calleeName(s.pass.TypesInfo, add) == "time.Time.Add" {
-			d, ok = s.duration(add.Args[0])
+			dur = add.Args[0]
 		}
 	}
-	return ok && d < longEnough
+	d, ok := s.atMost(a, dur)
+	return ok && d < float64(longEnough)
 }
 
 // waits returns the waits of a loop, those in loops and functions in it left out.

@@ -123,3 +123,24 @@ func warmsUp(ready func() bool, run func()) {
 	}
 	run()
 }
+
+// The last wait takes 10 ms.
+func soonAgain() (err error) {
+	for i := 0; i < 10; i++ {
+		if err = call(); err == nil {
+			return nil
+		}
+		time.Sleep(time.Duration(i+1) * time.Millisecond)
+	}
+	return err
+}
+
+func growing() (err error) {
+	for i := 0; i < 100; i++ {
+		if err = call(); err == nil {
+			return nil
+		}
+		time.Sleep(time.Duration(i+1) * time.Millisecond) // want `waits after the last attempt too`
+	}
+	return err
+}

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"io"
 	"log"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 type answer struct{ status int }
@@ -306,4 +309,76 @@ func broadcasts(ctx context.Context, n int, make func(int) string, send func(str
 		time.Sleep(time.Second)
 	}
 	return nil
+}
+
+const soon = 30 * time.Millisecond
+
+// No wait in it is long.
+func soonAgain(ctx context.Context) {
+	for {
+		if err := call(ctx); err == nil {
+			return
+		}
+		time.Sleep(wait.Jitter(soon, 1.0))
+		time.Sleep(rand.N(50 * time.Millisecond))
+		time.Sleep(time.Duration(rand.IntN(50)) * time.Millisecond)
+	}
+}
+
+func jittered(ctx context.Context) {
+	for {
+		if err := call(ctx); err == nil {
+			return
+		}
+		time.Sleep(wait.Jitter(soon, 3.0)) // want `ignores ctx`
+	}
+}
+
+func longDraw(ctx context.Context, d time.Duration) {
+	for {
+		if err := call(ctx); err == nil {
+			return
+		}
+		time.Sleep(rand.N(time.Second)) // want `ignores ctx`
+		time.Sleep(rand.N(d))           // want `ignores ctx`
+	}
+}
+
+// The context of the caller is replaced by one that nothing ends in time.
+func replaced(ctx context.Context, times int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for i := 0; i < times; i++ {
+		if err := call(ctx); err == nil {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+func canceled(stop chan struct{}) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-stop
+		cancel()
+	}()
+	for {
+		if err := call(ctx); err == nil {
+			return
+		}
+		time.Sleep(time.Second) // want `ignores ctx`
+	}
+}
+
+func orBackground(ctx context.Context) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	for {
+		if err := call(ctx); err == nil {
+			return
+		}
+		time.Sleep(time.Second) // want `ignores ctx`
+	}
 }
