@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"go/types"
 	"regexp"
+	"slices"
 	"time"
 )
 
@@ -64,7 +65,18 @@ func (s *source) waits(a *attempt) []wait {
 		}
 		return true
 	})
-	return waits
+	return slices.DeleteFunc(waits, provoked)
+}
+
+var provokes = regexp.MustCompile(`Race($|[A-Z])|^race|(?i)inject|simulat|chaos`)
+
+// provoked reports whether a wait is there to provoke something, by a name in its duration. It comes
+// in the middle of an attempt, and is no wait for the next one.
+func provoked(w wait) bool {
+	return contains(w.dur, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		return ok && provokes.MatchString(id.Name)
+	})
 }
 
 var pauses = regexp.MustCompile(`(?i)^(sleep|wait|pause)((with)?_?(ctx|context|cancel|for|or\w+))?$`)

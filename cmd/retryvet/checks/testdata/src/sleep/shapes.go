@@ -382,3 +382,26 @@ func orBackground(ctx context.Context) {
 		time.Sleep(time.Second) // want `ignores ctx`
 	}
 }
+
+type raceOptions struct{ SleepForRace, gracePeriod time.Duration }
+
+// The wait provokes a race between two updates, and is none after a failure.
+func provoked(ctx context.Context, o raceOptions, update func() error) {
+	for range 3 {
+		if o.SleepForRace > 0 {
+			time.Sleep(o.SleepForRace * time.Second)
+		}
+		if err := update(); err == nil {
+			return
+		}
+	}
+}
+
+func graceful(ctx context.Context, o raceOptions, update func() error) {
+	for range 3 {
+		if err := update(); err == nil {
+			return
+		}
+		time.Sleep(o.gracePeriod) // want `ignores ctx`
+	}
+}
