@@ -47,7 +47,9 @@ func (s *source) contextField(loop ast.Stmt) string {
 		if !ok || field != "" || !isContext(s.pass.TypesInfo.TypeOf(sel)) {
 			return true
 		}
-		if v := variable(s.pass.TypesInfo, sel.X); v != nil && v.Pos() < loop.Pos() {
+		v := variable(s.pass.TypesInfo, sel.X)
+		f, ok := s.pass.TypesInfo.Uses[sel.Sel].(*types.Var)
+		if v != nil && v.Pos() < loop.Pos() && ok && !s.endlessField(f) {
 			field = types.ExprString(sel)
 		}
 		return true
@@ -76,6 +78,37 @@ func (s *source) endless(v *types.Var) bool {
 					background = true
 				} else {
 					others = true
+				}
+			}
+			return true
+		})
+	}
+	return background && !others
+}
+
+// endlessField reports whether this package gives a field contexts that never end, and no others.
+func (s *source) endlessField(field *types.Var) bool {
+	background, others := false, false
+	set := func(e ast.Expr) {
+		v := variable(s.pass.TypesInfo, e)
+		if s.isBackground(e) || v != nil && s.endless(v) {
+			background = true
+		} else {
+			others = true
+		}
+	}
+	for _, file := range s.pass.Files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.KeyValueExpr:
+				if key, ok := n.Key.(*ast.Ident); ok && s.pass.TypesInfo.Uses[key] == field {
+					set(n.Value)
+				}
+			case *ast.AssignStmt:
+				for i, lhs := range n.Lhs {
+					if sel, ok := ast.Unparen(lhs).(*ast.SelectorExpr); ok && s.pass.TypesInfo.Uses[sel.Sel] == field {
+						set(n.Rhs[min(i, len(n.Rhs)-1)])
+					}
 				}
 			}
 			return true

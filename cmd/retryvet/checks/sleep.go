@@ -4,6 +4,8 @@ import (
 	"go/ast"
 	"go/constant"
 	"go/types"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,7 +23,7 @@ func sleep(u *unit) {
 				continue
 			}
 			ctx := u.contextAt(w.node.Pos(), a.loop)
-			if ctx == "" || a.kind != retrying && !u.near(a, ctx) {
+			if ctx == "" || a.kind != retrying && !u.near(a, ctx) || u.outlives(a, ctx) {
 				continue
 			}
 			u.report(w.node, "the wait before the next "+a.kind.round()+" ignores "+ctx, u.selectFix(a, w, ctx)...)
@@ -46,6 +48,47 @@ func (s *source) near(a *attempt, ctx string) bool {
 	}
 	param, ok := v.(*types.Var)
 	return ok && isParam(a.sig, param) || mentions(s.pass.TypesInfo, a.loop, v)
+}
+
+// loggers are names of functions that take a logger out of a context.
+var loggers = regexp.MustCompile(`(?i)^[GL]$|log|^fromcontext$|trace|debug|info|warn|error`)
+
+// outlives reports whether a loop runs in a goroutine that takes nothing but a logger out of the
+// context around it: the context may be there for the start alone.
+func (s *source) outlives(a *attempt, ctx string) bool {
+	name, _, _ := strings.Cut(ctx, ".")
+	v := s.lookup(name, a.loop.Pos())
+	if v == nil || a.decl == nil || v.Pos() >= a.in.Pos() || !starts(a.decl.Body, a.in) {
+		return false
+	}
+	return !contains(a.in, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			return !loggers.MatchString(funcName(n)) && slices.ContainsFunc(n.Args, func(arg ast.Expr) bool { return s.uses(arg, v) })
+		case *ast.SelectorExpr:
+			return s.uses(n.X, v)
+		case *ast.AssignStmt:
+			return slices.ContainsFunc(n.Rhs, func(rhs ast.Expr) bool { return s.uses(rhs, v) })
+		}
+		return false
+	})
+}
+
+func (s *source) uses(e ast.Expr, v types.Object) bool {
+	id, ok := ast.Unparen(e).(*ast.Ident)
+	return ok && s.pass.TypesInfo.Uses[id] == v
+}
+
+// starts reports whether code starts a goroutine with this body.
+func starts(code, body *ast.BlockStmt) bool {
+	return contains(code, func(n ast.Node) bool {
+		stmt, ok := n.(*ast.GoStmt)
+		if !ok {
+			return false
+		}
+		lit, ok := ast.Unparen(stmt.Call.Fun).(*ast.FuncLit)
+		return ok && lit.Body == body
+	})
 }
 
 // duration returns the value of a constant duration.

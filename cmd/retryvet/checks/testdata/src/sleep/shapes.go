@@ -405,3 +405,84 @@ func graceful(ctx context.Context, o raceOptions, update func() error) {
 		time.Sleep(o.gracePeriod) // want `ignores ctx`
 	}
 }
+
+func logger(context.Context) *log.Logger { return log.Default() }
+
+// The goroutine takes a logger out of the context of a constructor, and goes on after it.
+func logsOnly(ctx context.Context, connect func() error) {
+	go func() {
+		for i := 0; i < 100; i++ {
+			if err := connect(); err == nil {
+				return
+			}
+			logger(ctx).Print("not connected")
+			time.Sleep(10 * time.Second)
+		}
+	}()
+}
+
+func worksLater(ctx context.Context, connect func() error, serve func(context.Context)) {
+	go func() {
+		for {
+			if err := connect(); err == nil {
+				break
+			}
+			logger(ctx).Print("not connected")
+			time.Sleep(10 * time.Second) // want `ignores ctx`
+		}
+		serve(ctx)
+	}()
+}
+
+func asksLater(ctx context.Context, connect func() error) {
+	go func() {
+		for ctx.Err() == nil {
+			if err := connect(); err == nil {
+				break
+			}
+			time.Sleep(10 * time.Second) // want `ignores ctx`
+		}
+	}()
+}
+
+type reader struct {
+	ctx     context.Context // never ends
+	receive func(context.Context) error
+}
+
+func newReader() *reader {
+	ctx := context.Background()
+	return &reader{ctx: ctx}
+}
+
+func (r *reader) work() {
+	for {
+		if err := r.receive(r.ctx); err != nil {
+			time.Sleep(time.Second)
+			continue
+		}
+		log.Print("received")
+	}
+}
+
+type stoppable struct {
+	ctx     context.Context
+	cancel  func()
+	receive func(context.Context) error
+}
+
+func newStoppable() *stoppable {
+	s := &stoppable{ctx: context.Background()}
+	s.ctx, s.cancel = context.WithCancel(s.ctx)
+	return s
+}
+
+func (s *stoppable) work() {
+	for {
+		if err := s.receive(s.ctx); err != nil {
+			time.Sleep(time.Second) // want `ignores s.ctx`
+			continue
+		}
+		log.Print("received")
+	}
+}
