@@ -19,9 +19,15 @@ func table(modules, findings, judged, loops [][]string) []byte {
 	for _, m := range modules {
 		set[m[0]+"@"+m[1]] = m[2]
 	}
-	precision(&b, "code that nobody had looked at", findings, in(judged, func(r []string) bool { return set[r[0]+"@"+r[1]] != "made" }), true)
+	b.WriteString("\n## Precision on code that nobody had looked at\n\n" +
+		"Of all findings, also those that led to a better check: what was false in one round was mended before the next.\n\n" + sums(modules, judged))
+	for _, r := range rounds {
+		if rows := in(judged, func(j []string) bool { return r.has(set[j[0]+"@"+j[1]]) }); len(rows) > 0 {
+			precision(&b, "the modules of the "+r.name+" round", findings, rows, true)
+		}
+	}
 	precision(&b, "the code that the checks were made with", findings, in(judged, func(r []string) bool { return set[r[0]+"@"+r[1]] == "made" }), false)
-	readLoops(&b, modules, findings, loops)
+	readLoops(&b, findings, loops)
 	recall(&b, modules, findings)
 	b.WriteString("\n## Modules\n\n| module | version | set | findings | |\n|---|---|---|---:|---|\n")
 	for _, m := range modules {
@@ -49,6 +55,37 @@ func table(modules, findings, judged, loops [][]string) []byte {
 	return []byte(b.String())
 }
 
+// round is a list of modules that stood before the checks ran over them. What was false in a round was
+// mended before the next one, so that only the last says how good the checks are.
+type round struct {
+	name string
+	sets []string
+}
+
+var rounds = []round{{"first", []string{"unseen", "read", "later"}}, {"second", []string{"second"}}, {"third", []string{"third"}}}
+
+func (r round) has(set string) bool { return slices.Contains(r.sets, set) }
+
+// sums counts the modules and the findings of each round.
+func sums(modules, judged [][]string) string {
+	set := map[string]string{}
+	for _, m := range modules {
+		set[m[0]+"@"+m[1]] = m[2]
+	}
+	b := "| round | modules | findings | true | precision |\n|---|---:|---:|---:|---:|\n"
+	for _, r := range rounds {
+		all := in(judged, func(j []string) bool { return r.has(set[j[0]+"@"+j[1]]) })
+		if len(all) == 0 {
+			continue
+		}
+		good := len(in(all, func(j []string) bool { return j[4] == "true" }))
+		b += fmt.Sprintf("| %s | %d | %d | %d | %s |\n", r.name, len(in(modules, func(m []string) bool { return r.has(m[2]) })), len(all), good, percent(good, len(all)))
+	}
+	return b
+}
+
+func percent(good, of int) string { return fmt.Sprintf("%.0f %%", 100*float64(good)/float64(of)) }
+
 // in returns the rows for which keep says so.
 func in(rows [][]string, keep func([]string) bool) [][]string {
 	return slices.DeleteFunc(slices.Clone(rows), func(r []string) bool { return !keep(r) })
@@ -59,9 +96,7 @@ func in(rows [][]string, keep func([]string) bool) [][]string {
 // code, what they do not report any more counts too.
 func precision(b *strings.Builder, code string, findings, judged [][]string, gone bool) {
 	fmt.Fprintf(b, "\n## Precision on %s\n\n", code)
-	if gone {
-		b.WriteString("Of all findings of the first run, also those that led to a better check.\n\n")
-	} else {
+	if !gone {
 		b.WriteString("Of the judged findings that are still reported. What was false and led to a better check is not.\n\n")
 	}
 	b.WriteString("| check | true | false | precision | by file |\n|---|---:|---:|---:|---:|\n")
@@ -113,44 +148,54 @@ func (c *count) write(b *strings.Builder, name string) {
 			goodFiles++
 		}
 	}
-	percent := func(good, of int) string { return fmt.Sprintf("%.0f %%", 100*float64(good)/float64(of)) }
 	fmt.Fprintf(b, "| %s | %d | %d | %s | %s |\n", name, c.good, c.bad, percent(c.good, c.good+c.bad), percent(goodFiles, len(c.files)))
 }
 
 // readLoops lists the mistakes in loops that were read by hand, and counts what is found.
-func readLoops(b *strings.Builder, modules, findings, loops [][]string) {
+func readLoops(b *strings.Builder, findings, loops [][]string) {
 	if len(loops) == 0 {
 		return
 	}
 	b.WriteString("\n## Loops that were read by hand\n\nDrawn by lot from the loops with a wait or a word for retries. " +
 		"A loop without a mistake is not listed; loops.tsv has all.\n\n| module | loop | mistake | found |\n|---|---|---|---|\n")
+	for _, l := range loops {
+		if l[3] != "" {
+			fmt.Fprintf(b, "| %s | %s | %s | %s |\n", l[0], l[2], l[3], map[bool]string{true: "yes", false: "no"}[reported(findings, l)[l[3]]])
+		}
+	}
+	b.WriteString("\n" + loopSums(findings, loops) + "\n")
+}
+
+// loopSums says how many of the mistakes in loops are found.
+func loopSums(findings, loops [][]string) string {
 	mistakes, found, clean, quiet := 0, 0, 0, 0
 	for _, l := range loops {
-		if !slices.ContainsFunc(modules, func(m []string) bool { return m[0] == l[0] && m[1] == l[1] }) {
-			continue
-		}
-		checks := map[string]bool{}
-		for _, f := range findings {
-			if f[0] == l[0] && f[1] == l[1] && within(f[3], l[2]) {
-				checks[f[2]] = true
-			}
-		}
-		if l[3] == "" {
+		checks := reported(findings, l)
+		switch {
+		case l[3] == "":
 			clean++
 			if len(checks) == 0 {
 				quiet++
 			}
-			continue
+		default:
+			mistakes++
+			if checks[l[3]] {
+				found++
+			}
 		}
-		mistakes++
-		answer := "no"
-		if checks[l[3]] {
-			found++
-			answer = "yes"
-		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", l[0], l[2], l[3], answer)
 	}
-	fmt.Fprintf(b, "\n%d of %d mistakes are found. In %d of the %d loops without one, nothing is reported.\n", found, mistakes, quiet, clean)
+	return fmt.Sprintf("%d of %d mistakes are found. In %d of the %d loops without one, nothing is reported.", found, mistakes, quiet, clean)
+}
+
+// reported returns the checks that report something in a loop.
+func reported(findings [][]string, loop []string) map[string]bool {
+	checks := map[string]bool{}
+	for _, f := range findings {
+		if f[0] == loop[0] && f[1] == loop[1] && within(f[3], loop[2]) {
+			checks[f[2]] = true
+		}
+	}
+	return checks
 }
 
 // within reports whether file:line is in file:first-last.

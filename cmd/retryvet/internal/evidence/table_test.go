@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,6 +16,8 @@ func TestTable(t *testing.T) {
 	modules := [][]string{
 		{"example.com/a", "v1.0.0", "made", "sleep a.go a/a#1;leak b.go a/a#2"},
 		{"example.com/b", "v2.0.0", "unseen", ""},
+		{"example.com/c", "v2.0.0", "second", ""},
+		{"example.com/d", "v2.0.0", "second", ""},
 	}
 	findings := [][]string{
 		{"example.com/a", "v1.0.0", "", "", "3 packages"},
@@ -27,6 +31,9 @@ func TestTable(t *testing.T) {
 		{"example.com/a", "v1.0.0", "sleep", "a.go:8", "true", "as above"},
 		{"example.com/a", "v1.0.0", "sleep", "c.go:9", "false", "it does not"},
 		{"example.com/a", "v1.0.0", "leak", "b.go:7", "false", "not reported any more"},
+		{"example.com/c", "v2.0.0", "leak", "b.go:7", "false", "not reported any more"},
+		{"example.com/c", "v2.0.0", "leak", "c.go:7", "true", "left open"},
+		{"example.com/c", "v2.0.0", "leak", "c.go:8", "true", "left open"},
 	}
 	loops := [][]string{
 		{"example.com/a", "v1.0.0", "a.go:5-9", "sleep", "ignores ctx"},
@@ -40,12 +47,31 @@ func TestTable(t *testing.T) {
 		"| example.com/a | a.go:5-9 | sleep | yes |\n| example.com/a | b.go:5-9 | leak | no |\n\n1 of 2 mistakes",
 		"In 1 of the 1 loops without one, nothing is reported.",
 		"| sleep | 2 | 1 | 67 % | 50 % |\n",
+		"| round | modules | findings | true | precision |\n|---|---:|---:|---:|---:|\n| second | 2 | 3 | 2 | 67 % |\n",
 		"| all | 2 | 1 | 67 % | 50 % |\n",
 		"| a/a#1 | sleep | a.go | yes |\n| a/a#2 | leak | b.go | no |\n\n1 of 2.\n",
 	} {
 		assert.Contains(t, got, want)
 	}
-	assert.NotContains(t, got, "\n| leak |")
+	assert.Contains(t, got, "second round\n\n| check | true | false | precision | by file |\n|---|---:|---:|---:|---:|\n| leak | 2 | 1 | 67 % | 50 % |\n")
+	_, madeWith, _ := strings.Cut(got, "made with\n")
+	assert.NotContains(t, madeWith, "\n| leak |")
+}
+
+// The figures in the documentation are those of the tables.
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	read := func(name string, columns int) [][]string {
+		rows, err := readRows(name, columns)
+		require.NoError(t, err)
+		return rows
+	}
+	text, err := os.ReadFile("../../../../docs/retryvet.md")
+	require.NoError(t, err)
+	loops := read("loops.tsv", 5)
+	assert.Contains(t, string(text), sums(read("modules.tsv", 4), read("judged.tsv", 6)))
+	assert.Contains(t, string(text), fmt.Sprintf("%d loops", len(loops)))
+	assert.Contains(t, string(text), loopSums(read("findings.tsv", 5), loops))
 }
 
 func TestDropReplaces(t *testing.T) {
