@@ -2,6 +2,7 @@
 //
 //	go run ./internal/evidence -dir /tmp/evidence        # all of modules.tsv
 //	go run ./internal/evidence -dir /tmp/evidence heimdall
+//	go run ./internal/evidence -dir /tmp/evidence -stale # those that other checks have run over
 //
 // modules.tsv lists modules and versions, and which of them the checks were made with. The go
 // command downloads each of them and what it imports; nothing is compiled, and no test files are
@@ -12,6 +13,8 @@ package main
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -36,15 +39,16 @@ func main() {
 	log.SetFlags(0)
 	dir := flag.String("dir", filepath.Join(os.TempDir(), "evidence"), "where to put the modules")
 	data := flag.String("data", "internal/evidence", "where modules.tsv is")
+	stale := flag.Bool("stale", false, "leave out modules that these checks have run over, and begin with those that had findings")
 	flag.Parse()
-	if err := run(*dir, *data, flag.Args()); err != nil {
+	if err := run(*dir, *data, flag.Args(), *stale); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // run looks at the modules whose path contains one of the words, or at all, and writes the
 // files anew. What was found in the other modules stays.
-func run(dir, data string, words []string) error {
+func run(dir, data string, words []string, stale bool) error {
 	modules, err := readRows(filepath.Join(data, "modules.tsv"), 4)
 	if err != nil {
 		return err
@@ -53,21 +57,29 @@ func run(dir, data string, words []string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	version, err := checksVersion(filepath.Join(data, "../../checks"))
+	if err != nil {
+		return err
+	}
+	todo := modules
+	if stale {
+		todo = outdated(modules, findings, version)
+	}
 	l := newLoader()
-	for _, m := range modules {
-		module, version := m[0], m[1]
-		if len(words) > 0 && !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(module+"@"+version, w) }) {
+	for _, m := range todo {
+		module, release := m[0], m[1]
+		if len(words) > 0 && !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(module+"@"+release, w) }) {
 			continue
 		}
 		start := time.Now()
-		found, note, err := l.look(dir, module, version)
+		found, note, err := l.look(dir, module, release)
 		if err != nil {
 			note = "not analyzed: " + oneLine(err.Error())
 		}
-		log.Printf("%s %s@%s: %d findings in %s %s", time.Now().Format("15:04"), module, version, len(found), time.Since(start).Round(time.Second), note)
-		findings = slices.DeleteFunc(findings, func(f []string) bool { return f[0] == module && f[1] == version })
+		log.Printf("%s %s@%s: %d findings in %s %s", time.Now().Format("15:04"), module, release, len(found), time.Since(start).Round(time.Second), note)
+		findings = slices.DeleteFunc(findings, func(f []string) bool { return f[0] == module && f[1] == release })
 		findings = append(findings, found...)
-		findings = append(findings, []string{module, version, "", "", note})
+		findings = append(findings, []string{module, release, "", version, note})
 		if err := writeRows(filepath.Join(data, "findings.tsv"), findings); err != nil {
 			return err
 		}
@@ -80,7 +92,44 @@ func run(dir, data string, words []string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return os.WriteFile(filepath.Join(data, "table.md"), table(modules, findings, judged, loops), 0o644)
+	return os.WriteFile(filepath.Join(data, "table.md"), table(modules, findings, judged, loops, version), 0o644)
+}
+
+// checksVersion returns a name for the checks as they are in a folder. It stands with the modules that
+// they have run over.
+func checksVersion(dir string) (string, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return "", err
+	}
+	hash := sha256.New()
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(hash, "%s %d\n%s", filepath.Base(name), len(text), text)
+	}
+	return hex.EncodeToString(hash.Sum(nil))[:8], nil
+}
+
+// outdated returns the modules that other checks have run over, first those with findings.
+func outdated(modules, findings [][]string, version string) [][]string {
+	isDone, hits := map[string]bool{}, map[string]int{}
+	for _, f := range findings {
+		module := f[0] + "@" + f[1]
+		if f[2] != "" {
+			hits[module]++
+		} else if f[3] == version {
+			isDone[module] = true
+		}
+	}
+	todo := in(modules, func(m []string) bool { return !isDone[m[0]+"@"+m[1]] })
+	slices.SortStableFunc(todo, func(a, b []string) int { return hits[b[0]+"@"+b[1]] - hits[a[0]+"@"+a[1]] })
+	return todo
 }
 
 // look returns the findings in a module.

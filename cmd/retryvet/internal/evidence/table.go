@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +11,7 @@ import (
 
 // table writes how many of the judged findings are true, how many mistakes in loops that were read
 // are found, and what was found in each module.
-func table(modules, findings, judged, loops [][]string) []byte {
+func table(modules, findings, judged, loops [][]string, version string) []byte {
 	var b strings.Builder
 	b.WriteString("# Findings in public modules\n\nMade by `go run ./internal/evidence` in cmd/retryvet. Do not edit.\n\n" +
 		"The checks were made with the modules of the set *made*. The list of the others stood before the checks ran over them. " +
@@ -29,7 +30,9 @@ func table(modules, findings, judged, loops [][]string) []byte {
 	precision(&b, "the code that the checks were made with", findings, in(judged, func(r []string) bool { return set[r[0]+"@"+r[1]] == "made" }), false)
 	readLoops(&b, findings, loops)
 	recall(&b, modules, findings)
-	b.WriteString("\n## Modules\n\n| module | version | set | findings | |\n|---|---|---|---:|---|\n")
+	fmt.Fprintf(&b, "\n## Modules\n\nOf the %d modules, %d were run with the checks as they are, version %s. The others say with which.\n\n",
+		len(modules), len(modules)-len(outdated(modules, findings, version)), version)
+	b.WriteString("| module | version | set | findings | |\n|---|---|---|---:|---|\n")
 	for _, m := range modules {
 		counts, note, n := map[string]int{}, "not run", 0
 		for _, f := range findings {
@@ -38,6 +41,9 @@ func table(modules, findings, judged, loops [][]string) []byte {
 			}
 			if f[2] == "" {
 				note = f[4]
+				if f[3] != version {
+					note += ", checks " + cmp.Or(f[3], "not recorded")
+				}
 				continue
 			}
 			counts[f[2]]++

@@ -20,7 +20,8 @@ func TestTable(t *testing.T) {
 		{"example.com/d", "v2.0.0", "second", ""},
 	}
 	findings := [][]string{
-		{"example.com/a", "v1.0.0", "", "", "3 packages"},
+		{"example.com/a", "v1.0.0", "", "new", "3 packages"},
+		{"example.com/c", "v2.0.0", "", "old", "4 packages"},
 		{"example.com/a", "v1.0.0", "sleep", "a.go:7", "ignores ctx"},
 		{"example.com/a", "v1.0.0", "sleep", "a.go:8", "ignores ctx"},
 		{"example.com/a", "v1.0.0", "sleep", "c.go:9", "ignores ctx"},
@@ -40,10 +41,12 @@ func TestTable(t *testing.T) {
 		{"example.com/a", "v1.0.0", "b.go:5-9", "leak", "left open"},
 		{"example.com/a", "v1.0.0", "c.go:1-8", "", "works on items"},
 	}
-	got := string(table(modules, findings, judged, loops))
+	got := string(table(modules, findings, judged, loops, "new"))
 	for _, want := range []string{
 		"| example.com/a | v1.0.0 | made | 3 | sleep 3, 3 packages |\n",
 		"| example.com/b | v2.0.0 | unseen | 0 | not run |\n",
+		"| example.com/c | v2.0.0 | second | 0 | 4 packages, checks old |\n",
+		"Of the 4 modules, 1 were run with the checks as they are, version new.",
 		"| example.com/a | a.go:5-9 | sleep | yes |\n| example.com/a | b.go:5-9 | leak | no |\n\n1 of 2 mistakes",
 		"In 1 of the 1 loops without one, nothing is reported.",
 		"| sleep | 2 | 1 | 67 % | 50 % |\n",
@@ -72,6 +75,32 @@ func TestDocs(t *testing.T) {
 	assert.Contains(t, string(text), sums(read("modules.tsv", 4), read("judged.tsv", 6)))
 	assert.Contains(t, string(text), fmt.Sprintf("%d loops", len(loops)))
 	assert.Contains(t, string(text), loopSums(read("findings.tsv", 5), loops))
+}
+
+func TestOutdated(t *testing.T) {
+	t.Parallel()
+	modules := [][]string{{"a", "v1"}, {"b", "v1"}, {"c", "v1"}, {"c", "v2"}}
+	findings := [][]string{
+		{"a", "v1", "", "old", ""}, {"b", "v1", "", "new", ""}, {"b", "v1", "sleep", "b.go:1", ""},
+		{"c", "v2", "", "", ""}, {"c", "v2", "sleep", "c.go:1", ""},
+	}
+	assert.Equal(t, [][]string{{"c", "v2"}, {"a", "v1"}, {"c", "v1"}}, outdated(modules, findings, "new"))
+}
+
+func TestChecksVersion(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	version := func(name, text string) string {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+		v, err := checksVersion(dir)
+		require.NoError(t, err)
+		return v
+	}
+	first := version("a.go", "package a")
+	assert.Len(t, first, 8)
+	assert.Equal(t, first, version("a_test.go", "package a"))
+	assert.NotEqual(t, first, version("a.go", "package b"))
+	assert.Equal(t, first, version("a.go", "package a"))
 }
 
 func TestDropReplaces(t *testing.T) {
