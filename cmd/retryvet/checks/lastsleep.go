@@ -5,6 +5,8 @@ import (
 	"go/token"
 	"go/types"
 	"slices"
+
+	"golang.org/x/tools/go/cfg"
 )
 
 // LastSleep reports a wait after which no attempt follows.
@@ -39,13 +41,45 @@ func lastSleep(u *unit) {
 func (s *source) givesUp(a *attempt) bool {
 	next := s.next(a)
 	switch next := next.(type) {
-	case *ast.ReturnStmt, *ast.IfStmt:
+	case *ast.ReturnStmt:
+		return !s.breaks(a) || s.tellsOutcome(a, next)
+	case *ast.IfStmt:
 		return true
 	case *ast.ExprStmt:
 		call, ok := next.X.(*ast.CallExpr)
 		return ok && (!mayReturn(s.pass.TypesInfo, call) || logs.MatchString(funcName(call)))
 	}
 	return false
+}
+
+// breaks reports whether a loop that has found what it looks for goes on to what follows it.
+func (s *source) breaks(a *attempt) bool {
+	for _, b := range s.graph(a.in).Blocks {
+		if !b.Live || b.Stmt == a.loop && head(b, a.loop) {
+			continue
+		}
+		if slices.ContainsFunc(b.Succs, func(to *cfgBlock) bool {
+			return to.Stmt == a.loop && (to.Kind == cfg.KindForDone || to.Kind == cfg.KindRangeDone)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// tellsOutcome reports whether a return has something that the loop before it has set.
+func (s *source) tellsOutcome(a *attempt, ret *ast.ReturnStmt) bool {
+	if len(ret.Results) == 0 {
+		return a.sig.Results().Len() > 0 // by name
+	}
+	return contains(ret, func(n ast.Node) bool {
+		v, ok := n.(*ast.Ident)
+		if !ok {
+			return false
+		}
+		set, ok := s.pass.TypesInfo.Uses[v].(*types.Var)
+		return ok && sets(s.pass.TypesInfo, a.body, set)
+	})
 }
 
 // next returns the statement after a loop, or nil.

@@ -144,3 +144,47 @@ func growing() (err error) {
 	}
 	return err
 }
+
+type invalidation struct{ Status string }
+
+// The function goes on either way, so the last wait may help.
+func eitherWay(look func() (*invalidation, error)) error {
+	for i := 0; i < 10; i++ {
+		got, err := look()
+		if err != nil {
+			return err
+		}
+		if got.Status == "Completed" {
+			break
+		}
+		time.Sleep(6 * time.Second)
+	}
+	return nil
+}
+
+func eitherWayTold(look func() (*invalidation, error)) (*invalidation, error) {
+	var got *invalidation
+	var err error
+	for i := 0; i < 10; i++ {
+		got, err = look()
+		if err != nil {
+			return nil, err
+		}
+		if got.Status == "Completed" {
+			break
+		}
+		time.Sleep(6 * time.Second) // want `waits after the last attempt too`
+	}
+	return got, nil
+}
+
+func notFound(look func() (*invalidation, error)) *invalidation {
+	for i := 0; i < 10; i++ {
+		got, err := look()
+		if err == nil && got.Status == "Completed" {
+			return got
+		}
+		time.Sleep(6 * time.Second) // want `waits after the last attempt too`
+	}
+	return nil
+}
