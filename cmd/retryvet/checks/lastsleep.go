@@ -21,7 +21,7 @@ func lastSleep(u *unit) {
 			continue
 		}
 		counters, ok := u.counters(a)
-		if !ok || u.triesAfter(a) {
+		if !ok || u.triesAfter(a) || u.breaks(a) && !u.tellsOutcome(a) {
 			continue
 		}
 		counters = append(counters, u.computed(a, counters)...)
@@ -41,9 +41,7 @@ func lastSleep(u *unit) {
 func (s *source) givesUp(a *attempt) bool {
 	next := s.next(a)
 	switch next := next.(type) {
-	case *ast.ReturnStmt:
-		return !s.breaks(a) || s.tellsOutcome(a, next)
-	case *ast.IfStmt:
+	case *ast.ReturnStmt, *ast.IfStmt:
 		return true
 	case *ast.ExprStmt:
 		call, ok := next.X.(*ast.CallExpr)
@@ -67,18 +65,36 @@ func (s *source) breaks(a *attempt) bool {
 	return false
 }
 
-// tellsOutcome reports whether a return has something that the loop before it has set.
-func (s *source) tellsOutcome(a *attempt, ret *ast.ReturnStmt) bool {
-	if len(ret.Results) == 0 {
-		return a.sig.Results().Len() > 0 // by name
-	}
-	return contains(ret, func(n ast.Node) bool {
-		v, ok := n.(*ast.Ident)
-		if !ok {
-			return false
+// tellsOutcome reports whether what follows a loop can know how it ended: by a variable that the loop
+// has set. If not, the function goes on either way, and the last wait may have helped.
+func (s *source) tellsOutcome(a *attempt) bool {
+	var set []types.Object
+	add := func(e ast.Expr) {
+		if v := root(s.pass.TypesInfo, e); v != nil && v.Pos() < a.loop.Pos() {
+			set = append(set, v)
 		}
-		set, ok := s.pass.TypesInfo.Uses[v].(*types.Var)
-		return ok && sets(s.pass.TypesInfo, a.body, set)
+	}
+	ast.Inspect(a.loop, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			for _, lhs := range n.Lhs {
+				add(lhs)
+			}
+		case *ast.IncDecStmt:
+			add(n.X)
+		case *ast.UnaryExpr:
+			if n.Op == token.AND {
+				add(n.X)
+			}
+		}
+		return true
+	})
+	return len(set) > 0 && contains(a.in, func(n ast.Node) bool {
+		if ret, ok := n.(*ast.ReturnStmt); ok && ret.Pos() > a.loop.End() && len(ret.Results) == 0 && a.sig.Results().Len() > 0 {
+			return true // by name
+		}
+		id, ok := n.(*ast.Ident)
+		return ok && id.Pos() > a.loop.End() && slices.Contains(set, s.pass.TypesInfo.Uses[id])
 	})
 }
 
