@@ -59,6 +59,8 @@ func (s *source) addLoop(a *attempt) {
 		a.kind, a.tries = retrying, kinds[retrying]
 	case len(kinds[reconnecting]) > 0:
 		a.kind, a.tries = reconnecting, kinds[reconnecting]
+	case s.replays(a):
+		return
 	case len(kinds[polling]) > 0 && len(a.waits) > 0:
 		a.kind, a.tries = polling, kinds[polling]
 	case len(a.waits) > 0 && s.looks(a, varies):
@@ -296,6 +298,24 @@ func (s *source) iterates(loop ast.Stmt) bool {
 		call, ok := n.(*ast.CallExpr)
 		return ok && iterators.MatchString(funcName(call))
 	})
+}
+
+var readsItem = regexp.MustCompile(`^(ReadBytes|ReadString|ReadLine|ReadSlice|ReadRune|Decode|Token|Scan|ReadRecord|ReadPacket)$`)
+
+// replays reports whether a loop reads one item after another, and stops at their end.
+func (s *source) replays(a *attempt) bool {
+	calls, ends := false, false
+	own(a.body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			calls = calls || readsItem.MatchString(funcName(n))
+		case *ast.SelectorExpr:
+			obj := s.pass.TypesInfo.Uses[n.Sel]
+			ends = ends || obj != nil && obj.Name() == "EOF" && obj.Pkg() != nil && obj.Pkg().Path() == "io"
+		}
+		return true
+	})
+	return calls && ends
 }
 
 // counted reports whether a loop counts its iterations, or is a range over waits.

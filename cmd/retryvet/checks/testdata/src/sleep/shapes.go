@@ -1,6 +1,7 @@
 package sleep
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -484,5 +485,19 @@ func (s *stoppable) work() {
 			continue
 		}
 		log.Print("received")
+	}
+}
+
+// Each iteration reads another line, and the waits are those of the recording.
+func replay(ctx context.Context, lines *bufio.Reader, delay func([]byte) time.Duration, send func([]byte)) {
+	for ctx.Err() == nil {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF {
+			break
+		}
+		if d := delay(line); d > 0 {
+			time.Sleep(d)
+		}
+		send(line)
 	}
 }
