@@ -47,7 +47,7 @@ type power struct {
 
 func (u *unit) overflows(body *ast.BlockStmt) {
 	for _, p := range u.powers(body) {
-		if u.boundedBefore(body, p) || !u.isWait(body, p) {
+		if u.boundedBefore(body, p) || u.stopsGrowing(body, p) || !u.isWait(body, p) {
 			continue
 		}
 		if u.cappedAfter(body, p) {
@@ -175,6 +175,24 @@ func (u *unit) boundedBefore(body *ast.BlockStmt, p power) bool {
 			return n.Tok == token.REM_ASSIGN && mentions(u.TypesInfo, n.Lhs[0], counts...)
 		}
 		return false
+	})
+}
+
+// stopsGrowing reports whether a function returns before the power if the wait before has reached a
+// limit: the count goes no further then. The power is not computed from that wait.
+func (u *unit) stopsGrowing(body *ast.BlockStmt, p power) bool {
+	return slices.ContainsFunc(body.List, func(stmt ast.Stmt) bool {
+		branch, ok := stmt.(*ast.IfStmt)
+		if !ok || branch.End() > p.expr.Pos() || len(branch.Body.List) == 0 {
+			return false
+		}
+		cond, ok := ast.Unparen(branch.Cond).(*ast.BinaryExpr)
+		if !ok || cond.Op != token.GEQ && cond.Op != token.GTR {
+			return false
+		}
+		before := variable(u.TypesInfo, cond.X)
+		_, returns := branch.Body.List[len(branch.Body.List)-1].(*ast.ReturnStmt)
+		return returns && before != nil && before.Kind() == types.ParamVar && isDuration(before.Type()) && !mentions(u.TypesInfo, p.expr, before)
 	})
 }
 

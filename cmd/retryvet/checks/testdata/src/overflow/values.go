@@ -27,3 +27,20 @@ var bounded = func(n int) time.Duration {
 	}
 	return min(time.Minute, time.Second<<n)
 }
+
+// The wait before has reached the limit long before the shift overflows.
+func next(before time.Duration, n int) time.Duration {
+	if before >= time.Minute {
+		return time.Minute
+	}
+	d := 10 * time.Millisecond * (1 << n)
+	return min(d, time.Minute)
+}
+
+// The base does not grow, so the shift overflows.
+func fromBase(base time.Duration, n int) time.Duration {
+	if base >= time.Minute {
+		return time.Minute
+	}
+	return min(base<<n, time.Minute) // want `overflows before it is capped`
+}
