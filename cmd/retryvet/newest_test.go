@@ -108,9 +108,9 @@ func TestNewestSyntax(t *testing.T) {
 		return append([]string{"env", toolchain}, args...)
 	}
 	want := map[string]int{}
-	for _, line := range strings.Split(newSyntax, "\n") {
+	for line := range strings.SplitSeq(newSyntax, "\n") {
 		if _, checks, ok := strings.Cut(line, " // "); ok {
-			for _, check := range strings.Split(checks, ", ") {
+			for check := range strings.SplitSeq(checks, ", ") {
 				want[check]++
 			}
 		}
@@ -119,7 +119,7 @@ func TestNewestSyntax(t *testing.T) {
 		_, stderr, code := run(t, dir, args[0], args[1:]...)
 		assert.NotZero(t, code)
 		got := map[string]int{}
-		for _, line := range strings.Split(stderr, "\n") {
+		for line := range strings.SplitSeq(stderr, "\n") {
 			if parts := strings.SplitN(line, ": ", 3); len(parts) == 3 && strings.Contains(parts[0], "m.go:") {
 				got[parts[1]]++
 			}

@@ -78,16 +78,17 @@ func sums(modules, judged [][]string) string {
 	for _, m := range modules {
 		set[m[0]+"@"+m[1]] = m[2]
 	}
-	b := "| round | modules | findings | true | precision |\n|---|---:|---:|---:|---:|\n"
+	var b strings.Builder
+	b.WriteString("| round | modules | findings | true | precision |\n|---|---:|---:|---:|---:|\n")
 	for _, r := range rounds {
 		all := in(judged, func(j []string) bool { return r.has(set[j[0]+"@"+j[1]]) })
 		if len(all) == 0 {
 			continue
 		}
 		good := len(in(all, func(j []string) bool { return j[4] == "true" }))
-		b += fmt.Sprintf("| %s | %d | %d | %d | %s |\n", r.name, len(in(modules, func(m []string) bool { return r.has(m[2]) })), len(all), good, percent(good, len(all)))
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %s |\n", r.name, len(in(modules, func(m []string) bool { return r.has(m[2]) })), len(all), good, percent(good, len(all)))
 	}
-	return b
+	return b.String()
 }
 
 func percent(good, of int) string { return fmt.Sprintf("%.0f %%", 100*float64(good)/float64(of)) }
@@ -177,17 +178,16 @@ func loopSums(findings, loops [][]string) string {
 	mistakes, found, clean, quiet := 0, 0, 0, 0
 	for _, l := range loops {
 		checks := reported(findings, l)
-		switch {
-		case l[3] == "":
+		if l[3] == "" {
 			clean++
 			if len(checks) == 0 {
 				quiet++
 			}
-		default:
-			mistakes++
-			if checks[l[3]] {
-				found++
-			}
+			continue
+		}
+		mistakes++
+		if checks[l[3]] {
+			found++
 		}
 	}
 	return fmt.Sprintf("%d of %d mistakes are found. In %d of the %d loops without one, nothing is reported.", found, mistakes, quiet, clean)

@@ -81,8 +81,11 @@ func TestOutdated(t *testing.T) {
 	t.Parallel()
 	modules := [][]string{{"a", "v1"}, {"b", "v1"}, {"c", "v1"}, {"c", "v2"}}
 	findings := [][]string{
-		{"a", "v1", "", "old", ""}, {"b", "v1", "", "new", ""}, {"b", "v1", "sleep", "b.go:1", ""},
-		{"c", "v2", "", "", ""}, {"c", "v2", "sleep", "c.go:1", ""},
+		{"a", "v1", "", "old", ""},
+		{"b", "v1", "", "new", ""},
+		{"b", "v1", "sleep", "b.go:1", ""},
+		{"c", "v2", "", "", ""},
+		{"c", "v2", "sleep", "c.go:1", ""},
 	}
 	assert.Equal(t, [][]string{{"c", "v2"}, {"a", "v1"}, {"c", "v1"}}, outdated(modules, findings, "new"))
 }
