@@ -255,6 +255,7 @@ func (s *Stored) lost() bool {
 		c.State.Failures++
 		return false
 	}
+	c.caller = context.WithoutCancel(c.caller) // what ends now was no part of that attempt
 	d := Decision{Stop: StopTimeout}
 	if c.begin() {
 		d = c.End(ErrLost)
