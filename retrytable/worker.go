@@ -233,6 +233,10 @@ func (w *Worker[ID]) Validate() error {
 		if err := w.Policy.Validate(); err != nil {
 			p = append(p, fmt.Errorf("retrytable: Worker.Policy: %w", err))
 		}
+		if w.Policy.MaxElapsed > 0 && w.Table != nil && w.Table.Columns.First == "" {
+			p.Add("Worker.Policy.MaxElapsed", w.Policy.MaxElapsed,
+				"needs a column that says when the first attempt was: name one in Table.Columns.First")
+		}
 	}
 	if w.Concurrency < 0 {
 		p.Add("Worker.Concurrency", w.Concurrency, "must not be negative")

@@ -48,6 +48,11 @@ func TestWorkerValidate(t *testing.T) {
 			&worker{Table: table, DB: new(sql.DB), Work: work, PolicyFor: new(retrypolicies.Policies).Get},
 			"retrytable: Worker.PolicyFor: the table has no column for kinds: name one in Table.Columns.Kind",
 		},
+		"a limit that nobody keeps": {
+			&worker{Table: &retrytable.Table[int64]{Name: "jobs"}, DB: new(sql.DB), Work: work, Policy: &retry.Policy{MaxElapsed: time.Hour}},
+			"retrytable: Worker.Policy.MaxElapsed: 1h0m0s: " +
+				"needs a column that says when the first attempt was: name one in Table.Columns.First",
+		},
 		"heartbeat": {
 			&worker{Table: table, DB: new(sql.DB), Work: work, Heartbeat: time.Minute},
 			"retrytable: Worker.Heartbeat: 1m0s: must be less than Table.Lease, 1m0s",

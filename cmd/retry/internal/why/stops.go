@@ -32,13 +32,14 @@ var stops = []stop{
 	{
 		retry.StopBudget, "",
 		"The local `Budget` had no retry left. The server did not say so, and time refills nothing: only successes do. " +
-			"A Transport without a setting has such a budget for each host; see [The budget](#the-budget).",
+			"A Transport without a setting has such a budget for each host, and an interceptor of gRPC or Connect one, too; see [The budget](#the-budget).",
 		"`Transport{Budget: retryhttp.NoBudget}`, or a `Budget` with a larger `Reserve` or `Ratio`",
 	},
 	{
 		retry.StopMaybeApplied, "a non-idempotent operation may have taken effect",
 		"The operation is `NonIdempotent`, such as a POST, and the failure does not prove that it had no effect. A second one might pay twice.",
-		"`Transport{IdempotencyKey: retryhttp.RandomKey}` if the server knows such keys; a mark or a `Classifier` with `NotApplied`",
+		"`Transport{IdempotencyKey: retryhttp.RandomKey}` if the server knows such keys; `Idempotent` of gRPC, Connect and Redis; " +
+			"a mark or a `Classifier` with `NotApplied`",
 	},
 	{
 		retry.StopRetryAfter, "the server asks for a longer wait than allowed",
