@@ -591,8 +591,8 @@ func TestTurnOfAnotherPolicy(t *testing.T) {
 	}
 }
 
-// A wait in the line is counted, and the Observer hears of its beginning and its end. Who cannot
-// wait so long does not stand in line for it.
+// A wait in the line is counted, and the Observer hears of its beginning and its end. A call that
+// cannot wait so long does not stand in line for it.
 func TestQuotaWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -633,7 +633,7 @@ func (w *lineWaits) Wait(string) func() {
 
 func (w *lineWaits) String() string { return fmt.Sprint(w.all.Load(), " ", w.over.Load()) }
 
-// Who leaves the end of the line takes nobody along who comes later.
+// A call that leaves the end of the line takes no later one along.
 func TestQuotaLastOfTheLineLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -74,8 +74,8 @@ type host struct {
 	instead  atomic.Pointer[http.Transport] // of Base, since a connection fell silent; or nil
 	previous atomic.Pointer[http.Transport] // what was instead of Base before; or nil
 
-	quota retry.Quota // of a Transport with a Cooldown
-	paced atomic.Pointer[paced]
+	quota retry.Quota           // of a Transport with a Cooldown
+	paced atomic.Pointer[paced] // the last policy that got the quota
 }
 
 // paced is a policy with the Quota of a host.

@@ -162,7 +162,7 @@ func (c *call) refused(resp *http.Response, own retry.Verdict) {
 	}
 	v := c.Verdict(err)
 	c.fresh = c.fresh || resp.StatusCode == http.StatusMisdirectedRequest
-	if v.Class == retry.RateLimited {
+	if v.Class == retry.RateLimited && c.t.Cooldown > 0 {
 		c.blame(c.t.host(c.answered(resp)))
 	}
 	switch {

@@ -145,8 +145,8 @@ type Worker[ID any] struct {
 	// Poll is the pause when no more jobs are due, and between two searches for leases that
 	// have run out; 0 means 1 second. A retry is late by a tenth of it at most, or of its wait
 	// if that is longer than 10 Polls, while the Worker that has stored it runs, and by such a
-	// pause otherwise. Each pause is random, within ±25 % of Poll. After an error of the database the pause
-	// doubles each time, up to 30 seconds, or Poll if that is longer.
+	// pause otherwise. Each pause is random, within ±25 % of Poll. After an error of the database
+	// the pause doubles each time, up to 30 seconds, or Poll if that is longer.
 	Poll time.Duration
 
 	// Wake ends a pause early with each value received. Send one after a trigger's NOTIFY,

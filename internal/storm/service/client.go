@@ -16,7 +16,7 @@ type Strategy struct {
 	Budget   func() *retry.Budget     // of this library
 	Throttle func() throttle.Throttle // a model of others
 
-	// Cooldown is that of retryhttp.Transport: each client has a Quota with this MaxHold.
+	// Cooldown, as in retryhttp.Transport, gives each client a Quota with this MaxHold.
 	Cooldown time.Duration
 	// FreeHints lets every retry with a hint take nothing from the Budget.
 	FreeHints bool

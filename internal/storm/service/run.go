@@ -177,16 +177,12 @@ func (r *run) begin() {
 func (r *run) attempt(id int32) {
 	number := r.calls[id].client
 	c := &r.clients[number]
-	if len(c.line) == 0 && c.take(&r.calls[id], r.events.Now()) == 0 {
-		r.send(id)
-		return
-	}
 	if c.line = append(c.line, id); len(c.line) == 1 {
 		r.serveLine(c, number)
 	}
 }
 
-// serveLine lets those of a client go whose turn has come, and notes when the next one asks.
+// serveLine lets the calls of a client go whose turn has come, and notes when the next one asks.
 func (r *run) serveLine(c *client, number int32) {
 	now := r.events.Now()
 	for ; len(c.line) > 0; c.line = c.line[1:] {
