@@ -53,43 +53,59 @@ func (e *engine) over() bool {
 }
 
 // An engine that hands out jobs before their turn loses little time, however many jobs wait, and
-// hands out each of them a few times.
+// hands out each of them a few times: in the median, because jitter and the order of goroutines
+// are left to chance.
 func TestQuotaOfAnEngine(t *testing.T) {
 	t.Parallel()
 	for jobs, most := range map[int]float64{60: 1.6, 300: 1.6, 1000: 1.25} {
-		synctest.Test(t, func(t *testing.T) {
-			api := &testkit.Window{Limit: 50, Length: 2 * time.Second}
-			e := &engine{due: make([]time.Time, jobs), left: jobs}
-			start := time.Now()
-			var places sync.WaitGroup
-			for range 4 {
-				p := &retry.Policy{Quota: &retry.Quota{}}
-				for range 25 {
-					places.Go(func() {
-						for !e.over() {
-							if !e.take() {
-								time.Sleep(20 * time.Millisecond)
-								continue
-							}
-							job := retry.Stored{Policy: p}
-							outcome := job.Attempt(t.Context(), func(context.Context) error {
-								err := api.Ask()
-								if err == nil {
-									time.Sleep(50 * time.Millisecond)
-								}
-								return err
-							})
-							e.settle(outcome, job.Decision.Delay)
-						}
-					})
-				}
-			}
-			places.Wait()
-			_, refused := api.Answers()
-			assert.LessOrEqual(t, refused, 8+jobs/10, "of %d jobs", jobs)
-			ideal := time.Duration((jobs-1)/api.Limit) * api.Length
-			assert.LessOrEqual(t, time.Since(start).Seconds(), most*ideal.Seconds(), "of %d jobs", jobs)
-			assert.LessOrEqual(t, e.tries, 10*jobs, "of %d jobs", jobs)
-		})
+		const runs = 3
+		var refused, tries, took [runs]int
+		for i := range runs {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				refused[i], tries[i] = runEngine(t, jobs)
+				took[i] = int(time.Since(start).Milliseconds())
+			})
+		}
+		slices.Sort(refused[:])
+		slices.Sort(tries[:])
+		slices.Sort(took[:])
+		ideal := (jobs - 1) / 50 * 2000
+		assert.LessOrEqual(t, refused[runs/2], 8+jobs/10, "of %d jobs", jobs)
+		assert.LessOrEqual(t, tries[runs/2], 10*jobs, "of %d jobs", jobs)
+		assert.LessOrEqual(t, float64(took[runs/2]), most*float64(ideal), "of %d jobs", jobs)
 	}
+}
+
+// runEngine has jobs done behind 50 requests in 2 seconds, at 4 × 25 places.
+func runEngine(t *testing.T, jobs int) (refused, tries int) {
+	t.Helper()
+	api := &testkit.Window{Limit: 50, Length: 2 * time.Second}
+	e := &engine{due: make([]time.Time, jobs), left: jobs}
+	var places sync.WaitGroup
+	for range 4 {
+		p := &retry.Policy{Quota: &retry.Quota{}}
+		for range 25 {
+			places.Go(func() {
+				for !e.over() {
+					if !e.take() {
+						time.Sleep(20 * time.Millisecond)
+						continue
+					}
+					job := retry.Stored{Policy: p}
+					outcome := job.Attempt(t.Context(), func(context.Context) error {
+						err := api.Ask()
+						if err == nil {
+							time.Sleep(50 * time.Millisecond)
+						}
+						return err
+					})
+					e.settle(outcome, job.Decision.Delay)
+				}
+			})
+		}
+	}
+	places.Wait()
+	_, refused = api.Answers()
+	return refused, e.tries
 }
