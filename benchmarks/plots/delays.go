@@ -33,9 +33,10 @@ func backoffs() *figure {
 		{"Constant", "(10s)", retry.Policy{Backoff: retry.Constant(10 * time.Second)}},
 		{"Schedule", "{2s, 10s, 25s}", retry.Policy{Backoff: retry.Schedule{2 * time.Second, 10 * time.Second, 25 * time.Second}}},
 	}
-	return delays("How long each kind of Backoff waits, and how its jitter spreads that", waits,
-		"Line: the delay before jitter. Bar: what jitter may make of it; here the default, FullJitter, or ±10 % where you wrote down the",
-		"waits. Dots: waits as drawn. MaxDelay is 30 s.")
+	return delays("What each Backoff waits, and what jitter makes of it", waits,
+		"Line: the delay before jitter. Bar: what jitter may make of it; here the",
+		"default, FullJitter, or ±10 % where you wrote down the waits. Dots: waits as",
+		"drawn. MaxDelay is 30 s.")
 }
 
 // jitters shows every Jitter with the same Backoff.
@@ -51,8 +52,9 @@ func jitters() *figure {
 		{"NoJitter", "clients stay in step", exponential(retry.NoJitter)},
 	}
 	return delays("What each Jitter makes of Exponential{Initial: 1s}", waits,
-		"Line: the delay before jitter. Bar: what jitter may make of it. Dots: waits as drawn. At MaxDelay, 30 s, the range is cut,",
-		"not the result, so that clients do not gather there.")
+		"Line: the delay before jitter. Bar: what jitter may make of it. Dots: waits as",
+		"drawn. At MaxDelay, 30 s, the range is cut, not the result, so that clients",
+		"do not gather there.")
 }
 
 func delays(title string, waits []wait, notes ...string) *figure {
@@ -60,18 +62,25 @@ func delays(title string, waits []wait, notes ...string) *figure {
 		waits[i].policy.MaxAttempts = shownRetries + 1
 		waits[i].policy.MaxDelay = limit
 	}
-	return &figure{title: title, notes: notes, height: 215, draw: func(t *theme, page draw.Canvas) {
-		const head = 26
-		row := make([]*plot.Plot, len(waits))
+	return &figure{title: title, notes: notes, height: 520, draw: func(t *theme, page draw.Canvas) {
+		const columns, head = 2, 30
+		rows := make([][]*plot.Plot, (len(waits)+columns-1)/columns)
 		for i := range waits {
-			row[i] = waits[i].plot(t, i == 0)
+			rows[i/columns] = append(rows[i/columns], waits[i].plot(t, i%columns == 0))
 		}
-		tiles := draw.Tiles{Rows: 1, Cols: len(waits), PadX: vg.Points(9), PadTop: vg.Points(head), PadRight: vg.Points(2)}
-		for i, c := range plot.Align([][]*plot.Plot{row}, tiles, page)[0] {
-			row[i].Draw(c)
-			left := row[i].DataCanvas(c).Min.X
-			c.FillText(t.bold(normal, t.ink), vg.Point{X: left, Y: page.Max.Y - vg.Points(10)}, waits[i].kind)
-			c.FillText(t.text(small, t.muted), vg.Point{X: left, Y: page.Max.Y - vg.Points(21)}, waits[i].literal)
+		for last := len(rows) - 1; len(rows[last]) < columns; {
+			rows[last] = append(rows[last], nil)
+		}
+		tiles := draw.Tiles{
+			Rows: len(rows), Cols: columns, PadX: vg.Points(9), PadY: vg.Points(head), PadTop: vg.Points(head), PadRight: vg.Points(2),
+		}
+		canvases := plot.Align(rows, tiles, page)
+		for i, w := range waits {
+			p, c := rows[i/columns][i%columns], canvases[i/columns][i%columns]
+			p.Draw(c)
+			data := p.DataCanvas(c)
+			c.FillText(t.bold(normal, t.ink), vg.Point{X: data.Min.X, Y: data.Max.Y + vg.Points(18)}, w.kind)
+			c.FillText(t.text(small, t.muted), vg.Point{X: data.Min.X, Y: data.Max.Y + vg.Points(7)}, w.literal)
 		}
 	}}
 }

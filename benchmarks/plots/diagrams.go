@@ -51,7 +51,7 @@ func jobEnds() *figure {
 func chain(title string, notes []string, back string, steps []step) *figure {
 	const box, gap, indent = 30, 11, 16
 	return &figure{
-		title: title, notes: notes, width: narrow, height: 53 + float64(len(steps))*(box+gap),
+		title: title, notes: notes, height: 53 + float64(len(steps))*(box+gap),
 		draw: func(t *theme, c draw.Canvas) {
 			start, right := c.Min.X+vg.Points(14), c.Min.X+vg.Points(242)
 			trunk, left := start+vg.Points(indent/2), start

@@ -92,20 +92,21 @@ func durable(raw string) (*figure, error) {
 		}
 	}
 	return &figure{
-		title:  "Stored jobs that are done in a second",
-		notes:  []string{"Jobs that do nothing, 100 at a time, on one machine with its database; each outcome waits for the disk, but asynq's. Medians."},
-		height: 80 + rowHeight*float64(len(by)),
+		title: "Stored jobs that are done in a second",
+		notes: []string{
+			"Jobs that do nothing, 100 at a time, on one machine with its database; each",
+			"outcome waits for the disk, but asynq's. Medians.",
+		},
+		height: 120 + 2*rowHeight*float64(len(by)),
 		draw: func(t *theme, page draw.Canvas) {
 			const names = 120
 			page.Min.X += vg.Points(names)
 			page.Max.Y -= vg.Points(14)
-			tiles := draw.Tiles{Rows: 1, Cols: 2, PadX: vg.Points(60)}
+			tiles := draw.Tiles{Rows: 2, Cols: 1, PadY: vg.Points(22)}
 			for i := range all {
 				p := all[i].bars(t, by, end)
-				if i == 0 {
-					p.Add(t.names(by))
-				}
-				p.Draw(draw.Crop(tiles.At(page, i, 0), 0, -vg.Points(30), 0, 0))
+				p.Add(t.names(by))
+				p.Draw(draw.Crop(tiles.At(page, 0, i), 0, -vg.Points(30), 0, 0))
 			}
 		},
 	}, nil
@@ -121,15 +122,15 @@ func (col *column) bars(t *theme, by []string, end int) *plot.Plot {
 		x, y := p.Transforms(&c)
 		c.FillText(t.bold(normal, t.ink), vg.Point{X: c.Min.X, Y: c.Max.Y + vg.Points(5)}, col.title)
 		for i, name := range by {
-			v, ok := col.values[name]
-			if !ok {
-				continue
-			}
 			const half = 0.36
-			bottom, top := y(float64(-i)-half), y(float64(-i)+half)
-			fill(c, t.of(name), x(0), bottom, x(v), top)
+			bottom, top, figure := y(float64(-i)-half), y(float64(-i)+half), "–" // was not measured
+			v, ok := col.values[name]
+			if ok {
+				fill(c, t.of(name), x(0), bottom, x(v), top)
+				figure = fmt.Sprintf("%.0f", v)
+			}
 			at := vg.Point{X: x(v) + vg.Points(4), Y: (bottom + top) / 2}
-			c.FillText(centered(t.text(small, t.of(name)), text.XLeft), at, fmt.Sprintf("%.0f", v))
+			c.FillText(centered(t.text(small, t.of(name)), text.XLeft), at, figure)
 		}
 	}))
 	return p

@@ -62,5 +62,5 @@ func embedded(name string, f *figure) string {
 	return fmt.Sprintf(`<picture>
   <source media="(prefers-color-scheme: dark)" srcset="../%[1]s-dark.svg">
   <img alt="%[2]s" src="../%[1]s-light.svg" width="%[3]d">
-</picture>`, name, html.EscapeString(f.title), f.pixels())
+</picture>`, name, html.EscapeString(f.title), pixels)
 }

@@ -119,18 +119,20 @@ func wellFormed(t *testing.T, name string, svg []byte) {
 	}
 }
 
-// A picture that is narrow can be read on a phone, which is 390 pixels wide.
-func TestNarrow(t *testing.T) {
+// Text has 9 pixels or more on a phone, which is 390 pixels wide, with a margin of 16.
+func TestOnAPhone(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"quota", "storm", "error", "job"} {
-		svg := generated(t)[name+"-light.svg"]
-		assert.Contains(t, string(svg), fmt.Sprintf(`viewBox="0 0 %d `, narrow), name)
+	for name, svg := range generated(t) {
+		if !strings.HasSuffix(name, ".svg") {
+			continue
+		}
+		assert.Contains(t, string(svg), fmt.Sprintf(`viewBox="0 0 %d `, width), name)
 		sizes := regexp.MustCompile(`font-size:([\d.]+)px`).FindAllSubmatch(svg, -1)
 		require.NotEmpty(t, sizes, name)
 		for _, m := range sizes {
 			size, err := strconv.ParseFloat(string(m[1]), 64)
 			require.NoError(t, err)
-			assert.GreaterOrEqual(t, size*390/narrow, 9.0, name)
+			assert.GreaterOrEqual(t, size*(390-2*16)/width, 9.0, name)
 		}
 	}
 }

@@ -21,7 +21,6 @@ func behindQuota() (*figure, error) {
 	return &figure{
 		title:  "1,000 jobs behind 50 requests in 2 seconds",
 		notes:  []string{"Requests in each window. Four processes with 25 places each, simulated."},
-		width:  narrow,
 		height: 290,
 		draw: func(t *theme, page draw.Canvas) {
 			const title = 30

@@ -81,7 +81,6 @@ func load() (*figure, error) {
 			fmt.Sprintf("%d clients make %.0f calls/s. The service can serve %.0f/s. 3 attempts with full", s.scenario.Clients, s.scenario.Rate, s.scenario.Capacity()),
 			fmt.Sprintf("jitter, timeout %.0f s. Simulated, with the real Policy and the zero Budget.", s.scenario.Timeout.Seconds()),
 		},
-		width:  narrow,
 		height: 480,
 		draw: func(t *theme, page draw.Canvas) {
 			const usual, lower, title = 78, 130, 18

@@ -49,24 +49,22 @@ func success(raw string) (*figure, error) {
 	return &figure{
 		title: "What a call costs that succeeds at once",
 		notes: []string{
-			"Medians, on a logarithmic scale: every line is ten times the one before. Hollow: a library that makes attempts although its context has ended.",
+			"Medians, on a logarithmic scale: every line is ten times the one before.",
+			"Hollow: a library that makes attempts although its context has ended.",
 		},
-		height: 80 + rowHeight*float64(len(by)),
+		height: 120 + 2*rowHeight*float64(len(by)),
 		draw: func(t *theme, page draw.Canvas) {
 			const names = 88
 			page.Min.X += vg.Points(names)
 			page.Max.Y -= vg.Points(14)
-			tiles := draw.Tiles{Rows: 1, Cols: 2, PadX: vg.Points(22)}
+			tiles := draw.Tiles{Rows: 2, Cols: 1, PadY: vg.Points(22)}
 			from, to := decades(by, &static, &closure)
 			for i, shown := range []costs{static, closure} {
 				p := t.rows(len(by))
 				p.X.Scale = plot.LogScale{}
 				p.X.Min, p.X.Max, p.X.Tick.Marker = from, to, powers(from, to)
-				p.Add(t.verticals(values(p.X.Tick.Marker)...), shown.dots(t, by))
-				if i == 0 {
-					p.Add(t.names(by))
-				}
-				p.Draw(draw.Crop(tiles.At(page, i, 0), 0, -vg.Points(columns), 0, 0))
+				p.Add(t.verticals(values(p.X.Tick.Marker)...), shown.dots(t, by), t.names(by))
+				p.Draw(draw.Crop(tiles.At(page, 0, i), 0, -vg.Points(columns), 0, 0))
 			}
 		},
 	}, nil

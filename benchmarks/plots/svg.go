@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"regexp"
 
@@ -12,25 +11,20 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// wide is the width of most pictures, in points: 800 pixels, about a column on GitHub. On a phone
-// its text is small; narrow fits there.
-const wide, narrow = 600, 360
+// width is the width of all pictures, in points: 480 pixels, so that text can be read on a phone.
+const width, pixels = 360, 480
 
 // figure is a picture without colors.
 type figure struct {
 	title  string   // what to see
 	notes  []string // how to read it, line by line
-	width  float64  // in points; 0 means wide
-	height float64
+	height float64  // in points
 	draw   func(*theme, draw.Canvas)
 }
 
-// pixels is how wide a page shows it.
-func (f *figure) pixels() int { return int(cmp.Or(f.width, wide) * 4 / 3) }
-
 // svg draws the figure.
 func (f *figure) svg(t *theme) []byte {
-	canvas := &recorder{Canvas: vgsvg.New(vg.Points(cmp.Or(f.width, wide)), vg.Points(f.height))}
+	canvas := &recorder{Canvas: vgsvg.New(vg.Points(width), vg.Points(f.height))}
 	page := draw.New(canvas)
 	y := page.Max.Y - vg.Points(heading+2)
 	page.FillText(t.bold(heading, t.ink), vg.Point{X: 0, Y: y}, f.title)

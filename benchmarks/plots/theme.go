@@ -46,11 +46,11 @@ func faint(c color.NRGBA, opacity float64) color.NRGBA {
 	return c
 }
 
-// The sizes of text, in points of a picture that is 600 points wide.
+// The sizes of text, in points.
 const (
 	heading = 12.5
 	normal  = 9.5
-	small   = 8.5
+	small   = 9.1
 )
 
 // text returns a style for text that begins at a point and sits on it.

@@ -30,10 +30,11 @@ func waiting(raw string) (*figure, error) {
 	return &figure{
 		title: "A retry that waits in retrypool occupies no goroutine",
 		notes: []string{
-			"Bytes per call that waits for its second attempt: solid the stack of its goroutine, faint all else. Medians. All calls",
-			"share a context that can be canceled; with contexts of their own, one for each task.",
+			"Bytes per call that waits for its second attempt: solid the stack of its",
+			"goroutine, faint all else. Medians. All calls share a context that can be",
+			"canceled; with contexts of their own, one for each task.",
 		},
-		height: 90 + rowHeight*float64(len(all)),
+		height: 105 + rowHeight*float64(len(all)),
 		draw: func(t *theme, page draw.Canvas) {
 			const names = 130
 			bars(t, all).Draw(draw.Crop(page, vg.Points(names), 0, 0, 0))
