@@ -1,6 +1,7 @@
 package retrygrpc
 
 import (
+	"fmt"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -14,11 +15,16 @@ import (
 //
 //	retrygrpc.Interceptor{Idempotent: retrygrpc.Methods("/jobs.Jobs/Get", "/jobs.Search/*")}
 //
-// The slash in front may be left out.
+// The slash in front may be left out. Methods panics if a name has another form, because it
+// would match nothing.
 func Methods(names ...string) func(method string) bool {
 	listed := make(map[string]bool, len(names))
 	for _, name := range names {
-		listed["/"+strings.TrimPrefix(name, "/")] = true
+		service, method, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
+		if service == "" || method == "" || strings.Contains(method, "/") {
+			panic(fmt.Sprintf("retrygrpc: Methods: %q: must be \"/package.Service/Method\" or \"/package.Service/*\"", name))
+		}
+		listed["/"+service+"/"+method] = true
 	}
 	return func(method string) bool {
 		if listed[method] {
