@@ -85,129 +85,6 @@ func TestClassifyUnixSockets(t *testing.T) {
 	assertClassified(t, wantFinal("permission"), &net.OpError{Op: "dial", Net: "unix", Err: fs.ErrPermission})
 }
 
-func TestClassifyHTTPResponses(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name, reply string
-		want        retry.Verdict
-	}{
-		{"none", "", mayRetry("eof")},
-		{"cut by length", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", mayRetry("eof")},
-		{"cut in a chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", mayRetry("eof")},
-		{"cut between chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n", mayRetry("eof")},
-		{"cut in the header", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n", mayRetry("eof")},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			address := provoke.Serve(t, provoke.Respond(tt.reply)).URL()
-			assertClassified(t, tt.want, provoke.Get(t, &http.Transport{}, address))
-			assertClassified(t, tt.want, provoke.Get(t, &http.Transport{DisableKeepAlives: true}, address))
-		})
-	}
-}
-
-// TestClassifyTimeouts checks timeouts that look like the end of the caller's
-// context but are not.
-func TestClassifyTimeouts(t *testing.T) {
-	t.Parallel()
-	address := provoke.Serve(t, provoke.Ignore).Addr
-	request := func(ctx context.Context) *http.Request {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address, http.NoBody)
-		require.NoError(t, err)
-		return request
-	}
-	deadline, cancel := context.WithTimeout(t.Context(), provoke.Soon)
-	t.Cleanup(cancel)
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel()
-	impatient := &http.Client{Transport: &http.Transport{}, Timeout: provoke.Soon}
-
-	tests := []struct {
-		name string
-		err  error
-		want retry.Verdict
-	}{
-		{"Client.Timeout", provoke.Do(impatient, request(t.Context())), mayRetry("timeout")},
-		{
-			"ResponseHeaderTimeout",
-			provoke.Get(t, &http.Transport{ResponseHeaderTimeout: provoke.Soon}, "http://"+address),
-			mayRetry("timeout"),
-		},
-		{
-			"TLSHandshakeTimeout",
-			provoke.Get(t, &http.Transport{TLSHandshakeTimeout: provoke.Soon}, "https://"+address),
-			canRetry("timeout"),
-		},
-		{
-			"deadline of another context",
-			provoke.Do(&http.Client{Transport: &http.Transport{}}, request(deadline)),
-			mayRetry("timeout"),
-		},
-		{
-			"cancellation of another context",
-			provoke.Do(&http.Client{Transport: &http.Transport{}}, request(canceled)),
-			wantFinal("canceled"),
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			require.Error(t, tt.err)
-			assertClassified(t, tt.want, tt.err)
-		})
-	}
-}
-
-func TestClassifyTLS(t *testing.T) {
-	t.Parallel()
-	server, trusting := provoke.ServeTLS(t, nil, nil)
-	address := server.Listener.Addr().String()
-	for name, config := range provoke.Distrusting(trusting) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			err := provoke.Get(t, &http.Transport{TLSClientConfig: config}, server.URL)
-			var verification *tls.CertificateVerificationError
-			require.ErrorAs(t, err, &verification)
-			assertClassified(t, wantFinal("tls_cert"), err)
-			assertClassified(t, wantFinal("tls_cert"), verification.Err)
-			assertClassified(t, wantFinal("tls_cert"), provoke.ShakeHands(t, address, config))
-		})
-	}
-	t.Run("no common version", func(t *testing.T) {
-		t.Parallel()
-		server, client := provoke.ServeTLS(t, &tls.Config{MinVersion: tls.VersionTLS13}, nil)
-		client.MaxVersion = tls.VersionTLS12
-		err := provoke.Get(t, &http.Transport{TLSClientConfig: client}, server.URL)
-		assert.ErrorContains(t, err, "remote error")
-		assertClassified(t, wantFinal("tls_alert"), err)
-	})
-	t.Run("client certificate required", func(t *testing.T) {
-		t.Parallel()
-		server, client := provoke.ServeTLS(t, &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS13}, nil)
-		err := provoke.ShakeHands(t, server.Listener.Addr().String(), client)
-		assert.ErrorContains(t, err, "remote error")
-		assertClassified(t, wantFinal("tls_alert"), err)
-	})
-	t.Run("internal error of the server", func(t *testing.T) {
-		t.Parallel()
-		server, client := provoke.ServeTLS(t, &tls.Config{
-			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, errors.New("busy") },
-		}, nil)
-		err := provoke.Get(t, &http.Transport{TLSClientConfig: client}, server.URL)
-		assert.ErrorContains(t, err, "remote error")
-		assertClassified(t, mayRetry("tls_alert"), err)
-	})
-	t.Run("no TLS", func(t *testing.T) {
-		t.Parallel()
-		plain := provoke.Serve(t, provoke.Say("HTTP/1.0 400 Bad Request\r\n\r\n"))
-		err := provoke.ShakeHands(t, plain.Addr, trusting)
-		var header tls.RecordHeaderError
-		require.ErrorAs(t, err, &header)
-		assertClassified(t, wantFinal("tls"), err)
-	})
-}
-
 func TestClassifyTLSValues(t *testing.T) {
 	t.Parallel()
 	refused, internal := tls.AlertError(42), tls.AlertError(80) // what QUIC gives
@@ -243,39 +120,7 @@ func TestClassifyTLSValues(t *testing.T) {
 
 func TestClassifyDNS(t *testing.T) {
 	t.Parallel()
-	t.Run("no such name", func(t *testing.T) {
-		t.Parallel()
-		r := provoke.Resolver(t, provoke.DNSCode(provoke.DNSNoSuchName))
-		assertClassified(t, wantFinal("dns_not_found"), provoke.Lookup(t.Context(), r))
-		assertClassified(t, wantFinal("dns_not_found"),
-			provoke.Dial(t.Context(), &net.Dialer{Resolver: r}, "host.example.:80"))
-		assertClassified(t, wantFinal("dns_not_found"),
-			provoke.Get(t, &http.Transport{DialContext: (&net.Dialer{Resolver: r}).DialContext}, "http://host.example./"))
-	})
-	t.Run("server failure", func(t *testing.T) {
-		t.Parallel()
-		r := provoke.Resolver(t, provoke.DNSCode(provoke.DNSServerFailure))
-		assertClassified(t, canRetry("dns"), provoke.Lookup(t.Context(), r))
-		assertClassified(t, canRetry("dns"),
-			provoke.Dial(t.Context(), &net.Dialer{Resolver: r}, "host.example.:80"))
-		assertClassified(t, canRetry("dns"),
-			provoke.Post(t, &http.Transport{DialContext: (&net.Dialer{Resolver: r}).DialContext}, "http://host.example./"))
-	})
-	t.Run("timeout", func(t *testing.T) {
-		t.Parallel()
-		ctx, cancel := context.WithTimeout(t.Context(), provoke.Soon)
-		defer cancel()
-		assertClassified(t, canRetry("dns"), provoke.Lookup(ctx, provoke.Resolver(t, provoke.DNSSilence)))
-	})
-	t.Run("canceled", func(t *testing.T) {
-		t.Parallel()
-		ctx, cancel := context.WithCancel(t.Context())
-		err := provoke.Lookup(ctx, provoke.Resolver(t, func([]byte) []byte { cancel(); return nil }))
-		require.ErrorIs(t, err, context.Canceled)
-		assertClassified(t, wantFinal("canceled"), err)
-	})
-
-	values := []struct {
+	tests := []struct {
 		err  *net.DNSError
 		want retry.Verdict
 	}{
@@ -288,36 +133,8 @@ func TestClassifyDNS(t *testing.T) {
 		{&net.DNSError{}, abstains},
 		{nil, abstains},
 	}
-	for _, tt := range values {
-		assertClassified(t, tt.want, tt.err)
-	}
-}
-
-func TestClassifyHTTP2Resets(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name   string
-		answer func(*provoke.HTTP2Conn)
-		want   retry.Verdict
-	}{
-		{"INTERNAL_ERROR", provoke.ResetEach(provoke.InternalError), mayRetry("http2_reset")},
-		{"FLOW_CONTROL_ERROR", provoke.ResetEach(provoke.FlowControlError), mayRetry("http2_reset")},
-		{"CANCEL", provoke.ResetEach(provoke.CancelStream), mayRetry("http2_reset")},
-		{"ENHANCE_YOUR_CALM", provoke.ResetEach(provoke.EnhanceYourCalm), mayLimit("http2_calm")},
-		{"HTTP_1_1_REQUIRED", provoke.ResetEach(provoke.HTTP11Required), canRetry("http2_refused")},
-		{"COMPRESSION_ERROR", provoke.ResetEach(provoke.CompressionError), mayRetry("http2_reset")},
-		{"INTERNAL_ERROR in the body", provoke.ResetEachBody(provoke.InternalError), mayRetry("http2_reset")},
-
-		// Before the header net/http would send the request again for a minute.
-		{"REFUSED_STREAM in the body", provoke.ResetEachBody(provoke.RefusedStream), canRetry("http2_refused")},
-	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			err := provoke.Get(t, provoke.HTTP2Transport(t), provoke.ServeHTTP2(t, tt.answer).URL())
-			require.ErrorContains(t, err, "stream error")
-			assertClassified(t, tt.want, err)
-		})
+		assertClassified(t, tt.want, tt.err)
 	}
 }
 

@@ -152,6 +152,9 @@ func (tr *failure) test(t *testing.T, provoked *texts) {
 		require.Error(t, err)
 		provoked.add(err)
 		assert.Equal(t, tr.want, retryhttp.Classify(err), "%v", err)
+		if v := retry.Classify(err); v != (retry.Verdict{}) { // the root package leaves some to this one
+			assert.Equal(t, tr.want, v, "%v", err)
+		}
 		assert.ErrorContains(t, err, tr.text)
 	})
 	t.Run("GET", func(t *testing.T) {
