@@ -11,20 +11,6 @@ import (
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
-// A server that answers and then says no more does not hold up the retry.
-func TestSlowBodyIsNotDrained(t *testing.T) {
-	t.Parallel()
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = io.WriteString(w, "please ")
-		assert.NoError(t, http.NewResponseController(w).Flush())
-		hang(w, r)
-	}, status(200))
-	resp, err := client(t, nil, atOnce(2)).Get(s.URL)
-	require.NoError(t, err)
-	assert.Equal(t, "status 200", text(t, resp))
-}
-
 // The transport reads neither a long body nor the body of the response that the
 // caller gets.
 func TestWhatIsDrained(t *testing.T) {

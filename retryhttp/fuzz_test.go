@@ -240,24 +240,3 @@ func FuzzClassifyResponse(f *testing.F) {
 	})
 }
 
-func FuzzParseHint(f *testing.F) {
-	for _, value := range []string{
-		"120", "1.5", "-1", "1, 2", "9223372037", "1795176060", "6m0s", `"a";r=0;t=30`,
-		"Fri, 20 Nov 2026 12:00:30 GMT", "Friday, 20-Nov-99 12:00:60 +0100", "Sun Dec  6 08:49:37 2026",
-	} {
-		f.Add("Retry-After", value, "Fri, 20 Nov 2026 11:00:00 GMT")
-		f.Add("RateLimit", value, "")
-		f.Add("X-RateLimit-Reset", value, "")
-	}
-	f.Fuzz(func(t *testing.T, name, value, date string) {
-		h := http.Header{"Date": {date}}
-		h.Add(name, value)
-		d, ok := retryhttp.ParseHint(http.StatusTooManyRequests, h, noon)
-		assert.GreaterOrEqual(t, d, time.Duration(0))
-		if !ok {
-			assert.Zero(t, d)
-		}
-		_, ok = retryhttp.ParseHint(http.StatusNotFound, h, noon)
-		assert.False(t, ok)
-	})
-}

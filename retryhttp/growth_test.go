@@ -131,21 +131,6 @@ func TestWorkGrowsNoFasterThanTheInput(t *testing.T) {
 	}
 }
 
-// Half a megabyte in each of two headers does not keep a client at work.
-func TestHintsOverTheWire(t *testing.T) {
-	t.Parallel()
-	const size = 512 << 10
-	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Date", strings.Repeat("x", size))
-		w.Header().Set("Retry-After", strings.Repeat("2000000000,", size/11)+"1")
-		w.WriteHeader(http.StatusTooManyRequests)
-	})
-	resp, err := get(t, &retryhttp.Transport{Base: &http.Transport{}, Policy: atOnce(3)}, s.URL)
-	require.NoError(t, err)
-	_ = resp.Body.Close()
-	assert.EqualValues(t, 3, s.requests.Load(), "the header is beyond the limit, and no hint")
-}
-
 // Only the media type says that a body is JSON, whatever follows it.
 func TestBodyHintsOfMediaTypes(t *testing.T) {
 	t.Parallel()

@@ -121,7 +121,9 @@ func TestPostsThroughALiar(t *testing.T) {
 				} else {
 					w.WriteHeader(http.StatusTooManyRequests)
 				}
-				_, _ = io.Copy(io.Discard, r.Body)
+				if body, err := io.ReadAll(r.Body); err == nil {
+					assert.Equal(t, pay(id), string(body), "whole, or not at all")
+				}
 			}))
 			s.Config.Protocols = protocols(http2)
 			s.Start()
@@ -153,7 +155,7 @@ func TestPostsThroughALiar(t *testing.T) {
 				workers.Go(func() {
 					for id := range next {
 						req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+l.Addr,
-							strings.NewReader(strings.Repeat("pay ", id%1000)))
+							strings.NewReader(pay(id)))
 						if !assert.NoError(t, err) {
 							return
 						}
@@ -184,6 +186,8 @@ func TestPostsThroughALiar(t *testing.T) {
 		})
 	}
 }
+
+func pay(id int) string { return strings.Repeat("pay ", id%1000) }
 
 func protocols(http2 bool) *http.Protocols {
 	p := new(http.Protocols)

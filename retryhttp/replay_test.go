@@ -411,37 +411,6 @@ func TestOldBodyTakesNothing(t *testing.T) {
 	}
 }
 
-func TestBodyThatCannotBeReplayed(t *testing.T) {
-	t.Parallel()
-	s := serve(t, status(429))
-	body := &onceBody{Reader: strings.NewReader("hello")}
-	p := atOnce(5)
-	p.FreeRateLimits = 5
-	p.Overrides = map[string]retry.Override{"rate_limited": {MaxAttempts: 5}}
-	resp, err := client(t, nil, p).Do(request(t, http.MethodPut, s.URL, body))
-	require.NoError(t, err)
-	assert.Equal(t, "status 429", text(t, resp))
-	assert.EqualValues(t, 1, s.requests.Load())
-	assert.NotZero(t, body.closed.Load())
-}
-
-// Trailers get their values while the body is read.
-func TestRequestTrailer(t *testing.T) {
-	t.Parallel()
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		_, _ = io.WriteString(w, r.Trailer.Get("Sum"))
-	})
-	req := request(t, http.MethodPut, s.URL, nil)
-	req.Trailer = http.Header{"Sum": nil}
-	req.Body = io.NopCloser(io.MultiReader(strings.NewReader("hello"), readerFunc(func() {
-		req.Trailer.Set("Sum", "42")
-	})))
-	resp, err := client(t, nil, atOnce(1)).Do(req)
-	require.NoError(t, err)
-	assert.Equal(t, "42", text(t, resp))
-}
-
 // An attempt that is over may still read more than can be kept, when the next one
 // is decided on already. That must not go on in the middle of the body.
 func TestBufferOverflowsLate(t *testing.T) {
