@@ -185,19 +185,6 @@ func TestBackoffText(t *testing.T) {
 	}
 }
 
-// TestBackoffComparable checks that literals can be compared, as tests and
-// caches of their users do. A Schedule is a slice and cannot.
-func TestBackoffComparable(t *testing.T) {
-	t.Parallel()
-	same := func(a, b retry.Backoff) bool { return a == b }
-	assert.True(t, same(exponential(ms, 2), retry.Exponential{Initial: ms, Multiplier: 2}))
-	assert.False(t, same(exponential(ms, 2), exponential(ms, 3)))
-	assert.True(t, same(linear(ms, 2), linear(ms, 2)))
-	assert.True(t, same(fibonacci(ms), fibonacci(ms)))
-	assert.True(t, same(retry.Constant(3), retry.Constant(3)))
-	assert.False(t, same(retry.Constant(3), fibonacci(3)))
-}
-
 // manyBackoffs returns backoffs of all kinds, from usual to absurd.
 func manyBackoffs() []retry.Backoff {
 	durations := []time.Duration{math.MinInt64, -1, 0, 1, ms, time.Second, time.Hour, longestWait - 1, longestWait}

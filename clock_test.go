@@ -119,20 +119,6 @@ func TestClockSystem(t *testing.T) {
 	})
 }
 
-// TestClockSystemCanceled checks that a wait which is cut short is not counted.
-func TestClockSystemCanceled(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(2*time.Second, cancel)
-		start := time.Now()
-		e := testkit.As[*retry.Error](t, twice(nil).Execute(ctx, failing(nil)))
-		assert.Equal(t, 2, e.Attempts)
-		assert.Equal(t, time.Second, e.Waited, "the second wait was cut short")
-		assert.Equal(t, 2*time.Second, time.Since(start))
-	})
-}
-
 // TestClockSystemTimerIsFresh checks that a timer that is used again does not
 // bring an end of an earlier wait with it.
 func TestClockSystemTimerIsFresh(t *testing.T) {

@@ -233,18 +233,6 @@ func TestJitterText(t *testing.T) {
 	}
 }
 
-// TestJitterComparable checks that policies with jitters can be compared.
-func TestJitterComparable(t *testing.T) {
-	t.Parallel()
-	same := func(a, b retry.Jitter) bool { return a == b }
-	assert.True(t, same(retry.FullJitter, retry.FullJitter))
-	assert.False(t, same(retry.FullJitter, retry.EqualJitter))
-	assert.True(t, same(retry.Proportional(0.1), retry.Proportional(0.1)))
-	assert.False(t, same(retry.Proportional(0.1), retry.Proportional(0.2)))
-	assert.True(t, same(retry.PlusMinus(1), retry.PlusMinus(1)))
-	assert.False(t, same(retry.PlusMinus(0), retry.Proportional(0)))
-}
-
 // manyJitters returns jitters of all kinds, also with extreme settings.
 func manyJitters() []retry.Jitter {
 	all := []retry.Jitter{retry.FullJitter, retry.EqualJitter, retry.NoJitter, retry.NoJitter + 1}

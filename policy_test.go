@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,61 +96,6 @@ func TestPolicyNil(t *testing.T) {
 	_, exhausted := none.Exhausted(retry.State{Failures: 3}, firstAttempt)
 	assert.True(t, exhausted)
 	assert.NoError(t, none.Validate())
-}
-
-// TestPolicyBounds checks that all waits are within the bounds, that the bounds
-// are reached, and that samples come near them.
-func TestPolicyBounds(t *testing.T) {
-	t.Parallel()
-	jitters := []retry.Jitter{
-		nil, retry.FullJitter, retry.EqualJitter, retry.NoJitter, retry.Proportional(0.2), retry.Proportional(1),
-		retry.PlusMinus(3 * time.Second), retry.PlusMinus(time.Hour),
-	}
-	backoffs := []retry.Backoff{
-		nil,
-		retry.Exponential{Initial: 100 * ms, Multiplier: 3},
-		retry.Linear{},
-		retry.Fibonacci{},
-		retry.Constant(0), retry.Constant(5 * time.Second),
-		retry.Schedule{time.Second, 0, time.Minute},
-	}
-	for _, j := range jitters {
-		for _, b := range backoffs {
-			t.Run(fmt.Sprintf("%v, %v", b, j), func(t *testing.T) {
-				t.Parallel()
-				for _, maxDelay := range []time.Duration{0, 7 * time.Second} {
-					assertBounds(t, retry.Policy{Backoff: b, Jitter: j, MaxDelay: maxDelay})
-				}
-			})
-		}
-	}
-}
-
-func assertBounds(t *testing.T, p retry.Policy) {
-	t.Helper()
-	p.MaxAttempts = retry.Unlimited
-	for _, n := range []int{1, 2, 3, 10, 100} {
-		lo, hi := p.Bounds(n)
-		s := retry.State{Failures: n}
-		p.Rand = word(leastWord)
-		assert.Equal(t, lo, p.Delay(s), "%v: retry %d at u = 0", p, n)
-		assert.Equal(t, lo, decided(&p, n-1, retryable).Delay, "%v: retry %d decided at u = 0", p, n)
-		p.Rand = word(largestWord)
-		assert.Equal(t, hi, p.Delay(s), "%v: retry %d at the largest u", p, n)
-		assert.Equal(t, hi, decided(&p, n-1, retryable).Delay, "%v: retry %d decided at the largest u", p, n)
-
-		p.Rand = rand.New(rand.NewPCG(62, uint64(n)))
-		shortest, longest := longestWait, time.Duration(0)
-		for range 2000 {
-			d := p.Delay(s)
-			shortest, longest = min(shortest, d), max(longest, d)
-		}
-		near := (hi - lo) / 100
-		assert.GreaterOrEqual(t, shortest, lo, "%v: retry %d", p, n)
-		assert.LessOrEqual(t, shortest, lo+near, "%v: retry %d", p, n)
-		assert.LessOrEqual(t, longest, hi, "%v: retry %d", p, n)
-		assert.GreaterOrEqual(t, longest, hi-near, "%v: retry %d", p, n)
-	}
 }
 
 // TestPolicyDelayDrawsAsOften checks that Delay draws as many random words as
