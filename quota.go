@@ -301,6 +301,7 @@ type waiter struct {
 	again context.CancelFunc // wakes the first of the line, because its turn may come sooner
 
 	// Of the caller.
+	quota *Quota
 	began time.Time
 	end   func()        // tells the Observer
 	wait  time.Duration // until it asks again

@@ -20,7 +20,7 @@ func (c *Call) queue() (stands bool) {
 	switch {
 	case c.rare != nil && c.rare.line != nil:
 		defer c.leave(&stands)
-		return c.ask(q, c.rare.line)
+		return c.ask(c.rare.line)
 	case c.Turn != 0, c.phase == over, done.Closed(c.ended), c.free():
 		return false
 	case !ok:
@@ -31,7 +31,7 @@ func (c *Call) queue() (stands bool) {
 	if c.Turn = q.enter(now, nil); c.Turn != 0 {
 		return false
 	}
-	w := &waiter{first: make(chan struct{}), began: now}
+	w := &waiter{quota: q, first: make(chan struct{}), began: now}
 	c.rare = &rare{line: w}
 	defer c.leave(&stands)
 	w.end = c.Policy.orZero().tellWait()
@@ -43,13 +43,13 @@ func (c *Call) queue() (stands bool) {
 }
 
 // ask takes a turn for the first of the line.
-func (c *Call) ask(q *Quota, w *waiter) (stands bool) {
+func (c *Call) ask(w *waiter) (stands bool) {
 	if done.Closed(c.ended) {
 		return false
 	}
 	now := c.now()
-	c.Turn, w.wait = q.ask(w, now)
-	return c.Turn == 0 && !c.tooLate(now, q.held(now))
+	c.Turn, w.wait = w.quota.ask(w, now)
+	return c.Turn == 0 && !c.tooLate(now, w.quota.held(now))
 }
 
 // leave ends a wait, unless the caller still stands in line. A clock that panics ends it too.
@@ -59,8 +59,8 @@ func (c *Call) leave(stands *bool) {
 	}
 	w := c.rare.line
 	c.rare = nil
-	if q, ok := c.Policy.orZero().Quota.(*Quota); ok && c.Turn == 0 {
-		q.leave(w)
+	if c.Turn == 0 {
+		w.quota.leave(w)
 	}
 	if w.end != nil {
 		defer w.end()
@@ -93,7 +93,7 @@ func (c *Call) waitFirst() {
 		c.caller = caller
 		c.leave(&stands)
 	}()
-	c.Policy.orZero().Quota.(*Quota).lead(w, again) //nolint:forcetypeassert // there is a line
+	w.quota.lead(w, again)
 	c.caller = ctx
 	c.wait(w.wait)
 	stands = true
