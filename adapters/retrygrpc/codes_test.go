@@ -3,11 +3,14 @@ package retrygrpc_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"regexp"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -48,6 +51,22 @@ var codesTable = map[codes.Code]retried{
 	codes.DataLoss:           {},
 	codes.Unauthenticated:    {},
 	codes.Code(42):           {},
+}
+
+// TestCodesPage compares the last column of the codes in docs/why.md with the table.
+func TestCodesPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/why.md")
+	require.NoError(t, err)
+	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
+		row := regexp.MustCompile(`(?m)^\|[^|]*\b` + code.Code(c).String() + `\b[^|]*\| \w+ \| (\w+) \|$`).FindSubmatch(page)
+		require.NotNil(t, row, "the page has no row for %v", c)
+		class := "final"
+		if codesTable[c].plain != (retried{}).plain {
+			class = "retryable"
+		}
+		assert.Equal(t, class, string(row[1]), c)
+	}
 }
 
 // TestCodes fails calls over the wire with every code, to idempotent methods and others,

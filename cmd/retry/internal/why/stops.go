@@ -21,34 +21,34 @@ type stop struct {
 var stops = []stop{
 	{
 		retry.StopAttempts, "attempts exhausted",
-		"`MaxAttempts` failures were counted. The first attempt counts too, and the default is 3.",
+		"`MaxAttempts` failures were counted, the first attempt included. The default is 3.",
 		"`MaxAttempts: 5`, or `MaxAttempts: retry.Unlimited` with a `Timeout`; `Overrides` for one kind of failure",
 	},
 	{
 		retry.StopFinal, "final: http_404",
-		"The error is Final: another attempt would fail in the same way. It is returned as it is; only `retryhttp.Why` has a text.",
-		"`Classifier: retry.On(retry.Retryable, err)`, `retry.MarkRetryable(err)`, `Transport.ClassifyResponse`; see the tables below",
+		"Another attempt would fail in the same way. The error is returned as it is; only `retryhttp.Why` has a text.",
+		"`Classifier: retry.On(retry.Retryable, err)`, `retry.MarkRetryable(err)`, `Transport.ClassifyResponse`",
 	},
 	{
 		retry.StopBudget, "",
-		"The local `Budget` had no retry left. The server did not say so, and time refills nothing: only successes do. " +
-			"A Transport without a setting has such a budget for each host, and an interceptor of gRPC or Connect one, too; see [The budget](#the-budget).",
+		"The local `Budget` had no retry left; the server did not say so. Only successes refill it, not time. " +
+			"A Transport has such a budget for each host by default, and an interceptor of gRPC or Connect has one: see [The budget](#the-budget).",
 		"`Transport{Budget: retryhttp.NoBudget}`, or a `Budget` with a larger `Reserve` or `Ratio`",
 	},
 	{
 		retry.StopMaybeApplied, "a non-idempotent operation may have taken effect",
-		"The operation is `NonIdempotent`, such as a POST, and the failure does not prove that it had no effect. A second one might pay twice.",
+		"The operation is `NonIdempotent`, such as a POST, and the failure does not prove that it had no effect.",
 		"`Transport{IdempotencyKey: retryhttp.RandomKey}` if the server knows such keys; `Idempotent` of gRPC, Connect and Redis; " +
 			"a mark or a `Classifier` with `NotApplied`",
 	},
 	{
 		retry.StopRetryAfter, "the server asks for a longer wait than allowed",
-		"The hint of the server (`Retry-After` and its kin) is longer than `MaxRetryAfter`: a minute, or `MaxDelay` if longer. `Error.RetryAfter` has it.",
+		"The server's hint, such as `Retry-After`, is longer than `MaxRetryAfter`: a minute, or `MaxDelay` if longer. `Error.RetryAfter` has it.",
 		"`MaxRetryAfter: time.Hour`; or store the job and come back: [A hint of hours](recipes.md#a-hint-of-hours)",
 	},
 	{
 		retry.StopDeadline, "context deadline exceeded",
-		"The deadline of the caller's context has passed, or comes before the next attempt would start. No call waits for an attempt that is not allowed any more.",
+		"The deadline of the caller's context has passed, or comes before the next attempt would start.",
 		"a later deadline, shorter waits; `AttemptTimeout: retry.EqualShare` if one slow attempt took all the time",
 	},
 	{
@@ -71,6 +71,15 @@ var stops = []stop{
 		"A `Backoff` of your own returned a negative delay, which ends a call.",
 		"the `Delay` method of that `Backoff`",
 	},
+}
+
+// constant returns the name of the reason in Go.
+func (s stop) constant() string {
+	words := strings.Split(s.reason.Error(), "_")
+	for i, word := range words {
+		words[i] = strings.ToUpper(word[:1]) + word[1:]
+	}
+	return "retry.Stop" + strings.Join(words, "")
 }
 
 // text returns what an Error says about a reason in parentheses, or "".

@@ -19,6 +19,7 @@ var tables = map[string]func() string{
 	"stops":     stopTable,
 	"statuses":  statusTable,
 	"errors":    errorTable,
+	"codes":     codeTable,
 	"exits":     exitTable,
 	"sqlstates": stateTable,
 }
@@ -43,7 +44,7 @@ func stopTable() string {
 		if s.reason == retry.StopAttempts {
 			text = "“failed after 3 attempts” and no more<br>" + text
 		}
-		row(b, text, "`"+s.reason.Error()+"`", s.means, s.change)
+		row(b, text, "`"+s.constant()+"`<br>`"+s.reason.Error()+"`", s.means, s.change)
 	}
 	return b.String()
 }
@@ -78,7 +79,7 @@ func statusTable() string {
 		groups[k] = append(groups[k], strconv.Itoa(status))
 	}
 	slices.SortStableFunc(order, func(a, b both) int { return len(groups[a]) - len(groups[b]) })
-	b := table("Status", "Class", "GET again", "POST again", "With a `Retry-After`", "To change it")
+	b := table("Status", "Class", "GET again", "POST again", "With a `Retry-After`")
 	for _, k := range order {
 		statuses := strings.Join(groups[k], ", ")
 		if len(groups[k]) > 100 {
@@ -88,11 +89,7 @@ func statusTable() string {
 		if k.hinted != k.plain {
 			hinted = fmt.Sprintf("%s; GET %s, POST %s", k.hinted.class, k.hinted.get, k.hinted.post)
 		}
-		change := fmt.Sprintf("`Overrides: map[string]retry.Override{\"http_%s\": {MaxAttempts: 1}}`", groups[k][0])
-		if k.plain.class == retry.Final {
-			change = "`ClassifyResponse`, [as here](#retry-a-final-status)"
-		}
-		row(b, statuses, k.plain.class.String(), k.plain.get, k.plain.post, hinted, change)
+		row(b, statuses, k.plain.class.String(), k.plain.get, k.plain.post, hinted)
 	}
 	return b.String()
 }
@@ -100,6 +97,9 @@ func statusTable() string {
 func errorTable() string {
 	b := table("Error", "Class", "Category", "Elsewhere")
 	for _, n := range known {
+		if strings.HasPrefix(n.names[0], codePrefix) {
+			continue // is in the table of codes
+		}
 		v := retry.Classify(n.err)
 		var elsewhere []string
 		for _, p := range protocols(n.err) {
@@ -116,6 +116,42 @@ func errorTable() string {
 	return b.String()
 }
 
+// codePrefix begins the names of the codes of gRPC.
+const codePrefix = "gRPC "
+
+// codeTable has the codes of gRPC, the smallest group first.
+func codeTable() string {
+	groups := map[[2]retry.Class][]string{}
+	var order [][2]retry.Class
+	for _, n := range known {
+		code, isCode := strings.CutPrefix(n.names[0], codePrefix)
+		if !isCode {
+			continue
+		}
+		v := retry.Classify(n.err)
+		k := [2]retry.Class{v.Class, classInCall(v)}
+		if groups[k] == nil {
+			order = append(order, k)
+		}
+		groups[k] = append(groups[k], code)
+	}
+	slices.SortStableFunc(order, func(a, b [2]retry.Class) int { return len(groups[a]) - len(groups[b]) })
+	b := table("Code", "`retry.Classify`", "Interceptors")
+	for _, k := range order {
+		row(b, strings.Join(groups[k], ", "), k[0].String(), k[1].String())
+	}
+	return b.String()
+}
+
+// classInCall returns the class of a code to the interceptors of gRPC and Connect. A test of
+// retrygrpc compares the page with its interceptor.
+func classInCall(v retry.Verdict) retry.Class {
+	if v.Class == retry.Unknown || v.Category == "grpc_aborted" {
+		return retry.Final
+	}
+	return v.Class
+}
+
 func exitTable() string {
 	classes := map[retry.Class][]string{}
 	var order []retry.Class
@@ -127,30 +163,21 @@ func exitTable() string {
 		classes[class] = append(classes[class], strconv.Itoa(code))
 	}
 	slices.Sort(order)
-	b := table("Exit code, nothing on standard error", "Class", "To change it")
+	b := table("Exit code, nothing on standard error", "Class")
 	for _, class := range order {
 		codes := strings.Join(classes[class], ", ")
 		if class == retry.Unknown {
 			codes = "all others, such as 1"
 		}
-		change := "`retry --final-exit CODE`"
-		if class == retry.Final {
-			change = "`retry --on-exit CODE`"
-		}
-		row(b, codes, class.String(), change)
+		row(b, codes, class.String())
 	}
 	return b.String()
 }
 
 func stateTable() string {
-	b := table("SQLSTATE", "PostgreSQL's name", "Class", "`InTx` repeats it")
+	b := table("SQLSTATE", "PostgreSQL's name", "Class")
 	for _, s := range states {
-		v := retrysql.Classify(sqlStateError(s.code))
-		again := "no"
-		if v.Class != retry.Final && v.Class != retry.Unknown {
-			again = "yes"
-		}
-		row(b, s.code, s.name, v.Class.String(), again)
+		row(b, s.code, s.name, retrysql.Classify(sqlStateError(s.code)).Class.String())
 	}
 	return b.String()
 }
