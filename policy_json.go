@@ -25,7 +25,7 @@ type object = strictjson.Object
 // reader reads the fields of a policy.
 type reader struct{ strictjson.Reader }
 
-// MarshalJSON returns the JSON form of the policy, without its Classifier, Budget,
+// MarshalJSON returns the JSON form of the policy, without its Classifier, Budget, Quota,
 // Observer, Clock and Rand: these are not data, and the program sets them again in a
 // policy that it has read. [Policy.UnmarshalJSON] leaves those of its receiver as they are.
 // A policy that is read into an empty Policy therefore classifies errors by [Classify]
@@ -77,8 +77,8 @@ func (p Policy) MarshalYAML() (any, error) { return p.object() }
 // repeated keys, wrong types, and whatever [Policy.Validate] reports are errors
 // too. All errors are reported at once, each with its path and value, or the first
 // hundred of them; if the policy has several lines, also with its line, counted from where
-// the policy begins. p is then left as it was. Classifier, Budget, Observer, Clock and Rand
-// are never touched.
+// the policy begins. p is then left as it was. Classifier, Budget, Quota, Observer, Clock and
+// Rand are never touched.
 func (p *Policy) UnmarshalJSON(data []byte) error {
 	data = bytes.TrimSpace(data)
 	if string(data) == "null" {
@@ -118,7 +118,7 @@ func (p *Policy) UnmarshalYAML(unmarshal func(any) error) error {
 // set replaces the data of p by a decoded policy if it has no faults.
 func (p *Policy) set(v any, f *strictjson.Faults) {
 	r := reader{strictjson.Reader{Faults: f}}
-	q := *p // Classifier, Budget, Observer, Clock and Rand stay
+	q := *p // Classifier, Budget, Quota, Observer, Clock and Rand stay
 	q.Name, q.MaxAttempts, q.MaxElapsed, q.AttemptTimeout = "", 0, 0, 0
 	q.Backoff, q.MaxDelay, q.Jitter, q.MaxRetryAfter = nil, 0, nil, 0
 	q.FreeRateLimits, q.NonIdempotent, q.Overrides = 0, false, nil
