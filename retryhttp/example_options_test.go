@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
+	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 // A POST with an Idempotency-Key is retried like an idempotent request.
@@ -58,6 +59,38 @@ func ExampleTransport_namesThatAppearLate() {
 	verdict := policy.Classify(&url.Error{Err: &net.DNSError{IsNotFound: true}})
 	fmt.Println(verdict.Class, verdict.Category)
 	// Output: retryable dns_not_found
+}
+
+// Each kind of response has its own limit, by its class or by its status.
+func ExampleTransport_limitsByStatus() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/busy" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer server.Close()
+
+	policy := &retry.Policy{Clock: &retrytest.Clock{}} // tests only: waits take no time
+
+	policy.Overrides = map[string]retry.Override{
+		"rate_limited": {MaxAttempts: 4, Backoff: retry.Constant(10 * time.Second)},
+		"http_503":     {MaxAttempts: 1},
+	}
+	client := &http.Client{Transport: &retryhttp.Transport{Policy: policy}}
+	for _, path := range []string{"/limited", "/busy"} {
+		resp, err := client.Get(server.URL + path)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		_ = resp.Body.Close()
+		fmt.Println(path, retryhttp.Attempts(resp))
+	}
+	// Output:
+	// /limited 4
+	// /busy 1
 }
 
 func ExampleClassify() {
