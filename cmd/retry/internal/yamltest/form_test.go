@@ -41,9 +41,9 @@ var policyKeys = map[string]key{
 }
 
 var backoffs = map[string]key{
-	"exponential": {"", `{"initial": "1s", "multiplier": 3}`, "each wait is `multiplier` times (default 2) the one before; `initial` is 2 s by default"},
-	"linear":      {"", `{"initial": "1s", "step": "2s"}`, "each wait is longer by `step`, by default `initial`, which is 2 s by default"},
-	"fibonacci":   {"", `{"initial": "1s"}`, "each wait is the sum of the two before; `initial` is 2 s by default"},
+	"exponential": {"", `{"initial": "1s", "multiplier": 3}`, "each wait is `multiplier` times (default 2) the one before; `initial` defaults to 2 s"},
+	"linear":      {"", `{"initial": "1s", "step": "2s"}`, "each wait is longer by `step`, by default `initial`, which defaults to 2 s"},
+	"fibonacci":   {"", `{"initial": "1s"}`, "each wait is the sum of the two before; `initial` defaults to 2 s"},
 	"constant":    {"", `"5s"`, "every wait is the same; `0` is allowed"},
 	"schedule":    {"", `["1s", "10s", "1m"]`, "these waits, and then the last one again"},
 }
@@ -73,12 +73,15 @@ func keysAt(t *testing.T, place string) []string {
 }
 
 // typeOf returns what the decoder says that the value of a key must be.
-func typeOf(t *testing.T, place, key string) string {
+func typeOf(t *testing.T, key string) string {
 	t.Helper()
-	_, must, ok := strings.Cut(faults(t, fmt.Sprintf(place, fmt.Sprintf(`{%q: null}`, key))), "null: must be ")
+	_, must, ok := strings.Cut(faults(t, fmt.Sprintf(`{%q: null}`, key)), "null: must be ")
 	require.True(t, ok, key)
+	if before, _, object := strings.Cut(must, "an object with one key of "); object {
+		return before + "an object"
+	}
 	switch {
-	case strings.HasPrefix(must, `a duration`), strings.HasPrefix(must, "a number") && duration(t, place, key):
+	case strings.HasPrefix(must, `a duration`), strings.HasPrefix(must, "a number") && duration(key):
 		must = "a duration"
 	case strings.HasSuffix(key, "_attempts"), strings.HasSuffix(key, "_retries"):
 		must += ", or `\"unlimited\"`"
@@ -87,14 +90,13 @@ func typeOf(t *testing.T, place, key string) string {
 }
 
 // duration reports whether a key takes a text like "1s".
-func duration(t *testing.T, place, key string) bool {
-	t.Helper()
-	return new(retry.Policy).UnmarshalJSON(fmt.Appendf(nil, place, fmt.Sprintf(`{%q: "1s"}`, key))) == nil
+func duration(key string) bool {
+	return new(retry.Policy).UnmarshalJSON(fmt.Appendf(nil, `{%q: "1s"}`, key)) == nil
 }
 
 // form returns an example in JSON and in YAML, which are the same policy, and whether it is
 // one.
-func form(t *testing.T, place, text string) (asJSON, asYAML string) {
+func form(t *testing.T, text string) (asJSON, asYAML string) {
 	t.Helper()
 	var node yaml.Node
 	require.NoError(t, yaml.Unmarshal([]byte(text), &node), text)
@@ -103,8 +105,8 @@ func form(t *testing.T, place, text string) (asJSON, asYAML string) {
 	require.NoError(t, err)
 	asYAML = strings.TrimSpace(string(out))
 	var fromJSON, fromYAML retry.Policy
-	require.NoError(t, json.Unmarshal(fmt.Appendf(nil, place, "{"+text+"}"), &fromJSON), text)
-	require.NoError(t, yaml.Unmarshal(fmt.Appendf(nil, place, "{"+asYAML+"}"), &fromYAML), asYAML)
+	require.NoError(t, json.Unmarshal([]byte("{"+text+"}"), &fromJSON), text)
+	require.NoError(t, yaml.Unmarshal([]byte("{"+asYAML+"}"), &fromYAML), asYAML)
 	require.Equal(t, fromJSON, fromYAML)
 	require.NotEqual(t, retry.Policy{}, fromJSON, "the example says nothing: %s", text)
 	return "`" + text + "`", "`" + asYAML + "`"
@@ -121,16 +123,17 @@ func plain(n *yaml.Node) {
 var formTables = map[string]func(t *testing.T) string{
 	"keys": func(t *testing.T) string {
 		t.Helper()
-		return table(t, "%s", policyKeys, true)
+		return table(t)
 	},
 	"overrides": func(t *testing.T) string {
 		t.Helper()
-		const place = `{"overrides": {"timeout": %s}}`
-		keys := map[string]key{}
-		for _, name := range keysAt(t, place) {
-			keys[name] = policyKeys[name]
+		var names []string
+		for _, name := range inOrder(keysAt(t, `{"overrides": {"timeout": %s}}`)) {
+			require.Contains(t, policyKeys, name)
+			names = append(names, "`"+name+"`")
 		}
-		return table(t, place, keys, false)
+		asJSON, asYAML := form(t, `"overrides": {"http_503": {"max_attempts": 5, "backoff": {"constant": "5s"}}}`)
+		return "An override may have " + strings.Join(names, ", ") + ", as above: " + asJSON + ", or " + asYAML + ".\n"
 	},
 	"backoffs": func(t *testing.T) string {
 		t.Helper()
@@ -145,7 +148,7 @@ var formTables = map[string]func(t *testing.T) string{
 					assert.Contains(t, backoffs[name].example, fmt.Sprintf("%q", argument), "the example of %s", name)
 				}
 			}
-			asJSON, asYAML := form(t, "%s", fmt.Sprintf(`"backoff": {%q: %s}`, name, backoffs[name].example))
+			asJSON, asYAML := form(t, fmt.Sprintf(`"backoff": {%q: %s}`, name, backoffs[name].example))
 			rows += fmt.Sprintf("| `%s` | %s | %s | %s |\n", name, asJSON, asYAML, backoffs[name].meaning)
 		}
 		return rows
@@ -168,7 +171,7 @@ var formTables = map[string]func(t *testing.T) string{
 			if argument := jitters[name].example; argument != "" {
 				value = "{" + name + ": " + argument + "}"
 			}
-			asJSON, asYAML := form(t, "%s", `"jitter": `+value)
+			asJSON, asYAML := form(t, `"jitter": `+value)
 			rows += fmt.Sprintf("| `%s` | %s | %s | %s |\n", strings.Trim(name, `"`), asJSON, asYAML, jitters[name].meaning)
 		}
 		return rows
@@ -192,28 +195,19 @@ policies:
 	},
 }
 
-// table has a row for each key at a place.
-func table(t *testing.T, place string, known map[string]key, wide bool) string {
+// table has a row for each key of a policy.
+func table(t *testing.T) string {
 	t.Helper()
-	names := keysAt(t, place)
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(order(a), order(b)) })
-	assert.Len(t, known, len(names))
+	names := inOrder(keysAt(t, "%s"))
+	assert.Len(t, policyKeys, len(names))
 	rows := "| Key | Value | Default | JSON | YAML | It |\n| --- | --- | --- | --- | --- | --- |\n"
-	if !wide {
-		rows = "| Key | Value | JSON | YAML |\n| --- | --- | --- | --- |\n"
-	}
 	for _, name := range names {
-		row, ok := known[name]
+		row, ok := policyKeys[name]
 		require.True(t, ok, "the page says nothing about %s", name)
-		asJSON, asYAML := form(t, place, fmt.Sprintf("%q: %s", name, row.example))
-		rows += fmt.Sprintf("| `%s` | %s |", name, typeOf(t, place, name))
-		if wide {
-			rows += fmt.Sprintf(" %s | %s | %s | %s |\n", row.fallback, asJSON, asYAML, row.meaning)
-		} else {
-			rows += fmt.Sprintf(" %s | %s |\n", asJSON, asYAML)
-		}
+		asJSON, asYAML := form(t, fmt.Sprintf("%q: %s", name, row.example))
+		rows += fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s |\n", name, typeOf(t, name), row.fallback, asJSON, asYAML, row.meaning)
 		// A default that is written out is what the zero policy has.
-		if value, quoted := strings.CutPrefix(row.fallback, "`"); wide && quoted && row.fallback != "`0`" {
+		if value, quoted := strings.CutPrefix(row.fallback, "`"); quoted && row.fallback != "`0`" {
 			var said, zero retry.Policy
 			require.NoError(t, json.Unmarshal(fmt.Appendf(nil, "{%q: %s}", name, strings.TrimSuffix(value, "`")), &said))
 			text, _, _ := strings.Cut(said.String(), "; hints ≤1m0s") // the default, written out
@@ -223,12 +217,14 @@ func table(t *testing.T, place string, known map[string]key, wide bool) string {
 	return rows
 }
 
-// order is the order in which people need the keys.
-func order(name string) int {
-	return slices.Index([]string{
+// inOrder sorts keys in the order in which people need them.
+func inOrder(names []string) []string {
+	order := []string{
 		"name", "max_attempts", "max_retries", "backoff", "max_delay", "jitter", "attempt_timeout", "timeout", "max_elapsed",
 		"max_retry_after", "free_rate_limits", "non_idempotent", "reset_after", "overrides",
-	}, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(slices.Index(order, a), slices.Index(order, b)) })
+	return names
 }
 
 // TestForm compares docs/policy.md with the decoder.
