@@ -153,6 +153,9 @@ func (parts Parts) attach(p *retry.Policy) {
 	if parts.Budget != nil {
 		p.Budget = parts.Budget
 	}
+	if parts.Quota != nil {
+		p.Quota = parts.Quota
+	}
 	if parts.Observer != nil {
 		p.Observer = parts.Observer
 	}

@@ -38,6 +38,7 @@ type Policies struct {
 type Parts struct {
 	Classifier retry.Classifier
 	Budget     retry.Throttle
+	Quota      retry.Pacer
 	Observer   retry.Observer
 	Clock      retry.Clock
 	Rand       retry.Rand

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrypolicies"
+	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 const sound = `{
@@ -127,13 +129,31 @@ func TestPartsSurviveReload(t *testing.T) {
 	assert.Equal(t, 7, get(t, ps, "payments").MaxAttempts)
 }
 
-func TestClockAndRandAreParts(t *testing.T) {
+// TestAllParts: what a file cannot have is a part, and reaches the policy. A Backoff and a Jitter
+// have a form.
+func TestAllParts(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2))
-	ps := &retrypolicies.Policies{Parts: map[string]retrypolicies.Parts{"a": {Rand: random}}}
+	parts := retrypolicies.Parts{
+		Classifier: retry.Classify, Budget: &retry.Budget{}, Quota: &retry.Quota{}, Observer: retry.Observers(),
+		Clock: &retrytest.Clock{}, Rand: rand.New(rand.NewPCG(1, 2)),
+	}
+	ps := &retrypolicies.Policies{Parts: map[string]retrypolicies.Parts{"a": parts}}
 	require.NoError(t, ps.Load("", []byte(`{"policies": {"a": {}}}`)))
-	assert.Same(t, random, get(t, ps, "a").Rand)
-	assert.Nil(t, get(t, ps, retrypolicies.Default).Rand)
+	given, attached := reflect.ValueOf(parts), reflect.ValueOf(*get(t, ps, "a"))
+	others := reflect.ValueOf(*get(t, ps, retrypolicies.Default))
+	for i := range attached.NumField() {
+		f, v := attached.Type().Field(i), attached.Field(i)
+		if f.Name == "Backoff" || f.Name == "Jitter" || v.Kind() != reflect.Interface && v.Kind() != reflect.Func {
+			continue
+		}
+		part := given.FieldByName(f.Name)
+		require.True(t, part.IsValid() && !part.IsNil(), f.Name)
+		assert.False(t, v.IsNil(), f.Name)
+		if v.Kind() == reflect.Interface {
+			assert.Equal(t, part.Elem(), v.Elem(), f.Name)
+		}
+		assert.True(t, others.FieldByName(f.Name).IsNil(), f.Name)
+	}
 }
 
 func TestLoadFile(t *testing.T) {
