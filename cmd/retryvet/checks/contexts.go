@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"math"
 	"slices"
 )
 
@@ -24,7 +25,7 @@ func (s *source) contextAt(pos token.Pos, loop ast.Stmt) string {
 				continue
 			}
 			switch {
-			case isContext(v.Type()) && !s.endless(v):
+			case isContext(v.Type()) && !s.endless(v, loop.End()):
 				return name
 			case isContext(v.Type()) && mentions(s.pass.TypesInfo, loop, v):
 				return "" // the attempts are to go on whatever ends
@@ -57,8 +58,9 @@ func (s *source) contextField(loop ast.Stmt) string {
 	return field
 }
 
-// endless reports whether a variable has a context that never ends while its function runs.
-func (s *source) endless(v *types.Var) bool {
+// endless reports whether a variable has a context that never ends while its function runs, up to
+// a position.
+func (s *source) endless(v *types.Var, until token.Pos) bool {
 	background, others := false, false
 	for _, file := range s.pass.Files {
 		if v.Pos() < file.FileStart || file.FileEnd <= v.Pos() {
@@ -66,18 +68,26 @@ func (s *source) endless(v *types.Var) bool {
 		}
 		others = v.Kind() == types.ParamVar && !s.replaced(file, v)
 		ast.Inspect(file, func(n ast.Node) bool {
-			assign, ok := n.(*ast.AssignStmt)
-			if !ok {
-				return true
-			}
-			for i, lhs := range assign.Lhs {
-				if variable(s.pass.TypesInfo, lhs) != v {
-					continue
+			set := func(name, value ast.Expr, more ...ast.Expr) {
+				if variable(s.pass.TypesInfo, name) != v {
+					return
 				}
-				if s.isBackground(assign.Rhs[min(i, len(assign.Rhs)-1)]) || s.endsByDefer(file, assign) {
+				if s.isBackground(value) || len(more) == 1 && s.endsLater(file, value, more[0], until) {
 					background = true
 				} else {
 					others = true
+				}
+			}
+			switch n := n.(type) {
+			case *ast.AssignStmt:
+				for i, name := range n.Lhs {
+					set(name, n.Rhs[min(i, len(n.Rhs)-1)], n.Lhs[i+1:]...)
+				}
+			case *ast.ValueSpec: // var ctx = context.Background()
+				for i, name := range n.Names {
+					if len(n.Values) > 0 {
+						set(name, n.Values[min(i, len(n.Values)-1)])
+					}
 				}
 			}
 			return true
@@ -91,7 +101,7 @@ func (s *source) endlessField(field *types.Var) bool {
 	background, others := false, false
 	set := func(e ast.Expr) {
 		v := variable(s.pass.TypesInfo, e)
-		if s.isBackground(e) || v != nil && s.endless(v) {
+		if s.isBackground(e) || v != nil && s.endless(v, math.MaxInt) {
 			background = true
 		} else {
 			others = true
@@ -134,33 +144,51 @@ func (s *source) replaced(file *ast.File, param *types.Var) bool {
 	})
 }
 
-// endsByDefer reports whether an assignment makes a context of one without an end, and nothing
-// cancels it before the function returns: ctx, cancel := context.WithCancel(context.Background()).
-func (s *source) endsByDefer(file *ast.File, assign *ast.AssignStmt) bool {
-	call, ok := ast.Unparen(assign.Rhs[0]).(*ast.CallExpr)
-	if !ok || len(assign.Lhs) != 2 {
+// endsLater reports whether a call makes a context of one without an end, and nothing cancels it
+// up to a position but the function itself: ctx, cancel := context.WithCancel(context.Background()).
+func (s *source) endsLater(file *ast.File, made, cancels ast.Expr, until token.Pos) bool {
+	call, ok := ast.Unparen(made).(*ast.CallExpr)
+	if !ok {
 		return false
 	}
 	if name := calleeName(s.pass.TypesInfo, call); name != "context.WithCancel" && name != "context.WithCancelCause" || !s.isBackground(call.Args[0]) {
 		return false
 	}
-	cancel := variable(s.pass.TypesInfo, assign.Lhs[1])
+	cancel := variable(s.pass.TypesInfo, cancels)
 	if cancel == nil {
 		return true
 	}
-	others := 0
-	ast.Inspect(file, func(n ast.Node) bool {
+	return !contains(file, func(n ast.Node) bool {
 		switch n := n.(type) {
-		case *ast.DeferStmt:
-			return variable(s.pass.TypesInfo, n.Call.Fun) != cancel
-		case *ast.Ident:
-			if s.pass.TypesInfo.Uses[n] == cancel {
-				others++
+		case *ast.FuncLit: // may be called by another goroutine
+			return n.Pos() < until && made.End() < n.Pos() && !s.deferred(file, n) && mentions(s.pass.TypesInfo, n, cancel)
+		case *ast.CallExpr:
+			for _, arg := range n.Args {
+				if n.Pos() < until && variable(s.pass.TypesInfo, arg) == cancel {
+					return true
+				}
 			}
+		case *ast.AssignStmt:
+			for _, value := range n.Rhs {
+				if n.Pos() < until && variable(s.pass.TypesInfo, value) == cancel {
+					return true
+				}
+			}
+		case *ast.GoStmt:
+			return n.Pos() < until && variable(s.pass.TypesInfo, n.Call.Fun) == cancel
+		case *ast.KeyValueExpr:
+			return n.Pos() < until && variable(s.pass.TypesInfo, n.Value) == cancel
 		}
-		return true
+		return false
 	})
-	return others == 0
+}
+
+// deferred reports whether a function is only deferred: defer func() { cancel() }().
+func (s *source) deferred(file *ast.File, lit *ast.FuncLit) bool {
+	return contains(file, func(n ast.Node) bool {
+		d, ok := n.(*ast.DeferStmt)
+		return ok && ast.Unparen(d.Call.Fun) == lit
+	})
 }
 
 func (s *source) isBackground(e ast.Expr) bool {

@@ -53,7 +53,7 @@ func (u *unit) deadLoop(a *attempt) {
 // deadLibrary reports a context with a timeout that is made before a call of a library and known
 // to the function alone that the library retries.
 func (u *unit) deadLibrary(a *attempt) {
-	if u.asksContext(a.body) || u.selectiveBody(a) {
+	if u.asksContext(a.body) || u.selectiveBody(a) || funcName(a.call) == "RetryOnConflict" { // the end of a context is none
 		return
 	}
 	u.timeouts(a.in, a.call.Pos(), func(call *ast.CallExpr, ctx *types.Var) {
@@ -188,7 +188,7 @@ func (u *unit) contextOf(loop *ast.ForStmt, branch *ast.IfStmt) *types.Var {
 		}
 		ctx = nil
 		v := variable(u.TypesInfo, call.Args[0])
-		if v != nil && isContext(v.Type()) && v.Pos() < loop.Pos() && !u.endless(v) && !sets(u.TypesInfo, loop.Body, v) {
+		if v != nil && isContext(v.Type()) && v.Pos() < loop.Pos() && !u.endless(v, loop.End()) && !sets(u.TypesInfo, loop.Body, v) {
 			ctx = v
 		}
 		return true

@@ -357,6 +357,49 @@ func replaced(ctx context.Context, times int) {
 	}
 }
 
+// The function itself gives up by cancel, and hands it to others after the loop.
+func handedOut(keep func(context.Context, func())) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	for retries := 10; ; retries-- {
+		err := call(ctx)
+		if err == nil {
+			break
+		}
+		if retries == 0 {
+			cancel()
+			return err
+		}
+		time.Sleep(time.Second)
+	}
+	keep(ctx, cancel)
+	return nil
+}
+
+func handedOutBefore(keep func(context.Context, func())) {
+	ctx, cancel := context.WithCancel(context.Background())
+	keep(ctx, cancel)
+	for {
+		if err := call(ctx); err == nil {
+			return
+		}
+		time.Sleep(time.Second) // want `ignores ctx`
+	}
+}
+
+func declared() {
+	var (
+		ctx = context.Background()
+		n   int
+	)
+	for {
+		if err := call(ctx); err == nil {
+			n++
+			return
+		}
+		time.Sleep(time.Second)
+	}
+}
+
 func canceled(stop chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
