@@ -6,6 +6,8 @@ import (
 	"go/types"
 	"math"
 	"slices"
+
+	"golang.org/x/tools/go/types/typeutil"
 )
 
 // contextAt returns the name of a context that could interrupt what is at pos: "ctx", or
@@ -29,7 +31,7 @@ func (s *source) contextAt(pos token.Pos, loop ast.Stmt) string {
 				return name
 			case isContext(v.Type()) && mentions(s.pass.TypesInfo, loop, v):
 				return "" // the attempts are to go on whatever ends
-			case isType(v.Type(), "net/http", "Request"):
+			case isType(v.Type(), "net/http", "Request") && !s.endlessRequest(v):
 				request = name + ".Context()"
 			}
 		}
@@ -189,6 +191,38 @@ func (s *source) deferred(file *ast.File, lit *ast.FuncLit) bool {
 		d, ok := n.(*ast.DeferStmt)
 		return ok && ast.Unparen(d.Call.Fun) == lit
 	})
+}
+
+// endlessRequest reports whether a request is one of http.NewRequest, which gives it no context, or
+// of a function of this package that calls that.
+func (s *source) endlessRequest(v *types.Var) bool {
+	const newRequest = "net/http.NewRequest"
+	made := func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		return ok && calleeName(s.pass.TypesInfo, call) == newRequest
+	}
+	endless := false
+	for _, file := range s.pass.Files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			assign, ok := n.(*ast.AssignStmt)
+			if !ok || len(assign.Rhs) != 1 || variable(s.pass.TypesInfo, assign.Lhs[0]) != v {
+				return true
+			}
+			call, ok := ast.Unparen(assign.Rhs[0]).(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			f, _ := typeutil.Callee(s.pass.TypesInfo, call).(*types.Func)
+			endless = made(call) || f != nil && slices.ContainsFunc(s.pass.Files, func(file *ast.File) bool {
+				return slices.ContainsFunc(file.Decls, func(decl ast.Decl) bool {
+					d, ok := decl.(*ast.FuncDecl)
+					return ok && s.pass.TypesInfo.Defs[d.Name] == f && contains(d, made)
+				})
+			})
+			return true
+		})
+	}
+	return endless
 }
 
 func (s *source) isBackground(e ast.Expr) bool {

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"go/types"
 	"regexp"
+	"strings"
 )
 
 // DeadCtx reports attempts that are made with a context that has ended.
@@ -269,6 +270,9 @@ func (u *unit) outerContext(call *ast.CallExpr) {
 	params := u.signature(lit).Params()
 	if params.Len() == 0 || !isContext(params.At(0).Type()) || params.At(0) == outer {
 		return
+	}
+	if strings.HasPrefix(calleeName(u.TypesInfo, call), "k8s.io/") && params.At(0).Name() == "_" {
+		return // what is begun in a poll may go on after it
 	}
 	own(lit.Body, func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok && u.TypesInfo.Uses[id] == outer {

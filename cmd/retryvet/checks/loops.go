@@ -427,6 +427,13 @@ func (s *source) varies(a *attempt, tries []*try) map[types.Object]bool {
 func (s *source) variesFrom(a *attempt, tries []*try, outs []types.Object, varies map[types.Object]bool) {
 	info := s.pass.TypesInfo
 	own(a.body, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.ValueSpec); ok { // var request = newRequest(endpoint)
+			for i, name := range spec.Names {
+				if v := variable(info, name); v != nil && len(spec.Values) > 0 && s.differs(spec.Values[min(i, len(spec.Values)-1)], varies) && !isError(v.Type()) {
+					addVar(varies, v)
+				}
+			}
+		}
 		assign, ok := n.(*ast.AssignStmt)
 		if !ok {
 			return true

@@ -158,8 +158,8 @@ func (u *unit) isWait(body *ast.BlockStmt, p power) bool {
 // boundedBefore reports whether something keeps the exponent or the power small: a comparison
 // of the count, or one in floating point, which does not overflow.
 func (u *unit) boundedBefore(body *ast.BlockStmt, p power) bool {
-	counts := u.objects(p.count)
-	if len(counts) == 0 || contains(p.count, u.isMin) || u.boundedByCallers(counts) || u.boundedField(counts) {
+	counts := u.origins(body, u.objects(p.count))
+	if len(counts) == 0 || contains(p.count, u.isMin) || u.boundedByCallers(counts[0], 3) || u.boundedField(counts) {
 		return true
 	}
 	return contains(body, func(n ast.Node) bool {
@@ -196,11 +196,35 @@ func (u *unit) stopsGrowing(body *ast.BlockStmt, p power) bool {
 	})
 }
 
-// boundedByCallers reports whether the count is a parameter of a function that only this package
-// calls, and each caller bounds it.
-func (u *unit) boundedByCallers(counts []types.Object) bool {
-	f, index := u.parameter(counts[0])
-	if f == nil || f.Exported() {
+// origins adds what the variables of a count are computed from: n, of exponent := uint(n - 1).
+func (u *unit) origins(body *ast.BlockStmt, counts []types.Object) []types.Object {
+	for i := 0; i < len(counts); i++ {
+		own(body, func(n ast.Node) bool {
+			assign, ok := n.(*ast.AssignStmt)
+			if !ok || len(assign.Lhs) != len(assign.Rhs) || assign.Tok != token.DEFINE && assign.Tok != token.ASSIGN {
+				return true
+			}
+			for j, lhs := range assign.Lhs {
+				if v := variable(u.TypesInfo, lhs); v == nil || v != counts[i] {
+					continue
+				}
+				for _, origin := range u.objects(assign.Rhs[j]) {
+					if !slices.Contains(counts, origin) {
+						counts = append(counts, origin)
+					}
+				}
+			}
+			return true
+		})
+	}
+	return counts
+}
+
+// boundedByCallers reports whether a count is a parameter of a function that only this package
+// calls, and each caller bounds it, or passes on a parameter for which the same holds.
+func (u *unit) boundedByCallers(count types.Object, depth int) bool {
+	f, index := u.parameter(count)
+	if f == nil || f.Exported() || depth == 0 {
 		return false
 	}
 	calls, bounded := 0, 0
@@ -212,7 +236,8 @@ func (u *unit) boundedByCallers(counts []types.Object) bool {
 					return true
 				}
 				calls++
-				if u.isBounded(call.Args[index], decl) {
+				v := variable(u.TypesInfo, call.Args[index])
+				if u.isBounded(call.Args[index], decl) || v != nil && v != count && u.boundedByCallers(v, depth-1) {
 					bounded++
 				}
 				return true
@@ -311,10 +336,20 @@ func (u *unit) bounds(n *ast.BinaryExpr, p power, counts []types.Object) bool {
 		if b, ok := p.to.Type().Underlying().(*types.Basic); ok && b.Info()&types.IsFloat != 0 {
 			return true
 		}
-		return low(n.X) || low(n.Y) // d <= 0
+		return low(n.X) || low(n.Y) || u.isFloor(n, p) // d <= 0
 	}
 	t, ok := u.TypesInfo.TypeOf(n.X).Underlying().(*types.Basic)
 	return ok && t.Info()&types.IsFloat != 0 && !low(n.X) && !low(n.Y)
+}
+
+// isFloor reports whether a comparison finds a result below what it was computed from: d < base.
+func (u *unit) isFloor(n *ast.BinaryExpr, p power) bool {
+	less, more := n.X, n.Y
+	if n.Op == token.GTR || n.Op == token.GEQ {
+		less, more = more, less
+	}
+	base := variable(u.TypesInfo, more)
+	return variable(u.TypesInfo, less) == p.to && base != nil && mentions(u.TypesInfo, p.expr, base)
 }
 
 // objects returns the variables and fields in an expression.

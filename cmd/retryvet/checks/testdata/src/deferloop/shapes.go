@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"time"
 )
 
@@ -63,4 +64,24 @@ func onceOnly(send func() error, lock, unlock func()) error {
 		}
 	}
 	return errors.New("gave up")
+}
+
+// Each attempt asks another server.
+func anyOf(client *http.Client, urls []string) (err error) {
+	attempts := 0
+	for _, url := range urls {
+		attempts++
+		var (
+			address   = "http://" + url
+			resp, err = client.Get(address)
+		)
+		if err != nil {
+			continue
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			return nil
+		}
+	}
+	return err
 }

@@ -44,3 +44,50 @@ func fromBase(base time.Duration, n int) time.Duration {
 	}
 	return min(base<<n, time.Minute) // want `overflows before it is capped`
 }
+
+// A result below what it was computed from is an overflow.
+func floored(base time.Duration, n int) time.Duration {
+	d := base << n
+	if d < base || d > time.Minute {
+		return time.Minute
+	}
+	return d
+}
+
+func notFloored(base, least time.Duration, n int) time.Duration {
+	d := base << n // want `overflows before it is capped`
+	if d < least || d > time.Minute {
+		return time.Minute
+	}
+	return d
+}
+
+// What the exponent is computed from is bounded.
+func derived(n, most int) time.Duration {
+	if n > most {
+		return -1
+	}
+	exponent := uint(0)
+	if before := n - 1; before >= 0 {
+		exponent = uint(before)
+	}
+	d := time.Duration(1<<exponent) * time.Second
+	if d > time.Minute {
+		return time.Minute
+	}
+	return d
+}
+
+// A caller of the caller bounds it.
+func pausing(send func() error, most int) {
+	for attempt := 0; attempt < most; attempt++ {
+		if send() == nil {
+			return
+		}
+		pause(attempt)
+	}
+}
+
+func pause(attempt int) { time.Sleep(pauseOf(attempt)) }
+
+func pauseOf(attempt int) time.Duration { return min(time.Second*(1<<attempt), time.Minute) }

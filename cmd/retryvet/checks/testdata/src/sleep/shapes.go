@@ -400,6 +400,21 @@ func declared() {
 	}
 }
 
+func newRequest() (*http.Request, error) { return http.NewRequest("GET", "/", nil) }
+
+func requestOfOurs(client *http.Client) error {
+	req, err := newRequest()
+	if err != nil {
+		return err
+	}
+	for {
+		if _, err := client.Do(req); err == nil {
+			return nil
+		}
+		time.Sleep(time.Second)
+	}
+}
+
 func canceled(stop chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
