@@ -68,7 +68,7 @@ type round struct {
 	sets []string
 }
 
-var rounds = []round{{"first", []string{"unseen", "read", "later"}}, {"second", []string{"second"}}, {"third", []string{"third"}}, {"fourth", []string{"fourth"}}}
+var rounds = []round{{"first", []string{"unseen", "read", "later"}}, {"second", []string{"second"}}, {"third", []string{"third"}}, {"fourth", []string{"fourth"}}, {"fifth", []string{"fifth"}}, {"sixth", []string{"sixth"}}}
 
 func (r round) has(set string) bool { return slices.Contains(r.sets, set) }
 
