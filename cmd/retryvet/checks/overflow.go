@@ -171,11 +171,42 @@ func (u *unit) boundedBefore(body *ast.BlockStmt, p power) bool {
 				name == "math.IsInf" || name == "math/bits.LeadingZeros64"
 		case *ast.BinaryExpr:
 			return isOrder(n.Op) && u.bounds(n, p, counts)
+		case *ast.IfStmt: // if n == most { return }
+			return u.leavesAt(n, counts)
 		case *ast.AssignStmt: // n = n % 10
 			return n.Tok == token.REM_ASSIGN && mentions(u.TypesInfo, n.Lhs[0], counts...)
 		}
 		return false
 	})
+}
+
+// leavesAt reports whether a branch is taken at a number of the count, and leaves the function or the
+// loop.
+func (u *unit) leavesAt(branch *ast.IfStmt, counts []types.Object) bool {
+	if len(branch.Body.List) == 0 || !u.isAt(branch.Cond, counts) {
+		return false
+	}
+	switch last := branch.Body.List[len(branch.Body.List)-1].(type) {
+	case *ast.ReturnStmt:
+		return true
+	case *ast.BranchStmt:
+		return last.Tok == token.BREAK
+	}
+	return false
+}
+
+// isAt reports whether a condition holds at a number of the count, whatever else holds.
+func (u *unit) isAt(cond ast.Expr, counts []types.Object) bool {
+	eq, ok := ast.Unparen(cond).(*ast.BinaryExpr)
+	switch {
+	case ok && eq.Op == token.LOR:
+		return u.isAt(eq.X, counts) || u.isAt(eq.Y, counts)
+	case ok && eq.Op == token.EQL:
+		count, n := variable(u.TypesInfo, eq.X), u.TypesInfo.Types[eq.Y].Value
+		first := n != nil && constant.Compare(n, token.LEQ, constant.MakeInt64(1))
+		return count != nil && slices.Contains(counts, types.Object(count)) && !first
+	}
+	return false
 }
 
 // stopsGrowing reports whether a function returns before the power if the wait before has reached a

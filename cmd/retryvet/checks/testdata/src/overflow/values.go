@@ -91,3 +91,28 @@ func pausing(send func() error, most int) {
 func pause(attempt int) { time.Sleep(pauseOf(attempt)) }
 
 func pauseOf(attempt int) time.Duration { return min(time.Second*(1<<attempt), time.Minute) }
+
+const lastAttempt = 5
+
+func untilLast(send func() error) error {
+	for attempt := 0; ; attempt++ {
+		err := send()
+		if err == nil || attempt == lastAttempt {
+			return err
+		}
+		time.Sleep(min(time.Second<<attempt, time.Minute))
+	}
+}
+
+func butTheFirst(send func() error) error {
+	for attempt := 0; ; attempt++ {
+		err := send()
+		if err == nil {
+			return nil
+		}
+		if attempt == 0 {
+			return err
+		}
+		time.Sleep(min(time.Second<<attempt, time.Minute)) // want `overflows before it is capped`
+	}
+}
