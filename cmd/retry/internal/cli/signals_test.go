@@ -5,6 +5,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -95,26 +96,20 @@ func TestSignalIsNotWhatUntilFailsWaitsFor(t *testing.T) {
 	}
 }
 
-func TestSignalKillsTheCommand(t *testing.T) {
-	t.Parallel()
-	s := start(t, "--", "sh", "-c", "echo ready; sleep 60; echo never")
-	s.expect("ready")
-	s.signal(syscall.SIGTERM)
-	_, rest := s.end()
-	assert.Equal(t, syscall.SIGTERM, s.diedBy())
-	assert.Empty(t, rest)
-}
-
 // TestDiesByTheSignal: the parent sees what has ended retry, as if the command had been its
 // own child; also if the command says so by its exit code, as a shell does for its child.
 func TestDiesByTheSignal(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
-		for _, script := range []string{"echo ready; exec sleep 60", "trap 'exit %d' INT TERM HUP; echo ready; while :; do sleep 0.05; done"} {
+		for _, script := range []string{
+			"echo ready; exec sleep 60", "echo ready; sleep 60; echo never",
+			"trap 'exit %d' INT TERM HUP; echo ready; while :; do sleep 0.05; done",
+		} {
 			s := start(t, "sh", "-c", strings.ReplaceAll(script, "%d", strconv.Itoa(128+int(sig))))
 			s.expect("ready")
 			s.signal(sig)
-			s.end()
+			_, rest := s.end()
+			assert.Empty(t, rest)
 			assert.Equal(t, sig, s.diedBy(), "%s: %s", script, s.stderr.String())
 		}
 	}
@@ -199,9 +194,9 @@ func TestSignalDuringAWait(t *testing.T) {
 	assert.Less(t, time.Since(began), 20*time.Second)
 }
 
-// terminal returns the program that makes a terminal. Where only tests without servers are
-// wanted, it leaves out a test on a machine that has no script(1), or no /dev/pts.
-func terminal(t *testing.T) string {
+// onTerminal returns a line for a shell, which runs on a terminal. Where only tests without servers
+// are wanted, it leaves out a test on a machine that has no script(1), or no /dev/pts.
+func onTerminal(t *testing.T, line string, settings ...string) *exec.Cmd {
 	t.Helper()
 	script, err := exec.LookPath("script")
 	if err == nil {
@@ -211,35 +206,61 @@ func terminal(t *testing.T) string {
 		t.Skip("needs script(1) and a /dev/pts")
 	}
 	require.NoError(t, err, "script(1) makes no terminal")
-	return script
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a loop that goes on
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, script, "-qec", strings.ReplaceAll(line, "RETRY", os.Args[0]), os.DevNull)
+	cmd.WaitDelay = time.Second
+	cmd.Env = append(append(os.Environ(), asRetry+"=1", "SHELL=/bin/sh", "TERM=xterm", "NO_COLOR="), settings...)
+	cmd.Dir = t.TempDir()
+	return cmd
 }
 
-// TestCountdown: on a terminal, a wait is counted down in its line.
+// pressCtrlC starts a command, presses Ctrl-C after its first output, and returns the rest.
+func pressCtrlC(t *testing.T, cmd *exec.Cmd, first string) string {
+	t.Helper()
+	keys, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	_, err = io.ReadFull(stdout, make([]byte, len(first)))
+	require.NoError(t, err)
+	time.Sleep(50 * time.Millisecond) // exec, and what the terminal still has to do
+	_, err = keys.Write([]byte{3})
+	require.NoError(t, err)
+	rest, _ := io.ReadAll(stdout) // a terminal that is gone is an error
+	_ = cmd.Wait()                // maybe by a signal
+	return string(rest)
+}
+
+// TestCountdown: on a terminal, a wait is counted down in its line, which does not wrap.
 func TestCountdown(t *testing.T) {
 	t.Parallel()
-	script := terminal(t)
-	cmd := exec.CommandContext(t.Context(), script, "-qec", os.Args[0]+" -n 2 -b 350ms -j none -- sh -c 'exit 9'", os.DevNull)
-	cmd.Env = append(os.Environ(), asRetry+"=1", "SHELL=/bin/sh", "TERM=xterm", "NO_COLOR=")
-	cmd.Dir = t.TempDir()
-	cmd.Stdin = strings.NewReader("")
-	got := finish(t, cmd)
-	assert.Equal(t, 9, got.code)
-	frames := strings.Split(got.stdout, "\r\x1b[K")
-	assert.GreaterOrEqual(t, len(frames), 4, "%q", got.stdout)
-	assert.Contains(t, frames, "retry: attempt 1 of 2: exit status 9; again in 0.3s")
-	assert.Regexp(t, `^retry: attempt 1 of 2: exit status 9; again in 350ms\r\nretry: gave up`, frames[len(frames)-1])
+	for columns, line := range map[int]string{0: "retry: attempt 1 of 2: exit status 9; again in 0.3s", 20: "…s 9; again in 0.3s"} {
+		t.Run(strconv.Itoa(columns), func(t *testing.T) {
+			t.Parallel()
+			cmd := onTerminal(t, fmt.Sprintf("stty cols %d; RETRY -n 2 -b 350ms -j none -- sh -c 'exit 9'", columns))
+			cmd.Stdin = strings.NewReader("")
+			got := finish(t, cmd)
+			assert.Equal(t, 9, got.code)
+			frames := strings.Split(got.stdout, "\r\x1b[K")
+			require.GreaterOrEqual(t, len(frames), 4, "%q", got.stdout)
+			assert.Contains(t, frames, line)
+			assert.Regexp(t, `^retry: attempt 1 of 2: exit status 9; again in 350ms\r\nretry: gave up`, frames[len(frames)-1])
+			for _, frame := range frames[1 : len(frames)-1] {
+				assert.LessOrEqual(t, len([]rune(frame)), len([]rune(line)))
+			}
+		})
+	}
 }
 
 // TestNoEscapeCodes: a terminal that knows none gets whole lines.
 func TestNoEscapeCodes(t *testing.T) {
 	t.Parallel()
-	script := terminal(t)
 	for _, setting := range []string{"TERM=dumb", "NO_COLOR=1"} {
 		t.Run(setting, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), script, "-qec", os.Args[0]+" -n 2 -b 350ms -j none -- sh -c 'exit 9'", os.DevNull)
-			cmd.Env = append(os.Environ(), asRetry+"=1", "SHELL=/bin/sh", "TERM=xterm", setting)
-			cmd.Dir = t.TempDir()
+			cmd := onTerminal(t, "RETRY -n 2 -b 350ms -j none -- sh -c 'exit 9'", setting)
 			cmd.Stdin = strings.NewReader("")
 			got := finish(t, cmd)
 			assert.Equal(t, 9, got.code)
@@ -251,31 +272,16 @@ func TestNoEscapeCodes(t *testing.T) {
 // TestCtrlC: what the terminal sends to both of them reaches the command once.
 func TestCtrlC(t *testing.T) {
 	t.Parallel()
-	script := terminal(t)
 	for name, input := range map[string]string{"from the terminal": "", "from a pipe": "echo x | "} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
+			cmd := onTerminal(t, "trap : INT; "+input+"RETRY -b 1ms -- sh job; echo code $?")
 			job := "trap 'echo got >>log; ended=1' INT; echo ready; while test -z \"$ended\"; do sleep 0.05; done; sleep 0.3; exit 75"
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "job"), []byte(job), 0o600))
-			line := "trap : INT; " + input + os.Args[0] + " -b 1ms -- sh job; echo code $?"
-			cmd := exec.CommandContext(t.Context(), script, "-qec", line, os.DevNull)
-			cmd.Env = append(os.Environ(), asRetry+"=1", "SHELL=/bin/sh")
-			cmd.Dir = dir
-			keys, err := cmd.StdinPipe()
-			require.NoError(t, err)
-			stdout, err := cmd.StdoutPipe()
-			require.NoError(t, err)
-			require.NoError(t, cmd.Start())
-			_, err = io.ReadFull(stdout, make([]byte, len("ready\r\n")))
-			require.NoError(t, err)
-			_, err = keys.Write([]byte{3})
-			require.NoError(t, err)
-			rest, _ := io.ReadAll(stdout) // a terminal that is gone is an error
-			require.NoError(t, cmd.Wait())
-			assert.Contains(t, string(rest), "retry: ended by a signal after 1 attempt in ")
-			assert.Contains(t, string(rest), "code 75")
-			got, err := os.ReadFile(filepath.Join(dir, "log"))
+			require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "job"), []byte(job), 0o600))
+			rest := pressCtrlC(t, cmd, "ready\r\n")
+			assert.Contains(t, rest, "retry: ended by a signal after 1 attempt in ")
+			assert.Contains(t, rest, "code 75")
+			got, err := os.ReadFile(filepath.Join(cmd.Dir, "log"))
 			require.NoError(t, err)
 			assert.Equal(t, "got\n", string(got))
 		})
@@ -285,7 +291,6 @@ func TestCtrlC(t *testing.T) {
 // TestCtrlCEndsALoop: a shell goes on with its script if the command has ended by a code.
 func TestCtrlCEndsALoop(t *testing.T) {
 	t.Parallel()
-	script := terminal(t)
 	for _, shell := range []string{"sh", "bash", "zsh"} {
 		if _, err := exec.LookPath(shell); err != nil {
 			continue
@@ -296,50 +301,20 @@ func TestCtrlCEndsALoop(t *testing.T) {
 		} {
 			t.Run(shell+", "+name, func(t *testing.T) {
 				t.Parallel()
-				loop := filepath.Join(t.TempDir(), "loop")
+				cmd := onTerminal(t, shell+" loop", "TERM=dumb")
 				text := "for i in 1 2 3; do " + strings.ReplaceAll(line, "RETRY", os.Args[0]) + "; done; echo went on\n"
-				require.NoError(t, os.WriteFile(loop, []byte(text), 0o600))
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // of a loop that goes on
-				defer cancel()
-				cmd := exec.CommandContext(ctx, script, "-qec", shell+" "+loop, os.DevNull)
-				cmd.WaitDelay = time.Second
-				cmd.Env = append(os.Environ(), asRetry+"=1", "SHELL=/bin/sh", "TERM=dumb")
-				keys, err := cmd.StdinPipe()
-				require.NoError(t, err)
-				stdout, err := cmd.StdoutPipe()
-				require.NoError(t, err)
-				require.NoError(t, cmd.Start())
-				want := "ready\r\n"
+				require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "loop"), []byte(text), 0o600))
+				first := "ready\r\n"
 				if strings.Contains(line, "exit 1") {
-					want += "retry: attempt 1 of 3" // the wait follows
+					first += "retry: attempt 1 of 3" // the wait follows
 				}
-				_, err = io.ReadFull(stdout, make([]byte, len(want)))
-				require.NoError(t, err)
-				time.Sleep(50 * time.Millisecond) // exec, and what the terminal still has to do
-				_, err = keys.Write([]byte{3})
-				require.NoError(t, err)
-				rest, _ := io.ReadAll(stdout) // a terminal that is gone is an error
-				_ = cmd.Wait()                // by a signal
-				require.NoError(t, ctx.Err(), "the loop goes on: %s", rest)
-				assert.NotContains(t, string(rest), "ready")
-				assert.NotContains(t, string(rest), "went on")
+				began := time.Now()
+				rest := pressCtrlC(t, cmd, first)
+				assert.Less(t, time.Since(began), 15*time.Second, "the loop goes on: %s", rest)
+				assert.NotContains(t, rest, "ready")
+				assert.NotContains(t, rest, "went on")
 			})
 		}
-	}
-}
-
-// TestNarrowTerminal: a wait is counted down in one line, which does not wrap.
-func TestNarrowTerminal(t *testing.T) {
-	t.Parallel()
-	script := terminal(t)
-	cmd := exec.CommandContext(t.Context(), script, "-qec", "stty cols 20; "+os.Args[0]+" -n 2 -b 350ms -j none sh -c 'exit 9'", os.DevNull)
-	cmd.Env = append(os.Environ(), asRetry+"=1", "SHELL=/bin/sh", "TERM=xterm", "NO_COLOR=")
-	cmd.Stdin = strings.NewReader("")
-	frames := strings.Split(finish(t, cmd).stdout, "\r\x1b[K")
-	require.GreaterOrEqual(t, len(frames), 4)
-	assert.Equal(t, "…s 9; again in 0.3s", frames[1])
-	for _, frame := range frames[1 : len(frames)-1] {
-		assert.Less(t, len([]rune(frame)), 20)
 	}
 }
 

@@ -17,27 +17,18 @@ import (
 	"github.com/seed-5ff3c98e/retry/cmd/retry/internal/cli"
 )
 
+// TestStdinIsReplayed: a run that --until rejects has read it too.
 func TestStdinIsReplayed(t *testing.T) {
 	t.Parallel()
-	script := counting("cat; test $n = 3 || exit 75")
-	got := run(t, "hello\n", quick(append([]string{"-q"}, script...)...)...) // a pipe
-	assert.Equal(t, result{0, strings.Repeat("hello\n", 3), ""}, got)
-
-	cmd := command(t, quick(append([]string{"-q"}, script...)...)...)
-	cmd.Stdin = file(t, "hello\n", 0)
-	assert.Equal(t, result{0, strings.Repeat("hello\n", 3), ""}, finish(t, cmd))
-}
-
-// TestStdinIsReplayedAfterSuccess: a run that --until rejects has read it too.
-func TestStdinIsReplayedAfterSuccess(t *testing.T) {
-	t.Parallel()
 	for _, args := range [][]string{
+		append([]string{"-q"}, counting("cat; test $n = 3 || exit 75")...),
 		append([]string{"-q", "--until", "test $(wc -l <runs) = 3"}, counting("cat")...),
 		append([]string{"-q", "--until-fails"}, counting("cat; test $n -lt 3")...),
 	} {
 		cmd := command(t, quick(args...)...)
 		cmd.Stdin = file(t, "skipped hello\n", len("skipped "))
 		assert.Equal(t, result{0, strings.Repeat("hello\n", 3), ""}, finish(t, cmd), args)
+		assert.Equal(t, result{0, strings.Repeat("hello\n", 3), ""}, run(t, "hello\n", quick(args...)...), "a pipe, %v", args)
 	}
 }
 

@@ -1,7 +1,7 @@
 package yamltest_test
 
 import (
-	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -15,16 +15,29 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// libraries are those that are in use. All honor MarshalYAML() (any, error) and
-// UnmarshalYAML(func(any) error) error.
-var libraries = []struct {
+type library struct {
 	name      string
 	marshal   func(any) ([]byte, error)
 	unmarshal func([]byte, any) error
-}{
+}
+
+// libraries are those that are in use. All honor MarshalYAML() (any, error) and
+// UnmarshalYAML(func(any) error) error.
+var libraries = []library{
 	{"yaml.v3", yaml3.Marshal, yaml3.Unmarshal},
 	{"yaml.v4", yaml4.Marshal, yaml4.Unmarshal},
 	{"goccy", goccy.Marshal, func(data []byte, v any) error { return goccy.Unmarshal(data, v) }},
+}
+
+// each runs a test with every library.
+func each(t *testing.T, test func(t *testing.T, l library)) {
+	t.Helper()
+	for _, l := range libraries {
+		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, l)
+		})
+	}
 }
 
 const ms = time.Millisecond
@@ -82,13 +95,11 @@ overrides:
 	{"other bases", `{max_attempts: 0x10, free_rate_limits: 0o17}`, retry.Policy{MaxAttempts: 16, FreeRateLimits: 15}},
 	{"whole float", `max_attempts: 5.0`, retry.Policy{MaxAttempts: 5}},
 	{"int for a float", `backoff: {exponential: {multiplier: 3}}`, retry.Policy{Backoff: retry.Exponential{Multiplier: 3}}},
-	{"fibonacci", `backoff: {fibonacci: {}}`, retry.Policy{Backoff: retry.Fibonacci{}}},
 	{"constant", `backoff: {constant: 0}`, retry.Policy{Backoff: retry.Constant(0)}},
 	{"schedule", "backoff:\n  schedule:\n  - 1s\n  - 5\n  - 0.5\n  - 0\n", retry.Policy{
 		Backoff: retry.Schedule{time.Second, 5 * time.Second, 500 * ms, 0},
 	}},
 	{"empty schedule", `backoff: {schedule: []}`, retry.Policy{Backoff: retry.Schedule{}}},
-	{"no jitter", `jitter: none`, retry.Policy{Jitter: retry.NoJitter}},
 	{"proportional", `jitter: {proportional: 0.1}`, retry.Policy{Jitter: retry.Proportional(0.1)}},
 	{"proportional int", `jitter: {proportional: 1}`, retry.Policy{Jitter: retry.Proportional(1)}},
 	{"explicit zeros", `{max_elapsed: 0, attempt_timeout: 0s, free_rate_limits: 0, non_idempotent: false, name: ""}`, retry.Policy{}},
@@ -97,54 +108,61 @@ overrides:
 	{"JSON", `{"max_attempts": 2, "backoff": {"constant": "5s"}}`, retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(5 * time.Second)}},
 }
 
+// TestRead checks that every form is read, and that what each library writes of it loses nothing,
+// whichever library reads that.
 func TestRead(t *testing.T) {
 	t.Parallel()
-	for _, l := range libraries {
-		t.Run(l.name, func(t *testing.T) {
-			t.Parallel()
-			for _, tt := range forms {
-				got := retry.Policy{Name: "before", MaxAttempts: 77}
-				if assert.NoError(t, l.unmarshal([]byte(tt.yaml), &got), tt.name) {
-					assert.Equal(t, tt.want, got, tt.name)
-				}
-				data, err := l.marshal(tt.want)
-				require.NoError(t, err, tt.name)
-				var back retry.Policy
-				if assert.NoError(t, l.unmarshal(data, &back), "%s: %s", tt.name, data) {
-					assert.Equal(t, tt.want, back, "%s: %s", tt.name, data)
-				}
+	each(t, func(t *testing.T, l library) {
+		t.Helper()
+		for _, tt := range forms {
+			got := retry.Policy{Name: "before", MaxAttempts: 77}
+			if assert.NoError(t, l.unmarshal([]byte(tt.yaml), &got), tt.name) {
+				assert.Equal(t, tt.want, got, tt.name)
 			}
-		})
-	}
+			checkWritten(t, l, tt.want)
+		}
+	})
 }
 
-// TestRoundTrip checks that no valid policy loses anything, whichever library
-// writes it and whichever reads it.
+// TestRoundTrip checks that no value is taken for one of another type, nor cut. goccy does not
+// quote "1e3", ".nan", "<<" and keys of several lines.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
-	for _, l := range libraries {
-		t.Run(l.name, func(t *testing.T) {
-			t.Parallel()
-			r := rand.New(rand.NewPCG(13, 5))
-			for range 500 {
-				p := randomPolicy(r)
-				data, err := l.marshal(p)
-				require.NoError(t, err)
-				byPointer, err := l.marshal(&p)
-				require.NoError(t, err)
-				assert.Equal(t, string(data), string(byPointer))
-				for _, reader := range libraries {
-					var back retry.Policy
-					require.NoError(t, reader.unmarshal(data, &back), "%s: %s", reader.name, data)
-					if !assert.Equal(t, p, back, "%s: %s", reader.name, data) {
-						return
-					}
-				}
-			}
-		})
+	each(t, func(t *testing.T, l library) {
+		t.Helper()
+		for _, text := range []string{
+			"null", "~", "true", "no", "12", "0x10", "1:30", "2026-11-26", "=", "- a", "a: b", "a #b", "&a", "*a", "!a",
+			"'", `"`, `\`, " a", "a ", "{", "[]", "%", "@", "`", "é日☃",
+		} {
+			checkWritten(t, l, retry.Policy{Name: text, Overrides: map[string]retry.Override{"k" + text: {MaxAttempts: 2}, "1": {MaxDelay: ms}}})
+		}
+		for _, d := range []time.Duration{1000, 1001, ms + 1, time.Second + 1, math.MaxInt64} {
+			checkWritten(t, l, retry.Policy{MaxDelay: d, Backoff: retry.Schedule{0, d}, Jitter: retry.PlusMinus(d), MaxAttempts: math.MaxInt32})
+		}
+		for _, f := range []float64{1, 1 + 1e-15, 1.1, math.MaxFloat64} {
+			checkWritten(t, l, retry.Policy{Backoff: retry.Exponential{Multiplier: f}, Jitter: retry.Proportional(1 / f)})
+		}
+	})
+}
+
+// checkWritten checks that every library reads what l writes.
+func checkWritten(t *testing.T, l library, p retry.Policy) {
+	t.Helper()
+	data, err := l.marshal(p)
+	require.NoError(t, err)
+	byPointer, err := l.marshal(&p)
+	require.NoError(t, err)
+	assert.Equal(t, string(data), string(byPointer))
+	for _, reader := range libraries {
+		var back retry.Policy
+		if assert.NoError(t, reader.unmarshal(data, &back), "%s: %s", reader.name, data) {
+			assert.Equal(t, p, back, "%s: %s", reader.name, data)
+		}
 	}
 }
 
+// TestFaults checks that the place and the value of what YAML alone has is shown as the decoder
+// shows them; the decoder's own rules are those of JSON.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -152,37 +170,23 @@ func TestFaults(t *testing.T) {
 		faults []string
 	}{
 		{`max_delay: .nan`, []string{`max_delay: NaN: must be a number`}},
-		{`max_delay: .inf`, []string{`max_delay: +Inf: must be a number`}},
 		{`max_elapsed: -.inf`, []string{`max_elapsed: -Inf: must be a number`}},
-		{`max_attempts: .nan`, []string{`max_attempts: NaN: must be a whole number`}},
 		{`max_attempts: .inf`, []string{`max_attempts: +Inf: must be a whole number`}},
 		{`jitter: {proportional: .nan}`, []string{`jitter.proportional: NaN: must be a number`}},
 		{`backoff: {exponential: {multiplier: .inf}}`, []string{`backoff.exponential.multiplier: +Inf: must be a number`}},
-		{`backoff: {schedule: [1s, .nan]}`, []string{`backoff.schedule[1]: NaN: must be a number`}},
 		{`max_attempts: 2.5`, []string{`max_attempts: 2.5: must be a whole number`}},
 		{`max_attempts: "3"`, []string{`max_attempts: "3": must be a whole number`}},
-		{`max_attempts: 0`, []string{`max_attempts: 0: must be at least 1; leave it out for the default`}},
-		{`max_attempts: -1`, []string{`max_attempts: -1: must be at least 1; leave it out for the default`}},
-		{`max_delay: 0`, []string{`max_delay: 0: must be positive; leave it out for the default`}},
 		{`max_delay: -1.5`, []string{`max_delay: -1.5s: must not be negative`}},
-		{`max_delay: soon`, []string{`max_delay: "soon": must be a duration like "1m30s", or a number of seconds`}},
 		{`max_delay: true`, []string{`max_delay: true: must be a number`}},
 		{`max_delay: null`, []string{`max_delay: null: must be a number`}},
 		{`max_delay: 1.0e+300`, []string{`max_delay: 1e+300: is too long for a duration`}},
-		{`non_idempotent: 1`, []string{`non_idempotent: 1: must be true or false`}},
 		{`name: 7`, []string{`name: 7: must be a string`}},
 		{`name: [a, b]`, []string{`name: ["a","b"]: must be a string`}},
-		{`jitter: half`, []string{`jitter: "half": must be "full", "equal", "none", or an object with one key of plus_minus, proportional`}},
-		{`backoff: {constant: 1s, linear: {}}`, []string{
-			`backoff: {"constant":"1s","linear":{}}: must be an object with one key of constant, exponential, fibonacci, linear, schedule`,
-		}},
-		{`{max_attempts: 2, max_retries: 1}`, []string{`max_retries: 1: max_attempts and max_retries exclude each other`}},
-		{`attempts: 3`, []string{`attempts: 3: unknown key; did you mean max_attempts?`}},
-		{`overrides: {timeout: {max_delay: 0}}`, []string{`overrides.timeout.max_delay: 0: must be positive; leave it out for the default`}},
-		{`overrides: {final: {}}`, []string{`overrides: final: final errors are not retried`}},
 		{`overrides: {429: {max_attempts: 1.5}}`, []string{`overrides.429.max_attempts: 1.5: must be a whole number`}},
 		{`[1, 2]`, []string{`policy: [1,2]: must be an object`}},
 		{`3`, []string{`policy: 3: must be an object`}},
+		{"max_attempts: 3\nmax_attempts: 4\n", nil}, // the libraries refuse what UnmarshalYAML, which gets a map, cannot see
+		{"backoff:\n  linear:\n    step: 1\n    step: 2\n", nil},
 		{"max_attempts: 0\njitter: {proportional: 2}\nbackoff:\n  linear: {initial: .nan, steps: 1}\n", []string{
 			`backoff.linear.initial: NaN: must be a number`,
 			`backoff.linear.steps: 1: unknown key; did you mean step?`,
@@ -190,40 +194,19 @@ func TestFaults(t *testing.T) {
 			`jitter.proportional: 2: must be a fraction from 0 to 1`,
 		}},
 	}
-	for _, l := range libraries {
-		t.Run(l.name, func(t *testing.T) {
-			t.Parallel()
-			for _, tt := range tests {
-				p := retry.Policy{Name: "before"}
-				err := l.unmarshal([]byte(tt.yaml), &p)
-				if assert.Error(t, err, tt.yaml) {
-					for _, fault := range tt.faults {
-						assert.Contains(t, err.Error(), fault, tt.yaml)
-					}
+	each(t, func(t *testing.T, l library) {
+		t.Helper()
+		for _, tt := range tests {
+			p := retry.Policy{Name: "before"}
+			err := l.unmarshal([]byte(tt.yaml), &p)
+			if assert.Error(t, err, tt.yaml) {
+				for _, fault := range tt.faults {
+					assert.Contains(t, err.Error(), fault, tt.yaml)
 				}
-				assert.Equal(t, retry.Policy{Name: "before"}, p, tt.yaml)
 			}
-		})
-	}
-}
-
-// TestRepeatedKey checks that the libraries refuse what UnmarshalYAML, which gets
-// a map, could not see.
-func TestRepeatedKey(t *testing.T) {
-	t.Parallel()
-	for _, l := range libraries {
-		t.Run(l.name, func(t *testing.T) {
-			t.Parallel()
-			for _, in := range []string{
-				"max_attempts: 3\nmax_attempts: 4\n",
-				"backoff:\n  linear:\n    step: 1\n    step: 2\n",
-			} {
-				p := retry.Policy{Name: "before"}
-				assert.Error(t, l.unmarshal([]byte(in), &p), in)
-				assert.Equal(t, retry.Policy{Name: "before"}, p, in)
-			}
-		})
-	}
+			assert.Equal(t, retry.Policy{Name: "before"}, p, tt.yaml)
+		}
+	})
 }
 
 type service struct {
@@ -234,53 +217,12 @@ type service struct {
 	List     []retry.Policy          `yaml:"list,omitempty"`
 }
 
-// TestInsideADocument checks a policy as a part of a configuration: by value, by
-// pointer, in a map and in a list.
+// TestInsideADocument checks a policy as a part of a configuration: by value, by pointer, in a map
+// and in a list, shared and extended.
 func TestInsideADocument(t *testing.T) {
 	t.Parallel()
 	const document = `
 url: http://localhost
-retry:
-  max_attempts: 5
-  backoff: {constant: 0}
-fallback:
-  jitter: none
-routes:
-  /a: {max_attempts: 2}
-list:
-- {}
-- name: x
-`
-	want := service{
-		URL:      "http://localhost",
-		Retry:    retry.Policy{MaxAttempts: 5, Backoff: retry.Constant(0)},
-		Fallback: &retry.Policy{Jitter: retry.NoJitter},
-		Routes:   map[string]retry.Policy{"/a": {MaxAttempts: 2}},
-		List:     []retry.Policy{{}, {Name: "x"}},
-	}
-	for _, l := range libraries {
-		t.Run(l.name, func(t *testing.T) {
-			t.Parallel()
-			var got service
-			require.NoError(t, l.unmarshal([]byte(document), &got))
-			assert.Equal(t, want, got)
-			data, err := l.marshal(want)
-			require.NoError(t, err)
-			got = service{}
-			require.NoError(t, l.unmarshal(data, &got), "%s", data)
-			assert.Equal(t, want, got, "%s", data)
-
-			err = l.unmarshal([]byte("url: x\nfallback:\n  max_delay: .nan\n"), &got)
-			assert.ErrorContains(t, err, "max_delay: NaN: must be a number")
-		})
-	}
-}
-
-// TestAnchors checks that a policy may be shared and extended in a document.
-func TestAnchors(t *testing.T) {
-	t.Parallel()
-	const document = `
-url: x
 retry: &base
   max_attempts: 5
   backoff: &backoff {fibonacci: {initial: 1s}}
@@ -290,49 +232,52 @@ fallback:
 routes:
   /a: *base
   /b: {backoff: *backoff}
+list:
+- {}
+- name: x
 `
 	base := retry.Policy{MaxAttempts: 5, Backoff: retry.Fibonacci{Initial: time.Second}}
-	for _, l := range libraries {
-		t.Run(l.name, func(t *testing.T) {
-			t.Parallel()
-			var got service
-			require.NoError(t, l.unmarshal([]byte(document), &got))
-			assert.Equal(t, base, got.Retry)
-			assert.Equal(t, &retry.Policy{MaxAttempts: 2, Backoff: base.Backoff}, got.Fallback)
-			assert.Equal(t, map[string]retry.Policy{"/a": base, "/b": {Backoff: base.Backoff}}, got.Routes)
-		})
+	want := service{
+		URL:      "http://localhost",
+		Retry:    base,
+		Fallback: &retry.Policy{MaxAttempts: 2, Backoff: base.Backoff},
+		Routes:   map[string]retry.Policy{"/a": base, "/b": {Backoff: base.Backoff}},
+		List:     []retry.Policy{{}, {Name: "x"}},
 	}
-}
+	each(t, func(t *testing.T, l library) {
+		t.Helper()
+		var got service
+		require.NoError(t, l.unmarshal([]byte(document), &got))
+		assert.Equal(t, want, got)
+		data, err := l.marshal(want)
+		require.NoError(t, err)
+		got = service{}
+		require.NoError(t, l.unmarshal(data, &got), "%s", data)
+		assert.Equal(t, want, got, "%s", data)
 
-// TestNull checks that a key without a value leaves the defaults of the program
-// alone.
-func TestNull(t *testing.T) {
-	t.Parallel()
-	for _, l := range libraries {
-		t.Run(l.name, func(t *testing.T) {
-			t.Parallel()
-			for _, in := range []string{"url: x\nretry:\n", "url: x\nretry: null\n", "url: x\nretry: ~\n", "url: x\n"} {
-				got := service{Retry: retry.Policy{MaxAttempts: 9}}
-				if assert.NoError(t, l.unmarshal([]byte(in), &got), in) {
-					assert.Equal(t, 9, got.Retry.MaxAttempts, in)
-				}
+		err = l.unmarshal([]byte("url: x\nfallback:\n  max_delay: .nan\n"), &got)
+		require.ErrorContains(t, err, "max_delay: NaN: must be a number")
+
+		// A key without a value leaves the defaults of the program alone.
+		for _, in := range []string{"url: x\nretry:\n", "url: x\nretry: null\n", "url: x\nretry: ~\n", "url: x\n"} {
+			got := service{Retry: retry.Policy{MaxAttempts: 9}}
+			if assert.NoError(t, l.unmarshal([]byte(in), &got), in) {
+				assert.Equal(t, 9, got.Retry.MaxAttempts, in)
 			}
-		})
-	}
+		}
+	})
 }
 
 // TestRefusesToWrite checks that what could not be read again is not written.
 func TestRefusesToWrite(t *testing.T) {
 	t.Parallel()
-	for _, l := range libraries {
-		t.Run(l.name, func(t *testing.T) {
-			t.Parallel()
-			_, err := l.marshal(retry.Policy{Jitter: ownJitter{}})
-			assert.ErrorContains(t, err, "jitter: yamltest_test.ownJitter: has no JSON form")
-			_, err = l.marshal(service{Retry: retry.Policy{MaxDelay: -1}})
-			assert.ErrorContains(t, err, "max_delay: -1ns: must not be negative")
-		})
-	}
+	each(t, func(t *testing.T, l library) {
+		t.Helper()
+		_, err := l.marshal(retry.Policy{Jitter: ownJitter{}})
+		require.ErrorContains(t, err, "jitter: yamltest_test.ownJitter: has no JSON form")
+		_, err = l.marshal(service{Retry: retry.Policy{MaxDelay: -1}})
+		assert.ErrorContains(t, err, "max_delay: -1ns: must not be negative")
+	})
 }
 
 type ownJitter struct{}
@@ -343,115 +288,15 @@ func (ownJitter) Apply(d, _ time.Duration, _ uint64) time.Duration { return d }
 // touched.
 func TestLeavesRuntimeFields(t *testing.T) {
 	t.Parallel()
-	for _, l := range libraries {
-		t.Run(l.name, func(t *testing.T) {
-			t.Parallel()
-			budget, random := &retry.Budget{}, rand.New(rand.NewPCG(1, 1))
-			p := retry.Policy{Name: "before", Budget: budget, Rand: random}
-			data, err := l.marshal(p)
-			require.NoError(t, err)
-			assert.Equal(t, "name: before\n", string(data))
-			require.NoError(t, l.unmarshal([]byte("max_attempts: 2\n"), &p))
-			assert.Equal(t, retry.Policy{MaxAttempts: 2, Budget: budget, Rand: random}, p)
-			assert.Same(t, budget, p.Budget)
-		})
-	}
-}
-
-// randomPolicy returns a valid policy of built-in parts, with all its data drawn
-// at random.
-func randomPolicy(r *rand.Rand) retry.Policy {
-	for {
-		p := retry.Policy{
-			Name:           sometimes(r, randomText),
-			MaxAttempts:    sometimes(r, randomAttempts),
-			MaxElapsed:     sometimes(r, randomDuration),
-			AttemptTimeout: sometimes(r, randomDuration),
-			Backoff:        sometimes(r, randomBackoff),
-			MaxDelay:       sometimes(r, randomDuration),
-			Jitter:         sometimes(r, randomJitter),
-			MaxRetryAfter:  sometimes(r, randomDuration),
-			FreeRateLimits: sometimes(r, randomAttempts),
-			NonIdempotent:  r.Uint64()%2 == 0,
-		}
-		for range r.Uint64() % 4 {
-			if p.Overrides == nil {
-				p.Overrides = map[string]retry.Override{}
-			}
-			p.Overrides[fmt.Sprint("k", randomText(r), r.Uint64()%100)] = retry.Override{
-				MaxAttempts: sometimes(r, randomAttempts),
-				Backoff:     sometimes(r, randomBackoff),
-				Jitter:      sometimes(r, randomJitter),
-				MaxDelay:    sometimes(r, randomDuration),
-			}
-		}
-		if p.Validate() == nil { // no first delay is above its cap
-			return p
-		}
-	}
-}
-
-func sometimes[T any](r *rand.Rand, random func(*rand.Rand) T) (v T) {
-	if r.Uint64()%2 == 0 {
-		v = random(r)
-	}
-	return v
-}
-
-func randomText(r *rand.Rand) string {
-	letters := []rune("abz_.-/ \"&:,'é日☃")
-	text := make([]rune, r.Uint64()%12)
-	for i := range text {
-		text[i] = letters[r.Uint64()%uint64(len(letters))]
-	}
-	return string(text)
-}
-
-func randomAttempts(r *rand.Rand) int {
-	if r.Uint64()%5 == 0 {
-		return retry.Unlimited
-	}
-	return 1 + int(r.Uint64()%1000)
-}
-
-// randomDuration returns a positive duration of any magnitude that is valid.
-func randomDuration(r *rand.Rand) time.Duration {
-	return max(time.Duration(r.Uint64()>>(1+r.Uint64()%53)), time.Microsecond)
-}
-
-func randomBackoff(r *rand.Rand) retry.Backoff {
-	switch r.Uint64() % 5 {
-	case 0:
-		return retry.Exponential{
-			Initial:    sometimes(r, randomDuration),
-			Multiplier: sometimes(r, func(r *rand.Rand) float64 { return 1 + r.ExpFloat64() }),
-		}
-	case 1:
-		return retry.Linear{Initial: sometimes(r, randomDuration), Step: sometimes(r, randomDuration)}
-	case 2:
-		return retry.Fibonacci{Initial: sometimes(r, randomDuration)}
-	case 3:
-		return retry.Constant(sometimes(r, randomDuration))
-	default:
-		s := make(retry.Schedule, r.Uint64()%5)
-		for i := range s {
-			s[i] = sometimes(r, randomDuration)
-		}
-		return s
-	}
-}
-
-func randomJitter(r *rand.Rand) retry.Jitter {
-	switch r.Uint64() % 5 {
-	case 0:
-		return retry.FullJitter
-	case 1:
-		return retry.EqualJitter
-	case 2:
-		return retry.NoJitter
-	case 3:
-		return retry.Proportional(r.Float64())
-	default:
-		return retry.PlusMinus(sometimes(r, randomDuration))
-	}
+	each(t, func(t *testing.T, l library) {
+		t.Helper()
+		budget, random := &retry.Budget{}, rand.New(rand.NewPCG(1, 1))
+		p := retry.Policy{Name: "before", Budget: budget, Rand: random}
+		data, err := l.marshal(p)
+		require.NoError(t, err)
+		assert.Equal(t, "name: before\n", string(data))
+		require.NoError(t, l.unmarshal([]byte("max_attempts: 2\n"), &p))
+		assert.Equal(t, retry.Policy{MaxAttempts: 2, Budget: budget, Rand: random}, p)
+		assert.Same(t, budget, p.Budget)
+	})
 }
