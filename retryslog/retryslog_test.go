@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -101,6 +100,16 @@ func TestObserve(t *testing.T) {
 			`level=ERROR msg="gave up" attempt=1 stop=deadline elapsed=0s error=boom`,
 		},
 		{
+			"gave up after progress",
+			retry.Event{Kind: retry.GaveUp, Attempt: 1, Stop: retry.StopFinal, Verdict: retry.Verdict{Class: retry.Final, Progress: true}, Err: boom},
+			`level=ERROR msg="gave up" attempt=1 progress=true stop=final class=final elapsed=0s error=boom`,
+		},
+		{
+			"held",
+			retry.Event{Kind: retry.Held, Policy: "prompt", Attempt: 1, Delay: time.Minute, Verdict: after, Err: boom},
+			"level=WARN msg=held policy=prompt attempt=1 delay=1m0s class=rate_limited category=http_429 retry_after=1m0s elapsed=0s error=boom",
+		},
+		{
 			"recovered",
 			retry.Event{Kind: retry.Succeeded, Policy: "task", Attempt: 2, Elapsed: time.Second},
 			"level=INFO msg=recovered policy=task attempt=2 elapsed=1s",
@@ -116,33 +125,6 @@ func TestObserve(t *testing.T) {
 			assert.Equal(t, test.want, strings.TrimSpace(b.String()))
 		})
 	}
-}
-
-// TestProgress: a policy that counts again says so.
-func TestProgress(t *testing.T) {
-	t.Parallel()
-	var b bytes.Buffer
-	clock := &retrytest.Clock{}
-	policy := &retry.Policy{
-		Observer: retryslog.New(logger(&b), nil), Clock: clock, Backoff: retry.Constant(time.Second), Jitter: retry.NoJitter,
-		ResetAfter: time.Minute,
-	}
-	attempts := 0
-	_ = policy.Execute(t.Context(), func(context.Context) error {
-		if attempts++; attempts == 3 {
-			clock.Advance(time.Hour)
-		}
-		if attempts == 4 {
-			return retry.MarkProgress(retry.MarkFinal(errors.New("boom")))
-		}
-		return errors.New("lost")
-	})
-	assert.Equal(t, []string{
-		"level=WARN msg=retrying attempt=1 delay=1s class=unknown elapsed=0s error=lost",
-		"level=WARN msg=retrying attempt=2 delay=1s class=unknown elapsed=1s error=lost",
-		"level=WARN msg=retrying attempt=1 progress=true delay=1s class=unknown elapsed=0s error=lost",
-		`level=ERROR msg="gave up" attempt=1 progress=true stop=final class=final elapsed=0s error=boom`,
-	}, lines(&b))
 }
 
 func TestOptions(t *testing.T) {
@@ -214,26 +196,16 @@ type contextKey struct{}
 type contextHandler struct{ slog.Handler }
 
 func (h contextHandler) Handle(ctx context.Context, r slog.Record) error {
-	r.Add("user", ctx.Value(contextKey{}))
+	r.Add("of", ctx.Value(contextKey{}))
 	return h.Handler.Handle(ctx, r)
 }
 
-func TestContextReachesHandler(t *testing.T) {
-	t.Parallel()
-	var b bytes.Buffer
-	l := slog.New(contextHandler{logger(&b).Handler()})
-	p := &retry.Policy{MaxAttempts: 2, Clock: &retrytest.Clock{}, Observer: retryslog.New(l, nil)}
-	ctx := context.WithValue(t.Context(), contextKey{}, "joe")
-	assert.Error(t, p.Execute(ctx, func(context.Context) error { return errors.New("boom") }))
-	assert.Len(t, lines(&b), 2)
-	assert.Equal(t, 2, strings.Count(b.String(), "user=joe"))
-}
-
+// The context of a call reaches the handler and Attrs.
 func TestAttrs(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	p := &retry.Policy{MaxAttempts: 2, Jitter: retry.NoJitter, Clock: &retrytest.Clock{}}
-	p.Observer = retryslog.New(logger(&b), &retryslog.Options{
+	p.Observer = retryslog.New(slog.New(contextHandler{logger(&b).Handler()}), &retryslog.Options{
 		Succeeded: slog.LevelInfo,
 		Attrs: func(ctx context.Context) []slog.Attr {
 			user, ok := ctx.Value(contextKey{}).(string)
@@ -248,11 +220,11 @@ func TestAttrs(t *testing.T) {
 	assert.NoError(t, p.Execute(ctx, func(context.Context) error { return nil }))
 	assert.NoError(t, p.Execute(t.Context(), func(context.Context) error { return nil }))
 	assert.Equal(t, []string{
-		"level=WARN msg=retrying attempt=1 delay=2s class=unknown elapsed=0s error=boom user=joe job.id=7",
+		"level=WARN msg=retrying attempt=1 delay=2s class=unknown elapsed=0s error=boom user=joe job.id=7 of=joe",
 		`level=ERROR msg="gave up" attempt=2 stop=attempts class=unknown elapsed=2s ` +
-			`error="failed after 2 attempts: boom" user=joe job.id=7`,
-		"level=INFO msg=succeeded attempt=1 elapsed=0s user=joe job.id=7",
-		"level=INFO msg=succeeded attempt=1 elapsed=0s",
+			`error="failed after 2 attempts: boom" user=joe job.id=7 of=joe`,
+		"level=INFO msg=succeeded attempt=1 elapsed=0s user=joe job.id=7 of=joe",
+		"level=INFO msg=succeeded attempt=1 elapsed=0s of=<nil>",
 	}, lines(&b))
 }
 
@@ -280,21 +252,6 @@ func TestDisabled(t *testing.T) { //nolint:paralleltest // see above
 	ctx := t.Context()
 	assert.Zero(t, testing.AllocsPerRun(100, func() { o.Observe(ctx, e) }))
 	assert.Empty(t, b.String())
-}
-
-func TestSharedObserver(t *testing.T) {
-	t.Parallel()
-	var b bytes.Buffer
-	o := retryslog.New(logger(&b), nil)
-	var wg sync.WaitGroup
-	for i := range 20 {
-		wg.Go(func() {
-			p := &retry.Policy{Name: fmt.Sprint("task", i), Clock: &retrytest.Clock{}, Observer: o}
-			assert.Error(t, p.Execute(t.Context(), func(context.Context) error { return errors.New("boom") }))
-		})
-	}
-	wg.Wait()
-	assert.Len(t, lines(&b), 60)
 }
 
 // The texts of errors are without secrets.
