@@ -68,11 +68,3 @@ func TestBudgetAllowsWhatBackgroundErrorsNeed(t *testing.T) {
 		}
 	}
 }
-
-// A simulation in which everything recovers would keep the contract, too.
-func TestUnbudgetedRetriesNeverRecover(t *testing.T) {
-	t.Parallel()
-	for i, r := range runSeeds(t, stall(10), service.Exponential(3, retry.FullJitter)) {
-		assert.Equal(t, service.Never, r.Recovery, "seed %d", i+1)
-	}
-}

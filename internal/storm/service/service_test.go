@@ -55,13 +55,20 @@ func sum(ns []int) (total int) {
 	return total
 }
 
+// Every call ends once. The same seed has the same result, and another seed another one.
+// Strategies can be compared run by run because they all see the same calls.
 func TestEveryCallEndsOnce(t *testing.T) {
 	t.Parallel()
 	for _, f := range allFaults {
+		calls := run(t, small(f), service.NoRetries()).Calls
 		for _, strategy := range strategies() {
 			s := small(f)
 			r := run(t, s, strategy)
 			name := fmt.Sprint(f, ", ", strategy.Name)
+			assert.Equal(t, calls, r.Calls, name)
+			assert.Equal(t, r, run(t, s, strategy), name)
+			s.Seed++
+			assert.NotEqual(t, r, run(t, s, strategy), name)
 			assert.Equal(t, r.Calls, r.Succeeded+r.Failed+r.InFlight, name)
 			assert.Equal(t, r.Succeeded, sum(r.Good), name)
 			assert.GreaterOrEqual(t, sum(r.Attempts), r.Succeeded+r.Failed, name)
@@ -104,28 +111,6 @@ func TestEveryAttemptIsSettledOnce(t *testing.T) {
 			assert.Equal(t, r.Succeeded, l.succeeded, name)
 			assert.Equal(t, r.InFlight, l.allowed-l.done, name)
 		}
-	}
-}
-
-func TestSameSeedSameResult(t *testing.T) {
-	t.Parallel()
-	for _, f := range allFaults {
-		for _, strategy := range strategies() {
-			s := small(f)
-			first := run(t, s, strategy)
-			require.Equal(t, first, run(t, s, strategy), "%s, %s", f, strategy.Name)
-			s.Seed++
-			require.NotEqual(t, first, run(t, s, strategy), "%s, %s", f, strategy.Name)
-		}
-	}
-}
-
-// Strategies can be compared run by run because they all see the same calls.
-func TestAllStrategiesSeeTheSameCalls(t *testing.T) {
-	t.Parallel()
-	want := run(t, small(service.Stall), service.NoRetries()).Calls
-	for _, strategy := range strategies() {
-		assert.Equal(t, want, run(t, small(service.Stall), strategy).Calls, strategy.Name)
 	}
 }
 
@@ -313,10 +298,7 @@ func TestValidate(t *testing.T) {
 			"too much", func(s *service.Scenario) { s.Rate, s.Workers = 50_000, 1000 },
 			"rate: 50000: makes 15500000 calls in 5m10s; must be at most 2000000",
 		},
-		{
-			"two", func(s *service.Scenario) { s.Clients, s.Workers = 0, 0 },
-			"clients: 0: must be from 1 to 100000\nworkers: 0: must be at least 1",
-		},
+		{"two", func(s *service.Scenario) { s.Clients, s.Workers = 0, 0 }, "clients: 0: must be from 1 to 100000\nworkers: 0: must be at least 1"},
 	}
 	for _, test := range tests {
 		s := service.Default()

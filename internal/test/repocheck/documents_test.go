@@ -61,10 +61,7 @@ func TestReadmeFaults(t *testing.T) {
 		{"in order", "docs/other.md", "Nothing.", ""},
 
 		{"no README", "README.md", "", "open README.md: file does not exist"},
-		{
-			"a long README", "README.md", strings.Repeat("x\n\n", 101),
-			"README.md:202: is longer than 200 lines",
-		},
+		{"a long README", "README.md", strings.Repeat("x\n\n", 101), "README.md:202: is longer than 200 lines"},
 		{"no CHANGELOG", "CHANGELOG.md", "", "open CHANGELOG.md: file does not exist"},
 
 		{"short code that another document shows", "docs/other.md", block("go", "use(p)"), ""},
@@ -72,84 +69,33 @@ func TestReadmeFaults(t *testing.T) {
 			"code that another document shows", "docs/other.md", "\n" + block("go", "p := retry.Policy{\n\tMaxAttempts: 5,\n}\nuse(p)"),
 			"docs/other.md:2: shows the code of README.md:3",
 		},
-		{
-			"code from nowhere", "docs/other.md", block("go", "panic(1)"),
-			"docs/other.md:1: is in no Example and no main.go of examples: panic(1)",
-		},
-		{
-			"code of a test", "docs/other.md", "\n\n" + block("go", "unseen()"),
-			"docs/other.md:3: is in no Example and no main.go of examples: unseen()",
-		},
+		{"code from nowhere", "docs/other.md", block("go", "panic(1)"), "docs/other.md:1: is in no Example and no main.go of examples: panic(1)"},
+		{"code of a test", "docs/other.md", "\n\n" + block("go", "unseen()"), "docs/other.md:3: is in no Example and no main.go of examples: unseen()"},
 		{
 			"code of another file of an example", "docs/other.md", block("go", "func help() {}"),
 			"docs/other.md:1: is in no Example and no main.go of examples: func help() {}",
 		},
-		{
-			"a part of a word", "docs/other.md", block("go", "se(p)"),
-			"docs/other.md:1: is in no Example and no main.go of examples: se(p)",
-		},
+		{"a part of a word", "docs/other.md", block("go", "se(p)"), "docs/other.md:1: is in no Example and no main.go of examples: se(p)"},
 		{
 			"code in a quotation", "docs/other.md", "> " + fence + "go\n> panic(2)\n> " + fence + "\n",
 			"docs/other.md:1: is in no Example and no main.go of examples: panic(2)",
 		},
-		{
-			"empty code", "docs/other.md", block("go", ""),
-			"docs/other.md:1: is in no Example and no main.go of examples: ",
-		},
-		{
-			"a block without end", "docs/other.md", fence + "go\nuse(p)\n",
-			"docs/other.md:1: the block does not end",
-		},
+		{"empty code", "docs/other.md", block("go", ""), "docs/other.md:1: is in no Example and no main.go of examples: "},
+		{"a block without end", "docs/other.md", fence + "go\nuse(p)\n", "docs/other.md:1: the block does not end"},
 
-		{
-			"a command", "docs/other.md", block("sh", "make love"),
-			"docs/other.md:1: the Makefile has no love",
-		},
-		{
-			"a command after another", "docs/other.md", block("console", "$ cd x; FUZZTIME=1s make -j 2 ci war"),
-			"docs/other.md:1: the Makefile has no war",
-		},
-		{
-			"a command in a sentence", "docs/other.md", "Use `make war`.",
-			"docs/other.md:1: the Makefile has no war",
-		},
-		{
-			"a target that is only a part", "docs/other.md", "Use `make tes`.",
-			"docs/other.md:1: the Makefile has no tes",
-		},
+		{"a command", "docs/other.md", block("sh", "make love"), "docs/other.md:1: the Makefile has no love"},
+		{"a command after another", "docs/other.md", block("console", "$ cd x; FUZZTIME=1s make -j 2 ci war"), "docs/other.md:1: the Makefile has no war"},
+		{"a command in a sentence", "docs/other.md", "Use `make war`.", "docs/other.md:1: the Makefile has no war"},
+		{"a target that is only a part", "docs/other.md", "Use `make tes`.", "docs/other.md:1: the Makefile has no tes"},
 
-		{
-			"a link", "docs/other.md", "a\n[b](guide)\n",
-			"docs/other.md:2: leads nowhere: guide",
-		},
-		{
-			"a link with another base", "docs/other.md", "[b](docs/guide.md)",
-			"docs/other.md:1: leads nowhere: docs/guide.md",
-		},
-		{
-			"a link out of the repository", "docs/other.md", "[b](../../x)",
-			"docs/other.md:1: leads nowhere: ../../x",
-		},
-		{
-			"a picture", "docs/other.md", "![b](plot.png \"b\")",
-			"docs/other.md:1: leads nowhere: plot.png",
-		},
-		{
-			"a picture in HTML", "docs/other.md", `<img width="5" src="plot.png">`,
-			"docs/other.md:1: leads nowhere: plot.png",
-		},
-		{
-			"a reference", "docs/other.md", "[b]: other/guide.md",
-			"docs/other.md:1: leads nowhere: other/guide.md",
-		},
-		{
-			"a heading", "docs/other.md", "# What\n[b](#what) [c](#why)",
-			"docs/other.md:2: leads nowhere: #why",
-		},
-		{
-			"a heading of another document", "docs/other.md", "[b](../README.md#what-is-it)",
-			"docs/other.md:1: leads nowhere: ../README.md#what-is-it",
-		},
+		{"a link", "docs/other.md", "a\n[b](guide)\n", "docs/other.md:2: leads nowhere: guide"},
+		{"a link with another base", "docs/other.md", "[b](docs/guide.md)", "docs/other.md:1: leads nowhere: docs/guide.md"},
+		{"a link out of the repository", "docs/other.md", "[b](../../x)", "docs/other.md:1: leads nowhere: ../../x"},
+		{"a picture", "docs/other.md", "![b](plot.png \"b\")", "docs/other.md:1: leads nowhere: plot.png"},
+		{"a picture in HTML", "docs/other.md", `<img width="5" src="plot.png">`, "docs/other.md:1: leads nowhere: plot.png"},
+		{"a reference", "docs/other.md", "[b]: other/guide.md", "docs/other.md:1: leads nowhere: other/guide.md"},
+		{"a heading", "docs/other.md", "# What\n[b](#what) [c](#why)", "docs/other.md:2: leads nowhere: #why"},
+		{"a heading of another document", "docs/other.md", "[b](../README.md#what-is-it)", "docs/other.md:1: leads nowhere: ../README.md#what-is-it"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

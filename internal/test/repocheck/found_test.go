@@ -151,18 +151,6 @@ func wordsOf(text string) map[string]bool {
 	return found
 }
 
-// TestNamesAreMentioned: every exported name is in a document or in an example.
-func TestNamesAreMentioned(t *testing.T) {
-	t.Parallel()
-	d := documents{repository: os.DirFS("../../..")}
-	said := wordsOf(d.examples() + read(t, "adapters/README.md") + pages(t, "docs/*.md") + pages(t, "*.md"))
-	for _, dir := range publicPackages(t) {
-		for _, name := range exported(t, dir) {
-			assert.True(t, said[name], "%s: %s is on no page and in no example", dir, name)
-		}
-	}
-}
-
 // pages returns the texts of files.
 func pages(t *testing.T, pattern string) string {
 	t.Helper()
