@@ -169,17 +169,6 @@ func TestWaiting(t *testing.T) {
 		clock.panics.Store(true)
 		assert.Panics(t, func() { run(t.Context(), 1, 2) })
 		assert.Zero(t, waiting())
-
-		// One call that waits 5 ms again and again is one, at each instant.
-		p := &retry.Policy{Name: "a", MaxAttempts: 100, Backoff: retry.Constant(5 * time.Millisecond), Jitter: retry.NoJitter, Observer: o}
-		go func() { _ = p.Execute(t.Context(), func(context.Context) error { return errBoom }) }()
-		time.Sleep(time.Millisecond)
-		for range 98 {
-			time.Sleep(5 * time.Millisecond)
-			assert.Equal(t, 1.0, waiting())
-		}
-		time.Sleep(time.Second)
-		assert.Zero(t, waiting())
 	})
 }
 
@@ -226,18 +215,15 @@ func TestCardinality(t *testing.T) {
 	assert.Contains(t, text, `policy="policy 0`+"\ufffd")
 	assert.Len(t, lines(text, "retry_attempts_total{"), 4)
 	assert.LessOrEqual(t, len(lines(text, "retry_retries_total{")), 4*6)
-}
 
-// TestLongCategories has a server that makes up long categories.
-func TestLongCategories(t *testing.T) {
-	t.Parallel()
-	c := retryprometheus.New(nil)
+	// And long ones.
+	c = retryprometheus.New(nil)
 	long := strings.Repeat("x", 256)
 	for _, category := range []string{long, long + "y", long + "z"} {
 		v := retry.Verdict{Class: retry.Retryable, Category: category}
 		observe(c, retry.Event{Kind: retry.GaveUp, Attempt: 1, Verdict: v, Stop: retry.StopAttempts})
 	}
-	text := scrape(t, c)
+	text = scrape(t, c)
 	assert.Contains(t, text, `retry_calls_total{category="`+long+`",outcome="attempts",policy=""} 1.0`)
 	assert.Contains(t, text, `retry_calls_total{category="other",outcome="attempts",policy=""} 2.0`)
 }
@@ -272,23 +258,4 @@ func TestAllocs(t *testing.T) { //nolint:paralleltest // counts what others allo
 	fn := func(context.Context) error { return nil }
 	ctx := context.Background()
 	assert.Zero(t, testing.AllocsPerRun(100, func() { _ = p.Execute(ctx, fn) }))
-}
-
-// BenchmarkSuccess compares a call that succeeds at once with and without telemetry.
-func BenchmarkSuccess(b *testing.B) {
-	for _, bb := range []struct {
-		name     string
-		observer retry.Observer
-	}{{"by=hand", nil}, {"by=retry", retryprometheus.New(nil)}} {
-		b.Run(bb.name, func(b *testing.B) {
-			p := &retry.Policy{Name: "fetch", Observer: bb.observer}
-			fn := func(context.Context) error { return nil }
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := p.Execute(b.Context(), fn); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }
