@@ -78,11 +78,7 @@ func TestParseHint(t *testing.T) {
 			headers("Retry-After", "Fri, 20 Nov 2026 09:00:05 GMT", "Date", "Fri, 20 Nov 2026 09:00:00 GMT"),
 			5 * time.Second, true,
 		},
-		{
-			"invalid Date",
-			headers("Retry-After", "Fri, 20 Nov 2026 12:01:00 GMT", "Date", "yesterday"),
-			time.Minute, true,
-		},
+		{"invalid Date", headers("Retry-After", "Fri, 20 Nov 2026 12:01:00 GMT", "Date", "yesterday"), time.Minute, true},
 		{"one second more than fits", headers("Retry-After", "9223372037"), longest, true},
 		{"fraction more than fits", headers("Retry-After", "9223372036.9"), longest, true},
 		{"1e30 in digits", headers("Retry-After", "1000000000000000000000000000000"), longest, true},

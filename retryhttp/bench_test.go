@@ -3,7 +3,6 @@ package retryhttp_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,7 +10,6 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,50 +17,9 @@ import (
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
-// The benchmarks compare three: net/http alone (by=base), a careful hand-written
-// RoundTripper around it (by=hand), and a Transport with its defaults (by=retry).
-// The benchmarks over loopback measure the whole call. The benchmarks of the layer
-// have a stub instead of a network, so that they measure the RoundTripper alone.
-
-// benchHand is the hand-written RoundTripper: three attempts of idempotent
-// requests, without jitter, but with everything else that is easily forgotten.
-type benchHand struct{ base http.RoundTripper }
-
-func (h benchHand) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx := req.Context()
-	idempotent := req.Method == http.MethodGet || req.Method == http.MethodPut
-	for attempt := 1; ; attempt++ {
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		default:
-		}
-		resp, err := h.base.RoundTrip(req)
-		failed := err != nil || resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests
-		if !failed || !idempotent || attempt == 3 || req.Body != nil && req.GetBody == nil {
-			return resp, err
-		}
-		if err == nil {
-			_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
-			_ = resp.Body.Close()
-		}
-		timer := time.NewTimer(200 * time.Millisecond << (attempt - 1))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, context.Cause(ctx)
-		case <-timer.C:
-		}
-		if req.GetBody != nil {
-			body, err := req.GetBody()
-			if err != nil {
-				return nil, err
-			}
-			req = req.Clone(ctx)
-			req.Body = body
-		}
-	}
-}
+// The benchmarks compare net/http alone (by=hand) with a Transport with its defaults
+// (by=retry). They have a stub in place of a network, so that they measure the RoundTripper
+// alone. Those of benchmarks/httppeers have other layers and servers too.
 
 // benchStub answers at once with a prepared response.
 type benchStub struct {
@@ -122,15 +79,14 @@ func benchTrip(tb testing.TB, rt http.RoundTripper, req *http.Request) {
 	_ = resp.Body.Close()
 }
 
-func benchLayers(b *testing.B, base *http.Transport, method, url string) {
+func benchLayers(b *testing.B, method string) {
 	b.Helper()
-	next := benchRequests(b, method, url)
+	base, next := benchBase(), benchRequests(b, method, "stub://host/")
 	for _, layer := range []struct {
 		name string
 		rt   http.RoundTripper
 	}{
-		{"by=base", base},
-		{"by=hand", benchHand{base}},
+		{"by=hand", base},
 		{"by=retry", &retryhttp.Transport{Base: base}},
 	} {
 		b.Run(layer.name, func(b *testing.B) {
@@ -143,38 +99,9 @@ func benchLayers(b *testing.B, base *http.Transport, method, url string) {
 	}
 }
 
-func benchServer(tb testing.TB) string {
-	tb.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		_, _ = io.WriteString(w, "hello")
-	}))
-	tb.Cleanup(s.Close)
-	return s.URL
-}
-
-func benchLoopback(b *testing.B, method string) {
-	b.Helper()
-	base := &http.Transport{}
-	b.Cleanup(base.CloseIdleConnections)
-	benchLayers(b, base, method, benchServer(b))
-}
-
-func BenchmarkGet(b *testing.B) { benchLoopback(b, http.MethodGet) }
-
-func BenchmarkPost64K(b *testing.B) { benchLoopback(b, http.MethodPost) }
-
-func BenchmarkPut64K(b *testing.B) { benchLoopback(b, http.MethodPut) }
-
-func BenchmarkLayerGet(b *testing.B) { benchLayers(b, benchBase(), http.MethodGet, "stub://host/") }
-
-func BenchmarkLayerPost64K(b *testing.B) {
-	benchLayers(b, benchBase(), http.MethodPost, "stub://host/")
-}
-
-func BenchmarkLayerPut64K(b *testing.B) {
-	benchLayers(b, benchBase(), http.MethodPut, "stub://host/")
-}
+func BenchmarkLayerGet(b *testing.B)     { benchLayers(b, http.MethodGet) }
+func BenchmarkLayerPost64K(b *testing.B) { benchLayers(b, http.MethodPost) }
+func BenchmarkLayerPut64K(b *testing.B)  { benchLayers(b, http.MethodPut) }
 
 // benchFlaky is a benchBase where two failures come before a success.
 func benchFlaky() (base *http.Transport, url string) {
@@ -191,21 +118,6 @@ func benchFlaky() (base *http.Transport, url string) {
 	}))
 	return base, "flaky://host/"
 }
-
-func benchRetry(b *testing.B, method string) {
-	b.Helper()
-	base, url := benchFlaky()
-	next := benchRequests(b, method, url)
-	rt := &retryhttp.Transport{Base: base, Policy: atOnce(3), Budget: retryhttp.NoBudget}
-	b.ReportAllocs()
-	for b.Loop() {
-		benchTrip(b, rt, next())
-	}
-}
-
-func BenchmarkLayerRetryGet(b *testing.B) { benchRetry(b, http.MethodGet) }
-
-func BenchmarkLayerRetryPut64K(b *testing.B) { benchRetry(b, http.MethodPut) }
 
 // benchRace reports whether the race detector is on, which allocates too.
 func benchRace() bool {
@@ -258,12 +170,9 @@ func TestAllocs(t *testing.T) {
 		t.Run(test.method, func(t *testing.T) {
 			next := benchRequests(t, test.method, "stub://host/")
 			bare, bareSize := benchCost(func() { benchTrip(t, base, next()) })
-			var byHand http.RoundTripper = benchHand{base}
-			hand, handSize := benchCost(func() { benchTrip(t, byHand, next()) })
 			rt := &retryhttp.Transport{Base: base}
 			ours, oursSize := benchCost(func() { benchTrip(t, rt, next()) })
-			t.Logf("base %v (%.0f B), hand %v (%.0f B), retry %v (%.0f B)", bare, bareSize, hand, handSize, ours, oursSize)
-			assert.Zero(t, hand-bare, "what the comparison is worth")
+			t.Logf("base %v (%.0f B), retry %v (%.0f B)", bare, bareSize, ours, oursSize)
 			assert.LessOrEqual(t, ours-bare, test.added)
 			assert.LessOrEqual(t, oursSize-bareSize, test.bytes+64) // the runtime's own
 		})
@@ -325,7 +234,11 @@ func TestAllocsOfBodyOverLoopback(t *testing.T) {
 	}
 	base := &http.Transport{}
 	defer base.CloseIdleConnections()
-	next := benchRequests(t, http.MethodPost, benchServer(t))
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, "hello")
+	})
+	next := benchRequests(t, http.MethodPost, server.URL)
 	cost := func(rt http.RoundTripper) float64 {
 		_, size := benchCost(func() { benchTrip(t, rt, next()) })
 		return size
@@ -333,25 +246,4 @@ func TestAllocsOfBodyOverLoopback(t *testing.T) {
 	bare, ours := cost(base), cost(&retryhttp.Transport{Base: base})
 	t.Logf("base %.0f B, retry %.0f B", bare, ours)
 	assert.Less(t, ours-bare, float64(4<<10))
-}
-
-var errBench = errors.New("bench")
-
-// The hand-written loop that is measured works.
-func TestBenchHand(t *testing.T) {
-	t.Parallel()
-	calls := 0
-	base := roundTripper(func(req *http.Request) (*http.Response, error) {
-		body, err := io.ReadAll(req.Body)
-		assert.NoError(t, err)
-		assert.Equal(t, "hello", string(body))
-		if calls++; calls == 1 {
-			return nil, errBench
-		}
-		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
-	})
-	resp, err := benchHand{base}.RoundTrip(request(t, http.MethodPut, "http://127.0.0.1", strings.NewReader("hello")))
-	require.NoError(t, err)
-	assert.NoError(t, resp.Body.Close())
-	assert.Equal(t, 2, calls)
 }

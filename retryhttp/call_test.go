@@ -141,31 +141,36 @@ func TestMisdirectedAndInsisted(t *testing.T) {
 	assert.EqualValues(t, 3, s.conns.Load())
 }
 
-// Each attempt is signed for itself, and no signature is seen by the next.
+// Each attempt has its number, and is signed for itself; no signature is seen by the next.
 func TestPrepare(t *testing.T) {
 	t.Parallel()
-	var seen []string
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		assert.NoError(t, err)
-		seen = append(seen, strings.Join(r.Header["Signature"], "+")+" "+string(body))
-		if len(seen) < 3 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	})
-	c := client(t, nil, atOnce(3))
-	n := 0
-	c.Transport.(*retryhttp.Transport).Prepare = func(req *http.Request) error {
-		n++
-		req.Header.Add("Signature", strconv.Itoa(n))
-		return nil
+	for header, want := range map[string][]string{
+		"":          {" 1 hello", " 2 hello", " 3 hello"},
+		"X-Attempt": {"1 1 hello", "2 2 hello", "3 3 hello"},
+	} {
+		var seen []string
+		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			assert.NoError(t, err)
+			seen = append(seen, r.Header.Get("X-Attempt")+" "+strings.Join(r.Header["Signature"], "+")+" "+string(body))
+			if len(seen) < 3 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		})
+		n := 0
+		transport := &retryhttp.Transport{Policy: atOnce(3), AttemptHeader: header, Prepare: func(req *http.Request) error {
+			n++
+			req.Header.Add("Signature", strconv.Itoa(n))
+			return nil
+		}}
+		req := request(t, http.MethodPut, s.URL, strings.NewReader("hello"))
+		resp, err := transport.RoundTrip(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		assert.Equal(t, 3, retryhttp.Attempts(resp))
+		assert.Equal(t, want, seen)
+		assert.Empty(t, req.Header)
 	}
-	req := request(t, http.MethodPut, s.URL, strings.NewReader("hello"))
-	resp, err := c.Do(req)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	assert.Equal(t, []string{"1 hello", "2 hello", "3 hello"}, seen)
-	assert.Empty(t, req.Header)
 }
 
 // A request that cannot be prepared is not sent.

@@ -8,11 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,9 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
-	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 // verdicts of a status, as table a1 has them: "F" is final; "R" may be retried,
@@ -188,64 +183,6 @@ func TestClassifyResponseByHeader(t *testing.T) {
 	}
 }
 
-// a1 end to end: how often a request is sent.
-func TestStatuses(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	requests := map[string]int{}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		requests[r.Method+r.RequestURI]++
-		mu.Unlock()
-		q := r.URL.Query()
-		if after := q.Get("after"); after != "" {
-			w.Header().Set("Retry-After", after)
-		}
-		code, err := strconv.Atoi(q.Get("status"))
-		if assert.NoError(t, err) {
-			w.WriteHeader(code)
-		}
-	}))
-	t.Cleanup(s.Close)
-	base := provoke.Transport(t, &http.Transport{})
-	codes := make([]int, 0, 500)
-	for code := 200; code < 600; code++ {
-		codes = append(codes, code)
-	}
-	for _, code := range append(codes, 600, 999) {
-		for _, after := range []string{"", "7"} {
-			for _, key := range []string{"", "k"} {
-				for _, method := range []string{http.MethodGet, http.MethodPost} {
-					v := statusRows[code].verdict(code, after != "", key != "")
-					want := 1
-					if v.Class == retry.Retryable || v.Class == retry.RateLimited {
-						if method == http.MethodGet || key != "" || v.NotApplied {
-							want = 2
-						}
-					}
-					p := atOnce(2)
-					p.Clock = &retrytest.Clock{}
-					transport := &retryhttp.Transport{Base: base, Policy: p, Budget: retryhttp.NoBudget}
-					path := fmt.Sprintf("/?status=%d&after=%s&key=%s", code, after, key)
-					req := request(t, method, s.URL+path, strings.NewReader("hello"))
-					if key != "" {
-						req.Header.Set("Idempotency-Key", key)
-					}
-					resp, err := transport.RoundTrip(req)
-					require.NoError(t, err)
-					assert.Equal(t, code, resp.StatusCode)
-					require.NoError(t, resp.Body.Close())
-					mu.Lock()
-					if requests[method+path] != want {
-						assert.Equal(t, want, requests[method+path], "%s %s", method, path)
-					}
-					mu.Unlock()
-				}
-			}
-		}
-	}
-}
-
 // The headers of the server about retries, end to end.
 func TestShouldRetry(t *testing.T) {
 	t.Parallel()
@@ -332,15 +269,3 @@ func TestClassifyByValue(t *testing.T) {
 type sameWords struct{}
 
 func (sameWords) Error() string { return "malformed HTTP response" }
-
-func TestTrustShouldRetry(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"X-Should-Retry", "Stripe-Should-Retry"} {
-		s := serve(t, status(400, name, "true"), status(409, name, "true"), status(404))
-		c := client(t, nil, atOnce(5))
-		c.Transport.(*retryhttp.Transport).TrustShouldRetry = true
-		resp, err := c.Post(s.URL, "text/plain", strings.NewReader("hello"))
-		require.NoError(t, err)
-		assert.Equal(t, "status 404", text(t, resp))
-	}
-}

@@ -53,9 +53,7 @@ var unreachable = []failure{
 	{name: "EAFNOSUPPORT", set: dialing(syscall.EAFNOSUPPORT), want: unsent(final("unsupported")), get: 1, post: 1},
 	{name: "DNS: not found", set: resolving(provoke.DNSCode(provoke.DNSNoSuchName), 0), want: unsent(final("dns_not_found")), text: "no such host", get: 1, post: 1},
 	{name: "DNS: server failure", set: resolving(provoke.DNSCode(provoke.DNSServerFailure), 0), want: anew("dns"), text: "server misbehaving", get: 2, post: 2},
-	{
-		name: "DNS: no answer", set: resolving(provoke.DNSSilence, 2*provoke.Soon), want: anew("dns"), text: "i/o timeout", get: 2, post: 2,
-	},
+	{name: "DNS: no answer", set: resolving(provoke.DNSSilence, 2*provoke.Soon), want: anew("dns"), text: "i/o timeout", get: 2, post: 2},
 	{
 		name: "attempt, in DNS", set: resolving(provoke.DNSSilence, time.Minute), timeout: provoke.Soon,
 		want: again("timeout"), get: 2, post: 2, // it is known that nothing was sent

@@ -28,20 +28,14 @@ var overHTTP2 = []failure{
 	{name: "INTERNAL_ERROR", set: toH2(provoke.ResetEach(provoke.InternalError)), want: again("http2_reset"), get: 2, post: 1},
 	{name: "FLOW_CONTROL_ERROR", set: toH2(provoke.ResetEach(provoke.FlowControlError)), want: again("http2_reset"), get: 2, post: 1},
 	{name: "CANCEL", set: toH2(provoke.ResetEach(provoke.CancelStream)), want: again("http2_reset"), get: 2, post: 1},
-	{
-		name: "ENHANCE_YOUR_CALM", set: toH2(provoke.ResetEach(provoke.EnhanceYourCalm)),
-		want: limited("http2_calm"), get: 2, post: 1,
-	},
+	{name: "ENHANCE_YOUR_CALM", set: toH2(provoke.ResetEach(provoke.EnhanceYourCalm)), want: limited("http2_calm"), get: 2, post: 1},
 	{name: "HTTP_1_1_REQUIRED", set: toH2(provoke.ResetEach(provoke.HTTP11Required)), want: anew("http2_refused"), get: 2, post: 2},
 	{name: "INADEQUATE_SECURITY", set: toH2(provoke.ResetEach(provoke.InadequateSecurity)), want: final("http2_security"), get: 1, post: 1},
 	{name: "NO_ERROR", set: toH2(provoke.ResetEach(provoke.NoError)), want: again("http2_reset"), get: 2, post: 1},
 	{name: "COMPRESSION_ERROR", set: toH2(provoke.ResetEach(provoke.CompressionError)), want: again("http2_reset"), get: 2, post: 1},
 	// net/http itself sends these requests again, and waits between the
 	// attempts.
-	{
-		name: "REFUSED_STREAM", set: toH2(provoke.ResetEach(provoke.RefusedStream)), timeout: long,
-		want: again("timeout"), get: 2, post: 1,
-	},
+	{name: "REFUSED_STREAM", set: toH2(provoke.ResetEach(provoke.RefusedStream)), timeout: long, want: again("timeout"), get: 2, post: 1},
 	{
 		name: "REFUSED_STREAM, body without GetBody", set: toH2(provoke.ResetEach(provoke.RefusedStream)), raw: http.MethodPost, once: true,
 		timeout: long, want: anew("http2_refused"), text: "define Request.GetBody", get: 2, post: 2,
@@ -124,10 +118,7 @@ var overHTTP2 = []failure{
 		},
 		want: again("timeout"), text: "timeout awaiting response headers", get: 2, post: 1,
 	},
-	{
-		name: "attempt", set: toH2(func(c *provoke.HTTP2Conn) { provoke.Ignore(c) }), timeout: long,
-		want: again("timeout"), get: 2, post: 1,
-	},
+	{name: "attempt", set: toH2(func(c *provoke.HTTP2Conn) { provoke.Ignore(c) }), timeout: long, want: again("timeout"), get: 2, post: 1},
 	{
 		name: "closed before the first request", setup: closedAtFirst,
 		want: anew("conn_closed"), text: "http2: client conn could not be established", get: 2, post: 2,

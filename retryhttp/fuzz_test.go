@@ -239,4 +239,3 @@ func FuzzClassifyResponse(f *testing.F) {
 		}
 	})
 }
-

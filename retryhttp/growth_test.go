@@ -1,7 +1,6 @@
 package retryhttp_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -164,16 +163,3 @@ type endlessError struct{}
 
 func (*endlessError) Error() string   { return "endless" }
 func (e *endlessError) Unwrap() error { return e }
-
-// An error that wraps itself ends a request too.
-func TestErrorsWithoutEnd(t *testing.T) {
-	t.Parallel()
-	for _, method := range []string{http.MethodGet, http.MethodPost} {
-		base := roundTripper(func(*http.Request) (*http.Response, error) { return nil, &endlessError{} })
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		req := request(t, method, "http://a/", nil).WithContext(ctx)
-		_, err := (&retryhttp.Transport{Base: base, Policy: atOnce(2)}).RoundTrip(req)
-		require.ErrorContains(t, err, "endless")
-	}
-}

@@ -49,17 +49,3 @@ func TestSecretsOfTheCallersOwnErrors(t *testing.T) {
 	require.ErrorContains(t, err, "open http://h/")
 	assert.NotContains(t, err.Error(), "s3cret")
 }
-
-// T15: the Location of too many redirects may have a password in it.
-func TestRedirectErrorsAreRedacted(t *testing.T) {
-	t.Parallel()
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, "http://user:s3cret@"+r.Host+"/?token=t0ken", http.StatusFound)
-	})
-	c := client(t, nil, atOnce(2))
-	err := retryhttp.Do(c, nil, request(t, http.MethodGet, s.URL, nil), nothing)
-	require.ErrorContains(t, err, "stopped after 10 redirects")
-	assert.NotContains(t, err.Error(), "s3cret")
-	assert.NotContains(t, err.Error(), "t0ken")
-	assert.EqualValues(t, 10, s.requests.Load())
-}

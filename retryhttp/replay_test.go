@@ -45,6 +45,17 @@ func (s *countedSeeker) Close() error {
 	return nil
 }
 
+// orReader returns the seeker or, if there is a limit for a copy, no more than a reader.
+func (s *countedSeeker) orReader(limit int64) io.ReadCloser {
+	if limit == 0 {
+		return s
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{s.Reader, s}
+}
+
 // bodyKind is a way to have a body.
 type bodyKind struct {
 	name  string
@@ -316,13 +327,7 @@ func TestBodyIsStillBeingSent(t *testing.T) {
 			})
 			body := &countedSeeker{Reader: bytes.NewReader(large)}
 			req := request(t, http.MethodPut, s.URL, nil)
-			req.Body = body
-			if limit > 0 { // no more a seeker
-				req.Body = struct {
-					io.Reader
-					io.Closer
-				}{body.Reader, body}
-			}
+			req.Body = body.orReader(limit)
 			req.ContentLength = int64(len(large))
 			base, _ := toOK(t)
 			transport := &retryhttp.Transport{Base: base, Policy: atOnce(3), Budget: retryhttp.NoBudget, BufferBody: limit}
@@ -395,13 +400,7 @@ func TestOldBodyTakesNothing(t *testing.T) {
 			})
 			body := &countedSeeker{Reader: bytes.NewReader([]byte("hello"))}
 			req := request(t, http.MethodPut, "http://127.0.0.1", nil)
-			req.Body = body
-			if limit > 0 {
-				req.Body = struct {
-					io.Reader
-					io.Closer
-				}{body.Reader, body}
-			}
+			req.Body = body.orReader(limit)
 			transport := &retryhttp.Transport{Base: base, Policy: atOnce(2), Budget: retryhttp.NoBudget, BufferBody: limit}
 			resp, err := transport.RoundTrip(req)
 			require.NoError(t, err)

@@ -32,31 +32,19 @@ func TestDefaultPolicy(t *testing.T) {
 	assert.Zero(t, retryhttp.DefaultPolicy().MaxAttempts, "every call returns a new policy")
 }
 
+// TestZeroTransport: a nil *Transport is not a nil RoundTripper, so http.Client calls it.
 func TestZeroTransport(t *testing.T) {
 	t.Parallel()
-	s := serve(t, status(503), status(200))
-	resp, err := (&http.Client{Transport: &retryhttp.Transport{}}).Get(s.URL)
-	require.NoError(t, err)
-	assert.Equal(t, "status 200", text(t, resp))
-}
-
-// TestNilTransport: a nil *Transport is not a nil RoundTripper, so http.Client calls it.
-func TestNilTransport(t *testing.T) {
-	t.Parallel()
-	s := serve(t, status(503), status(200), status(503), status(200))
-	var none *retryhttp.Transport
-	client := &http.Client{Transport: none}
-	resp, err := client.Get(s.URL)
-	require.NoError(t, err)
-	assert.Equal(t, "status 200", text(t, resp))
-	req := request(t, http.MethodGet, s.URL, nil)
-	var body string
-	require.NoError(t, retryhttp.Do(client, nil, req, func(resp *http.Response) error {
-		body = text(t, resp)
-		return nil
-	}))
-	assert.Equal(t, "status 200", body)
-	client.CloseIdleConnections()
+	for _, transport := range []*retryhttp.Transport{nil, {}} {
+		s := serve(t, status(503), status(200), status(503), status(200))
+		client := &http.Client{Transport: transport}
+		resp, err := client.Get(s.URL)
+		require.NoError(t, err)
+		assert.Equal(t, "status 200", text(t, resp))
+		require.NoError(t, retryhttp.Do(client, nil, request(t, http.MethodGet, s.URL, nil), nothing))
+		assert.EqualValues(t, 4, s.requests.Load())
+		client.CloseIdleConnections()
+	}
 }
 
 func TestHTTP2(t *testing.T) {
@@ -103,27 +91,21 @@ func TestRefusedThenUp(t *testing.T) {
 	assert.True(t, events.Events()[0].Verdict.NotApplied)
 }
 
+// A Base may break its promise, and so may a protocol that is registered with an http.Transport.
 func TestBaseWithoutResponse(t *testing.T) {
 	t.Parallel()
 	calls := 0
-	base := roundTripper(func(*http.Request) (*http.Response, error) {
+	nothing := roundTripper(func(*http.Request) (*http.Response, error) {
 		calls++
 		return nil, nil //nolint:nilnil // this is the point
 	})
-	_, err := (&retryhttp.Transport{Base: base}).RoundTrip(request(t, http.MethodGet, "http://127.0.0.1", nil))
-	require.Error(t, err)
-	assert.Equal(t, 1, calls)
-}
-
-// A protocol that is registered with an http.Transport serves its scheme.
-func TestRegisteredProtocolWithoutResponse(t *testing.T) {
-	t.Parallel()
 	base := &http.Transport{}
-	base.RegisterProtocol("mem", roundTripper(func(*http.Request) (*http.Response, error) {
-		return nil, nil //nolint:nilnil // this is the point
-	}))
-	_, err := client(t, base, atOnce(2)).Get("mem://x")
-	require.ErrorContains(t, err, "neither a response nor an error")
+	base.RegisterProtocol("mem", nothing)
+	for _, base := range []http.RoundTripper{nothing, base} {
+		_, err := client(t, base, atOnce(2)).Get("mem://x")
+		require.ErrorContains(t, err, "neither a response nor an error")
+	}
+	assert.Equal(t, 2, calls)
 }
 
 // If the Base is a Transport that gave up, there is no retry, whether it returned an

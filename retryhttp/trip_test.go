@@ -93,9 +93,7 @@ func TestWhy(t *testing.T) {
 		"the server forbids it": {
 			"GET", nil, nil, []http.HandlerFunc{status(503, "X-Should-Retry", "false")}, "failed after 1 attempt (final: http_503): ",
 		},
-		"a body that is gone": {
-			"PUT", once(), nil, []http.HandlerFunc{status(503)}, "failed after 1 attempt (final: body_not_replayable): ",
-		},
+		"a body that is gone": {"PUT", once(), nil, []http.HandlerFunc{status(503)}, "failed after 1 attempt (final: body_not_replayable): "},
 		"a hook": {
 			"GET", nil, &retryhttp.Transport{ClassifyResponse: final},
 			[]http.HandlerFunc{status(429)},
