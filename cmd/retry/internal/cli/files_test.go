@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -208,45 +207,32 @@ func TestCheckOfManyFiles(t *testing.T) {
 	assert.Contains(t, got.stderr, `e.yaml: --layers: retrypolicies: unknown policy "nobody"`)
 }
 
-// random returns the JSON form of a policy that may be invalid.
-func random(r *rand.Rand) map[string]any {
-	pick := func(of ...any) any { return of[r.IntN(len(of))] }
-	duration := func() any {
-		return pick("1s", "250ms", "1m30s", 2, 0.5, "30s", "0s", "-1s", "soon", true, nil)
-	}
-	good := func() any { return pick("1s", "250ms", "1m30s", 2, 0.5, "30s") }
-	if r.IntN(2) == 0 {
-		duration = good
-	}
-	p := map[string]any{}
-	maybe := func(key string, v any) {
-		if r.IntN(3) == 0 {
-			p[key] = v
-		}
-	}
-	backoff := pick(map[string]any{"exponential": map[string]any{"initial": duration(), "multiplier": pick(1, 1.5, 2, 3)}},
-		map[string]any{"linear": map[string]any{"initial": duration(), "step": duration()}}, map[string]any{"fibonacci": map[string]any{}},
-		map[string]any{"constant": duration()}, map[string]any{"schedule": []any{duration(), duration()}})
-	maybe("max_attempts", pick(1, 2, 5, 12, "unlimited", 3.0))
-	maybe("max_elapsed", duration())
-	maybe("attempt_timeout", duration())
-	maybe("timeout", duration())
-	maybe("backoff", backoff)
-	maybe("max_delay", pick("1h", duration()))
-	maybe("jitter", pick("full", "equal", "none", map[string]any{"proportional": 0.3}, map[string]any{"plus_minus": duration()}))
-	maybe("overrides", map[string]any{pick("unknown", "http_503", "a.b").(string): map[string]any{"max_attempts": pick(1, 4), "max_delay": duration()}})
-	if r.IntN(20) == 0 {
-		p[pick("max_atempts", "max_retries", "").(string)] = pick(1, -1, nil)
-	}
-	return p
-}
-
 // TestCheckAcceptsWhatIsAPolicy compares check with what a program makes of a file.
 func TestCheckAcceptsWhatIsAPolicy(t *testing.T) {
 	t.Parallel()
-	r, dir, valid := rand.New(rand.NewPCG(1, 16)), t.TempDir(), 0
-	for i := range 1000 {
-		p := random(r)
+	durations := []any{"1s", "1m30s", 2, 0.5, "0s", "-1s", "soon", true, nil}
+	policies := []map[string]any{{}, {"max_atempts": 1}, {"": nil}}
+	for key, values := range map[string][]any{
+		"max_attempts": {1, 5, "unlimited", 3.0, 0, 1.5}, "max_retries": {0, -1}, "jitter": {"full", "some", map[string]any{"proportional": 0.3}},
+		"max_elapsed": durations, "attempt_timeout": durations, "max_delay": durations,
+		"overrides": {map[string]any{"a.b": map[string]any{"max_attempts": 4}}, map[string]any{"unknown": map[string]any{"max_delay": "0s"}}},
+	} {
+		for _, value := range values {
+			policies = append(policies, map[string]any{key: value})
+		}
+	}
+	for _, d := range durations {
+		for _, backoff := range []map[string]any{
+			{"exponential": map[string]any{"initial": d, "multiplier": 1.5}},
+			{"linear": map[string]any{"initial": "1s", "step": d}},
+			{"schedule": []any{d, "1s"}},
+			{"constant": d},
+		} {
+			policies = append(policies, map[string]any{"backoff": backoff}, map[string]any{"backoff": backoff, "max_delay": "1m"})
+		}
+	}
+	dir, valid := t.TempDir(), 0
+	for i, p := range policies {
 		asJSON, err := json.MarshalIndent(p, "", "\t")
 		require.NoError(t, err)
 		asYAML, err := yaml.Marshal(p)
@@ -274,40 +260,8 @@ func TestCheckAcceptsWhatIsAPolicy(t *testing.T) {
 			valid++
 		}
 	}
-	assert.Greater(t, valid, 500)
-	assert.Less(t, valid, 1500)
-}
-
-// TestPlanShowsTheBounds compares a plan with what the policy says, for policies at
-// random.
-func TestPlanShowsTheBounds(t *testing.T) {
-	t.Parallel()
-	r, policies := rand.New(rand.NewPCG(2, 16)), 0
-	for policies < 1000 {
-		text, err := json.Marshal(random(r))
-		require.NoError(t, err)
-		var p retry.Policy
-		if json.Unmarshal(text, &p) != nil {
-			continue
-		}
-		policies++
-		const shown = 8
-		rows := cli.Rows(&p, shown)
-		want := min(shown, max(p.MaxAttempts, 0))
-		if p.MaxAttempts == 0 {
-			want = 3
-		}
-		require.Len(t, rows, want, "%s", text)
-		var earliest, latest time.Duration
-		for i, row := range rows {
-			var low, high time.Duration
-			if i > 0 {
-				low, high = p.Bounds(i)
-			}
-			earliest, latest = earliest+low, latest+high
-			require.Equal(t, cli.Row{Shortest: low, Longest: high, Earliest: earliest, Latest: latest}, row, "%s", text)
-		}
-	}
+	assert.Greater(t, valid, 50)
+	assert.Less(t, valid, 2*len(policies)-50)
 }
 
 func TestPlan(t *testing.T) {

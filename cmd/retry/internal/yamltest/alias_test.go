@@ -57,29 +57,3 @@ func schedules(n int) string {
 	}
 	return b.String()
 }
-
-// TestSharedParts: aliases and merge keys are what they stand for.
-func TestSharedParts(t *testing.T) {
-	t.Parallel()
-	const text = `
-default: &base
-  max_attempts: 4
-  backoff: &wait {constant: 1s}
-policies:
-  a: *base
-  b:
-    <<: *base
-    max_attempts: 2
-  c: {backoff: *wait}
-`
-	for _, l := range libraries {
-		var ps retrypolicies.Policies
-		require.NoError(t, l.unmarshal([]byte(text), &ps), l.name)
-		for name, attempts := range map[string]int{"a": 4, "b": 2, "c": 4} {
-			p, err := ps.Get(name)
-			require.NoError(t, err)
-			assert.Equal(t, attempts, p.MaxAttempts, "%s, %s", l.name, name)
-			assert.NotNil(t, p.Backoff)
-		}
-	}
-}
