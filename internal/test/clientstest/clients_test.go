@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,57 +14,43 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-func TestReadSucceedsAfterUnavailable(t *testing.T) {
+// Waits without a hint.
+var firstWaits = []time.Duration{200 * ms, 400 * ms}
+
+// Every client reads what comes after failures that pass.
+func TestReadSucceedsAfterAFailure(t *testing.T) {
 	t.Parallel()
-	for _, c := range clients {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			s := serve(t, c.failed(503), c.failed(502), c.found)
-
-			got, err := c.read(t.Context(), t, w.http, s.URL)
-
-			require.NoError(t, err)
-			assert.Equal(t, "hello", got)
-			assert.Equal(t, []time.Duration{200 * ms, 400 * ms}, w.clock.Sleeps())
-			s.assertSame(t)
-		})
-	}
-}
-
-func TestReadWaitsForAsLongAsTheServerAsks(t *testing.T) {
-	t.Parallel()
-	for _, c := range clients {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			s := serve(t, c.failed(429, "Retry-After", "37"), c.found)
-
-			got, err := c.read(t.Context(), t, w.http, s.URL)
-
-			require.NoError(t, err)
-			assert.Equal(t, "hello", got)
-			w.hinted(t, 37*time.Second)
-		})
-	}
-}
-
-func TestReadSucceedsAfterTheConnectionIsLost(t *testing.T) {
-	t.Parallel()
-	for name, lose := range map[string]step{"reset": reset, "closed": hangUp} {
+	for name, test := range map[string]struct {
+		failures func(c client) []step
+		hint     time.Duration
+		same     bool // the requests are
+	}{
+		"two statuses":       {func(c client) []step { return []step{c.failed(503), c.failed(502)} }, 0, true},
+		"a hint":             {func(c client) []step { return []step{c.failed(429, "Retry-After", "37")} }, 37 * time.Second, true},
+		"a reset connection": {func(client) []step { return []step{reset} }, 0, false},
+		"a closed one":       {func(client) []step { return []step{hangUp} }, 0, false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, c := range clients {
-				t.Run(c.name, func(t *testing.T) {
+			for name, c := range clients {
+				t.Run(name, func(t *testing.T) {
 					t.Parallel()
-					w := newWorld(t)
-					s := serve(t, lose, c.found)
+					failures := test.failures(c)
+					s := serve(t, append(failures, c.found)...)
+					w := newWorld(t, s)
 
-					got, err := c.read(t.Context(), t, w.http, s.URL)
+					got, err := c.off(t, w.http).read(t.Context())
 
 					require.NoError(t, err)
 					assert.Equal(t, "hello", got)
-					assert.Equal(t, []time.Duration{200 * ms}, w.clock.Sleeps())
+					if test.hint > 0 {
+						w.hinted(t, test.hint)
+					} else {
+						assert.Equal(t, firstWaits[:len(failures)], w.clock.Sleeps())
+					}
+					if test.same {
+						s.assertSame(t)
+					}
 				})
 			}
 		})
@@ -72,67 +59,55 @@ func TestReadSucceedsAfterTheConnectionIsLost(t *testing.T) {
 
 func TestReadSucceedsAfterATimeout(t *testing.T) {
 	t.Parallel()
-	for _, c := range clients {
-		t.Run(c.name, func(t *testing.T) {
+	for name, c := range clients {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, func(p *retry.Policy) { p.AttemptTimeout = time.Minute })
+			var w world
 			s := serve(t, hang(func() { w.clock.Advance(time.Minute) }), c.found)
+			w = newWorld(t, s, aMinute)
 
-			got, err := c.read(t.Context(), t, w.http, s.URL)
+			got, err := c.off(t, w.http).read(t.Context())
 
 			require.NoError(t, err)
 			assert.Equal(t, "hello", got, "the timeout must not end with RoundTrip")
-			assert.Equal(t, []time.Duration{200 * ms}, w.clock.Sleeps())
+			assert.Equal(t, firstWaits[:1], w.clock.Sleeps())
 		})
 	}
 }
 
-// The client parses the response that the Transport gave up on.
-func TestReadReportsTheLastFailure(t *testing.T) {
+// The client parses the response that is not retried, or that the Transport gave up on.
+func TestFailuresAreReported(t *testing.T) {
 	t.Parallel()
-	for _, c := range clients {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			s := serve(t, reset, c.failed(502), compressed(c.failed(503)))
-
-			_, err := c.read(t.Context(), t, w.http, s.URL)
-
-			status, message := c.reported(t, err)
-			assert.Equal(t, 503, status)
-			assert.Equal(t, "no luck", message)
-			assert.Equal(t, []time.Duration{200 * ms, 400 * ms}, w.clock.Sleeps())
-		})
-	}
-}
-
-func TestReadIsNotRetriedWhenItCannotHelp(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name   string
+	tests := map[string]struct {
+		write  bool
+		before []step // of the last failure
 		status int
 		header []string
 	}{
-		{"not found", 404, nil},
-		{"forbidden", 403, nil},
-		{"the server asks for too long a wait", 429, []string{"Retry-After", "3600"}},
-		{"the server says so", 503, []string{"X-Should-Retry", "false"}},
+		"the last failure":                    {false, []step{reset, answer(502, "text/plain", "")}, 503, nil},
+		"not found":                           {false, nil, 404, nil},
+		"the server asks for too long a wait": {false, nil, 429, []string{"Retry-After", "3600"}},
+		"a write that may have had an effect": {true, nil, 500, nil},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, c := range clients {
-				t.Run(c.name, func(t *testing.T) {
+			for name, c := range clients {
+				t.Run(name, func(t *testing.T) {
 					t.Parallel()
-					w := newWorld(t)
-					s := serve(t, c.failed(tt.status, tt.header...))
+					s := serve(t, slices.Concat(test.before, []step{compressed(c.failed(test.status, test.header...))})...)
+					w := newWorld(t, s)
+					do := c.off(t, w.http).read
+					if test.write {
+						do = c.off(t, w.http).write
+					}
 
-					_, err := c.read(t.Context(), t, w.http, s.URL)
+					_, err := do(t.Context())
 
 					status, message := c.reported(t, err)
-					assert.Equal(t, tt.status, status)
+					assert.Equal(t, test.status, status)
 					assert.Equal(t, "no luck", message)
-					assert.Empty(t, w.clock.Sleeps())
+					assert.Len(t, w.clock.Sleeps(), len(test.before))
 				})
 			}
 		})
@@ -143,13 +118,13 @@ func TestReadIsNotRetriedWhenItCannotHelp(t *testing.T) {
 // has returned by then.
 func TestReadOfATruncatedResponseFails(t *testing.T) {
 	t.Parallel()
-	for _, c := range clients {
-		t.Run(c.name, func(t *testing.T) {
+	for name, c := range clients {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
 			s := serve(t, truncated(c.found))
+			w := newWorld(t, s)
 
-			_, err := c.read(t.Context(), t, w.http, s.URL)
+			_, err := c.off(t, w.http).read(t.Context())
 
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 			assert.Empty(t, w.clock.Sleeps())
@@ -159,16 +134,16 @@ func TestReadOfATruncatedResponseFails(t *testing.T) {
 
 func TestReadEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	for _, c := range clients {
-		t.Run(c.name, func(t *testing.T) {
+	for name, c := range clients {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			w := newWorld(t)
-			w.clock.At(20*time.Second, cancel)
 			s := serve(t, c.failed(503, "Retry-After", "37"))
+			w := newWorld(t, s)
+			w.clock.At(20*time.Second, cancel)
 
-			_, err := c.read(ctx, t, w.http, s.URL)
+			_, err := c.off(t, w.http).read(ctx)
 
 			require.ErrorIs(t, err, context.Canceled)
 		})
@@ -177,60 +152,30 @@ func TestReadEndsWithItsContext(t *testing.T) {
 
 func TestWriteIsSentAgainWhenItHadNoEffect(t *testing.T) {
 	t.Parallel()
-	for name, status := range map[string]int{"429": 429, "503": 503} {
+	for name, c := range clients {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, c := range clients {
-				t.Run(c.name, func(t *testing.T) {
-					t.Parallel()
-					w := newWorld(t)
-					s := serve(t, c.failed(status, "Retry-After", "5"), c.written)
+			s := serve(t, c.failed(429, "Retry-After", "5"), c.written)
+			w := newWorld(t, s)
 
-					got, err := c.write(t.Context(), t, w.http, s.URL)
+			got, err := c.off(t, w.http).write(t.Context())
 
-					require.NoError(t, err)
-					assert.Equal(t, "hello", got)
-					w.hinted(t, 5*time.Second)
-					assert.Equal(t, http.MethodPost, s.got()[0].Method)
-					s.assertSame(t)
-				})
-			}
+			require.NoError(t, err)
+			assert.Equal(t, "hello", got)
+			w.hinted(t, 5*time.Second)
+			assert.Equal(t, http.MethodPost, s.got()[0].Method)
+			s.assertSame(t)
 		})
 	}
 }
 
-func TestWriteIsSentOnceWhenItMayHaveHadAnEffect(t *testing.T) {
+func TestWriteIsSentOnceIfTheConnectionIsReset(t *testing.T) {
 	t.Parallel()
-	for name, status := range map[string]int{"500": 500, "502": 502, "503": 503, "504": 504} {
+	for name, c := range clients {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, c := range clients {
-				t.Run(c.name, func(t *testing.T) {
-					t.Parallel()
-					w := newWorld(t)
-					s := serve(t, compressed(c.failed(status)))
-
-					_, err := c.write(t.Context(), t, w.http, s.URL)
-
-					got, message := c.reported(t, err)
-					assert.Equal(t, status, got)
-					assert.Equal(t, "no luck", message)
-				})
-			}
+			_, err := c.off(t, newWorld(t, serve(t, reset)).http).write(t.Context())
+			require.ErrorIs(t, err, retry.StopMaybeApplied)
 		})
 	}
-	t.Run("reset", func(t *testing.T) {
-		t.Parallel()
-		for _, c := range clients {
-			t.Run(c.name, func(t *testing.T) {
-				t.Parallel()
-				w := newWorld(t)
-				s := serve(t, reset)
-
-				_, err := c.write(t.Context(), t, w.http, s.URL)
-
-				require.ErrorIs(t, err, retry.StopMaybeApplied)
-			})
-		}
-	})
 }

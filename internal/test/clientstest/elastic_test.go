@@ -24,8 +24,7 @@ func TestElasticsearchSearch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, tt.steps...)
-			client, err := newElasticsearch(s.URL, newWorld(t).http)
-			require.NoError(t, err)
+			client := must(newElasticsearch("https://example.com", newWorld(t, s).http))
 			resp, err := client.Search(
 				client.Search.WithContext(t.Context()), client.Search.WithIndex("index"),
 				client.Search.WithBody(strings.NewReader(`{"size": 1}`)), client.Search.WithHeader(tt.header),
@@ -43,10 +42,9 @@ func TestElasticsearchSearch(t *testing.T) {
 func TestElasticsearchJSONReader(t *testing.T) {
 	t.Parallel()
 	s := serve(t, plainFailed(429))
-	client, err := newElasticsearch(s.URL, newWorld(t).http)
-	require.NoError(t, err)
+	client := must(newElasticsearch("https://example.com", newWorld(t, s).http))
 	body := esutil.NewJSONReader(map[string]string{"text": "hello"})
-	_, err = elasticAnswer(client.Index("index", body, client.Index.WithContext(t.Context())))
+	_, err := elasticAnswer(client.Index("index", body, client.Index.WithContext(t.Context())))
 	assert.Equal(t, plainError{429, "no luck"}, err)
 }
 

@@ -2,8 +2,6 @@ package clientstest_test
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -22,31 +20,43 @@ func limited(status int, wait time.Duration) step {
 		"X-Ratelimit-Reset", strconv.FormatInt(now.Add(wait).Unix(), 10))
 }
 
-// https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
-func TestGitHubPrimaryLimit(t *testing.T) {
-	t.Parallel()
-	for _, status := range []int{403, 429} {
-		t.Run(strconv.Itoa(status), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			s := serve(t, limited(status, 40*time.Second),
-				answer(200, "application/json", `{"name": "hello"}`, "X-Ratelimit-Limit", "60", "X-Ratelimit-Remaining", "59"))
+var secondary = answer(403, "application/json",
+	`{"message": "slow down", "documentation_url": "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`,
+	"Retry-After", "30", "X-Ratelimit-Remaining", "59")
 
-			repo, response, err := githubClient(t, w.http, s.URL).Repositories.Get(t.Context(), "octo", "cat")
+// A limit that passes soon is waited for, and the client does not see it.
+//
+// https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
+func TestGitHubLimits(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		limit step
+		wait  time.Duration
+	}{
+		"primary":          {limited(403, 40*time.Second), 40 * time.Second},
+		"primary, as 429":  {limited(429, 40*time.Second), 40 * time.Second},
+		"secondary, a 403": {secondary, 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, tt.limit,
+				answer(200, "application/json", `{"name": "hello"}`, "X-Ratelimit-Limit", "60", "X-Ratelimit-Remaining", "59"))
+			w := newWorld(t, s)
+
+			repo, response, err := must(newGitHub("token", w.http)).Repositories.Get(t.Context(), "octo", "cat")
 
 			require.NoError(t, err)
 			assert.Equal(t, "hello", repo.GetName())
 			assert.Equal(t, 59, response.Rate.Remaining, "the client must not see the limit")
-			w.hinted(t, 40*time.Second)
+			w.hinted(t, tt.wait)
 		})
 	}
 }
 
 func TestGitHubPrimaryLimitThatIsTooFarAway(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	s := serve(t, limited(403, 40*time.Minute))
-	c := githubClient(t, w.http, s.URL)
+	w := newWorld(t, serve(t, limited(403, 40*time.Minute)))
+	c := must(newGitHub("token", w.http))
 
 	_, _, err := c.Repositories.Get(t.Context(), "octo", "cat")
 
@@ -61,54 +71,34 @@ func TestGitHubPrimaryLimitThatIsTooFarAway(t *testing.T) {
 	require.ErrorAs(t, err, &limit, "the client knows the limit, and sends nothing")
 }
 
-func TestGitHubSecondaryLimit(t *testing.T) {
+func TestGitHubSecondaryLimitThatStays(t *testing.T) {
 	t.Parallel()
-	secondary := answer(403, "application/json",
-		`{"message": "slow down", "documentation_url": "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`,
-		"Retry-After", "30", "X-Ratelimit-Remaining", "59")
+	w := newWorld(t, serve(t, secondary, secondary, secondary))
 
-	t.Run("passes", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		s := serve(t, secondary, answer(200, "application/json", `{"name": "hello"}`))
-		c := githubClient(t, w.http, s.URL)
+	_, _, err := must(newGitHub("token", w.http)).Repositories.Get(t.Context(), "octo", "cat")
 
-		repo, _, err := c.Repositories.Get(t.Context(), "octo", "cat")
-
-		require.NoError(t, err)
-		assert.Equal(t, "hello", repo.GetName())
-		w.hinted(t, 30*time.Second)
-	})
-	t.Run("stays", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		s := serve(t, secondary, secondary, secondary)
-
-		_, _, err := githubClient(t, w.http, s.URL).Repositories.Get(t.Context(), "octo", "cat")
-
-		var abuse *github.AbuseRateLimitError
-		require.ErrorAs(t, err, &abuse)
-		assert.Equal(t, 30*time.Second, abuse.GetRetryAfter())
-		assert.Len(t, w.clock.Sleeps(), 2)
-	})
+	var abuse *github.AbuseRateLimitError
+	require.ErrorAs(t, err, &abuse)
+	assert.Equal(t, 30*time.Second, abuse.GetRetryAfter())
+	assert.Len(t, w.clock.Sleeps(), 2)
 }
 
 // http.Client makes the second request, and its GetBody, itself.
 func TestGitHubRedirectKeepsTheBody(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
 	s := serve(t,
 		answer(307, "application/json", `{}`, "Location", "/repositories/1/issues"),
 		answer(429, "application/json", `{}`, "Retry-After", "2"),
-		answer(201, "application/json", `{"title": "hello"}`))
+		clients["go-github"].written)
+	w := newWorld(t, s)
 
-	issue, _, err := githubClient(t, w.http, s.URL).Issues.Create(t.Context(), "octo", "cat", github.CreateIssueRequest{Title: "hello"})
+	title, err := clients["go-github"].off(t, w.http).write(t.Context())
 
 	require.NoError(t, err)
-	assert.Equal(t, "hello", issue.GetTitle())
+	assert.Equal(t, "hello", title)
 	w.hinted(t, 2*time.Second)
 	for _, r := range s.got() {
-		assert.JSONEq(t, `{"title": "hello"}`, r.Body)
+		assert.JSONEq(t, `{"title": "a <title>"}`, r.Body)
 		assert.Equal(t, "Bearer token", r.Header.Get("Authorization"))
 	}
 	assert.Equal(t, "/repositories/1/issues", s.got()[2].URI)
@@ -117,18 +107,13 @@ func TestGitHubRedirectKeepsTheBody(t *testing.T) {
 // go-github hides that the file can seek, but gives its request a GetBody.
 func TestGitHubAsset(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
 	s := serve(t,
 		answer(429, "application/json", `{"message": "no luck"}`, "Retry-After", "2"),
 		answer(201, "application/json", `{"name": "hello"}`))
-	name := filepath.Join(t.TempDir(), "asset.zip")
-	require.NoError(t, os.WriteFile(name, large, 0o600))
-	file, err := os.Open(name)
-	require.NoError(t, err)
-	defer func() { _ = file.Close() }()
+	w := newWorld(t, s)
 
-	asset, _, err := githubClient(t, w.http, s.URL).Repositories.UploadReleaseAsset(t.Context(), "octo", "cat", 1,
-		&github.UploadOptions{Name: "asset.zip"}, file)
+	asset, _, err := must(newGitHub("token", w.http)).Repositories.UploadReleaseAsset(t.Context(), "octo", "cat", 1,
+		&github.UploadOptions{Name: "asset.zip"}, largeFile(t))
 
 	require.NoError(t, err)
 	assert.Equal(t, "hello", asset.GetName())

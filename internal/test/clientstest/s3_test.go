@@ -1,22 +1,6 @@
 package clientstest_test
 
-import (
-	"net/http"
-	"net/url"
-	"strings"
-	"testing"
-
-	"github.com/stretchr/testify/require"
-)
-
-func host(t *testing.T, address string) string {
-	t.Helper()
-	u, err := url.Parse(address)
-	require.NoError(t, err)
-	return u.Host
-}
-
-func secure(address string) bool { return strings.HasPrefix(address, "https:") }
+import "net/http"
 
 // s3Object answers with an object.
 func s3Object(content string) step {

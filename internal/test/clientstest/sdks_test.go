@@ -2,16 +2,16 @@ package clientstest_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,13 +60,28 @@ type sdk struct {
 	writes int
 }
 
-// calls are a read and a write. Their errors are those of the SDK.
+// calls are a read and a write, which return what they got. Their errors are those of the SDK.
 type calls struct {
-	read, write func(ctx context.Context) error
+	read, write func(ctx context.Context) (string, error)
+	// upload is a write whose body is a reader, where the other one has none.
+	upload func(ctx context.Context) error
 }
 
 // content is what is uploaded.
 const content = "hello, hello"
+
+// must returns a client that can be made.
+func must[C any](client C, err error) C {
+	if err != nil {
+		panic(err)
+	}
+	return client
+}
+
+// sdkOf returns that with a name.
+func sdkOf(name string) sdk {
+	return sdks[slices.IndexFunc(sdks, func(s sdk) bool { return s.name == name })]
+}
 
 var sdks = []sdk{
 	{
@@ -81,19 +96,13 @@ var sdks = []sdk{
 	},
 	{
 		name: "azure-sdk-for-go",
-		off: func(t *testing.T, h *http.Client) calls {
-			t.Helper()
-			client, err := newAzure("https://account.blob.core.windows.net/", azureToken{}, h)
-			require.NoError(t, err)
-			return azureCalls(client)
+		off: func(_ *testing.T, h *http.Client) calls {
+			return azureCalls(must(newAzure("https://account.blob.core.windows.net/", azureToken{}, h)))
 		},
-		on: func(t *testing.T, h *http.Client) calls {
-			t.Helper()
-			client, err := azblob.NewClient("https://account.blob.core.windows.net/", azureToken{}, &azblob.ClientOptions{
+		on: func(_ *testing.T, h *http.Client) calls {
+			return azureCalls(must(azblob.NewClient("https://account.blob.core.windows.net/", azureToken{}, &azblob.ClientOptions{
 				ClientOptions: policy.ClientOptions{Transport: h, Retry: policy.RetryOptions{RetryDelay: ms}},
-			})
-			require.NoError(t, err)
-			return azureCalls(client)
+			})))
 		},
 		theirs: 4, both: 12, writes: 3,
 	},
@@ -101,14 +110,11 @@ var sdks = []sdk{
 		name: "cloud.google.com/go/storage",
 		off: func(t *testing.T, h *http.Client) calls {
 			t.Helper()
-			client, err := newGoogle(t.Context(), h)
-			require.NoError(t, err)
-			return googleCalls(client)
+			return googleCalls(must(newGoogle(t.Context(), h)))
 		},
 		on: func(t *testing.T, h *http.Client) calls {
 			t.Helper()
-			client, err := storage.NewClient(t.Context(), option.WithHTTPClient(h))
-			require.NoError(t, err)
+			client := must(storage.NewClient(t.Context(), option.WithHTTPClient(h)))
 			// By default it goes on until the context is done.
 			client.SetRetry(storage.WithBackoff(gax.Backoff{Initial: ms, Max: ms}), storage.WithMaxAttempts(5))
 			return googleCalls(client)
@@ -142,52 +148,30 @@ var sdks = []sdk{
 	},
 	{
 		name: "go-github",
-		off: func(t *testing.T, h *http.Client) calls {
-			t.Helper()
-			client, err := newGitHub("token", h)
-			require.NoError(t, err)
-			return githubCalls(client)
-		},
-		on: func(t *testing.T, h *http.Client) calls {
-			t.Helper()
-			client, err := github.NewClient(github.WithHTTPClient(h))
-			require.NoError(t, err)
-			return githubCalls(client)
+		off:  func(_ *testing.T, h *http.Client) calls { return githubCalls(must(newGitHub("token", h))) },
+		on: func(_ *testing.T, h *http.Client) calls {
+			return githubCalls(must(github.NewClient(github.WithHTTPClient(h))))
 		},
 		theirs: 1, both: 3, writes: 3,
 	},
 	{
 		name: "minio-go",
-		off: func(t *testing.T, h *http.Client) calls {
-			t.Helper()
-			client, err := newMinIO("id", "secret", h)
-			require.NoError(t, err)
-			return minioCalls(client)
-		},
-		on: func(t *testing.T, h *http.Client) calls {
-			t.Helper()
-			client, err := minio.New("play.min.io", &minio.Options{
+		off:  func(_ *testing.T, h *http.Client) calls { return minioCalls(must(newMinIO("id", "secret", h))) },
+		on: func(_ *testing.T, h *http.Client) calls {
+			return minioCalls(must(minio.New("play.min.io", &minio.Options{
 				Creds: credentials.NewStaticV4("id", "secret", ""), Secure: true, Transport: h.Transport, Region: "us-east-1",
-			})
-			require.NoError(t, err)
-			return minioCalls(client)
+			})))
 		},
 		theirs: 10, both: 30, writes: 1,
 	},
 	{
 		name: "go-elasticsearch",
-		off: func(t *testing.T, h *http.Client) calls {
-			t.Helper()
-			client, err := newElasticsearch("https://example.com", h)
-			require.NoError(t, err)
-			return elasticCalls(client)
+		off: func(_ *testing.T, h *http.Client) calls {
+			return elasticCalls(must(newElasticsearch("https://example.com", h)))
 		},
-		on: func(t *testing.T, h *http.Client) calls {
-			t.Helper()
-			client, err := elasticsearch.New(elasticsearch.WithAddresses("https://example.com"),
-				elasticsearch.WithTransportOptions(elastictransport.WithTransport(h.Transport)))
-			require.NoError(t, err)
-			return elasticCalls(client)
+		on: func(_ *testing.T, h *http.Client) calls {
+			return elasticCalls(must(elasticsearch.New(elasticsearch.WithAddresses("https://example.com"),
+				elasticsearch.WithTransportOptions(elastictransport.WithTransport(h.Transport)))))
 		},
 		theirs: 4, both: 12, writes: 3,
 	},
@@ -202,10 +186,7 @@ var sdks = []sdk{
 	},
 	{
 		name: "req",
-		off: func(t *testing.T, h *http.Client) calls {
-			t.Helper()
-			return reqCalls(reqClient(t, h))
-		},
+		off:  func(t *testing.T, h *http.Client) calls { t.Helper(); return reqCalls(reqClient(t, h)) },
 		on: func(t *testing.T, h *http.Client) calls { // as its documentation has it
 			t.Helper()
 			return reqCalls(reqClient(t, h).SetCommonRetryCount(3).SetCommonRetryFixedInterval(ms).
@@ -245,20 +226,25 @@ func TestSDKsOwnRetries(t *testing.T) {
 			} {
 				t.Run(test.name, func(t *testing.T) {
 					t.Parallel()
-					s := failing(t, http.StatusServiceUnavailable)
-					h := &http.Client{Transport: s.base}
+					base := failing(t, http.StatusServiceUnavailable, test.want)
+					h := &http.Client{Transport: base}
 					if test.ours {
-						h.Transport = s.retrying()
+						h.Transport = retrying(base)
 					}
-					assert.Error(t, test.client(t, h).read(t.Context()))
-					assert.Equal(t, test.want, int(s.requests.Load()), "requests")
+					_, err := test.client(t, h).read(t.Context())
+					assert.Error(t, err)
 				})
 			}
 			t.Run("a write", func(t *testing.T) {
 				t.Parallel()
-				s := failing(t, http.StatusTooManyRequests)
-				assert.Error(t, sdk.off(t, &http.Client{Transport: s.retrying()}).write(t.Context()))
-				assert.Equal(t, sdk.writes, int(s.requests.Load()), "requests")
+				base := failing(t, http.StatusTooManyRequests, sdk.writes)
+				client := sdk.off(t, &http.Client{Transport: retrying(base)})
+				if client.upload != nil {
+					assert.Error(t, client.upload(t.Context()))
+				} else {
+					_, err := client.write(t.Context())
+					assert.Error(t, err)
+				}
 			})
 		})
 	}
@@ -278,37 +264,30 @@ func TestSDKsPage(t *testing.T) {
 	assert.Contains(t, string(page), strings.Join(rows, ""))
 }
 
-// failingServer answers every request, to whatever host, with the same status.
-type failingServer struct {
-	base     *http.Transport // leads there
-	requests atomic.Int64
+// failing returns a transport that leads to a server, which answers every request with the same
+// status. There have to be so many.
+func failing(t *testing.T, status, requests int) *http.Transport {
+	t.Helper()
+	return leadingTo(t, serve(t, slices.Repeat([]step{answer(status, "", "")}, requests)...).Listener)
 }
 
-func failing(t *testing.T, status int) *failingServer {
+// leadingTo returns a transport that leads to a server, whatever the host is.
+func leadingTo(t *testing.T, listener net.Listener) *http.Transport {
 	t.Helper()
-	s := &failingServer{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.requests.Add(1)
-		_, _ = io.Copy(io.Discard, r.Body)
-		w.WriteHeader(status)
-	}))
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", server.Listener.Addr().String())
+		return new(net.Dialer).DialContext(ctx, "tcp", listener.Addr().String())
 	}
-	s.base = &http.Transport{DialContext: dial, DialTLSContext: dial} // https without TLS
-	t.Cleanup(func() {
-		s.base.CloseIdleConnections()
-		server.Close()
-	})
-	return s
+	base := &http.Transport{DialContext: dial, DialTLSContext: dial} // https without TLS
+	t.Cleanup(base.CloseIdleConnections)
+	return base
 }
 
 // retrying returns a Transport with the default policy, whose waits cost no time. There is
 // no budget, which would hide a part of the requests that multiply.
-func (s *failingServer) retrying() *retryhttp.Transport {
+func retrying(base *http.Transport) *retryhttp.Transport {
 	policy := retryhttp.DefaultPolicy()
 	policy.Clock = &retrytest.Clock{}
-	return &retryhttp.Transport{Base: s.base, Policy: policy, Budget: retryhttp.NoBudget}
+	return &retryhttp.Transport{Base: base, Policy: policy, Budget: retryhttp.NoBudget}
 }
 
 var awsConfig = aws.Config{
@@ -319,14 +298,27 @@ var awsConfig = aws.Config{
 }
 
 func awsCalls(client *s3.Client) calls {
-	bucket, key := aws.String("bucket"), aws.String("key")
 	return calls{
-		func(ctx context.Context) error {
-			_, err := client.GetObject(ctx, &s3.GetObjectInput{Bucket: bucket, Key: key})
-			return err
+		read: func(ctx context.Context) (string, error) {
+			out, err := client.GetObject(ctx, &s3.GetObjectInput{Bucket: aws.String("bucket"), Key: aws.String("key")})
+			if err != nil {
+				return "", err
+			}
+			defer out.Body.Close()
+			content, err := io.ReadAll(out.Body)
+			return string(content), err
 		},
-		func(ctx context.Context) error {
-			_, err := client.PutObject(ctx, &s3.PutObjectInput{Bucket: bucket, Key: key, Body: strings.NewReader(content)})
+		write: func(ctx context.Context) (string, error) {
+			out, err := client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: aws.String("bucket"), Key: aws.String("key")})
+			if err != nil {
+				return "", err
+			}
+			return aws.ToString(out.UploadId), nil
+		},
+		upload: func(ctx context.Context) error {
+			_, err := client.PutObject(ctx, &s3.PutObjectInput{
+				Bucket: aws.String("bucket"), Key: aws.String("key"), Body: strings.NewReader(content),
+			})
 			return err
 		},
 	}
@@ -341,13 +333,13 @@ func (azureToken) GetToken(context.Context, policy.TokenRequestOptions) (azcore.
 
 func azureCalls(client *azblob.Client) calls {
 	return calls{
-		func(ctx context.Context) error {
+		read: func(ctx context.Context) (string, error) {
 			_, err := client.DownloadStream(ctx, "container", "blob", nil)
-			return err
+			return "", err
 		},
-		func(ctx context.Context) error {
+		write: func(ctx context.Context) (string, error) {
 			_, err := client.UploadBuffer(ctx, "container", "blob", []byte(content), nil)
-			return err
+			return "", err
 		},
 	}
 }
@@ -355,77 +347,98 @@ func azureCalls(client *azblob.Client) calls {
 func googleCalls(client *storage.Client) calls {
 	object := client.Bucket("bucket").Object("object")
 	return calls{
-		func(ctx context.Context) error {
+		read: func(ctx context.Context) (string, error) {
 			_, err := object.NewReader(ctx)
-			return err
+			return "", err
 		},
-		func(ctx context.Context) error {
+		write: func(ctx context.Context) (string, error) {
 			w := object.NewWriter(ctx)
 			_, _ = io.WriteString(w, content)
-			return w.Close()
+			return "", w.Close()
 		},
 	}
 }
 
 func stripeCalls(client *stripe.Client) calls {
 	return calls{
-		func(ctx context.Context) error {
+		read: func(ctx context.Context) (string, error) {
 			_, err := client.V1Customers.Retrieve(ctx, "cus_1", nil)
-			return err
+			return "", err
 		},
-		func(ctx context.Context) error {
+		write: func(ctx context.Context) (string, error) {
 			_, err := client.V1Customers.Create(ctx, &stripe.CustomerCreateParams{Name: stripe.String(content)})
-			return err
+			return "", err
 		},
 	}
 }
 
 func openaiCalls(client openai.Client) calls {
 	return calls{
-		func(ctx context.Context) error {
-			_, err := client.Models.Get(ctx, "gpt")
-			return err
+		read: func(ctx context.Context) (string, error) {
+			model, err := client.Models.Get(ctx, "gpt")
+			if err != nil {
+				return "", err
+			}
+			return model.ID, nil
 		},
-		func(ctx context.Context) error {
-			_, err := client.Chat.Completions.New(ctx, question)
-			return err
+		write: func(ctx context.Context) (string, error) {
+			completion, err := client.Chat.Completions.New(ctx, question)
+			if err != nil {
+				return "", err
+			}
+			return completion.Choices[0].Message.Content, nil
 		},
 	}
 }
 
 func anthropicCalls(client anthropic.Client) calls {
 	return calls{
-		func(ctx context.Context) error {
-			_, err := client.Models.Get(ctx, "claude", anthropic.ModelGetParams{})
-			return err
+		read: func(ctx context.Context) (string, error) {
+			model, err := client.Models.Get(ctx, "claude", anthropic.ModelGetParams{})
+			if err != nil {
+				return "", err
+			}
+			return model.ID, nil
 		},
-		func(ctx context.Context) error {
-			_, err := client.Messages.New(ctx, message)
-			return err
+		write: func(ctx context.Context) (string, error) {
+			message, err := client.Messages.New(ctx, message)
+			if err != nil {
+				return "", err
+			}
+			return message.Content[0].Text, nil
 		},
 	}
 }
 
 func githubCalls(client *github.Client) calls {
 	return calls{
-		func(ctx context.Context) error {
-			_, _, err := client.Repositories.Get(ctx, "octo", "cat")
-			return err
+		read: func(ctx context.Context) (string, error) {
+			repo, _, err := client.Repositories.Get(ctx, "octo", "cat")
+			return repo.GetName(), err
 		},
-		func(ctx context.Context) error {
-			_, _, err := client.Issues.Create(ctx, "octo", "cat", github.CreateIssueRequest{Title: content})
-			return err
+		write: func(ctx context.Context) (string, error) {
+			issue, _, err := client.Issues.Create(ctx, "octo", "cat", github.CreateIssueRequest{Title: "a <title>"})
+			return issue.GetTitle(), err
 		},
 	}
 }
 
 func minioCalls(client *minio.Client) calls {
 	return calls{
-		func(ctx context.Context) error {
-			_, err := client.StatObject(ctx, "bucket", "key", minio.StatObjectOptions{})
-			return err
+		read: func(ctx context.Context) (string, error) {
+			object, err := client.GetObject(ctx, "bucket", "key", minio.GetObjectOptions{})
+			if err != nil { // there is no request before the first Read
+				return "", err
+			}
+			defer func() { _ = object.Close() }()
+			content, err := io.ReadAll(object)
+			return string(content), err
 		},
-		func(ctx context.Context) error {
+		write: func(ctx context.Context) (string, error) {
+			core := minio.Core{Client: client}
+			return core.NewMultipartUpload(ctx, "bucket", "key", minio.PutObjectOptions{})
+		},
+		upload: func(ctx context.Context) error {
 			_, err := client.PutObject(ctx, "bucket", "key", strings.NewReader(content), int64(len(content)), minio.PutObjectOptions{})
 			return err
 		},
@@ -434,41 +447,35 @@ func minioCalls(client *minio.Client) calls {
 
 func elasticCalls(client *elasticsearch.Client) calls {
 	return calls{
-		func(ctx context.Context) error {
-			_, err := elasticAnswer(client.Get("index", "id", client.Get.WithContext(ctx)))
-			return err
+		read: func(ctx context.Context) (string, error) {
+			return elasticAnswer(client.Get("index", "id", client.Get.WithContext(ctx)))
 		},
-		func(ctx context.Context) error {
-			_, err := elasticAnswer(client.Index("index", strings.NewReader(`{"text": "hello"}`), client.Index.WithContext(ctx)))
-			return err
+		write: func(ctx context.Context) (string, error) {
+			return elasticAnswer(client.Index("index", strings.NewReader(`{"text": "<b>"}`), client.Index.WithContext(ctx)))
 		},
 	}
 }
 
 func restyCalls(client *resty.Client) calls {
 	return calls{
-		func(ctx context.Context) error {
-			_, err := restyAnswer(client.R().SetContext(ctx).Get("https://example.com/"))
-			return err
+		read: func(ctx context.Context) (string, error) {
+			return restyAnswer(client.R().SetContext(ctx).Get("https://example.com/"))
 		},
-		func(ctx context.Context) error {
-			body := map[string]string{"text": content}
-			_, err := restyAnswer(client.R().SetContext(ctx).SetBody(body).Post("https://example.com/"))
-			return err
+		write: func(ctx context.Context) (string, error) {
+			body := map[string]string{"text": "<b>"}
+			return restyAnswer(client.R().SetContext(ctx).SetBody(body).Post("https://example.com/"))
 		},
 	}
 }
 
 func reqCalls(client *req.Client) calls {
 	return calls{
-		func(ctx context.Context) error {
-			_, err := reqAnswer(client.R().SetContext(ctx).Get("https://example.com/"))
-			return err
+		read: func(ctx context.Context) (string, error) {
+			return reqAnswer(client.R().SetContext(ctx).Get("https://example.com/"))
 		},
-		func(ctx context.Context) error {
-			body := map[string]string{"text": content}
-			_, err := reqAnswer(client.R().SetContext(ctx).SetBody(body).Post("https://example.com/"))
-			return err
+		write: func(ctx context.Context) (string, error) {
+			body := map[string]string{"text": "<b>"}
+			return reqAnswer(client.R().SetContext(ctx).SetBody(body).Post("https://example.com/"))
 		},
 	}
 }
@@ -483,32 +490,24 @@ func reqClient(t *testing.T, h *http.Client) *req.Client {
 		policy.Budget = &retry.Budget{Reserve: 1000} // which would hide a part of the requests that multiply
 		client, base = newReq(&policy), ours.Base
 	}
-	leads, ok := base.(*http.Transport)
-	require.True(t, ok)
-	client.SetDial(leads.DialContext)
-	if leads.DialTLSContext != nil {
-		client.SetDialTLS(leads.DialTLSContext)
-	}
+	leads := base.(*http.Transport)
+	client.SetDial(leads.DialContext).SetDialTLS(leads.DialTLSContext)
 	t.Cleanup(client.GetTransport().CloseIdleConnections)
 	return client
 }
 
 func retryableCalls(client *retryablehttp.Client) calls {
 	client.Logger = nil
-	do := func(ctx context.Context, method string, body []byte) error {
-		req, err := retryablehttp.NewRequestWithContext(ctx, method, "https://example.com/", bytes.NewReader(body))
-		if err != nil {
-			return err
-		}
+	do := func(ctx context.Context, method string, body []byte) (string, error) {
+		req := must(retryablehttp.NewRequestWithContext(ctx, method, "https://example.com/", bytes.NewReader(body)))
 		resp, err := client.Do(req)
 		if err != nil {
-			return err
+			return "", err
 		}
-		_ = resp.Body.Close()
-		return net.UnknownNetworkError(resp.Status)
+		return "", cmp.Or(resp.Body.Close(), error(net.UnknownNetworkError(resp.Status)))
 	}
 	return calls{
-		func(ctx context.Context) error { return do(ctx, http.MethodGet, nil) },
-		func(ctx context.Context) error { return do(ctx, http.MethodPost, []byte(content)) },
+		read:  func(ctx context.Context) (string, error) { return do(ctx, http.MethodGet, nil) },
+		write: func(ctx context.Context) (string, error) { return do(ctx, http.MethodPost, []byte(content)) },
 	}
 }

@@ -1,10 +1,12 @@
 package clientstest_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -21,16 +23,16 @@ import (
 func aMinute(p *retry.Policy) { p.AttemptTimeout = time.Minute }
 
 // open starts to read an object.
-var open = map[string]func(t *testing.T, w world, url string) (io.ReadCloser, error){
-	"minio-go": func(t *testing.T, w world, url string) (io.ReadCloser, error) {
+var open = map[string]func(t *testing.T, w world) (io.ReadCloser, error){
+	"minio-go": func(t *testing.T, w world) (io.ReadCloser, error) {
 		t.Helper()
-		core := minio.Core{Client: minioClient(t, w.http.Transport, url)}
+		core := minio.Core{Client: must(newMinIO("id", "secret", w.http))}
 		body, _, _, err := core.GetObject(t.Context(), "bucket", "key", minio.GetObjectOptions{})
 		return body, err
 	},
-	"aws-sdk-go": func(t *testing.T, w world, url string) (io.ReadCloser, error) {
+	"aws-sdk-go": func(t *testing.T, w world) (io.ReadCloser, error) {
 		t.Helper()
-		out, err := awsClient(w.http, url).GetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String("bucket"), Key: aws.String("key")})
+		out, err := newAWS(awsConfig, w.http).GetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String("bucket"), Key: aws.String("key")})
 		if err != nil {
 			return nil, err
 		}
@@ -38,53 +40,45 @@ var open = map[string]func(t *testing.T, w world, url string) (io.ReadCloser, er
 	},
 }
 
-// An object that is read in the time of its attempt is read to the end.
-func TestObjectIsReadToTheEndWithinAttemptTimeout(t *testing.T) {
+// An object that is read in the time of its attempt is read to the end, and one that stalls is
+// not waited for any longer.
+func TestObjectWithinAttemptTimeout(t *testing.T) {
 	t.Parallel()
-	for name, open := range open {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, aMinute)
-			s := serve(t, s3Failed(503), s3Object(string(large)))
-
-			body, err := open(t, w, s.URL)
-			require.NoError(t, err)
-			defer func() { _ = body.Close() }()
-			w.clock.Advance(59 * time.Second)
-			got, err := io.ReadAll(body)
-
-			require.NoError(t, err)
-			assert.True(t, string(large) == string(got), "the object")
-			assert.Equal(t, []time.Duration{200 * ms}, w.clock.Sleeps())
-		})
+	beginning := large[:1000]
+	stall := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(large)))
+		s3Object(string(beginning))(w, r)
+		_ = http.NewResponseController(w).Flush()
+		untilGone(r)
 	}
-}
+	for name, tt := range map[string]struct {
+		object step
+		read   time.Duration // how long it is read
+		want   []byte
+		err    error
+	}{
+		"read":   {s3Object(string(large)), 59 * time.Second, large, nil},
+		"stalls": {stall, time.Minute, beginning, context.DeadlineExceeded},
+	} {
+		for sdk, open := range open {
+			t.Run(name+", "+sdk, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, serve(t, s3Failed(503), tt.object), aMinute)
 
-// And one that stalls is not waited for any longer.
-func TestObjectThatStallsEndsWithAttemptTimeout(t *testing.T) {
-	t.Parallel()
-	for name, open := range open {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, aMinute)
-			s := serve(t, s3Failed(503), func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Content-Length", "1000")
-				s3Object("the beginning")(w, r)
-				_ = http.NewResponseController(w).Flush()
-				untilGone(r)
+				body, err := open(t, w)
+				require.NoError(t, err)
+				defer func() { _ = body.Close() }()
+				got := make([]byte, len(beginning))
+				_, err = io.ReadFull(body, got)
+				require.NoError(t, err)
+				w.clock.Advance(tt.read)
+				rest, err := io.ReadAll(body)
+
+				require.ErrorIs(t, err, tt.err)
+				assert.True(t, bytes.Equal(tt.want, append(got, rest...)), "the object")
+				assert.Equal(t, firstWaits[:1], w.clock.Sleeps())
 			})
-
-			body, err := open(t, w, s.URL)
-			require.NoError(t, err)
-			defer func() { _ = body.Close() }()
-			beginning := make([]byte, len("the beginning"))
-			_, err = io.ReadFull(body, beginning)
-			require.NoError(t, err)
-			w.clock.Advance(time.Minute)
-			_, err = body.Read(beginning)
-
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-		})
+		}
 	}
 }
 
@@ -99,13 +93,13 @@ var talk = []struct {
 	name string
 	// event is what the server sends.
 	event  string
-	stream func(ctx context.Context, h *http.Client, url string) (conversation, func() string)
+	stream func(ctx context.Context, h *http.Client) (conversation, func() string)
 }{
 	{
 		"openai-go",
 		`data: {"id": "1", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": %q}}]}` + "\n\n",
-		func(ctx context.Context, h *http.Client, url string) (conversation, func() string) {
-			c := openaiClient(h, url)
+		func(ctx context.Context, h *http.Client) (conversation, func() string) {
+			c := newOpenAI("key", h)
 			stream := c.Chat.Completions.NewStreaming(ctx, question)
 			return stream, func() string { return stream.Current().Choices[0].Delta.Content }
 		},
@@ -114,8 +108,8 @@ var talk = []struct {
 		"anthropic-sdk-go",
 		"event: content_block_delta\n" +
 			`data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": %q}}` + "\n\n",
-		func(ctx context.Context, h *http.Client, url string) (conversation, func() string) {
-			c := anthropicClient(h, url)
+		func(ctx context.Context, h *http.Client) (conversation, func() string) {
+			c := newAnthropic("key", h)
 			stream := c.Messages.NewStreaming(ctx, message)
 			return stream, func() string {
 				delta, _ := stream.Current().AsAny().(anthropic.ContentBlockDeltaEvent)
@@ -139,7 +133,6 @@ func TestEventsArriveWhenTheyAreSent(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // if it hangs
 			defer cancel()
 			heard := make(chan struct{})
-			w := newWorld(t, aMinute)
 			s := serve(t, answer(429, "application/json", `{}`, "Retry-After", "2"), func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "text/event-stream")
 				say(w, tt.event, "one")
@@ -149,8 +142,9 @@ func TestEventsArriveWhenTheyAreSent(t *testing.T) {
 				case <-r.Context().Done():
 				}
 			})
+			w := newWorld(t, s, aMinute)
 
-			stream, text := tt.stream(ctx, w.http, s.URL)
+			stream, text := tt.stream(ctx, w.http)
 			defer func() { _ = stream.Close() }()
 			require.True(t, stream.Next(), "%v", stream.Err())
 			assert.Equal(t, "one", text())
@@ -161,29 +155,6 @@ func TestEventsArriveWhenTheyAreSent(t *testing.T) {
 			require.NoError(t, stream.Err())
 			w.hinted(t, 2*time.Second)
 			s.assertSame(t)
-		})
-	}
-}
-
-func TestStreamThatBreaksOffIsNotRetried(t *testing.T) {
-	t.Parallel()
-	for _, tt := range talk {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "text/event-stream")
-				say(w, tt.event, "one")
-				panic(http.ErrAbortHandler)
-			})
-
-			stream, text := tt.stream(t.Context(), w.http, s.URL)
-			defer func() { _ = stream.Close() }()
-			require.True(t, stream.Next(), "%v", stream.Err())
-			assert.Equal(t, "one", text())
-			assert.False(t, stream.Next())
-			require.ErrorIs(t, stream.Err(), io.ErrUnexpectedEOF)
-			assert.Empty(t, w.clock.Sleeps())
 		})
 	}
 }
