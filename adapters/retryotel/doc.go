@@ -60,7 +60,7 @@
 //
 // error.type is the category of the last failure, or its class if it has none; it is
 // missing after a success, for an unknown failure, and if the context ended the
-// call. A call that succeeds at once costs no allocation here, and less than a microsecond.
+// call. A call that succeeds at once costs no allocation here.
 //
 // The number of series is bounded: after 100 policies and 100 categories, or as many as
 // Options allow, further ones are "_OTHER".
