@@ -111,24 +111,14 @@ var classified = []struct {
 		"sql_58000": &pgAnswer{Severity: "FATAL", Code: "58000"},
 		"sql_XX000": &pgAnswer{Severity: "FATAL", Code: "XX000"},
 	}},
-	{"a pooler, or a crash", again, map[string]error{"sql_XX000": &pgAnswer{Severity: "PANIC", Code: "XX000"}}},
-	{"a fatal error in the server's language", again, map[string]error{
-		"sql_XX000": &pgxAnswer{pgAnswer: pgAnswer{Severity: "ВАЖНО", Code: "XX000"}, SeverityUnlocalized: "FATAL"},
-	}},
-	{"one object changed by two", anew, map[string]error{
-		"sql_XX000": &pgAnswer{Severity: "ERROR", Code: "XX000", Routine: "simple_heap_update"},
-	}},
-	{"one object deleted by two", anew, map[string]error{
-		"sql_XX000": &pgAnswer{Severity: "ERREUR", Code: "XX000", Routine: "simple_heap_delete"},
-	}},
-	{"internal error", final, map[string]error{
-		"sql_XX000": &pgAnswer{Severity: "ERROR", Code: "XX000", Routine: "relation_open"},
-	}},
-	{"internal error, not fatal by the unlocalized severity", final, map[string]error{
-		"sql_XX000": &pgxAnswer{pgAnswer: pgAnswer{Severity: "FATAL", Code: "XX000"}, SeverityUnlocalized: "ERROR"},
-	}},
-	{"protocol violation", final, map[string]error{"sql_08P01": &pgAnswer{Severity: "ERROR", Code: "08P01"}}},
-	{"system error", unknown, map[string]error{"": &pgAnswer{Severity: "ERROR", Code: "58000"}}},
+	{"a pooler, or a crash", again, one("sql_XX000", &pgAnswer{Severity: "PANIC", Code: "XX000"})},
+	{"a fatal error in the server's language", again, one("sql_XX000", &pgxAnswer{pgAnswer: pgAnswer{Severity: "ВАЖНО", Code: "XX000"}, SeverityUnlocalized: "FATAL"})},
+	{"one object changed by two", anew, one("sql_XX000", &pgAnswer{"ERROR", "XX000", "simple_heap_update"})},
+	{"one object deleted by two", anew, one("sql_XX000", &pgAnswer{"ERREUR", "XX000", "simple_heap_delete"})},
+	{"internal error", final, one("sql_XX000", &pgAnswer{"ERROR", "XX000", "relation_open"})},
+	{"internal error, not fatal by the unlocalized severity", final, one("sql_XX000", &pgxAnswer{pgAnswer: pgAnswer{Severity: "FATAL", Code: "XX000"}, SeverityUnlocalized: "ERROR"})},
+	{"protocol violation", final, one("sql_08P01", &pgAnswer{Severity: "ERROR", Code: "08P01"})},
+	{"system error", unknown, one("", &pgAnswer{Severity: "ERROR", Code: "58000"})},
 	{"connection refused", anew, states("08001", "08004")},
 	{"on another connection", anew, states("25006", "26000")},
 	{"final", final, states(
@@ -136,18 +126,10 @@ var classified = []struct {
 		"42601", "0A000", "P0001", "XX001", "XX002", "21000", "44000", "54000", "54001", "2BP01", "3F000", "0LP01", "0P000",
 		"25001", "25P01", "55P02", "55P04",
 	)},
-	{"cached plan", anew, map[string]error{
-		"sql_0A000": &pgError{"0A000", "ERROR: cached plan must not change result type (SQLSTATE 0A000)"},
-	}},
-	{"standby", anew, map[string]error{
-		"sql_0A000": &pgAnswer{Severity: "ERREUR", Code: "0A000", Routine: "call_bool_check_hook"},
-	}},
-	{"standby, serializable by default", anew, map[string]error{
-		"sql_0A000": &pgAnswer{Severity: "ERROR", Code: "0A000", Routine: "GetSerializableTransactionSnapshot"},
-	}},
-	{"another routine", final, map[string]error{
-		"sql_0A000": &pgAnswer{Severity: "ERROR", Code: "0A000", Routine: "CheckSelectLocking"},
-	}},
+	{"cached plan", anew, one("sql_0A000", &pgError{"0A000", "ERROR: cached plan must not change result type (SQLSTATE 0A000)"})},
+	{"standby", anew, one("sql_0A000", &pgAnswer{"ERREUR", "0A000", "call_bool_check_hook"})},
+	{"standby, serializable by default", anew, one("sql_0A000", &pgAnswer{"ERROR", "0A000", "GetSerializableTransactionSnapshot"})},
+	{"another routine", final, one("sql_0A000", &pgAnswer{"ERROR", "0A000", "CheckSelectLocking"})},
 	{"system and io error, nobody's opinion", unknown, states("58000", "58030")},
 	{"no states", unknown, states("", "4000", "400011")},
 
@@ -178,11 +160,11 @@ var classified = []struct {
 		"mysql_1698": myState(1698, "28000"), "mysql_1222": myState(1222, "21000"), "mysql_1235": myState(1235, "0A000"),
 		"mysql_1568": myState(1568, "25001"), "mysql_1046": myState(1046, "3D000"),
 	}},
-	{"MySQL by state, connection", again, map[string]error{"mysql_1043": myState(1043, "08S01")}},
-	{"MySQL by state, rolled back", anew, map[string]error{"mysql_1099": myState(1099, "40001")}},
-	{"MySQL by state, nobody's opinion", named, map[string]error{"mysql_1105": myState(1105, "HY000")}},
-	{"go-mysql-org", anew, map[string]error{"mysql_1213": &mysql.MyError{Code: 1213, State: "40001"}}},
-	{"go-mysql-org by state", final, map[string]error{"mysql_3819": &mysql.MyError{Code: 3819, State: "23000"}}},
+	{"MySQL by state, connection", again, one("mysql_1043", myState(1043, "08S01"))},
+	{"MySQL by state, rolled back", anew, one("mysql_1099", myState(1099, "40001"))},
+	{"MySQL by state, nobody's opinion", named, one("mysql_1105", myState(1105, "HY000"))},
+	{"go-mysql-org", anew, one("mysql_1213", &mysql.MyError{Code: 1213, State: "40001"})},
+	{"go-mysql-org by state", final, one("mysql_3819", &mysql.MyError{Code: 3819, State: "23000"})},
 	{"MySQL by text", anew, map[string]error{
 		"mysql_1213": errors.New("Error 1213 (40001): Deadlock found when trying to get lock"),
 		"mysql_1205": errors.New("Error 1205: Lock wait timeout exceeded"),
@@ -191,7 +173,7 @@ var classified = []struct {
 		"mysql_1062": fmt.Errorf("Error 1062 (23000): Duplicate entry '%d' for key 'PRIMARY'", 1),
 		"mysql_3819": errors.New("Error 3819 (23000): Check constraint is violated"),
 	}},
-	{"MySQL invalid connection", again, map[string]error{"mysql_invalid_conn": errors.New("invalid connection")}},
+	{"MySQL invalid connection", again, one("mysql_invalid_conn", errors.New("invalid connection"))},
 	{"no MySQL", unknown, map[string]error{
 		"a code that is no number":  &mysql.Error{Code: "1213"},
 		"a value":                   mysql.Error{Code: "1213"},
@@ -212,16 +194,16 @@ var classified = []struct {
 		1, 3, 8, 1032, 9, 10, 266, 2826, 11, 13, 18, 19, 787, 1555, 2067, 20, 21, 23, 25, 26,
 	)},
 	{"SQLite, nobody's opinion", named, codes(14, 270, 2, 4, 516, 7, 17, 513, 769)},
-	{"modernc", anew, map[string]error{"sqlite_517": &modernc.Error{ResultCode: 517}}},
-	{"ncruces", anew, map[string]error{"sqlite_517": &ncruces.Error{ResultCode: 517}}},
-	{"ncruces code", anew, map[string]error{"sqlite_5": ncruces.ErrorCode(5)}},
-	{"ncruces extended code", anew, map[string]error{"sqlite_517": ncruces.ExtendedErrorCode(517)}},
-	{"ncruces interrupted, which is Temporary", final, map[string]error{"sqlite_9": &ncruces.Error{ResultCode: 9}}},
-	{"mattn", anew, map[string]error{"sqlite_517": mattn.Error{Code: 5, ExtendedCode: 517}}},
-	{"mattn by pointer", anew, map[string]error{"sqlite_517": &mattn.Error{Code: 5, ExtendedCode: 517}}},
-	{"mattn without extended code", anew, map[string]error{"sqlite_5": mattn.Error{Code: 5}}},
-	{"mattn code", anew, map[string]error{"sqlite_5": mattn.ErrNo(5)}},
-	{"mattn extended code", final, map[string]error{"sqlite_2067": mattn.ErrNoExtended(2067)}},
+	{"modernc", anew, one("sqlite_517", &modernc.Error{ResultCode: 517})},
+	{"ncruces", anew, one("sqlite_517", &ncruces.Error{ResultCode: 517})},
+	{"ncruces code", anew, one("sqlite_5", ncruces.ErrorCode(5))},
+	{"ncruces extended code", anew, one("sqlite_517", ncruces.ExtendedErrorCode(517))},
+	{"ncruces interrupted, which is Temporary", final, one("sqlite_9", &ncruces.Error{ResultCode: 9})},
+	{"mattn", anew, one("sqlite_517", mattn.Error{Code: 5, ExtendedCode: 517})},
+	{"mattn by pointer", anew, one("sqlite_517", &mattn.Error{Code: 5, ExtendedCode: 517})},
+	{"mattn without extended code", anew, one("sqlite_5", mattn.Error{Code: 5})},
+	{"mattn code", anew, one("sqlite_5", mattn.ErrNo(5))},
+	{"mattn extended code", final, one("sqlite_2067", mattn.ErrNoExtended(2067))},
 	{"SQLite by text", anew, map[string]error{
 		"sqlite_5":   errors.New("database is locked"),
 		"sqlite_517": errors.New("database is locked (517)"),
@@ -254,11 +236,11 @@ var classified = []struct {
 	{"SQL Server, nobody's opinion", unknown, servers(-2, 926, 20, 50000)},
 
 	{"database/sql", final, map[string]error{"sql_no_rows": sql.ErrNoRows, "sql_tx_done": sql.ErrTxDone}},
-	{"connection done", anew, map[string]error{"sql_conn_done": sql.ErrConnDone}},
-	{"bad connection", anew, map[string]error{"sql_bad_conn": driver.ErrBadConn}},
-	{"bad connection of SQL Server", anew, map[string]error{"sql_bad_conn": badConnError{io.EOF}}},
-	{"unsent", anew, map[string]error{"unsent": unsentError{}}},
-	{"nobody's opinion", unknown, map[string]error{"business": errBusiness}},
+	{"connection done", anew, one("sql_conn_done", sql.ErrConnDone)},
+	{"bad connection", anew, one("sql_bad_conn", driver.ErrBadConn)},
+	{"bad connection of SQL Server", anew, one("sql_bad_conn", badConnError{io.EOF})},
+	{"unsent", anew, one("unsent", unsentError{})},
+	{"nobody's opinion", unknown, one("business", errBusiness)},
 }
 
 // codeError has a Code() int like modernc's errors, but is not one of them.
@@ -266,6 +248,9 @@ type codeError int
 
 func (e codeError) Error() string { return "code" }
 func (e codeError) Code() int     { return int(e) }
+
+// one is a group of one error.
+func one(category string, err error) map[string]error { return map[string]error{category: err} }
 
 func unknown(string) retry.Verdict { return retry.Verdict{} }
 
@@ -368,12 +353,3 @@ type mysqlWrap struct{ outer, inner error }
 
 func (e *mysqlWrap) Error() string   { return "x" }
 func (e *mysqlWrap) Unwrap() []error { return []error{e.outer, e.inner} }
-
-// TestClassifyInAPolicy uses the classification without InTx.
-func TestClassifyInAPolicy(t *testing.T) {
-	t.Parallel()
-	p := retry.Policy{Classifier: retrysql.Classify}
-	assert.Equal(t, anew("mysql_1213"), p.Classify(my(1213)))
-	assert.Equal(t, final("mysql_1062"), p.Classify(my(1062)))
-	assert.Equal(t, retry.Verdict{}, p.Classify(errBusiness))
-}

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -71,56 +73,37 @@ func TestCommitFails(t *testing.T) {
 
 func testCommitFails(t *testing.T, outcome string, failure error) {
 	t.Helper()
-	tests := []struct {
-		opts        *retrysql.TxOptions
-		unknownToo  bool // is an unknown outcome retried?
-		classifier  retry.Classifier
-		description string
-	}{
-		{nil, false, nil, "no options"},
-		{&retrysql.TxOptions{Idempotent: true}, true, nil, "idempotent"},
-		{&retrysql.TxOptions{ReadOnly: true}, true, nil, "read-only"},
-		{nil, false, retrysql.Classify, "with a classifier"},
-		{&retrysql.TxOptions{Idempotent: true}, true, retrysql.Classify, "idempotent, with a classifier"},
-	}
-	for _, tt := range tests {
-		s, db := newServer(t)
-		s.on("commit", failure)
-		p := quick()
-		p.Classifier, p.NonIdempotent = tt.classifier, true
-		err := retrysql.InTx(t.Context(), db, p, tt.opts, update)
-		commits := 0
-		for _, event := range s.events() {
-			if event[:3] == "com" {
-				commits++
+	category := retrysql.Classify(failure).Category
+	readOnly := category == "sql_25006" || category == "mysql_1290" // Final for a transaction that is read-only on purpose
+	for _, opts := range []retrysql.TxOptions{{}, {Idempotent: true}, {ReadOnly: true}} {
+		for _, classifier := range []retry.Classifier{nil, retrysql.Classify} {
+			if opts.ReadOnly && classifier != nil {
+				continue
+			}
+			s, db := newServer(t)
+			s.on("commit", failure)
+			p := quick()
+			p.Classifier, p.NonIdempotent = classifier, true
+			err := retrysql.InTx(t.Context(), db, p, &opts, update)
+			events := strings.Join(s.events(), ", ")
+			what := fmt.Sprintf("%+v, with a classifier: %t", opts, classifier != nil)
+			testkit.Idle(t, db)
+			switch {
+			case outcome == "unknown" && opts == retrysql.TxOptions{}:
+				require.ErrorIs(t, err, retrysql.ErrCommitUnknown, what)
+				require.ErrorIs(t, err, failure, what)
+				assert.ErrorContains(t, err, "retrysql: the outcome of the commit is unknown: "+failure.Error())
+				assert.Equal(t, 1, strings.Count(events, "commit"), what)
+				assert.Equal(t, 0, db.Stats().OpenConnections, "the connection is not used again")
+			case outcome == "final", opts.ReadOnly && readOnly:
+				assert.True(t, err == failure, "%s: %#v", what, err)
+				assert.Equal(t, 1, strings.Count(events, "commit"), what)
+			default:
+				require.NoError(t, err, what)
+				assert.Equal(t, 2, strings.Count(events, "commit"), what)
 			}
 		}
-		testkit.Idle(t, db)
-		readOnly := tt.opts != nil && tt.opts.ReadOnly
-		switch {
-		case outcome == "unknown" && !tt.unknownToo:
-			require.ErrorIs(t, err, retrysql.ErrCommitUnknown, tt.description)
-			require.ErrorIs(t, err, failure, tt.description)
-			assert.ErrorContains(t, err, "retrysql: the outcome of the commit is unknown: "+failure.Error())
-			assert.Equal(t, 1, commits, tt.description)
-			assert.Equal(t, 0, db.Stats().OpenConnections, "the connection is not used again")
-		case outcome == "final", readOnly && (errors.Is(failure, pg25006) || outcomeReadOnly(failure)):
-			assert.True(t, err == failure, "%s: %#v", tt.description, err)
-			assert.Equal(t, 1, commits, tt.description)
-		default:
-			require.NoError(t, err, tt.description)
-			assert.Equal(t, 2, commits, tt.description)
-		}
 	}
-}
-
-var pg25006 = pg("25006")
-
-// outcomeReadOnly are errors that are Final for a transaction that is read-only
-// on purpose.
-func outcomeReadOnly(err error) bool {
-	category := retrysql.Classify(err).Category
-	return category == "sql_25006" || category == "mysql_1290"
 }
 
 // TestCommitUnknownRepeated gives up in the end, and the error is still
@@ -135,63 +118,56 @@ func TestCommitUnknownRepeated(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-// TestCommitInterrupted ends the context while the server does not answer. The
-// driver learns of it by the context that it got with BEGIN, as pgx does.
+// TestCommitInterrupted ends the context of the caller or of the attempt while the server does
+// not answer. The driver learns of it by the context that it got with BEGIN, as pgx does. The
+// timeout of an attempt would be retried if it were not a commit; a success counts, whatever
+// the context.
 func TestCommitInterrupted(t *testing.T) {
 	t.Parallel()
-	s, db := newServer(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	s.does("commit", func(ctx context.Context) error {
-		cancel()
-		<-ctx.Done()
-		return ctx.Err()
-	})
-	err := retrysql.InTx(ctx, db, quick(), nil, update)
-	require.ErrorIs(t, err, retrysql.ErrCommitUnknown)
-	require.ErrorIs(t, err, context.Canceled)
-	var gaveUp *retry.Error
-	require.ErrorAs(t, err, &gaveUp)
-	assert.Equal(t, retry.StopCanceled, gaveUp.Stop)
-	assert.Equal(t, []string{"open 1", "begin 1", "exec 1 UPDATE", "commit 1", "close 1"}, s.events())
-}
-
-// TestCommitTimesOut is the same for the timeout of an attempt, which would be
-// retried if it were not a commit.
-func TestCommitTimesOut(t *testing.T) {
-	t.Parallel()
-	for _, idempotent := range []bool{false, true} {
-		t.Run(fmt.Sprint(idempotent), func(t *testing.T) {
+	tests := []struct {
+		name       string
+		timeout    bool // of the attempt
+		succeeds   bool
+		idempotent bool
+		want       error
+		stop       error
+		opened     int
+	}{
+		{name: "canceled", want: retrysql.ErrCommitUnknown, stop: retry.StopCanceled, opened: 1},
+		{name: "times out", timeout: true, want: retrysql.ErrCommitUnknown, opened: 1},
+		{name: "times out, idempotent", timeout: true, idempotent: true, opened: 2},
+		{name: "succeeds late", succeeds: true, opened: 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s, db := newServer(t)
 			clock := &retrytest.Clock{}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
 			s.does("commit", func(ctx context.Context) error {
-				clock.Advance(time.Minute)
+				if tt.timeout {
+					clock.Advance(time.Minute)
+				} else {
+					cancel()
+				}
 				<-ctx.Done()
+				if tt.succeeds {
+					return nil
+				}
 				return ctx.Err()
 			})
 			p := &retry.Policy{Clock: clock, AttemptTimeout: time.Second}
-			err := retrysql.InTx(t.Context(), db, p, &retrysql.TxOptions{Idempotent: idempotent}, update)
-			if idempotent {
-				require.NoError(t, err)
-				assert.Equal(t, 2, s.connections())
-				return
+			err := retrysql.InTx(ctx, db, p, &retrysql.TxOptions{Idempotent: tt.idempotent}, update)
+			require.ErrorIs(t, err, tt.want)
+			if tt.stop != nil {
+				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorIs(t, err, tt.stop)
 			}
-			require.ErrorIs(t, err, retrysql.ErrCommitUnknown)
+			assert.Equal(t, tt.opened, s.connections())
+			assert.Equal(t, tt.want != nil || tt.idempotent, slices.Contains(s.events(), "close 1"))
 		})
 	}
-}
-
-// TestCommitSucceedsLate counts, whatever the context.
-func TestCommitSucceedsLate(t *testing.T) {
-	t.Parallel()
-	s, db := newServer(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	s.does("commit", func(ctx context.Context) error {
-		cancel()
-		<-ctx.Done()
-		return nil
-	})
-	require.NoError(t, retrysql.InTx(ctx, db, quick(), nil, update))
 }
 
 // TestCommitLeavesOpen rolls back a transaction that MySQL and SQLite keep open

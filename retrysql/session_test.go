@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"io"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -24,19 +25,21 @@ func TestFreshConnection(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
+		opts *retrysql.TxOptions
 		errs []error
 		open int // of 3 connections, before the second attempt
 	}{
-		{"kept", []error{
+		{"kept", nil, []error{
 			pg("40001"), pg("40P01"), pg("55P03"), pg("53200"), pg("23505"), my(1213), my(1205), codes(517)["sqlite_517"],
 			serverError(1205), pg("0A000"), errBusiness,
 		}, 3},
-		{"evicted", []error{
+		{"kept after a mistake of fn", &retrysql.TxOptions{ReadOnly: true}, []error{pg("25006")}, 3},
+		{"evicted", nil, []error{
 			pg("57P01"), pg("57P02"), pg("57P03"), pg("57P05"), pg("08006"), pg("08003"), pg("08P01"), pg("26000"), pg("25P03"),
 			my(1053), my(1158), my(1927), my(4031), my(2013), my(3058), driver.ErrBadConn,
 			serverError(596),
 		}, 2},
-		{"evicted with the idle ones", []error{
+		{"evicted with the idle ones", nil, []error{
 			pg("25006"), my(1290), my(1836), my(1792), my(1209),
 			my(1047), my(3797), serverError(976), serverError(3906),
 			&pgError{"0A000", "cached plan must not change result type"},
@@ -50,23 +53,12 @@ func TestFreshConnection(t *testing.T) {
 				idle(t, db, 3)
 				s.on("exec", err)
 				p := &retry.Policy{MaxAttempts: 1}
-				require.ErrorIs(t, retrysql.InTx(t.Context(), db, p, nil, update), err)
+				require.ErrorIs(t, retrysql.InTx(t.Context(), db, p, tt.opts, update), err)
 				assert.Equal(t, tt.open, db.Stats().OpenConnections)
 				assert.Equal(t, 3, s.connections(), "none is opened to be closed")
 			})
 		}
 	}
-}
-
-// TestWriteInReadOnly is a mistake of fn, so the connection is kept.
-func TestWriteInReadOnly(t *testing.T) {
-	t.Parallel()
-	s, db := newServer(t)
-	idle(t, db, 3)
-	s.on("exec", pg25006)
-	err := retrysql.InTx(t.Context(), db, nil, &retrysql.TxOptions{ReadOnly: true}, update)
-	assert.Equal(t, pg25006, err)
-	assert.Equal(t, 3, db.Stats().OpenConnections)
 }
 
 // idle fills the pool with idle connections.
@@ -107,55 +99,43 @@ func TestDrainLeavesBusyConnections(t *testing.T) {
 	}
 }
 
-// TestBeginOnStaleConnections replaces connections that broke while they were
-// idle, without a wait and at no cost of attempts.
-func TestBeginOnStaleConnections(t *testing.T) {
+// TestBeginOnIdleConnections fails to begin on idle connections. The first attempt replaces
+// those that broke while they were idle, but not for ever.
+func TestBeginOnIdleConnections(t *testing.T) {
 	t.Parallel()
-	for _, broken := range []error{driver.ErrBadConn, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, pg("57P01"), unsentError{}} {
-		t.Run(broken.Error(), func(t *testing.T) {
-			t.Parallel()
-			s, db := newServer(t)
-			idle(t, db, 5)
-			s.on("begin", broken, broken, broken, broken, broken)
-			require.NoError(t, retrysql.InTx(t.Context(), db, &retry.Policy{MaxAttempts: 1}, nil, update))
-			assert.Equal(t, 6, s.connections())
-			assert.Equal(t, 1, db.Stats().OpenConnections)
-		})
+	tests := []struct {
+		name   string
+		errs   []error
+		fails  int // times
+		begins bool
+		opened int // connections, with the 5 idle ones
+		open   int // at the end
+	}{
+		{"replaced", []error{
+			driver.ErrBadConn, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, pg("57P01"), unsentError{},
+		}, 5, true, 6, 1},
+		{"not for ever", []error{io.ErrUnexpectedEOF}, 6, false, 6, 0},
+		{"times out", []error{os.ErrDeadlineExceeded}, 1, false, 5, 4},
+		{"the server says no", []error{codes(5)["sqlite_5"]}, 1, false, 5, 5},
 	}
-}
-
-// TestBeginFailsForEver: connections are not replaced forever.
-func TestBeginFailsForEver(t *testing.T) {
-	t.Parallel()
-	s, db := newServer(t)
-	idle(t, db, 2)
-	s.on("begin", io.ErrUnexpectedEOF, io.ErrUnexpectedEOF, io.ErrUnexpectedEOF)
-	err := retrysql.InTx(t.Context(), db, &retry.Policy{MaxAttempts: 1}, nil, update)
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	assert.Equal(t, 3, s.connections())
-	assert.Zero(t, db.Stats().OpenConnections)
-}
-
-// TestBeginTimesOut gives the connection up, but not one after the other.
-func TestBeginTimesOut(t *testing.T) {
-	t.Parallel()
-	s, db := newServer(t)
-	idle(t, db, 3)
-	s.on("begin", os.ErrDeadlineExceeded)
-	require.ErrorIs(t, retrysql.InTx(t.Context(), db, &retry.Policy{MaxAttempts: 1}, nil, update), os.ErrDeadlineExceeded)
-	assert.Equal(t, 2, db.Stats().OpenConnections)
-	assert.Equal(t, 3, s.connections())
-}
-
-// TestBeginAnswered keeps a connection whose server says no.
-func TestBeginAnswered(t *testing.T) {
-	t.Parallel()
-	s, db := newServer(t)
-	idle(t, db, 2)
-	s.on("begin", codes(5)["sqlite_5"])
-	require.Error(t, retrysql.InTx(t.Context(), db, &retry.Policy{MaxAttempts: 1}, nil, update))
-	assert.Equal(t, 2, db.Stats().OpenConnections)
-	assert.Len(t, s.events(), 3)
+	for _, tt := range tests {
+		for _, err := range tt.errs {
+			t.Run(tt.name+" "+err.Error(), func(t *testing.T) {
+				t.Parallel()
+				s, db := newServer(t)
+				idle(t, db, 5)
+				s.on("begin", slices.Repeat([]error{err}, tt.fails)...)
+				got := retrysql.InTx(t.Context(), db, &retry.Policy{MaxAttempts: 1}, nil, update)
+				if tt.begins {
+					require.NoError(t, got)
+				} else {
+					require.ErrorIs(t, got, err)
+				}
+				assert.Equal(t, tt.opened, s.connections())
+				assert.Equal(t, tt.open, db.Stats().OpenConnections)
+			})
+		}
+	}
 }
 
 // TestRollbackFails closes the connection, unless SQLite was faster.

@@ -10,8 +10,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -116,20 +114,15 @@ func TestInTxVerdicts(t *testing.T) {
 // TestInTxVerdictIsSeen shows the verdict to an observer.
 func TestInTxVerdictIsSeen(t *testing.T) {
 	t.Parallel()
-	_, db := newServer(t)
-	var seen []retry.Verdict
-	p := quick()
-	p.Observer = retry.ObserverFunc(func(_ context.Context, e retry.Event) { seen = append(seen, e.Verdict) })
-	errs := []error{pg("57P01"), errBusiness}
-	err := retrysql.InTx(t.Context(), db, p, nil, func(context.Context, *sql.Tx) error {
-		next := errs[0]
-		errs = errs[1:]
-		return next
-	})
-	require.Equal(t, errBusiness, err)
-	assert.Equal(t, []retry.Verdict{
-		anew("sql_57P01"), {Class: retry.Final, NotApplied: true},
-	}, seen)
+	s, db := newServer(t)
+	s.on("exec", pg("57P01"), errBusiness)
+	p, recorder := quick(), &retrytest.Recorder{}
+	p.Observer = recorder
+	require.Equal(t, errBusiness, retrysql.InTx(t.Context(), db, p, nil, update))
+	events := recorder.Events()
+	require.Len(t, events, 2)
+	assert.Equal(t, anew("sql_57P01"), events[0].Verdict)
+	assert.Equal(t, retry.Verdict{Class: retry.Final, NotApplied: true}, events[1].Verdict)
 }
 
 func TestInTxBeginFails(t *testing.T) {
@@ -239,46 +232,46 @@ func TestInTxFnEndsIt(t *testing.T) {
 
 func explode(context.Context, *sql.Tx) error { panic(errBusiness) }
 
-func TestInTxPanics(t *testing.T) {
-	t.Parallel()
-	s, db := newServer(t)
-	func() {
-		defer func() {
-			assert.Equal(t, errBusiness, recover())
-			assert.Contains(t, string(debug.Stack()), "retrysql_test.explode", "the stack of the panic")
-		}()
-		_ = retrysql.InTx(t.Context(), db, nil, nil, explode)
-		t.Error("went on after the panic")
-	}()
-	assert.Equal(t, []string{"open 1", "begin 1", "rollback 1"}, s.events())
-	require.NoError(t, retrysql.InTx(t.Context(), db, nil, nil, update), "the connection can be used")
+func leave(context.Context, *sql.Tx) error {
+	runtime.Goexit()
+	return nil
 }
 
-func TestInTxGoexit(t *testing.T) {
+func explodingClassifier(error) retry.Verdict { panic("classifier") }
+
+// TestInTxUnwinds has panics and a Goexit pass through. The transaction is over by then, and
+// the connection can be used.
+func TestInTxUnwinds(t *testing.T) {
 	t.Parallel()
-	s, db := newServer(t)
-	done := make(chan bool)
-	go func() {
-		defer close(done)
-		_ = retrysql.InTx(t.Context(), db, nil, nil, func(context.Context, *sql.Tx) error {
-			runtime.Goexit()
-			return nil
+	tests := []struct {
+		name       string // of the function in the stack
+		fn         func(context.Context, *sql.Tx) error
+		classifier retry.Classifier
+		panics     any
+	}{
+		{"explode", explode, nil, errBusiness},
+		{"leave", leave, nil, nil},
+		{"explodingClassifier", func(context.Context, *sql.Tx) error { return errBusiness }, explodingClassifier, "classifier"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, db := newServer(t)
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				defer func() {
+					assert.Equal(t, tt.panics, recover())
+					assert.Contains(t, string(debug.Stack()), "retrysql_test."+tt.name)
+				}()
+				_ = retrysql.InTx(t.Context(), db, &retry.Policy{Classifier: tt.classifier}, nil, tt.fn)
+				t.Error("went on")
+			}()
+			<-over
+			assert.Equal(t, []string{"open 1", "begin 1", "rollback 1"}, s.events())
+			require.NoError(t, retrysql.InTx(t.Context(), db, nil, nil, update))
 		})
-		done <- true
-	}()
-	assert.False(t, <-done, "went on after Goexit")
-	assert.Equal(t, []string{"open 1", "begin 1", "rollback 1"}, s.events())
-}
-
-// TestInTxPanicInCallback has the transaction over before it classifies.
-func TestInTxPanicInCallback(t *testing.T) {
-	t.Parallel()
-	s, db := newServer(t)
-	p := &retry.Policy{Classifier: func(error) retry.Verdict { panic("classifier") }}
-	assert.PanicsWithValue(t, "classifier", func() {
-		_ = retrysql.InTx(t.Context(), db, p, nil, func(context.Context, *sql.Tx) error { return errBusiness })
-	})
-	assert.Equal(t, []string{"open 1", "begin 1", "rollback 1"}, s.events())
+	}
 }
 
 func TestInTxAttemptTimeoutAtBegin(t *testing.T) {
@@ -366,39 +359,4 @@ func TestInTxLeaks(t *testing.T) {
 		require.ErrorIs(t, retrysql.InTx(t.Context(), db, p, nil, update), retrysql.ErrCommitUnknown)
 		testkit.Idle(t, db)
 	})
-}
-
-// TestInTxConcurrently shares everything that can be shared.
-func TestInTxConcurrently(t *testing.T) {
-	t.Parallel()
-	s, db := newServer(t)
-	db.SetMaxOpenConns(4)
-	var commits atomic.Int64
-	flaky := func(context.Context) error {
-		if n := commits.Add(1); n%3 == 0 {
-			return pg("40001")
-		} else if n%7 == 0 {
-			return pg("57P01")
-		}
-		return nil
-	}
-	var steps []step
-	for range 5000 {
-		steps = append(steps, flaky)
-	}
-	s.does("exec", steps...)
-	p := &retry.Policy{MaxAttempts: 100, Backoff: retry.Constant(0)}
-	var group sync.WaitGroup
-	var done atomic.Int64
-	for range 32 {
-		group.Go(func() {
-			for range 20 {
-				if assert.NoError(t, retrysql.InTx(t.Context(), db, p, nil, update)) {
-					done.Add(1)
-				}
-			}
-		})
-	}
-	group.Wait()
-	assert.EqualValues(t, 640, done.Load())
 }

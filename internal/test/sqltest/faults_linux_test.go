@@ -154,15 +154,6 @@ func newFaultSchema(t *testing.T) settings {
 	return with
 }
 
-func closing(t *testing.T, db *sql.DB) *sql.DB {
-	t.Helper()
-	t.Cleanup(func() {
-		testkit.Idle(t, db)
-		assert.NoError(t, db.Close())
-	})
-	return db
-}
-
 // pqDialer is a Wire with the methods that lib/pq wants.
 type pqDialer struct{ wire *testkit.Wire }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/sqltest/suite"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
-	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
 // mariaConfig returns how to reach the server.
@@ -34,12 +33,7 @@ func openMariaDB(t *testing.T, config *mysql.Config) *sql.DB {
 	t.Helper()
 	connector, err := mysql.NewConnector(config)
 	require.NoError(t, err)
-	db := sql.OpenDB(connector)
-	t.Cleanup(func() {
-		testkit.Idle(t, db)
-		assert.NoError(t, db.Close())
-	})
-	return db
+	return closing(t, sql.OpenDB(connector))
 }
 
 // newMariaDB makes a database for one test and returns how to reach it.
@@ -90,13 +84,7 @@ func TestMariaDBErrors(t *testing.T) {
 		}, retry.Final, category)
 	}
 	suite.Provoke(t, "deadlock", func(t *testing.T) error {
-		one, two := suite.Begin(t, db, sql.LevelDefault), suite.Begin(t, db, sql.LevelDefault)
-		suite.Exec(t, one, "UPDATE item SET n = n + 1 WHERE id = 1")
-		suite.Exec(t, two, "UPDATE item SET n = n + 1 WHERE id = 2")
-		return eitherFails(
-			func() error { return suite.Try(t, one, "UPDATE item SET n = n + 1 WHERE id = 2") }, one,
-			func() error { return suite.Try(t, two, "UPDATE item SET n = n + 1 WHERE id = 1") }, two,
-		)
+		return deadlock(t, db)
 	}, retry.Retryable, "mysql_1213")
 	suite.Provoke(t, "lock wait timeout", func(t *testing.T) error {
 		one := suite.Begin(t, db, sql.LevelDefault)
@@ -167,67 +155,6 @@ func killed(t *testing.T, db *sql.DB, how string) error {
 	}, 10*time.Second, 5*time.Millisecond)
 	suite.Exec(t, db, fmt.Sprintf("%s %d", how, id))
 	return <-failed
-}
-
-// TestMariaDBLockWaitTimeout rolls the whole transaction back, while the server
-// does that with the last statement only.
-func TestMariaDBLockWaitTimeout(t *testing.T) {
-	t.Parallel()
-	db := openMariaDB(t, newMariaDB(t))
-	suite.Exec(t, db, "CREATE TABLE item (id INT PRIMARY KEY, n INT NOT NULL)", "INSERT INTO item VALUES (1, 0), (2, 0)")
-	other := suite.Begin(t, db, sql.LevelDefault)
-	suite.Exec(t, other, "UPDATE item SET n = n + 10 WHERE id = 2")
-	attempts := 0
-	p := &retry.Policy{Backoff: retry.Constant(0)}
-	require.NoError(t, retrysql.InTx(t.Context(), db, p, nil, func(ctx context.Context, tx *sql.Tx) error {
-		if attempts++; attempts == 2 {
-			assert.NoError(t, other.Commit())
-		}
-		if _, err := tx.ExecContext(ctx, "UPDATE item SET n = n + 1 WHERE id = 1"); err != nil {
-			return err
-		}
-		_, err := tx.ExecContext(ctx, fmt.Sprintf("SET STATEMENT innodb_lock_wait_timeout = %d FOR UPDATE item SET n = n + 1 WHERE id = 2", attempts-1))
-		return err
-	}))
-	assert.Equal(t, 2, attempts)
-	var first, second int
-	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT n FROM item WHERE id = 1").Scan(&first))
-	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT n FROM item WHERE id = 2").Scan(&second))
-	assert.Equal(t, []int{1, 11}, []int{first, second})
-}
-
-// TestMariaDBStaleConnections finds a pool whose connections were killed while
-// they were idle.
-func TestMariaDBStaleConnections(t *testing.T) {
-	t.Parallel()
-	config := newMariaDB(t)
-	db, admin := openMariaDB(t, config), openMariaDB(t, config)
-	suite.Exec(t, db, "CREATE TABLE item (id INT PRIMARY KEY)")
-	suite.Idle(t, db, 5, "SELECT 1")
-	for _, id := range connectionIDs(t, admin) {
-		suite.Exec(t, admin, fmt.Sprintf("KILL %d", id))
-	}
-	require.NoError(t, retrysql.InTx(t.Context(), db, &retry.Policy{MaxAttempts: 1}, nil, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "INSERT INTO item VALUES (1)")
-		return err
-	}))
-	assert.Equal(t, 1, suite.Count(t, db, "item"))
-}
-
-// connectionIDs returns the other connections to the same database.
-func connectionIDs(t *testing.T, db *sql.DB) (ids []int) {
-	t.Helper()
-	rows, err := db.QueryContext(t.Context(), "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()")
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, rows.Close()) }()
-	for rows.Next() {
-		var id int
-		require.NoError(t, rows.Scan(&id))
-		ids = append(ids, id)
-	}
-	require.NoError(t, rows.Err())
-	require.Len(t, ids, 5)
-	return ids
 }
 
 func TestMariaDBTransfers(t *testing.T) {

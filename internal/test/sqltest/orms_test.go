@@ -1,13 +1,8 @@
 package sqltest_test
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
 	"database/sql"
-	"net/url"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +11,6 @@ import (
 	"entgo.io/ent/dialect/sql/sqlgraph"
 	"entgo.io/ent/schema/field"
 	"github.com/jackc/pgx/v5/pgconn"
-	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -25,6 +19,7 @@ import (
 	"gorm.io/gorm/logger"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/sqltest/suite"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 	"github.com/seed-5ff3c98e/retry/retrytest"
@@ -52,37 +47,33 @@ var orms = []struct {
 	name string
 	run  func(ctx context.Context, db *sql.DB, p *retry.Policy, opts *retrysql.TxOptions, w work) error
 }{
-	{"GORM", func(ctx context.Context, db *sql.DB, p *retry.Policy, opts *retrysql.TxOptions, w work) error {
-		return runGORM(ctx, db, p, opts, w, &gorm.Config{})
-	}},
-	{"GORM with options", func(ctx context.Context, db *sql.DB, p *retry.Policy, opts *retrysql.TxOptions, w work) error {
-		return runGORM(ctx, db, p, opts, w, &gorm.Config{PrepareStmt: true, TranslateError: true})
-	}},
+	{"GORM", runGORM(gorm.Config{})},
+	{"GORM with options", runGORM(gorm.Config{PrepareStmt: true, TranslateError: true})},
 	{"sqlx", runSQLX},
 	{"ent", runEnt},
 }
 
-func runGORM(
-	ctx context.Context, pool *sql.DB, p *retry.Policy, opts *retrysql.TxOptions, w work, config *gorm.Config,
-) error {
+func runGORM(config gorm.Config) func(context.Context, *sql.DB, *retry.Policy, *retrysql.TxOptions, work) error {
 	config.Logger = logger.Discard
-	db, err := gorm.Open(postgres.New(postgres.Config{Conn: pool}), config)
-	if err != nil {
-		return err
-	}
-	return inGORM(ctx, db, p, opts, func(tx *gorm.DB) error {
-		var account Account
-		if err := tx.First(&account, 1).Error; err != nil {
+	return func(ctx context.Context, pool *sql.DB, p *retry.Policy, opts *retrysql.TxOptions, w work) error {
+		db, err := gorm.Open(postgres.New(postgres.Config{Conn: pool}), &config)
+		if err != nil {
 			return err
 		}
-		w.afterRead()
-		return tx.Transaction(func(tx *gorm.DB) error { // a savepoint
-			if err := tx.Create(&w.note).Error; err != nil {
+		return inGORM(ctx, db, p, opts, func(tx *gorm.DB) error {
+			var account Account
+			if err := tx.First(&account, 1).Error; err != nil {
 				return err
 			}
-			return tx.Model(&account).Update("n", account.N+1).Error
+			w.afterRead()
+			return tx.Transaction(func(tx *gorm.DB) error { // a savepoint
+				if err := tx.Create(&w.note).Error; err != nil {
+					return err
+				}
+				return tx.Model(&account).Update("n", account.N+1).Error
+			})
 		})
-	})
+	}
 }
 
 func runSQLX(ctx context.Context, pool *sql.DB, p *retry.Policy, opts *retrysql.TxOptions, w work) error {
@@ -145,54 +136,19 @@ func runEnt(ctx context.Context, db *sql.DB, p *retry.Policy, opts *retrysql.TxO
 // pool for the test.
 func database(t *testing.T) (db, other *sql.DB) {
 	t.Helper()
-	testkit.Needs(t, "PostgreSQL")
-	u, err := url.Parse(cmp.Or(os.Getenv("RETRY_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test"))
-	require.NoError(t, err)
-	schema := "retry_" + strings.ToLower(rand.Text()[:16])
-	query := u.Query()
-	query.Set("search_path", schema)
-	if !query.Has("sslmode") {
-		query.Set("sslmode", "disable")
-	}
-	u.RawQuery = query.Encode()
-	open := func() *sql.DB {
-		db, err := sql.Open("pgx", u.String())
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			testkit.Idle(t, db)
-			assert.NoError(t, db.Close())
-		})
-		return db
-	}
-	other = open()
-	execute(t, other, "CREATE SCHEMA "+schema)
-	t.Cleanup(func() {
-		_, err := other.ExecContext(context.WithoutCancel(t.Context()), "DROP SCHEMA "+schema+" CASCADE")
-		assert.NoError(t, err)
-	})
-	execute(t, other, "CREATE TABLE accounts (id INT PRIMARY KEY, n INT NOT NULL)")
-	execute(t, other, "CREATE TABLE notes (id INT PRIMARY KEY, text TEXT NOT NULL)")
-	execute(t, other, "INSERT INTO accounts VALUES (1, 0)")
-	db = open()
+	u := pgURL(t, newSchema(t))
+	db, other = openPG(t, "pgx", u), openPG(t, "pgx", u)
 	db.SetMaxOpenConns(1)
+	suite.Exec(t, other,
+		"CREATE TABLE accounts (id INT PRIMARY KEY, n INT NOT NULL)", "INSERT INTO accounts VALUES (1, 0)",
+		"CREATE TABLE notes (id INT PRIMARY KEY, text TEXT NOT NULL)",
+	)
 	return db, other
 }
 
-func execute(t *testing.T, db *sql.DB, statement string) {
-	t.Helper()
-	_, err := db.ExecContext(t.Context(), statement)
-	require.NoError(t, err)
-}
-
-func number(t *testing.T, db *sql.DB, query string) (n int) {
-	t.Helper()
-	require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n))
-	return n
-}
-
-var repeatable = &retrysql.TxOptions{Isolation: sql.LevelRepeatableRead}
-
-func TestSerializationFailureIsRetried(t *testing.T) {
+// TestORMs has another transaction change what the first attempt has read, or take the id of
+// its note before.
+func TestORMs(t *testing.T) {
 	t.Parallel()
 	for _, orm := range orms {
 		t.Run(orm.name, func(t *testing.T) {
@@ -201,41 +157,24 @@ func TestSerializationFailureIsRetried(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			events := &retrytest.Recorder{}
+			p := &retry.Policy{Clock: &retrytest.Clock{}, Observer: events}
 			attempts := 0
-			err := orm.run(ctx, db, &retry.Policy{Clock: &retrytest.Clock{}, Observer: events}, repeatable, work{
-				note: Note{1, "one"},
-				afterRead: func() {
-					if attempts++; attempts == 1 {
-						execute(t, other, "UPDATE accounts SET n = n + 10")
-					}
-				},
-			})
-			require.NoError(t, err)
+			conflicting := work{note: Note{1, "one"}, afterRead: func() {
+				if attempts++; attempts == 1 {
+					suite.Exec(t, other, "UPDATE accounts SET n = n + 10")
+				}
+			}}
+			require.NoError(t, orm.run(ctx, db, p, &retrysql.TxOptions{Isolation: sql.LevelRepeatableRead}, conflicting))
 			assert.Equal(t, 2, attempts)
 			assert.Equal(t, "sql_40001", events.Events()[0].Verdict.Category)
-			assert.Equal(t, 11, number(t, other, "SELECT n FROM accounts"), "the second attempt reads again")
-			assert.Equal(t, 1, number(t, other, "SELECT count(*) FROM notes"), "the first attempt leaves nothing")
-		})
-	}
-}
+			assert.Equal(t, 1, suite.Count(t, other, "accounts WHERE n = 11"), "the second attempt reads again")
+			assert.Equal(t, 1, suite.Count(t, other, "notes"), "the first attempt leaves nothing")
 
-func TestConstraintIsFinal(t *testing.T) {
-	t.Parallel()
-	for _, orm := range orms {
-		t.Run(orm.name, func(t *testing.T) {
-			t.Parallel()
-			db, other := database(t)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			execute(t, other, "INSERT INTO notes VALUES (1, 'taken')")
-			attempts := 0
-			err := orm.run(ctx, db, &retry.Policy{Clock: &retrytest.Clock{}}, nil, work{
-				note: Note{1, "one"}, afterRead: func() { attempts++ },
-			})
+			err := orm.run(ctx, db, p, nil, work{note: Note{1, "taken"}, afterRead: func() { attempts++ }})
 			assert.Equal(t, "23505", testkit.As[*pgconn.PgError](t, err).Code, "the driver's error")
 			assert.Equal(t, retry.Final, retrysql.Classify(err).Class)
-			assert.Equal(t, 1, attempts)
-			assert.Equal(t, 0, number(t, other, "SELECT n FROM accounts"))
+			assert.Equal(t, 3, attempts)
+			assert.Equal(t, 1, suite.Count(t, other, "accounts WHERE n = 11"))
 		})
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"database/sql"
 	"fmt"
 	"maps"
-	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -53,6 +52,12 @@ func openPG(t *testing.T, driver string, u *url.URL) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(driver, u.String())
 	require.NoError(t, err)
+	return closing(t, db)
+}
+
+// closing closes a database at the end, when none of its connections may be in use.
+func closing(t *testing.T, db *sql.DB) *sql.DB {
+	t.Helper()
 	t.Cleanup(func() {
 		testkit.Idle(t, db)
 		assert.NoError(t, db.Close())
@@ -88,23 +93,28 @@ func forPG(t *testing.T, test func(t *testing.T, driver string, db *sql.DB)) {
 	}
 }
 
+// insert is a transaction of one statement.
+func insert(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO item VALUES (1)")
+	return err
+}
+
 func TestPostgresErrors(t *testing.T) {
 	t.Parallel()
 	forPG(t, func(t *testing.T, driver string, db *sql.DB) {
 		t.Helper()
 		suite.Exec(t, db, "CREATE TABLE item (id INT PRIMARY KEY, n INT NOT NULL)", "INSERT INTO item VALUES (1, 0), (2, 0)")
-		suite.Provoke(t, "unique", func(t *testing.T) error {
-			return suite.Try(t, db, "INSERT INTO item VALUES (1, 1)")
-		}, retry.Final, "sql_23505")
-		suite.Provoke(t, "syntax", func(t *testing.T) error {
-			return suite.Try(t, db, "INSERT OVER item")
-		}, retry.Final, "sql_42601")
-		suite.Provoke(t, "division by zero", func(t *testing.T) error {
-			return suite.Try(t, db, "SELECT 1/0")
-		}, retry.Final, "sql_22012")
-		suite.Provoke(t, "raised", func(t *testing.T) error {
-			return suite.Try(t, db, "DO $$BEGIN RAISE EXCEPTION 'no'; END$$")
-		}, retry.Final, "sql_P0001")
+		for category, statement := range map[string]string{
+			"sql_23505": "INSERT INTO item VALUES (1, 1)",
+			"sql_42601": "INSERT OVER item",
+			"sql_22012": "SELECT 1/0",
+			"sql_P0001": "DO $$BEGIN RAISE EXCEPTION 'no'; END$$",
+			"sql_0A000": "SELECT n FROM item GROUP BY n FOR UPDATE",
+		} {
+			suite.Provoke(t, statement, func(t *testing.T) error {
+				return suite.Try(t, db, statement)
+			}, retry.Final, category)
+		}
 		suite.Provoke(t, "serialization failure", func(t *testing.T) error {
 			one := suite.Begin(t, db, sql.LevelRepeatableRead)
 			suite.Exec(t, one, "SELECT n FROM item")
@@ -121,13 +131,7 @@ func TestPostgresErrors(t *testing.T) {
 			return two.Commit()
 		}, retry.Retryable, "sql_40001")
 		suite.Provoke(t, "deadlock", func(t *testing.T) error {
-			one, two := suite.Begin(t, db, sql.LevelDefault), suite.Begin(t, db, sql.LevelDefault)
-			suite.Exec(t, one, "UPDATE item SET n = n + 1 WHERE id = 1")
-			suite.Exec(t, two, "UPDATE item SET n = n + 1 WHERE id = 2")
-			return eitherFails(
-				func() error { return suite.Try(t, one, "UPDATE item SET n = n + 1 WHERE id = 2") }, one,
-				func() error { return suite.Try(t, two, "UPDATE item SET n = n + 1 WHERE id = 1") }, two,
-			)
+			return deadlock(t, db)
 		}, retry.Retryable, "sql_40P01")
 		suite.Provoke(t, "locked", func(t *testing.T) error {
 			one := suite.Begin(t, db, sql.LevelDefault)
@@ -139,15 +143,13 @@ func TestPostgresErrors(t *testing.T) {
 			suite.Exec(t, conn, "SET statement_timeout = '10ms'")
 			return suite.Try(t, conn, "SELECT pg_sleep(10)")
 		}, retry.Final, "sql_57014")
+		failed := suite.Begin(t, db, sql.LevelDefault)
+		require.Error(t, suite.Try(t, failed, "SELECT 1/0"))
 		suite.Provoke(t, "failed transaction", func(t *testing.T) error {
-			tx := suite.Begin(t, db, sql.LevelDefault)
-			require.Error(t, suite.Try(t, tx, "SELECT 1/0"))
-			return suite.Try(t, tx, "SELECT 1")
+			return suite.Try(t, failed, "SELECT 1")
 		}, retry.Final, "sql_25P02")
-		suite.Provoke(t, "commit of a failed transaction", func(t *testing.T) error {
-			tx := suite.Begin(t, db, sql.LevelDefault)
-			require.Error(t, suite.Try(t, tx, "SELECT 1/0"))
-			return tx.Commit()
+		suite.Provoke(t, "commit of a failed transaction", func(*testing.T) error {
+			return failed.Commit()
 		}, retry.Final, "sql_25P02")
 		suite.Provoke(t, "read-only", func(t *testing.T) error {
 			conn := suite.Conn(t, db)
@@ -163,9 +165,6 @@ func TestPostgresErrors(t *testing.T) {
 			_, err = stmt.ExecContext(t.Context())
 			return err
 		}, retry.Retryable, "sql_0A000")
-		suite.Provoke(t, "other unsupported feature", func(t *testing.T) error {
-			return suite.Try(t, db, "SELECT n FROM item GROUP BY n FOR UPDATE")
-		}, retry.Final, "sql_0A000")
 		suite.Provoke(t, "statement that is gone", func(t *testing.T) error {
 			conn := suite.Conn(t, db)
 			stmt, err := conn.PrepareContext(t.Context(), "SELECT 1")
@@ -226,20 +225,21 @@ func lost(reason string) []string {
 	return []string{reason, "eof", "conn_reset", "broken_pipe", "unsent", "sql_bad_conn"}
 }
 
-// eitherFails runs two statements that wait for each other and returns the error
-// of the one that the server chose to fail.
-func eitherFails(first func() error, one *sql.Tx, second func() error, two *sql.Tx) error {
+// deadlock runs two transactions that wait for each other, and returns the error of the one
+// that the server chose to fail.
+func deadlock(t *testing.T, db *sql.DB) error {
+	t.Helper()
+	one, two := suite.Begin(t, db, sql.LevelDefault), suite.Begin(t, db, sql.LevelDefault)
+	suite.Exec(t, one, "UPDATE item SET n = n + 1 WHERE id = 1")
+	suite.Exec(t, two, "UPDATE item SET n = n + 1 WHERE id = 2")
 	errs := make(chan error, 2)
-	go func() {
-		err := first()
-		_ = one.Rollback() // the other may go on
+	update := func(tx *sql.Tx, id int) {
+		err := suite.Try(t, tx, fmt.Sprintf("UPDATE item SET n = n + 1 WHERE id = %d", id))
+		_ = tx.Rollback() // the other may go on
 		errs <- err
-	}()
-	go func() {
-		err := second()
-		_ = two.Rollback()
-		errs <- err
-	}()
+	}
+	go update(one, 2)
+	go update(two, 1)
 	return cmp.Or(<-errs, <-errs)
 }
 
@@ -260,44 +260,6 @@ func awaitBackendEnd(t *testing.T, db *sql.DB, pid int) {
 		err := db.QueryRowContext(t.Context(), fmt.Sprintf("SELECT count(*) FROM pg_stat_activity WHERE pid = %d", pid)).Scan(&n)
 		return err == nil && n == 0
 	}, 10*time.Second, 5*time.Millisecond)
-}
-
-// closedAddress returns an address where nobody listens.
-func closedAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	return listener.Addr().String()
-}
-
-// TestPostgresInTx heals what a new transaction heals.
-func TestPostgresInTx(t *testing.T) {
-	t.Parallel()
-	forPG(t, func(t *testing.T, _ string, db *sql.DB) {
-		t.Helper()
-		suite.Exec(t, db, "CREATE TABLE item (id INT PRIMARY KEY)")
-		attempts := 0
-		var seen []string
-		p := &retry.Policy{
-			MaxAttempts: 10, Backoff: retry.Constant(0), AttemptTimeout: 5 * time.Second,
-			Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) { seen = append(seen, e.Verdict.Category) }),
-		}
-		require.NoError(t, retrysql.InTx(t.Context(), db, p, nil, func(ctx context.Context, tx *sql.Tx) error {
-			attempts++
-			if _, err := tx.ExecContext(ctx, "INSERT INTO item VALUES (1)"); err != nil {
-				return err
-			}
-			if attempts == 1 {
-				terminate(t, db, tx)
-			}
-			_, err := tx.ExecContext(ctx, "INSERT INTO item VALUES (2)")
-			return err
-		}))
-		assert.Equal(t, 2, attempts)
-		assert.Contains(t, lost("sql_57P01"), seen[0])
-		assert.Equal(t, 2, suite.Count(t, db, "item"))
-	})
 }
 
 // TestPostgresRowsLeftOpen has an fn that does not close what it opens.
@@ -341,45 +303,17 @@ func TestPostgresAttemptTimeout(t *testing.T) {
 	})
 }
 
-// TestPostgresDemoted finds a pool full of connections to a server that takes no
-// writes any more, while new connections lead to one that does. (lib/pq would not
-// notice: it begins READ WRITE.)
-func TestPostgresDemoted(t *testing.T) {
-	t.Parallel()
-	db := openPG(t, "pgx", pgURL(t, newSchema(t)))
-	suite.Exec(t, db, "CREATE TABLE item (id INT PRIMARY KEY)")
-	suite.Idle(t, db, 6, "SET default_transaction_read_only = on")
-	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}
-	require.NoError(t, retrysql.InTx(t.Context(), db, p, nil, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "INSERT INTO item VALUES (1)")
-		return err
-	}))
-	assert.Equal(t, 1, db.Stats().OpenConnections)
-}
-
-// TestPostgresCommitAnswered has commits that fail with an answer: they are known
-// to be rolled back.
-func TestPostgresCommitAnswered(t *testing.T) {
+// TestPostgresCommitUnanswered waits for the answer to a COMMIT no longer than the
+// attempt may take, and does not take that for a timeout like others.
+func TestPostgresCommitUnanswered(t *testing.T) {
 	t.Parallel()
 	forPG(t, func(t *testing.T, _ string, db *sql.DB) {
 		t.Helper()
-		suite.Exec(t, db, "CREATE TABLE item (id INT UNIQUE DEFERRABLE INITIALLY DEFERRED)", "INSERT INTO item VALUES (1)")
-		for name, fn := range map[string]func(ctx context.Context, tx *sql.Tx) error{
-			"sql_23505": func(ctx context.Context, tx *sql.Tx) error {
-				_, err := tx.ExecContext(ctx, "INSERT INTO item VALUES (1)")
-				return err
-			},
-			"sql_25P02": func(ctx context.Context, tx *sql.Tx) error {
-				_, _ = tx.ExecContext(ctx, "SELECT 1/0") // and the error is forgotten
-				return nil
-			},
-		} {
-			err := retrysql.InTx(t.Context(), db, nil, nil, fn)
-			require.Error(t, err, name)
-			assert.Equal(t, name, retrysql.Classify(err).Category)
-			require.NotErrorIs(t, err, retrysql.ErrCommitUnknown)
-			assert.Equal(t, 1, suite.Count(t, db, "item"))
-		}
+		suite.Exec(t, db, "CREATE TABLE item (id INT PRIMARY KEY)",
+			"CREATE FUNCTION slow() RETURNS TRIGGER LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(2); RETURN NULL; END$$",
+			"CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON item DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()")
+		policy := &retry.Policy{AttemptTimeout: 300 * time.Millisecond}
+		require.ErrorIs(t, retrysql.InTx(t.Context(), db, policy, nil, insert), retrysql.ErrCommitUnknown)
 	})
 }
 

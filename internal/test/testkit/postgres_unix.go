@@ -15,50 +15,73 @@ import (
 	"testing"
 )
 
-// Postgres starts a PostgreSQL server of the test's own with so few connections, and returns
-// the address of a database for a user who is no superuser, and of the same for one who is.
-func Postgres(t testing.TB, connections int) (dsn, admin string) {
+// Cluster is a PostgreSQL server of the test's own.
+type Cluster struct {
+	Data    string // its directory
+	Address string
+
+	log     string
+	options string
+	user    *syscall.SysProcAttr
+}
+
+// StartCluster starts a server with so few connections.
+func StartCluster(t testing.TB, connections int) *Cluster {
 	t.Helper()
 	Needs(t, "PostgreSQL")
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := listener.Addr().(*net.TCPAddr).Port
+	address := listener.Addr().(*net.TCPAddr)
 	_ = listener.Close()                     // for the server to take
 	dir, err := os.MkdirTemp("", "postgres") //nolint:usetesting // whose parents the server may not enter
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	ours := &syscall.SysProcAttr{}
+	c := &Cluster{
+		Data: filepath.Join(dir, "data"), Address: address.String(),
+		log: filepath.Join(dir, "log"), user: &syscall.SysProcAttr{},
+		options: fmt.Sprintf("-p %d -c listen_addresses=127.0.0.1 -c fsync=off -c max_connections=%d -c unix_socket_directories=%s",
+			address.Port, connections, dir),
+	}
 	if os.Getuid() == 0 { // it refuses to run as root
-		ours.Credential = ownedBy(t, dir, "postgres")
+		c.user.Credential = ownedBy(t, dir, "postgres")
 	}
-	start := func(program string, args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), postgresProgram(program), args...)
-		cmd.Dir, cmd.SysProcAttr = dir, ours
-		return cmd
-	}
-	data := filepath.Join(dir, "data")
-	if out, err := start("initdb", "--auth=trust", "--username=postgres", "--no-sync", "--pgdata="+data).CombinedOutput(); err != nil {
+	initdb := c.command(t, "initdb", "--auth=trust", "--username=postgres", "--no-sync", "--pgdata="+c.Data)
+	if out, err := initdb.CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
+	c.Ctl(t, "start")
+	t.Cleanup(func() { c.Ctl(t, "stop", "--mode=immediate") })
+	return c
+}
+
+func (c *Cluster) command(t testing.TB, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), postgresProgram(program), args...)
+	cmd.Dir, cmd.SysProcAttr = os.TempDir(), c.user
+	return cmd
+}
+
+// Ctl starts, stops, restarts or promotes the server.
+func (c *Cluster) Ctl(t testing.TB, action string, args ...string) {
+	t.Helper()
 	// Its output goes to a file, because the server keeps the files of pg_ctl open.
-	server := start("pg_ctl", "start", "--wait", "--silent", "--pgdata="+data, "--log="+filepath.Join(dir, "log"), "-o",
-		fmt.Sprintf("-p %d -c listen_addresses=127.0.0.1 -c fsync=off -c max_connections=%d -c unix_socket_directories=%s",
-			port, connections, dir))
-	if err := server.Run(); err != nil {
-		log, _ := os.ReadFile(filepath.Join(dir, "log"))
-		t.Fatalf("PostgreSQL: %v\n%s", err, log)
+	args = append([]string{action, "--wait", "--silent", "--pgdata=" + c.Data, "--log=" + c.log, "-o", c.options}, args...)
+	if err := c.command(t, "pg_ctl", args...).Run(); err != nil {
+		log, _ := os.ReadFile(c.log)
+		t.Fatalf("PostgreSQL: %s: %v\n%s", action, err, log)
 	}
-	t.Cleanup(func() {
-		if err := start("pg_ctl", "stop", "--silent", "--mode=immediate", "--pgdata="+data).Run(); err != nil {
-			t.Error(err)
-		}
-	})
+}
+
+// Postgres starts a PostgreSQL server of the test's own with so few connections, and returns
+// the address of a database for a user who is no superuser, and of the same for one who is.
+func Postgres(t testing.TB, connections int) (dsn, admin string) {
+	t.Helper()
+	c := StartCluster(t, connections)
 	address := func(user string) string {
-		return fmt.Sprintf("postgres://%s@127.0.0.1:%d/postgres?sslmode=disable", user, port)
+		return fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable", user, c.Address)
 	}
 	return address("app"), address("postgres")
 }

@@ -27,8 +27,6 @@ type SQLite struct {
 func (s SQLite) Run(t *testing.T) {
 	t.Helper()
 	t.Run("Errors", s.errors)
-	t.Run("Writers", s.writers)
-	t.Run("Snapshot", s.snapshot)
 	t.Run("Deferred constraint", s.deferred)
 	t.Run("Timeout", s.timeout)
 	t.Run("Transfers", func(t *testing.T) {
@@ -99,58 +97,6 @@ func (s SQLite) errors(t *testing.T) {
 	Provoke(t, "no such directory", func(t *testing.T) error {
 		return Try(t, s.reopen(t, filepath.Join(t.TempDir(), "none", "x.db"), ""), "CREATE TABLE item (id INTEGER)")
 	}, s.CantOpen.Class, s.CantOpen.Category)
-}
-
-// writers has two transactions that write, of which one waits for the other.
-func (s SQLite) writers(t *testing.T) {
-	db := s.open(t)
-	Exec(t, db, "CREATE TABLE item (id INTEGER PRIMARY KEY)")
-	one := Begin(t, db, sql.LevelDefault)
-	Exec(t, one, "INSERT INTO item VALUES (1)")
-	var seen []string
-	p := &retry.Policy{
-		Backoff: retry.Constant(time.Millisecond),
-		Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
-			if seen = append(seen, e.Verdict.Category); len(seen) == 2 {
-				assert.NoError(t, one.Commit())
-			}
-		}),
-	}
-	require.NoError(t, retrysql.InTx(t.Context(), db, p, nil, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "INSERT INTO item VALUES (2)")
-		return err
-	}))
-	assert.Equal(t, []string{"sqlite_5", "sqlite_5", ""}, seen)
-	assert.Equal(t, 2, Count(t, db, "item"))
-}
-
-// snapshot has a transaction whose snapshot is old before it writes, which only a
-// new transaction heals.
-func (s SQLite) snapshot(t *testing.T) {
-	db := s.open(t)
-	Exec(t, db, "CREATE TABLE item (n INTEGER)", "INSERT INTO item VALUES (1)")
-	attempts := 0
-	p := &retry.Policy{Backoff: retry.Constant(0)}
-	require.NoError(t, retrysql.InTx(t.Context(), db, p, nil, func(ctx context.Context, tx *sql.Tx) error {
-		attempts++
-		var n int
-		if err := tx.QueryRowContext(ctx, "SELECT n FROM item").Scan(&n); err != nil {
-			return err
-		}
-		if attempts == 1 {
-			Exec(t, db, "UPDATE item SET n = n + 10")
-			for range 3 { // again and again
-				_, err := tx.ExecContext(ctx, "UPDATE item SET n = ?", n+1)
-				assert.Equal(t, "sqlite_517", retrysql.Classify(err).Category)
-			}
-		}
-		_, err := tx.ExecContext(ctx, "UPDATE item SET n = ?", n+1)
-		return err
-	}))
-	assert.Equal(t, 2, attempts)
-	var n int
-	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT n FROM item").Scan(&n))
-	assert.Equal(t, 12, n, "no update is lost")
 }
 
 // deferred has a COMMIT that fails and leaves the transaction open. It is Final,

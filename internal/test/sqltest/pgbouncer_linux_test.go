@@ -1,11 +1,11 @@
-//go:build unix
-
 package sqltest_test
 
 import (
 	"context"
-	"database/sql"
+	"io"
+	"net"
 	"net/url"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,7 +15,6 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/sqltest/suite"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
-	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
 // through returns the address of a pooler in front of a server. A pooler for transactions
@@ -38,32 +37,20 @@ func TestPgBouncer(t *testing.T) {
 	for _, driver := range pgDrivers {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			c := startCluster(t)
-			db := openPG(t, driver, through(t, driver, c.url(t)))
-			suite.Exec(t, db, "CREATE TABLE item (id INT PRIMARY KEY)")
-			suite.Idle(t, db, 3, "SELECT 1")
-			attempts, failures := 0, 0
+			c := testkit.StartCluster(t, 100)
+			db := openPG(t, driver, through(t, driver, clusterURL(t, c)))
+			failures := 0
 			p := &retry.Policy{
 				MaxAttempts: 100, Backoff: retry.Constant(50 * time.Millisecond), NonIdempotent: true,
-				Observer: retry.ObserverFunc(func(ctx context.Context, e retry.Event) {
+				Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
 					t.Log(e.Verdict.Category, e.Err)
 					if failures++; failures == 4 {
-						c.ctl(ctx, t, "start", c.options...)
+						c.Ctl(t, "start")
 					}
 				}),
 			}
-			require.NoError(t, retrysql.InTx(t.Context(), db, p, nil, func(ctx context.Context, tx *sql.Tx) error {
-				if _, err := tx.ExecContext(ctx, "INSERT INTO item VALUES (1)"); err != nil {
-					return err
-				}
-				if attempts++; attempts == 1 {
-					c.ctl(ctx, t, "stop", "-m", "immediate")
-				}
-				_, err := tx.ExecContext(ctx, "INSERT INTO item VALUES (2)")
-				return err
-			}))
+			insertTwice(t, db, p, func() { c.Ctl(t, "stop", "--mode=immediate") })
 			assert.GreaterOrEqual(t, failures, 4)
-			assert.Equal(t, 2, suite.Count(t, db, "item"))
 		})
 	}
 }
@@ -75,10 +62,44 @@ func TestPgBouncerCommit(t *testing.T) {
 	for _, driver := range pgDrivers {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
+			w := &testkit.Wire{}
 			server := pgURL(t, settings{"search_path": newSchema(t)["search_path"]})
-			p := startProxy(t, server.Host)
-			server.Host = p.Addr().String()
-			testCommitLost(t, p, openPG(t, driver, through(t, driver, server)))
+			server.Host = forward(t, w, server.Host)
+			db := openPG(t, driver, through(t, driver, server))
+			suite.Exec(t, db, "CREATE TABLE effect (name VARCHAR(80) NOT NULL)")
+			for _, step := range []testkit.Step{testkit.PartlyWritten, testkit.Unanswered} {
+				fault := testkit.Fault{Step: step, Message: "commit", Errno: syscall.ECONNRESET}
+				assert.Equal(t, "unknown", fail(t, db, w, "ECONNRESET", fault))
+			}
 		})
 	}
+}
+
+// forward returns an address whose connections are forwarded to the target through the wire.
+func forward(t *testing.T, w *testkit.Wire, target string) string {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, listener.Close()) })
+	pass := func(to, from net.Conn) {
+		_, _ = io.Copy(to, from)
+		_ = to.Close()
+		_ = from.Close()
+	}
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := w.DialContext(t.Context(), "tcp", target)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			go pass(server, client)
+			go pass(client, server)
+		}
+	}()
+	return listener.Addr().String()
 }
