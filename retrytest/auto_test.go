@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/benbjohnson/clock"
@@ -21,59 +20,25 @@ var (
 	_ retry.Clock    = (*retrytest.AutoClock)(nil)
 )
 
-// stopwatch is the least that is a Mock. It fires at Add only, and only the
-// waits that had begun.
-type stopwatch struct {
-	now   time.Time
-	waits map[chan time.Time]time.Time
-}
-
-func (s *stopwatch) Now() time.Time { return s.now }
-
-func (s *stopwatch) After(d time.Duration) <-chan time.Time {
-	ch := make(chan time.Time, 1)
-	s.waits[ch] = s.now.Add(d)
-	return ch
-}
-
-func (s *stopwatch) Add(d time.Duration) {
-	s.now = s.now.Add(d)
-	for ch, at := range s.waits {
-		if !at.After(s.now) {
-			ch <- s.now
-			delete(s.waits, ch)
-		}
-	}
-}
-
 func TestAuto(t *testing.T) {
 	t.Parallel()
-	mocks := map[string]func() retrytest.Mock{
-		"benbjohnson": func() retrytest.Mock { return clock.NewMock() },
-		"minimal":     func() retrytest.Mock { return &stopwatch{now: start, waits: map[chan time.Time]time.Time{}} },
+	mock := clock.NewMock()
+	began := mock.Now()
+	auto := retrytest.Auto(mock)
+	op := retrytest.Script(errBoom, retry.MarkRetryable(errBoom), errBoom, nil)
+	var recorder retrytest.Recorder
+	policy := retry.Policy{
+		MaxAttempts: 4,
+		Backoff:     retry.Schedule{time.Second, 0, time.Minute},
+		Jitter:      retry.NoJitter,
+		Clock:       auto,
+		Observer:    &recorder,
 	}
-	for name, newMock := range mocks {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			mock := newMock()
-			began := mock.Now()
-			auto := retrytest.Auto(mock)
-			op := retrytest.Script(errBoom, retry.MarkRetryable(errBoom), errBoom, nil)
-			var recorder retrytest.Recorder
-			policy := retry.Policy{
-				MaxAttempts: 4,
-				Backoff:     retry.Schedule{time.Second, 0, time.Minute},
-				Jitter:      retry.NoJitter,
-				Clock:       auto,
-				Observer:    &recorder,
-			}
-			require.NoError(t, policy.Execute(t.Context(), op.Run))
-			recorder.ExpectWaits(t, time.Second, 0, time.Minute)
-			assert.Equal(t, []time.Duration{time.Second, time.Minute}, auto.Sleeps())
-			assert.Equal(t, 61*time.Second, mock.Now().Sub(began))
-			assert.Equal(t, mock.Now(), auto.Now())
-		})
-	}
+	require.NoError(t, policy.Execute(t.Context(), op.Run))
+	recorder.ExpectWaits(t, time.Second, 0, time.Minute)
+	assert.Equal(t, []time.Duration{time.Second, time.Minute}, auto.Sleeps())
+	assert.Equal(t, 61*time.Second, mock.Now().Sub(began))
+	assert.Equal(t, mock.Now(), auto.Now())
 }
 
 func TestAutoHoldsTheTimeThen(t *testing.T) {
@@ -131,15 +96,4 @@ func TestAutoWithDeadlineOfMock(t *testing.T) {
 	err := policy.Execute(ctx, retrytest.Script(errBoom, errBoom, nil).Run)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	recorder.Expect(t, "1: boom: retry in 2s", "2: gave up (deadline): boom")
-}
-
-func TestAutoInBubble(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		mock := clock.NewMock()
-		auto := retrytest.Auto(mock)
-		policy := retry.Policy{Jitter: retry.NoJitter, Clock: auto}
-		require.NoError(t, policy.Execute(t.Context(), retrytest.Script(errBoom, errBoom, nil).Run))
-		assert.Equal(t, []time.Duration{2 * time.Second, 4 * time.Second}, auto.Sleeps())
-	})
 }

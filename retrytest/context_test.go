@@ -15,189 +15,96 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
+// TestClockContexts looks at contexts before, during and after two seconds of a sleep or of
+// work.
 func TestClockContexts(t *testing.T) {
 	t.Parallel()
 	type key struct{}
+	type makes = func(c *retrytest.Clock) (context.Context, context.CancelFunc)
+	background := context.WithValue(context.Background(), key{}, 1)
 	errCause := errors.New("cause")
-	background := func(*retrytest.Clock) (context.Context, context.CancelFunc) {
-		return context.WithValue(context.Background(), key{}, 1), func() {}
+	const never = time.Hour
+	timeout := func(d time.Duration) makes {
+		return func(c *retrytest.Clock) (context.Context, context.CancelFunc) { return c.WithTimeout(background, d) }
+	}
+	childOf := func(parent makes) makes {
+		return func(c *retrytest.Clock) (context.Context, context.CancelFunc) {
+			ctx, cancelParent := parent(c)
+			ctx, cancel := c.AttemptContext(ctx, time.Minute)
+			return ctx, func() { cancel(); cancelParent() }
+		}
+	}
+	canceled := func(c *retrytest.Clock) (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancelCause(background)
+		c.At(700*time.Millisecond, func() {})
+		c.At(700*time.Millisecond, func() { cancel(errCause) })
+		return ctx, func() { cancel(nil) }
 	}
 	tests := []struct {
 		name     string
-		parent   func(c *retrytest.Clock) (context.Context, context.CancelFunc)
-		child    func(c *retrytest.Clock, parent context.Context) (context.Context, context.CancelFunc)
+		makes    makes
 		deadline time.Duration
-		then     func(c *retrytest.Clock, cancel context.CancelFunc)
-		err      error
+		ends     time.Duration
 		cause    error
 	}{
-		{
-			name:   "lives",
-			parent: background,
-			child: func(c *retrytest.Clock, parent context.Context) (context.Context, context.CancelFunc) {
-				return c.AttemptContext(parent, time.Second)
-			},
-			deadline: time.Second,
-			then:     func(c *retrytest.Clock, _ context.CancelFunc) { c.Advance(time.Second - 1) },
-		},
-		{
-			name:   "AttemptContext expires",
-			parent: background,
-			child: func(c *retrytest.Clock, parent context.Context) (context.Context, context.CancelFunc) {
-				return c.AttemptContext(parent, time.Second)
-			},
-			deadline: time.Second,
-			then:     func(c *retrytest.Clock, _ context.CancelFunc) { c.Advance(time.Second) },
-			err:      context.DeadlineExceeded,
-			cause:    context.DeadlineExceeded,
-		},
-		{
-			name:   "WithTimeout expires, and a cancel comes too late",
-			parent: background,
-			child: func(c *retrytest.Clock, parent context.Context) (context.Context, context.CancelFunc) {
-				return c.WithTimeout(parent, time.Second)
-			},
-			deadline: time.Second,
-			then: func(c *retrytest.Clock, cancel context.CancelFunc) {
-				c.Advance(time.Hour)
-				cancel()
-			},
-			err:   context.DeadlineExceeded,
-			cause: context.DeadlineExceeded,
-		},
-		{
-			name:   "WithDeadline expires",
-			parent: background,
-			child: func(c *retrytest.Clock, parent context.Context) (context.Context, context.CancelFunc) {
-				return c.WithDeadline(parent, start.Add(time.Minute))
-			},
-			deadline: time.Minute,
-			then:     func(c *retrytest.Clock, _ context.CancelFunc) { c.Advance(time.Minute) },
-			err:      context.DeadlineExceeded,
-			cause:    context.DeadlineExceeded,
-		},
-		{
-			name:   "canceled, and the deadline comes too late",
-			parent: background,
-			child: func(c *retrytest.Clock, parent context.Context) (context.Context, context.CancelFunc) {
-				return c.WithTimeout(parent, time.Second)
-			},
-			deadline: time.Second,
-			then: func(c *retrytest.Clock, cancel context.CancelFunc) {
-				cancel()
-				cancel()
-				c.Advance(time.Hour)
-			},
-			err:   context.Canceled,
-			cause: context.Canceled,
-		},
-		{
-			name:   "born in the past",
-			parent: background,
-			child: func(c *retrytest.Clock, parent context.Context) (context.Context, context.CancelFunc) {
-				return c.WithTimeout(parent, -time.Second)
-			},
-			deadline: -time.Second,
-			then:     func(*retrytest.Clock, context.CancelFunc) {},
-			err:      context.DeadlineExceeded,
-			cause:    context.DeadlineExceeded,
-		},
-		{
-			name: "parent canceled with a cause",
-			parent: func(c *retrytest.Clock) (context.Context, context.CancelFunc) {
-				ctx, cancel := context.WithCancelCause(context.WithValue(context.Background(), key{}, 1))
-				c.At(time.Second, func() { cancel(errCause) })
-				return ctx, func() { cancel(nil) }
-			},
-			child: func(c *retrytest.Clock, parent context.Context) (context.Context, context.CancelFunc) {
-				return c.WithTimeout(parent, time.Minute)
-			},
-			deadline: time.Minute,
-			then:     func(c *retrytest.Clock, _ context.CancelFunc) { c.Advance(time.Hour) },
-			err:      context.Canceled,
-			cause:    errCause,
-		},
-		{
-			name: "parent expires first",
-			parent: func(c *retrytest.Clock) (context.Context, context.CancelFunc) {
-				return c.WithTimeout(context.WithValue(context.Background(), key{}, 1), time.Second)
-			},
-			child: func(c *retrytest.Clock, parent context.Context) (context.Context, context.CancelFunc) {
-				return c.AttemptContext(parent, time.Minute)
-			},
-			deadline: time.Second,
-			then:     func(c *retrytest.Clock, _ context.CancelFunc) { c.Advance(time.Second) },
-			err:      context.DeadlineExceeded,
-			cause:    context.DeadlineExceeded,
-		},
-		{
-			name: "grandparent expires first, with others in between",
-			parent: func(c *retrytest.Clock) (context.Context, context.CancelFunc) {
-				grandparent, cancel := c.WithTimeout(context.Background(), time.Second)
-				parent, cancelParent := context.WithCancel(context.WithValue(grandparent, key{}, 1))
-				return parent, func() { cancelParent(); cancel() }
-			},
-			child: func(c *retrytest.Clock, parent context.Context) (context.Context, context.CancelFunc) {
-				return c.AttemptContext(parent, time.Minute)
-			},
-			deadline: time.Second,
-			then:     func(c *retrytest.Clock, _ context.CancelFunc) { c.Advance(time.Second) },
-			err:      context.DeadlineExceeded,
-			cause:    context.DeadlineExceeded,
-		},
-		{
-			name: "parent had expired",
-			parent: func(c *retrytest.Clock) (context.Context, context.CancelFunc) {
-				return c.WithTimeout(context.WithValue(context.Background(), key{}, 1), 0)
-			},
-			child: func(c *retrytest.Clock, parent context.Context) (context.Context, context.CancelFunc) {
-				return c.AttemptContext(parent, time.Minute)
-			},
-			deadline: 0,
-			then:     func(*retrytest.Clock, context.CancelFunc) {},
-			err:      context.DeadlineExceeded,
-			cause:    context.DeadlineExceeded,
-		},
-		{
-			name: "parent had been canceled",
-			parent: func(*retrytest.Clock) (context.Context, context.CancelFunc) {
-				ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, 1))
-				cancel()
-				return ctx, cancel
-			},
-			child: func(c *retrytest.Clock, parent context.Context) (context.Context, context.CancelFunc) {
-				return c.AttemptContext(parent, 0)
-			},
-			deadline: 0,
-			then:     func(*retrytest.Clock, context.CancelFunc) {},
-			err:      context.Canceled,
-			cause:    context.Canceled,
-		},
+		{"lives", timeout(2*time.Second + 1), 2*time.Second + 1, never, nil},
+		{"WithTimeout", timeout(1500 * time.Millisecond), 1500 * time.Millisecond, 1500 * time.Millisecond, context.DeadlineExceeded},
+		{"AttemptContext", func(c *retrytest.Clock) (context.Context, context.CancelFunc) {
+			return c.AttemptContext(background, time.Second)
+		}, time.Second, time.Second, context.DeadlineExceeded},
+		{"WithDeadline", func(c *retrytest.Clock) (context.Context, context.CancelFunc) {
+			return c.WithDeadline(background, start.Add(time.Second))
+		}, time.Second, time.Second, context.DeadlineExceeded},
+		{"at the end", timeout(2 * time.Second), 2 * time.Second, 2 * time.Second, context.DeadlineExceeded},
+		{"expired already", timeout(0), 0, 0, context.DeadlineExceeded},
+		{"born in the past", timeout(-time.Second), -time.Second, 0, context.DeadlineExceeded},
+		{"its parent lives", childOf(timeout(time.Hour)), time.Minute, never, nil},
+		{"its parent is canceled", childOf(canceled), time.Minute, 700 * time.Millisecond, errCause},
+		{"its parent expires first", childOf(timeout(time.Second)), time.Second, time.Second, context.DeadlineExceeded},
+		{"its grandparent expires first", childOf(func(c *retrytest.Clock) (context.Context, context.CancelFunc) {
+			grandparent, _ := c.WithTimeout(background, time.Second)
+			return context.WithCancel(grandparent)
+		}), time.Second, time.Second, context.DeadlineExceeded},
+		{"its parent has expired", childOf(timeout(0)), 0, 0, context.DeadlineExceeded},
+		{"its parent has been canceled", childOf(func(*retrytest.Clock) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(background)
+			cancel()
+			return ctx, cancel
+		}), time.Minute, 0, context.Canceled},
+	}
+	passes := map[string]func(c *retrytest.Clock, ctx context.Context) error{
+		"sleep": func(c *retrytest.Clock, ctx context.Context) error { return c.SleepContext(ctx, 2*time.Second) },
+		"work":  func(c *retrytest.Clock, ctx context.Context) error { return c.AdvanceContext(ctx, 2*time.Second) },
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			var c retrytest.Clock
-			parent, cancelParent := tt.parent(&c)
-			defer cancelParent()
-			ctx, cancel := tt.child(&c, parent)
-			defer cancel()
-
-			deadline, ok := ctx.Deadline()
-			assert.True(t, ok)
-			assert.Equal(t, tt.deadline, deadline.Sub(start))
-			assert.Equal(t, 1, ctx.Value(key{}))
-
-			tt.then(&c, cancel)
-			assert.Equal(t, tt.err, ctx.Err())
-			assert.Equal(t, tt.cause, context.Cause(ctx))
-			select {
-			case <-ctx.Done():
-				assert.Error(t, tt.err)
-			default:
-				assert.NoError(t, tt.err)
-			}
-		})
+		for way, pass := range passes {
+			t.Run(tt.name+", "+way, func(t *testing.T) {
+				t.Parallel()
+				var c retrytest.Clock
+				ctx, cancel := tt.makes(&c)
+				defer cancel()
+				deadline, ok := ctx.Deadline()
+				assert.True(t, ok)
+				assert.Equal(t, tt.deadline, deadline.Sub(start))
+				assert.Equal(t, 1, ctx.Value(key{}))
+				err, cause := tt.cause, tt.cause
+				if cause == errCause {
+					err = context.Canceled
+				}
+				assert.Equal(t, err, pass(&c, ctx))
+				assert.Equal(t, min(tt.ends, 2*time.Second), passed(&c))
+				assert.Equal(t, way == "sleep" && tt.ends > 0, len(c.Sleeps()) == 1)
+				if tt.ends == never {
+					require.NoError(t, ctx.Err())
+					err, cause = context.Canceled, context.Canceled
+				}
+				cancel()
+				c.Advance(time.Hour) // too late
+				<-ctx.Done()
+				assert.Equal(t, err, ctx.Err())
+				assert.Equal(t, cause, context.Cause(ctx))
+			})
+		}
 	}
 }
 

@@ -1,14 +1,11 @@
 package retrytest_test
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrytest"
@@ -62,18 +59,4 @@ func TestRandShared(t *testing.T) {
 func sorted(ws []uint64) []uint64 {
 	slices.Sort(ws)
 	return ws
-}
-
-func TestRandRepeatsWaits(t *testing.T) {
-	t.Parallel()
-	run := func(seed uint64) []time.Duration {
-		var c retrytest.Clock
-		policy := retry.Policy{MaxAttempts: 10, Clock: &c, Rand: retrytest.NewRand(seed)}
-		_ = policy.Execute(t.Context(), func(context.Context) error { return errBoom })
-		return c.Sleeps()
-	}
-	first := run(1)
-	require.Len(t, first, 9)
-	assert.Equal(t, first, run(1))
-	assert.NotEqual(t, first, run(2))
 }

@@ -23,155 +23,46 @@ func (panicking) Error() string { panic("no text") }
 
 func TestRecorderTimeline(t *testing.T) {
 	t.Parallel()
-	gaveUp := func(stop retry.StopReason, err error) *retry.Error {
+	stopped := func(stop retry.StopReason, err error) *retry.Error {
 		return &retry.Error{Policy: "task", Attempts: 3, Stop: stop, Err: err}
 	}
-	inner := gaveUp(retry.StopBudget, errBoom)
-	tests := []struct {
-		name  string
-		event retry.Event
-		want  string
-	}{
-		{
-			"retry",
-			retry.Event{Kind: retry.Retrying, Policy: "task", Attempt: 1, Err: errBoom, Delay: 2 * time.Second},
-			"1: boom: retry in 2s",
-		},
-		{
-			"retry at once",
-			retry.Event{Kind: retry.Retrying, Attempt: 12, Err: errBoom},
-			"12: boom: retry in 0s",
-		},
-		{
-			"lines",
-			retry.Event{Kind: retry.Retrying, Attempt: 1, Err: errors.Join(errBoom, errBoom), Delay: time.Minute},
-			"1: boom; boom: retry in 1m0s",
-		},
-		{
-			"inner error",
-			retry.Event{Kind: retry.Retrying, Attempt: 1, Err: inner, Delay: 1},
-			"1: task failed after 3 attempts (local retry budget exhausted): boom: retry in 1ns",
-		},
-		{
-			"no error",
-			retry.Event{Kind: retry.Retrying, Attempt: 1, Delay: 1},
-			"1: <nil>: retry in 1ns",
-		},
-		{
-			"panic",
-			retry.Event{Kind: retry.Retrying, Attempt: 1, Err: &panicking{}, Delay: 1},
-			"1: %!v(PANIC=Error method: no text): retry in 1ns",
-		},
-		{
-			"success",
-			retry.Event{Kind: retry.Succeeded, Policy: "task", Attempt: 2},
-			"2: succeeded",
-		},
-		{
-			"final",
-			retry.Event{Kind: retry.GaveUp, Attempt: 1, Stop: retry.StopFinal, Err: errBoom},
-			"1: gave up (final): boom",
-		},
-		{
-			"final inner error",
-			retry.Event{Kind: retry.GaveUp, Attempt: 1, Stop: retry.StopFinal, Err: inner},
-			"1: gave up (final): task failed after 3 attempts (local retry budget exhausted): boom",
-		},
-		{
-			"attempts",
-			retry.Event{Kind: retry.GaveUp, Attempt: 3, Stop: retry.StopAttempts, Err: gaveUp(retry.StopAttempts, errBoom)},
-			"3: gave up (attempts): boom",
-		},
-		{
-			"attempts, inner error",
-			retry.Event{Kind: retry.GaveUp, Attempt: 3, Stop: retry.StopAttempts, Err: gaveUp(retry.StopAttempts, inner)},
-			"3: gave up (attempts): task failed after 3 attempts (local retry budget exhausted): boom",
-		},
-		{
-			"deadline",
-			retry.Event{Kind: retry.GaveUp, Attempt: 2, Stop: retry.StopDeadline, Err: gaveUp(retry.StopDeadline, errBoom)},
-			"2: gave up (deadline): boom",
-		},
-		{
-			"not started",
-			retry.Event{Kind: retry.GaveUp, Stop: retry.StopCanceled, Err: &retry.Error{Stop: retry.StopCanceled}},
-			"0: gave up (canceled)",
-		},
-		{
-			"unwrapped",
-			retry.Event{Kind: retry.GaveUp, Attempt: 1, Stop: retry.StopAttempts, Err: errBoom},
-			"1: gave up (attempts): boom",
-		},
-		{
-			"unknown",
-			retry.Event{Attempt: 1},
-			"1: none",
-		},
+	retrying := func(attempt int, err error, delay time.Duration) retry.Event {
+		return retry.Event{Kind: retry.Retrying, Policy: "task", Attempt: attempt, Err: err, Delay: delay}
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			var r retrytest.Recorder
-			r.Observe(t.Context(), tt.event)
-			assert.Equal(t, []string{tt.want}, r.Timeline())
-			assert.Equal(t, []retry.Event{tt.event}, r.Events())
-		})
+	gaveUp := func(attempt int, stop retry.StopReason, err error) retry.Event {
+		return retry.Event{Kind: retry.GaveUp, Attempt: attempt, Stop: stop, Err: err}
 	}
-}
-
-func TestRecorderWithPolicy(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name     string
-		policy   retry.Policy
-		outcomes []error
-		timeline []string
-		waits    []time.Duration
-	}{
-		{
-			name:     "success at once",
-			outcomes: []error{nil},
-			timeline: []string{"1: succeeded"},
-		},
-		{
-			name:     "final",
-			outcomes: []error{errBoom, retry.MarkFinal(errors.New("not found"))},
-			timeline: []string{"1: boom: retry in 2s", "2: gave up (final): not found"},
-			waits:    []time.Duration{2 * time.Second},
-		},
-		{
-			name:     "hint too long",
-			outcomes: []error{retry.MarkRateLimited(errors.New("busy"), time.Hour)},
-			timeline: []string{"1: gave up (retry_after): busy"},
-		},
-		{
-			name:     "budget",
-			policy:   retry.Policy{Budget: &retry.Budget{Reserve: 1}},
-			outcomes: []error{errBoom, errBoom},
-			timeline: []string{"1: boom: retry in 2s", "2: gave up (budget): boom"},
-			waits:    []time.Duration{2 * time.Second},
-		},
-		{
-			name:     "at once",
-			policy:   retry.Policy{Backoff: retry.Constant(0), Name: "task"},
-			outcomes: []error{errBoom, errBoom, errBoom},
-			timeline: []string{"1: boom: retry in 0s", "2: boom: retry in 0s", "3: gave up (attempts): boom"},
-			waits:    []time.Duration{0, 0},
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			var r retrytest.Recorder
-			tt.policy.Jitter = retry.NoJitter
-			tt.policy.Clock = new(retrytest.Clock)
-			tt.policy.Observer = &r
-			_ = tt.policy.Execute(t.Context(), retrytest.Script(tt.outcomes...).Run)
-			assert.Equal(t, tt.timeline, r.Timeline())
-			assert.Equal(t, tt.waits, r.Waits())
-			r.Expect(t, tt.timeline...)
-			r.ExpectWaits(t, tt.waits...)
-		})
+	inner := stopped(retry.StopBudget, errBoom)
+	const innerText = "task failed after 3 attempts (local retry budget exhausted): boom"
+	for want, e := range map[string]retry.Event{
+		"1: boom: retry in 2s":                              retrying(1, errBoom, 2*time.Second),
+		"12: boom: retry in 0s":                             retrying(12, errBoom, 0),
+		"1: boom; boom: retry in 1m0s":                      retrying(1, errors.Join(errBoom, errBoom), time.Minute),
+		"1: " + innerText + ": retry in 1ns":                retrying(1, inner, 1),
+		"1: <nil>: retry in 1ns":                            retrying(1, nil, 1),
+		"1: %!v(PANIC=Error method: no text): retry in 1ns": retrying(1, &panicking{}, 1),
+		"2: succeeded":                                      {Kind: retry.Succeeded, Policy: "task", Attempt: 2},
+		"1: gave up (final): boom":                          gaveUp(1, retry.StopFinal, errBoom),
+		"1: gave up (final): " + innerText:                  gaveUp(1, retry.StopFinal, inner),
+		"3: gave up (attempts): boom":                       gaveUp(3, retry.StopAttempts, stopped(retry.StopAttempts, errBoom)),
+		"3: gave up (attempts): " + innerText:               gaveUp(3, retry.StopAttempts, stopped(retry.StopAttempts, inner)),
+		"2: gave up (deadline): boom":                       gaveUp(2, retry.StopDeadline, stopped(retry.StopDeadline, errBoom)),
+		"0: gave up (canceled)":                             gaveUp(0, retry.StopCanceled, &retry.Error{Stop: retry.StopCanceled}),
+		"1: gave up (attempts): boom":                       gaveUp(1, retry.StopAttempts, errBoom),
+		"1: boom: all are held for 30s":                     {Kind: retry.Held, Attempt: 1, Err: errBoom, Delay: 30 * time.Second},
+		"1: none":                                           {Attempt: 1},
+	} {
+		var r retrytest.Recorder
+		r.Observe(t.Context(), e)
+		assert.Equal(t, []string{want}, r.Timeline())
+		assert.Equal(t, []retry.Event{e}, r.Events(), want)
+		var waits []time.Duration
+		if e.Kind == retry.Retrying {
+			waits = append(waits, e.Delay)
+		}
+		assert.Equal(t, waits, r.Waits(), want)
+		r.Events()[0].Attempt = 7
+		assert.Equal(t, e.Attempt, r.Events()[0].Attempt, "it is a copy")
 	}
 }
 
@@ -183,14 +74,6 @@ func TestRecorderZero(t *testing.T) {
 	assert.Empty(t, r.Waits())
 	r.Expect(t)
 	r.ExpectWaits(t)
-}
-
-func TestRecorderEventsIsACopy(t *testing.T) {
-	t.Parallel()
-	var r retrytest.Recorder
-	r.Observe(t.Context(), retry.Event{Kind: retry.Succeeded, Attempt: 1})
-	r.Events()[0].Attempt = 2
-	assert.Equal(t, 1, r.Events()[0].Attempt)
 }
 
 func TestRecorderConcurrent(t *testing.T) {
@@ -229,22 +112,14 @@ func TestRecorderExpect(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
-		expect func(r *retrytest.Recorder, t testing.TB)
+		expect []string
+		waits  []time.Duration // are expected if they are there
 		want   string
 	}{
+		{name: "right", expect: []string{"1: boom: retry in 2s", "2: boom: retry in 4s", "3: succeeded"}},
 		{
-			name: "right",
-			expect: func(r *retrytest.Recorder, t testing.TB) {
-				t.Helper()
-				r.Expect(t, "1: boom: retry in 2s", "2: boom: retry in 4s", "3: succeeded")
-			},
-		},
-		{
-			name: "one line differs",
-			expect: func(r *retrytest.Recorder, t testing.TB) {
-				t.Helper()
-				r.Expect(t, "1: boom: retry in 2s", "2: boom: retry in 5s", "3: succeeded")
-			},
+			name:   "one line differs",
+			expect: []string{"1: boom: retry in 2s", "2: boom: retry in 5s", "3: succeeded"},
 			want: `retrytest: wrong timeline (- want, + got):
       1: boom: retry in 2s
     - 2: boom: retry in 5s
@@ -252,11 +127,8 @@ func TestRecorderExpect(t *testing.T) {
       3: succeeded`,
 		},
 		{
-			name: "too long",
-			expect: func(r *retrytest.Recorder, t testing.TB) {
-				t.Helper()
-				r.Expect(t, "1: succeeded")
-			},
+			name:   "too long",
+			expect: []string{"1: succeeded"},
 			want: `retrytest: wrong timeline (- want, + got):
     - 1: succeeded
     + 1: boom: retry in 2s
@@ -264,41 +136,18 @@ func TestRecorderExpect(t *testing.T) {
     + 3: succeeded`,
 		},
 		{
-			name: "too short",
-			expect: func(r *retrytest.Recorder, t testing.TB) {
-				t.Helper()
-				r.Expect(t, "1: boom: retry in 2s", "2: boom: retry in 4s", "3: succeeded", "1: succeeded")
-			},
+			name:   "too short",
+			expect: []string{"1: boom: retry in 2s", "2: boom: retry in 4s", "3: succeeded", "1: succeeded"},
 			want: `retrytest: wrong timeline (- want, + got):
       1: boom: retry in 2s
       2: boom: retry in 4s
       3: succeeded
     - 1: succeeded`,
 		},
+		{name: "right waits", waits: []time.Duration{2 * time.Second, 4 * time.Second}},
 		{
-			name: "nothing expected",
-			expect: func(r *retrytest.Recorder, t testing.TB) {
-				t.Helper()
-				r.Expect(t)
-			},
-			want: `retrytest: wrong timeline (- want, + got):
-    + 1: boom: retry in 2s
-    + 2: boom: retry in 4s
-    + 3: succeeded`,
-		},
-		{
-			name: "right waits",
-			expect: func(r *retrytest.Recorder, t testing.TB) {
-				t.Helper()
-				r.ExpectWaits(t, 2*time.Second, 4*time.Second)
-			},
-		},
-		{
-			name: "wrong waits",
-			expect: func(r *retrytest.Recorder, t testing.TB) {
-				t.Helper()
-				r.ExpectWaits(t, 2*time.Second, 4*time.Second+1, time.Minute)
-			},
+			name:  "wrong waits",
+			waits: []time.Duration{2 * time.Second, 4*time.Second + 1, time.Minute},
 			want: `retrytest: wrong waits (- want, + got):
       2s
     - 4.000000001s
@@ -314,13 +163,17 @@ func TestRecorderExpect(t *testing.T) {
 			require.NoError(t, policy.Execute(t.Context(), retrytest.Script(errBoom, errBoom, nil).Run))
 
 			var tb fakeTB
-			tt.expect(&r, &tb)
+			if tt.waits != nil {
+				r.ExpectWaits(&tb, tt.waits...)
+			} else {
+				r.Expect(&tb, tt.expect...)
+			}
 			if tt.want == "" {
 				assert.Empty(t, tb.errors)
 				return
 			}
 			assert.Equal(t, []string{tt.want}, tb.errors)
-			assert.Equal(t, 3, tb.helper, "the failure must point at the line of the test")
+			assert.Equal(t, 2, tb.helper, "the failure must point at the line of the test")
 		})
 	}
 }

@@ -37,25 +37,7 @@ func TestScript(t *testing.T) {
 		assert.Equal(t, retry.Final, retry.Classify(err).Class)
 		assert.Equal(t, call+4, op.Calls())
 	}
-}
-
-func TestScriptEmpty(t *testing.T) {
-	t.Parallel()
-	op := retrytest.Script()
-	assert.EqualError(t, op.Run(t.Context()), "retrytest: call 1 of an operation with a script for 0")
-}
-
-func TestScriptEndsAnUnlimitedPolicy(t *testing.T) {
-	t.Parallel()
-	op := retrytest.Script(errBoom, errBoom)
-	policy := retry.Policy{
-		MaxAttempts: retry.Unlimited,
-		Clock:       new(retrytest.Clock),
-		Classifier:  retry.On(retry.Retryable, errBoom),
-	}
-	err := policy.Execute(t.Context(), op.Run)
-	require.EqualError(t, err, "retrytest: call 3 of an operation with a script for 2")
-	assert.Equal(t, 3, op.Calls())
+	assert.EqualError(t, retrytest.Script().Run(ctx), "retrytest: call 1 of an operation with a script for 0")
 }
 
 func TestScriptKeepsItsOwnOutcomes(t *testing.T) {
