@@ -320,7 +320,6 @@ func TestClassifyTrees(t *testing.T) {
 		err  error
 		want retry.Verdict
 	}{
-		{"nil", nil, retry.Verdict{}},
 		{"mark", retry.MarkFinal(my(1213)), retry.Verdict{Class: retry.Final}},
 		{"mark beneath", fmt.Errorf("x: %w", retry.MarkRetryable(my(1062))), retry.Verdict{Class: retry.Retryable, NotApplied: true}},
 		{"statement and rollback", errors.Join(my(1213), sql.ErrTxDone), again("mysql_1213")},
@@ -329,7 +328,6 @@ func TestClassifyTrees(t *testing.T) {
 		{"outer text, inner code", &wrapError{"Error 1062 (23000): x", my(1213)}, anew("mysql_1213")},
 		{"named, and what it wraps", &mysqlWrap{my(1105), io.ErrUnexpectedEOF}, again("eof")},
 		{"deadline of another context", context.DeadlineExceeded, again("timeout")},
-		{"inner policy", &retry.Error{Stop: retry.StopAttempts, Err: my(1213)}, final("gave_up")},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -196,7 +196,7 @@ func TestCommitLeavesOpen(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s, db := newServer(t)
-			s.on("commit keeps open", nil)
+			s.keepsOpen = true
 			s.on("commit", tt.err)
 			s.on("exec", nil, tt.rollback)
 			require.NoError(t, retrysql.InTx(t.Context(), db, quick(), nil, update))

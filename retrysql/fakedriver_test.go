@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 
@@ -19,12 +18,13 @@ import (
 // on which connection: "open 1", "begin 1", "exec 1 UPDATE", "commit 1",
 // "rollback 1", "close 1".
 type server struct {
-	mu      sync.Mutex
-	log     []string
-	opened  int
-	open    int
-	inTx    int
-	scripts map[string][]step
+	mu        sync.Mutex
+	log       []string
+	opened    int
+	open      int
+	inTx      int
+	scripts   map[string][]step
+	keepsOpen bool // a transaction whose commit fails
 }
 
 // step is the end of one operation. The context is the operation's, or the
@@ -71,46 +71,38 @@ func (s *server) events() []string {
 	return log
 }
 
-func (s *server) connections() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.opened
-}
+func (s *server) connections() int { return s.count(&s.opened, 0) }
 
-func (s *server) next(op string) step {
+// end notes an operation, and ends it as its script says.
+func (s *server) end(ctx context.Context, op, note string) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	steps := s.scripts[op]
-	if len(steps) == 0 {
-		return func(context.Context) error { return nil }
+	if note != "" {
+		s.log = append(s.log, note)
 	}
-	s.scripts[op] = slices.Clone(steps[1:])
-	return steps[0]
+	next := func(context.Context) error { return nil }
+	if steps := s.scripts[op]; len(steps) > 0 {
+		next, s.scripts[op] = steps[0], steps[1:]
+	}
+	s.mu.Unlock()
+	return next(ctx)
 }
 
-func (s *server) note(format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.log = append(s.log, fmt.Sprintf(format, args...))
-}
-
-func (s *server) count(counter *int, by int) {
+func (s *server) count(counter *int, by int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	*counter += by
+	return *counter
 }
 
 // Connect implements [driver.Connector].
 func (s *server) Connect(ctx context.Context) (driver.Conn, error) {
-	if err := s.next("open")(ctx); err != nil {
-		s.note("refuse")
+	if err := s.end(ctx, "open", ""); err != nil {
+		_ = s.end(ctx, "", "refuse")
 		return nil, err
 	}
-	s.count(&s.opened, 1)
 	s.count(&s.open, 1)
-	c := &conn{s: s, id: s.connections()}
-	s.note("open %d", c.id)
-	return c, nil
+	c := &conn{s: s, id: s.count(&s.opened, 1)}
+	return c, s.end(ctx, "", c.named("open"))
 }
 
 // Driver implements [driver.Connector].
@@ -122,12 +114,14 @@ type conn struct {
 	inTx bool
 }
 
+// named is what the log has of an operation.
+func (c *conn) named(op string) string { return fmt.Sprint(op, " ", c.id) }
+
 func (c *conn) Prepare(string) (driver.Stmt, error) { panic("not used") }
 func (c *conn) Begin() (driver.Tx, error)           { panic("not used") }
 
 func (c *conn) Close() error {
-	c.s.note("close %d", c.id)
-	_ = c.s.next("close")(context.Background())
+	_ = c.s.end(context.Background(), "close", c.named("close"))
 	c.s.count(&c.s.open, -1)
 	c.end()
 	return nil
@@ -142,14 +136,14 @@ func (c *conn) end() {
 }
 
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	c.s.note("begin %d", c.id)
-	if opts != (driver.TxOptions{}) {
-		c.s.note("as %v %v", sql.IsolationLevel(opts.Isolation), opts.ReadOnly)
-	}
 	if c.inTx {
 		return nil, fmt.Errorf("connection %d is in a transaction", c.id)
 	}
-	if err := c.s.next("begin")(ctx); err != nil {
+	note := c.named("begin")
+	if opts != (driver.TxOptions{}) {
+		note += fmt.Sprintf(" as %v %v", sql.IsolationLevel(opts.Isolation), opts.ReadOnly)
+	}
+	if err := c.s.end(ctx, "begin", note); err != nil {
 		return nil, err
 	}
 	c.inTx = true
@@ -159,15 +153,14 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 
 // ResetSession implements [driver.SessionResetter]: package sql asks before it
 // uses a connection again.
-func (c *conn) ResetSession(ctx context.Context) error { return c.s.next("reset")(ctx) }
+func (c *conn) ResetSession(ctx context.Context) error { return c.s.end(ctx, "reset", "") }
 
 // ExecContext implements [driver.ExecerContext].
 func (c *conn) ExecContext(ctx context.Context, query string, _ []driver.NamedValue) (driver.Result, error) {
-	c.s.note("exec %d %s", c.id, query)
 	if query == "ROLLBACK" {
 		c.end()
 	}
-	return driver.RowsAffected(1), c.s.next("exec")(ctx)
+	return driver.RowsAffected(1), c.s.end(ctx, "exec", c.named("exec")+" "+query)
 }
 
 type tx struct {
@@ -176,25 +169,17 @@ type tx struct {
 }
 
 func (t *tx) Commit() error {
-	t.c.s.note("commit %d", t.c.id)
-	err := t.c.s.next("commit")(t.ctx)
-	if err == nil || t.c.s.scripted("commit keeps open") == 0 {
+	err := t.c.s.end(t.ctx, "commit", t.c.named("commit"))
+	if err == nil || !t.c.s.keepsOpen {
 		t.c.end()
 	}
 	return err
 }
 
 func (t *tx) Rollback() error {
-	t.c.s.note("rollback %d", t.c.id)
-	err := t.c.s.next("rollback")(t.ctx)
+	err := t.c.s.end(t.ctx, "rollback", t.c.named("rollback"))
 	if err == nil || retrysql.Classify(err) == final("sqlite_1") { // no transaction is active
 		t.c.end()
 	}
 	return err
-}
-
-func (s *server) scripted(op string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.scripts[op])
 }

@@ -189,7 +189,7 @@ func TestInTxOptions(t *testing.T) {
 	s, db := newServer(t)
 	opts := &retrysql.TxOptions{Isolation: sql.LevelSerializable, ReadOnly: true}
 	require.NoError(t, retrysql.InTx(t.Context(), db, nil, opts, update))
-	assert.Equal(t, []string{"open 1", "begin 1", "as Serializable true", "exec 1 UPDATE", "commit 1"}, s.events())
+	assert.Equal(t, []string{"open 1", "begin 1 as Serializable true", "exec 1 UPDATE", "commit 1"}, s.events())
 }
 
 func TestInTxBadInput(t *testing.T) {

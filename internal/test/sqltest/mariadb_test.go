@@ -129,11 +129,6 @@ func TestMariaDBErrors(t *testing.T) {
 		as.User, as.Passwd = randomName()[:20], "wrong"
 		return openMariaDB(t, as).PingContext(t.Context())
 	}, retry.Final, "mysql_1045", "mysql_1698")
-	suite.Provoke(t, "refused", func(t *testing.T) error {
-		as := config.Clone()
-		as.Addr = "127.0.0.1:1"
-		return openMariaDB(t, as).PingContext(t.Context())
-	}, retry.Retryable, "conn_refused")
 }
 
 // killed runs a statement that is killed from another connection, and returns its

@@ -182,11 +182,6 @@ func TestPostgresErrors(t *testing.T) {
 			awaitBackendEnd(t, db, pid)
 			return suite.Try(t, tx, "SELECT 1")
 		}, retry.Retryable, lost("sql_25P03")...)
-		suite.Provoke(t, "terminated", func(t *testing.T) error {
-			tx := suite.Begin(t, db, sql.LevelDefault)
-			terminate(t, db, tx)
-			return suite.Try(t, tx, "SELECT 1")
-		}, retry.Retryable, lost("sql_57P01")...)
 		suite.Provoke(t, "terminated before the commit", func(t *testing.T) error {
 			tx := suite.Begin(t, db, sql.LevelDefault)
 			terminate(t, db, tx)
@@ -211,11 +206,6 @@ func TestPostgresErrors(t *testing.T) {
 			u.Path = "/" + randomName()
 			return openPG(t, driver, u).PingContext(t.Context())
 		}, retry.Final, "sql_3D000")
-		suite.Provoke(t, "refused", func(t *testing.T) error {
-			u := pgURL(t, nil)
-			u.Host = "127.0.0.1:1"
-			return openPG(t, driver, u).PingContext(t.Context())
-		}, retry.Retryable, "conn_refused")
 	})
 }
 
@@ -276,30 +266,6 @@ func TestPostgresRowsLeftOpen(t *testing.T) {
 			assert.Equal(t, want, err)
 			testkit.Idle(t, db)
 		}
-	})
-}
-
-// TestPostgresAttemptTimeout interrupts a statement, and starts again.
-func TestPostgresAttemptTimeout(t *testing.T) {
-	t.Parallel()
-	forPG(t, func(t *testing.T, _ string, db *sql.DB) {
-		t.Helper()
-		suite.Exec(t, db, "CREATE TABLE item (id INT PRIMARY KEY)")
-		attempts := 0
-		p := &retry.Policy{Backoff: retry.Constant(0), AttemptTimeout: 2 * time.Second}
-		require.NoError(t, retrysql.InTx(t.Context(), db, p, nil, func(ctx context.Context, tx *sql.Tx) error {
-			attempts++
-			if _, err := tx.ExecContext(ctx, "INSERT INTO item VALUES (1)"); err != nil {
-				return err
-			}
-			if attempts > 1 {
-				return nil
-			}
-			_, err := tx.ExecContext(ctx, "SELECT pg_sleep(60)")
-			return err
-		}))
-		assert.Equal(t, 2, attempts)
-		assert.Equal(t, 1, suite.Count(t, db, "item"))
 	})
 }
 
