@@ -1,8 +1,8 @@
+//nolint:thelper // what bubble calls is the test itself
 package retrypool_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"runtime"
@@ -54,47 +54,6 @@ func TestCloseDrainsAndHandsBack(t *testing.T) {
 	})
 }
 
-// A job that is closed and resumed between any two attempts, with only its state
-// as JSON, has as many attempts as an undisturbed one.
-func TestCloseAndResumeGoesOn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		policy := every(time.Hour)
-		policy.MaxAttempts = 6
-		policy.MaxElapsed = 24 * time.Hour
-		var at []time.Duration
-		start := time.Now()
-		fn := func(context.Context) error {
-			at = append(at, time.Since(start))
-			return errBoom
-		}
-		pool := &retrypool.Pool{Policy: policy}
-		task := submit(t.Context(), t, pool, fn)
-		for {
-			time.Sleep(10 * time.Minute)
-			left, err := pool.Close(t.Context())
-			require.NoError(t, err)
-			if len(left) == 0 {
-				break
-			}
-			var stored struct {
-				State retry.State
-				At    time.Time
-			}
-			stored.State, stored.At = left[0].State()
-			data, err := json.Marshal(stored)
-			require.NoError(t, err)
-			stored.State, stored.At = retry.State{}, time.Time{}
-			require.NoError(t, json.Unmarshal(data, &stored))
-			pool = &retrypool.Pool{Policy: policy}
-			task, err = pool.Resume(t.Context(), stored.State, stored.At, fn)
-			require.NoError(t, err)
-		}
-		require.EqualError(t, task.Err(), "failed after 6 attempts: boom")
-		assert.Equal(t, []time.Duration{0, time.Hour, 2 * time.Hour, 3 * time.Hour, 4 * time.Hour, 5 * time.Hour}, at)
-	})
-}
-
 func TestCloseInAHurry(t *testing.T) {
 	t.Parallel()
 	errFinal := retry.MarkFinal(errors.New("final"))
@@ -105,68 +64,50 @@ func TestCloseInAHurry(t *testing.T) {
 			return err
 		}
 	}
+	final := retry.Policy{Classifier: retry.On(retry.Final, errBoom)}
 	tests := []struct {
 		name   string
 		fn     func(context.Context) error
 		policy retry.Policy
-		back   bool
-		want   string // "" is a success
+		back   string // the last failure, if it is handed back
+		want   string // otherwise
 	}{
-		{name: "canceled", fn: untilCanceled, back: true, want: "retrypool: closed; the last failure: context canceled"},
-		{name: "otherwise", fn: finally(errBoom), back: true, want: "retrypool: closed; the last failure: boom"},
-		{name: "success", fn: finally(nil)},
+		{name: "canceled", fn: untilCanceled, back: "context canceled"},
+		{name: "otherwise", fn: finally(errBoom), back: "boom"},
+		{name: "success", fn: finally(nil), want: "<nil>"},
 		{name: "marked", fn: finally(errFinal), want: "final"},
-		{
-			name: "final by what the cancellation did", fn: finally(fs.ErrClosed), back: true,
-			want: "retrypool: closed; the last failure: file already closed",
-		},
-		{
-			name: "final by a classifier", fn: finally(errBoom), back: true,
-			policy: retry.Policy{Classifier: retry.On(retry.Final, errBoom)},
-			want:   "retrypool: closed; the last failure: boom",
-		},
+		{name: "final by what the cancellation did", fn: finally(fs.ErrClosed), back: "file already closed"},
+		{name: "final by a classifier", fn: finally(errBoom), policy: final, back: "boom"},
 		{name: "panic", fn: func(ctx context.Context) error { <-ctx.Done(); panic("ouch") }, want: "panic: ouch"},
 		{name: "non-idempotent", fn: untilCanceled, policy: retry.Policy{NonIdempotent: true}, want: "context canceled"},
 		{
 			name: "non-idempotent, and it may be applied", fn: finally(errBoom), policy: retry.Policy{NonIdempotent: true},
 			want: "failed after 1 attempt (it may have taken effect): boom",
 		},
-		{
-			name: "last attempt", fn: untilCanceled, policy: retry.Policy{MaxAttempts: 1},
-			back: true, want: "retrypool: closed; the last failure: context canceled",
-		},
-		{
-			name: "with a timeout", fn: untilCanceled, policy: retry.Policy{AttemptTimeout: time.Hour},
-			back: true, want: "retrypool: closed; the last failure: context canceled",
-		},
+		{name: "last attempt", fn: untilCanceled, policy: retry.Policy{MaxAttempts: 1}, back: "context canceled"},
+		{name: "with a timeout", fn: untilCanceled, policy: retry.Policy{AttemptTimeout: time.Hour}, back: "context canceled"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				pool := &retrypool.Pool{Workers: 1, Policy: &tt.policy}
-				running := submit(t.Context(), t, pool, tt.fn)
-				synctest.Wait()
-				queued := submit(t.Context(), t, pool, succeeds)
-				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("no time"))
-				defer cancel()
-				left, err := pool.Close(ctx)
-				require.EqualError(t, err, "no time")
-				if tt.back {
-					require.Equal(t, []*retrypool.Task{running, queued}, left)
-					s, at := running.State()
-					assert.Equal(t, retry.State{}, s, "it does not count")
-					assert.Zero(t, at)
-				} else {
-					require.Equal(t, []*retrypool.Task{queued}, left)
-				}
-				require.EqualError(t, queued.Err(), "retrypool: closed")
-				if tt.want == "" {
-					require.NoError(t, running.Err())
-				} else {
-					require.Equal(t, tt.want, text(running.Err()))
-				}
-			})
+		bubble(t, tt.name, func(t *testing.T) {
+			pool := &retrypool.Pool{Workers: 1, Policy: &tt.policy}
+			running := submit(t.Context(), t, pool, tt.fn)
+			synctest.Wait()
+			queued := submit(t.Context(), t, pool, succeeds)
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("no time"))
+			defer cancel()
+			left, err := pool.Close(ctx)
+			require.EqualError(t, err, "no time")
+			if tt.back != "" {
+				tt.want = "retrypool: closed; the last failure: " + tt.back
+				require.Equal(t, []*retrypool.Task{running, queued}, left)
+				s, at := running.State()
+				assert.Equal(t, retry.State{}, s, "it does not count")
+				assert.Zero(t, at)
+			} else {
+				require.Equal(t, []*retrypool.Task{queued}, left)
+			}
+			require.EqualError(t, queued.Err(), "retrypool: closed")
+			require.Equal(t, tt.want, text(running.Err()))
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -22,6 +23,15 @@ var errBoom = errors.New("boom")
 func fails(context.Context) error { return errBoom }
 
 func succeeds(context.Context) error { return nil }
+
+// bubble runs one test of several in a bubble of its own.
+func bubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, test)
+	})
+}
 
 // text is that of an error, without the stack of a panic.
 func text(err error) string {
@@ -98,16 +108,6 @@ func expectGoroutines(t *testing.T, want int) {
 		runtime.Gosched()
 	}
 	assert.Equal(t, want, goroutines())
-}
-
-// inPool is p.Execute in a pool.
-func inPool(ctx context.Context, p *retry.Policy, fn func(context.Context) error) error {
-	pool := &retrypool.Pool{Workers: 1, Policy: p}
-	task, err := pool.Submit(ctx, fn)
-	if err != nil {
-		return err
-	}
-	return task.Wait(context.Background())
 }
 
 // ended returns a context that has ended.

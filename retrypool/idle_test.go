@@ -1,10 +1,9 @@
+//nolint:thelper // what bubble calls is the test itself
 package retrypool_test
 
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -116,26 +115,23 @@ func TestWaitWhileOthersSubmit(t *testing.T) {
 		{"tasks that do not", 1100 * time.Millisecond, time.Second, nil},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				pool := &retrypool.Pool{Workers: 2}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				defer cancel()
-				submit(t.Context(), t, pool, taking(time.Second, succeeds))
-				go func() {
-					for time.Sleep(tt.pause); ctx.Err() == nil; time.Sleep(tt.pause) {
-						_, err := pool.Submit(t.Context(), taking(time.Second, succeeds))
-						assert.NoError(t, err)
-					}
-				}()
-				start := time.Now()
-				require.Equal(t, tt.err, pool.Wait(ctx))
-				assert.Equal(t, tt.after, time.Since(start))
-				cancel()
-				time.Sleep(time.Minute)
-				require.NoError(t, pool.Wait(t.Context()))
-			})
+		bubble(t, tt.name, func(t *testing.T) {
+			pool := &retrypool.Pool{Workers: 2}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			submit(t.Context(), t, pool, taking(time.Second, succeeds))
+			go func() {
+				for time.Sleep(tt.pause); ctx.Err() == nil; time.Sleep(tt.pause) {
+					_, err := pool.Submit(t.Context(), taking(time.Second, succeeds))
+					assert.NoError(t, err)
+				}
+			}()
+			start := time.Now()
+			require.Equal(t, tt.err, pool.Wait(ctx))
+			assert.Equal(t, tt.after, time.Since(start))
+			cancel()
+			time.Sleep(time.Minute)
+			require.NoError(t, pool.Wait(t.Context()))
 		})
 	}
 }
@@ -195,45 +191,24 @@ func TestWaitForOnEnd(t *testing.T) {
 		"failure":  fails,
 		"final":    func(context.Context) error { return retry.MarkFinal(errBoom) },
 		"panic":    explode,
-		"goexit":   func(context.Context) error { runtime.Goexit(); return nil },
+		"goexit":   leave,
 		"canceled": func(ctx context.Context) error { return context.Cause(ctx) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				told := 0
-				pool := &retrypool.Pool{Workers: 1, Policy: every(time.Second), OnEnd: func(context.Context, *retrypool.Task) {
-					time.Sleep(time.Minute)
-					told++
-				}}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				defer cancel()
-				for range 3 {
-					submit(ctx, t, pool, fn)
-				}
-				require.NoError(t, pool.Wait(t.Context()))
-				assert.Equal(t, 3, told)
-			})
+		bubble(t, name, func(t *testing.T) {
+			told := 0
+			pool := &retrypool.Pool{Workers: 1, Policy: every(time.Second), OnEnd: func(context.Context, *retrypool.Task) {
+				time.Sleep(time.Minute)
+				told++
+			}}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			for range 3 {
+				submit(ctx, t, pool, fn)
+			}
+			require.NoError(t, pool.Wait(t.Context()))
+			assert.Equal(t, 3, told)
 		})
 	}
-}
-
-// A task that waits when its context ends has ended as soon as OnEnd was told.
-func TestWaitForCanceledTasks(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var told atomic.Int32
-		pool := &retrypool.Pool{Policy: every(time.Hour), OnEnd: func(context.Context, *retrypool.Task) { told.Add(1) }}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		for range 100 {
-			submit(noDeadline{ctx}, t, pool, fails)
-		}
-		start := time.Now()
-		require.NoError(t, pool.Wait(t.Context()))
-		assert.Equal(t, time.Minute, time.Since(start))
-		assert.EqualValues(t, 100, told.Load())
-	})
 }
 
 // A task that Close hands back has ended when OnEnd has returned.
@@ -248,34 +223,31 @@ func TestWaitDuringClose(t *testing.T) {
 		{"in a hurry", func(context.Context) context.Context { return ended() }, 2 * time.Minute},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var told atomic.Int32
-				pool := &retrypool.Pool{Workers: 1, Policy: every(time.Hour), OnEnd: func(context.Context, *retrypool.Task) {
-					time.Sleep(time.Minute)
-					told.Add(1)
-				}}
-				submit(t.Context(), t, pool, fails)
-				synctest.Wait()
-				for range 2 {
-					submit(t.Context(), t, pool, func(ctx context.Context) error {
-						select {
-						case <-ctx.Done():
-						case <-time.After(90 * time.Minute):
-						}
-						return errBoom
-					})
-				}
-				synctest.Wait()
-				start := time.Now()
-				go func() { _, _ = pool.Close(tt.ctx(t.Context())) }()
-				synctest.Wait()
-				require.NoError(t, pool.Wait(t.Context()))
-				assert.EqualValues(t, 3, told.Load())
-				assert.Equal(t, tt.after, time.Since(start))
-				require.NoError(t, pool.Wait(ended()))
-			})
+		bubble(t, tt.name, func(t *testing.T) {
+			var told atomic.Int32
+			pool := &retrypool.Pool{Workers: 1, Policy: every(time.Hour), OnEnd: func(context.Context, *retrypool.Task) {
+				time.Sleep(time.Minute)
+				told.Add(1)
+			}}
+			submit(t.Context(), t, pool, fails)
+			synctest.Wait()
+			for range 2 {
+				submit(t.Context(), t, pool, func(ctx context.Context) error {
+					select {
+					case <-ctx.Done():
+					case <-time.After(90 * time.Minute):
+					}
+					return errBoom
+				})
+			}
+			synctest.Wait()
+			start := time.Now()
+			go func() { _, _ = pool.Close(tt.ctx(t.Context())) }()
+			synctest.Wait()
+			require.NoError(t, pool.Wait(t.Context()))
+			assert.EqualValues(t, 3, told.Load())
+			assert.Equal(t, tt.after, time.Since(start))
+			require.NoError(t, pool.Wait(ended()))
 		})
 	}
 }
@@ -305,22 +277,19 @@ func TestWaitInsideATask(t *testing.T) {
 		}, "context deadline exceeded"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				policy := tt.policy
-				policy.Classifier = retry.On(retry.Final, context.DeadlineExceeded)
-				pool := &retrypool.Pool{Policy: &policy}
-				task := submit(t.Context(), t, pool, func(ctx context.Context) error {
-					if tt.ctx != nil {
-						var cancel context.CancelFunc
-						ctx, cancel = tt.ctx(ctx)
-						defer cancel()
-					}
-					return retry.MarkFinal(pool.Wait(ctx))
-				})
-				require.EqualError(t, task.Wait(t.Context()), tt.want)
+		bubble(t, tt.name, func(t *testing.T) {
+			policy := tt.policy
+			policy.Classifier = retry.On(retry.Final, context.DeadlineExceeded)
+			pool := &retrypool.Pool{Policy: &policy}
+			task := submit(t.Context(), t, pool, func(ctx context.Context) error {
+				if tt.ctx != nil {
+					var cancel context.CancelFunc
+					ctx, cancel = tt.ctx(ctx)
+					defer cancel()
+				}
+				return retry.MarkFinal(pool.Wait(ctx))
 			})
+			require.EqualError(t, task.Wait(t.Context()), tt.want)
 		})
 	}
 }
@@ -355,58 +324,42 @@ func TestWaitInsideAnotherPool(t *testing.T) {
 func TestContextOfAnAttempt(t *testing.T) {
 	t.Parallel()
 	type key struct{}
+	var asked atomic.Int32
 	for name, wrap := range map[string]func(context.Context) context.Context{
 		"package context's":       func(ctx context.Context) context.Context { return ctx },
 		"embedded":                func(ctx context.Context) context.Context { return struct{ context.Context }{ctx} },
 		"foreign":                 func(ctx context.Context) context.Context { return foreign{ctx} },
-		"foreign, with AfterFunc": func(ctx context.Context) context.Context { return foreignAfter{foreign{ctx}, new(atomic.Int32)} },
+		"foreign, with AfterFunc": func(ctx context.Context) context.Context { return foreignAfter{foreign{ctx}, &asked} },
 		"another attempt's":       inTask,
 		"derived from another's":  func(ctx context.Context) context.Context { return context.WithValue(inTask(ctx), key{}, "v") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var pool retrypool.Pool
-				parent, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "v"))
-				defer cancel(nil)
-				timed, stop := context.WithTimeout(parent, time.Hour)
-				defer stop()
-				ctx := wrap(timed)
-				task := submit(ctx, t, &pool, func(got context.Context) error {
-					assert.Equal(t, "v", got.Value(key{}))
-					want, _ := ctx.Deadline()
-					at, ok := got.Deadline()
-					assert.True(t, ok)
-					assert.Equal(t, want, at)
-					assert.NoError(t, got.Err())
-					<-got.Done()
-					assert.Equal(t, context.Canceled, got.Err())
-					assert.Equal(t, context.Cause(ctx), context.Cause(got))
-					return nil
-				})
-				time.Sleep(time.Second)
-				cancel(errBoom)
-				require.NoError(t, task.Wait(context.Background()))
+		bubble(t, name, func(t *testing.T) {
+			var pool retrypool.Pool
+			parent, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "v"))
+			defer cancel(nil)
+			timed, stop := context.WithTimeout(parent, time.Hour)
+			defer stop()
+			ctx := wrap(timed)
+			task := submit(ctx, t, &pool, func(got context.Context) error {
+				assert.Equal(t, "v", got.Value(key{}))
+				want, _ := ctx.Deadline()
+				at, ok := got.Deadline()
+				assert.True(t, ok)
+				assert.Equal(t, want, at)
+				assert.NoError(t, got.Err())
+				if name == "foreign, with AfterFunc" {
+					assert.EqualValues(t, 1, asked.Load(), "package context starts no goroutine then")
+				}
+				<-got.Done()
+				assert.Equal(t, context.Canceled, got.Err())
+				assert.Equal(t, context.Cause(ctx), context.Cause(got))
+				return nil
 			})
+			time.Sleep(time.Second)
+			cancel(errBoom)
+			require.NoError(t, task.Wait(context.Background()))
 		})
 	}
-}
-
-// Package context starts no goroutine for an attempt if the task's context has a method
-// to do without.
-func TestContextOfAnAttemptUsesAfterFunc(t *testing.T) {
-	t.Parallel()
-	var pool retrypool.Pool
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var asked atomic.Int32
-	task := submit(foreignAfter{foreign{ctx}, &asked}, t, &pool, func(ctx context.Context) error {
-		assert.EqualValues(t, 1, asked.Load())
-		cancel()
-		<-ctx.Done()
-		return nil
-	})
-	require.NoError(t, task.Wait(t.Context()))
 }
 
 // inTask returns the context that a task gets of another pool, one that never ends.
@@ -445,46 +398,4 @@ type foreignAfter struct {
 func (f foreignAfter) AfterFunc(fn func()) func() bool {
 	f.asked.Add(1)
 	return context.AfterFunc(f.ctx, fn)
-}
-
-// Tasks end in all ways, some submitters wait for them all the time, and Wait is right
-// whenever it returns: there was an instant with nothing to do, so what its caller had
-// submitted has ended.
-func TestWaitStress(t *testing.T) {
-	t.Parallel()
-	pool := &retrypool.Pool{Workers: 3, Queue: 20, Policy: &retry.Policy{Backoff: retry.Schedule{0, time.Millisecond}}}
-	ends := map[int]func(context.Context) error{
-		0: succeeds, 1: fails, 2: explode,
-		3: func(context.Context) error { runtime.Goexit(); return nil },
-		4: func(context.Context) error { return retry.MarkFinal(errBoom) },
-	}
-	var wg sync.WaitGroup
-	for i := range 6 {
-		wg.Go(func() {
-			r := rand.New(rand.NewPCG(1, uint64(i)))
-			for range 60 {
-				ctx, cancel := context.WithCancel(t.Context())
-				var tasks []*retrypool.Task
-				for range r.IntN(20) {
-					task, err := pool.Submit(ctx, ends[r.IntN(len(ends))])
-					assert.NoError(t, err)
-					tasks = append(tasks, task)
-				}
-				if r.IntN(4) == 0 {
-					cancel()
-				}
-				assert.NoError(t, pool.Wait(t.Context()))
-				for _, task := range tasks {
-					select {
-					case <-task.Done():
-					default:
-						assert.Fail(t, "not ended")
-					}
-				}
-				cancel()
-			}
-		})
-	}
-	wg.Wait()
-	assert.Empty(t, shut(t, pool))
 }

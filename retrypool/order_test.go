@@ -1,3 +1,4 @@
+//nolint:thelper // what bubble calls is the test itself
 package retrypool_test
 
 import (
@@ -20,57 +21,6 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-func TestOrderOfSubmission(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		pool := &retrypool.Pool{Workers: 1, Policy: every(1500 * time.Millisecond)}
-		var j journal
-		op := retrytest.Script(errBoom, errBoom, nil)
-		submit(t.Context(), t, pool, j.noted("old", taking(time.Second, op.Run))) // due at 2.5 and at 5.5
-		var last *retrypool.Task
-		for i := range 6 {
-			last = submit(t.Context(), t, pool, j.noted("new "+strconv.Itoa(i), taking(time.Second, succeeds)))
-		}
-		require.NoError(t, last.Wait(t.Context()))
-		assert.Equal(t, []string{
-			"old", "new 0", "new 1", "old", "new 2", "new 3", "old", "new 4", "new 5",
-		}, j.lines)
-	})
-}
-
-// The queue is never empty, and still every retry is made when it is due.
-func TestFloodDoesNotStarveRetries(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		pool := &retrypool.Pool{Workers: 2, Queue: 10, Policy: every(time.Minute)}
-		ctx, stop := context.WithCancel(t.Context())
-		flood := make(chan int)
-		go func() {
-			n := 0
-			for ctx.Err() == nil {
-				if _, err := pool.Submit(ctx, taking(time.Second, succeeds)); err == nil {
-					n++
-				}
-			}
-			flood <- n
-		}()
-		synctest.Wait()
-		var at []time.Duration
-		start := time.Now()
-		task := submit(t.Context(), t, pool, func(context.Context) error {
-			at = append(at, time.Since(start))
-			return errBoom
-		})
-		require.ErrorIs(t, task.Wait(t.Context()), errBoom)
-		require.Len(t, at, 3)
-		assert.LessOrEqual(t, at[1]-at[0], time.Minute+time.Second)
-		assert.LessOrEqual(t, at[2]-at[1], time.Minute+time.Second)
-		stop()
-		assert.Greater(t, <-flood, 200)
-		shut(t, pool)
-	})
-}
-
 // Tasks that fail forever use up all workers, and still a new task starts as soon as a
 // worker is free, and every retry of a task that fails now and then is made.
 func TestStormDoesNotStarveOthers(t *testing.T) {
@@ -85,38 +35,35 @@ func TestStormDoesNotStarveOthers(t *testing.T) {
 		{1000, 10 * time.Millisecond, 251 * time.Millisecond},
 	}
 	for _, tt := range tests {
-		t.Run(strconv.Itoa(tt.failing), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				policy := every(tt.delay)
-				policy.MaxAttempts = retry.Unlimited
-				pool := &retrypool.Pool{Workers: 4, Policy: policy}
-				ctx, cancel := context.WithCancel(t.Context())
-				defer func() {
-					cancel()
-					shut(t, pool)
-				}()
-				for range tt.failing {
-					submit(ctx, t, pool, taking(time.Millisecond, fails))
-				}
-				time.Sleep(2 * time.Second)
+		bubble(t, strconv.Itoa(tt.failing), func(t *testing.T) {
+			policy := every(tt.delay)
+			policy.MaxAttempts = retry.Unlimited
+			pool := &retrypool.Pool{Workers: 4, Policy: policy}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer func() {
+				cancel()
+				shut(t, pool)
+			}()
+			for range tt.failing {
+				submit(ctx, t, pool, taking(time.Millisecond, fails))
+			}
+			time.Sleep(2 * time.Second)
 
-				for range 10 {
-					start := time.Now()
-					var began []time.Duration
-					op := retrytest.Script(errBoom, nil)
-					patience, giveUp := context.WithTimeout(t.Context(), 5*time.Second)
-					defer giveUp()
-					task := submit(noDeadline{patience}, t, pool, func(ctx context.Context) error {
-						began = append(began, time.Since(start))
-						return op.Run(ctx)
-					})
-					require.NoError(t, task.Wait(patience))
-					require.Len(t, began, 2)
-					assert.LessOrEqual(t, began[0], time.Millisecond)
-					assert.LessOrEqual(t, began[1]-began[0], tt.delay+tt.late)
-				}
-			})
+			for range 10 {
+				start := time.Now()
+				var began []time.Duration
+				op := retrytest.Script(errBoom, nil)
+				patience, giveUp := context.WithTimeout(t.Context(), 5*time.Second)
+				defer giveUp()
+				task := submit(noDeadline{patience}, t, pool, func(ctx context.Context) error {
+					began = append(began, time.Since(start))
+					return op.Run(ctx)
+				})
+				require.NoError(t, task.Wait(patience))
+				require.Len(t, began, 2)
+				assert.LessOrEqual(t, began[0], time.Millisecond)
+				assert.LessOrEqual(t, began[1]-began[0], tt.delay+tt.late)
+			}
 		})
 	}
 }
@@ -140,24 +87,21 @@ func TestTurns(t *testing.T) {
 		{"many", 12, 1, 1, "R0 R1 R2 R3 R4 R5 N0 R6 R7 R8 R9 R10 R11"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				pool := &retrypool.Pool{Workers: 1, Queue: tt.queue}
-				submit(t.Context(), t, pool, taking(time.Minute, succeeds))
-				synctest.Wait()
-				var j journal
-				for i := range tt.retries { // the last one is due first
-					at := time.Now().Add(time.Duration(tt.retries-i) * time.Second)
-					_, err := pool.Resume(t.Context(), retry.State{}, at, j.noted("R"+strconv.Itoa(tt.retries-1-i), succeeds))
-					require.NoError(t, err)
-				}
-				for i := range tt.fresh {
-					submit(t.Context(), t, pool, j.noted("N"+strconv.Itoa(i), succeeds))
-				}
-				require.NoError(t, pool.Wait(t.Context()))
-				assert.Equal(t, tt.want, strings.Join(j.lines, " "))
-			})
+		bubble(t, tt.name, func(t *testing.T) {
+			pool := &retrypool.Pool{Workers: 1, Queue: tt.queue}
+			submit(t.Context(), t, pool, taking(time.Minute, succeeds))
+			synctest.Wait()
+			var j journal
+			for i := range tt.retries { // the last one is due first
+				at := time.Now().Add(time.Duration(tt.retries-i) * time.Second)
+				_, err := pool.Resume(t.Context(), retry.State{}, at, j.noted("R"+strconv.Itoa(tt.retries-1-i), succeeds))
+				require.NoError(t, err)
+			}
+			for i := range tt.fresh {
+				submit(t.Context(), t, pool, j.noted("N"+strconv.Itoa(i), succeeds))
+			}
+			require.NoError(t, pool.Wait(t.Context()))
+			assert.Equal(t, tt.want, strings.Join(j.lines, " "))
 		})
 	}
 }

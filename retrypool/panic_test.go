@@ -1,3 +1,4 @@
+//nolint:thelper // what bubble calls is the test itself
 package retrypool_test
 
 import (
@@ -20,6 +21,11 @@ import (
 )
 
 func explode(context.Context) error { panic("ouch") }
+
+func leave(context.Context) error {
+	runtime.Goexit()
+	return nil
+}
 
 func TestPanicsAreContained(t *testing.T) {
 	t.Parallel()
@@ -48,40 +54,6 @@ func TestPanicsAreContained(t *testing.T) {
 
 		assert.Equal(t, start, time.Now(), "none was run again")
 		require.NoError(t, submit(t.Context(), t, pool, succeeds).Wait(t.Context()), "the worker lives on")
-	})
-}
-
-func TestPanicsMayBeRetried(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := every(time.Hour)
-		p.Classifier = func(err error) retry.Verdict {
-			var e *retry.PanicError
-			if errors.As(err, &e) {
-				return retry.Verdict{Class: retry.Retryable}
-			}
-			return retry.Verdict{}
-		}
-		err := inPool(t.Context(), p, explode)
-		require.Equal(t, "failed after 3 attempts: panic: ouch", text(err))
-		err = inPool(t.Context(), every(time.Hour), func(context.Context) error { panic(retry.MarkRetryable(errBoom)) })
-		require.Equal(t, "failed after 3 attempts: panic: boom", text(err))
-	})
-}
-
-func TestGoexit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		pool := &retrypool.Pool{Workers: 1, Policy: every(time.Hour)}
-		var tasks []*retrypool.Task
-		for range 3 {
-			tasks = append(tasks, submit(t.Context(), t, pool, func(context.Context) error { runtime.Goexit(); return nil }))
-		}
-		for _, task := range tasks {
-			require.EqualError(t, task.Wait(t.Context()), "retrypool: task called runtime.Goexit")
-		}
-		require.NoError(t, submit(t.Context(), t, pool, succeeds).Wait(t.Context()), "the worker lives on")
-		shut(t, pool)
 	})
 }
 
@@ -117,39 +89,33 @@ func TestCallbacksThatFail(t *testing.T) {
 			{"budget of a success", retry.Policy{Budget: badBudget(failing)}, succeeds},
 		}
 		for _, tt := range tests {
-			t.Run(tt.name+": "+want, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					ends := 0
-					pool := &retrypool.Pool{Workers: 1, Policy: &tt.policy, OnEnd: func(context.Context, *retrypool.Task) { ends++ }}
-					task := submit(t.Context(), t, pool, tt.fn)
-					require.Equal(t, want, text(task.Wait(t.Context())))
-					require.Equal(t, want, text(submit(t.Context(), t, pool, tt.fn).Wait(t.Context())))
-					assert.Empty(t, shut(t, pool))
-					assert.Equal(t, 2, ends)
-				})
+			bubble(t, tt.name+": "+want, func(t *testing.T) {
+				ends := 0
+				pool := &retrypool.Pool{Workers: 1, Policy: &tt.policy, OnEnd: func(context.Context, *retrypool.Task) { ends++ }}
+				task := submit(t.Context(), t, pool, tt.fn)
+				require.Equal(t, want, text(task.Wait(t.Context())))
+				require.Equal(t, want, text(submit(t.Context(), t, pool, tt.fn).Wait(t.Context())))
+				assert.Empty(t, shut(t, pool))
+				assert.Equal(t, 2, ends)
 			})
 		}
 		// Also where a canceled context ends tasks, and not only the first of them.
-		t.Run("canceled: "+want, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				p := observer(retry.GaveUp)
-				p.Backoff = retry.Constant(time.Hour)
-				pool := &retrypool.Pool{Policy: &p}
-				ctx, cancel := context.WithCancel(t.Context())
-				var tasks []*retrypool.Task
-				for range 5 {
-					tasks = append(tasks, submit(ctx, t, pool, fails))
-				}
-				synctest.Wait()
-				cancel()
-				synctest.Wait()
-				for _, task := range tasks {
-					require.Equal(t, want, text(task.Err()))
-				}
-				assert.Empty(t, shut(t, pool))
-			})
+		bubble(t, "canceled: "+want, func(t *testing.T) {
+			p := observer(retry.GaveUp)
+			p.Backoff = retry.Constant(time.Hour)
+			pool := &retrypool.Pool{Policy: &p}
+			ctx, cancel := context.WithCancel(t.Context())
+			var tasks []*retrypool.Task
+			for range 5 {
+				tasks = append(tasks, submit(ctx, t, pool, fails))
+			}
+			synctest.Wait()
+			cancel()
+			synctest.Wait()
+			for _, task := range tasks {
+				require.Equal(t, want, text(task.Err()))
+			}
+			assert.Empty(t, shut(t, pool))
 		})
 	}
 }
@@ -194,21 +160,9 @@ func TestPanicOfTheClock(t *testing.T) {
 	assert.Contains(t, string(output), "panic: no clock")
 }
 
-// OnEnd must not end its goroutine, but if it does, no caller waits forever.
+// OnEnd must not end its goroutine, but if it does, no caller waits forever, not even if that
+// is the goroutine of Close.
 func TestGoexitInOnEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		pool := &retrypool.Pool{Workers: 1, OnEnd: func(context.Context, *retrypool.Task) { runtime.Goexit() }}
-		for range 3 {
-			require.NoError(t, submit(t.Context(), t, pool, succeeds).Wait(t.Context()))
-		}
-		require.NoError(t, pool.Wait(t.Context()))
-		shut(t, pool)
-	})
-}
-
-// Not even if that is the goroutine of Close.
-func TestGoexitInOnEndOfClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ends := 0
@@ -216,16 +170,17 @@ func TestGoexitInOnEndOfClose(t *testing.T) {
 			ends++
 			runtime.Goexit()
 		}}
-		var tasks []*retrypool.Task
-		for range 5 {
-			tasks = append(tasks, submit(t.Context(), t, pool, fails))
+		var left []*retrypool.Task
+		for range 3 {
+			require.NoError(t, submit(t.Context(), t, pool, succeeds).Wait(t.Context()))
+			left = append(left, submit(t.Context(), t, pool, fails))
 		}
 		synctest.Wait()
 		go func() { _, _ = pool.Close(t.Context()) }()
-		for _, task := range tasks {
+		for _, task := range left {
 			require.ErrorIs(t, task.Wait(t.Context()), retrypool.ErrClosed)
 		}
 		require.NoError(t, pool.Wait(t.Context()))
-		assert.Equal(t, 5, ends)
+		assert.Equal(t, 6, ends)
 	})
 }

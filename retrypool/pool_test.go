@@ -1,3 +1,4 @@
+//nolint:thelper // what bubble calls is the test itself
 package retrypool_test
 
 import (
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrypool"
 )
 
@@ -37,27 +39,24 @@ func TestWorkersBoundWhatRuns(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ workers, want int }{{1, 1}, {3, 3}, {0, runtime.GOMAXPROCS(0)}, {-1, runtime.GOMAXPROCS(0)}}
 	for _, tt := range tests {
-		t.Run(strconv.Itoa(tt.workers), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				pool := &retrypool.Pool{Workers: tt.workers, Policy: every(time.Millisecond)}
-				var running, most atomic.Int32
-				var last *retrypool.Task
-				for range 50 {
-					last = submit(t.Context(), t, pool, func(context.Context) error {
-						n := running.Add(1)
-						for old := most.Load(); n > old; old = most.Load() {
-							most.CompareAndSwap(old, n)
-						}
-						time.Sleep(time.Millisecond)
-						running.Add(-1)
-						return errBoom
-					})
-				}
-				require.ErrorIs(t, last.Wait(t.Context()), errBoom)
-				shut(t, pool)
-				assert.EqualValues(t, tt.want, most.Load())
-			})
+		bubble(t, strconv.Itoa(tt.workers), func(t *testing.T) {
+			pool := &retrypool.Pool{Workers: tt.workers, Policy: every(time.Millisecond)}
+			var running, most atomic.Int32
+			var last *retrypool.Task
+			for range 50 {
+				last = submit(t.Context(), t, pool, func(context.Context) error {
+					n := running.Add(1)
+					for old := most.Load(); n > old; old = most.Load() {
+						most.CompareAndSwap(old, n)
+					}
+					time.Sleep(time.Millisecond)
+					running.Add(-1)
+					return errBoom
+				})
+			}
+			require.ErrorIs(t, last.Wait(t.Context()), errBoom)
+			shut(t, pool)
+			assert.EqualValues(t, tt.want, most.Load())
 		})
 	}
 }
@@ -132,46 +131,22 @@ func TestResume(t *testing.T) {
 		{"absurd", retry.State{Failures: 1, RateLimited: math.MaxInt}, 0, 0, math.MaxInt},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				pool := &retrypool.Pool{Queue: 1, Policy: every(time.Hour)}
-				var at []time.Duration
-				start := time.Now()
-				task, err := pool.Resume(t.Context(), tt.state, start.Add(tt.in), func(context.Context) error {
-					at = append(at, time.Since(start))
-					return errBoom
-				})
-				require.NoError(t, err)
-				err = task.Wait(t.Context())
-				var e *retry.Error
-				require.ErrorAs(t, err, &e)
-				assert.Equal(t, tt.attempts, e.Attempts)
-				assert.Equal(t, tt.first, at[0])
-				assert.Len(t, at, 3-max(tt.state.Failures, 0))
-			})
-		})
-	}
-}
-
-// A key makes the waits repeatable.
-func TestResumeWithAKey(t *testing.T) {
-	t.Parallel()
-	var runs [2][]time.Duration
-	for i := range runs {
-		synctest.Test(t, func(t *testing.T) {
-			pool := &retrypool.Pool{Policy: &retry.Policy{MaxAttempts: 5}}
+		bubble(t, tt.name, func(t *testing.T) {
+			pool := &retrypool.Pool{Queue: 1, Policy: every(time.Hour)}
+			var at []time.Duration
 			start := time.Now()
-			task, err := pool.Resume(t.Context(), retry.State{Key: "job 7"}, time.Time{}, func(context.Context) error {
-				runs[i] = append(runs[i], time.Since(start))
+			task, err := pool.Resume(t.Context(), tt.state, start.Add(tt.in), func(context.Context) error {
+				at = append(at, time.Since(start))
 				return errBoom
 			})
 			require.NoError(t, err)
-			require.Error(t, task.Wait(t.Context()))
+			err = task.Wait(t.Context())
+			e := testkit.As[*retry.Error](t, err)
+			assert.Equal(t, tt.attempts, e.Attempts)
+			assert.Equal(t, tt.first, at[0])
+			assert.Len(t, at, 3-max(tt.state.Failures, 0))
 		})
 	}
-	require.Len(t, runs[0], 5)
-	assert.Equal(t, runs[0], runs[1])
 }
 
 // Resumed tasks take no place in the queue, and a task may submit others.

@@ -1,10 +1,10 @@
+//nolint:thelper // what bubble calls is the test itself
 package retrypool_test
 
 import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrypool"
 )
 
@@ -75,8 +76,7 @@ func TestResumeTaskGoesOn(t *testing.T) {
 					assert.Equal(t, want, runs[n], n)
 					continue
 				}
-				var e *retry.Error
-				require.ErrorAs(t, got, &e, n)
+				e := testkit.As[*retry.Error](t, got)
 				require.EqualError(t, e, "failed after 4 attempts: boom")
 				assert.Equal(t, 4, runs[n], n)
 			}
@@ -88,30 +88,26 @@ func TestResumeTaskGoesOn(t *testing.T) {
 func TestResumeTaskWaitsOn(t *testing.T) {
 	t.Parallel()
 	for name, closed := range map[string]time.Duration{"in the wait": 20 * time.Minute, "beyond the wait": 90 * time.Minute} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				start, policy := time.Now(), every(time.Hour)
-				var at []time.Duration
-				pool := &retrypool.Pool{Policy: policy}
-				submit(t.Context(), t, pool, func(context.Context) error {
-					at = append(at, time.Since(start))
-					return errBoom
-				})
-				time.Sleep(10 * time.Minute)
-				left := shut(t, pool)
-				require.Len(t, left, 1)
-				time.Sleep(closed - 10*time.Minute)
-				ctx, cancel := context.WithTimeout(t.Context(), 105*time.Minute)
-				defer cancel()
-				task, err := (&retrypool.Pool{Policy: policy}).ResumeTask(left[0])
-				require.NoError(t, err)
-				var e *retry.Error
-				require.ErrorAs(t, task.Wait(ctx), &e)
-				second := max(closed, time.Hour)
-				assert.Equal(t, []time.Duration{0, second, second + time.Hour}, at)
-				assert.Equal(t, 2*time.Hour, e.Waited, "what the policy said")
+		bubble(t, name, func(t *testing.T) {
+			start, policy := time.Now(), every(time.Hour)
+			var at []time.Duration
+			pool := &retrypool.Pool{Policy: policy}
+			submit(t.Context(), t, pool, func(context.Context) error {
+				at = append(at, time.Since(start))
+				return errBoom
 			})
+			time.Sleep(10 * time.Minute)
+			left := shut(t, pool)
+			require.Len(t, left, 1)
+			time.Sleep(closed - 10*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 105*time.Minute)
+			defer cancel()
+			task, err := (&retrypool.Pool{Policy: policy}).ResumeTask(left[0])
+			require.NoError(t, err)
+			e := testkit.As[*retry.Error](t, task.Wait(ctx))
+			second := max(closed, time.Hour)
+			assert.Equal(t, []time.Duration{0, second, second + time.Hour}, at)
+			assert.Equal(t, 2*time.Hour, e.Waited, "what the policy said")
 		})
 	}
 }
@@ -179,7 +175,7 @@ func TestPanicInOnEnd(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		good := submit(t.Context(), t, pool, succeeds)
 		final := submit(t.Context(), t, pool, func(context.Context) error { return retry.MarkFinal(errBoom) })
-		gone := submit(t.Context(), t, pool, func(context.Context) error { runtime.Goexit(); return nil })
+		gone := submit(t.Context(), t, pool, leave)
 		canceled := submit(ctx, t, pool, fails)
 		waiting := submit(t.Context(), t, pool, fails)
 		also := submit(t.Context(), t, pool, fails)
@@ -199,8 +195,7 @@ func TestPanicInOnEnd(t *testing.T) {
 		} {
 			<-task.Done()
 			require.Equal(t, want, text(task.Err()))
-			var e *retry.PanicError
-			require.ErrorAs(t, task.Err(), &e)
+			e := testkit.As[*retry.PanicError](t, task.Err())
 			assert.Contains(t, string(e.Stack), "TestPanicInOnEnd")
 		}
 		require.Equal(t, []*retrypool.Task{waiting, also}, left)

@@ -24,7 +24,7 @@ import (
 // goroutines.
 func TestStress(t *testing.T) { //nolint:paralleltest // see above
 	const jobs, submitters = 6000, 6
-	s := &stress{ends: map[*retrypool.Task]int{}, jobs: map[*retrypool.Task]*job{}, final: make([]int, jobs)}
+	s := &stress{ends: map[*retrypool.Task]int{}, contexts: map[*retrypool.Task]context.Context{}, final: make([]int, jobs)}
 	s.pool.Store(s.newPool())
 	s.open.Store(jobs)
 
@@ -65,20 +65,16 @@ type stress struct {
 	calls     atomic.Int64
 	submitted atomic.Int64
 
-	mu      sync.Mutex
-	ends    map[*retrypool.Task]int
-	jobs    map[*retrypool.Task]*job // of tasks that have ended
-	final   []int                    // ends for good, by job
-	handed  int
-	cancels []context.CancelFunc
+	mu       sync.Mutex
+	ends     map[*retrypool.Task]int
+	contexts map[*retrypool.Task]context.Context // of tasks that have ended
+	final    []int                               // ends for good, by job
+	handed   int
+	cancels  []context.CancelFunc
 }
 
+// jobKey is the key of the number of a job.
 type jobKey struct{}
-
-type job struct {
-	number int
-	fn     func(context.Context) error
-}
 
 func (s *stress) newPool() *retrypool.Pool {
 	return &retrypool.Pool{
@@ -86,30 +82,29 @@ func (s *stress) newPool() *retrypool.Pool {
 		Queue:   50,
 		Policy:  &retry.Policy{MaxAttempts: 4, Backoff: retry.Constant(2 * time.Millisecond), Jitter: retry.FullJitter},
 		OnEnd: func(ctx context.Context, task *retrypool.Task) {
-			j := ctx.Value(jobKey{}).(*job) //nolint:forcetypeassert // see context
 			s.mu.Lock()
 			s.ends[task]++
-			s.jobs[task] = j
+			s.contexts[task] = ctx //nolint:fatcontext // not nested
 			s.mu.Unlock()
 			if !errors.Is(task.Err(), retrypool.ErrClosed) {
-				s.finally(j)
+				s.finally(ctx)
 			}
 		},
 	}
 }
 
-// finally notes the end of a job.
-func (s *stress) finally(j *job) {
+// finally notes the end of the job of a context.
+func (s *stress) finally(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.final[j.number]++
+	s.final[ctx.Value(jobKey{}).(int)]++ //nolint:forcetypeassert // see context
 	s.open.Add(-1)
 }
 
 // context returns the context of a task, and now and then cancels the contexts
 // of others.
-func (s *stress) context(r *rand.Rand, j *job) context.Context {
-	ctx := context.WithValue(context.Background(), jobKey{}, j)
+func (s *stress) context(r *rand.Rand, number int) context.Context {
+	ctx := context.WithValue(context.Background(), jobKey{}, number)
 	if r.IntN(3) == 0 {
 		return ctx
 	}
@@ -126,19 +121,15 @@ func (s *stress) context(r *rand.Rand, j *job) context.Context {
 }
 
 func (s *stress) submit(r *rand.Rand, number int) {
-	j := &job{number, s.operation(r.Uint64())}
-	for {
-		_, err := s.pool.Load().Submit(s.context(r, j), j.fn)
-		switch {
-		case err == nil:
-			s.submitted.Add(1)
-			return
-		case errors.Is(err, retrypool.ErrClosed):
-			runtime.Gosched() // until there is another one
-		default:
-			s.finally(j)
-			return
-		}
+	ctx, fn := s.context(r, number), s.operation(r.Uint64())
+	_, err := s.pool.Load().Submit(ctx, fn)
+	for ; errors.Is(err, retrypool.ErrClosed); _, err = s.pool.Load().Submit(ctx, fn) {
+		runtime.Gosched() // until there is another one
+	}
+	if err == nil {
+		s.submitted.Add(1)
+	} else {
+		s.finally(ctx)
 	}
 }
 
@@ -175,26 +166,18 @@ func (s *stress) replace(t *testing.T, r *rand.Rand) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.IntN(1000))*time.Microsecond)
 	defer cancel()
 	var wg sync.WaitGroup
-	for i := range 2 {
+	for range 2 {
 		wg.Go(func() {
-			r := rand.New(rand.NewPCG(5, uint64(i)))
 			left, _ := old.Close(ctx)
 			for _, task := range left {
 				s.mu.Lock()
 				s.handed++
-				j := s.jobs[task]
+				job := s.contexts[task]
 				s.mu.Unlock()
-				var err error
-				if r.IntN(2) == 0 {
-					_, err = next.ResumeTask(task)
-				} else {
-					state, at := task.State()
-					_, err = next.Resume(s.context(r, j), state, at, j.fn)
-				}
-				if err == nil {
+				if _, err := next.ResumeTask(task); err == nil {
 					s.submitted.Add(1)
 				} else if assert.ErrorIs(t, err, context.Canceled) { // by another goroutine
-					s.finally(j)
+					s.finally(job)
 				}
 			}
 		})

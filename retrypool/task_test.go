@@ -3,7 +3,6 @@ package retrypool_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -53,7 +52,7 @@ func TestAttemptsOfOddEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		pool := &retrypool.Pool{Workers: 1, Policy: every(time.Hour)}
-		for _, fn := range []func(context.Context) error{explode, func(context.Context) error { runtime.Goexit(); return nil }} {
+		for _, fn := range []func(context.Context) error{explode, leave} {
 			task := submit(t.Context(), t, pool, fn)
 			require.Error(t, task.Wait(t.Context()))
 			assert.Equal(t, 1, task.Attempts())
@@ -126,7 +125,7 @@ func TestOnEnd(t *testing.T) {
 			"failure": fails,
 			"final":   func(context.Context) error { return errFinal },
 			"panics":  func(context.Context) error { panic("ouch") },
-			"goexit":  func(context.Context) error { runtime.Goexit(); return nil },
+			"goexit":  leave,
 		} {
 			submit(context.WithValue(t.Context(), key{}, name), t, pool, fn)
 		}

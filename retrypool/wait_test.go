@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/benbjohnson/clock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -32,43 +31,6 @@ func TestFakeClock(t *testing.T) {
 	require.ErrorIs(t, task.Wait(t.Context()), context.DeadlineExceeded)
 	assert.Equal(t, []time.Duration{0, 61 * time.Minute, 122 * time.Minute}, at)
 	assert.Equal(t, []time.Duration{time.Hour, time.Hour}, fake.Sleeps())
-}
-
-// A mock stands still until it is told to move.
-func TestMockClock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		mock := clock.NewMock()
-		p := every(time.Hour)
-		p.Clock = mock
-		pool := &retrypool.Pool{Workers: 1, Policy: p}
-		late, err := pool.Resume(t.Context(), retry.State{Failures: 2}, mock.Now().Add(90*time.Minute), fails)
-		require.NoError(t, err)
-		synctest.Wait()
-		task := submit(t.Context(), t, pool, fails) // is due before
-		for i := range 4 {
-			synctest.Wait()
-			s, _ := task.State()
-			assert.Equal(t, min(1+i/2, 3), s.Failures)
-			assert.Equal(t, i == 3, late.Err() != nil)
-			mock.Add(30 * time.Minute)
-		}
-		synctest.Wait()
-		require.EqualError(t, task.Err(), "failed after 3 attempts: boom")
-		assert.Empty(t, shut(t, pool))
-	})
-}
-
-// Auto moves a mock by itself.
-func TestAutoClock(t *testing.T) {
-	t.Parallel()
-	mock := clock.NewMock()
-	p := every(time.Hour)
-	p.Clock = retrytest.Auto(mock)
-	start := mock.Now()
-	task := submit(t.Context(), t, &retrypool.Pool{Policy: p}, fails)
-	require.ErrorIs(t, task.Wait(t.Context()), errBoom)
-	assert.Equal(t, 2*time.Hour, mock.Now().Sub(start))
 }
 
 // A task that is due sooner than all others is not kept waiting by them, and when
@@ -113,22 +75,6 @@ type plainClock struct{}
 func (plainClock) Now() time.Time                         { return time.Now() }
 func (plainClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
-func TestWaitingHoldsNoWorker(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		pool := &retrypool.Pool{Workers: 1, Policy: every(time.Hour)}
-		old := submit(t.Context(), t, pool, fails)
-		start := time.Now()
-		task := submit(t.Context(), t, pool, succeeds)
-		require.NoError(t, task.Wait(t.Context()))
-		assert.Equal(t, start, time.Now())
-		err := old.Wait(t.Context())
-		require.ErrorIs(t, err, errBoom)
-		require.EqualError(t, err, "failed after 3 attempts: boom")
-		assert.Equal(t, 2*time.Hour, time.Since(start))
-	})
-}
-
 // One goroutine waits for all of them. It cannot be parallel: others' goroutines
 // would be counted.
 func TestWaitingHoldsNoGoroutine(t *testing.T) { //nolint:paralleltest // see above
@@ -149,8 +95,9 @@ func TestWaitingHoldsNoGoroutine(t *testing.T) { //nolint:paralleltest // see ab
 
 		start := time.Now()
 		cancel()
+		require.NoError(t, pool.Wait(t.Context()))
+		assert.EqualValues(t, 10_000, ends.Load(), "OnEnd has been told")
 		synctest.Wait()
-		assert.EqualValues(t, 10_000, ends.Load())
 		expectGoroutines(t, 0)
 		assert.Equal(t, start, time.Now())
 	})

@@ -1,3 +1,4 @@
+//nolint:thelper // what bubble calls is the test itself
 package retrypool_test
 
 import (
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrypool"
 )
 
@@ -65,35 +67,31 @@ func TestCancel(t *testing.T) {
 		},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				pool := &retrypool.Pool{Workers: 1, Policy: every(time.Hour)}
-				if tt.before > 0 {
-					submit(t.Context(), t, pool, taking(tt.before, succeeds))
-				}
-				start := time.Now()
-				begin := tt.ctx
-				if begin == nil {
-					begin = context.WithCancel
-				}
-				ctx, cancel := begin(t.Context())
-				defer cancel()
-				task := submit(ctx, t, pool, tt.fn)
-				time.AfterFunc(time.Second, cancel)
-				require.NoError(t, task.Err())
-				err := task.Wait(t.Context())
-				assert.Equal(t, tt.after, time.Since(start))
-				require.EqualError(t, err, tt.want)
-				var e *retry.Error
-				require.ErrorAs(t, err, &e)
-				assert.Equal(t, tt.stop, e.Stop)
-				assert.Equal(t, err, task.Err())
-				if context.Cause(ctx) == errQuit {
-					require.ErrorIs(t, err, errQuit)
-				}
-				time.Sleep(2 * time.Second)
-			})
+		bubble(t, tt.name, func(t *testing.T) {
+			pool := &retrypool.Pool{Workers: 1, Policy: every(time.Hour)}
+			if tt.before > 0 {
+				submit(t.Context(), t, pool, taking(tt.before, succeeds))
+			}
+			start := time.Now()
+			begin := tt.ctx
+			if begin == nil {
+				begin = context.WithCancel
+			}
+			ctx, cancel := begin(t.Context())
+			defer cancel()
+			task := submit(ctx, t, pool, tt.fn)
+			time.AfterFunc(time.Second, cancel)
+			require.NoError(t, task.Err())
+			err := task.Wait(t.Context())
+			assert.Equal(t, tt.after, time.Since(start))
+			require.EqualError(t, err, tt.want)
+			e := testkit.As[*retry.Error](t, err)
+			assert.Equal(t, tt.stop, e.Stop)
+			assert.Equal(t, err, task.Err())
+			if context.Cause(ctx) == errQuit {
+				require.ErrorIs(t, err, errQuit)
+			}
+			time.Sleep(2 * time.Second)
 		})
 	}
 }
