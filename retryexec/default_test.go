@@ -15,45 +15,6 @@ func verdict(c retry.Class, category string) retry.Verdict {
 	return retry.Verdict{Class: c, Category: category}
 }
 
-// TestVectors are commands as they fail in the field.
-func TestVectors(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		code   int
-		stderr string
-		want   retry.Verdict
-	}{
-		{
-			1, "ssh: connect to host x port 22: Connection timed out\nfatal: Could not read from remote repository.\nPlease make sure you have the correct access rights",
-			verdict(retry.Retryable, "stderr_transient"),
-		},
-		{
-			128, "git@x: Permission denied (publickey).\nfatal: Could not read from remote repository.",
-			verdict(retry.Final, "stderr_auth"),
-		},
-		{1, "toomanyrequests: You have reached your pull rate limit", verdict(retry.RateLimited, "stderr_rate_limit")},
-		{56, "curl: (56) Recv failure: Connection reset by peer", verdict(retry.Retryable, "stderr_transient")},
-		{0, "Connection #0 to host x left intact", retry.Verdict{}},
-		{1, "* Connection #0 to host x left intact\nboom", verdict(retry.Unknown, "exit_1")},
-		{1, "timeout=30s retries=2", verdict(retry.Unknown, "exit_1")},
-		{127, "Connection timed out", verdict(retry.Final, "exit_127")},
-		{75, "permission denied", verdict(retry.Retryable, "exit_75")},
-		{77, "timed out", verdict(retry.Final, "exit_77")},
-		{2, "panic: runtime error", verdict(retry.Unknown, "exit_2")},
-		{2, "usage: foo [-x]", verdict(retry.Final, "stderr_usage")},
-		{1, "error: invalid response: connection reset by peer", verdict(retry.Retryable, "stderr_transient")},
-		{1, "E: Could not get lock /var/lib/dpkg/lock", verdict(retry.Retryable, "stderr_transient")},
-		{1, "no space left on device", verdict(retry.Final, "stderr_invalid")},
-		{130, "", verdict(retry.Final, "signal_interrupt")},
-		{124, "", verdict(retry.Retryable, "exit_124")},
-		{1, "", verdict(retry.Unknown, "exit_1")},
-		// The vectors with SIGKILL need processes: TestSignals, TestCancel.
-	}
-	for _, tt := range tests {
-		assert.Equal(t, tt.want, retryexec.ClassifyExit(nil, tt.code, tt.stderr), "%d %q", tt.code, tt.stderr)
-	}
-}
-
 // TestExitCodes checks the class of every exit code alone, and whether standard
 // error can change it.
 func TestExitCodes(t *testing.T) {

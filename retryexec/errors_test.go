@@ -6,14 +6,13 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryexec"
-	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 // TestErrorSaysWhy is the text of errors: it ends with the last line of standard
@@ -47,13 +46,11 @@ func TestErrorSaysWhy(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			newCmd := func(ctx context.Context) *exec.Cmd {
-				cmd := command(ctx, tt.script...)
+			newCmd := with(commands(tt.script...), func(cmd *exec.Cmd) {
 				if tt.prepare != nil {
 					tt.prepare(cmd)
 				}
-				return cmd
-			}
+			})
 			require.EqualError(t, retryexec.Once(t.Context(), newCmd), tt.want)
 
 			p, _ := policy()
@@ -68,26 +65,12 @@ func TestErrorSaysWhy(t *testing.T) {
 // TestErrorTextOfEveryEnd checks failures without an exit code.
 func TestErrorTextOfEveryEnd(t *testing.T) {
 	t.Parallel()
-	clock := &retrytest.Clock{}
-	p := &retry.Policy{MaxAttempts: 1, Clock: clock, AttemptTimeout: time.Minute}
-	err := retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
-		cmd := command(ctx, "err:waiting for x", "hang")
-		cmd.Stderr = onWrite(func([]byte) { clock.Advance(time.Minute) })
-		return cmd
-	})
-	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit)
-	require.EqualError(t, err, "failed after 1 attempt: attempt timed out: "+exit.Error()+": waiting for x")
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	err = retryexec.Run(ctx, nil, func(ctx context.Context) *exec.Cmd {
-		cmd := command(ctx, "err:waiting for x", "hang")
+	err := retryexec.Run(ctx, nil, with(commands("err:waiting for x", "hang"), func(cmd *exec.Cmd) {
 		cmd.Stderr = onWrite(func([]byte) { cancel() })
-		return cmd
-	})
-	require.ErrorAs(t, err, &exit)
+	}))
+	exit := testkit.As[*exec.ExitError](t, err)
 	require.EqualError(t, err, "failed after 1 attempt (context canceled): "+exit.Error()+": waiting for x")
 
 	err = retryexec.Once(t.Context(), retryexec.Command("retryexec-no-such-program"))
@@ -98,10 +81,9 @@ func TestErrorTextOfEveryEnd(t *testing.T) {
 // has only a part of it.
 func TestErrorTextIsNotJudged(t *testing.T) {
 	t.Parallel()
-	err := retryexec.Once(t.Context(), scripts([]string{"err:connection refused", "err:boom", "exit:1"}))
+	err := retryexec.Once(t.Context(), commands("err:connection refused", "err:boom", "exit:1"))
 	require.EqualError(t, err, "exit status 1: boom")
-	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit)
+	exit := testkit.As[*exec.ExitError](t, err)
 	want := verdict(retry.Retryable, "stderr_transient")
 	assert.Equal(t, want, retryexec.Classify(err))
 	assert.Equal(t, want, retryexec.Classify(exit), "the same without the text")

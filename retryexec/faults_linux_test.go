@@ -116,13 +116,11 @@ func TestMarkAfterTheStart(t *testing.T) {
 			runs := 0
 			p, _ := policy()
 			p.NonIdempotent, p.Classifier = true, tt.classifier
-			require.NoError(t, retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
-				cmd := command(ctx, "copy")
+			require.NoError(t, retryexec.Run(t.Context(), p, with(commands("copy"), func(cmd *exec.Cmd) {
 				if runs++; runs == 1 {
 					cmd.Stdin = iotest.ErrReader(tt.err)
 				}
-				return cmd
-			}))
+			})))
 			assert.Equal(t, 2, runs)
 		})
 	}
@@ -134,11 +132,9 @@ func TestCancelThatFails(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	p, recorder := policy()
 	p.NonIdempotent, p.AttemptTimeout, p.Clock = true, 100*time.Millisecond, nil
-	err := retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
-		cmd := command(ctx, "hang")
+	err := retryexec.Run(t.Context(), p, with(commands("hang"), func(cmd *exec.Cmd) {
 		cmd.Cancel, cmd.WaitDelay = func() error { return refused }, 10*time.Millisecond
-		return cmd
-	})
+	}))
 	require.ErrorIs(t, err, retry.StopMaybeApplied)
 	assert.Equal(t, verdict(retry.Retryable, "timeout"), recorder.Events()[0].Verdict)
 }
@@ -160,14 +156,12 @@ func TestStartWithoutFiles(t *testing.T) {
 				assert.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
 			}))
 			runs := 0
-			err := retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
-				cmd := command(ctx, "copy")
+			err := retryexec.Run(t.Context(), p, with(commands("copy"), func(cmd *exec.Cmd) {
 				if cmd.Stdin = stdin; runs == 0 {
 					assert.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none))
 				}
 				runs++
-				return cmd
-			})
+			}))
 			require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
 			require.NoError(t, err)
 			assert.Equal(t, 2, runs)

@@ -15,9 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/retryexec"
-	"github.com/seed-5ff3c98e/retry/retrytest"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // deathbed returns a pipe whose writing end commands inherit as file 3. Wait
@@ -60,40 +58,15 @@ func TestCancelKillsTheGroup(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
 			alive, allEnded := deathbed(t)
-			err := retryexec.Run(ctx, nil, func(ctx context.Context) *exec.Cmd {
-				cmd := shell(ctx, "sleep 20 & echo ready; wait")
+			err := untilItWrites(t, shells("sleep 20 & echo ready; wait"), func(cmd *exec.Cmd) {
 				cmd.ExtraFiles = []*os.File{alive}
-				cmd.Stdout = onWrite(func([]byte) { cancel() })
 				tt.prepare(cmd)
-				return cmd
 			})
 			require.ErrorIs(t, err, context.Canceled)
 			assert.True(t, allEnded())
 		})
 	}
-}
-
-// TestTimeoutKillsTheGroup starts the next attempt alone.
-func TestTimeoutKillsTheGroup(t *testing.T) {
-	t.Parallel()
-	clock := &retrytest.Clock{}
-	alive, allEnded := deathbed(t)
-	attempts := 0
-	p := &retry.Policy{Clock: clock, AttemptTimeout: time.Second}
-	require.NoError(t, retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
-		if attempts++; attempts == 2 {
-			assert.True(t, allEnded())
-			return shell(ctx, "exit 0")
-		}
-		cmd := shell(ctx, "sleep 20 & echo ready; wait")
-		cmd.ExtraFiles = []*os.File{alive}
-		cmd.Stdout = onWrite(func([]byte) { clock.Advance(time.Second) })
-		return cmd
-	}))
-	assert.Equal(t, 2, attempts)
 }
 
 func TestGroupOfTheParent(t *testing.T) {
@@ -121,23 +94,20 @@ func TestGroupOfTheParent(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			var cmd *exec.Cmd
-			var pgid int
-			err := retryexec.Run(ctx, nil, func(ctx context.Context) *exec.Cmd {
-				cmd = shell(ctx, "echo ready; exec sleep 20")
+			var pid, pgid int
+			err := untilItWrites(t, shells("echo ready; exec sleep 20"), func(cmd *exec.Cmd) {
 				cmd.Cancel, cmd.WaitDelay = nil, time.Hour // os/exec does not help
-				cmd.Stdout = onWrite(func([]byte) {
-					pgid, _ = syscall.Getpgid(cmd.Process.Pid)
-					cancel()
+				written := cmd.Stdout
+				cmd.Stdout = onWrite(func(p []byte) {
+					pid = cmd.Process.Pid
+					pgid, _ = syscall.Getpgid(pid)
+					_, _ = written.Write(p)
 				})
 				tt.prepare(cmd)
-				return cmd
 			})
 			require.ErrorIs(t, err, context.Canceled) // and we live
 			if tt.leads {
-				assert.Equal(t, cmd.Process.Pid, pgid)
+				assert.Equal(t, pid, pgid)
 			} else {
 				assert.Equal(t, ours, pgid)
 			}
@@ -148,26 +118,21 @@ func TestGroupOfTheParent(t *testing.T) {
 // TestGentleCancel lets the command end by itself, and kills what it leaves.
 func TestGentleCancel(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	alive, allEnded := deathbed(t)
 	calls := 0
 	var stderr bytes.Buffer
-	err := retryexec.Run(ctx, nil, func(ctx context.Context) *exec.Cmd {
-		cmd := shell(ctx, "trap 'echo bye >&2; exit 7' TERM; sleep 20 >/dev/null 2>&1 & echo ready; wait")
+	script := "trap 'echo bye >&2; exit 7' TERM; sleep 20 >/dev/null 2>&1 & echo ready; wait"
+	err := untilItWrites(t, shells(script), func(cmd *exec.Cmd) {
 		cmd.ExtraFiles = []*os.File{alive}
-		cmd.Stdout = onWrite(func([]byte) { cancel() })
 		cmd.Stderr = &stderr
 		cmd.WaitDelay = time.Minute
 		cmd.Cancel = func() error {
 			calls++
 			return cmd.Process.Signal(syscall.SIGTERM)
 		}
-		return cmd
 	})
 	require.ErrorIs(t, err, context.Canceled)
-	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit)
+	exit := testkit.As[*exec.ExitError](t, err)
 	assert.Equal(t, 7, exit.ExitCode())
 	assert.Equal(t, "bye\n", stderr.String())
 	assert.Equal(t, 1, calls)
@@ -177,17 +142,14 @@ func TestGentleCancel(t *testing.T) {
 // TestGentleCancelHasAnEnd runs a command that ignores Cancel.
 func TestGentleCancelHasAnEnd(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	alive, allEnded := deathbed(t)
-	err := retryexec.Run(ctx, nil, func(context.Context) *exec.Cmd {
+	err := untilItWrites(t, func(context.Context) *exec.Cmd {
 		// Another context, so that os/exec does not see that this one has ended.
-		cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", "trap '' TERM; sleep 20 & echo ready; wait")
+		return shell(context.Background(), "trap '' TERM; sleep 20 & echo ready; wait")
+	}, func(cmd *exec.Cmd) {
 		cmd.ExtraFiles = []*os.File{alive}
-		cmd.Stdout = onWrite(func([]byte) { cancel() })
 		cmd.WaitDelay = 100 * time.Millisecond
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-		return cmd
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	assert.True(t, allEnded())

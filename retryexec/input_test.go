@@ -22,11 +22,7 @@ import (
 // copying makes commands that copy stdin to stdout, the first of which fails.
 func copying(stdin io.Reader, stdout io.Writer) func(context.Context) *exec.Cmd {
 	newCmd := scripts([]string{"copy", "exit:1"}, []string{"copy"})
-	return func(ctx context.Context) *exec.Cmd {
-		cmd := newCmd(ctx)
-		cmd.Stdin, cmd.Stdout = stdin, stdout
-		return cmd
-	}
+	return with(newCmd, func(cmd *exec.Cmd) { cmd.Stdin, cmd.Stdout = stdin, stdout })
 }
 
 // inputFile is a file that holds and stands in front of its second byte.
@@ -96,24 +92,10 @@ func TestInputOfANewReaderEachTime(t *testing.T) {
 	p, _ := policy()
 	var stdout bytes.Buffer
 	newCmd := scripts([]string{"copy", "exit:1"}, []string{"copy"})
-	require.NoError(t, retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
-		cmd := newCmd(ctx)
+	require.NoError(t, retryexec.Run(t.Context(), p, with(newCmd, func(cmd *exec.Cmd) {
 		cmd.Stdin, cmd.Stdout = iotest.OneByteReader(strings.NewReader("input")), &stdout
-		return cmd
-	}))
+	})))
 	assert.Equal(t, "inputinput", stdout.String())
-}
-
-// TestBufferKeepsItsContent although a command has read it.
-func TestBufferKeepsItsContent(t *testing.T) {
-	t.Parallel()
-	stdin := bytes.NewBufferString("input")
-	require.NoError(t, retryexec.Once(t.Context(), func(ctx context.Context) *exec.Cmd {
-		cmd := command(ctx, "copy")
-		cmd.Stdin = stdin
-		return cmd
-	}))
-	assert.Equal(t, "input", stdin.String())
 }
 
 // TestSpentInput ends the call rather than to run the command without its input.
@@ -127,12 +109,10 @@ func TestSpentInput(t *testing.T) {
 			t.Parallel()
 			p, recorder := policy()
 			var stdout bytes.Buffer
-			newCmd := scripts([]string{"copy", "err:connection refused", "exit:1"})
-			err := retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
-				cmd := newCmd(ctx)
+			newCmd := commands("copy", "err:connection refused", "exit:1")
+			err := retryexec.Run(t.Context(), p, with(newCmd, func(cmd *exec.Cmd) {
 				cmd.Stdin, cmd.Stdout = stdin, &stdout
-				return cmd
-			})
+			}))
 			require.EqualError(t, err, "exit status 1: connection refused "+
 				"(not run again: Cmd.Stdin cannot be read twice: set it to a new reader for each attempt)")
 			assert.ErrorAs(t, err, new(*exec.ExitError))
@@ -187,28 +167,10 @@ type readers []io.Reader
 
 func (r readers) Read(p []byte) (int, error) { return r[0].Read(p) }
 
-func TestInputThatFails(t *testing.T) {
-	t.Parallel()
-	p, _ := policy()
-	p.MaxAttempts = 1
-	var stdout bytes.Buffer
-	err := retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
-		cmd := command(ctx, "copy")
-		cmd.Stdin, cmd.Stdout = io.MultiReader(strings.NewReader("half"), iotest.ErrReader(errRead)), &stdout
-		return cmd
-	})
-	require.ErrorIs(t, err, errRead)
-	assert.Equal(t, "half", stdout.String())
-}
-
 // TestInputThatNobodyReads ends with the command.
 func TestInputThatNobodyReads(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, retryexec.Once(t.Context(), func(ctx context.Context) *exec.Cmd {
-		cmd := command(ctx, "exit:0")
-		cmd.Stdin = endless{}
-		return cmd
-	}))
+	require.NoError(t, retryexec.Once(t.Context(), with(commands("exit:0"), func(cmd *exec.Cmd) { cmd.Stdin = endless{} })))
 }
 
 type endless struct{}
@@ -229,21 +191,4 @@ func TestInputFromAPipe(t *testing.T) {
 	var stdout bytes.Buffer
 	require.NoError(t, retryexec.Run(t.Context(), p, copying(r, &stdout)))
 	assert.Equal(t, "input", stdout.String())
-}
-
-// TestStdinPipe is the pipe of os/exec.
-func TestStdinPipe(t *testing.T) {
-	t.Parallel()
-	out, err := retryexec.Output(t.Context(), nil, func(ctx context.Context) *exec.Cmd {
-		cmd := command(ctx, "copy")
-		w, err := cmd.StdinPipe()
-		assert.NoError(t, err)
-		go func() {
-			_, _ = io.WriteString(w, "input")
-			_ = w.Close()
-		}()
-		return cmd
-	})
-	require.NoError(t, err)
-	assert.Equal(t, "input", string(out))
 }

@@ -65,11 +65,7 @@ func parent(verb, script string) int {
 	case "once":
 		err = retryexec.Once(context.Background(), newCmd)
 	case "mortal":
-		err = retryexec.Once(context.Background(), func(ctx context.Context) *exec.Cmd {
-			cmd := newCmd(ctx)
-			retryexec.KillWithParent(cmd)
-			return cmd
-		})
+		err = retryexec.Once(context.Background(), with(newCmd, func(cmd *exec.Cmd) { retryexec.KillWithParent(cmd) }))
 	case "output":
 		var out []byte
 		out, err = retryexec.Output(context.Background(), &retry.Policy{MaxAttempts: 1}, newCmd)
@@ -102,4 +98,27 @@ func scripts(list ...[]string) func(context.Context) *exec.Cmd {
 		attempt++
 		return command(ctx, script...)
 	}
+}
+
+// commands makes the same command again and again.
+func commands(script ...string) func(context.Context) *exec.Cmd { return scripts(script) }
+
+// with prepares every command that newCmd makes.
+func with(newCmd func(context.Context) *exec.Cmd, prepare func(cmd *exec.Cmd)) func(context.Context) *exec.Cmd {
+	return func(ctx context.Context) *exec.Cmd {
+		cmd := newCmd(ctx)
+		prepare(cmd)
+		return cmd
+	}
+}
+
+// untilItWrites runs a command until it writes to standard output, when the context ends.
+func untilItWrites(t *testing.T, newCmd func(context.Context) *exec.Cmd, prepare func(cmd *exec.Cmd)) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	return retryexec.Run(ctx, nil, with(newCmd, func(cmd *exec.Cmd) {
+		cmd.Stdout = onWrite(func([]byte) { cancel() })
+		prepare(cmd)
+	}))
 }

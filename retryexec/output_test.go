@@ -2,8 +2,6 @@ package retryexec_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryexec"
 )
 
@@ -27,20 +26,6 @@ func (f onWrite) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestRunPassesOutputThrough(t *testing.T) {
-	t.Parallel()
-	p, _ := policy()
-	var stdout, stderr bytes.Buffer
-	newCmd := scripts([]string{"out:1", "err:one", "exit:1"}, []string{"out:2", "err:two"})
-	require.NoError(t, retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
-		cmd := newCmd(ctx)
-		cmd.Stdout, cmd.Stderr = &stdout, &stderr
-		return cmd
-	}))
-	assert.Equal(t, "1\n2\n", stdout.String())
-	assert.Equal(t, "one\ntwo\n", stderr.String())
-}
-
 func TestRunPassesOutputToFiles(t *testing.T) {
 	t.Parallel()
 	p, _ := policy()
@@ -48,33 +33,12 @@ func TestRunPassesOutputToFiles(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, file.Close()) })
 	newCmd := scripts([]string{"err:one", "exit:75"}, []string{"err:two", "exit:77"})
-	err = retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
-		cmd := newCmd(ctx)
-		cmd.Stderr = file
-		return cmd
-	})
-	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit)
+	err = retryexec.Run(t.Context(), p, with(newCmd, func(cmd *exec.Cmd) { cmd.Stderr = file }))
+	exit := testkit.As[*exec.ExitError](t, err)
 	assert.Equal(t, "two\n", string(exit.Stderr), "of the last attempt only")
 	log, err := os.ReadFile(file.Name())
 	require.NoError(t, err)
 	assert.Equal(t, "one\ntwo\n", string(log))
-}
-
-// TestRunStreams sees the output while the command runs, not after it.
-func TestRunStreams(t *testing.T) {
-	t.Parallel()
-	for _, to := range []string{"out", "err"} {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		err := retryexec.Run(ctx, nil, func(ctx context.Context) *exec.Cmd {
-			cmd := command(ctx, to+":ready", "hang")
-			cmd.Stdout = onWrite(func([]byte) { cancel() })
-			cmd.Stderr = onWrite(func([]byte) { cancel() })
-			return cmd
-		})
-		assert.ErrorIs(t, err, context.Canceled)
-	}
 }
 
 // TestRunWithOneWriterForAll fails under the race detector if both streams are
@@ -87,22 +51,17 @@ func TestRunWithOneWriterForAll(t *testing.T) {
 		want = append(want, fmt.Sprintf("%d\n%d\n", i, i))
 	}
 	var all bytes.Buffer
-	err := retryexec.Run(t.Context(), &retry.Policy{MaxAttempts: 1}, func(ctx context.Context) *exec.Cmd {
-		cmd := command(ctx, append(script, "exit:77")...)
+	err := retryexec.Run(t.Context(), &retry.Policy{MaxAttempts: 1}, with(commands(append(script, "exit:77")...), func(cmd *exec.Cmd) {
 		cmd.Stdout, cmd.Stderr = &all, &all
-		return cmd
-	})
+	}))
 	assert.Equal(t, strings.Join(want, ""), all.String())
-	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit)
+	exit := testkit.As[*exec.ExitError](t, err)
 	assert.Equal(t, strings.Join(want, ""), string(exit.Stderr))
 
 	// A writer that cannot be compared does not cause a panic.
-	require.NoError(t, retryexec.Run(t.Context(), nil, func(ctx context.Context) *exec.Cmd {
-		cmd := command(ctx)
+	require.NoError(t, retryexec.Run(t.Context(), nil, with(commands(), func(cmd *exec.Cmd) {
 		cmd.Stdout, cmd.Stderr = onWrite(func([]byte) {}), onWrite(func([]byte) {})
-		return cmd
-	}))
+	})))
 }
 
 func TestRunKeepsBothEndsOfStderr(t *testing.T) {
@@ -111,13 +70,10 @@ func TestRunKeepsBothEndsOfStderr(t *testing.T) {
 	for _, n := range []int{0, 1, size - 100, size, 2 * size, 2*size - 4, 1 << 20, 1<<20 + 5} {
 		p, recorder := policy()
 		var all bytes.Buffer
-		err := retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
-			cmd := command(ctx, "err:forbidden", fmt.Sprintf("fill:%d", n), "err: host key verification failed", "exit:1")
+		err := retryexec.Run(t.Context(), p, with(commands("err:forbidden", fmt.Sprintf("fill:%d", n), "err: host key verification failed", "exit:1"), func(cmd *exec.Cmd) {
 			cmd.Stderr = &all
-			return cmd
-		})
-		var exit *exec.ExitError
-		require.ErrorAs(t, err, &exit)
+		}))
+		exit := testkit.As[*exec.ExitError](t, err)
 		want := all.String()
 		if len(want) > 2*size {
 			want = want[:size] + "\n[...]\n" + want[len(want)-size:]
@@ -126,24 +82,6 @@ func TestRunKeepsBothEndsOfStderr(t *testing.T) {
 		assert.Equal(t, []string{"final stderr_auth"}, categories(recorder))
 	}
 }
-
-func TestRunWithAWriterThatFails(t *testing.T) {
-	t.Parallel()
-	p, _ := policy()
-	p.MaxAttempts = 1
-	err := retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
-		cmd := command(ctx, "err:boom")
-		cmd.Stderr = failingWriter{}
-		return cmd
-	})
-	assert.ErrorIs(t, err, errWrite)
-}
-
-var errWrite = errors.New("disk on fire")
-
-type failingWriter struct{}
-
-func (failingWriter) Write([]byte) (int, error) { return 0, errWrite }
 
 func TestOutput(t *testing.T) {
 	t.Parallel()
@@ -157,16 +95,11 @@ func TestOutput(t *testing.T) {
 
 	p, _ = policy()
 	out, err = retryexec.Output(t.Context(), p, scripts([]string{"out:first", "exit:1"}, []string{"out:second", "err:x", "exit:77"}))
-	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit)
+	exit := testkit.As[*exec.ExitError](t, err)
 	assert.Equal(t, "second\n", string(out), "beside the error")
 	assert.Equal(t, "x\n", string(exit.Stderr))
 
-	out, err = retryexec.Output(t.Context(), nil, func(ctx context.Context) *exec.Cmd {
-		cmd := command(ctx, "out:x")
-		cmd.Stdout = io.Discard
-		return cmd
-	})
+	out, err = retryexec.Output(t.Context(), nil, with(commands("out:x"), func(cmd *exec.Cmd) { cmd.Stdout = io.Discard }))
 	require.EqualError(t, err, "retryexec: Output needs Cmd.Stdout, which newCmd has set")
 	assert.Empty(t, out)
 }

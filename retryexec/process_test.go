@@ -51,14 +51,6 @@ func TestNothingToRun(t *testing.T) {
 	}
 }
 
-func TestRunWithOneCmdForAllAttempts(t *testing.T) {
-	t.Parallel()
-	p, _ := policy()
-	cmd := command(t.Context(), "exit:1")
-	err := retryexec.Run(t.Context(), p, func(context.Context) *exec.Cmd { return cmd })
-	assert.EqualError(t, err, "retryexec: newCmd must return a new Cmd: exec: already started")
-}
-
 // TestStartErrors provokes failures to start a command.
 func TestStartErrors(t *testing.T) {
 	t.Parallel()
@@ -72,11 +64,7 @@ func TestStartErrors(t *testing.T) {
 	}{
 		{"not in the path", retryexec.Command("retryexec-no-such-program"), exec.ErrNotFound},
 		{"no such file", retryexec.Command(filepath.Join(dir, "none")), fs.ErrNotExist},
-		{"no such directory", func(ctx context.Context) *exec.Cmd {
-			cmd := command(ctx)
-			cmd.Dir = filepath.Join(dir, "none")
-			return cmd
-		}, fs.ErrNotExist},
+		{"no such directory", with(commands(), func(cmd *exec.Cmd) { cmd.Dir = filepath.Join(dir, "none") }), fs.ErrNotExist},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -130,6 +130,7 @@ func TestFirstRuleWins(t *testing.T) {
 		assert.Equal(t, want, p.Classify(exit(t, code, "")), "%d", code)
 	}
 	assert.Equal(t, verdict(retry.Unknown, "unknown"), p.ClassifyExit(io.EOF, -1, ""), "an opinion, too")
+	assert.Equal(t, verdict(retry.Unknown, "unknown"), p.Classify(fmt.Errorf("job: %w", io.EOF)))
 	assert.Zero(t, retryexec.Profile(nil).ClassifyExit(nil, 1, "permission denied"))
 	assert.Zero(t, retryexec.Profile(nil).Classify(exit(t, 1, "permission denied")))
 }
@@ -238,28 +239,4 @@ func TestClassifyInTrees(t *testing.T) {
 		assert.Equal(t, tt.want, retryexec.Classify(tt.err), tt.name)
 		assert.Equal(t, tt.want, (&retry.Policy{Classifier: retryexec.Classify}).Classify(tt.err), tt.name)
 	}
-}
-
-func TestRuleForErrorsInTrees(t *testing.T) {
-	t.Parallel()
-	p := retryexec.Profile{{Err: exec.ErrNotFound, Verdict: verdict(retry.Retryable, "deploying")}}
-	_, err := exec.LookPath("retryexec-no-such-program")
-	require.Error(t, err)
-	assert.Equal(t, verdict(retry.Retryable, "deploying"), p.ClassifyExit(err, -1, ""))
-	assert.Equal(t, verdict(retry.Retryable, "deploying"), p.Classify(exec.ErrNotFound))
-	assert.Equal(t, verdict(retry.Retryable, "deploying"), p.Classify(fmt.Errorf("job: %w", err)))
-}
-
-func TestProfilesPrint(t *testing.T) {
-	t.Parallel()
-	p := retryexec.Profile{{Codes: []int{1}, Stderr: regexp.MustCompile(`\bboom\b`), Verdict: verdict(retry.Final, "boom")}}
-	assert.Contains(t, fmt.Sprintf("%+v", p), `Codes:[1] MinCode:0 Stderr:\bboom\b Err:<nil> Verdict:{Class:final `)
-}
-
-func TestClassifyOfOsExec(t *testing.T) {
-	t.Parallel()
-	_, err := command(t.Context(), "err:too many requests", "exit:1").Output()
-	assert.Equal(t, verdict(retry.RateLimited, "stderr_rate_limit"), retryexec.Classify(err), "Output keeps it")
-	err = command(t.Context(), "err:too many requests", "exit:1").Run()
-	assert.Equal(t, verdict(retry.Unknown, "exit_1"), retryexec.Classify(err), "Run does not")
 }

@@ -119,22 +119,4 @@ func TestSurvivor(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, exec.ErrWaitDelay)
 	assert.True(t, alive(survivor))
-
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	soon(t, func() {
-		err := retryexec.Run(ctx, nil, func(ctx context.Context) *exec.Cmd {
-			cmd := shell(ctx, ownSession+" wait")
-			cmd.Cancel, cmd.WaitDelay = nil, time.Hour
-			cmd.Stdout = onWrite(func(p []byte) {
-				survivor, _ = strconv.Atoi(strings.TrimSpace(string(p)))
-				cancel()
-			})
-			return cmd
-		})
-		assert.ErrorIs(t, err, context.Canceled)
-		assert.EqualError(t, err, "failed after 1 attempt (context canceled): signal: killed")
-	})
-	assert.True(t, alive(survivor))
-	assert.NoError(t, syscall.Kill(survivor, syscall.SIGKILL))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryexec"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
@@ -36,9 +37,9 @@ func categories(r *retrytest.Recorder) []string {
 func TestRunSucceeds(t *testing.T) {
 	t.Parallel()
 	p, recorder := policy()
-	require.NoError(t, retryexec.Run(t.Context(), p, scripts([]string{"err:permission denied"})))
+	require.NoError(t, retryexec.Run(t.Context(), p, commands("err:permission denied")))
 	assert.Len(t, recorder.Events(), 1)
-	require.NoError(t, retryexec.Run(t.Context(), nil, scripts([]string{"exit:0"})))
+	require.NoError(t, retryexec.Run(t.Context(), nil, commands("exit:0")))
 }
 
 func TestRunAsksThePolicysClassifierFirst(t *testing.T) {
@@ -68,28 +69,27 @@ func TestRunKeepsOverridesAndNonIdempotent(t *testing.T) {
 	t.Parallel()
 	p, recorder := policy()
 	p.Overrides = map[string]retry.Override{"exit_1": {MaxAttempts: 2}}
-	assert.Error(t, retryexec.Run(t.Context(), p, scripts([]string{"exit:1"})))
+	assert.Error(t, retryexec.Run(t.Context(), p, commands("exit:1")))
 	assert.Len(t, recorder.Events(), 2)
 
 	p, recorder = policy()
 	p.NonIdempotent = true
-	assert.ErrorIs(t, retryexec.Run(t.Context(), p, scripts([]string{"exit:75"})), retry.StopMaybeApplied)
+	assert.ErrorIs(t, retryexec.Run(t.Context(), p, commands("exit:75")), retry.StopMaybeApplied)
 	assert.Len(t, recorder.Events(), 1)
 }
 
 func TestOnce(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, retryexec.Once(t.Context(), scripts([]string{"exit:0"})))
+	require.NoError(t, retryexec.Once(t.Context(), commands("exit:0")))
 	err := retryexec.Once(t.Context(), scripts([]string{"err:boom", "exit:3"}, []string{"exit:0"}))
-	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit)
+	exit := testkit.As[*exec.ExitError](t, err)
 	assert.Equal(t, 3, exit.ExitCode())
 	assert.Equal(t, "boom\n", string(exit.Stderr))
 	require.Error(t, retryexec.Once(t.Context(), nil))
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	err = retryexec.Once(ctx, scripts([]string{"hang"}))
+	err = retryexec.Once(ctx, commands("hang"))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.Equal(t, "timeout", retryexec.Classify(err).Category)
 }
@@ -116,20 +116,17 @@ func TestCancel(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			cause := errors.New("shutdown")
-			err := retryexec.Run(ctx, p, func(ctx context.Context) *exec.Cmd {
-				cmd := newCmd(ctx)
+			err := retryexec.Run(ctx, p, with(newCmd, func(cmd *exec.Cmd) {
 				cmd.Env = environ("out:ready", "hang")
 				cmd.Stdout = onWrite(func([]byte) { cancel(cause) })
-				return cmd
-			})
+			}))
 			var end *retry.Error
 			require.ErrorAs(t, err, &end)
 			assert.Equal(t, retry.StopCanceled, end.Stop)
 			assert.Equal(t, 1, end.Attempts)
 			assert.ErrorIs(t, err, cause)
 			assert.NotErrorIs(t, err, context.DeadlineExceeded)
-			var exit *exec.ExitError
-			assert.ErrorAs(t, err, &exit)
+			require.ErrorAs(t, err, new(*exec.ExitError))
 			assert.Len(t, recorder.Events(), 1)
 		})
 	}
@@ -149,15 +146,12 @@ func TestAttemptTimeout(t *testing.T) {
 			p, recorder := policy()
 			p.Clock, p.AttemptTimeout, p.Classifier = clock, time.Minute, classifier
 			newCmd := scripts([]string{"out:ready", "hang"}, nil)
-			require.NoError(t, retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
-				cmd := newCmd(ctx)
+			require.NoError(t, retryexec.Run(t.Context(), p, with(newCmd, func(cmd *exec.Cmd) {
 				cmd.Stdout = onWrite(func([]byte) { clock.Advance(time.Minute) })
-				return cmd
-			}))
+			})))
 			assert.Equal(t, []string{"retryable timeout"}, categories(recorder))
 			err := recorder.Events()[0].Err
-			var exit *exec.ExitError
-			require.ErrorAs(t, err, &exit)
+			exit := testkit.As[*exec.ExitError](t, err)
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 			assert.Equal(t, "attempt timed out: "+exit.Error(), err.Error())
 			assert.Equal(t, verdict(retry.Retryable, "timeout"), retry.Classify(err), "without this package")

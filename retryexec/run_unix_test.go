@@ -18,11 +18,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryexec"
 )
 
 func shell(ctx context.Context, script string) *exec.Cmd {
 	return exec.CommandContext(ctx, "/bin/sh", "-c", script)
+}
+
+func shells(script string) func(context.Context) *exec.Cmd {
+	return func(ctx context.Context) *exec.Cmd { return shell(ctx, script) }
 }
 
 // TestSignals checks processes that were killed, with the context alive.
@@ -51,8 +56,7 @@ func TestSignals(t *testing.T) {
 			t.Parallel()
 			// The phrase has no say: glibc calls pointers invalid, and aborts.
 			err := shell(t.Context(), "kill -"+tt.signal+" $$").Run()
-			var exit *exec.ExitError
-			require.ErrorAs(t, err, &exit)
+			exit := testkit.As[*exec.ExitError](t, err)
 			require.Equal(t, -1, exit.ExitCode())
 			exit.Stderr = []byte("free(): invalid pointer, connection refused")
 			assert.Equal(t, tt.want, retryexec.Classify(err))
@@ -61,20 +65,11 @@ func TestSignals(t *testing.T) {
 			// And by way of a shell, with a command after it so that it does
 			// not become the process itself.
 			err = shell(t.Context(), "/bin/sh -c 'kill -"+tt.signal+" $$'; exit $?").Run()
-			require.ErrorAs(t, err, &exit)
+			exit = testkit.As[*exec.ExitError](t, err)
 			require.Greater(t, exit.ExitCode(), 128)
 			assert.Equal(t, tt.want, retryexec.Classify(err))
 		})
 	}
-}
-
-// TestSignalsHaveNoExitCode checks MinCode.
-func TestSignalsHaveNoExitCode(t *testing.T) {
-	t.Parallel()
-	killed := shell(t.Context(), "kill -9 $$").Run()
-	assert.Equal(t, verdict(retry.Unknown, "signal_killed"), retryexec.Simple().Classify(killed))
-	assert.Equal(t, verdict(retry.Unknown, "signal_killed"), retryexec.Simple().ClassifyExit(killed, -1, ""))
-	assert.Equal(t, verdict(retry.Final, "signal_killed"), retryexec.Simple().ClassifyExit(nil, 137, ""))
 }
 
 // TestLeftBehind leaves a process that holds the output of a command that has

@@ -72,12 +72,10 @@ func TestStreamsThatBlock(t *testing.T) {
 			t.Parallel()
 			b := block(t)
 			soon(t, func() {
-				err := retryexec.Once(t.Context(), func(ctx context.Context) *exec.Cmd {
-					cmd := command(ctx, tt.script...)
+				err := retryexec.Once(t.Context(), with(commands(tt.script...), func(cmd *exec.Cmd) {
 					cmd.WaitDelay = time.Second // time enough for streams that do not block
 					tt.prepare(cmd, b)
-					return cmd
-				})
+				}))
 				if tt.want == "" {
 					assert.NoError(t, err)
 				} else {
@@ -97,12 +95,10 @@ func TestInputThatBlocksIsNotWaitedFor(t *testing.T) {
 		defer cancel()
 		b := block(t)
 		soon(t, func() {
-			_ = retryexec.Run(ctx, nil, func(ctx context.Context) *exec.Cmd {
-				cmd := command(ctx, script...)
+			_ = retryexec.Run(ctx, nil, with(commands(script...), func(cmd *exec.Cmd) {
 				cmd.Cancel, cmd.WaitDelay = nil, time.Hour
 				cmd.Stdin, cmd.Stdout = b, onWrite(func([]byte) { cancel() })
-				return cmd
-			})
+			}))
 		})
 	}
 }
@@ -113,11 +109,9 @@ func TestInputThatBlocksIsSpent(t *testing.T) {
 	p, recorder := policy()
 	b := block(t)
 	soon(t, func() {
-		err := retryexec.Run(t.Context(), p, func(ctx context.Context) *exec.Cmd {
-			cmd := command(ctx, "exit:75")
+		err := retryexec.Run(t.Context(), p, with(commands("exit:75"), func(cmd *exec.Cmd) {
 			cmd.Stdin, cmd.WaitDelay = b, 50*time.Millisecond
-			return cmd
-		})
+		}))
 		assert.ErrorAs(t, err, new(*exec.ExitError))
 	})
 	assert.Equal(t, []string{"retryable exit_75", "final stdin_spent"}, categories(recorder))
@@ -150,17 +144,13 @@ func TestNothingLeaks(t *testing.T) {
 	before := runtime.NumGoroutine()
 	unblock := make(chan struct{})
 	for range 5 {
-		_ = retryexec.Once(t.Context(), func(ctx context.Context) *exec.Cmd {
-			cmd := command(ctx, "out:x", "err:x", "exit:1")
+		_ = retryexec.Once(t.Context(), with(commands("out:x", "err:x", "exit:1"), func(cmd *exec.Cmd) {
 			cmd.Stdin, cmd.Stdout = strings.NewReader("input"), io.Discard
-			return cmd
-		})
+		}))
 		ctx, cancel := context.WithCancel(t.Context())
-		_ = retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
-			cmd := command(ctx, "out:x", "hang")
+		_ = retryexec.Once(ctx, with(commands("out:x", "hang"), func(cmd *exec.Cmd) {
 			cmd.Stdin, cmd.Stdout = blocking(unblock), onWrite(func([]byte) { cancel() })
-			return cmd
-		})
+		}))
 		_ = retryexec.Once(t.Context(), retryexec.Command("retryexec-no-such-program"))
 	}
 	close(unblock)
