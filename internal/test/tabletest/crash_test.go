@@ -25,7 +25,7 @@ import (
 )
 
 // The variables that make this program a worker: the number of its kind, the address of
-// its database, and whose loop it runs.
+// its database, and how it works.
 const (
 	workerKind = "RETRY_TABLETEST_KIND"
 	workerDSN  = "RETRY_TABLETEST_DSN"
@@ -34,7 +34,9 @@ const (
 
 // loops are the ways in which a worker works. In groups, a Worker has many places, and most outcomes are
 // stored with others.
-var loops = []string{"by hand", "Worker", "Worker, in groups"}
+var loops = map[string]func(context.Context, kind, string) error{
+	"Worker": readyMade, "Worker, in groups": inGroups,
+}
 
 // RETRY_TEST_CRASH says how many jobs, workers and kills there are: 2000,8,200, for example.
 var crashJobs, crashWorkers, crashKills = func() (jobs, workers, kills int) {
@@ -55,9 +57,8 @@ func flaky(id int64) int {
 	return int(id % 3)
 }
 
-// slow says whether the first run of a job takes longer than its lease, so that
-// its worker comes too late. It is one job, so that there is another worker to
-// sweep it, and it is due when the kills are over.
+// slow says whether the first run of a job takes longer than its lease, which is extended.
+// It is due when the kills are over.
 func slow(id int64) bool { return id == int64(crashJobs)-1 }
 
 var crashPolicy = &retry.Policy{MaxAttempts: 8, Backoff: retry.Constant(20 * time.Millisecond)}
@@ -79,14 +80,11 @@ func TestMain(m *testing.M) {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
-	loop := map[string]func(context.Context, kind, string) error{
-		"by hand": worker, "Worker": readyMade, "Worker, in groups": inGroups,
-	}[os.Getenv(workerLoop)]
-	fmt.Fprintln(os.Stderr, "worker:", loop(context.Background(), kinds[n], os.Getenv(workerDSN)))
+	fmt.Fprintln(os.Stderr, "worker:", loops[os.Getenv(workerLoop)](context.Background(), kinds[n], os.Getenv(workerDSN)))
 	os.Exit(1)
 }
 
-// readyMade is worker with a [retrytable.Worker].
+// readyMade works until it is killed.
 func readyMade(ctx context.Context, k kind, dsn string) error {
 	w, err := newReadyMade(k, dsn)
 	if err != nil {
@@ -162,87 +160,6 @@ func newReadyMade(k kind, dsn string) (*retrytable.Worker[int64], error) {
 	}, nil
 }
 
-// worker works until it is killed.
-func worker(ctx context.Context, k kind, dsn string) error {
-	db, err := sql.Open(k.driver, dsn)
-	if err != nil {
-		return err
-	}
-	db.SetMaxOpenConns(1)
-	table := crashTable(k)
-	for {
-		lost, err := table.Sweep(ctx, db, 10)
-		if err != nil {
-			return err
-		}
-		for _, row := range lost {
-			if err := crashFail(ctx, db, table, row, retry.ErrLost); err != nil {
-				return err
-			}
-		}
-		// One at a time: a second one would be counted too if the first is poison.
-		rows, err := table.Claim(ctx, db, 1)
-		if err != nil {
-			return err
-		}
-		for _, row := range rows {
-			if err := crashRun(ctx, db, table, row); err != nil {
-				return err
-			}
-		}
-		if len(rows) == 0 {
-			time.Sleep(5 * time.Millisecond)
-		}
-	}
-}
-
-// crashRun runs a job: it says so, does its work, and commits the effect with the
-// state of the row.
-func crashRun(ctx context.Context, db *sql.DB, table *retrytable.Table[int64], row retrytable.Row[int64]) error {
-	if d, exhausted := crashPolicy.Exhausted(row.State, row.Now()); exhausted {
-		return ignoreLost(table.Fail(ctx, db, row.Lease, d))
-	}
-	if _, err := db.ExecContext(ctx, "INSERT INTO runs (job) VALUES ($1)", row.ID); err != nil {
-		return err
-	}
-	time.Sleep(5*time.Millisecond + rand.N(20*time.Millisecond))
-	if slow(row.ID) && row.State.Failures == 0 {
-		time.Sleep(time.Second)
-	}
-	switch {
-	case poison(row.ID):
-		self, err := os.FindProcess(os.Getpid())
-		if err != nil {
-			return err
-		}
-		return errors.Join(self.Kill(), errors.New("still alive"))
-	case row.State.Failures < flaky(row.ID):
-		return crashFail(ctx, db, table, row, errWork)
-	}
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	if _, err := tx.ExecContext(ctx, "INSERT INTO effects (job) VALUES ($1)", row.ID); err != nil {
-		return err
-	}
-	if err := table.Succeed(ctx, tx, row.Lease); err != nil {
-		return errors.Join(ignoreLost(err), tx.Rollback())
-	}
-	return tx.Commit()
-}
-
-func crashFail(ctx context.Context, db *sql.DB, table *retrytable.Table[int64], row retrytable.Row[int64], err error) error {
-	return ignoreLost(table.FailWith(ctx, db, row.Lease, crashPolicy.Next(row.State, err, row.Now()), err))
-}
-
-func ignoreLost(err error) error {
-	if errors.Is(err, retrytable.ErrLeaseLost) {
-		return nil
-	}
-	return err
-}
-
 // crashRefusal is when a trigger refuses a row, and how: one in twenty times that one of a
 // tenth of the rows is written, whoever does that, with errors of several classes.
 var crashRefusal = map[retrytable.Dialect][2]string{
@@ -265,7 +182,7 @@ func TestCrash(t *testing.T) {
 		if k != databases[0] && k != databases[2] && k != databases[3] {
 			continue
 		}
-		for _, loop := range loops {
+		for loop := range loops {
 			t.Run(k.name+"/"+loop, func(t *testing.T) {
 				t.Parallel()
 				s := k.open(t)
@@ -279,9 +196,7 @@ func TestCrash(t *testing.T) {
 						s.ago(t, s.db, "due_at", int64(id), -4*time.Second)
 					}
 				}
-				if loop != "by hand" {
-					s.refuse(t, crashRefusal[s.dialect][0], crashRefusal[s.dialect][1])
-				}
+				s.refuse(t, crashRefusal[s.dialect][0], crashRefusal[s.dialect][1])
 				deaths := killWorkers(t, n, s, loop)
 				t.Logf("%d workers died", deaths)
 				assertCrash(t, s.db, loop)
@@ -322,7 +237,7 @@ func killWorkers(t *testing.T, n int, s *store, loop string) int {
 			}
 		})
 	}
-	cut, cuts := int64(0), loop != "by hand" && s.dialect != retrytable.SQLite
+	cut, cuts := int64(0), s.dialect != retrytable.SQLite
 	for kills, begun := 0, 0; ctx.Err() == nil && (kills < crashKills || cuts && cut == 0 || left(t, s.db) > 0); {
 		time.Sleep(30*time.Millisecond + rand.N(100*time.Millisecond))
 		// On a busy machine a worker needs longer than that to begin its work, and whoever has

@@ -10,8 +10,4 @@
 //	RETRY_TEST_MARIADB=user:password@tcp(host:3306)/database
 //
 // They make schemas and databases with random names, and drop them.
-//
-// What claims cost in large tables, with the plans of the statements:
-//
-//	go test -run '^$' -bench . -benchtime 900x
 package tabletest

@@ -109,7 +109,8 @@ func TestErrorTextsWithoutWork(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []any{"waiting", retry.ErrLost.Error()}, query(t, s.db, "SELECT status, error FROM jobs WHERE id = 0")[0])
 		assert.Equal(t, []any{"dead", retry.ErrLost.Error()}, query(t, s.db, "SELECT status, error FROM jobs WHERE id = 1")[0])
-		assert.Equal(t, []any{"dead", "mail failed after 3 attempts"}, query(t, s.db, "SELECT status, error FROM jobs WHERE id = 2")[0])
+		assert.Equal(t, []any{"dead", "mail failed after 3 attempts", int64(3)},
+			query(t, s.db, "SELECT status, error, attempts FROM jobs WHERE id = 2")[0], "the claim does not count")
 	})
 }
 

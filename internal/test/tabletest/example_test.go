@@ -41,7 +41,7 @@ func newMails() *retrytable.Table[string] {
 	return &retrytable.Table[string]{
 		Dialect: retrytable.SQLite,
 		Name:    "mails",
-		Columns: retrytable.Columns{ID: "recipient", Pending: "polls"},
+		Columns: retrytable.Columns{ID: "recipient"},
 		Lease:   5 * time.Minute,
 		Set:     retrytable.Set{Fail: "error = $1"},
 	}
@@ -129,138 +129,6 @@ func ExampleJob_InTx() {
 	// Output:
 	// 1 <nil>
 	// done hello, bob <nil>
-}
-
-// A job that polls for something costs no attempts.
-func ExampleWorker_pending() {
-	mails := newMails()
-	db, remove := exampleDB(mails)
-	defer remove()
-	ctx := context.Background()
-	asked := 0
-	w := &retrytable.Worker[string]{
-		Table: mails, DB: db, Policy: mailPolicy,
-		Work: func(context.Context, *retrytable.Job[string]) error {
-			if asked++; asked < 10 {
-				return retry.MarkPending(errors.New("not delivered yet"))
-			}
-			return nil
-		},
-		FinishArgs: func(o *retrytable.Outcome[string]) []any {
-			return []any{o.Err.Error()}
-		},
-	}
-	for range 10 {
-		if _, err := w.Once(ctx); err != nil {
-			fmt.Println(err)
-		}
-	}
-	var polls, attempts int
-	err := db.QueryRowContext(ctx, "SELECT sum(polls), sum(attempts) FROM mails").Scan(&polls, &attempts)
-	fmt.Println(polls, "polls and", attempts, "attempt", err)
-	// Output:
-	// 9 polls and 1 attempt <nil>
-}
-
-// A program that starts is told everything that its table lacks.
-func ExampleTable_Check() {
-	mails := newMails()
-	db, remove := exampleDB(mails)
-	defer remove()
-	mails = newMails()
-	mails.Columns.First, mails.Columns.Due = "first_at", "send_at"
-	fmt.Println(mails.Check(context.Background(), db))
-	// Output:
-	// retrytable: the table does not fit:
-	// retrytable: Columns.Due: "send_at": there is no such column; run: ALTER TABLE `mails` ADD COLUMN `send_at` INTEGER
-	// retrytable: Columns.First: "first_at": there is no such column; run: ALTER TABLE `mails` ADD COLUMN `first_at` INTEGER
-}
-
-// A program adds what its table lacks.
-func ExampleTable_Missing() {
-	mails := newMails()
-	db, remove := exampleDB(mails)
-	defer remove()
-	mails = newMails()
-	mails.Columns.First = "first_at"
-	statements, err := mails.Missing(context.Background(), db)
-	if err != nil {
-		fmt.Println(err)
-	}
-	for _, statement := range statements {
-		fmt.Println(statement)
-		if _, err := db.ExecContext(context.Background(), statement); err != nil {
-			fmt.Println(err)
-		}
-	}
-	fmt.Println(mails.Check(context.Background(), db))
-	// Output:
-	// ALTER TABLE `mails` ADD COLUMN `first_at` INTEGER
-	// <nil>
-}
-
-// An instant in a statement of the program's own.
-func ExampleInstant() {
-	mails := newMails()
-	db, remove := exampleDB(mails)
-	defer remove()
-	ctx := context.Background()
-	at := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
-	_, err := db.ExecContext(ctx, "UPDATE mails SET due_at = $1 WHERE recipient = 'bob'",
-		retrytable.Instant{Time: at, As: retrytable.UnixMicros})
-	if err != nil {
-		fmt.Println(err)
-	}
-	var due retrytable.Instant
-	var late bool
-	err = db.QueryRowContext(ctx, "SELECT due_at, due_at > "+retrytable.UnixMicros.Now(retrytable.SQLite)+
-		" FROM mails WHERE recipient = 'bob'").Scan(&due, &late)
-	fmt.Println(due.Time, late, err)
-	// Output:
-	// 2031-02-03 04:05:06 +0000 UTC true <nil>
-}
-
-// The loop of a Worker, written by hand.
-func Example() {
-	mails := newMails()
-	db, remove := exampleDB(mails)
-	defer remove()
-	ctx := context.Background()
-	for {
-		rows, err := mails.Claim(ctx, db, 1)
-		if err != nil || len(rows) == 0 {
-			fmt.Println(err) // a worker that goes on sleeps here, and sweeps
-			return
-		}
-		if err := sendOne(ctx, db, mails, rows[0]); err != nil && !errors.Is(err, retrytable.ErrLeaseLost) {
-			fmt.Println(err)
-			return
-		}
-	}
-	// Output:
-	// bob: failed, again in 0s
-	// carol: failed, for good: no such mailbox
-	// alice: sent
-	// bob: sent
-	// <nil>
-}
-
-func sendOne(ctx context.Context, db *sql.DB, mails *retrytable.Table[string], row retrytable.Row[string]) error {
-	if d, exhausted := mailPolicy.Exhausted(row.State, row.Now()); exhausted {
-		return mails.Fail(ctx, db, row.Lease, d, d.Err.Error())
-	}
-	failure := deliver(row.ID, row.State.Failures)
-	if failure == nil {
-		fmt.Printf("%s: sent\n", row.ID)
-		return mails.Succeed(ctx, db, row.Lease)
-	}
-	d := mailPolicy.Next(row.State, failure, row.Now())
-	if d.Retry {
-		fmt.Printf("%s: failed, again in %v\n", row.ID, d.Delay)
-	} else {
-		fmt.Printf("%s: failed, for good: %v\n", row.ID, d.Err)
-	}
-	return mails.Fail(ctx, db, row.Lease, d, failure.Error())
 }
 
 // A mail that somebody asks for by its ID is claimed, and sent by another program, which has

@@ -30,100 +30,41 @@ func TestWorkerSweepsPastARow(t *testing.T) {
 			run(t, s.db, "CREATE TRIGGER no BEFORE UPDATE ON jobs WHEN old.id = 1 BEGIN SELECT RAISE(ABORT, 'not this one'); END")
 		},
 		"InTx": func(_ *testing.T, s *shop) {
-			s.InTx = func(_ context.Context, _ *sql.Tx, o *retrytable.Outcome[int64]) error {
-				if o.Job.ID == 1 {
-					return errors.New("not this one")
-				}
-				return nil
-			}
+			s.InTx = refuseFirst(func() error { return errors.New("not this one") })
 		},
 		"InTx panics": func(_ *testing.T, s *shop) {
-			s.InTx = func(_ context.Context, _ *sql.Tx, o *retrytable.Outcome[int64]) error {
-				if o.Job.ID == 1 {
-					panic("not this one")
-				}
-				return nil
-			}
+			s.InTx = refuseFirst(func() error { panic("not this one") })
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, 20, func(t *testing.T, s *shop) {
-				run(t, s.db, "UPDATE jobs SET status = 'running', attempts = 1, fence = 1, lease_until = id") // long ago
-				spoil(t, s)
-				s.Concurrency, s.Poll, s.Policy.Backoff = 4, 5*time.Second, retry.Constant(time.Second)
-				s.Work = func(context.Context, *retrytable.Job[int64]) error { return nil }
-				stop := s.start(t)
-				time.Sleep(2 * time.Minute)
-				left := query(t, s.db, "SELECT id FROM jobs WHERE status <> 'done'")
-				assert.Equal(t, [][]any{{int64(1)}}, left)
-				time.Sleep(2 * time.Hour)
-				require.Equal(t, errStop, stop())
-				assert.Contains(t, s.errs[0].Error(), "not this one")
-				if name == "trigger on all that is written" { // its lease cannot be extended either
-					assert.Less(t, len(s.errs), 400, "of 1440")
-					return
-				}
-				assert.Greater(t, len(s.errs), 10)
-				assert.Less(t, len(s.errs), 20, "of 120")
-			})
+		eachInBubble(t, name, 20, func(t *testing.T, s *shop) {
+			run(t, s.db, "UPDATE jobs SET status = 'running', attempts = 1, fence = 1, lease_until = id") // long ago
+			spoil(t, s)
+			s.Concurrency, s.Poll, s.Policy.Backoff = 4, 5*time.Second, retry.Constant(time.Second)
+			s.Work = func(context.Context, *retrytable.Job[int64]) error { return nil }
+			stop := s.start(t)
+			time.Sleep(2 * time.Minute)
+			left := query(t, s.db, "SELECT id FROM jobs WHERE status <> 'done'")
+			assert.Equal(t, [][]any{{int64(1)}}, left)
+			time.Sleep(2 * time.Hour)
+			require.Equal(t, errStop, stop())
+			assert.Contains(t, s.errs[0].Error(), "not this one")
+			if name == "trigger on all that is written" { // its lease cannot be extended either
+				assert.Less(t, len(s.errs), 400, "of 1440")
+				return
+			}
+			assert.Greater(t, len(s.errs), 10)
+			assert.Less(t, len(s.errs), 20, "of 120")
 		})
 	}
 }
 
-// Rows that the database lets nobody write keep no other rows from being claimed, swept
-// and promoted. They are like that with a constraint that was added as NOT VALID, or a
-// trigger.
-func TestWorkerPastRowsThatNobodyCanTake(t *testing.T) {
-	t.Parallel()
-	for _, orderBy := range []string{"", "id"} {
-		test := func(t *testing.T, s *store) {
-			t.Helper()
-			table := jobs()
-			table.OrderBy = orderBy
-			s.create(t, table, 0)
-			for id := range int64(12) {
-				run(t, s.db, "INSERT INTO jobs (id) VALUES ($1)", id)
-				s.ago(t, s.db, "due_at", id, time.Hour-time.Duration(id)*time.Minute)
-				if id%4 == 3 { // of a dead worker
-					run(t, s.db, "UPDATE jobs SET status = 'running', due_at = NULL WHERE id = $1", id)
-					s.ago(t, s.db, "lease_until", id, time.Hour-time.Duration(id)*time.Minute)
-				}
-				if id%4 == 2 && orderBy != "" {
-					run(t, s.db, "UPDATE jobs SET due_at = NULL WHERE id = $1", id)
-				}
-			}
-			run(t, s.db, map[retrytable.Dialect]string{
-				retrytable.PostgreSQL: "ALTER TABLE jobs ADD CONSTRAINT fine CHECK (id > 3) NOT VALID",
-				retrytable.SQLite:     "CREATE TRIGGER no BEFORE UPDATE ON jobs WHEN old.id <= 3 BEGIN SELECT RAISE(ABORT, 'no'); END",
-				retrytable.MySQL: "CREATE TRIGGER no BEFORE UPDATE ON jobs FOR EACH ROW IF old.id <= 3 THEN " +
-					"SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no'; END IF",
-			}[s.dialect])
-			var reports atomic.Int32
-			w := &retrytable.Worker[int64]{
-				Table: table, DB: s.db, Concurrency: 4, Poll: 10 * time.Millisecond, Policy: &retry.Policy{Backoff: retry.Constant(0)},
-				Work:    func(context.Context, *retrytable.Job[int64]) error { return nil },
-				OnError: func(context.Context, error) { reports.Add(1) },
-			}
-			ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
-			defer stop()
-			go func() {
-				for ctx.Err() == nil {
-					var n int
-					if s.db.QueryRowContext(ctx, "SELECT count(*) FROM jobs WHERE status = 'done'").Scan(&n) == nil && n == 8 {
-						stop()
-					}
-					time.Sleep(10 * time.Millisecond)
-				}
-			}()
-			assert.ErrorIs(t, w.Run(ctx), context.Canceled)
-			assert.Equal(t, [][]any{{int64(8), int64(4)}}, query(t, s.db, "SELECT count(*), min(id) FROM jobs WHERE status = 'done'"))
-			assert.NotZero(t, reports.Load())
+// refuseFirst is an InTx that fails for the first job.
+func refuseFirst(fail func() error) func(context.Context, *sql.Tx, *retrytable.Outcome[int64]) error {
+	return func(_ context.Context, _ *sql.Tx, o *retrytable.Outcome[int64]) error {
+		if o.Job.ID == 1 {
+			return fail()
 		}
-		t.Run("by "+orderBy, func(t *testing.T) {
-			t.Parallel()
-			forEach(t, databases, test)
-		})
+		return nil
 	}
 }
 
@@ -180,38 +121,35 @@ func TestWorkerReadsBack(t *testing.T) {
 	}
 	for end, e := range ends {
 		for name, m := range meanwhile {
-			t.Run(end+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				inBubble(t, 1, func(t *testing.T, s *shop) {
-					s.Table.Statuses.Done = []string{"done", "sent"}
-					s.Policy.FreeRateLimits = 3
-					s.Work = func(_ context.Context, job *retrytable.Job[int64]) error {
-						if m.stored {
-							s.database.breaks.Store(1)
-						} else {
-							s.database.down.Store(true)
+			eachInBubble(t, end+"/"+name, 1, func(t *testing.T, s *shop) {
+				s.Table.Statuses.Done = []string{"done", "sent"}
+				s.Policy.FreeRateLimits = 3
+				s.Work = func(_ context.Context, job *retrytable.Job[int64]) error {
+					if m.stored {
+						s.database.breaks.Store(1)
+					} else {
+						s.database.down.Store(true)
+					}
+					time.AfterFunc(20*time.Millisecond, func() {
+						s.database.down.Store(false)
+						if m.sql != "" {
+							_, err := s.db.ExecContext(context.Background(), m.sql)
+							assert.NoError(t, err)
 						}
-						time.AfterFunc(20*time.Millisecond, func() {
-							s.database.down.Store(false)
-							if m.sql != "" {
-								_, err := s.db.ExecContext(context.Background(), m.sql)
-								assert.NoError(t, err)
-							}
-						})
-						return e.work(job)
-					}
-					_, err := s.Once(t.Context())
-					if m.says == "" {
-						require.NoError(t, err)
-						assert.Equal(t, []string{e.told}, s.outcomes)
-						assert.Len(t, s.events.Events(), 1)
-						return
-					}
-					require.ErrorIs(t, err, retrytable.ErrLeaseLost)
-					assert.ErrorContains(t, err, m.says)
-					assert.Empty(t, s.outcomes)
-					assert.Empty(t, s.events.Events())
-				})
+					})
+					return e.work(job)
+				}
+				_, err := s.Once(t.Context())
+				if m.says == "" {
+					require.NoError(t, err)
+					assert.Equal(t, []string{e.told}, s.outcomes)
+					assert.Len(t, s.events.Events(), 1)
+					return
+				}
+				require.ErrorIs(t, err, retrytable.ErrLeaseLost)
+				assert.ErrorContains(t, err, m.says)
+				assert.Empty(t, s.outcomes)
+				assert.Empty(t, s.events.Events())
 			})
 		}
 	}
@@ -248,88 +186,85 @@ func TestWorkerHooksPanic(t *testing.T) {
 		"Observer": again, "Observer.Attempt": ended, "the end of Observer.Attempt": ended,
 		"Classifier": ended, "Backoff": ended, "Jitter": ended, "Rand": ended, "Turn": done,
 	} {
-		t.Run(hook, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, 4, func(t *testing.T, s *shop) {
-				p := &panicky{} // of the job in hand: they follow one another
-				s.Policy = &retry.Policy{
-					Backoff: p, Jitter: p, Rand: p, Observer: p,
-					Classifier: func(error) retry.Verdict { p.at("Classifier"); return retry.Verdict{} },
-				}
-				if first := true; hook == "Turn" {
-					s.Turn = func(context.Context, retrytable.DB) error {
-						if first {
-							first = false
-							panic("boom")
-						}
-						return nil
-					}
-				}
-				s.Work = func(_ context.Context, job *retrytable.Job[int64]) error {
-					p.hook.Store("")
-					if job.ID != 1 {
-						return nil
-					}
-					p.hook.Store(hook)
-					p.at("Work")
-					job.InTx(func(context.Context, *sql.Tx) error { p.at("Job.InTx"); return nil })
-					switch hook {
-					case "Job.InTx", "InTx", "Turn":
-						return nil
-					case "OnError":
-						return retry.MarkFinal(errWork)
-					}
-					return errWork
-				}
-				s.InTx = func(_ context.Context, _ *sql.Tx, o *retrytable.Outcome[int64]) error {
-					if o.Err == nil {
-						p.at("InTx")
+		eachInBubble(t, hook, 4, func(t *testing.T, s *shop) {
+			p := &panicky{} // of the job in hand: they follow one another
+			s.Policy = &retry.Policy{
+				Backoff: p, Jitter: p, Rand: p, Observer: p,
+				Classifier: func(error) retry.Verdict { p.at("Classifier"); return retry.Verdict{} },
+			}
+			if first := true; hook == "Turn" {
+				s.Turn = func(context.Context, retrytable.DB) error {
+					if first {
+						first = false
+						panic("boom")
 					}
 					return nil
 				}
-				s.FinishArgs = func(*retrytable.Outcome[int64]) []any { p.at("FinishArgs"); return nil }
-				after, onError := s.After, s.OnError
-				s.After = func(ctx context.Context, o *retrytable.Outcome[int64]) {
-					after(ctx, o)
-					p.at("After")
-					if p.hook.Load() == "OnError" && o.Job.ID == 1 {
-						panic("for OnError")
-					}
+			}
+			s.Work = func(_ context.Context, job *retrytable.Job[int64]) error {
+				p.hook.Store("")
+				if job.ID != 1 {
+					return nil
 				}
-				s.OnError = func(ctx context.Context, err error) {
-					onError(ctx, err)
-					p.at("OnError")
+				p.hook.Store(hook)
+				p.at("Work")
+				job.InTx(func(context.Context, *sql.Tx) error { p.at("Job.InTx"); return nil })
+				switch hook {
+				case "Job.InTx", "InTx", "Turn":
+					return nil
+				case "OnError":
+					return retry.MarkFinal(errWork)
 				}
-				if hook == "Observer.Attempt" { // which is before the work
-					p.hook.Store(hook)
-					time.AfterFunc(500*time.Millisecond, func() { p.hook.Store("") })
+				return errWork
+			}
+			s.InTx = func(_ context.Context, _ *sql.Tx, o *retrytable.Outcome[int64]) error {
+				if o.Err == nil {
+					p.at("InTx")
 				}
-				run(t, s.db, "UPDATE jobs SET due_at = id")
-				stop := s.start(t)
-				time.Sleep(30 * time.Second)
-				require.Equal(t, errStop, stop())
-				assert.Equal(t, want, s.of(t, 1).status)
-				for id := range int64(3) {
-					if hook != "Observer.Attempt" {
-						assert.Equal(t, "done", s.of(t, id+2).status)
-					}
+				return nil
+			}
+			s.FinishArgs = func(*retrytable.Outcome[int64]) []any { p.at("FinishArgs"); return nil }
+			after, onError := s.After, s.OnError
+			s.After = func(ctx context.Context, o *retrytable.Outcome[int64]) {
+				after(ctx, o)
+				p.at("After")
+				if p.hook.Load() == "OnError" && o.Job.ID == 1 {
+					panic("for OnError")
 				}
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				in := map[string]string{"Work": "panic", "Job.InTx": "panic in Job.InTx", "InTx": "panic in InTx"}[hook]
-				if in != "" { // it is why the attempt has failed
-					assert.Contains(t, s.outcomes[0], "1: "+in+": boom")
-					assert.Empty(t, s.errs)
-					return
+			}
+			s.OnError = func(ctx context.Context, err error) {
+				onError(ctx, err)
+				p.at("OnError")
+			}
+			if hook == "Observer.Attempt" { // which is before the work
+				p.hook.Store(hook)
+				time.AfterFunc(500*time.Millisecond, func() { p.hook.Store("") })
+			}
+			run(t, s.db, "UPDATE jobs SET due_at = id")
+			stop := s.start(t)
+			time.Sleep(30 * time.Second)
+			require.Equal(t, errStop, stop())
+			assert.Equal(t, want, s.of(t, 1).status)
+			for id := range int64(3) {
+				if hook != "Observer.Attempt" {
+					assert.Equal(t, "done", s.of(t, id+2).status)
 				}
-				if want == ended && hook != "OnError" {
-					assert.Contains(t, s.outcomes[0], "1: panic in a function of the Policy: boom")
-				}
-				require.NotEmpty(t, s.errs)
-				var panicked *retry.PanicError
-				require.ErrorAs(t, s.errs[0], &panicked)
-				assert.NotEmpty(t, panicked.Stack)
-			})
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			in := map[string]string{"Work": "panic", "Job.InTx": "panic in Job.InTx", "InTx": "panic in InTx"}[hook]
+			if in != "" { // it is why the attempt has failed
+				assert.Contains(t, s.outcomes[0], "1: "+in+": boom")
+				assert.Empty(t, s.errs)
+				return
+			}
+			if want == ended && hook != "OnError" {
+				assert.Contains(t, s.outcomes[0], "1: panic in a function of the Policy: boom")
+			}
+			require.NotEmpty(t, s.errs)
+			var panicked *retry.PanicError
+			require.ErrorAs(t, s.errs[0], &panicked)
+			assert.NotEmpty(t, panicked.Stack)
 		})
 	}
 }
@@ -364,23 +299,20 @@ func (f backoffFunc) Delay(n int) time.Duration { return f(n) }
 func TestWorkerIdleConnections(t *testing.T) {
 	t.Parallel()
 	for _, idle := range []int{-1, 1} {
-		t.Run(fmt.Sprint(idle), func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, 0, func(t *testing.T, s *shop) {
-				s.db.SetMaxIdleConns(idle)
-				s.Concurrency = 8
-				s.Work = func(context.Context, *retrytable.Job[int64]) error { return nil }
-				stop := s.start(t)
-				time.Sleep(5 * time.Minute)
-				require.Equal(t, errStop, stop())
-				if idle == 1 {
-					assert.Empty(t, s.errs)
-					return
-				}
-				require.Len(t, s.errs, 1)
-				assert.Regexp(t, `^retrytable: Worker.DB: \d+ connections were closed in \d+s because too few may be idle: .*: `+
-					`call db.SetMaxIdleConns\(1\)$`, s.errs[0].Error(), "as many as may be open")
-			})
+		eachInBubble(t, fmt.Sprint(idle), 0, func(t *testing.T, s *shop) {
+			s.db.SetMaxIdleConns(idle)
+			s.Concurrency = 8
+			s.Work = func(context.Context, *retrytable.Job[int64]) error { return nil }
+			stop := s.start(t)
+			time.Sleep(5 * time.Minute)
+			require.Equal(t, errStop, stop())
+			if idle == 1 {
+				assert.Empty(t, s.errs)
+				return
+			}
+			require.Len(t, s.errs, 1)
+			assert.Regexp(t, `^retrytable: Worker.DB: \d+ connections were closed in \d+s because too few may be idle: .*: `+
+				`call db.SetMaxIdleConns\(1\)$`, s.errs[0].Error(), "as many as may be open")
 		})
 	}
 }

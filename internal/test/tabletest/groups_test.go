@@ -275,23 +275,19 @@ func TestGroupsThatAreNotUnderstood(t *testing.T) {
 	}
 }
 
-// What the database refuses to write in one row of a group is not the fault of the others.
+// What the database refuses to write in one row of a group is not the fault of the others, and
+// the group is not given up, even if the error is of class 42.
 func TestGroupWithARefusedRow(t *testing.T) {
 	t.Parallel()
 	forEach(t, databases, func(t *testing.T, s *store) {
 		const n, refused = 24, 12 // which is done
 		c := newCrew(t, s, jobs(), n)
 		c.Table.Lease = 2 * time.Second // after that, it is given up
-		condition := fmt.Sprintf("id = %d AND status = 'done'", refused)
-		if s.dialect == retrytable.SQLite { // which cannot add a constraint
-			run(t, s.db, "CREATE TRIGGER no BEFORE UPDATE ON jobs WHEN new.id = 12 AND new.status = 'done' BEGIN "+
-				"SELECT RAISE(ABORT, 'no'); END")
-		} else {
-			run(t, s.db, "ALTER TABLE jobs ADD CONSTRAINT no CHECK (NOT ("+condition+"))")
-		}
+		s.refuse(t, "OLD.id = 12 AND NEW.status = 'done'", noBody[s.dialect])
 		_, err := c.Once(t.Context())
 		require.ErrorContains(t, err, fmt.Sprintf("job %d: its end was not stored", refused))
 		assert.NotContains(t, err.Error(), "\n", "nobody else has an error")
+		assert.NotContains(t, err.Error(), "a statement of its own")
 		assert.Len(t, c.outcomes, n-1)
 		for id := range int64(n) {
 			if id+1 != refused {
@@ -299,27 +295,6 @@ func TestGroupWithARefusedRow(t *testing.T) {
 			}
 		}
 		assert.Equal(t, "running", s.record(t, s.db, refused).status)
-	})
-}
-
-// Whoever has lost his lease is told so, and the others of his group are stored.
-func TestGroupWithLostLeases(t *testing.T) {
-	t.Parallel()
-	forEach(t, databases, func(t *testing.T, s *store) {
-		const n = 24
-		c := newCrew(t, s, jobs(), n)
-		c.meanwhile = func() { run(t, s.db, "UPDATE jobs SET fence = fence + 1 WHERE id <= 12") }
-		_, err := c.Once(t.Context())
-		require.ErrorIs(t, err, retrytable.ErrLeaseLost)
-		assert.Equal(t, n/2, strings.Count(err.Error(), "its end was not stored"))
-		assert.Len(t, c.outcomes, n/2)
-		for id := range int64(n) {
-			if id < n/2 {
-				assert.Equal(t, "running", s.record(t, s.db, id+1).status)
-			} else {
-				c.assertEnded(t, id+1, "")
-			}
-		}
 	})
 }
 
@@ -368,7 +343,7 @@ func groupWithALockedRow(t *testing.T, s *store, args func(*retrytable.Outcome[i
 	c.assertEnded(t, locked, note)
 }
 
-// IDs go into groups whatever their type.
+// IDs are claimed, and their ends stored in groups and alone, whatever their type.
 func TestGroupsOfIDs(t *testing.T) {
 	t.Parallel()
 	texts := []string{"", "NULL", `"`, `\`, `'`, "{a,b}", "a,b", " a ", "ü…", "\x01\n", "a$1?"}
@@ -381,6 +356,8 @@ func TestGroupsOfIDs(t *testing.T) {
 	}
 	t.Run("uuid", func(t *testing.T) { t.Parallel(); groupsOf(t, "uuid", uuids) })
 	t.Run("bytes", func(t *testing.T) { t.Parallel(); groupsOf(t, "bytes", bytes) })
+	t.Run("bigint", func(t *testing.T) { t.Parallel(); groupsOf(t, "bigint", []int64{1 << 62, -7}) })
+	t.Run("integer", func(t *testing.T) { t.Parallel(); groupsOf(t, "integer", []int32{1 << 30, -7}) })
 }
 
 // groupsOf has jobs with these IDs succeed at the same moment.
@@ -402,17 +379,22 @@ func groupsOf[ID any](t *testing.T, sqlType string, ids []ID) {
 		for _, id := range ids {
 			run(t, s.db, "INSERT INTO jobs (id, due_at) VALUES ($1, NULL)", id)
 		}
-		var begun sync.WaitGroup
-		begun.Add(len(ids))
+		var begun *sync.WaitGroup
 		w := &retrytable.Worker[ID]{Table: table, DB: s.db, Concurrency: len(ids), Work: func(context.Context, *retrytable.Job[ID]) error {
 			begun.Done()
 			begun.Wait()
 			return nil
 		}}
-		claimed, err := w.Once(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, len(ids), claimed)
-		assert.Equal(t, int64(len(ids)), query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'done'")[0][0])
+		alone := func(context.Context, *sql.Tx, *retrytable.Outcome[ID]) error { return nil }
+		for _, w.InTx = range []func(context.Context, *sql.Tx, *retrytable.Outcome[ID]) error{nil, alone} {
+			begun = &sync.WaitGroup{}
+			begun.Add(len(ids))
+			claimed, err := w.Once(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, len(ids), claimed)
+			assert.Equal(t, int64(len(ids)), query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'done'")[0][0])
+			run(t, s.db, "UPDATE jobs SET status = 'ready'")
+		}
 	})
 }
 

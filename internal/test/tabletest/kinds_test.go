@@ -107,38 +107,6 @@ func TestWorkerKinds(t *testing.T) {
 	})
 }
 
-// A policy that is exchanged while a job waits counts from its next attempt on.
-func TestWorkerKindsReload(t *testing.T) {
-	t.Parallel()
-	forEach(t, databases, func(t *testing.T, s *store) {
-		table, policies := jobsOfKinds(), &retrypolicies.Policies{}
-		s.create(t, table, 0)
-		ofKinds(t, s, "mail", "report")
-		w := &retrytable.Worker[int64]{
-			Table: table, DB: s.db, Concurrency: 2, PolicyFor: policies.Get,
-			Work: func(context.Context, *retrytable.Job[int64]) error { return errWork },
-		}
-		once := func() {
-			t.Helper()
-			n, err := w.Once(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, 2, n)
-		}
-		load(t, policies, `"mail": {"max_attempts": 5}, "report": {"max_attempts": 5}`)
-		once()
-		near(t, s.record(t, s.db, 1).due, time.Hour)
-		load(t, policies, `"mail": {"max_attempts": 2}, "report": {"max_attempts": 5, "backoff": {"constant": "2h"}}`)
-		for id := range int64(2) {
-			s.ago(t, s.db, "due_at", id+1, time.Second)
-		}
-		once()
-		assert.Equal(t, record{status: "dead", attempts: 2, fence: 2}, s.record(t, s.db, 1))
-		got := s.record(t, s.db, 2)
-		assert.Equal(t, record{status: "waiting", attempts: 2, fence: 2, due: got.due}, got)
-		near(t, got.due, 2*time.Hour)
-	})
-}
-
 // A job whose kind has no policy is given back, as it was, until its kind has one. One
 // that was lost stays so.
 func TestWorkerKindWithoutPolicy(t *testing.T) {
@@ -207,33 +175,30 @@ func TestWorkerKindWithoutPolicyIsSeldom(t *testing.T) {
 			"no policy":           func() (*retry.Policy, error) { return nil, errors.New("no policy here") },
 			"panic in PolicyFor:": func() (*retry.Policy, error) { panic("boom") },
 		} {
-			t.Run(orderBy+"/"+why, func(t *testing.T) {
-				t.Parallel()
-				inBubble(t, 0, func(t *testing.T, s *shop) {
-					run(t, s.db, "DROP TABLE jobs")
-					table := jobsOfKinds()
-					table.OrderBy = orderBy
-					s.create(t, table, 0)
-					ofKinds(t, s.store, "mail", "mail", "report")
-					s.Table, s.Policy = table, nil
-					s.PolicyFor = func(kind string) (*retry.Policy, error) {
-						if kind == "mail" {
-							return policyFor()
-						}
-						return &retry.Policy{}, nil
+			eachInBubble(t, orderBy+"/"+why, 0, func(t *testing.T, s *shop) {
+				run(t, s.db, "DROP TABLE jobs")
+				table := jobsOfKinds()
+				table.OrderBy = orderBy
+				s.create(t, table, 0)
+				ofKinds(t, s.store, "mail", "mail", "report")
+				s.Table, s.Policy = table, nil
+				s.PolicyFor = func(kind string) (*retry.Policy, error) {
+					if kind == "mail" {
+						return policyFor()
 					}
-					s.Work = func(context.Context, *retrytable.Job[int64]) error { return nil }
-					s.database.breaks.Store(1) // of the first that is given back
-					stop := s.start(t)
-					time.Sleep(time.Hour)
-					require.Equal(t, errStop, stop())
-					assert.Equal(t, [][]any{{"waiting", int64(0)}, {"waiting", int64(0)}, {"done", int64(1)}},
-						query(t, s.db, "SELECT status, attempts FROM jobs ORDER BY id"))
-					assert.Contains(t, s.errs[0].Error(), why)
-					assert.Greater(t, len(s.errs), 100)
-					assert.LessOrEqual(t, len(s.errs), 120)
-					assert.Len(t, s.outcomes, len(s.errs)+1)
-				})
+					return &retry.Policy{}, nil
+				}
+				s.Work = func(context.Context, *retrytable.Job[int64]) error { return nil }
+				s.database.breaks.Store(1) // of the first that is given back
+				stop := s.start(t)
+				time.Sleep(time.Hour)
+				require.Equal(t, errStop, stop())
+				assert.Equal(t, [][]any{{"waiting", int64(0)}, {"waiting", int64(0)}, {"done", int64(1)}},
+					query(t, s.db, "SELECT status, attempts FROM jobs ORDER BY id"))
+				assert.Contains(t, s.errs[0].Error(), why)
+				assert.Greater(t, len(s.errs), 100)
+				assert.LessOrEqual(t, len(s.errs), 120)
+				assert.Len(t, s.outcomes, len(s.errs)+1)
 			})
 		}
 	}

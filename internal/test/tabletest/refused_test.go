@@ -52,6 +52,12 @@ func refusals() (all []refusal) {
 	return all
 }
 
+// noBody refuses a row with an error that others mean by a statement that is wrong.
+var noBody = map[retrytable.Dialect]string{
+	retrytable.PostgreSQL: "RAISE EXCEPTION 'no' USING ERRCODE = '42501'", retrytable.SQLite: "SELECT RAISE(ABORT, 'no')",
+	retrytable.MySQL: "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1142, MESSAGE_TEXT = 'no'",
+}
+
 // refuse has a trigger refuse to write some rows, until mend is called.
 func (s *store) refuse(t testing.TB, condition, body string) (mend func()) {
 	t.Helper()
@@ -96,14 +102,12 @@ func patient(s *store, table *retrytable.Table[int64], places int) (w *retrytabl
 }
 
 // attended runs a Worker for as long as the test takes.
-func attended(t *testing.T, w *retrytable.Worker[int64]) (stop func()) {
+func attended(t *testing.T, w *retrytable.Worker[int64]) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var over sync.WaitGroup
 	over.Go(func() { assert.ErrorIs(t, w.Run(ctx), context.Canceled) })
-	stop = func() { cancel(); over.Wait() }
-	t.Cleanup(stop)
-	return stop
+	t.Cleanup(func() { cancel(); over.Wait() })
 }
 
 // awaitDone waits until so many rows are done.
@@ -144,7 +148,8 @@ func TestWorkerPastRefusals(t *testing.T) {
 	}
 }
 
-// Fifty rows that are refused at the head of a table cost a statement each, and are told once.
+// Fifty rows that are refused at the head of a table, where they are claimed, promoted and
+// swept, cost a statement each, and are told once.
 func TestWorkerPastManyRefused(t *testing.T) {
 	t.Parallel()
 	for _, orderBy := range []string{"", "id"} {
@@ -154,14 +159,14 @@ func TestWorkerPastManyRefused(t *testing.T) {
 				table := jobs()
 				table.OrderBy = orderBy
 				s.create(t, table, 100)
-				if orderBy != "" {
-					run(t, s.db, "UPDATE jobs SET due_at = NULL")
+				if orderBy != "" { // half of them are promoted
+					run(t, s.db, "UPDATE jobs SET due_at = NULL WHERE id % 2 = 0")
 				}
-				body := map[retrytable.Dialect]string{
-					retrytable.PostgreSQL: "RAISE EXCEPTION 'no' USING ERRCODE = 'XX000'", retrytable.SQLite: "SELECT RAISE(ABORT, 'no')",
-					retrytable.MySQL: "SIGNAL SQLSTATE '45000'",
-				}[s.dialect]
-				mend := s.refuse(t, "OLD.id <= 50", body)
+				for _, id := range []int64{3, 53} { // of a dead worker
+					run(t, s.db, "UPDATE jobs SET status = 'running', due_at = NULL WHERE id = $1", id)
+					s.ago(t, s.db, "lease_until", id, time.Hour)
+				}
+				mend := s.refuse(t, "OLD.id <= 50", noBody[s.dialect])
 				w, told := patient(s, table, 3)
 				attended(t, w)
 				s.awaitDone(t, 50)
@@ -195,24 +200,6 @@ func TestWorkerAllRefused(t *testing.T) {
 	mend()
 	s.awaitDone(t, 2000)
 	t.Logf("%d tries in 10 s; all done %v after it was mended", tries, time.Since(mended))
-}
-
-// An attempt whose end is refused gives back its place, so that a Worker with one place goes
-// on, whatever the class of the refusal.
-func TestWorkerWithOnePlace(t *testing.T) {
-	t.Parallel()
-	s := databases[0].open(t)
-	s.create(t, jobs(), 3)
-	run(t, s.db, "UPDATE jobs SET due_at = due_at + id * interval '1 ms'")
-	s.refuse(t, "OLD.id = 1 AND NEW.status = 'done'", "RAISE EXCEPTION 'no' USING ERRCODE = '53100'")
-	w, _ := patient(s, jobs(), 1)
-	w.Table.Dialect = s.dialect
-	stop := attended(t, w)
-	s.awaitDone(t, 2)
-	assert.Equal(t, "running", s.record(t, s.db, 1).status, "it is still tried")
-	run(t, s.db, "DROP TRIGGER no ON jobs")
-	stop()
-	assert.Equal(t, "done", s.record(t, s.db, 1).status)
 }
 
 // Claims of transactions that are serializable by default conflict, which is no outage.
@@ -264,17 +251,4 @@ func TestWorkerUnfitArgs(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A group that is refused for one row, even with an error of class 42, is not given up.
-func TestGroupOfARefusedRowStays(t *testing.T) {
-	t.Parallel()
-	const n = 24
-	c := newCrew(t, databases[0].open(t), jobs(), n)
-	c.refuse(t, "OLD.id = 12 AND NEW.status = 'done'", "RAISE EXCEPTION 'no' USING ERRCODE = '42501'")
-	c.Table.Lease = 5 * time.Second
-	_, err := c.Once(t.Context())
-	require.ErrorContains(t, err, "job 12: its end was not stored")
-	assert.NotContains(t, err.Error(), "a statement of its own")
-	assert.Len(t, c.outcomes, n-1)
 }

@@ -34,28 +34,13 @@ func TestWorkerConnections(t *testing.T) {
 	var neighbor sync.WaitGroup
 	neighbor.Go(func() { visit(ctx, t, dsn) })
 	t.Cleanup(func() { stop(); neighbor.Wait() })
-	for how, spoil := range map[string]func(t *testing.T, s *store, w *wires, table string){
-		"cut": func(_ *testing.T, _ *store, w *wires, _ string) { w.cut() },
-		"ended": func(t *testing.T, s *store, _ *wires, table string) {
-			t.Helper()
-			s.refuseFor(t, table, "PERFORM pg_terminate_backend(pg_backend_pid())")
-		},
-		"refused": func(t *testing.T, s *store, _ *wires, table string) {
-			t.Helper()
-			s.refuseFor(t, table, "RAISE EXCEPTION 'full' USING ERRCODE = '53100'")
-		},
-		"some refused": func(t *testing.T, s *store, _ *wires, table string) {
-			t.Helper()
-			s.refuseFor(t, table, "IF NEW.id % 10 = 3 THEN RAISE EXCEPTION 'no' USING ERRCODE = '42501'; END IF")
-		},
-		"rows locked": func(t *testing.T, s *store, _ *wires, table string) {
-			t.Helper()
-			s.lockFor(t, "SELECT 1 FROM "+table+" WHERE id <= 120 FOR UPDATE")
-		},
-		"table locked": func(t *testing.T, s *store, _ *wires, table string) {
-			t.Helper()
-			s.lockFor(t, "LOCK TABLE "+table+" IN SHARE MODE")
-		},
+	for how, spoil := range map[string]struct{ refuse, lock string }{
+		"cut":          {},
+		"ended":        {refuse: "PERFORM pg_terminate_backend(pg_backend_pid())"},
+		"refused":      {refuse: "RAISE EXCEPTION 'full' USING ERRCODE = '53100'"},
+		"some refused": {refuse: "IF NEW.id % 10 = 3 THEN RAISE EXCEPTION 'no' USING ERRCODE = '42501'; END IF"},
+		"rows locked":  {lock: "SELECT 1 FROM %s WHERE id <= 120 FOR UPDATE"},
+		"table locked": {lock: "LOCK TABLE %s IN SHARE MODE"},
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +53,16 @@ func TestWorkerConnections(t *testing.T) {
 			w := newWires(t, u.Host)
 			u.Host = w.listener.Addr().String()
 			s := &store{databases[0], owner, admin}
-			most := crowd(t, jobs, openDB(t, "pgx", u.String()), n, func() { spoil(t, s, w, table) })
+			most := crowd(t, jobs, openDB(t, "pgx", u.String()), n, func() {
+				switch {
+				case spoil.refuse != "":
+					s.refuseFor(t, table, spoil.refuse)
+				case spoil.lock != "":
+					s.lockFor(t, fmt.Sprintf(spoil.lock, table))
+				default:
+					w.cut()
+				}
+			})
 			assert.LessOrEqual(t, most, 4)
 			assert.Equal(t, [][]any{{"done", int64(1), int64(n)}},
 				query(t, owner, "SELECT status, attempts, count(*) FROM "+table+" GROUP BY status, attempts"))

@@ -60,6 +60,15 @@ func inBubble(t *testing.T, n int, test func(t *testing.T, s *shop)) {
 	})
 }
 
+// eachInBubble is inBubble for one of several tests.
+func eachInBubble(t *testing.T, name string, n int, test func(t *testing.T, s *shop)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		inBubble(t, n, test)
+	})
+}
+
 // start runs the worker until stop, which returns what Run does.
 func (s *shop) start(t *testing.T) (stop func() error) {
 	t.Helper()
@@ -79,27 +88,6 @@ func (s *shop) of(t *testing.T, id int64) record {
 	return s.record(t, s.db, id)
 }
 
-// Work may take longer than its lease, which is extended meanwhile.
-func TestWorkerHeartbeat(t *testing.T) {
-	t.Parallel()
-	inBubble(t, 1, func(t *testing.T, s *shop) {
-		s.Work = func(ctx context.Context, _ *retrytable.Job[int64]) error {
-			time.Sleep(10 * time.Minute)
-			return context.Cause(ctx)
-		}
-		stop := s.start(t)
-		for range 9 {
-			time.Sleep(time.Minute)
-			got := s.of(t, 1)
-			assert.Equal(t, record{status: "running", attempts: 1, fence: 1, lease: got.lease}, got)
-			assert.Greater(t, got.lease, time.Now().Add(30*time.Second))
-		}
-		time.Sleep(2 * time.Minute)
-		require.Equal(t, errStop, stop())
-		assert.Equal(t, record{status: "done", attempts: 1, fence: 1}, s.of(t, 1))
-	})
-}
-
 // Work whose lease was lost is canceled, and says nothing about the job.
 func TestWorkerLosesLease(t *testing.T) {
 	t.Parallel()
@@ -113,84 +101,63 @@ func TestWorkerLosesLease(t *testing.T) {
 			return nil
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, 1, func(t *testing.T, s *shop) {
-				var cause error
-				var lasted time.Duration
-				s.Work = func(ctx context.Context, _ *retrytable.Job[int64]) error {
-					assert.NoError(t, lose(s))
-					began := time.Now()
-					<-ctx.Done()
-					cause, lasted = context.Cause(ctx), time.Since(began)
-					return ctx.Err()
-				}
-				stop := s.start(t)
-				time.Sleep(62 * time.Second)
-				s.database.down.Store(false)
-				require.Equal(t, errStop, stop())
-				assert.ErrorIs(t, cause, retrytable.ErrLeaseLost)
-				if name == "by hand" {
-					assert.Equal(t, 20*time.Second, lasted.Round(time.Second), "the first extension")
-					assert.Equal(t, "canceled", s.of(t, 1).status)
-				} else {
-					assert.Equal(t, time.Minute, lasted.Round(time.Second), "the end of the lease")
-					assert.ErrorIs(t, cause, errDown)
-					assert.Equal(t, "running", s.of(t, 1).status)
-				}
-				assert.Empty(t, s.outcomes)
-				assert.Empty(t, s.events.Events())
-				assert.NotEmpty(t, s.errs)
-			})
+		eachInBubble(t, name, 1, func(t *testing.T, s *shop) {
+			var cause error
+			var lasted time.Duration
+			s.Work = func(ctx context.Context, _ *retrytable.Job[int64]) error {
+				assert.NoError(t, lose(s))
+				began := time.Now()
+				<-ctx.Done()
+				cause, lasted = context.Cause(ctx), time.Since(began)
+				return ctx.Err()
+			}
+			stop := s.start(t)
+			time.Sleep(62 * time.Second)
+			s.database.down.Store(false)
+			require.Equal(t, errStop, stop())
+			assert.ErrorIs(t, cause, retrytable.ErrLeaseLost)
+			if name == "by hand" {
+				assert.Equal(t, 20*time.Second, lasted.Round(time.Second), "the first extension")
+				assert.Equal(t, "canceled", s.of(t, 1).status)
+			} else {
+				assert.Equal(t, time.Minute, lasted.Round(time.Second), "the end of the lease")
+				assert.ErrorIs(t, cause, errDown)
+				assert.Equal(t, "running", s.of(t, 1).status)
+			}
+			assert.Empty(t, s.outcomes)
+			assert.Empty(t, s.events.Events())
+			assert.NotEmpty(t, s.errs)
 		})
 	}
 }
 
-// What is done is stored when the database is back, and not done again, even if nobody
-// knows whether a commit took effect.
+// What is done is stored when the database is back, and not done again.
 func TestWorkerStoresUntilTheLeaseEnds(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]time.Duration{"short": 30 * time.Second, "long": 2 * time.Minute} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, 1, func(t *testing.T, s *shop) {
-				calls := 0
-				s.Work = func(_ context.Context, job *retrytable.Job[int64]) error {
-					job.InTx(effect(job))
-					if calls++; calls == 1 {
-						time.Sleep(5 * time.Minute)
-						s.database.down.Store(true)
-						time.AfterFunc(broken, func() { s.database.down.Store(false) })
-					}
-					return nil
-				}
-				stop := s.start(t)
-				time.Sleep(12 * time.Minute)
-				require.Equal(t, errStop, stop())
-				assert.Equal(t, "done", s.of(t, 1).status)
-				assert.Equal(t, "effect", s.of(t, 1).note)
-				if name == "short" {
-					assert.Equal(t, 1, calls)
-				} else {
-					assert.Equal(t, 2, calls, "the lease was over")
-				}
-			})
-		})
-	}
-	t.Run("commit", func(t *testing.T) {
-		t.Parallel()
-		inBubble(t, 1, func(t *testing.T, s *shop) {
+		eachInBubble(t, name, 1, func(t *testing.T, s *shop) {
+			calls := 0
 			s.Work = func(_ context.Context, job *retrytable.Job[int64]) error {
 				job.InTx(effect(job))
-				s.database.breaks.Store(1)
+				if calls++; calls == 1 {
+					time.Sleep(5 * time.Minute)
+					s.database.down.Store(true)
+					time.AfterFunc(broken, func() { s.database.down.Store(false) })
+				}
 				return nil
 			}
-			_, err := s.Once(t.Context())
-			require.NoError(t, err)
-			assert.Equal(t, record{status: "done", attempts: 1, fence: 1, note: "effect"}, s.of(t, 1))
-			assert.Equal(t, []string{"1: <nil> false"}, s.outcomes, "told once")
+			stop := s.start(t)
+			time.Sleep(12 * time.Minute)
+			require.Equal(t, errStop, stop())
+			assert.Equal(t, "done", s.of(t, 1).status)
+			assert.Equal(t, "effect", s.of(t, 1).note)
+			if name == "short" {
+				assert.Equal(t, 1, calls)
+			} else {
+				assert.Equal(t, 2, calls, "the lease was over")
+			}
 		})
-	})
+	}
 }
 
 // effect writes a note. It fails if that is there.
@@ -301,30 +268,27 @@ func TestWorkerStops(t *testing.T) {
 			want: record{status: "dead", attempts: 1, fence: 1}, lasted: 10 * time.Second,
 		},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, 2, func(t *testing.T, s *shop) {
-				s.Grace, s.Policy = 10*time.Second, &test.policy
-				begun := make(chan bool)
-				s.Work = func(ctx context.Context, _ *retrytable.Job[int64]) error {
-					begun <- true
-					select {
-					case <-time.After(test.takes):
-						return nil
-					case <-ctx.Done():
-						assert.Equal(t, errStop, context.Cause(ctx))
-						return test.fails
-					}
+		eachInBubble(t, test.name, 2, func(t *testing.T, s *shop) {
+			s.Grace, s.Policy = 10*time.Second, &test.policy
+			begun := make(chan bool)
+			s.Work = func(ctx context.Context, _ *retrytable.Job[int64]) error {
+				begun <- true
+				select {
+				case <-time.After(test.takes):
+					return nil
+				case <-ctx.Done():
+					assert.Equal(t, errStop, context.Cause(ctx))
+					return test.fails
 				}
-				stop := s.start(t)
-				<-begun
-				at := time.Now()
-				require.Equal(t, errStop, stop())
-				assert.Equal(t, test.lasted, time.Since(at).Round(time.Second))
-				assert.Equal(t, test.want, s.of(t, 1))
-				assert.Equal(t, "ready", s.of(t, 2).status)
-				assert.Empty(t, s.errs)
-			})
+			}
+			stop := s.start(t)
+			<-begun
+			at := time.Now()
+			require.Equal(t, errStop, stop())
+			assert.Equal(t, test.lasted, time.Since(at).Round(time.Second))
+			assert.Equal(t, test.want, s.of(t, 1))
+			assert.Equal(t, "ready", s.of(t, 2).status)
+			assert.Empty(t, s.errs)
 		})
 	}
 }
@@ -333,23 +297,20 @@ func TestWorkerStops(t *testing.T) {
 func TestWorkerStopsByADeadline(t *testing.T) {
 	t.Parallel()
 	for _, grace := range []time.Duration{0, time.Second} {
-		t.Run(grace.String(), func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, 1, func(t *testing.T, s *shop) {
-				s.Grace = grace
-				s.Work = func(ctx context.Context, _ *retrytable.Job[int64]) error {
-					_, limited := ctx.Deadline()
-					assert.False(t, limited)
-					<-ctx.Done()
-					assert.Equal(t, context.DeadlineExceeded, context.Cause(ctx))
-					return ctx.Err()
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-				defer cancel()
-				assert.Equal(t, context.DeadlineExceeded, s.Run(ctx))
-				assert.Equal(t, record{status: "ready", fence: 1}, s.of(t, 1))
-				assert.Equal(t, []string{"1: context canceled true"}, s.outcomes)
-			})
+		eachInBubble(t, grace.String(), 1, func(t *testing.T, s *shop) {
+			s.Grace = grace
+			s.Work = func(ctx context.Context, _ *retrytable.Job[int64]) error {
+				_, limited := ctx.Deadline()
+				assert.False(t, limited)
+				<-ctx.Done()
+				assert.Equal(t, context.DeadlineExceeded, context.Cause(ctx))
+				return ctx.Err()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			assert.Equal(t, context.DeadlineExceeded, s.Run(ctx))
+			assert.Equal(t, record{status: "ready", fence: 1}, s.of(t, 1))
+			assert.Equal(t, []string{"1: context canceled true"}, s.outcomes)
 		})
 	}
 }
@@ -390,25 +351,24 @@ func TestWorkerPolls(t *testing.T) {
 	})
 }
 
-// A retry without a delay does not wait for the next look either.
-func TestWorkerRetriesAtOnce(t *testing.T) {
+// Jobs that are due again before the next look do not wait for that, alone or with others.
+func TestWorkerComesBack(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 1, func(t *testing.T, s *shop) {
-		s.Poll, s.Concurrency, s.Policy.Backoff = time.Hour, 4, retry.Constant(0)
-		s.Work = func(context.Context, *retrytable.Job[int64]) error { return errWork }
-		began := time.Now()
-		done := make(chan bool)
-		s.After = func(_ context.Context, o *retrytable.Outcome[int64]) {
-			if !o.Decision.Retry {
-				close(done)
+	inBubble(t, 3, func(t *testing.T, s *shop) {
+		s.Poll, s.Concurrency = time.Minute, 4
+		s.Policy.Backoff, s.Policy.MaxAttempts = retry.Schedule{0, 2 * time.Second, 4 * time.Second}, 4
+		s.Work = func(_ context.Context, job *retrytable.Job[int64]) error {
+			if job.State.Failures < int(job.ID) {
+				return errWork
 			}
+			return nil
 		}
 		stop := s.start(t)
-		<-done
-		assert.Zero(t, time.Since(began))
+		time.Sleep(time.Second)
+		assert.Equal(t, "done", s.of(t, 1).status, "it waits for nothing")
+		time.Sleep(30 * time.Second) // the shortest Poll is 45 s
+		assert.Equal(t, [][]any{{int64(3)}}, query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'done'"))
 		require.Equal(t, errStop, stop())
-		assert.Equal(t, "dead", s.of(t, 1).status)
-		assert.Equal(t, int64(3), s.of(t, 1).attempts)
 	})
 }
 
@@ -485,27 +445,4 @@ func (a *attemptsSeen) Observe(_ context.Context, e retry.Event) {
 func (a *attemptsSeen) Attempt(ctx context.Context, n int) (context.Context, func(error)) {
 	a.lines = append(a.lines, fmt.Sprint(n, " begins"))
 	return context.WithValue(ctx, a, "span"), func(err error) { a.lines = append(a.lines, fmt.Sprint(n, " ends: ", err)) }
-}
-
-// A job that is due again before the next Poll does not wait for that, alone or with others.
-func TestWorkerComebacks(t *testing.T) {
-	t.Parallel()
-	forEach(t, kinds, func(t *testing.T, s *store) {
-		t.Helper()
-		table := jobs()
-		s.create(t, table, 3)
-		attended(t, &retrytable.Worker[int64]{
-			Table: table, DB: s.db, Concurrency: 3, Poll: time.Minute,
-			Policy: &retry.Policy{Backoff: retry.Schedule{0, 2 * time.Second, 4 * time.Second}, MaxAttempts: 4},
-			Work: func(_ context.Context, job *retrytable.Job[int64]) error {
-				if job.State.Failures < int(job.ID) {
-					return assert.AnError
-				}
-				return nil
-			},
-		})
-		began := time.Now()
-		s.awaitDone(t, 3)
-		assert.Less(t, time.Since(began), 40*time.Second, "the shortest Poll is 45 s")
-	})
 }

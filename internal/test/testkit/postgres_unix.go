@@ -59,6 +59,7 @@ func StartCluster(t testing.TB, connections int) *Cluster {
 }
 
 func (c *Cluster) command(t testing.TB, program string, args ...string) *exec.Cmd {
+	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), postgresProgram(program), args...)
 	cmd.Dir, cmd.SysProcAttr = os.TempDir(), c.user
 	return cmd
