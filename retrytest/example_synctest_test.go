@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/benbjohnson/clock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -55,37 +54,5 @@ func TestExampleSynctestConcurrent(t *testing.T) {
 		}
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
-	})
-}
-
-// A mock clock that stands still can be moved step by step in a bubble:
-// synctest.Wait returns when the policy has begun its wait, so no step comes too
-// early.
-func TestExampleSynctestWithMock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		mock := clock.NewMock()
-		policy := retry.Policy{Jitter: retry.NoJitter, Clock: mock}
-		op := retrytest.Script(errUnavailable, errUnavailable, nil)
-		over := make(chan error, 1)
-		go func() { over <- policy.Execute(t.Context(), op.Run) }()
-
-		steps := []struct {
-			add   time.Duration
-			calls int
-		}{
-			{0, 1},
-			{2*time.Second - 1, 1},
-			{1, 2},
-			{4*time.Second - 1, 2},
-			{1, 3},
-		}
-		for _, step := range steps {
-			synctest.Wait()
-			mock.Add(step.add)
-			synctest.Wait()
-			assert.Equal(t, step.calls, op.Calls(), "at %v", mock.Now().UTC())
-		}
-		require.NoError(t, <-over)
 	})
 }
