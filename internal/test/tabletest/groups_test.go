@@ -282,7 +282,7 @@ func TestGroupWithARefusedRow(t *testing.T) {
 	forEach(t, databases, func(t *testing.T, s *store) {
 		const n, refused = 24, 12 // which is done
 		c := newCrew(t, s, jobs(), n)
-		c.Table.Lease = 2 * time.Second // after that, it is given up
+		c.Table.Lease = 5 * time.Second // after that, it is given up
 		s.refuse(t, "OLD.id = 12 AND NEW.status = 'done'", noBody[s.dialect])
 		_, err := c.Once(t.Context())
 		require.ErrorContains(t, err, fmt.Sprintf("job %d: its end was not stored", refused))
