@@ -203,8 +203,11 @@ func TestWorkerEffectRepeats(t *testing.T) {
 			works++
 			job.InTx(effect(job))
 			job.InTx(func(context.Context, *sql.Tx) error {
-				if tries++; tries < 4 {
+				switch tries++; tries {
+				case 1, 2:
 					return fmt.Errorf("insert: %w", retry.MarkRetryable(errWork))
+				case 3:
+					return deadlock{}
 				}
 				return nil
 			})
@@ -216,6 +219,12 @@ func TestWorkerEffectRepeats(t *testing.T) {
 		assert.Equal(t, record{status: "done", attempts: 1, fence: 1, note: "effect"}, s.of(t, 1))
 	})
 }
+
+// deadlock is what a database says that has chosen one of two transactions.
+type deadlock struct{}
+
+func (deadlock) Error() string    { return "deadlock detected" }
+func (deadlock) SQLState() string { return "40P01" }
 
 // The jobs of dead workers fail with ErrLost, and come back.
 func TestWorkerSweeps(t *testing.T) {
