@@ -102,12 +102,14 @@ func patient(s *store, table *retrytable.Table[int64], places int) (w *retrytabl
 }
 
 // attended runs a Worker for as long as the test takes.
-func attended(t *testing.T, w *retrytable.Worker[int64]) {
+func attended(t *testing.T, w *retrytable.Worker[int64]) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var over sync.WaitGroup
 	over.Go(func() { assert.ErrorIs(t, w.Run(ctx), context.Canceled) })
-	t.Cleanup(func() { cancel(); over.Wait() })
+	stop = func() { cancel(); over.Wait() }
+	t.Cleanup(stop)
+	return stop
 }
 
 // awaitDone waits until so many rows are done.
@@ -200,6 +202,24 @@ func TestWorkerAllRefused(t *testing.T) {
 	mend()
 	s.awaitDone(t, 2000)
 	t.Logf("%d tries in 10 s; all done %v after it was mended", tries, time.Since(mended))
+}
+
+// An attempt whose end is refused gives back its place, so that a Worker with one place goes
+// on, whatever the class of the refusal.
+func TestWorkerWithOnePlace(t *testing.T) {
+	t.Parallel()
+	s := databases[0].open(t)
+	s.create(t, jobs(), 3)
+	run(t, s.db, "UPDATE jobs SET due_at = due_at + id * interval '1 ms'")
+	s.refuse(t, "OLD.id = 1 AND NEW.status = 'done'", "RAISE EXCEPTION 'no' USING ERRCODE = '53100'")
+	w, _ := patient(s, jobs(), 1)
+	w.Table.Dialect = s.dialect
+	stop := attended(t, w)
+	s.awaitDone(t, 2)
+	assert.Equal(t, "running", s.record(t, s.db, 1).status, "it is still tried")
+	run(t, s.db, "DROP TRIGGER no ON jobs")
+	stop()
+	assert.Equal(t, "done", s.record(t, s.db, 1).status)
 }
 
 // Claims of transactions that are serializable by default conflict, which is no outage.
