@@ -58,7 +58,7 @@ the same and writes this file, and CI compares, on amd64. Time is that of testin
 
 ✓ kept · ~ in part, or only by code that the caller has to write · ✗ not kept · – the library has no such thing
 
-A library is set up as its documentation advises for the promise that is asked
+Every library is in its newest major version. It is set up as its documentation advises for the promise that is asked
 for; a promise that some documented setting keeps is kept. The promises are ours,
 and so is the choice: whoever thinks that one is unfair, or that a library can do
 better, may change its adapter, a page of Go, and run the command.

@@ -98,9 +98,6 @@ type contestant struct {
 	clock    func(p policy, waited func(time.Duration)) call
 
 	hinted func(error, time.Duration) error // an error that says when to come back
-	// longestHint is the error with the longest time that the API takes; nil means
-	// that of hinted.
-	longestHint func(error) error
 	// ownHint says that this takes a delay function of one's own.
 	ownHint bool
 }
@@ -130,7 +127,7 @@ func (c *contestant) retryable(err error) error {
 // contestants are the libraries for any operation, ours first.
 var contestants = slices.Concat(
 	[]*contestant{ours},
-	[]*contestant{backoffV5, backoffV7, retryGoV4, retryGoV5, goRetry, failsafeGo},
+	[]*contestant{backoffV7, retryGoV5, goRetry, failsafeGo},
 	[]*contestant{codegroove, goResiliency, k8sWait, gaxGo, awsSDK},
 )
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	retry4 "github.com/avast/retry-go/v4"
 	"github.com/avast/retry-go/v5"
 )
 
@@ -105,84 +104,6 @@ func retryGo5(p policy) []retry.Option {
 	}
 	if p.hints {
 		opts = append(opts, retry.DelayType(func(n uint, err error, c retry.DelayContext) time.Duration {
-			if h, ok := errors.AsType[*hintError](err); ok {
-				return h.after
-			}
-			return kind(n, err, c)
-		}))
-	}
-	return opts
-}
-
-var retryGoV4 = &contestant{
-	name:   "retry-go-v4",
-	module: "github.com/avast/retry-go/v4",
-	pkg:    "github.com/avast/retry-go/v4",
-	setup:  "`Do` with the options of v5",
-	prepare: func(p policy) call {
-		return retryGo4Run(retryGo4(p)...)
-	},
-	defaults: func() call {
-		return func(_ context.Context, fn operation) error {
-			return retry4.Do(func() error { return fn(noContext) })
-		}
-	},
-	waits: func(p policy, n int) []time.Duration {
-		p.attempts = n + 1
-		return timerWaits(func(t skipTimer) {
-			_ = retry4.Do(func() error { return errOp }, append(retryGo4(p), retry4.WithTimer(t))...)
-		})
-	},
-	value: func(ctx context.Context, p policy, fn func() (int, error)) (int, error) {
-		return retry4.DoWithData(fn, append(retryGo4(p), retry4.Context(ctx))...)
-	},
-	perError: func(limits map[error]int) call {
-		opts := retryGo4(policy{attempts: 10})
-		for err, n := range limits {
-			opts = append(opts, retry4.AttemptsForError(uint(n), err))
-		}
-		return retryGo4Run(opts...)
-	},
-	observe: func(p policy, tell func(event)) call {
-		return retryGo4Run(append(retryGo4(p), retry4.OnRetry(func(n uint, err error) {
-			tell(event{attempt: int(n) + 1, delay: -1, err: err})
-		}))...)
-	},
-	clock: func(p policy, waited func(time.Duration)) call {
-		return retryGo4Run(append(retryGo4(p), retry4.WithTimer(skipTimer(waited)))...)
-	},
-	mark:    retry4.Unrecoverable,
-	hinted:  newHint,
-	ownHint: true,
-}
-
-func retryGo4Run(opts ...retry4.Option) call {
-	return func(ctx context.Context, fn operation) error {
-		own := append(append([]retry4.Option(nil), opts...), retry4.Context(ctx))
-		return retry4.Do(func() error { return fn(noContext) }, own...)
-	}
-}
-
-func retryGo4(p policy) []retry4.Option {
-	kind := retry4.BackOffDelay
-	switch {
-	case p.growth == 1 || p.first == 0: // a BackOffDelay of 0 is one of 1 ns
-		kind = retry4.FixedDelay
-	case p.jitter:
-		kind = retry4.FullJitterBackoffDelay
-	}
-	opts := []retry4.Option{retry4.Attempts(uint(p.attempts)), retry4.Delay(p.first), retry4.DelayType(kind)}
-	if p.limit > 0 {
-		opts = append(opts, retry4.MaxDelay(p.limit))
-	}
-	if p.attempts == 0 {
-		opts = append(opts, retry4.WrapContextErrorWithLastError(true))
-	}
-	if p.final != nil {
-		opts = append(opts, retry4.RetryIf(func(err error) bool { return !errors.Is(err, p.final) }))
-	}
-	if p.hints {
-		opts = append(opts, retry4.DelayType(func(n uint, err error, c *retry4.Config) time.Duration {
 			if h, ok := errors.AsType[*hintError](err); ok {
 				return h.after
 			}

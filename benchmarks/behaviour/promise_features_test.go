@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	backoff5 "github.com/cenkalti/backoff/v5"
 	"github.com/cenkalti/backoff/v7"
 	"github.com/eapache/go-resiliency/breaker"
 	"github.com/eapache/go-resiliency/retrier"
@@ -122,11 +121,6 @@ func featurePromises(t tester) []promise[*contestant] {
 			},
 		}),
 		feature("A ticker to loop over", "Three ticks of a constant backoff.", shown{
-			"backoff-v5": func(tester) cell {
-				ticker := backoff5.NewTicker(backoff5.NewConstantBackOff(time.Second))
-				defer ticker.Stop()
-				return ticked(ticker.C)
-			},
 			"backoff-v7": func(tester) cell {
 				ticker := backoff.NewTicker(backoff.NewConstantBackOff(time.Second))
 				defer ticker.Stop()

@@ -39,9 +39,6 @@ var hintPromises = []promise[*contestant]{
 			ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 			defer cancel()
 			hint := c.hinted(errOp, math.MaxInt64)
-			if c.longestHint != nil {
-				hint = c.longestHint(errOp)
-			}
 			r := record(ctx, c.prepare(policy{attempts: 5, first: time.Millisecond, limit: time.Minute, hints: true}), func(context.Context, int) error {
 				time.Sleep(time.Millisecond)
 				return hint

@@ -3,9 +3,7 @@ package peers
 
 import (
 	"context"
-	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 )
@@ -28,27 +26,6 @@ func TestContextThatHasEnded(t *testing.T) {
 				assert.ErrorIs(t, err, context.Canceled, c.Name)
 			}
 		}
-	}
-}
-
-// Every call has its own context: the second of two is dead.
-func TestContextPerCall(t *testing.T) {
-	t.Parallel()
-	dead, cancel := context.WithCancel(t.Context())
-	cancel()
-	w := find("SuccessClosure")
-	for _, c := range Contestants() {
-		s := script{trace: &trace{}}
-		_ = w.run(c, nil, &s)([2]context.Context{t.Context(), dead}, 2)
-		ended := []bool{false}
-		if c.has(callsDead) {
-			ended = []bool{false, true}
-		}
-		var got []bool
-		for _, call := range s.trace.calls {
-			got = append(got, call.ended)
-		}
-		assert.Equal(t, ended, got, c.Name)
 	}
 }
 
@@ -108,18 +85,4 @@ func (c *endsWhenAsked) Done() <-chan struct{} {
 		c.cancel()
 	}
 	return c.Context.Done()
-}
-
-// The answer to a context that ends is its error, the last failure, or both.
-func TestContextErrorIsReturned(t *testing.T) {
-	t.Parallel()
-	w := &Workload{form: overLocals, policy: policy{attempts: 4, wait: time.Hour}, script: script{failures: 10}}
-	for _, c := range Contestants() {
-		ctx, cancel := context.WithCancel(t.Context())
-		s := w.script
-		s.trace = &trace{onCall: func() { time.AfterFunc(time.Millisecond, cancel) }}
-		err := w.run(c, nil, &s)([2]context.Context{ctx, ctx}, 1)
-		assert.Len(t, s.trace.calls, 1, c.Name)
-		assert.True(t, errors.Is(err, context.Canceled) || errors.Is(err, errBoom), "%s: %v", c.Name, err)
-	}
 }
