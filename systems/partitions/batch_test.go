@@ -23,7 +23,7 @@ func TestBatches(t *testing.T) {
 	t.Parallel()
 	assert.Empty(t, batches(nil))
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		require.NoError(t, create(t.Context(), db))
+		create(t, db)
 		for i := range 12 {
 			insert(t, db, nth(i), time.Hour+time.Duration(i)*time.Minute, nil)
 		}
@@ -48,7 +48,7 @@ func TestBatches(t *testing.T) {
 func TestRepeatedBatch(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t, retrytable.PostgreSQL)
-	require.NoError(t, create(t.Context(), db))
+	create(t, db)
 	insert(t, db, partition{customer: "c", query: "q", key: "1", attempts: 1}, time.Hour, nil)
 	insert(t, db, partition{customer: "c", query: "q", key: "2", attempts: 1}, time.Hour, nil)
 	dbtest.Exec(t, db, "CREATE SEQUENCE updates") // which no rollback takes back
@@ -68,7 +68,7 @@ func TestBudget(t *testing.T) {
 	t.Parallel()
 	const failing, reserve = 6, 3 // of a Budget
 	db := dbtest.New(t, retrytable.PostgreSQL)
-	require.NoError(t, create(t.Context(), db))
+	create(t, db)
 	for i := range failing {
 		insert(t, db, nth(i), time.Hour, nil)
 	}
@@ -89,7 +89,7 @@ func TestBudget(t *testing.T) {
 func TestFailedBatch(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t, retrytable.SQLite)
-	require.NoError(t, create(t.Context(), db))
+	create(t, db)
 	for i := range 3 {
 		insert(t, db, nth(i), time.Hour, nil)
 	}
@@ -114,7 +114,7 @@ func TestStaleSelection(t *testing.T) {
 		"pending":      "UPDATE partition_state SET status = 'pending'",
 	}
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		require.NoError(t, create(t.Context(), db))
+		create(t, db)
 		d, _ := newDaemon(db)
 		for name, meanwhile := range tests {
 			dbtest.Exec(t, db, "DELETE FROM partition_state")
@@ -137,7 +137,7 @@ func TestStaleSelection(t *testing.T) {
 func TestInstances(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		require.NoError(t, create(t.Context(), db))
+		create(t, db)
 		watch(t, db)
 		const partitions, instances, sweeps = 100, 3, 30
 		for i := range partitions {

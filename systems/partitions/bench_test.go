@@ -22,7 +22,7 @@ func BenchmarkSweep(b *testing.B) {
 		for _, rows := range []int{10_000, 1_000_000} {
 			b.Run(fmt.Sprintf("%s/%d", name, rows), func(b *testing.B) {
 				db := dbtest.New(b, dialect)
-				require.NoError(b, create(b.Context(), db))
+				create(b, db)
 				dbtest.Exec(b, db, `
 					WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1)
 					INSERT INTO partition_state

@@ -35,18 +35,14 @@ func TestCrash(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		const partitions, instances, kills = 100, 3, 50
-		require.NoError(t, create(t.Context(), db))
+		create(t, db)
 		watch(t, db)
 		d := quick(db)
 		for i := range partitions {
 			insert(t, db, nth(i), 0, nil)
 		}
 		dbtest.Kill(t, db, instances, kills, func() bool {
-			require.NoError(t, d.runPending(t.Context())) // the validator
-			var left int
-			require.NoError(t, db.QueryRowContext(t.Context(),
-				"SELECT count(*) FROM partition_state WHERE status <> 'success'").Scan(&left))
-			return left == 0
+			return validate(t, db) == 0
 		})
 
 		type failure struct {
@@ -77,7 +73,7 @@ func TestCrash(t *testing.T) {
 func TestCanceledSweep(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		require.NoError(t, create(t.Context(), db))
+		create(t, db)
 		watch(t, db)
 		const partitions = 60
 		for i := range partitions {

@@ -40,6 +40,24 @@ func newDaemon(db *shared.DB) (*daemon, *bytes.Buffer) {
 	}, &logged
 }
 
+// create makes a table, which a user has already.
+func create(t testing.TB, db *shared.DB) {
+	t.Helper()
+	dbtest.Exec(t, db, "CREATE TABLE partition_state ("+definitions()+", run_id text, PRIMARY KEY (customer, query, partition_key))")
+}
+
+// validate plays the validator: it runs the pending partitions. Every one succeeds after its third failure.
+func validate(t testing.TB, db *shared.DB) (left int) {
+	t.Helper()
+	dbtest.Exec(t, db, `UPDATE partition_state SET updated_at = {now},
+		status = CASE WHEN attempt_count < 3 THEN 'failed' ELSE 'success' END,
+		attempt_count = CASE WHEN attempt_count < 3 THEN attempt_count + 1 ELSE attempt_count END
+		WHERE status = 'pending'`)
+	require.NoError(t, db.QueryRowContext(t.Context(), `SELECT count(*) FROM partition_state
+		WHERE status = 'pending' OR status = 'failed' AND `+notTerminal).Scan(&left))
+	return left
+}
+
 // insert stores a partition that failed some time ago.
 func insert(t testing.TB, db *shared.DB, p partition, ago time.Duration, message any) {
 	t.Helper()
@@ -150,7 +168,7 @@ func TestEligibilityCondition(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		db, _ = dbtest.StopClock(t, db, time.Now()) // so that the limit is exact
-		require.NoError(t, create(t.Context(), db))
+		create(t, db)
 		d, _ := newDaemon(db)
 		var due []string
 		for i := range 60 {
@@ -176,7 +194,7 @@ func TestEligibilityCondition(t *testing.T) {
 func TestOnlyFailed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		require.NoError(t, create(t.Context(), db))
+		create(t, db)
 		for i, status := range []string{"pending", "success", "running"} {
 			insert(t, db, nth(i), 24*time.Hour, nil)
 			dbtest.Exec(t, db, "UPDATE partition_state SET status = $1 WHERE partition_key = $2", status, nth(i).key)
@@ -200,7 +218,7 @@ func TestOnlyFailed(t *testing.T) {
 func TestTerminalIsSkipped(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		require.NoError(t, create(t.Context(), db))
+		create(t, db)
 		for i, message := range []any{
 			"[terminal]", "policy: [terminal] no such column", "x [terminal]", // skipped
 			nil, "", "terminal", "[Terminal]", "[terminal", "no such column", // not
@@ -224,7 +242,7 @@ func TestTerminalIsSkipped(t *testing.T) {
 func TestTimerRestarts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		require.NoError(t, create(t.Context(), db))
+		create(t, db)
 		insert(t, db, nth(0), time.Hour, nil)
 		dbtest.Exec(t, db, "UPDATE partition_state SET updated_at = {now}")
 		d, _ := newDaemon(db)
@@ -237,7 +255,7 @@ func TestTimerRestarts(t *testing.T) {
 func TestSameTransitionAsCommand(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		require.NoError(t, create(t.Context(), db))
+		create(t, db)
 		insert(t, db, partition{customer: "acme", query: "q", key: "d", attempts: 3}, time.Hour, "quota exceeded")
 		insert(t, db, partition{customer: "zeta", query: "q", key: "d", attempts: 3}, time.Hour, "quota exceeded")
 		assert.Contains(t, dbtest.Run(t, program.Run, "state", "retry", "-dsn", db.DSN, "-customer", "acme"), "\n1 retried\n")
@@ -272,7 +290,7 @@ func TestCommand(t *testing.T) {
 		{"dry run", []string{"-dry-run"}, nil},
 	}
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		require.NoError(t, create(t.Context(), db))
+		create(t, db)
 		for _, tt := range tests {
 			dbtest.Exec(t, db, "DELETE FROM partition_state")
 			insert(t, db, partition{customer: "a", query: "x", key: "1", attempts: 1}, time.Hour, nil)
@@ -295,7 +313,7 @@ func TestCommand(t *testing.T) {
 func TestLog(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		require.NoError(t, create(t.Context(), db))
+		create(t, db)
 		p := partition{customer: "acme", query: "clicks", key: "2026-11-19", attempts: 2}
 		insert(t, db, p, time.Hour, nil)
 		d, logged := newDaemon(db)
@@ -310,7 +328,7 @@ func TestLog(t *testing.T) {
 func TestDryRun(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		require.NoError(t, create(t.Context(), db))
+		create(t, db)
 		insert(t, db, nth(0), time.Hour, nil)
 		before := records(t, db)
 		d, logged := newDaemon(db)
@@ -326,7 +344,7 @@ func TestDryRun(t *testing.T) {
 func TestPrivileges(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t, retrytable.PostgreSQL)
-	require.NoError(t, create(t.Context(), db))
+	create(t, db)
 	role := "retry_" + strings.ToLower(rand.Text()[:16])
 	dbtest.Exec(t, db, "CREATE ROLE "+role)
 	u, err := url.Parse(db.DSN)
@@ -366,7 +384,7 @@ func TestNoAttemptCount(t *testing.T) {
 		if db.Dialect == retrytable.SQLite {
 			odd = "'many'"
 		}
-		require.NoError(t, create(t.Context(), db))
+		create(t, db)
 		for i := range 3 {
 			insert(t, db, nth(i), time.Hour, nil)
 		}
@@ -398,7 +416,7 @@ func TestNoKey(t *testing.T) {
 func TestCommandIsIdempotent(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		require.NoError(t, create(t.Context(), db))
+		create(t, db)
 		watch(t, db)
 		insert(t, db, nth(0), time.Hour, nil)
 		d, _ := newDaemon(db)
@@ -419,7 +437,7 @@ func TestWorkerClockOff(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{time.Hour, -time.Hour} {
 		dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-			require.NoError(t, create(t.Context(), db))
+			create(t, db)
 			db, _ = dbtest.StopClock(t, db, time.Now().Add(-off))
 			d, _ := newDaemon(db)
 			for i := range 20 {

@@ -200,7 +200,7 @@ func TestRepair(t *testing.T) {
 func TestNothingIsMade(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		require.NoError(t, create(t.Context(), db))
+		create(t, db)
 		insert(t, db, nth(0), time.Hour, nil)
 		before := contents(t, db)
 		for _, flags := range []string{"", " -force", " -customer c0", " -customer c0 -query q0 -force", " -base 1s -cap 2s -jitter 0"} {
@@ -256,7 +256,7 @@ func TestDryRunCannotWrite(t *testing.T) {
 func TestJournalStays(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t, retrytable.SQLite)
-	require.NoError(t, create(t.Context(), db))
+	create(t, db)
 	dbtest.Exec(t, db, "PRAGMA journal_mode = DELETE")
 	for _, command := range []string{"index", "state retry", "state retry -dry-run"} {
 		dbtest.Run(t, program.Run, append(strings.Fields(command), "-dsn", db.DSN)...)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os/exec"
 	"regexp"
-	"time"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retryexec"
@@ -36,19 +35,15 @@ func verdict(class retry.Class, category string) retry.Verdict {
 // shell returns a function that runs the command of a node once, and returns its standard
 // output; the pool decides about retries. All that the command writes goes to out line by
 // line, standard error too, of which an error has the last line alone. The command is
-// killed with its group when the context ends, or after the timeout, if there is one.
-func shell(dir string, out io.Writer, timeout time.Duration) func(context.Context, *Node) (string, error) {
+// killed with its group when the context ends, and with this program, where the system can.
+func shell(out io.Writer) func(context.Context, *Node) (string, error) {
 	color := isTerminal(out)
 	return func(ctx context.Context, n *Node) (string, error) {
-		if timeout > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, timeout)
-			defer cancel()
-		}
 		stdout, stderr := &lines{out: out, label: label(n.Name, color)}, &lines{out: out, label: label(n.Name, color)}
 		err := retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
 			cmd := exec.CommandContext(ctx, "sh", "-c", n.Command)
-			cmd.Dir, cmd.Stdout, cmd.Stderr = dir, stdout, stderr
+			cmd.Stdout, cmd.Stderr = stdout, stderr
+			retryexec.KillWithParent(cmd) // or it would run on beside the next run of its node
 			return cmd
 		})
 		stdout.end()

@@ -131,9 +131,9 @@ func (g *Graph) Run(
 		going++
 		before, err := g.progress[n.Name], error(nil)
 		ctx := context.WithValue(ctx, nodeKey{}, n)
-		work := func(ctx context.Context) (err error) {
+		work := func(attempt context.Context) (err error) {
 			g.set(n, Running, nil)
-			n.Output, err = command(ctx, n)
+			n.Output, err = command(attempt, n)
 			n.killed = err != nil && ctx.Err() != nil
 			return err
 		}

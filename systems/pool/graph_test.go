@@ -352,6 +352,24 @@ func TestCanceledBeforeTheStart(t *testing.T) {
 	})
 }
 
+// TestCanceledAfterTimeout: an attempt that has timed out counts, also if an interrupt ends the wait
+// for the next one.
+func TestCanceledAfterTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		p, policy := newPlay(t, node("a")), documented(nil)
+		policy.AttemptTimeout = time.Second
+		time.AfterFunc(2*time.Second, cancel)
+		p.graph.Run(ctx, 1, policy, func(ctx context.Context, _ *Node) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		})
+		assert.Equal(t, Canceled, p.state("a"))
+		assert.Equal(t, 1, p.graph.progress["a"].State.Failures)
+	})
+}
+
 // TestParentDeadline: the deadline of the whole run ends a node; the timeout of
 // an attempt would be retried.
 func TestParentDeadline(t *testing.T) {
@@ -387,7 +405,7 @@ func TestCommands(t *testing.T) {
 	)
 	policy := documented(nil)
 	policy.Backoff = retry.Constant(time.Millisecond)
-	p.graph.Run(t.Context(), 2, policy, shell("", io.Discard, 0))
+	p.graph.Run(t.Context(), 2, policy, shell(io.Discard))
 	for name, want := range map[string]string{
 		"retriable": "task failed after 3 attempts: exit status 1: connection refused",
 		"unknown":   "task failed after 3 attempts: signal: killed",
@@ -419,8 +437,8 @@ func TestTaskDeadline(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, Node{Name: "a", Command: "sleep 60"})
 	policy := documented(nil)
-	policy.Backoff = retry.Constant(time.Millisecond)
-	p.graph.Run(t.Context(), 1, policy, shell("", io.Discard, 50*time.Millisecond))
+	policy.Backoff, policy.AttemptTimeout = retry.Constant(time.Millisecond), 50*time.Millisecond
+	p.graph.Run(t.Context(), 1, policy, shell(io.Discard))
 	require.EqualError(t, p.errs["a"], "task failed after 3 attempts: attempt timed out: signal: killed")
 	require.ErrorIs(t, p.errs["a"], context.DeadlineExceeded)
 	assert.Equal(t, Failed, p.state("a"))

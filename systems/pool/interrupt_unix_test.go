@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,19 +32,10 @@ nodes:
   - {name: waits, command: "echo connection lost >&2; exit 1"}
   - {name: after, command: "true", needs: [parent]}
 `)
-	program := exec.CommandContext(t.Context(), os.Args[0], "run", "-config", file)
-	program.Env = append(os.Environ(), "POOL_TEST_MAIN=1")
 	var out, audit buffer
-	program.Stdout, program.Stderr = &out, &audit
-	require.NoError(t, program.Start())
-	child := 0
-	require.Eventually(t, func() bool {
-		m := regexp.MustCompile(`child (\d+)\.`).FindStringSubmatch(out.String())
-		if m != nil {
-			child, _ = strconv.Atoi(m[1])
-		}
-		return m != nil && strings.Contains(audit.String(), "connection lost")
-	}, 10*time.Second, 10*time.Millisecond)
+	program := start(t, &out, &audit, "-config", file)
+	child := out.child(t)
+	require.Eventually(t, func() bool { return strings.Contains(audit.String(), "connection lost") }, 10*time.Second, 10*time.Millisecond)
 
 	require.NoError(t, program.Process.Signal(os.Interrupt))
 	err := program.Wait()
@@ -63,6 +55,43 @@ nodes:
 	assert.Eventually(t, func() bool { return gone(child) }, 10*time.Second, 10*time.Millisecond)
 }
 
+// start starts the program in a process of its own.
+func start(t *testing.T, out, errs io.Writer, args ...string) *exec.Cmd {
+	t.Helper()
+	program := exec.CommandContext(t.Context(), os.Args[0], append([]string{"run"}, args...)...)
+	program.Env = append(os.Environ(), "POOL_TEST_MAIN=1")
+	program.Stdout, program.Stderr = out, errs
+	require.NoError(t, program.Start())
+	return program
+}
+
+// child waits for the number of a process that a command has printed.
+func (b *buffer) child(t *testing.T) (pid int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		m := regexp.MustCompile(`child (\d+)\.`).FindStringSubmatch(b.String())
+		if m != nil {
+			pid, _ = strconv.Atoi(m[1])
+		}
+		return m != nil
+	}, 10*time.Second, 10*time.Millisecond)
+	return pid
+}
+
+// TestKilled: a command ends with a pool that is killed, or it would run on beside its node's next run.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" && runtime.GOOS != "freebsd" {
+		t.Skip("the system does not tell a process that its parent has ended")
+	}
+	var out buffer
+	program := start(t, &out, io.Discard, "-config", write(t, "nodes: [{name: a, command: 'echo child $$.; exec sleep 600'}]"))
+	child := out.child(t)
+	require.NoError(t, program.Process.Kill())
+	require.Error(t, program.Wait())
+	assert.Eventually(t, func() bool { return gone(child) }, 10*time.Second, 10*time.Millisecond)
+}
+
 // TestResume: the next run does not repeat what is completed, counts the attempts of the
 // one before, and leaves nothing behind.
 func TestResume(t *testing.T) {
@@ -76,11 +105,8 @@ nodes:
 retry: {max_attempts: 2, init_delay_seconds: 1}
 workers: 2
 `)
-	program := exec.CommandContext(t.Context(), os.Args[0], "run", "-config", file, "-resume", state)
-	program.Env = append(os.Environ(), "POOL_TEST_MAIN=1")
 	var audit buffer
-	program.Stderr = &audit
-	require.NoError(t, program.Start())
+	program := start(t, io.Discard, &audit, "-config", file, "-resume", state)
 	require.Eventually(t, func() bool {
 		return strings.Contains(audit.String(), "connection lost")
 	}, 10*time.Second, time.Millisecond)
@@ -132,27 +158,6 @@ func read(t *testing.T, file string) string {
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	return string(text)
-}
-
-// TestInterruptDemo: the demonstration leaves no files behind.
-func TestInterruptDemo(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	program := exec.CommandContext(t.Context(), os.Args[0], "demo")
-	program.Env = append(os.Environ(), "POOL_TEST_MAIN=1", "TMPDIR="+dir)
-	var out buffer
-	program.Stdout = &out
-	files := func() []string {
-		names, _ := filepath.Glob(filepath.Join(dir, "pool-*", "fetch.log"))
-		return names
-	}
-	require.NoError(t, program.Start())
-	require.Eventually(t, func() bool { return len(files()) == 1 }, 10*time.Second, 10*time.Millisecond)
-	require.NoError(t, program.Process.Signal(syscall.SIGTERM))
-	require.Error(t, program.Wait())
-	assert.Equal(t, 130, program.ProcessState.ExitCode())
-	assert.Contains(t, out.String(), "fetch      canceled: ")
-	assert.Empty(t, files())
 }
 
 // gone reports whether a process has ended, though nobody may have asked for its

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -95,10 +94,10 @@ func TestAuthorsTable(t *testing.T) {
 	dbtest.WithMariaDB(t, func(t *testing.T, db *shared.DB) {
 		authors(t, db)
 		before := authorsRuns(t, db)
-		printed := dbtest.Run(t, run, "migrate", "-dsn", db.DSN, "-print")
-		assert.Equal(t, printed, dbtest.Run(t, run, "migrate", "-dsn", db.DSN), "to print changes nothing")
+		printed := dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN, "-print")
+		assert.Equal(t, printed, dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN), "to print changes nothing")
 		assert.NotContains(t, printed, "retry_count")
-		assert.Equal(t, "-- nothing is missing\n", dbtest.Run(t, run, "migrate", "-dsn", db.DSN))
+		assert.Equal(t, "-- nothing is missing\n", dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN))
 		assert.Equal(t, before, authorsRuns(t, db))
 
 		p, now := newTest(t, db), time.Now()
@@ -145,11 +144,11 @@ func TestAdopt(t *testing.T) {
 	dbtest.WithMariaDB(t, func(t *testing.T, db *shared.DB) {
 		authors(t, db)
 		dbtest.Exec(t, db, "DELETE FROM runs WHERE status <> 'processing' OR retry_count > 6")
-		dbtest.Run(t, run, "migrate", "-dsn", db.DSN)
+		dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN)
 		p := newTest(t, db)
 		p.store = newStore(db, time.Minute, "")
 		p.one(false)
-		assert.Contains(t, dbtest.Run(t, run, "migrate", "-adopt", "-dsn", db.DSN), "UPDATE runs SET lease_until")
+		assert.Contains(t, dbtest.Run(t, program.Run, "migrate", "-adopt", "-dsn", db.DSN), "UPDATE runs SET lease_until")
 		p.one(false)
 		var lost int
 		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM runs WHERE status = 'error' AND next_retry_at IS NOT NULL "+
@@ -172,7 +171,7 @@ func TestRefuses(t *testing.T) {
 	dbtest.WithMariaDB(t, func(t *testing.T, db *shared.DB) {
 		refused := func(want ...string) {
 			t.Helper()
-			err := run(t.Context(), []string{"serve", "-dsn", db.DSN}, io.Discard)
+			err := program.Run(t.Context(), []string{"serve", "-dsn", db.DSN}, io.Discard)
 			for _, want := range want {
 				if db.Dialect != retrytable.PostgreSQL {
 					want = strings.NewReplacer(`ALTER TABLE "runs" ADD COLUMN IF NOT EXISTS`, "ALTER TABLE `runs` ADD COLUMN").Replace(want)
@@ -189,7 +188,7 @@ func TestRefuses(t *testing.T) {
 		for _, column := range []string{"retry_count", "next_retry_at", "lease_until", "fence", "error_class"} {
 			refused(`"`+column+`": there is no such column; run: ALTER TABLE "runs" ADD COLUMN IF NOT EXISTS `, column)
 		}
-		dbtest.Run(t, run, "migrate", "-dsn", db.DSN)
+		dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN)
 		require.NoError(t, newStore(db, 0, "").check(t.Context()))
 
 		dbtest.Exec(t, db, "ALTER TABLE runs RENAME COLUMN url TO address")
@@ -320,15 +319,13 @@ func TestBesideOldWorkers(t *testing.T) {
 		for range 20 {
 			submitSome()
 		}
-		dbtest.Run(t, run, "migrate", "-dsn", db.DSN) // while they work
+		dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN) // while they work
 		for range 2 {
 			mine := dbtest.Reopen(t, db)
 			p := &test{t: t}
-			var err error
-			p.processor, err = newProcessor(flag.NewFlagSet("", flag.ContinueOnError), mine, &DaemonConfig{
+			p.processor = newProcessor(mine, &DaemonConfig{
 				Retry: RetryConfig{8, 20 * time.Millisecond, time.Second, 2}, Lease: time.Minute, Poll: 5 * time.Millisecond,
 			}, &p.logs)
-			require.NoError(t, err)
 			p.replay = func(ctx context.Context, r *request) (outcome, error) {
 				fails, err := work(context.WithoutCancel(ctx), mine, r.ID, r.State.Failures, "new")
 				if fails {

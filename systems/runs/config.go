@@ -6,7 +6,6 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
-	"github.com/seed-5ff3c98e/retry/systems/shared"
 )
 
 // RetryConfig says when a run that failed is processed again.
@@ -26,17 +25,16 @@ type DaemonConfig struct {
 	Categories string
 }
 
-// newConfig returns the settings with their defaults, which the flags change. A demonstration
-// goes so many times as fast, but its requests are real, and need longer leases.
-func newConfig(flags *flag.FlagSet, speed int) *DaemonConfig {
-	c, fast := &DaemonConfig{}, func(d time.Duration) time.Duration { return shared.Faster(d, speed) }
+// newConfig returns the settings with their defaults, which the flags change.
+func newConfig(flags *flag.FlagSet) *DaemonConfig {
+	c := &DaemonConfig{}
 	flags.IntVar(&c.Retry.MaxAttempts, "max-attempts", 8, "how often a run is attempted, the first time included")
-	flags.DurationVar(&c.Retry.InitialBackoff, "initial-backoff", fast(time.Minute), "the delay after the first failure")
-	flags.DurationVar(&c.Retry.MaxBackoff, "max-backoff", fast(time.Hour), "the longest delay, unless a service asks for more")
+	flags.DurationVar(&c.Retry.InitialBackoff, "initial-backoff", time.Minute, "the delay after the first failure")
+	flags.DurationVar(&c.Retry.MaxBackoff, "max-backoff", time.Hour, "the longest delay, unless a service asks for more")
 	flags.Float64Var(&c.Retry.BackoffMultiplier, "backoff-multiplier", 2, "how much longer every delay is than the one before")
-	flags.DurationVar(&c.Lease, "lease", max(fast(time.Minute), 2*time.Second),
+	flags.DurationVar(&c.Lease, "lease", time.Minute,
 		"after how long a run is taken from a processor that is dead; an attempt gets half of it")
-	flags.DurationVar(&c.Poll, "poll", fast(time.Second), "the pause when there is nothing to do")
+	flags.DurationVar(&c.Poll, "poll", time.Second, "the pause when there is nothing to do")
 	flags.IntVar(&c.Workers, "workers", 2, "how many runs are processed at a time")
 	flags.StringVar(&c.Categories, "categories", "", "the categories that may be processed, as in web,api; all if empty")
 	return c

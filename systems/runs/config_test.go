@@ -17,7 +17,7 @@ var (
 )
 
 // defaultPolicy has the defaults of the flags.
-var defaultPolicy = newConfig(flag.NewFlagSet("runs", flag.ContinueOnError), 1).Retry.policy()
+var defaultPolicy = newConfig(flag.NewFlagSet("runs", flag.ContinueOnError)).Retry.policy()
 
 func limited(after time.Duration) error {
 	return retry.MarkRateLimited(errors.New("too many requests"), after)

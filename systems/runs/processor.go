@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"io"
 	"log/slog"
 	"time"
@@ -23,13 +21,10 @@ type processor struct {
 	log    *slog.Logger
 }
 
-func newProcessor(flags *flag.FlagSet, db *shared.DB, c *DaemonConfig, out io.Writer) (*processor, error) {
+func newProcessor(db *shared.DB, c *DaemonConfig, out io.Writer) *processor {
 	p := &processor{newStore(db, c.Lease, c.Categories), c.Retry.policy(), replay, c.Poll, slog.New(slog.NewTextHandler(out, nil))}
-	err := shared.Usage(errors.Join(shared.Positive(flags), p.policy.Validate()))
-	if err == nil {
-		p.log.Info("processor", "policy", p.policy, "categories", c.Categories)
-	}
-	return p, err
+	p.log.Info("processor", "policy", p.policy, "categories", c.Categories)
+	return p
 }
 
 // worker processes so many runs at a time.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -98,11 +97,6 @@ func (s *store) missing(ctx context.Context, adopt bool) ([]string, error) {
 	return statements, err
 }
 
-// migrate runs what is missing.
-func (s *store) migrate(ctx context.Context) error {
-	return s.db.Migrate(ctx, io.Discard, func(ctx context.Context, _ *shared.DB) ([]string, error) { return s.missing(ctx, false) }, false)
-}
-
 // check says what is wrong with the table, and changes nothing.
 func (s *store) check(ctx context.Context) error {
 	err := s.Check(ctx, s.db)
@@ -127,11 +121,4 @@ func (s *store) load(ctx context.Context, job *retrytable.Job[string]) (*request
 	r := &request{Job: job}
 	err := s.db.QueryRowContext(ctx, s.db.SQL("SELECT category, url, expected FROM runs WHERE id = $1"), job.ID).Scan(&r.category, &r.url, &r.expected)
 	return r, err
-}
-
-// left is how many runs may still be processed, by anybody.
-func (s *store) left(ctx context.Context) (n int, err error) {
-	err = s.db.QueryRowContext(ctx, `SELECT count(*) FROM runs
-		WHERE status IN ('discovered', 'processing') OR next_retry_at IS NOT NULL`).Scan(&n)
-	return n, err
 }

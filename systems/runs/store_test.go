@@ -69,11 +69,10 @@ func retryIn(t *testing.T, db *shared.DB, d time.Duration, which string) {
 }
 
 // newTestStore makes the table runs.
-func newTestStore(t *testing.T, db *shared.DB) *store {
+func newTestStore(t testing.TB, db *shared.DB) *store {
 	t.Helper()
-	s := newStore(db, time.Minute, "")
-	require.NoError(t, s.migrate(t.Context()))
-	return s
+	dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN)
+	return newStore(db, time.Minute, "")
 }
 
 // claimed claims up to n runs, and returns their IDs in that order.

@@ -34,7 +34,7 @@ type Action func(ctx context.Context, out io.Writer) error
 // error for [Main], and so is a program without a command. -h explains the program, or the
 // command that it comes after.
 func (p *Program) Run(ctx context.Context, args []string, out io.Writer) error {
-	if len(args) > 0 && (args[0] == "-h" || args[0] == "-help" || args[0] == "--help" || args[0] == "help") {
+	if len(args) > 0 && slices.Contains([]string{"-h", "-help", "--help", "help"}, args[0]) {
 		p.explain(out)
 		return nil
 	}
@@ -53,7 +53,7 @@ func (p *Program) Run(ctx context.Context, args []string, out io.Writer) error {
 func (p *Program) usage(format string, args ...any) error {
 	var commands strings.Builder
 	p.explain(&commands)
-	return fmt.Errorf("%w: %s: %s\n%s", errUsage, p.Name, fmt.Sprintf(format, args...), commands.String())
+	return Usage(fmt.Errorf("usage: %s: %s\n%s", p.Name, fmt.Sprintf(format, args...), commands.String()))
 }
 
 func (p *Program) explain(out io.Writer) {
@@ -80,15 +80,7 @@ func (c *Command) run(ctx context.Context, program string, args []string, out io
 		err = fmt.Errorf("unexpected argument: %s", flags.Arg(0))
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w\n%s -h lists the flags", errUsage, name, err, name)
+		return Usage(fmt.Errorf("usage: %s: %w\n%s -h lists the flags", name, err, name))
 	}
 	return action(ctx, out)
-}
-
-// Sandbox adds the flag of a demonstration, and returns what opens a database for it, which
-// is removed when it is closed. A demonstration has no -dsn, which is for data that stays.
-func Sandbox(flags *flag.FlagSet) func(context.Context) (*DB, error) {
-	postgres := flags.String("postgres", "",
-		"the PostgreSQL in which to make a schema for the demonstration, postgres://user@host/name; without it, SQLite")
-	return func(ctx context.Context) (*DB, error) { return Temporary(ctx, *postgres) }
 }

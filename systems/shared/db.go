@@ -2,7 +2,6 @@ package shared
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"flag"
@@ -29,8 +28,6 @@ type DB struct {
 
 	Dialect retrytable.Dialect
 	DSN     string // opens this database again, in another process too
-
-	remove func() error // closes, and removes what is temporary
 }
 
 // Of PostgreSQL's, so that a few programs and their tests fit into the usual 100.
@@ -52,74 +49,6 @@ func OpenExisting(ctx context.Context, dsn string) (*DB, error) { return open(ct
 
 // OpenReadOnly is OpenExisting for a database that refuses statements that write.
 func OpenReadOnly(ctx context.Context, dsn string) (*DB, error) { return open(ctx, dsn, readOnly) }
-
-// Temporary opens a place of its own in the database that dsn names, which Close
-// removes: a schema with a random name, or a file if dsn is empty. It
-// is for demonstrations and tests, which must not meddle with what is there. A process
-// that is killed leaves it behind: its name begins with retry_ or retry-example-.
-func Temporary(ctx context.Context, dsn string) (*DB, error) {
-	if dsn == "" {
-		return temporaryFile(ctx)
-	}
-	schema := "retry_" + strings.ToLower(rand.Text()[:16])
-	inside, drop, err := within(dsn, schema)
-	if err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
-	}
-	outside, err := Open(ctx, dsn)
-	if err != nil {
-		return nil, err
-	}
-	outside.SetMaxIdleConns(-1) // it is needed now, and at the end
-	if _, err := outside.ExecContext(ctx, "CREATE SCHEMA "+schema); err != nil {
-		return nil, errors.Join(fmt.Errorf("open database: %w", err), outside.Close())
-	}
-	remove := func() error {
-		_, err := outside.ExecContext(context.WithoutCancel(ctx), drop)
-		return errors.Join(err, outside.Close())
-	}
-	db, err := Open(ctx, inside)
-	if err != nil {
-		return nil, errors.Join(err, remove())
-	}
-	db.remove = func() error { return errors.Join(db.DB.Close(), remove()) }
-	return db, nil
-}
-
-// within returns the DSN of a schema, and the statement that drops it.
-func within(dsn, schema string) (inside, drop string, err error) {
-	if isMySQL(dsn) {
-		address, settings, _ := strings.Cut(dsn, "?")
-		return address[:strings.LastIndexByte(address, '/')+1] + schema + "?" + settings, "DROP SCHEMA " + schema, nil
-	}
-	u, err := url.Parse(dsn)
-	if err != nil || !isPostgreSQL(dsn) {
-		return "", "", errors.New("a temporary one needs " + kinds() + " or no DSN at all")
-	}
-	query := u.Query()
-	query.Set("search_path", schema)
-	u.RawQuery = query.Encode()
-	return u.String(), "DROP SCHEMA " + schema + " CASCADE", nil
-}
-
-func temporaryFile(ctx context.Context) (*DB, error) {
-	folder, err := os.MkdirTemp("", "retry-example-")
-	if err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
-	}
-	db, err := Open(ctx, filepath.Join(folder, "example.db"))
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(folder))
-	}
-	db.remove = func() error { return errors.Join(db.DB.Close(), os.RemoveAll(folder)) }
-	return db, nil
-}
-
-func isMySQL(dsn string) bool { return strings.HasPrefix(dsn, "mysql://") }
-
-func isPostgreSQL(dsn string) bool {
-	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
-}
 
 // mode is what opening a database may do to it.
 type mode int
@@ -156,24 +85,29 @@ func open(ctx context.Context, dsn string, m mode) (*DB, error) {
 	return db, nil
 }
 
-// source returns a driver and what it opens.
+// source returns a driver and what it opens. The error does not show a DSN: it may have a password.
 func source(dsn string, m mode) (driver, name string, err error) {
-	if dsn == "" {
-		return "", "", errors.New("the DSN is missing: " + kinds() + " or the name of a file")
-	}
-	if isPostgreSQL(dsn) {
-		return postgreSQLSource(dsn, m)
-	}
-	if isMySQL(dsn) && hasMySQL() {
-		return "mysql", mySQLSource(dsn, m), nil
-	}
 	_, err = os.Stat(dsn)
 	missing := errors.Is(err, fs.ErrNotExist)
-	switch known := slices.Contains([]string{".db", ".sqlite", ".sqlite3"}, filepath.Ext(dsn)); {
-	case missing && !known: // not shown: it may have a password
-		return "", "", errors.New("the DSN must be " + kinds() + " or the name of a file; a new one ends in .db, .sqlite or .sqlite3")
+	known := slices.Contains([]string{".db", ".sqlite", ".sqlite3"}, filepath.Ext(dsn))
+	switch {
+	case dsn == "":
+		return "", "", Usage(errors.New("the DSN is missing: " + kinds() + " or the name of a file"))
+	case strings.HasPrefix(dsn, "postgres://"), strings.HasPrefix(dsn, "postgresql://"):
+		if m == readOnly {
+			dsn = with(dsn, "default_transaction_read_only=on")
+		}
+		return "pgx", dsn, nil
+	case strings.HasPrefix(dsn, "mysql://") && hasMySQL():
+		dsn = with(strings.TrimPrefix(dsn, "mysql://"), "multiStatements=true") // a schema is several
+		if m == readOnly {
+			dsn = with(dsn, "tx_read_only=1")
+		}
+		return "mysql", dsn, nil
+	case missing && !known:
+		return "", "", Usage(errors.New("the DSN must be " + kinds() + " or the name of a file; a new one ends in .db, .sqlite or .sqlite3"))
 	case missing && m != create:
-		return "", "", err
+		return "", "", Usage(err)
 	case m == readOnly:
 		return "sqlite", sqliteSource(dsn) + "&mode=rw&_pragma=query_only(1)", nil
 	case m == existing:
@@ -183,30 +117,13 @@ func source(dsn string, m mode) (driver, name string, err error) {
 	}
 }
 
-func postgreSQLSource(dsn string, m mode) (driver, name string, err error) {
-	if m != readOnly {
-		return "pgx", dsn, nil
-	}
-	u, err := url.Parse(dsn)
-	if err != nil {
-		return "", "", errors.New("the DSN must be a URL: postgres://user@host/name") // err shows its password
-	}
-	settings := u.Query()
-	settings.Set("default_transaction_read_only", "on")
-	u.RawQuery = settings.Encode()
-	return "pgx", u.String(), nil
-}
-
-func mySQLSource(dsn string, m mode) string {
-	settings := "multiStatements=true" // a schema is several
-	if m == readOnly {
-		settings += "&tx_read_only=1"
-	}
+// with is a DSN with one more setting.
+func with(dsn, setting string) string {
 	separator := "?"
 	if strings.Contains(dsn, "?") {
 		separator = "&"
 	}
-	return strings.TrimPrefix(dsn, "mysql://") + separator + settings
+	return dsn + separator + setting
 }
 
 // hasMySQL reports whether the program is one that runs on MariaDB.
@@ -228,14 +145,6 @@ func SQLiteSource(file string) string {
 func sqliteSource(file string) string {
 	u := url.URL{Path: file} // escapes what is special in a URI
 	return "file:" + u.EscapedPath() + "?_txlock=immediate&_pragma=busy_timeout(10000)"
-}
-
-// Close closes the database, and removes it if it is temporary.
-func (db *DB) Close() error {
-	if db.remove != nil {
-		return db.remove()
-	}
-	return db.DB.Close()
 }
 
 // SQL returns a statement for this database, in which these stand for:
@@ -264,19 +173,19 @@ func (db *DB) SQL(statement string) string {
 
 var parameter = regexp.MustCompile(`\$[0-9]+`)
 
-// On is With for the database that -dsn names, a flag that it adds.
+// On is an action on the database that -dsn names, a flag that it adds. It is opened for the
+// action, and closed after it.
 func On(
 	flags *flag.FlagSet, open func(ctx context.Context, dsn string) (*DB, error),
 	action func(ctx context.Context, db *DB, out io.Writer) error,
 ) Action {
-	dsn := DSN(flags)
-	return With(func(ctx context.Context) (*DB, error) { return open(ctx, *dsn) }, action)
-}
-
-// With is an action with a database, which is opened for it and closed after it.
-func With(open func(context.Context) (*DB, error), action func(ctx context.Context, db *DB, out io.Writer) error) Action {
+	servers := "postgres://user@host/name"
+	if hasMySQL() {
+		servers += ", mysql://user@tcp(host:3306)/name"
+	}
+	dsn := flags.String("dsn", "", "the database: "+servers+", or a file for SQLite")
 	return func(ctx context.Context, out io.Writer) (err error) {
-		db, err := open(ctx)
+		db, err := open(ctx, *dsn)
 		if err != nil {
 			return err
 		}

@@ -4,10 +4,10 @@ package shared_test
 import (
 	"context"
 	"database/sql"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,42 +38,25 @@ func TestExplain(t *testing.T) {
 	})
 }
 
-// The database of a demonstration goes with it.
-func TestTemporary(t *testing.T) {
+// A database of a test goes with all it has, and hides what there is beside it.
+func TestNew(t *testing.T) {
 	t.Parallel()
-	db, err := shared.Temporary(t.Context(), "")
-	require.NoError(t, err)
-	dbtest.Exec(t, db, "CREATE TABLE x (id bigint)")
-	assert.FileExists(t, db.DSN)
-	require.NoError(t, db.Close())
-	assert.NoDirExists(t, filepath.Dir(db.DSN))
-	_, err = shared.Temporary(t.Context(), filepath.Join(t.TempDir(), "test.db"))
-	assert.ErrorContains(t, err, "a temporary one needs postgres://")
-}
-
-// A temporary schema hides what is in the database, and goes with all it has.
-func TestTemporarySchema(t *testing.T) {
-	t.Parallel()
-	outer := dbtest.New(t, retrytable.PostgreSQL)
-	schemas := func() (n int) {
-		u, err := url.Parse(outer.DSN)
-		require.NoError(t, err)
-		require.NoError(t, outer.QueryRowContext(t.Context(),
-			"SELECT count(*) FROM pg_namespace WHERE nspname = $1", u.Query().Get("search_path")).Scan(&n))
-		return n
-	}
-	require.Equal(t, 1, schemas())
-	dbtest.Exec(t, outer, "CREATE TABLE x (id bigint)")
-	dbtest.Exec(t, dbtest.Reopen(t, outer), "INSERT INTO x VALUES (1)")
-	db, err := shared.Temporary(t.Context(), outer.DSN)
-	require.NoError(t, err)
-	dbtest.Exec(t, db, "CREATE TABLE x (id bigint)")
-	require.NoError(t, db.Close())
-	db, err = shared.Open(t.Context(), db.DSN)
-	require.NoError(t, err)
-	_, err = db.ExecContext(t.Context(), "SELECT 1 FROM x")
-	assert.ErrorContains(t, err, "does not exist")
-	require.NoError(t, db.Close())
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
+		var dsn string
+		dbtest.Exec(t, db, "CREATE TABLE x (id bigint)")
+		t.Run("another", func(t *testing.T) {
+			other := dbtest.New(t, db.Dialect)
+			dbtest.Exec(t, other, "CREATE TABLE x (id bigint)")
+			dsn = other.DSN
+		})
+		again, err := shared.OpenExisting(t.Context(), dsn)
+		if err == nil {
+			_, err = again.ExecContext(t.Context(), "SELECT 1 FROM x")
+			require.NoError(t, again.Close())
+		}
+		assert.Error(t, err, "it has gone")
+		dbtest.Exec(t, dbtest.Reopen(t, db), "INSERT INTO x VALUES (1)")
+	})
 }
 
 // A database that was named stays.
@@ -263,15 +246,19 @@ func TestMigrate(t *testing.T) {
 }
 
 // The database is closed when the action has ended.
-func TestWith(t *testing.T) {
+func TestOn(t *testing.T) {
 	t.Parallel()
+	db := dbtest.New(t, retrytable.SQLite)
 	var used *shared.DB
-	open := func(ctx context.Context) (*shared.DB, error) { return shared.Temporary(ctx, "") }
-	err := shared.With(open, func(_ context.Context, db *shared.DB, _ io.Writer) error { used = db; return context.Canceled })(t.Context(), nil)
-	assert.ErrorIs(t, err, context.Canceled)
-	assert.NoFileExists(t, used.DSN)
-	open = func(context.Context) (*shared.DB, error) { return nil, context.DeadlineExceeded }
-	assert.ErrorIs(t, shared.With(open, nil)(t.Context(), nil), context.DeadlineExceeded)
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	action := shared.On(flags, shared.Open, func(_ context.Context, db *shared.DB, _ io.Writer) error {
+		used = db
+		return context.Canceled
+	})
+	assert.ErrorContains(t, action(t.Context(), nil), "the DSN is missing")
+	require.NoError(t, flags.Parse([]string{"-dsn", db.DSN}))
+	assert.ErrorIs(t, action(t.Context(), nil), context.Canceled)
+	assert.ErrorContains(t, used.PingContext(t.Context()), "database is closed")
 }
 
 // All rows are read, from a transaction too, and none are half read.

@@ -2,29 +2,21 @@
 // commands, how to open their database, and how a main ends. It is no part of the library.
 //
 // A program is NAME COMMAND [flags]: serve, or work, until it is interrupted, on the database
-// of -dsn; migrate, which prepares a table that exists; demo, which plays in a database of its
-// own; and what else the program is for.
+// of -dsn; migrate, which prepares a table that exists; and what else the program is for.
 //
 //	func main() { shared.Main(program.Run) }
 //
 //	var program = shared.Program{Name: "runs", About: "replays recorded requests.", Commands: []shared.Command{
 //		{"serve", "works until it is interrupted", serve},
-//		{"demo", "plays a demonstration", demo},
 //	}}
 //
 //	func serve(flags *flag.FlagSet) shared.Action {
-//		dsn := shared.DSN(flags)
 //		poll := flags.Duration("poll", time.Second, "the pause when there is nothing to do")
-//		return func(ctx context.Context, out io.Writer) (err error) {
+//		return shared.On(flags, shared.OpenExisting, func(ctx context.Context, db *shared.DB, out io.Writer) error {
 //			if err := shared.Positive(flags); err != nil {
 //				return err
 //			}
-//			db, err := shared.Open(ctx, *dsn)
-//			if err != nil {
-//				return err
-//			}
-//			defer func() { err = errors.Join(err, db.Close()) }()
 //			…
-//		}
+//		})
 //	}
 package shared

@@ -13,46 +13,57 @@ import (
 	"time"
 )
 
-// The exit codes of all systems.
-const (
-	exitFailed = 1
-	exitUsage  = 2 // as package flag has it: an argument, a flag or its value is wrong
-)
+// exit is an error with the exit code of the program that ends by it.
+type exit struct {
+	error
 
-// errUsage is the error of a command line that the program has no use for.
-var errUsage = errors.New("usage")
+	code int
+}
 
-// Usage makes an error one about the command line. Its text stays.
+func (e *exit) Unwrap() error { return e.error }
+
+// Exit gives an error the exit code of the program that ends by it. Its text stays.
+func Exit(code int, err error) error { return &exit{err, code} }
+
+// Usage is Exit for an argument, a flag, its value or a setting that is wrong: 2, as package flag has it.
 func Usage(err error) error {
 	if err == nil {
 		return nil
 	}
-	return usageError{err}
+	return Exit(2, err)
 }
 
-type usageError struct{ error }
-
-func (usageError) Is(target error) bool { return target == errUsage }
-func (e usageError) Unwrap() error      { return e.error }
+// ExitCode is the exit code of a program whose run returns err: 0 for nil, and 1 unless [Exit]
+// or [Usage] says otherwise.
+func ExitCode(err error) int {
+	var e *exit
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &e):
+		return e.code
+	default:
+		return 1
+	}
+}
 
 // Main runs a program with its arguments and ends the process. The context is
 // done at an interrupt or SIGTERM, which is a way for run to end well; a second
 // one ends the process at once.
 //
-// The exit code is 0 if run returns nil or the error of the context that was interrupted; 2
-// if the command line is wrong, see [Usage]; and otherwise 1. The error is on standard error.
+// The exit code is 0 if run returns the error of the context that was interrupted, and otherwise
+// [ExitCode]. The error is on standard error.
 func Main(run func(ctx context.Context, args []string, out io.Writer) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	err := run(ctx, os.Args[1:], os.Stdout)
-	if err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		os.Exit(0)
+	if ctx.Err() != nil && ExitCode(err) == 1 && errors.Is(err, ctx.Err()) {
+		err = nil
 	}
-	fmt.Fprintln(os.Stderr, err)
-	if errors.Is(err, errUsage) {
-		os.Exit(exitUsage)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 	}
-	os.Exit(exitFailed)
+	os.Exit(ExitCode(err))
 }
 
 // Positive returns an error that names every flag whose number is not positive, or
@@ -88,15 +99,6 @@ func number(f *flag.Flag) (n float64, ok bool) {
 	}
 }
 
-// DSN adds the flag for [Open].
-func DSN(flags *flag.FlagSet) *string {
-	servers := "postgres://user@host/name"
-	if hasMySQL() {
-		servers += ", mysql://user@tcp(host:3306)/name"
-	}
-	return flags.String("dsn", "", "the database: "+servers+", or a file for SQLite")
-}
-
 // Wait waits for so long, or until the context is done; it returns its error then.
 func Wait(ctx context.Context, d time.Duration) error {
 	select {
@@ -104,10 +106,4 @@ func Wait(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 	}
 	return ctx.Err()
-}
-
-// Faster is how long d takes in a demonstration of such a speed: at least a microsecond,
-// because a Policy doubts less.
-func Faster(d time.Duration, speed int) time.Duration {
-	return max(d/time.Duration(speed), time.Microsecond)
 }

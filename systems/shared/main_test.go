@@ -37,12 +37,14 @@ func TestMain(m *testing.M) {
 	}
 	ends := shared.Program{Name: "program", About: "ends as it is told.", Commands: []shared.Command{
 		{"serve", "works", func(flags *flag.FlagSet) shared.Action {
-			dsn := shared.DSN(flags)
+			dsn := flags.String("dsn", "", "")
 			return func(ctx context.Context, out io.Writer) error {
 				fmt.Fprintln(out, "started", *dsn)
 				switch what {
 				case "fail":
 					return errors.New("out of order")
+				case "exit":
+					return fmt.Errorf("in between: %w", shared.Exit(7, context.Canceled))
 				case "wait":
 					<-ctx.Done()
 					return fmt.Errorf("in between: %w", ctx.Err())
@@ -71,6 +73,7 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{"well", "end", []string{"serve", "-dsn", "x"}, nil, 0, "started x\n", ""},
 		{"failed", "fail", []string{"serve"}, nil, 1, "started \n", "out of order\n"},
+		{"failed in its own way", "exit", []string{"serve"}, nil, 7, "started \n", "in between: context canceled\n"},
 		{"interrupted", "wait", []string{"serve"}, os.Interrupt, 0, "started \n", ""},
 		{"two words", "end", []string{"state", "retry"}, nil, 0, "retried\n", ""},
 		{"help", "end", []string{"-help"}, nil, 0, "program ends as it is told.\n\n  program serve        works\n", ""},
@@ -150,12 +153,6 @@ func TestPositive(t *testing.T) {
 			assert.EqualError(t, err, strings.Join(tt.wants, "\n"), name)
 		}
 	}
-}
-
-func TestFaster(t *testing.T) {
-	t.Parallel()
-	assert.Equal(t, 60*time.Millisecond, shared.Faster(time.Minute, 1000))
-	assert.Equal(t, time.Microsecond, shared.Faster(500*time.Nanosecond, 1000))
 }
 
 func TestWait(t *testing.T) {

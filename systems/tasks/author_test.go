@@ -139,7 +139,7 @@ func TestOldAndNewWorkers(t *testing.T) {
 		defer hook.Close()
 		dbtest.Exec(t, db, `UPDATE task SET on_start = '{"kind": "Webhook", "params": {"url": "`+hook.URL+`", "verb": "Post"}}'
 			WHERE status = 'pending'`)
-		e.second, e.interval = 20*time.Millisecond, 20*time.Millisecond
+		e.poll, e.interval = 20*time.Millisecond, 20*time.Millisecond
 		workers.Go(func() { e.work(ctx) })
 		more := 0
 		for end := time.Now().Add(dbtest.Together(t)); time.Now().Before(end); more++ {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -53,7 +52,7 @@ func BenchmarkStart(b *testing.B) {
 func crowded(b *testing.B, dialect retrytable.Dialect, tasks, held int) *service {
 	b.Helper()
 	db := dbtest.Quick(b, dbtest.New(b, dialect))
-	c, err := readConfig(func(string) string { return "" }, time.Second)
+	c, err := readConfig(func(string) string { return "" })
 	require.NoError(b, err)
 	s := newService(db, c, slog.New(slog.DiscardHandler))
 	require.NoError(b, s.db.Migrate(b.Context(), io.Discard, missing, false))

@@ -62,7 +62,7 @@ func each(t *testing.T, test func(t *testing.T, e *env)) {
 
 func newEnv(t *testing.T, db *shared.DB) *env {
 	t.Helper()
-	c, err := readConfig(func(string) string { return "" }, time.Second)
+	c, err := readConfig(func(string) string { return "" })
 	require.NoError(t, err)
 	e := &env{service: newService(db, c, slog.New(slog.NewTextHandler(t.Output(), nil))), t: t}
 	require.NoError(t, e.db.Migrate(t.Context(), io.Discard, missing, false))

@@ -27,16 +27,16 @@ func (s *service) starter() *retrytable.Worker[string] {
 // worker is a worker on tasks, each of which brings its policy.
 func (s *service) worker(table *retrytable.Table[string], lost error) *retrytable.Worker[string] {
 	return &retrytable.Worker[string]{
-		Table: table, DB: s.db.DB, Poll: s.second, Grace: 2 * s.hookTime, Lost: lost,
+		Table: table, DB: s.db.DB, Poll: s.poll, Grace: 2 * s.hookTime, Lost: lost,
 		Work:   func(context.Context, *retrytable.Job[string]) error { return nil },
-		Policy: (*retryPolicy)(nil).policy(s.second),
+		Policy: (*retryPolicy)(nil).policy(),
 		PolicyFor: func(stored string) (*retry.Policy, error) {
 			var p *retryPolicy
 			if stored == "" {
-				return p.policy(s.second), nil
+				return p.policy(), nil
 			}
 			err := json.Unmarshal([]byte(stored), &p)
-			return p.policy(s.second), err
+			return p.policy(), err
 		},
 		InTx: s.outcome,
 		OnError: func(_ context.Context, err error) {
@@ -131,7 +131,7 @@ func (s *service) timeout(ctx context.Context) (more bool, err error) {
 	if _, err := s.db.ExecContext(within, s.db.SQL(`UPDATE task SET lease_until = {now}
 		WHERE status IN ('claimed', 'running') AND lease_until IS NULL AND last_updated + {microsecond} * CASE status
 			WHEN 'running' THEN timeout * CAST($1 AS bigint) ELSE CAST($2 AS bigint) END <= {now}`),
-		s.second.Microseconds(), s.lease.Microseconds()); err != nil {
+		time.Second.Microseconds(), s.lease.Microseconds()); err != nil {
 		return false, err
 	}
 	_, err = s.worker(s.timeouts, &failure{timedOut, "no word in time"}).Once(ctx)
@@ -208,7 +208,7 @@ func (s *service) report(ctx context.Context, tx *sql.Tx, t task, lease retrytab
 		return s.ended(ctx, tx, t)
 	case failed:
 		f := &failure{explicit, p.FailureReason}
-		d := t.Retry.policy(s.second).Next(retry.State{Failures: t.Attempt}, f, t.now.Time)
+		d := t.Retry.policy().Next(retry.State{Failures: t.Attempt}, f, t.now.Time)
 		if err := s.runs.Fail(ctx, tx, lease, d, f.Error()); err != nil {
 			return err
 		}

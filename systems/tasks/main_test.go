@@ -3,6 +3,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,31 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry/retrytable"
+	"github.com/seed-5ff3c98e/retry/systems/shared"
 	"github.com/seed-5ff3c98e/retry/systems/shared/dbtest"
 )
 
 func TestMain(m *testing.M) { dbtest.Main(m, crashWorker) }
-
-// The demonstration shows the timeline of section 12, and ends.
-//
-//nolint:paralleltest // it is in a hurry: a timeout of its tasks lasts 600 ms
-func TestDemo(t *testing.T) {
-	text := dbtest.Run(t, program.Run, "demo", "-second", "20ms")
-	for _, want := range []string{
-		`msg="Import Data" status=Running attempt=0`,
-		`msg="Import Data" status=RetryPending attempt=1 delay=10s error="timeout: no word for 30 s"`,
-		`msg="Import Data" status=Pending attempt=1`,
-		`msg="Import Data" status=RetryPending attempt=2 delay=20s`,
-		`msg="Import Data" status=Success attempt=2`,
-		`msg=Index status=RetryPending attempt=1 delay=5s error="webhook_failure: `,
-		`msg=Publish status=RetryPending attempt=1 delay=5s error="explicit: no space left"`,
-		`msg=Publish status=Failure attempt=2 stop=attempts`,
-		`msg=Announce status=Failure attempt=0`,
-	} {
-		assert.Contains(t, text, want)
-	}
-	assert.NotContains(t, text, "level=")
-}
 
 // The service serves until it is interrupted.
 func TestServe(t *testing.T) {
@@ -135,14 +117,14 @@ func TestIntervals(t *testing.T) {
 		require.Eventually(e.t, func() bool { return is(e.get(id).Status) }, 20*time.Second, quick)
 	}
 	each(t, func(t *testing.T, e *env) {
-		e.second, e.interval = quick, slow
+		e.poll, e.interval = quick, slow
 		defer e.working()()
 		for range 2 { // what was there at the first look is no proof
 			becomes(e, e.post(parentAndChild)["parent"], func(status string) bool { return status == "Running" })
 		}
 	})
 	each(t, func(t *testing.T, e *env) {
-		e.second, e.interval = slow, quick
+		e.poll, e.interval = slow, quick
 		a, b := e.post(parentAndChild)["parent"], e.post(parentAndChild)["parent"]
 		e.step()
 		e.patch(a, explicitFailure)
@@ -167,6 +149,24 @@ func (e *env) working() (stop func()) {
 	}
 }
 
+// request sends a request to the API from outside.
+func request(ctx context.Context, method, url, body string) error {
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusBadRequest {
+		text, err := io.ReadAll(resp.Body)
+		return errors.Join(fmt.Errorf("%s: %s", resp.Status, text), err)
+	}
+	return nil
+}
+
 func TestRunFails(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "none.db")
@@ -178,15 +178,20 @@ func TestRunFails(t *testing.T) {
 		"serve -dsn mysql://x":       "open database: ",
 		"serve -dsn " + missing:      "no such file",
 		"migrate -dsn mysql://x":     "open database: ",
-		"demo -dsn x":                "flag provided but not defined: -dsn",
-		"demo -second=-1s":           "-second: -1s: must be positive",
-		"demo -address=nowhere":      "nowhere",
-		"demo -postgres=tasks.db":    "postgres://",
 		"migrate -address 127.0.0.1": "flag provided but not defined: -address",
 	} {
 		err := program.Run(t.Context(), strings.Fields(args), io.Discard)
 		assert.ErrorContains(t, err, want, args)
-		assert.NotErrorIs(t, err, context.Canceled)
+		assert.Equal(t, 2, shared.ExitCode(err), args)
 	}
 	assert.NoFileExists(t, missing)
+}
+
+// A variable that is wrong is no failure of the service.
+func TestWrongEnvironment(t *testing.T) {
+	dsn := dbtest.New(t, retrytable.SQLite).DSN
+	t.Setenv("RETRY_MAX_DELAY_LIMIT", "1h")
+	err := program.Run(t.Context(), []string{"serve", "-dsn", dsn}, io.Discard)
+	assert.ErrorContains(t, err, `RETRY_MAX_DELAY_LIMIT: "1h": must be an integer`)
+	assert.Equal(t, 2, shared.ExitCode(err))
 }

@@ -122,7 +122,7 @@ func outage(t *testing.T, silent bool, d time.Duration) {
 	db, err := shared.Open(t.Context(), dsn)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, db.Close()) }()
-	c, err := readConfig(func(string) string { return "" }, time.Second)
+	c, err := readConfig(func(string) string { return "" })
 	require.NoError(t, err)
 	c.lease = max(20*time.Second, 2*d) // for one claim whose answer is lost
 	s := newService(db, c, slog.New(slog.DiscardHandler))

@@ -65,10 +65,10 @@ func (t *trigger) UnmarshalJSON(data []byte) error {
 }
 
 // policy is r as the library has it, without jitter: callers are promised the delays
-// that they ask for. A second is how long the seconds of r last. No policy is no retry.
-func (r *retryPolicy) policy(second time.Duration) *retry.Policy {
+// that they ask for. No policy is no retry.
+func (r *retryPolicy) policy() *retry.Policy {
 	if r == nil {
-		p := (&retryPolicy{InitialDelaySecs: 5, BackoffMultiplier: 2, MaxDelaySecs: 300}).policy(second)
+		p := (&retryPolicy{InitialDelaySecs: 5, BackoffMultiplier: 2, MaxDelaySecs: 300}).policy()
 		p.Overrides = map[string]retry.Override{string(lost): {MaxAttempts: lostStarts}}
 		return p
 	}
@@ -76,9 +76,9 @@ func (r *retryPolicy) policy(second time.Duration) *retry.Policy {
 		Name:        "task",
 		MaxAttempts: int(r.MaxRetries) + 1,
 		Backoff: retry.Exponential{
-			Initial: time.Duration(r.InitialDelaySecs) * second, Multiplier: r.BackoffMultiplier,
+			Initial: time.Duration(r.InitialDelaySecs) * time.Second, Multiplier: r.BackoffMultiplier,
 		},
-		MaxDelay:   time.Duration(r.MaxDelaySecs) * second,
+		MaxDelay:   time.Duration(r.MaxDelaySecs) * time.Second,
 		Jitter:     retry.NoJitter,
 		Classifier: r.classify,
 	}

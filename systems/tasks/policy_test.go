@@ -52,7 +52,7 @@ func TestShouldRetry(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			d := parsePolicy(t, tt.policy).policy(time.Second).Next(retry.State{Failures: tt.attempt}, tt.err, time.Now())
+			d := parsePolicy(t, tt.policy).policy().Next(retry.State{Failures: tt.attempt}, tt.err, time.Now())
 			assert.Equal(t, tt.want > 0, d.Retry)
 			assert.Equal(t, tt.want, d.Delay)
 		})
@@ -71,7 +71,7 @@ func TestBackoffDelay(t *testing.T) {
 		`{"max_retries": 2, "initial_delay_secs": 2147483647, "max_delay_secs": 2147483647}`:               {2147483647, 2147483647},
 		`{"max_retries": 2, "initial_delay_secs": 3, "max_delay_secs": 5, "retry_on": null}`:               {3, 5},
 	} {
-		p := parsePolicy(t, policy).policy(time.Second)
+		p := parsePolicy(t, policy).policy()
 		var got []float64
 		for retry := range want {
 			lo, hi := p.Bounds(retry + 1)
@@ -161,19 +161,19 @@ func TestConfig(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{}
 	getenv := func(name string) string { return env[name] }
-	c, err := readConfig(getenv, time.Second)
+	c, err := readConfig(getenv)
 	require.NoError(t, err)
 	assert.Equal(t, retryLimits{maxRetries: 10, maxDelaySecs: 3600}, c.limits)
 	assert.Equal(t, time.Second, c.interval)
 
 	env = map[string]string{"RETRY_MAX_RETRIES_LIMIT": "3", "RETRY_MAX_DELAY_LIMIT": "60", "RETRY_LOOP_INTERVAL_MS": "200"}
-	c, err = readConfig(getenv, time.Second/2)
+	c, err = readConfig(getenv)
 	require.NoError(t, err)
 	assert.Equal(t, retryLimits{maxRetries: 3, maxDelaySecs: 60}, c.limits)
-	assert.Equal(t, 100*time.Millisecond, c.interval)
+	assert.Equal(t, 200*time.Millisecond, c.interval)
 
 	env = map[string]string{"RETRY_MAX_RETRIES_LIMIT": "0", "RETRY_MAX_DELAY_LIMIT": "1h", "RETRY_LOOP_INTERVAL_MS": "9999999999"}
-	_, err = readConfig(getenv, time.Second)
+	_, err = readConfig(getenv)
 	require.Error(t, err)
 	assert.Equal(t, `RETRY_MAX_RETRIES_LIMIT: "0": must be an integer from 1 to 2147483647
 RETRY_MAX_DELAY_LIMIT: "1h": must be an integer from 1 to 2147483647

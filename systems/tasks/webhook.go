@@ -108,9 +108,9 @@ func (s *service) enqueue(ctx context.Context, tx *sql.Tx, t task) error {
 // and wait for no task.
 func (s *service) deliverer() *retrytable.Worker[string] {
 	return &retrytable.Worker[string]{
-		Table: s.hooks, DB: s.db.DB, Work: s.deliver, Concurrency: callsAtOnce, Poll: s.second,
+		Table: s.hooks, DB: s.db.DB, Work: s.deliver, Concurrency: callsAtOnce, Poll: s.poll,
 		Policy: &retry.Policy{
-			Name: "webhook", Backoff: retry.Exponential{Initial: 5 * s.second}, Classifier: retry.ThroughGiveUp,
+			Name: "webhook", Backoff: retry.Exponential{Initial: 5 * time.Second}, Classifier: retry.ThroughGiveUp,
 		},
 		Grace:   2 * s.hookTime, // what was begun is finished
 		OnError: func(_ context.Context, err error) { s.log.Error("webhook loop", "error", err) },

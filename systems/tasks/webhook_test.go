@@ -113,7 +113,7 @@ func TestHangingReceivers(t *testing.T) {
 						}
 					}
 				}
-				e.second = time.Millisecond // between two looks
+				e.poll = time.Millisecond // between two looks
 				defer e.working()()
 				if hook == "on_success" {
 					for range hanging {
@@ -145,7 +145,7 @@ func TestHangingReceiverIsBound(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	t.Cleanup(receiver.Close)
-	c, err := readConfig(func(string) string { return "" }, time.Second)
+	c, err := readConfig(func(string) string { return "" })
 	require.NoError(t, err)
 	c.hookTime = 50 * time.Millisecond
 	s := newService(dbtest.New(t, retrytable.SQLite), c, slog.New(slog.DiscardHandler))

@@ -7,31 +7,23 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/seed-5ff3c98e/retry/retryexec"
 )
 
 var errNoDefinition = errors.New("logic error: the ticket has no design with a definition")
 
-// shell returns an agent that runs the definition of a design with sh.
-func shell(timeout time.Duration) func(context.Context, ticket) error {
-	return func(ctx context.Context, t ticket) error {
-		if t.Definition == "" {
-			return errNoDefinition
-		}
-		if timeout > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, timeout)
-			defer cancel()
-		}
-		return retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
-			cmd := exec.CommandContext(ctx, "sh", "-c", t.Definition)
-			cmd.Env = append(os.Environ(), "TICKET_ID="+t.ID, "RETRY_COUNT="+strconv.Itoa(t.Retries), "REJECTION_COUNT="+strconv.Itoa(t.Rejections))
-			retryexec.KillWithParent(cmd) // or it would run on beside its own retry
-			return cmd
-		})
+// shell is an agent that runs the definition of a design with sh.
+func shell(ctx context.Context, t ticket) error {
+	if t.Definition == "" {
+		return errNoDefinition
 	}
+	return retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, "sh", "-c", t.Definition)
+		cmd.Env = append(os.Environ(), "TICKET_ID="+t.ID, "RETRY_COUNT="+strconv.Itoa(t.Retries), "REJECTION_COUNT="+strconv.Itoa(t.Rejections))
+		retryexec.KillWithParent(cmd) // or it would run on beside its own retry
+		return cmd
+	})
 }
 
 // told is an error of an agent, whose text is what is stored of it: below its own text it

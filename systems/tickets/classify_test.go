@@ -115,9 +115,9 @@ func TestClassificationOfWholeStandardError(t *testing.T) {
 // What is stored of a failure shows its cause, which the last line does not.
 func TestStory(t *testing.T) {
 	t.Parallel()
-	err := shell(0)(t.Context(), ticket{ID: "1", Definition: "printf 'SyntaxError: x\\n  at y\\nNode.js v20\\n' >&2; exit 1"})
+	err := shell(t.Context(), ticket{ID: "1", Definition: "printf 'SyntaxError: x\\n  at y\\nNode.js v20\\n' >&2; exit 1"})
 	assert.Equal(t, "exit status 1: Node.js v20\nSyntaxError: x\n  at y\nNode.js v20", (&told{err}).Error())
-	err = shell(0)(t.Context(), ticket{ID: "1", Definition: "echo why >&2; exit 1"})
+	err = shell(t.Context(), ticket{ID: "1", Definition: "echo why >&2; exit 1"})
 	assert.Equal(t, "exit status 1: why", (&told{err}).Error())
 	assert.EqualError(t, &told{errors.New("boom")}, "boom")
 	long := &told{&exec.ExitError{ProcessState: new(os.ProcessState), Stderr: bytes.Repeat([]byte("a\n"), 4000)}}
@@ -127,7 +127,6 @@ func TestStory(t *testing.T) {
 // The same with what real commands say.
 func TestClassificationOfRealCommands(t *testing.T) {
 	t.Parallel()
-	agent := shell(time.Second)
 	for _, test := range []struct{ definition, want string }{
 		{"if true; do", codeError},
 		{"cat /nowhere/at/all", systemError},
@@ -145,14 +144,16 @@ func TestClassificationOfRealCommands(t *testing.T) {
 	} {
 		t.Run(test.definition, func(t *testing.T) {
 			t.Parallel()
-			err := agent(t.Context(), ticket{ID: "1", Definition: test.definition})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			err := shell(ctx, ticket{ID: "1", Definition: test.definition})
 			require.Error(t, err)
 			assert.Equal(t, test.want, classify(err).Category, err)
 		})
 	}
-	assert.NoError(t, agent(t.Context(), ticket{ID: "7", Retries: 2, Rejections: 3, Definition: "test $TICKET_ID-$RETRY_COUNT-$REJECTION_COUNT = 7-2-3"}))
+	assert.NoError(t, shell(t.Context(), ticket{ID: "7", Retries: 2, Rejections: 3, Definition: "test $TICKET_ID-$RETRY_COUNT-$REJECTION_COUNT = 7-2-3"}))
 	var exit *exec.ExitError
-	require.ErrorAs(t, agent(t.Context(), ticket{Definition: "exit 3"}), &exit)
+	require.ErrorAs(t, shell(t.Context(), ticket{Definition: "exit 3"}), &exit)
 }
 
 // Backoff calculation correctness, with the limit and the

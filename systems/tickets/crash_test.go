@@ -25,7 +25,7 @@ func crashWorker(ctx context.Context, db *shared.DB) error {
 	e := &engine{
 		db: db, table: newTable(db), policy: newPolicy(10*time.Millisecond, time.Second), vm: "vm",
 		metrics: newMetrics(), notify: func(change) {}, log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		interval: 10 * time.Millisecond, beat: 200 * time.Millisecond,
+		interval: 10 * time.Millisecond,
 		agent: func(ctx context.Context, w ticket) error {
 			if _, err := db.ExecContext(ctx, "INSERT INTO runs (ticket_id) VALUES ($1)", w.ID); err != nil {
 				return err
@@ -38,7 +38,7 @@ func crashWorker(ctx context.Context, db *shared.DB) error {
 				return err
 			}
 			if w.Design == "shell" {
-				return shell(0)(ctx, w)
+				return shell(ctx, w)
 			}
 			time.Sleep(10*time.Millisecond + rand.N(30*time.Millisecond))
 			return nil

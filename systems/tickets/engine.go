@@ -27,7 +27,6 @@ type engine struct {
 
 	interval time.Duration // between looks for work
 	grace    time.Duration // for the agents, when the engine has to stop
-	beat     time.Duration // between two extensions of a lease, which must be shorter than that
 }
 
 // change is what notifyTicketStateChange tells of a ticket.
@@ -55,9 +54,8 @@ type decision struct {
 func (e *engine) worker(n int) *retrytable.Worker[string] {
 	return &retrytable.Worker[string]{
 		Table: e.table, DB: e.db.DB, Policy: e.policy, Work: e.work, Concurrency: n,
-		Poll: e.interval, Heartbeat: e.beat, Lost: errLost,
-		ClaimArgs: []any{e.vm}, FinishArgs: e.decided, InTx: e.logDecision, After: e.tell,
-		Grace: e.grace, OnError: e.failed,
+		Poll: e.interval, Grace: e.grace, Lost: errLost,
+		ClaimArgs: []any{e.vm}, FinishArgs: e.decided, InTx: e.logDecision, After: e.tell, OnError: e.failed,
 	}
 }
 

@@ -155,8 +155,9 @@ func TestOnHoldForAnotherReason(t *testing.T) {
 		assert.Equal(t, onHold, r.state)
 		assert.Equal(t, "retry_after: transient", r.reason)
 		assert.Zero(t, r.retries)
-		require.NoError(t, s.metrics.serve(t.Context(), "127.0.0.1:0", s.log))
-		assert.Zero(t, scrape(t, s.metrics.url)[`tickets_retry_exhausted_total{category="transient"}`])
+		url, err := s.metrics.serve(t.Context(), "127.0.0.1:0", s.log)
+		require.NoError(t, err)
+		assert.Zero(t, scrape(t, url)[`tickets_retry_exhausted_total{category="transient"}`])
 	})
 }
 
@@ -206,7 +207,7 @@ func TestTextsThatNoDatabaseTakes(t *testing.T) {
 		assert.Equal(t, "rate limit \uFFFD", s.record(id).err)
 		assert.Equal(t, "rate limit \uFFFD\uFFFD", s.decisions(id)[0].Error)
 
-		s.agent = shell(limit)
+		s.agent = shell
 		s.pass(id, time.Minute)
 		dbtest.Exec(t, db, `UPDATE designs SET definition = 'printf "rate limit \377\000" >&2; exit 1'`)
 		s.attempt(nil)

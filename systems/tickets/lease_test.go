@@ -46,7 +46,6 @@ func TestHeartbeat(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		s := newSystem(t, db)
 		id := s.add(0)
-		s.beat = 5 * time.Millisecond
 		left := func() time.Duration { return s.read("lease_until", id).Sub(s.read("{now}", id)) }
 		s.agent = func(ctx context.Context, _ ticket) error {
 			for range 2 {
@@ -61,8 +60,10 @@ func TestHeartbeat(t *testing.T) {
 			}
 			return ctx.Err()
 		}
-		worked, err := s.once()
-		assert.True(t, worked)
+		w := s.worker(1)
+		w.Heartbeat = 5 * time.Millisecond
+		n, err := w.Once(t.Context())
+		assert.Equal(t, 1, n)
 		assert.ErrorIs(t, err, retrytable.ErrLeaseLost)
 		assert.Equal(t, onHold, s.state(id))
 		assert.Empty(t, s.decisions(id))

@@ -7,13 +7,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/systems/shared"
@@ -29,51 +27,7 @@ var program = shared.Program{
 		{Name: "add", About: "adds a ticket with a design of its own", Flags: addCommand},
 		{Name: "list", About: "lists tickets", Flags: listCommand},
 		{Name: "release", About: "gives a ticket that is on hold back to the agents", Flags: releaseCommand},
-		{Name: "demo", About: "plays a day on which the API is rate limited, in a few seconds", Flags: demoCommand},
 	},
-}
-
-// settings are what the flags say.
-type settings struct {
-	delay, maxDelay, timeout, lease, interval, grace time.Duration
-	workers                                          int
-	metrics                                          string
-}
-
-// delays adds the flags of the policy, and returns what checks all flags.
-func (s *settings) delays(flags *flag.FlagSet) func() error {
-	flags.DurationVar(&s.delay, "delay", 30*time.Second, "the first delay of a retry")
-	flags.DurationVar(&s.maxDelay, "max-delay", time.Hour, "the longest delay")
-	return func() error {
-		if s.maxDelay < s.delay {
-			return shared.Usage(fmt.Errorf("-max-delay: %v: must not be less than -delay: %v", s.maxDelay, s.delay))
-		}
-		return shared.Positive(flags, "grace")
-	}
-}
-
-// engine returns an engine, with its metrics served until the context is done.
-func (s *settings) engine(ctx context.Context, db *shared.DB, out io.Writer) (*engine, error) {
-	log := slog.New(slog.NewTextHandler(out, nil))
-	host, _ := os.Hostname()
-	e := &engine{
-		db: db, table: newTable(db), policy: newPolicy(s.delay, s.maxDelay), agent: shell(s.timeout),
-		vm: fmt.Sprintf("%s-%d", host, os.Getpid()), metrics: newMetrics(), notify: logged(log), log: log,
-		interval: s.interval, grace: s.grace, beat: s.lease / 3,
-	}
-	e.table.Lease, e.policy.Quota = s.lease, &quota{}
-	if statements, err := lacks(ctx, db); err != nil || len(statements) > 0 {
-		return nil, errors.Join(fmt.Errorf("the tables lack something; run tickets migrate, or:\n%s", strings.Join(statements, ";\n")), err)
-	}
-	if err := db.Probe(ctx, statement(db, "INSERT INTO activity (ticket_id, action, details, actor, created_at) "+
-		"VALUES ((SELECT id FROM tickets LIMIT 1), 'probe', '{}', 'system', {now})")); err != nil {
-		return nil, err
-	}
-	if err := e.metrics.serve(ctx, s.metrics, log); err != nil {
-		return nil, err
-	}
-	log.Info("engine", "vm", e.vm, "workers", s.workers, "metrics", e.metrics.url)
-	return e, nil
 }
 
 // logged says what happens to tickets.
@@ -93,23 +47,38 @@ func logged(log *slog.Logger) func(change) {
 }
 
 func workCommand(flags *flag.FlagSet) shared.Action {
-	s := &settings{}
-	check := s.delays(flags)
-	flags.DurationVar(&s.timeout, "timeout", 30*time.Minute, "how long an agent may work on a ticket")
-	flags.DurationVar(&s.lease, "lease", time.Minute, "how long after the last sign of life a VM is taken for dead")
-	flags.DurationVar(&s.interval, "interval", time.Second, "the pause between looks for work")
-	flags.DurationVar(&s.grace, "grace", 0, "how long agents may go on when the engine is told to stop")
-	flags.IntVar(&s.workers, "workers", 10, "how many tickets are worked on at a time")
-	flags.StringVar(&s.metrics, "metrics", "127.0.0.1:0", "the loopback `address` for Prometheus")
+	delay := flags.Duration("delay", 30*time.Second, "the first delay of a retry")
+	maxDelay := flags.Duration("max-delay", time.Hour, "the longest delay")
+	timeout := flags.Duration("timeout", 30*time.Minute, "how long an agent may work on a ticket")
+	lease := flags.Duration("lease", time.Minute, "how long after the last sign of life a VM is taken for dead")
+	interval := flags.Duration("interval", time.Second, "the pause between looks for work")
+	grace := flags.Duration("grace", 0, "how long agents may go on when the engine is told to stop")
+	workers := flags.Int("workers", 10, "how many tickets are worked on at a time")
+	address := flags.String("metrics", "127.0.0.1:0", "the loopback `address` for Prometheus; port 0 is any that is free, which the log tells")
 	return shared.On(flags, shared.OpenExisting, func(ctx context.Context, db *shared.DB, out io.Writer) error {
-		if err := check(); err != nil {
+		if err := shared.Positive(flags, "grace"); err != nil {
 			return err
 		}
-		e, err := s.engine(ctx, db, out)
+		if *maxDelay < *delay {
+			return shared.Usage(fmt.Errorf("-max-delay: %v: must not be less than -delay: %v", *maxDelay, *delay))
+		}
+		if err := check(ctx, db); err != nil {
+			return err
+		}
+		log := slog.New(slog.NewTextHandler(out, nil))
+		host, _ := os.Hostname()
+		e := &engine{
+			db: db, table: newTable(db), policy: newPolicy(*delay, *maxDelay), agent: shell,
+			vm: fmt.Sprintf("%s-%d", host, os.Getpid()), metrics: newMetrics(), notify: logged(log), log: log,
+			interval: *interval, grace: *grace,
+		}
+		e.table.Lease, e.policy.AttemptTimeout, e.policy.Quota = *lease, *timeout, &quota{}
+		url, err := e.metrics.serve(ctx, *address, log)
 		if err != nil {
 			return err
 		}
-		return e.worker(s.workers).Run(ctx)
+		log.Info("engine", "vm", e.vm, "workers", *workers, "metrics", url)
+		return e.worker(*workers).Run(ctx)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,6 +23,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5ff3c98e/retry/retrytable"
 	"github.com/seed-5ff3c98e/retry/systems/shared"
 	"github.com/seed-5ff3c98e/retry/systems/shared/dbtest"
 )
@@ -125,6 +127,19 @@ func TestAgentLongerThanItsLease(t *testing.T) {
 	})
 }
 
+// An agent that takes longer than -timeout has failed, for a passing reason. The metrics are at the
+// port that is given.
+func TestTimeoutAndPort(t *testing.T) {
+	t.Parallel()
+	db, free := dbtest.New(t, retrytable.SQLite), httptest.NewServer(nil)
+	free.Close()
+	url := working(t, db.DSN, "-timeout", "50ms", "-delay", "1ms", "-interval", "10ms", "-metrics", free.Listener.Addr().String())
+	assert.Equal(t, free.URL+"/metrics", url)
+	dbtest.Run(t, program.Run, "add", "-dsn", db.DSN, "-name", "slow", "-definition", "exec sleep 60")
+	becomes(t, db.DSN, onHold, "3", "0", "slow", "Max retries exceeded: transient", "attempt timed out")
+	scrape(t, url)
+}
+
 // The four metrics, as Prometheus scrapes them.
 func TestMetricsAreScraped(t *testing.T) {
 	t.Parallel()
@@ -176,10 +191,10 @@ func TestMetricsAreScraped(t *testing.T) {
 // four.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
-	m := newMetrics()
-	require.NoError(t, m.serve(t.Context(), "127.0.0.1:0", slog.New(slog.DiscardHandler)))
+	url, err := newMetrics().serve(t.Context(), "127.0.0.1:0", slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
 	labels := map[string]map[string]bool{} // by metric
-	for sample := range scrape(t, m.url) {
+	for sample := range scrape(t, url) {
 		name, rest, _ := strings.Cut(sample, "{")
 		if labels[name] == nil {
 			labels[name] = map[string]bool{}
@@ -230,37 +245,6 @@ func TestDashboard(t *testing.T) {
 	}, shown)
 }
 
-// The demonstration runs by itself and shows all there is.
-func TestDemonstration(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		args := []string{"demo", "-delay", "5s"}
-		if strings.HasPrefix(db.DSN, "postgres") {
-			args = append(args, "-postgres", db.DSN)
-		}
-		got := dbtest.Run(t, program.Run, args...)
-		for _, want := range []string{
-			`8 +100 +ready +0 +0 +interview`,
-			`1 +70 +needs_review +0 +0 +translate`,
-			`2 +60 +needs_review +1 +0 +summarize`,
-			`3 +50 +on_hold +2 +0 +publish +Max retries exceeded: api_error`,
-			`4 +40 +on_hold +1 +0 +compile +Max retries exceeded: code_error`,
-			`5 +30 +on_hold +2 +0 +deploy +Max retries exceeded: system_error`,
-			`6 +20 +on_hold +1 +0 +puzzle +Max retries exceeded: unknown`,
-			`7 +10 +needs_review +0 +0 +format`,
-			`id=1 state=on_hold category=transient`,
-		} {
-			assert.Regexp(t, want, got)
-		}
-	})
-}
-
-// A demonstration that is too fast for its delays has the shortest there are.
-func TestShortDelays(t *testing.T) {
-	t.Parallel()
-	assert.Contains(t, dbtest.Run(t, program.Run, "demo", "-delay", "50ns"), "Max retries exceeded: api_error")
-}
-
 // What is wrong with the command line is said with its name and value.
 func TestBadArguments(t *testing.T) {
 	t.Parallel()
@@ -271,17 +255,16 @@ func TestBadArguments(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), limit) // in case that something serves after all
 	defer stop()
 	for want, args := range map[string][]string{
-		"-delay: 0s: must be positive":                          {"demo", "-delay", "0"},
+		"-delay: 0s: must be positive":                          {"work", "-delay", "0", "-dsn", file},
 		"-interval: -1s: must be positive":                      {"work", "-interval", "-1s", "-dsn", file},
 		"-lease: 0s: must be positive":                          {"work", "-lease", "0", "-dsn", file},
 		"-timeout: 0s: must be positive":                        {"work", "-timeout", "0", "-dsn", file},
 		"-workers: 0: must be positive":                         {"work", "-workers", "0", "-dsn", file},
-		"-max-delay: 1s: must not be less than -delay: 30s":     {"demo", "-max-delay", "1s"},
+		"-max-delay: 1s: must not be less than -delay: 30s":     {"work", "-max-delay", "1s", "-dsn", file},
 		"-metrics: 0.0.0.0:0: must be a loopback address":       {"work", "-metrics", "0.0.0.0:0", "-dsn", file},
 		"-metrics: :0: must be a loopback address":              {"work", "-metrics", ":0", "-dsn", file},
 		"-metrics: listen tcp: address 127.0.0.1: missing port": {"work", "-metrics", "127.0.0.1", "-dsn", file},
 		"tickets: a command is missing":                         nil,
-		"tickets demo: flag provided but not defined: -dsn":     {"demo", "-dsn", file},
 		"tickets list: flag provided but not defined: -delay":   {"list", "-delay", "1s"},
 		missing + ": no such file":                              {"list", "-dsn", missing},
 		missing + ": no such file or directory":                 {"release", "-ticket", "1", "-by", "alice", "-dsn", missing},

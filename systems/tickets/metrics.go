@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/systems/shared"
 )
 
 // metrics are the four that show whether retries help, for what this process did.
@@ -24,7 +24,6 @@ type metrics struct {
 	retried, exhausted *prometheus.CounterVec
 	delay              prometheus.Histogram
 	retries, successes atomic.Int64 // attempts that were retries, when they end
-	url                string       // where they are, once served
 }
 
 func newMetrics() *metrics {
@@ -79,24 +78,19 @@ func (m *metrics) successRate() float64 {
 	return 100 * float64(successes) / float64(retries)
 }
 
-// serve exposes them to this machine until the context is done.
-func (m *metrics) serve(ctx context.Context, address string, log *slog.Logger) error {
-	listener, err := net.Listen("tcp", address)
+// serve exposes them to this machine until the context is done, and returns where.
+func (m *metrics) serve(ctx context.Context, address string, log *slog.Logger) (url string, err error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return fmt.Errorf("-metrics: %w", err)
+		return "", shared.Usage(fmt.Errorf("-metrics: %w", err))
 	}
 	if !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
-		return errors.Join(fmt.Errorf("-metrics: %s: must be a loopback address", address), listener.Close())
+		return "", shared.Usage(errors.Join(fmt.Errorf("-metrics: %s: must be a loopback address", address), listener.Close()))
 	}
-	m.url = "http://" + listener.Addr().String() + "/metrics"
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	context.AfterFunc(ctx, func() { _ = server.Close() })
 	go func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := shared.Serve(ctx, listener, promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}), time.Second); ctx.Err() == nil {
 			log.Error("metrics", "error", err)
 		}
 	}()
-	return nil
+	return "http://" + listener.Addr().String() + "/metrics", nil
 }

@@ -56,7 +56,7 @@ func newTestEngine(t *testing.T, db *shared.DB, agent func(context.Context, tick
 	return &engine{
 		db: db, table: newTable(db), policy: newPolicy(30*time.Second, time.Hour), agent: agent, vm: "vm-7",
 		metrics: newMetrics(), notify: func(change) {}, log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		interval: 5 * time.Millisecond, beat: 30 * time.Second,
+		interval: 5 * time.Millisecond,
 	}
 }
 

@@ -8,8 +8,13 @@ package dbtest
 
 import (
 	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
 	"net/url"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,22 +51,34 @@ var names = map[retrytable.Dialect]string{
 	retrytable.PostgreSQL: "postgres", retrytable.SQLite: "sqlite", retrytable.MySQL: "mariadb",
 }
 
-// New returns an empty database that goes with the test.
+// New returns an empty database that goes with the test: a schema with a random name, or a file.
+// A test that is killed leaves the schema behind, whose name begins with retry_.
 func New(t testing.TB, dialect retrytable.Dialect) *shared.DB {
 	t.Helper()
-	if dialect != retrytable.SQLite && os.Getenv("RETRY_TEST_SERVERS") == "none" {
+	if dialect == retrytable.SQLite {
+		return Reopen(t, &shared.DB{DSN: filepath.Join(t.TempDir(), "test.db")})
+	}
+	if os.Getenv("RETRY_TEST_SERVERS") == "none" {
 		t.Skip("needs a server: " + names[dialect])
 	}
-	var dsn string
-	switch dialect {
-	case retrytable.PostgreSQL:
-		dsn = cmp.Or(os.Getenv("RETRY_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test")
-	case retrytable.MySQL:
-		dsn = "mysql://" + cmp.Or(os.Getenv("RETRY_TEST_MARIADB"), "root@tcp(127.0.0.1:3306)/test")
-	default: // a file
+	schema := "retry_" + strings.ToLower(rand.Text()[:16])
+	outside := cmp.Or(os.Getenv("RETRY_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test")
+	inside := with(t, outside, func(settings url.Values) { settings.Set("search_path", schema) })
+	drop := "DROP SCHEMA " + schema + " CASCADE"
+	if dialect == retrytable.MySQL {
+		outside = "mysql://" + cmp.Or(os.Getenv("RETRY_TEST_MARIADB"), "root@tcp(127.0.0.1:3306)/test")
+		address, settings, _ := strings.Cut(outside, "?")
+		inside, drop = address[:strings.LastIndexByte(address, '/')+1]+schema+"?"+settings, "DROP SCHEMA "+schema
 	}
-	db, err := shared.Temporary(t.Context(), dsn)
-	return cleanUp(t, db, err)
+	server, err := shared.Open(t.Context(), outside)
+	require.NoError(t, err)
+	server.SetMaxIdleConns(-1) // it is needed now, and at the end
+	Exec(t, server, "CREATE SCHEMA "+schema)
+	t.Cleanup(func() {
+		_, err := server.ExecContext(context.WithoutCancel(t.Context()), drop)
+		assert.NoError(t, errors.Join(err, server.Close()))
+	})
+	return Reopen(t, &shared.DB{DSN: inside})
 }
 
 // Together is for how long programs of before and of now work on one table: 3 seconds, or
@@ -93,12 +110,18 @@ func Quick(t testing.TB, db *shared.DB) *shared.DB {
 // reopenWith opens a PostgreSQL database once more, with other settings.
 func reopenWith(t testing.TB, db *shared.DB, change func(settings url.Values)) *shared.DB {
 	t.Helper()
-	u, err := url.Parse(db.DSN)
+	return Reopen(t, &shared.DB{DSN: with(t, db.DSN, change)})
+}
+
+// with is the DSN of PostgreSQL with other settings.
+func with(t testing.TB, dsn string, change func(settings url.Values)) string {
+	t.Helper()
+	u, err := url.Parse(dsn)
 	require.NoError(t, err)
 	settings := u.Query()
 	change(settings)
 	u.RawQuery = settings.Encode()
-	return Reopen(t, &shared.DB{DSN: u.String()})
+	return u.String()
 }
 
 func cleanUp(t testing.TB, db *shared.DB, err error) *shared.DB {
