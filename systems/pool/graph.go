@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrypool"
+	"github.com/seed-5ff3c98e/retry/systems/shared"
 )
 
 // Node is a command, with the names of the nodes that have to be completed before
@@ -23,7 +23,6 @@ type Node struct {
 	state   State
 	missing int     // how many of Needs are not completed yet
 	next    []*Node // need this one
-	checked bool    // leads into no cycle
 	killed  bool    // its last attempt was ended by an interrupt, and is no failure of the node
 }
 
@@ -52,7 +51,8 @@ type Graph struct {
 // newGraph checks that names are unique and known, and that there is no cycle.
 func newGraph(nodes []Node, changed func(*Node, State, error)) (*Graph, error) {
 	g := &Graph{progress: Progress{}, changed: changed}
-	known := map[string]*Node{}
+	known, needs := map[string]*Node{}, map[string][]string{}
+	var names []string
 	for i := range nodes {
 		n := &nodes[i]
 		switch {
@@ -61,8 +61,8 @@ func newGraph(nodes []Node, changed func(*Node, State, error)) (*Graph, error) {
 		case known[n.Name] != nil:
 			return nil, fmt.Errorf("nodes[%d]: name %q: is taken", i, n.Name)
 		}
-		known[n.Name] = n
-		g.nodes = append(g.nodes, n)
+		known[n.Name], needs[n.Name] = n, n.Needs
+		names, g.nodes = append(names, n.Name), append(g.nodes, n)
 	}
 	for _, n := range g.nodes {
 		for _, name := range n.Needs {
@@ -74,29 +74,10 @@ func newGraph(nodes []Node, changed func(*Node, State, error)) (*Graph, error) {
 			n.missing++
 		}
 	}
-	for _, n := range g.nodes {
-		if err := n.follow(nil); err != nil {
-			return nil, err
-		}
+	if _, cycle := shared.Order(names, needs); cycle != nil {
+		return nil, fmt.Errorf("nodes: there is a cycle: %s", strings.Join(cycle, " needs "))
 	}
 	return g, nil
-}
-
-// follow looks for a cycle among all nodes after n.
-func (n *Node) follow(path []string) error {
-	if i := slices.Index(path, n.Name); i >= 0 {
-		return fmt.Errorf("node %q: is in a cycle: %s", n.Name, strings.Join(append(path[i:], n.Name), " → "))
-	}
-	if n.checked {
-		return nil
-	}
-	for _, next := range n.next {
-		if err := next.follow(append(path, n.Name)); err != nil {
-			return err
-		}
-	}
-	n.checked = true
-	return nil
 }
 
 // nodeKey is the key of the node in the context of a task.

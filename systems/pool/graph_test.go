@@ -297,9 +297,9 @@ func TestGraphErrors(t *testing.T) {
 		want  string
 	}{
 		{"unknown", []Node{node("a", "b")}, `node "a": needs "b": there is no such node`},
-		{"itself", []Node{node("a", "a")}, `node "a": is in a cycle: a → a`},
-		{"cycle", []Node{node("x"), node("a", "x", "c"), node("b", "a"), node("c", "b")}, `node "a": is in a cycle: a → b → c → a`},
-		{"cycle further on", []Node{node("x", "c"), node("b", "c"), node("c", "b")}, `node "b": is in a cycle: b → c → b`},
+		{"itself", []Node{node("a", "a")}, `nodes: there is a cycle: a needs a`},
+		{"cycle", []Node{node("x"), node("a", "x", "c"), node("b", "a"), node("c", "b")}, `nodes: there is a cycle: a needs c needs b needs a`},
+		{"cycle further on", []Node{node("x", "c"), node("b", "c"), node("c", "b")}, `nodes: there is a cycle: c needs b needs c`},
 		{"twice", []Node{node("a"), node("a")}, `nodes[1]: name "a": is taken`},
 		{"no name", []Node{node("a"), {Command: "c"}}, `nodes[1]: name "", command "c": must not be empty`},
 		{"no command", []Node{{Name: "a"}}, `nodes[0]: name "a", command "": must not be empty`},

@@ -147,7 +147,7 @@ func TestNothingToRun(t *testing.T) {
 		{"no file", []string{"run", "-config", "no-such-file"}, 2, "no-such-file"},
 		{"bad setting", []string{"run", "-config", write(t, "workers: 0"+nodes)}, 2, "workers: 0:"},
 		{"two documents", []string{"run", "-config", write(t, nodes+"\n---"+nodes)}, 2, "a second document: there must be one"},
-		{"bad graph", []string{"run", "-config", write(t, "nodes: [{name: a, command: b, needs: [a]}]")}, 2, `node "a"`},
+		{"bad graph", []string{"run", "-config", write(t, "nodes: [{name: a, command: b, needs: [a]}]")}, 2, "a needs a"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

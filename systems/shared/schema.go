@@ -204,3 +204,12 @@ func (db *DB) ColumnTypes(ctx context.Context, table string) (map[string]string,
 	}, look, table)
 	return types, err
 }
+
+// TablesWith returns the tables that have a column of that name.
+func (db *DB) TablesWith(ctx context.Context, column string) ([]string, error) {
+	look := "SELECT m.name FROM sqlite_master AS m, pragma_table_info(m.name) AS c WHERE m.type = 'table' AND c.name = $1"
+	if db.Dialect != retrytable.SQLite {
+		look = "SELECT table_name FROM information_schema.columns WHERE table_schema = current_schema() AND column_name = $1"
+	}
+	return Query(ctx, db, func(rows *sql.Rows) (table string, err error) { return table, rows.Scan(&table) }, look, column)
+}

@@ -9,7 +9,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrysql"
@@ -45,7 +49,11 @@ func (s *service) handler() http.Handler {
 		return s.create(r.Context(), batch)
 	})
 	handle("GET /task", func(r *http.Request) (any, error) {
-		all, err := s.list(r.Context(), r.URL.Query().Get("status"), r.URL.Query().Get("batch"))
+		query, err := parseList(r.URL.Query())
+		if err != nil {
+			return nil, &problem{http.StatusBadRequest, err.Error()}
+		}
+		all, err := s.list(r.Context(), query)
 		basic := make([]basicTask, len(all))
 		for i := range all {
 			basic[i] = all[i].basicTask
@@ -81,8 +89,16 @@ func (s *service) handler() http.Handler {
 		ids, err := s.stopBatch(r.Context(), r.PathValue("id"))
 		return map[string]any{"canceled": len(ids)}, err
 	})
-	mux.HandleFunc("GET /dag", s.dag)
-	mux.Handle("GET /metrics", s.counts.handler())
+	handle("GET /dag", func(r *http.Request) (any, error) { return s.dag(r.Context(), r.URL.Query().Get("batch")) })
+	handle("GET /health", func(r *http.Request) (any, error) {
+		ctx, cancel := context.WithTimeout(r.Context(), soon)
+		defer cancel()
+		if s.db.PingContext(ctx) != nil {
+			return nil, errAway
+		}
+		return map[string]string{"status": "ok"}, nil
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.counts, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(openAPI)
@@ -90,36 +106,54 @@ func (s *service) handler() http.Handler {
 	return mux
 }
 
-// answer writes what answer returns, as JSON.
+// answer writes what answer returns, as JSON, or as HTML if it is a page.
 func (s *service) answer(w http.ResponseWriter, r *http.Request, answer func(r *http.Request) (any, error)) {
 	value, err := answer(r)
-	var p *problem
-	var refused interface{ SQLState() string }
 	code := http.StatusOK
+	var p *problem
 	switch {
-	case errors.As(err, &refused) && refused.SQLState() == "22P02": // an ID that is none
-		code, value = http.StatusNotFound, map[string]string{"error": r.URL.Path + ": not found"}
-	case errors.As(err, &refused) && strings.HasPrefix(refused.SQLState(), "22"): // a text that cannot be stored
-		code, value = http.StatusBadRequest, map[string]string{"error": err.Error()}
-	case errors.As(err, &p):
-		code, value = p.code, map[string]string{"error": p.text}
 	case err != nil:
-		s.log.Error(r.Method+" "+r.URL.Path, "error", err)
-		code, value = http.StatusInternalServerError, map[string]string{"error": "internal error"}
-		var gaveUp *retry.Error
-		if errors.As(err, &gaveUp) { // patience did; why the database was away decides
-			err = gaveUp.Err
+		if p = told(err, r.URL.Path); p.code == http.StatusInternalServerError {
+			s.log.Error(r.Method+" "+r.URL.Path, "error", err)
 		}
-		if retrysql.Classify(err).Class == retry.Retryable {
+		if p.code == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", "1")
-			code, value = http.StatusServiceUnavailable, map[string]string{"error": "the database does not answer: send it again"}
 		}
+		code, value = p.code, map[string]string{"error": p.text}
 	case r.Pattern == "POST /task":
 		code = http.StatusCreated
+	case r.Pattern == "GET /dag":
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_ = dagPage.Execute(w, value) // the caller has gone
+		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(value) // the caller has gone
+}
+
+// errAway is the problem of a database that is away.
+var errAway = &problem{http.StatusServiceUnavailable, "the database does not answer: send it again"}
+
+// told is the problem that an error is for whoever has sent the request.
+func told(err error, path string) *problem {
+	var p *problem
+	var refused interface{ SQLState() string }
+	var gaveUp *retry.Error
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.As(err, &refused) && refused.SQLState() == "22P02": // an ID that is none
+		return &problem{http.StatusNotFound, path + ": not found"}
+	case errors.As(err, &refused) && strings.HasPrefix(refused.SQLState(), "22"): // a text that cannot be stored
+		return &problem{http.StatusBadRequest, err.Error()}
+	case errors.As(err, &gaveUp): // patience did; why the database was away decides
+		err = gaveUp.Err
+	}
+	if retrysql.Classify(err).Class == retry.Retryable {
+		return errAway
+	}
+	return &problem{http.StatusInternalServerError, "internal error"}
 }
 
 func decode(r *http.Request, into any) error {
@@ -152,29 +186,53 @@ func (p *patch) validate() error {
 	return errors.Join(errs...)
 }
 
-// list returns tasks, those of one status and one batch if these are not empty.
-func (s *service) list(ctx context.Context, word, batch string) (found []task, err error) {
-	var only status
-	if word != "" {
-		if only, err = parseStatus(word); err != nil {
-			return nil, &problem{http.StatusBadRequest, err.Error()}
-		}
-	}
-	query, args := listQuery(only, batch)
-	return shared.Query(ctx, s.db, func(rows *sql.Rows) (task, error) { return scanTask(rows) }, s.db.SQL(query), args...)
+// query is a statement with its arguments.
+type query struct {
+	text string
+	args []any
 }
 
-// listQuery has no more conditions than it needs, so that there is an index for them.
-func listQuery(of status, batch string) (query string, args []any) {
-	conditions := []string{"true"}
-	only := func(column, value string) {
-		if value != "" {
-			args = append(args, value)
-			conditions = append(conditions, fmt.Sprintf("%s = $%d", column, len(args)))
+// mostListed is how many tasks a list has at most.
+const mostListed = 1000
+
+// parseList reads what is asked of a list.
+func parseList(asked url.Values) (q query, err error) {
+	only, limit := status(""), mostListed
+	if word := asked.Get("status"); word != "" {
+		if only, err = parseStatus(word); err != nil {
+			return q, err
 		}
 	}
-	only("status", string(of))
-	only("batch_id", batch)
-	return "SELECT " + taskColumns + " FROM task WHERE " + strings.Join(conditions, " AND ") +
-		" ORDER BY created_at, batch_id, position", args
+	if word := asked.Get("limit"); word != "" {
+		if limit, err = strconv.Atoi(word); err != nil || limit < 1 || limit > mostListed {
+			return q, fmt.Errorf("limit: %q: must be from 1 to %d", word, mostListed)
+		}
+	}
+	return listQuery(only, asked.Get("batch"), asked.Get("after"), limit), nil
+}
+
+// listQuery is about tasks, oldest first: those of one status and one batch that come after another
+// task, if these are not empty, and at most so many, if that is not 0. It has no more conditions than it
+// needs, so that there is an index for them.
+func listQuery(of status, batch, after string, limit int) (q query) {
+	conditions, end := []string{"true"}, ""
+	only := func(condition string, value any, is bool) {
+		if is {
+			q.args = append(q.args, value)
+			conditions = append(conditions, fmt.Sprintf(condition, len(q.args)))
+		}
+	}
+	only("status = $%d", string(of), of != "")
+	only("batch_id = $%d", batch, batch != "")
+	only("(created_at, position, id) > (SELECT created_at, position, id FROM task WHERE id = $%d)", after, after != "")
+	if limit > 0 {
+		end = fmt.Sprintf(" LIMIT %d", limit)
+	}
+	q.text = "SELECT " + taskColumns + " FROM task WHERE " + strings.Join(conditions, " AND ") + " ORDER BY created_at, position, id" + end
+	return q
+}
+
+// list returns tasks.
+func (s *service) list(ctx context.Context, q query) ([]task, error) {
+	return shared.Query(ctx, s.db, func(rows *sql.Rows) (task, error) { return scanTask(rows) }, s.db.SQL(q.text), q.args...)
 }

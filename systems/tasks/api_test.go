@@ -4,7 +4,10 @@ package main
 import (
 	"database/sql"
 	"html"
+	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -42,7 +45,7 @@ func TestBadRequests(t *testing.T) {
 			{"POST", "/task", `[{"id": "a", "dependencies": ["b"]}]`, bad, `task "a": dependencies: "b": there is no such task`},
 			{
 				"POST", "/task", `[{"id": "a", "dependencies": ["b"]}, {"id": "b", "dependencies": ["a"]}]`, bad,
-				`task "b": dependencies: "a": must not depend on itself`,
+				`dependencies: there is a cycle: a needs b needs a`,
 			},
 			{
 				"POST", "/task", `[{"id": "a", "retry": {"max_retries": 11}}]`, bad,
@@ -62,6 +65,9 @@ func TestBadRequests(t *testing.T) {
 				`task "a": on_failure: params.verb: "POST": must be Get, Post, Put, Patch or Delete`,
 			},
 			{"GET", "/task?status=Retry", "", bad, `status: "Retry": must be one of [Waiting Pending Claimed Running RetryPending`},
+			{"GET", "/task?limit=0", "", bad, `limit: "0": must be from 1 to 1000`},
+			{"GET", "/task?limit=1001", "", bad, `limit: "1001": must be from 1 to 1000`},
+			{"GET", "/task?limit=all", "", bad, `limit: "all": must be from 1 to 1000`},
 			{"GET", "/task/nobody", "", gone, "task nobody: not found"},
 			{"PATCH", "/task/nobody", `{}`, gone, "task nobody: not found"},
 			{"POST", "/task/nobody/cancel", "", gone, "task nobody: not found"},
@@ -149,17 +155,15 @@ func TestListPlans(t *testing.T) {
 			INSERT INTO task (id, batch_id, position, local_id, name, kind, timeout, max_concurrency, created_at, last_updated)
 			SELECT i, 'batch' || i / 10, 0, i, 'Name', 'x', 60, 0, {now} + i * {microsecond}, {now} FROM n`)
 		dbtest.Exec(t, e.db, "ANALYZE task")
-		ofBatch, args := listQuery("", "batch7")
-		ofBoth, both := listQuery(failed, "batch7")
 		for _, look := range []struct {
-			query string
-			args  []any
+			query
 			index string
 		}{
-			{ofBatch, args, "task_batch"}, {ofBoth, both, "task_batch"}, {lastBatch, nil, "task_created"},
+			{listQuery("", "batch7", "", 0), "task_batch"}, {listQuery(failed, "batch7", "", 0), "task_batch"},
+			{query{text: lastBatch}, "task_created"}, {listQuery("", "", "4000", 10), "task_created"},
 		} {
 			plan := dbtest.Explain(t, e.db)
-			_, err := shared.Query(t.Context(), plan, func(*sql.Rows) (any, error) { return nil, nil }, e.db.SQL(look.query), look.args...)
+			_, err := shared.Query(t.Context(), plan, func(*sql.Rows) (any, error) { return nil, nil }, e.db.SQL(look.text), look.args...)
 			require.NoError(t, err)
 			assert.Contains(t, plan.String(), look.index)
 		}
@@ -184,8 +188,8 @@ func TestDAGPage(t *testing.T) {
 <p>next retry at <time>04:05:17.000</time> UTC, in 10s</p>
 <p class="reason" title="explicit: bad data">explicit: bad data</p>`)
 		assert.Contains(t, page, `<div class="task Waiting" id="`+ids["grandchild"]+`" style="left: 700px; top: 0px">`)
-		assert.Equal(t, 2, strings.Count(page, "<line "))
-		assert.Contains(t, page, `<line x1="280" y1="53" x2="350" y2="53"`)
+		assert.Equal(t, 2, strings.Count(page, `marker-end="url(#arrow)"`))
+		assert.Contains(t, page, `<path d="M280 53 C315 53 315 53 350 53" marker-end`)
 		assert.Equal(t, 3, strings.Count(page, `<div class="task `))
 
 		page = e.text("/dag?batch=" + other["batch"])
@@ -195,30 +199,136 @@ func TestDAGPage(t *testing.T) {
 	})
 }
 
+// drawn is a page of so many nodes with these links, from one to another.
+func drawn(n int, links [][2]int) *page {
+	p, names := &page{}, make([][2]string, len(links))
+	for i := range n {
+		p.Nodes = append(p.Nodes, &node{task: task{basicTask: basicTask{ID: strconv.Itoa(i)}}})
+	}
+	for i, l := range links {
+		names[i] = [2]string{strconv.Itoa(l[0]), strconv.Itoa(l[1])}
+	}
+	p.arrange(names)
+	return p
+}
+
 // The page of a long chain takes no longer than that of as many tasks without links.
 func TestDAGOfLongChain(t *testing.T) {
 	t.Parallel()
 	const n = 50_000
-	nodes, links := map[string]*node{}, make([][2]string, 0, 2*n)
+	links := make([][2]int, 0, 2*n)
 	for i := range n {
-		nodes[strconv.Itoa(i)] = &node{}
 		if i > 0 { // the last link first, which takes the most passes over all of them
-			links = append(links, [2]string{strconv.Itoa(n - i - 1), strconv.Itoa(n - i)}, [2]string{"0", strconv.Itoa(i)})
+			links = append(links, [2]int{n - i - 1, n - i}, [2]int{0, i})
 		}
 	}
-	arranged := make(chan bool)
-	go func() {
-		arrange(nodes, links)
-		close(arranged)
-	}()
+	arranged := make(chan *page, 1)
+	go func() { arranged <- drawn(n, links) }()
 	select {
-	case <-arranged:
+	case p := <-arranged:
+		for i := range n {
+			require.Equal(t, i*columnWidth, p.Nodes[i].X)
+		}
 	case <-time.After(20 * time.Second):
 		require.Fail(t, "not arranged")
 	}
-	for i := range n {
-		require.Equal(t, i*columnWidth, nodes[strconv.Itoa(i)].X)
+}
+
+// The lines lead from node to node, and go behind none.
+func TestDAGLines(t *testing.T) {
+	t.Parallel()
+	number := regexp.MustCompile(`-?\d+`)
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		var links [][2]int
+		for child := range 12 {
+			for parent := range child {
+				if random.IntN(5) == 0 {
+					links = append(links, [2]int{parent, child})
+				}
+			}
+		}
+		p := drawn(12, links)
+		require.Len(t, p.Lines, len(links))
+		lanes := map[int]int{} // whose they are
+		for i, l := range links {
+			from, to := p.Nodes[l[0]], p.Nodes[l[1]]
+			var at []int
+			for _, text := range number.FindAllString(p.Lines[i], -1) {
+				n, _ := strconv.Atoi(text)
+				at = append(at, n)
+			}
+			require.GreaterOrEqual(t, to.X-from.X, columnWidth)
+			assert.Equal(t, []int{from.X + nodeWidth, from.Y + nodeHeight/2}, at[:2])
+			if to.X-from.X == columnWidth { // within the gap
+				assert.Equal(t, []int{to.X, to.Y + nodeHeight/2}, at[6:], p.Lines[i])
+				continue
+			}
+			assert.Equal(t, []int{to.Y + nodeHeight/2, to.X}, at[5:], p.Lines[i])
+			assert.Less(t, at[2], from.X+columnWidth, "down in the gap")
+			assert.Greater(t, at[4], to.X-gapWidth, "and up in the other one")
+			for _, n := range p.Nodes {
+				assert.Greater(t, at[3], n.Y+nodeHeight, "below all nodes")
+			}
+			assert.Less(t, at[3], p.Height)
+			if whose, known := lanes[at[3]]; known {
+				assert.Equal(t, l[0], whose)
+			}
+			lanes[at[3]] = l[0]
+		}
 	}
+}
+
+// Where the batches are uuid, the page of none is a page, and that of what is none is not there.
+func TestDAGOfUUIDs(t *testing.T) {
+	t.Parallel()
+	db := dbtest.New(t, retrytable.PostgreSQL)
+	dbtest.Exec(t, db, "CREATE TABLE task (id uuid PRIMARY KEY, batch_id uuid, status text NOT NULL DEFAULT 'paused')")
+	e := newEnv(t, db)
+	assert.Contains(t, e.text("/dag"), "Batch none")
+	e.request(http.MethodGet, "/dag?batch=yesterday", "", http.StatusNotFound, nil)
+	assert.Contains(t, e.text("/dag?batch="+e.post(parentAndChild)["batch"]), "Grandchild")
+}
+
+// A list has pages, in the order of all.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		var want []string
+		for i := range 3 {
+			e.setClock(float64(i))
+			ids := e.post(parentAndChild)
+			want = append(want, ids["parent"], ids["child"], ids["grandchild"])
+		}
+		list := func(asked string) (ids []string) {
+			var found []dto
+			e.request(http.MethodGet, "/task?"+asked, "", http.StatusOK, &found)
+			for _, f := range found {
+				ids = append(ids, f.ID)
+			}
+			return ids
+		}
+		assert.Equal(t, want, list(""))
+		assert.Equal(t, want, list("limit=9"))
+		assert.Equal(t, want[:4], list("limit=4"))
+		assert.Equal(t, want[4:8], list("limit=4&after="+want[3]))
+		assert.Equal(t, want[8:], list("limit=4&after="+want[7]))
+		assert.Empty(t, list("after="+want[8]))
+		assert.Equal(t, []string{want[3], want[6]}, list("status=pending&after="+want[1]))
+	})
+}
+
+// Whether the service can work depends on its database.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, dbtest.New(t, retrytable.SQLite))
+	assert.JSONEq(t, `{"status": "ok"}`, e.text("/health"))
+	again := newService(dbtest.Reopen(t, e.db), e.config, e.log)
+	require.NoError(t, again.db.Close())
+	w := httptest.NewRecorder()
+	again.handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/health", http.NoBody))
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+	assert.Equal(t, "1", w.Header().Get("Retry-After"))
 }
 
 // All of a failure is on the page, and a page of many tasks reloads itself less often.

@@ -104,6 +104,25 @@ func TestAuthorsTable(t *testing.T) {
 	})
 }
 
+// Actions in a table of their own would not be called: a service does not start while tasks need them.
+func TestActionsElsewhere(t *testing.T) {
+	t.Parallel()
+	eachAuthors(t, func(t *testing.T, db *shared.DB) {
+		id := map[retrytable.Dialect]string{retrytable.PostgreSQL: "uuid", retrytable.SQLite: "text"}[db.Dialect]
+		dbtest.Exec(t, db, "CREATE TABLE action (task_id "+id+", url text)")
+		dbtest.Exec(t, db, "CREATE TABLE note (task_id "+id+")")
+		dbtest.Exec(t, db, "INSERT INTO note SELECT id FROM task")
+		dbtest.Exec(t, db, "INSERT INTO action SELECT id, 'http://x' FROM task WHERE name IN ('pending', 'success')")
+		dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN)
+		err := program.Run(t.Context(), []string{"serve", "-dsn", db.DSN}, io.Discard)
+		assert.ErrorContains(t, err, "action: has actions of 100 tasks that have not ended, such as ")
+		assert.ErrorContains(t, err, "copy them to the columns on_start, on_success and on_failure of task")
+		assert.NotContains(t, err.Error(), "note")
+		dbtest.Exec(t, db, `UPDATE task SET on_success = '{"kind": "Webhook", "params": {"url": "http://x", "verb": "Post"}}' WHERE name = 'pending'`)
+		assert.NoError(t, newService(db, config{}, slog.New(slog.DiscardHandler)).ready(t.Context()))
+	})
+}
+
 // The services of before and of now work on one table for as long as dbtest.Together says, and
 // it is migrated meanwhile: each task is started once, and all of them end.
 func TestOldAndNewWorkers(t *testing.T) {

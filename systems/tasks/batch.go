@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/seed-5ff3c98e/retry/systems/shared"
 )
 
 // validateBatch reports everything that is wrong with a batch.
@@ -16,7 +19,8 @@ func (s *service) validateBatch(batch []newTask) error {
 	if len(batch) == 0 {
 		errs = append(errs, errors.New("tasks: 0: must be at least 1"))
 	}
-	known := map[string]*newTask{}
+	var ids []string
+	needs := map[string][]string{}
 	for i := range batch {
 		t := &batch[i]
 		fail := func(field string, err error) {
@@ -24,10 +28,11 @@ func (s *service) validateBatch(batch []newTask) error {
 				errs = append(errs, fmt.Errorf("task %q: %s%w", t.ID, field, err))
 			}
 		}
-		if t.ID == "" || known[t.ID] != nil {
+		if _, known := needs[t.ID]; known || t.ID == "" {
 			fail("id: ", errors.New("must be there and unique"))
 		}
-		known[t.ID] = t
+		ids = append(ids, t.ID)
+		needs[t.ID] = t.Dependencies
 		if t.Timeout < 0 {
 			fail("", fmt.Errorf("timeout: %d: must not be negative", t.Timeout))
 		}
@@ -43,40 +48,17 @@ func (s *service) validateBatch(batch []newTask) error {
 		fail("on_success: ", t.OnSuccess.validate())
 		fail("on_failure: ", t.OnFailure.validate())
 	}
-	if err := acyclic(batch, known); err != nil {
-		errs = append(errs, err)
+	for _, t := range batch {
+		for _, parent := range t.Dependencies {
+			if _, known := needs[parent]; !known {
+				errs = append(errs, fmt.Errorf("task %q: dependencies: %q: there is no such task", t.ID, parent))
+			}
+		}
+	}
+	if _, cycle := shared.Order(ids, needs); cycle != nil {
+		errs = append(errs, fmt.Errorf("dependencies: there is a cycle: %s", strings.Join(cycle, " needs ")))
 	}
 	return errors.Join(errs...)
-}
-
-// acyclic follows the dependencies.
-func acyclic(batch []newTask, known map[string]*newTask) error {
-	const entered, left = 1, 2
-	state := map[string]int{}
-	var visit func(id, from string) error
-	visit = func(id, from string) error {
-		switch t := known[id]; {
-		case t == nil:
-			return fmt.Errorf("task %q: dependencies: %q: there is no such task", from, id)
-		case state[id] == entered:
-			return fmt.Errorf("task %q: dependencies: %q: must not depend on itself", from, id)
-		case state[id] == 0:
-			state[id] = entered
-			for _, parent := range t.Dependencies {
-				if err := visit(parent, id); err != nil {
-					return err
-				}
-			}
-			state[id] = left
-		}
-		return nil
-	}
-	for _, t := range batch {
-		if err := visit(t.ID, ""); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // create stores a batch.

@@ -116,7 +116,7 @@ func TestCrash(t *testing.T) {
 			return !busy
 		})
 
-		all, err := s.list(t.Context(), "", "")
+		all, err := s.list(t.Context(), listQuery("", "", "", 0))
 		require.NoError(t, err)
 		assert.Len(t, all, crashTasks, "no task is lost")
 		ends := map[string]int{}
@@ -132,10 +132,14 @@ func TestCrash(t *testing.T) {
 				retried++
 			}
 		}
-		for key, n := range keys {
-			assert.Equal(t, 1, n, key)
+		unknown := 0
+		for _, n := range keys {
+			if n > 1 {
+				unknown++
+			}
 		}
-		t.Log(ends, retried, "retried")
+		assert.NotZero(t, unknown, "what became of a call is not known, and it has the same key")
+		t.Log(ends, retried, "retried", unknown, "called again under the same key")
 		assert.Equal(t, crashTasks/40, ends["/poison/Failure"])
 		assert.Equal(t, crashTasks-crashTasks/40, ends["/work/Success"]+ends["/work/Failure"])
 		// A slow machine has more of them meet with a kill in each attempt.

@@ -62,8 +62,11 @@ func (s *service) turn(ctx context.Context, db retrytable.DB) error {
 // start calls the on_start of a task.
 func (s *service) start(ctx context.Context, job *retrytable.Job[string]) error {
 	var t task
+	var called string
 	err := s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
-		t, err = s.task(ctx, tx, job.ID)
+		if t, err = s.task(ctx, tx, job.ID); err == nil {
+			called, err = s.startKey(ctx, tx, t.ID, t.Attempt)
+		}
 		return err
 	})
 	if err != nil {
@@ -72,7 +75,7 @@ func (s *service) start(ctx context.Context, job *retrytable.Job[string]) error 
 	if t.OnStart == nil {
 		return nil
 	}
-	if err := s.call(ctx, t.OnStart, key(t.ID, "start", success, t.Attempt), t); err != nil {
+	if err := s.call(ctx, t.OnStart, called, t); err != nil {
 		return &failure{webhookFailure, err.Error()}
 	}
 	return nil
@@ -175,10 +178,13 @@ type patch struct {
 // else fails a task that gave one. A patch that ends the task has a lease until report.
 func (s *service) apply(ctx context.Context, id string, p patch) (task, error) {
 	return s.change(ctx, id, func(ctx context.Context, tx *sql.Tx, t task) error {
+		called, err := s.startKey(ctx, tx, id, t.Attempt)
 		switch {
+		case err != nil:
+			return err
 		case t.Status != running && t.Status != claimed:
 			return conflict(t, "must be Claimed or Running")
-		case p.Attempt != nil && *p.Attempt != t.Attempt:
+		case p.Attempt != nil && *p.Attempt != t.Attempt && key(id, "start", success, *p.Attempt) != called:
 			return &problem{http.StatusConflict, fmt.Sprintf("attempt: %d: the task is at attempt %d", *p.Attempt, t.Attempt)}
 		}
 		if _, err := s.update(ctx, tx, `UPDATE task SET success = success + $2, failures = failures + $3, last_updated = {now},

@@ -72,18 +72,23 @@ func (s *service) work(ctx context.Context) {
 	wg.Wait()
 }
 
-// loop takes a step as long as there is something to do, and pauses otherwise.
+// loop takes a step as long as there is something to do, and pauses otherwise. It logs that it
+// fails once, and once that it goes on.
 func (s *service) loop(
 	ctx context.Context, name string, interval time.Duration, step func(context.Context) (more bool, err error),
 ) {
+	failing := false
 	for ctx.Err() == nil {
 		more, err := step(ctx)
-		if err != nil && ctx.Err() == nil {
-			s.log.Error(name+" loop", "error", err)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil && !failing:
+			s.log.Error(name+" loop fails", "error", err)
+		case err == nil && failing:
+			s.log.Info(name + " loop goes on")
 		}
-		if more && err == nil {
-			continue
+		if failing = err != nil; !more || failing {
+			_ = shared.Wait(ctx, interval)
 		}
-		_ = shared.Wait(ctx, interval)
 	}
 }

@@ -1,32 +1,25 @@
 package main
 
 import (
-	"net/http"
-
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 type metrics struct {
-	registry  *prometheus.Registry
+	*prometheus.Registry
+
 	retries   *prometheus.CounterVec // by the number of the attempt that follows
 	exhausted prometheus.Counter
 }
 
 func newMetrics() *metrics {
-	m := &metrics{
-		prometheus.NewRegistry(),
-		prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "task_retry_total", Help: "Retries that became pending, by attempt.",
-		}, []string{"attempt"}),
-		prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "task_retry_exhausted_total", Help: "Tasks that failed because their retries were used up.",
-		}),
-	}
-	m.registry.MustRegister(m.retries, m.exhausted)
+	m := &metrics{Registry: prometheus.NewRegistry()}
+	auto := promauto.With(m)
+	m.retries = auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "task_retry_total", Help: "Retries that became pending, by attempt.",
+	}, []string{"attempt"})
+	m.exhausted = auto.NewCounter(prometheus.CounterOpts{
+		Name: "task_retry_exhausted_total", Help: "Tasks that failed because their retries were used up.",
+	})
 	return m
-}
-
-func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }

@@ -91,6 +91,6 @@ func handled(t *testing.T) (patterns []string) {
 			patterns = append(patterns, match[1])
 		}
 	}
-	require.Len(t, slices.Compact(slices.Sorted(slices.Values(patterns))), 8)
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(patterns))), 9)
 	return patterns
 }

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -198,7 +199,7 @@ func outage(t *testing.T, silent bool, d time.Duration) {
 		return alive == 0
 	}, 2*time.Minute+c.lease, 200*time.Millisecond)
 	lostClaims := 0
-	all, err := s.list(t.Context(), "", "")
+	all, err := s.list(t.Context(), listQuery("", "", "", 0))
 	require.NoError(t, err)
 	for _, task := range all {
 		want := 1
@@ -229,4 +230,27 @@ func TestAnswerWhenPatienceIsOver(t *testing.T) {
 	})
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
 	assert.Equal(t, "1", w.Header().Get("Retry-After"))
+}
+
+// A loop says that it fails once, and once that it goes on.
+func TestLoopLogs(t *testing.T) {
+	t.Parallel()
+	var log dbtest.Output
+	s := newService(&shared.DB{Dialect: retrytable.SQLite}, config{}, slog.New(slog.NewTextHandler(&log, nil)))
+	ctx, stop := context.WithCancel(t.Context())
+	steps := 0
+	s.loop(ctx, "retry", time.Microsecond, func(context.Context) (bool, error) {
+		switch steps++; {
+		case steps == 20:
+			stop()
+			return false, ctx.Err()
+		case steps%10 < 5:
+			return true, driver.ErrBadConn
+		default:
+			return false, nil
+		}
+	})
+	text := regexp.MustCompile("time=[^ ]+ ").ReplaceAllString(log.String(), "")
+	const fails, goesOn = "level=ERROR msg=\"retry loop fails\" error=\"driver: bad connection\"\n", "level=INFO msg=\"retry loop goes on\"\n"
+	assert.Equal(t, fails+goesOn+fails+goesOn, text)
 }

@@ -26,7 +26,7 @@ func (s *service) ended(ctx context.Context, tx *sql.Tx, t task) error {
 			UNION SELECT child_id FROM task_link JOIN below ON parent_id = below.id)
 		UPDATE task SET status = $2, failure_reason = $3, ended_at = {now}, last_updated = {now}
 		WHERE id IN (SELECT id FROM below) AND status IN ('waiting', 'paused') RETURNING id`,
-		t.ID, string(t.Status), "dependency "+t.ID+": "+t.Status.String())
+		t.ID, string(t.Status), "dependency "+t.Name+": "+t.Status.String())
 	for _, id := range below {
 		child, readErr := s.task(ctx, tx, id)
 		s.tell(ctx, child)

@@ -128,7 +128,7 @@ func TestRetryExhausted(t *testing.T) {
 		e.is(ids["parent"], "Failure", 1, 0)
 		e.is(ids["child"], "Failure", 0, 0)
 		e.is(ids["grandchild"], "Failure", 0, 0)
-		assert.Equal(t, "dependency "+ids["parent"]+": Failure", e.get(ids["grandchild"]).FailureReason)
+		assert.Equal(t, "dependency Parent: Failure", e.get(ids["grandchild"]).FailureReason)
 		e.advance(1000)
 		e.is(ids["parent"], "Failure", 1, 0)
 		assert.Equal(t, []string{"/child-failed"}, e.paths())

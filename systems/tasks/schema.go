@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -68,7 +70,8 @@ func (s *service) all() *retrytable.Table[string] {
 	return t
 }
 
-// ready returns an error that has the statements to run, if something is missing.
+// ready returns an error that has the statements to run, if something is missing, or tells of actions
+// that nobody would call.
 func (s *service) ready(ctx context.Context) error {
 	statements, err := missing(ctx, s.db)
 	if err == nil && len(statements) > 0 {
@@ -78,5 +81,36 @@ func (s *service) ready(ctx context.Context) error {
 		err = s.db.Probe(ctx, `INSERT INTO webhook_execution (idempotency_key, task_id, attempt, action, status)
 			VALUES ('probe', (SELECT id FROM task LIMIT 1), 0, NULL, 'success')`)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return s.uncalled(ctx)
+}
+
+// uncalled refuses tables of others that have the actions of tasks which have not ended, and have none in
+// their own columns: nobody would be called.
+func (s *service) uncalled(ctx context.Context) error {
+	tables, err := s.db.TablesWith(ctx, "task_id")
+	if err != nil {
+		return err
+	}
+	var faults []error
+	for _, table := range tables {
+		if !strings.Contains(table, "action") && !strings.Contains(table, "hook") || table == "webhook_execution" {
+			continue
+		}
+		var n int
+		var id sql.NullString
+		err := s.db.QueryRowContext(ctx, `SELECT count(*), min(CAST(id AS text)) FROM task WHERE status IN `+alive+`
+			AND on_start IS NULL AND on_success IS NULL AND on_failure IS NULL
+			AND CAST(id AS text) IN (SELECT CAST(task_id AS text) FROM "`+table+`")`).Scan(&n, &id)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			faults = append(faults, fmt.Errorf("%s: has actions of %d tasks that have not ended, such as %s, which nobody would call: "+
+				"copy them to the columns on_start, on_success and on_failure of task", table, n, id.String))
+		}
+	}
+	return errors.Join(faults...)
 }

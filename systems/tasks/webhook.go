@@ -42,7 +42,7 @@ func (a *action) validate() error {
 	return nil
 }
 
-// key is the idempotency key of a call. Another attempt is another call.
+// key is the idempotency key of a call. Another attempt is another call; but see [service.startKey].
 func key(taskID, trigger string, condition status, attempt int) string {
 	return fmt.Sprintf("%s:%s:%s:%d", taskID, trigger, string(condition), attempt)
 }
@@ -73,6 +73,15 @@ func (s *service) call(ctx context.Context, a *action, key string, about any) er
 	return retryhttp.Do(s.client, nil, req, func(*http.Response) error { return nil })
 }
 
+// startKey is the key of the on_start of an attempt. If nobody knows what became of the call of the attempt
+// before, because its caller has died, it is called again under the same key.
+func (s *service) startKey(ctx context.Context, tx *sql.Tx, id string, attempt int) (string, error) {
+	known, err := s.update(ctx, tx, `SELECT idempotency_key FROM webhook_execution WHERE task_id = $1
+		AND idempotency_key LIKE '%:start:%' AND (attempt = $2 OR attempt = $2 - 1 AND status = 'failure' AND error LIKE 'lost: %')
+		ORDER BY attempt DESC`, id, attempt)
+	return append(known, key(id, "start", success, attempt))[0], err
+}
+
 // record records what became of the on_start of an attempt, with what that means.
 func (s *service) record(ctx context.Context, tx *sql.Tx, t task, attempt int, refused error) error {
 	if t.OnStart == nil {
@@ -82,10 +91,14 @@ func (s *service) record(ctx context.Context, tx *sql.Tx, t task, attempt int, r
 	if refused != nil {
 		result, text = failed, refused.Error()
 	}
-	_, err := s.update(ctx, tx, `INSERT INTO webhook_execution (idempotency_key, task_id, attempt, action, status, error)
+	called, err := s.startKey(ctx, tx, t.ID, attempt)
+	if err != nil {
+		return err
+	}
+	_, err = s.update(ctx, tx, `INSERT INTO webhook_execution (idempotency_key, task_id, attempt, action, status, error)
 		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (idempotency_key)
-		DO UPDATE SET status = excluded.status, error = excluded.error RETURNING idempotency_key`,
-		key(t.ID, "start", success, attempt), t.ID, attempt, column{t.OnStart}, string(result), text)
+		DO UPDATE SET status = excluded.status, error = excluded.error, attempt = excluded.attempt RETURNING idempotency_key`,
+		called, t.ID, attempt, column{t.OnStart}, string(result), text)
 	return err
 }
 

@@ -193,7 +193,9 @@ func TestStartRecords(t *testing.T) {
 	})
 }
 
-// Nobody knows what became of a call whose worker died, unless word of it comes.
+// Nobody knows what became of a call whose worker died, unless word of it comes. It is called again under
+// the same key, and may report as the attempt that it was told first; after a failure that is known, the
+// key is another one.
 func TestLostStartRecord(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
@@ -203,10 +205,21 @@ func TestLostStartRecord(t *testing.T) {
 		assert.Regexp(t, "^failure lost: whoever called", e.record(id+":start:success:0"))
 		e.retry(130)
 		e.lose()
-		e.patch(id, `{"status": "Success"}`)
-		e.is(id, "Success", 1, 0)
-		assert.Equal(t, "success ", e.record(id+":start:success:1"))
+		e.advance(250)
+		e.advance(270)
+		e.is(id, "Running", 2, 0)
+		assert.Equal(t, []call{{"/a", id + ":start:success:0", "POST", 2}}, e.calls)
+		assert.Equal(t, "success ", e.record(id+":start:success:0"))
+		e.request(http.MethodPatch, "/task/"+id, `{"attempt": 1}`, http.StatusConflict, nil)
+		e.patch(id, `{"attempt": 0, "status": "Failure"}`)
+		e.is(id, "RetryPending", 3, 310)
+		e.retry(310)
+		e.lose()
+		e.request(http.MethodPatch, "/task/"+id, `{"attempt": 0, "status": "Success"}`, http.StatusConflict, nil)
+		e.patch(id, `{"attempt": 3, "status": "Success"}`)
+		e.is(id, "Success", 3, 0)
+		assert.Equal(t, "success ", e.record(id+":start:success:3"))
 		e.advance(1000)
-		e.is(id, "Success", 1, 0)
+		e.is(id, "Success", 3, 0)
 	})
 }
