@@ -37,9 +37,8 @@ func verdict(class retry.Class, category string) retry.Verdict {
 // line, standard error too, of which an error has the last line alone. The command is
 // killed with its group when the context ends, and with this program, where the system can.
 func shell(out io.Writer) func(context.Context, *Node) (string, error) {
-	color := isTerminal(out)
 	return func(ctx context.Context, n *Node) (string, error) {
-		stdout, stderr := &lines{out: out, label: label(n.Name, color)}, &lines{out: out, label: label(n.Name, color)}
+		stdout, stderr := &lines{out: out, node: n.Name}, &lines{out: out, node: n.Name}
 		err := retryexec.Once(ctx, func(ctx context.Context) *exec.Cmd {
 			cmd := exec.CommandContext(ctx, "sh", "-c", n.Command)
 			cmd.Stdout, cmd.Stderr = stdout, stderr

@@ -167,8 +167,7 @@ func outcome(name string, t *retrypool.Task) (State, error) {
 	}
 	var gaveUp *retry.Error
 	if !errors.As(err, &gaveUp) { // a Final error comes as it is
-		state, _ := t.State()
-		return Failed, &retry.Error{Policy: name, Attempts: state.Failures, Stop: retry.StopFinal, Err: err}
+		return Failed, &retry.Error{Policy: name, Attempts: t.Attempts(), Stop: retry.StopFinal, Err: err}
 	}
 	if gaveUp.Stop == retry.StopCanceled || gaveUp.Stop == retry.StopDeadline {
 		return Canceled, err

@@ -130,8 +130,7 @@ workers: 2
 	assert.Equal(t, 2, run(t.Context(), []string{"run", "-config", file, "-resume", state}, io.Discard, &errs))
 	assert.Contains(t, errs.String(), "-resume: "+state+": invalid character")
 	require.NoError(t, os.WriteFile(state, []byte("null"), 0o600))
-	assert.Equal(t, 2, run(t.Context(), []string{"run", "-config", file, "-resume", state}, io.Discard, &errs))
-	assert.Contains(t, errs.String(), "-resume: "+state+": null: must be an object")
+	assert.Equal(t, 1, run(t.Context(), []string{"run", "-config", file, "-resume", state}, io.Discard, &errs), "of nothing")
 }
 
 // TestInterruptedOften: a node that never failed does not fail of interrupts.

@@ -68,16 +68,16 @@ func load(file, resume string, out io.Writer) (*Graph, *Config, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	start, color := time.Now(), isTerminal(out)
+	start := time.Now()
 	graph, err := newGraph(config.Nodes, func(n *Node, s State, err error) {
 		text := string(s)
 		if err != nil {
 			text += ": " + err.Error()
 		}
-		fmt.Fprintf(out, "%5.2fs  %s %s\n", time.Since(start).Seconds(), label(n.Name, color), text)
+		fmt.Fprintf(out, "%5.2fs  %-10s %s\n", time.Since(start).Seconds(), n.Name, text)
 	})
-	if err == nil {
-		graph.progress, err = readProgress(resume)
+	if err != nil {
+		return nil, nil, err
 	}
-	return graph, config, err
+	return graph, config, graph.progress.read(resume)
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"io"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -28,14 +26,13 @@ func TestNamesBeforeLines(t *testing.T) {
 		assert.Len(t, lines, 9+9+1, name)
 	}
 	assert.Equal(t, len(names)*19, strings.Count(out.String(), " | "))
-	assert.NotContains(t, out.String(), "\x1b", "no terminal")
 }
 
 // A line without an end does not fill the memory, and is not lost.
 func TestLongLine(t *testing.T) {
 	t.Parallel()
 	var out buffer
-	l := &lines{out: &out, label: "a"}
+	l := &lines{out: &out, node: "a"}
 	for range 300 {
 		n, err := l.Write([]byte(strings.Repeat("x", 10_000)))
 		require.NoError(t, err)
@@ -48,33 +45,4 @@ func TestLongLine(t *testing.T) {
 	assert.Less(t, cap(l.rest), 4*longestLine)
 	l.end()
 	assert.True(t, strings.HasSuffix(out.String(), "x\n"), "and no empty line")
-}
-
-// The null device passes for a terminal, as it does elsewhere.
-func TestColors(t *testing.T) {
-	t.Setenv("NO_COLOR", "")
-	terminal, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	require.NoError(t, err)
-	defer func() { _ = terminal.Close() }()
-	file, err := os.Create(t.TempDir() + "/out")
-	require.NoError(t, err)
-	defer func() { _ = file.Close() }()
-	for _, tt := range []struct {
-		out           io.Writer
-		noColor, term string
-		want          bool
-	}{
-		{terminal, "", "xterm", true},
-		{terminal, "1", "xterm", false},
-		{terminal, "", "dumb", false},
-		{file, "", "xterm", false},
-		{io.Discard, "", "xterm", false},
-	} {
-		t.Setenv("NO_COLOR", tt.noColor)
-		t.Setenv("TERM", tt.term)
-		assert.Equal(t, tt.want, isTerminal(tt.out), tt)
-	}
-	assert.Equal(t, "a         ", label("a", false))
-	assert.Regexp(t, `^\x1b\[3[1-6]ma         \x1b\[0m$`, label("a", true))
-	assert.NotEqual(t, label("fetch", true)[:5], label("lint", true)[:5])
 }

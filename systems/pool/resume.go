@@ -23,26 +23,19 @@ type NodeProgress struct {
 	At        time.Time   `json:"at,omitzero"` // when the next attempt is due
 }
 
-// readProgress reads the file of an earlier run, if there is one.
-func readProgress(file string) (Progress, error) {
-	p := Progress{}
-	if file == "" {
-		return p, nil
-	}
+// read reads the file of an earlier run, if there is one.
+func (p Progress) read(file string) error {
 	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return p, nil
+	if file == "" || errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &p)
 	}
-	if err == nil && p == nil {
-		err = errors.New("null: must be an object")
-	}
 	if err != nil {
-		return nil, fmt.Errorf("-resume: %s: %w", file, err)
+		return fmt.Errorf("-resume: %s: %w", file, err)
 	}
-	return p, nil
+	return nil
 }
 
 // write replaces the file with what is left to do, and removes it if that is nothing.

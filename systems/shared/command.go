@@ -34,34 +34,25 @@ type Action func(ctx context.Context, out io.Writer) error
 // error for [Main], and so is a program without a command. -h explains the program, or the
 // command that it comes after.
 func (p *Program) Run(ctx context.Context, args []string, out io.Writer) error {
-	if len(args) > 0 && slices.Contains([]string{"-h", "-help", "--help", "help"}, args[0]) {
-		p.explain(out)
-		return nil
-	}
+	var help strings.Builder
+	fmt.Fprintf(&help, "%s %s\n\n", p.Name, p.About)
 	for _, c := range p.Commands {
 		words := strings.Fields(c.Name)
 		if n := len(words); len(args) >= n && slices.Equal(args[:n], words) {
 			return c.run(ctx, p.Name, args[n:], out)
 		}
+		fmt.Fprintf(&help, "  %s %-12s %s\n", p.Name, c.Name, c.About)
 	}
-	if len(args) == 0 {
-		return p.usage("a command is missing")
+	fmt.Fprintf(&help, "\n%s COMMAND -h lists the flags of a command.\n", p.Name)
+	problem := "a command is missing"
+	if len(args) > 0 {
+		problem = fmt.Sprintf("%q is no command", args[0])
+		if slices.Contains([]string{"-h", "-help", "--help", "help"}, args[0]) {
+			_, err := fmt.Fprint(out, help.String())
+			return err
+		}
 	}
-	return p.usage("%q is no command", args[0])
-}
-
-func (p *Program) usage(format string, args ...any) error {
-	var commands strings.Builder
-	p.explain(&commands)
-	return Usage(fmt.Errorf("usage: %s: %s\n%s", p.Name, fmt.Sprintf(format, args...), commands.String()))
-}
-
-func (p *Program) explain(out io.Writer) {
-	fmt.Fprintf(out, "%s %s\n\n", p.Name, p.About)
-	for _, c := range p.Commands {
-		fmt.Fprintf(out, "  %s %-12s %s\n", p.Name, c.Name, c.About)
-	}
-	fmt.Fprintf(out, "\n%s COMMAND -h lists the flags of a command.\n", p.Name)
+	return Usage(fmt.Errorf("usage: %s: %s\n%s", p.Name, problem, help.String()))
 }
 
 func (c *Command) run(ctx context.Context, program string, args []string, out io.Writer) error {

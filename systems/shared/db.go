@@ -3,6 +3,8 @@ package shared
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -129,12 +131,12 @@ func with(dsn, setting string) string {
 // hasMySQL reports whether the program is one that runs on MariaDB.
 func hasMySQL() bool { return slices.Contains(sql.Drivers(), "mysql") }
 
-// kinds is what the DSN of a server may begin with.
+// kinds is what the DSN of a server may be.
 func kinds() string {
 	if hasMySQL() {
-		return "postgres://…, mysql://…"
+		return "postgres://user@host/name, mysql://user@tcp(host:3306)/name"
 	}
-	return "postgres://…"
+	return "postgres://user@host/name"
 }
 
 // SQLiteSource is what [Open] has the driver open for a file.
@@ -179,11 +181,7 @@ func On(
 	flags *flag.FlagSet, open func(ctx context.Context, dsn string) (*DB, error),
 	action func(ctx context.Context, db *DB, out io.Writer) error,
 ) Action {
-	servers := "postgres://user@host/name"
-	if hasMySQL() {
-		servers += ", mysql://user@tcp(host:3306)/name"
-	}
-	dsn := flags.String("dsn", "", "the database: "+servers+", or a file for SQLite")
+	dsn := flags.String("dsn", "", "the database: "+kinds()+" or the name of a file for SQLite")
 	return func(ctx context.Context, out io.Writer) (err error) {
 		db, err := open(ctx, *dsn)
 		if err != nil {
@@ -215,3 +213,24 @@ func Query[T any](
 
 // Instant reads an instant of either database, in UTC. NULL is the zero Time.
 type Instant = retrytable.Instant
+
+// JSON is a column with a value as JSON. To read, In is a pointer.
+type JSON struct{ In any }
+
+// Value implements [driver.Valuer].
+func (j JSON) Value() (driver.Value, error) {
+	data, err := json.Marshal(j.In)
+	if err != nil || string(data) == "null" {
+		return nil, err
+	}
+	return string(data), nil
+}
+
+// Scan implements [database/sql.Scanner].
+func (j JSON) Scan(value any) error {
+	var data sql.Null[[]byte]
+	if err := data.Scan(value); err != nil || !data.Valid {
+		return err
+	}
+	return json.Unmarshal(data.V, j.In)
+}

@@ -86,9 +86,9 @@ func TestOpenFails(t *testing.T) {
 	text := filepath.Join(folder, "text")
 	require.NoError(t, os.WriteFile(text, []byte("this is a text, and no database"), 0o600))
 	for dsn, want := range map[string]string{
-		"":                                            "the DSN is missing: postgres://… or the name of a file",
-		"mysql://root:secret@h/test":                  "the DSN must be postgres://… or the name of a file",
-		"host=h password=secret":                      "the DSN must be postgres://… or the name of a file; a new one ends in .db, .sqlite or .sqlite3",
+		"":                                            "the DSN is missing: postgres://user@host/name or the name of a file",
+		"mysql://root:secret@h/test":                  "the DSN must be postgres://user@host/name or the name of a file",
+		"host=h password=secret":                      "the DSN must be postgres://user@host/name or the name of a file; a new one ends in .db, .sqlite or .sqlite3",
 		filepath.Join(folder, "host=h"):               "the DSN must be",
 		filepath.Join(folder, "data"):                 "the DSN must be",
 		filepath.Join(folder, ".db5"):                 "the DSN must be",

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"reflect"
 	"slices"
 	"syscall"
 	"time"
@@ -22,16 +23,16 @@ type exit struct {
 
 func (e *exit) Unwrap() error { return e.error }
 
-// Exit gives an error the exit code of the program that ends by it. Its text stays.
-func Exit(code int, err error) error { return &exit{err, code} }
-
-// Usage is Exit for an argument, a flag, its value or a setting that is wrong: 2, as package flag has it.
-func Usage(err error) error {
+// Exit gives an error, if it is one, the exit code of the program that ends by it. Its text stays.
+func Exit(code int, err error) error {
 	if err == nil {
 		return nil
 	}
-	return Exit(2, err)
+	return &exit{err, code}
 }
+
+// Usage is Exit for an argument, a flag, its value or a setting that is wrong: 2, as package flag has it.
+func Usage(err error) error { return Exit(2, err) }
 
 // ExitCode is the exit code of a program whose run returns err: 0 for nil, and 1 unless [Exit]
 // or [Usage] says otherwise.
@@ -72,9 +73,14 @@ func Main(run func(ctx context.Context, args []string, out io.Writer) error) {
 func Positive(flags *flag.FlagSet, mayBeZero ...string) error {
 	var faults []error
 	flags.VisitAll(func(f *flag.Flag) {
-		n, ok := number(f)
+		n := 1.
+		if v := reflect.ValueOf(f.Value.(flag.Getter).Get()); v.CanInt() { // a duration too
+			n = float64(v.Int())
+		} else if v.CanFloat() {
+			n = v.Float()
+		}
 		switch may := slices.Contains(mayBeZero, f.Name); {
-		case !ok, n > 0, n == 0 && may:
+		case n > 0, n == 0 && may:
 		case may:
 			faults = append(faults, fmt.Errorf("-%s: %v: must not be negative", f.Name, f.Value))
 		default:
@@ -82,21 +88,6 @@ func Positive(flags *flag.FlagSet, mayBeZero ...string) error {
 		}
 	})
 	return Usage(errors.Join(faults...))
-}
-
-func number(f *flag.Flag) (n float64, ok bool) {
-	switch v := f.Value.(flag.Getter).Get().(type) { // which all of package flag are, but a Func
-	case time.Duration:
-		return v.Seconds(), true
-	case int:
-		return float64(v), true
-	case int64:
-		return float64(v), true
-	case float64:
-		return v, true
-	default:
-		return 0, false
-	}
 }
 
 // Wait waits for so long, or until the context is done; it returns its error then.

@@ -172,12 +172,8 @@ func (db *DB) Probe(ctx context.Context, statement string) error {
 // built to its end is none.
 func (db *DB) Exists(ctx context.Context, name string) (exists bool, err error) {
 	look := "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = $1)"
-	switch db.Dialect {
-	case retrytable.PostgreSQL:
+	if db.Dialect != retrytable.SQLite {
 		look = "SELECT to_regclass($1) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass($1) AND NOT indisvalid)"
-	case retrytable.MySQL:
-		look = "SELECT EXISTS (SELECT 1 FROM information_schema.statistics WHERE table_schema = database() AND index_name = ?)"
-	default: // SQLite
 	}
 	err = db.QueryRowContext(ctx, look, name).Scan(&exists)
 	return exists, err

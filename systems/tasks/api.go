@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	_ "embed"
@@ -49,11 +50,9 @@ func (s *service) handler() http.Handler {
 		return s.create(r.Context(), batch)
 	})
 	handle("GET /task", func(r *http.Request) (any, error) {
-		query, err := parseList(r.URL.Query())
-		if err != nil {
-			return nil, &problem{http.StatusBadRequest, err.Error()}
-		}
-		all, err := s.list(r.Context(), query)
+		asked := r.URL.Query()
+		asked.Set("limit", cmp.Or(asked.Get("limit"), strconv.Itoa(mostListed)))
+		all, err := s.list(r.Context(), asked)
 		basic := make([]basicTask, len(all))
 		for i := range all {
 			basic[i] = all[i].basicTask
@@ -78,11 +77,9 @@ func (s *service) handler() http.Handler {
 		}
 		return s.apply(r.Context(), r.PathValue("id"), p)
 	})
-	for name, command := range map[string]func(context.Context, string) (task, error){
-		"cancel": s.cancel, "pause": s.pause, "unpause": s.unpause,
-	} {
+	for name := range commands {
 		handle("POST /task/{id}/"+name, func(r *http.Request) (any, error) {
-			return command(r.Context(), r.PathValue("id"))
+			return s.command(r.Context(), r.PathValue("id"), name)
 		})
 	}
 	handle("POST /batch/{id}/stop", func(r *http.Request) (any, error) {
@@ -90,20 +87,23 @@ func (s *service) handler() http.Handler {
 		return map[string]any{"canceled": len(ids)}, err
 	})
 	handle("GET /dag", func(r *http.Request) (any, error) { return s.dag(r.Context(), r.URL.Query().Get("batch")) })
-	handle("GET /health", func(r *http.Request) (any, error) {
-		ctx, cancel := context.WithTimeout(r.Context(), soon)
-		defer cancel()
-		if s.db.PingContext(ctx) != nil {
-			return nil, errAway
-		}
-		return map[string]string{"status": "ok"}, nil
-	})
+	handle("GET /health", s.health)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.counts, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(openAPI)
 	})
 	return mux
+}
+
+// health is whether the service can work.
+func (s *service) health(r *http.Request) (any, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), soon)
+	defer cancel()
+	if s.db.PingContext(ctx) != nil {
+		return nil, errAway
+	}
+	return map[string]string{"status": "ok"}, nil
 }
 
 // answer writes what answer returns, as JSON, or as HTML if it is a page.
@@ -167,15 +167,10 @@ func decode(r *http.Request, into any) error {
 	return nil
 }
 
-// validate turns the status into that of the database.
 func (p *patch) validate() error {
 	var errs []error
-	if p.Status != "" {
-		status, err := parseStatus(p.Status)
-		if err != nil || status != success && status != failed {
-			errs = append(errs, fmt.Errorf("status: %q: must be Success or Failure", p.Status))
-		}
-		p.Status = string(status)
+	if p.Status != "" && p.Status != success && p.Status != failed {
+		errs = append(errs, fmt.Errorf("status: %q: must be Success or Failure", p.Status))
 	}
 	if p.NewSuccess < 0 {
 		errs = append(errs, fmt.Errorf("new_success: %d: must not be negative", p.NewSuccess))
@@ -186,53 +181,43 @@ func (p *patch) validate() error {
 	return errors.Join(errs...)
 }
 
-// query is a statement with its arguments.
-type query struct {
-	text string
-	args []any
-}
-
 // mostListed is how many tasks a list has at most.
 const mostListed = 1000
 
-// parseList reads what is asked of a list.
-func parseList(asked url.Values) (q query, err error) {
-	only, limit := status(""), mostListed
+// listed is the query for tasks, oldest first: those of the status and the batch that come after another
+// task, and so many, if that is asked. It has no more conditions than it needs, so that there is an index
+// for them.
+func listed(asked url.Values) (query string, args []any, err error) {
+	query = "SELECT " + taskColumns + " FROM task WHERE true"
+	only := func(condition, value string) {
+		if value != "" {
+			args = append(args, value)
+			query += fmt.Sprintf(" AND "+condition, len(args))
+		}
+	}
+	var of status
 	if word := asked.Get("status"); word != "" {
-		if only, err = parseStatus(word); err != nil {
-			return q, err
-		}
+		err = of.UnmarshalText([]byte(word))
 	}
+	only("status = $%d", string(of))
+	only("batch_id = $%d", asked.Get("batch"))
+	only("(created_at, position, id) > (SELECT created_at, position, id FROM task WHERE id = $%d)", asked.Get("after"))
+	query += " ORDER BY created_at, position, id"
 	if word := asked.Get("limit"); word != "" {
-		if limit, err = strconv.Atoi(word); err != nil || limit < 1 || limit > mostListed {
-			return q, fmt.Errorf("limit: %q: must be from 1 to %d", word, mostListed)
+		n, atoiErr := strconv.Atoi(word)
+		if atoiErr != nil || n < 1 || n > mostListed {
+			err = errors.Join(err, fmt.Errorf("limit: %q: must be from 1 to %d", word, mostListed))
 		}
+		query += fmt.Sprintf(" LIMIT %d", n)
 	}
-	return listQuery(only, asked.Get("batch"), asked.Get("after"), limit), nil
+	return query, args, err
 }
 
-// listQuery is about tasks, oldest first: those of one status and one batch that come after another
-// task, if these are not empty, and at most so many, if that is not 0. It has no more conditions than it
-// needs, so that there is an index for them.
-func listQuery(of status, batch, after string, limit int) (q query) {
-	conditions, end := []string{"true"}, ""
-	only := func(condition string, value any, is bool) {
-		if is {
-			q.args = append(q.args, value)
-			conditions = append(conditions, fmt.Sprintf(condition, len(q.args)))
-		}
+// list returns what is asked for.
+func (s *service) list(ctx context.Context, asked url.Values) ([]task, error) {
+	query, args, err := listed(asked)
+	if err != nil {
+		return nil, &problem{http.StatusBadRequest, err.Error()}
 	}
-	only("status = $%d", string(of), of != "")
-	only("batch_id = $%d", batch, batch != "")
-	only("(created_at, position, id) > (SELECT created_at, position, id FROM task WHERE id = $%d)", after, after != "")
-	if limit > 0 {
-		end = fmt.Sprintf(" LIMIT %d", limit)
-	}
-	q.text = "SELECT " + taskColumns + " FROM task WHERE " + strings.Join(conditions, " AND ") + " ORDER BY created_at, position, id" + end
-	return q
-}
-
-// list returns tasks.
-func (s *service) list(ctx context.Context, q query) ([]task, error) {
-	return shared.Query(ctx, s.db, func(rows *sql.Rows) (task, error) { return scanTask(rows) }, s.db.SQL(q.text), q.args...)
+	return shared.Query(ctx, s.db, func(rows *sql.Rows) (task, error) { return scanTask(rows) }, s.db.SQL(query), args...)
 }

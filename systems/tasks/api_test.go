@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -155,17 +156,21 @@ func TestListPlans(t *testing.T) {
 			INSERT INTO task (id, batch_id, position, local_id, name, kind, timeout, max_concurrency, created_at, last_updated)
 			SELECT i, 'batch' || i / 10, 0, i, 'Name', 'x', 60, 0, {now} + i * {microsecond}, {now} FROM n`)
 		dbtest.Exec(t, e.db, "ANALYZE task")
-		for _, look := range []struct {
-			query
-			index string
-		}{
-			{listQuery("", "batch7", "", 0), "task_batch"}, {listQuery(failed, "batch7", "", 0), "task_batch"},
-			{query{text: lastBatch}, "task_created"}, {listQuery("", "", "4000", 10), "task_created"},
-		} {
+		uses := func(index, query string, args ...any) {
 			plan := dbtest.Explain(t, e.db)
-			_, err := shared.Query(t.Context(), plan, func(*sql.Rows) (any, error) { return nil, nil }, e.db.SQL(look.text), look.args...)
+			_, err := shared.Query(t.Context(), plan, func(*sql.Rows) (any, error) { return nil, nil }, e.db.SQL(query), args...)
 			require.NoError(t, err)
-			assert.Contains(t, plan.String(), look.index)
+			assert.Contains(t, plan.String(), index)
+		}
+		uses("task_created", lastBatch)
+		for asked, index := range map[string]string{
+			"batch=batch7": "task_batch", "batch=batch7&status=Failure": "task_batch", "after=4000&limit=10": "task_created",
+		} {
+			values, err := url.ParseQuery(asked)
+			require.NoError(t, err)
+			query, args, err := listed(values)
+			require.NoError(t, err)
+			uses(index, query, args...)
 		}
 	})
 }

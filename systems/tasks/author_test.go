@@ -152,7 +152,7 @@ func TestOldAndNewWorkers(t *testing.T) {
 		hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			id, _, _ := strings.Cut(r.Header.Get("Idempotency-Key"), ":")
 			count(id)
-			_, err := e.apply(r.Context(), id, patch{Status: string(success)})
+			_, err := e.apply(r.Context(), id, patch{Status: success})
 			assert.NoError(t, err)
 		}))
 		defer hook.Close()

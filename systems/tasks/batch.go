@@ -102,7 +102,7 @@ func (s *service) insert(
 			max_concurrency, status, on_start, on_success, on_failure, retry_policy, created_at, last_updated)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, {now}, {now}) ON CONFLICT DO NOTHING`),
 		ids[t.ID], batchID, position, t.ID, t.Name, t.Kind, timeout, t.MaxRunning, string(first),
-		column{t.OnStart}, column{t.OnSuccess}, column{t.OnFailure}, column{t.policy}); err != nil {
+		shared.JSON{In: t.OnStart}, shared.JSON{In: t.OnSuccess}, shared.JSON{In: t.OnFailure}, shared.JSON{In: t.policy}); err != nil {
 		return err
 	}
 	for _, parent := range t.Dependencies {

@@ -12,28 +12,20 @@ import (
 const cancellation = `UPDATE task SET status = 'canceled', next_retry_at = NULL, lease_until = NULL,
 	ended_at = {now}, last_updated = {now} WHERE status IN ` + alive + ` AND `
 
-// cancel cancels a task.
-func (s *service) cancel(ctx context.Context, id string) (task, error) {
-	return s.command(ctx, id, cancellation+"id = $1 RETURNING id")
+// commands are what users may want of a task with an ID.
+var commands = map[string]string{
+	"cancel": cancellation + "id = $1 RETURNING id",
+	"pause": `UPDATE task SET status = 'paused', last_updated = {now}
+		WHERE id = $1 AND status IN ('waiting', 'pending', 'retry_pending') RETURNING id`, // its next_retry_at stays
+	"unpause": `UPDATE task SET last_updated = {now}, status = CASE
+			WHEN next_retry_at IS NOT NULL THEN 'retry_pending' WHEN ` + blocked + ` THEN 'waiting' ELSE 'pending' END
+		WHERE id = $1 AND status = 'paused' RETURNING id`, // to where it was
 }
 
-// pause keeps a task from starting. One that waits for its retry keeps its instant.
-func (s *service) pause(ctx context.Context, id string) (task, error) {
-	return s.command(ctx, id, `UPDATE task SET status = 'paused', last_updated = {now}
-		WHERE id = $1 AND status IN ('waiting', 'pending', 'retry_pending') RETURNING id`)
-}
-
-// unpause takes a task back to where it was.
-func (s *service) unpause(ctx context.Context, id string) (task, error) {
-	return s.command(ctx, id, `UPDATE task SET last_updated = {now}, status = CASE
-			WHEN next_retry_at IS NOT NULL THEN 'retry_pending' WHEN `+blocked+` THEN 'waiting' ELSE 'pending' END
-		WHERE id = $1 AND status = 'paused' RETURNING id`)
-}
-
-// command executes what a user wants of a task, if its status allows that.
-func (s *service) command(ctx context.Context, id, statement string) (task, error) {
+// command executes one of [commands], if the status of the task allows that.
+func (s *service) command(ctx context.Context, id, name string) (task, error) {
 	return s.change(ctx, id, func(ctx context.Context, tx *sql.Tx, t task) error {
-		done, err := s.update(ctx, tx, statement, id)
+		done, err := s.update(ctx, tx, commands[name], id)
 		if err != nil {
 			return err
 		}

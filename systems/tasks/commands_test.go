@@ -36,7 +36,7 @@ func TestCancelWhileClaimed(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		var id string
 		e.refuse = func(call) bool {
-			_, err := e.cancel(t.Context(), id)
+			_, err := e.command(t.Context(), id, "cancel")
 			return assert.NoError(t, err)
 		}
 		id = e.post(oneHook)["a"]

@@ -20,7 +20,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/systems/shared"
 	"github.com/seed-5ff3c98e/retry/systems/shared/dbtest"
 )
@@ -54,7 +53,7 @@ func (poison) RoundTrip(req *http.Request) (*http.Response, error) {
 // crashWorker is what [dbtest.Kill] starts: the loops, without the API.
 func crashWorker(ctx context.Context, db *shared.DB) error {
 	s := newService(db, crashConfig(), slog.New(slog.DiscardHandler))
-	s.client.Transport = &retryhttp.Transport{Base: poison{}, Policy: once(s.hookTime), Budget: retryhttp.NoBudget}
+	s.client.Transport = poison{}
 	s.work(ctx)
 	return errors.New("work has ended")
 }
@@ -86,7 +85,7 @@ func TestCrash(t *testing.T) {
 			if first && n%7 == 0 {
 				return // and not heard of again
 			}
-			_, err := s.apply(r.Context(), id, patch{Status: string(success)})
+			_, err := s.apply(r.Context(), id, patch{Status: success})
 			var p *problem
 			if !errors.As(err, &p) && r.Context().Err() == nil {
 				assert.NoError(t, err)
@@ -116,7 +115,7 @@ func TestCrash(t *testing.T) {
 			return !busy
 		})
 
-		all, err := s.list(t.Context(), listQuery("", "", "", 0))
+		all, err := s.list(t.Context(), nil)
 		require.NoError(t, err)
 		assert.Len(t, all, crashTasks, "no task is lost")
 		ends := map[string]int{}

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
+	"net/url"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/systems/shared"
@@ -50,7 +51,7 @@ func (s *service) dag(ctx context.Context, batch string) (*page, error) {
 			return &page{Batch: batch, Reload: 1}, err
 		}
 	}
-	tasks, err := s.list(ctx, listQuery("", batch, "", 0))
+	tasks, err := s.list(ctx, url.Values{"batch": {batch}})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -32,10 +33,7 @@ func (s *service) worker(table *retrytable.Table[string], lost error) *retrytabl
 		Policy: (*retryPolicy)(nil).policy(),
 		PolicyFor: func(stored string) (*retry.Policy, error) {
 			var p *retryPolicy
-			if stored == "" {
-				return p.policy(), nil
-			}
-			err := json.Unmarshal([]byte(stored), &p)
+			err := json.Unmarshal([]byte(cmp.Or(stored, "null")), &p)
 			return p.policy(), err
 		},
 		InTx: s.outcome,
@@ -167,7 +165,7 @@ func (s *service) retries(ctx context.Context) (more bool, err error) {
 
 // patch is what whoever does the work says about it.
 type patch struct {
-	Status        string `json:"status"` // Success, Failure, or nothing yet
+	Status        status `json:"status"` // Success, Failure, or nothing yet
 	FailureReason string `json:"failure_reason"`
 	NewSuccess    int64  `json:"new_success"` // to be added
 	NewFailures   int64  `json:"new_failures"`
@@ -204,7 +202,7 @@ func (s *service) apply(ctx context.Context, id string, p patch) (task, error) {
 
 // report ends a task, if a patch says so.
 func (s *service) report(ctx context.Context, tx *sql.Tx, t task, lease retrytable.Lease[string], p patch) error {
-	switch status(p.Status) {
+	switch p.Status {
 	case success:
 		if err := s.runs.Succeed(ctx, tx, lease); err != nil {
 			return err

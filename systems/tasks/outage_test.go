@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql/driver"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -136,7 +137,9 @@ func outage(t *testing.T, silent bool, d time.Duration) {
 	begun := make(chan bool, 1)
 	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, _, _ := strings.Cut(r.Header.Get("Idempotency-Key"), ":")
-		first := strings.HasSuffix(r.Header.Get("Idempotency-Key"), ":0")
+		var told struct{ Attempt int }
+		assert.NoError(t, json.NewDecoder(r.Body).Decode(&told))
+		first := told.Attempt == 0
 		mu.Lock()
 		calls[r.Header.Get("Idempotency-Key")]++
 		if len(calls) == outageTasks/4 {
@@ -199,7 +202,7 @@ func outage(t *testing.T, silent bool, d time.Duration) {
 		return alive == 0
 	}, 2*time.Minute+c.lease, 200*time.Millisecond)
 	lostClaims := 0
-	all, err := s.list(t.Context(), listQuery("", "", "", 0))
+	all, err := s.list(t.Context(), nil)
 	require.NoError(t, err)
 	for _, task := range all {
 		want := 1

@@ -51,12 +51,8 @@ func (r *retryPolicy) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// UnmarshalJSON takes the triggers that there are.
-func (t *trigger) UnmarshalJSON(data []byte) error {
-	var word string
-	if err := json.Unmarshal(data, &word); err != nil {
-		return err
-	}
+// UnmarshalText takes the triggers that there are.
+func (t *trigger) UnmarshalText(word []byte) error {
 	*t = trigger(word)
 	if !slices.Contains([]trigger{timedOut, webhookFailure, explicit}, *t) {
 		return fmt.Errorf("retry_on: %q: must be timeout, webhook_failure or explicit", word)
@@ -110,28 +106,18 @@ func newPolicy(data json.RawMessage, limits retryLimits) (r *retryPolicy, err er
 			errs = append(errs, fmt.Errorf("%s: %v: must be %s", field, value, problem))
 		}
 	}
-	has := func(field string) bool { return sent[field] != nil }
 	for field, value := range map[string]*int32{"initial_delay_secs": &r.InitialDelaySecs, "max_delay_secs": &r.MaxDelaySecs} {
-		if !has(field) {
+		if sent[field] == nil {
 			*value = min(*value, limits.maxDelaySecs)
 		}
 	}
-	if has("max_retries") {
-		check(r.MaxRetries >= 1, "max_retries", r.MaxRetries, "at least 1")
-		check(r.MaxRetries <= limits.maxRetries, "max_retries", r.MaxRetries, fmt.Sprintf("at most %d", limits.maxRetries))
-	} else {
-		errs = append(errs, errors.New("max_retries: must be there"))
-	}
+	check(r.MaxRetries >= 1, "max_retries", r.MaxRetries, "at least 1")
+	check(r.MaxRetries <= limits.maxRetries, "max_retries", r.MaxRetries, fmt.Sprintf("at most %d", limits.maxRetries))
 	check(r.InitialDelaySecs >= 1, "initial_delay_secs", r.InitialDelaySecs, "at least 1")
 	check(r.BackoffMultiplier >= 1, "backoff_multiplier", r.BackoffMultiplier, "at least 1.0")
-	if has("max_delay_secs") {
-		check(r.MaxDelaySecs >= r.InitialDelaySecs, "max_delay_secs", r.MaxDelaySecs,
-			fmt.Sprintf("at least the initial_delay_secs of %d", r.InitialDelaySecs))
-		check(r.MaxDelaySecs <= limits.maxDelaySecs, "max_delay_secs", r.MaxDelaySecs, fmt.Sprintf("at most %d", limits.maxDelaySecs))
-	} else {
-		check(r.MaxDelaySecs >= r.InitialDelaySecs, "initial_delay_secs", r.InitialDelaySecs,
-			fmt.Sprintf("at most %d, the max_delay_secs if there is none", r.MaxDelaySecs))
-	}
+	check(r.MaxDelaySecs >= r.InitialDelaySecs, "max_delay_secs", r.MaxDelaySecs,
+		fmt.Sprintf("at least the initial_delay_secs of %d", r.InitialDelaySecs))
+	check(r.MaxDelaySecs <= limits.maxDelaySecs, "max_delay_secs", r.MaxDelaySecs, fmt.Sprintf("at most %d", limits.maxDelaySecs))
 	check(r.RetryOn == nil || len(r.RetryOn) > 0, "retry_on", "[]", "absent or have a trigger")
 	return r, errors.Join(errs...)
 }

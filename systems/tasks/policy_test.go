@@ -115,7 +115,7 @@ func TestValidatePolicy(t *testing.T) {
 		`{"max_retries": 1}`:          "",
 		`{"max_retries": 10}`:         "",
 		`{"max_retries": 0}`:          "max_retries: 0: must be at least 1",
-		`{}`:                          "max_retries: must be there",
+		`{}`:                          "max_retries: 0: must be at least 1",
 		`{"max_retries": -1}`:         "max_retries: -1: must be at least 1",
 		`{"max_retries": 11}`:         "max_retries: 11: must be at most 10",
 		`{"max_retries": 2147483647}`: "max_retries: 2147483647: must be at most 10",
@@ -124,7 +124,7 @@ func TestValidatePolicy(t *testing.T) {
 		`{"max_retries": 1, "backoff_multiplier": 1.0}`:  "",
 		`{"max_retries": 1, "backoff_multiplier": 0.99}`: "backoff_multiplier: 0.99: must be at least 1.0",
 		`{"max_retries": 1, "initial_delay_secs": 300}`:  "",
-		`{"max_retries": 1, "initial_delay_secs": 301}`:  "initial_delay_secs: 301: must be at most 300, the max_delay_secs if there is none",
+		`{"max_retries": 1, "initial_delay_secs": 301}`:  "max_delay_secs: 300: must be at least the initial_delay_secs of 301",
 		`{"max_retries": 1, "max_delay_secs": 3600}`:     "",
 		`{"max_retries": 1, "max_delay_secs": 3601}`:     "max_delay_secs: 3601: must be at most 3600",
 		`{"max_retries": 1, "max_delay_secs": 4}`:        "max_delay_secs: 4: must be at least the initial_delay_secs of 5",
@@ -153,7 +153,7 @@ func TestLimitsOfDefaults(t *testing.T) {
 	_, err := newPolicy([]byte(`{"max_retries": 2, "max_delay_secs": 300}`), retryLimits{2, 100})
 	assert.EqualError(t, err, "max_delay_secs: 300: must be at most 100")
 	_, err = newPolicy([]byte(`{"max_retries": 2, "initial_delay_secs": 200}`), retryLimits{2, 100})
-	assert.EqualError(t, err, "initial_delay_secs: 200: must be at most 100, the max_delay_secs if there is none")
+	assert.EqualError(t, err, "max_delay_secs: 100: must be at least the initial_delay_secs of 200")
 }
 
 // Section 10.

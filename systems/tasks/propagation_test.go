@@ -26,7 +26,7 @@ func TestPropagation(t *testing.T) {
 			var wg sync.WaitGroup
 			for _, parent := range []string{"a", "b"} {
 				wg.Go(func() {
-					_, err := e.apply(t.Context(), ids[parent], patch{Status: string(success)})
+					_, err := e.apply(t.Context(), ids[parent], patch{Status: success})
 					assert.NoError(t, err)
 				})
 			}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 	"github.com/seed-5ff3c98e/retry/systems/shared"
@@ -46,7 +45,7 @@ func newService(db *shared.DB, c config, log *slog.Logger) *service {
 			Columns:  retrytable.Columns{ID: "idempotency_key", Error: "error"},
 			Statuses: retrytable.Statuses{Done: []string{"success"}, Dead: "failure"},
 		},
-		client: &http.Client{Transport: &retryhttp.Transport{Policy: once(c.hookTime), Budget: retryhttp.NoBudget}},
+		client: &http.Client{Timeout: c.hookTime},
 	}
 	s.starts = s.table(claimed, running, "")
 	s.starts.Columns.Error = "failure_reason"

@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"database/sql"
-	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,13 +43,14 @@ func (s status) String() string {
 // MarshalText returns the word of the API.
 func (s status) MarshalText() ([]byte, error) { return []byte(s.String()), nil } //nolint:unparam // the interface
 
-// parseStatus takes the words of the API and those of the database.
-func parseStatus(word string) (status, error) {
-	i := slices.IndexFunc(statuses, func(s status) bool { return word == s.String() || word == string(s) })
+// UnmarshalText takes the words of the API and those of the database.
+func (s *status) UnmarshalText(word []byte) error {
+	i := slices.IndexFunc(statuses, func(s status) bool { return string(word) == s.String() || string(word) == string(s) })
 	if i < 0 {
-		return "", fmt.Errorf("status: %q: must be one of %v", word, statuses)
+		return fmt.Errorf("status: %q: must be one of %v", word, statuses)
 	}
-	return statuses[i], nil
+	*s = statuses[i]
+	return nil
 }
 
 // newTask is a task of POST /task.
@@ -108,29 +107,8 @@ const taskColumns = `id, coalesce(CAST(batch_id AS text), ''), local_id, coalesc
 
 func scanTask(row interface{ Scan(into ...any) error }) (t task, err error) {
 	return t, row.Scan(&t.ID, &t.BatchID, &t.LocalID, &t.Name, &t.Kind, &t.Status, &t.Attempt, &t.Timeout,
-		column{&t.Retry}, &t.NextRetryAt, &t.FailureReason, &t.Success, &t.Failures, &t.CreatedAt, &t.StartedAt,
-		&t.EndedAt, &t.LastUpdated, column{&t.OnStart}, &t.fence, &t.now)
-}
-
-// column is a value that is stored as JSON.
-type column struct{ value any }
-
-// Value implements [driver.Valuer].
-func (c column) Value() (driver.Value, error) {
-	data, err := json.Marshal(c.value)
-	if err != nil || string(data) == "null" {
-		return nil, err
-	}
-	return string(data), nil
-}
-
-// Scan implements [database/sql.Scanner].
-func (c column) Scan(value any) error {
-	var data sql.Null[[]byte]
-	if err := data.Scan(value); err != nil || !data.Valid {
-		return err
-	}
-	return json.Unmarshal(data.V, c.value)
+		shared.JSON{In: &t.Retry}, &t.NextRetryAt, &t.FailureReason, &t.Success, &t.Failures, &t.CreatedAt, &t.StartedAt,
+		&t.EndedAt, &t.LastUpdated, shared.JSON{In: &t.OnStart}, &t.fence, &t.now)
 }
 
 // unmarshalStrict takes no fields that there are not, and nothing after the value.

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/retrytable"
+	"github.com/seed-5ff3c98e/retry/systems/shared"
 )
 
 // action is what happens when a task starts or ends.
@@ -53,9 +54,7 @@ func key(taskID, trigger string, condition status, attempt int) string {
 const callsAtOnce = 256
 
 // once is the policy of a call: what is tried again is the task.
-func once(timeout time.Duration) *retry.Policy {
-	return &retry.Policy{Name: "webhook", MaxAttempts: 1, AttemptTimeout: timeout}
-}
+var once = &retry.Policy{Name: "webhook", MaxAttempts: 1}
 
 // call calls a webhook, once. The receiver learns what task it is and which
 // attempt, and what it has to know to report about it.
@@ -70,7 +69,7 @@ func (s *service) call(ctx context.Context, a *action, key string, about any) er
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", key)
-	return retryhttp.Do(s.client, nil, req, func(*http.Response) error { return nil })
+	return retryhttp.Do(s.client, once, req, func(*http.Response) error { return nil })
 }
 
 // startKey is the key of the on_start of an attempt. If nobody knows what became of the call of the attempt
@@ -98,7 +97,7 @@ func (s *service) record(ctx context.Context, tx *sql.Tx, t task, attempt int, r
 	_, err = s.update(ctx, tx, `INSERT INTO webhook_execution (idempotency_key, task_id, attempt, action, status, error)
 		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (idempotency_key)
 		DO UPDATE SET status = excluded.status, error = excluded.error, attempt = excluded.attempt RETURNING idempotency_key`,
-		called, t.ID, attempt, column{t.OnStart}, string(result), text)
+		called, t.ID, attempt, shared.JSON{In: t.OnStart}, string(result), text)
 	return err
 }
 
@@ -137,7 +136,7 @@ func (s *service) deliver(ctx context.Context, job *retrytable.Job[string]) erro
 	err := s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		var id string
 		if err = tx.QueryRowContext(ctx, "SELECT task_id, action FROM webhook_execution WHERE idempotency_key = $1", job.ID).
-			Scan(&id, column{&a}); err == nil {
+			Scan(&id, shared.JSON{In: &a}); err == nil {
 			t, err = s.task(ctx, tx, id)
 		}
 		return err

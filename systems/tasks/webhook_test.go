@@ -50,7 +50,7 @@ func TestSuccessWhileClaimed(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		var id string
 		e.refuse = func(call) bool {
-			_, err := e.apply(t.Context(), id, patch{Status: string(success)})
+			_, err := e.apply(t.Context(), id, patch{Status: success})
 			return !assert.NoError(t, err)
 		}
 		id = e.post(oneHook)["a"]

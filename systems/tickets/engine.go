@@ -89,25 +89,14 @@ func (e *engine) decided(o *retrytable.Outcome[string]) []any {
 		Ticket: o.Job.ID, State: ready, Category: category, Error: text,
 		RetryAfter: d.At, AttemptsRemaining: max(d.Limit-d.State.Failures, 0),
 	}
-	details := decision{category, d.State.Failures, d.Limit - 1, d.Retry, d.Delay.Milliseconds(), text}
 	if !d.Retry {
 		c.State, c.Reason, c.RetryAfter = onHold, d.Stop.Error()+": "+category, time.Time{}
 		if d.Stop == retry.StopAttempts {
 			c.Reason = "Max retries exceeded: " + category
 		}
 	}
-	used, err := strategy(e.policy, category)
-	if err != nil {
-		e.log.Error("engine", "error", err)
-	}
-	o.Job.Data = failed{c, details}
-	return []any{sql.NullString{String: c.Reason, Valid: c.Reason != ""}, sql.NullString{String: used, Valid: err == nil}}
-}
-
-// failed is what is told of a failure, and what is logged.
-type failed struct {
-	change  change
-	details decision
+	o.Job.Data = c
+	return []any{sql.NullString{String: c.Reason, Valid: c.Reason != ""}, strategy(e.policy, category)}
 }
 
 // logDecision logs a decision in the transaction that stores it.
@@ -115,7 +104,9 @@ func (e *engine) logDecision(ctx context.Context, tx *sql.Tx, o *retrytable.Outc
 	if o.Err == nil {
 		return nil
 	}
-	return logActivity(ctx, tx, e.db, o.Job.ID, "retry_decision", o.Job.Data.(failed).details, "system")
+	c, d := o.Job.Data.(change), &o.Decision
+	details := decision{c.Category, d.State.Failures, d.Limit - 1, d.Retry, d.Delay.Milliseconds(), c.Error}
+	return logActivity(ctx, tx, e.db, o.Job.ID, "retry_decision", details, "system")
 }
 
 // tell tells of what was stored.
@@ -127,10 +118,10 @@ func (e *engine) tell(_ context.Context, o *retrytable.Outcome[string]) {
 		e.metrics.ended(o.Job.State, true)
 		e.notify(change{Ticket: o.Job.ID, State: needsReview})
 	default:
-		f := o.Job.Data.(failed)
+		c := o.Job.Data.(change)
 		e.metrics.ended(o.Job.State, false)
-		e.metrics.decided(f.change.Category, o.Decision)
-		e.notify(f.change)
+		e.metrics.decided(c.Category, o.Decision)
+		e.notify(c)
 	}
 }
 

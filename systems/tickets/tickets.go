@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -112,20 +111,15 @@ func release(ctx context.Context, db *shared.DB, id, by string) error {
 
 // logActivity says in the activity of a ticket what was decided and why.
 func logActivity(ctx context.Context, tx *sql.Tx, db *shared.DB, id, action string, details any, actor string) error {
-	text, err := json.Marshal(details)
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, statement(db, "INSERT INTO activity (ticket_id, action, details, actor, created_at) "+
-		"VALUES ($1, $2, $3, $4, {now})"), id, action, string(text), actor)
+	_, err := tx.ExecContext(ctx, statement(db, "INSERT INTO activity (ticket_id, action, details, actor, created_at) "+
+		"VALUES ($1, $2, $3, $4, {now})"), id, action, shared.JSON{In: details}, actor)
 	return err
 }
 
-// strategy is the JSON for the column retry_strategy: the policy for one category.
-func strategy(p *retry.Policy, category string) (string, error) {
+// strategy is what the column retry_strategy has: the policy for one category.
+func strategy(p *retry.Policy, category string) shared.JSON {
 	o := p.Overrides[category]
-	text, err := json.Marshal(retry.Policy{Name: category, MaxAttempts: o.MaxAttempts, Backoff: o.Backoff})
-	return string(text), err
+	return shared.JSON{In: retry.Policy{Name: category, MaxAttempts: o.MaxAttempts, Backoff: o.Backoff}}
 }
 
 // list prints the tickets in a state, or all.
