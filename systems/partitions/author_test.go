@@ -4,7 +4,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -17,20 +16,6 @@ import (
 	"github.com/seed-5ff3c98e/retry/systems/shared"
 	"github.com/seed-5ff3c98e/retry/systems/shared/dbtest"
 )
-
-// author makes the table of a pipeline that exists, by its own script. On PostgreSQL,
-// updated_at has the given type.
-func author(t *testing.T, db *shared.DB, instant string) {
-	t.Helper()
-	file := "testdata/author_sqlite.sql"
-	if db.Dialect == retrytable.PostgreSQL {
-		file = "testdata/author_postgres.sql"
-	}
-	script, err := os.ReadFile(file)
-	require.NoError(t, err)
-	_, err = db.ExecContext(t.Context(), strings.ReplaceAll(string(script), "timestamptz", instant))
-	require.NoError(t, err)
-}
 
 // row is a row of any table, as text, and how old it is.
 type row struct {
@@ -72,7 +57,7 @@ func TestTableOfTheAuthor(t *testing.T) {
 			if db.Dialect == retrytable.PostgreSQL {
 				db = dbtest.Reopen(t, &shared.DB{DSN: db.DSN + "&timezone=Asia/Tokyo"})
 			}
-			author(t, db, instant)
+			dbtest.Author(t, db, "timestamptz", instant)
 			want := rowsOf(t, db)
 			due := 0
 			for i, r := range want {
@@ -162,10 +147,8 @@ func TestOldAndNewDaemons(t *testing.T) {
 		}
 		stop()
 		daemons.Wait()
-		var all, distinct int
-		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM transitions").Scan(&all))
-		require.NoError(t, db.QueryRowContext(t.Context(),
-			"SELECT count(*) FROM (SELECT DISTINCT key, attempt_count FROM transitions) t").Scan(&distinct))
+		all := transitions(t, db)
+		distinct := dbtest.Get[int](t, db, "SELECT count(*) FROM (SELECT DISTINCT key, attempt_count FROM transitions) t")
 		assert.Equal(t, 3*partitions, all, "each after its first, second and third failure")
 		assert.Equal(t, all, distinct, "none twice")
 	})

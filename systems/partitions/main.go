@@ -70,13 +70,7 @@ func onTable(flags *flag.FlagSet, action func(ctx context.Context, d *daemon, ou
 	base := flags.Duration("base", 5*time.Minute, "the delay after the first failure, which then doubles")
 	limit := flags.Duration("cap", 6*time.Hour, "the longest delay")
 	jitter := flags.Duration("jitter", 30*time.Second, "how much a delay may be off, either way")
-	open := func(ctx context.Context, dsn string) (*shared.DB, error) {
-		if *dryRun {
-			return shared.OpenReadOnly(ctx, dsn)
-		}
-		return shared.OpenExisting(ctx, dsn)
-	}
-	return shared.On(flags, open, func(ctx context.Context, db *shared.DB, out io.Writer) error {
+	return shared.On(flags, shared.Unless(dryRun, shared.OpenExisting), func(ctx context.Context, db *shared.DB, out io.Writer) error {
 		d := &daemon{
 			db: db, dryRun: *dryRun, policy: newPolicy(*base, *limit, *jitter), repeat: newRepeat(),
 			log: slog.New(slog.NewTextHandler(out, nil)),

@@ -144,12 +144,10 @@ func TestTextInstants(t *testing.T) {
 		('c', 'q', 'waits', 'failed', 1, NULL, datetime('now', '-4 minutes'))`)
 	out := dbtest.Run(t, program.Run, "state", "retry", "-dsn", db.DSN)
 	assert.Contains(t, out, "\n2 retried\n")
-	var kept string
-	require.NoError(t, db.QueryRowContext(t.Context(), `SELECT group_concat(partition_key) FROM partition_state WHERE status = 'failed'`).Scan(&kept))
+	kept := dbtest.Get[string](t, db, `SELECT group_concat(partition_key) FROM partition_state WHERE status = 'failed'`)
 	assert.Equal(t, "waits", kept)
-	require.NoError(t, db.QueryRowContext(t.Context(), `SELECT count(*) FROM partition_state WHERE status = 'pending'
-		AND typeof(updated_at) = 'text' AND unixepoch('now') - unixepoch(updated_at) BETWEEN 0 AND 60`).Scan(&kept))
-	assert.Equal(t, "2", kept)
+	assert.Equal(t, 2, dbtest.Get[int](t, db, `SELECT count(*) FROM partition_state WHERE status = 'pending'
+		AND typeof(updated_at) = 'text' AND unixepoch('now') - unixepoch(updated_at) BETWEEN 0 AND 60`))
 }
 
 // A failure of the database is no fault of the table: no statement is told.

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+
+	"github.com/seed-5ff3c98e/retry/systems/shared/dbtest"
 )
 
 // TestClassify checks the required table of classes, with its contradictions.
@@ -104,7 +106,7 @@ func TestClassifyCommands(t *testing.T) {
 func TestShell(t *testing.T) {
 	t.Parallel()
 	once := filepath.Join(t.TempDir(), "once")
-	var out buffer
+	var out dbtest.Output
 	output, err := shell(&out)(t.Context(), &Node{Name: "a", Command: "echo hello; echo why >&2; printf end"})
 	require.NoError(t, err)
 	assert.Equal(t, "hello\nend", output, "standard output, as it is")

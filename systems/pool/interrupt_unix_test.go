@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -18,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/systems/shared/dbtest"
 )
 
 // TestInterrupt: ^C kills the commands with their children, and the last line
@@ -32,10 +33,10 @@ nodes:
   - {name: waits, command: "echo connection lost >&2; exit 1"}
   - {name: after, command: "true", needs: [parent]}
 `)
-	var out, audit buffer
+	var out, audit dbtest.Output
 	program := start(t, &out, &audit, "-config", file)
-	child := out.child(t)
-	require.Eventually(t, func() bool { return strings.Contains(audit.String(), "connection lost") }, 10*time.Second, 10*time.Millisecond)
+	child := child(t, &out)
+	audit.Await(t, "connection lost")
 
 	require.NoError(t, program.Process.Signal(os.Interrupt))
 	err := program.Wait()
@@ -66,15 +67,10 @@ func start(t *testing.T, out, errs io.Writer, args ...string) *exec.Cmd {
 }
 
 // child waits for the number of a process that a command has printed.
-func (b *buffer) child(t *testing.T) (pid int) {
+func child(t *testing.T, out *dbtest.Output) int {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		m := regexp.MustCompile(`child (\d+)\.`).FindStringSubmatch(b.String())
-		if m != nil {
-			pid, _ = strconv.Atoi(m[1])
-		}
-		return m != nil
-	}, 10*time.Second, 10*time.Millisecond)
+	pid, err := strconv.Atoi(out.Await(t, `child (\d+)\.`)[1])
+	require.NoError(t, err)
 	return pid
 }
 
@@ -84,9 +80,9 @@ func TestKilled(t *testing.T) {
 	if runtime.GOOS != "linux" && runtime.GOOS != "freebsd" {
 		t.Skip("the system does not tell a process that its parent has ended")
 	}
-	var out buffer
+	var out dbtest.Output
 	program := start(t, &out, io.Discard, "-config", write(t, "nodes: [{name: a, command: 'echo child $$.; exec sleep 600'}]"))
-	child := out.child(t)
+	child := child(t, &out)
 	require.NoError(t, program.Process.Kill())
 	require.Error(t, program.Wait())
 	assert.Eventually(t, func() bool { return gone(child) }, 10*time.Second, 10*time.Millisecond)
@@ -105,11 +101,9 @@ nodes:
 retry: {max_attempts: 2, init_delay_seconds: 1}
 workers: 2
 `)
-	var audit buffer
+	var audit dbtest.Output
 	program := start(t, io.Discard, &audit, "-config", file, "-resume", state)
-	require.Eventually(t, func() bool {
-		return strings.Contains(audit.String(), "connection lost")
-	}, 10*time.Second, time.Millisecond)
+	audit.Await(t, "connection lost")
 	require.NoError(t, program.Process.Signal(os.Interrupt))
 	require.Error(t, program.Wait())
 	require.Equal(t, 130, program.ProcessState.ExitCode())
@@ -117,7 +111,7 @@ workers: 2
 
 	rest := strings.Replace(read(t, file), "sleep 600", "true", 1)
 	require.NoError(t, os.WriteFile(file, []byte(rest), 0o600))
-	var out buffer
+	var out dbtest.Output
 	assert.Equal(t, 1, run(t.Context(), []string{"run", "-config", file, "-resume", state}, &out, io.Discard))
 	text := stamp.ReplaceAllString(out.String(), "$1 ")
 	assert.Contains(t, text, "waits failed: task failed after 2 attempts: exit status 1: connection lost\n")
@@ -126,7 +120,7 @@ workers: 2
 	assert.NoFileExists(t, state)
 
 	require.NoError(t, os.WriteFile(state, []byte("no JSON"), 0o600))
-	var errs buffer
+	var errs dbtest.Output
 	assert.Equal(t, 2, run(t.Context(), []string{"run", "-config", file, "-resume", state}, io.Discard, &errs))
 	assert.Contains(t, errs.String(), "-resume: "+state+": invalid character")
 	require.NoError(t, os.WriteFile(state, []byte("null"), 0o600))
@@ -141,10 +135,10 @@ func TestInterruptedOften(t *testing.T) {
 	for range 3 {
 		ctx, interrupt := context.WithCancel(t.Context())
 		defer interrupt()
-		var out buffer
+		var out dbtest.Output
 		code := make(chan int, 1)
 		go func() { code <- run(ctx, []string{"run", "-config", file, "-resume", state}, &out, io.Discard) }()
-		require.Eventually(t, func() bool { return strings.Contains(out.String(), "running") }, 10*time.Second, time.Millisecond)
+		out.Await(t, "running")
 		interrupt()
 		assert.Equal(t, 130, <-code, out.String())
 	}

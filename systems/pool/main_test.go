@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -9,13 +8,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry/systems/shared"
+	"github.com/seed-5ff3c98e/retry/systems/shared/dbtest"
 )
 
 // TestMain runs the program itself if a test starts this binary.
@@ -24,24 +23,6 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	os.Exit(m.Run())
-}
-
-// buffer may be written to by several goroutines.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 var stamp = regexp.MustCompile(`(?m)^ *\d+\.\d\ds +(\S+) +`)
@@ -59,7 +40,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 func TestAllKinds(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
-	var out, audit buffer
+	var out, audit dbtest.Output
 	assert.Equal(t, 1, run(t.Context(), []string{"run", "-config", write(t, strings.ReplaceAll(`
 workers: 1
 retry: {init_delay_seconds: 1}
@@ -96,7 +77,7 @@ nodes:
 
 func TestOwnConfig(t *testing.T) {
 	t.Parallel()
-	var out, audit buffer
+	var out, audit dbtest.Output
 	file := write(t, "nodes:\n  - {name: a, command: echo from a}\n  - {name: b, command: echo from b, needs: [a]}\n")
 	assert.Equal(t, 0, run(t.Context(), []string{"run", "-config", file}, &out, &audit))
 	assert.Regexp(t, `(?s)a +running.*from a.*a +completed.*b +running.*from b.*b +completed.*2 completed`, out.String())
@@ -105,7 +86,7 @@ func TestOwnConfig(t *testing.T) {
 // Where there is no sh, the error says so.
 func TestNoShell(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	var out, audit buffer
+	var out, audit dbtest.Output
 	assert.Equal(t, 1, run(t.Context(), []string{"run", "-config", write(t, nodes)}, &out, &audit))
 	assert.Contains(t, out.String(), "failed: task failed after 1 attempt: exec: \"sh\"")
 }
@@ -113,7 +94,7 @@ func TestNoShell(t *testing.T) {
 // Standard error is seen whole, though an error has its last line alone.
 func TestStandardError(t *testing.T) {
 	t.Parallel()
-	var out, audit buffer
+	var out, audit dbtest.Output
 	file := write(t, "retry: {max_attempts: 1}\nnodes: [{name: a, command: 'echo the cause >&2; echo aborted >&2; exit 1'}]")
 	assert.Equal(t, 1, run(t.Context(), []string{"run", "-config", file}, &out, &audit))
 	assert.Contains(t, out.String(), "\na          | the cause\na          | aborted\n")
@@ -123,7 +104,7 @@ func TestStandardError(t *testing.T) {
 
 func TestTimeoutSeconds(t *testing.T) {
 	t.Parallel()
-	var out, audit buffer
+	var out, audit dbtest.Output
 	file := write(t, "timeout_seconds: 1\nretry: {max_attempts: 1}\nnodes: [{name: a, command: sleep 60}]")
 	assert.Equal(t, 1, run(t.Context(), []string{"run", "-config", file}, &out, &audit))
 	assert.Contains(t, out.String(), "a          failed: task failed after 1 attempt: attempt timed out")
@@ -152,13 +133,13 @@ func TestNothingToRun(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			var out, errs buffer
+			var out, errs dbtest.Output
 			assert.Equal(t, test.code, run(t.Context(), test.args, &out, &errs))
 			assert.Contains(t, errs.String(), test.want)
 			assert.Empty(t, out.String())
 		})
 	}
-	var out, errs buffer
+	var out, errs dbtest.Output
 	assert.Zero(t, run(t.Context(), []string{"run", "-h"}, &out, &errs))
 	assert.Contains(t, out.String(), "-config file")
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/systems/shared/dbtest"
 )
 
 // Nodes that run at once write whole lines, each with the name of its node, however the
@@ -19,7 +21,7 @@ func TestNamesBeforeLines(t *testing.T) {
 	for _, name := range names {
 		text += "  - name: " + name + "\n    command: |\n      " + strings.ReplaceAll(command, "NAME", name) + "\n"
 	}
-	var out, audit buffer
+	var out, audit dbtest.Output
 	require.Equal(t, 0, run(t.Context(), []string{"run", "-config", write(t, text)}, &out, &audit))
 	for _, name := range names {
 		lines := regexp.MustCompile(`(?m)^`+name+` *\| (from `+name+` line \d|`+name+` error|`+name+`)$`).FindAllString(out.String(), -1)
@@ -31,7 +33,7 @@ func TestNamesBeforeLines(t *testing.T) {
 // A line without an end does not fill the memory, and is not lost.
 func TestLongLine(t *testing.T) {
 	t.Parallel()
-	var out buffer
+	var out dbtest.Output
 	l := &lines{out: &out, node: "a"}
 	for range 300 {
 		n, err := l.Write([]byte(strings.Repeat("x", 10_000)))

@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,17 +21,6 @@ import (
 	"github.com/seed-5ff3c98e/retry/systems/shared"
 	"github.com/seed-5ff3c98e/retry/systems/shared/dbtest"
 )
-
-// authors makes the table that the author of the document has, with what is in it.
-func authors(t *testing.T, db *shared.DB) {
-	t.Helper()
-	script, err := os.ReadFile("testdata/author." + map[retrytable.Dialect]string{
-		retrytable.PostgreSQL: "postgres", retrytable.SQLite: "sqlite", retrytable.MySQL: "mariadb",
-	}[db.Dialect] + ".sql")
-	require.NoError(t, err)
-	_, err = db.ExecContext(t.Context(), string(script))
-	require.NoError(t, err)
-}
 
 // authorsRun is a run in the columns of the document.
 type authorsRun struct { //nolint:recvcheck // Scan changes it
@@ -92,7 +80,7 @@ func result(id string) string {
 func TestAuthorsTable(t *testing.T) {
 	t.Parallel()
 	dbtest.WithMariaDB(t, func(t *testing.T, db *shared.DB) {
-		authors(t, db)
+		dbtest.Author(t, db)
 		before := authorsRuns(t, db)
 		printed := dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN, "-print")
 		assert.Equal(t, printed, dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN), "to print changes nothing")
@@ -142,7 +130,7 @@ func TestAuthorsTable(t *testing.T) {
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	dbtest.WithMariaDB(t, func(t *testing.T, db *shared.DB) {
-		authors(t, db)
+		dbtest.Author(t, db)
 		dbtest.Exec(t, db, "DELETE FROM runs WHERE status <> 'processing' OR retry_count > 6")
 		dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN)
 		p := newTest(t, db)
@@ -150,18 +138,16 @@ func TestAdopt(t *testing.T) {
 		p.one(false)
 		assert.Contains(t, dbtest.Run(t, program.Run, "migrate", "-adopt", "-dsn", db.DSN), "UPDATE runs SET lease_until")
 		p.one(false)
-		var lost int
-		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM runs WHERE status = 'error' AND next_retry_at IS NOT NULL "+
-			"AND error_class = 'retryable' AND retry_count > 0").Scan(&lost))
+		lost := dbtest.Get[int](t, db, "SELECT count(*) FROM runs WHERE status = 'error' AND next_retry_at IS NOT NULL "+
+			"AND error_class = 'retryable' AND retry_count > 0")
 		assert.Greater(t, lost, 90, "their attempt has failed")
 		assert.Zero(t, p.count(t, "status = 'processing'"))
 	})
 }
 
-func (p *test) count(t *testing.T, which string) (n int) {
+func (p *test) count(t *testing.T, which string) int {
 	t.Helper()
-	require.NoError(t, p.db.QueryRowContext(t.Context(), "SELECT count(*) FROM runs WHERE "+which).Scan(&n))
-	return n
+	return dbtest.Get[int](t, p.db, "SELECT count(*) FROM runs WHERE "+which)
 }
 
 // What is wrong with a table is said at the start, with the column and the statement to
@@ -180,7 +166,7 @@ func TestRefuses(t *testing.T) {
 			}
 		}
 		refused("there is no such table", "runs migrate adds what is missing")
-		authors(t, db)
+		dbtest.Author(t, db)
 		dbtest.Exec(t, db, map[bool]string{false: "DROP INDEX idx_runs_retry", true: "DROP INDEX idx_runs_retry ON runs"}[db.Dialect == retrytable.MySQL])
 		for _, column := range []string{"retry_count", "next_retry_at", "error_class"} {
 			dbtest.Exec(t, db, "ALTER TABLE runs DROP COLUMN "+column)
@@ -290,7 +276,7 @@ func TestBesideOldWorkers(t *testing.T) {
 	t.Parallel()
 	last := dbtest.Together(t)
 	dbtest.WithMariaDB(t, func(t *testing.T, db *shared.DB) {
-		authors(t, db)
+		dbtest.Author(t, db)
 		dbtest.Exec(t, db, "DELETE FROM runs")
 		dbtest.Exec(t, db, "CREATE TABLE executions (run varchar(255), attempt integer, worker text, PRIMARY KEY (run, attempt))")
 		work := func(ctx context.Context, db *shared.DB, id string, retryCount int, worker string) (bool, error) {
@@ -338,9 +324,8 @@ func TestBesideOldWorkers(t *testing.T) {
 				assert.Empty(t, regexp.MustCompile(".*level=ERROR.*").FindAllString(p.logs.String(), 5))
 			})
 		}
-		left := func() (n int) {
-			require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM runs WHERE status <> 'passed'").Scan(&n))
-			return n
+		left := func() int {
+			return dbtest.Get[int](t, db, "SELECT count(*) FROM runs WHERE status <> 'passed'")
 		}
 		for end := time.Now().Add(last); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			if left() < 200 { // no more than the slowest of the databases can do
@@ -354,8 +339,8 @@ func TestBesideOldWorkers(t *testing.T) {
 		for i := range submitted {
 			want += i%10%4 + 1
 		}
-		var executions, old int
-		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*), sum(CASE WHEN worker = 'old' THEN 1 ELSE 0 END) FROM executions").Scan(&executions, &old))
+		executions := dbtest.Get[int](t, db, "SELECT count(*) FROM executions")
+		old := dbtest.Get[int](t, db, "SELECT count(*) FROM executions WHERE worker = 'old'")
 		assert.Equal(t, want, executions, "each attempt once")
 		assert.NotZero(t, old)
 		assert.Less(t, old, executions, "both have worked")

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/systems/shared"
@@ -84,15 +83,13 @@ func TestCrash(t *testing.T) {
 		for n := range crashRuns {
 			dbtest.Exec(t, db, "INSERT INTO runs (id, category, url) VALUES ($1, 'web', '')", fmt.Sprintf("%03d", n))
 		}
-		dbtest.Kill(t, db, 2, 50, func() (done bool) {
-			require.NoError(t, db.QueryRowContext(t.Context(), "SELECT NOT EXISTS (SELECT 1 FROM runs "+
-				"WHERE status IN ('discovered', 'processing') OR next_retry_at IS NOT NULL)").Scan(&done))
-			return done
+		dbtest.Kill(t, db, 2, 50, func() bool {
+			return dbtest.Get[bool](t, db, "SELECT NOT EXISTS (SELECT 1 FROM runs "+
+				"WHERE status IN ('discovered', 'processing') OR next_retry_at IS NOT NULL)")
 		})
 		again := 0
 		for n := range crashRuns {
-			var executions int
-			require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM executions WHERE run = $1", n).Scan(&executions))
+			executions := dbtest.Get[int](t, db, "SELECT count(*) FROM executions WHERE run = $1", n)
 			got, limit := read(t, db, fmt.Sprintf("%03d", n)), crashAttempts
 			if poison(n) {
 				assert.Equal(t, record{"error", crashAttempts - 1, "retryable", 0, false}, got, "run %d", n)

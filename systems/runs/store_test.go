@@ -159,9 +159,8 @@ func TestStatusUnchangedUntilProcessed(t *testing.T) {
 		before := read(t, db, "a")
 		assert.Equal(t, []string{"older"}, claimed(t, s, 1))
 		assert.Equal(t, before, read(t, db, "a"))
-		var found string // by the query of whoever looks from outside
-		require.NoError(t, db.QueryRowContext(t.Context(), `SELECT id FROM runs
-			WHERE status = 'discovered' OR status = 'error' AND next_retry_at <= $1 ORDER BY submitted_date`, at(db, 0)).Scan(&found))
+		found := dbtest.Get[string](t, db, `SELECT id FROM runs
+			WHERE status = 'discovered' OR status = 'error' AND next_retry_at <= $1 ORDER BY submitted_date`, at(db, 0)) // by the query of whoever looks from outside
 		assert.Equal(t, "a", found)
 		assert.Equal(t, []string{"a"}, claimed(t, s, 1))
 		assert.Equal(t, record{"processing", 1, "retryable", 0, true}, read(t, db, "a"))

@@ -52,6 +52,19 @@ func OpenExisting(ctx context.Context, dsn string) (*DB, error) { return open(ct
 // OpenReadOnly is OpenExisting for a database that refuses statements that write.
 func OpenReadOnly(ctx context.Context, dsn string) (*DB, error) { return open(ctx, dsn, readOnly) }
 
+// Opener is [Open], [OpenExisting] or [OpenReadOnly].
+type Opener = func(ctx context.Context, dsn string) (*DB, error)
+
+// Unless is open, or OpenReadOnly if a flag is set.
+func Unless(dry *bool, open Opener) Opener {
+	return func(ctx context.Context, dsn string) (*DB, error) {
+		if *dry {
+			return OpenReadOnly(ctx, dsn)
+		}
+		return open(ctx, dsn)
+	}
+}
+
 // mode is what opening a database may do to it.
 type mode int
 
@@ -177,10 +190,7 @@ var parameter = regexp.MustCompile(`\$[0-9]+`)
 
 // On is an action on the database that -dsn names, a flag that it adds. It is opened for the
 // action, and closed after it.
-func On(
-	flags *flag.FlagSet, open func(ctx context.Context, dsn string) (*DB, error),
-	action func(ctx context.Context, db *DB, out io.Writer) error,
-) Action {
+func On(flags *flag.FlagSet, open Opener, action func(ctx context.Context, db *DB, out io.Writer) error) Action {
 	dsn := flags.String("dsn", "", "the database: "+kinds()+" or the name of a file for SQLite")
 	return func(ctx context.Context, out io.Writer) (err error) {
 		db, err := open(ctx, *dsn)

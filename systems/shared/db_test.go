@@ -67,16 +67,12 @@ func TestFile(t *testing.T) {
 		db, err := shared.Open(t.Context(), dsn)
 		require.NoError(t, err)
 		dbtest.Exec(t, db, "CREATE TABLE IF NOT EXISTS x (id bigint)")
-		var mode string
-		require.NoError(t, db.QueryRowContext(t.Context(), "PRAGMA journal_mode").Scan(&mode))
+		mode := dbtest.Get[string](t, db, "PRAGMA journal_mode")
 		assert.Equal(t, "wal", mode)
 		require.NoError(t, db.Close())
 		assert.FileExists(t, dsn)
 	}
 }
-
-// opener is Open, OpenExisting or OpenReadOnly.
-type opener = func(context.Context, string) (*shared.DB, error)
 
 // A DSN that cannot be right is an error, which does not show it, and no new file of
 // that name.
@@ -97,7 +93,7 @@ func TestOpenFails(t *testing.T) {
 		text:   "file is not a database",
 		folder: "unable to open database file",
 	} {
-		for _, open := range []opener{shared.Open, shared.OpenExisting, shared.OpenReadOnly} {
+		for _, open := range []shared.Opener{shared.Open, shared.OpenExisting, shared.OpenReadOnly} {
 			_, err := open(t.Context(), dsn)
 			assert.ErrorContains(t, err, "open database: "+want, dsn)
 			assert.NotContains(t, fmt.Sprint(err), "secret")
@@ -106,7 +102,7 @@ func TestOpenFails(t *testing.T) {
 	missing := filepath.Join(folder, "no", "test.db")
 	_, err := shared.Open(t.Context(), missing)
 	assert.ErrorContains(t, err, "open database: unable to open database file")
-	for _, open := range []opener{shared.OpenExisting, shared.OpenReadOnly} {
+	for _, open := range []shared.Opener{shared.OpenExisting, shared.OpenReadOnly} {
 		_, err := open(t.Context(), missing)
 		assert.ErrorIs(t, err, fs.ErrNotExist)
 		_, err = open(t.Context(), filepath.Join(folder, "typo.db"))
@@ -136,8 +132,7 @@ func TestOpenExisting(t *testing.T) {
 				retrytable.PostgreSQL: "read-only transaction", retrytable.SQLite: "readonly database",
 			}[db.Dialect])
 		}
-		var id int
-		require.NoError(t, again.QueryRowContext(t.Context(), "SELECT id FROM x").Scan(&id))
+		id := dbtest.Get[int](t, again, "SELECT id FROM x")
 		assert.Equal(t, 7, id)
 	})
 }

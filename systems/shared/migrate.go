@@ -18,13 +18,7 @@ import (
 // missing, or, with -print, only prints them.
 func Migration(flags *flag.FlagSet, missing func(ctx context.Context, db *DB) ([]string, error)) Action {
 	onlyPrint := flags.Bool("print", false, "print the statements, and change nothing: the database is opened to be read")
-	open := func(ctx context.Context, dsn string) (*DB, error) {
-		if *onlyPrint {
-			return OpenReadOnly(ctx, dsn)
-		}
-		return Open(ctx, dsn)
-	}
-	return On(flags, open, func(ctx context.Context, db *DB, out io.Writer) error {
+	return On(flags, Unless(onlyPrint, Open), func(ctx context.Context, db *DB, out io.Writer) error {
 		return db.Migrate(ctx, out, missing, *onlyPrint)
 	})
 }

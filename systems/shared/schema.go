@@ -68,10 +68,7 @@ func (db *DB) Lacks(ctx context.Context, tables []Table) (statements []string, f
 			statements = append(statements, db.SQL(strings.NewReplacer(words...).Replace(statement)))
 		}
 	}
-	if faults != nil {
-		return nil, faults
-	}
-	return statements, nil
+	return statements, faults
 }
 
 func (db *DB) lacks(ctx context.Context, t *Table, have map[string]string, found bool) (all []string, err error) {

@@ -9,6 +9,15 @@ import (
 	"time"
 )
 
+// Listen listens at an address of a flag.
+func Listen(ctx context.Context, address string) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if wrong := new(net.AddrError); errors.As(err, &wrong) {
+		err = Usage(err)
+	}
+	return listener, err
+}
+
 // Serve serves HTTP until the context is done, and returns its error then. Requests that have
 // begun may end, within grace.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, grace time.Duration) error {

@@ -18,7 +18,6 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrysql"
-	"github.com/seed-5ff3c98e/retry/systems/shared"
 )
 
 const maxBody = 1 << 20
@@ -83,8 +82,8 @@ func (s *service) handler() http.Handler {
 		})
 	}
 	handle("POST /batch/{id}/stop", func(r *http.Request) (any, error) {
-		ids, err := s.stopBatch(r.Context(), r.PathValue("id"))
-		return map[string]any{"canceled": len(ids)}, err
+		stopped, err := s.stopBatch(r.Context(), r.PathValue("id"))
+		return map[string]any{"canceled": len(stopped)}, err
 	})
 	handle("GET /dag", func(r *http.Request) (any, error) { return s.dag(r.Context(), r.URL.Query().Get("batch")) })
 	handle("GET /health", s.health)
@@ -219,5 +218,5 @@ func (s *service) list(ctx context.Context, asked url.Values) ([]task, error) {
 	if err != nil {
 		return nil, &problem{http.StatusBadRequest, err.Error()}
 	}
-	return shared.Query(ctx, s.db, func(rows *sql.Rows) (task, error) { return scanTask(rows) }, s.db.SQL(query), args...)
+	return s.tasks(ctx, s.db, query, args...)
 }

@@ -4,7 +4,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"fmt"
 	"io"
 	"log/slog"
@@ -23,20 +22,10 @@ import (
 	"github.com/seed-5ff3c98e/retry/systems/shared/dbtest"
 )
 
-//go:embed testdata/postgres.sql
-var authorsPostgres string
-
-//go:embed testdata/sqlite.sql
-var authorsSQLite string
-
 // eachAuthors runs a test on the tables that somebody had before.
 func eachAuthors(t *testing.T, test func(t *testing.T, db *shared.DB)) {
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		for statement := range strings.SplitSeq(map[retrytable.Dialect]string{
-			retrytable.PostgreSQL: authorsPostgres, retrytable.SQLite: authorsSQLite,
-		}[db.Dialect], ";\n") {
-			dbtest.Exec(t, db, statement)
-		}
+		dbtest.Author(t, db)
 		test(t, db)
 	})
 }
@@ -93,8 +82,7 @@ func TestAuthorsTable(t *testing.T) {
 		assert.Equal(t, want, ends(t, db))
 		e.none("failure_reason <> CASE WHEN name LIKE 'claimed%' THEN 'lost: whoever called its on_start has died, or was cut off from the database' ELSE 'timeout: no word for 60 s' END")
 
-		var id string // the API serves them too
-		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT id FROM task WHERE name = 'running' LIMIT 1").Scan(&id))
+		id := dbtest.Get[string](t, db, "SELECT id FROM task WHERE name = 'running' LIMIT 1") // the API serves them too
 		e.patch(id, `{"status": "Success", "new_success": 2}`)
 		e.is(id, "Success", 0, 0)
 		e.post(`[{"id": "a", "name": "A", "kind": "x"}, {"id": "b", "name": "B", "kind": "x", "dependencies": ["a"]}]`)
@@ -167,9 +155,7 @@ func TestOldAndNewWorkers(t *testing.T) {
 			time.Sleep(15 * time.Millisecond)
 		}
 		require.Eventually(t, func() bool {
-			var n int
-			assert.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM task WHERE status NOT IN ('success', 'failure')").Scan(&n))
-			return n == 0
+			return dbtest.Get[int](t, db, "SELECT count(*) FROM task WHERE status NOT IN ('success', 'failure')") == 0
 		}, time.Minute, 50*time.Millisecond)
 		stop()
 		workers.Wait()
@@ -324,5 +310,8 @@ func TestMigrate(t *testing.T) {
 		assert.Equal(t, printed, dbtest.Run(t, program.Run, "migrate", "-print", "-dsn", db.DSN))
 		assert.Equal(t, printed, dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN))
 		assert.Equal(t, "-- nothing is missing\n", dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN))
+		dbtest.Exec(t, dbtest.Reopen(t, db), "ALTER TABLE task DROP COLUMN on_failure")
+		err = program.Run(t.Context(), []string{"serve", "-dsn", db.DSN}, io.Discard)
+		assert.ErrorContains(t, err, "prints:\nALTER TABLE task ADD COLUMN on_failure jsonb;")
 	})
 }

@@ -71,18 +71,13 @@ func (s *service) create(ctx context.Context, batch []newTask) (created []task, 
 		ids[t.ID] = uuid.NewString()
 	}
 	err = s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		created = nil
 		for i, t := range batch {
 			if err := s.insert(ctx, tx, batchID, i, t, ids); err != nil {
 				return err
 			}
-			stored, err := s.task(ctx, tx, ids[t.ID])
-			if err != nil {
-				return err
-			}
-			created = append(created, stored)
 		}
-		return nil
+		created, err = s.tasks(ctx, tx, "SELECT "+taskColumns+" FROM task WHERE batch_id = $1 ORDER BY position", batchID)
+		return err
 	})
 	return created, err
 }

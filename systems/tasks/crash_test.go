@@ -109,9 +109,8 @@ func TestCrash(t *testing.T) {
 		_, err := s.create(t.Context(), batch)
 		require.NoError(t, err)
 		dbtest.Kill(t, db, 2, 50, func() bool {
-			var busy bool
-			require.NoError(t, db.QueryRowContext(t.Context(), `SELECT EXISTS (SELECT 1 FROM task WHERE status IN `+alive+`) OR
-				EXISTS (SELECT 1 FROM webhook_execution WHERE status IN ('ready', 'waiting', 'running'))`).Scan(&busy))
+			busy := dbtest.Get[bool](t, db, `SELECT EXISTS (SELECT 1 FROM task WHERE status IN `+alive+`) OR
+				EXISTS (SELECT 1 FROM webhook_execution WHERE status IN ('ready', 'waiting', 'running'))`)
 			return !busy
 		})
 

@@ -239,17 +239,14 @@ func (e *env) is(id, status string, attempt int, next float64) {
 }
 
 // record returns what is stored about the call with a key: its status and its error.
-func (e *env) record(key string) (text string) {
+func (e *env) record(key string) string {
 	e.t.Helper()
-	require.NoError(e.t, e.db.QueryRowContext(e.t.Context(),
-		"SELECT status || ' ' || coalesce(error, '') FROM webhook_execution WHERE idempotency_key = $1", key).Scan(&text))
-	return text
+	return dbtest.Get[string](e.t, e.db, "SELECT status || ' ' || coalesce(error, '') FROM webhook_execution WHERE idempotency_key = $1", key)
 }
 
 // none asserts that no task meets a condition.
 func (e *env) none(condition string) {
 	e.t.Helper()
-	var n int
-	require.NoError(e.t, e.db.QueryRowContext(e.t.Context(), "SELECT count(*) FROM task WHERE "+condition).Scan(&n))
+	n := dbtest.Get[int](e.t, e.db, "SELECT count(*) FROM task WHERE "+condition)
 	assert.Zero(e.t, n, condition)
 }

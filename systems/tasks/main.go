@@ -41,9 +41,9 @@ func serveCommand(flags *flag.FlagSet) shared.Action {
 		if err := s.ready(ctx); err != nil {
 			return err
 		}
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", *address)
+		listener, err := shared.Listen(ctx, *address)
 		if err != nil {
-			return err
+			return fmt.Errorf("-address: %w", err)
 		}
 		fmt.Fprintf(out, "http://%s/dag\n", listener.Addr())
 		return s.serve(ctx, listener, s.handler())

@@ -187,11 +187,15 @@ func TestRunFails(t *testing.T) {
 	assert.NoFileExists(t, missing)
 }
 
-// A variable that is wrong is no failure of the service.
-func TestWrongEnvironment(t *testing.T) {
+// A variable that is wrong, or an address, is no failure of the service.
+func TestWrongSettings(t *testing.T) {
 	dsn := dbtest.New(t, retrytable.SQLite).DSN
+	dbtest.Run(t, program.Run, "migrate", "-dsn", dsn)
+	err := program.Run(t.Context(), []string{"serve", "-dsn", dsn, "-address", "nowhere"}, io.Discard)
+	assert.ErrorContains(t, err, "-address: listen tcp: address nowhere: missing port")
+	assert.Equal(t, 2, shared.ExitCode(err))
 	t.Setenv("RETRY_MAX_DELAY_LIMIT", "1h")
-	err := program.Run(t.Context(), []string{"serve", "-dsn", dsn}, io.Discard)
+	err = program.Run(t.Context(), []string{"serve", "-dsn", dsn}, io.Discard)
 	assert.ErrorContains(t, err, `RETRY_MAX_DELAY_LIMIT: "1h": must be an integer`)
 	assert.Equal(t, 2, shared.ExitCode(err))
 }

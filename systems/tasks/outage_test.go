@@ -197,9 +197,7 @@ func outage(t *testing.T, silent bool, d time.Duration) {
 	p.reset()
 
 	require.Eventually(t, func() bool {
-		var alive int
-		assert.NoError(t, direct.QueryRowContext(t.Context(), "SELECT count(*) FROM task WHERE status <> 'success'").Scan(&alive))
-		return alive == 0
+		return dbtest.Get[int](t, direct, "SELECT count(*) FROM task WHERE status <> 'success'") == 0
 	}, 2*time.Minute+c.lease, 200*time.Millisecond)
 	lostClaims := 0
 	all, err := s.list(t.Context(), nil)

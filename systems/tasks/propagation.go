@@ -21,16 +21,15 @@ func (s *service) ended(ctx context.Context, tx *sql.Tx, t task) error {
 	if t.Status == success {
 		return s.release(ctx, tx, t.ID)
 	}
-	below, err := s.update(ctx, tx, `WITH RECURSIVE below(id) AS (
+	below, err := s.tasks(ctx, tx, `WITH RECURSIVE below(id) AS (
 			SELECT child_id FROM task_link WHERE parent_id = $1
 			UNION SELECT child_id FROM task_link JOIN below ON parent_id = below.id)
 		UPDATE task SET status = $2, failure_reason = $3, ended_at = {now}, last_updated = {now}
-		WHERE id IN (SELECT id FROM below) AND status IN ('waiting', 'paused') RETURNING id`,
+		WHERE id IN (SELECT id FROM below) AND status IN ('waiting', 'paused')`+returning,
 		t.ID, string(t.Status), "dependency "+t.Name+": "+t.Status.String())
-	for _, id := range below {
-		child, readErr := s.task(ctx, tx, id)
+	for _, child := range below {
 		s.tell(ctx, child)
-		err = errors.Join(err, readErr, s.enqueue(ctx, tx, child))
+		err = errors.Join(err, s.enqueue(ctx, tx, child))
 	}
 	if err != nil {
 		return err
@@ -55,17 +54,16 @@ func (s *service) release(ctx context.Context, tx *sql.Tx, id string) error {
 // deadEnds cancels the ancestors of a task that has failed or was canceled, if all tasks
 // that depend on them have ended. What waits for its retry has not.
 func (s *service) deadEnds(ctx context.Context, tx *sql.Tx, id string) error {
-	ids, err := s.update(ctx, tx, `WITH RECURSIVE below(id) AS (SELECT id FROM task WHERE id = $1
+	ends, err := s.tasks(ctx, tx, `WITH RECURSIVE below(id) AS (SELECT id FROM task WHERE id = $1
 			UNION SELECT child_id FROM task_link JOIN below ON parent_id = below.id)
 		UPDATE task SET status = 'canceled', failure_reason = 'all tasks that depend on it have ended',
 			next_retry_at = NULL, lease_until = NULL, ended_at = {now}, last_updated = {now}
 		WHERE status IN `+alive+` AND id IN (SELECT parent_id FROM task_link WHERE child_id IN (SELECT id FROM below))
 			AND NOT EXISTS (SELECT 1 FROM task_link JOIN task AS child ON child.id = child_id
-				WHERE parent_id = task.id AND child.status IN `+alive+`) RETURNING id`, id)
-	for _, id := range ids {
-		t, readErr := s.task(ctx, tx, id)
+				WHERE parent_id = task.id AND child.status IN `+alive+`)`+returning, id)
+	for _, t := range ends {
 		s.tell(ctx, t)
-		err = errors.Join(err, readErr, s.ended(ctx, tx, t))
+		err = errors.Join(err, s.ended(ctx, tx, t))
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -94,7 +93,6 @@ func (s *service) uncalled(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var faults []error
 	for _, table := range tables {
 		if !strings.Contains(table, "action") && !strings.Contains(table, "hook") || table == "webhook_execution" {
 			continue
@@ -104,13 +102,13 @@ func (s *service) uncalled(ctx context.Context) error {
 		err := s.db.QueryRowContext(ctx, `SELECT count(*), min(CAST(id AS text)) FROM task WHERE status IN `+alive+`
 			AND on_start IS NULL AND on_success IS NULL AND on_failure IS NULL
 			AND CAST(id AS text) IN (SELECT CAST(task_id AS text) FROM "`+table+`")`).Scan(&n, &id)
+		if err == nil && n > 0 {
+			err = fmt.Errorf("%s: has actions of %d tasks that have not ended, such as %s, which nobody would call: "+
+				"copy them to the columns on_start, on_success and on_failure of task", table, n, id.String)
+		}
 		if err != nil {
 			return err
 		}
-		if n > 0 {
-			faults = append(faults, fmt.Errorf("%s: has actions of %d tasks that have not ended, such as %s, which nobody would call: "+
-				"copy them to the columns on_start, on_success and on_failure of task", table, n, id.String))
-		}
 	}
-	return errors.Join(faults...)
+	return nil
 }

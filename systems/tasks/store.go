@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -127,11 +126,19 @@ func (s *service) task(ctx context.Context, tx *sql.Tx, id string) (task, error)
 }
 
 func (s *service) read(ctx context.Context, tx *sql.Tx, id, lock string) (task, error) {
-	t, err := scanTask(tx.QueryRowContext(ctx, s.db.SQL("SELECT "+taskColumns+" FROM task WHERE id = $1"+lock), id))
-	if errors.Is(err, sql.ErrNoRows) {
-		return t, &problem{http.StatusNotFound, "task " + id + ": not found"}
+	found, err := s.tasks(ctx, tx, "SELECT "+taskColumns+" FROM task WHERE id = $1"+lock, id)
+	if err == nil && len(found) == 0 {
+		err = &problem{http.StatusNotFound, "task " + id + ": not found"}
 	}
-	return t, err
+	return append(found, task{})[0], err
+}
+
+// returning ends a statement for [service.tasks].
+const returning = " RETURNING " + taskColumns
+
+// tasks executes a statement that returns taskColumns.
+func (s *service) tasks(ctx context.Context, db retrytable.DB, statement string, args ...any) ([]task, error) {
+	return shared.Query(ctx, db, scanTask, s.db.SQL(statement), args...)
 }
 
 // update executes a statement that ends with RETURNING and an ID.

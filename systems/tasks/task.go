@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -100,12 +101,12 @@ type task struct {
 	now   shared.Instant // when this was read
 }
 
-// taskColumns are what scan reads.
+// taskColumns are what scanTask reads.
 const taskColumns = `id, coalesce(CAST(batch_id AS text), ''), local_id, coalesce(name, ''), kind, status, attempt, timeout,
 	retry_policy, next_retry_at, coalesce(failure_reason, ''), success, failures, created_at, started_at, ended_at,
 	last_updated, on_start, coalesce(fence, 0), {now}`
 
-func scanTask(row interface{ Scan(into ...any) error }) (t task, err error) {
+func scanTask(row *sql.Rows) (t task, err error) {
 	return t, row.Scan(&t.ID, &t.BatchID, &t.LocalID, &t.Name, &t.Kind, &t.Status, &t.Attempt, &t.Timeout,
 		shared.JSON{In: &t.Retry}, &t.NextRetryAt, &t.FailureReason, &t.Success, &t.Failures, &t.CreatedAt, &t.StartedAt,
 		&t.EndedAt, &t.LastUpdated, shared.JSON{In: &t.OnStart}, &t.fence, &t.now)

@@ -65,9 +65,8 @@ func TestCrash(t *testing.T) {
 			_, err := add(t.Context(), db, fmt.Sprint("design ", i), definition, "agent", i)
 			require.NoError(t, err)
 		}
-		count := func(query string) (n int) {
-			require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n))
-			return n
+		count := func(query string) int {
+			return dbtest.Get[int](t, db, query)
 		}
 		dbtest.Kill(t, db, 2, 20, func() bool {
 			return count("SELECT count(*) FROM tickets WHERE state IN ('ready', 'in_progress')") == 0

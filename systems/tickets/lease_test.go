@@ -130,9 +130,7 @@ func TestSeveralEngines(t *testing.T) {
 		}
 		wg.Wait()
 		assert.Equal(t, int64(2*tickets), runs.Load())
-		var n int
-		require.NoError(t, db.QueryRowContext(t.Context(),
-			"SELECT count(*) FROM tickets WHERE state = 'needs_review' AND retry_count = 1").Scan(&n))
+		n := dbtest.Get[int](t, db, "SELECT count(*) FROM tickets WHERE state = 'needs_review' AND retry_count = 1")
 		assert.Equal(t, tickets, n)
 	})
 }

@@ -80,9 +80,9 @@ func (m *metrics) successRate() float64 {
 
 // serve exposes them to this machine until the context is done, and returns where.
 func (m *metrics) serve(ctx context.Context, address string, log *slog.Logger) (url string, err error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	listener, err := shared.Listen(ctx, address)
 	if err != nil {
-		return "", shared.Usage(fmt.Errorf("-metrics: %w", err))
+		return "", fmt.Errorf("-metrics: %w", err)
 	}
 	if !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
 		return "", shared.Usage(errors.Join(fmt.Errorf("-metrics: %s: must be a loopback address", address), listener.Close()))

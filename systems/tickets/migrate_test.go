@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -22,19 +21,6 @@ import (
 	"github.com/seed-5ff3c98e/retry/systems/shared"
 	"github.com/seed-5ff3c98e/retry/systems/shared/dbtest"
 )
-
-// authors makes the author's table, with 1,000 tickets in all states.
-func authors(t *testing.T, db *shared.DB) {
-	t.Helper()
-	file := "testdata/author.sqlite.sql"
-	if db.Dialect == retrytable.PostgreSQL {
-		file = "testdata/author.postgres.sql"
-	}
-	script, err := os.ReadFile(file)
-	require.NoError(t, err)
-	_, err = db.ExecContext(t.Context(), string(script))
-	require.NoError(t, err)
-}
 
 // authorsColumns is all that the author's program knows of a ticket, in a form that does
 // not depend on the type of an instant.
@@ -85,10 +71,9 @@ func objects(t *testing.T, db *shared.DB) string {
 	return strings.Join(lines, "\n")
 }
 
-func count(t *testing.T, db *shared.DB, where string) (n int) {
+func count(t *testing.T, db *shared.DB, where string) int {
 	t.Helper()
-	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM tickets WHERE "+where).Scan(&n))
-	return n
+	return dbtest.Get[int](t, db, "SELECT count(*) FROM tickets WHERE "+where)
 }
 
 // byDesign is an agent that does what the name of the design says.
@@ -112,7 +97,7 @@ func finish(t *testing.T, e *engine) {
 func TestAuthorsTable(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		authors(t, db)
+		dbtest.Author(t, db)
 		require.Equal(t, 1000, count(t, db, "true"))
 		before, was := objects(t, db), snapshot(t, db, "true")
 
@@ -147,8 +132,7 @@ func TestAuthorsTable(t *testing.T) {
 			assert.NotZero(t, count(t, db, where), title)
 		}
 		s := &system{engine: e, t: t}
-		var limited string
-		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT id FROM tickets WHERE title = 'limited' LIMIT 1").Scan(&limited))
+		limited := dbtest.Get[string](t, db, "SELECT id FROM tickets WHERE title = 'limited' LIMIT 1")
 		s.waitsFor(limited, 1, 30*time.Second)
 
 		// The column that the author has is the truth: what another program writes decides.
@@ -206,7 +190,7 @@ func TestRefusedTables(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-				authors(t, db)
+				dbtest.Author(t, db)
 				statement := test.postgres
 				if db.Dialect == retrytable.SQLite {
 					statement = cmp.Or(test.sqlite, statement)
@@ -244,7 +228,7 @@ func TestRefusedTables(t *testing.T) {
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		authors(t, db)
+		dbtest.Author(t, db)
 		dbtest.Exec(t, db, "CREATE TABLE activity (kind text NOT NULL)")
 		dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN)
 		err := program.Run(t.Context(), []string{"work", "-dsn", db.DSN}, io.Discard)
@@ -257,7 +241,7 @@ func TestProbe(t *testing.T) {
 func TestMigrationHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t, retrytable.PostgreSQL)
-	authors(t, db)
+	dbtest.Author(t, db)
 	reading, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	_, err = reading.ExecContext(t.Context(), "SELECT FROM tickets LIMIT 1")
@@ -280,11 +264,10 @@ func TestMigrationHoldsNobodyUp(t *testing.T) {
 }
 
 // waiting reports whether somebody waits for a lock on a table in the schema.
-func waiting(t *testing.T, db *shared.DB) (is bool) {
+func waiting(t *testing.T, db *shared.DB) bool {
 	t.Helper()
-	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted "+
-		"AND relation = to_regclass('tickets'))").Scan(&is))
-	return is
+	return dbtest.Get[bool](t, db, "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted "+
+		"AND relation = to_regclass('tickets'))")
 }
 
 // old is an engine as the document has it, in plain SQL, without leases.
@@ -326,7 +309,7 @@ func TestOldAndNewEngines(t *testing.T) {
 	t.Parallel()
 	span := dbtest.Together(t)
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		authors(t, db)
+		dbtest.Author(t, db)
 		dbtest.Exec(t, db, "DELETE FROM tickets")
 		var mu sync.Mutex
 		done, failed := map[string]int{}, map[string]int{}

@@ -130,8 +130,7 @@ func TestReleaseByHuman(t *testing.T) {
 		assert.False(t, r.completed)
 		assert.Empty(t, r.reason)
 		assert.Equal(t, errSyntax.Error(), r.err, "still of interest")
-		var by string
-		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT actor FROM activity WHERE action = 'released' AND ticket_id = $1", id).Scan(&by))
+		by := dbtest.Get[string](t, db, "SELECT actor FROM activity WHERE action = 'released' AND ticket_id = $1", id)
 		assert.Equal(t, "alice", by)
 		s.attempt(errSyntax)
 		s.waitsFor(id, 1, 0)

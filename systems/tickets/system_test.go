@@ -103,8 +103,7 @@ func (s *system) pass(id string, d time.Duration) {
 // read returns the instant of an expression in a ticket.
 func (s *system) read(expression, id string) time.Time {
 	s.t.Helper()
-	var at shared.Instant
-	require.NoError(s.t, s.db.QueryRowContext(s.t.Context(), statement(s.db, "SELECT "+expression+" FROM tickets WHERE id = $1"), id).Scan(&at))
+	at := dbtest.Get[shared.Instant](s.t, s.db, statement(s.db, "SELECT "+expression+" FROM tickets WHERE id = $1"), id)
 	return at.Time
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -95,15 +96,13 @@ func load(ctx context.Context, db *shared.DB, row retrytable.Row[string]) (ticke
 // all its retries.
 func release(ctx context.Context, db *shared.DB, id, by string) error {
 	return retrysql.InTx(ctx, db.DB, nil, nil, func(ctx context.Context, tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, statement(db, "UPDATE tickets SET state = 'ready', retry_count = 0, retry_after = NULL, "+
-			"hold_reason = NULL, completed_at = NULL, updated_at = {now} WHERE id = $1 AND state = 'on_hold'"), id)
+		err := tx.QueryRowContext(ctx, statement(db, "UPDATE tickets SET state = 'ready', retry_count = 0, retry_after = NULL, "+
+			"hold_reason = NULL, completed_at = NULL, updated_at = {now} WHERE id = $1 AND state = 'on_hold' RETURNING id"), id).Scan(&id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("release: -ticket: %q: must be on_hold", id)
+		}
 		if err != nil {
 			return err
-		}
-		if n, err := result.RowsAffected(); err != nil {
-			return err
-		} else if n == 0 {
-			return fmt.Errorf("release: -ticket: %q: must be on_hold", id)
 		}
 		return logActivity(ctx, tx, db, id, "released", struct{}{}, by)
 	})

@@ -141,3 +141,20 @@ func Exec(t testing.TB, db *shared.DB, statement string, args ...any) {
 	_, err := db.ExecContext(t.Context(), db.SQL(statement), args...)
 	require.NoError(t, err, statement)
 }
+
+// Get returns the only value that a query of [shared.DB.SQL] has.
+func Get[T any](t testing.TB, db *shared.DB, query string, args ...any) (value T) {
+	t.Helper()
+	require.NoError(t, db.QueryRowContext(t.Context(), db.SQL(query), args...).Scan(&value), query)
+	return value
+}
+
+// Author makes the tables that the author of a document has, with what is in them: by the script
+// testdata/author.postgres.sql, and so on, in which words are replaced as in [strings.NewReplacer].
+func Author(t testing.TB, db *shared.DB, words ...string) {
+	t.Helper()
+	script, err := os.ReadFile("testdata/author." + names[db.Dialect] + ".sql")
+	require.NoError(t, err)
+	_, err = db.ExecContext(t.Context(), strings.NewReplacer(words...).Replace(string(script)))
+	require.NoError(t, err)
+}
