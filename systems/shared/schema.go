@@ -151,15 +151,23 @@ func (db *DB) misfits(ctx context.Context, t *Table, have map[string]string) err
 	return errors.Join(faults...)
 }
 
-// Probe executes a statement that the program will execute later, and rolls it back: a column
-// that others have added, or a trigger, may refuse it, and then that is known at the start.
-func (db *DB) Probe(ctx context.Context, statement string) error {
+// Check returns an error that has the statements for what is missing, which the command migrate of a program
+// runs. If that is nothing, it executes a statement that the program will execute later, and rolls it back:
+// a column that others have added, or a trigger, may refuse it, and then that is known at the start.
+func (db *DB) Check(ctx context.Context, program string, missing func(context.Context, *DB) ([]string, error), probe string) error {
+	statements, err := missing(ctx, db)
+	switch {
+	case err != nil:
+		return err
+	case len(statements) > 0:
+		return fmt.Errorf("the tables lack something; %s migrate runs, and with -print prints:\n%s;", program, strings.Join(statements, ";\n"))
+	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.ExecContext(ctx, db.SQL(statement)); err != nil {
+	if _, err := tx.ExecContext(ctx, db.SQL(probe)); err != nil {
 		return fmt.Errorf("a row that has to be written is refused: %w", err)
 	}
 	return nil

@@ -141,7 +141,8 @@ func TestFiltersAndFields(t *testing.T) {
 func TestStrangeNames(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
-		id := e.post(`[{"id": "a", "name": "\\u0000 \u00e9\\", "kind": "x"}]`)["a"]
+		id := e.post(`[{"id": "a", "name": "\\u0000 \u00e9\\", "kind": "x",
+			"on_success": {"kind": "Webhook", "params": {"url": "https://é.example/", "verb": "Get"}}}]`)["a"]
 		var got struct{ Name string }
 		e.request(http.MethodGet, "/task/"+id, "", http.StatusOK, &got)
 		assert.Equal(t, `\u0000 é\`, got.Name)

@@ -301,7 +301,7 @@ func TestMigrate(t *testing.T) {
 	t.Parallel()
 	eachAuthors(t, func(t *testing.T, db *shared.DB) {
 		err := program.Run(t.Context(), []string{"serve", "-dsn", db.DSN}, io.Discard)
-		require.ErrorContains(t, err, "the database is not ready; tasks migrate runs")
+		require.ErrorContains(t, err, "the tables lack something; tasks migrate runs")
 		printed := dbtest.Run(t, program.Run, "migrate", "-print", "-dsn", db.DSN)
 		assert.Contains(t, err.Error(), strings.TrimSpace(printed))
 		for _, want := range []string{"retry_policy jsonb", "attempt", "next_retry_at"} {

@@ -69,17 +69,10 @@ func (s *service) all() *retrytable.Table[string] {
 	return t
 }
 
-// ready returns an error that has the statements to run, if something is missing, or tells of actions
-// that nobody would call.
+// ready returns an error if something is missing, or if nobody would call the actions of tasks.
 func (s *service) ready(ctx context.Context) error {
-	statements, err := missing(ctx, s.db)
-	if err == nil && len(statements) > 0 {
-		err = fmt.Errorf("the database is not ready; tasks migrate runs, and with -print prints:\n%s;", strings.Join(statements, ";\n"))
-	}
-	if err == nil {
-		err = s.db.Probe(ctx, `INSERT INTO webhook_execution (idempotency_key, task_id, attempt, action, status)
-			VALUES ('probe', (SELECT id FROM task LIMIT 1), 0, NULL, 'success')`)
-	}
+	err := s.db.Check(ctx, "tasks", missing, `INSERT INTO webhook_execution (idempotency_key, task_id, attempt, action, status)
+		VALUES ('probe', (SELECT id FROM task LIMIT 1), 0, NULL, 'success')`)
 	if err != nil {
 		return err
 	}

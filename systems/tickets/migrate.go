@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/seed-5ff3c98e/retry/retrytable"
 	"github.com/seed-5ff3c98e/retry/systems/shared"
@@ -32,17 +30,4 @@ func lacks(ctx context.Context, db *shared.DB) ([]string, error) {
 		{Name: "activity", New: primary, ID: id, Columns: shared.Columns(
 			"ticket_id", "{tickets}", "action", "text", "details", json, "actor", "text", "created_at", instant)},
 	})
-}
-
-// check returns an error that has the statements to run, if something is missing.
-func check(ctx context.Context, db *shared.DB) error {
-	statements, err := lacks(ctx, db)
-	if err == nil && len(statements) > 0 {
-		err = fmt.Errorf("the tables lack something; run tickets migrate, or:\n%s", strings.Join(statements, ";\n"))
-	}
-	if err != nil {
-		return err
-	}
-	return db.Probe(ctx, statement(db, "INSERT INTO activity (ticket_id, action, details, actor, created_at) "+
-		"VALUES ((SELECT id FROM tickets LIMIT 1), 'probe', '{}', 'system', {now})"))
 }

@@ -102,7 +102,7 @@ func TestAuthorsTable(t *testing.T) {
 		before, was := objects(t, db), snapshot(t, db, "true")
 
 		err := program.Run(t.Context(), []string{"work", "-dsn", db.DSN}, io.Discard)
-		assert.ErrorContains(t, err, "run tickets migrate, or:\n")
+		assert.ErrorContains(t, err, "tickets migrate runs, and with -print prints:\n")
 		assert.ErrorContains(t, err, "ADD COLUMN")
 		assert.ErrorContains(t, err, "lease_until")
 		printed := dbtest.Run(t, program.Run, "migrate", "-print", "-dsn", db.DSN)
