@@ -46,7 +46,8 @@ func create(t testing.TB, db *shared.DB) {
 	dbtest.Exec(t, db, "CREATE TABLE partition_state ("+definitions()+", run_id text, PRIMARY KEY (customer, query, partition_key))")
 }
 
-// validate plays the validator: it runs the pending partitions. Every one succeeds after its third failure.
+// validate plays the validator: it runs the pending partitions, each of which succeeds after its
+// third failure, and returns how many are left.
 func validate(t testing.TB, db *shared.DB) int {
 	t.Helper()
 	dbtest.Exec(t, db, `UPDATE partition_state SET updated_at = {now},

@@ -57,6 +57,8 @@ nodes:
 	p := c.Retry.Policy(nil)
 	require.NoError(t, p.Validate())
 	assert.Equal(t, "task: 5 attempts, 1s ×1.5 ≤3s, no jitter: waits 1s, 1.5s, 2.25s, 3s", p.String())
+	_, err = parse([]byte("workers: 1000\ntimeout_seconds: 86400\nretry: {max_attempts: 1000, multiplier: 1000}" + nodes))
+	assert.NoError(t, err, "as much as there may be")
 }
 
 // TestConfigErrors: each names the field and the value.

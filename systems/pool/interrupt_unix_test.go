@@ -74,7 +74,8 @@ func child(t *testing.T, out *dbtest.Output) int {
 	return pid
 }
 
-// TestKilled: a command ends with a pool that is killed, or it would run on beside its node's next run.
+// TestKilled: a command ends with a pool that is killed, or it would run on beside the next run of
+// its node.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" && runtime.GOOS != "freebsd" {

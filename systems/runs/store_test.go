@@ -159,8 +159,9 @@ func TestStatusUnchangedUntilProcessed(t *testing.T) {
 		before := read(t, db, "a")
 		assert.Equal(t, []string{"older"}, claimed(t, s, 1))
 		assert.Equal(t, before, read(t, db, "a"))
+		// By the query of whoever looks from outside.
 		found := dbtest.Get[string](t, db, `SELECT id FROM runs
-			WHERE status = 'discovered' OR status = 'error' AND next_retry_at <= $1 ORDER BY submitted_date`, at(db, 0)) // by the query of whoever looks from outside
+			WHERE status = 'discovered' OR status = 'error' AND next_retry_at <= $1 ORDER BY submitted_date`, at(db, 0))
 		assert.Equal(t, "a", found)
 		assert.Equal(t, []string{"a"}, claimed(t, s, 1))
 		assert.Equal(t, record{"processing", 1, "retryable", 0, true}, read(t, db, "a"))

@@ -23,21 +23,6 @@ import (
 	"github.com/seed-5ff3c98e/retry/systems/shared/dbtest"
 )
 
-// A plan names the index, and the query is done as well.
-func TestExplain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		jobs := &retrytable.Table[int64]{Dialect: db.Dialect, Name: "jobs"}
-		dbtest.Exec(t, db, "CREATE TABLE jobs (id bigint PRIMARY KEY);"+jobs.Schema())
-		dbtest.Exec(t, db, "INSERT INTO jobs (id, due_at) VALUES (1, {now})")
-		plan := dbtest.Explain(t, db)
-		rows, err := jobs.Claim(t.Context(), plan, 1)
-		require.NoError(t, err)
-		assert.Len(t, rows, 1)
-		assert.Contains(t, plan.String(), "jobs_claim")
-	})
-}
-
 // A database of a test goes with all it has, and hides what there is beside it.
 func TestNew(t *testing.T) {
 	t.Parallel()
@@ -155,31 +140,6 @@ func TestInstants(t *testing.T) {
 	})
 }
 
-// A clock that a test has stopped is that of {now} and of retrytable.
-func TestStopClock(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		epoch := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
-		db, clock := dbtest.StopClock(t, db, epoch)
-		jobs := &retrytable.Table[int64]{Dialect: db.Dialect, Name: "jobs"}
-		dbtest.Exec(t, db, "CREATE TABLE jobs (id bigint PRIMARY KEY);"+jobs.Schema())
-		for i, since := range []time.Duration{0, time.Millisecond, -time.Hour} {
-			at := epoch.Add(since)
-			clock.Set(t, at)
-			dbtest.Exec(t, db, "INSERT INTO jobs (id, due_at) VALUES ($1, {now})", i)
-			rows, err := jobs.Claim(t.Context(), db, 2)
-			require.NoError(t, err)
-			require.Len(t, rows, 1)
-			assert.Equal(t, at, rows[0].Claimed)
-			var now, lease shared.Instant
-			require.NoError(t, db.QueryRowContext(t.Context(), db.SQL("SELECT {now}, lease_until FROM jobs WHERE id = $1"), i).
-				Scan(&now, &lease))
-			assert.Equal(t, at, now.Time)
-			assert.Equal(t, at.Add(time.Minute), lease.Time)
-		}
-	})
-}
-
 // Migrations that run together do what is missing once. The one beside which another has done it
 // goes on.
 func TestMigrateTogether(t *testing.T) {
@@ -277,19 +237,5 @@ func TestQuery(t *testing.T) {
 		assert.Error(t, err)
 		_, err = db.ExecContext(t.Context(), "CREATE TABLE x (id bigint)") // the connection is free
 		assert.NoError(t, err)
-	})
-}
-
-// Workers are killed so many times, and there are new ones.
-func TestKill(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		dbtest.Exec(t, db, "CREATE TABLE starts (n bigint)")
-		starts := func() (n int) {
-			require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM starts").Scan(&n))
-			return n
-		}
-		dbtest.Kill(t, db, 2, 5, func() bool { return starts() >= 2 })
-		assert.LessOrEqual(t, starts(), 7, "those at the end and those that were killed")
 	})
 }

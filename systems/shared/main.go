@@ -31,7 +31,8 @@ func Exit(code int, err error) error {
 	return &exit{err, code}
 }
 
-// Usage is Exit for an argument, a flag, its value or a setting that is wrong: 2, as package flag has it.
+// Usage is Exit for an argument, a flag, its value or a setting that is wrong: 2, as package flag
+// has it.
 func Usage(err error) error { return Exit(2, err) }
 
 // ExitCode is the exit code of a program whose run returns err: 0 for nil, and 1 unless [Exit]

@@ -2,8 +2,8 @@ package shared
 
 import "slices"
 
-// Order returns IDs in an order in which each comes after all that it needs, or else a cycle, in which
-// each needs the next, and the last one is the first again.
+// Order returns IDs in an order in which each comes after all that it needs. If there is none, it
+// returns a cycle: each ID in it needs the next, and the last one is the first again.
 func Order(ids []string, needs map[string][]string) (order, cycle []string) {
 	const entered, left = 1, 2
 	state := map[string]int{}

@@ -151,10 +151,13 @@ func (db *DB) misfits(ctx context.Context, t *Table, have map[string]string) err
 	return errors.Join(faults...)
 }
 
-// Check returns an error that has the statements for what is missing, which the command migrate of a program
-// runs. If that is nothing, it executes a statement that the program will execute later, and rolls it back:
-// a column that others have added, or a trigger, may refuse it, and then that is known at the start.
-func (db *DB) Check(ctx context.Context, program string, missing func(context.Context, *DB) ([]string, error), probe string) error {
+// Check returns an error with the statements for what is missing, which the command migrate of the
+// program runs. If that is nothing, it executes a statement that the program will execute later, and
+// rolls it back: a column that others have added, or a trigger, may refuse it, and then that is
+// known at the start.
+func (db *DB) Check(
+	ctx context.Context, program string, missing func(context.Context, *DB) ([]string, error), probe string,
+) error {
 	statements, err := missing(ctx, db)
 	switch {
 	case err != nil:

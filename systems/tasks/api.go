@@ -183,8 +183,8 @@ func (p *patch) validate() error {
 // mostListed is how many tasks a list has at most.
 const mostListed = 1000
 
-// listed is the query for tasks, oldest first: those of the status and the batch that come after another
-// task, and so many, if that is asked. It has no more conditions than it needs, so that there is an index
+// listed is the query for tasks, oldest first: of a status, of a batch, after another task, and so
+// many, as far as that is asked. It has no more conditions than it needs, so that there is an index
 // for them.
 func listed(asked url.Values) (query string, args []any, err error) {
 	query = "SELECT " + taskColumns + " FROM task WHERE true"

@@ -92,7 +92,8 @@ func TestAuthorsTable(t *testing.T) {
 	})
 }
 
-// Actions in a table of their own would not be called: a service does not start while tasks need them.
+// Actions in a table of their own would not be called: a service does not start while tasks need
+// them.
 func TestActionsElsewhere(t *testing.T) {
 	t.Parallel()
 	eachAuthors(t, func(t *testing.T, db *shared.DB) {

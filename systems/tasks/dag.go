@@ -70,9 +70,9 @@ func (s *service) dag(ctx context.Context, batch string) (*page, error) {
 	return p, nil
 }
 
-// arrange puts each task to the right of all that it depends on, and draws the lines between
-// them, each from a parent to a child. None of them crosses a node: one that does not lead to the next
-// column has a lane below all nodes, which it shares with the others from its parent.
+// arrange puts each task to the right of all that it depends on, and draws the lines, each from a
+// parent to a child. None of them crosses a node: one that does not lead to the next column has a
+// lane below all nodes, which it shares with the others from its parent.
 func (p *page) arrange(links [][2]string) {
 	ids, parents, nodes := make([]string, len(p.Nodes)), map[string][]string{}, map[string]*node{}
 	for i, n := range p.Nodes {

@@ -79,8 +79,8 @@ func (s *service) ready(ctx context.Context) error {
 	return s.uncalled(ctx)
 }
 
-// uncalled refuses tables of others that have the actions of tasks which have not ended, and have none in
-// their own columns: nobody would be called.
+// uncalled refuses a table of others with the actions of tasks that have not ended, and have no
+// actions in their own columns: nobody would be called.
 func (s *service) uncalled(ctx context.Context) error {
 	tables, err := s.db.TablesWith(ctx, "task_id")
 	if err != nil {

@@ -72,8 +72,8 @@ func (s *service) call(ctx context.Context, a *action, key string, about any) er
 	return retryhttp.Do(s.client, once, req, func(*http.Response) error { return nil })
 }
 
-// startKey is the key of the on_start of an attempt. If nobody knows what became of the call of the attempt
-// before, because its caller has died, it is called again under the same key.
+// startKey is the key of the on_start of an attempt. If nobody knows what became of the call of the
+// attempt before, because its caller has died, it is called again under the same key.
 func (s *service) startKey(ctx context.Context, tx *sql.Tx, id string, attempt int) (string, error) {
 	known, err := s.update(ctx, tx, `SELECT idempotency_key FROM webhook_execution WHERE task_id = $1
 		AND idempotency_key LIKE '%:start:%' AND (attempt = $2 OR attempt = $2 - 1 AND status = 'failure' AND error LIKE 'lost: %')

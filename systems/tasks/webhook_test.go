@@ -193,9 +193,9 @@ func TestStartRecords(t *testing.T) {
 	})
 }
 
-// Nobody knows what became of a call whose worker died, unless word of it comes. It is called again under
-// the same key, and may report as the attempt that it was told first; after a failure that is known, the
-// key is another one.
+// Nobody knows what became of a call whose worker died, unless word of it comes. So the webhook is
+// called again under the same key, and may report as the attempt of that key. After a failure that
+// is known, the key is another one.
 func TestLostStartRecord(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
