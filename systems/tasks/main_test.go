@@ -24,16 +24,16 @@ import (
 
 func TestMain(m *testing.M) { dbtest.Main(m, crashWorker) }
 
-// The service serves until it is interrupted.
+// The service serves, and works, until it is interrupted.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	dsn := filepath.Join(t.TempDir(), "tasks.db")
 	dbtest.Run(t, program.Run, "migrate", "-dsn", dsn)
 	out, stop := dbtest.Start(t, program.Run, "serve", "-dsn", dsn)
-	resp, err := http.Get(out.Await(t, "http://.*/dag")[0])
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	url := out.Await(t, "(http://.*)/dag")[1]
+	require.NoError(t, request(t.Context(), http.MethodGet, url+"/dag", ""))
+	require.NoError(t, request(t.Context(), http.MethodPost, url+"/task", `[{"id": "a", "name": "A", "kind": "x"}]`))
+	out.Await(t, "msg=A status=Running attempt=0")
 	assert.ErrorIs(t, stop(), context.Canceled)
 	assert.NotContains(t, out.Rest(), "error")
 }
