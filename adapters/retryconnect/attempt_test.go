@@ -1,13 +1,9 @@
 package retryconnect_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"os"
-	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,6 +15,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryconnect"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // ledger is an Observer that counts the attempts that have begun, and the ends of them.
@@ -30,27 +27,6 @@ func (l *ledger) Attempt(ctx context.Context, _ int) (context.Context, func(erro
 	l.begun.Add(1)
 	return ctx, func(error) { l.ended.Add(1) }
 }
-
-// parent is a context that counts who waits for its end.
-type parent struct {
-	context.Context //nolint:containedctx // a context of its own kind
-
-	children atomic.Int64
-}
-
-// AfterFunc implements what package context asks a parent for.
-func (p *parent) AfterFunc(f func()) (stop func() bool) {
-	p.children.Add(1)
-	stopped := sync.OnceFunc(func() { p.children.Add(-1) })
-	stopFunc := context.AfterFunc(p.Context, f)
-	return func() bool {
-		stopped()
-		return stopFunc()
-	}
-}
-
-// Value hides that p has a parent of package context, which would be asked in place of p.
-func (p *parent) Value(key any) any { return context.WithoutCancel(p.Context).Value(key) }
 
 // obey is a stream that does what is asked for, and then waits.
 func obey(do string) func(context.Context, int, *connect.ServerStream[text]) error {
@@ -115,13 +91,12 @@ func TestStreamEnds(t *testing.T) {
 					}}
 					canceled, cancel := context.WithCancel(t.Context())
 					defer cancel()
-					ctx := &parent{Context: canceled}
-					stream, err := streaming(t, s.URL, watch, retries, connect.IdempotencyNoSideEffects, opts...).
-						CallServerStream(ctx, connect.NewRequest(wrapperspb.String("job")))
+					ctx := &testkit.Waited{Context: canceled}
+					stream, err := streaming(t, s, retries, opts...).CallServerStream(ctx, request())
 					require.NoError(t, err)
 					tt.end(cancel, stream)
 					over := func() bool {
-						return told.begun.Load() == told.ended.Load() && (canceled.Err() != nil || ctx.children.Load() == 0)
+						return told.begun.Load() == told.ended.Load() && (canceled.Err() != nil || ctx.Waiters.Load() == 0)
 					}
 					assert.Eventually(t, over, 10*time.Second, time.Millisecond)
 				})
@@ -148,9 +123,7 @@ func TestStreamTimeoutWhileLeft(t *testing.T) {
 		Backoff: retry.Constant(0), AttemptTimeout: time.Second,
 		Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) { events <- e }),
 	}}
-	stream, err := streaming(t, s.URL, watch, retries, connect.IdempotencyNoSideEffects).
-		CallServerStream(t.Context(), connect.NewRequest(wrapperspb.String("job")))
-	require.NoError(t, err)
+	stream := watching(t, s, retries)
 	e := <-events
 	assert.Equal(t, retry.Retrying, e.Kind)
 	assert.Equal(t, connect.CodeDeadlineExceeded, connect.CodeOf(e.Err))
@@ -183,7 +156,7 @@ func TestStreamRefused(t *testing.T) {
 			t.Parallel()
 			var told ledger
 			retries := &retryconnect.Interceptor{Policy: &retry.Policy{AttemptTimeout: time.Minute, Observer: &told}}
-			ctx := &parent{Context: t.Context()}
+			ctx := &testkit.Waited{Context: t.Context()}
 			open := retries.WrapStreamingClient(func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
 				if fn == nil {
 					panic("x")
@@ -200,29 +173,15 @@ func TestStreamRefused(t *testing.T) {
 				require.ErrorIs(t, fn(open(ctx, spec)), no)
 			}
 			assert.EqualValues(t, 1, told.ended.Load())
-			assert.Zero(t, ctx.children.Load())
+			assert.Zero(t, ctx.Waiters.Load())
 		})
 	}
 }
 
-// usage is what a process holds on to.
-func usage() (goroutines int, heap uint64) {
-	for range 3 {
-		runtime.GC()
-	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return runtime.NumGoroutine(), m.HeapAlloc
-}
-
 // TestStreamSoak opens streams, and leaves them in every way, under a context that lives on.
-// What ran for long holds on to no more than what has just begun. It takes a second, or as
-// long as RETRY_TEST_SOAK says: 10m, for example.
 //
 //nolint:paralleltest // It measures.
 func TestStreamSoak(t *testing.T) {
-	span, err := time.ParseDuration(cmp.Or(os.Getenv("RETRY_TEST_SOAK"), "1s"))
-	require.NoError(t, err)
 	var told ledger
 	retries := &retryconnect.Interceptor{Policy: &retry.Policy{
 		Backoff: retry.Constant(0), AttemptTimeout: time.Minute, Observer: &told, Budget: &retry.Budget{Ratio: 1},
@@ -237,31 +196,15 @@ func TestStreamSoak(t *testing.T) {
 			return obeying(ctx, 0, out)
 		})
 		s.quiet = true
-		clients[do] = streaming(t, s.URL, watch, retries, connect.IdempotencyNoSideEffects, connect.WithGRPC())
+		clients[do] = streaming(t, s, retries, connect.WithGRPC())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	streams := 0
-	rounds := func(began time.Time, d time.Duration) (goroutines int, heap uint64) {
-		for time.Since(began) < d {
-			for n := range streamEnds {
-				leave(ctx, t, clients[streamEnds[n].do], n)
-				streams++
-			}
+	testkit.Soak(t, func() {
+		for n := range streamEnds {
+			leave(ctx, t, clients[streamEnds[n].do], n)
 		}
-		for told.begun.Load() != told.ended.Load() || serving.Load() > 0 {
-			runtime.Gosched()
-		}
-		return usage()
-	}
-	began := time.Now()
-	goroutines, heap := rounds(began, span/5)
-	lateGoroutines, lateHeap := rounds(began, span)
-	t.Logf("%d streams, %d attempts: %d goroutines and %d bytes, %d and %d after a fifth of the time",
-		streams, told.begun.Load(), lateGoroutines, lateHeap, goroutines, heap)
-	assert.LessOrEqual(t, lateGoroutines, goroutines+20, "goroutines")
-	assert.LessOrEqual(t, float64(lateHeap), 1.05*float64(heap)+256<<10, "bytes of the heap")
-	assert.Equal(t, told.begun.Load(), told.ended.Load())
+	}, func() bool { return told.begun.Load() == told.ended.Load() && serving.Load() == 0 })
 }
 
 // leave opens a stream and leaves it in a way.
@@ -272,7 +215,7 @@ func leave(ctx context.Context, t *testing.T, client *connect.Client[text, text]
 		ctx, cancel = context.WithCancel(ctx)
 		defer cancel()
 	}
-	stream, err := client.CallServerStream(ctx, connect.NewRequest(wrapperspb.String("job")))
+	stream, err := client.CallServerStream(ctx, request())
 	require.NoError(t, err)
 	streamEnds[way].end(cancel, stream)
 }

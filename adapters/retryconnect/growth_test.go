@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryconnect"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // refusal is an error of a server with details.
@@ -65,7 +65,6 @@ func TestReasons(t *testing.T) {
 //
 //nolint:paralleltest // It measures.
 func TestWorkGrowsNoFasterThanTheInput(t *testing.T) {
-	const size = 20 << 10
 	with := func(h http.Header) *connect.Error {
 		e := refusal(t)
 		maps.Copy(e.Meta(), h)
@@ -80,15 +79,8 @@ func TestWorkGrowsNoFasterThanTheInput(t *testing.T) {
 			return with(http.Header{"Ratelimit": slices.Repeat([]string{`"a";r=0;t=1`}, n/12)})
 		},
 	} {
-		allocated := func(err error) uint64 {
-			var before, after runtime.MemStats
-			_ = retryconnect.Classify(err)
-			runtime.ReadMemStats(&before)
-			_ = retryconnect.Classify(err)
-			runtime.ReadMemStats(&after)
-			return after.TotalAlloc - before.TotalAlloc
-		}
-		small, large := allocated(build(size)), allocated(build(10*size))
-		assert.LessOrEqual(t, large, 12*small+16<<10, "%s: %d bytes for %d, %d for %d", name, small, size, large, 10*size)
+		t.Run(name, func(t *testing.T) {
+			testkit.GrowsLikeTheInput(t, func(e *connect.Error) { _ = retryconnect.Classify(e) }, build)
+		})
 	}
 }

@@ -7,10 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -20,10 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryconnect"
+	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -126,12 +125,11 @@ func TestUnproved(t *testing.T) {
 					}
 					return tt.serve(ctx, call)
 				})
-				base := &http.Transport{Protocols: new(http.Protocols)}
+				base := provoke.Transport(t, &http.Transport{Protocols: new(http.Protocols)})
 				base.Protocols.SetUnencryptedHTTP2(true)
-				t.Cleanup(base.CloseIdleConnections)
 				var client connect.HTTPClient = &http.Client{Transport: base}
 				if tt.client != nil {
-					client = tt.client(base, "http://"+nobody(t)+"/")
+					client = tt.client(base, refused+"/")
 				}
 				retries, recorder := retrying(attempts)
 				opts := append(slices.Clip(opts), connect.WithInterceptors(retries))
@@ -139,7 +137,7 @@ func TestUnproved(t *testing.T) {
 					opts = append(opts, connect.WithInterceptors(tt.behind))
 				}
 				_, err := connect.NewClient[text, text](client, s.URL+procedure, opts...).
-					CallUnary(t.Context(), connect.NewRequest(wrapperspb.String("job")))
+					CallUnary(t.Context(), request())
 				require.Error(t, err)
 				assert.Equal(t, tt.calls, s.count(), recorder.Timeline())
 				assert.Empty(t, recorder.Waits())
@@ -153,28 +151,17 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, refusedDial }
 
-// nobody returns an address where nobody listens.
-func nobody(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
-}
-
 // TestUnsentWaiting has a server that accepts connections and does not take any further:
 // the TLS handshake does not end. An attempt that timed out then was not sent.
 func TestUnsentWaiting(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
+	silent := provoke.Serve(t, provoke.Ignore)
 	recorder := &retrytest.Recorder{}
 	retries := &retryconnect.Interceptor{Policy: &retry.Policy{
 		AttemptTimeout: 50 * time.Millisecond, Backoff: retry.Constant(0), Observer: recorder,
 	}}
-	client := connect.NewClient[text, text](http.DefaultClient, "https://"+listener.Addr().String()+procedure, connect.WithInterceptors(retries))
-	_, err = client.CallUnary(t.Context(), connect.NewRequest(wrapperspb.String("job")))
+	client := connect.NewClient[text, text](http.DefaultClient, "https://"+silent.Addr+procedure, connect.WithInterceptors(retries))
+	_, err := client.CallUnary(t.Context(), request())
 	assert.Equal(t, connect.CodeDeadlineExceeded, connect.CodeOf(err))
 	assert.Len(t, recorder.Waits(), attempts-1)
 }
@@ -186,28 +173,18 @@ func TestLost(t *testing.T) {
 	for _, level := range []connect.IdempotencyLevel{connect.IdempotencyIdempotent, connect.IdempotencyUnknown} {
 		t.Run(fmt.Sprint(level), func(t *testing.T) {
 			t.Parallel()
-			var mu sync.Mutex
-			calls := 0
-			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				mu.Lock()
-				calls++
-				mu.Unlock()
-				conn, _, err := w.(http.Hijacker).Hijack()
-				if assert.NoError(t, err) {
-					_ = conn.(*net.TCPConn).SetLinger(0)
-					_ = conn.Close()
-				}
-			}))
-			t.Cleanup(s.Close)
+			var calls atomic.Int32
+			s := provoke.Serve(t, func(conn net.Conn) {
+				calls.Add(1)
+				provoke.RespondAndReset("")(conn)
+			})
 			retries, recorder := retrying(attempts)
-			client := connect.NewClient[text, text](&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, s.URL+procedure,
+			client := connect.NewClient[text, text](&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, s.URL()+procedure,
 				connect.WithInterceptors(retries), connect.WithIdempotency(level))
-			_, err := client.CallUnary(t.Context(), connect.NewRequest(wrapperspb.String("job")))
+			_, err := client.CallUnary(t.Context(), request())
 			require.Error(t, err)
-			mu.Lock()
-			defer mu.Unlock()
-			assert.Equal(t, map[connect.IdempotencyLevel]int{connect.IdempotencyIdempotent: attempts, connect.IdempotencyUnknown: 1}[level],
-				calls, recorder.Timeline())
+			want := map[connect.IdempotencyLevel]int32{connect.IdempotencyIdempotent: attempts, connect.IdempotencyUnknown: 1}[level]
+			assert.Equal(t, want, calls.Load(), recorder.Timeline())
 		})
 	}
 }

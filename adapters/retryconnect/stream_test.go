@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
@@ -25,76 +24,42 @@ const (
 	send  = "/retryconnect.test.Jobs/Send"
 )
 
-// streams is a real server on loopback with a stream of responses and a stream of requests.
-type streams struct {
-	*httptest.Server
-
-	quiet bool // calls are not noted, because that allocates
-
-	mu       sync.Mutex
-	calls    int
-	previous []string
-	callers  []string // a header of the caller's
-}
-
-func (s *streams) began(header http.Header) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.calls++; s.quiet {
-		return s.calls
-	}
-	s.previous = append(s.previous, header.Get("Grpc-Previous-Rpc-Attempts"))
-	s.callers = append(s.callers, header.Get("Caller"))
-	return s.calls
-}
-
-func (s *streams) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.calls
-}
-
-func serveStreams(t *testing.T, fn func(ctx context.Context, call int, out *connect.ServerStream[text]) error) *streams {
+// serveStreams starts a server with a stream of responses, and a stream of requests that fails.
+func serveStreams(t *testing.T, fn func(ctx context.Context, call int, out *connect.ServerStream[text]) error) *server {
 	t.Helper()
-	s := &streams{}
-	mux := http.NewServeMux()
-	mux.Handle(watch, connect.NewServerStreamHandler(watch,
-		func(ctx context.Context, req *connect.Request[text], out *connect.ServerStream[text]) error {
+	s := &server{}
+	return s.start(t, map[string]http.Handler{
+		watch: connect.NewServerStreamHandler(watch, func(ctx context.Context, req *connect.Request[text], out *connect.ServerStream[text]) error {
 			if req.Msg.GetValue() != "job" {
 				return connect.NewError(connect.CodeInvalidArgument, errors.New("another request"))
 			}
 			return fn(ctx, s.began(req.Header()), out)
-		}))
-	mux.Handle(send, connect.NewClientStreamHandler(send,
-		func(_ context.Context, in *connect.ClientStream[text]) (*connect.Response[text], error) {
+		}),
+		send: connect.NewClientStreamHandler(send, func(_ context.Context, in *connect.ClientStream[text]) (*connect.Response[text], error) {
 			s.began(in.RequestHeader())
 			in.Receive() // else the client may fail to send
 			return nil, connect.NewError(connect.CodeUnavailable, errors.New("no"))
-		}))
-	s.Server = httptest.NewUnstartedServer(mux)
-	s.Config.Protocols = new(http.Protocols)
-	s.Config.Protocols.SetHTTP1(true)
-	s.Config.Protocols.SetUnencryptedHTTP2(true)
-	s.Start()
-	t.Cleanup(s.Close)
-	return s
+		}),
+	})
 }
 
-// streaming returns a client of a level, over HTTP/2 as gRPC needs it.
-func streaming(
-	t *testing.T, url, name string, i connect.Interceptor, level connect.IdempotencyLevel, opts ...connect.ClientOption,
-) *connect.Client[text, text] {
+// streaming returns a client of the stream of responses, which has no side effects.
+func streaming(t *testing.T, s *server, i connect.Interceptor, opts ...connect.ClientOption) *connect.Client[text, text] {
 	t.Helper()
-	transport := &http.Transport{Protocols: new(http.Protocols)}
-	transport.Protocols.SetUnencryptedHTTP2(true)
-	t.Cleanup(transport.CloseIdleConnections)
-	return connect.NewClient[text, text](&http.Client{Transport: transport}, url+name,
-		append(opts, connect.WithInterceptors(i), connect.WithIdempotency(level))...)
+	return client(t, s.URL+watch, i, connect.IdempotencyNoSideEffects, opts...)
+}
+
+// watching opens the stream of responses.
+func watching(t *testing.T, s *server, i connect.Interceptor) *connect.ServerStreamForClient[text] {
+	t.Helper()
+	stream, err := streaming(t, s, i).CallServerStream(t.Context(), request())
+	require.NoError(t, err)
+	return stream
 }
 
 // drain reads a stream to its end.
 func drain(ctx context.Context, client *connect.Client[text, text]) (got []string, err error) {
-	req := connect.NewRequest(wrapperspb.String("job"))
+	req := request()
 	req.Header().Set("Caller", "me")
 	stream, err := client.CallServerStream(ctx, req)
 	if err != nil {
@@ -166,7 +131,7 @@ func TestStream(t *testing.T) {
 				t.Parallel()
 				s := serveStreams(t, tt.serve)
 				retries, recorder := retrying(attempts)
-				got, err := drain(t.Context(), streaming(t, s.URL, watch, retries, tt.level, opts...))
+				got, err := drain(t.Context(), client(t, s.URL+watch, retries, tt.level, opts...))
 				assert.Equal(t, tt.messages, got)
 				assert.Equal(t, tt.code != 0, err != nil, err)
 				if err != nil {
@@ -189,7 +154,7 @@ func TestStreamUnsent(t *testing.T) {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
 			retries, recorder := retrying(attempts)
-			_, err := drain(t.Context(), streaming(t, refused, watch, retries, connect.IdempotencyUnknown, opts...))
+			_, err := drain(t.Context(), client(t, refused+watch, retries, connect.IdempotencyUnknown, opts...))
 			require.ErrorIs(t, err, retry.StopAttempts)
 			assert.Len(t, recorder.Waits(), attempts-1)
 		})
@@ -204,9 +169,7 @@ func TestStreamHeader(t *testing.T) {
 		return fails(connect.CodeUnavailable)()
 	})
 	retries, _ := retrying(attempts)
-	stream, err := streaming(t, s.URL, watch, retries, connect.IdempotencyNoSideEffects).
-		CallServerStream(t.Context(), connect.NewRequest(wrapperspb.String("job")))
-	require.NoError(t, err)
+	stream := watching(t, s, retries)
 	assert.Equal(t, "y", stream.ResponseHeader().Get("x"))
 	assert.False(t, stream.Receive())
 	assert.Equal(t, connect.CodeUnavailable, connect.CodeOf(stream.Err()))
@@ -220,7 +183,7 @@ func TestStreamHeader(t *testing.T) {
 func TestStreamHeaderBeside(t *testing.T) {
 	t.Parallel()
 	const callers = 300
-	var s *streams
+	var s *server
 	s = serveStreams(t, func(_ context.Context, call int, out *connect.ServerStream[text]) error {
 		s.mu.Lock()
 		number := "1" + s.previous[call-1]
@@ -232,9 +195,9 @@ func TestStreamHeaderBeside(t *testing.T) {
 		return out.Send(wrapperspb.String(number))
 	})
 	retries, recorder := retrying(attempts)
-	client := streaming(t, s.URL, watch, retries, connect.IdempotencyNoSideEffects)
+	client := streaming(t, s, retries)
 	for range callers {
-		stream, err := client.CallServerStream(t.Context(), connect.NewRequest(wrapperspb.String("job")))
+		stream, err := client.CallServerStream(t.Context(), request())
 		require.NoError(t, err)
 		var number string
 		var both sync.WaitGroup
@@ -266,7 +229,7 @@ func TestStreamTimeoutCode(t *testing.T) {
 			retries := &retryconnect.Interceptor{Policy: &retry.Policy{
 				MaxAttempts: 2, AttemptTimeout: 50 * time.Millisecond, Backoff: retry.Constant(0),
 			}}
-			_, err := drain(t.Context(), streaming(t, s.URL, watch, retries, connect.IdempotencyNoSideEffects, opts...))
+			_, err := drain(t.Context(), streaming(t, s, retries, opts...))
 			assert.Equal(t, connect.CodeDeadlineExceeded, connect.CodeOf(err), err)
 			require.ErrorIs(t, err, retry.StopAttempts)
 		})
@@ -279,8 +242,7 @@ func TestStreamRequest(t *testing.T) {
 	s := serveStreams(t, failingStream(2, 0, fails(connect.CodeUnavailable)))
 	retries, _ := retrying(attempts)
 	request := wrapperspb.String("job")
-	stream, err := streaming(t, s.URL, watch, retries, connect.IdempotencyNoSideEffects).
-		CallServerStream(t.Context(), connect.NewRequest(request))
+	stream, err := streaming(t, s, retries).CallServerStream(t.Context(), connect.NewRequest(request))
 	require.NoError(t, err)
 	request.Value = "another"
 	assert.True(t, stream.Receive(), stream.Err())
@@ -292,9 +254,7 @@ func TestStreamClosed(t *testing.T) {
 	t.Parallel()
 	s := serveStreams(t, failingStream(0, 0, nil))
 	retries, recorder := retrying(attempts)
-	stream, err := streaming(t, s.URL, watch, retries, connect.IdempotencyNoSideEffects).
-		CallServerStream(t.Context(), connect.NewRequest(wrapperspb.String("job")))
-	require.NoError(t, err)
+	stream := watching(t, s, retries)
 	require.NoError(t, stream.Close())
 	conn, err := stream.Conn()
 	require.NoError(t, err)
@@ -308,7 +268,7 @@ func TestRequestStream(t *testing.T) {
 	t.Parallel()
 	s := serveStreams(t, nil)
 	retries, _ := retrying(attempts)
-	stream := streaming(t, s.URL, send, retries, connect.IdempotencyIdempotent).CallClientStream(t.Context())
+	stream := client(t, s.URL+send, retries, connect.IdempotencyIdempotent).CallClientStream(t.Context())
 	require.NoError(t, stream.Send(wrapperspb.String("job")))
 	_, err := stream.CloseAndReceive()
 	assert.Equal(t, connect.CodeUnavailable, connect.CodeOf(err))
@@ -337,7 +297,7 @@ func TestStreamTimeouts(t *testing.T) {
 		// Many attempts, because a machine may be busy.
 		MaxAttempts: 20, AttemptTimeout: timeout, Backoff: retry.Constant(0), Budget: &retry.Budget{Reserve: 20},
 	}}
-	client := streaming(t, s.URL, watch, retries, connect.IdempotencyIdempotent)
+	client := streaming(t, s, retries)
 	got, err := drain(t.Context(), client)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"job", "job"}, got)
@@ -345,7 +305,7 @@ func TestStreamTimeouts(t *testing.T) {
 
 	// The caller's context ends it all the same.
 	ctx, cancel := context.WithCancel(t.Context())
-	stream, err := client.CallServerStream(ctx, connect.NewRequest(wrapperspb.String("job")))
+	stream, err := client.CallServerStream(ctx, request())
 	require.NoError(t, err)
 	assert.True(t, stream.Receive())
 	cancel()

@@ -1,12 +1,9 @@
 package retrygrpc_test
 
 import (
-	"cmp"
 	"context"
-	"os"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,6 +18,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrygrpc"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // ledger is an Observer that counts the attempts that have begun, and the ends of them.
@@ -32,27 +30,6 @@ func (l *ledger) Attempt(ctx context.Context, _ int) (context.Context, func(erro
 	l.begun.Add(1)
 	return ctx, func(error) { l.ended.Add(1) }
 }
-
-// parent is a context that counts who waits for its end.
-type parent struct {
-	context.Context //nolint:containedctx // a context of its own kind
-
-	children atomic.Int64
-}
-
-// AfterFunc implements what package context asks a parent for.
-func (p *parent) AfterFunc(f func()) (stop func() bool) {
-	p.children.Add(1)
-	stopped := sync.OnceFunc(func() { p.children.Add(-1) })
-	stopFunc := context.AfterFunc(p.Context, f)
-	return func() bool {
-		stopped()
-		return stopFunc()
-	}
-}
-
-// Value hides that p has a parent of package context, which would be asked in place of p.
-func (p *parent) Value(key any) any { return context.WithoutCancel(p.Context).Value(key) }
 
 // obey is a stream that does what its caller asks for in the metadata.
 func obey(_ int, stream grpc.ServerStream) error {
@@ -138,13 +115,13 @@ func TestStreamEnds(t *testing.T) {
 					conn := dial(t, s.address, retries.DialOptions()...)
 					canceled, cancel := context.WithCancel(t.Context())
 					defer cancel()
-					ctx := &parent{Context: canceled}
+					ctx := &testkit.Waited{Context: canceled}
 					stream, err := open(ctx, conn, method, tt.do)
 					require.NoError(t, err)
 					tt.end(conn, cancel, stream)
 					over := func() bool {
 						begun := told.begun.Load()
-						return begun == told.ended.Load() && begun == told.events.Load() && (canceled.Err() != nil || ctx.children.Load() == 0)
+						return begun == told.ended.Load() && begun == told.events.Load() && (canceled.Err() != nil || ctx.Waiters.Load() == 0)
 					}
 					assert.Eventually(t, over, 10*time.Second, time.Millisecond)
 				})
@@ -257,7 +234,7 @@ func TestStreamPanics(t *testing.T) {
 	t.Parallel()
 	var told ledger
 	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{AttemptTimeout: time.Minute, Observer: &told}}
-	ctx := &parent{Context: t.Context()}
+	ctx := &testkit.Waited{Context: t.Context()}
 	assert.Panics(t, func() {
 		_, _ = retries.Stream(ctx, &grpc.StreamDesc{ServerStreams: true}, nil, watch,
 			func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
@@ -265,27 +242,13 @@ func TestStreamPanics(t *testing.T) {
 			})
 	})
 	assert.EqualValues(t, 1, told.ended.Load())
-	assert.Zero(t, ctx.children.Load())
-}
-
-// usage is what a process holds on to.
-func usage() (goroutines int, heap uint64) {
-	for range 3 {
-		runtime.GC()
-	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return runtime.NumGoroutine(), m.HeapAlloc
+	assert.Zero(t, ctx.Waiters.Load())
 }
 
 // TestStreamSoak opens streams, and leaves them in every way, under a context that lives on.
-// What ran for long holds on to no more than what has just begun. It takes a second, or as
-// long as RETRY_TEST_SOAK says: 10m, for example.
 //
 //nolint:paralleltest // It measures.
 func TestStreamSoak(t *testing.T) {
-	span, err := time.ParseDuration(cmp.Or(os.Getenv("RETRY_TEST_SOAK"), "1s"))
-	require.NoError(t, err)
 	var told ledger
 	var serving atomic.Int64
 	s := (&server{quiet: true, stream: func(n int, stream grpc.ServerStream) error {
@@ -298,45 +261,23 @@ func TestStreamSoak(t *testing.T) {
 	retries := &retrygrpc.Interceptor{Budget: retrygrpc.NoBudget, Policy: &retry.Policy{
 		Backoff: retry.Constant(0), AttemptTimeout: time.Minute, Observer: &told,
 	}}
-	streams, conn := 0, dial(t, s.address, retries.DialOptions()...)
-	rounds := func(until func() bool) (goroutines int, heap uint64) {
-		for !until() {
-			streams += soak(ctx, t, s.address, conn, retries.DialOptions())
+	conn := dial(t, s.address, retries.DialOptions()...)
+	testkit.Soak(t, func() {
+		for n := range streamEnds {
+			for _, method := range []string{watch, talk, upload} {
+				own := conn
+				if strings.HasPrefix(streamEnds[n].name, "Close") {
+					own = connect(t, s.address, retries.DialOptions()...)
+				}
+				leave(ctx, t, own, method, n)
+			}
 		}
-		for told.begun.Load() != told.ended.Load() || serving.Load() > 0 {
-			runtime.Gosched()
-		}
-		return usage()
-	}
-	began := time.Now()
-	after := func(d time.Duration) func() bool { return func() bool { return time.Since(began) >= d } }
-	goroutines, heap := rounds(after(span / 5))
-	lateGoroutines, lateHeap := rounds(after(span))
-	t.Logf("%d streams, %d attempts: %d goroutines and %d bytes, %d and %d after a fifth of the time",
-		streams, told.begun.Load(), lateGoroutines, lateHeap, goroutines, heap)
-	assert.LessOrEqual(t, lateGoroutines, goroutines+20, "goroutines")
-	assert.LessOrEqual(t, float64(lateHeap), 1.05*float64(heap)+256<<10, "bytes of the heap")
-	assert.Equal(t, told.begun.Load(), told.ended.Load())
+	}, func() bool { return told.begun.Load() == told.ended.Load() && serving.Load() == 0 })
 	assert.Equal(t, told.begun.Load(), told.events.Load())
 }
 
-// soak leaves streams in every way. The connection conn stays open.
-func soak(ctx context.Context, t *testing.T, address string, conn *grpc.ClientConn, opts []grpc.DialOption) (streams int) {
-	t.Helper()
-	for n := range streamEnds {
-		for _, method := range []string{watch, talk, upload} {
-			own := conn
-			if strings.HasPrefix(streamEnds[n].name, "Close") {
-				own = connect(t, address, opts...)
-			}
-			streams += leave(ctx, t, own, method, n)
-		}
-	}
-	return streams
-}
-
 // leave leaves some streams in a way.
-func leave(ctx context.Context, t *testing.T, conn *grpc.ClientConn, method string, way int) (streams int) {
+func leave(ctx context.Context, t *testing.T, conn *grpc.ClientConn, method string, way int) {
 	t.Helper()
 	cancel := func() {}
 	if strings.HasPrefix(streamEnds[way].name, "cancel") {
@@ -352,5 +293,4 @@ func leave(ctx context.Context, t *testing.T, conn *grpc.ClientConn, method stri
 	for _, stream := range left {
 		streamEnds[way].end(conn, cancel, stream)
 	}
-	return len(left)
 }

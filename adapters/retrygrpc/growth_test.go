@@ -1,7 +1,6 @@
 package retrygrpc_test
 
 import (
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrygrpc"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // wait returns a detail with a hint.
@@ -46,7 +46,6 @@ func TestManyDetails(t *testing.T) {
 //
 //nolint:paralleltest // It measures.
 func TestWorkGrowsNoFasterThanTheInput(t *testing.T) {
-	const size = 20 << 10
 	unknown := &anypb.Any{TypeUrl: "type.googleapis.com/no.Such", Value: []byte("x")}
 	for name, build := range map[string]func(n int) error{
 		"hints":   func(n int) error { return detailed(slices.Repeat([]*anypb.Any{wait(t, 1)}, n/50)...) },
@@ -57,15 +56,8 @@ func TestWorkGrowsNoFasterThanTheInput(t *testing.T) {
 		"a long type":    func(n int) error { return detailed(&anypb.Any{TypeUrl: strings.Repeat("type.googleapis.com/", n/20)}) },
 		"a long message": func(n int) error { return status.Error(codes.Internal, strings.Repeat("stream terminated ", n/18)) },
 	} {
-		allocated := func(err error) uint64 {
-			var before, after runtime.MemStats
-			_ = retrygrpc.Classify(err)
-			runtime.ReadMemStats(&before)
-			_ = retrygrpc.Classify(err)
-			runtime.ReadMemStats(&after)
-			return after.TotalAlloc - before.TotalAlloc
-		}
-		small, large := allocated(build(size)), allocated(build(10*size))
-		assert.LessOrEqual(t, large, 12*small+16<<10, "%s: %d bytes for %d, %d for %d", name, small, size, large, 10*size)
+		t.Run(name, func(t *testing.T) {
+			testkit.GrowsLikeTheInput(t, func(err error) { _ = retrygrpc.Classify(err) }, build)
+		})
 	}
 }

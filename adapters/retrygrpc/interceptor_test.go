@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -35,13 +36,23 @@ func failing(calls int, code codes.Code) *server {
 	}}
 }
 
-func TestPreviousAttempts(t *testing.T) {
+// TestRetries has a server that fails twice. It is told of the attempts before, and the metadata
+// that the caller asks for are of the last one.
+func TestRetries(t *testing.T) {
 	t.Parallel()
-	s := failing(2, codes.Unavailable).start(t)
+	s := (&server{unary: func(ctx context.Context, call int, in string) (string, error) {
+		_ = grpc.SetTrailer(ctx, metadata.Pairs("call", strconv.Itoa(call)))
+		if call <= 2 {
+			return "", status.Error(codes.Unavailable, "no")
+		}
+		return in, nil
+	}}).start(t)
 	retries, recorder := retrying(5)
-	out, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), get, "job")
+	var trailer metadata.MD
+	out, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), get, "job", grpc.Trailer(&trailer))
 	require.NoError(t, err)
 	assert.Equal(t, "job", out)
+	assert.Equal(t, []string{"3"}, trailer["call"])
 	assert.Equal(t, [][]string{nil, {"1"}, {"2"}}, s.previous)
 	recorder.ExpectWaits(t, 200*time.Millisecond, 400*time.Millisecond)
 }
@@ -83,24 +94,25 @@ func TestServiceConfig(t *testing.T) {
 	t.Parallel()
 	config := grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 4,
 		"initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`)
-	tests := []struct {
-		name string
+	both := func(i *retrygrpc.Interceptor) []grpc.DialOption {
+		return []grpc.DialOption{grpc.WithUnaryInterceptor(i.Unary), grpc.WithStreamInterceptor(i.Stream)}
+	}
+	for name, tt := range map[string]struct {
 		opts func(*retrygrpc.Interceptor) []grpc.DialOption
+		also []grpc.DialOption
 		want int
 	}{
-		{"DialOptions", (*retrygrpc.Interceptor).DialOptions, attempts},
-		{"Unary and Stream", func(i *retrygrpc.Interceptor) []grpc.DialOption {
-			return []grpc.DialOption{grpc.WithUnaryInterceptor(i.Unary), grpc.WithStreamInterceptor(i.Stream)}
-		}, 4},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+		"DialOptions":                            {(*retrygrpc.Interceptor).DialOptions, []grpc.DialOption{config}, attempts},
+		"Unary and Stream":                       {both, []grpc.DialOption{config}, 4},
+		"Unary and Stream without a retryPolicy": {both, nil, attempts},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := failing(100, codes.Unavailable)
 			s.stream = echo(100, 0, codes.Unavailable) // having read the request, because grpc may fail to send it otherwise
 			s.start(t)
 			retries, _ := retrying(attempts)
-			conn := dial(t, s.address, append(tt.opts(retries), config)...)
+			conn := dial(t, s.address, append(tt.opts(retries), tt.also...)...)
 			_, err := call(t.Context(), conn, get, "")
 			assert.Equal(t, codes.Unavailable, status.Code(err))
 			assert.Equal(t, tt.want, s.count())
@@ -112,14 +124,6 @@ func TestServiceConfig(t *testing.T) {
 			assert.Equal(t, 2*tt.want, s.count())
 		})
 	}
-	t.Run("Unary and Stream without a retryPolicy", func(t *testing.T) {
-		t.Parallel()
-		s := failing(100, codes.Unavailable).start(t)
-		retries, _ := retrying(attempts)
-		_, err := call(t.Context(), dial(t, s.address, grpc.WithUnaryInterceptor(retries.Unary)), get, "")
-		assert.Equal(t, codes.Unavailable, status.Code(err))
-		assert.Equal(t, attempts, s.count())
-	})
 }
 
 // refused is an address where nobody listens. That of a listener that was closed may soon be
@@ -303,38 +307,6 @@ func TestWaitForReadyConfig(t *testing.T) {
 	require.ErrorIs(t, err, retry.StopAttempts)
 }
 
-// TestBudget has a server that only fails: each target has three retries.
-func TestBudget(t *testing.T) {
-	t.Parallel()
-	p, _ := quick(2)
-	retries := &retrygrpc.Interceptor{Policy: p}
-	for range 2 { // two servers
-		s := failing(1000, codes.Unavailable).start(t)
-		conn := dial(t, s.address, retries.DialOptions()...)
-		for range 20 {
-			_, err := call(t.Context(), conn, get, "")
-			require.Error(t, err)
-		}
-		assert.Equal(t, 20+3, s.count())
-		_, err := call(t.Context(), conn, get, "")
-		require.ErrorIs(t, err, retry.StopBudget)
-	}
-}
-
-func TestTargets(t *testing.T) {
-	t.Parallel()
-	s := failing(0, codes.OK).start(t)
-	retries, _ := retrying(1)
-	var seen []string
-	retries.Budget = func(target string) retry.Throttle {
-		seen = append(seen, target)
-		return nil
-	}
-	_, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), get, "")
-	require.NoError(t, err)
-	assert.Equal(t, []string{"passthrough:///" + s.address}, seen)
-}
-
 // TestContexts has the statuses of calls that their callers have ended.
 func TestContexts(t *testing.T) {
 	t.Parallel()
@@ -447,23 +419,6 @@ func TestPanic(t *testing.T) {
 	}
 	conn := dial(t, refused, append(retries.DialOptions(), grpc.WithChainUnaryInterceptor(boom))...)
 	assert.PanicsWithValue(t, "boom", func() { _, _ = call(t.Context(), conn, get, "") })
-}
-
-// TestHeaders has the metadata that a caller asks for: they are of the last attempt.
-func TestHeaders(t *testing.T) {
-	t.Parallel()
-	s := (&server{unary: func(ctx context.Context, call int, in string) (string, error) {
-		_ = grpc.SetTrailer(ctx, metadata.Pairs("call", string(rune('0'+call))))
-		if call == 1 {
-			return "", status.Error(codes.Unavailable, "no")
-		}
-		return in, nil
-	}}).start(t)
-	retries, _ := retrying(attempts)
-	var trailer metadata.MD
-	_, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), get, "", grpc.Trailer(&trailer))
-	require.NoError(t, err)
-	assert.Equal(t, []string{"2"}, trailer["call"])
 }
 
 // TestPolicyWithoutBackoff checks which settings a Policy gets from DefaultPolicy.

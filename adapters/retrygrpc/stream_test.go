@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrygrpc"
+	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -238,15 +238,6 @@ func TestStreamHeaderOfOne(t *testing.T) {
 	}
 }
 
-// silent accepts connections and says nothing.
-func silent(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	return listener.Addr().String()
-}
-
 // TestStreamTimeoutCode has openings that take too long, with a connection and without one:
 // the code is that of a unary call.
 func TestStreamTimeoutCode(t *testing.T) {
@@ -260,7 +251,7 @@ func TestStreamTimeoutCode(t *testing.T) {
 		state   connectivity.State // before the first call, because the text tells it
 	}{
 		"connected":     {s.address, connectivity.Ready},
-		"not connected": {silent(t), connectivity.Connecting},
+		"not connected": {provoke.Serve(t, provoke.Ignore).Addr, connectivity.Connecting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

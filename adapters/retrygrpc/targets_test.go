@@ -11,12 +11,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrygrpc"
 )
 
-// TestBudgetOfOneTargetInManyForms checks that the retries of a server have one budget,
+// TestBudgets has a server that only fails. The calls to a target have three retries together,
 // however its name is spelled.
-func TestBudgetOfOneTargetInManyForms(t *testing.T) {
+func TestBudgets(t *testing.T) {
 	t.Parallel()
 	s := failing(1000, codes.Unavailable).start(t)
 	p, _ := quick(2)
@@ -31,8 +32,12 @@ func TestBudgetOfOneTargetInManyForms(t *testing.T) {
 		defer func() { _ = conn.Close() }()
 		before := s.count()
 		_, err = call(t.Context(), conn, get, "")
-		require.Error(t, err)
-		return s.count()-before > 1
+		if s.count()-before > 1 {
+			require.ErrorIs(t, err, retry.StopAttempts)
+			return true
+		}
+		require.ErrorIs(t, err, retry.StopBudget)
+		return false
 	}
 	for _, forms := range [][]string{
 		{"passthrough:///host.example", "passthrough:///Host.Example", "passthrough:///host.example.:443", "passthrough:///HOST.example"},
@@ -50,4 +55,18 @@ func TestBudgetOfOneTargetInManyForms(t *testing.T) {
 			assert.False(t, retried(form), form)
 		}
 	}
+}
+
+// TestTargets has a function that is asked for the budget of a target.
+func TestTargets(t *testing.T) {
+	t.Parallel()
+	retries, _ := retrying(1)
+	var seen []string
+	retries.Budget = func(target string) retry.Throttle {
+		seen = append(seen, target)
+		return nil
+	}
+	_, err := call(t.Context(), dial(t, refused, retries.DialOptions()...), get, "")
+	require.Error(t, err)
+	assert.Equal(t, []string{"passthrough:///" + refused}, seen)
 }

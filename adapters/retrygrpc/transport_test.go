@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 )
 
 // rawServer speaks HTTP/2 by hand, because servers of grpc do not do what it does.
@@ -31,23 +32,10 @@ type rawServer struct {
 
 func (s *rawServer) start(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go s.serve(conn)
-		}
-	}()
-	return listener.Addr().String()
+	return provoke.Serve(t, s.serve).Addr
 }
 
 func (s *rawServer) serve(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
 	if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/known"
 )
@@ -28,6 +29,7 @@ type Fault struct {
 	Step    Step
 	Message string // in lower case: part of the message whose exchange fails
 	Errno   syscall.Errno
+	Handled func() bool // whether the server has handled the message: Written and Unanswered wait for it; nil: they do not
 }
 
 // Step is how far an exchange gets before it fails.
@@ -38,6 +40,7 @@ const (
 	Dial          Step = "dial"           // there is no connection, whatever the message
 	Unwritten     Step = "unwritten"      // not a byte of the message is written; the connection stays
 	PartlyWritten Step = "partly written" // one half of it is, and the connection is lost
+	Written       Step = "written"        // all of it is written, but the write fails, and the connection is lost
 	Unanswered    Step = "unanswered"     // the server has answered, but the connection is lost
 )
 
@@ -104,13 +107,25 @@ func (c *wireConn) Write(p []byte) (int, error) {
 	case f.Step == Unwritten:
 		return 0, f.error("write", "write")
 	case f.Step == PartlyWritten:
-		c.lost.Store(f)
-		n, _ := c.Conn.Write(p[:len(p)/2])
-		return n, f.error("write", "write")
+		return c.lose(f, p[:len(p)/2])
+	case f.Step == Written:
+		return c.lose(f, p)
 	default:
 		c.loses.Store(f)
 		return c.Conn.Write(p)
 	}
+}
+
+// lose writes p, and loses the connection.
+func (c *wireConn) lose(f *Fault, p []byte) (int, error) {
+	c.loses.Store(f) // also for a read in progress
+	n, _ := c.Conn.Write(p)
+	for f.Step == Written && f.Handled != nil && !f.Handled() {
+		time.Sleep(time.Millisecond)
+	}
+	c.lost.Store(f)
+	_ = c.Close() // so that a read in progress ends too
+	return n, f.error("write", "write")
 }
 
 func (c *wireConn) Read(p []byte) (int, error) {
@@ -118,8 +133,10 @@ func (c *wireConn) Read(p []byte) (int, error) {
 		return 0, f.error("read", "read")
 	}
 	n, err := c.Conn.Read(p)
-	if f := c.loses.Load(); f != nil {
+	if f := c.loses.Load(); f != nil && (f.Handled == nil || f.Handled()) {
 		c.lost.Store(f)
+	}
+	if f := c.lost.Load(); f != nil {
 		return 0, f.error("read", "read")
 	}
 	return n, err

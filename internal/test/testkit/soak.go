@@ -1,0 +1,84 @@
+package testkit
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Waited is a context that counts who waits for its end.
+type Waited struct {
+	context.Context //nolint:containedctx // a context of its own kind
+
+	Waiters atomic.Int64
+}
+
+// AfterFunc implements what package context asks a parent for.
+func (w *Waited) AfterFunc(f func()) (stop func() bool) {
+	w.Waiters.Add(1)
+	stopped := sync.OnceFunc(func() { w.Waiters.Add(-1) })
+	stopFunc := context.AfterFunc(w.Context, f)
+	return func() bool {
+		stopped()
+		return stopFunc()
+	}
+}
+
+// Value hides that w has a parent of package context, which would be asked in place of w.
+func (w *Waited) Value(key any) any { return context.WithoutCancel(w.Context).Value(key) }
+
+// Soak calls round again and again for a second, or as long as RETRY_TEST_SOAK says: 10m, for
+// example. When idle reports that nothing is in progress, the process holds on to no more than
+// after a fifth of the time.
+func Soak(t *testing.T, round func(), idle func() bool) {
+	t.Helper()
+	span, err := time.ParseDuration(cmp.Or(os.Getenv("RETRY_TEST_SOAK"), "1s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	rounds := func(until time.Duration) (goroutines int, heap uint64) {
+		for time.Since(began) < until {
+			round()
+		}
+		for !idle() {
+			runtime.Gosched()
+		}
+		for range 3 {
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return runtime.NumGoroutine(), m.HeapAlloc
+	}
+	goroutines, heap := rounds(span / 5)
+	lateGoroutines, lateHeap := rounds(span)
+	t.Logf("%d goroutines and %d bytes, %d and %d after a fifth of the time", lateGoroutines, lateHeap, goroutines, heap)
+	if lateGoroutines > goroutines+20 || float64(lateHeap) > 1.05*float64(heap)+256<<10 {
+		t.Error("goroutines or bytes of the heap have grown")
+	}
+}
+
+// GrowsLikeTheInput checks that fn, which is given a function that makes its input in a size,
+// allocates no more than in proportion to it.
+func GrowsLikeTheInput[T any](t *testing.T, fn func(T), input func(bytes int) T) {
+	t.Helper()
+	const size = 20 << 10
+	allocated := func(in T) uint64 {
+		var before, after runtime.MemStats
+		fn(in)
+		runtime.ReadMemStats(&before)
+		fn(in)
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	small, large := allocated(input(size)), allocated(input(10*size))
+	if large > 12*small+16<<10 {
+		t.Errorf("%d bytes for %d, %d for %d", small, size, large, 10*size)
+	}
+}
