@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryredis"
+	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
@@ -217,28 +217,15 @@ func TestFull(t *testing.T) {
 	address, calls := serve(t, ok)
 	for _, protocol := range []int{2, 3} {
 		for _, pipelined := range []bool{false, true} {
-			listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-			require.NoError(t, err)
-			defer func() { _ = listener.Close() }()
-			go func() {
-				for n := 0; ; n++ {
-					conn, err := listener.Accept()
-					if err != nil {
-						return
-					}
-					if n < 2 {
-						_, _ = io.WriteString(conn, "-ERR max number of clients reached\r\n")
-						_, _ = conn.Read(make([]byte, 1<<16))
-						_ = conn.Close()
-						continue
-					}
-					p := &proxy{server: address}
-					go p.connection(conn)
-				}
-			}()
+			full := func(conn net.Conn) {
+				_, _ = io.WriteString(conn, "-ERR max number of clients reached\r\n")
+				_, _ = conn.Read(make([]byte, 1<<16))
+			}
+			p := &proxy{server: address}
+			s := provoke.Serve(t, full, full, p.connection)
 			before := calls.Load()
 			c, recorder := hooked(t, redis.NewClient(&redis.Options{
-				Addr: listener.Addr().String(), MaxRetries: -1, DialerRetries: 1, Protocol: protocol, DisableIdentity: true,
+				Addr: s.Addr, MaxRetries: -1, DialerRetries: 1, Protocol: protocol, DisableIdentity: true,
 			}))
 			require.NoError(t, send(c, pipelined, func(c redis.Cmdable) error { return c.GetDel(t.Context(), "k").Err() }), recorder.Timeline())
 			assert.EqualValues(t, 1, calls.Load()-before)
@@ -351,24 +338,8 @@ func TestClusterOwn(t *testing.T) {
 // TestTimeoutBeforehand has an attempt whose time is over during the handshake.
 func TestTimeoutBeforehand(t *testing.T) {
 	t.Parallel()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	var mu sync.Mutex
-	var silent []net.Conn
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			silent = append(silent, conn)
-			mu.Unlock()
-		}
-	}()
 	r := &retrytest.Recorder{}
-	c := redis.NewClient(&redis.Options{Addr: listener.Addr().String(), MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
+	c := redis.NewClient(&redis.Options{Addr: provoke.Serve(t, provoke.Ignore).Addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
 	defer func() { _ = c.Close() }()
 	c.AddHook(&retryredis.Hook{Policy: &retry.Policy{Observer: r, AttemptTimeout: 50 * time.Millisecond, Backoff: retry.Constant(0)}})
 	require.ErrorIs(t, c.Incr(t.Context(), "k").Err(), retry.StopAttempts)

@@ -6,13 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -20,7 +17,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryredis"
-	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -44,33 +41,16 @@ func serve(t *testing.T, replies ...string) (address string, calls *atomic.Int32
 // answer is a server that answers commands, which it gets in upper case.
 func answer(t *testing.T, reply func(command string) string) (address string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
+	return provoke.Serve(t, func(conn net.Conn) {
+		in := bufio.NewReader(conn)
+		for command, err := read(in); err == nil; command, err = read(in) {
+			text := reply(command)
+			if text == hangUp {
 				return
 			}
-			go func() {
-				defer func() { _ = conn.Close() }()
-				in := bufio.NewReader(conn)
-				for {
-					command, err := read(in)
-					if err != nil {
-						return
-					}
-					text := reply(command)
-					if text == hangUp {
-						return
-					}
-					_, _ = io.WriteString(conn, text)
-				}
-			}()
+			_, _ = io.WriteString(conn, text)
 		}
-	}()
-	return listener.Addr().String()
+	}).Addr
 }
 
 // read reads a command.
@@ -242,26 +222,4 @@ func TestPool(t *testing.T) {
 	v := retryredis.Classify(fmt.Errorf("get: %w", redis.ErrPoolTimeout))
 	assert.Equal(t, retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: "redis_pool_timeout"}, v)
 	assert.Zero(t, retryredis.Classify(errors.New("other")))
-}
-
-// TestRedis loses connections to a real server, if there is one.
-func TestRedis(t *testing.T) {
-	t.Parallel()
-	testkit.Needs(t, "Redis")
-	address := os.Getenv("RETRY_TEST_REDIS")
-	if address == "" {
-		address = "127.0.0.1:6379"
-	}
-	c, _ := client(t, address, reads)
-	require.NoError(t, c.Ping(t.Context()).Err(), "Redis does not answer")
-	key := fmt.Sprintf("retryredis:%x", rand.Uint64())
-	defer c.Del(context.Background(), key)
-	require.NoError(t, c.Set(t.Context(), key, "job", time.Minute).Err())
-	id, err := c.ClientID(t.Context()).Result()
-	require.NoError(t, err)
-	other, _ := client(t, address, nil)
-	require.NoError(t, other.ClientKillByFilter(t.Context(), "ID", fmt.Sprint(id)).Err())
-	value, err := c.Get(t.Context(), key).Result()
-	require.NoError(t, err)
-	assert.Equal(t, "job", value)
 }
