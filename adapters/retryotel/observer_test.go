@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +20,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryotel"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -36,18 +35,23 @@ type telemetry struct {
 	reader *metric.ManualReader
 	spans  *tracetest.SpanRecorder
 	tracer *trace.TracerProvider
-	units  map[string]string // of the metrics that were read
 }
 
 func observe(t testing.TB, opts retryotel.Options) *telemetry {
 	t.Helper()
-	o := &telemetry{reader: metric.NewManualReader(), spans: tracetest.NewSpanRecorder(), units: map[string]string{}}
+	o := &telemetry{reader: metric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
 	o.tracer = trace.NewTracerProvider(trace.WithSpanProcessor(o.spans))
 	opts.TracerProvider, opts.MeterProvider = o.tracer, metric.NewMeterProvider(metric.WithReader(o.reader))
 	var err error
 	o.Observer, err = retryotel.New(&opts)
 	require.NoError(t, err)
 	return o
+}
+
+// units are those of the metrics.
+var units = map[string]string{
+	"retry.calls": "{call}", "retry.attempts": "{attempt}", "retry.retries": "{retry}", "retry.calls.waiting": "{call}",
+	"retry.delay": "s", "retry.call.duration": "s", "retry.budget.balance": "{retry}",
 }
 
 // read returns the values of all series; of a histogram its sum, and its count under the
@@ -65,7 +69,7 @@ func (o *telemetry) read(t testing.TB) map[string]float64 {
 		assert.NotEmpty(t, scope.Scope.Version)
 		assert.Equal(t, semconv.SchemaURL, scope.Scope.SchemaURL)
 		for _, m := range scope.Metrics {
-			o.units[m.Name] = m.Unit
+			assert.Equal(t, units[m.Name], m.Unit, m.Name)
 			assert.NotEmpty(t, m.Description)
 			switch data := m.Data.(type) {
 			case metricdata.Sum[int64]:
@@ -129,55 +133,14 @@ func TestMetrics(t *testing.T) {
 		"#retry.call.duration{retry.policy=a}":                                  5,
 		"retry.calls.waiting{retry.policy=a}":                                   0,
 	}, got)
-	assert.Equal(t, map[string]string{
-		"retry.calls": "{call}", "retry.attempts": "{attempt}", "retry.retries": "{retry}",
-		"retry.calls.waiting": "{call}", "retry.delay": "s", "retry.call.duration": "s",
-	}, o.units)
 }
 
-// TestWaiting counts calls whose waits have no end but that of the clock.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := observe(t, retryotel.Options{})
-		waiting := func() float64 { return o.read(t)["retry.calls.waiting{retry.policy=a}"] }
-		clock := stuck{make(chan time.Time), new(atomic.Bool)}
-		ctx, cancel := context.WithCancel(t.Context())
-		run := func(ctx context.Context, wait time.Duration, attempts int) {
-			p := &retry.Policy{Name: "a", MaxAttempts: attempts, Backoff: retry.Constant(wait), Observer: o.Observer, Clock: clock}
-			_ = p.Execute(ctx, func(context.Context) error { return errBoom })
-		}
-		for n := range 20 {
-			go run(t.Context(), 1, 2) // the shortest wait
-			go run(ctx, time.Hour, n+1)
-		}
-		synctest.Wait()
-		assert.Equal(t, 39.0, waiting(), "one call has no retry")
-		cancel()
-		synctest.Wait()
-		assert.Equal(t, 20.0, waiting())
-		close(clock.over)
-		synctest.Wait()
-		assert.Zero(t, waiting())
-		clock.panics.Store(true)
-		assert.Panics(t, func() { run(t.Context(), 1, 2) })
-		assert.Zero(t, waiting())
+		testkit.CountsWaiting(t, o.Observer, func() float64 { return o.read(t)["retry.calls.waiting{retry.policy=a}"] })
 	})
-}
-
-// stuck is a clock whose waits are over when it is closed, or panic.
-type stuck struct {
-	over   chan time.Time
-	panics *atomic.Bool
-}
-
-func (stuck) Now() time.Time { return time.Unix(1, 0) }
-
-func (s stuck) After(time.Duration) <-chan time.Time {
-	if s.panics.Load() {
-		panic("out of time")
-	}
-	return s.over
 }
 
 func TestBudgets(t *testing.T) {
@@ -206,17 +169,6 @@ func TestCardinality(t *testing.T) {
 	for series := range got {
 		assert.Less(t, len(series), 200)
 	}
-
-	// And long ones.
-	o = observe(t, retryotel.Options{})
-	long := strings.Repeat("x", 256)
-	for _, category := range []string{long, long + "y", long + "z"} {
-		v := retry.Verdict{Class: retry.Retryable, Category: category}
-		o.Observe(t.Context(), retry.Event{Kind: retry.GaveUp, Attempt: 1, Verdict: v, Stop: retry.StopAttempts})
-	}
-	got = o.read(t)
-	assert.Equal(t, 1.0, got["retry.calls{error.type="+long+",retry.outcome=attempts,retry.policy=}"])
-	assert.Equal(t, 2.0, got["retry.calls{error.type=_OTHER,retry.outcome=attempts,retry.policy=}"])
 }
 
 // attributes returns those of a span or an event as text.

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryprometheus"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -131,12 +131,11 @@ func TestLint(t *testing.T) {
 	assert.NotEmpty(t, lines(scrape(t, c), `retry_calls_waiting{policy="a",service="jobs"}`))
 }
 
-// TestWaiting counts calls whose waits have no end but that of the clock.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := retryprometheus.New(nil)
-		waiting := func() float64 {
+		testkit.CountsWaiting(t, o, func() float64 {
 			registry := prometheus.NewRegistry()
 			registry.MustRegister(o)
 			families, err := registry.Gather()
@@ -147,44 +146,8 @@ func TestWaiting(t *testing.T) {
 				}
 			}
 			return math.NaN()
-		}
-		clock := stuck{make(chan time.Time), new(atomic.Bool)}
-		ctx, cancel := context.WithCancel(t.Context())
-		run := func(ctx context.Context, wait time.Duration, attempts int) {
-			p := &retry.Policy{Name: "a", MaxAttempts: attempts, Backoff: retry.Constant(wait), Observer: o, Clock: clock}
-			_ = p.Execute(ctx, func(context.Context) error { return errBoom })
-		}
-		for n := range 20 {
-			go run(t.Context(), 1, 2) // the shortest wait
-			go run(ctx, time.Hour, n+1)
-		}
-		synctest.Wait()
-		assert.Equal(t, 39.0, waiting(), "one call has no retry")
-		cancel()
-		synctest.Wait()
-		assert.Equal(t, 20.0, waiting())
-		close(clock.over)
-		synctest.Wait()
-		assert.Zero(t, waiting())
-		clock.panics.Store(true)
-		assert.Panics(t, func() { run(t.Context(), 1, 2) })
-		assert.Zero(t, waiting())
+		})
 	})
-}
-
-// stuck is a clock whose waits are over when it is closed, or panic.
-type stuck struct {
-	over   chan time.Time
-	panics *atomic.Bool
-}
-
-func (stuck) Now() time.Time { return time.Unix(1, 0) }
-
-func (s stuck) After(time.Duration) <-chan time.Time {
-	if s.panics.Load() {
-		panic("out of time")
-	}
-	return s.over
 }
 
 func TestBudgets(t *testing.T) {
@@ -215,17 +178,6 @@ func TestCardinality(t *testing.T) {
 	assert.Contains(t, text, `policy="policy 0`+"\ufffd")
 	assert.Len(t, lines(text, "retry_attempts_total{"), 4)
 	assert.LessOrEqual(t, len(lines(text, "retry_retries_total{")), 4*6)
-
-	// And long ones.
-	c = retryprometheus.New(nil)
-	long := strings.Repeat("x", 256)
-	for _, category := range []string{long, long + "y", long + "z"} {
-		v := retry.Verdict{Class: retry.Retryable, Category: category}
-		observe(c, retry.Event{Kind: retry.GaveUp, Attempt: 1, Verdict: v, Stop: retry.StopAttempts})
-	}
-	text = scrape(t, c)
-	assert.Contains(t, text, `retry_calls_total{category="`+long+`",outcome="attempts",policy=""} 1.0`)
-	assert.Contains(t, text, `retry_calls_total{category="other",outcome="attempts",policy=""} 2.0`)
 }
 
 // TestExemplars has calls with a trace.
