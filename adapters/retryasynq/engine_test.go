@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryasynq"
+	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -96,34 +97,14 @@ func TestRunAgainByHand(t *testing.T) {
 	assert.Equal(t, enginetest.Succeeded, o.Status)
 }
 
-// A task is not run while no policy is known for its type, and has all attempts when there
-// is one. A policy counts from the next attempt on.
-func TestPolicyOfTheType(t *testing.T) {
+func TestNoPolicy(t *testing.T) {
 	t.Parallel()
 	q := open(t)
-	var policy atomic.Pointer[retry.Policy]
-	var attempts atomic.Int32
-	p := enginetest.Policies{PolicyFor: func(kind string) (*retry.Policy, error) {
-		if p := policy.Load(); p != nil && kind == "kind-2" {
-			return p, nil
-		}
-		return nil, assert.AnError
-	}}
-	w, err := q.Start(p, func(context.Context, string) error {
-		attempts.Add(1)
-		policy.Store(&retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)})
-		return assert.AnError
+	enginekit.NoPolicy(t, q, false, func() string {
+		info, err := q.inspector.GetTaskInfo(q.name, "job")
+		require.NoError(t, err)
+		return info.LastErr
 	})
-	require.NoError(t, err)
-	require.NoError(t, q.Submit(t.Context(), "kind-2", "x"))
-	until(t, q, func(info *asynq.TaskInfo) bool {
-		return info.LastErr == `retry: no policy for jobs of kind "kind-2": `+assert.AnError.Error()
-	})
-	assert.Zero(t, attempts.Load())
-	policy.Store(&retry.Policy{MaxAttempts: 9, Backoff: retry.Constant(0)})
-	until(t, q, func(info *asynq.TaskInfo) bool { return info.State == asynq.TaskStateArchived && info.Retried == 1 })
-	assert.EqualValues(t, 2, attempts.Load())
-	require.NoError(t, w.Stop(t.Context()))
 }
 
 // What asynq knows itself stays so.

@@ -26,11 +26,11 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-// failing answers the first calls with a code, and then with the request.
-func failing(calls int, code codes.Code) *server {
+// failing answers the first calls with UNAVAILABLE, and then with the request.
+func failing(calls int) *server {
 	return &server{unary: func(_ context.Context, call int, in string) (string, error) {
 		if call <= calls {
-			return "", status.Error(code, "no")
+			return "", status.Error(codes.Unavailable, "no")
 		}
 		return in, nil
 	}}
@@ -78,7 +78,7 @@ func TestWhich(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := failing(10, codes.Unavailable).start(t)
+			s := failing(10).start(t)
 			retries, _ := retrying(attempts)
 			retries.Idempotent = tt.idempotent
 			_, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), tt.method, "")
@@ -108,7 +108,7 @@ func TestServiceConfig(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := failing(100, codes.Unavailable)
+			s := failing(100)
 			s.stream = echo(100, 0, codes.Unavailable) // having read the request, because grpc may fail to send it otherwise
 			s.start(t)
 			retries, _ := retrying(attempts)
@@ -261,7 +261,7 @@ func TestAttemptTimeout(t *testing.T) {
 // count, however many they are, if the call is to wait.
 func TestWaitForReady(t *testing.T) {
 	t.Parallel()
-	s := failing(1, codes.Unavailable)
+	s := failing(1)
 	var address atomic.Value // where the server is
 	address.Store(refused)
 	dialer := func(ctx context.Context, _ string) (net.Conn, error) {
@@ -310,7 +310,7 @@ func TestWaitForReadyConfig(t *testing.T) {
 // TestContexts has the statuses of calls that their callers have ended.
 func TestContexts(t *testing.T) {
 	t.Parallel()
-	s := failing(1000, codes.Unavailable).start(t)
+	s := failing(1000).start(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{
 		Backoff:  retry.Constant(time.Hour),
@@ -375,7 +375,7 @@ func TestForeignErrors(t *testing.T) {
 // TestNested has two Interceptors in one chain: the attempts do not multiply.
 func TestNested(t *testing.T) {
 	t.Parallel()
-	s := failing(1000, codes.Unavailable).start(t)
+	s := failing(1000).start(t)
 	outer, _ := retrying(attempts)
 	inner, _ := retrying(attempts)
 	_, err := call(t.Context(), dial(t, s.address, append(outer.DialOptions(), inner.DialOptions()...)...), get, "")
@@ -442,7 +442,7 @@ func TestPolicyWithoutBackoff(t *testing.T) {
 			tt.p.Clock, tt.p.Observer = &retrytest.Clock{}, &recorder
 			before := tt.p
 			retries := &retrygrpc.Interceptor{Policy: &tt.p, Budget: retrygrpc.NoBudget}
-			s := failing(100, codes.Unavailable).start(t)
+			s := failing(100).start(t)
 			for range 2 {
 				_, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), get, "")
 				require.ErrorIs(t, err, retry.StopAttempts)

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -19,7 +18,7 @@ import (
 // however its name is spelled.
 func TestBudgets(t *testing.T) {
 	t.Parallel()
-	s := failing(1000, codes.Unavailable).start(t)
+	s := failing(1000).start(t)
 	p, _ := quick(2)
 	retries := &retrygrpc.Interceptor{Policy: p}
 	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {

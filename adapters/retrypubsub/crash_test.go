@@ -23,7 +23,7 @@ func TestCrash(t *testing.T) {
 		Open: func(t testing.TB) (enginetest.Queue, string) {
 			t.Helper()
 			s := startServer(t)
-			q := openOn(t, s, startOneByOne(t, s), func(*pubsubpb.Subscription) {})
+			q := openOn(t, s, startOneByOne(t, s), plain)
 			return q, q.address + " " + q.name
 		},
 		Attach: func(t testing.TB, address string) enginetest.Queue {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrypubsub"
+	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -127,9 +127,9 @@ func TestForeignMessages(t *testing.T) {
 		before := len(events.Events())
 		q.publish("a", test.attributes)
 		require.NoError(t, <-errs)
-		assert.Equal(t, test.want, q.await("a", enginetest.GaveUp).Err)
+		assert.Equal(t, test.want, enginekit.Await(t, q, "a").Err)
 		assert.Equal(t, []string{test.told + test.want}, events.Timeline()[before:])
-		q.ended("a", enginetest.Outcome{})
+		q.End("a", enginetest.Outcome{}, nil)
 	}
 	before := len(events.Events())
 	q.publish("a", map[string]string{"retry-subscription": "other"})
@@ -137,32 +137,15 @@ func TestForeignMessages(t *testing.T) {
 	assert.Len(t, events.Events(), before)
 }
 
-// A message without a policy comes again after a second, and has lost no attempt. So does one
-// whose function ends its goroutine, unless deliveries are counted.
+// A message without a policy comes again after a second.
 func TestNoPolicy(t *testing.T) {
 	t.Parallel()
-	q, events := open(t, plain), &retrytest.Recorder{}
-	p := &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0), Observer: events}
-	r, begun, calls := retriesOf(q, nil), time.Now(), 0
-	r.CountDeliveries = true
-	r.PolicyFor = func(kind string) (*retry.Policy, error) {
-		if assert.Equal(t, "kind-1", kind); calls == 1 && time.Since(begun) < 2*time.Second {
-			return nil, errors.New("unknown kind")
-		}
-		return p, nil
-	}
-	errs := receive(t, q, r, func(context.Context, *pubsub.Message) error {
-		if calls++; calls == 1 {
-			runtime.Goexit()
-		}
-		return assert.AnError
-	})
-	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
-	require.EqualError(t, firstError(t, errs), "Goexit")
-	require.ErrorContains(t, firstError(t, errs), `retry: no policy for jobs of kind "kind-1": unknown kind`)
-	q.await("a", enginetest.GaveUp)
-	require.Eventually(t, func() bool { return len(events.Events()) == 2 }, 10*time.Second, time.Millisecond) // after it is stored
-	events.Expect(t, "2: "+assert.AnError.Error()+": retry in 0s", "3: gave up (attempts): "+assert.AnError.Error())
+	q := open(t, plain)
+	q.counts = true
+	var said atomic.Value
+	said.Store("")
+	q.failed = func(err error) { said.Store(err.Error()) }
+	enginekit.NoPolicy(t, q, true, func() string { return said.Swap("").(string) })
 }
 
 // A message with an ordering key keeps its place while it waits.
@@ -199,7 +182,7 @@ func TestOrderingKey(t *testing.T) {
 		require.NoError(t, <-errs)
 	}
 	assert.Equal(t, []string{"a", "a", "b", "b", "b", "c"}, seen)
-	q.await("b", enginetest.GaveUp)
+	enginekit.Await(t, q, "b")
 }
 
 // The service has a limit of 10 MB and one of 100 attributes. A message near them has its State
@@ -217,18 +200,18 @@ func TestLimitOfSize(t *testing.T) {
 	publish(near)
 	require.NoError(t, <-errs)
 	require.NoError(t, <-errs)
-	assert.Contains(t, q.await(near, enginetest.GaveUp).Err, "failed after 2 attempts: ää")
+	assert.Contains(t, enginekit.Await(t, q, near).Err, "failed after 2 attempts: ää")
 	at := strings.Repeat("x", 1e7-200)
 	publish(at)
 	require.NoError(t, <-errs)
-	assert.Equal(t, "no reason", q.await(at, enginetest.GaveUp).Err)
+	assert.Equal(t, "no reason", enginekit.Await(t, q, at).Err)
 	attributes := map[string]string{}
 	for i := range 100 {
 		attributes[fmt.Sprint(i)] = "x"
 	}
 	q.publish("many", attributes)
 	require.NoError(t, <-errs)
-	assert.Equal(t, "no reason", q.await("many", enginetest.GaveUp).Err)
+	assert.Equal(t, "no reason", enginekit.Await(t, q, "many").Err)
 	assert.Len(t, events.Timeline(), 6)
 }
 
@@ -300,10 +283,10 @@ func TestDeadLetter(t *testing.T) {
 	require.NoError(t, err)
 	errs := receive(t, q, r, func(context.Context, *pubsub.Message) error { return assert.AnError })
 	require.ErrorContains(t, firstError(t, errs), "PermissionDenied")
-	q.await("in order", enginetest.GaveUp)
+	enginekit.Await(t, q, "in order")
 
 	q.publish("copied", map[string]string{"type": "kind"})
-	q.await("copied", enginetest.GaveUp)
+	enginekit.Await(t, q, "copied")
 	copies := 0
 	for _, m := range s.Messages() {
 		if m.Attributes["retry-state"] != "" {

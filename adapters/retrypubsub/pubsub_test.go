@@ -25,6 +25,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/seed-5ff3c98e/retry/adapters/retrypubsub"
+	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -54,7 +56,7 @@ func conform(t *testing.T, change func(*pubsubpb.Subscription), unstored enginet
 	// The fake server delivers a message in 10 ms, and stands still if a client pings, which it
 	// does every 30 seconds, while so many wait that it cannot send.
 	const jobs = 500
-	for _, r := range enginetest.Run(t, &enginetest.Engine{
+	enginetest.Run(t, &enginetest.Engine{
 		Unit: unit, Grain: 5 * time.Second, Recovery: 15 * time.Second, Jobs: jobs, Cannot: map[string]enginetest.Instead{
 			"crash":                 {Why: why, Told: []string{boom, "2: succeeded"}},
 			"crash: poison":         {Why: why, Told: []string{"1: " + again}},
@@ -74,7 +76,7 @@ func conform(t *testing.T, change func(*pubsubpb.Subscription), unstored enginet
 			return q.(*queue).submit(ctx, kind, job, nil, headers) //nolint:forcetypeassert // see Open
 		},
 		DeadHeaders: func(_ context.Context, q enginetest.Queue, job string) (map[string]string, error) {
-			return q.(*queue).headers(job), nil //nolint:forcetypeassert // see Open
+			return q.(*queue).Headers(job), nil //nolint:forcetypeassert // see Open
 		},
 		OpenTwo: func(t testing.TB) (q enginetest.Queue, spoil func() (mend func() error, err error)) {
 			t.Helper()
@@ -84,9 +86,25 @@ func conform(t *testing.T, change func(*pubsubpb.Subscription), unstored enginet
 			q.(*queue).server.forget() //nolint:forcetypeassert // see Open
 			return nil
 		},
-	}) {
-		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	})
+}
+
+func TestMain(m *testing.M) { testkit.AtOnce(m, 10) }
+
+// TestOutage has workers lose the server again and again.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	outage := &enginetest.Outage{
+		Open: func(t testing.TB, cable *enginetest.Cable) enginetest.Queue {
+			t.Helper()
+			q := open(t, plain)
+			q.cable = cable
+			return q
+		},
+		Forgets: true,
+		Twice:   true,
 	}
+	outage.Run(t)
 }
 
 // server is the fake server of the library, with a clock of its own.
@@ -125,6 +143,8 @@ const project = "projects/enginetest/"
 
 // queue is a topic with a subscription, and a topic for dead messages.
 type queue struct {
+	enginekit.Ends
+
 	t       testing.TB
 	address string
 	name    string
@@ -134,11 +154,12 @@ type queue struct {
 	cable   *enginetest.Cable // of all workers, which connect again when it is lost
 	single  bool              // workers take one message at a time
 	shared  *pubsub.Client    // of all workers
+	counts  bool              // workers count deliveries
 
-	mu      sync.Mutex
-	ends    map[string]enginetest.Outcome
-	letters map[string]map[string]string // the attributes of dead messages
-	last    map[string]string            // the ID of the last message of a job
+	failed func(error) // is told of errors of Handle, unless it is nil
+
+	mu   sync.Mutex
+	last map[string]string // the ID of the last message of a job
 }
 
 func connect(t testing.TB, address string, cable *enginetest.Cable) *pubsub.Client {
@@ -154,7 +175,7 @@ func connect(t testing.TB, address string, cable *enginetest.Cable) *pubsub.Clie
 
 func attach(t testing.TB, address, name string) *queue {
 	t.Helper()
-	q := &queue{t: t, address: address, name: name, client: connect(t, address, &enginetest.Cable{}), letters: map[string]map[string]string{}, ends: map[string]enginetest.Outcome{}, last: map[string]string{}}
+	q := &queue{t: t, address: address, name: name, client: connect(t, address, &enginetest.Cable{}), last: map[string]string{}}
 	q.topic = publisher(q.client, name)
 	t.Cleanup(func() { _ = q.client.Close() })
 	return q
@@ -198,10 +219,7 @@ func openOn(t testing.TB, s *server, address string, change func(*pubsubpb.Subsc
 	var receiving sync.WaitGroup
 	receiving.Go(func() {
 		_ = q.client.Subscriber(q.name+"-dead").Receive(ctx, func(_ context.Context, msg *pubsub.Message) {
-			q.mu.Lock()
-			q.letters[jobOf(msg)] = msg.Attributes
-			q.mu.Unlock()
-			q.ended(jobOf(msg), enginetest.Outcome{Status: enginetest.GaveUp, Err: cmp.Or(msg.Attributes["retry-error"], "no reason")})
+			q.GiveUp(jobOf(msg), cmp.Or(msg.Attributes["retry-error"], "no reason"), msg.Attributes)
 			msg.Ack()
 		})
 	})
@@ -239,12 +257,6 @@ func openTwo(t testing.TB, change func(*pubsubpb.Subscription)) (q enginetest.Qu
 	}
 }
 
-func (q *queue) ended(job string, o enginetest.Outcome) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.ends[job] = o
-}
-
 func (q *queue) Submit(ctx context.Context, kind, job string) error {
 	return q.submit(ctx, kind, job, nil, nil)
 }
@@ -256,31 +268,8 @@ func (q *queue) submit(ctx context.Context, kind, job string, padding []byte, he
 	return err
 }
 
-// headers returns the attributes of a dead message.
-func (q *queue) headers(job string) map[string]string {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.letters[job]
-}
-
 // jobOf returns the job of a message, without its padding.
 func jobOf(msg *pubsub.Message) string { return strings.TrimRight(string(msg.Data), " ") }
-
-func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.ends[job], nil
-}
-
-// await waits until a job has ended in a way.
-func (q *queue) await(job string, status enginetest.Status) (o enginetest.Outcome) { //nolint:unparam // reads better
-	q.t.Helper()
-	require.Eventually(q.t, func() bool {
-		o, _ = q.Outcome(q.t.Context(), job)
-		return o.Status == status
-	}, 30*time.Second, time.Millisecond)
-	return o
-}
 
 func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
 	w := &workers{cable: cmp.Or(q.cable, &enginetest.Cable{})}
@@ -290,7 +279,7 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 		w.client = client
 	}
 	w.retries = &retrypubsub.Retries{
-		Policy: p.Policy, PolicyFor: p.PolicyFor, Subscription: q.name, Hold: 200 * time.Millisecond, CountDeliveries: q.single,
+		Policy: p.Policy, PolicyFor: p.PolicyFor, Subscription: q.name, Hold: 200 * time.Millisecond, CountDeliveries: q.single || q.counts,
 		Publisher: publisher(client, q.name), Dead: publisher(client, q.name+"-dead"),
 	}
 	subscriber := client.Subscriber(q.name)
@@ -318,11 +307,11 @@ func (q *queue) handle(ctx context.Context, w *workers, msg *pubsub.Message, han
 		succeeded = err == nil
 		return err
 	})
-	if err != nil && ctx.Err() == nil {
-		q.t.Logf("%s: %v", msg.Data, err)
+	if err != nil && q.failed != nil {
+		q.failed(err)
 	}
 	if succeeded && err == nil && !w.killed.Load() {
-		q.ended(jobOf(msg), enginetest.Outcome{Status: enginetest.Succeeded})
+		q.Succeed(jobOf(msg))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -219,33 +220,20 @@ func TestEndNotStored(t *testing.T) {
 	}
 }
 
-// A job fails before its function while no policy is known for its kind, and has all
-// attempts when there is one. A policy counts from the next attempt on.
-func TestPolicyOfTheKind(t *testing.T) {
+// A job fails before its function while no policy is known for its kind.
+func TestNoPolicy(t *testing.T) {
 	t.Parallel()
 	q := open(t)
-	var policy atomic.Pointer[retry.Policy]
-	var attempts atomic.Int32
-	p := enginetest.Policies{PolicyFor: func(kind string) (*retry.Policy, error) {
-		if p := policy.Load(); p != nil && kind == "kind-2" {
-			return p, nil
-		}
-		return nil, assert.AnError
-	}}
-	w, err := q.Start(p, func(context.Context, string) error {
-		attempts.Add(1)
-		policy.Store(&retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)})
-		return assert.AnError
-	})
+	client, err := q.client(q.pool, enginetest.Policies{}, &river.Config{})
 	require.NoError(t, err)
-	require.NoError(t, q.Submit(t.Context(), "kind-2", "a"))
-	row := until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool { return len(row.Errors) >= 2 })
-	assert.Equal(t, `retry: no policy for jobs of kind "kind-2": `+assert.AnError.Error(), row.Errors[0].Error)
-	assert.Zero(t, attempts.Load())
-	policy.Store(&retry.Policy{MaxAttempts: 9, Backoff: retry.Constant(0)})
-	until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool { return row.State == rivertype.JobStateDiscarded })
-	assert.EqualValues(t, 2, attempts.Load())
-	require.NoError(t, w.Stop(t.Context()))
+	enginekit.NoPolicy(t, q, false, func() string {
+		row, err := client.JobGet(t.Context(), q.ids["job"])
+		require.NoError(t, err)
+		if len(row.Errors) == 0 {
+			return ""
+		}
+		return row.Errors[len(row.Errors)-1].Error
+	})
 }
 
 // A snooze costs no attempt, and who cancels a job ends it.

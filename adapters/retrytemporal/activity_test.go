@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -24,7 +23,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrytemporal"
-	"github.com/seed-5ff3c98e/retry/retrytest"
+	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -70,25 +69,6 @@ func outcomes(errs ...error) func(context.Context) (string, error) {
 		}
 		return "done", nil
 	}
-}
-
-func TestWaits(t *testing.T) {
-	t.Parallel()
-	var rec retrytest.Recorder
-	p := &retry.Policy{
-		MaxAttempts: 3, FreeRateLimits: 1, Backoff: retry.Constant(time.Minute), Jitter: retry.NoJitter, Observer: &rec,
-	}
-	boom := errors.New("boom")
-	result, took, err := once(t, p, outcomes(boom, retry.MarkRateLimited(boom, 50*time.Second), boom))
-	require.NoError(t, err)
-	assert.Equal(t, "done", result)
-	assert.Len(t, rec.Events(), 4)
-	waits := time.Duration(0)
-	for _, e := range rec.Events() {
-		waits += e.Delay
-	}
-	assert.InDelta(t, waits, took, float64(10*time.Second), "%v", rec.Timeline())
-	assert.GreaterOrEqual(t, waits, 2*time.Minute+50*time.Second)
 }
 
 func TestErrors(t *testing.T) {
@@ -237,14 +217,9 @@ func begin(t *testing.T, s *server, kind string, p *retry.Policy, handle enginet
 }
 
 // ended returns how the job ended.
-func (q *queue) ended(t *testing.T) (o enginetest.Outcome) {
+func (q *queue) ended(t *testing.T) enginetest.Outcome {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		var err error
-		o, err = q.Outcome(t.Context(), "job")
-		return err == nil && o.Status != enginetest.Open
-	}, time.Minute, time.Millisecond)
-	return o
+	return enginekit.Await(t, q, "job")
 }
 
 // Who reads the details of the user's finds them where they were without a policy.
@@ -387,17 +362,8 @@ func TestConflicts(t *testing.T) {
 		t.Run(test.want, func(t *testing.T) {
 			t.Parallel()
 			test.server.InitialInterval = durationpb.New(time.Second)
-			q := &queue{t: t, server: startServer(t, time.Minute, &test.server)}
-			w, err := q.Start(enginetest.Policies{Policy: &test.policy}, func(context.Context, string) error { return nil })
-			require.NoError(t, err)
-			defer func() { assert.NoError(t, w.Stop(t.Context())) }()
-			require.NoError(t, q.Submit(t.Context(), "kind-1", "job"))
-			require.Eventually(t, func() bool {
-				o, _ := q.Outcome(t.Context(), "job")
-				return o.Status != 0
-			}, time.Minute, time.Millisecond)
-			o, err := q.Outcome(t.Context(), "job")
-			require.NoError(t, err)
+			q := begin(t, startServer(t, time.Minute, &test.server), "kind-1", &test.policy, func(context.Context, string) error { return nil })
+			o := q.ended(t)
 			assert.Contains(t, o.Err, test.want)
 			assert.Equal(t, test.want == "", o.Err == "")
 		})
@@ -414,37 +380,10 @@ func TestConfigureRefuses(t *testing.T) {
 	assert.ErrorContains(t, err, "-1s")
 }
 
-// An activity is not run while no policy is known for its type, and has all attempts when
-// there is one. A policy counts from the next attempt on.
-func TestPolicyOfTheType(t *testing.T) {
+func TestNoPolicy(t *testing.T) {
 	t.Parallel()
-	q := &queue{t: t, server: startServer(t, time.Minute, nil)}
-	var policy atomic.Pointer[retry.Policy]
-	var attempts atomic.Int32
-	p := enginetest.Policies{PolicyFor: func(kind string) (*retry.Policy, error) {
-		if p := policy.Load(); p != nil && kind == "kind-2" {
-			return p, nil
-		}
-		return nil, assert.AnError
-	}}
-	w, err := q.Start(p, func(context.Context, string) error {
-		attempts.Add(1)
-		policy.Store(&retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)})
-		return assert.AnError
-	})
-	require.NoError(t, err)
-	require.NoError(t, q.Submit(t.Context(), "kind-2", "job"))
-	require.Eventually(t, func() bool {
-		return strings.Contains(q.server.failureOf("job"), `retry: no policy for jobs of kind "kind-2": `+assert.AnError.Error())
-	}, time.Minute, time.Millisecond)
-	assert.Zero(t, attempts.Load())
-	policy.Store(&retry.Policy{MaxAttempts: 9, Backoff: retry.Constant(0)})
-	require.Eventually(t, func() bool {
-		o, err := q.Outcome(t.Context(), "job")
-		return err == nil && o.Status == enginetest.GaveUp && strings.Contains(o.Err, "failed after 2 attempts")
-	}, time.Minute, time.Millisecond)
-	assert.EqualValues(t, 2, attempts.Load())
-	require.NoError(t, w.Stop(t.Context()))
+	q := open(t)
+	enginekit.NoPolicy(t, q, false, func() string { return q.server.failureOf("job") })
 }
 
 // A workflow that cancels its activity ends it as before.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,7 +36,7 @@ func onServer(t *testing.T, p *retry.Policy, act, wf any) *realServer {
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	s := &realServer{c, dial.Namespace, "q-" + rand.Text()}
-	options := worker.Options{EnableSessionWorker: true}
+	options := worker.Options{}
 	require.NoError(t, (&retrytemporal.Retries{Policy: p}).Configure(&options))
 	w := worker.New(c, s.name, options)
 	w.RegisterActivityWithOptions(act, activity.RegisterOptions{Name: "activity"})
@@ -62,24 +61,6 @@ func workflowOf(options workflow.ActivityOptions) func(workflow.Context) error {
 	return func(ctx workflow.Context) error {
 		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), "activity").Get(ctx, nil)
 	}
-}
-
-func TestTemporalSession(t *testing.T) {
-	t.Parallel()
-	hello := func(context.Context) (string, error) { return "hi", nil }
-	s := onServer(t, &retry.Policy{AttemptTimeout: 100 * time.Millisecond}, hello, func(ctx workflow.Context) (s string, err error) {
-		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
-		ctx, err = workflow.CreateSession(ctx, &workflow.SessionOptions{CreationTimeout: 20 * time.Second, ExecutionTimeout: time.Minute})
-		if err != nil {
-			return "", err
-		}
-		defer workflow.CompleteSession(ctx)
-		if err := workflow.Sleep(ctx, time.Second); err != nil {
-			return "", err
-		}
-		return s, workflow.ExecuteActivity(ctx, "activity").Get(ctx, &s)
-	})
-	require.NoError(t, s.begin(t).Get(t.Context(), nil))
 }
 
 // A workflow reads the last heartbeat of its activity as it was.
@@ -158,17 +139,4 @@ func TestTemporalPause(t *testing.T) {
 	}
 	require.ErrorContains(t, run.Get(t.Context(), nil), "failed after 3 attempts")
 	assert.EqualValues(t, 5, attempts.Load())
-}
-
-func TestTemporalLongText(t *testing.T) {
-	t.Parallel()
-	var attempts atomic.Int32
-	s := onServer(t, &retry.Policy{Backoff: retry.Constant(100 * time.Millisecond)}, func(context.Context) error {
-		if attempts.Add(1) == 3 {
-			return nil
-		}
-		return errors.New(strings.Repeat("x", 3<<20))
-	}, workflowOf(workflow.ActivityOptions{StartToCloseTimeout: 10 * time.Second}))
-	require.NoError(t, s.begin(t).Get(t.Context(), nil))
-	assert.EqualValues(t, 3, attempts.Load())
 }

@@ -1,0 +1,126 @@
+// Package enginekit has what the tests of adapters to engines share, besides the conformance suite.
+package enginekit
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
+)
+
+// Ends has how jobs have ended, for engines that keep no record of that.
+type Ends struct {
+	mu      sync.Mutex
+	ends    map[string]enginetest.Outcome
+	letters map[string]map[string]string
+}
+
+// End notes how a job has ended, and which headers it has there if it was given up.
+func (e *Ends) End(job string, o enginetest.Outcome, headers map[string]string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ends == nil {
+		e.ends, e.letters = map[string]enginetest.Outcome{}, map[string]map[string]string{}
+	}
+	e.ends[job], e.letters[job] = o, headers
+}
+
+// Succeed notes a success.
+func (e *Ends) Succeed(job string) {
+	e.End(job, enginetest.Outcome{Status: enginetest.Succeeded}, nil)
+}
+
+// GiveUp notes a job that was given up.
+func (e *Ends) GiveUp(job, reason string, headers map[string]string) {
+	e.End(job, enginetest.Outcome{Status: enginetest.GaveUp, Err: reason}, headers)
+}
+
+// Outcome implements that of [enginetest.Queue].
+func (e *Ends) Outcome(_ context.Context, job string) (enginetest.Outcome, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ends[job], nil
+}
+
+// Headers returns the headers of a job that was given up.
+func (e *Ends) Headers(job string) map[string]string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.letters[job]
+}
+
+// Await waits until a job of a queue has ended, and returns how.
+func Await(t testing.TB, q enginetest.Queue, job string) (o enginetest.Outcome) {
+	t.Helper()
+	until(t, "the job ends", func() bool {
+		var err error
+		o, err = q.Outcome(t.Context(), job)
+		return err == nil && o.Status != enginetest.Open
+	})
+	return o
+}
+
+// until waits until something has happened.
+func until(t testing.TB, what string, happened func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !happened(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not in a minute: %s", what)
+		}
+	}
+}
+
+// NoPolicy checks that a job is not run while there is no policy for its kind, before its first
+// attempt and after it, and that this costs no attempt. The policy that there is at last counts
+// from its next attempt on. told returns what the adapter has said of the job meanwhile. If the
+// adapter is asked to see to it, the first attempt ends its goroutine, and is lost.
+func NoPolicy(t *testing.T, q enginetest.Queue, goexit bool, told func() string) {
+	t.Helper()
+	var policy atomic.Pointer[retry.Policy]
+	policyFor := func(kind string) (*retry.Policy, error) {
+		if p := policy.Load(); p != nil && kind == "kind-2" {
+			return p, nil
+		}
+		return nil, errors.New("unknown kind")
+	}
+	var attempts atomic.Int32
+	w, err := q.Start(enginetest.Policies{PolicyFor: policyFor}, func(context.Context, string) error {
+		if attempts.Add(1) == 1 {
+			policy.Store(nil)
+			if goexit {
+				runtime.Goexit()
+			}
+		}
+		return errors.New("boom")
+	})
+	if err == nil {
+		err = q.Submit(t.Context(), "kind-2", "job")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func() bool {
+		return strings.Contains(told(), `retry: no policy for jobs of kind "kind-2": unknown kind`)
+	}
+	until(t, "the kind is refused", refused)
+	if n := attempts.Load(); n != 0 {
+		t.Errorf("attempts without a policy: %d", n)
+	}
+	policy.Store(&retry.Policy{MaxAttempts: 9, Backoff: retry.Constant(0)})
+	until(t, "the first attempt", func() bool { return attempts.Load() == 1 })
+	until(t, "the kind is refused again", refused)
+	policy.Store(&retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0)})
+	if o := Await(t, q, "job"); o.Status != enginetest.GaveUp || !strings.Contains(o.Err, "failed after 3 attempts: boom") || attempts.Load() != 3 {
+		t.Errorf("%v after %d attempts: %s", o.Status, attempts.Load(), o.Err)
+	}
+	if err := w.Stop(context.WithoutCancel(t.Context())); err != nil {
+		t.Error(err)
+	}
+}
