@@ -14,7 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryamqp"
+	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -31,7 +33,7 @@ func TestConformanceOfClassicQueues(t *testing.T) {
 
 func conform(t *testing.T, kind string) {
 	t.Helper()
-	for _, r := range enginetest.Run(t, &enginetest.Engine{
+	enginetest.Run(t, &enginetest.Engine{
 		Grain: 5 * time.Second, Recovery: 10 * time.Second, Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return open(t, kind)
@@ -47,7 +49,7 @@ func conform(t *testing.T, kind string) {
 			return q.(*queue).submit(ctx, kind, job, table) //nolint:forcetypeassert // see Open
 		},
 		DeadHeaders: func(_ context.Context, q enginetest.Queue, job string) (map[string]string, error) {
-			return q.(*queue).headers(job), nil //nolint:forcetypeassert // see Open
+			return q.(*queue).Headers(job), nil //nolint:forcetypeassert // see Open
 		},
 		OpenTwo: func(t testing.TB) (q enginetest.Queue, spoil func() (mend func() error, err error)) {
 			t.Helper()
@@ -56,8 +58,89 @@ func conform(t *testing.T, kind string) {
 		RefuseDead: func(_ context.Context, q enginetest.Queue) (mend func() error, err error) {
 			return q.(*queue).refuseDead() //nolint:forcetypeassert // see Open
 		},
-	}) {
-		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	})
+}
+
+func TestMain(m *testing.M) { testkit.AtOnce(m, 10) }
+
+// TestCrash kills worker processes at random moments.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	crash := &enginetest.Crash{
+		Open: func(t testing.TB) (enginetest.Queue, string) {
+			t.Helper()
+			q := open(t, "quorum")
+			return q, q.name
+		},
+		Attach: func(t testing.TB, name string) enginetest.Queue {
+			t.Helper()
+			return &queue{t: t, name: name, single: true}
+		},
+		Forgets: true,
+	}
+	crash.Run(t)
+}
+
+// TestOutage has workers lose the broker again and again.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	testkit.Needs(t, "RabbitMQ")
+	outage := &enginetest.Outage{
+		Open: func(t testing.TB, cable *enginetest.Cable) enginetest.Queue {
+			t.Helper()
+			q := open(t, "quorum")
+			q.cable = cable
+			return q
+		},
+		Forgets: true,
+		Twice:   true,
+	}
+	outage.Run(t)
+}
+
+// cutting is the channel of a message that loses its connection in place of an Ack.
+type cutting struct {
+	amqp.Acknowledger
+
+	cable *enginetest.Cable
+}
+
+func (c cutting) Ack(uint64, bool) error {
+	c.cable.Cut()
+	return amqp.ErrClosed
+}
+
+// A worker that is lost when the broker has the copy of a message, and has not heard that
+// the message is done, leaves both. Both go on, each with a count of its own: the message
+// counts the attempt as lost and is run at once, and the copy waits.
+func TestLostBetweenCopyAndAck(t *testing.T) {
+	t.Parallel()
+	q := open(t, "quorum")
+	p := &retry.Policy{MaxAttempts: 4, Backoff: retry.Constant(time.Second), Jitter: retry.NoJitter}
+	cable := &enginetest.Cable{}
+	lost := consumeOver(t, q, p, cable)
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
+	msg := lost.next()
+	msg.Acknowledger = cutting{msg.Acknowledger, cable}
+	var ended time.Time
+	require.Error(t, lost.retries.Handle(t.Context(), msg, func(context.Context) error {
+		ended = time.Now()
+		return assert.AnError
+	}))
+
+	c := consume(t, q, p)
+	var pauses []time.Duration
+	for range 6 { // three attempts are left to either
+		msg := c.next()
+		pauses = append(pauses, time.Since(ended))
+		require.NoError(t, c.retries.Handle(t.Context(), msg, func(context.Context) error { return assert.AnError }))
+	}
+	assert.Less(t, pauses[0], time.Second, "the message, early")
+	assert.GreaterOrEqual(t, pauses[1], time.Second, "the copy")
+	select {
+	case msg := <-c.in:
+		assert.Fail(t, "too many attempts", msg)
+	case <-time.After(2 * time.Second):
 	}
 }
 
@@ -77,21 +160,19 @@ func connect(t testing.TB, cable *enginetest.Cable) *amqp.Connection {
 
 // queue is a queue of the broker.
 type queue struct {
+	enginekit.Ends
+
 	t       testing.TB
 	name    string
 	channel *amqp.Channel
 	single  bool              // workers take one message at a time
 	cable   *enginetest.Cable // of all workers, which connect again when it is lost
 	shared  *amqp.Connection  // of all workers, which consume again when their channel is closed
-
-	mu      sync.Mutex
-	ends    map[string]enginetest.Outcome
-	letters map[string]amqp.Table // the headers of dead letters
 }
 
 func open(t testing.TB, kind string) *queue {
 	t.Helper()
-	q := &queue{t: t, name: "enginetest-" + strings.ToLower(rand.Text()[:10]), ends: map[string]enginetest.Outcome{}, letters: map[string]amqp.Table{}}
+	q := &queue{t: t, name: "enginetest-" + strings.ToLower(rand.Text()[:10])}
 	var err error
 	q.channel, err = connect(t, &enginetest.Cable{}).Channel()
 	require.NoError(t, err)
@@ -133,11 +214,11 @@ func (q *queue) declareDead() error {
 	dead, err := q.channel.Consume(q.name+".dead", "", true, true, false, false, nil)
 	go func() {
 		for msg := range dead {
-			q.mu.Lock()
-			q.letters[string(msg.Body)] = msg.Headers
-			q.mu.Unlock()
-			text, _ := msg.Headers["retry-error"].(string)
-			q.ended(string(msg.Body), enginetest.Outcome{Status: enginetest.GaveUp, Err: text})
+			texts := map[string]string{}
+			for name, value := range msg.Headers {
+				texts[name], _ = value.(string)
+			}
+			q.GiveUp(string(msg.Body), texts["retry-error"], texts)
 		}
 	}()
 	return err
@@ -147,23 +228,6 @@ func (q *queue) declareDead() error {
 func (q *queue) refuseDead() (mend func() error, err error) {
 	_, err = q.channel.QueueDelete(q.name+".dead", false, false, false)
 	return q.declareDead, err
-}
-
-// headers returns those of a dead letter that are texts.
-func (q *queue) headers(job string) map[string]string {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	texts := map[string]string{}
-	for name, value := range q.letters[job] {
-		texts[name], _ = value.(string)
-	}
-	return texts
-}
-
-func (q *queue) ended(job string, o enginetest.Outcome) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.ends[job] = o
 }
 
 func (q *queue) Submit(ctx context.Context, kind, job string) error {
@@ -179,12 +243,6 @@ func (q *queue) submit(ctx context.Context, kind, job string, headers amqp.Table
 	}
 	_, err = confirmed.WaitContext(ctx)
 	return err
-}
-
-func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.ends[job], nil
 }
 
 func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
@@ -275,7 +333,7 @@ func (q *queue) handle(ctx context.Context, retries *retryamqp.Retries, msg amqp
 		return err
 	})
 	if succeeded && err == nil {
-		q.ended(string(msg.Body), enginetest.Outcome{Status: enginetest.Succeeded})
+		q.Succeed(string(msg.Body))
 	}
 	return err
 }

@@ -98,20 +98,25 @@ func TestQueuesOfCopiesAreGone(t *testing.T) {
 	assert.Equal(t, "c", string(c.dead().Body))
 }
 
-// What was given up and is moved back begins anew.
+// What was given up and is moved back begins anew. A response body in its error does not close
+// the connection.
 func TestMovedBack(t *testing.T) {
 	t.Parallel()
-	q := open(t, "quorum")
-	_, err := q.channel.QueueDelete(q.name+".dead", false, false, false) // with its consumer
-	require.NoError(t, err)
+	q := silentDead(t, "quorum")
 	c := consume(t, q, &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)})
+	long := errors.New(strings.Repeat("ä", 100_000))
 	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 	for range 3 {
-		require.NoError(t, c.handle(assert.AnError))
-		require.NoError(t, c.handle(assert.AnError))
+		require.NoError(t, c.handle(long))
+		require.NoError(t, c.handle(long))
 		dead := c.dead()
-		require.NoError(t, q.channel.Publish("", q.name, true, false, amqp.Publishing{Headers: dead.Headers, Body: dead.Body}))
+		text, _ := dead.Headers["retry-error"].(string)
+		assert.Greater(t, len(text), 8000)
+		assert.Less(t, len(text), 9000)
+		assert.True(t, utf8.ValidString(text))
+		q.publish(amqp.Publishing{Headers: dead.Headers, Body: dead.Body})
 	}
+	assert.False(t, c.conn.IsClosed())
 }
 
 // A message that takes too long each time ends. A context that is canceled before an
@@ -155,22 +160,6 @@ func TestFurtherQueues(t *testing.T) {
 	state, err := q.channel.QueueInspect(q.name) //nolint:staticcheck // no other call has the count
 	require.NoError(t, err)
 	assert.Zero(t, state.Messages)
-}
-
-// A response body in an error does not close the connection.
-func TestLongError(t *testing.T) {
-	t.Parallel()
-	q := open(t, "quorum")
-	_, err := q.channel.QueueDelete(q.name+".dead", false, false, false) // with its consumer
-	require.NoError(t, err)
-	c := consume(t, q, nil)
-	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
-	require.NoError(t, c.handle(retry.MarkFinal(errors.New(strings.Repeat("ä", 100_000)))))
-	text, _ := c.dead().Headers["retry-error"].(string)
-	assert.Greater(t, len(text), 8000)
-	assert.Less(t, len(text), 9000)
-	assert.True(t, utf8.ValidString(text))
-	assert.False(t, c.conn.IsClosed())
 }
 
 // Who cannot tell the broker anything does not take the message again and again.

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func (quiet) Printf(context.Context, string, ...any) {}
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for _, r := range enginetest.Run(t, &enginetest.Engine{
+	enginetest.Run(t, &enginetest.Engine{
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return open(t)
@@ -41,9 +42,57 @@ func TestConformance(t *testing.T) {
 		Cannot: map[string]enginetest.Instead{
 			"success not stored": {Why: "asynq stores the outcome after the handler", Told: []string{"1: succeeded", "2: succeeded"}},
 		},
-	}) {
-		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	})
+}
+
+// TestCrash kills worker processes at random moments.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	crash := &enginetest.Crash{
+		Open: func(t testing.TB) (enginetest.Queue, string) {
+			t.Helper()
+			q := open(t)
+			return q, q.name
+		},
+		Attach: func(t testing.TB, name string) enginetest.Queue {
+			t.Helper()
+			q := attach(t, name)
+			q.concurrency = 1
+			return q
+		},
+		Died: died,
 	}
+	crash.Run(t)
+}
+
+// died has the leases run out of the tasks that a process had begun, for which others
+// would wait a minute, and those that nobody has extended for a while: a process may die
+// before it has begun the task that it took. The next process sees to them when it starts.
+func died(engine enginetest.Queue, _ []int, begun []string) error {
+	q, ctx := engine.(*queue), context.Background()
+	const lease, pause = 30 * time.Second, 5 * time.Second // between extensions
+	old, err := q.redis.ZRangeByScore(ctx, q.leases(), &redis.ZRangeBy{
+		Min: "-inf", Max: strconv.FormatInt(time.Now().Add(lease-3*pause).Unix(), 10),
+	}).Result()
+	if err != nil {
+		return err
+	}
+	return q.expire(ctx, append(old, begun...))
+}
+
+// TestOutage has workers lose Redis again and again.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	outage := &enginetest.Outage{
+		Open: func(t testing.TB, cable *enginetest.Cable) enginetest.Queue {
+			t.Helper()
+			q := open(t)
+			q.cable = cable
+			return q
+		},
+		Lost: func(q enginetest.Queue) error { return died(q, nil, nil) },
+	}
+	outage.Run(t)
 }
 
 // wire is how to reach Redis over a cable.

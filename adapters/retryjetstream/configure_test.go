@@ -3,9 +3,9 @@ package retryjetstream_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryjetstream"
+	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -301,40 +302,11 @@ func TestRenewed(t *testing.T) {
 	}, 5*time.Second, time.Millisecond)
 }
 
-// A message without a policy comes again, and has lost no attempt and no State.
 func TestNoPolicy(t *testing.T) {
 	t.Parallel()
 	q := open(t, startServer(t))
-	events := &retrytest.Recorder{}
-	p := &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0), Observer: events}
-	retries, known := retriesOf(t, q, nil), false
-	retries.PolicyFor = func(kind string) (*retry.Policy, error) {
-		if assert.Equal(t, q.name+".kind-1", kind); !known {
-			return nil, errors.New("unknown kind")
-		}
-		return p, nil
-	}
-	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
-	for range 2 {
-		err := retries.Handle(t.Context(), next(t, retries), unexpected(t))
-		require.ErrorContains(t, err, `retry: no policy for jobs of kind "`+q.name+`.kind-1": unknown kind`)
-	}
-	known = true
-	fail := func(context.Context) error { return assert.AnError }
-	require.NoError(t, retries.Handle(t.Context(), next(t, retries), fail))
-	lost := next(t, retries) // by a worker that dies
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		_ = retries.Handle(t.Context(), lost, func(context.Context) error {
-			runtime.Goexit()
-			return nil
-		})
-	}()
-	<-over
-	known = false
-	require.ErrorContains(t, retries.Handle(t.Context(), lost, unexpected(t)), "unknown kind")
-	known = true
-	require.NoError(t, retries.Handle(t.Context(), next(t, retries), fail))
-	events.Expect(t, "1: "+assert.AnError.Error()+": retry in 0s", "3: gave up (attempts): "+assert.AnError.Error())
+	var said atomic.Value
+	said.Store("")
+	q.failed = func(err error) { said.Store(strings.ReplaceAll(err.Error(), q.name+".", "")) }
+	enginekit.NoPolicy(t, q, true, func() string { return said.Swap("").(string) })
 }

@@ -64,7 +64,7 @@ func loopback(t *testing.T) string {
 
 func conform(t *testing.T, url string) {
 	t.Helper()
-	for _, r := range enginetest.Run(t, &enginetest.Engine{
+	enginetest.Run(t, &enginetest.Engine{
 		Grain: 5 * time.Second, Recovery: 10 * time.Second, InPlace: true,
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
@@ -77,9 +77,52 @@ func conform(t *testing.T, url string) {
 			t.Helper()
 			return openTwo(t, url)
 		},
-	}) {
-		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	})
+}
+
+func TestMain(m *testing.M) { testkit.AtOnce(m, 10) }
+
+// TestCrash kills worker processes at random moments. The server is in the process of
+// the test, which lives.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	crash := &enginetest.Crash{
+		Open: func(t testing.TB) (enginetest.Queue, string) {
+			t.Helper()
+			q := open(t, startServer(t))
+			return q, q.url + " " + q.name
+		},
+		Attach: func(t testing.TB, address string) enginetest.Queue {
+			t.Helper()
+			url, name, _ := strings.Cut(address, " ")
+			return &queue{t: t, url: url, name: name, single: true}
+		},
 	}
+	crash.Run(t)
+}
+
+// TestOutage has workers lose the server again and again.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	suffer(t, startServer(t))
+}
+
+// TestOutageLoopback is for a server in a process of its own. Version 2.9 delivers a
+// message as new again.
+func TestOutageLoopback(t *testing.T) {
+	t.Parallel()
+	suffer(t, loopback(t))
+}
+
+func suffer(t *testing.T, url string) {
+	t.Helper()
+	outage := &enginetest.Outage{Open: func(t testing.TB, cable *enginetest.Cable) enginetest.Queue {
+		t.Helper()
+		q := open(t, url)
+		q.cable = cable
+		return q
+	}}
+	outage.Run(t)
 }
 
 func connect(t testing.TB, url string, options ...nats.Option) (*nats.Conn, jetstream.JetStream) {
@@ -104,6 +147,7 @@ type queue struct {
 	single    bool              // workers fetch one message at a time
 	cable     *enginetest.Cable // of all workers, which connect again when it is lost
 	shared    *nats.Conn        // of all workers
+	failed    func(error)       // is told of errors of Handle; may be nil
 
 	mu   sync.Mutex
 	ends map[uint64]enginetest.Outcome // as the server reports them
@@ -237,7 +281,10 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 	}
 	run := func(msg jetstream.Msg) {
 		q.replies.Store(string(msg.Data()), msg.Reply())
-		_ = retries.Handle(ctx, msg, func(ctx context.Context) error { return handle(ctx, string(msg.Data())) })
+		err := retries.Handle(ctx, msg, func(ctx context.Context) error { return handle(ctx, string(msg.Data())) })
+		if err != nil && q.failed != nil {
+			q.failed(err)
+		}
 	}
 	if q.single {
 		go func() {

@@ -3,6 +3,8 @@ package retrykafka_test
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,7 +33,7 @@ func TestConformanceInParallel(t *testing.T) {
 
 func conform(t *testing.T, parallel, jobs int) {
 	t.Helper()
-	for _, r := range enginetest.Run(t, &enginetest.Engine{
+	enginetest.Run(t, &enginetest.Engine{
 		Unit: 500 * time.Millisecond, Grain: 10 * time.Second, Jobs: jobs,
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
@@ -58,9 +60,69 @@ func conform(t *testing.T, parallel, jobs int) {
 		Cannot: map[string]enginetest.Instead{
 			"refused dead letter": {Why: "it ends Run after a minute: TestDeadLettersTakeNothing"},
 		},
-	}) {
-		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	})
+}
+
+// TestCrash kills worker processes at random moments. The brokers are in the process of
+// the test, which lives. The topic has as many partitions as workers, so that each has one
+// record under way.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	crash := &enginetest.Crash{
+		Open: func(t testing.TB) (enginetest.Queue, string) {
+			t.Helper()
+			q := openWith(t, 2, 1)
+			return q, q.address
+		},
+		Attach: func(t testing.TB, address string) enginetest.Queue {
+			t.Helper()
+			return &queue{t: t, address: address, topics: []string{"kind-1"}, instance: instance(os.Getpid())}
+		},
+		Died: func(q enginetest.Queue, pids []int, _ []string) error {
+			return q.(*queue).leave(instance(pids[len(pids)-1])) //nolint:forcetypeassert // see Open
+		},
 	}
+	crash.Run(t)
+}
+
+func instance(pid int) string { return fmt.Sprintf("worker-%d", pid) }
+
+// leave has a worker leave the group that has died. The group would find that after its
+// session timeout.
+func (q *queue) leave(instance string) error {
+	request := kmsg.NewPtrLeaveGroupRequest()
+	request.Group = "workers"
+	member := kmsg.NewLeaveGroupRequestMember()
+	member.InstanceID = &instance
+	request.Members = append(request.Members, member)
+	response, err := request.RequestWith(q.t.Context(), q.client)
+	if err != nil {
+		return err
+	}
+	if response.ErrorCode == kerr.GroupIDNotFound.Code { // with its last member, it had gone by itself
+		return nil
+	}
+	if err := kerr.ErrorForCode(response.ErrorCode); err != nil {
+		return err
+	}
+	for _, m := range response.Members {
+		if m.ErrorCode != kerr.UnknownMemberID.Code { // it died before it joined
+			return kerr.ErrorForCode(m.ErrorCode)
+		}
+	}
+	return nil
+}
+
+// TestOutage has workers lose the brokers again and again.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	outage := &enginetest.Outage{Open: func(t testing.TB, cable *enginetest.Cable) enginetest.Queue {
+		t.Helper()
+		q := open(t, 8)
+		q.cable = cable
+		return q
+	}}
+	outage.Run(t)
 }
 
 // queue is a cluster of its own, with a topic for each kind of jobs.
@@ -70,7 +132,8 @@ type queue struct {
 	topics   []string
 	instance string // of its workers, of which one lives at a time, so that the group does not wait for one that was killed
 	parallel int
-	cable    *enginetest.Cable // of all workers
+	cable    *enginetest.Cable            // of all workers
+	told     func(context.Context, error) // by workers; may be nil
 	cluster  *kfake.Cluster
 	client   *kgo.Client
 
@@ -236,7 +299,7 @@ func (q *queue) fetch(ctx context.Context) error {
 func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
 	w := &workers{t: q.t, cable: cmp.Or(q.cable, &enginetest.Cable{}), over: make(chan struct{})}
 	retries := &retrykafka.Retries{
-		Policy: p.Policy, PolicyFor: p.PolicyFor, Parallel: q.parallel, Options: []kgo.Opt{
+		Policy: p.Policy, PolicyFor: p.PolicyFor, Parallel: q.parallel, OnError: q.told, Options: []kgo.Opt{
 			kgo.SeedBrokers(q.address), kgo.ConsumerGroup("workers"), kgo.ConsumeTopics(q.topics...),
 			kgo.Dialer(w.cable.DialContext), kgo.InstanceID(q.instance),
 		},

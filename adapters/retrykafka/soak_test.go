@@ -22,7 +22,18 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrykafka"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
+
+func TestMain(m *testing.M) {
+	if os.Getenv(soakServer) != "" {
+		if serve() != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	testkit.AtOnce(m, 10)
+}
 
 const soakServer = "RETRYKAFKA_SERVER"
 

@@ -120,15 +120,13 @@ type start func(*queue, *retrykube.Retries[object], enginetest.Handler) (enginet
 
 func conform(t *testing.T, start start) {
 	t.Helper()
-	for _, r := range enginetest.Run(t, &enginetest.Engine{
+	enginetest.Run(t, &enginetest.Engine{
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return &queue{t: t, start: start, outcomes: map[string]enginetest.Outcome{}}
 		},
 		Grain: 5 * time.Second, Cannot: cannot,
-	}) {
-		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
-	}
+	})
 }
 
 // queue is a list of objects, of which controllers get events.

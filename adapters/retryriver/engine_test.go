@@ -18,6 +18,91 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
+// Metadata that no attempt has written, because it is of another job or made up, neither ends a
+// job nor keeps it.
+func TestForgedMetadata(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	client, err := q.client(q.pool, enginetest.Policies{}, &river.Config{})
+	require.NoError(t, err)
+	var all []int64
+	for _, metadata := range []string{
+		`{"retry_0": {"state": {}, "attempt": 30000, "rescues": 1000000}}`,
+		`{"retry_0": {"state": {}, "attempt": -8}}`,
+		`{"retry_5": {"state": {"failures": 2}, "attempt": 5, "ended": "discarded"}}`,
+		`{"retry_7": {"state": {}, "attempt": 2}}`,
+	} {
+		inserted, err := client.Insert(t.Context(), args{"a", "kind-1"}, &river.InsertOpts{Metadata: []byte(metadata)})
+		require.NoError(t, err)
+		all = append(all, inserted.Job.ID)
+	}
+	w, err := q.Start(enginetest.Policies{Policy: &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0)}},
+		func(context.Context, string) error { return assert.AnError })
+	require.NoError(t, err)
+	for _, id := range all {
+		row := until(t, q, id, func(row *rivertype.JobRow) bool { return row.FinalizedAt != nil })
+		assert.Equal(t, 3, row.Attempt)
+	}
+	require.NoError(t, w.Stop(t.Context()))
+}
+
+// River finishes a job by its ID and the state "running", and does not look at the attempt.
+// So an attempt that goes on after its job was rescued ends the job, although a newer attempt
+// runs; and what becomes of the newer one does not matter any more.
+func TestRescuedAttemptEndsNewer(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name       string
+		old, newer error
+		want       rivertype.JobState
+		attempts   int
+	}{
+		{"success", nil, retry.MarkFinal(assert.AnError), rivertype.JobStateCompleted, 2},
+		{"final failure", retry.MarkFinal(assert.AnError), nil, rivertype.JobStateCancelled, 2},
+		{"failure", assert.AnError, nil, rivertype.JobStateCompleted, 3}, // the third runs beside the second
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			q.worker = river.Config{ // TestOnly has the leader rescue as soon as it is elected
+				TestOnly: true, JobTimeout: 100 * time.Millisecond, RescueStuckJobsAfter: 300 * time.Millisecond,
+			}
+			p := enginetest.Policies{Policy: &retry.Policy{MaxAttempts: 5, Backoff: retry.Constant(0)}}
+			var attempts atomic.Int32
+			ended := []chan error{make(chan error), make(chan error)}
+			work := func(context.Context, string) error { // which does not heed its context
+				n := attempts.Add(1)
+				if int(n) > len(ended) {
+					return nil
+				}
+				return <-ended[n-1]
+			}
+			first, err := q.Start(p, work)
+			require.NoError(t, err)
+			require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
+			id := q.ids["a"]
+			until(t, q, id, func(*rivertype.JobRow) bool { return attempts.Load() == 1 })
+			time.Sleep(q.worker.RescueStuckJobsAfter)
+			_, err = q.pool.Exec(t.Context(), "DELETE FROM river_leader")
+			require.NoError(t, err)
+			second, err := q.Start(p, work)
+			require.NoError(t, err)
+			until(t, q, id, func(row *rivertype.JobRow) bool {
+				return attempts.Load() == 2 && row.State == rivertype.JobStateRunning
+			})
+
+			ended[0] <- test.old
+			row := until(t, q, id, func(row *rivertype.JobRow) bool { return row.State == test.want })
+			assert.Equal(t, test.attempts, row.Attempt, "while the second attempt runs")
+			ended[1] <- test.newer
+			require.NoError(t, first.Stop(t.Context()))
+			require.NoError(t, second.Stop(t.Context()))
+			row = until(t, q, id, func(*rivertype.JobRow) bool { return true })
+			assert.Equal(t, test.want, row.State, "in spite of the newer attempt")
+		})
+	}
+}
+
 // until waits until a job is as it should be.
 func until(t *testing.T, q *queue, id int64, want func(*rivertype.JobRow) bool) (row *rivertype.JobRow) {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for _, r := range enginetest.Run(t, &enginetest.Engine{
+	enginetest.Run(t, &enginetest.Engine{
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return open(t)
@@ -36,9 +37,83 @@ func TestConformance(t *testing.T) {
 		Cannot: map[string]enginetest.Instead{
 			"success not stored": {Why: "River stores the outcome after Work", Told: []string{"1: succeeded", "2: succeeded"}},
 		},
-	}) {
-		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	})
+}
+
+func TestMain(m *testing.M) { testkit.AtOnce(m, 10) }
+
+// TestCrash kills worker processes at random moments.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	crash := &enginetest.Crash{
+		Open: func(t testing.TB) (enginetest.Queue, string) {
+			t.Helper()
+			q := open(t)
+			return q, q.schema
+		},
+		Attach: func(t testing.TB, schema string) enginetest.Queue {
+			t.Helper()
+			q := attach(t, schema)
+			q.worker = river.Config{
+				ID: strconv.Itoa(os.Getpid()), TestOnly: true, // which starts maintenance at once
+				Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 1}},
+			}
+			return q
+		},
+		Died: died,
 	}
+	crash.Run(t)
+}
+
+// died has the time of the jobs of dead processes run out, for which others would wait an
+// hour, the next process be the leader, which rescues them, and what is due run.
+func died(q enginetest.Queue, pids []int, _ []string) error {
+	var clients []string
+	for _, pid := range pids {
+		clients = append(clients, strconv.Itoa(pid))
+	}
+	pool := q.(*queue).pool
+	ctx := context.Background()
+	_, err := pool.Exec(ctx, "UPDATE river_job SET attempted_at = attempted_at - INTERVAL '2 hours' "+
+		"WHERE state = 'running' AND attempted_by[array_upper(attempted_by, 1)] = ANY($1)", clients)
+	if err != nil {
+		return err
+	}
+	if _, err := pool.Exec(ctx, "DELETE FROM river_leader"); err != nil {
+		return err
+	}
+	_, err = pool.Exec(ctx, "UPDATE river_job SET state = 'available' WHERE state = 'retryable' AND scheduled_at <= now()")
+	return err
+}
+
+// TestOutage has workers lose the database again and again.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	outage := &enginetest.Outage{
+		Open: func(t testing.TB, cable *enginetest.Cable) enginetest.Queue {
+			t.Helper()
+			q := open(t)
+			q.cable = cable
+			q.worker = river.Config{TestOnly: true} // which starts maintenance at once
+			return q
+		},
+		Again: true,                                                         // River stores an outcome again that it could not store at once
+		Lost:  func(q enginetest.Queue) error { return rescue(q.(*queue)) }, //nolint:forcetypeassert // see Open
+	}
+	outage.Run(t)
+}
+
+// rescue has jobs be stuck that have run for longer than River tries to store an outcome,
+// and the next client be the leader, which rescues them.
+func rescue(q *queue) error {
+	ctx := context.Background()
+	_, err := q.pool.Exec(ctx, "UPDATE river_job SET attempted_at = attempted_at - INTERVAL '2 hours' "+
+		"WHERE state = 'running' AND attempted_at < now() - $1::interval", 20*time.Second)
+	if err != nil {
+		return err
+	}
+	_, err = q.pool.Exec(ctx, "DELETE FROM river_leader")
+	return err
 }
 
 // connect returns connections to the server, which fail when the cable is cut.

@@ -449,26 +449,6 @@ func TestOvertaken(t *testing.T) {
 	second.stop()
 }
 
-// A message whose NonIdempotent attempt has proved that it did nothing goes on, and one that was
-// lost does not.
-func TestNonIdempotent(t *testing.T) {
-	t.Parallel()
-	q, events := openIdle(t, ""), &retrytest.Recorder{}
-	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
-	p := &retry.Policy{MaxAttempts: 5, NonIdempotent: true, Backoff: retry.Constant(0), Observer: events}
-	calls := 0
-	s := start(t, retriesOf(q, p), func(context.Context, types.Message) error {
-		if calls++; calls == 2 {
-			runtime.Goexit()
-		}
-		return retry.MarkRetryable(assert.AnError)
-	})
-	assert.Contains(t, reason(q.letter(t)), retry.ErrLost.Error())
-	s.stop()
-	assert.Equal(t, 2, calls)
-	assert.Equal(t, "1: "+assert.AnError.Error()+": retry in 0s", events.Timeline()[0])
-}
-
 // A RedrivePolicy ends a message whatever the policy says.
 func TestRedrive(t *testing.T) {
 	t.Parallel()

@@ -29,6 +29,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry/adapters/retrysqs"
+	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -58,7 +59,7 @@ func TestConformanceOfFIFOQueues(t *testing.T) {
 
 func conform(t *testing.T, suffix string, cannot map[string]enginetest.Instead) {
 	t.Helper()
-	for _, r := range enginetest.Run(t, &enginetest.Engine{
+	enginetest.Run(t, &enginetest.Engine{
 		Unit: time.Second, Grain: 5 * time.Second, Recovery: 15 * time.Second, Jobs: 1000, Cannot: cannot,
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
@@ -78,10 +79,7 @@ func conform(t *testing.T, suffix string, cannot map[string]enginetest.Instead) 
 			return q.(*queue).send(ctx, job, attributes) //nolint:forcetypeassert // see Open
 		},
 		DeadHeaders: func(_ context.Context, q enginetest.Queue, job string) (map[string]string, error) {
-			dead := q.(*queue) //nolint:forcetypeassert // see Open
-			dead.mu.Lock()
-			defer dead.mu.Unlock()
-			return dead.labels[job], nil
+			return q.(*queue).Headers(job), nil //nolint:forcetypeassert // see Open
 		},
 		OpenTwo: func(t testing.TB) (q enginetest.Queue, spoil func() (mend func() error, err error)) {
 			t.Helper()
@@ -92,9 +90,51 @@ func conform(t *testing.T, suffix string, cannot map[string]enginetest.Instead) 
 			refuses.Store(true)
 			return func() error { refuses.Store(false); return nil }, nil
 		},
-	}) {
-		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	})
+}
+
+func TestMain(m *testing.M) { testkit.AtOnce(m, 40) }
+
+// TestCrash kills worker processes at random moments.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	crash := &enginetest.Crash{
+		Open: func(t testing.TB) (enginetest.Queue, string) {
+			t.Helper()
+			q := open(t, "")
+			return q, q.url
+		},
+		Attach: func(t testing.TB, url string) enginetest.Queue {
+			t.Helper()
+			return &queue{t: t, url: url, single: true, receipts: map[string]string{}, done: map[string]string{}}
+		},
+		Forgets: true,
 	}
+	crash.Run(t)
+}
+
+var outage = &enginetest.Outage{
+	Stops: 100 * time.Second,
+	Open: func(t testing.TB, cable *enginetest.Cable) enginetest.Queue {
+		t.Helper()
+		q := open(t, "")
+		q.cable = cable
+		return q
+	},
+}
+
+// TestOutage has workers lose the server again and again.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	testkit.Needs(t, "SQS")
+	outage.Run(t)
+}
+
+// TestSilence has workers stop although the server is silent.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	testkit.Needs(t, "SQS")
+	outage.Silence(t)
 }
 
 // server is the URL of SQS.
@@ -129,6 +169,8 @@ func clientOf(url string, client sqs.HTTPClient) *sqs.Client {
 
 // queue is a queue of SQS, and one for dead letters.
 type queue struct {
+	enginekit.Ends
+
 	t         testing.TB
 	suffix    string
 	url, dead string
@@ -140,10 +182,8 @@ type queue struct {
 	shared    *sqs.Client       // of all workers
 
 	mu       sync.Mutex
-	ends     map[string]enginetest.Outcome
-	labels   map[string]map[string]string // of dead letters
-	receipts map[string]string            // of jobs
-	done     map[string]string            // the jobs of receipts that have succeeded
+	receipts map[string]string // of jobs
+	done     map[string]string // the jobs of receipts that have succeeded
 }
 
 func open(t testing.TB, suffix string) *queue {
@@ -158,12 +198,7 @@ func open(t testing.TB, suffix string) *queue {
 				for name, a := range msg.MessageAttributes {
 					labels[name] = aws.ToString(a.StringValue)
 				}
-				q.mu.Lock()
-				q.labels[jobOf(msg)] = labels
-				q.mu.Unlock()
-				q.ended(jobOf(msg), enginetest.Outcome{
-					Status: enginetest.GaveUp, Err: labels["retry-error"],
-				})
+				q.GiveUp(jobOf(msg), labels["retry-error"], labels)
 			}
 		}
 	})
@@ -191,8 +226,7 @@ func openTwo(t testing.TB, suffix string) (q enginetest.Queue, spoil func() (men
 func openIdle(t testing.TB, suffix string) *queue {
 	t.Helper()
 	q := &queue{
-		t: t, suffix: suffix, client: connect(t, nil), ends: map[string]enginetest.Outcome{}, labels: map[string]map[string]string{},
-		receipts: map[string]string{}, done: map[string]string{},
+		t: t, suffix: suffix, client: connect(t, nil), receipts: map[string]string{}, done: map[string]string{},
 	}
 	name := "enginetest-" + strings.ToLower(rand.Text()[:10])
 	q.dead, q.url = q.create(name+"-dead", nil), q.create(name, map[string]string{
@@ -238,12 +272,6 @@ func receive(ctx context.Context, client *sqs.Client, url string, wait int32) []
 	return out.Messages
 }
 
-func (q *queue) ended(job string, o enginetest.Outcome) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.ends[job] = o
-}
-
 func (q *queue) Submit(ctx context.Context, kind, job string) error {
 	return q.send(ctx, job, map[string]string{"kind": kind})
 }
@@ -258,12 +286,6 @@ func (q *queue) send(ctx context.Context, job string, attributes map[string]stri
 	}
 	_, err := q.client.SendMessage(ctx, in)
 	return err
-}
-
-func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.ends[job], nil
 }
 
 // repeat makes SQS take the worker of a job for dead.
@@ -357,7 +379,7 @@ func (d *deletes) RoundTrip(req *http.Request) (*http.Response, error) {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		if job := q.done[in.ReceiptHandle]; job != "" {
-			q.ends[job] = enginetest.Outcome{Status: enginetest.Succeeded}
+			q.Succeed(job)
 		}
 	}
 	return resp, err

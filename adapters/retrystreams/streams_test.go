@@ -22,7 +22,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for _, r := range enginetest.Run(t, &enginetest.Engine{
+	enginetest.Run(t, &enginetest.Engine{
 		Grain: 5 * time.Second, Recovery: 10 * time.Second,
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
@@ -51,9 +51,50 @@ func TestConformance(t *testing.T) {
 			client, dead := q.(*queue).client, q.(*queue).key("dead") //nolint:forcetypeassert // see Open
 			return func() error { return client.Del(ctx, dead).Err() }, client.Set(ctx, dead, "x", 0).Err()
 		},
-	}) {
-		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	})
+}
+
+func TestMain(m *testing.M) { testkit.AtOnce(m, 10) }
+
+// TestCrash kills worker processes at random moments.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	crash := &enginetest.Crash{
+		Open: func(t testing.TB) (enginetest.Queue, string) {
+			t.Helper()
+			q := open(t)
+			return q, q.name
+		},
+		Attach: func(t testing.TB, name string) enginetest.Queue {
+			t.Helper()
+			return &queue{t: t, name: name, single: true}
+		},
 	}
+	crash.Run(t)
+}
+
+var outage = &enginetest.Outage{
+	Stops: time.Second + 11*time.Second, // MinIdle, and the client's patience
+	Open: func(t testing.TB, cable *enginetest.Cable) enginetest.Queue {
+		t.Helper()
+		q := open(t)
+		q.cable = cable
+		return q
+	},
+}
+
+// TestOutage has workers lose the server again and again.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	testkit.Needs(t, "Redis")
+	outage.Run(t)
+}
+
+// TestSilence has workers stop although the server is silent.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	testkit.Needs(t, "Redis")
+	outage.Silence(t)
 }
 
 func connect(t testing.TB, cable *enginetest.Cable) *redis.Client {

@@ -39,36 +39,23 @@ func environment(t *testing.T, p *retry.Policy) *testsuite.TestWorkflowEnvironme
 	return env
 }
 
-// once runs one activity in a workflow of the SDK's test suite, which skips waits. It
-// returns how the workflow ended, and how long that took on the suite's clock.
-func once(t *testing.T, p *retry.Policy, fn func(context.Context) (string, error)) (result string, took time.Duration, err error) {
+// once runs one activity in a workflow of the SDK's test suite, which skips waits.
+func once(t *testing.T, p *retry.Policy, fn func(context.Context) (string, error)) (result string, err error) {
 	t.Helper()
 	env := environment(t, p)
 	env.SetTestTimeout(time.Minute)
 	env.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: "activity"})
 	env.ExecuteWorkflow(func(ctx workflow.Context) (string, error) {
-		start := workflow.Now(ctx)
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
 		var s string
 		err := workflow.ExecuteActivity(ctx, "activity").Get(ctx, &s)
-		took = workflow.Now(ctx).Sub(start)
 		return s, err
 	})
 	if err := env.GetWorkflowError(); err != nil {
-		return "", took, err
+		return "", err
 	}
 	require.NoError(t, env.GetWorkflowResult(&result))
-	return result, took, nil
-}
-
-// outcomes is an activity that returns one error after the other.
-func outcomes(errs ...error) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
-		if n := int(activity.GetInfo(ctx).Attempt); n <= len(errs) && errs[n-1] != nil {
-			return "", errs[n-1]
-		}
-		return "done", nil
-	}
+	return result, nil
 }
 
 func TestErrors(t *testing.T) {
@@ -92,7 +79,7 @@ func TestErrors(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			calls := 0
-			_, _, err := once(t, &retry.Policy{MaxAttempts: 2}, func(context.Context) (string, error) {
+			_, err := once(t, &retry.Policy{MaxAttempts: 2}, func(context.Context) (string, error) {
 				calls++
 				return "", test.err
 			})
@@ -139,7 +126,7 @@ func TestNotIdempotent(t *testing.T) {
 			require.Error(t, err)
 			assert.Equal(t, test.want, calls, "by Execute")
 			calls = 0
-			_, _, err = once(t, &p, twice)
+			_, err = once(t, &p, twice)
 			require.Error(t, err)
 			assert.Equal(t, test.want, calls)
 		})
@@ -150,7 +137,7 @@ func TestNotIdempotent(t *testing.T) {
 func TestDetails(t *testing.T) {
 	t.Parallel()
 	for _, give := range [][]any{nil, {"balance", 7}, {"balance", nil}} {
-		_, _, err := once(t, &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Second)}, func(context.Context) (string, error) {
+		_, err := once(t, &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Second)}, func(context.Context) (string, error) {
 			return "", temporal.NewApplicationErrorWithOptions("no funds", "NoFunds", temporal.ApplicationErrorOptions{
 				Details: give, Category: temporal.ApplicationErrorCategoryBenign,
 			})
@@ -178,7 +165,7 @@ func TestHeartbeats(t *testing.T) {
 	t.Parallel()
 	p := &retry.Policy{MaxAttempts: 4, Backoff: retry.Constant(time.Second)}
 	var seen []string
-	result, _, err := once(t, p, func(ctx context.Context) (string, error) {
+	result, err := once(t, p, func(ctx context.Context) (string, error) {
 		var word string
 		var number int
 		err := activity.GetHeartbeatDetails(ctx, &word, &number)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/seed-5ff3c98e/retry/adapters/retrytemporal"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -26,7 +27,7 @@ var storedLater = enginetest.Instead{
 // TestConformance has real workers of the SDK, and a server that stands for Temporal's.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for _, r := range enginetest.Run(t, &enginetest.Engine{
+	enginetest.Run(t, &enginetest.Engine{
 		Unit: 500 * time.Millisecond, Grain: 10 * time.Second, Recovery: 20 * time.Second, Repeat: repeat, InPlace: true,
 		Cannot: map[string]enginetest.Instead{"success not stored": storedLater},
 		Open: func(t testing.TB) enginetest.Queue {
@@ -41,9 +42,21 @@ func TestConformance(t *testing.T) {
 				return func() error { q.server.refuse(""); return nil }, nil
 			}
 		},
-	}) {
-		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
-	}
+	})
+}
+
+func TestMain(m *testing.M) { testkit.AtOnce(m, 10) }
+
+// TestOutage has workers lose the server again and again.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	outage := &enginetest.Outage{Open: func(t testing.TB, cable *enginetest.Cable) enginetest.Queue {
+		t.Helper()
+		return &queue{t: t, cable: cable, server: startServer(t, 8*time.Second, &commonpb.RetryPolicy{
+			InitialInterval: durationpb.New(50 * time.Millisecond), BackoffCoefficient: 2,
+		})}
+	}}
+	outage.Run(t)
 }
 
 type queue struct {

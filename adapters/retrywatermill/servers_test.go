@@ -105,24 +105,6 @@ func TestLimitOfSize(t *testing.T) {
 	assert.Len(t, attempts, 4)
 }
 
-// A message that cannot be given up, because there is no such topic, is not lost.
-func TestNoSuchTopic(t *testing.T) {
-	t.Parallel()
-	topic := random("jobs-")
-	b := openNATS(t, many, topic)
-	publisher, subscriber, err := b.dial(&enginetest.Cable{}, many)
-	require.NoError(t, err)
-	attempts := make(chan struct{}, 100)
-	log := consume(t, &retrywatermill.Retries{Publisher: publisher}, topic, subscriber, func(*message.Message) error {
-		attempts <- struct{}{}
-		return retry.MarkFinal(assert.AnError)
-	})
-	require.NoError(t, publisher.Publish(topic, message.NewMessage("some-id", nil)))
-	<-attempts
-	<-attempts
-	assert.True(t, hasLogged(log, "cannot publish message to poison queue: sending message failed: nats: no response from stream"))
-}
-
 // A publisher whose credentials are refused loses nothing. Redis keeps the State meanwhile, so
 // the attempts are counted.
 func TestRefusedCredentials(t *testing.T) {

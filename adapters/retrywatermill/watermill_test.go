@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,11 +14,15 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrywatermill"
+	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/retrytest"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -99,7 +104,7 @@ func conform(t *testing.T, e *enginetest.Engine) {
 		return q.(*queue).submit(kind, job, headers) //nolint:forcetypeassert // made by Open
 	}
 	e.DeadHeaders = func(_ context.Context, q enginetest.Queue, job string) (map[string]string, error) {
-		return q.(*queue).headers(job), nil //nolint:forcetypeassert // made by Open
+		return q.(*queue).Headers(job), nil //nolint:forcetypeassert // made by Open
 	}
 	e.OpenTwo = func(t testing.TB) (enginetest.Queue, func() (func() error, error)) {
 		t.Helper()
@@ -108,13 +113,136 @@ func conform(t *testing.T, e *enginetest.Engine) {
 	}
 	e.Cannot["largest message"] = enginetest.Instead{Why: "each broker has a limit of its own: TestLimitOfSize"}
 	e.Cannot["refused dead letter"] = enginetest.Instead{Why: "the message comes again: TestNoRoom"}
-	for _, r := range enginetest.Run(t, e) {
-		t.Logf("%-45s late by %v at most", r.Script, r.Late.Round(time.Millisecond))
+	enginetest.Run(t, e)
+}
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(quiet{}) // workers that are cut off complain
+	testkit.AtOnce(m, 10)
+}
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+// delivered is a Lost for JetStream, which counts deliveries; see [counted].
+func delivered(msg *message.Message) int {
+	n, _ := strconv.Atoi(msg.Metadata.Get("delivered"))
+	return n - 1
+}
+
+// openCounted opens a queue of NATS whose workers know how often a message was delivered.
+func openCounted(t testing.TB, concurrency int) *queue {
+	t.Helper()
+	q := open(t, func(topics ...string) broker { return openNATS(t, concurrency, topics...) })
+	q.lost, q.concurrency = delivered, concurrency
+	return q
+}
+
+// TestCrash kills worker processes at random moments. The server is in the process of the
+// test, which lives.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	crash := &enginetest.Crash{
+		Open: func(t testing.TB) (enginetest.Queue, string) {
+			t.Helper()
+			q := openCounted(t, 1)
+			b := q.broker.(natsBroker) //nolint:forcetypeassert // see openCounted
+			return q, b.url + " " + b.name + " " + q.name
+		},
+		Attach: func(t testing.TB, address string) enginetest.Queue {
+			t.Helper()
+			parts := strings.Fields(address)
+			q := newQueue(t, parts[2])
+			q.lost, q.concurrency = delivered, 1
+			q.attach(natsBroker{parts[0], parts[1]})
+			return q
+		},
+		Forgets: true,
 	}
+	crash.Run(t)
+}
+
+// A broker that counts deliveries ends a message that kills its workers, and one whose policy
+// is not idempotent.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		policy retry.Policy
+		deaths int
+		want   string
+	}{
+		{retry.Policy{MaxAttempts: 2}, 2, "2: gave up (attempts): retry: worker lost"},
+		{retry.Policy{NonIdempotent: true}, 1, "1: gave up (maybe_applied): retry: worker lost"},
+	} {
+		t.Run(test.want, func(t *testing.T) {
+			t.Parallel()
+			q, events := openCounted(t, 1), &retrytest.Recorder{}
+			test.policy.Observer = events
+			begun, release := make(chan struct{}, 10), make(chan struct{})
+			defer close(release)
+			start := func() enginetest.Workers {
+				w, err := q.Start(enginetest.Policies{Policy: &test.policy}, func(context.Context, string) error {
+					begun <- struct{}{}
+					<-release
+					return errors.New("nobody hears this")
+				})
+				require.NoError(t, err)
+				t.Cleanup(func() { assert.NoError(t, w.Stop(context.Background())) })
+				return w
+			}
+			require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
+			for range test.deaths {
+				w := start()
+				<-begun
+				require.NoError(t, w.Kill())
+			}
+			start()
+			enginekit.Await(t, q, "a")
+			assert.Empty(t, begun)
+			require.Eventually(t, func() bool { return len(events.Events()) > 0 }, 10*time.Second, time.Millisecond) // after it is stored
+			events.Expect(t, test.want)
+		})
+	}
+}
+
+// TestOutage has workers lose NATS again and again.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	suffer(t, func(t testing.TB) *queue {
+		t.Helper()
+		return open(t, func(topics ...string) broker { return openNATS(t, many, topics...) })
+	})
+}
+
+// TestOutageOfRedis has them lose Redis.
+func TestOutageOfRedis(t *testing.T) {
+	t.Parallel()
+	suffer(t, func(t testing.TB) *queue {
+		t.Helper()
+		return open(t, func(topics ...string) broker { return openRedis(t, topics...) })
+	})
+}
+
+func suffer(t *testing.T, open func(t testing.TB) *queue) {
+	t.Helper()
+	outage := &enginetest.Outage{
+		Open: func(t testing.TB, cable *enginetest.Cable) enginetest.Queue {
+			t.Helper()
+			q := open(t)
+			q.cable = cable
+			return q
+		},
+		Forgets: true,
+		Twice:   true,
+	}
+	outage.Run(t)
 }
 
 // queue is a topic for each kind of jobs.
 type queue struct {
+	enginekit.Ends
+
 	t           testing.TB
 	name        string
 	broker      broker
@@ -124,11 +252,7 @@ type queue struct {
 	cable       *enginetest.Cable // of all workers, which connect again when it is lost
 	refuses     atomic.Bool       // what workers publish to the topic of kind-1
 
-	mu   sync.Mutex
-	done map[string]bool
-	ends map[string]enginetest.Outcome
-
-	letters map[string]message.Metadata // of what was given up
+	done sync.Map // the jobs whose handlers have succeeded
 }
 
 const (
@@ -149,7 +273,7 @@ func (q *queue) topics() (all []string) {
 
 func newQueue(t testing.TB, name string) *queue {
 	t.Helper()
-	return &queue{t: t, name: name, concurrency: many, done: map[string]bool{}, ends: map[string]enginetest.Outcome{}, letters: map[string]message.Metadata{}}
+	return &queue{t: t, name: name, concurrency: many}
 }
 
 func open(t testing.TB, start func(topics ...string) broker) *queue {
@@ -168,10 +292,7 @@ func open(t testing.TB, start func(topics ...string) broker) *queue {
 		require.NoError(t, err)
 		go func() {
 			for msg := range dead {
-				q.mu.Lock()
-				q.letters[jobOf(msg)] = msg.Metadata
-				q.mu.Unlock()
-				q.ended(jobOf(msg), enginetest.Outcome{Status: enginetest.GaveUp, Err: msg.Metadata.Get(middleware.ReasonForPoisonedKey)})
+				q.GiveUp(jobOf(msg), msg.Metadata.Get(middleware.ReasonForPoisonedKey), msg.Metadata)
 				msg.Ack()
 			}
 		}()
@@ -209,12 +330,6 @@ func (r refusing) Publish(topic string, messages ...*message.Message) error {
 	return r.Publisher.Publish(topic, messages...)
 }
 
-func (q *queue) ended(job string, o enginetest.Outcome) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.ends[job] = o
-}
-
 // jobOf returns the job of a message. Its payload is JSON, as a table wants it.
 func jobOf(msg *message.Message) string {
 	job, _ := strconv.Unquote(string(msg.Payload))
@@ -227,29 +342,6 @@ func (q *queue) submit(kind, job string, headers map[string]string) error {
 	msg := message.NewMessage(random(""), []byte(strconv.Quote(job)))
 	maps.Copy(msg.Metadata, headers)
 	return q.publisher.Publish(q.topic(kind), msg)
-}
-
-// headers returns those of a message that was given up.
-func (q *queue) headers(job string) map[string]string {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.letters[job]
-}
-
-func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.ends[job], nil
-}
-
-// await waits until a job has ended in a way.
-func (q *queue) await(job string, status enginetest.Status) (o enginetest.Outcome) {
-	q.t.Helper()
-	require.Eventually(q.t, func() bool {
-		o, _ = q.Outcome(q.t.Context(), job)
-		return o.Status == status
-	}, 30*time.Second, time.Millisecond)
-	return o
 }
 
 func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
@@ -275,9 +367,7 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 		w.router.AddConsumerHandler(kind, q.topic(kind), subscriber, func(msg *message.Message) error {
 			err := handle(msg.Context(), jobOf(msg))
 			if err == nil {
-				q.mu.Lock()
-				defer q.mu.Unlock()
-				q.done[jobOf(msg)] = true
+				q.done.Store(jobOf(msg), true)
 			}
 			return err
 		})
@@ -299,11 +389,8 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 func (w *workers) record(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		produced, err := next(msg)
-		q := w.queue
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		if job := jobOf(msg); err == nil && q.done[job] && !w.killed.Load() {
-			q.ends[job] = enginetest.Outcome{Status: enginetest.Succeeded}
+		if _, done := w.queue.done.Load(jobOf(msg)); err == nil && done && !w.killed.Load() {
+			w.queue.Succeed(jobOf(msg))
 		}
 		return produced, err
 	}
