@@ -18,32 +18,17 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrypgx"
+	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // gate lets connections through to a server, or ends them all.
 type gate struct {
-	listener net.Listener
-	target   string
-	group    sync.WaitGroup
+	target string
 
 	mu     sync.Mutex
 	closed bool
 	conns  []net.Conn
-}
-
-func openGate(t *testing.T, target string) *gate {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	g := &gate{listener: listener, target: target}
-	g.group.Go(g.serve)
-	t.Cleanup(func() {
-		assert.NoError(t, listener.Close())
-		g.set(true)
-		g.group.Wait()
-	})
-	return g
 }
 
 // set closes the gate, or opens it.
@@ -58,32 +43,22 @@ func (g *gate) set(closed bool) {
 	}
 }
 
-func (g *gate) serve() {
-	for {
-		client, err := g.listener.Accept()
-		if err != nil {
-			return
-		}
-		server, err := new(net.Dialer).DialContext(context.Background(), "tcp", g.target)
-		g.mu.Lock()
-		if err != nil || g.closed {
-			_ = client.Close()
-			if err == nil {
-				_ = server.Close()
-			}
-			g.mu.Unlock()
-			continue
-		}
-		g.conns = append(g.conns, client, server)
-		g.mu.Unlock()
-		g.group.Go(func() { pass(client, server) })
-		g.group.Go(func() { pass(server, client) })
+func (g *gate) serve(client net.Conn) {
+	server, err := net.Dial("tcp", g.target)
+	if err != nil {
+		return
 	}
-}
-
-func pass(to, from net.Conn) {
-	_, _ = io.Copy(to, from)
-	_ = to.Close()
+	g.mu.Lock()
+	if g.closed {
+		_ = client.Close()
+	}
+	g.conns = append(g.conns, client, server)
+	g.mu.Unlock()
+	go func() {
+		_, _ = io.Copy(server, client)
+		_ = server.Close()
+	}()
+	_, _ = io.Copy(client, server)
 }
 
 // TestPgBouncer loses the server behind a pooler: in a statement, and for a while after it.
@@ -92,8 +67,8 @@ func TestPgBouncer(t *testing.T) {
 	d := open(t)
 	server, err := url.Parse(dsn())
 	require.NoError(t, err)
-	g := openGate(t, server.Host)
-	server.Host = g.listener.Addr().String()
+	g := &gate{target: server.Host}
+	server.Host = provoke.Serve(t, g.serve).Addr
 	config, err := pgxpool.ParseConfig(testkit.PgBouncer(t, server).String())
 	require.NoError(t, err)
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec

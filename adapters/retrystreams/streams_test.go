@@ -115,6 +115,8 @@ type queue struct {
 	single bool              // workers take one message at a time
 	cable  *enginetest.Cable // of all workers, which connect again when it is lost
 	shared *redis.Client     // of all workers
+	kind   string            // the field with the kind; empty means "kind"
+	told   func(error)       // of what workers tell; may be nil
 }
 
 func open(t testing.TB) *queue {
@@ -150,7 +152,7 @@ func (q *queue) Submit(ctx context.Context, kind, job string) error { return q.s
 
 func (q *queue) submit(ctx context.Context, kind, job string, fields ...string) (err error) {
 	q.ids[job], err = q.client.XAdd(ctx, &redis.XAddArgs{
-		Stream: q.name, Values: append([]string{"kind", kind, "job", job}, fields...),
+		Stream: q.name, Values: append([]string{cmp.Or(q.kind, "kind"), kind, "job", job}, fields...),
 	}).Result()
 	return err
 }
@@ -237,7 +239,11 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 	}
 	retries := &retrystreams.Retries{
 		Policy: p.Policy, PolicyFor: p.PolicyFor, Redis: client, Stream: q.name, Group: "workers", Consumer: rand.Text(),
-		Concurrency: 50, MinIdle: 3 * time.Second, OnError: func(context.Context, error) {},
+		Concurrency: 50, MinIdle: 3 * time.Second, KindField: q.kind, OnError: func(_ context.Context, err error) {
+			if q.told != nil {
+				q.told(err)
+			}
+		},
 	}
 	if q.single {
 		retries.Concurrency = 1
