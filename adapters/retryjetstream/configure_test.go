@@ -131,10 +131,7 @@ func TestDead(t *testing.T) {
 		assert.Len(t, slices.Compact(dead[1:]), 1, test.job)
 		assert.Contains(t, dead[0], test.err.Error(), test.job)
 		assert.True(t, strings.HasPrefix(dead[0], dead[1]), test.job)
-		assert.Eventually(t, func() bool {
-			o, _ := q.Outcome(t.Context(), test.job)
-			return o.Err != ""
-		}, 5*time.Second, time.Millisecond, test.job)
+		assert.NotEmpty(t, enginekit.Await(t, q, test.job).Err, test.job)
 	}
 }
 
@@ -205,10 +202,7 @@ func TestUnreadableState(t *testing.T) {
 		_, err = retries.States.PutString(t.Context(), keys[0], "?")
 		require.NoError(t, err)
 	}
-	assert.Eventually(t, func() bool {
-		o, _ := q.Outcome(t.Context(), "job-1")
-		return strings.Contains(o.Err, "the State of "+q.name+".workers.1: invalid character")
-	}, 5*time.Second, time.Millisecond)
+	assert.Contains(t, enginekit.Await(t, q, "job-1").Err, "the State of "+q.name+".workers.1: invalid character")
 }
 
 // Deliveries that no Handle has seen cost no attempt, but the first: it may have begun.
@@ -258,10 +252,7 @@ func TestOvertaken(t *testing.T) {
 	})
 	require.ErrorContains(t, err, "another delivery of the message has gone on")
 	require.NoError(t, other.Handle(t.Context(), next(t, one), fail)) // the third
-	assert.Eventually(t, func() bool {
-		o, _ := q.Outcome(t.Context(), "job-1")
-		return o.Err == "failed after 3 attempts: "+assert.AnError.Error()
-	}, 5*time.Second, time.Millisecond)
+	assert.Equal(t, "failed after 3 attempts: "+assert.AnError.Error(), enginekit.Await(t, q, "job-1").Err)
 }
 
 // renewed is a message that an old server delivers as new again.
@@ -296,10 +287,7 @@ func TestRenewed(t *testing.T) {
 	require.NoError(t, retries.Handle(t.Context(), renewed{next(t, retries)}, fail))
 	assert.Equal(t, 2, calls)
 	assert.GreaterOrEqual(t, time.Since(began), time.Second)
-	assert.Eventually(t, func() bool {
-		o, _ := q.Outcome(t.Context(), "job-1")
-		return o.Status == enginetest.GaveUp
-	}, 5*time.Second, time.Millisecond)
+	assert.Equal(t, enginetest.GaveUp, enginekit.Await(t, q, "job-1").Status)
 }
 
 func TestNoPolicy(t *testing.T) {

@@ -140,10 +140,7 @@ func TestNothingIsPassedOver(t *testing.T) {
 			assert.Zero(t, o)
 			accepts.Store(true)
 			run(t, q, p, fail)
-			require.Eventually(t, func() bool {
-				o, err = q.Outcome(t.Context(), "job-1")
-				return err == nil && o.Status == enginetest.GaveUp
-			}, time.Minute, 10*time.Millisecond)
+			assert.Equal(t, enginetest.GaveUp, enginekit.Await(t, q, "job-1").Status)
 			assert.Equal(t, calls, called.Load())
 		})
 	}
@@ -255,10 +252,7 @@ func TestRebalance(t *testing.T) {
 		return nil
 	})
 	job := <-taken
-	require.Eventually(t, func() bool {
-		o, err := q.Outcome(t.Context(), job)
-		return err == nil && o.Status != 0
-	}, time.Minute, 10*time.Millisecond)
+	enginekit.Await(t, q, job)
 	assert.NotEmpty(t, interrupted)
 	assert.Zero(t, q.cluster.PartitionInfo("kind-1.dead", 0).HighWatermark)
 }

@@ -26,46 +26,17 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-// run is a Run, which collects what OnError is told.
-type run struct {
-	t      *testing.T
-	cancel context.CancelFunc
-	faults chan error
-	over   chan error
-}
-
 func retriesOf(q *queue, p *retry.Policy) *retrysqs.Retries {
 	return &retrysqs.Retries{Policy: p, Client: q.client, QueueURL: q.url, Visibility: 2 * time.Second}
 }
 
-func start(t *testing.T, r *retrysqs.Retries, fn func(context.Context, types.Message) error) *run {
+// start starts a Run.
+func start(t *testing.T, r *retrysqs.Retries, fn func(context.Context, types.Message) error) *enginekit.Run {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	s := &run{t: t, cancel: cancel, faults: make(chan error, 1000), over: make(chan error, 1)}
-	r.OnError = func(_ context.Context, err error) { s.faults <- err }
-	go func() { s.over <- r.Run(ctx, fn) }()
-	t.Cleanup(cancel)
-	return s
-}
-
-// fault returns the next error.
-func (s *run) fault() error {
-	s.t.Helper()
-	select {
-	case err := <-s.faults:
-		return err
-	case err := <-s.over:
-		require.Fail(s.t, "Run has ended", err)
-	case <-time.After(30 * time.Second):
-		require.Fail(s.t, "there is no error")
-	}
-	return nil
-}
-
-func (s *run) stop() {
-	s.t.Helper()
-	s.cancel()
-	require.NoError(s.t, <-s.over)
+	return enginekit.Start(t, func(ctx context.Context, onError func(context.Context, error)) error {
+		r.OnError = onError
+		return r.Run(ctx, fn)
+	})
 }
 
 // take takes at least n messages, and waits for them.
@@ -160,11 +131,11 @@ func TestRefusedLater(t *testing.T) {
 		refused.on.Store(true)
 		return nil
 	})
-	require.ErrorContains(t, <-s.over, "InvalidClientTokenId")
+	require.ErrorContains(t, <-s.Over, "InvalidClientTokenId")
 	events := &retrytest.Recorder{}
 	s = start(t, retriesOf(q, &retry.Policy{MaxAttempts: 2, Observer: events}), fail)
 	assert.Equal(t, "a", *q.letter(t).Body)
-	s.stop()
+	s.Stop()
 	events.Expect(t, "2: gave up (attempts): "+assert.AnError.Error())
 }
 
@@ -178,7 +149,7 @@ func TestGone(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	_, err := q.client.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: &r.QueueURL})
 	require.NoError(t, err)
-	require.ErrorContains(t, <-s.over, "NonExistentQueue")
+	require.ErrorContains(t, <-s.Over, "NonExistentQueue")
 }
 
 // A State of somebody else ends the message, or is none.
@@ -216,14 +187,14 @@ func TestStates(t *testing.T) {
 				}
 				require.NoError(t, q.send(t.Context(), "a", attributes))
 				m := q.letter(t)
-				s.stop()
+				s.Stop()
 				assert.Contains(t, reason(m), want)
 				assert.Len(t, m.MessageAttributes, 2)
 				assert.Equal(t, "x", *m.MessageAttributes["tenant"].StringValue)
 				assert.Equal(t, map[string]int64{
 					"": 3, "f=1": 2, "f=1 x=2 t=2026-01-02T03:04:05Z": 2, "lost=1": 2, "lost=-1 due=-99": 3, "due=9223372036854775807": 3,
 				}[state], attempts.Load())
-				assert.Empty(t, s.faults)
+				assert.Empty(t, s.Faults)
 				assert.Equal(t, "0 0 0", q.counts(t))
 			})
 		}
@@ -284,7 +255,7 @@ func TestMovedBack(t *testing.T) {
 		_, err = q.client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &q.url, MessageBody: m.Body, MessageAttributes: m.MessageAttributes})
 		require.NoError(t, err)
 	}
-	s.stop()
+	s.Stop()
 }
 
 // A message of the largest size has no room for a State: its attempts count. It is given up as
@@ -298,11 +269,11 @@ func TestLarge(t *testing.T) {
 	s := start(t, retriesOf(q, p), func(context.Context, types.Message) error {
 		return retry.MarkRateLimited(assert.AnError, time.Second)
 	})
-	require.ErrorContains(t, s.fault(), "no copy can be sent, so that the attempt counts")
-	require.ErrorContains(t, s.fault(), "no copy can be sent, so that the attempt counts")
-	require.ErrorContains(t, s.fault(), "given up, and has no room for the reason: failed after 2 attempts")
+	require.ErrorContains(t, s.Fault(), "no copy can be sent, so that the attempt counts")
+	require.ErrorContains(t, s.Fault(), "no copy can be sent, so that the attempt counts")
+	require.ErrorContains(t, s.Fault(), "given up, and has no room for the reason: failed after 2 attempts")
 	m := q.letter(t)
-	s.stop()
+	s.Stop()
 	assert.Equal(t, large, *m.Body)
 	assert.Empty(t, m.MessageAttributes)
 	const limited = ": assert.AnError general error for testing: retry in 1s"
@@ -391,8 +362,8 @@ func TestLongWaits(t *testing.T) {
 			}
 		}
 		assert.Equal(t, test.actions, strings.Join(actions, ", "))
-		s.stop()
-		assert.Empty(t, s.faults)
+		s.Stop()
+		assert.Empty(t, s.Faults)
 	}
 	assert.Equal(t, "0 2 4", q.counts(t))
 }
@@ -408,7 +379,7 @@ func TestEarly(t *testing.T) {
 		return assert.AnError
 	})
 	q.letter(t)
-	s.stop()
+	s.Stop()
 	events.Expect(t, "2: "+assert.AnError.Error()+": retry in 0s", "3: gave up (attempts): "+assert.AnError.Error())
 }
 
@@ -438,15 +409,15 @@ func TestOvertaken(t *testing.T) {
 	second := start(t, patient(), func(context.Context, types.Message) error {
 		assert.True(t, repeated.Load(), "the message was taken from a worker that lives")
 		close(other)
-		require.ErrorContains(t, first.fault(), "MessageNotInflight")
+		require.ErrorContains(t, first.Fault(), "MessageNotInflight")
 		return assert.AnError
 	})
 	time.Sleep(5 * time.Second)
 	repeated.Store(true)
 	require.NoError(t, q.repeat(t.Context(), "a"))
 	assert.Contains(t, reason(q.letter(t)), "failed after 2 attempts")
-	first.stop()
-	second.stop()
+	first.Stop()
+	second.Stop()
 }
 
 // A RedrivePolicy ends a message whatever the policy says.
@@ -468,6 +439,6 @@ func TestRedrive(t *testing.T) {
 	})
 	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 	assert.Empty(t, reason(q.letter(t)))
-	s.stop()
+	s.Stop()
 	assert.EqualValues(t, 2, attempts.Load())
 }

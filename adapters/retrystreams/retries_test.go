@@ -22,48 +22,19 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-// run is a Run of one message at a time, which collects what OnError is told.
-type run struct {
-	t      *testing.T
-	cancel context.CancelFunc
-	faults chan error
-	over   chan error
-}
-
 func retriesOf(q *queue, p *retry.Policy) *retrystreams.Retries {
 	return &retrystreams.Retries{
 		Policy: p, Redis: q.client, Stream: q.name, Group: "workers", Consumer: rand.Text(), MinIdle: time.Second,
 	}
 }
 
-func start(t *testing.T, r *retrystreams.Retries, fn func(context.Context, redis.XMessage) error) *run {
+// start starts a Run of one message at a time.
+func start(t *testing.T, r *retrystreams.Retries, fn func(context.Context, redis.XMessage) error) *enginekit.Run {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	s := &run{t: t, cancel: cancel, faults: make(chan error, 1000), over: make(chan error, 1)}
-	r.OnError = func(_ context.Context, err error) { s.faults <- err }
-	go func() { s.over <- r.Run(ctx, fn) }()
-	t.Cleanup(cancel)
-	return s
-}
-
-// fault returns the next error.
-func (s *run) fault() error {
-	s.t.Helper()
-	select {
-	case err := <-s.faults:
-		return err
-	case err := <-s.over:
-		require.Fail(s.t, "Run has ended", err)
-	case <-time.After(30 * time.Second):
-		require.Fail(s.t, "there is no error")
-	}
-	return nil
-}
-
-func (s *run) stop() {
-	s.t.Helper()
-	s.cancel()
-	require.NoError(s.t, <-s.over)
+	return enginekit.Start(t, func(ctx context.Context, onError func(context.Context, error)) error {
+		r.OnError = onError
+		return r.Run(ctx, fn)
+	})
 }
 
 // dead waits for a message that was given up.
@@ -132,14 +103,14 @@ func TestRefusedLater(t *testing.T) {
 		assert.NoError(t, q.client.Do(context.Background(), "ACL", "DELUSER", name).Err())
 		return nil
 	})
-	require.ErrorContains(t, <-s.over, "WRONGPASS")
+	require.ErrorContains(t, <-s.Over, "WRONGPASS")
 	events := &retrytest.Recorder{}
 	s = start(t, retriesOf(q, &retry.Policy{MaxAttempts: 2, Observer: events}), func(_ context.Context, msg redis.XMessage) error {
 		assert.Equal(t, id, msg.ID)
 		return assert.AnError
 	})
 	q.dead(t)
-	s.stop()
+	s.Stop()
 	events.Expect(t, "2: gave up (attempts): "+assert.AnError.Error())
 }
 
@@ -166,11 +137,11 @@ func TestStates(t *testing.T) {
 		})
 		id := q.add(t, "retry-state", state, "job", "a")
 		m := q.dead(t)
-		s.stop()
+		s.Stop()
 		assert.Contains(t, m.Values["retry-error"], want, state)
 		assert.Equal(t, map[string]any{"job": "a", "retry-id": id, "retry-error": m.Values["retry-error"]}, m.Values)
 		assert.Equal(t, map[string]int64{"": 3, "f=1": 2, "f=1 x=2 t=2026-01-02T03:04:05Z": 2}[state], attempts.Load(), state)
-		assert.Empty(t, s.faults)
+		assert.Empty(t, s.Faults)
 	}
 }
 
@@ -215,7 +186,7 @@ func TestCopies(t *testing.T) {
 		require.NoError(t, q.client.Del(t.Context(), q.key("dead")).Err())
 		require.NoError(t, q.client.XAdd(t.Context(), &redis.XAddArgs{Stream: q.name, Values: raw[0].([]any)[1]}).Err())
 	}
-	s.stop()
+	s.Stop()
 }
 
 // What has succeeded stays in its stream, where other groups may still read it. A copy is
@@ -246,7 +217,7 @@ func TestKept(t *testing.T) {
 		}
 		return succeeded.Load() == 2 && pending == 0
 	}, 10*time.Second, time.Millisecond)
-	s.stop()
+	s.Stop()
 	assert.EqualValues(t, 2, q.client.XLen(t.Context(), q.name).Val())
 	assert.Zero(t, q.client.XLen(t.Context(), copies).Val())
 }
@@ -266,13 +237,13 @@ func TestLarge(t *testing.T) {
 	}
 	q.add(t, args...)
 	m := q.dead(t)
-	s.stop()
+	s.Stop()
 	text := m.Values["retry-error"].(string)
 	assert.Greater(t, len(text), 8000)
 	assert.Less(t, len(text), 9000)
 	assert.True(t, utf8.ValidString(text))
 	assert.Len(t, m.Values, 3003)
-	assert.Empty(t, s.faults)
+	assert.Empty(t, s.Faults)
 }
 
 // A message that runs for longer than MinIdle stays with its worker. If the server has not
@@ -296,15 +267,15 @@ func TestOvertaken(t *testing.T) {
 			assert.Fail(t, "the message was taken from a worker that lives")
 		}
 		close(other)
-		require.ErrorContains(t, first.fault(), "another delivery of the message has gone on")
+		require.ErrorContains(t, first.Fault(), "another delivery of the message has gone on")
 		return assert.AnError
 	})
 	time.Sleep(2500 * time.Millisecond)
 	close(repeated)
 	require.NoError(t, q.repeat(t.Context(), "a"))
 	assert.Contains(t, q.dead(t).Values["retry-error"], "failed after 2 attempts")
-	first.stop()
-	second.stop()
+	first.Stop()
+	second.Stop()
 }
 
 // Who deletes messages that have not ended is told.
@@ -317,16 +288,16 @@ func TestDeleted(t *testing.T) {
 		time.Sleep(500 * time.Millisecond) // the server hears of the message once more
 		return assert.AnError
 	})
-	require.ErrorContains(t, s.fault(), "message "+a+": it was deleted from "+q.name+" before it had ended")
-	s.stop()
+	require.ErrorContains(t, s.Fault(), "message "+a+": it was deleted from "+q.name+" before it had ended")
+	s.Stop()
 	assert.Zero(t, q.client.XPending(t.Context(), q.name, "workers").Val().Count)
-	assert.Empty(t, s.faults)
+	assert.Empty(t, s.Faults)
 
 	b := q.add(t, "job", "b")
 	s = start(t, retriesOf(q, &retry.Policy{Backoff: retry.Constant(100 * time.Millisecond)}), fail)
 	require.Eventually(t, func() bool { return q.client.XTrimMaxLen(t.Context(), q.key("retry"), 0).Val() > 0 }, 10*time.Second, time.Millisecond)
-	require.ErrorContains(t, s.fault(), "was deleted from "+q.key("retry")+" before it had ended", b)
-	s.stop()
+	require.ErrorContains(t, s.Fault(), "was deleted from "+q.key("retry")+" before it had ended", b)
+	s.Stop()
 }
 
 // A stream that is gone ends Run.
@@ -336,7 +307,7 @@ func TestGone(t *testing.T) {
 	s := start(t, retriesOf(q, nil), fail)
 	require.Eventually(t, func() bool { return q.client.Exists(t.Context(), q.key("retry")).Val() > 0 }, 10*time.Second, time.Millisecond)
 	require.NoError(t, q.client.Del(t.Context(), q.name).Err())
-	require.ErrorContains(t, <-s.over, "NOGROUP")
+	require.ErrorContains(t, <-s.Over, "NOGROUP")
 }
 
 // A copy without its group or its consumer comes again when the next Run begins, whether it
@@ -366,13 +337,13 @@ func TestRemovedGroup(t *testing.T) {
 			return assert.AnError
 		})
 		require.Eventually(t, func() bool { return removed.Load() > 0 }, 10*time.Second, time.Millisecond)
-		s.cancel()
-		if err := <-s.over; err != nil { // it may have met the group that is gone
+		s.Cancel()
+		if err := <-s.Over; err != nil { // it may have met the group that is gone
 			t.Log(err)
 		}
 		s = start(t, retriesOf(q, p), fail)
 		require.Eventually(t, func() bool { return q.client.XLen(t.Context(), q.key("dead")).Val() == 150 }, 20*time.Second, 10*time.Millisecond, what)
-		s.stop()
+		s.Stop()
 		assert.Zero(t, q.client.XLen(t.Context(), q.key("retry")).Val(), what)
 	}
 }
@@ -387,13 +358,13 @@ func TestWrongType(t *testing.T) {
 		assert.NoError(t, q.client.Set(context.Background(), q.key("due"), "x", 0).Err())
 		return assert.AnError
 	})
-	require.ErrorContains(t, <-s.over, "WRONGTYPE")
+	require.ErrorContains(t, <-s.Over, "WRONGTYPE")
 	assert.Zero(t, q.client.XLen(t.Context(), q.key("retry")).Val())
 	require.ErrorContains(t, retriesOf(q, nil).Run(t.Context(), fail), "WRONGTYPE")
 	require.NoError(t, q.client.Del(t.Context(), q.key("due")).Err())
 	s = start(t, retriesOf(q, &retry.Policy{MaxAttempts: 2}), fail)
 	assert.Contains(t, q.dead(t).Values["retry-error"], "failed after 2 attempts")
-	s.stop()
+	s.Stop()
 	require.NoError(t, q.client.Set(t.Context(), q.key("dead"), "x", 0).Err())
 	require.ErrorContains(t, retriesOf(q, nil).Run(t.Context(), fail), "WRONGTYPE")
 }
@@ -423,7 +394,7 @@ func TestTurns(t *testing.T) {
 		return assert.AnError
 	})
 	<-fresh
-	s.stop()
+	s.Stop()
 	assert.LessOrEqual(t, before.Load(), int64(12))
 }
 

@@ -118,14 +118,7 @@ func (b *bench) submit(metadata message.Metadata) {
 }
 
 // logged says whether an error was logged whose text has a part.
-func (b *bench) logged(part string) bool {
-	for _, m := range b.log.Captured()[watermill.ErrorLogLevel] {
-		if m.Err != nil && strings.Contains(m.Err.Error(), part) {
-			return true
-		}
-	}
-	return false
-}
+func (b *bench) logged(part string) bool { return hasLogged(b.log, part) }
 
 func failing(*message.Message) error { return assert.AnError }
 

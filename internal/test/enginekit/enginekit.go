@@ -132,3 +132,47 @@ func NoPolicy(t *testing.T, q enginetest.Queue, goexit bool, told func() string)
 		t.Errorf("%v after %d attempts: %s", o.Status, attempts.Load(), o.Err)
 	}
 }
+
+// Run is a Run of an adapter, and what its OnError is told.
+type Run struct {
+	Cancel context.CancelFunc
+	Faults chan error
+	Over   chan error // how it has ended
+
+	t *testing.T
+}
+
+// Start starts a Run, which is given what its OnError has to be. The end of the test cancels it.
+func Start(t *testing.T, run func(ctx context.Context, onError func(context.Context, error)) error) *Run {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &Run{t: t, Cancel: cancel, Faults: make(chan error, 1000), Over: make(chan error, 1)}
+	go func() {
+		r.Over <- run(ctx, func(_ context.Context, err error) { r.Faults <- err })
+	}()
+	t.Cleanup(cancel)
+	return r
+}
+
+// Fault returns the next error that OnError is told.
+func (r *Run) Fault() error {
+	r.t.Helper()
+	select {
+	case err := <-r.Faults:
+		return err
+	case err := <-r.Over:
+		r.t.Fatal("Run has ended:", err)
+	case <-time.After(30 * time.Second):
+		r.t.Fatal("there is no error")
+	}
+	return nil
+}
+
+// Stop cancels the Run, which has to end without an error.
+func (r *Run) Stop() {
+	r.t.Helper()
+	r.Cancel()
+	if err := <-r.Over; err != nil {
+		r.t.Fatal(err)
+	}
+}
