@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -121,5 +122,95 @@ func TestSkipAndRevoke(t *testing.T) {
 		_, err := q.inspector.GetTaskInfo(q.name, "x")
 		assert.Equal(t, errors.Is(end, asynq.RevokeTask), errors.Is(err, asynq.ErrTaskNotFound))
 		assert.Equal(t, []string{"1: gave up (final): " + end.Error()}, rec.Timeline())
+	}
+}
+
+func TestConfigureRefuses(t *testing.T) {
+	t.Parallel()
+	client := wire{&enginetest.Cable{}}.MakeRedisClient().(redis.UniversalClient)
+	defer func() { assert.NoError(t, client.Close()) }()
+	retries := &retryasynq.Retries{Policy: &retry.Policy{MaxDelay: -time.Second}}
+	require.EqualError(t, retries.Configure(&asynq.Config{}), "retryasynq: Retries.Redis is nil")
+	retries.Redis = client
+	require.ErrorContains(t, retries.Configure(&asynq.Config{}), "-1s")
+	retries.Policy = nil
+	require.EqualError(t, retries.Configure(nil), "retryasynq: config is nil")
+	require.EqualError(t, retries.Configure(&asynq.Config{RetryDelayFunc: asynq.DefaultRetryDelayFunc}),
+		"retryasynq: Config.RetryDelayFunc: must not be set")
+	require.ErrorContains(t, retries.Configure(&asynq.Config{IsFailure: func(error) bool { return true }}),
+		"retryasynq: Config.IsFailure: must not be set")
+	err := retries.Handler(asynq.NotFoundHandler()).ProcessTask(t.Context(), asynq.NewTask("x", nil))
+	require.ErrorIs(t, err, asynq.SkipRetry)
+}
+
+type broken struct{}
+
+// Delay implements [retry.Backoff].
+func (broken) Delay(int) time.Duration { panic("out of range") }
+
+// asynq asks for a wait where a panic would end the process.
+func TestWaitOfPolicyThatPanics(t *testing.T) {
+	t.Parallel()
+	for _, retries := range []retryasynq.Retries{
+		{Policy: &retry.Policy{Backoff: broken{}}},
+		{PolicyFor: func(string) (*retry.Policy, error) { panic("out of range") }},
+	} {
+		retries.Redis = redis.NewClient(&redis.Options{}) // connects when it is used
+		config := &asynq.Config{}
+		require.NoError(t, retries.Configure(config))
+		assert.Less(t, config.RetryDelayFunc(0, assert.AnError, asynq.NewTask("x", nil)), 3*time.Second)
+	}
+}
+
+// A task that was enqueued with a limit of its own says what ended it.
+func TestMaxRetryOfTheTask(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	w, err := q.Start(enginetest.Policies{Policy: &retry.Policy{MaxAttempts: 5}}, func(context.Context, string) error { return assert.AnError })
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, w.Stop(t.Context())) }()
+	_, err = q.client.Enqueue(asynq.NewTask("x", nil), asynq.MaxRetry(0), asynq.Queue(q.name), asynq.TaskID("x"))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		o, err := q.Outcome(t.Context(), "x")
+		return err == nil && o.Status == enginetest.GaveUp && assert.Contains(t, o.Err,
+			"retryasynq: the task was enqueued with MaxRetry 0, not with retryasynq.MaxRetry: "+assert.AnError.Error())
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+// The handler returns in the time that the package comment says if the Redis of the States is
+// silent, with the client's own settings. What a stranger has stored there does not end a task.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	q, cable := open(t), enginetest.NewLink()
+	client := wire{cable}.MakeRedisClient().(redis.UniversalClient) //nolint:forcetypeassert // it makes one
+	r := &retryasynq.Retries{Redis: client, Policy: &retry.Policy{Backoff: retry.Constant(0), MaxAttempts: 9}}
+	config := asynq.Config{Queues: map[string]int{q.name: 1}, LogLevel: asynq.FatalLevel, DelayedTaskCheckInterval: 50 * time.Millisecond}
+	require.NoError(t, r.Configure(&config))
+	forged := `{"state": {}, "retried": -1000000}`
+	require.NoError(t, q.redis.Set(t.Context(), "retryasynq:"+q.name+":a", forged, time.Minute).Err())
+	runs, over := 0, make(chan time.Duration, 9)
+	handler := r.Handler(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+		if runs++; runs == 2 { // a retry, which has a State
+			t.Cleanup(cable.Silence())
+		}
+		return assert.AnError
+	}))
+	server := asynq.NewServerFromRedisClient(q.redis, config)
+	require.NoError(t, server.Start(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		begun := time.Now()
+		defer func() { over <- time.Since(begun) }()
+		return handler.ProcessTask(ctx, task)
+	})))
+	t.Cleanup(server.Shutdown)
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
+	for range 3 { // the last one cannot read the State
+		select {
+		case took := <-over:
+			t.Logf("returned after %v", took.Round(time.Millisecond))
+			assert.Less(t, took, 15*time.Second)
+		case <-time.After(time.Minute):
+			require.Fail(t, "the handler has not returned")
+		}
 	}
 }

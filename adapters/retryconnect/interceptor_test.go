@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +23,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryconnect"
 	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -356,6 +359,116 @@ func TestPolicyWithoutBackoff(t *testing.T) {
 			}
 			recorder.ExpectWaits(t, append(tt.want, tt.want...)...)
 			assert.Equal(t, before, tt.p)
+		})
+	}
+}
+
+// A RetryInfo that one call gets holds all calls with the Quota, in every protocol. None of them
+// is sent before, and who has no time for that is told at once.
+func TestQuota(t *testing.T) {
+	t.Parallel()
+	info, err := connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(30 * time.Second)})
+	require.NoError(t, err)
+	for name, protocol := range protocols {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock := &retrytest.Clock{}
+			start := clock.Now()
+			var mu sync.Mutex
+			var came []time.Duration
+			s := serve(t, func(_ context.Context, n int) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if came = append(came, clock.Now().Sub(start)); n > 1 {
+					return nil
+				}
+				exhausted := connect.NewError(connect.CodeResourceExhausted, nil)
+				exhausted.AddDetail(info)
+				return exhausted
+			})
+			quota := &retry.Quota{}
+			get := func(p retry.Policy) error {
+				p.Quota, p.Clock, p.Jitter = quota, clock, retry.NoJitter
+				_, err := call(t.Context(), t, s.URL, &retryconnect.Interceptor{Policy: &p}, connect.IdempotencyUnknown, protocol...)
+				return err
+			}
+
+			assert.Equal(t, connect.CodeResourceExhausted, connect.CodeOf(get(retry.Policy{MaxAttempts: 1})))
+			var gaveUp *retry.Error
+			require.ErrorAs(t, get(retry.Policy{Timeout: 10 * time.Second}), &gaveUp)
+			assert.Equal(t, retry.StopTimeout, gaveUp.Stop)
+			assert.Equal(t, 30*time.Second, gaveUp.RetryAfter)
+			assert.Equal(t, []time.Duration{0}, came)
+
+			require.NoError(t, get(retry.Policy{}))
+			require.NoError(t, get(retry.Policy{}))
+			assert.Equal(t, 30*time.Second, came[1])
+			assert.Equal(t, 30*time.Second, came[2], "the first has come back")
+		})
+	}
+}
+
+// refusal is an error of a server with details.
+func refusal(t *testing.T, waits ...time.Duration) *connect.Error {
+	t.Helper()
+	e := connect.NewWireError(connect.CodeUnavailable, errors.New("no"))
+	for _, d := range waits {
+		detail, err := connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)})
+		require.NoError(t, err)
+		e.AddDetail(detail)
+	}
+	return e
+}
+
+// A server can send millions of details. The first hundred are read.
+func TestManyDetails(t *testing.T) {
+	t.Parallel()
+	most := slices.Repeat([]time.Duration{time.Second}, 99)
+	assert.Equal(t, time.Minute, retryconnect.Classify(refusal(t, append(most, time.Minute)...)).After)
+	assert.Equal(t, time.Second, retryconnect.Classify(refusal(t, append(most, time.Second, time.Minute)...)).After)
+}
+
+// A refusal is what its ErrorInfo says.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		code   connect.Code
+		reason string
+		want   retry.Verdict
+	}{
+		{connect.CodeResourceExhausted, "RATE_LIMIT_EXCEEDED", retry.Verdict{Class: retry.RateLimited, NotApplied: true, Category: "connect_resource_exhausted"}},
+		{connect.CodePermissionDenied, "RATE_LIMIT_EXCEEDED", retry.Verdict{Class: retry.RateLimited, NotApplied: true, Category: "connect_permission_denied"}},
+		{connect.CodePermissionDenied, "IAM_PERMISSION_DENIED", retry.Verdict{Class: retry.Final, Category: "connect_permission_denied"}},
+		{connect.CodeResourceExhausted, "QUOTA_EXHAUSTED", retry.Verdict{Class: retry.Final, Category: "quota_exhausted"}},
+	} {
+		e := connect.NewWireError(tt.code, errors.New("no"))
+		detail, err := connect.NewErrorDetail(&errdetails.ErrorInfo{Reason: tt.reason})
+		require.NoError(t, err)
+		e.AddDetail(detail)
+		assert.Equal(t, tt.want, retryconnect.Classify(e), tt)
+	}
+}
+
+// What a server sends makes no work that grows faster than what it has sent.
+//
+//nolint:paralleltest // It measures.
+func TestWorkGrowsNoFasterThanTheInput(t *testing.T) {
+	with := func(h http.Header) *connect.Error {
+		e := refusal(t)
+		maps.Copy(e.Meta(), h)
+		return e
+	}
+	for name, build := range map[string]func(n int) *connect.Error{
+		"hints": func(n int) *connect.Error { return refusal(t, slices.Repeat([]time.Duration{1}, n/50)...) },
+		"headers": func(n int) *connect.Error {
+			return with(http.Header{"Date": {strings.Repeat("x", n/2)}, "Retry-After": {strings.Repeat("2000000000,", n/22) + "1"}})
+		},
+		"lines": func(n int) *connect.Error {
+			return with(http.Header{"Ratelimit": slices.Repeat([]string{`"a";r=0;t=1`}, n/12)})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testkit.GrowsLikeTheInput(t, func(e *connect.Error) { _ = retryconnect.Classify(e) }, build)
 		})
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrysqs"
+	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -201,38 +201,19 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// A message without a policy comes again, and has lost no attempt and no State. So does one
-// whose function ends its goroutine: this attempt is lost.
 func TestNoPolicy(t *testing.T) {
 	t.Parallel()
-	q, events := openIdle(t, ""), &retrytest.Recorder{}
-	r := retriesOf(q, nil)
-	r.KindAttribute = "what"
-	var known atomic.Bool
-	r.PolicyFor = func(kind string) (*retry.Policy, error) {
-		if assert.Equal(t, "kind-1", kind); !known.Load() {
-			return nil, errors.New("unknown kind")
-		}
-		return &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0), Observer: events}, nil
+	q := open(t, "")
+	q.kind = "what"
+	var said atomic.Value
+	said.Store("")
+	var goexit atomic.Bool
+	q.told = func(err error) {
+		said.Store(err.Error())
+		goexit.CompareAndSwap(false, strings.Contains(err.Error(), "the function has called runtime.Goexit"))
 	}
-	require.NoError(t, q.send(t.Context(), "a", map[string]string{"what": "kind-1"}))
-	const want = `retry: no policy for jobs of kind "kind-1": unknown kind`
-	calls := 0
-	s := start(t, r, func(context.Context, types.Message) error {
-		if calls++; calls == 1 {
-			known.Store(false)
-			runtime.Goexit()
-		}
-		return assert.AnError
-	})
-	require.ErrorContains(t, s.fault(), want)
-	known.Store(true)
-	require.ErrorContains(t, s.fault(), "the function has called runtime.Goexit")
-	require.ErrorContains(t, s.fault(), want)
-	known.Store(true)
-	assert.Contains(t, reason(q.letter(t)), "failed after 3 attempts")
-	s.stop()
-	events.Expect(t, "2: "+assert.AnError.Error()+": retry in 0s", "3: gave up (attempts): "+assert.AnError.Error())
+	enginekit.NoPolicy(t, q, true, func() string { return said.Swap("").(string) })
+	assert.True(t, goexit.Load())
 }
 
 // What was given up and is moved back begins anew. A long error with what SQS does not take is

@@ -180,6 +180,8 @@ type queue struct {
 	refuses   atomic.Bool       // dead letters
 	down      atomic.Bool       // whatever workers ask of it
 	shared    *sqs.Client       // of all workers
+	kind      string            // the attribute with the kind; empty means "kind"
+	told      func(error)       // of what workers tell; may be nil
 
 	mu       sync.Mutex
 	receipts map[string]string // of jobs
@@ -273,7 +275,7 @@ func receive(ctx context.Context, client *sqs.Client, url string, wait int32) []
 }
 
 func (q *queue) Submit(ctx context.Context, kind, job string) error {
-	return q.send(ctx, job, map[string]string{"kind": kind})
+	return q.send(ctx, job, map[string]string{cmp.Or(q.kind, "kind"): kind})
 }
 
 func (q *queue) send(ctx context.Context, job string, attributes map[string]string) error {
@@ -396,7 +398,11 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 	}
 	retries := &retrysqs.Retries{
 		Policy: p.Policy, PolicyFor: p.PolicyFor, QueueURL: q.url, Concurrency: 20, Visibility: 3 * time.Second, Client: client,
-		OnError: func(context.Context, error) {},
+		KindAttribute: q.kind, OnError: func(_ context.Context, err error) {
+			if q.told != nil {
+				q.told(err)
+			}
+		},
 	}
 	if q.single {
 		retries.Concurrency = 1
