@@ -334,30 +334,6 @@ func TestBudgetRatioOfFractions(t *testing.T) {
 	}
 }
 
-// TestBudgetKeepsItsBound checks for all kinds of ratios that n successes pay
-// for no more than Ratio × n retries, and for no less than that but a fraction.
-func TestBudgetKeepsItsBound(t *testing.T) {
-	t.Parallel()
-	const successes = 50_000
-	r := rand.New(rand.NewPCG(7, 7))
-	for range 300 {
-		ratio := math.Pow(10, -9*r.Float64())
-		b := &retry.Budget{Ratio: ratio, TTL: math.MaxInt64, Reserve: retry.NoReserve}
-		require.NoError(t, (&retry.Policy{Budget: b}).Validate())
-		granted := 0
-		for i := range successes {
-			b.Deposit(anInstant)
-			for b.TryWithdraw(anInstant) {
-				granted++
-			}
-			if earned := ratio * float64(i+1); float64(granted) > earned*(1+1e-9)+1e-9 { // an assertion is slow
-				require.Failf(t, "above the bound", "ratio %v: %d retries for %d successes", ratio, granted, i+1)
-			}
-		}
-		assert.InDelta(t, ratio*successes, granted, 1, ratio)
-	}
-}
-
 // TestBudgetInASteadyState checks the formula of the doc comment.
 func TestBudgetInASteadyState(t *testing.T) {
 	t.Parallel()

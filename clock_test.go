@@ -3,7 +3,6 @@ package retry_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,47 +43,6 @@ func (c *countingClock) After(d time.Duration) <-chan time.Time {
 	return over
 }
 
-// standingClock stands still until it is moved, as the fake clocks of other
-// libraries do.
-type standingClock struct {
-	mu      sync.Mutex
-	now     time.Time
-	waiters map[chan time.Time]time.Time // to the time when they are due
-}
-
-func newStandingClock() *standingClock {
-	return &standingClock{now: firstAttempt, waiters: map[chan time.Time]time.Time{}}
-}
-
-func (c *standingClock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *standingClock) After(d time.Duration) <-chan time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	over := make(chan time.Time, 1)
-	c.waiters[over] = c.now.Add(d)
-	return over
-}
-
-// Advance moves the clock, and waits until nothing more happens.
-func (c *standingClock) Advance(d time.Duration) {
-	synctest.Wait()
-	c.mu.Lock()
-	c.now = c.now.Add(d)
-	for over, due := range c.waiters {
-		if !due.After(c.now) {
-			over <- c.now
-			delete(c.waiters, over)
-		}
-	}
-	c.mu.Unlock()
-	synctest.Wait()
-}
-
 // sleepyClock prefers SleepContext, and says so.
 type sleepyClock struct {
 	countingClock
@@ -103,20 +61,6 @@ func (c *sleepyClock) SleepContext(_ context.Context, d time.Duration) error {
 // twice is a policy for three attempts with waits of 1s and 2s.
 func twice(c retry.Clock) *retry.Policy {
 	return &retry.Policy{Backoff: retry.Exponential{Initial: time.Second}, Jitter: retry.NoJitter, Clock: c}
-}
-
-func TestClockSystem(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		var at []time.Duration
-		err := twice(nil).Execute(t.Context(), func(context.Context) error {
-			at = append(at, time.Since(start))
-			return errBoom
-		})
-		assert.Equal(t, seconds(0, 1, 3), at)
-		assert.Equal(t, 3*time.Second, testkit.As[*retry.Error](t, err).Waited)
-	})
 }
 
 // TestClockSystemTimerIsFresh checks that a timer that is used again does not
@@ -157,65 +101,58 @@ func failing(fn func()) func(context.Context) error {
 	}
 }
 
+// The clock is one of another library, which stands still until it is moved.
 func TestClockThatStandsStill(t *testing.T) {
 	t.Parallel()
-	clocks := map[string]func() (c retry.Clock, advance func(time.Duration)){
-		"of two methods": func() (retry.Clock, func(time.Duration)) {
-			c := newStandingClock()
-			return c, c.Advance
-		},
-		"benbjohnson": func() (retry.Clock, func(time.Duration)) {
-			c := clock.NewMock()
-			return c, func(d time.Duration) {
-				synctest.Wait() // until the wait is registered
-				c.Add(d)
-				synctest.Wait()
+	still := func() (c retry.Clock, advance func(time.Duration)) {
+		mock := clock.NewMock()
+		return mock, func(d time.Duration) {
+			synctest.Wait() // until the wait is registered
+			mock.Add(d)
+			synctest.Wait()
+		}
+	}
+	t.Run("moved", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			c, advance := still()
+			p := twice(c)
+			p.MaxElapsed = time.Minute
+			calls := 0
+			var err error
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				err = p.Execute(t.Context(), failing(func() { calls++ }))
+			}()
+			for _, step := range []struct {
+				d     time.Duration
+				calls int
+			}{{0, 1}, {time.Second - 1, 1}, {1, 2}, {time.Second, 2}, {time.Second - 1, 2}, {1, 3}} {
+				advance(step.d)
+				assert.Equal(t, step.calls, calls)
 			}
-		},
-	}
-	for name, newClock := range clocks {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				c, advance := newClock()
-				p := twice(c)
-				p.MaxElapsed = time.Minute
-				calls := 0
-				var err error
-				over := make(chan struct{})
-				go func() {
-					defer close(over)
-					err = p.Execute(t.Context(), failing(func() { calls++ }))
-				}()
-				for _, step := range []struct {
-					d     time.Duration
-					calls int
-				}{{0, 1}, {time.Second - 1, 1}, {1, 2}, {time.Second, 2}, {time.Second - 1, 2}, {1, 3}} {
-					advance(step.d)
-					assert.Equal(t, step.calls, calls)
-				}
-				<-over
-				assert.Equal(t, 3*time.Second, testkit.As[*retry.Error](t, err).Waited)
-			})
+			<-over
+			assert.Equal(t, 3*time.Second, testkit.As[*retry.Error](t, err).Waited)
 		})
-		t.Run(name+", canceled", func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				c, advance := newClock()
-				ctx, cancel := context.WithCancel(t.Context())
-				calls := 0
-				over := make(chan error)
-				go func() { over <- twice(c).Execute(ctx, failing(func() { calls++ })) }()
-				advance(time.Second)
-				advance(time.Second)
-				cancel()
-				e := testkit.As[*retry.Error](t, <-over)
-				assert.Equal(t, retry.StopCanceled, e.Stop)
-				assert.Equal(t, 2, calls)
-				assert.Equal(t, time.Second, e.Waited, "the second wait was cut short")
-			})
+	})
+	t.Run("canceled", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			c, advance := still()
+			ctx, cancel := context.WithCancel(t.Context())
+			calls := 0
+			over := make(chan error)
+			go func() { over <- twice(c).Execute(ctx, failing(func() { calls++ })) }()
+			advance(time.Second)
+			advance(time.Second)
+			cancel()
+			e := testkit.As[*retry.Error](t, <-over)
+			assert.Equal(t, retry.StopCanceled, e.Stop)
+			assert.Equal(t, 2, calls)
+			assert.Equal(t, time.Second, e.Waited, "the second wait was cut short")
 		})
-	}
+	})
 }
 
 // TestClockIsNotAskedToWaitForNothing checks that no clock is asked for a wait

@@ -15,19 +15,6 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-func TestObserverFunc(t *testing.T) {
-	t.Parallel()
-	want := retry.Event{Kind: retry.GaveUp, Policy: "task", Attempt: 3}
-	told := 0
-	var o retry.Observer = retry.ObserverFunc(func(ctx context.Context, got retry.Event) {
-		told++
-		assert.Equal(t, t.Context(), ctx)
-		assert.Equal(t, want, got)
-	})
-	o.Observe(t.Context(), want)
-	assert.Equal(t, 1, told)
-}
-
 func TestObservers(t *testing.T) {
 	t.Parallel()
 	var told []string

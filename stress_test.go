@@ -418,26 +418,6 @@ func assertPassesThrough(t *testing.T, install func(*retry.Policy, *trap), trap 
 	assert.Equal(t, 100-2, testkit.Drain(budget, time.Now()))
 }
 
-// The same for Do, which calls fn from a function of its own.
-func TestDoPassesThrough(t *testing.T) {
-	t.Parallel()
-	for want, spring := range map[any]func(){errBoom: func() { panic(errBoom) }, exited: runtime.Goexit} {
-		for attempt := 1; attempt <= 3; attempt++ {
-			calls := 0
-			p := &retry.Policy{Backoff: retry.Constant(0)}
-			assert.Equal(t, want, endOf(func() {
-				_, _ = retry.Do(t.Context(), p, func(context.Context) (int, error) {
-					if calls++; calls == attempt {
-						spring()
-					}
-					return calls, errBoom
-				})
-			}))
-			assert.Equal(t, attempt, calls)
-		}
-	}
-}
-
 // Bad input of callers: each has a documented outcome, and none hangs or spins.
 
 // patience is the number of calls after which an operation counts as spinning.

@@ -14,35 +14,23 @@ import (
 	"github.com/wneessen/go-mail"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 )
 
 // serveMail starts a mail server that answers the first command that begins with a word with
 // a reply, and returns its address.
 func serveMail(t *testing.T, command string, reply int) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
+	return provoke.Serve(t, func(conn net.Conn) {
+		_, _ = fmt.Fprint(conn, "220 mail.example ESMTP\r\n")
+		for lines := bufio.NewScanner(conn); lines.Scan(); {
+			if strings.HasPrefix(lines.Text(), command) {
+				_, _ = fmt.Fprintf(conn, "%d 5.1.1 no\r\n", reply)
+			} else {
+				_, _ = fmt.Fprint(conn, "250 ok\r\n")
 			}
-			go func() {
-				defer func() { _ = conn.Close() }()
-				_, _ = fmt.Fprint(conn, "220 mail.example ESMTP\r\n")
-				for lines := bufio.NewScanner(conn); lines.Scan(); {
-					if strings.HasPrefix(lines.Text(), command) {
-						_, _ = fmt.Fprintf(conn, "%d 5.1.1 no\r\n", reply)
-					} else {
-						_, _ = fmt.Fprint(conn, "250 ok\r\n")
-					}
-				}
-			}()
 		}
-	}()
-	return listener.Addr().String()
+	}).Addr
 }
 
 // TestMailServers checks that the replies of a server reach retry.Classify through the clients
