@@ -63,6 +63,7 @@ func newStripe(key string, httpClient *http.Client) *stripe.Client {
 	})))
 }
 
+//nolint:unparam // a reader of the page has another key
 func newOpenAI(key string, httpClient *http.Client) openai.Client {
 	return openai.NewClient(
 		openaioption.WithAPIKey(key),
@@ -79,6 +80,7 @@ func newAnthropic(key string, httpClient *http.Client) anthropic.Client {
 	)
 }
 
+//nolint:unparam // a reader of the page has another token
 func newGitHub(token string, httpClient *http.Client) (*github.Client, error) {
 	return github.NewClient(github.WithHTTPClient(httpClient), github.WithAuthToken(token))
 }

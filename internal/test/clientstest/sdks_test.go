@@ -498,16 +498,16 @@ func reqClient(t *testing.T, h *http.Client) *req.Client {
 
 func retryableCalls(client *retryablehttp.Client) calls {
 	client.Logger = nil
-	do := func(ctx context.Context, method string, body []byte) (string, error) {
+	do := func(ctx context.Context, method string, body []byte) error {
 		req := must(retryablehttp.NewRequestWithContext(ctx, method, "https://example.com/", bytes.NewReader(body)))
 		resp, err := client.Do(req)
 		if err != nil {
-			return "", err
+			return err
 		}
-		return "", cmp.Or(resp.Body.Close(), error(net.UnknownNetworkError(resp.Status)))
+		return cmp.Or(resp.Body.Close(), error(net.UnknownNetworkError(resp.Status)))
 	}
 	return calls{
-		read:  func(ctx context.Context) (string, error) { return do(ctx, http.MethodGet, nil) },
-		write: func(ctx context.Context) (string, error) { return do(ctx, http.MethodPost, []byte(content)) },
+		read:  func(ctx context.Context) (string, error) { return "", do(ctx, http.MethodGet, nil) },
+		write: func(ctx context.Context) (string, error) { return "", do(ctx, http.MethodPost, []byte(content)) },
 	}
 }
