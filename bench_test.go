@@ -163,26 +163,17 @@ func BenchmarkSuccessParallel(b *testing.B) {
 }
 
 func BenchmarkFinalByMark(b *testing.B) {
-	ctx := context.Background()
-	p := &retry.Policy{}
 	err := retry.MarkFinal(errFinal)
-	marked := func(context.Context) error { return err }
-	pair(b, func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			_ = hand(ctx, 3, isFinal, fail)
-		}
-	}, func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			_ = p.Execute(ctx, marked)
-		}
-	})
+	benchFinal(b, &retry.Policy{}, func(context.Context) error { return err })
 }
 
 func BenchmarkFinalByClassifier(b *testing.B) {
+	benchFinal(b, &retry.Policy{Classifier: finalByClassifier}, fail)
+}
+
+func benchFinal(b *testing.B, p *retry.Policy, failing func(context.Context) error) {
+	b.Helper()
 	ctx := context.Background()
-	p := &retry.Policy{Classifier: finalByClassifier}
 	pair(b, func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -191,7 +182,7 @@ func BenchmarkFinalByClassifier(b *testing.B) {
 	}, func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_ = p.Execute(ctx, fail)
+			_ = p.Execute(ctx, failing)
 		}
 	})
 }
@@ -224,17 +215,20 @@ func BenchmarkThreeFailures(b *testing.B) {
 	})
 }
 
-func BenchmarkTenDelays(b *testing.B) {
-	pair(b, func(b *testing.B) {
-		const initial, limit = 100 * time.Millisecond, 30 * time.Second
-		for b.Loop() {
-			d := initial
-			for range 10 {
-				sinkDuration = time.Duration(rand.Int64N(int64(d) + 1))
-				d = min(2*d, limit)
-			}
+// tenDelays is what a loop of one's own does.
+func tenDelays(b *testing.B) {
+	const initial, limit = 100 * time.Millisecond, 30 * time.Second
+	for b.Loop() {
+		d := initial
+		for range 10 {
+			sinkDuration = time.Duration(rand.Int64N(int64(d) + 1))
+			d = min(2*d, limit)
 		}
-	}, func(b *testing.B) {
+	}
+}
+
+func BenchmarkTenDelays(b *testing.B) {
+	pair(b, tenDelays, func(b *testing.B) {
 		var backoff retry.Backoff = retry.Exponential{Initial: 100 * time.Millisecond, Multiplier: 2}
 		var jitter retry.Jitter = retry.FullJitter
 		const limit = 30 * time.Second
@@ -249,16 +243,7 @@ func BenchmarkTenDelays(b *testing.B) {
 
 // A stateless daemon asks for the delay of every row.
 func BenchmarkTenPolicyDelays(b *testing.B) {
-	pair(b, func(b *testing.B) {
-		const initial, limit = 100 * time.Millisecond, 30 * time.Second
-		for b.Loop() {
-			d := initial
-			for range 10 {
-				sinkDuration = time.Duration(rand.Int64N(int64(d) + 1))
-				d = min(2*d, limit)
-			}
-		}
-	}, func(b *testing.B) {
+	pair(b, tenDelays, func(b *testing.B) {
 		b.ReportAllocs()
 		p := &retry.Policy{Backoff: retry.Exponential{Initial: 100 * time.Millisecond}}
 		for b.Loop() {
@@ -632,14 +617,12 @@ func TestAllocsOfDelays(t *testing.T) {
 					sinkDuration = jitter.Apply(min(backoff.Delay(n), time.Minute), time.Minute, uint64(n)<<32)
 				})
 				p := &retry.Policy{Backoff: backoff, Jitter: jitter}
-				assertAllocs(t, 0, func() {
-					n++
-					sinkDuration = p.Delay(retry.State{Failures: n})
-				})
-				assertAllocs(t, 0, func() {
-					n++
-					sinkDuration = p.Delay(retry.State{Failures: n, Key: "job 42"})
-				})
+				for _, key := range []string{"", "job 42"} {
+					assertAllocs(t, 0, func() {
+						n++
+						sinkDuration = p.Delay(retry.State{Failures: n, Key: key})
+					})
+				}
 			})
 		}
 	}

@@ -50,33 +50,26 @@ func TestObservers(t *testing.T) {
 func TestObserverCancels(t *testing.T) {
 	t.Parallel()
 	errCause := errors.New("enough")
-	tests := []struct {
-		name   string
-		script []error
-		want   []string // the timeline
-		err    error
-	}{
-		{
-			"before a wait",
-			[]error{errBoom},
-			[]string{"1: boom: retry in 2s", "1: gave up (canceled): boom"},
-			&retry.Error{
-				Attempts: 1, Stop: retry.StopCanceled, Err: errBoom, Cause: errCause,
-				State: retry.State{Failures: 1, First: firstAttempt},
-			},
-		},
-		{"at a success", []error{nil}, []string{"1: succeeded"}, nil},
-		{"at a final error", []error{errFinalMark}, []string{"1: gave up (final): bad request"}, errFinalMark},
+	canceled := &retry.Error{
+		Attempts: 1, Stop: retry.StopCanceled, Err: errBoom, Cause: errCause,
+		State: retry.State{Failures: 1, First: firstAttempt},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	tests := map[string]struct {
+		outcome, err error
+		want         []string // the timeline
+	}{
+		"before a wait":    {errBoom, canceled, []string{"1: boom: retry in 2s", "1: gave up (canceled): boom"}},
+		"at a success":     {nil, nil, []string{"1: succeeded"}},
+		"at a final error": {errFinalMark, errFinalMark, []string{"1: gave up (final): bad request"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancelCause(t.Context())
 			c, events := retrytest.NewClock(firstAttempt), &retrytest.Recorder{}
 			hook := retry.ObserverFunc(func(context.Context, retry.Event) { cancel(errCause) })
 			p := &retry.Policy{Jitter: retry.NoJitter, Clock: c, Observer: retry.Observers(hook, events)}
-			err := p.Execute(ctx, retrytest.Script(tt.script...).Run)
-			assert.Equal(t, tt.err, err)
+			assert.Equal(t, tt.err, p.Execute(ctx, retrytest.Script(tt.outcome).Run))
 			events.Expect(t, tt.want...)
 			assert.Empty(t, c.Sleeps())
 		})

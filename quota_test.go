@@ -565,7 +565,7 @@ func (o *oddPacer) Tell(time.Time, retry.Turn, error, retry.Verdict) time.Durati
 func TestPacerOfOnesOwn(t *testing.T) {
 	t.Parallel()
 	clock := retrytest.NewClock(firstAttempt)
-	p := &retry.Policy{Quota: &oddPacer{[]int{0, -7, 99}}, Clock: clock}
+	p := &retry.Policy{Quota: &oddPacer{[]int{0, -7, 1}}, Clock: clock}
 	require.NoError(t, p.Execute(t.Context(), func(context.Context) error { return nil }))
 	assert.Equal(t, []time.Duration{time.Millisecond, time.Millisecond}, clock.Sleeps())
 }
@@ -618,6 +618,26 @@ func TestQuotaWaits(t *testing.T) {
 		assert.Equal(t, "4 1", told.String())
 		all.Wait()
 		assert.Equal(t, "4 4", told.String())
+	})
+}
+
+// The first of the line goes as soon as somebody has come back.
+func TestQuotaWakesTheFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, began := &retry.Policy{Quota: &retry.Quota{}}, time.Now()
+		var all sync.WaitGroup
+		for _, at := range []time.Duration{0, 3 * time.Millisecond} {
+			all.Go(func() {
+				assert.NoError(t, p.Execute(t.Context(), func(context.Context) error {
+					assert.Equal(t, at, time.Since(began))
+					time.Sleep(3 * time.Millisecond)
+					return nil
+				}))
+			})
+			synctest.Wait()
+		}
+		all.Wait()
 	})
 }
 
