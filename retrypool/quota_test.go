@@ -25,7 +25,7 @@ func TestQuota(t *testing.T) {
 		var tasks []*retrypool.Task
 		for range 100 {
 			tasks = append(tasks, submit(t.Context(), t, pool, func(context.Context) error {
-				time.Sleep(10 * time.Millisecond)
+				time.Sleep(time.Second)
 				return api.Ask()
 			}))
 		}
