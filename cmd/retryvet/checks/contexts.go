@@ -6,8 +6,6 @@ import (
 	"go/types"
 	"math"
 	"slices"
-
-	"golang.org/x/tools/go/types/typeutil"
 )
 
 // contextAt returns the name of a context that could interrupt what is at pos: "ctx", or
@@ -160,26 +158,22 @@ func (s *source) endsLater(file *ast.File, made, cancels ast.Expr, until token.P
 	if cancel == nil {
 		return true
 	}
+	is := func(e ast.Expr) bool { return variable(s.pass.TypesInfo, e) == cancel }
 	return !contains(file, func(n ast.Node) bool {
+		if n.Pos() >= until {
+			return false
+		}
 		switch n := n.(type) {
 		case *ast.FuncLit: // may be called by another goroutine
-			return n.Pos() < until && made.End() < n.Pos() && !s.deferred(file, n) && mentions(s.pass.TypesInfo, n, cancel)
+			return made.End() < n.Pos() && !s.deferred(file, n) && mentions(s.pass.TypesInfo, n, cancel)
 		case *ast.CallExpr:
-			for _, arg := range n.Args {
-				if n.Pos() < until && variable(s.pass.TypesInfo, arg) == cancel {
-					return true
-				}
-			}
+			return slices.ContainsFunc(n.Args, is)
 		case *ast.AssignStmt:
-			for _, value := range n.Rhs {
-				if n.Pos() < until && variable(s.pass.TypesInfo, value) == cancel {
-					return true
-				}
-			}
+			return slices.ContainsFunc(n.Rhs, is)
 		case *ast.GoStmt:
-			return n.Pos() < until && variable(s.pass.TypesInfo, n.Call.Fun) == cancel
+			return is(n.Call.Fun)
 		case *ast.KeyValueExpr:
-			return n.Pos() < until && variable(s.pass.TypesInfo, n.Value) == cancel
+			return is(n.Value)
 		}
 		return false
 	})
@@ -212,13 +206,8 @@ func (s *source) endlessRequest(v *types.Var) bool {
 			if !ok {
 				return true
 			}
-			f, _ := typeutil.Callee(s.pass.TypesInfo, call).(*types.Func)
-			endless = made(call) || f != nil && slices.ContainsFunc(s.pass.Files, func(file *ast.File) bool {
-				return slices.ContainsFunc(file.Decls, func(decl ast.Decl) bool {
-					d, ok := decl.(*ast.FuncDecl)
-					return ok && s.pass.TypesInfo.Defs[d.Name] == f && contains(d, made)
-				})
-			})
+			maker := s.decl(callee(s.pass.TypesInfo, call))
+			endless = made(call) || maker != nil && contains(maker, made)
 			return true
 		})
 	}

@@ -57,26 +57,22 @@ var loggers = regexp.MustCompile(`(?i)^[GL]$|log|^fromcontext$|trace|debug|info|
 // context around it: the context may be there for the start alone.
 func (s *source) outlives(a *attempt, ctx string) bool {
 	name, _, _ := strings.Cut(ctx, ".")
-	v := s.lookup(name, a.loop.Pos())
-	if v == nil || a.decl == nil || v.Pos() >= a.in.Pos() || !starts(a.decl.Body, a.in) {
+	v, ok := s.lookup(name, a.loop.Pos()).(*types.Var)
+	if !ok || a.decl == nil || v.Pos() >= a.in.Pos() || !starts(a.decl.Body, a.in) {
 		return false
 	}
+	is := func(e ast.Expr) bool { return variable(s.pass.TypesInfo, e) == v }
 	return !contains(a.in, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
-			return !loggers.MatchString(funcName(n)) && slices.ContainsFunc(n.Args, func(arg ast.Expr) bool { return s.uses(arg, v) })
+			return !loggers.MatchString(funcName(n)) && slices.ContainsFunc(n.Args, is)
 		case *ast.SelectorExpr:
-			return s.uses(n.X, v)
+			return is(n.X)
 		case *ast.AssignStmt:
-			return slices.ContainsFunc(n.Rhs, func(rhs ast.Expr) bool { return s.uses(rhs, v) })
+			return slices.ContainsFunc(n.Rhs, is)
 		}
 		return false
 	})
-}
-
-func (s *source) uses(e ast.Expr, v types.Object) bool {
-	id, ok := ast.Unparen(e).(*ast.Ident)
-	return ok && s.pass.TypesInfo.Uses[id] == v
 }
 
 // starts reports whether code starts a goroutine with this body.

@@ -16,10 +16,7 @@ func table(modules, findings, judged, loops [][]string, version string) []byte {
 	b.WriteString("# Findings in public modules\n\nMade by `go run ./internal/evidence` in cmd/retryvet. Do not edit.\n\n" +
 		"The checks were made with the modules of the set *made*. The list of the others stood before the checks ran over them. " +
 		"In the modules of the set *read*, loops were drawn by lot and read by hand before that.\n")
-	set := map[string]string{}
-	for _, m := range modules {
-		set[m[0]+"@"+m[1]] = m[2]
-	}
+	set := sets(modules)
 	b.WriteString("\n## Precision on code that nobody had looked at\n\n" +
 		"Of all findings, also those that led to a better check: what was false in one round was mended before the next.\n\n" + sums(modules, judged))
 	for _, r := range rounds {
@@ -68,16 +65,29 @@ type round struct {
 	sets []string
 }
 
-var rounds = []round{{"first", []string{"unseen", "read", "later"}}, {"second", []string{"second"}}, {"third", []string{"third"}}, {"fourth", []string{"fourth"}}, {"fifth", []string{"fifth"}}, {"sixth", []string{"sixth"}}}
+var rounds = []round{
+	{"first", []string{"unseen", "read", "later"}},
+	{"second", []string{"second"}},
+	{"third", []string{"third"}},
+	{"fourth", []string{"fourth"}},
+	{"fifth", []string{"fifth"}},
+	{"sixth", []string{"sixth"}},
+}
 
 func (r round) has(set string) bool { return slices.Contains(r.sets, set) }
 
-// sums counts the modules and the findings of each round.
-func sums(modules, judged [][]string) string {
+// sets returns the set of each module, by its path and version.
+func sets(modules [][]string) map[string]string {
 	set := map[string]string{}
 	for _, m := range modules {
 		set[m[0]+"@"+m[1]] = m[2]
 	}
+	return set
+}
+
+// sums counts the modules and the findings of each round.
+func sums(modules, judged [][]string) string {
+	set := sets(modules)
 	var b strings.Builder
 	b.WriteString("| round | modules | findings | true | precision |\n|---|---:|---:|---:|---:|\n")
 	for _, r := range rounds {

@@ -80,10 +80,7 @@ func TestDocs(t *testing.T) {
 
 // total says of all rounds together what sums says of each.
 func total(modules, judged [][]string) string {
-	set := map[string]string{}
-	for _, m := range modules {
-		set[m[0]+"@"+m[1]] = m[2]
-	}
+	set := sets(modules)
 	unseen := func(set string) bool {
 		return slices.ContainsFunc(rounds, func(r round) bool { return r.has(set) })
 	}
