@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -88,27 +89,12 @@ func (c *counter) Wait(string) func() {
 	return func() { c.waits.Add(-1) }
 }
 
-// stuck is a clock whose waits are over when it is closed, or panic.
-type stuck struct {
-	over   chan time.Time
-	panics atomic.Bool
-}
-
-func (s *stuck) Now() time.Time { return time.Unix(1, 0) }
-
-func (s *stuck) After(time.Duration) <-chan time.Time {
-	if s.panics.Load() {
-		panic("out of time")
-	}
-	return s.over
-}
-
 // TestWaits counts the calls that wait, on a clock that stands still.
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := &counter{ObserverFunc: func(context.Context, retry.Event) {}}
-		clock := &stuck{over: make(chan time.Time)}
+		clock := &testkit.Stuck{Over: make(chan time.Time)}
 		p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Nanosecond), Clock: clock, Observer: retry.Observers(nil, c, c.ObserverFunc)}
 		ctx, cancel := context.WithCancel(t.Context())
 		run := func(ctx context.Context) { _ = p.Execute(ctx, func(context.Context) error { return errBoom }) }
@@ -126,11 +112,11 @@ func TestWaits(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		assert.EqualValues(t, 10, c.waits.Load())
-		close(clock.over)
+		close(clock.Over)
 		synctest.Wait()
 		assert.Zero(t, c.waits.Load())
 
-		clock.panics.Store(true)
+		clock.Panics.Store(true)
 		assert.Panics(t, func() { run(t.Context()) })
 		assert.Zero(t, c.waits.Load())
 		job := &retry.Stored{Policy: p}

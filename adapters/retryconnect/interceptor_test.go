@@ -364,7 +364,7 @@ func TestPolicyWithoutBackoff(t *testing.T) {
 }
 
 // A RetryInfo that one call gets holds all calls with the Quota, in every protocol. None of them
-// is sent before, and who has no time for that is told at once.
+// is sent before, and a call without time for that is told at once.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	info, err := connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(30 * time.Second)})

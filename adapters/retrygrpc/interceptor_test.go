@@ -455,7 +455,7 @@ func TestPolicyWithoutBackoff(t *testing.T) {
 }
 
 // A RetryInfo that one call gets holds all calls with the Quota, also streams. None of them is
-// sent before, and who has no time for that is told at once.
+// sent before, and a call without time for that is told at once.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	clock := &retrytest.Clock{}

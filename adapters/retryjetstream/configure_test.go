@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -294,10 +293,9 @@ func TestRenewed(t *testing.T) {
 func TestNoPolicy(t *testing.T) {
 	t.Parallel()
 	q := open(t, startServer(t))
-	var said atomic.Value
-	said.Store("")
-	q.failed = func(err error) { said.Store(strings.ReplaceAll(err.Error(), q.name+".", "")) }
-	enginekit.NoPolicy(t, q, true, func() string { return said.Swap("").(string) })
+	var said enginekit.Said
+	q.failed = said.Hear
+	enginekit.NoPolicy(t, q, true, func() string { return strings.ReplaceAll(said.Next(), q.name+".", "") })
 }
 
 // Handle returns in the time that the package comment says, also if the server is silent when it

@@ -424,12 +424,11 @@ func TestExpelled(t *testing.T) {
 func TestNoPolicy(t *testing.T) {
 	t.Parallel()
 	q := openWith(t, 1, 1)
-	var said atomic.Value
-	said.Store("")
-	q.told = func(_ context.Context, err error) { said.Store(err.Error()) }
+	var said enginekit.Said
+	q.told = func(_ context.Context, err error) { said.Hear(err) }
 	others := 0
 	enginekit.NoPolicy(t, q, true, func() string {
-		text := said.Swap("").(string)
+		text := said.Next()
 		if text != "" {
 			others++
 			other := fmt.Sprint("other-", others)

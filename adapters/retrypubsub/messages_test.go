@@ -142,10 +142,9 @@ func TestNoPolicy(t *testing.T) {
 	t.Parallel()
 	q := open(t, plain)
 	q.counts = true
-	var said atomic.Value
-	said.Store("")
-	q.failed = func(err error) { said.Store(err.Error()) }
-	enginekit.NoPolicy(t, q, true, func() string { return said.Swap("").(string) })
+	var said enginekit.Said
+	q.failed = said.Hear
+	enginekit.NoPolicy(t, q, true, said.Next)
 }
 
 // A message with an ordering key keeps its place while it waits.

@@ -149,15 +149,10 @@ func TestNoPolicy(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	q.kind = "what"
-	var said atomic.Value
-	said.Store("")
-	var goexit atomic.Bool
-	q.told = func(err error) {
-		said.Store(err.Error())
-		goexit.CompareAndSwap(false, strings.Contains(err.Error(), "the function has called runtime.Goexit"))
-	}
-	enginekit.NoPolicy(t, q, true, func() string { return said.Swap("").(string) })
-	assert.True(t, goexit.Load())
+	var said enginekit.Said
+	q.told = said.Hear
+	enginekit.NoPolicy(t, q, true, said.Next)
+	assert.True(t, said.Ever("the function has called runtime.Goexit"))
 }
 
 // What was given up and is moved back begins anew. The function sees the message as it was,

@@ -60,7 +60,7 @@ type sdk struct {
 	writes int
 }
 
-// calls are a read and a write, which return what they got. Their errors are those of the SDK.
+// calls are a read and a write, which return what they got. The SDK makes their errors.
 type calls struct {
 	read, write func(ctx context.Context) (string, error)
 	// upload is a write whose body is a reader, where the other one has none.

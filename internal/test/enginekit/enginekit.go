@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,7 +43,7 @@ func (e *Ends) GiveUp(job, reason string, headers map[string]string) {
 	e.End(job, enginetest.Outcome{Status: enginetest.GaveUp, Err: reason}, headers)
 }
 
-// Outcome implements that of [enginetest.Queue].
+// Outcome implements [enginetest.Queue].
 func (e *Ends) Outcome(_ context.Context, job string) (enginetest.Outcome, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -75,6 +76,38 @@ func until(t testing.TB, what string, happened func() bool) {
 			t.Fatalf("not in a minute: %s", what)
 		}
 	}
+}
+
+// Said has what an adapter has told its OnError.
+type Said struct {
+	mu  sync.Mutex
+	all []string
+	n   int // how many of them Next has left behind
+}
+
+// Hear notes an error.
+func (s *Said) Hear(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, err.Error())
+}
+
+// Next returns the latest error since it was asked before, or "".
+func (s *Said) Next() (latest string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.all) > s.n {
+		latest = s.all[len(s.all)-1]
+	}
+	s.n = len(s.all)
+	return latest
+}
+
+// Ever reports whether an error had this text in it.
+func (s *Said) Ever(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.all, func(said string) bool { return strings.Contains(said, text) })
 }
 
 // NoPolicy checks that a job is not run while there is no policy for its kind, before its first

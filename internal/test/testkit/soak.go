@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Waited is a context that counts who waits for its end.
+// Waited is a context that counts the functions that wait for its end.
 type Waited struct {
 	context.Context //nolint:containedctx // a context of its own kind
 

@@ -10,19 +10,21 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// stuck is a clock whose waits are over when it is closed, or panic.
-type stuck struct {
-	over   chan time.Time
-	panics *atomic.Bool
+// Stuck is a clock whose waits are over when Over is closed, or panic.
+type Stuck struct {
+	Over   chan time.Time
+	Panics atomic.Bool
 }
 
-func (stuck) Now() time.Time { return time.Unix(1, 0) }
+// Now implements [retry.Clock].
+func (*Stuck) Now() time.Time { return time.Unix(1, 0) }
 
-func (s stuck) After(time.Duration) <-chan time.Time {
-	if s.panics.Load() {
+// After implements [retry.Clock].
+func (s *Stuck) After(time.Duration) <-chan time.Time {
+	if s.Panics.Load() {
 		panic("out of time")
 	}
-	return s.over
+	return s.Over
 }
 
 // CountsWaiting checks how many calls of the policy "a" an Observer counts as waiting, at each
@@ -35,7 +37,7 @@ func CountsWaiting(t *testing.T, o retry.Observer, waiting func() float64) {
 			t.Errorf("%s: %v wait, not %v", why, got, n)
 		}
 	}
-	clock := stuck{make(chan time.Time), new(atomic.Bool)}
+	clock := &Stuck{Over: make(chan time.Time)}
 	run := func(ctx context.Context, wait time.Duration, attempts int) {
 		p := &retry.Policy{Name: "a", MaxAttempts: attempts, Backoff: retry.Constant(wait), Observer: o, Clock: clock}
 		_ = p.Execute(ctx, func(context.Context) error { return ErrPeer })
@@ -51,10 +53,10 @@ func CountsWaiting(t *testing.T, o retry.Observer, waiting func() float64) {
 	cancel()
 	synctest.Wait()
 	want(20, "half of them are canceled")
-	close(clock.over)
+	close(clock.Over)
 	synctest.Wait()
 	want(0, "the waits are over")
-	clock.panics.Store(true)
+	clock.Panics.Store(true)
 	Isolated(func() { run(t.Context(), 1, 2) })
 	want(0, "a wait has panicked")
 
