@@ -285,7 +285,7 @@ func TestDAGLines(t *testing.T) {
 	}
 }
 
-// Where the batches are uuid, the page of none is a page, and that of what is none is not there.
+// Where batches have a uuid, /dag without one is a page, and a text that is no uuid is not found.
 func TestDAGOfUUIDs(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t, retrytable.PostgreSQL)

@@ -44,7 +44,7 @@ func (s status) String() string {
 // MarshalText returns the word of the API.
 func (s status) MarshalText() ([]byte, error) { return []byte(s.String()), nil } //nolint:unparam // the interface
 
-// UnmarshalText takes the words of the API and those of the database.
+// UnmarshalText takes the words of the API and of the database.
 func (s *status) UnmarshalText(word []byte) error {
 	i := slices.IndexFunc(statuses, func(s status) bool { return string(word) == s.String() || string(word) == string(s) })
 	if i < 0 {
