@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"go/types"
 	"math"
+	"regexp"
 	"slices"
 )
 
@@ -25,6 +26,7 @@ func (s *source) contextAt(pos token.Pos, loop ast.Stmt) string {
 				continue
 			}
 			switch {
+			case isContext(v.Type()) && s.renews(loop, v):
 			case isContext(v.Type()) && !s.endless(v, loop.End()):
 				return name
 			case isContext(v.Type()) && mentions(s.pass.TypesInfo, loop, v):
@@ -38,6 +40,17 @@ func (s *source) contextAt(pos token.Pos, loop ast.Stmt) string {
 		return s.contextField(loop)
 	}
 	return request
+}
+
+// renews reports whether a loop sets a variable to a context that does not come from the one before:
+// it is that of an attempt.
+func (s *source) renews(loop ast.Stmt, ctx *types.Var) bool {
+	return contains(loop, func(n ast.Node) bool {
+		assign, ok := n.(*ast.AssignStmt)
+		return ok && sets(s.pass.TypesInfo, assign, ctx) && !slices.ContainsFunc(assign.Rhs, func(e ast.Expr) bool {
+			return mentions(s.pass.TypesInfo, e, ctx)
+		})
+	})
 }
 
 // contextField returns the context that a loop takes out of a struct, or "": r.ctx.
@@ -214,6 +227,8 @@ func (s *source) endlessRequest(v *types.Var) bool {
 	return endless
 }
 
+// isBackground reports whether a call returns a context without an end. What gets one, and has no name
+// that speaks of an end, adds values to it.
 func (s *source) isBackground(e ast.Expr) bool {
 	call, ok := ast.Unparen(e).(*ast.CallExpr)
 	if !ok {
@@ -222,10 +237,28 @@ func (s *source) isBackground(e ast.Expr) bool {
 	switch calleeName(s.pass.TypesInfo, call) {
 	case "context.Background", "context.TODO", "context.WithoutCancel":
 		return true
-	case "context.WithValue":
-		return s.isBackground(call.Args[0])
 	}
-	return false
+	if !s.returnsContext(call) || endsContexts.MatchString(funcName(call)) {
+		return false
+	}
+	contexts := slices.DeleteFunc(slices.Clone(call.Args), func(arg ast.Expr) bool { return !isContext(s.pass.TypesInfo.TypeOf(arg)) })
+	return len(contexts) > 0 && !slices.ContainsFunc(contexts, func(arg ast.Expr) bool { return !s.isBackground(arg) })
+}
+
+var endsContexts = regexp.MustCompile(`(?i)cancel|timeout|deadline|notify|signal|stop|interrupt|limit|group`)
+
+// returnsContext reports whether a call returns a context first, and no function that could end it.
+func (s *source) returnsContext(call *ast.CallExpr) bool {
+	results, ok := s.pass.TypesInfo.TypeOf(call).(*types.Tuple)
+	if !ok {
+		return isContext(s.pass.TypesInfo.TypeOf(call))
+	}
+	for v := range results.Variables() {
+		if _, ok := v.Type().Underlying().(*types.Signature); ok {
+			return false
+		}
+	}
+	return results.Len() > 0 && isContext(results.At(0).Type())
 }
 
 // asksContext reports whether a node asks whether a context is done, or gives it to something

@@ -24,7 +24,7 @@ an attempt that ends the loop gets to is in order, and not reported.`, func(u *u
 				return false
 			case *ast.DeferStmt:
 				at, ok := g.find(n)
-				if ok && !once(u.TypesInfo, a, n) && g.walk(at, a.loop, scene{}, nil)&goesOn != 0 {
+				if ok && !once(u.TypesInfo, a, n) && g.walk(at, a.loop, g.known(a, n), nil)&goesOn != 0 {
 					u.report(n, "deferred in a loop that retries: what failed attempts leave open piles up until the function returns")
 				}
 			}
@@ -32,6 +32,16 @@ an attempt that ends the loop gets to is in order, and not reported.`, func(u *u
 		})
 	}
 })
+
+// known returns what is known of the outcome where a statement is: one that no error gets to has none.
+func (g *graph) known(a *attempt, stmt ast.Stmt) scene {
+	for _, t := range a.tries {
+		if t.err != nil && t.call.End() < stmt.Pos() && !g.reaches(t.at, a.loop, t.failsWith(), stmt) {
+			return scene{try: t, nilErr: isNil}
+		}
+	}
+	return scene{}
+}
 
 // once reports whether a statement runs in one iteration alone: behind if try == 0, or behind a
 // variable that is set beside it.

@@ -46,11 +46,11 @@ func (s *source) graph(body *ast.BlockStmt) *graph {
 }
 
 // definitions returns what the variables of a function are set to that are set once. A variable
-// whose address is taken may be set elsewhere.
+// whose address is taken may be set elsewhere, and one from outside has another value before.
 func definitions(info *types.Info, body *ast.BlockStmt) map[*types.Var]ast.Expr {
 	defs, times := map[*types.Var]ast.Expr{}, map[*types.Var]int{}
 	set := func(lhs, rhs ast.Expr) {
-		if v := variable(info, lhs); v != nil {
+		if v := variable(info, lhs); v != nil && body.Pos() <= v.Pos() && v.Pos() < body.End() {
 			times[v]++
 			defs[v] = rhs
 		}

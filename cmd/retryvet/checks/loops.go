@@ -442,6 +442,13 @@ func (s *source) variesFrom(a *attempt, tries []*try, outs []types.Object, varie
 			u, ok := m.(*ast.UnaryExpr)
 			return ok && u.Op == token.ARROW
 		})
+		if s.differs(assign, varies) { // into what is given by its address
+			for _, arg := range addressed(assign) {
+				if v := root(info, arg); v != nil && !isError(v.Type()) {
+					addVar(varies, v)
+				}
+			}
+		}
 		for i, lhs := range assign.Lhs {
 			v := root(info, lhs)
 			if v == nil || isError(v.Type()) || isContext(v.Type()) {
@@ -456,6 +463,22 @@ func (s *source) variesFrom(a *attempt, tries []*try, outs []types.Object, varie
 		}
 		return true
 	})
+}
+
+// addressed returns what a statement gives to calls by its address.
+func addressed(n ast.Node) []ast.Expr {
+	var found []ast.Expr
+	own(n, func(m ast.Node) bool {
+		if call, ok := m.(*ast.CallExpr); ok {
+			for _, arg := range call.Args {
+				if u, ok := ast.Unparen(arg).(*ast.UnaryExpr); ok && u.Op == token.AND {
+					found = append(found, u.X)
+				}
+			}
+		}
+		return true
+	})
+	return found
 }
 
 func addVar(varies map[types.Object]bool, v *types.Var) {

@@ -72,8 +72,11 @@ func (u *unit) lastError(a *attempt) {
 // after it can say which.
 func (u *unit) goesOnByKind(a *attempt) bool {
 	return contains(a.body, func(n ast.Node) bool {
-		if sw, ok := n.(*ast.SwitchStmt); ok && u.switchesKind(sw) {
-			return true
+		switch sw := n.(type) {
+		case *ast.SwitchStmt:
+			return sw.Tag != nil && isError(u.TypesInfo.TypeOf(sw.Tag)) && continuesByCase(sw.Body)
+		case *ast.TypeSwitchStmt:
+			return mentionsError(u.TypesInfo, sw.Assign) && continuesByCase(sw.Body)
 		}
 		branch, ok := n.(*ast.IfStmt)
 		if !ok || len(branch.Body.List) == 0 {
@@ -90,12 +93,9 @@ func (u *unit) goesOnByKind(a *attempt) bool {
 	})
 }
 
-// switchesKind reports whether a switch over an error goes round for one kind, and returns others.
-func (u *unit) switchesKind(sw *ast.SwitchStmt) bool {
-	if sw.Tag == nil || !isError(u.TypesInfo.TypeOf(sw.Tag)) {
-		return false
-	}
-	return slices.ContainsFunc(sw.Body.List, func(stmt ast.Stmt) bool {
+// continuesByCase reports whether a switch goes round for one kind, and not for all.
+func continuesByCase(body *ast.BlockStmt) bool {
+	return slices.ContainsFunc(body.List, func(stmt ast.Stmt) bool {
 		clause := stmt.(*ast.CaseClause)
 		if clause.List == nil || len(clause.Body) == 0 {
 			return false
@@ -106,7 +106,7 @@ func (u *unit) switchesKind(sw *ast.SwitchStmt) bool {
 }
 
 // isKind reports whether a condition is true of one kind of error: errors.Is(err, x),
-// status.Code(err) == x, or the ok of errors.AsType[T](err) in the statement before it.
+// status.Code(err) == x, or the ok of errors.AsType[T](err) or err.(T) in the statement before it.
 func (u *unit) isKind(init ast.Stmt, cond ast.Expr) bool {
 	cond = ast.Unparen(cond)
 	if ok, is := cond.(*ast.Ident); is {
@@ -122,8 +122,12 @@ func (u *unit) isKind(init ast.Stmt, cond ast.Expr) bool {
 	if equal, ok := cond.(*ast.BinaryExpr); ok && equal.Op == token.EQL {
 		cond = ast.Unparen(equal.X)
 	}
-	call, ok := cond.(*ast.CallExpr)
-	return ok && contains(call, func(n ast.Node) bool {
+	switch cond.(type) {
+	case *ast.CallExpr, *ast.TypeAssertExpr:
+	default:
+		return false
+	}
+	return contains(cond, func(n ast.Node) bool {
 		e, ok := n.(ast.Expr)
 		return ok && u.TypesInfo.TypeOf(e) != nil && isError(u.TypesInfo.TypeOf(e))
 	})

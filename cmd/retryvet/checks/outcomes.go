@@ -315,18 +315,16 @@ func (g *graph) inside(call *ast.CallExpr, sc scene) truth {
 	if decl == nil || g.src.depth >= deepest || f.Signature().Variadic() || f.Signature().Results().Len() != 1 || !g.about(call, sc) {
 		return unknown
 	}
-	i := 0
-	for p := range f.Signature().Params().Variables() {
-		if before, recursive := g.src.bound[p]; recursive && before != nil || i >= len(call.Args) {
+	params := slices.Collect(f.Signature().Params().Variables())
+	if len(call.Args) != len(params) || slices.ContainsFunc(call.Args, func(arg ast.Expr) bool { return g.leadsTo(arg, params) }) {
+		return unknown
+	}
+	for i, p := range params {
+		if g.src.bound[p] != nil {
 			return unknown
 		}
-		i++
-	}
-	i = 0
-	for p := range f.Signature().Params().Variables() {
 		g.src.bound[p] = call.Args[i]
 		defer delete(g.src.bound, p)
-		i++
 	}
 	g.src.depth++
 	defer func() { g.src.depth-- }()
@@ -353,6 +351,19 @@ func (g *graph) inside(call *ast.CallExpr, sc scene) truth {
 		return false
 	})
 	return all
+}
+
+// leadsTo reports whether an expression has one of the parameters in it, or stands for one that has: the
+// function calls itself.
+func (g *graph) leadsTo(e ast.Expr, params []*types.Var) bool {
+	return contains(e, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		if !ok {
+			return false
+		}
+		v := variable(g.info, id)
+		return v != nil && (slices.Contains(params, v) || g.src.bound[v] != nil && g.leadsTo(g.src.bound[v], params))
+	})
 }
 
 // Names of questions about an outcome, in the order in which they are looked at.

@@ -159,7 +159,7 @@ func (u *unit) isWait(body *ast.BlockStmt, p power) bool {
 // of the count, or one in floating point, which does not overflow.
 func (u *unit) boundedBefore(body *ast.BlockStmt, p power) bool {
 	counts := u.origins(body, u.objects(p.count))
-	if len(counts) == 0 || contains(p.count, u.isMin) || u.boundedByCallers(counts[0], 3) || u.boundedField(counts) {
+	if len(counts) == 0 || contains(p.count, u.isMin) || contains(p.count, u.masks) || u.countsBelow(body, p) || u.boundedByCallers(counts[0], 3) || u.boundedField(counts) {
 		return true
 	}
 	return contains(body, func(n ast.Node) bool {
@@ -173,11 +173,52 @@ func (u *unit) boundedBefore(body *ast.BlockStmt, p power) bool {
 			return isOrder(n.Op) && u.bounds(n, p, counts)
 		case *ast.IfStmt: // if n == most { return }
 			return u.leavesAt(n, counts)
-		case *ast.AssignStmt: // n = n % 10
-			return n.Tok == token.REM_ASSIGN && mentions(u.TypesInfo, n.Lhs[0], counts...)
+		case *ast.RangeStmt: // for n := range most
+			v := variable(u.TypesInfo, n.Key)
+			return v != nil && slices.Contains(counts, types.Object(v))
+		case *ast.AssignStmt: // n %= 10, or i := n & 7
+			masks := n.Tok == token.REM_ASSIGN || n.Tok == token.AND_ASSIGN || len(n.Rhs) == 1 && contains(n.Rhs[0], u.masks)
+			return masks && mentions(u.TypesInfo, n.Lhs[0], counts...)
 		}
 		return false
 	})
+}
+
+// masks reports whether a node leaves only the low bits of a count, or what is left of a division.
+func (u *unit) masks(n ast.Node) bool {
+	op, ok := n.(*ast.BinaryExpr)
+	return ok && (op.Op == token.AND || op.Op == token.REM) && u.TypesInfo.Types[op.Y].Value != nil
+}
+
+// countsBelow reports whether a function counts only where the result is below a limit.
+func (u *unit) countsBelow(body *ast.BlockStmt, p power) bool {
+	counted, elsewhere := false, false
+	var stack []ast.Node
+	ast.Inspect(body, func(n ast.Node) bool {
+		if n == nil {
+			stack = stack[:len(stack)-1]
+			return true
+		}
+		stack = append(stack, n)
+		inc, ok := n.(*ast.IncDecStmt)
+		if !ok || types.ExprString(inc.X) != types.ExprString(ast.Unparen(p.count)) {
+			return true
+		}
+		if p.to != nil && slices.ContainsFunc(stack, func(up ast.Node) bool {
+			branch, ok := up.(*ast.IfStmt)
+			if !ok || inc.End() > branch.Body.End() {
+				return false
+			}
+			cond, ok := ast.Unparen(branch.Cond).(*ast.BinaryExpr)
+			return ok && (cond.Op == token.LSS || cond.Op == token.LEQ) && variable(u.TypesInfo, cond.X) == p.to
+		}) {
+			counted = true
+		} else {
+			elsewhere = true
+		}
+		return true
+	})
+	return counted && !elsewhere
 }
 
 // leavesAt reports whether a branch is taken at a number of the count, and leaves the function or the
@@ -379,8 +420,11 @@ func (u *unit) isFloor(n *ast.BinaryExpr, p power) bool {
 	if n.Op == token.GTR || n.Op == token.GEQ {
 		less, more = more, less
 	}
-	base := variable(u.TypesInfo, more)
-	return variable(u.TypesInfo, less) == p.to && base != nil && mentions(u.TypesInfo, p.expr, base)
+	base := types.ExprString(more)
+	return variable(u.TypesInfo, less) == p.to && u.TypesInfo.Types[more].Value == nil && contains(p.expr, func(n ast.Node) bool {
+		e, ok := n.(ast.Expr)
+		return ok && types.ExprString(e) == base
+	})
 }
 
 // objects returns the variables and fields in an expression.

@@ -3,6 +3,7 @@ package checks
 import (
 	"go/ast"
 	"go/constant"
+	"go/token"
 	"go/types"
 	"regexp"
 	"slices"
@@ -19,7 +20,7 @@ program does not stop, and the caller of a request that was canceled waits for n
 func sleep(u *unit) {
 	for _, a := range u.attempts {
 		for _, w := range a.waits {
-			if w.interruptible || u.short(a, w) || !u.reached(a, w) {
+			if w.interruptible || u.short(a, w) || !u.reached(a, w) || !u.followed(a, w) || u.ended(a, w) {
 				continue
 			}
 			ctx := u.contextAt(w.node.Pos(), a.loop)
@@ -36,6 +37,69 @@ func (s *source) reached(a *attempt, w wait) bool {
 	g := s.graph(a.in)
 	start, ok := g.start(a.loop)
 	return !ok || w.at.Pos() < a.body.Pos() || g.reaches(start, a.loop, scene{}, w.at)
+}
+
+// followed reports whether a loop can go round after a wait. If not, it is there for something else.
+func (s *source) followed(a *attempt, w wait) bool {
+	g := s.graph(a.in)
+	at, ok := g.find(w.at)
+	return !ok || w.at.Pos() < a.body.Pos() || g.walk(at, a.loop, scene{}, nil)&goesOn != 0
+}
+
+// ended reports whether a wait is in what happens when a context has ended, or may have: it is deferred,
+// or follows <-ctx.Done().
+func (s *source) ended(a *attempt, w wait) bool {
+	around := a.in
+	if a.decl != nil {
+		around = a.decl.Body
+	}
+	in := func(n ast.Node) bool { return n.Pos() <= w.node.Pos() && w.node.End() <= n.End() }
+	return contains(around, func(n ast.Node) bool {
+		if !in(n) || n == w.node {
+			return false
+		}
+		switch n := n.(type) {
+		case *ast.DeferStmt:
+			return true
+		case *ast.CommClause:
+			return s.isEnd(n.Comm)
+		case *ast.IfStmt:
+			return in(n.Body) && s.saysEnded(n.Cond)
+		case *ast.BlockStmt:
+			return slices.ContainsFunc(n.List, func(stmt ast.Stmt) bool { return stmt.End() <= a.loop.Pos() && s.isEnd(stmt) })
+		}
+		return false
+	})
+}
+
+// isEnd reports whether a statement waits for the end of a context, or of something else that it goes
+// on after in the same way.
+func (s *source) isEnd(stmt ast.Stmt) bool {
+	switch stmt := stmt.(type) {
+	case *ast.ExprStmt:
+		recv, ok := ast.Unparen(stmt.X).(*ast.UnaryExpr)
+		if !ok || recv.Op != token.ARROW {
+			return false
+		}
+		call, ok := ast.Unparen(recv.X).(*ast.CallExpr)
+		return ok && calleeName(s.pass.TypesInfo, call) == "context.Context.Done"
+	case *ast.SelectStmt:
+		return slices.ContainsFunc(stmt.Body.List, func(clause ast.Stmt) bool {
+			comm := clause.(*ast.CommClause)
+			return len(comm.Body) == 0 && s.isEnd(comm.Comm)
+		})
+	}
+	return false
+}
+
+// saysEnded reports whether a condition holds only of a context that has ended: ctx.Err() != nil.
+func (s *source) saysEnded(cond ast.Expr) bool {
+	neq, ok := ast.Unparen(cond).(*ast.BinaryExpr)
+	if !ok || neq.Op != token.NEQ || !isNilExpr(s.pass.TypesInfo, neq.Y) {
+		return false
+	}
+	call, ok := ast.Unparen(neq.X).(*ast.CallExpr)
+	return ok && calleeName(s.pass.TypesInfo, call) == "context.Context.Err"
 }
 
 // near reports whether a context is a parameter of the function with a loop, or is used in the loop.

@@ -41,10 +41,19 @@ func (u *unit) endlessLoop(a *attempt) bool {
 	g := u.graph(a.in)
 	for _, t := range a.tries {
 		if t.onError() && g.walk(t.at, loop, t.failsWith(), nil) == goesOn {
-			return !mentionsContext(u.TypesInfo, loop)
+			return !mentionsContext(u.TypesInfo, loop) && !g.leavesBefore(t, loop)
 		}
 	}
 	return false
+}
+
+// leavesBefore reports whether an iteration may leave its loop before an attempt, as one does that has
+// counted enough.
+func (g *graph) leavesBefore(t *try, loop ast.Stmt) bool {
+	start, ok := g.start(loop)
+	return ok && g.walk(start, loop, scene{}, func(n ast.Node, _ scene) bool {
+		return !(n.Pos() <= t.call.Pos() && t.call.End() <= n.End())
+	})&leaves != 0
 }
 
 // sleepsDeaf reports whether a loop waits, and only in ways that nothing can interrupt.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// longEnough is the shortest wait that is worth an interruption.
-const longEnough = 100 * time.Millisecond
+// shortWait is the longest wait that is not worth a finding.
+const shortWait = 100 * time.Millisecond
 
 // wait is a wait in a loop.
 type wait struct {
@@ -30,7 +30,7 @@ func (s *source) short(a *attempt, w wait) bool {
 		}
 	}
 	d, ok := s.atMost(a, dur)
-	return ok && d < float64(longEnough)
+	return ok && d <= float64(shortWait)
 }
 
 // waits returns the waits of a loop, those in loops and functions in it left out.
@@ -41,25 +41,26 @@ func (s *source) waits(a *attempt) []wait {
 			waits = append(waits, wait{node: keyword{loop}, at: loop.X, dur: dur})
 		}
 	}
+	received := map[ast.Stmt]bool{} // by a select
 	own(a.body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.ForStmt, *ast.RangeStmt:
 			return false
+		case *ast.IfStmt: // if !timer.Stop() { <-timer.C }
+			return !contains(n.Cond, func(m ast.Node) bool {
+				call, ok := m.(*ast.CallExpr)
+				return ok && calleeName(s.pass.TypesInfo, call) == "time.Timer.Stop"
+			})
 		case *ast.SelectStmt:
 			for _, clause := range n.Body.List {
 				comm := clause.(*ast.CommClause)
+				received[comm.Comm] = true
 				if dur, ok := s.received(a, comm.Comm); ok {
 					waits = append(waits, wait{n, comm.Comm, dur, len(n.Body.List) > 1})
 				}
-				for _, stmt := range comm.Body {
-					if w, ok := s.sleeps(a, stmt); ok {
-						waits = append(waits, w)
-					}
-				}
 			}
-			return false
 		case ast.Stmt:
-			if w, ok := s.sleeps(a, n); ok {
+			if w, ok := s.sleeps(a, n); ok && !received[n] {
 				waits = append(waits, w)
 			}
 		}

@@ -3,6 +3,7 @@ package deferloop
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -82,6 +83,45 @@ func anyOf(client *http.Client, urls []string) (err error) {
 		if resp.StatusCode == http.StatusOK {
 			return nil
 		}
+	}
+	return err
+}
+
+// What is deferred after a success alone ends the loop.
+func afterSuccess(open func() (io.Closer, error), d time.Duration) error {
+	var err error
+	for {
+		var c io.Closer
+		c, err = open()
+		if err == nil {
+			defer c.Close()
+		}
+		if err == nil {
+			break
+		}
+		time.Sleep(d)
+	}
+	return err
+}
+
+type object struct{ main io.Closer }
+
+// Each candidate is loaded into the same object.
+func loads(specs []string, load func(string, *object) error, attach func(io.Closer) error) error {
+	var obj object
+	var err error
+	for attempt, spec := range specs {
+		err = load(spec, &obj)
+		if err != nil {
+			return err
+		}
+		defer obj.main.Close()
+		err = attach(obj.main)
+		if errors.Is(err, io.EOF) {
+			println(attempt)
+			continue
+		}
+		break
 	}
 	return err
 }

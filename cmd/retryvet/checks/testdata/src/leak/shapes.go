@@ -3,6 +3,7 @@ package leak
 import (
 	"errors"
 	"net/http"
+	"time"
 )
 
 func ok(code int) bool { return code >= 200 && code < 300 }
@@ -72,4 +73,49 @@ func closedInside(client *http.Client, req *http.Request) error {
 		}
 	}
 	return err
+}
+
+type api struct{ client *http.Client }
+
+// post returns what the body held, and has closed it.
+func (a api) post(url string) (*http.Response, []byte, error) { return nil, nil, nil }
+
+func readAlready(a api, url string, d time.Duration) ([]byte, error) {
+	for {
+		resp, body, err := a.post(url)
+		if err == nil && resp.StatusCode == http.StatusOK {
+			return body, nil
+		}
+		time.Sleep(d)
+	}
+}
+
+func (a api) status(url string) (*http.Response, error) {
+	resp, err := a.client.Get(url)
+	if err != nil {
+		return nil, err
+	}
+	return resp, resp.Body.Close()
+}
+
+func closedByMaker(a api, url string, d time.Duration) error {
+	for {
+		resp, err := a.status(url)
+		if err == nil && resp.StatusCode == http.StatusOK {
+			return nil
+		}
+		time.Sleep(d)
+	}
+}
+
+func (a api) get(url string) (*http.Response, error) { return a.client.Get(url) }
+
+func openByMaker(a api, url string, d time.Duration) (*http.Response, error) {
+	for {
+		resp, err := a.get(url) // want `not closed`
+		if err == nil && resp.StatusCode == http.StatusOK {
+			return resp, nil
+		}
+		time.Sleep(d)
+	}
 }

@@ -195,3 +195,49 @@ func shrinks(keys []string, encode func([]string) ([]byte, error), check func([]
 	}
 	return nil, errors.New("failed to make it fit")
 }
+
+// Only a conflict goes round, and the text says so.
+func assertedKind(call func() error) error {
+	for range 3 {
+		err := call()
+		if err != nil {
+			if _, ok := err.(*conflict); ok {
+				continue
+			}
+			return err
+		}
+		return nil
+	}
+	return errors.New("max retries reached: conflict")
+}
+
+func typeSwitched(call func() error) error {
+	for range 3 {
+		if err := call(); err != nil {
+			switch err.(type) {
+			case *conflict:
+				continue
+			default:
+				return err
+			}
+		}
+		return nil
+	}
+	return errors.New("max retries reached: conflict")
+}
+
+// All but one kind go round.
+func butOneKind(call func() error) error {
+	for range 3 {
+		if err := call(); err != nil {
+			switch err.(type) {
+			case *conflict:
+				return err
+			default:
+				continue
+			}
+		}
+		return nil
+	}
+	return errors.New("max retries reached") // want `is lost`
+}

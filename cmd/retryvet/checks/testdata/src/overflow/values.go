@@ -116,3 +116,66 @@ func butTheFirst(send func() error) error {
 		time.Sleep(min(time.Second<<attempt, time.Minute)) // want `overflows before it is capped`
 	}
 }
+
+// The low bits of a count are few.
+func bucket(n int) time.Duration { return min(time.Duration(1<<(n&7))*time.Second, time.Minute) }
+
+func cycle(n int) time.Duration {
+	i := n % 10
+	return min(time.Duration(1<<i)*time.Second, time.Minute)
+}
+
+type growing struct{ n int }
+
+// The count goes no further when the limit is reached.
+func (g *growing) next() time.Duration {
+	d := time.Second << g.n
+	if d < time.Minute {
+		g.n++
+	} else {
+		d = time.Minute
+	}
+	return d
+}
+
+func (g *growing) nextOf(failed bool) time.Duration {
+	d := time.Second << g.n // want `overflows before it is capped`
+	if d < time.Minute {
+		g.n++
+	} else {
+		d = time.Minute
+	}
+	if failed {
+		g.n++
+	}
+	return d
+}
+
+// The count is one of a range.
+func ranged(attempts int, send func() error) (err error) {
+	for i := range attempts {
+		d := time.Duration(math.Pow(3, float64(i))) * time.Second
+		if d > time.Minute {
+			d = time.Minute
+		}
+		time.Sleep(d)
+		if err = send(); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+type bounds struct{ min, max time.Duration }
+
+// A result below the first delay is seen.
+func (b bounds) delay(attempt int) time.Duration {
+	d := time.Duration(float64(b.min) * math.Pow(2, float64(attempt)))
+	if d > b.max {
+		return b.max
+	}
+	if d < b.min {
+		return b.min
+	}
+	return d
+}

@@ -559,3 +559,196 @@ func replay(ctx context.Context, lines *bufio.Reader, delay func([]byte) time.Du
 		send(line)
 	}
 }
+
+// Each attempt has a context of its own in the same variable.
+func renewed(call func(context.Context) error, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	err := call(ctx)
+	for err != nil {
+		time.Sleep(d)
+		ctx, cancel = context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		err = call(ctx)
+	}
+	return err
+}
+
+// A value is added to the context, which ends with the one before.
+func extended(ctx context.Context, call func(context.Context) error, d time.Duration) (int, error) {
+	for {
+		ctx = context.WithValue(ctx, key{}, d)
+		err := call(ctx)
+		if err == nil {
+			return 0, nil
+		}
+		time.Sleep(d) // want `ignores ctx`
+	}
+}
+
+type key struct{}
+
+// The work begins when the context has ended already.
+func drains(ctx context.Context, left func() int) {
+	<-ctx.Done()
+	for left() > 0 {
+		time.Sleep(time.Second)
+	}
+}
+
+func drainsInSelect(ctx context.Context, stop <-chan struct{}, remove func() error) error {
+	select {
+	case <-ctx.Done():
+		for range 3 {
+			if err := remove(); err == nil {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		return ctx.Err()
+	case <-stop:
+		return nil
+	}
+}
+
+// What is deferred runs also when the context has ended.
+func cleansUp(ctx context.Context, work func(context.Context) error, remove func() error) (err error) {
+	defer func() {
+		for range 3 {
+			if err := remove(); err == nil {
+				return
+			}
+			time.Sleep(time.Second)
+		}
+	}()
+	return work(ctx)
+}
+
+func afterTheEnd(ctx context.Context, work func(context.Context) error, remove func() error) error {
+	err := work(ctx)
+	if ctx.Err() != nil {
+		for range 3 {
+			if err := remove(); err == nil {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+	}
+	return err
+}
+
+func afterEither(ctx context.Context, stop <-chan struct{}, left func() int) {
+	select {
+	case <-ctx.Done():
+	case <-stop:
+	}
+	for left() > 0 {
+		time.Sleep(time.Second)
+	}
+}
+
+// A select that returns at the end of the context says nothing of what follows.
+func returnsAtTheEnd(ctx context.Context, begin <-chan struct{}, left func() int) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-begin:
+	}
+	for left() > 0 {
+		time.Sleep(time.Second) // want `ignores ctx`
+	}
+}
+
+// A last grace is no wait for the next attempt.
+func grace(ctx context.Context, send func() error, done chan<- int) {
+	n := 0
+	for {
+		select {
+		case <-ctx.Done():
+			time.Sleep(time.Second)
+			done <- n
+			return
+		default:
+			if err := send(); err != nil {
+				time.Sleep(time.Second) // want `ignores ctx`
+				continue
+			}
+			n++
+		}
+	}
+}
+
+// Nothing is tried after the wait.
+func settles(ctx context.Context, done func() (bool, error), d time.Duration) error {
+	for ctx.Err() == nil {
+		ok, err := done()
+		if err != nil {
+			return err
+		}
+		if ok {
+			time.Sleep(d)
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return ctx.Err()
+}
+
+func withID(ctx context.Context, id int) context.Context { return context.WithValue(ctx, key{}, id) }
+
+func start(ctx context.Context, name string) (context.Context, io.Closer) { return ctx, nil }
+
+func valued(call func(context.Context) error) (int, error) {
+	ctx := withID(context.Background(), 7)
+	for {
+		if err := call(ctx); err == nil {
+			return 0, nil
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+func traced(call func(context.Context) error) (int, error) {
+	ctx, span := start(context.Background(), "call")
+	defer span.Close()
+	for {
+		if err := call(ctx); err == nil {
+			return 0, nil
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+func withDeadline(ctx context.Context, d time.Duration) context.Context {
+	ctx, _ = context.WithTimeout(ctx, d)
+	return ctx
+}
+
+func limited(call func(context.Context) error) (int, error) {
+	ctx := withDeadline(context.Background(), time.Minute)
+	for {
+		if err := call(ctx); err == nil {
+			return 0, nil
+		}
+		time.Sleep(time.Second) // want `ignores ctx`
+	}
+}
+
+// What a timer has sent already is taken out of it.
+func drained(ctx context.Context, done <-chan struct{}, call func() error, d time.Duration) error {
+	for {
+		if err := call(); err == nil {
+			return nil
+		}
+		t := time.NewTimer(d)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-done:
+			if !t.Stop() {
+				<-t.C
+			}
+		}
+	}
+}

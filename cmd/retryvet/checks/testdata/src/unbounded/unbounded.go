@@ -111,3 +111,55 @@ func scheduler(d time.Duration, errs chan error) error {
 		time.Sleep(d)
 	}
 }
+
+// The limit is asked before each attempt.
+func countedFirst(call func() error, failFast bool) error {
+	var err error
+	for try := 0; ; try++ {
+		if try == 3 || try == 1 && failFast {
+			return err
+		}
+		if try > 0 {
+			time.Sleep(time.Second)
+		}
+		if err = call(); err != nil {
+			continue
+		}
+		return nil
+	}
+}
+
+// Names that stand for themselves in the end.
+func allGood(good bool, code int, call func() error) {
+	for {
+		err := call()
+		good = good && err == nil
+		code = code / 2
+		if good || code == 0 {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+func even(n int, err error) bool {
+	for err == nil {
+		err = retryOnce()
+		if even(n/2, err) || n/2 == 1 {
+			return true
+		}
+	}
+	return odd(n/2, err)
+}
+
+func odd(m int, err error) bool {
+	for err == nil {
+		err = retryOnce()
+		if even(m/2, err) || m/2 == 1 {
+			return true
+		}
+	}
+	return even(m/2, err)
+}
+
+func retryOnce() error { return nil }
