@@ -52,7 +52,7 @@ func (u *unit) endlessLoop(a *attempt) bool {
 func (g *graph) leavesBefore(t *try, loop ast.Stmt) bool {
 	start, ok := g.start(loop)
 	return ok && g.walk(start, loop, scene{}, func(n ast.Node, _ scene) bool {
-		return !(n.Pos() <= t.call.Pos() && t.call.End() <= n.End())
+		return n.Pos() > t.call.Pos() || n.End() < t.call.End()
 	})&leaves != 0
 }
 
