@@ -14,6 +14,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"sync"
 
 	"golang.org/x/tools/go/analysis"
 )
@@ -45,7 +46,10 @@ func newCheck(name, doc string, run func(*unit)) *analysis.Analyzer {
 		Requires: []*analysis.Analyzer{sourceAnalyzer},
 		Run: func(pass *analysis.Pass) (_ any, err error) {
 			defer recovered(pass, &err)
-			run(&unit{Pass: pass, source: pass.ResultOf[sourceAnalyzer].(*source)})
+			s := pass.ResultOf[sourceAnalyzer].(*source)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			run(&unit{Pass: pass, source: s})
 			return nil, nil
 		},
 	}
@@ -76,8 +80,10 @@ func (u *unit) report(at ast.Node, message string, fixes ...analysis.SuggestedFi
 	u.Report(analysis.Diagnostic{Pos: at.Pos(), End: at.End(), Message: message, SuggestedFixes: fixes})
 }
 
-// source is what the checks share about one package.
+// source is what the checks share about one package. Drivers run them at the same time, and they take
+// turns, because each remembers here what it has worked out.
 type source struct {
+	mu       sync.Mutex
 	pass     *analysis.Pass
 	files    []*ast.File // that are checked
 	attempts []*attempt
@@ -86,8 +92,9 @@ type source struct {
 	decls    map[*types.Func]*ast.FuncDecl // of the package
 
 	// What outcomes.go is looking at: the arguments of the functions that it is in, and how many.
-	bound map[*types.Var]ast.Expr
-	depth int
+	bound   map[*types.Var]ast.Expr
+	depth   int
+	answers map[question]truth // of functions of the package
 }
 
 var sourceAnalyzer = &analysis.Analyzer{
@@ -101,7 +108,7 @@ func newSource(pass *analysis.Pass) (_ any, err error) {
 	defer recovered(pass, &err)
 	s := &source{
 		pass: pass, comments: newComments(pass), graphs: map[*ast.BlockStmt]*graph{},
-		decls: map[*types.Func]*ast.FuncDecl{}, bound: map[*types.Var]ast.Expr{},
+		decls: map[*types.Func]*ast.FuncDecl{}, bound: map[*types.Var]ast.Expr{}, answers: map[question]truth{},
 	}
 	for _, file := range pass.Files {
 		for _, decl := range file.Decls {

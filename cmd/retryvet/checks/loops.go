@@ -71,6 +71,9 @@ func (s *source) addLoop(a *attempt) {
 	s.attempts = append(s.attempts, a)
 }
 
+// mostTries is how many calls of a loop are looked at. Each is followed through the whole loop.
+const mostTries = 64
+
 // triesIn returns the calls in a loop whose results somebody looks at.
 func (s *source) triesIn(g *graph, a *attempt) []*try {
 	var tries []*try
@@ -82,7 +85,7 @@ func (s *source) triesIn(g *graph, a *attempt) []*try {
 			if n.Pos() < a.body.Pos() && !inCondition(a.loop, n) || n.End() > a.body.End() || !inmost(a, n) {
 				continue
 			}
-			if t := s.try(n, place{b, i}); t != nil {
+			if t := s.try(n, place{b, i}); t != nil && len(tries) < mostTries {
 				tries = append(tries, t)
 			}
 		}

@@ -74,7 +74,10 @@ func (u *unit) goesOnByKind(a *attempt) bool {
 	return contains(a.body, func(n ast.Node) bool {
 		switch sw := n.(type) {
 		case *ast.SwitchStmt:
-			return sw.Tag != nil && isError(u.TypesInfo.TypeOf(sw.Tag)) && continuesByCase(sw.Body)
+			if sw.Tag == nil {
+				return u.continuesByKind(sw.Body)
+			}
+			return isError(u.TypesInfo.TypeOf(sw.Tag)) && continuesByCase(sw.Body)
 		case *ast.TypeSwitchStmt:
 			return mentionsError(u.TypesInfo, sw.Assign) && continuesByCase(sw.Body)
 		}
@@ -105,8 +108,22 @@ func continuesByCase(body *ast.BlockStmt) bool {
 	})
 }
 
+// continuesByKind reports whether a switch without a tag goes round in the case of one kind.
+func (u *unit) continuesByKind(body *ast.BlockStmt) bool {
+	return slices.ContainsFunc(body.List, func(stmt ast.Stmt) bool {
+		clause := stmt.(*ast.CaseClause)
+		return slices.ContainsFunc(clause.List, func(cond ast.Expr) bool { return u.isKind(nil, cond) }) &&
+			slices.ContainsFunc(clause.Body, func(stmt ast.Stmt) bool {
+				return contains(stmt, func(n ast.Node) bool {
+					branch, ok := n.(*ast.BranchStmt)
+					return ok && branch.Tok == token.CONTINUE
+				})
+			})
+	})
+}
+
 // isKind reports whether a condition is true of one kind of error: errors.Is(err, x),
-// status.Code(err) == x, or the ok of errors.AsType[T](err) or err.(T) in the statement before it.
+// err == x, status.Code(err) == x, or the ok of errors.AsType[T](err) or err.(T) in the statement before it.
 func (u *unit) isKind(init ast.Stmt, cond ast.Expr) bool {
 	cond = ast.Unparen(cond)
 	if ok, is := cond.(*ast.Ident); is {
@@ -120,6 +137,9 @@ func (u *unit) isKind(init ast.Stmt, cond ast.Expr) bool {
 		cond = ast.Unparen(assign.Rhs[0])
 	}
 	if equal, ok := cond.(*ast.BinaryExpr); ok && equal.Op == token.EQL {
+		if isError(u.TypesInfo.TypeOf(equal.X)) && !isNilExpr(u.TypesInfo, equal.Y) {
+			return true
+		}
 		cond = ast.Unparen(equal.X)
 	}
 	switch cond.(type) {

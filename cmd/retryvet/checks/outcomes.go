@@ -295,12 +295,26 @@ func (g *graph) isNil(x ast.Expr, sc scene) truth {
 	return unknown
 }
 
+// question is what is asked of a call under an assumption.
+type question struct {
+	call *ast.CallExpr
+	scene
+}
+
 // called evaluates a call: by what a function of this package does, or by its name.
 func (g *graph) called(call *ast.CallExpr, sc scene) truth {
 	if sc.try == nil {
 		return unknown
 	}
-	if t := g.inside(call, sc); t != unknown {
+	asked := question{call, sc}
+	t, known := g.src.answers[asked]
+	if !known || g.src.depth > 0 { // where parameters stand for something, it depends on that too
+		t = g.inside(call, sc)
+		if g.src.depth == 0 {
+			g.src.answers[asked] = t
+		}
+	}
+	if t != unknown {
 		return t
 	}
 	return g.question(funcName(call), call, sc)
@@ -309,7 +323,7 @@ func (g *graph) called(call *ast.CallExpr, sc scene) truth {
 // inside evaluates a call of a function of this package that returns a bool and nothing else: it
 // follows every path through it.
 func (g *graph) inside(call *ast.CallExpr, sc scene) truth {
-	const deepest = 3
+	const deepest, most = 3, 64 // calls in calls, blocks: what is longer does more than decide
 	f := callee(g.info, call)
 	decl := g.src.decl(f)
 	if decl == nil || g.src.depth >= deepest || f.Signature().Variadic() || f.Signature().Results().Len() != 1 || !g.about(call, sc) {
@@ -329,7 +343,7 @@ func (g *graph) inside(call *ast.CallExpr, sc scene) truth {
 	g.src.depth++
 	defer func() { g.src.depth-- }()
 	body := g.src.graph(decl.Body)
-	if len(body.Blocks) == 0 {
+	if len(body.Blocks) == 0 || len(body.Blocks) > most {
 		return unknown
 	}
 	all, first := unknown, true

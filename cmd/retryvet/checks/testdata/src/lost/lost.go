@@ -241,3 +241,32 @@ func butOneKind(call func() error) error {
 	}
 	return errors.New("max retries reached") // want `is lost`
 }
+
+func switchedByKind(try func() error, taken func() bool) error {
+	for range 3 {
+		err := try()
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, errAgain):
+			if taken() {
+				continue
+			}
+			return err
+		default:
+			return err
+		}
+	}
+	return errors.New("failed to find a name that nobody has")
+}
+
+func comparedKind(try func() error) error {
+	for range 3 {
+		err := try()
+		if err == errAgain {
+			continue
+		}
+		return err
+	}
+	return errors.New("failed: the other side is busy")
+}
