@@ -37,8 +37,14 @@ func (s *source) largest(a *attempt, e ast.Expr, depth int) (float64, bool) {
 		if to := s.graph(a.in).defs[v]; to != nil && v.Kind() != types.ParamVar {
 			return s.largest(a, to, depth-1)
 		}
+		if v != nil && v.Kind() == types.PackageVar {
+			return s.largest(a, s.initial(v), depth-1)
+		}
 	case *ast.BinaryExpr:
 		x, ok1 := s.largest(a, e.X, depth-1)
+		if e.Op == token.SUB { // of the time that has passed
+			return x, ok1
+		}
 		y, ok2 := s.largest(a, e.Y, depth-1)
 		switch {
 		case !ok1 || !ok2 || x < 0 || y < 0:
@@ -51,6 +57,30 @@ func (s *source) largest(a *attempt, e ast.Expr, depth int) (float64, bool) {
 		return s.largestOfCall(a, e, depth)
 	}
 	return 0, false
+}
+
+// initial returns what a variable of this package is set to where it is declared, or nil.
+func (s *source) initial(v *types.Var) ast.Expr {
+	for _, file := range s.pass.Files {
+		if v.Pos() < file.FileStart || file.FileEnd <= v.Pos() {
+			continue
+		}
+		for _, decl := range file.Decls {
+			gen, ok := decl.(*ast.GenDecl)
+			if !ok || gen.Tok != token.VAR {
+				continue
+			}
+			for _, spec := range gen.Specs {
+				spec := spec.(*ast.ValueSpec)
+				for i, name := range spec.Names {
+					if s.pass.TypesInfo.Defs[name] == v && i < len(spec.Values) {
+						return spec.Values[i]
+					}
+				}
+			}
+		}
+	}
+	return nil
 }
 
 func (s *source) largestOfCall(a *attempt, call *ast.CallExpr, depth int) (float64, bool) {

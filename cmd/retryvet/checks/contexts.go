@@ -63,12 +63,23 @@ func (s *source) contextField(loop ast.Stmt) string {
 		}
 		v := variable(s.pass.TypesInfo, sel.X)
 		f, ok := s.pass.TypesInfo.Uses[sel.Sel].(*types.Var)
-		if v != nil && v.Pos() < loop.Pos() && ok && !s.endlessField(f) {
+		if v != nil && v.Pos() < loop.Pos() && ok && !s.endlessField(f) && !s.renewsField(loop, sel, v) {
 			field = types.ExprString(sel)
 		}
 		return true
 	})
 	return field
+}
+
+// renewsField reports whether a loop sets a field, or the variable that it is in.
+func (s *source) renewsField(loop ast.Stmt, field *ast.SelectorExpr, of *types.Var) bool {
+	name := types.ExprString(field)
+	return contains(loop, func(n ast.Node) bool {
+		assign, ok := n.(*ast.AssignStmt)
+		return ok && slices.ContainsFunc(assign.Lhs, func(lhs ast.Expr) bool {
+			return types.ExprString(lhs) == name || variable(s.pass.TypesInfo, lhs) == of
+		})
+	})
 }
 
 // endless reports whether a variable has a context that never ends while its function runs, up to

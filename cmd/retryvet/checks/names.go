@@ -2,6 +2,7 @@ package checks
 
 import (
 	"go/ast"
+	"go/token"
 	"go/types"
 
 	"golang.org/x/tools/go/types/typeutil"
@@ -146,4 +147,18 @@ func own(body ast.Node, f func(ast.Node) bool) {
 		}
 		return n == nil || f(n)
 	})
+}
+
+// exits reports whether statements end with a return, or with a break of what is around them.
+func exits(list []ast.Stmt) bool {
+	if len(list) == 0 {
+		return false
+	}
+	switch last := list[len(list)-1].(type) {
+	case *ast.ReturnStmt:
+		return true
+	case *ast.BranchStmt:
+		return last.Tok == token.BREAK
+	}
+	return false
 }

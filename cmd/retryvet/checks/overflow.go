@@ -159,7 +159,7 @@ func (u *unit) isWait(body *ast.BlockStmt, p power) bool {
 // of the count, or one in floating point, which does not overflow.
 func (u *unit) boundedBefore(body *ast.BlockStmt, p power) bool {
 	counts := u.origins(body, u.objects(p.count))
-	if len(counts) == 0 || contains(p.count, u.isMin) || contains(p.count, u.masks) || u.countsBelow(body, p) || u.boundedByCallers(counts[0], 3) || u.boundedField(counts) {
+	if len(counts) == 0 || contains(p.count, u.isMin) || contains(p.count, u.masks) || u.countsBelow(body, p) || u.leavesLoopAbove(body, p) || u.boundedByCallers(counts[0], 3) || u.boundedField(counts) {
 		return true
 	}
 	return contains(body, func(n ast.Node) bool {
@@ -221,19 +221,25 @@ func (u *unit) countsBelow(body *ast.BlockStmt, p power) bool {
 	return counted && !elsewhere
 }
 
+// leavesLoopAbove reports whether the power is one of a loop, which ends where it passes a limit.
+func (u *unit) leavesLoopAbove(body *ast.BlockStmt, p power) bool {
+	return p.to != nil && contains(body, func(n ast.Node) bool {
+		loop, ok := n.(*ast.ForStmt)
+		return ok && loop.Body.Pos() <= p.expr.Pos() && p.expr.End() <= loop.Body.End() && slices.ContainsFunc(loop.Body.List, func(stmt ast.Stmt) bool {
+			branch, ok := stmt.(*ast.IfStmt)
+			if !ok || branch.Pos() < p.expr.End() || !exits(branch.Body.List) {
+				return false
+			}
+			cond, ok := ast.Unparen(branch.Cond).(*ast.BinaryExpr)
+			return ok && (cond.Op == token.GTR || cond.Op == token.GEQ) && variable(u.TypesInfo, cond.X) == p.to
+		})
+	})
+}
+
 // leavesAt reports whether a branch is taken at a number of the count, and leaves the function or the
 // loop.
 func (u *unit) leavesAt(branch *ast.IfStmt, counts []types.Object) bool {
-	if len(branch.Body.List) == 0 || !u.isAt(branch.Cond, counts) {
-		return false
-	}
-	switch last := branch.Body.List[len(branch.Body.List)-1].(type) {
-	case *ast.ReturnStmt:
-		return true
-	case *ast.BranchStmt:
-		return last.Tok == token.BREAK
-	}
-	return false
+	return u.isAt(branch.Cond, counts) && exits(branch.Body.List)
 }
 
 // isAt reports whether a condition holds at a number of the count, whatever else holds.

@@ -19,6 +19,9 @@ program does not stop, and the caller of a request that was canceled waits for n
 
 func sleep(u *unit) {
 	for _, a := range u.attempts {
+		if a.loop != nil && u.stopsItself(a) {
+			continue
+		}
 		for _, w := range a.waits {
 			if w.interruptible || u.short(a, w) || !u.reached(a, w) || !u.followed(a, w) || u.ended(a, w) {
 				continue
@@ -38,6 +41,37 @@ func (s *source) reached(a *attempt, w wait) bool {
 	start, ok := g.start(a.loop)
 	return !ok || w.at.Pos() < a.body.Pos() || g.reaches(start, a.loop, scene{}, w.at)
 }
+
+// stopsItself reports whether a loop asks no context, and ends by a channel or a flag that tells it to
+// stop. A context is there for something else.
+func (s *source) stopsItself(a *attempt) bool {
+	return !s.asksContext(a.loop) && contains(a.body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CommClause:
+			var recv ast.Expr
+			switch comm := n.Comm.(type) {
+			case *ast.ExprStmt:
+				recv = comm.X
+			case *ast.AssignStmt:
+				recv = comm.Rhs[0]
+			}
+			u, ok := ast.Unparen(orNil(recv)).(*ast.UnaryExpr)
+			return ok && isStop(u.X) && exits(n.Body) && !isPlainBreak(n.Body[len(n.Body)-1])
+		case *ast.IfStmt:
+			return exits(n.Body.List) && !mentionsError(s.pass.TypesInfo, n.Cond) && isStop(n.Cond)
+		}
+		return false
+	})
+}
+
+// isPlainBreak reports whether a statement is a break without a label, which leaves a select alone.
+func isPlainBreak(stmt ast.Stmt) bool {
+	branch, ok := stmt.(*ast.BranchStmt)
+	return ok && branch.Label == nil
+}
+
+// isStop reports whether a channel or a condition has a name that tells to stop.
+func isStop(e ast.Expr) bool { return stops.MatchString(types.ExprString(e)) }
 
 // followed reports whether a loop can go round after a wait. If not, it is there for something else.
 func (s *source) followed(a *attempt, w wait) bool {

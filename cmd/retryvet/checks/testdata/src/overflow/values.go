@@ -179,3 +179,20 @@ func (b bounds) delay(attempt int) time.Duration {
 	}
 	return d
 }
+
+// The loop ends where the limit is passed.
+func untilLimit(call func() error) error {
+	n := 0
+	for {
+		err := call()
+		if err == nil {
+			return nil
+		}
+		seconds := int64(math.Pow(2, float64(n)))
+		if seconds > 128 {
+			return err
+		}
+		time.Sleep(time.Duration(seconds) * time.Second)
+		n++
+	}
+}

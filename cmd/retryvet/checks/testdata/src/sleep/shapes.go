@@ -752,3 +752,102 @@ func drained(ctx context.Context, done <-chan struct{}, call func() error, d tim
 		}
 	}
 }
+
+type node struct {
+	ctx  context.Context
+	next func() *node
+}
+
+func newNode(ctx context.Context) *node { return &node{ctx: ctx} }
+
+// The context of the struct is another one each time.
+func standsBy(n *node, lead func(context.Context) error) {
+	for {
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithCancel(context.Background())
+		n.ctx = ctx
+		err := lead(n.ctx)
+		cancel()
+		if err != nil {
+			continue
+		}
+		return
+	}
+}
+
+func replaces(n *node, run func(context.Context) error) {
+	for {
+		if err := run(n.ctx); err != nil {
+			time.Sleep(time.Second)
+			n = n.next()
+			continue
+		}
+		return
+	}
+}
+
+// A loop that a channel or a flag stops has a context for something else.
+func stopped(ctx context.Context, stopCh <-chan struct{}, call func(context.Context) error) {
+	for {
+		select {
+		case <-stopCh:
+			return
+		default:
+			if err := call(ctx); err != nil {
+				time.Sleep(time.Second)
+				continue
+			}
+		}
+	}
+}
+
+func flagged(ctx context.Context, isShutdown func() bool, call func(context.Context) error) {
+	for {
+		if isShutdown() {
+			return
+		}
+		if err := call(ctx); err != nil {
+			time.Sleep(time.Second)
+			continue
+		}
+	}
+}
+
+func flaggedAndAsked(ctx context.Context, isShutdown func() bool, call func(context.Context) error) {
+	for ctx.Err() == nil {
+		if isShutdown() {
+			return
+		}
+		if err := call(ctx); err != nil {
+			time.Sleep(time.Second) // want `ignores ctx`
+			continue
+		}
+	}
+}
+
+func byKindOfError(ctx context.Context, isClosed func(error) bool, call func(context.Context) error) {
+	for {
+		if err := call(ctx); err != nil {
+			if isClosed(err) {
+				return
+			}
+			time.Sleep(time.Second) // want `ignores ctx`
+			continue
+		}
+	}
+}
+
+var frame = 20
+
+// What is left of a frame is shorter than the frame.
+func plays(ctx context.Context, play func()) {
+	last := time.Now().UnixMilli()
+	for ctx.Err() == nil {
+		play()
+		rest := time.Duration(int64(frame) - (time.Now().UnixMilli() - last))
+		if rest > 0 {
+			time.Sleep(rest * time.Millisecond)
+		}
+		last = time.Now().UnixMilli()
+	}
+}
