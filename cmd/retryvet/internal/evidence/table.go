@@ -72,6 +72,7 @@ var rounds = []round{
 	{"fourth", []string{"fourth"}},
 	{"fifth", []string{"fifth"}},
 	{"sixth", []string{"sixth"}},
+	{"seventh", []string{"seventh"}},
 }
 
 func (r round) has(set string) bool { return slices.Contains(r.sets, set) }
