@@ -121,8 +121,8 @@ func run(o *options) *result {
 	}
 	for _, act := range graph.Roots {
 		p := act.Package
-		if act.Err != nil && len(p.Errors) == 0 {
-			r.faults = append(r.faults, fault{pkg: p.ID, message: act.Analyzer.Name + ": " + act.Err.Error()})
+		if f, failed := faultOf(act); failed && len(p.Errors) == 0 && !slices.Contains(r.faults, f) {
+			r.faults = append(r.faults, f)
 		}
 		for _, d := range act.Diagnostics {
 			r.findings = append(r.findings, finding{
@@ -134,6 +134,19 @@ func run(o *options) *result {
 		return cmp.Or(cmp.Compare(a.at.Filename, b.at.Filename), cmp.Compare(a.at.Line, b.at.Line), cmp.Compare(a.at.Column, b.at.Column))
 	})
 	return r
+}
+
+// faultOf returns why a check did not run: by itself, or because of what all checks need.
+func faultOf(act *checker.Action) (fault, bool) {
+	for _, dep := range act.Deps {
+		if dep.Err != nil {
+			act = dep
+		}
+	}
+	if act.Err == nil {
+		return fault{}, false
+	}
+	return fault{pkg: act.Package.ID, message: act.Analyzer.Name + ": " + act.Err.Error()}, true
 }
 
 // addFaults adds the errors of a package, each once.

@@ -103,7 +103,7 @@ func (s *source) largestOfCall(a *attempt, call *ast.CallExpr, depth int) (float
 }
 
 func number(v constant.Value) (float64, bool) {
-	if v.Kind() != constant.Int && v.Kind() != constant.Float {
+	if !isNumber(v) {
 		return 0, false
 	}
 	n, _ := constant.Float64Val(constant.ToFloat(v))

@@ -13,6 +13,7 @@ import (
 	"go/types"
 	"reflect"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"sync"
 
@@ -55,14 +56,15 @@ func newCheck(name, doc string, run func(*unit)) *analysis.Analyzer {
 	}
 }
 
-// recovered makes an error of a panic in a package that does not compile: there may be no type where
-// a check expects one. Elsewhere a panic is a mistake of the check.
+// recovered makes an error of a panic, so that it keeps no other package from being checked. In one that
+// does not compile, there may be no type where a check expects one. Elsewhere the check is wrong.
 func recovered(pass *analysis.Pass, err *error) {
-	if len(pass.TypeErrors) == 0 {
-		return
-	}
-	if r := recover(); r != nil {
+	switch r := recover(); {
+	case r == nil:
+	case len(pass.TypeErrors) > 0:
 		*err = fmt.Errorf("the code that does not compile could not be read: %v", r)
+	default:
+		*err = fmt.Errorf("a mistake of retryvet in %s, please report it: %v\n%s", pass.Pkg.Path(), r, debug.Stack())
 	}
 }
 

@@ -250,8 +250,7 @@ func (u *unit) isAt(cond ast.Expr, counts []types.Object) bool {
 		return u.isAt(eq.X, counts) || u.isAt(eq.Y, counts)
 	case ok && eq.Op == token.EQL:
 		count, n := variable(u.TypesInfo, eq.X), u.TypesInfo.Types[eq.Y].Value
-		first := n != nil && constant.Compare(n, token.LEQ, constant.MakeInt64(1))
-		return count != nil && slices.Contains(counts, types.Object(count)) && !first
+		return count != nil && slices.Contains(counts, types.Object(count)) && (n == nil || isNumber(n) && !isLow(n))
 	}
 	return false
 }
@@ -400,13 +399,16 @@ func isOrder(op token.Token) bool {
 	return op == token.LSS || op == token.GTR || op == token.LEQ || op == token.GEQ
 }
 
+// isLow reports whether a constant is a number of at most one, which bounds nothing.
+func isLow(v constant.Value) bool {
+	return v != nil && isNumber(v) && constant.Compare(v, token.LEQ, constant.MakeInt64(1))
+}
+
+func isNumber(v constant.Value) bool { return v.Kind() == constant.Int || v.Kind() == constant.Float }
+
 // bounds reports whether a comparison keeps the count small, or finds an overflow.
 func (u *unit) bounds(n *ast.BinaryExpr, p power, counts []types.Object) bool {
-	low := func(e ast.Expr) bool {
-		v := u.TypesInfo.Types[e].Value
-		return v != nil && (v.Kind() == constant.Int || v.Kind() == constant.Float) &&
-			constant.Compare(v, token.LEQ, constant.MakeInt64(1))
-	}
+	low := func(e ast.Expr) bool { return isLow(u.TypesInfo.Types[e].Value) }
 	if mentions(u.TypesInfo, n, counts...) {
 		return !low(n.X) && !low(n.Y)
 	}

@@ -196,3 +196,15 @@ func untilLimit(call func() error) error {
 		n++
 	}
 }
+
+// What is no number is compared too.
+func ofKind(kind string, c complex128, n int) time.Duration {
+	if kind == "none" || c == 0 {
+		return 0
+	}
+	d := time.Duration(math.Pow(real(c), float64(n+len(kind))*imag(c))) * time.Second // want `overflows before it is capped`
+	if d > time.Minute {
+		d = time.Minute
+	}
+	return d
+}
