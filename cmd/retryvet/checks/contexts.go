@@ -31,7 +31,7 @@ func (s *source) contextAt(pos token.Pos, loop ast.Stmt) string {
 				return name
 			case isContext(v.Type()) && mentions(s.pass.TypesInfo, loop, v):
 				return "" // the attempts are to go on whatever ends
-			case isType(v.Type(), "net/http", "Request") && !s.endlessRequest(v):
+			case isType(v.Type(), "net/http", "Request") && !sets(s.pass.TypesInfo, loop, v) && !s.endlessRequest(v):
 				request = name + ".Context()"
 			}
 		}

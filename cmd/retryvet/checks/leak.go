@@ -143,9 +143,10 @@ func (u *unit) closure(call *ast.CallExpr) *ast.FuncLit {
 	return nil
 }
 
-// readers are functions that read a body and do not close it.
+// readers are functions that read a body, not to its end, and do not close it. One that was read to its
+// end has freed its connection.
 var readers = map[string]bool{
-	"io.ReadAll": true, "io/ioutil.ReadAll": true, "io.Copy": true, "io.CopyN": true, "io.ReadFull": true,
+	"io.CopyN": true, "io.ReadFull": true,
 	"encoding/json.NewDecoder": true, "encoding/xml.NewDecoder": true, "io.LimitReader": true, "bufio.NewReader": true,
 	"bufio.NewScanner": true,
 }

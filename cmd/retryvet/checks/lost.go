@@ -62,10 +62,23 @@ func (u *unit) lastError(a *attempt) {
 			return
 		}
 	}
-	if u.goesOnByKind(a) {
+	if u.goesOnByKind(a) || u.lastReturns(a) {
 		return
 	}
 	u.report(call, "the error of the last attempt is lost: wrap it, so that the caller learns why")
+}
+
+// lastReturns reports whether a loop itself returns the error of its last attempt, by its count.
+func (u *unit) lastReturns(a *attempt) bool {
+	counters, _ := u.counters(a)
+	return len(counters) > 0 && contains(a.body, func(n ast.Node) bool {
+		branch, ok := n.(*ast.IfStmt)
+		if !ok || !mentions(u.TypesInfo, branch.Cond, counters...) || len(branch.Body.List) == 0 {
+			return false
+		}
+		ret, ok := branch.Body.List[len(branch.Body.List)-1].(*ast.ReturnStmt)
+		return ok && slices.ContainsFunc(ret.Results, func(e ast.Expr) bool { return mentionsError(u.TypesInfo, e) })
+	})
 }
 
 // goesOnByKind reports whether one kind of error alone makes a loop go round, so that the text
@@ -87,7 +100,7 @@ func (u *unit) goesOnByKind(a *attempt) bool {
 		}
 		switch last := branch.Body.List[len(branch.Body.List)-1].(type) {
 		case *ast.BranchStmt:
-			return last.Tok == token.CONTINUE && u.isKind(branch.Init, branch.Cond)
+			return last.Tok == token.CONTINUE && slices.ContainsFunc(conjuncts(branch.Cond), func(cond ast.Expr) bool { return u.isKind(branch.Init, cond) })
 		case *ast.ReturnStmt:
 			not, ok := ast.Unparen(branch.Cond).(*ast.UnaryExpr)
 			return ok && not.Op == token.NOT && u.isKind(branch.Init, not.X)

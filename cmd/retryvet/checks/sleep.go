@@ -19,11 +19,11 @@ program does not stop, and the caller of a request that was canceled waits for n
 
 func sleep(u *unit) {
 	for _, a := range u.attempts {
-		if a.loop != nil && u.stopsItself(a) {
+		if a.loop != nil && !u.asksContext(a.loop) && (u.stopsItself(a) || accepts(a)) {
 			continue
 		}
 		for _, w := range a.waits {
-			if w.interruptible || u.short(a, w) || !u.reached(a, w) || !u.followed(a, w) || u.ended(a, w) {
+			if w.interruptible || u.short(a, w) || !u.reached(a, w) || !u.followed(a, w) || u.ended(a, w) || u.inWork(a, w) {
 				continue
 			}
 			ctx := u.contextAt(w.node.Pos(), a.loop)
@@ -42,10 +42,10 @@ func (s *source) reached(a *attempt, w wait) bool {
 	return !ok || w.at.Pos() < a.body.Pos() || g.reaches(start, a.loop, scene{}, w.at)
 }
 
-// stopsItself reports whether a loop asks no context, and ends by a channel or a flag that tells it to
-// stop. A context is there for something else.
+// stopsItself reports whether a loop that asks no context ends by a channel or a flag that tells it to
+// stop. The context is there for something else.
 func (s *source) stopsItself(a *attempt) bool {
-	return !s.asksContext(a.loop) && contains(a.body, func(n ast.Node) bool {
+	return contains(a.body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CommClause:
 			var recv ast.Expr
@@ -56,9 +56,9 @@ func (s *source) stopsItself(a *attempt) bool {
 				recv = comm.Rhs[0]
 			}
 			u, ok := ast.Unparen(orNil(recv)).(*ast.UnaryExpr)
-			return ok && isStop(u.X) && exits(n.Body) && !isPlainBreak(n.Body[len(n.Body)-1])
+			return ok && isDone(u.X) && exits(n.Body) && !isPlainBreak(n.Body[len(n.Body)-1])
 		case *ast.IfStmt:
-			return exits(n.Body.List) && !mentionsError(s.pass.TypesInfo, n.Cond) && isStop(n.Cond)
+			return exits(n.Body.List) && !mentionsError(s.pass.TypesInfo, n.Cond) && stops.MatchString(types.ExprString(n.Cond))
 		}
 		return false
 	})
@@ -70,8 +70,42 @@ func isPlainBreak(stmt ast.Stmt) bool {
 	return ok && branch.Label == nil
 }
 
-// isStop reports whether a channel or a condition has a name that tells to stop.
-func isStop(e ast.Expr) bool { return stops.MatchString(types.ExprString(e)) }
+// accepts reports whether a loop that asks no context takes connections. Accept asks none either: who
+// closes the listener ends the loop.
+func accepts(a *attempt) bool {
+	return len(a.tries) > 0 && !slices.ContainsFunc(a.tries, func(t *try) bool { return !strings.HasPrefix(funcName(t.call), "Accept") })
+}
+
+// inWork reports whether a loop that looks for something has got it before a wait, and works on it after
+// that. Such a wait is a part of the work.
+func (s *source) inWork(a *attempt, w wait) bool {
+	if a.kind != polling {
+		return false
+	}
+	var got []types.Object
+	own(a.body, func(n ast.Node) bool {
+		if assign, ok := n.(*ast.AssignStmt); ok && assign.End() < w.node.Pos() && contains(assign, s.isCall) {
+			for _, lhs := range assign.Lhs {
+				if v := variable(s.pass.TypesInfo, lhs); v != nil && !isError(v.Type()) && !isDuration(v.Type()) && !isContext(v.Type()) && a.body.Pos() <= v.Pos() {
+					got = append(got, v)
+				}
+			}
+		}
+		return true
+	})
+	return len(got) > 0 && contains(a.body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		return ok && call.Pos() > w.node.End() && s.isCall(call) && !logs.MatchString(funcName(call)) && slices.ContainsFunc(call.Args, func(arg ast.Expr) bool {
+			return mentions(s.pass.TypesInfo, arg, got...)
+		})
+	})
+}
+
+// isCall reports whether a node is a call that tells or does something.
+func (s *source) isCall(n ast.Node) bool {
+	call, ok := n.(*ast.CallExpr)
+	return ok && s.tells(call)
+}
 
 // followed reports whether a loop can go round after a wait. If not, it is there for something else.
 func (s *source) followed(a *attempt, w wait) bool {

@@ -73,6 +73,7 @@ var rounds = []round{
 	{"fifth", []string{"fifth"}},
 	{"sixth", []string{"sixth"}},
 	{"seventh", []string{"seventh"}},
+	{"eighth", []string{"eighth"}},
 }
 
 func (r round) has(set string) bool { return slices.Contains(r.sets, set) }

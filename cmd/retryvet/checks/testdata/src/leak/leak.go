@@ -26,6 +26,22 @@ func readOnly(client *http.Client, req *http.Request, d time.Duration) (*http.Re
 			return nil, err
 		}
 		if resp.StatusCode == http.StatusTooManyRequests {
+			io.CopyN(io.Discard, resp.Body, 512)
+			time.Sleep(d)
+			continue
+		}
+		return resp, nil
+	}
+}
+
+// A body that is read to its end has freed its connection.
+func readToTheEnd(client *http.Client, req *http.Request, d time.Duration) (*http.Response, error) {
+	for {
+		resp, err := client.Do(req)
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode == http.StatusTooManyRequests {
 			io.Copy(io.Discard, resp.Body)
 			time.Sleep(d)
 			continue

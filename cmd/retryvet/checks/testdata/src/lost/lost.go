@@ -270,3 +270,33 @@ func comparedKind(try func() error) error {
 	}
 	return errors.New("failed: the other side is busy")
 }
+
+func oneErrno(dial func() error) error {
+	for i := 0; i < 3; i++ {
+		err := dial()
+		if err == nil {
+			return nil
+		}
+		var c *conflict
+		if errors.As(err, &c) && c != nil {
+			continue
+		} else {
+			return err
+		}
+	}
+	return errors.New("failed to connect: timed out")
+}
+
+// The last attempt returns what it got.
+func returnsTheLast(dial func() error, attempts int) error {
+	for i := 0; i < attempts; i++ {
+		err := dial()
+		if i == attempts-1 && err != nil {
+			return err
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	return errors.New("reached max retry")
+}

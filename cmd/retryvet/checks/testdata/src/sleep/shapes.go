@@ -851,3 +851,64 @@ func plays(ctx context.Context, play func()) {
 		last = time.Now().UnixMilli()
 	}
 }
+
+func serves(ctx context.Context, l net.Listener, handle func(context.Context, net.Conn)) error {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			time.Sleep(time.Second)
+			continue
+		}
+		go handle(ctx, c)
+	}
+}
+
+// The wait is a part of what is done with a message.
+func slowEcho(ctx context.Context, read func() ([]byte, error), write func([]byte) error, d time.Duration) error {
+	for ctx.Err() == nil {
+		message, err := read()
+		if err != nil {
+			return err
+		}
+		time.Sleep(d)
+		if err = write(message); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func stoppedByDone(ctx context.Context, done <-chan struct{}, call func(context.Context) error) error {
+	for {
+		err := call(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-done:
+			return err
+		default:
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// The request is another one each time, and has no context.
+func remade(client *http.Client, url string, prepare func(*http.Request, *http.Request) *http.Request, d time.Duration) error {
+	var last *http.Request
+	for {
+		req, err := http.NewRequest(http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		last = prepare(req, last)
+		resp, err := client.Do(last)
+		if err == nil {
+			return resp.Body.Close()
+		}
+		time.Sleep(d)
+	}
+}
