@@ -12,7 +12,7 @@ import (
 // This file says how long a wait is at most.
 
 // draws are functions that return less than the last of their arguments.
-var draws = regexp.MustCompile(`^math/rand(/v2)?\.(Rand\.)?(N|Intn?|Int31n|Int63n|IntN|Int32N|Int64N|UintN|Uint32N|Uint64N)$`)
+var draws = regexp.MustCompile(`^math/rand(/v2)?\.(Rand\.)?(N|Intn|Int31n|Int63n|IntN|Int32N|Int64N|UintN|Uint32N|Uint64N)$`)
 
 // atMost returns the largest value that a number or a duration in a loop has. It returns false
 // if that is not known.
@@ -47,6 +47,8 @@ func (s *source) largest(a *attempt, e ast.Expr, depth int) (float64, bool) {
 		}
 		y, ok2 := s.largest(a, e.Y, depth-1)
 		switch {
+		case e.Op == token.REM:
+			return y, ok2
 		case !ok1 || !ok2 || x < 0 || y < 0:
 		case e.Op == token.MUL:
 			return x * y, true

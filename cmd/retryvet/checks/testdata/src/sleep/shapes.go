@@ -912,3 +912,22 @@ func remade(client *http.Client, url string, prepare func(*http.Request, *http.R
 		time.Sleep(d)
 	}
 }
+
+// What is left of a division is less than the divisor.
+func smallRest(ctx context.Context, call func() error) error {
+	for {
+		if err := call(); err == nil {
+			return nil
+		}
+		time.Sleep(time.Duration(rand.Int()%90) * time.Millisecond)
+	}
+}
+
+func anyDraw(ctx context.Context, call func() error) (int, error) {
+	for {
+		if err := call(); err == nil {
+			return 0, nil
+		}
+		time.Sleep(time.Duration(rand.Int())) // want `ignores ctx`
+	}
+}
