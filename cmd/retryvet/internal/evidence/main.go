@@ -152,10 +152,10 @@ func (l *loader) look(dir, module, version string) (findings [][]string, note st
 	if err != nil {
 		return nil, "", err
 	}
-	panics := 0
+	faults := 0
 	for action := range graph.All() {
-		if action.Err != nil && strings.Contains(action.Err.Error(), "panic") {
-			panics++
+		if action.Err != nil && len(action.Package.Errors) == 0 {
+			faults++ // of a check
 			log.Print(action.Err)
 		}
 		for _, d := range action.Diagnostics {
@@ -173,8 +173,8 @@ func (l *loader) look(dir, module, version string) (findings [][]string, note st
 	if broken > 0 {
 		note += fmt.Sprintf(", %d do not compile here", broken)
 	}
-	if panics > 0 {
-		note += fmt.Sprintf(", %d panics", panics)
+	if faults > 0 {
+		note += fmt.Sprintf(", %d faults", faults)
 	}
 	return findings, note, nil
 }

@@ -74,6 +74,7 @@ var rounds = []round{
 	{"sixth", []string{"sixth"}},
 	{"seventh", []string{"seventh"}},
 	{"eighth", []string{"eighth"}},
+	{"ninth", []string{"ninth"}},
 }
 
 func (r round) has(set string) bool { return slices.Contains(r.sets, set) }
