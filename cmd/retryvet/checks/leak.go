@@ -106,17 +106,11 @@ func fails(g *graph, ret *ast.ReturnStmt) bool {
 // takes reports whether a node closes a response, or gives it to something that may.
 func (u *unit) takes(n ast.Node, resp *types.Var) bool {
 	taken := false
-	var stack []ast.Node
-	ast.Inspect(n, func(m ast.Node) bool {
-		if m == nil {
-			stack = stack[:len(stack)-1]
-			return true
-		}
-		stack = append(stack, m)
+	ast.PreorderStack(n, nil, func(m ast.Node, around []ast.Node) bool {
 		switch m := m.(type) {
 		case *ast.Ident:
 			if u.TypesInfo.Uses[m] == resp {
-				taken = taken || !u.onlyLooks(stack)
+				taken = taken || !u.onlyLooks(append(around, m))
 			}
 		case *ast.CallExpr: // a function in the same function may close it
 			if lit := u.closure(m); lit != nil {

@@ -61,15 +61,9 @@ func (u *unit) overflows(body *ast.BlockStmt) {
 // powers returns the largest expressions with a shift or a power, and where they go.
 func (u *unit) powers(body *ast.BlockStmt) []power {
 	var found []power
-	var stack []ast.Node
-	ast.Inspect(body, func(n ast.Node) bool {
-		if n == nil {
-			stack = stack[:len(stack)-1]
-			return true
-		}
-		stack = append(stack, n)
+	ast.PreorderStack(body, nil, func(n ast.Node, around []ast.Node) bool {
 		if p, ok := u.power(n); ok {
-			found = append(found, u.widest(stack, p))
+			found = append(found, u.widest(append(around, n), p))
 		}
 		return true
 	})
@@ -193,29 +187,20 @@ func (u *unit) masks(n ast.Node) bool {
 // countsBelow reports whether a function counts only where the result is below a limit.
 func (u *unit) countsBelow(body *ast.BlockStmt, p power) bool {
 	counted, elsewhere := false, false
-	var stack []ast.Node
-	ast.Inspect(body, func(n ast.Node) bool {
-		if n == nil {
-			stack = stack[:len(stack)-1]
-			return true
-		}
-		stack = append(stack, n)
+	ast.PreorderStack(body, nil, func(n ast.Node, around []ast.Node) bool {
 		inc, ok := n.(*ast.IncDecStmt)
 		if !ok || types.ExprString(inc.X) != types.ExprString(ast.Unparen(p.count)) {
 			return true
 		}
-		if p.to != nil && slices.ContainsFunc(stack, func(up ast.Node) bool {
+		below := p.to != nil && slices.ContainsFunc(around, func(up ast.Node) bool {
 			branch, ok := up.(*ast.IfStmt)
 			if !ok || inc.End() > branch.Body.End() {
 				return false
 			}
 			cond, ok := ast.Unparen(branch.Cond).(*ast.BinaryExpr)
 			return ok && (cond.Op == token.LSS || cond.Op == token.LEQ) && variable(u.TypesInfo, cond.X) == p.to
-		}) {
-			counted = true
-		} else {
-			elsewhere = true
-		}
+		})
+		counted, elsewhere = counted || below, elsewhere || !below
 		return true
 	})
 	return counted && !elsewhere
