@@ -61,14 +61,17 @@ func (s *source) isCall(n ast.Node) bool {
 	return ok && s.tells(call)
 }
 
-// endsOtherwise reports whether a loop that asks no context ends in another way.
-func (s *source) endsOtherwise(a *attempt) bool {
-	return !s.asksContext(a.loop) && (s.stopsItself(a) || accepts(a))
+// briefly reports whether a wait is of the shortest that are worth a finding, and the loop asks the
+// context between them.
+func (s *source) briefly(a *attempt, w wait) bool {
+	d, ok := s.atMost(a, w.dur)
+	return ok && d <= float64(shortWait) && s.asksContext(a.loop)
 }
 
-// stopsItself reports whether a channel or a flag tells a loop to stop. A context is there for something else.
+// stopsItself reports whether a channel or a flag tells a loop to stop, and no context is asked. A context
+// is there for something else.
 func (s *source) stopsItself(a *attempt) bool {
-	return contains(a.body, func(n ast.Node) bool {
+	return !s.asksContext(a.loop) && contains(a.body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CommClause:
 			var recv ast.Expr
@@ -81,7 +84,9 @@ func (s *source) stopsItself(a *attempt) bool {
 			u, ok := ast.Unparen(orNil(recv)).(*ast.UnaryExpr)
 			return ok && isDone(u.X) && exits(n.Body) && !isPlainBreak(n.Body[len(n.Body)-1])
 		case *ast.IfStmt:
-			return exits(n.Body.List) && !mentionsError(s.pass.TypesInfo, n.Cond) && stops.MatchString(types.ExprString(n.Cond))
+			return exits(n.Body.List) && slices.ContainsFunc(conjuncts(n.Cond), func(cond ast.Expr) bool {
+				return !mentionsError(s.pass.TypesInfo, cond) && stops.MatchString(types.ExprString(cond))
+			})
 		}
 		return false
 	})
@@ -91,12 +96,6 @@ func (s *source) stopsItself(a *attempt) bool {
 func isPlainBreak(stmt ast.Stmt) bool {
 	branch, ok := stmt.(*ast.BranchStmt)
 	return ok && branch.Label == nil
-}
-
-// accepts reports whether a loop takes connections. Accept asks no context either: who closes the
-// listener ends the loop.
-func accepts(a *attempt) bool {
-	return len(a.tries) > 0 && !slices.ContainsFunc(a.tries, func(t *try) bool { return !strings.HasPrefix(funcName(t.call), "Accept") })
 }
 
 // ended reports whether a wait is in what happens when a context has ended, or may have: it is deferred,

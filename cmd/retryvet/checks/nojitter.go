@@ -15,7 +15,7 @@ again. The check is advice: one process that calls one server does no harm.`, fu
 			continue
 		}
 		for _, w := range a.waits {
-			if d, ok := u.duration(w.dur); ok && d <= shortWait || w.dur == nil || hasCall(w.dur) {
+			if d, ok := u.duration(w.dur); ok && d < shortWait || w.dur == nil || hasCall(w.dur) {
 				continue
 			}
 			u.report(w.node, "all clients that failed together come back together: add jitter")

@@ -14,11 +14,11 @@ program does not stop, and the caller of a request that was canceled waits for n
 
 func sleep(u *unit) {
 	for _, a := range u.attempts {
-		if a.loop != nil && u.endsOtherwise(a) {
+		if a.loop != nil && u.stopsItself(a) {
 			continue
 		}
 		for _, w := range a.waits {
-			if w.interruptible || u.short(a, w) || !u.between(a, w) || u.ended(a, w) {
+			if w.interruptible || u.short(a, w) || !u.between(a, w) || u.ended(a, w) || u.briefly(a, w) {
 				continue
 			}
 			ctx := u.contextAt(w.node.Pos(), a.loop)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// shortWait is the longest wait that is not worth a finding.
+// shortWait is the shortest wait that is worth a finding.
 const shortWait = 100 * time.Millisecond
 
 // wait is a wait in a loop.
@@ -30,7 +30,7 @@ func (s *source) short(a *attempt, w wait) bool {
 		}
 	}
 	d, ok := s.atMost(a, dur)
-	return ok && d <= float64(shortWait)
+	return ok && d < float64(shortWait)
 }
 
 // waits returns the waits of a loop, those in loops and functions in it left out.

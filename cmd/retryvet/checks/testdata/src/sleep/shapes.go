@@ -852,11 +852,26 @@ func plays(ctx context.Context, play func()) {
 	}
 }
 
-func serves(ctx context.Context, l net.Listener, handle func(context.Context, net.Conn)) error {
+// Nothing but an error ends this.
+func serves(ctx context.Context, l net.Listener, handle func(context.Context, net.Conn)) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
 			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			time.Sleep(time.Second) // want `ignores ctx`
+			continue
+		}
+		go handle(ctx, c)
+	}
+}
+
+func servesUntilShutdown(ctx context.Context, l net.Listener, inShutdown func() bool, handle func(context.Context, net.Conn)) error {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			if inShutdown() && errors.Is(err, net.ErrClosed) {
 				return err
 			}
 			time.Sleep(time.Second)
@@ -930,4 +945,24 @@ func anyDraw(ctx context.Context, call func() error) (int, error) {
 		}
 		time.Sleep(time.Duration(rand.Int())) // want `ignores ctx`
 	}
+}
+
+func brief(ctx context.Context, call func(context.Context) error) (int, error) {
+	for {
+		if err := call(ctx); err == nil {
+			return 0, nil
+		}
+		time.Sleep(100 * time.Millisecond) // want `ignores ctx`
+	}
+}
+
+// The context is asked ten times a second.
+func briefAndAsked(ctx context.Context, call func() error) (int, error) {
+	for ctx.Err() == nil {
+		if err := call(); err == nil {
+			return 0, nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return 0, ctx.Err()
 }

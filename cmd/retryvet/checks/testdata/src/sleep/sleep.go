@@ -148,7 +148,7 @@ func short(ctx context.Context) error {
 		if err := call(ctx); err == nil {
 			return nil
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(99 * time.Millisecond)
 	}
 }
 
