@@ -94,9 +94,8 @@ type source struct {
 	decls    map[*types.Func]*ast.FuncDecl // of the package
 
 	// What outcomes.go is looking at: the arguments of the functions that it is in, and how many.
-	bound   map[*types.Var]ast.Expr
-	depth   int
-	answers map[question]truth // of functions of the package
+	bound map[*types.Var]ast.Expr
+	depth int
 }
 
 var sourceAnalyzer = &analysis.Analyzer{
@@ -110,7 +109,7 @@ func newSource(pass *analysis.Pass) (_ any, err error) {
 	defer recovered(pass, &err)
 	s := &source{
 		pass: pass, comments: newComments(pass), graphs: map[*ast.BlockStmt]*graph{},
-		decls: map[*types.Func]*ast.FuncDecl{}, bound: map[*types.Var]ast.Expr{}, answers: map[question]truth{},
+		decls: map[*types.Func]*ast.FuncDecl{}, bound: map[*types.Var]ast.Expr{},
 	}
 	for _, file := range pass.Files {
 		for _, decl := range file.Decls {

@@ -74,15 +74,8 @@ func (s *source) stopsItself(a *attempt) bool {
 	return !s.asksContext(a.loop) && contains(a.body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CommClause:
-			var recv ast.Expr
-			switch comm := n.Comm.(type) {
-			case *ast.ExprStmt:
-				recv = comm.X
-			case *ast.AssignStmt:
-				recv = comm.Rhs[0]
-			}
-			u, ok := ast.Unparen(orNil(recv)).(*ast.UnaryExpr)
-			return ok && isDone(u.X) && exits(n.Body) && !isPlainBreak(n.Body[len(n.Body)-1])
+			from := channel(n.Comm)
+			return from != nil && isDone(from) && exits(n.Body) && !isPlainBreak(n.Body[len(n.Body)-1])
 		case *ast.IfStmt:
 			return exits(n.Body.List) && slices.ContainsFunc(conjuncts(n.Cond), func(cond ast.Expr) bool {
 				return !mentionsError(s.pass.TypesInfo, cond) && stops.MatchString(types.ExprString(cond))
@@ -127,21 +120,14 @@ func (s *source) ended(a *attempt, w wait) bool {
 // isEnd reports whether a statement waits for the end of a context, or of something else that it goes
 // on after in the same way.
 func (s *source) isEnd(stmt ast.Stmt) bool {
-	switch stmt := stmt.(type) {
-	case *ast.ExprStmt:
-		recv, ok := ast.Unparen(stmt.X).(*ast.UnaryExpr)
-		if !ok || recv.Op != token.ARROW {
-			return false
-		}
-		call, ok := ast.Unparen(recv.X).(*ast.CallExpr)
-		return ok && calleeName(s.pass.TypesInfo, call) == "context.Context.Done"
-	case *ast.SelectStmt:
-		return slices.ContainsFunc(stmt.Body.List, func(clause ast.Stmt) bool {
+	if sel, ok := stmt.(*ast.SelectStmt); ok {
+		return slices.ContainsFunc(sel.Body.List, func(clause ast.Stmt) bool {
 			comm := clause.(*ast.CommClause)
 			return len(comm.Body) == 0 && s.isEnd(comm.Comm)
 		})
 	}
-	return false
+	call, ok := ast.Unparen(orNil(channel(stmt))).(*ast.CallExpr)
+	return ok && calleeName(s.pass.TypesInfo, call) == "context.Context.Done"
 }
 
 // saysEnded reports whether a condition holds only of a context that has ended: ctx.Err() != nil.

@@ -295,26 +295,12 @@ func (g *graph) isNil(x ast.Expr, sc scene) truth {
 	return unknown
 }
 
-// question is what is asked of a call under an assumption.
-type question struct {
-	call *ast.CallExpr
-	scene
-}
-
 // called evaluates a call: by what a function of this package does, or by its name.
 func (g *graph) called(call *ast.CallExpr, sc scene) truth {
 	if sc.try == nil {
 		return unknown
 	}
-	asked := question{call, sc}
-	t, known := g.src.answers[asked]
-	if !known || g.src.depth > 0 { // where parameters stand for something, it depends on that too
-		t = g.inside(call, sc)
-		if g.src.depth == 0 {
-			g.src.answers[asked] = t
-		}
-	}
-	if t != unknown {
+	if t := g.inside(call, sc); t != unknown {
 		return t
 	}
 	return g.question(funcName(call), call, sc)

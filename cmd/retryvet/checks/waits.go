@@ -156,18 +156,25 @@ func argument(info *types.Info, f *types.Func, call *ast.CallExpr, e ast.Expr) a
 
 // received returns the duration of a statement that receives from a timer or a ticker.
 func (s *source) received(a *attempt, n ast.Stmt) (ast.Expr, bool) {
+	if from := channel(n); from != nil {
+		return s.ticks(a, from)
+	}
+	return nil, false
+}
+
+// channel returns what a statement receives from, and does nothing else, or nil: <-done, now := <-ticker.C.
+func channel(n ast.Stmt) ast.Expr {
 	var e ast.Expr
 	switch n := n.(type) {
 	case *ast.ExprStmt:
 		e = n.X
-	case *ast.AssignStmt: // now := <-ticker.C
+	case *ast.AssignStmt:
 		e = n.Rhs[0]
 	}
-	recv, ok := ast.Unparen(orNil(e)).(*ast.UnaryExpr)
-	if !ok || recv.Op != token.ARROW {
-		return nil, false
+	if recv, ok := ast.Unparen(orNil(e)).(*ast.UnaryExpr); ok && recv.Op == token.ARROW {
+		return recv.X
 	}
-	return s.ticks(a, recv.X)
+	return nil
 }
 
 // ticks returns the time after which a channel of a timer or a ticker receives something.
