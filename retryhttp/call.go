@@ -32,6 +32,8 @@ type call struct {
 	sent  *sent          // of the last attempt; nil if it is not watched
 	resp  *http.Response // of the last attempt, unread; nil if there is none or it was discarded
 	fresh bool           // the next attempt needs a connection of its own
+
+	unready *unready // of the last attempt; nil if its request was prepared
 	final error          // what Why returns for a response that is Final; nil if its status says as much
 }
 
@@ -103,7 +105,7 @@ func (c *call) close(returned bool) {
 func (c *call) try() {
 	ctx := c.Context()
 	c.Protocol = classifyAttempt
-	c.sent = nil
+	c.sent, c.unready = nil, nil
 	once := c.NonIdempotent || c.Policy.NonIdempotent
 	if once || c.mayFallSilent() {
 		c.sent = &sent{once: once}
@@ -117,14 +119,10 @@ func (c *call) try() {
 		c.End(retry.MarkFinal(err))
 		return
 	}
-	if c.t.Prepare != nil {
-		if err := c.t.Prepare(req); err != nil {
-			c.unprepared(req, err)
-			return
-		}
-	}
-	resp, err := c.transport().RoundTrip(req) //nolint:bodyclose // respond or the caller closes it
+	resp, err := c.send(req) //nolint:bodyclose // respond or the caller closes it
 	switch {
+	case c.unready != nil:
+		c.unprepared()
 	case err != nil:
 		c.fail(Redact(err), resp)
 	case resp == nil:
@@ -132,20 +130,6 @@ func (c *call) try() {
 	default:
 		c.respond(req, resp)
 	}
-}
-
-// unprepared ends an attempt that could not be prepared.
-func (c *call) unprepared(req *http.Request, err error) {
-	if req.Body != nil {
-		_ = req.Body.Close()
-	}
-	err = Redact(err)
-	v := c.Verdict(err)
-	if v.Class == retry.Unknown && v.Category == "" {
-		v.Class = retry.Final
-	}
-	v.NotApplied = true
-	c.decide(err, v)
 }
 
 var errNoResponse = errors.New("retryhttp: Base returned neither a response nor an error")

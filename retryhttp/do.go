@@ -73,11 +73,28 @@ type hops struct {
 }
 
 // RoundTrip notes that the request was served: a server that redirects to another
-// method has done its work.
+// method has done its work. It prepares a copy, because an http.Client takes what it finds in
+// the headers of the first request along to any host.
 func (h hops) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method != h.call.req.Method {
 		h.call.served = true
 	}
+	if h.call.t.Prepare == nil {
+		return h.roundTrip(req)
+	}
+	own := req.Clone(req.Context())
+	own.Trailer = req.Trailer // the caller fills it in while the body is read
+	if err := h.call.prepare(own); err != nil {
+		return nil, err
+	}
+	resp, err := h.roundTrip(own)
+	if resp != nil && resp.Request == own {
+		resp.Request = req
+	}
+	return resp, err
+}
+
+func (h hops) roundTrip(req *http.Request) (*http.Response, error) {
 	if base, ok := h.base.(*http.Transport); ok && !h.call.fresh {
 		return h.call.route(base, req).RoundTrip(req)
 	}

@@ -173,6 +173,12 @@ type Transport struct {
 	// sent, and may change it: to sign it, or to add a token. Each attempt has a
 	// request of its own, without the changes of earlier attempts. An error is Final
 	// unless a mark or the policy's Classifier says otherwise; nothing was sent.
+	//
+	// It is called for a redirect too, but only if the redirect and all before it stayed at
+	// the same server: the same scheme, host and port, or https instead of http. So the
+	// token of one server is not sent to another one, nor to a subdomain. Where requests may
+	// go to several servers of yours, let CheckRedirect return [http.ErrUseLastResponse], and
+	// send a new request.
 	Prepare func(*http.Request) error
 
 	// ClassifyResponse, if not nil, is asked about every response, also with a status below
