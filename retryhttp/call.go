@@ -34,7 +34,7 @@ type call struct {
 	fresh bool           // the next attempt needs a connection of its own
 
 	unready *unready // of the last attempt; nil if its request was prepared
-	final error          // what Why returns for a response that is Final; nil if its status says as much
+	final   error    // what Why returns for a response that is Final; nil if its status says as much
 }
 
 // begin sets the policy of a call, and the settings that depend on the request.

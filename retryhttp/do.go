@@ -88,7 +88,7 @@ func (h hops) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp, err := h.roundTrip(own)
-	if resp != nil && resp.Request == own {
+	if resp != nil && (resp.Request == own || resp.Request == nil) {
 		resp.Request = req
 	}
 	return resp, err

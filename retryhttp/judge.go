@@ -100,7 +100,7 @@ func (c *call) respond(req *http.Request, resp *http.Response) {
 		cancelWithBody(resp, c.Detach())
 	}
 	switch {
-	case resp.Request == req:
+	case resp.Request == req, resp.Request == nil && c.read == nil && c.t.Prepare != nil: // see strayed
 		resp.Request = c.req
 	case resp.Request != nil && limited:
 		outlive(c.req.Context(), resp)

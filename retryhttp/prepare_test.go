@@ -35,7 +35,10 @@ func TestPrepareOfRedirects(t *testing.T) {
 				} else {
 					assert.Empty(t, req.Header.Get("X-Signature"), "of another request")
 				}
-				resp := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: req}
+				resp := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}
+				if len(urls) > 2 { // some set it, some do not
+					resp.Request = req
+				}
 				if len(seen) < len(urls) {
 					resp.StatusCode, resp.Header = http.StatusFound, headers("Location", urls[len(seen)])
 				}
