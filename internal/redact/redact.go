@@ -21,34 +21,37 @@ const (
 //	Get "https://example.com/login?token=***": connection refused
 //	login: password=***, Authorization: Bearer ***
 //
-// Values of names that end like password, secret, token, api_key, Authorization or Cookie
-// are replaced, and so are tokens and keys that say so themselves: JSON web tokens, what
-// follows Bearer, private keys, keys with the prefixes of well-known services. Prose stays:
-// "token expired", "password must have 8 characters", "invalid api key".
-//
 // In URLs, user and password are dropped, or a token in their place; the values of the
 // query are replaced, and the fragment is dropped. Scheme, host and path stay, so
 // a secret in a path stays too. URLs are found anywhere in the text, also in the
 // path of another URL, and quoted as in the errors of net/url and net/http.
 // Relative URLs with a query are found too, and user:password@host without a
 // scheme. If the parts of a URL are ambiguous, Text removes too much rather than
-// too little.
+// too little. See secrets for the rest.
 //
-// Of a text of more than 64 KiB, the beginning is returned. The secrets that are cut off
-// are dropped with the last word. Text(Text(text)) is Text(text).
-func Text(text string) string {
-	if len(text) > mostText {
-		text = text[:max(strings.LastIndexAny(text[:mostText-len(cut)], spaces)+1, 0)] + cut
-	}
+// The result is never longer than 64 KiB, nor more than twice as long as the text and 3
+// bytes. Of a longer text, the beginning is returned; a secret that is cut off is dropped with
+// the last word. Text(Text(text)) is Text(text).
+//
+// Whatever a stranger writes, Text does not panic: it returns "***" instead.
+func Text(text string) (shown string) {
+	defer func() {
+		if recover() != nil {
+			shown = hidden
+		}
+	}()
 	const passes = 10 // far more than any known text needs
 	for range passes {
+		if len(text) > mostText {
+			text = text[:strings.LastIndexAny(text[:mostText-len(cut)], spaces)+1] + cut
+		}
 		redacted := secrets(redact(text))
 		if redacted == text {
-			break
+			return text
 		}
 		text = redacted // where quotes do not match, it may read differently now
 	}
-	return text
+	return hidden
 }
 
 // Cut is [Text] for a place that takes no more than most bytes, which are at least 3. A
@@ -128,7 +131,7 @@ func (r *redactor) wordEnd(pos int) int {
 		return pos + len(word)
 	}
 	before := strings.TrimRight(r.text[:pos-1], `\`)
-	switch closing := closingQuote(r.text[pos:], pos-1-len(before)); {
+	switch closing := closing(r.text[pos:], '"', pos-1-len(before)); {
 	case closing <= 0: // nothing before it but its escapes
 		return pos + len(word)
 	case strings.HasSuffix(before, "invalid port ") || strings.HasSuffix(before, "invalid URL escape "):

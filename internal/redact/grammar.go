@@ -1,0 +1,225 @@
+package redact
+
+import (
+	"regexp"
+	"strings"
+)
+
+// secrets hides what looks like a password, a token or a key:
+//
+//	password=***, "api_key": "***", Authorization: Bearer ***
+//
+// It goes over the text once, and finds
+//
+//	assignment = name separator value
+//	name       = word or two, in quotes, brackets, or as --flag
+//	separator  = "=" | ":" | ":=" | "=>" | " " behind a flag | "," between quotes
+//	value      = quoted | bracketed | an indented block | bare words
+//	element    = "<" name ">" value "</" name ">"
+//
+// and what says itself that it is a secret. Behind "=" or ":" the value of a secret name is
+// hidden, whatever it is. Behind ": " there is prose too, as in "get token: context deadline
+// exceeded"; there, a value is hidden if it is quoted or bracketed, or looks like a secret.
+func secrets(text string) string {
+	s := scanner{text: text}
+	var out strings.Builder
+	copied := 0
+	for i := 0; i < len(text); {
+		from, to, next := s.scan(i)
+		if from < to && text[from:to] != hidden {
+			out.WriteString(text[copied:from])
+			out.WriteString(hidden)
+			copied = to
+		}
+		i = max(next, to, i+1)
+	}
+	return out.String() + text[copied:]
+}
+
+// scanner is where secrets is in a text.
+type scanner struct {
+	text        string
+	line        int    // where the line begins
+	seen        string // the kinds of quotes in the line so far
+	first, last span   // the last two words
+}
+
+type span struct{ from, to int }
+
+// scan returns the secret that is found at i, and where to go on.
+func (s *scanner) scan(i int) (from, to, next int) {
+	switch c := s.text[i]; {
+	case runByte(c):
+		return s.word(i)
+	case c == '\n' || c == '\r':
+		s.line, s.seen = i+1, ""
+	case c == '"' || c == '\'' || c == '`':
+		if strings.IndexByte(s.seen, c) < 0 {
+			s.seen += string(c)
+		}
+	case c == '=' || c == ':' || c == ' ' || c == ',':
+		from, to = s.assigned(i)
+	case c == '<':
+		from, to = s.element(i)
+	}
+	return from, to, i + 1
+}
+
+// word reads a word, which may be a name, and may be a secret itself.
+func (s *scanner) word(i int) (from, to, next int) {
+	text := s.text[i:]
+	run := index(text, strings.IndexFunc(text, func(r rune) bool { return r >= 0x80 || !runByte(byte(r)) }))
+	if key := strings.Index(text[:run], "-----BEGIN"); key >= 0 {
+		if size := privateKey(text[key:]); size > 0 {
+			return i + key, i + key + size, 0
+		}
+	}
+	s.first, s.last = s.last, span{i, i + run}
+	shown, size := s.standing(text, len(strings.TrimRight(text[:run], ".")))
+	return i + shown, i + shown + size, i + run
+}
+
+// assigned returns where the secret is that belongs to the name before a separator, if there
+// is one.
+func (s *scanner) assigned(at int) (from, to int) {
+	gap := s.text[s.last.to:at]
+	between := strings.TrimLeft(gap, quotes+`\])`) // what closes the name
+	separator := s.text[at]
+	if len(between) >= len("%5D") && strings.EqualFold(between[:3], "%5D") {
+		between = between[3:]
+	}
+	if separator == '=' {
+		between = strings.TrimSuffix(between, ":")
+	}
+	if strings.Trim(between, " \t") != "" {
+		return at, at
+	}
+	k := s.named(gap)
+	if k == harmless {
+		return at, at
+	}
+	from = at + 1
+	rest := s.text[from:]
+	switch {
+	case separator == '=' && strings.HasPrefix(rest, ">"): // of Ruby and PHP, which may break the line
+		from += len(rest) - len(strings.TrimLeft(rest[1:], spaces))
+	default:
+		from += len(rest) - len(strings.TrimLeft(rest, " \t"))
+	}
+	value := s.text[from:]
+	spaced := from > at+1
+	switch separator {
+	case '=':
+		if strings.HasPrefix(rest, "=") || directory(s.text[s.last.from:s.last.to], value, s.text[:s.last.from]) {
+			return at, at
+		}
+		spaced = false
+	case ':':
+		if strings.HasPrefix(rest, "=") || strings.HasPrefix(rest, ":") {
+			return at, at
+		}
+		if size := s.block(value); size > 0 {
+			return from + size - len(strings.TrimLeft(s.text[from+1:from+size], "0123456789+-"+spaces)), from + size
+		}
+		spaced = spaced || between != ""
+	case ',':
+		if gap == "" || value == "" || strings.IndexByte(quotes, value[0]) < 0 || !suspect(value[1:], "x", random) {
+			return at, at
+		}
+	case ' ':
+		if flag := s.text[s.last.from] == '-' && gap == ""; !flag && (k != chosen || value == "" || value[0] != '\'') {
+			return at, at
+		}
+		spaced = true
+	}
+	start, end := s.value(value, k, spaced)
+	return from + start, from + end
+}
+
+// named returns the kind of the name that ends before a gap. Before "key", the name has one
+// word more, as in "api key". The name "value" stands for the one before, as in name: PASSWORD,
+// value: x.
+func (s *scanner) named(gap string) kind {
+	name := s.text[s.last.from:s.last.to]
+	switch {
+	case strings.EqualFold(name, "key") && s.last.from == s.first.to+1 && s.text[s.first.to] == ' ':
+		return kindOf(s.text[s.first.from:s.last.to])
+	case strings.EqualFold(name, "value"):
+		before := s.text[max(s.last.from-128, 0):s.last.from]
+		if match := pairs.FindStringSubmatch(before); match != nil {
+			return kindOf(match[1])
+		}
+	case strings.HasPrefix(gap, ")"): // Key (tenant, token)=(1, abc) of PostgreSQL
+		list := s.text[max(s.last.from-128, 0):s.last.to]
+		for column := range strings.SplitSeq(list[strings.LastIndexByte(list, '(')+1:], ",") {
+			if k := kindOf(column); k != harmless {
+				return k
+			}
+		}
+	}
+	return kindOf(name)
+}
+
+// pairs matches the name of a name and a value, before the word "value".
+var pairs = regexp.MustCompile(`(?i)(?:name|key)["']?>?\s*[=:]?\s*["']?([\w.-]+)["']?[\s,;]*(?:</\w+>\s*<)?["']?$`)
+
+// directory reports whether a name and a value are the working directory of a shell.
+func directory(name, value, before string) bool {
+	return (name == "PWD" || name == "OLDPWD" || name == "pwd") && strings.HasPrefix(value, "/") &&
+		!strings.HasSuffix(strings.TrimRight(before, " "), ";")
+}
+
+// value returns the part of a value that is hidden. spaced says that it may be prose.
+func (s *scanner) value(text string, k kind, spaced bool) (from, to int) {
+	if from, to, end := unit(text, len(text)); end > 0 {
+		if end < len(text) && goesOn(text[end:]) {
+			return 0, end + s.bare(text[end:])
+		}
+		if strings.IndexFunc(text[from:to], alphanumeric) < 0 && text[from:to] != hidden && (spaced || k == random) {
+			return 0, 0 // of a parser: unexpected token: "}"
+		}
+		return from, to
+	}
+	switch {
+	case k == header:
+		return s.credentials(text, spaced)
+	case k == cookies && (!spaced || strings.Contains(text[:s.bare(text)], "=")):
+		return 0, len(lineOf(text))
+	}
+	to = s.bare(text)
+	if literals[text[:to]] || spaced && !suspect(text[:to], text[to:], k) {
+		return 0, 0
+	}
+	return 0, to
+}
+
+// schemes are those of which the credentials may be any word.
+var schemes = map[string]bool{
+	"bearer": true, "basic": true, "token": true, "negotiate": true, "ntlm": true, "apikey": true, "key": true,
+	"digest": true, "oauth": true, "hawk": true, "dpop": true, "aws4-hmac-sha256": true,
+}
+
+// credentials returns the part of the value of an Authorization header that is hidden: all
+// but the scheme.
+func (s *scanner) credentials(text string, spaced bool) (from, to int) {
+	size := s.bare(text)
+	rest := strings.TrimLeft(text[size:], " ")
+	word, from := rest[:s.bare(rest)], len(text)-len(rest)
+	listed := schemes[strings.ToLower(text[:size])]
+	switch {
+	case from == size || strings.IndexFunc(text[:size], func(r rune) bool { return r != '-' && !alphanumeric(r) }) >= 0:
+	case strings.Contains(strings.TrimRight(word, "="), "="): // attributes
+		return from, from + len(lineOf(rest))
+	case listed:
+		return from, from + len(word)
+	case suspect(word, rest[len(word):], chosen):
+		if suspect(text[:size], "x", random) { // no scheme
+			from = 0
+		}
+		return from, len(text) - len(rest) + len(word)
+	}
+	if spaced && !suspect(text[:size], text[size:], random) {
+		return 0, 0
+	}
+	return 0, size
+}

@@ -1,0 +1,218 @@
+package redact
+
+import "strings"
+
+const quotes = "\"'`"
+
+// unit returns the content of the quoted or bracketed text with which a text begins, and
+// where it ends. end is 0 if the text begins with neither, or if no end is found within most bytes.
+// Without an end in the whole text, it is all of the line, or all of the text behind a bracket.
+func unit(text string, most int) (from, to, end int) {
+	const escapes = 8 // at most
+	whole := most >= len(text)
+	text = text[:min(len(text), most)]
+	for from < min(len(text), escapes) && text[from] == '\\' {
+		from++
+	}
+	if from == len(text) {
+		return 0, 0, 0
+	}
+	escaped := from
+	c := text[from]
+	from++
+	switch {
+	case strings.IndexByte(quotes, c) >= 0:
+		to = closing(text[from:], c, escaped)
+		if to < 0 && whole {
+			to = len(lineOf(text[from:]))
+			return from, from + to, from + to
+		}
+		end = from + to + escaped + 1
+	case escaped > 0:
+		return 0, 0, 0
+	case c == '[' || c == '{' || c == '(':
+		to = closingBracket(text[from:], c)
+		if to < 0 && whole {
+			return from, len(text), len(text)
+		}
+		end = from + to + 1
+	default:
+		return 0, 0, 0
+	}
+	if to < 0 {
+		return 0, 0, 0
+	}
+	return from, from + to, end
+}
+
+// closing returns where a quoted text ends, or -1: before a quote that is not escaped more
+// often than the opening one, unless the backslashes before it are escaped themselves.
+func closing(text string, quote byte, escapes int) int {
+	backslashes := 0
+	for i := range len(text) {
+		switch text[i] {
+		case '\\':
+			backslashes++
+			continue
+		case quote:
+			if backslashes <= escapes || (backslashes-escapes)%(2*(escapes+1)) == 0 {
+				return i - min(backslashes, escapes)
+			}
+		}
+		backslashes = 0
+	}
+	return -1
+}
+
+// closingBracket returns where a bracketed text ends, or -1. Brackets in quotes do not count.
+func closingBracket(text string, open byte) int {
+	shut := map[byte]byte{'[': ']', '{': '}', '(': ')'}[open]
+	depth := 1
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == open:
+			depth++
+		case c == shut:
+			if depth--; depth == 0 {
+				return i
+			}
+		case c == '"' || c == '\'' && (i == 0 || !wordByte(text[i-1])): // not of "don't"
+			escapes := i - len(strings.TrimRight(text[:i], `\`))
+			if size := closing(text[i+1:], c, escapes); size >= 0 {
+				i += 1 + size + escapes
+			}
+		}
+	}
+	return -1
+}
+
+// goesOn reports whether a value goes on behind its quotes or brackets: []string{"x"},
+// 'it'\”s', {a}}b} of ODBC.
+func goesOn(text string) bool {
+	next := text[min(1, len(text)-1)]
+	switch text[0] {
+	case '"', '\'', '`', '{':
+		return true
+	case '\\':
+		return next == '\''
+	case '}':
+		return wordByte(next)
+	default:
+		return wordByte(text[0])
+	}
+}
+
+// bare returns the size of a value that has no quotes around it. It ends at a space, and at a
+// mark that can end it if another name or nothing follows. Punctuation behind it is not a part
+// of it.
+func (s *scanner) bare(text string) int {
+	const longest = 4096 // of what is quoted or bracketed within, so that the time is linear
+	i := 0
+loop:
+	for ; i < len(text); i++ {
+		switch c := text[i]; c {
+		case ' ', '\t', '\r', '\n', '\f':
+			break loop
+		case '\\':
+			if i+1 < len(text) && text[i+1] != '\\' && strings.IndexByte(" "+quotes, text[i+1]) >= 0 && strings.IndexByte(s.seen, text[i+1]) < 0 {
+				i++ // of libpq, of shells
+			}
+		case '&', ';', ',':
+			if assigns(text[i+1:]) {
+				break loop
+			}
+		case '"', '\'', '`':
+			if strings.IndexByte(s.seen, c) >= 0 {
+				if i+1 == len(text) || !wordByte(text[i+1]) {
+					break loop
+				}
+				continue
+			}
+			fallthrough
+		case '[', '{', '(':
+			if _, _, end := unit(lineOf(text[i:]), longest); end > 0 {
+				i += end - 1
+			}
+		case '<':
+			if tag(text[i:]) {
+				break loop
+			}
+		}
+	}
+	return len(strings.TrimRight(text[:i], `.,:;)]}>\`))
+}
+
+// assigns reports whether a name and a separator follow.
+func assigns(text string) bool {
+	const longest = 64
+	text = strings.TrimPrefix(strings.TrimLeft(text[:min(len(text), longest)], " "), "amp;")
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '=' || c == ':':
+			return i > 0
+		case !runByte(c) && strings.IndexByte(` []%"'`, c) < 0:
+			return false
+		}
+	}
+	return false
+}
+
+// tag reports whether a text begins with a tag of XML.
+func tag(text string) bool {
+	name := strings.TrimLeft(text[1:min(len(text), 64)], "/")
+	run := index(name, strings.IndexFunc(name, func(r rune) bool { return r >= 0x80 || !wordByte(byte(r)) && r != ':' }))
+	return run > 0 && run < len(name) && (name[run] == '>' || name[run] == '/')
+}
+
+// block returns the size of a block of YAML: a mark at the end of a line, and the lines behind
+// it that are indented more than the one of the name.
+func (s *scanner) block(text string) int {
+	if text == "" || text[0] != '|' && text[0] != '>' {
+		return 0
+	}
+	mark := lineOf(text)
+	if strings.Trim(mark[1:], "0123456789+- ") != "" || len(mark) == len(text) {
+		return 0
+	}
+	indent, size := indentation(s.text[s.line:]), len(mark)
+	for size < len(text) {
+		line := text[size+1:]
+		line = line[:index(line, strings.IndexByte(line, '\n'))]
+		if strings.Trim(line, spaces) != "" && indentation(line) <= indent {
+			break
+		}
+		size += 1 + len(line)
+	}
+	return size
+}
+
+func indentation(line string) int { return len(line) - len(strings.TrimLeft(line, " -")) }
+
+// element returns where the content of an XML element with the name of a secret is.
+func (s *scanner) element(at int) (from, to int) {
+	const longest = 256 // tag
+	const farthest = 16 << 10
+	text := s.text[at+1:]
+	inside, _, found := strings.Cut(text[:min(len(text), longest)], ">")
+	name, _, _ := strings.Cut(inside, " ")
+	k := kindOf(name[strings.LastIndexByte(name, ':')+1:])
+	if !found || k == harmless || strings.HasPrefix(name, "/") || strings.HasSuffix(inside, "/") {
+		return at, at
+	}
+	content := text[len(inside)+1:]
+	size := strings.Index(content[:min(len(content), farthest)], "</"+name)
+	if size < 0 && content != "" && wordByte(content[0]) { // it was cut off; not: login <user> <password>
+		size = s.bare(content)
+	}
+	from = at + 1 + len(inside) + 1
+	return from, from + max(size, 0)
+}
+
+// index returns i as [strings.Index] returns it, or the length of s if it is
+// negative.
+func index(s string, i int) int {
+	if i < 0 {
+		return len(s)
+	}
+	return i
+}
