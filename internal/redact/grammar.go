@@ -82,6 +82,10 @@ func (s *scanner) word(i int) (from, to, next int) {
 // assigned returns where the secret is that belongs to the name before a separator, if there
 // is one.
 func (s *scanner) assigned(at int) (from, to int) {
+	const longest = 64 // gap
+	if at-s.last.to > longest {
+		return at, at
+	}
 	gap := s.text[s.last.to:at]
 	between := strings.TrimLeft(gap, quotes+`\])`) // what closes the name
 	separator := s.text[at]
@@ -94,7 +98,7 @@ func (s *scanner) assigned(at int) (from, to int) {
 	if strings.Trim(between, " \t") != "" {
 		return at, at
 	}
-	k := s.named(gap)
+	k := s.named(gap, separator)
 	if k == harmless {
 		return at, at
 	}
@@ -106,6 +110,7 @@ func (s *scanner) assigned(at int) (from, to int) {
 	default:
 		from += len(rest) - len(strings.TrimLeft(rest, " \t"))
 	}
+	from += len(typed.FindString(s.text[from:min(len(s.text), from+32)]))
 	value := s.text[from:]
 	spaced := from > at+1
 	switch separator {
@@ -123,7 +128,10 @@ func (s *scanner) assigned(at int) (from, to int) {
 		}
 		spaced = spaced || between != ""
 	case ',':
-		if gap == "" || value == "" || strings.IndexByte(quotes, value[0]) < 0 || !suspect(value[1:], "x", random) {
+		if gap == "" {
+			return at, at
+		}
+		if open, shut, _ := unit(value); open == 0 || shut < 0 || !suspect(value[open:shut], "x", random) {
 			return at, at
 		}
 	case ' ':
@@ -137,18 +145,17 @@ func (s *scanner) assigned(at int) (from, to int) {
 }
 
 // named returns the kind of the name that ends before a gap. Before "key", the name has one
-// word more, as in "api key". The name "value" stands for the one before, as in name: PASSWORD,
-// value: x.
-func (s *scanner) named(gap string) kind {
-	name := s.text[s.last.from:s.last.to]
-	switch {
-	case strings.EqualFold(name, "key") && s.last.from == s.first.to+1 && s.text[s.first.to] == ' ':
-		return kindOf(s.text[s.first.from:s.last.to])
-	case strings.EqualFold(name, "value"):
-		before := s.text[max(s.last.from-128, 0):s.last.from]
-		if match := pairs.FindStringSubmatch(before); match != nil {
-			return kindOf(match[1])
-		}
+// word more, as in "api key".
+func (s *scanner) named(gap string, separator byte) kind {
+	first, last := s.text[s.first.from:s.first.to], s.text[s.last.from:s.last.to]
+	switch beside := s.first.to+1 == s.last.from; {
+	case beside && strings.EqualFold(last, "key") && s.text[s.first.to] == ' ':
+		last = s.text[s.first.from:s.last.to]
+	case beside && strings.EqualFold(first+last, "identifiedby"), // 'password', in SQL
+		beside && separator == ':' && (first == "-u" || first == "--user"): // joe:password, of curl
+		return chosen
+	case beside && last == "5D" && s.text[s.first.to] == '%': // user%5Bpassword%5D=
+		last = first
 	case strings.HasPrefix(gap, ")"): // Key (tenant, token)=(1, abc) of PostgreSQL
 		list := s.text[max(s.last.from-128, 0):s.last.to]
 		for column := range strings.SplitSeq(list[strings.LastIndexByte(list, '(')+1:], ",") {
@@ -157,11 +164,25 @@ func (s *scanner) named(gap string) kind {
 			}
 		}
 	}
+	return s.kindAt(last, s.last.from)
+}
+
+// kindAt is kindOf for a name at a place. "value" stands for the name before it, as in
+// name: PASSWORD, value: x.
+func (s *scanner) kindAt(name string, at int) kind {
+	if strings.EqualFold(name, "value") || name == "string" {
+		if match := pairs.FindStringSubmatch(s.text[max(at-96, 0):at]); match != nil {
+			return kindOf(match[1])
+		}
+	}
 	return kindOf(name)
 }
 
 // pairs matches the name of a name and a value, before the word "value".
-var pairs = regexp.MustCompile(`(?i)(?:name|key)["']?>?\s*[=:]?\s*["']?([\w.-]+)["']?[\s,;]*(?:</\w+>\s*<)?["']?$`)
+var pairs = regexp.MustCompile(`(?i)(?:name|key)["']?>?\s*[=:]?\s*["']?([\w.-]+)["']?[\s,;]*(?:</\w+>\s*<?)?["']?$`)
+
+// typed is what PHP writes before a value.
+var typed = regexp.MustCompile(`^string\(\d+\) `)
 
 // directory reports whether a name and a value are the working directory of a shell.
 func directory(name, value, before string) bool {
@@ -171,8 +192,13 @@ func directory(name, value, before string) bool {
 
 // value returns the part of a value that is hidden. spaced says that it may be prose.
 func (s *scanner) value(text string, k kind, spaced bool) (from, to int) {
-	if from, to, end := unit(text, len(text)); end > 0 {
-		if end < len(text) && goesOn(text[end:]) {
+	if from, to, end := unit(text); from > 0 {
+		switch quoted := strings.IndexByte(quotes, text[from-1]) >= 0; {
+		case to < 0 && quoted: // it was cut off
+			to = from + len(lineOf(text[from:]))
+		case to < 0:
+			to = len(text)
+		case end < len(text) && goesOn(text[end:]):
 			return 0, end + s.bare(text[end:])
 		}
 		if strings.IndexFunc(text[from:to], alphanumeric) < 0 && text[from:to] != hidden && (spaced || k == random) {
@@ -207,6 +233,8 @@ func (s *scanner) credentials(text string, spaced bool) (from, to int) {
 	word, from := rest[:s.bare(rest)], len(text)-len(rest)
 	listed := schemes[strings.ToLower(text[:size])]
 	switch {
+	case strings.HasPrefix(text[size:], ",") && strings.Contains(text[:size], "="): // attributes only
+		return 0, len(lineOf(text))
 	case from == size || strings.IndexFunc(text[:size], func(r rune) bool { return r != '-' && !alphanumeric(r) }) >= 0:
 	case strings.Contains(strings.TrimRight(word, "="), "="): // attributes
 		return from, from + len(lineOf(rest))

@@ -21,8 +21,8 @@ var secretNames = [...]struct {
 	{chosen, "password passwd passphrase passcode pwd bindpw rootpw secret secretstring secretvalue secretbinary"},
 	{random, "token tokenvalue apikey appkey applicationkey accesskey accesskeyid secretkey secretkeybase privatekey" +
 		" accountkey sharedkey signingkey encryptionkey masterkey subscriptionkey sessionkey licensekey credential" +
-		" credentials sessionid sessid signature clientassertion samlresponse codeverifier passwordhash jwt"},
-	{header, "authorization"},
+		" credentials sessionid sessid clientassertion samlresponse codeverifier passwordhash jwt"},
+	{header, "authorization signature"},
 	{cookies, "cookie"},
 }
 

@@ -35,23 +35,32 @@ const (
 //
 // Whatever a stranger writes, Text does not panic: it returns "***" instead.
 func Text(text string) (shown string) {
+	settled := false
 	defer func() {
-		if recover() != nil {
+		if !settled {
+			_ = recover()
 			shown = hidden
 		}
 	}()
+	shown, settled = settle(text)
+	return shown
+}
+
+// settle hides secrets until there are none: where quotes do not match, a text may read
+// differently when something is hidden. It reports whether that came to an end.
+func settle(text string) (shown string, settled bool) {
 	const passes = 10 // far more than any known text needs
 	for range passes {
 		if len(text) > mostText {
 			text = text[:strings.LastIndexAny(text[:mostText-len(cut)], spaces)+1] + cut
 		}
-		redacted := secrets(redact(text))
-		if redacted == text {
-			return text
+		shown = secrets(redact(text))
+		if shown == text {
+			return shown, true
 		}
-		text = redacted // where quotes do not match, it may read differently now
+		text = shown
 	}
-	return hidden
+	return text, false
 }
 
 // Cut is [Text] for a place that takes no more than most bytes, which are at least 3. A
@@ -72,7 +81,8 @@ func redact(text string) string {
 	r := redactor{
 		text:  text,
 		space: finder{of: spaces}, line: finder{of: "\r\n"}, query: finder{of: "?#"},
-		at: finder{of: "@"}, equals: finder{of: "="},
+		at: finder{of: "@"}, colon: finder{of: ":"}, atAfterColon: finder{of: "@"}, atAfterWord: finder{of: "@"},
+		equals: finder{of: "="},
 	}
 	r.out.Grow(len(text))
 	for pos := 0; pos < len(text); {
@@ -83,6 +93,7 @@ func redact(text string) string {
 				continue
 			}
 			r.end = r.wordEnd(pos)
+			r.mark = [2]int{-1, -1}
 		}
 		pos = r.reference(pos)
 	}
@@ -97,7 +108,9 @@ type redactor struct {
 	end  int  // of the current word
 	part bool // the current word is a part of a URL that net/url could not read
 
-	space, line, query, at, equals finder
+	mark [2]int // where the last mark that was found begins and ends
+
+	space, line, query, at, colon, atAfterColon, atAfterWord, equals finder
 }
 
 // finder finds the next one of some characters. It remembers the last answer, so
@@ -172,25 +185,23 @@ const host = `(?:\[[0-9A-Za-z:.%_~-]*\]|[\pL\pN*._~-]*)(?::[0-9]+)?`
 func (r *redactor) reference(pos int) int {
 	query := min(r.query.from(r.text, pos), r.end)
 	head := r.text[pos:query] // all before the query or the fragment
-	mark := authorityMark.FindStringIndex(head)
-	before := head
-	if mark != nil {
-		before = head[:mark[0]]
-	}
+	from, to := r.nextMark(pos)
+	marked, before := to <= query, min(from, query)
+	colon := r.colon.from(r.text, pos)
 	slash := strings.HasPrefix(head, "/")
 	switch {
 	case r.part:
 		return r.hide(r.end)
-	case strings.HasPrefix(head, "//") && strings.Contains(before, "@"):
+	case strings.HasPrefix(head, "//") && r.at.from(r.text, pos) < before:
 		r.out.WriteString("//")
 		return r.authority(pos + 2)
-	case !slash && colonBeforeAt(before):
-		return r.user(pos, before)
-	case mark != nil && head[mark[0]:mark[1]] == "://":
-		r.out.WriteString(head[:mark[1]])
-		return r.authority(pos + mark[1])
-	case mark != nil:
-		r.out.WriteString(head[:mark[1]])
+	case !slash && colon < before && r.atAfterColon.from(r.text, colon) < before:
+		return r.user(pos, r.text[pos:before])
+	case marked && r.text[from:to] == "://":
+		r.out.WriteString(r.text[pos:to])
+		return r.authority(to)
+	case marked:
+		r.out.WriteString(r.text[pos:to])
 		return r.hide(r.end)
 	case slash:
 		r.out.WriteString(head)
@@ -205,9 +216,16 @@ func (r *redactor) reference(pos int) int {
 	}
 }
 
-func colonBeforeAt(s string) bool {
-	colon := strings.IndexByte(s, ':')
-	return colon >= 0 && strings.Contains(s[colon:], "@")
+// nextMark returns where the next mark before an authority begins and ends; without one in the
+// word, both are behind its end. Like a finder, it remembers the answer.
+func (r *redactor) nextMark(pos int) (from, to int) {
+	if r.mark[0] < pos {
+		r.mark = [2]int{r.end + 1, r.end + 1}
+		if found := authorityMark.FindStringIndex(r.text[pos:r.end]); found != nil {
+			r.mark = [2]int{pos + found[0], pos + found[1]}
+		}
+	}
+	return r.mark[0], r.mark[1]
 }
 
 // user copies a text that may be user:password@host/path.
@@ -246,7 +264,7 @@ func (r *redactor) authority(pos int) int {
 // the user may extend up to it.
 func (r *redactor) unparsable() int {
 	line := r.line.from(r.text, r.end)
-	if r.at.from(r.text, r.end) < line {
+	if r.atAfterWord.from(r.text, r.end) < line {
 		return r.hide(line)
 	}
 	return r.hide(r.end)

@@ -16,7 +16,14 @@ func (s *scanner) standing(text string, run int) (shown, size int) {
 		if size = s.bare(after[1:]); size >= 8 && mixed(after[1:1+size]) {
 			return run + 1, size
 		}
-	case run >= 20:
+	case run < 20 && (strings.HasPrefix(after, ":") || strings.HasPrefix(after, "~")):
+		return 0, len(split.FindString(text[:min(len(text), 64)]))
+	case strings.HasPrefix(after, "/"):
+		if path := webhooks[word]; path != "" && strings.HasPrefix(after, path) {
+			return run + len(path), s.bare(after[len(path):])
+		}
+	}
+	if run >= 20 {
 		if len(shapes.FindString(word)) == run {
 			return 0, run
 		}
@@ -25,10 +32,14 @@ func (s *scanner) standing(text string, run int) (shown, size int) {
 				return 0, run + len(after) - len(strings.TrimLeftFunc(after, keyRune))
 			}
 		}
-	case strings.HasPrefix(after, ":") || strings.HasPrefix(after, "~"):
-		return 0, len(split.FindString(text[:min(len(text), 64)]))
 	}
 	return 0, 0
+}
+
+// webhooks are hosts whose paths are secrets.
+var webhooks = map[string]string{
+	"hooks.slack.com": "/services/", "discord.com": "/api/webhooks/", "discordapp.com": "/api/webhooks/",
+	"hooks.zapier.com": "/hooks/catch/", "webhook.office.com": "/webhookb2/", "outlook.office.com": "/webhook/",
 }
 
 var (

@@ -4,45 +4,31 @@ import "strings"
 
 const quotes = "\"'`"
 
-// unit returns the content of the quoted or bracketed text with which a text begins, and
-// where it ends. end is 0 if the text begins with neither, or if no end is found within most bytes.
-// Without an end in the whole text, it is all of the line, or all of the text behind a bracket.
-func unit(text string, most int) (from, to, end int) {
+// unit returns where the content of the quoted or bracketed text begins with which a text
+// begins, and where it ends; end is behind all. from is 0 if the text begins with neither, and
+// to is -1 if there is no end.
+func unit(text string) (from, to, end int) {
 	const escapes = 8 // at most
-	whole := most >= len(text)
-	text = text[:min(len(text), most)]
 	for from < min(len(text), escapes) && text[from] == '\\' {
 		from++
 	}
 	if from == len(text) {
 		return 0, 0, 0
 	}
-	escaped := from
-	c := text[from]
+	escaped, open := from, text[from]
 	from++
 	switch {
-	case strings.IndexByte(quotes, c) >= 0:
-		to = closing(text[from:], c, escaped)
-		if to < 0 && whole {
-			to = len(lineOf(text[from:]))
-			return from, from + to, from + to
-		}
-		end = from + to + escaped + 1
-	case escaped > 0:
-		return 0, 0, 0
-	case c == '[' || c == '{' || c == '(':
-		to = closingBracket(text[from:], c)
-		if to < 0 && whole {
-			return from, len(text), len(text)
-		}
-		end = from + to + 1
+	case strings.IndexByte(quotes, open) >= 0:
+		to = closing(text[from:], open, escaped)
+	case escaped == 0 && strings.IndexByte("[{(", open) >= 0:
+		to = closingBracket(text[from:], open)
 	default:
 		return 0, 0, 0
 	}
 	if to < 0 {
-		return 0, 0, 0
+		return from, -1, 0
 	}
-	return from, from + to, end
+	return from, from + to, from + to + escaped + 1
 }
 
 // closing returns where a quoted text ends, or -1: before a quote that is not escaped more
@@ -106,7 +92,7 @@ func goesOn(text string) bool {
 // mark that can end it if another name or nothing follows. Punctuation behind it is not a part
 // of it.
 func (s *scanner) bare(text string) int {
-	const longest = 4096 // of what is quoted or bracketed within, so that the time is linear
+	const longest = 1024 // of what is quoted or bracketed within, so that the time is linear
 	i := 0
 loop:
 	for ; i < len(text); i++ {
@@ -130,7 +116,7 @@ loop:
 			}
 			fallthrough
 		case '[', '{', '(':
-			if _, _, end := unit(lineOf(text[i:]), longest); end > 0 {
+			if _, _, end := unit(lineOf(text[i:min(i+longest, len(text))])); end > 0 {
 				i += end - 1
 			}
 		case '<':
@@ -170,7 +156,8 @@ func (s *scanner) block(text string) int {
 	if text == "" || text[0] != '|' && text[0] != '>' {
 		return 0
 	}
-	mark := lineOf(text)
+	const longest = 16
+	mark := lineOf(text[:min(len(text), longest)])
 	if strings.Trim(mark[1:], "0123456789+- ") != "" || len(mark) == len(text) {
 		return 0
 	}
@@ -191,11 +178,11 @@ func indentation(line string) int { return len(line) - len(strings.TrimLeft(line
 // element returns where the content of an XML element with the name of a secret is.
 func (s *scanner) element(at int) (from, to int) {
 	const longest = 256 // tag
-	const farthest = 16 << 10
+	const farthest = 2048
 	text := s.text[at+1:]
 	inside, _, found := strings.Cut(text[:min(len(text), longest)], ">")
 	name, _, _ := strings.Cut(inside, " ")
-	k := kindOf(name[strings.LastIndexByte(name, ':')+1:])
+	k := s.kindAt(name[strings.LastIndexByte(name, ':')+1:], at)
 	if !found || k == harmless || strings.HasPrefix(name, "/") || strings.HasSuffix(inside, "/") {
 		return at, at
 	}
