@@ -82,7 +82,7 @@ func goesOn(text string) bool {
 	case '\\':
 		return next == '\''
 	case '}':
-		return wordByte(next)
+		return wordByte(next) || next == ';'
 	default:
 		return wordByte(text[0])
 	}
