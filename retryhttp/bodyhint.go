@@ -69,8 +69,9 @@ func (a *bodyAnswer) hint() (time.Duration, bool) {
 	return a.reason.After, a.reason.After > 0
 }
 
-// readAnswer reads a body of the type that the headers say.
+// readAnswer reads a body of the type that the headers say. A panic is no answer.
 func readAnswer(header http.Header, body []byte) (says bodyAnswer) {
+	defer func() { _ = recover() }()
 	if body = decoded(header, body); len(body) > maxHintBody {
 		return says
 	}

@@ -78,6 +78,9 @@ func (w *worker) take(ctx context.Context, look bool) (m *message, pause time.Du
 		}
 		return nil, pause, err
 	}
+	if len(taken) < 5 {
+		return nil, poll, fmt.Errorf("the script that takes messages returned %d values: want 5", len(taken))
+	}
 	key, _ := taken[0].(string)
 	id, _ := taken[1].(string)
 	count, _ := taken[2].(int64)

@@ -8,7 +8,8 @@ import (
 
 // InBody reads the hint in the JSON document of a failure, as package retryhttp documents it.
 // The document is decoded into an any, with its numbers as json.Number.
-func InBody(document any) (time.Duration, bool) {
+func InBody(document any) (after time.Duration, found bool) {
+	defer silence()
 	body := object(document)
 	problem := object(body["error"])
 	if d, ok := number(body["retry_after"], time.Second); ok {

@@ -12,7 +12,8 @@ import (
 // Parse reads the hint in the headers of a failure, as package retryhttp documents it. It
 // does not ask whether a response with this status can be retried. A zero now means that the
 // time is not known: without a Date of the server, times are then ignored.
-func Parse(status int, header map[string][]string, now time.Time) (time.Duration, bool) {
+func Parse(status int, header map[string][]string, now time.Time) (after time.Duration, found bool) {
+	defer silence()
 	h := hints{header: header, now: now, limited: status == tooManyRequests}
 	return h.first()
 }
@@ -21,10 +22,14 @@ const tooManyRequests = 429
 
 // UsedUp returns when a quota is filled again of which a response, a success too, says that
 // nothing is left.
-func UsedUp(header map[string][]string, now time.Time) (time.Duration, bool) {
+func UsedUp(header map[string][]string, now time.Time) (after time.Duration, found bool) {
+	defer silence()
 	h := hints{header: header, now: now}
 	return h.quota()
 }
+
+// silence makes a panic no hint: a server must not end the program, whatever it sends. Defer it.
+func silence() { _ = recover() }
 
 // May reports whether any header may have a hint, or another answer about retries. It is a
 // shortcut: most responses have none, and reading all the headers takes longer.

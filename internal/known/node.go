@@ -67,8 +67,11 @@ func Node(err error, outer Traits, hinted bool) (Fact, Traits) {
 // speaking is Node for an error that has more than a text. It is apart because most errors
 // have only that, and their callers wait with the stack that this takes.
 //
+// Whatever an error has in its fields, and whatever its methods do, a panic is no opinion.
+//
 //go:noinline
-func speaking(err error, outer Traits, hinted bool) (Fact, Traits) {
+func speaking(err error, outer Traits, hinted bool) (f Fact, t Traits) {
+	defer silence()
 	switch e := err.(type) {
 	case *net.OpError:
 		return noSocket(e), operation(e, outer)
@@ -78,8 +81,8 @@ func speaking(err error, outer Traits, hinted bool) (Fact, Traits) {
 	case *url.Error:
 		return address(e)
 	}
-	t := reflect.TypeOf(err)
-	if t == wrapper || t == joiner {
+	kind := reflect.TypeOf(err)
+	if kind == wrapper || kind == joiner {
 		return Fact{}, 0
 	}
 	if f := sentinel(err); f.Class != Unknown {
@@ -88,11 +91,10 @@ func speaking(err error, outer Traits, hinted bool) (Fact, Traits) {
 	if f := typed(err); f != (Fact{}) {
 		return f, 0
 	}
-	s := shapeOf(t)
+	s := shapeOf(kind)
 	if s.wraps {
 		return Fact{}, 0
 	}
-	var f Fact
 	var status int
 	var after time.Duration
 	if !s.silent {

@@ -42,8 +42,9 @@ var sentinels = []struct {
 	{driver.ErrBadConn, verdict.Unapplied(BadConn)},
 }
 
-// node classifies one error and not the errors that it wraps.
-func node(err error) retry.Verdict {
+// node classifies one error and not the errors that it wraps. A panic is no opinion.
+func node(err error) (v retry.Verdict) {
+	defer func() { _ = recover() }()
 	for i := range sentinels {
 		if err == sentinels[i].err { //nolint:errorlint // the tree is walked already
 			return sentinels[i].verdict
@@ -56,7 +57,7 @@ func node(err error) retry.Verdict {
 	if state := sqlState(err); state != "" {
 		return stateVerdict(state, err)
 	}
-	if v := typeVerdict(t, err); v != (retry.Verdict{}) {
+	if v = typeVerdict(t, err); v != (retry.Verdict{}) {
 		return v
 	}
 	if e, ok := err.(interface{ Is(error) bool }); ok { // go-mssqldb's RetryableError

@@ -36,7 +36,8 @@ const alive = "('waiting', 'pending', 'claimed', 'running', 'retry_pending', 'pa
 func (s status) String() string {
 	var words strings.Builder
 	for word := range strings.SplitSeq(string(s), "_") {
-		words.WriteString(strings.ToUpper(word[:1]) + word[1:])
+		first := word[:min(len(word), 1)]
+		words.WriteString(strings.ToUpper(first) + word[len(first):])
 	}
 	return words.String()
 }
