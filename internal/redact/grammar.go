@@ -82,66 +82,61 @@ func (s *scanner) word(i int) (from, to, next int) {
 // assigned returns where the secret is that belongs to the name before a separator, if there
 // is one.
 func (s *scanner) assigned(at int) (from, to int) {
-	const longest = 64 // gap
-	if at-s.last.to > longest {
-		return at, at
-	}
-	gap := s.text[s.last.to:at]
-	between := strings.TrimLeft(gap, quotes+`\])`) // what closes the name
-	separator := s.text[at]
-	if len(between) >= len("%5D") && strings.EqualFold(between[:3], "%5D") {
-		between = between[3:]
-	}
-	if separator == '=' {
-		between = strings.TrimSuffix(between, ":")
-	}
-	if strings.Trim(between, " \t") != "" {
-		return at, at
-	}
-	k := s.named(gap, separator)
+	k, gap := s.nameBefore(at)
 	if k == harmless {
 		return at, at
 	}
-	from = at + 1
-	rest := s.text[from:]
-	switch {
-	case separator == '=' && strings.HasPrefix(rest, ">"): // of Ruby and PHP, which may break the line
-		from += len(rest) - len(strings.TrimLeft(rest[1:], spaces))
-	default:
-		from += len(rest) - len(strings.TrimLeft(rest, " \t"))
+	separator, rest := s.text[at], s.text[at+1:]
+	value := strings.TrimLeft(rest, " \t")
+	if separator == '=' && strings.HasPrefix(rest, ">") { // of Ruby, and PHP, which may break the line
+		value = strings.TrimLeft(rest[1:], spaces)
 	}
-	from += len(typed.FindString(s.text[from:min(len(s.text), from+32)]))
-	value := s.text[from:]
-	spaced := from > at+1
+	value = value[len(typed.FindString(value[:min(len(value), 32)])):]
+	from = len(s.text) - len(value)
+	spaced := separator == ' ' || separator == ':' && (len(value) < len(rest) || strings.ContainsAny(gap, " \t"))
+	found := true
 	switch separator {
 	case '=':
-		if strings.HasPrefix(rest, "=") || directory(s.text[s.last.from:s.last.to], value, s.text[:s.last.from]) {
-			return at, at
-		}
-		spaced = false
+		found = !strings.HasPrefix(rest, "=") && !s.directory(value)
 	case ':':
-		if strings.HasPrefix(rest, "=") || strings.HasPrefix(rest, ":") {
-			return at, at
+		found = rest != "" && rest[0] != '=' && rest[0] != ':'
+		if begin, end := s.block(value); begin < end {
+			return from + begin, from + end
 		}
-		if size := s.block(value); size > 0 {
-			return from + size - len(strings.TrimLeft(s.text[from+1:from+size], "0123456789+-"+spaces)), from + size
+	case ',': // ('Authorization', 'Bearer x')
+		open, shut, _ := 0, 0, 0
+		if gap != "" {
+			open, shut, _ = unit(value)
 		}
-		spaced = spaced || between != ""
-	case ',':
-		if gap == "" {
-			return at, at
-		}
-		if open, shut, _ := unit(value); open == 0 || shut < 0 || !suspect(value[open:shut], "x", random) {
-			return at, at
-		}
-	case ' ':
-		if flag := s.text[s.last.from] == '-' && gap == ""; !flag && (k != chosen || value == "" || value[0] != '\'') {
-			return at, at
-		}
-		spaced = true
+		found = open > 0 && shut >= 0 && suspect(value[open:shut], "x", random)
+	case ' ': // --password x, PASSWORD 'x' of SQL
+		found = s.text[s.last.from] == '-' && gap == "" || k == chosen && strings.HasPrefix(value, "'")
+	}
+	if !found {
+		return at, at
 	}
 	start, end := s.value(value, k, spaced)
 	return from + start, from + end
+}
+
+// nameBefore returns the kind of the name before a separator, and what is between the two.
+func (s *scanner) nameBefore(at int) (k kind, gap string) {
+	const longest = 64
+	if at-s.last.to > longest {
+		return harmless, ""
+	}
+	gap = s.text[s.last.to:at]
+	spaces := strings.TrimLeft(gap, quotes+`\])`) // behind what closes the name
+	if len(spaces) >= len("%5D") && strings.EqualFold(spaces[:len("%5D")], "%5D") {
+		spaces = spaces[len("%5D"):]
+	}
+	if s.text[at] == '=' { // of :=
+		spaces = strings.TrimSuffix(spaces, ":")
+	}
+	if strings.Trim(spaces, " \t") != "" {
+		return harmless, ""
+	}
+	return s.named(gap, s.text[at]), gap
 }
 
 // named returns the kind of the name that ends before a gap. Before "key", the name has one
@@ -184,10 +179,11 @@ var pairs = regexp.MustCompile(`(?i)(?:name|key)["']?>?\s*[=:]?\s*["']?([\w.-]+)
 // typed is what PHP writes before a value.
 var typed = regexp.MustCompile(`^string\(\d+\) `)
 
-// directory reports whether a name and a value are the working directory of a shell.
-func directory(name, value, before string) bool {
+// directory reports whether the last word and a value are the working directory of a shell.
+func (s *scanner) directory(value string) bool {
+	name, before := s.text[s.last.from:s.last.to], s.text[:s.last.from]
 	return (name == "PWD" || name == "OLDPWD" || name == "pwd") && strings.HasPrefix(value, "/") &&
-		!strings.HasSuffix(strings.TrimRight(before, " "), ";")
+		!strings.HasSuffix(strings.TrimRight(before[max(len(before)-8, 0):], " "), ";")
 }
 
 // value returns the part of a value that is hidden. spaced says that it may be prose.

@@ -150,16 +150,16 @@ func tag(text string) bool {
 	return run > 0 && run < len(name) && (name[run] == '>' || name[run] == '/')
 }
 
-// block returns the size of a block of YAML: a mark at the end of a line, and the lines behind
-// it that are indented more than the one of the name.
-func (s *scanner) block(text string) int {
-	if text == "" || text[0] != '|' && text[0] != '>' {
-		return 0
-	}
+// block returns where the text of a block of YAML is: behind a mark at the end of a line, the
+// lines that are indented more than the one of the name.
+func (s *scanner) block(text string) (from, to int) {
 	const longest = 16
+	if text == "" || text[0] != '|' && text[0] != '>' {
+		return 0, 0
+	}
 	mark := lineOf(text[:min(len(text), longest)])
-	if strings.Trim(mark[1:], "0123456789+- ") != "" || len(mark) == len(text) {
-		return 0
+	if strings.Trim(mark[1:], digits+"+- ") != "" || len(mark) == len(text) {
+		return 0, 0
 	}
 	indent, size := indentation(s.text[s.line:]), len(mark)
 	for size < len(text) {
@@ -170,7 +170,7 @@ func (s *scanner) block(text string) int {
 		}
 		size += 1 + len(line)
 	}
-	return size
+	return size - len(strings.TrimLeft(text[len(mark):size], spaces)), size
 }
 
 func indentation(line string) int { return len(line) - len(strings.TrimLeft(line, " -")) }
@@ -180,10 +180,13 @@ func (s *scanner) element(at int) (from, to int) {
 	const longest = 256 // tag
 	const farthest = 2048
 	text := s.text[at+1:]
+	if text == "" || !wordByte(text[0]) {
+		return at, at
+	}
 	inside, _, found := strings.Cut(text[:min(len(text), longest)], ">")
 	name, _, _ := strings.Cut(inside, " ")
 	k := s.kindAt(name[strings.LastIndexByte(name, ':')+1:], at)
-	if !found || k == harmless || strings.HasPrefix(name, "/") || strings.HasSuffix(inside, "/") {
+	if !found || k == harmless || strings.HasSuffix(inside, "/") {
 		return at, at
 	}
 	content := text[len(inside)+1:]
