@@ -230,8 +230,9 @@ func errorAttr(err error) slog.Attr { return slog.String("error", Redact(fmt.Spr
 //	login: password=***, Authorization: Bearer ***
 //
 // The values of names that end like password, secret, token, api_key, Authorization or
-// Cookie are replaced, and so are tokens and keys that say so themselves: JSON web tokens,
-// what follows Bearer or Basic, private keys, keys with the prefixes of well-known services.
+// Cookie are replaced, in quotes, brackets, JSON, YAML, XML, forms and connection strings, and
+// so are tokens and keys that say so themselves: JSON web tokens, what follows Bearer or Basic,
+// private keys, keys with the prefixes of well-known services. SECURITY.md has the forms.
 // Prose stays: "token expired", "password must have 8 characters", "invalid api key". Behind
 // a colon and a space, a word is prose if it has no digit and no special character, and is
 // short; only behind a password, the last word of a line is replaced too.
@@ -244,5 +245,6 @@ func errorAttr(err error) slog.Attr { return slog.String("error", Redact(fmt.Spr
 // scheme. If the parts of a URL are ambiguous, Redact removes too much rather than
 // too little.
 //
-// Of a text of more than 64 KiB, Redact returns the beginning.
+// Of a text of more than 64 KiB, Redact returns the beginning. It does not panic, whatever the
+// text is, and takes time in proportion to it. Redact(Redact(text)) is Redact(text).
 func Redact(text string) string { return redact.Text(text) }

@@ -65,6 +65,7 @@ func FuzzSecrets(f *testing.F) {
 	f.Add(`"\"`, "'\n")
 	f.Add("http://u:p@h/?a=b ", "#x")
 	f.Add("-----BEGIN PRIVATE KEY-----", "[")
+	f.Add("w///p/pw:", "@")
 	f.Fuzz(func(t *testing.T, before, after string) {
 		if strings.Contains(before+after, "s3cret") || !utf8.ValidString(before+after) {
 			return

@@ -194,6 +194,8 @@ func (s *scanner) value(text string, k kind, spaced bool) (from, to int) {
 			to = from + len(lineOf(text[from:]))
 		case to < 0:
 			to = len(text)
+		case names(text[from:to], text[end:]):
+			return 0, 0
 		case end < len(text) && goesOn(text[end:]):
 			return 0, end + s.bare(text[end:])
 		}
@@ -209,10 +211,16 @@ func (s *scanner) value(text string, k kind, spaced bool) (from, to int) {
 		return 0, len(lineOf(text))
 	}
 	to = s.bare(text)
-	if literals[text[:to]] || spaced && !suspect(text[:to], text[to:], k) {
+	if literals[text[:to]] || names(text[:to], text[to:]) || spaced && !suspect(text[:to], text[to:], k) {
 		return 0, 0
 	}
 	return 0, to
+}
+
+// names reports whether what looks like a value is the name of the next one.
+func names(text, rest string) bool {
+	rest = strings.TrimLeft(rest, " \t")
+	return rest != "" && (rest[0] == ':' || rest[0] == '=') && kindOf(text) != harmless
 }
 
 // schemes are those of which the credentials may be any word.

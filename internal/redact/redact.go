@@ -221,7 +221,8 @@ func (r *redactor) reference(pos int) int {
 func (r *redactor) nextMark(pos int) (from, to int) {
 	if r.mark[0] < pos {
 		r.mark = [2]int{r.end + 1, r.end + 1}
-		if found := authorityMark.FindStringIndex(r.text[pos:r.end]); found != nil {
+		word := r.text[pos:r.end]
+		if found := authorityMark.FindStringIndex(word[:max(strings.LastIndexAny(word, "/Ff")+1, 0)]); found != nil {
 			r.mark = [2]int{pos + found[0], pos + found[1]}
 		}
 	}
