@@ -227,7 +227,7 @@ func (r *Retries) copy(ctx context.Context, m *message, state retry.State, lost 
 func (r *Retries) bury(ctx context.Context, m *message, reason error) (retry.Outcome, error) {
 	limited, cancel := context.WithTimeout(ctx, sending)
 	defer cancel()
-	dead, text := *r.dead.Load(), reason.Error()
+	dead, text := *r.dead.Load(), engine.Text(reason.Error(), reasons[0])
 	for _, most := range reasons {
 		part := printable(text[:min(len(text), most)])
 		in := r.letter(m, dead, engine.ErrorKey, part)

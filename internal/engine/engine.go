@@ -9,12 +9,15 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/redact"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
 	"github.com/seed-5ff3c98e/retry/internal/stack"
 )
 
-// Text returns the beginning of a text, of that many bytes at most, in valid UTF-8.
+// Text returns the beginning of a text without secrets, of that many bytes at most, in valid
+// UTF-8: dead letters are read by many.
 func Text(text string, most int) string {
+	text = redact.Text(text)
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
