@@ -144,7 +144,7 @@ func (r *redactor) wordEnd(pos int) int {
 		return pos + len(word)
 	}
 	before := strings.TrimRight(r.text[:pos-1], `\`)
-	switch closing := closing(r.text[pos:], '"', pos-1-len(before)); {
+	switch closing, _ := closing(r.text[pos:], '"', pos-1-len(before)); {
 	case closing <= 0: // nothing before it but its escapes
 		return pos + len(word)
 	case strings.HasSuffix(before, "invalid port ") || strings.HasSuffix(before, "invalid URL escape "):

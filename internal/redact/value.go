@@ -19,21 +19,23 @@ func unit(text string) (from, to, end int) {
 	from++
 	switch {
 	case strings.IndexByte(quotes, open) >= 0:
-		to = closing(text[from:], open, escaped)
+		to, end = closing(text[from:], open, escaped)
 	case escaped == 0 && strings.IndexByte("[{(", open) >= 0:
 		to = closingBracket(text[from:], open)
+		end = to + 1
 	default:
 		return 0, 0, 0
 	}
 	if to < 0 {
 		return from, -1, 0
 	}
-	return from, from + to, from + to + escaped + 1
+	return from, from + to, from + end
 }
 
-// closing returns where a quoted text ends, or -1: before a quote that is not escaped more
-// often than the opening one, unless the backslashes before it are escaped themselves.
-func closing(text string, quote byte, escapes int) int {
+// closing returns where a quoted text ends, or -1, and where its closing quote does: a quote
+// that is not escaped more often than the opening one, unless the backslashes before it are
+// escaped themselves.
+func closing(text string, quote byte, escapes int) (size, end int) {
 	backslashes := 0
 	for i := range len(text) {
 		switch text[i] {
@@ -42,12 +44,12 @@ func closing(text string, quote byte, escapes int) int {
 			continue
 		case quote:
 			if backslashes <= escapes || (backslashes-escapes)%(2*(escapes+1)) == 0 {
-				return i - min(backslashes, escapes)
+				return i - min(backslashes, escapes), i + 1
 			}
 		}
 		backslashes = 0
 	}
-	return -1
+	return -1, 0
 }
 
 // closingBracket returns where a bracketed text ends, or -1. Brackets in quotes do not count.
@@ -64,9 +66,8 @@ func closingBracket(text string, open byte) int {
 			}
 		case c == '"' || c == '\'' && (i == 0 || !wordByte(text[i-1])): // not of "don't"
 			escapes := i - len(strings.TrimRight(text[:i], `\`))
-			if size := closing(text[i+1:], c, escapes); size >= 0 {
-				i += 1 + size + escapes
-			}
+			_, end := closing(text[i+1:], c, escapes)
+			i += end
 		}
 	}
 	return -1
