@@ -104,11 +104,7 @@ func (s *scanner) assigned(at int) (from, to int) {
 			return from + begin, from + end
 		}
 	case ',': // ('Authorization', 'Bearer x')
-		open, shut, _ := 0, 0, 0
-		if gap != "" {
-			open, shut, _ = unit(value)
-		}
-		found = open > 0 && shut >= 0 && suspect(value[open:shut], "x", random)
+		found = gap != "" && quotesSuspect(value)
 	case ' ': // --password x, PASSWORD 'x' of SQL
 		found = s.text[s.last.from] == '-' && gap == "" || k == chosen && strings.HasPrefix(value, "'")
 	}
@@ -117,6 +113,12 @@ func (s *scanner) assigned(at int) (from, to int) {
 	}
 	start, end := s.value(value, k, spaced)
 	return from + start, from + end
+}
+
+// quotesSuspect reports whether a quoted text that looks like a secret follows.
+func quotesSuspect(text string) bool {
+	from, to, _ := unit(text)
+	return from > 0 && to >= 0 && suspect(text[from:to], "x", random)
 }
 
 // nameBefore returns the kind of the name before a separator, and what is between the two.

@@ -222,7 +222,8 @@ func (r *redactor) nextMark(pos int) (from, to int) {
 	if r.mark[0] < pos {
 		r.mark = [2]int{r.end + 1, r.end + 1}
 		word := r.text[pos:r.end]
-		if found := authorityMark.FindStringIndex(word[:max(strings.LastIndexAny(word, "/Ff")+1, 0)]); found != nil {
+		word = word[:strings.LastIndexAny(word, "/Ff")+1] // a mark ends with one of these
+		if found := authorityMark.FindStringIndex(word); found != nil {
 			r.mark = [2]int{pos + found[0], pos + found[1]}
 		}
 	}
