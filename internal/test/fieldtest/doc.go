@@ -1,0 +1,16 @@
+// Package fieldtest has errors of clients that nobody had in mind when the tables of
+// internal/known were written, each with what its client's or its service's documents say about
+// another attempt.
+//
+// testdata has one file for each draw. A line that begins with "==" names a module with its
+// version, the packages of the rows below it, and the documents that the expectations are from.
+// A row has the expectation and a Go expression for the error:
+//
+//   - limit: a refusal for load, which another attempt after a wait may get past
+//   - again: another attempt may help, and the first one may have had an effect
+//   - unsent: another attempt may help, and the first one certainly had no effect
+//   - never: another attempt cannot help
+//
+// The modules are no requirements of this one. With FIELD=1, the test makes a program of all
+// rows in a module of its own, which takes minutes and the network, and asks retry.Classify.
+package fieldtest
