@@ -11,6 +11,7 @@
 //   - unsent: another attempt may help, and the first one certainly had no effect
 //   - never: another attempt cannot help
 //
-// The modules are no requirements of this one. With FIELD=1, the test makes a program of all
-// rows in a module of its own, which takes minutes and the network, and asks retry.Classify.
+// The modules are no requirements of this one. With FIELD=folder, the test makes a program of
+// the rows, in a module of its own in that folder, and asks retry.Classify. This takes minutes and
+// the network. DRAW=second asks one file.
 package fieldtest

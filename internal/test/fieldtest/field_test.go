@@ -61,7 +61,7 @@ func parse(t *testing.T, file string) (d draw) {
 // TestField asks about the values of each draw, and prints those that are wrong by effect.
 func TestField(t *testing.T) {
 	if os.Getenv("FIELD") == "" {
-		t.Skip("takes minutes, and the network: set FIELD=1")
+		t.Skip("takes minutes, and the network: set FIELD to a folder for the program")
 	}
 	files, err := filepath.Glob("testdata/" + cmp.Or(os.Getenv("DRAW"), "*") + ".txt")
 	require.NoError(t, err)
@@ -98,7 +98,8 @@ func run(t *testing.T, d draw) string {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
 	require.NoError(t, err)
-	dir := t.TempDir()
+	dir := filepath.Join(os.Getenv("FIELD"), filepath.Base(t.Name()))
+	require.NoError(t, os.MkdirAll(dir, 0o700))
 	write := func(name, text string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
@@ -113,14 +114,11 @@ func run(t *testing.T, d draw) string {
 	write("go.mod", "module field\n\ngo 1.26\n\nreplace github.com/seed-5ff3c98e/retry => "+root+
 		"\n\nrequire (\n\tgithub.com/seed-5ff3c98e/retry v0.0.0\n\t"+
 		strings.ReplaceAll(strings.Join(d.requires, "\n\t"), "@", " ")+"\n)\n")
-	var out []byte
-	for _, args := range [][]string{{"mod", "tidy"}, {"run", "."}} {
-		cmd := exec.CommandContext(t.Context(), "go", args...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
-		var stderr strings.Builder
-		cmd.Stderr = &stderr
-		out, err = cmd.Output()
-		require.NoError(t, err, stderr.String())
-	}
+	cmd := exec.CommandContext(t.Context(), "go", "run", "-mod=mod", ".")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, stderr.String())
 	return string(out)
 }
