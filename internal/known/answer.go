@@ -76,6 +76,10 @@ func byHeader(status int, header map[string][]string) Fact {
 		// Envoy has not passed the request on.
 		// https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/router_filter
 		return limited
+	case status == conflict && (header["Openai-Version"] != nil || header["Stripe-Version"] != nil):
+		return passing // see conflicts
+	case status == 498 && header["X-Trans-Id"] != nil:
+		return limited // see swift
 	case status == 410 && header["X-Ms-Substatus"] != nil:
 		// A partition of Cosmos DB has moved.
 		// https://learn.microsoft.com/azure/cosmos-db/nosql/conceptual-resilient-sdk-applications

@@ -70,6 +70,8 @@ type parts struct {
 	status   int // 0 if there is none
 	after    time.Duration
 	code     string
+	number   int64 // a Code that is an integer
+	hope     bool
 	sqlState string
 	cause    reflect.Value // an error that Unwrap does not show
 	header   reflect.Value
@@ -119,9 +121,19 @@ func (p *parts) add(r role, v reflect.Value) {
 			p.cause = v
 		}
 	case roleReason:
+		v = indirect(v)
 		if p.code == "" {
-			p.code = text(indirect(v))
+			p.code = text(v)
 		}
+		if p.number == 0 {
+			p.number = number(v)
+		}
+	case roleExtensions:
+		if v.Kind() == reflect.Map && v.Type().Key().Kind() == reflect.String {
+			p.add(roleReason, indirect(v.MapIndex(reflect.ValueOf("code").Convert(v.Type().Key()))))
+		}
+	case roleHope:
+		p.hope = p.hope || v.Kind() == reflect.Bool && v.Bool()
 	default:
 	}
 }
@@ -171,6 +183,9 @@ func (c *client) headers() map[string][]string {
 		return h
 	}
 	if h, ok := result(c.v.MethodByName("Header")); ok {
+		return headers(h)
+	}
+	if h, ok := result(c.v.MethodByName("ResponseHeader")); ok { // openfga
 		return headers(h)
 	}
 	if resp, ok := result(c.v.MethodByName("Response")); ok {
@@ -229,15 +244,15 @@ func (p *reasonParts) add(r role, v reflect.Value) {
 	}
 }
 
-// items reads a list in an error: of structs with a Reason, or of parts of a JSON document.
+// items reads a list in an error: of structs with a Reason or Code, or of parts of a JSON document.
 func (p *reasonParts) items(list reflect.Value) {
 	if list.Kind() != reflect.Slice {
 		return
 	}
 	for i := range min(list.Len(), mostItems) {
 		item := list.Index(i)
-		if indirect(item).Kind() == reflect.Struct {
-			p.fact = p.fact.or(Reason(text(field(item, "Reason"))))
+		if indirect(item).Kind() == reflect.Struct { // of Google, of registries
+			p.fact = p.fact.or(Reason(text(field(item, "Reason")))).or(Reason(text(field(item, "Code"))))
 		} else if item.CanInterface() {
 			p.fact = p.fact.or(ReasonIn(item.Interface()))
 			after, _ := hint.RetryInfo(item.Interface())
@@ -274,23 +289,16 @@ func (f Fact) or(g Fact) Fact {
 }
 
 // byName knows the errors whose types say what they are: of go-github, slack-go, discordgo,
-// go-shopify, cloudflare-go, scaleway-sdk-go and others.
+// go-shopify, cloudflare-go, scaleway-sdk-go and others. The words are those of codes.
 func byName(name string) Fact {
 	switch name {
 	case "AbuseRateLimitError": // go-github: the secondary limit
 		f := limited
 		f.After = gitHubWait
 		return f
-	case "RateLimitError", "RateLimitedError", "RatelimitError", "RateLimitExceededError", "TooManyRequestsError",
-		"ThrottledError", "ThrottlingError":
-		return limited
 	case "AcceptedError": // go-github: the answer is not ready yet
 		return Transient("not_ready")
-	case "TransientStateError": // scaleway-sdk-go
-		return Transient("temporary")
-	case "QuotasExceededError": // scaleway-sdk-go
-		return usedUp
 	default:
-		return Fact{}
+		return word(name)
 	}
 }

@@ -46,6 +46,12 @@ func (c *client) says(after time.Duration) (Fact, int, time.Duration) {
 	if f.Class == Unknown {
 		f = refused(c.code)
 	}
+	if f == (Fact{}) {
+		var status int
+		if f, status = integer(c.number, c.shape.name); status != 0 {
+			return f, status, after
+		}
+	}
 	if f.Class != Unknown && f.Category == "" {
 		f.Category = categories[f.Class]
 	}

@@ -118,6 +118,8 @@ func code(err error) (f Fact) {
 	switch e := err.(type) {
 	case interface{ SQLState() string }: // pgx, pq
 		return Postgres(e.SQLState(), err)
+	case interface{ Field(name byte) string }: // go-pg, pgdriver
+		return Postgres(e.Field('C'), err)
 	case interface{ SQLErrorNumber() int32 }: // go-mssqldb
 		return SQLServer(e.SQLErrorNumber())
 	case interface{ HasErrorLabel(label string) bool }: // MongoDB

@@ -139,8 +139,13 @@ func ofClient(err error, s *shape, status int, after time.Duration, hinted bool)
 		return c.answered(status, after, hinted)
 	case status != 0:
 		f = Status(status, hinted || after > 0)
+	case c.hope:
+		f, traits = Transient("temporary"), Weak
 	case !s.silent:
 		f, traits = hopes(err)
+	}
+	if f == (Fact{}) && traits == 0 && after <= 0 { // whatever it wraps says more
+		f, traits = refused(s.name), Weak
 	}
 	return f.waiting(after), traits
 }

@@ -12,11 +12,10 @@ import (
 type judge func(v reflect.Value, name string) (Fact, int, time.Duration)
 
 // packages has a row for each package whose errors are known by more than the names of their
-// fields.
+// fields. The paths are without the major version: see unversioned.
 var packages = map[string]judge{
 	// RPC.
 	"connectrpc.com/connect":          connectError,
-	"connectrpc.com/connect/v2":       connectError,
 	"github.com/twitchtv/twirp":       twirpError,
 	"go.temporal.io/api/serviceerror": temporalError,
 
@@ -26,8 +25,8 @@ var packages = map[string]judge{
 	"net/textproto":                     by("Code", reply),            // Error
 	"github.com/emersion/go-smtp":       by("Code", reply),            // SMTPError
 	"github.com/wneessen/go-mail":       byMethod("ErrorCode", reply), // SendError
-	"github.com/emersion/go-imap/v2":    byText("Code", imapCode),
-	"github.com/go-ldap/ldap/v3":        by("ResultCode", ldapResult),
+	"github.com/emersion/go-imap":       byText("Code", imapCode),
+	"github.com/go-ldap/ldap":           by("ResultCode", ldapResult),
 	"github.com/twmb/franz-go/pkg/kerr": by("Code", kafka),
 	"github.com/IBM/sarama":             itself(kafka), // KError
 	"github.com/segmentio/kafka-go":     itself(kafka), // Error
@@ -40,55 +39,94 @@ var packages = map[string]judge{
 	"github.com/Azure/go-amqp/internal/encoding": byText("Condition", amqpCondition), // Error
 	"github.com/eclipse/paho.golang/autopaho":    by("ReasonCode", mqttReason),       // ConnackError
 
-	"github.com/go-playground/validator/v10": always(Permanent("invalid")),
+	"github.com/go-playground/validator": always(Permanent("invalid")),
 
 	// Connections.
-	"github.com/gorilla/websocket":             by("Code", closeCode), // CloseError
-	"github.com/coder/websocket":               by("Code", closeCode),
 	"github.com/quic-go/quic-go/internal/qerr": quicError,
 	"github.com/quic-go/quic-go/http3":         by("ErrorCode", http3Code),
 
-	// Databases.
-	"go.mongodb.org/mongo-driver/mongo":                mongoError,
-	"go.mongodb.org/mongo-driver/v2/mongo":             mongoError,
-	"github.com/redis/go-redis/v9/internal/proto":      redisReply,
-	"github.com/redis/go-redis/v9":                     redisReply,
-	"github.com/gomodule/redigo/redis":                 redisReply,
-	"github.com/sijms/go-ora/v2/network":               by("ErrCode", Oracle),
-	"github.com/godror/godror":                         byMethod("Code", Oracle),
-	"github.com/apache/cassandra-gocql-driver/v2":      byMethod("Code", cassandra),
-	"github.com/gocql/gocql":                           byMethod("Code", cassandra),
-	"github.com/ClickHouse/clickhouse-go/v2/lib/proto": by("Code", clickHouse), // Exception
-	"github.com/ClickHouse/ch-go":                      by("Code", clickHouse),
-	"github.com/ClickHouse/ch-go/proto":                itself(clickHouse),
+	"github.com/apache/pulsar-client-go/pulsar":               by("result", pulsarResult), // Error
+	"github.com/apache/pulsar-client-go/pulsaradmin/pkg/rest": status("Code"),             // Error
+	"mellium.im/xmpp/stanza":                                  xmppError,
+	"mellium.im/xmpp/stream":                                  xmppError,
+	"gosrc.io/xmpp/stanza":                                    xmppError,
 
-	"github.com/aerospike/aerospike-client-go/v7": by("ResultCode", aerospike), // AerospikeError
-	"github.com/aerospike/aerospike-client-go/v8": by("ResultCode", aerospike),
-	"github.com/couchbase/gocb/v2":                couchbase,
+	// Databases.
+	"go.mongodb.org/mongo-driver/mongo":             mongoError,
+	"github.com/redis/go-redis/internal/proto":      redisReply,
+	"github.com/redis/go-redis":                     redisReply,
+	"github.com/gomodule/redigo/redis":              redisReply,
+	"github.com/go-redis/redis/internal/proto":      redisReply,
+	"github.com/mediocregopher/radix/resp/resp3":    redisReply, // SimpleError
+	"github.com/valkey-io/valkey-go":                redisText,  // ValkeyError
+	"github.com/redis/rueidis":                      redisText,  // RedisError
+	"github.com/globalsign/mgo":                     mongoError,
+	"gopkg.in/mgo":                                  mongoError,
+	"github.com/sijms/go-ora/network":               by("ErrCode", Oracle),
+	"github.com/godror/godror":                      byMethod("Code", Oracle),
+	"github.com/apache/cassandra-gocql-driver":      byMethod("Code", cassandra),
+	"github.com/gocql/gocql":                        byMethod("Code", cassandra),
+	"github.com/ClickHouse/clickhouse-go/lib/proto": by("Code", clickHouse), // Exception
+	"github.com/ClickHouse/ch-go":                   by("Code", clickHouse),
+	"github.com/ClickHouse/ch-go/proto":             itself(clickHouse),
+
+	"github.com/aerospike/aerospike-client-go": by("ResultCode", aerospike), // AerospikeError
+	"github.com/couchbase/gocb":                couchbase,
+
+	// Services.
+	"gocloud.dev/internal/gcerr":                               by("Code", goCloud), // Error
+	"github.com/openai/openai-go/internal/apierror":            conflicts("StatusCode"),
+	"github.com/anthropics/anthropic-sdk-go/internal/apierror": conflicts("StatusCode"),
+	"github.com/stripe/stripe-go":                              conflicts("HTTPStatusCode"),
+	"github.com/adshao/go-binance/common":                      by("Code", binance),       // APIError
+	"github.com/mrz1836/postmark":                              by("ErrorCode", postmark), // APIError
+	"github.com/keighl/postmark":                               by("ErrorCode", postmark),
+	"github.com/ncw/swift":                                     swift,    // Error
+	"github.com/gotd/td/tgerr":                                 telegram, // Error
 
 	// Clients that have an HTTP status where others have another code.
-	"google.golang.org/api/googleapi":                              status("Code"), // Error
-	"google.golang.org/genai":                                      status("Code"), // APIError
-	"github.com/nats-io/nats.go":                                   status("Code"), // APIError
-	"github.com/nats-io/nats.go/jetstream":                         status("Code"), // APIError
-	"github.com/arangodb/go-driver":                                status("Code"), // ArangoError
-	"github.com/arangodb/go-driver/v2/arangodb/shared":             status("Code"),
-	"github.com/line/line-bot-sdk-go/v7/linebot":                   status("Code"), // APIError
-	"github.com/line/line-bot-sdk-go/v8/linebot":                   status("Code"),
-	"github.com/mailgun/mailgun-go/v4":                             status("Actual"), // UnexpectedResponseError
-	"github.com/mailgun/mailgun-go/v5":                             status("Actual"),
-	"github.com/gophercloud/gophercloud":                           status("Actual"), // ErrUnexpectedResponseCode
-	"github.com/gophercloud/gophercloud/v2":                        status("Actual"),
-	"github.com/hashicorp/consul/api":                              status("Code"), // StatusError
-	"github.com/hashicorp/vault/api":                               vault,          // ResponseError
-	"github.com/go-openapi/runtime":                                status("Code"), // APIError
-	"github.com/Nerzal/gocloak/v13":                                status("Code"), // APIError
-	"github.com/pinecone-io/go-pinecone/v4/pinecone":               status("Code"), // PineconeError
-	"github.com/hetznercloud/hcloud-go/v2/hcloud":                  hetzner,
-	"github.com/go-telegram-bot-api/telegram-bot-api/v5":           telegram,
-	"gopkg.in/telebot.v3":                                          telegram,
-	"gopkg.in/telebot.v4":                                          telegram,
-	"github.com/dropbox/dropbox-sdk-go-unofficial/v6/dropbox/auth": dropbox,
+	"google.golang.org/api/googleapi":                           status("Code"), // Error
+	"google.golang.org/genai":                                   status("Code"), // APIError
+	"github.com/nats-io/nats.go":                                status("Code"), // APIError
+	"github.com/nats-io/nats.go/jetstream":                      status("Code"), // APIError
+	"github.com/arangodb/go-driver":                             status("Code"), // ArangoError
+	"github.com/arangodb/go-driver/arangodb/shared":             status("Code"),
+	"github.com/line/line-bot-sdk-go/linebot":                   status("Code"),   // APIError
+	"github.com/mailgun/mailgun-go":                             status("Actual"), // UnexpectedResponseError
+	"github.com/gophercloud/gophercloud":                        status("Actual"), // ErrUnexpectedResponseCode
+	"github.com/hashicorp/consul/api":                           status("Code"),   // StatusError
+	"github.com/hashicorp/vault/api":                            vault,            // ResponseError
+	"github.com/go-openapi/runtime":                             status("Code"),   // APIError
+	"github.com/Nerzal/gocloak":                                 status("Code"),   // APIError
+	"github.com/pinecone-io/go-pinecone/pinecone":               status("Code"),   // PineconeError
+	"github.com/hetznercloud/hcloud-go/hcloud":                  hetzner,
+	"github.com/go-telegram-bot-api/telegram-bot-api":           telegram,
+	"gopkg.in/telebot":                                          telegram,
+	"github.com/mymmrac/telego/telegoapi":                       telegram,      // Error
+	"github.com/PaulSonOfLars/gotgbot":                          telegram,      // TelegramError
+	"github.com/aliyun/aliyun-oss-go-sdk/oss":                   status("got"), // UnexpectedStatusCodeError
+	"github.com/dropbox/dropbox-sdk-go-unofficial/dropbox/auth": dropbox,
+}
+
+// judgeOf returns what knows the errors of a package, or nil.
+func judgeOf(path string) judge { return packages[unversioned(path)] }
+
+// unversioned returns a path without major versions, because a new one has the same errors.
+func unversioned(path string) string {
+	for from := 0; ; {
+		i := strings.Index(path[from:], "v")
+		if i < 0 {
+			return path
+		}
+		i += from
+		end := i + 1
+		for end < len(path) && path[end] >= '0' && path[end] <= '9' {
+			end++
+		}
+		if from = end; end > i+1 && i > 0 && (path[i-1] == '/' || path[i-1] == '.') && (end == len(path) || path[end] == '/') {
+			path, from = path[:i-1]+path[end:], i-1
+		}
+	}
 }
 
 // by classifies by the number in a field.
@@ -133,12 +171,20 @@ func status(name string) judge {
 	}
 }
 
+// telegram classifies the errors of bots and, with a 420, of the clients of users.
+//
+// https://core.telegram.org/bots/api#responseparameters, https://core.telegram.org/api/errors
 func telegram(v reflect.Value, name string) (Fact, int, time.Duration) {
-	status, seconds := valid(number(field(v, "Code"))), number(field(v, "RetryAfter"))
-	if name == "FloodError" {
+	status := valid(number(field(v, "Code")) | number(field(v, "ErrorCode")))
+	seconds := max(number(field(v, "RetryAfter")), number(field(field(v, "Parameters"), "RetryAfter")),
+		number(field(field(v, "ResponseParams"), "RetryAfter")))
+	switch {
+	case name == "FloodError":
 		status = 429
+	case status == 420:
+		seconds = number(field(v, "Argument"))
 	}
-	return Fact{}, status, max(time.Duration(seconds)*time.Second, 0)
+	return Fact{}, status, time.Duration(min(max(seconds, 0), mostSeconds)) * time.Second
 }
 
 // dropbox classifies the RateLimitAPIError, which has the seconds of the body and no status.
@@ -302,60 +348,6 @@ func sshChannel(reason int64) Fact {
 		return Unapplied(category)
 	case 1, 3: // prohibited, unknown type
 		return Permanent(category)
-	default:
-		return Fact{}
-	}
-}
-
-// closeCode classifies why a WebSocket was closed.
-//
-// https://www.iana.org/assignments/websocket/websocket.xhtml#close-code-number
-func closeCode(code int64) Fact {
-	switch category := "ws_" + strconv.FormatInt(code, 10); code {
-	case 1001, 1006, 1011, 1012, 1014: // going away, abnormal, internal error, restart, bad gateway
-		return Transient(category)
-	case 1013: // try again later
-		return Throttled(category)
-	case 1002, 1003, 1007, 1008, 1009, 1010, 1015: // of the protocol, the data, a policy, TLS
-		return Permanent(category)
-	default:
-		return Fact{}
-	}
-}
-
-// quicError classifies what the peer says when it closes a connection of QUIC.
-//
-// https://www.rfc-editor.org/rfc/rfc9000#section-20.1
-func quicError(v reflect.Value, name string) (Fact, int, time.Duration) {
-	const internal, refused, cryptoFirst, cryptoLast = 0x1, 0x2, 0x100, 0x1ff
-	code := number(field(v, "ErrorCode"))
-	switch {
-	case name == "VersionNegotiationError":
-		return Permanent("quic"), 0, 0
-	case name != "TransportError":
-		return Fact{}, 0, 0
-	case code == refused:
-		return Unapplied("conn_refused"), 0, 0
-	case code == internal:
-		return Transient("quic"), 0, 0
-	case code >= cryptoFirst && code <= cryptoLast:
-		return alertFact(uint64(code - cryptoFirst)), 0, 0
-	default:
-		return Fact{}, 0, 0
-	}
-}
-
-// http3Code classifies the codes of HTTP/3 that its standard or its predecessor tells apart.
-//
-// https://www.rfc-editor.org/rfc/rfc9114#section-8.1
-func http3Code(code int64) Fact {
-	switch code {
-	case 0x10b, 0x110: // H3_REQUEST_REJECTED, H3_VERSION_FALLBACK: not processed
-		return Unapplied("http3_refused")
-	case 0x107: // H3_EXCESSIVE_LOAD
-		return Throttled("http3_load")
-	case 0x100, 0x102, 0x10c: // H3_NO_ERROR, H3_INTERNAL_ERROR, H3_REQUEST_CANCELLED
-		return Transient("http3_reset")
 	default:
 		return Fact{}
 	}

@@ -44,7 +44,13 @@ func Reason(code string) Fact {
 	if f := AWS(code); f.Class != Unknown {
 		return f
 	}
-	return word(code)
+	if f := word(code); f.Class != Unknown {
+		return f
+	}
+	if kind, _, ok := strings.Cut(code, "."); ok { // of Tencent and Alibaba Cloud: Throttling.User
+		return Reason(kind)
+	}
+	return Fact{}
 }
 
 // AWS classifies a code of AWS: the codes that the AWS SDKs retry, by their
@@ -131,6 +137,8 @@ var reasons = map[string]Fact{
 	"PendingVerification":          Permanent("access_terminated"),
 	// https://docs.aws.amazon.com/rdsdataservice/latest/APIReference/CommonErrors.html
 	"DatabaseResumingException": passing,
+	// https://docs.aws.amazon.com/organizations/latest/APIReference/API_CreateAccount.html
+	"FinalizingOrganizationException": passing,
 	// https://www.alibabacloud.com/help/en/ecs/developer-reference/error-code
 	"Throttling.User": limited,
 	"Throttling.Api":  limited,
@@ -230,6 +238,11 @@ var reasons = map[string]Fact{
 	// Zhipu: an account in arrears.
 	// https://docs.bigmodel.cn/cn/api/api-code
 	"1113": unpaid,
+
+	// Registries of images: an upload that broke off, and is begun anew.
+	// https://github.com/opencontainers/distribution-spec/blob/main/spec.md#error-codes,
+	// https://github.com/google/go-containerregistry/blob/main/pkg/v1/remote/transport/error.go
+	"BLOB_UPLOAD_INVALID": passing,
 
 	// Mashery, in a header.
 	// https://support.mashery.com/docs/read/mashery_api/20/Error_Codes

@@ -10,11 +10,29 @@ import (
 // begins with a code. The server has done nothing.
 //
 // https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors
-func redisReply(v reflect.Value, _ string) (f Fact, _ int, _ time.Duration) {
+func redisReply(v reflect.Value, _ string) (Fact, int, time.Duration) {
 	reply := text(v)
 	if reply == "" {
 		reply = text(field(v, "msg")) // of the types of go-redis since 9.17
 	}
+	if reply == "" {
+		reply = text(field(v, "S")) // of radix
+	}
+	return redisCode(reply), 0, 0
+}
+
+// redisText classifies an error of rueidis or valkey-go, whose text is the reply and no more.
+func redisText(v reflect.Value, _ string) (Fact, int, time.Duration) {
+	if isNil, ok := result(v.MethodByName("IsNil")); !ok || isNil.Kind() != reflect.Bool {
+		return Fact{}, 0, 0
+	} else if isNil.Bool() {
+		return Permanent("not_found"), 0, 0
+	}
+	reply, _ := result(v.MethodByName("Error"))
+	return redisCode(text(reply)), 0, 0
+}
+
+func redisCode(reply string) (f Fact) {
 	code, rest, _ := strings.Cut(reply, " ")
 	switch code {
 	case "LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "NOREPLICAS", "BUSY":
@@ -32,5 +50,5 @@ func redisReply(v reflect.Value, _ string) (f Fact, _ int, _ time.Duration) {
 		"INVALIDOBJ", "NOPROTO", "CROSSSLOT", "DENIED", "MISCONF", "UNKILLABLE", "NOTBUSY":
 		f = Permanent("redis")
 	}
-	return f, 0, 0
+	return f
 }

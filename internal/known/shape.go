@@ -17,8 +17,10 @@ const (
 	roleWait
 	roleSeconds
 	roleReason
-	roleList // of reasons
+	roleList       // of reasons
+	roleExtensions // of GraphQL
 	roleSQLState
+	roleHope // true if another attempt may help
 	roleCause
 )
 
@@ -33,6 +35,8 @@ var roles = map[string]role{
 	"HttpCode":       roleStatus, // qiniu
 
 	"ResponseStatusCode": roleStatus, // kiota, of Microsoft Graph
+	"statusCode":         roleStatus,
+	"responseStatusCode": roleStatus, // openfga
 
 	"Header":          roleHeader,
 	"Headers":         roleHeader,
@@ -47,18 +51,30 @@ var roles = map[string]role{
 
 	"RetryAfter":        roleWait,
 	"RetryAfterSeconds": roleSeconds,
+	"RetryAfterS":       roleSeconds, // qdrant
 
 	"Code":             roleReason,
 	"Type":             roleReason,
 	"ErrorCode":        roleReason,
+	"ErrorType":        roleReason, // of OAuth, in zitadel/oidc
 	"Reason":           roleReason,
 	"DocumentationURL": roleReason,
 
+	"Extensions": roleExtensions,
+
 	"SQLState": roleSQLState, // of drivers that have no method for it
 
-	"Err":        roleCause, // go-git
-	"InnerError": roleCause, // gocb
-	"Cause":      roleCause,
+	"Temporary":   roleHope, // goa
+	"Timeout":     roleHope,
+	"IsTransient": roleHope, // of Facebook
+	"CanRetry":    roleHope, // of Matrix
+
+	"Err":              roleCause, // go-git
+	"InnerError":       roleCause, // gocb
+	"Cause":            roleCause,
+	"OriginError":      roleCause, // meilisearch
+	"OriginalError":    roleCause,
+	"DerivedFromError": roleCause, // weaviate
 
 	"Errors":  roleList, // googleapi
 	"Details": roleList, // genai
@@ -113,7 +129,10 @@ func readShape(t reflect.Type) *shape {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	s.judge, s.name = packages[t.PkgPath()], t.Name()
+	s.judge, s.name = judgeOf(t.PkgPath()), t.Name()
+	if s.judge == nil && (s.name == "CloseError" || s.name == "ClosedError") {
+		s.judge = by("Code", closeCode) // of WebSockets
+	}
 	s.limited = byName(s.name)
 	s.wraps = t.PkgPath() == "os" && s.name == "SyscallError" || t.PkgPath() == "io/fs" && s.name == "PathError"
 	if t.Kind() != reflect.Struct {

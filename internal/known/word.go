@@ -10,8 +10,14 @@ func word(code string) Fact {
 }
 
 // refused classifies a code without a status that another attempt cannot help. With a status,
-// the status says so.
-func refused(code string) Fact { return ends(code, refusals[:]) }
+// the status says so. A code with dots begins with its kind: AuthFailure.SignatureFailure.
+func refused(code string) Fact {
+	f := ends(code, refusals[:])
+	if kind, _, ok := strings.Cut(code, "."); ok && f.Class == Unknown {
+		f = ends(kind, refusals[:])
+	}
+	return f
+}
 
 type ending struct {
 	word string
@@ -89,6 +95,7 @@ var endings = [...]ending{
 	{"throttleviolation", limited},
 	{"spikearrestviolation", limited},
 	{"overqps", limited},
+	{"qpslimitexceeded", limited},
 
 	{"temporary", passing},
 	{"transientstate", passing},
@@ -112,7 +119,12 @@ var endings = [...]ending{
 	{"tryagainlater", passing},
 }
 
-// refusals are the words of the statuses from 400 to 404 and 409.
+// refusals are the words of the statuses from 400 to 404 and 409, of OAuth, of GraphQL's servers,
+// and of registries.
+//
+// https://www.rfc-editor.org/rfc/rfc6749#section-5.2, https://openid.net/specs/openid-connect-core-1_0.html#AuthError,
+// https://www.apollographql.com/docs/apollo-server/data/errors,
+// https://www.tencentcloud.com/document/api/213/30435
 var refusals = [...]ending{
 	{"notfound", Permanent("not_found")},
 	{"nosuchkey", Permanent("not_found")},
@@ -131,6 +143,16 @@ var refusals = [...]ending{
 	{"accessdenied", Permanent("permission")},
 	{"permissiondenied", Permanent("permission")},
 	{"forbidden", Permanent("permission")},
+	{"authfailure", Permanent("permission")},
+	{"unauthorizedoperation", Permanent("permission")},
+	{"invalidclient", Permanent("permission")},
+	{"unauthorizedclient", Permanent("permission")},
+	{"invalidgrant", Permanent("permission")},
+	{"invalidscope", Permanent("permission")},
+	{"insufficientscope", Permanent("permission")},
+	{"loginrequired", Permanent("permission")},
+	{"consentrequired", Permanent("permission")},
+	{"interactionrequired", Permanent("permission")},
 	{"badrequest", Permanent("invalid")},
 	{"invalidrequest", Permanent("invalid")},
 	{"invalidargument", Permanent("invalid")},
@@ -139,7 +161,17 @@ var refusals = [...]ending{
 	{"invalidarguments", Permanent("invalid")},
 	{"invalidparameter", Permanent("invalid")},
 	{"invalidparametervalue", Permanent("invalid")},
+	{"missingparameter", Permanent("invalid")},
 	{"validation", Permanent("invalid")},
+	{"validationfailed", Permanent("invalid")},
+	{"parsefailed", Permanent("invalid")},
+	{"userinput", Permanent("invalid")},
+	{"nameinvalid", Permanent("invalid")},
+	{"manifestinvalid", Permanent("invalid")},
+	{"usage", Permanent("invalid")}, // of the type UsageError
 	{"unsupportedoperation", Permanent("unsupported")},
+	{"unsupportedregion", Permanent("unsupported")},
+	{"unsupportedgranttype", Permanent("unsupported")},
+	{"unsupportedresponsetype", Permanent("unsupported")},
 	{"notimplemented", Permanent("unsupported")},
 }

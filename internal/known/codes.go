@@ -1,0 +1,228 @@
+package known
+
+import (
+	"reflect"
+	"strconv"
+	"time"
+)
+
+// Codes of services and of protocols above HTTP.
+
+// jsonRPC classifies a code that JSON-RPC has reserved. An internal error, and a code that a
+// server has defined, may be anything.
+//
+// https://www.jsonrpc.org/specification#error_object
+func jsonRPC(code int64) Fact {
+	if code < -32768 || code > -32000 {
+		return Fact{}
+	}
+	switch category := "jsonrpc_" + strconv.FormatInt(-code, 10); code {
+	case -32700, -32602, -32601, -32600: // parse error, invalid params, method not found, invalid request
+		return Permanent(category)
+	case -32603:
+		return Fact{Category: category}
+	default:
+		return Fact{}
+	}
+}
+
+// integer classifies the integer Code of an error that has no status. It is one of JSON-RPC by
+// its range. It is an HTTP status if the name of the type says so, or if it is one of the few that
+// mean much the same wherever statuses were copied.
+func integer(code int64, name string) (f Fact, status int) {
+	if f = jsonRPC(code); f != (Fact{}) {
+		return f, 0
+	}
+	switch status = valid(code); status {
+	case 401, 403, 404, 429:
+		return f, status
+	}
+	switch name {
+	case "HTTPError", "APIError", "ApiError", "StatusError", "ResponseError", "ErrorResponse", "RequestError":
+		return f, status
+	default:
+		return f, 0
+	}
+}
+
+// closeCode classifies why a WebSocket was closed.
+//
+// https://www.iana.org/assignments/websocket/websocket.xhtml#close-code-number
+func closeCode(code int64) Fact {
+	switch category := "ws_" + strconv.FormatInt(code, 10); code {
+	case 1001, 1006, 1011, 1012, 1014: // going away, abnormal, internal error, restart, bad gateway
+		return Transient(category)
+	case 1013: // try again later
+		return Throttled(category)
+	case 1002, 1003, 1007, 1008, 1009, 1010, 1015: // of the protocol, the data, a policy, TLS
+		return Permanent(category)
+	default:
+		return Fact{}
+	}
+}
+
+// quicError classifies what the peer says when it closes a connection of QUIC.
+//
+// https://www.rfc-editor.org/rfc/rfc9000#section-20.1
+func quicError(v reflect.Value, name string) (Fact, int, time.Duration) {
+	const internal, refused, cryptoFirst, cryptoLast = 0x1, 0x2, 0x100, 0x1ff
+	code := number(field(v, "ErrorCode"))
+	switch {
+	case name == "VersionNegotiationError":
+		return Permanent("quic"), 0, 0
+	case name != "TransportError":
+		return Fact{}, 0, 0
+	case code == refused:
+		return Unapplied("conn_refused"), 0, 0
+	case code == internal:
+		return Transient("quic"), 0, 0
+	case code >= cryptoFirst && code <= cryptoLast:
+		return alertFact(uint64(code - cryptoFirst)), 0, 0
+	default:
+		return Fact{}, 0, 0
+	}
+}
+
+// http3Code classifies the codes of HTTP/3 that its standard or its predecessor tells apart.
+//
+// https://www.rfc-editor.org/rfc/rfc9114#section-8.1
+func http3Code(code int64) Fact {
+	switch code {
+	case 0x10b, 0x110: // H3_REQUEST_REJECTED, H3_VERSION_FALLBACK: not processed
+		return Unapplied("http3_refused")
+	case 0x107: // H3_EXCESSIVE_LOAD
+		return Throttled("http3_load")
+	case 0x100, 0x102, 0x10c: // H3_NO_ERROR, H3_INTERNAL_ERROR, H3_REQUEST_CANCELLED
+		return Transient("http3_reset")
+	default:
+		return Fact{}
+	}
+}
+
+// goCloud classifies a code of gocloud.dev, whose portable errors wrap that of a provider.
+//
+// https://pkg.go.dev/gocloud.dev/gcerrors#ErrorCode
+func goCloud(code int64) Fact {
+	switch category := "gocloud_" + strconv.FormatInt(code, 10); code {
+	case 2:
+		return Permanent("not_found")
+	case 3:
+		return Permanent("exists")
+	case 4, 6, 7: // invalid argument, unimplemented, failed precondition
+		return Permanent(category)
+	case 8:
+		return Permanent("permission")
+	case 9: // resource exhausted
+		return Throttled(category)
+	case 10:
+		return Permanent("canceled")
+	case 11:
+		return Transient("timeout")
+	default:
+		return Fact{}
+	}
+}
+
+// xmppError classifies an error in a stanza by what its type asks the sender to do, and one of a
+// stream by its condition.
+//
+// https://www.rfc-editor.org/rfc/rfc6120#section-8.3.2, https://www.rfc-editor.org/rfc/rfc6120#section-4.9.3
+func xmppError(v reflect.Value, _ string) (f Fact, _ int, _ time.Duration) {
+	switch kind := text(field(v, "Type")); kind {
+	case "auth", "cancel", "modify":
+		return Permanent("xmpp_" + kind), 0, 0
+	case "wait":
+		return Unapplied("xmpp_wait"), 0, 0
+	}
+	condition := text(field(v, "Condition"))
+	if condition == "" {
+		condition = text(field(v, "Err"))
+	}
+	switch category := "xmpp_" + condition; condition {
+	case "connection-timeout", "remote-connection-failed", "remote-server-timeout", "reset", "resource-constraint",
+		"system-shutdown":
+		f = Transient(category)
+	case "bad-format", "bad-namespace-prefix", "bad-request", "conflict", "feature-not-implemented", "forbidden", "gone",
+		"host-gone", "host-unknown", "improper-addressing", "invalid-from", "invalid-namespace", "invalid-xml",
+		"item-not-found", "jid-malformed", "not-acceptable", "not-allowed", "not-authorized", "not-well-formed",
+		"policy-violation", "registration-required", "restricted-xml", "subscription-required",
+		"unsupported-encoding", "unsupported-feature", "unsupported-stanza-type", "unsupported-version":
+		f = Permanent(category)
+	}
+	return f, 0, 0
+}
+
+// pulsarResult classifies the Result of an error of Pulsar's client.
+//
+// https://pkg.go.dev/github.com/apache/pulsar-client-go/pulsar#Result
+func pulsarResult(code int64) Fact {
+	switch category := "pulsar_" + strconv.FormatInt(code, 10); code {
+	case 3, 4, 5, 6, 10, 11, 13, 14, 22: // timeouts, lookups, connections, a broker's storage, a consumer that is busy
+		return Transient(category)
+	case 19, 24, 25, 26, 41, 43: // lookups, quotas, queues and buffers that are full
+		return Throttled(category)
+	case 2, 7, 8, 9, 15, 16, 20, 21, 23, 27, 28, 29, 30, 31, 32, 33, 34, 35, 38, 42, 44:
+		// settings, rights, names, messages, what is closed, a producer that is fenced
+		return Permanent(category)
+	default:
+		return Fact{}
+	}
+}
+
+// binance classifies a code of Binance. What it has done after a timeout is unknown.
+//
+// https://developers.binance.com/docs/binance-spot-api-docs/errors
+func binance(code int64) Fact {
+	switch category := "binance_" + strconv.FormatInt(-code, 10); {
+	case code == -1000, code == -1001, code == -1006, code == -1007, code == -1021:
+		// unknown, disconnected, an unexpected response, a timeout, a clock or a slow network
+		return Transient(category)
+	case code == -1003, code == -1008, code == -1015, code == -1034: // requests, the server's load, orders, connections
+		return Rejected(category)
+	case code == -1002, code == -1014, code == -1016, code == -1020, code == -1022,
+		code <= -1099 && code >= -1199, code == -2010, code == -2011, code == -2013, code == -2014, code == -2015:
+		return Permanent(category)
+	default:
+		return Fact{}
+	}
+}
+
+// postmark classifies a code of Postmark.
+//
+// https://postmarkapp.com/developer/api/overview#error-codes
+func postmark(code int64) Fact {
+	switch category := "postmark_" + strconv.FormatInt(code, 10); {
+	case code == 100: // maintenance
+		return Unapplied(category)
+	case code == 10, code >= 300 && code < 600, code >= 1000 && code < 1500: // tokens, emails, bounces, servers, templates
+		return Permanent(category)
+	default:
+		return Fact{}
+	}
+}
+
+// swift classifies the status with which OpenStack's object storage tells that a limit of its own
+// is reached; elsewhere it is that of a token that is not valid.
+//
+// https://docs.openstack.org/swift/latest/ratelimit.html
+func swift(v reflect.Value, _ string) (f Fact, _ int, _ time.Duration) {
+	if number(field(v, "StatusCode")) == 498 {
+		f = Rejected("http_498")
+	}
+	return f, 0, 0
+}
+
+// conflicts is for services whose own clients repeat a request after a conflict, because it means
+// another request in progress.
+//
+// https://docs.stripe.com/error-low-level#idempotency,
+// https://github.com/openai/openai-go#retries, https://github.com/anthropics/anthropic-sdk-go#retries
+func conflicts(field string) judge {
+	status := status(field)
+	return func(v reflect.Value, name string) (Fact, int, time.Duration) {
+		if _, code, _ := status(v, name); code == conflict {
+			return Transient("http_409"), 0, 0
+		}
+		return Fact{}, 0, 0
+	}
+}
