@@ -1,6 +1,8 @@
 package retry_test
 
 import (
+	"context"
+	"crypto/x509"
 	"fmt"
 	"net/http"
 	"net/textproto"
@@ -77,7 +79,40 @@ type (
 	}
 	secondsError     struct{ Status, RetryAfter int }
 	anyResponseError struct{ Response any }
+
+	// of clients that the field has shown
+	integerError  struct{ Code int64 }                // binance, go-ovh, jsonrpc2
+	APIError      struct{ Code int }                  // go-ovh
+	StatusError   int                                 // gobwas/ws
+	ClosedError   struct{ Code uint16 }               // gobwas/ws, gws
+	hiddenStatus  struct{ statusCode int }            // newrelic
+	oauthError    struct{ ErrorType string }          // zitadel/oidc
+	graphError    struct{ Extensions map[string]any } // gqlparser
+	hopefulError  struct{ Temporary, Fault bool }     // goa
+	derivedError  struct{ DerivedFromError error }    // weaviate
+	fieldsError   map[byte]string                     // pgdriver
+	registryError struct {
+		StatusCode int
+		Errors     []struct{ Code string }
+	}
+	ThingNotFoundError struct{}
+	WrapsNotFoundError struct{ error }
 )
+
+func (integerError) Error() string           { return "integer" }
+func (*APIError) Error() string              { return "api" }
+func (StatusError) Error() string            { return "status" }
+func (ClosedError) Error() string            { return "closed" }
+func (*hiddenStatus) Error() string          { return "hidden" }
+func (*oauthError) Error() string            { return "oauth" }
+func (*graphError) Error() string            { return "graph" }
+func (*hopefulError) Error() string          { return "hopeful" }
+func (*derivedError) Error() string          { return "derived" }
+func (fieldsError) Error() string            { return "fields" }
+func (e fieldsError) Field(name byte) string { return e[name] }
+func (*registryError) Error() string         { return "registry" }
+func (*ThingNotFoundError) Error() string    { return "thing" }
+func (e *WrapsNotFoundError) Unwrap() error  { return e.error }
 
 func (*headerError) Error() string                     { return "header" }
 func (*exchangeError) Error() string                   { return "exchange" }
@@ -122,6 +157,7 @@ func TestErrorsOfClients(t *testing.T) {
 	code, after := "insufficient_quota", aWhile
 	const secondary = "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"
 	reasons := func(reason string) []struct{ Reason string } { return []struct{ Reason string }{{"x"}, {reason}} }
+	ptr := func(s string) *string { return &s }
 	loop := &anyResponseError{}
 	loop.Response = &loop.Response
 	minute := canLimit("http_403")
@@ -197,6 +233,32 @@ func TestErrorsOfClients(t *testing.T) {
 		{"a response of any type", &anyResponseError{response(503, wait)}, hinted(canRetry("http_503"))},
 		{"a response that is itself", loop, abstains},
 		{"a response whose header is nil", &anyResponseError{response(503, nil)}, mayRetry("http_503")},
+
+		{"an integer, not found", integerError{404}, wantFinal("http_404")},
+		{"an integer, limited", integerError{429}, canLimit("http_429")},
+		{"an integer of another kind", integerError{412}, abstains},
+		{"an integer of an API", &APIError{412}, wantFinal("http_412")},
+		{"an integer itself", StatusError(401), wantFinal("http_401")},
+		{"JSON-RPC, no method", integerError{-32601}, wantFinal("jsonrpc_32601")},
+		{"JSON-RPC, internal", integerError{-32603}, retry.Verdict{Category: "jsonrpc_32603"}},
+		{"JSON-RPC, of a server", integerError{-32001}, abstains},
+		{"a WebSocket's, a policy", ClosedError{1008}, wantFinal("ws_1008")},
+		{"a WebSocket's, later", &ClosedError{1013}, mayLimit("ws_1013")},
+		{"a status in a field of its own", &hiddenStatus{400}, wantFinal("http_400")},
+		{"OAuth", &oauthError{"invalid_grant"}, wantFinal("permission")},
+		{"OAuth, the server", &oauthError{"temporarily_unavailable"}, mayRetry("temporary")},
+		{"GraphQL", &graphError{map[string]any{"code": "FORBIDDEN"}}, wantFinal("permission")},
+		{"GraphQL, limited", &graphError{map[string]any{"code": "THROTTLED"}}, canLimit("rate_limited")},
+		{"GraphQL, no code", &graphError{map[string]any{"code": 7}}, abstains},
+		{"a code with dots", pointedCodeError{Code: ptr("AuthFailure.SignatureFailure")}, wantFinal("permission")},
+		{"a code with dots, limited", pointedCodeError{Code: ptr("RequestLimitExceeded.Uin"), Status: 400}, mayLimit("aws_RequestLimitExceeded")},
+		{"a hope", &hopefulError{Temporary: true}, mayRetry("temporary")},
+		{"no hope says nothing", &hopefulError{Fault: true}, abstains},
+		{"a cause of another name", &derivedError{x509.UnknownAuthorityError{}}, wantFinal("tls_cert")},
+		{"fields of PostgreSQL", fieldsError{'C': "23505"}, wantFinal("sql_23505")},
+		{"a list of codes", &registryError{400, []struct{ Code string }{{"BLOB_UPLOAD_INVALID"}}}, mayRetry("http_400")},
+		{"a name", &ThingNotFoundError{}, wantFinal("not_found")},
+		{"a name, and a cause that says more", &WrapsNotFoundError{context.DeadlineExceeded}, mayRetry("timeout")},
 
 		{"nil, a header", (*headerError)(nil), abstains},
 		{"nil, a response", (*exchangeError)(nil), abstains},

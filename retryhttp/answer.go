@@ -58,7 +58,7 @@ func ParseHint(status int, header http.Header, now time.Time) (time.Duration, bo
 //     the request once more after a 421, on another connection.
 //   - 449, 500, 502, 503, 504, 520 to 524, 530, 598, 599; 413, 423 and 477 with a hint; 409
 //     if the request has an Idempotency-Key, because the first request is still in
-//     progress: Retryable.
+//     progress, or is from or to OpenAI or Stripe, whose own clients repeat it: Retryable.
 //   - All others, also statuses outside of 100 to 599, and any status with
 //     X-Should-Retry: false or Stripe-Should-Retry: false: Final.
 //
@@ -101,7 +101,7 @@ func classifyResponse(resp *http.Response, now time.Time, says bodyAnswer) retry
 	if !hinted {
 		after, hinted = says.hint()
 	}
-	keyed := resp.Request != nil && hasKey(resp.Request)
+	keyed := resp.Request != nil && conflictPasses(resp.Request)
 	return judgeStatus(resp, after, hinted, keyed, says.reason)
 }
 

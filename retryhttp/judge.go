@@ -157,8 +157,10 @@ func (c *call) refused(resp *http.Response, own retry.Verdict) {
 		err.verdict = verdict.Permanent("gave_up")
 	case own == retry.Verdict{}:
 		err.verdict = c.judgeAnswer(resp, after, hinted, says.reason)
-	case own.After <= 0 && !own.Exact:
+	case own.After == 0 && !own.Exact:
 		err.verdict.After = after
+	default:
+		err.verdict.After = max(own.After, 0)
 	}
 	v := c.Verdict(err)
 	c.fresh = c.fresh || resp.StatusCode == http.StatusMisdirectedRequest
@@ -207,7 +209,7 @@ func (c *call) judgeAnswer(resp *http.Response, after time.Duration, hinted bool
 	if c.t.TrustShouldRetry && known.ShouldRetry(resp.Header) == "true" {
 		return retry.Verdict{Class: retry.Retryable, NotApplied: true, After: after, Category: "should_retry"}
 	}
-	v := judgeStatus(resp, after, hinted, c.key != "" || hasKey(c.req), reason)
+	v := judgeStatus(resp, after, hinted, c.key != "" || conflictPasses(c.req), reason)
 	if resp.StatusCode == http.StatusMisdirectedRequest {
 		// Another connection may reach another server. It is tried once.
 		if _, ok := afresh(c.base, c.req); !ok || c.fresh {

@@ -44,6 +44,8 @@ func TestClassifyOfResponses(t *testing.T) {
 		switch string(body) {
 		case "busy":
 			return retry.Verdict{Class: retry.Retryable, Exact: true, After: time.Second}
+		case "never mind":
+			return retry.Verdict{Class: retry.Retryable, After: -1}
 		case "no":
 			return retry.Verdict{Class: retry.Final}
 		default:
@@ -64,6 +66,7 @@ func TestClassifyOfResponses(t *testing.T) {
 			[]time.Duration{7 * time.Second, 7 * time.Second, 7 * time.Second, 7 * time.Second},
 			false,
 		},
+		{"no hint", answers("503 never mind", "200 fine"), "fine", []time.Duration{113 * time.Millisecond}, false},
 		{"a status that is final here", answers("503 no"), "no", nil, false},
 		{"a status by the rules", answers("503 fine", "200 fine"), "fine", []time.Duration{7 * time.Second}, false},
 		{"a success", answers("200 fine"), "fine", nil, false},

@@ -59,6 +59,8 @@ var reasons = []struct {
 	{"AWS JSON, throttled", 400, `{"__type":"ThrottlingException","Message":"Rate exceeded"}`, retry.RateLimited, "aws_ThrottlingException", 0},
 	{"AWS JSON, invalid", 400, `{"__type":"com.amazon.coral.validate#ValidationException","message":"m"}`, retry.Final, "http_400", 0},
 	{"AWS JSON, a service's quota", 400, `{"__type":"ServiceQuotaExceededException","message":"m"}`, retry.Final, "quota_exhausted", 0},
+	{"AWS, not finished", 400, `{"__type":"FinalizingOrganizationException","message":"m"}`, retry.Retryable, "http_400", 0},
+	{"a registry, an upload", 400, `{"errors":[{"code":"BLOB_UPLOAD_INVALID","message":"m"}]}`, retry.Retryable, "http_400", 0},
 	{"AWS XML", 400, `<ErrorResponse xmlns="x"><Error><Type>Sender</Type><Code>Throttling</Code><Message>Rate exceeded</Message></Error></ErrorResponse>`, retry.RateLimited, "aws_Throttling", 0},
 	{"S3", 503, `<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>`, retry.RateLimited, "aws_SlowDown", 0},
 	{"S3, denied", 403, `<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>`, retry.Final, "http_403", 0},
@@ -257,10 +259,18 @@ func TestReasonsInHeaders(t *testing.T) {
 		{429, []string{"X-Ms-Error-Code", "InsufficientQuota"}, retry.Final, "quota_exhausted"},
 		{400, []string{"X-Amzn-Errortype", "ThrottlingException", "X-Should-Retry", "false"}, retry.Final, "http_400"},
 		{400, []string{"X-Amzn-Errortype", ""}, retry.Final, "http_400"},
+		{409, []string{"Openai-Version", "2020-10-01"}, retry.Retryable, "http_409"},
+		{409, []string{"Stripe-Version", "2026-01-28", "Stripe-Should-Retry", "false"}, retry.Final, "http_409"},
+		{498, []string{"X-Trans-Id", "tx1"}, retry.RateLimited, "http_498"}, // Swift
+		{498, nil, retry.Final, "http_498"},
 	} {
 		v := retryhttp.ClassifyResponse(&http.Response{StatusCode: test.status, Header: headers(test.header...)}, noon)
 		assert.Equal(t, test.class, v.Class, "%v", test.header)
 		assert.Equal(t, test.category, v.Category, "%v", test.header)
+	}
+	for _, name := range []string{"X-Stainless-Lang", "Stripe-Version"} { // of the request
+		conflict := &http.Response{StatusCode: http.StatusConflict, Request: &http.Request{Header: headers(name, "x")}}
+		assert.Equal(t, retry.Retryable, retryhttp.ClassifyResponse(conflict, noon).Class, name)
 	}
 	stopped := &http.Response{StatusCode: http.StatusForbidden, Header: headers("Content-Type", "application/json", "X-Should-Retry", "false")}
 	v := retryhttp.ClassifyBody(stopped, []byte(`{"code":"rate_limit_exceeded"}`), noon)

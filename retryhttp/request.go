@@ -34,6 +34,13 @@ func hasKey(req *http.Request) bool {
 	return key || xKey
 }
 
+// conflictPasses reports whether a 409 means that another request is in progress: that of the same
+// key, or any other, for the services whose own clients repeat it. The SDKs that Stainless makes,
+// such as those of OpenAI and Anthropic, have X-Stainless-Lang in their requests.
+func conflictPasses(req *http.Request) bool {
+	return hasKey(req) || req.Header["X-Stainless-Lang"] != nil || req.Header["Stripe-Version"] != nil
+}
+
 // RandomKey is a function for [Transport].IdempotencyKey. It returns at least
 // 128 random bits as text, without quotes.
 func RandomKey(*http.Request) string { return rand.Text() }

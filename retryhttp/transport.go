@@ -186,7 +186,8 @@ type Transport struct {
 	// *[StatusError] first. The zero Verdict leaves the response to the rules above.
 	// A Final response is returned. Any other verdict is a failure: for example
 	// Retryable for a 200 with an error in it, [retry.Pending] for a 202 without a
-	// result yet. If it reads the body, it must replace Body by a reader of the same
+	// result yet. Its After counts before the hint of the response: 0 leaves the hint, and a
+	// negative one switches it off. If it reads the body, it must replace Body by a reader of the same
 	// bytes.
 	ClassifyResponse func(*http.Response) retry.Verdict
 

@@ -159,9 +159,9 @@ func pulsarResult(code int64) Fact {
 	switch category := "pulsar_" + strconv.FormatInt(code, 10); code {
 	case 3, 4, 5, 6, 10, 11, 13, 14, 22: // timeouts, lookups, connections, a broker's storage, a consumer that is busy
 		return Transient(category)
-	case 19, 24, 25, 26, 41, 43: // lookups, quotas, queues and buffers that are full
+	case 19, 24, 25, 26, 42, 44: // lookups, quotas, queues and buffers that are full
 		return Throttled(category)
-	case 2, 7, 8, 9, 15, 16, 20, 21, 23, 27, 28, 29, 30, 31, 32, 33, 34, 35, 38, 42, 44:
+	case 2, 7, 8, 9, 15, 16, 20, 21, 23, 27, 28, 29, 31, 32, 33, 34, 35, 38, 39, 41, 43, 45:
 		// settings, rights, names, messages, what is closed, a producer that is fenced
 		return Permanent(category)
 	default:

@@ -48,7 +48,7 @@ func (c *client) says(after time.Duration) (Fact, int, time.Duration) {
 	}
 	if f == (Fact{}) {
 		var status int
-		if f, status = integer(c.number, c.shape.name); status != 0 {
+		if f, status = integer(cmp.Or(c.number, number(c.v)), c.shape.name); status != 0 {
 			return f, status, after
 		}
 	}
@@ -72,8 +72,7 @@ func isKubernetes(status reflect.Value) bool {
 
 // hidden returns the error in a field of the error, if Unwrap does not return it, or nil.
 func (c *client) hidden() error {
-	switch c.err.(type) {
-	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
+	if wraps(c.err) {
 		return nil
 	}
 	field := c.cause

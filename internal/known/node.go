@@ -130,7 +130,9 @@ func ofClient(err error, s *shape, status int, after time.Duration, hinted bool)
 				break
 			}
 			c = clientOf(cause, shapeOf(reflect.TypeOf(cause)))
-			f, status, after = c.says(after)
+			if f = typed(cause); f == (Fact{}) {
+				f, status, after = c.says(after)
+			}
 		}
 	}
 	switch {
@@ -144,10 +146,20 @@ func ofClient(err error, s *shape, status int, after time.Duration, hinted bool)
 	case !s.silent:
 		f, traits = hopes(err)
 	}
-	if f == (Fact{}) && traits == 0 && after <= 0 { // whatever it wraps says more
-		f, traits = refused(s.name), Weak
+	if f == (Fact{}) && traits == 0 && after <= 0 && !wraps(err) { // whatever it wraps says more
+		f = refused(s.name)
 	}
 	return f.waiting(after), traits
+}
+
+// wraps reports whether an error may wrap others.
+func wraps(err error) bool {
+	switch err.(type) {
+	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
+		return true
+	default:
+		return false
+	}
 }
 
 // Mute reports whether an error has only a text.

@@ -105,6 +105,10 @@ func TestRootKnowsErrorsOfClients(t *testing.T) {
 		{&slack.RateLimitedError{RetryAfter: wait}, retry.RateLimited, "", wait},
 		{&resend.RateLimitError{RetryAfter: "30"}, retry.RateLimited, "", wait},
 
+		{&openai.Error{StatusCode: http.StatusConflict}, retry.Retryable, "http_409", 0},
+		{&anthropic.Error{StatusCode: http.StatusConflict}, retry.Retryable, "http_409", 0},
+		{&stripe.Error{HTTPStatusCode: http.StatusConflict}, retry.Retryable, "http_409", 0},
+
 		// Reasons and details.
 		{&googleapi.Error{Code: 403}, retry.Final, "", 0},
 		{limit, retry.RateLimited, "", 0},
