@@ -95,8 +95,9 @@ type (
 		StatusCode int
 		Errors     []struct{ Code string }
 	}
-	ThingNotFoundError struct{}
-	WrapsNotFoundError struct{ error }
+	ThingNotFoundError    struct{}
+	UnexpectedStatusError struct{ got int }
+	WrapsNotFoundError    struct{ error }
 )
 
 func (integerError) Error() string           { return "integer" }
@@ -111,6 +112,7 @@ func (*derivedError) Error() string          { return "derived" }
 func (fieldsError) Error() string            { return "fields" }
 func (e fieldsError) Field(name byte) string { return e[name] }
 func (*registryError) Error() string         { return "registry" }
+func (*UnexpectedStatusError) Error() string { return "unexpected" }
 func (*ThingNotFoundError) Error() string    { return "thing" }
 func (e *WrapsNotFoundError) Unwrap() error  { return e.error }
 
@@ -245,6 +247,7 @@ func TestErrorsOfClients(t *testing.T) {
 		{"a WebSocket's, a policy", ClosedError{1008}, wantFinal("ws_1008")},
 		{"a WebSocket's, later", &ClosedError{1013}, mayLimit("ws_1013")},
 		{"a status in a field of its own", &hiddenStatus{400}, wantFinal("http_400")},
+		{"a status that is not the expected one", &UnexpectedStatusError{404}, wantFinal("http_404")},
 		{"OAuth", &oauthError{"invalid_grant"}, wantFinal("permission")},
 		{"OAuth, the server", &oauthError{"temporarily_unavailable"}, mayRetry("temporary")},
 		{"GraphQL", &graphError{map[string]any{"code": "FORBIDDEN"}}, wantFinal("permission")},

@@ -9,8 +9,8 @@ import (
 // Answer classifies a response by its status and its headers. hinted says that there is a
 // server's hint. reason is what the body says, or the zero Fact; it counts more than the
 // status, and less than a header that forbids retries. The fact has no wait. A number that is
-// not an HTTP status gives the zero Fact. keyed says that the request had an Idempotency-Key:
-// then a conflict means that its first request is still in progress.
+// not an HTTP status gives the zero Fact. keyed says that a conflict means another request in
+// progress, such as the first one with the same Idempotency-Key.
 func Answer(status int, header map[string][]string, hinted, keyed bool, reason Fact) Fact {
 	f := Status(status, hinted)
 	switch {

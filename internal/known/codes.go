@@ -169,6 +169,88 @@ func pulsarResult(code int64) Fact {
 	}
 }
 
+// centrifugo classifies a code of Centrifugo.
+//
+// https://centrifugal.dev/docs/server/codes
+func centrifugo(code int64) Fact {
+	switch category := "centrifugo_" + strconv.FormatInt(code, 10); code {
+	case 100: // internal
+		return Transient(category)
+	case 111: // too many requests
+		return Rejected(category)
+	case 101, 102, 103, 104, 105, 106, 107, 108: // rights, channels, methods, a bad request
+		return Permanent(category)
+	default:
+		return Fact{}
+	}
+}
+
+// opcUA classifies a status code of OPC UA.
+//
+// https://reference.opcfoundation.org/Core/Part4/v105/docs/7.38.2
+func opcUA(code int64) Fact {
+	switch category := "opcua_" + strconv.FormatInt(code, 16); code >> 16 {
+	case 0x8003, 0x8004, 0x8005, 0x800a, 0x800c, 0x800d, 0x800e, 0x8031, 0x8085, 0x8086, 0x80ae:
+		// memory, resources, connections, timeouts, a server that stops
+		return Transient(category)
+	case 0x8056, 0x8078, 0x807d: // sessions, publish requests, a busy server
+		return Throttled(category)
+	case 0x800b, 0x8010, 0x8012, 0x8013, 0x801a, 0x801f, 0x8020, 0x8021, 0x8033, 0x8034, 0x8035, 0x8036, 0x803a, 0x803b,
+		0x803c, 0x803d, 0x8055, 0x8074, 0x8075, 0x80ab:
+		// rights, certificates, nodes, attributes, types, a request with too much in it
+		return Permanent(category)
+	default:
+		return Fact{}
+	}
+}
+
+// kerberos classifies an error code of Kerberos.
+//
+// https://www.rfc-editor.org/rfc/rfc4120#section-7.5.9
+func kerberos(code int64) Fact {
+	switch category := "krb_" + strconv.FormatInt(code, 10); code {
+	case 29: // a service is not available
+		return Unapplied(category)
+	case 1, 2, 3, 6, 7, 12, 13, 14, 18, 19, 20, 23, 24, 31, 32, 37, 41, 68: // principals, policies, keys, clocks
+		return Permanent(category)
+	default:
+		return Fact{}
+	}
+}
+
+// libvirt classifies an error number of libvirt.
+//
+// https://libvirt.org/html/libvirt-virterror.html#virErrorNumber
+func libvirt(code int64) Fact {
+	switch category := "libvirt_" + strconv.FormatInt(code, 10); code {
+	case 38, 39, 68, 86, 87: // the system, RPC, a timeout, an agent that does not answer, a busy resource
+		return Transient(category)
+	case 3, 7, 8, 27, 28, 29, 32, 35, 37, 42, 43, 45, 49, 50, 66, 67, 72, 74, 84, 88:
+		// what is not supported, invalid, denied, not there or there already
+		return Permanent(category)
+	default:
+		return Fact{}
+	}
+}
+
+// rethinkDB classifies by the names of the types.
+//
+// https://rethinkdb.com/docs/error-types/
+func rethinkDB(_ reflect.Value, name string) (f Fact, _ int, _ time.Duration) {
+	switch name {
+	case "RQLOpFailedError": // certainly without effect
+		f = Unapplied("rethinkdb_op_failed")
+	case "RQLOpIndeterminateError", "RQLTimeoutError", "RQLConnectionError":
+		f = Transient("rethinkdb")
+	case "RQLAuthError":
+		f = Permanent("permission")
+	case "RQLQueryLogicError", "RQLNonExistenceError", "RQLUserError", "RQLResourceLimitError", "RQLCompileError",
+		"RQLServerCompileError", "RQLDriverCompileError", "RQLClientError":
+		f = Permanent("rethinkdb")
+	}
+	return f, 0, 0
+}
+
 // binance classifies a code of Binance. What it has done after a timeout is unknown.
 //
 // https://developers.binance.com/docs/binance-spot-api-docs/errors

@@ -13,7 +13,7 @@ import (
 // fieldtest, which has the real ones.
 func TestCodesOfPackages(t *testing.T) {
 	t.Parallel()
-	type code struct{ Code, ErrorCode, StatusCode, HTTPStatusCode, Argument, result, got int }
+	type code struct{ Code, ErrorCode, StatusCode, HTTPStatusCode, Argument, result int }
 	type condition struct{ Type, Condition, Err string }
 	type reply struct{ S string }
 	type params struct {
@@ -44,7 +44,14 @@ func TestCodesOfPackages(t *testing.T) {
 		{"github.com/mrz1836/postmark", code{ErrorCode: 406}, "1 postmark_406"},
 		{"github.com/mrz1836/postmark", code{ErrorCode: 100}, "2 postmark_100"},
 		{"github.com/ncw/swift/v2", code{StatusCode: 498}, "3 http_498"},
-		{"github.com/aliyun/aliyun-oss-go-sdk/oss", code{got: 404}, "404"},
+		{"github.com/centrifugal/centrifuge-go", code{Code: 103}, "1 centrifugo_103"},
+		{"github.com/centrifugal/centrifuge-go", code{Code: 111}, "3 centrifugo_111"},
+		{"github.com/gopcua/opcua/ua", uint32(0x801f0000), "1 opcua_801f0000"},
+		{"github.com/gopcua/opcua/ua", uint32(0x800a0000), "2 opcua_800a0000"},
+		{"github.com/jcmturner/gokrb5/v8/messages", code{ErrorCode: 24}, "1 krb_24"},
+		{"github.com/jcmturner/gokrb5/v8/messages", code{ErrorCode: 29}, "2 krb_29"},
+		{"github.com/digitalocean/go-libvirt", code{Code: 42}, "1 libvirt_42"},
+		{"github.com/digitalocean/go-libvirt", code{Code: 68}, "2 libvirt_68"},
 		{"github.com/gotd/td/tgerr", code{Code: 420, Argument: 30}, "420 30s"},
 		{"github.com/mymmrac/telego/telegoapi", params{429, &struct{ RetryAfter int }{5}}, "429 5s"},
 		{"github.com/mediocregopher/radix/v4/resp/resp3", reply{"LOADING x"}, "2 redis_loading"},

@@ -29,6 +29,7 @@ var packages = map[string]judge{
 	"github.com/go-ldap/ldap":           by("ResultCode", ldapResult),
 	"github.com/twmb/franz-go/pkg/kerr": by("Code", kafka),
 	"github.com/IBM/sarama":             itself(kafka), // KError
+	"github.com/Shopify/sarama":         itself(kafka),
 	"github.com/segmentio/kafka-go":     itself(kafka), // Error
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/internal/exported": byText("Code", serviceBus),
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azeventhubs/internal/exported":  byText("Code", serviceBus),
@@ -51,7 +52,13 @@ var packages = map[string]judge{
 	"mellium.im/xmpp/stream":                                  xmppError,
 	"gosrc.io/xmpp/stanza":                                    xmppError,
 
+	"github.com/centrifugal/centrifuge-go": by("Code", centrifugo),    // Error
+	"github.com/gopcua/opcua/ua":           itself(opcUA),             // StatusCode
+	"github.com/jcmturner/gokrb5/messages": by("ErrorCode", kerberos), // KRBError
+	"github.com/digitalocean/go-libvirt":   by("Code", libvirt),       // Error
+
 	// Databases.
+	"gopkg.in/rethinkdb/rethinkdb-go":               rethinkDB,
 	"go.mongodb.org/mongo-driver/mongo":             mongoError,
 	"github.com/redis/go-redis/internal/proto":      redisReply,
 	"github.com/redis/go-redis":                     redisReply,
@@ -102,9 +109,8 @@ var packages = map[string]judge{
 	"github.com/hetznercloud/hcloud-go/hcloud":                  hetzner,
 	"github.com/go-telegram-bot-api/telegram-bot-api":           telegram,
 	"gopkg.in/telebot":                                          telegram,
-	"github.com/mymmrac/telego/telegoapi":                       telegram,      // Error
-	"github.com/PaulSonOfLars/gotgbot":                          telegram,      // TelegramError
-	"github.com/aliyun/aliyun-oss-go-sdk/oss":                   status("got"), // UnexpectedStatusCodeError
+	"github.com/mymmrac/telego/telegoapi":                       telegram, // Error
+	"github.com/PaulSonOfLars/gotgbot":                          telegram, // TelegramError
 	"github.com/dropbox/dropbox-sdk-go-unofficial/dropbox/auth": dropbox,
 }
 

@@ -3,6 +3,7 @@ package known
 import (
 	"maps"
 	"reflect"
+	"strings"
 	"sync/atomic"
 )
 
@@ -138,9 +139,14 @@ func readShape(t reflect.Type) *shape {
 	if t.Kind() != reflect.Struct {
 		return s
 	}
+	ofStatus := strings.Contains(s.name, "Status")
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if m := (member{i, roles[f.Name], f.Anonymous}); m.role != roleNone || m.embedded {
+		m := member{i, roles[f.Name], f.Anonymous}
+		if ofStatus && (strings.EqualFold(f.Name, "got") || strings.EqualFold(f.Name, "actual")) {
+			m.role = roleStatus // of an UnexpectedStatusCodeError
+		}
+		if m.role != roleNone || m.embedded {
 			s.members = append(s.members, m)
 		}
 	}
