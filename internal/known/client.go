@@ -298,7 +298,11 @@ func byName(name string) Fact {
 		return f
 	case "AcceptedError": // go-github: the answer is not ready yet
 		return Transient("not_ready")
-	default:
-		return word(name)
+	case "TransientStateError": // scaleway-sdk-go
+		return Transient("temporary")
 	}
+	if f := word(name); f.Class != Retryable { // what a method says of that counts more
+		return f
+	}
+	return Fact{}
 }
