@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/done"
+	"github.com/seed-5ff3c98e/retry/internal/errtree"
 	"github.com/seed-5ff3c98e/retry/internal/known"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
@@ -65,6 +66,8 @@ type Call struct {
 	plain bool // nothing has to happen around an attempt, and the time is not needed
 	total bool // the context of the attempt ends with Policy.Timeout
 	apart bool // from the Budget and from the Observer of ends, for a Stored
+	clean bool // every attempt so far certainly had no effect
+	cut   bool // Last is of an attempt that a limit has cut off, because no other has failed
 
 	// Turn is the turn for the next attempt, if the caller has taken it from Policy.Quota
 	// already. Otherwise the Call takes one.
@@ -77,7 +80,8 @@ type Call struct {
 	// continue an operation.
 	State State
 
-	// Last is the last failure, and Waited is the sum of the waits. End and Next keep
+	// Last is the last failure that is not of an attempt that a limit has cut off, if there
+	// is one, and Waited is the sum of the waits. End and Next keep
 	// them up to date, and an [Error] contains them. Set them with State to continue an
 	// operation. When the operation has ended, Err returns Last.
 	Last   error
@@ -96,6 +100,7 @@ type Call struct {
 type rare struct {
 	clock func() time.Time // of a Stored; nil means that of the policy
 	line  *waiter          // the place of the caller that waits for a turn of a Quota
+	cut   error            // of the last attempt, if a limit has cut it off and Last is of an earlier one
 }
 
 // attempt has what only some attempts need, as rare has.
@@ -323,7 +328,11 @@ func (c *Call) Verdict(err error) Verdict {
 	if err == nil || c.phase != attempting || done.Closed(c.ended) || c.timeUp() {
 		return Verdict{}
 	}
-	return verdictOf(c.Policy.orZero().classify(err, c.TimedOut(), c.Protocol, c.Unknown))
+	p, timedOut := c.Policy.orZero(), c.TimedOut()
+	if c.apart {
+		return verdictOf(p.classifyJob(err, timedOut, c.Protocol, c.Unknown))
+	}
+	return verdictOf(p.classify(err, timedOut, c.Protocol, c.Unknown))
 }
 
 // End ends the attempt in progress with its error; nil is a success. It decides
@@ -473,25 +482,34 @@ func (c *Call) tellSuccess() {
 func (c *Call) failed(err error, f *known.Fact, d *Decision) {
 	var j judgment
 	j.nonIdempotent = c.NonIdempotent
+	timedOut := c.own != nil && c.TimedOut() // which is not inlined
 	switch {
 	case f != nil:
 		j.fact = *f
-	case !done.Closed(c.ended) && !c.timeUp():
-		timedOut := c.own != nil && c.TimedOut() // which is not inlined
+	case done.Closed(c.ended) || c.timeUp():
+	case c.apart:
+		j.fact = c.Policy.orZero().classifyJob(err, timedOut, c.Protocol, c.Unknown)
+	default:
 		j.fact = c.Policy.orZero().classify(err, timedOut, c.Protocol, c.Unknown)
 	}
-	c.phase, c.Last = between, err
+	c.clean = j.fact.Flags.Has(known.NotApplied) && (c.clean || c.State.attempts() == 0)
+	if timedOut || done.Closed(c.ended) || c.cut || c.rare != nil {
+		c.keep(err, timedOut || done.Closed(c.ended))
+	} else {
+		c.Last = err
+	}
+	c.phase = between
 	now := time.Time{}
 	switch {
 	case done.Closed(c.ended):
-		c.cutOff(&j)
+		c.cutOff(&j, err)
 	case c.plain && !j.timed():
 		c.Policy.orZero().judge(&j, &c.State, now, sat.Max)
 		if !j.retry {
-			c.giveUp(&j)
+			c.giveUp(&j, err)
 		}
 	default:
-		now = c.decide(&j)
+		now = c.decide(&j, err)
 	}
 	if j.retry {
 		c.delay = j.delay
@@ -501,13 +519,31 @@ func (c *Call) failed(err error, f *known.Fact, d *Decision) {
 	}
 }
 
+// keep makes err the last failure. The failure of an attempt that a limit has cut off says only
+// that, so it does not take the place of one that says more.
+//
+//go:noinline
+func (c *Call) keep(err error, cut bool) {
+	_, found := explicit(c.Last)
+	if c.cut = c.cut || found == nothing && errtree.Is(c.Last, context.DeadlineExceeded); cut && c.Last != nil && !c.cut {
+		if c.rare == nil {
+			c.rare = new(rare)
+		}
+		c.rare.cut = err
+		return
+	}
+	if c.Last, c.cut = err, cut; c.rare != nil {
+		c.rare.cut = nil
+	}
+}
+
 // decide decides about a failure where the decision needs more than the policy and
 // the state. It returns the time if it had to read the clock.
 //
 //go:noinline
-func (c *Call) decide(j *judgment) (now time.Time) {
+func (c *Call) decide(j *judgment, err error) (now time.Time) {
 	j.timeUp = c.timeUp()
-	c.release(c.Last)
+	c.release(err)
 	p, budget, room := c.Policy.orZero(), c.budget(), sat.Max
 	deadline, ends := c.deadline()
 	if ends || p.MaxElapsed > 0 || p.Timeout > 0 || p.ResetAfter > 0 || p.Observer != nil || budget != nil ||
@@ -521,7 +557,7 @@ func (c *Call) decide(j *judgment) (now time.Time) {
 		j.fact.Flags |= known.Progress
 	}
 	if c.Turn != 0 {
-		c.tellQuota(now, c.Last, verdictOf(j.fact))
+		c.tellQuota(now, err, verdictOf(j.fact))
 	}
 	p.judge(j, &c.State, now, room)
 	if j.fact.Flags.Has(known.Progress) {
@@ -531,10 +567,11 @@ func (c *Call) decide(j *judgment) (now time.Time) {
 		j.refuse(StopBudget)
 	}
 	if !j.retry {
-		c.giveUp(j)
+		c.giveUp(j, err)
+		err = c.Last
 	}
 	if p.Observer != nil {
-		c.announce(j, now)
+		c.announce(j, err, now)
 	}
 	return now
 }
@@ -553,21 +590,29 @@ func (c *Call) report(d *Decision, j *judgment, now time.Time) {
 // giveUp ends an operation because of its last failure.
 //
 //go:noinline
-func (c *Call) giveUp(j *judgment) {
-	c.phase = over
-	if j.stop != StopFinal {
-		e := c.Policy.orZero().giveUp(j, &c.State, c.Last)
-		e.Waited = c.Waited
-		c.Last = e
+func (c *Call) giveUp(j *judgment, err error) {
+	if c.phase = over; j.stop != StopFinal {
+		err = c.gaveUp(j)
 	}
+	c.Last = err
+}
+
+// gaveUp returns the error of an operation that ends for another reason than a Final error.
+func (c *Call) gaveUp(j *judgment) *Error {
+	e := c.Policy.orZero().giveUp(j, &c.State, c.Last)
+	e.Waited, e.NotApplied = c.Waited, c.clean || e.Attempts == 0
+	if c.rare != nil {
+		e.Cut = c.rare.cut
+	}
+	return e
 }
 
 // cutOff ends an operation whose context was done when an attempt failed.
 //
 //go:noinline
-func (c *Call) cutOff(j *judgment) {
+func (c *Call) cutOff(j *judgment, err error) {
 	c.Turn = 0
-	c.release(c.Last)
+	c.release(err)
 	c.State.normalize()
 	c.State.Failures = max(c.State.Failures, c.State.Failures+1) // at the largest it stays
 	j.limit, j.counted, j.stop = c.Policy.orZero().limit(), true, contextStop(c.caller)
@@ -583,8 +628,8 @@ func (c *Call) canceled() { c.expire(contextStop(c.caller), 0, context.Cause(c.c
 //go:noinline
 func (c *Call) expire(stop StopReason, after time.Duration, cause error) {
 	c.State.normalize()
-	e := c.Policy.orZero().giveUp(&judgment{stop: stop}, &c.State, c.Last)
-	e.Waited, e.RetryAfter, e.Cause = c.Waited, after, cause
+	e := c.gaveUp(&judgment{stop: stop})
+	e.RetryAfter, e.Cause = after, cause
 	c.phase, c.Last = over, e
 	if c.Policy.orZero().Observer != nil {
 		c.observe(Event{Kind: GaveUp, Stop: e.Stop, Err: e}, c.now())
@@ -594,8 +639,8 @@ func (c *Call) expire(stop StopReason, after time.Duration, cause error) {
 // announce tells the Observer the decision.
 //
 //go:noinline
-func (c *Call) announce(j *judgment, now time.Time) {
-	e := Event{Kind: Retrying, Delay: j.delay, Verdict: verdictOf(j.fact), Err: c.Last}
+func (c *Call) announce(j *judgment, err error, now time.Time) {
+	e := Event{Kind: Retrying, Delay: j.delay, Verdict: verdictOf(j.fact), Err: err}
 	if !j.retry {
 		e.Kind, e.Delay, e.Stop = GaveUp, 0, j.stop
 	}

@@ -70,23 +70,51 @@ func Extend(node Classifier) Classifier {
 // abstains on errors without an [*Error] in them.
 func ThroughGiveUp(err error) Verdict {
 	nodes := errtree.Nodes(errtree.MaxNodes)
-	f, _ := throughGiveUp(err, &nodes)
+	f, _ := throughGiveUp(err, &nodes, func(failure error) known.Fact {
+		f := classify(failure, nil)
+		if f == (known.Fact{}) {
+			f.Category = categoryGaveUp // an opinion: Unknown, and so retried
+		}
+		return f
+	})
 	if nodes.Exceeded() {
 		return Verdict{}
 	}
 	return verdictOf(f)
 }
 
-// throughGiveUp looks for *Errors, and for *Errors in their last errors. It
-// reports whether there was one.
-func throughGiveUp(err error, nodes *errtree.Nodes) (f known.Fact, found bool) {
+// classifyJob is classify for a job whose State is kept elsewhere. The *Error of a policy
+// inside is judged by the failure that was given up, whoever called it a give-up: the job
+// waits on another scale of time, so the attempts do not multiply in the way of nested loops.
+func (p *Policy) classifyJob(err error, timedOut bool, protocol Classifier, unknown Class) known.Fact {
+	f := p.classify(err, timedOut, protocol, unknown)
+	if f.Category != categoryGaveUp {
+		return f
+	}
+	if _, found := explicit(err); found == mark {
+		return f
+	}
+	nodes := errtree.Nodes(errtree.MaxNodes)
+	g, found := throughGiveUp(err, &nodes, func(failure error) known.Fact {
+		return p.classify(failure, timedOut, protocol, unknown)
+	})
+	if !found || nodes.Exceeded() {
+		return f
+	}
+	g.Flags |= f.Flags & known.Progress
+	return g
+}
+
+// throughGiveUp looks for *Errors, and for *Errors in their last errors, and asks judge about
+// the failures that these gave up. It reports whether there was one.
+func throughGiveUp(err error, nodes *errtree.Nodes, judge func(error) known.Fact) (f known.Fact, found bool) {
 	for err != nil && nodes.Take() {
 		if e, ok := err.(*Error); ok && e != nil {
-			return e.cause(nodes), true
+			return e.cause(nodes, judge), true
 		}
 		one, several := errtree.Unwrap(err)
 		for _, leg := range several {
-			g, ok := throughGiveUp(leg, nodes)
+			g, ok := throughGiveUp(leg, nodes, judge)
 			if nodes.Exceeded() {
 				return known.Fact{}, false // the other legs may be a million
 			}
@@ -102,24 +130,32 @@ func throughGiveUp(err error, nodes *errtree.Nodes) (f known.Fact, found bool) {
 	return f, found
 }
 
-// cause classifies the error that made e give up.
-func (e *Error) cause(nodes *errtree.Nodes) known.Fact {
-	if e.Stop == StopRetryAfter || e.Err == nil {
-		return e.fact()
-	}
-	if f, found := explicit(e.Err); found == mark {
+// cause judges the failure that e gave up.
+func (e *Error) cause(nodes *errtree.Nodes, judge func(error) known.Fact) known.Fact {
+	f := e.fact()
+	if e.Err == nil {
 		return f
 	}
-	if f, found := throughGiveUp(e.Err, nodes); found {
-		return f
+	g, found := explicit(e.Err)
+	if found != mark {
+		var nested bool
+		if g, nested = throughGiveUp(e.Err, nodes, judge); !nested {
+			g = judge(e.Err)
+		}
 	}
-	f := classify(e.Err, nil)
-	if f == (known.Fact{}) {
-		f.Category = categoryGaveUp // an opinion: Unknown, and so retried
+	// A context that ended and a server that asks to wait do not make a job Final, whatever
+	// the failure looks like then.
+	if found == mark || f.Class == known.Final || g.Class != known.Final && g.Class != known.Unknown {
+		f = g
 	}
-	if e.Attempts > 1 { // the last failure says nothing about the attempts before it
-		f.Flags &^= known.NotApplied
+	if f.Class != known.Final {
+		f.After = max(f.After, e.RetryAfter)
 	}
+	if f.Class == known.Unknown && f.After > 0 {
+		f.Class = known.Retryable // the wait may be that of a Budget
+	}
+	f.Flags &^= known.NotApplied // of the last attempt; it says nothing about those before it
+	f.Flags = f.Flags.With(known.NotApplied, e.NotApplied)
 	return f
 }
 

@@ -65,7 +65,7 @@ func (p *Policy) Next(s State, err error, now time.Time) Decision {
 		return Decision{State: s}
 	}
 	p = p.orZero()
-	j := judgment{fact: p.classify(err, false, nil, Unknown)}
+	j := judgment{fact: p.classifyJob(err, false, nil, Unknown)}
 	p.judge(&j, &s, now, sat.Max)
 	d := j.decision(&s, now)
 	switch {
@@ -267,6 +267,7 @@ func (p *Policy) giveUp(j *judgment, s *State, err error) *Error {
 		RetryAfter: j.fact.After,
 		Err:        err,
 		State:      *s,
+		NotApplied: j.fact.Flags&(known.NotApplied|known.Progress) == known.NotApplied && s.attempts() == 1,
 	}
 	if j.stop == StopBudget {
 		e.RetryAfter = j.delay

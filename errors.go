@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,8 +30,10 @@ type Error struct {
 	Attempts   int           // calls of the operation since it last made progress, stored ones included; 0 if it was not started
 	Waited     time.Duration // the sum of the waits between them; 0 from Next
 	Stop       StopReason
+	NotApplied bool          // every attempt certainly had no effect, so that a job with NonIdempotent may come again
 	RetryAfter time.Duration // come back no sooner than this: the server's hint, or the wait that the Budget refused; 0 if unknown
-	Err        error         // the last error of the operation; nil if it was not started
+	Err        error         // the last error of the operation that is not Cut; nil if it was not started
+	Cut        error         // the error of the last attempt, if a limit or the context has cut it off and Err is of an earlier one
 	Cause      error         // context.Cause, if the context is done
 	State      State         // the failures so far, as in Decision.State; a Call with it goes on where this one ended
 }
@@ -49,11 +52,14 @@ func (e *Error) Error() string {
 		b.WriteString(show.Name(e.Policy, mostName))
 		b.WriteByte(' ')
 	}
-	reason, last := e.reason(), ""
+	reason, last, cut := e.reason(), "", ""
 	if e.Err != nil {
 		last = fmt.Sprint(e.Err) // fmt, because it survives an Error method that panics; once, because it may be long
 	}
-	if (e.Stop == StopDeadline || e.Stop == StopCanceled) && strings.Contains(last, reason) {
+	if e.Cut != nil {
+		cut = fmt.Sprint(e.Cut)
+	}
+	if (e.Stop == StopDeadline || e.Stop == StopCanceled) && (strings.Contains(last, reason) || strings.Contains(cut, reason)) {
 		reason = "" // it is said already
 	}
 	if e.Attempts == 0 {
@@ -72,6 +78,9 @@ func (e *Error) Error() string {
 	}
 	if e.Err != nil {
 		b.WriteString(": " + last)
+	}
+	if e.Cut != nil {
+		fmt.Fprintf(&b, "; attempt %d was cut off: %s", e.Attempts, cut)
 	}
 	return b.String()
 }
@@ -109,20 +118,13 @@ func (e *Error) contextReason() string {
 	}
 }
 
-// Unwrap returns the last error of the operation and the context's cause,
-// without those that are nil.
+// Unwrap returns Err, Cut and Cause, without those that are nil.
 func (e *Error) Unwrap() []error {
 	if e == nil {
 		return nil
 	}
-	errs := make([]error, 0, 2)
-	if e.Err != nil {
-		errs = append(errs, e.Err)
-	}
-	if e.Cause != nil {
-		errs = append(errs, e.Cause)
-	}
-	return errs
+	errs := []error{e.Err, e.Cut, e.Cause}
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
 // Is reports whether target is Stop, or the error of a context with that end.
@@ -179,7 +181,9 @@ func ask(err error, method func(error) func() bool, nodes *errtree.Nodes) (yes, 
 			if e == nil || e.Stop == StopDeadline {
 				return e != nil, true
 			}
-			err = e.Err
+			if err = e.Err; e.Cut != nil {
+				err = e.Cut
+			}
 			continue
 		}
 		if m := method(err); m != nil && !passesOn(err) {

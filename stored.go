@@ -195,7 +195,7 @@ func (s *Stored) begin(ctx context.Context) (context.Context, bool) {
 	case !c.begin():
 		s.decided(Decision{Stop: StopTimeout}) // it has run out since
 	default:
-		s.State = c.State
+		s.State, c.Last = c.State, nil // ErrLost says nothing about this attempt
 		return c.Context(), true
 	}
 	return ctx, false

@@ -133,8 +133,8 @@ func fail(s *sqltable.Statements, row sqltable.Claimed, d retry.Decision, failur
 func textOf(d retry.Decision, failure error) any {
 	if !d.Retry && d.Err != nil {
 		failure = d.Err
-		gaveUp, ok := d.Err.(*retry.Error) //nolint:errorlint // an inner one is a failure like others
-		if ok && gaveUp.Stop == retry.StopAttempts && gaveUp.Err != nil {
+		gaveUp, ok := d.Err.(*retry.Error) //nolint:errorlint // that of the job, unless the failure is Final
+		if ok && d.Stop == retry.StopAttempts && gaveUp.Err != nil {
 			failure = gaveUp.Err
 		}
 	}
