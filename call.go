@@ -63,11 +63,11 @@ type Call struct {
 	NonIdempotent bool
 
 	phase phase
-	plain bool // nothing has to happen around an attempt, and the time is not needed
-	total bool // the context of the attempt ends with Policy.Timeout
-	apart bool // from the Budget and from the Observer of ends, for a Stored
-	clean bool // every attempt so far certainly had no effect
-	cut   bool // Last is of an attempt that a limit has cut off, because no other has failed
+	plain bool   // nothing has to happen around an attempt, and the time is not needed
+	total bool   // the context of the attempt ends with Policy.Timeout
+	apart bool   // from the Budget and from the Observer of ends, for a Stored
+	clean bool   // every attempt so far certainly had no effect
+	last  ending // of the attempt that Last is of
 
 	// Turn is the turn for the next attempt, if the caller has taken it from Policy.Quota
 	// already. Otherwise the Call takes one.
@@ -110,6 +110,15 @@ type attempt struct {
 	told   func(error)        // tells the Observer the end; nil if it did not ask
 	began  time.Duration      // since State.First; only for ResetAfter
 }
+
+// ending is how an attempt has failed.
+type ending uint8
+
+const (
+	elsewhere ending = iota // in another Call, or there was none
+	byItself
+	cutOff // by a limit of time, or by the end of the context
+)
 
 // phase is the current phase of a Call.
 type phase uint8
@@ -493,16 +502,16 @@ func (c *Call) failed(err error, f *known.Fact, d *Decision) {
 		j.fact = c.Policy.orZero().classify(err, timedOut, c.Protocol, c.Unknown)
 	}
 	c.clean = j.fact.Flags.Has(known.NotApplied) && (c.clean || c.State.attempts() == 0)
-	if timedOut || done.Closed(c.ended) || c.cut || c.rare != nil {
-		c.keep(err, timedOut || done.Closed(c.ended))
-	} else {
-		c.Last = err
+	if timedOut || done.Closed(c.ended) {
+		c.keep(err)
+	} else if c.Last, c.last = err, byItself; c.rare != nil {
+		c.rare.cut = nil
 	}
 	c.phase = between
 	now := time.Time{}
 	switch {
 	case done.Closed(c.ended):
-		c.cutOff(&j, err)
+		c.interrupted(&j, err)
 	case c.plain && !j.timed():
 		c.Policy.orZero().judge(&j, &c.State, now, sat.Max)
 		if !j.retry {
@@ -519,22 +528,22 @@ func (c *Call) failed(err error, f *known.Fact, d *Decision) {
 	}
 }
 
-// keep makes err the last failure. The failure of an attempt that a limit has cut off says only
-// that, so it does not take the place of one that says more.
+// keep keeps the failure of an attempt that was cut off. It says only that, so it does not take
+// the place of one that says more.
 //
 //go:noinline
-func (c *Call) keep(err error, cut bool) {
-	_, found := explicit(c.Last)
-	if c.cut = c.cut || found == nothing && errtree.Is(c.Last, context.DeadlineExceeded); cut && c.Last != nil && !c.cut {
-		if c.rare == nil {
-			c.rare = new(rare)
-		}
-		c.rare.cut = err
+func (c *Call) keep(err error) {
+	if _, found := explicit(c.Last); c.last == elsewhere && found == nothing && errtree.Is(c.Last, context.DeadlineExceeded) {
+		c.last = cutOff
+	}
+	if c.Last == nil || c.last == cutOff {
+		c.Last, c.last = err, cutOff
 		return
 	}
-	if c.Last, c.cut = err, cut; c.rare != nil {
-		c.rare.cut = nil
+	if c.rare == nil {
+		c.rare = new(rare)
 	}
+	c.rare.cut = err
 }
 
 // decide decides about a failure where the decision needs more than the policy and
@@ -607,10 +616,10 @@ func (c *Call) gaveUp(j *judgment) *Error {
 	return e
 }
 
-// cutOff ends an operation whose context was done when an attempt failed.
+// interrupted ends an operation whose context was done when an attempt failed.
 //
 //go:noinline
-func (c *Call) cutOff(j *judgment, err error) {
+func (c *Call) interrupted(j *judgment, err error) {
 	c.Turn = 0
 	c.release(err)
 	c.State.normalize()

@@ -56,6 +56,20 @@ func (c *call) expire() {
 // expiry is longer than it takes to end a context whose deadline has passed.
 const expiry = 100 * time.Millisecond
 
+const categoryGaveUp = "gave_up"
+
+// inner returns the error of an inner Transport that gave up with this response, with err in it,
+// or else err: a job around both is judged by that.
+func inner(resp *http.Response, err *StatusError) error {
+	gaveUp, ok := told(resp).why.(*retry.Error) //nolint:errorlint // that of the Transport itself
+	if !ok {
+		return err
+	}
+	own := *gaveUp
+	own.Err = err
+	return &own
+}
+
 // harmless reports whether a mark says that the failed attempt had no effect.
 func harmless(err error) bool {
 	v, _ := retry.Marked(err)
@@ -153,8 +167,6 @@ func (c *call) refused(resp *http.Response, own retry.Verdict) {
 	}
 	err, gaveUp := c.statusError(resp, after), GaveUp(resp) // by an inner Transport, which has said why
 	switch err.verdict = own; {
-	case own == retry.Verdict{} && gaveUp:
-		err.verdict = verdict.Permanent("gave_up")
 	case own == retry.Verdict{}:
 		err.verdict = c.judgeAnswer(resp, after, hinted, says.reason)
 	case own.After == 0 && !own.Exact:
@@ -163,6 +175,9 @@ func (c *call) refused(resp *http.Response, own retry.Verdict) {
 		err.verdict.After = max(own.After, 0)
 	}
 	v := c.Verdict(err)
+	if gaveUp && own == (retry.Verdict{}) && v == err.verdict {
+		v = verdict.Permanent(categoryGaveUp)
+	}
 	c.fresh = c.fresh || resp.StatusCode == http.StatusMisdirectedRequest
 	if v.Class == retry.RateLimited && c.t.Cooldown > 0 {
 		c.blame(c.t.host(c.answered(resp)))
@@ -171,9 +186,9 @@ func (c *call) refused(resp *http.Response, own retry.Verdict) {
 	case c.read != nil:
 		err.Body = excerpt(resp, v.Class == retry.Final)
 		c.resp = nil
-		c.decide(err, v)
+		c.decide(inner(resp, err), v)
 	case v.Class == retry.Final && isAnswer(resp.StatusCode):
-		if own != (retry.Verdict{}) || v != err.verdict { // Why cannot find it out by itself
+		if own != (retry.Verdict{}) || v != err.verdict && v.Category != categoryGaveUp { // Why cannot find it out by itself
 			c.final = &finalError{err, c.Attempt(), v.Category}
 		}
 		c.End(nil)

@@ -105,6 +105,7 @@ func TestPool(t *testing.T) { //nolint:tparallel // bubbles cannot be parallel
 			"crash: poison":         {Why: inMemory, Endless: true},
 			"crash: not idempotent": {Why: inMemory, Endless: true},
 			"crash after a failure": {Why: inMemory, Endless: true, Told: []string{"1: boom: retry in 50ms"}},
+			"given up inside":       {Why: "a task of a pool is a call", Told: []string{"1: gave up (final): calling: failed after 2 attempts: busy"}},
 			"not started":           {Why: tellsWaits, Told: []string{"1: no row: retry in 50ms", "2: no row: retry in 100ms", "3: succeeded"}},
 			"panic of an observer":  {Why: tellsWaits, Told: []string{"1: boom: retry in 50ms"}},
 			"two kinds": {Why: onePolicy, Told: []string{

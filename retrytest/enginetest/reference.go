@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,7 +82,7 @@ func (r *reference) attempt(context.Context) error {
 	if step.act == panics || step.act == confuses {
 		return retry.MarkFinal(errors.New("panicked"))
 	}
-	return step.err
+	return cmp.Or(step.call, step.err)
 }
 
 // stored runs a script in which something happens to the worker: every attempt is one of

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ type script struct {
 type step struct {
 	act  act
 	err  error         // what it returns
+	call error         // what it returns in Execute, if that is another one
 	took time.Duration // how long it takes, whatever its context says
 }
 
@@ -62,6 +64,14 @@ var (
 	errStart   = retry.MarkNotStarted(errors.New("no row"))
 	errLong    = retry.MarkRetryable(errors.New(strings.Repeat("too long to read. ", 1000)))
 )
+
+// inside is a step that returns the error of a policy inside, which has given up because of err.
+// To an Execute around it that would be Final, so there it is marked as what err is.
+func inside(err error) step {
+	inner := retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0), MaxRetryAfter: 1}
+	gaveUp := inner.Execute(context.Background(), func(context.Context) error { return err })
+	return step{err: fmt.Errorf("calling: %w", gaveUp), call: retry.Mark(fmt.Errorf("calling: %w", gaveUp), inner.Classify(err))}
+}
 
 // zero is a source of jitter without jitter: hinted waits are exactly the hint.
 type zero struct{}
@@ -155,6 +165,10 @@ func failures(u time.Duration) []script {
 		{
 			name: "progress", policy: policy(u, 3),
 			steps: outcomes(errBoom, errBoom, retry.MarkProgress(errBoom), errBoom, errBoom),
+		},
+		{
+			name: "given up inside", policy: kinds,
+			steps: []step{inside(errBusy), inside(retry.MarkRateLimited(errors.New("limited"), 3*u)), inside(errBoom)},
 		},
 		{name: "pending", policy: policy(u, 2), steps: outcomes(errPending, errPending, errBoom, errPending, nil)},
 	}

@@ -44,14 +44,16 @@ func testCall(t *testing.T, d *decoder) {
 		}
 	}
 	for next(s.ctx) {
-		before := s.last
+		before := s.failures
 		err := s.operation(c.Context())
 		switch s.at(s.calls, 0).fate {
 		case aborted:
-			s.last = before
+			s.failures = before
 			c.Abort()
 		case forgotten:
-			s.last = retry.ErrLost
+			cut := c.Context().Err() != nil
+			s.failures = before
+			s.note(retry.ErrLost, cut)
 		case finished:
 			decision := c.End(err)
 			if s.decided(decision); decision.Retry {
@@ -70,7 +72,7 @@ func testCall(t *testing.T, d *decoder) {
 
 func testNext(t *testing.T, d *decoder) {
 	t.Helper()
-	s := newStage(t, d.script())
+	s := newStage(t, d.script().job())
 	s.decides, s.context.after = true, -1
 	if s.timed {
 		s.state.First = s.start.Add(-s.age)
@@ -91,7 +93,7 @@ func (s *stage) poll(t *testing.T) error {
 	for {
 		if d, over := p.Exhausted(state, s.now()); over {
 			s.decided(d)
-			s.last = nil
+			s.failures = failures{}
 			return d.Err
 		}
 		err := s.operation(context.Background())
@@ -132,10 +134,15 @@ func testPool(t *testing.T, d *decoder) {
 			return // Submit returns the cause
 		}
 		pool := &retrypool.Pool{Workers: 1, Policy: &s.policy}
-		submit := func() (*retrypool.Task, error) { return pool.Submit(s.ctx, s.operation) }
+		operation := func(ctx context.Context) error {
+			_, marked := retry.Marked(s.of(s.kept)) // each attempt has a new Call
+			s.spent = errors.Is(s.of(s.kept), context.DeadlineExceeded) && !marked && !errors.As(s.of(s.kept), new(*retry.Error))
+			return s.operation(ctx)
+		}
+		submit := func() (*retrypool.Task, error) { return pool.Submit(s.ctx, operation) }
 		if counts(s.state) > 0 {
 			s.state.First = s.start.Add(-s.age)
-			submit = func() (*retrypool.Task, error) { return pool.Resume(s.ctx, s.state, s.start, s.operation) }
+			submit = func() (*retrypool.Task, error) { return pool.Resume(s.ctx, s.state, s.start, operation) }
 		}
 		task, err := submit()
 		if d, over := exhausted(&s.policy, s.state, s.start); over {

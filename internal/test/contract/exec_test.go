@@ -46,7 +46,7 @@ func testRun(t *testing.T, d *decoder) {
 	if s.watch != nobody {
 		s.watch = events // an Observer of attempts would see the statuses
 		s.policy.Observer = retry.ObserverFunc(func(ctx context.Context, e retry.Event) {
-			e.Err = s.original(t, e.Err)
+			e.Err = s.original(t, e.Err, s.calls)
 			s.Observe(ctx, e)
 		})
 	}
@@ -70,26 +70,26 @@ func testRun(t *testing.T, d *decoder) {
 		cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", childEnv+"="+strconv.Itoa(code))
 		return cmd
 	})
-	s.returned(s.original(t, err))
+	s.returned(s.original(t, err, s.calls))
 	s.policy.Classifier = p.Classifier
 	s.compare(t, (*run).live)
 }
 
-// original restores the error of the last attempt.
-func (s *stage) original(t *testing.T, err error) error {
+// original restores the error of an attempt.
+func (s *stage) original(t *testing.T, err error, call int) error {
 	t.Helper()
 	if e, ok := err.(*retry.Error); ok {
-		e.Err = s.original(t, e.Err)
+		e.Err, e.Cut = s.original(t, e.Err, s.kept), s.original(t, e.Cut, s.cut)
 		return e
 	}
 	var exit *exec.ExitError
 	switch {
-	case err == nil || err == s.last:
+	case err == nil || err == s.of(call):
 		return err
 	case errors.As(err, &exit):
-		assert.Equal(t, firstCode+s.calls-1, exit.ExitCode())
+		assert.Equal(t, firstCode+call-1, exit.ExitCode())
 	default: // it was not started, because its context has ended
 		assert.True(t, errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded), "%v", err)
 	}
-	return s.last
+	return s.of(call)
 }

@@ -82,6 +82,7 @@ type failure struct {
 	mark     *retry.Verdict // of the outermost mark
 	progress bool           // there is a MarkProgress
 	base     retry.Verdict  // of Classify, as the policy trusts it
+	stored   *retry.Verdict // that of a job, if it is another one
 
 	// Of HTTP:
 	answer   int  // the status, if there is a response
@@ -291,9 +292,9 @@ func (d *decoder) leaf(err error) failure {
 	return failure{err: err}
 }
 
-// gaveUp is the error of an inner policy. The mark in it is spent.
+// gaveUp is the error of an inner policy. The mark in it is spent, but for a job.
 func (d *decoder) gaveUp(err error) failure {
-	inner := &retry.Error{Attempts: 2, Err: retry.MarkRetryable(err), Stop: pick(d, retry.StopAttempts, retry.StopElapsed,
+	inner := &retry.Error{Attempts: 2, Err: retry.MarkRetryable(err), NotApplied: d.once(2), Stop: pick(d, retry.StopAttempts, retry.StopElapsed,
 		retry.StopBudget, retry.StopMaybeApplied, retry.StopBackoff, retry.StopDeadline, retry.StopCanceled, retry.StopTimeout,
 		retry.StopRetryAfter)}
 	v := retry.Verdict{Class: retry.Final, Category: "gave_up"}
@@ -304,7 +305,17 @@ func (d *decoder) gaveUp(err error) failure {
 		inner.RetryAfter = 10 * time.Second
 		v.Class, v.After = retry.RateLimited, inner.RetryAfter
 	}
-	return failure{err: inner, base: v}
+	return failure{err: inner, base: v, stored: &retry.Verdict{Class: retry.Retryable, After: v.After, NotApplied: inner.NotApplied}}
+}
+
+// job makes the script that of a job, to which the failure that an inner policy gave up counts.
+func (s *script) job() *script {
+	for i := range s.attempts {
+		if f := &s.attempts[i].failure; f.stored != nil {
+			f.base = *f.stored
+		}
+	}
+	return s
 }
 
 // script makes a script.

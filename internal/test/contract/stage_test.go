@@ -31,8 +31,34 @@ type stage struct {
 	drawn   []time.Duration
 	stopped retry.StopReason
 	calls   int
-	last    error // of the operation
 	told    error // of the last event
+	failures
+}
+
+// failures are those of the operation.
+type failures struct {
+	all       []error // by the number of the call
+	last      error
+	kept, cut int  // the calls whose failures are Err and Cut of an Error; 0 means none
+	spent     bool // kept is of an attempt that was cut off
+}
+
+func (f *failures) of(call int) error {
+	if call == 0 {
+		return nil
+	}
+	return f.all[call-1]
+}
+
+// note notes a failure. That of an attempt that a limit has cut off stands beside the last other
+// one, if that says more.
+func (f *failures) note(err error, cut bool) {
+	f.all, f.last = append(f.all, err), err
+	if cut && f.kept > 0 && !f.spent {
+		f.cut = len(f.all)
+		return
+	}
+	f.kept, f.cut, f.spent = len(f.all), 0, cut
 }
 
 // newStage is for drivers that run on a retrytest.Clock.
@@ -107,14 +133,18 @@ func (s *stage) log(format string, args ...any) {
 func (s *stage) operation(ctx context.Context) error {
 	s.calls++
 	s.log("attempt %d", s.calls)
-	a := s.at(s.calls, s.now().Sub(s.start))
+	a, whole := s.at(s.calls, s.now().Sub(s.start)), ctx
 	if !a.obeys {
 		ctx = context.Background()
 	}
-	if s.last = a.failure.err; s.sleep(ctx, a.takes) != nil {
-		s.last = errInterrupted
+	err := a.failure.err
+	if s.sleep(ctx, a.takes) != nil {
+		err = errInterrupted
+	} else if a.failure.answer > 0 { // the timeout of an attempt ends with its response
+		whole = s.ctx
 	}
-	return s.last
+	s.note(err, whole.Err() != nil)
+	return err
 }
 
 // Deposit and TryWithdraw make the stage a Throttle.
@@ -182,8 +212,8 @@ func (s *stage) returned(err error) {
 			s.drew(e.RetryAfter)
 		}
 		s.log("returned %v, %d attempts, waited %v, retry after %v, failure %d, %v%s", e.Stop, e.Attempts, e.Waited, e.RetryAfter,
-			s.calls, e.Cause, s.untold(err)+differs("error", e.Err, s.last)+
-				differs("reason", errors.Is(err, e.Stop), true)+differs("name", e.Policy, s.policy.Name))
+			s.calls, e.Cause, s.untold(err)+differs("error", e.Err, s.of(s.kept))+
+				differs("cut", e.Cut, s.of(s.cut))+differs("reason", errors.Is(err, e.Stop), true)+differs("name", e.Policy, s.policy.Name))
 	default:
 		s.log("returned %v", err)
 	}

@@ -14,7 +14,7 @@ import (
 // limits its attempts, with the context of the script; other workers go on.
 func testStored(t *testing.T, d *decoder) {
 	t.Helper()
-	s := newStage(t, d.script())
+	s := newStage(t, d.script().job())
 	s.decides = true
 	if s.state.First = s.start.Add(-s.age); s.elsewhere { // a stranger wrote it
 		s.state.First = s.start.Add(s.age)
@@ -27,7 +27,7 @@ func testStored(t *testing.T, d *decoder) {
 			lost++
 			continue
 		}
-		if s.last = nil; lost > 0 {
+		if s.failures = (failures{}); lost > 0 {
 			s.last = retry.ErrLost
 		}
 		job := retry.Stored{Policy: &s.policy, State: state, Lost: lost, Now: s.now}
