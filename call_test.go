@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/retrypool"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -888,4 +891,97 @@ func TestCallContextEndsInAttempt(t *testing.T) {
 		assert.False(t, call.Next(ctx))
 		assert.NoError(t, call.Err())
 	})
+}
+
+// TestCutOff checks that the last failure that says more than that a limit has ended an attempt is
+// in the error, and that of the attempt that was cut off beside it.
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	errCut := errors.New("signal: killed")
+	for limit, change := range map[string]func(p *retry.Policy) time.Duration{
+		"deadline":       func(*retry.Policy) time.Duration { return 10 * time.Second },
+		"Timeout":        func(p *retry.Policy) time.Duration { p.Timeout = 10 * time.Second; return time.Hour },
+		"AttemptTimeout": func(p *retry.Policy) time.Duration { p.AttemptTimeout = time.Second; return time.Hour },
+	} {
+		for script, want := range map[string][2]error{ // f fails, r does so with another error, c is cut off
+			"f": {errBoom}, "fc": {errBoom, errCut}, "c": {errCut}, "frc": {errRefused, errCut}, "fr": {errRefused},
+			"cc": {errCut}, "fcc": {errBoom, errCut}, "fcr": {errRefused}, "cfc": {errBoom, errCut},
+		} {
+			if n := strings.IndexByte(script, 'c'); limit != "AttemptTimeout" && n >= 0 && n < len(script)-1 {
+				continue // which ends the call
+			}
+			synctest.Test(t, func(t *testing.T) {
+				p := &retry.Policy{Name: "p", MaxAttempts: len(script), Backoff: retry.Constant(time.Second), Jitter: retry.NoJitter}
+				end, n := change(p), 0
+				attempt := func(ctx context.Context) error {
+					n++
+					switch script[n-1] {
+					case 'f':
+						return errBoom
+					case 'r':
+						return errRefused
+					}
+					<-ctx.Done()
+					return errCut
+				}
+				pool := retrypool.Pool{Policy: p}
+				inPool := func(ctx context.Context, attempt func(context.Context) error) error {
+					task, err := pool.Submit(ctx, attempt)
+					require.NoError(t, err)
+					return task.Wait(t.Context())
+				}
+				for i, run := range []func(context.Context, func(context.Context) error) error{p.Execute, inPool} {
+					ctx, cancel := context.WithTimeout(t.Context(), end)
+					n = 0
+					err := run(ctx, attempt)
+					cancel()
+					var e *retry.Error
+					require.ErrorAs(t, err, &e)
+					if script == "cc" && i > 0 { // each attempt has a Call
+						continue
+					}
+					assert.Equal(t, want, [2]error{e.Err, e.Cut}, "%s %s", limit, script)
+					if e.Cut != nil {
+						assert.ErrorIs(t, err, errCut)
+						assert.ErrorIs(t, err, want[0])
+						assert.ErrorContains(t, err, fmt.Sprintf(": %v; attempt %d was cut off: %v", want[0], len(script), errCut))
+					}
+				}
+				_, err := pool.Close(t.Context())
+				require.NoError(t, err)
+			})
+		}
+	}
+}
+
+// TestNotApplied checks that an error says whether each of the attempts certainly had no effect.
+func TestNotApplied(t *testing.T) {
+	t.Parallel()
+	none, some := retry.MarkRetryable(errBoom), errors.New("odd")
+	for name, tt := range map[string]struct {
+		state retry.State
+		errs  []error
+		want  bool
+	}{
+		"one": {errs: []error{none}, want: true}, "all": {errs: []error{none, none, none}, want: true},
+		"the first had one": {errs: []error{some, none, none}}, "the last had one": {errs: []error{none, some}},
+		"before": {state: retry.State{Failures: 1}, errs: []error{none}}, "none": {want: true},
+		"progress": {errs: []error{some, retry.MarkProgress(none)}},
+	} {
+		p := &retry.Policy{MaxAttempts: len(tt.errs) + tt.state.Failures, Backoff: retry.Constant(0)}
+		ctx, cancel := context.WithCancel(t.Context())
+		if len(tt.errs) == 0 {
+			cancel()
+		}
+		c := retry.Call{Policy: p, State: tt.state}
+		for c.Next(ctx) && len(tt.errs) > 0 {
+			c.End(tt.errs[0])
+			tt.errs = tt.errs[1:]
+		}
+		cancel()
+		c.Next(ctx)
+		var e *retry.Error
+		require.ErrorAs(t, c.Err(), &e, name)
+		assert.Equal(t, tt.want, e.NotApplied, name)
+	}
 }

@@ -27,6 +27,12 @@ func TestThroughGiveUp(t *testing.T) {
 	late.RetryAfter = aWhile
 	canceled := gaveUp(retry.StopCanceled, refused)
 	canceled.Cause = context.Canceled
+	busy := gaveUp(retry.StopBudget, retry.MarkRateLimited(errNobody, time.Second))
+	busy.RetryAfter = aWhile
+	waiting := gaveUp(retry.StopBudget, errNobody)
+	waiting.RetryAfter = aWhile
+	harmless := gaveUp(attempts, refused)
+	harmless.NotApplied = true
 
 	tests := []struct {
 		name string
@@ -40,9 +46,15 @@ func TestThroughGiveUp(t *testing.T) {
 		{"final cause", gaveUp(retry.StopBudget, missing), wantFinal("not_found")},
 		{"unknown cause", gaveUp(attempts, errNobody), retry.Verdict{Category: "gave_up"}},
 		{"marked cause", gaveUp(attempts, retry.MarkFinal(refused)), wantFinal("")},
-		{"limited cause", gaveUp(attempts, retry.MarkRateLimited(errNobody, aWhile)), hinted(canLimit(""))},
+		{"limited cause", gaveUp(attempts, retry.MarkRateLimited(errNobody, aWhile)), hinted(mayLimit(""))},
 		{"long hint", late, hinted(mayLimit("gave_up"))},
 		{"canceled with a cause", canceled, mayRetry("conn_refused")},
+		{"canceled in the attempt", gaveUp(retry.StopCanceled, context.Canceled), mayRetry("gave_up")},
+		{"canceled, and marked", gaveUp(retry.StopCanceled, retry.MarkFinal(context.Canceled)), wantFinal("")},
+		{"the longer hint", busy, hinted(mayLimit(""))},
+		{"the wait of a budget", waiting, hinted(mayRetry("gave_up"))},
+		{"no effect", harmless, canRetry("conn_refused")},
+		{"no effect, nested", gaveUp(attempts, harmless), mayRetry("conn_refused")},
 		{"canceled before the start", gaveUp(retry.StopCanceled, nil), mayRetry("gave_up")},
 		{"deadline before the start", gaveUp(retry.StopDeadline, nil), mayRetry("gave_up")},
 		{"no attempt", gaveUp(attempts, nil), wantFinal("gave_up")},
@@ -68,6 +80,22 @@ func TestThroughGiveUp(t *testing.T) {
 			assertVerdict(t, tt.want, retry.ThroughGiveUp(fmt.Errorf("x: %w", tt.err)))
 			assertVerdict(t, tt.want, retry.ThroughGiveUp(errors.Join(errNobody, tt.err)))
 			assertVerdict(t, tt.want, retry.ThroughGiveUp(errors.Join(tt.err, errNobody)))
+			if tt.want == abstains {
+				return
+			}
+			want := tt.want
+			if want.Class == retry.Unknown || want == hinted(mayRetry("gave_up")) {
+				want.Category = "" // only a Classifier needs one
+			}
+			for _, c := range []retry.Classifier{nil, retry.Extend(nil), retry.Chain(retry.On(retry.Final, fs.ErrClosed), retry.Classify)} {
+				p := &retry.Policy{Classifier: c, MaxRetryAfter: time.Hour, NonIdempotent: true}
+				job := retry.Stored{Policy: p}
+				o := job.Attempt(t.Context(), func(context.Context) error { return fmt.Errorf("x: %w", tt.err) })
+				assert.Equal(t, want, job.Decision.Verdict)
+				assert.Equal(t, want.NotApplied, o == retry.Again)
+				assert.Equal(t, want, p.Next(retry.State{}, tt.err, time.Time{}).Verdict, "of a row")
+				assert.Equal(t, retry.Classify(tt.err), p.Classify(tt.err), "of a call")
+			}
 		})
 	}
 

@@ -160,6 +160,7 @@ func TestNextEveryStop(t *testing.T) {
 			default:
 				end := tt.end
 				end.Policy, end.Err, end.State = "task", tt.err, want.State
+				end.NotApplied = want.Verdict.NotApplied && want.State.Attempts() == 1
 				want.Err = &end
 			}
 			got := p.Next(tt.state, tt.err, now)
