@@ -63,11 +63,11 @@ func Extend(node Classifier) Classifier {
 	return func(err error) Verdict { return verdictOf(classify(err, node)) }
 }
 
-// ThroughGiveUp is a Classifier for a durable policy around a policy that
-// blocks. It classifies the error that made the inner policy give up, where
-// [Classify] would say Final, "gave_up". An unknown error is retried. The verdict has
-// NotApplied only if there was no earlier attempt, or if a mark says so. ThroughGiveUp
-// abstains on errors without an [*Error] in them.
+// ThroughGiveUp is a Classifier for a call around a policy that waits on another scale of
+// time: their attempts multiply. It classifies the error that made the inner policy give up, where
+// [Classify] would say Final, "gave_up". An unknown error is retried. The verdict has the
+// NotApplied of the [*Error]. ThroughGiveUp abstains on errors without an [*Error] in them.
+// [Stored] and [Policy.Next] need it not: they look through by themselves.
 func ThroughGiveUp(err error) Verdict {
 	nodes := errtree.Nodes(errtree.MaxNodes)
 	f, _ := throughGiveUp(err, &nodes, func(failure error) known.Fact {

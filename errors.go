@@ -18,8 +18,8 @@ import (
 // [errors.Is] and [errors.As] reach the last error of the operation and the context's cause.
 // errors.Is also finds Stop, and [context.Canceled] or [context.DeadlineExceeded] with
 // StopCanceled or StopDeadline. To tell whether the caller's context ended or the operation
-// merely returned a context error, ask for these two. An Error keeps the last error only,
-// however many attempts there were.
+// merely returned a context error, ask for these two. An Error keeps the last error, however many
+// attempts there were, and that of an attempt after it which a limit of time has cut off.
 //
 // [errors.Unwrap] returns nil for an Error, because an Error may wrap two errors.
 // Code that follows a chain by errors.Unwrap alone therefore finds nothing in it.
@@ -41,7 +41,7 @@ type Error struct {
 // Error returns the form "task failed after 3 attempts: connection refused", where task is
 // the policy's name, or "task not started: context canceled". After the attempts, the stop
 // reason follows in parentheses, unless it is StopAttempts or the text of Err has it: a
-// context that ended an attempt is mentioned once. The name is escaped as in
+// context that ended an attempt is mentioned once. "; attempt 3 was cut off: " and Cut come last. The name is escaped as in
 // [Policy.String]; the text of Err stays as it is.
 func (e *Error) Error() string {
 	if e == nil {
@@ -135,8 +135,8 @@ func (e *Error) Is(target error) bool {
 	return target == e.Stop || target == e.Stop.ended()
 }
 
-// Timeout reports whether the context's deadline ended the call, or the last
-// error of the operation is a timeout. The outermost error with a Timeout method
+// Timeout reports whether the context's deadline ended the call, or the
+// error of the last attempt is a timeout. The outermost error with a Timeout method
 // in the tree of the last error decides that.
 //
 // Timeout and Temporary make e a [net.Error]: errors.As finds e instead of the

@@ -49,6 +49,12 @@ const mostCounted = 1 << 30
 // effect; a panic; and a failure that a mark says is [Final]. The deadline of the context
 // does not limit the waits.
 //
+// # Policies inside
+//
+// The [*Error] of a policy inside the work, such as that of an HTTP client, does not end the job.
+// It is judged by the failure that was given up: Final stays Final, and the longer hint counts. If
+// the Policy is NonIdempotent, the job comes again if [Error.NotApplied] is true.
+//
 // # Budgets
 //
 // The Budget of the Policy is neither asked nor told. A [Budget] bounds the load of callers

@@ -134,7 +134,7 @@ func textOf(d retry.Decision, failure error) any {
 	if !d.Retry && d.Err != nil {
 		failure = d.Err
 		gaveUp, ok := d.Err.(*retry.Error) //nolint:errorlint // that of the job, unless the failure is Final
-		if ok && d.Stop == retry.StopAttempts && gaveUp.Err != nil {
+		if ok && d.Stop == retry.StopAttempts && gaveUp.Err != nil && gaveUp.Cut == nil {
 			failure = gaveUp.Err
 		}
 	}

@@ -67,6 +67,7 @@ func TestErrorText(t *testing.T) {
 func TestErrorTextOfEnds(t *testing.T) {
 	t.Parallel()
 	p := &retry.Policy{Name: "mail", MaxAttempts: 3}
+	inside := func(err error) error { return &retry.Error{Attempts: 2, Stop: retry.StopAttempts, Err: err} }
 	for _, test := range []struct {
 		before  int
 		failure error
@@ -74,6 +75,8 @@ func TestErrorTextOfEnds(t *testing.T) {
 	}{
 		{2, errDB, "no database"},
 		{0, retry.MarkFinal(errDB), "no database"},
+		{2, inside(errDB), "failed after 2 attempts: no database"},
+		{0, inside(retry.MarkFinal(errDB)), "failed after 2 attempts: no database"},
 		{0, retry.MarkRateLimited(errDB, 1e15), "mail failed after 1 attempt (server asks to wait 277h46m40s): no database"},
 	} {
 		row := retrytable.Row[int64]{State: retry.State{Failures: test.before}}

@@ -44,7 +44,7 @@ func (r *retryer) Retry(err error) (pause time.Duration, again bool) {
 	if r.state.First.IsZero() {
 		r.state.First = now
 	}
-	d := r.policy.Next(r.state, err, now)
+	d := r.policy.Decide(r.state, r.policy.Classify(err), now) // of a call; Next is for jobs
 	r.state = d.State
 	return d.Delay, d.Retry
 }

@@ -19,7 +19,7 @@ func (e *Error) Error() string { return e.err.Error() }
 func (e *Error) Unwrap() error { return e.err }
 
 // GRPCStatus returns the status: CANCELLED or DEADLINE_EXCEEDED if the caller's context
-// or the policy's Timeout has ended the call, and otherwise that of the last attempt,
+// or the policy's Timeout has ended the call, and otherwise that of Err,
 // with its details. The message is the text of the Error.
 func (e *Error) GRPCStatus() *status.Status {
 	s := &spb.Status{Code: int32(codes.Unknown)}

@@ -287,6 +287,7 @@ func about(n named, p *retry.Policy) *Answer {
 	}
 	if v.Category == "gave_up" {
 		a.changes("Classifier: retry.ThroughGiveUp")
+		a.add("note", "to a stored job, what was given up counts: a job outlives a policy inside it")
 	}
 	a.see("errors")
 	return a

@@ -107,6 +107,9 @@ func errorTable() string {
 				elsewhere = append(elsewhere, p.name+": "+p.verdict.Class.String())
 			}
 		}
+		if job := new(retry.Policy).Next(retry.State{}, n.err, time.Time{}).Verdict; job.Class != v.Class {
+			elsewhere = append(elsewhere, "a job: as what was given up")
+		}
 		category := ""
 		if v.Category != "" {
 			category = "`" + v.Category + "`"
