@@ -120,14 +120,11 @@ func (d *daemon) delay(p partition) time.Duration {
 
 // batches splits partitions by customer and query.
 func batches(all []partition) (split [][]partition) {
-	for len(all) > 0 {
-		n := slices.IndexFunc(all, func(p partition) bool {
-			return p.customer != all[0].customer || p.query != all[0].query
-		})
-		if n < 0 {
-			n = len(all)
+	for i, p := range all {
+		if i == 0 || p.customer != all[i-1].customer || p.query != all[i-1].query {
+			split = append(split, nil)
 		}
-		split, all = append(split, all[:n]), all[n:]
+		split[len(split)-1] = append(split[len(split)-1], p)
 	}
 	return split
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -99,11 +100,8 @@ func (s *store) missing(ctx context.Context, adopt bool) ([]string, error) {
 
 // check says what is wrong with the table, and changes nothing.
 func (s *store) check(ctx context.Context) error {
-	err := s.Check(ctx, s.db)
-	if err == nil {
-		_, err = s.db.ExecContext(ctx, "SELECT category, url, expected, submitted_date FROM runs WHERE 1 = 0")
-	}
-	if err != nil {
+	_, err := s.db.ExecContext(ctx, "SELECT category, url, expected, submitted_date FROM runs WHERE 1 = 0")
+	if err = errors.Join(err, s.Check(ctx, s.db)); err != nil {
 		return fmt.Errorf("%w\nruns migrate adds what is missing", err)
 	}
 	return nil

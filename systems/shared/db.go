@@ -79,18 +79,13 @@ func open(ctx context.Context, dsn string, m mode) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	db := &DB{DSN: dsn}
+	dialects := map[string]retrytable.Dialect{"pgx": retrytable.PostgreSQL, "mysql": retrytable.MySQL, "sqlite": retrytable.SQLite}
+	db, connections := &DB{DSN: dsn, Dialect: dialects[driver]}, maxConnections
 	if db.DB, err = sql.Open(driver, source); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	connections := maxConnections
-	switch driver {
-	case "pgx":
-		db.Dialect = retrytable.PostgreSQL
-	case "mysql":
-		db.Dialect = retrytable.MySQL
-	default:
-		db.Dialect, connections = retrytable.SQLite, 1
+	if db.Dialect == retrytable.SQLite {
+		connections = 1
 	}
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)

@@ -6,12 +6,15 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"reflect"
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
 // exit is an error with the exit code of the program that ends by it.
@@ -98,4 +101,16 @@ func Wait(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 	}
 	return ctx.Err()
+}
+
+// Failed is an OnError of a worker. A lease that is lost has a level of its own: whoever has ended
+// the job meanwhile tells that.
+func Failed(log *slog.Logger, name string, lost slog.Level) func(context.Context, error) {
+	return func(ctx context.Context, err error) {
+		level := slog.LevelError
+		if errors.Is(err, retrytable.ErrLeaseLost) {
+			level = lost
+		}
+		log.Log(ctx, level, name, "error", err)
+	}
 }

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -20,12 +20,10 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
-const maxBody = 1 << 20
-
 // openAPI describes the API.
 //
 //go:embed openapi.json
-var openAPI []byte
+var openAPI embed.FS
 
 // problem is an error for whoever sent the request.
 type problem struct {
@@ -88,10 +86,7 @@ func (s *service) handler() http.Handler {
 	handle("GET /dag", func(r *http.Request) (any, error) { return s.dag(r.Context(), r.URL.Query().Get("batch")) })
 	handle("GET /health", s.health)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.counts, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(openAPI)
-	})
+	mux.Handle("GET /openapi.json", http.FileServerFS(openAPI))
 	return mux
 }
 
@@ -156,28 +151,32 @@ func told(err error, path string) *problem {
 }
 
 func decode(r *http.Request, into any) error {
-	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
-	if err == nil {
-		err = unmarshalStrict(body, into)
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" { // or ""
+		return &problem{http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Type: %.100q: must be application/json", kind)}
 	}
-	if err != nil {
-		return &problem{http.StatusBadRequest, "body: " + err.Error()}
+	var large *http.MaxBytesError
+	switch err := unmarshalStrict(r.Body, into); {
+	case errors.As(err, &large):
+		return &problem{http.StatusRequestEntityTooLarge, fmt.Sprintf("body: must have at most %d bytes", large.Limit)}
+	case err != nil:
+		return &problem{http.StatusBadRequest, fmt.Sprintf("body: %.300s", err)}
 	}
 	return nil
 }
 
 func (p *patch) validate() error {
-	var errs []error
+	err := errors.Join(natural("new_success", p.NewSuccess), natural("new_failures", p.NewFailures))
 	if p.Status != "" && p.Status != success && p.Status != failed {
-		errs = append(errs, fmt.Errorf("status: %q: must be Success or Failure", p.Status))
+		err = errors.Join(fmt.Errorf("status: %q: must be Success or Failure", p.Status), err)
 	}
-	if p.NewSuccess < 0 {
-		errs = append(errs, fmt.Errorf("new_success: %d: must not be negative", p.NewSuccess))
+	return err
+}
+
+func natural(field string, n int64) error {
+	if n < 0 {
+		return fmt.Errorf("%s: %d: must not be negative", field, n)
 	}
-	if p.NewFailures < 0 {
-		errs = append(errs, fmt.Errorf("new_failures: %d: must not be negative", p.NewFailures))
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // mostListed is how many tasks a list has at most.

@@ -43,6 +43,11 @@ func TestBadRequests(t *testing.T) {
 			{"POST", "/task", `[{"id": "a"}, {"id": "a"}]`, bad, `task "a": id: must be there and unique`},
 			{"POST", "/task", `[{"id": "a", "timeout": -1}]`, bad, `task "a": timeout: -1: must not be negative`},
 			{"POST", "/task", `[{"id": "a", "max_concurrency": -1}]`, bad, `task "a": max_concurrency: -1: must not be negative`},
+			{ // 65 KB are answered by few
+				"POST", "/task", `[{"id": "` + strings.Repeat("A", 40_000) + `", "dependencies": ["` + strings.Repeat(`","`, 9_000) + `"]}]`, bad,
+				`task "` + strings.Repeat("A", 60) + `": dependencies: "": there is no such task\nand 8981 more`,
+			},
+			{"PATCH", "/task/" + id, `{"` + strings.Repeat("A", 100_000) + `": 1}`, bad, `unknown field "AAA`},
 			{"POST", "/task", `[{"id": "a", "dependencies": ["b"]}]`, bad, `task "a": dependencies: "b": there is no such task`},
 			{
 				"POST", "/task", `[{"id": "a", "dependencies": ["b"]}, {"id": "b", "dependencies": ["a"]}]`, bad,
@@ -83,12 +88,36 @@ func TestBadRequests(t *testing.T) {
 		} {
 			var answer struct{ Error string }
 			e.request(tt.method, tt.path, tt.body, tt.code, &answer)
-			assert.Contains(t, strings.ReplaceAll(answer.Error, "\n", `\n`), tt.want, tt.body)
+			assert.Contains(t, strings.ReplaceAll(answer.Error, "\n", `\n`), tt.want, tt.body[:min(len(tt.body), 1000)])
+			assert.Less(t, len(answer.Error), 5000)
 		}
 		var all []dto
 		e.request(http.MethodGet, "/task", "", http.StatusOK, &all)
 		assert.Len(t, all, 3)
 	})
+}
+
+// A body is JSON, says so, and is no larger than the server takes.
+func TestBodies(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, dbtest.New(t, retrytable.SQLite))
+	handler := http.MaxBytesHandler(e.handler(), 100)
+	for _, tt := range []struct {
+		kind, body string
+		code       int
+		want       string
+	}{
+		{"application/json; charset=utf-8", `[{"id": "a"}]`, http.StatusCreated, `"id"`},
+		{"text/plain", `[{"id": "a"}]`, http.StatusUnsupportedMediaType, `Content-Type: \"text/plain\": must be application/json`},
+		{"", `[{"id": "a"}]`, http.StatusUnsupportedMediaType, `Content-Type: \"\": must be application/json`},
+		{"application/json", strings.Repeat(" ", 101), http.StatusRequestEntityTooLarge, "body: must have at most 100 bytes"},
+	} {
+		r, w := httptest.NewRequest(http.MethodPost, "/task", strings.NewReader(tt.body)), httptest.NewRecorder()
+		r.Header.Set("Content-Type", tt.kind)
+		handler.ServeHTTP(w, r)
+		assert.Equal(t, tt.code, w.Code, tt.kind)
+		assert.Contains(t, w.Body.String(), tt.want)
+	}
 }
 
 // What PostgreSQL cannot store is refused, or is not there.
@@ -202,6 +231,9 @@ func TestDAGPage(t *testing.T) {
 		assert.Contains(t, page, "Batch "+other["batch"])
 		assert.Contains(t, page, "<p>attempt 0 of 0…1</p>")
 		assert.NotContains(t, page, "next retry")
+
+		dbtest.Exec(t, e.db, "INSERT INTO task_link VALUES ($1, $2)", other["parent"], ids["parent"])
+		assert.Equal(t, 2, strings.Count(e.text("/dag?batch="+ids["batch"]), `marker-end="url(#arrow)"`), "no line from another batch")
 	})
 }
 

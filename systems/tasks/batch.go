@@ -13,50 +13,53 @@ import (
 	"github.com/seed-5ff3c98e/retry/systems/shared"
 )
 
-// validateBatch reports everything that is wrong with a batch.
+// mostFaults is how many faults of a batch are told. Each quotes what was sent.
+const mostFaults = 20
+
+// validateBatch reports what is wrong with a batch.
 func (s *service) validateBatch(batch []newTask) error {
-	var errs []error
 	if len(batch) == 0 {
-		errs = append(errs, errors.New("tasks: 0: must be at least 1"))
+		return errors.New("tasks: 0: must be at least 1")
+	}
+	errs, faults := []error(nil), 0
+	fail := func(t *newTask, field string, err error) {
+		if err == nil {
+			return
+		}
+		if faults++; faults <= mostFaults {
+			errs = append(errs, fmt.Errorf("task %.60q: %s%w", t.ID, field, err))
+		}
 	}
 	var ids []string
 	needs := map[string][]string{}
 	for i := range batch {
 		t := &batch[i]
-		fail := func(field string, err error) {
-			if err != nil {
-				errs = append(errs, fmt.Errorf("task %q: %s%w", t.ID, field, err))
-			}
-		}
 		if _, known := needs[t.ID]; known || t.ID == "" {
-			fail("id: ", errors.New("must be there and unique"))
+			fail(t, "id: ", errors.New("must be there and unique"))
 		}
 		ids = append(ids, t.ID)
 		needs[t.ID] = t.Dependencies
-		if t.Timeout < 0 {
-			fail("", fmt.Errorf("timeout: %d: must not be negative", t.Timeout))
-		}
-		if t.MaxRunning < 0 {
-			fail("", fmt.Errorf("max_concurrency: %d: must not be negative", t.MaxRunning))
-		}
-		if len(t.Retry) > 0 {
-			var err error
-			t.policy, err = newPolicy(t.Retry, s.limits)
-			fail("retry: ", err)
-		}
-		fail("on_start: ", t.OnStart.validate())
-		fail("on_success: ", t.OnSuccess.validate())
-		fail("on_failure: ", t.OnFailure.validate())
+		fail(t, "", natural("timeout", int64(t.Timeout)))
+		fail(t, "", natural("max_concurrency", int64(t.MaxRunning)))
+		var err error
+		t.policy, err = newPolicy(t.Retry, s.limits)
+		fail(t, "retry: ", err)
+		fail(t, "on_start: ", t.OnStart.validate())
+		fail(t, "on_success: ", t.OnSuccess.validate())
+		fail(t, "on_failure: ", t.OnFailure.validate())
 	}
-	for _, t := range batch {
-		for _, parent := range t.Dependencies {
+	for i := range batch {
+		for _, parent := range batch[i].Dependencies {
 			if _, known := needs[parent]; !known {
-				errs = append(errs, fmt.Errorf("task %q: dependencies: %q: there is no such task", t.ID, parent))
+				fail(&batch[i], "dependencies: ", fmt.Errorf("%.60q: there is no such task", parent))
 			}
 		}
 	}
 	if _, cycle := shared.Order(ids, needs); cycle != nil {
-		errs = append(errs, fmt.Errorf("dependencies: there is a cycle: %s", strings.Join(cycle, " needs ")))
+		errs = append(errs, fmt.Errorf("dependencies: there is a cycle: %.1000s", strings.Join(cycle, " needs ")))
+	}
+	if faults > mostFaults {
+		errs = append(errs, fmt.Errorf("and %d more", faults-mostFaults))
 	}
 	return errors.Join(errs...)
 }

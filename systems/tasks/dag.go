@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/systems/shared"
@@ -52,14 +54,11 @@ func (s *service) dag(ctx context.Context, batch string) (*page, error) {
 		}
 	}
 	tasks, err := s.list(ctx, url.Values{"batch": {batch}})
-	if err != nil {
-		return nil, err
-	}
-	links, err := shared.Query(ctx, s.db, func(rows *sql.Rows) (l [2]string, err error) {
+	links, linksErr := shared.Query(ctx, s.db, func(rows *sql.Rows) (l [2]string, err error) {
 		return l, rows.Scan(&l[0], &l[1])
 	}, `SELECT parent_id, child_id FROM task_link
 		WHERE child_id IN (SELECT id FROM task WHERE batch_id = $1) ORDER BY parent_id, child_id`, batch)
-	if err != nil {
+	if err := errors.Join(err, linksErr); err != nil {
 		return nil, err
 	}
 	p := &page{Batch: batch, Reload: 1 + len(tasks)/500, NodeWidth: nodeWidth, NodeHeight: nodeHeight}
@@ -78,6 +77,7 @@ func (p *page) arrange(links [][2]string) {
 	for i, n := range p.Nodes {
 		ids[i], nodes[n.ID] = n.ID, n
 	}
+	links = slices.DeleteFunc(links, func(l [2]string) bool { return nodes[l[0]] == nil || nodes[l[1]] == nil }) // of another batch
 	for _, l := range links {
 		parents[l[1]] = append(parents[l[1]], l[0])
 	}

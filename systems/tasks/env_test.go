@@ -173,6 +173,7 @@ func (e *env) send(method, path, body string, code int) string {
 	e.t.Helper()
 	req, err := http.NewRequestWithContext(e.t.Context(), method, e.url+path, bytes.NewBufferString(body))
 	require.NoError(e.t, err)
+	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(e.t, err)
 	defer resp.Body.Close()

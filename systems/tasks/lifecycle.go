@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 	"github.com/seed-5ff3c98e/retry/retrytable"
+	"github.com/seed-5ff3c98e/retry/systems/shared"
 )
 
 // starter is the start loop: it claims tasks whose turn it is, calls their on_start, and
@@ -36,14 +38,8 @@ func (s *service) worker(table *retrytable.Table[string], lost error) *retrytabl
 			err := json.Unmarshal([]byte(cmp.Or(stored, "null")), &p)
 			return p.policy(), err
 		},
-		InTx: s.outcome,
-		OnError: func(_ context.Context, err error) {
-			if errors.Is(err, retrytable.ErrLeaseLost) { // it was ended or canceled, which is told by whoever did it
-				s.log.Debug("worker", "error", err)
-			} else {
-				s.log.Error("worker", "error", err)
-			}
-		},
+		InTx:    s.outcome,
+		OnError: shared.Failed(s.log, "worker", slog.LevelDebug),
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +33,7 @@ var program = &shared.Program{
 
 func serveCommand(flags *flag.FlagSet) shared.Action {
 	address := flags.String("address", "127.0.0.1:0", "where to listen; port 0 is any that is free")
+	hosts := flags.String("hosts", "", "the `names`, as in a,b, that clients have for the service, besides IP addresses and localhost")
 	return shared.On(flags, shared.OpenExisting, func(ctx context.Context, db *shared.DB, out io.Writer) error {
 		c, err := readConfig(os.Getenv)
 		if err != nil {
@@ -46,20 +48,20 @@ func serveCommand(flags *flag.FlagSet) shared.Action {
 			return fmt.Errorf("-address: %w", err)
 		}
 		fmt.Fprintf(out, "http://%s/dag\n", listener.Addr())
-		return s.serve(ctx, listener, s.handler())
+		return s.serve(ctx, listener, s.handler(), strings.Split(*hosts, ",")...)
 	})
 }
 
 func migrateCommand(flags *flag.FlagSet) shared.Action { return shared.Migration(flags, missing) }
 
 // serve serves the API and works until the context is done.
-func (s *service) serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+func (s *service) serve(ctx context.Context, listener net.Listener, handler http.Handler, hosts ...string) error {
 	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
 	wg.Go(func() { s.work(ctx) })
-	return shared.Serve(ctx, listener, handler, s.grace)
+	return shared.Serve(ctx, listener, handler, s.grace, hosts...)
 }
 
 // work runs the loops until the context is done, and what was begun is finished.

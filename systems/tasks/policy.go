@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -41,21 +43,22 @@ type failure struct {
 func (f *failure) Error() string { return string(f.trigger) + ": " + f.reason }
 
 // UnmarshalJSON fills in the defaults.
-func (r *retryPolicy) UnmarshalJSON(data []byte) error {
+func (r *retryPolicy) UnmarshalJSON(data []byte) error { return r.read(data, math.MaxInt32) }
+
+// read fills in the defaults, of which no delay is longer than this.
+func (r *retryPolicy) read(data []byte, longest int32) error {
 	type plain retryPolicy
-	p := plain{InitialDelaySecs: 5, BackoffMultiplier: 2, MaxDelaySecs: 300}
-	if err := unmarshalStrict(data, &p); err != nil {
-		return err
-	}
+	p := plain{InitialDelaySecs: min(5, longest), BackoffMultiplier: 2, MaxDelaySecs: min(300, longest)}
+	err := unmarshalStrict(bytes.NewReader(data), &p)
 	*r = retryPolicy(p)
-	return nil
+	return err
 }
 
 // UnmarshalText takes the triggers that there are.
 func (t *trigger) UnmarshalText(word []byte) error {
 	*t = trigger(word)
 	if !slices.Contains([]trigger{timedOut, webhookFailure, explicit}, *t) {
-		return fmt.Errorf("retry_on: %q: must be timeout, webhook_failure or explicit", word)
+		return fmt.Errorf("retry_on: %.60q: must be timeout, webhook_failure or explicit", word)
 	}
 	return nil
 }
@@ -96,19 +99,17 @@ func (r *retryPolicy) classify(err error) retry.Verdict {
 // newPolicy reads the policy of a request, and reports everything that is wrong with it, in
 // the words of whoever has sent it. A default is never beyond the limits.
 func newPolicy(data json.RawMessage, limits retryLimits) (r *retryPolicy, err error) {
-	sent := map[string]any{}
-	if err := errors.Join(json.Unmarshal(data, &r), json.Unmarshal(data, &sent)); err != nil || r == nil {
+	if len(data) == 0 || string(data) == "null" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	r = &retryPolicy{}
+	if err := r.read(data, limits.maxDelaySecs); err != nil {
 		return nil, err
 	}
 	var errs []error
 	check := func(ok bool, field string, value any, problem string) {
 		if !ok {
 			errs = append(errs, fmt.Errorf("%s: %v: must be %s", field, value, problem))
-		}
-	}
-	for field, value := range map[string]*int32{"initial_delay_secs": &r.InitialDelaySecs, "max_delay_secs": &r.MaxDelaySecs} {
-		if sent[field] == nil {
-			*value = min(*value, limits.maxDelaySecs)
 		}
 	}
 	check(r.MaxRetries >= 1, "max_retries", r.MaxRetries, "at least 1")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
@@ -26,7 +27,7 @@ func (s *service) ended(ctx context.Context, tx *sql.Tx, t task) error {
 			UNION SELECT child_id FROM task_link JOIN below ON parent_id = below.id)
 		UPDATE task SET status = $2, failure_reason = $3, ended_at = {now}, last_updated = {now}
 		WHERE id IN (SELECT id FROM below) AND status IN ('waiting', 'paused')`+returning,
-		t.ID, string(t.Status), "dependency "+t.Name+": "+t.Status.String())
+		t.ID, string(t.Status), fmt.Sprintf("dependency %.100s: %v", t.Name, t.Status))
 	for _, child := range below {
 		s.tell(ctx, child)
 		err = errors.Join(err, s.enqueue(ctx, tx, child))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -49,7 +48,7 @@ func (s status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 func (s *status) UnmarshalText(word []byte) error {
 	i := slices.IndexFunc(statuses, func(s status) bool { return string(word) == s.String() || string(word) == string(s) })
 	if i < 0 {
-		return fmt.Errorf("status: %q: must be one of %v", word, statuses)
+		return fmt.Errorf("status: %.60q: must be one of %v", word, statuses)
 	}
 	*s = statuses[i]
 	return nil
@@ -114,8 +113,8 @@ func scanTask(row *sql.Rows) (t task, err error) {
 }
 
 // unmarshalStrict takes no fields that there are not, and nothing after the value.
-func unmarshalStrict(data []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
+func unmarshalStrict(data io.Reader, into any) error {
+	d := json.NewDecoder(data)
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
 		return err

@@ -32,13 +32,13 @@ func (a *action) validate() error {
 		return nil
 	}
 	if a.Kind != "Webhook" {
-		return fmt.Errorf("kind: %q: must be Webhook", a.Kind)
+		return fmt.Errorf("kind: %.60q: must be Webhook", a.Kind)
 	}
 	if u, err := url.Parse(a.Params.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("params.url: %q: must be http://… or https://…", a.Params.URL)
+		return fmt.Errorf("params.url: %.100q: must be http://… or https://…", a.Params.URL)
 	}
 	if !slices.Contains([]string{"Get", "Post", "Put", "Patch", "Delete"}, a.Params.Verb) {
-		return fmt.Errorf("params.verb: %q: must be Get, Post, Put, Patch or Delete", a.Params.Verb)
+		return fmt.Errorf("params.verb: %.60q: must be Get, Post, Put, Patch or Delete", a.Params.Verb)
 	}
 	return nil
 }

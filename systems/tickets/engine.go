@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -55,17 +54,8 @@ func (e *engine) worker(n int) *retrytable.Worker[string] {
 	return &retrytable.Worker[string]{
 		Table: e.table, DB: e.db.DB, Policy: e.policy, Work: e.work, Concurrency: n,
 		Poll: e.interval, Grace: e.grace, Lost: errLost,
-		ClaimArgs: []any{e.vm}, FinishArgs: e.decided, InTx: e.logDecision, After: e.tell, OnError: e.failed,
+		ClaimArgs: []any{e.vm}, FinishArgs: e.decided, InTx: e.logDecision, After: e.tell, OnError: shared.Failed(e.log, "engine", slog.LevelWarn),
 	}
-}
-
-// failed logs what went wrong. That a lease is lost did not, if a person has cancelled the ticket.
-func (e *engine) failed(ctx context.Context, err error) {
-	level := slog.LevelError
-	if errors.Is(err, retrytable.ErrLeaseLost) {
-		level = slog.LevelWarn
-	}
-	e.log.Log(ctx, level, "engine", "error", err)
 }
 
 // work has the agent work on a claimed ticket.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"sync/atomic"
 	"time"
@@ -64,18 +63,14 @@ func (m *metrics) ended(before retry.State, success bool) {
 	if before.Failures == 0 {
 		return
 	}
+	m.retries.Add(1)
 	if success {
 		m.successes.Add(1)
 	}
-	m.retries.Add(1)
 }
 
 func (m *metrics) successRate() float64 {
-	successes, retries := m.successes.Load(), m.retries.Load()
-	if retries == 0 {
-		return math.NaN()
-	}
-	return 100 * float64(successes) / float64(retries)
+	return 100 * float64(m.successes.Load()) / float64(m.retries.Load()) // in this order, and counted in the other: at most 100
 }
 
 // serve exposes them to this machine until the context is done, and returns where.

@@ -125,20 +125,18 @@ func strategy(p *retry.Policy, category string) shared.JSON {
 func list(ctx context.Context, db *shared.DB, state string, out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ID\tPRIORITY\tSTATE\tRETRIES\tREJECTIONS\tDESIGN\tHOLD REASON\tERROR")
-	rows, err := shared.Query(ctx, db, func(rows *sql.Rows) (string, error) {
+	_, err := shared.Query(ctx, db, func(rows *sql.Rows) (any, error) {
 		var priority, retries, rejections int64
 		var id, state, design, reason, problem string
 		err := rows.Scan(&id, &priority, &state, &retries, &rejections, &design, &reason, &problem)
-		problem = strings.Join(strings.Fields(problem), " ") // one line, with no tab of its own
-		return fmt.Sprintf("%s\t%d\t%s\t%d\t%d\t%s\t%s\t%s", id, priority, state, retries, rejections, design, reason, problem), err
+		fmt.Fprintf(table, "%s\t%d\t%s\t%d\t%d\t%s\t%s\t%s\n", id, priority, state, retries, rejections, design, reason,
+			strings.Join(strings.Fields(problem), " ")) // one line, with no tab of its own
+		return nil, err
 	}, "SELECT t.id, coalesce(t.priority, 0), t.state, coalesce(t.retry_count, 0), coalesce(t.rejection_count, 0), coalesce(d.name, ''), coalesce(t.hold_reason, ''), coalesce(t.error, '') "+
 		"FROM tickets t LEFT JOIN designs d ON t.design_id = d.id "+
 		"WHERE $1 = '' OR CAST(t.state AS text) = $1 ORDER BY t.priority DESC, t.created_at, t.id", state)
 	if err != nil {
 		return err
-	}
-	for _, row := range rows {
-		fmt.Fprintln(table, row)
 	}
 	return table.Flush()
 }
