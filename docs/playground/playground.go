@@ -11,12 +11,16 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/seed-5ff3c98e/retry/docs/playground/model"
 )
@@ -160,6 +164,27 @@ func compressed(text []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// Server returns a server of a page of Handler or Files that listens at address. It is called by an
+// IP address, as localhost, or by the host of that address: a page of another site may have a name
+// that leads here, and could ask it otherwise. A request must arrive within 30 seconds, and its
+// answer within 2 minutes.
+func Server(page http.Handler, address string) *http.Server {
+	host, _, _ := net.SplitHostPort(address)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := (&url.URL{Host: r.Host}).Hostname()
+		if _, err := netip.ParseAddr(name); err != nil && name != "localhost" && name != host {
+			problem := fmt.Sprintf("Host: %.100q: must be an IP address, localhost, or the host of --listen", r.Host)
+			http.Error(w, problem, http.StatusMisdirectedRequest)
+			return
+		}
+		page.ServeHTTP(w, r)
+	})
+	return &http.Server{
+		Handler: handler, MaxHeaderBytes: 64 << 10, ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout: 30 * time.Second, WriteTimeout: 2 * time.Minute, IdleTimeout: time.Minute,
+	}
+}
+
 // largestQuestion is one of the page, which asks about a policy.
 const largestQuestion = 1 << 20
 
@@ -174,7 +199,7 @@ func Handler() http.Handler {
 	mux.HandleFunc("POST /ask", func(w http.ResponseWriter, r *http.Request) {
 		question, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestQuestion))
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
+			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")

@@ -73,6 +73,21 @@ func TestHandler(t *testing.T) {
 	w := ask(`["plan", "{\"max_attempts\": 0}"]`)
 	assert.Equal(t, http.StatusOK, w.Code)
 	assert.Contains(t, w.Body.String(), `"error":"retry: invalid policy: max_attempts: 0: must be at least 1`)
-	assert.Equal(t, http.StatusBadRequest, ask(strings.Repeat(" ", 2<<20)).Code)
+	assert.Equal(t, http.StatusRequestEntityTooLarge, ask(strings.Repeat(" ", 2<<20)).Code)
 	assert.Equal(t, http.StatusForbidden, ask(`[]`, "Sec-Fetch-Site", "cross-site").Code, "another site")
+}
+
+// TestServer: no name of somebody else leads to the page.
+func TestServer(t *testing.T) {
+	t.Parallel()
+	server := playground.Server(playground.Handler(), "devbox:8420")
+	for host, want := range map[string]int{
+		"127.0.0.1:8420": http.StatusOK, "[::1]:8420": http.StatusOK, "localhost": http.StatusOK, "devbox:8420": http.StatusOK,
+		"evil.example": http.StatusMisdirectedRequest, "": http.StatusMisdirectedRequest, "127.0.0.1.evil.example": http.StatusMisdirectedRequest,
+	} {
+		r, w := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
+		r.Host = host
+		server.Handler.ServeHTTP(w, r)
+		assert.Equal(t, want, w.Code, host)
+	}
 }

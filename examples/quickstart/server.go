@@ -18,7 +18,7 @@ import (
 type troubledServer struct {
 	retryAfter time.Duration
 	addr       string
-	server     http.Server
+	server     *http.Server
 	requests   atomic.Int64
 }
 
@@ -34,7 +34,11 @@ func (s *troubledServer) reserve() error {
 
 func (s *troubledServer) url() string { return "http://" + s.addr + "/greeting" }
 
-func (s *troubledServer) close() { _ = s.server.Close() }
+func (s *troubledServer) close() {
+	if s.server != nil {
+		_ = s.server.Close()
+	}
+}
 
 // Observe implements [retry.Observer]: after the first refusal, the server starts.
 func (s *troubledServer) Observe(_ context.Context, e retry.Event) {
@@ -45,7 +49,9 @@ func (s *troubledServer) Observe(_ context.Context, e retry.Event) {
 	if err != nil {
 		return // the port is taken, and the client sees the failure
 	}
-	s.server.Handler = s
+	s.server = &http.Server{
+		Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+	}
 	go func() { _ = s.server.Serve(listener) }()
 }
 

@@ -48,7 +48,7 @@ func serveCommand(flags *flag.FlagSet) shared.Action {
 			return fmt.Errorf("-address: %w", err)
 		}
 		fmt.Fprintf(out, "http://%s/dag\n", listener.Addr())
-		return s.serve(ctx, listener, s.handler(), strings.Split(*hosts, ",")...)
+		return s.serve(ctx, listener, s.handler(), strings.Fields(strings.ReplaceAll(*hosts, ",", " "))...)
 	})
 }
 

@@ -42,7 +42,7 @@ func (a *api) serve() (url string, stop func() error, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	server := &http.Server{Handler: a, ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: a, ReadHeaderTimeout: time.Minute, ReadTimeout: time.Minute, IdleTimeout: time.Hour}
 	go func() { _ = server.Serve(l) }()
 	return "http://" + l.Addr().String(), server.Close, nil
 }

@@ -9,9 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
-	"time"
 
 	"github.com/seed-5ff3c98e/retry/docs/playground"
 )
@@ -43,6 +41,5 @@ func run(ctx context.Context, address, out string) error {
 		return err
 	}
 	fmt.Printf("http://%s\n", l.Addr())
-	server := &http.Server{Handler: playground.Files(dir), ReadHeaderTimeout: 10 * time.Second}
-	return server.Serve(l)
+	return playground.Server(playground.Files(dir), address).Serve(l)
 }

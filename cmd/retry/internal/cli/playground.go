@@ -3,8 +3,6 @@ package cli
 import (
 	"fmt"
 	"net"
-	"net/http"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,8 +26,7 @@ changed: what it does is seen at once. It ends with a signal.`,
 				return err
 			}
 			fmt.Printf("http://%s\n", l.Addr())
-			server := &http.Server{Handler: playground.Handler(), ReadHeaderTimeout: 10 * time.Second}
-			return server.Serve(l)
+			return playground.Server(playground.Handler(), address).Serve(l)
 		},
 	}
 	c.Flags().StringVar(&address, "listen", address, "`ADDRESS` of the page; port 0 is any")
