@@ -12,7 +12,8 @@ Flags behind it are its own, as with timeout(1), nice(1) and env(1).
 A subcommand (plan, why, check, storm, playground, completion, help) is the first word of all. So "retry -n 5 check" and
 "retry -- check" run a program with the name check.
 
-A pipe, a redirection or several commands need a shell: retry sh -c "a | b".`},
+A redirection or several commands need a shell: retry sh -c "a && b". A pipe needs one that fails if any part of it does, or
+a failure is taken for a success: retry bash -o pipefail -c "a | b".`},
 	{"Exit status", `0:	the last run succeeded; with --until-fails, it failed
 
 of the last run:	it failed for good, or the runs are used up

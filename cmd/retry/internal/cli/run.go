@@ -108,6 +108,9 @@ func (r *runner) main(args []string) error {
 	if r.until == "" && !r.untilFails && failsNot(args) {
 		log.warn(curlWarning)
 	}
+	if r.until == "" && hidesFailure(args) {
+		log.warn(pipeWarning)
+	}
 	r.stdin = openInput(r.noStdin)
 	defer r.stdin.close()
 	defer func() { r.held.close() }()

@@ -60,7 +60,7 @@ var uses = []use{
 	{line: `retry "" x`, code: 125, stderr: "the command is empty: is a variable not set?"},
 
 	// What people write, and what is not there.
-	{line: `retry 'echo a | wc'`, like: `timeout 9 'echo a | wc'`, code: 127, stderr: `retry: a line for a shell needs one: retry sh -c 'echo a | wc'`},
+	{line: `retry 'echo a | wc'`, like: `timeout 9 'echo a | wc'`, code: 127, stderr: `retry: a line for a shell needs one: retry bash -o pipefail -c 'echo a | wc'`},
 	{line: `retry 'echo hi'`, code: 127, stderr: `retry sh -c 'echo hi'`},
 	{line: `retry A=1 env`, like: `timeout 9 A=1 env`, code: 127, stderr: "variables are set by env: retry env A=1"},
 	{line: `retry ulimit -n`, code: 127, stderr: `it is a part of the shell: retry sh -c 'ulimit -n'`},
@@ -73,6 +73,18 @@ var uses = []use{
 	{line: `printf 'max_attempts: 2' >p.json; retry -p p.json true`, code: 125, stderr: "the file is YAML: call it .yaml"},
 	{line: `printf '{"max_attempts": 2}' >p.yaml; retry -p p.yaml echo hi`, stdout: "hi\n"},
 	{line: `printf '{"max_attempts": 2,}' >p.json; retry -p p.json true`, code: 125, stderr: "looking for beginning of object key string\n"},
+
+	// A pipe has the exit code of its last part.
+	{line: `retry sh -c 'false | cat'`, like: `timeout 9 sh -c 'false | cat'`, stderr: "retry: a shell takes a pipe for a success"},
+	{line: `retry env sh -ec 'echo "a|b" | cat'`, stdout: "a|b\n", stderr: "use bash -o pipefail -c"},
+	{line: `retry --log json bash -c 'false |& cat'`, stderr: `"event":"warning","warning":"a shell takes a pipe`},
+	{line: `retry -q sh -c 'false | cat'`, stderr: "-"},
+	{line: `retry -n 1 bash -o pipefail -c 'false | cat'`, code: 1, stderr: "retry: gave up"},
+	{line: `retry bash -euo pipefail -c 'echo a | cat'`, stdout: "a\n", stderr: "-"},
+	{line: `retry bash -c 'set -o pipefail; echo a | cat'`, stdout: "a\n", stderr: "-"},
+	{line: `retry sh -c 'false || echo "a|b" a\|b #|'`, stdout: "a|b a|b\n", stderr: "-"},
+	{line: `echo 'echo a | cat' >x; retry sh x -c 'a | b'`, stdout: "a\n", stderr: "-"},
+	{line: `retry --until true sh -c 'echo a | cat'`, stdout: "a\n", stderr: "-"},
 
 	// curl, which has retries of its own.
 	{line: `retry -b 1ms curl -fsS URL`, like: `curl -fsS --retry 2 --retry-delay 1 URL`, stdout: "ok"},

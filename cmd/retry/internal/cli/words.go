@@ -147,9 +147,9 @@ func advice(root *cobra.Command, args []string, err error) string {
 	case assigns && name != "" && strings.Trim(strings.ToUpper(name), "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == "":
 		return "variables are set by env: retry env " + word + " …"
 	case len(args) == 1 && strings.ContainsAny(word, " \t\n|&;<>()$`\\\"'*?"):
-		return "a line for a shell needs one: retry sh -c " + quoted(word)
+		return "a line for a shell needs one: retry " + shellOf(word)
 	case slices.Contains(strings.Fields(shellWords), word):
-		return "it is a part of the shell: retry sh -c " + quoted(strings.Join(args, " "))
+		return "it is a part of the shell: retry " + shellOf(strings.Join(args, " "))
 	case len(similar) > 0:
 		return "or did you mean: retry " + similar[0]
 	default:
@@ -163,3 +163,11 @@ const shellWords = ". ! [[ alias bg cd command declare eval exec exit export fg 
 
 // quoted quotes a text for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// shellOf returns a command that has a shell run a line, and fails if a part of a pipe does.
+func shellOf(line string) string {
+	if hasPipe(line) {
+		return "bash -o pipefail -c " + quoted(line)
+	}
+	return "sh -c " + quoted(line)
+}
