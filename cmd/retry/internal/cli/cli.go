@@ -52,7 +52,8 @@ const codes = `Exit code: the code of the last run; 123 --until or --until-fails
 const helpText = `Usage: retry [flags] [--] command [arguments]    run it until it succeeds
        retry plan|why|check|storm|playground|completion --help
 {{usages .LocalFlags | trimTrailingWhitespaces}}
-` + codes + "\n"
+Exit code: of the last run; 123 no --until, 124 time, 125 retry, 128+n signal n
+`
 
 // Command returns the root command.
 func Command() *cobra.Command {
@@ -78,6 +79,7 @@ func Command() *cobra.Command {
 
 		ValidArgsFunction: programs,
 	}
+	root.SetFlagErrorFunc(foreignFlag)
 	r.advice = func(err error) string { return advice(root, r.args, err) }
 	cobra.AddTemplateFunc("usages", usages)
 	root.SetHelpTemplate(helpText)

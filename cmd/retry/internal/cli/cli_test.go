@@ -75,7 +75,9 @@ func finish(t *testing.T, cmd *exec.Cmd) result {
 }
 
 // quick waits a millisecond between runs.
-func quick(args ...string) []string { return append([]string{"-b", "1ms", "-j", "none"}, args...) }
+func quick(args ...string) []string {
+	return append([]string{"-b", "1ms", "-j", "none", "--name", "work"}, args...)
+}
 
 // counting is a shell script that counts its runs in a file, and then goes on.
 func counting(script string) []string {
@@ -203,9 +205,9 @@ func TestOutput(t *testing.T) {
 	script := counting("printf 'out %s\\n' $n; echo err $n >&2; test $n = 3 || exit 75")
 	got := run(t, "", quick(script...)...)
 	assert.Equal(t, result{0, "out 1\nout 2\nout 3\n", `err 1
-retry: attempt 1 of 3: exit status 75; again in 1ms
+retry: attempt 1 of 3: work: exit status 75; again in 1ms
 err 2
-retry: attempt 2 of 3: exit status 75; again in 1ms
+retry: attempt 2 of 3: work: exit status 75; again in 1ms
 err 3
 `}, got)
 
@@ -213,14 +215,14 @@ err 3
 	assert.Equal(t, result{0, "out 1\nout 2\nout 3\n", "err 1\nerr 2\nerr 3\n"}, got)
 
 	got = run(t, "", quick(append([]string{"-n", "unlimited"}, counting("test $n = 2")...)...)...)
-	assert.Equal(t, "retry: attempt 1: exit status 1; again in 1ms\n", got.stderr)
+	assert.Equal(t, "retry: attempt 1: work: exit status 1; again in 1ms\n", got.stderr)
 
 	got = run(t, "", quick(append([]string{"-n", "2"}, counting("exit 9")...)...)...)
-	assert.Regexp(t, `^retry: attempt 1 of 2: exit status 9; again in 1ms\n`+
-		`retry: gave up \(attempts\) after 2 attempts in \S+: exit status 9\n$`, got.stderr)
+	assert.Regexp(t, `^retry: attempt 1 of 2: work: exit status 9; again in 1ms\n`+
+		`retry: gave up \(attempts\) after 2 attempts in \S+: work: exit status 9\n$`, got.stderr)
 
-	got = run(t, "", counting("exit 64")...)
-	assert.Equal(t, "retry: not run again (exit_64): exit status 64\n", got.stderr)
+	got = run(t, "", quick(counting("exit 64")...)...)
+	assert.Equal(t, "retry: not run again (exit_64): work: exit status 64\n", got.stderr)
 }
 
 func TestHoldStdout(t *testing.T) {

@@ -331,17 +331,17 @@ func TestLogJSON(t *testing.T) {
 		delete(second, key)
 	}
 	assert.Equal(t, map[string]any{
-		"event": "retrying", "attempt": 1.0, "limit": 3.0, "delay_seconds": 0.001, "class": "retryable", "category": "exit_75",
+		"event": "retrying", "name": "work", "attempt": 1.0, "limit": 3.0, "delay_seconds": 0.001, "class": "retryable", "category": "exit_75",
 		"exit_code": 75.0, "error": "exit status 75: busy",
 	}, first)
-	assert.Equal(t, map[string]any{"event": "succeeded", "attempt": 2.0}, second)
+	assert.Equal(t, map[string]any{"event": "succeeded", "name": "work", "attempt": 2.0}, second)
 
 	// Every run makes progress.
 	files := map[string]string{"p.yaml": "max_attempts: 3\nbackoff: {constant: 1ms}\njitter: none\nreset_after: 1us\n"}
 	got = in(t, files, append([]string{"-p", "p.yaml", "--log", "json"}, counting("test $n = 2")...)...)
 	assert.Contains(t, got.stderr, `"event":"retrying","attempt":1,"progress":true,"limit":3,`)
-	got = in(t, files, append([]string{"-p", "p.yaml"}, counting("test $n = 5")...)...)
-	assert.Equal(t, strings.Repeat("retry: attempt 1 of 3, counted again after progress: exit status 1; again in 1ms\n", 4), got.stderr)
+	got = in(t, files, append([]string{"-p", "p.yaml", "--name", "work"}, counting("test $n = 5")...)...)
+	assert.Equal(t, strings.Repeat("retry: attempt 1 of 3, counted again after progress: work: exit status 1; again in 1ms\n", 4), got.stderr)
 
 	got = run(t, "", quick("--log", "json", "-n", "1", "--", "sh", "-c", "exit 9")...)
 	assert.Regexp(t, `"event":"gave_up","attempt":1,"limit":1,.*"stop":"attempts","exit_code":9,`, got.stderr)

@@ -8,10 +8,14 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryslog"
 )
 
 // The formats of --log.
@@ -23,13 +27,14 @@ const (
 // log says what becomes of the runs.
 type log struct {
 	out      io.Writer
+	name     string // of the command
 	json     bool
 	terminal bool   // out is one that knows escape codes, so that a wait can be counted down
 	line     string // is being counted down
 }
 
-func newLog(format string, quiet bool) (*log, error) {
-	l := &log{out: os.Stderr}
+func newLog(format string, quiet bool, name string) (*log, error) {
+	l := &log{out: os.Stderr, name: name}
 	switch {
 	case format != logText && format != logJSON:
 		return nil, fmt.Errorf("--log %s: must be %s or %s", format, logText, logJSON)
@@ -59,26 +64,26 @@ func (l *log) attempt(n int, err error, d retry.Decision, elapsed time.Duration)
 		if d.Verdict.Progress {
 			progress = ", counted again after progress"
 		}
-		l.line = fmt.Sprintf("retry: attempt %s%s: %s; again in ", ofLimit(n, d.Limit), progress, describe(err))
+		l.line = fmt.Sprintf("retry: attempt %s%s: %s; again in ", ofLimit(n, d.Limit), progress, l.describe(err))
 		if !l.terminal {
 			fmt.Fprintf(l.out, "%s%v\n", l.line, round(d.Delay))
 		}
 	case d.Stop == retry.StopCanceled:
-		fmt.Fprintf(l.out, "retry: ended by a signal after %s in %v: %s\n", runs(n), round(elapsed), describe(err))
+		fmt.Fprintf(l.out, "retry: ended by a signal after %s in %v: %s\n", runs(n), round(elapsed), l.describe(err))
 	case errors.As(d.Err, &gaveUp):
-		fmt.Fprintf(l.out, "retry: gave up (%v) after %s in %v: %s\n", d.Stop, runs(n), round(elapsed), describe(err))
+		fmt.Fprintf(l.out, "retry: gave up (%v) after %s in %v: %s\n", d.Stop, runs(n), round(elapsed), l.describe(err))
 	default:
-		fmt.Fprintf(l.out, "retry: not run again (%s): %s\n", d.Verdict.Category, describe(err))
+		fmt.Fprintf(l.out, "retry: not run again (%s): %s\n", d.Verdict.Category, l.describe(err))
 	}
 }
 
 // warn says what may help.
 func (l *log) warn(text string) {
 	if l.json {
-		_ = json.NewEncoder(l.out).Encode(notice{time.Now().UTC(), "warning", plain(text)})
+		_ = json.NewEncoder(l.out).Encode(notice{time.Now().UTC(), "warning", plain(text), l.name})
 		return
 	}
-	fmt.Fprintf(l.out, "retry: %s\n", plain(text))
+	fmt.Fprintf(l.out, "retry: %s: %s\n", l.name, plain(text))
 }
 
 // notice is a line of --log json that is about no run.
@@ -86,6 +91,7 @@ type notice struct {
 	Time    time.Time `json:"time"`
 	Event   string    `json:"event"` // warning
 	Warning string    `json:"warning"`
+	Name    string    `json:"name"` // of the command
 }
 
 // record is a line of --log json.
@@ -100,12 +106,13 @@ type record struct {
 	Category string    `json:"category,omitempty"`
 	Stop     string    `json:"stop,omitempty"` // why there is no next one
 	Exit     *int      `json:"exit_code,omitempty"`
+	Name     string    `json:"name"` // of the command
 	Error    string    `json:"error,omitempty"`
 	Elapsed  float64   `json:"elapsed_seconds"`
 }
 
 func (l *log) record(n int, err error, d retry.Decision, elapsed time.Duration) {
-	r := record{Time: time.Now().UTC(), Event: retry.Succeeded.String(), Attempt: n, Elapsed: elapsed.Seconds()}
+	r := record{Time: time.Now().UTC(), Event: retry.Succeeded.String(), Name: l.name, Attempt: n, Elapsed: elapsed.Seconds()}
 	if err != nil {
 		code := exitCode(err)
 		r.Exit, r.Error, r.Category, r.Class = &code, plain(err.Error()), d.Verdict.Category, d.Verdict.Class.String()
@@ -180,18 +187,41 @@ func fitting(line string) string {
 	return "…" + string(text[len(text)-width+2:])
 }
 
-// describe says what a failure is without the end of standard error, which has been
-// seen.
-func describe(err error) string {
+// describe says what has failed, and how, without the end of standard error, which has been seen.
+func (l *log) describe(err error) string {
 	var exit *exec.ExitError
+	how := plain(err.Error())
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return "timed out"
+		how = "timed out"
 	case errors.As(err, &exit):
-		return exit.Error()
-	default:
-		return plain(err.Error())
+		how = exit.Error()
 	}
+	return l.name + ": " + how
+}
+
+// secretFlag matches flags whose value is nobody's business.
+var secretFlag = regexp.MustCompile(`(?i)pass|pwd|secret|token|key|auth|cred|user|^-[up]$`)
+
+// shownCommand returns how lines name a command: its words without secrets, and, if they are long,
+// both ends. Those that xargs runs differ at the end.
+func shownCommand(args []string) string {
+	const most = 60
+	words := make([]string, len(args))
+	for i, word := range args {
+		words[i] = retryslog.Redact(plain(word))
+		switch {
+		case i > 0 && strings.HasPrefix(args[i-1], "-") && secretFlag.MatchString(args[i-1]):
+			words[i] = "***"
+		case word == "" || strings.ContainsAny(word, " '\"|&;<>()$`*?"):
+			words[i] = quoted(words[i])
+		}
+	}
+	text := []rune(strings.Join(words, " "))
+	if len(text) > most {
+		text = slices.Concat(text[:most/2], []rune("…"), text[len(text)-most/2:])
+	}
+	return string(text)
 }
 
 func ofLimit(n, limit int) string {

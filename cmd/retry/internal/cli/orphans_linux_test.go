@@ -22,7 +22,7 @@ func TestOrphansAreReaped(t *testing.T) {
 			got := finish(t, cmd)
 			assert.Equal(t, 0, got.code, got.stderr)
 			for line := range strings.Lines(got.stderr) {
-				assert.Regexp(t, `^retry: attempt \d+: (exit status 7|the command succeeded, but .*); again in 1ms\n$`, line)
+				assert.Regexp(t, `^retry: attempt \d+: work: (exit status 7|the command succeeded, but .*); again in 1ms\n$`, line)
 			}
 		})
 	}

@@ -21,6 +21,7 @@ import (
 type policyFlags struct {
 	file, name string
 	set        map[string]any // the settings, in the JSON form of a policy
+	seconds    string         // the value of --attempt-timeout, if it is a number without a unit
 }
 
 // register adds the flags.
@@ -88,7 +89,14 @@ func (s setting) Set(text string) error {
 	}
 	s.of.set[s.key] = v
 	if _, err := with(&retry.Policy{}, map[string]any{s.key: v}); err != nil {
-		return errors.New(strings.TrimPrefix(err.Error(), "retry: invalid policy: "))
+		problem := strings.TrimPrefix(err.Error(), "retry: invalid policy: ")
+		if s.key == "max_attempts" {
+			problem += "; for ever is unlimited"
+		}
+		return errors.New(problem)
+	}
+	if s.key == "attempt_timeout" && strings.Trim(text, "0123456789") == "" {
+		s.of.seconds = text
 	}
 	return nil
 }

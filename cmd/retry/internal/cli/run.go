@@ -31,6 +31,7 @@ type runner struct {
 	noStdin     bool
 	hold        bool
 	quiet       bool
+	name        string
 	log         string
 	args        []string
 	stdin       *input
@@ -54,6 +55,7 @@ func (r *runner) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&r.hold, "hold-stdout", false, "pass on the output of the last run only")
 	flags.BoolVarP(&r.quiet, "quiet", "q", false, "say nothing on standard error")
 	flags.Var(value[string]{&r.log, anyText, "FORMAT"}, "log", "what that is: text (default) or json")
+	flags.Var(value[string]{&r.name, anyText, "NAME"}, "name", "of the command in what retry says")
 }
 
 // parseCodes reads exit codes and ranges: "1,75-78".
@@ -100,7 +102,10 @@ func (r *runner) main(args []string) error {
 	if policy.Classifier, err = r.classifier(); err != nil {
 		return err
 	}
-	log, err := newLog(r.log, r.quiet)
+	if r.name == "" {
+		r.name = shownCommand(args)
+	}
+	log, err := newLog(r.log, r.quiet, plain(r.name))
 	if err != nil {
 		return err
 	}
@@ -110,6 +115,9 @@ func (r *runner) main(args []string) error {
 	}
 	if r.until == "" && hidesFailure(args) {
 		log.warn(pipeWarning)
+	}
+	if n := r.policy.seconds; n != "" { // other programs of this name have -t for the number of runs
+		log.warn(fmt.Sprintf("-t %s is a limit of %[1]s seconds for each run, best written -t %[1]ss; -n %[1]s is the number of runs", n))
 	}
 	r.stdin = openInput(r.noStdin)
 	defer r.stdin.close()

@@ -183,7 +183,7 @@ func TestSignalDuringAWait(t *testing.T) {
 	stderr, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	line := make([]byte, len("retry: attempt 1 of 3: exit status 9"))
+	line := make([]byte, len("retry: attempt 1 of 3: sh -c 'exit 9': exit status 9"))
 	_, err = io.ReadFull(stderr, line)
 	require.NoError(t, err)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
@@ -236,17 +236,17 @@ func pressCtrlC(t *testing.T, cmd *exec.Cmd, first string) string {
 // TestCountdown: on a terminal, a wait is counted down in its line, which does not wrap.
 func TestCountdown(t *testing.T) {
 	t.Parallel()
-	for columns, line := range map[int]string{0: "retry: attempt 1 of 2: exit status 9; again in 0.3s", 20: "…s 9; again in 0.3s"} {
+	for columns, line := range map[int]string{0: "retry: attempt 1 of 2: work: exit status 9; again in 0.3s", 20: "…s 9; again in 0.3s"} {
 		t.Run(strconv.Itoa(columns), func(t *testing.T) {
 			t.Parallel()
-			cmd := onTerminal(t, fmt.Sprintf("stty cols %d; RETRY -n 2 -b 350ms -j none -- sh -c 'exit 9'", columns))
+			cmd := onTerminal(t, fmt.Sprintf("stty cols %d; RETRY --name work -n 2 -b 350ms -j none -- sh -c 'exit 9'", columns))
 			cmd.Stdin = strings.NewReader("")
 			got := finish(t, cmd)
 			assert.Equal(t, 9, got.code)
 			frames := strings.Split(got.stdout, "\r\x1b[K")
 			require.GreaterOrEqual(t, len(frames), 4, "%q", got.stdout)
 			assert.Contains(t, frames, line)
-			assert.Regexp(t, `^retry: attempt 1 of 2: exit status 9; again in 350ms\r\nretry: gave up`, frames[len(frames)-1])
+			assert.Regexp(t, `^retry: attempt 1 of 2: work: exit status 9; again in 350ms\r\nretry: gave up`, frames[len(frames)-1])
 			for _, frame := range frames[1 : len(frames)-1] {
 				assert.LessOrEqual(t, len([]rune(frame)), len([]rune(line)))
 			}
@@ -260,11 +260,11 @@ func TestNoEscapeCodes(t *testing.T) {
 	for _, setting := range []string{"TERM=dumb", "NO_COLOR=1"} {
 		t.Run(setting, func(t *testing.T) {
 			t.Parallel()
-			cmd := onTerminal(t, "RETRY -n 2 -b 350ms -j none -- sh -c 'exit 9'", setting)
+			cmd := onTerminal(t, "RETRY --name work -n 2 -b 350ms -j none -- sh -c 'exit 9'", setting)
 			cmd.Stdin = strings.NewReader("")
 			got := finish(t, cmd)
 			assert.Equal(t, 9, got.code)
-			assert.Regexp(t, `^retry: attempt 1 of 2: exit status 9; again in 350ms\r\nretry: gave up [^\r\x1b]*\r\n$`, got.stdout)
+			assert.Regexp(t, `^retry: attempt 1 of 2: work: exit status 9; again in 350ms\r\nretry: gave up [^\r\x1b]*\r\n$`, got.stdout)
 		})
 	}
 }
@@ -311,7 +311,7 @@ func TestCtrlCEndsALoop(t *testing.T) {
 				began := time.Now()
 				rest := pressCtrlC(t, cmd, first)
 				assert.Less(t, time.Since(began), 15*time.Second, "the loop goes on: %s", rest)
-				assert.NotContains(t, rest, "ready")
+				assert.NotContains(t, rest, "\nready")
 				assert.NotContains(t, rest, "went on")
 			})
 		}

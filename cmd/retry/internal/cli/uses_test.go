@@ -59,8 +59,19 @@ var uses = []use{
 	{line: `retry -n x true`, like: `timeout x true`, code: 125},
 	{line: `retry "" x`, code: 125, stderr: "the command is empty: is a variable not set?"},
 
+	// Lines name the command, or have its --name.
+	{line: `echo 1 2 | xargs -n 1 -P 2 retry -n 1 sh -c 'exit $0'`, code: 123, stderr: `sh -c 'exit $0' 2: exit status 2`},
+	{line: `retry -n 1 curl --max-time 1 -u me:hush http://me:hush@127.0.0.1:1/?token=hush`, code: 7, stderr: `curl --max-time 1 -u *** 'http://127.0.0.1:1/?token=***': exit status 7`},
+	{line: `retry -n 1 --log json --name nightly false`, code: 1, stderr: `,"name":"nightly",`},
+	{line: `retry -t 3 echo hi`, stdout: "hi\n", stderr: "retry: echo hi: -t 3 is a limit of 3 seconds for each run, best written -t 3s; -n 3 is the number of runs"},
+	{line: `retry -t 3s echo hi`, stdout: "hi\n", stderr: "-"},
+
 	// What people write, and what is not there.
-	{line: `retry 'echo a | wc'`, like: `timeout 9 'echo a | wc'`, code: 127, stderr: `retry: a line for a shell needs one: retry bash -o pipefail -c 'echo a | wc'`},
+	{line: `retry -n infinite true`, code: 125, stderr: `"infinite": must be a whole number; for ever is unlimited`},
+	{line: `retry -d 5 true`, code: 125, stderr: "unknown shorthand flag: 'd' in -d; -b 5s waits"},
+	{line: `retry -v true`, code: 125, stderr: "each retry is told without a flag"},
+	{line: `retry --retries=3 true`, code: 125, stderr: "unknown flag: --retries; -n counts the first run too"},
+	{line: `retry 'echo a | wc'`, like: `timeout 9 'echo a | wc'`, code: 127, stderr: `: a line for a shell needs one: retry bash -o pipefail -c 'echo a | wc'`},
 	{line: `retry 'echo hi'`, code: 127, stderr: `retry sh -c 'echo hi'`},
 	{line: `retry A=1 env`, like: `timeout 9 A=1 env`, code: 127, stderr: "variables are set by env: retry env A=1"},
 	{line: `retry ulimit -n`, code: 127, stderr: `it is a part of the shell: retry sh -c 'ulimit -n'`},
@@ -75,7 +86,7 @@ var uses = []use{
 	{line: `printf '{"max_attempts": 2,}' >p.json; retry -p p.json true`, code: 125, stderr: "looking for beginning of object key string\n"},
 
 	// A pipe has the exit code of its last part.
-	{line: `retry sh -c 'false | cat'`, like: `timeout 9 sh -c 'false | cat'`, stderr: "retry: a shell takes a pipe for a success"},
+	{line: `retry sh -c 'false | cat'`, like: `timeout 9 sh -c 'false | cat'`, stderr: "retry: sh -c 'false | cat': a shell takes a pipe for a success"},
 	{line: `retry env sh -ec 'echo "a|b" | cat'`, stdout: "a|b\n", stderr: "use bash -o pipefail -c"},
 	{line: `retry --log json bash -c 'false |& cat'`, stderr: `"event":"warning","warning":"a shell takes a pipe`},
 	{line: `retry -q sh -c 'false | cat'`, stderr: "-"},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -170,4 +171,33 @@ func shellOf(line string) string {
 		return "bash -o pipefail -c " + quoted(line)
 	}
 	return "sh -c " + quoted(line)
+}
+
+// foreign has flags of other programs that run a command again, and what is for the same here.
+var foreign = map[string]string{
+	"retry max-retries retries":                     "-n counts the first run too: -n 4 is 3 retries",
+	"times tries max-attempts max-tries count a r":  "-n N is the number of runs",
+	"delay d sleep s interval i wait w retry-delay": "-b 5s waits 5 seconds each time",
+	"v verbose":               "each retry is told without a flag; --log json tells more",
+	"V":                       "--version prints the version",
+	"max-time retry-max-time": "-t 10s limits each run, -T 5m all of them with their waits",
+	"task-time":               "-t 10s limits each run",
+	"k":                       "--kill-after TIME is from SIGTERM to SIGKILL",
+	"while u":                 "--on-exit and --final-exit say which exit codes are run again",
+	"invert":                  "--until-fails runs until the command fails",
+	"retry-all-errors retry-connrefused preserve-status": "it needs no flag",
+	"forever infinite unlimited":                         "-n unlimited runs for ever",
+}
+
+// foreignFlag adds to the error of an unknown flag what is for the same here.
+func foreignFlag(_ *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		for names, hint := range foreign {
+			if slices.Contains(strings.Fields(names), unknown.GetSpecifiedName()) {
+				return fmt.Errorf("%w; %s", err, hint)
+			}
+		}
+	}
+	return err
 }
