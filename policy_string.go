@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/show"
 )
@@ -69,16 +70,25 @@ func (p *Policy) writeWaits(b *strings.Builder) {
 		lo, hi := p.Bounds(retry)
 		switch lo {
 		case hi:
-			b.WriteString(hi.String())
+			b.WriteString(rounded(hi))
 		case 0:
-			b.WriteString("0–" + hi.String())
+			b.WriteString("0–" + rounded(hi))
 		default:
-			b.WriteString(lo.String() + "–" + hi.String())
+			b.WriteString(rounded(lo) + "–" + rounded(hi))
 		}
 	}
 	if p.limit()-1 > shown {
 		b.WriteString(", …")
 	}
+}
+
+// rounded leaves three digits or so, which is what a person reads.
+func rounded(d time.Duration) string {
+	unit := time.Nanosecond
+	for d/unit >= 1000 && unit < time.Second {
+		unit *= 10
+	}
+	return d.Round(unit).String()
 }
 
 // writeRest writes the other settings.

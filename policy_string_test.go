@@ -18,6 +18,10 @@ func TestPolicyString(t *testing.T) {
 		want   string
 	}{
 		{retry.Policy{}, "3 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s"},
+		{
+			retry.Policy{Backoff: retry.Exponential{Initial: 1687500 * time.Microsecond}, Jitter: retry.Proportional(0.5)},
+			"3 attempts, 1.6875s ×2 ≤30s, ±50% jitter: waits 844ms–2.53s, 1.69s–5.06s",
+		},
 		{retry.Policy{Name: "payments"}, "payments: 3 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s"},
 		{retry.Policy{MaxAttempts: 1}, "1 attempt"},
 		{retry.Policy{MaxAttempts: 1, MaxElapsed: time.Minute, Name: "once"}, "once: 1 attempt within 1m0s"},

@@ -16,7 +16,10 @@ import (
 // literal returns the Go code of a policy, as gofmt writes it.
 func literal(p *retry.Policy) string {
 	fields := fieldsOf(reflect.ValueOf(*p))
-	if len(p.Overrides) == 0 {
+	switch {
+	case len(p.Overrides) == 0 && len(fields) == 0:
+		return "retry.Policy{}"
+	case len(p.Overrides) == 0:
 		return "retry.Policy{\n" + fields.aligned("\t") + "}"
 	}
 	var overrides entries

@@ -96,6 +96,9 @@ func TestPlan(t *testing.T) {
 		"http_503": {MaxAttempts: 2, Backoff: retry.Constant(1500 * time.Millisecond)},
 	},
 }`, plan.Go)
+	none, err := model.MakePlan([]byte(`{}`))
+	require.NoError(t, err)
+	assert.Equal(t, "retry.Policy{}", none.Go)
 	assert.InDelta(t, 45+90, plan.Attempts[2].Earliest, 0)
 	assert.InDelta(t, 90+180, plan.Attempts[2].Latest, 0)
 }

@@ -136,7 +136,7 @@ func documentFaults(repository fs.FS) []string {
 	d.makefile = d.read("Makefile")
 	d.compiled = d.examples()
 	documents := rootDocuments
-	for _, pattern := range []string{"docs/*.md", "docs/evidence/*.md", "examples/README.md", "systems/*.md", "systems/*/*.md"} {
+	for _, pattern := range []string{"docs/*.md", "docs/evidence/*.md", "docs/*/README.md", "adapters/*.md", "examples/*.md", "examples/*/*.md", "systems/*.md", "systems/*/*.md"} {
 		found, err := fs.Glob(repository, pattern)
 		d.check(err)
 		documents = slices.Concat(documents, found)
