@@ -46,6 +46,14 @@ type Retries struct {
 	// error of the same text, or its first 8 KiB.
 	Dead func(ctx context.Context, msg jetstream.Msg, reason error) error
 
+	// Overtime is how long Handle keeps a message whose fn goes on after its context has ended. 0
+	// means the AckWait of the Consumer. After that OnError is told, the message comes again
+	// after AckWait, and the attempt counts as lost. If fn fails later, nothing follows.
+	Overtime time.Duration
+
+	// OnError is told, once for a message, that its Overtime is over. nil means slog.Default().
+	OnError func(ctx context.Context, err error)
+
 	begin    sync.Once
 	fault    error    // of the fields
 	reasons  bool     // the server knows reasons of termination, as it does from 2.10.4 on
@@ -66,6 +74,8 @@ func (r *Retries) Validate() error {
 		return fmt.Errorf("consumer %s: MaxDeliver is %d: must be -1, because the policy has the limit", info.Name, c.MaxDeliver)
 	case c.AckPolicy != jetstream.AckExplicitPolicy:
 		return fmt.Errorf("consumer %s: AckPolicy is %v: must be explicit", info.Name, c.AckPolicy)
+	case r.Overtime < 0:
+		return fmt.Errorf("Retries.Overtime is %v: must not be negative", r.Overtime)
 	}
 	return r.Policy.Validate()
 }
@@ -95,15 +105,18 @@ func (r *Retries) Handle(ctx context.Context, msg jetstream.Msg, fn func(context
 	}
 	key := fmt.Sprintf("%s.%s.%d", meta.Stream, meta.Consumer, meta.Sequence.Stream)
 	d := &delivery{Retries: r, msg: msg, first: meta.NumDelivered == 1, key: forKeys.Replace(url.QueryEscape(key))}
-	if _, running := r.running.LoadOrStore(d.key, nil); running {
+	if _, running := r.running.LoadOrStore(d.key, d); running {
 		return nil
 	}
-	defer r.running.Delete(d.key)
+	defer d.leave()
 	if err := d.handle(ctx, fn); err != nil {
 		return fmt.Errorf("retryjetstream: %s: %w", d.key, err)
 	}
 	return nil
 }
+
+// leave lets another delivery of the message be handled.
+func (d *delivery) leave() { d.running.CompareAndDelete(d.key, d) }
 
 var forKeys = strings.NewReplacer("%", "=", "~", "=7E") // which keys may not have
 
@@ -158,10 +171,15 @@ func (d *delivery) settle(ctx context.Context, job *retry.Stored, s stored, fn f
 				return err
 			}
 		}
-		return d.run(ctx, fn)
+		late, failed := d.run(ctx, fn)
+		if late && failed != nil { // another delivery goes on, and has counted this attempt as lost
+			err = fmt.Errorf("%w: %w", errOvertaken, failed)
+			job.Abort()
+		}
+		return failed
 	})
 	switch {
-	case err != nil: // the attempt could not begin, and the message comes again after AckWait
+	case err != nil: // the attempt could not begin or was given up, and the message comes again after AckWait
 		return err
 	case outcome == retry.Done:
 		asked, end := limited(ctx, patience)
@@ -221,11 +239,18 @@ func (d *delivery) store(ctx context.Context, s stored) error {
 	return err
 }
 
-// run runs fn, and tells the server that it does. If that fails, the message comes again.
-func (d *delivery) run(ctx context.Context, fn func(context.Context) error) error {
-	third := max(d.Consumer.CachedInfo().Config.AckWait/3, time.Millisecond)
-	defer engine.Beat(third, func() { _ = d.msg.InProgress() })()
-	return fn(ctx)
+// run runs fn, and tells the server that it does. If that fails, the message comes again. late
+// says that fn had its overtime, so that another delivery may go on.
+func (d *delivery) run(ctx context.Context, fn func(context.Context) error) (late bool, err error) {
+	wait := d.Consumer.CachedInfo().Config.AckWait
+	over := &engine.Overtime{Most: cmp.Or(d.Overtime, wait)}
+	end := over.Keep(max(wait/3, time.Millisecond), func() { _ = d.msg.InProgress() }, func(stuck error) {
+		d.leave()
+		engine.Report(ctx, d.OnError, fmt.Errorf("retryjetstream: %s: %w", d.key, stuck))
+	})
+	defer end()
+	err = over.Watch(fn)(ctx)
+	return over.Over(), err
 }
 
 // again has the message delivered again. If the State cannot be stored, it comes after

@@ -44,8 +44,8 @@
 // is never published again: its attempts are made one after the other while it is
 // held, and the others of its key wait. Its waits must be shorter, taken together, than
 // MaxExtension. Its State is in memory: if the worker stops or dies, it begins anew. Handle
-// returns when it has ended, so slog.Default() is told at once if the message has no policy, or
-// could not start.
+// returns when it has ended, so OnError is told at once if the message has no policy, or could
+// not start.
 //
 // # How messages end
 //

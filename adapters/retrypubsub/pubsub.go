@@ -46,6 +46,16 @@ type Retries struct {
 	// 0 means 10 minutes. It has to be shorter than MaxExtension of the subscriber.
 	Hold time.Duration
 
+	// Overtime is how long Handle keeps a message whose fn goes on after its context has ended. 0
+	// means a minute. After that OnError is told, and another delivery goes on: that of a copy, for
+	// which the attempt counts as lost, or of the message itself if it must not be copied. What fn
+	// returns later is dropped.
+	Overtime time.Duration
+
+	// OnError is told, once for a message, that its Overtime is over, and of a message with an
+	// ordering key that has no policy or could not start. nil means slog.Default().
+	OnError func(ctx context.Context, err error)
+
 	// CountDeliveries says that every delivery that has ended without an answer was an
 	// attempt whose worker died. The server counts deliveries if the subscription has a
 	// dead-letter policy.
@@ -64,6 +74,8 @@ func (r *Retries) Validate() error {
 		return errors.New("the Subscription has no name")
 	case r.Hold < 0:
 		return fmt.Errorf("the Hold is %v: must not be negative", r.Hold)
+	case r.Overtime < 0:
+		return fmt.Errorf("the Overtime is %v: must not be negative", r.Overtime)
 	}
 	return r.Policy.Validate()
 }
@@ -103,8 +115,10 @@ func (r *Retries) Handle(ctx context.Context, msg *pubsub.Message, fn func(conte
 		if r.CountDeliveries && msg.DeliveryAttempt != nil && early == 0 {
 			job.Lost += max(*msg.DeliveryAttempt-1, 0)
 		}
-		outcome := r.attempt(ctx, msg, &job, fn)
+		outcome, late := r.attempt(ctx, msg, &job, fn)
 		switch {
+		case late:
+			return errLate
 		case outcome == retry.Done:
 			return acknowledge(ctx, msg)
 		case outcome == retry.Ended:
@@ -136,22 +150,60 @@ func room(msg *pubsub.Message) int {
 	return n
 }
 
-// attempt makes the attempt, and those that follow if they are made in place.
-func (r *Retries) attempt(ctx context.Context, msg *pubsub.Message, job *retry.Stored, fn func(context.Context) error) retry.Outcome {
-	visible := func(ctx context.Context) error {
+// errLate is the error of a message whose fn has returned after its Overtime.
+var errLate = errors.New("the function has returned when another delivery had gone on")
+
+// attempt makes the attempt, and those that follow if they are made in place. late says that
+// another delivery goes on.
+func (r *Retries) attempt(
+	ctx context.Context, msg *pubsub.Message, job *retry.Stored, fn func(context.Context) error,
+) (outcome retry.Outcome, late bool) {
+	over := &engine.Overtime{Most: cmp.Or(r.Overtime, time.Minute)}
+	stuck := *msg // the function may change what it has
+	stuck.Attributes = maps.Clone(msg.Attributes)
+	var state retry.State
+	visible := over.Watch(func(ctx context.Context) error {
 		defer maps.Copy(msg.Attributes, ours(msg))
 		return fn(ctx)
+	})
+	attempt := func() retry.Outcome {
+		end := over.Keep(max(over.Most/3, time.Millisecond), func() {}, func(err error) {
+			lost := &retry.Stored{State: state, Lost: 1}
+			r.report(ctx, msg, errors.Join(err, r.pass(ctx, &stuck, lost)))
+		})
+		defer end()
+		return job.Attempt(ctx, func(ctx context.Context) error {
+			state = job.State
+			return visible(ctx)
+		})
 	}
-	outcome := job.Attempt(ctx, visible)
-	for inPlace(msg) && ctx.Err() == nil && outcome != retry.Done && outcome != retry.Ended {
+	outcome = attempt()
+	for inPlace(msg) && ctx.Err() == nil && !over.Over() && outcome != retry.Done && outcome != retry.Ended {
 		if engine.Tell(ctx, job); outcome == retry.Refused {
-			engine.Report(ctx, nil, fmt.Errorf("retrypubsub: message %s waits: %w", msg.ID, job.Err))
+			r.report(ctx, msg, fmt.Errorf("waits: %w", job.Err))
 		}
 		engine.Wait(ctx, job.Decision.Delay)
 		*job = retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: job.Kind, State: job.State, Lost: job.Lost}
-		outcome = job.Attempt(ctx, visible)
+		outcome = attempt()
 	}
-	return outcome
+	return outcome, over.Over()
+}
+
+// pass lets another delivery go on while the function runs.
+func (r *Retries) pass(ctx context.Context, msg *pubsub.Message, lost *retry.Stored) error {
+	var err error
+	if !inPlace(msg) {
+		if err = r.move(ctx, msg, lost, 0, nil); err == nil {
+			return nil
+		}
+	}
+	msg.Nack()
+	return err
+}
+
+// report tells OnError of a message.
+func (r *Retries) report(ctx context.Context, msg *pubsub.Message, err error) {
+	engine.Report(ctx, r.OnError, fmt.Errorf("retrypubsub: message %s: %w", msg.ID, err))
 }
 
 // ours takes the attributes that are ours out of a message. What the function publishes with

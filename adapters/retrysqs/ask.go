@@ -1,13 +1,13 @@
 package retrysqs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
-
-	"github.com/seed-5ff3c98e/retry/internal/engine"
 )
 
 // The client of AWS waits for an answer without an end. So every request has an end here.
@@ -68,9 +68,12 @@ func (r *Retries) send(ctx context.Context, in *sqs.SendMessageInput) error {
 	})
 }
 
-// keep hides a message three times in Visibility, until release is called. If that fails, the next
-// time may not, unless the 12 hours are over.
-func (r *Retries) keep(ctx context.Context, receipt *string) (release func()) {
+// keep hides a message three times in Visibility, until release is called or its Overtime is over.
+// If that fails, the next time may not, unless the 12 hours are over.
+func (r *Retries) keep(ctx context.Context, m *message) (release func()) {
 	third := r.visibility() / 3
-	return engine.Beat(third, func() { _ = r.hide(ctx, receipt, r.visibility(), min(third, patience)) })
+	m.kept.Most = cmp.Or(r.Overtime, r.visibility())
+	return m.kept.Keep(third, func() {
+		_ = r.hide(ctx, m.ReceiptHandle, r.visibility(), min(third, patience))
+	}, func(stuck error) { r.failed(ctx, fmt.Errorf("message %s: %w", aws.ToString(m.MessageId), stuck)) })
 }

@@ -51,6 +51,7 @@ type message struct {
 	count    int       // of all receipts
 	lost     int       // attempts in base that have no outcome
 	release  func()    // ends what hides the message again and again
+	kept     engine.Overtime
 
 	job  retry.Stored
 	note error // that OnError is told, although the message went where it should
@@ -148,9 +149,13 @@ func (r *Retries) attempt(ctx, settle context.Context, m *message, fn func(conte
 		*job = retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: job.Kind, State: job.State, Lost: job.Lost}
 		outcome = engine.Attempt(ctx, job, work)
 	}
-	switch outcome {
-	case retry.Done:
+	switch {
+	case outcome == retry.Done:
 		return outcome, nil
+	case m.kept.Over():
+		return retry.Handed, fmt.Errorf("it was not kept so long, and counts as lost: %w", cmp.Or(job.Err, job.Decision.Err))
+	}
+	switch outcome {
 	case retry.Ended:
 		return r.bury(settle, m, job.Decision.Err)
 	case retry.Again, retry.Handed, retry.Refused:
@@ -294,13 +299,13 @@ func printable(text string) string {
 // handle handles a message for Run.
 func (r *Retries) handle(ctx context.Context, msg types.Message, fn func(context.Context, types.Message) error) {
 	settle := context.WithoutCancel(ctx)
-	release := r.keep(settle, msg.ReceiptHandle)
-	defer release()
-	m := &message{Message: msg, release: release}
-	outcome, err := r.attempt(ctx, settle, m, func(ctx context.Context) error {
+	m := &message{Message: msg}
+	m.release = r.keep(settle, m)
+	defer m.release()
+	outcome, err := r.attempt(ctx, settle, m, m.kept.Watch(func(ctx context.Context) error {
 		msg.MessageAttributes = foreign(msg.MessageAttributes)
 		return fn(ctx, msg)
-	})
+	}))
 	if outcome == retry.Done {
 		err = r.remove(settle, msg.ReceiptHandle)
 	}

@@ -57,8 +57,14 @@ type Retries struct {
 	// that time. HandleLambda leaves it to Lambda.
 	Visibility time.Duration
 
-	// OnError is told what went wrong besides the messages: SQS could not be asked or told, or
-	// no policy is known for a message. It may be called by several goroutines at once. nil
+	// Overtime is how long a message is kept whose fn goes on after its context has ended. 0 means
+	// Visibility. After that OnError is told, and SQS gives the message to another worker after
+	// Visibility. fn keeps its place of the Concurrency until it returns; if it fails then,
+	// nothing follows. HandleLambda leaves it to Lambda.
+	Overtime time.Duration
+
+	// OnError is told what went wrong besides the messages: SQS could not be asked or told, no
+	// policy is known for a message, or its Overtime is over. It may be called by several goroutines at once. nil
 	// means slog.Default().
 	OnError func(ctx context.Context, err error)
 
@@ -152,6 +158,8 @@ func (r *Retries) Validate() error {
 		return errors.New("the Client is nil, or QueueURL is empty")
 	case r.visibility() < 2*time.Second || r.visibility() > longest:
 		return fmt.Errorf("Retries.Visibility is %v: must be from 2s to %v", r.Visibility, longest)
+	case r.Overtime < 0:
+		return fmt.Errorf("Retries.Overtime is %v: must not be negative", r.Overtime)
 	}
 	return r.Policy.Validate()
 }

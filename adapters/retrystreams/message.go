@@ -154,11 +154,11 @@ func (w *worker) handle(ctx context.Context, m *message) (due <-chan time.Time) 
 // attempt runs the function, and tells the server that it does. If that fails, the next time may
 // not.
 func (w *worker) attempt(ctx context.Context, m *message, job *retry.Stored) retry.Outcome {
-	third := w.idle / 3
-	defer engine.Beat(third, func() {
+	third, over := w.idle/3, &engine.Overtime{Most: cmp.Or(w.Overtime, w.idle)}
+	defer over.Keep(third, func() {
 		_ = w.script(ctx, hold, third, []string{m.key}, w.Group, w.Consumer, m.id, m.count).Err()
-	})()
-	return engine.Attempt(ctx, job, func(ctx context.Context) error { return w.fn(ctx, m.XMessage) })
+	}, func(stuck error) { w.failed(ctx, fmt.Errorf("message %s: %w", m.ID, stuck)) })()
+	return engine.Attempt(ctx, job, over.Watch(func(ctx context.Context) error { return w.fn(ctx, m.XMessage) }))
 }
 
 // wait has a message come again after the delay of its outcome.

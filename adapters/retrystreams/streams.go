@@ -47,13 +47,18 @@ type Retries struct {
 	// runs, the server hears of it three times in that time.
 	MinIdle time.Duration
 
+	// Overtime is how long a message is kept whose fn goes on after its context has ended. 0 means
+	// MinIdle. After that OnError is told, another consumer takes the message after MinIdle, and
+	// fn keeps its place of the Concurrency until it returns.
+	Overtime time.Duration
+
 	// Dead is the stream for messages that are given up. Empty means "{Stream}:Group:dead". In
 	// a cluster, it has to be in the slot of Stream.
 	Dead string
 
 	// OnError is told what went wrong besides the messages: the server could not be asked or
-	// told, a message was deleted before it had ended, no policy is known for a message. It may
-	// be called by several goroutines at once. nil means slog.Default().
+	// told, a message was deleted before it had ended, no policy is known for a message, the
+	// Overtime of one is over. It may be called by several goroutines at once. nil means slog.Default().
 	OnError func(ctx context.Context, err error)
 }
 
@@ -89,6 +94,8 @@ func (r *Retries) Validate() error {
 		return errors.New("the Redis is nil, or Stream, Group or Consumer is empty")
 	case r.MinIdle != 0 && r.MinIdle < time.Second:
 		return fmt.Errorf("Retries.MinIdle is %v: must be at least 1s", r.MinIdle)
+	case r.Overtime < 0:
+		return fmt.Errorf("Retries.Overtime is %v: must not be negative", r.Overtime)
 	}
 	return r.Policy.Validate()
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -75,34 +74,6 @@ func Attempt(ctx context.Context, job *retry.Stored, fn func(context.Context) er
 	}()
 	<-over
 	return outcome
-}
-
-// Beat calls beat again and again, to tell the engine that the worker lives, until end is
-// called. That waits for the last beat, which would undo what follows.
-func Beat(every time.Duration, beat func()) (end func()) {
-	over := make(chan struct{})
-	var beats sync.WaitGroup
-	beats.Go(func() {
-		ticker := time.NewTicker(every)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				select {
-				case <-over: // an engine that was silent to the last beat keeps the outcome waiting no longer
-					return
-				default:
-					beat()
-				}
-			case <-over:
-				return
-			}
-		}
-	})
-	return sync.OnceFunc(func() {
-		close(over)
-		beats.Wait()
-	})
 }
 
 // End ends a job for a reason of its adapter, or one that Attempt has given already.

@@ -6,9 +6,7 @@ import (
 	"math"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -119,27 +117,6 @@ func TestAttempt(t *testing.T) {
 		runtime.Goexit()
 		return nil
 	}))
-}
-
-// The end waits for the last beat, and no other one begins.
-func TestBeat(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var beats atomic.Int64
-		begun := time.Now()
-		end := engine.Beat(time.Minute, func() {
-			if beats.Add(1) == 3 {
-				time.Sleep(time.Hour) // the engine is silent
-			}
-		})
-		time.Sleep(150 * time.Second)
-		assert.EqualValues(t, 2, beats.Load())
-		time.Sleep(time.Minute)
-		end()
-		end()
-		assert.EqualValues(t, 3, beats.Load())
-		assert.Equal(t, 63*time.Minute, time.Since(begun))
-	})
 }
 
 func TestEnd(t *testing.T) {
