@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/dberr"
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
@@ -20,9 +21,14 @@ type heart struct {
 	sooner chan struct{}   // a pulse is due before that
 }
 
-// pulse is a lease that is extended again and again, by the same write.
+// pulse is a lease that is extended again and again, by the same write, until it is lost or the
+// work has had its overtime.
 type pulse struct {
 	write
+	engine.Overtime
+
+	stuck func(error) // is told that it has
+	gone  bool        // the lease is lost, and the work is watched only
 
 	due  time.Time // when it is to be extended
 	sent time.Time // when the last statement began that extends it
@@ -35,12 +41,16 @@ type pulse struct {
 // error.
 var errAsleep = errors.New("this process did not run")
 
-// beat extends a lease, which does not end before ends, until stop is called. If the
-// lease is lost, beat calls lost. stop returns when the lease ends now.
-func (s *shift[ID]) beat(lease Lease[ID], ends time.Time, lost context.CancelCauseFunc) (stop func() time.Time) {
+// beat extends the lease of a job, which does not end before ends, until stop is called or work
+// with the context ctx has had its overtime. If the lease is lost, beat calls lost. stop returns
+// when the lease ends now.
+func (s *shift[ID]) beat(ctx context.Context, job *Job[ID], ends time.Time, lost context.CancelCauseFunc) (stop func() time.Time) {
 	h := &s.heart
-	p := &pulse{write: write{Change: s.statements.Extend(lease.claimed(nil), 0), ends: ends}, last: errAsleep, lost: lost}
+	p := &pulse{write: write{Change: s.statements.Extend(job.claimed(nil), 0), ends: ends}, last: errAsleep, lost: lost}
+	p.Most = s.overtime
+	p.Begin(ctx)
 	p.tell = func(err error) { s.extended(p, err) }
+	p.stuck = func(err error) { s.reportOf(job, err) }
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.pulses == nil {
@@ -61,7 +71,7 @@ func (s *shift[ID]) beat(lease Lease[ID], ends time.Time, lost context.CancelCau
 // add lets a lease be extended after a pause, or when it ends.
 func (h *heart) add(p *pulse, pause time.Duration) {
 	p.due = time.Now().Add(pause)
-	if p.due.After(p.ends) {
+	if p.due.After(p.ends) && !p.gone {
 		p.due = p.ends
 	}
 	h.pulses[p] = true
@@ -126,9 +136,15 @@ func (s *shift[ID]) extendAll(all []*pulse) {
 	var sound, alone []*write // those that something was wrong with would have others refused
 	var wrong error
 	for _, p := range all {
-		switch p.sent = now; {
+		p.sent = now
+		stuck := p.Check(now)
+		switch {
+		case stuck != nil:
+			s.hearts.Go(func() { p.stuck(stuck) }) // the other leases do not wait for OnError
+		case p.gone:
+			s.extended(p, nil)
 		case !now.Before(p.ends):
-			p.lost(fmt.Errorf("%w: it was not extended in time: %w", ErrLeaseLost, p.last))
+			s.extended(p, fmt.Errorf("%w: it was not extended in time: %w", ErrLeaseLost, p.last))
 		case p.alone:
 			alone, wrong = append(alone, &p.write), p.last
 		default:
@@ -152,15 +168,17 @@ func (s *shift[ID]) extendAll(all []*pulse) {
 // extended lets a lease be extended again, in a while if it was and sooner if it was not.
 func (s *shift[ID]) extended(p *pulse, err error) {
 	if errors.Is(err, ErrLeaseLost) {
+		p.gone = true
 		p.lost(err)
-		return
 	}
 	s.heart.mu.Lock()
 	defer s.heart.mu.Unlock()
 	pause := s.heartbeat
-	if err == nil {
+	switch {
+	case p.gone:
+	case err == nil:
 		p.last, p.ends, p.alone = errAsleep, p.sent.Add(s.lease), false
-	} else {
+	default:
 		p.last, pause = err, pause/4
 	}
 	if !p.over {

@@ -117,7 +117,7 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 	o := &Outcome[ID]{Job: job, stored: retry.Stored{Policy: job.policy, State: before, Turn: job.turn, Now: job.Now}}
 	one := &o.stored
 	result := one.Attempt(stopping{ctx}, func(ctx context.Context) error {
-		stopBeat = s.beat(job.Lease, ends, cancel)
+		stopBeat = s.beat(ctx, job, ends, cancel)
 		return s.Work(ctx, job)
 	})
 	switch o.Err = cmp.Or(one.Err, one.Decision.Err); {

@@ -22,6 +22,7 @@ type shift[ID any] struct {
 	concurrency int
 	lease       time.Duration
 	heartbeat   time.Duration
+	overtime    time.Duration
 	poll        time.Duration
 	statements  *sqltable.Statements
 	sweepArgs   []any
@@ -69,6 +70,7 @@ func (w *Worker[ID]) shift(ctx context.Context) (*shift[ID], error) {
 	s := &shift[ID]{
 		Worker: w, lost: cmp.Or(w.Lost, retry.ErrLost), concurrency: max(w.Concurrency, 1),
 		lease: lease, heartbeat: cmp.Or(w.Heartbeat, lease/3), poll: cmp.Or(w.Poll, defaultPoll),
+		overtime:   cmp.Or(w.Overtime, lease),
 		statements: statements, sweepArgs: w.ClaimArgs[:statements.Sweep.NArgs],
 		ctx: context.WithoutCancel(ctx), stuck: map[string]int{},
 	}

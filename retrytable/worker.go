@@ -157,6 +157,13 @@ type Worker[ID any] struct {
 	// Grace is how long work goes on when the Worker has to stop. 0 means not at all.
 	Grace time.Duration
 
+	// Overtime is how long the lease is extended when Work goes on after its context has ended:
+	// because of a limit of the Policy, or because the Worker has to stop. 0 means Table.Lease.
+	// After that OnError is told, the lease runs out, and any worker may take the job, whose
+	// attempt is lost. Work keeps its place of the Concurrency until it returns, and its outcome
+	// is stored if nobody has taken the job by then.
+	Overtime time.Duration
+
 	// Lost is the error of an attempt whose lease has run out; nil means
 	// [retry.ErrLost]. [retry.Mark] gives it a category.
 	Lost error
@@ -192,8 +199,8 @@ type Worker[ID any] struct {
 	After func(ctx context.Context, o *Outcome[ID])
 
 	// OnError is told what went wrong: the database failed, a lease was lost, an
-	// outcome was not stored, a function panicked, a kind has no policy; and, once, that
-	// the DB keeps too few connections. It may be called by several goroutines at once. nil
+	// outcome was not stored, a function panicked, a kind has no policy; once for each attempt,
+	// that its Overtime is over; and, once, that the DB keeps too few connections. It may be called by several goroutines at once. nil
 	// means slog.Default(), which then also has a line about each job that has failed for
 	// good, unless the Policy of the job has an Observer.
 	OnError func(ctx context.Context, err error)
@@ -244,7 +251,7 @@ func (w *Worker[ID]) Validate() error {
 	for _, d := range []struct {
 		field string
 		value time.Duration
-	}{{"Heartbeat", w.Heartbeat}, {"Poll", w.Poll}, {"Grace", w.Grace}} {
+	}{{"Heartbeat", w.Heartbeat}, {"Poll", w.Poll}, {"Grace", w.Grace}, {"Overtime", w.Overtime}} {
 		if d.value < 0 {
 			p.Add("Worker."+d.field, d.value, "must not be negative")
 		}

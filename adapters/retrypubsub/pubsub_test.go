@@ -279,7 +279,7 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 		w.client = client
 	}
 	w.retries = &retrypubsub.Retries{
-		Policy: p.Policy, PolicyFor: p.PolicyFor, Subscription: q.name, Hold: 200 * time.Millisecond, CountDeliveries: q.single || q.counts,
+		Policy: p.Policy, PolicyFor: p.PolicyFor, Subscription: q.name, Hold: 200 * time.Millisecond, Overtime: time.Second, CountDeliveries: q.single || q.counts,
 		Publisher: publisher(client, q.name), Dead: publisher(client, q.name+"-dead"),
 	}
 	subscriber := client.Subscriber(q.name)

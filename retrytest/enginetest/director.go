@@ -54,6 +54,9 @@ func (d *director) direct(ctx context.Context) (Outcome, error) {
 			if i > 0 && d.play.script.has(repeats) {
 				d.look(ctx, d.play.seen()[0].end)
 			}
+			if i == 1 && d.play.script.has(sticks) {
+				close(d.play.acted)
+			}
 			if err := d.act(ctx, i); err != nil {
 				return Outcome{}, err
 			}
@@ -120,6 +123,7 @@ func (d *director) act(ctx context.Context, i int) error {
 		if err := d.workers.Stop(ctx); err != nil {
 			return fmt.Errorf("stop: %w", err)
 		}
+	case sticks: // and other workers are there
 	case repeats:
 		if err := d.engine.Repeat(ctx, d.queue, job); err != nil {
 			return fmt.Errorf("repeat: %w", err)

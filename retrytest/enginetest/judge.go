@@ -176,6 +176,15 @@ func once(_ *Engine, got, _ *record) (faults []string) {
 	return faults
 }
 
+// passedOn is for a job whose first attempt does not end. Another one succeeds, and what the first
+// returns then changes nothing.
+func passedOn(_ *Engine, got, _ *record) []string {
+	if n := len(got.attempts); got.outcome.Status != Succeeded || n != 2 {
+		return []string{fmt.Sprintf("the job %v after %d attempts (%s)", got.outcome.Status, n, got.outcome.Err)}
+	}
+	return nil
+}
+
 // boundedBy is for a script whose number of attempts depends on how late they are: the
 // limit of time ends it, counted from the first attempt.
 func boundedBy(limit time.Duration) func(e *Engine, got, want *record) []string {

@@ -99,15 +99,16 @@ func TestPool(t *testing.T) { //nolint:tparallel // bubbles cannot be parallel
 	testInBubbles(t, &enginetest.Engine{
 		Open: openPool, Grain: time.Nanosecond, Recovery: time.Nanosecond, InPlace: true,
 		Cannot: map[string]enginetest.Instead{
-			"bad queue":             {Why: inMemory},
-			"success not stored":    {Why: inMemory, Told: []string{"1: succeeded"}},
-			"crash":                 {Why: inMemory, Endless: true},
-			"crash: poison":         {Why: inMemory, Endless: true},
-			"crash: not idempotent": {Why: inMemory, Endless: true},
-			"crash after a failure": {Why: inMemory, Endless: true, Told: []string{"1: boom: retry in 50ms"}},
-			"given up inside":       {Why: "a task of a pool is a call", Told: []string{"1: gave up (final): calling: failed after 2 attempts: busy"}},
-			"not started":           {Why: tellsWaits, Told: []string{"1: no row: retry in 50ms", "2: no row: retry in 100ms", "3: succeeded"}},
-			"panic of an observer":  {Why: tellsWaits, Told: []string{"1: boom: retry in 50ms"}},
+			"bad queue":                {Why: inMemory},
+			"success not stored":       {Why: inMemory, Told: []string{"1: succeeded"}},
+			"crash":                    {Why: inMemory, Endless: true},
+			"crash: poison":            {Why: inMemory, Endless: true},
+			"crash: not idempotent":    {Why: inMemory, Endless: true},
+			"crash after a failure":    {Why: inMemory, Endless: true, Told: []string{"1: boom: retry in 50ms"}},
+			"given up inside":          {Why: "a task of a pool is a call", Told: []string{"1: gave up (final): calling: failed after 2 attempts: busy"}},
+			"not started":              {Why: tellsWaits, Told: []string{"1: no row: retry in 50ms", "2: no row: retry in 100ms", "3: succeeded"}},
+			"panic of an observer":     {Why: tellsWaits, Told: []string{"1: boom: retry in 50ms"}},
+			"context ignored for ever": {Why: inMemory, Endless: true},
 			"two kinds": {Why: onePolicy, Told: []string{
 				"1: boom: retry in 50ms", "1: boom: retry in 50ms", // of the two jobs
 				"2: boom: retry in 100ms", "2: boom: retry in 100ms",

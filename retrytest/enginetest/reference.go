@@ -52,7 +52,7 @@ func (s *script) expected(e *Engine) *record {
 
 // plain reports whether nothing happens to the worker, and the policy stays the same.
 func (s *script) plain() bool {
-	return !s.has(dies, outlives, shuts, switches, reloads) && s.name != notStarted
+	return !s.has(dies, outlives, sticks, shuts, switches, reloads) && s.name != notStarted
 }
 
 // reference is a script in progress, without an engine.
@@ -95,7 +95,7 @@ func (r *reference) stored() error {
 		outcome := job.Attempt(ctx, func(ctx context.Context) error {
 			err := r.attempt(ctx)
 			switch r.act() {
-			case dies, outlives:
+			case dies, outlives, sticks:
 				if r.engine.AsksAboutLost {
 					return retry.ErrLost
 				}
@@ -113,7 +113,7 @@ func (r *reference) stored() error {
 		case retry.Again, retry.Refused:
 			r.clock.Advance(job.Decision.Delay)
 		case retry.Handed:
-			if r.act() == dies || r.act() == outlives { // it is counted when the next worker finds the job
+			if a := r.act(); a == dies || a == outlives || a == sticks { // it is counted when the next worker finds the job
 				lost = 1
 			}
 		default:

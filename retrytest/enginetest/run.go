@@ -305,7 +305,7 @@ func (pl *play) attempt(ctx context.Context, i int) error {
 	case panics:
 		pl.finish(i)
 		panic("out of range")
-	case repeats, refuses, outlives:
+	case repeats, refuses, outlives, sticks:
 		select {
 		case <-pl.acted:
 		case <-pl.release:

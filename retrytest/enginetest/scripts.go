@@ -43,6 +43,7 @@ const (
 	switches            // it returns its error, and then the workers get another policy
 	reloads             // it returns its error, and then PolicyFor has another policy for its kind
 	repeats             // the job arrives once more in the middle, and then the attempt goes on
+	sticks              // it goes on when its context has ended, until the next attempt is in progress
 	refuses             // the place of dead jobs begins to refuse them, and then the attempt returns its error
 )
 
@@ -123,6 +124,7 @@ const (
 	badQueue     = "bad queue"
 	notStarted   = "not started"
 	unstored     = "success not stored"
+	stuck        = "context ignored for ever"
 	heldBack     = "quota held"
 )
 
@@ -279,6 +281,10 @@ func mishaps(u time.Duration) []script {
 		{name: "crash: poison", policy: policy(u, 2), steps: []step{{act: dies}, {act: dies}}},
 		{name: "crash: not idempotent", policy: once, steps: []step{{act: dies}}},
 		{name: unstored, policy: policy(u, 3), steps: []step{{act: outlives}, {}}},
+		{
+			name: stuck, policy: policy(u, 3, func(p *retry.Policy) { p.AttemptTimeout = u }), judge: passedOn,
+			steps: []step{{act: sticks, err: errFinal}, {took: u / 2}},
+		},
 		{name: "crash after a failure", policy: policy(u, 2), steps: []step{{err: errBoom}, {act: dies}}},
 		{name: "shutdown", policy: policy(u, 2), steps: []step{{act: shuts}, {err: errBoom}, {act: shuts}, {err: errBoom}}},
 		{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -27,6 +28,7 @@ type message struct {
 	kind    string
 	visible time.Time // when it may be delivered
 	worker  *worker   // has it
+	kept    *engine.Overtime
 	outcome enginetest.Outcome
 	state   retry.State
 
@@ -68,11 +70,11 @@ func (w *worker) receive() {
 	defer w.mu.Unlock()
 	for job, m := range w.messages {
 		if m.outcome.Status == enginetest.Open && !m.visible.After(time.Now()) {
-			m.worker, m.deliveries = w, m.deliveries+1
+			m.worker, m.deliveries, m.kept = w, m.deliveries+1, &engine.Overtime{Most: hidden}
 			was := *m
 			w.attempts.Go(func() { w.attempt(job, m, was) })
 		}
-		if m.worker == w {
+		if m.worker == w && m.kept.Check(time.Now()) == nil && !m.kept.Over() {
 			m.visible = time.Now().Add(hidden)
 		}
 	}
@@ -82,7 +84,7 @@ func (w *worker) receive() {
 // delivered again since then, that delivery decides, unless this one is a success.
 func (w *worker) attempt(job string, m *message, was message) {
 	s := w.stored(was, w.policies)
-	o := s.Attempt(w.ctx, func(ctx context.Context) error { return w.handle(ctx, job) })
+	o := s.Attempt(w.ctx, was.kept.Watch(func(ctx context.Context) error { return w.handle(ctx, job) }))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if m.outcome.Status == enginetest.Open && m.worker == w && (m.deliveries == was.deliveries || o == retry.Done) {

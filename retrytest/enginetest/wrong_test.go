@@ -31,7 +31,12 @@ func newToy(wrong string) *enginetest.Engine {
 	e := sketchEngine()
 	e.Open = func(testing.TB) enginetest.Queue {
 		q := &toy{sketch: newSketch(), wrong: wrong}
-		q.stored = func(m message, p enginetest.Policies) retry.Stored { return q.begin(stored(m, p)) }
+		q.stored = func(m message, p enginetest.Policies) retry.Stored {
+			if wrong == "keeps what is stuck" {
+				m.kept.Most = never
+			}
+			return q.begin(stored(m, p))
+		}
 		q.settle = func(m *message, s *retry.Stored, o retry.Outcome) {
 			settle(m, s, o)
 			q.end(m, s)
@@ -221,6 +226,7 @@ func TestWrong(t *testing.T) {
 		"says success":                   "final",
 		"retries panics":                 "panic",
 		"forgets crashes":                "crash: poison",
+		"keeps what is stuck":            "context ignored for ever",
 		"counts shutdowns":               "shutdown",
 		"loses jobs of the dead":         "crash",
 		"tells what is not stored":       "success not stored",
