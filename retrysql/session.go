@@ -3,7 +3,6 @@ package retrysql
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"strings"
 	"time"
 
@@ -12,15 +11,9 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/sqlerr"
 )
 
-const (
-	// rollbackGrace bounds how long a rollback may take after the context has
-	// ended.
-	rollbackGrace = 5 * time.Second
-
-	// drainTime bounds how long the closing of idle connections may take. It
-	// blocks only if another goroutine takes them first.
-	drainTime = 100 * time.Millisecond
-)
+// rollbackGrace bounds how long a rollback may take after the context has
+// ended.
+const rollbackGrace = 5 * time.Second
 
 // session is one transaction on one connection.
 type session struct {
@@ -112,10 +105,10 @@ const sqliteNoTx = "sqlite_1"
 
 // blame notes what an error means for this connection and the idle ones.
 func (t *transaction) blame(s *session, v retry.Verdict) {
-	if v.Category == sqlerr.NotHere && v.Class == retry.Retryable || refused(v) || readOnly(v) && !t.writes(v) {
+	if sqlerr.Elsewhere(v) && !t.writes(v) {
 		s.evict, s.drain = true, true
 	}
-	s.evict = s.evict || stale(v)
+	s.evict = s.evict || sqlerr.Stale(v)
 }
 
 // close gives the connection back, or closes it.
@@ -124,72 +117,12 @@ func (s *session) close() {
 		s.rollback()
 	}
 	if s.evict {
-		discard(s.conn)
+		sqlerr.Discard(s.conn)
 	}
 	_ = s.conn.Close() // returned, or closed already
 	s.cancel(nil)
 	if s.drain {
-		drain(s.ctx, s.db)
-	}
-}
-
-// discard closes a connection for good.
-func discard(conn *sql.Conn) {
-	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-}
-
-// drain closes the connections that are idle now, and leaves those in use alone.
-func drain(ctx context.Context, db *sql.DB) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
-	defer cancel()
-	for range db.Stats().Idle {
-		if db.Stats().Idle == 0 {
-			return // another goroutine has it
-		}
-		conn, err := db.Conn(ctx)
-		if err != nil {
-			return
-		}
-		discard(conn)
-		_ = conn.Close()
-	}
-}
-
-// readOnly reports whether the server takes no writes, usually because it was
-// demoted.
-func readOnly(v retry.Verdict) bool {
-	switch v.Category {
-	case sqlerr.ReadOnlyTx, "mysql_1290", "mysql_1836", "mysql_1792", "mysql_1209", "mssql_3906":
-		return true
-	default:
-		return false
-	}
-}
-
-// refused reports whether the server takes no statements, because it has left its cluster
-// or has no role in it.
-func refused(v retry.Verdict) bool {
-	switch v.Category {
-	case "mysql_1047", "mysql_3796", "mysql_3797", "mysql_3798", "mysql_3799",
-		"mssql_976", "mssql_978", "mssql_982", "mssql_983":
-		return true
-	default:
-		return false
-	}
-}
-
-// stale reports whether the connection is no longer usable, or soon will not
-// be, or has kept what a rollback does not undo.
-func stale(v retry.Verdict) bool {
-	switch v.Category {
-	case sqlerr.BadConn, sqlerr.InvalidConn, "sql_26000", "sql_25P03",
-		"mysql_1053", "mysql_1080", "mysql_1152", "mysql_1184", "mysql_2006", "mysql_2013",
-		"mysql_1158", "mysql_1159", "mysql_1160", "mysql_1161", "mysql_1927", "mysql_4031",
-		"mysql_3058", "mysql_3132", // it still has the locks
-		"mssql_596", "mssql_6005":
-		return true
-	default:
-		return strings.HasPrefix(v.Category, "sql_08") || strings.HasPrefix(v.Category, "sql_57P")
+		sqlerr.Drain(s.ctx, s.db)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/aftercommit"
+	"github.com/seed-5ff3c98e/retry/internal/sqlerr"
 )
 
 // TxOptions are the options of a transaction of InTx.
@@ -152,4 +153,4 @@ func (t *transaction) classify(err error) retry.Verdict {
 }
 
 // writes reports whether a read-only transaction has tried to write.
-func (t *transaction) writes(v retry.Verdict) bool { return t.opts.ReadOnly && readOnly(v) }
+func (t *transaction) writes(v retry.Verdict) bool { return t.opts.ReadOnly && sqlerr.ReadOnly(v) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/internal/sqlerr"
 )
 
 // connections is how many connections a Worker uses besides those of outcomes with other
@@ -59,6 +60,7 @@ func answerWithin[ID, T any](
 	for done := ctx.Done(); ; {
 		select {
 		case a := <-answers:
+			s.replace(a.err)
 			if a.err != nil && late != nil && outer.Err() == nil {
 				s.probe(d)
 			}
@@ -100,6 +102,36 @@ func (s *shift[ID]) probe(d time.Duration) {
 		probes.Wait()
 		s.probing.Store(false)
 	}()
+}
+
+// replace closes the idle connections if an error says that this one is of no use: its server has
+// become read-only, for example, and keeps the connections to it. It is one of the idle ones by
+// now, unless another goroutine has taken it and finds that out again.
+func (s *shift[ID]) replace(err error) {
+	if err == nil {
+		return
+	}
+	if v := sqlerr.Classify(err); sqlerr.Elsewhere(v) || sqlerr.Stale(v) {
+		sqlerr.Drain(s.ctx, s.DB)
+	}
+}
+
+// touchEvery is how often a Worker with nothing to do looks whether its server still takes writes.
+const touchEvery = 5 * time.Second
+
+// touch returns an error if the server does not take writes, where a claim that finds nothing writes
+// nothing. A server that has become read-only would otherwise never have a job for this Worker.
+func (s *shift[ID]) touch() error {
+	if s.statements.Touch == "" || time.Since(s.touched) < touchEvery {
+		return nil
+	}
+	s.touched = time.Now()
+	s.lane.Lock()
+	defer s.lane.Unlock()
+	return s.within(s.ctx, s.patience(), func(ctx context.Context) error {
+		_, err := s.DB.ExecContext(ctx, s.statements.Touch)
+		return err
+	})
 }
 
 // churn counts the connections that package sql has closed because it keeps only two idle

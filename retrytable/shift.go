@@ -48,6 +48,8 @@ type shift[ID any] struct {
 	promoting, claiming, sweeping obstacles
 	lane                          sync.Mutex
 
+	touched time.Time // when touch has last asked
+
 	stuck map[string]int // how often the end of a lost job could not be stored
 }
 

@@ -37,6 +37,9 @@ func (s *shift[ID]) claim(n int) (b batch[ID], err error) {
 	}
 	b.ends = time.Now().Add(s.lease)
 	b.rows, err = take(s, &s.claiming, s.statements.Claim, n, s.ClaimArgs, scanRow[ID])
+	if err == nil && len(b.rows) == 0 {
+		err = s.touch()
+	}
 	return b, err
 }
 

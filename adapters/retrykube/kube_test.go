@@ -38,10 +38,11 @@ var cannot = map[string]enginetest.Instead{
 		"1: boom: retry in 500ms", "1: boom: retry in 50ms", tooMany(2)),
 	"policy change: more attempts, other waits": forgets(
 		"1: boom: retry in 500ms", "1: boom: retry in 200ms", "2: boom: retry in 200ms", "3: succeeded"),
-	"largest message":     noMessage,
-	"headers":             noMessage,
-	"bad queue":           {Why: "a queue is in memory, and refuses nothing"},
-	"refused dead letter": {Why: "the end of an object is an error, which is stored nowhere"},
+	"context ignored for ever": {Why: "a queue is in memory, and gives an object to one worker", Endless: true},
+	"largest message":          noMessage,
+	"headers":                  noMessage,
+	"bad queue":                {Why: "a queue is in memory, and refuses nothing"},
+	"refused dead letter":      {Why: "the end of an object is an error, which is stored nowhere"},
 }
 
 var noMessage = enginetest.Instead{Why: "an object is read, not delivered: there is no message"}

@@ -63,8 +63,7 @@ func (o *Overtime) Check(now time.Time) error {
 	if o.over = late >= o.Most; !o.over {
 		return nil
 	}
-	return fmt.Errorf("its work goes on %v after its context has ended (%w): "+
-		"another worker may take the job, and this one keeps its place until the work returns",
+	return fmt.Errorf("its work goes on %v after its context has ended (%w), and keeps its place in this worker until it returns",
 		late.Round(time.Millisecond), context.Cause(o.ctx))
 }
 

@@ -57,7 +57,7 @@ func TestOvertime(t *testing.T) {
 		end()
 		assert.Equal(t, 3, beats, "the context ended before the first")
 		require.Len(t, told, 1)
-		require.ErrorContains(t, told[0], "its work goes on 3m0s after its context has ended (limit): another worker may take the job")
+		require.ErrorContains(t, told[0], "its work goes on 3m0s after its context has ended (limit), and keeps its place")
 		assert.True(t, o.Over())
 	})
 }

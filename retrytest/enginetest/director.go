@@ -123,7 +123,6 @@ func (d *director) act(ctx context.Context, i int) error {
 		if err := d.workers.Stop(ctx); err != nil {
 			return fmt.Errorf("stop: %w", err)
 		}
-	case sticks: // and other workers are there
 	case repeats:
 		if err := d.engine.Repeat(ctx, d.queue, job); err != nil {
 			return fmt.Errorf("repeat: %w", err)
@@ -132,7 +131,7 @@ func (d *director) act(ctx context.Context, i int) error {
 		return nil
 	case refuses:
 		return d.refuse(ctx)
-	case returns, panics, confuses, reloads:
+	case returns, panics, confuses, reloads, sticks:
 		return nil
 	}
 	return d.start(p)

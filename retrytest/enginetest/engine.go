@@ -137,8 +137,8 @@ type Queue interface {
 	// in the queue. It and the kind are made of letters, digits and hyphens.
 	Submit(ctx context.Context, kind, job string) error
 
-	// Start starts a process, or what stands for one, with at least one worker that
-	// runs handle under p.
+	// Start starts a process, or what stands for one, with at least two workers that run handle
+	// under p, if the engine can have them.
 	Start(p Policies, handle Handler) (Workers, error)
 
 	// Outcome returns how a job has ended, from the engine's own records.

@@ -21,6 +21,7 @@ type Statements struct {
 	Claim, Sweep, Promote *Pick
 	Promotes              bool // a claim promotes first
 	Leases                *leases
+	Touch                 string // updates no row; "" where a claim that finds none is an UPDATE too
 
 	succeed, retry, die, extend, release, postpone, unstarted *Update
 
@@ -30,8 +31,13 @@ type Statements struct {
 // Statements builds them.
 func (t *Table) Statements() *Statements {
 	b := t.builder()
+	touch := ""
+	if t.Dialect == MySQL {
+		touch = "UPDATE " + b.table + " SET " + b.fence + " = " + b.fence + " WHERE FALSE"
+	}
 	return &Statements{
 		Table:     t,
+		Touch:     touch,
 		Claim:     b.claim(),
 		Sweep:     b.sweep(),
 		Promote:   b.promote(),
