@@ -232,6 +232,9 @@ func (pl *play) told(n int, limit time.Duration) {
 // patience is how long a script may take.
 func (e *Engine) patience(s *script, want *record) time.Duration {
 	d := 10 * time.Second
+	if s.has(sticks) && e.Cannot[s.name].Endless {
+		return d
+	}
 	for _, ev := range want.events {
 		d += ev.Delay + e.grain()
 	}
