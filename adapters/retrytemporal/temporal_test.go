@@ -24,14 +24,12 @@ var storedLater = enginetest.Instead{
 	Why: "the server stores the outcome after the interceptor", Told: []string{"1: succeeded", "2: succeeded"},
 }
 
-var timesOut = enginetest.Instead{Why: "the server goes on after the StartToCloseTimeout of the activity", Endless: true}
-
 // TestConformance has real workers of the SDK, and a server that stands for Temporal's.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, &enginetest.Engine{
 		Unit: 500 * time.Millisecond, Grain: 10 * time.Second, Recovery: 20 * time.Second, Repeat: repeat, InPlace: true,
-		Cannot: map[string]enginetest.Instead{"success not stored": storedLater, "context ignored for ever": timesOut},
+		Cannot: map[string]enginetest.Instead{"success not stored": storedLater},
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return open(t)

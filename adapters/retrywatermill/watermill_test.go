@@ -38,6 +38,7 @@ func TestConformance(t *testing.T) {
 			"crash after a failure":         {Why: why, Told: []string{"1: boom: retry in 50ms"}, Endless: true},
 			"success not stored":            {Why: why, Told: []string{"1: succeeded"}, Endless: true},
 			"shutdown":                      {Why: why, Endless: true},
+			"context ignored for ever":      {Why: why, Endless: true},
 			"policy change: fewer attempts": {Why: why, Told: waits, Endless: true},
 			"policy change: more attempts, other waits": {Why: why, Told: waits, Endless: true},
 		},
@@ -76,8 +77,10 @@ func uncounted() map[string]enginetest.Instead {
 
 func TestConformanceOfRedis(t *testing.T) {
 	t.Parallel()
+	cannot := uncounted()
+	cannot["context ignored for ever"] = enginetest.Instead{Why: "a subscriber claims nothing from itself", Endless: true}
 	conform(t, &enginetest.Engine{
-		Grain: 5 * time.Second, Recovery: 10 * time.Second, Jobs: 1000, Cannot: uncounted(),
+		Grain: 5 * time.Second, Recovery: 10 * time.Second, Jobs: 1000, Cannot: cannot,
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return open(t, func(topics ...string) broker { return openRedis(t, topics...) })
