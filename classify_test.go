@@ -206,7 +206,7 @@ func TestSQLStates(t *testing.T) {
 				"55P03", "55006", // locked, in use
 				"57P03", "08001", "08004", // no connection was made
 				"53000", "53200", "53400",
-				"25006", "25P03", "26000", "72000",
+				"25006", "25P03", "26000", "42P05", "72000",
 			},
 			false: {
 				"40003", "08007", // unknown whether it was committed

@@ -120,7 +120,7 @@ var classified = []struct {
 	{"protocol violation", final, one("sql_08P01", &pgAnswer{Severity: "ERROR", Code: "08P01"})},
 	{"system error", unknown, one("", &pgAnswer{Severity: "ERROR", Code: "58000"})},
 	{"connection refused", anew, states("08001", "08004")},
-	{"on another connection", anew, states("25006", "26000")},
+	{"on another connection", anew, states("25006", "26000", "42P05")},
 	{"final", final, states(
 		"40000", "40002", "57014", "25P02", "25P04", "57P04", "23505", "23P01", "XX000", "22012", "23503", "28P01", "3D000",
 		"42601", "0A000", "P0001", "XX001", "XX002", "21000", "44000", "54000", "54001", "2BP01", "3F000", "0LP01", "0P000",

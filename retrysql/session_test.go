@@ -35,7 +35,7 @@ func TestFreshConnection(t *testing.T) {
 		}, 3},
 		{"kept after a mistake of fn", &retrysql.TxOptions{ReadOnly: true}, []error{pg("25006")}, 3},
 		{"evicted", nil, []error{
-			pg("57P01"), pg("57P02"), pg("57P03"), pg("57P05"), pg("08006"), pg("08003"), pg("08P01"), pg("26000"), pg("25P03"),
+			pg("57P01"), pg("57P02"), pg("57P03"), pg("57P05"), pg("08006"), pg("08003"), pg("08P01"), pg("26000"), pg("42P05"), pg("25P03"),
 			my(1053), my(1158), my(1927), my(4031), my(2013), my(3058), driver.ErrBadConn,
 			serverError(596),
 		}, 2},

@@ -115,6 +115,10 @@
 // PostgreSQL, or idle_transaction_timeout in MariaDB, to less than a lease. A connection
 // that a driver waits for stays open: set readTimeout in the DSN of go-sql-driver.
 //
+// A server may become read-only in a switchover and keep its connections. A [Worker] then closes
+// those that are idle, and finds that out in 5 seconds if it has nothing to do. For the statements
+// of your own, set rejectReadOnly=true in the DSN of go-sql-driver, or use retrysql.
+//
 // # What it is not
 //
 // It is not a queue. It tells nobody that there is work, removes no rows and has no

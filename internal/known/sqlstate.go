@@ -20,6 +20,7 @@ var sqlStates = map[string]Fact{
 	"25P03": Unapplied("sql_25P03"), // idle_in_transaction_session_timeout
 	"25006": Unapplied("sql_25006"), // read_only_sql_transaction: a demoted primary, new connection
 	"26000": Unapplied("sql_26000"), // invalid_sql_statement_name: pooled connection, new connection
+	"42P05": Unapplied("sql_42P05"), // duplicate_prepared_statement: the same
 	"72000": Unapplied("sql_72000"), // snapshot_too_old
 	"40003": Transient("sql_40003"), // statement_completion_unknown
 	"08007": Transient("sql_08007"), // transaction_resolution_unknown

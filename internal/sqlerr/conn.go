@@ -69,7 +69,7 @@ func refused(v retry.Verdict) bool {
 // be, or has kept what a rollback does not undo.
 func Stale(v retry.Verdict) bool {
 	switch v.Category {
-	case BadConn, InvalidConn, "sql_26000", "sql_25P03",
+	case BadConn, InvalidConn, "sql_26000", "sql_42P05", "sql_25P03",
 		"mysql_1053", "mysql_1080", "mysql_1152", "mysql_1184", "mysql_2006", "mysql_2013",
 		"mysql_1158", "mysql_1159", "mysql_1160", "mysql_1161", "mysql_1927", "mysql_4031",
 		"mysql_3058", "mysql_3132", // it still has the locks
