@@ -16,7 +16,10 @@ import (
 // might give it to the worker that stops.
 const handover = time.Second
 
-var errHeld = errors.New("retry: the turn of the job has not come")
+var (
+	errHeld     = errors.New("retry: the turn of the job has not come")
+	errNoPolicy = errors.New("PolicyFor has returned nil, and there is no Policy for all kinds")
+)
 
 // mostCounted is more attempts than a job can have had.
 const mostCounted = 1 << 30
@@ -408,7 +411,7 @@ func (s *Stored) now() time.Time {
 }
 
 // For returns the policy for a kind of jobs: the policy that policyFor returns, or p if
-// policyFor returns nil or an error. If p is nil too, For returns that error. If policyFor
+// policyFor returns nil or an error. If p is nil too, For returns an error. If policyFor
 // is nil, For returns p. If policyFor panics, the error is a [*PanicError]. The method Get
 // of a retrypolicies.Policies can be the policyFor.
 func (p *Policy) For(kind string, policyFor func(kind string) (*Policy, error)) (_ *Policy, err error) {
@@ -423,9 +426,9 @@ func (p *Policy) For(kind string, policyFor func(kind string) (*Policy, error)) 
 	switch own, err := policyFor(kind); {
 	case err == nil && own != nil:
 		return own, nil
-	case err != nil && p == nil:
-		return nil, fmt.Errorf("retry: no policy for jobs of kind %s: %w", show.Quote(kind), err)
-	default:
+	case p != nil:
 		return p, nil
+	default:
+		return nil, fmt.Errorf("retry: no policy for jobs of kind %s: %w", show.Quote(kind), cmp.Or(err, errNoPolicy))
 	}
 }

@@ -391,8 +391,10 @@ func TestStoredPolicyFor(t *testing.T) {
 		{"another kind", five, named.Get, "call", 5, nil},
 		{"no policy for it", nil, named.Get, "call", 0, retrypolicies.ErrUnknown},
 		{"an error", nil, nobody, "mail", 0, missing},
-		{"nil", nil, func(string) (*retry.Policy, error) { return nil, nil }, "mail", 3, nil}, //nolint:nilnil // a slip
 	}
+	job := retry.Stored{Kind: "mail", PolicyFor: func(string) (*retry.Policy, error) { return nil, nil }} //nolint:nilnil // a slip
+	assert.Equal(t, retry.Refused, job.Attempt(t.Context(), func(context.Context) error { return errBoom }))
+	assert.EqualError(t, job.Err, `retry: no policy for jobs of kind "mail": PolicyFor has returned nil, and there is no Policy for all kinds`)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

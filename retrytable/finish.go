@@ -116,7 +116,7 @@ func fail(s *sqltable.Statements, row sqltable.Claimed, d retry.Decision, failur
 		Failures: d.State.Failures, RateLimited: d.State.RateLimited, Pending: d.State.Pending, First: d.State.First,
 	}
 	switch {
-	case f.Pending > 0 && s.Columns.Pending == "":
+	case d.Retry && f.Pending > 0 && s.Columns.Pending == "":
 		return nil, refused("fail: State.Pending: %d: the table has no column for it: name one in Columns.Pending", f.Pending)
 	case d.Retry:
 	case d.Stop == retry.StopNone, d.Stop == retry.StopDeadline, d.Stop == retry.StopCanceled, d.Stop == retry.StopBudget:

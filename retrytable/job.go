@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -68,13 +69,13 @@ type Outcome[ID any] struct {
 
 	// Released says that the job was given back: because the Worker has to stop, because
 	// there is no policy for its kind, see Worker.PolicyFor, because its turn has not come, see
-	// Policy.Quota, or because its attempt could not
-	// start and the table has no Columns.Pending, see [retry.MarkNotStarted]: such a job ends
-	// by MaxElapsed or Timeout, if the table has Columns.First. Err is the reason, and of the
+	// Policy.Quota, or because its attempt could not start or found nothing yet and the table has
+	// no Columns.Pending, see [retry.MarkNotStarted] and [retry.MarkPending]: such a job ends by
+	// MaxElapsed or Timeout, if the table has Columns.First. Err is the reason, and of the
 	// Decision only the Delay is set.
 	Released bool
 
-	unstarted bool               // given back because its attempt could not start
+	unstarted bool               // given back because its attempt could not start, or found nothing yet
 	stored    retry.Stored       // what the Observer is told when it is stored
 	hooks     *aftercommit.Hooks // of the last transaction
 }
@@ -125,7 +126,8 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 		if o.Released = true; ctx.Err() == nil { // its turn has not come
 			o.Decision.Delay = one.Decision.Delay
 		}
-	case result == retry.Refused && s.statements.Columns.Pending == "": // its wait cannot grow
+	case s.statements.Columns.Pending == "" && (result == retry.Refused || result == retry.Again && one.State.Pending > 0):
+		// Its wait cannot grow.
 		o.Released, o.unstarted, o.Decision.Delay = true, true, s.lease
 	default:
 		o.Decision = one.Decision
@@ -133,8 +135,11 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 			after.Failures = job.State.Failures
 		}
 	}
-	if result == retry.Refused {
+	switch {
+	case result == retry.Refused:
 		s.reportOf(job, o.Err)
+	case o.unstarted:
+		s.reportOf(job, fmt.Errorf("pending, and the table has no column for that: name one in Columns.Pending: due in %v: %w", s.lease, o.Err))
 	}
 	if panicked, ok := o.Err.(*retry.PanicError); ok && panicked.In != "" { //nolint:errorlint // of the policy itself
 		s.reportOf(job, panicked)

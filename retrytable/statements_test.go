@@ -355,6 +355,8 @@ func TestPendingRefused(t *testing.T) {
 	assert.EqualError(t, err, "retrytable: fail: State.Pending: 1: the table has no column for it: name one in Columns.Pending")
 	assert.Equal(t, retry.Final, retry.Classify(err).Class, "another attempt is no better")
 	assert.Zero(t, db.calls)
+	ends := &retry.Policy{Overrides: map[string]retry.Override{"pending": {MaxAttempts: 1}}}
+	assert.ErrorIs(t, table.Fail(t.Context(), &db, lease, ends.Next(retry.State{}, retry.MarkPending(errDB), time.Now())), errDB)
 	table = &retrytable.Table[int64]{Name: "jobs", Columns: retrytable.Columns{Pending: "polls"}}
 	assert.ErrorIs(t, table.Fail(t.Context(), &db, lease, d), errDB)
 	assert.Equal(t, []any{int64(0), int64(1)}, db.args[:2], "no attempt, one poll")

@@ -164,7 +164,7 @@ type Columns struct {
 	// Pending is optional. It counts the attempts that found nothing yet, see
 	// [retry.MarkPending], and is needed for them: without it, [Table.Fail] refuses to store
 	// such an attempt, because its backoff would never grow and its limit would never be
-	// reached.
+	// reached. A Worker then tells OnError, and the row is due after Table.Lease.
 	Pending string
 
 	// First is optional. It is the time when the first attempt began, or when the last

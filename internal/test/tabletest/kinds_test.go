@@ -241,17 +241,24 @@ func TestCheckKinds(t *testing.T) {
 	})
 }
 
-// A job whose attempts cannot start ends by the time since the first of them, also in a table
-// that does not count them.
+// A job whose attempts cannot start, or find nothing yet, ends by the time since the first of them,
+// also in a table that does not count them.
 func TestWorkerNeverStarts(t *testing.T) {
 	t.Parallel()
+	for _, mark := range []func(error) error{retry.MarkNotStarted, retry.MarkPending} {
+		neverStarts(t, mark)
+	}
+}
+
+func neverStarts(t *testing.T, mark func(error) error) {
+	t.Helper()
 	inBubble(t, 1, func(t *testing.T, s *shop) {
 		table := jobs()
 		table.Dialect, table.Instants = s.dialect, s.instants
 		table.Columns.Pending = ""
 		s.Table = table
 		s.Policy.MaxElapsed = 10 * time.Minute
-		s.Work = func(context.Context, *retrytable.Job[int64]) error { return retry.MarkNotStarted(errWork) }
+		s.Work = func(context.Context, *retrytable.Job[int64]) error { return mark(errWork) }
 		stop := s.start(t)
 		time.Sleep(5 * time.Minute)
 		assert.Equal(t, "waiting", s.of(t, 1).status)
