@@ -195,3 +195,16 @@ func TestMissingRefuses(t *testing.T) {
 		assert.Empty(t, statements)
 	})
 }
+
+// Tables that differ in their Where have indexes of their own.
+func TestMissingOfAnotherWhere(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		table := &retrytable.Table[int64]{Name: "jobs", Where: "priority = 1"}
+		s.create(t, table, 0)
+		assert.Empty(t, missing(t, s, table))
+		other := &retrytable.Table[int64]{Name: "jobs", Where: "priority = 2", Dialect: s.dialect, Instants: s.instants}
+		assert.NotEmpty(t, missing(t, s, other))
+		assert.Empty(t, missing(t, s, table))
+	})
+}

@@ -70,7 +70,7 @@ func (d postgres) parts(b *builder) []part {
 	parts := b.columnParts("ALTER TABLE "+b.table+" ADD COLUMN IF NOT EXISTS ", " DEFAULT "+b.instants.now)
 	_, table := b.schemaAndName() // an index is in the schema of its table
 	for _, i := range b.indexes() {
-		name := d.indexName(table, i.suffix)
+		name := d.indexName(table, i.ending(b))
 		sql := fmt.Sprintf("IF NOT EXISTS %s ON %s (%s) WHERE %s", d.quote(name), b.table, i.columns(b), i.rows(b))
 		parts = append(parts, part{
 			index: name, sql: "CREATE INDEX " + sql, online: "CREATE INDEX CONCURRENTLY " + sql, dispensable: true,

@@ -2,6 +2,8 @@ package sqltable
 
 import (
 	"cmp"
+	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 )
@@ -120,6 +122,16 @@ func (i *index) rows(b *builder) string {
 		return i.condition
 	}
 	return i.condition + " AND (" + b.Where + ")"
+}
+
+// ending is the end of the index's name. Tables that differ in their Where have an index each.
+func (i *index) ending(b *builder) string {
+	if i.rows(b) == i.condition {
+		return i.suffix
+	}
+	digest := fnv.New32a()
+	_, _ = digest.Write([]byte(b.Where))
+	return fmt.Sprintf("%s_%08x", i.suffix, digest.Sum32())
 }
 
 // passed is the condition of the rows of an index whose instant has come.

@@ -79,7 +79,7 @@ func (d sqlite) parts(b *builder) []part {
 		schema = d.quote(schema) + "."
 	}
 	for _, i := range b.indexes() {
-		name := table + i.suffix
+		name := table + i.ending(b)
 		sql := fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s%s ON %s (%s) WHERE %s",
 			schema, d.quote(name), d.quote(table), i.columns(b), i.rows(b))
 		parts = append(parts, part{index: name, sql: sql, dispensable: true})
