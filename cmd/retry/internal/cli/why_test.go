@@ -25,7 +25,7 @@ func TestWhy(t *testing.T) {
 		}},
 		{"two headers", []string{"403", "-H", "X-Ratelimit-Remaining: 0", "--header", "Retry-After:7"}, "", []string{"rate_limited", "hint       7s"}},
 		{"a long hint", []string{"429", "-H", "retry-after: 7200"}, "", []string{
-			"not retried: server asks to wait 2h0m0s, which is longer than MaxRetryAfter\n", "MaxRetryAfter: 3 * time.Hour\n",
+			"not retried: server asks to wait 2h0m0s, which is longer than MaxRetryAfter\n", "MaxRetryAfter = 3 * time.Hour\n",
 		}},
 		{"a final status", []string{"404 Not Found"}, "", []string{"final", "not retried: final", "ClassifyResponse"}},
 		{"a conflict", []string{"409"}, "", []string{"final", "Idempotency-Key"}},
@@ -52,6 +52,13 @@ func TestWhy(t *testing.T) {
 		{"a whole error", []string{"task failed after 2 attempts (local retry budget exhausted): GET http://x: 503 Service Unavailable"}, "", []string{
 			"stop       budget\n", "NoBudget", "docs/why.md#the-text-of-the-error",
 		}},
+		{"a text with a reason and its failure", []string{"failed after 3 attempts: GET http://x: 503 Service Unavailable"}, "", []string{
+			"stop       attempts\n", "policy.MaxAttempts = 5\n", "\n\n503 Service Unavailable\n",
+		}},
+		{"a header", []string{"Retry-After: Wed, 21 Oct 2026 07:28:00 GMT"}, "", []string{"rate_limited", "its time has passed"}},
+		{"a category", []string{"tls_cert"}, "", []string{"a certificate is not valid", `if v.Category == "tls_cert"`, "docs/why.md#categories"}},
+		{"two things of one name", []string{"timeout"}, "", []string{"policy.Timeout = time.Hour", "\n\ntimeout\n", "retryable"}},
+		{"a check", []string{"lastsleep"}, "", []string{"a wait after the last attempt", "docs/retryvet.md#lastsleep"}},
 		{"an error without a reason", []string{"failed after 3 attempts: no"}, "", []string{"stop       attempts\n"}},
 	}
 	for _, tt := range tests {

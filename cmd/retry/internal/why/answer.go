@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +24,13 @@ type Answer struct {
 	About   string
 	Verdict retry.Verdict
 	Lines   []Line
+	Go      []string // what the lines have of Go
+
+	response bool
 }
+
+// OfResponse reports whether an answer is about a response.
+func OfResponse(a *Answer) bool { return a.response }
 
 // Line is one line of an answer.
 type Line struct{ Name, Text string }
@@ -105,20 +112,29 @@ func stopped(reason retry.StopReason, hint time.Duration) string {
 	return reason.Error()
 }
 
-func (a *Answer) changes(lines ...string) {
-	for _, line := range lines {
-		a.add("to change", "%s", line)
+// code adds pieces of Go that change something.
+func (a *Answer) code(pieces ...string) {
+	for _, piece := range pieces {
+		a.Go = append(a.Go, piece)
+		name := "to change"
+		for line := range strings.SplitSeq(piece, "\n") {
+			a.add(name, "%s", line)
+			name = ""
+		}
 	}
 }
+
+// flag adds a flag of the command that changes something.
+func (a *Answer) flag(format string, args ...any) { a.add("flag", format, args...) }
 
 func (a *Answer) see(heading string) { a.add("more", "%s#%s", page, heading) }
 
 // Status answers about a response.
 func Status(status int, header http.Header, p *retry.Policy) *Answer {
-	a := &Answer{About: strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))}
+	a := &Answer{About: strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status)), response: true}
 	if status < http.StatusBadRequest {
 		a.add("class", "none: a status below 400 is no failure")
-		a.changes("Transport.ClassifyResponse: return retry.Verdict{Class: retry.Retryable} for an error in such a response")
+		a.code(retryStatus(status))
 		a.see("http-responses")
 		return a
 	}
@@ -130,30 +146,26 @@ func Status(status int, header http.Header, p *retry.Policy) *Answer {
 	posted := a.outcome("a POST", p, v, true)
 	switch {
 	case v.Class == retry.Final:
-		a.changes(changeFinalResponse)
+		a.code(retryStatus(status))
 	case first.Stop == retry.StopRetryAfter:
-		a.changes("MaxRetryAfter: " + literal(v.After))
+		a.code("policy.MaxRetryAfter = " + literal(v.After))
 	case posted.Stop == retry.StopMaybeApplied:
-		a.changes("for a POST, if the server knows such keys: Transport{IdempotencyKey: retryhttp.RandomKey}")
+		a.code("transport.IdempotencyKey = retryhttp.RandomKey // for a POST, if the server knows such keys")
 	}
 	if v.Class != retry.Final {
-		a.changes("not to retry it: " + override(v))
+		a.code(override(v.Category))
 	}
 	if status == http.StatusConflict {
-		a.changes("with an Idempotency-Key it is Retryable: the first request is still in progress")
+		a.add("note", "with an Idempotency-Key it is Retryable: the first request is still in progress")
 	}
 	a.see("http-responses")
 	return a
 }
 
-const changeFinalResponse = "Transport.ClassifyResponse: return retry.Verdict{Class: retry.Retryable} for such a response"
-
-func override(v retry.Verdict) string {
-	name := v.Category
-	if name == "" {
-		name = v.Class.String()
-	}
-	return fmt.Sprintf("Overrides: map[string]retry.Override{%q: {MaxAttempts: 1}}", name)
+// retryStatus returns code that retries responses with a status.
+func retryStatus(status int) string {
+	return fmt.Sprintf("transport.ClassifyResponse = func(resp *http.Response) retry.Verdict { // to retry it\n"+
+		"\tif resp.StatusCode == %d {\n\t\treturn retry.Verdict{Class: retry.Retryable}\n\t}\n\treturn retry.Verdict{}\n}", status)
 }
 
 // literal returns a duration that is a little longer, as Go code.
@@ -177,11 +189,14 @@ func Exit(code int, stderr string, profile retryexec.Profile, p *retry.Policy) *
 	v := profile.ClassifyExit(nil, code, stderr)
 	a.classify(v)
 	a.outcome("retry", p, v, false)
+	class := "retry.Retryable"
 	if v.Class == retry.Final {
-		a.changes(fmt.Sprintf("retry --on-exit %d, or a retryexec.Rule before those of the profile", code))
+		a.flag("--on-exit %d", code)
 	} else {
-		a.changes(fmt.Sprintf("retry --final-exit %d, or a retryexec.Rule before those of the profile", code))
+		a.flag("--final-exit %d", code)
+		class = "retry.Final"
 	}
+	a.code(fmt.Sprintf("profile = append(retryexec.Profile{{Codes: []int{%d}, Verdict: retry.Verdict{Class: %s}}}, profile...)", code, class))
 	a.see("commands")
 	return a
 }
@@ -204,34 +219,12 @@ func SQLState(code string, p *retry.Policy) *Answer {
 	}
 	a.outcome("Execute", p, p.Classify(err), false)
 	if v.Class == retry.Final || v.Class == retry.Unknown {
-		a.changes("Classifier: a function that returns retry.Verdict{Class: retry.Retryable} for this SQLState()")
+		a.code(retryIt("sql_" + code))
 	} else {
-		a.changes("not to retry it: " + override(v))
+		a.code(override(v.Category))
 	}
 	a.see("databases")
 	return a
-}
-
-// Error answers about an error, by its name, its type or its text. It returns nil if
-// nothing of this name is known.
-func Error(name string, p *retry.Policy) *Answer {
-	if s, ok := findStop(name); ok {
-		return explain(s)
-	}
-	if n, ok := find(name); ok {
-		return about(n, p)
-	}
-	clean := clean(name)
-	for _, s := range shapes {
-		if same(clean, s.ends) {
-			a := &Answer{About: s.ends}
-			a.add("class", "as its code says")
-			a.add("read by", "%s", s.read)
-			a.see("errors")
-			return a
-		}
-	}
-	return nil
 }
 
 // Type answers about a type that nothing is known of.
@@ -241,8 +234,7 @@ func Type(name string, p *retry.Policy) *Answer {
 	a.add("", "and its field StatusCode; if none of these says anything, it is unknown: retried")
 	a.outcome("Execute", p, retry.Verdict{}, false)
 	a.add("Transport", "retried if the request is idempotent and the error is not net/http's own; otherwise final")
-	a.changes("Classifier: retry.On(retry.Retryable, err), or retry.On(retry.Final, err); retry.MarkRetryable(err)",
-		`not to retry what is unknown: Overrides: map[string]retry.Override{"unknown": {MaxAttempts: 1}}`)
+	a.code("err = retry.MarkFinal(err) // or retry.MarkRetryable", override("unknown"))
 	a.add("to ask", "policy.Classify(err) in your program")
 	a.see("errors")
 	return a
@@ -255,7 +247,7 @@ func explain(s stop) *Answer {
 	}
 	a.add("stop", "%s", s.reason)
 	a.add("meaning", "%s", plainText(s.means))
-	a.changes(plainText(s.change))
+	a.code(s.change...)
 	a.see("the-text-of-the-error")
 	return a
 }
@@ -270,39 +262,36 @@ func about(n named, p *retry.Policy) *Answer {
 			a.add(other.name, "%s", other.verdict.Class)
 		}
 	}
-	target := "err"
-	if isSentinel(n) {
-		target = n.names[0]
-		if len(n.names) > 1 && !strings.Contains(target, ".Err") && !strings.HasPrefix(target, "io.") {
-			target = n.names[1]
-		}
-	}
+	other, mark := "retry.Final", "retry.MarkFinal"
 	if v.Class == retry.Final {
-		a.changes(fmt.Sprintf("Classifier: retry.On(retry.Retryable, %s), or retry.MarkRetryable(err)", target))
-	} else {
-		a.changes(fmt.Sprintf("Classifier: retry.On(retry.Final, %s), or retry.MarkFinal(err)", target))
+		other, mark = "retry.Retryable", "retry.MarkRetryable"
 	}
+	if target := sentinel(n); target != "" {
+		a.code("policy.Classifier = retry.On(" + other + ", " + target + ")")
+	}
+	a.code("err = " + mark + "(err)")
 	if errors.Is(n.err, context.Canceled) || errors.Is(n.err, context.DeadlineExceeded) {
 		a.add("note", "if your own context has ended, the call stops before it looks at the error")
 	}
 	if v.Category == "gave_up" {
-		a.changes("Classifier: retry.ThroughGiveUp")
+		a.code("policy.Classifier = retry.ThroughGiveUp // to ask the error beneath it")
 		a.add("note", "to a stored job, what was given up counts: a job outlives a policy inside it")
 	}
 	a.see("errors")
 	return a
 }
 
-// isSentinel reports whether errors.Is finds the error by a name of n.
-func isSentinel(n named) bool {
+// sentinel returns the name of n in Go if it is a variable, or "".
+func sentinel(n named) string {
 	for _, name := range n.names {
-		if strings.Contains(name, ".Err") || strings.HasPrefix(name, "syscall.") ||
-			name == "io.EOF" || name == "context.Canceled" || name == "context.DeadlineExceeded" {
-			return name != "tls.RecordHeaderError"
+		if isVariable.MatchString(name) && !strings.HasPrefix(name, "codes.") {
+			return name
 		}
 	}
-	return false
+	return ""
 }
+
+var isVariable = regexp.MustCompile(`^\w+\.(Err\w+|EOF|E[A-Z]+|Canceled|DeadlineExceeded)$`)
 
 // protocol is the verdict of a package about an error.
 type protocol struct {
@@ -328,8 +317,8 @@ func same(name, of string) bool {
 	return name == of || ok && !strings.Contains(last, " ") && name == last
 }
 
-// find looks for an error by one of its names, and then by a name or a text within the question.
-func find(name string) (named, bool) {
+// findName looks for an error by one of its names.
+func findName(name string) (named, bool) {
 	clean := clean(name)
 	for _, n := range known {
 		for _, candidate := range n.names {
@@ -338,9 +327,15 @@ func find(name string) (named, bool) {
 			}
 		}
 	}
+	return named{}, false
+}
+
+// findIn looks for the name or the text of an error within a text.
+func findIn(text string) (named, bool) {
+	text = strings.ToLower(text)
 	for _, n := range known {
 		for _, candidate := range n.names {
-			if len(candidate) > len("io.EOF") && strings.Contains(strings.ToLower(name), strings.ToLower(candidate)) {
+			if len(candidate) > len("io.EOF") && strings.Contains(text, strings.ToLower(candidate)) {
 				return n, true
 			}
 		}
@@ -348,27 +343,18 @@ func find(name string) (named, bool) {
 	return named{}, false
 }
 
-// findStop looks for a reason by its name or by its text within the question.
-func findStop(name string) (stop, bool) {
-	text := strings.ToLower(name)
-	for _, s := range stops {
-		if text == s.reason.Error() || text == "stop"+strings.ReplaceAll(s.reason.Error(), "_", "") {
-			return s, true
+// shaped answers about a type of a client, or returns nil.
+func shaped(name string) *Answer {
+	for _, s := range shapes {
+		if same(clean(name), s.ends) {
+			a := &Answer{About: s.ends}
+			a.add("class", "as its code says")
+			a.add("read by", "%s", s.read)
+			a.see("errors")
+			return a
 		}
 	}
-	for _, s := range stops {
-		for _, part := range s.texts() {
-			part, _, _ = strings.Cut(part, "3h0m0s")
-			part, _, _ = strings.Cut(part, "http_404")
-			if strings.Contains(text, strings.TrimSpace(strings.ToLower(part))) {
-				return s, true
-			}
-		}
-	}
-	if strings.Contains(text, "failed after") { // and no reason
-		return stops[0], true
-	}
-	return stop{}, false
+	return nil
 }
 
 // plainText returns Markdown without its marks.

@@ -65,7 +65,7 @@ var known = []named{
 	{[]string{"sql.ErrConnDone"}, sql.ErrConnDone},
 	{[]string{"driver.ErrBadConn", "bad connection"}, driver.ErrBadConn},
 
-	{[]string{"retry.Error of an inner policy", "retry.Error", "gave_up"}, &retry.Error{Stop: retry.StopAttempts, Attempts: 3, Err: errOther}},
+	{[]string{"retry.Error of an inner policy", "retry.Error"}, &retry.Error{Stop: retry.StopAttempts, Attempts: 3, Err: errOther}},
 	{[]string{"retry.PanicError"}, &retry.PanicError{Value: "x"}},
 	{[]string{"retry.ErrLost"}, retry.ErrLost},
 	{[]string{"errors.New, and any type that nothing is known of", "errors.New", "errors.errorString", "fmt.wrapError"}, errOther},

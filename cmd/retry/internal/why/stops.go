@@ -14,7 +14,7 @@ type stop struct {
 	reason retry.StopReason
 	more   string // other texts with this reason
 	means  string
-	change string
+	change []string // Go
 }
 
 // stops has every StopReason, the most frequent first.
@@ -22,54 +22,54 @@ var stops = []stop{
 	{
 		retry.StopAttempts, "attempts exhausted",
 		"`MaxAttempts` failures were counted, the first attempt included. The default is 3.",
-		"`MaxAttempts: 5`, or `MaxAttempts: retry.Unlimited` with a `Timeout`; `Overrides` for one kind of failure",
+		[]string{"policy.MaxAttempts = 5", "policy.MaxAttempts, policy.Timeout = retry.Unlimited, time.Hour"},
 	},
 	{
 		retry.StopFinal, "final: http_404",
 		"Another attempt would fail in the same way. The error is returned as it is; only `retryhttp.Why` has a text.",
-		"`Classifier: retry.On(retry.Retryable, err)`, `retry.MarkRetryable(err)`, `Transport.ClassifyResponse`",
+		[]string{"policy.Classifier = retry.On(retry.Retryable, target)", "err = retry.MarkRetryable(err)"},
 	},
 	{
 		retry.StopBudget, "",
 		"The local `Budget` had no retry left; the server did not say so. Only successes refill it, not time. " +
 			"A Transport has such a budget for each host by default, and an interceptor of gRPC or Connect has one: see [The budget](#the-budget).",
-		"`Transport{Budget: retryhttp.NoBudget}`, or a `Budget` with a larger `Reserve` or `Ratio`",
+		[]string{"transport.Budget = retryhttp.NoBudget", "policy.Budget = &retry.Budget{Reserve: 10, Ratio: 0.2}"},
 	},
 	{
 		retry.StopMaybeApplied, "a non-idempotent operation may have taken effect",
 		"The operation is `NonIdempotent`, such as a POST, and the failure does not prove that it had no effect.",
-		"`Transport{IdempotencyKey: retryhttp.RandomKey}` if the server knows such keys; `Idempotent` of gRPC, Connect and Redis; " +
-			"a mark or a `Classifier` with `NotApplied`",
+		[]string{"transport.IdempotencyKey = retryhttp.RandomKey // if the server knows such keys", "err = retry.MarkRetryable(err) // if it had no effect"},
 	},
 	{
 		retry.StopRetryAfter, "the server asks for a longer wait than allowed",
-		"The server's hint, such as `Retry-After`, is longer than `MaxRetryAfter`: a minute, or `MaxDelay` if longer. `Error.RetryAfter` has it.",
-		"`MaxRetryAfter: time.Hour`; or store the job and come back: [A hint of hours](recipes.md#a-hint-of-hours)",
+		"The server's hint, such as `Retry-After`, is longer than `MaxRetryAfter`: a minute, or `MaxDelay` if longer. `Error.RetryAfter` has it. " +
+			"Or store the job and come back: see [A hint of hours](recipes.md#a-hint-of-hours).",
+		[]string{"policy.MaxRetryAfter = time.Hour"},
 	},
 	{
 		retry.StopDeadline, "context deadline exceeded",
 		"The deadline of the caller's context has passed, or comes before the next attempt would start.",
-		"a later deadline, shorter waits; `AttemptTimeout: retry.EqualShare` if one slow attempt took all the time",
+		[]string{"policy.AttemptTimeout = retry.EqualShare // if one slow attempt took all the time"},
 	},
 	{
 		retry.StopCanceled, "not started: context canceled",
 		"The caller's context was canceled: the program is stopping, or the client of your server has gone.",
-		"nothing to set; `context.WithoutCancel(ctx)` for work that has to go on",
+		[]string{"ctx = context.WithoutCancel(ctx) // for work that has to go on"},
 	},
 	{
 		retry.StopTimeout, "",
 		"`Policy.Timeout` has passed, or comes before the next attempt would start. It limits the whole call, and interrupts an attempt.",
-		"a longer `Timeout`, shorter waits, or `AttemptTimeout: retry.EqualShare`",
+		[]string{"policy.Timeout = time.Hour", "policy.AttemptTimeout = retry.EqualShare // if one slow attempt took all the time"},
 	},
 	{
 		retry.StopElapsed, "",
 		"The next attempt would start later than `MaxElapsed` after the first one.",
-		"a longer `MaxElapsed`, or shorter waits",
+		[]string{"policy.MaxElapsed = time.Hour"},
 	},
 	{
 		retry.StopBackoff, "the backoff allows no other attempt",
 		"A `Backoff` of your own returned a negative delay, which ends a call.",
-		"the `Delay` method of that `Backoff`",
+		[]string{"policy.Backoff = retry.Exponential{} // or mend its method Delay"},
 	},
 }
 

@@ -2,6 +2,7 @@ package why
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -16,12 +17,15 @@ import (
 
 // tables has the tables of docs/why.md by their names.
 var tables = map[string]func() string{
-	"stops":     stopTable,
-	"statuses":  statusTable,
-	"errors":    errorTable,
-	"codes":     codeTable,
-	"exits":     exitTable,
-	"sqlstates": stateTable,
+	"stops":      stopTable,
+	"statuses":   statusTable,
+	"errors":     errorTable,
+	"codes":      codeTable,
+	"exits":      exitTable,
+	"sqlstates":  stateTable,
+	"texts":      textTable,
+	"categories": categoryTable,
+	"words":      wordTable,
 }
 
 func table(head ...string) *strings.Builder {
@@ -44,7 +48,7 @@ func stopTable() string {
 		if s.reason == retry.StopAttempts {
 			text = "“failed after 3 attempts” and no more<br>" + text
 		}
-		row(b, text, "`"+s.constant()+"`<br>`"+s.reason.Error()+"`", s.means, s.change)
+		row(b, text, "`"+s.constant()+"`<br>`"+s.reason.Error()+"`", s.means, "`"+strings.Join(s.change, "`<br>`")+"`")
 	}
 	return b.String()
 }
@@ -181,6 +185,47 @@ func stateTable() string {
 	b := table("SQLSTATE", "PostgreSQL's name", "Class")
 	for _, s := range states {
 		row(b, s.code, s.name, retrysql.Classify(sqlStateError(s.code)).Class.String())
+	}
+	return b.String()
+}
+
+func textTable() string {
+	b := table("Text", "It means", "To change it")
+	for _, t := range texts {
+		code := ""
+		if t.code != "" {
+			code = "`" + t.code + "`"
+		}
+		row(b, "“"+strings.TrimRight(t.text, ": ")+"”", t.means, code)
+	}
+	return b.String()
+}
+
+// categoryTable has the categories by their classes.
+func categoryTable() string {
+	names := map[string][]string{}
+	for _, c := range slices.Concat(categories, families) {
+		if c.class == "" {
+			c.class, c.name = "as the code says", c.name+"…"
+		}
+		names[c.class] = append(names[c.class], "`"+c.name+"`")
+	}
+	b := table("Class", "Categories")
+	for _, class := range slices.Sorted(maps.Keys(names)) {
+		row(b, class, strings.Join(names[class], ", "))
+	}
+	return b.String()
+}
+
+func wordTable() string {
+	b := table("Word", "It is", "It means")
+	for _, v := range vocabulary {
+		if v.kind == "retryvet" {
+			continue // docs/retryvet.md has them
+		}
+		for _, w := range v.words {
+			row(b, "`"+w.name+"`", v.kind, w.means)
+		}
 	}
 	return b.String()
 }

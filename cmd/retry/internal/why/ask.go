@@ -1,0 +1,189 @@
+package why
+
+import (
+	"net/http"
+	"net/textproto"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryexec"
+)
+
+// Question is what is asked: a word, a status, a header or a text, with the headers of a response.
+type Question struct {
+	Text   string
+	Header http.Header
+	Policy *retry.Policy // for all but responses
+	HTTP   *retry.Policy // for responses
+}
+
+// Ask returns what is known about a question, or nil. A word may mean several things, and a text may
+// have a reason and the failure before it.
+func Ask(q Question) []*Answer {
+	text := strings.TrimSpace(q.Text)
+	if status, ok := wholeStatus(text); ok {
+		return []*Answer{Status(status, q.Header, q.HTTP)}
+	}
+	if all := q.word(text); len(all) > 0 {
+		return all
+	}
+	if name, value, ok := strings.Cut(text, ":"); ok && isHint(name) {
+		return []*Answer{q.headerLine(textproto.CanonicalMIMEHeaderKey(name), strings.TrimSpace(value))}
+	}
+	var all []*Answer
+	if s, ok := stopIn(text); ok {
+		all = append(all, explain(s))
+	}
+	return append(all, q.failure(text, len(all) > 0)...)
+}
+
+// word answers about a name alone.
+func (q *Question) word(name string) []*Answer {
+	var all []*Answer
+	if s, ok := stopOf(name); ok {
+		all = append(all, explain(s))
+	}
+	if status, ok := statusOf(name); ok {
+		return append(all, Status(status, q.Header, q.HTTP))
+	}
+	all = append(all, wordAnswers(strings.ToLower(name), q.Policy)...)
+	if n, ok := findName(name); ok {
+		return append(all, about(n, q.Policy))
+	}
+	if a := shaped(name); a != nil {
+		return append(all, a)
+	}
+	if isSQLState.MatchString(name) && strings.ContainsAny(name, "0123456789") {
+		return append(all, SQLState(name, q.Policy))
+	}
+	return all
+}
+
+var (
+	isSQLState = regexp.MustCompile(`^[0-9A-Z]{5}$`)
+	sqlStateIn = regexp.MustCompile(`\bSQLSTATE[ :=]+([0-9A-Z]{5})\b`)
+	exitIn     = regexp.MustCompile(`\bexit(?:ed with)? (?:status|code) ([0-9]{1,3})\b`)
+	wordIn     = regexp.MustCompile(`[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+|\(([a-z]+)\)|\b(?:category|class|stop|event)=\w+`)
+)
+
+// failure answers about the failure in a text. Its end says more than its beginning.
+func (q *Question) failure(text string, stopped bool) []*Answer {
+	if m := sqlStateIn.FindStringSubmatch(text); m != nil {
+		return []*Answer{SQLState(m[1], q.Policy)}
+	}
+	if status, ok := statusIn(text); ok {
+		return []*Answer{Status(status, q.Header, q.HTTP)}
+	}
+	if n, ok := findIn(text); ok {
+		return []*Answer{about(n, q.Policy)}
+	}
+	if m := exitIn.FindStringSubmatch(text); m != nil {
+		if code, _ := strconv.Atoi(m[1]); code > 0 {
+			return []*Answer{Exit(code, text, retryexec.Default(), q.Policy)}
+		}
+	}
+	if !stopped {
+		if a := ofText(text); a != nil {
+			return []*Answer{a}
+		}
+	}
+	var all []*Answer
+	for _, m := range wordIn.FindAllStringSubmatch(text, -1) {
+		name := m[0][strings.LastIndexByte(m[0], '=')+1:]
+		if m[1] != "" {
+			name = m[1]
+		}
+		for _, a := range q.word(name) {
+			if !slices.ContainsFunc(all, func(b *Answer) bool { return a.About == b.About }) {
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}
+
+// isHint reports whether a header says something about retries.
+func isHint(name string) bool {
+	name = strings.ToLower(name)
+	return name == "retry-after" || strings.Contains(name, "should-retry") || strings.Contains(name, "ratelimit") ||
+		strings.Contains(name, "rate-limit") || strings.HasPrefix(name, "retry-after-") || strings.HasPrefix(name, "x-ms-retry-after")
+}
+
+// headerLine answers about a header, as one of a response with status 429.
+func (q *Question) headerLine(name, value string) *Answer {
+	header := q.Header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	header.Add(name, value)
+	a := Status(http.StatusTooManyRequests, header, q.HTTP)
+	a.About = name + ": " + value + ", of a response with status 429"
+	if a.Verdict.After <= 0 {
+		a.add("note", "there is no hint in it: its time has passed, or it is no number of seconds and no date, or needs another header")
+	}
+	a.add("to ask", "retry why 503 -H '%s: %s'", name, value)
+	return a
+}
+
+// wholeStatus returns the HTTP status that a text is, with or without its name.
+func wholeStatus(text string) (int, bool) {
+	number, name, _ := strings.Cut(text, " ")
+	status, err := strconv.Atoi(number)
+	ok := err == nil && len(number) == len("503") && status >= 100 && status <= 599 &&
+		(name == "" || strings.EqualFold(name, http.StatusText(status)))
+	return status, ok
+}
+
+// statusOf returns the HTTP status of a category.
+func statusOf(category string) (int, bool) {
+	code, ok := strings.CutPrefix(strings.ToLower(category), "http_")
+	if !ok {
+		return 0, false
+	}
+	return wholeStatus(code)
+}
+
+// statusIn returns an HTTP status that a text has with its name.
+func statusIn(text string) (int, bool) {
+	for status := 400; status < 600; status++ {
+		if name := http.StatusText(status); name != "" && strings.Contains(text, strconv.Itoa(status)+" "+name) {
+			return status, true
+		}
+	}
+	return 0, false
+}
+
+// stopOf returns the reason with a name.
+func stopOf(name string) (stop, bool) {
+	name = strings.ToLower(strings.TrimPrefix(name, "retry."))
+	for _, s := range stops {
+		if name == s.reason.Error() || name == "stop"+strings.ReplaceAll(s.reason.Error(), "_", "") {
+			return s, true
+		}
+	}
+	return stop{}, false
+}
+
+// stopIn returns the reason whose text is in another.
+func stopIn(text string) (stop, bool) {
+	text = strings.ToLower(text)
+	for _, s := range stops {
+		if strings.Contains(text, "gave up ("+s.reason.Error()+")") {
+			return s, true
+		}
+		for _, part := range s.texts() {
+			part, _, _ = strings.Cut(part, "3h0m0s")
+			part, _, _ = strings.Cut(part, "http_404")
+			if strings.Contains(text, strings.TrimSpace(strings.ToLower(part))) {
+				return s, true
+			}
+		}
+	}
+	if strings.Contains(text, "failed after") { // and no reason
+		return stops[0], true
+	}
+	return stop{}, false
+}
