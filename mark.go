@@ -53,8 +53,9 @@ func MarkRateLimited(err error, after time.Duration) error {
 
 // MarkPending marks err as [Pending] and NotApplied: the operation asked for a result
 // that is not there yet. It is repeated without limit, does not count toward
-// MaxAttempts, and the [Budget] is not asked. The backoff counts pending attempts and
-// failures separately. Overrides["pending"] gives pending attempts their own backoff and
+// MaxAttempts, and the [Budget] is not asked. The server has answered, so the count of
+// failures starts again: MaxAttempts limits the failures in a row. Timeout and MaxElapsed go
+// on. The backoff counts pending attempts and failures separately. Overrides["pending"] gives pending attempts their own backoff and
 // limit:
 //
 //	policy := &retry.Policy{
@@ -89,7 +90,7 @@ func MarkNotStarted(err error) error {
 // MarkProgress marks err as the failure of an attempt that made progress before it
 // failed, such as a connection that was up for a while. The counts of failures start
 // again with this failure as the first; the backoff, MaxElapsed and Timeout start again too. The
-// mark does not change whether err is retried. It may be combined with any other mark,
+// mark does not change whether err is retried. A poll needs no such mark, see [MarkPending]. It may be combined with any other mark,
 // in any order. If another attempt is to follow a clean end, return an error of your
 // own with this mark. MarkProgress(nil) is nil.
 func MarkProgress(err error) error {

@@ -381,6 +381,10 @@ func (r reader) attempts(n *int, extra int) strictjson.Field {
 			*n = Unlimited
 			return
 		}
+		if _, isText := v.(string); isText {
+			r.Add(path, strictjson.Show(v), fmt.Sprintf("must be a whole number, or %q", unlimitedText))
+			return
+		}
 		count, ok := r.Whole(path, v)
 		switch {
 		case !ok:

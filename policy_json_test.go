@@ -533,6 +533,7 @@ var policyFaults = []struct {
 	{`{"max_elapsed": ""}`, []string{`max_elapsed: "": must be a duration like "1m30s", or a number of seconds`}},
 	{`{"max_delay": "NaN"}`, []string{`max_delay: "NaN": must be a duration like "1m30s", or a number of seconds`}},
 	{`{"free_rate_limits": 1.5}`, []string{`free_rate_limits: 1.5: must be a whole number`}},
+	{`{"max_attempts": "infinite"}`, []string{`max_attempts: "infinite": must be a whole number, or "unlimited"`}},
 	{`{"free_rate_limits": "unlimited"}`, []string{`free_rate_limits: "unlimited": must be a whole number`}},
 	{`{"non_idempotent": 1}`, []string{`non_idempotent: 1: must be true or false`}},
 	{`{"non_idempotent": "true"}`, []string{`non_idempotent: "true": must be true or false`}},

@@ -324,13 +324,16 @@ func TestPending(t *testing.T) {
 	for range 50 {
 		script = append(script, retry.MarkPending(errNotReady))
 	}
-	script = append(script, errBoom, retry.MarkPending(errNotReady), errBoom, retry.MarkPending(errNotReady), nil)
+	for range 3 { // never in a row
+		script = append(script, errBoom, retry.MarkPending(errNotReady))
+	}
+	script = append(script, nil)
 	clock := newCountingClock()
 	var events retrytest.Recorder
 	p := &retry.Policy{
 		Jitter:    retry.NoJitter,
 		Overrides: map[string]retry.Override{"pending": {Backoff: retry.Constant(5 * time.Second)}},
-		Budget:    &retry.Budget{Reserve: 2},
+		Budget:    &retry.Budget{Reserve: 3},
 		Observer:  &events, Clock: clock,
 	}
 	n := 0
@@ -340,7 +343,7 @@ func TestPending(t *testing.T) {
 	for i := range want {
 		want[i] = 5 * time.Second
 	}
-	assert.Equal(t, append(want, seconds(2, 5, 4, 5)...), clock.waited)
+	assert.Equal(t, append(want, seconds(2, 5, 2, 5, 2, 5)...), clock.waited)
 	assert.Equal(t, retry.Pending, events.Events()[0].Verdict.Class)
 	assert.Equal(t, len(script), events.Events()[len(events.Events())-1].Attempt)
 
@@ -352,7 +355,11 @@ func TestPending(t *testing.T) {
 		assert.Equal(t, err == errBoom, d.Counted)
 		s = throughText(t, throughJSON(t, d.State))
 	}
-	assert.Equal(t, retry.State{Failures: 2, Pending: 52, First: firstAttempt}, s)
+	assert.Equal(t, retry.State{Pending: 56, First: firstAttempt}, s)
+	d := p.Next(retry.State{Failures: 2}, retry.MarkNotStarted(errBoom), firstAttempt)
+	assert.Equal(t, 2, d.State.Failures, "no server has answered")
+	d = p.Next(retry.State{Failures: math.MaxInt, Pending: 1}, retry.MarkPending(errBoom), firstAttempt)
+	assert.Equal(t, math.MaxInt, d.State.Pending)
 }
 
 func TestTimeoutOfAStoredJob(t *testing.T) {

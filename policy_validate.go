@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/show"
@@ -81,8 +82,9 @@ func (p *Policy) check(f *strictjson.Faults) {
 			f.Add(strictjson.At("overrides"), strconv.Quote(kind), "needs a category or a class")
 		case kind == Final.String():
 			f.Add(strictjson.At("overrides"), kind, notRetried)
+		case !checkSpelling(f, kind):
 		default:
-			checkSpelling(f, kind)
+			checkCategory(f, kind)
 		}
 		if o.MaxAttempts < 0 {
 			f.Add(path.Key("max_attempts"), o.MaxAttempts, "must be at least 1, or 0 for the policy's")
@@ -112,23 +114,42 @@ const notRetried = "final errors are not retried"
 
 // checkSpelling refuses the name of a class that is not written as [Class.String] writes
 // it: it would be taken for a category that no failure has.
-func checkSpelling(f *strictjson.Faults, kind string) {
+func checkSpelling(f *strictjson.Faults, kind string) (ok bool) {
 	path, value := strictjson.At("overrides"), show.Quote(kind)
 	for class, name := range classNames {
 		switch {
 		case name == kind:
-			return
+			return true
 		case !strictjson.Misspells(kind, name):
 		case Class(class) == Final:
 			f.Add(path, value, notRetried)
-			return
+			return false
 		default:
 			f.Add(path, value, fmt.Sprintf("is no class; write %q, or %q, %q, %q, %q, or a category", name,
 				Unknown, Retryable, RateLimited, Pending))
-			return
+			return false
 		}
 	}
+	return true
 }
+
+// checkCategory refuses a status or a SQLSTATE that is not written as its category: no failure
+// would have it.
+func checkCategory(f *strictjson.Faults, kind string) {
+	path, value := strictjson.At("overrides"), show.Quote(kind)
+	status := strings.TrimLeft(strings.TrimPrefix(strings.ToLower(kind), "http"), "_- ")
+	state := strings.TrimLeft(strings.TrimPrefix(strings.TrimPrefix(kind, "sql"), "state"), "_- ")
+	switch {
+	case len(status) == len("5xx") && isDigit(status[0]) && status[1:] == "xx":
+		f.Add(path, value, fmt.Sprintf(`is no category; write each status, such as "http_%c00", or a class`, status[0]))
+	case len(status) == len("503") && isDigit(status[0]) && isDigit(status[1]) && isDigit(status[2]) && kind != "http_"+status:
+		f.Add(path, value, fmt.Sprintf("is no category; write %q", "http_"+status))
+	case len(state) == len("40001") && isDigit(state[0]) && strings.ToUpper(state) == state && kind != "sql_"+state:
+		f.Add(path, value, fmt.Sprintf("is no category; write %q", "sql_"+state))
+	}
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // checkDuration checks a duration for which 0 is allowed.
 func checkDuration(f *strictjson.Faults, path *strictjson.Path, d time.Duration) {

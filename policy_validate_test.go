@@ -49,7 +49,7 @@ func TestValidateMisspelledClass(t *testing.T) {
 func manyOverrides(n int) map[string]retry.Override {
 	all := map[string]retry.Override{}
 	for i := range n {
-		all[strconv.Itoa(i)] = retry.Override{}
+		all["k"+strconv.Itoa(i)] = retry.Override{}
 	}
 	return all
 }
@@ -168,6 +168,15 @@ func TestValidate(t *testing.T) {
 		}},
 		{"an override's schedule that is too long", retry.Policy{Overrides: map[string]retry.Override{"timeout": {Backoff: make(retry.Schedule, 1_000_000)}}}, []string{
 			`overrides.timeout.backoff.schedule: 1000000: must have at most 1000 waits`,
+		}},
+		{"overrides that are no categories", retry.Policy{Overrides: map[string]retry.Override{
+			"429": {}, "5xx": {}, "http_5xx": {}, "HTTP-503": {}, "40001": {}, "sqlstate 40P01": {}, "http_503": {}, "sql_40001": {}, "tier1": {}, "exit_75": {},
+		}}, []string{
+			`overrides: "40001": is no category; write "sql_40001"`, `overrides: "429": is no category; write "http_429"`,
+			`overrides: "5xx": is no category; write each status, such as "http_500", or a class`,
+			`overrides: "HTTP-503": is no category; write "http_503"`,
+			`overrides: "http_5xx": is no category; write each status, such as "http_500", or a class`,
+			`overrides: "sqlstate 40P01": is no category; write "sql_40P01"`,
 		}},
 		{"many overrides", retry.Policy{Overrides: manyOverrides(1000)}, nil},
 		{"too many overrides", retry.Policy{Overrides: manyOverrides(1001)}, []string{`overrides: 1001: must have at most 1000`}},

@@ -26,13 +26,15 @@ import (
 // the state before the first attempt; its text form is empty.
 type State struct {
 	// Failures counts the failures so far that cost an attempt, without the
-	// failure that is being decided. A negative count is 0.
+	// failure that is being decided. It starts again after an answer that is [Pending].
+	// A negative count is 0.
 	Failures int
 
 	// RateLimited counts the failures that cost no attempt.
 	RateLimited int
 
-	// Pending counts the attempts that found nothing yet: see [MarkPending].
+	// Pending counts the attempts that found nothing yet, see [MarkPending], and the
+	// failures before them that Failures counts no more.
 	Pending int
 
 	// First is when the first attempt began, or when the last attempt that made
@@ -60,9 +62,16 @@ func (s *State) restart(now time.Time) {
 	}
 }
 
-// counter returns the count that a failure belongs to.
+// counter returns the count that a failure belongs to. A pending answer is that of a server that
+// works, so the failures before it are no longer failures in a row.
 func (s *State) counter(f *known.Fact, free int) *int {
 	switch {
+	case f.Class == known.Pending && !unstarted(f):
+		if s.Pending += s.Failures; s.Pending < 0 {
+			s.Pending = math.MaxInt
+		}
+		s.Failures = 0
+		return &s.Pending
 	case f.Class == known.Pending:
 		return &s.Pending
 	case f.Class == known.RateLimited && s.RateLimited < free:

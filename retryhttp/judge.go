@@ -103,6 +103,21 @@ func (c *call) decide(err error, v retry.Verdict) retry.Decision {
 	return c.EndVerdict(err, v)
 }
 
+// decideAnswer is decide for a failure that is a response. A budget keeps retries from a server in
+// trouble. A server that refuses a token is not in trouble, and the next attempt has another token.
+func (c *call) decideAnswer(status int, err error, v retry.Verdict) retry.Decision {
+	if status != http.StatusUnauthorized && status != http.StatusProxyAuthRequired {
+		return c.decide(err, v)
+	}
+	p, budget := c.Policy, c.Budget
+	spared := *p
+	spared.Budget = nil
+	c.Policy, c.Budget = &spared, nil
+	d := c.decide(err, v)
+	c.Policy, c.Budget = p, budget
+	return d
+}
+
 // respond ends an attempt with the response to req.
 func (c *call) respond(req *http.Request, resp *http.Response) {
 	if resp.Body == nil {
@@ -113,16 +128,18 @@ func (c *call) respond(req *http.Request, resp *http.Response) {
 		// The response is read under the context of its attempt, which goes on.
 		cancelWithBody(resp, c.Detach())
 	}
+	c.resp = resp
+	var v retry.Verdict
+	if c.t.ClassifyResponse != nil {
+		if v = c.t.ClassifyResponse(resp); v.Category == "" && v != (retry.Verdict{}) {
+			v.Category = known.Status(resp.StatusCode, false).Category
+		}
+	}
 	switch {
 	case resp.Request == req, resp.Request == nil && c.read == nil && c.t.Prepare != nil: // see strayed
 		resp.Request = c.req
 	case resp.Request != nil && limited:
 		outlive(c.req.Context(), resp)
-	}
-	c.resp = resp
-	var v retry.Verdict
-	if c.t.ClassifyResponse != nil {
-		v = c.t.ClassifyResponse(resp)
 	}
 	switch {
 	case resp.StatusCode >= 400 || v.Class != retry.Final && v != (retry.Verdict{}):
@@ -186,14 +203,14 @@ func (c *call) refused(resp *http.Response, own retry.Verdict) {
 	case c.read != nil:
 		err.Body = excerpt(resp, v.Class == retry.Final)
 		c.resp = nil
-		c.decide(inner(resp, err), v)
+		c.decideAnswer(resp.StatusCode, inner(resp, err), v)
 	case v.Class == retry.Final && isAnswer(resp.StatusCode):
 		if own != (retry.Verdict{}) || v != err.verdict && v.Category != categoryGaveUp { // Why cannot find it out by itself
 			c.final = &finalError{err, c.Attempt(), v.Category}
 		}
 		c.End(nil)
 	default:
-		switch d := c.decide(err, v); {
+		switch d := c.decideAnswer(resp.StatusCode, err, v); {
 		case d.Retry: // its connection is free for others during the wait
 			c.drain(resp)
 			c.resp = nil

@@ -253,6 +253,9 @@ func decide(p *retry.Policy, s retry.State, v retry.Verdict, now time.Time, draw
 	n, exhausted, counted := s.Failures+1, false, false
 	switch {
 	case v.Class == retry.Pending:
+		if !unstarted(v) { // "the count of failures starts again", and no attempt is forgotten
+			s.Pending, s.Failures = s.Pending+s.Failures, 0
+		}
 		s.Pending++
 		n, exhausted = s.Pending, s.Pending >= set.attempts
 	case v.Class == retry.RateLimited && v.After > 0 && s.RateLimited < p.FreeRateLimits:
