@@ -167,7 +167,7 @@ func (d *documents) read(name string) string {
 }
 
 // examples returns the code of all Examples, of test files that hold nothing
-// but an example, of the main.go files in examples, and of the recipes in examples/jobs.
+// but an example, of the main.go files in examples, and of the recipes in examples/jobs and examples/recipes.
 func (d *documents) examples() string {
 	var b strings.Builder
 	d.check(fs.WalkDir(d.repository, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -179,7 +179,8 @@ func (d *documents) examples() string {
 			if name != "." && (base == "testdata" || strings.ContainsAny(base[:1], "._")) {
 				return fs.SkipDir
 			}
-		case base == "main.go" && strings.HasPrefix(name, "examples/"), strings.HasPrefix(name, "examples/jobs/") && path.Ext(name) == ".go":
+		case base == "main.go" && strings.HasPrefix(name, "examples/"), 
+			(strings.HasPrefix(name, "examples/jobs/") || strings.HasPrefix(name, "examples/recipes/")) && path.Ext(name) == ".go":
 			b.WriteString(words(d.read(name)))
 		case strings.HasSuffix(base, "_test.go"):
 			text := d.read(name)

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/examples/recipes"
 	"github.com/seed-5ff3c98e/retry/internal/test/sqltest/suite"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrysql"
@@ -291,4 +292,33 @@ func TestPostgresTransfers(t *testing.T) {
 	db.SetMaxOpenConns(6)
 	db.SetMaxIdleConns(6)
 	suite.Bank{DB: db, Isolation: sql.LevelSerializable, Goroutines: 64, Transfers: 200}.Run(t)
+}
+
+// TestStalePool: the server has ended more connections of the pool than there are attempts.
+func TestStalePool(t *testing.T) {
+	for _, driver := range pgDrivers {
+		with := newSchema(t)
+		with["application_name"] = randomName()
+		db := openPG(t, driver, pgURL(t, with))
+		require.NoError(t, recipes.Ready(t.Context(), db))
+		suite.Exec(t, db, "CREATE TABLE users (id INT, name TEXT)")
+		suite.Exec(t, db, "INSERT INTO users VALUES (1, 'ann')")
+		const size = 12
+		db.SetMaxIdleConns(size)
+		var conns [size]*sql.Conn
+		for i := range conns {
+			var err error
+			conns[i], err = db.Conn(t.Context())
+			require.NoError(t, err)
+		}
+		for _, conn := range conns {
+			require.NoError(t, conn.Close())
+		}
+		require.Equal(t, size, db.Stats().Idle)
+		suite.Exec(t, openPG(t, driver, pgURL(t, nil)),
+			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '"+with["application_name"]+"'")
+		name, err := recipes.Name(t.Context(), db, 1)
+		require.NoError(t, err, driver)
+		assert.Equal(t, "ann", name)
+	}
 }

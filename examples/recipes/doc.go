@@ -1,0 +1,2 @@
+// Package recipes has functions to copy, which docs/recipes.md explains.
+package recipes
