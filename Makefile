@@ -241,6 +241,10 @@ cover: ## the coverage of the root package
 	@go tool cover -func=cover.out | awk '{ print } $$1 == "total:" { total = $$3 + 0 } \
 		END { if (total < $(COVER)) { print "cover: less than $(COVER) %"; exit 1 } }'
 
+.PHONY: size
+size: ## what a program grows by if it imports the library
+	@.ci/size.sh
+
 .PHONY: mutate
 mutate: ## mutation tests of the code that decides
 	$(TOOL) gremlins unleash --timeout-coefficient 10 \

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"time"
 
@@ -18,6 +19,15 @@ func ExampleMarkFinal() {
 	})
 	fmt.Println(err)
 	// Output: no such account
+}
+
+func ExamplePolicy_Classify() {
+	policy, err := &retry.Policy{}, error(io.ErrUnexpectedEOF)
+	verdict := policy.Classify(err)                  // Retryable, "eof"
+	err = retry.MarkRateLimited(err, 10*time.Second) // the server asked for a wait
+	policy.Clock = new(retrytest.Clock)              // in tests, waits take no time
+	fmt.Println(verdict.Class, verdict.Category, policy.Classify(err).Class)
+	// Output: retryable eof rate_limited
 }
 
 // A server's hint is a lower bound of the wait. Up to 10 % are added, so that

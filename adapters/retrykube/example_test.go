@@ -7,7 +7,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -37,6 +39,44 @@ func ExampleRetries() { //nolint:testableexamples // it needs a cluster
 	if err := mgr.Start(ctrl.SetupSignalHandler()); err != nil {
 		panic(err)
 	}
+}
+
+// store stands for a client: its first Update meets a newer version.
+type store struct {
+	client.Client
+	updates int
+}
+
+func (*store) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return nil
+}
+
+func (s *store) Update(context.Context, client.Object, ...client.UpdateOption) error {
+	if s.updates++; s.updates == 1 {
+		return apierrors.NewConflict(corev1.Resource("configmaps"), "limits", errors.New("it has been modified"))
+	}
+	return nil
+}
+
+// A Get and an Update are one attempt: after a conflict, both are made again.
+func ExampleRetries_conflict() {
+	var c client.Client = &store{}
+	policy := &retry.Policy{Backoff: retry.Exponential{Initial: 10 * time.Millisecond}, Classifier: func(err error) retry.Verdict {
+		if apierrors.IsConflict(err) {
+			return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: "http_409"}
+		}
+		return retry.Verdict{} // as without this function
+	}}
+	err := policy.Execute(context.Background(), func(ctx context.Context) error {
+		var limits corev1.ConfigMap
+		if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "limits"}, &limits); err != nil {
+			return err
+		}
+		limits.Data = map[string]string{"requests": "100"}
+		return c.Update(ctx, &limits)
+	})
+	fmt.Println(err)
+	// Output: <nil>
 }
 
 // Without a manager: a loop of your own over a queue.

@@ -179,7 +179,7 @@ func (d *documents) examples() string {
 			if name != "." && (base == "testdata" || strings.ContainsAny(base[:1], "._")) {
 				return fs.SkipDir
 			}
-		case base == "main.go" && strings.HasPrefix(name, "examples/"), 
+		case base == "main.go" && strings.HasPrefix(name, "examples/"),
 			(strings.HasPrefix(name, "examples/jobs/") || strings.HasPrefix(name, "examples/recipes/")) && path.Ext(name) == ".go":
 			b.WriteString(words(d.read(name)))
 		case strings.HasSuffix(base, "_test.go"):

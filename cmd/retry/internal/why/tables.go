@@ -98,8 +98,11 @@ func statusTable() string {
 	return b.String()
 }
 
+// errorTable has the errors with the same verdicts in one row.
 func errorTable() string {
-	b := table("Error", "Class", "Category", "Elsewhere")
+	type verdicts struct{ class, category, elsewhere string }
+	names := map[verdicts][]string{}
+	var order []verdicts
 	for _, n := range known {
 		if strings.HasPrefix(n.names[0], codePrefix) {
 			continue // is in the table of codes
@@ -114,11 +117,18 @@ func errorTable() string {
 		if job := new(retry.Policy).Next(retry.State{}, n.err, time.Time{}).Verdict; job.Class != v.Class {
 			elsewhere = append(elsewhere, "a job: as what was given up")
 		}
-		category := ""
+		k := verdicts{class: v.Class.String(), elsewhere: strings.Join(elsewhere, ", ")}
 		if v.Category != "" {
-			category = "`" + v.Category + "`"
+			k.category = "`" + v.Category + "`"
 		}
-		row(b, strings.TrimPrefix(strings.TrimSuffix(n.names[0], "*"), "*"), v.Class.String(), category, strings.Join(elsewhere, ", "))
+		if names[k] == nil {
+			order = append(order, k)
+		}
+		names[k] = append(names[k], n.names[0])
+	}
+	b := table("Error", "Class", "Category", "Elsewhere")
+	for _, k := range order {
+		row(b, strings.Join(names[k], "<br>"), k.class, k.category, k.elsewhere)
 	}
 	return b.String()
 }
@@ -182,9 +192,14 @@ func exitTable() string {
 }
 
 func stateTable() string {
-	b := table("SQLSTATE", "PostgreSQL's name", "Class")
+	names := map[retry.Class][]string{}
 	for _, s := range states {
-		row(b, s.code, s.name, retrysql.Classify(sqlStateError(s.code)).Class.String())
+		class := retrysql.Classify(sqlStateError(s.code)).Class
+		names[class] = append(names[class], s.code+" "+s.name)
+	}
+	b := table("Class", "SQLSTATE, with PostgreSQL's name")
+	for _, class := range slices.Sorted(maps.Keys(names)) {
+		row(b, class.String(), strings.Join(names[class], ", "))
 	}
 	return b.String()
 }
