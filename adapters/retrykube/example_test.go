@@ -41,17 +41,17 @@ func ExampleRetries() { //nolint:testableexamples // it needs a cluster
 	}
 }
 
-// store stands for a client: its first Update meets a newer version.
-type store struct {
+// conflicting stands for a client: its first Update meets a newer version.
+type conflicting struct {
 	client.Client
 	updates int
 }
 
-func (*store) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+func (*conflicting) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return nil
 }
 
-func (s *store) Update(context.Context, client.Object, ...client.UpdateOption) error {
+func (s *conflicting) Update(context.Context, client.Object, ...client.UpdateOption) error {
 	if s.updates++; s.updates == 1 {
 		return apierrors.NewConflict(corev1.Resource("configmaps"), "limits", errors.New("it has been modified"))
 	}
@@ -60,7 +60,7 @@ func (s *store) Update(context.Context, client.Object, ...client.UpdateOption) e
 
 // A Get and an Update are one attempt: after a conflict, both are made again.
 func ExampleRetries_conflict() {
-	var c client.Client = &store{}
+	var c client.Client = &conflicting{}
 	policy := &retry.Policy{Backoff: retry.Exponential{Initial: 10 * time.Millisecond}, Classifier: func(err error) retry.Verdict {
 		if apierrors.IsConflict(err) {
 			return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: "http_409"}
