@@ -69,7 +69,7 @@ var categories = []word{
 	{"process_done", never, "the process has ended already"},
 	{"quic", "retryable, final", "a failure of QUIC"},
 	{"quota_exhausted", never, "a quota of a day or a month is used up: no wait of minutes helps"},
-	{"rethinkdb", never, "the server has refused the query"},
+	{"rethinkdb", "retryable, final", "the server is not available, or has refused the query"},
 	{"redirects", never, "there were too many redirects, or a bad one"},
 	{"redis", never, "the server has refused the command"},
 	{"resources", again, "files, memory or buffers are used up: such failures need a long backoff"},
