@@ -63,8 +63,8 @@ func (p *Policy) classify(err error, timedOut bool, protocol Classifier, unknown
 //  3. The errors themselves: by type (errno, net, DNS, TLS, x509, HTTP/2,
 //     encoding and file errors of the standard library), by method
 //     (RetryAfter, Retryable, HTTPStatusCode, SQLState, Timeout, and the like), and
-//     by code (gRPC, Connect, Kubernetes, AMQP, Kafka and LDAP errors, replies of mail
-//     servers, and the HTTP status in a field StatusCode, HTTPStatusCode or Status, or where
+//     by code (PostgreSQL, MySQL, SQLite and SQL Server, gRPC, Connect, Kubernetes, AMQP,
+//     Kafka and LDAP errors, replies of mail servers, and the HTTP status in a field StatusCode, HTTPStatusCode or Status, or where
 //     a client that is known has it). An error with an
 //     HTTP status and the headers of a response, in a field or method Header or in a
 //     Response, has the hint of these headers; a Code, Type, ErrorCode or Reason that says
@@ -78,8 +78,9 @@ func (p *Policy) classify(err error, timedOut bool, protocol Classifier, unknown
 //
 // If none of the three has an opinion, Classify abstains. context.Canceled is Final and
 // context.DeadlineExceeded Retryable: a policy checks its caller's context before it
-// classifies, so these errors come from another context. The text of errors is never
-// read. A method that panics gives no opinion, and a tree of more than 1000 errors is
+// classifies, so these errors come from another context. Text is never searched, but a few
+// variables of errors.New are known by the whole of it, such as sql.ErrNoRows: they have
+// nothing else. A method that panics gives no opinion, and a tree of more than 1000 errors is
 // Unknown. Classify(nil) abstains.
 //
 // Some errors are Final because they are mistakes more often than not: a name that does not
@@ -87,7 +88,7 @@ func (p *Policy) classify(err error, timedOut bool, protocol Classifier, unknown
 // there yet", shows how to wait for them.
 //
 // Packages retryhttp, retrysql and retryexec classify the errors that only
-// net/http, database/sql or os/exec can tell apart.
+// net/http, database/sql or os/exec can tell apart, or only a part of a text.
 func Classify(err error) Verdict { return verdictOf(classify(err, nil)) }
 
 // classify is Classify with also, which may be nil, asked about single errors.

@@ -5,16 +5,17 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/sqlerr"
 )
 
-// Classify is [retry.Classify] with the errors of database/sql and its drivers.
+// Classify is [retry.Classify], which knows the errors of database/sql and its drivers, and reads
+// more of their texts.
 // The unit of a retry is the whole transaction: a verdict of NotApplied means
 // that the transaction was rolled back, or never began. Repeating a single
 // statement in an open transaction never helps.
 //
-// It adds:
+// What both say:
 //
 //   - sql.ErrNoRows and sql.ErrTxDone are Final. driver.ErrBadConn and
 //     sql.ErrConnDone are Retryable: they promise that nothing was sent. (lib/pq
-//     1.12, and pgx 5.12 with the SafeToRetry of its errors, break that promise
+//     1.12, and pgx before 5.13 with the SafeToRetry of its errors, break that promise
 //     when a connection ends in the middle of a statement. InTx does not rely on
 //     that promise at the commit.)
 //   - MySQL, MariaDB and TiDB, by the number in the errors of their drivers, and
@@ -39,6 +40,7 @@ import (
 // INTERRUPT) are Final; if the timeout of an attempt stopped the statement, a Policy and
 // InTx know that before they classify.
 //
-// Text is read only in errors of the type that errors.New returns: an ORM may
-// turn a driver's error into such an error.
+// Only this function reads the texts of MySQL and SQLite in errors of the type that errors.New
+// returns, because an ORM may turn a driver's error into such an error, and asks
+// go-mssqldb's errors whether they are driver.ErrBadConn.
 func Classify(err error) retry.Verdict { return sqlerr.Classify(err) }

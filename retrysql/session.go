@@ -30,6 +30,7 @@ type session struct {
 	cancel context.CancelCauseFunc
 
 	over  bool // committed or rolled back
+	lost  bool // the rollback found the connection gone
 	evict bool // the connection must not be used again
 	drain bool // nor must the idle ones
 }
@@ -94,7 +95,8 @@ func (s *session) rollback() (already bool) {
 	case Classify(err).Category == sqliteNoTx:
 		// SQLite rolls back by itself after some errors.
 	default:
-		s.evict = true
+		v := Classify(err)
+		s.evict, s.lost = true, v.Class == retry.Retryable && v.Category != "timeout"
 	}
 	return false
 }

@@ -42,7 +42,7 @@ func TestFreshConnection(t *testing.T) {
 		{"evicted with the idle ones", nil, []error{
 			pg("25006"), my(1290), my(1836), my(1792), my(1209),
 			my(1047), my(3797), serverError(976), serverError(3906),
-			&pgError{"0A000", "cached plan must not change result type"},
+			&pgAnswer{"ERROR", "0A000", "RevalidateCachedQuery"},
 		}, 0},
 	}
 	for _, tt := range tests {

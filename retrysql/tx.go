@@ -53,8 +53,8 @@ var (
 // open, and each connection goes back to the pool or is closed.
 //
 // The first of these with an opinion decides: a mark of package retry,
-// p.Classifier, the attempt's timeout, [Classify]. Any other error is Final and
-// returned as fn returned it. A failure before the commit had no effect, so it
+// p.Classifier, the attempt's timeout, [Classify]. Any other error is Retryable if the
+// rollback finds the connection gone, and otherwise Final and returned as fn returned it. A failure before the commit had no effect, so it
 // is retried under NonIdempotent too.
 //
 // If the server answers a commit with an error, that error is classified in the
@@ -114,12 +114,13 @@ type transaction struct {
 	fn   func(context.Context, *sql.Tx) error
 
 	open  bool               // the last attempt may have taken effect
+	lost  bool               // the rollback of the last attempt found the connection gone
 	hooks *aftercommit.Hooks // of the last attempt
 }
 
 // run runs the transaction once.
 func (t *transaction) run(ctx context.Context) error {
-	t.open = false
+	t.open, t.lost = false, false
 	s, err := t.begin(ctx)
 	if err != nil {
 		return err
@@ -139,6 +140,7 @@ func (t *transaction) failed(s *session, err error) error {
 		t.open = true // it may have been a commit
 		return retry.MarkFinal(fmt.Errorf("%w: %w", errEnded, err))
 	}
+	t.lost = s.lost
 	t.blame(s, Classify(err))
 	return err
 }
@@ -146,8 +148,11 @@ func (t *transaction) failed(s *session, err error) error {
 // classify is Classify for this transaction.
 func (t *transaction) classify(err error) retry.Verdict {
 	v := Classify(err)
-	if t.writes(v) {
+	switch {
+	case t.writes(v):
 		v.Class = retry.Final
+	case t.lost && v.Class == retry.Unknown:
+		v.Class, v.Category = retry.Retryable, "conn"
 	}
 	return v
 }

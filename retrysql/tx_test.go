@@ -3,6 +3,7 @@ package retrysql_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
@@ -61,6 +62,7 @@ func TestInTxVerdicts(t *testing.T) {
 		policy  retry.Policy
 		opts    retrysql.TxOptions
 		retried bool
+		gone    bool // the rollback finds no connection
 	}{
 		{name: "known", err: my(1213), retried: true},
 		{name: "final", err: my(1062)},
@@ -84,12 +86,17 @@ func TestInTxVerdicts(t *testing.T) {
 		{name: "read-only on purpose, other error", err: pg("40001"), opts: retrysql.TxOptions{ReadOnly: true}, retried: true},
 		{name: "inner policy", err: &retry.Error{Stop: retry.StopAttempts, Err: my(1213)}},
 		{name: "rate limit", err: my(1226), retried: true},
+		{name: "nobody knows, but the connection is gone", err: errBusiness, gone: true, retried: true},
+		{name: "final, and the connection is gone", err: my(1062), gone: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s, db := newServer(t)
 			tt.policy.Clock = &retrytest.Clock{}
+			if tt.gone {
+				s.on("rollback", driver.ErrBadConn)
+			}
 			calls := 0
 			err := retrysql.InTx(t.Context(), db, &tt.policy, &tt.opts, func(context.Context, *sql.Tx) error {
 				if calls++; calls > 1 {

@@ -57,7 +57,8 @@ var (
 // panics, or calls [runtime.Goexit], the transaction is rolled back; panics pass through.
 //
 // Marks, p.Classifier, the attempt's timeout and retrysql.Classify decide, in this order,
-// what is retried. Every other error is Final and returned as fn returned it. A failure
+// what is retried. Every other error is Retryable if the rollback finds the connection gone,
+// and otherwise Final and returned as fn returned it. A failure
 // before the commit had no effect, so it is retried under NonIdempotent too. A commit
 // that may have taken effect fails with [ErrCommitUnknown]. No classifier can change
 // that: it is Final, unless opts say Idempotent or read-only.
@@ -104,11 +105,12 @@ type transaction struct {
 	fn   func(context.Context, pgx.Tx) error
 
 	open bool // the last attempt may have taken effect
+	gone bool // the rollback of the last attempt found the connection gone
 }
 
 // run runs the transaction once.
 func (t *transaction) run(ctx context.Context) error {
-	t.open = false
+	t.open, t.gone = false, false
 	tx, err := t.begin(ctx)
 	if err != nil {
 		return err
@@ -127,7 +129,10 @@ func (t *transaction) run(ctx context.Context) error {
 	case err == nil:
 		err = context.Cause(ctx)
 	}
-	if errors.Is(rollback(ctx, tx), pgx.ErrTxClosed) {
+	failed := rollback(ctx, tx)
+	v := retrysql.Classify(failed)
+	t.gone = v.Class == retry.Retryable && v.Category != "timeout"
+	if errors.Is(failed, pgx.ErrTxClosed) {
 		t.open = true // it may have been a commit
 		return retry.MarkFinal(fmt.Errorf("%w: %w", errEnded, err))
 	}
@@ -223,8 +228,11 @@ const readOnlyTx = "sql_25006"
 // classify is retrysql.Classify for this transaction.
 func (t *transaction) classify(err error) retry.Verdict {
 	v := retrysql.Classify(err)
-	if v.Category == readOnlyTx && t.readOnly() || t.lost() { // it was not to write
+	switch {
+	case v.Category == readOnlyTx && t.readOnly(), t.lost(): // it was not to write
 		v.Class = retry.Final
+	case t.gone && v.Class == retry.Unknown:
+		v.Class, v.Category = retry.Retryable, "conn"
 	}
 	return v
 }

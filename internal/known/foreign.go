@@ -113,10 +113,18 @@ func reply(code int64) Fact {
 	}
 }
 
-// hopes reads methods whose true is a weak opinion and whose false is no opinion.
+// hopes reads methods whose yes is a weak opinion and whose no is none:
+//
+//	SafeToRetry()      yes: nothing was sent; no: something may have been sent, which says nothing
+//	                   about a transaction that was rolled back since (pgx/v5/pgconn, SafeToRetry)
+//	Timeout()          yes: a timeout (net.Error)
+//	Temporary()        yes: most of these are timeouts, and a few are not (net.Error, deprecated)
+//	ConnectionError()  yes: the HTTP client failed (smithy-go/transport/http, RequestSendError). A
+//	                   reset after the request was written is one of these failures, so nothing is
+//	                   proved; a bad certificate is another, so what is known about the cause counts
 func hopes(err error) (Fact, Traits) {
 	defer silence()
-	if e, ok := err.(interface{ SafeToRetry() bool }); ok && e.SafeToRetry() { // pgconn
+	if e, ok := err.(interface{ SafeToRetry() bool }); ok && e.SafeToRetry() {
 		return Unapplied("unsent"), Weak | Unsent
 	}
 	if e, ok := err.(interface{ Timeout() bool }); ok && e.Timeout() {
@@ -125,10 +133,6 @@ func hopes(err error) (Fact, Traits) {
 	if e, ok := err.(interface{ Temporary() bool }); ok && e.Temporary() {
 		return Transient("temporary"), Weak
 	}
-	// smithy's RequestSendError says this about every error of its HTTP client.
-	// A reset after the request was written is one of them, so this does not
-	// prove that nothing was applied. A bad certificate is another, so whatever
-	// is known about the cause counts instead.
 	if e, ok := err.(interface{ ConnectionError() bool }); ok && e.ConnectionError() {
 		return Fact{}, Sending
 	}

@@ -16,6 +16,20 @@ var (
 
 const kafkaThrottled = 89
 
+// librdkafka classifies the codes of Kafka and, below 0, those of librdkafka itself.
+//
+// https://github.com/confluentinc/librdkafka/blob/master/src/rdkafka.h
+func librdkafka(code int64) Fact {
+	switch category := "kafka_" + strconv.FormatInt(code, 10); code {
+	case -195, -193, -192, -187, -185, -166: // the network, a lookup, timeouts, no broker
+		return Transient(category)
+	case -184: // the local queue is full
+		return Unapplied(category)
+	default:
+		return kafka(code)
+	}
+}
+
 func kafka(code int64) Fact {
 	switch category := "kafka_" + strconv.FormatInt(code, 10); {
 	case code == kafkaThrottled:

@@ -62,17 +62,30 @@ func identity(err error) (f Fact) {
 	return Fact{}
 }
 
-// answer reads the methods that say whether to retry.
+// answer reads the methods that say whether to retry. What their yes and their no mean is what
+// the page of each says, and no more:
+//
+//	NonRetriable()        having it: do not retry (azcore, sdk/internal/errorinfo)
+//	NonRetryable()        yes: do not retry; no: the server's policy decides (go.temporal.io/sdk/temporal)
+//	CanceledError()       yes: the context has ended, in whichever way (aws-sdk-go-v2/aws); no: nothing
+//	Retryable()           yes, no: whether to retry (a convention of many modules)
+//	IsRetryable()         the same
+//	ShouldRetry()         the same
+//	RetryableError()      yes, no: whether to retry (aws-sdk-go-v2/aws/retry, RetryableError)
+//	IsRetriable()         yes: retry; no: nothing, only transactional producers say yes (confluent-kafka-go)
+//	Unavailable() and the like: having it (github.com/containerd/errdefs)
+//
+// Those of hopes, below them, say less.
 func answer(err error) (f Fact) {
 	defer silence()
-	if _, ok := err.(interface{ NonRetriable() }); ok { // azcore: having the method is the answer
+	if _, ok := err.(interface{ NonRetriable() }); ok {
 		return Permanent("permanent")
 	}
-	if e, ok := err.(interface{ NonRetryable() bool }); ok && e.NonRetryable() { // Temporal
+	if e, ok := err.(interface{ NonRetryable() bool }); ok && e.NonRetryable() {
 		return Permanent("permanent")
 	}
-	if e, ok := err.(interface{ CanceledError() bool }); ok && e.CanceledError() && // smithy
-		!errtree.Is(err, context.DeadlineExceeded) { // which it says of any end of a context
+	if e, ok := err.(interface{ CanceledError() bool }); ok && e.CanceledError() &&
+		!errtree.Is(err, context.DeadlineExceeded) {
 		return Permanent("canceled")
 	}
 	switch e := err.(type) {
@@ -80,13 +93,15 @@ func answer(err error) (f Fact) {
 		return yesOrNo(e.Retryable())
 	case interface{ IsRetryable() bool }:
 		return yesOrNo(e.IsRetryable())
-	case interface{ RetryableError() bool }: // smithy
+	case interface{ RetryableError() bool }:
 		return yesOrNo(e.RetryableError())
-	case interface{ IsRetriable() bool }: // confluent-kafka-go
-		return yesOrNo(e.IsRetriable())
 	case interface{ ShouldRetry() bool }:
 		return yesOrNo(e.ShouldRetry())
-	// What follows is of Docker and containerd: having the method is the answer.
+	case interface{ IsRetriable() bool }:
+		if e.IsRetriable() {
+			return Transient("transient")
+		}
+		return Fact{}
 	case interface{ Unavailable() }:
 		return Transient("unavailable")
 	case interface{ NotFound() }:

@@ -59,7 +59,10 @@ func Node(err error, outer Traits, hinted bool) (Fact, Traits) {
 		if err == io.EOF && outer.Has(Network) {
 			return Transient("eof"), 0
 		}
-		return sentinel(err), 0
+		if f := sentinel(err); f.Class != Unknown {
+			return f, 0
+		}
+		return mute[err.Error()], 0
 	}
 	return speaking(err, outer, hinted)
 }

@@ -20,17 +20,18 @@ var packages = map[string]judge{
 	"go.temporal.io/api/serviceerror": temporalError,
 
 	// Brokers, mail, directories and files.
-	"github.com/rabbitmq/amqp091-go":    by("Code", amqpReply),
-	"github.com/streadway/amqp":         by("Code", amqpReply),
-	"net/textproto":                     by("Code", reply),            // Error
-	"github.com/emersion/go-smtp":       by("Code", reply),            // SMTPError
-	"github.com/wneessen/go-mail":       byMethod("ErrorCode", reply), // SendError
-	"github.com/emersion/go-imap":       byText("Code", imapCode),
-	"github.com/go-ldap/ldap":           by("ResultCode", ldapResult),
-	"github.com/twmb/franz-go/pkg/kerr": by("Code", kafka),
-	"github.com/IBM/sarama":             itself(kafka), // KError
-	"github.com/Shopify/sarama":         itself(kafka),
-	"github.com/segmentio/kafka-go":     itself(kafka), // Error
+	"github.com/rabbitmq/amqp091-go":                   by("Code", amqpReply),
+	"github.com/streadway/amqp":                        by("Code", amqpReply),
+	"net/textproto":                                    by("Code", reply),            // Error
+	"github.com/emersion/go-smtp":                      by("Code", reply),            // SMTPError
+	"github.com/wneessen/go-mail":                      byMethod("ErrorCode", reply), // SendError
+	"github.com/emersion/go-imap":                      byText("Code", imapCode),
+	"github.com/go-ldap/ldap":                          by("ResultCode", ldapResult),
+	"github.com/twmb/franz-go/pkg/kerr":                by("Code", kafka),
+	"github.com/confluentinc/confluent-kafka-go/kafka": byMethod("Code", librdkafka), // Error
+	"github.com/IBM/sarama":                            itself(kafka),                // KError
+	"github.com/Shopify/sarama":                        itself(kafka),
+	"github.com/segmentio/kafka-go":                    itself(kafka), // Error
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/internal/exported": byText("Code", serviceBus),
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azeventhubs/internal/exported":  byText("Code", serviceBus),
 	"github.com/pkg/sftp":                by("Code", sftpStatus), // StatusError
@@ -95,7 +96,7 @@ var packages = map[string]judge{
 	"google.golang.org/api/googleapi":                           status("Code"), // Error
 	"google.golang.org/genai":                                   status("Code"), // APIError
 	"github.com/nats-io/nats.go":                                status("Code"), // APIError
-	"github.com/nats-io/nats.go/jetstream":                      status("Code"), // APIError
+	"github.com/nats-io/nats.go/jetstream":                      jetStream,
 	"github.com/arangodb/go-driver":                             status("Code"), // ArangoError
 	"github.com/arangodb/go-driver/arangodb/shared":             status("Code"),
 	"github.com/line/line-bot-sdk-go/linebot":                   status("Code"),   // APIError
@@ -115,7 +116,13 @@ var packages = map[string]judge{
 }
 
 // judgeOf returns what knows the errors of a package, or nil.
-func judgeOf(path string) judge { return packages[unversioned(path)] }
+func judgeOf(path string) judge {
+	path = unversioned(path)
+	if judge, ok := packages[path]; ok {
+		return judge
+	}
+	return driverOf(path)
+}
 
 // unversioned returns a path without major versions, because a new one has the same errors.
 func unversioned(path string) string {
@@ -180,6 +187,18 @@ func status(name string) judge {
 // telegram classifies the errors of bots and, with a 420, of the clients of users.
 //
 // https://core.telegram.org/bots/api#responseparameters, https://core.telegram.org/api/errors
+// jetStream classifies an APIError by its status, and the variables for what is not there, which
+// the server has not said.
+func jetStream(v reflect.Value, name string) (Fact, int, time.Duration) {
+	if name == "jsError" {
+		switch text(field(v, "message")) {
+		case "key not found", "key was deleted", "no keys found", "bucket not found", "object not found":
+			return Permanent("not_found"), 0, 0
+		}
+	}
+	return Fact{}, valid(number(field(v, "Code"))), 0
+}
+
 func telegram(v reflect.Value, name string) (Fact, int, time.Duration) {
 	status := valid(number(field(v, "Code")) | number(field(v, "ErrorCode")))
 	seconds := max(number(field(v, "RetryAfter")), number(field(field(v, "Parameters"), "RetryAfter")),

@@ -43,6 +43,10 @@ func redisCode(reply string) (f Fact) {
 		if f = Permanent("redis"); strings.HasPrefix(rest, "max number of clients reached") {
 			f = Unapplied("redis_max_clients")
 		}
+	case "redis:": // no reply, but that of the client
+		if rest == "nil" {
+			f = Permanent("not_found")
+		}
 	case "MOVED", "ASK": // a client for clusters follows them
 		f = Permanent("redis")
 		f.Flags = NotApplied

@@ -83,6 +83,7 @@ var (
 		"42", // syntax_error_or_access_rule_violation
 		"44", // with_check_option_violation
 		"54", // program_limit_exceeded
+		"P0", // plpgsql_error: RAISE EXCEPTION
 	}
 )
 
@@ -92,6 +93,11 @@ var (
 func Postgres(state string, err error) Fact {
 	switch state {
 	case "XX000", "08P01", "58000": // internal_error, protocol_violation, system_error
+	case "0A000": // feature_not_supported, mostly
+		if elsewhere(err) {
+			return Unapplied("sql_0A000")
+		}
+		return SQLState(state)
 	default:
 		return SQLState(state)
 	}
@@ -112,6 +118,21 @@ func Postgres(state string, err error) Fact {
 		return Permanent("sql_08P01")
 	default:
 		return SQLState(state)
+	}
+}
+
+// elsewhere reports whether PostgreSQL has not what another connection is likely to have: a plan
+// for a table as it is since a migration, or a transaction that a standby cannot have, which
+// writes (lib/pq asks for it) or is serializable. The texts are in the language of the server, so
+// this looks at the functions that fail, and at the text of CockroachDB, which has one language.
+func elsewhere(err error) bool {
+	e := reflect.ValueOf(err)
+	switch text(field(e, "Routine")) {
+	case "RevalidateCachedQuery",
+		"call_bool_check_hook", "call_enum_check_hook", "GetSerializableTransactionSnapshot":
+		return true
+	default:
+		return strings.Contains(text(field(e, "Message")), "cached plan must not change result type")
 	}
 }
 

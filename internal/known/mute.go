@@ -1,0 +1,37 @@
+package known
+
+// mute has the error variables of packages that this one must not link, or cannot: each is a value
+// of errors.New, so its package gives it nothing but a text. They are compared as a whole, and
+// nothing is concluded from a part of a text. Most say that something is not there.
+var mute = map[string]Fact{
+	"sql: no rows in result set":                                 Permanent("sql_no_rows"),
+	"sql: transaction has already been committed or rolled back": Permanent("sql_tx_done"),
+	"sql: database is closed":                                    Permanent("closed"),
+	"sql: connection is already closed":                          Unapplied("sql_conn_done"),
+	"driver: bad connection":                                     Unapplied("sql_bad_conn"),
+	"invalid connection":                                         Transient("mysql_invalid_conn"), // go-sql-driver: something was sent
+	"conn closed":                                                Transient("closed"),             // pgconn, also in the middle of a statement
+	"closed pool":                                                Permanent("closed"),             // pgxpool
+	"tx is closed":                                               Permanent("sql_tx_done"),        // pgx
+	"too many rows in result set":                                Permanent("invalid"),            // pgx
+	"commit unexpectedly resulted in rollback":                   Permanent("sql_25P02"),          // pgx
+	"pq: could not complete operation in a failed transaction":   Permanent("sql_25P02"),
+	"pq: Could not complete operation in a failed transaction":   Permanent("sql_25P02"),
+	"executable file not found in $PATH":                         Permanent("not_found"), // os/exec
+	"executable file not found in %PATH%":                        Permanent("not_found"),
+
+	"record not found":              Permanent("not_found"), // gorm
+	"mongo: no documents in result": Permanent("not_found"),
+	"redigo: nil returned":          Permanent("not_found"),
+	"redis: client is closed":       Permanent("closed"),
+	"memcache: cache miss":          Permanent("not_found"),
+	"leveldb: not found":            Permanent("not_found"),
+	"nats: key not found":           Permanent("not_found"),
+	"nats: key was deleted":         Permanent("not_found"),
+	"nats: bucket not found":        Permanent("not_found"),
+	"nats: object not found":        Permanent("not_found"),
+	"datastore: no such entity":     Permanent("not_found"),
+	"storage: object doesn't exist": Permanent("not_found"),
+	"storage: bucket doesn't exist": Permanent("not_found"),
+	"dynamo: no item found":         Permanent("not_found"), // guregu/dynamo
+}
