@@ -488,7 +488,7 @@ var yesNo = []struct {
 	{"Retryable", func(f func() bool) error { return saysRetryableError(f) }, mayRetry("transient"), wantFinal("permanent")},
 	{"IsRetryable", func(f func() bool) error { return saysIsRetryableError(f) }, mayRetry("transient"), wantFinal("permanent")},
 	{"RetryableError", func(f func() bool) error { return saysSmithyRetryableError(f) }, mayRetry("transient"), wantFinal("permanent")},
-	{"IsRetriable", func(f func() bool) error { return saysIsRetriableError(f) }, mayRetry("transient"), wantFinal("permanent")},
+	{"IsRetriable", func(f func() bool) error { return saysIsRetriableError(f) }, mayRetry("transient"), abstains},
 	{"ShouldRetry", func(f func() bool) error { return saysShouldRetryError(f) }, mayRetry("transient"), wantFinal("permanent")},
 	{"NonRetryable", func(f func() bool) error { return saysNonRetryableError(f) }, wantFinal("permanent"), abstains},
 	{"CanceledError", func(f func() bool) error { return saysCanceledError(f) }, wantFinal("canceled"), abstains},

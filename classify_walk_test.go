@@ -1,10 +1,11 @@
 package retry_test
 
 import (
-	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/base64"
 	"encoding/csv"
 	"encoding/hex"
@@ -14,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"mime/multipart"
 	"net"
 	"net/http"
 	"net/url"
@@ -294,10 +296,10 @@ func TestClassifyMalformedInput(t *testing.T) {
 	_, multipartErr := new(http.Request).MultipartReader()
 
 	tests := map[string]error{
-		"json syntax": json.Unmarshal([]byte("{"), &number),
+		"json syntax": json.Unmarshal([]byte("{x"), &number),
 		"json type":   json.Unmarshal([]byte(`{"N":"x"}`), &number),
 		"json target": json.Unmarshal([]byte("{}"), noTarget),
-		"xml syntax":  xml.Unmarshal([]byte("<a>"), &number),
+		"xml syntax":  xml.Unmarshal([]byte("<a></b>"), &number),
 		"xml name": xml.Unmarshal([]byte("<a/>"), &struct {
 			XMLName xml.Name `xml:"b"`
 		}{}),
@@ -326,11 +328,60 @@ func TestClassifyMalformedInput(t *testing.T) {
 			assertClassified(t, wantFinal("invalid"), err)
 		})
 	}
+}
 
-	// A decoder that reads from a connection knows that its input was cut;
-	// json.Unmarshal does not.
-	cut := json.NewDecoder(bytes.NewReader([]byte(`{"N":`))).Decode(&number)
-	assertClassified(t, mayRetry("eof"), cut)
+// TestClassifyCutInput cuts a whole text after each byte, as a connection may that nobody knows to
+// be cut, and gives the pieces to decoders.
+func TestClassifyCutInput(t *testing.T) {
+	t.Parallel()
+	type numbers struct{ N []int }
+	packed := func(open func(io.Writer) io.WriteCloser) string {
+		var b strings.Builder
+		w := open(&b)
+		_, _ = io.WriteString(w, "a text, a text, a text")
+		_ = w.Close()
+		return b.String()
+	}
+	ber, _ := asn1.Marshal([]int{1, 2, 3})
+	for name, tt := range map[string]struct {
+		whole  string
+		decode func(string) error
+	}{
+		"json.Unmarshal": {`{"N":[1,2]}`, func(s string) error { return json.Unmarshal([]byte(s), new(numbers)) }},
+		"json.Decoder":   {`{"N":[1,2]}`, func(s string) error { return json.NewDecoder(strings.NewReader(s)).Decode(new(numbers)) }},
+		"xml":            {"<a><N>1</N></a>", func(s string) error { return xml.Unmarshal([]byte(s), new(numbers)) }},
+		"asn1":           {string(ber), func(s string) error { _, err := asn1.Unmarshal([]byte(s), new([]int)); return err }},
+		"gzip": {packed(func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }), func(s string) error {
+			r, err := gzip.NewReader(strings.NewReader(s))
+			if err == nil {
+				_, err = io.ReadAll(r)
+			}
+			return err
+		}},
+		"base64, read": {packed(func(w io.Writer) io.WriteCloser { return base64.NewEncoder(base64.StdEncoding, w) }), func(s string) error {
+			_, err := io.ReadAll(base64.NewDecoder(base64.StdEncoding, strings.NewReader(s)))
+			return err
+		}},
+		"multipart": {"--x\r\n\r\ntext\r\n--x--", func(s string) error {
+			_, err := multipart.NewReader(strings.NewReader(s), "x").ReadForm(1)
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assert.NoError(t, tt.decode(tt.whole))
+			for n := range tt.whole {
+				err := tt.decode(tt.whole[:n])
+				assert.NotEqual(t, retry.Final, retry.Classify(err).Class, "%q: %v", tt.whole[:n], err)
+			}
+		})
+	}
+	for name, err := range map[string]error{
+		"json": json.Unmarshal([]byte(`{"N":`), new(numbers)), "empty json": json.Unmarshal(nil, new(numbers)),
+		"xml": xml.Unmarshal([]byte("<a"), new(numbers)),
+	} {
+		assertVerdict(t, mayRetry("eof"), retry.Classify(err), "%s", name)
+	}
 }
 
 func TestClassifyRecoveredPanics(t *testing.T) {

@@ -19,7 +19,9 @@ func typed(err error) Fact {
 	switch e := err.(type) {
 	case Errno:
 		return OfErrno(e)
-	case *json.SyntaxError, *json.UnmarshalTypeError, *json.InvalidUnmarshalError,
+	case *json.SyntaxError:
+		return malformed(e != nil && e.Error() == "unexpected end of JSON input") // it has no field for it
+	case *json.UnmarshalTypeError, *json.InvalidUnmarshalError,
 		*json.UnsupportedValueError, *json.UnsupportedTypeError,
 		base64.CorruptInputError, *strconv.NumError, *time.ParseError,
 		*net.ParseError, *net.AddrError, net.UnknownNetworkError, net.InvalidAddrError,
@@ -30,6 +32,17 @@ func typed(err error) Fact {
 	default:
 		return unlinked(err)
 	}
+}
+
+// malformed classifies data that cannot be decoded. Data that ends too early may be a body that
+// broke off, which its reader did not notice: then another attempt gets the rest, as after the
+// io.ErrUnexpectedEOF of most decoders. An empty body is io.EOF to them, which is Unknown. A CSV
+// and base64 cannot tell: there, what has no end is what is wrong.
+func malformed(ends bool) Fact {
+	if ends {
+		return Transient("eof")
+	}
+	return Permanent("invalid")
 }
 
 // unlinked classifies types of packages that this package does not import, because a
@@ -54,14 +67,14 @@ func unlinked(err error) Fact {
 			return alert(err)
 		}
 	case "encoding/json/v2", "encoding/json/jsontext":
-		// A text that ends too early may be a body that broke off, as it is to a json.Decoder.
 		switch t.Name() {
 		case "SemanticError", "SyntacticError":
-			if !errtree.Is(err, io.ErrUnexpectedEOF) {
-				return Permanent("invalid")
-			}
+			return malformed(errtree.Is(err, io.ErrUnexpectedEOF))
 		}
-	case "encoding/csv", "encoding/hex", "encoding/xml", "encoding/base32", "encoding/asn1", "net/netip",
+	case "encoding/xml", "encoding/asn1":
+		end := text(field(reflect.ValueOf(err), "Msg"))
+		return malformed(end == "unexpected EOF" || strings.Contains(end, "truncated"))
+	case "encoding/csv", "encoding/hex", "encoding/base32", "net/netip",
 		"compress/flate", "compress/bzip2", "regexp/syntax":
 		return Permanent("invalid")
 	case "os/user": // UnknownUserError and the like

@@ -57,7 +57,8 @@ var known = []named{
 	{[]string{"too many open files", "syscall.EMFILE"}, syscall.EMFILE},
 	{[]string{"resource temporarily unavailable", "syscall.EAGAIN"}, syscall.EAGAIN},
 	{[]string{"exec.ErrNotFound", "executable file not found"}, exec.ErrNotFound},
-	{[]string{"json.SyntaxError"}, syntaxError()},
+	{[]string{"json.SyntaxError"}, syntaxError("x")},
+	{[]string{"json.SyntaxError of a text that ends too early", "unexpected end of JSON input"}, syntaxError("{")},
 	{[]string{"strconv.NumError"}, &strconv.NumError{Func: "Atoi", Num: "x", Err: strconv.ErrSyntax}},
 
 	{[]string{"sql.ErrNoRows", "no rows in result set"}, sql.ErrNoRows},
@@ -98,7 +99,7 @@ func read(errno syscall.Errno) error {
 	return &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", errno)}
 }
 
-func syntaxError() error { return json.Unmarshal([]byte("{"), new(struct{})) }
+func syntaxError(in string) error { return json.Unmarshal([]byte(in), new(struct{})) }
 
 // grpcError has the method by which an error of gRPC is known.
 type grpcError uint32
