@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/calls"
 )
 
 // call is one round trip: a request and its attempts.
@@ -42,7 +43,7 @@ func (c *call) begin(p *retry.Policy, budget retry.Throttle) {
 	if c.t.Cooldown > 0 && p.Quota == nil {
 		c.Policy = c.t.host(c.req).pace(p)
 	} else {
-		c.Policy = complete(p)
+		c.Policy = calls.Policy(p, defaultPolicy)
 	}
 	c.Budget = budget
 	if !Idempotent(c.req) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/calls"
 	"github.com/seed-5ff3c98e/retry/internal/show"
 )
 
@@ -141,7 +142,7 @@ func (h *hosts) find(asked origin, reserve int, cooldown time.Duration) *host {
 func (h *host) pace(p *retry.Policy) *retry.Policy {
 	last := h.paced.Load()
 	if last == nil || last.from != p {
-		last = &paced{p, *complete(p)}
+		last = &paced{p, *calls.Policy(p, defaultPolicy)}
 		last.Quota = &h.quota
 		h.paced.Store(last)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/calls"
 )
 
 // DefaultPolicy returns the policy of a [Transport] without one: 3 attempts,
@@ -238,19 +239,6 @@ func (t *Transport) policy() *retry.Policy {
 	return t.Policy
 }
 
-// complete returns p, or if p has no Backoff, a copy with the waits of DefaultPolicy.
-func complete(p *retry.Policy) *retry.Policy {
-	if p.Backoff != nil {
-		return p
-	}
-	own := *p
-	own.Backoff = defaultPolicy.Backoff
-	if own.MaxDelay <= 0 {
-		own.MaxDelay = defaultPolicy.MaxDelay
-	}
-	return &own
-}
-
 // budget returns the budget for the retries of a request under p.
 func (t *Transport) budget(p *retry.Policy, req *http.Request) retry.Throttle {
 	switch {
@@ -263,16 +251,9 @@ func (t *Transport) budget(p *retry.Policy, req *http.Request) retry.Throttle {
 	}
 }
 
-// The Reserve of the budget of a host: large enough for all attempts of a request
-// to a new host, but small enough to avoid a storm. In the simulation of docs/evidence/storms.md,
-// a stall of 10 s makes 1.38 attempts per call of 1000 clients with a Reserve of 3, 1.63 with
-// 5, 2.17 with 10. Ten more retries for the first minute of a host make 2.40, if the stall
-// is in that minute, as after a deployment.
-const leastReserve, mostReserve = 3, 10
-
 // host returns the host of a request.
 func (t *Transport) host(req *http.Request) *host {
-	return t.hosts.of(req, max(leastReserve, min(t.policy().MaxAttempts-1, mostReserve)), t.Cooldown)
+	return t.hosts.of(req, calls.Reserve(t.policy()), t.Cooldown)
 }
 
 // NoBudget is a [Transport]'s Budget function for retries without a budget.

@@ -53,35 +53,36 @@ func judgeCall(err error) retry.Verdict {
 	if !ok {
 		return retry.Verdict{}
 	}
-	after, hinted := hint(e)
-	v := retry.Verdict{Class: retry.Final, After: after, Category: category(e.Code()), NotApplied: refused(e)}
 	switch e.Code() {
-	case connect.CodeUnavailable:
+	case connect.CodeUnavailable, connect.CodeResourceExhausted, connect.CodePermissionDenied, connect.CodeDeadlineExceeded:
+		return heard(e)
+	}
+	v := retry.Verdict{Class: retry.Final, Category: category(e.Code())}
+	v.After, _ = hint(e)
+	if lost(e) {
 		v.Class = retry.Retryable
-		if hinted {
-			v.Class = retry.RateLimited
-		}
-	case connect.CodeResourceExhausted, connect.CodePermissionDenied:
-		v = reasoned(v, e, hinted)
-	case connect.CodeDeadlineExceeded:
-		v.Class = retry.Retryable
-	default:
-		if lost(e) {
-			v.Class = retry.Retryable
-		}
 	}
 	return v
 }
 
-// reasoned is the verdict about a refusal with what its details say: that it is a rate limit,
-// by RetryInfo or ErrorInfo, or that a quota is used up for good.
-func reasoned(v retry.Verdict, e *connect.Error, hinted bool) retry.Verdict {
-	switch says := retry.Classify(e); {
-	case says.Class == retry.Final && !strings.HasPrefix(says.Category, "grpc_"):
-		v.Category, v.After, v.NotApplied = says.Category, 0, false
-	case says.Class == retry.RateLimited, hinted && e.Code() == connect.CodeResourceExhausted:
-		v.Class, v.NotApplied = retry.RateLimited, connect.IsWireError(e)
+// heard is what retry.Classify says about an error, with what it cannot know: the time now, and
+// whether a server of connect or gRPC has said it. A Retry-After with the code unavailable may be
+// of a proxy that has lost the answer, because connect gives that code to 502 and 504 too.
+func heard(e *connect.Error) retry.Verdict {
+	v := retry.Classify(e)
+	if strings.HasPrefix(v.Category, "grpc_") {
+		v.Category = category(e.Code())
 	}
+	if v.Class == retry.Final {
+		return v
+	}
+	_, detailed := retryInfo(e)
+	after, hinted := hint(e)
+	v.After = max(v.After, after)
+	if hinted && e.Code() != connect.CodeDeadlineExceeded {
+		v.Class, v.NotApplied = retry.RateLimited, true
+	}
+	v.NotApplied = v.NotApplied && connect.IsWireError(e) && (detailed || e.Code() != connect.CodeUnavailable)
 	return v
 }
 
@@ -95,17 +96,6 @@ func lost(e *connect.Error) bool {
 	default:
 		return false
 	}
-}
-
-// refused reports whether a server has said that it has not begun with a call: by what only
-// a server of connect or gRPC can say. A Retry-After with the code unavailable may be of a
-// proxy that has lost the answer, because connect gives that code to 502 and 504 too.
-func refused(e *connect.Error) bool {
-	if !connect.IsWireError(e) {
-		return false
-	}
-	_, detailed := retryInfo(e)
-	return detailed && e.Code() == connect.CodeUnavailable
 }
 
 // category returns the label of a code. Codes that connect does not know share one.
@@ -170,12 +160,11 @@ func pushedBack(v retry.Verdict, err error) retry.Verdict {
 		v.Class = retry.Final
 		return v
 	}
-	exhausted := e.Code() == connect.CodeResourceExhausted && v.Category == category(e.Code())
-	if v.Class == retry.Final && !exhausted {
+	if v.Class == retry.Final {
 		return v // a wait is no reason to repeat what cannot succeed
 	}
 	v.Class = retry.RateLimited
-	v.NotApplied = v.NotApplied || connect.IsWireError(e) && (exhausted || e.Code() == connect.CodeUnavailable)
+	v.NotApplied = v.NotApplied || connect.IsWireError(e) && (e.Code() == connect.CodeResourceExhausted || e.Code() == connect.CodeUnavailable)
 	if wait := time.Duration(ms) * time.Millisecond; wait >= v.After {
 		v.After, v.Exact = wait, true
 	}

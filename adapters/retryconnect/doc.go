@@ -22,7 +22,8 @@
 //	unavailable         Retryable; RateLimited with a hint of the server, and without effect
 //	                    unless the hint is a Retry-After
 //	deadline_exceeded   Retryable, if the caller's own deadline has not passed
-//	resource_exhausted  RateLimited and without effect with a hint, and Final otherwise
+//	resource_exhausted  RateLimited, and without effect with a hint; Final if the details say that
+//	                    a quota is used up for the day, or for a message that is too large
 //	aborted             Final: the whole transaction has to be repeated, see [Classify]
 //	all others          Final; Retryable if connect has this code for a lost connection
 //

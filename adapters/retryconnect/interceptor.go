@@ -5,10 +5,12 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"connectrpc.com/connect"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/calls"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
@@ -27,8 +29,9 @@ var defaultPolicy = DefaultPolicy()
 // *connect.Error with code canceled or deadline_exceeded around the *retry.Error.
 type Interceptor struct {
 	// Policy decides. nil means [DefaultPolicy]; a Policy without a Backoff has the waits
-	// of DefaultPolicy. The Interceptor has a budget with default settings; a Budget in the
-	// Policy takes its place.
+	// of DefaultPolicy. The Interceptor has a budget with default settings except for the
+	// Reserve, the retries of one call under Policy, but at least 3 and at most 10; a Budget
+	// in the Policy takes its place.
 	Policy *retry.Policy
 
 	// Idempotent, if not nil, says which procedures may be repeated besides those whose
@@ -37,6 +40,7 @@ type Interceptor struct {
 	Idempotent func(procedure string) bool
 
 	budget retry.Budget
+	once   sync.Once // for the Reserve of the budget
 }
 
 var _ connect.Interceptor = (*Interceptor)(nil)
@@ -73,30 +77,14 @@ const previousAttempts = "Grpc-Previous-Rpc-Attempts"
 
 // call returns what decides about the retries of one call.
 func (i *Interceptor) call(spec connect.Spec) retry.Call {
+	p := calls.Policy(i.Policy, defaultPolicy)
+	i.once.Do(func() { i.budget.Reserve = calls.Reserve(p) })
 	return retry.Call{
-		Policy:        i.policy(),
+		Policy:        p,
 		Protocol:      classifyCall,
 		Unknown:       retry.Final,
 		NonIdempotent: !i.idempotent(spec),
 		Budget:        &i.budget,
-	}
-}
-
-// policy returns the Policy, or a copy with the waits of DefaultPolicy if it has none of
-// its own.
-func (i *Interceptor) policy() *retry.Policy {
-	switch p := i.Policy; {
-	case p == nil:
-		return defaultPolicy
-	case p.Backoff != nil:
-		return p
-	default:
-		own := *p
-		own.Backoff = defaultPolicy.Backoff
-		if own.MaxDelay <= 0 {
-			own.MaxDelay = defaultPolicy.MaxDelay
-		}
-		return &own
 	}
 }
 

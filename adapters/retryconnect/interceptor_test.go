@@ -146,7 +146,7 @@ var (
 var codesTable = map[connect.Code]retried{
 	connect.CodeUnavailable:       {plain: idem, hinted: always, after: idem},
 	connect.CodeDeadlineExceeded:  {plain: idem, hinted: idem, after: idem},
-	connect.CodeResourceExhausted: {hinted: always, after: always},
+	connect.CodeResourceExhausted: {plain: idem, hinted: always, after: always},
 }
 
 // TestCodes fails calls over the wire with every code, in every protocol.
@@ -317,16 +317,47 @@ func TestClassify(t *testing.T) {
 	assert.Zero(t, retryconnect.Classify(nil))
 }
 
-// TestRootKnowsCodes checks that retry.Classify, which does not import Connect, knows the
-// codes.
+// TestRootKnowsCodes checks that retry.Classify, which does not import Connect, gives all codes the
+// class that this package gives them, but for two that may stand for a broken connection and for
+// those that Connect does not know. Which errors a server has made is known here alone, and so is
+// that nothing was applied.
 func TestRootKnowsCodes(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[connect.Code]retry.Verdict{
-		connect.CodeNotFound:    {Class: retry.Final, Category: "grpc_not_found"},
-		connect.CodeUnavailable: {Class: retry.Retryable, Category: "grpc_unavailable"},
-		connect.CodeInternal:    {Category: "grpc_internal"},
-	} {
-		assert.Equal(t, want, retry.Classify(fmt.Errorf("x: %w", connect.NewError(code, errors.New("y")))))
+	info, err := connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+	require.NoError(t, err)
+	for code := connect.CodeCanceled; code <= connect.CodeUnauthenticated+2; code++ {
+		for _, hinted := range []bool{false, true} {
+			e := connect.NewError(code, errors.New("y"))
+			if hinted {
+				e.AddDetail(info)
+			}
+			want, got := retryconnect.Classify(e), retry.Classify(fmt.Errorf("x: %w", e))
+			if code == connect.CodeUnknown || code == connect.CodeInternal || code > connect.CodeUnauthenticated {
+				want.Class, want.After = retry.Unknown, 0
+			}
+			if want.Class == retry.Final {
+				want.After = 0
+			}
+			assert.Equal(t, want.Class, got.Class, "%v %v", code, hinted)
+			assert.Equal(t, want.After, got.After, "%v %v", code, hinted)
+		}
+	}
+	assert.Equal(t, "grpc_not_found", retry.Classify(connect.NewError(connect.CodeNotFound, nil)).Category)
+	for _, classify := range []retry.Classifier{retryconnect.Classify, retry.Classify} {
+		e := connect.NewError(connect.CodeResourceExhausted, errors.New("message size 9 is larger than configured max 8"))
+		assert.Equal(t, retry.Final, classify(e).Class)
+	}
+}
+
+// TestReserve: a new server has as many retries as one call may make, three to ten.
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]int{8: 8, retry.Unlimited: 11} {
+		s := serve(t, unavailable)
+		i, _ := retrying(n)
+		_, err := call(t.Context(), t, s.URL, i, connect.IdempotencyIdempotent)
+		require.Error(t, err)
+		assert.Equal(t, want, s.count())
 	}
 }
 

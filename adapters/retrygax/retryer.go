@@ -51,47 +51,20 @@ func (r *retryer) Retry(err error) (pause time.Duration, again bool) {
 
 // Classify is a Classifier of errors of Google APIs that came by gRPC. It abstains on
 // others, which [retry.Classify] knows by their HTTP status. Of the codes, UNAVAILABLE and
-// DEADLINE_EXCEEDED are Retryable, RESOURCE_EXHAUSTED is RateLimited if the server said
-// when to come back, and all others are Final. ABORTED is Final because the whole
+// DEADLINE_EXCEEDED are Retryable, RESOURCE_EXHAUSTED is RateLimited unless its details say
+// otherwise, and all others are Final. ABORTED is Final because the whole
 // transaction has to be repeated.
 func Classify(err error) retry.Verdict {
 	e, ok := apierror.FromError(err)
 	if !ok || e.GRPCStatus() == nil {
 		return retry.Verdict{}
 	}
-	v := retry.Verdict{Class: retry.Final, Category: category(e.GRPCStatus().Code())}
-	info := e.Details().RetryInfo
-	hinted := info.GetRetryDelay().CheckValid() == nil
-	switch e.GRPCStatus().Code() {
-	case codes.Unavailable, codes.ResourceExhausted:
-		if hinted {
-			v.Class, v.NotApplied, v.After = retry.RateLimited, true, info.GetRetryDelay().AsDuration()
-		} else if e.GRPCStatus().Code() == codes.Unavailable {
-			v.Class = retry.Retryable
-		}
-	case codes.DeadlineExceeded:
-		v.Class = retry.Retryable
-	default: // Final
+	v := retry.Classify(e.GRPCStatus().Err())
+	if v.Class == retry.Unknown || e.GRPCStatus().Code() == codes.Aborted {
+		v.Class = retry.Final
+	}
+	if v.Category == "" {
+		v.Category = "grpc_other"
 	}
 	return v
-}
-
-// category returns the label of a code, as retrygrpc has it: "grpc_resource_exhausted".
-// Codes that gRPC does not know share one.
-func category(c codes.Code) string {
-	switch {
-	case c > codes.Unauthenticated:
-		return "grpc_other"
-	case c == codes.Canceled:
-		return "grpc_cancelled"
-	}
-	label := []byte("grpc")
-	for _, letter := range []byte(c.String()) {
-		if 'A' <= letter && letter <= 'Z' {
-			label = append(label, '_', letter-'A'+'a')
-		} else {
-			label = append(label, letter)
-		}
-	}
-	return string(label)
 }

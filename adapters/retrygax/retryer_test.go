@@ -78,7 +78,8 @@ func TestInvoke(t *testing.T) {
 		{"not idempotent", status.Error(codes.Unavailable, "no"), 9, &retry.Policy{Backoff: retry.Constant(0), NonIdempotent: true}, 1},
 		{"refused", hinted(t, codes.ResourceExhausted, time.Millisecond), 1, &retry.Policy{Backoff: retry.Constant(0), NonIdempotent: true}, 2},
 		{"too long", hinted(t, codes.Unavailable, time.Hour), 9, nil, 1},
-		{"exhausted resource", status.Error(codes.ResourceExhausted, "no"), 9, nil, 1},
+		{"exhausted resource", status.Error(codes.ResourceExhausted, "no"), 1, &retry.Policy{Backoff: retry.Constant(0)}, 2},
+		{"exhausted by what may not be repeated", status.Error(codes.ResourceExhausted, "no"), 9, &retry.Policy{NonIdempotent: true}, 1},
 		{"aborted", status.Error(codes.Aborted, "no"), 9, nil, 1},
 		{"internal", status.Error(codes.Internal, "no"), 9, nil, 1},
 		{"time", status.Error(codes.DeadlineExceeded, "no"), 9, &retry.Policy{
@@ -103,6 +104,13 @@ func TestInvoke(t *testing.T) {
 		})
 	}
 	assert.Zero(t, retrygax.Classify(errors.New("other")))
+	for code := codes.Canceled; code <= codes.Unauthenticated; code++ { // those of a call, not of what it is a part of
+		want := retry.Classify(status.Error(code, "no"))
+		if code == codes.Unknown || code == codes.Internal || code == codes.Aborted {
+			want.Class = retry.Final
+		}
+		assert.Equal(t, want, retrygax.Classify(status.Error(code, "no")), code)
+	}
 	for code, want := range map[codes.Code]string{
 		codes.Canceled: "grpc_cancelled", codes.ResourceExhausted: "grpc_resource_exhausted", 42: "grpc_other",
 	} {

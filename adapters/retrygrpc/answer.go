@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -125,8 +124,7 @@ func pushedBack(v retry.Verdict, err error, trailer metadata.MD) retry.Verdict {
 		return v
 	}
 	code := status.Code(err)
-	// A RESOURCE_EXHAUSTED is Final only because there was no hint.
-	if v.Class == retry.Final && (code != codes.ResourceExhausted || v.Category != category(code)) {
+	if v.Class == retry.Final {
 		return v // a wait is no reason to repeat what cannot succeed
 	}
 	v.Class, v.NotApplied = retry.RateLimited, v.NotApplied || refusal(code)

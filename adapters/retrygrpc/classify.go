@@ -97,47 +97,25 @@ func judgeOperation(err error) retry.Verdict {
 	return v
 }
 
-// judgeCall judges one error of a tree.
+// judgeCall judges one error of a tree: as retry.Classify does, but what that leaves Unknown, and
+// a transaction that has to be repeated from its beginning, is Final for a single call.
 func judgeCall(err error) retry.Verdict {
 	e, ok := err.(interface{ GRPCStatus() *status.Status })
 	if !ok {
 		return retry.Verdict{}
 	}
 	s := e.GRPCStatus()
-	after, hinted := retryInfo(s)
-	v := retry.Verdict{Class: retry.Final, After: after, Category: category(s.Code())}
-	switch s.Code() {
-	case codes.Unavailable:
+	v := retry.Classify(s.Err())
+	switch {
+	case s.Code() == codes.Internal && reset(s.Message()):
 		v.Class = retry.Retryable
-		if hinted {
-			v.Class, v.NotApplied = retry.RateLimited, true
-		}
-	case codes.ResourceExhausted, codes.PermissionDenied:
-		v = reasoned(v, s, hinted)
-	case codes.DeadlineExceeded:
-		v.Class = retry.Retryable
-	case codes.Internal:
-		if reset(s.Message()) {
-			v.Class = retry.Retryable
-		}
-	default: // Final
+	case s.Code() == codes.Aborted, v.Class == retry.Unknown:
+		v.Class = retry.Final
+	}
+	if v.Category == "" {
+		v.Category = category(s.Code())
 	}
 	return v
-}
-
-// reasoned is the verdict about a refusal with what its details say: that it is a rate limit,
-// by RetryInfo or ErrorInfo, or that a quota is used up for the day, by QuotaFailure.
-//
-// https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto
-func reasoned(v retry.Verdict, s *status.Status, hinted bool) retry.Verdict {
-	if len(s.Proto().GetDetails()) == 0 {
-		return v
-	}
-	says := retry.Classify(s.Err())
-	if hinted && s.Code() == codes.ResourceExhausted && says.Category == v.Category { // perhaps after no time
-		says.Class, says.NotApplied = retry.RateLimited, true
-	}
-	return says
 }
 
 // resets are the texts of grpc-go for streams that a broken connection or a proxy has

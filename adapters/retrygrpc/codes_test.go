@@ -49,7 +49,7 @@ var codesTable = map[codes.Code]retried{
 	codes.NotFound:           {},
 	codes.AlreadyExists:      {},
 	codes.PermissionDenied:   {},
-	codes.ResourceExhausted:  {info: always, pushback: always},
+	codes.ResourceExhausted:  {plain: idem, info: always, pushback: always},
 	codes.FailedPrecondition: {},
 	codes.Aborted:            {},
 	codes.OutOfRange:         {},
@@ -70,7 +70,10 @@ func TestCodesPage(t *testing.T) {
 		row := regexp.MustCompile(`(?m)^\|[^|]*\b` + code.Code(c).String() + `\b[^|]*\| \w+ \| (\w+) \|$`).FindSubmatch(page)
 		require.NotNil(t, row, "the page has no row for %v", c)
 		class := "final"
-		if codesTable[c].plain != (retried{}).plain {
+		switch {
+		case c == codes.ResourceExhausted:
+			class = "rate_limited"
+		case codesTable[c].plain != (retried{}).plain:
 			class = "retryable"
 		}
 		assert.Equal(t, class, string(row[1]), c)
@@ -158,7 +161,7 @@ func TestDetails(t *testing.T) {
 		details []protoadapt.MessageV1
 		want    int // attempts
 	}{
-		{"quota of the day", codes.ResourceExhausted, []protoadapt.MessageV1{&errdetails.QuotaFailure{}}, 1},
+		{"a quota that says nothing", codes.ResourceExhausted, []protoadapt.MessageV1{&errdetails.QuotaFailure{}}, 1},
 		{"quota with a time", codes.ResourceExhausted, []protoadapt.MessageV1{&errdetails.QuotaFailure{}, info(durationpb.New(1))}, attempts},
 		{"info without a time", codes.ResourceExhausted, []protoadapt.MessageV1{info(nil)}, 1},
 		{"info with an invalid time", codes.ResourceExhausted, []protoadapt.MessageV1{info(&durationpb.Duration{Seconds: 1, Nanos: -1})}, 1},
@@ -191,30 +194,31 @@ func TestDetails(t *testing.T) {
 }
 
 // TestRootKnowsStatuses checks that retry.Classify, which does not import gRPC, says about
-// a status what this package says of an operation, but for two codes that are Unknown to it
-// and for proofs that nothing was applied.
+// a status what this package says of an operation, but for two codes that may stand for a broken
+// connection, for codes that gRPC does not know, and for what aborted proves of a transaction.
 func TestRootKnowsStatuses(t *testing.T) {
 	t.Parallel()
-	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
+	for code := codes.Canceled; code <= codes.Unauthenticated+2; code++ {
 		plain := status.New(code, "x")
 		withInfo, err := plain.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(5 * time.Second)})
 		require.NoError(t, err)
 		for _, s := range []*status.Status{plain, withInfo} {
 			err := fmt.Errorf("x: %w", s.Err())
 			want, got := retrygrpc.Classify(err), retry.Classify(err)
-			switch code {
-			case codes.Unknown, codes.Internal:
-				want.Class, want.After = retry.Unknown, 0
-			case codes.Aborted:
+			switch {
+			case code == codes.Unknown, code == codes.Internal:
+				want.Class = retry.Unknown
+			case code == codes.Aborted:
 				want.NotApplied = false
-			case codes.Unavailable, codes.ResourceExhausted:
-			default:
-				want.After = 0
-			}
-			if want.Class == retry.Final {
-				want.After = 0
+			case code > codes.Unauthenticated:
+				want = retry.Verdict{}
 			}
 			assert.Equal(t, want, got, "%v", s)
+		}
+	}
+	for _, classify := range []retry.Classifier{retrygrpc.Classify, retry.Classify} { // grpc-go, grpc-java
+		for _, message := range []string{"grpc: received message larger than max (9 vs. 8)", "gRPC message exceeds maximum size 8: 9"} {
+			assert.Equal(t, retry.Final, classify(status.Error(codes.ResourceExhausted, message)).Class, message)
 		}
 	}
 }

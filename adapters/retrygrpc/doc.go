@@ -18,8 +18,8 @@
 //	code                what it means for a call
 //	UNAVAILABLE         Retryable; RateLimited and without effect with a hint of the server
 //	DEADLINE_EXCEEDED   Retryable, if the caller's own deadline has not passed
-//	RESOURCE_EXHAUSTED  RateLimited and without effect with a hint; otherwise Final: it may be
-//	                    a message that is too large, or a quota for the day
+//	RESOURCE_EXHAUSTED  RateLimited, and without effect with a hint; Final if the details say that
+//	                    a quota is used up for the day, or for a message that is too large
 //	INTERNAL            Final; Retryable where grpc-go itself says that the connection was reset
 //	ABORTED             Final: the whole transaction has to be repeated, see [Classify]
 //	all others          Final, also codes that gRPC does not know

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/calls"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
@@ -118,31 +119,13 @@ func (i *Interceptor) invoke(
 
 // call returns what decides about the retries of one call.
 func (i *Interceptor) call(t target) retry.Call {
-	p := i.policy()
+	p := calls.Policy(i.Policy, defaultPolicy)
 	return retry.Call{
 		Policy:        p,
 		Protocol:      classifyCall,
 		Unknown:       retry.Final,
 		NonIdempotent: !i.idempotent(t.method),
 		Budget:        i.budget(p, t.cc),
-	}
-}
-
-// policy returns the Policy, or a copy with the waits of DefaultPolicy if it has none of
-// its own.
-func (i *Interceptor) policy() *retry.Policy {
-	switch p := i.Policy; {
-	case p == nil:
-		return defaultPolicy
-	case p.Backoff != nil:
-		return p
-	default:
-		own := *p
-		own.Backoff = defaultPolicy.Backoff
-		if own.MaxDelay <= 0 {
-			own.MaxDelay = defaultPolicy.MaxDelay
-		}
-		return &own
 	}
 }
 
@@ -154,7 +137,7 @@ func (i *Interceptor) budget(p *retry.Policy, cc *grpc.ClientConn) retry.Throttl
 	case i.Budget != nil:
 		return i.Budget(targetOf(cc))
 	default:
-		return i.targets.budget(cc)
+		return i.targets.budget(cc, calls.Reserve(p))
 	}
 }
 

@@ -20,8 +20,8 @@ type targets struct {
 	budgets map[string]*retry.Budget
 }
 
-// budget returns the budget of the target of cc, which may be nil.
-func (t *targets) budget(cc *grpc.ClientConn) *retry.Budget {
+// budget returns the budget of the target of cc, which may be nil. A new one has this Reserve.
+func (t *targets) budget(cc *grpc.ClientConn, reserve int) *retry.Budget {
 	target := targetOf(cc)
 	t.mu.RLock()
 	b := t.budgets[target]
@@ -36,7 +36,7 @@ func (t *targets) budget(cc *grpc.ClientConn) *retry.Budget {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if b = t.budgets[key]; b == nil {
-		b = &retry.Budget{}
+		b = &retry.Budget{Reserve: reserve}
 	}
 	if t.budgets == nil || len(t.budgets) >= maxTargets {
 		t.budgets = make(map[string]*retry.Budget)

@@ -8,7 +8,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrygrpc"
@@ -53,6 +55,21 @@ func TestBudgets(t *testing.T) {
 		for _, form := range forms {
 			assert.False(t, retried(form), form)
 		}
+	}
+}
+
+// TestReserve: a new target has as many retries as one call may make, three to ten.
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]int{8: 8, retry.Unlimited: 11} {
+		s := (&server{unary: func(context.Context, int, string) (string, error) {
+			return "", status.Error(codes.Unavailable, "no")
+		}}).start(t)
+		i, _ := retrying(n)
+		i.Budget = nil
+		_, err := call(t.Context(), dial(t, s.address, i.DialOptions()...), get, "")
+		require.Error(t, err)
+		assert.Equal(t, want, s.count())
 	}
 }
 

@@ -110,7 +110,7 @@ func TestTransport(t *testing.T) {
 		{"reset", reset(http2.ErrCodeInternal), codes.Internal, [2]int{attempts, 1}},
 		{"reset for a protocol error", reset(http2.ErrCodeProtocol), codes.Internal, [2]int{attempts, 1}},
 		{"canceled", reset(http2.ErrCodeCancel), codes.Canceled, [2]int{1, 1}},
-		{"enhance your calm", reset(http2.ErrCodeEnhanceYourCalm), codes.ResourceExhausted, [2]int{1, 1}},
+		{"enhance your calm", reset(http2.ErrCodeEnhanceYourCalm), codes.ResourceExhausted, [2]int{attempts, 1}},
 		// grpc itself sends it once more, for every attempt of ours.
 		{"refused", reset(http2.ErrCodeRefusedStream), codes.Unavailable, [2]int{2 * attempts, 2}},
 		{"connection lost", func(*http2.Framer, uint32, int) bool { return false }, codes.Unavailable, [2]int{attempts, 1}},

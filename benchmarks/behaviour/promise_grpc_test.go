@@ -59,12 +59,12 @@ var grpcPromises = []promise[*grpcContestant]{
 		}, grpcReply{code: codes.Unavailable, info: 5 * time.Second}, grpcReply{}),
 	},
 	{
-		"RESOURCE_EXHAUSTED without a hint is final",
-		"It may be a message that is too large, or a quota for the day: RESOURCE_EXHAUSTED, always.",
+		"RESOURCE_EXHAUSTED without a hint is retried",
+		"Most servers that limit a rate give no RetryInfo: RESOURCE_EXHAUSTED, then a success.",
 		grpcProbe(grpcPolicy{}, func(c *grpcContestant, e *grpcExchange) cell {
 			_, _ = e.call(context.Background(), grpcGet)
-			return keptIf(e.requests == 1, "%s", count(e.requests, "request"))
-		}, grpcReply{code: codes.ResourceExhausted}),
+			return keptIf(e.requests == 2, "%s", count(e.requests, "request"))
+		}, grpcReply{code: codes.ResourceExhausted}, grpcReply{}),
 	},
 	{
 		"What may have been applied is not sent again",

@@ -197,7 +197,7 @@ var grpcCodes = [...]Fact{
 	5:  Permanent("grpc_not_found"),
 	6:  Permanent("grpc_already_exists"),
 	7:  Permanent("grpc_permission_denied"),
-	8:  Permanent("grpc_resource_exhausted"), // also of a message that is too large
+	8:  Throttled("grpc_resource_exhausted"), // but see tooLarge
 	9:  Permanent("grpc_failed_precondition"),
 	10: Transient("grpc_aborted"),
 	11: Permanent("grpc_out_of_range"),
@@ -208,7 +208,13 @@ var grpcCodes = [...]Fact{
 	16: Permanent("grpc_unauthenticated"),
 }
 
-const grpcPermissionDenied, grpcResourceExhausted, grpcAborted, grpcUnavailable = 7, 8, 10, 14
+const (
+	grpcDeadlineExceeded  = 4
+	grpcPermissionDenied  = 7
+	grpcResourceExhausted = 8
+	grpcAborted           = 10
+	grpcUnavailable       = 14
+)
 
 func grpcCode(code int64) Fact {
 	if code < 0 || code >= int64(len(grpcCodes)) {

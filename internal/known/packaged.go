@@ -276,8 +276,8 @@ func temporalError(v reflect.Value, name string) (Fact, int, time.Duration) {
 		return Fact{}, 0, 0
 	}
 	f := grpcStatus(status)
-	if name == "ResourceExhausted" && f.Class == Final {
-		f = Rejected(f.Category)
+	if name == "ResourceExhausted" && f.Class == RateLimited {
+		f.Flags |= NotApplied
 	}
 	return f, 0, 0
 }

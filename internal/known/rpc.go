@@ -2,6 +2,7 @@ package known
 
 import (
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/hint"
@@ -12,6 +13,7 @@ import (
 // https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto
 type details struct {
 	after  time.Duration // google.rpc.RetryInfo
+	hinted bool          // the same, perhaps after no time
 	reason Fact          // google.rpc.ErrorInfo, google.rpc.QuotaFailure
 }
 
@@ -23,24 +25,45 @@ func grpcStatus(status reflect.Value) Fact {
 	if !ok {
 		return Fact{}
 	}
+	if number(code) == grpcResourceExhausted && tooLarge(status) {
+		return Permanent(grpcCode(grpcResourceExhausted).Category)
+	}
 	return grpcFact(number(code), func() details { return detailsOf(status) })
 }
 
-// grpcFact classifies a code. The details are read only where they say more.
+// tooLarge reports whether a message of a RESOURCE_EXHAUSTED is the one that grpc-go, grpc-java or
+// Connect have for a message beyond the limit of its size. They have no other sign for it, and
+// another attempt would send or receive the same.
+func tooLarge(status reflect.Value) bool {
+	message, ok := result(status.MethodByName("Message"))
+	if !ok {
+		return false
+	}
+	for _, words := range [...]string{"larger than max", "larger than configured max", "message exceeds maximum size"} {
+		if strings.Contains(text(message), words) {
+			return true
+		}
+	}
+	return false
+}
+
+// grpcFact classifies a code. The details are read only where they say more. What is refused for
+// load was not processed if the details say so; without them, it may be a part of a call that was
+// refused.
 func grpcFact(code int64, read func() details) Fact {
 	f := grpcCode(code)
 	switch code {
-	case grpcPermissionDenied, grpcResourceExhausted, grpcAborted, grpcUnavailable:
+	case grpcDeadlineExceeded, grpcPermissionDenied, grpcResourceExhausted, grpcAborted, grpcUnavailable:
 	default:
 		return f
 	}
 	says := read()
 	switch {
-	case code == grpcAborted:
+	case code == grpcAborted, code == grpcDeadlineExceeded:
 		f.After = says.after
 	case code != grpcUnavailable && says.reason.Class == Final && says.reason.Category != "":
 		f = says.reason
-	case says.after > 0 && code != grpcPermissionDenied, says.reason.Class == RateLimited:
+	case says.hinted && code != grpcPermissionDenied, says.reason.Class == RateLimited:
 		f = Rejected(f.Category)
 		f.After = says.after
 	}
@@ -75,6 +98,7 @@ func (d *details) add(detail any) {
 		if ok && check.CheckValid() != nil {
 			return
 		}
+		d.hinted = true
 		if e, ok := reflect.TypeAssert[interface{ AsDuration() time.Duration }](delay); ok {
 			d.after = max(d.after, e.AsDuration())
 		}
@@ -95,6 +119,9 @@ func connectError(v reflect.Value, name string) (Fact, int, time.Duration) {
 	if !ok || name != "Error" {
 		return Fact{}, 0, 0
 	}
+	if number(code) == grpcResourceExhausted && tooLarge(v) {
+		return Permanent(grpcCode(grpcResourceExhausted).Category), 0, 0
+	}
 	f := grpcFact(number(code), func() details { return connectDetails(v) })
 	return f, 0, f.After
 }
@@ -112,7 +139,8 @@ func connectDetails(v reflect.Value) (says details) {
 		}
 	}
 	if meta, ok := result(v.MethodByName("Meta")); ok && says.after <= 0 {
-		says.after, _ = hint.Parse(tooManyRequests, headers(meta), time.Time{})
+		after, ok := hint.Parse(tooManyRequests, headers(meta), time.Time{})
+		says.after, says.hinted = after, says.hinted || ok
 	}
 	return says
 }
@@ -126,7 +154,7 @@ func (d *details) decode(kind string, wire []byte) {
 	case "google.rpc.ErrorInfo":
 		d.reason = d.reason.or(Reason(string(first)))
 	case "google.rpc.RetryInfo":
-		d.after = max(d.after, wireDuration(first))
+		d.after, d.hinted = max(d.after, wireDuration(first)), d.hinted || first != nil
 	}
 }
 

@@ -334,7 +334,7 @@ func mayImport(dir, imported string, inRoot bool) (layer string, ok bool) {
 	case layer == "internal":
 		return layer, imported == modulePath || within(imported, internal)
 	case layer == "adapters":
-		return layer, !within(imported, internal) || within(imported, internal+"/engine", internal+"/names")
+		return layer, !within(imported, internal) || within(imported, internal+"/engine", internal+"/calls", internal+"/names")
 	case layer == "examples", layer == "systems":
 		return layer, !within(imported, internal)
 	case within(dir, sqlStorey):

@@ -78,7 +78,7 @@ var known = []named{
 	{[]string{"gRPC NOT_FOUND", "codes.NotFound"}, grpcError(5)},
 	{[]string{"gRPC ALREADY_EXISTS", "codes.AlreadyExists"}, grpcError(6)},
 	{[]string{"gRPC PERMISSION_DENIED", "codes.PermissionDenied"}, grpcError(7)},
-	{[]string{"gRPC RESOURCE_EXHAUSTED without RetryInfo", "gRPC RESOURCE_EXHAUSTED", "codes.ResourceExhausted"}, grpcError(8)},
+	{[]string{"gRPC RESOURCE_EXHAUSTED", "codes.ResourceExhausted"}, grpcError(8)},
 	{[]string{"gRPC FAILED_PRECONDITION", "codes.FailedPrecondition"}, grpcError(9)},
 	{[]string{"gRPC ABORTED", "codes.Aborted"}, grpcError(10)},
 	{[]string{"gRPC OUT_OF_RANGE", "codes.OutOfRange"}, grpcError(11)},
