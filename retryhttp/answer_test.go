@@ -95,6 +95,10 @@ func TestParseHint(t *testing.T) {
 				"Anthropic-RateLimit-Tokens-Reset", "2026-11-20T12:00:07Z"), 7 * time.Second, true,
 		},
 		{"separator in the quota's name", headers("RateLimit", `"a,b;r=9";r=0;t=3`), 3 * time.Second, true},
+		{"an item that is a Token", headers("RateLimit", `default;r=0;t=30, "b";r=0;t=3`), 3 * time.Second, true},
+		{"an item of parameters", headers("RateLimit", "r=0;t=30"), 0, false},
+		{"the older form in a name", headers("RateLimit", `"a;remaining=0;reset=9;b";r=5;t=3`), 0, false},
+		{"in one word", headers("X-RateLimit-RetryAfter", "1795176030", "X-RateLimit-Remaining", "0"), 30 * time.Second, true},
 		{"unbalanced quotes", headers("RateLimit", `"a;r=0;t=3`), 0, false},
 		{"the last line within 8 KiB", lines("Retry-After", 8<<10/2, "7"), 7 * time.Second, true},
 		{"a line beyond 8 KiB", lines("Retry-After", 8<<10/2+1, "7"), 1 * time.Second, true},
@@ -126,7 +130,7 @@ func lines(name string, n int, last string) http.Header {
 }
 
 // Fake clocks tend to start in 1970, where every small number could be a Unix
-// time.
+// time, or in 2000, as that of testing/synctest, where Unix times have nine digits.
 func TestParseHintOnFakeClock(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(60, 0)
@@ -135,6 +139,9 @@ func TestParseHintOnFakeClock(t *testing.T) {
 	assert.Equal(t, 30*time.Second, got)
 	_, ok = retryhttp.ParseHint(http.StatusTooManyRequests, headers("Retry-After", "soon"), now)
 	assert.False(t, ok)
+	now = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	got, _ = retryhttp.ParseHint(http.StatusTooManyRequests, headers("X-RateLimit-Reset", "946686300"), now)
+	assert.Equal(t, 25*time.Minute, got)
 }
 
 // A number that is neither a plausible time nor plausible seconds is not a

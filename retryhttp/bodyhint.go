@@ -141,7 +141,7 @@ const peekTime = 500 * time.Millisecond
 func peek(resp *http.Response) bodyAnswer {
 	contentType := resp.Header.Get("Content-Type")
 	value := isJSON(contentType)
-	if resp.Body == http.NoBody || resp.ContentLength == 0 || resp.ContentLength > maxHintBody || !value && !isXML(contentType) {
+	if resp.Body == http.NoBody || resp.ContentLength > maxHintBody || !value && !isXML(contentType) {
 		return bodyAnswer{}
 	}
 	p := &peeked{src: resp.Body, done: make(chan struct{})}

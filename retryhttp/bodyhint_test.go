@@ -41,6 +41,24 @@ func TestBodyHints(t *testing.T) {
 	}
 }
 
+// The response of a test's own RoundTripper seldom has a ContentLength.
+func TestBodyHintWithoutLength(t *testing.T) {
+	t.Parallel()
+	clock := &retrytest.Clock{}
+	c := client(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{
+			StatusCode: http.StatusTooManyRequests, Header: headers("Content-Type", "application/json"),
+			Body: io.NopCloser(strings.NewReader(`{"retry_after": 7}`)), Request: r,
+		}, nil
+	}), &retry.Policy{MaxAttempts: 2, Clock: clock})
+	c.Transport.(*retryhttp.Transport).BodyHints = true
+	resp, err := c.Get("http://127.0.0.1")
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"retry_after": 7}`, text(t, resp))
+	require.Len(t, clock.Sleeps(), 1)
+	assert.GreaterOrEqual(t, clock.Sleeps()[0], 7*time.Second)
+}
+
 // A body that cannot have a hint is neither read nor lost.
 func TestBodyHintsElsewhere(t *testing.T) {
 	t.Parallel()

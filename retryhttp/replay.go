@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"sync"
 	"sync/atomic"
 )
@@ -26,7 +27,7 @@ func newReplay(req *http.Request, limit int64) replay {
 	if !hasBody(req) || req.GetBody != nil {
 		return r
 	}
-	if seeker, ok := req.Body.(io.Seeker); ok {
+	if seeker, ok := inside(req.Body).(io.Seeker); ok {
 		// A pipe has a Seek method too, which fails.
 		if start, err := seeker.Seek(0, io.SeekCurrent); err == nil {
 			r.shared = &shared{body: req.Body, source: &seeking{req.Body, seeker, start}}
@@ -37,6 +38,25 @@ func newReplay(req *http.Request, limit int64) replay {
 		r.shared = &shared{body: req.Body, source: &buffering{body: req.Body, limit: limit}}
 	}
 	return r
+}
+
+// nopClosers are the types that http.NewRequest wraps a Reader without Close in.
+var nopClosers = [...]reflect.Type{
+	reflect.TypeOf(io.NopCloser(nil)),
+	reflect.TypeOf(io.NopCloser(struct {
+		io.Reader
+		io.WriterTo
+	}{})),
+}
+
+// inside returns what a NopCloser is around, such as an io.SectionReader, or the body itself.
+func inside(body io.Reader) any {
+	for _, t := range nopClosers {
+		if reflect.TypeOf(body) == t {
+			return reflect.ValueOf(body).Field(0).Interface()
+		}
+	}
+	return body
 }
 
 var errOnce = errors.New("it can be read only once")

@@ -93,6 +93,12 @@ var bodyKinds = []bodyKind{
 		f := &countedFile{File: file}
 		return f, 5, &f.closed
 	}},
+	{name: "seeker in a NopCloser", sent: 3, want: "hello", make: func(*testing.T) (io.ReadCloser, int64, *atomic.Int64) {
+		return io.NopCloser(io.NewSectionReader(strings.NewReader("before hello"), 7, 5)), 5, nil
+	}},
+	{name: "seeker that writes, in a NopCloser", sent: 3, want: "hello", make: func(*testing.T) (io.ReadCloser, int64, *atomic.Int64) {
+		return io.NopCloser(struct{ *bytes.Reader }{bytes.NewReader([]byte("hello"))}), 5, nil
+	}},
 	{name: "pipe", sent: 1, want: "hello", make: pipeOf},
 	{name: "pipe, limit", sent: 3, want: "hello", limit: 5, make: pipeOf},
 }

@@ -217,7 +217,8 @@ func (h *hints) others() (most time.Duration, found bool) {
 			continue
 		}
 		switch {
-		case strings.HasSuffix(name, "-Retry-After"), strings.HasSuffix(name, "-Retry-After-Seconds"):
+		case strings.HasSuffix(name, "-Retry-After"), strings.HasSuffix(name, "-Retry-After-Seconds"),
+			strings.HasSuffix(name, "-Retryafter"): // X-RateLimit-RetryAfter of CrowdStrike, a Unix time
 			form = secondsOrDate
 		case reset && IsZero(h.line(before+"Remaining"+after)):
 			form = quotaTime
@@ -284,7 +285,8 @@ func (h *hints) quotaSeconds(value string) (time.Duration, bool) {
 //
 //	"burst";r=10;t=5, "daily";r=0;t=60
 //
-// or a single one, in the older form limit=100, remaining=0, reset=30.
+// or a single one, in the older form limit=100, remaining=0, reset=30. An item that is not a
+// String has to be ignored.
 //
 // https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
 func (h *hints) rateLimit() (most time.Duration, found bool) {
@@ -293,7 +295,13 @@ func (h *hints) rateLimit() (most time.Duration, found bool) {
 		return 0, false
 	}
 	line := strings.Join(values, ",")
+	if !strings.Contains(line, `"`) {
+		return h.members(line)
+	}
 	for _, item := range split(line, ',') {
+		if item == "" || item[0] != '"' {
+			continue
+		}
 		params := map[string]string{}
 		for _, param := range split(item, ';') {
 			key, value, _ := strings.Cut(param, "=")
@@ -302,9 +310,6 @@ func (h *hints) rateLimit() (most time.Duration, found bool) {
 		if d, ok := h.quotaSeconds(params["t"]); ok && IsZero(params["r"]) {
 			most, found = max(most, d), true
 		}
-	}
-	if d, ok := h.members(line); ok {
-		most, found = max(most, d), true
 	}
 	return most, found
 }
@@ -325,7 +330,7 @@ func (h *hints) date(value string) (time.Duration, bool) {
 func (h *hints) seconds(value string) (most time.Duration, ok bool) {
 	const (
 		plausible = 366 * 24 * time.Hour
-		earliest  = 1e9 * time.Second // 2001: fake clocks tend to start in 1970
+		earliest  = 9e8 * time.Second // 1998: fake clocks start in 1970 or, as that of testing/synctest, in 2000
 	)
 	for item := range strings.SplitSeq(value, ",") {
 		number := Trim(item)

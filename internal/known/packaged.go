@@ -19,6 +19,8 @@ var packages = map[string]judge{
 	"github.com/twitchtv/twirp":       twirpError,
 	"go.temporal.io/api/serviceerror": temporalError,
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes": etcd,
+
 	// Brokers, mail, directories and files.
 	"github.com/rabbitmq/amqp091-go":                   by("Code", amqpReply),
 	"github.com/streadway/amqp":                        by("Code", amqpReply),
@@ -278,6 +280,14 @@ func temporalError(v reflect.Value, name string) (Fact, int, time.Duration) {
 	f := grpcStatus(status)
 	if name == "ResourceExhausted" && f.Class == RateLimited {
 		f.Flags |= NotApplied
+	}
+	return f, 0, 0
+}
+
+// etcd classifies the EtcdError that says that there is no space, with the code of a rate limit.
+func etcd(v reflect.Value, _ string) (f Fact, _ int, _ time.Duration) {
+	if text(field(v, "desc")) == "etcdserver: mvcc: database space exceeded" {
+		f = usedUp
 	}
 	return f, 0, 0
 }
