@@ -353,6 +353,8 @@ func TestRootKnowsAllCodes(t *testing.T) {
 // TestClassifyTrees shows that the root package's rules for trees hold.
 func TestClassifyTrees(t *testing.T) {
 	t.Parallel()
+	closed := sql.OpenDB(&server{})
+	assert.NoError(t, closed.Close())
 	tests := []struct {
 		name string
 		err  error
@@ -366,6 +368,7 @@ func TestClassifyTrees(t *testing.T) {
 		{"outer text, inner code", &wrapError{"Error 1062 (23000): x", my(1213)}, anew("mysql_1213")},
 		{"named, and what it wraps", &mysqlWrap{my(1105), io.ErrUnexpectedEOF}, again("eof")},
 		{"deadline of another context", context.DeadlineExceeded, again("timeout")},
+		{"a pool that is closed", closed.Ping(), final("closed")},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

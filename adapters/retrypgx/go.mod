@@ -5,7 +5,7 @@ go 1.25.0
 replace github.com/seed-5ff3c98e/retry => ../..
 
 require (
-	github.com/jackc/pgx/v5 v5.12.0
+	github.com/jackc/pgx/v5 v5.13.0
 	github.com/seed-5ff3c98e/retry v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
 )

@@ -8,7 +8,7 @@ require (
 	cloud.google.com/go/pubsub/v2 v2.9.0
 	github.com/seed-5ff3c98e/retry v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
-	google.golang.org/api v0.312.0
+	google.golang.org/api v0.314.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 )

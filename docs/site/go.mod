@@ -3,7 +3,7 @@ module github.com/seed-5ff3c98e/retry/docs/site
 go 1.25.0
 
 require (
-	github.com/chromedp/cdproto v0.159.3
+	github.com/chromedp/cdproto v0.160.0
 	github.com/chromedp/chromedp v0.23.0
 	github.com/seed-5ff3c98e/retry v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/storage"
 	"connectrpc.com/connect/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/anthropics/anthropic-sdk-go"
@@ -22,10 +23,12 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gorilla/websocket"
 	"github.com/minio/minio-go/v7"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/openai/openai-go/v3"
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
+	"github.com/redis/go-redis/v9"
 	"github.com/resend/resend-go/v2"
 	"github.com/sijms/go-ora/v2/network"
 	"github.com/slack-go/slack"
@@ -34,6 +37,7 @@ import (
 	"github.com/twitchtv/twirp"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"golang.org/x/crypto/ssh"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/genai"
@@ -42,6 +46,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"gorm.io/gorm"
 
 	"github.com/seed-5ff3c98e/retry"
 )
@@ -168,6 +173,20 @@ func TestRootKnowsErrorsOfClients(t *testing.T) {
 		{containerd.ErrNotFound, retry.Final, "not_found", 0},
 		{containerd.ErrInvalidArgument, retry.Final, "invalid", 0},
 		{containerd.ErrPermissionDenied, retry.Final, "permission", 0},
+		{rpctypes.ErrTooManyRequests, retry.RateLimited, "grpc_resource_exhausted", 0},
+		{rpctypes.ErrNoSpace, retry.Final, "quota_exhausted", 0},
+
+		// Nothing is there.
+		{gorm.ErrRecordNotFound, retry.Final, "not_found", 0},
+		{mongo.ErrNoDocuments, retry.Final, "not_found", 0},
+		{redis.Nil, retry.Final, "not_found", 0},
+		{redis.ErrClosed, retry.Final, "closed", 0},
+		{redis.TxFailedErr, retry.Unknown, "", 0},
+		{jetstream.ErrKeyNotFound, retry.Final, "not_found", 0},
+		{jetstream.ErrNoKeysFound, retry.Final, "not_found", 0},
+		{nats.ErrKeyNotFound, retry.Final, "not_found", 0},
+		{storage.ErrObjectNotExist, retry.Final, "not_found", 0},
+		{storage.ErrBucketNotExist, retry.Final, "not_found", 0},
 		{connect.NewError(connect.CodeNotFound, "x"), retry.Final, "grpc_not_found", 0},
 		{connect.NewError(connect.CodeUnavailable, "x"), retry.Retryable, "grpc_unavailable", 0},
 		{connect.NewError(connect.CodeInternal, "x"), retry.Unknown, "grpc_internal", 0},

@@ -6,7 +6,7 @@ replace github.com/seed-5ff3c98e/retry => ../../..
 
 require (
 	github.com/go-sql-driver/mysql v1.10.1
-	github.com/jackc/pgx/v5 v5.12.0
+	github.com/jackc/pgx/v5 v5.13.0
 	github.com/lib/pq v1.12.3
 	github.com/seed-5ff3c98e/retry v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1

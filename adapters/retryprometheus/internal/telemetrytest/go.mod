@@ -9,14 +9,14 @@ replace github.com/seed-5ff3c98e/retry/adapters/retryprometheus => ../..
 require (
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/client_model v0.6.3
-	github.com/prometheus/common v0.73.1
+	github.com/prometheus/common v0.74.0
 	github.com/prometheus/prometheus v0.316.0
 	github.com/seed-5ff3c98e/retry v0.0.0-00010101000000-000000000000
 	github.com/seed-5ff3c98e/retry/adapters/retryprometheus v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
 )
 
-require github.com/pandatix/go-abnf v0.5.3 // indirect
+require github.com/pandatix/go-abnf v0.5.5 // indirect
 
 require (
 	cloud.google.com/go/auth v0.24.1 // indirect
@@ -78,7 +78,7 @@ require (
 	go.opentelemetry.io/otel/trace v1.47.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
-	go.yaml.in/yaml/v2 v2.4.4 // indirect
+	go.yaml.in/yaml/v2 v2.4.5 // indirect
 	go.yaml.in/yaml/v3 v3.0.6 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/exp v0.0.0-20261014143641-f0251eb4aa3e // indirect
