@@ -279,6 +279,11 @@ tidy: ## check that every go.mod is tidy, that of the tools too
 versions: ## raise what modules require until all require the same; a test finds what is behind
 	.ci/versions.sh $(MODULES)
 
+# Not part of ci, because what others release must not stop a change of ours.
+.PHONY: newest
+newest: ## the tests of what imports drivers, clients and engines, with their newest releases
+	.ci/services.sh .ci/newest.sh $(filter ./adapters/% ./internal/test/%,$(MODULES))
+
 # Not part of ci, because the database, https://vuln.go.dev, cannot be reached
 # everywhere. A copy will do: make vuln VULNFLAGS='-db file:///path/to/copy'.
 .PHONY: vuln
