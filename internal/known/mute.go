@@ -1,5 +1,7 @@
 package known
 
+import "encoding/json"
+
 // mute has the error variables of packages that this one must not link, or cannot: each is a value
 // of errors.New, so its package gives it nothing but a text. They are compared as a whole, and
 // nothing is concluded from a part of a text. Most say that something is not there.
@@ -34,4 +36,12 @@ var mute = map[string]Fact{
 	"storage: object doesn't exist": Permanent("not_found"),
 	"storage: bucket doesn't exist": Permanent("not_found"),
 	"dynamo: no item found":         Permanent("not_found"), // guregu/dynamo
+}
+
+// ofText classifies an error that is Mute.
+func ofText(err error) Fact { return mute[err.Error()] }
+
+// cutJSON reports whether a text of JSON ends too early, for which the error has no field.
+func cutJSON(err *json.SyntaxError) bool {
+	return err != nil && err.Error() == "unexpected end of JSON input"
 }

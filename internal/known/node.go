@@ -62,7 +62,7 @@ func Node(err error, outer Traits, hinted bool) (Fact, Traits) {
 		if f := sentinel(err); f.Class != Unknown {
 			return f, 0
 		}
-		return mute[err.Error()], 0
+		return ofText(err), 0
 	}
 	return speaking(err, outer, hinted)
 }

@@ -20,7 +20,7 @@ func typed(err error) Fact {
 	case Errno:
 		return OfErrno(e)
 	case *json.SyntaxError:
-		return malformed(e != nil && e.Error() == "unexpected end of JSON input") // it has no field for it
+		return malformed(cutJSON(e))
 	case *json.UnmarshalTypeError, *json.InvalidUnmarshalError,
 		*json.UnsupportedValueError, *json.UnsupportedTypeError,
 		base64.CorruptInputError, *strconv.NumError, *time.ParseError,
