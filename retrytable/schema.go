@@ -13,10 +13,11 @@ import (
 // PostgreSQL, and for indexes in SQLite, what exists by its name stays as it is. In MySQL,
 // Schema is one statement, which copies the table.
 //
-// The indexes keep the methods quick in a large table. Their conditions must stay word
-// for word, so drop an index when the statuses or OrderBy have changed. A Where without
-// parameters has indexes of its own, whose names have a digest of it. A table or view called "jobs_claim" keeps the index of that name from being made. If
-// [Table.Validate] finds a fault, Schema returns "".
+// The indexes keep the methods quick in a large table. Their conditions must stay word for
+// word, so drop an index when the statuses or OrderBy have changed. A Where without parameters
+// has indexes of its own, whose names have a digest of it. A table or view called "jobs_claim"
+// keeps the index of that name from being made. If [Table.Validate] finds a fault, Schema
+// returns "".
 //
 // In PostgreSQL and MySQL, without an OrderBy, the default due time of a new row is the
 // time of its insertion, unless Waiting is the same word as Dead: then rows that exist

@@ -198,11 +198,11 @@ type Worker[ID any] struct {
 	// and on the goroutine of the job.
 	After func(ctx context.Context, o *Outcome[ID])
 
-	// OnError is told what went wrong: the database failed, a lease was lost, an
-	// outcome was not stored, a function panicked, a kind has no policy; once for each attempt,
-	// that its Overtime is over; and, once, that the DB keeps too few connections. It may be called by several goroutines at once. nil
-	// means slog.Default(), which then also has a line about each job that has failed for
-	// good, unless the Policy of the job has an Observer.
+	// OnError is told what went wrong: the database failed, a lease was lost, an outcome was not
+	// stored, a function panicked, a kind has no policy; once for each attempt, that its Overtime
+	// is over; and, once, that the DB keeps too few connections. It may be called by several
+	// goroutines at once. nil means slog.Default(), which then also has a line about each job that
+	// has failed for good, unless the Policy of the job has an Observer.
 	OnError func(ctx context.Context, err error)
 }
 
