@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 )
 
 // The benchmarks come in pairs: a call of the library, and a careful
@@ -328,11 +329,11 @@ func BenchmarkBudgetSuccess(b *testing.B) {
 }
 
 // openQuota is a Quota that knows no limit.
-func openQuota() *retry.Quota {
-	q := &retry.Quota{}
-	turn, _, _ := q.Take(firstAttempt, 1)
+func openQuota() *retryquota.Quota {
+	q := &retryquota.Quota{}
+	turn, _, _ := q.Take(nil, 1)
 	for range 500 {
-		q.Tell(firstAttempt, turn, nil, retry.Verdict{})
+		q.Tell(nil, turn, nil, retry.Verdict{})
 	}
 	return q
 }
@@ -349,7 +350,7 @@ func BenchmarkQuotaSuccess(b *testing.B) {
 func TestAllocsOfQuota(t *testing.T) {
 	p := &retry.Policy{Quota: openQuota()}
 	assertAllocs(t, 0, func() { _ = p.Execute(t.Context(), succeed) })
-	start := &retry.Policy{Quota: &retry.Quota{}}
+	start := &retry.Policy{Quota: &retryquota.Quota{}}
 	assertAllocs(t, 0, func() { _ = start.Execute(t.Context(), succeed) })
 }
 
@@ -653,7 +654,7 @@ func BenchmarkSleepers(b *testing.B) {
 	})
 	b.Run("by=line", func(b *testing.B) {
 		limited := *p
-		limited.Quota, limited.MaxRetryAfter = &retry.Quota{MaxHold: time.Hour}, time.Hour
+		limited.Quota, limited.MaxRetryAfter = &retryquota.Quota{MaxHold: time.Hour}, time.Hour
 		limited.MaxAttempts = 1
 		_ = limited.Execute(b.Context(), func(context.Context) error { return retry.MarkRateLimited(errBoom, time.Hour) })
 		sleepers(b, func(ctx context.Context) { _ = limited.Execute(ctx, failing) })

@@ -99,7 +99,6 @@ type Call struct {
 // every caller that waits.
 type rare struct {
 	clock func() time.Time // of a Stored; nil means that of the policy
-	line  *waiter          // the place of the caller that waits for a turn of a Quota
 	cut   error            // of the last attempt, if a limit has cut it off and Last is of an earlier one
 }
 
@@ -138,8 +137,8 @@ func (c *Call) Next(ctx context.Context) bool {
 	if c.delay > 0 && c.pause() {
 		c.Waited = sat.Add(c.Waited, c.delay)
 	}
-	for !c.plain && c.queue() {
-		c.stand()
+	if !c.plain {
+		c.await()
 	}
 	return c.begin()
 }
@@ -369,8 +368,8 @@ func (c *Call) End(err error) (d Decision) {
 // have the class RateLimited: the Quota has nothing left for the time of After.
 func (c *Call) EndVerdict(err error, v Verdict) (d Decision) {
 	if c.phase != attempting || err == nil {
-		if c.phase == attempting && c.Turn != 0 && v.Class == RateLimited {
-			c.tellQuota(c.now(), nil, v)
+		if c.phase == attempting && v.Class == RateLimited {
+			c.tellQuota(nil, v)
 		}
 		return c.End(err)
 	}
@@ -418,8 +417,9 @@ func (c *Call) Detach() context.CancelFunc {
 // [ErrLost].
 func (c *Call) Abort() {
 	if c.phase == attempting {
-		c.phase, c.Turn = between, 0
-		c.release(ErrLost)
+		c.phase = between
+		defer c.release(ErrLost)
+		c.tellQuota(ErrLost, Verdict{})
 	}
 }
 
@@ -470,14 +470,11 @@ func (c *Call) succeeded() {
 //go:noinline
 func (c *Call) tellSuccess() {
 	p, budget := c.Policy.orZero(), c.budget()
-	quota := c.Turn != 0 && p.open() == 0 // else a success tells it nothing
-	if !quota && budget == nil && p.Observer == nil {
+	c.tellQuota(nil, Verdict{})
+	if budget == nil && p.Observer == nil {
 		return
 	}
 	now := c.now()
-	if quota {
-		c.tellQuota(now, nil, Verdict{})
-	}
 	if budget != nil {
 		budget.Deposit(now)
 	}
@@ -556,7 +553,7 @@ func (c *Call) decide(j *judgment, err error) (now time.Time) {
 	p, budget, room := c.Policy.orZero(), c.budget(), sat.Max
 	deadline, ends := c.deadline()
 	if ends || p.MaxElapsed > 0 || p.Timeout > 0 || p.ResetAfter > 0 || p.Observer != nil || budget != nil ||
-		c.Turn != 0 || j.timed() {
+		j.timed() {
 		now = c.now()
 	}
 	if ends {
@@ -566,7 +563,7 @@ func (c *Call) decide(j *judgment, err error) (now time.Time) {
 		j.fact.Flags |= known.Progress
 	}
 	if c.Turn != 0 {
-		c.tellQuota(now, err, verdictOf(j.fact))
+		c.tellQuota(err, verdictOf(j.fact))
 	}
 	p.judge(j, &c.State, now, room)
 	if j.fact.Flags.Has(known.Progress) {
@@ -620,7 +617,7 @@ func (c *Call) gaveUp(j *judgment) *Error {
 //
 //go:noinline
 func (c *Call) interrupted(j *judgment, err error) {
-	c.Turn = 0
+	c.tellQuota(err, Verdict{})
 	c.release(err)
 	c.State.normalize()
 	c.State.Failures = max(c.State.Failures, c.State.Failures+1) // at the largest it stays

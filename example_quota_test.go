@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 // A Quota learns the limit that calls share: if one of them is refused, all wait, and then go
 // one by one.
-func ExampleQuota() {
+func ExamplePacer() {
 	ctx := context.Background()
 	ask := func(context.Context) error { return nil }
 
-	quota := &retry.Quota{} // one for all calls with this API key
+	quota := &retryquota.Quota{} // one for all calls with this API key
 	policy := &retry.Policy{Name: "prompt", Quota: quota}
 	err := policy.Execute(ctx, ask)
 	fmt.Println(err)

@@ -123,8 +123,8 @@ type Policy struct {
 	// [*Budget], or a Throttle of your own. nil means none.
 	Budget Throttle
 
-	// Quota gives the attempts of all calls that share a limit their turns: a [*Quota], or a
-	// Pacer of your own. nil means none. With it, a RateLimited failure is a matter of luck:
+	// Quota gives the attempts of all calls that share a limit their turns: a
+	// *retryquota.Quota, or a Pacer of your own. nil means none. With it, a RateLimited failure is a matter of luck:
 	// it takes nothing from the Budget, and costs no attempt up to 100 times per call, or
 	// FreeRateLimits times. Only one policy on the way of a call may have it, either the Worker's or
 	// the HTTP client's in its work: two would take two turns.

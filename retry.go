@@ -28,21 +28,15 @@ func (p *Policy) Execute(ctx context.Context, fn func(context.Context) error) er
 	// The usual call succeeds at once: nothing has to happen around its only
 	// attempt. fn is called and never stored, here and below, so that a
 	// closure stays on the stack of the caller.
-	if p.timed() || p.Observer != nil || ctx == nil || fn == nil {
-		return p.run(ctx, fn, nil, 0)
+	if p.timed() || p.Observer != nil || p.Quota != nil || ctx == nil || fn == nil {
+		return p.run(ctx, fn, nil)
 	}
 	if done.Closed(ctx.Done()) { // inlined, where done.Is is not
-		return p.run(ctx, fn, nil, 0)
-	}
-	turn := Turn(0)
-	if p.Quota != nil {
-		if turn = p.open(); turn == 0 {
-			return p.run(ctx, fn, nil, 0)
-		}
+		return p.run(ctx, fn, nil)
 	}
 	err := fn(ctx)
 	if err != nil {
-		return p.run(ctx, fn, err, turn)
+		return p.run(ctx, fn, err)
 	}
 	if p.Budget != nil {
 		p.Budget.Deposit(p.now())
@@ -50,15 +44,15 @@ func (p *Policy) Execute(ctx context.Context, fn func(context.Context) error) er
 	return nil
 }
 
-// run is the loop over a Call. If err is not nil, Execute has made the first attempt, with a
-// turn if there is a Quota, and there is no Observer. This frame stays on the stack while the caller waits, and
+// run is the loop over a Call. If err is not nil, Execute has made the first attempt, and there is
+// neither a Quota nor an Observer. This frame stays on the stack while the caller waits, and
 // every byte counts: a goroutine starts with 2 KB. So rare work with a large frame is
 // in functions of its own that are not inlined.
-func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err error, turn Turn) error {
+func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err error) error {
 	if fn == nil {
 		return errNilFunc
 	}
-	c := Call{Policy: p, Turn: turn}
+	c := Call{Policy: p}
 	if err == nil {
 		c.under(ctx)
 	} else if c.first(ctx, err) {
@@ -69,8 +63,8 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 		if c.delay > 0 && (c.plain && c.wait(c.delay) || !c.plain && c.pause()) {
 			c.Waited = sat.Add(c.Waited, c.delay)
 		}
-		for !c.plain && c.queue() {
-			c.stand()
+		if !c.plain {
+			c.await()
 		}
 		if !c.begin() {
 			return c.Last

@@ -102,9 +102,10 @@ type Stored struct {
 	// Protocol is as in [Call].
 	Protocol Classifier
 
-	// Turn is the turn of the attempt, if the worker has taken it from the Quota of the Policy
-	// already.
-	Turn Turn
+	// Quota is used if the Policy has none, such as one for each tenant. Turn is the turn of the attempt, if the worker has
+	// taken it from the Quota already.
+	Quota Pacer
+	Turn  Turn
 
 	// State is the state before the attempt and, when there is an outcome, the state to
 	// store.
@@ -188,18 +189,25 @@ func (s *Stored) begin(ctx context.Context) (context.Context, bool) {
 		s.handBack(Refused, handover, err)
 		return ctx, false
 	}
-	if s.Policy, c.Policy = p, p; p.orZero().Quota != nil { // else it is of a policy that was exchanged
-		c.Turn = s.Turn
+	if p = p.orZero(); p.Quota == nil && s.Quota != nil {
+		own := *p
+		own.Quota = s.Quota
+		p = &own
+	}
+	s.Policy, c.Policy = p, p
+	if p.orZero().Quota == nil { // the turn is of a policy that was exchanged
+		s.Turn = 0
 	}
 	if now := s.now(); c.State.First.After(now) {
 		c.State.First = now
 	}
 	switch {
 	case s.lost() || s.exhausted():
+		s.returnTurn()
 	case done.Is(ctx):
-		c.giveBack()
+		s.returnTurn()
 		s.handBack(Handed, handover, context.Cause(ctx))
-	case !c.take():
+	case !s.take():
 		s.handBack(Handed, c.delay, errHeld)
 	case !c.begin():
 		s.decided(Decision{Stop: StopTimeout}) // it has run out since
@@ -208,6 +216,18 @@ func (s *Stored) begin(ctx context.Context) (context.Context, bool) {
 		return c.Context(), true
 	}
 	return ctx, false
+}
+
+// take takes the turn of the attempt, unless the worker has.
+func (s *Stored) take() bool {
+	s.call.Turn = s.Turn
+	return s.call.take()
+}
+
+// returnTurn returns the turn that the worker has taken, because nothing will be sent.
+func (s *Stored) returnTurn() {
+	s.call.Turn = s.Turn
+	s.call.giveBack()
 }
 
 // Early returns wait, which is how much too early the job is by a due time that is stored
@@ -317,7 +337,8 @@ func (s *Stored) end(err error) Outcome {
 		return s.outcome
 	}
 	if s.Err = err; err != nil && s.interrupted(err) {
-		c.phase, c.Turn = between, 0
+		c.phase = between
+		c.tellQuota(ErrLost, Verdict{})
 		c.release(err)
 		s.handBack(Handed, handover, err)
 		return s.outcome
@@ -361,8 +382,9 @@ func (s *Stored) policyPanicked(v any) Outcome {
 	s.Err = panicked(v, "a function of the Policy")
 	c.phase, c.Last = over, s.Err
 	s.decided(Decision{Stop: StopFinal, Limit: c.Policy.orZero().limit()})
-	defer func() { _ = recover() }() // the Observer may be what has panicked
-	c.release(s.Err)
+	defer func() { _ = recover() }() // the Observer or the Pacer may be what has panicked
+	defer c.release(s.Err)
+	c.tellQuota(ErrLost, Verdict{})
 	return s.outcome
 }
 

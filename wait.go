@@ -21,10 +21,8 @@ func (p *Policy) Sleep(ctx context.Context, d time.Duration) error {
 // pause is wait for the next attempt, with the Observer. It is a function of its own
 // because each byte counts on the stack of a plain call that waits.
 func (c *Call) pause() bool {
-	if o, ok := c.Policy.orZero().Observer.(WaitObserver); ok {
-		if over := o.Wait(c.Policy.Name); over != nil {
-			defer over()
-		}
+	if over := c.Policy.Waits(); over != nil {
+		defer over()
 	}
 	return c.wait(c.delay)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -49,14 +50,14 @@ func TestCooldown(t *testing.T) {
 // A Quota of the Policy, which other clients may share, is not replaced.
 func TestCooldownBesideAQuota(t *testing.T) {
 	t.Parallel()
-	quota := &retry.Quota{}
+	quota := &retryquota.Quota{}
 	policy := &retry.Policy{MaxAttempts: 1, Clock: &retrytest.Clock{}, Quota: quota}
 	transport := &retryhttp.Transport{
 		Policy: policy, Cooldown: time.Hour, Base: provoke.Transport(t, &http.Transport{}),
 	}
 	_, err := get(t, transport, serve(t, status(429, "Retry-After", "20")).URL)
 	require.NoError(t, err)
-	_, _, wait := quota.Take(policy.Now(), 1)
+	_, _, wait := quota.Take(policy, 1)
 	assert.Equal(t, 20*time.Second, wait.Round(time.Second))
 }
 

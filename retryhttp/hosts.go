@@ -12,6 +12,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/calls"
 	"github.com/seed-5ff3c98e/retry/internal/show"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 )
 
 // maxHosts bounds the memory of a Transport: a crawler meets hosts without end.
@@ -75,7 +76,7 @@ type host struct {
 	instead  atomic.Pointer[http.Transport] // of Base, since a connection fell silent; or nil
 	previous atomic.Pointer[http.Transport] // what was instead of Base before; or nil
 
-	quota retry.Quota           // of a Transport with a Cooldown
+	quota retryquota.Quota      // of a Transport with a Cooldown
 	paced atomic.Pointer[paced] // the last policy that got the quota
 }
 

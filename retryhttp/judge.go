@@ -227,11 +227,10 @@ func (c *call) blame(answered *host) {
 	if c.Policy.Quota != &asked.quota || answered == asked {
 		return
 	}
-	now := c.Policy.Now()
-	asked.quota.Return(now, c.Turn, 1)
+	asked.quota.Return(c.Policy, c.Turn, 1)
 	other := *c.Policy
 	other.Quota = &answered.quota
-	c.Turn, _, _ = other.Quota.Take(now, 1)
+	c.Turn, _, _ = other.Quota.Take(&other, 0)
 	c.Policy = &other
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -160,7 +161,7 @@ func TestQuotaOfThePolicy(t *testing.T) {
 			})
 			clock := new(retrytest.Clock)
 			policy := *retryhttp.DefaultPolicy()
-			policy.Quota, policy.Clock = &retry.Quota{}, clock
+			policy.Quota, policy.Clock = &retryquota.Quota{}, clock
 			client := &http.Client{Transport: &retryhttp.Transport{Policy: &policy}}
 			for range 3 {
 				ctx, cancel := clock.WithTimeout(t.Context(), 10*time.Second)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrypolicies"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -134,7 +135,7 @@ func TestPartsSurviveReload(t *testing.T) {
 func TestAllParts(t *testing.T) {
 	t.Parallel()
 	parts := retrypolicies.Parts{
-		Classifier: retry.Classify, Budget: &retry.Budget{}, Quota: &retry.Quota{}, Observer: retry.Observers(),
+		Classifier: retry.Classify, Budget: &retry.Budget{}, Quota: &retryquota.Quota{}, Observer: retry.Observers(),
 		Clock: &retrytest.Clock{}, Rand: rand.New(rand.NewPCG(1, 2)),
 	}
 	ps := &retrypolicies.Policies{Parts: map[string]retrypolicies.Parts{"a": parts}}

@@ -59,7 +59,10 @@ func (p *Pool) Close(ctx context.Context) ([]*Task, error) {
 	p.mu.Lock()
 	left = append(left, p.left...)
 	p.left = nil
+	unused := p.turns
+	p.turns = turns{}
 	p.mu.Unlock()
+	p.giveBack(unused)
 	slices.SortFunc(left, func(a, b *Task) int { return cmp.Compare(a.number, b.number) })
 	return left, err
 }

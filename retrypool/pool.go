@@ -99,6 +99,7 @@ type Pool struct {
 	due     line      // tasks to be run again, in the order in which they became due
 	retries int       // taken since the last fresh task
 	waiting agenda    // tasks that are not due yet
+	turns   turns     // that the Quota has granted, for the next tasks
 	held    time.Time // when to ask the Quota for a turn again; zero if it may be asked now
 	watches map[<-chan struct{}]*watch
 	running map[*Task]context.CancelFunc

@@ -13,13 +13,14 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrypool"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 )
 
 // Behind a quota of 10 in 2 s, 100 tasks are refused a few times, and hold no worker meanwhile.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		pool := &retrypool.Pool{Workers: 8, Policy: &retry.Policy{Quota: &retry.Quota{}, Jitter: retry.NoJitter}}
+		pool := &retrypool.Pool{Workers: 8, Policy: &retry.Policy{Quota: &retryquota.Quota{}, Jitter: retry.NoJitter}}
 		start := time.Now()
 		api := &testkit.Window{Limit: 10, Length: 2 * time.Second}
 		var tasks []*retrypool.Task
@@ -43,10 +44,10 @@ func TestQuota(t *testing.T) {
 func TestQuotaClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		quota := &retry.Quota{}
+		quota := &retryquota.Quota{}
 		pool := &retrypool.Pool{Workers: 2, Policy: &retry.Policy{Quota: quota}}
-		turn, _, _ := quota.Take(time.Now(), 1)
-		quota.Tell(time.Now(), turn, errors.New("limited"), retry.Verdict{Class: retry.RateLimited, After: time.Minute})
+		turn, _, _ := quota.Take(nil, 1)
+		quota.Tell(nil, turn, errors.New("limited"), retry.Verdict{Class: retry.RateLimited, After: time.Minute})
 		for range 10 {
 			submit(t.Context(), t, pool, func(context.Context) error { return nil })
 		}
@@ -65,9 +66,12 @@ func TestQuotaClose(t *testing.T) {
 
 type panickingPacer struct{}
 
-func (panickingPacer) Take(time.Time, int) (retry.Turn, int, time.Duration) { panic("pacer") }
-func (panickingPacer) Return(time.Time, retry.Turn, int)                    {}
-func (panickingPacer) Tell(time.Time, retry.Turn, error, retry.Verdict) time.Duration {
+func (panickingPacer) Wait(context.Context, *retry.Policy, retry.Waiting) (retry.Turn, time.Duration, error) {
+	panic("wait")
+}
+func (panickingPacer) Take(*retry.Policy, int) (retry.Turn, int, time.Duration) { panic("pacer") }
+func (panickingPacer) Return(*retry.Policy, retry.Turn, int)                    { panic("return") }
+func (panickingPacer) Tell(*retry.Policy, retry.Turn, error, retry.Verdict) time.Duration {
 	return 0
 }
 

@@ -54,25 +54,48 @@ func (p *Pool) wakeUp() {
 	}
 }
 
-// takeTurn asks the Quota for a turn. Without one, held is how long to wait.
-func (p *Pool) takeTurn() (turn retry.Turn, now time.Time, held time.Duration) {
-	quota := p.policy().Quota
-	if quota == nil {
-		return 0, now, 0
+// turns are what the Quota of a pool has granted, for tasks that have not begun.
+type turns struct {
+	turn retry.Turn
+	n    int
+}
+
+// ask asks the Quota for turns for the tasks that can begin. Without one, held is how long to wait.
+func (p *Pool) ask() (got turns, held time.Duration) {
+	quota, n := p.policy().Quota, p.wants()
+	if quota == nil || n == 0 {
+		return got, 0
 	}
-	now = p.policy().Now()
 	defer func() { _ = recover() }() // of a Pacer: it ends the task whose attempt begins
-	turn, granted, held := quota.Take(now, 1)
+	turn, granted, wait := quota.Take(p.policy(), n)
 	if granted > 0 {
-		return turn, now, 0
+		return turns{turn, granted}, 0
 	}
-	return 0, now, max(held, time.Millisecond)
+	return got, max(wait, time.Millisecond)
+}
+
+// wants returns how many tasks are ready for which there are workers, and no turns yet.
+func (p *Pool) wants() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.turns.n > 0 {
+		return 0
+	}
+	return min(p.fresh.len()+p.due.len(), p.most()-p.workers+1)
+}
+
+// giveBack returns turns for which there is no task.
+func (p *Pool) giveBack(t turns) {
+	if t.n > 0 {
+		defer func() { _ = recover() }() // a Pacer that panics harms no task
+		p.policy().Quota.Return(p.policy(), t.turn, t.n)
+	}
 }
 
 // hold lets no task begin for a time. The lock is held.
-func (p *Pool) hold(now time.Time, d time.Duration) {
+func (p *Pool) hold(d time.Duration) {
 	if p.fresh.len()+p.due.len() > 0 {
-		p.held = now.Add(d)
+		p.held = p.policy().Now().Add(d)
 		p.wakeUp()
 	}
 }

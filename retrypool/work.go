@@ -25,13 +25,17 @@ func (p *Pool) enlist(t *Task) {
 	p.hire()
 }
 
+// most returns how many workers there are at most.
+func (p *Pool) most() int {
+	if p.Workers > 0 {
+		return p.Workers
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
 // hire starts a worker if one is needed and may be started. The lock is held.
 func (p *Pool) hire() {
-	limit := p.Workers
-	if limit <= 0 {
-		limit = runtime.GOMAXPROCS(0)
-	}
-	if p.workers < limit && p.fresh.len()+p.due.len() > 0 && p.held.IsZero() {
+	if p.workers < p.most() && p.fresh.len()+p.due.len() > 0 && p.held.IsZero() {
 		p.workers++
 		p.goroutines++
 		go p.work()
@@ -54,26 +58,33 @@ func (p *Pool) work() {
 
 // next returns the task to run now, or nil if the worker may end.
 func (p *Pool) next() *Task {
-	turn, now, held := p.takeTurn()
+	got, held := p.ask()
 	p.mu.Lock()
 	var t *Task
-	if held > 0 {
-		p.hold(now, held)
+	if got.n > 0 {
+		p.turns, got = got, p.turns // what two workers have asked for at the same time
+	}
+	if held > 0 && p.turns.n == 0 {
+		p.hold(held)
 	} else if t = p.pick(); t != nil {
-		t.phase, t.turn = runs, turn
-		p.vacate(t)
-		if turn != 0 {
-			p.hire() // which asks for the next turn
+		t.phase = runs
+		if p.vacate(t); p.turns.n > 0 {
+			p.turns.n--
+			t.turn = p.turns.turn
+			p.hire() // for the next turn
 		}
 	}
 	if t == nil {
 		p.workers--
 		p.leave()
 	}
-	p.mu.Unlock()
-	if t == nil && turn != 0 {
-		p.Policy.Quota.Return(now, turn, 1)
+	var left turns
+	if p.fresh.len()+p.due.len() == 0 {
+		left, p.turns = p.turns, left
 	}
+	p.mu.Unlock()
+	p.giveBack(got)
+	p.giveBack(left)
 	return t
 }
 

@@ -51,7 +51,7 @@ func (s *shift[ID]) turns(n int) (turn retry.Turn, granted int, held time.Durati
 		return 0, n, 0
 	}
 	err := engine.Guard("Quota", func() error {
-		turn, granted, held = p.Quota.Take(p.Now(), n)
+		turn, granted, held = p.Quota.Take(p, n)
 		return nil
 	})
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *shift[ID]) giveBack(turn retry.Turn, n int) {
 	if turn == 0 || n == 0 {
 		return
 	}
-	if err := engine.Guard("Quota", func() error { s.Policy.Quota.Return(s.Policy.Now(), turn, n); return nil }); err != nil {
+	if err := engine.Guard("Quota", func() error { s.Policy.Quota.Return(s.Policy, turn, n); return nil }); err != nil {
 		s.report(err)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/adapters/retryconnect"
 	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -417,7 +418,7 @@ func TestQuota(t *testing.T) {
 				exhausted.AddDetail(info)
 				return exhausted
 			})
-			quota := &retry.Quota{}
+			quota := &retryquota.Quota{}
 			get := func(p retry.Policy) error {
 				p.Quota, p.Clock, p.Jitter = quota, clock, retry.NoJitter
 				_, err := call(t.Context(), t, s.URL, &retryconnect.Interceptor{Policy: &p}, connect.IdempotencyUnknown, protocol...)

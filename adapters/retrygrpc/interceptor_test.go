@@ -24,6 +24,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrygrpc"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -481,7 +482,7 @@ func TestQuota(t *testing.T) {
 			return echo(0, 0, codes.OK)(n, stream)
 		},
 	}).start(t)
-	quota := &retry.Quota{}
+	quota := &retryquota.Quota{}
 	with := func(p retry.Policy) *grpc.ClientConn {
 		p.Quota, p.Clock, p.Jitter = quota, clock, retry.NoJitter
 		i := &retrygrpc.Interceptor{Policy: &p, Budget: retrygrpc.NoBudget}

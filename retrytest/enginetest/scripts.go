@@ -205,11 +205,16 @@ type holding struct {
 	wait time.Duration
 }
 
+// Wait implements [retry.Pacer].
+func (*holding) Wait(context.Context, *retry.Policy, retry.Waiting) (retry.Turn, time.Duration, error) {
+	return 1, 0, nil
+}
+
 // Take implements [retry.Pacer].
-func (h *holding) Take(now time.Time, n int) (turn retry.Turn, granted int, wait time.Duration) {
+func (h *holding) Take(p *retry.Policy, n int) (turn retry.Turn, granted int, wait time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.asks > 0 && time.Since(now).Abs() < time.Hour {
+	if h.asks > 0 && time.Since(p.Now()).Abs() < time.Hour {
 		h.asks--
 		return 0, 0, h.wait
 	}
@@ -217,10 +222,10 @@ func (h *holding) Take(now time.Time, n int) (turn retry.Turn, granted int, wait
 }
 
 // Return implements [retry.Pacer].
-func (*holding) Return(time.Time, retry.Turn, int) {}
+func (*holding) Return(*retry.Policy, retry.Turn, int) {}
 
 // Tell implements [retry.Pacer].
-func (*holding) Tell(time.Time, retry.Turn, error, retry.Verdict) time.Duration { return 0 }
+func (*holding) Tell(*retry.Policy, retry.Turn, error, retry.Verdict) time.Duration { return 0 }
 
 // times are the scripts about limits of time.
 func times(e *Engine) []script {

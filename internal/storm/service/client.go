@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/storm/throttle"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 )
 
 // Strategy is how clients retry: a policy of this library and, if not nil, what
@@ -33,12 +34,24 @@ type client struct {
 	freeHints bool
 	line      []int32       // calls that wait for a turn
 	asks      time.Duration // when the first of them asks again
+	clock     *clock        // of the Quota
 }
+
+// clock tells the time of the simulation to a Quota.
+type clock struct {
+	retry.Clock
+	now time.Time
+}
+
+// Now implements [retry.Clock].
+func (c *clock) Now() time.Time { return c.now }
 
 func (s *Strategy) newClient(jitter *rand.Rand) client {
 	c := client{policy: s.Policy, throttle: throttle.None{}, freeHints: s.FreeHints}
 	if s.Cooldown > 0 {
-		c.policy.Quota = &retry.Quota{MaxHold: s.Cooldown}
+		c.policy.Quota = &retryquota.Quota{MaxHold: s.Cooldown}
+		c.clock = new(clock)
+		c.policy.Clock = c.clock
 	}
 	c.policy.Rand = jitter
 	if s.Budget != nil {
@@ -61,8 +74,14 @@ func (c *client) take(call *call, now time.Duration) (wait time.Duration) {
 	if c.policy.Quota == nil {
 		return 0
 	}
-	call.turn, _, wait = c.policy.Quota.Take(epoch.Add(now), 1)
+	call.turn, _, wait = c.policy.Quota.Take(c.at(now), 1)
 	return wait
+}
+
+// at returns the policy of the client at a time.
+func (c *client) at(now time.Duration) *retry.Policy {
+	c.clock.now = epoch.Add(now)
+	return &c.policy
 }
 
 // late reports whether the time of a call that waits for its turn is over.
@@ -73,7 +92,7 @@ func (c *client) late(call *call, now time.Duration) bool {
 // tell tells the Quota how an attempt has ended.
 func (c *client) tell(call *call, err error, v retry.Verdict, now time.Duration) {
 	if c.policy.Quota != nil {
-		c.policy.Quota.Tell(epoch.Add(now), call.turn, err, v)
+		c.policy.Quota.Tell(c.at(now), call.turn, err, v)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
@@ -29,7 +30,7 @@ func answering(db *sql.DB, client *http.Client, url string) *retrytable.Worker[i
 		Policy: &retry.Policy{
 			Name: "prompt", MaxAttempts: 5, AttemptTimeout: 10 * time.Minute,
 			MaxRetryAfter: 24 * time.Hour, // a stored prompt can wait
-			Quota:         &retry.Quota{},
+			Quota:         &retryquota.Quota{},
 		},
 		Work: func(ctx context.Context, job *retrytable.Job[int64]) error {
 			var prompt string

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
@@ -26,7 +27,7 @@ func TestWorkerQuota(t *testing.T) {
 			a := &testkit.Window{Limit: 20, Length: 2 * time.Second}
 			s.Policy = &retry.Policy{MaxAttempts: 3, FreeRateLimits: 100, Jitter: retry.NoJitter}
 			if quota {
-				s.Policy.FreeRateLimits, s.Policy.Quota = 0, &retry.Quota{}
+				s.Policy.FreeRateLimits, s.Policy.Quota = 0, &retryquota.Quota{}
 			}
 			start := time.Now()
 			s.Concurrency, s.Poll = 25, 20*time.Millisecond
@@ -63,7 +64,7 @@ func TestWorkerQuotaOfAKind(t *testing.T) {
 			kinds[i] = []string{"mail", "report"}[i%2]
 		}
 		ofKinds(t, s.store, kinds...)
-		quota := &retry.Quota{}
+		quota := &retryquota.Quota{}
 		turn, _, _ := quota.Take(time.Now(), 1)
 		quota.Tell(time.Now(), turn, errors.New("too many"), retry.Verdict{Class: retry.RateLimited, After: 30 * time.Second})
 		s.PolicyFor = func(kind string) (*retry.Policy, error) {

@@ -1,4 +1,4 @@
-package retry_test
+package retryquota_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 )
 
 // engine hands out jobs that are due, and asks for no turns.
@@ -84,7 +85,7 @@ func runEngine(t *testing.T, jobs int) (refused, tries int) {
 	e := &engine{due: make([]time.Time, jobs), left: jobs}
 	var places sync.WaitGroup
 	for range 4 {
-		p := &retry.Policy{Quota: &retry.Quota{}}
+		p := &retry.Policy{Quota: &retryquota.Quota{}}
 		for range 25 {
 			places.Go(func() {
 				for !e.over() {

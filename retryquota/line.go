@@ -1,0 +1,504 @@
+package retryquota
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/done"
+)
+
+// Limiter says when attempts may go, for a [Line]. The Line calls it under its lock, with the
+// time of the policy's clock.
+type Limiter interface {
+	// Take asks for n turns, and returns how many it grants. If they are fewer, the Line asks
+	// again after wait.
+	Take(now time.Time, n int) (turn retry.Turn, granted int, wait time.Duration)
+
+	// Return gives back n turns that were not used.
+	Return(now time.Time, turn retry.Turn, n int)
+
+	// Tell is as in [retry.Pacer].
+	Tell(now time.Time, turn retry.Turn, err error, v retry.Verdict) (held time.Duration)
+}
+
+// Line makes a [retry.Pacer] of a limiter of your own, such as golang.org/x/time/rate: it adds the
+// line in which callers wait, in the order of their arrival. Limiter has to be set; a Line must not
+// be copied after its first use.
+type Line struct {
+	Limiter Limiter
+
+	line line
+}
+
+// Wait implements [retry.Pacer].
+func (l *Line) Wait(ctx context.Context, p *retry.Policy, w retry.Waiting) (retry.Turn, time.Duration, error) {
+	return l.line.wait(ctx, p, w, steady{l.Limiter})
+}
+
+// Take implements [retry.Pacer].
+func (l *Line) Take(p *retry.Policy, n int) (retry.Turn, int, time.Duration) {
+	return l.line.take(p, n, steady{l.Limiter})
+}
+
+// Return implements [retry.Pacer].
+func (l *Line) Return(p *retry.Policy, turn retry.Turn, n int) {
+	l.line.giveBack(p, turn, n, steady{l.Limiter})
+}
+
+// Tell implements [retry.Pacer].
+func (l *Line) Tell(p *retry.Policy, turn retry.Turn, err error, v retry.Verdict) time.Duration {
+	return l.line.tell(p, turn, err, v, steady{l.Limiter})
+}
+
+// rates is a Limiter that a line asks for more.
+type rates interface {
+	Limiter
+	held(now time.Time) time.Duration // how long nobody may go
+	gap() time.Duration               // between two turns; 0 if it is not known
+}
+
+// steady is a Limiter that holds nobody.
+type steady struct{ Limiter }
+
+func (steady) held(time.Time) time.Duration { return 0 }
+func (steady) gap() time.Duration           { return 0 }
+
+const (
+	shortestAsk = time.Millisecond       // before somebody asks again
+	unknownGap  = 2 * time.Millisecond   // between two turns, while it is not known
+	mostUnknown = 500 * time.Millisecond // before somebody asks again meanwhile
+	mostAhead   = 30 * time.Second       // before somebody asks again
+	shortGrace  = 2 * time.Second        // after which a place is given up
+	mostPlaces  = 1 << 16
+	mostBulk    = 50 * time.Millisecond // for which somebody gathers turns who wants many
+)
+
+// asked marks the turns of those who ask again by themselves.
+const asked retry.Turn = 1 << 31
+
+// line is the order in which turns are given. It has calls, which wait, and places, which belong to
+// those who ask again later: a stored job, a worker of a table, a task of a pool. Both come in the
+// order of their arrival. Nothing tells one asker from another, so the places of all of them are
+// alike: who comes when a place is due has that place, and who comes at another time is new.
+//
+//	        arrival ─►
+//	calls    c1      c2  c3         c4       c1 has the timer; it gives the turns out
+//	places       p1          p2 p3           p1's turn is put aside until p1 comes back
+//
+// Each function gets the Limiter, because the zero value of a Quota is ready.
+type line struct {
+	mu     sync.Mutex
+	calls  queue      // in the order of since
+	places queue      // likewise
+	ready  queue      // places whose turn has come, in the order of that
+	turn   retry.Turn // of ready
+	seen   time.Time  // when somebody asked or told, by the clock of its policy
+	swept  time.Time  // when lost places were looked for
+	next   time.Time  // when there is a turn again, as the Limiter has said
+	given  int        // turns since the beginning; see ahead
+}
+
+// entry is a call or a place.
+type entry struct {
+	before, after *entry
+	in            *queue // nil if it is in none
+
+	since time.Time
+	ahead int // how many there were before it, counted with line.given
+
+	// Of a place.
+	back time.Time // when its owner is to come back
+	lost time.Time // when it is given up
+
+	// Of a call.
+	retry.Waiting
+
+	turn   retry.Turn
+	err    error
+	sleeps time.Time          // until when; zero means until it is woken
+	woken  chan struct{}      // has one to wake it
+	wake   context.CancelFunc // wakes it instead, while it sleeps on a Clock of the policy
+}
+
+// wait waits for a turn.
+func (l *line) wait(ctx context.Context, p *retry.Policy, w retry.Waiting, of rates) (_ retry.Turn, _ time.Duration, err error) {
+	began := p.Now()
+	turn, err := l.try(began, w, of)
+	if turn != 0 || err != nil {
+		return turn, 0, err
+	}
+	if over := p.Waits(); over != nil {
+		defer over()
+	}
+	e := &entry{since: w.Since, Waiting: w, woken: make(chan struct{}, 1)}
+	if e.since.IsZero() {
+		e.since = began
+	}
+	defer func() { l.leave(e, p, of) }() // whatever panics
+	now := began
+	for d, came := l.enter(e, now), false; !came; {
+		l.sleep(ctx, e, p, d)
+		now = p.Now()
+		if done.Is(ctx) {
+			return 0, max(now.Sub(began), 0), context.Cause(ctx)
+		}
+		d, came = l.step(e, now, of)
+	}
+	turn, e.turn = e.turn, 0
+	return turn, max(now.Sub(began), 1), e.err
+}
+
+// try takes a turn if nobody waits.
+func (l *line) try(now time.Time, w retry.Waiting, of rates) (retry.Turn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dispense(now, nil, of)
+	if l.calls.first == nil && l.places.first == nil {
+		turn, granted, wait := of.Take(now, 1)
+		if granted > 0 {
+			return turn, nil
+		}
+		l.next = now.Add(wait)
+	}
+	return 0, l.late(now, w, of)
+}
+
+// late returns the error of a call for which it is known that its turn comes too late.
+func (l *line) late(now time.Time, w retry.Waiting, of rates) error {
+	held := of.held(now)
+	ends := !w.Until.IsZero()
+	switch {
+	case held > w.Longest && w.Longest > 0,
+		ends && held > 0 && !now.Add(held).Before(w.Until),
+		ends && !now.Before(w.Until):
+		return &retry.HeldError{For: held}
+	case ends && !l.next.Before(w.Until):
+		return &retry.HeldError{For: l.next.Sub(now)}
+	}
+	return nil
+}
+
+// enter puts a call into the line, and returns how long it sleeps.
+func (l *line) enter(e *entry, now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls.insert(e)
+	return l.rest(e, now)
+}
+
+// step asks for the turn of a call, and returns how long it sleeps if it has not come.
+func (l *line) step(e *entry, now time.Time, of rates) (d time.Duration, came bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.wake = nil
+	l.dispense(now, e, of)
+	if e.in == nil {
+		return 0, true
+	}
+	if e.err = l.late(now, e.Waiting, of); e.err != nil {
+		l.calls.remove(e)
+		l.alarm(nil)
+		return 0, true
+	}
+	return l.rest(e, now), false
+}
+
+// rest returns how long a call sleeps: until the next turn if it is the first, and no longer than
+// its time; a negative time is without end.
+func (l *line) rest(e *entry, now time.Time) time.Duration {
+	e.sleeps = e.Until
+	if e == l.calls.first && (e.sleeps.IsZero() || l.next.Before(e.sleeps)) {
+		e.sleeps = l.next
+	}
+	if e.sleeps.IsZero() {
+		return -1
+	}
+	return max(e.sleeps.Sub(now), shortestAsk/10)
+}
+
+// sleep waits until d has passed, the call is woken, or ctx is done.
+func (l *line) sleep(ctx context.Context, e *entry, p *retry.Policy, d time.Duration) {
+	if d >= 0 {
+		l.doze(ctx, e, p, d)
+		return
+	}
+	select {
+	case <-e.woken:
+	case <-ctx.Done():
+	}
+}
+
+// doze is sleep with a timer. It is apart because most calls in a line have none.
+//
+//go:noinline
+func (l *line) doze(ctx context.Context, e *entry, p *retry.Policy, d time.Duration) {
+	if p == nil || p.Clock == nil {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-e.woken:
+		case <-ctx.Done():
+		}
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if l.wokenBy(e, cancel) {
+		_ = p.Sleep(ctx, d)
+	}
+}
+
+// wokenBy sets how a call is woken, unless it has been.
+func (l *line) wokenBy(e *entry, cancel context.CancelFunc) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if done.Closed(e.woken) {
+		return false
+	}
+	e.wake = cancel
+	return true
+}
+
+// rouse wakes a call.
+func (e *entry) rouse() {
+	if e.wake != nil {
+		e.wake()
+		return
+	}
+	select {
+	case e.woken <- struct{}{}:
+	default: // it is told already
+	}
+}
+
+// leave takes a call out of the line that has no turn, or will not use it.
+func (l *line) leave(e *entry, p *retry.Policy, of rates) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.in != nil {
+		l.calls.remove(e)
+		l.alarm(nil)
+	}
+	if e.turn != 0 {
+		now := p.Now()
+		of.Return(now, e.turn, 1)
+		l.dispense(now, nil, of)
+	}
+}
+
+// dispense gives out the turns that there are, in the order of arrival, to calls, and to places whose
+// owners are to come back by now. The call self knows.
+func (l *line) dispense(now time.Time, self *entry, of rates) {
+	l.seen = now
+	l.sweep(now, of)
+	for {
+		call, place := l.calls.first, l.places.due(now)
+		if call == nil && place == nil {
+			break
+		}
+		turn, granted, wait := of.Take(now, 1)
+		if granted <= 0 {
+			l.next = now.Add(max(wait, shortestAsk))
+			break
+		}
+		l.given++
+		if place != nil && (call == nil || place.since.Before(call.since)) {
+			l.places.remove(place)
+			l.ready.insert(place)
+			l.turn, place.lost = turn, now.Add(shortGrace)
+		} else {
+			l.calls.remove(call)
+			if call.turn = turn; call != self {
+				call.rouse()
+			}
+		}
+	}
+	l.alarm(self)
+}
+
+// alarm wakes the first call if it sleeps for longer than until the next turn.
+func (l *line) alarm(self *entry) {
+	if e := l.calls.first; e != nil && e != self && (e.sleeps.IsZero() || l.next.Before(e.sleeps)) {
+		e.rouse()
+	}
+}
+
+// sweep gives up the places whose owners have not come back in time.
+func (l *line) sweep(now time.Time, of rates) {
+	if since := now.Sub(l.swept); since >= 0 && since < time.Second {
+		return
+	}
+	l.swept = now
+	for _, q := range []*queue{&l.places, &l.ready} {
+		for e := q.first; e != nil; {
+			next := e.after
+			if now.After(e.lost) || e.back.Sub(now) > 2*mostAhead { // or the clock went back
+				q.remove(e)
+				if q == &l.ready {
+					of.Return(now, l.turn, 1)
+				}
+			}
+			e = next
+		}
+	}
+}
+
+// take takes up to n turns, or places.
+func (l *line) take(p *retry.Policy, n int, of rates) (turn retry.Turn, granted int, wait time.Duration) {
+	now := p.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dispense(now, nil, of)
+	for ; l.ready.first != nil && granted < n; granted++ {
+		l.ready.remove(l.ready.first)
+		turn = l.turn
+	}
+	if granted == 0 && l.calls.first == nil && l.places.due(now) == nil { // the others are not here
+		if turn, granted, wait = of.Take(now, n); granted < n || n == 0 {
+			l.next = now.Add(wait)
+		}
+		l.given += granted
+	}
+	if n == 0 {
+		return turn, 0, max(l.next.Sub(now), 0)
+	}
+	if granted < n {
+		wait = l.reserve(now, n-granted, of)
+	}
+	return turn | asked, granted, wait
+}
+
+// reserve keeps n places, and returns when to come back. Places that are due are those of
+// somebody who has come back.
+func (l *line) reserve(now time.Time, n int, of rates) (wait time.Duration) {
+	again := make([]*entry, 0, min(n, 16))
+	for e := l.places.due(now); e != nil && len(again) < n; e = l.places.due(now) {
+		l.places.remove(e)
+		again = append(again, e)
+	}
+	for len(again) < n && l.places.n+l.ready.n < mostPlaces {
+		again = append(again, &entry{since: now, ahead: l.given + l.calls.n + l.places.n + len(again)})
+	}
+	if len(again) == 0 {
+		return mostAhead
+	}
+	wait = l.comes(now, max(again[0].ahead-l.given, 0), of) + min(time.Duration(n-1)*of.gap(), mostBulk)
+	for _, e := range again {
+		e.back = now.Add(wait)
+		e.lost = e.back.Add(shortGrace + wait/4)
+		l.places.insert(e)
+	}
+	return wait
+}
+
+// comes returns when somebody asks again who has so many before: after half of the time that they
+// take at the present rate, because that may rise.
+func (l *line) comes(now time.Time, ahead int, of rates) time.Duration {
+	gap, most := of.gap(), mostAhead
+	if gap <= 0 {
+		gap, most = unknownGap, mostUnknown
+	}
+	return max(l.next.Sub(now), shortestAsk) + min(time.Duration(min(ahead, 1<<20))*gap/3, most)
+}
+
+// giveBack returns n turns that were not used.
+func (l *line) giveBack(p *retry.Policy, turn retry.Turn, n int, of rates) {
+	if n <= 0 {
+		return
+	}
+	now := p.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of.Return(now, turn&^asked, n)
+	l.dispense(now, nil, of)
+}
+
+// tell tells how an attempt has ended. Who was refused is the first after the hold: a call by its
+// age, and who asks again later by a place.
+func (l *line) tell(p *retry.Policy, turn retry.Turn, err error, v retry.Verdict, of rates) time.Duration {
+	now := p.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := of.Tell(now, turn&^asked, err, v)
+	if held > 0 {
+		l.holdAll(now, of)
+	}
+	if rest := of.held(now); turn&asked != 0 && rest > 0 && err != nil {
+		wait := max(rest, v.After)
+		l.places.insert(&entry{back: now.Add(wait), lost: now.Add(wait + wait/4 + shortGrace), ahead: l.given})
+	}
+	l.dispense(now, nil, of)
+	return held
+}
+
+// holdAll takes back the turns that were put aside, and ends the calls that cannot wait so long.
+func (l *line) holdAll(now time.Time, of rates) {
+	for e := l.ready.first; e != nil; e = l.ready.first {
+		l.ready.remove(e)
+		l.places.insert(e)
+	}
+	l.next = now.Add(of.held(now))
+	for e := l.calls.first; e != nil; {
+		next := e.after
+		if e.err = l.late(now, e.Waiting, of); e.err != nil {
+			l.calls.remove(e)
+			e.rouse()
+		}
+		e = next
+	}
+}
+
+// queue is a list of entries in the order of their arrival.
+type queue struct {
+	first, last *entry
+	n           int
+}
+
+// insert puts an entry behind those that are as old, or older.
+func (q *queue) insert(e *entry) {
+	e.in, q.n = q, q.n+1
+	before := q.last
+	if q.first != nil && e.since.Before(q.first.since) {
+		before = nil
+	}
+	for before != nil && e.since.Before(before.since) {
+		before = before.before
+	}
+	if e.before = before; before == nil {
+		e.after, q.first = q.first, e
+	} else {
+		e.after, before.after = before.after, e
+	}
+	if e.after == nil {
+		q.last = e
+	} else {
+		e.after.before = e
+	}
+}
+
+// due returns the first entry whose owner is to come back by now. Of many, only the first are asked.
+func (q *queue) due(now time.Time) *entry {
+	for e, n := q.first, 0; e != nil && n < 256; e, n = e.after, n+1 {
+		if !e.back.After(now) {
+			return e
+		}
+	}
+	return nil
+}
+
+func (q *queue) remove(e *entry) {
+	if e.before == nil {
+		q.first = e.after
+	} else {
+		e.before.after = e.after
+	}
+	if e.after == nil {
+		q.last = e.before
+	} else {
+		e.after.before = e.before
+	}
+	e.before, e.after, e.in, q.n = nil, nil, nil, q.n-1
+}
