@@ -230,7 +230,7 @@ func (c *call) blame(answered *host) {
 	asked.quota.Return(c.Policy, c.Turn, 1)
 	other := *c.Policy
 	other.Quota = &answered.quota
-	c.Turn, _, _ = other.Quota.Take(&other, 0)
+	c.Turn, _, _ = other.Quota.Take(&other, 1)
 	c.Policy = &other
 }
 

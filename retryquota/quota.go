@@ -101,8 +101,10 @@ func (m machine) gap() time.Duration               { return m.machine.Gap() }
 
 // Take implements [Limiter].
 func (m machine) Take(now time.Time, n int) (retry.Turn, int, time.Duration) {
+	m.machine.MaxHold = m.MaxHold
 	if m.machine.Free() == 0 {
 		turn, granted, wait := m.machine.Take(now, n)
+		m.window.Store(uint32(m.machine.Free()))
 		return retry.Turn(turn), granted, wait
 	}
 	for k := n; k > 0; k /= 2 {
@@ -112,6 +114,9 @@ func (m machine) Take(now time.Time, n int) (retry.Turn, int, time.Duration) {
 	}
 	if n == 0 && uint32(m.traffic.Load()) < m.window.Load() {
 		return free, 0, 0
+	}
+	if int32(uint32(m.traffic.Load())) < 0 { // somebody has told more than was taken
+		m.traffic.Store(0)
 	}
 	back := uint32(m.traffic.Load() >> 32)
 	if w := m.machine.Widen(now, int(back-m.widened)); uint32(w) > m.window.Load() {
@@ -161,6 +166,7 @@ func (m machine) Tell(now time.Time, turn retry.Turn, err error, v retry.Verdict
 		m.traffic.Add(came - 1)
 		turn, _, _ = m.current(now)
 	}
+	m.machine.MaxHold = m.MaxHold
 	held = m.machine.Tell(now, pace.Turn(turn), o)
 	m.window.Store(uint32(m.machine.Free()))
 	return held

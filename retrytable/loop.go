@@ -36,10 +36,10 @@ func (s *shift[ID]) claimAll(ctx context.Context) {
 		switch {
 		case err != nil:
 			sleep(ctx, failures.pause(err))
+		case b.short:
+			wake = s.rest(ctx, wake)
 		case b.held > 0:
 			sleep(ctx, b.held)
-		case len(b.rows) < s.atOnce(free):
-			wake = s.rest(ctx, wake)
 		}
 	}
 }

@@ -32,6 +32,7 @@ type shift[ID any] struct {
 	cancel  context.CancelCauseFunc
 	tell    func(error) // OnError, or what takes its place; see report
 	back    comebacks   // of jobs of ours
+	more    bool        // the last claim found as many jobs as it wanted
 
 	gathering gathering // outcomes to be stored
 	heart     heart     // of the leases of jobs at work

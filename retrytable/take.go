@@ -17,10 +17,11 @@ import (
 
 // batch is what one claim has taken.
 type batch[ID any] struct {
-	rows []Row[ID]
-	ends time.Time     // of the leases at the earliest, by the clock of this process
-	turn retry.Turn    // of the attempts; 0 if they take their own
-	held time.Duration // until there are turns for more jobs
+	rows  []Row[ID]
+	short bool          // fewer jobs are due than it would have taken
+	ends  time.Time     // of the leases at the earliest, by the clock of this process
+	turn  retry.Turn    // of the attempts; 0 if they take their own
+	held  time.Duration // until there are turns for more jobs
 }
 
 // claim claims up to n jobs. It is not canceled, because a canceled statement may have claimed
@@ -37,6 +38,8 @@ func (s *shift[ID]) claim(n int) (b batch[ID], err error) {
 	}
 	b.ends = time.Now().Add(s.lease)
 	b.rows, err = take(s, &s.claiming, s.statements.Claim, n, s.ClaimArgs, scanRow[ID])
+	b.short = len(b.rows) < n
+	s.more = !b.short
 	if err == nil && len(b.rows) == 0 {
 		err = s.touch()
 	}
@@ -44,11 +47,15 @@ func (s *shift[ID]) claim(n int) (b batch[ID], err error) {
 }
 
 // turns takes turns for up to n jobs before they are claimed, if all jobs have the same policy
-// and it has a Quota. So jobs without a turn cost nothing, and keep their order.
+// and it has a Quota. So jobs without a turn cost nothing, and keep their order. If it is not known
+// that more than one is due, it takes one, because a turn that is asked for counts as a wish.
 func (s *shift[ID]) turns(n int) (turn retry.Turn, granted int, held time.Duration) {
 	p := s.Policy
 	if s.PolicyFor != nil || p == nil || p.Quota == nil {
 		return 0, n, 0
+	}
+	if !s.more {
+		n = min(n, 1)
 	}
 	err := engine.Guard("Quota", func() error {
 		turn, granted, held = p.Quota.Take(p, n)

@@ -308,6 +308,7 @@ func (w *Worker[ID]) Once(ctx context.Context) (claimed int, err error) {
 	if _, err := r.sweep(); err != nil {
 		r.report(err)
 	}
+	r.more = true
 	b, err := r.claim(r.concurrency)
 	if err != nil {
 		r.report(err)
