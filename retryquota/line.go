@@ -401,7 +401,7 @@ func (l *line) comes(now time.Time, ahead int, of rates) time.Duration {
 	if gap <= 0 {
 		gap, most = unknownGap, mostUnknown
 	}
-	return max(l.next.Sub(now), shortestAsk) + min(time.Duration(min(ahead, 1<<20))*gap/3, most)
+	return max(l.next.Sub(now), shortestAsk) + min(time.Duration(min(ahead, 1<<20))*gap/2, most)
 }
 
 // giveBack returns n turns that were not used.
