@@ -44,6 +44,14 @@ func ParseHint(status int, header http.Header, now time.Time) (time.Duration, bo
 	return hint.Parse(status, header, now)
 }
 
+// ParseUsedUp reads the headers of a success for a limit of which nothing is left, and returns when
+// there is something again. It reads the headers of ParseHint that have a name with Remaining, or say
+// how much remains. Pass the result to Spent of a retryquota.Quota, if the call was not made by a
+// [Transport], which does so itself.
+func ParseUsedUp(header http.Header, now time.Time) (time.Duration, bool) {
+	return hint.UsedUp(header, now)
+}
+
 // ClassifyResponse classifies a response at the instant now, for callers without a
 // [Transport]. It abstains on statuses below 400, which are not failures.
 // NotApplied tells whether even a request that is not [Idempotent] may be

@@ -67,6 +67,16 @@ func (q *Quota) Tell(p *retry.Policy, turn retry.Turn, err error, v retry.Verdic
 	return q.line.tell(p, turn, err, v, machine{q})
 }
 
+// Spent says that a success has told that nothing is left for the time of after, as the headers of a
+// response do: nobody goes until then, unless later successes contradict it. Call it in the function that
+// Execute or Do calls, in the Work of a Worker, or after a Stored. Only the clock of p counts, which may
+// be nil.
+func (q *Quota) Spent(p *retry.Policy, after time.Duration) {
+	if q != nil && after > 0 {
+		_ = q.line.tell(p, 0, nil, retry.Verdict{Class: retry.RateLimited, After: after}, machine{q})
+	}
+}
+
 // idle reports whether the Quota knows nothing, and nobody waits or is under way, a time after it was
 // asked the last time.
 func (q *Quota) idle(after time.Duration) bool {
@@ -159,7 +169,9 @@ func (m machine) Tell(now time.Time, turn retry.Turn, err error, v retry.Verdict
 	case err == retry.ErrLost: //nolint:errorlint // of the call itself
 		o.Kind = pace.Lost
 	}
-	if turn&free != 0 {
+	if turn == 0 { // see Spent
+		turn, _, _ = m.current(now)
+	} else if turn&free != 0 {
 		if !limits(v) {
 			return 0 // counted already
 		}
