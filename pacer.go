@@ -47,17 +47,19 @@ type Waiting struct {
 	Longest time.Duration // the call waits for no hold that is longer
 }
 
-// HeldError is the error of a [Pacer] whose turn comes too late for a call.
+// HeldError says that a turn has not come: to a [Pacer]'s caller that it comes too late for the call,
+// and in Err of a [Stored] that the job is due again when it may ask once more.
 type HeldError struct {
-	For time.Duration // how long nobody may go; 0 if the time of the call is over
+	For time.Duration // until the turn may come; 0 if that is not known
 }
 
-// Error returns the form "nobody may go for 30s".
+// Error returns the form "retry: the turn has not come, and may come in 30s".
 func (e *HeldError) Error() string {
+	const text = "retry: the turn has not come"
 	if e.For <= 0 {
-		return "the turn has not come in time"
+		return text
 	}
-	return fmt.Sprintf("nobody may go for %v", e.For)
+	return fmt.Sprintf("%s, and may come in %v", text, e.For)
 }
 
 // Waits tells the Observer of p, if that is a [WaitObserver], that a wait begins. It returns how to

@@ -25,8 +25,10 @@ func (o *oddPacer) Wait(context.Context, *retry.Policy, retry.Waiting) (retry.Tu
 	return 7, o.waited, o.err
 }
 
-func (o *oddPacer) Take(*retry.Policy, int) (retry.Turn, int, time.Duration) { return 7, o.taken, -time.Hour }
-func (o *oddPacer) Return(*retry.Policy, retry.Turn, int)                    {}
+func (o *oddPacer) Take(*retry.Policy, int) (retry.Turn, int, time.Duration) {
+	return 7, o.taken, -time.Hour
+}
+func (o *oddPacer) Return(*retry.Policy, retry.Turn, int) {}
 
 func (o *oddPacer) Tell(_ *retry.Policy, _ retry.Turn, err error, _ retry.Verdict) time.Duration {
 	o.told = append(o.told, err)

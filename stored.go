@@ -16,10 +16,7 @@ import (
 // might give it to the worker that stops.
 const handover = time.Second
 
-var (
-	errHeld     = errors.New("retry: the turn of the job has not come")
-	errNoPolicy = errors.New("PolicyFor has returned nil, and there is no Policy for all kinds")
-)
+var errNoPolicy = errors.New("PolicyFor has returned nil, and there is no Policy for all kinds")
 
 // mostCounted is more attempts than a job can have had.
 const mostCounted = 1 << 30
@@ -117,7 +114,7 @@ type Stored struct {
 	Lost int
 
 	// Err is the error of the work, or nil after a success. If the job was handed back
-	// before its attempt, Err is the cause of the context, or says that its turn has not come.
+	// before its attempt, Err is the cause of the context, or a [*HeldError] if its turn has not come.
 	// After [Refused] it is the error of PolicyFor, also while the worker stops, or the error of
 	// the work.
 	Err error
@@ -208,7 +205,7 @@ func (s *Stored) begin(ctx context.Context) (context.Context, bool) {
 		s.returnTurn()
 		s.handBack(Handed, handover, context.Cause(ctx))
 	case !s.take():
-		s.handBack(Handed, c.delay, errHeld)
+		s.handBack(Handed, c.delay, &HeldError{For: c.delay})
 	case !c.begin():
 		s.decided(Decision{Stop: StopTimeout}) // it has run out since
 	default:

@@ -234,7 +234,7 @@ func TestQuotaBegin(t *testing.T) {
 	job := retry.Stored{Policy: p, State: state, Lost: 1}
 	work := func(context.Context) error { return nil }
 	assert.Equal(t, retry.Handed, job.Attempt(t.Context(), work))
-	require.EqualError(t, job.Err, "retry: the turn of the job has not come")
+	require.ErrorAs(t, job.Err, new(*retry.HeldError))
 	assert.InDelta(t, 10*time.Second, job.Decision.Delay, 1e7)
 	assert.Equal(t, retry.State{Failures: 2, First: firstAttempt}, job.State, "the lost attempt counts")
 

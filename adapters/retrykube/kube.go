@@ -94,6 +94,9 @@ func (r *Retries[T]) Reconciler(next reconcile.TypedReconciler[T]) reconcile.Typ
 		if err == nil || again && errors.Is(err, errRequeue) {
 			return result, nil
 		}
+		if again && errors.As(err, new(*retry.HeldError)) { // nothing has failed
+			return reconcile.Result{Requeue: true, Priority: result.Priority}, nil //nolint:staticcheck // deprecated, and keeps the State
+		}
 		if !again && !errors.Is(err, reconcile.TerminalError(nil)) {
 			err = reconcile.TerminalError(err)
 		}
