@@ -69,7 +69,7 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 		if !c.begin() {
 			return c.Last
 		}
-		if c.own != nil {
+		if c.own != nil || c.Turn != 0 {
 			c.try(fn)
 		} else if err = fn(c.caller); err != nil {
 			c.failed(err, nil, nil)
@@ -111,7 +111,7 @@ func Do[T any](ctx context.Context, p *Policy, fn func(context.Context) (T, erro
 	return v, err
 }
 
-// try makes an attempt that has a context of its own, and ends that context if fn
+// try makes an attempt that has a context of its own or a turn, and ends both if fn
 // panics.
 func (c *Call) try(fn func(context.Context) error) {
 	defer c.Abort()

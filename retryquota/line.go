@@ -69,7 +69,8 @@ const (
 	shortestAsk = time.Millisecond       // before somebody asks again
 	unknownGap  = 2 * time.Millisecond   // between two turns, while it is not known
 	mostUnknown = 500 * time.Millisecond // before somebody asks again meanwhile
-	mostAhead   = 30 * time.Second       // before somebody asks again
+	mostAhead   = 8 * time.Second        // before somebody asks again, besides a hold
+	maxAway     = 24 * time.Hour         // that somebody may stay away; more is a clock that went back
 	shortGrace  = 2 * time.Second        // after which a place is given up
 	mostPlaces  = 1 << 16
 	mostBulk    = 50 * time.Millisecond // for which somebody gathers turns who wants many
@@ -335,7 +336,7 @@ func (l *line) sweep(now time.Time, of rates) {
 	for _, q := range []*queue{&l.places, &l.ready} {
 		for e := q.first; e != nil; {
 			next := e.after
-			if now.After(e.lost) || e.back.Sub(now) > 2*mostAhead { // or the clock went back
+			if now.After(e.lost) || e.back.Sub(now) > maxAway { // or the clock went back
 				q.remove(e)
 				if q == &l.ready {
 					of.Return(now, l.turn, 1)

@@ -1,282 +1,292 @@
-// Package pace is temporary.
 package pace
 
 import "time"
 
-// Turn numbers the time between two holds. 0 is none.
+// Turn is the permission for an attempt: it numbers the period between two holds. 0 is none.
 type Turn uint16
 
-// Kind says how an attempt ended.
+// Kind says what an attempt has shown about the limit.
 type Kind uint8
 
-// The kinds.
+// The kinds of outcomes.
 const (
-	Served Kind = iota
-	Failed
-	Lost
-	Refused
-	Spent
+	Served  Kind = iota // the server let it through: a success, or a final answer
+	Failed              // it came back, and says nothing about the limit
+	Lost                // nobody knows how it ended: a panic, a cancel
+	Refused             // the server said: not now
+	Spent               // served, and nothing is left for After
 )
 
-// Outcome is how an attempt ended.
+// Outcome is how an attempt ended. After is the hint of the server; 0 or less is none.
 type Outcome struct {
 	Kind  Kind
 	After time.Duration
 }
 
-// The settings of a Quota.
 const (
 	defaultMaxHold = time.Minute
-	firstBlindHold = 250 * time.Millisecond // for a refusal without a hint; it doubles
-	startTick      = time.Second / 2        // one more turn while the limit is unknown
-	startPoll      = 10 * time.Millisecond  // until somebody may have come back
-	startServed    = 500                    // successes after which there is no limit
+	blindHold      = 250 * time.Millisecond // the first hold without a hint
+	poll           = 10 * time.Millisecond  // until an attempt may have come back
+	shortStep      = time.Second / 2        // of growth while the limit may be gone
+	longStep       = 2 * time.Second        // of growth at most
+	slack          = time.Second / 2        // who waits asks again that late at most
 	shortestPeriod = time.Second
 	shortestCycle  = 10 * time.Millisecond
-	idlePeriods    = 30               // after which a limit is forgotten
-	shortestGap    = time.Microsecond // between two turns; a limit that allows more is none
-	mostSpread     = 30 * time.Second // of those that ask again by themselves
-	mostGathered   = time.Second / 2  // of turns that nobody took: some ask once a second
-	shortestAsk    = time.Millisecond // before a Pacer is asked again
+	shortestGap    = time.Microsecond
+	longestGap     = 2 * time.Second // of a server that wants distance
+	provenServed   = 500             // successes after which no limit is known
+	provenSteps    = 5               // of growth
+	fewServed      = 4               // of a cycle that says little
+	fastest        = 8               // times what was let through
+	memory         = 30              // cycles
+	longMemory     = time.Hour
+	quiet          = 30 * time.Second // after which a key may forget its machine
+	doubted        = 4                // holds of successes in a row, one turn each
 )
 
-// Machine is temporary.
+// Machine learns what a server lets through. The zero value is ready. It is not safe for
+// concurrent use.
 type Machine struct {
+	// MaxHold is the longest hold: 0 or less means a minute.
 	MaxHold time.Duration
 
-	open   bool
-	turn   Turn          // counts the holds; 0 before the first call
-	hold   time.Time     // its end
-	began  time.Time     // the cycle: the end of the last hold, or the first call
-	served int           // successes in it
-	period time.Duration // the length of a cycle
-	gap    time.Duration // between two turns; 0 at the start
-	sure   time.Duration // the gap before holds that were too short; 0 if the last was not
-	next   time.Time     // when the next turn is
-	out    int           // turns taken at the start
-	back   int           // attempts that have come back
-	busy   bool          // somebody had to wait in this cycle
-	waited time.Time     // when that was
+	turn Turn // 0 before the first Take
+	seen time.Time
 
-	// The cycle that the last hold has ended. Its attempts may still come back.
-	late   bool          // nobody has come back since
-	before int           // successes in it
-	lasted time.Duration // how long it was
+	free   int // the window of the state free; else 0
+	window int // in flight at most; 0 if paced and sure of the hold
+	out    int // in flight, since the last hold
+	passed int // turns since the last hold that were not refused
+	served int // successes since the last hold
 
-	blind      int           // refusals without a hint since the last success
-	blindSince time.Time     // the first of them
-	blindFor   time.Duration // how long they lasted the last time
+	now, past cycle     // that there is, and that the last hold or several short ones were in
+	before    mean      // of the cycles before the past one
+	whole     bool      // the past one has ended, too
+	ended     bool      // the hold has ended the cycle: the next demand begins another
+	wanted    time.Time // somebody waits at least until then
 
+	gap    time.Duration // between two turns; 0 if no rate is known
+	last   time.Time     // the turn before
+	was    time.Duration // the gap before the last refusal
+	good   time.Duration // the gap before the last growth
+	sure   bool          // the limit was met more than once, and lately
+	grew   time.Time
+	steps  int     // of growth without a refusal
+	factor float64 // of the next growth
+
+	since, hold time.Time // begin and end of the hold
+
+	// Refusals in a row, with no turn between them that was not refused.
+	row     int
+	rowFrom time.Time
+	stretch [2]time.Duration // how long it lasted: less than once is believed, and the last time
+
+	// Successes that say that nothing is left.
+	spent int       // holds in a row with one turn each
+	claim time.Time // the end of a hold that was not kept, to see whether it was needed
+	lies  bool      // it was not
 }
 
-// Take takes turns.
-func (q *Machine) Take(now time.Time, n int) (turn Turn, granted int, wait time.Duration) {
-	if q.open {
-		return q.turn, n, 0
+// cycle is a time in which somebody wanted to go and could not.
+type cycle struct {
+	began  time.Time
+	gone   int // let through
+	nos    int // refusals
+	passed int // turns after its last hold
+	late   int // of them refused after the next
+	lasted time.Duration
+}
+
+// mean is of several cycles; older ones count less.
+type mean struct{ gone, nos, lasted float64 }
+
+func (m *Machine) maxHold() time.Duration {
+	if m.MaxHold <= 0 {
+		return defaultMaxHold
 	}
-	if n == 0 {
-		c := *q
-		return q.turn, 0, c.take(now)
+	return m.MaxHold
+}
+
+// Take asks for n turns now. If it grants fewer, the caller asks again after wait, or when an
+// attempt is told or a turn returned. n == 0 only looks: nothing counts as demand.
+func (m *Machine) Take(now time.Time, n int) (turn Turn, granted int, wait time.Duration) {
+	if m.turn == 0 {
+		m.turn, m.window = 1, 1
 	}
-	for granted < n && wait == 0 {
-		if wait = q.take(now); wait == 0 {
-			granted++
+	m.tick(now)
+	switch {
+	case m.free > 0:
+		return m.turn, n, 0
+	case n == 0:
+		return m.turn, 0, m.wait(now)
+	}
+	for m.seen = now; granted < n; granted++ {
+		m.grow(now)
+		if m.free > 0 {
+			return m.turn, n, 0
+		}
+		if wait = m.wait(now); wait > 0 {
+			m.want(now, wait)
+			break
+		}
+		m.spend(now)
+	}
+	return m.turn, granted, wait
+}
+
+// tick forgets with time, and mends what a clock that went back has left in the future.
+func (m *Machine) tick(now time.Time) {
+	if m.hold.Sub(now) > m.maxHold() {
+		m.hold = now
+	}
+	if m.hold.After(now) {
+		return
+	}
+	for _, t := range []*time.Time{&m.last, &m.grew, &m.now.began} {
+		if t.After(now) {
+			*t = now
 		}
 	}
-	return q.turn, granted, wait
+	idle := now.Sub(m.hold)
+	if m.gap > 0 && idle > memory*max(m.past.lasted, shortestPeriod) {
+		m.sure = false
+		if idle > max(longMemory, m.maxHold()) {
+			*m = Machine{MaxHold: m.MaxHold, turn: m.turn, out: m.out, window: 1}
+		}
+	}
 }
 
-// Held is the rest of the hold.
-func (q *Machine) Held(now time.Time) time.Duration { return max(q.hold.Sub(now), 0) }
-
-// Gap is between two turns.
-func (q *Machine) Gap() time.Duration { return q.gap }
-
-// Free is a window.
-func (q *Machine) Free() int {
-	if q.open {
-		return 1000
-	}
-	return 0
-}
-
-// Widen is.
-func (q *Machine) Widen(time.Time, int) int { return 1000 }
-
-// Idle is.
-func (q *Machine) Idle(now time.Time) bool { return q.gap == 0 && q.hold.Before(now) }
-
-func orDefault(d, o time.Duration) time.Duration {
-	if d <= 0 {
-		return o
-	}
-	return d
-}
-
-// take takes one turn, or returns how long to wait for it. The lock is held.
-func (q *Machine) take(now time.Time) (wait time.Duration) {
-	if q.turn == 0 {
-		q.turn, q.began = 1, now
-	}
-	if q.gap > 0 && now.Sub(q.waited) >= idlePeriods*q.period {
-		q.start(now)
-	}
-	switch wait = q.hold.Sub(now); {
-	case wait > q.maxHold(): // the clock went back
-		q.hold, q.next, q.began = now, now, now
+// wait is until the next turn.
+func (m *Machine) wait(now time.Time) time.Duration {
+	switch wait := m.hold.Sub(now); {
 	case wait > 0:
-		return q.wait(now, wait)
-	}
-	if q.gap == 0 {
-		if q.out >= 1+2*q.back+int(max(now.Sub(q.began), 0)/startTick) {
-			return startPoll
-		}
-		q.out++
+		return wait
+	case m.window > 0 && m.out >= m.window:
+		return poll
+	case m.gap == 0:
 		return 0
 	}
-	switch wait = q.next.Sub(now); {
-	case wait > q.gap: // the clock went back
-		q.next, wait = now.Add(q.gap), q.gap
-	case wait < -mostGathered && now.Sub(q.hold) > q.period: // turns that nobody took do not gather for ever
-		q.next = now.Add(-mostGathered)
+	return max(m.last.Add(m.gap).Sub(now), 0)
+}
+
+// want notes that somebody waits.
+func (m *Machine) want(now time.Time, wait time.Duration) {
+	if now.After(m.wanted) {
+		m.now = cycle{began: now}
+		if m.hold.After(now) {
+			m.now.began = m.hold
+		}
+		m.grew, m.steps = m.now.began, 0
 	}
-	if wait > 0 {
-		return q.wait(now, wait)
+	m.wanted = now.Add(wait + slack + 2*m.gap)
+}
+
+// spend takes a turn.
+func (m *Machine) spend(now time.Time) {
+	m.out++
+	m.now.gone++
+	m.passed++
+	late := time.Duration(0)
+	if !now.After(m.wanted) {
+		late = slack // the turns of those who ask late are theirs
 	}
-	q.next = q.next.Add(q.gap)
+	if m.last = m.last.Add(m.gap); now.Sub(m.last) > late {
+		m.last = now.Add(-late)
+	}
+}
+
+// Return gives back n turns that were not used.
+func (m *Machine) Return(_ time.Time, turn Turn, n int) {
+	if turn != m.turn || m.free > 0 || n <= 0 {
+		return
+	}
+	m.out = max(m.out-n, 0)
+	m.passed = max(m.passed-n, 0)
+	m.now.gone = max(m.now.gone-n, 0)
+	m.last = m.last.Add(-time.Duration(n) * m.gap)
+}
+
+// Tell tells how an attempt ended. held is how long nobody may go, if it is the first to say so,
+// or if a hold has become longer.
+func (m *Machine) Tell(now time.Time, turn Turn, o Outcome) (held time.Duration) {
+	m.seen = now
+	if m.turn == 0 {
+		m.turn, m.window = 1, 1
+	}
+	after := min(max(o.After, 0), m.maxHold())
+	current := turn == m.turn || m.free > 0
+	if current {
+		m.out = max(m.out-1, 0)
+	}
+	switch {
+	case o.Kind == Refused && current:
+		return m.refuse(now, after)
+	case o.Kind == Refused:
+		return m.refuseLate(now, turn, after)
+	case o.Kind != Served && o.Kind != Spent || !current:
+		return 0
+	}
+	m.serve(now)
+	if o.Kind == Spent && after > 0 {
+		return m.nothingLeft(now, after)
+	}
 	return 0
 }
 
-// wait notes that somebody has to wait.
-func (q *Machine) wait(now time.Time, wait time.Duration) time.Duration {
-	q.busy, q.waited = true, now
-	return wait
+// Held returns the rest of the hold.
+func (m *Machine) Held(now time.Time) time.Duration { return max(m.hold.Sub(now), 0) }
+
+// Gap is between two turns at the present rate; 0 while no rate is known.
+func (m *Machine) Gap() time.Duration { return m.gap }
+
+// Free is how many may be in flight without asking, if no limit is known after the start; else 0.
+// Then only an outcome that is no plain success has to be told.
+func (m *Machine) Free() int { return m.free }
+
+// Widen returns a new window of Free, which was full. So many attempts have come back well since
+// it was asked last.
+func (m *Machine) Widen(now time.Time, served int) int {
+	if m.free > 0 && (served >= m.free || now.Sub(m.grew) >= shortStep || now.Before(m.grew)) {
+		m.free, m.grew = min(2*m.free, 1<<30), now
+	}
+	return m.free
 }
 
-// start forgets what is known.
-func (q *Machine) start(now time.Time) {
-	q.gap, q.sure, q.out, q.back, q.began, q.served = 0, 0, 0, 0, now, 0
+// Idle reports whether nothing is known that is worth keeping.
+func (m *Machine) Idle(now time.Time) bool {
+	return !m.hold.After(now) && (m.gap == 0 && m.out == 0 || now.Sub(m.seen) >= quiet)
 }
 
-// Return implements [Pacer].
-func (q *Machine) Return(_ time.Time, turn Turn, n int) {
-	if turn != q.turn {
-		return
-	}
-	if q.gap == 0 {
-		q.out = max(q.out-n, 0)
-	} else {
-		q.next = q.next.Add(-time.Duration(n) * q.gap)
-	}
+// State is what a Machine does.
+type State uint8
+
+// The states.
+const (
+	Start State = iota // no limit is known yet
+	Open               // no limit is known after the start
+	Held               // nobody may go
+	Paced              // one turn each gap
+)
+
+// Status is a snapshot for people.
+type Status struct {
+	State State
+	Hold  time.Duration // the rest of it
+	Since time.Time     // the begin of the last hold; zero before the first
+	Gap   time.Duration // between two turns; 0 if no rate is known
+	Known int           // attempts in flight that were not free
 }
 
-// Tell is told.
-func (q *Machine) Tell(now time.Time, turn Turn, o Outcome) (held time.Duration) {
-	if q.open && o.Kind != Refused && o.Kind != Spent {
-		return 0
-	}
-	switch o.Kind {
-	case Served:
-		q.serve(now, turn)
-	case Spent:
-		q.serve(now, turn)
-		return q.refuse(now, turn, o.After)
-	case Refused:
-		return q.refuse(now, turn, o.After)
-	default:
-		q.back++
-	}
-	return 0
-}
-
-// serve counts a success.
-func (q *Machine) serve(now time.Time, turn Turn) {
-	if turn != q.turn { // of the cycle before
-		if q.late {
-			q.before++
-			q.pace(q.before, q.lasted)
-		}
-		return
-	}
+// Status returns a snapshot.
+func (m *Machine) Status(now time.Time) Status {
+	s := Status{Hold: m.Held(now), Since: m.since, Gap: m.gap, Known: m.out}
 	switch {
-	case q.blind > 0:
-		q.blind, q.blindFor = 0, max(now.Sub(q.blindSince), 0)
-		q.period = max(q.period, min(q.blindFor, q.maxHold()))
-	case q.sure > 0:
-		q.gap = q.sure
+	case s.Hold > 0:
+		s.State = Held
+	case m.free > 0:
+		s.State, s.Known = Open, 0
+	case m.gap > 0:
+		s.State = Paced
 	}
-	q.sure = 0
-	q.late = false
-	q.served++
-	q.back++
-	switch {
-	case q.gap == 0:
-		if q.served >= startServed {
-			q.open = true
-		}
-	case now.Sub(q.began) >= q.period:
-		if q.busy {
-			q.gap /= 2
-		}
-		q.began, q.served, q.busy = now, 0, false
-		if q.gap < shortestGap {
-			q.open = true
-		}
-	}
+	return s
 }
-
-// pace sets twice the rate of n in d. Nobody waits for a turn longer than for a hold.
-func (q *Machine) pace(n int, d time.Duration) {
-	q.gap, q.sure = min(max(d/time.Duration(2*n), shortestGap), q.maxHold()), 0
-}
-
-// refuse begins a hold, and returns how long it is, unless the refusal belongs to the last one.
-func (q *Machine) refuse(now time.Time, turn Turn, after time.Duration) (held time.Duration) {
-	hinted := after > 0
-	if after = min(after, q.maxHold()); !hinted {
-		after = min(max(firstBlindHold<<min(q.blind, 10), q.blindFor/4), q.maxHold())
-	}
-	end := now.Add(after)
-	if turn != q.turn { // it began before the hold
-		if hinted && end.Sub(q.hold) > time.Second+after/20 { // more than a hint is rounded
-			q.hold, q.began, q.next = end, end, end
-		}
-		return 0
-	}
-	if !hinted {
-		if q.blind == 0 {
-			q.blindSince = now
-		}
-		q.blind++
-	}
-	q.learn(end.Sub(q.began), after)
-	if q.turn++; q.turn == 0 {
-		q.turn++
-	}
-	q.hold, q.began, q.next = end, end, end
-	q.served, q.out, q.back, q.busy, q.waited = 0, 0, 0, false, end
-	return after
-}
-
-// learn sets the rate after a cycle of the length d that ends with a hold.
-func (q *Machine) learn(d, held time.Duration) {
-	d = max(d, shortestCycle)
-	known := !q.open
-	q.open = false
-	if known && q.gap == 0 { // the start goes on after the hold, if nobody was served
-		q.period = max(held, min(d, q.maxHold()), shortestPeriod)
-	} else if q.gap > 0 && q.served == 0 { // the hold was too short
-		q.sure = orDefault(q.sure, q.gap)
-		q.gap = min(2*q.gap, q.maxHold())
-	}
-	q.late, q.before, q.lasted = known, q.served, d
-	if known && q.served > 0 {
-		q.pace(q.served, d)
-		q.period = max(d, shortestPeriod)
-	}
-	if !known {
-		q.gap = 0
-	}
-}
-
-func (q *Machine) maxHold() time.Duration { return orDefault(q.MaxHold, defaultMaxHold) }
