@@ -118,7 +118,7 @@ type Transport struct {
 	// together.
 	Budget func(*http.Request) retry.Throttle
 
-	// Cooldown, if positive, gives each scheme and host a [retry.Quota] with this MaxHold,
+	// Cooldown, if positive, gives each scheme and host a Quota of package retryquota with this MaxHold,
 	// unless the Policy has a Quota: a 429 that one request hears holds back all others to
 	// the same host, until the hint or this time has passed, whichever is shorter, and then
 	// they go at the rate that the host lets through. They wait before they are sent, and

@@ -53,7 +53,7 @@
 // are decided on. retry.calls.waiting counts the calls and the tasks of pools that wait
 // in this process now; operations whose State is stored wait elsewhere.
 //
-// retry.hold is how long a [retry.Quota] has held all calls, once for each hold.
+// retry.hold is how long a Quota of package retryquota has held all calls, once for each hold.
 //
 // The balance of a budget of [Options].Budgets is how many retries it would allow now,
 // fractions included: below 1, the next retry is refused.

@@ -33,7 +33,7 @@
 //	    Operations whose State is stored wait elsewhere.
 //	  - retry_budget_balance is how many retries a budget of [Options].Budgets would allow now,
 //	    fractions included: below 1, the next retry is refused.
-//	  - retry_hold_seconds is how long a [retry.Quota] has held all calls, once for each hold.
+//	  - retry_hold_seconds is how long a Quota of package retryquota has held all calls, once for each hold.
 //	  - retry_delay_seconds has the waits before retries, retry_call_duration_seconds the time
 //	    from the first attempt to the end.
 //

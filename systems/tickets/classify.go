@@ -55,42 +55,20 @@ var errLost = retry.Mark(retry.ErrLost, retry.Verdict{Class: retry.Retryable, Ca
 // standard error, all of it: the cause is seldom the last line. Other errors have
 // nothing but their text.
 func classify(err error) retry.Verdict {
-	v := judge(err)
+	v := retry.Classify(err)
+	var exit *exec.ExitError
+	switch category := ofType(err, v); {
+	case category != "":
+		v.Category = category
+	case errors.As(err, &exit):
+		v.Category = rules.Classify(exit).Category
+	default:
+		v.Category = rules.ClassifyExit(nil, -1, err.Error()).Category
+	}
 	if v.Class = retry.Retryable; v.Category == unknown {
 		v.Class = retry.Unknown
 	}
 	return v
-}
-
-// judge is classify, but a rate limit has the class RateLimited.
-func judge(err error) retry.Verdict {
-	v := retry.Classify(err)
-	var said retry.Verdict
-	var exit *exec.ExitError
-	category := ofType(err, v)
-	switch {
-	case category != "":
-		said = retry.Verdict{Class: v.Class, Category: category}
-	case errors.As(err, &exit):
-		said = rules.Classify(exit)
-	default:
-		said = rules.ClassifyExit(nil, -1, err.Error())
-	}
-	v.Class, v.Category = said.Class, said.Category
-	return v
-}
-
-// quota is what all agents share: the API that they call. When it is rate limited, no ticket is
-// claimed that would fail too. The policy counts a rate limit like other transient errors, so
-// that the Quota has to be told which it was.
-type quota struct{ retry.Quota }
-
-// Tell implements [retry.Pacer].
-func (q *quota) Tell(now time.Time, turn retry.Turn, err error, v retry.Verdict) time.Duration {
-	if err != nil {
-		v.Class = judge(err).Class
-	}
-	return q.Quota.Tell(now, turn, err, v)
 }
 
 // ofType is the category of an error whose type says it, or else "".

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry/retrytable"
-	"github.com/seed-5ff3c98e/retry/retrytest"
 	"github.com/seed-5ff3c98e/retry/systems/shared"
 	"github.com/seed-5ff3c98e/retry/systems/shared/dbtest"
 )
@@ -103,28 +102,6 @@ func TestTransientErrorIsRetried3TimesThenOnHold(t *testing.T) {
 		assert.Equal(t, onHold, s.state(id))
 		assert.Equal(t, 3, s.record(id).retries)
 		assert.Equal(t, "Max retries exceeded: transient", s.record(id).reason)
-	})
-}
-
-// While the API is rate limited, no other ticket is tried, and so none uses up its retries. The
-// ticket that has failed has failed, as without a Quota; and other failures hold nobody.
-func TestRateLimitHoldsAllTickets(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		s := newSystem(t, db)
-		clock := &retrytest.Clock{} // of the Quota; the database has its own
-		s.policy.Quota, s.policy.Clock = &quota{}, clock
-		first, second, third := s.add(3), s.add(2), s.add(1)
-		s.attempt(errTimeout)
-		s.waitsFor(first, 1, 30*time.Second)
-		s.attempt(errLimited)
-		s.waitsFor(second, 1, 30*time.Second)
-		s.idle("the API is rate limited")
-		assert.Zero(t, s.record(third).retries)
-
-		clock.Advance(time.Second)
-		s.attempt(nil)
-		assert.Equal(t, needsReview, s.state(third))
 	})
 }
 

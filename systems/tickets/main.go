@@ -73,7 +73,7 @@ func workCommand(flags *flag.FlagSet) shared.Action {
 			vm: fmt.Sprintf("%s-%d", host, os.Getpid()), metrics: newMetrics(), notify: logged(log), log: log,
 			interval: *interval, grace: *grace,
 		}
-		e.table.Lease, e.policy.AttemptTimeout, e.policy.Quota = *lease, *timeout, &quota{}
+		e.table.Lease, e.policy.AttemptTimeout = *lease, *timeout
 		url, err := e.metrics.serve(ctx, *address, log)
 		if err != nil {
 			return err

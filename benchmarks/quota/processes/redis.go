@@ -16,6 +16,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryasynq"
 	"github.com/seed-5ff3c98e/retry/adapters/retrystreams"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 )
 
 func newRedis(places int) *redis.Client {
@@ -97,7 +98,7 @@ func asynqQuota(ctx context.Context, t *task, done *tally) error {
 // quotaOfPrompts is a PolicyFor with a Quota for one kind.
 func quotaOfPrompts() func(string) (*retry.Policy, error) {
 	policy := newPolicy()
-	policy.Quota = &retry.Quota{}
+	policy.Quota = &retryquota.Quota{}
 	return func(kind string) (*retry.Policy, error) {
 		if kind == prompt {
 			return policy, nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryriver"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 )
 
 type promptArgs struct{}
@@ -87,7 +88,7 @@ func riverByHand(ctx context.Context, t *task, done *tally) error {
 
 func riverQuota(ctx context.Context, t *task, done *tally) error {
 	policy := newPolicy()
-	policy.Quota = &retry.Quota{}
+	policy.Quota = &retryquota.Quota{}
 	config := &river.Config{}
 	retries := &retryriver.Retries{Policy: newPolicy(), PolicyFor: func(kind string) (*retry.Policy, error) {
 		if kind == prompt {

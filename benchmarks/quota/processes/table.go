@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
@@ -122,7 +123,7 @@ func workerLimiter(ctx context.Context, t *task, done *tally) error {
 // workerQuota has a Worker for each kind.
 func workerQuota(ctx context.Context, t *task, done *tally) error {
 	policy := newPolicy()
-	policy.Quota = &retry.Quota{}
+	policy.Quota = &retryquota.Quota{}
 	workers := []*retrytable.Worker[int64]{{Table: jobs("kind = '" + prompt + "'"), Policy: policy}}
 	if t.Others > 0 {
 		workers = append(workers, &retrytable.Worker[int64]{Table: jobs("kind <> '" + prompt + "'"), Policy: newPolicy()})
@@ -137,7 +138,7 @@ func workerQuota(ctx context.Context, t *task, done *tally) error {
 // workerQuotaOfAKind has one Worker for both kinds.
 func workerQuotaOfAKind(ctx context.Context, t *task, done *tally) error {
 	policy := newPolicy()
-	policy.Quota = &retry.Quota{}
+	policy.Quota = &retryquota.Quota{}
 	w := &retrytable.Worker[int64]{Poll: 100 * time.Millisecond, Policy: newPolicy(), PolicyFor: func(kind string) (*retry.Policy, error) {
 		if kind == prompt {
 			return policy, nil

@@ -36,6 +36,13 @@ const (
 // of the internal packages that do not import the root package either.
 const sqlStorey = "retrytable/internal/sqltable"
 
+// The machine of quotas is a pure function, and knows nothing of retries. quotas, which has the line
+// around it, is a layer of its own, between the root and what waits.
+const (
+	machine = "internal/pace"
+	quotas  = "retryquota"
+)
+
 // newestModules take the newest versions of others, which may need a newer Go.
 var newestModules = []string{"benchmarks", "examples/engines", "internal/test/clientstest", "internal/test/sqltest"}
 
@@ -53,7 +60,7 @@ var notInCore = []string{
 // exceptions are files of the core with those of them that they import. What is read of the
 // types of errors is kept, because reading it takes longer than all the rest.
 var exceptions = map[string][]string{
-	"budget.go": {"sync/atomic"}, "quota.go": {"sync", "sync/atomic"}, "internal/known/shape.go": {"sync/atomic"},
+	"budget.go": {"sync/atomic"}, "internal/known/shape.go": {"sync/atomic"},
 }
 
 // wallClock are the functions that ask or wait for the system's clock. Only
@@ -64,7 +71,7 @@ var wallClock = map[string][]string{
 }
 
 // blocking are the files of the root package that may wait.
-var blocking = []string{"wait.go", "turn.go"}
+var blocking = []string{"wait.go"}
 
 func TestLayering(t *testing.T) {
 	t.Parallel()
@@ -117,6 +124,9 @@ func TestLayeringFaults(t *testing.T) {
 		{"a package beside", "retryexec/exec.go", `package retryexec; import "` + root + `/retryhttp"`, "1: imports " + root + "/retryhttp from the layer of retryexec"},
 		{"the SQL of retrytable", "retrytable/internal/sqltable/pick.go", `package sqltable; import ("database/sql"; "` + root + `/internal/sat"; "` + root + `")`, "1: imports " + root + " from the layer of the SQL of retrytable"},
 		{"what knows the root", "retrytable/internal/sqltable/pick.go", `package sqltable; import "` + root + `/internal/sqlerr"`, "1: imports " + root + "/internal/sqlerr from the layer of the SQL of retrytable"},
+		{"the machine of quotas", "internal/pace/x.go", `package pace; import ("time"; "` + root + `")`, "1: imports " + root + " from the layer of the machine of quotas"},
+		{"a quota below a driver", "retryhttp/http.go", `package retryhttp; import "` + root + `/retryquota"`, ""},
+		{"a driver below a quota", "retryquota/quota.go", `package retryquota; import "` + root + `/retryhttp"`, "1: imports " + root + "/retryhttp from the layer of retryquota"},
 		{"a package above the root", "config.go", `package retry; import "` + root + `/retryhttp"`, "1: imports " + root + "/retryhttp from the layer of the root package"},
 		{"a package above internal", "internal/stat/x.go", `package stat; import "` + root + `/retrytest"`, "1: imports " + root + "/retrytest from the layer of internal"},
 		{"an adapter in internal affairs", "adapters/river/x.go", `package river; import "` + root + `/internal/sat"`, "1: imports " + root + "/internal/sat from the layer of adapters"},
@@ -331,6 +341,10 @@ func mayImport(dir, imported string, inRoot bool) (layer string, ok bool) {
 		return "the root package", within(imported, internal)
 	case layer == "internal" && !inRoot: // tests with third-party modules
 		return layer, true
+	case within(dir, machine):
+		return "the machine of quotas", within(imported, modulePath+"/"+machine)
+	case within(dir, "internal/storm"):
+		return layer, imported == modulePath || within(imported, internal, modulePath+"/"+quotas)
 	case layer == "internal":
 		return layer, imported == modulePath || within(imported, internal)
 	case layer == "adapters":
@@ -340,7 +354,7 @@ func mayImport(dir, imported string, inRoot bool) (layer string, ok bool) {
 	case within(dir, sqlStorey):
 		return "the SQL of retrytable", within(imported, internal+"/redact", internal+"/sat", internal+"/show")
 	case strings.HasPrefix(layer, "retry"):
-		return layer, imported == modulePath || within(imported, internal, modulePath+"/"+layer)
+		return layer, imported == modulePath || within(imported, internal, modulePath+"/"+layer, modulePath+"/"+quotas)
 	default:
 		return layer, true
 	}
