@@ -69,7 +69,7 @@ const (
 	shortestAsk = time.Millisecond       // before somebody asks again
 	unknownGap  = 2 * time.Millisecond   // between two turns, while it is not known
 	mostUnknown = 500 * time.Millisecond // before somebody asks again meanwhile
-	mostAhead   = 8 * time.Second        // before somebody asks again, besides a hold
+	mostAhead   = 4 * time.Second        // before somebody asks again, besides a hold
 	maxAway     = 24 * time.Hour         // that somebody may stay away; more is a clock that went back
 	shortGrace  = 2 * time.Second        // after which a place is given up
 	mostPlaces  = 1 << 16

@@ -17,7 +17,7 @@ type Quota struct {
 	MaxHold time.Duration
 
 	traffic atomic.Uint64 // attempts in flight that asked for nothing, and how many have come back
-	window  atomic.Uint32 // how many may be in flight without asking; 0 if all have to ask
+	window  atomic.Uint64 // how many may be in flight without asking, 0 if all have to ask; above 32 bits their turn
 
 	line    line
 	machine pace.Machine // under the lock of the line
@@ -25,23 +25,29 @@ type Quota struct {
 	eased   time.Time    // when one more went, in case others never come back
 }
 
-// free is the turn of an attempt that has asked for nothing.
+// free marks the turn of an attempt that has asked for nothing.
 const free retry.Turn = 1 << 30
 
 const came = 1 << 32 // in traffic: one has come back
 
 // Wait implements [retry.Pacer].
 func (q *Quota) Wait(ctx context.Context, p *retry.Policy, w retry.Waiting) (turn retry.Turn, waited time.Duration, err error) {
-	if q == nil || q.enter(1) {
+	if q == nil {
 		return free, 0, nil
+	}
+	if turn = q.enter(1); turn != 0 {
+		return turn, 0, nil
 	}
 	return q.line.wait(ctx, p, w, machine{q})
 }
 
 // Take implements [retry.Pacer].
 func (q *Quota) Take(p *retry.Policy, n int) (turn retry.Turn, granted int, wait time.Duration) {
-	if q == nil || q.enter(n) {
+	if q == nil {
 		return free, n, 0
+	}
+	if turn = q.enter(n); turn != 0 {
+		return turn, n, 0
 	}
 	return q.line.take(p, n, machine{q})
 }
@@ -60,7 +66,7 @@ func (q *Quota) Tell(p *retry.Policy, turn retry.Turn, err error, v retry.Verdic
 	}
 	if turn&free != 0 && !limits(v) {
 		traffic := q.traffic.Add(came - 1)
-		if q.window.Load() == 0 || uint32(traffic)+1 < q.window.Load() { // nobody waits for it
+		if window := uint32(q.window.Load()); uint32(traffic)+1 < window { // nobody waits for it
 			return 0
 		}
 	}
@@ -85,17 +91,18 @@ func (q *Quota) idle(after time.Duration) bool {
 	return q.line.calls.first == nil && uint32(q.traffic.Load()) == 0 && q.machine.Idle(q.line.seen.Add(after))
 }
 
-// enter lets n attempts go without a look at the time, while no limit is known.
-func (q *Quota) enter(n int) bool {
+// enter lets n attempts go without a look at the time, while no limit is known. It returns their
+// turn, or 0.
+func (q *Quota) enter(n int) retry.Turn {
 	window := q.window.Load()
-	if window == 0 {
-		return false
+	if uint32(window) == 0 {
+		return 0
 	}
-	if uint32(q.traffic.Add(uint64(n))) <= window {
-		return true
+	if uint32(q.traffic.Add(uint64(n))) <= uint32(window) {
+		return free | retry.Turn(window>>32)
 	}
 	q.traffic.Add(-uint64(n))
-	return false
+	return 0
 }
 
 // limits reports whether a verdict says something about the rate of the caller.
@@ -114,32 +121,40 @@ func (m machine) Take(now time.Time, n int) (retry.Turn, int, time.Duration) {
 	m.machine.MaxHold = m.MaxHold
 	if m.machine.Free() == 0 {
 		turn, granted, wait := m.machine.Take(now, n)
-		m.window.Store(uint32(m.machine.Free()))
+		m.open(turn)
 		return retry.Turn(turn), granted, wait
 	}
 	for k := n; k > 0; k /= 2 {
-		if m.enter(k) {
-			return free, k, 0
+		if turn := m.enter(k); turn != 0 {
+			return turn, k, 0
 		}
 	}
-	if n == 0 && uint32(m.traffic.Load()) < m.window.Load() {
-		return free, 0, 0
-	}
+	turn, _, _ := m.machine.Take(now, 0)
 	if int32(uint32(m.traffic.Load())) < 0 { // somebody has told more than was taken
 		m.traffic.Store(0)
 	}
+	if n == 0 && uint32(m.traffic.Load()) < uint32(m.window.Load()) {
+		return retry.Turn(turn), 0, 0
+	}
 	back := uint32(m.traffic.Load() >> 32)
-	if w := m.machine.Widen(now, int(back-m.widened)); uint32(w) > m.window.Load() {
-		m.window.Store(uint32(w))
+	if w := m.machine.Widen(now, int(back-m.widened)); uint32(w) > uint32(m.window.Load()) {
+		m.open(turn)
 		m.widened = back
 	} else if since := now.Sub(m.eased); since < 0 || since >= easy {
 		m.eased = now
 		m.traffic.Add(^uint64(0))
 	}
-	if n > 0 && m.enter(1) {
-		return free, 1, 0
+	if n > 0 {
+		if turn := m.enter(1); turn != 0 {
+			return turn, 1, 0
+		}
 	}
-	return free, 0, poll
+	return retry.Turn(turn), 0, poll
+}
+
+// open lets as many go without asking as the machine says.
+func (m machine) open(turn pace.Turn) {
+	m.window.Store(uint64(turn)<<32 | uint64(uint32(m.machine.Free())))
 }
 
 const (
@@ -169,22 +184,19 @@ func (m machine) Tell(now time.Time, turn retry.Turn, err error, v retry.Verdict
 	case err == retry.ErrLost: //nolint:errorlint // of the call itself
 		o.Kind = pace.Lost
 	}
-	if turn == 0 { // see Spent
-		turn, _, _ = m.current(now)
-	} else if turn&free != 0 {
-		if !limits(v) {
-			return 0 // counted already
-		}
+	at := pace.Turn(turn)
+	switch {
+	case turn == 0: // see Spent
+		at, _, _ = m.machine.Take(now, 0)
+	case turn&free != 0 && !limits(v):
+		return 0 // counted already
+	case turn&free != 0:
 		m.traffic.Add(came - 1)
-		turn, _, _ = m.current(now)
 	}
 	m.machine.MaxHold = m.MaxHold
-	held = m.machine.Tell(now, pace.Turn(turn), o)
-	m.window.Store(uint32(m.machine.Free()))
+	if held = m.machine.Tell(now, at, o); uint32(m.window.Load()) != uint32(m.machine.Free()) {
+		at, _, _ = m.machine.Take(now, 0)
+		m.open(at)
+	}
 	return held
-}
-
-func (m machine) current(now time.Time) (retry.Turn, int, time.Duration) {
-	turn, n, wait := m.machine.Take(now, 0)
-	return retry.Turn(turn), n, wait
 }

@@ -127,19 +127,34 @@ func TestQuotaExecute(t *testing.T) {
 	})
 }
 
+// steady is a limiter with a turn in each gap.
+type steady struct {
+	gap  time.Duration
+	next time.Time
+}
+
+// Take implements [retryquota.Limiter].
+func (s *steady) Take(now time.Time, n int) (retry.Turn, int, time.Duration) {
+	if wait := s.next.Sub(now); n == 0 || wait > 0 {
+		return 1, 0, max(wait, 0)
+	}
+	s.next = now.Add(s.gap)
+	return 1, 1, s.gap
+}
+
+// Return implements [retryquota.Limiter].
+func (s *steady) Return(_ time.Time, _ retry.Turn, n int) {
+	s.next = s.next.Add(-time.Duration(n) * s.gap)
+}
+
+// Tell implements [retryquota.Limiter].
+func (*steady) Tell(time.Time, retry.Turn, error, retry.Verdict) time.Duration { return 0 }
+
 // A third of 1,000 waiters is canceled: the others have their turns in order, and none is lost.
 func TestQuotaLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := &retryquota.Quota{}
-		p := &retry.Policy{Quota: q}
-		turn, _, _ := q.Take(nil, 1)
-		for range 40 { // so that 80 a second go at first
-			q.Tell(nil, turn, nil, retry.Verdict{})
-		}
-		turn, _, _ = q.Take(nil, 1)
-		q.Tell(nil, turn, errLimited, retry.Verdict{Class: retry.RateLimited, After: time.Second})
-		synctest.Wait()
+		p := &retry.Policy{Quota: &retryquota.Line{Limiter: &steady{gap: 12500 * time.Microsecond}}}
 		var mu sync.Mutex
 		type went struct {
 			i  int

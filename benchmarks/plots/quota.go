@@ -9,12 +9,14 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/seed-5ff3c98e/retry/benchmarks/quota/backlog"
+	"github.com/seed-5ff3c98e/retry/internal/pace/scene"
 )
 
 // behindQuota shows the requests of a backlog behind a quota.
 func behindQuota() (*figure, error) {
-	usual := backlog.Scenarios()[0]
-	alone, shared := totals(backlog.Run(usual, false, 0)), totals(backlog.Run(usual, true, 0))
+	usual, rivals := scene.Servers()[0], backlog.Rivals()
+	alone := totals(scene.Run(usual, rivals[0].New, 0))
+	shared := totals(scene.Run(usual, rivals[len(rivals)-1].New, 0))
 	if alone.Refused < 50*shared.Refused {
 		return nil, fmt.Errorf("%d requests are refused without a Quota, %d with one: not what the picture says", alone.Refused, shared.Refused)
 	}
@@ -41,14 +43,14 @@ func behindQuota() (*figure, error) {
 
 // backlogRun is a run of a backlog, with its totals.
 type backlogRun struct {
-	backlog.Requests
+	scene.Window2s
 
-	windows []backlog.Requests
+	windows []scene.Window2s
 }
 
-func totals(r backlog.Result) *backlogRun {
-	all := &backlogRun{windows: r.Requests}
-	for _, w := range r.Requests {
+func totals(r scene.Result) *backlogRun {
+	all := &backlogRun{windows: r.Windows}
+	for _, w := range r.Windows {
 		all.Served += w.Served
 		all.Refused += w.Refused
 	}

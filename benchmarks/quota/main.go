@@ -1,7 +1,7 @@
 // Command quota simulates a backlog of jobs behind an API with a limit that nobody knows: 1,000
-// jobs, four processes with 25 places each. Each job heeds the hint of its own refusal, or each
-// process has a retry.Quota. It prints the table, and one of what was measured in real processes,
-// or writes both into the page of its argument.
+// jobs, four processes with 25 places each, and what was before it. Each job heeds the hint of its
+// own refusal, or each process has a limiter that learns. It prints the tables, and one of what was
+// measured in real processes, or writes them into the page of its argument.
 package main
 
 import (
@@ -13,9 +13,10 @@ import (
 
 	"github.com/seed-5ff3c98e/retry/benchmarks/quota/backlog"
 	"github.com/seed-5ff3c98e/retry/benchmarks/table/rounds"
+	"github.com/seed-5ff3c98e/retry/internal/pace/scene"
 )
 
-const seeds = 5
+const seeds = 3
 
 // rawFile is what was measured.
 const rawFile = "raw/quota.txt"
@@ -42,23 +43,46 @@ func splice(text, raw string) (string, error) {
 	return text, nil
 }
 
-// simulated is a table of means of five seeds.
+// simulated are tables of means of some seeds: the servers, and what was before a batch.
 func simulated() string {
 	var b strings.Builder
-	b.WriteString("| 1,000 jobs, 4 processes × 25 places | alone: refused a job | time / ideal | with a `Quota` | time / ideal |\n")
-	b.WriteString("|---|--:|--:|--:|--:|\n")
-	for _, s := range backlog.Scenarios() {
-		alone, shared := mean(s, false), mean(s, true)
-		fmt.Fprintf(&b, "| %s | %.1f | %.2f | **%.2f** | %.2f |\n", s.Name, alone.Refused, alone.Time, shared.Refused, shared.Time)
+	for _, t := range []struct {
+		title  string
+		scenes []scene.Scene
+	}{{"1,000 jobs, 4 processes × 25 places", scene.Servers()}, {"before, and the last batch", scene.Demands()}} {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString("| " + t.title + " |")
+		for _, r := range backlog.Rivals() {
+			b.WriteString(" " + r.Name + " |")
+		}
+		b.WriteString("\n|---|" + strings.Repeat("--:|", len(backlog.Rivals())) + "\n")
+		for _, s := range t.scenes {
+			b.WriteString("| " + s.Name + " |")
+			for _, r := range backlog.Rivals() {
+				m := mean(s, r)
+				fmt.Fprintf(&b, " %.2f / %s |", m.Refused, times(m.Ratio))
+			}
+			b.WriteByte('\n')
+		}
 	}
 	return b.String()
 }
 
-func mean(s backlog.Scenario, withQuota bool) (m backlog.Result) {
+// times prints a ratio.
+func times(ratio float64) string {
+	if ratio >= 100 {
+		return "> 100"
+	}
+	return fmt.Sprintf("%.2f", ratio)
+}
+
+func mean(s scene.Scene, rival backlog.Rival) (m scene.Result) {
 	for seed := range uint64(seeds) {
-		r := backlog.Run(s, withQuota, seed)
+		r := scene.Run(s, rival.New, seed)
 		m.Refused += r.Refused / seeds
-		m.Time += r.Time / seeds
+		m.Ratio += r.Ratio / seeds
 	}
 	return m
 }

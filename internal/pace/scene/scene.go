@@ -30,6 +30,9 @@ type Pacer interface {
 	Widen(now time.Time, served int) int
 }
 
+// Alone is implemented by a Pacer whose refused jobs come again by their own hint only.
+type Alone interface{ Alone() }
+
 // Batch is work that comes at an instant.
 type Batch struct {
 	At   time.Duration
@@ -60,8 +63,11 @@ type Result struct {
 	Ratio   float64         // the time of the batches by the ideal
 	Over    time.Duration   // the worst batch: beyond 1.15 of the ideal
 	Took    []time.Duration // each batch
-	Asked   int
+	Windows []Window2s
 }
+
+// Window2s are the requests of two seconds.
+type Window2s struct{ Served, Refused int }
 
 var epoch = time.Unix(1e9, 0)
 
@@ -84,13 +90,13 @@ type sim struct {
 	procs   []*process
 	ready   []int
 	batch   []int
-	at      []time.Duration
 	left    []int
 	ends    []time.Duration
 	done    int
 	refused int
 	took    int
 	oracle  bool
+	windows []Window2s
 }
 
 // Run plays a scene. pacer makes the Pacer of a process; nil is a client that knows the limit.
@@ -99,7 +105,7 @@ func Run(s Scene, pacer func() Pacer, seed uint64) (r Result) {
 	ideal := play(s, nil, seed)
 	jobs := len(got.batch)
 	r.Refused = float64(got.refused) / float64(jobs)
-	r.Asked = got.took
+	r.Windows = got.windows
 	var sum, of time.Duration
 	for i, b := range s.Demand {
 		took, best := got.ends[i]-b.At, ideal.ends[i]-b.At
@@ -235,6 +241,7 @@ func (m *sim) request(p *process, j int, turn pace.Turn) {
 	}
 	a := m.server(m.Now(), cost)
 	m.took++
+	m.count(a.OK)
 	if m.oracle && !a.OK {
 		p.free++
 		m.ready = slices.Insert(m.ready, 0, j)
@@ -252,6 +259,35 @@ func (m *sim) request(p *process, j int, turn pace.Turn) {
 	m.After(took, func() { m.end(p, j, turn, a) })
 }
 
+// count notes a request in its window.
+func (m *sim) count(served bool) {
+	n := int(m.Now() / (2 * time.Second))
+	if m.oracle || n >= 1000 {
+		return
+	}
+	for len(m.windows) <= n {
+		m.windows = append(m.windows, Window2s{})
+	}
+	if w := &m.windows[n]; served {
+		w.Served++
+	} else {
+		w.Refused++
+	}
+}
+
+// again makes a refused job the first of all, or lets it wait by itself.
+func (m *sim) again(p *process, j int, hint time.Duration) {
+	if _, alone := p.p.(Alone); !alone {
+		m.ready = slices.Insert(m.ready, 0, j)
+		return
+	}
+	wait := min(max(hint, time.Second), time.Minute)
+	m.After(wait+m.jitter(wait/10), func() {
+		m.ready = append(m.ready, j)
+		m.askAll()
+	})
+}
+
 func (m *sim) end(p *process, j int, turn pace.Turn, a Answer) {
 	p.free++
 	o := pace.Outcome{Kind: pace.Served}
@@ -259,7 +295,7 @@ func (m *sim) end(p *process, j int, turn pace.Turn, a Answer) {
 	case !a.OK:
 		m.refused++
 		o = pace.Outcome{Kind: pace.Refused, After: a.After}
-		m.ready = slices.Insert(m.ready, 0, j)
+		m.again(p, j, a.After)
 	case a.Spent > 0:
 		o = pace.Outcome{Kind: pace.Spent, After: a.Spent}
 	}
@@ -270,23 +306,30 @@ func (m *sim) end(p *process, j int, turn pace.Turn, a Answer) {
 			m.ends[b] = m.Now()
 		}
 	}
-	if p.p != nil {
-		if m.End != nil {
-			o = m.End(m.Now(), j, o)
-		}
-		free := p.p.Free() > 0
-		if free {
-			p.inFlight--
-			if a.OK {
-				p.served++
-			}
-		}
-		if !free || o.Kind != pace.Served {
-			p.p.Tell(m.now(), turn, o)
-		}
-	}
+	m.tell(p, j, turn, o)
 	if !a.OK {
 		m.askAll()
 	}
 	m.ask(p)
+}
+
+// tell tells the Pacer, which need not hear of a success while it is free.
+func (m *sim) tell(p *process, j int, turn pace.Turn, o pace.Outcome) {
+	if m.oracle {
+		return
+	}
+	ok := o.Kind != pace.Refused
+	if m.End != nil {
+		o = m.End(m.Now(), j, o)
+	}
+	free := p.p.Free() > 0
+	if free {
+		p.inFlight--
+		if ok {
+			p.served++
+		}
+	}
+	if !free || o.Kind != pace.Served {
+		p.p.Tell(m.now(), turn, o)
+	}
 }

@@ -8,7 +8,7 @@ import (
 // Hint is what a server says about the time that is left.
 type Hint func(left time.Duration, r *rand.Rand) time.Duration
 
-// Exact, Seconds, Blind and Always are hints.
+// Exact says how long it is.
 func Exact(left time.Duration, _ *rand.Rand) time.Duration { return left }
 
 // Seconds rounds up, as Retry-After does.

@@ -342,7 +342,7 @@ func mayImport(dir, imported string, inRoot bool) (layer string, ok bool) {
 	case layer == "internal" && !inRoot: // tests with third-party modules
 		return layer, true
 	case within(dir, machine):
-		return "the machine of quotas", within(imported, modulePath+"/"+machine)
+		return "the machine of quotas", within(imported, modulePath+"/"+machine, internal+"/storm/events")
 	case within(dir, "internal/storm"):
 		return layer, imported == modulePath || within(imported, internal, modulePath+"/"+quotas)
 	case layer == "internal":
