@@ -96,7 +96,7 @@ func TestForeignErrors(t *testing.T) {
 		{"gRPC, aborted", rpc(10), mayRetry("grpc_aborted")},
 		{"gRPC, unavailable", rpc(14), mayRetry("grpc_unavailable")},
 		{"gRPC, unavailable for a while", rpc(14, "x", info), hinted(canLimit("grpc_unavailable"))},
-		{"gRPC, exhausted", rpc(8), wantFinal("grpc_resource_exhausted")},
+		{"gRPC, exhausted", rpc(8), mayLimit("grpc_resource_exhausted")},
 		{"gRPC, exhausted for a while", rpc(8, nil, info), hinted(canLimit("grpc_resource_exhausted"))},
 		{"gRPC, not found for a while", rpc(5, info), wantFinal("grpc_not_found")},
 		{"gRPC, a code of the future", rpc(17), abstains},
