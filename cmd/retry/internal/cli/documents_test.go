@@ -139,7 +139,7 @@ func (o *outcome) check(t *testing.T, bin, line string) {
 	write("mail", "a mail\n", 0o600)
 	write("policies.yaml", "policies: {upload: {max_attempts: 4}}", 0o600)
 	require.NoError(t, os.Mkdir(dir+"/bin", 0o700))
-	for _, program := range strings.Fields("curl pg_dump make-it-ready make pgrep deliver rsync check") {
+	for program := range strings.FieldsSeq("curl pg_dump make-it-ready make pgrep deliver rsync check") {
 		write("bin/"+program, "#!/bin/sh\necho x >>runs; nth() { test $(grep -c x runs) -ge $1; }\n"+o.script, 0o700)
 	}
 	line = "retry -b 1ms" + backoff.ReplaceAllString(line, "")

@@ -93,7 +93,7 @@ var uses = []use{
 	{line: `retry -n 1 bash -o pipefail -c 'false | cat'`, code: 1, stderr: "retry: gave up"},
 	{line: `retry bash -euo pipefail -c 'echo a | cat'`, stdout: "a\n", stderr: "-"},
 	{line: `retry bash -c 'set -o pipefail; echo a | cat'`, stdout: "a\n", stderr: "-"},
-	{line: `retry sh -c 'false || echo "a|b" a\|b #|'`, stdout: "a|b a|b\n", stderr: "-"},
+	{line: `retry sh -c 'false || echo "a|b" c\|d #|'`, stdout: "a|b c|d\n", stderr: "-"},
 	{line: `echo 'echo a | cat' >x; retry sh x -c 'a | b'`, stdout: "a\n", stderr: "-"},
 	{line: `retry --until true sh -c 'echo a | cat'`, stdout: "a\n", stderr: "-"},
 
