@@ -35,8 +35,7 @@ const alive = "('waiting', 'pending', 'claimed', 'running', 'retry_pending', 'pa
 func (s status) String() string {
 	var words strings.Builder
 	for word := range strings.SplitSeq(string(s), "_") {
-		first := word[:min(len(word), 1)]
-		words.WriteString(strings.ToUpper(first) + word[len(first):])
+		words.WriteString(strings.ToUpper(word[:min(len(word), 1)]) + word[min(len(word), 1):])
 	}
 	return words.String()
 }

@@ -49,6 +49,9 @@ var documented = map[string][]outcome{
 	`retry -p policies.yaml --policy-name upload rsync -a . host:backup`: {
 		{"true", 0, 1, ""}, {"nth 2 && exit" + busy + "30", 0, 2, ""}, {"false" + busy + "30", 30, 4, ""}, {"exit 1", 1, 1, ""},
 	},
+	`retry -n unlimited -T 2m -b constant:1s pg_isready -q -h db && make ci`: {
+		{"true", 0, 2, ""}, {"nth 3 || exit 2", 0, 4, ""}, {"test ${0##*/} = pg_isready || exit 3", 3, 2, ""},
+	},
 	`retry -n 5 check`: {{"nth 5", 0, 5, ""}, {"false", 1, 5, ""}}, `retry -- check`: {{"nth 3", 0, 3, ""}, {"false", 1, 3, ""}},
 }
 
@@ -57,7 +60,7 @@ var unmade = map[string]string{
 	"retry playground": "serves until it is killed: TestPlayground", "retry --on-exit CODE": "has no command: TestExitCodes",
 	"retry storm": "takes minutes: TestStorm", "retry why": "TestWhy, TestWhyInDocument", "retry completion": "TestCompletion",
 	"make 2>&1 >/dev/null | retry why": "TestWhy has --stderr -", "retry check": "TestCheck", "retry plan": "TestPlan",
-	"go get ": "needs the network", "go install ": "needs the network", "go run github.com/": "needs the network",
+	"git clone ": "needs the network", "go get ": "needs the network", "go install ": "needs the network", "go run github.com/": "needs the network",
 	"cd cmd/retry && go install .": "writes to the user's folder", "go vet -vettool=": "the test of retryvet's program",
 	"go run ./examples/quickstart": "its own test", "go test ./...": "make test",
 }
@@ -70,7 +73,7 @@ func documentedLines(t *testing.T) (found []string) {
 	add := func(text, prompt string) {
 		for line := range strings.SplitSeq(text, "\n") {
 			line, shown := strings.CutPrefix(strings.TrimSpace(line), prompt)
-			if line, _, _ = strings.Cut(line, "   #"); shown && line != "" {
+			if line, _, _ = strings.Cut(line, " # "); shown && line != "" {
 				found = append(found, strings.TrimSpace(line))
 			}
 		}
@@ -139,7 +142,7 @@ func (o *outcome) check(t *testing.T, bin, line string) {
 	write("mail", "a mail\n", 0o600)
 	write("policies.yaml", "policies: {upload: {max_attempts: 4}}", 0o600)
 	require.NoError(t, os.Mkdir(dir+"/bin", 0o700))
-	for program := range strings.FieldsSeq("curl pg_dump make-it-ready make pgrep deliver rsync check") {
+	for program := range strings.FieldsSeq("curl pg_dump pg_isready make-it-ready make pgrep deliver rsync check") {
 		write("bin/"+program, "#!/bin/sh\necho x >>runs; nth() { test $(grep -c x runs) -ge $1; }\n"+o.script, 0o700)
 	}
 	line = "retry -b 1ms" + backoff.ReplaceAllString(line, "")
