@@ -63,11 +63,9 @@ type Call struct {
 	NonIdempotent bool
 
 	phase phase
-	plain bool   // nothing has to happen around an attempt, and the time is not needed
-	total bool   // the context of the attempt ends with Policy.Timeout
-	apart bool   // from the Budget and from the Observer of ends, for a Stored
-	clean bool   // every attempt so far certainly had no effect
-	last  ending // of the attempt that Last is of
+	plain bool // nothing has to happen around an attempt, and the time is not needed
+	apart bool // from the Budget and from the Observer of ends, for a Stored
+	clean bool // every attempt so far certainly had no effect
 
 	// Turn is the turn for the next attempt, if the caller has taken it from Policy.Quota
 	// already. Otherwise the Call takes one.
@@ -108,6 +106,8 @@ type attempt struct {
 	cancel context.CancelFunc // ends the context; nil if it has no timeout, or is detached
 	told   func(error)        // tells the Observer the end; nil if it did not ask
 	began  time.Duration      // since State.First; only for ResetAfter
+	total  bool               // ctx ends with Policy.Timeout
+	last   ending             // of the attempt that Call.Last is of
 }
 
 // ending is how an attempt has failed.
@@ -277,7 +277,7 @@ func (c *Call) limited() bool { return c.own != nil && c.own.cancel != nil }
 // limit gives the attempt a context that ends after AttemptTimeout, or with Timeout.
 func (c *Call) limit() {
 	p, d := c.Policy.orZero(), c.Policy.orZero().AttemptTimeout
-	c.total = false
+	total := false
 	if p.Timeout > 0 || d == EqualShare {
 		now := c.now()
 		left := max(p.timeLeft(&c.State, now), 1)
@@ -285,12 +285,13 @@ func (c *Call) limit() {
 			d = p.equalShare(&c.State, min(left, c.room(now)))
 		}
 		if p.Timeout > 0 && (d <= 0 || left <= d) {
-			d, c.total = left, true
+			d, total = left, true
 		}
 	}
 	if d > 0 {
 		own := c.attempt()
 		own.ctx, own.cancel = p.withTimeout(c.Context(), d)
+		own.total = total
 	}
 }
 
@@ -325,7 +326,7 @@ func (c *Call) TimedOut() bool {
 }
 
 // timeUp reports whether Policy.Timeout has ended the context of the attempt in progress.
-func (c *Call) timeUp() bool { return c.total && c.limited() && done.Is(c.own.ctx) }
+func (c *Call) timeUp() bool { return c.limited() && c.own.total && done.Is(c.own.ctx) }
 
 // Verdict returns the verdict about the failure err of the attempt in progress, as End
 // finds it: by a mark, the policy's Classifier, the attempt's own timeout, and the
@@ -336,11 +337,7 @@ func (c *Call) Verdict(err error) Verdict {
 	if err == nil || c.phase != attempting || done.Closed(c.ended) || c.timeUp() {
 		return Verdict{}
 	}
-	p, timedOut := c.Policy.orZero(), c.TimedOut()
-	if c.apart {
-		return verdictOf(p.classifyJob(err, timedOut, c.Protocol, c.Unknown))
-	}
-	return verdictOf(p.classify(err, timedOut, c.Protocol, c.Unknown))
+	return verdictOf(c.Policy.orZero().classify(err, c.TimedOut(), c.Protocol, c.Unknown))
 }
 
 // End ends the attempt in progress with its error; nil is a success. It decides
@@ -488,21 +485,21 @@ func (c *Call) tellSuccess() {
 func (c *Call) failed(err error, f *known.Fact, d *Decision) {
 	var j judgment
 	j.nonIdempotent = c.NonIdempotent
-	timedOut := c.own != nil && c.TimedOut() // which is not inlined
 	switch {
 	case f != nil:
 		j.fact = *f
 	case done.Closed(c.ended) || c.timeUp():
 	case c.apart:
-		j.fact = c.Policy.orZero().classifyJob(err, timedOut, c.Protocol, c.Unknown)
+		c.classifyJob(&j, err)
 	default:
+		timedOut := c.own != nil && c.TimedOut() // which is not inlined
 		j.fact = c.Policy.orZero().classify(err, timedOut, c.Protocol, c.Unknown)
 	}
 	c.clean = j.fact.Flags.Has(known.NotApplied) && (c.clean || c.State.attempts() == 0)
-	if timedOut || done.Closed(c.ended) {
+	if c.own != nil || done.Closed(c.ended) {
 		c.keep(err)
-	} else if c.Last, c.last = err, byItself; c.rare != nil {
-		c.rare.cut = nil
+	} else {
+		c.Last = err
 	}
 	c.phase = between
 	now := time.Time{}
@@ -525,22 +522,42 @@ func (c *Call) failed(err error, f *known.Fact, d *Decision) {
 	}
 }
 
-// keep keeps the failure of an attempt that was cut off. It says only that, so it does not take
-// the place of one that says more.
+// classifyJob classifies the failure of a job. It is apart because failed is on the stack of every
+// caller that waits.
+//
+//go:noinline
+func (c *Call) classifyJob(j *judgment, err error) {
+	j.fact = c.Policy.orZero().classifyJob(err, c.TimedOut(), c.Protocol, c.Unknown)
+}
+
+// keep makes err the last failure. That of an attempt that was cut off says only that, so it does
+// not take the place of one that says more.
 //
 //go:noinline
 func (c *Call) keep(err error) {
-	if _, found := explicit(c.Last); c.last == elsewhere && found == nothing && errtree.Is(c.Last, context.DeadlineExceeded) {
-		c.last = cutOff
+	last, now := byItself, byItself
+	if c.own != nil {
+		last = c.own.last
 	}
-	if c.Last == nil || c.last == cutOff {
-		c.Last, c.last = err, cutOff
+	if _, found := explicit(c.Last); last == elsewhere && found == nothing && errtree.Is(c.Last, context.DeadlineExceeded) {
+		last = cutOff
+	}
+	if done.Closed(c.ended) || c.TimedOut() {
+		now = cutOff
+	}
+	if now == cutOff && last != cutOff && c.Last != nil {
+		if c.rare == nil {
+			c.rare = new(rare)
+		}
+		c.rare.cut = err
 		return
 	}
-	if c.rare == nil {
-		c.rare = new(rare)
+	if c.Last = err; c.own != nil {
+		c.own.last = now
 	}
-	c.rare.cut = err
+	if c.rare != nil {
+		c.rare.cut = nil
+	}
 }
 
 // decide decides about a failure where the decision needs more than the policy and
