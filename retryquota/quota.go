@@ -1,4 +1,3 @@
-// Package retryquota gives the calls that share a limit their turns.
 package retryquota
 
 import (
@@ -10,7 +9,14 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/pace"
 )
 
-// Quota learns what a dependency lets through, and gives each call its turn.
+// Quota learns what a dependency lets through, and gives each call its turn: a refusal that one call
+// hears holds all of them. Share one among all calls that share a limit, such as those with one API
+// key. Each process has its own; no store is needed. The zero value is ready; a Quota must not be
+// copied after its first use.
+//
+// A turn is spent by time: a worker that dies with its turn holds up nobody. After 500 successes
+// without a refusal a turn costs nothing but two atomic additions. A nil *Quota sets no limit. A Quota
+// is safe for concurrent use.
 type Quota struct {
 	// MaxHold is the longest hint that holds all calls: 0 or less means 1 minute. The call
 	// that got a longer hint is judged by its policy; the others try again after MaxHold.
@@ -81,6 +87,30 @@ func (q *Quota) Spent(p *retry.Policy, after time.Duration) {
 	if q != nil && after > 0 {
 		_ = q.line.tell(p, 0, nil, retry.Verdict{Class: retry.RateLimited, After: after}, machine{q})
 	}
+}
+
+// Status is what a Quota does at an instant, for people and for metrics.
+type Status struct {
+	State   string        // "start", "open": no limit is known after the start; "held" or "paced"
+	Hold    time.Duration // the rest of the hold
+	Since   time.Time     // when the last hold began; zero before the first
+	Gap     time.Duration // between two turns; 0 if no rate is known
+	Waiting int           // calls in the line
+	Away    int           // places of those who ask again later
+}
+
+var states = [...]string{pace.Start: "start", pace.Open: "open", pace.Held: "held", pace.Paced: "paced"}
+
+// Status returns what the Quota does now, by the clock of p, which may be nil.
+func (q *Quota) Status(p *retry.Policy) Status {
+	if q == nil {
+		return Status{State: states[pace.Open]}
+	}
+	now := p.Now()
+	q.line.mu.Lock()
+	defer q.line.mu.Unlock()
+	m := q.machine.Status(now)
+	return Status{states[m.State], m.Hold, m.Since, m.Gap, q.line.calls.n, q.line.places.n + q.line.ready.n}
 }
 
 // idle reports whether the Quota knows nothing, and nobody waits or is under way, a time after it was

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -76,4 +77,32 @@ func Example_limiterOfRetries() {
 	}
 	fmt.Println(*calls, "attempts of 100 calls")
 	// Output: 110 attempts of 100 calls
+}
+
+// turns makes a limiter a Limiter of a Line, for a limit that is known.
+type turns struct{ *rate.Limiter }
+
+func (l turns) Take(now time.Time, n int) (turn retry.Turn, granted int, wait time.Duration) {
+	next := l.ReserveN(now, 1)
+	if wait = next.DelayFrom(now); wait > 0 || n == 0 {
+		next.CancelAt(now)
+		return 1, 0, wait
+	}
+	return 1, 1, 0
+}
+
+func (turns) Return(time.Time, retry.Turn, int) {}
+
+func (turns) Tell(time.Time, retry.Turn, error, retry.Verdict) (held time.Duration) { return 0 }
+
+// Behind a Line, calls and stored jobs have the turns of the limiter in the order of their arrival.
+func Example_limiterInLine() {
+	clock := &retrytest.Clock{}
+	began := clock.Now()
+	policy := &retry.Policy{Quota: &retryquota.Line{Limiter: turns{rate.NewLimiter(2, 1)}}, Clock: clock}
+	for range 5 {
+		_ = policy.Execute(context.Background(), func(context.Context) error { return nil })
+	}
+	fmt.Println(clock.Now().Sub(began))
+	// Output: 2s
 }

@@ -29,7 +29,7 @@ require (
 	github.com/minio/minio-go/v7 v7.4.1
 	github.com/nats-io/nats.go v1.55.0
 	github.com/openai/openai-go/v3 v3.99.0
-	github.com/quic-go/quic-go v0.65.0
+	github.com/quic-go/quic-go v0.57.1
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/resend/resend-go/v2 v2.28.0
 	github.com/seed-5ff3c98e/retry v0.0.0-00010101000000-000000000000

@@ -65,8 +65,8 @@ func TestWorkerQuotaOfAKind(t *testing.T) {
 		}
 		ofKinds(t, s.store, kinds...)
 		quota := &retryquota.Quota{}
-		turn, _, _ := quota.Take(time.Now(), 1)
-		quota.Tell(time.Now(), turn, errors.New("too many"), retry.Verdict{Class: retry.RateLimited, After: 30 * time.Second})
+		turn, _, _ := quota.Take(nil, 1)
+		quota.Tell(nil, turn, errors.New("too many"), retry.Verdict{Class: retry.RateLimited, After: 30 * time.Second})
 		s.PolicyFor = func(kind string) (*retry.Policy, error) {
 			if kind == "mail" {
 				return &retry.Policy{Quota: quota, Clock: s.Policy.Clock}, nil
