@@ -26,7 +26,7 @@ type Keys[K comparable] struct {
 
 // forgetAfter is how often Keys looks for what to forget. What was not used between two looks is
 // forgotten at the second.
-const forgetAfter = 30 * time.Second
+const forgetAfter = 25 * time.Second
 
 // Of returns the Pacer of a key. It may be kept, and stays right when the Quota behind it has been
 // forgotten: all Pacers of one key share one Quota at any time.
@@ -53,7 +53,7 @@ func (k *Keys[K]) use(e *keyed[K]) *keyed[K] {
 	if k.young == nil {
 		k.young = map[K]*keyed[K]{}
 	}
-	k.young[e.key] = e
+	k.young[e.key], e.looks = e, 0
 	if k.timer == nil {
 		k.timer = time.AfterFunc(forgetAfter, k.forget)
 	}
@@ -66,7 +66,7 @@ func (k *Keys[K]) forget() {
 	defer k.mu.Unlock()
 	kept := map[K]*keyed[K]{}
 	for key, e := range k.old {
-		if !e.quota.idle(forgetAfter) {
+		if e.looks++; !e.quota.idle(time.Duration(e.looks) * forgetAfter) {
 			kept[key] = e
 		}
 	}
@@ -90,6 +90,7 @@ func (k *Keys[K]) Len() int {
 type keyed[K comparable] struct {
 	of    *Keys[K]
 	key   K
+	looks int // since it was used
 	quota Quota
 }
 
