@@ -19,7 +19,7 @@ var packages = map[string]judge{
 	"github.com/twitchtv/twirp":       twirpError,
 	"go.temporal.io/api/serviceerror": temporalError,
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes": etcd,
+	"go.etcd.io/etcd/api/v3rpc/rpctypes": etcd,
 
 	// Brokers, mail, directories and files.
 	"github.com/rabbitmq/amqp091-go":                   by("Code", amqpReply),

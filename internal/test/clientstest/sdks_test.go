@@ -162,7 +162,7 @@ var sdks = []sdk{
 				Creds: credentials.NewStaticV4("id", "secret", ""), Secure: true, Transport: h.Transport, Region: "us-east-1",
 			})))
 		},
-		theirs: 10, both: 30, writes: 1,
+		theirs: 10, both: 30, writes: 3,
 	},
 	{
 		name: "go-elasticsearch",
