@@ -16,7 +16,7 @@ import (
 // Text returns the beginning of a text without secrets, of that many bytes at most, in valid
 // UTF-8: dead letters are read by many.
 func Text(text string, most int) string {
-	text = redact.Text(text)
+	text = redact.Text(text[:min(len(text), most)]) // which a secret that was cut does not pass either
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 

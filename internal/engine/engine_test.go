@@ -52,7 +52,7 @@ func TestText(t *testing.T) {
 			assert.True(t, strings.HasPrefix(text, got))
 		}
 	}
-	assert.Equal(t, "password=*** no", engine.Text("password=hunter2 no", 15))
+	assert.Equal(t, "password=***", engine.Text("password=hunter2 no", 15))
 }
 
 func TestWait(t *testing.T) {
