@@ -80,7 +80,7 @@ type (
 	secondsError     struct{ Status, RetryAfter int }
 	anyResponseError struct{ Response any }
 
-	// of clients that the field has shown
+	// of clients that the field has shown.
 	integerError  struct{ Code int64 }                // binance, go-ovh, jsonrpc2
 	APIError      struct{ Code int }                  // go-ovh
 	StatusError   int                                 // gobwas/ws

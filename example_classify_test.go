@@ -22,7 +22,7 @@ func ExampleMarkFinal() {
 }
 
 func ExamplePolicy_Classify() {
-	policy, err := &retry.Policy{}, error(io.ErrUnexpectedEOF)
+	policy, err := &retry.Policy{}, io.ErrUnexpectedEOF
 	verdict := policy.Classify(err)                  // Retryable, "eof"
 	err = retry.MarkRateLimited(err, 10*time.Second) // the server asked for a wait
 	policy.Clock = new(retrytest.Clock)              // in tests, waits take no time

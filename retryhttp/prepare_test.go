@@ -15,7 +15,7 @@ import (
 // What Prepare adds goes to the server that the caller has named, and to no other one.
 func TestPrepareOfRedirects(t *testing.T) {
 	t.Parallel()
-	for hops, signed := range map[string]string{ // of each hop
+	for hops, signed := range map[string]string{ //nolint:dupword // of each hop
 		"http://a/1 http://a/2 http://A:80/3": "yes yes yes",
 		"http://a/1 https://a/2 http://a/3":   "yes yes no",
 		"http://a/1 http://b/2 http://a/3":    "yes no no", // b has chosen the way back

@@ -2,6 +2,7 @@ package retryquota
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -70,9 +71,7 @@ func (k *Keys[K]) forget() {
 			kept[key] = e
 		}
 	}
-	for key, e := range k.young {
-		kept[key] = e
-	}
+	maps.Copy(kept, k.young)
 	k.young, k.old = nil, kept
 	if k.timer = nil; len(kept) > 0 {
 		k.timer = time.AfterFunc(forgetAfter, k.forget)

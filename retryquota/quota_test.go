@@ -61,36 +61,9 @@ func (a *asks) take(n int) retry.Turn {
 	return turn
 }
 
-// waits expects no turn, and returns how long to wait.
-func (a *asks) waits() time.Duration {
-	a.t.Helper()
-	_, got, wait := a.Take(a.p, 1)
-	require.Zero(a.t, got)
-	require.Positive(a.t, wait)
-	return wait
+func (a *asks) refused(turn retry.Turn, after time.Duration) {
+	a.Tell(a.p, turn, errLimited, retry.Verdict{Class: retry.RateLimited, After: after})
 }
-
-// gap takes what turns there are, and returns how long it is from one to the next.
-func (a *asks) gap() time.Duration {
-	a.t.Helper()
-	for {
-		_, got, wait := a.Take(a.p, 1)
-		if got > 0 {
-			continue
-		}
-		a.pass(wait)
-		a.take(1)
-		return a.waits()
-	}
-}
-
-func (a *asks) served(turn retry.Turn) { a.Tell(a.p, turn, nil, retry.Verdict{}) }
-
-func (a *asks) refused(turn retry.Turn, after time.Duration) time.Duration {
-	return a.Tell(a.p, turn, errLimited, retry.Verdict{Class: retry.RateLimited, After: after})
-}
-
-func (a *asks) pass(d time.Duration) { a.now = a.now.Add(d) }
 
 // What Execute does behind a held quota: all wait, and go one by one.
 func TestQuotaExecute(t *testing.T) {

@@ -161,7 +161,7 @@ func TestMail(t *testing.T) {
 		err = recipes.Mail(t.Context(), policy, listener.Addr().String(), nil, "a@example.com", []string{"b@example.com"}, []byte("hi"))
 		assert.Equal(t, want == 2, err == nil, err)
 		assert.Len(t, calls, want)
-		listener.Close()
+		_ = listener.Close()
 	}
 }
 
@@ -187,6 +187,6 @@ func serveMail(listener net.Listener, answer string, calls chan<- string) {
 			}
 			fmt.Fprint(conn, reply+"\r\n")
 		}
-		conn.Close()
+		_ = conn.Close()
 	}
 }

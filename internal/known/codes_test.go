@@ -1,4 +1,4 @@
-package known
+package known //nolint:testpackage // of what is not exported
 
 import (
 	"fmt"

@@ -25,8 +25,6 @@ type draw struct {
 	rows     []row
 }
 
-var alias = strings.NewReplacer(".", "_", "-", "_")
-
 func parse(t *testing.T, file string) (d draw) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -40,7 +38,7 @@ func parse(t *testing.T, file string) (d draw) {
 			require.Contains(t, parts[2], "https://", "%s:%d", file, n+1)
 			d.requires, names = append(d.requires, parts[0]), nil
 			module, _, _ = strings.Cut(parts[0], "@")
-			for _, pkg := range strings.Split(parts[1], ", ") {
+			for pkg := range strings.SplitSeq(parts[1], ", ") {
 				name, folder, _ := strings.Cut(pkg, "=")
 				unique := fmt.Sprintf("%s%d", name, len(d.requires))
 				names = append(names, [2]string{name + ".", unique + "."})
@@ -59,13 +57,13 @@ func parse(t *testing.T, file string) (d draw) {
 }
 
 // TestField asks about the values of each draw, and prints those that are wrong by effect.
-func TestField(t *testing.T) {
+func TestField(t *testing.T) { //nolint:paralleltest // its programs share a folder
 	if os.Getenv("FIELD") == "" {
 		t.Skip("takes minutes, and the network: set FIELD to a folder for the program")
 	}
 	files, err := filepath.Glob("testdata/" + cmp.Or(os.Getenv("DRAW"), "*") + ".txt")
 	require.NoError(t, err)
-	for _, file := range files {
+	for _, file := range files { //nolint:paralleltest // likewise
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			d := parse(t, file)
 			said := strings.Split(strings.TrimSpace(run(t, d)), "\n")
