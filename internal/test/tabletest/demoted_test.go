@@ -33,6 +33,7 @@ func (a *address) Driver() driver.Driver { return a.driver }
 func TestDemoted(t *testing.T) {
 	t.Parallel()
 	forEach(t, of(databases, retrytable.PostgreSQL, retrytable.MySQL), func(t *testing.T, s *store) {
+		t.Helper()
 		table := &retrytable.Table[int64]{Name: "jobs"}
 		s.create(t, table, 0)
 		old := mariaDSN(s.dsn, "tx_read_only=1")
