@@ -64,8 +64,8 @@ func (p *Policy) classify(err error, timedOut bool, protocol Classifier, unknown
 //     encoding and file errors of the standard library), by method
 //     (RetryAfter, Retryable, HTTPStatusCode, SQLState, Timeout, and the like), and
 //     by code (PostgreSQL, MySQL, SQLite and SQL Server, gRPC, Connect, Kubernetes, AMQP,
-//     Kafka and LDAP errors, replies of mail servers, and the HTTP status in a field StatusCode, HTTPStatusCode or Status, or where
-//     a client that is known has it). An error with an
+//     Kafka and LDAP errors, replies of mail servers, and the HTTP status in a field
+//     StatusCode, HTTPStatusCode or Status, or where a client that is known has it). An error with an
 //     HTTP status and the headers of a response, in a field or method Header or in a
 //     Response, has the hint of these headers; a Code, Type, ErrorCode or Reason that says
 //     more than the status decides, such as insufficient_quota. Every error of the tree

@@ -55,7 +55,8 @@ type Decision struct {
 // Next decides what follows the failure err of an operation whose earlier
 // failures are counted in s. It is [Policy.Decide] with the verdict of [Policy.Classify], but
 // that an [*Error] of a policy inside counts as the failure that was given up: what waits in a
-// database waits on another scale of time. A hook in a loop that blocks should call Decide. Store [Decision.State] and [Decision.At], or end the operation with
+// database waits on another scale of time. A hook in a loop that blocks should call Decide.
+// Store [Decision.State] and [Decision.At], or end the operation with
 // [Decision.Err].
 //
 // Next reads no clock, waits for nothing and has no side effects, except that it

@@ -41,7 +41,8 @@ type Error struct {
 // Error returns the form "task failed after 3 attempts: connection refused", where task is
 // the policy's name, or "task not started: context canceled". After the attempts, the stop
 // reason follows in parentheses, unless it is StopAttempts or the text of Err has it: a
-// context that ended an attempt is mentioned once. "; attempt 3 was cut off: " and Cut come last. The name is escaped as in
+// context that ended an attempt is mentioned once. "; attempt 3 was cut off: " and Cut come
+// last. The name is escaped as in
 // [Policy.String]; the text of Err stays as it is.
 func (e *Error) Error() string {
 	if e == nil {
