@@ -56,6 +56,7 @@ func judgeCall(err error) retry.Verdict {
 	switch e.Code() {
 	case connect.CodeUnavailable, connect.CodeResourceExhausted, connect.CodePermissionDenied, connect.CodeDeadlineExceeded:
 		return heard(e)
+	default:
 	}
 	v := retry.Verdict{Class: retry.Final, Category: category(e.Code())}
 	v.After, _ = hint(e)

@@ -296,6 +296,7 @@ func TestPostgresTransfers(t *testing.T) {
 
 // TestStalePool: the server has ended more connections of the pool than there are attempts.
 func TestStalePool(t *testing.T) {
+	t.Parallel()
 	for _, driver := range pgDrivers {
 		with := newSchema(t)
 		with["application_name"] = randomName()
