@@ -269,11 +269,20 @@ func (w *worker) revoked(_ context.Context, _ *kgo.Client, partitions map[string
 	}
 	w.mu.Unlock()
 	w.await(moving) // attempts that go on count as lost
+	var stuck []*job
 	w.mu.Lock()
 	for _, p := range moving {
 		p.again = time.Time{}
+		for j := range maps.Values(p.under) {
+			if j.running {
+				stuck = append(stuck, j)
+			}
+		}
 	}
 	w.mu.Unlock()
+	for _, j := range stuck {
+		w.failed(fmt.Errorf("%s: its work goes on %v after its context has ended, and its partition goes to another worker", j.source(), w.patience))
+	}
 	w.flush() // if this fails, what has ended since the last commit counts as lost
 	w.forget(partitions)
 }

@@ -392,15 +392,7 @@ func TestExpelled(t *testing.T) {
 	}
 	next(begun)
 	time.Sleep(time.Second) // the first heartbeat comes early
-	for _, id := range members(t, q) {
-		request := kmsg.NewPtrLeaveGroupRequest()
-		request.Group = "workers"
-		m := kmsg.NewLeaveGroupRequestMember()
-		m.MemberID = id
-		request.Members = append(request.Members, m)
-		_, err := request.RequestWith(t.Context(), q.client)
-		require.NoError(t, err)
-	}
+	expel(t, q)
 	worker(time.Second, func(_ context.Context, r *kgo.Record) error {
 		succeeded <- string(r.Value)
 		return nil
@@ -418,6 +410,57 @@ func TestExpelled(t *testing.T) {
 	}
 	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-2"))
 	assert.Equal(t, "job-2", next(succeeded))
+}
+
+// A worker that knows that it has lost a partition writes no dead letter of it any more.
+func TestLateEnd(t *testing.T) {
+	t.Parallel()
+	q := openWith(t, 1, 1)
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
+	begun, release, late := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var first atomic.Bool
+	work := func(ctx context.Context, _ *kgo.Record) error {
+		if !first.CompareAndSwap(false, true) {
+			return nil
+		}
+		defer close(late)
+		close(begun)
+		<-ctx.Done() // the partition is lost
+		<-release
+		return retry.MarkFinal(assert.AnError)
+	}
+	r := retriesOf(q, &retry.Policy{Backoff: retry.Constant(0)}, kgo.HeartbeatInterval(100*time.Millisecond))
+	runWith(t, r, work)
+	<-begun
+	expel(t, q)
+	assert.Equal(t, enginetest.Succeeded, enginekit.Await(t, q, "job-1").Status)
+	close(release)
+	<-late
+	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-2"))
+	assert.Equal(t, enginetest.Succeeded, enginekit.Await(t, q, "job-2").Status)
+	mark := &kgo.Record{Topic: "kind-1.dead", Value: []byte("the last")}
+	require.NoError(t, q.client.ProduceSync(t.Context(), mark).FirstErr())
+	seen := func(value string) bool {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return q.letters[value] != nil
+	}
+	require.Eventually(t, func() bool { return seen("the last") }, 30*time.Second, 10*time.Millisecond)
+	assert.False(t, seen("job-1"))
+}
+
+// expel removes all members from the group.
+func expel(t *testing.T, q *queue) {
+	t.Helper()
+	for _, id := range members(t, q) {
+		request := kmsg.NewPtrLeaveGroupRequest()
+		request.Group = "workers"
+		m := kmsg.NewLeaveGroupRequestMember()
+		m.MemberID = id
+		request.Members = append(request.Members, m)
+		_, err := request.RequestWith(t.Context(), q.client)
+		require.NoError(t, err)
+	}
 }
 
 // A record without a policy waits for one. Other topics go on.

@@ -227,7 +227,7 @@ func (j *job) attempt() {
 	case retry.Done:
 		ended, lost = true, 0
 	case retry.Ended:
-		if ended = j.bury(s.Decision.Err); ended { // else it counts as lost
+		if ended = j.ours() && j.bury(s.Decision.Err); ended { // else it counts as lost
 			lost = 0
 		}
 	case retry.Refused:
@@ -236,4 +236,12 @@ func (j *job) attempt() {
 	case retry.Again, retry.Handed:
 		lost, due = 0, time.Now().Add(s.Decision.Delay)
 	}
+}
+
+// ours reports whether the worker still has the partition. Another worker decides about a record
+// whose attempt went on too long.
+func (j *job) ours() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.partitions[j.at] == j.partition
 }

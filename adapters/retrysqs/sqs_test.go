@@ -48,7 +48,7 @@ func TestConformanceOfFIFOQueues(t *testing.T) {
 	const limited = ": limited: retry in 3s"
 	conform(t, ".fifo", map[string]enginetest.Instead{
 		"progress":                       instead("1: boom: retry in 1s", "2: boom: retry in 2s", "1: boom: retry in 1s", "3: gave up (attempts)"+lost),
-		"pending":                        instead("1: not there yet: retry in 1s", "2: not there yet: retry in 1s", over+lost),
+		"pending":                        instead("1: not there yet: retry in 1s", "2: not there yet: retry in 2s", over+lost),
 		"hint: free":                     instead("1"+limited, "2"+limited, over+lost),
 		"hint: free on the last attempt": instead("1: boom: retry in 1s", "2"+limited, over+lost),
 		"hint: free ones used up":        instead("1"+limited, "2"+limited, over+lost),
