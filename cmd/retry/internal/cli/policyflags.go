@@ -89,11 +89,7 @@ func (s setting) Set(text string) error {
 	}
 	s.of.set[s.key] = v
 	if _, err := with(&retry.Policy{}, map[string]any{s.key: v}); err != nil {
-		problem := strings.TrimPrefix(err.Error(), "retry: invalid policy: ")
-		if s.key == "max_attempts" {
-			problem += "; for ever is unlimited"
-		}
-		return errors.New(problem)
+		return errors.New(strings.TrimPrefix(err.Error(), "retry: invalid policy: "))
 	}
 	if s.key == "attempt_timeout" && strings.Trim(text, "0123456789") == "" {
 		s.of.seconds = text

@@ -118,7 +118,7 @@ func TestStdinThatIsReset(t *testing.T) {
 	require.Error(t, cmd.Wait())
 	assert.Equal(t, 125, cmd.ProcessState.ExitCode())
 	assert.Empty(t, string(rest))
-	assert.Contains(t, stderr.String(), `"category":"fault","stop":"final","exit_code":125,"error":"standard input cannot be read`)
+	assert.Contains(t, stderr.String(), `"category":"fault","stop":"final","exit_code":125,"name":"sh -c `)
 	assert.Contains(t, stderr.String(), "\nretry: standard input cannot be read to its end: read /dev/stdin: connection reset by peer; ")
 }
 

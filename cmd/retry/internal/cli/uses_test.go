@@ -67,7 +67,7 @@ var uses = []use{
 	{line: `retry -t 3s echo hi`, stdout: "hi\n", stderr: "-"},
 
 	// What people write, and what is not there.
-	{line: `retry -n infinite true`, code: 125, stderr: `"infinite": must be a whole number; for ever is unlimited`},
+	{line: `retry -n infinite true`, code: 125, stderr: `"infinite": must be a whole number, or "unlimited"`},
 	{line: `retry -d 5 true`, code: 125, stderr: "unknown shorthand flag: 'd' in -d; -b 5s waits"},
 	{line: `retry -v true`, code: 125, stderr: "each retry is told without a flag"},
 	{line: `retry --retries=3 true`, code: 125, stderr: "unknown flag: --retries; -n counts the first run too"},
