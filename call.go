@@ -36,7 +36,7 @@ import (
 // and decides what follows. If a heap or a database does the waiting, call Begin
 // instead of Next; the [Decision] that End returns says when. Next and Begin return
 // false when the operation has ended; Err then says how. For a job whose State is
-// kept elsewhere, use [Stored].
+// kept elsewhere, use package retryjob.
 //
 // An attempt that was begun and not ended is lost: the next call of Next or Begin ends
 // it with an error that says so and wraps [ErrLost]. So a loop that forgets End is not
@@ -62,9 +62,15 @@ type Call struct {
 	// Policy.NonIdempotent.
 	NonIdempotent bool
 
+	// Durable says that the State is kept elsewhere, where the operation goes on when this
+	// process ends; see package retryjob. The end of the context then ends the attempt and not
+	// the operation, so ask the context before Begin. The Budget is neither asked nor told, the
+	// Observer hears of attempts only, and an [*Error] of a policy inside counts as in
+	// [Policy.Next].
+	Durable bool
+
 	phase phase
 	plain bool // nothing has to happen around an attempt, and the time is not needed
-	apart bool // from the Budget and from the Observer of ends, for a Stored
 	clean bool // every attempt so far certainly had no effect
 
 	// Turn is the turn for the next attempt, if the caller has taken it from Policy.Quota
@@ -85,22 +91,19 @@ type Call struct {
 	Last   error
 	Waited time.Duration
 
+	// Now, if not nil, tells the time in place of the Policy's Clock, which still waits and
+	// limits attempts.
+	Now func() time.Time
+
 	caller context.Context //nolint:containedctx // of the operation
 	ended  <-chan struct{} // the Done of caller
 	own    *attempt        // nil unless the policy wants to know or to limit attempts
 	timer  *time.Timer     // of the waits
 	delay  time.Duration   // before the next attempt
-	rare   *rare           // nil if there is nothing of it
 }
 
-// rare has what few calls need. It is not part of the Call because a Call is on the stack of
-// every caller that waits.
-type rare struct {
-	clock func() time.Time // of a Stored; nil means that of the policy
-	cut   error            // of the last attempt, if a limit has cut it off and Last is of an earlier one
-}
-
-// attempt has what only some attempts need, as rare has.
+// attempt has what only some attempts need. It is not part of the Call because a Call is on the
+// stack of every caller that waits.
 type attempt struct {
 	ctx    context.Context    //nolint:containedctx // a child of the caller's; nil if the attempt has the caller's
 	cancel context.CancelFunc // ends the context; nil if it has no timeout, or is detached
@@ -108,6 +111,7 @@ type attempt struct {
 	began  time.Duration      // since State.First; only for ResetAfter
 	total  bool               // ctx ends with Policy.Timeout
 	last   ending             // of the attempt that Call.Last is of
+	cut    error              // of the last attempt, if a limit has cut it off and Last is of an earlier one
 }
 
 // ending is how an attempt has failed.
@@ -161,7 +165,9 @@ func (c *Call) under(ctx context.Context) {
 		ctx = context.Background()
 	}
 	p := c.Policy.orZero()
-	c.caller, c.ended = ctx, ctx.Done()
+	if c.caller = ctx; !c.Durable {
+		c.ended = ctx.Done()
+	}
 	if p.Quota == nil {
 		c.Turn = 0 // of a policy that was exchanged
 	}
@@ -169,8 +175,7 @@ func (c *Call) under(ctx context.Context) {
 	c.plain = !timed && !p.timed() && p.Observer == nil && p.Quota == nil && c.budget() == nil
 }
 
-// deadline returns the deadline of a context that can end. To the Call of a [Stored],
-// its context never ends.
+// deadline returns the deadline of a context that can end. To a Durable call it never ends.
 func (c *Call) deadline() (time.Time, bool) {
 	if c.ended == nil {
 		return time.Time{}, false
@@ -225,8 +230,8 @@ func (c *Call) begin() bool {
 
 // now returns the time of the operation.
 func (c *Call) now() time.Time {
-	if c.rare != nil && c.rare.clock != nil {
-		return c.rare.clock()
+	if c.Now != nil {
+		return c.Now()
 	}
 	return c.Policy.orZero().now()
 }
@@ -322,11 +327,15 @@ func (c *Call) Attempt() int {
 // [Retryable], category "timeout", whatever its error says, unless a mark or the policy's
 // Classifier says otherwise. If it was Policy.Timeout, the operation has ended.
 func (c *Call) TimedOut() bool {
-	return c.limited() && c.phase == attempting && done.Is(c.own.ctx) && !done.Closed(c.ended)
+	return c.phase == attempting && c.ranOut()
 }
 
+// ranOut reports whether a timeout of the policy has ended the context of the attempt. The
+// context of the caller is asked last: it ends first.
+func (c *Call) ranOut() bool { return c.limited() && done.Is(c.own.ctx) && !done.Is(c.caller) }
+
 // timeUp reports whether Policy.Timeout has ended the context of the attempt in progress.
-func (c *Call) timeUp() bool { return c.limited() && c.own.total && done.Is(c.own.ctx) }
+func (c *Call) timeUp() bool { return c.ranOut() && c.own.total }
 
 // Verdict returns the verdict about the failure err of the attempt in progress, as End
 // finds it: by a mark, the policy's Classifier, the attempt's own timeout, and the
@@ -414,22 +423,32 @@ func (c *Call) Detach() context.CancelFunc {
 // [ErrLost].
 func (c *Call) Abort() {
 	if c.phase == attempting {
-		c.phase = between
-		defer c.release(ErrLost)
-		c.tellQuota(ErrLost, Verdict{})
+		c.drop(ErrLost)
 	}
 }
 
-// Interrupted reports whether the failure err of the attempt in progress counts as an effect
-// of its worker's stop. Ask it after a stop that has canceled the attempt: if it returns true,
-// call Abort, and leave the operation to another worker. It returns false, and the failure is
+// Interrupt ends the attempt in progress as Abort does if its failure err counts as an effect
+// of its worker's stop, and reports whether it did: leave the operation to another worker then.
+// Call it after a stop that has canceled the attempt. It does nothing, and the failure is
 // for End, if the attempt may have taken effect under a NonIdempotent policy, if err is a
 // [*PanicError], or if a mark says that err is [Final]. Any other error may be an effect:
-// "signal: interrupt", "transaction has already been rolled back", "file already closed".
-func (c *Call) Interrupted(err error) bool {
+// "signal: interrupt", "transaction has already been rolled back", "file already closed". An
+// Observer that was told of the attempt is told that it ended with err.
+func (c *Call) Interrupt(err error) bool {
 	_, panicked := err.(*PanicError) //nolint:errorlint // of the work itself
 	v, _ := Marked(err)
-	return err != nil && !c.NonIdempotent && !c.Policy.orZero().NonIdempotent && !panicked && v.Class != Final
+	if err == nil || c.NonIdempotent || c.Policy.orZero().NonIdempotent || panicked || v.Class == Final || c.phase != attempting {
+		return false
+	}
+	c.drop(err)
+	return true
+}
+
+// drop ends the attempt in progress as if it had not been begun.
+func (c *Call) drop(err error) {
+	c.phase = between
+	defer c.release(err)
+	c.tellQuota(ErrLost, Verdict{})
 }
 
 // stop ends the context of the attempt.
@@ -489,7 +508,7 @@ func (c *Call) failed(err error, f *known.Fact, d *Decision) {
 	case f != nil:
 		j.fact = *f
 	case done.Closed(c.ended) || c.timeUp():
-	case c.apart:
+	case c.Durable:
 		c.classifyJob(&j, err)
 	default:
 		timedOut := c.own != nil && c.TimedOut() // which is not inlined
@@ -522,7 +541,7 @@ func (c *Call) failed(err error, f *known.Fact, d *Decision) {
 	}
 }
 
-// classifyJob classifies the failure of a job. It is apart because failed is on the stack of every
+// classifyJob classifies the failure of a Durable call. It is a function of its own because failed is on the stack of every
 // caller that waits.
 //
 //go:noinline
@@ -546,17 +565,11 @@ func (c *Call) keep(err error) {
 		now = cutOff
 	}
 	if now == cutOff && last != cutOff && c.Last != nil {
-		if c.rare == nil {
-			c.rare = new(rare)
-		}
-		c.rare.cut = err
+		c.attempt().cut = err
 		return
 	}
 	if c.Last = err; c.own != nil {
-		c.own.last = now
-	}
-	if c.rare != nil {
-		c.rare.cut = nil
+		c.own.last, c.own.cut = now, nil
 	}
 }
 
@@ -624,8 +637,8 @@ func (c *Call) giveUp(j *judgment, err error) {
 func (c *Call) gaveUp(j *judgment) *Error {
 	e := c.Policy.orZero().giveUp(j, &c.State, c.Last)
 	e.Waited, e.NotApplied = c.Waited, c.clean || e.Attempts == 0
-	if c.rare != nil {
-		e.Cut = c.rare.cut
+	if c.own != nil {
+		e.Cut = c.own.cut
 	}
 	return e
 }
@@ -671,8 +684,8 @@ func (c *Call) announce(j *judgment, err error, now time.Time) {
 }
 
 func (c *Call) observe(e Event, now time.Time) {
-	if c.apart {
-		return // see Stored.Tell
+	if c.Durable {
+		return // nothing is stored yet
 	}
 	e.Policy, e.Attempt = c.Policy.orZero().Name, c.Attempt()
 	if !c.State.First.IsZero() {
@@ -683,7 +696,7 @@ func (c *Call) observe(e Event, now time.Time) {
 
 // budget returns the Throttle of this operation, or nil.
 func (c *Call) budget() Throttle {
-	if c.apart {
+	if c.Durable {
 		return nil
 	}
 	if c.Policy != nil && c.Policy.Budget != nil {

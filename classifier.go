@@ -67,7 +67,7 @@ func Extend(node Classifier) Classifier {
 // time: their attempts multiply. It classifies the error that made the inner policy give up, where
 // [Classify] would say Final, "gave_up". An unknown error is retried. The verdict has the
 // NotApplied of the [*Error]. ThroughGiveUp abstains on errors without an [*Error] in them.
-// [Stored] and [Policy.Next] need it not: they look through by themselves.
+// [Policy.Next] and package retryjob need it not: they look through by themselves.
 func ThroughGiveUp(err error) Verdict {
 	nodes := errtree.Nodes(errtree.MaxNodes)
 	f, _ := throughGiveUp(err, &nodes, func(failure error) known.Fact {

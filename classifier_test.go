@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // gaveUp is the error of an inner policy.
@@ -89,10 +90,10 @@ func TestThroughGiveUp(t *testing.T) {
 			}
 			for _, c := range []retry.Classifier{nil, retry.Extend(nil), retry.Chain(retry.On(retry.Final, fs.ErrClosed), retry.Classify)} {
 				p := &retry.Policy{Classifier: c, MaxRetryAfter: time.Hour, NonIdempotent: true}
-				job := retry.Stored{Policy: p}
+				job := retryjob.Stored{Policy: p}
 				o := job.Attempt(t.Context(), func(context.Context) error { return fmt.Errorf("x: %w", tt.err) })
 				assert.Equal(t, want, job.Decision.Verdict)
-				assert.Equal(t, want.NotApplied, o == retry.Again)
+				assert.Equal(t, want.NotApplied, o == retryjob.Again)
 				assert.Equal(t, want, p.Next(retry.State{}, tt.err, time.Time{}).Verdict, "of a row")
 				assert.Equal(t, retry.Classify(tt.err), p.Classify(tt.err), "of a call")
 			}

@@ -58,8 +58,8 @@ func (p *Policy) classify(err error, timedOut bool, protocol Classifier, unknown
 //  2. An [*Error] of an inner policy. It is Final, category "gave_up", so that
 //     nested policies do not multiply their attempts. But it is Retryable if the
 //     inner context or Timeout ended, and RateLimited with its hint if the hint was
-//     too long to wait for. To a [Stored] job and to [Policy.Next], which wait on another
-//     scale of time, it counts as the failure that was given up.
+//     too long to wait for. To [Policy.Next] and a job of package retryjob, which wait on
+//     another scale of time, it counts as the failure that was given up.
 //  3. The errors themselves: by type (errno, net, DNS, TLS, x509, HTTP/2,
 //     encoding and file errors of the standard library), by method
 //     (RetryAfter, Retryable, HTTPStatusCode, SQLState, Timeout, and the like), and

@@ -26,7 +26,7 @@
 // blocks and a daemon that polls a table behave the same, because the same
 // function decides for both.
 //
-// If an engine hands out the jobs, [Stored] makes one attempt at a job: it also decides
+// If an engine hands out the jobs, package retryjob makes one attempt at a job: it also decides
 // after the death of a worker, the stop of a worker and a panic.
 //
 // # What is retried
@@ -49,11 +49,11 @@
 //
 // # Neighbors
 //
-// Package retryhttp retries HTTP requests, retrysql retries transactions, and retryexec
-// retries commands. Package retrypool runs tasks; a task that waits holds no worker.
-// Package retrytable keeps jobs in your own table. Package retryslog logs the events, and
-// retrytest has a fake clock and scripted failures for tests. Modules of their own, listed in
-// adapters/README.md, are for gRPC, Connect, pgx, go-redis, AWS and Google Cloud; for River, asynq,
-// JetStream, RabbitMQ, Kafka, SQS, Pub/Sub, Redis Streams, Watermill, Temporal and Kubernetes; and for
-// OpenTelemetry and Prometheus.
+// Package retryhttp retries HTTP requests, retrysql retries transactions, and retryexec retries
+// commands. Package retrypool runs tasks; a task that waits holds no worker. Package retrytable
+// keeps jobs in your own table, and retryjob is for engines of your own. Package retryslog logs
+// the events, and retrytest has a fake clock and scripted failures for tests. Modules of their
+// own, listed in adapters/README.md, are for gRPC, Connect, pgx, go-redis, AWS and Google
+// Cloud; for River, asynq, JetStream, RabbitMQ, Kafka, SQS, Pub/Sub, Redis Streams, Watermill,
+// Temporal and Kubernetes; and for OpenTelemetry and Prometheus.
 package retry

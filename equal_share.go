@@ -24,8 +24,8 @@ import (
 // timeout. With waits, one that would end after the time left ends the call, as always.
 //
 // With neither a Timeout nor a deadline, or with [Unlimited] attempts, there is no attempt
-// timeout. [Policy.Validate] reports Unlimited with EqualShare. A [Stored] divides only the
-// Timeout: the deadline of its context is a limit of one attempt, and the next one has
+// timeout. [Policy.Validate] reports Unlimited with EqualShare. A Durable [Call] divides only
+// the Timeout: the deadline of its context is a limit of one attempt, and the next one has
 // another.
 const EqualShare time.Duration = math.MinInt64
 

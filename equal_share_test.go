@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -137,8 +138,8 @@ func TestEqualShareOfAStoredJob(t *testing.T) {
 		ctx, cancel := clock.WithDeadline(t.Context(), clock.Now().Add(time.Hour))
 		defer cancel()
 		var lasted []time.Duration
-		job := retry.Stored{Policy: p, State: retry.State{Failures: 1, First: firstAttempt}}
-		assert.Equal(t, retry.Again, job.Attempt(ctx, slow(clock, 30*time.Minute, &lasted)))
+		job := retryjob.Stored{Policy: p, State: retry.State{Failures: 1, First: firstAttempt}}
+		assert.Equal(t, retryjob.Again, job.Attempt(ctx, slow(clock, 30*time.Minute, &lasted)))
 		want := 30 * time.Minute
 		if timeout > 0 {
 			want = 20 * time.Second // 40 s and two attempts

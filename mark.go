@@ -79,8 +79,8 @@ func unstarted(f *known.Fact) bool { return f.Class == known.Pending && f.Catego
 // NotApplied, has the category "not_started", and does not count toward MaxAttempts. The waits
 // grow from 1 second to 10 minutes, and the job ends after a week, if the policy has neither
 // MaxElapsed nor Timeout. Overrides["not_started"] changes the waits, and may have a limit,
-// which is compared with State.Pending; Overrides["pending"] does not count. A [Stored] job is
-// [Refused], so that its driver reports err.
+// which is compared with State.Pending; Overrides["pending"] does not count. A job of package
+// retryjob is Refused, so that its driver reports err.
 //
 // MarkNotStarted(nil) is nil.
 func MarkNotStarted(err error) error {

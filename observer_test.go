@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -119,8 +120,8 @@ func TestWaits(t *testing.T) {
 		clock.Panics.Store(true)
 		assert.Panics(t, func() { run(t.Context()) })
 		assert.Zero(t, c.waits.Load())
-		job := &retry.Stored{Policy: p}
-		require.Equal(t, retry.Again, job.Attempt(t.Context(), func(context.Context) error { return errBoom }))
+		job := &retryjob.Stored{Policy: p}
+		require.Equal(t, retryjob.Again, job.Attempt(t.Context(), func(context.Context) error { return errBoom }))
 		assert.Zero(t, c.waits.Load(), "it waits elsewhere")
 		assert.Nil(t, retry.Observers().(interface{ Wait(policy string) func() }).Wait(""))
 	})

@@ -48,7 +48,7 @@ type Waiting struct {
 }
 
 // HeldError says that a turn has not come: to a [Pacer]'s caller that it comes too late for the call,
-// and in Err of a [Stored] that the job is due again when it may ask once more.
+// and in the Err of a job of package retryjob that the job is due again when it may ask once more.
 type HeldError struct {
 	For time.Duration // until the turn may come; 0 if that is not known
 }

@@ -1,11 +1,6 @@
 package retry
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/seed-5ff3c98e/retry/internal/stack"
-)
+import "fmt"
 
 // PanicError is the error of a function that panicked. It is Final, category "panic", unless
 // the policy's Classifier or a mark on the Value says otherwise.
@@ -32,19 +27,4 @@ func (e *PanicError) Error() string {
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
-}
-
-// panicked returns the error of a panic that the caller has recovered.
-func panicked(v any, in string) *PanicError {
-	return &PanicError{Value: v, Stack: stack.OfPanic(), In: in}
-}
-
-// attempted calls work and returns its panic as an error.
-func attempted(ctx context.Context, work func(context.Context) error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = panicked(v, "")
-		}
-	}()
-	return work(ctx)
 }

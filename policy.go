@@ -341,6 +341,19 @@ func (p *Policy) delay(s State) time.Duration {
 	return 0
 }
 
+// LongestWait returns the longest wait that p decides on, hints and Overrides included, without
+// its jitter.
+func (p *Policy) LongestWait() time.Duration {
+	p = p.orZero()
+	d := max(p.ceiling(), p.maxRetryAfter())
+	for _, o := range p.Overrides {
+		q := *p
+		q.apply(o)
+		d = max(d, q.ceiling(), q.maxRetryAfter())
+	}
+	return d
+}
+
 // Bounds returns the shortest and the longest wait before a retry, without
 // hints and Overrides. The first retry has number 1.
 func (p *Policy) Bounds(retry int) (lo, hi time.Duration) {

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // TestPolicyJSONForms pins the form of every setting: stored policies have to be
@@ -891,7 +892,7 @@ func TestTextsFromStrangers(t *testing.T) {
 	text, own := strings.CutSuffix(e.Error(), ": two\nlines")
 	assert.True(t, own, "the text of the operation's error stays")
 	assertShown(t, text, 500)
-	_, err = (*retry.Policy)(nil).For(bad, func(string) (*retry.Policy, error) { return nil, inner })
+	_, err = retryjob.PolicyFor(bad, nil, func(string) (*retry.Policy, error) { return nil, inner })
 	text, own = strings.CutSuffix(err.Error(), ": two\nlines")
 	assert.True(t, own)
 	assertShown(t, text, 500)

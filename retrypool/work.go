@@ -172,7 +172,7 @@ func (p *Pool) enter(t *Task, call *retry.Call, cancel context.CancelFunc) bool 
 // settle decides what follows an attempt: nothing, or another one. halted says
 // that Close has canceled it.
 func (p *Pool) settle(t *Task, call *retry.Call, err error, halted bool) {
-	if halted && call.Interrupted(err) {
+	if halted && call.Interrupt(err) {
 		call.Last = err
 		p.takeOut(t, call)
 		return

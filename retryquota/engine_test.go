@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 	"github.com/seed-5ff3c98e/retry/retryquota"
 )
 
@@ -37,10 +38,10 @@ func (e *engine) take() bool {
 }
 
 // settle ends a job, or takes it back.
-func (e *engine) settle(outcome retry.Outcome, delay time.Duration) {
+func (e *engine) settle(outcome retryjob.Outcome, delay time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if outcome == retry.Done {
+	if outcome == retryjob.Done {
 		e.left--
 	} else {
 		e.due = append(e.due, time.Now().Add(delay))
@@ -93,7 +94,7 @@ func runEngine(t *testing.T, jobs int) (refused, tries int) {
 						time.Sleep(20 * time.Millisecond)
 						continue
 					}
-					job := retry.Stored{Policy: p}
+					job := retryjob.Stored{Policy: p}
 					outcome := job.Attempt(t.Context(), func(context.Context) error {
 						err := api.Ask()
 						if err == nil {

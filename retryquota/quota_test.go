@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
@@ -219,20 +220,20 @@ func TestQuotaBegin(t *testing.T) {
 	assert.InDelta(t, 10*time.Second, call.Delay(), 1e7)
 
 	state := retry.State{Failures: 1, First: firstAttempt}
-	job := retry.Stored{Policy: p, State: state, Lost: 1}
+	job := retryjob.Stored{Policy: p, State: state, Lost: 1}
 	work := func(context.Context) error { return nil }
-	assert.Equal(t, retry.Handed, job.Attempt(t.Context(), work))
+	assert.Equal(t, retryjob.Handed, job.Attempt(t.Context(), work))
 	require.ErrorAs(t, job.Err, new(*retry.HeldError))
 	assert.InDelta(t, 10*time.Second, job.Decision.Delay, 1e7)
 	assert.Equal(t, retry.State{Failures: 2, First: firstAttempt}, job.State, "the lost attempt counts")
 
 	clock.Advance(10*time.Second + call.Delay()%time.Second)
 	assert.True(t, call.Begin(t.Context()))
-	job = retry.Stored{Policy: p, State: state}
-	assert.Equal(t, retry.Handed, job.Attempt(t.Context(), work), "the turn after that comes later")
+	job = retryjob.Stored{Policy: p, State: state}
+	assert.Equal(t, retryjob.Handed, job.Attempt(t.Context(), work), "the turn after that comes later")
 	turn, _, _ := a.Take(&retry.Policy{Clock: clock}, 1)
-	job = retry.Stored{Policy: p, State: state, Turn: turn}
-	assert.Equal(t, retry.Done, job.Attempt(t.Context(), work))
+	job = retryjob.Stored{Policy: p, State: state, Turn: turn}
+	assert.Equal(t, retryjob.Done, job.Attempt(t.Context(), work))
 }
 
 // The clock of an engine may be wrong by hours. A Quota goes by that of the policy.
@@ -241,20 +242,20 @@ func TestQuotaOfAnEngineWithAClock(t *testing.T) {
 	for _, off := range []time.Duration{-time.Hour, time.Hour} {
 		clock := retrytest.NewClock(firstAttempt)
 		p := &retry.Policy{Quota: &retryquota.Quota{}, Clock: clock, Rand: word(0)}
-		job := func() *retry.Stored {
-			return &retry.Stored{Policy: p, Now: func() time.Time { return clock.Now().Add(off) }}
+		job := func() *retryjob.Stored {
+			return &retryjob.Stored{Policy: p, Now: func() time.Time { return clock.Now().Add(off) }}
 		}
 		refused := job()
-		assert.Equal(t, retry.Again, refused.Attempt(t.Context(), func(context.Context) error {
+		assert.Equal(t, retryjob.Again, refused.Attempt(t.Context(), func(context.Context) error {
 			return retry.MarkRateLimited(errLimited, 10*time.Second)
 		}))
 		held := job()
-		assert.Equal(t, retry.Handed, held.Attempt(t.Context(), func(context.Context) error { return nil }))
+		assert.Equal(t, retryjob.Handed, held.Attempt(t.Context(), func(context.Context) error { return nil }))
 		assert.Equal(t, 10*time.Second, held.Decision.Delay.Round(time.Second))
 		_, _, wait := p.Quota.Take(p, 1) // as a Worker does before a claim
 		assert.InDelta(t, 10*time.Second, wait, 1e7)
 		clock.Advance(10*time.Second + wait%time.Second)
-		assert.Equal(t, retry.Done, job().Attempt(t.Context(), func(context.Context) error { return nil }))
+		assert.Equal(t, retryjob.Done, job().Attempt(t.Context(), func(context.Context) error { return nil }))
 	}
 }
 
@@ -290,17 +291,17 @@ func TestTurnOfAnotherPolicy(t *testing.T) {
 	t.Parallel()
 	for _, p := range []*retry.Policy{nil, {}, {Quota: &retryquota.Quota{}}, {Quota: (*retryquota.Quota)(nil)}} {
 		for _, err := range []error{nil, retry.MarkRateLimited(errLimited, time.Second), errBoom} {
-			job := retry.Stored{Policy: p, Turn: 7}
+			job := retryjob.Stored{Policy: p, Turn: 7}
 			outcome := job.Attempt(t.Context(), func(context.Context) error { return err })
-			assert.Equal(t, err == nil, outcome == retry.Done)
-			assert.Equal(t, err != nil, outcome == retry.Again)
+			assert.Equal(t, err == nil, outcome == retryjob.Done)
+			assert.Equal(t, err != nil, outcome == retryjob.Again)
 			call := retry.Call{Policy: p, Turn: 7}
 			require.True(t, call.Begin(t.Context()))
 			call.End(err)
 			stopped, cancel := context.WithCancel(t.Context())
 			cancel()
-			job = retry.Stored{Policy: p, Turn: 7}
-			assert.Equal(t, retry.Handed, job.Attempt(stopped, func(context.Context) error { return err }))
+			job = retryjob.Stored{Policy: p, Turn: 7}
+			assert.Equal(t, retryjob.Handed, job.Attempt(stopped, func(context.Context) error { return err }))
 		}
 	}
 }

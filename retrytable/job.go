@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/aftercommit"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // Job is what a [Worker] works on: a claimed row. Its methods are for Work, and are not
@@ -76,13 +77,13 @@ type Outcome[ID any] struct {
 	Released bool
 
 	unstarted bool               // given back because its attempt could not start, or found nothing yet
-	stored    retry.Stored       // what the Observer is told when it is stored
+	stored    retryjob.Stored    // what the Observer is told when it is stored
 	hooks     *aftercommit.Hooks // of the last transaction
 }
 
 // job returns the job of a row. If there is no policy for its kind, that is reported.
 func (s *shift[ID]) job(row Row[ID]) (*Job[ID], error) {
-	p, err := s.Policy.For(row.Kind, s.PolicyFor)
+	p, err := retryjob.PolicyFor(row.Kind, s.Policy, s.PolicyFor)
 	job := &Job[ID]{Row: row, policy: cmp.Or(p, &retry.Policy{}), leave: func() {}}
 	if err != nil {
 		s.reportOf(job, err)
@@ -115,18 +116,18 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 	stopBeat := func() time.Time { return ends }
 	defer func() { stopBeat() }() // also in runtime.Goexit
 	before := s.granted(job)
-	o := &Outcome[ID]{Job: job, stored: retry.Stored{Policy: job.policy, State: before, Turn: job.turn, Now: job.Now}}
+	o := &Outcome[ID]{Job: job, stored: retryjob.Stored{Policy: job.policy, State: before, Turn: job.turn, Now: job.Now}}
 	one := &o.stored
 	result := one.Attempt(stopping{ctx}, func(ctx context.Context) error {
 		stopBeat = s.beat(ctx, job, ends, cancel)
 		return s.Work(ctx, job)
 	})
 	switch o.Err = cmp.Or(one.Err, one.Decision.Err); {
-	case result == retry.Handed:
+	case result == retryjob.Handed:
 		if o.Released = true; ctx.Err() == nil { // its turn has not come
 			o.Decision.Delay = one.Decision.Delay
 		}
-	case s.statements.Columns.Pending == "" && (result == retry.Refused || result == retry.Again && one.State.Pending > 0):
+	case s.statements.Columns.Pending == "" && (result == retryjob.Refused || result == retryjob.Again && one.State.Pending > 0):
 		// Its wait cannot grow.
 		o.Released, o.unstarted, o.Decision.Delay = true, true, s.lease
 	default:
@@ -136,7 +137,7 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 		}
 	}
 	switch {
-	case result == retry.Refused:
+	case result == retryjob.Refused:
 		s.reportOf(job, o.Err)
 	case o.unstarted:
 		s.reportOf(job, fmt.Errorf("pending, and the table has no column for that: name one in Columns.Pending: due in %v: %w", s.lease, o.Err))
@@ -182,7 +183,7 @@ func (c stopping) Err() error {
 // failed is the outcome of a failure beside the work. A panic of a function of the policy
 // ends the job, as in an attempt.
 func (s *shift[ID]) failed(job *Job[ID], err error) *Outcome[ID] {
-	o := &Outcome[ID]{Job: job, Err: err, stored: retry.Stored{Policy: job.policy, Now: job.Now}}
+	o := &Outcome[ID]{Job: job, Err: err, stored: retryjob.Stored{Policy: job.policy, Now: job.Now}}
 	panicked := s.guarded(job, "a function of the Policy", func() error {
 		o.Decision = job.policy.Next(job.State, err, job.Now())
 		return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // Retries handles the messages of a queue under a policy. A literal with a Conn and a Queue
@@ -75,7 +76,7 @@ func (r *Retries) Handle(ctx context.Context, msg amqp.Delivery, fn func(context
 	}
 	err = errors.New("the function has called runtime.Goexit") // unless Handle returns
 	var missing error
-	d := &delivery{Delivery: msg, job: retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: msg.Type}}
+	d := &delivery{Delivery: msg, job: retryjob.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: msg.Type}}
 	defer func() {
 		switch {
 		case err == nil:
@@ -94,13 +95,13 @@ func (r *Retries) Handle(ctx context.Context, msg amqp.Delivery, fn func(context
 	}
 	if reason == nil && delay == 0 {
 		switch r.attempt(ctx, d, fn) {
-		case retry.Done:
+		case retryjob.Done:
 			return r.answered(func() error { return msg.Ack(false) })
-		case retry.Ended:
+		case retryjob.Ended:
 			reason = d.job.Decision.Err
-		case retry.Refused:
+		case retryjob.Refused:
 			missing = d.job.Err
-		case retry.Again, retry.Handed:
+		case retryjob.Again, retryjob.Handed:
 		}
 		if delay = d.job.Decision.Delay; reason == nil {
 			reason = d.expired(delay)
@@ -112,7 +113,7 @@ func (r *Retries) Handle(ctx context.Context, msg amqp.Delivery, fn func(context
 // attempt makes the attempt. A message that the broker delivers again has lost one, or as many
 // as a quorum queue says. Where the queue does not count, a copy waits with the lost attempt in
 // its State, so that the message is acknowledged before the next crash.
-func (r *Retries) attempt(ctx context.Context, d *delivery, fn func(context.Context) error) retry.Outcome {
+func (r *Retries) attempt(ctx context.Context, d *delivery, fn func(context.Context) error) retryjob.Outcome {
 	if d.Redelivered {
 		count, _ := d.Headers["x-delivery-count"].(int64)
 		d.job.Lost += int(min(max(count, 1), math.MaxInt32-1))

@@ -71,7 +71,7 @@
 //
 // A message whose worker died comes again as soon as the broker notices, and is run at once,
 // unless the policy is exhausted or NonIdempotent. A message that fails after the context of
-// Handle has ended comes again after a second; [retry.Stored] says which failures are still
+// Handle has ended comes again after a second; [retryjob.Stored] says which failures are still
 // judged. Stop consuming before you end the context, and close the connection after the last
 // Handle. A new policy counts from the next attempt on.
 //

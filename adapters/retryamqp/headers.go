@@ -8,8 +8,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // The headers of a copy, besides those of package engine.
@@ -32,7 +32,7 @@ var dropped = map[string]bool{
 type delivery struct {
 	amqp.Delivery
 
-	job     retry.Stored
+	job     retryjob.Stored
 	due     time.Time
 	expires time.Time // zero means never
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // patience is how long Redis may take to answer.
@@ -82,7 +83,7 @@ func (r *Retries) delay(n int, err error, task *asynq.Task) (d time.Duration) {
 	if a, ok := errors.AsType[*again](err); ok {
 		return a.delay
 	}
-	p, _ := r.Policy.For(task.Type(), r.PolicyFor)
+	p, _ := retryjob.PolicyFor(task.Type(), r.Policy, r.PolicyFor)
 	return p.Delay(failed)
 }
 
@@ -94,7 +95,7 @@ func (r *Retries) Handler(next asynq.Handler) asynq.Handler {
 		if err != nil {
 			return err
 		}
-		job := retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: task.Type(), State: a.State, Lost: a.retried - a.Retried}
+		job := retryjob.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: task.Type(), State: a.State, Lost: a.retried - a.Retried}
 		outcome := job.Attempt(ctx, func(attempt context.Context) error {
 			defer func() {
 				if ctx.Err() != nil { // asynq has decided already, whatever comes of it
@@ -109,11 +110,11 @@ func (r *Retries) Handler(next asynq.Handler) asynq.Handler {
 		})
 		defer engine.Tell(ctx, &job) // asynq stores it after the handler
 		switch limit, _ := asynq.GetMaxRetry(ctx); {
-		case engine.NoPolicy(outcome, &job), outcome == retry.Handed && ctx.Err() == nil: // or its turn has not come
+		case engine.NoPolicy(outcome, &job), outcome == retryjob.Handed && ctx.Err() == nil: // or its turn has not come
 			return &again{job.Err, job.Decision.Delay, true}
-		case outcome == retry.Handed:
+		case outcome == retryjob.Handed:
 			return job.Err
-		case outcome == retry.Done, outcome == retry.Ended:
+		case outcome == retryjob.Done, outcome == retryjob.Ended:
 			return a.end(ctx, job.Decision.Err)
 		case a.retried >= limit:
 			engine.End(&job, fmt.Errorf("retryasynq: the task was enqueued with MaxRetry %d, not with retryasynq.MaxRetry: %w", limit, job.Err))

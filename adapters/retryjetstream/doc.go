@@ -44,7 +44,7 @@
 //
 // A message whose worker died comes again after AckWait and is run at once, unless the
 // policy is exhausted or NonIdempotent. A message that fails after the context of Handle
-// has ended comes again after a second; [retry.Stored] says which failures are still judged.
+// has ended comes again after a second; [retryjob.Stored] says which failures are still judged.
 // Drain the consumer before you end the context. The server has 10 seconds to answer each
 // request, and Dead has a minute: if the server is silent, Handle returns in half a minute after
 // the function, and after Dead. A new policy counts from the next attempt.

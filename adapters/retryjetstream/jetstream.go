@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // The server has this long to answer a request, and Dead to return.
@@ -142,7 +143,7 @@ func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) e
 	if err != nil {
 		return err
 	}
-	job := retry.Stored{Policy: d.Policy, PolicyFor: d.PolicyFor, Kind: d.msg.Subject(), State: s.State}
+	job := retryjob.Stored{Policy: d.Policy, PolicyFor: d.PolicyFor, Kind: d.msg.Subject(), State: s.State}
 	if err := d.settle(ctx, &job, s, fn); err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ func (d *delivery) handle(ctx context.Context, fn func(context.Context) error) e
 }
 
 // settle makes the attempt, and tells the server what follows.
-func (d *delivery) settle(ctx context.Context, job *retry.Stored, s stored, fn func(context.Context) error) (err error) {
+func (d *delivery) settle(ctx context.Context, job *retryjob.Stored, s stored, fn func(context.Context) error) (err error) {
 	switch early := job.Early(time.Until(s.Due)); {
 	case early > 0 && early < time.Until(s.Due): // no policy has decided that
 		s.Due = time.Now().Add(early)
@@ -181,13 +182,13 @@ func (d *delivery) settle(ctx context.Context, job *retry.Stored, s stored, fn f
 	switch {
 	case err != nil: // the attempt could not begin or was given up, and the message comes again after AckWait
 		return err
-	case outcome == retry.Done:
+	case outcome == retryjob.Done:
 		asked, end := limited(ctx, patience)
 		defer end()
 		return d.forget(ctx, d.msg.DoubleAck(asked))
-	case outcome == retry.Ended:
+	case outcome == retryjob.Ended:
 		return d.terminate(ctx, job.State, job.Decision.Err)
-	case outcome == retry.Refused:
+	case outcome == retryjob.Refused:
 		err = job.Err
 	}
 	s = stored{State: job.State, Begun: job.Lost > 0, Due: time.Now().Add(job.Decision.Delay)}

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 const (
@@ -45,7 +45,7 @@ func (w *worker) commitChanges() {
 // that happens during a commit is in the next one.
 func (w *worker) flush() {
 	w.commits.Lock()
-	of, problems, told := map[topicPartition]*partition{}, []error(nil), []*retry.Stored(nil)
+	of, problems, told := map[topicPartition]*partition{}, []error(nil), []*retryjob.Stored(nil)
 	w.mu.Lock()
 	for at, p := range w.partitions {
 		if time.Until(p.again) > 0 {
@@ -146,7 +146,7 @@ func (w *worker) commit(of map[topicPartition]*partition) map[topicPartition]err
 
 // committed ends a commit, and returns the outcomes that it has stored. The attempts that it
 // begins start, unless it has failed.
-func (p *partition) committed(err error) (stored []*retry.Stored) {
+func (p *partition) committed(err error) (stored []*retryjob.Stored) {
 	for _, j := range p.begun {
 		if err != nil || p.ctx.Err() != nil {
 			j.running, p.dirty = false, true

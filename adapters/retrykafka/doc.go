@@ -70,7 +70,7 @@
 // A record whose worker died runs again when the group has noticed, after SessionTimeout,
 // unless the policy is exhausted or NonIdempotent. When a partition moves to another worker,
 // the contexts of its attempts end. Attempts that fail then run again there, after a second;
-// [retry.Stored] says which failures are still judged. An attempt that ignores its context
+// [retryjob.Stored] says which failures are still judged. An attempt that ignores its context
 // for a third of RebalanceTimeout counts as lost. A new policy counts from the next attempt
 // on.
 package retrykafka

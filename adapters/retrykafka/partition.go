@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // No more records are fetched for a partition while this many wait in it, or while they have
@@ -43,11 +44,11 @@ type partition struct {
 	dirty bool   // something is to be committed
 	begun []*job // by the commit in progress
 
-	outcomes, stored []*retry.Stored // what the next commit stores, and the one in progress
-	offset           int64           // of the last commit
-	metadata         string          // of the last commit
-	refused          int             // commits in a row
-	again            time.Time       // no commit before it
+	outcomes, stored []*retryjob.Stored // what the next commit stores, and the one in progress
+	offset           int64              // of the last commit
+	metadata         string             // of the last commit
+	refused          int                // commits in a row
+	again            time.Time          // no commit before it
 }
 
 // open adds a partition that goes on where an earlier worker has stopped.
@@ -130,7 +131,7 @@ func (p *partition) begin() (err error) {
 		if j.running || time.Until(j.due) > 0 {
 			continue
 		}
-		if j.policy, err = p.Policy.For(p.at.topic, p.PolicyFor); err != nil {
+		if j.policy, err = retryjob.PolicyFor(p.at.topic, p.Policy, p.PolicyFor); err != nil {
 			j.wait(time.Now().Add(pause))
 			continue
 		}
@@ -207,7 +208,7 @@ func (j *job) wait(due time.Time) {
 
 // attempt runs the function for the record, and does what follows.
 func (j *job) attempt() {
-	s := retry.Stored{Policy: j.policy, State: j.state, Lost: j.lost}
+	s := retryjob.Stored{Policy: j.policy, State: j.state, Lost: j.lost}
 	ended, lost, due := false, 1, time.Time{} // after runtime.Goexit
 	defer func() {
 		j.mu.Lock()
@@ -224,16 +225,16 @@ func (j *job) attempt() {
 		j.wake()
 	}()
 	switch s.Attempt(j.ctx, func(ctx context.Context) error { return j.fn(ctx, j.record) }) {
-	case retry.Done:
+	case retryjob.Done:
 		ended, lost = true, 0
-	case retry.Ended:
+	case retryjob.Ended:
 		if ended = j.ours() && j.bury(s.Decision.Err); ended { // else it counts as lost
 			lost = 0
 		}
-	case retry.Refused:
+	case retryjob.Refused:
 		j.failed(fmt.Errorf("%s: %w", j.source(), s.Err))
 		fallthrough
-	case retry.Again, retry.Handed:
+	case retryjob.Again, retryjob.Handed:
 		lost, due = 0, time.Now().Add(s.Decision.Delay)
 	}
 }

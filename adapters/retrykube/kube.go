@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 var errRequeue = retry.MarkPending(errors.New("retrykube: Result.Requeue"))
@@ -35,8 +36,8 @@ func (r *Retries[T]) decided(item T) (d retry.Decision) {
 	return d
 }
 
-func (r *Retries[T]) stored(item T) retry.Stored {
-	s := retry.Stored{Policy: r.Policy, Kind: fmt.Sprint(item), Protocol: classify, State: r.decided(item).State}
+func (r *Retries[T]) stored(item T) retryjob.Stored {
+	s := retryjob.Stored{Policy: r.Policy, Kind: fmt.Sprint(item), Protocol: classify, State: r.decided(item).State}
 	if r.PolicyFor != nil {
 		s.PolicyFor = func(string) (*retry.Policy, error) { return r.PolicyFor(item) }
 	}
@@ -50,7 +51,7 @@ func (r *Retries[T]) When(item T) time.Duration {
 		return d.Delay
 	}
 	s := r.stored(item)
-	p, _ := s.Policy.For(s.Kind, s.PolicyFor) // nil after an error
+	p, _ := retryjob.PolicyFor(s.Kind, s.Policy, s.PolicyFor) // nil after an error
 	return p.Delay(retry.State{Failures: 1})
 }
 
@@ -60,7 +61,7 @@ func (r *Retries[T]) Forget(item T) { r.items.Delete(item) }
 // NumRequeues returns how many failures of the item were counted.
 func (r *Retries[T]) NumRequeues(item T) int { return r.decided(item).State.Failures }
 
-// Try runs fn for an item, see [retry.Stored.Attempt]. If again is true, call
+// Try runs fn for an item, see [retryjob.Stored.Attempt]. If again is true, call
 // AddRateLimited with the item. If not, it has ended: with success if err is nil, else it was
 // given up. err is the error of fn if again is true or err is Final. If fn was not called
 // because ctx is done or PolicyFor has none, again is true, and err is the reason.
@@ -68,7 +69,7 @@ func (r *Retries[T]) Try(ctx context.Context, item T, fn func(context.Context) e
 	s := r.stored(item)
 	defer engine.Tell(ctx, &s)
 	switch s.Attempt(ctx, fn) {
-	case retry.Done, retry.Ended:
+	case retryjob.Done, retryjob.Ended:
 		r.Forget(item)
 		return false, s.Decision.Err
 	default: // Again, Handed and Refused

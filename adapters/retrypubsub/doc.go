@@ -69,7 +69,7 @@
 // needs that.
 //
 // A message that fails after the context of Receive has ended comes again after a second;
-// [retry.Stored] says which failures are still judged. A new policy counts from the next
+// [retryjob.Stored] says which failures are still judged. A new policy counts from the next
 // attempt on. If the server is silent, Receive returns in two minutes and a few seconds after its
 // context and the functions have ended: the copy has a minute, and so has the library's answer.
 // A Timeout in ShutdownOptions of the subscriber makes that shorter.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // The attributes of a copy, besides those of package engine.
@@ -90,7 +91,7 @@ func (r *Retries) Handle(ctx context.Context, msg *pubsub.Message, fn func(conte
 	}
 	err = errors.New("the function has called runtime.Goexit") // unless Handle returns
 	var missing error
-	job := retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: msg.Attributes["type"]}
+	job := retryjob.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: msg.Attributes["type"]}
 	defer func() {
 		if err == nil {
 			err = job.Tell(ctx)
@@ -119,13 +120,13 @@ func (r *Retries) Handle(ctx context.Context, msg *pubsub.Message, fn func(conte
 		switch {
 		case late:
 			return errLate
-		case outcome == retry.Done:
+		case outcome == retryjob.Done:
 			return acknowledge(ctx, msg)
-		case outcome == retry.Ended:
+		case outcome == retryjob.Ended:
 			reason = job.Decision.Err
 		case inPlace(msg): // and it has lost its State
 			return job.Err
-		case outcome == retry.Refused:
+		case outcome == retryjob.Refused:
 			missing = job.Err
 		}
 		delay = job.Decision.Delay
@@ -156,8 +157,8 @@ var errLate = errors.New("the function has returned when another delivery had go
 // attempt makes the attempt, and those that follow if they are made in place. late says that
 // another delivery goes on.
 func (r *Retries) attempt(
-	ctx context.Context, msg *pubsub.Message, job *retry.Stored, fn func(context.Context) error,
-) (outcome retry.Outcome, late bool) {
+	ctx context.Context, msg *pubsub.Message, job *retryjob.Stored, fn func(context.Context) error,
+) (outcome retryjob.Outcome, late bool) {
 	over := &engine.Overtime{Most: cmp.Or(r.Overtime, time.Minute)}
 	stuck := *msg // the function may change what it has
 	stuck.Attributes = maps.Clone(msg.Attributes)
@@ -166,9 +167,9 @@ func (r *Retries) attempt(
 		defer maps.Copy(msg.Attributes, ours(msg))
 		return fn(ctx)
 	})
-	attempt := func() retry.Outcome {
+	attempt := func() retryjob.Outcome {
 		end := over.Keep(max(over.Most/3, time.Millisecond), func() {}, func(err error) {
-			lost := &retry.Stored{State: state, Lost: 1}
+			lost := &retryjob.Stored{State: state, Lost: 1}
 			r.report(ctx, msg, errors.Join(err, r.pass(ctx, &stuck, lost)))
 		})
 		defer end()
@@ -178,19 +179,19 @@ func (r *Retries) attempt(
 		})
 	}
 	outcome = attempt()
-	for inPlace(msg) && ctx.Err() == nil && !over.Over() && outcome != retry.Done && outcome != retry.Ended {
-		if engine.Tell(ctx, job); outcome == retry.Refused {
+	for inPlace(msg) && ctx.Err() == nil && !over.Over() && outcome != retryjob.Done && outcome != retryjob.Ended {
+		if engine.Tell(ctx, job); outcome == retryjob.Refused {
 			r.report(ctx, msg, fmt.Errorf("waits: %w", job.Err))
 		}
 		engine.Wait(ctx, job.Decision.Delay)
-		*job = retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: job.Kind, State: job.State, Lost: job.Lost}
+		*job = retryjob.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: job.Kind, State: job.State, Lost: job.Lost}
 		outcome = attempt()
 	}
 	return outcome, over.Over()
 }
 
 // pass lets another delivery go on while the function runs.
-func (r *Retries) pass(ctx context.Context, msg *pubsub.Message, lost *retry.Stored) error {
+func (r *Retries) pass(ctx context.Context, msg *pubsub.Message, lost *retryjob.Stored) error {
 	var err error
 	if !inPlace(msg) {
 		if err = r.move(ctx, msg, lost, 0, nil); err == nil {
@@ -215,7 +216,7 @@ func ours(msg *pubsub.Message) map[string]string {
 // move publishes a copy of a message that comes again after a delay, or that was given up for
 // a reason. A message that was given up goes without its State, so that it begins anew if
 // somebody moves it back.
-func (r *Retries) move(ctx context.Context, msg *pubsub.Message, job *retry.Stored, delay time.Duration, reason error) error {
+func (r *Retries) move(ctx context.Context, msg *pubsub.Message, job *retryjob.Stored, delay time.Duration, reason error) error {
 	m, to := &pubsub.Message{Data: msg.Data, Attributes: map[string]string{}}, r.Publisher
 	maps.Copy(m.Attributes, msg.Attributes)
 	ours(m)

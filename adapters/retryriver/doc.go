@@ -33,7 +33,7 @@
 //
 // A job whose worker died runs again when River rescues it: after RescueStuckJobsAfter, an
 // hour by default, and then the policy's wait. With a JobTimeout of -1, River never rescues
-// it. A shutdown that cancels a job's context costs no attempt; [retry.Stored] says which
+// it. A shutdown that cancels a job's context costs no attempt; [retryjob.Stored] says which
 // failures are still judged. A job under way follows a new policy from its next attempt on.
 //
 // # Lost connections

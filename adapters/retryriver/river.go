@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // A State is in a job's metadata at key + attempt % keys. If the answer of the database is
@@ -82,7 +83,7 @@ func (a *adapter) Work(ctx context.Context, row *rivertype.JobRow, work func(con
 	case s.Ended != "": // and River has not stored it
 		return s.settle(ctx, row, s.Ended, errors.New("retryriver: the job had ended, and River could not store with which error"))
 	}
-	job := retry.Stored{Policy: a.Policy, PolicyFor: a.PolicyFor, Kind: row.Kind, State: s.State, Lost: lost}
+	job := retryjob.Stored{Policy: a.Policy, PolicyFor: a.PolicyFor, Kind: row.Kind, State: s.State, Lost: lost}
 	outcome := job.Attempt(ctx, func(attempt context.Context) error {
 		err := work(attempt)
 		switch cancel := rivertype.ErrJobCancelledRemotely; {
@@ -96,15 +97,15 @@ func (a *adapter) Work(ctx context.Context, row *rivertype.JobRow, work func(con
 	engine.Tell(ctx, &job) // River stores it after Work
 	s.State = job.State
 	switch err := job.Decision.Err; outcome {
-	case retry.Done:
+	case retryjob.Done:
 		return s.settle(ctx, row, rivertype.JobStateCompleted, nil)
-	case retry.Again, retry.Refused:
+	case retryjob.Again, retryjob.Refused:
 		if engine.NoPolicy(outcome, &job) {
 			return job.Err
 		}
 		a.delays.Store(row.ID, engine.Ceil(job.Decision.Delay, time.Microsecond)) // the column's unit
 		return s.settle(ctx, row, "", job.Err)
-	case retry.Handed:
+	case retryjob.Handed:
 		if errors.Is(job.Err, &rivertype.JobSnoozeError{}) {
 			return job.Err // nothing has changed
 		}
@@ -165,7 +166,7 @@ func (a *adapter) NextRetry(job *rivertype.JobRow) (at time.Time) {
 			at = time.Now().Add(new(retry.Policy).Delay(failed))
 		}
 	}()
-	p, _ := a.Policy.For(job.Kind, a.PolicyFor)
+	p, _ := retryjob.PolicyFor(job.Kind, a.Policy, a.PolicyFor)
 	return time.Now().Add(p.Delay(failed))
 }
 

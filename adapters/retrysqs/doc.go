@@ -72,7 +72,7 @@
 //
 // A message whose worker died comes again after Visibility and is run at once, unless the policy
 // is exhausted or NonIdempotent. A message that fails after the context of Run has ended comes
-// again after a second; [retry.Stored] says which failures are still judged. A new policy counts
+// again after a second; [retryjob.Stored] says which failures are still judged. A new policy counts
 // from the next attempt on. An attempt cannot take longer than 12 hours: SQS then gives the
 // message to another worker.
 //

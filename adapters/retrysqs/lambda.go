@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // reserve is how long before the end of its time a Lambda function stops, to tell SQS. The last
@@ -136,5 +136,5 @@ func (r *Retries) handleRecord(
 		return fn(ctx, record)
 	})
 	r.ended(ctx, m, err)
-	return outcome != retry.Done && outcome != retry.Ended
+	return outcome != retryjob.Done && outcome != retryjob.Ended
 }

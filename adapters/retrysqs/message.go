@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 const (
@@ -53,7 +54,7 @@ type message struct {
 	release  func()    // ends what hides the message again and again
 	kept     engine.Overtime
 
-	job  retry.Stored
+	job  retryjob.Stored
 	note error // that OnError is told, although the message went where it should
 }
 
@@ -107,7 +108,7 @@ func (m *message) read() (err error) {
 
 // early returns how long the message has to wait until it is due. If no policy has decided
 // that wait, the message waits once, for as long as one might have decided.
-func (m *message) early(job *retry.Stored) time.Duration {
+func (m *message) early(job *retryjob.Stored) time.Duration {
 	wait := time.Until(m.due)
 	early := job.Early(wait)
 	if early < wait && m.count > 1 {
@@ -119,15 +120,15 @@ func (m *message) early(job *retry.Stored) time.Duration {
 // attempt makes the attempt at a message, and does what follows, which goes on in settle when
 // ctx has ended. Done says that the message is to be deleted, and Ended that it is gone.
 // Otherwise it comes again.
-func (r *Retries) attempt(ctx, settle context.Context, m *message, fn func(context.Context) error) (retry.Outcome, error) {
+func (r *Retries) attempt(ctx, settle context.Context, m *message, fn func(context.Context) error) (retryjob.Outcome, error) {
 	m.at = time.Now()
 	var err error
 	if m.count, err = number(m.Attributes["ApproximateReceiveCount"]); err != nil {
-		return retry.Handed, errors.New("the message has no ApproximateReceiveCount: all system attributes have to be received")
+		return retryjob.Handed, errors.New("the message has no ApproximateReceiveCount: all system attributes have to be received")
 	}
 	m.count = max(m.count, 1)
 	job := &m.job
-	*job = retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor}
+	*job = retryjob.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor}
 	if err := m.read(); err != nil {
 		job.Decision.Err = fmt.Errorf("%s: %w", stateAttribute, err)
 		return r.bury(settle, m, job.Decision.Err)
@@ -144,36 +145,36 @@ func (r *Retries) attempt(ctx, settle context.Context, m *message, fn func(conte
 		return fn(ctx)
 	}
 	outcome := engine.Attempt(ctx, job, work)
-	for outcome == retry.Handed && r.fifo() && ctx.Err() == nil { // it waits for its turn here: every receipt counts
+	for outcome == retryjob.Handed && r.fifo() && ctx.Err() == nil { // it waits for its turn here: every receipt counts
 		engine.Wait(ctx, job.Decision.Delay)
-		*job = retry.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: job.Kind, State: job.State, Lost: job.Lost}
+		*job = retryjob.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: job.Kind, State: job.State, Lost: job.Lost}
 		outcome = engine.Attempt(ctx, job, work)
 	}
 	switch {
-	case outcome == retry.Done:
+	case outcome == retryjob.Done:
 		return outcome, nil
 	case m.kept.Over():
-		return retry.Handed, fmt.Errorf("it was not kept so long, and counts as lost: %w", cmp.Or(job.Err, job.Decision.Err))
+		return retryjob.Handed, fmt.Errorf("it was not kept so long, and counts as lost: %w", cmp.Or(job.Err, job.Decision.Err))
 	}
 	switch outcome {
-	case retry.Ended:
+	case retryjob.Ended:
 		return r.bury(settle, m, job.Decision.Err)
-	case retry.Again, retry.Handed, retry.Refused:
-		if outcome == retry.Refused {
+	case retryjob.Again, retryjob.Handed, retryjob.Refused:
+		if outcome == retryjob.Refused {
 			r.failed(ctx, job.Err)
 		}
 		// What SQS counts says the State if there were counted failures only.
 		counted := m.base
 		counted.Failures += m.lost + m.receipts
 		counted.First = began
-		exact := outcome == retry.Again && job.State == counted && !nonIdempotent(job.Policy)
+		exact := outcome == retryjob.Again && job.State == counted && !nonIdempotent(job.Policy)
 		delay := job.Decision.Delay
 		if r.fifo() && ctx.Err() != nil { // Run may still be receiving, and every receipt counts
 			delay = max(delay, r.poll()+time.Second)
 		}
 		return r.again(settle, m, job.State, job.Lost, delay, exact)
 	default:
-		return retry.Handed, errors.New("the function has called runtime.Goexit")
+		return retryjob.Handed, errors.New("the function has called runtime.Goexit")
 	}
 }
 
@@ -183,25 +184,25 @@ func nonIdempotent(p *retry.Policy) bool { return p != nil && p.NonIdempotent }
 // queue keeps an order, which a copy would not, the message stays where it is.
 func (r *Retries) again(
 	ctx context.Context, m *message, state retry.State, lost int, delay time.Duration, exact bool,
-) (retry.Outcome, error) {
+) (retryjob.Outcome, error) {
 	if long := delay > longest-time.Second-time.Since(m.at); long || !exact && !r.fifo() {
 		limited, cancel := context.WithTimeout(ctx, sending)
 		defer cancel()
 		if err := r.hide(limited, m.ReceiptHandle, r.visibility(), r.left()); err != nil {
-			return retry.Handed, err // another worker may have it
+			return retryjob.Handed, err // another worker may have it
 		}
 		err := r.copy(limited, m, state, lost, delay)
 		var refused smithy.APIError
 		switch {
 		case err == nil:
-			return retry.Ended, r.remove(ctx, m.ReceiptHandle)
+			return retryjob.Ended, r.remove(ctx, m.ReceiptHandle)
 		case !errors.Is(err, errAttributes) && (!errors.As(err, &refused) || refused.ErrorFault() != smithy.FaultClient):
-			return retry.Handed, err
+			return retryjob.Handed, err
 		}
 		m.note = fmt.Errorf("no copy can be sent, so that the attempt counts: %w", err) // too large, or too many attributes
 	}
 	m.release()
-	return retry.Again, r.hide(ctx, m.ReceiptHandle, min(delay, longest), r.left())
+	return retryjob.Again, r.hide(ctx, m.ReceiptHandle, min(delay, longest), r.left())
 }
 
 // copy sends a copy with a State.
@@ -229,7 +230,7 @@ func (r *Retries) copy(ctx context.Context, m *message, state retry.State, lost 
 
 // bury sends a copy to the dead letters. It goes without its State, so that it begins anew if
 // somebody moves it back. If there is no room for the reason, OnError is told.
-func (r *Retries) bury(ctx context.Context, m *message, reason error) (retry.Outcome, error) {
+func (r *Retries) bury(ctx context.Context, m *message, reason error) (retryjob.Outcome, error) {
 	limited, cancel := context.WithTimeout(ctx, sending)
 	defer cancel()
 	dead, text := *r.dead.Load(), engine.Text(reason.Error(), reasons[0])
@@ -245,12 +246,12 @@ func (r *Retries) bury(ctx context.Context, m *message, reason error) (retry.Out
 			if most == 0 {
 				m.note = fmt.Errorf("given up, and has no room for the reason: %s", printable(text[:min(len(text), reasons[0])]))
 			}
-			return retry.Ended, r.remove(ctx, m.ReceiptHandle)
+			return retryjob.Ended, r.remove(ctx, m.ReceiptHandle)
 		case most == 0 || !noRoom(err):
-			return retry.Handed, fmt.Errorf("%s: %w", dead, err)
+			return retryjob.Handed, fmt.Errorf("%s: %w", dead, err)
 		}
 	}
-	return retry.Handed, fmt.Errorf("%s: %w", dead, errAttributes) // SQS has allowed more than it says
+	return retryjob.Handed, fmt.Errorf("%s: %w", dead, errAttributes) // SQS has allowed more than it says
 }
 
 // noRoom reports whether SQS refuses a message for what it is.
@@ -306,7 +307,7 @@ func (r *Retries) handle(ctx context.Context, msg types.Message, fn func(context
 		msg.MessageAttributes = foreign(msg.MessageAttributes)
 		return fn(ctx, msg)
 	}))
-	if outcome == retry.Done {
+	if outcome == retryjob.Done {
 		err = r.remove(settle, msg.ReceiptHandle)
 	}
 	r.ended(ctx, m, err)

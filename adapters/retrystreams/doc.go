@@ -45,7 +45,7 @@
 //
 // A message whose worker died comes again after MinIdle and is run at once, unless the policy
 // is exhausted or NonIdempotent. A message that fails after the context of Run has ended comes
-// again after a second; [retry.Stored] says which failures are still judged. A new policy
+// again after a second; [retryjob.Stored] says which failures are still judged. A new policy
 // counts from the next attempt on.
 //
 // A consumer stays in its group when its process has ended. XGROUP DELCONSUMER removes it, and

@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // idField is the field of copies, besides three of package engine, for the ID of the message in its
@@ -109,8 +109,8 @@ func (w *worker) script(
 }
 
 // stored returns the attempt that a message is due for.
-func (w *worker) stored(m *message) (job retry.Stored, err error) {
-	job = retry.Stored{Policy: w.Policy, PolicyFor: w.PolicyFor}
+func (w *worker) stored(m *message) (job retryjob.Stored, err error) {
+	job = retryjob.Stored{Policy: w.Policy, PolicyFor: w.PolicyFor}
 	job.Kind, _ = m.Values[cmp.Or(w.KindField, "kind")].(string)
 	if _, err = engine.Load(func(name string) string { return m.ours[name] }, &job); err != nil {
 		err = fmt.Errorf("message %s: %w", m.ID, err)
@@ -122,18 +122,18 @@ func (w *worker) stored(m *message) (job retry.Stored, err error) {
 // handle runs the function for a message, and does what follows. The channel tells when the
 // message is due again.
 func (w *worker) handle(ctx context.Context, m *message) (due <-chan time.Time) {
-	outcome := retry.Ended
+	outcome := retryjob.Ended
 	job, err := w.stored(m)
 	if job.Decision.Err = err; err == nil {
 		outcome = w.attempt(ctx, m, &job)
 	}
 	switch outcome {
-	case retry.Done:
+	case retryjob.Done:
 		err = w.script(ctx, done, w.idle, []string{m.key, w.retry}, w.Group, m.id).Err()
-	case retry.Ended:
+	case retryjob.Ended:
 		err = w.bury(ctx, m, job.Decision.Err)
-	case retry.Again, retry.Handed, retry.Refused:
-		if outcome == retry.Refused {
+	case retryjob.Again, retryjob.Handed, retryjob.Refused:
+		if outcome == retryjob.Refused {
 			w.failed(ctx, job.Err)
 		}
 		if err = w.wait(ctx, m, &job); err == nil {
@@ -153,7 +153,7 @@ func (w *worker) handle(ctx context.Context, m *message) (due <-chan time.Time) 
 
 // attempt runs the function, and tells the server that it does. If that fails, the next time may
 // not.
-func (w *worker) attempt(ctx context.Context, m *message, job *retry.Stored) retry.Outcome {
+func (w *worker) attempt(ctx context.Context, m *message, job *retryjob.Stored) retryjob.Outcome {
 	third, over := w.idle/3, &engine.Overtime{Most: cmp.Or(w.Overtime, w.idle)}
 	defer over.Keep(third, func() {
 		_ = w.script(ctx, hold, third, []string{m.key}, w.Group, w.Consumer, m.id, m.count).Err()
@@ -162,7 +162,7 @@ func (w *worker) attempt(ctx context.Context, m *message, job *retry.Stored) ret
 }
 
 // wait has a message come again after the delay of its outcome.
-func (w *worker) wait(ctx context.Context, m *message, job *retry.Stored) error {
+func (w *worker) wait(ctx context.Context, m *message, job *retryjob.Stored) error {
 	state, err := job.State.MarshalText()
 	if err != nil {
 		return err

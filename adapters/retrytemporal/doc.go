@@ -42,7 +42,7 @@
 // StartToCloseTimeout, and the wait of its RetryPolicy, which only lost attempts use. A
 // RetryPolicy with MaximumAttempts or NonRetryableErrorTypes fails the activity. A stopping
 // worker ends the contexts of activities after WorkerStopTimeout. A failure then costs no
-// attempt, except for the failures in [retry.Stored]. A new policy counts from the next attempt.
+// attempt, except for the failures in [retryjob.Stored]. A new policy counts from the next attempt.
 //
 // The State has 5 seconds to reach the server: if that is silent, the attempt ends in that time
 // after the activity. The SDK's Stop takes 10 seconds then.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // Retries makes a Temporal server retry activities as a policy says. It is safe for
@@ -82,7 +83,7 @@ func (t *attempt) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteAc
 		return nil, refuse("MaximumAttempts is %d: must be 0, because the policy has the limit", p.MaximumAttempts)
 	}
 	state, lost := t.beats.load(ctx, &info)
-	job := retry.Stored{Policy: t.Policy, PolicyFor: t.PolicyFor, Kind: info.ActivityType.Name, Protocol: classify, State: state, Lost: lost}
+	job := retryjob.Stored{Policy: t.Policy, PolicyFor: t.PolicyFor, Kind: info.ActivityType.Name, Protocol: classify, State: state, Lost: lost}
 	settled, returned := false, false // settled by others than the policy
 	outcome := job.Attempt(ctx, func(attempt context.Context) error {
 		defer func() {
@@ -102,11 +103,11 @@ func (t *attempt) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteAc
 	engine.Tell(ctx, &job) // the server stores it afterwards
 	d := job.Decision
 	switch {
-	case outcome == retry.Done || settled:
+	case outcome == retryjob.Done || settled:
 		return result, cmp.Or(err, job.Err)
-	case outcome == retry.Ended:
+	case outcome == retryjob.Ended:
 		return nil, failure(d, d.Err)
-	case outcome == retry.Refused:
+	case outcome == retryjob.Refused:
 		d.Counted = true // which is to be seen
 	}
 	t.beats.store(ctx, job.State, job.Lost)

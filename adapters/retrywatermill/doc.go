@@ -69,7 +69,7 @@
 //
 // A router that is closed leaves messages in progress unanswered, and they come again even if
 // they have succeeded. Close r first: what is in progress is handed back or acknowledged.
-// [retry.Stored] says which failures are still judged. A new policy counts from the next
+// [retryjob.Stored] says which failures are still judged. A new policy counts from the next
 // attempt on.
 //
 // # What goes on twice

@@ -13,8 +13,8 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 
-	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // The metadata of a copy, besides that of package engine.
@@ -28,7 +28,7 @@ const patience = time.Minute
 
 // note puts what follows into the metadata of the message. Subscribers that deliver a message
 // again themselves keep it.
-func (d *delivery) note(job *retry.Stored, wait time.Duration) (due time.Time, err error) {
+func (d *delivery) note(job *retryjob.Stored, wait time.Duration) (due time.Time, err error) {
 	due = time.Now().Add(max(wait, 0))
 	d.msg.Metadata.Set(handlerKey, d.handler)
 	delete(d.msg.Metadata, engine.LostKey)

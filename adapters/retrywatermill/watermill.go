@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // Retries handles messages under a policy. A literal with a Publisher is ready to use. It is
@@ -170,8 +171,8 @@ func (d *delivery) attempts(ctx context.Context) error {
 
 // attempt makes the attempt, unless it is too early. due is when the next one is, if its copy
 // could not be published.
-func (d *delivery) attempt(ctx context.Context, lost int) (job *retry.Stored, due time.Time, err error) {
-	job = &retry.Stored{Policy: d.Policy, PolicyFor: d.PolicyFor, Kind: d.topic}
+func (d *delivery) attempt(ctx context.Context, lost int) (job *retryjob.Stored, due time.Time, err error) {
+	job = &retryjob.Stored{Policy: d.Policy, PolicyFor: d.PolicyFor, Kind: d.topic}
 	due, reason := engine.Load(d.msg.Metadata.Get, job)
 	d.msg.UUID = cmp.Or(d.msg.Metadata.Get(uuidKey), d.msg.UUID)
 	due = time.Now().Add(job.Early(time.Until(due)))
@@ -188,11 +189,11 @@ func (d *delivery) attempt(ctx context.Context, lost int) (job *retry.Stored, du
 			return err
 		})
 		switch {
-		case outcome == retry.Done:
+		case outcome == retryjob.Done:
 			return job, time.Time{}, nil // the router tells the broker
-		case outcome == retry.Ended:
+		case outcome == retryjob.Ended:
 			reason = job.Decision.Err
-		case outcome == retry.Refused && d.Logger != nil:
+		case outcome == retryjob.Refused && d.Logger != nil:
 			d.Logger.Error("retrywatermill: the message comes again", job.Err, watermill.LogFields{"message_uuid": d.msg.UUID})
 		}
 		d.produced, delay = nil, job.Decision.Delay

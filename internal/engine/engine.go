@@ -11,6 +11,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/redact"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
 	"github.com/seed-5ff3c98e/retry/internal/stack"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // Text returns the beginning of a text without secrets, of that many bytes at most, in valid
@@ -39,7 +40,7 @@ func Wait(ctx context.Context, t time.Duration) {
 }
 
 // Tell tells the Observer of a job in an engine that has no place for errors beside jobs.
-func Tell(ctx context.Context, job *retry.Stored) {
+func Tell(ctx context.Context, job *retryjob.Stored) {
 	if err := job.Tell(ctx); err != nil {
 		Report(ctx, nil, err)
 	}
@@ -66,7 +67,7 @@ func Guard(in string, fn func() error) (err error) {
 
 // Attempt makes the attempt on a goroutine that the function may end. There is then no outcome,
 // which is 0: the attempt is lost.
-func Attempt(ctx context.Context, job *retry.Stored, fn func(context.Context) error) (outcome retry.Outcome) {
+func Attempt(ctx context.Context, job *retryjob.Stored, fn func(context.Context) error) (outcome retryjob.Outcome) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -77,10 +78,10 @@ func Attempt(ctx context.Context, job *retry.Stored, fn func(context.Context) er
 }
 
 // End ends a job for a reason of its adapter, or one that Attempt has given already.
-func End(job *retry.Stored, reason error) { job.Decision.Retry, job.Decision.Err = false, reason }
+func End(job *retryjob.Stored, reason error) { job.Decision.Retry, job.Decision.Err = false, reason }
 
 // NoPolicy reports whether an outcome is Refused because the job has no policy. If it is Refused
 // because its attempt could not start, its State has changed.
-func NoPolicy(outcome retry.Outcome, job *retry.Stored) bool {
-	return outcome == retry.Refused && job.Decision.Verdict == (retry.Verdict{})
+func NoPolicy(outcome retryjob.Outcome, job *retryjob.Stored) bool {
+	return outcome == retryjob.Refused && job.Decision.Verdict == (retry.Verdict{})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 func TestCeil(t *testing.T) {
@@ -68,7 +69,7 @@ func TestWait(t *testing.T) {
 func TestTell(t *testing.T) {
 	t.Parallel()
 	p := &retry.Policy{Observer: retry.ObserverFunc(func(context.Context, retry.Event) { panic("odd") })}
-	job := retry.Stored{Policy: p, Decision: retry.Decision{Err: errors.New("boom")}}
+	job := retryjob.Stored{Policy: p, Decision: retry.Decision{Err: errors.New("boom")}}
 	assert.NotPanics(t, func() { engine.Tell(t.Context(), &job) })
 }
 
@@ -76,14 +77,14 @@ func TestNoPolicy(t *testing.T) {
 	t.Parallel()
 	nobody := func(string) (*retry.Policy, error) { return nil, errors.New("nobody") }
 	for _, tt := range []struct {
-		job  retry.Stored
+		job  retryjob.Stored
 		err  error
 		want bool
 	}{
-		{retry.Stored{PolicyFor: nobody}, nil, true},
-		{retry.Stored{}, retry.MarkNotStarted(errors.New("locked")), false},
-		{retry.Stored{}, errors.New("boom"), false},
-		{retry.Stored{}, nil, false},
+		{retryjob.Stored{PolicyFor: nobody}, nil, true},
+		{retryjob.Stored{}, retry.MarkNotStarted(errors.New("locked")), false},
+		{retryjob.Stored{}, errors.New("boom"), false},
+		{retryjob.Stored{}, nil, false},
 	} {
 		outcome := tt.job.Attempt(t.Context(), func(context.Context) error { return tt.err })
 		assert.Equal(t, tt.want, engine.NoPolicy(outcome, &tt.job), "%v", tt.err)
@@ -111,8 +112,8 @@ func TestGuard(t *testing.T) {
 // A function that ends its goroutine leaves no outcome.
 func TestAttempt(t *testing.T) {
 	t.Parallel()
-	var job, lost retry.Stored
-	assert.Equal(t, retry.Done, engine.Attempt(t.Context(), &job, func(context.Context) error { return nil }))
+	var job, lost retryjob.Stored
+	assert.Equal(t, retryjob.Done, engine.Attempt(t.Context(), &job, func(context.Context) error { return nil }))
 	assert.Zero(t, engine.Attempt(t.Context(), &lost, func(context.Context) error {
 		runtime.Goexit()
 		return nil
@@ -122,7 +123,7 @@ func TestAttempt(t *testing.T) {
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	reason := errors.New("too large")
-	job := retry.Stored{Decision: retry.Decision{Retry: true, Delay: time.Second}}
+	job := retryjob.Stored{Decision: retry.Decision{Retry: true, Delay: time.Second}}
 	engine.End(&job, reason)
 	assert.Equal(t, retry.Decision{Err: reason, Delay: time.Second}, job.Decision)
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // The names under which a copied message has its job, and a dead letter its end.
@@ -22,7 +22,7 @@ const MaxError = 8 << 10
 
 // Load reads what a copied message has of its job, and when it is due. The error says that
 // somebody has changed it.
-func Load(get func(name string) string, job *retry.Stored) (due time.Time, err error) {
+func Load(get func(name string) string, job *retryjob.Stored) (due time.Time, err error) {
 	number := func(name string) (n int64) {
 		if text := get(name); text != "" && err == nil {
 			if n, err = strconv.ParseInt(text, 10, 64); err != nil {
@@ -40,7 +40,7 @@ func Load(get func(name string) string, job *retry.Stored) (due time.Time, err e
 }
 
 // Save writes what Load reads. No due time means that the job is due.
-func Save(set func(name, value string), job *retry.Stored, due time.Time) error {
+func Save(set func(name, value string), job *retryjob.Stored, due time.Time) error {
 	text, err := job.State.MarshalText()
 	set(StateKey, string(text))
 	set(DueKey, strconv.FormatInt(Milli(due), 10))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // What is saved can be read, and what strangers write is an error or what can be.
@@ -16,10 +17,10 @@ func TestSaveAndLoad(t *testing.T) {
 	t.Parallel()
 	fields := map[string]string{}
 	due := time.UnixMilli(1_800_000_000_123)
-	job := retry.Stored{State: retry.State{Failures: 2}, Lost: 1}
+	job := retryjob.Stored{State: retry.State{Failures: 2}, Lost: 1}
 	require.NoError(t, engine.Save(func(name, value string) { fields[name] = value }, &job, due.Add(-1)))
 	get := func(name string) string { return fields[name] }
-	var again retry.Stored
+	var again retryjob.Stored
 	at, err := engine.Load(get, &again)
 	require.NoError(t, err)
 	assert.Equal(t, due, at, "rounded up")

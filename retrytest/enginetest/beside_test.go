@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -14,7 +14,7 @@ import (
 func (q *sketch) spoil() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.settle = func(m *message, _ *retry.Stored, _ retry.Outcome) { m.visible = time.Now().Add(hidden) }
+	q.settle = func(m *message, _ *retryjob.Stored, _ retryjob.Outcome) { m.visible = time.Now().Add(hidden) }
 }
 
 func (q *sketch) mend() {

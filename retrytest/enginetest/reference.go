@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -27,7 +28,7 @@ type span struct{ start, end time.Time }
 
 // expected runs a script without an engine, on a fake clock. A script in which nothing
 // happens to the worker runs in Execute. In the others, every attempt is a
-// [retry.Stored] that goes on with the State of the one before.
+// [retryjob.Stored] that goes on with the State of the one before.
 func (s *script) expected(e *Engine) *record {
 	var clock retrytest.Clock
 	var rec retrytest.Recorder
@@ -91,7 +92,7 @@ func (r *reference) stored() error {
 	p, state, lost := r.policy(&r.script.policy), retry.State{}, 0
 	for {
 		ctx, stop := context.WithCancel(context.Background())
-		job := retry.Stored{Policy: p, State: state, Lost: lost}
+		job := retryjob.Stored{Policy: p, State: state, Lost: lost}
 		outcome := job.Attempt(ctx, func(ctx context.Context) error {
 			err := r.attempt(ctx)
 			switch r.act() {
@@ -110,9 +111,9 @@ func (r *reference) stored() error {
 		stop()
 		_ = job.Tell(ctx)
 		switch state, lost = job.State, 0; outcome {
-		case retry.Again, retry.Refused:
+		case retryjob.Again, retryjob.Refused:
 			r.clock.Advance(job.Decision.Delay)
-		case retry.Handed:
+		case retryjob.Handed:
 			if a := r.act(); a == dies || a == outlives || a == sticks { // it is counted when the next worker finds the job
 				lost = 1
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -19,8 +20,8 @@ const hidden = time.Second
 type sketch struct {
 	mu       sync.Mutex
 	messages map[string]*message
-	stored   func(m message, p enginetest.Policies) retry.Stored
-	settle   func(m *message, s *retry.Stored, o retry.Outcome)
+	stored   func(m message, p enginetest.Policies) retryjob.Stored
+	settle   func(m *message, s *retryjob.Stored, o retryjob.Outcome)
 }
 
 // message is a job, and what the engine and the adapter store with it.
@@ -37,16 +38,16 @@ type message struct {
 
 // stored makes the attempt of a delivery. The deliveries between those that the State
 // knows of and this one have no outcome.
-func stored(m message, p enginetest.Policies) retry.Stored {
-	return retry.Stored{Policy: p.Policy, PolicyFor: p.PolicyFor, Kind: m.kind, State: m.state, Lost: m.deliveries - m.known - 1}
+func stored(m message, p enginetest.Policies) retryjob.Stored {
+	return retryjob.Stored{Policy: p.Policy, PolicyFor: p.PolicyFor, Kind: m.kind, State: m.state, Lost: m.deliveries - m.known - 1}
 }
 
 // settle stores the outcome of an attempt.
-func settle(m *message, s *retry.Stored, o retry.Outcome) {
+func settle(m *message, s *retryjob.Stored, o retryjob.Outcome) {
 	switch o {
-	case retry.Done:
+	case retryjob.Done:
 		m.outcome.Status = enginetest.Succeeded
-	case retry.Ended:
+	case retryjob.Ended:
 		m.outcome = enginetest.Outcome{Status: enginetest.GaveUp, Err: s.Decision.Err.Error()}
 	default: // Again, Handed and Refused
 		m.state, m.known, m.visible = s.State, m.deliveries, time.Now().Add(s.Decision.Delay)
@@ -87,7 +88,7 @@ func (w *worker) attempt(job string, m *message, was message) {
 	o := s.Attempt(w.ctx, was.kept.Watch(func(ctx context.Context) error { return w.handle(ctx, job) }))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if m.outcome.Status == enginetest.Open && m.worker == w && (m.deliveries == was.deliveries || o == retry.Done) {
+	if m.outcome.Status == enginetest.Open && m.worker == w && (m.deliveries == was.deliveries || o == retryjob.Done) {
 		m.worker = nil
 		w.settle(m, &s, o)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -31,13 +32,13 @@ func newToy(wrong string) *enginetest.Engine {
 	e := sketchEngine()
 	e.Open = func(testing.TB) enginetest.Queue {
 		q := &toy{sketch: newSketch(), wrong: wrong}
-		q.stored = func(m message, p enginetest.Policies) retry.Stored {
+		q.stored = func(m message, p enginetest.Policies) retryjob.Stored {
 			if wrong == "keeps what is stuck" {
 				m.kept.Most = never
 			}
 			return q.begin(stored(m, p))
 		}
-		q.settle = func(m *message, s *retry.Stored, o retry.Outcome) {
+		q.settle = func(m *message, s *retryjob.Stored, o retryjob.Outcome) {
 			settle(m, s, o)
 			q.end(m, s)
 		}
@@ -51,7 +52,7 @@ func newToy(wrong string) *enginetest.Engine {
 }
 
 // begin makes the mistakes before an attempt.
-func (q *toy) begin(s retry.Stored) retry.Stored {
+func (q *toy) begin(s retryjob.Stored) retryjob.Stored {
 	policyFor := s.PolicyFor
 	switch q.wrong {
 	case "forgets crashes":
@@ -71,7 +72,7 @@ func (q *toy) begin(s retry.Stored) retry.Stored {
 }
 
 // end makes the mistakes after an attempt.
-func (q *toy) end(m *message, s *retry.Stored) {
+func (q *toy) end(m *message, s *retryjob.Stored) {
 	gaveUp := m.outcome.Status == enginetest.GaveUp
 	switch q.wrong {
 	case "early":
@@ -264,7 +265,7 @@ func TestToldLate(t *testing.T) {
 
 	e.Open = func(testing.TB) enginetest.Queue {
 		q := lateTeller()
-		q.stored = func(m message, p enginetest.Policies) retry.Stored {
+		q.stored = func(m message, p enginetest.Policies) retryjob.Stored {
 			s := stored(m, p)
 			s.Lost = 0
 			return s
@@ -279,8 +280,8 @@ func TestToldLate(t *testing.T) {
 // lateTeller returns a sketch that tells of a failure when the next attempt may have ended.
 func lateTeller() *sketch {
 	q := newSketch()
-	q.settle = func(m *message, s *retry.Stored, o retry.Outcome) {
-		if o != retry.Again {
+	q.settle = func(m *message, s *retryjob.Stored, o retryjob.Outcome) {
+		if o != retryjob.Again {
 			settle(m, s, o)
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // testStored delivers a job until it has ended. The worker of the first delivery stops, or
@@ -20,7 +21,7 @@ func testStored(t *testing.T, d *decoder) {
 		s.state.First = s.start.Add(s.age)
 	}
 	ctx, state, lost := s.ctx, s.state, 0
-	for outcome := retry.Handed; outcome != retry.Done && outcome != retry.Ended; {
+	for outcome := retryjob.Handed; outcome != retryjob.Done && outcome != retryjob.Ended; {
 		if s.loses(s.calls) {
 			s.calls++
 			s.log("attempt %d is lost", s.calls)
@@ -30,7 +31,7 @@ func testStored(t *testing.T, d *decoder) {
 		if s.failures = (failures{}); lost > 0 {
 			s.last = retry.ErrLost
 		}
-		job := retry.Stored{Policy: &s.policy, State: state, Lost: lost, Now: s.now}
+		job := retryjob.Stored{Policy: &s.policy, State: state, Lost: lost, Now: s.now}
 		outcome = job.Attempt(ctx, func(ctx context.Context) error {
 			err := s.operation(ctx)
 			if s.at(s.calls, 0).fate == aborted {
@@ -40,12 +41,12 @@ func testStored(t *testing.T, d *decoder) {
 		})
 		s.log("%v", outcome)
 		require.Equal(t, job.State, job.Decision.State)
-		if d := job.Decision; outcome == retry.Handed {
+		if d := job.Decision; outcome == retryjob.Handed {
 			s.log("%v", decision{d.Counted, d.Limit, d.Stop, d.Delay, d.State, d.Verdict})
 			ctx = context.Background()
 		} else {
 			s.decided(d)
-			require.Equal(t, outcome == retry.Ended, d.Err != nil)
+			require.Equal(t, outcome == retryjob.Ended, d.Err != nil)
 		}
 		require.NoError(t, job.Tell(context.Background()))
 		require.NoError(t, job.Tell(context.Background()), "which is told once")
@@ -72,15 +73,15 @@ func (r *run) job() {
 		r.log("%v", o)
 		r.log("%v", d)
 		switch r.state, lost = d.state, 0; o {
-		case retry.Done:
+		case retryjob.Done:
 			r.tell("succeeded %d%s", counts(d.state)+1, r.elapsed())
 			return
-		case retry.Ended:
+		case retryjob.Ended:
 			r.tell("gave up %d: %v: %v%s", counts(d.state), d.stop, showVerdict(d.verdict), r.elapsed())
 			return
-		case retry.Again:
+		case retryjob.Again:
 			r.tell("retrying %d after %v: %v%s", counts(d.state), d.delay, showVerdict(d.verdict), r.elapsed())
-		case retry.Handed: // to a worker that does not stop
+		case retryjob.Handed: // to a worker that does not stop
 			r.ends = time.Time{}
 		}
 		r.now = r.now.Add(d.delay).Add(r.late)
@@ -88,32 +89,25 @@ func (r *run) job() {
 }
 
 // delivered is one delivery of the job, after so many lost attempts.
-func (r *run) delivered(lost int) (retry.Outcome, decision) {
+func (r *run) delivered(lost int) (retryjob.Outcome, decision) {
 	p := &r.policy
 	if r.state.First.After(r.now) { // "a First that is not in the future"
 		r.state.First = r.now
 	}
 	if lost > 0 { // "it becomes a failure with ErrLost before the next attempt begins"
 		r.state.Failures += lost - 1
-		switch {
-		case !p.NonIdempotent:
-			r.state.Failures++
-		case timedOut(p, r.state.First, r.now): // it is not counted
-			return retry.Ended, decision{stop: retry.StopTimeout, state: r.state}
-		default:
-			return r.judged(r.lose())
+		if p.NonIdempotent {
+			return r.judged(wasLost)
 		}
+		r.state.Failures++
 	}
 	if d, over := exhausted(p, r.state, r.now); over {
-		return retry.Ended, d
+		return retryjob.Ended, d
 	}
-	handed := decision{limit: p.MaxAttempts, delay: time.Second}
-	if handed.limit <= 0 {
-		handed.limit = 3
-	}
+	handed := decision{delay: time.Second}
 	if r.ended() {
 		handed.state = r.state
-		return retry.Handed, handed
+		return retryjob.Handed, handed
 	}
 	r.number = counts(r.state)
 	f, final := r.attempt(), false
@@ -124,40 +118,34 @@ func (r *run) delivered(lost int) (retry.Outcome, decision) {
 	switch stopped := r.ended(); {
 	case r.at(r.calls, 0).fate == aborted:
 		r.told(retry.ErrLost)
-		return retry.Handed, handed
+		return retryjob.Handed, handed
 	case f.err == nil:
 		r.told(nil)
-		return retry.Done, decision{state: r.state}
+		return retryjob.Done, decision{state: r.state}
 	case stopped && !r.context.deadline && !p.NonIdempotent && !final: // "the job is handed back"
 		r.told(f.err)
-		return retry.Handed, handed
+		return retryjob.Handed, handed
 	default:
+		r.told(f.err)
 		f.late = f.late && !stopped // "as usual"
 		return r.judged(f)
 	}
 }
 
-// lose is an attempt that may have taken effect.
-func (r *run) lose() outcome {
-	if r.watch == attempts {
-		r.log("attempt %d begins", counts(r.state)+1)
-	}
-	r.number = counts(r.state) + 1
-	return outcome{failure: failure{err: retry.ErrLost, mark: &retry.Verdict{Class: retry.Retryable}}}
-}
+// wasLost is the outcome of an attempt in another worker that may have taken effect.
+var wasLost = outcome{failure: failure{err: retry.ErrLost, mark: &retry.Verdict{Class: retry.Retryable}}}
 
 // judged decides about a failure. "The deadline of the context does not limit the waits", and
 // "the Budget of the Policy is neither asked nor told".
-func (r *run) judged(f outcome) (retry.Outcome, decision) {
-	r.told(f.err)
+func (r *run) judged(f outcome) (retryjob.Outcome, decision) {
 	ends := r.ends
 	r.ends = time.Time{}
 	d, _ := r.decide(f)
 	switch r.ends = ends; {
 	case d.stop != retry.StopNone:
-		return retry.Ended, d
+		return retryjob.Ended, d
 	case unstarted(d.verdict):
-		return retry.Refused, d
+		return retryjob.Refused, d
 	}
-	return retry.Again, d
+	return retryjob.Again, d
 }

@@ -37,10 +37,13 @@ const (
 const sqlStorey = "retrytable/internal/sqltable"
 
 // The machine of quotas is a pure function, and knows nothing of retries. quotas, which has the line
-// around it, is a layer of its own, between the root and what waits.
+// around it, and jobs are layers of their own, between the root and what is above: the root knows
+// neither, and they do not know each other. What adapters to engines share is above jobs.
 const (
 	machine = "internal/pace"
 	quotas  = "retryquota"
+	jobs    = "retryjob"
+	engines = "internal/engine"
 )
 
 // newestModules take the newest versions of others, which may need a newer Go.
@@ -127,6 +130,12 @@ func TestLayeringFaults(t *testing.T) {
 		{"the machine of quotas", "internal/pace/x.go", `package pace; import ("time"; "` + root + `")`, "1: imports " + root + " from the layer of the machine of quotas"},
 		{"a quota below a driver", "retryhttp/http.go", `package retryhttp; import "` + root + `/retryquota"`, ""},
 		{"a driver below a quota", "retryquota/quota.go", `package retryquota; import "` + root + `/retryhttp"`, "1: imports " + root + "/retryhttp from the layer of retryquota"},
+		{"jobs below a driver", "retrytable/table.go", `package retrytable; import "` + root + `/retryjob"`, ""},
+		{"jobs below what engines share", "internal/engine/x.go", `package engine; import "` + root + `/retryjob"`, ""},
+		{"jobs above the root", "call.go", `package retry; import "` + root + `/retryjob"`, "1: imports " + root + "/retryjob from the layer of the root package"},
+		{"jobs above internal", "internal/sat/x.go", `package sat; import "` + root + `/retryjob"`, "1: imports " + root + "/retryjob from the layer of internal"},
+		{"jobs that know a quota", "retryjob/stored.go", `package retryjob; import "` + root + `/retryquota"`, "1: imports " + root + "/retryquota from the layer of retryjob"},
+		{"a quota that knows jobs", "retryquota/quota.go", `package retryquota; import "` + root + `/retryjob"`, "1: imports " + root + "/retryjob from the layer of retryquota"},
 		{"a package above the root", "config.go", `package retry; import "` + root + `/retryhttp"`, "1: imports " + root + "/retryhttp from the layer of the root package"},
 		{"a package above internal", "internal/stat/x.go", `package stat; import "` + root + `/retrytest"`, "1: imports " + root + "/retrytest from the layer of internal"},
 		{"an adapter in internal affairs", "adapters/river/x.go", `package river; import "` + root + `/internal/sat"`, "1: imports " + root + "/internal/sat from the layer of adapters"},
@@ -345,6 +354,8 @@ func mayImport(dir, imported string, inRoot bool) (layer string, ok bool) {
 		return "the machine of quotas", within(imported, modulePath+"/"+machine, internal+"/storm/events")
 	case within(dir, "internal/storm"):
 		return layer, imported == modulePath || within(imported, internal, modulePath+"/"+quotas)
+	case within(dir, engines) && within(imported, modulePath+"/"+jobs):
+		return layer, true
 	case layer == "internal":
 		return layer, imported == modulePath || within(imported, internal)
 	case layer == "adapters":
@@ -353,8 +364,11 @@ func mayImport(dir, imported string, inRoot bool) (layer string, ok bool) {
 		return layer, !within(imported, internal)
 	case within(dir, sqlStorey):
 		return "the SQL of retrytable", within(imported, internal+"/redact", internal+"/sat", internal+"/show")
+	case layer == quotas, layer == jobs:
+		return layer, imported == modulePath || within(imported, internal)
 	case strings.HasPrefix(layer, "retry"):
-		return layer, imported == modulePath || within(imported, internal, modulePath+"/"+layer, modulePath+"/"+quotas)
+		return layer, imported == modulePath ||
+			within(imported, internal, modulePath+"/"+layer, modulePath+"/"+quotas, modulePath+"/"+jobs)
 	default:
 		return layer, true
 	}

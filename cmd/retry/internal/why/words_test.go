@@ -21,6 +21,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/cmd/retry/internal/why"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 const root = "../../../../"
@@ -113,7 +114,7 @@ func printed(t *testing.T) map[string]bool {
 	for k := retry.Retrying; !strings.HasPrefix(k.String(), "none("); k++ {
 		words[k.String()] = true
 	}
-	for o := retry.Done; !strings.HasPrefix(o.String(), "none("); o++ {
+	for o := retryjob.Done; !strings.HasPrefix(o.String(), "none("); o++ {
 		words[o.String()] = true
 	}
 	skip := regexp.MustCompile(`^(benchmarks|examples|systems|docs|internal/test|internal/storm|retrytest|cmd/retryvet/internal|cmd/retry/internal/why)$|/testdata$|/\.|^\.[a-z]`)

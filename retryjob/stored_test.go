@@ -1,4 +1,4 @@
-package retry_test
+package retryjob_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 	"github.com/seed-5ff3c98e/retry/retrypolicies"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
@@ -33,40 +34,40 @@ func TestStoredOutcomes(t *testing.T) {
 		name    string
 		ctx     context.Context //nolint:containedctx // how it ends
 		err     error
-		outcome retry.Outcome
+		outcome retryjob.Outcome
 		state   retry.State
 		delay   time.Duration
 		stop    retry.StopReason
 		events  string
 	}{
-		{"done", t.Context(), nil, retry.Done, state, 0, retry.StopNone, "2: succeeded"},
-		{"again", t.Context(), errBoom, retry.Again, failed, 2 * time.Second, retry.StopNone, "2: boom: retry in 2s"},
-		{"ended", t.Context(), errFinalMark, retry.Ended, failed, 0, retry.StopFinal, fmt.Sprintf("2: gave up (final): %v", errFinalMark)},
-		{"handed", stopped, errBoom, retry.Handed, state, time.Second, retry.StopNone, ""},
+		{"done", t.Context(), nil, retryjob.Done, state, 0, retry.StopNone, "2: succeeded"},
+		{"again", t.Context(), errBoom, retryjob.Again, failed, 2 * time.Second, retry.StopNone, "2: boom: retry in 2s"},
+		{"ended", t.Context(), errFinalMark, retryjob.Ended, failed, 0, retry.StopFinal, fmt.Sprintf("2: gave up (final): %v", errFinalMark)},
+		{"handed", stopped, errBoom, retryjob.Handed, state, time.Second, retry.StopNone, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p, _, events := callPolicy()
-			job := retry.Stored{Policy: p, State: state}
+			p, _, events := recorded()
+			job := retryjob.Stored{Policy: p, State: state}
 			called := false
 			o := job.Attempt(tt.ctx, func(context.Context) error {
 				called = true
 				return tt.err
 			})
 			assert.Equal(t, tt.outcome, o)
-			assert.Equal(t, tt.outcome != retry.Handed, called)
+			assert.Equal(t, tt.outcome != retryjob.Handed, called)
 			assert.Equal(t, tt.state, job.State)
 			assert.Equal(t, tt.state, job.Decision.State)
 			assert.Equal(t, tt.delay, job.Decision.Delay)
 			assert.Equal(t, tt.stop, job.Decision.Stop)
 			assert.Equal(t, tt.delay > 0, job.Decision.Retry)
 			want := tt.err
-			if o == retry.Handed {
+			if o == retryjob.Handed {
 				want = testkit.ErrPeer
 			}
 			assert.Equal(t, want, job.Err)
-			if o == retry.Ended {
+			if o == retryjob.Ended {
 				assert.Equal(t, tt.err, job.Decision.Err)
 			}
 			assert.Empty(t, events.Events(), "nothing is stored yet")
@@ -101,16 +102,16 @@ func TestStoredForged(t *testing.T) {
 				MaxAttempts: retry.Unlimited, MaxElapsed: time.Hour, Backoff: retry.Constant(time.Minute), FreeRateLimits: 3, Clock: clock,
 			}
 			var errs []error
-			o := retry.Again
-			for ; o == retry.Again && len(errs) < 100; clock.Advance(time.Minute) {
-				job := retry.Stored{Policy: p, State: state, Lost: math.MinInt}
+			o := retryjob.Again
+			for ; o == retryjob.Again && len(errs) < 100; clock.Advance(time.Minute) {
+				job := retryjob.Stored{Policy: p, State: state, Lost: math.MinInt}
 				o = job.Attempt(t.Context(), func(context.Context) error {
 					errs = append(errs, errBoom)
 					return errBoom
 				})
 				state = job.State
 			}
-			assert.Equal(t, retry.Ended, o)
+			assert.Equal(t, retryjob.Ended, o)
 			assert.Greater(t, len(errs), 50, "attempts of an hour")
 		})
 	}
@@ -123,18 +124,18 @@ func TestStoredEarly(t *testing.T) {
 	hours := &retry.Policy{Overrides: map[string]retry.Override{"unknown": {MaxDelay: 5 * time.Hour}}}
 	tests := []struct {
 		name       string
-		job        retry.Stored
+		job        retryjob.Stored
 		wait, want time.Duration
 	}{
-		{"late", retry.Stored{}, math.MinInt64, 0},
-		{"a hint", retry.Stored{}, 66 * time.Second, 66 * time.Second},
-		{"for ever", retry.Stored{}, math.MaxInt64, 2 * time.Minute},
-		{"an override", retry.Stored{Policy: hours}, 6 * time.Hour, 6 * time.Hour},
-		{"its end", retry.Stored{Policy: hours}, math.MaxInt64, 10 * time.Hour},
-		{"a policy without an end", retry.Stored{Policy: &retry.Policy{MaxRetryAfter: math.MaxInt64}}, math.MaxInt64, math.MaxInt64},
-		{"no policy", retry.Stored{PolicyFor: func(string) (*retry.Policy, error) { return nil, errBoom }}, math.MaxInt64, math.MaxInt64},
-		{"a panic", retry.Stored{PolicyFor: func(string) (*retry.Policy, error) { panic("odd") }}, time.Hour, time.Hour},
-		{"a panic of the backoff", retry.Stored{Policy: &retry.Policy{Backoff: oddBackoff{}}}, time.Hour, time.Hour},
+		{"late", retryjob.Stored{}, math.MinInt64, 0},
+		{"a hint", retryjob.Stored{}, 66 * time.Second, 66 * time.Second},
+		{"for ever", retryjob.Stored{}, math.MaxInt64, 2 * time.Minute},
+		{"an override", retryjob.Stored{Policy: hours}, 6 * time.Hour, 6 * time.Hour},
+		{"its end", retryjob.Stored{Policy: hours}, math.MaxInt64, 10 * time.Hour},
+		{"a policy without an end", retryjob.Stored{Policy: &retry.Policy{MaxRetryAfter: math.MaxInt64}}, math.MaxInt64, math.MaxInt64},
+		{"no policy", retryjob.Stored{PolicyFor: func(string) (*retry.Policy, error) { return nil, errBoom }}, math.MaxInt64, math.MaxInt64},
+		{"a panic", retryjob.Stored{PolicyFor: func(string) (*retry.Policy, error) { panic("odd") }}, time.Hour, time.Hour},
+		{"a panic of the backoff", retryjob.Stored{Policy: &retry.Policy{Backoff: oddBackoff{}}}, time.Hour, time.Hour},
 	}
 	for _, tt := range tests {
 		assert.Equal(t, tt.want, tt.job.Early(tt.wait), tt.name)
@@ -156,26 +157,26 @@ func TestStoredPanics(t *testing.T) {
 		name    string
 		policy  retry.Policy
 		work    func(context.Context) error
-		outcome retry.Outcome
+		outcome retryjob.Outcome
 		in      string
 	}{
-		{name: "work", work: panicking("odd"), outcome: retry.Ended},
-		{name: "an error", work: panicking(odd), outcome: retry.Ended},
-		{name: "a mark on the value", work: panicking(retry.MarkRetryable(odd)), outcome: retry.Again},
+		{name: "work", work: panicking("odd"), outcome: retryjob.Ended},
+		{name: "an error", work: panicking(odd), outcome: retryjob.Ended},
+		{name: "a mark on the value", work: panicking(retry.MarkRetryable(odd)), outcome: retryjob.Again},
 		{
-			name: "a Classifier that retries it", work: panicking(odd), outcome: retry.Again,
+			name: "a Classifier that retries it", work: panicking(odd), outcome: retryjob.Again,
 			policy: retry.Policy{Classifier: retry.On(retry.Retryable, odd)},
 		},
 		{
-			name: "Classifier", work: boom, outcome: retry.Ended, in: "a function of the Policy",
+			name: "Classifier", work: boom, outcome: retryjob.Ended, in: "a function of the Policy",
 			policy: retry.Policy{Classifier: func(error) retry.Verdict { panic(odd) }},
 		},
 		{
-			name: "Backoff", work: boom, outcome: retry.Ended, in: "a function of the Policy",
+			name: "Backoff", work: boom, outcome: retryjob.Ended, in: "a function of the Policy",
 			policy: retry.Policy{Backoff: panics{}, Classifier: retry.Classify},
 		},
 		{
-			name: "Observer of attempts", work: boom, outcome: retry.Ended, in: "a function of the Policy",
+			name: "Observer of attempts", work: boom, outcome: retryjob.Ended, in: "a function of the Policy",
 			policy: retry.Policy{Observer: panics{}},
 		},
 	}
@@ -185,13 +186,13 @@ func TestStoredPanics(t *testing.T) {
 			if tt.work != nil && tt.policy.Classifier == nil && tt.in != "" {
 				tt.policy.Classifier = retry.On(retry.Retryable, errBoom)
 			}
-			job := retry.Stored{Policy: &tt.policy, State: retry.State{Failures: 1}}
+			job := retryjob.Stored{Policy: &tt.policy, State: retry.State{Failures: 1}}
 			assert.Equal(t, tt.outcome, job.Attempt(t.Context(), tt.work))
 			var e *retry.PanicError
 			require.ErrorAs(t, job.Err, &e)
 			assert.Equal(t, tt.in, e.In)
 			assert.Contains(t, string(e.Stack), "stored_test.go")
-			if tt.outcome == retry.Ended {
+			if tt.outcome == retryjob.Ended {
 				assert.Equal(t, job.Err, job.Decision.Err)
 				assert.Equal(t, retry.StopFinal, job.Decision.Stop)
 				assert.False(t, job.Decision.Retry)
@@ -200,10 +201,10 @@ func TestStoredPanics(t *testing.T) {
 	}
 	t.Run("is told", func(t *testing.T) {
 		t.Parallel()
-		p, _, events := callPolicy()
+		p, _, events := recorded()
 		p.Classifier = func(error) retry.Verdict { panic("odd") }
-		job := retry.Stored{Policy: p}
-		assert.Equal(t, retry.Ended, job.Attempt(t.Context(), boom))
+		job := retryjob.Stored{Policy: p}
+		assert.Equal(t, retryjob.Ended, job.Attempt(t.Context(), boom))
 		require.NoError(t, job.Tell(t.Context()))
 		seen := events.Events()
 		require.Len(t, seen, 1)
@@ -213,8 +214,8 @@ func TestStoredPanics(t *testing.T) {
 	})
 	t.Run("the Observer", func(t *testing.T) {
 		t.Parallel()
-		job := retry.Stored{Policy: &retry.Policy{Observer: retry.ObserverFunc(func(context.Context, retry.Event) { panic(odd) })}}
-		assert.Equal(t, retry.Done, job.Attempt(t.Context(), noWork))
+		job := retryjob.Stored{Policy: &retry.Policy{Observer: retry.ObserverFunc(func(context.Context, retry.Event) { panic(odd) })}}
+		assert.Equal(t, retryjob.Done, job.Attempt(t.Context(), noWork))
 		var e *retry.PanicError
 		require.ErrorAs(t, job.Tell(t.Context()), &e)
 		assert.Equal(t, []any{"Observer", odd}, []any{e.In, e.Value})
@@ -222,8 +223,8 @@ func TestStoredPanics(t *testing.T) {
 	})
 	t.Run("Now", func(t *testing.T) {
 		t.Parallel()
-		job := retry.Stored{Now: func() time.Time { panic(odd) }, State: retry.State{First: firstAttempt}}
-		assert.Equal(t, retry.Ended, job.Attempt(t.Context(), noWork))
+		job := retryjob.Stored{Now: func() time.Time { panic(odd) }, State: retry.State{First: firstAttempt}}
+		assert.Equal(t, retryjob.Ended, job.Attempt(t.Context(), noWork))
 		require.ErrorIs(t, job.Decision.Err, odd)
 	})
 }
@@ -241,7 +242,7 @@ func (panics) Attempt(context.Context, int) (context.Context, func(error)) {
 func TestStoredGoexit(t *testing.T) {
 	t.Parallel()
 	var o tracer
-	job := retry.Stored{Policy: &retry.Policy{AttemptTimeout: time.Hour, Observer: &o}}
+	job := retryjob.Stored{Policy: &retry.Policy{AttemptTimeout: time.Hour, Observer: &o}}
 	var ctx context.Context
 	over := make(chan struct{})
 	go func() {
@@ -261,14 +262,14 @@ func TestStoredGoexit(t *testing.T) {
 // TestStoredAbort checks that an attempt that was aborted has not been.
 func TestStoredAbort(t *testing.T) {
 	t.Parallel()
-	p, _, events := callPolicy()
-	job := retry.Stored{Policy: p, State: retry.State{Failures: 1}, Lost: 1}
+	p, _, events := recorded()
+	job := retryjob.Stored{Policy: p, State: retry.State{Failures: 1}, Lost: 1}
 	job.Abort() // does nothing
 	o := job.Attempt(t.Context(), func(context.Context) error {
 		job.Abort()
 		return errBoom
 	})
-	assert.Equal(t, retry.Handed, o)
+	assert.Equal(t, retryjob.Handed, o)
 	assert.Equal(t, 2, job.State.Failures, "with the lost one")
 	assert.Equal(t, job.State, job.Decision.State)
 	assert.Equal(t, errBoom, job.Err)
@@ -279,39 +280,39 @@ func TestStoredAbort(t *testing.T) {
 // ends.
 func TestStoredAnew(t *testing.T) {
 	t.Parallel()
-	var job retry.Stored
+	var job retryjob.Stored
 	require.NoError(t, job.Tell(t.Context()), "nothing has happened")
-	assert.Equal(t, retry.Again, job.Attempt(nil, func(ctx context.Context) error { //nolint:staticcheck // is context.Background
+	assert.Equal(t, retryjob.Again, job.Attempt(nil, func(ctx context.Context) error { //nolint:staticcheck // is context.Background
 		assert.Equal(t, context.Background(), ctx)
 		job.Policy = &retry.Policy{MaxAttempts: 1} // is for the next attempt
 		return errBoom
 	}))
-	assert.Equal(t, retry.Again, job.Attempt(t.Context(), noWork))
+	assert.Equal(t, retryjob.Again, job.Attempt(t.Context(), noWork))
 	assert.Equal(t, 1, job.State.Failures)
 }
 
 // A driver that ends a job by itself tells it by Err and Decision.
 func TestStoredTellsWhatTheDriverSays(t *testing.T) {
 	t.Parallel()
-	p, _, events := callPolicy()
-	job := retry.Stored{Policy: p}
-	assert.Equal(t, retry.Done, job.Attempt(t.Context(), noWork))
+	p, _, events := recorded()
+	job := retryjob.Stored{Policy: p}
+	assert.Equal(t, retryjob.Done, job.Attempt(t.Context(), noWork))
 	job.Err = errBoom
 	job.Decision = p.Next(job.State, errBoom, firstAttempt)
 	require.NoError(t, job.Tell(t.Context()))
 	events.Expect(t, "1: boom: retry in 1s")
 
-	p, _, events = callPolicy()
+	p, _, events = recorded()
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	job = retry.Stored{Policy: p}
-	assert.Equal(t, retry.Handed, job.Attempt(stopped, noWork))
+	job = retryjob.Stored{Policy: p}
+	assert.Equal(t, retryjob.Handed, job.Attempt(stopped, noWork))
 	job.Decision.Retry, job.Decision.Err = false, errBoom // it has expired meanwhile
 	require.NoError(t, job.Tell(t.Context()))
 	events.Expect(t, "0: gave up (final): boom")
 
-	p, _, events = callPolicy()
-	job = retry.Stored{Policy: p, Decision: retry.Decision{Err: errFinalMark}}
+	p, _, events = recorded()
+	job = retryjob.Stored{Policy: p, Decision: retry.Decision{Err: errFinalMark}}
 	require.NoError(t, job.Tell(t.Context()))
 	assert.Equal(t, errFinalMark, events.Events()[0].Err)
 	assert.Equal(t, []any{retry.GaveUp, retry.StopFinal}, []any{events.Events()[0].Kind, events.Events()[0].Stop})
@@ -328,21 +329,21 @@ func TestStoredNotStarted(t *testing.T) {
 	var state retry.State
 	var waits []time.Duration
 	for {
-		job := retry.Stored{Policy: p, State: state}
+		job := retryjob.Stored{Policy: p, State: state}
 		outcome := job.Attempt(t.Context(), func(context.Context) error { return retry.MarkNotStarted(errBoom) })
 		require.NoError(t, job.Tell(t.Context()))
 		require.ErrorIs(t, job.Err, errBoom)
-		if state = job.State; outcome == retry.Ended {
+		if state = job.State; outcome == retryjob.Ended {
 			assert.Equal(t, retry.StopElapsed, job.Decision.Stop)
 			require.ErrorIs(t, job.Decision.Err, errBoom)
 			break
 		}
-		require.Equal(t, retry.Refused, outcome)
+		require.Equal(t, retryjob.Refused, outcome)
 		assert.Equal(t, 0, state.Failures)
 		assert.Equal(t, firstAttempt, state.First)
 		assert.Empty(t, events.Events())
 		waits = append(waits, job.Decision.Delay)
-		late := retry.Stored{Policy: p, State: state}
+		late := retryjob.Stored{Policy: p, State: state}
 		assert.Equal(t, job.Decision.Delay, late.Early(job.Decision.Delay))
 		clock.Advance(job.Decision.Delay)
 	}
@@ -352,14 +353,14 @@ func TestStoredNotStarted(t *testing.T) {
 	assert.Equal(t, "not_started", events.Events()[0].Verdict.Category)
 
 	p.Overrides = map[string]retry.Override{"not_started": {MaxAttempts: 3, Backoff: retry.Constant(time.Minute)}}
-	job := retry.Stored{Policy: p, State: retry.State{Pending: 1}}
-	assert.Equal(t, retry.Refused, job.Attempt(t.Context(), func(context.Context) error { return retry.MarkNotStarted(errBoom) }))
+	job := retryjob.Stored{Policy: p, State: retry.State{Pending: 1}}
+	assert.Equal(t, retryjob.Refused, job.Attempt(t.Context(), func(context.Context) error { return retry.MarkNotStarted(errBoom) }))
 	assert.Equal(t, time.Minute, job.Decision.Delay)
-	job = retry.Stored{Policy: p, State: job.State}
-	assert.Equal(t, retry.Ended, job.Attempt(t.Context(), func(context.Context) error { return retry.MarkNotStarted(errBoom) }))
+	job = retryjob.Stored{Policy: p, State: job.State}
+	assert.Equal(t, retryjob.Ended, job.Attempt(t.Context(), func(context.Context) error { return retry.MarkNotStarted(errBoom) }))
 	assert.Equal(t, retry.StopAttempts, job.Decision.Stop)
-	job = retry.Stored{Policy: p, State: retry.State{Failures: 2}}
-	assert.Equal(t, retry.Ended, job.Attempt(t.Context(), noWork), "its limit is not that of failures")
+	job = retryjob.Stored{Policy: p, State: retry.State{Failures: 2}}
+	assert.Equal(t, retryjob.Ended, job.Attempt(t.Context(), noWork), "its limit is not that of failures")
 }
 
 func inSeconds(waits []time.Duration) (all []time.Duration) {
@@ -392,19 +393,19 @@ func TestStoredPolicyFor(t *testing.T) {
 		{"no policy for it", nil, named.Get, "call", 0, retrypolicies.ErrUnknown},
 		{"an error", nil, nobody, "mail", 0, missing},
 	}
-	job := retry.Stored{Kind: "mail", PolicyFor: func(string) (*retry.Policy, error) { return nil, nil }} //nolint:nilnil // a slip
-	assert.Equal(t, retry.Refused, job.Attempt(t.Context(), func(context.Context) error { return errBoom }))
+	job := retryjob.Stored{Kind: "mail", PolicyFor: func(string) (*retry.Policy, error) { return nil, nil }} //nolint:nilnil // a slip
+	assert.Equal(t, retryjob.Refused, job.Attempt(t.Context(), func(context.Context) error { return errBoom }))
 	assert.EqualError(t, job.Err, `retry: no policy for jobs of kind "mail": PolicyFor has returned nil, and there is no Policy for all kinds`)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			job := retry.Stored{Policy: tt.policy, PolicyFor: tt.policyFor, Kind: tt.kind, State: retry.State{RateLimited: 1}}
+			job := retryjob.Stored{Policy: tt.policy, PolicyFor: tt.policyFor, Kind: tt.kind, State: retry.State{RateLimited: 1}}
 			o := job.Attempt(t.Context(), func(context.Context) error { return errBoom })
 			if tt.err == nil {
 				assert.Equal(t, tt.limit, job.Decision.Limit)
 				return
 			}
-			assert.Equal(t, retry.Refused, o)
+			assert.Equal(t, retryjob.Refused, o)
 			require.ErrorIs(t, job.Err, tt.err)
 			assert.ErrorContains(t, job.Err, fmt.Sprintf("no policy for jobs of kind %q", tt.kind))
 			assert.Equal(t, 1, job.State.RateLimited)
@@ -412,12 +413,12 @@ func TestStoredPolicyFor(t *testing.T) {
 	}
 	t.Run("panic", func(t *testing.T) {
 		t.Parallel()
-		job := retry.Stored{
+		job := retryjob.Stored{
 			Policy: five, PolicyFor: func(string) (*retry.Policy, error) { panic("odd") }, State: retry.State{Failures: 1}, Lost: 3,
 		}
 		stopped, cancel := context.WithCancel(t.Context())
 		cancel() // a worker that stops says so too
-		assert.Equal(t, retry.Refused, job.Attempt(stopped, noWork))
+		assert.Equal(t, retryjob.Refused, job.Attempt(stopped, noWork))
 		var e *retry.PanicError
 		require.ErrorAs(t, job.Err, &e)
 		assert.Equal(t, "PolicyFor", e.In)
@@ -434,15 +435,15 @@ func TestStoredSaysThatAttemptsWereLost(t *testing.T) {
 			var told error
 			p := &retry.Policy{MaxAttempts: lost, NonIdempotent: once, Observer: retry.ObserverFunc(
 				func(_ context.Context, e retry.Event) { told = e.Err })}
-			job := retry.Stored{Policy: p, Lost: lost}
-			assert.Equal(t, retry.Ended, job.Attempt(t.Context(), func(context.Context) error { return nil }))
+			job := retryjob.Stored{Policy: p, Lost: lost}
+			assert.Equal(t, retryjob.Ended, job.Attempt(t.Context(), func(context.Context) error { return nil }))
 			require.ErrorIs(t, job.Decision.Err, retry.ErrLost)
 			require.NoError(t, job.Tell(t.Context()))
 			require.ErrorIs(t, told, retry.ErrLost)
 		}
 	}
-	job := retry.Stored{Policy: &retry.Policy{MaxAttempts: 2}, Lost: 1}
-	assert.Equal(t, retry.Ended, job.Attempt(t.Context(), func(context.Context) error { return assert.AnError }))
+	job := retryjob.Stored{Policy: &retry.Policy{MaxAttempts: 2}, Lost: 1}
+	assert.Equal(t, retryjob.Ended, job.Attempt(t.Context(), func(context.Context) error { return assert.AnError }))
 	require.NotErrorIs(t, job.Decision.Err, retry.ErrLost, "the last one was not")
 }
 
@@ -472,12 +473,12 @@ func TestStoredLost(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel() // does not matter to what is over
-			job := retry.Stored{Policy: &tt.policy, State: retry.State{Failures: 1}, Lost: tt.n}
+			job := retryjob.Stored{Policy: &tt.policy, State: retry.State{Failures: 1}, Lost: tt.n}
 			o := job.Attempt(ctx, noWork)
 			if tt.stop == retry.StopNone {
-				assert.Equal(t, retry.Handed, o)
+				assert.Equal(t, retryjob.Handed, o)
 			} else {
-				assert.Equal(t, retry.Ended, o)
+				assert.Equal(t, retryjob.Ended, o)
 			}
 			assert.Equal(t, tt.stop, job.Decision.Stop)
 			assert.Equal(t, tt.failures, job.State.Failures)
@@ -496,7 +497,7 @@ func TestStoredNow(t *testing.T) {
 	for _, passed := range []time.Duration{-time.Hour, 0, time.Hour - time.Minute, time.Hour} {
 		var events retrytest.Recorder
 		p.Observer = &events
-		job := retry.Stored{
+		job := retryjob.Stored{
 			Policy: p, State: retry.State{Failures: 1, First: firstAttempt},
 			Now: func() time.Time { return firstAttempt.Add(passed) },
 		}
@@ -507,11 +508,11 @@ func TestStoredNow(t *testing.T) {
 		})
 		require.NoError(t, job.Tell(t.Context()))
 		if passed == time.Hour {
-			assert.Equal(t, retry.Ended, outcome)
+			assert.Equal(t, retryjob.Ended, outcome)
 			assert.Equal(t, retry.StopElapsed, job.Decision.Stop)
 			continue
 		}
-		assert.Equal(t, retry.Again, outcome, passed)
+		assert.Equal(t, retryjob.Again, outcome, passed)
 		assert.Equal(t, firstAttempt.Add(min(passed, passed+time.Hour)).Add(job.Decision.Delay), job.Decision.At)
 		assert.Equal(t, max(passed, 0), events.Events()[0].Elapsed)
 		if passed < 0 {
@@ -534,21 +535,21 @@ func TestStoredInterrupted(t *testing.T) {
 		ctx     context.Context //nolint:containedctx // how it ends
 		policy  retry.Policy
 		err     error
-		outcome retry.Outcome
+		outcome retryjob.Outcome
 		stop    retry.StopReason
 	}{
-		{name: "canceled", ctx: canceled, err: errBoom, outcome: retry.Handed},
-		{name: "its error", ctx: canceled, err: context.Canceled, outcome: retry.Handed},
-		{name: "hinted", ctx: canceled, err: retry.MarkRateLimited(errBoom, time.Second), outcome: retry.Handed},
-		{name: "final by itself", ctx: canceled, err: fs.ErrNotExist, outcome: retry.Handed},
-		{name: "of an inner policy", ctx: canceled, err: &retry.Error{Stop: retry.StopAttempts, Err: errBoom}, outcome: retry.Handed},
-		{name: "no failure", ctx: canceled, outcome: retry.Done},
-		{name: "alive", ctx: alive, err: errBoom, outcome: retry.Again},
-		{name: "deadline", ctx: late, err: errBoom, outcome: retry.Again},
-		{name: "marked final", ctx: canceled, err: errFinalMark, outcome: retry.Ended, stop: retry.StopFinal},
-		{name: "panic", ctx: canceled, err: &retry.PanicError{Value: "boom"}, outcome: retry.Ended, stop: retry.StopFinal},
-		{name: "not idempotent", ctx: canceled, policy: once, err: errBoom, outcome: retry.Ended, stop: retry.StopMaybeApplied},
-		{name: "without effect", ctx: canceled, policy: once, err: retry.MarkRetryable(errBoom), outcome: retry.Again},
+		{name: "canceled", ctx: canceled, err: errBoom, outcome: retryjob.Handed},
+		{name: "its error", ctx: canceled, err: context.Canceled, outcome: retryjob.Handed},
+		{name: "hinted", ctx: canceled, err: retry.MarkRateLimited(errBoom, time.Second), outcome: retryjob.Handed},
+		{name: "final by itself", ctx: canceled, err: fs.ErrNotExist, outcome: retryjob.Handed},
+		{name: "of an inner policy", ctx: canceled, err: &retry.Error{Stop: retry.StopAttempts, Err: errBoom}, outcome: retryjob.Handed},
+		{name: "no failure", ctx: canceled, outcome: retryjob.Done},
+		{name: "alive", ctx: alive, err: errBoom, outcome: retryjob.Again},
+		{name: "deadline", ctx: late, err: errBoom, outcome: retryjob.Again},
+		{name: "marked final", ctx: canceled, err: errFinalMark, outcome: retryjob.Ended, stop: retry.StopFinal},
+		{name: "panic", ctx: canceled, err: &retry.PanicError{Value: "boom"}, outcome: retryjob.Ended, stop: retry.StopFinal},
+		{name: "not idempotent", ctx: canceled, policy: once, err: errBoom, outcome: retryjob.Ended, stop: retry.StopMaybeApplied},
+		{name: "without effect", ctx: canceled, policy: once, err: retry.MarkRetryable(errBoom), outcome: retryjob.Again},
 	}
 	for _, tt := range tests {
 		for _, timeout := range []time.Duration{0, time.Hour} {
@@ -556,8 +557,8 @@ func TestStoredInterrupted(t *testing.T) {
 				t.Parallel()
 				var o tracer
 				p, state := tt.policy, retry.State{Failures: 1, First: firstAttempt}
-				p.Observer, p.Clock, p.AttemptTimeout = &o, &stillClock{countingClock{now: firstAttempt}}, timeout
-				job := retry.Stored{Policy: &p, State: state}
+				p.Observer, p.Clock, p.AttemptTimeout = &o, stillClock{}, timeout
+				job := retryjob.Stored{Policy: &p, State: state}
 				ctx := lateContext{tt.ctx, make(chan struct{})}
 				assert.Equal(t, tt.outcome, job.Attempt(ctx, func(context.Context) error {
 					if tt.ctx.Err() != nil {
@@ -570,13 +571,13 @@ func TestStoredInterrupted(t *testing.T) {
 				assert.Equal(t, tt.err, job.Err)
 				told := []string{"begin 2", fmt.Sprint("end 2: ", tt.err)}
 				switch tt.outcome {
-				case retry.Again:
+				case retryjob.Again:
 					told = append(told, "retrying 2")
-				case retry.Ended:
+				case retryjob.Ended:
 					told = append(told, "gave_up 2")
-				case retry.Done:
+				case retryjob.Done:
 					told = append(told, "succeeded 2")
-				case retry.Handed:
+				case retryjob.Handed:
 					assert.Equal(t, state, job.State)
 				}
 				assert.Equal(t, told, o.log)
