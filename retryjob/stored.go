@@ -330,6 +330,12 @@ func (s *Stored) Abort() {
 	}
 }
 
+// End ends the job for a reason of the driver's: a message that is too large, for example, or a
+// State that cannot be decoded. It makes reason the Err of the Decision.
+func (s *Stored) End(reason error) {
+	s.outcome, s.Decision.Retry, s.Decision.Err = Ended, false, reason
+}
+
 // policyPanicked ends the job because a function of the policy has panicked.
 func (s *Stored) policyPanicked(v any) (o Outcome) {
 	s.Err = panicked(v, "a function of the Policy")
@@ -348,8 +354,8 @@ func (s *Stored) policyPanicked(v any) (o Outcome) {
 // another attempt repeats. A job that is handed back is not told, nor is an attempt without an
 // outcome. Only the first call tells. If the Observer panics, Tell returns a [*retry.PanicError].
 //
-// Tell goes by Err and Decision. A driver that ends a job without an attempt, or for another
-// reason than that of Attempt, sets these two before; a Stop that is not set is StopFinal.
+// Tell goes by Err and Decision, which a driver that knows better may set before; see also
+// [Stored.End]. A Stop that is not set is StopFinal.
 func (s *Stored) Tell(ctx context.Context) (err error) {
 	p, d := cmp.Or(s.Policy, zeroPolicy), &s.Decision
 	none := s.outcome == 0 && !d.Retry && d.Err == nil

@@ -1,6 +1,7 @@
 package retryjob_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -307,7 +308,7 @@ func TestStoredTellsWhatTheDriverSays(t *testing.T) {
 	cancel()
 	job = retryjob.Stored{Policy: p}
 	assert.Equal(t, retryjob.Handed, job.Attempt(stopped, noWork))
-	job.Decision.Retry, job.Decision.Err = false, errBoom // it has expired meanwhile
+	job.End(errBoom) // it has expired meanwhile
 	require.NoError(t, job.Tell(t.Context()))
 	events.Expect(t, "0: gave up (final): boom")
 
@@ -584,4 +585,72 @@ func TestStoredInterrupted(t *testing.T) {
 			})
 		}
 	}
+}
+
+// holding is a Pacer whose turn has not come.
+type holding struct{ retry.Pacer }
+
+func (holding) Take(*retry.Policy, int) (retry.Turn, int, time.Duration) { return 0, 0, time.Minute }
+
+// The Cause says why a job is handed back, whatever happens to its context meanwhile.
+func TestStoredCause(t *testing.T) {
+	t.Parallel()
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	nobody := func(string) (*retry.Policy, error) { return nil, errBoom }
+	tests := []struct {
+		ctx     context.Context //nolint:containedctx // how it ends
+		job     retryjob.Stored
+		work    func(context.Context, *retryjob.Stored) error
+		outcome retryjob.Outcome
+		cause   retryjob.Cause
+		name    string
+	}{
+		{ctx: stopped, outcome: retryjob.Handed, cause: retryjob.Stopped, name: "stopped"},
+		{
+			job: retryjob.Stored{Quota: holding{}}, name: "held",
+			outcome: retryjob.Handed, cause: retryjob.Held,
+		},
+		{
+			ctx: stopped, job: retryjob.Stored{PolicyFor: nobody}, name: "no_policy",
+			outcome: retryjob.Refused, cause: retryjob.NoPolicy,
+		},
+		{
+			work:    func(_ context.Context, job *retryjob.Stored) error { job.Abort(); return errBoom },
+			outcome: retryjob.Handed, cause: retryjob.Aborted, name: "aborted",
+		},
+		{
+			work:    func(context.Context, *retryjob.Stored) error { return retry.MarkNotStarted(errBoom) },
+			outcome: retryjob.Refused, cause: retryjob.NotStarted, name: "not_started",
+		},
+		{
+			work:    func(context.Context, *retryjob.Stored) error { return errBoom },
+			outcome: retryjob.Again, name: "none",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			job := &tt.job
+			o := job.Attempt(cmp.Or(tt.ctx, t.Context()), func(ctx context.Context) error { return tt.work(ctx, job) })
+			assert.Equal(t, tt.outcome, o)
+			assert.Equal(t, tt.cause, job.Cause)
+			assert.Equal(t, tt.name, job.Cause.String())
+			assert.Equal(t, o != retryjob.Again, job.Decision.Limit == 0 || tt.cause == retryjob.NotStarted)
+		})
+	}
+	assert.Equal(t, "none(9)", retryjob.Cause(9).String())
+	assert.Equal(t, "none(9)", retryjob.Outcome(9).String())
+}
+
+// A driver ends a job that cannot go on, and the Observer hears of it.
+func TestStoredEnd(t *testing.T) {
+	t.Parallel()
+	p, _, events := recorded()
+	job := retryjob.Stored{Policy: p}
+	assert.Equal(t, retryjob.Again, job.Attempt(t.Context(), func(context.Context) error { return errBoom }))
+	job.End(errFinalMark)
+	require.NoError(t, job.Tell(t.Context()))
+	events.Expect(t, "1: gave up (final): bad request")
+	assert.Equal(t, retryjob.Ended, job.Attempt(t.Context(), noWork), "it has ended")
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/dberr"
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
@@ -25,7 +25,7 @@ type heart struct {
 // work has had its overtime.
 type pulse struct {
 	write
-	engine.Overtime
+	retryjob.Overtime
 
 	stuck func(error) // is told that it has
 	gone  bool        // the lease is lost, and the work is watched only

@@ -124,7 +124,7 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 	})
 	switch o.Err = cmp.Or(one.Err, one.Decision.Err); {
 	case result == retryjob.Handed:
-		if o.Released = true; ctx.Err() == nil { // its turn has not come
+		if o.Released = true; one.Cause == retryjob.Held {
 			o.Decision.Delay = one.Decision.Delay
 		}
 	case s.statements.Columns.Pending == "" && (result == retryjob.Refused || result == retryjob.Again && one.State.Pending > 0):

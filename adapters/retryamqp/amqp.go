@@ -12,7 +12,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/engine"
 	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
@@ -166,7 +165,7 @@ func (r *Retries) move(ctx context.Context, d *delivery, delay time.Duration, re
 		}
 	}
 	if reason != nil {
-		engine.End(&d.job, reason)
+		d.job.End(reason)
 		r.explain(&copied, reason)
 	}
 	return r.publish(ctx, to, &d.Delivery, copied)

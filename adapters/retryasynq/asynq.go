@@ -110,14 +110,14 @@ func (r *Retries) Handler(next asynq.Handler) asynq.Handler {
 		})
 		defer engine.Tell(ctx, &job) // asynq stores it after the handler
 		switch limit, _ := asynq.GetMaxRetry(ctx); {
-		case engine.NoPolicy(outcome, &job), outcome == retryjob.Handed && ctx.Err() == nil: // or its turn has not come
+		case job.Cause == retryjob.NoPolicy, job.Cause == retryjob.Held:
 			return &again{job.Err, job.Decision.Delay, true}
 		case outcome == retryjob.Handed:
 			return job.Err
 		case outcome == retryjob.Done, outcome == retryjob.Ended:
 			return a.end(ctx, job.Decision.Err)
 		case a.retried >= limit:
-			engine.End(&job, fmt.Errorf("retryasynq: the task was enqueued with MaxRetry %d, not with retryasynq.MaxRetry: %w", limit, job.Err))
+			job.End(fmt.Errorf("retryasynq: the task was enqueued with MaxRetry %d, not with retryasynq.MaxRetry: %w", limit, job.Err))
 			return a.end(ctx, job.Decision.Err)
 		}
 		a.store(ctx, stored{job.State, a.retried + 1})

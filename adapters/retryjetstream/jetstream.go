@@ -244,7 +244,7 @@ func (d *delivery) store(ctx context.Context, s stored) error {
 // says that fn had its overtime, so that another delivery may go on.
 func (d *delivery) run(ctx context.Context, fn func(context.Context) error) (late bool, err error) {
 	wait := d.Consumer.CachedInfo().Config.AckWait
-	over := &engine.Overtime{Most: cmp.Or(d.Overtime, wait)}
+	over := &retryjob.Overtime{Most: cmp.Or(d.Overtime, wait)}
 	end := over.Keep(max(wait/3, time.Millisecond), func() { _ = d.msg.InProgress() }, func(stuck error) {
 		d.leave()
 		engine.Report(ctx, d.OnError, fmt.Errorf("retryjetstream: %s: %w", d.key, stuck))

@@ -159,7 +159,7 @@ var errLate = errors.New("the function has returned when another delivery had go
 func (r *Retries) attempt(
 	ctx context.Context, msg *pubsub.Message, job *retryjob.Stored, fn func(context.Context) error,
 ) (outcome retryjob.Outcome, late bool) {
-	over := &engine.Overtime{Most: cmp.Or(r.Overtime, time.Minute)}
+	over := &retryjob.Overtime{Most: cmp.Or(r.Overtime, time.Minute)}
 	stuck := *msg // the function may change what it has
 	stuck.Attributes = maps.Clone(msg.Attributes)
 	var state retry.State
@@ -221,7 +221,7 @@ func (r *Retries) move(ctx context.Context, msg *pubsub.Message, job *retryjob.S
 	maps.Copy(m.Attributes, msg.Attributes)
 	ours(m)
 	if reason != nil {
-		engine.End(job, reason)
+		job.End(reason)
 		explain(m, reason)
 		if to = r.Dead; to.EnableMessageOrdering {
 			m.OrderingKey = msg.OrderingKey

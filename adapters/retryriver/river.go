@@ -100,7 +100,7 @@ func (a *adapter) Work(ctx context.Context, row *rivertype.JobRow, work func(con
 	case retryjob.Done:
 		return s.settle(ctx, row, rivertype.JobStateCompleted, nil)
 	case retryjob.Again, retryjob.Refused:
-		if engine.NoPolicy(outcome, &job) {
+		if job.Cause == retryjob.NoPolicy {
 			return job.Err
 		}
 		a.delays.Store(row.ID, engine.Ceil(job.Decision.Delay, time.Microsecond)) // the column's unit
@@ -109,7 +109,7 @@ func (a *adapter) Work(ctx context.Context, row *rivertype.JobRow, work func(con
 		if errors.Is(job.Err, &rivertype.JobSnoozeError{}) {
 			return job.Err // nothing has changed
 		}
-		if ctx.Err() == nil { // its turn has not come
+		if job.Cause == retryjob.Held {
 			return river.JobSnooze(job.Decision.Delay)
 		}
 		if job.Lost == 0 { // they are in the State

@@ -52,7 +52,7 @@ type message struct {
 	count    int       // of all receipts
 	lost     int       // attempts in base that have no outcome
 	release  func()    // ends what hides the message again and again
-	kept     engine.Overtime
+	kept     retryjob.Overtime
 
 	job  retryjob.Stored
 	note error // that OnError is told, although the message went where it should
@@ -145,7 +145,7 @@ func (r *Retries) attempt(ctx, settle context.Context, m *message, fn func(conte
 		return fn(ctx)
 	}
 	outcome := engine.Attempt(ctx, job, work)
-	for outcome == retryjob.Handed && r.fifo() && ctx.Err() == nil { // it waits for its turn here: every receipt counts
+	for job.Cause == retryjob.Held && r.fifo() { // it waits for its turn here: every receipt counts
 		engine.Wait(ctx, job.Decision.Delay)
 		*job = retryjob.Stored{Policy: r.Policy, PolicyFor: r.PolicyFor, Kind: job.Kind, State: job.State, Lost: job.Lost}
 		outcome = engine.Attempt(ctx, job, work)

@@ -154,7 +154,7 @@ func (w *worker) handle(ctx context.Context, m *message) (due <-chan time.Time) 
 // attempt runs the function, and tells the server that it does. If that fails, the next time may
 // not.
 func (w *worker) attempt(ctx context.Context, m *message, job *retryjob.Stored) retryjob.Outcome {
-	third, over := w.idle/3, &engine.Overtime{Most: cmp.Or(w.Overtime, w.idle)}
+	third, over := w.idle/3, &retryjob.Overtime{Most: cmp.Or(w.Overtime, w.idle)}
 	defer over.Keep(third, func() {
 		_ = w.script(ctx, hold, third, []string{m.key}, w.Group, w.Consumer, m.id, m.count).Err()
 	}, func(stuck error) { w.failed(ctx, fmt.Errorf("message %s: %w", m.ID, stuck)) })()

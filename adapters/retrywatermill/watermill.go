@@ -205,7 +205,7 @@ func (d *delivery) attempt(ctx context.Context, lost int) (job *retryjob.Stored,
 	out, end := d.outgoing()
 	defer end()
 	if reason = cmp.Or(reason, err); reason != nil {
-		engine.End(job, reason)
+		job.End(reason)
 		return job, time.Time{}, d.poison(out, reason)
 	}
 	return job, due, d.again(out, due, delay)

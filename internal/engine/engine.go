@@ -77,11 +77,3 @@ func Attempt(ctx context.Context, job *retryjob.Stored, fn func(context.Context)
 	return outcome
 }
 
-// End ends a job for a reason of its adapter, or one that Attempt has given already.
-func End(job *retryjob.Stored, reason error) { job.Decision.Retry, job.Decision.Err = false, reason }
-
-// NoPolicy reports whether an outcome is Refused because the job has no policy. If it is Refused
-// because its attempt could not start, its State has changed.
-func NoPolicy(outcome retryjob.Outcome, job *retryjob.Stored) bool {
-	return outcome == retryjob.Refused && job.Decision.Verdict == (retry.Verdict{})
-}

@@ -73,24 +73,6 @@ func TestTell(t *testing.T) {
 	assert.NotPanics(t, func() { engine.Tell(t.Context(), &job) })
 }
 
-func TestNoPolicy(t *testing.T) {
-	t.Parallel()
-	nobody := func(string) (*retry.Policy, error) { return nil, errors.New("nobody") }
-	for _, tt := range []struct {
-		job  retryjob.Stored
-		err  error
-		want bool
-	}{
-		{retryjob.Stored{PolicyFor: nobody}, nil, true},
-		{retryjob.Stored{}, retry.MarkNotStarted(errors.New("locked")), false},
-		{retryjob.Stored{}, errors.New("boom"), false},
-		{retryjob.Stored{}, nil, false},
-	} {
-		outcome := tt.job.Attempt(t.Context(), func(context.Context) error { return tt.err })
-		assert.Equal(t, tt.want, engine.NoPolicy(outcome, &tt.job), "%v", tt.err)
-	}
-}
-
 func TestReport(t *testing.T) {
 	t.Parallel()
 	var told error
@@ -118,12 +100,4 @@ func TestAttempt(t *testing.T) {
 		runtime.Goexit()
 		return nil
 	}))
-}
-
-func TestEnd(t *testing.T) {
-	t.Parallel()
-	reason := errors.New("too large")
-	job := retryjob.Stored{Decision: retry.Decision{Retry: true, Delay: time.Second}}
-	engine.End(&job, reason)
-	assert.Equal(t, retry.Decision{Err: reason, Delay: time.Second}, job.Decision)
 }

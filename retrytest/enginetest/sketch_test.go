@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/internal/engine"
 	"github.com/seed-5ff3c98e/retry/retryjob"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -29,7 +28,7 @@ type message struct {
 	kind    string
 	visible time.Time // when it may be delivered
 	worker  *worker   // has it
-	kept    *engine.Overtime
+	kept    *retryjob.Overtime
 	outcome enginetest.Outcome
 	state   retry.State
 
@@ -71,7 +70,7 @@ func (w *worker) receive() {
 	defer w.mu.Unlock()
 	for job, m := range w.messages {
 		if m.outcome.Status == enginetest.Open && !m.visible.After(time.Now()) {
-			m.worker, m.deliveries, m.kept = w, m.deliveries+1, &engine.Overtime{Most: hidden}
+			m.worker, m.deliveries, m.kept = w, m.deliveries+1, &retryjob.Overtime{Most: hidden}
 			was := *m
 			w.attempts.Go(func() { w.attempt(job, m, was) })
 		}

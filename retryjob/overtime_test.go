@@ -1,4 +1,4 @@
-package engine_test
+package retryjob_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // The end waits for the last beat, and no other one begins.
@@ -20,7 +20,7 @@ func TestKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var beats atomic.Int64
 		begun := time.Now()
-		end := new(engine.Overtime).Keep(time.Minute, func() {
+		end := new(retryjob.Overtime).Keep(time.Minute, func() {
 			if beats.Add(1) == 3 {
 				time.Sleep(time.Hour) // the engine is silent
 			}
@@ -40,7 +40,7 @@ func TestKeep(t *testing.T) {
 func TestOvertime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o, beats, told := &engine.Overtime{Most: 3 * time.Minute}, 0, []error(nil)
+		o, beats, told := &retryjob.Overtime{Most: 3 * time.Minute}, 0, []error(nil)
 		end := o.Keep(time.Minute, func() { beats++ }, func(err error) { told = append(told, err) })
 		work := o.Watch(func(ctx context.Context) error {
 			time.Sleep(time.Hour) // whatever the context says

@@ -1,4 +1,4 @@
-package engine
+package retryjob
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func (o *Overtime) Watch(fn func(context.Context) error) func(context.Context) e
 	}
 }
 
-// Begin watches work with that context.
+// Begin watches work with that context, which goes on for as long as its job is kept.
 func (o *Overtime) Begin(ctx context.Context) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
