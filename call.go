@@ -503,7 +503,7 @@ func (c *Call) tellSuccess() {
 // failure is classified if f is nil. A Decision is large, and made only if d is not nil.
 func (c *Call) failed(err error, f *known.Fact, d *Decision) {
 	var j judgment
-	j.nonIdempotent = c.NonIdempotent
+	j.nonIdempotent, j.durable = c.NonIdempotent, c.Durable
 	switch {
 	case f != nil:
 		j.fact = *f

@@ -54,8 +54,9 @@ type Decision struct {
 
 // Next decides what follows the failure err of an operation whose earlier
 // failures are counted in s. It is [Policy.Decide] with the verdict of [Policy.Classify], but
-// that an [*Error] of a policy inside counts as the failure that was given up: what waits in a
-// database waits on another scale of time. A hook in a loop that blocks should call Decide.
+// that an [*Error] of a policy inside counts as the failure that was given up, and that a hint of
+// up to a day is waited for: what waits in a database waits on another scale of time. A hook in a
+// loop that blocks should call Decide.
 // Store [Decision.State] and [Decision.At], or end the operation with
 // [Decision.Err].
 //
@@ -67,7 +68,7 @@ func (p *Policy) Next(s State, err error, now time.Time) Decision {
 		return Decision{State: s}
 	}
 	p = p.orZero()
-	j := judgment{fact: p.classifyJob(err, false, nil, Unknown)}
+	j := judgment{fact: p.classifyJob(err, false, nil, Unknown), durable: true}
 	p.judge(&j, &s, now, sat.Max)
 	d := j.decision(&s, now)
 	switch {
@@ -104,6 +105,7 @@ type judgment struct {
 	limit         int
 	nonIdempotent bool // in, like the fact: the Call is NonIdempotent, the policy need not be
 	timeUp        bool // in: Timeout has ended the attempt
+	durable       bool // in: the operation waits in a row or a queue
 	overridden    bool // the Overrides have been applied
 	retry         bool
 	counted       bool
@@ -186,7 +188,7 @@ func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration)
 	case left < 0:
 		j.stop = StopElapsed
 		return
-	case j.fact.After > 0 && j.fact.After > p.maxRetryAfter():
+	case j.fact.After > 0 && j.fact.After > p.maxRetryAfter(j.durable):
 		j.stop, j.delay = StopRetryAfter, j.fact.After
 		return
 	}

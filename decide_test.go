@@ -109,23 +109,23 @@ func TestNextEveryStop(t *testing.T) {
 		{
 			"a hint too long", unlimited,
 			retry.State{},
-			limited(time.Hour),
+			limited(25*time.Hour),
 			retry.Decision{
-				At: now.Add(time.Hour), Delay: time.Hour, Counted: true, Limit: retry.Unlimited,
+				At: now.Add(25 * time.Hour), Delay: 25 * time.Hour, Counted: true, Limit: retry.Unlimited,
 				Stop: retry.StopRetryAfter, State: retry.State{Failures: 1},
 			},
-			retry.Error{Attempts: 1, Stop: retry.StopRetryAfter, RetryAfter: time.Hour},
+			retry.Error{Attempts: 1, Stop: retry.StopRetryAfter, RetryAfter: 25 * time.Hour},
 		},
 		{
 			"a free hint too long",
 			retry.Policy{FreeRateLimits: 1},
 			retry.State{Failures: 1},
-			limited(time.Hour),
+			limited(25*time.Hour),
 			retry.Decision{
-				At: now.Add(time.Hour), Delay: time.Hour, Limit: 3,
+				At: now.Add(25 * time.Hour), Delay: 25 * time.Hour, Limit: 3,
 				Stop: retry.StopRetryAfter, State: retry.State{Failures: 1, RateLimited: 1},
 			},
-			retry.Error{Attempts: 2, Stop: retry.StopRetryAfter, RetryAfter: time.Hour},
+			retry.Error{Attempts: 2, Stop: retry.StopRetryAfter, RetryAfter: 25 * time.Hour},
 		},
 		{
 			"maybe applied",

@@ -83,7 +83,7 @@ func (c *Call) await() {
 	if !c.needsTurn(p) {
 		return
 	}
-	turn, waited, err := p.Quota.Wait(c.caller, p, Waiting{c.State.First, c.until(p), p.maxRetryAfter()})
+	turn, waited, err := p.Quota.Wait(c.caller, p, Waiting{c.State.First, c.until(p), p.maxRetryAfter(c.Durable)})
 	if c.Turn = turn; waited > 0 {
 		c.Waited = sat.Add(c.Waited, waited)
 		if c.State.First.IsZero() { // the wait is part of the call
@@ -130,7 +130,7 @@ func (c *Call) tooLate(p *Policy, err error) {
 	}
 	now, stop := c.now(), StopRetryAfter
 	switch held := late.For; {
-	case held > p.maxRetryAfter():
+	case held > p.maxRetryAfter(c.Durable):
 	case held > p.elapsedLeft(&c.State, now):
 		stop = StopElapsed
 	case held >= p.timeLeft(&c.State, now):

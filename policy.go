@@ -14,6 +14,7 @@ const (
 	defaultMaxAttempts   = 3
 	defaultMaxDelay      = 30 * time.Second
 	defaultMaxRetryAfter = time.Minute
+	durableMaxRetryAfter = 24 * time.Hour // where nobody waits for the operation
 )
 
 // Unlimited is the MaxAttempts of a policy that retries until the context ends
@@ -84,14 +85,14 @@ type Policy struct {
 
 	// MaxRetryAfter is the longest server's hint that the policy waits for. A
 	// longer hint ends the call at once, with the hint in the error. 0 or less
-	// means 1 minute, or MaxDelay if that is longer.
+	// means 1 minute, or MaxDelay if that is longer. In [Policy.Next] and in package retryjob,
+	// where the operation waits in a row or a queue, it means 1 day.
 	//
 	// There are three ways to treat a hint of hours:
 	//   - Stop, without any code: Error.RetryAfter has the hint.
 	//   - Clamp: a Classifier that shortens Verdict.After. See the example MaxRetryAfter.
 	//   - Park: store Error.State, and go on after Error.RetryAfter. See the example
-	//     State of Error. A stored job waits in its row or queue anyway: give its policy
-	//     a MaxRetryAfter of a day.
+	//     State of Error.
 	MaxRetryAfter time.Duration
 
 	// FreeRateLimits is how many RateLimited failures with a hint cost no
@@ -292,8 +293,12 @@ func (p *Policy) draw(delay time.Duration, u uint64) time.Duration {
 }
 
 // maxRetryAfter returns the longest hint to wait for.
-func (p *Policy) maxRetryAfter() time.Duration {
-	return orDefault(p.MaxRetryAfter, max(defaultMaxRetryAfter, p.ceiling()))
+func (p *Policy) maxRetryAfter(durable bool) time.Duration {
+	longest := defaultMaxRetryAfter
+	if durable {
+		longest = durableMaxRetryAfter
+	}
+	return orDefault(p.MaxRetryAfter, max(longest, p.ceiling()))
 }
 
 // word draws the random word for the wait after s.
@@ -341,15 +346,15 @@ func (p *Policy) delay(s State) time.Duration {
 	return 0
 }
 
-// LongestWait returns the longest wait that p decides on, hints and Overrides included, without
-// its jitter.
+// LongestWait returns the longest wait that p decides on in [Policy.Next], hints and Overrides
+// included, without its jitter.
 func (p *Policy) LongestWait() time.Duration {
 	p = p.orZero()
-	d := max(p.ceiling(), p.maxRetryAfter())
+	d := max(p.ceiling(), p.maxRetryAfter(true))
 	for _, o := range p.Overrides {
 		q := *p
 		q.apply(o)
-		d = max(d, q.ceiling(), q.maxRetryAfter())
+		d = max(d, q.ceiling(), q.maxRetryAfter(true))
 	}
 	return d
 }

@@ -122,7 +122,7 @@ func TestStoredForged(t *testing.T) {
 // policy decides is kept.
 func TestStoredEarly(t *testing.T) {
 	t.Parallel()
-	hours := &retry.Policy{Overrides: map[string]retry.Override{"unknown": {MaxDelay: 5 * time.Hour}}}
+	hours := &retry.Policy{MaxRetryAfter: time.Minute, Overrides: map[string]retry.Override{"unknown": {MaxDelay: 5 * time.Hour}}}
 	tests := []struct {
 		name       string
 		job        retryjob.Stored
@@ -130,7 +130,7 @@ func TestStoredEarly(t *testing.T) {
 	}{
 		{"late", retryjob.Stored{}, math.MinInt64, 0},
 		{"a hint", retryjob.Stored{}, 66 * time.Second, 66 * time.Second},
-		{"for ever", retryjob.Stored{}, math.MaxInt64, 2 * time.Minute},
+		{"for ever", retryjob.Stored{}, math.MaxInt64, 48 * time.Hour},
 		{"an override", retryjob.Stored{Policy: hours}, 6 * time.Hour, 6 * time.Hour},
 		{"its end", retryjob.Stored{Policy: hours}, math.MaxInt64, 10 * time.Hour},
 		{"a policy without an end", retryjob.Stored{Policy: &retry.Policy{MaxRetryAfter: math.MaxInt64}}, math.MaxInt64, math.MaxInt64},

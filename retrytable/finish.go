@@ -29,8 +29,8 @@ func (t *Table[ID]) SucceedAs(ctx context.Context, db DB, lease Lease[ID], word 
 
 // Fail stores d.State, and lets the job wait for d.Delay or ends it. The decision d comes
 // from [retry.Policy.Next] or [retry.Policy.Exhausted] with the State of the claimed
-// [Row]. A hint of a server that is longer than MaxRetryAfter ends the job too, so let a
-// stored job wait for long.
+// [Row]. A hint of a server that is longer than MaxRetryAfter, a day by default here, ends
+// the job too.
 //
 // In a table with Columns.Error, Fail stores the text of d.Err. A decision to retry has
 // none: use [Table.FailWith], or the text is NULL.

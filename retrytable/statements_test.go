@@ -334,7 +334,7 @@ func TestFailRefuses(t *testing.T) {
 	for _, d := range []retry.Decision{
 		p.Next(retry.State{}, retry.MarkFinal(errDB), now),
 		p.Next(retry.State{Failures: 2}, errDB, now),
-		p.Next(retry.State{}, retry.MarkRateLimited(errDB, 24*time.Hour), now),
+		p.Next(retry.State{}, retry.MarkRateLimited(errDB, 25*time.Hour), now),
 		(&retry.Policy{MaxElapsed: 1}).Next(retry.State{First: now.Add(-time.Hour)}, errDB, now),
 		(&retry.Policy{NonIdempotent: true}).Next(retry.State{}, errDB, now),
 	} {

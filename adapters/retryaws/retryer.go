@@ -80,8 +80,16 @@ func (r *Retryer) MaxAttempts() int {
 // RetryDelay implements [aws.Retryer]. The SDK gives it the number of the attempt that
 // failed, from 1.
 func (r *Retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
-	d := r.policy().Next(retry.State{Failures: attempt - 1}, err, time.Now())
-	return d.Delay, d.Err
+	p := r.policy()
+	d := p.Decide(retry.State{Failures: attempt - 1}, p.Classify(err), time.Now()) // of a call; Next is for jobs
+	switch {
+	case d.Retry:
+		return d.Delay, nil
+	case d.Stop == retry.StopFinal:
+		return 0, err
+	default:
+		return 0, &retry.Error{Policy: p.Name, Attempts: attempt, Stop: d.Stop, RetryAfter: d.Verdict.After, Err: err, State: d.State}
+	}
 }
 
 // GetRetryToken implements [aws.Retryer]: it asks the Budget.

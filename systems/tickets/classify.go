@@ -29,12 +29,11 @@ func newPolicy(delay, limit time.Duration) *retry.Policy {
 	linear := retry.Linear{Initial: delay, Step: delay}
 	none := retry.Constant(0)
 	return &retry.Policy{
-		MaxAttempts:   1 + 1, // for what else there may be
-		Backoff:       linear,
-		MaxDelay:      limit,
-		MaxRetryAfter: 24 * time.Hour, // a stored ticket can wait
-		Jitter:        retry.NoJitter,
-		Classifier:    classify,
+		MaxAttempts: 1 + 1, // for what else there may be
+		Backoff:     linear,
+		MaxDelay:    limit,
+		Jitter:      retry.NoJitter,
+		Classifier:  classify,
 		Overrides: map[string]retry.Override{
 			transient:   {MaxAttempts: 1 + 3, Backoff: exponential},
 			apiError:    {MaxAttempts: 1 + 2, Backoff: linear},

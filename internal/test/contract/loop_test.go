@@ -203,7 +203,7 @@ func (r *run) decide(f outcome) (d decision, hint time.Duration) {
 	if r.policy.ResetAfter > 0 && f.lasted >= r.policy.ResetAfter {
 		v.Progress = true
 	}
-	d = decide(&r.policy, r.state, v, r.now, r.draw)
+	d = decide(&r.policy, r.apart, r.state, v, r.now, r.draw)
 	if r.state = d.state; v.Progress {
 		r.number, r.waited = 1, 0
 	}
@@ -326,7 +326,7 @@ func (r *run) stored() {
 			return
 		}
 		v := verdict(&r.policy, a.failure, false)
-		d := decide(&r.policy, r.state, v, r.now, r.draw)
+		d := decide(&r.policy, true, r.state, v, r.now, r.draw)
 		r.log("%v", d)
 		r.state, r.number = d.state, counts(d.state)
 		if d.stop != retry.StopNone {

@@ -22,7 +22,7 @@ type settings struct {
 }
 
 // settle says what the fields of a policy mean for failures with verdict v.
-func settle(p *retry.Policy, v retry.Verdict) settings {
+func settle(p *retry.Policy, v retry.Verdict, durable bool) settings {
 	s := settings{p.MaxAttempts, p.Backoff, p.Jitter, p.MaxDelay, p.MaxRetryAfter}
 	if v.Class == retry.Pending {
 		s.attempts = retry.Unlimited // "repeated without limit"
@@ -49,14 +49,14 @@ func settle(p *retry.Policy, v retry.Verdict) settings {
 	if s.attempts <= 0 {
 		s.attempts = 3
 	}
-	s.fillWaits()
+	s.fillWaits(durable)
 	return s
 }
 
 func unstarted(v retry.Verdict) bool { return v.Class == retry.Pending && v.Category == "not_started" }
 
 // fillWaits fills in the defaults that depend on the backoff.
-func (s *settings) fillWaits() {
+func (s *settings) fillWaits(durable bool) {
 	written := []time.Duration{} // the waits of Constant and Schedule
 	switch b := s.backoff.(type) {
 	case nil:
@@ -77,7 +77,10 @@ func (s *settings) fillWaits() {
 			s.jitter = retry.Proportional(0.1)
 		}
 	}
-	longest := s.maxDelay // "1 minute, or MaxDelay if that is longer"
+	longest, hint := s.maxDelay, time.Minute // "1 minute, or MaxDelay if that is longer"
+	if durable {                             // "where the operation waits in a row or a queue, it means 1 day"
+		hint = 24 * time.Hour
+	}
 	if s.maxDelay <= 0 && len(written) > 0 {
 		s.maxDelay = forever
 		for _, d := range written {
@@ -88,7 +91,7 @@ func (s *settings) fillWaits() {
 		longest = s.maxDelay
 	}
 	if s.maxHint <= 0 {
-		s.maxHint = max(time.Minute, longest)
+		s.maxHint = max(hint, longest)
 	}
 }
 
@@ -237,8 +240,8 @@ func timedOut(p *retry.Policy, first, now time.Time) bool {
 	return limited(&retry.Policy{Timeout: p.Timeout}, first, now) == retry.StopTimeout
 }
 
-// decide is Policy.Decide. draw takes a wait from a range; it is told State.First.
-func decide(p *retry.Policy, s retry.State, v retry.Verdict, now time.Time, draw func(time.Time, span) time.Duration) decision {
+// decide is Policy.Decide, or Policy.Next if the State is stored. draw takes a wait from a range; it is told State.First.
+func decide(p *retry.Policy, durable bool, s retry.State, v retry.Verdict, now time.Time, draw func(time.Time, span) time.Duration) decision {
 	over := timedOut(p, s.First, now)
 	if over { // whatever the error says
 		v = retry.Verdict{}
@@ -246,7 +249,7 @@ func decide(p *retry.Policy, s retry.State, v retry.Verdict, now time.Time, draw
 	if v.Class == retry.Unknown && v.After > 0 && !v.Exact {
 		v.Class = retry.RateLimited
 	}
-	set := settle(p, v)
+	set := settle(p, v, durable)
 	if v.Progress {
 		s = retry.State{First: now, Key: s.Key}
 	}
@@ -298,7 +301,7 @@ func decide(p *retry.Policy, s retry.State, v retry.Verdict, now time.Time, draw
 
 // exhausted is Policy.Exhausted.
 func exhausted(p *retry.Policy, s retry.State, now time.Time) (decision, bool) {
-	d := decision{state: s, limit: settle(&retry.Policy{MaxAttempts: p.MaxAttempts}, retry.Verdict{}).attempts}
+	d := decision{state: s, limit: settle(&retry.Policy{MaxAttempts: p.MaxAttempts}, retry.Verdict{}, false).attempts}
 	for kind, o := range p.Overrides {
 		if kind != "pending" && kind != "not_started" {
 			d.limit = max(d.limit, o.MaxAttempts)

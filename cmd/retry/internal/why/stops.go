@@ -42,7 +42,7 @@ var stops = []stop{
 	},
 	{
 		retry.StopRetryAfter, "the server asks for a longer wait than allowed",
-		"The server's hint, such as `Retry-After`, is longer than `MaxRetryAfter`: a minute, or `MaxDelay` if longer. `Error.RetryAfter` has it. " +
+		"The server's hint, such as `Retry-After`, is longer than `MaxRetryAfter`: a minute, or `MaxDelay` if longer, and a day for a stored job. `Error.RetryAfter` has it. " +
 			"Or store the job and come back: see [A hint of hours](recipes.md#a-hint-of-hours).",
 		[]string{"policy.MaxRetryAfter = time.Hour"},
 	},
