@@ -308,3 +308,60 @@ func conflicts(field string) judge {
 		return Fact{}, 0, 0
 	}
 }
+
+// capnp classifies the type of an exception of Cap'n Proto. One that has "failed" would fail again,
+// says the protocol; but a client makes it of a broken connection too.
+//
+// https://github.com/capnproto/capnproto/blob/v2/c++/src/capnp/rpc.capnp, Exception
+func capnp(kind int64) Fact {
+	switch kind {
+	case 1:
+		return Throttled("capnp_overloaded")
+	case 2:
+		return Transient("capnp_disconnected")
+	case 3:
+		return Permanent("capnp_unimplemented")
+	default:
+		return Fact{}
+	}
+}
+
+// rocketMQ classifies a response code of a broker of RocketMQ. A topic or a right that one broker
+// does not have, another may have.
+//
+// https://github.com/apache/rocketmq/blob/develop/remoting/src/main/java/org/apache/rocketmq/remoting/protocol/ResponseCode.java
+func rocketMQ(code int64) Fact {
+	switch category := "rocketmq_" + strconv.FormatInt(code, 10); code {
+	case 2: // the system is busy
+		return Throttled(category)
+	case 1, 10, 11, 12, 14: // the system, its disk, its replicas, a service that is not available
+		return Transient(category)
+	case 3, 13, 15, 23: // requests, messages, versions, subscriptions
+		return Permanent(category)
+	default:
+		return Fact{}
+	}
+}
+
+// xErrors classifies the first error of a list of X, whose codes are older than its statuses.
+//
+// https://docs.x.com/x-api/fundamentals/response-codes-and-errors
+func xErrors(v reflect.Value, _ string) (f Fact, _ int, _ time.Duration) {
+	list := field(v, "Errors")
+	if list.Kind() != reflect.Slice || list.Len() == 0 {
+		return f, 0, 0
+	}
+	code := number(field(list.Index(0), "Code"))
+	switch category := "x_" + strconv.FormatInt(code, 10); code {
+	case 88:
+		f = Rejected(category)
+	case 130, 131: // over capacity, an internal error
+		f = Transient(category)
+	case 185: // the posts of a day
+		f = usedUp
+	case 17, 32, 34, 50, 63, 64, 87, 89, 93, 99, 135, 136, 139, 144, 179, 187, 215, 220, 326:
+		// what is not there, who may not, what is there already
+		f = Permanent(category)
+	}
+	return f, 0, 0
+}

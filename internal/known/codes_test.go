@@ -14,6 +14,12 @@ import (
 func TestCodesOfPackages(t *testing.T) {
 	t.Parallel()
 	type code struct{ Code, ErrorCode, StatusCode, HTTPStatusCode, Argument, result int }
+	type named struct{ Type, ExceptionCode, ResponseCode int }
+	type coded struct{ code int }
+	type statement struct {
+		SQLite *struct{ Code, ExtendedCode int }
+	}
+	type list struct{ Errors []struct{ Code int } }
 	type condition struct{ Type, Condition, Err string }
 	type reply struct{ S string }
 	type params struct {
@@ -55,6 +61,28 @@ func TestCodesOfPackages(t *testing.T) {
 		{"github.com/gotd/td/tgerr", code{Code: 420, Argument: 30}, "420 30s"},
 		{"github.com/mymmrac/telego/telegoapi", params{429, &struct{ RetryAfter int }{5}}, "429 5s"},
 		{"github.com/mediocregopher/radix/v4/resp/resp3", reply{"LOADING x"}, "2 redis_loading"},
+		{"capnproto.org/go/capnp/v3/exc", named{Type: 1}, "3 capnp_overloaded"},
+		{"capnproto.org/go/capnp/v3/exc", named{Type: 3}, "1 capnp_unimplemented"},
+		{"capnproto.org/go/capnp/v3/exc", named{}, "0 "},
+		{"github.com/goburrow/modbus", named{ExceptionCode: 2}, "1 modbus_2"},
+		{"github.com/goburrow/modbus", named{ExceptionCode: 6}, "3 modbus_6"},
+		{"github.com/goburrow/modbus", named{ExceptionCode: 4}, "0 "},
+		{"github.com/simonvetter/modbus", "illegal function", "1 modbus_1"},
+		{"github.com/simonvetter/modbus", "request timed out", "0 "},
+		{"github.com/apache/rocketmq-client-go/v2/primitive", named{ResponseCode: 2}, "3 rocketmq_2"},
+		{"github.com/apache/rocketmq-client-go/v2/primitive", named{ResponseCode: 13}, "1 rocketmq_13"},
+		{"github.com/apache/rocketmq-client-go/v2/primitive", named{ResponseCode: 17}, "0 "},
+		{"github.com/tarantool/go-tarantool/v3", code{Code: 3}, "1 tarantool_3"},
+		{"github.com/tarantool/go-tarantool/v3", code{Code: 97}, "2 tarantool_97"},
+		{"github.com/tarantool/go-tarantool/v3", code{Code: 0x4004}, "3 tarantool_16388"},
+		{"github.com/kurrent-io/KurrentDB-Client-Go/kurrentdb", coded{4}, "1 kurrentdb_4"},
+		{"github.com/kurrent-io/KurrentDB-Client-Go/kurrentdb", coded{17}, "2 kurrentdb_17"},
+		{"github.com/rqlite/gorqlite", statement{&struct{ Code, ExtendedCode int }{19, 2067}}, "1 sqlite_2067"},
+		{"github.com/rqlite/gorqlite", statement{&struct{ Code, ExtendedCode int }{5, 0}}, "2 sqlite_5"},
+		{"github.com/rqlite/gorqlite", statement{}, "0 "},
+		{"github.com/dghubble/go-twitter/twitter", list{[]struct{ Code int }{{88}, {34}}}, "3 x_88"},
+		{"github.com/dghubble/go-twitter/twitter", list{[]struct{ Code int }{{34}}}, "1 x_34"},
+		{"github.com/dghubble/go-twitter/twitter", list{}, "0 "},
 		{"gopkg.in/mgo.v2", code{Code: 11000}, "1 mongo_11000"},
 	} {
 		f, status, after := judgeOf(test.path)(reflect.ValueOf(test.err), "Error")
@@ -63,6 +91,45 @@ func TestCodesOfPackages(t *testing.T) {
 			got = strings.TrimSuffix(fmt.Sprint(status, " ", after), " 0s")
 		}
 		assert.Equal(t, test.want, got, "%s %v", test.path, test.err)
+	}
+}
+
+// A request of rqlite may have more statements than the one that failed.
+func TestRqliteSaysNothingOfOtherStatements(t *testing.T) {
+	t.Parallel()
+	f, _, _ := rqlite(reflect.ValueOf(struct{ SQLite struct{ Code int } }{struct{ Code int }{5}}), "StatementError")
+	assert.Equal(t, Transient("sqlite_5"), f)
+}
+
+// TestCoAP has the codes as they are written: a digit, and two.
+func TestCoAP(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int64]Fact{
+		205: {}, 404: Permanent("coap_404"), 408: Transient("coap_408"), 429: Rejected("coap_429"),
+		500: Transient("coap_500"), 501: Permanent("coap_501"), 503: Transient("coap_503"), 505: Permanent("coap_505"),
+	} {
+		assert.Equal(t, want, coap(status/100<<5|status%100), status)
+	}
+	for _, code := range []int64{0, -1, 225, 10001, 1 << 40} { // those above 10000 are of go-coap
+		assert.Equal(t, Fact{}, coap(code), code)
+	}
+}
+
+// TestRefusals has what a name says of a request that would be refused again, and what may pass.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"NoSuchContainer", "ErrNoSuchBucket", "UnsupportedMediaTypeError", "InvalidURLError", "ErrInvalidKey", "InvalidParameterException",
+		"ErrMetaTooLarge", "JobTooBig", "RequestEntityTooLargeError", "MESSAGE_SIZE_EXCEEDED", "NotSupported", "ErrUnimplemented",
+	} {
+		assert.Equal(t, Final, refused(name).Class, name)
+	}
+	for _, name := range []string{
+		"InvalidResponseError", "InvalidContentTypeError", "InvalidDBInstanceStateFault", "InvalidSessionError", "Invalid",
+		"QueueTooLarge", "ReplicationLagTooLargeError", "TooLarge", "OperationTookTooLongError", "PoolSizeExceeded",
+		"AlreadyRunning", "UnknownHostError", "no such container", "NotSuch", "",
+	} {
+		assert.Equal(t, Fact{}, refused(name), name)
 	}
 }
 

@@ -88,3 +88,16 @@ func sqliteCode(v reflect.Value) int64 {
 	}
 	return 0
 }
+
+// rqlite classifies the StatementError of gorqlite, whose codes are SQLite's. Other statements of the
+// request may have taken effect.
+func rqlite(v reflect.Value, _ string) (f Fact, _ int, _ time.Duration) {
+	codes := field(v, "SQLite")
+	for _, name := range [...]string{"ExtendedCode", "Code"} {
+		if code := number(field(codes, name)); code > 0 && code <= 1<<16 && f == (Fact{}) {
+			f = SQLite(int(code))
+		}
+	}
+	f.Flags &^= NotApplied
+	return f, 0, 0
+}

@@ -94,6 +94,17 @@ var packages = map[string]judge{
 	"github.com/ncw/swift":                                     swift,    // Error
 	"github.com/gotd/td/tgerr":                                 telegram, // Error
 
+	"capnproto.org/go/capnp/exc":                          by("Type", capnp),      // Exception
+	"github.com/plgd-dev/go-coap/message/status":          byMethod("Code", coap), // Status
+	"github.com/goburrow/modbus":                          by("ExceptionCode", modbusException),
+	"github.com/grid-x/modbus":                            by("ExceptionCode", modbusException),
+	"github.com/simonvetter/modbus":                       modbusText,                   // Error
+	"github.com/tarantool/go-tarantool":                   by("Code", tarantool),        // ServerError, ClientError
+	"github.com/kurrent-io/KurrentDB-Client-Go/kurrentdb": by("code", kurrentDB),        // Error
+	"github.com/apache/rocketmq-client-go/primitive":      by("ResponseCode", rocketMQ), // MQBrokerErr
+	"github.com/rqlite/gorqlite":                          rqlite,                       // StatementError
+	"github.com/dghubble/go-twitter/twitter":              xErrors,                      // APIError
+
 	// Clients that have an HTTP status where others have another code.
 	"google.golang.org/api/googleapi":                           status("Code"), // Error
 	"google.golang.org/genai":                                   status("Code"), // APIError
@@ -186,9 +197,6 @@ func status(name string) judge {
 	}
 }
 
-// telegram classifies the errors of bots and, with a 420, of the clients of users.
-//
-// https://core.telegram.org/bots/api#responseparameters, https://core.telegram.org/api/errors
 // jetStream classifies an APIError by its status, and the variables for what is not there, which
 // the server has not said.
 func jetStream(v reflect.Value, name string) (Fact, int, time.Duration) {
@@ -201,6 +209,9 @@ func jetStream(v reflect.Value, name string) (Fact, int, time.Duration) {
 	return Fact{}, valid(number(field(v, "Code"))), 0
 }
 
+// telegram classifies the errors of bots and, with a 420, of the clients of users.
+//
+// https://core.telegram.org/bots/api#responseparameters, https://core.telegram.org/api/errors
 func telegram(v reflect.Value, name string) (Fact, int, time.Duration) {
 	status := valid(number(field(v, "Code")) | number(field(v, "ErrorCode")))
 	seconds := max(number(field(v, "RetryAfter")), number(field(field(v, "Parameters"), "RetryAfter")),
@@ -470,22 +481,6 @@ func amqpCondition(condition string) Fact {
 		"amqp:precondition-failed", "amqp:resource-deleted", "amqp:invalid-field", "amqp:decode-error", "amqp:link:message-size-exceeded",
 		"amqp:resource-limit-exceeded", "com.microsoft:auth-failed", "com.microsoft:entity-disabled":
 		return Permanent(condition)
-	default:
-		return Fact{}
-	}
-}
-
-// mqttReason classifies why a broker of MQTT 5 has refused a connection.
-//
-// https://docs.oasis-open.org/mqtt/mqtt/v5.0/os/mqtt-v5.0-os.html#_Toc3901079
-func mqttReason(code int64) Fact {
-	switch category := "mqtt_" + strconv.FormatInt(code, 16); code {
-	case 0x80, 0x83, 0x88: // unspecified, of the implementation, unavailable
-		return Transient(category)
-	case 0x89, 0x97, 0x9f: // busy, quota, connection rate
-		return Rejected(category)
-	case 0x81, 0x82, 0x84, 0x85, 0x86, 0x87, 0x8a, 0x8c, 0x90, 0x95, 0x99, 0x9a, 0x9b, 0x9c, 0x9d:
-		return Permanent(category)
 	default:
 		return Fact{}
 	}

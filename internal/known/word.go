@@ -1,22 +1,64 @@
 package known
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // word classifies a code that is in no row by the words at its end. Services spell the same
 // few words in every way: TOO_MANY_REQUESTS, TooManyRequests, tooManyRequestsException. A text
 // with spaces is prose, and not read.
 func word(code string) Fact {
-	return ends(code, endings[:])
+	var letters [longestCode]byte
+	return ends(bare(code, &letters), endings[:])
 }
 
 // refused classifies a code without a status that another attempt cannot help. With a status,
 // the status says so. A code with dots begins with its kind: AuthFailure.SignatureFailure.
 func refused(code string) Fact {
-	f := ends(code, refusals[:])
+	f := refusal(code)
 	if kind, _, ok := strings.Cut(code, "."); ok && f.Class == Unknown {
-		f = ends(kind, refusals[:])
+		f = refusal(kind)
 	}
 	return f
+}
+
+// refusal reads a name by its end, or by its beginning too: ErrNoSuchContainer, InvalidURLError.
+func refusal(code string) Fact {
+	var letters [longestCode]byte
+	name := bare(code, &letters)
+	if f := ends(name, refusals[:]); f.Class != Unknown {
+		return f
+	}
+	name = bytes.TrimPrefix(name, []byte("err"))
+	switch {
+	case bytes.HasPrefix(name, []byte("nosuch")):
+		return Permanent("not_found")
+	case bytes.HasPrefix(name, []byte("unsupported")):
+		return Permanent("unsupported")
+	case bytes.HasPrefix(name, []byte("invalid")) && endsIn(name, given[:]):
+		return Permanent("invalid")
+	}
+	for _, large := range [...]string{"toolarge", "toobig", "sizeexceeded", "sizelimitexceeded"} {
+		if endsWith(name, large) && endsIn(name[:len(name)-len(large)], sent[:]) {
+			return Permanent("invalid")
+		}
+	}
+	return Fact{}
+}
+
+// given is what a caller gives, behind the word "invalid". A response, a session or a state may be
+// valid at another attempt.
+var given = [...]string{
+	"address", "argument", "arguments", "config", "configuration", "credentials", "input", "key", "name", "option",
+	"options", "parameter", "parameters", "password", "path", "query", "syntax", "uri", "url", "username",
+}
+
+// sent is what a caller sends, before the words "too large". A queue, a rate or a delay may be
+// smaller at another attempt.
+var sent = [...]string{
+	"batch", "body", "document", "entity", "file", "job", "key", "message", "meta", "metadata", "object", "payload",
+	"record", "request", "transaction", "txn", "value",
 }
 
 type ending struct {
@@ -24,13 +66,14 @@ type ending struct {
 	fact Fact
 }
 
-func ends(code string, endings []ending) Fact {
-	var letters [longestCode]byte
+// bare returns the letters of a code in lower case, without the words for an error at its end, or
+// nothing for prose.
+func bare(code string, letters *[longestCode]byte) []byte {
 	n := 0
 	for i := range len(code) {
 		switch c := code[i]; {
 		case n == len(letters), c == ' ':
-			return Fact{}
+			return nil
 		case 'A' <= c && c <= 'Z':
 			letters[n] = c - 'A' + 'a'
 			n++
@@ -39,16 +82,34 @@ func ends(code string, endings []ending) Fact {
 			n++
 		}
 	}
-	end := string(letters[:n])
 	for _, kind := range [...]string{"exception", "error", "fault"} {
-		end = strings.TrimSuffix(end, kind)
+		if endsWith(letters[:n], kind) {
+			n -= len(kind)
+		}
 	}
+	return letters[:n]
+}
+
+func ends(name []byte, endings []ending) Fact {
 	for i := range endings {
-		if strings.HasSuffix(end, endings[i].word) {
+		if endsWith(name, endings[i].word) {
 			return endings[i].fact
 		}
 	}
 	return Fact{}
+}
+
+func endsIn(name []byte, words []string) bool {
+	for _, word := range words {
+		if endsWith(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
+func endsWith(name []byte, word string) bool {
+	return len(name) >= len(word) && string(name[len(name)-len(word):]) == word
 }
 
 // longestCode is more letters than a code has.
@@ -127,7 +188,6 @@ var endings = [...]ending{
 // https://www.tencentcloud.com/document/api/213/30435
 var refusals = [...]ending{
 	{"notfound", Permanent("not_found")},
-	{"nosuchkey", Permanent("not_found")},
 	{"alreadyexists", Permanent("exists")},
 	{"unauthorized", Permanent("permission")},
 	{"unauthenticated", Permanent("permission")},
@@ -144,6 +204,8 @@ var refusals = [...]ending{
 	{"permissiondenied", Permanent("permission")},
 	{"forbidden", Permanent("permission")},
 	{"authfailure", Permanent("permission")},
+	{"notauthorized", Permanent("permission")},
+	{"userdeactivated", Permanent("permission")},
 	{"unauthorizedoperation", Permanent("permission")},
 	{"invalidclient", Permanent("permission")},
 	{"unauthorizedclient", Permanent("permission")},
@@ -162,6 +224,7 @@ var refusals = [...]ending{
 	{"invalidparameter", Permanent("invalid")},
 	{"invalidparametervalue", Permanent("invalid")},
 	{"missingparameter", Permanent("invalid")},
+	{"malformed", Permanent("invalid")},
 	{"validation", Permanent("invalid")},
 	{"validationfailed", Permanent("invalid")},
 	{"parsefailed", Permanent("invalid")},
@@ -169,9 +232,8 @@ var refusals = [...]ending{
 	{"nameinvalid", Permanent("invalid")},
 	{"manifestinvalid", Permanent("invalid")},
 	{"usage", Permanent("invalid")}, // of the type UsageError
-	{"unsupportedoperation", Permanent("unsupported")},
-	{"unsupportedregion", Permanent("unsupported")},
-	{"unsupportedgranttype", Permanent("unsupported")},
-	{"unsupportedresponsetype", Permanent("unsupported")},
+	{"notsupported", Permanent("unsupported")},
 	{"notimplemented", Permanent("unsupported")},
+	{"unimplemented", Permanent("unsupported")},
+	{"rejectedidentifier", Permanent("refused")}, // of ACME
 }
