@@ -3,6 +3,7 @@ package retry_test
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/textproto"
@@ -98,6 +99,15 @@ type (
 	ThingNotFoundError    struct{}
 	UnexpectedStatusError struct{ got int }
 	WrapsNotFoundError    struct{ error }
+
+	pointedStatus       struct{ StatusCode *int } // tea, azure-devops-go-api
+	statusLine          struct{ Status string }   // go-bitbucket
+	GenericOpenAPIError struct{ error string }    // of a generator
+	matrixError         struct{ ErrCode string }  // mautrix
+	queryError          struct {
+		ErrorCode            int
+		ErrorName, ErrorType string
+	} // trino
 )
 
 func (integerError) Error() string           { return "integer" }
@@ -115,6 +125,11 @@ func (*registryError) Error() string         { return "registry" }
 func (*UnexpectedStatusError) Error() string { return "unexpected" }
 func (*ThingNotFoundError) Error() string    { return "thing" }
 func (e *WrapsNotFoundError) Unwrap() error  { return e.error }
+func (*pointedStatus) Error() string         { return "pointed" }
+func (*statusLine) Error() string            { return "line" }
+func (e GenericOpenAPIError) Error() string  { return e.error }
+func (*matrixError) Error() string           { return "matrix" }
+func (*queryError) Error() string            { return "query" }
 
 func (*headerError) Error() string                     { return "header" }
 func (*exchangeError) Error() string                   { return "exchange" }
@@ -160,7 +175,7 @@ func TestErrorsOfClients(t *testing.T) {
 	const secondary = "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"
 	reasons := func(reason string) []struct{ Reason string } { return []struct{ Reason string }{{"x"}, {reason}} }
 	ptr := func(s string) *string { return &s }
-	loop := &anyResponseError{}
+	loop, gone := &anyResponseError{}, http.StatusGone
 	loop.Response = &loop.Response
 	minute := canLimit("http_403")
 	minute.After = time.Minute
@@ -262,6 +277,25 @@ func TestErrorsOfClients(t *testing.T) {
 		{"a list of codes", &registryError{400, []struct{ Code string }{{"BLOB_UPLOAD_INVALID"}}}, mayRetry("http_400")},
 		{"a name", &ThingNotFoundError{}, wantFinal("not_found")},
 		{"a name, and a cause that says more", &WrapsNotFoundError{context.DeadlineExceeded}, mayRetry("timeout")},
+
+		{"a pointer to a status", &pointedStatus{new(int)}, abstains},
+		{"a pointer to a status that is one", &pointedStatus{&gone}, wantFinal("http_410")},
+		{"a pointer to no status", &pointedStatus{}, abstains},
+		{"a status line", &statusLine{"429 Too Many Requests"}, canLimit("http_429")},
+		{"a status line of digits", &statusLine{"503"}, mayRetry("http_503")},
+		{"a status of words", &statusLine{"FAILED"}, abstains},
+		{"a status of more digits", &statusLine{"4040"}, abstains},
+		{"a status of a sign", &statusLine{"+40 x"}, abstains},
+		{"a generated client", GenericOpenAPIError{"404 Not Found"}, wantFinal("http_404")},
+		{"a generated client, other words", GenericOpenAPIError{"json: cut"}, abstains},
+		{"a status line alone", errors.New("404 Not Found"), wantFinal("http_404")},
+		{"a status line alone, limited", fmt.Errorf("%d Too Many Requests", 429), mayLimit("http_429")},
+		{"a status line and more", errors.New("404 Not Found: x"), abstains},
+		{"not found, of anybody", errors.New("not found"), abstains},
+		{"a code of Matrix", &matrixError{"M_LIMIT_EXCEEDED"}, abstains},
+		{"a code of Matrix, of OAuth", &matrixError{"invalid_grant"}, wantFinal("permission")},
+		{"a second code", &queryError{1, "SYNTAX_ERROR", "USER_ERROR"}, wantFinal("invalid")},
+		{"a second code, of the server", &queryError{65536, "GENERIC_INTERNAL_ERROR", "INTERNAL_ERROR"}, abstains},
 
 		{"nil, a header", (*headerError)(nil), abstains},
 		{"nil, a response", (*exchangeError)(nil), abstains},

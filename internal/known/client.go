@@ -69,14 +69,17 @@ func (c *client) answered(status int, after time.Duration, hinted bool) (Fact, T
 type parts struct {
 	status   int // 0 if there is none
 	after    time.Duration
-	code     string
-	number   int64 // a Code that is an integer
+	texts    [mostCodes]string // the codes
+	number   int64             // a Code that is an integer
 	hope     bool
 	sqlState string
 	cause    reflect.Value // an error that Unwrap does not show
 	header   reflect.Value
 	response reflect.Value // the fields of a response
 }
+
+// mostCodes is how many codes of an error without a status are asked: its name, and its type.
+const mostCodes = 2
 
 // ofResponse reads what the error itself does not have from its response. A response of resty
 // has one of net/http in it.
@@ -97,7 +100,7 @@ func (p *parts) add(r role, v reflect.Value) {
 	switch r {
 	case roleStatus:
 		if p.status == 0 {
-			p.status = valid(number(v))
+			p.status = statusIn(indirect(v))
 		}
 	case roleHeader:
 		if !p.header.IsValid() {
@@ -122,8 +125,11 @@ func (p *parts) add(r role, v reflect.Value) {
 		}
 	case roleReason:
 		v = indirect(v)
-		if p.code == "" {
-			p.code = text(v)
+		for i := range p.texts {
+			if p.texts[i] == "" {
+				p.texts[i] = text(v)
+				break
+			}
 		}
 		if p.number == 0 {
 			p.number = number(v)
@@ -136,6 +142,27 @@ func (p *parts) add(r role, v reflect.Value) {
 		p.hope = p.hope || v.Kind() == reflect.Bool && v.Bool()
 	default:
 	}
+}
+
+// statusIn reads a status that is a number, or begins a status line such as "404 Not Found".
+func statusIn(v reflect.Value) int {
+	line := text(v)
+	const digits = len("404")
+	if len(line) < digits || len(line) > digits && line[digits] != ' ' {
+		return valid(number(v))
+	}
+	status, err := strconv.ParseUint(line[:digits], 10, 16)
+	if err != nil {
+		return 0
+	}
+	return valid(int64(status))
+}
+
+// generated classifies the errors of generated clients, whose text is the status line.
+//
+// https://github.com/OpenAPITools/openapi-generator/blob/master/modules/openapi-generator/src/main/resources/go/api.mustache
+func generated(v reflect.Value, _ string) (Fact, int, time.Duration) {
+	return Fact{}, cmp.Or(statusIn(field(v, "statusCode")), statusIn(field(v, "error")), statusIn(field(v, "ErrorMessage"))), 0
 }
 
 // headerMap returns a map of headers that has something, or a map with the one header that
@@ -215,6 +242,18 @@ func (c *client) reason() (Fact, time.Duration) {
 	var p reasonParts
 	c.fields(p.add)
 	return p.fact.or(c.said()), p.after
+}
+
+// codes returns what the codes of an error without a status say.
+func (c *client) codes() Fact {
+	f := c.said().or(SQLState(c.sqlState))
+	for _, code := range c.texts {
+		f = f.or(Reason(code))
+	}
+	for i := 0; i < len(c.texts) && f.Class == Unknown; i++ {
+		f = refused(c.texts[i])
+	}
+	return f
 }
 
 // said returns what the code says for which the error has a method.

@@ -41,10 +41,7 @@ func (c *client) says(after time.Duration) (Fact, int, time.Duration) {
 	}
 	f := c.shape.limited
 	if f.Class == Unknown {
-		f = Reason(c.code).or(c.said()).or(SQLState(c.sqlState))
-	}
-	if f.Class == Unknown {
-		f = refused(c.code)
+		f = c.codes()
 	}
 	if f == (Fact{}) {
 		var status int

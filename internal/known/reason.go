@@ -244,6 +244,10 @@ var reasons = map[string]Fact{
 	// https://github.com/google/go-containerregistry/blob/main/pkg/v1/remote/transport/error.go
 	"BLOB_UPLOAD_INVALID": passing,
 
+	// Trino and Presto: the type of an error in the query itself.
+	// https://trino.io/docs/current/develop/client-protocol.html
+	"USER_ERROR": Permanent("invalid"),
+
 	// Mashery, in a header.
 	// https://support.mashery.com/docs/read/mashery_api/20/Error_Codes
 	"ERR_403_DEVELOPER_OVER_QPS": limited,

@@ -57,6 +57,8 @@ var roles = map[string]role{
 	"Code":             roleReason,
 	"Type":             roleReason,
 	"ErrorCode":        roleReason,
+	"ErrCode":          roleReason, // of Matrix, of WeChat
+	"ErrorName":        roleReason, // of Trino
 	"ErrorType":        roleReason, // of OAuth, in zitadel/oidc
 	"Reason":           roleReason,
 	"DocumentationURL": roleReason,
@@ -133,6 +135,9 @@ func readShape(t reflect.Type) *shape {
 	s.judge, s.name = judgeOf(t.PkgPath()), t.Name()
 	if s.judge == nil && (s.name == "CloseError" || s.name == "ClosedError") {
 		s.judge = by("Code", closeCode) // of WebSockets
+	}
+	if s.judge == nil && (s.name == "GenericOpenAPIError" || s.name == "GenericSwaggerError") {
+		s.judge = generated
 	}
 	s.limited = byName(s.name)
 	s.wraps = t.PkgPath() == "os" && s.name == "SyscallError" || t.PkgPath() == "io/fs" && s.name == "PathError"
