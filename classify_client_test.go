@@ -104,6 +104,9 @@ type (
 	statusLine          struct{ Status string }   // go-bitbucket
 	GenericOpenAPIError struct{ error string }    // of a generator
 	matrixError         struct{ ErrCode string }  // mautrix
+	namedCode           uint8
+	namedError          struct{ Code namedCode } // of any client with an enumeration
+	namedMethodError    struct{ namedCode }      // go-coap
 	queryError          struct {
 		ErrorCode            int
 		ErrorName, ErrorType string
@@ -129,7 +132,13 @@ func (*pointedStatus) Error() string         { return "pointed" }
 func (*statusLine) Error() string            { return "line" }
 func (e GenericOpenAPIError) Error() string  { return e.error }
 func (*matrixError) Error() string           { return "matrix" }
-func (*queryError) Error() string            { return "query" }
+func (*namedError) Error() string            { return "named" }
+func (namedMethodError) Error() string       { return "method" }
+func (e namedMethodError) Code() namedCode   { return e.namedCode }
+func (c namedCode) String() string {
+	return []string{"Unknown", "NotFound", "TooManyRequests", "Unavailable"}[c] // panics for others
+}
+func (*queryError) Error() string { return "query" }
 
 func (*headerError) Error() string                     { return "header" }
 func (*exchangeError) Error() string                   { return "exchange" }
@@ -294,6 +303,12 @@ func TestErrorsOfClients(t *testing.T) {
 		{"not found, of anybody", errors.New("not found"), abstains},
 		{"a code of Matrix", &matrixError{"M_LIMIT_EXCEEDED"}, abstains},
 		{"a code of Matrix, of OAuth", &matrixError{"invalid_grant"}, wantFinal("permission")},
+		{"the name of a code", &namedError{1}, wantFinal("not_found")},
+		{"the name of a code, limited", &namedError{2}, canLimit("rate_limited")},
+		{"the name of a code that may be any", &namedError{3}, abstains},
+		{"the name of a code that panics", &namedError{4}, abstains},
+		{"the name of a method's code", namedMethodError{1}, wantFinal("not_found")},
+		{"the name of a method's code that panics", &namedMethodError{4}, abstains},
 		{"a second code", &queryError{1, "SYNTAX_ERROR", "USER_ERROR"}, wantFinal("invalid")},
 		{"a second code, of the server", &queryError{65536, "GENERIC_INTERNAL_ERROR", "INTERNAL_ERROR"}, abstains},
 

@@ -125,12 +125,7 @@ func (p *parts) add(r role, v reflect.Value) {
 		}
 	case roleReason:
 		v = indirect(v)
-		for i := range p.texts {
-			if p.texts[i] == "" {
-				p.texts[i] = text(v)
-				break
-			}
-		}
+		p.addText(cmp.Or(text(v), named(v)))
 		if p.number == 0 {
 			p.number = number(v)
 		}
@@ -142,6 +137,26 @@ func (p *parts) add(r role, v reflect.Value) {
 		p.hope = p.hope || v.Kind() == reflect.Bool && v.Bool()
 	default:
 	}
+}
+
+func (p *parts) addText(code string) {
+	for i := range p.texts {
+		if p.texts[i] == "" {
+			p.texts[i] = code
+			break
+		}
+	}
+}
+
+// named returns the name of a code that is a number, if its type gives one, or "".
+func named(v reflect.Value) string {
+	if !v.IsValid() || !v.CanInt() && !v.CanUint() || !v.CanInterface() {
+		return ""
+	}
+	if code, ok := reflect.TypeAssert[interface{ String() string }](v); ok {
+		return code.String()
+	}
+	return ""
 }
 
 // statusIn reads a status that is a number, or begins a status line such as "404 Not Found".

@@ -3,6 +3,7 @@ package known
 import (
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -337,6 +338,56 @@ func rocketMQ(code int64) Fact {
 	case 1, 10, 11, 12, 14: // the system, its disk, its replicas, a service that is not available
 		return Transient(category)
 	case 3, 13, 15, 23: // requests, messages, versions, subscriptions
+		return Permanent(category)
+	default:
+		return Fact{}
+	}
+}
+
+// nsqCode classifies a reply of NSQ, which begins with a code.
+//
+// https://nsq.io/clients/tcp_protocol_spec
+func nsqCode(reply string) Fact {
+	code, _, _ := strings.Cut(reply, " ")
+	switch category := strings.ToLower(strings.Replace(code, "E_", "nsq_", 1)); code {
+	case "E_PUB_FAILED", "E_MPUB_FAILED", "E_DPUB_FAILED", "E_AUTH_FAILED", "E_AUTH_ERROR":
+		return Transient(category)
+	case "E_INVALID", "E_BAD_BODY", "E_BAD_TOPIC", "E_BAD_CHANNEL", "E_BAD_MESSAGE", "E_UNAUTHORIZED", "E_AUTH_DISABLED",
+		"E_FIN_FAILED", "E_REQ_FAILED", "E_TOUCH_FAILED": // the last three: the message is another's by now
+		return Permanent(category)
+	default:
+		return Fact{}
+	}
+}
+
+// bitcoin classifies a code of a Bitcoin node, beside those of JSON-RPC.
+//
+// https://github.com/bitcoin/bitcoin/blob/master/src/rpc/protocol.h
+func bitcoin(code int64) Fact {
+	switch category := "bitcoin_" + strconv.FormatInt(-code, 10); code {
+	case -28: // warming up
+		return Unapplied(category)
+	case -7, -9, -10: // memory, no peers, the first download
+		return Transient(category)
+	case -3, -5, -8, -22, -27, -32: // types, addresses, parameters, what is in the chain, what is gone
+		return Permanent(category)
+	default:
+		return jsonRPC(code)
+	}
+}
+
+// weChat classifies a code of WeChat. A token that is not valid is asked for again.
+//
+// https://developers.weixin.qq.com/doc/offiaccount/Getting_Started/Global_Return_Code.html
+func weChat(code int64) Fact {
+	switch category := "wechat_" + strconv.FormatInt(code, 10); {
+	case code == -1: // the system is busy
+		return Transient(category)
+	case code == 45011: // too often in a minute
+		return Rejected(category)
+	case code == 45009: // the calls of a day
+		return usedUp
+	case code >= 40003 && code <= 40013, code >= 41002 && code <= 41009, code >= 43001 && code <= 43003, code == 48001, code == 50001:
 		return Permanent(category)
 	default:
 		return Fact{}

@@ -16,6 +16,10 @@ func TestCodesOfPackages(t *testing.T) {
 	type code struct{ Code, ErrorCode, StatusCode, HTTPStatusCode, Argument, result int }
 	type named struct{ Type, ExceptionCode, ResponseCode int }
 	type coded struct{ code int }
+	type worded struct {
+		ErrCode int
+		Reason  string
+	}
 	type statement struct {
 		SQLite *struct{ Code, ExtendedCode int }
 	}
@@ -83,6 +87,18 @@ func TestCodesOfPackages(t *testing.T) {
 		{"github.com/dghubble/go-twitter/twitter", list{[]struct{ Code int }{{88}, {34}}}, "3 x_88"},
 		{"github.com/dghubble/go-twitter/twitter", list{[]struct{ Code int }{{34}}}, "1 x_34"},
 		{"github.com/dghubble/go-twitter/twitter", list{}, "0 "},
+		{"github.com/nsqio/go-nsq", worded{Reason: "E_BAD_TOPIC PUB topic name is not valid"}, "1 nsq_bad_topic"},
+		{"github.com/nsqio/go-nsq", worded{Reason: "E_PUB_FAILED PUB failed exiting"}, "2 nsq_pub_failed"},
+		{"github.com/nsqio/go-nsq", worded{Reason: "E_BAD_TOPICS"}, "0 "},
+		{"github.com/btcsuite/btcd/btcjson", code{Code: -28}, "2 bitcoin_28"},
+		{"github.com/btcsuite/btcd/btcjson", code{Code: -8}, "1 bitcoin_8"},
+		{"github.com/btcsuite/btcd/btcjson", code{Code: -32601}, "1 jsonrpc_32601"},
+		{"github.com/btcsuite/btcd/btcjson", code{Code: -1}, "0 "},
+		{"github.com/silenceper/wechat/v2/util", worded{ErrCode: -1}, "2 wechat_-1"},
+		{"github.com/silenceper/wechat/v2/util", worded{ErrCode: 45011}, "3 wechat_45011"},
+		{"github.com/silenceper/wechat/v2/util", worded{ErrCode: 45009}, "1 quota_exhausted"},
+		{"github.com/silenceper/wechat/v2/util", worded{ErrCode: 40003}, "1 wechat_40003"},
+		{"github.com/silenceper/wechat/v2/util", worded{ErrCode: 40001}, "0 "},
 		{"gopkg.in/mgo.v2", code{Code: 11000}, "1 mongo_11000"},
 	} {
 		f, status, after := judgeOf(test.path)(reflect.ValueOf(test.err), "Error")
@@ -120,7 +136,7 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
 		"NoSuchContainer", "ErrNoSuchBucket", "UnsupportedMediaTypeError", "InvalidURLError", "ErrInvalidKey", "InvalidParameterException",
-		"ErrMetaTooLarge", "JobTooBig", "RequestEntityTooLargeError", "MESSAGE_SIZE_EXCEEDED", "NotSupported", "ErrUnimplemented",
+		"ErrMetaTooLarge", "JobTooBig", "ArgumentNullException", "OPERATION_NOT_ALLOWED", "AuthorizationRequiredError", "TopicDoesNotExist", "RequestEntityTooLargeError", "MESSAGE_SIZE_EXCEEDED", "NotSupported", "ErrUnimplemented",
 	} {
 		assert.Equal(t, Final, refused(name).Class, name)
 	}

@@ -21,6 +21,7 @@ func (c *client) says(after time.Duration) (Fact, int, time.Duration) {
 			return f, status, cmp.Or(after, wait)
 		}
 	}
+	var method string // the name of the code that the method Code returns
 	if !c.shape.silent {
 		if status, ok := result(c.v.MethodByName("GRPCStatus")); ok {
 			return grpcStatus(status), 0, after
@@ -31,6 +32,8 @@ func (c *client) says(after time.Duration) (Fact, int, time.Duration) {
 		}
 		if code, ok := result(c.v.MethodByName("Code")); ok && code.Type().PkgPath() == "google.golang.org/grpc/codes" { // etcd
 			return grpcCode(number(code)), 0, after
+		} else if ok {
+			method = named(code)
 		}
 	}
 	if after <= 0 {
@@ -41,6 +44,7 @@ func (c *client) says(after time.Duration) (Fact, int, time.Duration) {
 	}
 	f := c.shape.limited
 	if f.Class == Unknown {
+		c.addText(method)
 		f = c.codes()
 	}
 	if f == (Fact{}) {

@@ -102,6 +102,9 @@ var packages = map[string]judge{
 	"github.com/tarantool/go-tarantool":                   by("Code", tarantool),        // ServerError, ClientError
 	"github.com/kurrent-io/KurrentDB-Client-Go/kurrentdb": by("code", kurrentDB),        // Error
 	"github.com/apache/rocketmq-client-go/primitive":      by("ResponseCode", rocketMQ), // MQBrokerErr
+	"github.com/nsqio/go-nsq":                             byText("Reason", nsqCode),    // ErrProtocol, ErrIdentify
+	"github.com/btcsuite/btcd/btcjson":                    by("Code", bitcoin),          // RPCError
+	"github.com/silenceper/wechat/util":                   by("ErrCode", weChat),        // CommonError
 	"github.com/rqlite/gorqlite":                          rqlite,                       // StatementError
 	"github.com/dghubble/go-twitter/twitter":              xErrors,                      // APIError
 

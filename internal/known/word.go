@@ -188,7 +188,11 @@ var endings = [...]ending{
 // https://www.tencentcloud.com/document/api/213/30435
 var refusals = [...]ending{
 	{"notfound", Permanent("not_found")},
+	{"doesnotexist", Permanent("not_found")},
+	{"notexist", Permanent("not_found")},
 	{"alreadyexists", Permanent("exists")},
+	{"duplicatekey", Permanent("exists")},
+	{"duplicateentry", Permanent("exists")},
 	{"unauthorized", Permanent("permission")},
 	{"unauthenticated", Permanent("permission")},
 	{"authenticationfailed", Permanent("permission")},
@@ -204,6 +208,10 @@ var refusals = [...]ending{
 	{"permissiondenied", Permanent("permission")},
 	{"forbidden", Permanent("permission")},
 	{"authfailure", Permanent("permission")},
+	{"authorizationrequired", Permanent("permission")},
+	{"authenticationrequired", Permanent("permission")},
+	{"notallowed", Permanent("permission")},
+	{"notpermitted", Permanent("permission")},
 	{"notauthorized", Permanent("permission")},
 	{"userdeactivated", Permanent("permission")},
 	{"unauthorizedoperation", Permanent("permission")},
@@ -231,6 +239,8 @@ var refusals = [...]ending{
 	{"userinput", Permanent("invalid")},
 	{"nameinvalid", Permanent("invalid")},
 	{"manifestinvalid", Permanent("invalid")},
+	{"argumentnull", Permanent("invalid")}, // of .NET, and what speaks to it
+	{"argumentnil", Permanent("invalid")},
 	{"usage", Permanent("invalid")}, // of the type UsageError
 	{"notsupported", Permanent("unsupported")},
 	{"notimplemented", Permanent("unsupported")},
