@@ -79,9 +79,10 @@ func (p *Policy) classify(err error, timedOut bool, protocol Classifier, unknown
 // If none of the three has an opinion, Classify abstains. context.Canceled is Final and
 // context.DeadlineExceeded Retryable: a policy checks its caller's context before it
 // classifies, so these errors come from another context. Text is never searched, but a few
-// variables of errors.New are known by the whole of it, such as sql.ErrNoRows: they have
-// nothing else. A method that panics gives no opinion, and a tree of more than 1000 errors is
-// Unknown. Classify(nil) abstains.
+// variables of errors.New are known by the whole of it, such as sql.ErrNoRows, and so is a status
+// line, such as "404 Not Found". Every other "not found" that has only a text, such as
+// buntdb.ErrNotFound, stays Unknown and is retried, unless [On] or a mark says Final. A method that
+// panics gives no opinion, and a tree of more than 1000 errors is Unknown. Classify(nil) abstains.
 //
 // Some errors are Final because they are mistakes more often than not: a name that does not
 // exist, a certificate that is not valid yet. docs/recipes.md, "What is Final, and only not

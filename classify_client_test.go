@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/textproto"
 	"reflect"
@@ -285,6 +286,9 @@ func TestErrorsOfClients(t *testing.T) {
 		{"fields of PostgreSQL", fieldsError{'C': "23505"}, wantFinal("sql_23505")},
 		{"a list of codes", &registryError{400, []struct{ Code string }{{"BLOB_UPLOAD_INVALID"}}}, mayRetry("http_400")},
 		{"a name", &ThingNotFoundError{}, wantFinal("not_found")},
+		{"a name, and a cause that has only a text", &WrapsNotFoundError{errNobody}, wantFinal("not_found")},
+		{"a name, and no cause", &WrapsNotFoundError{}, wantFinal("not_found")},
+		{"a name, and a cause with a text that is known", &WrapsNotFoundError{io.ErrUnexpectedEOF}, mayRetry("eof")},
 		{"a name, and a cause that says more", &WrapsNotFoundError{context.DeadlineExceeded}, mayRetry("timeout")},
 
 		{"a pointer to a status", &pointedStatus{new(int)}, abstains},

@@ -360,6 +360,29 @@ func nsqCode(reply string) Fact {
 	}
 }
 
+// beanstalk classifies the error of a connection by the reply that it wraps, which has only a text.
+//
+// https://github.com/beanstalkd/beanstalkd/blob/master/doc/protocol.txt
+func beanstalk(v reflect.Value, _ string) (f Fact, _ int, _ time.Duration) {
+	switch reply := text(field(field(v, "Err"), "s")); reply {
+	case "not found":
+		f = Permanent("not_found")
+	case "job too big", "bad command format", "expected CR LF", "unknown command":
+		f = Permanent("invalid")
+	case "draining", "server is out of memory":
+		f = Unapplied("beanstalk")
+	}
+	return f, 0, 0
+}
+
+// drpc classifies the one code that DRPC itself has.
+func drpc(code int64) (f Fact) {
+	if code == 12 {
+		f = Permanent("drpc_unimplemented")
+	}
+	return f
+}
+
 // bitcoin classifies a code of a Bitcoin node, beside those of JSON-RPC.
 //
 // https://github.com/bitcoin/bitcoin/blob/master/src/rpc/protocol.h

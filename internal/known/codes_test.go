@@ -1,7 +1,9 @@
 package known //nolint:testpackage // of what is not exported
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ func TestCodesOfPackages(t *testing.T) {
 	type code struct{ Code, ErrorCode, StatusCode, HTTPStatusCode, Argument, result int }
 	type named struct{ Type, ExceptionCode, ResponseCode int }
 	type coded struct{ code int }
+	type caused struct{ Err error }
 	type worded struct {
 		ErrCode int
 		Reason  string
@@ -99,6 +102,13 @@ func TestCodesOfPackages(t *testing.T) {
 		{"github.com/silenceper/wechat/v2/util", worded{ErrCode: 45009}, "1 quota_exhausted"},
 		{"github.com/silenceper/wechat/v2/util", worded{ErrCode: 40003}, "1 wechat_40003"},
 		{"github.com/silenceper/wechat/v2/util", worded{ErrCode: 40001}, "0 "},
+		{"github.com/beanstalkd/go-beanstalk", caused{errors.New("not found")}, "1 not_found"},
+		{"github.com/beanstalkd/go-beanstalk", caused{errors.New("draining")}, "2 beanstalk"},
+		{"github.com/beanstalkd/go-beanstalk", caused{errors.New("internal error")}, "0 "},
+		{"github.com/beanstalkd/go-beanstalk", caused{io.ErrUnexpectedEOF}, "0 "},
+		{"github.com/beanstalkd/go-beanstalk", caused{}, "0 "},
+		{"storj.io/drpc/drpcerr", coded{12}, "1 drpc_unimplemented"},
+		{"storj.io/drpc/drpcerr", coded{1}, "0 "},
 		{"gopkg.in/mgo.v2", code{Code: 11000}, "1 mongo_11000"},
 	} {
 		f, status, after := judgeOf(test.path)(reflect.ValueOf(test.err), "Error")

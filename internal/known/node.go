@@ -149,7 +149,7 @@ func ofClient(err error, s *shape, status int, after time.Duration, hinted bool)
 	case !s.silent:
 		f, traits = hopes(err)
 	}
-	if f == (Fact{}) && traits == 0 && after <= 0 && !wraps(err) { // whatever it wraps says more
+	if f == (Fact{}) && traits == 0 && after <= 0 && wrapsNothing(err) { // whatever it wraps says more
 		f = refused(s.name)
 	}
 	return f.waiting(after), traits
@@ -163,6 +163,17 @@ func wraps(err error) bool {
 	default:
 		return false
 	}
+}
+
+// wrapsNothing reports whether an error wraps no others, or only one that has a text that is not
+// known.
+func wrapsNothing(err error) bool {
+	wrapper, ok := err.(interface{ Unwrap() error })
+	if !ok {
+		return !wraps(err)
+	}
+	cause, ok := errtree.Try(wrapper.Unwrap)
+	return ok && (cause == nil || Mute(cause) && cause != io.EOF && sentinel(cause) == (Fact{}) && ofText(cause) == (Fact{}))
 }
 
 // Mute reports whether an error has only a text.

@@ -105,8 +105,10 @@ var packages = map[string]judge{
 	"github.com/nsqio/go-nsq":                             byText("Reason", nsqCode),    // ErrProtocol, ErrIdentify
 	"github.com/btcsuite/btcd/btcjson":                    by("Code", bitcoin),          // RPCError
 	"github.com/silenceper/wechat/util":                   by("ErrCode", weChat),        // CommonError
-	"github.com/rqlite/gorqlite":                          rqlite,                       // StatementError
-	"github.com/dghubble/go-twitter/twitter":              xErrors,                      // APIError
+	"storj.io/drpc/drpcerr":                               by("code", drpc),
+	"github.com/beanstalkd/go-beanstalk":                  beanstalk, // ConnError
+	"github.com/rqlite/gorqlite":                          rqlite,    // StatementError
+	"github.com/dghubble/go-twitter/twitter":              xErrors,   // APIError
 
 	// Clients that have an HTTP status where others have another code.
 	"google.golang.org/api/googleapi":                           status("Code"), // Error

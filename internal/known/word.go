@@ -50,7 +50,7 @@ func refusal(code string) Fact {
 // given is what a caller gives, behind the word "invalid". A response, a session or a state may be
 // valid at another attempt.
 var given = [...]string{
-	"address", "argument", "arguments", "config", "configuration", "credentials", "input", "key", "name", "option",
+	"address", "apiversion", "argument", "arguments", "config", "configuration", "credentials", "input", "key", "name", "option",
 	"options", "parameter", "parameters", "password", "path", "query", "syntax", "uri", "url", "username",
 }
 
@@ -241,6 +241,7 @@ var refusals = [...]ending{
 	{"manifestinvalid", Permanent("invalid")},
 	{"argumentnull", Permanent("invalid")}, // of .NET, and what speaks to it
 	{"argumentnil", Permanent("invalid")},
+	{"argumentnilorempty", Permanent("invalid")},
 	{"usage", Permanent("invalid")}, // of the type UsageError
 	{"notsupported", Permanent("unsupported")},
 	{"notimplemented", Permanent("unsupported")},
