@@ -3,12 +3,14 @@
 //	go run ./internal/evidence -dir /tmp/evidence        # all of modules.tsv
 //	go run ./internal/evidence -dir /tmp/evidence heimdall
 //	go run ./internal/evidence -dir /tmp/evidence -stale # those that other checks have run over
+//	go run ./internal/evidence -table                    # only prints the tables
 //
-// modules.tsv lists modules and versions, and which of them the checks were made with. The go
-// command downloads each of them and what it imports; nothing is compiled, and no test files are
-// loaded. findings.tsv has every finding of the checks that are on by default. Two files are kept
-// by hand: judged.tsv says of findings whether they are true, and loops.tsv says of loops which
-// mistake is in them, written before the checks ran over them. table.md is made of the four.
+// modules.tsv lists modules and versions, which of them the checks were made with, and with which
+// checks each was looked at. The go command downloads each of them and what it imports; nothing is
+// compiled, and no test files are loaded. findings.tsv has every finding of the checks that are on
+// by default. Two files are kept by hand: judged.tsv says of findings whether they are true, and
+// loops.tsv says of loops which mistake is in them, written before the checks ran over them. The
+// tables on standard output are made of the four.
 package main
 
 import (
@@ -40,30 +42,52 @@ func main() {
 	dir := flag.String("dir", filepath.Join(os.TempDir(), "evidence"), "where to put the modules")
 	data := flag.String("data", "internal/evidence", "where modules.tsv is")
 	stale := flag.Bool("stale", false, "leave out modules that these checks have run over, and begin with those that had findings")
+	only := flag.Bool("table", false, "look at no module")
 	flag.Parse()
-	if err := run(*dir, *data, flag.Args(), *stale); err != nil {
+	e, err := readEvidence(*data)
+	if err != nil {
 		log.Fatal(err)
 	}
+	if !*only {
+		if err := e.run(*dir, flag.Args(), *stale); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Print(e.table())
+}
+
+// evidence is what the four files have.
+type evidence struct {
+	data    string // where they are
+	version string // of the checks as they are
+
+	modules, findings, judged, loops [][]string
+}
+
+func readEvidence(data string) (*evidence, error) {
+	e := &evidence{data: data}
+	for _, file := range []struct {
+		name    string
+		rows    *[][]string
+		columns int
+	}{{"modules.tsv", &e.modules, 6}, {"findings.tsv", &e.findings, 5}, {"judged.tsv", &e.judged, 6}, {"loops.tsv", &e.loops, 5}} {
+		rows, err := readRows(filepath.Join(data, file.name), file.columns)
+		if err != nil {
+			return nil, err
+		}
+		*file.rows = rows
+	}
+	var err error
+	e.version, err = checksVersion(filepath.Join(data, "../../checks"))
+	return e, err
 }
 
 // run looks at the modules whose path contains one of the words, or at all, and writes the
 // files anew. What was found in the other modules stays.
-func run(dir, data string, words []string, stale bool) error {
-	modules, err := readRows(filepath.Join(data, "modules.tsv"), 4)
-	if err != nil {
-		return err
-	}
-	findings, err := readRows(filepath.Join(data, "findings.tsv"), 5)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	version, err := checksVersion(filepath.Join(data, "../../checks"))
-	if err != nil {
-		return err
-	}
-	todo := modules
+func (e *evidence) run(dir string, words []string, stale bool) error {
+	todo := e.modules
 	if stale {
-		todo = outdated(modules, findings, version)
+		todo = outdated(e.modules, e.findings, e.version)
 	}
 	l := newLoader()
 	for _, m := range todo {
@@ -77,22 +101,21 @@ func run(dir, data string, words []string, stale bool) error {
 			note = "not analyzed: " + oneLine(err.Error())
 		}
 		log.Printf("%s %s@%s: %d findings in %s %s", time.Now().Format("15:04"), module, release, len(found), time.Since(start).Round(time.Second), note)
-		findings = slices.DeleteFunc(findings, func(f []string) bool { return f[0] == module && f[1] == release })
-		findings = append(findings, found...)
-		findings = append(findings, []string{module, release, "", version, note})
-		if err := writeRows(filepath.Join(data, "findings.tsv"), findings); err != nil {
+		m[4], m[5] = e.version, note
+		e.findings = append(in(e.findings, func(f []string) bool { return f[0] != module || f[1] != release }), found...)
+		slices.SortFunc(e.findings, slices.Compare)
+		if err := e.write(); err != nil {
 			return err
 		}
 	}
-	judged, err := readRows(filepath.Join(data, "judged.tsv"), 6)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	return nil
+}
+
+func (e *evidence) write() error {
+	if err := writeRows(filepath.Join(e.data, "findings.tsv"), e.findings); err != nil {
 		return err
 	}
-	loops, err := readRows(filepath.Join(data, "loops.tsv"), 5)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return os.WriteFile(filepath.Join(data, "table.md"), table(modules, findings, judged, loops, version), 0o644)
+	return writeRows(filepath.Join(e.data, "modules.tsv"), e.modules)
 }
 
 // checksVersion returns a name for the checks as they are in a folder. It stands with the modules that
@@ -118,16 +141,11 @@ func checksVersion(dir string) (string, error) {
 
 // outdated returns the modules that other checks have run over, first those with findings.
 func outdated(modules, findings [][]string, version string) [][]string {
-	isDone, hits := map[string]bool{}, map[string]int{}
+	hits := map[string]int{}
 	for _, f := range findings {
-		module := f[0] + "@" + f[1]
-		if f[2] != "" {
-			hits[module]++
-		} else if f[3] == version {
-			isDone[module] = true
-		}
+		hits[f[0]+"@"+f[1]]++
 	}
-	todo := in(modules, func(m []string) bool { return !isDone[m[0]+"@"+m[1]] })
+	todo := in(modules, func(m []string) bool { return m[4] != version })
 	slices.SortStableFunc(todo, func(a, b []string) int { return hits[b[0]+"@"+b[1]] - hits[a[0]+"@"+a[1]] })
 	return todo
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,53 +8,27 @@ import (
 	"github.com/seed-5ff3c98e/retry/cmd/retryvet/checks"
 )
 
-// table writes how many of the judged findings are true, how many mistakes in loops that were read
-// are found, and what was found in each module.
-func table(modules, findings, judged, loops [][]string, version string) []byte {
+// table says how many of the judged findings are true, how many mistakes in loops that were read
+// are found, and how many known ones.
+func (e *evidence) table() string {
 	var b strings.Builder
-	b.WriteString("# Findings in public modules\n\nMade by `go run ./internal/evidence` in cmd/retryvet. Do not edit.\n\n" +
+	b.WriteString("# Findings in public modules\n\n" +
 		"The checks were made with the modules of the set *made*. The list of the others stood before the checks ran over them. " +
 		"In the modules of the set *read*, loops were drawn by lot and read by hand before that.\n")
-	set := sets(modules)
+	set := sets(e.modules)
 	b.WriteString("\n## Precision on code that nobody had looked at\n\n" +
-		"Of all findings, also those that led to a better check: what was false in one round was mended before the next.\n\n" + sums(modules, judged))
+		"Of all findings, also those that led to a better check: what was false in one round was mended before the next.\n\n" + sums(e.modules, e.judged))
 	for _, r := range rounds {
-		if rows := in(judged, func(j []string) bool { return r.has(set[j[0]+"@"+j[1]]) }); len(rows) > 0 {
-			precision(&b, "the modules of the "+r.name+" round", findings, rows, true)
+		if rows := in(e.judged, func(j []string) bool { return r.has(set[j[0]+"@"+j[1]]) }); len(rows) > 0 {
+			precision(&b, "the modules of the "+r.name+" round", e.findings, rows, true)
 		}
 	}
-	precision(&b, "the code that the checks were made with", findings, in(judged, func(r []string) bool { return set[r[0]+"@"+r[1]] == "made" }), false)
-	readLoops(&b, findings, loops)
-	recall(&b, modules, findings)
-	fmt.Fprintf(&b, "\n## Modules\n\nOf the %d modules, %d were run with the checks as they are, version %s. The others say with which.\n\n",
-		len(modules), len(modules)-len(outdated(modules, findings, version)), version)
-	b.WriteString("| module | version | set | findings | |\n|---|---|---|---:|---|\n")
-	for _, m := range modules {
-		counts, note, n := map[string]int{}, "not run", 0
-		for _, f := range findings {
-			if f[0] != m[0] || f[1] != m[1] {
-				continue
-			}
-			if f[2] == "" {
-				note = f[4]
-				if f[3] != version {
-					note += ", checks " + cmp.Or(f[3], "not recorded")
-				}
-				continue
-			}
-			counts[f[2]]++
-			n++
-		}
-		var parts []string
-		for _, a := range checks.Default() {
-			if c := counts[a.Name]; c > 0 {
-				parts = append(parts, fmt.Sprintf("%s %d", a.Name, c))
-			}
-		}
-		parts = append(parts, note)
-		fmt.Fprintf(&b, "| %s | %s | %s | %d | %s |\n", m[0], m[1], m[2], n, strings.Join(parts, ", "))
-	}
-	return []byte(b.String())
+	precision(&b, "the code that the checks were made with", e.findings, in(e.judged, func(r []string) bool { return set[r[0]+"@"+r[1]] == "made" }), false)
+	readLoops(&b, e.findings, e.loops)
+	recall(&b, e.modules, e.findings)
+	fmt.Fprintf(&b, "\nOf the %d modules, %d were looked at with the checks as they are, version %s. modules.tsv has the version of each.\n",
+		len(e.modules), len(e.modules)-len(outdated(e.modules, e.findings, e.version)), e.version)
+	return b.String()
 }
 
 // round is a list of modules that stood before the checks ran over them. What was false in a round was
@@ -228,7 +201,7 @@ func within(place, loop string) bool {
 	return file == in && first <= n && n <= last
 }
 
-// recall lists the known mistakes: the last column of modules.tsv has the check, the file and
+// recall lists the known mistakes: a column of modules.tsv has the check, the file and
 // the reference of each.
 func recall(b *strings.Builder, modules, findings [][]string) {
 	b.WriteString("\n## Known mistakes\n\n| mistake | check | file | found |\n|---|---|---|---|\n")

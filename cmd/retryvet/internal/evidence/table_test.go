@@ -15,14 +15,12 @@ import (
 func TestTable(t *testing.T) {
 	t.Parallel()
 	modules := [][]string{
-		{"example.com/a", "v1.0.0", "made", "sleep a.go a/a#1;leak b.go a/a#2"},
-		{"example.com/b", "v2.0.0", "unseen", ""},
-		{"example.com/c", "v2.0.0", "second", ""},
-		{"example.com/d", "v2.0.0", "second", ""},
+		{"example.com/a", "v1.0.0", "made", "sleep a.go a/a#1;leak b.go a/a#2", "new", "3 packages"},
+		{"example.com/b", "v2.0.0", "unseen", "", "", ""},
+		{"example.com/c", "v2.0.0", "second", "", "old", "4 packages"},
+		{"example.com/d", "v2.0.0", "second", "", "", ""},
 	}
 	findings := [][]string{
-		{"example.com/a", "v1.0.0", "", "new", "3 packages"},
-		{"example.com/c", "v2.0.0", "", "old", "4 packages"},
 		{"example.com/a", "v1.0.0", "sleep", "a.go:7", "ignores ctx"},
 		{"example.com/a", "v1.0.0", "sleep", "a.go:8", "ignores ctx"},
 		{"example.com/a", "v1.0.0", "sleep", "c.go:9", "ignores ctx"},
@@ -42,12 +40,9 @@ func TestTable(t *testing.T) {
 		{"example.com/a", "v1.0.0", "b.go:5-9", "leak", "left open"},
 		{"example.com/a", "v1.0.0", "c.go:1-8", "", "works on items"},
 	}
-	got := string(table(modules, findings, judged, loops, "new"))
+	got := (&evidence{version: "new", modules: modules, findings: findings, judged: judged, loops: loops}).table()
 	for _, want := range []string{
-		"| example.com/a | v1.0.0 | made | 3 | sleep 3, 3 packages |\n",
-		"| example.com/b | v2.0.0 | unseen | 0 | not run |\n",
-		"| example.com/c | v2.0.0 | second | 0 | 4 packages, checks old |\n",
-		"Of the 4 modules, 1 were run with the checks as they are, version new.",
+		"Of the 4 modules, 1 were looked at with the checks as they are, version new.",
 		"| example.com/a | a.go:5-9 | sleep | yes |\n| example.com/a | b.go:5-9 | leak | no |\n\n1 of 2 mistakes",
 		"In 1 of the 1 loops without one, nothing is reported.",
 		"| sleep | 2 | 1 | 67 % | 50 % |\n",
@@ -65,17 +60,13 @@ func TestTable(t *testing.T) {
 // The figures in the documentation are those of the tables.
 func TestDocs(t *testing.T) {
 	t.Parallel()
-	read := func(name string, columns int) [][]string {
-		rows, err := readRows(name, columns)
-		require.NoError(t, err)
-		return rows
-	}
+	e, err := readEvidence(".")
+	require.NoError(t, err)
 	text, err := os.ReadFile("../../../../docs/retryvet.md")
 	require.NoError(t, err)
-	loops := read("loops.tsv", 5)
-	assert.Contains(t, string(text), total(read("modules.tsv", 4), read("judged.tsv", 6)))
-	assert.Contains(t, string(text), fmt.Sprintf("%d loops", len(loops)))
-	assert.Contains(t, string(text), loopSums(read("findings.tsv", 5), loops))
+	assert.Contains(t, string(text), total(e.modules, e.judged))
+	assert.Contains(t, string(text), fmt.Sprintf("%d loops", len(e.loops)))
+	assert.Contains(t, string(text), loopSums(e.findings, e.loops))
 }
 
 // total says of all rounds together, and of the last, what sums says of each.
@@ -94,15 +85,9 @@ func total(modules, judged [][]string) string {
 
 func TestOutdated(t *testing.T) {
 	t.Parallel()
-	modules := [][]string{{"a", "v1"}, {"b", "v1"}, {"c", "v1"}, {"c", "v2"}}
-	findings := [][]string{
-		{"a", "v1", "", "old", ""},
-		{"b", "v1", "", "new", ""},
-		{"b", "v1", "sleep", "b.go:1", ""},
-		{"c", "v2", "", "", ""},
-		{"c", "v2", "sleep", "c.go:1", ""},
-	}
-	assert.Equal(t, [][]string{{"c", "v2"}, {"a", "v1"}, {"c", "v1"}}, outdated(modules, findings, "new"))
+	a, b, c1, c2 := []string{"a", "v1", "", "", "old"}, []string{"b", "v1", "", "", "new"}, []string{"c", "v1", "", "", ""}, []string{"c", "v2", "", "", "old"}
+	findings := [][]string{{"b", "v1", "sleep", "b.go:1", ""}, {"c", "v2", "sleep", "c.go:1", ""}}
+	assert.Equal(t, [][]string{c2, a, c1}, outdated([][]string{a, b, c1, c2}, findings, "new"))
 }
 
 func TestChecksVersion(t *testing.T) {
@@ -136,10 +121,15 @@ func TestDropReplaces(t *testing.T) {
 	assert.NotContains(t, string(text), "away")
 }
 
-func TestReadRows(t *testing.T) {
+func TestRows(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "x.tsv")
+	require.NoError(t, os.WriteFile(name, []byte("a\tb\n1\t2\n"), 0o600))
+	require.NoError(t, writeRows(name, [][]string{{"5", "6"}, {"3", "4"}}))
+	rows, err := readRows(name, 2)
+	require.NoError(t, err)
+	assert.Equal(t, [][]string{{"5", "6"}, {"3", "4"}}, rows)
 	require.NoError(t, os.WriteFile(name, []byte("a\tb\n1\t2\n3\n"), 0o600))
-	_, err := readRows(name, 2)
+	_, err = readRows(name, 2)
 	assert.ErrorContains(t, err, "x.tsv:3: 1 columns, not 2")
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 )
 
@@ -26,11 +25,15 @@ func readRows(name string, columns int) ([][]string, error) {
 	return rows, nil
 }
 
+// writeRows writes the rows of a table anew, under the headings that it has.
 func writeRows(name string, rows [][]string) error {
-	rows = slices.Clone(rows)
-	slices.SortFunc(rows, slices.Compare)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	headings, _, _ := strings.Cut(string(text), "\n")
 	var b strings.Builder
-	b.WriteString("module\tversion\tcheck\tplace\tmessage\n")
+	b.WriteString(headings + "\n")
 	for _, row := range rows {
 		b.WriteString(strings.Join(row, "\t") + "\n")
 	}
