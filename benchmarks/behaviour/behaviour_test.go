@@ -37,6 +37,13 @@ func TestTable(t *testing.T) { //nolint:paralleltest // Some probes count gorout
 	}
 	got := document(t, groups)
 	path := filepath.Join("..", "..", "docs", "evidence", "behaviour.md")
+	if testing.Verbose() {
+		var all strings.Builder
+		for i := range groups {
+			groups[i].seen(&all, letter(i), kept, partly, broken, absent)
+		}
+		t.Log(all.String())
+	}
 	if *update {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
@@ -54,26 +61,20 @@ func document(t *testing.T, groups []group) string {
 	b.WriteString(`# Who keeps which promise
 
 Every cell was seen in a run: ` + "`go test ./behaviour -update`" + ` in benchmarks/ asks every library
-the same and writes this file, and CI compares, on amd64. Time is that of testing/synctest.
+the same and writes this file, and CI compares, on amd64. With ` + "`-v`" + ` it prints what was seen in every cell.
 
 ✓ kept · ~ in part, or only by code that the caller has to write · ✗ not kept · – the library has no such thing
 
-Every library is in its newest major version. It is set up as its documentation advises for the promise that is asked
-for; a promise that some documented setting keeps is kept. The promises are ours,
-and so is the choice: whoever thinks that one is unfair, or that a library can do
+Every library is in its newest major version, set up as its documentation advises for the promise.
+The promises are ours: whoever thinks that one is unfair, or that a library can do
 better, may change its adapter, a page of Go, and run the command.
 
-What to read from it:
-
-1. The first table counts what each library keeps of our promises, so it says how well a library suits them, and not how good it is.
-2. Look at the row of the promise that your program depends on, and not at the sums.
-3. ~ is code that you would have to write, and "What was seen" says which.
-4. "Where a peer does better" is the list of reasons to take another library.
-5. The last table, I, is about what we do not have.
+Look at the row that your program depends on, not at the sums: they say how well a library suits these promises, and
+leave out I, which is about what we do not have.
 
 `)
 	summary(&b, groups[:8])
-	b.WriteString("\nI, which is about more than retries, is not counted. The counts say how much the promises of this page suit a library, and no more.\n\n## The contestants\n\n| | Version | Set up with |\n|---|---|---|\n")
+	b.WriteString("\n## The contestants\n\n| | Version | Set up with |\n|---|---|---|\n")
 	versions := moduleVersions(t)
 	for _, c := range contestants {
 		fmt.Fprintf(&b, "| %s | %s %s | %s |\n", c.name, c.module, versions[c.module].version, c.setup)

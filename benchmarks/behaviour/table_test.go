@@ -16,8 +16,6 @@ const (
 	absent mark = "–"
 )
 
-var marks = []mark{kept, partly, broken, absent}
-
 // cell is a mark and what was seen.
 type cell struct {
 	mark mark
@@ -74,7 +72,7 @@ func ask[C any](t tester, title, intro string, contestants []C, name func(C) str
 	return g
 }
 
-// write prints the table and what was seen, equal cells together.
+// write prints the table, and what was seen where a promise is not kept.
 func (g *group) write(b *strings.Builder, letter string) {
 	fmt.Fprintf(b, "## %s. %s\n\n%s\n\n", letter, g.title, g.intro)
 	fmt.Fprintf(b, "| | Promise | %s |\n", strings.Join(g.peers, " | "))
@@ -87,15 +85,22 @@ func (g *group) write(b *strings.Builder, letter string) {
 		b.WriteString(" |\n")
 	}
 	b.WriteString("\n<details><summary>What was seen</summary>\n\n")
-	for i, r := range g.rows {
-		fmt.Fprintf(b, "**%s%d. %s.** %s\n\n", letter, i+1, r.title, r.how)
-		r.write(b, g.peers)
-		b.WriteString("\n")
-	}
+	g.seen(b, letter, partly, broken)
 	b.WriteString("</details>\n\n")
 }
 
-func (r *row) write(b *strings.Builder, peers []string) {
+// seen prints what was seen in the cells with these marks, equal ones together.
+func (g *group) seen(b *strings.Builder, letter string, marks ...mark) {
+	for i, r := range g.rows {
+		if slices.ContainsFunc(r.cells, func(c cell) bool { return slices.Contains(marks, c.mark) }) {
+			fmt.Fprintf(b, "**%s%d.** %s\n\n", letter, i+1, r.how)
+			r.seen(b, g.peers, marks)
+			b.WriteString("\n")
+		}
+	}
+}
+
+func (r *row) seen(b *strings.Builder, peers []string, marks []mark) {
 	for _, m := range marks {
 		var seen []string
 		by := map[string][]string{}
