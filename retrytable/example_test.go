@@ -36,6 +36,7 @@ func ExampleTable_Schema() {
 	// CREATE INDEX IF NOT EXISTS "tickets_claim_e74e8d3b" ON "tickets" ("state", turn) WHERE "state" IN ('ready') AND "retry_after" IS NULL AND (assignee_type = 'agent');
 	// CREATE INDEX IF NOT EXISTS "tickets_promote_e74e8d3b" ON "tickets" ("retry_after") WHERE "state" IN ('ready') AND "retry_after" IS NOT NULL AND (assignee_type = 'agent');
 	// CREATE INDEX IF NOT EXISTS "tickets_sweep_e74e8d3b" ON "tickets" ("lease_until") WHERE "state" IN ('in_progress') AND (assignee_type = 'agent');
+	// CREATE INDEX IF NOT EXISTS "tickets_dead_e74e8d3b" ON "tickets" ("state", "id") WHERE "state" IN ('on_hold') AND (assignee_type = 'agent');
 	// ALTER TABLE "tickets" SET (autovacuum_vacuum_scale_factor = 0.01);
 }
 

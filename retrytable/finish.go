@@ -122,6 +122,7 @@ func fail(s *sqltable.Statements, row sqltable.Claimed, d retry.Decision, failur
 	case d.Stop == retry.StopNone, d.Stop == retry.StopDeadline, d.Stop == retry.StopCanceled, d.Stop == retry.StopBudget:
 		return nil, refused("fail: Stop: %v: does not end a job", d.Stop)
 	}
+	f.Category = d.Verdict.Category
 	if s.Columns.Error != "" {
 		f.Text = textOf(d, failure)
 	}

@@ -42,7 +42,7 @@ func (r *recorder) QueryContext(_ context.Context, query string, args ...any) (*
 var (
 	lease = retrytable.Lease[int64]{ID: 7, Fence: 3}
 	again = retry.Decision{
-		Retry: true, Delay: 1500*time.Millisecond + 1,
+		Retry: true, Delay: 1500*time.Millisecond + 1, Verdict: retry.Verdict{Category: "http_503"},
 		State: retry.State{Failures: 2, RateLimited: 1, First: time.UnixMicro(5)},
 	}
 	over = retry.Decision{Stop: retry.StopAttempts, State: retry.State{Failures: 3}, Err: errDB}
@@ -104,7 +104,7 @@ func full() *retrytable.Table[int64] {
 		Columns: retrytable.Columns{
 			ID: "run id", Status: "select", Attempts: "retry_count", Due: "next_retry_at",
 			Lease: "lease", Fence: `f"e`, RateLimited: "limited", Pending: "polls", First: "first", Kind: `so"rt`,
-			Error: "why",
+			Error: "why", Ended: "ended", Category: "sort of",
 		},
 		Statuses: retrytable.Statuses{
 			Ready: "it's new", Waiting: "error", Running: []string{"claimed", "running"}, Done: []string{"passed $1", "failed"}, Dead: "error",
@@ -197,10 +197,10 @@ func TestArguments(t *testing.T) {
 		"promote": {[]any{"a"}, []any{"a"}},
 		"succeed": {nil, []any{"passed $1", int64(7), int64(3)}},
 		"retry": {[]any{"boom"}, []any{
-			"boom", int64(2), int64(1), int64(4), sql.NullInt64{Int64: 5, Valid: true}, int64(1_500_001), nil, int64(7), int64(3),
+			"boom", int64(2), int64(1), int64(4), sql.NullInt64{Int64: 5, Valid: true}, int64(1_500_001), "http_503", nil, int64(7), int64(3),
 		}},
 		"end": {[]any{"boom"}, []any{
-			"boom", int64(3), int64(0), int64(0), sql.NullInt64{Int64: time.Time{}.UnixMicro()}, "no database", int64(7), int64(3),
+			"boom", int64(3), int64(0), int64(0), sql.NullInt64{Int64: time.Time{}.UnixMicro()}, nil, "no database", int64(7), int64(3),
 		}},
 		"extend":  {nil, []any{int64(90_000_000), int64(7), int64(3)}},
 		"release": {nil, []any{int64(7), int64(3)}},
@@ -278,7 +278,7 @@ func TestLongNames(t *testing.T) {
 			}
 		}
 	}
-	assert.Len(t, names, 12)
+	assert.Len(t, names, 16)
 }
 
 func TestFaultyTable(t *testing.T) {

@@ -172,9 +172,17 @@ type Columns struct {
 	// Timeout.
 	First string
 
+	// Ended is optional. It is the time when the last attempt ended, or when [Table.End] ended
+	// the job, for the Since and Until of [Jobs].
+	Ended string
+
 	// Kind is optional. It is the kind of a job, for [Worker.PolicyFor]: text, an enum, or
 	// JSON if a job brings its policy itself. It is only read.
 	Kind string
+
+	// Category is optional. It is the category of the last failure, [retry.Verdict].Category:
+	// text. A success makes it NULL.
+	Category string
 
 	// Error is optional. It is the text of the last failure, so that a dead job says why. It
 	// is written with every failure, of lost attempts too, and if no attempt was left; a
@@ -209,8 +217,8 @@ type Statuses struct {
 // Claim has no others for it; with NoPromote it may have its own.
 type Set struct {
 	Claim   string // Status, Attempts, Due, Lease, Fence, First
-	Succeed string // Status, Lease, Error: with "attempts = 0", a success resets the count
-	Fail    string // Status, Attempts, Due, Lease, RateLimited, Pending, First, Error
+	Succeed string // Status, Lease, Ended, Category, Error: with "attempts = 0", a success resets the count
+	Fail    string // Status, Attempts, Due, Lease, RateLimited, Pending, First, Ended, Category, Error
 	Retry   string // as Fail
 	End     string // as Fail
 	Release string // Status, Attempts, Due, Lease, First

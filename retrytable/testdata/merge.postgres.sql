@@ -7,6 +7,7 @@ ALTER TABLE "app"."runs" ADD COLUMN IF NOT EXISTS "first_at" timestamptz;
 CREATE INDEX IF NOT EXISTS "runs_claim" ON "app"."runs" ("status", submitted) WHERE "status" IN ('ready');
 CREATE INDEX IF NOT EXISTS "runs_retry" ON "app"."runs" ("next_retry_at") WHERE "status" IN ('error') AND "next_retry_at" IS NOT NULL;
 CREATE INDEX IF NOT EXISTS "runs_sweep" ON "app"."runs" ("lease_until") WHERE "status" IN ('running');
+CREATE INDEX IF NOT EXISTS "runs_dead" ON "app"."runs" ("status", "id") WHERE "status" IN ('error') AND "next_retry_at" IS NULL;
 ALTER TABLE "app"."runs" SET (autovacuum_vacuum_scale_factor = 0.01);
 
 -- claim

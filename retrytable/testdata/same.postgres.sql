@@ -5,6 +5,7 @@ ALTER TABLE "tickets" ADD COLUMN IF NOT EXISTS "lease_until" bigint;
 ALTER TABLE "tickets" ADD COLUMN IF NOT EXISTS "fence" bigint NOT NULL DEFAULT 0;
 CREATE INDEX IF NOT EXISTS "tickets_claim" ON "tickets" ((coalesce("due_at", 0))) WHERE "status" IN ('ready');
 CREATE INDEX IF NOT EXISTS "tickets_sweep" ON "tickets" ("lease_until") WHERE "status" IN ('running');
+CREATE INDEX IF NOT EXISTS "tickets_dead" ON "tickets" ("status", "id") WHERE "status" IN ('dead');
 ALTER TABLE "tickets" SET (autovacuum_vacuum_scale_factor = 0.01);
 
 -- claim

@@ -5,6 +5,7 @@ ALTER TABLE `tickets` ADD COLUMN `lease_until` INTEGER;
 ALTER TABLE `tickets` ADD COLUMN `fence` INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX IF NOT EXISTS `tickets_claim` ON `tickets` ((coalesce(`due_at`, 0))) WHERE `status` IN ('ready');
 CREATE INDEX IF NOT EXISTS `tickets_sweep` ON `tickets` (`lease_until`) WHERE `status` IN ('running');
+CREATE INDEX IF NOT EXISTS `tickets_dead` ON `tickets` (`status`, `id`) WHERE `status` IN ('dead');
 
 -- claim
 UPDATE `tickets` SET `status` = 'running', `attempts` = coalesce(`attempts`, 0) + 1, `due_at` = NULL, `lease_until` = (CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 + 60000000 + 999) / 1000, `fence` = coalesce(`fence`, 0) + 1 WHERE `id` IN (SELECT `id` AS picked_id FROM `tickets` WHERE `status` IN ('ready') AND coalesce(`due_at`, 0) <= CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 / 1000 ORDER BY coalesce(`due_at`, 0) LIMIT 10) RETURNING `id`, `fence`, coalesce(`attempts`, 0), 0, 0, NULL, NULL, CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000;

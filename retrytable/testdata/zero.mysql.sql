@@ -7,7 +7,9 @@ ALTER TABLE `jobs`
 	ADD COLUMN claim_602cb9cf datetime(6) GENERATED ALWAYS AS (CASE WHEN `status` IN ('ready', 'waiting') THEN CASE WHEN `status` = 'ready' THEN coalesce(`due_at`, TIMESTAMP'1000-01-01 00:00:00') ELSE `due_at` END END) STORED INVISIBLE,
 	ADD INDEX claim_602cb9cf (claim_602cb9cf),
 	ADD COLUMN sweep_3aab1c53 datetime(6) GENERATED ALWAYS AS (CASE WHEN `status` IN ('running') THEN `lease_until` END) STORED INVISIBLE,
-	ADD INDEX sweep_3aab1c53 (sweep_3aab1c53);
+	ADD INDEX sweep_3aab1c53 (sweep_3aab1c53),
+	ADD COLUMN dead_e4da4629 tinyint GENERATED ALWAYS AS (CASE WHEN `status` IN ('dead') THEN 1 END) STORED INVISIBLE,
+	ADD INDEX dead_e4da4629 (dead_e4da4629, `id`);
 
 -- claim
 SELECT `id` FROM `jobs` FORCE INDEX (claim_602cb9cf) WHERE claim_602cb9cf <= UTC_TIMESTAMP(6) ORDER BY claim_602cb9cf LIMIT 10 FOR UPDATE SKIP LOCKED;

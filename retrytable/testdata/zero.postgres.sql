@@ -5,6 +5,7 @@ ALTER TABLE "jobs" ADD COLUMN IF NOT EXISTS "lease_until" timestamptz;
 ALTER TABLE "jobs" ADD COLUMN IF NOT EXISTS "fence" bigint NOT NULL DEFAULT 0;
 CREATE INDEX IF NOT EXISTS "jobs_claim" ON "jobs" ((CASE WHEN "status" = 'ready' THEN coalesce("due_at", '-infinity'::timestamptz) ELSE "due_at" END)) WHERE "status" IN ('ready', 'waiting');
 CREATE INDEX IF NOT EXISTS "jobs_sweep" ON "jobs" ("lease_until") WHERE "status" IN ('running');
+CREATE INDEX IF NOT EXISTS "jobs_dead" ON "jobs" ("status", "id") WHERE "status" IN ('dead');
 ALTER TABLE "jobs" SET (autovacuum_vacuum_scale_factor = 0.01);
 
 -- claim

@@ -5,6 +5,7 @@ ALTER TABLE `jobs` ADD COLUMN `lease_until` INTEGER;
 ALTER TABLE `jobs` ADD COLUMN `fence` INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX IF NOT EXISTS `jobs_claim` ON `jobs` ((CASE WHEN `status` = 'ready' THEN coalesce(`due_at`, 0) ELSE `due_at` END)) WHERE `status` IN ('ready', 'waiting');
 CREATE INDEX IF NOT EXISTS `jobs_sweep` ON `jobs` (`lease_until`) WHERE `status` IN ('running');
+CREATE INDEX IF NOT EXISTS `jobs_dead` ON `jobs` (`status`, `id`) WHERE `status` IN ('dead');
 
 -- claim
 UPDATE `jobs` SET `status` = 'running', `attempts` = coalesce(`attempts`, 0) + 1, `due_at` = NULL, `lease_until` = CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 + 60000000, `fence` = coalesce(`fence`, 0) + 1 WHERE `id` IN (SELECT `id` AS picked_id FROM `jobs` WHERE `status` IN ('ready', 'waiting') AND CASE WHEN `status` = 'ready' THEN coalesce(`due_at`, 0) ELSE `due_at` END <= CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 ORDER BY CASE WHEN `status` = 'ready' THEN coalesce(`due_at`, 0) ELSE `due_at` END LIMIT 10) RETURNING `id`, `fence`, coalesce(`attempts`, 0), 0, 0, NULL, NULL, CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000;

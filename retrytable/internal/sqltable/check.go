@@ -132,7 +132,7 @@ func (c *Comparison) compare(field string, column column, parts []part) {
 		}
 	case "Status":
 		c.words(field, column, got)
-	case "Due", "Lease", "First", "Error":
+	case "Due", "Lease", "First", "Ended", "Category", "Error":
 		if got.notNull {
 			c.misfit(field, name, "must allow NULL")
 		}
@@ -144,8 +144,8 @@ func (c *Comparison) typeMisfit(column column, got found) string {
 	takes := c.dialect.takes(got)
 	switch column.field {
 	case "ID":
-	case "Status", "Kind":
-		if column.field == "Status" && takes&aStatus == 0 || column.field == "Kind" && takes&aKind == 0 {
+	case "Status", "Kind", "Category":
+		if column.field == "Kind" && takes&aKind == 0 || column.field != "Kind" && takes&aStatus == 0 {
 			return "is " + got.sqlType + ", and must be text or an enum"
 		}
 	case "Error":
@@ -155,7 +155,7 @@ func (c *Comparison) typeMisfit(column column, got found) string {
 		case got.length > 0 && got.length < longestText:
 			return fmt.Sprintf("has room for %d characters, and texts have up to %d", got.length, longestText)
 		}
-	case "Due", "Lease", "First":
+	case "Due", "Lease", "First", "Ended":
 		return c.dialect.instantMisfit(c.builder, column.name, got)
 	default:
 		if takes&anInteger == 0 {

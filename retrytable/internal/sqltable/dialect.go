@@ -58,6 +58,20 @@ type dialect interface {
 	// changes nothing.
 	picker(p *picking) (run picker, look string)
 
+	// through is what a query of the rows of an index has after FROM, WHERE and ORDER BY. An
+	// index without a suffix is none.
+	through(b *builder, i index) (from, rows, order string)
+
+	// byIDs is what a query of the rows of some IDs has after FROM: looked is a query of looked_id. It
+	// looks for each in the index of the IDs, however many they are.
+	byIDs(b *builder, looked string) string
+
+	// share is a random share of so many microseconds, another one for each row.
+	share(micros string) string
+
+	// asText is a column as text.
+	asText(column string) string
+
 	// lock follows a query that locks its rows, without the rows that somebody else has locked.
 	lock() string
 

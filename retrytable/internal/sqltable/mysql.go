@@ -99,11 +99,13 @@ func (d mysql) parts(b *builder) []part {
 		name, sqlType, expression := d.generated(b, i)
 		key := name
 		if i.due == "" {
-			key += ", " + b.OrderBy
+			key += ", " + i.by
 		}
+		rare := i.suffix == deadSuffix // a Worker does without it
+		generated := fmt.Sprintf("ADD COLUMN %s %s GENERATED ALWAYS AS (%s) STORED INVISIBLE", name, sqlType, expression)
 		parts = append(parts,
-			part{column: name, sql: fmt.Sprintf("ADD COLUMN %s %s GENERATED ALWAYS AS (%s) STORED INVISIBLE", name, sqlType, expression)},
-			part{index: name, sql: fmt.Sprintf("ADD INDEX %s (%s)", name, key)})
+			part{column: name, sql: generated, dispensable: rare},
+			part{index: name, sql: fmt.Sprintf("ADD INDEX %s (%s)", name, key), dispensable: rare})
 	}
 	return parts
 }
@@ -135,21 +137,41 @@ func (mysql) mend(b *builder, _ column, f found, words []string) []string {
 // looked at would be locked. The UPDATE has the condition again, in case there is no
 // transaction, in a form for which no index is used.
 func (d mysql) picker(p *picking) (run picker, look string) {
-	column, _, _ := d.generated(p.builder, p.from)
-	condition, order := column+" = 1", p.OrderBy
+	from, condition, order := d.through(p.builder, p.from)
 	if p.from.due != "" {
-		condition, order = column+" <= "+p.instants.now, column
+		condition = order + " <= " + p.instants.now
 	}
-	look = fmt.Sprintf("SELECT %s FROM %s FORCE INDEX (%s) WHERE %s ORDER BY %s LIMIT %s",
-		p.id, p.table, column, p.conditions(condition), order, someRows)
+	look = fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT %s", p.id, from, p.conditions(condition), order, someRows)
+	lock := d.lock()
+	if p.waits {
+		lock = strings.Replace(lock, " SKIP LOCKED", "", 1)
+	}
 	return mysqlPicker{
 		look: d.bind(look),
-		lock: d.bind(look + d.lock()),
+		lock: d.bind(look + lock),
 		update: d.bind(fmt.Sprintf("UPDATE %s SET %s WHERE CASE WHEN %s THEN 1 END = 1 AND %s IN ",
 			p.table, p.assignments, condition, p.id)),
 		read: fmt.Sprintf("SELECT %s FROM %s WHERE %s IN ", p.returning, p.table, p.id),
 	}, look
 }
+
+func (d mysql) through(b *builder, i index) (from, rows, order string) {
+	if i.suffix == "" {
+		return i.plainly(b)
+	}
+	column, _, _ := d.generated(b, i)
+	from = fmt.Sprintf("%s FORCE INDEX (%s)", b.table, column)
+	if i.due == "" {
+		return from, column + " = 1", i.by
+	}
+	return from, column + " IS NOT NULL", column
+}
+
+func (mysql) byIDs(b *builder, looked string) string { return b.joined(looked) }
+
+func (mysql) share(micros string) string { return "FLOOR(RAND() * " + micros + ")" }
+
+func (mysql) asText(column string) string { return "CAST(" + column + " AS char)" }
 
 func (mysql) lock() string { return " FOR UPDATE SKIP LOCKED" }
 

@@ -113,12 +113,17 @@ type picking struct {
 	wheres      []string // further conditions, of the user; some may be empty
 	assignments string
 	returning   string
+	waits       bool // for rows that somebody else has locked, instead of leaving them out
 }
 
 func (b *builder) pick(name string, from index, wheres []string, addition, returning, assignments string) *Pick {
 	n, _ := b.parameters(set(append(slices.Clone(wheres), addition)...))
-	run, look := b.dialect.picker(&picking{b, from, wheres, set(addition, assignments), returning})
-	return &Pick{userArgs: userArgs{name, n}, picker: run, table: b.Table, id: b.id, look: b.renumbered(look)}
+	return b.picked(name, n, &picking{b, from, wheres, set(addition, assignments), returning, false})
+}
+
+func (b *builder) picked(name string, nArgs int, p *picking) *Pick {
+	run, look := b.dialect.picker(p)
+	return &Pick{userArgs: userArgs{name, nArgs}, picker: run, table: b.Table, id: b.id, look: b.renumbered(look)}
 }
 
 // renumbered is a query with new numbers for its parameters, because PostgreSQL cannot tell
@@ -148,7 +153,7 @@ func (p *picking) look() string {
 // selection is a query of the IDs in the index, in its order.
 func (p *picking) selection() string {
 	return fmt.Sprintf("SELECT %s AS picked_id FROM %s WHERE %s ORDER BY %s LIMIT %s",
-		p.id, p.table, p.conditions(p.from.passed(p.builder)), cmp.Or(p.from.due, p.OrderBy), someRows)
+		p.id, p.table, p.conditions(p.from.passed(p.builder)), cmp.Or(p.from.due, p.from.by), someRows)
 }
 
 // conditions are those of an index and of the user.
@@ -163,7 +168,7 @@ func (p *picking) conditions(first string) string {
 }
 
 // merges reports whether p is a claim that merges.
-func (p *picking) merges() bool { return p.Merge && p.from.due == "" }
+func (p *picking) merges() bool { return p.Merge && p.from.suffix == "_claim" }
 
 // retries is a query of the IDs of retries, in the order of the user: of the first that
 // should be among them, and some more in case others hold the lock of those.

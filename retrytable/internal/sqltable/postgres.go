@@ -102,6 +102,9 @@ func (postgres) indexName(table, suffix string) string {
 // others lock the first ones. It sorts the retries before it locks some of them.
 func (d postgres) picker(p *picking) (run picker, look string) {
 	lock := d.lock() + ")"
+	if p.waits {
+		lock = strings.Replace(lock, " SKIP LOCKED", "", 1)
+	}
 	picked := "WITH picked AS MATERIALIZED (" + p.selection() + lock
 	if p.merges() {
 		waiting := p.promoteIndex()
@@ -114,6 +117,16 @@ func (d postgres) picker(p *picking) (run picker, look string) {
 	return d.bind(fmt.Sprintf("%s UPDATE %s SET %s WHERE %s = ANY (ARRAY(SELECT picked_id FROM picked)) RETURNING %s",
 		picked, p.table, p.assignments, p.id, p.returning)), p.look()
 }
+
+func (postgres) through(b *builder, i index) (from, rows, order string) { return i.plainly(b) }
+
+func (postgres) byIDs(b *builder, looked string) string {
+	return fmt.Sprintf("%s WHERE %s = ANY (ARRAY(SELECT looked_id FROM %s))", b.table, b.id, looked)
+}
+
+func (postgres) share(micros string) string { return "(random() * " + micros + "::bigint)" }
+
+func (postgres) asText(column string) string { return "CAST(" + column + " AS text)" }
 
 func (postgres) lock() string { return " FOR NO KEY UPDATE SKIP LOCKED" }
 
@@ -149,8 +162,8 @@ func (d postgres) group(b *builder, u *Update, assignments assignments) string {
 		columns, arrays = append(columns, column), append(arrays, parameter()+"::bigint[]")
 		return column
 	})
-	if last := len(arrays) - 1; u.hasText {
-		arrays[last] = strings.TrimSuffix(arrays[last], "bigint[]") + "text[]"
+	for i := len(arrays) - u.texts; i < len(arrays); i++ {
+		arrays[i] = strings.TrimSuffix(arrays[i], "bigint[]") + "text[]"
 	}
 	_, name := b.schemaAndName()
 	return fmt.Sprintf("WITH held AS MATERIALIZED (SELECT %s AS held_id, given.*"+

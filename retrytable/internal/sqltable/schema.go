@@ -50,7 +50,9 @@ func (b *builder) columnParts(add, dueDefault string) []part {
 		{column: b.Columns.RateLimited, sql: add + b.rateLimited + " " + count},
 		{column: b.Columns.Pending, sql: add + b.pending + " " + count},
 		{column: b.Columns.First, sql: add + b.first + " " + b.instants.column},
+		{column: b.Columns.Ended, sql: add + b.ended + " " + b.instants.column},
 		{column: b.Columns.Kind, sql: add + b.kind + " " + types.word},
+		{column: b.Columns.Category, sql: add + b.category + " " + types.word},
 		{column: b.Columns.Error, sql: add + b.text + " " + types.text},
 	}, func(p part) bool { return p.column == "" })
 }
@@ -59,25 +61,26 @@ func (b *builder) columnParts(add, dueDefault string) []part {
 type index struct {
 	suffix    string // of its name
 	condition string // of the rows that are in it
-	due       string // an instant, which must have come; "" if the order is the user's
+	due       string // an instant, which must have come; "" if the order is another one
+	by        string // the order, if it is not that of due
 }
 
-// indexes are those of Claim, Sweep and, with an order of the user's, the retries.
+// indexes are those of Claim, Sweep, the dead rows and, with an order of the user's, the retries.
 func (b *builder) indexes() []index {
 	if b.OrderBy == "" {
-		return []index{b.claimIndex(), b.sweepIndex()}
+		return []index{b.claimIndex(), b.sweepIndex(), b.deadIndex()}
 	}
-	return []index{b.claimIndex(), b.promoteIndex(), b.sweepIndex()}
+	return []index{b.claimIndex(), b.promoteIndex(), b.sweepIndex(), b.deadIndex()}
 }
 
 func (b *builder) claimIndex() index {
 	switch ready := oneOf(b.status, b.Statuses.Ready); {
 	case b.Merge:
-		return index{"_claim", ready, ""}
+		return index{"_claim", ready, "", b.OrderBy}
 	case b.OrderBy != "":
-		return index{"_claim", ready + " AND " + b.due + " IS NULL", ""}
+		return index{"_claim", ready + " AND " + b.due + " IS NULL", "", b.OrderBy}
 	default:
-		return index{"_claim", b.live(), b.queue()}
+		return index{"_claim", b.live(), b.queue(), ""}
 	}
 }
 
@@ -88,10 +91,24 @@ func (b *builder) promoteIndex() index {
 	if b.Merge {
 		suffix, rows = "_retry", oneOf(b.status, b.Statuses.Waiting)
 	}
-	return index{suffix, rows + " AND " + b.due + " IS NOT NULL", b.key(b.due)}
+	return index{suffix, rows + " AND " + b.due + " IS NOT NULL", b.key(b.due), ""}
 }
 
-func (b *builder) sweepIndex() index { return index{"_sweep", b.running(), b.key(b.leaseUntil)} }
+func (b *builder) sweepIndex() index { return index{"_sweep", b.running(), b.key(b.leaseUntil), ""} }
+
+// deadIndex is for people: no Worker looks for dead rows.
+func (b *builder) deadIndex() index { return index{deadSuffix, b.dead(), "", b.id} }
+
+const deadSuffix = "_dead"
+
+// dead is the condition of rows that were given up.
+func (b *builder) dead() string {
+	dead := oneOf(b.status, b.Statuses.Dead)
+	if b.Statuses.Dead == b.Statuses.Waiting {
+		dead += " AND " + b.due + " IS NULL"
+	}
+	return dead
+}
 
 // key is what is compared of an instant in a column.
 func (b *builder) key(column string) string {
@@ -107,7 +124,7 @@ func (i *index) columns(b *builder) string {
 	case "":
 		// The status is the same for all entries. Without it, SQLite may take a
 		// table that is full of ready rows for quicker to sort.
-		return b.status + ", " + b.OrderBy
+		return b.status + ", " + i.by
 	case b.due, b.leaseUntil:
 		return i.due
 	default: // an expression
@@ -118,10 +135,19 @@ func (i *index) columns(b *builder) string {
 // rows is the condition of the rows in the index. A Where is part of it only as far as it
 // is the same for every call.
 func (i *index) rows(b *builder) string {
-	if n, _ := b.parameters(b.Where); b.Where == "" || n > 0 {
+	where := b.fixedWhere()
+	if where == "" {
 		return i.condition
 	}
-	return i.condition + " AND (" + b.Where + ")"
+	return i.condition + " AND (" + where + ")"
+}
+
+// fixedWhere is the Where, if it has no parameters.
+func (b *builder) fixedWhere() string {
+	if n, _ := b.parameters(b.Where); n > 0 {
+		return ""
+	}
+	return b.Where
 }
 
 // ending is the end of the index's name. Tables that differ in their Where have an index each.
@@ -156,3 +182,8 @@ func (b *builder) queue() string {
 }
 
 func (b *builder) running() string { return oneOf(b.status, b.Statuses.Running...) }
+
+// plainly is how to find the rows of an index where the planner knows itself which one that is.
+func (i *index) plainly(b *builder) (from, rows, order string) {
+	return b.table, i.rows(b), cmp.Or(i.due, i.by)
+}

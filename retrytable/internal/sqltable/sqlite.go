@@ -105,6 +105,16 @@ func (d sqlite) picker(p *picking) (run picker, look string) {
 		p.table, p.assignments, p.id, picked, p.returning)), p.look()
 }
 
+func (sqlite) through(b *builder, i index) (from, rows, order string) { return i.plainly(b) }
+
+func (sqlite) byIDs(b *builder, looked string) string { return b.joined(looked) }
+
+func (sqlite) share(micros string) string {
+	return "CAST(abs(random() % 1000000) / 1e6 * " + micros + " AS INTEGER)"
+}
+
+func (sqlite) asText(column string) string { return "CAST(" + column + " AS text)" }
+
 func (sqlite) lock() string { return "" }
 
 // grouper has a statement for each row, because there is no network to wait for. There is

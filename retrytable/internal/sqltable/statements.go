@@ -173,9 +173,13 @@ func (b *builder) lead(attempts string) string {
 
 func (b *builder) succeed() *Update {
 	return b.update("succeed", b.Set.Succeed, 1, func(parameter func() string) string {
-		return set(b.status+" = "+parameter(), b.leaseUntil+" = NULL", optional(b.Columns.Error, b.text+" = NULL"))
+		return set(b.status+" = "+parameter(), b.leaseUntil+" = NULL", b.ends(),
+			optional(b.Columns.Category, b.category+" = NULL"), optional(b.Columns.Error, b.text+" = NULL"))
 	})
 }
+
+// ends writes when an attempt has ended.
+func (b *builder) ends() string { return optional(b.Columns.Ended, b.ended+" = "+b.instants.now) }
 
 // Succeed ends a job that is done, with this word for its status.
 func (s *Statements) Succeed(c Claimed, word string) *Change {
@@ -186,7 +190,7 @@ func (s *Statements) Succeed(c Claimed, word string) *Change {
 // costs no attempt, the caller has subtracted the attempt already.
 func (b *builder) fail(status, addition string, again bool) *Update {
 	return b.update("fail", set(b.Set.Fail, addition), 0, func(parameter func() string) string {
-		assignments := set(b.status+" = "+literal(status), b.leaseUntil+" = NULL")
+		assignments := set(b.status+" = "+literal(status), b.leaseUntil+" = NULL", b.ends())
 		if again || b.Columns.Attempts != "" { // a retry that is not granted does not count
 			assignments = set(assignments, b.attempts+" = "+parameter())
 		}
@@ -200,6 +204,9 @@ func (b *builder) fail(status, addition string, again bool) *Update {
 			assignments = set(assignments, b.first+" = coalesce("+b.instants.of(parameter())+", "+b.first+")")
 		}
 		assignments = set(assignments, b.next(again, parameter))
+		if b.Columns.Category != "" {
+			assignments = set(assignments, b.category+" = "+parameter())
+		}
 		if b.Columns.Error != "" {
 			assignments = set(assignments, b.text+" = "+parameter())
 		}
@@ -213,6 +220,7 @@ type Failure struct {
 	Delay                          time.Duration // of the retry
 	Failures, RateLimited, Pending int
 	First                          time.Time
+	Category                       string
 	Text                           any // a string or nil; only for a table with Columns.Error
 }
 
@@ -234,6 +242,9 @@ func (s *Statements) Fail(c Claimed, f Failure) *Change {
 	}
 	if f.Retry {
 		u, values = s.retry, append(values, microseconds(f.Delay))
+	}
+	if columns.Category != "" {
+		values = append(values, word(f.Category))
 	}
 	if columns.Error != "" {
 		values = append(values, f.Text)

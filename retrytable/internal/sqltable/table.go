@@ -29,7 +29,7 @@ type Table struct {
 
 // Columns are the names of columns, without quotes. Those of optional columns may be empty.
 type Columns struct {
-	ID, Status, Attempts, Retries, Due, Lease, Fence, RateLimited, Pending, First, Kind, Error string
+	ID, Status, Attempts, Retries, Due, Lease, Fence, RateLimited, Pending, First, Ended, Kind, Category, Error string
 }
 
 // Statuses are the words of the status column.
@@ -76,7 +76,7 @@ type builder struct {
 	instants *instantSQL
 
 	// The quoted names.
-	table, id, status, attempts, due, leaseUntil, fence, rateLimited, pending, first, kind, text string
+	table, id, status, attempts, due, leaseUntil, fence, rateLimited, pending, first, ended, kind, category, text string
 }
 
 func (t *Table) builder() *builder {
@@ -89,7 +89,8 @@ func (t *Table) builder() *builder {
 	c := &t.Columns
 	for quoted, name := range map[*string]string{
 		&b.id: c.ID, &b.status: c.Status, &b.attempts: cmp.Or(c.Retries, c.Attempts), &b.due: c.Due, &b.leaseUntil: c.Lease,
-		&b.fence: c.Fence, &b.rateLimited: c.RateLimited, &b.pending: c.Pending, &b.first: c.First, &b.kind: c.Kind, &b.text: c.Error,
+		&b.fence: c.Fence, &b.rateLimited: c.RateLimited, &b.pending: c.Pending, &b.first: c.First,
+		&b.ended: c.Ended, &b.kind: c.Kind, &b.category: c.Category, &b.text: c.Error,
 	} {
 		*quoted = b.dialect.quote(name)
 	}

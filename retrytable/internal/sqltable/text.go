@@ -35,6 +35,15 @@ func Storable(text string) string {
 	return strings.ToValidUTF8(head, "") + omission + strings.ToValidUTF8(text[len(text)-tail:], "")
 }
 
+// word is a text that is short, such as a category, or nil for none.
+func word(text string) any {
+	const most = 100
+	if text = Storable(text); text == "" {
+		return nil
+	}
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
+}
+
 // plain is the part of a text that any column takes which takes texts at all.
 func plain(text string) string {
 	const most = 100

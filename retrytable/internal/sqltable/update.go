@@ -15,8 +15,8 @@ type Update struct {
 	updater
 	grouper
 
-	same    int  // how many values are the same for all rows of a group: the first ones
-	hasText bool // the last value is a text
+	same  int // how many values are the same for all rows of a group: the first ones
+	texts int // how many values are texts: the last ones
 }
 
 // assignments are those of an update, with parameters for its values.
@@ -39,7 +39,9 @@ func (b *builder) update(name, addition string, same int, ours assignments) *Upd
 	n, _ := b.parameters(addition)
 	all := func(parameter func() string) string { return set(addition, ours(parameter)) }
 	u := &Update{userArgs: userArgs{name, n}, updater: b.plain(all, n), same: same}
-	u.hasText = name == "fail" && b.Columns.Error != ""
+	if name == "fail" {
+		u.texts = len(present(b.Columns.Category, b.Columns.Error))
+	}
 	u.grouper = b.dialect.grouper(b, u, all)
 	return u
 }
@@ -85,18 +87,20 @@ func (c *Change) args() []any { return slices.Concat(c.Args, c.values, []any{c.I
 
 // WithOtherTexts returns c with texts that the database takes more likely.
 func (c *Change) WithOtherTexts() (all []*Change) {
-	if !c.hasText {
+	first := len(c.values) - c.texts
+	isText := func(value any) bool { _, ok := value.(string); return ok }
+	if c.texts == 0 || !slices.ContainsFunc(c.values[first:], isText) {
 		return nil
 	}
-	before := c.values[:len(c.values)-1]
-	if text, ok := c.values[len(before)].(string); ok {
-		for _, instead := range []any{plain(text), nil} {
-			other := *c
-			other.values = append(slices.Clone(before), instead)
-			all = append(all, &other)
+	simple, none := *c, *c
+	simple.values, none.values = slices.Clone(c.values), slices.Clone(c.values)
+	for i := first; i < len(c.values); i++ {
+		none.values[i] = nil
+		if text, ok := c.values[i].(string); ok {
+			simple.values[i] = plain(text)
 		}
 	}
-	return all
+	return []*Change{&simple, &none}
 }
 
 // MostGrouped is how many rows a group has at most: enough that the costs of a statement do

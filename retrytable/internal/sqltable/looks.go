@@ -1,0 +1,310 @@
+package sqltable
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Tally is how many rows have the same word, due time or none, and kind.
+type Tally struct {
+	Status     Status
+	Word, Kind string
+	N          int
+	More       bool // there may be more than N
+}
+
+// Counts counts the rows. It reads up to most rows of each index, and of the newest rows by
+// their IDs: it is exact if there are no more than that.
+func (s *Statements) Counts(ctx context.Context, db DB, most int) (all []Tally, err error) {
+	b := s.builder()
+	parts := []index{{by: b.id + " DESC"}}
+	for _, i := range b.indexes() {
+		if b.OrderBy != "" || i.suffix != "_promote" {
+			parts = append(parts, i)
+		}
+	}
+	var queries []string
+	for i, part := range parts {
+		queries = append(queries, b.tally(i, part, most))
+	}
+	found, read := make([][]Tally, len(parts)), make([]int, len(parts))
+	err = each(ctx, db, func(rows *sql.Rows) error {
+		var one Tally
+		var part int
+		var word, kind sql.NullString
+		var due, mine bool
+		err := rows.Scan(&part, &word, &due, &kind, &mine, &one.N)
+		one.Status, one.Word, one.Kind = s.StatusOf(word.String, due), word.String, kind.String
+		if read[part] += one.N; mine {
+			found[part] = append(found[part], one)
+		}
+		return err
+	}, strings.Join(queries, " UNION ALL "))
+	if err != nil {
+		return nil, fmt.Errorf("retrytable: counts: %w", err)
+	}
+	return merged(found, read, most), nil
+}
+
+// merged are the tallies of the newest rows if these are all rows. Otherwise those of the
+// indexes, and of what is in no index only what the newest rows have.
+func merged(found [][]Tally, read []int, most int) (all []Tally) {
+	if read[0] <= most {
+		return addedUp(found[0])
+	}
+	for part, tallies := range found {
+		for _, one := range tallies {
+			if part == 0 && one.Status != Done && one.Status != Other {
+				continue
+			}
+			one.More = read[part] > most
+			all = append(all, one)
+		}
+	}
+	return addedUp(all)
+}
+
+// addedUp adds up the tallies of rows that differ in nothing that is shown.
+func addedUp(tallies []Tally) (all []Tally) {
+	for _, one := range tallies {
+		i := slices.IndexFunc(all, func(other Tally) bool {
+			return other.Status == one.Status && other.Word == one.Word && other.Kind == one.Kind
+		})
+		if i < 0 {
+			all = append(all, one)
+			continue
+		}
+		all[i].N, all[i].More = all[i].N+one.N, all[i].More || one.More
+	}
+	slices.SortFunc(all, func(a, b Tally) int {
+		return cmp.Or(cmp.Compare(a.Status, b.Status), cmp.Compare(a.Word, b.Word), cmp.Compare(a.Kind, b.Kind))
+	})
+	return all
+}
+
+// tally counts the rows of an index, up to one more than most.
+func (b *builder) tally(part int, i index, most int) string {
+	from, rows, order := b.table, "", i.by
+	mine := cmp.Or(b.fixedWhere(), "1 = 1")
+	if i.suffix != "" {
+		from, rows, order = b.dialect.through(b, i)
+		rows, mine = " WHERE "+rows, "1 = 1"
+	}
+	kind := cmp.Or(optional(b.Columns.Kind, b.dialect.asText(b.kind)), "NULL")
+	return fmt.Sprintf("SELECT %d, word, has_due, kind_text, mine, count(*) FROM (SELECT %s AS word, CASE WHEN %s IS NULL THEN 0 ELSE 1 END AS has_due,"+
+		" %s AS kind_text, CASE WHEN %s THEN 1 ELSE 0 END AS mine FROM %s%s ORDER BY %s LIMIT %d) AS part_%d GROUP BY word, has_due, kind_text, mine",
+		part, b.status, b.due, kind, mine, from, rows, order, most+1, part)
+}
+
+// Times are when the first row was due, and when the next one is, by the clock of the database.
+type Times struct{ Now, Oldest, Next time.Time }
+
+// Times reads them, of the rows that have a due time.
+func (s *Statements) Times(ctx context.Context, db DB) (t Times, err error) {
+	b := s.builder()
+	i := b.claimIndex()
+	if i.due == "" {
+		i = b.promoteIndex()
+	}
+	from, rows, order := b.dialect.through(b, i)
+	now := cmp.Or(b.instants.moment, b.instants.now)
+	first := func(condition string) string {
+		return fmt.Sprintf("(SELECT %s FROM %s WHERE %s AND %s > %s ORDER BY %s LIMIT 1)", b.instants.micros(b.due), from, rows, order, condition, order)
+	}
+	oldest := first(b.instants.always + " AND " + order + " <= " + now)
+	var clock, past, next sql.NullInt64
+	err = each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&clock, &past, &next) },
+		"SELECT "+set(b.dialect.clock(), oldest, first(now)))
+	if err != nil {
+		return t, fmt.Errorf("retrytable: counts: %w", err)
+	}
+	return Times{instant(clock), instant(past), instant(next)}, nil
+}
+
+func instant(micros sql.NullInt64) time.Time {
+	if !micros.Valid {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros.Int64).UTC()
+}
+
+// Record is what a row has.
+type Record struct {
+	ID                             any
+	Fence                          int64
+	Word, Kind, Category, Error    string
+	Status                         Status
+	Attempts, RateLimited, Pending int
+	First, Ended, Due, Lease, Now  time.Time
+}
+
+// record are the columns of a Record, with so many characters of its text.
+func (b *builder) record(text int) string {
+	either := func(name, sql, none string) string { return cmp.Or(optional(name, sql), none) }
+	at := func(name, column string) string { return either(name, b.instants.micros(column), "NULL") }
+	c := b.Columns
+	cut := func(name, column string, most int) string {
+		return either(name, fmt.Sprintf("substr(%s, 1, %d)", b.dialect.asText(column), most), "NULL")
+	}
+	return set(
+		b.id, "coalesce("+b.fence+", 0)", b.status, "CASE WHEN "+b.due+" IS NULL THEN 0 ELSE 1 END", b.counted(),
+		either(c.RateLimited, "coalesce("+b.rateLimited+", 0)", "0"), either(c.Pending, "coalesce("+b.pending+", 0)", "0"),
+		at(c.First, b.first), at(c.Ended, b.ended), at(c.Due, b.due), at(c.Lease, b.leaseUntil),
+		cut(c.Kind, b.kind, longestWord), cut(c.Category, b.category, longestWord), cut(c.Error, b.text, text), b.dialect.clock(),
+	)
+}
+
+const longestWord = 200
+
+func (t *Table) scanRecord(rows *sql.Rows) (r Record, err error) {
+	var word, kind, category, text sql.NullString
+	var first, ended, due, lease, now sql.NullInt64
+	var hasDue bool
+	r.ID, err = t.ScanID(rows, &r.Fence, &word, &hasDue, &r.Attempts, &r.RateLimited, &r.Pending,
+		&first, &ended, &due, &lease, &kind, &category, &text, &now)
+	r.Word, r.Kind, r.Category, r.Error = word.String, kind.String, category.String, text.String
+	r.Status = t.StatusOf(r.Word, hasDue)
+	r.First, r.Ended, r.Due, r.Lease, r.Now = instant(first), instant(ended), instant(due), instant(lease), instant(now)
+	return r, err
+}
+
+// Listing is a page of rows, the newest first by their IDs.
+type Listing struct {
+	Filter
+	Name   string // of the method
+	After  any    // the page begins after this ID
+	Limit  int    // of the rows
+	Looked int    // how many rows are looked at
+	Text   int    // characters of the texts
+}
+
+// List returns rows. If there may be more, next is the ID after which they come. If rows were
+// not looked at that the next pages do not have either, partial is true.
+func (s *Statements) List(ctx context.Context, db DB, l Listing) (all []Record, next any, partial bool, err error) {
+	b := s.builder()
+	users := userArgs{name: l.Name}
+	users.NArgs, _ = b.parameters(l.Where)
+	if err := users.CheckArgs(l.Args); err != nil {
+		return nil, nil, false, err
+	}
+	v := values{slices.Clone(l.Args)}
+	conditions := append([]string{b.fixedWhere()}, b.matching(l.Filter, &v)...)
+	if l.Status != 0 {
+		conditions = append(conditions, b.among(l.Status))
+	}
+	w := b.window(l, len(present(conditions...)) == 0)
+	looked := w.sql(&v)
+	if !w.byID && l.After != nil {
+		conditions = append(conditions, b.id+" < "+v.parameter(l.After))
+	}
+	from := b.dialect.byIDs(b, fmt.Sprintf("(%s LIMIT %d) AS looked", looked, w.size))
+	for _, condition := range present(conditions...) {
+		from += " AND (" + condition + ")"
+	}
+	q := b.renumbered(fmt.Sprintf("SELECT %s FROM %s ORDER BY %s DESC LIMIT %d", b.record(l.Text), from, b.id, l.Limit+1))
+	err = each(ctx, db, func(rows *sql.Rows) error {
+		r, err := b.scanRecord(rows)
+		all = append(all, r)
+		return err
+	}, q.sql, q.ordered(v.all)...)
+	if err != nil {
+		return nil, nil, false, users.failed(err)
+	}
+	if len(all) > l.Limit {
+		return all[:l.Limit], all[l.Limit-1].ID, false, nil
+	}
+	next, err = w.last(ctx, db)
+	return all, next, next != nil && !w.byID, users.failed(err)
+}
+
+// joined looks for the rows in a CROSS JOIN, whose first table is the outer loop.
+func (b *builder) joined(looked string) string {
+	return fmt.Sprintf("%s CROSS JOIN %s WHERE %s = looked_id", looked, b.table, b.id)
+}
+
+// window is what a listing looks at: some rows of an index.
+type window struct {
+	*builder
+	Listing
+
+	byID bool // it is in the order of the IDs, so the next page looks at what follows
+	size int
+}
+
+// window of a listing; all its rows are wanted if nothing narrows it.
+func (b *builder) window(l Listing, narrowsNothing bool) window {
+	w := window{b, l, l.Status == 0 || l.Status&^(Ready|Waiting) != 0 && l.Status != Running, l.Looked}
+	if w.byID && (narrowsNothing || l.Status == Dead && len(b.matching(l.Filter, &values{})) == 0) {
+		w.size = l.Limit + 1
+	}
+	return w
+}
+
+// sql is a query of the IDs, without its limit.
+func (w window) sql(v *values) string {
+	if len(w.IDs) > 0 {
+		return fmt.Sprintf("SELECT %s AS looked_id FROM %s WHERE %s IN %s", w.id, w.table, w.id, v.list(w.IDs))
+	}
+	i := index{condition: "1 = 1", by: w.id + " DESC"}
+	switch {
+	case w.Status == Dead:
+		i = w.deadIndex()
+		i.by += " DESC"
+	case w.Status == Running:
+		i = w.sweepIndex()
+	case !w.byID && w.OrderBy != "":
+		return w.soonest(w.claimIndex()) + " UNION ALL " + w.soonest(w.promoteIndex())
+	case !w.byID:
+		i = w.claimIndex()
+	}
+	from, rows, order := w.dialect.through(w.builder, i)
+	if w.byID && w.After != nil {
+		rows += " AND " + w.id + " < " + v.parameter(w.After)
+	}
+	return fmt.Sprintf("SELECT %s AS looked_id FROM %s WHERE %s ORDER BY %s", w.id, from, rows, order)
+}
+
+// soonest are the first rows of an index.
+func (w window) soonest(i index) string {
+	from, rows, order := w.dialect.through(w.builder, i)
+	return fmt.Sprintf("SELECT * FROM (SELECT %s AS looked_id FROM %s WHERE %s ORDER BY %s LIMIT %d) AS %s",
+		w.id, from, rows, order, w.size, "soonest"+i.suffix)
+}
+
+// last is the ID of the last row, if the window is full.
+func (w window) last(ctx context.Context, db DB) (id any, err error) {
+	if w.IDs != nil {
+		return nil, nil
+	}
+	var v values
+	q := w.renumbered(fmt.Sprintf("%s LIMIT 1 OFFSET %d", w.sql(&v), w.size-1))
+	all, err := w.ids(ctx, db, q.sql, q.ordered(v.all)...)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// Whole returns all columns of a row, by their names, and what they have. They are none if there
+// is no such row.
+func (s *Statements) Whole(ctx context.Context, db DB, id any) (names []string, all []any, err error) {
+	b := s.builder()
+	q := b.dialect.bind("SELECT * FROM " + b.table + " WHERE " + b.id + " = $1")
+	err = each(ctx, db, func(rows *sql.Rows) (err error) {
+		if names, err = rows.Columns(); err != nil {
+			return err
+		}
+		all = make([]any, len(names))
+		into := make([]any, len(names))
+		for i := range all {
+			into[i] = &all[i]
+		}
+		return rows.Scan(into...)
+	}, q.sql, q.ordered([]any{id})...)
+	return names, all, err
+}
