@@ -1,0 +1,4 @@
+package retrytable
+
+// Pattern is what failures that look alike have in common.
+var Pattern = pattern

@@ -1,0 +1,268 @@
+package retrytable
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
+)
+
+// Record is a job as it is stored. An instant that is not stored is zero.
+type Record[ID any] struct {
+	ID       ID
+	Status   Status
+	Word     string // of the status column
+	Kind     string
+	Category string // of the last failure
+	Error    string // text of the last failure; its first 2048 characters
+
+	Attempts    int // of Columns.Attempts or Columns.Retries
+	RateLimited int
+	Pending     int
+	Fence       int64
+
+	Due, Lease, First, Ended time.Time
+	Now                      time.Time // by the clock of the database
+}
+
+// Page is what [Table.List] returns.
+type Page[ID any] struct {
+	Jobs []Record[ID] // the newest first, by their IDs
+
+	// Next is the ID after which the next page begins: pass it as Jobs.After. nil means that
+	// there are no more. A page may have fewer jobs than the Limit, or none, and a Next
+	// nevertheless: then the next page looks further.
+	Next *ID
+
+	// Partial is true if there are jobs that no page has: of those that are Ready, Waiting or
+	// Running, only the 5000 that are due first, or whose leases end first, are looked at.
+	Partial bool
+}
+
+const (
+	usualPage = 50
+	mostSeen  = 5000
+	longText  = 2048
+)
+
+// List returns a page of jobs. The order is stable, and so are the pages, while jobs change.
+//
+// It looks at 5000 rows at most, which takes some milliseconds however large the table is: at the
+// dead rows if Status is Dead, at those that are due first if Status is Ready or Waiting or both, at the
+// running ones if it is Running, and at all rows otherwise, the newest first by their IDs. The
+// args are those of Jobs.Where.
+func (t *Table[ID]) List(ctx context.Context, db DB, jobs Jobs[ID], args ...any) (page Page[ID], err error) {
+	records, next, partial, err := t.list(ctx, db, "list", jobs, cmp.Or(jobs.Limit, usualPage), longText, args)
+	if err != nil {
+		return page, err
+	}
+	page.Jobs, page.Partial = records, partial
+	if id, ok := next.(ID); ok && !partial {
+		page.Next = &id
+	}
+	return page, nil
+}
+
+const everyStatus = Ready | Waiting | Running | Done | Dead | Other
+
+func (t *Table[ID]) list(
+	ctx context.Context, db DB, name string, jobs Jobs[ID], limit, text int, args []any,
+) (all []Record[ID], next any, partial bool, err error) {
+	s, err := t.sql()
+	if err != nil {
+		return nil, nil, false, err
+	}
+	f, err := jobs.filter(s, name, everyStatus, args)
+	if err != nil || jobs.IDs != nil && len(jobs.IDs) == 0 {
+		return nil, nil, false, err
+	}
+	l := sqltable.Listing{Filter: f, Name: name, Limit: limit, Looked: max(mostSeen, limit), Text: text}
+	if l.Status == sqltable.Status(everyStatus) || l.Status&sqltable.Status(Other) != 0 {
+		l.Status = 0
+	}
+	if jobs.After != nil {
+		l.After = *jobs.After
+	}
+	records, next, partial, err := s.List(ctx, db, l)
+	for _, r := range records {
+		all = append(all, recordOf[ID](r))
+	}
+	return all, next, partial, t.explained(ctx, db, err)
+}
+
+func recordOf[ID any](r sqltable.Record) Record[ID] {
+	id, _ := r.ID.(ID)
+	return Record[ID]{
+		ID: id, Status: Status(r.Status), Word: r.Word, Kind: r.Kind, Category: r.Category, Error: r.Error,
+		Attempts: r.Attempts, RateLimited: r.RateLimited, Pending: r.Pending, Fence: r.Fence,
+		Due: r.Due, Lease: r.Lease, First: r.First, Ended: r.Ended, Now: r.Now,
+	}
+}
+
+// Field is a column of a row, and what it has, as the driver returns it. Texts are strings.
+type Field struct {
+	Name  string
+	Value any
+}
+
+// Find returns one job with all columns of its row, also those of which the Table knows nothing. If
+// there is none, the error is [sql.ErrNoRows].
+func (t *Table[ID]) Find(ctx context.Context, db DB, id ID) (r Record[ID], fields []Field, err error) {
+	records, _, _, err := t.list(ctx, db, "find", Jobs[ID]{IDs: []ID{id}}, 1, longText, nil)
+	if err != nil {
+		return r, nil, err
+	}
+	if len(records) == 0 {
+		return r, nil, fmt.Errorf("retrytable: find: there is no such job: %w", sql.ErrNoRows)
+	}
+	names, values, err := t.statements.Whole(ctx, db, id)
+	if err != nil {
+		return r, nil, t.explained(ctx, db, fmt.Errorf("retrytable: find: %w", err))
+	}
+	for i, name := range names {
+		if bytes, ok := values[i].([]byte); ok {
+			values[i] = string(bytes)
+		}
+		fields = append(fields, Field{name, values[i]})
+	}
+	return records[0], fields, nil
+}
+
+// Count is how many jobs have the same state, word and kind.
+type Count struct {
+	Status Status
+	Word   string // of the status column
+	Kind   string // the first 200 characters
+	N      int
+	More   bool // there may be more than N
+}
+
+// Counts are the jobs of a table at one moment.
+type Counts struct {
+	Jobs []Count // in the order of Status, Word and Kind
+
+	// Oldest is when the job was due that has been due for longest, and Next is when the next one
+	// will be. They are zero if there is none. In a table with an OrderBy they are about retries.
+	Oldest, Next time.Time
+
+	Now time.Time // by the clock of the database
+}
+
+// Lag is how long the job has been due that has been due for longest.
+func (c *Counts) Lag() time.Duration {
+	if c.Oldest.IsZero() {
+		return 0
+	}
+	return max(c.Now.Sub(c.Oldest), 0)
+}
+
+// Of is how many jobs have one of the states, and whether there may be more.
+func (c *Counts) Of(status Status) (n int, more bool) {
+	for _, one := range c.Jobs {
+		if one.Status&status != 0 {
+			n, more = n+one.N, more || one.More
+		}
+	}
+	return n, more
+}
+
+// Counts counts jobs by their states and kinds. It looks at up to most rows of each index and at
+// as many of the newest rows, by their IDs; most is 10,000 if it is 0. So a table of up to most rows is counted
+// exactly. In a larger one, what may be more says so; of the jobs that are Done, only those among
+// the newest rows are counted.
+func (t *Table[ID]) Counts(ctx context.Context, db DB, most int) (c Counts, err error) {
+	s, err := t.sql()
+	if err != nil {
+		return c, err
+	}
+	if most < 0 {
+		return c, refused("counts: most: %d: must not be negative", most)
+	}
+	tallies, err := s.Counts(ctx, db, cmp.Or(most, usualMost))
+	if err != nil {
+		return c, t.explained(ctx, db, err)
+	}
+	for _, one := range tallies {
+		c.Jobs = append(c.Jobs, Count{Status(one.Status), one.Word, one.Kind, one.N, one.More})
+	}
+	times, err := s.Times(ctx, db)
+	c.Oldest, c.Next, c.Now = times.Oldest, times.Next, times.Now
+	return c, t.explained(ctx, db, err)
+}
+
+const usualMost = 10_000
+
+// Failure is a group of jobs whose last failures look alike.
+type Failure[ID any] struct {
+	Category string
+	Error    string // the beginning of the text, as Jobs.Error takes it: what differs is *
+	N        int
+	Example  Record[ID] // the newest, by its ID; its Error has 300 characters
+}
+
+// Failures groups jobs by their category and error text, the largest group first. They are those
+// that are Dead, unless jobs says otherwise. It looks at the Limit of jobs, 5000 if that is 0, the newest first by
+// their IDs; more says that there are others. Texts that differ in numbers and names of random
+// characters are alike.
+func (t *Table[ID]) Failures(ctx context.Context, db DB, jobs Jobs[ID], args ...any) (groups []Failure[ID], more bool, err error) {
+	if jobs.Status == 0 {
+		jobs.Status = Dead
+	}
+	records, next, _, err := t.list(ctx, db, "failures", jobs, cmp.Or(jobs.Limit, mostSeen), groupedText, args)
+	if err != nil {
+		return nil, false, err
+	}
+	type key struct{ category, pattern string }
+	places := map[key]int{}
+	for _, r := range records {
+		k := key{r.Category, pattern(r.Error)}
+		i, ok := places[k]
+		if !ok {
+			i = len(groups)
+			places[k] = i
+			groups = append(groups, Failure[ID]{Category: k.category, Error: k.pattern, Example: r})
+		}
+		groups[i].N++
+	}
+	slices.SortStableFunc(groups, func(a, b Failure[ID]) int { return cmp.Compare(b.N, a.N) })
+	return groups, next != nil, nil
+}
+
+const groupedText = 300
+
+var (
+	randomName = regexp.MustCompile(`\b(?:[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?)\b`)
+	word       = regexp.MustCompile(`(?:(?:SQLSTATE|[Ee]rror|[Ss]tatus|[Cc]ode)[ :=(]*)?\w+`)
+	manyStars  = regexp.MustCompile(`\*[*\W]*\*`)
+)
+
+// pattern is a text with * for what differs between failures that are alike: UUIDs, addresses, and
+// words of 6 characters with a digit. Codes of errors stay.
+func pattern(text string) string {
+	cut := len([]rune(text)) >= groupedText
+	if cut {
+		if end := strings.LastIndexAny(text, " \n"); end > 0 { // no part of a word
+			text = text[:end]
+		}
+	}
+	text = randomName.ReplaceAllString(text, "*")
+	text = word.ReplaceAllStringFunc(text, func(w string) string {
+		digits := strings.IndexAny(w, "0123456789") >= 0
+		number := strings.Trim(w, "0123456789") == ""
+		if !digits || strings.ContainsAny(w, " :=(") || len(w) < 6 && !(number && len(w) > 3) {
+			return w
+		}
+		return "*"
+	})
+	text = manyStars.ReplaceAllString(text, "*")
+	if cut {
+		text += "*"
+	}
+	return text
+}
