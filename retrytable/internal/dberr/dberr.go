@@ -82,6 +82,10 @@ func RefusesForm(err error) bool {
 	return state[:2] == "42" && state != insufficientPrivilege
 }
 
+// IsNewWord reports whether PostgreSQL does not take a word of an enum because the transaction that
+// adds it has not been committed.
+func IsNewWord(err error) bool { return sqlState(err) == newWord }
+
 // sqlState returns the SQLSTATE of an error, or noState.
 func sqlState(err error) string {
 	var e interface{ SQLState() string }
@@ -102,6 +106,7 @@ var (
 
 const (
 	insufficientPrivilege = "42501"
+	newWord               = "55P04"
 
 	mysqlSignal      = 1644 // SIGNAL in a trigger
 	sqliteConstraint = 19   // RAISE in a trigger too
