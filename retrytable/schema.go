@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
@@ -33,7 +35,7 @@ func (t *Table[ID]) Schema() string {
 	if lower.Validate() != nil {
 		return ""
 	}
-	return lower.Schema()
+	return strings.Join(lower.Schema(), ";\n") + ";\n"
 }
 
 // Missing returns the statements that add what a table in the database lacks: columns,
@@ -59,7 +61,7 @@ func (t *Table[ID]) Missing(ctx context.Context, db DB) ([]string, error) {
 	if err := c.Misfits(true); err != nil {
 		return nil, fmt.Errorf("%w:\n%w", ErrTable, err)
 	}
-	return c.Mends(), nil
+	return slices.Concat(c.Mends()), nil
 }
 
 // Check compares the table with what t says of it, and reports everything that does not

@@ -20,6 +20,7 @@ type Comparison struct {
 
 	misfits []misfit
 	missing []string // the SQL of parts
+	slow    []string // statements that make indexes, each of them
 }
 
 // misfit is the error of something that does not fit, with the statement that mends it.
@@ -41,13 +42,21 @@ func (c *Comparison) Misfits(unmended bool) error {
 	return errors.Join(all...)
 }
 
-// Mends are the statements that add what is missing.
-func (c *Comparison) Mends() []string {
-	all := c.dialect.altering(c.builder, c.missing)
-	if c.Dialect == PostgreSQL && len(all) > 0 {
-		all = append(all, "ANALYZE "+c.table)
+// IsThere reports whether there is a table.
+func (c *Comparison) IsThere() bool { return len(c.found) > 0 }
+
+// Mends are the statements that add what is missing: those that are quick, in a transaction too, and
+// those after them that take long, each by itself. If there is no table, they are for one of the user's
+// columns.
+func (c *Comparison) Mends() (quick, slow []string) {
+	if !c.IsThere() {
+		return c.Schema(), nil
 	}
-	return all
+	quick, slow = c.dialect.altering(c.builder, c.missing), c.slow
+	if c.Dialect == PostgreSQL && len(quick)+len(slow) > 0 {
+		slow = append(slow, "ANALYZE "+c.table)
+	}
+	return quick, slow
 }
 
 func (c *Comparison) misfit(field, name, problem string) { c.lack(field, name, problem, nil) }
@@ -197,7 +206,7 @@ func (c *Comparison) rest(parts []part) {
 			if c.partitioned {
 				sql = p.sql
 			}
-			c.missing = append(c.missing, present(drop, sql)...)
+			c.slow = append(c.slow, present(drop, sql)...)
 		default:
 			c.lack("Name", c.Name, "has no "+cmp.Or(optional(p.column, "column "+p.column), "index "+p.index), []string{p.sql})
 		}

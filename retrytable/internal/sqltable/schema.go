@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
-	"strings"
 )
 
-// Schema is the SQL that adds all columns and indexes to a table that has none of them.
-func (t *Table) Schema() string {
+// Schema are the statements that add all columns and indexes to a table that has none of them.
+func (t *Table) Schema() []string {
 	b := t.builder()
 	var all []string
 	for _, p := range b.dialect.parts(b) {
@@ -19,7 +18,7 @@ func (t *Table) Schema() string {
 	if t.Dialect == PostgreSQL && !t.KeepAutovacuum {
 		all = append(all, "ALTER TABLE "+b.table+" SET (autovacuum_vacuum_scale_factor = 0.01)")
 	}
-	return strings.Join(all, ";\n") + ";\n"
+	return all
 }
 
 // part is a column or an index that Schema adds.

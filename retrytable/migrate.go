@@ -1,0 +1,265 @@
+package retrytable
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/sqlerr"
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
+)
+
+// Migration says what [Table.Migrate] does besides. Its zero value is ready to use.
+type Migration[ID any] struct {
+	// Also, if not nil, returns the statements that add what else the program needs: the table
+	// itself, columns of its own, other tables. It changes nothing, and may be called several times. Its
+	// statements come first. In PostgreSQL, those with CONCURRENTLY come last.
+	Also func(ctx context.Context, db DB) ([]string, error)
+
+	// Tell, if not nil, is told all statements before the first one is run. If it returns an error,
+	// Migrate returns that and has changed nothing. It is not called if nothing is missing, and called
+	// again with other statements if somebody else has changed the table meanwhile.
+	Tell func(statements []string) error
+
+	// Probe is for the probe of the result; see [Table.Probe].
+	Probe Probe[ID]
+}
+
+// Migrate adds what a table in use lacks: the statements of Also and of [Table.Missing], and
+// makes sure that a Worker can serve it. What Missing refuses is an error before anything is changed.
+//
+// Several that run at once take turns, and those after the first find nothing missing. One that was
+// killed goes on when it is called again.
+//
+//   - In PostgreSQL, all but the indexes is one transaction, with a [Table.Probe] at its end: if a
+//     write would be refused, nothing has changed. It waits for the lock of a table for a second,
+//     because others wait behind it, and tries again up to 100 times. Then the indexes are
+//     made CONCURRENTLY, and ANALYZE is run. A word that is new to an enum cannot be probed in the transaction.
+//     Migrate needs a connection that is its own: not one of a PgBouncer that pools transactions.
+//   - In SQLite, all is one transaction with a Probe.
+//   - In MySQL, each statement is by itself. Before the first, the columns and indexes of the Table
+//     are added to a temporary copy of the table, and probed there without Set and InTx; the copy has neither
+//     foreign keys nor triggers.
+//
+// At its end Migrate probes the table, also if nothing was missing.
+func (t *Table[ID]) Migrate(ctx context.Context, db *sql.DB, m Migration[ID]) error {
+	s, err := t.sql()
+	if err != nil {
+		return err
+	}
+	r := &migrating[ID]{Table: t, how: m, db: db, statements: s}
+	return migrationPolicy.Execute(ctx, r.try)
+}
+
+// migrationPolicy is for locks that others hold, and lost connections.
+var migrationPolicy = &retry.Policy{
+	Name: "migration", MaxAttempts: 100, Backoff: retry.Constant(time.Second),
+	Classifier: func(err error) retry.Verdict {
+		v := sqlerr.Classify(err)
+		if v.Class != retry.Retryable && !errors.Is(err, errMeanwhile) || errors.Is(err, ErrTable) {
+			v.Class = retry.Final
+		}
+		return v
+	},
+}
+
+// errMeanwhile is the error if another plan is to be made.
+var errMeanwhile = errors.New("retrytable: migrate: somebody else has changed the table meanwhile")
+
+// migrating is one migration.
+type migrating[ID any] struct {
+	*Table[ID]
+
+	how        Migration[ID]
+	db         *sql.DB
+	statements *sqltable.Statements
+	told       []string
+}
+
+// plan is what is to be done.
+type plan struct {
+	quick []string // in one transaction, where the database can
+	slow  []string // after that, each by itself
+}
+
+func (p *plan) all() []string { return slices.Concat(p.quick, p.slow) }
+
+// apart matches statements that PostgreSQL does not run in a transaction.
+var apart = regexp.MustCompile(`(?i)\bCONCURRENTLY\b`)
+
+// plan finds out what is missing.
+func (r *migrating[ID]) plan(ctx context.Context, db DB) (p plan, err error) {
+	if r.how.Also != nil {
+		if p.quick, err = r.how.Also(ctx, db); err != nil {
+			return p, err
+		}
+	}
+	c, err := r.compare(ctx, db)
+	if err != nil {
+		return p, err
+	}
+	if err := c.Misfits(true); err != nil && (c.IsThere() || len(p.quick) == 0) {
+		return p, fmt.Errorf("%w:\n%w", ErrTable, err)
+	}
+	quick, slow := c.Mends()
+	if r.Dialect == PostgreSQL {
+		p.slow = slices.DeleteFunc(slices.Clone(p.quick), func(sql string) bool { return !apart.MatchString(sql) })
+		p.quick = slices.DeleteFunc(p.quick, apart.MatchString)
+	}
+	p.quick, p.slow = append(p.quick, quick...), append(p.slow, slow...)
+	if r.Dialect == SQLite {
+		p.quick, p.slow = p.all(), nil
+	}
+	return p, nil
+}
+
+// try makes a plan and runs it, when it is its turn.
+func (r *migrating[ID]) try(ctx context.Context) (err error) {
+	conn, err := r.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			sqlerr.Discard(conn) // with its locks and settings
+		}
+		_ = conn.Close()
+	}()
+	leave, err := r.statements.Turn(ctx, conn)
+	if err != nil {
+		return fmt.Errorf("retrytable: migrate: %w", err)
+	}
+	defer func() { err = errors.Join(err, leave(ctx)) }()
+	p, err := r.plan(ctx, conn)
+	if err == nil && r.how.Tell != nil && slices.ContainsFunc(p.all(), func(sql string) bool { return !slices.Contains(r.told, sql) }) {
+		r.told = p.all()
+		err = r.how.Tell(r.told)
+	}
+	if err == nil {
+		err = r.run(ctx, conn, p)
+	}
+	return err
+}
+
+func (r *migrating[ID]) run(ctx context.Context, conn *sql.Conn, p plan) error {
+	var err error
+	switch {
+	case len(p.quick) == 0:
+	case r.Dialect == MySQL:
+		err = r.oneByOne(ctx, conn, p.quick)
+	default:
+		err = r.together(ctx, conn, p)
+	}
+	for _, sql := range p.slow {
+		if err == nil {
+			err = r.exec(ctx, conn, sql)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	tx, err := beginReadCommitted(ctx, conn, r.Dialect)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	return r.probe(ctx, r.db, tx, r.how.Probe)
+}
+
+func (r *migrating[ID]) exec(ctx context.Context, db DB, sql string) error {
+	if _, err := db.ExecContext(ctx, sql); err != nil {
+		return fmt.Errorf("retrytable: migrate: %s: %w", sql, err)
+	}
+	return nil
+}
+
+// together runs statements in a transaction, which is committed only if a Worker can serve the result.
+func (r *migrating[ID]) together(ctx context.Context, conn *sql.Conn, p plan) error {
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	for _, sql := range r.statements.Hurry() {
+		if err := r.exec(ctx, tx, sql); err != nil {
+			return err
+		}
+	}
+	if r.Dialect == SQLite { // whose lock is that of the transaction
+		now, err := r.plan(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(now.quick, p.quick) {
+			return errMeanwhile
+		}
+	}
+	const savepoint = "SAVEPOINT retrytable_migrate"
+	for _, sql := range append(slices.Clone(p.quick), savepoint) {
+		if err := r.exec(ctx, tx, sql); err != nil {
+			return err
+		}
+	}
+	if err := r.probe(ctx, r.db, tx, r.how.Probe); err != nil {
+		return err
+	}
+	if err := r.exec(ctx, tx, "ROLLBACK TO "+savepoint); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// oneByOne runs statements for MySQL, after a rehearsal.
+func (r *migrating[ID]) oneByOne(ctx context.Context, conn *sql.Conn, statements []string) error {
+	if err := r.rehearse(ctx, conn); err != nil {
+		return err
+	}
+	for _, sql := range append(r.statements.Hurry(), statements...) {
+		if err := r.exec(ctx, conn, sql); err != nil {
+			return err
+		}
+	}
+	return r.exec(ctx, conn, "SET SESSION lock_wait_timeout = DEFAULT")
+}
+
+// rehearse adds what is missing to a temporary copy of the table, which only this connection sees, and
+// probes it.
+func (r *migrating[ID]) rehearse(ctx context.Context, conn *sql.Conn) error {
+	c, err := r.compare(ctx, conn)
+	if err != nil || !c.IsThere() {
+		return err
+	}
+	before, after, err := c.Copy(ctx, conn)
+	if err != nil {
+		return fmt.Errorf("retrytable: migrate: %w", err)
+	}
+	quick, _ := c.Mends()
+	for _, sql := range slices.Concat(before, quick, after[:1]) {
+		if err := r.exec(ctx, conn, sql); err != nil {
+			return err
+		}
+	}
+	tx, err := beginReadCommitted(ctx, conn, r.Dialect)
+	if err != nil {
+		return err
+	}
+	bare := &Table[ID]{
+		Dialect: r.Dialect, Name: r.Name, Columns: r.Columns, Statuses: r.Statuses, Instants: r.Instants, Lease: r.Lease,
+		Where: r.Where, OrderBy: r.OrderBy, NoPromote: r.NoPromote,
+	}
+	var w Worker[ID]
+	if n := r.statements.Sweep.NArgs; r.how.Probe.Worker != nil && len(r.how.Probe.Worker.ClaimArgs) >= n {
+		w.ClaimArgs = r.how.Probe.Worker.ClaimArgs[:n]
+	}
+	err = bare.probe(ctx, r.db, tx, Probe[ID]{Worker: &w})
+	_ = tx.Rollback()
+	for _, sql := range after[1:] {
+		err = errors.Join(err, r.exec(ctx, conn, sql))
+	}
+	return err
+}
