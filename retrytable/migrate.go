@@ -155,9 +155,13 @@ func (r *migrating[ID]) run(ctx context.Context, conn *sql.Conn, p plan) error {
 	default:
 		err = r.together(ctx, conn, p)
 	}
-	for _, sql := range p.slow {
-		if err == nil {
-			err = r.exec(ctx, conn, sql)
+	for _, statement := range p.slow {
+		switch {
+		case err != nil:
+		case apart.MatchString(statement): // it waits for others and nobody waits for it
+			err = r.exec(ctx, conn, statement)
+		default:
+			err = r.inTx(ctx, conn, func(tx *sql.Tx) error { return r.exec(ctx, tx, statement) })
 		}
 	}
 	if err != nil {
@@ -171,47 +175,52 @@ func (r *migrating[ID]) run(ctx context.Context, conn *sql.Conn, p plan) error {
 	return r.probe(ctx, r.db, tx, r.how.Probe)
 }
 
-func (r *migrating[ID]) exec(ctx context.Context, db DB, sql string) error {
-	if _, err := db.ExecContext(ctx, sql); err != nil {
-		return fmt.Errorf("retrytable: migrate: %s: %w", sql, err)
+func (r *migrating[ID]) exec(ctx context.Context, db DB, statements ...string) error {
+	for _, sql := range statements {
+		if _, err := db.ExecContext(ctx, sql); err != nil {
+			return fmt.Errorf("retrytable: migrate: %s: %w", sql, err)
+		}
 	}
 	return nil
 }
 
-// together runs statements in a transaction, which is committed only if a Worker can serve the result.
-func (r *migrating[ID]) together(ctx context.Context, conn *sql.Conn, p plan) error {
+// inTx runs fn in a transaction that does not wait for locks for long.
+func (r *migrating[ID]) inTx(ctx context.Context, conn *sql.Conn, fn func(tx *sql.Tx) error) error {
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	for _, sql := range r.statements.Hurry() {
-		if err := r.exec(ctx, tx, sql); err != nil {
-			return err
-		}
-	}
-	if r.Dialect == SQLite { // whose lock is that of the transaction
-		now, err := r.plan(ctx, tx)
-		if err != nil {
-			return err
-		}
-		if !slices.Equal(now.quick, p.quick) {
-			return errMeanwhile
-		}
-	}
-	const savepoint = "SAVEPOINT retrytable_migrate"
-	for _, sql := range append(slices.Clone(p.quick), savepoint) {
-		if err := r.exec(ctx, tx, sql); err != nil {
-			return err
-		}
-	}
-	if err := r.probe(ctx, r.db, tx, r.how.Probe); err != nil {
+	if err := r.exec(ctx, tx, r.statements.Hurry()...); err != nil {
 		return err
 	}
-	if err := r.exec(ctx, tx, "ROLLBACK TO "+savepoint); err != nil {
+	if err := fn(tx); err != nil {
 		return err
 	}
 	return tx.Commit()
+}
+
+// together runs statements in a transaction, which is committed only if a Worker can serve the result.
+func (r *migrating[ID]) together(ctx context.Context, conn *sql.Conn, p plan) error {
+	const savepoint = "SAVEPOINT retrytable_migrate"
+	return r.inTx(ctx, conn, func(tx *sql.Tx) error {
+		if r.Dialect == SQLite { // whose turn is that of the transaction
+			now, err := r.plan(ctx, tx)
+			if err == nil && !slices.Equal(now.quick, p.quick) {
+				err = errMeanwhile
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := r.exec(ctx, tx, append(p.quick, savepoint)...); err != nil {
+			return err
+		}
+		if err := r.probe(ctx, r.db, tx, r.how.Probe); err != nil {
+			return err
+		}
+		return r.exec(ctx, tx, "ROLLBACK TO "+savepoint)
+	})
 }
 
 // oneByOne runs statements for MySQL, after a rehearsal.
@@ -219,12 +228,7 @@ func (r *migrating[ID]) oneByOne(ctx context.Context, conn *sql.Conn, statements
 	if err := r.rehearse(ctx, conn); err != nil {
 		return err
 	}
-	for _, sql := range append(r.statements.Hurry(), statements...) {
-		if err := r.exec(ctx, conn, sql); err != nil {
-			return err
-		}
-	}
-	return r.exec(ctx, conn, "SET SESSION lock_wait_timeout = DEFAULT")
+	return r.exec(ctx, conn, slices.Concat(r.statements.Hurry(), statements, []string{"SET SESSION lock_wait_timeout = DEFAULT"})...)
 }
 
 // rehearse adds what is missing to a temporary copy of the table, which only this connection sees, and
@@ -239,10 +243,8 @@ func (r *migrating[ID]) rehearse(ctx context.Context, conn *sql.Conn) error {
 		return fmt.Errorf("retrytable: migrate: %w", err)
 	}
 	quick, _ := c.Mends()
-	for _, sql := range slices.Concat(before, quick, after[:1]) {
-		if err := r.exec(ctx, conn, sql); err != nil {
-			return err
-		}
+	if err := r.exec(ctx, conn, slices.Concat(before, quick, after[:1])...); err != nil {
+		return err
 	}
 	tx, err := beginReadCommitted(ctx, conn, r.Dialect)
 	if err != nil {
@@ -258,8 +260,5 @@ func (r *migrating[ID]) rehearse(ctx context.Context, conn *sql.Conn) error {
 	}
 	err = bare.probe(ctx, r.db, tx, Probe[ID]{Worker: &w})
 	_ = tx.Rollback()
-	for _, sql := range after[1:] {
-		err = errors.Join(err, r.exec(ctx, conn, sql))
-	}
-	return err
+	return errors.Join(err, r.exec(ctx, conn, after[1:]...))
 }

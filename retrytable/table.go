@@ -115,6 +115,15 @@ type Table[ID any] struct {
 
 	Set Set // what else is written
 
+	// Notify is a channel of PostgreSQL. [Table.Schema], Missing and Migrate then add a trigger that
+	// notifies it when rows are inserted that are due, once for a statement, so that retrypgx.Listen
+	// wakes a [Worker] as soon as they are committed. Rows that an UPDATE makes due wait for
+	// Worker.Poll. The trigger costs an insert a few microseconds. A commit that notifies waits for
+	// other such commits, so while many are inserted, retrypgx.Listen has the trigger be still,
+	// and looks for jobs every millisecond: an insert whose transaction stays open for
+	// longer than 20 ms may then wait for Poll too.
+	Notify string
+
 	// KeepAutovacuum has [Table.Schema] set nothing for autovacuum in PostgreSQL. A
 	// partitioned table needs it: only its partitions have such settings.
 	KeepAutovacuum bool
@@ -245,7 +254,7 @@ func (t *Table[ID]) lower() *sqltable.Table {
 	return (&sqltable.Table{
 		Dialect: sqltable.Dialect(t.Dialect), Instants: sqltable.Instants(t.Instants), Name: t.Name, Lease: t.Lease,
 		Columns: sqltable.Columns(t.Columns), Statuses: sqltable.Statuses(t.Statuses), Set: sqltable.Set(t.Set),
-		Where: t.Where, ClaimWhere: t.ClaimWhere, OrderBy: t.OrderBy,
+		Where: t.Where, ClaimWhere: t.ClaimWhere, OrderBy: t.OrderBy, Notify: t.Notify,
 		NoPromote: t.NoPromote, Merge: t.Merge, KeepAutovacuum: t.KeepAutovacuum,
 		ScanID: func(rows *sql.Rows, more ...any) (any, error) {
 			var id ID

@@ -26,11 +26,17 @@ type Listener struct {
 	// function. An error ends the connection, and is classified like any other error.
 	Listening func(ctx context.Context, conn *pgx.Conn) error
 
-	// Notified is called for each notification. An error ends the connection too.
+	// Notified, if not nil, is called for each notification. An error ends the connection too.
 	Notified func(ctx context.Context, n *pgconn.Notification) error
+
+	// Wake, if not nil, gets a value when there may be jobs: for each notification, when a
+	// connection listens, and every millisecond while many notifications come. It is for
+	// the Wake of a retrytable.Worker whose Table has a Notify. It should have a buffer of 1: Listen does
+	// not wait for the Worker.
+	Wake chan<- struct{}
 }
 
-var errListener = errors.New("retrypgx: a Listener needs Connect, Channels and Notified")
+var errListener = errors.New("retrypgx: a Listener needs Connect, Channels, and Notified or Wake")
 
 // Listen listens until ctx ends or the policy gives up, and returns the reason, which is
 // never nil. A connection that has listened before it was lost is progress: the counts and
@@ -41,7 +47,7 @@ var errListener = errors.New("retrypgx: a Listener needs Connect, Channels and N
 //
 // Errors that retrysql.Classify does not know are Final, as in [InTx].
 func Listen(ctx context.Context, p *retry.Policy, l Listener) error {
-	if l.Connect == nil || l.Notified == nil || len(l.Channels) == 0 {
+	if l.Connect == nil || l.Notified == nil && l.Wake == nil || len(l.Channels) == 0 {
 		return errListener
 	}
 	call := retry.Call{Policy: p, Protocol: retrysql.Classify, Unknown: retry.Final}
@@ -76,10 +82,15 @@ func (l *Listener) listen(ctx context.Context) error {
 			return err
 		}
 	}
+	wakes := waker{wake: l.Wake, conn: conn}
+	wakes.tick()
 	for {
 		n, err := conn.WaitForNotification(ctx)
-		if err == nil {
+		if err == nil && l.Notified != nil {
 			err = l.Notified(ctx, n)
+		}
+		if err == nil && l.Wake != nil {
+			err = wakes.notified(ctx, n.Channel)
 		}
 		if err != nil {
 			return retry.MarkProgress(err)

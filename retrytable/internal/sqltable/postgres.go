@@ -76,6 +76,9 @@ func (d postgres) parts(b *builder) []part {
 			index: name, sql: "CREATE INDEX " + sql, online: "CREATE INDEX CONCURRENTLY " + sql, dispensable: true,
 		})
 	}
+	if b.Notify != "" {
+		parts = append(parts, d.notifying(b))
+	}
 	return parts
 }
 
@@ -253,8 +256,10 @@ const postgresColumns = `SELECT a.attname, format_type(a.atttypid, NULL), a.attn
 
 const postgresPartitioned = `SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass($1)`
 
+// The triggers are among the indexes.
 const postgresIndexes = `SELECT c.relname, i.indexrelid::regclass::text, i.indisvalid
-	FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = to_regclass($1)`
+	FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = to_regclass($1)
+	UNION ALL SELECT tgname, '', true FROM pg_trigger WHERE tgrelid = to_regclass($1) AND NOT tgisinternal`
 
 func (postgres) inspect(ctx context.Context, db DB, c *Comparison) error {
 	err := each(ctx, db, func(rows *sql.Rows) error {

@@ -21,6 +21,7 @@ type Table struct {
 	Set      Set
 
 	Where, ClaimWhere, OrderBy       string
+	Notify                           string
 	NoPromote, Merge, KeepAutovacuum bool
 
 	// ScanID reads an ID, and what follows it in the row. Only the caller knows the type of IDs.

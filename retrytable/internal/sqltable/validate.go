@@ -44,6 +44,9 @@ func (t *Table) validateFields(p *Problems) {
 	case int(t.Dialect) < len(dialects) && t.Dialect.sql().instants(t.Instants) == nil:
 		p.Add("Instants", instantsNames[t.Instants], dialectNames[t.Dialect]+" has no such type")
 	}
+	if t.Notify != "" && (t.Dialect != PostgreSQL || len(t.Notify) > longestChannel || strings.ContainsRune(t.Notify, 0)) {
+		p.Add("Notify", t.Notify, "must be a channel of PostgreSQL, of up to 63 bytes, or empty")
+	}
 	if t.Lease < 0 {
 		p.Add("Lease", t.Lease, "must not be negative")
 	}

@@ -1,0 +1,68 @@
+package retrypgx
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// waker wakes a Worker. Commits that notify wait for each other, so when notifications come quickly, it
+// takes the lock that has the triggers of retrytable be still, and wakes the Worker again and
+// again instead, for a short time.
+type waker struct {
+	wake chan<- struct{}
+	conn *pgx.Conn
+	last time.Time // when a notification came
+}
+
+const (
+	quickly   = 4 * time.Millisecond // after the last notification
+	still     = 20 * time.Millisecond
+	stillTick = time.Millisecond
+	lateTicks = 5 // after that, for the commits whose triggers were still
+)
+
+// tick does not wait: if the Worker has not taken the last value yet, it looks for jobs anyhow.
+func (w *waker) tick() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *waker) notified(ctx context.Context, channel string) error {
+	w.tick()
+	now := time.Now()
+	many := now.Sub(w.last) < quickly
+	if w.last = now; !many {
+		return nil
+	}
+	const lock = "advisory_lock(hashtext('retrytable.Notify'), hashtext($1))"
+	var mine bool // or another listener's, which has got the notification too
+	if err := w.conn.QueryRow(ctx, "SELECT pg_try_"+lock, channel).Scan(&mine); err != nil {
+		return err
+	}
+	w.ticks(ctx, int(still/stillTick))
+	if mine {
+		if _, err := w.conn.Exec(ctx, "SELECT pg_advisory_unlock(hashtext('retrytable.Notify'), hashtext($1))", channel); err != nil {
+			return err
+		}
+	}
+	w.ticks(ctx, lateTicks)
+	w.last = time.Now()
+	return nil
+}
+
+func (w *waker) ticks(ctx context.Context, n int) {
+	ticker := time.NewTicker(stillTick)
+	defer ticker.Stop()
+	for range n {
+		select {
+		case <-ticker.C:
+			w.tick()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
