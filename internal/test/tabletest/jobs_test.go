@@ -177,6 +177,7 @@ func TestRedrive(t *testing.T) {
 			s.db.SetMaxOpenConns(16) // others use the server too
 		}
 		ctx, stop := context.WithCancel(ctx)
+		defer stop()
 		var worked, twice atomic.Int64
 		done := make(chan error, 4)
 		seen := make([]atomic.Bool, total+1)
