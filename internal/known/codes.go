@@ -370,7 +370,7 @@ func beanstalk(v reflect.Value, _ string) (f Fact, _ int, _ time.Duration) {
 	case "job too big", "bad command format", "expected CR LF", "unknown command":
 		f = Permanent("invalid")
 	case "draining", "server is out of memory":
-		f = Unapplied("beanstalk")
+		f = Unapplied("temporary")
 	}
 	return f, 0, 0
 }
@@ -378,7 +378,7 @@ func beanstalk(v reflect.Value, _ string) (f Fact, _ int, _ time.Duration) {
 // drpc classifies the one code that DRPC itself has.
 func drpc(code int64) (f Fact) {
 	if code == 12 {
-		f = Permanent("drpc_unimplemented")
+		f = Permanent("unsupported")
 	}
 	return f
 }

@@ -103,11 +103,11 @@ func TestCodesOfPackages(t *testing.T) {
 		{"github.com/silenceper/wechat/v2/util", worded{ErrCode: 40003}, "1 wechat_40003"},
 		{"github.com/silenceper/wechat/v2/util", worded{ErrCode: 40001}, "0 "},
 		{"github.com/beanstalkd/go-beanstalk", caused{errors.New("not found")}, "1 not_found"},
-		{"github.com/beanstalkd/go-beanstalk", caused{errors.New("draining")}, "2 beanstalk"},
+		{"github.com/beanstalkd/go-beanstalk", caused{errors.New("draining")}, "2 temporary"},
 		{"github.com/beanstalkd/go-beanstalk", caused{errors.New("internal error")}, "0 "},
 		{"github.com/beanstalkd/go-beanstalk", caused{io.ErrUnexpectedEOF}, "0 "},
 		{"github.com/beanstalkd/go-beanstalk", caused{}, "0 "},
-		{"storj.io/drpc/drpcerr", coded{12}, "1 drpc_unimplemented"},
+		{"storj.io/drpc/drpcerr", coded{12}, "1 unsupported"},
 		{"storj.io/drpc/drpcerr", coded{1}, "0 "},
 		{"gopkg.in/mgo.v2", code{Code: 11000}, "1 mongo_11000"},
 	} {

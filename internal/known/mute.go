@@ -50,13 +50,13 @@ var mute = map[string]Fact{
 	"zk: invalid ACL specified":        Permanent("invalid"),
 
 	"Key not found":                          Permanent("not_found"), // badger
-	"Transaction Conflict. Please retry":     Unapplied("conflict"),
+	"Transaction Conflict. Please retry":     Unapplied("temporary"),
 	"Txn is too big to fit into one request": Permanent("invalid"),
 	"DB Closed":                              Permanent("closed"),
 
 	"fasthttp: too many redirects detected when doing the request": Permanent("invalid"),
 	"fasthttp: body size exceeds the given limit":                  Permanent("invalid"),
-	"fasthttp: no free connections available to host":              Unapplied("no_connection"),
+	"fasthttp: no free connections available to host":              Unapplied("resources"),
 
 	"unacceptable protocol version": Permanent("unsupported"), // the four refusals of paho.mqtt.golang
 	"identifier rejected":           Permanent("permission"),

@@ -246,5 +246,5 @@ var refusals = [...]ending{
 	{"notsupported", Permanent("unsupported")},
 	{"notimplemented", Permanent("unsupported")},
 	{"unimplemented", Permanent("unsupported")},
-	{"rejectedidentifier", Permanent("refused")}, // of ACME
+	{"rejectedidentifier", Permanent("permission")}, // of ACME
 }

@@ -143,6 +143,16 @@ var families = []word{
 	{"sqlite_", "", "a result code of SQLite"},
 	{"ssh_", "", "why an SSH server has not opened a channel"},
 	{"ws_", "", "the close code of a WebSocket"},
+	{"bitcoin_", "", "an error code of a Bitcoin node"},
+	{"capnp_", "", "an exception of Cap'n Proto"},
+	{"coap_", "", "a response code of CoAP"},
+	{"kurrentdb_", "", "an error code of KurrentDB"},
+	{"modbus_", "", "an exception code of Modbus"},
+	{"nsq_", "", "an error of NSQ"},
+	{"rocketmq_", "", "a response code of RocketMQ"},
+	{"tarantool_", "", "an error code of Tarantool or its client"},
+	{"wechat_", "", "an error code of WeChat"},
+	{"x_", "", "an error code of X"},
 }
 
 // vocabulary has the other words of logs, metrics and events, and the kinds of things that they are.
