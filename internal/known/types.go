@@ -83,6 +83,8 @@ func unlinked(err error) Fact {
 		switch t.Name() {
 		case "ProtocolError", "MaxBytesError":
 			return Permanent("invalid")
+		case "unsupportedTEError": // a response with a Transfer-Encoding that is none
+			return Permanent("malformed")
 		case "tlsHandshakeTimeoutError":
 			return Unapplied("timeout")
 		case "http2StreamError", "StreamError":
