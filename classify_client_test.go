@@ -101,10 +101,12 @@ type (
 	UnexpectedStatusError struct{ got int }
 	WrapsNotFoundError    struct{ error }
 
-	pointedStatus       struct{ StatusCode *int } // tea, azure-devops-go-api
-	statusLine          struct{ Status string }   // go-bitbucket
-	GenericOpenAPIError struct{ error string }    // of a generator
-	matrixError         struct{ ErrCode string }  // mautrix
+	pointedStatus       struct{ StatusCode *int }     // tea, azure-devops-go-api
+	statusLine          struct{ Status string }       // go-bitbucket
+	GenericOpenAPIError struct{ error string }        // of a generator
+	matrixError         struct{ ErrCode string }      // mautrix
+	innerFields         struct{ code, status string } // openfeature
+	respError           struct{ Resp *http.Response } // of many
 	namedCode           uint8
 	namedError          struct{ Code namedCode } // of any client with an enumeration
 	namedMethodError    struct{ namedCode }      // go-coap
@@ -133,6 +135,8 @@ func (*pointedStatus) Error() string         { return "pointed" }
 func (*statusLine) Error() string            { return "line" }
 func (e GenericOpenAPIError) Error() string  { return e.error }
 func (*matrixError) Error() string           { return "matrix" }
+func (*innerFields) Error() string           { return "inner" }
+func (*respError) Error() string             { return "resp" }
 func (*namedError) Error() string            { return "named" }
 func (namedMethodError) Error() string       { return "method" }
 func (e namedMethodError) Code() namedCode   { return e.namedCode }
@@ -307,6 +311,10 @@ func TestErrorsOfClients(t *testing.T) {
 		{"not found, of anybody", errors.New("not found"), abstains},
 		{"a code of Matrix", &matrixError{"M_LIMIT_EXCEEDED"}, abstains},
 		{"a code of Matrix, of OAuth", &matrixError{"invalid_grant"}, wantFinal("permission")},
+		{"a code of its own", &innerFields{code: "FLAG_NOT_FOUND"}, wantFinal("not_found")},
+		{"a code of its own that says nothing", &innerFields{code: "GENERAL", status: "FAILED"}, abstains},
+		{"a status of its own", &innerFields{status: "503 Service Unavailable"}, mayRetry("http_503")},
+		{"a response of a short name", &respError{response(429, wait)}, hinted(canLimit("http_429"))},
 		{"the name of a code", &namedError{1}, wantFinal("not_found")},
 		{"the name of a code, limited", &namedError{2}, canLimit("rate_limited")},
 		{"the name of a code that may be any", &namedError{3}, abstains},

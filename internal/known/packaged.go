@@ -123,6 +123,7 @@ var packages = map[string]judge{
 	"github.com/hashicorp/consul/api":                           status("Code"),   // StatusError
 	"github.com/hashicorp/vault/api":                            vault,            // ResponseError
 	"github.com/go-openapi/runtime":                             status("Code"),   // APIError
+	"github.com/gofiber/fiber":                                  status("Code"),   // Error
 	"github.com/Nerzal/gocloak":                                 status("Code"),   // APIError
 	"github.com/pinecone-io/go-pinecone/pinecone":               status("Code"),   // PineconeError
 	"github.com/hetznercloud/hcloud-go/hcloud":                  hetzner,

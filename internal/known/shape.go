@@ -38,6 +38,7 @@ var roles = map[string]role{
 	"ResponseStatusCode": roleStatus, // kiota, of Microsoft Graph
 	"statusCode":         roleStatus,
 	"responseStatusCode": roleStatus, // openfga
+	"status":             roleStatus, // svix
 
 	"Header":          roleHeader,
 	"Headers":         roleHeader,
@@ -45,6 +46,7 @@ var roles = map[string]role{
 	"ResponseHeaders": roleHeader,
 
 	"Response":     roleResponse,
+	"Resp":         roleResponse,
 	"RawResponse":  roleResponse,
 	"LastResponse": roleResponse,
 	"HTTPResponse": roleResponse,
@@ -55,6 +57,7 @@ var roles = map[string]role{
 	"RetryAfterS":       roleSeconds, // qdrant
 
 	"Code":             roleReason,
+	"code":             roleReason, // OpenFeature
 	"Type":             roleReason,
 	"ErrorCode":        roleReason,
 	"ErrCode":          roleReason, // of Matrix, of WeChat
