@@ -14,4 +14,8 @@
 // The modules are no requirements of this one. With FIELD=folder, the test makes a program of
 // the rows, in a module of its own in that folder, and asks retry.Classify. This takes minutes and
 // the network. DRAW=second asks one file.
+//
+// At their first runs, the second draw was right in 80 % of its values, the third in 70 %, the fourth
+// in 67 % and the fifth in 69 %. All that was wrong was retried in vain: half of it has only a text, and
+// most of the rest numbers of its own.
 package fieldtest
