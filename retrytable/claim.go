@@ -29,6 +29,9 @@ type Row[ID any] struct {
 	// Kind is the value of Columns.Kind. It is "" for NULL, and if there is no such column.
 	Kind string
 
+	// Key is the value of Columns.Key, as a text. It is "" for NULL, and if there is no such column.
+	Key string
+
 	// Claimed is the time of the claim, by the clock of the database.
 	Claimed time.Time
 
@@ -114,11 +117,11 @@ func scanID[ID any](rows *sql.Rows) (id ID, err error) {
 func scanRow[ID any](rows *sql.Rows) (r Row[ID], err error) {
 	var attempts, rateLimited, pending, now int64
 	var first sql.NullInt64
-	var kind sql.NullString
-	if err := rows.Scan(&r.ID, &r.Fence, &attempts, &rateLimited, &pending, &first, &kind, &now); err != nil {
+	var kind, key sql.NullString
+	if err := rows.Scan(&r.ID, &r.Fence, &attempts, &rateLimited, &pending, &first, &kind, &key, &now); err != nil {
 		return r, err
 	}
-	r.Kind = kind.String
+	r.Kind, r.Key = kind.String, key.String
 	// The attempt that the claim has counted is not one before it. A row that
 	// was not counted at all may be swept too.
 	r.State = retry.State{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/aftercommit"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
@@ -22,6 +23,7 @@ type Job[ID any] struct {
 	Data any
 
 	policy  *retry.Policy // for its kind
+	quota   retry.Pacer   // of its key, if the policy has none
 	turn    retry.Turn    // of the attempt, if it was taken before the claim
 	leave   func()        // gives back its place
 	status  string
@@ -81,23 +83,40 @@ type Outcome[ID any] struct {
 	hooks     *aftercommit.Hooks // of the last transaction
 }
 
-// job returns the job of a row. If there is no policy for its kind, that is reported.
-func (s *shift[ID]) job(row Row[ID]) (*Job[ID], error) {
-	p, err := retryjob.PolicyFor(row.Kind, s.Policy, s.PolicyFor)
-	job := &Job[ID]{Row: row, policy: cmp.Or(p, &retry.Policy{}), leave: func() {}}
+// job returns the job of a row, with the turn that was taken for it from there, or nil if none was.
+// If there is no policy for its kind, that is reported.
+func (s *shift[ID]) job(row Row[ID], from *turns) (job *Job[ID], err error) {
+	job = &Job[ID]{Row: row, leave: func() {}}
+	if from != nil && from.owner != nil && !from.owner.Key {
+		job.policy = from.policy
+	} else {
+		job.policy, err = retryjob.PolicyFor(row.Kind, s.Policy, s.PolicyFor)
+	}
+	job.policy = cmp.Or(job.policy, &retry.Policy{})
+	switch {
+	case err != nil || from == nil || job.policy.Quota != nil || s.QuotaFor == nil:
+	case from.owner != nil:
+		job.quota = from.quota
+	default:
+		err = engine.Guard("QuotaFor", func() error { job.quota = s.QuotaFor(row.Key); return nil })
+	}
 	if err != nil {
 		s.reportOf(job, err)
 	}
 	return job, err
 }
 
-// work handles a claimed job, whose lease does not end before ends, and for which turn was taken.
-// It calls leave early, to give back the place of the job, if the work is done and its outcome
-// cannot be stored.
-func (s *shift[ID]) work(ctx context.Context, row Row[ID], ends time.Time, turn retry.Turn, leave func()) {
-	job, err := s.job(row)
-	job.leave, job.turn = leave, turn
-	o := &Outcome[ID]{Job: job, Err: err, Released: true, Decision: retry.Decision{Delay: s.lease}}
+// work handles a claimed job. It calls leave early, to give back the place of the job, if the work
+// is done and its outcome cannot be stored.
+func (s *shift[ID]) work(ctx context.Context, c claimed[ID], leave func()) {
+	job, err := s.job(c.Row, c.of)
+	job.leave, job.turn = leave, c.turn
+	keyed := c.of.owner != nil && c.of.owner.Key
+	if err != nil || ctx.Err() != nil || keyed && job.quota == nil { // its kind has a Quota
+		s.giveBack(c.of, c.turn, 1)
+		job.turn = 0
+	}
+	ends, o := c.ends, &Outcome[ID]{Job: job, Err: err, Released: true, Decision: retry.Decision{Delay: s.lease}}
 	switch {
 	case ctx.Err() != nil:
 		o.Err, o.Decision.Delay = context.Cause(ctx), 0
@@ -116,7 +135,7 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 	stopBeat := func() time.Time { return ends }
 	defer func() { stopBeat() }() // also in runtime.Goexit
 	before := s.granted(job)
-	o := &Outcome[ID]{Job: job, stored: retryjob.Stored{Policy: job.policy, State: before, Turn: job.turn, Now: job.Now}}
+	o := &Outcome[ID]{Job: job, stored: retryjob.Stored{Policy: job.policy, State: before, Quota: job.quota, Turn: job.turn, Now: job.Now}}
 	one := &o.stored
 	result := one.Attempt(stopping{ctx}, func(ctx context.Context) error {
 		stopBeat = s.beat(ctx, job, ends, cancel)
@@ -125,7 +144,7 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 	switch o.Err = cmp.Or(one.Err, one.Decision.Err); {
 	case result == retryjob.Handed:
 		if o.Released = true; one.Cause == retryjob.Held {
-			o.Decision.Delay = one.Decision.Delay
+			o.Decision.Delay = s.limited(job, one.Decision.Delay)
 		}
 	case s.statements.Columns.Pending == "" && (result == retryjob.Refused || result == retryjob.Again && one.State.Pending > 0):
 		// Its wait cannot grow.

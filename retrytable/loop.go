@@ -26,7 +26,7 @@ func (s *shift[ID]) claimAll(ctx context.Context) {
 			jobs.Go(func() {
 				leave := sync.OnceFunc(func() { <-busy })
 				defer leave()
-				s.work(ctx, row, b.ends, b.turn, leave)
+				s.work(ctx, row, leave)
 			})
 		}
 		for range free - len(b.rows) {
@@ -37,7 +37,7 @@ func (s *shift[ID]) claimAll(ctx context.Context) {
 		case err != nil:
 			sleep(ctx, failures.pause(err))
 		case b.short:
-			wake = s.rest(ctx, wake)
+			wake = s.rest(ctx, wake, b.next)
 		case b.held > 0:
 			sleep(ctx, b.held)
 		}
@@ -71,9 +71,13 @@ func reserve(ctx context.Context, busy chan struct{}) (n int) {
 }
 
 // rest waits until it is time to look for jobs again, one of our own is due again, or somebody
-// says that there are some. It returns the channel to listen to the next time.
-func (s *shift[ID]) rest(ctx context.Context, wake <-chan struct{}) <-chan struct{} {
+// says that there are some. It returns the channel to listen to the next time. A next that is not
+// zero is when there may be turns for jobs that wait for them.
+func (s *shift[ID]) rest(ctx context.Context, wake <-chan struct{}, next time.Time) <-chan struct{} {
 	end := time.Now().Add(s.pause(0, longestPoll))
+	if !next.IsZero() && next.Before(end) {
+		end = next
+	}
 	timer := time.NewTimer(time.Until(s.back.next(end)))
 	defer timer.Stop()
 	for {

@@ -196,7 +196,7 @@ func (p *probing[ID]) finish(ctx context.Context, row *Row[ID]) {
 // end writes an outcome. A retry is also promoted, if the Table does that.
 func (p *probing[ID]) end(ctx context.Context, name string, row *Row[ID], o Outcome[ID], word string) {
 	p.try(ctx, name, false, func() error {
-		job, _ := p.job(*row)
+		job, _ := p.job(*row, nil)
 		job.status, o.Job = word, job
 		c, err := p.changeFor(&o)
 		if err == nil {

@@ -32,6 +32,8 @@ type shift[ID any] struct {
 	cancel  context.CancelCauseFunc
 	tell    func(error) // OnError, or what takes its place; see report
 	back    comebacks   // of jobs of ours
+	limits  limits      // that have jobs wait for turns
+	ahead   ahead       // of a claim that goes past their jobs
 	more    bool        // the last claim found as many jobs as it wanted
 
 	gathering gathering // outcomes to be stored

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
 
 // sweepAll takes over leases that have run out until ctx is done.
@@ -24,12 +26,12 @@ func (s *shift[ID]) sweepAll(ctx context.Context) {
 // sweep takes over some leases that have run out, and reports whether there may be more.
 func (s *shift[ID]) sweep() (more bool, err error) {
 	ends := time.Now().Add(s.lease)
-	rows, err := take(s, &s.sweeping, s.statements.Sweep, sweepSize, s.sweepArgs, scanRow[ID])
+	rows, err := take(s, &s.sweeping, s.statements.Sweep, sqltable.Some{N: sweepSize}, s.sweepArgs, scanRow[ID])
 	for _, row := range rows {
 		if !time.Now().Before(ends) {
 			return false, err // the others run out again
 		}
-		job, unknown := s.job(row)
+		job, unknown := s.job(row, nil)
 		stored := unknown == nil && s.settle(s.failed(job, s.lost), ends, storingBriefly)
 		s.remember(row.Lease, stored)
 	}

@@ -189,6 +189,11 @@ type Columns struct {
 	// JSON if a job brings its policy itself. It is only read.
 	Kind string
 
+	// Key is optional. It tells whose limit a job is under, such as a tenant's, for
+	// [Worker.QuotaFor]: of any type that the database can make a text of. It may be the same
+	// column as Kind. It is only read.
+	Key string
+
 	// Category is optional. It is the category of the last failure, [retry.Verdict].Category:
 	// text. A success makes it NULL.
 	Category string

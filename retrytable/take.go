@@ -17,77 +17,74 @@ import (
 
 // batch is what one claim has taken.
 type batch[ID any] struct {
-	rows  []Row[ID]
+	rows  []claimed[ID]
 	short bool          // fewer jobs are due than it would have taken
-	ends  time.Time     // of the leases at the earliest, by the clock of this process
-	turn  retry.Turn    // of the attempts; 0 if they take their own
 	held  time.Duration // until there are turns for more jobs
+	next  time.Time     // when there may be turns for jobs of a kind or key that wait; zero if none do
+}
+
+// claimed is a row that was claimed.
+type claimed[ID any] struct {
+	Row[ID]
+
+	ends time.Time  // of the lease at the earliest, by the clock of this process
+	turn retry.Turn // of the attempt; 0 if it takes its own
+	of   *turns     // where turn is from
 }
 
 // claim claims up to n jobs. It is not canceled, because a canceled statement may have claimed
 // rows, which nobody would work on until their leases run out.
 func (s *shift[ID]) claim(n int) (b batch[ID], err error) {
-	if b.turn, n, b.held = s.turns(s.atOnce(n)); n == 0 {
-		return b, nil
+	if s.Turn != nil {
+		n = min(n, 1) // the limit in ClaimWhere does not count the other rows of the same claim
 	}
-	defer func() { s.giveBack(b.turn, n-len(b.rows)) }()
-	if p := s.statements.Promote; s.statements.Promotes {
-		if _, err := take(s, &s.promoting, p, max(n, promotions), s.ClaimArgs[:p.NArgs], scanID[ID]); err != nil {
-			return b, err
-		}
+	if s.limits.first = !s.limits.first; s.limits.first {
+		err = s.claimLimited(&b, n)
 	}
-	b.ends = time.Now().Add(s.lease)
-	b.rows, err = take(s, &s.claiming, s.statements.Claim, n, s.ClaimArgs, scanRow[ID])
-	b.short = len(b.rows) < n
-	s.more = !b.short
-	if err == nil && len(b.rows) == 0 {
-		err = s.touch()
+	if err == nil && len(b.rows) < n {
+		err = s.claimOthers(&b, n-len(b.rows))
 	}
+	if err == nil && !s.limits.first {
+		err = s.claimLimited(&b, n)
+	}
+	b.next = s.limits.next()
 	return b, err
 }
 
-// turns takes turns for up to n jobs before they are claimed, if all jobs have the same policy
-// and it has a Quota. So jobs without a turn cost nothing, and keep their order. If it is not known
-// that more than one is due, it takes one, because a turn that is asked for counts as a wish.
-func (s *shift[ID]) turns(n int) (turn retry.Turn, granted int, held time.Duration) {
-	p := s.Policy
-	if s.PolicyFor != nil || p == nil || p.Quota == nil {
-		return 0, n, 0
+// claimOthers claims up to n jobs but those of limits. If all jobs have the same policy and it has
+// a Quota, it takes their turns first. So jobs without a turn cost nothing, and keep their order.
+func (s *shift[ID]) claimOthers(b *batch[ID], n int) (err error) {
+	from, turn := &turns{policy: s.Policy}, retry.Turn(0)
+	if s.PolicyFor == nil && s.Policy != nil && s.Policy.Quota != nil {
+		from.quota = s.Policy.Quota
+		if !s.more { // a turn that is asked for counts as a wish
+			n = 1
+		}
+		if turn, n, b.held = s.takeTurns(from, n); n == 0 {
+			return nil
+		}
 	}
-	if !s.more {
-		n = min(n, 1)
+	var rows []Row[ID]
+	defer func() { s.giveBack(from, turn, n-len(rows)) }()
+	if p := s.statements.Promote; s.statements.Promotes {
+		if _, err := take(s, &s.promoting, p, sqltable.Some{N: max(n, promotions)}, s.ClaimArgs[:p.NArgs], scanID[ID]); err != nil {
+			return err
+		}
 	}
-	err := engine.Guard("Quota", func() error {
-		turn, granted, held = p.Quota.Take(p, n)
-		return nil
-	})
-	if err != nil {
-		s.report(err)
-		return 0, 0, longestPoll
+	began := time.Now()
+	rows, b.short, err = s.claimPast(n)
+	b.add(rows, began.Add(s.lease), turn, from)
+	s.more = !b.short
+	if err == nil && len(rows) == 0 {
+		err = s.touch()
 	}
-	if granted = min(max(granted, 0), n); granted == n {
-		return turn, n, 0
-	}
-	return turn, granted, max(held, time.Millisecond)
+	return err
 }
 
-// giveBack returns turns that were not used.
-func (s *shift[ID]) giveBack(turn retry.Turn, n int) {
-	if turn == 0 || n == 0 {
-		return
+func (b *batch[ID]) add(rows []Row[ID], ends time.Time, turn retry.Turn, from *turns) {
+	for _, row := range rows {
+		b.rows = append(b.rows, claimed[ID]{row, ends, turn, from})
 	}
-	if err := engine.Guard("Quota", func() error { s.Policy.Quota.Return(s.Policy, turn, n); return nil }); err != nil {
-		s.report(err)
-	}
-}
-
-// atOnce is how many of n jobs one claim takes. With Turn it takes one, because the limit in
-// ClaimWhere does not count the other rows of the same claim.
-func (s *shift[ID]) atOnce(n int) int {
-	if s.Turn == nil {
-		return n
-	}
-	return min(n, 1)
 }
 
 // taking is one statement that takes up to n rows, and what it has taken.
@@ -95,7 +92,7 @@ type taking[ID, T any] struct {
 	*shift[ID]
 
 	from *sqltable.Pick
-	n    int
+	some sqltable.Some // the rows that are wanted
 	args []any
 	scan func(*sql.Rows) (T, error)
 
@@ -105,13 +102,13 @@ type taking[ID, T any] struct {
 	all   []T
 }
 
-// take runs a statement that takes up to n rows. If the database refuses that, take finds out
+// take runs a statement that takes some rows. If the database refuses that, take finds out
 // which rows are refused, and takes others. The refusal is an error only if there are no others.
 func take[ID, T any](
-	s *shift[ID], o *obstacles, from *sqltable.Pick, n int, args []any, scan func(*sql.Rows) (T, error),
+	s *shift[ID], o *obstacles, from *sqltable.Pick, some sqltable.Some, args []any, scan func(*sql.Rows) (T, error),
 ) ([]T, error) {
-	t := &taking[ID, T]{shift: s, from: from, n: n, args: args, scan: scan, began: time.Now()}
-	if ids := o.due(n); len(ids) > 0 {
+	t := &taking[ID, T]{shift: s, from: from, some: some, args: args, scan: scan, began: time.Now()}
+	if ids := o.due(some.N); len(ids) > 0 {
 		_ = t.past(o, ids, nil) // they are known to be refused
 		if len(t.all) > 0 {
 			o.next = time.Time{} // others may be mended too
@@ -120,11 +117,11 @@ func take[ID, T any](
 	if t.outage != nil || t.isEnough() {
 		return t.all, t.outage
 	}
-	err := t.some(o.without(), s.patience())
+	err := t.take(o.without(), false, s.patience())
 	if err == nil || !dberr.MaybeOfRow(err) {
 		return t.all, err
 	}
-	ids, unanswered := t.look(o.without())
+	ids, unanswered := t.look(o.without(), mostLooked)
 	if unanswered != nil || len(ids) == 0 {
 		return t.all, err
 	}
@@ -134,19 +131,27 @@ func take[ID, T any](
 // isEnough reports whether to stop taking rows: all that were wanted are taken, or the first
 // of them have waited for a while, and their leases run.
 func (t *taking[ID, T]) isEnough() bool {
-	return len(t.all) >= t.n || len(t.all) > 0 && time.Since(t.began) > t.lease/10
+	return len(t.all) >= t.some.N || len(t.all) > 0 && time.Since(t.began) > t.lease/10
 }
 
-// some takes some of those rows, and no more than are still wanted.
-func (t *taking[ID, T]) some(which sqltable.Some, limit time.Duration) error {
+// take takes rows with one of those IDs, or others, and no more than are still wanted.
+func (t *taking[ID, T]) take(ids []any, these bool, limit time.Duration) error {
 	t.lane.Lock()
 	defer t.lane.Unlock()
-	which.N = t.n - len(t.all)
+	which := t.which(ids, these)
 	got, err := answerWithin(t.ctx, t.shift, limit, func(ctx context.Context) ([]T, error) {
 		return t.inTurn(ctx, which)
 	})
 	t.all = append(t.all, got...)
 	return err
+}
+
+// which narrows the rows that are wanted to those with one of the IDs, or to others.
+func (t *taking[ID, T]) which(ids []any, these bool) sqltable.Some {
+	some := t.some
+	some.N -= len(t.all)
+	some.IDs, some.None = ids, !these
+	return some
 }
 
 // inTurn runs the statement, after Turn if it claims rows. Where transactions are more isolated
@@ -180,11 +185,12 @@ func (t *taking[ID, T]) inTurn(ctx context.Context, which sqltable.Some) (all []
 // mostLooked is how many rows are looked at, besides those that are known to be refused.
 const mostLooked = 1000
 
-// look returns which rows are to be taken, in their order. It changes nothing.
-func (t *taking[ID, T]) look(which sqltable.Some) (ids []any, err error) {
+// look returns which rows are to be taken, n at most, in their order. It changes nothing.
+func (t *taking[ID, T]) look(without []any, n int) (ids []any, err error) {
 	t.lane.Lock()
 	defer t.lane.Unlock()
-	which.N = mostLooked
+	which := t.which(without, false)
+	which.N = n
 	return answerWithin(t.ctx, t.shift, t.patience(), func(ctx context.Context) ([]any, error) {
 		return t.from.Look(ctx, t.DB, which, t.args)
 	})
@@ -203,7 +209,7 @@ func (t *taking[ID, T]) past(o *obstacles, ids []any, refusal error) error {
 			return sift.Stop
 		}
 		return t.answer(func() error {
-			err := t.some(sqltable.Some{IDs: ids[from:to]}, limit)
+			err := t.take(ids[from:to], true, limit)
 			switch {
 			case err == nil:
 				o.forget(ids[from:to])
@@ -245,13 +251,12 @@ const (
 	mostOften     = time.Second // is the shortest time until some are tried again
 )
 
-// without is all rows but the obstacles.
-func (o *obstacles) without() sqltable.Some {
-	all := sqltable.Some{None: true}
+// without are the IDs of the obstacles.
+func (o *obstacles) without() (ids []any) {
 	for _, row := range o.rows {
-		all.IDs = append(all.IDs, row.id)
+		ids = append(ids, row.id)
 	}
-	return all
+	return ids
 }
 
 // due returns up to n rows that are to be tried again, which they are once in a while.

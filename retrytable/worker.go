@@ -127,6 +127,16 @@ type Worker[ID any] struct {
 	// longer.
 	PolicyFor func(kind string) (*retry.Policy, error)
 
+	// QuotaFor, if not nil, returns the Quota of the jobs with a key, which is [Row].Key, if their
+	// policy has none: that of a tenant. [retryquota.Keys] has one for each key, and its method Of
+	// is such a function. nil means no Quota.
+	//
+	// While jobs of a key, or of a kind whose policy has a Quota, have to wait for their turns, they
+	// are left out of the claims, and claimed apart: as many as there are turns. They keep their
+	// order, and are claimed once. Up to 1000 kinds and keys are known to wait; the jobs of more
+	// are claimed again and again.
+	QuotaFor func(key string) retry.Pacer
+
 	// Work does a job. A nil error is a success. The context ends with the attempt, by
 	// Policy.AttemptTimeout, with the lease, or when the Worker has to stop. A panic is
 	// a failure with a [retry.PanicError]. If the DB has one connection, as SQLite should,
@@ -236,6 +246,9 @@ func (w *Worker[ID]) Validate() error {
 	if w.PolicyFor != nil && w.Table != nil && w.Table.Columns.Kind == "" {
 		p = append(p, errors.New("retrytable: Worker.PolicyFor: the table has no column for kinds: name one in Table.Columns.Kind"))
 	}
+	if w.QuotaFor != nil && w.Table != nil && w.Table.Columns.Key == "" {
+		p = append(p, errors.New("retrytable: Worker.QuotaFor: the table has no column for keys: name one in Table.Columns.Key"))
+	}
 	if w.Policy != nil {
 		if err := w.Policy.Validate(); err != nil {
 			p = append(p, fmt.Errorf("retrytable: Worker.Policy: %w", err))
@@ -315,7 +328,7 @@ func (w *Worker[ID]) Once(ctx context.Context) (claimed int, err error) {
 	}
 	var jobs sync.WaitGroup
 	for _, row := range b.rows {
-		jobs.Go(func() { r.work(ctx, row, b.ends, b.turn, func() {}) })
+		jobs.Go(func() { r.work(ctx, row, func() {}) })
 	}
 	jobs.Wait()
 	return len(b.rows), errors.Join(errs...)

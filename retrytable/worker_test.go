@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrypolicies"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
@@ -47,6 +48,10 @@ func TestWorkerValidate(t *testing.T) {
 		"kinds": {
 			&worker{Table: table, DB: new(sql.DB), Work: work, PolicyFor: new(retrypolicies.Policies).Get},
 			"retrytable: Worker.PolicyFor: the table has no column for kinds: name one in Table.Columns.Kind",
+		},
+		"keys": {
+			&worker{Table: table, DB: new(sql.DB), Work: work, QuotaFor: new(retryquota.Keys[string]).Of},
+			"retrytable: Worker.QuotaFor: the table has no column for keys: name one in Table.Columns.Key",
 		},
 		"a limit that nobody keeps": {
 			&worker{Table: &retrytable.Table[int64]{Name: "jobs"}, DB: new(sql.DB), Work: work, Policy: &retry.Policy{MaxElapsed: time.Hour}},

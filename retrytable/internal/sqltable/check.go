@@ -126,7 +126,7 @@ func (c *Comparison) compare(field string, column column, parts []part) {
 		return
 	}
 	for _, privilege := range got.lacks {
-		if privilege == "UPDATE" && (column.field == "ID" || column.field == "Kind") {
+		if privilege == "UPDATE" && (slices.Contains([]string{"ID", "Kind", "Key"}, column.field)) {
 			continue
 		}
 		c.misfit(field, name, "no privilege to "+privilege+" it")
@@ -152,7 +152,7 @@ func (c *Comparison) compare(field string, column column, parts []part) {
 func (c *Comparison) typeMisfit(column column, got found) string {
 	takes := c.dialect.takes(got)
 	switch column.field {
-	case "ID":
+	case "ID", "Key":
 	case "Status", "Kind", "Category":
 		if column.field == "Kind" && takes&aKind == 0 || column.field != "Kind" && takes&aStatus == 0 {
 			return "is " + got.sqlType + ", and must be text or an enum"

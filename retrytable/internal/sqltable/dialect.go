@@ -48,6 +48,9 @@ type dialect interface {
 	// bind turns the $1, $2, … into the parameters that the database knows.
 	bind(sql string) query
 
+	// exactText is the SQL for a column as a text, which is compared byte by byte; NULL is "".
+	exactText(column string) string
+
 	// clock is the SQL for this moment, in microseconds since 1970.
 	clock() string
 

@@ -50,6 +50,10 @@ func (mysql) micros(instant string) string {
 	return "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', " + instant + ")"
 }
 
+func (mysql) exactText(column string) string {
+	return "CAST(coalesce(CONVERT(" + column + " USING utf8mb4), '') AS binary)"
+}
+
 func (d mysql) clock() string { return d.micros(mysqlNow) }
 
 func (d mysql) instants(as Instants) *instantSQL {

@@ -19,6 +19,8 @@ type Pick struct {
 	table *Table
 	id    string // the quoted name
 	look  query  // the query of the IDs of its rows, which changes nothing
+
+	kindText, ownerText string // the columns of Owner as texts
 }
 
 // picker is how a dialect picks rows.
@@ -33,6 +35,15 @@ type Some struct {
 	N    int
 	IDs  []any
 	None bool
+
+	Of  *Owner  // only of this one
+	But []Owner // none of these
+}
+
+// Owner is whom rows belong to: those with one kind, or with one key.
+type Owner struct {
+	Key  bool   // a value of Columns.Key; else of Columns.Kind
+	Name string // the value as a text; "" for NULL
 }
 
 // Rows runs p, and returns what it returns. The args must have passed CheckArgs.
@@ -70,7 +81,7 @@ const (
 	someRows  = "/*retrytable: n*/"        // how many rows
 	manyRows  = "/*retrytable: many*/"     // as many, or mostMerged if that is more
 	moreRows  = "/*retrytable: n + more*/" // as many and mostLocked
-	theseRows = "/*retrytable: these*/"    // the condition of the IDs
+	theseRows = "/*retrytable: these*/"    // the conditions of the IDs and the owners
 )
 
 // mostMerged is how many retries a claim looks at, if it claims fewer: so many have their
@@ -83,19 +94,35 @@ const mostLocked = 100
 // of returns the SQL of q for those rows, and its arguments.
 func (r narrowing) of(q query) (sql string, args []any) {
 	args = q.ordered(r.args)
-	condition := ""
-	if len(r.IDs) > 0 {
-		word := " IN "
-		if r.None {
-			word = " NOT IN "
+	var conditions strings.Builder
+	add := func(column, word string, values []any) {
+		if len(values) > 0 {
+			list, more := idList(len(args), values)
+			conditions.WriteString(r.table.Dialect.sql().bind(" AND " + column + word + list).sql)
+			args = slices.Concat(args, more)
 		}
-		list, ids := idList(len(args), r.IDs)
-		condition = r.table.Dialect.sql().bind(" AND " + r.id + word + list).sql
-		args = slices.Concat(args, ids)
+	}
+	word := " IN "
+	if r.None {
+		word = " NOT IN "
+	}
+	add(r.id, word, r.IDs)
+	for i, column := range []string{r.kindText, r.ownerText} {
+		key := i == 1
+		var names []any
+		for _, o := range r.But {
+			if o.Key == key {
+				names = append(names, o.Name)
+			}
+		}
+		add(column, " NOT IN ", names)
+		if r.Of != nil && r.Of.Key == key {
+			add(column, " IN ", []any{r.Of.Name})
+		}
 	}
 	return strings.NewReplacer(
 		someRows, strconv.Itoa(r.N), manyRows, strconv.Itoa(max(r.N, mostMerged)), moreRows, strconv.Itoa(r.N+mostLocked),
-		theseRows, condition,
+		theseRows, conditions.String(),
 	).Replace(q.sql), args
 }
 
@@ -123,7 +150,8 @@ func (b *builder) pick(name string, from index, wheres []string, addition, retur
 
 func (b *builder) picked(name string, nArgs int, p *picking) *Pick {
 	run, look := b.dialect.picker(p)
-	return &Pick{userArgs: userArgs{name, nArgs}, picker: run, table: b.Table, id: b.id, look: b.renumbered(look)}
+	return &Pick{userArgs: userArgs{name, nArgs}, picker: run, table: b.Table, id: b.id, look: b.renumbered(look),
+		kindText: b.dialect.exactText(b.kind), ownerText: b.dialect.exactText(b.owner)}
 }
 
 // renumbered is a query with new numbers for its parameters, because PostgreSQL cannot tell

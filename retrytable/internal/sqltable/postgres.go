@@ -36,6 +36,8 @@ func (postgres) micros(instant string) string {
 	return "(extract(epoch FROM " + instant + ") * 1000000)::bigint"
 }
 
+func (postgres) exactText(column string) string { return "coalesce(" + column + "::text, '')" }
+
 func (d postgres) clock() string { return d.micros(postgresMoment) }
 
 func (d postgres) instants(as Instants) *instantSQL {

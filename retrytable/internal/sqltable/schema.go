@@ -40,6 +40,10 @@ func (b *builder) columnParts(add, dueDefault string) []part {
 		due += dueDefault
 	}
 	count := types.integer + " NOT NULL DEFAULT 0"
+	key := b.Columns.Key
+	if key == b.Columns.Kind {
+		key = ""
+	}
 	return slices.DeleteFunc([]part{
 		{column: b.Columns.Status, sql: add + b.status + " " + types.word + " NOT NULL DEFAULT " + literal(b.Statuses.Ready)},
 		{column: cmp.Or(b.Columns.Retries, b.Columns.Attempts), sql: add + b.attempts + " " + count},
@@ -52,6 +56,7 @@ func (b *builder) columnParts(add, dueDefault string) []part {
 		{column: b.Columns.Ended, sql: add + b.ended + " " + b.instants.column},
 		{column: b.Columns.Kind, sql: add + b.kind + " " + types.word},
 		{column: b.Columns.Category, sql: add + b.category + " " + types.word},
+		{column: key, sql: add + b.owner + " " + types.word},
 		{column: b.Columns.Error, sql: add + b.text + " " + types.text},
 	}, func(p part) bool { return p.column == "" })
 }

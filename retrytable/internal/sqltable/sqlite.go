@@ -31,6 +31,9 @@ func (d sqlite) bind(sql string) query {
 	})}
 }
 
+// exactText is an expression, because a column would be compared by its collation.
+func (sqlite) exactText(column string) string { return "coalesce(" + column + " || '', '')" }
+
 // clock is one that any version knows, to the millisecond.
 func (d sqlite) clock() string { return d.millis("'now'") + " * 1000" }
 

@@ -167,7 +167,8 @@ func (b *builder) lead(attempts string) string {
 		cmp.Or(optional(b.Columns.RateLimited, "coalesce("+b.rateLimited+", 0)"), "0"),
 		cmp.Or(optional(b.Columns.Pending, "coalesce("+b.pending+", 0)"), "0"),
 		cmp.Or(optional(b.Columns.First, b.instants.micros(b.first)), "NULL"),
-		cmp.Or(optional(b.Columns.Kind, b.kind), "NULL"), b.dialect.clock(),
+		cmp.Or(optional(b.Columns.Kind, b.kind), "NULL"),
+		cmp.Or(optional(b.Columns.Key, b.dialect.exactText(b.owner)), "NULL"), b.dialect.clock(),
 	)
 }
 
@@ -329,9 +330,9 @@ func (s *Statements) State(ctx context.Context, db DB, id any) (row *RowState, e
 	err = each(ctx, db, func(rows *sql.Rows) error {
 		row = &RowState{}
 		var due, leased int64
-		var first, kind, now any
+		var first, kind, key, now any
 		err := rows.Scan(&row.Status, &due, &leased, new(any), &row.Fence,
-			&row.Failures, &row.RateLimited, &row.Pending, &first, &kind, &now)
+			&row.Failures, &row.RateLimited, &row.Pending, &first, &kind, &key, &now)
 		row.Due, row.Leased = due == 1, leased == 1
 		return err
 	}, s.state.sql, s.state.ordered([]any{id})...)

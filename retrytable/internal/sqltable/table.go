@@ -30,7 +30,7 @@ type Table struct {
 
 // Columns are the names of columns, without quotes. Those of optional columns may be empty.
 type Columns struct {
-	ID, Status, Attempts, Retries, Due, Lease, Fence, RateLimited, Pending, First, Ended, Kind, Category, Error string
+	ID, Status, Attempts, Retries, Due, Lease, Fence, RateLimited, Pending, First, Ended, Kind, Key, Category, Error string
 }
 
 // Statuses are the words of the status column.
@@ -77,7 +77,7 @@ type builder struct {
 	instants *instantSQL
 
 	// The quoted names.
-	table, id, status, attempts, due, leaseUntil, fence, rateLimited, pending, first, ended, kind, category, text string
+	table, id, status, attempts, due, leaseUntil, fence, rateLimited, pending, first, ended, kind, owner, category, text string
 }
 
 func (t *Table) builder() *builder {
@@ -91,7 +91,7 @@ func (t *Table) builder() *builder {
 	for quoted, name := range map[*string]string{
 		&b.id: c.ID, &b.status: c.Status, &b.attempts: cmp.Or(c.Retries, c.Attempts), &b.due: c.Due, &b.leaseUntil: c.Lease,
 		&b.fence: c.Fence, &b.rateLimited: c.RateLimited, &b.pending: c.Pending, &b.first: c.First,
-		&b.ended: c.Ended, &b.kind: c.Kind, &b.category: c.Category, &b.text: c.Error,
+		&b.ended: c.Ended, &b.kind: c.Kind, &b.owner: c.Key, &b.category: c.Category, &b.text: c.Error,
 	} {
 		*quoted = b.dialect.quote(name)
 	}

@@ -128,7 +128,7 @@ func (c *Columns) validate(p *Problems) {
 			continue
 		case strings.ContainsRune(column.name, 0):
 			p.Add(field, column.name, "must not contain a zero byte")
-		case taken:
+		case taken && (field != "Columns.Key" || other != "Columns.Kind"):
 			p.Add(field, column.name, "is "+other+" already")
 		}
 		seen[strings.ToLower(column.name)] = field

@@ -1,0 +1,275 @@
+package retrytable
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/retryjob"
+	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
+)
+
+// limits are the kinds and keys whose jobs wait for turns of a Quota. A job is claimed, and has no
+// turn: it is given back at once, and its kind or key is a limit from now on. Claims leave out the
+// jobs of limits. The jobs of each limit are claimed apart, as many as have turns, until fewer are
+// due than there are turns. So each job is claimed once, and they keep their order.
+type limits struct {
+	mu    sync.Mutex
+	all   map[sqltable.Owner]*limit
+	first bool // the jobs of limits are claimed before the others, each second time
+}
+
+// limit is one of them.
+type limit struct {
+	sqltable.Owner
+
+	next time.Time // when there may be a turn
+	more bool      // more than one job is due, as far as is known
+}
+
+const mostLimits = 1000
+
+// turns are where the turns of jobs are from, before they are claimed.
+type turns struct {
+	owner  *sqltable.Owner // nil for those of the Policy of all jobs
+	policy *retry.Policy
+	quota  retry.Pacer
+}
+
+// takeTurns takes turns for up to n jobs. If there are fewer, wait is until there may be more.
+func (s *shift[ID]) takeTurns(from *turns, n int) (turn retry.Turn, granted int, wait time.Duration) {
+	err := engine.Guard("Quota", func() error {
+		turn, granted, wait = from.quota.Take(from.policy, n)
+		return nil
+	})
+	if err != nil {
+		s.report(err)
+		return 0, 0, longestPoll
+	}
+	if granted = min(max(granted, 0), n); granted == n {
+		return turn, n, 0
+	}
+	return turn, granted, max(wait, time.Millisecond)
+}
+
+// giveBack returns turns that were not used.
+func (s *shift[ID]) giveBack(from *turns, turn retry.Turn, n int) {
+	if turn == 0 || n <= 0 {
+		return
+	}
+	if err := engine.Guard("Quota", func() error { from.quota.Return(from.policy, turn, n); return nil }); err != nil {
+		s.report(err)
+	}
+}
+
+// limited notes that a job has no turn, and may ask again after wait. It returns when the job is
+// due again.
+func (s *shift[ID]) limited(job *Job[ID], wait time.Duration) (due time.Duration) {
+	owner := sqltable.Owner{Name: job.Kind}
+	switch {
+	case job.policy.Quota == nil:
+		owner = sqltable.Owner{Key: true, Name: job.Key}
+	case s.PolicyFor == nil:
+		return wait
+	}
+	now, l := time.Now(), &s.limits
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch known := l.all[owner]; {
+	case known != nil:
+		known.more = true
+	case len(l.all) >= mostLimits:
+		return wait
+	default:
+		if l.all == nil {
+			l.all = map[sqltable.Owner]*limit{}
+		}
+		l.all[owner] = &limit{Owner: owner, next: now.Add(wait), more: true}
+	}
+	s.back.add(now, wait)
+	return 0
+}
+
+// owners are the kinds and keys whose jobs others leave out.
+func (l *limits) owners() (all []sqltable.Owner) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for owner := range l.all {
+		all = append(all, owner)
+	}
+	return all
+}
+
+// due returns those that may have turns by now, the one that waits for longest first.
+func (l *limits) due(now time.Time) (some []*limit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.all {
+		if !one.next.After(now) {
+			some = append(some, one)
+		}
+	}
+	slices.SortFunc(some, func(a, b *limit) int { return a.next.Compare(b.next) })
+	return some
+}
+
+// next returns when there may be the next turn, or zero if nobody waits.
+func (l *limits) next() (at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.all {
+		if at.IsZero() || one.next.Before(at) {
+			at = one.next
+		}
+	}
+	return at
+}
+
+func (l *limits) drop(one *limit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.all, one.Owner)
+}
+
+// claimLimited claims jobs of limits, as many as have turns, until b has n.
+func (s *shift[ID]) claimLimited(b *batch[ID], n int) error {
+	for _, l := range s.limits.due(time.Now()) {
+		if n <= len(b.rows) {
+			break
+		}
+		if err := s.claimOf(b, l, n-len(b.rows)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claimOf claims up to n jobs of a limit. A claim that has taken long is repeated after a longer
+// pause, because the jobs of others are in its way.
+func (s *shift[ID]) claimOf(b *batch[ID], l *limit, n int) error {
+	from := s.turnsOf(l)
+	if from.quota == nil { // its policy was exchanged, or it has none any more
+		s.limits.drop(l)
+		return nil
+	}
+	want := n
+	if !l.more {
+		want = 1
+	}
+	began := time.Now()
+	turn, granted, wait := s.takeTurns(from, want)
+	if l.next = began.Add(wait); granted == 0 {
+		return nil
+	}
+	rows, err := take(s, &s.claiming, s.statements.Claim, sqltable.Some{N: granted, Of: &l.Owner}, s.ClaimArgs, scanRow[ID])
+	b.add(rows, began.Add(s.lease), turn, from)
+	s.giveBack(from, turn, granted-len(rows))
+	s.limits.mu.Lock()
+	defer s.limits.mu.Unlock()
+	l.more = len(rows) == granted
+	switch now := time.Now(); {
+	case err != nil:
+	case !l.more:
+		delete(s.limits.all, l.Owner)
+	case now.Sub(began) > slowClaim:
+		l.next = later(l.next, now.Add(10*now.Sub(began)))
+	}
+	return err
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// turnsOf returns where the turns of a limit are from now.
+func (s *shift[ID]) turnsOf(l *limit) *turns {
+	from := &turns{owner: &l.Owner, policy: s.Policy}
+	err := engine.Guard("QuotaFor", func() (err error) {
+		if l.Key {
+			from.quota = s.QuotaFor(l.Name)
+			return nil
+		}
+		if from.policy, err = retryjob.PolicyFor(l.Name, s.Policy, s.PolicyFor); err == nil && from.policy != nil {
+			from.quota = from.policy.Quota
+		}
+		return err
+	})
+	if err != nil {
+		from.quota = nil // each job tells
+	}
+	return from
+}
+
+// ahead are the IDs of jobs that are due, in their order, but those of limits. A claim that goes past
+// the jobs of limits may take long, so one look finds many.
+type ahead struct {
+	ids   []any
+	all   bool          // no more were due
+	took  time.Duration // the look
+	until time.Time     // when it is time for another one
+}
+
+const (
+	slowClaim   = 5 * time.Millisecond
+	fewAhead    = 1000   // of a look
+	mostAhead   = 10_000 // of a look after one that took long
+	shareOfLook = 20     // a look takes one part in so many of the time
+)
+
+// claimPast claims up to n jobs but those of limits. short says that no more are due, as far as is
+// known.
+func (s *shift[ID]) claimPast(n int) (rows []Row[ID], short bool, err error) {
+	a, some := &s.ahead, sqltable.Some{N: n, But: s.limits.owners()}
+	if len(some.But) > 0 {
+		if err := s.look(some); err != nil || len(a.ids) == 0 {
+			return nil, err == nil, err
+		}
+		if rows, err = s.claimAhead(some); err == nil {
+			return rows, a.all && len(a.ids) == 0, nil
+		}
+	}
+	*a = ahead{}
+	rows, err = take(s, &s.claiming, s.statements.Claim, some, s.ClaimArgs, scanRow[ID])
+	return rows, len(rows) < n, err
+}
+
+// look looks for jobs if it is time.
+func (s *shift[ID]) look(some sqltable.Some) (err error) {
+	a, began, n := &s.ahead, time.Now(), fewAhead
+	if began.Before(a.until) && (a.all || len(a.ids) > 0) {
+		return nil
+	}
+	if a.took > slowClaim {
+		n = mostAhead
+	}
+	t := &taking[ID, Row[ID]]{shift: s, from: s.statements.Claim, some: some, args: s.ClaimArgs}
+	a.ids, err = t.look(s.claiming.without(), n)
+	a.all, a.took = len(a.ids) < n, time.Since(began)
+	a.until = began.Add(shareOfLook * a.took)
+	if len(a.ids) > 0 {
+		a.until = later(a.until, began.Add(s.poll))
+	}
+	return err
+}
+
+// claimAhead claims the next jobs that a look has found. It asks for no more IDs than jobs: with
+// more, PostgreSQL may look for them in the order of their index.
+func (s *shift[ID]) claimAhead(some sqltable.Some) ([]Row[ID], error) {
+	a := &s.ahead
+	ids := a.ids[:min(some.N, len(a.ids))]
+	t := &taking[ID, Row[ID]]{shift: s, from: s.statements.Claim, some: some, args: s.ClaimArgs, scan: scanRow[ID]}
+	if err := t.take(ids, true, s.patience()); err != nil {
+		return nil, err
+	}
+	if a.ids = a.ids[len(ids):]; len(t.all) == 0 && len(a.ids) > some.N { // another worker is here
+		n := rand.N(len(a.ids))
+		a.ids = slices.Concat(a.ids[n:], a.ids[:n])
+	}
+	return t.all, nil
+}
