@@ -44,6 +44,9 @@
 //	retry.retries         counter             {retry}    retry.policy, error.type
 //	retry.calls.waiting   up-down counter     {call}     retry.policy
 //	retry.budget.balance  gauge               {retry}    retry.budget
+//	retry.quota.hold      gauge               s          retry.quota
+//	retry.quota.waiting   gauge               {attempt}  retry.quota
+//	retry.quota.rate      gauge               {turn}/s   retry.quota
 //	retry.delay           histogram           s          retry.policy
 //	retry.hold            histogram           s          retry.policy
 //	retry.call.duration   histogram           s          retry.policy
@@ -56,7 +59,9 @@
 // retry.hold is how long a Quota of package retryquota has held all calls, once for each hold.
 //
 // The balance of a budget of [Options].Budgets is how many retries it would allow now,
-// fractions included: below 1, the next retry is refused.
+// fractions included: below 1, the next retry is refused. Of a Quota of [Options].Quotas, there is the
+// rest of its hold, how many attempts wait for their turns in this process, and how many turns it
+// gives in a second, once it knows of a limit.
 //
 // error.type is the category of the last failure, or its class if it has none; it is
 // missing after a success, for an unknown failure, and if the context ended the

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/names"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 )
 
 // meters are the instruments.
@@ -77,7 +78,31 @@ func newMeters(meter metric.Meter, opts *Options) (*meters, error) {
 			}
 			return nil
 		}))
-	return m, errors.Join(errs[:]...)
+	return m, errors.Join(append(errs[:], quotaGauges(meter, maps.Clone(opts.Quotas)))...)
+}
+
+// quotaGauges shows quotas.
+func quotaGauges(meter metric.Meter, quotas map[string]*retryquota.Quota) error {
+	gauge := func(name, unit, description string, value func(retryquota.Status) (float64, bool)) error {
+		_, err := meter.Float64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(description),
+			metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
+				for name, q := range quotas {
+					if value, known := value(q.Status(nil)); known {
+						o.Observe(value, metric.WithAttributes(quotaKey.String(name)))
+					}
+				}
+				return nil
+			}))
+		return err
+	}
+	return errors.Join(
+		gauge("retry.quota.hold", "s", "The rest of the time in which the quota lets nobody go.",
+			func(s retryquota.Status) (float64, bool) { return s.Hold.Seconds(), true }),
+		gauge("retry.quota.waiting", "{attempt}", "Attempts that wait for a turn of the quota.",
+			func(s retryquota.Status) (float64, bool) { return float64(s.Waiting + s.Away), true }),
+		gauge("retry.quota.rate", "{turn}/s", "Turns of the quota in a second; absent while no limit is known.",
+			func(s retryquota.Status) (float64, bool) { return 1 / max(s.Gap.Seconds(), 1e-9), s.Gap > 0 }),
+	)
 }
 
 func newSeries(policy string) *series {

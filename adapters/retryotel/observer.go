@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/names"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retryslog"
 )
 
@@ -45,6 +46,7 @@ const (
 	stopKey     = attribute.Key("retry.stop_reason")
 	outcomeKey  = attribute.Key("retry.outcome")
 	budgetKey   = attribute.Key("retry.budget")
+	quotaKey    = attribute.Key("retry.quota")
 	errorKey    = attribute.Key("error.type")
 	messageKey  = attribute.Key("exception.message")
 	resendKey   = attribute.Key("http.request.resend_count")
@@ -71,6 +73,10 @@ type Options struct {
 	// Budgets are the budgets whose balance is shown, by the names that they have in the
 	// metrics. Their policies must use the system's clock.
 	Budgets map[string]*retry.Budget
+
+	// Quotas are shown by the names that they have in the metrics. Their policies must use the
+	// system's clock.
+	Quotas map[string]*retryquota.Quota
 
 	// MaxPolicies and MaxCategories bound how many different values retry.policy and
 	// error.type have in the metrics. 0 or less means 100 each.

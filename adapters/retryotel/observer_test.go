@@ -21,6 +21,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryotel"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -52,6 +53,7 @@ func observe(t testing.TB, opts retryotel.Options) *telemetry {
 var units = map[string]string{
 	"retry.calls": "{call}", "retry.attempts": "{attempt}", "retry.retries": "{retry}", "retry.calls.waiting": "{call}",
 	"retry.delay": "s", "retry.call.duration": "s", "retry.budget.balance": "{retry}",
+	"retry.quota.hold": "s", "retry.quota.waiting": "{attempt}", "retry.quota.rate": "{turn}/s",
 }
 
 // read returns the values of all series; of a histogram its sum, and its count under the
@@ -149,6 +151,37 @@ func TestBudgets(t *testing.T) {
 	o := observe(t, retryotel.Options{Budgets: map[string]*retry.Budget{"payments": b}})
 	require.True(t, b.TryWithdraw(time.Now()))
 	assert.Equal(t, map[string]float64{"retry.budget.balance{retry.budget=payments}": 4}, o.read(t))
+}
+
+// limited is a Quota behind a limit, with four attempts that wait.
+func limited() *retryquota.Quota {
+	q := &retryquota.Quota{}
+	for range 20 {
+		turn, n, wait := q.Take(nil, 5)
+		for range n {
+			q.Tell(nil, turn, nil, retry.Verdict{})
+		}
+		time.Sleep(wait)
+	}
+	turn, n, _ := q.Take(nil, 5)
+	q.Return(nil, turn, n-1)
+	q.Tell(nil, turn, errBoom, retry.Verdict{Class: retry.RateLimited, After: 30 * time.Second})
+	return q
+}
+
+func TestQuotas(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := limited()
+		o := observe(t, retryotel.Options{Quotas: map[string]*retryquota.Quota{"api": q, "none": nil}})
+		status := q.Status(nil)
+		require.Positive(t, status.Gap)
+		assert.Equal(t, map[string]float64{
+			"retry.quota.hold{retry.quota=api}": 30, "retry.quota.hold{retry.quota=none}": 0,
+			"retry.quota.waiting{retry.quota=api}": float64(status.Waiting + status.Away), "retry.quota.waiting{retry.quota=none}": 0,
+			"retry.quota.rate{retry.quota=api}": 1 / status.Gap.Seconds(),
+		}, o.read(t))
+	})
 }
 
 // TestCardinality has a server that makes up categories.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/names"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 )
 
 // other is the label of what is beyond the limits.
@@ -27,6 +28,10 @@ type Options struct {
 	// Budgets are the budgets whose balance is shown, by the names that they have in the
 	// metrics. Their policies must use the system's clock.
 	Budgets map[string]*retry.Budget
+
+	// Quotas are shown by the names that they have in the metrics. Their policies must use the
+	// system's clock.
+	Quotas map[string]*retryquota.Quota
 
 	// MaxPolicies and MaxCategories bound how many different values the labels policy and
 	// category have, before the rest is "other". 0 or less means 100 each.
@@ -53,6 +58,9 @@ type Collector struct {
 	waiting     *prometheus.Desc
 	balance     *prometheus.Desc
 	budgets     map[string]*retry.Budget
+	quotas      map[string]*retryquota.Quota
+	held, queue *prometheus.Desc // of quotas
+	rate        *prometheus.Desc
 	hold, delay *prometheus.HistogramVec
 	duration    *prometheus.HistogramVec
 	exemplar    func(context.Context) prometheus.Labels
@@ -93,6 +101,9 @@ func New(opts *Options) *Collector {
 			Name: name, Help: help, ConstLabels: opts.Labels, Buckets: buckets,
 		}, []string{"policy"})
 	}
+	quota := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, []string{"quota"}, opts.Labels)
+	}
 	c := &Collector{
 		calls:    counter("retry_calls_total", "Calls that ended, by outcome and kind of the last failure.", "policy", "outcome", "category"),
 		attempts: counter("retry_attempts_total", "Attempts of the calls that ended.", "policy"),
@@ -102,6 +113,10 @@ func New(opts *Options) *Collector {
 		balance: prometheus.NewDesc("retry_budget_balance", "Retries that the budget would allow now.",
 			[]string{"budget"}, opts.Labels),
 		budgets:  maps.Clone(opts.Budgets),
+		quotas:   maps.Clone(opts.Quotas),
+		held:     quota("retry_quota_hold_seconds", "The rest of the time in which the quota lets nobody go."),
+		queue:    quota("retry_quota_waiting", "Attempts that wait for a turn of the quota."),
+		rate:     quota("retry_quota_rate", "Turns of the quota in a second; absent while no limit is known."),
 		hold:     histogram("retry_hold_seconds", "How long a quota has held all calls.", opts.DelayBuckets, delayBuckets),
 		delay:    histogram("retry_delay_seconds", "Waits before retries.", opts.DelayBuckets, delayBuckets),
 		duration: histogram("retry_call_duration_seconds", "Time from the first attempt of a call to its end.", opts.DurationBuckets, durationBuckets),
@@ -129,6 +144,9 @@ func (c *Collector) series(policy string) *series {
 func (c *Collector) Describe(descs chan<- *prometheus.Desc) {
 	descs <- c.waiting
 	descs <- c.balance
+	descs <- c.held
+	descs <- c.queue
+	descs <- c.rate
 	for _, m := range c.metrics() {
 		m.Describe(descs)
 	}
@@ -143,6 +161,14 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	now := time.Now()
 	for name, b := range c.budgets {
 		metrics <- prometheus.MustNewConstMetric(c.balance, prometheus.GaugeValue, b.Balance(now), name)
+	}
+	for name, q := range c.quotas {
+		status := q.Status(nil)
+		metrics <- prometheus.MustNewConstMetric(c.held, prometheus.GaugeValue, status.Hold.Seconds(), name)
+		metrics <- prometheus.MustNewConstMetric(c.queue, prometheus.GaugeValue, float64(status.Waiting+status.Away), name)
+		if status.Gap > 0 {
+			metrics <- prometheus.MustNewConstMetric(c.rate, prometheus.GaugeValue, 1/status.Gap.Seconds(), name)
+		}
 	}
 	for _, m := range c.metrics() {
 		m.Collect(metrics)

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryprometheus"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -159,6 +160,40 @@ func TestBudgets(t *testing.T) {
 		`retry_budget_balance{budget="none"} +Inf`,
 		`retry_budget_balance{budget="payments"} 4.0`,
 	}, lines(scrape(t, c), "retry_budget_balance{"))
+}
+
+// limited is a Quota behind a limit, with four attempts that wait.
+func limited() *retryquota.Quota {
+	q := &retryquota.Quota{}
+	for range 20 {
+		turn, n, wait := q.Take(nil, 5)
+		for range n {
+			q.Tell(nil, turn, nil, retry.Verdict{})
+		}
+		time.Sleep(wait)
+	}
+	turn, n, _ := q.Take(nil, 5)
+	q.Return(nil, turn, n-1)
+	q.Tell(nil, turn, errBoom, retry.Verdict{Class: retry.RateLimited, After: 30 * time.Second})
+	return q
+}
+
+func TestQuotas(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := limited()
+		c := retryprometheus.New(&retryprometheus.Options{Quotas: map[string]*retryquota.Quota{"api": q, "none": nil}})
+		status := q.Status(nil)
+		require.Positive(t, status.Gap)
+		assert.Equal(t, []string{`retry_quota_hold_seconds{quota="api"} 30.0`, `retry_quota_hold_seconds{quota="none"} 0.0`},
+			lines(scrape(t, c), "retry_quota_hold_seconds{"))
+		assert.Equal(t, []string{
+			fmt.Sprintf(`retry_quota_waiting{quota="api"} %d.0`, status.Waiting+status.Away), `retry_quota_waiting{quota="none"} 0.0`,
+		}, lines(scrape(t, c), "retry_quota_waiting{"))
+		rates := lines(scrape(t, c), "retry_quota_rate{")
+		require.Len(t, rates, 1)
+		assert.Contains(t, rates[0], fmt.Sprintf("%.4g", 1/status.Gap.Seconds()))
+	})
 }
 
 // TestCardinality has a server that makes up categories, which are not even UTF-8.

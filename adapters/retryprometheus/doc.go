@@ -14,6 +14,9 @@
 //			retry_retries_total                  counter    policy, category
 //			retry_calls_waiting                  gauge      policy
 //			retry_budget_balance                 gauge      budget
+//			retry_quota_hold_seconds             gauge      quota
+//			retry_quota_waiting                  gauge      quota
+//			retry_quota_rate                     gauge      quota
 //			retry_hold_seconds                   histogram  policy
 //			retry_delay_seconds                  histogram  policy
 //			retry_call_duration_seconds          histogram  policy
@@ -33,6 +36,9 @@
 //	    Operations whose State is stored wait elsewhere.
 //	  - retry_budget_balance is how many retries a budget of [Options].Budgets would allow now,
 //	    fractions included: below 1, the next retry is refused.
+//	  - retry_quota_hold_seconds is the rest of the hold of a Quota of [Options].Quotas, retry_quota_waiting
+//	    how many attempts wait for their turns in this process, and retry_quota_rate how many turns
+//	    it gives in a second, once it knows of a limit.
 //	  - retry_hold_seconds is how long a Quota of package retryquota has held all calls, once for each hold.
 //	  - retry_delay_seconds has the waits before retries, retry_call_duration_seconds the time
 //	    from the first attempt to the end.
