@@ -40,9 +40,12 @@ type call struct {
 
 // begin sets the policy of a call, and the settings that depend on the request.
 func (c *call) begin(p *retry.Policy, budget retry.Throttle) {
-	if c.t.Cooldown > 0 && p.Quota == nil {
+	switch {
+	case c.t.QuotaFor != nil && p.Quota == nil:
+		c.Policy = calls.Paced(calls.Policy(p, defaultPolicy), c.t.QuotaFor(c.req))
+	case c.t.Cooldown > 0 && p.Quota == nil:
 		c.Policy = c.t.host(c.req).pace(p)
-	} else {
+	default:
 		c.Policy = calls.Policy(p, defaultPolicy)
 	}
 	c.Budget = budget

@@ -47,6 +47,39 @@ func TestCooldown(t *testing.T) {
 	assert.Equal(t, []string{"a 0s", "b 0s", "a 20s", "A:80 20s", "a 20s", "b 20s"}, sent)
 }
 
+// Each tenant has a Quota: the limit of one holds no other, whatever the Cooldown.
+func TestQuotaFor(t *testing.T) {
+	t.Parallel()
+	clock := &retrytest.Clock{}
+	began, limited := clock.Now(), true
+	var sent []string
+	base := roundTripper(func(req *http.Request) (*http.Response, error) {
+		tenant := req.URL.Query().Get("tenant")
+		sent = append(sent, fmt.Sprint(tenant, " ", clock.Now().Sub(began)))
+		if tenant == "a" && limited {
+			limited = false
+			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: headers("Retry-After", "20"), Body: http.NoBody}, nil
+		}
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+	})
+	var quotas retryquota.Keys[string]
+	transport := &retryhttp.Transport{
+		Base: base, Cooldown: time.Minute, Policy: &retry.Policy{MaxAttempts: 1, Clock: clock},
+		QuotaFor: func(req *http.Request) retry.Pacer {
+			if tenant := req.URL.Query().Get("tenant"); tenant != "" {
+				return quotas.Of(tenant)
+			}
+			return nil
+		},
+	}
+	for _, tenant := range []string{"a", "b", "", "a", "b"} {
+		_, err := get(t, transport, "http://api/?tenant="+tenant)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []string{"a 0s", "b 0s", " 0s", "a 20s", "b 20s"}, sent)
+	assert.Equal(t, 2, quotas.Len())
+}
+
 // A Quota of the Policy, which other clients may share, is not replaced.
 func TestCooldownBesideAQuota(t *testing.T) {
 	t.Parallel()

@@ -131,12 +131,17 @@ type Transport struct {
 	// Policy's Timeout or a context.
 	//
 	// If the requests belong to several tenants with quotas of their own, one tenant's rate
-	// limit would hold back all others: give each tenant a Transport, with the same Base.
+	// limit would hold back all others: use QuotaFor.
 	//
 	// In the work of a pool or of a retrytable.Worker, the requests wait in the places of their
 	// jobs, and jobs of other kinds wait with them: there, a Policy.Quota of the jobs holds them
 	// back before they begin.
 	Cooldown time.Duration
+
+	// QuotaFor, if not nil, returns the Quota of a request in place of Cooldown, unless the Policy has
+	// one: that of a tenant, or of the part of an API that has a limit of its own. The method Of
+	// of [retryquota.Keys] has one for each key. nil means none. It must be safe for concurrent use.
+	QuotaFor func(*http.Request) retry.Pacer
 
 	// BufferBody is the largest number of bytes of a request's body that are
 	// kept in memory, if there is no other way to send the body again. A longer

@@ -39,6 +39,11 @@ type Interceptor struct {
 	// for concurrent use.
 	Idempotent func(procedure string) bool
 
+	// QuotaFor, if not nil, returns the Quota of a call, if the Policy has none: that of a tenant,
+	// which is in the context. The method Of of a retryquota.Keys has one for each key. nil means
+	// none. It must be safe for concurrent use.
+	QuotaFor func(ctx context.Context) retry.Pacer
+
 	budget retry.Budget
 	once   sync.Once // for the Reserve of the budget
 }
@@ -76,8 +81,11 @@ func (i *Interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) co
 const previousAttempts = "Grpc-Previous-Rpc-Attempts"
 
 // call returns what decides about the retries of one call.
-func (i *Interceptor) call(spec connect.Spec) retry.Call {
+func (i *Interceptor) call(ctx context.Context, spec connect.Spec) retry.Call {
 	p := calls.Policy(i.Policy, defaultPolicy)
+	if i.QuotaFor != nil && p.Quota == nil {
+		p = calls.Paced(p, i.QuotaFor(ctx))
+	}
 	i.once.Do(func() { i.budget.Reserve = calls.Reserve(p) })
 	return retry.Call{
 		Policy:        p,
@@ -89,7 +97,7 @@ func (i *Interceptor) call(spec connect.Spec) retry.Call {
 }
 
 func (i *Interceptor) unary(ctx context.Context, req connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, error) {
-	call := i.call(req.Spec())
+	call := i.call(ctx, req.Spec())
 	defer call.Abort()
 	for call.Next(ctx) {
 		attempt, connections := watched(&call)

@@ -420,8 +420,9 @@ func TestQuota(t *testing.T) {
 			})
 			quota := &retryquota.Quota{}
 			get := func(p retry.Policy) error {
-				p.Quota, p.Clock, p.Jitter = quota, clock, retry.NoJitter
-				_, err := call(t.Context(), t, s.URL, &retryconnect.Interceptor{Policy: &p}, connect.IdempotencyUnknown, protocol...)
+				p.Clock, p.Jitter = clock, retry.NoJitter
+				i := &retryconnect.Interceptor{Policy: &p, QuotaFor: func(context.Context) retry.Pacer { return quota }}
+				_, err := call(t.Context(), t, s.URL, i, connect.IdempotencyUnknown, protocol...)
 				return err
 			}
 

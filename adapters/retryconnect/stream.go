@@ -38,7 +38,7 @@ type stream struct {
 }
 
 func (i *Interceptor) stream(ctx context.Context, spec connect.Spec, next connect.StreamingClientFunc) connect.StreamingClientConn {
-	s := &stream{ctx: ctx, spec: spec, call: i.call(spec), next: next}
+	s := &stream{ctx: ctx, spec: spec, call: i.call(ctx, spec), next: next}
 	if !s.call.Next(ctx) {
 		return next(ctx, spec) // which says that ctx is done
 	}

@@ -48,6 +48,11 @@ type Interceptor struct {
 	// Policy counts instead, for all targets together.
 	Budget func(target string) retry.Throttle
 
+	// QuotaFor, if not nil, returns the Quota of a call to a target, if the Policy has none: that of
+	// a tenant, which is in the context. The method Of of a retryquota.Keys has one for each key.
+	// nil means none. It must be safe for concurrent use.
+	QuotaFor func(ctx context.Context, target string) retry.Pacer
+
 	targets targets
 }
 
@@ -98,7 +103,7 @@ func (i *Interceptor) openStream(
 func (i *Interceptor) invoke(
 	ctx context.Context, t target, req, reply any, invoker grpc.UnaryInvoker, opts []grpc.CallOption,
 ) error {
-	call := i.call(t)
+	call := i.call(ctx, t)
 	a := answers.Get().(*answer) //nolint:forcetypeassert // no others are put there
 	a.prepare(t, opts)
 	defer call.Abort()
@@ -118,8 +123,11 @@ func (i *Interceptor) invoke(
 }
 
 // call returns what decides about the retries of one call.
-func (i *Interceptor) call(t target) retry.Call {
+func (i *Interceptor) call(ctx context.Context, t target) retry.Call {
 	p := calls.Policy(i.Policy, defaultPolicy)
+	if i.QuotaFor != nil && p.Quota == nil {
+		p = calls.Paced(p, i.QuotaFor(ctx, targetOf(t.cc)))
+	}
 	return retry.Call{
 		Policy:        p,
 		Protocol:      classifyCall,

@@ -484,8 +484,12 @@ func TestQuota(t *testing.T) {
 	}).start(t)
 	quota := &retryquota.Quota{}
 	with := func(p retry.Policy) *grpc.ClientConn {
-		p.Quota, p.Clock, p.Jitter = quota, clock, retry.NoJitter
+		p.Clock, p.Jitter = clock, retry.NoJitter
 		i := &retrygrpc.Interceptor{Policy: &p, Budget: retrygrpc.NoBudget}
+		i.QuotaFor = func(_ context.Context, target string) retry.Pacer {
+			assert.Contains(t, target, s.address)
+			return quota
+		}
 		return dial(t, s.address, i.DialOptions()...)
 	}
 

@@ -18,7 +18,7 @@ import (
 func (i *Interceptor) stream(
 	ctx context.Context, t target, desc *grpc.StreamDesc, streamer grpc.Streamer, opts []grpc.CallOption,
 ) (grpc.ClientStream, error) {
-	s := &stream{ctx: ctx, desc: desc, call: i.call(t), room: room(opts)}
+	s := &stream{ctx: ctx, desc: desc, call: i.call(ctx, t), room: room(opts)}
 	s.open = func(a *attempt) (err error) {
 		// Each has its own: grpc may write to that of a stream that has ended.
 		a.answer = newAnswer()

@@ -32,3 +32,13 @@ func Policy(p, def *retry.Policy) *retry.Policy {
 	}
 	return &own
 }
+
+// Paced returns p, or a copy of it with the quota, unless p has one.
+func Paced(p *retry.Policy, quota retry.Pacer) *retry.Policy {
+	if quota == nil || p.Quota != nil {
+		return p
+	}
+	own := *p
+	own.Quota = quota
+	return &own
+}
