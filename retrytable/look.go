@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-5ff3c98e/retry/internal/redact"
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
 
@@ -201,7 +202,7 @@ const usualMost = 10_000
 // Failure is a group of jobs whose last failures look alike.
 type Failure[ID any] struct {
 	Category string
-	Error    string // the beginning of the text, as Jobs.Error takes it: what differs is *
+	Error    string // the beginning of the text, as Jobs.Error takes it: what differs, or is secret, is *
 	N        int
 	Example  Record[ID] // the newest, by its ID; its Error has 300 characters
 }
@@ -221,7 +222,7 @@ func (t *Table[ID]) Failures(ctx context.Context, db DB, jobs Jobs[ID], args ...
 	type key struct{ category, pattern string }
 	places := map[key]int{}
 	for _, r := range records {
-		k := key{r.Category, pattern(r.Error)}
+		k := key{r.Category, pattern(redact.Text(r.Error))}
 		i, ok := places[k]
 		if !ok {
 			i = len(groups)

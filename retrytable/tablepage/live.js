@@ -6,7 +6,7 @@ let on = true
 const shown = () => { button.textContent = on ? "Live: stop" : "Go live" }
 button.addEventListener("click", () => { on = !on; shown() })
 shown()
-state.before(button)
+state.after(button)
 
 setInterval(async () => {
 	const live = document.getElementById("live")

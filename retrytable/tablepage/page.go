@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/redact"
 	"github.com/seed-5ff3c98e/retry/internal/show"
 	"github.com/seed-5ff3c98e/retry/retrytable"
@@ -155,7 +156,8 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost:
 		var to string
 		if to, err = p.act(w, r); err == nil {
-			http.Redirect(w, r, to, http.StatusSeeOther)
+			h.Set("Location", to) // relative to the address that the browser knows
+			w.WriteHeader(http.StatusSeeOther)
 			return
 		}
 	case r.Method == http.MethodGet, r.Method == http.MethodHead:
@@ -211,6 +213,8 @@ func (p *Page) told(t Table, err error) (code int, shown string) {
 		return http.StatusNotFound, "There is no such job."
 	case errors.Is(err, retrytable.ErrTable):
 		return http.StatusInternalServerError, redact.Cut(err.Error(), 2000)
+	case isOfRequest(retry.Classify(err)):
+		return http.StatusBadRequest, text(err.Error())
 	}
 	if p.away == nil {
 		p.away = map[Table]time.Time{}
@@ -221,6 +225,12 @@ func (p *Page) told(t Table, err error) (code int, shown string) {
 		p.away[t] = since
 	}
 	return http.StatusServiceUnavailable, fmt.Sprintf("The database does not answer as it should, since %s: %s", at(since), text(err.Error()))
+}
+
+// isOfRequest reports whether an error is about what was asked: it was refused without asking the
+// database, or is about a value.
+func isOfRequest(v retry.Verdict) bool {
+	return v.Class == retry.Final && (v.Category == "" || strings.HasPrefix(v.Category, "sql_22"))
 }
 
 // look fills v with what a request wants to see.

@@ -234,9 +234,9 @@ type state struct {
 }
 
 type failure struct {
-	Category, Error string
-	N               int
-	Example         record
+	Category, Error, Link string
+	N                     int
+	Example               record
 }
 
 const (
@@ -256,7 +256,11 @@ func (t table[ID]) overview(ctx context.Context) (o overview) {
 	groups, more, err := t.Table.Failures(ctx, t.DB, retrytable.Jobs[ID]{})
 	o.err, o.More = err, more || len(groups) > mostGroups
 	for _, g := range groups[:min(len(groups), mostGroups)] {
-		o.Failures = append(o.Failures, failure{g.Category, g.Error, g.N, recordOf(g.Example)})
+		f := filter{Status: retrytable.Dead, Category: g.Category, Error: g.Error}
+		if text(f.Category) != f.Category { // an address must not have what the page hides
+			f.Category = ""
+		}
+		o.Failures = append(o.Failures, failure{g.Category, g.Error, "?" + f.query(t.Name()).Encode(), g.N, recordOf(g.Example)})
 	}
 	var kinds []string
 	for _, c := range o.Counts.Jobs {

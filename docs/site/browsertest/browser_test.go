@@ -90,8 +90,16 @@ type tab struct {
 	inside   map[network.RequestID]bool // the requests of data that the page has itself
 }
 
-// open opens the page at an address that begins with base, in a window of some width.
+// open opens the playground at an address that begins with base, in a window of some width.
 func open(t *testing.T, base, fragment string, width int64) *tab {
+	t.Helper()
+	p := visit(t, base, fragment, width)
+	p.await(`document.body.dataset.ready`)
+	return p
+}
+
+// visit opens a page.
+func visit(t *testing.T, base, fragment string, width int64) *tab {
 	t.Helper()
 	testkit.Needs(t, "Chromium")
 	require.NoError(t, started(), "Chromium: on Debian, apt-get install chromium")
@@ -105,7 +113,6 @@ func open(t *testing.T, base, fragment string, width int64) *tab {
 	call(p, network.Enable, network.EnableParams{})
 	call(p, cdplog.Enable, cdp.Empty{})
 	p.run(chromedp.Navigate(base + fragment))
-	p.await(`document.body.dataset.ready`)
 	t.Cleanup(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -251,6 +258,15 @@ func (p *tab) screenshot(name string) {
 		return
 	}
 	p.settled()
+	p.shoot(name)
+}
+
+// shoot is screenshot for a page that is ready.
+func (p *tab) shoot(name string) {
+	p.t.Helper()
+	if *screenshots == "" {
+		return
+	}
 	image, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
 	require.NoError(p.t, err)
 	require.NoError(p.t, os.WriteFile(filepath.Join(*screenshots, name+".png"), image, 0o600))
