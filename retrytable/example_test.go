@@ -40,6 +40,17 @@ func ExampleTable_Schema() {
 	// ALTER TABLE "tickets" SET (autovacuum_vacuum_scale_factor = 0.01);
 }
 
+// The jobs that died in an outage are tried again within an hour. This table has no column for texts,
+// which is told before anything is changed.
+func ExampleTable_TryAgain() {
+	var db *sql.DB // here there is none
+	ctx := context.Background()
+	jobs := &retrytable.Table[int64]{Name: "jobs"}
+	n, err := jobs.TryAgain(ctx, db, retrytable.Jobs[int64]{Error: "*connection refused*"}, retrytable.Again{Spread: time.Hour})
+	fmt.Println(n, err)
+	// Output: 0 retrytable: try again: Jobs.Error: "*connection refused*": the table has no column for it: name one in Columns.Error
+}
+
 // A worker on a table of mails, until the context is done. What the work has to write is
 // committed together with the end of the job. internal/test/tabletest runs the same with a
 // database.

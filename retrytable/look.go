@@ -59,29 +59,21 @@ const (
 // running ones if it is Running, and at all rows otherwise, the newest first by their IDs. The
 // args are those of Jobs.Where.
 func (t *Table[ID]) List(ctx context.Context, db DB, jobs Jobs[ID], args ...any) (page Page[ID], err error) {
-	records, next, partial, err := t.list(ctx, db, "list", jobs, cmp.Or(jobs.Limit, usualPage), longText, args)
-	if err != nil {
-		return page, err
-	}
-	page.Jobs, page.Partial = records, partial
-	if id, ok := next.(ID); ok && !partial {
-		page.Next = &id
-	}
-	return page, nil
+	return t.list(ctx, db, "list", jobs, cmp.Or(jobs.Limit, usualPage), longText, args)
 }
 
 const everyStatus = Ready | Waiting | Running | Done | Dead | Other
 
 func (t *Table[ID]) list(
 	ctx context.Context, db DB, name string, jobs Jobs[ID], limit, text int, args []any,
-) (all []Record[ID], next any, partial bool, err error) {
+) (page Page[ID], err error) {
 	s, err := t.sql()
 	if err != nil {
-		return nil, nil, false, err
+		return page, err
 	}
 	f, err := jobs.filter(s, name, everyStatus, args)
 	if err != nil || jobs.IDs != nil && len(jobs.IDs) == 0 {
-		return nil, nil, false, err
+		return page, err
 	}
 	l := sqltable.Listing{Filter: f, Name: name, Limit: limit, Looked: max(mostSeen, limit), Text: text}
 	if l.Status == sqltable.Status(everyStatus) || l.Status&sqltable.Status(Other) != 0 {
@@ -90,11 +82,15 @@ func (t *Table[ID]) list(
 	if jobs.After != nil {
 		l.After = *jobs.After
 	}
-	records, next, partial, err := s.List(ctx, db, l)
-	for _, r := range records {
-		all = append(all, recordOf[ID](r))
+	found, err := s.List(ctx, db, l)
+	for _, r := range found.Rows {
+		page.Jobs = append(page.Jobs, recordOf[ID](r))
 	}
-	return all, next, partial, t.explained(ctx, db, err)
+	if id, ok := found.Next.(ID); ok && !found.Partial {
+		page.Next = &id
+	}
+	page.Partial = found.Partial
+	return page, t.explained(ctx, db, err)
 }
 
 func recordOf[ID any](r sqltable.Record) Record[ID] {
@@ -115,11 +111,11 @@ type Field struct {
 // Find returns one job with all columns of its row, also those of which the Table knows nothing. If
 // there is none, the error is [sql.ErrNoRows].
 func (t *Table[ID]) Find(ctx context.Context, db DB, id ID) (r Record[ID], fields []Field, err error) {
-	records, _, _, err := t.list(ctx, db, "find", Jobs[ID]{IDs: []ID{id}}, 1, longText, nil)
+	page, err := t.list(ctx, db, "find", Jobs[ID]{IDs: []ID{id}}, 1, longText, nil)
 	if err != nil {
 		return r, nil, err
 	}
-	if len(records) == 0 {
+	if len(page.Jobs) == 0 {
 		return r, nil, fmt.Errorf("retrytable: find: there is no such job: %w", sql.ErrNoRows)
 	}
 	names, values, err := t.statements.Whole(ctx, db, id)
@@ -132,7 +128,7 @@ func (t *Table[ID]) Find(ctx context.Context, db DB, id ID) (r Record[ID], field
 		}
 		fields = append(fields, Field{name, values[i]})
 	}
-	return records[0], fields, nil
+	return page.Jobs[0], fields, nil
 }
 
 // Count is how many jobs have the same state, word and kind.
@@ -215,13 +211,13 @@ func (t *Table[ID]) Failures(ctx context.Context, db DB, jobs Jobs[ID], args ...
 	if jobs.Status == 0 {
 		jobs.Status = Dead
 	}
-	records, next, _, err := t.list(ctx, db, "failures", jobs, cmp.Or(jobs.Limit, mostSeen), groupedText, args)
+	page, err := t.list(ctx, db, "failures", jobs, cmp.Or(jobs.Limit, mostSeen), groupedText, args)
 	if err != nil {
 		return nil, false, err
 	}
 	type key struct{ category, pattern string }
 	places := map[key]int{}
-	for _, r := range records {
+	for _, r := range page.Jobs {
 		k := key{r.Category, pattern(redact.Text(r.Error))}
 		i, ok := places[k]
 		if !ok {
@@ -232,7 +228,7 @@ func (t *Table[ID]) Failures(ctx context.Context, db DB, jobs Jobs[ID], args ...
 		groups[i].N++
 	}
 	slices.SortStableFunc(groups, func(a, b Failure[ID]) int { return cmp.Compare(b.N, a.N) })
-	return groups, next != nil, nil
+	return groups, page.Next != nil || page.Partial, nil
 }
 
 const groupedText = 300
@@ -254,9 +250,11 @@ func pattern(text string) string {
 	}
 	text = randomName.ReplaceAllString(text, "*")
 	text = word.ReplaceAllStringFunc(text, func(w string) string {
-		digits := strings.IndexAny(w, "0123456789") >= 0
-		number := strings.Trim(w, "0123456789") == ""
-		if !digits || strings.ContainsAny(w, " :=(") || len(w) < 6 && !(number && len(w) > 3) {
+		least := 6
+		if strings.Trim(w, "0123456789") == "" {
+			least = 4
+		}
+		if len(w) < least || !strings.ContainsAny(w, "0123456789") || strings.ContainsAny(w, " :=(") {
 			return w
 		}
 		return "*"

@@ -45,7 +45,9 @@ func serve(ctx context.Context, listener net.Listener) error {
 			return r.Host == listener.Addr().String() // and not another name that leads here
 		},
 	})
-	server := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	server := &http.Server{
+		Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+	}
 	return server.Serve(listener)
 }
 

@@ -183,14 +183,20 @@ type Listing struct {
 	Text   int    // characters of the texts
 }
 
-// List returns rows. If there may be more, next is the ID after which they come. If rows were
-// not looked at that the next pages do not have either, partial is true.
-func (s *Statements) List(ctx context.Context, db DB, l Listing) (all []Record, next any, partial bool, err error) {
+// Listed is what a Listing has found.
+type Listed struct {
+	Rows    []Record
+	Next    any  // the ID after which there may be more, or nil
+	Partial bool // rows were not looked at that the next pages do not have either
+}
+
+// List returns rows.
+func (s *Statements) List(ctx context.Context, db DB, l Listing) (found Listed, err error) {
 	b := s.builder()
 	users := userArgs{name: l.Name}
 	users.NArgs, _ = b.parameters(l.Where)
 	if err := users.CheckArgs(l.Args); err != nil {
-		return nil, nil, false, err
+		return found, err
 	}
 	v := values{slices.Clone(l.Args)}
 	conditions := append([]string{b.fixedWhere()}, b.matching(l.Filter, &v)...)
@@ -203,23 +209,26 @@ func (s *Statements) List(ctx context.Context, db DB, l Listing) (all []Record, 
 		conditions = append(conditions, b.id+" < "+v.parameter(l.After))
 	}
 	from := b.dialect.byIDs(b, fmt.Sprintf("(%s LIMIT %d) AS looked", looked, w.size))
+	parts := []string{from}
 	for _, condition := range present(conditions...) {
-		from += " AND (" + condition + ")"
+		parts = append(parts, "("+condition+")")
 	}
-	q := b.renumbered(fmt.Sprintf("SELECT %s FROM %s ORDER BY %s DESC LIMIT %d", b.record(l.Text), from, b.id, l.Limit+1))
+	q := b.renumbered(fmt.Sprintf("SELECT %s FROM %s ORDER BY %s DESC LIMIT %d",
+		b.record(l.Text), strings.Join(parts, " AND "), b.id, l.Limit+1))
 	err = each(ctx, db, func(rows *sql.Rows) error {
 		r, err := b.scanRecord(rows)
-		all = append(all, r)
+		found.Rows = append(found.Rows, r)
 		return err
 	}, q.sql, q.ordered(v.all)...)
-	if err != nil {
-		return nil, nil, false, users.failed(err)
+	switch {
+	case err != nil:
+		return Listed{}, users.failed(err)
+	case len(found.Rows) > l.Limit:
+		return Listed{Rows: found.Rows[:l.Limit], Next: found.Rows[l.Limit-1].ID}, nil
 	}
-	if len(all) > l.Limit {
-		return all[:l.Limit], all[l.Limit-1].ID, false, nil
-	}
-	next, err = w.last(ctx, db)
-	return all, next, next != nil && !w.byID, users.failed(err)
+	found.Next, err = w.last(ctx, db)
+	found.Partial = found.Next != nil && !w.byID
+	return found, users.failed(err)
 }
 
 // joined looks for the rows in a CROSS JOIN, whose first table is the outer loop.
