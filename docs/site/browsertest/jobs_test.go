@@ -57,8 +57,12 @@ func TestJobsPageLooks(t *testing.T) {
 			}
 			p.await(`document.querySelector(".dead b").textContent === "48"`) // it is live
 			for _, screen := range []struct{ name, query string }{
-				{"", ""}, {"-dead", "?table=jobs&status=dead"}, {"-job", "?table=jobs&id=7"}, {"-none", "?table=jobs&id=seven"},
-				{"-question", "?table=jobs&status=dead&do=try+again"}, {"-end", "?table=jobs&id=7&do=end"},
+				{"", ""},
+				{"-dead", "?table=jobs&status=dead"},
+				{"-job", "?table=jobs&id=7"},
+				{"-none", "?table=jobs&id=seven"},
+				{"-question", "?table=jobs&status=dead&do=try+again"},
+				{"-end", "?table=jobs&id=7&do=end"},
 			} {
 				if screen.query != "" {
 					p.run(chromedp.Navigate(address + screen.query))

@@ -32,12 +32,14 @@ func main() {
 
 // serve works on jobs, and shows them, until there is an error.
 func serve(ctx context.Context, listener net.Listener) error {
-	worker, err := newWorker()
+	worker, err := newWorker(ctx)
 	if err != nil {
 		return err
 	}
-	defer worker.DB.Close()
-	go func() { log.Print(worker.Run(ctx)) }()
+	go func() {
+		defer func() { _ = worker.DB.Close() }()
+		log.Print(worker.Run(ctx))
+	}()
 	mux := http.NewServeMux()
 	mux.Handle("/jobs", &tablepage.Page{
 		Tables: []tablepage.Table{tablepage.Of(worker)},
@@ -52,7 +54,7 @@ func serve(ctx context.Context, listener net.Listener) error {
 }
 
 // newWorker has a table with 60 jobs.
-func newWorker() (*retrytable.Worker[int64], error) {
+func newWorker(ctx context.Context) (*retrytable.Worker[int64], error) {
 	db, err := sql.Open("sqlite", "file::memory:?_txlock=immediate")
 	if err != nil {
 		return nil, err
@@ -62,7 +64,7 @@ func newWorker() (*retrytable.Worker[int64], error) {
 		Name: "jobs", Dialect: retrytable.SQLite,
 		Columns: retrytable.Columns{First: "first_at", Ended: "ended_at", Kind: "kind", Category: "category", Error: "error"},
 	}
-	_, err = db.Exec("CREATE TABLE jobs (id INTEGER PRIMARY KEY, payload TEXT);" + jobs.Schema() +
+	_, err = db.ExecContext(ctx, "CREATE TABLE jobs (id INTEGER PRIMARY KEY, payload TEXT);"+jobs.Schema()+
 		`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60)
 		INSERT INTO jobs (kind, payload, due_at)
 		SELECT CASE WHEN i % 3 = 0 THEN 'mail' ELSE 'webhook' END, '{"to": "customer ' || i || '"}', 0 FROM n`)

@@ -182,7 +182,8 @@ func TestRedrive(t *testing.T) {
 		done := make(chan error, 4)
 		seen := make([]atomic.Bool, total+1)
 		for range 4 {
-			w := &retrytable.Worker[int64]{Table: table, DB: s.db, Concurrency: 20, Poll: 50 * time.Millisecond,
+			w := &retrytable.Worker[int64]{
+				Table: table, DB: s.db, Concurrency: 20, Poll: 50 * time.Millisecond,
 				Work: func(_ context.Context, job *retrytable.Job[int64]) error {
 					if seen[job.ID].Swap(true) {
 						twice.Add(1)
@@ -191,7 +192,8 @@ func TestRedrive(t *testing.T) {
 						stop()
 					}
 					return nil
-				}}
+				},
+			}
 			go func() { done <- w.Run(ctx) }()
 		}
 		changed := make(chan int64, 2)
