@@ -19,7 +19,6 @@ var pageFiles embed.FS
 // pages returns the pages by their names.
 func pages(raw string, figures map[string]*figure) (map[string][]byte, error) {
 	templates, err := template.New("").Funcs(template.FuncMap{
-		"legend": func() string { return rounds.Legend },
 		"picture": func(name string) (string, error) {
 			f, ok := figures[name]
 			if !ok {
@@ -32,12 +31,24 @@ func pages(raw string, figures map[string]*figure) (map[string][]byte, error) {
 			err := d.ReadFile(filepath.Join(raw, file))
 			return d.Machine() + ".", err
 		},
-		"tables": func(file, metric string) (string, error) {
+		"ratios": func(file, metric string) (string, error) {
 			d, err := rounds.Load(metric, filepath.Join(raw, file))
 			if err != nil {
 				return "", err
 			}
-			return d.Tables(), nil
+			return d.Ratios(), nil
+		},
+		"bytes": func(file, metric, workload, by string) (string, error) {
+			d, err := rounds.Load(metric, filepath.Join(raw, file))
+			if err != nil {
+				return "", err
+			}
+			for _, r := range d.Rows(workload) {
+				if r.By == by {
+					return fmt.Sprintf("%.0f", r.Medians[metric]), nil
+				}
+			}
+			return "", fmt.Errorf("%s: no %s by=%s", file, workload, by)
 		},
 		"pivot": func(file, unit, format string, titled ...string) (string, error) {
 			return pivot(filepath.Join(raw, file), unit, format, titled...)

@@ -56,6 +56,21 @@ func TestTable(t *testing.T) {
 `, table(t, layer))
 }
 
+func TestRatios(t *testing.T) {
+	t.Parallel()
+	d := rounds.New("ns/op")
+	require.NoError(t, d.Read("x", strings.NewReader(layer+
+		`BenchmarkOther/by=hand-2 10 2 ns/op
+BenchmarkOther/by=hand-2 10 3 ns/op
+BenchmarkOther/by=hand-2 10 4 ns/op
+`)))
+	assert.Equal(t, `| × hand | hand | retry | failsafehttp |
+|---|--:|--:|--:|
+| Layer | 1.00 | 1.10 | 35.0 |
+| Other | 1.00 | – | – |
+`, d.Ratios())
+}
+
 // Another unit, names without GOMAXPROCS, other benchmarks in the same input, and
 // one that nothing is compared with.
 func TestMetric(t *testing.T) {

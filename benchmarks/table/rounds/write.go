@@ -74,6 +74,34 @@ func (d *Data) table(text *strings.Builder, w *workload) {
 	}
 }
 
+// Ratios returns one table with a row for every workload: the cost of each contestant compared with
+// that of the loop by hand.
+func (d *Data) Ratios() string {
+	var names []string
+	for _, w := range d.workloads {
+		for _, r := range w.rows(d.metric) {
+			if !slices.Contains(names, r.By) {
+				names = append(names, r.By)
+			}
+		}
+	}
+	var text strings.Builder
+	text.WriteString("| × hand | " + strings.Join(names, " | ") + " |\n|---|" + strings.Repeat("--:|", len(names)) + "\n")
+	for _, w := range d.workloads {
+		rows := w.rows(d.metric)
+		text.WriteString("| " + w.name)
+		for _, name := range names {
+			cell := "–"
+			if i := slices.IndexFunc(rows, func(r Row) bool { return r.By == name }); i >= 0 {
+				cell = three(rows[i].Ratio)
+			}
+			text.WriteString(" | " + cell)
+		}
+		text.WriteString(" |\n")
+	}
+	return text.String()
+}
+
 // besides returns the units that a table has besides its metric.
 func (d *Data) besides() []string {
 	units := []string{"stack-B/sleeper", "B/op", "allocs/op", "goroutines-left", "p99-ns"}
