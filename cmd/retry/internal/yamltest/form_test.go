@@ -138,7 +138,7 @@ var formTables = map[string]func(t *testing.T) string{
 	"backoffs": func(t *testing.T) string {
 		t.Helper()
 		const place = `{"backoff": %s}`
-		rows := "| Name | JSON | YAML | It waits |\n| --- | --- | --- | --- |\n"
+		rows := "| Name | JSON | It waits |\n| --- | --- | --- |\n"
 		names := keysAt(t, place)
 		assert.Len(t, backoffs, len(names))
 		for _, name := range names {
@@ -148,8 +148,8 @@ var formTables = map[string]func(t *testing.T) string{
 					assert.Contains(t, backoffs[name].example, fmt.Sprintf("%q", argument), "the example of %s", name)
 				}
 			}
-			asJSON, asYAML := form(t, fmt.Sprintf(`"backoff": {%q: %s}`, name, backoffs[name].example))
-			rows += fmt.Sprintf("| `%s` | %s | %s | %s |\n", name, asJSON, asYAML, backoffs[name].meaning)
+			asJSON, _ := form(t, fmt.Sprintf(`"backoff": {%q: %s}`, name, backoffs[name].example))
+			rows += fmt.Sprintf("| `%s` | %s | %s |\n", name, asJSON, backoffs[name].meaning)
 		}
 		return rows
 	},
@@ -159,7 +159,7 @@ var formTables = map[string]func(t *testing.T) string{
 		require.True(t, ok)
 		words, objects, ok := strings.Cut(must, ", or an object with one key of ")
 		require.True(t, ok)
-		rows := "| Name | JSON | YAML | It draws |\n| --- | --- | --- | --- |\n"
+		rows := "| Name | JSON | It draws |\n| --- | --- | --- |\n"
 		names := strings.Split(words, ", ")
 		for name := range strings.SplitSeq(objects, ", ") {
 			names = append(names, fmt.Sprintf("%q", name))
@@ -171,8 +171,8 @@ var formTables = map[string]func(t *testing.T) string{
 			if argument := jitters[name].example; argument != "" {
 				value = "{" + name + ": " + argument + "}"
 			}
-			asJSON, asYAML := form(t, `"jitter": `+value)
-			rows += fmt.Sprintf("| `%s` | %s | %s | %s |\n", strings.Trim(name, `"`), asJSON, asYAML, jitters[name].meaning)
+			asJSON, _ := form(t, `"jitter": `+value)
+			rows += fmt.Sprintf("| `%s` | %s | %s |\n", strings.Trim(name, `"`), asJSON, jitters[name].meaning)
 		}
 		return rows
 	},
@@ -200,12 +200,12 @@ func table(t *testing.T) string {
 	t.Helper()
 	names := inOrder(keysAt(t, "%s"))
 	assert.Len(t, policyKeys, len(names))
-	rows := "| Key | Value | Default | JSON | YAML | It |\n| --- | --- | --- | --- | --- | --- |\n"
+	rows := "| Key | Value | Default | JSON | It |\n| --- | --- | --- | --- | --- |\n"
 	for _, name := range names {
 		row, ok := policyKeys[name]
 		require.True(t, ok, "the page says nothing about %s", name)
-		asJSON, asYAML := form(t, fmt.Sprintf("%q: %s", name, row.example))
-		rows += fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s |\n", name, typeOf(t, name), row.fallback, asJSON, asYAML, row.meaning)
+		asJSON, _ := form(t, fmt.Sprintf("%q: %s", name, row.example))
+		rows += fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", name, typeOf(t, name), row.fallback, asJSON, row.meaning)
 		// A default that is written out is what the zero policy has.
 		if value, quoted := strings.CutPrefix(row.fallback, "`"); quoted && row.fallback != "`0`" {
 			var said, zero retry.Policy
