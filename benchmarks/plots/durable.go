@@ -118,7 +118,7 @@ func (col *column) bars(t *theme, by []string, end int) *plot.Plot {
 	p := t.rows(len(by))
 	p.X.Min, p.X.Max = 0, float64(end)
 	p.X.Tick.Marker = every(tick, 0, end)
-	p.Add(t.verticals(values(p.X.Tick.Marker)...), plotter(func(c draw.Canvas, p *plot.Plot) {
+	p.Add(t.verticals(0), plotter(func(c draw.Canvas, p *plot.Plot) {
 		x, y := p.Transforms(&c)
 		c.FillText(t.bold(normal, t.ink), vg.Point{X: c.Min.X, Y: c.Max.Y + vg.Points(5)}, col.title)
 		for i, name := range by {

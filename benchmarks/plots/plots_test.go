@@ -108,6 +108,58 @@ func TestTexts(t *testing.T) {
 	}
 }
 
+var linePath = regexp.MustCompile(`<path d="M([-\d.,L]+)" style="fill:none;stroke:`)
+
+// lines returns the points of the lines of a picture, in the coordinates of its texts.
+func lines(t *testing.T, svg []byte) (all [][][2]float64) {
+	t.Helper()
+	for _, m := range linePath.FindAllSubmatch(svg, -1) {
+		var points [][2]float64
+		for point := range strings.SplitSeq(string(m[1]), "L") {
+			var x, y float64
+			_, err := fmt.Sscanf(point, "%g,%g", &x, &y)
+			require.NoError(t, err)
+			points = append(points, [2]float64{x, -y})
+		}
+		all = append(all, points)
+	}
+	return all
+}
+
+// crosses reports whether a line goes through the text.
+func (a textBox) crosses(from, to [2]float64) bool {
+	const steps = 200
+	for i := range steps + 1 {
+		part := float64(i) / steps
+		x, y := from[0]+part*(to[0]-from[0]), from[1]+part*(to[1]-from[1])
+		if a.left < x && x < a.right && a.top < y && y < a.bottom {
+			return true
+		}
+	}
+	return false
+}
+
+// No line goes through a text.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	for name, svg := range generated(t) {
+		if !strings.HasSuffix(name, ".svg") {
+			continue
+		}
+		boxes := textBoxes(t, svg)
+		for _, points := range lines(t, svg) {
+			for i := range points[1:] {
+				for _, box := range boxes {
+					assert.False(t, box.crosses(points[i], points[i+1]), "%s: a line goes through %q", name, box.text)
+				}
+			}
+		}
+	}
+	box := textBox{"x", 10, 20, 10, 20}
+	assert.True(t, box.crosses([2]float64{15, 0}, [2]float64{15, 30}))
+	assert.False(t, box.crosses([2]float64{25, 0}, [2]float64{25, 30}))
+}
+
 func wellFormed(t *testing.T, name string, svg []byte) {
 	t.Helper()
 	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {

@@ -143,9 +143,9 @@ func (s *storm) successes(t *theme) *plot.Plot {
 	p.X.Label.Text = "seconds since the stall began"
 	s.lines(t, p, func(r *service.Result) []int { return r.Good })
 	p.Add(
-		label(45, 500, t.bold(normal, t.ours), fmt.Sprintf("well %.0f s after", s.budgeted.Recovery.Seconds())),
-		label(45, 320, t.text(normal, t.muted), fmt.Sprintf("no retries: %.0f s", s.none.Recovery.Seconds())),
-		label(45, 80, t.bold(normal, t.worse), "never well again"))
+		label(49, 560, t.bold(normal, t.ours), fmt.Sprintf("well %.0f s after", s.budgeted.Recovery.Seconds())),
+		label(49, 320, t.text(normal, t.muted), fmt.Sprintf("no retries: %.0f s", s.none.Recovery.Seconds())),
+		label(49, 80, t.bold(normal, t.worse), "never well again"))
 	return p
 }
 

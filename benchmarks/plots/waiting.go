@@ -78,7 +78,7 @@ func bars(t *theme, all []memory) *plot.Plot {
 	p.X.Min, p.X.Max = 0, float64(most)
 	p.X.Tick.Marker = every(step, 0, most)
 	p.X.Label.Text = "bytes"
-	p.Add(t.verticals(values(p.X.Tick.Marker)...), t.names(names), plotter(func(c draw.Canvas, p *plot.Plot) {
+	p.Add(t.verticals(0), t.names(names), plotter(func(c draw.Canvas, p *plot.Plot) {
 		x, y := p.Transforms(&c)
 		for i, m := range all {
 			const half = 0.36
