@@ -54,6 +54,10 @@ type Verdict struct {
 	// policy hold.
 	Exact bool
 
+	// NotStarted says that the attempt could not start, if the Class is Pending: see
+	// [MarkNotStarted].
+	NotStarted bool
+
 	// After is the server's hint: come back no sooner than this. 0 or less
 	// means that there is none.
 	After time.Duration
@@ -67,7 +71,8 @@ type Verdict struct {
 // fact returns v as a Fact, the form used inside the package. The receiver is a
 // pointer because a copy would wait for the stores of the single fields.
 func (v *Verdict) fact() known.Fact {
-	flags := bit(v.NotApplied)*known.NotApplied | bit(v.Progress)*known.Progress | bit(v.Exact)*known.Exact
+	flags := bit(v.NotApplied)*known.NotApplied | bit(v.Progress)*known.Progress |
+		bit(v.Exact)*known.Exact | bit(v.NotStarted)*known.NotStarted
 	return known.Fact{Class: known.Class(v.Class), Flags: flags, After: v.After, Category: v.Category}
 }
 
@@ -85,6 +90,7 @@ func verdictOf(f known.Fact) Verdict {
 		NotApplied: f.Flags.Has(known.NotApplied),
 		Progress:   f.Flags.Has(known.Progress),
 		Exact:      f.Flags.Has(known.Exact),
+		NotStarted: f.Flags.Has(known.NotStarted),
 		After:      f.After,
 		Category:   f.Category,
 	}

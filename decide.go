@@ -140,7 +140,7 @@ func wallTime(now time.Time, d time.Duration) time.Time {
 
 // timed reports whether the failure changes State.First.
 func (j *judgment) timed() bool {
-	return j.fact.Flags.Has(known.Progress) || unstarted(&j.fact)
+	return j.fact.Flags&(known.Progress|known.NotStarted) != 0
 }
 
 // refuse refuses a retry and keeps its delay in the Decision.
@@ -161,7 +161,7 @@ func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration)
 	j.limit = p.limit()
 	if s.normalize(); j.fact.Flags.Has(known.Progress) {
 		s.restart(now)
-	} else if unstarted(&j.fact) && s.First.IsZero() {
+	} else if j.fact.Flags.Has(known.NotStarted) && s.First.IsZero() {
 		s.First = now // for its limit
 	}
 	counter := s.counter(&j.fact, p.freeLimits(&j.fact))

@@ -68,11 +68,8 @@ func MarkPending(err error) error {
 	return Mark(err, Verdict{Class: Pending, NotApplied: true})
 }
 
-// notStarted is the category of MarkNotStarted.
+// notStarted is the category of MarkNotStarted, and its kind in the Overrides.
 const notStarted = "not_started"
-
-// unstarted reports whether a failure is that of an attempt that could not start.
-func unstarted(f *known.Fact) bool { return f.Class == known.Pending && f.Category == notStarted }
 
 // MarkNotStarted marks err as the failure of an attempt that could not start, because what it
 // needs could not be read: its own row, its configuration, a secret. It is [Pending] and
@@ -84,7 +81,7 @@ func unstarted(f *known.Fact) bool { return f.Class == known.Pending && f.Catego
 //
 // MarkNotStarted(nil) is nil.
 func MarkNotStarted(err error) error {
-	return Mark(err, Verdict{Class: Pending, NotApplied: true, Category: notStarted})
+	return Mark(err, Verdict{Class: Pending, NotApplied: true, NotStarted: true, Category: notStarted})
 }
 
 // MarkProgress marks err as the failure of an attempt that made progress before it

@@ -166,11 +166,12 @@ func (p *Policy) overridden(f *known.Fact) Policy {
 	q := *p
 	q.Overrides = nil
 	switch {
-	case unstarted(f):
+	case f.Flags.Has(known.NotStarted):
 		q.MaxAttempts, q.Backoff, q.MaxDelay = Unlimited, Exponential{Initial: time.Second}, longestStart
 		if q.MaxElapsed <= 0 && q.Timeout <= 0 {
 			q.MaxElapsed = mostStarting
 		}
+		q.apply(p.Overrides[notStarted])
 	case f.Class == known.Pending:
 		q.MaxAttempts = Unlimited
 		fallthrough

@@ -66,7 +66,7 @@ func (s *State) restart(now time.Time) {
 // works, so the failures before it are no longer failures in a row.
 func (s *State) counter(f *known.Fact, free int) *int {
 	switch {
-	case f.Class == known.Pending && !unstarted(f):
+	case f.Class == known.Pending && !f.Flags.Has(known.NotStarted):
 		if s.Pending += s.Failures; s.Pending < 0 {
 			s.Pending = math.MaxInt
 		}

@@ -307,7 +307,7 @@ func (s *Stored) end(ctx context.Context, err error) Outcome {
 	default:
 		s.Err = err
 		s.decided(s.call.End(err))
-		if v := s.Decision.Verdict; s.outcome == Again && v.Class == retry.Pending && v.Category == "not_started" {
+		if s.outcome == Again && s.Decision.Verdict.NotStarted {
 			s.outcome, s.Cause = Refused, NotStarted
 		}
 	}

@@ -76,4 +76,3 @@ func Attempt(ctx context.Context, job *retryjob.Stored, fn func(context.Context)
 	<-over
 	return outcome
 }
-

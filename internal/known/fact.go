@@ -40,6 +40,7 @@ const (
 	NotApplied Flags = 1 << iota // the operation certainly had no effect
 	Progress                     // the attempt did some of its work
 	Exact                        // After is the wait itself
+	NotStarted                   // the attempt could not start; with Pending
 )
 
 // Has reports whether all flags of g are set.
@@ -76,7 +77,7 @@ func Rejected(category string) Fact {
 }
 
 // Normal returns f as the decider reads it: a hint without a class is a rate limit,
-// unknown classes are Unknown, and negative hints are 0.
+// unknown classes are Unknown, negative hints are 0, and only what is Pending was not started.
 func (f Fact) Normal() Fact {
 	f.After = max(f.After, 0)
 	if f.Class > Pending {
@@ -84,6 +85,9 @@ func (f Fact) Normal() Fact {
 	}
 	if f.Class == Unknown && f.After > 0 && !f.Flags.Has(Exact) {
 		f.Class = RateLimited
+	}
+	if f.Class != Pending {
+		f.Flags &^= NotStarted
 	}
 	return f
 }
@@ -98,7 +102,7 @@ func (f Fact) Merge(g Fact, explicit bool) Fact {
 	if g.outranks(f, explicit) {
 		f = g
 	}
-	f.Flags = f.Flags&Exact | flags
+	f.Flags = f.Flags&(Exact|NotStarted) | flags
 	return f
 }
 

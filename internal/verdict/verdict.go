@@ -14,6 +14,7 @@ func Of(f known.Fact) retry.Verdict {
 		NotApplied: f.Flags.Has(known.NotApplied),
 		Progress:   f.Flags.Has(known.Progress),
 		Exact:      f.Flags.Has(known.Exact),
+		NotStarted: f.Flags.Has(known.NotStarted),
 		After:      f.After,
 		Category:   f.Category,
 	}

@@ -28,8 +28,8 @@ func settle(p *retry.Policy, v retry.Verdict, durable bool) settings {
 		s.attempts = retry.Unlimited // "repeated without limit"
 	}
 	keys := []string{v.Class.String(), v.Category} // the category's fields win
-	if unstarted(v) {                              // "from 1 second to 10 minutes"
-		s.backoff, s.maxDelay, keys = retry.Exponential{Initial: time.Second}, 10*time.Minute, keys[1:]
+	if v.NotStarted {                              // "from 1 second to 10 minutes"
+		s.backoff, s.maxDelay, keys[0] = retry.Exponential{Initial: time.Second}, 10*time.Minute, "not_started"
 	}
 	for _, key := range keys {
 		o := p.Overrides[key]
@@ -52,8 +52,6 @@ func settle(p *retry.Policy, v retry.Verdict, durable bool) settings {
 	s.fillWaits(durable)
 	return s
 }
-
-func unstarted(v retry.Verdict) bool { return v.Class == retry.Pending && v.Category == "not_started" }
 
 // fillWaits fills in the defaults that depend on the backoff.
 func (s *settings) fillWaits(durable bool) {
@@ -256,7 +254,7 @@ func decide(p *retry.Policy, durable bool, s retry.State, v retry.Verdict, now t
 	n, exhausted, counted := s.Failures+1, false, false
 	switch {
 	case v.Class == retry.Pending:
-		if !unstarted(v) { // "the count of failures starts again", and no attempt is forgotten
+		if !v.NotStarted { // "the count of failures starts again", and no attempt is forgotten
 			s.Pending, s.Failures = s.Pending+s.Failures, 0
 		}
 		s.Pending++
@@ -267,7 +265,7 @@ func decide(p *retry.Policy, durable bool, s retry.State, v retry.Verdict, now t
 		s.Failures++
 		exhausted, counted = s.Failures >= set.attempts, true
 	}
-	if unstarted(v) {
+	if v.NotStarted {
 		if s.First.IsZero() {
 			s.First = now
 		}
@@ -327,6 +325,7 @@ func verdict(p *retry.Policy, f failure, timedOut bool) (v retry.Verdict) {
 	switch {
 	case f.mark != nil:
 		v = *f.mark
+		v.NotStarted = v.NotStarted && v.Class == retry.Pending
 		if v.After = max(v.After, 0); v == (retry.Verdict{}) {
 			v.Category = "unknown"
 		}
@@ -336,6 +335,7 @@ func verdict(p *retry.Policy, f failure, timedOut bool) (v retry.Verdict) {
 	default:
 		v = f.base
 	}
+	v.NotStarted = v.NotStarted && v.Class == retry.Pending
 	if f.once && v.Class != retry.Final {
 		return retry.Verdict{Class: retry.Final}
 	}

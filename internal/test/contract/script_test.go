@@ -199,10 +199,12 @@ func (d *decoder) policy() retry.Policy {
 }
 
 func (d *decoder) verdict() retry.Verdict {
-	return retry.Verdict{
+	v := retry.Verdict{
 		Class: pick(d, retry.Retryable, retry.Unknown, retry.RateLimited, retry.Pending, retry.Final), Category: pick(d, "", "custom", "not_started"),
 		NotApplied: d.once(2), Progress: d.once(6), Exact: d.once(5), After: d.hint(),
 	}
+	v.NotStarted = v.Category == "custom" // and "not_started" alone says nothing
+	return v
 }
 
 // The errors of others are known by their methods.
@@ -250,7 +252,7 @@ func (d *decoder) failure(n int) failure {
 		case 7:
 			f.marked(retry.Mark(f.err, v), v)
 		case 8:
-			f.marked(retry.MarkNotStarted(f.err), retry.Verdict{Class: retry.Pending, NotApplied: true, Category: "not_started"})
+			f.marked(retry.MarkNotStarted(f.err), retry.Verdict{Class: retry.Pending, NotApplied: true, NotStarted: true, Category: "not_started"})
 		}
 	}
 	return f

@@ -285,8 +285,8 @@ func showVerdict(v retry.Verdict) string {
 	if !slices.Contains(kinds, v.Category) {
 		v.Category = ""
 	}
-	return fmt.Sprintf("%v, after %v, not applied: %v, progress: %v, exact: %v, %q",
-		v.Class, max(v.After, 0), v.NotApplied, v.Progress, v.Exact, v.Category)
+	return fmt.Sprintf("%v, after %v, not applied: %v, progress: %v, exact: %v, not started: %v, %q",
+		v.Class, max(v.After, 0), v.NotApplied, v.Progress, v.Exact, v.NotStarted, v.Category)
 }
 
 func showState(s retry.State) string {

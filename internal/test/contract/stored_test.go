@@ -144,7 +144,7 @@ func (r *run) judged(f outcome) (retryjob.Outcome, decision) {
 	switch r.ends = ends; {
 	case d.stop != retry.StopNone:
 		return retryjob.Ended, d
-	case unstarted(d.verdict):
+	case d.verdict.NotStarted:
 		return retryjob.Refused, d
 	}
 	return retryjob.Again, d
