@@ -289,10 +289,15 @@ type (
 		Op         string
 		StatusCode int
 	}
+	responseError struct {
+		Code     string
+		Response *http.Response
+	}
 )
 
 func (*plainError) Error() string      { return "plain" }
 func (*statusOnlyError) Error() string { return "status" }
+func (*responseError) Error() string   { return "response" }
 
 // The errors of clients are known by the fields of their types.
 func BenchmarkClassifyStruct(b *testing.B) {
@@ -308,7 +313,7 @@ func BenchmarkClassifyStruct(b *testing.B) {
 		{"plain", &plainError{}},
 		{"wrapped", wrapped},
 		{"status", &statusOnlyError{StatusCode: http.StatusServiceUnavailable}},
-		{"response", &exchangeError{Code: "rate_limit_exceeded", Response: response}},
+		{"response", &responseError{Code: "rate_limit_exceeded", Response: response}},
 	} {
 		b.Run("fields="+bb.name, func(b *testing.B) {
 			b.ReportAllocs()

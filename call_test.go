@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 	"github.com/seed-5ff3c98e/retry/retrypool"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
@@ -614,7 +616,7 @@ func TestCallClassify(t *testing.T) {
 			retry.Verdict{Class: retry.Final, After: -1},
 		},
 		{"not for the Classifier", policy, protocol, retry.Final, errFinal, retry.Verdict{Category: "policy"}},
-		{"not for a mark", policy, protocol, retry.Final, retry.Mark(errBoom, retry.Verdict{}), markedUnknown},
+		{"not for a mark", policy, protocol, retry.Final, retry.Mark(errBoom, retry.Verdict{}), retry.Verdict{Category: "unknown"}},
 		{"not for an opinion", policy, protocol, retry.Retryable, errFinalMark, retry.Verdict{Class: retry.Final}},
 	}
 	for _, tt := range tests {
@@ -984,4 +986,340 @@ func TestNotApplied(t *testing.T) {
 		require.ErrorAs(t, c.Err(), &e, name)
 		assert.Equal(t, tt.want, e.NotApplied, name)
 	}
+}
+
+// oddPacer returns nonsense.
+type oddPacer struct {
+	waited time.Duration
+	err    error
+	taken  int
+	told   []error
+}
+
+func (o *oddPacer) Wait(context.Context, *retry.Policy, retry.Waiting) (retry.Turn, time.Duration, error) {
+	return 7, o.waited, o.err
+}
+
+func (o *oddPacer) Take(*retry.Policy, int) (retry.Turn, int, time.Duration) {
+	return 7, o.taken, -time.Hour
+}
+func (o *oddPacer) Return(*retry.Policy, retry.Turn, int) {}
+
+func (o *oddPacer) Tell(_ *retry.Policy, _ retry.Turn, err error, _ retry.Verdict) time.Duration {
+	o.told = append(o.told, err)
+	return -1
+}
+
+// A Pacer decides when an attempt begins, and whether one does; it hears how each of them ended.
+func TestPacerOfOnesOwn(t *testing.T) {
+	t.Parallel()
+	errBurst := errors.New("burst is 0")
+	deadline, cancel := context.WithDeadline(t.Context(), firstAttempt.Add(time.Hour))
+	defer cancel()
+	for name, tt := range map[string]struct {
+		pacer oddPacer
+		ctx   context.Context
+		want  error
+		told  int
+	}{
+		"at once":         {oddPacer{}, t.Context(), nil, 1},
+		"a negative wait": {oddPacer{waited: -time.Hour}, t.Context(), nil, 1},
+		"held":            {oddPacer{err: &retry.HeldError{For: time.Hour}}, t.Context(), retry.StopRetryAfter, 0},
+		"an error":        {oddPacer{err: errBurst}, t.Context(), errBurst, 0},
+		"a deadline":      {oddPacer{err: errBurst}, deadline, retry.StopDeadline, 0},
+	} {
+		p := &retry.Policy{Quota: &tt.pacer, Clock: retrytest.NewClock(firstAttempt)}
+		if err := p.Execute(tt.ctx, func(context.Context) error { return nil }); tt.want == nil {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorIs(t, err, tt.want, name)
+		}
+		assert.Len(t, tt.pacer.told, tt.told, name)
+	}
+	odd := &oddPacer{taken: -7}
+	call := retry.Call{Policy: &retry.Policy{Quota: odd}}
+	assert.False(t, call.Begin(t.Context()))
+	assert.Equal(t, time.Millisecond, call.Delay())
+	odd.taken = 1
+	require.True(t, call.Begin(t.Context()))
+	call.Abort()
+	assert.Equal(t, []error{retry.ErrLost}, odd.told, "an attempt without an outcome is told too")
+}
+
+func TestExecuteNilFunc(t *testing.T) {
+	t.Parallel()
+	dead, kill := context.WithCancel(t.Context())
+	kill()
+	for name, p := range everyWay() {
+		for _, ctx := range []context.Context{t.Context(), dead, nil} {
+			assert.EqualError(t, p.Execute(ctx, nil), "retry: fn is nil", name)
+			v, err := retry.Do[int](ctx, p, nil)
+			assert.EqualError(t, err, "retry: fn is nil", name)
+			assert.Zero(t, v)
+		}
+	}
+	p := &retry.Policy{Observer: retry.ObserverFunc(func(context.Context, retry.Event) { t.Error("there was no call") })}
+	assert.Error(t, p.Execute(t.Context(), nil))
+}
+
+// TestExecuteAllocsPerWait checks that a call makes one timer, whatever the
+// number of its waits. Not parallel, because allocations are counted for the
+// whole process.
+func TestExecuteAllocsPerWait(t *testing.T) { //nolint:paralleltest // see above
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	allocs := func(attempts int) float64 {
+		p := &retry.Policy{MaxAttempts: attempts, Backoff: retry.Constant(1), Jitter: retry.NoJitter}
+		return testing.AllocsPerRun(50, func() { _ = p.Execute(ctx, fail) })
+	}
+	none, one, many := allocs(1), allocs(2), allocs(40)
+	assert.Greater(t, one, none)
+	assert.Equal(t, one, many)
+}
+
+// TestExecuteReadsOfTheClock checks how often the clock is read: at most once
+// for a failure, and never when nothing needs the time.
+func TestExecuteReadsOfTheClock(t *testing.T) {
+	t.Parallel()
+	observer := retry.ObserverFunc(func(context.Context, retry.Event) {})
+	final := retry.On(retry.Final, errBoom)
+	tests := []struct {
+		name     string
+		p        retry.Policy
+		deadline bool
+		success  int // reads of a call that succeeds at once
+		later    int // of one that succeeds at its third attempt
+		failure  int // of one that fails three times
+	}{
+		{"nothing", retry.Policy{}, false, 0, 0, 0},
+		{"waits", retry.Policy{Backoff: retry.Constant(time.Second)}, false, 0, 0, 0},
+		{"a final error", retry.Policy{Classifier: final}, false, 0, 0, 0},
+		{"an attempt timeout", retry.Policy{AttemptTimeout: time.Hour}, false, 0, 0, 0},
+		{"overrides", retry.Policy{Overrides: map[string]retry.Override{"unknown": {MaxAttempts: 3}}}, false, 0, 0, 0},
+		{"no limit of time", retry.Policy{MaxElapsed: -1}, false, 0, 0, 0},
+		{"a deadline", retry.Policy{}, true, 0, 2, 3},
+		{"a budget", retry.Policy{Budget: &retry.Budget{Reserve: 100}}, false, 1, 3, 3},
+		{"a limit of time", retry.Policy{MaxElapsed: time.Hour}, false, 1, 3, 4},
+		{"an observer", retry.Policy{Observer: observer}, false, 2, 4, 4},
+		{"an observer of a final error", retry.Policy{Observer: observer, Classifier: final}, false, 2, 2, 2},
+		{
+			"everything",
+			retry.Policy{MaxElapsed: time.Hour, Observer: observer, Budget: &retry.Budget{Reserve: 100}, AttemptTimeout: time.Hour},
+			true, 2, 4, 4,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			run := func(succeeds int) int {
+				c := newCountingClock()
+				ctx := t.Context()
+				if tt.deadline {
+					ctx = untilContext{ctx, c.now.Add(time.Hour)}
+				}
+				p := tt.p
+				p.Clock = c
+				calls := 0
+				_ = p.Execute(ctx, func(context.Context) error {
+					if calls++; calls == succeeds {
+						return nil
+					}
+					return errBoom
+				})
+				return c.reads
+			}
+			assert.Equal(t, tt.success, run(1))
+			assert.Equal(t, tt.later, run(3))
+			assert.Equal(t, tt.failure, run(0))
+		})
+	}
+	t.Run("an end of the context", func(t *testing.T) {
+		t.Parallel()
+		for _, tt := range []struct {
+			p    retry.Policy
+			want int
+		}{{retry.Policy{}, 0}, {retry.Policy{Budget: &retry.Budget{}}, 0}, {retry.Policy{MaxElapsed: 1}, 1}, {retry.Policy{Observer: observer}, 2}} {
+			c := newCountingClock()
+			p := tt.p
+			p.Clock = c
+			ctx, cancel := context.WithCancel(t.Context())
+			assert.Error(t, p.Execute(ctx, failing(cancel)))
+			assert.Equal(t, tt.want, c.reads)
+		}
+	})
+}
+
+// everyWay has policies that cover all paths through the loop: each needs other
+// work around an attempt.
+func everyWay() map[string]*retry.Policy {
+	return map[string]*retry.Policy{
+		"nil":             nil,
+		"zero":            {},
+		"unlimited":       {MaxAttempts: retry.Unlimited},
+		"attempt timeout": {AttemptTimeout: time.Hour},
+		"max elapsed":     {MaxElapsed: time.Hour},
+		"observer":        {Observer: retry.ObserverFunc(func(context.Context, retry.Event) {})},
+		"budget":          {Budget: &retry.Budget{}},
+		"classifier":      {Classifier: retry.On(retry.Retryable, testkit.ErrPeer)},
+		"no delay":        {Backoff: retry.Constant(0)},
+	}
+}
+
+func TestExecuteNilContext(t *testing.T) {
+	t.Parallel()
+	var none context.Context
+	for name, p := range everyWay() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				calls := 0
+				v, err := retry.Do(none, p, func(ctx context.Context) (int, error) {
+					if !assert.NotNil(t, ctx) {
+						return 0, errFinalMark
+					}
+					assert.NoError(t, ctx.Err())
+					if calls++; calls == 1 {
+						return 0, errBoom
+					}
+					return calls, nil
+				})
+				assert.NoError(t, err)
+				assert.Equal(t, 2, v)
+			})
+		})
+	}
+}
+
+// TestExecuteFinalBeforeTheContextEnds checks that an error which was judged
+// before the context ended does not change.
+func TestExecuteFinalBeforeTheContextEnds(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(cancel func()) retry.Policy{
+		"in the classifier": func(cancel func()) retry.Policy {
+			return retry.Policy{Classifier: func(error) retry.Verdict { cancel(); return retry.Verdict{Class: retry.Final} }}
+		},
+		"in the observer": func(cancel func()) retry.Policy {
+			return retry.Policy{
+				Classifier: retry.On(retry.Final, errBoom),
+				Observer:   retry.ObserverFunc(func(context.Context, retry.Event) { cancel() }),
+			}
+		},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		p := end(cancel)
+		assert.Equal(t, errBoom, p.Execute(ctx, failing(nil)), name)
+		assert.Error(t, ctx.Err(), name)
+	}
+}
+
+func TestMain(m *testing.M) { testkit.NoLeaks(m) }
+
+func TestObservers(t *testing.T) {
+	t.Parallel()
+	var told []string
+	named := func(name string) retry.Observer {
+		return retry.ObserverFunc(func(ctx context.Context, e retry.Event) {
+			assert.Equal(t, t.Context(), ctx)
+			assert.Equal(t, 7, e.Attempt)
+			told = append(told, name)
+		})
+	}
+	tests := []struct {
+		name string
+		o    retry.Observer
+		want []string
+	}{
+		{"none", retry.Observers(), nil},
+		{"nil only", retry.Observers(nil, nil), nil},
+		{"one", retry.Observers(named("a")), []string{"a"}},
+		{"in order", retry.Observers(named("a"), named("b"), named("c")), []string{"a", "b", "c"}},
+		{"nil among them", retry.Observers(nil, named("a"), nil, named("b"), nil), []string{"a", "b"}},
+		{"one in another", retry.Observers(named("a"), retry.Observers(named("b"), nil), named("c")), []string{"a", "b", "c"}},
+		{"one twice", retry.Observers(named("a"), named("a")), []string{"a", "a"}},
+	}
+	for _, tt := range tests {
+		told = nil
+		require.NotNil(t, tt.o, tt.name)
+		tt.o.Observe(t.Context(), retry.Event{Attempt: 7})
+		assert.Equal(t, tt.want, told, tt.name)
+	}
+}
+
+// TestObserverCancels checks a call whose context the Observer ends.
+func TestObserverCancels(t *testing.T) {
+	t.Parallel()
+	errCause := errors.New("enough")
+	canceled := &retry.Error{
+		Attempts: 1, Stop: retry.StopCanceled, Err: errBoom, Cause: errCause,
+		State: retry.State{Failures: 1, First: firstAttempt},
+	}
+	tests := map[string]struct {
+		outcome, err error
+		want         []string // the timeline
+	}{
+		"before a wait":    {errBoom, canceled, []string{"1: boom: retry in 2s", "1: gave up (canceled): boom"}},
+		"at a success":     {nil, nil, []string{"1: succeeded"}},
+		"at a final error": {errFinalMark, errFinalMark, []string{"1: gave up (final): bad request"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			c, events := retrytest.NewClock(firstAttempt), &retrytest.Recorder{}
+			hook := retry.ObserverFunc(func(context.Context, retry.Event) { cancel(errCause) })
+			p := &retry.Policy{Jitter: retry.NoJitter, Clock: c, Observer: retry.Observers(hook, events)}
+			assert.Equal(t, tt.err, p.Execute(ctx, retrytest.Script(tt.outcome).Run))
+			events.Expect(t, tt.want...)
+			assert.Empty(t, c.Sleeps())
+		})
+	}
+}
+
+// counter is an Observer that counts the waits.
+type counter struct {
+	retry.ObserverFunc
+
+	waits atomic.Int32
+}
+
+func (c *counter) Wait(string) func() {
+	c.waits.Add(1)
+	return func() { c.waits.Add(-1) }
+}
+
+// TestWaits counts the calls that wait, on a clock that stands still.
+func TestWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{ObserverFunc: func(context.Context, retry.Event) {}}
+		clock := &testkit.Stuck{Over: make(chan time.Time)}
+		p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Nanosecond), Clock: clock, Observer: retry.Observers(nil, c, c.ObserverFunc)}
+		ctx, cancel := context.WithCancel(t.Context())
+		run := func(ctx context.Context) { _ = p.Execute(ctx, func(context.Context) error { return errBoom }) }
+		loop := func(ctx context.Context) {
+			for call := (&retry.Call{Policy: p}); call.Next(ctx); {
+				call.End(errBoom)
+			}
+		}
+		for range 10 {
+			go run(t.Context())
+			go loop(ctx)
+		}
+		synctest.Wait()
+		assert.EqualValues(t, 20, c.waits.Load())
+		cancel()
+		synctest.Wait()
+		assert.EqualValues(t, 10, c.waits.Load())
+		close(clock.Over)
+		synctest.Wait()
+		assert.Zero(t, c.waits.Load())
+
+		clock.Panics.Store(true)
+		assert.Panics(t, func() { run(t.Context()) })
+		assert.Zero(t, c.waits.Load())
+		job := &retryjob.Stored{Policy: p}
+		require.Equal(t, retryjob.Again, job.Attempt(t.Context(), func(context.Context) error { return errBoom }))
+		assert.Zero(t, c.waits.Load(), "it waits elsewhere")
+		assert.Nil(t, retry.Observers().(interface{ Wait(policy string) func() }).Wait(""))
+	})
 }

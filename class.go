@@ -1,9 +1,11 @@
 package retry
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/known"
+	"github.com/seed-5ff3c98e/retry/internal/show"
 )
 
 // Class says what to do about an error.
@@ -94,4 +96,23 @@ func verdictOf(f known.Fact) Verdict {
 		After:      f.After,
 		Category:   f.Category,
 	}
+}
+
+// names has the names of a small enumeration, in the order of its values.
+type names[T ~uint8] []string
+
+func (n names[T]) of(v T) string {
+	if int(v) < len(n) {
+		return n[v]
+	}
+	return fmt.Sprintf("%s(%d)", n[0], uint8(v))
+}
+
+func (n names[T]) parse(what, text string) (T, error) {
+	for i, name := range n {
+		if name == text {
+			return T(i), nil
+		}
+	}
+	return 0, fmt.Errorf("retry: unknown %s %s", what, show.Quote(text))
 }

@@ -667,3 +667,29 @@ func TestNextNil(t *testing.T) {
 	var none *retry.Policy
 	assert.Equal(t, retry.Decision{State: s}, none.Next(s, nil, firstAttempt))
 }
+
+// That an attempt could not start is a mark: a category with that name says nothing, and another
+// category takes nothing away.
+func TestNotStartedIsNoCategory(t *testing.T) {
+	t.Parallel()
+	p := &retry.Policy{Jitter: retry.NoJitter, Overrides: map[string]retry.Override{
+		"not_started": {Backoff: retry.Constant(time.Minute)}, "locked": {MaxAttempts: 7},
+	}}
+	for _, tt := range []struct {
+		v     retry.Verdict
+		delay time.Duration
+		limit int
+	}{
+		{retry.Verdict{Class: retry.Pending, NotStarted: true}, time.Minute, retry.Unlimited},
+		{retry.Verdict{Class: retry.Pending, NotStarted: true, Category: "locked"}, time.Minute, 7},
+		{retry.Verdict{Class: retry.Pending, Category: "locked"}, 2 * time.Second, 7},
+		{retry.Verdict{Class: retry.Retryable, NotStarted: true}, 2 * time.Second, 3},
+	} {
+		d := p.Decide(retry.State{}, tt.v, firstAttempt)
+		assert.Equal(t, tt.delay, d.Delay, "%v", tt.v)
+		assert.Equal(t, tt.limit, d.Limit, "%v", tt.v)
+		began := tt.v.NotStarted && tt.v.Class == retry.Pending
+		assert.Equal(t, began, d.Verdict.NotStarted, "%v", tt.v)
+		assert.Equal(t, began, !d.State.First.IsZero(), "%v: its limit of time begins", tt.v)
+	}
+}

@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/url"
@@ -213,4 +214,85 @@ func passesOn(err error) bool {
 	default:
 		return false
 	}
+}
+
+// StopReason says why a call was given up. The zero StopReason means that it
+// was not given up. docs/why.md explains each reason and its text, and what to set.
+//
+// It is an error so that [errors.Is] can ask an [*Error] for it:
+//
+//	if errors.Is(err, retry.StopBudget) {
+type StopReason uint8
+
+// The reasons to stop.
+const (
+	StopNone         StopReason = iota
+	StopFinal                   // the error is Final
+	StopAttempts                // MaxAttempts failures were counted
+	StopElapsed                 // the next attempt would start later than MaxElapsed
+	StopDeadline                // the context's deadline has passed, or comes before the next attempt
+	StopCanceled                // the context was canceled
+	StopBudget                  // the local Budget has no retry left
+	StopRetryAfter              // the server's hint is longer than MaxRetryAfter
+	StopMaybeApplied            // NonIdempotent, and the failed attempt may have taken effect
+	StopTimeout                 // Timeout has passed, or comes before the next attempt
+	StopBackoff                 // the Backoff says that there is no other attempt
+)
+
+var stopNames = names[StopReason]{
+	"none", "final", "attempts", "elapsed", "deadline", "canceled", "budget", "retry_after", "maybe_applied",
+	"timeout", "backoff",
+}
+
+// Error returns the reason in lower case: "none", "final", "attempts",
+// "elapsed", "deadline", "canceled", "budget", "retry_after", "maybe_applied",
+// "timeout", "backoff".
+func (r StopReason) Error() string { return stopNames.of(r) }
+
+// MarshalText returns [StopReason.Error].
+func (r StopReason) MarshalText() ([]byte, error) { return []byte(stopNames.of(r)), nil }
+
+// UnmarshalText is the inverse of [StopReason.MarshalText].
+func (r *StopReason) UnmarshalText(text []byte) (err error) {
+	*r, err = stopNames.parse("stop reason", string(text))
+	return err
+}
+
+// ended returns the error with which a context of that end is done, or nil.
+func (r StopReason) ended() error {
+	switch r {
+	case StopDeadline:
+		return context.DeadlineExceeded
+	case StopCanceled:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// PanicError is the error of a function that panicked. It is Final, category "panic", unless
+// the policy's Classifier or a mark on the Value says otherwise.
+type PanicError struct {
+	Value any    // the argument of panic
+	Stack []byte // of the goroutine, as [debug.Stack] writes it, from the function that panicked on
+	In    string // which function panicked; empty means the work
+}
+
+// Error returns the form "panic: index out of range" or "panic in OnEnd: …", with the
+// stack on the lines that follow.
+func (e *PanicError) Error() string {
+	in := e.In
+	if in != "" {
+		in = " in " + in
+	}
+	if len(e.Stack) == 0 {
+		return fmt.Sprintf("panic%s: %v", in, e.Value)
+	}
+	return fmt.Sprintf("panic%s: %v\n\n%s", in, e.Value, e.Stack)
+}
+
+// Unwrap returns the Value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
 }

@@ -944,3 +944,38 @@ func TestReadingIsLinear(t *testing.T) { //nolint:paralleltest // it counts all 
 		assert.Less(t, read(500_000)/read(50_000), 12.0, name)
 	}
 }
+
+// FuzzPolicyJSON checks that no input makes the reader panic, and that what it
+// takes is valid, is written again, and then reads the same.
+func FuzzPolicyJSON(f *testing.F) {
+	for _, tt := range policyFaults {
+		f.Add([]byte(tt.json))
+	}
+	for _, seed := range []string{
+		`null`, `{}`, `{"name":"a\u0000b\ud800"}`, `{"max_attempts":"unlimited"}`, `{"max_retries":0}`,
+		`{"max_attempts":4,"max_elapsed":"2m","attempt_timeout":10.5,"max_delay":"30s","jitter":"equal","max_retry_after":60,` +
+			`"free_rate_limits":10,"non_idempotent":true,"overrides":{"unknown":{"max_attempts":2,"jitter":{"plus_minus":1}},"x":{}}}`,
+		`{"backoff":{"exponential":{"initial":"2s","multiplier":2.5}}}`, `{"backoff":{"linear":{"initial":1,"step":"1ms"}}}`,
+		`{"backoff":{"fibonacci":{"initial":1e-9}}}`, `{"backoff":{"constant":0}}`, `{"backoff":{"schedule":[0,"1s",1.5]}}`,
+		`{"jitter":{"proportional":-0}}`, `{"overrides":{}}`, `{"backoff":{"schedule":[]}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		before := retry.Policy{Name: "before", MaxAttempts: 7}
+		p := before
+		if err := p.UnmarshalJSON(data); err != nil {
+			assert.Equal(t, before, p, "touched in spite of %v", err)
+			assert.NotEmpty(t, err.Error())
+			return
+		}
+		require.NoError(t, p.Validate())
+		assert.True(t, utf8.ValidString(p.Name))
+		again, err := json.Marshal(p)
+		require.NoError(t, err)
+		var q retry.Policy
+		require.NoError(t, json.Unmarshal(again, &q), "%s", again)
+		assert.Equal(t, p, q, "%s", again)
+		_ = p.String()
+	})
+}

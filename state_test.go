@@ -325,3 +325,51 @@ func TestStateAttempts(t *testing.T) {
 		assert.Equal(t, want, state.Attempts(), "%+v", state)
 	}
 }
+
+// FuzzStateText checks that a decoded state is valid, and reads the same after
+// it was written again.
+func FuzzStateText(f *testing.F) {
+	for _, seed := range []string{
+		"", "f=2 r=1 t=2026-11-21T06:48:00Z", "f=-1", "f=1 f=2", "t=0001-01-01T00:00:00Z", "t=2026-11-21T06:48:00.123456789+05:45",
+		"t=9999-12-31T23:59:59Z", "v=2 x= =", "f=9223372036854775807 r=99999999999999999999", "garbage", "\u00a0f=1", "f=1\x00",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		fuzzState(t, text, (*retry.State).UnmarshalText, retry.State.MarshalText)
+	})
+}
+
+// FuzzStateJSON is FuzzStateText for the other form.
+func FuzzStateJSON(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `null`, `{"failures":2,"rate_limited":1,"first":"2026-11-21T06:48:00Z"}`, `{"failures":-1}`, `{"failures":1e2}`,
+		`{"first":"0001-01-01T00:00:00Z"}`, `{"first":"2026-11-21T06:48:00.5+23:59"}`, `{"v":{"a":[1,null]},"Failures":3}`, `[`, `{"failures":"1"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		fuzzState(t, data, (*retry.State).UnmarshalJSON, retry.State.MarshalJSON)
+	})
+}
+
+func fuzzState(t *testing.T, data []byte, read func(*retry.State, []byte) error, write func(retry.State) ([]byte, error)) {
+	t.Helper()
+	before := retry.State{Failures: 3, RateLimited: 4, First: firstAttempt, Key: "k"}
+	s := before
+	if read(&s, data) != nil {
+		assert.Equal(t, before, s)
+		return
+	}
+	assert.Equal(t, "k", s.Key)
+	assert.GreaterOrEqual(t, s.Failures, 0)
+	assert.GreaterOrEqual(t, s.RateLimited, 0)
+	again, err := write(s)
+	require.NoError(t, err)
+	var back retry.State
+	require.NoError(t, read(&back, again), "%s", again)
+	assertSameState(t, s, back)
+	twice, err := write(back)
+	require.NoError(t, err)
+	assert.Equal(t, string(again), string(twice))
+}

@@ -32,7 +32,7 @@ func BenchmarkStored(b *testing.B) {
 }
 
 // An attempt allocates nothing, whatever comes of it.
-func TestAllocations(t *testing.T) {
+func TestAllocsOfStored(t *testing.T) {
 	p := &retry.Policy{MaxAttempts: 5}
 	for _, way := range ways {
 		work := func(context.Context) error { return way.err }

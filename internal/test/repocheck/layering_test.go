@@ -67,14 +67,14 @@ var exceptions = map[string][]string{
 }
 
 // wallClock are the functions that ask or wait for the system's clock. Only
-// clock.go, and wait.go for its timer, may name them.
+// clock.go may name them.
 var wallClock = map[string][]string{
 	"time":    {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
 	"context": {"WithTimeout", "WithDeadline", "WithTimeoutCause", "WithDeadlineCause"},
 }
 
 // blocking are the files of the root package that may wait.
-var blocking = []string{"wait.go"}
+var blocking = []string{"clock.go"}
 
 func TestLayering(t *testing.T) {
 	t.Parallel()
@@ -93,8 +93,7 @@ func TestLayeringFaults(t *testing.T) {
 
 		"policy.go": `package retry; import ("time"; "` + root + `/internal/sat"); var second = time.Second + sat.Max`,
 		"budget.go": `package retry; import "sync/atomic"; var counter atomic.Int64`,
-		"clock.go":  `package retry; import "time"; func now() time.Time { return time.Now() }`,
-		"wait.go":   `package retry; import "time"; func wait() { <-time.After(1) }`,
+		"clock.go":  `package retry; import "time"; func now() time.Time { return time.Now() }; func wait() { <-time.After(1) }`,
 		"next.go": `package retry; import "context"
 			func done(ctx context.Context) bool { select { case <-ctx.Done(): return true; default: return false } }`,
 		"retry_test.go":         `package retry_test; import ("os"; "sync"; "github.com/stretchr/testify/assert")`,
@@ -159,7 +158,7 @@ func TestLayeringFaults(t *testing.T) {
 		{"a select without default", "budget.go", `package retry; func f() { select {} }`, "1: may block"},
 		{"a receive in a branch of a select", "next.go", "package retry\nfunc f(c chan int) { select { case <-c:\n<-c\ndefault: } }", "3: may block"},
 		{"a receive in the operand of a select", "next.go", "package retry\nfunc f(c chan (chan int)) { select { case x := <-(\n<-c): _ = x\ndefault: } }", "3: may block"},
-		{"a wait may block", "wait.go", `package retry; func f(c chan int) { select { case <-c: case c <- 1: }; <-c }`, ""},
+		{"a wait may block", "clock.go", `package retry; func f(c chan int) { select { case <-c: case c <- 1: }; <-c }`, ""},
 
 		// Modules.
 		{"no replace", "examples/nats/go.mod", "module " + root + "/examples/nats\n\ngo 1.25\n", "does not replace " + root + " by ../.."},
@@ -401,7 +400,7 @@ func (s *sources) checkCore(f source) {
 		case *ast.GoStmt:
 			s.fault(n.Pos(), "starts a goroutine")
 		case *ast.SelectorExpr:
-			if pkg := selected(n, names); pkg != "" && f.name != "clock.go" && f.name != "wait.go" {
+			if pkg := selected(n, names); pkg != "" && f.name != "clock.go" {
 				s.fault(n.Pos(), "names %s.%s", pkg, n.Sel.Name)
 			}
 		case *ast.SelectStmt:

@@ -49,7 +49,7 @@ func TestWhyIsLinked(t *testing.T) {
 	t.Parallel()
 	for file, link := range map[string]string{
 		"README.md": "(docs/why.md)", "docs/README.md": "(why.md)", "docs/guide.md": "(why.md", "docs/command.md": "(why.md)",
-		"stop.go": "docs/why.md explains each", "errors.go": "docs/why.md explains every", "retryhttp/transport.go": "docs/why.md", "retryhttp/trip.go": "docs/why.md",
+		"errors.go": "docs/why.md explains every", "retryhttp/transport.go": "docs/why.md", "retryhttp/trip.go": "docs/why.md",
 	} {
 		assert.Contains(t, read(t, file), link, file)
 	}

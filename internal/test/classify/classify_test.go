@@ -1,4 +1,4 @@
-package retry_test
+package classify_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package retry_test
+package classify_test
 
 import (
 	"compress/gzip"
@@ -270,7 +270,10 @@ func TestClassifyDials(t *testing.T) {
 	assert.Equal(t, retry.Verdict{Category: "mine"}, named(dialing(errNobody)), "to name an error is an opinion")
 }
 
-var errNobody = errors.New("nobody knows this")
+var (
+	errNobody = errors.New("nobody knows this")
+	errBoom   = errors.New("boom")
+)
 
 // TestClassifyMalformedInput makes every decoder and parser fail.
 func TestClassifyMalformedInput(t *testing.T) {

@@ -1,6 +1,6 @@
 //go:build go1.27 && goexperiment.jsonv2
 
-package retry_test
+package classify_test
 
 import (
 	"encoding/json/jsontext"
