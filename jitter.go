@@ -119,10 +119,6 @@ func uniform(lo, hi time.Duration, u uint64) time.Duration {
 
 func clamp(d, limit time.Duration) time.Duration { return max(min(d, limit), 0) }
 
-// Rand is a source of random words, such as *rand.Rand of math/rand/v2. It must
-// be safe for concurrent use if the [Policy] is shared; *rand.Rand is not safe.
-type Rand interface{ Uint64() uint64 }
-
 // keyedWord returns the random word of a state that has a Key: FNV-1a over the key and
 // the counts (Pending only if it is not 0), finished by the mixer of SplitMix64.
 // Processes that share a database rely on it, so it never changes.

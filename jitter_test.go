@@ -322,7 +322,7 @@ func TestKeyedJitterIndependent(t *testing.T) {
 
 // wordsOf is a source of jitter that gives the words one by one, and panics at
 // the end.
-func wordsOf(words []uint64) retry.Rand { return &words64{words} }
+func wordsOf(words []uint64) rand.Source { return &words64{words} }
 
 type words64 struct{ left []uint64 }
 

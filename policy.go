@@ -138,9 +138,10 @@ type Policy struct {
 	// Clock tells the time and waits. nil means the system's.
 	Clock Clock
 
-	// Rand is the source of jitter, also for hints. nil means the global source of
+	// Rand is the source of jitter, also for hints. It must be safe for concurrent use if
+	// the Policy is shared, which a *rand.Rand is not. nil means the global source of
 	// math/rand/v2.
-	Rand Rand
+	Rand rand.Source
 }
 
 // Override replaces settings of a [Policy] for failures of one kind. A zero

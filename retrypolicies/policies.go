@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -41,7 +42,7 @@ type Parts struct {
 	Quota      retry.Pacer
 	Observer   retry.Observer
 	Clock      retry.Clock
-	Rand       retry.Rand
+	Rand       rand.Source
 }
 
 // table has the policies of one file. It is never changed.

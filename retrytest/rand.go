@@ -2,7 +2,7 @@ package retrytest
 
 import "sync/atomic"
 
-// Rand is a [retry.Rand] that draws the same words in every run, so that a test
+// Rand is a [math/rand/v2.Source] that draws the same words in every run, so that a test
 // can expect exact waits with jitter. The sequence of a seed never changes. The
 // zero value has seed 0.
 //

@@ -1,17 +1,17 @@
 package retrytest_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-var _ retry.Rand = (*retrytest.Rand)(nil)
+var _ rand.Source = (*retrytest.Rand)(nil)
 
 func words(r *retrytest.Rand, n int) []uint64 {
 	ws := make([]uint64, n)

@@ -77,7 +77,7 @@ func inside(err error) step {
 // zero is a source of jitter without jitter: hinted waits are exactly the hint.
 type zero struct{}
 
-// Uint64 implements [retry.Rand].
+// Uint64 implements [math/rand/v2.Source].
 func (zero) Uint64() uint64 { return 0 }
 
 // policy returns a policy whose waits are one, two, four … units.
