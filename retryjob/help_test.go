@@ -17,11 +17,12 @@ var (
 )
 
 // recorded is a policy that tells no time but that of its clock.
-func recorded() (*retry.Policy, *retrytest.Clock, *retrytest.Recorder) {
-	clock, events := retrytest.NewClock(firstAttempt), &retrytest.Recorder{}
+func recorded() (*retry.Policy, *retrytest.Recorder) {
+	events := &retrytest.Recorder{}
 	return &retry.Policy{
-		Backoff: retry.Exponential{Initial: time.Second}, Jitter: retry.NoJitter, Clock: clock, Observer: events,
-	}, clock, events
+		Backoff: retry.Exponential{Initial: time.Second}, Jitter: retry.NoJitter, Observer: events,
+		Clock: retrytest.NewClock(firstAttempt),
+	}, events
 }
 
 // tracer is an Observer that sees attempts.

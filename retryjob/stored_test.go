@@ -49,7 +49,7 @@ func TestStoredOutcomes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p, _, events := recorded()
+			p, events := recorded()
 			job := retryjob.Stored{Policy: p, State: state}
 			called := false
 			o := job.Attempt(tt.ctx, func(context.Context) error {
@@ -202,7 +202,7 @@ func TestStoredPanics(t *testing.T) {
 	}
 	t.Run("is told", func(t *testing.T) {
 		t.Parallel()
-		p, _, events := recorded()
+		p, events := recorded()
 		p.Classifier = func(error) retry.Verdict { panic("odd") }
 		job := retryjob.Stored{Policy: p}
 		assert.Equal(t, retryjob.Ended, job.Attempt(t.Context(), boom))
@@ -263,7 +263,7 @@ func TestStoredGoexit(t *testing.T) {
 // TestStoredAbort checks that an attempt that was aborted has not been.
 func TestStoredAbort(t *testing.T) {
 	t.Parallel()
-	p, _, events := recorded()
+	p, events := recorded()
 	job := retryjob.Stored{Policy: p, State: retry.State{Failures: 1}, Lost: 1}
 	job.Abort() // does nothing
 	o := job.Attempt(t.Context(), func(context.Context) error {
@@ -295,7 +295,7 @@ func TestStoredAnew(t *testing.T) {
 // A driver that ends a job by itself tells it by Err and Decision.
 func TestStoredTellsWhatTheDriverSays(t *testing.T) {
 	t.Parallel()
-	p, _, events := recorded()
+	p, events := recorded()
 	job := retryjob.Stored{Policy: p}
 	assert.Equal(t, retryjob.Done, job.Attempt(t.Context(), noWork))
 	job.Err = errBoom
@@ -303,7 +303,7 @@ func TestStoredTellsWhatTheDriverSays(t *testing.T) {
 	require.NoError(t, job.Tell(t.Context()))
 	events.Expect(t, "1: boom: retry in 1s")
 
-	p, _, events = recorded()
+	p, events = recorded()
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
 	job = retryjob.Stored{Policy: p}
@@ -312,7 +312,7 @@ func TestStoredTellsWhatTheDriverSays(t *testing.T) {
 	require.NoError(t, job.Tell(t.Context()))
 	events.Expect(t, "0: gave up (final): boom")
 
-	p, _, events = recorded()
+	p, events = recorded()
 	job = retryjob.Stored{Policy: p, Decision: retry.Decision{Err: errFinalMark}}
 	require.NoError(t, job.Tell(t.Context()))
 	assert.Equal(t, errFinalMark, events.Events()[0].Err)
@@ -646,7 +646,7 @@ func TestStoredCause(t *testing.T) {
 // A driver ends a job that cannot go on, and the Observer hears of it.
 func TestStoredEnd(t *testing.T) {
 	t.Parallel()
-	p, _, events := recorded()
+	p, events := recorded()
 	job := retryjob.Stored{Policy: p}
 	assert.Equal(t, retryjob.Again, job.Attempt(t.Context(), func(context.Context) error { return errBoom }))
 	job.End(errFinalMark)
