@@ -183,11 +183,14 @@ func (s *Stored) begin(ctx context.Context) bool {
 	if p.Quota == nil { // the turn is of a policy that was exchanged
 		s.Turn = 0
 	}
-	if now := s.now(); c.State.First.After(now) {
-		c.State.First = now
+	var now time.Time // which matters only since First
+	if !c.State.First.IsZero() {
+		if now = s.now(); c.State.First.After(now) {
+			c.State.First = now
+		}
 	}
 	switch {
-	case s.lost(), s.exhausted():
+	case s.lost(now), s.exhausted(now):
 		s.returnTurn()
 	case done.Is(ctx):
 		s.returnTurn()
@@ -247,7 +250,7 @@ func (s *Stored) bound() {
 
 // lost counts the lost attempt. It returns true if the job has ended because that attempt may
 // have taken effect.
-func (s *Stored) lost() bool {
+func (s *Stored) lost(now time.Time) bool {
 	n, c := s.Lost, &s.call
 	if s.Lost = 0; n == 0 {
 		return false
@@ -256,16 +259,16 @@ func (s *Stored) lost() bool {
 		c.State.Failures++
 		return false
 	}
-	d := s.Policy.Next(c.State, retry.ErrLost, s.now())
+	d := s.Policy.Next(c.State, retry.ErrLost, now)
 	c.State = d.State
 	s.decided(d)
 	return true
 }
 
 // exhausted ends a job that has no attempt left.
-func (s *Stored) exhausted() bool {
+func (s *Stored) exhausted(now time.Time) bool {
 	c := &s.call
-	d, exhausted := s.Policy.Exhausted(c.State, s.now())
+	d, exhausted := s.Policy.Exhausted(c.State, now)
 	if exhausted {
 		n := c.State.Attempts()
 		d.Err = &retry.Error{
