@@ -21,6 +21,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/examples/recipes"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 )
 
 type tokens struct{ version, calls int }
@@ -117,6 +118,62 @@ func TestDownload(t *testing.T) {
 	for _, etag = range []string{"", "another"} {
 		assert.ErrorContains(t, recipes.Download(t.Context(), policy, server.URL, io.Discard), "does not resume")
 	}
+}
+
+// served is a transport that answers by the host.
+type served func(host string) (status int, retryAfter string)
+
+func (s served) RoundTrip(r *http.Request) (*http.Response, error) {
+	status, retryAfter := s(r.URL.Host)
+	return &http.Response{
+		StatusCode: status, Header: http.Header{"Retry-After": {retryAfter}}, Body: http.NoBody, Request: r,
+		ProtoMajor: 1, ProtoMinor: 1,
+	}, nil
+}
+
+func TestDeliver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls := map[string]int{}
+		client := &http.Client{Transport: served(func(host string) (int, string) {
+			calls[host]++
+			switch {
+			case host == "limited" && calls[host] == 1, host == "stopped":
+				return http.StatusTooManyRequests, "600"
+			case host == "gone":
+				return http.StatusGone, ""
+			}
+			return http.StatusOK, ""
+		})}
+		quotas, letters := &retryquota.Keys[string]{MaxHold: time.Hour}, map[string]error{}
+		deliver := func(ctx context.Context, id, url string) error {
+			return recipes.Deliver(ctx, client, quotas, recipes.Hook{ID: id, Customer: url, URL: url}, func(h recipes.Hook, err error) error {
+				letters[h.ID] = err
+				return nil
+			})
+		}
+		began := time.Now()
+		limited := make(chan error, 1)
+		go func() { limited <- deliver(t.Context(), "1", "http://limited") }()
+		synctest.Wait()
+		require.NoError(t, deliver(t.Context(), "2", "http://other")) // is not held by the limit of another customer
+		assert.Zero(t, time.Since(began))
+		require.NoError(t, deliver(t.Context(), "3", "http://limited")) // is, without a request
+		assert.GreaterOrEqual(t, time.Since(began), 600*time.Second)
+		require.NoError(t, <-limited)
+		assert.Equal(t, 3, calls["limited"])
+
+		require.NoError(t, deliver(t.Context(), "4", "http://gone"))
+		require.NoError(t, deliver(t.Context(), "5", "://"))
+		stopping, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		require.ErrorIs(t, deliver(stopping, "6", "http://stopped"), retry.StopDeadline)
+		<-stopping.Done()
+		require.Error(t, deliver(stopping, "7", "http://stopped"))
+		assert.ErrorContains(t, letters["4"], "410")
+		assert.Contains(t, letters, "5")
+		assert.Len(t, letters, 2, "the program stops: the hooks come again")
+	})
 }
 
 func TestSaga(t *testing.T) {
