@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +60,51 @@ func TestSite(t *testing.T) {
 			return [...document.querySelectorAll("#results a")].map((a) => a.textContent); })()`)
 		assert.Contains(t, strings.Join(got, "\n"), heading, words)
 	}
+}
+
+// looked has the words with which people come, by the page that they look for.
+var looked = map[string][]string{
+	"docs/recipes.html": {
+		"oauth 401", "refresh token", "resume download", "upload in parts", "saga", "smtp",
+		"poll until ready", "wait for a database", "kubernetes conflict", "pgbouncer", "dead letter",
+		"webhook",
+	},
+	"docs/why.html": {
+		"why only one attempt", "http_503", "sqlstate 40001", "budget exhausted", "failed after 3 attempts",
+		"exit code 75", "connection refused", "retry after header", "idempotency key",
+	},
+	"docs/guide.html":     {"reconnect websocket", "skip locked", "zero policy defaults"},
+	"docs/compose.html":   {"circuit breaker", "rate limiter", "hedge"},
+	"adapters/index.html": {"kafka", "prometheus", "grpc streams"},
+	"docs/testing.html":   {"fake clock", "synctest"},
+	"docs/command.html":   {"pipe in a shell", "curl --retry"},
+	"docs/policy.html":    {"yaml keys", "max_attempts unlimited"},
+	"docs/migrate.html":   {"cenkalti backoff"},
+	"docs/sdks.html":      {"aws sdk"},
+	"docs/quota.html":     {"batch of prompts"},
+	"docs/retryvet.html":  {"golangci-lint"},
+	"docs/engines.html":   {"which engine"},
+}
+
+// TestSearch: what people look for is the first thing that they find.
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.Abs("../../site")
+	require.NoError(t, err)
+	ctx := browser(t)
+	require.NoError(t, chromedp.Do(ctx, chromedp.Navigate(page(dir, "index.html")), chromedp.WaitVisible("#search")))
+	phrases := 0
+	for want, all := range looked {
+		for _, phrase := range all {
+			phrases++
+			first := evaluate[string](t, ctx, `(() => { const field = document.getElementById("search"); field.value = `+strconv.Quote(phrase)+`;
+				field.dispatchEvent(new Event("input"));
+				return document.querySelector("#results a")?.href ?? "nothing"; })()`)
+			first, _, _ = strings.Cut(first, "#")
+			assert.Equal(t, page(dir, want), first, phrase)
+		}
+	}
+	assert.GreaterOrEqual(t, phrases, 40)
 }
 
 // page returns the address of a page.
