@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -33,6 +34,13 @@ func contestants() []contestant {
 			"1.00 / 39 s", "1.46 / 54 s"),
 		{"ours: full jitter, 3 attempts, zero Budget", ours(), true, "1.04 / 38 s", "1.37 / 50 s"},
 	}
+}
+
+// few are the contestants of the other faults, where the rest is between two of them.
+func few() []contestant {
+	return slices.DeleteFunc(contestants(), func(c contestant) bool {
+		return slices.Contains([]string{"naive, 3 attempts", "fixed 100 ms, 10 attempts", "exponential, 3 attempts", "bucket 10 % per success, cap 100"}, c.name)
+	})
 }
 
 // others are the contestants of the stall alone.

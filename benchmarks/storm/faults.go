@@ -25,10 +25,6 @@ func faultTables() (string, error) {
 			"full jitter, 3 attempts: 2.98, at once; 10 attempts: never; bucket of 10: 1.01, at once",
 		},
 		{
-			"Outage of 60 s", usual(service.Outage, 1, time.Minute),
-			"ours: 1.01 with 10 and 100 clients, 1.06 with 1000",
-		},
-		{
 			"Brownout of 60 s: half of the workers, a queue of 500", usual(service.Brownout, 0.5, time.Minute),
 			"25 to 30 % without rate limiting",
 		},
@@ -47,15 +43,15 @@ func faultTables() (string, error) {
 }
 
 func faultTable(m *markdown, s service.Scenario) error {
-	m.head("", "clients", "attempts per call", "peak load", "recovery", "success in the fault", "in the minute after", "p50 wait", "p99 wait")
-	for _, c := range contestants() {
+	m.head("", "clients", "attempts per call", "peak load", "recovery", "success in the fault", "p99 wait")
+	for _, c := range few() {
 		for _, clients := range c.clients() {
 			sum, err := measure(s, clients, c.strategy)
 			if err != nil {
 				return err
 			}
 			m.row(c.name, c.label(clients), fmt.Sprintf("%.2f", sum.Amplification), fmt.Sprintf("%.1f×", sum.Peak), compare.Recovery(sum),
-				compare.Percent(sum.During), compare.Percent(sum.After), compare.Round(sum.P50).String(), compare.Round(sum.P99).String())
+				compare.Percent(sum.During), compare.Round(sum.P99).String())
 		}
 	}
 	return nil
@@ -76,7 +72,7 @@ func partialTable() (string, error) {
 		head = append(head, fmt.Sprintf("%.0f %% fail", 100*severity))
 	}
 	m.head(head...)
-	for _, c := range contestants() {
+	for _, c := range few() {
 		for _, clients := range c.clients() {
 			cells := []string{c.name, c.label(clients)}
 			for _, severity := range severities {

@@ -32,15 +32,12 @@ func hinted() []service.Strategy {
 // hintTables has a table for every way in which a server says when to come back.
 func hintTables() (string, error) {
 	quota := func(severity float64, d time.Duration) service.Scenario { return usual(service.Quota, severity, d) }
-	brownout := usual(service.Brownout, 0.5, time.Minute)
-	brownout.Hint = time.Second
 	tables := []struct {
 		title string
 		service.Scenario
 	}{
 		{"A quota of half of the load for 60 s: 429", quota(0.5, time.Minute)},
 		{"Everything is refused for 10 s: 429", quota(1, 10*time.Second)},
-		{"The brownout above: 503 from a full queue", brownout},
 	}
 	var m markdown
 	for i, table := range tables {
@@ -56,7 +53,7 @@ func hintTables() (string, error) {
 }
 
 func hintTable(m *markdown, s service.Scenario) error {
-	m.head("", "clients", "attempts per call", "peak load", "recovery", "success in the fault", "in the minute after", "p99 wait")
+	m.head("", "clients", "attempts per call", "peak load", "recovery", "success in the fault", "p99 wait")
 	for _, strategy := range hinted() {
 		for _, clients := range []int{10, 1000} {
 			sum, err := measure(s, clients, strategy)
@@ -64,7 +61,7 @@ func hintTable(m *markdown, s service.Scenario) error {
 				return err
 			}
 			m.row(strategy.Name, strconv.Itoa(clients), fmt.Sprintf("%.2f", sum.Amplification), fmt.Sprintf("%.1f×", sum.Peak),
-				compare.Recovery(sum), compare.Percent(sum.During), compare.Percent(sum.After), compare.Round(sum.P99).String())
+				compare.Recovery(sum), compare.Percent(sum.During), compare.Round(sum.P99).String())
 		}
 	}
 	return nil

@@ -98,7 +98,6 @@ func budgetsTable() (string, error) {
 		reserve     int
 		independent [3]string
 	}{
-		{"TTL 5 s, reserve 3", 0, 0, [3]string{"1.04 / 38 s", "1.07 / 38 s", "1.37 / 50 s"}},
 		{"TTL 10 s, reserve 3", 10 * time.Second, 0, [3]string{"1.09 / 40 s", "1.12 / 41 s", "1.38 / 52 s"}},
 		{"TTL 5 s, reserve 1", 0, 1, [3]string{}},
 		{"TTL 5 s, no reserve", 0, retry.NoReserve, [3]string{"", "", "1.00, 98.2 %"}},
