@@ -3,7 +3,7 @@
 // The search of the site: every section of every page is in searchIndex. Words that say nothing are left out; what is read to
 // use the library counts more than evidence and what is for those who work on it.
 const idle = new Set(["a", "an", "and", "for", "in", "is", "it", "not", "of", "on", "only", "or", "the", "to", "until", "was", "with"]);
-const weights = [[/^docs\/evidence\/|^[A-Z]+\.html/, 0.2], [/^docs\/(migrate|retryvet)\./, 0.6], [/^docs\/sdks\./, 0.8], [/^docs\/why\./, 1.7]];
+const weights = [[/^(docs\/evidence\/|changelog|contributing|security)/, 0.2], [/^docs\/(migrate|retryvet)\./, 0.6], [/^docs\/sdks\./, 0.8], [/^docs\/why\./, 1.7]];
 const words = (text) => text.toLowerCase().split(/[^\p{L}\p{N}_]+/u);
 const search = new MiniSearch({
   fields: ["heading", "text", "page"],
