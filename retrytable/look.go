@@ -170,7 +170,7 @@ func (c *Counts) Of(status Status) (n int, more bool) {
 }
 
 // Counts counts jobs by their states and kinds. It looks at up to most rows of each index and at
-// as many of the newest rows, by their IDs; most is 10,000 if it is 0. So a table of up to most rows is counted
+// as many of the newest rows, by their IDs; most is 5000 if it is 0. So a table of up to most rows is counted
 // exactly. In a larger one, what may be more says so; of the jobs that are Done, only those among
 // the newest rows are counted.
 func (t *Table[ID]) Counts(ctx context.Context, db DB, most int) (c Counts, err error) {
@@ -193,7 +193,7 @@ func (t *Table[ID]) Counts(ctx context.Context, db DB, most int) (c Counts, err 
 	return c, t.explained(ctx, db, err)
 }
 
-const usualMost = 10_000
+const usualMost = 5000
 
 // Failure is a group of jobs whose last failures look alike.
 type Failure[ID any] struct {
@@ -204,21 +204,25 @@ type Failure[ID any] struct {
 }
 
 // Failures groups jobs by their category and error text, the largest group first. They are those
-// that are Dead, unless jobs says otherwise. It looks at the Limit of jobs, 5000 if that is 0, the newest first by
+// that are Dead, unless jobs says otherwise. It looks at the Limit of jobs, 2000 if that is 0, the newest first by
 // their IDs; more says that there are others. Texts that differ in numbers and names of random
 // characters are alike.
 func (t *Table[ID]) Failures(ctx context.Context, db DB, jobs Jobs[ID], args ...any) (groups []Failure[ID], more bool, err error) {
 	if jobs.Status == 0 {
 		jobs.Status = Dead
 	}
-	page, err := t.list(ctx, db, "failures", jobs, cmp.Or(jobs.Limit, mostSeen), groupedText, args)
+	page, err := t.list(ctx, db, "failures", jobs, cmp.Or(jobs.Limit, mostGrouped), groupedText, args)
 	if err != nil {
 		return nil, false, err
 	}
 	type key struct{ category, pattern string }
-	places := map[key]int{}
+	places, shown := map[key]int{}, map[string]string{}
 	for _, r := range page.Jobs {
-		k := key{r.Category, pattern(redact.Text(r.Error))}
+		alike := pattern(r.Error)
+		if _, ok := shown[alike]; !ok {
+			shown[alike] = manyStars.ReplaceAllString(redact.Text(alike), "*")
+		}
+		k := key{r.Category, shown[alike]}
 		i, ok := places[k]
 		if !ok {
 			i = len(groups)
@@ -231,7 +235,10 @@ func (t *Table[ID]) Failures(ctx context.Context, db DB, jobs Jobs[ID], args ...
 	return groups, page.Next != nil || page.Partial, nil
 }
 
-const groupedText = 300
+const (
+	mostGrouped = 2000
+	groupedText = 300
+)
 
 var (
 	randomName = regexp.MustCompile(`\b(?:[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?)\b`)

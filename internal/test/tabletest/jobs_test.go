@@ -59,7 +59,8 @@ func TestOperations(t *testing.T) {
 			return n
 		}
 		now := time.Now()
-		assert.Zero(t, again(jobs{Error: "100_ bad%"}, retrytable.Again{}), "they are no patterns")
+		assert.Zero(t, again(jobs{Error: "100% bad_inpu_"}, retrytable.Again{}), "it is no pattern")
+		assert.Zero(t, again(jobs{Error: "100% bad_inpu%"}, retrytable.Again{}), "it is no pattern")
 		assert.Zero(t, again(jobs{Until: now.Add(-time.Hour)}, retrytable.Again{}))
 		assert.Zero(t, again(jobs{Since: now.Add(time.Hour)}, retrytable.Again{}))
 		assert.Zero(t, again(jobs{IDs: []int64{}}, retrytable.Again{}), "none is none")
