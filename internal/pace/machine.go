@@ -150,7 +150,7 @@ func (m *Machine) tick(now time.Time) {
 	idle := now.Sub(m.hold)
 	if m.gap > 0 && idle > memory*max(m.past.lasted, shortestPeriod) {
 		m.sure = false
-		if idle > max(longMemory, m.maxHold()) {
+		if now.Sub(m.since) > max(longMemory, 2*m.maxHold()) {
 			*m = Machine{MaxHold: m.MaxHold, turn: m.turn, out: m.out, window: 1}
 		}
 	}

@@ -357,3 +357,24 @@ func FuzzMachine(f *testing.F) {
 		}
 	})
 }
+
+// A rate is forgotten an hour after the last hold began, or after two holds of the longest kind.
+func TestForgotten(t *testing.T) {
+	t.Parallel()
+	for maxHold, knows := range map[time.Duration]time.Duration{0: time.Hour, time.Hour: 2 * time.Hour} {
+		m, now := &pace.Machine{MaxHold: maxHold}, start
+		for range 20 {
+			turn, n, wait := m.Take(now, 2)
+			for range n {
+				m.Tell(now, turn, pace.Outcome{Kind: pace.Served})
+			}
+			now = now.Add(wait)
+		}
+		turn, _, _ := m.Take(now, 2)
+		m.Tell(now, turn, pace.Outcome{Kind: pace.Refused, After: time.Second})
+		m.Take(now.Add(knows), 0)
+		assert.Positive(t, m.Gap(), maxHold)
+		m.Take(now.Add(knows+1), 0)
+		assert.Zero(t, m.Gap(), maxHold)
+	}
+}
