@@ -12,7 +12,7 @@ import (
 // Rivals are ways to be behind a limit that nobody knows.
 func Rivals() []Rival {
 	return []Rival{
-		{"alone", func() scene.Pacer { return alone{} }},
+		{"alone", func() scene.Pacer { return scene.Single{} }},
 		{"AIMD", func() scene.Pacer { return &aimd{rate: 10} }},
 		{"AWS adaptive", func() scene.Pacer { return &adaptive{} }},
 		{"`Quota`", func() scene.Pacer { return &pace.Machine{} }},
@@ -24,16 +24,6 @@ type Rival struct {
 	Name string
 	New  func() scene.Pacer
 }
-
-// alone lets each job heed its own hint.
-type alone struct{}
-
-func (alone) Alone()                                                    {}
-func (alone) Take(_ time.Time, n int) (pace.Turn, int, time.Duration)   { return 1, n, 0 }
-func (alone) Return(time.Time, pace.Turn, int)                          {}
-func (alone) Tell(time.Time, pace.Turn, pace.Outcome) (_ time.Duration) { return 0 }
-func (alone) Free() int                                                 { return 0 }
-func (alone) Widen(time.Time, int) int                                  { return 0 }
 
 // bucket is filled at a rate, and holds what comes in a second.
 type bucket struct {
@@ -99,7 +89,7 @@ func (a *aimd) Tell(now time.Time, turn pace.Turn, o pace.Outcome) time.Duration
 // adaptive is a bucket with the rate of CUBIC, from the first refusal on, as the SDKs of AWS
 // describe their adaptive mode. Refused jobs heed their own hints.
 type adaptive struct {
-	alone
+	scene.Single
 
 	bucket   bucket
 	enabled  bool

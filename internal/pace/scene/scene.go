@@ -33,6 +33,27 @@ type Pacer interface {
 // Alone is implemented by a Pacer whose refused jobs come again by their own hint only.
 type Alone interface{ Alone() }
 
+// Single lets each job heed its own hint.
+type Single struct{}
+
+// Alone implements [Alone].
+func (Single) Alone() {}
+
+// Take implements [Pacer].
+func (Single) Take(_ time.Time, n int) (pace.Turn, int, time.Duration) { return 1, n, 0 }
+
+// Return implements [Pacer].
+func (Single) Return(time.Time, pace.Turn, int) {}
+
+// Tell implements [Pacer].
+func (Single) Tell(time.Time, pace.Turn, pace.Outcome) (held time.Duration) { return 0 }
+
+// Free implements [Pacer].
+func (Single) Free() int { return 0 }
+
+// Widen implements [Pacer].
+func (Single) Widen(time.Time, int) int { return 0 }
+
 // Batch is work that comes at an instant.
 type Batch struct {
 	At   time.Duration

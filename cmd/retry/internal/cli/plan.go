@@ -22,12 +22,13 @@ type plan struct {
 	failure float64       // the share of attempts that fail
 	takes   time.Duration // an attempt
 	rows    int
+	backlog backlog
 }
 
 const defaultRows = 10
 
 func planCommand() *cobra.Command {
-	p := plan{failure: 0.3, rows: defaultRows}
+	p := plan{failure: 0.3, rows: defaultRows, backlog: backlog{jobs: 1000}}
 	c := &cobra.Command{
 		Use:   "plan [flags] [FILE [NAME]]",
 		Short: "Show what a policy will do",
@@ -48,6 +49,9 @@ file, JSON or YAML, of the flags, or of both: then the flags go first. The file
 	c.Flags().VarP(value[float64]{&p.failure, parseShare, "SHARE"}, "failure", "f", "of attempts that fail, independently; default 0.3")
 	c.Flags().Var(value[time.Duration]{&p.takes, parseDuration, "TIME"}, "takes", "how long an attempt takes; default 0")
 	c.Flags().Var(value[int]{&p.rows, parseRows, "N"}, "rows", "how many attempts are shown; default 10")
+	c.Flags().Var(value[limit]{&p.backlog.limit, parseLimit, "N/TIME"}, "limit",
+		"simulate jobs behind N requests in TIME")
+	c.Flags().Var(value[int]{&p.backlog.jobs, parseJobs, "N"}, "backlog", "how many jobs are behind the limit; default 1000")
 	return c
 }
 
@@ -129,6 +133,9 @@ func (p *plan) print(w io.Writer) error {
 	fmt.Fprintln(w)
 	p.draw(w, rows)
 	p.summarize(w, policy, rows)
+	if p.backlog.limit.n > 0 {
+		return p.backlog.print(w, p.takes)
+	}
 	return nil
 }
 
