@@ -73,6 +73,7 @@ const (
 	maxAway     = 24 * time.Hour         // that somebody may stay away; more is a clock that went back
 	shortGrace  = 2 * time.Second        // after which a place is given up
 	mostPlaces  = 1 << 16
+	mostLooked  = 256                   // of the first, for one that is wanted
 	mostBulk    = 50 * time.Millisecond // for which somebody gathers turns who wants many
 )
 
@@ -85,7 +86,7 @@ const asked retry.Turn = 1 << 31
 // alike: who comes when a place is due has that place, and who comes at another time is new.
 //
 //	        arrival ─►
-//	calls    c1      c2  c3         c4       c1 has the timer; it gives the turns out
+//	calls    c1      c2  c3         c4       c1 has the timer; it gives the turns out (see keepers)
 //	places       p1          p2 p3           p1's turn is put aside until p1 comes back
 //
 // Each function gets the Limiter, because the zero value of a Quota is ready.
@@ -117,6 +118,7 @@ type entry struct {
 	retry.Waiting
 
 	turn   retry.Turn
+	own    bool // its policy has a Clock of its own, which may stand still
 	err    error
 	sleeps time.Time          // until when; zero means until it is woken
 	woken  chan struct{}      // has one to wake it
@@ -133,11 +135,11 @@ func (l *line) wait(ctx context.Context, p *retry.Policy, w retry.Waiting, of ra
 	if over := p.Waits(); over != nil {
 		defer over()
 	}
-	e := &entry{since: w.Since, Waiting: w, woken: make(chan struct{}, 1)}
+	e := &entry{since: w.Since, Waiting: w, own: p != nil && p.Clock != nil, woken: make(chan struct{}, 1)}
 	if e.since.IsZero() {
 		e.since = began
 	}
-	defer func() { l.leave(e, p, of) }() // whatever panics
+	defer func() { l.leave(e, of) }() // whatever panics
 	now := began
 	for d, came := l.enter(e, now), false; !came; {
 		l.sleep(ctx, e, p, d)
@@ -206,11 +208,25 @@ func (l *line) step(e *entry, now time.Time, of rates) (d time.Duration, came bo
 	return l.rest(e, now), false
 }
 
-// rest returns how long a call sleeps: until the next turn if it is the first, and no longer than
+// keepers are the calls that sleep until the next turn and give it out: the first one, and if it has a
+// Clock of its own, the first of those that go by the clock of the system.
+func (l *line) keepers() (first, second *entry) {
+	if first = l.calls.first; first == nil || !first.own {
+		return first, nil
+	}
+	second = first
+	for n := 0; second != nil && second.own && n < mostLooked; n++ {
+		second = second.after
+	}
+	return first, second
+}
+
+// rest returns how long a call sleeps: until the next turn if it is a keeper, and no longer than
 // its time; a negative time is without end.
 func (l *line) rest(e *entry, now time.Time) time.Duration {
 	e.sleeps = e.Until
-	if e == l.calls.first && (e.sleeps.IsZero() || l.next.Before(e.sleeps)) {
+	first, second := l.keepers()
+	if (e == first || e == second) && (e.sleeps.IsZero() || l.next.Before(e.sleeps)) {
 		e.sleeps = l.next
 	}
 	if e.sleeps.IsZero() {
@@ -275,8 +291,9 @@ func (e *entry) rouse() {
 	}
 }
 
-// leave takes a call out of the line that has no turn, or will not use it.
-func (l *line) leave(e *entry, p *retry.Policy, of rates) {
+// leave takes a call out of the line that has no turn, or will not use it. It does not ask its Clock,
+// which may be what has panicked.
+func (l *line) leave(e *entry, of rates) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e.in != nil {
@@ -284,9 +301,8 @@ func (l *line) leave(e *entry, p *retry.Policy, of rates) {
 		l.alarm(nil)
 	}
 	if e.turn != 0 {
-		now := p.Now()
-		of.Return(now, e.turn, 1)
-		l.dispense(now, nil, of)
+		of.Return(l.seen, e.turn, 1)
+		l.dispense(l.seen, nil, of)
 	}
 }
 
@@ -320,10 +336,13 @@ func (l *line) dispense(now time.Time, self *entry, of rates) {
 	l.alarm(self)
 }
 
-// alarm wakes the first call if it sleeps for longer than until the next turn.
+// alarm wakes the keepers that sleep for longer than until the next turn.
 func (l *line) alarm(self *entry) {
-	if e := l.calls.first; e != nil && e != self && (e.sleeps.IsZero() || l.next.Before(e.sleeps)) {
-		e.rouse()
+	first, second := l.keepers()
+	for _, e := range [...]*entry{first, second} {
+		if e != nil && e != self && (e.sleeps.IsZero() || l.next.Before(e.sleeps)) {
+			e.rouse()
+		}
 	}
 }
 

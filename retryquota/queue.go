@@ -32,7 +32,7 @@ func (q *queue) insert(e *entry) {
 
 // due returns the first entry whose owner is to come back by now. Of many, only the first are asked.
 func (q *queue) due(now time.Time) *entry {
-	for e, n := q.first, 0; e != nil && n < 256; e, n = e.after, n+1 {
+	for e, n := q.first, 0; e != nil && n < mostLooked; e, n = e.after, n+1 {
 		if !e.back.After(now) {
 			return e
 		}
