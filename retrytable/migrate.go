@@ -1,6 +1,7 @@
 package retrytable
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -18,7 +19,7 @@ import (
 type Migration[ID any] struct {
 	// Also, if not nil, returns the statements that add what else the program needs: the table
 	// itself, columns of its own, other tables. It changes nothing, and may be called several times. Its
-	// statements come first. In PostgreSQL, those with CONCURRENTLY come last.
+	// statements come first, but for those of indexes, which come after the columns of the Table.
 	Also func(ctx context.Context, db DB) ([]string, error)
 
 	// Tell, if not nil, is told all statements before the first one is run. If it returns an error,
@@ -79,6 +80,7 @@ type migrating[ID any] struct {
 	db         *sql.DB
 	statements *sqltable.Statements
 	told       []string
+	soiled     bool // the connection has a lock, settings or tables, and is of no use to others
 }
 
 // plan is what is to be done.
@@ -89,13 +91,17 @@ type plan struct {
 
 func (p *plan) all() []string { return slices.Concat(p.quick, p.slow) }
 
-// apart matches statements that PostgreSQL does not run in a transaction.
-var apart = regexp.MustCompile(`(?i)\bCONCURRENTLY\b`)
+// apart matches statements that PostgreSQL does not run in a transaction, and ofIndex those of indexes.
+var (
+	apart   = regexp.MustCompile(`(?i)\bCONCURRENTLY\b|^\s*(ANALYZE|VACUUM)\b`)
+	ofIndex = regexp.MustCompile(`(?i)^\s*(CREATE|DROP)\s+(UNIQUE\s+)?INDEX\b`)
+)
 
 // plan finds out what is missing.
 func (r *migrating[ID]) plan(ctx context.Context, db DB) (p plan, err error) {
+	var also []string
 	if r.how.Also != nil {
-		if p.quick, err = r.how.Also(ctx, db); err != nil {
+		if also, err = r.how.Also(ctx, db); err != nil {
 			return p, err
 		}
 	}
@@ -103,15 +109,22 @@ func (r *migrating[ID]) plan(ctx context.Context, db DB) (p plan, err error) {
 	if err != nil {
 		return p, err
 	}
-	if err := c.Misfits(true); err != nil && (c.IsThere() || len(p.quick) == 0) {
+	if err := c.Misfits(true); err != nil && (c.IsThere() || len(also) == 0) {
 		return p, fmt.Errorf("%w:\n%w", ErrTable, err)
 	}
 	quick, slow := c.Mends()
-	if r.Dialect == PostgreSQL {
-		p.slow = slices.DeleteFunc(slices.Clone(p.quick), func(sql string) bool { return !apart.MatchString(sql) })
-		p.quick = slices.DeleteFunc(p.quick, apart.MatchString)
+	var indexes []string
+	for _, statement := range also {
+		switch {
+		case r.Dialect == PostgreSQL && apart.MatchString(statement):
+			p.slow = append(p.slow, statement)
+		case ofIndex.MatchString(statement):
+			indexes = append(indexes, statement)
+		default:
+			p.quick = append(p.quick, statement)
+		}
 	}
-	p.quick, p.slow = append(p.quick, quick...), append(p.slow, slow...)
+	p.quick, p.slow = slices.Concat(p.quick, quick, indexes), append(p.slow, slow...)
 	if r.Dialect == SQLite {
 		p.quick, p.slow = p.all(), nil
 	}
@@ -124,9 +137,10 @@ func (r *migrating[ID]) try(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	r.soiled = false
 	defer func() {
-		if err != nil {
-			sqlerr.Discard(conn) // with its locks and settings
+		if r.soiled {
+			sqlerr.Discard(conn)
 		}
 		_ = conn.Close()
 	}()
@@ -134,7 +148,11 @@ func (r *migrating[ID]) try(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("retrytable: migrate: %w", err)
 	}
-	defer func() { err = errors.Join(err, leave(ctx)) }()
+	defer func() {
+		if failed := leave(ctx); failed != nil {
+			err, r.soiled = cmp.Or(err, failed), true
+		}
+	}()
 	p, err := r.plan(ctx, conn)
 	if err == nil && r.how.Tell != nil && slices.ContainsFunc(p.all(), func(sql string) bool { return !slices.Contains(r.told, sql) }) {
 		r.told = p.all()
@@ -225,10 +243,13 @@ func (r *migrating[ID]) together(ctx context.Context, conn *sql.Conn, p plan) er
 
 // oneByOne runs statements for MySQL, after a rehearsal.
 func (r *migrating[ID]) oneByOne(ctx context.Context, conn *sql.Conn, statements []string) error {
+	r.soiled = true
 	if err := r.rehearse(ctx, conn); err != nil {
 		return err
 	}
-	return r.exec(ctx, conn, slices.Concat(r.statements.Hurry(), statements, []string{"SET SESSION lock_wait_timeout = DEFAULT"})...)
+	err := r.exec(ctx, conn, slices.Concat(r.statements.Hurry(), statements, []string{"SET SESSION lock_wait_timeout = DEFAULT"})...)
+	r.soiled = err != nil
+	return err
 }
 
 // rehearse adds what is missing to a temporary copy of the table, which only this connection sees, and

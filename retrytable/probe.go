@@ -1,6 +1,7 @@
 package retrytable
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -18,11 +19,11 @@ import (
 // nothing but what the Table writes.
 type Probe[ID any] struct {
 	// Worker, if not nil, has the program's own part: its ClaimArgs, Turn, FinishArgs and InTx are
-	// used. It needs neither a Table nor a DB nor Work.
+	// used, and its Lost for a failure. It needs neither a Table nor a DB nor Work.
 	Worker *Worker[ID]
 
 	// Insert, if not nil, inserts a row that is due, as the program does. It is called if no row is
-	// due. Without it, a row of default values is tried.
+	// due. A number that a sequence gives it is used up.
 	Insert func(ctx context.Context, tx *sql.Tx) error
 }
 
@@ -32,8 +33,8 @@ type Probe[ID any] struct {
 // the start, and not when a job has done its work. ClaimWhere holds back no row here.
 //
 // The error has [ErrTable] in it, and each write that was refused; a failure of the database is
-// returned alone. If no row is due and none can be inserted, only the SQL of the claim is tried, and
-// that is no error. The claimed row is locked for the time of the probe, in a transaction of its own.
+// returned alone. If no row is due and there is no Insert, only the SQL of the claim is tried, and that is no
+// error. The claimed row is locked for the time of the probe, in a transaction of its own.
 func (t *Table[ID]) Probe(ctx context.Context, db *sql.DB, p Probe[ID]) error {
 	tx, err := beginReadCommitted(ctx, db, t.Dialect)
 	if err != nil {
@@ -99,7 +100,7 @@ type probing[ID any] struct {
 	failed error   // there is no answer of the database
 }
 
-// errProbe is the failure of a job that is no job.
+// errProbe is the failure of a job that is no job, unless the Worker has a Lost.
 var errProbe = errors.New("probe")
 
 const savepoint = "SAVEPOINT retrytable_probe"
@@ -148,20 +149,11 @@ func (p *probing[ID]) claim(ctx context.Context, insert func(context.Context, *s
 	if !take() {
 		return first(rows), nil
 	}
-	if insert != nil {
-		if !p.try(ctx, "Insert", true, func() error { return insert(ctx, p.tx) }) {
-			return nil, nil
-		}
-		if take() {
-			return nil, errors.New("retrytable: probe: Insert: a claim does not take its row: it must be due, and meet Table.Where")
-		}
-		return first(rows), nil
+	if insert == nil || !p.try(ctx, "Insert", true, func() error { return insert(ctx, p.tx) }) {
+		return nil, nil
 	}
-	before := p.faults
-	if p.try(ctx, "insert", true, func() error { _, err := p.tx.ExecContext(ctx, p.statements.InsertDefault()); return err }) {
-		take()
-	} else {
-		p.faults = before // it says nothing about the rows that the program inserts
+	if take() {
+		return nil, errors.New("retrytable: probe: Insert: a claim does not take its row: it must be due, and meet Table.Where")
 	}
 	return first(rows), nil
 }
@@ -175,9 +167,10 @@ func first[ID any](rows []Row[ID]) *Row[ID] {
 
 // finish ends a claimed row in every way.
 func (p *probing[ID]) finish(ctx context.Context, row *Row[ID]) {
-	again := new(retry.Policy).Next(retry.State{}, errProbe, row.Now())
+	failure := cmp.Or(p.Lost, errProbe)
+	again := new(retry.Policy).Next(retry.State{}, failure, row.Now())
 	again.Delay = 0
-	dead := new(retry.Policy).Next(retry.State{Failures: 2}, errProbe, row.Now())
+	dead := new(retry.Policy).Next(retry.State{Failures: 2}, failure, row.Now())
 	p.try(ctx, "extend", false, func() error { return exec(ctx, p.tx, p.statements.Extend(row.claimed(nil), 0)) })
 	p.try(ctx, "sweep", false, func() error {
 		_, err := sqltable.Rows(ctx, p.tx, p.statements.Sweep, sqltable.Some{N: 1}, p.sweepArgs, scanRow[ID])
@@ -189,8 +182,8 @@ func (p *probing[ID]) finish(ctx context.Context, row *Row[ID]) {
 	for _, word := range p.statements.Statuses.Done {
 		p.end(ctx, "succeed as "+word, row, Outcome[ID]{}, word)
 	}
-	p.end(ctx, "fail, for a retry", row, Outcome[ID]{Err: errProbe, Decision: again}, "")
-	p.end(ctx, "fail, for good", row, Outcome[ID]{Err: errProbe, Decision: dead}, "")
+	p.end(ctx, "fail, for a retry", row, Outcome[ID]{Err: failure, Decision: again}, "")
+	p.end(ctx, "fail, for good", row, Outcome[ID]{Err: failure, Decision: dead}, "")
 }
 
 // end writes an outcome. A retry is also promoted, if the Table does that.

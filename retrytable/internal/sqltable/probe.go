@@ -10,15 +10,6 @@ func (s *Statements) ClaimOfAny() *Pick {
 	return t.builder().claim()
 }
 
-// InsertDefault inserts a row of default values.
-func (t *Table) InsertDefault() string {
-	values := " DEFAULT VALUES"
-	if t.Dialect == MySQL {
-		values = " () VALUES ()"
-	}
-	return "INSERT INTO " + t.builder().table + values
-}
-
 // ChecksAtOnce has constraints checked in the transaction that are deferred, or is "" where none are.
 func (t *Table) ChecksAtOnce() string {
 	if t.Dialect != PostgreSQL {
