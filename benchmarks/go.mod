@@ -27,6 +27,7 @@ require (
 	github.com/seed-5ff3c98e/retry v0.0.0
 	github.com/seed-5ff3c98e/retry/adapters/retryasynq v0.0.0-00010101000000-000000000000
 	github.com/seed-5ff3c98e/retry/adapters/retrygrpc v0.0.0-00010101000000-000000000000
+	github.com/seed-5ff3c98e/retry/adapters/retrypgx v0.0.0-00010101000000-000000000000
 	github.com/seed-5ff3c98e/retry/adapters/retryriver v0.0.0-00010101000000-000000000000
 	github.com/seed-5ff3c98e/retry/adapters/retrystreams v0.0.0-00010101000000-000000000000
 	github.com/sethvargo/go-retry v0.5.0
@@ -97,6 +98,8 @@ replace github.com/seed-5ff3c98e/retry => ../
 replace github.com/seed-5ff3c98e/retry/adapters/retrygrpc => ../adapters/retrygrpc
 
 replace github.com/seed-5ff3c98e/retry/adapters/retryasynq => ../adapters/retryasynq
+
+replace github.com/seed-5ff3c98e/retry/adapters/retrypgx => ../adapters/retrypgx
 
 replace github.com/seed-5ff3c98e/retry/adapters/retryriver => ../adapters/retryriver
 

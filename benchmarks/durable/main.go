@@ -32,6 +32,8 @@ type task struct {
 	jobs    int
 	places  int // how many jobs are worked on at a time
 	failing int // of 100 jobs, how many fail once
+
+	began func(job int64) // is called by River's work, if it is not nil
 }
 
 // fails reports whether an attempt at a job fails.
@@ -74,8 +76,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	failing := flags.String("failing", "0,1,10", "of 100 jobs, how many fail once; others than 0 with 100 places only")
 	minutes := flags.Int("minutes", 5, "how long the speed is watched")
 	only := flags.String("only", "", "the contestant to measure, if not all")
+	atOnce := flags.Bool("at-once", false, "measure only how soon jobs begin")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *atOnce {
+		return begins(ctx, out)
 	}
 	var tasks []task
 	for failing := range strings.SplitSeq(*failing, ",") {
@@ -86,7 +92,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 				return err
 			}
 			if f == 0 || p == 100 {
-				tasks = append(tasks, task{*jobs, p, f})
+				tasks = append(tasks, task{jobs: *jobs, places: p, failing: f})
 			}
 		}
 	}
@@ -106,7 +112,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if *only != "" {
 		return nil
 	}
-	return errors.Join(alone(ctx, out, 300), sustained(ctx, out, *minutes))
+	return errors.Join(alone(ctx, out, 300), begins(ctx, out), sustained(ctx, out, *minutes))
 }
 
 // report prints a line of a benchmark.

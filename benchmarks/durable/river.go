@@ -55,6 +55,9 @@ func newRiver(ctx context.Context, b *bed, t task) (*riverClient, error) {
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: t.places}},
 	}
 	river.AddWorker(config.Workers, river.WorkFunc(func(_ context.Context, job *river.Job[riverArgs]) error {
+		if t.began != nil {
+			t.began(job.Args.N)
+		}
 		if t.fails(job.Args.N, job.Attempt) {
 			return errJob
 		}
