@@ -21,7 +21,7 @@ type daemon struct {
 	repeat   *retry.Policy // of transactions
 	interval time.Duration
 	dryRun   bool
-	text     bool // updated_at is text, as SQLite may have it
+	stamp    string // the SQL for an instant that is written, if updated_at is text, as SQLite may have it
 	log      *slog.Logger
 }
 

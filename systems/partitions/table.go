@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/seed-5ff3c98e/retry/retrytable"
@@ -28,17 +29,23 @@ var checks = []shared.Check{
 // check refuses a table that does not fit. Each fault names the column, and a statement
 // that repairs it.
 func (d *daemon) check(ctx context.Context) error {
-	types, err := d.db.ColumnTypes(ctx, "partition_state")
+	types, err := d.db.ColumnTypes(ctx, d.db, "partition_state")
 	if err != nil {
 		return err
 	}
-	d.text = d.db.Dialect == retrytable.SQLite && types["updated_at"] != "" && !strings.Contains(types["updated_at"], "INT")
+	if d.db.Dialect == retrytable.SQLite && types["updated_at"] != "" && !strings.Contains(types["updated_at"], "INT") {
+		found, err := shared.One[string](ctx, d.db, "SELECT CAST(updated_at AS text) FROM partition_state WHERE updated_at IS NOT NULL LIMIT 1")
+		if err != nil {
+			return err
+		}
+		d.stamp = stamp(found)
+	}
 	table := shared.Table{Name: "partition_state", ByHand: columns}
 	for _, c := range checks {
 		c.Wrong, c.Instead = d.sql(c.Wrong), d.sql(c.Instead)
 		table.Checks = append(table.Checks, c)
 	}
-	if _, err := d.db.Lacks(ctx, []shared.Table{table}); err != nil {
+	if _, err := d.db.Lacks(ctx, d.db, []shared.Table{table}); err != nil {
 		return fmt.Errorf("%w\nit has to have %s", err, d.db.SQL(definitions()))
 	}
 	if types["updated_at"] == "timestamp without time zone" {
@@ -47,12 +54,26 @@ func (d *daemon) check(ctx context.Context) error {
 	return d.checkIndex(ctx)
 }
 
+// stamp is the SQL for this instant as text in the form of another one, which other programs read: with
+// its separator, fractions of a second if it has some, and Z, an offset or nothing for UTC.
+func stamp(found string) string {
+	form := regexp.MustCompile(`^[\d-]{10}([ T])[\d:]{8}(\.\d+)?(Z?)$`).FindStringSubmatch(found)
+	if form == nil {
+		return retrytable.RFC3339.Now(retrytable.SQLite)
+	}
+	seconds := "%S"
+	if form[2] != "" {
+		seconds = "%f" // which has the whole ones too
+	}
+	return "strftime('%Y-%m-%d" + form[1] + "%H:%M:" + seconds + form[3] + "', 'now')"
+}
+
 // sql has the words of [shared.DB.SQL], and {updated} for updated_at as an instant that can be
 // computed with, and {stamp} for what is written to it: SQLite's may be text.
 func (d *daemon) sql(statement string) string {
 	updated, stamp := "updated_at", "{now}"
-	if d.text {
-		updated, stamp = "CAST(round(unixepoch(updated_at, 'subsec') * 1000000) AS integer)", retrytable.RFC3339.Now(d.db.Dialect)
+	if d.stamp != "" {
+		updated, stamp = "CAST(round(unixepoch(updated_at, 'subsec') * 1000000) AS integer)", d.stamp
 	}
 	return d.db.SQL(strings.NewReplacer("{updated}", updated, "{stamp}", stamp).Replace(statement))
 }
@@ -77,7 +98,7 @@ func indexOf(dialect retrytable.Dialect) string {
 
 // checkIndex says if the index is missing. Without it, a sweep reads more rows.
 func (d *daemon) checkIndex(ctx context.Context) error {
-	exists, err := d.db.Exists(ctx, "partition_state_failed")
+	exists, err := d.db.Exists(ctx, d.db, "partition_state_failed")
 	if err == nil && !exists {
 		d.log.Warn("sweeps without an index", "statement", indexOf(d.db.Dialect))
 	}

@@ -266,3 +266,22 @@ func TestJournalStays(t *testing.T) {
 	require.NoError(t, other.QueryRowContext(t.Context(), "PRAGMA journal_mode").Scan(&mode))
 	assert.Equal(t, "delete", mode)
 }
+
+// Instants that are text are written in the form that the table has.
+func TestFormOfInstants(t *testing.T) {
+	t.Parallel()
+	for found, want := range map[string]string{
+		"2024-05-06T07:08:09.123456":    `^[\d-]{10}T[\d:]{8}\.\d{3}$`,
+		"2024-05-06 07:08:09":           `^[\d-]{10} [\d:]{8}$`,
+		"2024-05-06T07:08:09Z":          `^[\d-]{10}T[\d:]{8}Z$`,
+		"2024-05-06T07:08:09.123+00:00": `^[\d-]{10}T[\d:]{8}\.\d{3}\+00:00$`,
+		"2024-05-06 09:08:09+02:00":     `^[\d-]{10}T[\d:]{8}\.\d{3}\+00:00$`,
+	} {
+		db := dbtest.New(t, retrytable.SQLite)
+		dbtest.Exec(t, db, "CREATE TABLE partition_state (customer text, query text, partition_key text, status text, "+
+			"attempt_count bigint, error_message text, updated_at text)")
+		dbtest.Exec(t, db, "INSERT INTO partition_state VALUES ('c', 'q', 'p', 'failed', 1, NULL, '"+found+"')")
+		dbtest.Run(t, program.Run, "state", "retry", "-dsn", db.DSN)
+		assert.Regexp(t, want, dbtest.Get[string](t, db, "SELECT updated_at FROM partition_state WHERE status = 'pending'"))
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -136,7 +135,7 @@ func TestAdopt(t *testing.T) {
 		p := newTest(t, db)
 		p.store = newStore(db, time.Minute, "")
 		p.one(false)
-		assert.Contains(t, dbtest.Run(t, program.Run, "migrate", "-adopt", "-dsn", db.DSN), "UPDATE runs SET lease_until")
+		assert.Regexp(t, "^[1-9][0-9]* adopted\n$", dbtest.Run(t, program.Run, "adopt", "-dsn", db.DSN))
 		p.one(false)
 		lost := dbtest.Get[int](t, db, "SELECT count(*) FROM runs WHERE status = 'error' AND next_retry_at IS NOT NULL "+
 			"AND error_class = 'retryable' AND retry_count > 0")
@@ -159,23 +158,20 @@ func TestRefuses(t *testing.T) {
 			t.Helper()
 			err := program.Run(t.Context(), []string{"serve", "-dsn", db.DSN}, io.Discard)
 			for _, want := range want {
-				if db.Dialect != retrytable.PostgreSQL {
-					want = strings.NewReplacer(`ALTER TABLE "runs" ADD COLUMN IF NOT EXISTS`, "ALTER TABLE `runs` ADD COLUMN").Replace(want)
-				}
 				assert.ErrorContains(t, err, want)
 			}
 		}
-		refused("there is no such table", "runs migrate adds what is missing")
+		refused("runs migrate runs, and with -print prints:\nCREATE TABLE runs")
 		dbtest.Author(t, db)
 		dbtest.Exec(t, db, map[bool]string{false: "DROP INDEX idx_runs_retry", true: "DROP INDEX idx_runs_retry ON runs"}[db.Dialect == retrytable.MySQL])
 		for _, column := range []string{"retry_count", "next_retry_at", "error_class"} {
 			dbtest.Exec(t, db, "ALTER TABLE runs DROP COLUMN "+column)
 		}
 		for _, column := range []string{"retry_count", "next_retry_at", "lease_until", "fence", "error_class"} {
-			refused(`"`+column+`": there is no such column; run: ALTER TABLE "runs" ADD COLUMN IF NOT EXISTS `, column)
+			refused("ADD COLUMN ", column)
 		}
 		dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN)
-		require.NoError(t, newStore(db, 0, "").check(t.Context()))
+		require.NoError(t, db.Check(t.Context(), newTest(t, db).schema()))
 
 		dbtest.Exec(t, db, "ALTER TABLE runs RENAME COLUMN url TO address")
 		refused("url")
@@ -188,7 +184,7 @@ func TestRefuses(t *testing.T) {
 			dbtest.Exec(t, db, "ALTER TABLE runs MODIFY COLUMN next_retry_at text")
 			refused(`"next_retry_at": is text`, "ALTER TABLE `runs` MODIFY COLUMN `next_retry_at` datetime(6)")
 			dbtest.Exec(t, db, "ALTER TABLE `runs` MODIFY COLUMN `next_retry_at` datetime(6)")
-			require.NoError(t, newStore(db, 0, "").check(t.Context()))
+			require.NoError(t, db.Check(t.Context(), newTest(t, db).schema()))
 		default:
 			dbtest.Exec(t, db, "ALTER TABLE runs ALTER COLUMN next_retry_at TYPE text")
 			refused(`"next_retry_at": is text`, `ALTER TABLE "runs" ALTER COLUMN "next_retry_at" TYPE timestamptz USING "next_retry_at"::timestamptz`)

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 
 	_ "github.com/go-sql-driver/mysql" // it runs on MariaDB too
@@ -23,6 +24,7 @@ var program = shared.Program{
 	Commands: []shared.Command{
 		{Name: "serve", About: "processes runs until interrupted", Flags: serve},
 		{Name: "migrate", About: "prints and runs what the table runs lacks", Flags: migrate},
+		{Name: "adopt", About: "takes over what is processing without a lease; only when no processor without leases runs any more", Flags: adopt},
 	},
 }
 
@@ -33,7 +35,7 @@ func serve(flags *flag.FlagSet) shared.Action {
 			return err
 		}
 		p := newProcessor(db, c, out)
-		if err := p.check(ctx); err != nil {
+		if err := db.Check(ctx, p.schema()); err != nil {
 			return err
 		}
 		return p.worker(c.Workers).Run(ctx)
@@ -41,9 +43,17 @@ func serve(flags *flag.FlagSet) shared.Action {
 }
 
 func migrate(flags *flag.FlagSet) shared.Action {
-	adopt := flags.Bool("adopt", false,
-		"also take over what is processing without a lease; only when no processor without leases runs any more")
-	return shared.Migration(flags, func(ctx context.Context, db *shared.DB) ([]string, error) {
-		return newStore(db, 0, "").missing(ctx, *adopt)
+	return shared.Migration(flags, func(db *shared.DB) *shared.Schema {
+		return newProcessor(db, newConfig(flag.NewFlagSet("", flag.ContinueOnError)), io.Discard).schema()
+	})
+}
+
+func adopt(flags *flag.FlagSet) shared.Action {
+	return shared.On(flags, shared.OpenExisting, func(ctx context.Context, db *shared.DB, out io.Writer) error {
+		n, err := newStore(db, 0, "").adopt(ctx)
+		if err == nil {
+			fmt.Fprintln(out, n, "adopted")
+		}
+		return err
 	})
 }

@@ -39,6 +39,13 @@ func (p *processor) worker(n int) *retrytable.Worker[string] {
 	}
 }
 
+// schema is what a processor needs of the database, and writes to it.
+func (p *processor) schema() *shared.Schema {
+	return &shared.Schema{
+		Program: "runs", Jobs: p.Table, Tables: p.tables(), Probe: retrytable.Probe[string]{Worker: p.worker(1)},
+	}
+}
+
 // process is process_run and process_replay_result.
 func (p *processor) process(ctx context.Context, job *retrytable.Job[string]) error {
 	r, err := p.load(ctx, job)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,15 +9,6 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytable"
 	"github.com/seed-5ff3c98e/retry/systems/shared"
 )
-
-// schema is the table runs, if there is none. The other columns are in the Table.
-const schema = `CREATE TABLE runs (
-	id             varchar(255) NOT NULL PRIMARY KEY,
-	category       text NOT NULL,
-	url            text NOT NULL, -- what to replay
-	expected       text,          -- the recorded answer; NULL if somebody has to look at it
-	submitted_date {instant} NOT NULL DEFAULT ({now})
-)`
 
 // outcome is what a run that was replayed has come to.
 type outcome string
@@ -76,35 +66,33 @@ func newStore(db *shared.DB, lease time.Duration, categories string) *store {
 	return s
 }
 
-// missing returns the statements that make the table what a processor needs. With adopt, the
-// runs without a lease that are processing are taken from the processors that left them.
-func (s *store) missing(ctx context.Context, adopt bool) ([]string, error) {
-	have, err := s.db.ColumnTypes(ctx, "runs")
-	if err != nil {
-		return nil, err
-	}
-	index := "CREATE INDEX idx_runs_retry ON runs (next_retry_at)"
+// tables are what there is besides the columns of the Table. What is to be replayed only its user knows.
+func (s *store) tables() []shared.Table {
+	words := strings.NewReplacer("{instant}", s.Instants.SQLType(s.Dialect), "{now}", s.Instants.Now(s.Dialect))
+	index := "(next_retry_at)"
 	if s.Dialect != retrytable.MySQL { // which has no such indexes
 		index += " WHERE next_retry_at IS NOT NULL"
 	}
-	words := strings.NewReplacer("{instant}", s.Instants.SQLType(s.Dialect), "{now}", s.Instants.Now(s.Dialect))
-	statements := []string{words.Replace(schema), s.Schema() + index}
-	if len(have) > 0 {
-		statements, err = s.Missing(ctx, s.db)
-	}
-	if adopt {
-		statements = append(statements, words.Replace("UPDATE runs SET lease_until = {now} WHERE status = 'processing' AND lease_until IS NULL"))
-	}
-	return statements, err
+	own := shared.Columns("category", "text", "url", "text", "expected", "text", "submitted_date", words.Replace("{instant}"))
+	return []shared.Table{{
+		Name: "runs", ByHand: own, Indexes: shared.Columns("idx_runs_retry", index),
+		New: words.Replace(`
+	id             varchar(255) NOT NULL PRIMARY KEY,
+	category       text NOT NULL,
+	url            text NOT NULL, -- what to replay
+	expected       text,          -- the recorded answer; NULL if somebody has to look at it
+	submitted_date {instant} NOT NULL DEFAULT ({now})
+`),
+	}}
 }
 
-// check says what is wrong with the table, and changes nothing.
-func (s *store) check(ctx context.Context) error {
-	_, err := s.db.ExecContext(ctx, "SELECT category, url, expected, submitted_date FROM runs WHERE 1 = 0")
-	if err = errors.Join(err, s.Check(ctx, s.db)); err != nil {
-		return fmt.Errorf("%w\nruns migrate adds what is missing", err)
+// adopt gives the runs that are processing without a lease one that has run out.
+func (s *store) adopt(ctx context.Context) (int64, error) {
+	result, err := s.db.ExecContext(ctx, "UPDATE runs SET lease_until = "+s.Instants.Now(s.Dialect)+" WHERE status = 'processing' AND lease_until IS NULL")
+	if err != nil {
+		return 0, err
 	}
-	return nil
+	return result.RowsAffected()
 }
 
 // request is what to replay.

@@ -216,11 +216,21 @@ func Query[T any](
 	return all, rows.Err()
 }
 
+// One returns the value of a query that has one.
+func One[T any](ctx context.Context, db retrytable.DB, query string, args ...any) (value T, err error) {
+	_, err = Query(ctx, db, func(rows *sql.Rows) (any, error) { return nil, rows.Scan(&value) }, query, args...)
+	return value, err
+}
+
 // Instant reads an instant of either database, in UTC. NULL is the zero Time.
 type Instant = retrytable.Instant
 
-// JSON is a column with a value as JSON. To read, In is a pointer.
-type JSON struct{ In any }
+// JSON is a column with a value as JSON. To read, In is a pointer. With Err, a value that cannot be read is
+// left out, and its error is there.
+type JSON struct {
+	In  any
+	Err *error
+}
 
 // Value implements [driver.Valuer].
 func (j JSON) Value() (driver.Value, error) {
@@ -237,5 +247,10 @@ func (j JSON) Scan(value any) error {
 	if err := data.Scan(value); err != nil || !data.Valid {
 		return err
 	}
-	return json.Unmarshal(data.V, j.In)
+	err := json.Unmarshal(data.V, j.In)
+	if err != nil && j.Err != nil {
+		*j.Err = err
+		return json.Unmarshal([]byte("null"), j.In)
+	}
+	return err
 }

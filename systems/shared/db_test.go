@@ -140,63 +140,46 @@ func TestInstants(t *testing.T) {
 	})
 }
 
-// Migrations that run together do what is missing once. The one beside which another has done it
-// goes on.
+// ofTwo is a schema with a table of jobs, which is made, and another one.
+func ofTwo(db *shared.DB) *shared.Schema {
+	return &shared.Schema{Program: "prog", Jobs: &retrytable.Table[string]{Dialect: db.Dialect, Name: "x"}, Tables: []shared.Table{
+		{Name: "x", New: "id bigint PRIMARY KEY", ID: "bigint", Columns: shared.Columns("a", "bigint", "at", "{instant}"), Indexes: shared.Columns("x_at", "(at, fence)")},
+		{Name: "y", Columns: shared.Columns("x_id", "{x}"), Indexes: shared.Columns("y_x", "(x_id)")},
+	}}
+}
+
+// Migrations that run together do what is missing once.
 func TestMigrateTogether(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		dbtest.Exec(t, db, "CREATE TABLE y (id bigint PRIMARY KEY)")
-		lacks := func(ctx context.Context, db *shared.DB) ([]string, error) {
-			jobs := &retrytable.Table[int64]{Dialect: db.Dialect, Name: "x"}
-			columns := shared.Columns("a", "bigint", "at", "{instant}")
-			return db.Lacks(ctx, []shared.Table{
-				{Name: "x", New: "id bigint PRIMARY KEY", ID: "bigint", Jobs: jobs, Columns: columns, Indexes: shared.Columns("x_at", "(at)")},
-				{Name: "y", Columns: shared.Columns("x_id", "{x}"), Indexes: shared.Columns("y_x", "(x_id)")},
-			})
-		}
+		assert.ErrorContains(t, db.Check(t.Context(), ofTwo(db)), "the tables lack something; prog migrate runs, and with -print prints:\nCREATE TABLE x")
 		var wg sync.WaitGroup
-		start := make(chan struct{})
 		for range 6 {
 			process := dbtest.Reopen(t, db)
-			wg.Go(func() {
-				<-start
-				assert.NoError(t, process.Migrate(t.Context(), io.Discard, lacks, false))
-			})
+			wg.Go(func() { assert.NoError(t, process.Migrate(t.Context(), io.Discard, ofTwo(db), false)) })
 		}
-		close(start)
 		wg.Wait()
-		left, err := lacks(t.Context(), db)
-		require.NoError(t, err)
-		assert.Empty(t, left)
+		assert.NoError(t, db.Check(t.Context(), ofTwo(db)))
 		dbtest.Exec(t, db, "INSERT INTO x (id, a, at) VALUES (1, 2, {now})")
 	})
 }
 
-// A migration is printed, and done unless it is only to be printed. One that fails goes on
-// when it is called again with what is then missing.
+// A migration is printed, and done unless it is only to be printed.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
-		exists := func() bool {
-			found, err := db.Exists(t.Context(), "x")
-			require.NoError(t, err)
-			return found
-		}
-		var out strings.Builder
-		of := func(statements ...string) func(context.Context, *shared.DB) ([]string, error) {
-			return func(context.Context, *shared.DB) ([]string, error) { return statements, nil }
-		}
-		statements := []string{"CREATE TABLE x (id bigint)", "ALTER TABLE x ADD COLUMN y bigint"}
-		require.NoError(t, db.Migrate(t.Context(), &out, of(statements...), true))
-		assert.False(t, exists())
-		assert.Equal(t, "CREATE TABLE x (id bigint);\nALTER TABLE x ADD COLUMN y bigint;\n", out.String())
-		assert.ErrorContains(t, db.Migrate(t.Context(), &out, of(statements[0], "nonsense", "DROP TABLE x"), false), "migrate: ")
-		assert.True(t, exists())
-		require.NoError(t, db.Migrate(t.Context(), &out, of(statements[1]), false))
-		dbtest.Exec(t, db, "INSERT INTO x (y) VALUES (1)")
-		out.Reset()
-		require.NoError(t, db.Migrate(t.Context(), &out, of(), false))
-		assert.Equal(t, "-- nothing is missing\n", out.String())
+		dbtest.Exec(t, db, "CREATE TABLE y (id bigint PRIMARY KEY)")
+		var printed, done, again strings.Builder
+		require.NoError(t, db.Migrate(t.Context(), &printed, ofTwo(db), true))
+		assert.Contains(t, printed.String(), "CREATE TABLE x (id bigint PRIMARY KEY);\nALTER TABLE x ADD COLUMN a bigint;\n")
+		found, err := db.Exists(t.Context(), db, "x")
+		require.NoError(t, err)
+		assert.False(t, found)
+		require.NoError(t, db.Migrate(t.Context(), &done, ofTwo(db), false))
+		assert.Equal(t, printed.String(), done.String())
+		require.NoError(t, db.Migrate(t.Context(), &again, ofTwo(db), false))
+		assert.Equal(t, "-- nothing is missing\n", again.String())
 	})
 }
 

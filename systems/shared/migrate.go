@@ -2,83 +2,71 @@ package shared
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
-	"time"
 
-	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/retrysql"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
-// Migration is the command migrate on the database of -dsn: it runs the statements for what is
-// missing, or, with -print, only prints them.
-func Migration(flags *flag.FlagSet, missing func(ctx context.Context, db *DB) ([]string, error)) Action {
-	onlyPrint := flags.Bool("print", false, "print the statements, and change nothing: the database is opened to be read")
-	return On(flags, Unless(onlyPrint, Open), func(ctx context.Context, db *DB, out io.Writer) error {
-		return db.Migrate(ctx, out, missing, *onlyPrint)
+// Schema is what a program needs of its database.
+type Schema struct {
+	Program string // its command migrate adds what is missing
+	Jobs    *retrytable.Table[string]
+	Tables  []Table                  // with what there is besides the columns of Jobs
+	Probe   retrytable.Probe[string] // of the writes of its worker
+}
+
+// Migration is the command migrate on the database of -dsn: it prints what is missing, and adds it
+// unless there is -print.
+func Migration(flags *flag.FlagSet, schema func(db *DB) *Schema) Action {
+	onlyPrint := flags.Bool("print", false, "print the statements, and change nothing")
+	open := func(ctx context.Context, dsn string) (*DB, error) {
+		if *onlyPrint {
+			return OpenExisting(ctx, dsn)
+		}
+		return Open(ctx, dsn)
+	}
+	return On(flags, open, func(ctx context.Context, db *DB, out io.Writer) error {
+		return db.Migrate(ctx, out, schema(db), *onlyPrint)
 	})
 }
 
-// Migrate prints the statements for what is missing, and runs each after it is printed, unless
-// they are only to be printed. It says so if there are none. A migration that failed or was
-// interrupted goes on when it is called again. Those that run together take turns, or, where the
-// database has no such lock, go on with what another has left.
-func (db *DB) Migrate(
-	ctx context.Context, out io.Writer, missing func(ctx context.Context, db *DB) ([]string, error), onlyPrint bool,
-) error {
-	if db.Dialect == retrytable.PostgreSQL && !onlyPrint {
-		turn, err := db.Conn(ctx)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = turn.Close() }()
-		const lock = "advisory_lock(hashtext('retry systems ' || current_schema()))"
-		for mine := false; !mine; { // to wait in a statement would hold up an index that is made CONCURRENTLY
-			if err := turn.QueryRowContext(ctx, "SELECT pg_try_"+lock).Scan(&mine); err != nil {
-				return err
-			}
-			if err := Wait(ctx, 20*time.Millisecond); err != nil {
-				return err
-			}
-		}
-		defer func() { _, _ = turn.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock_all()") }()
-	}
-	statements, err := missing(ctx, db)
-	if err == nil && len(statements) == 0 {
-		fmt.Fprintln(out, "-- nothing is missing")
-	}
-	for err == nil && len(statements) > 0 {
-		statement := statements[0]
-		statements = statements[1:]
-		fmt.Fprintf(out, "%s;\n", statement)
+var errPrinted = errors.New("only printed")
+
+// Migrate prints the statements for what is missing and runs them, unless they are only to be printed. It
+// says so if there are none.
+func (db *DB) Migrate(ctx context.Context, out io.Writer, s *Schema, onlyPrint bool) error {
+	missing := false
+	err := db.migrate(ctx, s, func(statements []string) error {
+		missing = true
+		fmt.Fprintf(out, "%s;\n", strings.Join(statements, ";\n"))
 		if onlyPrint {
-			continue
+			return errPrinted
 		}
-		if failure := db.alter(ctx, statement); failure != nil {
-			if statements, err = missing(ctx, db); err == nil && slices.Contains(statements, statement) {
-				err = fmt.Errorf("migrate: %w", failure)
-			}
-		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errPrinted):
+		return nil
+	case err == nil && !missing:
+		fmt.Fprintln(out, "-- nothing is missing")
 	}
 	return err
 }
 
-// alter runs a statement. All others wait behind a statement that waits for the lock of a
-// table: so it gives up after a second, and tries again.
-func (db *DB) alter(ctx context.Context, statement string) error {
-	switch {
-	case db.Dialect == retrytable.MySQL:
-		statement = "SET STATEMENT lock_wait_timeout = 1 FOR " + statement
-	case db.Dialect == retrytable.PostgreSQL && !strings.Contains(statement, " CONCURRENTLY "):
-		statement = "SET LOCAL lock_timeout = '1s'; " + statement
-	}
-	patience := &retry.Policy{MaxAttempts: 100, Backoff: retry.Constant(time.Second), Classifier: retrysql.Classify}
-	return patience.Execute(ctx, func(ctx context.Context) error {
-		_, err := db.ExecContext(ctx, statement)
-		return err
+// Check returns an error with the statements for what is missing, or with what a worker cannot write.
+func (db *DB) Check(ctx context.Context, s *Schema) error {
+	return db.migrate(ctx, s, func(statements []string) error {
+		return fmt.Errorf("the tables lack something; %s migrate runs, and with -print prints:\n%s;", s.Program, strings.Join(statements, ";\n"))
+	})
+}
+
+func (db *DB) migrate(ctx context.Context, s *Schema, tell func(statements []string) error) error {
+	return s.Jobs.Migrate(ctx, db.DB, retrytable.Migration[string]{
+		Tell: tell, Probe: s.Probe,
+		Also: func(ctx context.Context, q retrytable.DB) ([]string, error) { return db.Lacks(ctx, q, s.Tables) },
 	})
 }

@@ -28,6 +28,9 @@ type Table struct {
 	Checks  []Check
 }
 
+// errZone is what is wrong with an instant without a time zone.
+var errZone = errors.New("has no time zone")
+
 // Column is a column, or an index, that is added if it is missing.
 type Column struct{ Name, Type string }
 
@@ -50,19 +53,18 @@ func Never(column, sqlType, wrong, problem, instead string) Check {
 // Lacks returns the statements that add what the tables lack, and changes nothing. They can be
 // run while others use the tables. What they do not mend is an error with the statement that
 // does.
-func (db *DB) Lacks(ctx context.Context, tables []Table) (statements []string, faults error) {
+func (db *DB) Lacks(ctx context.Context, q retrytable.DB, tables []Table) (statements []string, faults error) {
 	var words []string
 	for _, t := range tables {
-		have, err := db.ColumnTypes(ctx, t.Name)
+		have, err := db.ColumnTypes(ctx, q, t.Name)
 		if err != nil {
 			return nil, err
 		}
-		found := len(have) > 0
 		if id, ok := have["id"]; ok {
 			t.ID = id
 		}
 		words = append(words, "{"+t.Name+"}", t.ID)
-		lacks, err := db.lacks(ctx, &t, have, found)
+		lacks, err := db.lacks(ctx, q, &t, have)
 		faults = errors.Join(faults, err)
 		for _, statement := range lacks {
 			statements = append(statements, db.SQL(strings.NewReplacer(words...).Replace(statement)))
@@ -71,10 +73,11 @@ func (db *DB) Lacks(ctx context.Context, tables []Table) (statements []string, f
 	return statements, faults
 }
 
-func (db *DB) lacks(ctx context.Context, t *Table, have map[string]string, found bool) (all []string, err error) {
+func (db *DB) lacks(ctx context.Context, q retrytable.DB, t *Table, have map[string]string) (all []string, err error) {
+	found := len(have) > 0
 	switch {
 	case found:
-		if err := db.misfits(ctx, t, have); err != nil {
+		if err := db.misfits(ctx, q, t, have); err != nil {
 			return nil, err
 		}
 	case t.New == "":
@@ -89,7 +92,7 @@ func (db *DB) lacks(ctx context.Context, t *Table, have map[string]string, found
 	}
 	switch {
 	case t.Jobs != nil && found:
-		missing, err := t.Jobs.Missing(ctx, db)
+		missing, err := t.Jobs.Missing(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -98,16 +101,16 @@ func (db *DB) lacks(ctx context.Context, t *Table, have map[string]string, found
 		all = append(all, strings.TrimSuffix(t.Jobs.Schema(), ";\n"))
 	}
 	for _, i := range t.Indexes {
-		exists, err := db.Exists(ctx, i.Name)
+		exists, err := db.Exists(ctx, q, i.Name)
 		if err != nil {
 			return nil, err
 		}
 		kind := "INDEX"
-		if found && db.Dialect == retrytable.PostgreSQL { // while others write
+		if db.Dialect == retrytable.PostgreSQL { // while others write
 			kind = "INDEX CONCURRENTLY"
-		}
-		if found && !exists { // or was not built to its end
-			all = append(all, "DROP "+kind+" IF EXISTS "+i.Name)
+			if found && !exists { // or was not built to its end
+				all = append(all, "DROP "+kind+" IF EXISTS "+i.Name)
+			}
 		}
 		if !exists {
 			all = append(all, "CREATE "+kind+" "+i.Name+" ON "+t.Name+" "+i.Type)
@@ -117,7 +120,7 @@ func (db *DB) lacks(ctx context.Context, t *Table, have map[string]string, found
 }
 
 // misfits are columns and values with which the program would fail, or do what nobody wants.
-func (db *DB) misfits(ctx context.Context, t *Table, have map[string]string) error {
+func (db *DB) misfits(ctx context.Context, q retrytable.DB, t *Table, have map[string]string) error {
 	var faults []error
 	fault := func(column string, problem any, mend string) {
 		faults = append(faults, fmt.Errorf("%s.%s: %v; run: %s", t.Name, column, problem, db.SQL(mend)))
@@ -134,11 +137,13 @@ func (db *DB) misfits(ctx context.Context, t *Table, have map[string]string) err
 		if have[c.Column] == "" {
 			continue
 		}
-		var n int
+		n, err := One[int](ctx, q, db.SQL("SELECT count(*) FROM "+t.Name+" WHERE "+c.Wrong))
 		var server interface{ SQLState() string }
-		err := db.QueryRowContext(ctx, db.SQL("SELECT count(*) FROM "+t.Name+" WHERE "+c.Wrong)).Scan(&n)
+		if zoneless := "timestamp without time zone"; c.Type == "{instant}" && have[c.Column] == zoneless {
+			err = errZone
+		}
 		switch {
-		case errors.As(err, &server) && slices.Contains([]string{"22", "42"}, server.SQLState()[:2]): // the type is wrong
+		case errors.Is(err, errZone), errors.As(err, &server) && slices.Contains([]string{"22", "42"}, server.SQLState()[:2]): // the type is wrong
 			fault(c.Column, fmt.Sprintf("is %s: %v", have[c.Column], err), fmt.Sprintf(
 				"ALTER TABLE %s ALTER COLUMN %s TYPE %s USING CAST(%[2]s AS %[3]s)", t.Name, c.Column, c.Type))
 			return errors.Join(faults...) // other conditions would fail of it too
@@ -151,45 +156,23 @@ func (db *DB) misfits(ctx context.Context, t *Table, have map[string]string) err
 	return errors.Join(faults...)
 }
 
-// Check returns an error with the statements for what is missing, which the command migrate of the
-// program runs. If that is nothing, it executes a statement that the program will execute later, and
-// rolls it back: a column that others have added, or a trigger, may refuse it, and then that is
-// known at the start.
-func (db *DB) Check(
-	ctx context.Context, program string, missing func(context.Context, *DB) ([]string, error), probe string,
-) error {
-	statements, err := missing(ctx, db)
-	switch {
-	case err != nil:
-		return err
-	case len(statements) > 0:
-		return fmt.Errorf("the tables lack something; %s migrate runs, and with -print prints:\n%s;", program, strings.Join(statements, ";\n"))
-	}
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.ExecContext(ctx, db.SQL(probe)); err != nil {
-		return fmt.Errorf("a row that has to be written is refused: %w", err)
-	}
-	return nil
-}
-
 // Exists reports whether there is a table or an index of that name. An index that was not
 // built to its end is none.
-func (db *DB) Exists(ctx context.Context, name string) (exists bool, err error) {
+func (db *DB) Exists(ctx context.Context, q retrytable.DB, name string) (exists bool, err error) {
 	look := "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = $1)"
-	if db.Dialect != retrytable.SQLite {
+	switch db.Dialect {
+	case retrytable.PostgreSQL:
 		look = "SELECT to_regclass($1) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass($1) AND NOT indisvalid)"
+	case retrytable.MySQL:
+		look = "SELECT EXISTS (SELECT 1 FROM information_schema.statistics WHERE table_schema = database() AND index_name = ?)"
+	default: // SQLite
 	}
-	err = db.QueryRowContext(ctx, look, name).Scan(&exists)
-	return exists, err
+	return One[bool](ctx, q, look, name)
 }
 
 // ColumnTypes returns the columns of a table, and their types. There are none if there is no
 // such table.
-func (db *DB) ColumnTypes(ctx context.Context, table string) (map[string]string, error) {
+func (db *DB) ColumnTypes(ctx context.Context, q retrytable.DB, table string) (map[string]string, error) {
 	look := "SELECT name, type FROM pragma_table_info($1)"
 	switch db.Dialect {
 	case retrytable.PostgreSQL:
@@ -200,7 +183,7 @@ func (db *DB) ColumnTypes(ctx context.Context, table string) (map[string]string,
 	default: // SQLite
 	}
 	types := map[string]string{}
-	_, err := Query(ctx, db, func(rows *sql.Rows) (_ any, err error) {
+	_, err := Query(ctx, q, func(rows *sql.Rows) (_ any, err error) {
 		var name, sqlType string
 		err = rows.Scan(&name, &sqlType)
 		types[name] = sqlType

@@ -155,7 +155,10 @@ func decode(r *http.Request, into any) error {
 		return &problem{http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Type: %.100q: must be application/json", kind)}
 	}
 	var large *http.MaxBytesError
+	var wrong *json.UnmarshalTypeError
 	switch err := unmarshalStrict(r.Body, into); {
+	case errors.As(err, &wrong):
+		return &problem{http.StatusBadRequest, fmt.Sprintf("body: %.100s: must not be a JSON %s", cmp.Or(wrong.Field, "its value"), wrong.Value)}
 	case errors.As(err, &large):
 		return &problem{http.StatusRequestEntityTooLarge, fmt.Sprintf("body: must have at most %d bytes", large.Limit)}
 	case err != nil:

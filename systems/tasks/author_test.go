@@ -87,7 +87,7 @@ func TestAuthorsTable(t *testing.T) {
 		e.is(id, "Success", 0, 0)
 		e.post(`[{"id": "a", "name": "A", "kind": "x"}, {"id": "b", "name": "B", "kind": "x", "dependencies": ["a"]}]`)
 		e.request(http.MethodGet, "/task/nobody", "", http.StatusNotFound, nil)
-		require.NoError(t, e.db.Migrate(t.Context(), io.Discard, missing, false), "again")
+		require.NoError(t, e.db.Migrate(t.Context(), io.Discard, e.schema(), false), "again")
 		require.NoError(t, e.ready(t.Context()))
 	})
 }
@@ -253,7 +253,7 @@ func TestUnfitTables(t *testing.T) {
 				s := newService(db, config{}, slog.New(slog.DiscardHandler))
 				err := s.ready(t.Context())
 				require.ErrorContains(t, err, tt.want)
-				_ = s.db.Migrate(t.Context(), io.Discard, missing, true) // says the same, or prints
+				_ = s.db.Migrate(t.Context(), io.Discard, s.schema(), true) // says the same, or prints
 				assert.Equal(t, before, schemaOf(t, db), "changed")
 				for line := range strings.SplitSeq(err.Error(), "\n") {
 					for _, before := range []string{"; run: ", "; to convert it: "} {
@@ -262,7 +262,7 @@ func TestUnfitTables(t *testing.T) {
 						}
 					}
 				}
-				require.NoError(t, s.db.Migrate(t.Context(), io.Discard, missing, false))
+				require.NoError(t, s.db.Migrate(t.Context(), io.Discard, s.schema(), false))
 				assert.NoError(t, s.ready(t.Context()))
 			})
 		})
@@ -277,9 +277,9 @@ func TestProbe(t *testing.T) {
 		e := newEnv(t, db)
 		dbtest.Exec(t, db, "DROP TABLE webhook_execution")
 		dbtest.Exec(t, db, "CREATE TABLE webhook_execution (trigger text NOT NULL, idempotency_key text PRIMARY KEY, task_id text, "+
-			"attempt int, action text, status text, attempts bigint, due_at {instant}, lease_until {instant}, fence bigint, error text)")
-		require.NoError(t, db.Migrate(t.Context(), io.Discard, missing, false))
-		assert.ErrorContains(t, e.ready(t.Context()), "a row that has to be written is refused: ")
+			"attempt int, status text, attempts bigint, due_at {instant}, lease_until {instant}, fence bigint, error text)")
+		assert.ErrorContains(t, db.Migrate(t.Context(), io.Discard, e.schema(), false), "retrytable: probe: fail, for good: ")
+		assert.ErrorContains(t, e.ready(t.Context()), "the tables lack something", "nothing is changed")
 	})
 }
 

@@ -55,7 +55,7 @@ func crowded(b *testing.B, dialect retrytable.Dialect, tasks, held int) *service
 	c, err := readConfig(func(string) string { return "" })
 	require.NoError(b, err)
 	s := newService(db, c, slog.New(slog.DiscardHandler))
-	require.NoError(b, s.db.Migrate(b.Context(), io.Discard, missing, false))
+	require.NoError(b, s.db.Migrate(b.Context(), io.Discard, s.schema(), false))
 	const limit = 5
 	dbtest.Exec(b, db, `
 		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1),

@@ -66,7 +66,7 @@ func TestCrash(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		t.Helper()
 		s := newService(db, crashConfig(), slog.New(slog.DiscardHandler))
-		require.NoError(t, s.db.Migrate(t.Context(), io.Discard, missing, false))
+		require.NoError(t, s.db.Migrate(t.Context(), io.Discard, s.schema(), false))
 		var mu sync.Mutex
 		starts, keys := map[string]int{}, map[string]int{}
 		hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

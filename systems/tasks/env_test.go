@@ -65,7 +65,7 @@ func newEnv(t *testing.T, db *shared.DB) *env {
 	c, err := readConfig(func(string) string { return "" })
 	require.NoError(t, err)
 	e := &env{service: newService(db, c, slog.New(slog.NewTextHandler(t.Output(), nil))), t: t}
-	require.NoError(t, e.db.Migrate(t.Context(), io.Discard, missing, false))
+	require.NoError(t, e.db.Migrate(t.Context(), io.Discard, e.schema(), false))
 	api := httptest.NewServer(e.handler())
 	t.Cleanup(api.Close)
 	e.url = api.URL

@@ -63,7 +63,7 @@ func (s *service) start(ctx context.Context, job *retrytable.Job[string]) error 
 		}
 		return err
 	})
-	if err != nil {
+	if err = cmp.Or(err, t.unread); err != nil {
 		return retry.MarkNotStarted(err) // nobody was called
 	}
 	if t.OnStart == nil {

@@ -52,7 +52,9 @@ func serveCommand(flags *flag.FlagSet) shared.Action {
 	})
 }
 
-func migrateCommand(flags *flag.FlagSet) shared.Action { return shared.Migration(flags, missing) }
+func migrateCommand(flags *flag.FlagSet) shared.Action {
+	return shared.Migration(flags, func(db *shared.DB) *shared.Schema { return newService(db, config{}, slog.Default()).schema() })
+}
 
 // serve serves the API and works until the context is done.
 func (s *service) serve(ctx context.Context, listener net.Listener, handler http.Handler, hosts ...string) error {

@@ -128,7 +128,7 @@ func outage(t *testing.T, silent bool, d time.Duration) {
 	require.NoError(t, err)
 	c.lease = max(20*time.Second, 2*d) // for one claim whose answer is lost
 	s := newService(db, c, slog.New(slog.DiscardHandler))
-	require.NoError(t, s.db.Migrate(t.Context(), io.Discard, missing, false))
+	require.NoError(t, s.db.Migrate(t.Context(), io.Discard, s.schema(), false))
 	api := httptest.NewServer(s.handler())
 	defer api.Close()
 

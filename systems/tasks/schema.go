@@ -4,17 +4,17 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"log/slog"
 	"strings"
+
+	"github.com/google/uuid"
 
 	"github.com/seed-5ff3c98e/retry/retrytable"
 	"github.com/seed-5ff3c98e/retry/systems/shared"
 )
 
-// missing returns the statements that add what the database lacks.
-func missing(ctx context.Context, db *shared.DB) ([]string, error) {
-	s := newService(db, config{}, slog.Default())
-	since := "{instant} NOT NULL DEFAULT now()" // of rows that are older than the column
+// schema is what a service needs of the database, and writes to it.
+func (s *service) schema() *shared.Schema {
+	db, since := s.db, "{instant} NOT NULL DEFAULT now()" // of rows that are older than the column
 	if db.Dialect == retrytable.SQLite {
 		since = "{instant} NOT NULL DEFAULT 0" // must be constant there
 	}
@@ -33,9 +33,9 @@ func missing(ctx context.Context, db *shared.DB) ([]string, error) {
 			checks = append(checks, shared.Never(c, "", noInteger(c), "is no integer", "CAST("+c+" AS integer)"))
 		}
 	}
-	return db.Lacks(ctx, []shared.Table{
+	return &shared.Schema{Program: "tasks", Jobs: s.all(), Probe: retrytable.Probe[string]{Insert: s.probed, Worker: &retrytable.Worker[string]{InTx: s.called}}, Tables: []shared.Table{
 		{
-			Name: "task", New: "id text PRIMARY KEY", ID: "text", Jobs: s.all(), Columns: shared.Columns(
+			Name: "task", New: "id text PRIMARY KEY", ID: "text", Columns: shared.Columns(
 				"batch_id", "text NOT NULL DEFAULT ''", "position", "bigint NOT NULL DEFAULT 0", "local_id", "text NOT NULL DEFAULT ''",
 				"name", "text NOT NULL DEFAULT ''", "kind", "text NOT NULL DEFAULT ''", "timeout", "int NOT NULL DEFAULT 60",
 				"max_concurrency", "int NOT NULL DEFAULT 0", "on_start", "jsonb", "on_success", "jsonb", "on_failure", "jsonb",
@@ -55,7 +55,17 @@ func missing(ctx context.Context, db *shared.DB) ([]string, error) {
 			Columns: shared.Columns("task_id", "{task}", "attempt", "int NOT NULL DEFAULT 0", "action", "jsonb"),
 			Indexes: shared.Columns("webhook_execution_task", "(task_id)"),
 		},
-	})
+	}}
+}
+
+// probed inserts a task.
+func (s *service) probed(ctx context.Context, tx *sql.Tx) error {
+	return s.insert(ctx, tx, uuid.NewString(), 0, newTask{ID: "probe"}, map[string]string{"probe": uuid.NewString()})
+}
+
+// called records a call.
+func (s *service) called(ctx context.Context, tx *sql.Tx, o *retrytable.Outcome[string]) error {
+	return s.record(ctx, tx, task{basicTask: basicTask{ID: o.Job.ID}, OnStart: &action{}}, 0, o.Err)
 }
 
 func noInteger(column string) string { return "typeof(" + column + ") NOT IN ('integer', 'null')" }
@@ -71,8 +81,10 @@ func (s *service) all() *retrytable.Table[string] {
 
 // ready returns an error if something is missing, or if nobody would call the actions of tasks.
 func (s *service) ready(ctx context.Context) error {
-	err := s.db.Check(ctx, "tasks", missing, `INSERT INTO webhook_execution (idempotency_key, task_id, attempt, action, status)
-		VALUES ('probe', (SELECT id FROM task LIMIT 1), 0, NULL, 'success')`)
+	err := s.db.Check(ctx, s.schema())
+	if err == nil {
+		err = s.hooks.Probe(ctx, s.db.DB, retrytable.Probe[string]{})
+	}
 	if err != nil {
 		return err
 	}

@@ -226,6 +226,11 @@ func TestUnreadable(t *testing.T) {
 		_, err := e.starter().Once(t.Context())
 		require.ErrorContains(t, err, "cannot unmarshal")
 		assert.Empty(t, e.paths())
+		var found []dto
+		e.request(http.MethodGet, "/task", "", http.StatusOK, &found)
+		assert.Len(t, found, 1, "others can be listed with it")
+		e.request(http.MethodPost, "/task/"+id+"/pause", "", http.StatusOK, nil)
+		e.request(http.MethodPost, "/task/"+id+"/unpause", "", http.StatusOK, nil)
 		e.none("attempt <> 0 OR status NOT IN ('pending', 'retry_pending')")
 		dbtest.Exec(t, e.db, `UPDATE task SET on_start = NULL`)
 		e.setClock(600)

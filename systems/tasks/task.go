@@ -96,8 +96,9 @@ type task struct {
 	LastUpdated   shared.Instant `json:"last_updated"`
 	OnStart       *action        `json:"on_start,omitempty"`
 
-	fence int64
-	now   shared.Instant // when this was read
+	fence  int64
+	now    shared.Instant // when this was read
+	unread error          // why its policy or its on_start cannot be read, and is not there
 }
 
 // taskColumns are what scanTask reads.
@@ -107,8 +108,8 @@ const taskColumns = `id, coalesce(CAST(batch_id AS text), ''), local_id, coalesc
 
 func scanTask(row *sql.Rows) (t task, err error) {
 	return t, row.Scan(&t.ID, &t.BatchID, &t.LocalID, &t.Name, &t.Kind, &t.Status, &t.Attempt, &t.Timeout,
-		shared.JSON{In: &t.Retry}, &t.NextRetryAt, &t.FailureReason, &t.Success, &t.Failures, &t.CreatedAt, &t.StartedAt,
-		&t.EndedAt, &t.LastUpdated, shared.JSON{In: &t.OnStart}, &t.fence, &t.now)
+		shared.JSON{In: &t.Retry, Err: &t.unread}, &t.NextRetryAt, &t.FailureReason, &t.Success, &t.Failures, &t.CreatedAt, &t.StartedAt,
+		&t.EndedAt, &t.LastUpdated, shared.JSON{In: &t.OnStart, Err: &t.unread}, &t.fence, &t.now)
 }
 
 // unmarshalStrict takes no fields that there are not, and nothing after the value.

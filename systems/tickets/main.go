@@ -14,6 +14,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/systems/shared"
 )
 
@@ -62,18 +63,12 @@ func workCommand(flags *flag.FlagSet) shared.Action {
 		if *maxDelay < *delay {
 			return shared.Usage(fmt.Errorf("-max-delay: %v: must not be less than -delay: %v", *maxDelay, *delay))
 		}
-		if err := db.Check(ctx, "tickets", lacks, statement(db, "INSERT INTO activity (ticket_id, action, details, actor, created_at) "+
-			"VALUES ((SELECT id FROM tickets LIMIT 1), 'probe', '{}', 'system', {now})")); err != nil {
+		log := slog.New(slog.NewTextHandler(out, nil))
+		e := newEngine(db, newPolicy(*delay, *maxDelay), log)
+		e.interval, e.grace, e.table.Lease, e.policy.AttemptTimeout = *interval, *grace, *lease, *timeout
+		if err := db.Check(ctx, e.schema()); err != nil {
 			return err
 		}
-		log := slog.New(slog.NewTextHandler(out, nil))
-		host, _ := os.Hostname()
-		e := &engine{
-			db: db, table: newTable(db), policy: newPolicy(*delay, *maxDelay), agent: shell,
-			vm: fmt.Sprintf("%s-%d", host, os.Getpid()), metrics: newMetrics(), notify: logged(log), log: log,
-			interval: *interval, grace: *grace,
-		}
-		e.table.Lease, e.policy.AttemptTimeout = *lease, *timeout
 		url, err := e.metrics.serve(ctx, *address, log)
 		if err != nil {
 			return err
@@ -83,7 +78,19 @@ func workCommand(flags *flag.FlagSet) shared.Action {
 	})
 }
 
-func migrateCommand(flags *flag.FlagSet) shared.Action { return shared.Migration(flags, lacks) }
+func newEngine(db *shared.DB, policy *retry.Policy, log *slog.Logger) *engine {
+	host, _ := os.Hostname()
+	return &engine{
+		db: db, table: newTable(db), policy: policy, agent: shell, vm: fmt.Sprintf("%s-%d", host, os.Getpid()),
+		metrics: newMetrics(), notify: logged(log), log: log,
+	}
+}
+
+func migrateCommand(flags *flag.FlagSet) shared.Action {
+	return shared.Migration(flags, func(db *shared.DB) *shared.Schema {
+		return newEngine(db, newPolicy(time.Second, time.Second), slog.Default()).schema()
+	})
+}
 
 func addCommand(flags *flag.FlagSet) shared.Action {
 	design := flags.String("name", "", "the name of the design")

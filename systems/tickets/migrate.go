@@ -1,23 +1,24 @@
 package main
 
 import (
-	"context"
-
 	"github.com/seed-5ff3c98e/retry/retrytable"
 	"github.com/seed-5ff3c98e/retry/systems/shared"
 )
 
-// lacks returns the statements that add what the database lacks.
-func lacks(ctx context.Context, db *shared.DB) ([]string, error) {
-	table, id, identity, json := newTable(db), "bigint", "bigint GENERATED ALWAYS AS IDENTITY", "jsonb"
+// schema is what an engine needs of the database, and writes to it.
+func (e *engine) schema() *shared.Schema {
+	db, table, id, identity, json := e.db, e.table, "bigint", "bigint GENERATED ALWAYS AS IDENTITY", "jsonb"
 	if db.Dialect == retrytable.SQLite {
 		id, identity, json = "INTEGER", "INTEGER", "TEXT"
 	}
 	primary, instant := "id "+identity+" PRIMARY KEY", table.Instants.SQLType(db.Dialect)
-	return db.Lacks(ctx, []shared.Table{
-		{Name: "designs", New: primary, ID: id, Columns: shared.Columns("name", "text", "definition", "text")},
+	return &shared.Schema{Program: "tickets", Jobs: table, Probe: retrytable.Probe[string]{Worker: e.worker(1)}, Tables: []shared.Table{
 		{
-			Name: "tickets", New: primary, ID: id, Jobs: table, Columns: shared.Columns(
+			Name: "designs", New: primary, ID: id, Columns: shared.Columns("name", "text", "definition", "text"),
+			Checks: []shared.Check{shared.Never("definition", "text", "definition = 'no JSON' AND 1 = 0", "", "")}, // sh runs it
+		},
+		{
+			Name: "tickets", New: primary, ID: id, Columns: shared.Columns(
 				"design_id", "{designs}", "assignee_type", "text", "priority", "integer", "rejection_count", "integer NOT NULL DEFAULT 0",
 				"vm_id", "text", "hold_reason", "text", "retry_strategy", json,
 				"created_at", instant, "updated_at", instant, "completed_at", instant),
@@ -29,5 +30,5 @@ func lacks(ctx context.Context, db *shared.DB) ([]string, error) {
 		},
 		{Name: "activity", New: primary, ID: id, Columns: shared.Columns(
 			"ticket_id", "{tickets}", "action", "text", "details", json, "actor", "text", "created_at", instant)},
-	})
+	}}
 }

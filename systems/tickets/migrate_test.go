@@ -223,18 +223,56 @@ func TestRefusedTables(t *testing.T) {
 	}
 }
 
-// A table of activities in which others have columns that need a value is refused at the start, and
-// not when an agent has done its work.
+// A table of activities in which others have columns that need a value is refused before anything is
+// changed, and not when an agent has done its work.
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		dbtest.Author(t, db)
 		dbtest.Exec(t, db, "CREATE TABLE activity (kind text NOT NULL)")
-		dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN)
-		err := program.Run(t.Context(), []string{"work", "-dsn", db.DSN}, io.Discard)
-		assert.ErrorContains(t, err, "a row that has to be written is refused: ")
-		assert.ErrorContains(t, err, "kind")
+		before := objects(t, db)
+		for _, command := range []string{"migrate", "work"} {
+			err := program.Run(t.Context(), []string{command, "-dsn", db.DSN}, io.Discard)
+			require.Error(t, err)
+			if command == "migrate" {
+				assert.ErrorContains(t, err, "retrytable: probe: fail, for a retry: ")
+				assert.ErrorContains(t, err, "kind")
+			}
+			assert.Equal(t, before, objects(t, db))
+		}
 	})
+}
+
+// A definition that is JSON is no command.
+func TestDefinitionIsText(t *testing.T) {
+	t.Parallel()
+	db := dbtest.New(t, retrytable.PostgreSQL)
+	dbtest.Author(t, db)
+	dbtest.Exec(t, db, "ALTER TABLE designs DROP COLUMN definition")
+	dbtest.Exec(t, db, "ALTER TABLE designs ADD COLUMN definition jsonb")
+	for _, command := range []string{"migrate", "work"} {
+		err := program.Run(t.Context(), []string{command, "-dsn", db.DSN}, io.Discard)
+		assert.ErrorContains(t, err, "designs.definition: is jsonb")
+	}
+}
+
+// A state or a VM that an engine cannot write is told before anything is changed.
+func TestUnfitForAnEngine(t *testing.T) {
+	t.Parallel()
+	for _, damage := range []string{
+		"ALTER TABLE tickets ALTER COLUMN vm_id TYPE integer USING NULL",
+		"CREATE TABLE vms (id text PRIMARY KEY); UPDATE tickets SET vm_id = NULL; ALTER TABLE tickets ADD FOREIGN KEY (vm_id) REFERENCES vms (id)",
+		"UPDATE tickets SET state = 'ready'; ALTER TABLE tickets ADD CHECK (state IN ('ready', 'in_progress', 'needs_review'))",
+	} {
+		db := dbtest.New(t, retrytable.PostgreSQL)
+		dbtest.Author(t, db)
+		dbtest.Exec(t, db, damage)
+		before := objects(t, db)
+		err := program.Run(t.Context(), []string{"migrate", "-dsn", db.DSN}, io.Discard)
+		assert.ErrorIs(t, err, retrytable.ErrTable, damage)
+		assert.ErrorContains(t, err, "retrytable: probe: ")
+		assert.Equal(t, before, objects(t, db))
+	}
 }
 
 // Whoever uses the tables is not held up by a migration that waits for somebody else.
@@ -246,7 +284,8 @@ func TestMigrationHoldsNobodyUp(t *testing.T) {
 	require.NoError(t, err)
 	_, err = reading.ExecContext(t.Context(), "SELECT FROM tickets LIMIT 1")
 	require.NoError(t, err)
-	out, _ := dbtest.Start(t, program.Run, "migrate", "-dsn", db.DSN)
+	out, stop := dbtest.Start(t, program.Run, "migrate", "-dsn", db.DSN)
+	defer func() { _ = stop() }()
 	out.Await(t, `ALTER TABLE "tickets"`)
 	for range 3 { // while it waits and waits again
 		eventually(t, func() bool { return waiting(t, db) }, "it waits for a lock")
@@ -258,8 +297,8 @@ func TestMigrationHoldsNobodyUp(t *testing.T) {
 	require.NoError(t, reading.Rollback())
 	out.Await(t, "CREATE INDEX CONCURRENTLY .*tickets_sweep")
 	eventually(t, func() bool {
-		statements, err := lacks(t.Context(), db)
-		return err == nil && len(statements) == 0
+		missing, err := newTable(db).Missing(t.Context(), db)
+		return err == nil && len(missing) == 0
 	}, "migrated")
 }
 

@@ -48,7 +48,7 @@ func newSystem(t *testing.T, db *shared.DB) *system {
 // migrate makes the tables.
 func migrate(t *testing.T, db *shared.DB) {
 	t.Helper()
-	require.NoError(t, db.Migrate(t.Context(), io.Discard, lacks, false))
+	require.NoError(t, db.Migrate(t.Context(), io.Discard, newTestEngine(t, db, nil).schema(), false))
 }
 
 func newTestEngine(t *testing.T, db *shared.DB, agent func(context.Context, ticket) error) *engine {
