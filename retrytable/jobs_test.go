@@ -22,7 +22,7 @@ func TestPattern(t *testing.T) {
 		"user 123e4567-e89b-12d3-a456-426614174000 is gone":         "user * is gone",
 		"no order 10047 of customer 7":                              "no order * of customer 7",
 		"request req_8fa93b failed":                                 "request * failed",
-		"token=*** is refused":                                      "token=* is refused",
+		"token=*** is refused":                                      "token=*** is refused",
 		strings.Repeat("a very long text ", 18) + "cut in the midd": strings.TrimSpace(strings.Repeat("a very long text ", 17)) + " a very long text cut in the*",
 	} {
 		assert.Equal(t, want, retrytable.Pattern(text))

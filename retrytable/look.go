@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -220,7 +219,7 @@ func (t *Table[ID]) Failures(ctx context.Context, db DB, jobs Jobs[ID], args ...
 	for _, r := range page.Jobs {
 		alike := pattern(r.Error)
 		if _, ok := shown[alike]; !ok {
-			shown[alike] = manyStars.ReplaceAllString(redact.Text(alike), "*")
+			shown[alike] = redact.Text(alike)
 		}
 		k := key{r.Category, shown[alike]}
 		i, ok := places[k]
@@ -240,35 +239,61 @@ const (
 	groupedText = 300
 )
 
-var (
-	randomName = regexp.MustCompile(`\b(?:[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?)\b`)
-	word       = regexp.MustCompile(`(?:(?:SQLSTATE|[Ee]rror|[Ss]tatus|[Cc]ode)[ :=(]*)?\w+`)
-	manyStars  = regexp.MustCompile(`\*[*\W]*\*`)
-)
-
-// pattern is a text with * for what differs between failures that are alike: UUIDs, addresses, and
-// words of 6 characters with a digit. Codes of errors stay.
+// pattern is a text with * for what differs between failures that are alike: numbers, addresses,
+// UUIDs, and words of 6 characters with a digit. Codes of errors stay.
 func pattern(text string) string {
-	cut := len([]rune(text)) >= groupedText
+	cut := len(text) >= groupedText
 	if cut {
 		if end := strings.LastIndexAny(text, " \n"); end > 0 { // no part of a word
 			text = text[:end]
 		}
 	}
-	text = randomName.ReplaceAllString(text, "*")
-	text = word.ReplaceAllStringFunc(text, func(w string) string {
-		least := 6
-		if strings.Trim(w, "0123456789") == "" {
-			least = 4
+	var b strings.Builder
+	var before, gap string // the word before, and what stands between
+	differed := false      // that word
+	for i := 0; i < len(text); {
+		word := text[i : i+until(text[i:], false)]
+		i += len(word)
+		next := text[i : i+until(text[i:], true)]
+		i += len(next)
+		dotted := isNumber(word) && (gap == "." && isNumber(before) || next == "." && i < len(text) && isDigit(text[i]))
+		switch differs := differed && isJoint(gap) || dotted || isRandom(word) && !slices.Contains(beforeCodes, strings.ToLower(before)); {
+		case !differs:
+			b.WriteString(gap + word)
+			differed = false
+		case !differed:
+			b.WriteString(gap + "*")
+			differed = true
 		}
-		if len(w) < least || !strings.ContainsAny(w, "0123456789") || strings.ContainsAny(w, " :=(") {
-			return w
-		}
-		return "*"
-	})
-	text = manyStars.ReplaceAllString(text, "*")
-	if cut {
-		text += "*"
+		before, gap = word, next
 	}
-	return text
+	b.WriteString(gap)
+	if cut {
+		b.WriteString("*")
+	}
+	return b.String()
+}
+
+// beforeCodes are words before the number of an error.
+var beforeCodes = []string{"sqlstate", "error", "status", "code"}
+
+// until is how long a text is until the next character of a word, or the next other one.
+func until(text string, word bool) int {
+	end := strings.IndexFunc(text, func(r rune) bool {
+		return (r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z') == word
+	})
+	if end < 0 {
+		return len(text)
+	}
+	return end
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+func isNumber(word string) bool { return word != "" && strings.Trim(word, "0123456789") == "" }
+
+func isJoint(gap string) bool { return gap == "." || gap == ":" || gap == "-" }
+
+func isRandom(word string) bool {
+	return len(word) >= 6 && strings.ContainsAny(word, "0123456789") || len(word) >= 4 && isNumber(word)
 }

@@ -94,7 +94,7 @@ var (
 	liveJS []byte
 
 	pages = template.Must(template.New("page").Funcs(template.FuncMap{
-		"text": text, "lines": lines, "ago": ago, "until": until, "at": at, "number": number,
+		"id": format, "text": text, "lines": lines, "ago": ago, "until": until, "at": at, "number": number,
 	}).Parse(pageHTML))
 )
 
@@ -120,7 +120,7 @@ type view struct {
 	Question       *question
 	Done           string // the jobs that were changed
 	Filter         filter
-	Can            map[string]bool // what may be done with the jobs that are shown
+	Can            []string // what may be done with the jobs that are shown
 }
 
 // Words are the names of the states that can be asked for.
@@ -148,7 +148,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(liveJS)
 		return
 	}
-	v := view{Title: "Jobs", Can: map[string]bool{}}
+	v := view{Title: "Jobs"}
 	err := http.NewCrossOriginProtection().Check(r)
 	switch {
 	case err != nil:
@@ -262,11 +262,11 @@ func (p *Page) look(r *http.Request, v *view) (err error) {
 		v.Question, err = ask(ctx, v.Table, do, v.Filter)
 	case v.Filter.ID != "":
 		if v.Job, err = v.Table.find(ctx, v.Filter); err == nil {
-			p.offer(r, v, v.Job.Status)
+			p.offer(r, v, v.Job.can)
 		}
 	default:
 		if v.List, err = v.Table.list(ctx, v.Filter, 0); err == nil {
-			p.offer(r, v, v.Filter.Status)
+			p.offer(r, v, doable(v.Filter.Status))
 		}
 	}
 	if err == nil {
@@ -275,15 +275,22 @@ func (p *Page) look(r *http.Request, v *view) (err error) {
 	return err
 }
 
-// offer says what may be done with jobs of a state.
-func (p *Page) offer(r *http.Request, v *view, status retrytable.Status) {
+// doable is what can be done with jobs of these states.
+func doable(status retrytable.Status) (all []string) {
 	for _, o := range operations {
-		if status&o.with != 0 && status&^o.with == 0 && p.mayDo(r, v.Table, o.do) == nil {
-			v.Can[o.do] = true
+		if status != 0 && status&^o.with == 0 {
+			all = append(all, o.do)
 		}
 	}
-	if v.Job != nil && !v.Job.Lease.IsZero() || v.Job == nil {
-		delete(v.Can, TakeOver)
+	return all
+}
+
+// offer shows the buttons for what may be done.
+func (p *Page) offer(r *http.Request, v *view, can []string) {
+	for _, do := range can {
+		if p.mayDo(r, v.Table, do) == nil {
+			v.Can = append(v.Can, do)
+		}
 	}
 }
 
@@ -361,9 +368,9 @@ func ask(ctx context.Context, t Table, do string, f filter) (*question, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &question{Do: do, Jobs: number(int64(len(found.Jobs)), "job"), Query: f.query(t.Name())}
+	q := &question{Do: do, Jobs: number(int64(found.N), "job"), Query: f.query(t.Name())}
 	if found.Next != "" || found.Partial {
-		q.Jobs = fmt.Sprintf("%d jobs or more", len(found.Jobs))
+		q.Jobs = fmt.Sprintf("%d jobs or more", found.N)
 	}
 	if q.Every = f.ID == "" && f.Kind == "" && f.Category == "" && f.Error == ""; q.Every {
 		q.Query.Set("all", "1")
@@ -381,9 +388,13 @@ func number(n int64, what string) string {
 // text is a text of a stranger in one line, without secrets, and not too long.
 func text(s string) string { return show.Text(redact.Text(s[:min(len(s), 4096)])) }
 
-// lines are those of a longer text.
-func lines(s string) []string {
+// lines are those of a longer value.
+func lines(value any) []string {
 	const most = 40
+	s := "NULL"
+	if value != nil {
+		s = fmt.Sprint(value)
+	}
 	all := strings.SplitN(strings.TrimSpace(redact.Cut(strings.ToValidUTF8(s[:min(len(s), 16<<10)], "\uFFFD"), 4096)), "\n", most+1)
 	if len(all) > most {
 		all[most] = "…"

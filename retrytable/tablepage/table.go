@@ -133,7 +133,7 @@ func isBytes[ID any]() bool {
 	return err == nil && bytes
 }
 
-func format[ID any](id ID) string {
+func format(id any) string {
 	value, err := driver.DefaultParameterConverter.ConvertValue(id)
 	if err != nil {
 		return fmt.Sprint(id)
@@ -144,23 +144,10 @@ func format[ID any](id ID) string {
 	return fmt.Sprint(value)
 }
 
-// record is a job in a list.
-type record struct {
-	ID string
-	retrytable.Record[struct{}]
-}
-
-func recordOf[ID any](r retrytable.Record[ID]) record {
-	return record{format(r.ID), retrytable.Record[struct{}]{
-		Status: r.Status, Word: r.Word, Kind: r.Kind, Category: r.Category, Error: r.Error,
-		Attempts: r.Attempts, RateLimited: r.RateLimited, Pending: r.Pending, Fence: r.Fence,
-		Due: r.Due, Lease: r.Lease, First: r.First, Ended: r.Ended, Now: r.Now,
-	}}
-}
-
 // list is a page of jobs.
 type list struct {
-	Jobs    []record
+	Jobs    any // records with IDs of some type
+	N       int
 	Next    string
 	Partial bool
 }
@@ -175,10 +162,7 @@ func (t table[ID]) list(ctx context.Context, f filter, limit int) (*list, error)
 	if err != nil {
 		return nil, err
 	}
-	l := &list{Partial: page.Partial}
-	for _, r := range page.Jobs {
-		l.Jobs = append(l.Jobs, recordOf(r))
-	}
+	l := &list{Jobs: page.Jobs, N: len(page.Jobs), Partial: page.Partial}
 	if page.Next != nil {
 		l.Next = format(*page.Next)
 	}
@@ -187,12 +171,12 @@ func (t table[ID]) list(ctx context.Context, f filter, limit int) (*list, error)
 
 // job is one job whole.
 type job struct {
-	record
-	Fields []field
+	Record any
+	Fields []retrytable.Field
 	Policy *policy
-}
 
-type field struct{ Name, Value string }
+	can []string // what can be done with it
+}
 
 func (t table[ID]) find(ctx context.Context, f filter) (*job, error) {
 	jobs, err := t.jobs(f)
@@ -203,15 +187,11 @@ func (t table[ID]) find(ctx context.Context, f filter) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &job{record: recordOf(r), Policy: t.policy(r.Kind)}
-	for _, one := range fields {
-		value := "NULL"
-		if one.Value != nil {
-			value = fmt.Sprint(one.Value)
-		}
-		j.Fields = append(j.Fields, field{one.Name, value})
+	can := doable(r.Status)
+	if !r.Lease.IsZero() {
+		can = slices.DeleteFunc(can, func(do string) bool { return do == TakeOver })
 	}
-	return j, nil
+	return &job{r, fields, t.policy(r.Kind), can}, nil
 }
 
 // overview is what the first screen shows of a table.
@@ -236,7 +216,7 @@ type state struct {
 type failure struct {
 	Category, Error, Link string
 	N                     int
-	Example               record
+	Example               any // its ID
 }
 
 const (
@@ -260,7 +240,7 @@ func (t table[ID]) overview(ctx context.Context) (o overview) {
 		if text(f.Category) != f.Category { // an address must not have what the page hides
 			f.Category = ""
 		}
-		o.Failures = append(o.Failures, failure{g.Category, g.Error, "?" + f.query(t.Name()).Encode(), g.N, recordOf(g.Example)})
+		o.Failures = append(o.Failures, failure{g.Category, g.Error, "?" + f.query(t.Name()).Encode(), g.N, g.Example.ID})
 	}
 	var kinds []string
 	for _, c := range o.Counts.Jobs {

@@ -67,7 +67,7 @@ func TestJobsPageLooks(t *testing.T) {
 				if screen.query != "" {
 					p.run(chromedp.Navigate(address + screen.query))
 				}
-				p.await(`document.readyState === "complete"`)
+				p.arrive(`document.readyState === "complete"`)
 				p.shoot(name + screen.name)
 				eval[any](p, `document.querySelectorAll("details").forEach((d) => (d.open = true))`)
 				eval[any](p, string(axe)+"\n;0")
@@ -81,6 +81,15 @@ func TestJobsPageLooks(t *testing.T) {
 			p.problems = without(p.problems, "400 (Bad Request)") // the ID that is none
 		})
 	}
+}
+
+// arrive waits until a condition holds. While the page changes, there is nothing to ask.
+func (p *tab) arrive(condition string) {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool {
+		is, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("Boolean("+condition+")"))
+		return err == nil && is
+	}, time.Minute, 50*time.Millisecond, condition)
 }
 
 // without leaves out what is expected.
@@ -111,18 +120,11 @@ func TestJobsPageByKeyboard(t *testing.T) {
 		}
 		require.Fail(t, "nothing to press", label)
 	}
-	arrive := func(condition string) { // while the page changes, there is nothing to ask
-		t.Helper()
-		require.Eventually(t, func() bool {
-			is, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("Boolean("+condition+")"))
-			return err == nil && is
-		}, time.Minute, 50*time.Millisecond, condition)
-	}
 	press("550 no such mailbox")
-	arrive(`location.search.includes("category=no_mailbox") && document.readyState === "complete"`)
+	p.arrive(`location.search.includes("category=no_mailbox") && document.readyState === "complete"`)
 	assert.EqualValues(t, 12, eval[int64](p, `document.querySelectorAll("tbody tr").length`))
 	press("try again all of these")
-	arrive(`document.querySelector("h1").textContent === "try again: 12 jobs"`)
+	p.arrive(`document.querySelector("h1").textContent === "try again: 12 jobs"`)
 	press("try again")
-	arrive(`document.querySelector(".changed")?.textContent === "12 jobs changed."`)
+	p.arrive(`document.querySelector(".changed")?.textContent === "12 jobs changed."`)
 }
