@@ -158,7 +158,7 @@ func TestTextIsNotRead(t *testing.T) {
 	for _, text := range []string{
 		"read tcp 10.0.0.1:1->10.0.0.2:2: read: connection reset by peer", "dial tcp: connect: connection refused", "write: broken pipe",
 		"i/o timeout", "context deadline exceeded", "context canceled", "EOF", "unexpected EOF", "x509: certificate signed by unknown authority",
-		"no such host", "429 Too Many Requests", "503 Service Unavailable", "Retry-After: 120", "rate limit exceeded", "ThrottlingException: Rate exceeded",
+		"no such host", "429: Too Many Requests", "503 Service Unavailable", "Retry-After: 120", "rate limit exceeded", "ThrottlingException: Rate exceeded",
 		"rpc error: code = Unavailable desc = try again", "permanent", "pq: deadlock detected", "40001", "database is locked", "retry: worker lost", "",
 	} {
 		for _, err := range []error{errors.New(text), fmt.Errorf("call: %w", errors.New(text)), errors.Join(errors.New(text), testkit.ErrPeer)} {
