@@ -126,7 +126,7 @@ func (c *Comparison) compare(field string, column column, parts []part) {
 		return
 	}
 	for _, privilege := range got.lacks {
-		if privilege == "UPDATE" && (slices.Contains([]string{"ID", "Kind", "Key"}, column.field)) {
+		if privilege == "UPDATE" && slices.Contains([]string{"ID", "Kind", "Key"}, column.field) {
 			continue
 		}
 		c.misfit(field, name, "no privilege to "+privilege+" it")

@@ -150,8 +150,10 @@ func (b *builder) pick(name string, from index, wheres []string, addition, retur
 
 func (b *builder) picked(name string, nArgs int, p *picking) *Pick {
 	run, look := b.dialect.picker(p)
-	return &Pick{userArgs: userArgs{name, nArgs}, picker: run, table: b.Table, id: b.id, look: b.renumbered(look),
-		kindText: b.dialect.exactText(b.kind), ownerText: b.dialect.exactText(b.owner)}
+	return &Pick{
+		userArgs: userArgs{name, nArgs}, picker: run, table: b.Table, id: b.id, look: b.renumbered(look),
+		kindText: b.dialect.exactText(b.kind), ownerText: b.dialect.exactText(b.owner),
+	}
 }
 
 // renumbered is a query with new numbers for its parameters, because PostgreSQL cannot tell

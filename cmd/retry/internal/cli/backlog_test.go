@@ -23,8 +23,13 @@ func TestPlanBacklog(t *testing.T) {
 	assert.Greater(t, alone, 10*shared)
 	assert.NotContains(t, run(t, "", "plan", "-n", "2").stdout, "Behind a limit")
 	for _, args := range [][]string{
-		{"--limit", "20"}, {"--limit", "0/1s"}, {"--limit", "20/0s"}, {"--limit", "x/1s"}, {"--limit", "/"},
-		{"--limit", "20/1s", "--backlog", "0"}, {"--limit", "20/1s", "--backlog", "1000000"},
+		{"--limit", "20"},
+		{"--limit", "0/1s"},
+		{"--limit", "20/0s"},
+		{"--limit", "x/1s"},
+		{"--limit", "/"},
+		{"--limit", "20/1s", "--backlog", "0"},
+		{"--limit", "20/1s", "--backlog", "1000000"},
 	} {
 		got := run(t, "", append([]string{"plan"}, args...)...)
 		assert.Equal(t, 125, got.code, args)
