@@ -103,6 +103,13 @@
 //     field.
 //   - To most collations, words of a status that differ only in capitals are the same.
 //
+// # People
+//
+// [Table.Counts], [Table.Failures], [Table.List] and [Table.Find] show what waits, runs and died, and
+// why. [Table.TryAgain], [Table.End], [Table.GiveBack], [Table.PutOff] and [Table.TakeOver] change
+// jobs beside running Workers. Package tablepage has all of it for a browser. Name
+// Columns.Error, Category and Ended for them.
+//
 // # What is not promised
 //
 // A fence is as durable as the database. With synchronous_commit=off, or where an

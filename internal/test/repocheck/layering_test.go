@@ -36,6 +36,9 @@ const (
 // of the internal packages that do not import the root package either.
 const sqlStorey = "retrytable/internal/sqltable"
 
+// pageStorey is the page about tables. It does what any program could do.
+const pageStorey = "retrytable/tablepage"
+
 // The machine of quotas is a pure function, and knows nothing of retries. quotas, which has the line
 // around it, and jobs are layers of their own, between the root and what is above: the root knows
 // neither, and they do not know each other. What adapters to engines share is above jobs.
@@ -126,6 +129,7 @@ func TestLayeringFaults(t *testing.T) {
 		{"a package beside", "retryexec/exec.go", `package retryexec; import "` + root + `/retryhttp"`, "1: imports " + root + "/retryhttp from the layer of retryexec"},
 		{"the SQL of retrytable", "retrytable/internal/sqltable/pick.go", `package sqltable; import ("database/sql"; "` + root + `/internal/sat"; "` + root + `")`, "1: imports " + root + " from the layer of the SQL of retrytable"},
 		{"what knows the root", "retrytable/internal/sqltable/pick.go", `package sqltable; import "` + root + `/internal/sqlerr"`, "1: imports " + root + "/internal/sqlerr from the layer of the SQL of retrytable"},
+		{"the page of retrytable", "retrytable/tablepage/x.go", `package tablepage; import ("database/sql"; "` + root + `/retrytable"; "` + root + `/retrytable/internal/sqltable")`, "1: imports " + root + "/retrytable/internal/sqltable from the layer of the page of retrytable"},
 		{"the machine of quotas", "internal/pace/x.go", `package pace; import ("time"; "` + root + `")`, "1: imports " + root + " from the layer of the machine of quotas"},
 		{"a quota below a driver", "retryhttp/http.go", `package retryhttp; import "` + root + `/retryquota"`, ""},
 		{"a driver below a quota", "retryquota/quota.go", `package retryquota; import "` + root + `/retryhttp"`, "1: imports " + root + "/retryhttp from the layer of retryquota"},
@@ -365,6 +369,8 @@ func mayImport(dir, imported string, inRoot bool) (layer string, ok bool) {
 		return "the SQL of retrytable", within(imported, internal+"/redact", internal+"/sat", internal+"/show")
 	case layer == quotas, layer == jobs:
 		return layer, imported == modulePath || within(imported, internal)
+	case within(dir, pageStorey) && within(imported, modulePath+"/retrytable/internal"):
+		return "the page of retrytable", false
 	case strings.HasPrefix(layer, "retry"):
 		return layer, imported == modulePath ||
 			within(imported, internal, modulePath+"/"+layer, modulePath+"/"+quotas, modulePath+"/"+jobs)

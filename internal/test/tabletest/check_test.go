@@ -186,6 +186,15 @@ func TestCheckPostgres(t *testing.T) {
 		require.NoError(t, tx.Rollback())
 		assert.EqualError(t, err, "retrytable: the table does not fit:\nretrytable: Columns.Fence: \"fence\": no privilege to UPDATE it")
 
+		conn, err := s.db.Conn(t.Context())
+		require.NoError(t, err)
+		run(t, conn, "SET ROLE "+role)
+		_, err = table.End(t.Context(), conn, retrytable.Jobs[int64]{All: true}, retrytable.Ending{})
+		assert.ErrorIs(t, err, retrytable.ErrTable, "an operation says it too")
+		assert.ErrorContains(t, err, "no privilege to UPDATE it")
+		run(t, conn, "RESET ROLE")
+		require.NoError(t, conn.Close())
+
 		run(t, s.db, "CREATE TYPE word AS ENUM ('ready', 'running', 'done')")
 		run(t, s.db, "CREATE TABLE other (id bigint PRIMARY KEY, status word)")
 		other := &retrytable.Table[int64]{Name: schema + ".other", Dialect: s.dialect, Instants: s.instants}
