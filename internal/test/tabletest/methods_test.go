@@ -412,7 +412,7 @@ func TestSchemaAgain(t *testing.T) {
 			run(t, s.db, s.indexes(table.Schema()))
 			return
 		case retrytable.MySQL: // a Table with other words has columns of its own
-			other := &retrytable.Table[int64]{Name: "jobs", Dialect: s.dialect, Statuses: retrytable.Statuses{Ready: "new", Running: []string{"busy"}}}
+			other := &retrytable.Table[int64]{Name: "jobs", Dialect: s.dialect, Statuses: retrytable.Statuses{Ready: "new", Running: []string{"busy"}, Dead: "gone"}}
 			run(t, s.db, s.indexes(other.Schema()))
 			run(t, s.db, "INSERT INTO jobs (id, status) VALUES (2, 'new')")
 			assert.Equal(t, int64(1), one(t, s.db, table).ID)
