@@ -150,6 +150,9 @@ func readShape(t reflect.Type) *shape {
 	ofStatus := strings.Contains(s.name, "Status")
 	for i := range t.NumField() {
 		f := t.Field(i)
+		if ofSystem(f.Type) {
+			continue
+		}
 		m := member{i, roles[f.Name], f.Anonymous}
 		if ofStatus && (strings.EqualFold(f.Name, "got") || strings.EqualFold(f.Name, "actual")) {
 			m.role = roleStatus // of an UnexpectedStatusCodeError
@@ -159,6 +162,16 @@ func readShape(t reflect.Type) *shape {
 		}
 	}
 	return s
+}
+
+// ofSystem reports whether a type is one of the operating system's: the 512 in an os.ProcessState
+// is the exit code 2.
+func ofSystem(t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	path := t.PkgPath()
+	return path == "os" || path == "syscall" || strings.HasPrefix(path, "golang.org/x/sys/")
 }
 
 // embedded is how deep embedded structs are searched.

@@ -194,7 +194,7 @@ func TestListPlans(t *testing.T) {
 		}
 		uses("task_created", lastBatch)
 		for asked, index := range map[string]string{
-			"batch=batch7": "task_batch", "batch=batch7&status=Failure": "task_batch", "after=4000&limit=10": "task_created",
+			"batch=batch7": "task_batch", "batch=batch7&status=Success": "task_batch", "after=4000&limit=10": "task_created",
 		} {
 			values, err := url.ParseQuery(asked)
 			require.NoError(t, err)

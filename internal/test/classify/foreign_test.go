@@ -2,10 +2,12 @@ package classify_test
 
 import (
 	"errors"
+	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
 )
@@ -147,4 +149,14 @@ func TestClassifyCircleOfFields(t *testing.T) {
 	a, b := &roundError{}, &aboutError{}
 	a.Err, b.Err = b, a
 	assert.Zero(t, retry.Classify(a))
+}
+
+// The exit code 2 is a 512 in the field status of an os.ProcessState.
+func TestExitCodesAreNoStatus(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"1", "2", "75", "255"} {
+		err := exec.CommandContext(t.Context(), "sh", "-c", "exit "+code).Run()
+		require.Error(t, err)
+		assert.Zero(t, retry.Classify(err), code)
+	}
 }

@@ -52,7 +52,7 @@ func (c *Comparison) Mends() (quick, slow []string) {
 	if !c.IsThere() {
 		return c.Schema(), nil
 	}
-	quick, slow = c.dialect.altering(c.builder, c.missing), c.slow
+	quick, slow = c.dialect.altering(c.builder, c.missing), c.dialect.altering(c.builder, c.slow)
 	if c.Dialect == PostgreSQL && len(quick)+len(slow) > 0 {
 		slow = append(slow, "ANALYZE "+c.table)
 	}
